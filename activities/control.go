@@ -35,19 +35,20 @@ func (c *Control) Activities() map[string]any {
 func (c *Control) EnsureProvider(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
 		if in.Owner == device.OwnerNova {
-			return inventory.EnsureReserved(ctx, c.Store, id, nil)
+			return inventory.EnsureReserved(ctx, c.Store, id, nil, inventory.Holder{})
 		}
 		return inventory.EnsureProvider(ctx, c.Store, inventory.Provider{UUID: id, Name: in.Name, Class: in.Class, Traits: in.Traits})
 	})
 }
 
-// ReserveForBind reserves the device for a bind and reads the reservation back (S0.4). A
+// ReserveForBind reserves the device for a bind, records its instance in the same write
+// (F24), and reads both back (S0.4). A
 // second run accepts the write of a first one whose answer was lost. Retried: an inventory
 // that does not answer. Final: a device in use, a reservation by someone else, a
 // generation that is newer than the workflow's.
 func (c *Control) ReserveForBind(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
-		return inventory.ReserveForBind(ctx, c.Store, id, in.Expect, activity.GetInfo(ctx).Attempt > 1)
+		return inventory.ReserveForBind(ctx, c.Store, id, instanceOf(in), in.Expect, activity.GetInfo(ctx).Attempt > 1)
 	})
 }
 
@@ -58,7 +59,9 @@ func (c *Control) ReadReservation(ctx context.Context, in contract.ReservationRe
 }
 
 // EnsureReserved reserves the device's provider unless it is reserved, and reads it back
-// (F4). A second run finds it reserved. Retried: an inventory that does not answer.
+// (F4). The same write records who has it; another instance's record stays, and the
+// snapshot shows it (F24). A second run finds it reserved. Retried: an inventory that does
+// not answer.
 func (c *Control) EnsureReserved(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
 		expect := in.Expect
@@ -68,7 +71,7 @@ func (c *Control) EnsureReserved(ctx context.Context, in contract.ReservationReq
 			most := *expect + int64(earlier)
 			expect = &most
 		}
-		return inventory.EnsureReserved(ctx, c.Store, id, expect)
+		return inventory.EnsureReserved(ctx, c.Store, id, expect, holderOf(in))
 	})
 }
 
@@ -121,8 +124,37 @@ func (c *Control) withProvider(ctx context.Context, in contract.ReservationReque
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeNoProvider && again {
 			continue
 		}
-		return snapshotOf(v, p.UUID), asError(err, in.Name)
+		return observedByNova(snapshotOf(v, p.UUID)), asError(err, in.Name)
 	}
+}
+
+// observedByNova adds who has a device of Nova's: Nova's allocations say so (F24).
+func observedByNova(found contract.ReservationSnapshot) contract.ReservationSnapshot {
+	switch {
+	case found.Used == 0:
+		found.Witness, found.Tenant = device.WitnessFree, ""
+	default:
+		found.Witness = device.WitnessBound
+		found.Tenant = device.Inventory{Consumers: found.Consumers}.Consumer()
+	}
+	return found
+}
+
+// instanceOf is the instance that a bind records; "" for a provider of Nova's, where Nova's
+// allocations are the record.
+func instanceOf(in contract.ReservationRequest) string {
+	if in.Owner == device.OwnerNova || in.Tenant == nil {
+		return ""
+	}
+	return *in.Tenant
+}
+
+// holderOf is what a write records of who has the device.
+func holderOf(in contract.ReservationRequest) inventory.Holder {
+	if in.Owner == device.OwnerNova {
+		return inventory.Holder{}
+	}
+	return inventory.Holder{Tenant: in.Tenant, Left: in.Left, LeftGeneration: in.LeftGeneration}
 }
 
 // providerRecreated is the fault of a reserved device whose provider Nova has re-created: the
@@ -151,5 +183,5 @@ func (c *Control) FindPreviousRun(ctx context.Context, name string) (contract.Pr
 // snapshotOf converts the inventory's snapshot for the workflow; provider is the UUID of a
 // provider of Nova's, or empty.
 func snapshotOf(v inventory.ReservationSnapshot, provider string) contract.ReservationSnapshot {
-	return contract.ReservationSnapshot{Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers, Provider: provider}
+	return contract.ReservationSnapshot{Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers, Provider: provider, Witness: v.Witness, Tenant: v.Tenant}
 }

@@ -63,7 +63,7 @@ func (s *inventoryFixture) now() inventory.ReservationSnapshot {
 func (s *inventoryFixture) others(reserved ...int) {
 	s.t.Helper()
 	for _, r := range reserved {
-		_, err := s.store.PutReserved(s.t.Context(), s.stock.UUID, s.now().Generation, r)
+		_, err := s.store.PutReserved(s.t.Context(), s.stock.UUID, s.now().Generation, r, nil)
 		require.NoError(s.t, err)
 	}
 }

@@ -89,6 +89,10 @@ type Inventory struct {
 	Consumers  []string
 	// Provider is the provider's UUID where Nova owns it, else "".
 	Provider string
+	// Witness is what the provider itself records of who has the device, and Tenant the
+	// instance that it names (WitnessBound).
+	Witness Witness
+	Tenant  string
 }
 
 // UnknownConsumer is the instance of a use whose consumer the inventory does not name.
@@ -140,20 +144,6 @@ func HostResultOf(f *Fault) HostResult {
 	return HostFailed
 }
 
-// Witness says who has the device by a record outside Temporal (SAFETY F24). No row of
-// the table uses it yet.
-type Witness string
-
-// What a witness says.
-const (
-	// WitnessNone: there is no record, or it cannot be read.
-	WitnessNone Witness = ""
-	// WitnessFree: the record says that no instance has the device.
-	WitnessFree Witness = "free"
-	// WitnessBound: the record names an instance.
-	WitnessBound Witness = "bound"
-)
-
 // Known is what a device's workflow recorded of the inventory after its last call.
 type Known struct {
 	Generation int64
@@ -164,6 +154,9 @@ type Known struct {
 	Uncertain bool
 	// CleanRecorded: a clean has recorded its own generation, from which it returns.
 	CleanRecorded bool
+	// Left is the instance of the last binding that ended, or of a later burn that failed
+	// and may have recorded it; "" where there is none.
+	Left string
 }
 
 // KeepsClean says that the device is clean, and stays so for as long as the provider that
@@ -241,8 +234,6 @@ type Snapshot struct {
 	Imported string
 	// Duplicate (AskHost): the serial was seen at another name (SAFETY F23).
 	Duplicate bool
-	// Witness (AskResolve, AskImport, AskReconcile): see SAFETY F24.
-	Witness Witness
 
 	// What held when the question was asked; the device may have changed since.
 	detects, keptClean bool

@@ -246,7 +246,7 @@ func actsOnce(c outcome) string {
 func witnessHasNoEffect(c outcome) string {
 	for _, w := range []Witness{WitnessFree, WitnessBound} {
 		s := c.snapshot
-		s.Witness = w
+		s.Inventory.Witness = w
 		o, _ := observations.observe(c.device, s)
 		if fmt.Sprint(o) != fmt.Sprint(c.observation) {
 			return "the witness changes the decision"

@@ -18,7 +18,8 @@ type broken struct {
 	name         string
 	burned, used bool
 	calls        []inventorytest.Kind
-	want         int // reserved after the write
+	want         int  // reserved after the write
+	records      bool // the write records the tenant
 	run          func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error)
 	// again checks the second run; took says whether the write of the first took effect.
 	again func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool)
@@ -32,16 +33,16 @@ func (b broken) repeat(t *testing.T, w *fixture, p inventory.Provider, known int
 }
 
 func raiseKnown(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error) {
-	return inventory.EnsureReserved(ctx, s, p.UUID, &known)
+	return inventory.EnsureReserved(ctx, s, p.UUID, &known, inventory.Holder{})
 }
 
 func raiseUnknown(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (inventory.ReservationSnapshot, error) {
-	return inventory.EnsureReserved(ctx, s, p.UUID, nil)
+	return inventory.EnsureReserved(ctx, s, p.UUID, nil, inventory.Holder{})
 }
 
 func burnAs(maybeOwnWrite bool) func(context.Context, inventory.Store, inventory.Provider, int64) (inventory.ReservationSnapshot, error) {
 	return func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error) {
-		return inventory.ReserveForBind(ctx, s, p.UUID, &known, maybeOwnWrite)
+		return inventory.ReserveForBind(ctx, s, p.UUID, tenant, &known, maybeOwnWrite)
 	}
 }
 
@@ -90,11 +91,11 @@ var brokenRules = []broken{
 		},
 	},
 	{
-		name: "Burn that may be ours", calls: burned, want: 1, run: burnAs(true),
+		name: "Burn that may be ours", calls: burned, want: 1, records: true, run: burnAs(true),
 		again: func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool) {
 			v, kinds, err := b.repeat(t, w, p, known)
 			require.NoError(t, err)
-			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1}, w.reservation(), "one burn, not two")
+			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1, Witness: device.WitnessBound, Tenant: tenant}, w.reservation(), "one burn, not two")
 			require.True(t, v.Burned())
 			require.Equal(t, known+1, v.Generation)
 			if took {
@@ -105,7 +106,7 @@ var brokenRules = []broken{
 		},
 	},
 	{
-		name: "Burn that is not ours", calls: burned, want: 1, run: burnAs(false),
+		name: "Burn that is not ours", calls: burned, want: 1, records: true, run: burnAs(false),
 		again: func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool) {
 			v, _, err := b.repeat(t, w, p, known)
 			if took {
@@ -114,7 +115,7 @@ var brokenRules = []broken{
 				require.NoError(t, err)
 				require.True(t, v.Burned())
 			}
-			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1}, w.reservation())
+			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1, Witness: device.WitnessBound, Tenant: tenant}, w.reservation())
 		},
 	},
 	{
@@ -179,6 +180,9 @@ func TestAFaultBeforeAndAfterEveryCall(t *testing.T) {
 					want := before
 					if took {
 						want.Generation, want.Reserved = before.Generation+1, b.want
+						if b.records {
+							want.Witness, want.Tenant = device.WitnessBound, tenant
+						}
 					}
 					require.Equal(t, want, w.reservation())
 					require.Equal(t, used, w.used())

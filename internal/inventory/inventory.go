@@ -4,7 +4,11 @@
 // backends/backends.go, and a test that calls inventorytest.
 package inventory
 
-import "context"
+import (
+	"context"
+
+	"burnish/internal/device"
+)
 
 // Provider is the resource provider of one device: one device, one provider,
 // total = 1 (S0.14, S2.37).
@@ -20,6 +24,10 @@ type Reservation struct {
 	Generation int64 `json:"generation"`
 	Total      int   `json:"total"`
 	Reserved   int   `json:"reserved"`
+	// Witness is the provider's record of who has the device, and Tenant the instance that
+	// it names: device.SameTenant compares it.
+	Witness device.Witness `json:"witness,omitempty"`
+	Tenant  string         `json:"tenant,omitempty"`
 }
 
 // Usage is what is allocated of a provider, at one generation. It names the consumers
@@ -42,7 +50,8 @@ type Usage struct {
 // was released.
 type Store interface {
 	// Create creates the provider with total 1 and reserved 1: it is burned from the
-	// start. If it exists with this UUID and name, nothing changes. If the name has
+	// start, and without a record of who has it. If it exists with this UUID and name,
+	// nothing changes. If the name has
 	// another UUID, or the UUID another name: inventory_invalid.
 	Create(ctx context.Context, p Provider) error
 	// Usages reads what is allocated.
@@ -50,8 +59,10 @@ type Store interface {
 	// Reservation reads the inventory.
 	Reservation(ctx context.Context, uuid string) (Reservation, error)
 	// PutReserved writes reserved if generation is the provider's present one, and
-	// returns the stock with the new generation. It may be written while allocated.
-	PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (Reservation, error)
+	// returns the reservation with the new generation. It may be written while allocated.
+	// In the same write it records who has the device (F24): nil keeps the record as it
+	// is, "" records that nobody has it, and any other text is the instance.
+	PutReserved(ctx context.Context, uuid string, generation int64, reserved int, tenant *string) (Reservation, error)
 	// Delete removes the provider. Without one there is no error; in use is in_use.
 	Delete(ctx context.Context, uuid string) error
 }

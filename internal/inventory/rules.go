@@ -19,6 +19,9 @@ type ReservationSnapshot struct {
 	Reserved   int      `json:"reserved"`
 	Used       int      `json:"used"`
 	Consumers  []string `json:"consumers,omitempty"`
+	// Witness and Tenant are the provider's record of who has the device.
+	Witness device.Witness `json:"witness,omitempty"`
+	Tenant  string         `json:"tenant,omitempty"`
 	// Before is the generation before our own write, or Generation if nothing was
 	// written. If it is higher than the caller's, another client wrote since.
 	Before int64 `json:"before"`
@@ -26,6 +29,35 @@ type ReservationSnapshot struct {
 
 // Burned says that no scheduler allocates the device: reserved == total (S0.3).
 func (v ReservationSnapshot) Burned() bool { return v.Total > 0 && v.Reserved == v.Total }
+
+// heldBy says that the provider's record names this instance.
+func (v ReservationSnapshot) heldBy(instance string) bool {
+	return device.Inventory{Witness: v.Witness, Tenant: v.Tenant}.HeldBy(instance)
+}
+
+// Holder is what a write says of who has the device (F24).
+type Holder struct {
+	// Tenant: nil keeps the record, "" records that nobody has the device, and any other
+	// text is the instance that has it.
+	Tenant *string
+	// Left is the instance that had the device last, as far as the caller knows: its record,
+	// at a generation up to LeftGeneration, is out of date. A later one is a binding that
+	// the caller does not know of.
+	Left           string
+	LeftGeneration int64
+}
+
+// replaces gives the record to be written over what the provider records now; nil keeps
+// that. An instance that the caller does not name keeps its record.
+func (h Holder) replaces(v ReservationSnapshot) *string {
+	switch {
+	case h.Tenant == nil, v.heldBy(*h.Tenant):
+		return nil
+	case v.Witness != device.WitnessBound, v.heldBy(h.Left) && v.Generation <= h.LeftGeneration:
+		return h.Tenant
+	}
+	return nil
+}
 
 // Read reads usages and reservation and writes nothing. If the provider changes
 // between the two reads, it reads both again, up to five times; then the fault is
@@ -57,10 +89,14 @@ func Read(ctx context.Context, s Store, uuid string) (ReservationSnapshot, error
 // not (F10). Writes of other clients while EnsureReserved runs are not that fault; the
 // snapshot shows them.
 //
+// The same write records what holder says of who has the device (F24). If the provider
+// records an instance that holder does not name, that record stays, and the snapshot
+// shows it: the caller must not destroy anything.
+//
 // A second call finds the provider burned and writes it again, at the next generation.
 // It cannot tell the write of the first call from another client's: a caller that lost
 // the first answer repeats with expect nil.
-func EnsureReserved(ctx context.Context, s Store, uuid string, expect *int64) (ReservationSnapshot, error) {
+func EnsureReserved(ctx context.Context, s Store, uuid string, expect *int64, holder Holder) (ReservationSnapshot, error) {
 	return retryOnConflict(uuid, func(first bool) (ReservationSnapshot, error) {
 		u, err := s.Usages(ctx, uuid)
 		if err != nil {
@@ -73,7 +109,7 @@ func EnsureReserved(ctx context.Context, s Store, uuid string, expect *int64) (R
 		if err != nil {
 			return ReservationSnapshot{}, err
 		}
-		put, err := reserveAll(ctx, s, uuid, v)
+		put, err := reserveAll(ctx, s, uuid, v, holder.replaces(v))
 		if err != nil {
 			return ReservationSnapshot{}, err
 		}
@@ -82,19 +118,22 @@ func EnsureReserved(ctx context.Context, s Store, uuid string, expect *int64) (R
 }
 
 // ReserveForBind burns the provider for one new binding (S0.4), in four requests: usages,
-// reservation, the write (S0.34), the read back. The faults, checked in this order, are
-// in_use for Used > 0, already_burned (S0.27), and inventory_generation_ahead for a
-// generation higher than expect (F10); a provider that is refused is not changed. Unlike
+// reservation, the write (S0.34), the read back. The write records the instance (F24). The
+// faults, checked in this order, are in_use for Used > 0, already_burned (S0.27), and
+// inventory_generation_ahead for a generation higher than expect (F10); a provider that is
+// refused is not changed. Unlike
 // EnsureReserved it checks them again each time that it starts again: a device that was
 // allocated and released between the read and the write is not clean. If another client
 // writes between our write and the read back, the provider may stay burned by us.
 //
 // A caller that lost the answer repeats with maybeOwnWrite: then a burned, unused
 // provider counts as burned by the earlier attempt if it is exactly one write past
-// expect, or if expect is nil. That takes two requests and no second write. Set
-// maybeOwnWrite only if an attempt for this same binding may have written: otherwise
-// one device goes to two tenants.
-func ReserveForBind(ctx context.Context, s Store, uuid string, expect *int64, maybeOwnWrite bool) (ReservationSnapshot, error) {
+// expect, or if expect is nil, and if it records the instance. That takes two requests and
+// no second write. Set maybeOwnWrite only if an attempt for this same binding may have
+// written: otherwise one device goes to two tenants.
+//
+// Without an instance, for a provider of Nova's, no record is written or asked for.
+func ReserveForBind(ctx context.Context, s Store, uuid, instance string, expect *int64, maybeOwnWrite bool) (ReservationSnapshot, error) {
 	var wrote *int64 // the generation before our own write
 	return retryOnConflict(uuid, func(bool) (ReservationSnapshot, error) {
 		u, err := s.Usages(ctx, uuid)
@@ -105,7 +144,7 @@ func ReserveForBind(ctx context.Context, s Store, uuid string, expect *int64, ma
 		if err != nil {
 			return ReservationSnapshot{}, err
 		}
-		ours := maybeOwnWrite || wrote != nil
+		ours := (maybeOwnWrite || wrote != nil) && (instance == "" || v.heldBy(instance))
 		switch {
 		case v.Used > 0:
 			return ReservationSnapshot{}, InUse(uuid, v.Consumers)
@@ -119,7 +158,11 @@ func ReserveForBind(ctx context.Context, s Store, uuid string, expect *int64, ma
 		case isAhead(v.Generation, expect):
 			return ReservationSnapshot{}, generationAhead(uuid, v.Generation, *expect)
 		}
-		put, err := reserveAll(ctx, s, uuid, v)
+		var tenant *string
+		if instance != "" {
+			tenant = &instance
+		}
+		put, err := reserveAll(ctx, s, uuid, v, tenant)
 		if err != nil {
 			return ReservationSnapshot{}, err
 		}
@@ -142,7 +185,7 @@ func ReserveForBind(ctx context.Context, s Store, uuid string, expect *int64, ma
 // reserved = 0 means done, the same generation means try again with it, and anything
 // else means reservation_changed.
 func Unreserve(ctx context.Context, s Store, uuid string, generation int64) (ReservationSnapshot, error) {
-	put, err := s.PutReserved(ctx, uuid, generation, 0)
+	put, err := s.PutReserved(ctx, uuid, generation, 0, nil)
 	if err != nil {
 		return ReservationSnapshot{}, err
 	}
@@ -152,7 +195,7 @@ func Unreserve(ctx context.Context, s Store, uuid string, generation int64) (Res
 	}
 	switch {
 	case back.Reserved == 0 && back.Generation >= put.Generation:
-		return ReservationSnapshot{Generation: put.Generation, Total: back.Total, Before: generation}, nil
+		return ReservationSnapshot{Generation: put.Generation, Total: back.Total, Witness: back.Witness, Tenant: back.Tenant, Before: generation}, nil
 	case back.Generation == put.Generation:
 		return ReservationSnapshot{}, notAsWritten(uuid, back, 0)
 	default:
@@ -169,7 +212,7 @@ func EnsureProvider(ctx context.Context, s Store, p Provider) (ReservationSnapsh
 	if err := s.Create(ctx, p); err != nil {
 		return ReservationSnapshot{}, err
 	}
-	return EnsureReserved(ctx, s, p.UUID, nil)
+	return EnsureReserved(ctx, s, p.UUID, nil, Holder{})
 }
 
 // retryOnConflict calls try until its result is not a conflict, at most five times;
@@ -206,18 +249,21 @@ func readInventory(ctx context.Context, s Store, uuid string, u Usage) (Reservat
 		Reserved:   st.Reserved,
 		Used:       u.Used,
 		Consumers:  u.Consumers,
+		Witness:    st.Witness,
+		Tenant:     st.Tenant,
 		Before:     u.Generation,
 	}, nil
 }
 
-// reserveAll writes reserved = total with the generation of the snapshot.
-func reserveAll(ctx context.Context, s Store, uuid string, seen ReservationSnapshot) (Reservation, error) {
+// reserveAll writes reserved = total with the generation of the snapshot, and who has the
+// device.
+func reserveAll(ctx context.Context, s Store, uuid string, seen ReservationSnapshot, tenant *string) (Reservation, error) {
 	if seen.Total < 1 {
 		return Reservation{}, Invalid(
 			fmt.Sprintf("provider %s has total %d, so it cannot be reserved", uuid, seen.Total),
 			"give its resource class total=1 and reserved=1")
 	}
-	return s.PutReserved(ctx, uuid, seen.Generation, seen.Total)
+	return s.PutReserved(ctx, uuid, seen.Generation, seen.Total, tenant)
 }
 
 // readBackReserved checks that reserveAll took effect. A generation after our write's
@@ -232,6 +278,7 @@ func readBackReserved(ctx context.Context, s Store, uuid string, seen Reservatio
 	}
 	v := seen
 	v.Generation, v.Total, v.Reserved = back.Generation, back.Total, back.Reserved
+	v.Witness, v.Tenant = back.Witness, back.Tenant
 	if !v.Burned() {
 		return ReservationSnapshot{}, notAsWritten(uuid, back, seen.Total)
 	}

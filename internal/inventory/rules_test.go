@@ -13,6 +13,9 @@ import (
 	"burnish/internal/testkit/suites/inventorytest"
 )
 
+// tenant is the instance that a bind is for.
+const tenant = "5f3c2a8e-1b7d-4c90-9e42-7a10c6d5b3f8"
+
 // fixture is one provider that was unreserved once, behind a Faulty.
 type fixture struct {
 	t      *testing.T
@@ -57,7 +60,7 @@ func (w *fixture) used() int {
 // put and allocate act as other clients, without the Faulty.
 func (w *fixture) put(reserved int) {
 	w.t.Helper()
-	_, err := w.store.PutReserved(w.t.Context(), w.id, w.reservation().Generation, reserved)
+	_, err := w.store.PutReserved(w.t.Context(), w.id, w.reservation().Generation, reserved, nil)
 	require.NoError(w.t, err)
 }
 
@@ -84,11 +87,11 @@ func (w *fixture) read() (inventory.ReservationSnapshot, error) {
 }
 
 func (w *fixture) ensureReserved(expect *int64) (inventory.ReservationSnapshot, error) {
-	return inventory.EnsureReserved(w.t.Context(), w.faulty, w.id, expect)
+	return inventory.EnsureReserved(w.t.Context(), w.faulty, w.id, expect, inventory.Holder{})
 }
 
 func (w *fixture) reserveForBind(expect *int64, maybeOwnWrite bool) (inventory.ReservationSnapshot, error) {
-	return inventory.ReserveForBind(w.t.Context(), w.faulty, w.id, expect, maybeOwnWrite)
+	return inventory.ReserveForBind(w.t.Context(), w.faulty, w.id, tenant, expect, maybeOwnWrite)
 }
 
 func (w *fixture) unreserve(generation int64) (inventory.ReservationSnapshot, error) {
@@ -234,7 +237,7 @@ func TestReserveForBindIsFourRequests(t *testing.T) {
 	g := w.reservation().Generation
 	v, err := w.reserveForBind(&g, false)
 	require.NoError(t, err)
-	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 1, Total: 1, Reserved: 1, Before: g}, v)
+	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 1, Total: 1, Reserved: 1, Before: g, Witness: device.WitnessBound, Tenant: tenant}, v)
 	require.Equal(t, burned, w.faulty.Kinds())
 }
 
@@ -259,7 +262,7 @@ func TestReserveForBindRefusesAndWritesNothing(t *testing.T) {
 		{"burned and newer", true, false, known(-1), false, device.CodeAlreadyBurned},
 		{"burned, nothing known", true, false, nothing, false, device.CodeAlreadyBurned},
 		{"burned before our attempt", true, false, known(0), true, device.CodeAlreadyBurned},
-		{"burned two writes past our attempt", true, false, known(-2), true, device.CodeInventoryGenerationAhead},
+		{"burned two writes past our attempt", true, false, known(-2), true, device.CodeAlreadyBurned},
 		{"newer", false, false, known(-1), false, device.CodeInventoryGenerationAhead},
 		{"newer, ours or not", false, false, known(-1), true, device.CodeInventoryGenerationAhead},
 	} {
@@ -276,13 +279,13 @@ func TestReserveForBindRefusesAndWritesNothing(t *testing.T) {
 
 // S0.6
 func TestReserveForBindAcceptsItsEarlierWrite(t *testing.T) {
-	w := newFixture(t, true, false)
-	g := w.reservation().Generation
+	w := newFixture(t, false, false)
+	g := w.record(1, ptr(tenant))
 	earlier := g - 1
 	for _, expect := range []*int64{&earlier, nil} {
 		v, err := w.reserveForBind(expect, true)
 		require.NoError(t, err)
-		require.Equal(t, inventory.ReservationSnapshot{Generation: g, Total: 1, Reserved: 1, Before: g}, v)
+		require.Equal(t, inventory.ReservationSnapshot{Generation: g, Total: 1, Reserved: 1, Before: g, Witness: device.WitnessBound, Tenant: tenant}, v)
 	}
 	require.NotContains(t, w.faulty.Kinds(), inventorytest.PutReserved)
 }
@@ -336,7 +339,7 @@ func TestReserveForBindRecognizesItsOwnWrite(t *testing.T) {
 	w.meanwhile(inventorytest.After(inventorytest.PutReserved, 1), func() { w.put(1) })
 	v, err := w.reserveForBind(nil, false)
 	require.NoError(t, err)
-	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 2, Total: 1, Reserved: 1, Before: g}, v)
+	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 2, Total: 1, Reserved: 1, Before: g, Witness: device.WitnessBound, Tenant: tenant}, v)
 }
 
 // F5
@@ -434,8 +437,8 @@ func TestRulesGiveUpAfterFiveWriters(t *testing.T) {
 // below microversion 1.26 with fields that it does not know.
 type forgetful struct{ inventory.Store }
 
-func (f forgetful) PutReserved(ctx context.Context, id string, generation int64, reserved int) (inventory.Reservation, error) {
-	st, err := f.Store.PutReserved(ctx, id, generation, 1-reserved)
+func (f forgetful) PutReserved(ctx context.Context, id string, generation int64, reserved int, tenant *string) (inventory.Reservation, error) {
+	st, err := f.Store.PutReserved(ctx, id, generation, 1-reserved, tenant)
 	st.Reserved = reserved
 	return st, err
 }
@@ -443,9 +446,9 @@ func (f forgetful) PutReserved(ctx context.Context, id string, generation int64,
 // S0.4
 func TestAWriteMustBeReadBack(t *testing.T) {
 	w := newFixture(t, false, false)
-	_, err := inventory.EnsureReserved(t.Context(), forgetful{w.store}, w.id, nil)
+	_, err := inventory.EnsureReserved(t.Context(), forgetful{w.store}, w.id, nil, inventory.Holder{})
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
-	_, err = inventory.ReserveForBind(t.Context(), forgetful{w.store}, w.id, nil, false)
+	_, err = inventory.ReserveForBind(t.Context(), forgetful{w.store}, w.id, tenant, nil, false)
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	w.put(1)
 	_, err = inventory.Unreserve(t.Context(), forgetful{w.store}, w.id, w.reservation().Generation)
@@ -468,9 +471,9 @@ func TestNoInventoryIsNotBurned(t *testing.T) {
 	v, err := inventory.Read(t.Context(), empty{w.faulty}, w.id)
 	require.NoError(t, err)
 	require.False(t, v.Burned())
-	_, err = inventory.EnsureReserved(t.Context(), empty{w.faulty}, w.id, nil)
+	_, err = inventory.EnsureReserved(t.Context(), empty{w.faulty}, w.id, nil, inventory.Holder{})
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
-	_, err = inventory.ReserveForBind(t.Context(), empty{w.faulty}, w.id, nil, false)
+	_, err = inventory.ReserveForBind(t.Context(), empty{w.faulty}, w.id, tenant, nil, false)
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	w.requireUnchanged(before)
 }

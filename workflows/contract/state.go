@@ -43,6 +43,9 @@ type DeviceState struct {
 	// that the result of the last write is unknown, so that Generation proves nothing.
 	Generation          int64 `json:"generation,omitempty"`
 	GenerationUncertain bool  `json:"generation_uncertain,omitempty"`
+	// BurnedFor is the instance of the last burn while it runs, and after it failed until
+	// the provider's record is cleared: it may be recorded there.
+	BurnedFor string `json:"burned_for,omitempty"`
 	// Provider is the UUID of the provider that has this Generation, if Nova owns it.
 	Provider string `json:"provider,omitempty"`
 	// Recent contains the last updates by ID with their outcome, so that a repeated one
@@ -273,6 +276,12 @@ type ReservationRequest struct {
 	Driver     string `json:"driver,omitempty"`
 	Expect     *int64 `json:"expect,omitempty"`
 	Generation int64  `json:"generation,omitempty"` // for Unreserve alone
+	// Tenant is recorded by the same write (F24): "" records that nobody has the device, nil
+	// keeps the record. Left is the instance that had it last; its record is replaced where
+	// the provider's generation is at most LeftGeneration, any other instance's stays.
+	Tenant         *string `json:"tenant,omitempty"`
+	Left           string  `json:"left,omitempty"`
+	LeftGeneration int64   `json:"left_generation,omitempty"`
 }
 
 // ReservationSnapshot is the inventory's view of a device at one moment.
@@ -284,6 +293,10 @@ type ReservationSnapshot struct {
 	Consumers  []string `json:"consumers,omitempty"`
 	// Provider is the provider's UUID if Nova owns it.
 	Provider string `json:"provider,omitempty"`
+	// Witness says who has the device by the provider's own record (F24), and Tenant is the
+	// instance that it names.
+	Witness device.Witness `json:"witness,omitempty"`
+	Tenant  string         `json:"tenant,omitempty"`
 }
 
 // PreviousRun is an ended run of the same device's workflow, and the instance that the

@@ -20,6 +20,7 @@ type fakeInventory struct {
 	generation   int64
 	reserved     int
 	consumers    []string
+	tenant       *string // who has the device, by the provider's record
 	writes       []write
 	uuids        []string // the provider that each call named
 	// injectFault may fail a call before it has effect, or lose its answer after.
@@ -69,7 +70,7 @@ func (s *fakeInventory) Create(_ context.Context, p inventory.Provider) error {
 	s.created = p
 	return s.call("Create", p.UUID, func() error {
 		if !s.exists {
-			s.exists, s.generation, s.reserved, s.consumers = true, 0, 1, nil
+			s.exists, s.generation, s.reserved, s.consumers, s.tenant = true, 0, 1, nil, nil
 			s.notify("create")
 		}
 		return nil
@@ -90,7 +91,7 @@ func (s *fakeInventory) Find(_ context.Context, name string) (inventory.Provider
 // recreate creates or re-creates Nova's provider, as Nova does: nothing is reserved.
 func (s *fakeInventory) recreate(id string) {
 	s.providerGone = false
-	s.novaProvider, s.exists, s.generation, s.reserved, s.consumers = id, true, 0, 0, nil
+	s.novaProvider, s.exists, s.generation, s.reserved, s.consumers, s.tenant = id, true, 0, 0, nil, nil
 	s.notify("create")
 }
 
@@ -118,7 +119,7 @@ func (s *fakeInventory) Reservation(_ context.Context, uuid string) (inventory.R
 	return st, nil
 }
 
-func (s *fakeInventory) PutReserved(_ context.Context, uuid string, generation int64, reserved int) (inventory.Reservation, error) {
+func (s *fakeInventory) PutReserved(_ context.Context, uuid string, generation int64, reserved int, tenant *string) (inventory.Reservation, error) {
 	var st inventory.Reservation
 	err := s.call("PutReserved", uuid, func() error {
 		w := write{generation: generation, reserved: reserved, done: generation == s.generation}
@@ -127,6 +128,9 @@ func (s *fakeInventory) PutReserved(_ context.Context, uuid string, generation i
 			return inventory.Conflict(uuid, generation)
 		}
 		s.reserved = reserved
+		if tenant != nil {
+			s.tenant = tenant
+		}
 		s.generation++
 		s.notify("put")
 		st = s.snapshot()
@@ -149,7 +153,14 @@ func (s *fakeInventory) Delete(_ context.Context, uuid string) error {
 }
 
 func (s *fakeInventory) snapshot() inventory.Reservation {
-	return inventory.Reservation{Generation: s.generation, Total: 1, Reserved: s.reserved}
+	st := inventory.Reservation{Generation: s.generation, Total: 1, Reserved: s.reserved}
+	if s.tenant != nil {
+		st.Witness, st.Tenant = device.WitnessFree, *s.tenant
+		if st.Tenant != "" {
+			st.Witness = device.WitnessBound
+		}
+	}
+	return st
 }
 
 // allocate allocates as a scheduler does; it says whether the capacity allowed it.

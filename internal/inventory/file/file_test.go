@@ -68,7 +68,7 @@ func created(t *testing.T) (*file.Store, string, string) {
 func callAll(ctx context.Context, s *file.Store) map[string]error {
 	_, usages := s.Usages(ctx, example.UUID)
 	_, stock := s.Reservation(ctx, example.UUID)
-	_, put := s.PutReserved(ctx, example.UUID, 0, 0)
+	_, put := s.PutReserved(ctx, example.UUID, 0, 0, nil)
 	return map[string]error{
 		"Create": s.Create(ctx, example), "Usages": usages, "Stock": stock, "PutReserved": put,
 		"Delete":   s.Delete(ctx, example.UUID),
@@ -108,7 +108,7 @@ func TestNewReportsWhatPreventsIt(t *testing.T) {
 
 func TestReopenedAfterAnyWrite(t *testing.T) {
 	s, dir, _ := created(t)
-	_, err := s.PutReserved(t.Context(), example.UUID, 0, 0)
+	_, err := s.PutReserved(t.Context(), example.UUID, 0, 0, nil)
 	require.NoError(t, err)
 	require.NoError(t, s.UnsafeAllocate(t.Context(), example.UUID, "c1"))
 	v, err := inventory.Read(t.Context(), open(t, dir), example.UUID)
@@ -200,7 +200,7 @@ func TestUnknownFieldsAreKept(t *testing.T) {
 `), nil, 1))
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	require.NoError(t, json.Unmarshal([]byte(content), &before))
-	_, err := s.PutReserved(t.Context(), example.UUID, 0, 0)
+	_, err := s.PutReserved(t.Context(), example.UUID, 0, 0, nil)
 	require.NoError(t, err)
 
 	var after map[string]any
@@ -226,7 +226,7 @@ func TestFullDiskKeepsTheOldContent(t *testing.T) {
 	ballast := filepath.Join(dir, "ballast")
 	require.ErrorIs(t, os.WriteFile(ballast, make([]byte, 1<<20), 0o600), unix.ENOSPC)
 
-	_, err = s.PutReserved(t.Context(), example.UUID, 0, 0)
+	_, err = s.PutReserved(t.Context(), example.UUID, 0, 0, nil)
 	inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 	require.ErrorIs(t, err, unix.ENOSPC)
 	require.Equal(t, exampleFile, read(t, filepath.Join(dir, example.UUID+".json")))
@@ -253,7 +253,7 @@ func TestFullDiskKeepsTheOldContent(t *testing.T) {
 
 	// When there is space again, the same calls succeed.
 	require.NoError(t, os.Remove(ballast))
-	st, err := s.PutReserved(t.Context(), example.UUID, 0, 0)
+	st, err := s.PutReserved(t.Context(), example.UUID, 0, 0, nil)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), st.Generation)
 	require.NoError(t, s.Create(t.Context(), p))
@@ -263,7 +263,7 @@ func TestUnfinishedFilesOfACrashAreRemovedAtTheNextStart(t *testing.T) {
 	s, dir, path := created(t)
 	left := filepath.Join(dir, atomicfile.TempPrefix+"1")
 	require.NoError(t, os.WriteFile(left, []byte(exampleFile[:20]), 0o600))
-	_, err := s.PutReserved(t.Context(), example.UUID, 0, 1)
+	_, err := s.PutReserved(t.Context(), example.UUID, 0, 1, nil)
 	require.NoError(t, err)
 
 	lock, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_RDWR, 0)

@@ -51,7 +51,7 @@ func writer(task string) error {
 		if err != nil {
 			return err
 		}
-		st, err = s.PutReserved(context.Background(), example.UUID, st.Generation, i%2)
+		st, err = s.PutReserved(context.Background(), example.UUID, st.Generation, i%2, nil)
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeConflict {
 			continue
 		}
@@ -124,7 +124,7 @@ func TestKilledWriterLeavesEveryAcknowledgedWrite(t *testing.T) {
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, st.Generation, acknowledged)
 		require.LessOrEqual(t, st.Generation, acknowledged+1, "at most the write under way")
-		_, err = s.PutReserved(t.Context(), example.UUID, st.Generation, 1)
+		_, err = s.PutReserved(t.Context(), example.UUID, st.Generation, 1, nil)
 		require.NoError(t, err)
 	}
 }
@@ -182,9 +182,9 @@ func TestWaitForTheLockEndsWithItsContext(t *testing.T) {
 	require.NoError(t, holder.Close())
 	soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	_, err := s.PutReserved(soon, example.UUID, 0, 0)
+	_, err := s.PutReserved(soon, example.UUID, 0, 0, nil)
 	require.NoError(t, err)
-	_, err = open(t, dir).PutReserved(soon, example.UUID, 1, 1)
+	_, err = open(t, dir).PutReserved(soon, example.UUID, 1, 1, nil)
 	require.NoError(t, err)
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 
+	"burnish/internal/device"
 	"burnish/internal/inventory"
 )
 
@@ -21,12 +22,22 @@ type record struct {
 	Used       int
 	Consumers  []string
 	Generation int64
+	// Tenant is who has the device: nil where that was never recorded, "" for nobody.
+	Tenant *string
 	// rest is the file as it was read, so that fields of a newer build are kept.
 	rest map[string]json.RawMessage
 }
 
 func (r *record) reservation() inventory.Reservation {
-	return inventory.Reservation{Generation: r.Generation, Total: r.Total, Reserved: r.Reserved}
+	st := inventory.Reservation{Generation: r.Generation, Total: r.Total, Reserved: r.Reserved}
+	switch {
+	case r.Tenant == nil:
+	case *r.Tenant == "":
+		st.Witness = device.WitnessFree
+	default:
+		st.Witness, st.Tenant = device.WitnessBound, *r.Tenant
+	}
+	return st
 }
 
 // fields maps the names of the fields to the fields. encoding/json itself would ignore
@@ -35,13 +46,14 @@ func (r *record) fields() map[string]any {
 	return map[string]any{
 		"uuid": &r.UUID, "name": &r.Name, "class": &r.Class, "traits": &r.Traits,
 		"total": &r.Total, "reserved": &r.Reserved, "used": &r.Used, "consumers": &r.Consumers,
-		"generation": &r.Generation,
+		"generation": &r.Generation, "tenant": &r.Tenant,
 	}
 }
 
 // optional are the fields that may be absent or null. Any other missing field would
-// read as zero, and the device as not reserved.
-var optional = map[string]bool{"traits": true, "consumers": true}
+// read as zero, and the device as not reserved. Without a tenant there is no record of who
+// has the device.
+var optional = map[string]bool{"traits": true, "consumers": true, "tenant": true}
 
 // decode reads a file and checks that it is complete and consistent.
 func decode(uuid string, data []byte) (*record, error) {
@@ -88,6 +100,9 @@ func (r *record) encode() ([]byte, error) {
 		all[name] = raw
 	}
 	maps.Copy(all, r.fields())
+	if r.Tenant == nil {
+		delete(all, "tenant")
+	}
 	for name, list := range map[string][]string{"traits": r.Traits, "consumers": r.Consumers} {
 		if len(list) == 0 {
 			all[name] = []string{} // rather than null

@@ -117,7 +117,7 @@ func (s *Store) Reservation(ctx context.Context, uuid string) (inventory.Reserva
 }
 
 // PutReserved is inventory.Store's. A value outside 0…total is inventory_invalid.
-func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (inventory.Reservation, error) {
+func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int, tenant *string) (inventory.Reservation, error) {
 	var st inventory.Reservation
 	err := s.with(ctx, uuid, func(r *record) error {
 		if r.Generation != generation {
@@ -129,6 +129,9 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 				"reserve all of the device or nothing")
 		}
 		r.Reserved = reserved
+		if tenant != nil {
+			r.Tenant = tenant
+		}
 		r.Generation++
 		if err := s.write(r); err != nil {
 			return err

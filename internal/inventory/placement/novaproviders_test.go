@@ -71,13 +71,16 @@ func TestRecreatedProvider(t *testing.T) {
 	for call, do := range map[string]func(string) error{
 		"Usages":      func(id string) error { _, err := s.store.Usages(t.Context(), id); return err },
 		"Stock":       func(id string) error { _, err := s.store.Reservation(t.Context(), id); return err },
-		"PutReserved": func(id string) error { _, err := s.store.PutReserved(t.Context(), id, 2, 1); return err },
-		"Raise":       func(id string) error { _, err := inventory.EnsureReserved(t.Context(), s.store, id, nil); return err },
+		"PutReserved": func(id string) error { _, err := s.store.PutReserved(t.Context(), id, 2, 1, nil); return err },
+		"Raise": func(id string) error {
+			_, err := inventory.EnsureReserved(t.Context(), s.store, id, nil, inventory.Holder{})
+			return err
+		},
 	} {
 		p, err := s.store.Find(t.Context(), name)
 		require.NoError(t, err, call)
 		require.Equal(t, id, p.UUID, call)
-		_, err = inventory.EnsureReserved(t.Context(), s.store, p.UUID, nil)
+		_, err = inventory.EnsureReserved(t.Context(), s.store, p.UUID, nil, inventory.Holder{})
 		require.NoError(t, err)
 		again := s.nova.Recreate(id, root, "node-7", address, otuClass)
 		inventorytest.RequireCode(t, device.CodeNoProvider, do(id))

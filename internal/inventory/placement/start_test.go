@@ -9,6 +9,9 @@ import (
 	"burnish/internal/testkit/openstack"
 )
 
+// tenant is the instance that a bind is for.
+const tenant = "5f3c2a8e-1b7d-4c90-9e42-7a10c6d5b3f8"
+
 // That includes a Placement that answers with its versions, but not yet requests with
 // credentials.
 func TestTransientErrorsDoNotPreventTheStart(t *testing.T) {

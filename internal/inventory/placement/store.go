@@ -180,7 +180,7 @@ func readInventories(answer resourceproviders.GetInventoriesResult) (found inven
 // PutReserved is inventory.Store's. It writes back the inventory of this generation with
 // another reserved; if that is not cached, it is read first. The generation is always
 // the caller's, also after such a read.
-func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (inventory.Reservation, error) {
+func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int, tenant *string) (inventory.Reservation, error) {
 	if err := checkUUID(uuid); err != nil {
 		return inventory.Reservation{}, err
 	}

@@ -77,7 +77,7 @@ func TestReserveForBindIsFourRequests(t *testing.T) {
 		"GET /resource_providers/*/usages", "GET /resource_providers/*/inventories",
 		"PUT /resource_providers/*/inventories/CUSTOM_BURNISH_TEST", "GET /resource_providers/*/inventories",
 	}
-	_, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, &generation, false)
+	_, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, false)
 	require.NoError(t, err)
 	s.recorder.RequireCalls(t, calls...)
 
@@ -85,7 +85,7 @@ func TestReserveForBindIsFourRequests(t *testing.T) {
 	p, generation = s.free(t)
 	again := s.open(t, placement.Settings{})
 	s.recorder.Reset()
-	_, err = inventory.ReserveForBind(t.Context(), again, p.UUID, &generation, false)
+	_, err = inventory.ReserveForBind(t.Context(), again, p.UUID, tenant, &generation, false)
 	require.NoError(t, err)
 	s.recorder.RequireCalls(t, calls...)
 }
@@ -131,7 +131,7 @@ func TestPutReservedKeepsTheRecordAndTheCallersGeneration(t *testing.T) {
 	for _, reserved := range []int{4, 0, 2} {
 		st, err := s.store.Reservation(ctx, id)
 		require.NoError(t, err)
-		st, err = s.store.PutReserved(ctx, id, st.Generation, reserved)
+		st, err = s.store.PutReserved(ctx, id, st.Generation, reserved, nil)
 		require.NoError(t, err)
 		odd["reserved"] = float64(reserved)
 		has, err = s.nova.Inventory(ctx, id)
@@ -146,7 +146,7 @@ func TestPutReservedKeepsTheRecordAndTheCallersGeneration(t *testing.T) {
 	fresh := s.open(t, placement.Settings{})
 	for _, store := range []*placement.Store{s.store, fresh} {
 		for _, generation := range []int64{stale, stale + 9} {
-			_, err = store.PutReserved(ctx, id, generation, 0)
+			_, err = store.PutReserved(ctx, id, generation, 0, nil)
 			inventorytest.RequireCode(t, device.CodeConflict, err)
 		}
 	}
@@ -171,15 +171,15 @@ func TestMoreThanOneClassOrNone(t *testing.T) {
 	_, err = s.store.Reservation(t.Context(), two)
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	require.ErrorContains(t, err, "CUSTOM_A, CUSTOM_B")
-	_, err = s.store.PutReserved(t.Context(), two, 2, 1)
+	_, err = s.store.PutReserved(t.Context(), two, 2, 1, nil)
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 
 	st, err := s.store.Reservation(t.Context(), none)
 	require.NoError(t, err)
 	require.Zero(t, st.Total)
-	_, err = s.store.PutReserved(t.Context(), none, 0, 1)
+	_, err = s.store.PutReserved(t.Context(), none, 0, 1, nil)
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
-	_, err = inventory.EnsureReserved(t.Context(), s.store, none, nil)
+	_, err = inventory.EnsureReserved(t.Context(), s.store, none, nil, inventory.Holder{})
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 }
 
@@ -224,7 +224,7 @@ func TestLostAnswers(t *testing.T) {
 	put := func(p inventory.Provider) error {
 		st, err := s.store.Reservation(ctx, p.UUID)
 		if err == nil {
-			_, err = s.store.PutReserved(ctx, p.UUID, st.Generation, 1)
+			_, err = s.store.PutReserved(ctx, p.UUID, st.Generation, 1, nil)
 		}
 		return err
 	}
@@ -288,7 +288,7 @@ func TestServiceTrouble(t *testing.T) {
 			defer s.recorder.Inject(openstack.Match{}, do)()
 			_, usages := s.store.Usages(t.Context(), p.UUID)
 			_, stock := s.store.Reservation(t.Context(), p.UUID)
-			_, put := s.store.PutReserved(t.Context(), p.UUID, 4, 1)
+			_, put := s.store.PutReserved(t.Context(), p.UUID, 4, 1, nil)
 			for _, err := range []error{usages, stock, put, s.store.Create(t.Context(), inventorytest.NewProvider()), s.store.Delete(t.Context(), p.UUID)} {
 				inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 				require.NotErrorIs(t, err, context.Canceled)
@@ -324,7 +324,7 @@ func TestEachCodeOf409(t *testing.T) {
 		"placement.unheard_of":              device.CodeInventoryInvalid,
 	} {
 		undo := s.recorder.Inject(openstack.Match{Method: http.MethodPut}, answer(code))
-		_, err := s.store.PutReserved(t.Context(), p.UUID, generation, 1)
+		_, err := s.store.PutReserved(t.Context(), p.UUID, generation, 1, nil)
 		inventorytest.RequireCode(t, want, err)
 		if want == device.CodeInventoryInvalid {
 			require.ErrorContains(t, err, "There was a conflict. so it was")
@@ -421,14 +421,14 @@ func TestDirtyIsNeverAllocatable(t *testing.T) {
 			if err = s.nova.Allocate(ctx, p.UUID, consumer); err != nil {
 				return err
 			}
-			if v, err = inventory.EnsureReserved(ctx, s.store, p.UUID, nil); err != nil {
+			if v, err = inventory.EnsureReserved(ctx, s.store, p.UUID, nil, inventory.Holder{}); err != nil {
 				return err
 			}
 			set(p.UUID, true)
 			if err = s.nova.Deallocate(ctx, p.UUID, consumer); err != nil {
 				return err
 			}
-			v, err = inventory.EnsureReserved(ctx, s.store, p.UUID, &v.Generation)
+			v, err = inventory.EnsureReserved(ctx, s.store, p.UUID, &v.Generation, inventory.Holder{})
 		}
 		return err
 	}
@@ -453,17 +453,17 @@ func TestReserveForBindThroughARestart(t *testing.T) {
 		p, generation := s.free(t)
 		s.recorder.Reset()
 		undo := s.recorder.Inject(openstack.Match{Nth: nth}, openstack.Injection{Before: func() { s.server.Kill(t) }})
-		_, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, &generation, false)
+		_, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, false)
 		undo()
 		inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
-		_, err = inventory.ReserveForBind(t.Context(), s.store, p.UUID, &generation, true)
+		_, err = inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, true)
 		inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 		s.server.Restart(t)
-		v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, &generation, true)
+		v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, true)
 		require.NoError(t, err)
 		require.True(t, v.Burned())
 		require.Equal(t, generation+1, v.Generation, "burned once, at request %d", nth)
-		_, err = inventory.ReserveForBind(t.Context(), s.store, p.UUID, &generation, false)
+		_, err = inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, false)
 		inventorytest.RequireCode(t, device.CodeAlreadyBurned, err)
 	}
 }

@@ -152,14 +152,14 @@ func allocate(t *testing.T, store *file.Store, name, consumer string) {
 	before, err := store.Reservation(t.Context(), uuid)
 	require.NoError(t, err)
 	if before.Reserved > 0 {
-		_, err = store.PutReserved(t.Context(), uuid, before.Generation, 0)
+		_, err = store.PutReserved(t.Context(), uuid, before.Generation, 0, nil)
 		require.NoError(t, err)
 	}
 	require.NoError(t, store.UnsafeAllocate(t.Context(), uuid, consumer))
 	if before.Reserved > 0 {
 		now, err := store.Reservation(t.Context(), uuid)
 		require.NoError(t, err)
-		_, err = store.PutReserved(t.Context(), uuid, now.Generation, before.Reserved)
+		_, err = store.PutReserved(t.Context(), uuid, now.Generation, before.Reserved, nil)
 		require.NoError(t, err)
 	}
 }

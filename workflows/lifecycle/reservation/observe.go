@@ -44,7 +44,7 @@ func answer(asked device.Snapshot, found contract.ReservationSnapshot, err error
 func inventoryOf(found contract.ReservationSnapshot) device.Inventory {
 	return device.Inventory{
 		Generation: found.Generation, Total: found.Total, Reserved: found.Reserved, Used: found.Used,
-		Consumers: found.Consumers, Provider: found.Provider,
+		Consumers: found.Consumers, Provider: found.Provider, Witness: found.Witness, Tenant: found.Tenant,
 	}
 }
 
@@ -115,7 +115,7 @@ func (d *Reservation) Reconcile(ctx workflow.Context) error {
 		}
 		i.EnsureProvider = false
 	case i.EnsureReserved:
-		asked, in := d.Ask(device.AskReserve), d.request()
+		asked, in := d.Ask(device.AskReserve), d.recorded(d.request())
 		if !asked.Known.KeepsClean(d.State.Device) {
 			in.Expect = nil
 		}
@@ -145,13 +145,19 @@ func (d *Reservation) reconciled(ctx workflow.Context, asked device.Snapshot, fo
 	return nil
 }
 
-// ReserveForBind reserves the provider for an instance, reads it back (S0.4), and
-// concludes from the answer, unless claimed says that the claim ended meanwhile. It returns
+// ReserveForBind reserves the provider for the instance of the claim, records it there in
+// the same write (F24), reads both back (S0.4), and concludes from the answer, unless claimed says that the claim ended meanwhile. It returns
 // the fault of a burn that failed or may have failed.
 func (d *Reservation) ReserveForBind(ctx workflow.Context, claimed func() bool) *device.Fault {
-	asked := d.Ask(device.AskBind)
-	found, err := d.call(ctx, calls.WithClientDeadline(ctx, "reserve "+d.State.Name), contract.ActivityReserveForBind, d.request())
-	if !claimed() || d.Conclude(ctx, asked, found, err).Event == device.Burned {
+	asked, in := d.Ask(device.AskBind), d.request()
+	instance := d.State.Device.Claim.Instance
+	d.State.BurnedFor, in.Tenant = instance, &instance
+	found, err := d.call(ctx, calls.WithClientDeadline(ctx, "reserve "+d.State.Name), contract.ActivityReserveForBind, in)
+	if !claimed() {
+		return nil
+	}
+	if d.Conclude(ctx, asked, found, err).Event == device.Burned {
+		d.State.BurnedFor = ""
 		return nil
 	}
 	if err != nil {

@@ -39,7 +39,44 @@ func (d *Reservation) Unlock() { d.lock.Unlock() }
 // known is what the state records of the inventory.
 func (d *Reservation) known() device.Known {
 	s := d.State
-	return device.Known{Generation: s.Generation, Provider: s.Provider, Uncertain: s.GenerationUncertain, CleanRecorded: s.Clean != nil}
+	return device.Known{Generation: s.Generation, Provider: s.Provider, Uncertain: s.GenerationUncertain, CleanRecorded: s.Clean != nil, Left: d.left()}
+}
+
+// left is the instance of the last binding that ended, or of a later burn that failed and
+// may have recorded it.
+func (d *Reservation) left() string {
+	s := d.State
+	if s.BurnedFor != "" {
+		return s.BurnedFor
+	}
+	ended := s.History
+	if s.Device.Binding != nil {
+		ended = ended[:max(len(ended)-1, 0)]
+	}
+	if len(ended) == 0 {
+		return ""
+	}
+	return ended[len(ended)-1].Instance
+}
+
+// cleared is a request that also records that nobody has the device (F24), as the first
+// write of a clean or a return does. The record of the instance that left is replaced, any
+// other one stays.
+func (d *Reservation) cleared(in contract.ReservationRequest) contract.ReservationRequest {
+	nobody := ""
+	in.Tenant, in.Left, in.LeftGeneration = &nobody, d.left(), d.State.Generation
+	if d.State.GenerationUncertain {
+		in.LeftGeneration++ // the burn whose answer was lost
+	}
+	return in
+}
+
+// recorded is a request that also records again who has a bound device (F24).
+func (d *Reservation) recorded(in contract.ReservationRequest) contract.ReservationRequest {
+	if b := d.State.Device.Binding; b != nil && b.Instance != device.UnknownConsumer {
+		in.Tenant = &b.Instance
+	}
+	return in
 }
 
 // request names the device's provider, with the generation and provider that must be
@@ -74,6 +111,9 @@ func (d *Reservation) call(ctx, opts workflow.Context, activity string, in contr
 	}
 	known, readAgain := d.known().After(d.State.Device, inventoryOf(found))
 	d.State.Generation, d.State.Provider, d.State.GenerationUncertain = known.Generation, known.Provider, known.Uncertain
+	if in.Tenant != nil && found.Witness != device.WitnessBound {
+		d.State.BurnedFor = ""
+	}
 	d.State.Intent.ReadInventory = d.State.Intent.ReadInventory || readAgain
 	return found, nil
 }
@@ -107,10 +147,11 @@ func (d *Reservation) read(ctx workflow.Context, in contract.ReservationRequest)
 	return d.call(ctx, calls.WithClientDeadline(ctx, "read the reservation of "+d.State.Name), contract.ActivityReadReservation, in)
 }
 
-// ReserveForClean reserves the provider before a clean or a return (F4). It is retried
-// until it succeeds or opts is canceled.
+// ReserveForClean reserves the provider before a clean or a return (F4), and records in
+// the same write that nobody has the device (F24). It is retried until it succeeds or opts
+// is canceled.
 func (d *Reservation) ReserveForClean(ctx, opts workflow.Context) (contract.ReservationSnapshot, error) {
-	return d.call(ctx, calls.WithInventory(opts, "reserve "+d.State.Name), contract.ActivityEnsureReserved, d.request())
+	return d.call(ctx, calls.WithInventory(opts, "reserve "+d.State.Name), contract.ActivityEnsureReserved, d.cleared(d.request()))
 }
 
 // ensureReserved reserves the provider while a client waits.

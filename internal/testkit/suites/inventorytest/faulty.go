@@ -44,9 +44,10 @@ func After(kind Kind, nth int) Point { return Point{kind: kind, nth: nth, after:
 type Request struct {
 	Kind       Kind
 	UUID       string
-	Generation int64 // PutReserved's
-	Reserved   int   // PutReserved's
-	Err        error // the result
+	Generation int64   // PutReserved's
+	Reserved   int     // PutReserved's
+	Tenant     *string // PutReserved's
+	Err        error   // the result
 }
 
 // Faulty is a Store that records every call and injects faults at given Points. Faults are
@@ -125,9 +126,11 @@ func (f *Faulty) Reservation(ctx context.Context, uuid string) (inventory.Reserv
 }
 
 // PutReserved is inventory.Store's.
-func (f *Faulty) PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (inventory.Reservation, error) {
-	r := Request{Kind: PutReserved, UUID: uuid, Generation: generation, Reserved: reserved}
-	return callFor(f, r, func() (inventory.Reservation, error) { return f.store.PutReserved(ctx, uuid, generation, reserved) })
+func (f *Faulty) PutReserved(ctx context.Context, uuid string, generation int64, reserved int, tenant *string) (inventory.Reservation, error) {
+	r := Request{Kind: PutReserved, UUID: uuid, Generation: generation, Reserved: reserved, Tenant: tenant}
+	return callFor(f, r, func() (inventory.Reservation, error) {
+		return f.store.PutReserved(ctx, uuid, generation, reserved, tenant)
+	})
 }
 
 // Delete is inventory.Store's.

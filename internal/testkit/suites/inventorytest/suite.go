@@ -113,7 +113,7 @@ func usages(t *testing.T, f Fixture, id string) inventory.Usage {
 // put writes reserved whatever the generation is.
 func put(t *testing.T, f Fixture, id string, reserved int) inventory.Reservation {
 	t.Helper()
-	st, err := f.Store.PutReserved(t.Context(), id, stock(t, f, id).Generation, reserved)
+	st, err := f.Store.PutReserved(t.Context(), id, stock(t, f, id).Generation, reserved, nil)
 	require.NoError(t, err)
 	return st
 }
@@ -174,7 +174,7 @@ func noProvider(t *testing.T, f Fixture) {
 	RequireCode(t, device.CodeNoProvider, err)
 	_, err = f.Store.Reservation(t.Context(), id)
 	RequireCode(t, device.CodeNoProvider, err)
-	_, err = f.Store.PutReserved(t.Context(), id, 0, 1)
+	_, err = f.Store.PutReserved(t.Context(), id, 0, 1, nil)
 	RequireCode(t, device.CodeNoProvider, err)
 	require.NoError(t, f.Store.Delete(t.Context(), id))
 }
@@ -183,7 +183,7 @@ func putRaisesGeneration(t *testing.T, f Fixture) {
 	id := createProvider(t, f)
 	before := stock(t, f, id)
 	for i, reserved := range []int{1, 0, 0, 1} {
-		st, err := f.Store.PutReserved(t.Context(), id, before.Generation, reserved)
+		st, err := f.Store.PutReserved(t.Context(), id, before.Generation, reserved, nil)
 		require.NoError(t, err)
 		require.Equal(t, before.Generation+1, st.Generation, "write %d", i)
 		require.Equal(t, reserved, st.Reserved)
@@ -199,7 +199,7 @@ func conflictWritesNothing(t *testing.T, f Fixture) {
 	put(t, f, id, 1)
 	before := stock(t, f, id)
 	for _, generation := range []int64{before.Generation - 1, before.Generation + 1} {
-		_, err := f.Store.PutReserved(t.Context(), id, generation, 0)
+		_, err := f.Store.PutReserved(t.Context(), id, generation, 0, nil)
 		RequireCode(t, device.CodeConflict, err)
 		require.Equal(t, before, stock(t, f, id))
 	}
@@ -218,7 +218,7 @@ func allocationRaisesGeneration(t *testing.T, f Fixture) {
 	require.Greater(t, u.Generation, before.Generation)
 	require.Equal(t, u.Generation, stock(t, f, id).Generation)
 
-	_, err := f.Store.PutReserved(t.Context(), id, before.Generation, 1)
+	_, err := f.Store.PutReserved(t.Context(), id, before.Generation, 1, nil)
 	RequireCode(t, device.CodeConflict, err)
 	require.Zero(t, stock(t, f, id).Reserved)
 }
@@ -266,7 +266,7 @@ func putBeyondTotal(t *testing.T, f Fixture) {
 	id := createProvider(t, f)
 	before := stock(t, f, id)
 	for _, reserved := range []int{-1, 2} {
-		_, err := f.Store.PutReserved(t.Context(), id, before.Generation, reserved)
+		_, err := f.Store.PutReserved(t.Context(), id, before.Generation, reserved, nil)
 		RequireCode(t, device.CodeInventoryInvalid, err)
 		require.Equal(t, before, stock(t, f, id))
 	}
@@ -299,7 +299,7 @@ func endedContext(t *testing.T, f Fixture) {
 	cancel()
 	_, usages := f.Store.Usages(ctx, id)
 	_, read := f.Store.Reservation(ctx, id)
-	_, write := f.Store.PutReserved(ctx, id, before.Generation, 0)
+	_, write := f.Store.PutReserved(ctx, id, before.Generation, 0, nil)
 	for _, err := range []error{
 		usages, read, write, f.Store.Create(ctx, NewProvider()), f.Store.Delete(ctx, id),
 	} {
@@ -322,13 +322,13 @@ func oneBinding(t *testing.T, f Fixture) {
 	require.False(t, v.Burned())
 	require.Zero(t, stock(t, f, p.UUID).Reserved)
 
-	v, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, &v.Generation, false)
+	v, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, uuid.NewString(), &v.Generation, false)
 	require.NoError(t, err)
 	require.True(t, v.Burned())
-	_, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, &v.Generation, false)
+	_, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, uuid.NewString(), &v.Generation, false)
 	RequireCode(t, device.CodeAlreadyBurned, err)
 
-	clean, err := inventory.EnsureReserved(ctx, f.Store, p.UUID, &v.Generation)
+	clean, err := inventory.EnsureReserved(ctx, f.Store, p.UUID, &v.Generation, inventory.Holder{})
 	require.NoError(t, err)
 	require.Equal(t, v.Generation, clean.Before)
 	_, err = inventory.Unreserve(ctx, f.Store, p.UUID, v.Generation)
@@ -339,10 +339,10 @@ func oneBinding(t *testing.T, f Fixture) {
 	require.NoError(t, err)
 	// This time a scheduler allocates it first.
 	require.NoError(t, f.Allocate(ctx, p.UUID, uuid.NewString()))
-	_, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, &v.Generation, false)
+	_, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, uuid.NewString(), &v.Generation, false)
 	RequireCode(t, device.CodeInUse, err)
 	require.Zero(t, stock(t, f, p.UUID).Reserved)
-	seen, err := inventory.EnsureReserved(ctx, f.Store, p.UUID, nil)
+	seen, err := inventory.EnsureReserved(ctx, f.Store, p.UUID, nil, inventory.Holder{})
 	require.NoError(t, err)
 	require.True(t, seen.Burned())
 	require.Equal(t, 1, seen.Used)

@@ -33,7 +33,7 @@ func writeWithRetry(ctx context.Context, s inventory.Store, id string, reserved 
 		if err != nil {
 			return 0, err
 		}
-		st, err = s.PutReserved(ctx, id, st.Generation, reserved)
+		st, err = s.PutReserved(ctx, id, st.Generation, reserved, nil)
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeConflict {
 			continue // another writer was faster
 		}
@@ -74,7 +74,7 @@ func readUnderWriters(t *testing.T, f Fixture) {
 	generation := stock(t, f, id).Generation
 	history := map[int64][]state{generation: {{1, 0}}}
 	put := func(reserved int) error {
-		_, err := f.Store.PutReserved(ctx, id, generation, reserved)
+		_, err := f.Store.PutReserved(ctx, id, generation, reserved, nil)
 		return err
 	}
 	writeRounds := func() error {
@@ -136,18 +136,22 @@ func readUnderWriters(t *testing.T, f Fixture) {
 func concurrentReservations(t *testing.T, f Fixture) {
 	id := free(t, f)
 	before := stock(t, f, id)
-	errs := parallel(func(int) error {
-		_, err := inventory.ReserveForBind(t.Context(), f.Store, id, nil, false)
+	var instances [writers]string
+	errs := parallel(func(i int) error {
+		instances[i] = uuid.NewString()
+		_, err := inventory.ReserveForBind(t.Context(), f.Store, id, instances[i], nil, false)
 		return err
 	})
-	won := 0
-	for _, err := range errs {
+	won, winner := 0, ""
+	for i, err := range errs {
 		if err == nil {
-			won++
+			won, winner = won+1, instances[i]
 			continue
 		}
 		RequireCode(t, device.CodeAlreadyBurned, err)
 	}
 	require.Equal(t, 1, won, "one device, one instance")
-	require.Equal(t, inventory.Reservation{Generation: before.Generation + 1, Total: 1, Reserved: 1}, stock(t, f, id))
+	require.Equal(t, inventory.Reservation{
+		Generation: before.Generation + 1, Total: 1, Reserved: 1, Witness: device.WitnessBound, Tenant: winner,
+	}, stock(t, f, id))
 }
