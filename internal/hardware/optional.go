@@ -82,6 +82,18 @@ type Sanitizer interface {
 	ExitMediaVerification(ctx context.Context) error
 }
 
+// EvidenceWriter is a Handle to which known data can be written, so that it must be gone after
+// a sanitize (F33).
+type EvidenceWriter interface {
+	// NamespaceSizes gives the sizes of the namespaces, whose bytes are those of the
+	// Handle, one after the other.
+	NamespaceSizes() []int64
+	// WriteEvidence writes p at offset and nowhere else, after the checks of each write of
+	// zeroes. p and offset are whole blocks. It is durable after Flush. Faults: those of
+	// ZeroAt, write_protected.
+	WriteEvidence(ctx context.Context, p []byte, offset int64) error
+}
+
 // NamespaceManager is a Handle whose device has namespaces (S2.57, F17). The Handle's size
 // and bytes are those of all active namespaces, one after the other.
 type NamespaceManager interface {

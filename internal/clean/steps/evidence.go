@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -24,8 +25,9 @@ type sample struct {
 	Hash []byte `json:"hash"`
 }
 
-// samples are hashes of a device's blocks before it was sanitized (F19): afterwards none may
-// read the same. They need not read zeroes: after a crypto erase, reads are random.
+// samples are hashes of what a tenant left on a device before it was sanitized (F19):
+// afterwards no block may read the same. They need not read zeroes: after a crypto erase,
+// reads are random. Sparse or constant data proves nothing, so data is planted too.
 type samples struct {
 	Seed uint64 `json:"seed"`
 	Size int64  `json:"size"`
@@ -35,15 +37,15 @@ type samples struct {
 	Blocks     []sample `json:"blocks,omitempty"`
 }
 
-// sampleOffsets gives the offsets of the samples: one block in each of sampleCount equal
+// sampleOffsets gives the offsets of up to count samples: one block in each of as many equal
 // parts, chosen by the seed; the first block in the first part, the last one in the last.
-func sampleOffsets(size int64, seed uint64) []int64 {
+func sampleOffsets(size int64, count int64, seed uint64) []int64 {
 	blocks := size / evidenceBlock
 	if blocks == 0 {
 		return nil
 	}
 	random := rand.New(rand.NewPCG(seed, uint64(size)))
-	parts := min(blocks, sampleCount)
+	parts := min(blocks, count)
 	at := make([]int64, 0, parts)
 	for part := range parts {
 		first, next := blocks*part/parts, blocks*(part+1)/parts
@@ -52,7 +54,11 @@ func sampleOffsets(size int64, seed uint64) []int64 {
 		case 0:
 			block = 0
 		case parts - 1:
-			block = blocks - 1
+			at = append(at, size-evidenceBlock) // the size need not be whole blocks
+			if last := len(at) - 1; last > 0 && at[last-1]+evidenceBlock > at[last] {
+				at = slices.Delete(at, last-1, last)
+			}
+			continue
 		}
 		at = append(at, block*evidenceBlock)
 	}
@@ -63,19 +69,17 @@ func sampleOffsets(size int64, seed uint64) []int64 {
 // whose last sanitize failed reads nothing.
 func takeSamples(ctx context.Context, from hardware.Handle) (samples, error) {
 	taken := samples{Seed: rand.Uint64(), Size: from.Size()}
-	buffer := hardware.AlignedBuffer(evidenceBlock)
-	for _, at := range sampleOffsets(taken.Size, taken.Seed) {
-		if err := context.Cause(ctx); err != nil {
-			return samples{}, err
-		}
-		n, err := from.ReadAt(buffer, at)
+	for _, at := range sampleOffsets(taken.Size, sampleCount, taken.Seed) {
+		block, err := readEvidence(ctx, from, at)
 		switch {
-		case n < len(buffer) || err != nil && !errors.Is(err, io.EOF):
+		case err != nil:
+			return samples{}, err
+		case block == nil:
 			taken.Unreadable++
-		case constant(buffer):
+		case constant(block):
 			taken.Constant++
 		default:
-			taken.Blocks = append(taken.Blocks, sample{At: at, Hash: digest(buffer)})
+			taken.Blocks = append(taken.Blocks, sample{At: at, Hash: digest(block)})
 		}
 	}
 	return taken, nil
@@ -87,21 +91,32 @@ func (s samples) changed(ctx context.Context, from hardware.Handle) (note string
 		return "", notProven("the device has %d bytes and had %d before its sanitize", from.Size(), s.Size)
 	}
 	unreadable := 0
-	buffer := hardware.AlignedBuffer(evidenceBlock)
 	for _, block := range s.Blocks {
-		if err := context.Cause(ctx); err != nil {
-			return "", err
-		}
-		n, err := from.ReadAt(buffer, block.At)
+		now, err := readEvidence(ctx, from, block.At)
 		switch {
-		case n < len(buffer) || err != nil && !errors.Is(err, io.EOF):
+		case err != nil:
+			return "", err
+		case now == nil:
 			unreadable++
-		case string(digest(buffer)) == string(block.Hash):
+		case string(digest(now)) == string(block.Hash):
 			return "", notProven("the block at byte %d reads the same as before the sanitize", block.At)
 		}
 	}
-	return fmt.Sprintf("%d of %d sampled blocks read differently than before, %d could not be read; %d left out as constant, %d as unreadable; seed %d",
-		len(s.Blocks)-unreadable, len(s.Blocks), unreadable, s.Constant, s.Unreadable, s.Seed), nil
+	return fmt.Sprintf("%d of %d sampled blocks of the tenant changed, %d unreadable; left out: %d constant, %d unreadable",
+		len(s.Blocks)-unreadable, len(s.Blocks), unreadable, s.Constant, s.Unreadable), nil
+}
+
+// readEvidence reads one block, or gives nil where it cannot be read. The error is the end of
+// ctx.
+func readEvidence(ctx context.Context, from hardware.Handle, at int64) ([]byte, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	buffer := hardware.AlignedBuffer(evidenceBlock)
+	if n, err := from.ReadAt(buffer, at); n < len(buffer) || err != nil && !errors.Is(err, io.EOF) {
+		return nil, context.Cause(ctx)
+	}
+	return buffer, nil
 }
 
 func notProven(format string, args ...any) error {

@@ -39,13 +39,16 @@ type sanitizeIntent struct {
 	Before  hardware.Sanitize `json:"before"`
 	// SawRunning: the sanitize was observed running.
 	SawRunning bool `json:"saw_running,omitempty"`
-	// Proven: this clean's sanitize was done. Samples are what the verify compares with.
+	// Proven: this clean's sanitize was done. Planted and Samples are what the verify
+	// compares with.
 	Proven  bool    `json:"proven,omitempty"`
+	Planted planted `json:"planted"`
 	Samples samples `json:"samples"`
-	// Checked is the result of comparing the samples just after the sanitize.
+	// Checked is the result of comparing them just after the sanitize.
 	Checked string `json:"checked,omitempty"`
-	// NoSamples: the samples do not cover the whole device, and prove nothing.
-	NoSamples bool `json:"no_samples,omitempty"`
+	// Repeated: this one follows another of this clean, before which nothing could be
+	// planted.
+	Repeated bool `json:"repeated,omitempty"`
 }
 
 // matches says whether the sanitize log proves that this clean's sanitize was done (F18).
@@ -80,10 +83,10 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 			return Outcome{}, err
 		}
 		if recorded && own.matches(now) {
-			if !own.NoSamples {
+			if own.Planted.complete() {
 				break
 			}
-			recorded = false // now the whole device can be sampled: sanitize and compare again
+			own.Repeated = true // now the drive takes writes: plant, sanitize and compare
 		}
 		if recorded && starts > 0 && now.State == hardware.SanitizeFailed {
 			return Outcome{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeFailed,
@@ -94,7 +97,7 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 				Message: fmt.Sprintf("after %d sanitizes the drive's log does not prove one (%s, command 0x%x, global data erased %t)", starts, now.State, now.Command, now.GlobalErased),
 				Remedy:  "check the drive's sanitize log, or erase it by another operation"}
 		}
-		if own, err = recordSanitizeIntent(ctx, w, drive, own, recorded, command, now); err != nil {
+		if own, err = recordSanitizeIntent(ctx, w, drive, own, recorded, command); err != nil {
 			return Outcome{}, err
 		}
 		recorded = true
@@ -109,7 +112,7 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 		}
 	}
 	// Before the namespaces change: then other blocks may be at the same offsets.
-	if own.Checked, err = own.Samples.changed(ctx, w.Device); err != nil {
+	if own.Checked, err = own.compare(ctx, w.Device); err != nil {
 		return Outcome{}, err
 	}
 	own.Proven = true
@@ -124,27 +127,55 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 		return Outcome{}, err
 	}
 	return Outcome{Bytes: w.Enrolled.Size, Method: string(w.Operation),
-		Note: fmt.Sprintf("command 0x%x, global data erased; %d blocks sampled before%s", command, len(own.Samples.Blocks), security)}, nil
+		Note: fmt.Sprintf("command 0x%x, global data erased; %s%s", command, own.Checked, security)}, nil
+}
+
+// compare fails where what was planted, or what the tenant left, is still there.
+func (i sanitizeIntent) compare(ctx context.Context, from hardware.Handle) (note string, err error) {
+	first, err := i.Planted.changed(ctx, from)
+	if err != nil {
+		return "", err
+	}
+	second, err := i.Samples.changed(ctx, from)
+	return first + "; " + second, err
 }
 
 // recordSanitizeIntent records that the next sanitize is this clean's, before it is started
-// (F18). It takes the samples first, unless they are recorded.
-func recordSanitizeIntent(ctx context.Context, w *Work, drive hardware.Sanitizer, own sanitizeIntent, recorded bool, command uint32, before hardware.Sanitize) (sanitizeIntent, error) {
-	noSamples, err := own.NoSamples, error(nil)
-	if !recorded {
-		if noSamples, err = ensureNamespace(ctx, w, before); err != nil {
-			return sanitizeIntent{}, err
-		}
+// (F18). Each time it plants anew: a sanitize that did not count may have erased what was
+// planted before (F33). Writing also makes the log differ from that of an earlier sanitize,
+// so that one that is too quick to be seen running is recognized.
+func recordSanitizeIntent(ctx context.Context, w *Work, drive hardware.Sanitizer, own sanitizeIntent, recorded bool, command uint32) (sanitizeIntent, error) {
+	writer, ok := w.Device.(hardware.EvidenceWriter)
+	if !ok {
+		return sanitizeIntent{}, unsupported(w, "prove its sanitize")
 	}
-	if before, err = makeLogDistinct(ctx, w, drive, before); err != nil {
+	before, err := drive.Sanitize(ctx)
+	if err != nil {
+		return sanitizeIntent{}, err
+	}
+	hidden, err := ensureNamespace(ctx, w, before)
+	if err != nil {
 		return sanitizeIntent{}, err
 	}
 	if !recorded {
-		taken, err := takeSamples(ctx, w.Device)
-		if err != nil {
+		own = sanitizeIntent{Repeated: own.Repeated}
+	}
+	if own.Samples.Size != w.Device.Size() || own.Samples.Seed == 0 {
+		if own.Samples, err = takeSamples(ctx, w.Device); err != nil {
 			return sanitizeIntent{}, err
 		}
-		own = sanitizeIntent{Samples: taken, NoSamples: noSamples}
+	}
+	if own.Planted, err = plant(ctx, w, writer); err != nil {
+		return sanitizeIntent{}, err
+	}
+	if hidden != "" {
+		own.Planted.Missing = hidden
+	}
+	if own.Repeated && !own.Planted.complete() {
+		return sanitizeIntent{}, notPlanted(own.Planted)
+	}
+	if before, err = drive.Sanitize(ctx); err != nil {
+		return sanitizeIntent{}, err
 	}
 	own.Command, own.Before, own.SawRunning, own.Proven = command, before, false, false
 	if err := w.SaveEvidence(intentName, own); err != nil {
@@ -153,45 +184,25 @@ func recordSanitizeIntent(ctx context.Context, w *Work, drive hardware.Sanitizer
 	return own, w.Checkpoint(0)
 }
 
-// makeLogDistinct writes to a drive whose log says that nothing was written since its last
-// sanitize: its log could be the same as after a quick sanitize (F18). If the drive
-// cannot be written, the sanitize counts only if it is observed running.
-func makeLogDistinct(ctx context.Context, w *Work, drive hardware.Sanitizer, before hardware.Sanitize) (hardware.Sanitize, error) {
-	const at = evidenceBlock // after the first block, which is sampled
-	if !before.GlobalErased || w.Device.Size() < at+evidenceBlock {
-		return before, nil
-	}
-	if err := w.Checkpoint(0); err != nil {
-		return before, err
-	}
-	if err := w.Device.Check(ctx); err != nil {
-		return before, err
-	}
-	err := w.Device.ZeroAt(ctx, at, evidenceBlock)
-	if err == nil {
-		err = w.Device.Flush(ctx)
-	}
-	if err != nil {
-		return before, context.Cause(ctx)
-	}
-	return drive.Sanitize(ctx)
-}
-
 // ensureNamespace creates one namespace of the full size where a tenant has changed the
-// layout: data outside of the namespaces could not be sampled, and might be there again
-// afterwards. A drive whose last sanitize failed refuses that until another one succeeds:
-// then there are no samples.
-func ensureNamespace(ctx context.Context, w *Work, before hardware.Sanitize) (noSamples bool, err error) {
+// layout: nothing could be planted outside of the namespaces, and what is there might be
+// reachable afterwards. A drive whose last sanitize failed refuses that until another one
+// succeeds: hidden then says why.
+func ensureNamespace(ctx context.Context, w *Work, before hardware.Sanitize) (hidden string, err error) {
 	drive, ok := w.Device.(hardware.NamespaceManager)
-	if !ok || !drive.CanConsolidate() || w.Device.Size() == w.Enrolled.Size {
-		return false, nil
+	if !ok || !drive.CanConsolidate() {
+		return "", nil
+	}
+	layout, err := drive.Layout(ctx)
+	if err != nil || layout == device.LayoutWhole {
+		return "", err
 	}
 	err = drive.Consolidate(ctx, func() error { return w.Checkpoint(0) })
 	f, ok := device.AsFault(err)
 	if ok && (f.Code == device.CodeSanitizeFailed || f.Code == device.CodeCommandRefused && before.State == hardware.SanitizeFailed) {
-		return true, nil // not every drive reports why it refuses
+		return f.Message, nil // not every drive reports why it refuses
 	}
-	return false, err
+	return "", err
 }
 
 // waitForSanitize waits until no sanitize runs, and gives the sanitize log. If it observes

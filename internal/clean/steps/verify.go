@@ -80,7 +80,7 @@ func verifySanitize(ctx context.Context, w *Work) (Outcome, error) {
 	switch {
 	case err != nil:
 		return Outcome{}, err
-	case !recorded || !own.Proven:
+	case !recorded || !own.Proven || !own.Planted.complete():
 		return Outcome{}, notProven("this host has no record that this clean's sanitize was done")
 	case now.State != hardware.SanitizeDone || now.Command != own.Command:
 		return Outcome{}, notProven("the drive's last sanitize is %s with command 0x%x: it is not this clean's", now.State, now.Command)
@@ -91,8 +91,8 @@ func verifySanitize(ctx context.Context, w *Work) (Outcome, error) {
 		return Outcome{}, err
 	}
 	note := own.Checked
-	if w.Device.Size() == own.Samples.Size { // the namespaces have not changed since
-		if note, err = own.Samples.changed(ctx, w.Device); err != nil {
+	if w.Device.Size() == own.Planted.Size { // the namespaces have not changed since
+		if note, err = own.compare(ctx, w.Device); err != nil {
 			return Outcome{}, err
 		}
 	}

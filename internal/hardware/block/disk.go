@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"unsafe"
@@ -114,6 +115,39 @@ func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
 	// Not repeated after EINTR: the kernel does that itself, and its answer is final.
 	if err := ioctl(h.fd, blkZeroOut, unsafe.Pointer(&extent)); err != nil {
 		return hardware.IOFault(fmt.Sprintf("write zeroes by the device, %d bytes at %d of", n, offset), h.path, err)
+	}
+	return nil
+}
+
+// WriteData writes p at offset, in whole blocks, with the checks of each write of zeroes. p is
+// aligned (see hardware.AlignedBuffer). It is durable after Flush.
+func (d *Disk) WriteData(ctx context.Context, p []byte, offset int64) error {
+	h, n := d.h, int64(len(p))
+	if err := h.checkOpen(); err != nil {
+		return err
+	}
+	switch {
+	case !h.writable:
+		return hardware.CallerError("%q was opened for reading only", h.path)
+	case offset < 0 || n == 0 || n > hardware.ZeroesLen || offset > h.size || n > h.size-offset || offset%h.unit != 0 || n%h.unit != 0:
+		return hardware.CallerError("%d bytes at %d are not blocks of %q, which has %d bytes", n, offset, h.path, h.size)
+	case ctx.Err() != nil:
+		return fmt.Errorf("write to %q, stopped at %d: %w", h.path, offset, ctx.Err())
+	}
+	if err := h.target.checkUnchanged(h.fd); err != nil {
+		return err
+	}
+	h.dirty, h.cacheDropped = true, false
+	var got int
+	err := retryEINTR(func() (err error) {
+		got, err = h.sys.pwrite(h.fd, p, offset)
+		return err
+	})
+	if err == nil && got < len(p) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return hardware.IOFault(fmt.Sprintf("write %d bytes at %d of", n, offset), h.path, err)
 	}
 	return nil
 }

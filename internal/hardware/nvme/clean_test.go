@@ -73,7 +73,7 @@ func TestCleanByEachOperation(t *testing.T) {
 				require.Equal(t, "full", verified.Method)
 			} else {
 				require.Equal(t, "provenance", verified.Method)
-				require.Contains(t, verified.Note, "128 of 128 sampled blocks read differently than before")
+				require.Contains(t, verified.Note, "128 of 128 planted blocks changed, 0 unreadable; 0 could not be planted")
 			}
 			sent := slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive })
 			require.Equal(t, operation.Sanitizes(), sent, "no other operation than the one locked in")
@@ -104,13 +104,13 @@ func TestSanitizeMustChangeTheData(t *testing.T) {
 			step, err := r.sanitized(t)
 			if wrong {
 				f := fault(t, device.CodeVerifyFailed, err)
-				require.Contains(t, f.Message, "reads the same as before the sanitize")
+				require.Contains(t, f.Message, "is still there")
 				require.Equal(t, "sanitize", step)
 				return
 			}
 			require.NoError(t, err)
 			if leaves == "readerror" {
-				require.Contains(t, r.done["verify"].Note, "0 of 128 sampled blocks read differently than before, 128 could not be read")
+				require.Contains(t, r.done["verify"].Note, "0 of 128 planted blocks changed, 128 unreadable")
 			} else {
 				require.Zero(t, b.tenantBlocks(0))
 			}

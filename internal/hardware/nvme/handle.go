@@ -44,6 +44,7 @@ var (
 	_ hardware.SecurityCleaner  = (*handle)(nil)
 	_ hardware.Resetter         = (*handle)(nil)
 	_ hardware.ZeroWriter       = (*handle)(nil)
+	_ hardware.EvidenceWriter   = (*handle)(nil)
 )
 
 // claim opens every disk of the drive exclusively and keeps it open: admin commands alone
@@ -121,6 +122,27 @@ func (h *handle) WriteZeroesAt(ctx context.Context, offset, n int64) error {
 	}
 	h.usedWriteZeroes = true
 	return h.eachPart(offset, n, func(p part, at, n int64) error { return p.disk.WriteZeroes(ctx, at, n) })
+}
+
+// NamespaceSizes gives the size of each namespace; see hardware.EvidenceWriter.
+func (h *handle) NamespaceSizes() []int64 {
+	sizes := make([]int64, len(h.parts))
+	for i, p := range h.parts {
+		sizes[i] = p.disk.Size()
+	}
+	return sizes
+}
+
+// WriteEvidence writes known data; see hardware.EvidenceWriter.
+func (h *handle) WriteEvidence(ctx context.Context, data []byte, offset int64) error {
+	return h.eachPart(offset, int64(len(data)), func(p part, at, n int64) error {
+		if p.readOnly {
+			return hardware.Refused(device.CodeWriteProtected, protectionRemedy, "the kernel does not open %s for writing", p.node)
+		}
+		some := data[:n]
+		data = data[n:]
+		return p.disk.WriteData(ctx, some, at)
+	})
 }
 
 // eachPart calls do with the part of [offset, offset+n) that is on each disk.

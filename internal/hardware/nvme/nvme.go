@@ -182,12 +182,14 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	if err != nil {
 		return nil, err
 	}
+	h := &handle{c: c, enrolled: enrolled, writable: writable}
 	defer func() {
 		if err != nil {
+			// A disk that stays claimed would be in use by this worker until it restarts.
+			err = errors.Join(err, h.release())
 			c.closeAndJoin(&err)
 		}
 	}()
-	h := &handle{c: c, enrolled: enrolled, writable: writable}
 	if err := c.checkExclusive(ctx); err != nil {
 		return nil, err
 	}

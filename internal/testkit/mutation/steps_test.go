@@ -50,8 +50,8 @@ var stepsMutations = []mutation{
 	{
 		rule: "F18", name: "only a sanitize of this clean counts",
 		file: "internal/clean/steps/verify.go",
-		old:  `case !recorded || !own.Proven:`,
-		new:  `case !recorded:`,
+		old:  `case !recorded || !own.Proven || !own`,
+		new:  `case !recorded || !own`,
 		pkg:  "./internal/hardware/nvme", run: "TestAVerifyAloneProvesNothing",
 	},
 	{
@@ -102,30 +102,79 @@ var stepsMutations = []mutation{
 	{
 		rule: "F19", name: "no sampled block reads as it did before",
 		file: "internal/clean/steps/evidence.go",
-		old:  `case string(digest(buffer)) == string(block.Hash):`,
+		old:  `case string(digest(now)) == string(block.Hash):`,
 		new:  `case false:`,
-		pkg:  "./internal/hardware/nvme", run: "TestSanitizeMustChangeTheData",
+		pkg:  "./internal/clean/steps", run: "TestATenantsBlocksMustChangeToo",
 	},
 	{
-		rule: "F19", name: "blocks of detached namespaces are sampled too",
+		rule: "F19", name: "nothing is planted outside of detached namespaces",
 		file: "internal/clean/steps/sanitize.go",
-		old:  `if noSamples, err = ensureNamespace(ctx, w, before); err != nil {`,
-		new:  `if noSamples = false; err != nil {`,
+		old:  `hidden, err := ensureNamespace(ctx, w, before)`,
+		new:  `hidden, err := "", error(nil)`,
 		pkg:  "./internal/hardware/nvme", run: "TestHiddenNamespacesAreSampled",
 	},
 	{
-		rule: "F19", name: "a sanitize without samples is followed by another",
+		rule: "F33", name: "a sanitize without planted data is followed by another",
 		file: "internal/clean/steps/sanitize.go",
-		old:  `if !own.NoSamples {`,
+		old:  `if own.Planted.complete() {`,
 		new:  `if true {`,
-		pkg:  "./internal/hardware/nvme", run: "TestHiddenNamespacesAreSampled",
+		pkg:  "./internal/clean/steps", run: "TestADriveThatErasesNothingIsFoundOut",
+	},
+	{
+		rule: "F33", name: "no planted sector is there after the sanitize",
+		file: "internal/clean/steps/planted.go",
+		old:  `if bytes.Equal(now[i:i+sector], before[i:i+sector]) {`,
+		new:  `if false {`,
+		pkg:  "./internal/clean/steps", run: "TestADriveThatErasesNothingIsFoundOut",
+	},
+	{
+		rule: "F33", name: "a drive on which nothing could be planted is not proved",
+		file: "internal/clean/steps/planted.go",
+		old:  `return len(p.At) > 0 && p.Missing == ""`,
+		new:  `return true`,
+		pkg:  "./internal/clean/steps", run: "TestWithoutPlantedDataNothingIsProved",
+	},
+	{
+		rule: "F33", name: "what was planted is read back",
+		file: "internal/clean/steps/planted.go",
+		old:  `case !bytes.Equal(block, p.block(at)):`,
+		new:  `case false:`,
+		pkg:  "./internal/clean/steps", run: "TestWithoutPlantedDataNothingIsProved",
+	},
+	{
+		rule: "F33", name: "each namespace has planted data at its own place",
+		file: "internal/clean/steps/planted.go",
+		old:  `from += size`,
+		new:  `from += 0`,
+		pkg:  "./internal/clean/steps", run: "TestADriveThatErasesNothingIsFoundOut",
+	},
+	{
+		rule: "F33", name: "the data is planted before each sanitize",
+		file: "internal/clean/steps/sanitize.go",
+		old:  `if own.Planted, err = plant(ctx, w, writer); err != nil {`,
+		new:  `if len(own.Planted.At) > 0 {
+	} else if own.Planted, err = plant(ctx, w, writer); err != nil {`,
+		pkg: "./internal/clean/steps", run: "TestDataIsPlantedBeforeEachSanitize",
+	},
+	{
+		rule: "F12", name: "a sanitize ends with a check of the drive",
+		file: "internal/clean/steps/sanitize.go",
+		old: `	if err := w.Device.Check(ctx); err != nil {
+		return Outcome{}, err
+	}
+	security`,
+		new: `	security`,
+		pkg: "./internal/clean/steps", run: "TestASanitizedDriveIsCheckedAgain",
 	},
 	{
 		rule: "F18", name: "the end of a quick sanitize is distinguished from an earlier one's",
 		file: "internal/clean/steps/sanitize.go",
-		old:  `if !before.GlobalErased || w.Device.Size()`,
-		new:  `if true || w.Device.Size()`,
-		pkg:  "./internal/hardware/nvme", run: "TestSanitizeTooQuickToBeSeenRunning",
+		old: `	if before, err = drive.Sanitize(ctx); err != nil {
+		return sanitizeIntent{}, err
+	}
+`,
+		new: ``,
+		pkg: "./internal/hardware/nvme", run: "TestSanitizeTooQuickToBeSeenRunning",
 	},
 	{
 		rule: "F18", name: "media verification ends also before zeroing",
