@@ -11,6 +11,7 @@ import (
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/host"
 	"burnish/workflows/contract"
 )
@@ -38,10 +39,14 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 		}
 		stored, found = host.Entry{Seq: record.Seq}, known && record.Seq > a.in.Seq
 	}
-	verdict := host.Admit(stored, found, a.in.Seq, a.info.Attempt)
+	want := host.Entry{
+		Seq: a.in.Seq, Attempt: a.info.Attempt, Clean: a.clean(), Step: a.step.Name,
+		Serial: a.in.Identity.Serial, Size: a.in.Identity.Size,
+	}
+	verdict := host.Admit(stored, found, want)
 	switch {
 	case verdict.Fault != nil:
-		return contract.StepResult{}, false, verdict.Fault
+		return contract.StepResult{}, false, a.superseded(verdict.Fault, stored)
 	case verdict.Done:
 		var result contract.StepResult
 		if err := json.Unmarshal(verdict.Result, &result); err != nil {
@@ -78,12 +83,9 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 		}
 		redone += again
 	}
-	a.entry = host.Entry{
-		Seq: a.in.Seq, Attempt: a.info.Attempt, Clean: a.clean(), Step: a.step.Name,
-		Serial: a.in.Identity.Serial, Size: a.in.Identity.Size, Offset: offset, RunTime: a.used,
-		Reprocessed: redone, EvidenceOf: a.in.Clean,
-	}
-	if found && stored.EvidenceOf == a.in.Clean {
+	a.entry = want
+	a.entry.Offset, a.entry.RunTime, a.entry.Reprocessed, a.entry.EvidenceOf = offset, a.used, redone, a.evidenceOf()
+	if found && stored.EvidenceOf == a.evidenceOf() {
 		a.entry.Evidence = stored.Evidence
 	}
 	a.heartbeats.start(offset, a.used)
@@ -92,7 +94,45 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 
 // clean is the journal's key of this clean: work of an older version of the step does not
 // count for this one (S3.16).
-func (a *attempt) clean() string { return fmt.Sprintf("%s v%d", a.in.Clean, a.step.Version) }
+func (a *attempt) clean() string { return fmt.Sprintf("%s v%d", a.evidenceOf(), a.step.Version) }
+
+// evidenceOf is the key of what the steps of this clean save for one another. A workflow
+// that was put back to an earlier moment gives the ID of a clean once more; the generation
+// of its reservation is another then, because the device was bound in between (F26).
+func (a *attempt) evidenceOf() string { return fmt.Sprintf("%s g%d", a.in.Clean, a.in.Generation) }
+
+// superseded adds the highest numbers that this host knows: the workflow continues with
+// them, so that it uses none of them again (F26).
+func (a *attempt) superseded(f *device.Fault, stored host.Entry) error {
+	record, _, err := a.Host.LoadRecord(a.in.Enrollment.Name)
+	if err != nil {
+		a.Log.Warn("the record is unreadable: only the journal's numbers are reported", "device", a.in.Enrollment.Name, "error", err)
+	}
+	return &supersededError{Fault: f, known: contract.HostNumbers{
+		Seq: max(stored.Seq, record.Seq, a.in.Seq), Clean: max(record.Clean, a.in.Number), Binding: record.Binding,
+	}}
+}
+
+// supersededError is the fault superseded with the host's numbers.
+type supersededError struct {
+	*device.Fault
+	known contract.HostNumbers
+}
+
+// Unwrap gives the fault.
+func (e *supersededError) Unwrap() error { return e.Fault }
+
+// inspectAgain reads the identity of a device whose step was done by an earlier attempt:
+// nothing held the device since, and other hardware may be in its slot (F26).
+func (a *attempt) inspectAgain(ctx context.Context, driver hardware.Driver, fence *host.Fence) error {
+	target := targetOf(a.in.Enrollment)
+	target.Step, target.Fence = a.step.Name, fence.File()
+	handle, err := a.open(ctx, driver, target, false)
+	if err != nil {
+		return err
+	}
+	return errors.Join(handle.Check(ctx), handle.Close())
+}
 
 // lastHeartbeat gives the progress that an earlier attempt of this step last reported, if
 // it describes this device.

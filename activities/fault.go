@@ -29,5 +29,9 @@ func asError(err error, name string) error {
 	if !ok {
 		f = &device.Fault{Class: device.Transient, Code: device.CodeInternal, Message: err.Error()}
 	}
-	return contract.Refuse(contract.Refusal{Fault: *f, Device: name})
+	refusal := contract.Refusal{Fault: *f, Device: name}
+	if newer := (*supersededError)(nil); errors.As(err, &newer) {
+		refusal.Known = &newer.known
+	}
+	return contract.Refuse(refusal)
 }

@@ -96,7 +96,7 @@ func (a *attempt) loadEvidence(name string, into any) (bool, error) {
 func (a *attempt) journalResult(workCtx context.Context, outcome steps.Outcome, err error) (contract.StepResult, error) {
 	a.entry.RunTime, a.entry.Working = a.runTime(), false
 	result := contract.StepResult{
-		Step: a.step.Name, Bytes: outcome.Bytes, Method: outcome.Method, Note: outcome.Note,
+		Step: a.step.Name, Clean: a.in.Clean, Seq: a.in.Seq, Bytes: outcome.Bytes, Method: outcome.Method, Note: outcome.Note,
 		RunTime: a.entry.RunTime, ReprocessedBytesMax: a.entry.Reprocessed,
 	}
 	if err == nil {

@@ -45,8 +45,8 @@ const retryNowDelay = 20 * time.Millisecond
 // journal's resume point, with heartbeats.
 //
 // A second attempt waits until the first one's last I/O has returned, and continues from
-// the journal. One that starts after the step is done returns the recorded result. One
-// that a later scheduling has superseded leaves the device alone. Retried: transient
+// the journal. One that starts after the step is done reads the device's identity and
+// returns the recorded result. One that a later scheduling has superseded leaves the device alone. Retried: transient
 // faults, a restarted or stopping worker, an unreachable server. Final: everything else.
 func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInput) (contract.StepResult, error) {
 	return func(ctx context.Context, in contract.StepInput) (contract.StepResult, error) {
@@ -102,8 +102,12 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 			a.close(fence)
 		}
 	}()
-	if result, done, err := a.admit(ctx); done || err != nil {
-		return result, err
+	result, done, err := a.admit(ctx)
+	if err != nil {
+		return contract.StepResult{}, err
+	}
+	if done {
+		return result, a.inspectAgain(waitCtx, driver, fence)
 	}
 	release, err := a.acquireSlot(waitCtx)
 	if err != nil {

@@ -97,7 +97,7 @@ func TestJournalHoldsEverythingThatAResumeNeeds(t *testing.T) {
 		during.Clean = ""
 		require.Equal(t, host.Entry{
 			Seq: 9, Attempt: 3, Step: "zero", Serial: "S1", Size: diskSize, Offset: steps.Chunk,
-			RunTime: 10 * time.Second, Working: true, EvidenceOf: "run/4",
+			RunTime: 10 * time.Second, Working: true, EvidenceOf: "run/4 g7",
 		}, during)
 	})
 }
@@ -184,9 +184,9 @@ func TestAResultIsRecorded(t *testing.T) {
 		s.disk.takes = 10 * time.Second
 		result, err := s.run(first(t), s.input("zero"))
 		require.NoError(t, err)
-		require.Equal(t, contract.StepResult{Step: "zero", Bytes: diskSize, Method: "double", RunTime: 30 * time.Second}, result)
+		require.Equal(t, contract.StepResult{Step: "zero", Clean: "run/1", Seq: 1, Bytes: diskSize, Method: "double", RunTime: 30 * time.Second}, result)
 		e := s.entry()
-		require.JSONEq(t, fmt.Sprintf(`{"step":"zero","bytes":%d,"method":"double","run_time":%d}`, diskSize, 30*time.Second), string(e.Result))
+		require.JSONEq(t, fmt.Sprintf(`{"step":"zero","clean":"run/1","seq":1,"bytes":%d,"method":"double","run_time":%d}`, diskSize, 30*time.Second), string(e.Result))
 	})
 	inBubble(t, "verify", func(t *testing.T) {
 		s := newTestHost(t)
@@ -210,16 +210,65 @@ func TestAFinishedStepIsNotRepeated(t *testing.T) {
 			after, err := s.run(again(t, attempt), s.input("zero"))
 			require.NoError(t, err)
 			require.Equal(t, before, after)
+			require.Equal(t, []string{"open", "check", "close"}, s.disk.history()[len(calls):], "it is looked at, and not written")
+			calls = s.disk.history()
 		}
-		require.Equal(t, calls, s.disk.history(), "the device was touched")
 		require.True(t, s.entry().Done)
 	})
+}
+
+// Nothing holds the device between the attempt that journaled the result and the next one:
+// in between, other hardware may have been put in its slot.
+//
+// F26
+func TestARecordedResultIsNotBelievedOfOtherHardware(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{"zero", "verify"} {
+		inBubble(t, step, func(t *testing.T) {
+			s := newTestHost(t)
+			s.disk.durableBefore(diskSize)
+			in := s.input(step)
+			_, err := s.run(first(t), in)
+			require.NoError(t, err)
+			s.add("d1", "S2")
+			_, err = s.run(again(t, 2), in)
+			requireFault(t, err, device.CodeIdentityChanged, false)
+		})
+	}
+}
+
+// A workflow that was put back to an earlier moment asks with numbers that its host has
+// seen in other work. No record of that counts, and the host tells its numbers.
+//
+// F26
+func TestARecordedResultOfOtherWorkDoesNotCount(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*contract.StepInput){
+		"another clean":                   func(in *contract.StepInput) { in.Clean = "run/2" },
+		"the same clean, after a binding": func(in *contract.StepInput) { in.Generation++ },
+		"another step":                    func(in *contract.StepInput) { in.Step = "zero" },
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			s := newTestHost(t)
+			s.disk.durableBefore(diskSize)
+			stale := s.input("verify")
+			stale.Seq, stale.Number = 9, 4
+			_, err := s.run(first(t), stale)
+			require.NoError(t, err)
+			in := stale
+			in.Number = 3
+			change(&in)
+			_, err = s.run(first(t), in)
+			refusal := requireFault(t, err, device.CodeSuperseded, false)
+			require.Equal(t, &contract.HostNumbers{Seq: 9, Clean: 4, Binding: 3}, refusal.Known)
+		})
+	}
 }
 
 // F1
 func TestSupersededNeverOpensTheDevice(t *testing.T) {
 	t.Parallel()
-	stored := host.Entry{Seq: 5, Attempt: 4, Clean: "run/1 v1", Step: "zero", Serial: "S1", Size: diskSize, Offset: steps.Chunk, Working: true}
+	stored := host.Entry{Seq: 5, Attempt: 4, Clean: "run/1 g7 v1", Step: "zero", Serial: "S1", Size: diskSize, Offset: steps.Chunk, Working: true}
 	for _, c := range []struct {
 		name    string
 		seq     int64

@@ -80,12 +80,12 @@ const busyTimeout = 20 * time.Second
 
 // open opens the device. While another process uses it, open waits, at most busyTimeout:
 // a mount does not end by itself.
-func (a *attempt) open(ctx context.Context, driver hardware.Driver, target hardware.Target) (hardware.Handle, error) {
+func (a *attempt) open(ctx context.Context, driver hardware.Driver, target hardware.Target, writable bool) (hardware.Handle, error) {
 	deadline := time.Now().Add(busyTimeout)
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
 	for {
-		handle, err := driver.Open(ctx, target, a.in.Identity, a.step.Writes)
+		handle, err := driver.Open(ctx, target, a.in.Identity, writable)
 		f, isFault := device.AsFault(err)
 		if err == nil || !isFault || f.Code != device.CodeTargetBusy {
 			return handle, err
@@ -113,7 +113,7 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 	}()
 	target := targetOf(a.in.Enrollment)
 	target.Step, target.Fence = a.step.Name, fence.File()
-	handle, err := a.open(workCtx, driver, target)
+	handle, err := a.open(workCtx, driver, target, a.step.Writes)
 	if err != nil {
 		return outcome, err
 	}

@@ -16,6 +16,9 @@ import (
 // character that Burnish escapes in the names of its own files.
 const TempPrefix = ".tmp#"
 
+// fsync puts an open file or folder on stable storage; tests replace it.
+var fsync = (*os.File).Sync
+
 // Write makes content the whole content of path, with mode 0600. When it returns nil,
 // the file is on stable storage. After an error the old file is unchanged, or, if
 // only the folder could not be flushed, the new one is already in its place. Two
@@ -54,7 +57,7 @@ func put(path string, rename func(from, to string) error, fill func(*os.File) er
 	}
 	// Before the rename: after a power cut, a name whose bytes are not yet on disk is
 	// an empty file.
-	if err := errors.Join(temp.Sync(), temp.Close()); err != nil {
+	if err := errors.Join(fsync(temp), temp.Close()); err != nil {
 		return err
 	}
 	if err := rename(temp.Name(), path); err != nil {
@@ -77,7 +80,7 @@ func SyncFolder(folder string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return errors.Join(fsync(dir), dir.Close())
 }
 
 // RemoveUnfinished removes what crashed writers left in folder. The caller makes sure

@@ -21,6 +21,53 @@ func TestWriteReplacesTheWholeFile(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o600), info.Mode())
 }
 
+// Before it gets its name, the file is on stable storage; then the folder is, with the name.
+// A power cut at any moment leaves the old file or the new one, and an acknowledged write
+// is never lost.
+//
+// F2, F26
+func TestAWriteIsOnStableStorageWhenItReturns(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "f")
+	var synced []string
+	failing := ""
+	failed := errors.New("the disk failed")
+	before := fsync
+	t.Cleanup(func() { fsync = before })
+	fsync = func(f *os.File) error {
+		what := "folder"
+		if f.Name() != folder {
+			content, err := os.ReadFile(f.Name())
+			require.NoError(t, err)
+			what = string(content)
+		}
+		now, err := os.ReadFile(path)
+		if err != nil {
+			now = []byte("nothing")
+		}
+		synced = append(synced, what+" while the name is of "+string(now))
+		if what == failing {
+			return failed
+		}
+		return before(f)
+	}
+	require.NoError(t, Write(path, []byte("first")))
+	require.NoError(t, Write(path, []byte("second")))
+	require.Equal(t, []string{
+		"first while the name is of nothing", "folder while the name is of first",
+		"second while the name is of first", "folder while the name is of second",
+	}, synced)
+
+	failing = "third"
+	require.ErrorIs(t, Write(path, []byte("third")), failed)
+	requireOnly(t, path, "second")
+	failing = "folder"
+	require.ErrorIs(t, Write(path, []byte("fourth")), failed, "a name that a power cut may take back is not acknowledged")
+	synced = nil
+	require.ErrorIs(t, Remove(path), failed)
+	require.Len(t, synced, 1)
+}
+
 func TestConcurrentWritersNeverMix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	contents := map[string]bool{}

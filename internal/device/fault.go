@@ -60,6 +60,7 @@ const (
 	CodeServerUnreachable Code = "server_unreachable"
 	CodeWaitingForSlot    Code = "waiting_for_slot"
 	CodeSuperseded        Code = "superseded"
+	CodeResultMismatch    Code = "result_mismatch"
 	CodeVerifyFailed      Code = "verify_failed"
 	CodeStepFailed        Code = "step_failed"
 	CodeInternal          Code = "internal"

@@ -30,6 +30,7 @@ type Host struct {
 	name    string
 	rules   *Rules
 	fences  keyedMutex
+	saving  keyedMutex // by device: a journal is compared and saved
 	records sync.Mutex
 
 	closing sync.Mutex

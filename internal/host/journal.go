@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,11 +46,12 @@ type Entry struct {
 type Journal struct {
 	folder string
 	name   string
+	saving *keyedMutex
 }
 
 // Journal gives the journal of the device called name.
 func (h *Host) Journal(name string) *Journal {
-	return &Journal{folder: h.path(journalFolder), name: name}
+	return &Journal{folder: h.path(journalFolder), name: name, saving: &h.saving}
 }
 
 // Load reads the entry, and whether there is one.
@@ -65,7 +67,26 @@ func (j *Journal) Load() (Entry, bool, error) {
 // Save replaces the entry. When it returns nil the entry is on stable storage; after
 // an error the file holds the old entry or the new one, complete. A full or failing disk is
 // a transient fault state_dir_error.
+//
+// The entry of a newer scheduling or attempt is not replaced: the error is a fault
+// superseded. The fence alone does not prevent that, because its key is the serial: after
+// a replacement, an attempt that still hangs on the old hardware has another fence than
+// the steps of the new one, under the same name.
 func (j *Journal) Save(e Entry) error {
+	if _, err := j.saving.lock(context.Background(), j.name, func(string) {}); err != nil {
+		return err
+	}
+	defer j.saving.unlock(j.name)
+	stored, found, err := j.Load()
+	switch {
+	case errors.As(err, new(*CorruptError)): // nothing in it may be used
+	case err != nil:
+		return stateDirFault(fmt.Sprintf("could not save the journal of %s: %v", j.name, err), j.folder)
+	case found && stored.Seq > e.Seq:
+		return supersededScheduling(e.Seq, stored.Seq).Fault
+	case found && stored.Seq == e.Seq && stored.Attempt > e.Attempt:
+		return supersededAttempt(e.Attempt, stored.Attempt).Fault
+	}
 	e.Updated = time.Now().UTC()
 	return save(j.folder, j.name, e)
 }
@@ -104,29 +125,49 @@ type Admission struct {
 	Fault *device.Fault
 }
 
-// Admit decides whether attempt of scheduling seq may touch the device whose journal
-// is stored (F1). Call it under the fence: an attempt that lost contact finds there the
-// newer one that replaced it. Seqs and attempts only increase.
-func Admit(stored Entry, found bool, seq int64, attempt int32) Admission {
+// Admit decides whether the attempt that want describes may touch the device whose journal
+// is stored (F1). want has the attempt's Seq, Attempt, Clean, Step, Serial and Size. Call it
+// under the fence: an attempt that lost contact finds there the newer one that replaced it.
+// Seqs and attempts only increase.
+//
+// A recorded "done" counts for the same step of the same clean on the same hardware only
+// (F26). Other work under the same Seq means that the workflow was put back to an earlier
+// moment and gives out numbers twice: it must take over the host's numbers first.
+func Admit(stored Entry, found bool, want Entry) Admission {
 	switch {
 	case !found:
 		return Admission{Go: true}
-	case stored.Seq > seq:
-		return superseded("scheduling %d of a step was overtaken by scheduling %d", seq, stored.Seq)
-	case stored.Seq == seq && stored.Done:
+	case stored.Seq > want.Seq:
+		return supersededScheduling(want.Seq, stored.Seq)
+	case stored.Seq == want.Seq && !stored.sameWork(want):
+		return superseded(fmt.Sprintf("scheduling %d was used before, for %s of clean %s", want.Seq, stored.Step, stored.Clean))
+	case stored.Seq == want.Seq && stored.Done:
 		return Admission{Done: true, Result: stored.Result}
-	case stored.Seq == seq && stored.Attempt > attempt:
-		return superseded("attempt %d of a step was overtaken by attempt %d", attempt, stored.Attempt)
+	case stored.Seq == want.Seq && stored.Attempt > want.Attempt:
+		return supersededAttempt(want.Attempt, stored.Attempt)
 	}
 	return Admission{Go: true}
 }
 
+// sameWork says whether two entries are of the same step of the same clean on the same
+// hardware.
+func (e Entry) sameWork(other Entry) bool {
+	return e.Clean == other.Clean && e.Step == other.Step && e.Serial == other.Serial && e.Size == other.Size
+}
+
+func supersededScheduling(mine, newer int64) Admission {
+	return superseded(fmt.Sprintf("scheduling %d of a step was overtaken by scheduling %d", mine, newer))
+}
+
+func supersededAttempt(mine, newer int32) Admission {
+	return superseded(fmt.Sprintf("attempt %d of a step was overtaken by attempt %d", mine, newer))
+}
+
 // superseded is permanent: the newer attempt reports to the workflow itself.
-func superseded[N int32 | int64](format string, mine, newer N) Admission {
+func superseded(message string) Admission {
 	return Admission{Fault: &device.Fault{
-		Class: device.Permanent, Code: device.CodeSuperseded,
-		Message: fmt.Sprintf(format, mine, newer),
-		Remedy:  "none: the newer one continues",
+		Class: device.Permanent, Code: device.CodeSuperseded, Message: message,
+		Remedy: "none: the newer one continues",
 	}}
 }
 

@@ -248,9 +248,17 @@ func TestEveryChangedByteIsDetected(t *testing.T) {
 	}
 }
 
-// F1
+// F1, F26
 func TestAdmit(t *testing.T) {
 	done := json.RawMessage(`{"bytes":5}`)
+	of := func(seq int64, attempt int32, change ...func(*Entry)) Entry {
+		e := Entry{Seq: seq, Attempt: attempt, Clean: "c1 g7 v1", Step: "verify", Serial: "S1", Size: 1 << 30}
+		for _, do := range change {
+			do(&e)
+		}
+		return e
+	}
+	finished := func(e *Entry) { e.Done, e.Result = true, done }
 	cases := map[string]struct {
 		stored  Entry
 		missing bool
@@ -259,21 +267,28 @@ func TestAdmit(t *testing.T) {
 		want    string
 	}{
 		"nothing stored":                   {missing: true, seq: 1, attempt: 1, want: "go"},
-		"nothing stored, fields ignored":   {stored: Entry{Seq: 9, Done: true}, missing: true, seq: 1, attempt: 1, want: "go"},
-		"newer scheduling":                 {stored: Entry{Seq: 4, Attempt: 9}, seq: 5, attempt: 1, want: "go"},
-		"newer scheduling, older done":     {stored: Entry{Seq: 4, Attempt: 9, Done: true}, seq: 5, attempt: 1, want: "go"},
-		"older scheduling":                 {stored: Entry{Seq: 6, Attempt: 1}, seq: 5, attempt: 9, want: "superseded"},
-		"older scheduling, newer one done": {stored: Entry{Seq: 6, Attempt: 1, Done: true, Result: done}, seq: 5, attempt: 9, want: "superseded"},
-		"next attempt":                     {stored: Entry{Seq: 5, Attempt: 1}, seq: 5, attempt: 2, want: "go"},
-		"same attempt":                     {stored: Entry{Seq: 5, Attempt: 2}, seq: 5, attempt: 2, want: "go"},
-		"older attempt":                    {stored: Entry{Seq: 5, Attempt: 3}, seq: 5, attempt: 2, want: "superseded"},
-		"done, next attempt":               {stored: Entry{Seq: 5, Attempt: 2, Done: true, Result: done}, seq: 5, attempt: 3, want: "done"},
-		"done, older attempt":              {stored: Entry{Seq: 5, Attempt: 2, Done: true, Result: done}, seq: 5, attempt: 1, want: "done"},
-		"scheduling known of a lost entry": {stored: Entry{Seq: 5}, seq: 5, attempt: 1, want: "go"},
+		"nothing stored, fields ignored":   {stored: of(9, 0, finished), missing: true, seq: 1, attempt: 1, want: "go"},
+		"newer scheduling":                 {stored: of(4, 9), seq: 5, attempt: 1, want: "go"},
+		"newer scheduling, older done":     {stored: of(4, 9, finished), seq: 5, attempt: 1, want: "go"},
+		"older scheduling":                 {stored: of(6, 1), seq: 5, attempt: 9, want: "superseded"},
+		"older scheduling, newer one done": {stored: of(6, 1, finished), seq: 5, attempt: 9, want: "superseded"},
+		"next attempt":                     {stored: of(5, 1), seq: 5, attempt: 2, want: "go"},
+		"same attempt":                     {stored: of(5, 2), seq: 5, attempt: 2, want: "go"},
+		"older attempt":                    {stored: of(5, 3), seq: 5, attempt: 2, want: "superseded"},
+		"done, next attempt":               {stored: of(5, 2, finished), seq: 5, attempt: 3, want: "done"},
+		"done, older attempt":              {stored: of(5, 2, finished), seq: 5, attempt: 1, want: "done"},
+		"only the number is known":         {stored: Entry{Seq: 6}, seq: 5, attempt: 1, want: "superseded"},
+		// A workflow that was put back to an earlier moment gives out numbers twice.
+		"done in another clean":      {stored: of(5, 2, finished, func(e *Entry) { e.Clean = "c1 g6 v1" }), seq: 5, attempt: 1, want: "superseded"},
+		"done by another step":       {stored: of(5, 2, finished, func(e *Entry) { e.Step = "zero" }), seq: 5, attempt: 1, want: "superseded"},
+		"done on another unit":       {stored: of(5, 2, finished, func(e *Entry) { e.Serial = "S2" }), seq: 5, attempt: 1, want: "superseded"},
+		"done on another size":       {stored: of(5, 2, finished, func(e *Entry) { e.Size++ }), seq: 5, attempt: 1, want: "superseded"},
+		"begun in another clean":     {stored: of(5, 1, func(e *Entry) { e.Clean = "c2 g7 v1" }), seq: 5, attempt: 2, want: "superseded"},
+		"older and of another clean": {stored: of(4, 2, finished, func(e *Entry) { e.Clean = "c0 g3 v1" }), seq: 5, attempt: 1, want: "go"},
 	}
 	for what, c := range cases {
 		t.Run(what, func(t *testing.T) {
-			have := Admit(c.stored, !c.missing, c.seq, c.attempt)
+			have := Admit(c.stored, !c.missing, of(c.seq, c.attempt))
 			switch c.want {
 			case "go":
 				require.Equal(t, Admission{Go: true}, have)
@@ -285,6 +300,32 @@ func TestAdmit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The fence's key is the serial, the journal's the name: after a replacement, an attempt
+// that still hangs on the old hardware must not overwrite what the new one's steps wrote.
+//
+// F1, F26
+func TestAnOlderEntryNeverReplacesANewerOne(t *testing.T) {
+	h := openHost(t)
+	j := h.Journal("d1")
+	newer := sampleEntry()
+	newer.Serial = "S2"
+	require.NoError(t, j.Save(newer))
+	for what, change := range map[string]func(*Entry){
+		"an older scheduling, of the hardware before": func(e *Entry) { e.Seq, e.Serial, e.Attempt = newer.Seq-1, "S1", 9 },
+		"an older attempt":                            func(e *Entry) { e.Attempt = newer.Attempt - 1 },
+	} {
+		old := newer
+		change(&old)
+		requireFault(t, h.Journal("d1").Save(old), device.Permanent, device.CodeSuperseded)
+		have, _, err := j.Load()
+		require.NoError(t, err)
+		require.Equal(t, newer.Serial, have.Serial, what)
+		require.Equal(t, newer.Attempt, have.Attempt, what)
+	}
+	newer.Offset++
+	require.NoError(t, j.Save(newer))
 }
 
 // F2

@@ -15,6 +15,8 @@ type Refusal struct {
 	Fault  device.Fault `json:"fault"`
 	Device string       `json:"device,omitempty"`
 	State  device.State `json:"state,omitempty"`
+	// Known is set with the fault superseded: the workflow continues with these numbers.
+	Known *HostNumbers `json:"known,omitempty"`
 }
 
 // Refuse makes a Refusal an ApplicationError. Every fault that Temporal carries is made

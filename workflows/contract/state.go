@@ -138,6 +138,13 @@ type HostDeviceRecord struct {
 	KnownBefore bool `json:"known_before,omitempty"`
 }
 
+// HostNumbers are the highest numbers that a host knows of a device. They never decrease.
+type HostNumbers struct {
+	Seq     int64 `json:"seq,omitempty"`
+	Clean   int   `json:"clean,omitempty"`
+	Binding int   `json:"binding,omitempty"`
+}
+
 // Planned is one step of a recorded plan.
 type Planned struct {
 	Step      string        `json:"step"`
@@ -227,7 +234,11 @@ type StepInput struct {
 
 // StepResult is the result of one step.
 type StepResult struct {
-	Step    string        `json:"step"`
+	Step string `json:"step"`
+	// Clean and Seq are those of the StepInput. The workflow compares them and does not keep
+	// them.
+	Clean   string        `json:"clean,omitempty"`
+	Seq     int64         `json:"seq,omitempty"`
 	Bytes   int64         `json:"bytes"`
 	Method  string        `json:"method,omitempty"`
 	Note    string        `json:"note,omitempty"`

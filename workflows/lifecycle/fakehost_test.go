@@ -38,6 +38,8 @@ type fakeHost struct {
 	cancelDelay time.Duration
 	// injectFault may fail a step before a block, or a discovery before its answer.
 	injectFault func(what string, block int) error
+	// misreport may change the result of a step.
+	misreport func(*contract.StepResult)
 
 	inputs  []contract.StepInput // every scheduling that reached the host
 	zeroed  func(block int)
@@ -99,8 +101,11 @@ func (h *fakeHost) attempt(ctx workflow.Context, j *job) (any, error) {
 	switch {
 	case in.Version != version:
 		return nil, refuse(device.Permanent, device.CodePlanOutdated)
-	case in.Seq < h.journal.seq:
-		return nil, refuse(device.Permanent, device.CodeSuperseded)
+	case in.Seq < h.journal.seq, in.Seq == h.journal.seq && (h.journal.clean != journalKey(in) || h.journal.step != in.Step):
+		return nil, contract.Refuse(contract.Refusal{
+			Fault: device.Fault{Class: device.Permanent, Code: device.CodeSuperseded, Message: "scripted superseded", Remedy: "none"},
+			Known: &contract.HostNumbers{Seq: h.record.Seq, Clean: h.record.Clean, Binding: h.record.Binding},
+		})
 	case in.Seq == h.journal.seq && h.journal.done:
 		return h.journal.result, nil
 	case in.Identity != h.discovery.Identity:
@@ -109,8 +114,13 @@ func (h *fakeHost) attempt(ctx workflow.Context, j *job) (any, error) {
 	return h.step(ctx, j, in)
 }
 
+// journalKey is the journal's key of a clean.
+func journalKey(in contract.StepInput) string {
+	return fmt.Sprint(in.Clean, " g", in.Generation, " v", in.Version)
+}
+
 func (h *fakeHost) step(ctx workflow.Context, j *job, in contract.StepInput) (any, error) {
-	clean := fmt.Sprint(in.Clean, " v", in.Version)
+	clean := journalKey(in)
 	same := h.journal.clean == clean && h.journal.step == in.Step
 	if same && h.journal.open && in.Settings.OnInterrupt == device.InterruptError {
 		return nil, refuse(device.NeedsOperator, device.CodeInterrupted)
@@ -130,7 +140,10 @@ func (h *fakeHost) step(ctx workflow.Context, j *job, in contract.StepInput) (an
 		return nil, err
 	}
 	h.journal.open, h.journal.done = false, true
-	h.journal.result = contract.StepResult{Step: in.Step, Bytes: blocks * blockSize, Method: "testdriver", RunTime: h.journal.ran}
+	h.journal.result = contract.StepResult{Step: in.Step, Clean: in.Clean, Seq: in.Seq, Bytes: blocks * blockSize, Method: "testdriver", RunTime: h.journal.ran}
+	if h.misreport != nil {
+		h.misreport(&h.journal.result)
+	}
 	return h.journal.result, nil
 }
 

@@ -307,7 +307,7 @@ func noopInventory(_ context.Context, in contract.ReservationRequest) (contract.
 }
 
 func noopStep(_ context.Context, in contract.StepInput) (contract.StepResult, error) {
-	return contract.StepResult{Step: in.Step, Bytes: in.Identity.Size, Method: "none"}, nil
+	return contract.StepResult{Step: in.Step, Clean: in.Clean, Seq: in.Seq, Bytes: in.Identity.Size, Method: "none"}, nil
 }
 
 // observer reports each release of a device to the parent, which need not poll for it.

@@ -79,8 +79,17 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 		if d.interrupted(ctx, err) {
 			return nil
 		}
+		if f := mismatch(run, d.State.Seq, result); f != nil {
+			d.finish(ctx, "failed", f)
+			return nil
+		}
+		result.Clean, result.Seq = "", 0 // known by now
 		run.Results, run.RunTime = append(run.Results, result), run.RunTime+result.RunTime
 		run.Next, run.Resume, run.HostUnreachable = run.Next+1, nil, false
+	}
+	if f := incomplete(run); f != nil {
+		d.finish(ctx, "failed", f)
+		return nil
 	}
 	if run.Full {
 		d.archive(ctx, "cleaned", nil)
@@ -139,11 +148,24 @@ func (d *Cleaning) interrupted(ctx workflow.Context, err error) bool {
 		return false
 	case f.Code == device.CodeInventoryGenerationAhead, f.Code == device.CodeSuperseded:
 		d.archive(ctx, "failed", f)
+		d.takeOver(err)
 		d.Invalidate(ctx, nil, f.Message)
 	default:
 		d.finish(ctx, "failed", f)
 	}
 	return true
+}
+
+// takeOver continues with the numbers of a host that knows newer ones than this workflow,
+// so that none of them is used again: the workflow was put back to an earlier moment (F26).
+func (d *Cleaning) takeOver(err error) {
+	refusal, ok := contract.RefusalOf(err)
+	if !ok || refusal.Known == nil {
+		return
+	}
+	s, known := d.State, refusal.Known
+	s.Seq, s.Cleans = max(s.Seq, known.Seq), max(s.Cleans, known.Clean)
+	s.Device.Bindings = max(s.Device.Bindings, known.Binding)
 }
 
 // Abort asks the clean to end and says what it waits for. A clean that waits for the

@@ -1,0 +1,43 @@
+package cleaning
+
+import (
+	"fmt"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// mismatch is the fault of a result that is not of the step that was asked for, in this
+// clean and this scheduling (F26): a host may answer from a record of other work.
+func mismatch(run *contract.CleanRun, seq int64, got contract.StepResult) *device.Fault {
+	wanted := run.Plan[run.Next].Step
+	if got.Step == wanted && got.Clean == run.ID && got.Seq == seq {
+		return nil
+	}
+	return resultMismatch(fmt.Sprintf("the host answered %s (clean %s, scheduling %d) with the result of %q (clean %q, scheduling %d)",
+		wanted, run.ID, seq, got.Step, got.Clean, got.Seq))
+}
+
+// incomplete is the fault of a clean that would end without a result for each step of its
+// plan, in the plan's order (F26).
+func incomplete(run *contract.CleanRun) *device.Fault {
+	if len(run.Plan) == 0 {
+		return resultMismatch("the plan has no step")
+	}
+	for i, planned := range run.Plan {
+		if i >= len(run.Results) || run.Results[i].Step != planned.Step {
+			return resultMismatch("there is no result of the step " + planned.Step)
+		}
+	}
+	if len(run.Results) > len(run.Plan) {
+		return resultMismatch("there are more results than steps")
+	}
+	return nil
+}
+
+func resultMismatch(message string) *device.Fault {
+	return &device.Fault{
+		Class: device.NeedsOperator, Code: device.CodeResultMismatch, Message: message,
+		Remedy: "check that the workers of its host are of one release, then clean the device again",
+	}
+}
