@@ -172,8 +172,8 @@ func (c *Control) FindBySerial(ctx context.Context, in contract.FindBySerialInpu
 	return contract.DeviceBySerial{Name: name}, err
 }
 
-// FindPreviousRun finds the newest run of this device's workflow that was ended from outside
-// (terminated, canceled, timed out or reset), and which instance had the device then. The
+// FindPreviousRun finds the newest run of this device's workflow that did not end by itself
+// (terminated, canceled, timed out, reset or failed), and which instance had the device then. The
 // answer is empty where there is none, or where the device was forgotten since. It changes
 // nothing; every error is retried.
 func (c *Control) FindPreviousRun(ctx context.Context, name string) (contract.PreviousRun, error) {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"burnish/activities"
+	"burnish/internal/device"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -42,42 +43,58 @@ func findPreviousRun(t *testing.T, name string, page *workflowservice.ListWorkfl
 	return got, query, value.Get(&got)
 }
 
-func endedRun(t *testing.T, id, instance string, closed time.Time) *workflowpb.WorkflowExecutionInfo {
+func endedRun(t *testing.T, id string, state device.State, instance string, closed time.Time) *workflowpb.WorkflowExecutionInfo {
 	t.Helper()
 	run := &workflowpb.WorkflowExecutionInfo{
 		Execution: &commonpb.WorkflowExecution{WorkflowId: "device/h1_0000:01:00.0", RunId: id}, CloseTime: timestamppb.New(closed),
+		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{}},
 	}
-	if instance != "" {
-		p, err := converter.GetDefaultDataConverter().ToPayload(instance)
-		require.NoError(t, err)
-		run.SearchAttributes = &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{contract.AttrInstance.GetName(): p}}
+	for key, value := range map[string]string{contract.AttrState.GetName(): string(state), contract.AttrInstance.GetName(): instance} {
+		if value != "" {
+			p, err := converter.GetDefaultDataConverter().ToPayload(value)
+			require.NoError(t, err)
+			run.SearchAttributes.IndexedFields[key] = p
+		}
 	}
 	return run
 }
 
+// F25
 func TestFindPreviousRun(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	forgotten := endedRun(t, "r4", "", at.Add(time.Hour))
+	run := func(id string, state device.State, instance string, after time.Duration) *workflowpb.WorkflowExecutionInfo {
+		return endedRun(t, id, state, instance, at.Add(after))
+	}
+	forgotten := run("r4", device.Retired, "", time.Hour)
 	forgotten.Status = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
-	older, newer := endedRun(t, "r1", "vm-1", at), endedRun(t, "r2", "vm-2", at.Add(time.Second))
+	refused, failed := run("r5", device.Absent, "", 2*time.Hour), run("r6", device.Allocated, "vm-6", 2*time.Hour)
+	refused.Status, failed.Status = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
+	older, newer := run("r1", device.Allocated, "vm-1", 0), run("r2", device.Allocated, "vm-2", time.Second)
+	second := contract.PreviousRun{RunID: "r2", Instance: "vm-2", State: device.Allocated, EndedAt: at.Add(time.Second)}
 	for name, c := range map[string]struct {
 		runs []*workflowpb.WorkflowExecutionInfo
 		want contract.PreviousRun
 	}{
 		"none":                       {},
-		"in order":                   {[]*workflowpb.WorkflowExecutionInfo{older, newer}, contract.PreviousRun{RunID: "r2", Instance: "vm-2"}},
-		"in the other order":         {[]*workflowpb.WorkflowExecutionInfo{newer, older}, contract.PreviousRun{RunID: "r2", Instance: "vm-2"}},
+		"in order":                   {[]*workflowpb.WorkflowExecutionInfo{older, newer}, second},
+		"in the other order":         {[]*workflowpb.WorkflowExecutionInfo{newer, older}, second},
 		"forgotten in order since":   {[]*workflowpb.WorkflowExecutionInfo{forgotten, newer}, contract.PreviousRun{}},
 		"forgotten, the other order": {[]*workflowpb.WorkflowExecutionInfo{newer, forgotten}, contract.PreviousRun{}},
-		"the newest had none":        {[]*workflowpb.WorkflowExecutionInfo{newer, endedRun(t, "r3", "", at.Add(time.Minute))}, contract.PreviousRun{RunID: "r3"}},
+		"the newest had none": {[]*workflowpb.WorkflowExecutionInfo{newer, run("r3", device.Available, "", time.Minute)},
+			contract.PreviousRun{RunID: "r3", State: device.Available, EndedAt: at.Add(time.Minute)}},
+		"the newest knew nothing":    {[]*workflowpb.WorkflowExecutionInfo{newer, run("r3", device.Unknown, "", time.Minute)}, second},
+		"a refused enrollment since": {[]*workflowpb.WorkflowExecutionInfo{newer, refused}, second},
+		"only a refused enrollment":  {[]*workflowpb.WorkflowExecutionInfo{refused}, contract.PreviousRun{}},
+		"the newest failed with a tenant": {[]*workflowpb.WorkflowExecutionInfo{newer, failed},
+			contract.PreviousRun{RunID: "r6", Instance: "vm-6", State: device.Allocated, EndedAt: at.Add(2 * time.Hour)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, query, err := findPreviousRun(t, "h1_0000:01:00.0", &workflowservice.ListWorkflowExecutionsResponse{Executions: c.runs}, nil)
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)
 			require.Contains(t, query, "WorkflowId = 'device/h1_0000:01:00.0'")
-			require.NotContains(t, query, "Failed", "a refused enrollment says nothing about the device")
+			require.Contains(t, query, "'Failed'")
 		})
 	}
 	t.Run("a quote in a name does not end the query's string", func(t *testing.T) {

@@ -69,6 +69,9 @@ type Event struct {
 	Automated bool
 	// AssertedClean: the operator asserts that it is clean, and cleaning on enrollment is off.
 	AssertedClean bool
+	// BoundSince (PreviousRunFound): the device's present binding began after that run had
+	// ended, so that the run says nothing about it.
+	BoundSince bool
 }
 
 // IllegalError says that an event is not legal in a device's state.

@@ -31,7 +31,9 @@ func allEvents() []Event {
 		for _, instance := range []string{"", own, other} {
 			for _, automated := range []bool{false, true} {
 				for _, vouched := range []bool{false, true} {
-					all = append(all, Event{Kind: kind, Instance: instance, Automated: automated, AssertedClean: vouched})
+					for _, since := range []bool{false, true} {
+						all = append(all, Event{Kind: kind, Instance: instance, Automated: automated, AssertedClean: vouched, BoundSince: since})
+					}
 				}
 			}
 		}
@@ -44,6 +46,7 @@ func allEvents() []Event {
 var alphabet = sync.OnceValue(func() []Event {
 	return slices.DeleteFunc(allEvents(), func(e Event) bool {
 		return e.Automated && !uses(e.Kind, "automated") || e.AssertedClean && !uses(e.Kind, "asserted-clean") ||
+			e.BoundSince && !uses(e.Kind, "bound-since") ||
 			e.Instance != "" && !uses(e.Kind, "instance") ||
 			// A claim and an unbind always name an instance.
 			e.Instance == "" && uses(e.Kind, "instance") && e.Kind != ObservedInUse && e.Kind != PreviousRunFound
@@ -54,6 +57,7 @@ func uses(k EventKind, setting string) bool {
 	return slices.Contains(map[string][]EventKind{
 		"automated":      {ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing, Unbind, Released},
 		"asserted-clean": {Enroll},
+		"bound-since":    {PreviousRunFound},
 		"instance":       {ClaimEvent, Unclaim, BurnStarted, Rebuild, Unbind, ObservedInUse, PreviousRunFound},
 	}[setting], k)
 }
@@ -84,7 +88,7 @@ func (p history) after(d Device, e Event) history {
 		Retire, Lost, Replace:
 		return used
 	case PreviousRunFound:
-		if e.Instance != "" {
+		if e.Instance != "" && (d.Binding == nil || !e.BoundSince) {
 			return used
 		}
 	case CleanFailed, WearLimitExceeded:
@@ -369,6 +373,9 @@ func describeEvent(e Event) string {
 	if e.AssertedClean {
 		text += " asserted-clean"
 	}
+	if e.BoundSince {
+		text += " bound-since"
+	}
 	return text
 }
 
@@ -388,6 +395,8 @@ func readEvent(text string) (Event, error) {
 			e.Automated = false
 		case field == "asserted-clean":
 			e.AssertedClean = true
+		case field == "bound-since":
+			e.BoundSince = true
 		default:
 			return e, fmt.Errorf("%q is not a word for an event", field)
 		}

@@ -89,6 +89,9 @@ var (
 	byBoundInstance        = cond{"the binding's own instance", func(d Device, e Event) bool {
 		return d.Binding != nil && d.Binding.Instance == e.Instance
 	}}
+	// SAFETY F25: a run is never recalled over a binding that is younger than it.
+	boundSince      = cond{"a binding younger than that run", func(d Device, e Event) bool { return d.Binding != nil && e.BoundSince }}
+	notBoundSince   = not(boundSince, "no binding younger than that run")
 	byClaimInstance = cond{"the claim's own instance", func(d Device, e Event) bool {
 		return d.Claim != nil && d.Claim.Instance == e.Instance
 	}}
@@ -240,7 +243,8 @@ var table = concat(
 		{nil, Invalidated, nil, Unknown, then(invalidate, clearCleanFailed)},
 		{in(Absent), Invalidated, nil, Unknown, then(invalidate, enrolled)},
 
-		{in(Unknown), PreviousRunFound, nil, noChange, then(restoreBinding)},
+		{in(Unknown), PreviousRunFound, when(notBoundSince), noChange, then(restoreBinding)},
+		{in(Unknown), PreviousRunFound, when(boundSince), noChange, nil},
 		{in(Unknown), ObservedInUse, nil, Allocated, then(bindObserved)},
 		{in(Unknown), ObservedUnused, when(unbound), PendingCleaning, then(markDirty, awaitManualCleanIfOff)},
 		{in(Unknown), ObservedUnused, when(bound), Allocated, then(markDirty)},

@@ -171,7 +171,7 @@ func bindingEndsByUnbind(s step) string {
 	case Retire, Lost:
 		return unless(s.after.State == Retired, "it is not retired")
 	case PreviousRunFound:
-		return unless(s.before.State == Unknown, "the device was not unknown")
+		return joinReasons(unless(s.before.State == Unknown, "the device was not unknown"), unless(!s.event.BoundSince, "a run ends a binding that is younger than it"))
 	}
 	return fmt.Sprintf("the binding of %s ends", b.Instance)
 }
@@ -186,7 +186,11 @@ func observedBindingEnds(s step) string {
 		return unless(s.event.Instance == b.Instance, "an unbind by another instance ends the binding of %s", b.Instance)
 	case Released:
 		return unless(b.Observed, "the binding was not observed")
-	case ObservedInUse, PreviousRunFound, Retire, Lost:
+	case PreviousRunFound:
+		if !s.event.BoundSince {
+			return ""
+		}
+	case ObservedInUse, Retire, Lost:
 		return ""
 	}
 	return unless(s.after.Binding != nil && s.after.Binding.Instance == b.Instance, "the binding of %s ends", b.Instance)

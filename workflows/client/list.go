@@ -134,11 +134,12 @@ func (c *Client) FindBySerial(ctx context.Context, serial, name string) (string,
 	return found, nil
 }
 
-// FindPreviousRun returns the newest run of a device's workflow that was terminated, reset
-// or canceled, and the instance that the device was bound to. It is empty if there is no
-// such run, or if the device was forgotten since.
+// FindPreviousRun returns the newest run of a device's workflow that did not end by itself
+// (terminated, reset, canceled, timed out or failed), and the instance that the device was
+// bound to. It is empty if there is no such run, or if the device was forgotten since. A run
+// in which the device was never enrolled, as after a refused enrollment, knew nothing.
 func (c *Client) FindPreviousRun(ctx context.Context, name string) (contract.PreviousRun, error) {
-	query := equals("WorkflowId", contract.WorkflowID(name)) + " AND ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Completed')"
+	query := equals("WorkflowId", contract.WorkflowID(name)) + " AND ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Failed', 'Completed')"
 	var runs []Execution
 	err := c.pages(ctx, query, func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
 		for _, info := range infos {
@@ -156,11 +157,13 @@ func (c *Client) FindPreviousRun(ctx context.Context, name string) (contract.Pre
 		if err = run.attributesErr; err != nil {
 			break
 		}
-		if run.Status.InstanceUUID != nil {
-			return contract.PreviousRun{RunID: run.RunID, Instance: *run.Status.InstanceUUID}, nil
-		}
-		if run.Status.DeviceState != device.Unknown { // a run in state unknown knew no more
-			return contract.PreviousRun{RunID: run.RunID}, nil
+		found := contract.PreviousRun{RunID: run.RunID, State: run.Status.DeviceState, EndedAt: run.Ended.UTC()}
+		switch {
+		case run.Status.InstanceUUID != nil:
+			found.Instance = *run.Status.InstanceUUID
+			return found, nil
+		case run.Status.DeviceState != device.Unknown && !run.Absent(): // a run in state unknown knew no more
+			return found, nil
 		}
 	}
 	if err != nil {

@@ -315,4 +315,7 @@ type ReservationSnapshot struct {
 type PreviousRun struct {
 	RunID    string `json:"run_id,omitempty"`
 	Instance string `json:"instance,omitempty"`
+	// State is what that run had published when it ended at EndedAt.
+	State   device.State `json:"state,omitempty"`
+	EndedAt time.Time    `json:"ended_at,omitzero"`
 }

@@ -20,11 +20,8 @@ const scanTimeout = 10 * time.Minute
 // HostScan scans once for each scan_now. It has no timer and never ends by itself; a
 // Cancel ends it until the host's worker signals again.
 func HostScan(ctx workflow.Context, in contract.HostScanInput) error {
-	h, err := newHostScan(in)
-	if err != nil {
-		return err
-	}
-	err = workflow.SetQueryHandlerWithOptions(ctx, contract.QueryHostScan,
+	h := newHostScan(in)
+	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryHostScan,
 		func() (contract.HostScanState, error) { return *h.state, nil },
 		workflow.QueryHandlerOptions{Description: "What the last scan of this host found"})
 	if err != nil {
@@ -62,15 +59,13 @@ type hostScan struct {
 	state *contract.HostScanState
 }
 
-func newHostScan(in contract.HostScanInput) (*hostScan, error) {
+func newHostScan(in contract.HostScanInput) *hostScan {
 	h := &hostScan{state: in.State}
 	if h.state == nil {
 		h.state = &contract.HostScanState{Schema: contract.Schema, Host: in.Host}
 	}
-	if h.state.Schema > contract.Schema {
-		return nil, fmt.Errorf("host %s: its state has schema %d, this worker supports up to %d: upgrade the control workers", in.Host, h.state.Schema, contract.Schema)
-	}
-	return h, nil
+	calls.RequireSchema("host "+in.Host, h.state.Schema)
+	return h
 }
 
 // scan runs one scan and records its result. Only a Cancel is an error: a failed scan is

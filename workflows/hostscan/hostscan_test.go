@@ -277,10 +277,13 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 	require.Equal(t, 2, after.Scans)
 }
 
-// The state of a newer worker is refused.
-func TestStateOfANewerSchemaIsRefused(t *testing.T) {
+// The state of a newer worker waits for a newer worker.
+//
+// F25
+func TestStateOfANewerSchemaWaits(t *testing.T) {
 	l := newScanFixture(t, nil)
 	l.ExecuteWorkflow(contract.WorkflowHostScan, contract.HostScanInput{Host: "h1", State: &contract.HostScanState{Schema: contract.Schema + 1, Host: "h1"}})
 	require.ErrorContains(t, l.GetWorkflowError(), "upgrade the control workers")
+	require.ErrorAs(t, l.GetWorkflowError(), new(*temporal.PanicError))
 	require.True(t, strings.HasPrefix(contract.HostScanWorkflowID("H1"), "host/h1"))
 }

@@ -13,8 +13,6 @@
 package lifecycle
 
 import (
-	"fmt"
-
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/clean"
@@ -72,10 +70,7 @@ type run struct {
 func (l *Lifecycle) DeviceLifecycle(root workflow.Context, in contract.DeviceInput) error {
 	// A disconnected context: a Cancel in the Web UI must not interrupt anything directly.
 	ctx, _ := workflow.NewDisconnectedContext(root)
-	d, err := l.newRun(ctx, in)
-	if err != nil {
-		return err
-	}
+	d := l.newRun(ctx, in)
 	if err := d.register(ctx); err != nil {
 		return err
 	}
@@ -103,13 +98,11 @@ func (l *Lifecycle) DeviceLifecycle(root workflow.Context, in contract.DeviceInp
 	}
 }
 
-func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) (*run, error) {
+func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) *run {
 	r := &record.Record{State: in.State, Planner: l.Planner}
 	switch {
 	case in.State != nil:
-		if in.State.Schema > contract.Schema {
-			return nil, fmt.Errorf("device %s: its state has schema %d, this worker supports up to %d: upgrade the control workers", in.Name, in.State.Schema, contract.Schema)
-		}
+		calls.RequireSchema("device "+in.Name, in.State.Schema)
 		r.Published = status.Resume(ctx, r.State)
 	case in.Recovered != nil:
 		r.State = &contract.DeviceState{}
@@ -121,7 +114,7 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) (*run,
 	}
 	d := &run{parts: &parts{Record: r, reservation: reservation.New(ctx, r), discovery: &discovery.Discovery{Record: r}}}
 	d.cleaning = &cleaning.Cleaning{Record: r, Reservation: d.reservation, Discovery: d.discovery}
-	return d, nil
+	return d
 }
 
 // recoverFrom makes the state of a device from its host's record: it is unknown, and will

@@ -80,11 +80,24 @@ func (d *run) resolveUnknown(ctx workflow.Context) error {
 	}
 	if previous.RunID != "" && previous.RunID != d.State.PreviousRunID {
 		d.State.PreviousRunID = previous.RunID
-		d.ApplyOrReport(ctx, device.Event{Kind: device.PreviousRunFound, Instance: previous.Instance})
+		d.restoreBinding(ctx, previous)
 	}
 	d.State.Fault = nil
 	d.reservation.Conclude(ctx, asked, found, nil)
 	return nil
+}
+
+// restoreBinding takes over the binding of an ended run, unless the present one is younger:
+// the listing may show a run long after it ended (F25).
+func (d *run) restoreBinding(ctx workflow.Context, previous contract.PreviousRun) {
+	s, before := d.State, d.State.Device.Bindings
+	d.ApplyOrReport(ctx, device.Event{
+		Kind: device.PreviousRunFound, Instance: previous.Instance,
+		BoundSince: s.Device.Binding != nil && s.BoundAt.After(previous.EndedAt),
+	})
+	if s.Device.Bindings != before {
+		s.BoundAt = previous.EndedAt // a run that ended later still counts
+	}
 }
 
 func (d *run) failAndBackOff(ctx workflow.Context, f *device.Fault) {

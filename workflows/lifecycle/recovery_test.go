@@ -212,22 +212,28 @@ func TestHostIsAhead(t *testing.T) {
 	}
 }
 
-// Invalidated while bound: the instance of a previous run counts; without one the recorded
-// binding stays.
+// Invalidated while bound: the instance of a previous run counts if that run ended after the
+// binding began, as by a reset; without one the recorded binding stays. A run that ended
+// earlier, and that the listing shows late, says nothing about the binding.
 //
-// F10
+// F10, F25
 func TestInvalidatedKeepsTheInstance(t *testing.T) {
 	for name, c := range map[string]struct {
 		previous contract.PreviousRun
+		ended    time.Duration // after the binding
 		want     string
 	}{
-		"no previous run":         {contract.PreviousRun{}, "i1"},
-		"the same instance":       {contract.PreviousRun{RunID: "reset", Instance: "i1"}, "i1"},
-		"a later one, by a reset": {contract.PreviousRun{RunID: "reset", Instance: "i7"}, "i7"},
+		"no previous run":                      {contract.PreviousRun{}, 0, "i1"},
+		"the same instance":                    {contract.PreviousRun{RunID: "reset", Instance: "i1"}, time.Second, "i1"},
+		"a later one, by a reset":              {contract.PreviousRun{RunID: "reset", Instance: "i7"}, time.Second, "i7"},
+		"an earlier one, listed late":          {contract.PreviousRun{RunID: "r0", Instance: "i0"}, -time.Hour, "i1"},
+		"an earlier one, unbound, listed late": {contract.PreviousRun{RunID: "r0"}, -time.Hour, "i1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newDeviceEnv(t, standardPolicy())
 			w.makeBound("i1")
+			w.pass(time.Second)
+			c.previous.EndedAt = w.clock().Add(c.ended)
 			w.previousRun = c.previous
 			w.signal(contract.SignalObserved, w.hintFromNewerHost(func(r *contract.HostDeviceRecord) { r.Binding += 3 }))
 			w.pass(time.Minute)

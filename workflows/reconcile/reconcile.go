@@ -32,10 +32,7 @@ const (
 // full one. It never ends by itself; a Cancel ends it until a control worker or a
 // notification signals again.
 func InventoryReconcile(ctx workflow.Context, in contract.InventoryReconcileInput) error {
-	p, err := newInventoryReconcile(in)
-	if err != nil {
-		return err
-	}
+	p := newInventoryReconcile(in)
 	if err := p.register(ctx); err != nil {
 		return err
 	}
@@ -65,15 +62,13 @@ type inventoryReconcile struct {
 	stopTimer                               workflow.CancelFunc
 }
 
-func newInventoryReconcile(in contract.InventoryReconcileInput) (*inventoryReconcile, error) {
+func newInventoryReconcile(in contract.InventoryReconcileInput) *inventoryReconcile {
 	p := &inventoryReconcile{state: in.State}
 	if p.state == nil {
 		p.state = &contract.InventoryReconcileState{Schema: contract.Schema, Cloud: in.Cloud, Interval: max(in.Interval, 0)}
 	}
-	if p.state.Schema > contract.Schema {
-		return nil, fmt.Errorf("cloud %s: its state has schema %d, this worker supports up to %d: upgrade the control workers", in.Cloud, p.state.Schema, contract.Schema)
-	}
-	return p, nil
+	calls.RequireSchema("cloud "+in.Cloud, p.state.Schema)
+	return p
 }
 
 func (p *inventoryReconcile) register(ctx workflow.Context) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
@@ -408,9 +409,12 @@ func TestSummaryOfACloud(t *testing.T) {
 	require.True(t, strings.HasPrefix(contract.ReconcileWorkflowID("Cloud-1"), "placement/cloud-1"))
 }
 
-// The state of a newer worker is refused.
-func TestStateOfANewerSchemaIsRefused(t *testing.T) {
+// The state of a newer worker waits for a newer worker.
+//
+// F25
+func TestStateOfANewerSchemaWaits(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c", State: &contract.InventoryReconcileState{Schema: contract.Schema + 1}})
 	require.ErrorContains(t, c.GetWorkflowError(), "upgrade the control workers")
+	require.ErrorAs(t, c.GetWorkflowError(), new(*temporal.PanicError))
 }
