@@ -54,6 +54,14 @@ func Invalid(message, remedy string) error {
 	}
 }
 
+// NotOne is the fault of a write that would offer a provider with another total than 1: a
+// scheduler could give the device to several instances.
+func NotOne(uuid string, total int) error {
+	return Invalid(
+		fmt.Sprintf("provider %s has total %d, so its device would be given to %d instances: it stays reserved", uuid, total, total),
+		"set its total to 1, then clean the device")
+}
+
 // Unavailable is the fault of a call that failed on the way or whose answer was lost:
 // whether it took effect is unknown. errors.Is and errors.As find cause too.
 func Unavailable(what, remedy string, cause error) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -350,4 +351,21 @@ func TestDeleteLeavesNothing(t *testing.T) {
 			require.Contains(t, []string{"names", ".lock"}, e.Name())
 		}
 	}
+}
+
+// F5
+func TestOnlyATotalOfOneIsLowered(t *testing.T) {
+	s, _, path := created(t)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	two := strings.Replace(strings.Replace(string(text), `"total": 1`, `"total": 2`, 1), `"reserved": 1`, `"reserved": 2`, 1)
+	require.NoError(t, os.WriteFile(path, []byte(two), 0o600))
+	for _, reserved := range []int{0, 1} {
+		_, err = s.PutReserved(t.Context(), example.UUID, 0, reserved, nil)
+		inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
+		require.ErrorContains(t, err, "total 2")
+	}
+	st, err := s.PutReserved(t.Context(), example.UUID, 0, 2, nil)
+	require.NoError(t, err)
+	require.Equal(t, 2, st.Reserved)
 }

@@ -128,6 +128,9 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 				fmt.Sprintf("reserved=%d of provider %s is not between 0 and its total, %d", reserved, uuid, r.Total),
 				"reserve all of the device or nothing")
 		}
+		if reserved < r.Total && r.Total != 1 {
+			return inventory.NotOne(uuid, r.Total)
+		}
 		r.Reserved = reserved
 		if tenant != nil {
 			r.Tenant = tenant

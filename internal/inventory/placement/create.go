@@ -60,7 +60,7 @@ func (s *Store) createNew(ctx context.Context, p inventory.Provider) error {
 	if err := s.nameIsFree(ctx, p); err != nil {
 		return err
 	}
-	if err := s.ensureClass(ctx, p.Class); err != nil {
+	if err := s.ensureClasses(ctx, p.Class); err != nil {
 		return err
 	}
 	known, err := s.ensureTraits(ctx, p.Traits)
@@ -100,7 +100,7 @@ func (s *Store) completeProvider(ctx context.Context, p inventory.Provider) erro
 		if err != nil || len(found.records) > 0 {
 			return err
 		}
-		if err := s.ensureClass(ctx, p.Class); err != nil {
+		if err := s.ensureClasses(ctx, p.Class); err != nil {
 			return err
 		}
 		return s.createInventory(ctx, p, found.generation)
@@ -109,7 +109,7 @@ func (s *Store) completeProvider(ctx context.Context, p inventory.Provider) erro
 	if len(have) > 0 || generation != 0 {
 		return s.notOurs(p.UUID, p.Name)
 	}
-	if err := s.ensureClass(ctx, p.Class); err != nil {
+	if err := s.ensureClasses(ctx, p.Class); err != nil {
 		return err
 	}
 	known, err := s.ensureTraits(ctx, p.Traits)
@@ -153,6 +153,19 @@ func (s *Store) provider(ctx context.Context, uuid string) (have *resourceprovid
 		return err
 	})
 	return have, err
+}
+
+// ensureClasses creates the class of a new provider, and once that of the record of who
+// has a device.
+func (s *Store) ensureClasses(ctx context.Context, class string) error {
+	if err := s.ensureClass(ctx, class); err != nil || s.has(TenantClass) {
+		return err
+	}
+	if err := s.ensureClass(ctx, TenantClass); err != nil {
+		return err
+	}
+	s.firstTime(TenantClass)
+	return nil
 }
 
 // ensureClass creates the class if Placement does not know it.

@@ -244,6 +244,13 @@ func (s *Store) firstTime(thing string) bool {
 	return !before
 }
 
+// has says that firstTime was called with this thing.
+func (s *Store) has(thing string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.warned[thing]
+}
+
 // trait gives the name in use for a standard trait.
 func (s *Store) trait(standard string) string {
 	if custom := s.traits[standard]; custom != "" {

@@ -15,20 +15,37 @@ type cachedInventory struct {
 	class           string
 	total, reserved int
 	ratio           float64
+	// holder is of the second inventory, of TenantClass.
+	holder holder
 	// fields is the record as Placement gave it, to be written back.
 	fields map[string]any
 }
 
 func (s cachedInventory) reservation() inventory.Reservation {
-	return inventory.Reservation{Generation: s.generation, Total: s.total, Reserved: s.reserved}
+	return inventory.Reservation{
+		Generation: s.generation, Total: s.total, Reserved: s.reserved,
+		Witness: s.holder.witness, Tenant: s.holder.tenant,
+	}
 }
 
-// write gives the body that sets reserved at a generation and leaves the rest.
+// write gives the body that sets reserved at a generation and leaves the rest, also the
+// inventory of another class.
 func (s cachedInventory) write(generation int64, reserved int) body {
 	b := maps.Clone(s.fields)
 	b["reserved"] = reserved
 	b["resource_provider_generation"] = generation
 	return b
+}
+
+// writeBoth gives the body that sets reserved and who has the device: all inventories that
+// the provider will have.
+func (s cachedInventory) writeBoth(generation int64, reserved int, tenant string) body {
+	b := maps.Clone(s.fields)
+	b["reserved"] = reserved
+	return body{
+		"resource_provider_generation": generation,
+		"inventories":                  map[string]any{s.class: b, TenantClass: tenantFields(tenant)},
+	}
 }
 
 // body is a request's body, for whichever of gophercloud's calls takes it.

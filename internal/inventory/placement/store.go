@@ -109,7 +109,7 @@ func (s *Store) consumers(ctx context.Context, uuid string) (u inventory.Usage, 
 }
 
 // Reservation is inventory.Store's. A provider without inventory has total 0; one with
-// more than one class is inventory_invalid (S0.14).
+// more than one class beside TenantClass is inventory_invalid (S0.14).
 func (s *Store) Reservation(ctx context.Context, uuid string) (inventory.Reservation, error) {
 	if err := checkUUID(uuid); err != nil {
 		return inventory.Reservation{}, err
@@ -124,15 +124,33 @@ func (s *Store) readInventory(ctx context.Context, uuid string) (cachedInventory
 	if err != nil {
 		return cachedInventory{}, err
 	}
-	if len(found.records) > 1 {
-		return cachedInventory{}, inventory.Invalid(
-			fmt.Sprintf("provider %s has inventories of %d classes: %s", uuid, len(found.records), strings.Join(slices.Sorted(maps.Keys(found.records)), ", ")),
-			"one device is one provider of one class: remove the others")
-	}
-	one := cachedInventory{generation: found.generation}
-	for _, one = range found.records {
+	one, err := found.one(uuid)
+	if err != nil {
+		return cachedInventory{}, err
 	}
 	s.cache.keep(uuid, one)
+	return one, nil
+}
+
+// one is the inventory of the device, with the record of who has it.
+func (i inventories) one(uuid string) (cachedInventory, error) {
+	one := cachedInventory{generation: i.generation}
+	var of []string
+	for class, r := range i.records {
+		if class == TenantClass {
+			continue
+		}
+		one, of = r, append(of, class)
+	}
+	if len(of) > 1 {
+		slices.Sort(of)
+		return cachedInventory{}, inventory.Invalid(
+			fmt.Sprintf("provider %s has inventories of %d classes: %s", uuid, len(of), strings.Join(of, ", ")),
+			"one device is one provider of one class: remove the others")
+	}
+	if r, ok := i.records[TenantClass]; ok {
+		one.holder = holderOf(r.fields)
+	}
 	return one, nil
 }
 
@@ -178,8 +196,8 @@ func readInventories(answer resourceproviders.GetInventoriesResult) (found inven
 }
 
 // PutReserved is inventory.Store's. It writes back the inventory of this generation with
-// another reserved; if that is not cached, it is read first. The generation is always
-// the caller's, also after such a read.
+// another reserved; if that is not cached, it is read first. With a tenant it writes both
+// inventories of the provider, in one request.
 func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int, tenant *string) (inventory.Reservation, error) {
 	if err := checkUUID(uuid); err != nil {
 		return inventory.Reservation{}, err
@@ -190,15 +208,48 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 		if known, err = s.readInventory(ctx, uuid); err != nil {
 			return inventory.Reservation{}, err
 		}
-		if known.class == "" {
+		switch {
+		case known.class == "":
 			return inventory.Reservation{}, inventory.Invalid(
 				fmt.Sprintf("provider %s has no inventory, so it cannot be reserved", uuid),
 				"give its resource class total=1 and reserved=1")
+		case known.generation != generation:
+			return inventory.Reservation{}, inventory.Conflict(uuid, generation)
 		}
 	}
-	var written cachedInventory
-	err := s.do(ctx, requestInfo{uuid: uuid, generation: generation}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
-		answer := resourceproviders.UpdateInventory(ctx, c, uuid, known.class, known.write(generation, reserved))
+	if reserved < known.total && known.total != 1 {
+		return inventory.Reservation{}, inventory.NotOne(uuid, known.total)
+	}
+	written, err := s.put(ctx, uuid, known, reserved, tenant)
+	if isUnknownClass(err) {
+		if err = s.ensureClass(ctx, TenantClass); err == nil {
+			written, err = s.put(ctx, uuid, known, reserved, tenant)
+		}
+	}
+	if err != nil {
+		if isCode(err, device.CodeNoProvider) {
+			return inventory.Reservation{}, err
+		}
+		// The write may have taken effect, and the cached inventory is outdated in any
+		// case.
+		s.cache.dropInventory(uuid)
+		return inventory.Reservation{}, err
+	}
+	s.cache.keep(uuid, written)
+	return written.reservation(), nil
+}
+
+// put writes over the inventory that is known, at its generation.
+func (s *Store) put(ctx context.Context, uuid string, known cachedInventory, reserved int, tenant *string) (written cachedInventory, err error) {
+	err = s.do(ctx, requestInfo{uuid: uuid, generation: known.generation}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+		if tenant != nil {
+			found, err := readInventories(resourceproviders.UpdateInventories(ctx, c, uuid, known.writeBoth(known.generation, reserved, *tenant)))
+			if err == nil {
+				written, err = found.one(uuid)
+			}
+			return err
+		}
+		answer := resourceproviders.UpdateInventory(ctx, c, uuid, known.class, known.write(known.generation, reserved))
 		var shape struct {
 			Generation *int64 `json:"resource_provider_generation"`
 		}
@@ -211,19 +262,9 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 		}
 		fields = maps.Clone(fields)
 		delete(fields, "resource_provider_generation")
-		var err error
 		written, err = record(known.class, *shape.Generation, fields)
+		written.holder = known.holder // this request leaves it
 		return err
 	})
-	if err != nil {
-		if isCode(err, device.CodeNoProvider) {
-			return inventory.Reservation{}, err
-		}
-		// The write may have taken effect, and the cached inventory is outdated in any
-		// case.
-		s.cache.dropInventory(uuid)
-		return inventory.Reservation{}, err
-	}
-	s.cache.keep(uuid, written)
-	return written.reservation(), nil
+	return written, err
 }

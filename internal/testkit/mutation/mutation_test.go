@@ -29,7 +29,7 @@ type mutation struct {
 	run string // names of tests, "TestA TestB/sub"; or "cites F1": each test whose comment cites F1
 }
 
-var mutations = slices.Concat(lifecycleMutations, hostMutations, journalMutations, stepsMutations, blockMutations, nvmeMutations, scriptMutations, lostMutations)
+var mutations = slices.Concat(lifecycleMutations, hostMutations, inventoryMutations, journalMutations, stepsMutations, blockMutations, nvmeMutations, scriptMutations, lostMutations)
 
 // root is the repository's root, relative to this package.
 const root = "../../.."

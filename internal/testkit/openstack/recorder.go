@@ -309,6 +309,10 @@ func (r *Recorder) update(c Change) []func(Change) {
 	return slices.Clone(r.onChange)
 }
 
+// tenantClass is the class of the inventory that says who has a device. It is never
+// allocatable.
+const tenantClass = "CUSTOM_BURNISH_TENANT"
+
 // changeOf reads the state after a write of an inventory or of a provider.
 func changeOf(e Exchange) (Change, bool) {
 	path, _, _ := strings.Cut(e.Path, "?")
@@ -345,7 +349,10 @@ func changeOf(e Exchange) (Change, bool) {
 	c.Total, c.Reserved = answer.Total, answer.Reserved
 	if len(rest) == 1 {
 		c.Stocked = len(answer.Inventories) > 0
-		for _, one := range answer.Inventories {
+		for class, one := range answer.Inventories {
+			if class == tenantClass {
+				continue
+			}
 			c.Total += one.Total
 			c.Reserved += one.Reserved
 		}

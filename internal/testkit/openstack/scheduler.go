@@ -130,7 +130,8 @@ type Inventory struct {
 	Fields     map[string]any
 }
 
-// Inventory reads a provider's inventory. There must be exactly one.
+// Inventory reads a provider's inventory. There must be exactly one, beside the one that
+// says who has the device.
 func (c Client) Inventory(ctx context.Context, provider string) (Inventory, error) {
 	var answer struct {
 		Generation  int64                     `json:"resource_provider_generation"`
@@ -140,6 +141,7 @@ func (c Client) Inventory(ctx context.Context, provider string) (Inventory, erro
 	if err != nil {
 		return Inventory{}, err
 	}
+	delete(answer.Inventories, tenantClass)
 	if status != http.StatusOK || len(answer.Inventories) != 1 {
 		return Inventory{}, fmt.Errorf("%w: %d %s", errRefused, status, text)
 	}

@@ -67,6 +67,7 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"DeallocationDoesNotRaiseTheGeneration", deallocationKeepsGeneration},
 		{"ReservedProviderIsNotAllocated", reservedIsNotAllocated}, // S0.1
 		{"ReserveWhileAllocated", reserveWhileAllocated},           // F4
+		{"ARecordOfTheTenant", recordOfTheTenant},                  // F24
 		{"PutBeyondTotal", putBeyondTotal},
 		{"DeleteAndDeleteAgain", deleteProvider},
 		{"DeleteInUse", deleteInUse},
@@ -260,6 +261,45 @@ func reserveWhileAllocated(t *testing.T, f Fixture) {
 	require.NoError(t, f.Deallocate(t.Context(), id, consumer))
 	require.Equal(t, 1, stock(t, f, id).Reserved, "it stays reserved after the release")
 	RequireCode(t, device.CodeConflict, f.Allocate(t.Context(), id, uuid.NewString()))
+}
+
+// recordOfTheTenant: a new provider records nothing, a write with a tenant records it, and
+// every other write keeps the record, also one that is refused and a second Create.
+func recordOfTheTenant(t *testing.T, f Fixture) {
+	p := NewProvider()
+	require.NoError(t, f.Store.Create(t.Context(), p))
+	st := stock(t, f, p.UUID)
+	require.Equal(t, device.WitnessNone, st.Witness, "nobody knows who has a new device")
+	instance, other, nobody := uuid.NewString(), uuid.NewString(), ""
+	requireRecord := func(witness device.Witness, tenant string) {
+		t.Helper()
+		now := stock(t, f, p.UUID)
+		require.Equal(t, st, now, "the result differs from the next read")
+		require.Equal(t, witness, now.Witness)
+		require.Equal(t, tenant, now.Tenant)
+	}
+	write := func(reserved int, tenant *string) {
+		t.Helper()
+		var err error
+		st, err = f.Store.PutReserved(t.Context(), p.UUID, st.Generation, reserved, tenant)
+		require.NoError(t, err)
+	}
+	write(0, nil)
+	requireRecord(device.WitnessNone, "")
+	write(1, &instance)
+	requireRecord(device.WitnessBound, instance)
+	write(0, nil)
+	requireRecord(device.WitnessBound, instance)
+	_, err := f.Store.PutReserved(t.Context(), p.UUID, st.Generation-1, 1, &other)
+	RequireCode(t, device.CodeConflict, err)
+	require.NoError(t, f.Store.Create(t.Context(), p))
+	requireRecord(device.WitnessBound, instance)
+	write(1, &other)
+	requireRecord(device.WitnessBound, other)
+	write(1, &nobody)
+	requireRecord(device.WitnessFree, "")
+	write(0, nil)
+	requireRecord(device.WitnessFree, "")
 }
 
 func putBeyondTotal(t *testing.T, f Fixture) {

@@ -1,0 +1,284 @@
+package placement_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+	"burnish/internal/inventory/placement"
+	"burnish/internal/testkit/openstack"
+	"burnish/internal/testkit/suites/inventorytest"
+)
+
+// classes gives all inventories of a provider, as Placement answers.
+func (s *testPlacement) classes(t *testing.T, id string) map[string]map[string]any {
+	t.Helper()
+	var answer struct {
+		Inventories map[string]map[string]any `json:"inventories"`
+	}
+	status, text, err := s.nova.Do(t.Context(), http.MethodGet, "/resource_providers/"+id+"/inventories", nil, &answer)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status, text)
+	return answer.Inventories
+}
+
+func (s *testPlacement) requireRecord(t *testing.T, id string, witness device.Witness, tenant string) {
+	t.Helper()
+	// By a worker that has just started: nothing is cached.
+	st, err := s.open(t, placement.Settings{}).Reservation(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, witness, st.Witness)
+	require.Equal(t, tenant, st.Tenant)
+}
+
+// Every UUID comes back from Placement as it was written, to the last bit; what is no UUID
+// comes back as its TenantUUID.
+//
+// F24
+func TestATenantIsReadBackAsWritten(t *testing.T) {
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
+	p, generation := s.free(t)
+	names := []string{
+		"00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff",
+		"80000000-0000-0000-0000-000000000001", "00ffffff-fc00-0000-0000-000000000000",
+		"instance-7", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", "", "ein Name mit Umläuten",
+	}
+	for _, bit := range []int{1, 29, 30, 31, 59, 60, 61, 63, 64, 89, 90, 91, 119, 120, 126} { // the edges of the fields
+		var raw uuid.UUID
+		raw[bit/8] = 1 << (bit % 8)
+		names = append(names, raw.String())
+	}
+	for range 5 {
+		names = append(names, uuid.NewString())
+	}
+	for _, name := range names {
+		st, err := s.store.PutReserved(t.Context(), p.UUID, generation, 1, &name)
+		require.NoError(t, err, name)
+		require.Equal(t, generation+1, st.Generation)
+		generation = st.Generation
+		back, err := s.store.Reservation(t.Context(), p.UUID)
+		require.NoError(t, err)
+		require.Equal(t, st, back)
+		if name == "" {
+			require.Equal(t, device.WitnessFree, back.Witness)
+			require.Empty(t, back.Tenant)
+			continue
+		}
+		require.Equal(t, device.WitnessBound, back.Witness)
+		require.Equal(t, device.TenantUUID(name), back.Tenant)
+		require.True(t, device.SameTenant(back.Tenant, name))
+	}
+}
+
+// The record rides in the requests that are made anyway, and only those that change it
+// write both inventories.
+//
+// F24
+func TestTheRecordCostsNoRequest(t *testing.T) {
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
+	p, generation := s.free(t)
+	require.Len(t, s.classes(t, p.UUID), 1, "a provider is made without a record")
+	s.requireRecord(t, p.UUID, device.WitnessNone, "")
+
+	s.recorder.Reset()
+	v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, false)
+	require.NoError(t, err)
+	require.Equal(t, tenant, v.Tenant)
+	s.recorder.RequireCalls(t, "GET /resource_providers/*/usages", "GET /resource_providers/*/inventories",
+		"PUT /resource_providers/*/inventories", "GET /resource_providers/*/inventories")
+	s.requireRecord(t, p.UUID, device.WitnessBound, tenant)
+
+	s.recorder.Reset()
+	nobody := ""
+	v, err = inventory.EnsureReserved(t.Context(), s.store, p.UUID, &v.Generation, inventory.Holder{Tenant: &nobody, Left: tenant, LeftGeneration: v.Generation})
+	require.NoError(t, err)
+	require.Equal(t, device.WitnessFree, v.Witness)
+	require.Equal(t, 4, s.recorder.Count())
+	s.requireRecord(t, p.UUID, device.WitnessFree, "")
+
+	s.recorder.Reset()
+	v, err = inventory.Unreserve(t.Context(), s.store, p.UUID, v.Generation)
+	require.NoError(t, err)
+	require.Equal(t, device.WitnessFree, v.Witness)
+	s.recorder.RequireCalls(t, "PUT /resource_providers/*/inventories/CUSTOM_BURNISH_TEST", "GET /resource_providers/*/inventories")
+	s.requireRecord(t, p.UUID, device.WitnessFree, "")
+}
+
+// Every write that does not name a tenant keeps the record, also by another worker.
+//
+// F24
+func TestOtherWritesKeepTheRecord(t *testing.T) {
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
+	p, generation := s.free(t)
+	v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, false)
+	require.NoError(t, err)
+	for _, store := range []*placement.Store{s.store, s.open(t, placement.Settings{})} {
+		for _, reserved := range []int{0, 1} {
+			st, err := store.PutReserved(t.Context(), p.UUID, v.Generation, reserved, nil)
+			require.NoError(t, err)
+			require.Equal(t, tenant, st.Tenant)
+			v.Generation = st.Generation
+			s.requireRecord(t, p.UUID, device.WitnessBound, tenant)
+		}
+	}
+	require.NoError(t, s.store.Create(t.Context(), p), "a second Create")
+	s.requireRecord(t, p.UUID, device.WitnessBound, tenant)
+	s.nova.SetReserved(p.UUID, 0) // another client, of the one class
+	s.requireRecord(t, p.UUID, device.WitnessBound, tenant)
+}
+
+// A write of both inventories is refused as any other where somebody wrote in between.
+//
+// F5, F24
+func TestARecordIsWrittenOnlyAtItsGeneration(t *testing.T) {
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
+	p, generation := s.free(t)
+	for _, store := range []*placement.Store{s.store, s.open(t, placement.Settings{})} {
+		_, err := store.Reservation(t.Context(), p.UUID)
+		require.NoError(t, err)
+		s.nova.SetReserved(p.UUID, 0)
+		name := tenant
+		for _, stale := range []int64{generation, generation + 7} {
+			_, err = store.PutReserved(t.Context(), p.UUID, stale, 1, &name)
+			inventorytest.RequireCode(t, device.CodeConflict, err)
+		}
+		s.requireRecord(t, p.UUID, device.WitnessNone, "")
+		generation++
+	}
+}
+
+// No scheduler gets the second inventory: it is in no allocation candidates, in no list of
+// providers with room, and no allocation of it is granted.
+//
+// F24
+func TestTheRecordIsNotSchedulable(t *testing.T) {
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
+	p, generation := s.free(t)
+	for _, name := range []string{"", tenant, "ffffffff-ffff-ffff-ffff-ffffffffffff", "00000000-0000-0000-0000-000000000000"} {
+		st, err := s.store.PutReserved(t.Context(), p.UUID, generation, 1, &name)
+		require.NoError(t, err)
+		if st, err = s.store.PutReserved(t.Context(), p.UUID, st.Generation, 0, nil); err != nil {
+			require.NoError(t, err)
+		}
+		generation = st.Generation
+		fields := s.classes(t, p.UUID)[placement.TenantClass]
+		require.Equal(t, fields["total"], fields["reserved"])
+		step := int64(fields["step_size"].(float64))
+		for _, amount := range []int64{1, 2, step, int64(fields["min_unit"].(float64)), 1<<31 - 1} {
+			var found struct {
+				Requests []any `json:"allocation_requests"`
+			}
+			status, text, err := s.nova.Do(t.Context(), http.MethodGet, fmt.Sprintf("/allocation_candidates?resources=%s:%d", placement.TenantClass, amount), nil, &found)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, status, text)
+			require.Empty(t, found.Requests)
+			var some struct {
+				Providers []any `json:"resource_providers"`
+			}
+			status, text, err = s.nova.Do(t.Context(), http.MethodGet, fmt.Sprintf("/resource_providers?resources=%s:%d", placement.TenantClass, amount), nil, &some)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, status, text)
+			require.Empty(t, some.Providers)
+			status, _, err = s.nova.Do(t.Context(), http.MethodPut, "/allocations/"+uuid.NewString(), map[string]any{
+				"allocations": map[string]any{p.UUID: map[string]any{"resources": map[string]any{placement.TenantClass: amount}}},
+				"project_id":  "p", "user_id": "u", "consumer_generation": nil, "consumer_type": "INSTANCE",
+			}, nil)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusConflict, status)
+		}
+		// The device itself is found as before.
+		var found struct {
+			Requests  []any                                                     `json:"allocation_requests"`
+			Summaries map[string]struct{ Resources map[string]json.RawMessage } `json:"provider_summaries"`
+		}
+		_, text, err := s.nova.Do(t.Context(), http.MethodGet, "/allocation_candidates?resources="+p.Class+":1", nil, &found)
+		require.NoError(t, err)
+		require.Len(t, found.Requests, 1, text)
+	}
+	// The device's own allocation, and the end of the provider, are as before.
+	consumer := uuid.NewString()
+	require.NoError(t, s.nova.Allocate(t.Context(), p.UUID, consumer))
+	v, err := inventory.EnsureReserved(t.Context(), s.store, p.UUID, nil, inventory.Holder{})
+	require.NoError(t, err)
+	require.Equal(t, 1, v.Used)
+	require.NoError(t, s.nova.Deallocate(t.Context(), p.UUID, consumer))
+	require.NoError(t, s.store.Delete(t.Context(), p.UUID))
+}
+
+// While a device is allocated its record can be written too.
+//
+// F24
+func TestTheRecordOfADeviceInUse(t *testing.T) {
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
+	p, _ := s.free(t)
+	require.NoError(t, s.nova.Allocate(t.Context(), p.UUID, uuid.NewString()))
+	name := tenant
+	v, err := inventory.EnsureReserved(t.Context(), s.store, p.UUID, nil, inventory.Holder{Tenant: &name})
+	require.NoError(t, err)
+	require.Equal(t, 1, v.Used)
+	require.Equal(t, tenant, v.Tenant)
+	s.requireRecord(t, p.UUID, device.WitnessBound, tenant)
+}
+
+// What Burnish did not write is no record: nobody is believed to have the device, and nobody
+// to have left it.
+//
+// F24
+func TestAnUnreadableRecordIsNone(t *testing.T) {
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
+	p, generation := s.free(t)
+	v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, false)
+	require.NoError(t, err)
+	good := s.classes(t, p.UUID)[placement.TenantClass]
+	generation = v.Generation
+	for field, value := range map[string]any{
+		"reserved": 0, "total": 1<<31 - 1, "allocation_ratio": 1.5, "min_unit": 1<<31 - 1, "max_unit": 1 << 30 * 1.5, "step_size": 1<<31 - 2,
+	} {
+		bad := map[string]any{"resource_provider_generation": generation}
+		for name, v := range good {
+			bad[name] = v
+		}
+		bad[field] = value
+		status, text, err := s.nova.Do(t.Context(), http.MethodPut, "/resource_providers/"+p.UUID+"/inventories/"+placement.TenantClass, bad, nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, status, text)
+		generation++
+		s.requireRecord(t, p.UUID, device.WitnessNone, "")
+	}
+}
+
+// The class is made once, before the first provider, and again where it was deleted.
+//
+// F24
+func TestTheClassOfTheRecordIsMade(t *testing.T) {
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
+	made := func() (n int) {
+		for _, call := range s.recorder.Calls() {
+			if strings.Contains(call, placement.TenantClass) {
+				n++
+			}
+		}
+		return n
+	}
+	for range 3 {
+		require.NoError(t, s.store.Create(t.Context(), inventorytest.NewProvider()))
+	}
+	require.Equal(t, 1, made())
+
+	p, generation := s.free(t)
+	status, text, err := s.nova.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/resource_classes/"+placement.TenantClass, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNoContent, status, text)
+	v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, false)
+	require.NoError(t, err)
+	require.Equal(t, generation+1, v.Generation)
+	s.requireRecord(t, p.UUID, device.WitnessBound, tenant)
+}
