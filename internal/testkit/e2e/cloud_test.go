@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,8 @@ type Cloud struct {
 	Nova      *openstack.Scheduler
 	// NovaHost is Nova's name of the site's host; Root is the provider of that.
 	NovaHost, Root string
+	// access is how a control worker reaches Placement.
+	access []string
 
 	mu sync.Mutex
 	// watched are the devices by the UUIDs of their providers.
@@ -43,9 +46,32 @@ const Class = "CUSTOM_PCI_1B36_0010"
 // NewCloud starts a Placement beside the site.
 func NewCloud(t testing.TB, s *Site) *Cloud {
 	t.Helper()
-	c := &Cloud{Site: s, Placement: openstack.Start(t, openstack.Options{}), NovaHost: strings.ToUpper(s.Host), watched: map[string]Device{}}
+	c := newCloud(t, s, openstack.Start(t, openstack.Options{}), openstack.DefaultToken, strings.ToUpper(s.Host))
+	c.access = []string{"OS_AUTH_TYPE=none", "OS_PLACEMENT_ENDPOINT_OVERRIDE=" + c.Recorder.URL}
+	return c
+}
+
+// NewCloudWithKeystone is NewCloud with a Placement that checks each token with a Keystone,
+// whose catalog Burnish finds it by.
+func NewCloudWithKeystone(t testing.TB, s *Site, novaHost string) *Cloud {
+	t.Helper()
+	k := openstack.StartKeystone(t, openstack.KeystoneOptions{})
+	c := newCloud(t, s, openstack.Start(t, openstack.Options{Keystone: k}), k.Token(t), novaHost)
+	k.Register(t, c.Recorder.URL)
+	for name, value := range k.Environment() {
+		c.access = append(c.access, name+"="+value)
+	}
+	return c
+}
+
+// newCloud makes a cloud of a Placement, where Nova has this token and this name for the
+// site's host.
+func newCloud(t testing.TB, s *Site, placement *openstack.Server, token, novaHost string) *Cloud {
+	t.Helper()
+	c := &Cloud{Site: s, Placement: placement, NovaHost: novaHost, watched: map[string]Device{}}
 	c.Recorder = openstack.Record(t, c.Placement.URL)
 	c.Nova = openstack.NewScheduler(t, c.Recorder.URL)
+	c.Nova.Token = token
 	c.Root = c.Nova.Host(c.NovaHost)
 	c.Recorder.OnChange(c.recordWrite)
 	c.Recorder.OnChange(c.checkOffer)
@@ -109,9 +135,7 @@ func (c *Cloud) watch(provider string, d Device) {
 // Env is a control worker's environment.
 func (c *Cloud) Env(more ...string) []string {
 	c.sweepInterval = sweepInterval(more)
-	return append([]string{
-		"BURNISH_INVENTORY=placement", "BURNISH_DRIVERS=block", "OS_AUTH_TYPE=none", "OS_PLACEMENT_ENDPOINT_OVERRIDE=" + c.Recorder.URL,
-	}, more...)
+	return slices.Concat([]string{"BURNISH_INVENTORY=placement", "BURNISH_DRIVERS=block"}, c.access, more)
 }
 
 // OwnDevice is a device of Burnish's own providers: owner self.

@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,12 +69,33 @@ func newGuestSite(t testing.TB, driver guestDriver, drives ...guest.Controller) 
 // startGuestSite boots a guest with this hardware, with control beside it.
 func startGuestSite(t testing.TB, driver guestDriver, config guest.Config) *guestSite {
 	t.Helper()
-	if why := guest.Missing(); why != "" {
-		t.Skipf("no guest can be made here: %s", why)
-	}
+	requireGuest(t)
 	s := newSite(t)
 	s.Host = "guest1"
 	s.Run(t, "control")
+	g := bootGuest(t, s, driver, config)
+	g.awaitReady(t)
+	return g
+}
+
+// requireGuest skips the test where no guest can be made.
+func requireGuest(t testing.TB) {
+	t.Helper()
+	if why := guest.Missing(); why != "" {
+		t.Skipf("no guest can be made here: %s", why)
+	}
+}
+
+// bootGuest boots a guest with this hardware as the host of a site. Its worker may still be
+// starting.
+func bootGuest(t testing.TB, s *Site, driver guestDriver, config guest.Config) *guestSite {
+	t.Helper()
+	return beginBoot(t, s, driver, config)()
+}
+
+// beginBoot is bootGuest that goes on in the background until its result is asked for.
+func beginBoot(t testing.TB, s *Site, driver guestDriver, config guest.Config) (booted func() *guestSite) {
+	t.Helper()
 	_, port, _ := strings.Cut(s.Server.Address, ":")
 	config.Dir, config.Worker, config.HostYAML = t.TempDir(), programs.Worker, driver.rules
 	config.Env = map[string]string{
@@ -84,21 +106,30 @@ func startGuestSite(t testing.TB, driver guestDriver, config guest.Config) *gues
 		config.Env[name] = value
 	}
 	g := &guestSite{Site: s, driver: driver}
-	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
-	defer cancel()
-	var err error
-	g.Guest, err = guest.Start(ctx, config)
-	if g.Guest != nil {
-		t.Cleanup(func() {
-			require.NoError(t, g.Guest.Kill())
-			if t.Failed() {
-				t.Logf("the guest's console:\n%s\nits worker:\n%s", g.Console(), g.WorkerLog())
-			}
-		})
+	ended := make(chan error, 1)
+	wait := sync.OnceValue(func() error { return <-ended })
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
+		defer cancel()
+		var err error
+		g.Guest, err = guest.Start(ctx, config)
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		err := wait()
+		if g.Guest == nil {
+			return
+		}
+		require.NoError(t, g.Guest.Kill())
+		if t.Failed() {
+			t.Logf("the guest's console:\n%s\nits worker:\n%s\n%v", g.Console(), g.WorkerLog(), err)
+		}
+	})
+	return func() *guestSite {
+		t.Helper()
+		require.NoError(t, wait())
+		return g
 	}
-	require.NoError(t, err)
-	g.awaitReady(t)
-	return g
 }
 
 // awaitReady waits until the guest's worker polls.

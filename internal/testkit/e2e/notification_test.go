@@ -18,16 +18,43 @@ import (
 // startBroker starts a RabbitMQ and Nova's Notifier, for one test.
 func startBroker(t *testing.T) (*messagebus.Broker, *messagebus.Producer) {
 	t.Helper()
+	return beginBroker(t)()
+}
+
+// beginBroker is startBroker that goes on in the background until its result is asked for.
+func beginBroker(t *testing.T) (started func() (*messagebus.Broker, *messagebus.Producer)) {
+	t.Helper()
 	if why := messagebus.Missing(); why != "" {
 		t.Skip(why)
 	}
-	b, err := messagebus.Start(t.TempDir())
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, b.Stop()) })
-	p, err := messagebus.StartProducer(t.TempDir(), b.TransportURL(), "nova", "versioned_notifications")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Stop()) })
-	return b, p
+	var (
+		b   *messagebus.Broker
+		p   *messagebus.Producer
+		err error
+	)
+	brokerDir, producerDir := t.TempDir(), t.TempDir()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if b, err = messagebus.Start(brokerDir); err == nil {
+			p, err = messagebus.StartProducer(producerDir, b.TransportURL(), "nova", "versioned_notifications")
+		}
+	}()
+	t.Cleanup(func() {
+		<-ended
+		if p != nil {
+			require.NoError(t, p.Stop())
+		}
+		if b != nil {
+			require.NoError(t, b.Stop())
+		}
+	})
+	return func() (*messagebus.Broker, *messagebus.Producer) {
+		t.Helper()
+		<-ended
+		require.NoError(t, err)
+		return b, p
+	}
 }
 
 // runListener starts a worker that depends on notifications: it does not sweep.

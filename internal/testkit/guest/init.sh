@@ -37,6 +37,7 @@ fi
 
 # The worker. One that found no server is started again, as an init system would do it: an
 # emulated machine on a busy host may take longer to reach the server than a worker waits.
+# So is one that was killed: its exit code is 128 and the signal's number.
 supervise() {
 	exec </dev/null >/dev/vport0p2 2>&1
 	for attempt in 1 2 3 4 5 6; do
@@ -47,8 +48,13 @@ supervise() {
 			exec /usr/bin/burnish-worker
 		)
 		code=$?
-		[ $code = 1 ] || break
-		echo "guest: the worker refused to start"
+		if [ $code = 1 ]; then
+			echo "guest: the worker refused to start"
+		elif [ $code -gt 128 ]; then
+			echo "guest: the worker was killed by signal $((code - 128))"
+		else
+			break
+		fi
 	done
 	echo "guest: the worker ended with exit code $code"
 }

@@ -33,8 +33,11 @@ type Scheduler struct {
 // schedulerAgent distinguishes Nova's requests from Burnish's in a Recorder.
 const schedulerAgent = "nova-scheduler"
 
-// NewClient is a Client of a Placement, or of a Recorder before one.
-func NewClient(url string) Client { return Client{url: url, Token: "admin"} }
+// DefaultToken is what a Placement without Keystone takes.
+const DefaultToken = "admin"
+
+// NewClient is a Client of a Placement without Keystone, or of a Recorder before one.
+func NewClient(url string) Client { return Client{url: url, Token: DefaultToken} }
 
 // NewScheduler is a Scheduler on a Placement, or on a Recorder before one.
 func NewScheduler(t testing.TB, url string) *Scheduler {
