@@ -85,9 +85,7 @@ func ParseDevice(text []byte) (Device, error) {
 	}
 	d.Type = Type(kind)
 	switch {
-	case kind == "" && d.Parent != "":
-		d.Type = Virtual
-	case kind == "":
+	case kind == "": // as for Nova, a parent alone makes no virtual function
 		d.Type = Whole
 	case !slices.Contains([]Type{Whole, Physical, Virtual}, d.Type):
 		return Device{}, invalid("dev_type", "%q is unknown: must be one of type-PCI, type-PF, type-VF", kind)

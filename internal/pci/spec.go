@@ -205,7 +205,7 @@ func (s Spec) Match(d Device) (bool, error) {
 		(s.vendor == wildcard || s.vendor == d.Vendor) &&
 		(s.product == wildcard || s.product == d.Product) &&
 		(s.devname == "" || slices.Contains(d.Interfaces, s.devname) || slices.Contains(d.ParentInterfaces, s.devname))
-	if _, given := s.tags[oneTimeUse]; ok && given && (d.Type == Virtual || d.Parent != "") {
+	if _, given := s.tags[oneTimeUse]; ok && given && d.Type == Virtual {
 		return false, invalid(oneTimeUse, "is only for physical devices, and this one is a virtual function")
 	}
 	return ok, nil
