@@ -1,12 +1,14 @@
 package block
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -131,17 +133,33 @@ func mounted(t *testing.T, dir string, mkfs []string, options string, loopArgs .
 	return mountDevice(t, attach(t, file, loopArgs...), options)
 }
 
+// unmount unmounts a file system that no test uses any more. Another process may have it for
+// a moment: one that searches the mounts, or a child between its fork and its exec.
+func unmount(t *testing.T, point string) {
+	t.Helper()
+	const patience = 30 * time.Second
+	busy := ""
+	for start := time.Now(); time.Since(start) < patience; time.Sleep(20 * time.Millisecond) {
+		err := unix.Unmount(point, 0)
+		if err == nil {
+			return
+		}
+		busy = err.Error()
+		if !errors.Is(err, unix.EBUSY) {
+			break
+		}
+	}
+	t.Errorf("umount %s: %s", point, busy) // a failed test may have left it in use
+	run(t, "umount", "--lazy", point)
+}
+
 // mountDevice mounts one device until the test ends.
 func mountDevice(t *testing.T, device, options string, args ...string) string {
 	t.Helper()
 	point := t.TempDir()
 	runOrSkip(t, "mount", append(append([]string{"-o", "rw," + options}, args...), device, point)...)
 	t.Cleanup(func() {
-		if out, err := exec.Command("umount", point).CombinedOutput(); err != nil {
-			// A failed test may have left it in use.
-			t.Errorf("umount: %v: %s", err, out)
-			run(t, "umount", "--lazy", point)
-		}
+		unmount(t, point)
 	})
 	point, err := filepath.EvalSymlinks(point)
 	require.NoError(t, err)

@@ -86,7 +86,7 @@ var loopRefusals = map[string]refusal{
 			point := filepath.Join(f.dir, "a point")
 			require.NoError(t, os.WriteFile(point, nil, 0o600))
 			runOrSkip(t, "mount", "--bind", f.image, point)
-			t.Cleanup(func() { run(t, "umount", point) })
+			t.Cleanup(func() { unmount(t, point) })
 			return []string{f.image}
 		},
 		open: device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,

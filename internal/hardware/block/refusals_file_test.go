@@ -151,7 +151,7 @@ var refusals = map[string]refusal{
 			point := filepath.Join(f.dir, "a point")
 			require.NoError(t, os.WriteFile(point, nil, 0o600))
 			runOrSkip(t, "mount", "--bind", f.path, point)
-			t.Cleanup(func() { run(t, "umount", point) })
+			t.Cleanup(func() { unmount(t, point) })
 			return []string{f.path}
 		},
 		open: device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,

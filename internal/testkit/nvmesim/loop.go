@@ -53,12 +53,18 @@ func attach(file string, offset, size uint64, blockSize int, flags uint32) (int,
 // detach frees a loop device whose file is below dir. An open one loses its bytes, as a disk
 // that the kernel removed, and is freed when it is closed.
 func detach(dir string, number int) error {
-	if !strings.HasPrefix(loopFile(number), dir+"/") {
+	mine := func() bool { return strings.HasPrefix(loopFile(number), dir+"/") }
+	if !mine() {
 		return nil
 	}
 	loop, err := os.OpenFile(loopNode(number), os.O_RDONLY, 0)
 	if err != nil {
 		return err
+	}
+	// One that was freed before it was opened may be another process's by now. One that is
+	// open is not freed.
+	if !mine() {
+		return loop.Close()
 	}
 	err = errors.Join(detachBytes(int(loop.Fd())), unix.IoctlSetInt(int(loop.Fd()), unix.LOOP_CLR_FD, 0))
 	if errors.Is(err, unix.ENXIO) {
