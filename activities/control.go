@@ -165,10 +165,15 @@ func providerRecreated(in contract.ReservationRequest) error {
 }
 
 // FindBySerial searches the running devices for another one with a serial; retired devices
-// do not count. The listing lags behind: finding none proves nothing. It changes nothing;
-// every error is retried.
+// do not count. The listing lags behind: finding none proves nothing, unless the input
+// requires that the device itself is listed, which is retried until it is so. It changes
+// nothing; every error is retried.
 func (c *Control) FindBySerial(ctx context.Context, in contract.FindBySerialInput) (contract.DeviceBySerial, error) {
-	name, err := c.Client.FindBySerial(ctx, in.Serial, in.Name)
+	name, listed, err := c.Client.FindBySerial(ctx, in.Serial, in.Name)
+	if err == nil && name == "" && in.Listed && !listed {
+		err = asError(&device.Fault{Class: device.Transient, Code: device.CodeServerUnreachable,
+			Message: "the server does not list " + in.Name + " with its serial yet", Remedy: "none: it is tried again; if it goes on, check the server's visibility store"}, in.Name)
+	}
 	return contract.DeviceBySerial{Name: name}, err
 }
 

@@ -112,11 +112,25 @@ func TestFindBySerial(t *testing.T) {
 	t.Parallel()
 	serial, err := converter.GetDefaultDataConverter().ToPayload("it's")
 	require.NoError(t, err)
-	for name, ids := range map[string][]string{"": {"device/d1"}, "d7": {"device/d1", "device/d7"}} {
+	const d1, d7 = "device/d1", "device/d7"
+	for _, c := range []struct {
+		ids    []string // those that the listing has
+		listed bool     // d1 itself must be among them
+		found  string
+		again  bool
+	}{
+		{[]string{}, false, "", false},
+		{[]string{d1}, false, "", false},
+		{[]string{d1, d7}, false, "d7", false},
+		{[]string{}, true, "", true},
+		{[]string{d1}, true, "", false},
+		{[]string{d1, d7}, true, "d7", false},
+		{[]string{d7}, true, "d7", false},
+	} {
 		var query string
 		server := &mocks.Client{}
 		page := &workflowservice.ListWorkflowExecutionsResponse{}
-		for _, id := range ids {
+		for _, id := range c.ids {
 			page.Executions = append(page.Executions, &workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: id},
 				SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{contract.AttrSerial.GetName(): serial}}})
 		}
@@ -128,11 +142,15 @@ func TestFindBySerial(t *testing.T) {
 		control := &activities.Control{Client: client.New(server)}
 		env := first(t).env()
 		env.RegisterActivityWithOptions(control.FindBySerial, activity.RegisterOptions{Name: contract.ActivityFindBySerial})
-		value, err := env.ExecuteActivity(contract.ActivityFindBySerial, contract.FindBySerialInput{Name: "d1", Serial: "it's"})
+		value, err := env.ExecuteActivity(contract.ActivityFindBySerial, contract.FindBySerialInput{Name: "d1", Serial: "it's", Listed: c.listed})
+		require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceState != 'retired' AND DeviceSerial STARTS_WITH 'it'", query)
+		if c.again {
+			requireFault(t, err, device.CodeServerUnreachable, true)
+			continue
+		}
 		require.NoError(t, err)
 		var got contract.DeviceBySerial
 		require.NoError(t, value.Get(&got))
-		require.Equal(t, name, got.Name)
-		require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceState != 'retired' AND DeviceSerial STARTS_WITH 'it'", query)
+		require.Equal(t, c.found, got.Name, "%v", c)
 	}
 }

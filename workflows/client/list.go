@@ -112,16 +112,21 @@ func (c *Client) pages(ctx context.Context, query string, do func([]*workflowpb.
 }
 
 // FindBySerial returns another device than name that has the serial and is not retired, ""
-// if none is known. A listing lags behind: "" proves nothing.
-func (c *Client) FindBySerial(ctx context.Context, serial, name string) (string, error) {
+// if none is known, and whether name itself is listed with it. A listing lags behind: ""
+// proves nothing. But of two devices that are listed with one serial, the one that was listed
+// last finds the other.
+func (c *Client) FindBySerial(ctx context.Context, serial, name string) (found string, listed bool, err error) {
 	if serial == "" {
-		return "", nil
+		return "", false, nil
 	}
-	found := ""
 	f := Filter{Serial: serial, NotState: device.Retired}
-	err := c.pages(ctx, f.Query(), func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
+	err = c.pages(ctx, f.Query(), func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
 		for _, info := range infos {
-			if e := executionOf(info, nil); e.Name != name && f.selects(e.Status) {
+			switch e := executionOf(info, nil); {
+			case !f.selects(e.Status):
+			case e.Name == name:
+				listed = true
+			default:
 				found = e.Name
 				return true, nil
 			}
@@ -129,9 +134,9 @@ func (c *Client) FindBySerial(ctx context.Context, serial, name string) (string,
 		return false, nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("find serial %q: %w", serial, err)
+		return "", false, fmt.Errorf("find serial %q: %w", serial, err)
 	}
-	return found, nil
+	return found, listed, nil
 }
 
 // FindPreviousRun returns the newest run of a device's workflow that did not end by itself

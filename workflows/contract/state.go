@@ -101,6 +101,9 @@ type Intent struct {
 	// DuplicateAt is another device with the same serial. Until an operator cleans, provides
 	// or replaces this one, it is not returned to the pool (F23).
 	DuplicateAt string `json:"duplicate_at,omitempty"`
+	// ConfirmSerial: the serial is new here, and other devices must be searched for it once
+	// more before this one is cleaned or returned (F23).
+	ConfirmSerial bool `json:"confirm_serial,omitempty"`
 }
 
 // DiscoveryResult is the result of a discovery on the device's host.
@@ -260,10 +263,12 @@ type DiscoverInput struct {
 	MovedFrom string `json:"moved_from,omitempty"`
 }
 
-// FindBySerialInput asks for another device than Name that has the serial.
+// FindBySerialInput asks for another device than Name that has the serial. Listed: Name
+// itself must be listed with the serial before an answer counts.
 type FindBySerialInput struct {
 	Name   string `json:"name"`
 	Serial string `json:"serial"`
+	Listed bool   `json:"listed,omitempty"`
 }
 
 // DeviceBySerial is the name of such a device; "" if none is known.

@@ -47,6 +47,8 @@ type deviceEnv struct {
 	nameTaken       bool // another workflow already has the ID of the next child
 	notifications   []notified
 	duplicate       string // the device with the same serial, as a listing shows it
+	// duplicateOnceListed is the same, to a search that waits until this device is listed.
+	duplicateOnceListed string
 	activityContext context.Context
 
 	env  *testsuite.TestWorkflowEnvironment

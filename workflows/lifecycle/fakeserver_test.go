@@ -269,6 +269,9 @@ func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 		}
 		return stock, nil
 	case contract.FindBySerialInput:
+		if in.Listed {
+			return contract.DeviceBySerial{Name: w.duplicateOnceListed}, nil
+		}
 		return contract.DeviceBySerial{Name: w.duplicate}, nil
 	case string:
 		if w.previousRun.RunID != "" { // scripted

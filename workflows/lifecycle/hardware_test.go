@@ -264,6 +264,43 @@ func TestDuplicateSerialIsNotEnrolled(t *testing.T) {
 	})
 }
 
+// Two devices with one serial that are enrolled at the same moment do not find each other
+// before they are enrolled. Once listed, each searches again before it is cleaned or returned,
+// and an operator decides.
+//
+// F23
+func TestDuplicateSerialEnrolledAtTheSameMoment(t *testing.T) {
+	held := func(t *testing.T, w *deviceEnv) {
+		t.Helper()
+		v := w.reach(device.Error)
+		require.Equal(t, []any{string(device.CodeDuplicateSerial), true}, []any{v.Fault, v.NeedsOperator})
+		require.Contains(t, v.LastError, "d7")
+		require.Equal(t, 1, w.inventory.reserved)
+		require.NotContains(t, w.scheduledActivities, "zero", "nothing was wiped")
+		require.NotContains(t, w.scheduledActivities, contract.ActivityUnreserve)
+		require.Equal(t, []notified{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.notifications)
+		ok[contract.Result](w.cleanUp())
+		w.reach(device.Available)
+		w.requireNoDefect()
+	}
+	t.Run("to be cleaned", func(t *testing.T) {
+		w := newDeviceEnv(t, standardPolicy())
+		w.duplicateOnceListed = "d7"
+		ok[contract.Result](w.enroll(true))
+		held(t, w)
+	})
+	t.Run("to be returned without a clean", func(t *testing.T) {
+		policy := standardPolicy()
+		policy.OnEnroll = false
+		w := newDeviceEnv(t, policy)
+		w.duplicateOnceListed = "d7"
+		e := w.enrollment()
+		e.OperatorAssertsClean = true
+		ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true}))
+		held(t, w)
+	})
+}
+
 // A device whose serial was found at a second slot is not offered any more, whatever its own
 // host finds, until an operator cleans it.
 //

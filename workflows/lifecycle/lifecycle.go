@@ -177,6 +177,8 @@ func (d *run) work(ctx workflow.Context) {
 	switch {
 	case d.State.Device.State == device.Unknown:
 		d.defect = d.resolveUnknown(ctx)
+	case d.State.Intent.ConfirmSerial:
+		d.defect = d.discovery.ConfirmSerialUnique(ctx)
 	case d.State.Device.Returning:
 		d.defect = d.reservation.ReturnToPool(ctx)
 	default:

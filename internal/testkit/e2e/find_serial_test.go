@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/site"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -33,12 +36,55 @@ func TestFindBySerial(t *testing.T) {
 	for i, serial := range serials {
 		name := fmt.Sprintf("d%d", i)
 		Await(t, 20*time.Second, fmt.Sprintf("the device with serial %q to be found", serial), func() (bool, string) {
-			found, err := s.Workflows().FindBySerial(t.Context(), serial, "another")
+			found, listed, err := s.Workflows().FindBySerial(t.Context(), serial, "another")
 			require.NoError(t, err)
+			require.False(t, listed)
 			return found == name, "found " + found
 		})
-		found, err := s.Workflows().FindBySerial(t.Context(), serial, name)
+		found, listed, err := s.Workflows().FindBySerial(t.Context(), serial, name)
 		require.NoError(t, err)
+		require.True(t, listed)
 		require.Empty(t, found, "no other device has serial %q", serial)
 	}
+}
+
+// Two hosts enroll the same hardware at the same moment, so that neither finds the other's
+// device before its own is enrolled. No device of the two is ever offered: an operator
+// decides about both.
+//
+// F23
+func TestTwoHostsEnrollOneSerial(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Run(t, "all")
+	other := s.Worker(t, "host")
+	other.Host, other.StateDir = site.NewHost(), filepath.Join(s.Dir, "elsewhere")
+	other.Start(t)
+	const pairs = 4
+	names := make(chan string, 2*pairs)
+	var enrolling sync.WaitGroup
+	for i := range pairs {
+		for name, host := range map[string]string{fmt.Sprintf("a%d", i): s.Host, fmt.Sprintf("b%d", i): other.Host} {
+			enrolling.Go(func() {
+				r := s.Burnish(t, "enroll", name, "--host", host, "--driver", "fake", "--provide",
+					"--set", fmt.Sprintf("size=1MiB,serial=SAME%d", i))
+				if r.Code == 0 {
+					names <- name
+				}
+			})
+		}
+	}
+	enrolling.Wait()
+	close(names)
+	// It depends on the moment whether both were enrolled, or one, or neither: a refused
+	// enrollment notifies the other device too.
+	enrolled := 0
+	for name := range names {
+		enrolled++
+		v := s.AwaitDevice(t, name, 30*time.Second, "to wait for its operator", func(v contract.DeviceStatus) bool { return v.NeedsOperator })
+		require.Equal(t, []any{device.Error, string(device.CodeDuplicateSerial), true}, []any{v.DeviceState, v.Fault, v.Dirty}, v.LastError)
+		s.RequireReserved(t, name, 1)
+	}
+	t.Logf("%d of %d devices were enrolled", enrolled, 2*pairs)
+	require.Positive(t, enrolled)
 }

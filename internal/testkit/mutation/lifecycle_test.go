@@ -195,6 +195,21 @@ var lifecycleMutations = []mutation{
 		pkg:  "./workflows/lifecycle", run: "cites F23",
 	},
 	{
+		rule: "F23", name: "a serial is searched for again once its device is listed",
+		file: "workflows/lifecycle/discovery/discovery.go",
+		old: `		s.Intent.ConfirmSerial = true
+`,
+		new: ``,
+		pkg: "./workflows/lifecycle", run: "TestDuplicateSerialEnrolledAtTheSameMoment",
+	},
+	{
+		rule: "F23", name: "that search counts only once the device itself is listed",
+		file: "activities/control.go",
+		old:  `in.Listed && !listed {`,
+		new:  `in.Listed && !listed && false {`,
+		pkg:  "./activities", run: "TestFindBySerial",
+	},
+	{
 		rule: "F23", name: "an unreachable host clears no duplicate",
 		file: "internal/device/observations.go",
 		old:  `return s.Duplicate }}`,

@@ -77,6 +77,9 @@ func (d *Discovery) Keep(ctx workflow.Context, found contract.DiscoveryResult) {
 	s.Device.Cleanable = found.Operation != "" || found.Capabilities != nil
 	d.excludeByPolicy(ctx, before)
 	s.Device.Unit.Serial = found.Identity.Serial
+	if serial := found.Identity.Serial; serial != "" && serial != before.Identity.Serial {
+		s.Intent.ConfirmSerial = true
+	}
 	input, planner := d.PlanInput(), d.Planner
 	var steps []contract.CleanStep
 	err := workflow.SideEffect(ctx, func(workflow.Context) any { return stepsOf(planner.Enabled(input)) }).Get(&steps)
@@ -201,6 +204,33 @@ func (d *Discovery) CheckSerialUnique(ctx workflow.Context, serial string) error
 		Remedy:  "if the hardware was moved, move " + known.Name + " " + d.State.Name + "; if not, find out which device has which hardware"}
 	d.NotifyOther(ctx, f)
 	return f
+}
+
+// ConfirmSerialUnique searches once more for another device with a serial that is new here,
+// and fails the device if there is one. Of two devices that are enrolled at the same moment,
+// neither finds the other before it is listed itself. This search waits until the device is
+// listed, so that the one that is listed last finds the other and notifies it: an operator
+// decides about both before either is cleaned or returned (F23).
+func (d *Discovery) ConfirmSerialUnique(ctx workflow.Context) error {
+	s := d.State
+	d.Publish(ctx)
+	var known contract.DeviceBySerial
+	in := contract.FindBySerialInput{Name: s.Name, Serial: s.Device.Unit.Serial, Listed: true}
+	if err := workflow.ExecuteActivity(calls.WithInventory(ctx, "serial of "+s.Name), contract.ActivityFindBySerial, in).Get(ctx, &known); err != nil {
+		return calls.FaultOf(err)
+	}
+	s.Intent.ConfirmSerial = in.Serial != s.Device.Unit.Serial // replaced meanwhile
+	if known.Name == "" {
+		return nil
+	}
+	s.Intent.DuplicateAt = known.Name
+	f := d.DuplicateSerialFault()
+	d.NotifyOther(ctx, f)
+	if state := s.Device.State; state == device.PendingCleaning || state == device.Cleaning {
+		s.Clean = nil
+		d.Fail(ctx, f)
+	}
+	return nil
 }
 
 // NotifyOther makes the other device of a duplicate serial rediscover its hardware now.
