@@ -43,3 +43,33 @@ func TestCandidatesInPages(t *testing.T) {
 	require.Len(t, rest.Devices, 1)
 	require.Empty(t, s.hints)
 }
+
+// A device that its host enrolled before Nova reported it has two owners: Nova gives it to
+// instances and reserves its own provider, which nobody lowers. Reconciliation says so, and
+// import does not pass it over in silence.
+//
+// S0.14
+func TestADeviceWithTwoOwnersIsReported(t *testing.T) {
+	t.Parallel()
+	s := newReconcileFixture(t)
+	const name = "h1_0000:01:00.0"
+	s.adds(name, device.Manageable, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
+	s.sights(name, device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
+
+	out, err := s.reconcile(contract.ReconcileInput{})
+	require.NoError(t, err)
+	require.Equal(t, 1, out.Counts.Mismatch)
+	require.Len(t, out.Mismatches, 1)
+	require.Equal(t, name, out.Mismatches[0].Name)
+	require.Contains(t, out.Mismatches[0].What, "Nova has a provider for it too, nova-"+name+" with reserved=1 of 1, used=1")
+	require.Empty(t, s.hints, "the device reads its own provider, and that is in order")
+
+	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
+	env.RegisterActivityWithOptions(s.Candidates, activity.RegisterOptions{Name: contract.ActivityCandidates})
+	value, err := env.ExecuteActivity(contract.ActivityCandidates, contract.CandidatesInput{})
+	require.NoError(t, err)
+	var found contract.Candidates
+	require.NoError(t, value.Get(&found))
+	require.Len(t, found.Devices, 1)
+	require.Equal(t, device.OwnerSelf, found.Devices[0].Enrolled)
+}

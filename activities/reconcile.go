@@ -162,6 +162,8 @@ func (w *reconciliation) compareNovaProviders(ctx context.Context, whole bool) e
 		switch k, ok := w.devices[s.Device]; {
 		case ok && k.owner == device.OwnerNova:
 			w.compare(ctx, k, s)
+		case ok:
+			w.reportTwoOwners(k, s)
 		case whole && !ok:
 			w.out.Counts.Unenrolled++
 		}
@@ -239,6 +241,15 @@ func (w *reconciliation) reportMismatch(name, what string) {
 	w.Log.Warn("state and reservation disagree: the device reads its provider", "device", name, "what", what)
 }
 
+// reportTwoOwners reports a device that Nova may give to instances and that is enrolled as
+// Burnish's own: what Nova reserves, nobody lowers.
+func (w *reconciliation) reportTwoOwners(k listedDevice, s inventory.ProviderSnapshot) {
+	w.out.Counts.Mismatch++
+	what := fmt.Sprintf("Nova has a provider for it too, %s with reserved=%d of %d, used=%d: once it is unused, retire and forget it, then import it", s.UUID, s.Reserved, s.Total, s.Used)
+	w.out.Mismatches = append(w.out.Mismatches, contract.Mismatch{Name: k.name, What: what})
+	w.Log.Warn("a device has two owners", "device", k.name, "state", string(k.state), "what", what)
+}
+
 // reportMissing lists the devices without a provider; those that had one at the last
 // reconciliation get a hint.
 func (w *reconciliation) reportMissing(ctx context.Context) {
@@ -303,8 +314,8 @@ func (w *reconciliation) waitForHints(ctx context.Context) error {
 // maxCandidates bounds one result, which goes through the server.
 const maxCandidates = 2000
 
-// Candidates lists the one-time-use providers of Nova's devices that are not enrolled
-// (S2.84). It changes nothing. Retried: an inventory or a server that does not answer.
+// Candidates lists the one-time-use providers of Nova's devices that are not enrolled with
+// that owner (S2.84). It changes nothing. Retried: an inventory or a server that does not answer.
 func (s *Reconciler) Candidates(ctx context.Context, in contract.CandidatesInput) (contract.Candidates, error) {
 	out, err := s.candidates(ctx, in)
 	return out, asError(err, "the import")
@@ -321,12 +332,13 @@ func (s *Reconciler) candidates(ctx context.Context, in contract.CandidatesInput
 	}
 	out := contract.Candidates{Devices: []contract.Candidate{}}
 	err = s.Fleet.ListNova(ctx, hosts, func() { activity.RecordHeartbeat(ctx) }, func(p inventory.ProviderSnapshot) error {
-		if _, enrolled := have[p.Device]; enrolled || p.Device == "" || p.Device <= in.After {
+		k, enrolled := have[p.Device]
+		if enrolled && k.owner == device.OwnerNova || p.Device == "" || p.Device <= in.After {
 			return nil
 		}
 		out.Devices = append(out.Devices, contract.Candidate{
 			Name: p.Device, Host: p.Host, Address: strings.TrimPrefix(p.Device, p.Host+"_"), Class: p.Class,
-			Reserved: p.Reserved, Total: p.Total, Used: p.Used, Provider: p.UUID,
+			Reserved: p.Reserved, Total: p.Total, Used: p.Used, Provider: p.UUID, Enrolled: k.owner,
 		})
 		return nil
 	})

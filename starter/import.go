@@ -31,7 +31,8 @@ usage: burnish import --from placement [flags]
 
 An imported device is in state unknown until Placement answers. It then becomes allocated
 if it is in use, pending_cleaning if it is reserved and unused, and otherwise available.
-Start the worker of its host first; its host.yaml must allow the device.
+Start the worker of its host first; its host.yaml must allow the device. A device that is
+enrolled with owner=self already is refused.
 
   check    list devices in state unknown: exit code 0 if there are none, otherwise 1
 
@@ -101,6 +102,10 @@ func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, fo
 		one := found[i]
 		if one.Host == "" {
 			return done(one.Name, one.Name+": skipped: its provider's name does not have Nova's form HOST_ADDRESS")
+		}
+		if one.Enrolled != "" {
+			return failed("import", one.Name, &failure{exit: exitFailed, code: device.CodeRefused, message: "it is enrolled with owner " + string(one.Enrolled) + ", and Nova has a provider for it too",
+				remedy: "once nobody uses it: burnish retire " + one.Name + " && burnish forget " + one.Name + ", then import it"})
 		}
 		e := like
 		e.name, e.host, e.address, e.oneTimeUse = "", one.Host, one.Address, true

@@ -66,6 +66,19 @@ func TestImportDryRunChangesNothing(t *testing.T) {
 	require.Equal(t, 3, strings.Count(r.out, "would be imported: reserved=1 of 1, used=0"))
 }
 
+// S0.14, S2.84
+func TestImportRefusesADeviceThatIsEnrolledAsOurs(t *testing.T) {
+	l := &fakeClient{served: []string{"default"}, importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
+		return contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Address: "0000:01:00.0", Total: 1, Enrolled: device.OwnerSelf}}}, nil
+	}}
+	for _, more := range [][]string{nil, {"--dry-run"}} {
+		r := burnish(t, l, "", append([]string{"import", "--from", "placement"}, more...)...)
+		require.Equal(t, exitFailed, r.code)
+		require.Contains(t, r.out+r.errors, "it is enrolled with owner self, and Nova has a provider for it too")
+		require.Contains(t, r.out+r.errors, "burnish retire h1_0000:01:00.0 && burnish forget h1_0000:01:00.0")
+	}
+}
+
 // S2.84
 func TestImportWrongUse(t *testing.T) {
 	for line, want := range map[string]string{

@@ -132,7 +132,8 @@ type Candidates struct {
 	More    bool        `json:"more,omitempty"`
 }
 
-// Candidate is a device that is not enrolled and has a provider of another service.
+// Candidate is a device that has a provider of another service and is not enrolled as that
+// service's.
 type Candidate struct {
 	Name     string `json:"name"`
 	Host     string `json:"host"`
@@ -143,4 +144,7 @@ type Candidate struct {
 	Used     int    `json:"used"`
 	// Provider is the UUID of its provider.
 	Provider string `json:"provider,omitempty"`
+	// Enrolled is the owner with which it is enrolled already; such a device cannot be
+	// imported.
+	Enrolled device.Owner `json:"enrolled,omitempty"`
 }

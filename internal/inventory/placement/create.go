@@ -141,7 +141,7 @@ func (s *Store) notOurs(uuid, name string) error {
 		"provider", uuid, "name", name, "trait", s.trait(OwnTrait))
 	return inventory.Invalid(
 		fmt.Sprintf("provider %s, named %q, exists without the trait %s: another controller created it", uuid, name, s.trait(OwnTrait)),
-		"let one of the two manage the device: enroll it with owner nova, or remove it from the other's configuration")
+		"let one of the two manage the device: burnish import enrolls those of Nova with owner nova; or remove it from the other's configuration")
 }
 
 // provider reads a provider's name and generation.
