@@ -193,6 +193,9 @@ func (h *diskHandle) ZeroAt(ctx context.Context, offset, n int64) error {
 	if !h.writable || offset%mib != 0 || n%mib != 0 || offset < 0 || offset+n > h.Size() {
 		return fmt.Errorf("zero %d bytes at %d of %d, writable %v", n, offset, h.Size(), h.writable)
 	}
+	if err := hardware.MayWrite(ctx); err != nil {
+		return err
+	}
 	d.mu.Lock()
 	d.writers++
 	d.mostWriters = max(d.mostWriters, d.writers)

@@ -17,22 +17,6 @@ import (
 // This file holds what an attempt records on its host, from which the next one continues
 // (F2).
 
-// confirm asks the server, with the device open and before the first write, whether it
-// still expects this attempt. The context is as old as the last heartbeat: a process that
-// was frozen meanwhile could erase the device of a later binding (F1).
-func (a *attempt) confirm(ctx context.Context) error {
-	if a.Confirm == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
-	defer cancel()
-	if err := a.Confirm(ctx, a.info.TaskToken, a.heartbeats.now()); err != nil {
-		a.Log.Warn("the server does not confirm this attempt: nothing is written", "device", a.in.Enrollment.Name, "step", a.step.Name, "error", err)
-		return errLostContact
-	}
-	return nil
-}
-
 // checkpoint journals the resume point. Its error says why the step must not continue:
 // the fence is lost, its context has ended, the worker stops, or the server is
 // unreachable.

@@ -32,6 +32,9 @@ type Hardware struct {
 	// Confirm sends a heartbeat that fails unless the server still expects this attempt;
 	// only tests leave it nil.
 	Confirm func(ctx context.Context, token []byte, details ...any) error
+	// Clock is the time since the machine's start, with that in suspension; nil is the
+	// kernel's.
+	Clock func() time.Duration
 }
 
 // confirmTimeout bounds the wait for the server's confirmation.

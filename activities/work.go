@@ -122,13 +122,17 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 			err = closeErr
 		}
 	}()
-	if err := a.confirm(ctx); err != nil {
+	// With the device open and before the first write: the context is as old as the last
+	// heartbeat, and a process that was frozen meanwhile could erase the device of a later
+	// binding.
+	lease := &lease{a: a, ctx: ctx}
+	if err := lease.check(workCtx); err != nil {
 		return outcome, err
 	}
 	if err := a.checkpoint(ctx, workCtx, fence, a.entry.Offset); err != nil {
 		return outcome, err
 	}
-	return a.step.Run(workCtx, &steps.Work{
+	return a.step.Run(hardware.WithLease(workCtx, lease.check), &steps.Work{
 		Device: handle, Operation: a.in.Operation, Enrolled: a.in.Identity, Resume: a.entry.Offset,
 		Settings:     a.in.Settings,
 		SaveEvidence: a.saveEvidence, LoadEvidence: a.loadEvidence,

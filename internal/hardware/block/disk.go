@@ -91,7 +91,8 @@ func (d *Disk) RefuseSignatures(t hardware.Target) error {
 	return refuseSignatures(d.h, d.h.path, d.h.size, t)
 }
 
-// WriteZeroes has the disk write zeroes to [offset, offset+n), in whole blocks. The caller
+// WriteZeroes has the disk write zeroes to [offset, offset+n), in whole blocks, by requests
+// of at most 4 MiB, before each of which it checks what ZeroAt checks. The caller
 // must know whether the disk does so: a loop device reports success and keeps every byte
 // (F16, measured). After an error the zeroes are not written in another way (S2.27).
 func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
@@ -104,17 +105,19 @@ func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
 		return hardware.CallerError("%q was opened for reading only", h.path)
 	case offset < 0 || n <= 0 || offset > h.size || n > h.size-offset || offset%h.unit != 0 || n%h.unit != 0:
 		return hardware.CallerError("%d bytes at %d are not blocks of %q, which has %d bytes", n, offset, h.path, h.size)
-	case ctx.Err() != nil:
-		return fmt.Errorf("zero %q, stopped at %d: %w", h.path, offset, ctx.Err())
 	}
-	if err := h.target.checkUnchanged(h.fd); err != nil {
-		return err
-	}
-	h.dirty, h.cacheDropped = true, false
-	extent := [2]uint64{uint64(offset), uint64(n)}
-	// Not repeated after EINTR: the kernel does that itself, and its answer is final.
-	if err := ioctl(h.fd, blkZeroOut, unsafe.Pointer(&extent)); err != nil {
-		return hardware.IOFault(fmt.Sprintf("write zeroes by the device, %d bytes at %d of", n, offset), h.path, err)
+	for n > 0 {
+		some := min(n, hardware.MaxWrite)
+		if err := h.mayWrite(ctx, offset); err != nil {
+			return err
+		}
+		h.dirty, h.cacheDropped = true, false
+		extent := [2]uint64{uint64(offset), uint64(some)}
+		// Not repeated after EINTR: the kernel does that itself, and its answer is final.
+		if err := ioctl(h.fd, blkZeroOut, unsafe.Pointer(&extent)); err != nil {
+			return hardware.IOFault(fmt.Sprintf("write zeroes by the device, %d bytes at %d of", some, offset), h.path, err)
+		}
+		offset, n = offset+some, n-some
 	}
 	return nil
 }
@@ -131,10 +134,8 @@ func (d *Disk) WriteData(ctx context.Context, p []byte, offset int64) error {
 		return hardware.CallerError("%q was opened for reading only", h.path)
 	case offset < 0 || n == 0 || n > hardware.ZeroesLen || offset > h.size || n > h.size-offset || offset%h.unit != 0 || n%h.unit != 0:
 		return hardware.CallerError("%d bytes at %d are not blocks of %q, which has %d bytes", n, offset, h.path, h.size)
-	case ctx.Err() != nil:
-		return fmt.Errorf("write to %q, stopped at %d: %w", h.path, offset, ctx.Err())
 	}
-	if err := h.target.checkUnchanged(h.fd); err != nil {
+	if err := h.mayWrite(ctx, offset); err != nil {
 		return err
 	}
 	h.dirty, h.cacheDropped = true, false

@@ -99,7 +99,7 @@ func (h *handle) Method() string {
 }
 
 // ZeroAt writes zeroes to [offset, offset+n) and never past the end; see hardware.Handle. It
-// checks ctx and the target before each write of at most 4 MiB. After an error, earlier
+// checks ctx, the right to write and the target before each write of at most 4 MiB. After an error, earlier
 // writes have been done.
 func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	if err := h.checkOpen(); err != nil {
@@ -115,10 +115,7 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 		return hardware.CallerError("%d bytes at %d of %q are not whole blocks of %d", n, offset, h.path, hardware.Align)
 	}
 	for n > 0 {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("zero %q, stopped at %d: %w", h.path, offset, err)
-		}
-		if err := h.target.checkUnchanged(h.fd); err != nil {
+		if err := h.mayWrite(ctx, offset); err != nil {
 			return err
 		}
 		done, err := h.writeOnce(offset, min(n, int64(len(h.zeroes))))
@@ -128,6 +125,15 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 		offset, n = offset+done, n-done
 	}
 	return nil
+}
+
+// mayWrite checks what must hold directly before each write: ctx, the right to write (F32)
+// and the target.
+func (h *handle) mayWrite(ctx context.Context, offset int64) error {
+	if err := hardware.MayWrite(ctx); err != nil {
+		return fmt.Errorf("write to %q, stopped at %d: %w", h.path, offset, err)
+	}
+	return h.target.checkUnchanged(h.fd)
 }
 
 // writeOnce writes the start of [offset, offset+n), in whole blocks except for the tail, and

@@ -53,7 +53,7 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 		return hardware.CallerError("%d bytes at %d are not whole blocks of %d", n, offset, hardware.Align)
 	}
 	for n > 0 {
-		if err := ctx.Err(); err != nil {
+		if err := hardware.MayWrite(ctx); err != nil {
 			return fmt.Errorf("zero, stopped at %d: %w", offset, err)
 		}
 		if err := h.injectDue(ctx, offset); err != nil {

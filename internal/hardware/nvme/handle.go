@@ -236,13 +236,16 @@ func (h *handle) Check(ctx context.Context) error {
 	return nil
 }
 
-// change runs a command that changes the drive. It checks identity and interlocks before
-// the command, and identity after it. The command's process holds all locks too (F11, F12).
+// change runs a command that changes the drive. It checks identity, interlocks and the right
+// to write (F32) before the command, and identity after it. The command's process holds all locks too (F11, F12).
 func (h *handle) change(ctx context.Context, mayGoOn func() error, r privileged.Request) error {
 	if err := mayGoOn(); err != nil {
 		return err
 	}
 	if err := h.Check(ctx); err != nil {
+		return err
+	}
+	if err := hardware.MayWrite(ctx); err != nil {
 		return err
 	}
 	if err := h.c.drive.Change(ctx, r, h.enrolled.Serial, h.heldFiles()); err != nil {

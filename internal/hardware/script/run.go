@@ -55,6 +55,11 @@ func (c *pciDevice) call(ctx context.Context, verb string, identity device.Ident
 			return nil, "", err
 		}
 	}
+	if verb != identify {
+		if err := hardware.MayWrite(ctx); err != nil {
+			return nil, "", err
+		}
+	}
 	held := []*os.File{c.config, p.bytes}
 	if c.target.Fence != nil {
 		held = append([]*os.File{c.target.Fence}, held...)

@@ -24,6 +24,7 @@ type mutation struct {
 }
 
 var mutations = slices.Concat(lifecycleMutations, hostMutations, inventoryMutations, journalMutations, stepsMutations, blockMutations, nvmeMutations, scriptMutations, lostMutations)
+var mutations = slices.Concat(lifecycleMutations, hostMutations, journalMutations, leaseMutations, stepsMutations, blockMutations, nvmeMutations, scriptMutations)
 
 // root is the repository's root, relative to this package.
 const root = "../../.."

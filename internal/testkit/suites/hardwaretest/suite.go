@@ -2,6 +2,7 @@ package hardwaretest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -42,6 +43,7 @@ func Run(t *testing.T, fixture Fixture) {
 	t.Run("one_holder_at_a_time", s.oneHolder)                  // F1
 	t.Run("read_only_handle_never_writes", s.readOnly)
 	t.Run("cancel_stops_between_two_writes", s.cancel)
+	t.Run("lease_is_asked_before_each_write", s.lease) // F32
 	t.Run("closed_handle_does_nothing", s.closed)
 	for _, size := range fixture.Sizes {
 		t.Run(fmt.Sprintf("size_%d", size), func(t *testing.T) {
@@ -220,6 +222,32 @@ func (s suite) cancel(t *testing.T) {
 	require.NoError(t, handle.ZeroAt(t.Context(), 0, size), "the next attempt continues")
 	require.NoError(t, handle.Flush(t.Context()))
 	RequireCount(t, dev.Backdoor, nonce, 0, blocks(size), 0)
+}
+
+// lease: the right to write is asked for before each write, and nothing is written after it
+// has ended.
+func (s suite) lease(t *testing.T) {
+	size := 3 * s.Write
+	dev, identity := s.enrolled(t, size)
+	handle := s.open(t, dev, identity, true)
+	ended := errors.New("the lease has ended")
+	for allowed := range int64(3) {
+		require.NoError(t, Stamp(dev.Backdoor, size, nonce))
+		asked := int64(0)
+		err := handle.ZeroAt(hardware.WithLease(t.Context(), func(context.Context) error {
+			if asked++; asked > allowed {
+				return ended
+			}
+			return nil
+		}), 0, size)
+		require.ErrorIs(t, err, ended)
+		require.NoError(t, handle.Flush(t.Context()))
+		_, zero, other, err := Count(dev.Backdoor, size, nonce)
+		require.NoError(t, err)
+		require.Zero(t, other)
+		require.Equal(t, allowed+1, asked, "it went on after it was refused")
+		require.EqualValues(t, allowed*s.Write/Block, zero, "%d writes were allowed", allowed)
+	}
 }
 
 func (s suite) closed(t *testing.T) {

@@ -1,0 +1,140 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"golang.org/x/sys/unix"
+)
+
+// lease is an attempt's right to write, which ends with time (F32). The server gives the
+// device to another attempt, and the workflow may give it to another instance, once this
+// attempt has been silent for its heartbeat time-out. An attempt cannot know that it was
+// silent: its process may have been frozen, or its machine suspended. So it writes only while
+// the server's last answer to this attempt is at most a third of the time-out old. The
+// heartbeats of the SDK do not count: they are throttled, and nothing tells when one was
+// answered.
+//
+// One write that was already issued is not stopped by this: at most hardware.MaxWrite bytes,
+// one command to a drive, or one program.
+type lease struct {
+	a *attempt
+	// ctx is the activity's.
+	ctx context.Context
+	// acknowledged is when the last request was sent that the server answered, by a clock
+	// that counts while the machine is suspended.
+	acknowledged time.Duration
+	asked        bool
+}
+
+// defaultHeartbeat replaces the heartbeat time-out of an activity that has none.
+const defaultHeartbeat = 30 * time.Second
+
+// leaseRetryInterval is the pause between two requests to a server that does not answer.
+const leaseRetryInterval = time.Second
+
+// check returns nil while the attempt may write. Where the last answer is too old it asks the
+// server, and waits for an answer until the heartbeat time-out has passed: by then the
+// server has given up the attempt. Only the step's goroutine calls it.
+func (l *lease) check(ctx context.Context) error {
+	if l.a.Confirm == nil {
+		return nil
+	}
+	timeout := l.a.info.HeartbeatTimeout
+	if timeout <= 0 {
+		timeout = defaultHeartbeat
+	}
+	waited := false
+	defer func() {
+		if waited {
+			l.a.heartbeats.wait("")
+		}
+	}()
+	for {
+		now := l.a.clock()
+		if l.asked && now-l.acknowledged <= timeout/3 {
+			return nil
+		}
+		err := l.ask(ctx)
+		if err == nil {
+			l.acknowledged, l.asked = now, true
+			// Frozen while it asked: the answer may be as old as the question.
+			if l.a.clock()-now <= timeout/3 {
+				return nil
+			}
+			err = errors.New("its answer came too late")
+		}
+		lost := l.a.clock()-l.acknowledged > timeout
+		if refused(err) || !l.asked || lost {
+			l.a.Log.Warn("the server does not confirm this attempt: nothing is written", "device", l.a.in.Enrollment.Name, "step", l.a.step.Name, "error", err)
+			if temporal.IsCanceledError(err) {
+				l.awaitCancel()
+			}
+			return errLostContact
+		}
+		waited = true
+		if err := l.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// refused says whether the server's answer is that this attempt is over; any other error is
+// a missing answer.
+func refused(err error) bool {
+	return temporal.IsCanceledError(err) || errors.Is(err, activity.ErrActivityPaused) || errors.Is(err, activity.ErrActivityReset) ||
+		errors.As(err, new(*serviceerror.NotFound)) || errors.As(err, new(*serviceerror.NamespaceNotFound))
+}
+
+// ask sends a heartbeat that the server answers, and waits at most confirmTimeout.
+func (l *lease) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
+	defer cancel()
+	return l.a.Confirm(ctx, l.a.info.TaskToken, l.a.heartbeats.now())
+}
+
+// pause waits before the server is asked again.
+func (l *lease) pause(ctx context.Context) error {
+	l.a.heartbeats.wait("waiting for the server to confirm that the step may continue to write")
+	timer := time.NewTimer(leaseRetryInterval)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.ctx.Done():
+		return errLostContact
+	case <-activity.GetWorkerStopChannel(l.ctx):
+		return errStopping
+	}
+}
+
+// awaitCancel waits until the SDK has learned of a cancellation too, by its next heartbeat:
+// only then may the attempt end as canceled.
+func (l *lease) awaitCancel() {
+	timer := time.NewTimer(confirmTimeout)
+	defer timer.Stop()
+	select {
+	case <-l.ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// clock is the time since the machine's start; unlike Go's monotonic clock it counts while
+// the machine is suspended.
+func (h *Hardware) clock() time.Duration {
+	if h.Clock != nil {
+		return h.Clock()
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		panic(fmt.Sprintf("CLOCK_BOOTTIME: %v", err)) // every Linux since 2.6.39 has it
+	}
+	return time.Duration(now.Nano())
+}

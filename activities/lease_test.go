@@ -1,0 +1,152 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+)
+
+// frozen makes the machine's clock advance by d during the write at an offset, as if the
+// process had been stopped there.
+func frozen(s *testHost, offset int64, d time.Duration) {
+	began := time.Now()
+	passed := time.Duration(0)
+	s.hardware.Clock = func() time.Duration { return time.Since(began) + passed }
+	s.disk.intercept(func(call string, at int64, _ context.Context) error {
+		if call == "zero" && at == offset { // in the midst of that write
+			passed += d
+		}
+		return nil
+	})
+}
+
+// F32
+func TestTheRightToWriteEndsWithTime(t *testing.T) {
+	t.Parallel()
+	const third = 10 * time.Second
+	inBubble(t, "a fast step asks once", func(t *testing.T) {
+		s := newTestHost(t)
+		asked := 0
+		s.hardware.Confirm = func(context.Context, []byte, ...any) error { asked++; return nil }
+		frozen(s, 0, third-time.Second)
+		_, err := s.run(first(t), s.input("zero"))
+		require.NoError(t, err)
+		require.Equal(t, 1, asked)
+	})
+	inBubble(t, "a slow step asks once in each third of the time-out", func(t *testing.T) {
+		s := newTestHost(t)
+		asked := 0
+		s.hardware.Confirm = func(context.Context, []byte, ...any) error { asked++; return nil }
+		frozen(s, -1, 0)
+		s.disk.takes = third + time.Second
+		_, err := s.run(first(t), s.input("zero"))
+		require.NoError(t, err)
+		require.EqualValues(t, (diskSize+steps.Chunk-1)/steps.Chunk, asked)
+	})
+	inBubble(t, "nothing is written after a freeze unless the server confirms", func(t *testing.T) {
+		s := newTestHost(t)
+		asked := 0
+		s.hardware.Confirm = func(context.Context, []byte, ...any) error {
+			if asked++; asked > 1 {
+				return serviceerror.NewNotFound("the attempt timed out")
+			}
+			return nil
+		}
+		frozen(s, 0, third+time.Millisecond)
+		_, err := s.run(first(t), s.input("zero"))
+		requireRetriedNow(t, err, device.CodeServerUnreachable)
+		require.Equal(t, 2, asked)
+		require.NotContains(t, s.disk.history(), "zero 64", "it wrote without the right to")
+		require.EqualValues(t, steps.Chunk, s.entry().Offset)
+		require.NoError(t, freed(s, "S1"))
+	})
+	inBubble(t, "it waits while the server does not answer", func(t *testing.T) {
+		s := newTestHost(t)
+		asked := 0
+		s.hardware.Confirm = func(context.Context, []byte, ...any) error {
+			if asked++; asked > 1 && asked < 6 {
+				return serviceerror.NewUnavailable("connection refused")
+			}
+			return nil
+		}
+		frozen(s, 0, third+time.Millisecond)
+		s.disk.takes = 2 * time.Second
+		server := first(t)
+		_, err := s.run(server, s.input("zero"))
+		require.NoError(t, err)
+		require.Equal(t, 6, asked)
+		waited := false
+		for _, beat := range server.heartbeats() {
+			waited = waited || beat.Waiting == "waiting for the server to confirm that the step may continue to write"
+		}
+		require.True(t, waited, "it waits in silence")
+		require.Empty(t, server.last().Waiting)
+	})
+	inBubble(t, "it gives up when the server must have given it up", func(t *testing.T) {
+		s := newTestHost(t)
+		asked := 0
+		s.hardware.Confirm = func(context.Context, []byte, ...any) error {
+			if asked++; asked > 1 {
+				return serviceerror.NewUnavailable("connection refused")
+			}
+			return nil
+		}
+		frozen(s, 0, third+time.Millisecond)
+		r := s.start(first(t), s.input("zero"))
+		_, err := r.wait(t)
+		requireRetriedNow(t, err, device.CodeServerUnreachable)
+		require.Less(t, r.took, 3*third)
+		require.NotContains(t, s.disk.history(), "zero 64")
+	})
+	inBubble(t, "an answer that is older than the lease does not count", func(t *testing.T) {
+		s := newTestHost(t)
+		asked := 0
+		began, passed := time.Now(), time.Duration(0)
+		s.hardware.Clock = func() time.Duration { return time.Since(began) + passed }
+		s.hardware.Confirm = func(context.Context, []byte, ...any) error {
+			switch asked++; asked {
+			case 1:
+				passed += third - time.Second
+				return nil
+			case 2: // directly before a write, frozen with the answer on its way
+				passed += third + time.Second
+				return nil
+			default:
+				return serviceerror.NewNotFound("the attempt timed out")
+			}
+		}
+		s.disk.intercept(func(call string, _ int64, _ context.Context) error {
+			if call == "zero" {
+				passed += 2 * time.Second
+			}
+			return nil
+		})
+		_, err := s.run(first(t), s.input("zero"))
+		requireRetriedNow(t, err, device.CodeServerUnreachable)
+		require.Equal(t, 3, asked)
+		require.Equal(t, []string{"open", "zero 0", "flush", "close"}, s.disk.history())
+	})
+	inBubble(t, "the end of the step ends the wait", func(t *testing.T) {
+		s := newTestHost(t)
+		asked := 0
+		server := first(t)
+		s.hardware.Confirm = func(context.Context, []byte, ...any) error {
+			if asked++; asked > 1 {
+				server.end(errors.New("gone"))
+				return serviceerror.NewUnavailable("connection refused")
+			}
+			return nil
+		}
+		frozen(s, 0, third+time.Millisecond)
+		_, err := s.run(server, s.input("zero"))
+		requireRetriedNow(t, err, device.CodeServerUnreachable)
+		require.NotContains(t, s.disk.history(), "zero 64")
+	})
+}
