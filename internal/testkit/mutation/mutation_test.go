@@ -23,8 +23,19 @@ type mutation struct {
 	run string // names of tests, "TestA TestB/sub"; or "cites F1": each test whose comment cites F1
 }
 
-var mutations = slices.Concat(lifecycleMutations, hostMutations, inventoryMutations, journalMutations, stepsMutations, blockMutations, nvmeMutations, scriptMutations, lostMutations)
-var mutations = slices.Concat(lifecycleMutations, hostMutations, journalMutations, leaseMutations, stepsMutations, blockMutations, nvmeMutations, scriptMutations)
+var mutations = slices.Concat(
+	lifecycleMutations,
+	lostMutations,
+	hostMutations,
+	stateDirMutations,
+	journalMutations,
+	leaseMutations,
+	inventoryMutations,
+	stepsMutations,
+	blockMutations,
+	nvmeMutations,
+	scriptMutations,
+)
 
 // root is the repository's root, relative to this package.
 const root = "../../.."
