@@ -7,6 +7,8 @@ package hardware
 import (
 	"context"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"burnish/internal/device"
@@ -31,6 +33,18 @@ type Target struct {
 	MovedFrom string
 	// Imported: tenants used the device before it was enrolled, so signatures are theirs.
 	Imported bool
+}
+
+// Accepts: the operator agreed to destroy this signature, or the device's tenants left it.
+func (t Target) Accepts(signature string) bool {
+	return t.MovedFrom != "" || t.Imported ||
+		slices.Contains(strings.FieldsFunc(t.AcceptSignature, func(r rune) bool { return r == ',' || r == ' ' }), signature)
+}
+
+// CanonicalSerial is the one form of a serial, whichever driver or table it comes from: each
+// run of blanks is one underscore (F23).
+func CanonicalSerial(text string) string {
+	return strings.Join(strings.Fields(strings.Trim(text, "\x00")), "_")
 }
 
 // Discovery is what a driver found out about a Target.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"burnish/internal/atomicfile"
 	"burnish/internal/device"
 )
@@ -22,10 +24,14 @@ const lockTimeout = 100 * time.Millisecond
 func Lock(ctx context.Context, fd int, name string) error {
 	err := RetryInterrupted(ctx, lockTimeout, func() error { return atomicfile.TryLock(fd) })
 	if errors.Is(err, atomicfile.ErrLocked) {
+		opener := ""
+		if stat := (unix.Stat_t{}); unix.Fstat(fd, &stat) == nil {
+			opener = DescribeOpener("/proc", &stat, fd)
+		}
 		return &device.Fault{
 			Class:   device.Transient,
 			Code:    device.CodeTargetBusy,
-			Message: fmt.Sprintf("%q is locked by another step or worker", name),
+			Message: fmt.Sprintf("%q is locked by another step or worker%s", name, opener),
 			Remedy:  "wait until it ends",
 		}
 	}

@@ -71,6 +71,8 @@ type Sanitize struct {
 
 // Sanitizer is a Handle whose device can erase all of itself (S2.53 to S2.56).
 type Sanitizer interface {
+	// CanSanitize: the device has a sanitize, and so a status of it.
+	CanSanitize() bool
 	// Sanitize reads the device's status. Faults: tool_output_invalid, io_error.
 	Sanitize(ctx context.Context) (Sanitize, error)
 	// SanitizeCommand is the value that Sanitize.Command has after this operation.

@@ -28,6 +28,12 @@ func runSecurityCheck(ctx context.Context, w *Work) (Outcome, error) {
 	if !ok {
 		return Outcome{}, unsupported(w, "report what a tenant may have left outside of user data")
 	}
+	if !w.Operation.Sanitizes() {
+		// A drive need not refuse this check meanwhile, but it refuses the zeroes.
+		if err := requireNoSanitize(ctx, w); err != nil {
+			return Outcome{}, err
+		}
+	}
 	note, err := drive.Secure(ctx, func() error { return w.Checkpoint(0) })
 	switch f, ok := device.AsFault(err); {
 	case !ok || f.Code != device.CodeSanitizeFailed && f.Code != device.CodeSanitizeRunning:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -103,6 +104,8 @@ func (d *nvmeDrive) Sanitize(context.Context) (hardware.Sanitize, error) {
 	}
 	return d.log, nil
 }
+
+func (d *nvmeDrive) CanSanitize() bool { return true }
 
 func (d *nvmeDrive) SanitizeCommand(device.Operation) (uint32, error) { return 4, nil }
 
@@ -325,11 +328,15 @@ func TestDataIsPlantedBeforeEachSanitize(t *testing.T) {
 	require.Positive(t, bytes.Count(s.data, []byte{0x55}))
 }
 
-// The drive is proved to be the enrolled one once more after its sanitize was done.
+// What is planted is flushed and recorded before the sanitize, and the drive is proved to be the
+// enrolled one once more after it.
 //
-// F11, F12
+// F11, F12, F33
 func TestASanitizedDriveIsCheckedAgain(t *testing.T) {
 	s := sanitizes(newDrive(0x55))
 	require.NoError(t, s.run(t, steps.Sanitize()))
 	require.Equal(t, []string{"save", "check"}, s.calls[len(s.calls)-2:])
+	start := slices.Index(s.calls, "start")
+	require.Equal(t, []string{"flush", "log", "save", "checkpoint"}, s.calls[start-4:start])
+	require.Equal(t, fmt.Sprintf("write %d", driveSize-4096), s.calls[start-5])
 }

@@ -301,6 +301,21 @@ func failIfStalled(ctx context.Context, w *Work, running error) error {
 	return running
 }
 
+// requireNoSanitize fails while a sanitize runs, whoever started it: nothing can be written
+// until it ends. The fault is transient until the sanitize stalls.
+func requireNoSanitize(ctx context.Context, w *Work) error {
+	drive, ok := w.Device.(hardware.Sanitizer)
+	if !ok || !drive.CanSanitize() {
+		return nil
+	}
+	now, err := drive.Sanitize(ctx)
+	if err != nil || now.State != hardware.SanitizeRunning {
+		return err
+	}
+	return failIfStalled(ctx, w, &device.Fault{Class: device.Transient, Code: device.CodeSanitizeRunning,
+		Message: fmt.Sprintf("a sanitize is running (%d of 65536 done)", now.Progress), Remedy: "none: Burnish waits for it to end"})
+}
+
 func stallFault(w *Work, now hardware.Sanitize) error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeStalled,
 		Message: fmt.Sprintf("the drive's sanitize has been at %d of 65536 for %s", now.Progress, w.Settings.SanitizeStall),

@@ -24,6 +24,9 @@ func Zero() Step {
 }
 
 func runZero(ctx context.Context, w *Work) (Outcome, error) {
+	if err := requireNoSanitize(ctx, w); err != nil {
+		return Outcome{}, err
+	}
 	if err := requireWholeDevice(ctx, w); err != nil {
 		return Outcome{}, err
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -179,15 +178,18 @@ func (s system) claim(ctx context.Context, path string, flags uint64) (int, erro
 		return err
 	})
 	if errors.Is(err, unix.EAGAIN) {
-		return -1, hardware.Busy("%q is claimed by a mount, a volume or another process", path)
+		return -1, hardware.Busy("%q is claimed by a mount, a volume or another process%s", path, s.opener(path, -1))
 	}
 	return fd, err
 }
 
-// writer is a process that has the target open for writing.
-type writer struct {
-	pid  int
-	name string
+// opener says who has the target at path open, besides the descriptor ours, or nothing.
+func (s system) opener(path string, ours int) string {
+	var stat unix.Stat_t
+	if err := retryEINTR(func() error { return unix.Stat(path, &stat) }); err != nil {
+		return ""
+	}
+	return hardware.DescribeOpener(s.proc, &stat, ours)
 }
 
 // checkNoWriters refuses a target that another descriptor could write to: O_EXCL excludes
@@ -195,85 +197,18 @@ type writer struct {
 // that this worker may inspect are found, so the claim is the real protection; this finds
 // some of those who made no claim.
 func (s system) checkNoWriters(ctx context.Context, path string, ours int, is func(*unix.Statx_t) bool) error {
-	var found *writer
+	var found *hardware.Opener
 	err := hardware.RetryInterrupted(ctx, s.busyTimeout, func() (err error) {
-		if found, err = s.findWriter(ours, is); found != nil && err == nil {
+		if found, err = hardware.FindOpener(s.proc, ours, true, is); found != nil && err == nil {
 			return unix.EAGAIN
 		}
 		return err
 	})
 	switch {
 	case errors.Is(err, unix.EAGAIN) && found != nil:
-		return hardware.Busy("%q is held open for writing by process %d (%s)", path, found.pid, found.name)
+		return hardware.Busy("%q is held open for writing by %s", path, found)
 	case err != nil && ctx.Err() == nil:
 		return hardware.IOFault("find out who has open", path, err)
 	}
 	return err
-}
-
-// findWriter finds the first process that could write to the target through a descriptor
-// other than ours.
-func (s system) findWriter(ours int, is func(*unix.Statx_t) bool) (*writer, error) {
-	entries, err := os.ReadDir(s.proc)
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		dir := filepath.Join(s.proc, entry.Name())
-		fds, err := os.ReadDir(filepath.Join(dir, "fd"))
-		if err != nil && !notReadable(err) {
-			return nil, err
-		}
-		for _, each := range fds {
-			if pid == os.Getpid() && each.Name() == strconv.Itoa(ours) {
-				continue
-			}
-			var stat unix.Statx_t
-			// DONT_SYNC never asks another machine: a dead NFS server must not hang a step.
-			err := unix.Statx(unix.AT_FDCWD, filepath.Join(dir, "fd", each.Name()), unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &stat)
-			if err != nil || !is(&stat) {
-				continue // closed meanwhile, or on a file system that does not answer, which is no disk
-			}
-			writes, err := mayWrite(filepath.Join(dir, "fdinfo", each.Name()))
-			if err != nil {
-				return nil, err
-			}
-			if writes {
-				name, err := os.ReadFile(filepath.Join(dir, "comm"))
-				if err != nil && !notReadable(err) {
-					return nil, err
-				}
-				return &writer{pid, strings.TrimSpace(string(name))}, nil
-			}
-		}
-	}
-	return nil, nil
-}
-
-// notReadable: a process or descriptor ended after it was listed, or belongs to another user
-// and cannot be inspected.
-func notReadable(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrPermission)
-}
-
-// mayWrite: fdinfo says that the descriptor was opened for writing.
-func mayWrite(name string) (bool, error) {
-	text, err := os.ReadFile(name)
-	if notReadable(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, "flags:"); ok {
-			flags, err := strconv.ParseUint(strings.TrimSpace(value), 8, 64)
-			return flags&unix.O_ACCMODE != unix.O_RDONLY && flags&unix.O_PATH == 0, err
-		}
-	}
-	return false, fmt.Errorf("%s has no line with flags", name)
 }

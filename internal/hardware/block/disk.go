@@ -1,13 +1,14 @@
 package block
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
-	"unsafe"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -17,9 +18,6 @@ import (
 
 // MethodWriteZeroes is the Method of an erase by WriteZeroes.
 const MethodWriteZeroes = "write_zeroes"
-
-// blkZeroOut is the ioctl BLKZEROOUT (linux/fs.h).
-const blkZeroOut = 0x127f
 
 // Kernel says where procfs, sysfs and device nodes are, and which directories' disks are
 // never erased. The zero value is the real machine.
@@ -94,7 +92,9 @@ func (d *Disk) RefuseSignatures(t hardware.Target) error {
 // WriteZeroes has the disk write zeroes to [offset, offset+n), in whole blocks, by requests
 // of at most 4 MiB, before each of which it checks what ZeroAt checks. The caller
 // must know whether the disk does so: a loop device reports success and keeps every byte
-// (F16, measured). After an error the zeroes are not written in another way (S2.27).
+// (F16, measured). After an error the zeroes are not written in another way (S2.27): neither
+// here, nor by the kernel, which does so with the ioctl BLKZEROOUT and tells nobody. Fault:
+// command_refused where the kernel does not use the command on this disk.
 func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
 	h := d.h
 	if err := h.checkOpen(); err != nil {
@@ -106,20 +106,50 @@ func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
 	case offset < 0 || n <= 0 || offset > h.size || n > h.size-offset || offset%h.unit != 0 || n%h.unit != 0:
 		return hardware.CallerError("%d bytes at %d are not blocks of %q, which has %d bytes", n, offset, h.path, h.size)
 	}
+	if most, err := d.maxWriteZeroes(); err != nil || most == 0 {
+		return cmp.Or(err, error(refusesWriteZeroes(h.path, "queue/write_zeroes_max_bytes is 0")))
+	}
 	for n > 0 {
 		some := min(n, hardware.MaxWrite)
 		if err := h.mayWrite(ctx, offset); err != nil {
 			return err
 		}
 		h.dirty, h.cacheDropped = true, false
-		extent := [2]uint64{uint64(offset), uint64(some)}
-		// Not repeated after EINTR: the kernel does that itself, and its answer is final.
-		if err := ioctl(h.fd, blkZeroOut, unsafe.Pointer(&extent)); err != nil {
+		// On a block device this mode is the kernel's Write Zeroes without its fallback to
+		// plain writes. Not repeated after EINTR: the kernel's answer is final.
+		err := unix.Fallocate(h.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, some)
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			return refusesWriteZeroes(h.path, err.Error())
+		}
+		if err != nil {
 			return hardware.IOFault(fmt.Sprintf("write zeroes by the device, %d bytes at %d of", some, offset), h.path, err)
 		}
 		offset, n = offset+some, n-some
 	}
 	return nil
+}
+
+// maxWriteZeroes is the most bytes of one Write Zeroes command that the kernel sends to the
+// disk; 0 means that it sends none, because the drive or the kernel's list of quirks says so.
+func (d *Disk) maxWriteZeroes() (uint64, error) {
+	claimed, ok := d.h.target.(*claimedDisk)
+	if !ok {
+		return 0, hardware.CallerError("%q is not a claimed disk", d.h.path)
+	}
+	text, err := attribute(claimed.info.node.dir, "queue/write_zeroes_max_bytes")
+	if err != nil {
+		return 0, hardware.IOFault("read queue/write_zeroes_max_bytes of", d.h.path, err)
+	}
+	most, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, hardware.IOFault("read queue/write_zeroes_max_bytes of", d.h.path, err)
+	}
+	return most, nil
+}
+
+func refusesWriteZeroes(path, why string) *device.Fault {
+	return hardware.Refused(device.CodeCommandRefused, "clean it by another operation: in state error, a refresh may choose one",
+		"the kernel does not use Write Zeroes on %q (%s): it would write the zeroes itself", path, why)
 }
 
 // WriteData writes p at offset, in whole blocks, with the checks of each write of zeroes. p is

@@ -180,7 +180,11 @@ func (s system) checkSingleOpener(ctx context.Context, fd int, path string, writ
 		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, wanted)
 		return err
 	})
-	if err := leaseFault(path, err); err != nil {
+	who := ""
+	if errors.Is(err, unix.EAGAIN) {
+		who = s.opener(path, fd)
+	}
+	if err := leaseFault(path, who, err); err != nil {
 		return err
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK); err != nil && !errors.Is(err, unix.EAGAIN) {
@@ -189,13 +193,14 @@ func (s system) checkSingleOpener(ctx context.Context, fd int, path string, writ
 	return nil
 }
 
-// leaseFault explains why the kernel refused a lease.
-func leaseFault(path string, err error) error {
+// leaseFault explains why the kernel refused a lease. who is what is known of the process that
+// has the file open.
+func leaseFault(path, who string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.EAGAIN):
-		return hardware.Busy("%q is held open by another process", path)
+		return hardware.Busy("%q is held open by another process%s", path, who)
 	case errors.Is(err, unix.EACCES):
 		return hardware.Refused(device.CodeNotAllowed, "let the worker's user own it, or give the worker CAP_LEASE", "cannot check who else has %q open: it belongs to another user", path)
 	case errors.Is(err, unix.EINVAL):

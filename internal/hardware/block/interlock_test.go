@@ -192,10 +192,10 @@ func (c onWait) Done() <-chan struct{} {
 
 // F14
 func TestFileOfAnotherUserThatCannotBeProvedUnusedIsRefused(t *testing.T) {
-	fault := leaseFault("/f", unix.EACCES)
+	fault := leaseFault("/f", "", unix.EACCES)
 	hardwaretest.RequireFault(t, fault, device.CodeNotAllowed)
-	hardwaretest.RequireFault(t, leaseFault("/f", unix.EAGAIN), device.CodeTargetBusy)
-	hardwaretest.RequireFault(t, leaseFault("/f", unix.EINVAL), device.CodeNotAllowed)
-	require.ErrorIs(t, leaseFault("/f", context.Canceled), context.Canceled)
-	require.NoError(t, leaseFault("/f", nil))
+	hardwaretest.RequireFault(t, leaseFault("/f", "", unix.EAGAIN), device.CodeTargetBusy)
+	hardwaretest.RequireFault(t, leaseFault("/f", "", unix.EINVAL), device.CodeNotAllowed)
+	require.ErrorIs(t, leaseFault("/f", "", context.Canceled), context.Canceled)
+	require.NoError(t, leaseFault("/f", "", nil))
 }

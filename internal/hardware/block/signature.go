@@ -200,15 +200,14 @@ func holdsZFS(r io.ReaderAt, size int64) (bool, error) {
 // operator accepts all of it by name (F15). If the device was moved here or imported, its
 // tenants wrote the data.
 func refuseSignatures(r io.ReaderAt, path string, size int64, t hardware.Target) error {
-	if t.MovedFrom != "" || t.Imported {
+	if t.MovedFrom != "" || t.Imported { // not even read
 		return nil
 	}
 	found, err := findSignatures(&chunkReader{source: r}, size)
 	if err != nil {
 		return hardware.IOFault("read", path, err)
 	}
-	names := strings.FieldsFunc(t.AcceptSignature, func(r rune) bool { return r == ',' || r == ' ' })
-	if !slices.ContainsFunc(found, func(name string) bool { return !slices.Contains(names, name) }) {
+	if !slices.ContainsFunc(found, func(name string) bool { return !t.Accepts(name) }) {
 		return nil
 	}
 	all := strings.Join(found, ",")

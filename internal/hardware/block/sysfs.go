@@ -128,7 +128,7 @@ func (s system) readDiskID(n node) (diskID, error) {
 	read := func(name string) string {
 		text, readErr := attribute(n.dir, name)
 		err = errors.Join(err, readErr)
-		return strings.Join(strings.Fields(text), "_")
+		return hardware.CanonicalSerial(text)
 	}
 	switch bus := s.bus(n.dir); bus {
 	case "scsi":
@@ -162,7 +162,7 @@ func unitSerial(page []byte) string {
 		return ""
 	}
 	text := page[head:min(len(page), head+int(page[2])<<8+int(page[3]))]
-	return strings.Join(strings.Fields(strings.Trim(string(text), "\x00")), "_")
+	return hardware.CanonicalSerial(string(text))
 }
 
 // checkSerialUnique refuses a disk if another one has the same serial: it is a second path to

@@ -465,7 +465,8 @@ func TestDriveInUseIsNotTouched(t *testing.T) {
 			require.NoError(t, err)
 			b.site.ClearLog()
 			for _, step := range []string{"sanitize", "zero", "consolidate_namespaces", "security_check"} {
-				fault(t, device.CodeTargetBusy, b.clean(0, found, device.CryptoErase).step(t.Context(), step))
+				f := fault(t, device.CodeTargetBusy, b.clean(0, found, device.CryptoErase).step(t.Context(), step))
+				require.Regexp(t, fmt.Sprintf(`process %d \(\S+\)`, os.Getpid()), f.Message, "the holder has a name")
 			}
 			require.NoError(t, held.Close())
 			for _, c := range b.site.Log() {

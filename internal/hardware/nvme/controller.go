@@ -83,7 +83,7 @@ func (c *controller) readIdentity(ctx context.Context) error {
 	if c.id, err = nvmecli.ParseController(output); err != nil {
 		return err
 	}
-	if c.id.Serial == "" {
+	if c.id.Serial = hardware.CanonicalSerial(c.id.Serial); c.id.Serial == "" {
 		return hardware.Invalid("the drive at %s reports no serial, so it cannot be distinguished from another drive", c.Address)
 	}
 	return nil
@@ -94,7 +94,7 @@ func (c *controller) readIdentity(ctx context.Context) error {
 func (c *controller) query(ctx context.Context, r privileged.Request) ([]byte, error) {
 	if serial, err := c.Attribute("serial"); err != nil {
 		return nil, err
-	} else if serial != c.id.Serial {
+	} else if hardware.CanonicalSerial(serial) != c.id.Serial {
 		return nil, hardware.Changed("serial", fmt.Sprintf("%s has serial %q, enrolled was %q", c.Controller, serial, c.id.Serial))
 	}
 	return c.drive.Read(ctx, r)
@@ -193,7 +193,7 @@ func (d *Driver) kernelSerial(address string) string {
 	if err != nil {
 		return "" // the drive is being removed; enrollment will report it
 	}
-	return strings.TrimSpace(string(text))
+	return hardware.CanonicalSerial(string(text))
 }
 
 // closeAndJoin closes the drive and joins its error to *err.

@@ -30,6 +30,7 @@ func TestWithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
 		"missing":        {filepath.Join(t.TempDir(), "nvme"), device.CodeToolMissing, "cannot run nvme-cli"},
 		"not to be run":  {os.DevNull, device.CodeToolMissing, "cannot run nvme-cli"},
 		"broken":         {script("echo libnvme.so.1: no such file >&2; exit 127"), device.CodeToolMissing, "libnvme.so.1"},
+		"its usage":      {script(`printf '\033[1mUsage:\033[0m nvme \a<device>\033]0;x\007\n' >&2; exit 1`), device.CodeToolMissing, "Usage: nvme <device>"},
 		"too old":        {script("echo nvme version 1.8"), device.CodeToolTooOld, "1.16 or later is needed"},
 		"something else": {script("echo hello"), device.CodeToolOutputInvalid, "no version in"},
 	} {
@@ -182,6 +183,43 @@ func TestSignatureIsRefusedUntilAccepted(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A namespace that the host cannot read may be an owner's too.
+//
+// F15
+func TestHiddenNamespaceIsRefusedUntilAccepted(t *testing.T) {
+	t.Parallel()
+	const half = 8 << 20 / 512
+	for name, second := range map[string]nvmesim.Namespace{
+		"detached":     {NSID: 2, Blocks: half},
+		"key value":    {NSID: 2, Blocks: half, CSI: 1, Attached: true},
+		"has metadata": {NSID: 2, Blocks: half, Format: 2, Attached: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			drive := nvmesim.Drive("S1")
+			drive.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: half, Attached: true}, second}
+			b := newDriveFixture(t, drive)
+			_, err := b.driver.Discover(t.Context(), b.target(0), device.Identity{})
+			f := fault(t, device.CodeFilesystemSignature, err)
+			require.Contains(t, f.Remedy, "--accept-signature hidden_namespace")
+			require.Contains(t, f.Message, "namespace 2")
+			for _, c := range b.site.Log() {
+				require.NotContains(t, changes, c.Opcode, "nothing is attached to look")
+			}
+			target := b.target(0)
+			target.AcceptSignature = "lvm2,hidden_namespace"
+			found, err := b.driver.Discover(t.Context(), target, device.Identity{})
+			require.NoError(t, err)
+			moved := b.target(0)
+			moved.MovedFrom = "its other slot"
+			_, err = b.driver.Discover(t.Context(), moved, device.Identity{})
+			require.NoError(t, err, "its tenants left it")
+			_, err = b.driver.Discover(t.Context(), b.target(0), found.Identity)
+			require.NoError(t, err, "a tenant's later")
+		})
+	}
+}
+
 // No drive is not an error (S2.4).
 //
 // S2.6
@@ -221,19 +259,33 @@ func TestFindListsWhatDeviceSpecAllows(t *testing.T) {
 	}
 }
 
+// A drive that does not report the command, and one on which the kernel does not use it: the
+// kernel would then write plain zeroes, and the record would say that the drive did.
+//
 // F16
 func TestWriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
-	drive := nvmesim.Drive("S1")
-	drive.ONCS = 0
-	b := newDriveFixture(t, drive)
-	found := b.enroll(0)
-	b.writeAsTenant(0)
-	all := b.tenantBlocks(0)
-	fault(t, device.CodeCommandRefused, b.clean(0, found, device.WriteZeroes).step(t.Context(), "zero"))
-	require.Equal(t, all, b.tenantBlocks(0))
-	_, err := b.clean(0, found, device.Shred).all(t.Context(), "zero", "verify")
-	require.NoError(t, err)
-	require.Zero(t, b.tenantBlocks(0))
+	t.Parallel()
+	for name, change := range map[string]func(*nvmesim.Controller){
+		"not reported": func(c *nvmesim.Controller) { c.ONCS = 0 },
+		"a quirk":      func(c *nvmesim.Controller) { c.WriteZeroesQuirk = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			drive := nvmesim.Drive("S1")
+			change(&drive)
+			b := newDriveFixture(t, drive)
+			found := b.enroll(0)
+			b.writeAsTenant(0)
+			all := b.tenantBlocks(0)
+			fault(t, device.CodeCommandRefused, b.clean(0, found, device.WriteZeroes).step(t.Context(), "zero"))
+			require.Equal(t, all, b.tenantBlocks(0))
+			r := b.clean(0, found, device.Shred)
+			_, err := r.all(t.Context(), "zero", "verify")
+			require.NoError(t, err)
+			require.Zero(t, b.tenantBlocks(0))
+			require.Equal(t, "o_direct", r.done["zero"].Method)
+		})
+	}
 }
 
 // Verify fails without this clean's own sanitize, and after another host's.

@@ -25,6 +25,8 @@ func asFault(err error) error {
 		return &device.Fault{Class: device.Transient, Code: device.CodeSanitizeRunning, Message: f.Error() + ": a sanitize is running", Remedy: "none: Burnish waits for it to end"}
 	case nvmecli.StatusSanitizeFailed:
 		code, remedy = device.CodeSanitizeFailed, "the drive accepts only another sanitize: clean it again by one, or retire it"
+	case nvmecli.StatusNeedsReset, nvmecli.StatusNeedsSubsystemReset, nvmecli.StatusNeedsControllerReset:
+		return hardware.Refused(device.CodeFirmwareChanged, stagedFirmwareRemedy, "%s: firmware is staged for its next reset", f.Error())
 	}
 	return hardware.Refused(code, remedy, "%s", f.Error())
 }

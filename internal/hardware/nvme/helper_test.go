@@ -190,7 +190,7 @@ func TestWorkerProcess(t *testing.T) {
 	require.NoError(t, err)
 	defer fence.Close()
 	require.NoError(t, unix.Flock(int(fence.Fd()), unix.LOCK_EX|unix.LOCK_NB))
-	target := hardware.Target{Name: "d", Driver: "nvme", Address: m.Address, Fence: fence}
+	target := hardware.Target{Name: "d", Driver: "nvme", Address: m.Address, Fence: fence, AcceptSignature: "hidden_namespace"}
 	found, err := b.driver.Discover(t.Context(), target, device.Identity{})
 	require.NoError(t, err)
 	r := &cleanRun{driveFixture: b, target: target, enrolled: found.Identity, operation: m.Operation,

@@ -18,11 +18,13 @@ type namespaceLayout struct {
 	// controller. A detached one keeps its bytes when the others are erased (measured).
 	allocated, active []uint32
 	info              map[uint32]nvmecli.Namespace
+	// commandSet is that of each active namespace.
+	commandSet map[uint32]uint8
 }
 
 // namespaces reads all namespaces from the drive.
 func (c *controller) namespaces(ctx context.Context) (namespaceLayout, error) {
-	now := namespaceLayout{info: map[uint32]nvmecli.Namespace{}}
+	now := namespaceLayout{info: map[uint32]nvmecli.Namespace{}, commandSet: map[uint32]uint8{}}
 	var err error
 	if now.active, err = c.listNamespaces(ctx, privileged.ActiveNamespaces); err != nil {
 		return namespaceLayout{}, asFault(err)
@@ -43,7 +45,26 @@ func (c *controller) namespaces(ctx context.Context) (namespaceLayout, error) {
 			return namespaceLayout{}, err
 		}
 	}
+	for _, nsid := range now.active {
+		if now.commandSet[nsid], err = c.commandSet(ctx, nsid); err != nil {
+			return namespaceLayout{}, err
+		}
+	}
 	return now, nil
+}
+
+// commandSet reads the command set of an active namespace. A drive that does not report it
+// knows only the NVM command set.
+func (c *controller) commandSet(ctx context.Context, nsid uint32) (uint8, error) {
+	output, err := c.query(ctx, privileged.Request{Verb: privileged.NamespaceCommandSet, NSID: nsid})
+	if status, answered := privileged.StatusOf(err); answered && (status == nvmecli.StatusInvalidField || status == nvmecli.StatusInvalidOpcode) {
+		return nvmecli.NVMCommandSet, nil
+	}
+	if err != nil {
+		return 0, asFault(err)
+	}
+	// Some versions print a line before the bytes, even in binary form.
+	return nvmecli.ParseCommandSet(output[max(0, len(output)-privileged.NamespaceCommandSetSize):])
 }
 
 func (c *controller) listNamespaces(ctx context.Context, which privileged.Verb) ([]uint32, error) {
@@ -97,7 +118,7 @@ func (n namespaceLayout) classify(identity device.Identity) device.Layout {
 	only := n.info[n.allocated[0]]
 	format := only.Formats[only.Format]
 	bytes, err := only.Bytes()
-	if err != nil || bytes != identity.Size || format.BlockSize != identity.BlockSize || format.Metadata != 0 {
+	if err != nil || n.commandSet[n.allocated[0]] != nvmecli.NVMCommandSet || bytes != identity.Size || format.BlockSize != identity.BlockSize || format.Metadata != 0 {
 		return device.LayoutSplit
 	}
 	return device.LayoutWhole
@@ -180,9 +201,12 @@ func (c *controller) verifyIdentity(ctx context.Context, enrolled device.Identit
 
 // checkFirstEnrollment is for a first enrollment only: it proves that nothing uses the
 // drive, and that it holds no data of an owner (F12, F15).
-func (c *controller) checkFirstEnrollment(ctx context.Context, t hardware.Target) (err error) {
+func (c *controller) checkFirstEnrollment(ctx context.Context, t hardware.Target, names namespaceLayout) (err error) {
 	disks, err := c.Disks()
 	if err != nil {
+		return err
+	}
+	if err := c.refuseHidden(t, names, disks); err != nil {
 		return err
 	}
 	for _, s := range disks {
@@ -192,6 +216,24 @@ func (c *controller) checkFirstEnrollment(ctx context.Context, t hardware.Target
 		}
 		if err := errors.Join(disk.RefuseSignatures(t), disk.Close()); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// hiddenNamespace is the name by which an operator agrees to destroy a namespace that the host
+// cannot read.
+const hiddenNamespace = "hidden_namespace"
+
+// refuseHidden refuses a namespace that has no disk, because it is not attached or has another
+// format: what an owner left in it cannot be looked for.
+func (c *controller) refuseHidden(t hardware.Target, names namespaceLayout, disks []privileged.Disk) error {
+	for _, nsid := range names.allocated {
+		readable := names.info[nsid].Formats[names.info[nsid].Format].Metadata == 0 &&
+			slices.ContainsFunc(disks, func(d privileged.Disk) bool { return d.NSID == nsid })
+		if !readable && !t.Accepts(hiddenNamespace) {
+			return hardware.Refused(device.CodeFilesystemSignature, "attach it and look, or, if it may be destroyed, enroll the drive with --accept-signature "+hiddenNamespace,
+				"namespace %d of the drive at %s is detached or cannot be read, so nobody can see whose data it holds", nsid, c.Address)
 		}
 	}
 	return nil
@@ -234,6 +276,8 @@ func (h *handle) CheckComplete(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
+		case now.commandSet[nsid] != nvmecli.NVMCommandSet:
+			return wrong("namespace %d of %s has the command set %d (2 is zoned), which is not overwritten in place", nsid, h.c.Address, now.commandSet[nsid])
 		case format.Metadata != 0:
 			return wrong("namespace %d of %s has %d bytes of metadata with each block, which zeroes do not overwrite", nsid, h.c.Address, format.Metadata)
 		case bytes != h.parts[at].disk.Size():

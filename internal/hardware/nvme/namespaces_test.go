@@ -25,6 +25,9 @@ func TestNamespaces(t *testing.T) {
 		"another number":   {{NSID: 5, Blocks: blocks / 2, Attached: true}},
 		"4Kn":              {{NSID: 1, Blocks: blocks / 8, Format: 1, Attached: true}},
 		"with metadata":    {{NSID: 1, Blocks: blocks / 2, Format: 2, Attached: true}},
+		"zoned":            {{NSID: 1, Blocks: blocks, CSI: 2, Attached: true}},
+		"whole, metadata":  {{NSID: 1, Blocks: blocks, Format: 2, Attached: true}},
+		"key value":        {{NSID: 1, Blocks: blocks, CSI: 1, Attached: true}},
 		"whole":            {{NSID: 1, Blocks: blocks, Attached: true}},
 	}
 	for name, namespaces := range layouts {
@@ -34,7 +37,7 @@ func TestNamespaces(t *testing.T) {
 				b := newDriveFixture(t, nvmesim.Drive("S1"))
 				found := b.enroll(0)
 				b.writeAsTenant(0)
-				b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces = namespaces })
+				b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces, c.ShowsMetadata = namespaces, name == "whole, metadata" })
 				b.site.Rescan(0)
 				r := b.clean(0, found, operation)
 				_, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
@@ -44,6 +47,7 @@ func TestNamespaces(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, device.LayoutWhole, after.Layout)
 				require.Equal(t, found.Identity, after.Identity)
+				require.Zero(t, b.site.State(0).Namespaces[0].CSI, "of the NVM command set")
 			})
 		}
 	}
@@ -78,11 +82,13 @@ func TestWithoutNamespaceManagement(t *testing.T) {
 		"one is gone":  {{NSID: 1, Blocks: half, Attached: true}},
 		"one shrank":   {{NSID: 1, Blocks: half, Attached: true}, {NSID: 2, Blocks: half / 2, Attached: true}},
 		"has metadata": {{NSID: 1, Blocks: half, Format: 2, Attached: true}, {NSID: 2, Blocks: half, Attached: true}},
+		"zoned":        {{NSID: 1, Blocks: 2 * half, CSI: 2, Attached: true}},
+		"shows data":   {{NSID: 1, Blocks: 2 * half, Format: 2, Attached: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.writeAsTenant(0)
 			all := b.tenantBlocks(0)
-			b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces = namespaces })
+			b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces, c.ShowsMetadata = namespaces, name == "shows data" })
 			b.site.Rescan(0)
 			r := b.clean(0, found, device.WriteZeroes)
 			step, err := r.all(t.Context(), names...)

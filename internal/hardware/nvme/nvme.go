@@ -159,7 +159,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 		return hardware.Discovery{}, err
 	}
 	if first {
-		if err := c.checkFirstEnrollment(ctx, t); err != nil {
+		if err := c.checkFirstEnrollment(ctx, t, names); err != nil {
 			return hardware.Discovery{}, err
 		}
 	}

@@ -16,6 +16,9 @@ const (
 	mediaVerification = 5
 )
 
+// CanSanitize: the drive reports a sanitize (SANICAP), and then has its log.
+func (h *handle) CanSanitize() bool { return h.c.id.SANICAP != 0 }
+
 // Sanitize reads the drive's Sanitize Status log; see hardware.Sanitizer.
 func (h *handle) Sanitize(ctx context.Context) (hardware.Sanitize, error) {
 	log, err := h.c.sanitizeLog(ctx)

@@ -84,22 +84,29 @@ func (c *controller) checkOpal(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if found.Enabled || found.Locked || found.ShadowMBR {
+	if found.Enabled || found.Locked || found.ShadowMBR || found.Owned {
 		return "", hardware.Refused(device.CodeSecurityLocked, "revert it with the PSID printed on its label (sedutil-cli --yesIreallywanttoERASEALLmydatausingthePSID), then clean it",
-			"the drive at %s is owned by TCG Opal (enabled %t, locked %t, shadow MBR %t)", c.Address, found.Enabled, found.Locked, found.ShadowMBR)
+			"the drive at %s is owned by TCG Opal (owner's password set %t, enabled %t, locked %t, shadow MBR %t)", c.Address, found.Owned, found.Enabled, found.Locked, found.ShadowMBR)
 	}
-	if !found.Supported {
+	switch {
+	case !found.Supported && !found.OwnerKnown:
 		return "no TCG locking", nil
+	case !found.OwnerKnown:
+		return "TCG locking not enabled; the drive does not report whether somebody owns it", nil
 	}
-	return "TCG locking not enabled", nil
+	return "TCG locking not enabled, not owned", nil
 }
+
+const (
+	otherFirmwareRemedy  = "flash the vendor's firmware; if the present one is intended, replace the device by itself"
+	stagedFirmwareRemedy = "commit the present slot again, or flash it, before anything resets the drive"
+)
 
 // checkFirmware refuses a drive that runs, or will run after its next reset, another
 // firmware than the enrolled one.
 func (c *controller) checkFirmware(ctx context.Context, enrolled device.Identity) error {
-	const remedy = "flash the vendor's firmware; if the present one is intended, replace the device by itself"
 	if enrolled.Firmware != "" && c.id.Firmware != enrolled.Firmware {
-		return hardware.Refused(device.CodeFirmwareChanged, remedy, "the drive at %s runs firmware %q, enrolled was %q", c.Address, c.id.Firmware, enrolled.Firmware)
+		return hardware.Refused(device.CodeFirmwareChanged, otherFirmwareRemedy, "the drive at %s runs firmware %q, enrolled was %q", c.Address, c.id.Firmware, enrolled.Firmware)
 	}
 	output, err := c.query(ctx, privileged.Request{Verb: privileged.Firmware})
 	if err != nil {
@@ -110,7 +117,7 @@ func (c *controller) checkFirmware(ctx context.Context, enrolled device.Identity
 		return err
 	}
 	if slots.Next != 0 && slots.Next != slots.Active {
-		return hardware.Refused(device.CodeFirmwareChanged, "commit the present slot again, or flash it, before anything resets the drive",
+		return hardware.Refused(device.CodeFirmwareChanged, stagedFirmwareRemedy,
 			"the drive at %s has firmware %q staged in slot %d for its next reset", c.Address, slots.Revisions[slots.Next], slots.Next)
 	}
 	return nil

@@ -27,7 +27,7 @@ var nvmeMutations = []mutation{
 	{
 		rule: "F11", name: "the NVMe helper changes only the drive with the given serial",
 		file: "internal/hardware/nvme/privileged/local.go",
-		old:  `if serial == "" || got != serial {`,
+		old:  `if serial == "" || hardware.CanonicalSerial(got) != serial {`,
 		new:  `if false {`,
 		pkg:  "./internal/hardware/nvme/privileged", run: "TestTheHelperChangesNothingUnguarded",
 	},
@@ -115,7 +115,7 @@ var nvmeMutations = []mutation{
 	{
 		rule: "F20", name: "a drive with Opal ownership needs the operator",
 		file: "internal/hardware/nvme/secure.go",
-		old:  `if found.Enabled || found.Locked || found.ShadowMBR {`,
+		old:  `if found.Enabled || found.Locked || found.ShadowMBR || found.Owned {`,
 		new:  `if false {`,
 		pkg:  "./internal/hardware/nvme", run: "cites F20",
 	},
@@ -151,6 +151,149 @@ var nvmeMutations = []mutation{
 		old:  `ended, err := h.unprotect(ctx, mayGoOn)`,
 		new:  `ended, err := 0, error(nil)`,
 		pkg:  "./internal/hardware/nvme", run: "TestWriteProtectionIsEnded TestWriteProtectionThatCannotBeEnded",
+	},
+	{
+		rule: "F11", name: "identity is read again after each command",
+		file: "internal/hardware/nvme/handle.go",
+		old: `		return asFault(err)
+	}
+	return h.c.verifyIdentity(ctx, h.enrolled)
+}
+
+// heldFiles`,
+		new: `		return asFault(err)
+	}
+	return nil
+}
+
+// heldFiles`,
+		pkg: "./internal/hardware/nvme", run: "TestIdentityIsReadAgainAfterACommand",
+	},
+	{
+		rule: "F12", name: "a disk that appeared since the drive was opened is noticed",
+		file: "internal/hardware/nvme/handle.go",
+		old: `		if !h.holds(s.Node) {
+			return hardware.Busy(`,
+		new: `		if false {
+			return hardware.Busy(`,
+		pkg: "./internal/hardware/nvme", run: "TestADiskThatAppearsIsNoticed",
+	},
+	{
+		rule: "F12", name: "a failed check while a drive is opened releases its disks",
+		file: "internal/hardware/nvme/nvme.go",
+		old: `			err = errors.Join(err, h.release())
+			c.closeAndJoin`,
+		new: `			c.closeAndJoin`,
+		pkg: "./internal/hardware/nvme", run: "TestAFailedCheckReleasesTheDrive",
+	},
+	{
+		rule: "F11", name: "the node is that of the address",
+		file: "internal/hardware/nvme/privileged/local.go",
+		old:  `		if got != want {`,
+		new:  `		if false {`,
+		pkg:  "./internal/hardware/nvme", run: "TestANodeOfAnotherControllerIsNotUsed",
+	},
+	{
+		rule: "F11", name: "reads compare the serial",
+		file: "internal/hardware/nvme/controller.go",
+		old:  `} else if hardware.CanonicalSerial(serial) != c.id.Serial {`,
+		new:  `} else if false {`,
+		pkg:  "./internal/hardware/nvme", run: "TestReadsCompareTheSerial",
+	},
+	{
+		rule: "F17", name: "a format with metadata is consolidated",
+		file: "internal/hardware/nvme/namespaces.go",
+		old:  `format.BlockSize != identity.BlockSize || format.Metadata != 0 {`,
+		new:  `format.BlockSize != identity.BlockSize {`,
+		pkg:  "./internal/hardware/nvme", run: "TestNamespaces/whole,_metadata",
+	},
+	{
+		rule: "F17", name: "a format with metadata is not zeroed",
+		file: "internal/hardware/nvme/namespaces.go",
+		old: `		case format.Metadata != 0:
+`,
+		new: `		case false:
+`,
+		pkg: "./internal/hardware/nvme", run: "TestWithoutNamespaceManagement",
+	},
+	{
+		rule: "F17", name: "another command set is consolidated",
+		file: "internal/hardware/nvme/namespaces.go",
+		old:  `n.commandSet[n.allocated[0]] != nvmecli.NVMCommandSet || bytes`,
+		new:  `bytes`,
+		pkg:  "./internal/hardware/nvme", run: "TestNamespaces/zoned",
+	},
+	{
+		rule: "F17", name: "another command set is not zeroed",
+		file: "internal/hardware/nvme/namespaces.go",
+		old: `		case now.commandSet[nsid] != nvmecli.NVMCommandSet:
+`,
+		new: `		case false:
+`,
+		pkg: "./internal/hardware/nvme", run: "TestWithoutNamespaceManagement",
+	},
+	{
+		rule: "F17", name: "what is left after deleting all namespaces is looked at",
+		file: "internal/hardware/nvme/namespaces.go",
+		old:  `	if len(after.allocated) > 0 {`,
+		new:  `	if false {`,
+		pkg:  "./internal/hardware/nvme", run: "TestWhatIsLeftAfterDeletingIsLookedAt",
+	},
+	{
+		rule: "F15", name: "a first enrollment looks for signatures on an NVMe drive",
+		file: "internal/hardware/nvme/namespaces.go",
+		old:  `errors.Join(disk.RefuseSignatures(t), disk.Close())`,
+		new:  `errors.Join(disk.Close())`,
+		pkg:  "./internal/hardware/nvme", run: "TestSignatureIsRefusedUntilAccepted",
+	},
+	{
+		rule: "F15", name: "a first enrollment refuses a namespace that cannot be read",
+		file: "internal/hardware/nvme/namespaces.go",
+		old:  `if !readable && !t.Accepts(hiddenNamespace) {`,
+		new:  `if false {`,
+		pkg:  "./internal/hardware/nvme", run: "TestHiddenNamespaceIsRefusedUntilAccepted",
+	},
+	{
+		rule: "F16", name: "Write Zeroes is not used where the kernel writes the zeroes itself",
+		file: "internal/hardware/block/disk.go",
+		old:  `; err != nil || most == 0 {`,
+		new:  `; err != nil || most == 1 {`,
+		pkg:  "./internal/hardware/nvme", run: "TestWriteZeroesOnlyWhereTheDriveHasIt",
+	},
+	{
+		rule: "F20", name: "a drive that somebody owns and has not locked needs the operator",
+		file: "internal/hardware/nvme/secure.go",
+		old:  `found.ShadowMBR || found.Owned {`,
+		new:  `found.ShadowMBR {`,
+		pkg:  "./internal/hardware/nvme", run: "TestSecurityCheckFindsWhatTenantsLeave",
+	},
+	{
+		rule: "F20", name: "staged firmware that a sanitize finds is told as what it is",
+		file: "internal/hardware/nvme/failure.go",
+		old:  `	case nvmecli.StatusNeedsReset, nvmecli`,
+		new:  `	case nvmecli`,
+		pkg:  "./internal/hardware/nvme", run: "TestStagedFirmwareFoundByASanitize",
+	},
+	{
+		rule: "F23", name: "a serial with blanks has one form",
+		file: "internal/hardware/nvme/controller.go",
+		old:  `if c.id.Serial = hardware.CanonicalSerial(c.id.Serial); c.id.Serial`,
+		new:  `if c.id.Serial`,
+		pkg:  "./internal/hardware/nvme", run: "TestASerialWithBlanksHasOneForm",
+	},
+	{
+		rule: "F12", name: "the NVMe helper looks at mounts",
+		file: "internal/hardware/nvme/privileged/inuse.go",
+		old:  `len(fields) > point && numbers[fields[number]] {`,
+		new:  `len(fields) > point && false {`,
+		pkg:  "./internal/hardware/nvme/privileged", run: "TestWhatIsInUseIsNotErased",
+	},
+	{
+		rule: "F12", name: "the NVMe helper looks at swap",
+		file: "internal/hardware/nvme/privileged/inuse.go",
+		old:  `unix.S_IFBLK && numbers[deviceNumber(stat)] {`,
+		new:  `unix.S_IFBLK && false {`,
+		pkg:  "./internal/hardware/nvme/privileged", run: "TestWhatIsInUseIsNotErased",
 	},
 	{
 		rule: "F21", name: "a drive is not taken from a running guest",

@@ -124,7 +124,7 @@ var stepsMutations = []mutation{
 		rule: "F33", name: "no planted sector is there after the sanitize",
 		file: "internal/clean/steps/planted.go",
 		old:  `if bytes.Equal(now[i:i+sector], before[i:i+sector]) {`,
-		new:  `if false {`,
+		new:  `if before == nil {`,
 		pkg:  "./internal/clean/steps", run: "TestADriveThatErasesNothingIsFoundOut",
 	},
 	{
@@ -142,6 +142,13 @@ var stepsMutations = []mutation{
 		pkg:  "./internal/clean/steps", run: "TestWithoutPlantedDataNothingIsProved",
 	},
 	{
+		rule: "F33", name: "what was planted is flushed",
+		file: "internal/clean/steps/planted.go",
+		old:  `if err := w.Device.Flush(ctx); err != nil {`,
+		new:  `if err := error(nil); err != nil {`,
+		pkg:  "./internal/clean/steps", run: "TestASanitizedDriveIsCheckedAgain",
+	},
+	{
 		rule: "F33", name: "each namespace has planted data at its own place",
 		file: "internal/clean/steps/planted.go",
 		old:  `from += size`,
@@ -152,7 +159,7 @@ var stepsMutations = []mutation{
 		rule: "F33", name: "the data is planted before each sanitize",
 		file: "internal/clean/steps/sanitize.go",
 		old:  `if own.Planted, err = plant(ctx, w, writer); err != nil {`,
-		new:  `if len(own.Planted.At) > 0 {
+		new: `if len(own.Planted.At) > 0 {
 	} else if own.Planted, err = plant(ctx, w, writer); err != nil {`,
 		pkg: "./internal/clean/steps", run: "TestDataIsPlantedBeforeEachSanitize",
 	},
@@ -189,6 +196,42 @@ var stepsMutations = []mutation{
 		old:  `security, err := finishDeferredCheck(ctx, w)`,
 		new:  `security, err := "", error(nil)`,
 		pkg:  "./internal/hardware/nvme", run: "TestSanitizeDefersTheSecurityCheck",
+	},
+	{
+		rule: "F17", name: "the layout is read after the last write of zero",
+		file: "internal/clean/steps/zero.go",
+		old: `	// the same device (F11, F17).
+	if err := requireWholeDevice(ctx, w); err != nil {`,
+		new: `	// the same device (F11, F17).
+	if err := error(nil); err != nil {`,
+		pkg: "./internal/hardware/nvme", run: "TestTheLayoutIsReadAfterTheLastWrite",
+	},
+	{
+		rule: "F17", name: "the layout is read when a sanitize is verified",
+		file: "internal/clean/steps/verify.go",
+		old: `	if err := requireWholeDevice(ctx, w); err != nil {
+		return Outcome{}, err
+	}
+	note`,
+		new: `	note`,
+		pkg: "./internal/hardware/nvme", run: "TestTheLayoutIsReadAfterTheLastWrite",
+	},
+	{
+		rule: "F18", name: "zeroes wait for the end of a sanitize",
+		file: "internal/clean/steps/zero.go",
+		old: `	if err := requireNoSanitize(ctx, w); err != nil {
+		return Outcome{}, err
+	}
+`,
+		new: ``,
+		pkg: "./internal/hardware/nvme", run: "TestZeroesWaitForATenantsSanitize",
+	},
+	{
+		rule: "F18", name: "the check before zeroes waits for the end of a sanitize",
+		file: "internal/clean/steps/checks.go",
+		old:  `	if !w.Operation.Sanitizes() {`,
+		new:  `	if false {`,
+		pkg:  "./internal/hardware/nvme", run: "TestZeroesWaitForATenantsSanitize",
 	},
 	{
 		rule: "F19", name: "every byte is compared",

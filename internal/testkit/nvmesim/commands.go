@@ -50,7 +50,7 @@ func (s *slot) allowed(c *call) Status {
 	case Reset, Rescan, Identify, SetFeatures, GetFeatures, SanitizeDrive:
 		return Success
 	case GetLog:
-		if c.CDW[0]&0xff != logFirmware {
+		if c.CDW[0]&0xff != logFirmware || refusal == SanitizeInProgress && s.Controller.Sanitize.AnswersLogs {
 			return Success
 		}
 	}
@@ -293,6 +293,13 @@ func (o Opal) discovery() []byte {
 	}
 	add(0x0001, append([]byte{0x11}, make([]byte, 11)...)...)
 	add(0x0002, append([]byte{locking}, make([]byte, 11)...)...)
+	if o.BlockSID {
+		var value byte
+		if o.Owned {
+			value = 1
+		}
+		add(0x0402, append([]byte{value}, make([]byte, 11)...)...)
+	}
 	add(0x0203, append([]byte{0x10, 0x00, 0x00, 0x01}, make([]byte, 12)...)...)
 	big.PutUint32(answer, uint32(len(answer)-4))
 	return answer

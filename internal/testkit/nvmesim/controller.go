@@ -11,9 +11,9 @@
 //	h := nvmesim.New(t, nvmesim.Drive("SERIAL"))
 //	exec.Command(h.Tool(), "id-ctrl", h.Node(0), "-o", "json")
 //
-// Limits: reads and writes go to the loop devices, so a running sanitize refuses neither,
-// and an open node may show cached bytes after it, as with a kernel. Killing the emulator
-// during a command may lose the command's last effect.
+// Limits: reads and writes go to the loop devices. While a sanitize runs, and after a failed
+// one, writes fail but reads do not, and an open node may show cached bytes after it, as with
+// a kernel. Killing the emulator during a command may lose the command's last effect.
 package nvmesim
 
 // Status is the status of a completed command: type and code. Bit 14 is Do Not Retry.
@@ -31,6 +31,7 @@ const (
 	InvalidLogPage     Status = 0x4109
 	InvalidFormat      Status = 0x410a
 	FeatureNotSaveable Status = 0x410d
+	NeedsReset         Status = 0x410b
 	NoCapacity         Status = 0x4115
 	NoNamespaceNumber  Status = 0x4116
 	AlreadyAttached    Status = 0x4118
@@ -98,6 +99,12 @@ type Controller struct {
 	// and the controller has only hidden paths.
 	Multipath bool
 
+	// WriteZeroesQuirk: the kernel does not use the drive's Write Zeroes command.
+	WriteZeroesQuirk bool
+	// ShowsMetadata: the kernel shows the disk of a format with metadata, as with protection
+	// information.
+	ShowsMetadata bool
+
 	Inject []Injection
 }
 
@@ -107,8 +114,8 @@ type Format struct {
 	Metadata  uint16
 }
 
-// Namespace is an allocated namespace. The kernel shows no disk, or one without size, for
-// another command set than NVM or a format with metadata.
+// Namespace is an allocated namespace. The kernel shows no disk for the command set key
+// value, and one without size for a format with metadata.
 type Namespace struct {
 	NSID   uint32
 	Blocks uint64
@@ -153,6 +160,8 @@ type Sanitize struct {
 	Polls int
 	// StallAt is the progress at which it stalls; 0 means that it does not.
 	StallAt uint16
+	// AnswersLogs: while it runs, the drive answers every log.
+	AnswersLogs bool
 	// FailIt: it ends with status 3.
 	FailIt bool
 	// Leaves is the content afterwards; "" means zeros.
@@ -174,9 +183,11 @@ type Firmware struct {
 	Revisions [7]string
 }
 
-// Opal is the locking state in a TCG discovery.
+// Opal is the locking state in a TCG discovery. BlockSID: the drive reports about its
+// security identifier (SID); Owned: somebody has set it.
 type Opal struct {
 	Supported, Enabled, Locked bool
+	BlockSID, Owned            bool
 }
 
 // Feature is the value of a feature. After a reset the saved one is the current one.
@@ -209,8 +220,9 @@ type Injection struct {
 	NoEffect bool
 	// Kill: nvme and its emulator die. Hang: the command does not return.
 	Kill, Hang bool
-	// SwapTo: after the command, another drive with this serial number is in the slot.
-	SwapTo string
+	// SwapTo: after the command, another drive with this serial number is in the slot. Model:
+	// after it the controller reports this model, although sysfs shows the old one.
+	SwapTo, Model string
 }
 
 // Drive is a controller with all capabilities: sanitize by crypto and block erase, namespace

@@ -110,6 +110,9 @@ func (e *emulator) answer(p tracee, path string, request uint32, argument uint64
 			then = one
 		}
 		err := w.execute(s, c, *then)
+		if then.Model != "" {
+			s.Controller.Model = then.Model
+		}
 		if then.SwapTo != "" {
 			err = errors.Join(err, w.swap(s, slices.Index(w.Slots, s), then.SwapTo))
 		}

@@ -66,7 +66,8 @@ func detach(dir string, number int) error {
 	if !mine() {
 		return loop.Close()
 	}
-	err = errors.Join(detachBytes(int(loop.Fd())), unix.IoctlSetInt(int(loop.Fd()), unix.LOOP_CLR_FD, 0))
+	// The kernel keeps the refusal of writes for the next file of this loop device.
+	err = errors.Join(refuseWrites(loop, false), detachBytes(int(loop.Fd())), unix.IoctlSetInt(int(loop.Fd()), unix.LOOP_CLR_FD, 0))
 	if errors.Is(err, unix.ENXIO) {
 		err = nil
 	}
@@ -113,6 +114,39 @@ func loopFile(number int) string {
 		return ""
 	}
 	return strings.TrimSuffix(string(text), "\n")
+}
+
+// refuseWrites makes a loop device refuse writes, or take them again.
+func refuseWrites(loop *os.File, refuse bool) error {
+	value := 0
+	if refuse {
+		value = 1
+	}
+	return unix.IoctlSetPointerInt(int(loop.Fd()), unix.BLKROSET, value)
+}
+
+// restrictWrites makes the disks of a drive that sanitizes, or whose sanitize failed, refuse
+// writes, and the others take them. A disk stays open meanwhile.
+func (w *state) restrictWrites() error {
+	var all error
+	for _, s := range w.Slots {
+		for i := range s.Disks {
+			d, restricted := &s.Disks[i], s.sanitizing() || s.failed()
+			if d.Loop < 0 || d.Restricted == restricted || d.Namespace.WriteProtected {
+				continue
+			}
+			loop, err := os.OpenFile(loopNode(d.Loop), os.O_RDONLY, 0)
+			if err != nil {
+				all = errors.Join(all, err)
+				continue
+			}
+			err = errors.Join(refuseWrites(loop, restricted), loop.Close())
+			if d.Restricted = restricted; err != nil {
+				all = errors.Join(all, fmt.Errorf("restrict %s: %w", d.Name, err))
+			}
+		}
+	}
+	return all
 }
 
 func loopNode(number int) string { return fmt.Sprintf("/dev/loop%d", number) }

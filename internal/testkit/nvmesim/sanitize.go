@@ -54,6 +54,8 @@ func (w *state) sanitize(s *slot, c *call) error {
 		return c.refuse(InvalidField)
 	case s.protected():
 		return c.refuse(WriteProtected)
+	case s.Controller.Slots.AFI>>4&7 != 0:
+		return c.refuse(NeedsReset)
 	}
 	now.Status, now.CDW10, now.GlobalErased = sanitizeRunning, c.CDW[0], false
 	now.FailureLeft = false

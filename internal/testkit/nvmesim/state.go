@@ -49,6 +49,8 @@ type disk struct {
 	// Hidden is the path of a multipath head, such as nvme0c0n1.
 	Hidden string
 	Loop   int
+	// Restricted: the drive takes no writes.
+	Restricted bool
 	// Namespace is what the kernel has seen of it.
 	Namespace Namespace
 }
@@ -94,7 +96,7 @@ func withState(dir string, do func(*state) error) error {
 			return fmt.Errorf("read the host's state: %w", err)
 		}
 	}
-	return errors.Join(do(w), w.save())
+	return errors.Join(do(w), w.restrictWrites(), w.save())
 }
 
 func (w *state) save() error {

@@ -12,6 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// The command sets besides NVM.
+const (
+	keyValue = 1
+	zoned    = 2
+)
+
 const (
 	nvmeDriver = "nvme"
 	pciRoot    = "devices/pci0000:00"
@@ -197,7 +203,7 @@ func (w *state) scan(s *slot) error {
 	for i := range s.Controller.Namespaces {
 		n := &s.Controller.Namespaces[i]
 		shown := slices.ContainsFunc(s.Disks, func(d disk) bool { return d.NSID == n.NSID })
-		if n.Attached && n.CSI == 0 && !shown {
+		if n.Attached && n.CSI != keyValue && !shown {
 			err = errors.Join(err, w.showDisk(s, n))
 		}
 	}
@@ -244,7 +250,7 @@ func (w *state) showDisk(s *slot, n *Namespace) error {
 	home, above := s.sysPath()+"/", s.sysPath()
 	t := &tree{dir: w.dir}
 	sectors := s.bytes(n) / 512
-	if s.Controller.Formats[n.Format].Metadata != 0 {
+	if s.Controller.Formats[n.Format].Metadata != 0 && !s.Controller.ShowsMetadata {
 		sectors = 0
 	}
 	if s.Controller.Multipath {
@@ -308,6 +314,15 @@ func (t *tree) diskAttributes(home string, s *slot, n *Namespace, sectors uint64
 	t.attribute(home+"/hidden", "%d", hidden)
 	t.attribute(home+"/removable", "0")
 	t.attribute(home+"/queue/logical_block_size", "%d", s.blockSize(n))
+	zeroes, zones := 0, "none"
+	if s.Controller.ONCS&(1<<3) != 0 && !s.Controller.WriteZeroesQuirk {
+		zeroes = 128 << 10
+	}
+	if n.CSI == zoned {
+		zones = "host-managed"
+	}
+	t.attribute(home+"/queue/write_zeroes_max_bytes", "%d", zeroes)
+	t.attribute(home+"/queue/zoned", "%s", zones)
 	t.directory(home + "/holders")
 	t.directory(home + "/slaves")
 	t.link(home+"/subsystem", "class/block")

@@ -99,6 +99,29 @@ func (n Namespace) Bytes() (int64, error) {
 	return 0, r.err()
 }
 
+// NVMCommandSet is the command set of blocks that a host can overwrite.
+const NVMCommandSet = 0
+
+// ParseCommandSet finds the command set (CSI) in the Namespace Identification Descriptor list,
+// as `nvme ns-descs --raw-binary` prints it. A namespace without this descriptor has the NVM
+// command set. Faults: tool_output_invalid.
+func ParseCommandSet(output []byte) (uint8, error) {
+	const header, kind, commandSet = 4, 0, 4
+	r := &reader{command: "ns-descs"}
+	for rest := output; len(rest) >= header && rest[kind] != 0; {
+		size := int(rest[1])
+		if size == 0 || len(rest) < header+size {
+			r.fail("a descriptor is cut short")
+			return 0, r.err()
+		}
+		if rest[kind] == commandSet {
+			return rest[header], nil
+		}
+		rest = rest[header+size:]
+	}
+	return NVMCommandSet, nil
+}
+
 // maxListed is the capacity of one list.
 const maxListed = 1024
 

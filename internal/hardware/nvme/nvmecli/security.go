@@ -37,19 +37,25 @@ func ParseControllerList(output []byte) ([]uint16, error) {
 	return ids, nil
 }
 
-// Locking is the Locking feature of TCG (TCG Storage Architecture Core Specification, Level
-// 0 Discovery, feature 0002h).
+// Locking is what a Level 0 Discovery says about locks: the Locking feature (TCG Storage
+// Architecture Core Specification, feature 0002h) and the SID value state (TCG Storage Feature
+// Set: Block SID Authentication, feature 0402h).
 type Locking struct {
 	// Supported: the drive can be locked. Enabled: locking was activated, and the drive has
 	// an owner. Locked: a range cannot be read or written now. ShadowMBR: at start the
 	// drive shows other content than its own.
 	Supported, Enabled, Locked, ShadowMBR bool
+	// Owned: the drive reports that its owner's password (SID) is no longer the one that it
+	// was made with: somebody has taken ownership, and can lock it. OwnerKnown: the drive
+	// reports that at all.
+	Owned, OwnerKnown bool
 }
 
 // ParseLevel0 reads a Level 0 Discovery answer, as `nvme security-recv --raw-binary` prints
 // it. A drive without the feature gives the zero Locking. Faults: tool_output_invalid.
 func ParseLevel0(output []byte) (Locking, error) {
-	const header, lockingFeature = 48, 0x0002
+	const header, lockingFeature, blockSIDFeature = 48, 0x0002, 0x0402
+	var found Locking
 	r := &reader{command: "security-recv"}
 	if len(output) < header {
 		r.fail("%d bytes are not a Level 0 Discovery", len(output))
@@ -70,21 +76,23 @@ func ParseLevel0(output []byte) (Locking, error) {
 			return Locking{}, r.err()
 		}
 		code, size := binary.BigEndian.Uint16(rest), int(rest[3])
-		if code == lockingFeature {
-			if size < 1 {
-				r.fail("the locking feature is empty")
-				return Locking{}, r.err()
-			}
+		if (code == lockingFeature || code == blockSIDFeature) && size < 1 {
+			r.fail("the feature 0x%04x is empty", code)
+			return Locking{}, r.err()
+		}
+		switch code {
+		case lockingFeature:
 			flags := rest[4]
 			const supported, enabled, locked, mbrEnabled = 1 << 0, 1 << 1, 1 << 2, 1 << 4
-			return Locking{
-				Supported: flags&supported != 0, Enabled: flags&enabled != 0,
-				Locked: flags&locked != 0, ShadowMBR: flags&mbrEnabled != 0,
-			}, nil
+			found.Supported, found.Enabled = flags&supported != 0, flags&enabled != 0
+			found.Locked, found.ShadowMBR = flags&locked != 0, flags&mbrEnabled != 0
+		case blockSIDFeature:
+			const differs = 1 << 0
+			found.OwnerKnown, found.Owned = true, rest[4]&differs != 0
 		}
 		rest = rest[4+size:]
 	}
-	return Locking{}, nil
+	return found, nil
 }
 
 // ParseHostMetadata reads one of the features 0x7d to 0x7f, as `nvme get-feature

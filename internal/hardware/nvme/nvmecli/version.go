@@ -65,6 +65,8 @@ const (
 	// The firmware was committed, although nvme-cli fails. It runs after a reset of the
 	// controller or of the subsystem.
 	StatusNeedsReset           Status = 0x10b
+	StatusNeedsSubsystemReset  Status = 0x110
+	StatusNeedsControllerReset Status = 0x111
 	StatusNoCapacity           Status = 0x115
 	StatusAlreadyAttached      Status = 0x118
 	StatusNotAttached          Status = 0x11a

@@ -8,9 +8,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -101,7 +103,7 @@ func (l *Local) run(ctx context.Context, held []int, data []byte, args []string)
 	case context.Cause(ctx) != nil:
 		return nil, fmt.Errorf("nvme %s was stopped: %w", args[0], context.Cause(ctx))
 	}
-	f := &Failure{Command: args[0], Text: truncate(strings.Join(strings.Fields(stderr.String()), " "))}
+	f := &Failure{Command: args[0], Text: truncate(strings.Join(strings.Fields(printable(stderr.String())), " "))}
 	f.Status, f.Answered = nvmecli.ParseStatus(stderr.Bytes())
 	if f.Text == "" {
 		f.Text = err.Error()
@@ -132,6 +134,20 @@ func (c *limitedBuffer) Write(p []byte) (int, error) {
 // ReadFrom goes through Write, so that the limit holds.
 func (c *limitedBuffer) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{c}, r)
+}
+
+// escape is an escape sequence of a terminal: nvme-cli prints its usage in bold.
+var escape = regexp.MustCompile(`\x1b(\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_])`)
+
+// printable removes escape sequences and control characters, which must not reach an
+// operator's terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && !unicode.IsSpace(r) || r == unicode.ReplacementChar {
+			return -1
+		}
+		return r
+	}, escape.ReplaceAllString(text, ""))
 }
 
 // truncate shortens text to fit in one line.

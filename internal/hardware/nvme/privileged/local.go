@@ -175,7 +175,7 @@ func (d *localDrive) verifySerial(serial string) error {
 	if err != nil {
 		return err
 	}
-	if serial == "" || got != serial {
+	if serial == "" || hardware.CanonicalSerial(got) != serial {
 		return hardware.Changed("serial", fmt.Sprintf("%s has serial %q instead of %q", d.path.Controller, got, serial))
 	}
 	return nil

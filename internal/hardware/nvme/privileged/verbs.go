@@ -24,6 +24,7 @@ const (
 	ActiveNamespaces    Verb = "active-namespaces"
 	AllocatedNamespaces Verb = "allocated-namespaces"
 	IdentifyNamespace   Verb = "identify-namespace"
+	NamespaceCommandSet Verb = "namespace-command-set"
 	Controllers         Verb = "controllers"
 	SanitizeLog         Verb = "sanitize-log"
 	SanitizeState       Verb = "sanitize-state"
@@ -95,6 +96,9 @@ const (
 	ControllerMetadata         uint8 = 0x7e
 	NamespaceMetadata          uint8 = 0x7f
 )
+
+// NamespaceCommandSetSize is the size of the list at the end of NamespaceCommandSet's output.
+const NamespaceCommandSetSize = 4096
 
 // MetadataSize is the size of the data at the end of HostMetadata's output.
 const MetadataSize = 4096
@@ -172,6 +176,13 @@ var verbSpecs = map[Verb]verbSpec{
 				words = append(words, "--force")
 			}
 			return words
+		},
+	},
+	NamespaceCommandSet: {
+		fields:   func(r Request) Request { return Request{NSID: r.NSID} },
+		validate: validateOneNamespace,
+		argv: func(r Request) []string {
+			return []string{"ns-descs", numberOption("namespace-id", r.NSID), "--raw-binary"}
 		},
 	},
 	SetFeature: {
