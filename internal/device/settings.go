@@ -23,6 +23,8 @@ type StepSettings struct {
 	// SanitizeStall is how long a sanitize may make no progress before an operator is
 	// called; 0: without limit.
 	SanitizeStall time.Duration `json:"sanitize_stall,omitempty"`
+	// TellAfter is how long a device may wait without progress until its operator is called.
+	TellAfter time.Duration `json:"tell_after,omitempty" env:"TELL_AFTER" envDefault:"5m" help:"how long a device may wait without progress until it needs the operator"`
 }
 
 // OnInterrupt says what a step does that finds itself interrupted by a crash; empty is
@@ -44,6 +46,9 @@ func (s StepSettings) Validate() error {
 	}
 	if s.OnInterrupt != "" && s.OnInterrupt != InterruptResume && s.OnInterrupt != InterruptError {
 		wrong = append(wrong, fmt.Errorf("ON_INTERRUPT: %q is neither resume nor error", s.OnInterrupt))
+	}
+	if s.TellAfter < 0 {
+		wrong = append(wrong, fmt.Errorf("TELL_AFTER: %s is negative", s.TellAfter))
 	}
 	return errors.Join(wrong...)
 }

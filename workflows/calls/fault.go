@@ -34,8 +34,7 @@ func FaultOf(err error) *device.Fault {
 	var late *temporal.TimeoutError
 	if errors.As(err, &late) {
 		if IsScheduleToStart(late) {
-			return &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
-				Message: "no worker polls this host's task queue", Remedy: "start burnish-worker on the host"}
+			return HostUnreachable("")
 		}
 		return &device.Fault{Class: device.Transient, Code: device.CodeTimeout, Message: "no answer in time"}
 	}
@@ -43,6 +42,18 @@ func FaultOf(err error) *device.Fault {
 		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeAborted, Message: "canceled"}
 	}
 	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: err.Error()}
+}
+
+// HostUnreachable is the fault of a host whose worker does not start an activity; host may
+// be "".
+func HostUnreachable(host string) *device.Fault {
+	f := &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
+		Message: "no worker polls this host's task queue", Remedy: "start burnish-worker on the host"}
+	if host != "" {
+		f.Message = "no worker of host " + host + " polls its task queue"
+		f.Remedy = "start burnish-worker on " + host + "; the clean then continues automatically"
+	}
+	return f
 }
 
 // IsScheduleToStart says that no worker started the activity in time.

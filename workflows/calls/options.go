@@ -21,6 +21,8 @@ const (
 	// callTimeout bounds one attempt of an inventory call: a killed worker delays it by this
 	// long.
 	callTimeout = 10 * time.Second
+	// HostNotice is how long a step may wait for its host until the wait is recorded.
+	HostNotice = 20 * time.Second
 	// HostResponseTimeout bounds the wait for a host's worker while a client waits.
 	HostResponseTimeout = 20 * time.Second
 	// startToCloseSlack is added to a step's own budget for StartToClose (F8).

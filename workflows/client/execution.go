@@ -102,7 +102,7 @@ func statusOf(name string, fields map[string]*commonpb.Payload, memo contract.St
 		Status: memo.Status, Maintenance: memo.Maintenance, MaintenanceReason: memo.MaintenanceReason,
 		LastError: memo.LastError, LastRefusal: memo.LastRefusal, Remedy: memo.Remedy, CreatedAt: memo.CreatedAt,
 		Driver: memo.Driver, Owner: memo.Owner, OneTimeUse: memo.OneTimeUse, NotSanitized: memo.NotSanitized,
-		Operation: memo.Operation, Steps: memo.Steps,
+		Operation: memo.Operation, Steps: memo.Steps, Waiting: memo.Waiting,
 	}
 	for key, into := range map[interface{ GetName() string }]any{
 		contract.AttrState: &v.DeviceState, contract.AttrUUID: &v.UUID, contract.AttrSerial: &v.Serial,
@@ -156,6 +156,7 @@ func (e Execution) Progress(v contract.DeviceStatus, now time.Time) *contract.St
 	shown := &contract.StatusProgress{Attempt: p.Attempt}
 	if p.Progress != nil {
 		shown.Done, shown.Total, shown.Waiting = p.Progress.Offset, p.Progress.Size, p.Progress.Waiting
+		shown.ProgressAt, shown.BudgetEnds = p.Progress.ProgressAt, p.Progress.BudgetEnds
 		if shown.Total > 0 {
 			shown.Percent = math.Floor(1000*float64(shown.Done)/float64(shown.Total)) / 10
 		}

@@ -67,6 +67,11 @@ type DeviceState struct {
 	BoundAt     time.Time `json:"bound_at,omitzero"`
 	CreatedAt   time.Time `json:"created_at"`
 	UpdatedAt   time.Time `json:"updated_at"`
+	// Waits are the waits of the device that have not ended; nil if it waits for nothing.
+	Waits []Wait `json:"waits,omitempty"`
+	// ForeignWrites counts writes of other clients to the device's provider; nil if there
+	// were none lately.
+	ForeignWrites *ForeignWrites `json:"foreign_writes,omitempty"`
 	// ContinueAsNew asks for a new run as soon as nothing is under way. It is set by a
 	// Cancel, because Temporal ignores further Cancels of the same run.
 	ContinueAsNew bool `json:"continue_as_new,omitempty"`
@@ -180,10 +185,8 @@ type CleanRun struct {
 	Replans int           `json:"replans,omitempty"`
 	// Resume is the last known progress of the running step.
 	Resume *Progress `json:"resume,omitempty"`
-	// HostUnreachable: no worker polls the host's task queue.
-	HostUnreachable bool      `json:"host_unreachable,omitempty"`
-	StartedAt       time.Time `json:"started_at"`
-	StepAt          time.Time `json:"step_at,omitzero"` // when the present step was scheduled
+	StartedAt time.Time `json:"started_at"`
+	StepAt    time.Time `json:"step_at,omitzero"` // when the present step was scheduled
 	// Results are those of the finished steps, in the plan's order.
 	Results []StepResult `json:"results,omitempty"`
 	// Generation is the provider's when this clean reserved it: the later unreserve uses it
@@ -214,6 +217,13 @@ type Progress struct {
 	Size    int64         `json:"size"`
 	RunTime time.Duration `json:"run_time"`
 	Waiting string        `json:"waiting,omitempty"`
+	// ProgressAt is when the step last made progress: more bytes, or a better place in a
+	// queue. BudgetEnds is when its budget of running time ends.
+	ProgressAt time.Time `json:"progress_at,omitzero"`
+	BudgetEnds time.Time `json:"budget_ends,omitzero"`
+	// Reported is the fault that the step reported to the device's workflow since it last
+	// made progress.
+	Reported device.Code `json:"reported,omitempty"`
 }
 
 // StepInput is the input of one host step.
@@ -233,6 +243,8 @@ type StepInput struct {
 	Resume     *Progress     `json:"resume,omitempty"`
 	// Settings are those of the recorded plan.
 	Settings device.StepSettings `json:"settings"`
+	// ReportStart: the host was reported as unreachable. The step reports that it runs.
+	ReportStart bool `json:"report_start,omitempty"`
 }
 
 // StepResult is the result of one step.

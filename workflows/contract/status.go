@@ -21,6 +21,9 @@ type StatusProgress struct {
 	Waiting string  `json:"waiting,omitempty"`
 	// Attempt counts the attempts of the running step, from 1.
 	Attempt int32 `json:"attempt,omitempty"`
+	// ProgressAt is when the step last made progress, BudgetEnds when its budget ends.
+	ProgressAt time.Time `json:"progress_at,omitzero"`
+	BudgetEnds time.Time `json:"budget_ends,omitzero"`
 }
 
 // DeviceStatus is one device as the command line, the HTTP API and the query show it.
@@ -57,6 +60,8 @@ type DeviceStatus struct {
 	Binding           int               `json:"binding"`
 	ClaimedBy         string            `json:"claimed_by,omitempty"`
 	Steps             []CleanStep       `json:"steps,omitempty"`
+	// Waiting is what the device waits for, and why; nil if it waits for nothing.
+	Waiting *StatusWait `json:"waiting,omitempty"`
 	// Bindings and Cleans are the history, the latest last. Only the query returns them.
 	Bindings []device.Binding `json:"bindings,omitempty"`
 	Cleans   []CleanSummary   `json:"cleans,omitempty"`
@@ -84,7 +89,8 @@ type StatusMemo struct {
 	Operation         device.Operation  `json:"operation,omitempty"`
 	Steps             []CleanStep       `json:"steps,omitempty"`
 	// Provider is the UUID of the device's provider if Nova owns it.
-	Provider string `json:"provider,omitempty"`
+	Provider string      `json:"provider,omitempty"`
+	Waiting  *StatusWait `json:"waiting,omitempty"`
 }
 
 // MemoStatus is the memo's key.

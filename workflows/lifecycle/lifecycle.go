@@ -54,10 +54,16 @@ type run struct {
 	// Each is true while a coroutine runs: working does what the state requires, reconciling
 	// reads inventory or host, claimTimer waits for a claim's deadline.
 	working, reconciling, claimTimer bool
+	// callTimer is true while a coroutine waits until the operator is to be called.
+	callTimer bool
 	// canceled: the Cancel of this run was handled.
 	canceled bool
-	// backingOff: a failed call waits before it is tried again.
-	backingOff bool
+	// backingOff: failed work waits before it is tried again. failures counts its tries;
+	// hinted ends the pause.
+	backingOff, hinted bool
+	failures           int
+	// pausing: a clean waits because another client writes the provider.
+	pausing bool
 	// defect ends the run as failed.
 	defect error
 }
@@ -139,6 +145,8 @@ func (d *run) next(ctx, root workflow.Context) func() {
 		return d.cleaning.Stop
 	case d.claimPending() && !d.claimTimer:
 		return d.start(ctx, &d.claimTimer, d.watchClaim)
+	case !d.NextCall().IsZero() && !d.callTimer:
+		return d.start(ctx, &d.callTimer, d.callOperator)
 	case d.needsReconcile() && !d.reconciling && !d.State.Device.Returning:
 		return d.start(ctx, &d.reconciling, d.reconcile)
 	case d.workDue() && !d.working && d.defect == nil:
@@ -167,7 +175,7 @@ func (d *run) workDue() bool {
 	case device.Unknown, device.Cleaning:
 		return true
 	case device.PendingCleaning:
-		return !d.State.Device.AwaitingManualClean
+		return !d.State.Device.AwaitingManualClean && !d.pausing
 	}
 	return false
 }
@@ -181,11 +189,18 @@ func (d *run) work(ctx workflow.Context) {
 		d.defect = d.discovery.ConfirmSerialUnique(ctx)
 	case d.State.Device.Returning:
 		d.defect = d.reservation.ReturnToPool(ctx)
+	case d.pauseClean(ctx):
 	default:
 		d.defect = d.cleaning.Run(ctx)
 		if d.defect == nil && d.State.Device.Returning {
 			d.defect = d.reservation.ReturnToPool(ctx)
 		}
+	}
+	if f := d.Retry; f != nil {
+		d.Retry = nil
+		d.backoff(ctx, f)
+	} else if !d.backingOff {
+		d.recovered(ctx)
 	}
 	d.Publish(ctx)
 }

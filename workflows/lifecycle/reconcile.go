@@ -10,9 +10,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-// backoffInterval spaces attempts at an inventory that does not answer.
-const backoffInterval = 30 * time.Second
-
 // needsReconcile says that inventory or host must be read.
 func (d *run) needsReconcile() bool {
 	i, s := d.State.Intent, d.State.Device.State
@@ -29,25 +26,11 @@ func (d *run) reconcile(ctx workflow.Context) {
 	if !d.reservation.Wanted() {
 		d.discovery.Rediscover(ctx) // without the lock: it may take long and makes no inventory call
 	} else if err := d.reservation.Reconcile(ctx); err != nil {
-		d.State.LastError = "inventory: " + calls.FaultOf(err).Message
-		d.backoff(ctx)
+		d.backoff(ctx, calls.FaultOf(err))
+	} else {
+		d.recovered(ctx)
 	}
 	d.Publish(ctx)
-}
-
-// backoff waits before a failed call is tried again.
-func (d *run) backoff(ctx workflow.Context) {
-	if d.backingOff {
-		return
-	}
-	d.backingOff = true
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		err := workflow.NewTimerWithOptions(ctx, backoffInterval, workflow.TimerOptions{Summary: "retry " + d.State.Name}).Get(ctx, nil)
-		if err != nil {
-			workflow.GetLogger(ctx).Warn("timer ended early", "device", d.State.Name, "error", err)
-		}
-		d.backingOff = false
-	})
 }
 
 // resolveUnknown decides the state of an unknown device (D8): it reserves the device, asks
@@ -72,7 +55,7 @@ func (d *run) resolveUnknown(ctx workflow.Context) error {
 		previous, err = d.findPreviousRun(ctx)
 	}
 	if err != nil {
-		d.failAndBackOff(ctx, calls.FaultOf(err))
+		d.Retry = calls.FaultOf(err)
 		return nil
 	}
 	if d.State.Device.State != device.Unknown {
@@ -100,11 +83,6 @@ func (d *run) restoreBinding(ctx workflow.Context, previous contract.PreviousRun
 	}
 }
 
-func (d *run) failAndBackOff(ctx workflow.Context, f *device.Fault) {
-	d.State.Fault, d.State.LastError = f, f.Message
-	d.backoff(ctx)
-}
-
 // resolveImport decides the state of an imported device by its reservation (D8): in use,
 // used and not cleaned since, or free. Only the provider that was imported counts: Nova
 // re-creates a provider as free, even if the device was used before.
@@ -116,7 +94,7 @@ func (d *run) resolveImport(ctx workflow.Context) {
 		d.State.Fault, d.State.Intent.Import = nil, false
 	}
 	if d.reservation.Conclude(ctx, asked, found, err).Needs(device.RetryLater) {
-		d.failAndBackOff(ctx, calls.FaultOf(err))
+		d.Retry = calls.FaultOf(err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"burnish/internal/device"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle/status"
 )
 
 // listen makes the selector of all signals. A signal that arrives in the task that
@@ -57,6 +58,10 @@ func (d *run) onRecheck(ctx workflow.Context, name string, h contract.Hint) {
 	if h.Host == nil && tooLong(h) {
 		return
 	}
+	if h.Wait != nil {
+		d.onWait(ctx, *h.Wait)
+		return
+	}
 	if !s.Enrolled && h.Host != nil && !d.enrolling && !d.finished {
 		// This run was reset to before its enrollment: the host's record is ahead.
 		recoverFrom(ctx, d.Record, h.Host, "its workflow had no record of it; its host has one")
@@ -72,10 +77,10 @@ func (d *run) onRecheck(ctx workflow.Context, name string, h contract.Hint) {
 		d.Publish(ctx)
 		return
 	}
-	if c := s.Clean; h.Host != nil && c != nil && c.HostUnreachable { // its worker is back
-		c.HostUnreachable = false
-		d.Publish(ctx)
+	if f := status.Fault(s); h.Host != nil && f != nil && f.Code == device.CodeHostUnreachable { // its worker is back
+		d.EndWait(ctx, contract.WaitHost)
 	}
+	d.hinted = true
 	if b := s.Device.Binding; h.Binding != 0 && (b == nil || b.Number != h.Binding) {
 		return
 	}
@@ -91,5 +96,21 @@ func (d *run) onRecheck(ctx workflow.Context, name string, h contract.Hint) {
 	}
 	if h.Host != nil || name == contract.SignalRefresh {
 		s.Intent.Rediscover = true
+	}
+}
+
+// onWait handles the report of an activity that it waits, or that it goes on. One that comes
+// late, when its call or its scheduling has ended, is dropped.
+func (d *run) onWait(ctx workflow.Context, in contract.WaitReport) {
+	switch {
+	case !d.Calling(in.For) || in.Seq != 0 && in.Seq != d.State.Seq:
+	case in.Fault.Code == "":
+		d.EndWait(ctx, in.For)
+	case in.Stalled:
+		d.WaitingUntil(ctx, in.For, &in.Fault, workflow.Now(ctx))
+	case in.Moving:
+		d.WaitingUntil(ctx, in.For, &in.Fault, time.Time{})
+	default:
+		d.Waiting(ctx, in.For, &in.Fault)
 	}
 }

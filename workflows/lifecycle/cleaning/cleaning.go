@@ -45,7 +45,7 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 	asked := d.Reservation.Ask(device.AskClean)
 	found, err := d.Reservation.ReserveForClean(ctx, runCtx)
 	d.Reservation.Unlock()
-	if d.interrupted(ctx, err) {
+	if d.postponed(ctx, asked, err) || d.interrupted(ctx, err) {
 		return nil
 	}
 	if !d.Reservation.Allows(asked, found) {
@@ -85,7 +85,7 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 		}
 		result.Clean, result.Seq = "", 0 // known by now
 		run.Results, run.RunTime = append(run.Results, result), run.RunTime+result.RunTime
-		run.Next, run.Resume, run.HostUnreachable = run.Next+1, nil, false
+		run.Next, run.Resume = run.Next+1, nil
 	}
 	if f := incomplete(run); f != nil {
 		d.finish(ctx, "failed", f)
@@ -111,6 +111,19 @@ func (d *Cleaning) begin(ctx workflow.Context) *contract.CleanRun {
 	}
 	s.Intent.Reason, s.Intent.Abort, d.Reservation.InUse = "", false, nil
 	return s.Clean
+}
+
+// postponed ends a clean that has not begun, if what it needs is away for a while: it is
+// due again after a pause.
+func (d *Cleaning) postponed(ctx workflow.Context, asked device.Snapshot, err error) bool {
+	if err == nil || !d.CleanUnderWay() || d.State.Intent.Abort || d.Reservation.InUse != nil || !d.Reservation.RetriesLater(asked, err) {
+		return false
+	}
+	s := d.State
+	s.Intent.Reason, s.Clean = s.Clean.Reason, nil
+	s.Cleans-- // no step of it was scheduled
+	d.Retry = calls.FaultOf(err)
+	return true
 }
 
 // MustStop says that the running clean's call must be canceled: the device is no longer to
@@ -149,6 +162,9 @@ func (d *Cleaning) interrupted(ctx workflow.Context, err error) bool {
 	case f.Code == device.CodeInventoryGenerationAhead, f.Code == device.CodeSuperseded:
 		d.archive(ctx, "failed", f)
 		d.takeOver(err)
+		if f.Code == device.CodeInventoryGenerationAhead {
+			d.CountForeignWrite(ctx)
+		}
 		d.Invalidate(ctx, nil, f.Message)
 	default:
 		d.finish(ctx, "failed", f)
@@ -168,11 +184,11 @@ func (d *Cleaning) takeOver(err error) {
 	s.Device.Bindings = max(s.Device.Bindings, known.Binding)
 }
 
-// Abort asks the clean to end and says what it waits for. A clean that waits for the
-// operator (D7) ends at once.
+// Abort asks the clean to end and says what it waits for. A clean that has not begun ends at
+// once: it waits for the operator (D7), or for the end of a pause.
 func (d *Cleaning) Abort(ctx workflow.Context) string {
 	s := d.State
-	if s.Device.State == device.PendingCleaning && s.Device.AwaitingManualClean {
+	if s.Device.State == device.PendingCleaning && d.stop == nil && s.Clean == nil {
 		d.finish(ctx, "aborted", d.aborted())
 		return "aborted"
 	}

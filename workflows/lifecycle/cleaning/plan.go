@@ -70,20 +70,21 @@ func (d *Cleaning) replan(runCtx, ctx workflow.Context, run *contract.CleanRun) 
 }
 
 // discover has the host discover the device before a plan is made. An unreachable host is
-// shown to the operator and waited for without limit.
+// recorded and waited for without limit.
 func (d *Cleaning) discover(runCtx, ctx workflow.Context, run *contract.CleanRun) error {
 	silentAfter := run.HostSilentAfter
 	if silentAfter == 0 {
 		silentAfter = d.Policy(ctx).HostSilentAfter
 	}
-	err := d.Discovery.Discover(calls.OnHost(runCtx, d.State.Enrollment.Host, "discover "+d.State.Name, silentAfter))
-	if f := calls.FaultIn(err); f != nil && f.Code == device.CodeHostUnreachable && d.CleanUnderWay() && !d.State.Intent.Abort {
-		run.HostUnreachable = true
-		d.Publish(ctx)
-		err = d.Discovery.Discover(calls.OnHost(runCtx, d.State.Enrollment.Host, "discover "+d.State.Name, 0))
-		run.HostUnreachable = false
-	}
-	return err
+	host, since := d.State.Enrollment.Host, workflow.Now(ctx)
+	return d.During(ctx, contract.WaitHost, func() error {
+		err := d.Discovery.Discover(calls.OnHost(runCtx, host, "discover "+d.State.Name, min(silentAfter, calls.HostNotice)))
+		if f := calls.FaultIn(err); f != nil && f.Code == device.CodeHostUnreachable && d.CleanUnderWay() && !d.State.Intent.Abort {
+			d.WaitingUntil(ctx, contract.WaitHost, calls.HostUnreachable(host), since.Add(silentAfter))
+			err = d.Discovery.Discover(calls.OnHost(runCtx, host, "discover "+d.State.Name, 0))
+		}
+		return err
+	})
 }
 
 // toContract converts a plan, with the versions of steps that the host's worker has: a
@@ -100,39 +101,56 @@ func toContract(plan []clean.Planned, hostSteps map[string]int) []contract.Plann
 }
 
 // step schedules the plan's next step on the host and waits for it. An unreachable host is
-// shown to the operator and waited for without limit.
-func (d *Cleaning) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (contract.StepResult, error) {
+// recorded and waited for without limit; the step then reports that it runs.
+func (d *Cleaning) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (result contract.StepResult, err error) {
+	err = d.During(ctx, contract.WaitHost, func() error {
+		startWithin := min(run.HostSilentAfter, calls.HostNotice)
+		for again := false; ; again = true {
+			unreachable, err := d.schedule(runCtx, ctx, run, startWithin, again, &result)
+			if !unreachable || d.State.Intent.Abort || !d.CleanUnderWay() {
+				return err
+			}
+			d.WaitingUntil(ctx, contract.WaitHost, calls.HostUnreachable(d.State.Enrollment.Host), run.StepAt.Add(run.HostSilentAfter))
+			startWithin = max(run.HostSilentAfter, min(2*startWithin, maxStartWithin))
+		}
+	})
+	return result, err
+}
+
+// maxStartWithin bounds the time after which a host that came back and is gone again is
+// noticed. It costs a few events.
+const maxStartWithin = time.Hour
+
+// schedule schedules the step once. unreachable: no worker of the host started it within
+// startWithin.
+func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun, startWithin time.Duration, again bool, result *contract.StepResult) (unreachable bool, err error) {
 	p := run.Plan[run.Next]
-	silentAfter := run.HostSilentAfter
-	for {
-		budget := p.Timeout
-		if run.Budget > 0 {
-			budget = run.Budget - run.RunTime
-		}
-		if budget <= 0 {
-			return contract.StepResult{}, errBudgetExceeded(p.Step, run.Budget)
-		}
-		d.State.Seq++
-		run.StepAt = workflow.Now(ctx).UTC()
-		d.Publish(ctx)
-		stepCtx := calls.WithStep(runCtx, d.State.Enrollment.Host, p.Step+" "+d.State.Name, silentAfter, budget)
-		var result contract.StepResult
-		err := workflow.ExecuteActivity(stepCtx, p.Step, contract.StepInput{
-			Enrollment: d.State.Enrollment, Identity: d.State.Host.Identity, Operation: run.Operation,
-			Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: d.State.Seq,
-			Binding: d.State.Device.Bindings, Generation: run.Generation, Budget: budget,
-			Resume: run.Resume, Settings: run.Settings,
-		}).Get(stepCtx, &result)
-		var late *temporal.TimeoutError
-		if !errors.As(err, &late) || !calls.IsScheduleToStart(late) || d.State.Intent.Abort || !d.CleanUnderWay() {
-			return result, err
-		}
-		var got contract.Progress
-		if late.HasLastHeartbeatDetails() && late.LastHeartbeatDetails(&got) == nil {
-			run.Resume = &got
-		}
-		run.HostUnreachable, silentAfter = true, 0
+	budget := p.Timeout
+	if run.Budget > 0 {
+		budget = run.Budget - run.RunTime
 	}
+	if budget <= 0 {
+		return false, errBudgetExceeded(p.Step, run.Budget)
+	}
+	d.State.Seq++
+	run.StepAt = workflow.Now(ctx).UTC()
+	d.Publish(ctx)
+	stepCtx := calls.WithStep(runCtx, d.State.Enrollment.Host, p.Step+" "+d.State.Name, startWithin, budget)
+	err = workflow.ExecuteActivity(stepCtx, p.Step, contract.StepInput{
+		Enrollment: d.State.Enrollment, Identity: d.State.Host.Identity, Operation: run.Operation,
+		Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: d.State.Seq,
+		Binding: d.State.Device.Bindings, Generation: run.Generation, Budget: budget,
+		Resume: run.Resume, Settings: run.Settings, ReportStart: again,
+	}).Get(stepCtx, result)
+	var late *temporal.TimeoutError
+	if !errors.As(err, &late) || !calls.IsScheduleToStart(late) {
+		return false, err
+	}
+	var got contract.Progress
+	if late.HasLastHeartbeatDetails() && late.LastHeartbeatDetails(&got) == nil {
+		run.Resume = &got
+	}
+	return true, err
 }
 
 func errBudgetExceeded(step string, budget time.Duration) error {

@@ -21,6 +21,14 @@ type Record struct {
 	Planner *clean.Planner
 	// Published is what was last written to the server.
 	Published status.Publisher
+	// Retry is why the work that the state requires must be tried again after a pause; nil
+	// if it need not. The run takes it.
+	Retry *device.Fault
+
+	// calling is what the calls under way wait for. interrupted is the wait of the last call
+	// that failed.
+	calling     []string
+	interrupted *endedWait
 }
 
 // Begin makes the state of a device that has none yet.

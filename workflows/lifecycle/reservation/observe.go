@@ -34,6 +34,13 @@ func (d *Reservation) Allows(asked device.Snapshot, found contract.ReservationSn
 	return o.Needs(device.Proceed)
 }
 
+// RetriesLater says that the operation is to be tried again after a pause. It records
+// nothing.
+func (d *Reservation) RetriesLater(asked device.Snapshot, err error) bool {
+	o, _ := device.Observe(d.State.Device, answer(asked, contract.ReservationSnapshot{}, err))
+	return o.Needs(device.RetryLater)
+}
+
 func answer(asked device.Snapshot, found contract.ReservationSnapshot, err error) device.Snapshot {
 	if err != nil {
 		return asked.Failed(calls.FaultOf(err).Code)
@@ -55,6 +62,9 @@ func Consumer(found contract.ReservationSnapshot) string { return inventoryOf(fo
 // succeeded.
 func (d *Reservation) record(ctx workflow.Context, o device.Observation, why string, asked device.Snapshot, f *device.Fault) {
 	s, wasAvailable := d.State, d.State.Device.State == device.Available
+	if o.Event == device.Invalidated || o.Event == device.ReservationChanged {
+		d.CountForeignWrite(ctx)
+	}
 	switch o.Event {
 	case "":
 	case device.Invalidated:

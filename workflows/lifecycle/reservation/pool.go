@@ -33,7 +33,11 @@ func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
 		// and read first, as a clean does.
 		asked := d.Ask(device.AskReturn)
 		found, err := d.ReserveForClean(ctx, ctx)
-		if !d.Conclude(ctx, asked, found, err).Needs(device.Proceed) {
+		o := d.Conclude(ctx, asked, found, err)
+		if o.Needs(device.RetryLater) {
+			d.Retry = calls.FaultOf(err)
+		}
+		if !o.Needs(device.Proceed) {
 			return nil
 		}
 		generation, provider = found.Generation, found.Provider
@@ -54,6 +58,7 @@ func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
 // from the result, and returns the fault of a write that did not lower the reservation.
 func (d *Reservation) unreserve(ctx workflow.Context, generation int64, provider string) *device.Fault {
 	pause := 200 * time.Millisecond
+	defer d.EndWait(ctx, contract.WaitReturn)
 	read := d.unconditional()
 	in := read
 	in.Generation, in.Provider = generation, provider
@@ -68,6 +73,9 @@ func (d *Reservation) unreserve(ctx workflow.Context, generation int64, provider
 		asked = answer(asked, found, err)
 		o, why := device.Observe(d.State.Device, asked)
 		if o.Needs(device.RepeatWrite) {
+			if f != nil {
+				d.Waiting(ctx, contract.WaitReturn, f)
+			}
 			if err = workflow.Sleep(ctx, pause); err == nil {
 				pause = min(2*pause, 10*time.Second)
 				continue

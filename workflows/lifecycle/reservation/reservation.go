@@ -100,7 +100,8 @@ func (d *Reservation) unconditional() contract.ReservationRequest {
 // call makes one inventory call, and records the generation and provider of its answer.
 func (d *Reservation) call(ctx, opts workflow.Context, activity string, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	var found contract.ReservationSnapshot
-	if err := workflow.ExecuteActivity(opts, activity, in).Get(ctx, &found); err != nil {
+	err := d.During(ctx, contract.WaitInventory, func() error { return workflow.ExecuteActivity(opts, activity, in).Get(ctx, &found) })
+	if err != nil {
 		switch calls.FaultOf(err).Code {
 		case device.CodeConflict, device.CodeInUse, device.CodeAlreadyBurned, device.CodeInventoryGenerationAhead, device.CodeNoProvider:
 			// These are known to have written nothing.

@@ -125,7 +125,10 @@ func details(s *contract.DeviceState) string {
 		line("step", fmt.Sprintf("%s (%d of %d), scheduled %s", step.Step, c.Next+1, len(c.Plan), c.StepAt.Format(time.RFC3339)))
 	}
 	line("maintenance", maintenanceReason(s))
-	line("last error", s.LastError)
+	if w := wait(s); w != nil {
+		line("waiting", fmt.Sprintf("for the %s since %s: %s", w.For, w.Since.Format(time.RFC3339), w.Fault.Message))
+	}
+	line("last error", lastError(s))
 	line("last refusal", s.LastRefusal)
 	if f := Fault(s); f != nil {
 		line("fault", string(f.Code))

@@ -5,6 +5,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"burnish/internal/device"
@@ -20,7 +21,7 @@ func Of(s *contract.DeviceState) contract.DeviceStatus {
 		Hostname: s.Enrollment.Host, StdBoardInfo: boardInfo(s), VendorBoardInfo: map[string]string{},
 		Status: s.Device.Status, DeviceState: s.Device.State, Dirty: s.Device.Dirty,
 		Maintenance: s.Device.InMaintenance(), MaintenanceReason: maintenanceReason(s), CleanStep: cleanStep(s),
-		LastError: s.LastError, LastRefusal: s.LastRefusal, NeedsOperator: needsOperator(s),
+		LastError: lastError(s), LastRefusal: s.LastRefusal, NeedsOperator: needsOperator(s), Waiting: waiting(s),
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 		Driver: s.Enrollment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
 		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation,
@@ -44,7 +45,7 @@ func memo(s *contract.DeviceState) contract.StatusMemo {
 		Name: s.Name, Vendor: s.Host.Identity.Vendor, Model: s.Host.Identity.Model,
 		StdBoardInfo: boardInfo(s), Status: s.Device.Status,
 		Maintenance: s.Device.InMaintenance(), MaintenanceReason: maintenanceReason(s),
-		LastError: s.LastError, LastRefusal: s.LastRefusal, CreatedAt: s.CreatedAt.Truncate(time.Second),
+		LastError: lastError(s), LastRefusal: s.LastRefusal, CreatedAt: s.CreatedAt.Truncate(time.Second), Waiting: waiting(s),
 		Driver: s.Enrollment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
 		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation, Steps: s.Steps, Provider: s.Provider,
 	}
@@ -91,19 +92,51 @@ func cleanStep(s *contract.DeviceState) *contract.CleanStep {
 	return &contract.CleanStep{Step: p.Step, Priority: p.Priority, Interface: p.Interface}
 }
 
-// Fault is the present fault: that the host is unreachable, or the recorded one.
+// Fault is the present fault: a wait for which the operator was called, the recorded one,
+// or else the cause of a wait.
 func Fault(s *contract.DeviceState) *device.Fault {
-	if c := s.Clean; c != nil && c.HostUnreachable {
-		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
-			Message: "no worker of host " + s.Enrollment.Host + " polls its task queue",
-			Remedy:  "start burnish-worker on " + s.Enrollment.Host + "; the clean then continues automatically"}
+	w := wait(s)
+	if w == nil || s.Fault != nil && !w.Called {
+		return s.Fault
 	}
-	return s.Fault
+	f := w.Fault
+	if w.Called {
+		f.Class = device.NeedsOperator
+	}
+	return &f
+}
+
+// wait is the one that is shown: one for which the operator was called, or else the oldest.
+func wait(s *contract.DeviceState) *contract.Wait {
+	if len(s.Waits) == 0 {
+		return nil
+	}
+	if i := slices.IndexFunc(s.Waits, func(w contract.Wait) bool { return w.Called }); i > 0 {
+		return &s.Waits[i]
+	}
+	return &s.Waits[0]
+}
+
+func waiting(s *contract.DeviceState) *contract.StatusWait {
+	w := wait(s)
+	if w == nil {
+		return nil
+	}
+	return &contract.StatusWait{For: w.For, Code: w.Fault.Code, Message: w.Fault.Message, Since: w.Since.Truncate(time.Second)}
+}
+
+// lastError is the recorded one, or else the cause of a wait.
+func lastError(s *contract.DeviceState) string {
+	if w := wait(s); w != nil && (w.Called || s.LastError == "") {
+		return w.Fault.Message
+	}
+	return s.LastError
 }
 
 // needsOperator says that the device waits for an operator.
 func needsOperator(s *contract.DeviceState) bool {
-	return s.Device.State == device.Error || s.Device.AwaitingManualClean || s.Clean != nil && s.Clean.HostUnreachable ||
+	w := wait(s)
+	return s.Device.State == device.Error || s.Device.AwaitingManualClean || w != nil && w.Called ||
 		s.Device.Maintenance == device.MaintenanceQuarantined ||
 		s.Fault != nil && (s.Fault.Class == device.NeedsOperator || s.Device.State == device.Unknown)
 }

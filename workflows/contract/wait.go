@@ -1,0 +1,55 @@
+package contract
+
+import (
+	"time"
+
+	"burnish/internal/device"
+)
+
+// What a device waits for: the inventory, its host, its return to the pool, or the end of
+// a pause that its workflow makes.
+const (
+	WaitInventory = "inventory"
+	WaitHost      = "host"
+	WaitReturn    = "return"
+	WaitPause     = "pause"
+)
+
+// Wait is a wait of a device, with its cause. What failed is tried again all the time. The
+// wait ends when a try succeeds, or when the work is given up.
+type Wait struct {
+	For   string       `json:"for"` // WaitInventory, …
+	Fault device.Fault `json:"fault"`
+	Since time.Time    `json:"since"`
+	// CallAt is when the operator is called; zero is never. Called: he was.
+	CallAt time.Time `json:"call_at,omitzero"`
+	Called bool      `json:"called,omitempty"`
+}
+
+// WaitReport is what an activity reports by the signal observed, because its workflow cannot
+// see it: that its attempts fail, or that an attempt makes no progress.
+type WaitReport struct {
+	For string `json:"for"`
+	// Fault is the cause; without a Code the wait is over.
+	Fault device.Fault `json:"fault,omitzero"`
+	// Seq is the scheduling of the host's step that reports; 0 for other activities.
+	Seq int64 `json:"seq,omitempty"`
+	// Stalled: the activity waits longer than TellAfter already. Moving: it waits in a queue
+	// that moves, and reports Stalled itself.
+	Stalled bool `json:"stalled,omitempty"`
+	Moving  bool `json:"moving,omitempty"`
+}
+
+// StatusWait is the wait that a status shows.
+type StatusWait struct {
+	For     string      `json:"for"`
+	Code    device.Code `json:"code"`
+	Message string      `json:"message"`
+	Since   time.Time   `json:"since"`
+}
+
+// ForeignWrites counts the writes of other clients that had a device cleaned again.
+type ForeignWrites struct {
+	Count int       `json:"count"`
+	At    time.Time `json:"at"` // the last one
+}
