@@ -89,6 +89,7 @@ var (
 var (
 	ownedByNova  = fact{"owner nova", func(d Device, _ Snapshot) bool { return d.Owner == OwnerNova }}
 	ownedHere    = isNot(ownedByNova, "owner self")
+	notAway      = isNot(allOf("", missing, ownedByNova), "not a provider of Nova's that is gone")
 	allocatable  = fact{"allocatable", func(d Device, _ Snapshot) bool { return d.Allocatable() }}
 	withheld     = isNot(allocatable, "not allocatable")
 	boundHere    = allOf("a binding that was not observed", of(bound), isNot(of(observedByNova), ""))
@@ -279,7 +280,9 @@ var cleanRows = observer{
 		"the device is reserved and unused"},
 	{ask(AskClean), in(PendingCleaning, Cleaning), given(of(notReturn), ahead), Invalidated, nil,
 		"the inventory is newer than this workflow"},
-	{ask(AskClean), in(PendingCleaning, Cleaning), given(of(notReturn), notAhead), CleanFailed, nil,
+	{ask(AskClean), in(PendingCleaning, Cleaning), given(of(notReturn), missing, ownedByNova), "", does(RetryLater),
+		"its provider is gone until Nova makes it again: the clean waits for it"},
+	{ask(AskClean), in(PendingCleaning, Cleaning), given(of(notReturn), notAhead, notAway), CleanFailed, nil,
 		"the inventory does not let the clean begin"},
 	{ask(AskClean), in(Cleaning), given(of(returning)), "", nil,
 		"the clean ended meanwhile"},
@@ -298,7 +301,9 @@ var unreserveRows = observer{
 		"the device is reserved and unused: its reservation may be lowered"},
 	{ask(AskReturn), in(Cleaning), given(of(returning), ahead), Invalidated, nil,
 		"the inventory is newer than this workflow"},
-	{ask(AskReturn), in(Cleaning), given(of(returning), notAhead), CleanFailed, todo(reserveIt),
+	{ask(AskReturn), in(Cleaning), given(of(returning), missing, ownedByNova), "", does(RetryLater),
+		"its provider is gone until Nova makes it again: the return waits for it"},
+	{ask(AskReturn), in(Cleaning), given(of(returning), notAhead, notAway), CleanFailed, todo(reserveIt),
 		"the inventory does not let the device be returned"},
 
 	{ask(AskUnreserve), in(Cleaning), given(of(returning), lowered, of(notInMaintenance)), Returned, todo(readIfUsed),

@@ -102,7 +102,10 @@ func (d *run) resolveImport(ctx workflow.Context) {
 // it concludes that there is none: a listing lags behind, and a tenant's data depends on it.
 func (d *run) findPreviousRun(ctx workflow.Context) (found contract.PreviousRun, err error) {
 	for range 3 {
-		err = workflow.ExecuteActivity(calls.WithInventory(ctx, "previous run of "+d.State.Name), contract.ActivityFindPreviousRun, d.State.Name).Get(ctx, &found)
+		err = d.During(ctx, contract.WaitInventory, func() error {
+			opts := calls.WithInventory(ctx, "previous run of "+d.State.Name)
+			return workflow.ExecuteActivity(opts, contract.ActivityFindPreviousRun, d.State.Name).Get(ctx, &found)
+		})
 		if err != nil || found.RunID != "" {
 			return found, err
 		}
