@@ -35,7 +35,11 @@ func TestAnAttemptConfirmsWithTheServerBeforeItWrites(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"open"}, calls)
 		require.NotEmpty(t, token)
-		require.Equal(t, []any{contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize}}, sent, "the confirmation is a heartbeat")
+		require.Len(t, sent, 1)
+		beat := sent[0].(contract.Progress)
+		require.Equal(t, time.Now().Add(budget).UTC(), beat.BudgetEnds)
+		beat.BudgetEnds, beat.ProgressAt = time.Time{}, time.Time{}
+		require.Equal(t, []any{contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize}}, []any{beat}, "the confirmation is a heartbeat")
 	})
 	for name, answer := range map[string]error{
 		"the server no longer knows the attempt": serviceerror.NewNotFound("the attempt timed out"),

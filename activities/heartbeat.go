@@ -8,16 +8,18 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
+	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
 // heartbeater sends the latest progress until it is stopped. The SDK throttles what it
 // sends; its own goroutine keeps a server that does not answer from slowing the step.
 // The first heartbeat waits for the first change: the next one is sent a throttle
-// interval later.
+// interval later. It also watches whether the step waits or makes no progress.
 type heartbeater struct {
 	mu       sync.Mutex
 	progress contract.Progress
+	waits    *stepWaits
 	changed  chan struct{} // capacity 1: the progress changed
 	stopped  chan struct{} // closed by stop
 	finished chan struct{} // closed after the last heartbeat
@@ -26,8 +28,8 @@ type heartbeater struct {
 // finalTimeout bounds how long stop waits for a heartbeat that is being sent.
 const finalTimeout = time.Second
 
-func startHeartbeats(ctx context.Context, p contract.Progress) *heartbeater {
-	h := &heartbeater{progress: p, changed: make(chan struct{}, 1), stopped: make(chan struct{}), finished: make(chan struct{})}
+func startHeartbeats(ctx context.Context, p contract.Progress, waits *stepWaits) *heartbeater {
+	h := &heartbeater{progress: p, waits: waits, changed: make(chan struct{}, 1), stopped: make(chan struct{}), finished: make(chan struct{})}
 	go func() {
 		defer close(h.finished)
 		tick := time.NewTicker(time.Second)
@@ -44,6 +46,7 @@ func startHeartbeats(ctx context.Context, p contract.Progress) *heartbeater {
 				return
 			default:
 			}
+			h.watch(ctx)
 			activity.RecordHeartbeat(ctx, h.now())
 		}
 	}()
@@ -64,12 +67,34 @@ func (h *heartbeater) start(offset int64, ran time.Duration) {
 	h.progress.Offset, h.progress.RunTime = offset, ran
 }
 
-func (h *heartbeater) set(offset int64, ran time.Duration) {
-	h.update(func(to *contract.Progress) { to.Offset, to.RunTime, to.Waiting = offset, ran, "" })
+// budget sets when the step's budget ends.
+func (h *heartbeater) budget(ends time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.progress.BudgetEnds = ends.UTC().Truncate(time.Second)
 }
 
-func (h *heartbeater) wait(what string) {
-	h.update(func(to *contract.Progress) { to.Waiting = what })
+func (h *heartbeater) set(offset int64, ran time.Duration) {
+	h.update(func(to *contract.Progress) {
+		h.waits.worked(to, offset)
+		to.Offset, to.RunTime, to.Waiting = offset, ran, ""
+	})
+}
+
+// wait shows what the step waits for; code is its fault if that lasts.
+func (h *heartbeater) wait(code device.Code, what string) {
+	h.update(func(to *contract.Progress) {
+		h.waits.waiting(to, code, what)
+		to.Waiting = what
+	})
+}
+
+// watch reports a wait that lasts, and its end.
+func (h *heartbeater) watch(ctx context.Context) {
+	h.mu.Lock()
+	h.waits.check(&h.progress)
+	h.mu.Unlock()
+	h.send(ctx)
 }
 
 // queue reports the attempt's place in the queue for a slot.
@@ -85,7 +110,7 @@ func (h *heartbeater) queue(place int) {
 			suffix = "rd"
 		}
 	}
-	h.wait(fmt.Sprintf("queued for a slot (%d%s in line)", place, suffix))
+	h.wait(device.CodeWaitingForSlot, fmt.Sprintf("queued for a slot (%d%s in line)", place, suffix))
 }
 
 func (h *heartbeater) update(change func(*contract.Progress)) {

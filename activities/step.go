@@ -35,6 +35,8 @@ type Hardware struct {
 	// Clock is the time since the machine's start, with that in suspension; nil is the
 	// kernel's.
 	Clock func() time.Duration
+	// Report tells the device's workflow what its step waits for; only tests leave it nil.
+	Report ReportWait
 }
 
 // confirmTimeout bounds the wait for the server's confirmation.
@@ -55,7 +57,9 @@ func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInpu
 	return func(ctx context.Context, in contract.StepInput) (contract.StepResult, error) {
 		a := &attempt{Hardware: h, step: step, in: in, info: activity.GetInfo(ctx)}
 		result, err := a.run(ctx)
-		return result, a.explain(ctx, err)
+		err = a.explain(ctx, err)
+		a.reportFailure(ctx, err)
+		return result, err
 	}
 }
 
@@ -87,13 +91,13 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 		progress = contract.Progress{Step: a.step.Name, Size: a.in.Identity.Size}
 	}
 	progress.Seq = a.in.Seq
-	a.heartbeats = startHeartbeats(ctx, progress)
+	a.heartbeats = startHeartbeats(ctx, progress, a.newWaits(&progress))
 	defer a.heartbeats.stop()
 
 	waitCtx, stopWaiting := cancelOnStop(ctx)
 	defer stopWaiting()
 	fence, err := a.Host.Fence(waitCtx, fenceKey(a.in.Identity, a.in.Enrollment.Name), func(holder string) {
-		a.heartbeats.wait("waiting for the device's last I/O to end: " + holder)
+		a.heartbeats.wait(device.CodeFenceHeld, "waiting for the device's last I/O to end: "+holder)
 	})
 	if err != nil {
 		return contract.StepResult{}, err

@@ -40,6 +40,7 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 
 	a.entry.Working = true
 	a.since = time.Now()
+	a.heartbeats.budget(a.since.Add(remaining))
 	type end struct {
 		result contract.StepResult
 		err    error
@@ -93,7 +94,7 @@ func (a *attempt) open(ctx context.Context, driver hardware.Driver, target hardw
 		if !time.Now().Before(deadline) {
 			return nil, busyFault(f, a.in.Enrollment.Name)
 		}
-		a.heartbeats.wait("waiting until the device is not in use: " + f.Message)
+		a.heartbeats.wait(device.CodeTargetBusy, "waiting until the device is not in use: "+f.Message)
 		select {
 		case <-again.C:
 		case <-ctx.Done():

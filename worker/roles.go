@@ -12,6 +12,7 @@ import (
 
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -90,6 +91,7 @@ func startControl(settings config.Worker, temporal sdkclient.Client, options wor
 	worker.SetStickyWorkflowCacheSize(settings.StickyCache)
 	options.StickyScheduleToStartTimeout = stickyTimeout
 	options.MaxConcurrentWorkflowTaskExecutionSize = workflowTasks
+	options.Interceptors = []interceptor.WorkerInterceptor{&activities.WaitReporter{Report: client.New(temporal).ReportWait, Log: logger}}
 	w := worker.New(temporal, contract.Queue, options)
 	devices := &lifecycle.Lifecycle{Planner: planner}
 	w.RegisterWorkflowWithOptions(devices.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
@@ -149,8 +151,13 @@ func startHost(settings config.Worker, temporal sdkclient.Client, options worker
 	}
 	hardwareActivities := &activities.Hardware{
 		Host: thisHost, Drivers: drivers, Steps: steps.All(), Slots: host.NewFairSemaphore(settings.MaxCleansPerHost), Log: logger,
-		Confirm: temporal.RecordActivityHeartbeat,
+		Confirm: temporal.RecordActivityHeartbeat, Report: client.New(temporal).ReportWait,
 	}
+	reporter := &activities.WaitReporter{Report: hardwareActivities.Report, Log: logger}
+	for _, step := range hardwareActivities.Steps {
+		reporter.Except = append(reporter.Except, step.Name)
+	}
+	options.Interceptors = []interceptor.WorkerInterceptor{reporter}
 	options.DisableWorkflowWorker = true
 	options.MaxConcurrentActivityExecutionSize = hostSlots
 	options.DefaultHeartbeatThrottleInterval = heartbeatThrottle

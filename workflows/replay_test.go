@@ -30,7 +30,7 @@ const histories = "testdata/histories"
 // replayPolicies gives each setting another value than the default: a worker's settings
 // must never change what an earlier worker's history says.
 func replayPolicies() map[string]clean.Policy {
-	usual := clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{Verify: "full"}}
+	usual := clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{Verify: "full", TellAfter: 5 * time.Minute}}
 	change := func(by func(*clean.Policy)) clean.Policy {
 		p := usual
 		by(&p)

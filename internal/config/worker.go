@@ -141,6 +141,9 @@ func (w Worker) check() error {
 	if w.HostSilentAfter <= 0 {
 		complain("HOST_SILENT_AFTER", "%s is not positive", w.HostSilentAfter)
 	}
+	if w.TellAfter <= 0 {
+		complain("TELL_AFTER", "%s is not positive", w.TellAfter)
+	}
 	if w.CleanupTimeout < 0 {
 		complain("CLEANUP_TIMEOUT", "%s is negative", w.CleanupTimeout)
 	}

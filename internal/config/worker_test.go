@@ -63,6 +63,8 @@ func settings(t *testing.T) map[string]setting {
 		"DRIVERS": {"Drivers", []string{"block", "fake"}, " nvme , block", []string{"nvme", "block"}, map[string]string{"block,,fake": `"block,,fake" has an empty name`, ",": "empty"}},
 		"HOST_SILENT_AFTER": {"HostSilentAfter", 5 * time.Minute, "90s", 90 * time.Second,
 			duration(map[string]string{"0s": "0s is not positive", "-1s": "-1s is not positive"})},
+		"TELL_AFTER": {"TellAfter", 5 * time.Minute, "90s", 90 * time.Second,
+			duration(map[string]string{"0s": "0s is not positive", "-1s": "-1s is not positive"})},
 		"CLEANUP_TIMEOUT":     {"CleanupTimeout", time.Duration(0), "15m", 15 * time.Minute, duration(map[string]string{"-1s": "-1s is negative"})},
 		"ON_INTERRUPT":        {"OnInterrupt", device.InterruptResume, "error", device.InterruptError, map[string]string{"Resume": `"Resume" is neither resume nor error`}},
 		"AUTOMATED_CLEAN":     {"Automated", true, "false", false, noBool},
@@ -194,12 +196,12 @@ func TestThePolicyHasEverySetting(t *testing.T) {
 	w, err := config.LoadWorker()
 	require.NoError(t, err)
 	require.Equal(t, clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{
-		Verify: "full", OnInterrupt: device.InterruptResume, SanitizeStall: 10 * time.Minute,
+		Verify: "full", OnInterrupt: device.InterruptResume, SanitizeStall: 10 * time.Minute, TellAfter: 5 * time.Minute,
 	}}, w.Policy)
 
 	only(t, map[string]string{
 		"POLICY": "testdata/policy.yaml", "CLEANUP_TIMEOUT": "1h", "AUTOMATED_CLEAN": "false", "CLEAN_ON_ENROLL": "false",
-		"ON_INTERRUPT": "error", "HOST_SILENT_AFTER": "1m", "VERIFY": "sample:2",
+		"ON_INTERRUPT": "error", "HOST_SILENT_AFTER": "1m", "TELL_AFTER": "2m", "VERIFY": "sample:2",
 	})
 	w, err = config.LoadWorker()
 	require.NoError(t, err)
@@ -208,7 +210,7 @@ func TestThePolicyHasEverySetting(t *testing.T) {
 		HostSilentAfter: time.Minute, NVMe: clean.ErasePolicy{Action: "sanitize", Strategy: "block"},
 		StepSettings: device.StepSettings{
 			Verify: "sample:2", OnInterrupt: device.InterruptError,
-			Wear: device.WearLimits{PercentUsed: 80, Spare: 20}, SanitizeStall: 30 * time.Minute,
+			Wear: device.WearLimits{PercentUsed: 80, Spare: 20}, SanitizeStall: 30 * time.Minute, TellAfter: 2 * time.Minute,
 		},
 	}, w.Policy)
 }
@@ -301,7 +303,7 @@ func TestHelpListsEverySetting(t *testing.T) {
 	table := settings(t)
 	require.Len(t, lines, len(table), help)
 	defaults := map[string]string{
-		"ROLE": "all", "STATE_DIR": "/var/lib/burnish", "INVENTORY": "file", "DRIVERS": "block,fake", "HOST_SILENT_AFTER": "5m",
+		"ROLE": "all", "STATE_DIR": "/var/lib/burnish", "INVENTORY": "file", "DRIVERS": "block,fake", "HOST_SILENT_AFTER": "5m", "TELL_AFTER": "5m",
 		"ON_INTERRUPT": "resume", "AUTOMATED_CLEAN": "true", "CLEAN_ON_ENROLL": "true", "MAX_CLEANS_PER_HOST": "4", "VERIFY": "full",
 		"WORKFLOW_CACHE": "2000", "STOP_TIMEOUT": "30s", "DEBUG": "false", "SWEEP_INTERVAL": "60s",
 	}

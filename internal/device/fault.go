@@ -59,6 +59,7 @@ const (
 	CodeWorkerStopping    Code = "worker_stopping"
 	CodeServerUnreachable Code = "server_unreachable"
 	CodeWaitingForSlot    Code = "waiting_for_slot"
+	CodeNoProgress        Code = "no_progress"
 	CodeSuperseded        Code = "superseded"
 	CodeResultMismatch    Code = "result_mismatch"
 	CodeVerifyFailed      Code = "verify_failed"

@@ -47,9 +47,6 @@ func (s StepSettings) Validate() error {
 	if s.OnInterrupt != "" && s.OnInterrupt != InterruptResume && s.OnInterrupt != InterruptError {
 		wrong = append(wrong, fmt.Errorf("ON_INTERRUPT: %q is neither resume nor error", s.OnInterrupt))
 	}
-	if s.TellAfter < 0 {
-		wrong = append(wrong, fmt.Errorf("TELL_AFTER: %s is negative", s.TellAfter))
-	}
 	return errors.Join(wrong...)
 }
 

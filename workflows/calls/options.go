@@ -18,9 +18,11 @@ const (
 	HeartbeatTimeout = 30 * time.Second
 	// ClientDeadline bounds calls for which a client waits.
 	ClientDeadline = time.Minute
-	// callTimeout bounds one attempt of an inventory call: a killed worker delays it by this
-	// long.
-	callTimeout = 10 * time.Second
+	// callTimeout bounds one attempt of an inventory call: a slow Placement needs some
+	// seconds for each of its requests. callHeartbeatTimeout is how long a killed worker
+	// delays the call.
+	callTimeout          = time.Minute
+	callHeartbeatTimeout = 10 * time.Second
 	// HostNotice is how long a step may wait for its host until the wait is recorded.
 	HostNotice = 20 * time.Second
 	// HostResponseTimeout bounds the wait for a host's worker while a client waits.
@@ -48,6 +50,7 @@ func WithInventory(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           contract.Queue,
 		StartToCloseTimeout: callTimeout,
+		HeartbeatTimeout:    callHeartbeatTimeout,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
 		},

@@ -184,7 +184,7 @@ type CleanRun struct {
 	RunTime time.Duration `json:"run_time,omitempty"`
 	Replans int           `json:"replans,omitempty"`
 	// Resume is the last known progress of the running step.
-	Resume *Progress `json:"resume,omitempty"`
+	Resume    *Progress `json:"resume,omitempty"`
 	StartedAt time.Time `json:"started_at"`
 	StepAt    time.Time `json:"step_at,omitzero"` // when the present step was scheduled
 	// Results are those of the finished steps, in the plan's order.

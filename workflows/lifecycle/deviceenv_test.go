@@ -103,7 +103,7 @@ type event struct {
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func standardPolicy() clean.Policy {
-	return clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{Verify: "full"}}
+	return clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{Verify: "full", TellAfter: 5 * time.Minute}}
 }
 
 // newDeviceEnv starts the workflow of device d1, not yet enrolled.

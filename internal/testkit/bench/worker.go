@@ -236,7 +236,7 @@ func (t task) registerWorkflow(w worker.Worker) error {
 		return nil
 	}
 	planner, err := clean.NewPlanner(steps.All().Planning(),
-		clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute})
+		clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{TellAfter: 5 * time.Minute}})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func TestInventoryFailsAtTheReturn(t *testing.T) {
 			if tt.mount {
 				smallDisk(t, dir, 64)
 			}
-			s.Run(t, "all")
+			s.Run(t, "all", "BURNISH_TELL_AFTER=3s")
 			d := enrollDirty(t, s, "fake", 4*MiB, 2*time.Second)
 			s.AwaitMidWipe(t, d, 0, 20*time.Second)
 			heal := tt.fail(t, dir)
@@ -95,9 +96,11 @@ func TestInventoryFailsAtTheReturn(t *testing.T) {
 				return v.DeviceState == device.Cleaning, fmt.Sprintf("%+v", v)
 			})
 			s.Refused(t, device.CodeRefused, "bind", "d1", "--instance", Instance("bob"))
+			s.requireTold(t, "d1", device.CodeInventoryUnavailable)
 			heal()
 			v := s.AwaitReturned(t, d, 30*time.Second)
 			require.Len(t, v.Cleans, 1, "it was clean all the time")
+			s.requireQuiet(t, "d1")
 		})
 	}
 }
@@ -109,7 +112,7 @@ func TestInventoryFailsAtTheReturn(t *testing.T) {
 func TestStateDirectoryFull(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.Run(t, "control")
+	s.Run(t, "control", "BURNISH_TELL_AFTER=6s")
 	w := s.Worker(t, "host")
 	w.StateDir = filepath.Join(s.Dir, "small")
 	smallDisk(t, w.StateDir, 128)
@@ -125,6 +128,9 @@ func TestStateDirectoryFull(t *testing.T) {
 	v := s.Show(t, "d1")
 	require.Equal(t, device.Cleaning, v.DeviceState)
 	require.Contains(t, v.Progress.Waiting, "no space left")
+	require.NotNil(t, v.Waiting, "the cause is shown at once")
+	require.Contains(t, v.Waiting.Message, "no space left")
+	s.requireTold(t, "d1", device.CodeStateDirError)
 	s.RequireReserved(t, "d1", 1)
 	e, _, err := site.ReadJournal(w.StateDir, "d1")
 	require.NoError(t, err)
@@ -133,6 +139,41 @@ func TestStateDirectoryFull(t *testing.T) {
 	empty()
 	v = s.AwaitReturned(t, d, 60*time.Second)
 	require.Len(t, v.Cleans, 1)
+	s.requireQuiet(t, "d1")
+}
+
+// requireTold waits until show and list name what the device waits for, and then until the
+// operator is called.
+func (s *Site) requireTold(t *testing.T, name string, code device.Code) {
+	t.Helper()
+	s.AwaitDevice(t, name, 15*time.Second, "to show its wait", func(v contract.DeviceStatus) bool {
+		return v.Waiting != nil && v.Waiting.Code == code && v.Fault == string(code) && v.Remedy != ""
+	})
+	for _, called := range []bool{false, true} {
+		Await(t, 20*time.Second, fmt.Sprintf("the listing to name the wait, needs_operator %v", called), func() (bool, string) {
+			all, err := s.List(t.Context())
+			require.NoError(t, err)
+			i := slices.IndexFunc(all, func(v contract.DeviceStatus) bool { return v.Name == name })
+			require.GreaterOrEqual(t, i, 0)
+			v := all[i]
+			named := v.Waiting != nil && v.Waiting.Code == code && v.Fault == string(code) && v.LastError != ""
+			return named && (v.NeedsOperator || !called), fmt.Sprintf("%+v", v)
+		})
+	}
+	v := s.Show(t, name)
+	require.True(t, v.NeedsOperator)
+	require.Equal(t, string(code), v.Fault)
+	require.NotEmpty(t, v.Remedy)
+}
+
+// requireQuiet asserts that nothing is left of a wait.
+func (s *Site) requireQuiet(t *testing.T, name string) {
+	t.Helper()
+	v := s.Show(t, name)
+	require.Nil(t, v.Waiting)
+	require.False(t, v.NeedsOperator)
+	require.Empty(t, v.Fault)
+	require.Empty(t, v.LastError)
 }
 
 // awaitFailure waits until an attempt of a step has failed with this text.
