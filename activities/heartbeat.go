@@ -81,7 +81,8 @@ func (h *heartbeater) set(offset int64, ran time.Duration) {
 	})
 }
 
-// wait shows what the step waits for; code is its fault if that lasts.
+// wait shows what the step waits for; code is its fault if that lasts. With "" it waits no
+// longer.
 func (h *heartbeater) wait(code device.Code, what string) {
 	h.update(func(to *contract.Progress) {
 		h.waits.waiting(to, code, what)

@@ -10,6 +10,8 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
 )
 
 // lease is an attempt's right to write, which ends with time (F32). The server gives the
@@ -52,7 +54,7 @@ func (l *lease) check(ctx context.Context) error {
 	waited := false
 	defer func() {
 		if waited {
-			l.a.heartbeats.wait("")
+			l.a.heartbeats.wait("", "")
 		}
 	}()
 	for {
@@ -100,7 +102,7 @@ func (l *lease) ask(ctx context.Context) error {
 
 // pause waits before the server is asked again.
 func (l *lease) pause(ctx context.Context) error {
-	l.a.heartbeats.wait("waiting for the server to confirm that the step may continue to write")
+	l.a.heartbeats.wait(device.CodeServerUnreachable, "waiting for the server to confirm that the step may continue to write")
 	timer := time.NewTimer(leaseRetryInterval)
 	defer timer.Stop()
 	select {

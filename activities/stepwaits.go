@@ -81,6 +81,10 @@ func (w *stepWaits) waiting(p *contract.Progress, code device.Code, what string)
 		w.quiet, p.ProgressAt = now, now.UTC()
 	}
 	w.code, w.what = code, what
+	if code == "" && isWait(p.Reported) {
+		w.post(contract.WaitReport{})
+		p.Reported = ""
+	}
 }
 
 // worked notes that the step works, up to an offset.
@@ -104,7 +108,7 @@ func (w *stepWaits) worked(p *contract.Progress, offset int64) {
 
 // isWait says that a reported fault is a wait, which is over when the step works.
 func isWait(code device.Code) bool {
-	return code == device.CodeWaitingForSlot || code == device.CodeFenceHeld || code == device.CodeTargetBusy
+	return code == device.CodeWaitingForSlot || code == device.CodeFenceHeld || code == device.CodeTargetBusy || code == device.CodeServerUnreachable
 }
 
 // check posts a report if the step waits for a while, or makes no progress for long.

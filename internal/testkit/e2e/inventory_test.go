@@ -50,9 +50,9 @@ func fill(t *testing.T, dir string) (empty func()) {
 }
 
 // The inventory fails while a device is being returned: the device stays reserved, and is
-// returned when the inventory is back (F5).
+// returned when the inventory is back (F5). Meanwhile it says why it waits.
 //
-// F5
+// F5, F29
 func TestInventoryFailsAtTheReturn(t *testing.T) {
 	t.Parallel()
 	for what, tt := range map[string]struct {
@@ -105,10 +105,10 @@ func TestInventoryFailsAtTheReturn(t *testing.T) {
 	}
 }
 
-// The host's state directory is full in mid-wipe: the step is tried again, and goes on
-// when there is space.
+// The host's state directory is full in mid-wipe: the step is tried again, says why, and goes
+// on when there is space.
 //
-// F2
+// F2, F29
 func TestStateDirectoryFull(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
