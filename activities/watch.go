@@ -12,11 +12,13 @@ import (
 // WatchInterval is how often a host's worker checks whether its devices changed.
 const WatchInterval = 10 * time.Second
 
-// findingsDigest is the digest of all devices that a host's drivers find.
+// findingsDigest is the digest of all devices that a host's drivers find, and of those that
+// are enrolled there.
 type findingsDigest [sha256.Size]byte
 
 // Watch asks the host's workflow for a scan when the worker starts, and each time that the
-// devices of the host have changed. It starts a workflow that does not run. It returns
+// devices of the host have changed, or which of them are enrolled: a device that a scan
+// listed as refused is not refused once it was enrolled or imported. It starts a workflow that does not run. It returns
 // when ctx ends; an error is logged once and retried.
 func (s *HostScanner) Watch(ctx context.Context, every time.Duration) {
 	var (
@@ -55,7 +57,15 @@ func (s *HostScanner) digest(ctx context.Context) (findingsDigest, error) {
 	if err != nil {
 		return findingsDigest{}, err
 	}
-	text, err := json.Marshal(all)
+	// What of the records is unreadable, the scan logs.
+	records, _ := s.Host.ListRecords() //nolint:errcheck // see above
+	enrolled := []string{}
+	for _, r := range records {
+		if !r.Forgotten {
+			enrolled = append(enrolled, r.Name)
+		}
+	}
+	text, err := json.Marshal([]any{all, enrolled})
 	return sha256.Sum256(text), err
 }
 

@@ -21,12 +21,18 @@ func startBroker(t *testing.T) (*messagebus.Broker, *messagebus.Producer) {
 	return beginBroker(t)()
 }
 
-// beginBroker is startBroker that goes on in the background until its result is asked for.
-func beginBroker(t *testing.T) (started func() (*messagebus.Broker, *messagebus.Producer)) {
+// requireBroker skips the test where no broker can be started.
+func requireBroker(t *testing.T) {
 	t.Helper()
 	if why := messagebus.Missing(); why != "" {
 		t.Skip(why)
 	}
+}
+
+// beginBroker is startBroker that goes on in the background until its result is asked for.
+func beginBroker(t *testing.T) (started func() (*messagebus.Broker, *messagebus.Producer)) {
+	t.Helper()
+	requireBroker(t)
 	var (
 		b   *messagebus.Broker
 		p   *messagebus.Producer
