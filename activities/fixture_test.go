@@ -218,11 +218,13 @@ func (o *servingOutbound) GetInfo(ctx context.Context) activity.Info {
 }
 
 func (o *servingOutbound) RecordHeartbeat(ctx context.Context, details ...any) {
-	if p, ok := details[0].(contract.Progress); ok {
-		o.server.record(p)
-	}
-	if s, ok := details[0].(contract.ScanResult); ok {
-		o.server.scanned = &s
+	if len(details) > 0 { // an inventory call says only that it runs
+		if p, ok := details[0].(contract.Progress); ok {
+			o.server.record(p)
+		}
+		if s, ok := details[0].(contract.ScanResult); ok {
+			o.server.scanned = &s
+		}
 	}
 	o.Next.RecordHeartbeat(ctx, details...)
 }

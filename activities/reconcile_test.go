@@ -248,7 +248,7 @@ func TestUnenrolledProvidersAreOnlyCounted(t *testing.T) {
 	s.sights("h2_c", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Used: 1})
 	out := s.must(contract.ReconcileInput{})
 	require.Empty(t, s.hints)
-	require.Equal(t, contract.ReconcileCounts{Providers: 4, Devices: 1, Unenrolled: 2}, out.Counts)
+	require.Equal(t, contract.ReconcileCounts{Providers: 4, Devices: 1, Mismatch: 1, Unenrolled: 2}, out.Counts)
 }
 
 // Only devices that differ from their provider get a hint. Its time is the start of the

@@ -184,6 +184,22 @@ func TestReserveAttemptThatDied(t *testing.T) {
 	w.requireNoDefect()
 }
 
+// An inventory that takes three seconds a request answers a bind after four of them.
+//
+// S0.4
+func TestASlowInventoryGetsThrough(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeAvailable()
+	w.lag = func(string) (time.Duration, time.Duration) { return 12 * time.Second, time.Millisecond }
+	before := len(w.scheduledActivities)
+	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
+	require.Equal(t, []string{"ReserveForBind"}, w.scheduledActivities[before:])
+	require.Len(t, w.inventory.writes, 4, "burned once, after three earlier writes")
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	w.requireNoDefect()
+}
+
 // Burned by another client between two readings.
 //
 // S0.27

@@ -238,7 +238,11 @@ func (w *deviceEnv) control(ctx workflow.Context, j *job, deadline time.Time, se
 		}
 		w.after(after, func() { value, err, done = v, e, true })
 	})
-	until := deadlineIn(ctx, j.opts.StartToCloseTimeout)
+	limit, kind := j.opts.StartToCloseTimeout, enumspb.TIMEOUT_TYPE_START_TO_CLOSE
+	if after > limit && j.opts.HeartbeatTimeout > 0 { // its worker died
+		limit, kind = j.opts.HeartbeatTimeout, enumspb.TIMEOUT_TYPE_HEARTBEAT
+	}
+	until := deadlineIn(ctx, limit)
 	waits := j.opts.WaitForCancellation
 	waitUntil(ctx, earlier(until, deadline), func() bool { return done || !waits && j.canceled() })
 	switch {
@@ -250,7 +254,7 @@ func (w *deviceEnv) control(ctx workflow.Context, j *job, deadline time.Time, se
 	case !deadline.IsZero() && !workflow.Now(ctx).Before(deadline):
 		return nil, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE, nil)
 	}
-	return nil, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_START_TO_CLOSE, nil)
+	return nil, temporal.NewTimeoutError(kind, nil)
 }
 
 // do calls the real activity.

@@ -241,7 +241,7 @@ func (p *inventoryReconcile) runActivity(ctx workflow.Context, timeout time.Dura
 // candidates answers which devices could be imported.
 func (p *inventoryReconcile) candidates(ctx workflow.Context, in contract.CandidatesInput) (found contract.Candidates, err error) {
 	opts := calls.WithClientDeadline(ctx, "candidates of "+p.state.Cloud)
-	opts = workflow.WithStartToCloseTimeout(opts, calls.ClientDeadline)
+	opts = workflow.WithHeartbeatTimeout(workflow.WithStartToCloseTimeout(opts, calls.ClientDeadline), reconcileHeartbeat)
 	if err := workflow.ExecuteActivity(opts, contract.ActivityCandidates, in).Get(opts, &found); err != nil {
 		return found, err
 	}

@@ -158,8 +158,8 @@ func TestCredentialsOfEveryForm(t *testing.T) {
 	}
 }
 
-// A revoked or expired token costs one more request, and no call fails. An invalid
-// password needs an operator.
+// A revoked or expired token costs one more request, and no call fails. An invalid password
+// is said, and tried again.
 func TestTokenIsReplaced(t *testing.T) {
 	const last = 10 * time.Second // on a busy machine a token is used a while after it was issued
 	c := newCloud(t, openstack.KeystoneOptions{TokenLifetime: last})
@@ -198,10 +198,11 @@ func TestTokenIsReplaced(t *testing.T) {
 	c.keystone.SetPassword(t, "another") // it revokes the user's tokens, too
 	c.recorder.Reset()
 	_, err = store.Usages(t.Context(), p.UUID)
-	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
+	inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 	f, _ := device.AsFault(err)
-	require.Equal(t, device.NeedsOperator, f.Class)
+	require.Equal(t, device.Transient, f.Class, "a password can be put right")
 	require.Contains(t, f.Message, "401")
+	require.Contains(t, f.Message, "refuses Burnish's credentials")
 	require.Equal(t, 1, c.recorder.Count())
 	require.Equal(t, third, token())
 

@@ -68,7 +68,7 @@ func (s *Store) createNew(ctx context.Context, p inventory.Provider) error {
 		return err
 	}
 	var made *resourceproviders.ResourceProvider
-	err = s.do(ctx, requestInfo{}, func(ctx context.Context, c *gophercloud.ServiceClient) (err error) {
+	err = s.do(ctx, requestInfo{configured: true}, func(ctx context.Context, c *gophercloud.ServiceClient) (err error) {
 		made, err = resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: p.Name, UUID: p.UUID}).Extract()
 		return err
 	})
@@ -124,7 +124,7 @@ func (s *Store) completeProvider(ctx context.Context, p inventory.Provider) erro
 
 // createInventory writes the inventory of a provider that has none, burned.
 func (s *Store) createInventory(ctx context.Context, p inventory.Provider, generation int64) error {
-	return s.do(ctx, requestInfo{p.UUID, generation}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	return s.do(ctx, requestInfo{p.UUID, generation, true}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		_, err := readInventories(resourceproviders.UpdateInventories(ctx, c, p.UUID, body{
 			"resource_provider_generation": generation,
 			"inventories": map[string]any{p.Class: map[string]any{
@@ -173,7 +173,7 @@ func (s *Store) ensureClass(ctx context.Context, class string) error {
 	if !strings.HasPrefix(class, "CUSTOM_") {
 		return nil // a standard class exists, or Placement refuses the inventory
 	}
-	return s.do(ctx, requestInfo{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	return s.do(ctx, requestInfo{configured: true}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		return resourceclasses.Update(ctx, c, url.PathEscape(class)).Err
 	})
 }
@@ -237,7 +237,7 @@ func (s *Store) knownTraits(ctx context.Context, of []string) (known []string, e
 	var answer struct {
 		Traits *[]string `json:"traits"`
 	}
-	err = s.do(ctx, requestInfo{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	err = s.do(ctx, requestInfo{configured: true}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		page, err := traits.List(c, traits.ListOpts{Name: "in:" + strings.Join(of, ",")}).AllPages(ctx)
 		if err != nil {
 			return err
@@ -258,7 +258,7 @@ func (s *Store) knownTraits(ctx context.Context, of []string) (known []string, e
 
 // ensureTrait creates a custom trait if there is none.
 func (s *Store) ensureTrait(ctx context.Context, trait string) error {
-	return s.do(ctx, requestInfo{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	return s.do(ctx, requestInfo{configured: true}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		return traits.Create(ctx, c, url.PathEscape(trait)).Err
 	})
 }
@@ -288,7 +288,7 @@ func (s *Store) setTraits(ctx context.Context, uuid string, generation int64, al
 	var answer struct {
 		Generation *int64 `json:"resource_provider_generation"`
 	}
-	err := s.do(ctx, requestInfo{uuid, generation}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	err := s.do(ctx, requestInfo{uuid, generation, true}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		b := body{"resource_provider_generation": generation, "traits": all}
 		if err := resourceproviders.UpdateTraits(ctx, c, uuid, b).ExtractInto(&answer); err != nil {
 			return err

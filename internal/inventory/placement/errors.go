@@ -27,6 +27,9 @@ const (
 type requestInfo struct {
 	uuid       string // "" unless it concerns one provider
 	generation int64
+	// configured: it carries names, classes or traits that an operator set, so that a 400 is
+	// an answer to those and will not pass.
+	configured bool
 }
 
 // errDuplicate means that another provider has the name or the UUID. It never leaves
@@ -63,15 +66,16 @@ func (s *Store) fault(ctx context.Context, what requestInfo, err error) error {
 	switch {
 	case said.status == http.StatusUnauthorized, said.status == http.StatusForbidden,
 		said.status == http.StatusNotFound && said.fromKeystone: // the answer to an invalid token
-		return inventory.Invalid(
-			fmt.Sprintf("OpenStack refuses Burnish's credentials (%d): %s", said.status, said.detail),
-			"correct the OS_* variables or clouds.yaml, or give the user the role that Placement requires (admin)")
+		return refusedCredentials(said)
 	case said.status == http.StatusNotFound && said.fromPlacement && what.uuid != "" && strings.Contains(said.detail, what.uuid):
 		s.cache.forget(what.uuid)
 		return inventory.NoProvider(what.uuid)
 	case said.status == http.StatusNotFound, said.status == http.StatusTooManyRequests,
+		said.status == http.StatusBadRequest && !(what.configured && said.fromPlacement),
 		said.status == http.StatusRequestTimeout, said.status >= http.StatusInternalServerError:
-		// A 404 that does not name the provider comes from a proxy without its Placement.
+		// A 404 that does not name the provider comes from a proxy without its Placement. A
+		// 400 to a request that holds nothing but UUIDs, and what Placement itself gave, is not
+		// for what it holds.
 		return unavailable(ctx, fmt.Errorf("it answers %d: %s", said.status, said.detail))
 	case said.status == http.StatusConflict && said.code == codeConcurrent:
 		return inventory.Conflict(what.uuid, what.generation)
@@ -83,6 +87,22 @@ func (s *Store) fault(ctx context.Context, what requestInfo, err error) error {
 		return inventory.Invalid(fmt.Sprintf("Placement answers %d: %s", said.status, said.detail),
 			"correct what the answer says; Placement's log has more")
 	}
+}
+
+// refusal is the cause of a fault for credentials that OpenStack refused. Tokens, roles and
+// policies are changed while Burnish runs, so it tries again; only the start ends with it.
+type refusal struct{ said string }
+
+func (r *refusal) Error() string { return r.said }
+
+const (
+	refusedCredentialsText   = "OpenStack refuses Burnish's credentials"
+	refusedCredentialsRemedy = "correct the OS_* variables or clouds.yaml, or give the user the role that Placement requires (admin)"
+)
+
+func refusedCredentials(said placementError) error {
+	return inventory.Unavailable(refusedCredentialsText, refusedCredentialsRemedy+"; Burnish tries again",
+		&refusal{fmt.Sprintf("it answers %d: %s", said.status, said.detail)})
 }
 
 // unavailable is the fault of a missing answer. The end of another caller's context,

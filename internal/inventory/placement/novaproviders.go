@@ -97,7 +97,7 @@ func (s *Store) list(ctx context.Context, required, inTree string) ([]resourcepr
 	var answer struct {
 		Providers *[]resourceproviders.ResourceProvider `json:"resource_providers"`
 	}
-	err := s.do(ctx, requestInfo{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	err := s.do(ctx, requestInfo{configured: true}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		page, err := resourceproviders.List(c, resourceproviders.ListOpts{Required: required, InTree: inTree}).AllPages(ctx)
 		if err != nil {
 			return err

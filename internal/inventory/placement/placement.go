@@ -13,6 +13,7 @@ package placement
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -125,6 +126,10 @@ func Open(ctx context.Context, settings Settings) (*Store, error) {
 		return nil, fmt.Errorf("placement: %w", err)
 	}
 	if _, err = s.connected(ctx); err != nil {
+		var no *refusal
+		if errors.As(err, &no) {
+			return nil, inventory.Invalid(refusedCredentialsText+": "+no.said, refusedCredentialsRemedy)
+		}
 		f, ok := device.AsFault(err)
 		if !ok || f.Code != device.CodeInventoryUnavailable || ctx.Err() != nil {
 			return nil, err
@@ -226,7 +231,21 @@ func (s *Store) do(ctx context.Context, what requestInfo, request func(context.C
 	if err != nil {
 		return err
 	}
-	return s.doWith(ctx, c.client, what, request)
+	err = s.doWith(ctx, c.client, what, request)
+	var no *refusal
+	if errors.As(err, &no) {
+		s.disconnect(c) // the next call asks for a new token, which may have another role
+	}
+	return err
+}
+
+// disconnect has the next call connect again.
+func (s *Store) disconnect(c *connection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == c {
+		s.conn = nil
+	}
 }
 
 func (s *Store) doWith(ctx context.Context, c *gophercloud.ServiceClient, what requestInfo, request func(context.Context, *gophercloud.ServiceClient) error) error {

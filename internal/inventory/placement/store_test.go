@@ -2,6 +2,7 @@ package placement_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -351,19 +352,39 @@ func TestEachCodeOf409(t *testing.T) {
 	require.NoError(t, s.store.Delete(t.Context(), p.UUID))
 }
 
-func TestRefusedCredentialsNeedAnOperator(t *testing.T) {
+// Tokens, roles and policies change while Burnish runs, and a proxy may answer 400 to anything:
+// it is waited for, and said. Only the start ends with it.
+//
+// F29
+func TestARefusalThatMayPassIsWaitedFor(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
-	p, _ := s.free(t)
-	for _, status := range []int{401, 403} {
-		undo := s.recorder.Inject(openstack.Match{}, openstack.Injection{Status: status, Body: `{"errors": [{"status": 403, "detail": "Policy does not allow"}]}`})
+	p, generation := s.free(t)
+	for _, answer := range []openstack.Injection{
+		{Status: 401, Body: `{"errors": [{"status": 401, "detail": "The request you have made requires authentication."}]}`},
+		{Status: 403, Body: `{"errors": [{"status": 403, "detail": "Policy does not allow"}]}`},
+		{Status: 400, Body: `{"errors": [{"status": 400, "detail": "JSON does not validate"}]}`},
+		{Status: 400, Body: `<html>400 Bad Request</html>`},
+	} {
+		undo := s.recorder.Inject(openstack.Match{}, answer)
 		s.recorder.Reset()
-		_, err := s.store.Usages(t.Context(), p.UUID)
-		inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
-		f, _ := device.AsFault(err)
-		require.Equal(t, device.NeedsOperator, f.Class)
-		require.Equal(t, 1, s.recorder.Count(), "a refusal is not repeated")
+		_, usages := s.store.Usages(t.Context(), p.UUID)
+		_, read := s.store.Reservation(t.Context(), p.UUID)
+		_, put := s.store.PutReserved(t.Context(), p.UUID, generation, 1, nil)
+		for _, err := range []error{usages, read, put} {
+			inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
+			require.ErrorContains(t, err, fmt.Sprint(answer.Status))
+			require.ErrorContains(t, err, "Burnish tries again")
+		}
 		undo()
+		st, err := s.store.Reservation(t.Context(), p.UUID)
+		require.NoError(t, err)
+		require.Equal(t, generation, st.Generation)
 	}
+	// A 400 to what an operator set does not pass.
+	undo := s.recorder.Inject(openstack.Match{Method: http.MethodPut, Path: "/resource_classes/"},
+		openstack.Injection{Status: 400, Body: `{"errors": [{"status": 400, "detail": "invalid class name"}]}`})
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.store.Create(t.Context(), inventorytest.NewProvider()))
+	undo()
 	store, err := placement.Open(t.Context(), placement.Settings{Getenv: openstack.Environment(map[string]string{
 		"OS_AUTH_TYPE": "admin_token", "OS_TOKEN": "nobody", "OS_ENDPOINT": s.recorder.URL,
 	})})
