@@ -161,7 +161,6 @@ func mutations() []mutant {
 
 		// No device is stuck, and no row is superfluous.
 		{"error has no way out", both(dropRow(Error, Clean), dropRow(Error, Manage)), traps},
-		{"uncleanable, one-time-use, and no override", dropRow(Error, Override), traps},
 		{"taken is never freed", dropRow(Manageable, Freed), traps},
 		{"a clean that waits for the operator never starts", dropRow(PendingCleaning, Clean), allowed},
 		// S3.20

@@ -252,18 +252,20 @@ func everyStateIsReached(g *graph) error {
 }
 
 // noTraps checks that each device can become allocatable again by Burnish and its operator
-// alone: without an override, without retiring it, and without events of other systems. A
-// one-time-use device that nothing can erase needs the override (D4).
+// alone: by what they can do in this build, without retiring it, and without events of other
+// systems. A one-time-use device that nothing can erase needs a policy or a host that can
+// erase it, so that the next discovery finds a way (D4): no override is counted, because no
+// command sends one.
 func noTraps(g *graph) error {
 	notCounted := []EventKind{
-		rediscovered, Import, Invalidated, IdentityChanged, Taken, LostRace, PreviousRunFound, ObservedInUse, ObservedUnused, ObservedFree,
+		Override, Import, Invalidated, IdentityChanged, Taken, LostRace, PreviousRunFound, ObservedInUse, ObservedUnused, ObservedFree,
 		Retire, Lost, Forget, Replace, Move,
 	}
 	ok := g.reaching(Device.Allocatable, func(s step) bool {
 		switch {
 		case s.before.State == Unknown && (s.event.Kind == ObservedInUse || s.event.Kind == ObservedUnused):
 			return true // the only way out of unknown: reading the inventory always ends with one of these
-		case s.event.Kind == Override:
+		case s.event.Kind == rediscovered:
 			return s.before.OneTimeUse && !s.before.Cleanable
 		case s.event.Kind == CleanDone:
 			return s.before.Cleanable

@@ -281,6 +281,8 @@ func TestDuplicateSerialEnrolledAtTheSameMoment(t *testing.T) {
 		require.Equal(t, []notified{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.notifications)
 		ok[contract.Result](w.cleanUp())
 		w.reach(device.Available)
+		require.Contains(t, w.scheduledActivities, "zero")
+		require.Contains(t, w.scheduledActivities, contract.ActivityUnreserve)
 		w.requireNoDefect()
 	}
 	t.Run("to be cleaned", func(t *testing.T) {

@@ -123,9 +123,13 @@ func TestErrorAllowsOnlyARetry(t *testing.T) {
 	w.failStep("zero", 0, device.CodeIO)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Error)
+	last := w.scheduledActivities[len(w.scheduledActivities)-1]
+	require.Equal(t, "zero", last, "after the step that failed, nothing is asked of the host or the inventory")
+	ended := len(w.scheduledActivities)
 	w.bind("i2", "r-i2").refused(device.CodeRefused)
 	w.ask(contract.UpdateProvide).refused(device.CodeRefused)
-	require.NotContains(t, w.scheduledActivities, "PowerOff", "it is never powered off")
+	w.pass(48 * time.Hour)
+	require.Empty(t, w.scheduledActivities[ended:], "it is left as it is: neither powered off, nor reset, nor written to")
 	w.host.injectFault = nil
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)

@@ -1,7 +1,10 @@
 package steps_test
 
 import (
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,17 +17,23 @@ import (
 
 var operations = []device.Operation{"", device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred, device.Script}
 
+// The catalog of steps is one whole: each step of it that this build has, with its interface,
+// phase and priority, and by name those that servers will bring. The operators' page lists
+// the steps that there are, and no other.
 func TestTheStepsAndTheirPriorities(t *testing.T) {
 	type row struct {
 		name, iface string
 		phase       clean.Phase
 		priority    float64
 	}
-	var got []row
-	for _, s := range steps.All() {
-		got = append(got, row{s.Name, s.Interface, s.Phase, s.Priority})
+	later := []row{
+		{"erase_drives", "management", clean.Erase, 75},
+		{"verify_firmware", "firmware", clean.Restore, 45},
+		{"bios_reset", "bios", clean.Restore, 40},
+		{"bios_apply", "bios", clean.Restore, 35},
+		{"verify_properties", "management", clean.Restore, 30},
 	}
-	require.Equal(t, []row{
+	want := []row{
 		{"security_check", "management", clean.Prepare, 100},
 		{"wear_check", "management", clean.Prepare, 95},
 		{"sanitize", "deploy", clean.Erase, 90},
@@ -34,7 +43,32 @@ func TestTheStepsAndTheirPriorities(t *testing.T) {
 		{"verify", "deploy", clean.Verify, 60},
 		{"firmware_reflash", "firmware", clean.Restore, 50},
 		{"pci_reset", "power", clean.Restore, 0},
-	}, got)
+	}
+	var got []row
+	for _, s := range steps.All() {
+		got = append(got, row{s.Name, s.Interface, s.Phase, s.Priority})
+	}
+	require.Equal(t, want, got)
+
+	page, err := os.ReadFile("../../../docs/operating.md")
+	require.NoError(t, err)
+	var listed []row
+	for _, cells := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z]+) \\| ([a-z]+) \\| ([0-9.]+) \\|").FindAllStringSubmatch(string(page), -1) {
+		priority, err := strconv.ParseFloat(cells[4], 64)
+		require.NoError(t, err)
+		listed = append(listed, row{cells[1], cells[2], clean.Phase(cells[3]), priority})
+	}
+	require.ElementsMatch(t, want, listed, "the page of the steps")
+
+	// The whole catalog makes a plan: no two of one phase and interface have one priority.
+	var all []clean.Step
+	for _, s := range append(want, later...) {
+		all = append(all, clean.Step{Name: s.name, Interface: s.iface, Phase: s.phase, Priority: s.priority, Version: 1,
+			Applies: func(clean.Subject) bool { return true }, Timeout: func(clean.Subject) time.Duration { return time.Minute }})
+	}
+	_, err = clean.NewPlanner(all, clean.Policy{})
+	require.NoError(t, err)
+	require.Len(t, all, 14)
 }
 
 func TestEveryStepIsComplete(t *testing.T) {

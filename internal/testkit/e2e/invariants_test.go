@@ -54,16 +54,17 @@ func (c *Cloud) timelines(watched map[string]Device, writes []openstack.Change) 
 	if err != nil {
 		return nil, err
 	}
+	completed := slices.DeleteFunc(slices.Clone(ofHost), func(s sweep) bool { return !s.completed })
 	down := slices.Concat(downtimes(lifetimes(c.Controls()), end), downtimes(lifetimes(c.Server.Processes), end), unanswered(c.Recorder.Exchanges()))
-	outages := mergeOutages(down, sweeps)
-	slices.SortFunc(ofHost, func(a, b span) int { return a.From.Compare(b.From) })
+	outages := mergeOutages(down, spansOf(sweeps))
 	all := map[string]timeline{}
 	for provider, d := range watched {
 		events, err := c.histories(ctx, contract.WorkflowID(d.Name))
 		if err != nil {
 			return nil, err
 		}
-		l := timeline{sweepInterval: c.sweepInterval, sweeps: ofHost, outages: outages, end: end}
+		l := timeline{sweepInterval: c.sweepInterval, sweeps: spansOf(ofHost), completed: spansOf(completed), outages: outages, end: end}
+		l.hints = hintsOf(events)
 		if l.statuses, err = statusesOf(events); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
@@ -175,11 +176,37 @@ func statusesOf(runs [][]*historypb.HistoryEvent) ([]status, error) {
 	return all, nil
 }
 
+// hintsOf are the moments at which a device's workflow was asked to read its reservation.
+func hintsOf(runs [][]*historypb.HistoryEvent) (all []time.Time) {
+	for _, e := range slices.Concat(runs...) {
+		if e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED {
+			all = append(all, e.GetEventTime().AsTime())
+		}
+	}
+	return all
+}
+
+// sweep is the time of a sweep, from when it was asked for until it ended, and whether it
+// came to its end.
+type sweep struct {
+	span
+	completed bool
+}
+
+// spansOf are the times of sweeps, in their order.
+func spansOf(sweeps []sweep) (all []span) {
+	for _, s := range sweeps {
+		all = append(all, s.span)
+	}
+	slices.SortFunc(all, func(a, b span) int { return a.From.Compare(b.From) })
+	return all
+}
+
 // sweepsOf finds the sweeps in the histories of the cloud's workflow, each from when it
 // was asked for until it ended: all of them, and those that include a host.
-func sweepsOf(runs [][]*historypb.HistoryEvent, host string, end time.Time) (all, ofHost []span, err error) {
+func sweepsOf(runs [][]*historypb.HistoryEvent, host string, end time.Time) (all, ofHost []sweep, err error) {
 	for _, events := range runs {
-		ended := map[int64]time.Time{}
+		ended, completed := map[int64]time.Time{}, map[int64]bool{}
 		for _, e := range events {
 			for _, of := range []int64{
 				e.GetActivityTaskCompletedEventAttributes().GetScheduledEventId(),
@@ -189,23 +216,24 @@ func sweepsOf(runs [][]*historypb.HistoryEvent, host string, end time.Time) (all
 			} {
 				ended[of] = e.GetEventTime().AsTime()
 			}
+			completed[e.GetActivityTaskCompletedEventAttributes().GetScheduledEventId()] = true
 		}
 		for _, e := range events {
 			scheduled := e.GetActivityTaskScheduledEventAttributes()
 			if scheduled.GetActivityType().GetName() != contract.ActivityReconcileInventory {
 				continue
 			}
-			sweep := span{From: e.GetEventTime().AsTime(), To: end}
+			one := sweep{span{From: e.GetEventTime().AsTime(), To: end}, completed[e.GetEventId()]}
 			if to, ok := ended[e.GetEventId()]; ok {
-				sweep.To = to
+				one.To = to
 			}
-			all = append(all, sweep)
+			all = append(all, one)
 			var in contract.ReconcileInput
 			if err := converter.GetDefaultDataConverter().FromPayloads(scheduled.GetInput(), &in); err != nil {
 				return nil, nil, fmt.Errorf("the input of a sweep: %w", err)
 			}
 			if len(in.Hosts) == 0 && len(in.Instances) == 0 || slices.Contains(in.Hosts, strings.ToLower(host)) {
-				ofHost = append(ofHost, sweep)
+				ofHost = append(ofHost, one)
 			}
 		}
 	}

@@ -286,6 +286,37 @@ func TestPlacementIsDownInMidBurnAndMidReturn(t *testing.T) {
 	}
 }
 
+// The same in the return of a device whose provider is Nova's.
+//
+// S0.6, S2.96
+func TestPlacementIsDownInTheReturnOfNovasDevice(t *testing.T) {
+	t.Parallel()
+	for what, after := range map[string]bool{"before the write": false, "after the write": true} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			c := NewCloud(t, newSite(t))
+			c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=500ms")...)
+			d, provider := c.NovaDevice(t, "0000:01:00.0", 4*MiB)
+			c.EnrollNovaDevice(t, d)
+			instance := c.Spawn(t, provider)
+			d.Stamp(t, 1)
+			c.AwaitState(t, d.Name, time.Minute, device.Allocated)
+			back := c.killPlacement(t, provider, 1, after) // Nova reserved it: the first write is the one that lowers
+			c.Destroy(t, instance)
+			back()
+			v := c.AwaitState(t, d.Name, 2*time.Minute, device.Available)
+			require.Len(t, v.Cleans, 2, "it was cleaned once, and not again because Placement was away")
+			d.RequireZero(t)
+			c.RequireStock(t, provider, 0)
+			next := c.Spawn(t, provider) // it is allocatable again, and noticed
+			d.Stamp(t, 2)
+			v = c.AwaitDevice(t, d.Name, time.Minute, "to be the next tenant's", func(v contract.DeviceStatus) bool { return v.DeviceState == device.Allocated })
+			require.Equal(t, next, *v.InstanceUUID)
+			d.RequireStamps(t, 2)
+		})
+	}
+}
+
 // killPlacement has Placement killed at the nth write to a provider, before or after the
 // write took effect, and its answer lost. back waits until Placement is started again,
 // after 30 s.

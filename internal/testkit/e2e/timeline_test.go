@@ -37,6 +37,10 @@ const (
 // available and claimed until its reservation is read back, and a device that becomes
 // available with the reservation that Burnish itself raised.
 //
+// These times have a margin for a busy machine, which is many short intervals. So the first
+// sweep that both began and came to its end in a window that Nova's write began must also have
+// asked the device to read its reservation: a second sweep is never needed.
+//
 // While the control worker, the server or Placement is down Burnish can notice nothing: the
 // time of an outage does not count. It counts again, with what was left, once whatever the
 // outage interrupted must have been tried again. The end of a test is the end of its
@@ -45,7 +49,9 @@ type timeline struct {
 	sweepInterval time.Duration // 0: only sweeps that are asked for
 	writes        []openstack.Change
 	statuses      []status
-	sweeps        []span // of the device's host, each from when it was asked for
+	sweeps        []span      // of the device's host, each from when it was asked for
+	completed     []span      // those that came to their end
+	hints         []time.Time // when the device was asked to read its reservation
 	outages       []span
 	end           time.Time
 }
@@ -150,10 +156,30 @@ func (l timeline) addWithoutOutages(from time.Time, length time.Duration) time.T
 	return from.Add(length)
 }
 
+// missed is the first sweep that began and came to its end within a window which Nova's
+// write began, if the device was not asked to read its reservation by then.
+func (l timeline) missed(w window) (one span, missed bool) {
+	if !w.start.By.ByScheduler || w.start.At.Before(w.From) {
+		return span{}, false // Burnish's own, or older than the device's becoming available
+	}
+	for _, sweep := range l.completed {
+		if sweep.From.Before(w.From) || sweep.To.After(w.To) {
+			continue
+		}
+		asked := func(at time.Time) bool { return at.After(w.From) && at.Before(sweep.To.Add(time.Second)) }
+		return sweep, !slices.ContainsFunc(l.hints, asked)
+	}
+	return span{}, false
+}
+
 // violations describes each window that lasts too long, with the whole timeline.
 func (l timeline) violations() []string {
 	var all []string
 	for _, s := range l.windows() {
+		if one, missed := l.missed(s); missed {
+			all = append(all, fmt.Sprintf("available and reserved from %s to %s, and the sweep from %s to %s did not ask it to read its reservation\n%s",
+				clock(s.From), clock(s.To), clock(one.From), clock(one.To), l))
+		}
 		latest, why := l.deadline(s)
 		if latest.IsZero() || !s.To.After(latest) {
 			continue
