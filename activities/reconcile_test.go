@@ -487,3 +487,27 @@ func TestAnotherConsumerIsHinted(t *testing.T) {
 		require.Empty(t, out.Mismatches)
 	}
 }
+
+// A device of Nova's whose provider was written since the device was offered reads it; one
+// whose provider is as it was offered gets no hint, however often it is compared.
+//
+// F28
+func TestReconcileComparesTheGeneration(t *testing.T) {
+	s := newReconcileFixture(t)
+	for name, generation := range map[string]int64{"h1_same": 7, "h1_written": 9} {
+		s.adds(name, device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Generation: generation, Total: 1})
+	}
+	for i, e := range s.pages[0] {
+		name := strings.TrimPrefix(e.GetExecution().GetWorkflowId(), "device/")
+		p, err := converter.GetDefaultDataConverter().ToPayload(contract.StatusMemo{
+			Name: name, Owner: device.OwnerNova, Provider: s.foreign[i].UUID, Generation: 7,
+		})
+		require.NoError(t, err)
+		e.Memo.Fields[contract.MemoStatus] = p
+	}
+	for range 2 {
+		require.Empty(t, s.must(contract.ReconcileInput{}).Mismatches)
+	}
+	require.Empty(t, s.hints["h1_same"])
+	require.Len(t, s.hints["h1_written"], 2)
+}

@@ -117,6 +117,10 @@ type Device struct {
 	// AwaitingManualClean: automated cleaning is off, and the device waits in
 	// pending_cleaning for the operator's clean (D7).
 	AwaitingManualClean bool `json:"awaiting_manual_clean,omitempty"`
+	// Unseen: the hardware was out of Burnish's hands since its host last saw the enrolled
+	// identity. While it is set, nothing lowers the reservation (SAFETY F27). A dirty device
+	// needs a full plan, whose verify is such a look.
+	Unseen bool `json:"unseen,omitempty"`
 	// LostRace: the pool took the device between the last poll and a bind (S4.13).
 	LostRace bool `json:"lost_race,omitempty"`
 

@@ -47,6 +47,8 @@ const (
 	PreviousRunFound   EventKind = "previous_run_found" // an ended run of the workflow says which instance had it, or none
 	Invalidated        EventKind = "invalidated"        // host or inventory is newer than the workflow
 	IdentityChanged    EventKind = "identity_changed"   // another identity or layout
+	Seen               EventKind = "seen"               // its host saw the enrolled identity, right before the device is offered
+	LookFailed         EventKind = "look_failed"        // its host cannot say that it is the enrolled device
 	Taken              EventKind = "taken"
 	Freed              EventKind = "freed"
 	CleanStarted       EventKind = "clean_started"

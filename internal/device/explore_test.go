@@ -16,7 +16,7 @@ func kinds() []EventKind {
 	return []EventKind{
 		Enroll, Import, Provide, Manage, Clean, CleanSteps, Maintain, MaintainOff, Retire, Lost, Forget, Replace, Move, Override,
 		ClaimEvent, Unclaim, ClaimExpired, BurnStarted, Burned, BurnFailed, LostRace, Rebuild, Unbind,
-		ObservedInUse, ObservedUnused, ObservedFree, Released, BindingMissing, PreviousRunFound, Invalidated, IdentityChanged, Taken, Freed,
+		ObservedInUse, ObservedUnused, ObservedFree, Released, BindingMissing, PreviousRunFound, Invalidated, IdentityChanged, Seen, LookFailed, Taken, Freed,
 		CleanStarted, CleanDone, StepsDone, CleanFailed, WearLimitExceeded, ReservationChanged, Returned,
 	}
 }
@@ -84,7 +84,7 @@ func (p history) after(d Device, e Event) history {
 			return operatorAsserted
 		}
 		return used
-	case BurnStarted, Burned, ObservedInUse, ObservedUnused, BindingMissing, Invalidated, IdentityChanged, Taken, Freed, LostRace, ReservationChanged,
+	case BurnStarted, Burned, ObservedInUse, ObservedUnused, BindingMissing, Invalidated, IdentityChanged, LookFailed, Taken, Freed, LostRace, ReservationChanged,
 		Retire, Lost, Replace:
 		return used
 	case PreviousRunFound:
@@ -289,6 +289,7 @@ var words = []struct {
 	{"returning", func(d Device) bool { return d.Returning }, func(d *Device) { d.Returning = true }},
 	{"named-steps", func(d Device) bool { return d.NamedSteps }, func(d *Device) { d.NamedSteps = true }},
 	{"awaiting-manual-clean", func(d Device) bool { return d.AwaitingManualClean }, func(d *Device) { d.AwaitingManualClean = true }},
+	{"unseen", func(d Device) bool { return d.Unseen }, func(d *Device) { d.Unseen = true }},
 	{"lost-race", func(d Device) bool { return d.LostRace }, func(d *Device) { d.LostRace = true }},
 	{"maintaining", func(d Device) bool { return d.Status == Maintaining }, func(d *Device) { d.Status = Maintaining }},
 	{"one-time-use", func(d Device) bool { return d.OneTimeUse }, func(d *Device) { d.OneTimeUse = true }},

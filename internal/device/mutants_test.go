@@ -15,6 +15,9 @@ const (
 	namedOnly   = "named steps clear nothing"
 	oneTime     = "a one-time-use device"
 	unsanitized = "NotSanitized is set by"
+	notUnseen   = "allocatable is never unseen"
+	looked      = "only a full plan and its host's look"
+	leaves      = "a device that leaves the pool clean"
 	pool        = "four events alone"
 	claims      = "a claim excludes"
 	burns       = "a binding comes from"
@@ -89,6 +92,18 @@ func mutations() []mutant {
 		{"an observed one-time-use device is returned with automated cleaning off", both(leadTo(Allocated, Released, Cleaning, manual, oneTimeUse), swapEffect(Allocated, Released, awaitManualClean, returnUnsanitized)), oneTime},
 		{"a device is returned without a clean with automated cleaning on", both(leadTo(Allocated, Unbind, Cleaning, cleanable, automated), addEffect(Allocated, Unbind, returnUnsanitized)), exemptions},
 		{"an override from manageable", edit(Error, Override, nil, func(r *row) bool { r.From = append(r.From, Manageable); return true }), exemptions},
+
+		// F27
+		{"a device that was managed is provided without a look", dropGuard(Manageable, Provide, seen), leaves},
+		{"maintenance ends without a look", dropGuard(Available, MaintainOff, seen), notUnseen},
+		{"a device is returned without a look", dropGuard(Cleaning, Returned, seen), notUnseen},
+		{"manage leaves it seen", dropEffect(Available, Manage, markUnseen), leaves},
+		{"a return without a clean leaves it seen", everywhere(returnUnsanitized, func(d *Device, _ Event) { d.Dirty, d.NotSanitized, d.Returning = false, true, true }), leaves},
+		{"maintenance leaves it seen", everywhere(setMaintenance, but(setMaintenance, func(b Device, d *Device) { d.Unseen = b.Unseen })), leaves},
+		{"a device returned on hold is seen", swapEffect(Cleaning, Returned, endOnHold, endReturn), leaves},
+		{"an unbind is a look", addEffect(Allocated, Unbind, markSeen), looked},
+		{"an enrolled device is seen", everywhere(enrolled, but(enrolled, func(b Device, d *Device) { d.Unseen = b.Unseen })), leaves},
+		{"a failed look leaves it clean", dropEffect(Available, LookFailed, markDirty), usedIsDirty},
 
 		// Claims and burns.
 		{"a second claim", dropGuard(Available, ClaimEvent, unclaimed), claims},

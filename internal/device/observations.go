@@ -114,8 +114,10 @@ var (
 		return s.Question == AskRecheck && s.detects && s.Inventory.Generation > s.Known.Generation &&
 			!d.BeingCleaned() && d.State != Retired
 	}}
-	sameKept = isNot(anyOf("", recreatedWhileKept, recreatedWhileOffered), "provider not re-created while clean")
-	credible = isNot(anyOf("", recreatedWhileKept, recreatedWhileOffered, unexplained), "provider and generation explained")
+	// offeredByNova: Nova's scheduler may allocate it, and no bind is under way.
+	offeredByNova = allOf("owner nova, neither on hold nor being bound", ownedByNova, allOf("", of(notInMaintenance), of(notBurning)))
+	sameKept      = isNot(anyOf("", recreatedWhileKept, recreatedWhileOffered), "provider not re-created while clean")
+	credible      = isNot(anyOf("", recreatedWhileKept, recreatedWhileOffered, unexplained), "provider and generation explained")
 
 	// usedUnseen: it is reserved although it was offered, and not because we just reserved
 	// it to leave the pool (D9).
@@ -134,8 +136,11 @@ var (
 // was written with, and the provider of it.
 var (
 	otherProvider = fact{"", func(_ Device, s Snapshot) bool { return s.Inventory.Provider != s.Known.Provider }}
-	lowered       = fact{"reserved = 0", func(d Device, s Snapshot) bool {
-		return s.Answer == Answered && !otherProvider.holds(d, s) && s.Inventory.Reserved == 0
+	// A generation past our own write's means that others wrote since: unless the device is
+	// in use, it may have been used and freed.
+	lowered = fact{"reserved = 0 by our own write, or in use", func(d Device, s Snapshot) bool {
+		return s.Answer == Answered && !otherProvider.holds(d, s) && s.Inventory.Reserved == 0 &&
+			(s.Inventory.Used > 0 || s.Inventory.Generation <= s.Known.Generation+1)
 	}}
 	changedHands = fact{"another provider or generation", func(d Device, s Snapshot) bool {
 		return s.Answer == Answered && !lowered.holds(d, s) && (otherProvider.holds(d, s) || s.Inventory.Generation != s.Known.Generation)
@@ -157,11 +162,12 @@ func host(name string, is ...HostResult) fact {
 }
 
 var (
-	duplicate    = fact{"", func(_ Device, s Snapshot) bool { return s.Duplicate }}
-	otherDevice  = anyOf("another device, none, or a serial seen twice", host("", HostOther, HostAbsent), duplicate)
-	unfit        = allOf("unfit, no serial seen twice", host("", HostUnfit), isNot(duplicate, ""))
-	enrolledOne  = allOf("the enrolled device", host("", HostSame), isNot(duplicate, ""))
-	hostNoAnswer = allOf("failed or unreachable", host("", HostFailed, HostUnreachable, HostNotAsked), isNot(duplicate, ""))
+	duplicate   = fact{"", func(_ Device, s Snapshot) bool { return s.Duplicate }}
+	otherDevice = anyOf("another device, none, or a serial seen twice", host("", HostOther, HostAbsent), duplicate)
+	unfit       = allOf("unfit, no serial seen twice", host("", HostUnfit), isNot(duplicate, ""))
+	enrolledOne = allOf("the enrolled device", host("", HostSame), isNot(duplicate, ""))
+	lookFailed  = allOf("the look failed", host("", HostFailed), isNot(duplicate, ""))
+	noWorker    = allOf("no worker took it", host("", HostUnreachable, HostNotAsked), isNot(duplicate, ""))
 )
 
 // What is to be done.
@@ -197,8 +203,7 @@ var observations = slices.Concat(standingRows, failedReadRows, cleanRows, unrese
 
 // standingRows: how the device stands in the inventory.
 //
-// SAFETY F28 belongs to the rows of recheck; F27 adds the host's look to the ones that
-// lead to a lower reservation.
+// A generation that none of our writes explains may be a use that has ended (SAFETY F28).
 var standingRows = observer{
 	{reads, in(PendingCleaning, Cleaning), given(inUse, of(notReturn), cleanStarted), "", does(StopClean),
 		"the inventory shows the device in use: the running clean stops first"},
@@ -225,7 +230,11 @@ var standingRows = observer{
 		"its provider was re-created while it was kept clean: somebody may have used it"},
 	{ask(AskRecheck), in(Available), given(unused, recreatedWhileOffered), ObservedUnused, nil,
 		"its provider was re-created although it was available: it is cleaned"},
-	{ask(AskRecheck), in(Unknown, Manageable, Available, Allocated, Cleaning, Error), given(unused, sameKept, unexplained), Invalidated, nil,
+	{ask(AskRecheck), in(Available), given(unused, sameKept, unexplained, offeredByNova), ObservedUnused, todo(reserveOpen),
+		"its provider was written since it was offered, and not by Burnish: it may have been used, and is cleaned"},
+	{ask(AskRecheck), in(Available), given(unused, sameKept, unexplained, isNot(offeredByNova, "not offered by Nova")), Invalidated, nil,
+		"the inventory is newer than this workflow"},
+	{ask(AskRecheck), in(Unknown, Manageable, Allocated, Cleaning, Error), given(unused, sameKept, unexplained), Invalidated, nil,
 		"the inventory is newer than this workflow"},
 
 	{ask(AskRecheck, AskReserve, AskBeforeLeaving, AskEndMaintenance), in(Available), given(unused, credible, usedUnseen), ObservedUnused, nil,
@@ -292,8 +301,9 @@ var cleanRows = observer{
 
 // unreserveRows: the return to the pool (SAFETY F5).
 //
-// SAFETY F27: the host's look will come before the write. F30: the rows of a device that
-// has left returning will reserve it again.
+// It is lowered only for a device that its host has seen (SAFETY F27). Of a device that has
+// left returning meanwhile it is raised again, whatever became of the write: a newer write
+// voids one that may still be under way (SAFETY F30).
 var unreserveRows = observer{
 	{ask(AskReturn), in(Cleaning), given(of(returning), inUse), ObservedInUse, nil,
 		"the inventory shows the device in use"},
@@ -306,8 +316,10 @@ var unreserveRows = observer{
 	{ask(AskReturn), in(Cleaning), given(of(returning), notAhead, notAway), CleanFailed, todo(reserveIt),
 		"the inventory does not let the device be returned"},
 
-	{ask(AskUnreserve), in(Cleaning), given(of(returning), lowered, of(notInMaintenance)), Returned, todo(readIfUsed),
+	{ask(AskUnreserve), in(Cleaning), given(of(returning), lowered, of(notInMaintenance), of(seen)), Returned, todo(readIfUsed),
 		"the reservation is lowered"},
+	{ask(AskUnreserve), in(Cleaning), given(of(returning), lowered, of(notInMaintenance), of(unseen)), "", nil,
+		"it was in maintenance while the reservation was lowered: the return begins again, with a look by its host"},
 	{ask(AskUnreserve), in(Cleaning), given(of(returning), lowered, of(inMaintenance)), Returned, todo(reserveIt, readIfUsed),
 		"maintenance began while the reservation was lowered: it is reserved again"},
 	{ask(AskUnreserve), in(Cleaning), given(of(returning), changedHands, ownedHere), Invalidated, nil,
@@ -321,18 +333,26 @@ var unreserveRows = observer{
 	{ask(AskUnreserve), in(Cleaning), given(of(returning), failedForGood), CleanFailed, todo(reserveIt),
 		"the inventory refuses the return: a newer write voids what may still be under way"},
 
-	{ask(AskUnreserve), in(Available), given(lowered), "", todo(readIfUsed),
+	{ask(AskUnreserve), in(Available), given(lowered, of(notInMaintenance)), "", todo(readIfUsed),
 		"the reservation is lowered"},
+	{ask(AskUnreserve), in(Available), given(lowered, of(inMaintenance)), "", todo(reserveIt, readIfUsed),
+		"maintenance began while the reservation was lowered: it is reserved again"},
 	{ask(AskUnreserve), in(Available), given(allocatable, repeatable), "", does(RepeatWrite),
 		"the write did not take effect"},
 	{ask(AskUnreserve), in(Available), given(allocatable, lostWrite), ObservedUnused, nil,
 		"whether the reservation is lowered is unknown: the device is cleaned"},
-	{ask(AskUnreserve), in(Available), given(withheld, notLowered), "", nil,
-		"the device is not offered any more"},
+	{ask(AskUnreserve), in(Available), given(withheld, notLowered, of(unclaimed)), "", todo(reserveIt),
+		"the device is not offered any more: it is reserved again"},
+	{ask(AskUnreserve), in(Available), given(withheld, notLowered, of(claimed)), "", nil,
+		"the device is claimed: its bind reserves it"},
 
-	{ask(AskReturn, AskUnreserve), in(Cleaning), given(of(notReturn)), "", nil,
-		"the return ended meanwhile"},
-	{ask(AskUnreserve), exceptFor(Cleaning, Available), nil, "", nil,
+	{ask(AskUnreserve), in(Cleaning), given(of(notReturn)), "", todo(reserveIt),
+		"the return ended meanwhile: it is reserved again"},
+	{ask(AskUnreserve), exceptFor(Cleaning, Available), given(isNot(missing, "not for a missing provider")), "", todo(reserveIt),
+		"the return ended meanwhile: it is reserved again"},
+	{ask(AskUnreserve), exceptFor(Cleaning, Available), given(missing), "", nil,
+		"the return ended meanwhile, and there is no provider"},
+	{ask(AskReturn), in(Cleaning), given(of(notReturn)), "", nil,
 		"the return ended meanwhile"},
 	{ask(AskReturn), exceptFor(Cleaning), nil, "", nil,
 		"the return ended meanwhile"},
@@ -389,8 +409,12 @@ func isImported(_ Device, s Snapshot) bool { return s.Inventory.Provider == s.Im
 var (
 	recreatedFree = allOf("owner nova, unused, provider re-created", ownedByNova, allOf("", unused, recreated))
 	notRecreated  = isNot(recreatedFree, "not (owner nova, unused, provider re-created)")
-	asBound       = allOf("used > 0, reserved = total, no other consumer", inUse, allOf("", closed, noOtherConsumer))
-	notAsBound    = allOf("unused, not reserved, or another consumer", answered, isNot(asBound, ""))
+	// newerThanPublished: the published generation is 0 where the device does not compare it.
+	newerThanPublished = fact{"newer than the published generation", func(_ Device, s Snapshot) bool {
+		return s.Known.Generation > 0 && s.Inventory.Generation > s.Known.Generation
+	}}
+	asBound    = allOf("used > 0, reserved = total, no other consumer", inUse, allOf("", closed, noOtherConsumer))
+	notAsBound = allOf("unused, not reserved, or another consumer", answered, isNot(asBound, ""))
 )
 
 // reconcileRows: the published status against the inventory (S2.52). A mismatch is what no
@@ -418,7 +442,9 @@ var reconcileRows = observer{
 		"its provider was re-created"},
 	{ask(AskReconcile), in(Available), given(single, notRecreated, inUse), "", does(RequestRecheck),
 		"the device is in use"},
-	{ask(AskReconcile), in(Available), given(single, notRecreated, unused, of(notInMaintenance), open), "", nil,
+	{ask(AskReconcile), in(Available), given(single, notRecreated, unused, of(notInMaintenance), open, newerThanPublished), "", does(RequestRecheck),
+		"its provider was written since the device was offered"},
+	{ask(AskReconcile), in(Available), given(single, notRecreated, unused, of(notInMaintenance), open, isNot(newerThanPublished, "not newer")), "", nil,
 		"the inventory shows what is expected"},
 	{ask(AskReconcile), in(Available), given(single, notRecreated, unused, of(notInMaintenance), closed), "", does(RequestRecheck, ReportMismatch),
 		"the device is reserved although it is available"},
@@ -436,27 +462,59 @@ var reconcileRows = observer{
 		"the inventory shows what is expected"},
 }
 
-// hostRows: the host's discovery.
-//
-// SAFETY F27 belongs here: an available device whose discovery does not succeed will be
-// reserved.
+// hostRows: the host's discovery. An available device whose discovery does not succeed is
+// reserved, whatever the fault: what is there now may be another device. It is not cleaned
+// by itself, because it may be another owner's. Only where no worker of the host took the
+// discovery the device stays: nothing was found out, and the host's next start discovers it.
+// Every device is looked at again before it is offered (SAFETY F27).
 var hostRows = observer{
-	{ask(AskHost), in(Unknown, Manageable, Allocated, Error), given(otherDevice), IdentityChanged, nil,
+	{ask(AskHost, AskLook), in(Unknown, Manageable, Allocated, Error), given(otherDevice), IdentityChanged, nil,
 		"the host found another device, none, or its serial twice"},
-	{ask(AskHost), in(Available), given(otherDevice, of(notBurning)), IdentityChanged, nil,
+	{ask(AskHost, AskLook), in(Available), given(otherDevice, of(notBurning)), IdentityChanged, nil,
 		"the host found another device, none, or its serial twice"},
-	{ask(AskHost), in(Available), given(unfit, of(notBurning)), IdentityChanged, nil,
+	{ask(AskHost, AskLook), in(Available), given(unfit, of(notBurning)), IdentityChanged, nil,
 		"the erase policy excludes the device, or its layout changed while it had no binding"},
-	{ask(AskHost), in(Available), given(of(burning), isNot(anyOf("", enrolledOne, hostNoAnswer), "not the enrolled device as it was")), "", nil,
+	{ask(AskHost, AskLook), in(Available), given(lookFailed, of(notBurning), of(notInMaintenance)), LookFailed, nil,
+		"the host cannot say that it is the enrolled device: it is not offered"},
+	{ask(AskHost, AskLook), in(Available), given(lookFailed, of(inMaintenance)), "", nil,
+		"the device is on hold: its host looks at it again before it is offered"},
+	{ask(AskHost, AskLook), in(Available), given(of(burning), isNot(anyOf("", enrolledOne, noWorker), "not the enrolled device as it was")), "", nil,
 		"a bind is under way: its clean discovers the device again"},
 	{ask(AskHost), in(PendingCleaning, Cleaning), given(otherDevice), "", nil,
 		"the running clean checks the identity by itself"},
-	{ask(AskHost), in(Retired), given(otherDevice), "", nil,
+	{ask(AskHost, AskLook), in(Retired), given(otherDevice), "", nil,
 		"a retired device has no identity to keep"},
 	{ask(AskHost), exceptFor(Available), given(unfit), "", nil,
 		"only an available device leaves the pool for this"},
 	{ask(AskHost), exceptFor(), given(enrolledOne), "", nil,
 		"the host found the enrolled device"},
-	{ask(AskHost), exceptFor(), given(hostNoAnswer), "", nil,
+	{ask(AskHost), exceptFor(Available), given(lookFailed), "", nil,
 		"the host reports no identity"},
+	{ask(AskHost), exceptFor(), given(noWorker), "", nil,
+		"the host reports no identity"},
+
+	{ask(AskLook), in(Manageable, Available), given(enrolledOne, of(clean)), Seen, nil,
+		"the host found the enrolled device"},
+	{ask(AskLook), in(Manageable, Available), given(enrolledOne, of(dirty)), "", nil,
+		"the device is dirty: a clean looks at it"},
+	{ask(AskLook), in(Cleaning), given(enrolledOne, of(returning)), Seen, nil,
+		"the host found the enrolled device"},
+	{ask(AskLook), in(Cleaning), given(of(returning), anyOf("another device, unfit, or the look failed", otherDevice, unfit, lookFailed)), CleanFailed, todo(reserveIt),
+		"the host does not find the enrolled device as it was: it is not returned"},
+	{ask(AskLook), in(Cleaning), given(of(returning), noWorker), "", does(RetryLater),
+		"the host does not answer: the device is not returned unseen"},
+	{ask(AskLook), in(Cleaning), given(of(notReturn)), "", nil,
+		"the return ended meanwhile"},
+	{ask(AskLook), in(Available), given(noWorker, of(notBurning), of(notInMaintenance)), LookFailed, nil,
+		"the host does not answer: the device is not offered unseen"},
+	{ask(AskLook), in(Available), given(noWorker, of(burning)), "", nil,
+		"a bind is under way: its clean discovers the device again"},
+	{ask(AskLook), in(Available), given(noWorker, of(inMaintenance)), "", nil,
+		"the host does not answer: the maintenance goes on"},
+	{ask(AskLook), in(Manageable), given(anyOf("unfit, or no identity", unfit, lookFailed, noWorker)), "", nil,
+		"the host does not find the enrolled device as it was: it is not offered"},
+	{ask(AskLook), in(Unknown, Allocated, PendingCleaning, Error, Retired), given(isNot(otherDevice, "no other device")), "", nil,
+		"the device is not about to be offered any more"},
+	{ask(AskLook), in(PendingCleaning), given(otherDevice), "", nil,
+		"the running clean checks the identity by itself"},
 }

@@ -37,13 +37,15 @@ const (
 	AskReconcile Question = "reconcile"
 	// AskHost asks the device's host to discover it again.
 	AskHost Question = "host"
+	// AskLook asks the host to look at a clean device right before it is offered.
+	AskLook Question = "look before it is offered"
 )
 
 // Questions lists every question, in the order of the table.
 func Questions() []Question {
 	return []Question{
 		AskRecheck, AskReserve, AskBeforeLeaving, AskToLeave, AskEndMaintenance, AskClean, AskReturn, AskUnreserve, AskBind,
-		AskResolve, AskImport, AskReconcile, AskHost,
+		AskResolve, AskImport, AskReconcile, AskHost, AskLook,
 	}
 }
 
@@ -178,12 +180,10 @@ func (k Known) KeepsClean(d Device) bool {
 }
 
 // DetectsForeignWrites says that a generation past the known one means another writer:
-// only Burnish writes to a provider of its own, and to one that it keeps reserved.
-//
-// SAFETY F28 will extend it to available devices of Nova's.
+// only Burnish writes to a provider of its own, and to one of Nova's that is unused while
+// the device is available (SAFETY F28).
 func (k Known) DetectsForeignWrites(d Device) bool {
-	reserved := d.State == Available && d.InMaintenance()
-	return (d.Owner != OwnerNova || reserved) && !k.Uncertain || k.KeepsClean(d)
+	return (d.Owner != OwnerNova || d.State == Available) && !k.Uncertain || k.KeepsClean(d)
 }
 
 // Expects gives what a write must find: the generation, nil where any will do, and the
@@ -232,7 +232,7 @@ type Snapshot struct {
 	Refused bool
 	// Imported (AskImport) is the provider that the import was asked for.
 	Imported string
-	// Duplicate (AskHost): the serial was seen at another name (SAFETY F23).
+	// Duplicate (AskHost, AskLook): the serial was seen at another name (SAFETY F23).
 	Duplicate bool
 
 	// What held when the question was asked; the device may have changed since.

@@ -71,7 +71,7 @@ func inventories(generations ...int64) []Inventory {
 
 // snapshots are all observations for one question.
 func snapshots(q Question) []Snapshot {
-	if q == AskHost {
+	if q == AskHost || q == AskLook {
 		var all []Snapshot
 		for _, h := range []HostResult{HostNotAsked, HostSame, HostOther, HostAbsent, HostUnfit, HostFailed, HostUnreachable} {
 			for _, duplicate := range []bool{false, true} {
@@ -81,8 +81,11 @@ func snapshots(q Question) []Snapshot {
 		return all
 	}
 	generations := []int64{ourGeneration}
-	if q == AskRecheck || q == AskUnreserve {
+	if q == AskRecheck || q == AskUnreserve || q == AskReconcile {
 		generations = append(generations, ourGeneration+1)
+	}
+	if q == AskUnreserve {
+		generations = append(generations, ourGeneration+2)
 	}
 	var all []Snapshot
 	for _, provider := range []string{"", ourProvider} {

@@ -60,6 +60,12 @@ func observationTheorems() []observationTheorem {
 		{"a call that failed proves nothing", failureProvesNothing},
 		{"only a positive result of the host changes the identity", hostIsBelieved},
 		{"the same answer a second time changes nothing", actsOnce},
+		// F27
+		{"the reservation stays lowered only for a device that was seen", loweredWasSeen},
+		// F30
+		{"a device that left returning is reserved again", leftReturningIsReserved},
+		// F28
+		{"an available device with a generation that nothing explains is not believed", newerIsNotBelieved},
 		// F24 will change this.
 		{"the witness has no effect yet", witnessHasNoEffect},
 	}
@@ -210,14 +216,51 @@ func failureProvesNothing(c outcome) string {
 
 func hostIsBelieved(c outcome) string {
 	s, d := c.snapshot, c.device
-	if s.Question != AskHost {
+	if s.Question != AskHost && s.Question != AskLook {
 		return ""
+	}
+	if c.observation.Event == Seen {
+		return unless(s.Question == AskLook && s.Host == HostSame && !s.Duplicate, "its host did not see it")
+	}
+	if s.Question == AskLook && d.Returning {
+		return unless(c.observation.Event == CleanFailed || c.observation.Needs(RetryLater) && s.Host != HostFailed, "it goes on to be offered")
+	}
+	if s.Host == HostFailed && !s.Duplicate || s.Question == AskLook && c.observation.Event == LookFailed {
+		offered := d.Allocatable() || d.State == Available && d.Claim != nil && !d.Claim.Burning
+		return unless(c.observation.Event == LookFailed && c.next.State == Error && c.next.Dirty || c.observation.Event == "" && !offered, "it stays offered")
 	}
 	differs := s.Duplicate || s.Host == HostOther || s.Host == HostAbsent
 	return joinReasons(
 		unless(differs || s.Host == HostUnfit && d.State == Available || c.observation.Event == "", "the host's result does not justify an event"),
 		unless(!differs && s.Host != HostUnfit || !c.next.Allocatable(), "it stays allocatable"),
 		unless(!differs || !slices.Contains([]State{Unknown, Manageable, Allocated, Error}, d.State) || c.next.Dirty, "it is not Dirty"))
+}
+
+func loweredWasSeen(c outcome) string {
+	d := c.device
+	return unless(c.observation.Event != Returned || d.InMaintenance() || !d.Unseen, "it is offered unseen")
+}
+
+func leftReturningIsReserved(c outcome) string {
+	s, d := c.snapshot, c.device
+	if s.Question != AskUnreserve || s.Answer == ProviderMissing || d.Returning || d.State == Available && !d.InMaintenance() {
+		return ""
+	}
+	return unless(c.observation.Needs(EnsureReserved), "it stays as the write left it")
+}
+
+func newerIsNotBelieved(c outcome) string {
+	s, d, i := c.snapshot, c.device, c.snapshot.Inventory
+	if s.Answer != Answered || i.Used > 0 || i.Provider != s.Known.Provider {
+		return ""
+	}
+	switch {
+	case s.Question == AskUnreserve && i.Generation > s.Known.Generation+1:
+		return unless(c.observation.Event != Returned && !c.next.Allocatable(), "somebody may have used it after our write")
+	case s.Question == AskReconcile && d.State == Available && d.Owner == OwnerNova && i.Generation > s.Known.Generation && !d.InMaintenance():
+		return unless(c.observation.Needs(RequestRecheck), "it is not re-checked")
+	}
+	return ""
 }
 
 func actsOnce(c outcome) string {

@@ -18,3 +18,21 @@ func TestObservationOfAKnownCase(t *testing.T) {
 	o, _ = Observe(d, s.Failed(CodeInventoryUnavailable))
 	require.Equal(t, Observation{Then: []FollowUp{RetryLater}}, o)
 }
+
+// A generation past the known one is a foreign write to every available device, whoever owns
+// its provider, unless the result of our own last write is unknown.
+//
+// F28
+func TestAvailableDevicesDetectForeignWrites(t *testing.T) {
+	for _, text := range []string{"available", "available nova", "available maintaining nova", "available claimed:own nova"} {
+		d, err := read(text)
+		require.NoError(t, err)
+		known := Known{Generation: 7, Provider: "p"}
+		require.True(t, known.DetectsForeignWrites(d), text)
+		known.Uncertain = true
+		require.Equal(t, d.InMaintenance(), known.DetectsForeignWrites(d), text)
+	}
+	d, err := read("allocated dirty nova observed:own")
+	require.NoError(t, err)
+	require.False(t, Known{Generation: 7, Provider: "p"}.DetectsForeignWrites(d), "Nova writes while it is in use")
+}

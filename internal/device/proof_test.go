@@ -88,6 +88,12 @@ func proofs() []proof {
 		{name: "no traps: retire and forget end every device", walk: everyDeviceCanEnd},
 		// S2.40
 		{name: "allocatable is never Dirty", walk: ofPlace(allocatableIsNotDirty)},
+		// F27
+		{name: "allocatable is never unseen", walk: ofPlace(allocatableIsSeen)},
+		// F27
+		{name: "only a full plan and its host's look end unseen", walk: ofStep(onlyALookEndsUnseen)},
+		// F27
+		{name: "a device that leaves the pool clean is unseen", walk: ofStep(leavingIsUnseen)},
 		// S0.8
 		{name: "allocatable means that a full plan ended since the last use, or NotSanitized is set", walk: ofPlace(allocatableIsAccountedFor)},
 		// F7
@@ -211,6 +217,7 @@ var product = sync.OnceValue(func() []Device {
 	flag(func(d *Device) { d.NamedSteps = true })
 	flag(func(d *Device) { d.AwaitingManualClean = true })
 	flag(func(d *Device) { d.LostRace = true })
+	flag(func(d *Device) { d.Unseen = true })
 	flag(func(d *Device) { d.OneTimeUse = true })
 	flag(func(d *Device) { d.Cleanable = true })
 	return all
@@ -258,7 +265,7 @@ func everyStateIsReached(g *graph) error {
 // command sends one.
 func noTraps(g *graph) error {
 	notCounted := []EventKind{
-		Override, Import, Invalidated, IdentityChanged, Taken, LostRace, PreviousRunFound, ObservedInUse, ObservedUnused, ObservedFree,
+		Override, Import, Invalidated, IdentityChanged, LookFailed, Taken, LostRace, PreviousRunFound, ObservedInUse, ObservedUnused, ObservedFree,
 		Retire, Lost, Forget, Replace, Move,
 	}
 	ok := g.reaching(Device.Allocatable, func(s step) bool {

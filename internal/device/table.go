@@ -82,6 +82,8 @@ var (
 	notReturn              = not(returning, "not yet returning")
 	named                  = cond{"named steps", func(d Device, _ Event) bool { return d.NamedSteps }}
 	fullPlan               = not(named, "a full plan")
+	unseen                 = cond{"not seen by its host since", func(d Device, _ Event) bool { return d.Unseen }}
+	seen                   = not(unseen, "seen by its host")
 	lostRace               = cond{"a lost race", func(d Device, _ Event) bool { return d.LostRace }}
 	maintenanceTaken       = cond{"maintenance because it was taken", func(d Device, _ Event) bool { return d.Maintenance == MaintenanceTaken }}
 	bound                  = cond{"a recorded binding", func(d Device, _ Event) bool { return d.Binding != nil }}
@@ -104,14 +106,17 @@ var (
 // belongs to a full plan alone (SAFETY F7).
 var (
 	markDirty = effect{"Dirty", func(d *Device, _ Event) { d.Dirty = true }}
-	sanitize  = effect{"not Dirty, returning", func(d *Device, _ Event) {
-		d.Dirty, d.NotSanitized, d.Returning = false, false, true
+	sanitize  = effect{"not Dirty, seen, returning", func(d *Device, _ Event) {
+		d.Dirty, d.NotSanitized, d.Returning, d.Unseen = false, false, true, false
 	}}
-	returnUnsanitized = effect{"NotSanitized, returning", func(d *Device, _ Event) {
-		d.Dirty, d.NotSanitized, d.Returning = false, true, true
+	returnUnsanitized = effect{"NotSanitized, unseen, returning", func(d *Device, _ Event) {
+		d.Dirty, d.NotSanitized, d.Returning, d.Unseen = false, true, true, true
 	}}
 	startReturn = effect{"returning", func(d *Device, _ Event) { d.Returning = true }}
 	endReturn   = effect{"no longer returning", func(d *Device, _ Event) { d.Returning = false }}
+	endOnHold   = effect{"no longer returning, unseen", func(d *Device, _ Event) { d.Returning, d.Unseen = false, true }}
+	markUnseen  = effect{"unseen", func(d *Device, _ Event) { d.Unseen = true }}
+	markSeen    = effect{"seen", func(d *Device, _ Event) { d.Unseen = false }}
 	takeClaim   = effect{"Claim", func(d *Device, e Event) {
 		d.Claim = &Claim{Instance: e.Instance, Request: e.Request, Tag: e.Tag, Deadline: e.Deadline}
 	}}
@@ -144,7 +149,7 @@ var (
 			d.Binding = &Binding{Number: d.Bindings, Instance: e.Instance, Observed: d.Owner == OwnerNova}
 		}
 	}}
-	nameSteps             = effect{"named steps", func(d *Device, _ Event) { d.NamedSteps = true }}
+	nameSteps             = effect{"named steps, unseen", func(d *Device, _ Event) { d.NamedSteps, d.Unseen = true, true }}
 	stepsOver             = effect{"no named steps", func(d *Device, _ Event) { d.NamedSteps = false }}
 	unbind                = effect{"no Binding", func(d *Device, _ Event) { d.Binding = nil }}
 	awaitManualClean      = effect{"awaiting manual clean", func(d *Device, _ Event) { d.AwaitingManualClean = true }}
@@ -175,8 +180,8 @@ var (
 		}
 		d.LostRace = false
 	}}
-	setMaintenance = effect{"maintenance: operator", func(d *Device, _ Event) {
-		d.Status = Maintaining
+	setMaintenance = effect{"maintenance: operator, unseen", func(d *Device, _ Event) {
+		d.Status, d.Unseen = Maintaining, true
 		if d.Maintenance == MaintenanceOff {
 			d.Maintenance = MaintenanceOperator
 		}
@@ -209,8 +214,8 @@ var (
 			d.Maintenance = MaintenanceOff
 		}
 	}}
-	enrolled = effect{"enabled", func(d *Device, _ Event) {
-		d.Status, d.Maintenance = Enabled, MaintenanceOff
+	enrolled = effect{"enabled, unseen", func(d *Device, _ Event) {
+		d.Status, d.Maintenance, d.Unseen = Enabled, MaintenanceOff, true
 		if d.Unit.Number == 0 {
 			d.Unit.Number = 1
 		}
@@ -253,7 +258,7 @@ var table = concat(
 		{in(Unknown), ObservedFree, when(bound), Allocated, then(markDirty)},
 
 		{in(Manageable), Provide, when(dirty, cleanable), PendingCleaning, nil},
-		{in(Manageable), Provide, when(clean), Cleaning, then(startReturn)},
+		{in(Manageable), Provide, when(clean, seen), Cleaning, then(startReturn)},
 		{in(Manageable), Provide, when(dirty, uncleanable, reusable), Cleaning, then(returnUnsanitized)},
 		{in(Manageable), Provide, when(dirty, uncleanable, oneTimeUse), Error, then(setCleanFailed)},
 		{in(Manageable), CleanSteps, nil, Cleaning, then(nameSteps)},
@@ -269,9 +274,11 @@ var table = concat(
 		{in(Available), LostRace, when(claimed, notBurning), Error, then(markRaceLost)},
 		{in(Available), ObservedInUse, when(notBurning), Allocated, then(bindObserved)},
 		{in(Available), ObservedUnused, when(notBurning, notInMaintenance), PendingCleaning, then(markDirty, dropClaim, awaitManualCleanIfOff)},
-		{in(Available), Manage, when(unclaimed), Manageable, nil},
+		{in(Available), Manage, when(unclaimed), Manageable, then(markUnseen)},
 		{in(Available), Taken, when(unclaimed), Manageable, then(setTaken)},
 		{in(Available), IdentityChanged, when(notBurning), Error, then(markDirty, dropClaim, setCleanFailed)},
+		// Error, not a clean: what is there now may be another owner's.
+		{in(Available), LookFailed, when(notBurning), Error, then(markDirty, dropClaim, setCleanFailed)},
 
 		{in(Allocated), Rebuild, when(byBoundInstance), noChange, nil},
 		{in(Allocated), BindingMissing, when(unbound), PendingCleaning, then(markDirty, awaitManualCleanIfOff)},
@@ -293,7 +300,10 @@ var table = concat(
 		{in(Cleaning), WearLimitExceeded, when(notReturn), Error, then(markDirty, setCleanFailed, quarantine)},
 		{in(Cleaning), ReservationChanged, when(returning), PendingCleaning, then(markDirty, endReturn)},
 		{in(Cleaning), ObservedInUse, nil, Allocated, then(bindObserved)},
-		{in(Cleaning), Returned, when(returning), Available, then(endReturn)},
+		{in(Cleaning), Returned, when(returning, notInMaintenance, seen), Available, then(endReturn)},
+		{in(Cleaning), Returned, when(returning, inMaintenance), Available, then(endOnHold)},
+		{in(Manageable, Available), Seen, when(clean), noChange, then(markSeen)},
+		{in(Cleaning), Seen, when(returning), noChange, then(markSeen)},
 
 		{in(Error), Clean, when(cleanable), PendingCleaning, then(clearCleanFailed)},
 		{in(Error), Manage, nil, Manageable, then(clearCleanFailed)},
@@ -303,7 +313,8 @@ var table = concat(
 
 		{in(Unknown, Manageable, Allocated, Error), IdentityChanged, nil, noChange, then(markDirty)},
 		{nil, Maintain, when(unclaimed), noChange, then(setMaintenance)},
-		{nil, MaintainOff, nil, noChange, then(clearMaintenance, endQuarantine)},
+		{exceptFor(Available, Retired), MaintainOff, nil, noChange, then(clearMaintenance, endQuarantine)},
+		{in(Available), MaintainOff, when(seen), noChange, then(clearMaintenance)},
 		{in(Unknown, Manageable, Available, Allocated, PendingCleaning, Error), Retire, when(unclaimed), Retired, then(retire)},
 		{nil, Lost, nil, Retired, then(retire)},
 		{in(Manageable), Replace, nil, noChange, then(replaceUnit)},

@@ -12,6 +12,35 @@ func allocatableIsNotDirty(d Device, _ history) string {
 	return unless(!d.Allocatable() || !d.Dirty, "it is allocatable")
 }
 
+func allocatableIsSeen(d Device, _ history) string {
+	return unless(!d.Allocatable() || !d.Unseen, "it is allocatable")
+}
+
+func onlyALookEndsUnseen(s step) string {
+	if !s.before.Unseen || s.after.Unseen {
+		return ""
+	}
+	return unless(s.event.Kind == Seen || s.event.Kind == CleanDone && !s.before.NamedSteps, "nobody looked at it")
+}
+
+// leavingIsUnseen checks every event after which the hardware may be touched, and those that
+// lead to a return without a full plan.
+func leavingIsUnseen(s step) string {
+	switch {
+	case s.after.Dirty:
+		return ""
+	case slices.Contains([]EventKind{Enroll, Import, Manage, Maintain, StepsDone, Override}, s.event.Kind):
+		return unless(s.after.Unseen, "it counts as seen")
+	case s.event.Kind == Returned && s.after.InMaintenance():
+		return unless(s.after.Unseen, "it is on hold, and counts as seen")
+	case exemptionOf(s.before, s.event) != "":
+		return unless(s.after.Unseen, "it is returned without a clean, and counts as seen")
+	case s.event.Kind == Provide && s.after.Returning && !s.before.Dirty:
+		return unless(!s.before.Unseen, "it is provided, and nobody looked at it")
+	}
+	return ""
+}
+
 func allocatableIsAccountedFor(d Device, p history) string {
 	if !d.Allocatable() {
 		return ""
@@ -267,14 +296,20 @@ func allowedIsNeverRefused(g *graph) error {
 			may = d.State == Error || d.State == Available && d.Claim == nil
 		case Override:
 			may = d.State == Error
-		case Provide, CleanSteps:
+		case CleanSteps:
 			may = d.State == Manageable
+		case Provide:
+			may = d.State == Manageable && (d.Dirty || !d.Unseen)
 		case Maintain:
 			may = alive && d.Claim == nil
 		case Retire:
 			may = alive && d.Claim == nil && d.State != Cleaning
-		case MaintainOff, Lost, Invalidated:
+		case Lost, Invalidated:
 			may = alive
+		case MaintainOff:
+			may = alive && (d.State != Available || !d.Unseen)
+		case Seen:
+			may = d.State == Manageable && !d.Dirty || d.Allocatable() || d.State == Available && d.InMaintenance() || d.Returning
 		case ClaimEvent:
 			may = d.Allocatable()
 		case Unbind, Rebuild:
@@ -291,12 +326,16 @@ func allowedIsNeverRefused(g *graph) error {
 			may = full
 		case StepsDone:
 			may = d.NamedSteps
-		case Returned, ReservationChanged:
+		case ReservationChanged:
 			may = d.Returning
+		case Returned:
+			may = d.Returning && (d.InMaintenance() || !d.Unseen)
 		case ObservedInUse:
 			may = alive && d.State != Allocated && (d.Claim == nil || !d.Claim.Burning)
 		case ObservedUnused:
 			may = d.State == Unknown || d.Allocatable()
+		case LookFailed:
+			may = d.Allocatable()
 		case IdentityChanged:
 			may = d.State == Allocated || d.Allocatable()
 		}
@@ -316,6 +355,7 @@ func marksFitTheState(d Device, _ history) string {
 		unless(!d.Dirty || !d.Returning, "it is Dirty while it returns to the pool"),
 		unless(!d.Returning || in(Cleaning), "returning"),
 		unless(!d.NamedSteps || in(Cleaning) && !d.Returning, "named steps"),
+		unless(!d.Unseen || !in(Available) || d.InMaintenance(), "unseen"),
 		unless(!d.AwaitingManualClean || in(PendingCleaning), "held"),
 		unless(!d.LostRace || in(Error), "a lost race"),
 		unless(d.Claim == nil || in(Available) && !d.InMaintenance(), "a claim"),

@@ -88,9 +88,11 @@ type StatusMemo struct {
 	NotSanitized      bool              `json:"not_sanitized,omitempty"`
 	Operation         device.Operation  `json:"operation,omitempty"`
 	Steps             []CleanStep       `json:"steps,omitempty"`
-	// Provider is the UUID of the device's provider if Nova owns it.
-	Provider string      `json:"provider,omitempty"`
-	Waiting  *StatusWait `json:"waiting,omitempty"`
+	// Provider is the UUID of the device's provider if Nova owns it. Generation is the
+	// provider's while the device is available: a later one means that somebody wrote it.
+	Provider   string      `json:"provider,omitempty"`
+	Generation int64       `json:"generation,omitempty"`
+	Waiting    *StatusWait `json:"waiting,omitempty"`
 }
 
 // MemoStatus is the memo's key.

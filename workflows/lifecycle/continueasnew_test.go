@@ -187,7 +187,7 @@ func TestCost_OfATurnover(t *testing.T) {
 	}
 }
 
-// Maintenance of an idle device costs three activities.
+// Maintenance of an idle device costs three activities and a look of its host.
 func TestCost_OfMaintenance(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
@@ -195,7 +195,7 @@ func TestCost_OfMaintenance(t *testing.T) {
 	ok[contract.Result](w.maintain(false))
 	ok[contract.Result](w.maintain(true))
 	w.idle()
-	require.Equal(t, []string{"EnsureReserved", "EnsureReserved", "Unreserve"}, w.scheduledActivities[names:])
+	require.Equal(t, []string{"EnsureReserved", "Discover", "EnsureReserved", "Unreserve"}, w.scheduledActivities[names:])
 	w.requireNoDefect()
 }
 

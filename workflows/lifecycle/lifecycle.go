@@ -118,7 +118,8 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) *run {
 		r.Begin(ctx, contract.Enrollment{Name: in.Name})
 		r.State.Enrolled = false
 	}
-	d := &run{parts: &parts{Record: r, reservation: reservation.New(ctx, r), discovery: &discovery.Discovery{Record: r}}}
+	found := &discovery.Discovery{Record: r}
+	d := &run{parts: &parts{Record: r, reservation: reservation.New(ctx, found), discovery: found}}
 	d.cleaning = &cleaning.Cleaning{Record: r, Reservation: d.reservation, Discovery: d.discovery}
 	return d
 }

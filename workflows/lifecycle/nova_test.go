@@ -273,7 +273,7 @@ func TestImportFollowsTheInventory(t *testing.T) {
 		{name: "in use, not burned yet", consumer: []string{"c1"}, ends: device.Allocated, burned: 1},
 		{name: "burned and unused", reserved: 1, cleans: 1, ends: device.Available},
 		{name: "free", ends: device.Available},
-		{name: "free, its host is unreachable", unreachable: true, ends: device.Available},
+		{name: "free, its host is unreachable for a while", unreachable: true, ends: device.Available},
 		{name: "free, a previous run", previous: "r", cleans: 1, ends: device.Available},
 		{name: "in use, a previous run", reserved: 1, consumer: []string{"c1"}, previous: "r", ends: device.Allocated, burned: 1},
 	} {
@@ -287,6 +287,15 @@ func TestImportFollowsTheInventory(t *testing.T) {
 			r := ok[contract.Result](imported)
 			require.Equal(t, device.Unknown, r.Device.DeviceState)
 			w.hintReconcile()
+			if c.unreachable { // nothing is offered unseen
+				w.until("it needs the operator", func() bool { return w.view().NeedsOperator })
+				writes := len(w.inventory.writes)
+				w.pass(time.Hour)
+				v := w.view()
+				require.Equal(t, []any{device.Cleaning, string(device.CodeHostUnreachable), 1}, []any{v.DeviceState, v.Fault, w.inventory.reserved})
+				require.Equal(t, writes, len(w.inventory.writes), "it is reserved, and waits")
+				w.host.restart()
+			}
 			w.reach(c.ends)
 			w.until("burned or free", func() bool { return w.inventory.reserved == c.burned })
 			w.pass(time.Hour)

@@ -20,6 +20,8 @@ func (d operations) validateProvide(contract.ReasonInput) error {
 		if !d.State.Device.NamedSteps {
 			return nil // already so, or on its way
 		}
+	case device.Manageable:
+		return nil
 	}
 	return d.Legal(device.Event{Kind: device.Provide})
 }
@@ -29,6 +31,12 @@ func (d operations) provide(ctx workflow.Context, in contract.ReasonInput) (cont
 		return d.unchanged()
 	}
 	d.State.Intent.Reason, d.State.Intent.DuplicateAt = in.Reason, ""
+	if !d.State.Device.Dirty {
+		// It was out of our hands, and is not cleaned (F27).
+		if f, _ := d.discovery.BeforeOffer(ctx); f != nil {
+			return contract.Result{}, f
+		}
+	}
 	if err := d.Apply(ctx, device.Event{Kind: device.Provide}); err != nil {
 		return contract.Result{}, err
 	}
@@ -175,6 +183,9 @@ func (d operations) manage(ctx workflow.Context, in contract.ReasonInput) (contr
 
 func (d operations) validateMaintain(in contract.MaintainInput) error {
 	if in.Off {
+		if d.State.Device.State == device.Available {
+			return nil // its host looks at it first
+		}
 		return d.Legal(device.Event{Kind: device.MaintainOff})
 	}
 	return d.Legal(device.Event{Kind: device.Maintain})

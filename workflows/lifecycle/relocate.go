@@ -27,8 +27,8 @@ func (d hardware) validateNewName(in contract.MoveInput) error {
 	return nil
 }
 
-// move carries the device over to the name of the slot that its hardware is in now; state,
-// dirty flag and history are kept. Once the new workflow has started, this one ends.
+// move carries the device over to the name of the slot that its hardware is in now; state
+// and history are kept, and it is dirty. Once the new workflow has started, this one ends.
 func (d hardware) move(ctx workflow.Context, in contract.MoveInput) (contract.Result, error) {
 	if err := d.reservation.Lock(ctx); err != nil {
 		return contract.Result{}, err
@@ -93,6 +93,8 @@ func (d hardware) startRelocated(ctx workflow.Context, to contract.Enrollment, f
 	if r := found.Record; r != nil {
 		state.Seq, state.Cleans = max(state.Seq, r.Seq), max(state.Cleans, r.Clean)
 	}
+	// It was out of our hands, and its new slot was never seen with it (F27).
+	state.Device.Dirty, state.Device.Unseen = true, true
 	// The new slot has another provider.
 	state.Generation, state.Provider, state.GenerationUncertain, state.ContinueAsNew = 0, "", true, false
 	state.Intent = contract.Intent{EnsureProvider: true}

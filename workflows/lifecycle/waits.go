@@ -19,7 +19,11 @@ const (
 // backoff waits before failed work is tried again: longer each time, and at most until the
 // next hint. The device shows the cause meanwhile.
 func (d *run) backoff(ctx workflow.Context, f *device.Fault) {
-	d.Waiting(ctx, contract.WaitInventory, f)
+	if f.Code == device.CodeHostUnreachable {
+		d.Waiting(ctx, contract.WaitHost, f)
+	} else {
+		d.Waiting(ctx, contract.WaitInventory, f)
+	}
 	if d.backingOff {
 		return
 	}
@@ -38,8 +42,10 @@ func (d *run) backoff(ctx workflow.Context, f *device.Fault) {
 // recovered ends what backoff began.
 func (d *run) recovered(ctx workflow.Context) {
 	d.failures = 0
-	if !d.Calling(contract.WaitInventory) {
-		d.EndWait(ctx, contract.WaitInventory)
+	for _, waitsFor := range []string{contract.WaitInventory, contract.WaitHost} {
+		if !d.Calling(waitsFor) {
+			d.EndWait(ctx, waitsFor)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ var mutations = slices.Concat(
 	journalMutations,
 	leaseMutations,
 	inventoryMutations,
-	stepsMutations,
+	stepsMutations, offerMutations,
 	blockMutations,
 	nvmeMutations,
 	scriptMutations,

@@ -138,18 +138,64 @@ func (d *Discovery) excludeByPolicy(ctx workflow.Context, before contract.Discov
 	if d.State.Device.State != device.Available {
 		return
 	}
-	now := d.State.Host
-	f := now.Excluded
-	if f == nil && before.Layout == device.LayoutWhole && now.Layout != device.LayoutWhole {
-		f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNamespaceLayoutMismatch,
-			Message: "the namespace layout changed although the device was not allocated: it no longer has one whole namespace", Remedy: "find out who changed it, then clean " + d.State.Name}
-	}
+	f := d.unfit(before)
 	if f == nil {
 		return
 	}
-	if d.conclude(ctx, device.HostUnfit, false, f) {
+	if d.conclude(ctx, device.AskHost, device.HostUnfit, false, f).Event != "" {
 		d.State.LastError = f.Message
 	}
+}
+
+// unfit is the fault of a device that its host found, and that may not be offered: the erase
+// policy excludes it, or it no longer has one whole namespace. before is the result of the
+// discovery before.
+func (d *Discovery) unfit(before contract.DiscoveryResult) *device.Fault {
+	now := d.State.Host
+	if now.Excluded != nil || before.Layout != device.LayoutWhole || now.Layout == device.LayoutWhole {
+		return now.Excluded
+	}
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNamespaceLayoutMismatch,
+		Message: "the namespace layout changed although the device was not allocated: it no longer has one whole namespace", Remedy: "find out who changed it, then clean " + d.State.Name}
+}
+
+// BeforeOffer has the host look at a clean device right before its reservation is lowered
+// (F27), and records what it found. It returns nil if the host saw the enrolled device as it
+// was; otherwise the fault, and whether the same call may succeed later.
+func (d *Discovery) BeforeOffer(ctx workflow.Context) (f *device.Fault, again bool) {
+	d.State.Intent.Rediscover = false
+	before := d.State.Host
+	f = calls.FaultIn(d.Discover(d.WhileClientWaits(ctx)))
+	result := device.HostResultOf(f)
+	if f == nil {
+		if f = d.unfit(before); f != nil {
+			result = device.HostUnfit
+		}
+	}
+	duplicate := d.State.Intent.DuplicateAt != ""
+	if duplicate && f == nil {
+		f = d.DuplicateSerialFault()
+	}
+	if f != nil && f.Code == device.CodeHostUnreachable {
+		f = d.silentHostFault()
+	}
+	o := d.conclude(ctx, device.AskLook, result, duplicate, f)
+	if f == nil && o.Event != device.Seen {
+		f = &device.Fault{Class: device.Permanent, Code: device.CodeConflict, Message: "the device changed while its host looked at it", Remedy: "show " + d.State.Name}
+	}
+	return f, o.Needs(device.RetryLater)
+}
+
+// silentHostFault is the fault of a device that is clean, and is not offered because its
+// host does not answer.
+func (d *Discovery) silentHostFault() *device.Fault {
+	host := d.State.Enrollment.Host
+	remedy := "start burnish-worker on " + host + ", then repeat this"
+	if d.State.Device.Returning {
+		remedy = "start burnish-worker on " + host + "; the device is then returned automatically"
+	}
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
+		Message: "no worker of host " + host + " looked at the device: it is not offered unseen", Remedy: remedy}
 }
 
 // Rediscover has the host discover the device again, because it may have changed.
@@ -166,22 +212,28 @@ func (d *Discovery) Rediscover(ctx workflow.Context) {
 	if f == nil {
 		return
 	}
-	d.conclude(ctx, result, duplicate, f)
+	d.conclude(ctx, device.AskHost, result, duplicate, f)
 	d.State.LastError = "discovery on the host: " + f.Message
 }
 
-// conclude decides by the table of observations what a discovery means; f is its fault.
-// It reports whether the device changed.
-func (d *Discovery) conclude(ctx workflow.Context, result device.HostResult, duplicate bool, f *device.Fault) bool {
-	asked := device.Ask(device.AskHost, d.State.Device, device.Known{})
+// conclude decides by the table of observations what a discovery means, and records it; f is
+// its fault.
+func (d *Discovery) conclude(ctx workflow.Context, q device.Question, result device.HostResult, duplicate bool, f *device.Fault) device.Observation {
+	asked := device.Ask(q, d.State.Device, device.Known{})
 	asked.Host, asked.Duplicate = result, duplicate
 	o, _ := device.Observe(d.State.Device, asked)
-	if o.Event == "" {
-		return false
+	switch o.Event {
+	case "":
+	case device.CleanFailed:
+		d.Fail(ctx, f)
+	case device.Seen:
+		d.ApplyOrReport(ctx, device.Event{Kind: o.Event})
+	default:
+		d.ApplyOrReport(ctx, device.Event{Kind: o.Event})
+		d.State.Fault, d.State.LastError = f, f.Message
 	}
-	d.ApplyOrReport(ctx, device.Event{Kind: o.Event})
-	d.State.Fault = f
-	return true
+	d.State.Intent.EnsureReserved = d.State.Intent.EnsureReserved || o.Needs(device.EnsureReserved)
+	return o
 }
 
 // CheckSerialUnique refuses a serial that another device has, and notifies that device:

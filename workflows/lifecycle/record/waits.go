@@ -98,6 +98,9 @@ func (r *Record) EndWait(ctx workflow.Context, waitsFor string) {
 	}
 }
 
+// Waits says that the device waits for this.
+func (r *Record) Waits(waitsFor string) bool { return r.waitFor(waitsFor) >= 0 }
+
 func (r *Record) waitFor(waitsFor string) int {
 	return slices.IndexFunc(r.State.Waits, func(w contract.Wait) bool { return w.For == waitsFor })
 }

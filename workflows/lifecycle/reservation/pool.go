@@ -10,9 +10,14 @@ import (
 	"burnish/workflows/contract"
 )
 
+// maxLookAge is how old the host's last look at a device may be when its reservation is
+// lowered. A clean ends with one.
+const maxLookAge = 3 * time.Minute
+
 // ReturnToPool returns a device that has Returning set (F5). Returning was recorded
 // before the first write, and the write uses the generation that the clean recorded when
-// it reserved the device.
+// it reserved the device. If its host has not seen it since it was out of our hands, the
+// host looks first (F27); while the host does not answer, it is tried again (Retry).
 func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
 	if err := d.Lock(ctx); err != nil {
 		return err
@@ -22,6 +27,12 @@ func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
 	if s.Intent.DuplicateAt != "" {
 		s.Clean = nil
 		d.Fail(ctx, d.DuplicateSerialFault())
+		return nil
+	}
+	seenAt := s.UpdatedAt // the end of the clean
+	// A device that waits for its host is reserved: the inventory is not asked until the
+	// host answers.
+	if s.Device.Unseen && d.Waits(contract.WaitHost) && d.look(ctx, &seenAt) != nil {
 		return nil
 	}
 	var generation int64
@@ -48,21 +59,40 @@ func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
 		d.ApplyOrReport(ctx, device.Event{Kind: device.Returned})
 		return nil
 	}
-	_ = d.unreserve(ctx, generation, provider) // which records the fault
+	_ = d.unreserve(ctx, generation, provider, seenAt) // which records the fault
 	return nil
 }
 
+// look has the host look at the device, unless its last look, at the time at, is recent. It
+// returns the fault of a look that did not succeed.
+func (d *Reservation) look(ctx workflow.Context, at *time.Time) *device.Fault {
+	if !d.State.Device.Unseen && workflow.Now(ctx).Sub(*at) <= maxLookAge {
+		return nil
+	}
+	f, again := d.discovery.BeforeOffer(ctx)
+	*at = workflow.Now(ctx)
+	if again {
+		d.Retry = f
+	}
+	return f
+}
+
 // unreserve writes reserved = 0 with the one generation that is known to be the device's
-// own, to the provider that has this generation: a re-created one counts its own. It repeats the write only after a read that still shows this generation
-// (F5). The generation that a read shows is compared, never used to write. It concludes
-// from the result, and returns the fault of a write that did not lower the reservation.
-func (d *Reservation) unreserve(ctx workflow.Context, generation int64, provider string) *device.Fault {
+// own, to the provider that has this generation: a re-created one counts its own. It
+// repeats the write only after a read that still shows this generation (F5). The generation
+// that a read shows is compared, never used to write. Each write is preceded by a recent
+// look of the host, the last at seenAt (F27). It concludes from the result, and returns the
+// fault of a look or of a write that did not succeed.
+func (d *Reservation) unreserve(ctx workflow.Context, generation int64, provider string, seenAt time.Time) *device.Fault {
 	pause := 200 * time.Millisecond
 	defer d.EndWait(ctx, contract.WaitReturn)
 	read := d.unconditional()
 	in := read
 	in.Generation, in.Provider = generation, provider
 	for {
+		if f := d.look(ctx, &seenAt); f != nil {
+			return f
+		}
 		asked := device.Ask(device.AskUnreserve, d.State.Device, device.Known{Generation: generation, Provider: provider})
 		found, err := d.call(ctx, calls.NoRetry(ctx, "unreserve "+d.State.Name), contract.ActivityUnreserve, in)
 		f := calls.FaultIn(err)
@@ -139,11 +169,16 @@ func (d *Reservation) ReserveThen(ctx workflow.Context, validate func() error, k
 	return nil
 }
 
-// EndMaintenance ends the operator's maintenance of an available device: it must be
-// unused, and its reservation is lowered as after a clean (S2.51).
+// EndMaintenance ends the operator's maintenance of an available device: its host must see
+// the enrolled device, it must be unused, and its reservation is lowered as after a clean
+// (S2.51, F27).
 func (d *Reservation) EndMaintenance(ctx workflow.Context) error {
 	d.PoolTransitions++
 	defer func() { d.PoolTransitions-- }()
+	if f, _ := d.discovery.BeforeOffer(ctx); f != nil {
+		return f
+	}
+	seenAt := workflow.Now(ctx)
 	if err := d.Lock(ctx); err != nil {
 		return err
 	}
@@ -159,7 +194,7 @@ func (d *Reservation) EndMaintenance(ctx workflow.Context) error {
 	if err := d.Apply(ctx, device.Event{Kind: device.MaintainOff}); err != nil || !d.State.Device.Allocatable() {
 		return err
 	}
-	if f := d.unreserve(ctx, found.Generation, found.Provider); f != nil && !d.State.Device.Allocatable() {
+	if f := d.unreserve(ctx, found.Generation, found.Provider, seenAt); f != nil && !d.State.Device.Allocatable() {
 		return f
 	}
 	return nil

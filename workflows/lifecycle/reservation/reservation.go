@@ -10,6 +10,7 @@ import (
 	"burnish/internal/device"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle/discovery"
 	"burnish/workflows/lifecycle/record"
 )
 
@@ -17,6 +18,8 @@ import (
 type Reservation struct {
 	*record.Record
 	lock workflow.Mutex
+	// discovery looks at the device before it is offered.
+	discovery *discovery.Discovery
 	// InUse is the snapshot that showed a consumer during a clean. The clean stops, records
 	// the consumer, and clears it.
 	InUse *contract.ReservationSnapshot
@@ -25,9 +28,9 @@ type Reservation struct {
 	PoolTransitions int
 }
 
-// New returns the reservation of the record's device.
-func New(ctx workflow.Context, r *record.Record) *Reservation {
-	return &Reservation{Record: r, lock: workflow.NewMutex(ctx)}
+// New returns the reservation of the device that discovery discovers.
+func New(ctx workflow.Context, found *discovery.Discovery) *Reservation {
+	return &Reservation{Record: found.Record, discovery: found, lock: workflow.NewMutex(ctx)}
 }
 
 // Lock serializes everything that reads and then writes the reservation.
@@ -106,7 +109,7 @@ func (d *Reservation) call(ctx, opts workflow.Context, activity string, in contr
 		case device.CodeConflict, device.CodeInUse, device.CodeAlreadyBurned, device.CodeInventoryGenerationAhead, device.CodeNoProvider:
 			// These are known to have written nothing.
 		default:
-			d.State.GenerationUncertain = true
+			d.State.GenerationUncertain = d.State.GenerationUncertain || activity != contract.ActivityReadReservation
 		}
 		return found, err
 	}

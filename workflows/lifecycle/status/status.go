@@ -49,6 +49,9 @@ func memo(s *contract.DeviceState) contract.StatusMemo {
 		Driver: s.Enrollment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
 		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation, Steps: s.Steps, Provider: s.Provider,
 	}
+	if s.Device.Owner == device.OwnerNova && s.Device.Allocatable() && !s.GenerationUncertain {
+		f.Generation = s.Generation
+	}
 	if fault := Fault(s); fault != nil {
 		f.Remedy = fault.Remedy
 	}
