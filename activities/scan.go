@@ -27,6 +27,9 @@ type HostScanner struct {
 	Host    *host.Host
 	Drivers map[string]hardware.Driver
 	Log     *slog.Logger
+	// CheckServer fails if the server is another than that of the host's records; nil: not
+	// checked.
+	CheckServer func(context.Context) error
 }
 
 // enrollTimeout bounds one enrollment.

@@ -70,6 +70,11 @@ func (s *HostScanner) digest(ctx context.Context) (findingsDigest, error) {
 }
 
 func (s *HostScanner) requestScan(ctx context.Context, started bool) error {
+	if s.CheckServer != nil {
+		if err := s.CheckServer(ctx); err != nil {
+			return err
+		}
+	}
 	request := contract.ScanRequest{Source: "its devices changed", WorkerStarted: started}
 	if started {
 		request.Source = "host start"

@@ -34,6 +34,7 @@ type deviceClient interface {
 	Clouds(ctx context.Context) ([]string, error)
 	Candidates(ctx context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error)
 	LastPoll(ctx context.Context, queue string, kind enumspb.TaskQueueType) (time.Time, error)
+	ClusterID(ctx context.Context) (string, error)
 	SearchAttributes(ctx context.Context, namespace string) (map[string]enumspb.IndexedValueType, error)
 
 	// endpoint gives the server's address and the namespace.

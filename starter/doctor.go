@@ -15,6 +15,7 @@ import (
 	"burnish/internal/config"
 	"burnish/internal/device"
 	"burnish/internal/doctor"
+	"burnish/internal/host"
 	"burnish/workflows/contract"
 )
 
@@ -67,9 +68,9 @@ func (a *app) doctorCommand() *cobra.Command {
 			} else {
 				f.OK("settings", "no BURNISH_ variable is set: only the server is checked")
 			}
-			a.checkTemporal(cmd.Context(), &f, worker, usable)
+			server := a.checkTemporal(cmd.Context(), &f, worker, usable)
 			if usable {
-				f.Machine(worker)
+				f.Machine(worker, server)
 			}
 			if err := a.emit(health{f}, func() string { return findingsTable(f) }); err != nil {
 				return err
@@ -96,14 +97,14 @@ func isWorkerMachine() bool {
 }
 
 // checkTemporal checks the server. If the worker's settings are unknown, it checks only what
-// every device needs.
-func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Worker, known bool) {
+// every device needs. It gives the server's cluster and namespace, as far as it answers.
+func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Worker, known bool) (server host.Server) {
 	const check = "temporal"
 	l, err := a.dial(ctx)
 	if err != nil {
 		fail := a.explain(ctx, nil, "", err)
 		f.Fail(check, fail.remedy, "%s", fail.message)
-		return
+		return server
 	}
 	defer l.close()
 	address, namespace := l.endpoint()
@@ -114,6 +115,15 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 		a.checkQueue(ctx, f, l, contract.HostQueue(w.Host), enumspb.TASK_QUEUE_TYPE_ACTIVITY,
 			"start burnish-worker on "+w.Host+" with BURNISH_ROLE=host or all")
 	}
+	rctx, cancel := a.requestContext(ctx)
+	defer cancel()
+	cluster, err := l.ClusterID(rctx)
+	if err != nil {
+		fail := a.explain(ctx, nil, "", err)
+		f.Fail(check, fail.remedy, "the server does not tell the ID of its cluster: %s", fail.message)
+		return server
+	}
+	return host.Server{Cluster: cluster, Namespace: namespace}
 }
 
 // checkAttributes checks the search attributes that listings and filters need.

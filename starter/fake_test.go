@@ -134,6 +134,8 @@ func (f *fakeClient) LastPoll(_ context.Context, queue string, _ enumspb.TaskQue
 	return f.lastPoll, f.pollErr
 }
 
+func (f *fakeClient) ClusterID(context.Context) (string, error) { return "c1", nil }
+
 func (f *fakeClient) SearchAttributes(context.Context, string) (map[string]enumspb.IndexedValueType, error) {
 	return f.onAttributes()
 }

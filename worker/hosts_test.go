@@ -140,7 +140,7 @@ func refused(t *testing.T, drive newDrivers) error {
 	c := &mocks.Client{}
 	c.On("WorkflowService", mock.Anything).Return(cluster{})
 	s := settings(t)
-	this, scanned, stop, err := startHost(s, c, sdkworker.Options{}, slog.New(slog.DiscardHandler), drive)
+	this, scanned, stop, err := startHost(s, &serverGuard{temporal: c, server: host.Server{Cluster: "c1", Namespace: "n1"}}, sdkworker.Options{}, slog.New(slog.DiscardHandler), drive)
 	require.Nil(t, this)
 	require.Nil(t, scanned)
 	require.Error(t, err)

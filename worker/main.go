@@ -120,15 +120,24 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 		DisableRegistrationAliasing: true,
 		OnFatalError:                fatal,
 	}
+	server, err := newServerGuard(ctx, settings, temporal.Client, temporal.Namespace, fatal)
+	if err != nil {
+		return err
+	}
+	stops = append(stops, runTasks(ctx, logger, task{"checking the Temporal cluster", nil, server.watch}))
 	devices := client.New(temporal)
 	recovery := &activities.Recovery{Client: devices, Namespace: temporal.Namespace, Identity: identity, Log: logger}
 	if settings.Role.Hosts() {
-		thisHost, scanner, stop, err := startHost(settings, temporal.Client, base, logger, by.newDrivers)
+		thisHost, scanner, stop, err := startHost(settings, server, base, logger, by.newDrivers)
 		stops = append(stops, stop)
 		if err != nil {
 			return err
 		}
-		stops = append(stops, runTasks(ctx, logger, hostTasks(recovery, thisHost, scanner, by.watch)...))
+		var tasks []task
+		for _, t := range hostTasks(recovery, thisHost, scanner, by.watch) {
+			tasks = append(tasks, server.before(t))
+		}
+		stops = append(stops, runTasks(ctx, logger, tasks...))
 	}
 	if settings.Role.Controls() {
 		stop, err := startControl(settings, temporal.Client, base, logger)

@@ -10,10 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/interceptor"
 	sdkclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -46,9 +45,6 @@ const heartbeatThrottle = 5 * time.Second
 // stickyTimeout is how long the workflows of a killed worker wait until another worker
 // runs them.
 const stickyTimeout = 2 * time.Second
-
-// clusterTimeout bounds the request for the cluster's ID.
-const clusterTimeout = 10 * time.Second
 
 // workflowTasks bounds the concurrent workflow tasks, so that each ends well within
 // contract.TaskTimeout also when all devices of a fleet have one.
@@ -119,19 +115,13 @@ type newDrivers func(names []string, h drivers.Host) (map[string]hardware.Driver
 // startHost starts the one worker of its host: it locks the host, initializes the drivers and
 // polls for the host's steps. The stop that it returns may always be called. The scanner is
 // nil where no driver finds devices.
-func startHost(settings config.Worker, temporal sdkclient.Client, options worker.Options, logger *slog.Logger, drive newDrivers) (thisHost *host.Host, scanner *activities.HostScanner, stop func() error, err error) {
+func startHost(settings config.Worker, server *serverGuard, options worker.Options, logger *slog.Logger, drive newDrivers) (thisHost *host.Host, scanner *activities.HostScanner, stop func() error, err error) {
 	stop = func() error { return nil }
 	rules, err := host.WorkerRules(settings.HostFile, settings.StateDir, settings.Role == config.RoleAll)
 	if err != nil {
 		return nil, nil, stop, fmt.Errorf("BURNISH_HOST_FILE: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
-	defer cancel()
-	cluster, err := temporal.WorkflowService().GetClusterInfo(ctx, &workflowservice.GetClusterInfoRequest{})
-	if err != nil {
-		return nil, nil, stop, fmt.Errorf("get the ID of the Temporal cluster: %w", err)
-	}
-	thisHost, err = host.Open(settings.StateDir, settings.Host, rules, host.WithCluster(cluster.GetClusterId()))
+	thisHost, err = host.Open(settings.StateDir, settings.Host, rules, host.WithCluster(server.server.Cluster))
 	if err != nil {
 		return nil, nil, stop, err
 	}
@@ -151,7 +141,7 @@ func startHost(settings config.Worker, temporal sdkclient.Client, options worker
 	}
 	hardwareActivities := &activities.Hardware{
 		Host: thisHost, Drivers: drivers, Steps: steps.All(), Slots: host.NewFairSemaphore(settings.MaxCleansPerHost), Log: logger,
-		Confirm: temporal.RecordActivityHeartbeat, Report: client.New(temporal).ReportWait,
+		Confirm: server.confirm, Report: client.New(server.temporal).ReportWait,
 	}
 	reporter := &activities.WaitReporter{Report: hardwareActivities.Report, Log: logger}
 	for _, step := range hardwareActivities.Steps {
@@ -162,6 +152,7 @@ func startHost(settings config.Worker, temporal sdkclient.Client, options worker
 	options.MaxConcurrentActivityExecutionSize = hostSlots
 	options.DefaultHeartbeatThrottleInterval = heartbeatThrottle
 	options.MaxHeartbeatThrottleInterval = heartbeatThrottle
+	temporal := server.temporal
 	w := worker.New(temporal, contract.HostQueue(settings.Host), options)
 	w.RegisterActivityWithOptions(hardwareActivities.Discover, activity.RegisterOptions{Name: contract.ActivityDiscover})
 	w.RegisterActivityWithOptions(hardwareActivities.Forget, activity.RegisterOptions{Name: contract.ActivityForget})
@@ -169,7 +160,7 @@ func startHost(settings config.Worker, temporal sdkclient.Client, options worker
 		w.RegisterActivityWithOptions(hardwareActivities.Step(step), activity.RegisterOptions{Name: step.Name})
 	}
 	if activities.AnyFinder(drivers) {
-		scanner = &activities.HostScanner{Client: client.New(temporal), Host: thisHost, Drivers: drivers, Log: logger}
+		scanner = &activities.HostScanner{Client: client.New(temporal), Host: thisHost, Drivers: drivers, Log: logger, CheckServer: server.check}
 		w.RegisterActivityWithOptions(scanner.ScanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
 	}
 	if err := w.Start(); err != nil {

@@ -56,6 +56,7 @@ type Worker struct {
 	NVMeHelper       string        `env:"NVME_HELPER" help:"the program that opens NVMe controllers if the worker is not root"`
 	NovaBroker       string        `env:"AMQP_URL" help:"the RabbitMQ of Nova's notifications: amqp://, amqps://, or the transport_url of a Nova service; default: none, only the periodic reconciliation"`
 	SweepInterval    time.Duration `env:"SWEEP_INTERVAL" envDefault:"60s" help:"pause between two reconciliations with Placement; 0: only when a notification or a signal requests one"`
+	AcceptServer     string        `env:"ACCEPT_SERVER" help:"CLUSTER/NAMESPACE: the Temporal cluster and namespace that take over STATE_DIR from the ones recorded there"`
 	Debug            bool          `env:"DEBUG" envDefault:"false" help:"log more"`
 	// Cloud is the name in clouds.yaml (OS_CLOUD) of the cloud whose Placement is the inventory.
 	Cloud string
@@ -155,6 +156,9 @@ func (w Worker) check() error {
 	}
 	if w.StickyCache < 1 {
 		complain("WORKFLOW_CACHE", "%d is less than 1", w.StickyCache)
+	}
+	if cluster, namespace, _ := strings.Cut(w.AcceptServer, "/"); w.AcceptServer != "" && (cluster == "" || namespace == "") {
+		complain("ACCEPT_SERVER", "%q is not of the form CLUSTER/NAMESPACE", w.AcceptServer)
 	}
 	if w.GracefulStop <= 0 {
 		complain("STOP_TIMEOUT", "%s is not positive", w.GracefulStop)

@@ -97,15 +97,17 @@ func split(err error) []error {
 	return []error{err}
 }
 
-// Machine checks what a worker with these settings needs from its machine.
-func (f *Findings) Machine(w config.Worker) {
-	machine{Findings: f, settings: w, uid: os.Geteuid(), system: linux()}.all()
+// Machine checks what a worker with these settings needs from its machine. server is the one
+// that the worker would serve; it is empty if that is not known.
+func (f *Findings) Machine(w config.Worker, server host.Server) {
+	machine{Findings: f, settings: w, server: server, uid: os.Geteuid(), system: linux()}.all()
 }
 
 // machine is one run of the checks; system is the part of the kernel that tests replace.
 type machine struct {
 	*Findings
 	settings config.Worker
+	server   host.Server
 	uid      int
 	system   system
 }
@@ -148,6 +150,7 @@ func (m machine) stateDir() {
 		return
 	}
 	m.OK(check, "%s is private to uid %d", dir, m.uid)
+	m.serverOf(dir)
 	on, err := m.system.fileSystem(dir)
 	if err != nil {
 		m.Fail(check, "repair the file system", "%v", err)

@@ -23,6 +23,9 @@
 // The host's own list of what may be erased (F13): [Rules], read again before each
 // destructive step.
 //
+// Records of one server (F25): [UseServer] refuses a state directory that belongs to another
+// Temporal cluster or namespace, until an operator accepts that one.
+//
 // Bounded load (S2.65): [FairSemaphore], first in, first out.
 //
 // # What is not
@@ -37,6 +40,8 @@
 // # The state directory
 //
 //	host.lock            locked by the one worker; who that is, as information
+//	server.json          the Temporal cluster and namespace that the directory belongs to
+//	server.lock          locked while server.json is compared and written
 //	lock/<key>           the fence of a device, by serial or UUID; never deleted
 //	journal/<name>.json  the resume point of the device's latest step
 //	devices/<name>.json  the record of the device

@@ -207,6 +207,12 @@ func (c *Client) LastPoll(ctx context.Context, queue string, kind enumspb.TaskQu
 	return last, nil
 }
 
+// ClusterID returns the ID of the server's cluster, which its database keeps.
+func (c *Client) ClusterID(ctx context.Context) (string, error) {
+	answer, err := c.temporal.WorkflowService().GetClusterInfo(ctx, &workflowservice.GetClusterInfoRequest{})
+	return answer.GetClusterId(), err
+}
+
 // SearchAttributes returns the search attributes of a namespace, with their types.
 func (c *Client) SearchAttributes(ctx context.Context, namespace string) (map[string]enumspb.IndexedValueType, error) {
 	answer, err := c.temporal.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
