@@ -24,14 +24,19 @@ func CheckVFIOFree(dev, group, what string, open func(path string) (int, error))
 	if group == "" {
 		return nil
 	}
-	fd, err := open(filepath.Join(dev, "vfio", group))
+	path := filepath.Join(dev, "vfio", group)
+	fd, err := open(path)
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV):
 		return nil // the group is not available to guests
 	case errors.Is(err, unix.EACCES):
 		return Refused(device.CodeNotAllowed, "let the worker's user open the VFIO group", "cannot check whether a guest has %s: open VFIO group %s: %v", what, group, err)
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EPERM):
-		return Busy("a guest still has %s (VFIO group %s): %v", what, group, err)
+		who := ""
+		if stat := (unix.Stat_t{}); unix.Stat(path, &stat) == nil {
+			who = DescribeOpener("/proc", &stat, -1)
+		}
+		return Busy("a guest still has %s (VFIO group %s): %v%s", what, group, err, who)
 	case err != nil:
 		return fmt.Errorf("check whether a guest has %s: %w", what, err)
 	}

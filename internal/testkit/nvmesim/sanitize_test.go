@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"burnish/internal/hardware"
 	"burnish/internal/hardware/nvme/nvmecli"
 	"burnish/internal/testkit/nvmesim"
 )
@@ -195,4 +196,25 @@ func TestSanitizeVariants(t *testing.T) {
 		require.EqualValues(t, 0x204, l.CDW10)
 		require.Equal(t, nvmecli.SanitizeDone, sanitizeLog(t, s).Status)
 	})
+}
+
+// A drive takes no writes while a sanitize runs and after a failed one, and takes them again
+// through the same descriptor when one is done.
+func TestARestrictedDriveTakesNoWrites(t *testing.T) {
+	h := nvmesim.New(t, nvmesim.Drive("S1"))
+	node, err := os.OpenFile(filepath.Join(h.Dev, "nvme0n1"), os.O_RDWR|unix.O_DIRECT, 0)
+	require.NoError(t, err)
+	defer node.Close()
+	block := hardware.AlignedBuffer(4096)
+	write := func() error {
+		_, err := node.WriteAt(block, 0)
+		return err
+	}
+	require.NoError(t, write())
+	for _, status := range []uint8{2, 3} {
+		h.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.CDW10 = status, 4 })
+		require.ErrorIs(t, write(), unix.EPERM)
+		h.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Status = 1 })
+		require.NoError(t, write())
+	}
 }
