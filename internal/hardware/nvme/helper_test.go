@@ -333,8 +333,8 @@ func TestAKilledWorkersCommandKeepsTheFence(t *testing.T) {
 			require.NoError(t, unix.Kill(pid, unix.SIGKILL))
 		}
 	}
-	require.Eventually(t, free, 10*time.Second, 20*time.Millisecond)
-	require.Eventually(t, func() bool { return len(holding(t, u.settings.Fence)) == 1 }, 10*time.Second, 20*time.Millisecond, "the helper has ended")
+	require.Eventually(t, free, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(holding(t, u.settings.Fence)) == 1 }, time.Minute, 20*time.Millisecond, "the helper has ended")
 }
 
 // holding lists the processes that have a file open, with their command lines.

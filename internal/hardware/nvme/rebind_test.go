@@ -110,7 +110,7 @@ func TestRebindTakesItBack(t *testing.T) {
 	go func() {
 		defer close(probed)
 		// This is what the kernel does.
-		require.Eventually(t, func() bool { return read(t, root, "sys/bus/pci/drivers_probe") == guestAddress }, time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return read(t, root, "sys/bus/pci/drivers_probe") == guestAddress }, time.Minute, time.Millisecond)
 		bound(t, root, hostDriver)
 	}()
 	dev, err = d.ensureHostDriver(t.Context(), dev, true, nil)

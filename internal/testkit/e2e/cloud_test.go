@@ -116,7 +116,7 @@ func (c *Cloud) checkOffer(change openstack.Change) {
 	if err != nil || zero != d.Blocks() {
 		c.dirtyOffers = append(c.dirtyOffers, fmt.Sprintf("%s may be allocated with %d of %d blocks zero (%v)", d.Name, zero, d.Blocks(), err))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience*5*time.Second)
 	defer cancel()
 	v, err := c.Workflows().Query(ctx, d.Name)
 	if err != nil || v.Dirty || v.DeviceState != device.Available && v.DeviceState != device.Cleaning {

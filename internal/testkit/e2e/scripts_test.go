@@ -103,11 +103,11 @@ func interrupted(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Check(out.Close())
 	ts.Defer(func() { ts.Check(p.Kill()) })
-	ts.Check(proc.Await(context.Background(), 30*time.Second, proc.PollEvery, "the first output", func() (bool, string) {
+	ts.Check(proc.Await(context.Background(), patience*30*time.Second, proc.PollEvery, "the first output", func() (bool, string) {
 		return ts.ReadFile("interrupted.stdout") != "", p.Log()
 	}))
 	ts.Check(p.Signal(syscall.SIGINT))
-	code, err := p.Wait(30 * time.Second)
+	code, err := p.Wait(patience * 30 * time.Second)
 	ts.Check(err)
 	fmt.Fprint(ts.Stdout(), ts.ReadFile("interrupted.stdout"))
 	fmt.Fprint(ts.Stderr(), p.Log())
@@ -120,7 +120,7 @@ func interrupted(ts *testscript.TestScript, _ bool, args []string) {
 // NAME reserved=N` of the inventory's file, which may follow the state.
 func awaitLine(ts *testscript.TestScript, s *Site, args []string) {
 	field, text, isField := strings.Cut(args[1], "=")
-	_, err := s.Site.AwaitDevice(context.Background(), args[0], 30*time.Second, "to be "+args[1], func(v contract.DeviceStatus) bool {
+	_, err := s.Site.AwaitDevice(context.Background(), args[0], patience*30*time.Second, "to be "+args[1], func(v contract.DeviceStatus) bool {
 		if !isField {
 			return v.DeviceState == device.State(args[1])
 		}

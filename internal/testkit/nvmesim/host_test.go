@@ -191,14 +191,14 @@ func TestHang(t *testing.T) {
 	s := nvmesim.New(t, drive)
 	c := exec.Command(s.Tool(), "sanitize", s.Node(0), "-a", "4")
 	require.NoError(t, c.Start())
-	require.Eventually(t, func() bool { return len(s.Log()) == 1 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(s.Log()) == 1 }, time.Minute, 10*time.Millisecond)
 	tracees := traced(t, c.Process.Pid)
 	require.Len(t, tracees, 1)
 	require.NoError(t, c.Process.Kill())
 	require.Error(t, c.Wait())
 	require.Eventually(t, func() bool {
 		return unix.Kill(tracees[0], 0) != nil || state(tracees[0]) == "Z"
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	require.Equal(t, nvmecli.SanitizeInProgress, sanitizeLog(t, s).Status)
 }
 

@@ -249,7 +249,7 @@ func TestACommandOutlivesItsCaller(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = b.conn.WriteMsgUnix(text, unix.UnixRights(int(b.fence.Fd()), fd), nil)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(b.site.Log()) > 0 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(b.site.Log()) > 0 }, time.Minute, 5*time.Millisecond)
 	// The caller and its descriptors are gone.
 	require.NoError(t, unix.Close(fd))
 	require.NoError(t, b.conn.Close())
@@ -278,7 +278,7 @@ func TestACommandOutlivesItsCaller(t *testing.T) {
 			require.NoError(t, unix.Kill(pid, unix.SIGKILL))
 		}
 	}
-	require.Eventually(t, func() bool { return !held() }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return !held() }, time.Minute, 20*time.Millisecond)
 }
 
 // holders lists the processes that have a file open.
