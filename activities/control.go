@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"time"
 
 	"go.temporal.io/sdk/activity"
 
@@ -84,7 +83,6 @@ func (c *Control) Unreserve(ctx context.Context, in contract.ReservationRequest)
 	if in.Owner == device.OwnerNova {
 		id = in.Provider
 	}
-	defer beat(ctx)()
 	v, err := inventory.Unreserve(ctx, c.Store, id, in.Generation)
 	return snapshotOf(v, in.Provider), asError(err, in.Name)
 }
@@ -95,7 +93,6 @@ func (c *Control) DeleteProvider(ctx context.Context, in contract.ReservationReq
 	if in.Owner == device.OwnerNova {
 		return contract.ReservationSnapshot{}, nil
 	}
-	defer beat(ctx)()
 	return contract.ReservationSnapshot{}, asError(c.Store.Delete(ctx, in.UUID), in.Name)
 }
 
@@ -106,7 +103,6 @@ func (c *Control) withProvider(ctx context.Context, in contract.ReservationReque
 		return contract.ReservationSnapshot{}, asError(&device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed,
 			Message: "a fake device has no place in a real inventory", Remedy: "enroll it where BURNISH_INVENTORY=file"}, in.Name)
 	}
-	defer beat(ctx)()
 	if in.Owner != device.OwnerNova {
 		v, err := do(in.UUID)
 		return snapshotOf(v, ""), asError(err, in.Name)
@@ -131,30 +127,6 @@ func (c *Control) withProvider(ctx context.Context, in contract.ReservationReque
 		return observedByNova(snapshotOf(v, p.UUID)), asError(err, in.Name)
 	}
 }
-
-// beat heartbeats until the function that it returns is called: a slow inventory is waited
-// for, and a killed worker is noticed. A call that ends soon sends nothing.
-func beat(ctx context.Context) (stop func()) {
-	done := make(chan struct{})
-	go func() {
-		tick := time.NewTicker(beatInterval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				activity.RecordHeartbeat(ctx)
-			}
-		}
-	}()
-	return func() { close(done) }
-}
-
-// beatInterval is well below the heartbeat timeout of inventory calls (workflows/calls).
-const beatInterval = 3 * time.Second
 
 // observedByNova adds who has a device of Nova's: Nova's allocations say so (F24).
 func observedByNova(found contract.ReservationSnapshot) contract.ReservationSnapshot {

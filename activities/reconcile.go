@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,8 +68,8 @@ func (s *Reconciler) reconcile(ctx context.Context, in contract.ReconcileInput) 
 	}
 	w.reportMissing(ctx)
 	err = w.waitForHints(ctx)
-	slices.SortFunc(w.out.Mismatches, func(a, b contract.Mismatch) int { return strings.Compare(a.Name, b.Name) })
-	w.out.Mismatches = w.out.Mismatches[:min(len(w.out.Mismatches), contract.KeptMismatches)]
+	w.out.Mismatches = kept(w.out.Mismatches)
+	w.out.Unreadable = kept(w.out.Unreadable)
 	w.out.Counts.Devices, w.out.Counts.Missing = len(w.devices), len(w.out.Missing)
 	return w.out, err
 }
@@ -160,7 +161,11 @@ func (w *reconciliation) compareNovaProviders(ctx context.Context, whole bool) e
 	}
 	return w.Fleet.ListNova(ctx, hosts, func() { activity.RecordHeartbeat(ctx) }, func(s inventory.ProviderSnapshot) error {
 		w.out.Counts.Providers++
-		switch k, ok := w.devices[s.Device]; {
+		k, ok := w.devices[s.Device]
+		if s.Fault != nil && !w.readable(ctx, k, s) {
+			return nil
+		}
+		switch {
 		case ok && k.owner == device.OwnerNova:
 			w.compare(ctx, k, s)
 		case ok:
@@ -188,19 +193,40 @@ func (w *reconciliation) compareOwnProviders(ctx context.Context) error {
 	slices.Sort(ids)
 	return w.Fleet.ListOwn(ctx, ids, func() { activity.RecordHeartbeat(ctx) }, func(s inventory.ProviderSnapshot) error {
 		w.out.Counts.Providers++
-		if k, ok := w.devices[names[s.UUID]]; ok {
+		k, ok := w.devices[names[s.UUID]]
+		if ok && (s.Fault == nil || w.readable(ctx, k, s)) {
 			w.compare(ctx, k, s)
 		}
 		return nil
 	})
 }
 
+// readable reports a provider that could not be read, and says whether the snapshot has a
+// meaning nevertheless. Its device, if it is enrolled, has a provider: it is not missing.
+func (w *reconciliation) readable(ctx context.Context, k listedDevice, s inventory.ProviderSnapshot) bool {
+	w.out.Counts.Unreadable++
+	w.out.Unreadable = append(w.out.Unreadable, unreadable(k, s))
+	w.Log.Warn("a provider cannot be read", "device", cmp.Or(k.name, s.Device), "provider", s.UUID, "name", s.Name, "error", s.Fault.Error())
+	w.found[k.name] = true
+	activity.RecordHeartbeat(ctx)
+	return s.Fault.Code == device.CodeInventoryInvalid
+}
+
+// unreadable names a provider that could not be read by its device, and by itself.
+func unreadable(k listedDevice, s inventory.ProviderSnapshot) contract.Mismatch {
+	return contract.Mismatch{Name: cmp.Or(k.name, s.Device, s.Name), What: "provider " + s.UUID + ": " + s.Fault.Error()}
+}
+
 func (w *reconciliation) compare(ctx context.Context, k listedDevice, s inventory.ProviderSnapshot) {
 	w.found[k.name] = true
 	asked := k.ask()
-	v := s.ReservationSnapshot
+	v := snapshotOf(s.ReservationSnapshot, k.providerOf(s))
+	if k.owner == device.OwnerNova {
+		v = observedByNova(v)
+	}
 	o, why := device.Observe(k.device(), asked.Answered(device.Inventory{
-		Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers, Provider: k.providerOf(s),
+		Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers, Provider: v.Provider,
+		Witness: v.Witness, Tenant: v.Tenant,
 	}))
 	if o.Needs(device.RequestRecheck) || slices.Contains(w.missingBefore, k.name) { // a provider that is back is checked
 		w.hint(ctx, k.name)
@@ -312,6 +338,12 @@ func (w *reconciliation) waitForHints(ctx context.Context) error {
 	return errors.New(oneLine(w.failed.Error()))
 }
 
+// kept sorts and bounds what is listed.
+func kept(all []contract.Mismatch) []contract.Mismatch {
+	slices.SortFunc(all, func(a, b contract.Mismatch) int { return strings.Compare(a.Name, b.Name) })
+	return all[:min(len(all), contract.KeptMismatches)]
+}
+
 // maxCandidates bounds one result, which goes through the server.
 const maxCandidates = 2000
 
@@ -339,7 +371,7 @@ func (s *Reconciler) candidates(ctx context.Context, in contract.CandidatesInput
 		}
 		out.Devices = append(out.Devices, contract.Candidate{
 			Name: p.Device, Host: p.Host, Address: strings.TrimPrefix(p.Device, p.Host+"_"), Class: p.Class,
-			Reserved: p.Reserved, Total: p.Total, Used: p.Used, Provider: p.UUID, Enrolled: k.owner,
+			Reserved: p.Reserved, Total: p.Total, Used: p.Used, Provider: p.UUID, Enrolled: k.owner, Fault: p.Fault,
 		})
 		return nil
 	})

@@ -32,6 +32,7 @@ type deviceClient interface {
 	Discovery(ctx context.Context, name string) (contract.DiscoveryResult, error)
 	List(ctx context.Context, f client.Filter) ([]client.Execution, error)
 	Clouds(ctx context.Context) ([]string, error)
+	ReconcileState(ctx context.Context, cloud string) (contract.InventoryReconcileState, error)
 	Candidates(ctx context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error)
 	LastPoll(ctx context.Context, queue string, kind enumspb.TaskQueueType) (time.Time, error)
 	ClusterID(ctx context.Context) (string, error)

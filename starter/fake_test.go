@@ -35,6 +35,7 @@ type fakeClient struct {
 	pollErr    error
 	// served are the clouds; importable answers what can be imported from one.
 	served     []string
+	reconciled contract.InventoryReconcileState
 	importable func(cloud string, in contract.CandidatesInput) (contract.Candidates, error)
 
 	onAttributes func() (map[string]enumspb.IndexedValueType, error)
@@ -122,6 +123,10 @@ func (f *fakeClient) List(_ context.Context, filter client.Filter) ([]client.Exe
 }
 
 func (f *fakeClient) Clouds(context.Context) ([]string, error) { return f.served, nil }
+
+func (f *fakeClient) ReconcileState(context.Context, string) (contract.InventoryReconcileState, error) {
+	return f.reconciled, nil
+}
 
 func (f *fakeClient) Candidates(_ context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
 	return f.importable(cloud, in)

@@ -107,6 +107,10 @@ func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, fo
 			return failed("import", one.Name, &failure{exit: exitFailed, code: device.CodeRefused, message: "it is enrolled with owner " + string(one.Enrolled) + ", and Nova has a provider for it too",
 				remedy: "once nobody uses it: burnish retire " + one.Name + " && burnish forget " + one.Name + ", then import it"})
 		}
+		if one.Fault != nil {
+			return failed("import", one.Name, &failure{exit: exitFailed, code: one.Fault.Code, message: "its provider " + one.Provider + " cannot be read: " + one.Fault.Message,
+				remedy: "import it once Placement answers: " + one.Fault.Remedy})
+		}
 		e := like
 		e.name, e.host, e.address, e.oneTimeUse = "", one.Host, one.Address, true
 		in, err := e.input()
@@ -171,14 +175,15 @@ func (a *app) onlyCloud(ctx context.Context, l deviceClient) (string, error) {
 	return clouds[0], nil
 }
 
-const importCheckUsage = `burnish import check: list devices that are still in state unknown
+const importCheckUsage = `burnish import check: list devices that are still in state unknown, and
+providers that the last reconciliation could not read
 
 usage: burnish import check [flags]
 
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
-Exit code 0 if there are none, otherwise 1.
+Exit code 0 if there is neither, otherwise 1.
 
 example:
   burnish import check
@@ -195,18 +200,49 @@ func (a *app) importCheckCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				unreadable, err := a.unreadable(cmd.Context(), l)
+				if err != nil {
+					return err
+				}
 				err = a.emit(deviceList{Devices: views}, func() string {
 					if len(views) == 0 {
 						return "no device is in state unknown\n"
 					}
 					return a.listing(views)
 				})
-				if err != nil || len(views) == 0 {
+				switch {
+				case err != nil:
 					return err
+				case len(unreadable) > 0:
+					return &failure{exit: exitFailed, code: device.CodeInventoryUnavailable,
+						message: fmt.Sprintf("%d devices are in state unknown, and the last reconciliation could not read: %s", len(views), strings.Join(unreadable, "; ")),
+						remedy:  "the next reconciliation tries again; see the workflow placement/<cloud> in the Web UI"}
+				case len(views) == 0:
+					return nil
 				}
 				return &failure{exit: exitFailed, code: device.CodeRefused, message: fmt.Sprintf("%d devices are in state unknown", len(views)),
 					remedy: "see burnish show for each; the inventory must answer"}
 			})
 		},
 	}
+}
+
+// unreadable names the providers that the last reconciliation of each cloud could not read.
+func (a *app) unreadable(ctx context.Context, l deviceClient) (all []string, err error) {
+	ctx, cancel := a.requestContext(ctx)
+	defer cancel()
+	clouds, err := l.Clouds(ctx)
+	if err != nil {
+		return nil, a.explain(ctx, l, "", err)
+	}
+	for _, cloud := range clouds {
+		state, err := l.ReconcileState(ctx, cloud)
+		if err != nil {
+			return nil, a.explain(ctx, l, "", err)
+		}
+		for _, one := range state.Unreadable {
+			all = append(all, one.Name+" ("+one.What+")")
+		}
+	}
+	return all, nil
 }

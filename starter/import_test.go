@@ -123,6 +123,30 @@ func TestImportCheck(t *testing.T) {
 	r = burnish(t, l, "", "import", "check", "-o", "json")
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.out, `"device_state": "unknown"`)
+
+	// What the last reconciliation could not read is named.
+	found, l.served = nil, []string{"default"}
+	l.reconciled.Unreadable = []contract.Mismatch{{Name: "h1_0000:02:00.0", What: "provider p: Placement: it answers 500"}}
+	r = burnish(t, l, "", "import", "check")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errors, "could not read: h1_0000:02:00.0 (provider p: Placement: it answers 500)")
+}
+
+// A provider that cannot be read is named, and the others are imported.
+//
+// S2.84
+func TestImportNamesWhatCannotBeRead(t *testing.T) {
+	fault := &device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable, Message: "it answers 500", Remedy: "wait"}
+	l := &fakeClient{served: []string{"default"}, importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
+		return contract.Candidates{Devices: []contract.Candidate{
+			{Name: "h1_0000:01:00.0", Host: "h1", Address: "0000:01:00.0", Total: 1},
+			{Name: "h1_0000:02:00.0", Host: "h1", Address: "0000:02:00.0", Provider: "p", Fault: fault},
+		}}, nil
+	}}
+	r := burnish(t, l, "", "import", "--from", "placement", "--dry-run")
+	require.Equal(t, exitPartly, r.code)
+	require.Contains(t, r.out, "h1_0000:01:00.0: would be imported")
+	require.Contains(t, r.errors, "its provider p cannot be read: it answers 500")
 }
 
 // A one-time-use provider whose name does not have Nova's form is reported and skipped.

@@ -89,11 +89,16 @@ type ProviderSnapshot struct {
 	// Host is the device's host in lower case, as Burnish calls it.
 	Host string `json:"host,omitempty"`
 	ReservationSnapshot
+	// Fault is why the provider, which is there, could not be read. With it the snapshot has
+	// no meaning, unless it is inventory_invalid: then the inventory counts as empty.
+	Fault *device.Fault `json:"fault,omitempty"`
 }
 
 // Lister is a Store that reads many providers in few requests, at most eight of them at
 // once. Both calls pass each provider to each, one after the other, and end with its
-// error. They call at for every answer, so that a caller can heartbeat.
+// error. A provider that cannot be read is passed on with its fault, and ends neither; an
+// inventory that answers nothing any more ends both. They call at for every answer, so that
+// a caller can heartbeat.
 type Lister interface {
 	// ListNova lists all one-time-use providers of Nova, or, with hosts, those of these
 	// hosts (names as Burnish calls them). An inventory that an earlier call read, and

@@ -68,6 +68,9 @@ type InventoryReconcileState struct {
 	// reconciliation found (S2.52), KeptMismatches of them at most.
 	Missing    []string   `json:"missing,omitempty"`
 	Mismatches []Mismatch `json:"mismatches,omitempty"`
+	// Unreadable are the providers that the last full reconciliation could not read, by
+	// their device's name or their own, KeptMismatches of them at most.
+	Unreadable []Mismatch `json:"unreadable,omitempty"`
 	// FullRuns and PartialRuns count the reconciliations that succeeded; Last and
 	// ReconciledAt are those of the last full one.
 	FullRuns     int             `json:"full_runs,omitempty"`
@@ -101,6 +104,7 @@ type ReconcileInput struct {
 type ReconcileResult struct {
 	Missing    []string        `json:"missing,omitempty"`
 	Mismatches []Mismatch      `json:"mismatches,omitempty"`
+	Unreadable []Mismatch      `json:"unreadable,omitempty"`
 	Counts     ReconcileCounts `json:"counts"`
 }
 
@@ -116,6 +120,8 @@ type ReconcileCounts struct {
 	// Unenrolled counts the one-time-use providers of devices that are not enrolled. They
 	// are never changed (S0.35).
 	Unenrolled int `json:"unenrolled"`
+	// Unreadable counts the providers that are there and could not be read.
+	Unreadable int `json:"unreadable,omitempty"`
 }
 
 // CandidatesInput asks for devices that could be imported: those of one host or of all,
@@ -147,4 +153,6 @@ type Candidate struct {
 	// Enrolled is the owner with which it is enrolled already; such a device cannot be
 	// imported.
 	Enrolled device.Owner `json:"enrolled,omitempty"`
+	// Fault is why its provider could not be read; it cannot be imported now.
+	Fault *device.Fault `json:"fault,omitempty"`
 }

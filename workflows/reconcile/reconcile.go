@@ -202,7 +202,7 @@ func (p *inventoryReconcile) reconcileAll(ctx workflow.Context) {
 	s.Next = workflow.Now(ctx).Add(s.Interval)
 	var found contract.ReconcileResult
 	if p.runActivity(ctx, fullReconcileTimeout, "reconcile "+s.Cloud, contract.ReconcileInput{Missing: s.Missing}, &found) {
-		s.Missing, s.Mismatches, s.Last = found.Missing, found.Mismatches, found.Counts
+		s.Missing, s.Mismatches, s.Unreadable, s.Last = found.Missing, found.Mismatches, found.Unreadable, found.Counts
 		s.ReconciledAt = workflow.Now(ctx).UTC()
 		s.FullRuns++
 	}
@@ -256,8 +256,8 @@ func (p *inventoryReconcile) publishStatus(ctx workflow.Context) {
 	if s.ReconciledAt.IsZero() {
 		b.WriteString("no full reconciliation yet\n\n")
 	} else {
-		fmt.Fprintf(&b, "%d providers of %d devices, %d asked to re-check, %d missing, %d mismatches, %d not enrolled\n\n",
-			s.Last.Providers, s.Last.Devices, s.Last.Hinted, s.Last.Missing, s.Last.Mismatch, s.Last.Unenrolled)
+		fmt.Fprintf(&b, "%d providers of %d devices, %d asked to re-check, %d missing, %d mismatches, %d not enrolled, %d unreadable\n\n",
+			s.Last.Providers, s.Last.Devices, s.Last.Hinted, s.Last.Missing, s.Last.Mismatch, s.Last.Unenrolled, s.Last.Unreadable)
 		fmt.Fprintf(&b, "- last full reconciliation: %s\n", s.ReconciledAt.Format(time.RFC3339))
 	}
 	if s.Interval == 0 {
@@ -265,6 +265,9 @@ func (p *inventoryReconcile) publishStatus(ctx workflow.Context) {
 	}
 	if s.Fault != nil {
 		fmt.Fprintf(&b, "- the last reconciliation failed: %s: %s\n", s.Fault.Code, s.Fault.Error())
+	}
+	for _, m := range s.Unreadable {
+		fmt.Fprintf(&b, "- %s cannot be read: %s\n", m.Name, m.What)
 	}
 	for _, m := range s.Mismatches {
 		fmt.Fprintf(&b, "- %s: %s\n", m.Name, m.What)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocationcandidates"
@@ -126,14 +127,17 @@ type listing struct {
 
 	rows []*row
 
-	mu  sync.Mutex // held while at or each runs
-	err error      // each's, after which it is not called again
+	mu     sync.Mutex // held while at or each runs
+	err    error      // each's, after which it is not called again
+	failed int        // the rows that could not be read since the last one that could
 }
 
 // row is one provider of a listing.
 type row struct {
 	inventory.ProviderSnapshot
-	listedGeneration int64 // the generation in the list
+	fault            *device.Fault // why it could not be read
+	invalid          *device.Fault // why its inventory counts as empty
+	listedGeneration int64         // the generation in the list
 	inventory        cachedInventory
 	current          bool // known is of the generation in the list
 }
@@ -153,7 +157,7 @@ func (v *listing) run(ctx context.Context) error {
 			return nil
 		}
 		r.inventory, r.current, err = v.readInventory(ctx, r)
-		return err
+		return v.ownFault(ctx, r, err)
 	})
 	if err != nil {
 		return err
@@ -163,14 +167,59 @@ func (v *listing) run(ctx context.Context) error {
 		return err
 	}
 	return v.forEachRow(ctx, func(ctx context.Context, r *row) error {
+		if r.fault != nil {
+			return v.emit(r, inventory.Usage{})
+		}
 		if r.current && free[r.UUID] {
 			return v.emit(r, inventory.Usage{Generation: r.inventory.generation})
 		}
 		u, err := v.readUsage(ctx, r)
-		if err != nil {
+		if err = v.ownFault(ctx, r, err); err != nil {
 			return err
 		}
 		return v.emit(r, u)
+	})
+}
+
+// rowTimeout bounds what is read of one provider.
+const rowTimeout = 20 * time.Second
+
+// mayFail is how many providers may fail one after the other until Placement itself is
+// asked whether it answers.
+const mayFail = 8
+
+// ownFault keeps the fault of a provider that could not be read, so that the others are
+// read nevertheless. It returns errors that are not of this provider alone: the end of the
+// call, a provider that is gone, a Placement that does not answer.
+func (v *listing) ownFault(ctx context.Context, r *row, err error) error {
+	fault, ok := device.AsFault(err)
+	switch {
+	case err == nil:
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.failed = 0
+		return nil
+	case !ok, ctx.Err() != nil, fault.Code == device.CodeNoProvider:
+		return err
+	}
+	v.mu.Lock()
+	v.failed++
+	ask := v.failed%mayFail == 0
+	v.mu.Unlock()
+	if ask {
+		if err := v.store.answers(ctx); err != nil {
+			return err
+		}
+	}
+	r.fault = fault
+	return nil
+}
+
+// answers asks Placement for nothing.
+func (s *Store) answers(ctx context.Context) error {
+	return s.do(ctx, requestInfo{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+		_, err := resourceproviders.List(c, resourceproviders.ListOpts{Name: "burnish"}).AllPages(ctx)
+		return err
 	})
 }
 
@@ -210,9 +259,12 @@ func (v *listing) drop(r *row) {
 
 // readInventory reads a provider's inventory. An invalid one counts as total 0.
 func (v *listing) readInventory(ctx context.Context, r *row) (cachedInventory, bool, error) {
-	known, err := v.store.readInventory(ctx, r.UUID)
+	within, cancel := context.WithTimeout(ctx, rowTimeout)
+	defer cancel()
+	known, err := v.store.readInventory(within, r.UUID)
 	v.answered()
-	if isCode(err, device.CodeInventoryInvalid) && ctx.Err() == nil {
+	if fault, ok := device.AsFault(err); ok && fault.Code == device.CodeInventoryInvalid && ctx.Err() == nil {
+		r.invalid = fault
 		if v.store.firstTime("inventory " + r.UUID) {
 			v.store.log.Error("the inventory of a provider is not valid for one device", "provider", r.UUID, "name", r.Name, "error", err)
 		}
@@ -307,7 +359,7 @@ func (v *listing) readUsage(ctx context.Context, r *row) (inventory.Usage, error
 	for range maxTries {
 		var err error
 		// Not the usages: the allocations also name the consumers, at the same cost.
-		u, err = v.store.consumers(ctx, r.UUID)
+		u, err = v.consumers(ctx, r)
 		v.answered()
 		if err != nil {
 			return u, err
@@ -332,6 +384,13 @@ func (v *listing) readUsage(ctx context.Context, r *row) (inventory.Usage, error
 	return u, nil
 }
 
+// consumers reads a provider's use in the time that one provider may take.
+func (v *listing) consumers(ctx context.Context, r *row) (inventory.Usage, error) {
+	ctx, cancel := context.WithTimeout(ctx, rowTimeout)
+	defer cancel()
+	return v.store.consumers(ctx, r.UUID)
+}
+
 // emit passes one provider on, unless the caller ended the listing.
 func (v *listing) emit(r *row, u inventory.Usage) error {
 	v.mu.Lock()
@@ -344,6 +403,9 @@ func (v *listing) emit(r *row, u inventory.Usage) error {
 		Generation: u.Generation, Before: u.Generation,
 		Total: r.inventory.total, Reserved: r.inventory.reserved, Used: u.Used, Consumers: u.Consumers,
 		Witness: r.inventory.holder.witness, Tenant: r.inventory.holder.tenant,
+	}
+	if r.Fault = r.invalid; r.fault != nil {
+		r.Fault, r.ReservationSnapshot = r.fault, inventory.ReservationSnapshot{}
 	}
 	v.err = v.each(r.ProviderSnapshot)
 	return v.err

@@ -1,0 +1,48 @@
+package activities_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+	"burnish/workflows/contract"
+)
+
+// A provider that cannot be read, of an enrolled device or of another, is counted and named,
+// and all others are compared. Its device is not without a provider.
+//
+// S0.30, F29
+func TestAnUnreadableProviderEndsNoReconciliation(t *testing.T) {
+	t.Parallel()
+	s := newReconcileFixture(t)
+	lost := &device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable, Message: "Placement: it answers 500"}
+	s.adds("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+	s.adds("h1_b", device.Available, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
+	s.sights("h1_c", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
+	s.adds("h1_d", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1, Consumers: []string{"i1"}})
+	s.adds("h1_e", device.Allocated, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1, Used: 1, Consumers: []string{"i2"}})
+	s.foreign[0].Fault, s.foreign[1].Fault, s.own[0].Fault = lost, lost, lost
+	out := s.must(contract.ReconcileInput{})
+	require.Equal(t, 3, out.Counts.Unreadable)
+	require.Len(t, out.Unreadable, 3)
+	for i, name := range []string{"h1_a", "h1_b", "h1_c"} {
+		require.Equal(t, name, out.Unreadable[i].Name)
+		require.Contains(t, out.Unreadable[i].What, "it answers 500")
+	}
+	require.Empty(t, out.Missing)
+	require.Equal(t, []string{"h1_d", "h1_e"}, s.hinted())
+
+	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
+	env.RegisterActivityWithOptions(s.Candidates, activity.RegisterOptions{Name: contract.ActivityCandidates})
+	value, err := env.ExecuteActivity(contract.ActivityCandidates, contract.CandidatesInput{})
+	require.NoError(t, err)
+	var found contract.Candidates
+	require.NoError(t, value.Get(&found))
+	require.Len(t, found.Devices, 1)
+	require.Equal(t, "h1_c", found.Devices[0].Name)
+	require.Equal(t, lost, found.Devices[0].Fault)
+}
