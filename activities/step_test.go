@@ -146,10 +146,13 @@ func TestHeartbeatsCarryProgress(t *testing.T) {
 		server := first(t)
 		in := s.input("zero")
 		in.Seq = 4
+		began := time.Now().UTC()
 		_, err := s.run(server, in)
 		require.NoError(t, err)
 		at := func(offset int64, ran time.Duration) contract.Progress {
-			return contract.Progress{Step: "zero", Seq: 4, Offset: offset, Size: diskSize, RunTime: ran}
+			return contract.Progress{
+				Step: "zero", Seq: 4, Offset: offset, Size: diskSize, RunTime: ran, ProgressAt: began.Add(ran), BudgetEnds: began.Add(budget),
+			}
 		}
 		all := server.heartbeats()
 		require.GreaterOrEqual(t, len(all), 3)
@@ -169,7 +172,7 @@ func TestHeartbeatsCarryProgress(t *testing.T) {
 		pass(3 * time.Second)
 		got := server.last()
 		require.Contains(t, got.Waiting, "waiting for the device's last I/O to end")
-		got.Waiting = ""
+		got.Waiting, got.ProgressAt, got.Reported = "", time.Time{}, ""
 		require.Equal(t, contract.Progress{Step: "zero", Seq: 4, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute}, got)
 		require.NoError(t, f.Close())
 		_, err = r.wait(t)

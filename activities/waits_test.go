@@ -1,0 +1,307 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/activities"
+	"burnish/internal/device"
+	"burnish/internal/host"
+	"burnish/internal/inventory"
+	"burnish/workflows/contract"
+)
+
+// reports keeps what was reported to workflows.
+type reports struct {
+	mu   sync.Mutex
+	all  []contract.WaitReport
+	fail error
+}
+
+func (r *reports) send(_ context.Context, _, _ string, in contract.WaitReport) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fail != nil {
+		return r.fail
+	}
+	r.all = append(r.all, in)
+	return nil
+}
+
+// take gives what was reported since the last take.
+func (r *reports) take() []contract.WaitReport {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.all
+	r.all = nil
+	return all
+}
+
+func reporting(t *testing.T) (*testHost, *reports, contract.StepInput) {
+	s, told := newTestHost(t), &reports{}
+	s.hardware.Report = told.send
+	in := s.input("zero")
+	in.Settings.TellAfter = 5 * time.Minute
+	return s, told, in
+}
+
+// A step on which all goes well reports nothing, however long it takes.
+func TestAStepReportsNothingWhileAllGoesWell(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "zero", func(t *testing.T) {
+		s, told, in := reporting(t)
+		s.disk.takes = 3 * time.Minute
+		_, err := s.run(first(t), in)
+		require.NoError(t, err)
+		require.Empty(t, told.take())
+	})
+}
+
+// A failed attempt reports its cause once, and the first progress after it reports the end.
+//
+// F29
+func TestAFailedAttemptIsReported(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "a full state directory", func(t *testing.T) {
+		s, told, in := reporting(t)
+		stopAtOffset(t, s, first(t), in, 0)
+		told.take()
+		repair := unsavable(t, s.journalFile("d1"))
+		attempt := again(t, 2)
+		_, err := s.run(attempt, in)
+		requireFault(t, err, device.CodeStateDirError, true)
+		got := told.take()
+		require.Len(t, got, 1)
+		require.Equal(t, contract.WaitHost, got[0].For)
+		require.Equal(t, device.CodeStateDirError, got[0].Fault.Code)
+		require.NotEmpty(t, got[0].Fault.Remedy)
+		require.Equal(t, in.Seq, got[0].Seq)
+
+		last := attempt.last()
+		next := again(t, 3)
+		next.lastProgress = &last
+		_, err = s.run(next, in)
+		requireFault(t, err, device.CodeStateDirError, true)
+		require.Empty(t, told.take(), "the same cause again")
+
+		repair()
+		last = next.last()
+		healed := again(t, 4)
+		healed.lastProgress = &last
+		s.disk.takes = 10 * time.Second
+		_, err = s.run(healed, in)
+		require.NoError(t, err)
+		require.Equal(t, []contract.WaitReport{{For: contract.WaitHost, Seq: in.Seq}}, told.take(), "it goes on")
+	})
+}
+
+// A step that runs without progress is reported when that has lasted for TellAfter, and its
+// next progress too; show has the time of the last progress.
+//
+// F29
+func TestAStepWithoutProgressIsReported(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "zero", func(t *testing.T) {
+		s, told, in := reporting(t)
+		began := time.Now().UTC()
+		in.Settings.TellAfter = time.Minute
+		s.disk.takes = 150 * time.Second
+		server := first(t)
+		r := s.start(server, in)
+		pass(50 * time.Second)
+		require.Empty(t, told.take())
+		pass(20 * time.Second)
+		got := told.take()
+		require.Len(t, got, 1)
+		require.True(t, got[0].Stalled)
+		require.Equal(t, device.CodeNoProgress, got[0].Fault.Code)
+		require.Equal(t, began, server.last().ProgressAt)
+		require.Equal(t, began.Add(budget), server.last().BudgetEnds)
+		pass(90 * time.Second)
+		require.Equal(t, []contract.WaitReport{{For: contract.WaitHost, Seq: in.Seq}}, told.take(), "it goes on")
+		require.Equal(t, began.Add(150*time.Second), server.last().ProgressAt)
+		pass(150 * time.Second)
+		require.Len(t, told.take(), 2, "once for each time")
+		_, err := r.wait(t)
+		require.NoError(t, err)
+	})
+}
+
+// A step that waits for a slot reports that soon, and that it works when it does. Its queue
+// moves: the operator is called only if it does not, also over several attempts.
+//
+// F29
+func TestAWaitForASlotIsReported(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "zero", func(t *testing.T) {
+		s, told, in := reporting(t)
+		s.hardware.Slots = host.NewFairSemaphore(1)
+		release, err := s.hardware.Slots.Acquire(t.Context(), "other", nil)
+		require.NoError(t, err)
+		var last *contract.Progress
+		attempt := func(n int32) {
+			server := again(t, n)
+			server.lastProgress = last
+			_, err := s.run(server, in)
+			requireRetriedNow(t, err, device.CodeWaitingForSlot)
+			p := server.last()
+			last = &p
+		}
+		attempt(1)
+		got := told.take()
+		require.Len(t, got, 1)
+		require.Equal(t, device.CodeWaitingForSlot, got[0].Fault.Code)
+		require.True(t, got[0].Moving)
+		require.False(t, got[0].Stalled)
+		for n := range int32(8) {
+			attempt(n + 2)
+		}
+		require.Empty(t, told.take())
+		attempt(10)
+		attempt(11)
+		got = told.take()
+		require.Len(t, got, 1)
+		require.True(t, got[0].Stalled)
+		release()
+		server := again(t, 12)
+		server.lastProgress = last
+		_, err = s.run(server, in)
+		require.NoError(t, err)
+		require.NotEmpty(t, told.take(), "it works")
+	})
+}
+
+// A step that a host took up after it was reported as unreachable reports that at once.
+//
+// F29
+func TestAStepReportsThatItsHostIsBack(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "zero", func(t *testing.T) {
+		s, told, in := reporting(t)
+		in.ReportStart = true
+		s.disk.takes = time.Minute
+		r := s.start(first(t), in)
+		pass(2 * time.Second)
+		require.Equal(t, []contract.WaitReport{{For: contract.WaitHost, Seq: in.Seq}}, told.take())
+		_, err := r.wait(t)
+		require.NoError(t, err)
+	})
+}
+
+// A report that does not arrive is sent again.
+func TestAReportIsRepeatedUntilItArrives(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "zero", func(t *testing.T) {
+		s, told, in := reporting(t)
+		told.fail = errors.New("no server")
+		in.ReportStart = true
+		s.disk.takes = time.Minute
+		r := s.start(first(t), in)
+		pass(10 * time.Second)
+		require.Empty(t, told.take())
+		told.mu.Lock()
+		told.fail = nil
+		told.mu.Unlock()
+		pass(2 * time.Second)
+		require.Len(t, told.take(), 1)
+		_, err := r.wait(t)
+		require.NoError(t, err)
+	})
+}
+
+// Calls of a device's workflow that fail are reported from the second attempt on, more and
+// more rarely; those of other workflows are not.
+//
+// F29
+func TestFailedCallsAreReported(t *testing.T) {
+	t.Parallel()
+	away := inventory.Unavailable("inventory", "make it available", errors.New("no answer"))
+	for _, tt := range []struct {
+		name     string
+		workflow string
+		fail     error
+		attempts int32
+		want     []int32 // the attempts that are reported
+	}{
+		{"away", contract.WorkflowDeviceLifecycle, away, 9, []int32{2, 4, 8}},
+		{"refused for good", contract.WorkflowDeviceLifecycle, inventory.Invalid("wrong", "correct it"), 2, nil},
+		{"answered", contract.WorkflowDeviceLifecycle, nil, 2, nil},
+		{"another workflow", contract.WorkflowInventoryReconcile, away, 2, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			told := &reports{}
+			var got []int32
+			for n := int32(1); n <= tt.attempts; n++ {
+				runCall(t, told, tt.workflow, n, tt.fail)
+				for _, r := range told.take() {
+					got = append(got, n)
+					require.Equal(t, contract.WaitInventory, r.For)
+					require.Equal(t, device.CodeInventoryUnavailable, r.Fault.Code)
+				}
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+// runCall runs one attempt of a control call, in a workflow of this type.
+func runCall(t *testing.T, told *reports, workflowType string, attempt int32, fail error) {
+	t.Helper()
+	server := again(t, attempt)
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	reporter := &activities.WaitReporter{Report: told.send, Log: slog.New(slog.DiscardHandler)}
+	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{reporter, &serving{server: server}, &typed{name: workflowType}}})
+	do := func(context.Context) error {
+		if fail == nil {
+			return nil
+		}
+		f, _ := device.AsFault(fail)
+		return contract.Refuse(contract.Refusal{Fault: *f, Device: "d1"})
+	}
+	env.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: contract.ActivityReadReservation})
+	_, err := env.ExecuteActivity(contract.ActivityReadReservation)
+	require.Equal(t, fail != nil, err != nil)
+}
+
+// typed makes the activity one of a workflow of this type, on the control queue.
+type typed struct {
+	interceptor.WorkerInterceptorBase
+	name string
+}
+
+func (i *typed) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &typedInbound{interceptor.ActivityInboundInterceptorBase{Next: next}, i.name}
+}
+
+type typedInbound struct {
+	interceptor.ActivityInboundInterceptorBase
+	name string
+}
+
+func (i *typedInbound) Init(out interceptor.ActivityOutboundInterceptor) error {
+	return i.Next.Init(&typedOutbound{interceptor.ActivityOutboundInterceptorBase{Next: out}, i.name})
+}
+
+type typedOutbound struct {
+	interceptor.ActivityOutboundInterceptorBase
+	name string
+}
+
+func (o *typedOutbound) GetInfo(ctx context.Context) activity.Info {
+	info := o.Next.GetInfo(ctx)
+	info.WorkflowType, info.TaskQueue = &workflow.Type{Name: o.name}, contract.Queue
+	return info
+}
