@@ -45,7 +45,7 @@ func (a *app) showCommand() *cobra.Command {
 		Args: oneName("NAME or UUID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStatus(cmd.Context(), args[0], func(v contract.DeviceStatus) error {
-				return a.emit(v, func() string { return deviceTable(v) })
+				return a.emit(v, func() string { return a.deviceTable(v) })
 			})
 		},
 	}
@@ -125,7 +125,7 @@ func standardUUID(s string) (string, bool) {
 }
 
 // deviceTable is one device for people: what does not apply is left out.
-func deviceTable(v contract.DeviceStatus) string {
+func (a *app) deviceTable(v contract.DeviceStatus) string {
 	var rows [][]string
 	add := func(key, value string) {
 		if value != "" {
@@ -151,6 +151,15 @@ func deviceTable(v contract.DeviceStatus) string {
 		add("step", fmt.Sprintf("%s (%s, priority %s)", v.CleanStep.Step, v.CleanStep.Interface, priority(*v.CleanStep)))
 	}
 	add("progress", progressLine(v.Progress))
+	if p := v.Progress; p != nil && !p.ProgressAt.IsZero() {
+		add("last progress", age(a.now(), p.ProgressAt)+" ago, "+local(p.ProgressAt))
+	}
+	if p := v.Progress; p != nil && !p.BudgetEnds.IsZero() {
+		add("budget ends", local(p.BudgetEnds))
+	}
+	if w := v.Waiting; w != nil {
+		add("waiting", fmt.Sprintf("%s, for %s: %s", w.For, age(a.now(), w.Since), w.Message))
+	}
 	add("needs operator", yes(v.NeedsOperator))
 	add("fault", v.Fault)
 	add("last error", v.LastError)

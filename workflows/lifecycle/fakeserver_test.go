@@ -26,6 +26,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"burnish/activities"
 	"burnish/workflows/contract"
 )
 
@@ -192,6 +193,7 @@ func (w *deviceEnv) serve(ctx workflow.Context, j *job, settle func(any, error))
 			settle(value, err)
 			return
 		}
+		w.reportFailure(j, err)
 		next := workflow.Now(ctx).Add(pause)
 		if !deadline.IsZero() && next.After(deadline) {
 			settle(value, err)
@@ -199,6 +201,22 @@ func (w *deviceEnv) serve(ctx workflow.Context, j *job, settle func(any, error))
 		}
 		waitUntil(ctx, next, j.canceled)
 	}
+}
+
+// reportFailure reports a failed attempt to the workflow, as workers do.
+func (w *deviceEnv) reportFailure(j *job, err error) {
+	refusal, isRefusal := contract.RefusalOf(err)
+	if !isRefusal || !activities.WorthReporting(int32(j.attempt)) {
+		return
+	}
+	report := contract.WaitReport{For: contract.WaitInventory, Fault: refusal.Fault}
+	if j.opts.TaskQueue != contract.Queue {
+		report.For = contract.WaitHost
+	}
+	if in, isStep := j.args[0].(contract.StepInput); isStep {
+		report.Seq = in.Seq
+	}
+	w.after(1, func() { w.signal(contract.SignalObserved, contract.Hint{Wait: &report}) })
 }
 
 // retryAfter gives the pause before the next attempt, or says that this one was the last.
