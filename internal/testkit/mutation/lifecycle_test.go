@@ -230,4 +230,52 @@ var lifecycleMutations = []mutation{
 		new:  ``,
 		pkg:  "./workflows/lifecycle", run: "TestContinueAsNew_NotWhileAHandlerRuns",
 	},
+	{
+		rule: "F29", name: "a wait that lasts calls the operator",
+		file: "workflows/lifecycle/lifecycle.go",
+		old:  `case !d.NextCall().IsZero() && !d.callTimer:`,
+		new:  `case d.callTimer && !d.callTimer:`,
+		pkg:  "./workflows/lifecycle", run: "TestWaitsShowTheirCause",
+	},
+	{
+		rule: "F29", name: "a wait ends with its cause",
+		file: "workflows/lifecycle/record/waits.go",
+		old: `		r.EndWait(ctx, waitsFor)
+	}
+	return err`,
+		new: `	}
+	return err`,
+		pkg: "./workflows/lifecycle", run: "TestWaitsShowTheirCause",
+	},
+	{
+		rule: "F29", name: "a call whose attempts fail is reported to its workflow",
+		file: "activities/waits.go",
+		old:  `f != nil && WorthReporting(info.Attempt) {`,
+		new:  `f != nil && info.Attempt < 1 {`,
+		pkg:  "./activities", run: "TestFailedCallsAreReported",
+	},
+	{
+		rule: "F29", name: "a step without progress is reported to its workflow",
+		file: "activities/stepwaits.go",
+		old:  `stalled := w.tellAfter > 0 && now.Sub(w.quiet) >= w.tellAfter`,
+		new:  `stalled := w.tellAfter < 0`,
+		pkg:  "./activities", run: "TestAStepWithoutProgressIsReported",
+	},
+	{
+		rule: "F29", name: "a clean waits for a provider of Nova's that is made anew",
+		file: "internal/device/observations.go",
+		old:  `given(of(notReturn), missing, ownedByNova), "", does(RetryLater),`,
+		new:  `given(of(notReturn), missing, ownedByNova), CleanFailed, nil,`,
+		pkg:  "./workflows/lifecycle", run: "TestCleanWaitsForItsProvider",
+	},
+	{
+		rule: "F5", name: "cleans that a foreign writer repeats have pauses",
+		file: "workflows/lifecycle/reservation/observe.go",
+		old: `		d.CountForeignWrite(ctx)
+	}
+`,
+		new: `	}
+`,
+		pkg: "./workflows/lifecycle", run: "TestForeignWritesArePaused",
+	},
 }
