@@ -11,18 +11,25 @@ import (
 	"burnish/internal/testkit/guest"
 )
 
-// A partition table that a tenant left on one drive gives the next drive's disk another
-// number at the next boot. By its serial it is still the enrolled one (F2, F11).
+// What the driver block does with the disks of one guest.
 //
-// F11
-func TestGuestRenumbersDisks(t *testing.T) {
+// F11, F17
+func TestGuestBlock(t *testing.T) {
 	t.Parallel()
 	const size = 8 * MiB
 	dir := t.TempDir()
 	g := newGuestSite(t, withBlock,
 		guest.Controller{Serial: "FIRST", Namespaces: []guest.Namespace{{Image: dir + "/first.img", Size: size}}},
 		guest.Controller{Serial: "SECOND", Namespaces: []guest.Namespace{stampedNamespace(t, dir, "second", size, 1)}},
+		guest.Controller{Serial: "METADATA", Namespaces: []guest.Namespace{metadataNamespace(t, dir)}},
 	)
+	t.Run("metadata", func(t *testing.T) { testGuestMetadata(t, g) })
+	t.Run("renumbers disks", func(t *testing.T) { testGuestRenumbersDisks(t, g) })
+}
+
+// A partition table that a tenant left on one drive gives the next drive's disk another
+// number at the next boot. By its serial it is still the enrolled one (F2, F11).
+func testGuestRenumbersDisks(t *testing.T, g *guestSite) {
 	d := g.drive(t, "SECOND")
 	g.enroll(t, d, "--provide")
 	g.awaitReturned(t, d)
@@ -43,27 +50,27 @@ func TestGuestRenumbersDisks(t *testing.T) {
 	g.awaitReturned(t, d)
 }
 
-// Blocks with metadata, which no write of the driver block reaches. The driver refuses such
-// a disk, or nothing of the metadata is left (F17).
-//
-// F17
-func TestGuestMetadata(t *testing.T) {
-	t.Parallel()
-	const size, kept = 8064 * (512 + 8), 0xa5
-	dir := t.TempDir()
+// keptByte fills a disk with metadata.
+const keptByte = 0xa5
+
+// metadataNamespace has 8 bytes beside each block of 512, which no write of the driver block
+// reaches.
+func metadataNamespace(t *testing.T, dir string) guest.Namespace {
+	t.Helper()
+	const size = 8064 * (512 + 8)
 	ns := guest.Namespace{Image: dir + "/metadata.img", Size: size, Metadata: 8}
 	// Everything: the data, and behind it the metadata.
-	require.NoError(t, os.WriteFile(ns.Image, bytes.Repeat([]byte{kept}, size), 0o600))
-	g := newGuestSite(t, withBlock, guest.Controller{Serial: "METADATA", Namespaces: []guest.Namespace{ns}})
+	require.NoError(t, os.WriteFile(ns.Image, bytes.Repeat([]byte{keptByte}, size), 0o600))
+	return ns
+}
+
+// The driver refuses a disk with metadata beside its blocks, and changes nothing (F17).
+func testGuestMetadata(t *testing.T, g *guestSite) {
 	d := g.drive(t, "METADATA")
-	if r := g.Burnish(t, g.EnrollArgs(d, "--provide")...); r.Code != 0 {
-		g.Refused(t, device.CodeNotFound, "show", d.Name)
-		return
-	}
-	v := g.awaitCleanEnd(t, d)
-	if v.DeviceState == device.Available {
-		left, err := os.ReadFile(ns.Image)
-		require.NoError(t, err)
-		require.Zero(t, bytes.Count(left, []byte{kept}), "bytes of %d are left on a drive that was given back", size)
-	}
+	r := g.Refused(t, device.CodeInvalidSetting, g.EnrollArgs(d, "--provide")...)
+	require.Contains(t, r.Stderr, "has metadata")
+	g.Refused(t, device.CodeNotFound, "show", d.Name)
+	left, err := os.ReadFile(d.Path)
+	require.NoError(t, err)
+	require.Equal(t, len(left), bytes.Count(left, []byte{keptByte}))
 }
