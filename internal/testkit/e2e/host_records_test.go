@@ -1,0 +1,190 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"burnish/internal/device"
+	"burnish/internal/host"
+	"burnish/internal/testkit/site"
+	"burnish/internal/testkit/suites/hardwaretest"
+)
+
+// What a host keeps in its state directory is of one server, and of one history of it.
+
+// clusterOf asks a server for its ID.
+func clusterOf(t *testing.T, server *site.Server, namespace string) string {
+	t.Helper()
+	c, err := server.Dial(namespace)
+	require.NoError(t, err)
+	defer c.Close()
+	info, err := c.WorkflowService().GetClusterInfo(t.Context(), &workflowservice.GetClusterInfoRequest{})
+	require.NoError(t, err)
+	return info.GetClusterId()
+}
+
+// A host's worker is started with the address of another, empty server, which knows no
+// instance that has a device. It refuses in one line, until an operator accepts that server;
+// and even then the tenant keeps his bytes.
+//
+// F25
+func TestAWorkerRefusesAnotherServer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	w := s.Run(t, "all")
+	d := s.Device(t, "fake", "d1", 2*MiB, 0)
+	s.Enroll(t, d, "--provide")
+	s.AwaitReturned(t, d, 20*time.Second)
+	s.Bind(t, "d1", "alice")
+	d.Stamp(t, 2)
+	w.Kill(t)
+
+	other := newServer(t.TempDir())
+	other.Fast = true
+	require.NoError(t, other.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, other.Stop()) })
+	require.NoError(t, other.NewNamespace(t.Context(), s.Namespace))
+	first, second := clusterOf(t, s.Server, s.Namespace), clusterOf(t, other, s.Namespace)
+	require.NotEqual(t, first, second)
+
+	w.Address = other.Address
+	require.NoError(t, w.Launch())
+	code, err := w.Wait(site.StartWithin)
+	require.NoError(t, err)
+	require.Equal(t, 1, code)
+	var said []string
+	for line := range strings.SplitSeq(w.Log(), "\n") {
+		if strings.HasPrefix(line, "burnish-worker: ") {
+			said = append(said, line)
+		}
+	}
+	require.Len(t, said, 1, "%q", w.Log())
+	for _, text := range []string{first, second, s.Namespace, "BURNISH_ACCEPT_SERVER=" + second + "/" + s.Namespace} {
+		require.Contains(t, said[0], text)
+	}
+	s.RequireUntouched(t, d, 2, time.Second)
+
+	w.Address = s.Server.Address
+	w.Start(t)
+	s.AwaitTenant(t, d, "alice", 2, 20*time.Second)
+	w.Kill(t)
+
+	w.Address, w.Env = other.Address, []string{"BURNISH_ACCEPT_SERVER=" + second + "/" + s.Namespace}
+	w.Start(t)
+	s.RequireUntouched(t, d, 2, 4*time.Second)
+}
+
+// The server's database is put back to a moment before a binding and its clean, while the
+// host's worker runs. The workflow gives out numbers once more, with which the journal has
+// seen other steps: no record of those counts. Verify reads samples only: the zeroes alone
+// keep the tenant's bytes from the next one.
+//
+// F26
+func TestADatabasePutBackMeetsTheHostsJournal(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t)
+	s.Run(t, "all", "BURNISH_VERIFY=sample:64")
+	d := s.Device(t, "fake", "d1", 66*MiB, 0)
+	s.Enroll(t, d, "--provide")
+	s.AwaitReturned(t, d, 30*time.Second)
+
+	database := filepath.Join(s.Server.Dir, "temporal.db")
+	backup := t.TempDir()
+	require.NoError(t, s.Server.Stop())
+	copyDatabase(t, database, filepath.Join(backup, "temporal.db"))
+	require.NoError(t, s.Server.Start(t.Context()))
+	s.Bind(t, "d1", "alice")
+	s.Unbind(t, "d1", "alice")
+	s.AwaitReturned(t, d, 30*time.Second)
+	ahead, _ := s.Journal(t, "d1")
+	require.Equal(t, "verify", ahead.Step)
+	require.True(t, ahead.Done)
+
+	require.NoError(t, s.Server.Kill())
+	copyDatabase(t, filepath.Join(backup, "temporal.db"), database)
+	require.NoError(t, s.Server.Start(t.Context()))
+	Await(t, 60*time.Second, "a binding after the rollback", func() (bool, string) {
+		r := s.Burnish(t, "bind", "d1", "--instance", Instance("bob"))
+		return r.Code == 0, r.String()
+	})
+	// In the middle of the device, where the samples are few: 256 blocks.
+	_, err := hardwaretest.File(d.Path).WriteAt(bytes.Repeat([]byte("the tenant's own"), 256*512/16), 20*MiB)
+	require.NoError(t, err)
+	s.Unbind(t, "d1", "bob")
+	v := s.AwaitReturned(t, d, 60*time.Second) // which reads every byte
+	now, _ := s.Journal(t, "d1")
+	require.Greater(t, now.Seq, ahead.Seq)
+	last := v.Cleans[len(v.Cleans)-1]
+	require.Equal(t, []string{"zero", "verify"}, stepNames(last))
+}
+
+// copyDatabase copies a database of SQLite, with what is written ahead of it.
+func copyDatabase(t *testing.T, from, to string) {
+	t.Helper()
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		content, err := os.ReadFile(from + suffix)
+		if os.IsNotExist(err) {
+			require.NoError(t, removeIfThere(to+suffix))
+			continue
+		}
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(to+suffix, content, 0o600))
+	}
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return nil
+}
+
+// The verify is journaled, its answer is lost with the worker, and the disk is swapped
+// before the worker starts again: what is recorded of the old disk does not offer the new one.
+//
+// F26
+func TestADiskSwappedAfterItsVerifyIsNotOffered(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Run(t, "control")
+	proxy := NewProxy(t, s.Server.Address)
+	w := s.Worker(t, "host")
+	w.Address = proxy.Address
+	w.Start(t)
+	d := s.Device(t, "block", "d1", 512*MiB, 0)
+	s.Enroll(t, d, "--provide")
+	var e host.Entry
+	PollFast(t, 60*time.Second, "the verify to begin", func() (bool, string) {
+		e, _ = s.Journal(t, "d1")
+		return e.Step == "verify", fmt.Sprintf("%+v", e)
+	})
+	proxy.Partition()
+	Await(t, 30*time.Second, "the verify to be journaled", func() (bool, string) {
+		e, _ = s.Journal(t, "d1")
+		return e.Done && e.Step == "verify", fmt.Sprintf("%+v", e)
+	})
+	w.Kill(t)
+	if s.Show(t, "d1").DeviceState == device.Available {
+		t.Skip("the verify was too quick for this test")
+	}
+	// Another disk, full of someone's data, at the same path.
+	require.NoError(t, os.Rename(d.Path, d.Path+".pulled"))
+	require.NoError(t, os.WriteFile(d.Path, nil, 0o600))
+	require.NoError(t, os.Truncate(d.Path, d.Size))
+	d.Stamp(t, 9)
+	proxy.Heal()
+	w.Start(t)
+	v := s.AwaitState(t, "d1", 60*time.Second, device.Error)
+	require.True(t, v.NeedsOperator)
+	require.True(t, v.Dirty)
+	s.RequireReserved(t, "d1", 1)
+	d.RequireStamps(t, 9)
+}
