@@ -53,11 +53,11 @@ func (c *controller) namespaces(ctx context.Context) (namespaceLayout, error) {
 	return now, nil
 }
 
-// commandSet reads the command set of an active namespace. A drive that does not report it
-// knows only the NVM command set.
+// commandSet reads the command set of an active namespace. A drive that refuses to report it
+// knows only the NVM command set: reporting came with the others.
 func (c *controller) commandSet(ctx context.Context, nsid uint32) (uint8, error) {
 	output, err := c.query(ctx, privileged.Request{Verb: privileged.NamespaceCommandSet, NSID: nsid})
-	if status, answered := privileged.StatusOf(err); answered && (status == nvmecli.StatusInvalidField || status == nvmecli.StatusInvalidOpcode) {
+	if _, answered := privileged.StatusOf(err); answered {
 		return nvmecli.NVMCommandSet, nil
 	}
 	if err != nil {

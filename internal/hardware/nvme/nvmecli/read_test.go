@@ -1,6 +1,7 @@
 package nvmecli_test
 
 import (
+	"bytes"
 	"math"
 	"os"
 	"path/filepath"
@@ -390,4 +391,51 @@ func TestLevel0WithoutALength(t *testing.T) {
 	copy(answer[48:], []byte{0, 2, 0x10, 12, 0x07})
 	got, err = nvmecli.ParseLevel0(answer)
 	refused(t, "a Level 0 Discovery of 4 bytes in 512", got, err)
+}
+
+// The command set is found behind other descriptors; a list without one, or with nothing, is of
+// the NVM command set, and one that is cut short proves nothing.
+//
+// F17
+func TestCommandSetOfANamespace(t *testing.T) {
+	nguid := append([]byte{2, 16, 0, 0}, make([]byte, 16)...)
+	for name, tt := range map[string]struct {
+		output []byte
+		want   uint8
+		says   string
+	}{
+		"zoned":           {append(bytes.Clone(nguid), 4, 1, 0, 0, 2, 0, 0, 0, 0), 2, ""},
+		"NVM":             {append(bytes.Clone(nguid), 4, 1, 0, 0, 0), 0, ""},
+		"not reported":    {append(bytes.Clone(nguid), make([]byte, 100)...), 0, ""},
+		"nothing":         {make([]byte, 4096), 0, ""},
+		"cut short":       {nguid[:10], 0, "cut short"},
+		"without a value": {[]byte{4, 0, 0, 0, 2}, 0, "cut short"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := nvmecli.ParseCommandSet(tt.output)
+			if tt.says != "" {
+				refused(t, tt.says, got, err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+// Ownership is known only where the drive reports it.
+//
+// F20
+func TestOpalOwnership(t *testing.T) {
+	answer := func(features ...byte) []byte {
+		return append(append([]byte{0, 0, 0, byte(44 + len(features))}, make([]byte, 44)...), features...)
+	}
+	got, err := nvmecli.ParseLevel0(answer(0, 2, 0x10, 1, 0x01, 4, 2, 0x10, 2, 0x01, 0))
+	require.NoError(t, err)
+	require.Equal(t, nvmecli.Locking{Supported: true, Owned: true, OwnerKnown: true}, got)
+	got, err = nvmecli.ParseLevel0(answer(4, 2, 0x10, 2, 0x02, 0, 0, 2, 0x10, 1, 0x01))
+	require.NoError(t, err)
+	require.Equal(t, nvmecli.Locking{Supported: true, OwnerKnown: true}, got, "the SID is blocked, and nobody's")
+	got, err = nvmecli.ParseLevel0(answer(4, 2, 0x10, 0))
+	refused(t, "the feature 0x0402 is empty", got, err)
 }
