@@ -18,6 +18,17 @@ func NoProvider(uuid string) error {
 	}
 }
 
+// NoNovaProvider is the fault of every call for a device for which Nova has no one-time-use
+// provider now. Nova makes it anew as long as the device is in its configuration.
+func NoNovaProvider(name string) error {
+	return &device.Fault{
+		Class:   device.Permanent,
+		Code:    device.CodeNoProvider,
+		Message: fmt.Sprintf("Nova has no one-time-use provider of device %s", name),
+		Remedy:  "Nova makes it again when it next updates its resources, if device_spec names the device there; it is reserved then",
+	}
+}
+
 // Conflict is the fault of a write whose generation is not the provider's present one:
 // the write changed nothing.
 func Conflict(uuid string, generation int64) error {

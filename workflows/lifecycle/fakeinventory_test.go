@@ -80,7 +80,7 @@ func (s *fakeInventory) Create(_ context.Context, p inventory.Provider) error {
 // Find gives Nova's provider, which is free until Nova or Burnish reserves it.
 func (s *fakeInventory) Find(_ context.Context, name string) (inventory.Provider, error) {
 	if s.providerGone {
-		return inventory.Provider{}, inventory.NoProvider("of " + name)
+		return inventory.Provider{}, inventory.NoNovaProvider(name)
 	}
 	if s.novaProvider == "" {
 		s.recreate("nova-1")

@@ -28,8 +28,12 @@ func open(t *testing.T, dir string) *file.Store {
 
 func TestFileStore(t *testing.T) {
 	inventorytest.Run(t, func(t *testing.T) inventorytest.Fixture {
-		s := open(t, t.TempDir())
-		return inventorytest.Fixture{Store: s, Allocate: s.UnsafeAllocate, Deallocate: s.UnsafeDeallocate}
+		dir := t.TempDir()
+		s := open(t, dir)
+		return inventorytest.Fixture{
+			Store: s, Allocate: s.UnsafeAllocate, Deallocate: s.UnsafeDeallocate,
+			Open: func(t *testing.T) inventory.Store { return open(t, dir) },
+		}
 	})
 }
 

@@ -48,7 +48,7 @@ func (s *Store) Find(ctx context.Context, name string) (inventory.Provider, erro
 	}
 	switch len(found) {
 	case 0:
-		return inventory.Provider{}, inventory.NoProvider("of the one-time-use device " + name)
+		return inventory.Provider{}, inventory.NoNovaProvider(name)
 	case 1:
 		p := found[0]
 		return inventory.Provider{UUID: p.uuid, Name: p.name, Class: s.cache.class(p.uuid)}, nil

@@ -66,7 +66,10 @@ func (s *testPlacement) free(t *testing.T) (inventory.Provider, int64) {
 func TestPlacementStore(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	inventorytest.Run(t, func(*testing.T) inventorytest.Fixture {
-		return inventorytest.Fixture{Store: s.store, Allocate: s.nova.Allocate, Deallocate: s.nova.Deallocate}
+		return inventorytest.Fixture{
+			Store: s.store, Allocate: s.nova.Allocate, Deallocate: s.nova.Deallocate,
+			Open: func(t *testing.T) inventory.Store { return s.open(t, placement.Settings{}) },
+		}
 	})
 }
 

@@ -30,6 +30,7 @@ type entity struct {
 	State      device.State             `json:"state"`
 	Step       string                   `json:"step,omitempty"`
 	Instance   string                   `json:"instance,omitempty"`
+	Left       string                   `json:"left,omitempty"` // the last instance
 	Bindings   int                      `json:"bindings,omitempty"`
 	Cleans     int                      `json:"cleans,omitempty"`
 	Seq        int64                    `json:"seq,omitempty"`
@@ -99,7 +100,7 @@ func (e *entity) status() entityStatus {
 
 func (e *entity) bind(ctx workflow.Context, in contract.BindInput) (entityStatus, error) {
 	e.State = device.Unknown // refuses other binds from here on
-	if err := e.inventory(ctx, contract.ActivityReserveForBind, contract.ReservationRequest{Expect: &e.Generation}); err != nil {
+	if err := e.inventory(ctx, contract.ActivityReserveForBind, contract.ReservationRequest{Expect: &e.Generation, Tenant: &in.Instance}); err != nil {
 		return entityStatus{}, err
 	}
 	e.State, e.Instance, e.Bindings = device.Allocated, in.Instance, e.Bindings+1
@@ -107,13 +108,15 @@ func (e *entity) bind(ctx workflow.Context, in contract.BindInput) (entityStatus
 }
 
 func (e *entity) unbind(ctx workflow.Context, _ contract.UnbindInput) (entityStatus, error) {
-	e.State, e.Instance = device.PendingCleaning, ""
+	e.State, e.Instance, e.Left = device.PendingCleaning, "", e.Instance
 	return e.status(), e.publish(ctx)
 }
 
 func (e *entity) clean(ctx workflow.Context) error {
 	e.Cleans++
-	if err := e.inventory(ctx, contract.ActivityEnsureReserved, contract.ReservationRequest{Expect: &e.Generation}); err != nil {
+	nobody := ""
+	in := contract.ReservationRequest{Expect: &e.Generation, Tenant: &nobody, Left: e.Left, LeftGeneration: e.Generation}
+	if err := e.inventory(ctx, contract.ActivityEnsureReserved, in); err != nil {
 		return err
 	}
 	e.State = device.Cleaning

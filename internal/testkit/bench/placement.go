@@ -25,11 +25,11 @@ const (
 )
 
 // bindRequests are all requests of one bind (S0.4): usages, the known inventory, the write
-// that reserves, and the inventory read back.
+// that reserves and records the instance, and the inventory read back.
 var bindRequests = []string{
 	"GET /resource_providers/*/usages",
 	"GET /resource_providers/*/inventories",
-	"PUT /resource_providers/*/inventories/CUSTOM_BENCH",
+	"PUT /resource_providers/*/inventories",
 	"GET /resource_providers/*/inventories",
 }
 

@@ -20,6 +20,8 @@ type Fixture struct {
 	Store      inventory.Store
 	Allocate   func(ctx context.Context, provider, consumer string) error
 	Deallocate func(ctx context.Context, provider, consumer string) error
+	// Open opens the same inventory again, as another process does.
+	Open func(t *testing.T) inventory.Store
 }
 
 // NewProvider is a provider that no other test uses, so that the suite can run on a shared
@@ -70,6 +72,7 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"ARecordOfTheTenant", recordOfTheTenant},                  // F24
 		{"PutBeyondTotal", putBeyondTotal},
 		{"DeleteAndDeleteAgain", deleteProvider},
+		{"ANewProviderCountsFromTheStart", newProviderCounts}, // F28
 		{"DeleteInUse", deleteInUse},
 		{"EightWritersLoseNoUpdate", concurrentWriters},
 		{"ReadUnderWritersIsConsistent", readUnderWriters},
@@ -330,6 +333,23 @@ func deleteInUse(t *testing.T, f Fixture) {
 	require.Equal(t, 1, usages(t, f, id).Used)
 	require.NoError(t, f.Deallocate(t.Context(), id, consumer))
 	require.NoError(t, f.Store.Delete(t.Context(), id))
+}
+
+// newProviderCounts: a provider that was deleted and created again has neither the old
+// generations nor the old record. A generation of its earlier life proves nothing of it: the
+// count comes by it again.
+func newProviderCounts(t *testing.T, f Fixture) {
+	p, instance := NewProvider(), uuid.NewString()
+	require.NoError(t, f.Store.Create(t.Context(), p))
+	first := stock(t, f, p.UUID)
+	was, err := f.Store.PutReserved(t.Context(), p.UUID, first.Generation, 1, &instance)
+	require.NoError(t, err)
+	require.NoError(t, f.Store.Delete(t.Context(), p.UUID))
+	require.NoError(t, f.Store.Create(t.Context(), p))
+	require.Equal(t, first, stock(t, f, p.UUID), "reserved, without a record, at the first generation again")
+	_, err = f.Store.PutReserved(t.Context(), p.UUID, was.Generation, 0, nil)
+	RequireCode(t, device.CodeConflict, err)
+	require.Equal(t, was.Generation, put(t, f, p.UUID, 1).Generation)
 }
 
 func endedContext(t *testing.T, f Fixture) {

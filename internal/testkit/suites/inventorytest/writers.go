@@ -26,44 +26,66 @@ func parallel(fn func(i int) error) []error {
 	return errs
 }
 
-// writeWithRetry writes reserved until it meets no conflict, and returns the generation.
-func writeWithRetry(ctx context.Context, s inventory.Store, id string, reserved int) (int64, error) {
+// writeWithRetry writes reserved and the tenant until it meets no conflict, and returns what
+// it wrote.
+func writeWithRetry(ctx context.Context, s inventory.Store, id string, reserved int, tenant string) (inventory.Reservation, error) {
 	for {
 		st, err := s.Reservation(ctx, id)
 		if err != nil {
-			return 0, err
+			return st, err
 		}
-		st, err = s.PutReserved(ctx, id, st.Generation, reserved, nil)
+		st, err = s.PutReserved(ctx, id, st.Generation, reserved, &tenant)
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeConflict {
 			continue // another writer was faster
 		}
-		return st.Generation, err
+		return st, err
 	}
 }
 
+// concurrentWriters has eight writers on one provider, each with its own Store as a process
+// has one. Each write takes a generation of its own, the last one is what is there, and who
+// reads in between sees what was written at that generation.
 func concurrentWriters(t *testing.T, f Fixture) {
 	id := createProvider(t, f)
 	before := stock(t, f, id)
-	made := make([][]int64, writers)
+	var stores [writers]inventory.Store
+	var tenants [writers]string
+	for i := range writers {
+		stores[i], tenants[i] = f.Open(t), uuid.NewString()
+	}
+	wrote, saw := make([][]inventory.Reservation, writers), make([][]inventory.Reservation, writers)
 	errs := parallel(func(i int) error {
 		for range rounds {
-			g, err := writeWithRetry(t.Context(), f.Store, id, i%2)
+			st, err := writeWithRetry(t.Context(), stores[i], id, i%2, tenants[i])
 			if err != nil {
 				return err
 			}
-			made[i] = append(made[i], g)
+			wrote[i] = append(wrote[i], st)
+			if st, err = stores[i].Reservation(t.Context(), id); err != nil {
+				return err
+			}
+			saw[i] = append(saw[i], st)
 		}
 		return nil
 	})
-	seen := map[int64]bool{}
+	at := map[int64]inventory.Reservation{}
 	for i := range writers {
 		require.NoError(t, errs[i])
-		for _, g := range made[i] {
-			require.False(t, seen[g], "two writes returned generation %d", g)
-			seen[g] = true
+		for _, st := range wrote[i] {
+			require.NotContains(t, at, st.Generation, "two writes returned one generation")
+			require.Equal(t, inventory.Reservation{Generation: st.Generation, Total: 1, Reserved: i % 2, Witness: device.WitnessBound, Tenant: tenants[i]}, st)
+			at[st.Generation] = st
 		}
 	}
-	require.Equal(t, before.Generation+writers*rounds, stock(t, f, id).Generation)
+	require.Len(t, at, writers*rounds)
+	for _, some := range saw {
+		for _, st := range some {
+			require.Equal(t, at[st.Generation], st, "a read differs from what was written")
+		}
+	}
+	last := stock(t, f, id)
+	require.Equal(t, before.Generation+writers*rounds, last.Generation)
+	require.Equal(t, at[last.Generation], last)
 }
 
 // readUnderWriters takes the provider through bindings in one goroutine while seven read.
