@@ -25,15 +25,15 @@ func TestALyingDriveIsFoundOut(t *testing.T) {
 		"one block written":  func(b *driveFixture, _ *nvmesim.Controller) { b.site.Write(0, 5<<20+8192, secret) },
 		"constant data":      func(b *driveFixture, _ *nvmesim.Controller) { b.site.Fill(0, 0x41) },
 		"after a failed one": func(_ *driveFixture, c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.CDW10 = failed, 4 },
-		"no namespace, a failed": func(_ *driveFixture, c *nvmesim.Controller) {
-			c.Namespaces, c.Sanitize.Status, c.Sanitize.CDW10 = nil, failed, 4
-		},
 		"without management, two": func(_ *driveFixture, c *nvmesim.Controller) {
 			c.OACS &^= 1 << 3
 			c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 14, Attached: true}, {NSID: 2, Blocks: 1 << 14, Attached: true, Offset: 8 << 20}}
 		},
 	} {
 		for _, leaves := range []nvmesim.Leaves{"unchanged", "random"} {
+			if leaves == "random" && (name == "one block written" || name == "constant data") {
+				continue // as with nothing written
+			}
 			t.Run(name+", "+string(leaves), func(t *testing.T) {
 				t.Parallel()
 				b := newDriveFixture(t, nvmesim.Drive("S1"))
