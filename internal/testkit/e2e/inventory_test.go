@@ -342,3 +342,25 @@ func TestUsedWhileCleaning(t *testing.T) {
 		})
 	}
 }
+
+// A step that runs and does not get on looks like any other in the heartbeats: show says since
+// when, the operator is called, and all that ends with the next progress.
+//
+// F29
+func TestStepWithoutProgress(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Run(t, "all", "BURNISH_TELL_AFTER=3s")
+	d := enrollDirty(t, s, "fake", 4*MiB, 16*time.Second) // all in one chunk
+	v := s.AwaitDevice(t, "d1", 20*time.Second, "to be in its erase", func(v contract.DeviceStatus) bool {
+		return v.CleanStep != nil && v.CleanStep.Step == "zero" && v.Progress != nil && !v.Progress.BudgetEnds.IsZero()
+	})
+	require.False(t, v.NeedsOperator)
+	require.NotZero(t, v.Progress.ProgressAt)
+	s.requireTold(t, "d1", device.CodeNoProgress)
+	v = s.Show(t, "d1")
+	require.Equal(t, device.Cleaning, v.DeviceState, "it goes on")
+	require.Contains(t, s.Must(t, "show", "d1"), "last progress")
+	s.AwaitReturned(t, d, 40*time.Second)
+	s.requireQuiet(t, "d1")
+}
