@@ -45,6 +45,7 @@ const (
 	Released           EventKind = "released"           // the observed consumer is gone
 	BindingMissing     EventKind = "binding_missing"    // allocated, but no binding is recorded (S2.69)
 	PreviousRunFound   EventKind = "previous_run_found" // an ended run of the workflow says which instance had it, or none
+	NoWitness          EventKind = "no_witness"         // nothing outside Temporal records who has an unknown device
 	Invalidated        EventKind = "invalidated"        // host or inventory is newer than the workflow
 	IdentityChanged    EventKind = "identity_changed"   // another identity or layout
 	Seen               EventKind = "seen"               // its host saw the enrolled identity, right before the device is offered
@@ -71,6 +72,9 @@ type Event struct {
 	Automated bool
 	// AssertedClean: the operator asserts that it is clean, and cleaning on enrollment is off.
 	AssertedClean bool
+	// Recorded (ObservedInUse): the inventory records that Burnish gave the device to this
+	// instance (SAFETY F24), which ends whatever binding an older memory has.
+	Recorded bool
 	// BoundSince (PreviousRunFound): the device's present binding began after that run had
 	// ended, so that the run says nothing about it.
 	BoundSince bool

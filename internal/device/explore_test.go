@@ -16,7 +16,7 @@ func kinds() []EventKind {
 	return []EventKind{
 		Enroll, Import, Provide, Manage, Clean, CleanSteps, Maintain, MaintainOff, Retire, Lost, Forget, Replace, Move, Override,
 		ClaimEvent, Unclaim, ClaimExpired, BurnStarted, Burned, BurnFailed, LostRace, Rebuild, Unbind,
-		ObservedInUse, ObservedUnused, ObservedFree, Released, BindingMissing, PreviousRunFound, Invalidated, IdentityChanged, Seen, LookFailed, Taken, Freed,
+		ObservedInUse, ObservedUnused, ObservedFree, Released, BindingMissing, PreviousRunFound, NoWitness, Invalidated, IdentityChanged, Seen, LookFailed, Taken, Freed,
 		CleanStarted, CleanDone, StepsDone, CleanFailed, WearLimitExceeded, ReservationChanged, Returned,
 	}
 }
@@ -32,7 +32,10 @@ func allEvents() []Event {
 			for _, automated := range []bool{false, true} {
 				for _, vouched := range []bool{false, true} {
 					for _, since := range []bool{false, true} {
-						all = append(all, Event{Kind: kind, Instance: instance, Automated: automated, AssertedClean: vouched, BoundSince: since})
+						e := Event{Kind: kind, Instance: instance, Automated: automated, AssertedClean: vouched, BoundSince: since}
+						all = append(all, e)
+						e.Recorded = true
+						all = append(all, e)
 					}
 				}
 			}
@@ -47,6 +50,7 @@ var alphabet = sync.OnceValue(func() []Event {
 	return slices.DeleteFunc(allEvents(), func(e Event) bool {
 		return e.Automated && !uses(e.Kind, "automated") || e.AssertedClean && !uses(e.Kind, "asserted-clean") ||
 			e.BoundSince && !uses(e.Kind, "bound-since") ||
+			e.Recorded && (!uses(e.Kind, "recorded") || e.Instance == "") ||
 			e.Instance != "" && !uses(e.Kind, "instance") ||
 			// A claim and an unbind always name an instance.
 			e.Instance == "" && uses(e.Kind, "instance") && e.Kind != ObservedInUse && e.Kind != PreviousRunFound
@@ -58,6 +62,7 @@ func uses(k EventKind, setting string) bool {
 		"automated":      {ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing, Unbind, Released},
 		"asserted-clean": {Enroll},
 		"bound-since":    {PreviousRunFound},
+		"recorded":       {ObservedInUse},
 		"instance":       {ClaimEvent, Unclaim, BurnStarted, Rebuild, Unbind, ObservedInUse, PreviousRunFound},
 	}[setting], k)
 }
@@ -84,7 +89,7 @@ func (p history) after(d Device, e Event) history {
 			return operatorAsserted
 		}
 		return used
-	case BurnStarted, Burned, ObservedInUse, ObservedUnused, BindingMissing, Invalidated, IdentityChanged, LookFailed, Taken, Freed, LostRace, ReservationChanged,
+	case BurnStarted, Burned, ObservedInUse, ObservedUnused, BindingMissing, NoWitness, Invalidated, IdentityChanged, LookFailed, Taken, Freed, LostRace, ReservationChanged,
 		Retire, Lost, Replace:
 		return used
 	case PreviousRunFound:
@@ -377,6 +382,9 @@ func describeEvent(e Event) string {
 	if e.BoundSince {
 		text += " bound-since"
 	}
+	if e.Recorded {
+		text += " recorded"
+	}
 	return text
 }
 
@@ -398,6 +406,8 @@ func readEvent(text string) (Event, error) {
 			e.AssertedClean = true
 		case field == "bound-since":
 			e.BoundSince = true
+		case field == "recorded":
+			e.Recorded = true
 		default:
 			return e, fmt.Errorf("%q is not a word for an event", field)
 		}

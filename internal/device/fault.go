@@ -66,6 +66,7 @@ const (
 	CodeStepFailed        Code = "step_failed"
 	CodeInternal          Code = "internal"
 	CodeAutomatedCleanOff Code = "automated_clean_off"
+	CodeTenantUnrecorded  Code = "tenant_unrecorded"
 
 	// The inventory.
 	CodeAlreadyBurned            Code = "already_burned"

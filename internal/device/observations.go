@@ -64,8 +64,8 @@ func answer(name string, a Answer) fact {
 // What the inventory says.
 var (
 	answered = answer("answered", Answered)
-	inUse    = fact{"used > 0", func(_ Device, s Snapshot) bool { return s.Answer == Answered && s.Inventory.Used > 0 }}
-	unused   = fact{"used = 0", func(_ Device, s Snapshot) bool { return s.Answer == Answered && s.Inventory.Used == 0 }}
+	inUse    = allOf("in use", answered, anyOf("", allocatedBy, recordedUse))
+	unused   = allOf("not in use", answered, isNot(inUse, ""))
 	open     = fact{"reserved < total", func(_ Device, s Snapshot) bool { return s.Inventory.Reserved < s.Inventory.Total }}
 	closed   = isNot(open, "reserved = total")
 	single   = fact{"total = 1", func(_ Device, s Snapshot) bool { return s.Inventory.Total == 1 }}
@@ -79,11 +79,49 @@ var (
 	notAhead = allOf("the call failed, not for the generation", noAnswer, isNot(ahead, ""))
 
 	providerKnown = fact{"a provider is known", func(_ Device, s Snapshot) bool { return s.Known.Provider != "" }}
-	otherConsumer = fact{"another consumer than the observed binding", func(d Device, s Snapshot) bool {
-		return observedByNova.holds(d, Event{}) && len(s.Inventory.Consumers) > 0 && !slices.Contains(s.Inventory.Consumers, d.Binding.Instance)
+	otherConsumer = fact{"another instance than the binding's", func(d Device, s Snapshot) bool {
+		return recordedUse.holds(d, s) || observedByNova.holds(d, Event{}) && len(s.Inventory.Consumers) > 0 && !slices.Contains(s.Inventory.Consumers, d.Binding.Instance)
 	}}
-	noOtherConsumer = isNot(otherConsumer, "no other consumer")
+	noOtherConsumer = isNot(otherConsumer, "no other instance")
 )
+
+// What the provider records of who has the device (SAFETY F24). Of a device of Nova's its
+// allocations are the record.
+var (
+	allocatedBy = fact{"used > 0", func(_ Device, s Snapshot) bool { return s.Inventory.Used > 0 }}
+	// recordedUse: the provider records an instance, and the device knows of no binding, burn
+	// or end that explains it: its memory is older.
+	recordedUse = fact{"an instance recorded that the device does not know of", func(d Device, s Snapshot) bool {
+		return s.Answer == Answered && d.Owner != OwnerNova && s.Inventory.Witness == WitnessBound && !explains(d, s)
+	}}
+	recordedFree = fact{"recorded that nobody has it", func(d Device, s Snapshot) bool {
+		return d.Owner == OwnerNova || s.Inventory.Witness == WitnessFree
+	}}
+	noRecord = isNot(recordedFree, "no record of who has it")
+	// tenantMissing: a bound device without a record. It is asked of a read only: where a store
+	// keeps no record, a write would be repeated without end.
+	tenantMissing = fact{"its instance is not recorded", func(d Device, s Snapshot) bool {
+		return s.Question != AskReserve && d.Owner != OwnerNova && d.Binding != nil && d.Binding.Instance != UnknownConsumer &&
+			s.Inventory.Witness != WitnessBound
+	}}
+	tenantRecorded = isNot(tenantMissing, "its instance is recorded")
+)
+
+// explains says that the device knows why the provider records this instance: it has the
+// device, its burn is under way, or it left and nothing was written since. An unknown device
+// explains nothing by what it remembers of earlier instances.
+func explains(d Device, s Snapshot) bool {
+	i, k := s.Inventory, s.Known
+	switch {
+	case d.Binding != nil && i.HeldBy(d.Binding.Instance), d.Claim != nil && d.Claim.Burning && i.HeldBy(d.Claim.Instance):
+		return true
+	case d.State == Unknown || !i.HeldBy(k.Left):
+		return false
+	case s.Question == AskReconcile: // which knows no generation
+		return true
+	}
+	return i.Generation <= k.LeftGeneration
+}
 
 // What the device is, beside its state.
 var (
@@ -172,8 +210,12 @@ var (
 
 // What is to be done.
 var (
-	reserveIt     = follow{"reserve it", EnsureReserved, nil}
-	reserveOpen   = follow{"reserve it if reserved < total", EnsureReserved, open.holds}
+	reserveIt    = follow{"reserve it", EnsureReserved, nil}
+	reserveOpen  = follow{"reserve it if reserved < total", EnsureReserved, open.holds}
+	reserveBound = follow{"reserve it if reserved < total, or if its instance is not recorded", EnsureReserved, func(d Device, s Snapshot) bool {
+		return open.holds(d, s) || tenantMissing.holds(d, s)
+	}}
+	recordAgain   = follow{"record its instance again", EnsureReserved, tenantMissing.holds}
 	reserveUnless = follow{"reserve it unless it is returning", EnsureReserved, func(d Device, _ Snapshot) bool { return d.Dirty || d.Binding != nil }}
 	readIfUsed    = follow{"read again if used > 0", ReadAgain, inUse.holds}
 )
@@ -213,7 +255,7 @@ var standingRows = observer{
 		"the device is being returned: the write that lowers its reservation shows whether it is in use"},
 	{reads, in(Allocated), given(inUse, of(bound), otherConsumer), ObservedInUse, todo(reserveOpen),
 		"the inventory shows another consumer than the binding's"},
-	{reads, in(Allocated), given(inUse, of(bound), noOtherConsumer), "", todo(reserveOpen),
+	{reads, in(Allocated), given(inUse, of(bound), noOtherConsumer), "", todo(reserveBound),
 		"the device is in use, as recorded"},
 	{reads, in(Allocated), given(inUse, of(unbound)), ObservedInUse, todo(reserveOpen),
 		"the inventory shows the device in use, and no binding is recorded"},
@@ -237,8 +279,10 @@ var standingRows = observer{
 	{ask(AskRecheck), in(Unknown, Manageable, Allocated, Cleaning, Error), given(unused, sameKept, unexplained), Invalidated, nil,
 		"the inventory is newer than this workflow"},
 
-	{ask(AskRecheck, AskReserve, AskBeforeLeaving, AskEndMaintenance), in(Available), given(unused, credible, usedUnseen), ObservedUnused, nil,
+	{ask(AskRecheck, AskReserve, AskBeforeLeaving, AskEndMaintenance), in(Available), given(unused, credible, usedUnseen, recordedFree), ObservedUnused, nil,
 		"the inventory shows it reserved and unused although it was available: it is cleaned"},
+	{ask(AskRecheck, AskReserve, AskBeforeLeaving, AskEndMaintenance), in(Available), given(unused, credible, usedUnseen, noRecord), Invalidated, nil,
+		"the inventory shows it reserved although it was available, and does not record for whom"},
 	{reads, in(Available), given(unused, credible, seenAll, exposed), "", todo(reserveIt),
 		"the inventory offers the device although it is not allocatable: it is reserved again"},
 	{reads, in(Available), given(unused, credible, seenAll, notExposed), "", does(Proceed),
@@ -249,7 +293,9 @@ var standingRows = observer{
 		"the observed consumer is gone"},
 	{reads, in(Allocated), given(unused, credible, boundHere, exposed), "", todo(reserveIt),
 		"the inventory offers the device although it is bound: it is reserved again"},
-	{reads, in(Allocated), given(unused, credible, boundHere, notExposed), "", nil,
+	{ask(AskRecheck, AskBeforeLeaving, AskToLeave, AskEndMaintenance), in(Allocated), given(unused, credible, boundHere, notExposed, tenantMissing), "", todo(reserveIt),
+		"the record of the device's instance is missing: it is written again"},
+	{reads, in(Allocated), given(unused, credible, boundHere, notExposed, tenantRecorded), "", nil,
 		"only the unbind of its instance ends this binding"},
 	{reads, in(Unknown, Manageable, PendingCleaning, Cleaning, Error, Retired), given(unused, credible, exposed), "", todo(reserveIt),
 		"the inventory offers the device although it is not allocatable: it is reserved again"},
@@ -376,15 +422,17 @@ var bindRows = observer{
 		"the claim ended meanwhile"},
 }
 
-// resolveRows: an unknown device, and one that is imported (D8).
-//
-// SAFETY F24 belongs here: the witness will decide between these events, and without one
-// the device waits for its operator.
+// resolveRows: an unknown device, and one that is imported (D8). The record of who has it
+// decides (SAFETY F24); without one the device waits for its operator (D16).
 var resolveRows = observer{
 	{ask(AskResolve), in(Unknown), given(inUse), ObservedInUse, nil,
-		"the inventory shows the device in use"},
-	{ask(AskResolve), in(Unknown), given(unused), ObservedUnused, nil,
-		"the inventory shows no use"},
+		"the inventory shows the device in use, or records who has it"},
+	{ask(AskResolve), in(Unknown), given(unused, of(unbound), recordedFree), ObservedUnused, nil,
+		"the inventory records that nobody has the device"},
+	{ask(AskResolve), in(Unknown), given(unused, of(unbound), noRecord), NoWitness, nil,
+		"nothing records who has the device: it waits for the operator"},
+	{ask(AskResolve), in(Unknown), given(unused, of(bound)), ObservedUnused, todo(recordAgain),
+		"the device is bound, as far as it knows"},
 	{ask(AskResolve), in(Unknown), given(noAnswer), "", does(RetryLater),
 		"the inventory did not answer"},
 	{ask(AskImport), in(Unknown), given(inUse), ObservedInUse, todo(reserveOpen),
@@ -436,7 +484,11 @@ var reconcileRows = observer{
 		"the device is in use, as recorded"},
 	{ask(AskReconcile), in(Allocated), given(answered, single, ownedHere, open), "", does(RequestRecheck, ReportMismatch),
 		"the inventory offers the device although it is bound"},
-	{ask(AskReconcile), in(Allocated), given(answered, single, ownedHere, closed), "", nil,
+	{ask(AskReconcile), in(Allocated), given(answered, single, ownedHere, closed, recordedUse), "", does(RequestRecheck, ReportMismatch),
+		"the inventory records another instance than the device is bound to"},
+	{ask(AskReconcile), in(Allocated), given(answered, single, ownedHere, closed, isNot(recordedUse, "no other instance recorded"), tenantMissing), "", does(RequestRecheck),
+		"the inventory does not record the instance that has the device"},
+	{ask(AskReconcile), in(Allocated), given(answered, single, ownedHere, closed, isNot(recordedUse, "no other instance recorded"), tenantRecorded), "", nil,
 		"only the unbind of its instance ends this binding"},
 	{ask(AskReconcile), in(Available), given(single, recreatedFree), "", does(RequestRecheck),
 		"its provider was re-created"},
@@ -452,8 +504,12 @@ var reconcileRows = observer{
 		"the inventory offers the device although it is in maintenance"},
 	{ask(AskReconcile), in(Available), given(single, notRecreated, unused, of(inMaintenance), closed), "", nil,
 		"the inventory shows what is expected"},
-	{ask(AskReconcile), in(Manageable, PendingCleaning, Cleaning, Error, Retired), given(single, inUse), "", does(RequestRecheck, ReportMismatch),
+	{ask(AskReconcile), in(Manageable, Error, Retired), given(single, inUse), "", does(RequestRecheck, ReportMismatch),
 		"the device is in use, and no binding is recorded"},
+	{ask(AskReconcile), in(PendingCleaning, Cleaning), given(single, inUse, allocatedBy), "", does(RequestRecheck, ReportMismatch),
+		"the device is in use, and no binding is recorded"},
+	{ask(AskReconcile), in(PendingCleaning, Cleaning), given(single, inUse, isNot(allocatedBy, "used = 0")), "", does(RequestRecheck),
+		"the record names an instance until the clean begins"},
 	{ask(AskReconcile), in(Cleaning), given(single, unused, open), "", does(RequestRecheck),
 		"the inventory offers the device: it is being returned, or must be reserved"},
 	{ask(AskReconcile), in(Manageable, PendingCleaning, Error, Retired), given(single, unused, open), "", does(RequestRecheck, ReportMismatch),

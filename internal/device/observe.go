@@ -108,6 +108,15 @@ func (i Inventory) Consumer() string {
 	return i.Consumers[0]
 }
 
+// User names who has a device that is in use: its first consumer, or else the instance that
+// the provider records.
+func (i Inventory) User() string {
+	if i.Used == 0 && i.Witness == WitnessBound {
+		return i.Tenant
+	}
+	return i.Consumer()
+}
+
 // HostResult is how the host's discovery of the device ended.
 type HostResult string
 
@@ -157,8 +166,10 @@ type Known struct {
 	// CleanRecorded: a clean has recorded its own generation, from which it returns.
 	CleanRecorded bool
 	// Left is the instance of the last binding that ended, or of a later burn that failed
-	// and may have recorded it; "" where there is none.
-	Left string
+	// and may have recorded it; "" where there is none. A record of it is explained at a
+	// generation up to LeftGeneration: at a later one the instance has the device again.
+	Left           string
+	LeftGeneration int64
 }
 
 // KeepsClean says that the device is clean, and stays so for as long as the provider that
@@ -204,7 +215,7 @@ func (k Known) Expects(d Device) (generation *int64, provider string) {
 // was known until then is what it compares with.
 func (k Known) After(d Device, i Inventory) (known Known, readAgain bool) {
 	readAgain = k.recreated(d, i)
-	known = Known{Generation: i.Generation, Provider: i.Provider, CleanRecorded: k.CleanRecorded}
+	known = Known{Generation: i.Generation, Provider: i.Provider, CleanRecorded: k.CleanRecorded, Left: k.Left, LeftGeneration: k.LeftGeneration}
 	if readAgain {
 		known.Provider = k.Provider
 	}
@@ -297,7 +308,14 @@ type Reason string
 type Observation struct {
 	Event    EventKind
 	Instance string
+	// Recorded: the Instance is the one that the provider records (F24).
+	Recorded bool
 	Then     []FollowUp
+}
+
+// EventOf is the observation's event; automated is the setting of automated cleaning.
+func (o Observation) EventOf(automated bool) Event {
+	return Event{Kind: o.Event, Instance: o.Instance, Recorded: o.Recorded, Automated: automated && o.Event.UsesAutomated()}
 }
 
 // Needs says whether the observation has this follow-up.
@@ -339,6 +357,9 @@ func (m observer) observe(d Device, s Snapshot) (Observation, Reason) {
 	o := Observation{Event: r.Event}
 	if r.Event == ObservedInUse {
 		o.Instance = s.Inventory.Consumer()
+		if recordedUse.holds(d, s) && (s.Inventory.Used == 0 || d.Binding != nil) {
+			o.Instance, o.Recorded = s.Inventory.Tenant, true
+		}
 	}
 	for _, f := range r.Then {
 		if f.when == nil || f.when(d, s) {

@@ -80,6 +80,7 @@ func snapshots(q Question) []Snapshot {
 		}
 		return all
 	}
+	records := []Inventory{{Witness: WitnessFree}, {Witness: WitnessBound, Tenant: own}, {Witness: WitnessBound, Tenant: other}}
 	generations := []int64{ourGeneration}
 	if q == AskRecheck || q == AskUnreserve || q == AskReconcile {
 		generations = append(generations, ourGeneration+1)
@@ -92,6 +93,20 @@ func snapshots(q Question) []Snapshot {
 		s := Snapshot{Question: q, Known: Known{Generation: ourGeneration, Provider: provider}, Imported: ourProvider}
 		for _, i := range inventories(generations...) {
 			all = append(all, s.Answered(i))
+			if i.Total != 1 || i.Provider != ourProvider || i.Consumers != nil {
+				continue
+			}
+			for _, r := range records {
+				i.Witness, i.Tenant = r.Witness, r.Tenant
+				all = append(all, s.Answered(i))
+				if r.Tenant == own {
+					left := s
+					left.Known.Left = own
+					for _, left.Known.LeftGeneration = range []int64{ourGeneration, ourGeneration + 1} {
+						all = append(all, left.Answered(i))
+					}
+				}
+			}
 		}
 		for _, c := range []Code{CodeNoProvider, CodeInventoryGenerationAhead, CodeAlreadyBurned, CodeInventoryUnavailable} {
 			all = append(all, s.Failed(c))
@@ -138,6 +153,8 @@ func describeSnapshot(s Snapshot) string {
 	add(s.Answer != NotAsked && s.Answer != Answered, "%s", s.Answer)
 	add(s.Answer == Answered, "reserved %d of %d, used %d %v, generation %d of %q", i.Reserved, i.Total, i.Used, i.Consumers, i.Generation, i.Provider)
 	add(s.Answer != NotAsked, "known %d of %q", s.Known.Generation, s.Known.Provider)
+	add(i.Witness != WitnessNone, "record %s %s", i.Witness, i.Tenant)
+	add(s.Known.Left != "", "left %s at %d", s.Known.Left, s.Known.LeftGeneration)
 	add(s.CleanStarted, "clean started")
 	add(s.Known.CleanRecorded, "clean recorded")
 	add(s.Refused, "refused")

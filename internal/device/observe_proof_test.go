@@ -66,8 +66,12 @@ func observationTheorems() []observationTheorem {
 		{"a device that left returning is reserved again", leftReturningIsReserved},
 		// F28
 		{"an available device with a generation that nothing explains is not believed", newerIsNotBelieved},
-		// F24 will change this.
-		{"the witness has no effect yet", witnessHasNoEffect},
+		// F24
+		{"a recorded instance that the device does not know of has the device", recordedUseIsSeen},
+		// F24, D16
+		{"an unknown device is cleaned automatically only where the record says that nobody has it", recordDecides},
+		// F24
+		{"a bound device is recorded again, and nothing else is", recordedAgain},
 	}
 }
 
@@ -81,7 +85,7 @@ func (m observer) evaluate(c observed) outcome {
 		return r
 	}
 	// Whether cleaning is automated makes no difference to whether the event is legal.
-	next, err := Next(c.device, Event{Kind: r.observation.Event, Instance: r.observation.Instance, Automated: true})
+	next, err := Next(c.device, r.observation.EventOf(true))
 	r.next, r.illegal = next, err
 	return r
 }
@@ -124,12 +128,12 @@ func keepsOwnBinding(c outcome) string {
 	if b == nil || c.device.Owner == OwnerNova {
 		return ""
 	}
-	return unless(c.next.Binding != nil && c.next.Binding.Instance == b.Instance, "the binding ends")
+	return unless(c.next.Binding != nil && c.next.Binding.Instance == b.Instance || otherRecorded(c.device, c.snapshot), "the binding ends")
 }
 
 func unexplainedIsDirty(c outcome) string {
 	s, d := c.snapshot, c.device
-	if s.Question != AskRecheck || s.Answer != Answered || s.Inventory.Used > 0 || !s.detects || s.Inventory.Generation <= s.Known.Generation {
+	if s.Question != AskRecheck || s.Answer != Answered || (s.Inventory.Used > 0 || otherRecorded(d, s)) || !s.detects || s.Inventory.Generation <= s.Known.Generation {
 		return ""
 	}
 	return unless(d.BeingCleaned() || d.State == Retired || c.next.Dirty && slices.Contains([]State{Unknown, PendingCleaning}, c.next.State),
@@ -138,7 +142,7 @@ func unexplainedIsDirty(c outcome) string {
 
 func recreatedIsDirty(c outcome) string {
 	s, d := c.snapshot, c.device
-	if s.Answer != Answered || s.Known.Provider == "" || s.Inventory.Provider == s.Known.Provider || s.Inventory.Used > 0 {
+	if s.Answer != Answered || s.Known.Provider == "" || s.Inventory.Provider == s.Known.Provider || s.Inventory.Used > 0 || otherRecorded(d, s) {
 		return ""
 	}
 	switch {
@@ -170,13 +174,13 @@ func useIsSeen(c outcome) string {
 	return joinReasons(
 		unless(c.next.State == Allocated || c.observation.Needs(StopClean) || d.Returning || d.State == Retired || burns, "the use is ignored"),
 		unless(c.next.State != Allocated || s.Inventory.Reserved >= s.Inventory.Total || c.observation.Needs(EnsureReserved), "a scheduler may allocate it to another instance"),
-		unless(c.observation.Event != ObservedInUse || c.observation.Instance == s.Inventory.Consumer(), "the event names another consumer"))
+		unless(c.observation.Event != ObservedInUse || otherRecorded(d, s) || c.observation.Instance == s.Inventory.Consumer(), "the event names another consumer"))
 }
 
 func exposedIsReserved(c outcome) string {
 	s, d := c.snapshot, c.device
 	standing := slices.Contains(reads, s.Question) || s.Question == AskImport && d.State == Unknown
-	if !standing || s.Answer != Answered || s.Inventory.Used > 0 || s.Inventory.Reserved >= s.Inventory.Total ||
+	if !standing || s.Answer != Answered || s.Inventory.Used > 0 || otherRecorded(d, s) || s.Inventory.Reserved >= s.Inventory.Total ||
 		d.Allocatable() || d.Returning || d.Claim != nil || c.next.Returning {
 		return ""
 	}
@@ -282,20 +286,73 @@ func actsOnce(c outcome) string {
 	if o.Event == "" {
 		return ""
 	}
-	again, err := Next(c.next, Event{Kind: o.Event, Instance: o.Instance, Automated: true})
+	again, err := Next(c.next, o.EventOf(true))
 	return unless(err == nil && visitedOf(again, "") == visitedOf(c.next, ""), "%s follows (%s)", o.Event, why)
 }
 
-func witnessHasNoEffect(c outcome) string {
-	for _, w := range []Witness{WitnessFree, WitnessBound} {
-		s := c.snapshot
-		s.Inventory.Witness = w
-		o, _ := observations.observe(c.device, s)
-		if fmt.Sprint(o) != fmt.Sprint(c.observation) {
-			return "the witness changes the decision"
+// otherRecorded says that the record names an instance, and that neither the device's binding,
+// its burn nor the instance that left explains it. It repeats no code of the table.
+func otherRecorded(d Device, s Snapshot) bool {
+	i := s.Inventory
+	if s.Answer != Answered || d.Owner == OwnerNova || i.Witness != WitnessBound {
+		return false
+	}
+	if d.Binding != nil && d.Binding.Instance == i.Tenant || d.Claim != nil && d.Claim.Burning && d.Claim.Instance == i.Tenant {
+		return false
+	}
+	return d.State == Unknown || s.Known.Left != i.Tenant || i.Generation > s.Known.LeftGeneration && s.Question != AskReconcile
+}
+
+func recordedUseIsSeen(c outcome) string {
+	s, d := c.snapshot, c.device
+	if !otherRecorded(d, s) || d.State == Retired {
+		return ""
+	}
+	burns := d.Claim != nil && d.Claim.Burning
+	switch s.Question {
+	case AskBind, AskUnreserve: // their writes explain themselves, and a re-check follows
+		return ""
+	case AskReconcile:
+		return unless(d.State == Unknown || c.observation.Needs(RequestRecheck), "it is not re-checked")
+	case AskClean, AskReturn:
+		if !d.BeingCleaned() && !d.Returning || (s.Question == AskReturn) != d.Returning {
+			return unless(!c.observation.Needs(Proceed), "the operation goes on")
+		}
+	case AskResolve, AskImport:
+		if d.State != Unknown {
+			return ""
+		}
+	default:
+		if d.Returning || burns {
+			return ""
 		}
 	}
-	return ""
+	if c.observation.Needs(StopClean) {
+		return unless(c.observation.Event == "" && s.Inventory.User() == s.Inventory.Tenant, "the clean ends otherwise")
+	}
+	return unless(c.next.State == Allocated && c.next.Binding != nil && c.next.Binding.Instance == s.Inventory.Tenant && c.next.Dirty,
+		"it is not bound to the recorded instance")
+}
+
+func recordDecides(c outcome) string {
+	s, d := c.snapshot, c.device
+	if s.Question != AskResolve || d.State != Unknown || s.Answer != Answered || d.Owner == OwnerNova {
+		return ""
+	}
+	cleaned := c.next.State == PendingCleaning
+	return joinReasons(
+		unless(!cleaned || s.Inventory.Witness == WitnessFree && d.Binding == nil, "it is cleaned"),
+		unless(s.Inventory.Witness != WitnessNone || d.Binding != nil || s.Inventory.Used > 0 || c.next.State == Unknown && c.next.AwaitingManualClean,
+			"it does not wait for the operator"))
+}
+
+func recordedAgain(c outcome) string {
+	s, d := c.snapshot, c.device
+	if s.Question != AskRecheck || s.Answer != Answered || d.State != Allocated || c.observation.Event != "" || s.Inventory.Reserved < s.Inventory.Total {
+		return ""
+	}
+	missing := d.Owner != OwnerNova && d.Binding != nil && s.Inventory.Witness != WitnessBound
+	return unless(c.observation.Needs(EnsureReserved) == missing, "its instance is not recorded again, or without need")
 }
 
 // oneObservationHolds checks that exactly one row decides each observation.

@@ -120,8 +120,8 @@ func proofs() []proof {
 		{name: "an observed binding ends when its end is observed", walk: ofStep(observedBindingEnds)},
 		// S2.51, S4.10
 		{name: "maintenance ends by the system that began it", walk: ofStep(holdsEndByTheirOwn)},
-		// D7
-		{name: "automated cleaning off: the device waits for the operator's clean", walk: ofStep(heldUntilCleaned)},
+		// D7, F24, D16
+		{name: "automated cleaning off, or no record: the device waits for the operator's clean", walk: ofStep(heldUntilCleaned)},
 		// S2.66
 		{name: "a running clean ends by its own end, a use, an invalidation or a loss", walk: ofStep(cleanRuns)},
 		// S3.23
@@ -271,7 +271,7 @@ func noTraps(g *graph) error {
 	ok := g.reaching(Device.Allocatable, func(s step) bool {
 		switch {
 		case s.before.State == Unknown && (s.event.Kind == ObservedInUse || s.event.Kind == ObservedUnused):
-			return true // the only way out of unknown: reading the inventory always ends with one of these
+			return true // reading the inventory always ends with one of these, or with no witness
 		case s.event.Kind == rediscovered:
 			return s.before.OneTimeUse && !s.before.Cleanable
 		case s.event.Kind == CleanDone:

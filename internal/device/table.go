@@ -89,13 +89,16 @@ var (
 	bound                  = cond{"a recorded binding", func(d Device, _ Event) bool { return d.Binding != nil }}
 	unbound                = not(bound, "no recorded binding")
 	byBoundInstance        = cond{"the binding's own instance", func(d Device, e Event) bool {
-		return d.Binding != nil && d.Binding.Instance == e.Instance
+		return d.Binding != nil && SameTenant(d.Binding.Instance, e.Instance)
 	}}
 	// SAFETY F25: a run is never recalled over a binding that is younger than it.
 	boundSince      = cond{"a binding younger than that run", func(d Device, e Event) bool { return d.Binding != nil && e.BoundSince }}
 	notBoundSince   = not(boundSince, "no binding younger than that run")
 	byClaimInstance = cond{"the claim's own instance", func(d Device, e Event) bool {
 		return d.Claim != nil && d.Claim.Instance == e.Instance
+	}}
+	boundHereBefore = cond{"a binding older than the one that the inventory records", func(d Device, e Event) bool {
+		return d.Owner != OwnerNova && d.Binding != nil && e.Recorded
 	}}
 	observedByNova = cond{"a binding observed in Nova's inventory", func(d Device, _ Event) bool {
 		return d.Owner == OwnerNova && d.Binding != nil && d.Binding.Observed
@@ -132,8 +135,10 @@ var (
 		switch {
 		case e.Instance == "": // in use, and the inventory does not say by whom
 			return
-		case d.Binding != nil && (d.Owner == OwnerSelf || d.Binding.Instance == e.Instance):
-			return // only its own unbind ends a binding of a self-owned device (F6)
+		case d.Binding != nil && SameTenant(e.Instance, d.Binding.Instance):
+			return
+		case d.Binding != nil && d.Owner == OwnerSelf && !e.Recorded:
+			return // only its own unbind, or the record of a later bind, ends a binding of a self-owned device (F6, F24)
 		}
 		d.Bindings++
 		d.Binding = &Binding{Number: d.Bindings, Instance: e.Instance, Observed: true}
@@ -143,7 +148,7 @@ var (
 			d.Binding = nil
 			return
 		}
-		d.Dirty = true
+		d.Dirty, d.AwaitingManualClean = true, false
 		if d.Binding == nil || d.Binding.Instance != e.Instance {
 			d.Bindings++
 			d.Binding = &Binding{Number: d.Bindings, Instance: e.Instance, Observed: d.Owner == OwnerNova}
@@ -251,6 +256,10 @@ var table = concat(
 		{in(Unknown), PreviousRunFound, when(notBoundSince), noChange, then(restoreBinding)},
 		{in(Unknown), PreviousRunFound, when(boundSince), noChange, nil},
 		{in(Unknown), ObservedInUse, nil, Allocated, then(bindObserved)},
+		// SAFETY F24, D16: only the operator decides about a device for which no record speaks.
+		{in(Unknown), NoWitness, when(unbound), noChange, then(markDirty, awaitManualClean)},
+		{in(Unknown), Clean, when(awaitingManualClean), PendingCleaning, then(allowClean)},
+		{in(Unknown), Manage, when(awaitingManualClean), Manageable, then(allowClean)},
 		{in(Unknown), ObservedUnused, when(unbound), PendingCleaning, then(markDirty, awaitManualCleanIfOff)},
 		{in(Unknown), ObservedUnused, when(bound), Allocated, then(markDirty)},
 		{in(Unknown), ObservedFree, when(unbound, clean), Cleaning, then(startReturn)},
@@ -285,6 +294,7 @@ var table = concat(
 		{in(Allocated), ObservedInUse, when(unbound), noChange, then(bindObserved)},
 		// A migration gives the allocation another consumer, and back (S0.21, S0.22).
 		{in(Allocated), ObservedInUse, when(observedByNova), noChange, then(bindObserved)},
+		{in(Allocated), ObservedInUse, when(boundHereBefore), noChange, then(bindObserved)},
 	},
 	releaseRows(Unbind, byBoundInstance),
 	releaseRows(Released, observedByNova),

@@ -199,6 +199,8 @@ func bindingEndsByUnbind(s step) string {
 		return unless(s.event.Instance == b.Instance, "an unbind by another instance ends the binding of %s", b.Instance)
 	case Retire, Lost:
 		return unless(s.after.State == Retired, "it is not retired")
+	case ObservedInUse:
+		return unless(s.event.Recorded && s.after.Binding != nil && s.after.Binding.Instance == s.event.Instance, "the inventory records no later bind")
 	case PreviousRunFound:
 		return joinReasons(unless(s.before.State == Unknown, "the device was not unknown"), unless(!s.event.BoundSince, "a run ends a binding that is younger than it"))
 	}
@@ -243,8 +245,12 @@ func holdsEndByTheirOwn(s step) string {
 func heldUntilCleaned(s step) string {
 	ends := slices.Contains([]EventKind{Unbind, Released, ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing}, s.event.Kind)
 	pending := s.after.State == PendingCleaning
+	// The rule of a device that no record speaks for does not depend on the setting.
+	unknown := s.before.State == Unknown && s.before.AwaitingManualClean
 	stays := s.before.State == PendingCleaning && pending
 	return joinReasons(
+		unless(s.event.Kind != NoWitness || s.after.State == Unknown && s.after.AwaitingManualClean && s.after.Dirty, "a device for which no record speaks does not wait for the operator"),
+		unless(!unknown || s.after.State == Unknown || slices.Contains([]EventKind{Clean, Manage, Retire, Lost, ObservedInUse, ObservedUnused, ObservedFree}, s.event.Kind), "it does not wait for the operator"),
 		unless(!ends || !pending || s.event.Automated || s.after.AwaitingManualClean, "it would be cleaned without the operator"),
 		unless(!ends || !pending || !s.event.Automated || !s.after.AwaitingManualClean, "it waits for the operator although cleaning is automated"),
 		unless(s.event.Kind != CleanStarted || !s.before.AwaitingManualClean, "a clean begins that the operator must start"),
@@ -293,7 +299,7 @@ func allowedIsNeverRefused(g *graph) error {
 		case Clean:
 			may = d.State == Error && d.Cleanable || d.AwaitingManualClean
 		case Manage:
-			may = d.State == Error || d.State == Available && d.Claim == nil
+			may = d.State == Error || d.State == Available && d.Claim == nil || d.State == Unknown && d.AwaitingManualClean
 		case Override:
 			may = d.State == Error
 		case CleanSteps:
@@ -356,7 +362,7 @@ func marksFitTheState(d Device, _ history) string {
 		unless(!d.Returning || in(Cleaning), "returning"),
 		unless(!d.NamedSteps || in(Cleaning) && !d.Returning, "named steps"),
 		unless(!d.Unseen || !in(Available) || d.InMaintenance(), "unseen"),
-		unless(!d.AwaitingManualClean || in(PendingCleaning), "held"),
+		unless(!d.AwaitingManualClean || in(PendingCleaning) || in(Unknown) && d.Dirty && d.Binding == nil, "held"),
 		unless(!d.LostRace || in(Error), "a lost race"),
 		unless(d.Claim == nil || in(Available) && !d.InMaintenance(), "a claim"),
 		unless(d.Binding == nil || in(Allocated, Unknown), "a binding"),

@@ -77,6 +77,22 @@ type DeviceState struct {
 	ContinueAsNew bool `json:"continue_as_new,omitempty"`
 }
 
+// Left is the instance of the last binding that ended, or of a later burn that failed and
+// may have recorded it; "" if there is none.
+func (s *DeviceState) Left() string {
+	if s.BurnedFor != "" {
+		return s.BurnedFor
+	}
+	ended := s.History
+	if s.Device.Binding != nil {
+		ended = ended[:max(len(ended)-1, 0)]
+	}
+	if len(ended) == 0 {
+		return ""
+	}
+	return ended[len(ended)-1].Instance
+}
+
 // RecentUpdate is an update that was carried out. Refusal is set if it failed.
 type RecentUpdate struct {
 	ID      string   `json:"id"`

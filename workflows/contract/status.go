@@ -93,6 +93,9 @@ type StatusMemo struct {
 	Provider   string      `json:"provider,omitempty"`
 	Generation int64       `json:"generation,omitempty"`
 	Waiting    *StatusWait `json:"waiting,omitempty"`
+	// Left is the instance that had a device last which waits for its operator: its provider
+	// may still record it.
+	Left string `json:"left,omitempty"`
 }
 
 // MemoStatus is the memo's key.

@@ -173,8 +173,10 @@ func (d *run) workDue() bool {
 		return false
 	}
 	switch d.State.Device.State {
-	case device.Unknown, device.Cleaning:
+	case device.Cleaning:
 		return true
+	case device.Unknown:
+		return !d.State.Device.AwaitingManualClean
 	case device.PendingCleaning:
 		return !d.State.Device.AwaitingManualClean && !d.pausing
 	}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -66,8 +67,30 @@ func (d *run) resolveUnknown(ctx workflow.Context) error {
 		d.restoreBinding(ctx, previous)
 	}
 	d.State.Fault = nil
-	d.reservation.Conclude(ctx, asked, found, nil)
+	if d.reservation.Conclude(ctx, asked, found, nil).Event == device.NoWitness {
+		d.State.Fault = d.tenantUnrecorded(previous)
+		d.State.LastError = d.State.Fault.Message
+	}
 	return nil
+}
+
+// tenantUnrecorded is the fault of a device for which nothing outside Temporal records who
+// has it (F24, D16). It says what else is known of its last instance.
+func (d *run) tenantUnrecorded(previous contract.PreviousRun) *device.Fault {
+	s := d.State
+	known := "its bindings are not known"
+	switch {
+	case len(s.History) > 0:
+		known = fmt.Sprintf("the last instance that this workflow knows of was %s", s.History[len(s.History)-1].Instance)
+	case previous.RunID != "":
+		known = fmt.Sprintf("an earlier workflow ended at %s in state %s without an instance", previous.EndedAt.Format(time.RFC3339), previous.State)
+	}
+	if n := s.Device.Bindings; n > 0 {
+		known += fmt.Sprintf("; it was bound %d times", n)
+	}
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeTenantUnrecorded,
+		Message: "the inventory does not record who has the device: " + known,
+		Remedy:  "find out whether an instance uses it; if none does, clean " + s.Name + ", manage it, or retire it"}
 }
 
 // restoreBinding takes over the binding of an ended run, unless the present one is younger:

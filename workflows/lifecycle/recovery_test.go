@@ -17,6 +17,15 @@ func (w *deviceEnv) hintFromNewerHost(change func(*contract.HostDeviceRecord)) c
 	return h
 }
 
+// awaitNoRecord waits until the device waits for its operator, because nothing records who has
+// it.
+func (w *deviceEnv) awaitNoRecord() {
+	w.until("no record", func() bool {
+		v := w.view()
+		return v.DeviceState == device.Unknown && v.Fault == string(device.CodeTenantUnrecorded) && v.NeedsOperator
+	})
+}
+
 // recovered is an environment whose device's workflow was terminated; its host starts and has a
 // record of it.
 func recovered(t *testing.T, before func(*deviceEnv)) *deviceEnv {
@@ -197,6 +206,10 @@ func TestHostIsAhead(t *testing.T) {
 				w.until("the invalidation", func() bool { return w.view().Dirty })
 				w.requireCleansBeforeOffer(1)
 				discoveries := count(w.scheduledActivities, "Discover")
+				if at == "manageable" { // never cleaned: nothing records that nobody has it
+					w.awaitNoRecord()
+					ok[contract.Result](w.cleanUp())
+				}
 				w.reach(device.Available)
 				w.idle()
 				require.True(t, w.host.clean())
@@ -235,6 +248,7 @@ func TestInvalidatedKeepsTheInstance(t *testing.T) {
 			w.pass(time.Second)
 			c.previous.EndedAt = w.clock().Add(c.ended)
 			w.previousRun = c.previous
+			w.inventory.tenant = &c.want // a bind that a reset lost has recorded its instance
 			w.signal(contract.SignalObserved, w.hintFromNewerHost(func(r *contract.HostDeviceRecord) { r.Binding += 3 }))
 			w.pass(time.Minute)
 			v := w.settled()
@@ -254,12 +268,16 @@ func TestRecovery_EnrolledAgainByHand(t *testing.T) {
 		w.previousRun = contract.PreviousRun{RunID: "ended", Instance: instance}
 		w.host.writeAsTenant("i0")
 		ok[contract.Result](w.enroll(true))
-		v := w.settled()
 		if instance == "" {
-			require.Equal(t, device.Available, v.DeviceState)
+			w.awaitNoRecord()
+			w.pass(time.Hour)
+			require.Equal(t, "i0", w.host.blocks[0], "it was cleaned without a record")
+			ok[contract.Result](w.cleanUp())
+			w.reach(device.Available)
 			require.True(t, w.host.clean())
 			continue
 		}
+		v := w.settled()
 		require.Equal(t, device.Allocated, v.DeviceState)
 		require.Equal(t, instance, *v.InstanceUUID)
 		require.Equal(t, "i0", w.host.blocks[0], "a tenant's data was erased")
@@ -277,6 +295,10 @@ func TestRunBeforeTheEnrollmentIsIgnored(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
 		w.previousRun = contract.PreviousRun{RunID: "earlier", Instance: instance}
 		ok[contract.Result](w.enroll(true))
+		if instance == "" {
+			w.awaitNoRecord()
+			ok[contract.Result](w.cleanUp())
+		}
 		w.bindAgain("i1")
 		w.inventory.writeByOther(1) // the inventory's generation is ahead: invalidated
 		w.signal(contract.SignalRefresh, contract.Hint{})
@@ -360,7 +382,8 @@ func TestReservingReadDuringAClean(t *testing.T) {
 	record := newFakeHost().record
 	record.Enrollment = contract.Enrollment{Name: "d1", Host: "h1", Driver: "testdriver", Owner: device.OwnerSelf}
 	w := newDeviceEnvOf(t, standardPolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
-	w.inventory.exists, w.inventory.generation = true, 5 // it was available
+	nobody := ""
+	w.inventory.exists, w.inventory.generation, w.inventory.tenant = true, 5, &nobody // it was available
 	w.previousRun = contract.PreviousRun{RunID: "r0"}
 	w.inventory.injectFault = times(1, "Create", false, fault(device.Permanent, device.CodeInventoryInvalid))
 	w.until("its backoff", func() bool { return w.view().Fault == string(device.CodeInventoryInvalid) })

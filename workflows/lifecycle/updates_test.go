@@ -207,7 +207,8 @@ func (w *deviceEnv) settled() contract.DeviceStatus {
 	w.t.Helper()
 	w.until("rest", func() bool {
 		s := w.view().DeviceState
-		return w.activitiesInFlight == 0 && w.updates == 0 && s != device.Unknown && s != device.Cleaning &&
+		held := w.view().Fault == string(device.CodeTenantUnrecorded)
+		return w.activitiesInFlight == 0 && w.updates == 0 && (s != device.Unknown || held) && s != device.Cleaning &&
 			(s != device.PendingCleaning || w.view().NeedsOperator)
 	})
 	return w.view()

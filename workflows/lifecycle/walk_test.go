@@ -198,6 +198,11 @@ func (k *walker) healAndBindAgain() {
 		k.requireNoDefect()
 		return
 	}
+	if v.DeviceState == device.Unknown { // nothing records who has it (F24)
+		k.note("cleaned by the operator")
+		ok[contract.Result](k.cleanUp())
+		k.settled()
+	}
 	k.note("to the last tenant")
 	if k.owner == device.OwnerNova {
 		k.useByNova("z")

@@ -33,7 +33,7 @@ var lifecycleMutations = []mutation{
 	{
 		rule: "F6", name: "only its own instance ends a binding",
 		file: "internal/device/table.go",
-		old:  `return d.Binding != nil && d.Binding.Instance == e.Instance`,
+		old:  `return d.Binding != nil && SameTenant(d.Binding.Instance, e.Instance)`,
 		new:  `return d.Binding != nil`,
 		pkg:  "./workflows/lifecycle", run: "cites F6",
 	},

@@ -3,6 +3,41 @@ package mutation
 // lostMutations take out what protects a device whose workflow was lost or put back.
 var lostMutations = []mutation{
 	{
+		rule: "F24", name: "an unknown device without a record is not cleaned",
+		file: "internal/device/observations.go",
+		old:  `given(unused, of(unbound), recordedFree), ObservedUnused`,
+		new:  `given(unused, of(unbound)), ObservedUnused`,
+		pkg:  "./workflows/lifecycle", run: "TestRecovery_EnrolledAgainByHand",
+	},
+	{
+		rule: "F24", name: "a recorded instance has the device, whatever the workflow remembers",
+		file: "internal/device/observations.go",
+		old:  `allOf("in use", answered, anyOf("", allocatedBy, recordedUse))`,
+		new:  `allOf("in use", answered, anyOf("", allocatedBy))`,
+		pkg:  "./workflows/lifecycle", run: "TestPutBackToBeforeTheBind",
+	},
+	{
+		rule: "F24", name: "the record of a later bind ends the binding of an older memory",
+		file: "internal/device/table.go",
+		old:  `d.Owner == OwnerSelf && !e.Recorded:`,
+		new:  `d.Owner == OwnerSelf:`,
+		pkg:  "./workflows/lifecycle", run: "TestPutBackToBeforeTheBind",
+	},
+	{
+		rule: "F24", name: "an unknown device believes its record and not the instance that it remembers as gone",
+		file: "internal/device/observations.go",
+		old:  `case d.State == Unknown || !i.HeldBy(k.Left):`,
+		new:  `case !i.HeldBy(k.Left):`,
+		pkg:  "./internal/device", run: "TestObservationLaws",
+	},
+	{
+		rule: "F24", name: "a bound device is recorded again",
+		file: "internal/device/observations.go",
+		old:  `boundHere, notExposed, tenantMissing), "", todo(reserveIt),`,
+		new:  `boundHere, notExposed, tenantMissing), "", nil,`,
+		pkg:  "./workflows/lifecycle", run: "TestTheRecordOfABoundDeviceIsWrittenAgain",
+	},
+	{
 		rule: "F25", name: "a run that ended earlier does not end a younger binding",
 		file: "internal/device/table.go",
 		old:  `return d.Binding != nil && e.BoundSince }`,

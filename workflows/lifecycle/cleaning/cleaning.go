@@ -149,7 +149,7 @@ func (d *Cleaning) interrupted(ctx workflow.Context, err error) bool {
 		d.archive(ctx, "aborted", nil)
 		d.State.Clean = nil
 	case d.Reservation.InUse != nil:
-		consumer := reservation.Consumer(*d.Reservation.InUse)
+		consumer := reservation.User(*d.Reservation.InUse)
 		d.Reservation.InUse = nil
 		d.archive(ctx, "in_use", nil)
 		d.State.Clean = nil

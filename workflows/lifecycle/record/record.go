@@ -53,12 +53,13 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 	s.UpdatedAt = workflow.Now(ctx).UTC()
 	if next.Binding != nil && (was.Binding == nil || was.Binding.Number != next.Binding.Number) {
 		s.BoundAt = s.UpdatedAt
+		s.BurnedFor = "" // an earlier burn's record is no more
 		s.History = lastN(append(s.History, *next.Binding), contract.KeptBindings)
 	}
 	if next.State == device.Available || next.State == device.Allocated || next.State == device.Manageable {
 		s.Fault, s.LastError = nil, ""
 	}
-	if next.AwaitingManualClean && !was.AwaitingManualClean {
+	if next.AwaitingManualClean && !was.AwaitingManualClean && next.State == device.PendingCleaning {
 		s.Fault = &device.Fault{Class: device.NeedsOperator, Code: device.CodeAutomatedCleanOff,
 			Message: "automated cleaning is off", Remedy: "clean " + s.Name}
 	}

@@ -55,8 +55,8 @@ func inventoryOf(found contract.ReservationSnapshot) device.Inventory {
 	}
 }
 
-// Consumer is the first consumer of a snapshot, in words.
-func Consumer(found contract.ReservationSnapshot) string { return inventoryOf(found).Consumer() }
+// User is who has the device by a snapshot that shows it in use.
+func User(found contract.ReservationSnapshot) string { return inventoryOf(found).User() }
 
 // record applies an observation to the state. f is the fault of the call, nil if it
 // succeeded.
@@ -82,11 +82,7 @@ func (d *Reservation) record(ctx workflow.Context, o device.Observation, why str
 		}
 		d.Fail(ctx, f)
 	default:
-		e := device.Event{Kind: o.Event, Instance: o.Instance}
-		if o.Event.UsesAutomated() {
-			e.Automated = d.Policy(ctx).Automated
-		}
-		d.ApplyOrReport(ctx, e)
+		d.ApplyOrReport(ctx, o.EventOf(o.Event.UsesAutomated() && d.Policy(ctx).Automated))
 	}
 	i := &s.Intent
 	i.EnsureReserved = (i.EnsureReserved || o.Needs(device.EnsureReserved)) && !o.Needs(device.StopReserving)
@@ -129,6 +125,9 @@ func (d *Reservation) Reconcile(ctx workflow.Context) error {
 		if !asked.Known.KeepsClean(d.State.Device) {
 			in.Expect = nil
 		}
+		if in.Tenant != nil {
+			asked.Known.LeftGeneration++ // this write's own
+		}
 		found, err := d.ensureReserved(ctx, in)
 		return d.reconciled(ctx, asked, found, err, &i.EnsureReserved)
 	case i.ReadInventory:
@@ -166,9 +165,12 @@ func (d *Reservation) ReserveForBind(ctx workflow.Context, claimed func() bool) 
 	if !claimed() {
 		return nil
 	}
-	if d.Conclude(ctx, asked, found, err).Event == device.Burned {
+	switch d.Conclude(ctx, asked, found, err).Event {
+	case device.Burned:
 		d.State.BurnedFor = ""
 		return nil
+	case device.BurnFailed: // an attempt before the last one may have written
+		d.State.GenerationUncertain = true
 	}
 	if err != nil {
 		return calls.FaultOf(err)

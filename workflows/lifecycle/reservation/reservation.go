@@ -42,42 +42,42 @@ func (d *Reservation) Unlock() { d.lock.Unlock() }
 // known is what the state records of the inventory.
 func (d *Reservation) known() device.Known {
 	s := d.State
-	return device.Known{Generation: s.Generation, Provider: s.Provider, Uncertain: s.GenerationUncertain, CleanRecorded: s.Clean != nil, Left: d.left()}
+	left := d.left()
+	if b := s.Device.Binding; b != nil {
+		left = b.Instance // it may leave before the answer comes
+	}
+	return device.Known{Generation: s.Generation, Provider: s.Provider, Uncertain: s.GenerationUncertain, CleanRecorded: s.Clean != nil, Left: left, LeftGeneration: d.leftGeneration()}
 }
 
-// left is the instance of the last binding that ended, or of a later burn that failed and
-// may have recorded it.
-func (d *Reservation) left() string {
-	s := d.State
-	if s.BurnedFor != "" {
-		return s.BurnedFor
-	}
-	ended := s.History
-	if s.Device.Binding != nil {
-		ended = ended[:max(len(ended)-1, 0)]
-	}
-	if len(ended) == 0 {
-		return ""
-	}
-	return ended[len(ended)-1].Instance
-}
+// left is the instance that the provider may still record although it has left.
+func (d *Reservation) left() string { return d.State.Left() }
 
 // cleared is a request that also records that nobody has the device (F24), as the first
 // write of a clean or a return does. The record of the instance that left is replaced, any
 // other one stays.
 func (d *Reservation) cleared(in contract.ReservationRequest) contract.ReservationRequest {
 	nobody := ""
-	in.Tenant, in.Left, in.LeftGeneration = &nobody, d.left(), d.State.Generation
-	if d.State.GenerationUncertain {
-		in.LeftGeneration++ // the burn whose answer was lost
-	}
+	in.Tenant, in.Left, in.LeftGeneration = &nobody, d.left(), d.leftGeneration()
 	return in
 }
 
-// recorded is a request that also records again who has a bound device (F24).
+// leftGeneration is the newest generation at which a record of the instance that left is
+// out of date: a failed burn may have written one, whatever its last attempt found.
+func (d *Reservation) leftGeneration() int64 {
+	if d.State.GenerationUncertain || d.State.BurnedFor != "" {
+		return d.State.Generation + 1
+	}
+	return d.State.Generation
+}
+
+// recorded is a request that also records again who has a bound device, or that its last
+// instance has left (F24).
 func (d *Reservation) recorded(in contract.ReservationRequest) contract.ReservationRequest {
-	if b := d.State.Device.Binding; b != nil && b.Instance != device.UnknownConsumer {
-		in.Tenant = &b.Instance
+	switch dev := d.State.Device; {
+	case dev.Binding != nil && dev.Binding.Instance != device.UnknownConsumer:
+		in.Tenant = &dev.Binding.Instance
+	case dev.Binding == nil && dev.Claim == nil && dev.State != device.Unknown && dev.State != device.Allocated && d.left() != "":
+		return d.cleared(in)
 	}
 	return in
 }

@@ -55,6 +55,14 @@ func memo(s *contract.DeviceState) contract.StatusMemo {
 	if fault := Fault(s); fault != nil {
 		f.Remedy = fault.Remedy
 	}
+	switch s.Device.State {
+	case device.Manageable, device.Error, device.Retired:
+		f.Left = s.Left()
+	case device.PendingCleaning:
+		if s.Device.AwaitingManualClean {
+			f.Left = s.Left()
+		}
+	}
 	return f
 }
 

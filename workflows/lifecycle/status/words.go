@@ -28,6 +28,8 @@ func describe(s *contract.DeviceState) (words string, isState bool) {
 		return "on hold (state: available)", false
 	case dev.Returning:
 		return "cleaning (the device is being returned)", true
+	case dev.AwaitingManualClean && dev.State == device.Unknown:
+		return "unknown (nothing records who has the device)", true
 	case dev.AwaitingManualClean:
 		return "pending_cleaning (automated cleaning is off)", true
 	}
@@ -64,6 +66,10 @@ func SuggestRemedy(s *contract.DeviceState, verb string, e *device.IllegalError)
 			return "manage " + name + " first"
 		case contract.UpdateClean:
 			return "it is clean; to work on it by hand, manage " + name
+		}
+	case device.Unknown:
+		if s.Device.AwaitingManualClean {
+			return "find out whether an instance uses it; if none does, clean, manage or retire " + name
 		}
 	case device.Retired:
 		return "forget " + name + " and enroll it again"

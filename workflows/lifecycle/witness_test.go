@@ -1,0 +1,123 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// putBack is an environment whose workflow has the memory of an earlier moment, while its
+// inventory, its host and its tenant went on: the database was put back.
+func putBack(t *testing.T, before, since func(*deviceEnv)) *deviceEnv {
+	old := newDeviceEnv(t, standardPolicy())
+	before(old)
+	old.idle()
+	old.nextRun()
+	memory := *old.handedOver
+	since(old)
+	old.idle()
+	w := newDeviceEnvOf(t, standardPolicy(), contract.DeviceInput{Name: "d1", State: &memory})
+	w.inventory, w.host = old.inventory, old.host
+	w.calls.Store = w.inventory
+	return w
+}
+
+// The database is put back to before a bind: the inventory records the instance that has the
+// device, so that it is neither cleaned nor given to another one, whatever asks first.
+//
+// F24
+func TestPutBackToBeforeTheBind(t *testing.T) {
+	unbound := func(w *deviceEnv) { ok[contract.Result](w.unbind("i0")); w.reach(device.Available) }
+	for from, before := range map[string]func(*deviceEnv){
+		"available":   (*deviceEnv).makeAvailable,
+		"manageable":  func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateManage)) },
+		"maintenance": func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)) },
+		"allocated":   func(w *deviceEnv) { w.makeBound("i0") },
+		"unbound":     func(w *deviceEnv) { w.makeBound("i0"); unbound(w) },
+	} {
+		for by, asks := range map[string]func(*deviceEnv){
+			"a hint":      func(w *deviceEnv) { w.signal(contract.SignalReleased, contract.Hint{}) },
+			"a bind":      func(w *deviceEnv) { w.bind("i9", "r9").wait() },
+			"provide":     func(w *deviceEnv) { w.send(contract.UpdateProvide, "", contract.ReasonInput{}).wait() },
+			"manage":      func(w *deviceEnv) { w.ask(contract.UpdateManage).wait() },
+			"maintenance": func(w *deviceEnv) { w.maintain(true).wait() },
+			"an unbind":   func(w *deviceEnv) { w.unbind("i0").wait() },
+		} {
+			t.Run(from+", "+by, func(t *testing.T) {
+				w := putBack(t, before, func(w *deviceEnv) { w.bindAgain("i1") })
+				w.host.writeAsTenant("i1")
+				asks(w)
+				w.pass(time.Minute)
+				w.signal(contract.SignalReleased, contract.Hint{})
+				w.pass(time.Hour)
+				require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was erased")
+				require.Equal(t, 1, w.inventory.reserved)
+				v := w.settled()
+				require.Equal(t, device.Allocated, v.DeviceState)
+				require.Equal(t, "i1", *v.InstanceUUID)
+				ok[contract.Result](w.unbind("i1"))
+				w.makeAllocatable()
+				require.True(t, w.host.clean())
+				w.requireNoDefect()
+			})
+		}
+	}
+}
+
+// A bound device whose record was removed, or says that nobody has the device, gets it written
+// again.
+//
+// F24
+func TestTheRecordOfABoundDeviceIsWrittenAgain(t *testing.T) {
+	nobody := ""
+	for name, record := range map[string]*string{"removed": nil, "nobody": &nobody} {
+		t.Run(name, func(t *testing.T) {
+			w := newDeviceEnv(t, standardPolicy())
+			w.makeBound("i1")
+			w.inventory.tenant = record
+			w.signal(contract.SignalReleased, contract.Hint{})
+			w.until("the record", func() bool { return w.inventory.tenant != nil && *w.inventory.tenant == "i1" })
+			w.idle()
+			require.Equal(t, device.Allocated, w.view().DeviceState)
+			writes := len(w.inventory.writes)
+			w.signal(contract.SignalReleased, contract.Hint{})
+			w.idle()
+			require.Len(t, w.inventory.writes, writes, "once is enough")
+			ok[contract.Result](w.unbind("i1"))
+			w.reach(device.Available)
+			w.requireNoDefect()
+		})
+	}
+}
+
+// A device for which no record speaks waits for its operator, who may clean, manage or retire
+// it; automated cleaning does not decide.
+//
+// F24, D16
+func TestWithoutARecordTheOperatorDecides(t *testing.T) {
+	for name, act := range map[string]func(*deviceEnv){
+		"clean":  func(w *deviceEnv) { ok[contract.Result](w.cleanUp()); w.reach(device.Available) },
+		"signal": func(w *deviceEnv) { w.signal(contract.SignalClean, contract.CleanInput{}); w.reach(device.Available) },
+		"manage": func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)); w.reach(device.Manageable) },
+		"retire": func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateRetire)); w.reach(device.Retired) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := recovered(t, func(w *deviceEnv) { w.makeBound("i1"); w.inventory.tenant = nil })
+			w.awaitNoRecord()
+			w.signal(contract.SignalObserved, w.host.hint(w.clock()))
+			w.signal(contract.SignalRefresh, contract.Hint{})
+			w.pass(24 * time.Hour)
+			require.Equal(t, "i1", w.host.blocks[0], "it was cleaned without a record")
+			require.Equal(t, 1, w.inventory.reserved)
+			require.Contains(t, w.view().LastError, "does not record who has the device")
+			w.bind("i2", "").refused(device.CodeRefused)
+			act(w)
+			require.Empty(t, w.view().Fault)
+			w.requireNoDefect()
+		})
+	}
+}
