@@ -63,7 +63,7 @@ var inventoryMutations = []mutation{
 	},
 	{
 		rule: "F24", name: "the record of a burn that failed is cleared",
-		file: "workflows/lifecycle/reservation/reservation.go",
+		file: "workflows/contract/state.go",
 		old:  `	if s.BurnedFor != "" {`,
 		new:  `	if false {`,
 		pkg:  "./workflows/lifecycle", run: "TestTheRecordOfABurnThatFailedIsCleared",
