@@ -41,15 +41,15 @@ type deviceEnv struct {
 	host      *fakeHost
 	calls     *activities.Control
 	// lag is the time before a control call has its effect, and the time until its answer.
-	lag             func(activity string) (before, after time.Duration)
-	previousRun     contract.PreviousRun
-	children        []child
-	nameTaken       bool // another workflow already has the ID of the next child
-	notifications   []notified
-	duplicate       string // the device with the same serial, as a listing shows it
+	lag           func(activity string) (before, after time.Duration)
+	previousRun   contract.PreviousRun
+	children      []child
+	nameTaken     bool // another workflow already has the ID of the next child
+	notifications []notified
+	duplicate     string // the device with the same serial, as a listing shows it
 	// duplicateOnceListed is the same, to a search that waits until this device is listed.
 	duplicateOnceListed string
-	activityContext context.Context
+	activityContext     context.Context
 
 	env  *testsuite.TestWorkflowEnvironment
 	now  time.Time // start of the present run; see clock
