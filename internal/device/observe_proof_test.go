@@ -189,13 +189,14 @@ func exposedIsReserved(c outcome) string {
 	return unless(begins && s.Question != AskImport || c.observation.Needs(EnsureReserved), "a scheduler may allocate it")
 }
 
-// reconcileAgrees leaves out what the status does not show: claims, the return to the pool and
-// a missing binding.
+// reconcileAgrees leaves out what the status does not show: claims, the return to the pool, a
+// missing binding and the generation at which an instance left.
 func reconcileAgrees(c outcome) string {
 	s, d := c.snapshot, c.device
 	if s.Question != AskReconcile || s.Answer != Answered || d.State == Unknown || d.Claim != nil || d.Returning ||
 		d.State == Allocated && (d.Binding == nil || d.Binding.Observed != (d.Owner == OwnerNova)) ||
-		d.Owner != OwnerNova && s.Known.Provider != s.Inventory.Provider {
+		d.Owner != OwnerNova && s.Known.Provider != s.Inventory.Provider ||
+		s.Inventory.HeldBy(s.Known.Left) && s.Inventory.Generation > s.Known.LeftGeneration {
 		return ""
 	}
 	recheck := s
