@@ -17,10 +17,12 @@ MODULES := . deploy/devserver deploy/tools
 WALKS   ?= 5000
 # What -fuzztime takes: so many inputs to each parser, about half a minute; or 60s.
 FUZZ    ?= 100000x
+# How many states the explorer of the whole system visits at most in `make soak`.
+STATES  ?= 20000000
 PARSERS := ./internal/hardware/nvme/nvmecli ./internal/pci ./internal/nova ./workflows/client
 
 # Seconds that each part of `make check` may take on two cores.
-BUDGETS := tidy-check:300 build:900 lint:420 test:1500 demo:180
+BUDGETS := tidy-check:300 build:900 lint:420 test:2100 demo:180
 
 .PHONY: help
 help: ## list the targets
@@ -66,7 +68,7 @@ test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	died() { echo "{\"Action\":\"command-failed\",\"Package\":\"go test in $$1\"}"; }; \
 	plain=$$(go list $(PLAIN)); events=$$(mktemp); trap 'rm -f "$$events"' EXIT; \
 	{ { go test -p 1 -count=1 -timeout 20m -json $(PLAIN) || died "$(PLAIN)"; } >"$$events" & \
-	  go test $$race -count=1 -timeout 20m -json $$(go list ./... | grep -vxF "$$plain") || died .; \
+	  go test $$race -count=1 -timeout 35m -json $$(go list ./... | grep -vxF "$$plain") || died .; \
 	  wait; cat "$$events"; \
 	  ($(SERVER) go test -count=1 -timeout 10m -json ./...) || died deploy/devserver; \
 	} </dev/null | bin/testsum -o $(SUMMARY) $$require
@@ -137,9 +139,10 @@ histories: build ## record histories from this code, for later replays
 	@./deploy/histories.sh
 
 .PHONY: soak
-soak: ## random walks, WALKS of them (5000), FUZZ inputs to each parser (100000x), and the race detector everywhere
+soak: ## random walks (WALKS, 5000), STATES of the explorer (20 million), FUZZ inputs to each parser (100000x), the race detector everywhere
 	go test -race -count=1 -timeout 40m $(PLAIN)
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
+	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/device -run '^TestExplor' -count=1 -timeout 2h -v
 	@for package in $(PARSERS); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 			echo "$$package $$target"; \

@@ -97,7 +97,7 @@ func (o *oracle) inventoryWritten(what string) {
 	case "create":
 		o.recreatedUnreserved = !free
 	case "put":
-		returning := v.DeviceState == device.Cleaning && v.CleanStep == nil
+		returning := v.DeviceState == device.Cleaning && v.CleanStep == nil && !v.Dirty
 		switch {
 		case o.instance != "":
 			o.report("unreserved while it is bound to %s", o.instance)

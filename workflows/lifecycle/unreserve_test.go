@@ -33,6 +33,24 @@ func returnWith(t *testing.T, owner device.Owner, after bool, do func(*deviceEnv
 	return w
 }
 
+// The end of the clean is recorded before the write that returns the device: whoever reads the
+// device's state after that write, as a later run does, finds it on its way back, and clean.
+//
+// F5
+func TestReturningIsRecordedBeforeTheWrite(t *testing.T) {
+	for _, owner := range owners {
+		var at []contract.DeviceStatus
+		w := returnWith(t, owner, false, func(w *deviceEnv) error { at = append(at, w.view()); return nil })
+		w.reach(device.Available)
+		require.Len(t, at, 1)
+		v := at[0]
+		require.Equal(t, []any{device.Cleaning, false, "cleaned"}, []any{v.DeviceState, v.Dirty, v.Cleans[len(v.Cleans)-1].Outcome})
+		require.Len(t, v.Cleans, 2)
+		require.Len(t, w.inventory.unreserves(), 1)
+		w.requireNoDefect()
+	}
+}
+
 // F5
 func TestLostAnswerOfUnreserveIsReadBack(t *testing.T) {
 	for _, owner := range owners {

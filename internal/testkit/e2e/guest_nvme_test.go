@@ -82,8 +82,7 @@ func testNVMeLayouts(t *testing.T) {
 	g.Refused(t, "namespace_layout_mismatch", g.EnrollArgs(empty, flags...)...)
 	g.Refused(t, device.CodeNotFound, "show", empty.Name)
 	network := Device{Name: g.Site.Host + "_0000:00:11.0", Driver: withNVMe.name}
-	r := g.Burnish(t, g.EnrollArgs(network, "--address", "0000:00:11.0")...)
-	require.Equal(t, 1, r.Code, r)
+	g.Refused(t, device.CodeInvalidSetting, g.EnrollArgs(network, "--address", "0000:00:11.0")...)
 
 	// Drives without a peculiarity come back, by the operation that their capabilities give.
 	for _, serial := range inOrder {
@@ -108,7 +107,8 @@ func testNVMeLayouts(t *testing.T) {
 		d := g.drive(t, serial)
 		v := g.awaitCleanEnd(t, d)
 		require.Equal(t, device.Error, v.DeviceState, serial)
-		require.Contains(t, []string{"command_refused", "namespace_layout_mismatch"}, v.Fault, "%s: %s", serial, v.LastError)
+		require.Equal(t, string(device.CodeCommandRefused), v.Fault, "%s: %s", serial, v.LastError)
+		require.Contains(t, v.LastError, "the drive refused id-ns", serial)
 		require.NotEmpty(t, v.Remedy)
 		require.True(t, v.Dirty)
 		require.True(t, v.NeedsOperator)
@@ -118,8 +118,9 @@ func testNVMeLayouts(t *testing.T) {
 	for _, serial := range others {
 		failed(serial)
 	}
-	g.Burnish(t, "clean", failed("DETACHED").Name, "--wait", "--timeout", "60s")
-	failed("DETACHED")
+	r := g.Burnish(t, "clean", failed("DETACHED").Name, "--wait", "--timeout", "60s")
+	require.Equal(t, 1, r.Code, r)
+	require.Len(t, g.Show(t, failed("DETACHED").Name).Cleans, 2)
 	for _, c := range g.Config.Controllers[2:] {
 		for i, ns := range c.Namespaces {
 			data := int64(size)

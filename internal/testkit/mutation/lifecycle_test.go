@@ -31,6 +31,18 @@ var lifecycleMutations = []mutation{
 		pkg:  "./workflows/lifecycle", run: "cites F5",
 	},
 	{
+		rule: "F5", name: "the end of the clean is recorded before reserved is lowered",
+		file: "workflows/lifecycle/cleaning/cleaning.go",
+		old: `		d.ApplyOrReport(ctx, device.Event{Kind: device.CleanDone})
+`,
+		new: `		_ = workflow.ExecuteActivity(calls.NoRetry(ctx, "too early"), contract.ActivityUnreserve, contract.ReservationRequest{
+			UUID: d.State.UUID, Name: d.State.Name, Owner: d.State.Enrollment.Owner, Generation: run.Generation, Provider: run.Provider,
+		}).Get(ctx, nil)
+		d.ApplyOrReport(ctx, device.Event{Kind: device.CleanDone})
+`,
+		pkg: "./workflows/lifecycle", run: "TestReturningIsRecordedBeforeTheWrite",
+	},
+	{
 		rule: "F6", name: "only its own instance ends a binding",
 		file: "internal/device/table.go",
 		old:  `return d.Binding != nil && SameTenant(d.Binding.Instance, e.Instance)`,
