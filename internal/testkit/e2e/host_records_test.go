@@ -16,6 +16,7 @@ import (
 	"burnish/internal/host"
 	"burnish/internal/testkit/site"
 	"burnish/internal/testkit/suites/hardwaretest"
+	"burnish/workflows/contract"
 )
 
 // What a host keeps in its state directory is of one server, and of one history of it.
@@ -83,8 +84,8 @@ func TestAWorkerRefusesAnotherServer(t *testing.T) {
 	w.Start(t) // what was accepted once stays
 }
 
-// The server's database is put back to a moment before a binding and its clean, while the
-// host's worker runs. The workflow gives out numbers once more, with which the journal has
+// The server's database is put back to the moment before a device was unbound and cleaned,
+// while the host's worker runs. The workflow gives out numbers once more, with which the journal has
 // seen other steps: no record of those counts. Verify reads samples only: the zeroes alone
 // keep the tenant's bytes from the next one.
 //
@@ -96,13 +97,13 @@ func TestADatabasePutBackMeetsTheHostsJournal(t *testing.T) {
 	d := s.Device(t, "fake", "d1", 66*MiB, 0)
 	s.Enroll(t, d, "--provide")
 	s.AwaitReturned(t, d, 30*time.Second)
+	s.Bind(t, "d1", "alice")
 
 	database := filepath.Join(s.Server.Dir, "temporal.db")
 	backup := t.TempDir()
 	require.NoError(t, s.Server.Stop())
 	copyDatabase(t, database, filepath.Join(backup, "temporal.db"))
 	require.NoError(t, s.Server.Start(t.Context()))
-	s.Bind(t, "d1", "alice")
 	s.Unbind(t, "d1", "alice")
 	s.AwaitReturned(t, d, 30*time.Second)
 	ahead, _ := s.Journal(t, "d1")
@@ -112,17 +113,18 @@ func TestADatabasePutBackMeetsTheHostsJournal(t *testing.T) {
 	require.NoError(t, s.Server.Kill())
 	copyDatabase(t, filepath.Join(backup, "temporal.db"), database)
 	require.NoError(t, s.Server.Start(t.Context()))
-	Await(t, 60*time.Second, "a binding after the rollback", func() (bool, string) {
-		r := s.Burnish(t, "bind", "d1", "--instance", Instance("bob"))
-		return r.Code == 0, r.String()
-	})
 	// In the middle of the device, where the samples are few: 256 blocks.
 	_, err := hardwaretest.File(d.Path).WriteAt(bytes.Repeat([]byte("the tenant's own"), 256*512/16), 20*MiB)
 	require.NoError(t, err)
-	s.Unbind(t, "d1", "bob")
+	Await(t, 30*time.Second, "the device to be unbound once more", func() (bool, string) {
+		r := s.Burnish(t, "unbind", "d1", "--instance", Instance("alice"))
+		return r.Code == 0, r.String()
+	})
+	s.AwaitDevice(t, "d1", 60*time.Second, "to be available once more", func(v contract.DeviceStatus) bool {
+		now, _ := s.Journal(t, "d1")
+		return v.DeviceState == device.Available && now.Seq > ahead.Seq
+	})
 	v := s.AwaitReturned(t, d, 60*time.Second) // which reads every byte
-	now, _ := s.Journal(t, "d1")
-	require.Greater(t, now.Seq, ahead.Seq)
 	last := v.Cleans[len(v.Cleans)-1]
 	require.Equal(t, []string{"zero", "verify"}, stepNames(last))
 }
@@ -186,6 +188,7 @@ func TestADiskSwappedAfterItsVerifyIsNotOffered(t *testing.T) {
 	v := s.AwaitState(t, "d1", 60*time.Second, device.Error)
 	require.True(t, v.NeedsOperator)
 	require.True(t, v.Dirty)
+	require.Equal(t, "failed", v.Cleans[len(v.Cleans)-1].Outcome, "the record of the old disk ended the clean")
 	s.RequireReserved(t, "d1", 1)
 	d.RequireStamps(t, 9)
 }
