@@ -282,11 +282,10 @@ func (v *hostScan) enroll(ctx context.Context, name string, one FoundDevice) err
 }
 
 // findSameSerial names another device of this host with this serial, which another driver
-// may have enrolled. Drivers differ in how they write spaces.
+// may have enrolled: all write a serial in one form (hardware.CanonicalSerial).
 func (v *hostScan) findSameSerial(name, serial string) string {
-	same := func(s string) string { return strings.Join(strings.Fields(strings.ReplaceAll(s, "_", " ")), "_") }
 	for _, r := range v.records {
-		if r.Name != name && !r.Forgotten && serial != "" && same(r.Identity.Serial) == same(serial) {
+		if r.Name != name && !r.Forgotten && serial != "" && r.Identity.Serial == hardware.CanonicalSerial(serial) {
 			return r.Name
 		}
 	}

@@ -139,7 +139,7 @@ func TestWhatIsLeftAfterDeletingIsLookedAt(t *testing.T) {
 	b.site.ClearLog()
 	f := fault(t, device.CodeNamespaceLayoutMismatch, b.clean(0, found, device.WriteZeroes).step(t.Context(), "consolidate_namespaces"))
 	require.Contains(t, f.Message, "1 are left")
-	require.Equal(t, 1, len(slices.DeleteFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode != nvmesim.ManageNamespace })))
+	require.Len(t, slices.DeleteFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode != nvmesim.ManageNamespace }), 1)
 }
 
 // The kernel's tables show a mount or swap that holds no claim that this worker sees.
