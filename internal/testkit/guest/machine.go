@@ -26,7 +26,7 @@ func (g *Guest) arguments() []string {
 	args := []string{
 		"-machine", "q35", "-accel", "tcg", "-cpu", "qemu64,+rdrand", "-smp", "1", "-m", fmt.Sprint(memory),
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-kernel", g.parts.kernel, "-initrd", g.path("initramfs"), "-append", kernelOptions,
+		"-kernel", g.parts.kernel, "-initrd", g.path("initramfs"), "-append", kernelOptions + clockOption(),
 		"-chardev", "file,id=console,append=on,path=" + g.path("console.log"), "-serial", "chardev:console",
 		"-device", fmt.Sprintf("virtio-serial-pci,addr=%#x", slotLines),
 		"-chardev", "socket,id=agent,fd=3", "-device", "virtserialport,chardev=agent,nr=1",

@@ -1,0 +1,4 @@
+package guest
+
+// ticks reads the processor's time stamp counter.
+func ticks() uint64
