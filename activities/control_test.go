@@ -133,7 +133,7 @@ func TestReserveForBindAcceptsItsOwnEarlierWrite(t *testing.T) {
 		for attempt := int32(1); attempt <= 3; attempt++ {
 			_, _, err := s.call(attempt, contract.ActivityReserveForBind, s.expecting(), inventorytest.After(inventorytest.PutReserved, 1), inventorytest.Before(inventorytest.Stock, 1+int(attempt)%2))
 			if attempt < 3 {
-				require.Error(t, err)
+				requireFault(t, err, device.CodeInventoryUnavailable, true)
 			}
 		}
 		stock, _, err := s.call(4, contract.ActivityReserveForBind, s.expecting())
@@ -346,7 +346,7 @@ func TestEnsureAndDeleteProviderMayBeRepeated(t *testing.T) {
 				require.NoError(t, err)
 			}
 			_, err = s.store.Reservation(t.Context(), s.stock.UUID)
-			require.Error(t, err)
+			inventorytest.RequireCode(t, device.CodeNoProvider, err)
 		})
 	}
 	t.Run("DeleteProvider in use", func(t *testing.T) {

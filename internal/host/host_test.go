@@ -76,7 +76,7 @@ func TestRefusedOpenLeavesNothingBehind(t *testing.T) {
 	h, err := Open(testDir(t), name, nil)
 	require.NoError(t, err)
 	_, err = Open(other, name, nil)
-	require.Error(t, err)
+	require.ErrorContains(t, err, fmt.Sprintf("pid %d", os.Getpid()))
 	require.NoError(t, h.Close())
 
 	h, err = Open(other, name, nil)

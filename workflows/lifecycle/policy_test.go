@@ -168,7 +168,7 @@ func TestInvalidatedDevicesWaitToo(t *testing.T) {
 			w.pass(time.Hour)
 			require.Len(t, w.host.inputs, runs)
 			require.Equal(t, 1, w.inventory.reserved)
-			require.NotEmpty(t, w.view().Fault, "the reason is shown")
+			require.Equal(t, string(device.CodeAutomatedCleanOff), w.view().Fault, "the reason is shown")
 			ok[contract.Result](w.cleanUp())
 			w.reach(device.Available)
 			w.requireNoDefect()
@@ -198,7 +198,7 @@ func TestCleanOnEnrollment(t *testing.T) {
 		require.Equal(t, c.cleaned, len(w.host.inputs) > 0, "%+v", c)
 		require.Zero(t, w.inventory.reserved)
 		if c.assertedClean && c.onEnroll {
-			require.NotEmpty(t, r.Device.LastRefusal)
+			require.Equal(t, "--clean was not accepted: cleaning on enrollment is on", r.Device.LastRefusal)
 		}
 		w.requireNoDefect()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -419,6 +420,8 @@ func TestZeroResumes(t *testing.T) {
 // F11
 func TestSwappedBetweenTwoCommands(t *testing.T) {
 	t.Parallel()
+	var swapped atomic.Int32
+	t.Cleanup(func() { require.Greater(t, swapped.Load(), int32(6), "most of these moments are in a clean") })
 	for after := range 14 {
 		opcode, skip := nvmesim.Identify, after
 		if after > 8 { // and after a read of its log
@@ -441,6 +444,7 @@ func TestSwappedBetweenTwoCommands(t *testing.T) {
 				}
 			}
 			if b.site.State(0).Serial == "S2" {
+				swapped.Add(1)
 				require.Error(t, err)
 			}
 		})

@@ -55,8 +55,7 @@ func TestEnrollRefusals(t *testing.T) {
 		}
 		t.Run("a file without a byte", func(t *testing.T) {
 			t.Parallel()
-			r := s.Burnish(t, append([]string{"enroll", "other2", "--host", s.Host}, block(short)...)...)
-			require.Equal(t, 1, r.Code, r)
+			s.Refused(t, device.CodeInvalidSetting, append([]string{"enroll", "other2", "--host", s.Host}, block(short)...)...)
 		})
 		t.Run("a host without a worker", func(t *testing.T) {
 			t.Parallel()

@@ -115,7 +115,7 @@ func (p *Process) Signal(s syscall.Signal) error {
 }
 
 // killWithin bounds how long the kernel takes to end a process.
-const killWithin = 20 * time.Second
+const killWithin = time.Minute
 
 // Kill is kill -9. It returns when the process has ended. It does nothing to a nil process.
 func (p *Process) Kill() error {

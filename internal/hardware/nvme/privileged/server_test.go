@@ -50,7 +50,7 @@ func newHelperFixture(t *testing.T) *helperFixture {
 		Local: &Local{Tool: b.site.Tool(), Sys: b.site.Sys, Dev: b.site.Dev, Proc: b.proc, Timeout: time.Millisecond, CleanEnvironment: true},
 		Allow: func(d pci.Device) error {
 			if d.Address != b.site.State(0).Address {
-				return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "no"}
+				return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "the host does not allow this drive"}
 			}
 			if f := b.refusal.Load(); f != nil {
 				return f
@@ -146,8 +146,8 @@ func TestHelperAcceptsOnlyVerbs(t *testing.T) {
 		"no namespace":             {`{"do": "read", ` + at + `, "request": {"verb": "identify-namespace"}}`, "0 is not a namespace"},
 		"another feature":          {`{"do": "read", ` + at + `, "request": {"verb": "saved-feature", "feature": 132}}`, "may be restored"},
 		"a change as a read":       {`{"do": "read", ` + at + `, "request": {"verb": "sanitize", "action": 4}}`, "needs the other method"},
-		"another drive":            {`{"do": "read", "address": "0000:02:00.0", "request": {"verb": "health"}}`, "no"},
-		"a path for an address":    {`{"do": "read", "address": "../../../etc", "request": {"verb": "health"}}`, ""},
+		"another drive":            {`{"do": "read", "address": "0000:02:00.0", "request": {"verb": "health"}}`, "does not allow this drive"},
+		"a path for an address":    {`{"do": "read", "address": "../../../etc", "request": {"verb": "health"}}`, "its name is not a PCI address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.site.ClearLog()
@@ -165,7 +165,7 @@ func TestHelperAcceptsOnlyVerbs(t *testing.T) {
 // F13
 func TestTheHelperAsksTheHostItself(t *testing.T) {
 	b := newHelperFixture(t)
-	require.ErrorContains(t, b.call(call{Do: doOpen, Address: b.site.State(1).Address}).err(), "no")
+	require.ErrorContains(t, b.call(call{Do: doOpen, Address: b.site.State(1).Address}).err(), "does not allow this drive")
 	b.open()
 	read := call{Do: doRead, Address: b.address(), Request: &Request{Verb: IdentifyController}}
 	require.NoError(t, b.call(read).err())
@@ -316,7 +316,7 @@ func TestTheHelperRebindsUnderTheFenceAlone(t *testing.T) {
 	b.site.BindDriver(0, "uio")
 	require.ErrorContains(t, b.call(rebind, fence).err(), "Burnish rebinds only from vfio-pci")
 	rebind.Address = b.site.State(1).Address
-	require.ErrorContains(t, b.call(rebind, fence).err(), "no")
+	require.ErrorContains(t, b.call(rebind, fence).err(), "does not allow this drive")
 }
 
 // Every verb is one command line of numbers and fixed words, for either Read or Change.
