@@ -83,7 +83,11 @@ func TestWaitsShowTheirCause(t *testing.T) {
 				w.host.injectFault = func(string, int) error { return refuse(device.Transient, device.CodeStateDirError) }
 				ok[contract.Result](w.unbind("i1"))
 			},
-			heal: func(w *deviceEnv) { w.host.injectFault = nil },
+			heal: func(w *deviceEnv) {
+				w.host.injectFault = nil
+				w.until("the next step", func() bool { return w.host.running == "verify" })
+				w.requireNoWait() // it ends with the step, not with the clean
+			},
 			code: device.CodeStateDirError, ends: device.Available,
 		},
 	} {

@@ -78,12 +78,16 @@ func (d *Cleaning) discover(runCtx, ctx workflow.Context, run *contract.CleanRun
 	}
 	host, since := d.State.Enrollment.Host, workflow.Now(ctx)
 	return d.During(ctx, contract.WaitHost, func() error {
-		err := d.Discovery.Discover(calls.OnHost(runCtx, host, "discover "+d.State.Name, min(silentAfter, calls.HostNotice)))
-		if f := calls.FaultIn(err); f != nil && f.Code == device.CodeHostUnreachable && d.CleanUnderWay() && !d.State.Intent.Abort {
+		startWithin := min(silentAfter, calls.HostNotice)
+		for {
+			err := d.Discovery.Discover(calls.OnHost(runCtx, host, "discover "+d.State.Name, startWithin))
+			f := calls.FaultIn(err)
+			if f == nil || f.Code != device.CodeHostUnreachable || d.State.Intent.Abort || !d.CleanUnderWay() {
+				return err
+			}
 			d.WaitingUntil(ctx, contract.WaitHost, calls.HostUnreachable(host), since.Add(silentAfter))
-			err = d.Discovery.Discover(calls.OnHost(runCtx, host, "discover "+d.State.Name, 0))
+			startWithin = nextStartWithin(startWithin, silentAfter)
 		}
-		return err
 	})
 }
 
@@ -111,7 +115,7 @@ func (d *Cleaning) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (r
 				return err
 			}
 			d.WaitingUntil(ctx, contract.WaitHost, calls.HostUnreachable(d.State.Enrollment.Host), run.StepAt.Add(run.HostSilentAfter))
-			startWithin = max(run.HostSilentAfter, min(2*startWithin, maxStartWithin))
+			startWithin = nextStartWithin(startWithin, run.HostSilentAfter)
 		}
 	})
 	return result, err
@@ -120,6 +124,12 @@ func (d *Cleaning) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (r
 // maxStartWithin bounds the time after which a host that came back and is gone again is
 // noticed. It costs a few events.
 const maxStartWithin = time.Hour
+
+// nextStartWithin is how long the next scheduling waits for a host that did not start the
+// last one.
+func nextStartWithin(last, silentAfter time.Duration) time.Duration {
+	return max(silentAfter, min(2*last, maxStartWithin))
+}
 
 // schedule schedules the step once. unreachable: no worker of the host started it within
 // startWithin.
