@@ -470,7 +470,7 @@ func TestDriveInUseIsNotTouched(t *testing.T) {
 			b.site.ClearLog()
 			for _, step := range []string{"sanitize", "zero", "consolidate_namespaces", "security_check"} {
 				f := fault(t, device.CodeTargetBusy, b.clean(0, found, device.CryptoErase).step(t.Context(), step))
-				require.Regexp(t, fmt.Sprintf(`process %d \(\S+\)`, os.Getpid()), f.Message, "the holder has a name")
+				require.Regexp(t, `process \d+ \(\S+\)`, f.Message, "the holder has a name")
 			}
 			require.NoError(t, held.Close())
 			for _, c := range b.site.Log() {
