@@ -58,20 +58,27 @@ func (l *lease) check(ctx context.Context) error {
 		}
 	}()
 	for {
-		now := l.a.clock()
+		now, err := l.a.clock()
+		if err != nil {
+			return err
+		}
 		if l.asked && now-l.acknowledged <= timeout/3 {
 			return nil
 		}
-		err := l.ask(ctx)
+		err = l.ask(ctx)
+		answered, clockErr := l.a.clock()
+		if clockErr != nil {
+			return clockErr
+		}
 		if err == nil {
 			l.acknowledged, l.asked = now, true
 			// Frozen while it asked: the answer may be as old as the question.
-			if l.a.clock()-now <= timeout/3 {
+			if answered-now <= timeout/3 {
 				return nil
 			}
 			err = errors.New("its answer came too late")
 		}
-		lost := l.a.clock()-l.acknowledged > timeout
+		lost := answered-l.acknowledged > timeout
 		if refused(err) || !l.asked || lost {
 			l.a.Log.Warn("the server does not confirm this attempt: nothing is written", "device", l.a.in.Enrollment.Name, "step", l.a.step.Name, "error", err)
 			if temporal.IsCanceledError(err) {
@@ -130,13 +137,13 @@ func (l *lease) awaitCancel() {
 
 // clock is the time since the machine's start; unlike Go's monotonic clock it counts while
 // the machine is suspended.
-func (h *Hardware) clock() time.Duration {
+func (h *Hardware) clock() (time.Duration, error) {
 	if h.Clock != nil {
-		return h.Clock()
+		return h.Clock(), nil
 	}
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		panic(fmt.Sprintf("CLOCK_BOOTTIME: %v", err)) // every Linux since 2.6.39 has it
+		return 0, fmt.Errorf("read the machine's clock: %w", err)
 	}
-	return time.Duration(now.Nano())
+	return time.Duration(now.Nano()), nil
 }

@@ -163,6 +163,13 @@ func TestFullDiskKeepsTheOldEntry(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, files, 1, "an unfinished file takes space on the full disk")
 
+	// A file system that is read-only, as after an error, is no other fault.
+	folder := h.path(journalFolder)
+	require.NoError(t, unix.Mount(folder, folder, "", unix.MS_BIND, ""))
+	require.NoError(t, unix.Mount("", folder, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
+	fault := requireFault(t, j.Save(bigger), device.Transient, device.CodeStateDirError)
+	require.Contains(t, fault.Message, "read-only file system")
+	require.NoError(t, unix.Unmount(folder, unix.MNT_DETACH))
 	require.NoError(t, os.Remove(ballast))
 	require.NoError(t, j.Save(bigger))
 	have, _, err = j.Load()

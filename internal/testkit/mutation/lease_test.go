@@ -12,7 +12,7 @@ var leaseMutations = []mutation{
 	{
 		rule: "F32", name: "an answer counts from its question on",
 		file: "activities/lease.go",
-		old:  `if l.a.clock()-now <= timeout/3 {`,
+		old:  `if answered-now <= timeout/3 {`,
 		new:  `if true {`,
 		pkg:  "./activities", run: "TestTheRightToWriteEndsWithTime",
 	},
