@@ -24,7 +24,7 @@ func NoNovaProvider(name string) error {
 	return &device.Fault{
 		Class:   device.Permanent,
 		Code:    device.CodeNoProvider,
-		Message: fmt.Sprintf("Nova has no one-time-use provider of device %s", name),
+		Message: fmt.Sprintf("Nova has no provider of the one-time-use device %s", name),
 		Remedy:  "Nova makes it again when it next updates its resources, if device_spec names the device there; it is reserved then",
 	}
 }

@@ -119,9 +119,9 @@ func EnsureReserved(ctx context.Context, s Store, uuid string, expect *int64, ho
 
 // ReserveForBind burns the provider for one new binding (S0.4), in four requests: usages,
 // reservation, the write (S0.34), the read back. The write records the instance (F24). The
-// faults, checked in this order, are in_use for Used > 0, already_burned (S0.27), and
-// inventory_generation_ahead for a generation higher than expect (F10); a provider that is
-// refused is not changed. Unlike
+// faults, checked in this order, are in_use for Used > 0, already_burned (S0.27),
+// inventory_generation_ahead for a generation higher than expect (F10), and in_use for the
+// record of another instance; a provider that is refused is not changed. Unlike
 // EnsureReserved it checks them again each time that it starts again: a device that was
 // allocated and released between the read and the write is not clean. If another client
 // writes between our write and the read back, the provider may stay burned by us.
@@ -157,6 +157,8 @@ func ReserveForBind(ctx context.Context, s Store, uuid, instance string, expect 
 			return ReservationSnapshot{}, alreadyReserved(uuid, v.Generation)
 		case isAhead(v.Generation, expect):
 			return ReservationSnapshot{}, generationAhead(uuid, v.Generation, *expect)
+		case instance != "" && v.Witness == device.WitnessBound && !v.heldBy(instance):
+			return ReservationSnapshot{}, InUse(uuid, []string{v.Tenant})
 		}
 		var tenant *string
 		if instance != "" {

@@ -128,6 +128,16 @@ func TestARecordOfAnotherInstanceStays(t *testing.T) {
 	}
 }
 
+// F24
+func TestReserveForBindRefusesTheRecordOfAnotherInstance(t *testing.T) {
+	w := newFixture(t, false, false)
+	g := w.record(0, ptr(otherTenant))
+	_, err := w.reserveForBind(&g, false)
+	inventorytest.RequireCode(t, device.CodeInUse, err)
+	require.ErrorContains(t, err, otherTenant)
+	w.requireUnchanged(w.reservation())
+}
+
 // A second attempt takes a burned provider for its own earlier write only where that
 // records its instance.
 //

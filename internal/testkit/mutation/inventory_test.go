@@ -32,6 +32,13 @@ var inventoryMutations = []mutation{
 		pkg:  "./internal/inventory", run: "TestReserveForBindKnowsItsEarlierWriteByTheRecord",
 	},
 	{
+		rule: "F24", name: "a bind is refused where another instance has the device",
+		file: "internal/inventory/rules.go",
+		old:  `case instance != "" && v.Witness == device.WitnessBound && !v.heldBy(instance):`,
+		new:  `case false:`,
+		pkg:  "./internal/inventory", run: "TestReserveForBindRefusesTheRecordOfAnotherInstance",
+	},
+	{
 		rule: "F24", name: "the write that lowers keeps the record",
 		file: "internal/inventory/rules.go",
 		old:  `s.PutReserved(ctx, uuid, generation, 0, nil)`,
