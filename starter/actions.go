@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/user"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,6 +66,7 @@ const manageUsage = `burnish manage: take a device out of the pool
 usage: burnish manage NAME… [flags]
 
       --reason TEXT         why; kept with the device
+      --instance UUID       the instance that has the device, whose tenancy this ends
 ` + manyUsage + `
 example:
   burnish manage h1_0000:01:00.0
@@ -87,6 +90,7 @@ usage: burnish retire NAME… --reason R [flags]
 
       --reason R            why
       --lost                the hardware is gone; do not contact its host
+      --instance UUID       the instance that has the device, whose tenancy this ends
 ` + manyUsage + `
 example:
   burnish retire h1_0000:01:00.0 --reason "worn out"
@@ -96,6 +100,7 @@ const forgetUsage = `burnish forget: delete a retired device's record
 
 usage: burnish forget NAME [flags]
 
+      --instance UUID       the instance that still has the device by the inventory's record
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
@@ -112,6 +117,8 @@ type action struct {
 	done string // what was done
 	send func(context.Context, deviceClient, string) (contract.Result, error)
 	wait bool
+	// oneOnly: it names an instance, which has one device.
+	oneOnly bool
 }
 
 func (a *app) provideCommand() *cobra.Command {
@@ -164,9 +171,11 @@ func (a *app) abortCommand() *cobra.Command {
 func (a *app) manageCommand() *cobra.Command {
 	var in contract.ReasonInput
 	cmd := a.actCommand("manage", manageUsage, func() (action, error) {
-		return action{verb: "manage", done: "taken out of the pool", send: request(deviceClient.Manage, in)}, nil
+		in.By = operator()
+		return action{verb: "manage", done: "taken out of the pool", send: request(deviceClient.Manage, in), oneOnly: in.Instance != ""}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
+	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
 	return cmd
 }
 
@@ -195,22 +204,41 @@ func (a *app) retireCommand() *cobra.Command {
 		if in.Reason = strings.TrimSpace(in.Reason); in.Reason == "" {
 			return action{}, usagef("--reason is missing: a retired device stays permanently reserved")
 		}
-		return action{verb: "retire", done: "retired", send: request(deviceClient.Retire, in)}, nil
+		in.By = operator()
+		return action{verb: "retire", done: "retired", send: request(deviceClient.Retire, in), oneOnly: in.Instance != ""}, nil
 	})
+	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	cmd.Flags().BoolVar(&in.Lost, "lost", false, "")
 	return cmd
 }
 
 func (a *app) forgetCommand() *cobra.Command {
-	return &cobra.Command{
+	var in contract.ReasonInput
+	cmd := &cobra.Command{
 		Use:  "forget",
 		Long: forgetUsage,
 		Args: oneName("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.actOnNamed(cmd, args[0], "forgotten", action{send: request(deviceClient.Forget, contract.ReasonInput{})})
+			in.By = operator()
+			return a.actOnNamed(cmd, args[0], "forgotten", action{send: request(deviceClient.Forget, in)})
 		},
 	}
+	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
+	return cmd
+}
+
+// operator says who runs this command, for the device's history.
+func operator() string {
+	who, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return who.Username
+	}
+	return who.Username + "@" + host
 }
 
 // actCommand is a command on one or several devices; read gives its action after the flags
@@ -229,6 +257,9 @@ func (a *app) actCommand(use, usage string, read func() (action, error)) *cobra.
 			o, err := read()
 			if err != nil {
 				return err
+			}
+			if o.oneOnly && len(names) != 1 {
+				return usagef("--instance goes with one NAME: each device has its own instance")
 			}
 			return a.actOnDevices(cmd.Context(), use, &c, names, o)
 		},

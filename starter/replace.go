@@ -20,6 +20,7 @@ the device's history is kept. Allowed in state error, manageable or retired.
       --provide             clean it and make it available
       --accept-signature S[,S…]
                             file-system signatures on it that may be destroyed
+      --instance UUID       the instance that has the device, whose tenancy this ends
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
@@ -31,14 +32,15 @@ const moveUsage = `burnish move: record that the hardware is now in another slot
 
 usage: burnish move OLD NEW [flags]
 
-The state, the dirty flag and the history are kept under the name NEW, and OLD ends. The
-host must find the same serial in the new slot. Allowed in state error or manageable. A
+The state and the history are kept under the name NEW, and OLD ends. The device is dirty.
+The host must find the same serial in the new slot. Allowed in state error or manageable. A
 flag that is not given keeps its value; a NEW of the form HOST_ADDRESS sets both.
 
       --host H              the new host
       --driver D            the new driver
       --address A           the new PCI address
       --set K=V[,K=V…]      settings that differ in the new slot, such as path
+      --instance UUID       the instance that has the device, whose tenancy this ends
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
@@ -51,7 +53,9 @@ func (a *app) replaceCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "replace", Long: replaceUsage, Args: oneName("NAME")}
 	cmd.Flags().BoolVar(&in.Provide, "provide", false, "")
 	cmd.Flags().StringVar(&in.AcceptSignature, "accept-signature", "", "")
+	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		in.By = operator()
 		return a.actOnNamed(cmd, args[0], "replaced", action{send: request(deviceClient.Replace, in)})
 	}
 	return cmd
@@ -60,6 +64,7 @@ func (a *app) replaceCommand() *cobra.Command {
 func (a *app) moveCommand() *cobra.Command {
 	var to contract.Enrollment
 	var set []string
+	var instance string
 	cmd := &cobra.Command{Use: "move", Long: moveUsage, Args: func(_ *cobra.Command, args []string) error {
 		if len(args) != 2 {
 			return usagef("takes OLD and NEW, not %d names", len(args))
@@ -70,6 +75,7 @@ func (a *app) moveCommand() *cobra.Command {
 	cmd.Flags().StringVar(&to.Driver, "driver", "", "")
 	cmd.Flags().StringVar(&to.Address, "address", "", "")
 	cmd.Flags().StringArrayVar(&set, "set", nil, "")
+	cmd.Flags().StringVar(&instance, "instance", "", "")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var err error
 		if to.Name, err = canonical(args[1]); err != nil {
@@ -81,7 +87,8 @@ func (a *app) moveCommand() *cobra.Command {
 		if err := completeLocation(&to); err != nil {
 			return usagef("%s", err)
 		}
-		return a.actOnNamed(cmd, args[0], "moved", action{send: request(deviceClient.Move, contract.MoveInput{Enrollment: to})})
+		in := contract.MoveInput{Enrollment: to, Instance: instance, By: operator()}
+		return a.actOnNamed(cmd, args[0], "moved", action{send: request(deviceClient.Move, in)})
 	}
 	return cmd
 }

@@ -86,6 +86,9 @@ type Binding struct {
 	Tag      string `json:"tag,omitempty"`
 	// Observed: the inventory showed this consumer; no bind update made the binding.
 	Observed bool `json:"observed,omitempty"`
+	// Ended says who ended the binding other than by an unbind, and how. Only the history
+	// has it.
+	Ended string `json:"ended,omitempty"`
 }
 
 // Unit is the hardware in the device's slot; Number counts replacements.

@@ -149,9 +149,14 @@ type CleanInput struct {
 
 // ReasonInput is the input of manage, provide, abort, retire and forget. Only retire uses
 // Lost: the hardware is gone.
+//
+// Instance names the instance that has the device: retire, manage and forget are refused
+// without it, because they would end its tenancy. By says who asks.
 type ReasonInput struct {
-	Reason string `json:"reason,omitempty"`
-	Lost   bool   `json:"lost,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Lost     bool   `json:"lost,omitempty"`
+	Instance string `json:"instance,omitempty"`
+	By       string `json:"by,omitempty"`
 }
 
 // ReplaceInput accepts other hardware in the device's slot. Provide starts its first clean
@@ -160,12 +165,19 @@ type ReplaceInput struct {
 	AcceptSignature string `json:"accept_signature,omitempty"`
 	Provide         bool   `json:"provide,omitempty"`
 	Reason          string `json:"reason,omitempty"`
+	// Instance and By are as in ReasonInput.
+	Instance string `json:"instance,omitempty"`
+	By       string `json:"by,omitempty"`
 }
 
 // MoveInput names the slot that the device's hardware is in now. It uses the enrollment's
 // Name and Address, and its Host, Driver and Settings if they are set.
+//
+// Instance and By are as in ReasonInput.
 type MoveInput struct {
 	Enrollment Enrollment `json:"enrollment"`
+	Instance   string     `json:"instance,omitempty"`
+	By         string     `json:"by,omitempty"`
 }
 
 // MaintainInput begins or, with Off, ends the operator's maintenance.

@@ -227,18 +227,37 @@ func (d binding) wasBoundTo(instance string) bool {
 	return false
 }
 
+// claimedFor says that the instance holds a claim, or is being bound.
+func (d binding) claimedFor(instance string) bool {
+	c := d.State.Device.Claim
+	return c != nil && c.Instance == instance
+}
+
 func (d binding) validateUnbind(in contract.UnbindInput) error {
-	if d.wasBoundTo(in.Instance) {
+	if d.wasBoundTo(in.Instance) || d.claimedFor(in.Instance) {
 		return nil
 	}
 	return d.Legal(device.Event{Kind: device.Unbind, Instance: in.Instance, Automated: true})
 }
 
 // unbind ends a binding and returns at once (S3.18). It never writes the reservation
-// (S0.7).
+// (S0.7). A claim of the instance ends; of an instance that is being bound, it waits for the
+// burn and ends the binding that the burn made (F30).
 func (d binding) unbind(ctx workflow.Context, in contract.UnbindInput) (contract.Result, error) {
-	if d.wasBoundTo(in.Instance) {
-		return d.unchanged()
+	claimed := d.claimedFor(in.Instance)
+	if claimed && !d.State.Device.Claim.Burning {
+		if err := d.Apply(ctx, device.Event{Kind: device.Unclaim, Instance: in.Instance}); err != nil {
+			return contract.Result{}, err
+		}
+		return d.result()
+	}
+	if claimed {
+		if err := workflow.Await(ctx, func() bool { return !d.claimedFor(in.Instance) }); err != nil {
+			return contract.Result{}, err
+		}
+	}
+	if b := d.State.Device.Binding; d.wasBoundTo(in.Instance) || claimed && (b == nil || b.Instance != in.Instance) {
+		return d.unchanged() // the burn failed
 	}
 	if err := d.EndBinding(ctx, device.Event{Kind: device.Unbind, Instance: in.Instance}); err != nil {
 		return contract.Result{}, err

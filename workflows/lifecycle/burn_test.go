@@ -254,7 +254,7 @@ func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 			w.signal(contract.SignalObserved, hint)
 		},
 		"retire --lost": func(w *deviceEnv) {
-			w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "burnt out", Lost: true})
+			w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "burnt out", Lost: true, Instance: "i1"})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -292,7 +292,7 @@ func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
 	w.pass(time.Second)
 	bind := w.bind("i1", "r1")
 	w.pass(time.Second)
-	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: true}))
+	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: true, Instance: "i1"}))
 	bind.refused(device.CodeConflict)
 	require.Zero(t, count(w.scheduledActivities, "ReserveForBind"))
 	w.idle()

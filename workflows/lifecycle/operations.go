@@ -111,6 +111,9 @@ func (d operations) validateRetire(in contract.ReasonInput) error {
 	if d.State.Device.State == device.Retired {
 		return nil
 	}
+	if err := d.checkTenant(contract.UpdateRetire, in); err != nil {
+		return err
+	}
 	if in.Lost {
 		return d.Legal(device.Event{Kind: device.Lost})
 	}
@@ -127,6 +130,7 @@ func (d operations) retire(ctx workflow.Context, in contract.ReasonInput) (contr
 	// Nova reserves a device some time after it allocates it, and one that is being
 	// imported may be free: a retired device must be reserved.
 	reserve := !d.OwnedByBurnish() && d.State.Device.State != device.Available
+	ended := d.State.Device.Binding
 	if in.Lost {
 		if err := d.Apply(ctx, device.Event{Kind: device.Lost}); err != nil {
 			return contract.Result{}, err
@@ -134,6 +138,7 @@ func (d operations) retire(ctx workflow.Context, in contract.ReasonInput) (contr
 	} else if err := d.reservation.ReserveThen(ctx, func() error { return d.validateRetire(in) }, device.Retire); err != nil {
 		return contract.Result{}, err
 	}
+	d.recordEnd(ended, "retired", in.By, in.Reason)
 	d.State.HoldReason, d.State.Clean = in.Reason, nil
 	d.State.Intent.Rediscover, d.State.Intent.ReadInventory, d.State.Intent.Import = false, false, false
 	d.State.Intent.EnsureReserved = d.State.Intent.EnsureReserved || reserve
@@ -146,11 +151,14 @@ func (d operations) validateForget(contract.ReasonInput) error {
 }
 
 // forget deletes the provider and ends the workflow.
-func (d operations) forget(ctx workflow.Context, _ contract.ReasonInput) (contract.Result, error) {
+func (d operations) forget(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
 	if err := d.reservation.Lock(ctx); err != nil {
 		return contract.Result{}, err
 	}
 	defer d.reservation.Unlock()
+	if err := d.nameRecorded(ctx, contract.UpdateForget, in.Instance); err != nil {
+		return contract.Result{}, err
+	}
 	last := d.Status()
 	if err := d.reservation.DeleteProvider(calls.WithClientDeadline(ctx, "delete the provider of "+d.State.Name)); err != nil {
 		return contract.Result{}, err
@@ -164,9 +172,12 @@ func (d operations) forget(ctx workflow.Context, _ contract.ReasonInput) (contra
 	return contract.Result{Device: last, Note: "forgotten"}, nil
 }
 
-func (d operations) validateManage(contract.ReasonInput) error {
+func (d operations) validateManage(in contract.ReasonInput) error {
 	if d.State.Device.State == device.Manageable {
 		return nil
+	}
+	if err := d.checkTenant(contract.UpdateManage, in); err != nil {
+		return err
 	}
 	return d.Legal(device.Event{Kind: device.Manage})
 }

@@ -240,7 +240,7 @@ func TestRetireLostWithoutHostAndInventory(t *testing.T) {
 			w.host.crash()
 			w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
 			asked := w.clock()
-			r := ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "burnt", Lost: true}))
+			r := ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "burnt", Lost: true, Instance: "i1"}))
 			require.Equal(t, device.Retired, r.Device.DeviceState)
 			require.Less(t, w.clock().Sub(asked), time.Second)
 			w.pass(time.Hour)

@@ -37,6 +37,12 @@ func (d hardware) move(ctx workflow.Context, in contract.MoveInput) (contract.Re
 	if err := d.validateMove(in); err != nil {
 		return contract.Result{}, err
 	}
+	if err := d.nameRecorded(ctx, contract.UpdateMove, in.Instance); err != nil {
+		return contract.Result{}, err
+	}
+	if err := d.validateMove(in); err != nil {
+		return contract.Result{}, err
+	}
 	to := mergeEnrollment(d.State.Enrollment, in.Enrollment)
 	found, err := d.discovery.At(ctx, contract.DiscoverInput{
 		Enrollment: to, UUID: contract.DeviceUUID(to.Name), Known: d.State.Host.Identity, MovedFrom: d.State.Name, Binding: d.State.Device.Bindings,

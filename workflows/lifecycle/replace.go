@@ -25,6 +25,12 @@ func (d hardware) replace(ctx workflow.Context, in contract.ReplaceInput) (contr
 	if err := d.validateReplace(in); err != nil {
 		return contract.Result{}, err
 	}
+	if err := d.nameRecorded(ctx, contract.UpdateReplace, in.Instance); err != nil {
+		return contract.Result{}, err
+	}
+	if err := d.validateReplace(in); err != nil {
+		return contract.Result{}, err
+	}
 	enrollment := d.State.Enrollment
 	enrollment.AcceptSignature = in.AcceptSignature
 	found, err := d.discovery.At(ctx, contract.DiscoverInput{Enrollment: enrollment, UUID: d.State.UUID, Replace: true})

@@ -58,8 +58,10 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	if known.Path != "" && known.Path != path {
 		return hardware.Discovery{}, hardware.Changed("path", fmt.Sprintf("%q leads to %q, enrolled was %q", given, path, known.Path))
 	}
-	if err := d.checkAllowed(path); err != nil {
-		return hardware.Discovery{}, err
+	if known == (device.Identity{}) { // an enrolled one's identity is compared before any rule (F27)
+		if err := d.checkAllowed(path); err != nil {
+			return hardware.Discovery{}, err
+		}
 	}
 	kind, err := classify(path)
 	if err != nil {

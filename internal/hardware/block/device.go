@@ -68,6 +68,9 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 	if field := known.Differs(v.identity); !first && field != "" {
 		return hardware.Discovery{}, hardware.Changed(field, fmt.Sprintf("%q", path))
 	}
+	if err := d.checkAllowed(path); err != nil {
+		return hardware.Discovery{}, err
+	}
 	// Checked as for writing: what may not be destroyed is not enrolled either.
 	target := &disk{sys: d.sys, rules: d.checkAllowed, given: given, enrolled: v.identity, writable: true, info: v}
 	if err := target.checkErasable(v, fd, first); err != nil {

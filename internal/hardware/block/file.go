@@ -41,6 +41,9 @@ func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, pat
 	if field := known.Differs(identity); !first && field != "" {
 		return hardware.Discovery{}, hardware.Changed(field, fmt.Sprintf("%q", path))
 	}
+	if err := d.checkAllowed(path); err != nil {
+		return hardware.Discovery{}, err
+	}
 	if err := d.sys.checkOverwrites(fd, path, stat, on); err != nil {
 		return hardware.Discovery{}, err
 	}

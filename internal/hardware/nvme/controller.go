@@ -48,6 +48,10 @@ func (d *Driver) controller(ctx context.Context, t hardware.Target, known device
 	if c.pci, err = d.findController(address); err != nil {
 		return nil, err
 	}
+	// The host's rules may refuse another drive without saying that it is another one (F27).
+	if serial := d.kernelSerial(address); known.Serial != "" && serial != "" && serial != known.Serial {
+		return nil, hardware.Changed("serial", address)
+	}
 	if err := d.checkAllowed(c.pci); err != nil {
 		return nil, err
 	}

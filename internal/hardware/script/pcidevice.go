@@ -49,7 +49,7 @@ func (d *Driver) openDevice(t hardware.Target, known device.Identity) (_ *pciDev
 	if known.Path != "" && known.Path != address {
 		return nil, hardware.Changed("path", fmt.Sprintf("enrolled at %s, opened at %s", known.Path, address))
 	}
-	if err := c.inspect(address); err != nil {
+	if err := c.inspect(address, known); err != nil {
 		return nil, err
 	}
 	if c.config, err = c.openConfig(); err != nil {
@@ -103,7 +103,7 @@ func (d *Driver) devices() string { return filepath.Join(d.host.Sys, "bus/pci/de
 
 // inspect reads the device from sysfs, and refuses one that this driver does not handle or
 // that the host's rules do not allow.
-func (c *pciDevice) inspect(address string) error {
+func (c *pciDevice) inspect(address string, known device.Identity) error {
 	dev, found, err := pci.ReadDevice(c.devices(), address)
 	switch {
 	case err != nil:
@@ -118,6 +118,13 @@ func (c *pciDevice) inspect(address string) error {
 		return hardware.Refused(device.CodeTargetShared, "disable its virtual functions", "%s has %d virtual functions, which reach the same device", address, len(dev.Functions))
 	}
 	c.pci = dev
+	// The rules may refuse another device without saying that it is another one (F27).
+	switch {
+	case known.Vendor != "" && known.Vendor != dev.Vendor:
+		return hardware.Changed("vendor", address)
+	case known.Product != "" && known.Product != dev.Product:
+		return hardware.Changed("product", address)
+	}
 	if c.host.Allow == nil {
 		return hardware.Refused(device.CodeNotAllowed, "allow it in the host's host.yaml, if it may be destroyed",
 			"PCI device %s may not be destroyed: this host allows nothing", address)

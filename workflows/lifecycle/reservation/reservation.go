@@ -147,6 +147,25 @@ func (d *Reservation) ReadForImport(ctx workflow.Context) (contract.ReservationS
 	return d.read(ctx, in)
 }
 
+// Tenant reads which instance has the device by the inventory's record: its consumer, or the
+// instance that it was reserved for, unless that one has unbound it and only the next clean
+// takes the record away. Of a retired device every record counts. "" if no instance has it, or
+// if there is no provider.
+func (d *Reservation) Tenant(ctx workflow.Context) (string, error) {
+	found, err := d.Read(ctx)
+	switch f := calls.FaultIn(err); {
+	case f != nil && f.Code == device.CodeNoProvider:
+		return "", nil
+	case f != nil:
+		return "", f
+	case found.Used > 0:
+		return Consumer(found), nil
+	case found.Witness == device.WitnessBound && (d.State.Device.State == device.Retired || found.Tenant != d.left()):
+		return found.Tenant, nil
+	}
+	return "", nil
+}
+
 func (d *Reservation) read(ctx workflow.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	return d.call(ctx, calls.WithClientDeadline(ctx, "read the reservation of "+d.State.Name), contract.ActivityReadReservation, in)
 }

@@ -1,0 +1,75 @@
+package lifecycle
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// This file keeps requests of operators from ending a tenancy in silence (F31).
+
+// tenant is the instance that has the device by the workflow's own state: its binding, or
+// the claim whose burn is under way. "" if none has it.
+func (d *parts) tenant() string {
+	switch dev := d.State.Device; {
+	case dev.Binding != nil:
+		return dev.Binding.Instance
+	case dev.Claim != nil && dev.Claim.Burning:
+		return dev.Claim.Instance
+	case dev.State == device.Allocated:
+		return device.UnknownConsumer
+	}
+	return ""
+}
+
+// nameTenant refuses a request that would end a tenancy without naming its instance.
+func (d *parts) nameTenant(verb, named string) error {
+	return d.nameInstance(verb, named, d.tenant())
+}
+
+// nameInstance is nameTenant for an instance that has the device by another record.
+func (d *parts) nameInstance(verb, named, has string) error {
+	switch {
+	case has == "" || has == named:
+		return nil
+	case named == "":
+		return d.Refuse(device.CodeInUse, "instance "+has+" has the device: "+verb+" would end its tenancy",
+			"unbind "+d.State.Name+" --instance "+has+" if it is over; or name it: "+verb+" "+d.State.Name+" --instance "+has)
+	}
+	return d.Refuse(device.CodeInUse, "instance "+has+" has the device, not "+named, "name the instance that has it: "+verb+" "+d.State.Name+" --instance "+has)
+}
+
+// nameRecorded refuses a request that would destroy the inventory's record of an instance
+// that has the device, unless the request names it. The caller holds the reservation's lock.
+func (d *parts) nameRecorded(ctx workflow.Context, verb, named string) error {
+	has, err := d.reservation.Tenant(ctx)
+	if err != nil {
+		return err
+	}
+	return d.nameInstance(verb, named, has)
+}
+
+// recordEnd keeps in the history who ended a binding, and how. b is nil if there was none.
+func (d *parts) recordEnd(b *device.Binding, verb, by, reason string) {
+	if b == nil {
+		return
+	}
+	ended := verb
+	if by != "" {
+		ended += " by " + by
+	}
+	if reason != "" {
+		ended += ": " + reason
+	}
+	for i := range d.State.History {
+		if h := &d.State.History[i]; h.Number == b.Number {
+			h.Ended = ended
+		}
+	}
+}
+
+// checkTenant is nameTenant for the inputs of retire and manage.
+func (d operations) checkTenant(verb string, in contract.ReasonInput) error {
+	return d.nameTenant(verb, in.Instance)
+}

@@ -1,0 +1,147 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+func (w *deviceEnv) retire(instance string, lost bool) *call {
+	return w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "worn", Lost: lost, Instance: instance, By: "op@h1"})
+}
+
+// A device that somebody has is retired only by naming the instance, and the history says
+// who did it. Its provider is deleted only by naming the instance again.
+//
+// F31
+func TestRetireNamesTheTenant(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		for _, owner := range owners {
+			t.Run(string(owner), func(t *testing.T) {
+				w := newDeviceEnv(t, standardPolicy())
+				w.owner = owner
+				w.makeAvailable()
+				if owner == device.OwnerNova {
+					w.allocatedByNova("i1")
+				} else {
+					w.makeBound("i1")
+				}
+				before := w.host.blocks
+				for _, named := range []string{"", "i2"} {
+					f := w.retire(named, lost).refused(device.CodeInUse).Fault
+					require.Contains(t, f.Message, "i1")
+					require.Contains(t, f.Remedy, "--instance i1")
+				}
+				v := w.view()
+				require.Equal(t, device.Allocated, v.DeviceState)
+				require.Equal(t, "i1", *v.InstanceUUID)
+
+				ok[contract.Result](w.retire("i1", lost))
+				w.idle()
+				v = w.view()
+				require.Equal(t, []any{device.Retired, 1}, []any{v.DeviceState, w.inventory.reserved})
+				require.Equal(t, "retired by op@h1: worn", v.Bindings[len(v.Bindings)-1].Ended)
+				f := w.send(contract.UpdateForget, "", contract.ReasonInput{}).refused(device.CodeInUse).Fault
+				require.Contains(t, f.Remedy, "forget d1 --instance i1")
+				require.Equal(t, before, w.host.blocks, "nothing was written")
+				ok[contract.Result](w.send(contract.UpdateForget, "", contract.ReasonInput{Instance: "i1"}))
+				w.until("its end", func() bool { return !w.live })
+			})
+		}
+	}
+}
+
+// The inventory's record counts too: other hardware and another slot would destroy it.
+//
+// F31
+func TestReplaceAndMoveNameTheRecordedTenant(t *testing.T) {
+	for name, try := range map[string]func(w *deviceEnv, instance string) *call{
+		"replace": func(w *deviceEnv, instance string) *call { return w.replace(contract.ReplaceInput{Instance: instance}) },
+		"move": func(w *deviceEnv, instance string) *call {
+			e := w.enrollment()
+			e.Name = "d2"
+			return w.send(contract.UpdateMove, "", contract.MoveInput{Enrollment: e, Instance: instance})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newDeviceEnv(t, standardPolicy())
+			w.owner = device.OwnerNova
+			ok[contract.Result](w.enroll(false))
+			w.idle()
+			w.inventory.allocateUnchecked("i1") // not seen yet
+			if name == "replace" {
+				w.replaceHardware("S2")
+			}
+			f := try(w, "").refused(device.CodeInUse).Fault
+			require.Contains(t, f.Remedy, name+" d1 --instance i1")
+			require.True(t, w.live)
+			require.Empty(t, w.children)
+			ok[contract.Result](try(w, "i1"))
+		})
+	}
+}
+
+// An unbind during the instance's own burn waits for it and ends the binding that it made,
+// also where an earlier binding of that instance has ended.
+//
+// F30
+func TestUnbindDuringItsOwnBurn(t *testing.T) {
+	for name, earlier := range map[string]bool{"its first": false, "its second": true} {
+		for what, fail := range map[string]bool{"succeeds": false, "fails": true} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				w := newDeviceEnv(t, standardPolicy())
+				w.makeAvailable()
+				if earlier {
+					w.makeBound("i1")
+					ok[contract.Result](w.unbind("i1"))
+					w.reach(device.Available)
+					w.idle()
+				}
+				w.lag = func(activity string) (time.Duration, time.Duration) {
+					if activity == contract.ActivityReserveForBind {
+						return 3 * time.Second, 3 * time.Second
+					}
+					return time.Millisecond, time.Millisecond
+				}
+				if fail {
+					w.inventory.injectFault = times(1, "PutReserved", false, fault(device.NeedsOperator, device.CodeInventoryInvalid))
+				}
+				bind := w.bind("i1", "r2")
+				w.pass(time.Second)
+				require.Equal(t, "i1", w.view().ClaimedBy)
+				unbind := w.unbind("i1")
+				w.pass(time.Second)
+				require.False(t, unbind.done, "it waits for the burn")
+				bind.wait()
+				require.Equal(t, fail, bind.err != nil)
+				require.Equal(t, fail, ok[contract.Result](unbind).Already)
+				v := w.reach(device.Available)
+				require.Nil(t, v.InstanceUUID)
+				w.idle()
+				require.Zero(t, w.inventory.reserved)
+				require.True(t, w.host.clean())
+				w.requireNoDefect()
+			})
+		}
+	}
+}
+
+// An unbind ends the instance's claim.
+//
+// F30
+func TestUnbindEndsAClaim(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeAvailable()
+	in := contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
+	ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
+	w.unbind("i2").refused(device.CodeRefused)
+	ok[contract.Result](w.unbind("i1"))
+	require.Empty(t, w.view().ClaimedBy)
+	w.bind("i2", "r2").wait()
+	require.Equal(t, "i2", *w.view().InstanceUUID)
+	w.requireNoDefect()
+}
