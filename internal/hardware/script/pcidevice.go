@@ -154,7 +154,7 @@ func (c *pciDevice) verifyUnchanged() error {
 // checkUnused refuses a device that a guest has, or that the host itself uses (F12, F21).
 func (c *pciDevice) checkUnused() error {
 	address := c.pci.Address
-	if err := c.inspect(address); err != nil { // its present driver and IOMMU group
+	if err := c.inspect(address, device.Identity{}); err != nil { // its present driver and IOMMU group
 		return err
 	}
 	if c.pci.Driver == hardware.GuestDriver {

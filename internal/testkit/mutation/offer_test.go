@@ -74,4 +74,31 @@ var offerMutations = []mutation{
 		new:  `given(isNot(missing, "not for a missing provider")), "", nil,`,
 		pkg:  "./workflows/lifecycle", run: "TestRetiredDuringTheReturnIsReserved",
 	},
+	{
+		rule: "F30", name: "unbind looks at a burn of its own instance",
+		file: "workflows/lifecycle/binding.go",
+		old:  `claimed := d.claimedFor(in.Instance)`,
+		new:  `claimed := false`,
+		pkg:  "./workflows/lifecycle", run: "TestUnbindDuringItsOwnBurn TestUnbindEndsAClaim",
+	},
+	{
+		rule: "F31", name: "a binding is not ended without its instance",
+		file: "workflows/lifecycle/operations.go",
+		old:  `if err := d.checkTenant(contract.UpdateRetire, in); err != nil {`,
+		new:  `if err := d.checkTenant(contract.UpdateRetire, in); false {`,
+		pkg:  "./workflows/lifecycle", run: "TestRetireNamesTheTenant",
+	},
+	{
+		rule: "F31", name: "the inventory's record of an instance is not destroyed without naming it",
+		file: "workflows/lifecycle/tenancy.go",
+		old:  `	return d.nameInstance(verb, named, has)
+}
+
+// recordEnd`,
+		new: `	return d.nameInstance(verb, has, has)
+}
+
+// recordEnd`,
+		pkg: "./workflows/lifecycle", run: "TestRetireNamesTheTenant TestReplaceAndMoveNameTheRecordedTenant",
+	},
 }

@@ -159,7 +159,7 @@ func (d *Reservation) Tenant(ctx workflow.Context) (string, error) {
 	case f != nil:
 		return "", f
 	case found.Used > 0:
-		return Consumer(found), nil
+		return inventoryOf(found).Consumer(), nil
 	case found.Witness == device.WitnessBound && (d.State.Device.State == device.Retired || found.Tenant != d.left()):
 		return found.Tenant, nil
 	}
