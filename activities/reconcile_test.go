@@ -131,13 +131,16 @@ func listed(t *testing.T, name, host string, state device.State, owner device.Ow
 	}
 }
 
-// adds adds a device and its provider.
+// adds adds a device and its provider; of a bound device of our own that records the instance.
 func (s *reconcileFixture) adds(name string, state device.State, owner device.Owner, held bool, v inventory.ReservationSnapshot) {
 	host, _, _ := strings.Cut(name, "_")
 	if len(s.pages) == 0 {
 		s.pages = [][]*workflowpb.WorkflowExecutionInfo{nil}
 	}
 	s.pages[0] = append(s.pages[0], listed(s.t, name, host, state, owner, held))
+	if owner == device.OwnerSelf && state == device.Allocated {
+		v.Witness, v.Tenant = device.WitnessBound, "i-"+name
+	}
 	s.sights(name, owner, v)
 }
 
