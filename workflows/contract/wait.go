@@ -6,11 +6,12 @@ import (
 	"burnish/internal/device"
 )
 
-// What a device waits for: the inventory, its host, its return to the pool, or the end of
-// a pause that its workflow makes.
+// What a device waits for: the inventory, its host, a provider of Nova's that is gone, its
+// return to the pool, or the end of a pause that its workflow makes.
 const (
 	WaitInventory = "inventory"
 	WaitHost      = "host"
+	WaitProvider  = "provider"
 	WaitReturn    = "return"
 	WaitPause     = "pause"
 )

@@ -383,10 +383,12 @@ func TestWithoutAProviderItReadsOncePerHint(t *testing.T) {
 	w.hintReconcile()
 	w.pass(6 * time.Hour)
 	require.Equal(t, names+1, len(w.scheduledActivities))
-	require.Contains(t, w.view().LastError, "no provider")
+	v := w.requireWait(device.CodeNoProvider, true)
+	require.Contains(t, v.LastError, "no one-time-use provider")
 	w.inventory.recreate("nova-2")
 	w.hintReconcile()
 	w.reach(device.Available)
+	w.requireNoWait()
 	require.True(t, w.host.clean())
 	w.requireNoDefect()
 }

@@ -51,6 +51,9 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 	}
 	s.Device = next
 	s.UpdatedAt = workflow.Now(ctx).UTC()
+	if next.State == device.Retired {
+		r.EndWait(ctx, contract.WaitProvider) // a retired device needs none
+	}
 	if next.Binding != nil && (was.Binding == nil || was.Binding.Number != next.Binding.Number) {
 		s.BoundAt = s.UpdatedAt
 		s.BurnedFor = "" // an earlier burn's record is no more

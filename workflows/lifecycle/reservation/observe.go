@@ -93,7 +93,9 @@ func (d *Reservation) record(ctx workflow.Context, o device.Observation, why str
 		s.Fault = changedFault(why)
 		s.LastError = s.Fault.Message
 	case o.Needs(device.AwaitProvider) && !o.Needs(device.RetryLater):
-		s.LastError = "inventory: " + f.Message
+		if s.Device.State != device.Retired {
+			d.Waiting(ctx, contract.WaitProvider, f) // until a call finds one
+		}
 	case f != nil:
 	case o.Event == device.ObservedUnused && (wasAvailable || asked.Question == device.AskImport && o.Needs(device.EnsureReserved)),
 		o.Event == "" && o.Needs(device.EnsureReserved) && asked.Inventory.Used == 0:

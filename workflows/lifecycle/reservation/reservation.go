@@ -113,6 +113,7 @@ func (d *Reservation) call(ctx, opts workflow.Context, activity string, in contr
 		}
 		return found, err
 	}
+	d.EndWait(ctx, contract.WaitProvider)
 	known, readAgain := d.known().After(d.State.Device, inventoryOf(found))
 	d.State.Generation, d.State.Provider, d.State.GenerationUncertain = known.Generation, known.Provider, known.Uncertain
 	if in.Tenant != nil && found.Witness != device.WitnessBound {
