@@ -49,6 +49,54 @@ func (r *Recovery) ReportHostStart(ctx context.Context, h *host.Host) error {
 	})
 }
 
+// RecoverLost brings back the devices that this host knows and for which no workflow runs
+// any more: its workflow was terminated, or failed, and nobody starts it again otherwise.
+// The error joins what failed; a second call does it again.
+func (r *Recovery) RecoverLost(ctx context.Context, h *host.Host) error {
+	records, err := h.ListRecords()
+	if err != nil {
+		r.Log.Warn("some records are unreadable: their devices are not managed until an operator acts", "error", err)
+	}
+	running := map[string]bool{}
+	err = r.Client.Pages(ctx, client.Filter{Hosts: []string{h.Name()}}, func(page []client.Execution) error {
+		for _, e := range page {
+			running[e.Name] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list the devices of host %s: %w", h.Name(), err)
+	}
+	return forEach(records, func(record host.Record) error {
+		if record.Forgotten || running[record.Name] {
+			return nil
+		}
+		if err := r.recoverLost(ctx, h, record); err != nil {
+			return fmt.Errorf("bring back %s: %w", record.Name, err)
+		}
+		return nil
+	})
+}
+
+// recoverLost asks the server for the device's workflow itself: a listing lags behind.
+func (r *Recovery) recoverLost(ctx context.Context, h *host.Host, record host.Record) error {
+	run, found, err := r.Client.LastRun(ctx, record.Name)
+	switch {
+	case err != nil || found && run.Running:
+		return err
+	case found && run.Forgotten:
+		return forget(h, record.Name)
+	}
+	known := recordOf(record, h.Name())
+	if found {
+		if known.Ended, err = r.Client.HowEnded(ctx, run); err != nil {
+			return err
+		}
+	}
+	r.Log.Warn("no workflow runs for a device of this host: it is brought back", "device", record.Name, "ended", known.Ended)
+	return r.Client.Recover(ctx, known, time.Now())
+}
+
 // EndHostOrphans ends the attempts that an earlier worker process of this host has left,
 // each once the device's fence is free. A host has one worker: an attempt of another
 // process is an orphan.

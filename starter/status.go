@@ -27,7 +27,7 @@ func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v 
 		return contract.DeviceStatus{}, "", a.explain(ctx, l, name, err)
 	}
 	if !e.Running {
-		return contract.DeviceStatus{}, "", noSuchDevice(name)
+		return contract.DeviceStatus{}, "", lostDevice(name, e)
 	}
 	qctx, cancel := context.WithTimeout(rctx, queryTimeout)
 	defer cancel()
@@ -46,6 +46,16 @@ func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v 
 	}
 	v.Progress = e.Progress(v, a.now())
 	return v, note, nil
+}
+
+// lostDevice says that no workflow runs for the device, and how the last one ended.
+func lostDevice(name string, e client.Execution) *failure {
+	f := noSuchDevice(name)
+	if e.HowEnded != "" {
+		f.message = "no workflow runs for the device: it was " + e.HowEnded
+		f.remedy = "the worker of its host brings it back at its next reconciliation or start; check that it runs"
+	}
+	return f
 }
 
 // notEnrolled says that the workflow exists, but the device was never enrolled.

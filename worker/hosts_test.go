@@ -209,8 +209,8 @@ func TestRecoveryBeforeDiscovery(t *testing.T) {
 	scanned.inits = 1
 	quiet := slog.New(slog.DiscardHandler)
 	recovery := &activities.Recovery{Client: client.New(c), Log: quiet}
-	require.Len(t, hostTasks(recovery, this, nil, time.Millisecond), 2)
-	tasks := hostTasks(recovery, this, &activities.HostScanner{Client: client.New(c), Host: this, Drivers: map[string]hardware.Driver{"nvme": scanned}, Log: quiet}, time.Millisecond)
+	require.Len(t, hostTasks(recovery, this, nil, time.Millisecond, 0), 2)
+	tasks := hostTasks(recovery, this, &activities.HostScanner{Client: client.New(c), Host: this, Drivers: map[string]hardware.Driver{"nvme": scanned}, Log: quiet}, time.Millisecond, 0)
 	stop := runTasks(t.Context(), quiet, tasks...)
 	require.Equal(t, contract.SignalObserved, <-said)
 	select {

@@ -134,7 +134,7 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 			return err
 		}
 		var tasks []task
-		for _, t := range hostTasks(recovery, thisHost, scanner, by.watch) {
+		for _, t := range hostTasks(recovery, thisHost, scanner, by.watch, settings.SweepInterval) {
 			tasks = append(tasks, server.before(t))
 		}
 		stops = append(stops, runTasks(ctx, logger, tasks...))
@@ -159,8 +159,9 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 }
 
 // hostTasks recover what a killed worker of this host has left, and then watch for devices
-// if there is a scanner: the first scan comes after the first round of recovery (S2.5).
-func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *activities.HostScanner, every time.Duration) []task {
+// if there is a scanner: the first scan comes after the first round of recovery (S2.5). At
+// each reconcile interval they bring back devices without a workflow; 0 is never.
+func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *activities.HostScanner, every, reconcile time.Duration) []task {
 	reported := make(chan struct{})
 	var once sync.Once
 	tasks := []task{
@@ -169,6 +170,20 @@ func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *acti
 			return recovery.ReportHostStart(ctx, thisHost)
 		}},
 		{"ending orphaned steps", orphanCheckDelays, func(ctx context.Context) error { return recovery.EndHostOrphans(ctx, thisHost) }},
+	}
+	if reconcile > 0 {
+		tasks = append(tasks, task{"bringing back devices without a workflow", nil, func(ctx context.Context) error {
+			select {
+			case <-reported:
+			case <-ctx.Done():
+			}
+			for wait(ctx, reconcile) {
+				if err := recovery.RecoverLost(ctx, thisHost); err != nil {
+					return err // and again after a pause
+				}
+			}
+			return ctx.Err()
+		}})
 	}
 	if scanner == nil {
 		return tasks

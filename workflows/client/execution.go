@@ -27,6 +27,9 @@ type Execution struct {
 	Ended     time.Time
 	Forgotten bool
 	Failed    bool
+	// HowEnded says in words how a run ended that did not end by itself, when and by whom.
+	// Only Describe gives it.
+	HowEnded string
 	// Status is what search attributes and memo contain. It has no binding number and no
 	// history: only the workflow knows those.
 	Status contract.DeviceStatus

@@ -30,8 +30,43 @@ func (c *Client) Describe(ctx context.Context, name string) (Execution, error) {
 		return Execution{}, err
 	case !found:
 		return Execution{}, serviceerror.NewNotFound("no workflow " + contract.WorkflowID(name))
+	case e.Running || e.Forgotten || e.Absent():
+		return e, e.Err
+	}
+	if e.HowEnded, err = c.HowEnded(ctx, e); err != nil {
+		return Execution{}, err
 	}
 	return e, e.Err
+}
+
+// HowEnded says how an ended run of a device's workflow ended, when, and who ended it.
+func (c *Client) HowEnded(ctx context.Context, e Execution) (string, error) {
+	events := c.temporal.GetWorkflowHistory(ctx, contract.WorkflowID(e.Name), e.RunID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
+	how := "ended"
+	for events.HasNext() {
+		event, err := events.Next()
+		if err != nil {
+			return "", fmt.Errorf("read how %s ended: %w", contract.WorkflowID(e.Name), err)
+		}
+		at := " at " + event.GetEventTime().AsTime().UTC().Format(time.RFC3339)
+		switch event.GetEventType() {
+		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
+			end := event.GetWorkflowExecutionTerminatedEventAttributes()
+			how = "terminated" + at + " by " + end.GetIdentity()
+			if reason := end.GetReason(); reason != "" {
+				how += " (" + reason + ")"
+			}
+		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+			how = "failed" + at + ": " + event.GetWorkflowExecutionFailedEventAttributes().GetFailure().GetMessage()
+		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
+			how = "timed out" + at
+		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
+			how = "canceled" + at
+		default:
+			how = "ended" + at
+		}
+	}
+	return how, nil
 }
 
 // LastRun is Describe for a caller that needs no status: a status that cannot be read is no

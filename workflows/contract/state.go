@@ -160,6 +160,8 @@ type HostDeviceRecord struct {
 	Seq        int64           `json:"seq,omitempty"`
 	// KnownBefore: the host had a record of the device before this discovery.
 	KnownBefore bool `json:"known_before,omitempty"`
+	// Ended says how the device's last workflow ended, where the host found that none runs.
+	Ended string `json:"ended,omitempty"`
 }
 
 // HostNumbers are the highest numbers that a host knows of a device. They never decrease.

@@ -112,7 +112,11 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) *run {
 		r.Published = status.Resume(ctx, r.State)
 	case in.Recovered != nil:
 		r.State = &contract.DeviceState{}
-		recoverFrom(ctx, r, in.Recovered, "its workflow did not exist; its host has a record of it")
+		why := "its workflow did not exist"
+		if in.Recovered.Ended != "" {
+			why = "its workflow was " + in.Recovered.Ended
+		}
+		recoverFrom(ctx, r, in.Recovered, why+"; its host has a record of it")
 	default:
 		r.State = &contract.DeviceState{}
 		r.Begin(ctx, contract.Enrollment{Name: in.Name})
