@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"fmt"
 
 	"go.temporal.io/sdk/activity"
 
@@ -26,6 +27,7 @@ func (c *Control) Activities() map[string]any {
 		contract.ActivityEnsureProvider: c.EnsureProvider, contract.ActivityReserveForBind: c.ReserveForBind, contract.ActivityReadReservation: c.ReadReservation,
 		contract.ActivityEnsureReserved: c.EnsureReserved, contract.ActivityUnreserve: c.Unreserve, contract.ActivityDeleteProvider: c.DeleteProvider,
 		contract.ActivityFindPreviousRun: c.FindPreviousRun, contract.ActivityFindBySerial: c.FindBySerial,
+		contract.ActivityForgetLater: c.ForgetLater,
 	}
 }
 
@@ -175,6 +177,22 @@ func (c *Control) FindBySerial(ctx context.Context, in contract.FindBySerialInpu
 			Message: "the server does not list " + in.Name + " with its serial yet", Remedy: "none: it is tried again; if it goes on, check the server's visibility store"}, in.Name)
 	}
 	return contract.DeviceBySerial{Name: name}, err
+}
+
+// ForgetLater leaves the name of a forgotten device with the workflow of its host, which is
+// away: the host's worker forgets it when it starts. A second run leaves it once. Final: as
+// many names wait for that host as are kept. Retried: a server that does not answer.
+func (c *Control) ForgetLater(ctx context.Context, in contract.ForgetLaterInput) error {
+	waiting, err := c.Client.Forgotten(ctx, in.Host)
+	if err != nil {
+		return asError(err, in.Name)
+	}
+	if len(waiting) >= contract.KeptForgotten {
+		return asError(&device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
+			Message: fmt.Sprintf("%d forgotten devices wait for host %s, which is away", len(waiting), in.Host),
+			Remedy:  "start burnish-worker there; if " + in.Name + " comes back, retire and forget it again"}, in.Name)
+	}
+	return asError(c.Client.ScanNow(ctx, in.Host, contract.ScanRequest{Source: "forget", Forget: []string{in.Name}}), in.Name)
 }
 
 // FindPreviousRun finds the newest run of this device's workflow that did not end by itself

@@ -34,6 +34,9 @@ type Recovery struct {
 // workflow has completed was forgotten, and the host forgets it too. The error joins what
 // failed; a second call does it again.
 func (r *Recovery) ReportHostStart(ctx context.Context, h *host.Host) error {
+	if err := r.forgetLeft(ctx, h); err != nil {
+		return err // without it a forgotten device would come back
+	}
 	records, err := h.ListRecords()
 	if err != nil {
 		r.Log.Error("some records are unreadable: their devices are not managed until an operator acts", "error", err)
@@ -47,6 +50,39 @@ func (r *Recovery) ReportHostStart(ctx context.Context, h *host.Host) error {
 		}
 		return nil
 	})
+}
+
+// forgetLeft forgets the devices that were forgotten while this host was away, and says so to
+// the host's workflow (F25). A device of which a workflow runs was enrolled again since.
+func (r *Recovery) forgetLeft(ctx context.Context, h *host.Host) error {
+	names, err := r.Client.Forgotten(ctx, h.Name())
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	var mu sync.Mutex
+	var settled []string
+	err = forEach(names, func(name string) error {
+		run, found, err := r.Client.LastRun(ctx, name)
+		ending := found && run.Running && (run.Absent() || run.Status.DeviceState == device.Retired)
+		if err != nil || ending { // it is being forgotten just now: at the next start
+			return err
+		}
+		mu.Lock()
+		settled = append(settled, name)
+		mu.Unlock()
+		if found && run.Running {
+			return nil
+		}
+		r.Log.Info("a device that was forgotten while this host was away is forgotten here", "device", name)
+		return forget(h, name)
+	})
+	if err != nil {
+		return fmt.Errorf("forget what was left for host %s: %w", h.Name(), err)
+	}
+	if len(settled) == 0 {
+		return nil
+	}
+	return r.Client.ScanNow(ctx, h.Name(), contract.ScanRequest{Source: "host start", ForgottenNow: settled})
 }
 
 // RecoverLost brings back the devices that this host knows and for which no workflow runs

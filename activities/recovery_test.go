@@ -52,6 +52,8 @@ func newRecovery(t *testing.T) *recovery {
 	this, err := host.NewIdentity("this worker")
 	require.NoError(t, err)
 	r := &recovery{fixture: s, client: &mocks.Client{}}
+	r.client.On("DescribeWorkflowExecution", mock.Anything, contract.HostScanWorkflowID(s.host.Name()), "").
+		Return(nil, serviceerror.NewNotFound("no workflow")).Maybe()
 	r.Recovery = &activities.Recovery{
 		Client: client.New(r.client), Namespace: "burnish-test", Identity: this, Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}

@@ -3,9 +3,11 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/converter"
 
 	"burnish/workflows/contract"
 )
@@ -43,6 +45,25 @@ func (c *Client) ScanNow(ctx context.Context, host string, in contract.ScanReque
 	_, err := c.temporal.SignalWithStartWorkflow(ctx, id, contract.SignalScanNow, in,
 		startOptions(id), contract.WorkflowHostScan, contract.HostScanInput{Host: host})
 	return err
+}
+
+// Forgotten lists the devices that a host must forget, because they were forgotten while it
+// was away. No worker needs to run.
+func (c *Client) Forgotten(ctx context.Context, host string) ([]string, error) {
+	answer, err := c.temporal.DescribeWorkflowExecution(ctx, contract.HostScanWorkflowID(host), "")
+	if NotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	if p, ok := answer.GetWorkflowExecutionInfo().GetMemo().GetFields()[contract.MemoForgotten]; ok {
+		if err := converter.GetDefaultDataConverter().FromPayload(p, &names); err != nil {
+			return nil, fmt.Errorf("the memo of %s cannot be read: %w", contract.HostScanWorkflowID(host), err)
+		}
+	}
+	return names, nil
 }
 
 // ReconcileNow asks a cloud's workflow to reconcile, and starts the workflow if there is

@@ -28,6 +28,26 @@ type ScanRequest struct {
 	Source string `json:"source,omitempty"`
 	// WorkerStarted: the host's worker started, and refused devices are tried again.
 	WorkerStarted bool `json:"worker_started,omitempty"`
+	// Forget names devices that were forgotten while the host was away, ForgottenNow those of
+	// them that the host has forgotten since. A request with one of them asks for no scan.
+	Forget       []string `json:"forget,omitempty"`
+	ForgottenNow []string `json:"forgotten_now,omitempty"`
+}
+
+// MemoForgotten is the key of the memo with the names of HostScanState.Forgotten.
+const MemoForgotten = "forgotten"
+
+// KeptForgotten bounds the names that wait for one host.
+const KeptForgotten = 2000
+
+// ActivityForgetLater leaves a device's name for its host, which was away when the device was
+// forgotten; its input is a ForgetLaterInput.
+const ActivityForgetLater = "ForgetLater"
+
+// ForgetLaterInput names a device and its host.
+type ForgetLaterInput struct {
+	Host string `json:"host"`
+	Name string `json:"name"`
 }
 
 // HostScanInput starts the workflow of a host. With a State it continues an earlier run.
@@ -58,6 +78,9 @@ type HostScanState struct {
 	ScannedAt time.Time  `json:"scanned_at,omitzero"`
 	// Fault is why the last scan failed.
 	Fault *device.Fault `json:"fault,omitempty"`
+	// Forgotten are the devices that the host must forget before it reports its start: they
+	// were forgotten while it was away.
+	Forgotten []string `json:"forgotten,omitempty"`
 }
 
 // RefusedDevice is a device that could not be enrolled, and why.

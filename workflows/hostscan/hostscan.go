@@ -5,6 +5,7 @@ package hostscan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +33,11 @@ func HostScan(ctx workflow.Context, in contract.HostScanInput) error {
 	signals := workflow.NewSelector(ctx)
 	signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalScanNow), func(c workflow.ReceiveChannel, _ bool) {
 		var in contract.ScanRequest
-		if c.ReceiveAsync(&in) {
+		switch {
+		case !c.ReceiveAsync(&in):
+		case len(in.Forget) > 0 || len(in.ForgottenNow) > 0:
+			h.keepForgotten(ctx, in)
+		default:
 			h.state.Requested, h.state.WorkerStarted = true, h.state.WorkerStarted || in.WorkerStarted
 		}
 	})
@@ -66,6 +71,22 @@ func newHostScan(in contract.HostScanInput) *hostScan {
 	}
 	calls.RequireSchema("host "+in.Host, h.state.Schema)
 	return h
+}
+
+// keepForgotten keeps the names of devices that the host must forget, until it has. The memo
+// shows them: a host's worker reads it before any worker answers a query.
+func (h *hostScan) keepForgotten(ctx workflow.Context, in contract.ScanRequest) {
+	s := h.state
+	s.Forgotten = slices.DeleteFunc(s.Forgotten, func(name string) bool { return slices.Contains(in.ForgottenNow, name) })
+	for _, name := range in.Forget {
+		if !slices.Contains(s.Forgotten, name) {
+			s.Forgotten = append(s.Forgotten, name)
+		}
+	}
+	if err := workflow.UpsertMemo(ctx, map[string]any{contract.MemoForgotten: s.Forgotten}); err != nil {
+		workflow.GetLogger(ctx).Error("memo was not written", "host", s.Host, "error", err)
+	}
+	h.publishStatus(ctx)
 }
 
 // scan runs one scan and records its result. Only a Cancel is an error: a failed scan is
@@ -129,6 +150,9 @@ func (h *hostScan) publishStatus(ctx workflow.Context) {
 	}
 	if len(s.Missing) > 0 {
 		fmt.Fprintf(&b, "- missing: %s\n", strings.Join(s.Missing, ", "))
+	}
+	if len(s.Forgotten) > 0 {
+		fmt.Fprintf(&b, "- forgotten while the host was away: %s\n", strings.Join(s.Forgotten, ", "))
 	}
 	workflow.SetCurrentDetails(ctx, b.String())
 }

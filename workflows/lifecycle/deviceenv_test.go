@@ -43,6 +43,7 @@ type deviceEnv struct {
 	// lag is the time before a control call has its effect, and the time until its answer.
 	lag           func(activity string) (before, after time.Duration)
 	previousRun   contract.PreviousRun
+	forgetLater   []string // "host name" of each name that was left for a host
 	children      []child
 	nameTaken     bool // another workflow already has the ID of the next child
 	notifications []notified

@@ -120,12 +120,12 @@ func (d enrollment) enrollNew(ctx workflow.Context, in contract.EnrollInput) err
 		return f
 	}
 	if f := d.State.Host.Excluded; f != nil { // S2.25
-		d.discovery.ForgetOnHost(ctx, d.State.Enrollment)
+		d.discovery.ForgetRefused(ctx, d.State.Enrollment)
 		return f
 	}
 	found, previous, err := d.checkNew(ctx)
 	if err != nil {
-		d.discovery.ForgetOnHost(ctx, d.State.Enrollment)
+		d.discovery.ForgetRefused(ctx, d.State.Enrollment)
 		return err
 	}
 	if d.discovery.KnownToHost || previous.RunID != "" {

@@ -279,6 +279,9 @@ func (w *deviceEnv) control(ctx workflow.Context, j *job, deadline time.Time, se
 func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 	ctx := context.WithValue(w.activityContext, attemptKey{}, attempt)
 	switch in := arg.(type) {
+	case contract.ForgetLaterInput:
+		w.forgetLater = append(w.forgetLater, in.Host+" "+in.Name)
+		return nil, nil
 	case contract.ReservationRequest:
 		act := map[string]func(context.Context, contract.ReservationRequest) (contract.ReservationSnapshot, error){
 			contract.ActivityEnsureProvider: w.calls.EnsureProvider, contract.ActivityReserveForBind: w.calls.ReserveForBind,

@@ -167,9 +167,12 @@ func (d operations) forget(ctx workflow.Context, in contract.ReasonInput) (contr
 		return contract.Result{}, err
 	}
 	d.State.Intent = contract.Intent{} // nothing is left to reconcile
-	d.discovery.ForgetOnHost(ctx, d.State.Enrollment)
+	note := "forgotten"
+	if err := d.discovery.ForgetOnHost(ctx, d.State.Enrollment); err != nil {
+		note += ", but not by its host: " + calls.FaultOf(err).Error()
+	}
 	d.finished = true
-	return contract.Result{Device: last, Note: "forgotten"}, nil
+	return contract.Result{Device: last, Note: note}, nil
 }
 
 func (d operations) validateManage(in contract.ReasonInput) error {

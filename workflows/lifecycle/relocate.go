@@ -51,11 +51,11 @@ func (d hardware) move(ctx workflow.Context, in contract.MoveInput) (contract.Re
 		return contract.Result{}, calls.FaultOf(err)
 	}
 	if err := d.validateMove(in); err != nil {
-		d.discovery.ForgetOnHost(ctx, to)
+		d.discovery.ForgetRefused(ctx, to)
 		return contract.Result{}, err
 	}
 	if err := d.startRelocated(ctx, to, found); err != nil {
-		d.discovery.ForgetOnHost(ctx, to)
+		d.discovery.ForgetRefused(ctx, to)
 		return contract.Result{}, err
 	}
 	last := d.Status()
@@ -65,7 +65,9 @@ func (d hardware) move(ctx workflow.Context, in contract.MoveInput) (contract.Re
 	if err := d.reservation.DeleteProvider(calls.WithInventory(ctx, "delete the provider of "+d.State.Name)); err != nil {
 		workflow.GetLogger(ctx).Error("the provider of the old slot was not deleted", "device", d.State.Name, "error", err)
 	}
-	d.discovery.ForgetOnHost(ctx, d.State.Enrollment)
+	if err := d.discovery.ForgetOnHost(ctx, d.State.Enrollment); err != nil {
+		workflow.GetLogger(ctx).Error("the host keeps its record of the old slot", "device", d.State.Name, "error", err)
+	}
 	d.finished = true
 	return contract.Result{Device: last, Note: "continues as " + to.Name}, nil
 }

@@ -121,3 +121,28 @@ func TestWithoutARecordTheOperatorDecides(t *testing.T) {
 		})
 	}
 }
+
+// A device is forgotten while its host is away: its name is left for the host.
+//
+// F25
+func TestForgottenWhileItsHostIsAway(t *testing.T) {
+	for name, away := range map[string]bool{"there": false, "away": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newDeviceEnv(t, standardPolicy())
+			w.makeAvailable()
+			ok[contract.Result](w.ask(contract.UpdateRetire))
+			if away {
+				w.host.crash()
+			}
+			ok[contract.Result](w.ask(contract.UpdateForget))
+			w.until("the end", func() bool { return !w.live })
+			require.NoError(t, w.finishErr)
+			if away {
+				require.Equal(t, []string{"h1 d1"}, w.forgetLater)
+			} else {
+				require.Empty(t, w.forgetLater)
+				require.False(t, w.host.known)
+			}
+		})
+	}
+}

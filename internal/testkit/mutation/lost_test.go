@@ -58,4 +58,27 @@ var lostMutations = []mutation{
 		new:  `if schema > contract.Schema && subject == "" {`,
 		pkg:  "./workflows/lifecycle", run: "TestState_OfANewerSchemaWaits",
 	},
+	{
+		rule: "F25", name: "a host that was away reads what it must forget",
+		file: "activities/recovery.go",
+		old:  `	if err := r.forgetLeft(ctx, h); err != nil {`,
+		new:  `	if err := ctx.Err(); err != nil {`,
+		pkg:  "./activities", run: "TestHostStartForgetsWhatWasLeft",
+	},
+	{
+		rule: "F25", name: "a device that is forgotten while its host is away leaves its name",
+		file: "workflows/lifecycle/discovery/discovery.go",
+		old: `	err := workflow.ExecuteActivity(opts, contract.ActivityForget, in).Get(opts, nil)
+	if err == nil {`,
+		new: `	err := workflow.ExecuteActivity(opts, contract.ActivityForget, in).Get(opts, nil)
+	if err == nil || e.Name != "" {`,
+		pkg: "./workflows/lifecycle", run: "TestForgottenWhileItsHostIsAway",
+	},
+	{
+		rule: "F24", name: "a host brings back a device without a workflow",
+		file: "activities/recovery.go",
+		old:  `		if record.Forgotten || running[record.Name] {`,
+		new:  `		if record.Forgotten || running[record.Name] || record.Seq > 0 {`,
+		pkg:  "./activities", run: "TestRecoverLost",
+	},
 }

@@ -296,12 +296,29 @@ func (d *Discovery) NotifyOther(ctx workflow.Context, f *device.Fault) {
 	}
 }
 
-// ForgetOnHost has the host delete its record of the device, so that its hardware may be
-// enrolled again. A host that does not answer does so at its next start.
-func (d *Discovery) ForgetOnHost(ctx workflow.Context, e contract.Enrollment) {
+// ForgetOnHost has the host forget its record of the device, so that its hardware may be
+// enrolled again. For a host that does not answer the name is left with its workflow: the
+// host's worker reads it when it starts, so that the device does not come back (F25). The
+// error is that of a name that could not be left.
+func (d *Discovery) ForgetOnHost(ctx workflow.Context, e contract.Enrollment) error {
 	opts := calls.LimitedRetries(calls.OnHost(ctx, e.Host, "forget "+e.Name, calls.HostResponseTimeout))
 	in := contract.DiscoverInput{Enrollment: e, UUID: contract.DeviceUUID(e.Name)}
-	if err := workflow.ExecuteActivity(opts, contract.ActivityForget, in).Get(opts, nil); err != nil {
-		workflow.GetLogger(ctx).Warn("the host did not forget the device; it will at its next start", "device", e.Name, "error", err)
+	err := workflow.ExecuteActivity(opts, contract.ActivityForget, in).Get(opts, nil)
+	if err == nil {
+		return nil
+	}
+	workflow.GetLogger(ctx).Warn("the host did not forget the device; it will at its next start", "device", e.Name, "error", err)
+	later := calls.WithInventory(ctx, "leave "+e.Name+" for "+e.Host)
+	if err := workflow.ExecuteActivity(later, contract.ActivityForgetLater, contract.ForgetLaterInput{Host: e.Host, Name: e.Name}).Get(later, nil); err != nil {
+		return calls.FaultOf(err)
+	}
+	return nil
+}
+
+// ForgetRefused is ForgetOnHost for a request that is refused for another reason, which the
+// client reads.
+func (d *Discovery) ForgetRefused(ctx workflow.Context, e contract.Enrollment) {
+	if err := d.ForgetOnHost(ctx, e); err != nil {
+		workflow.GetLogger(ctx).Error("the host keeps its record of a refused device", "device", e.Name, "error", err)
 	}
 }

@@ -1,0 +1,106 @@
+package activities_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+func payload(t *testing.T, value any) *commonpb.Payload {
+	t.Helper()
+	text, err := json.Marshal(value)
+	require.NoError(t, err)
+	return &commonpb.Payload{Metadata: map[string][]byte{"encoding": []byte("json/plain")}, Data: text}
+}
+
+func inState(t *testing.T, host string, state device.State) *commonpb.SearchAttributes {
+	t.Helper()
+	return &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{
+		contract.AttrHost.GetName(): payload(t, host), contract.AttrState.GetName(): payload(t, state),
+	}}
+}
+
+// signals records what the server is signaled: the workflows of devices, and the names that a
+// host's workflow is told of.
+func (r *recovery) signals() (devices, forgotten *[]string) {
+	devices, forgotten = &[]string{}, &[]string{}
+	r.client.On("SignalWithStartWorkflow", mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
+		Run(func(args mock.Arguments) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if in, ok := args.Get(3).(contract.ScanRequest); ok {
+				*forgotten = in.ForgottenNow
+			} else {
+				*devices = append(*devices, args.String(1))
+			}
+		}).Return(nil, nil)
+	return devices, forgotten
+}
+
+// What was forgotten while the host was away is forgotten when its worker starts, before any
+// device is reported, also where the server has no run of it any more. A device of which a
+// workflow runs was enrolled again; one that is being retired just now is left for the next
+// start.
+//
+// F25
+func TestHostStartForgetsWhatWasLeft(t *testing.T) {
+	t.Parallel()
+	r := newRecovery(t)
+	for _, name := range []string{"gone", "again", "ending"} {
+		r.remembers(t, name, "S-"+name)
+	}
+	r.client.ExpectedCalls = nil
+	r.client.On("DescribeWorkflowExecution", mock.Anything, contract.HostScanWorkflowID(r.fixture.host.Name()), "").
+		Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
+			Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoForgotten: payload(t, []string{"gone", "again", "ending", "unheard"})}},
+		}}, nil)
+	for _, name := range []string{"gone", "unheard"} {
+		r.describes(name, nil, serviceerror.NewNotFound("no run"))
+	}
+	for name, state := range map[string]device.State{"again": device.Available, "ending": device.Retired} {
+		run := described(isRunning)
+		run.WorkflowExecutionInfo.SearchAttributes = inState(t, r.fixture.host.Name(), state)
+		r.describes(name, run, nil)
+	}
+	reported, forgotten := r.signals()
+	require.NoError(t, r.ReportHostStart(t.Context(), r.fixture.host))
+	require.ElementsMatch(t, []string{"gone", "again", "unheard"}, *forgotten)
+	require.ElementsMatch(t, []string{"device/again", "device/ending"}, *reported)
+	require.True(t, r.fixture.record("gone").Forgotten)
+	require.False(t, r.fixture.record("again").Forgotten)
+}
+
+// A device for which no workflow runs is brought back; a listing that lags behind brings
+// nothing back, and neither does a run that forgot its device.
+//
+// F24
+func TestRecoverLost(t *testing.T) {
+	t.Parallel()
+	r := newRecovery(t)
+	for _, name := range []string{"listed", "unlisted", "gone", "forgotten"} {
+		r.remembers(t, name, "S-"+name)
+	}
+	r.client.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{
+		Executions: []*workflowpb.WorkflowExecutionInfo{{
+			Execution:        &commonpb.WorkflowExecution{WorkflowId: "device/listed"},
+			SearchAttributes: inState(t, r.fixture.host.Name(), device.Available),
+		}},
+	}, nil)
+	r.describes("unlisted", described(isRunning), nil)
+	r.describes("gone", nil, serviceerror.NewNotFound("no run"))
+	r.describes("forgotten", described(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED), nil)
+	back, _ := r.signals()
+	require.NoError(t, r.RecoverLost(t.Context(), r.fixture.host))
+	require.Equal(t, []string{"device/gone"}, *back)
+	require.True(t, r.fixture.record("forgotten").Forgotten)
+}

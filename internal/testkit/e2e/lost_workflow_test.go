@@ -1,0 +1,198 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// A device's workflow may be lost: terminated and past its retention, put back to an earlier
+// hour, or unknown to another server. Its tenant keeps his bytes all the same.
+
+// erase deletes a device's workflow and its history, as the end of the retention does.
+func erase(t *testing.T, s *Site, name string) {
+	t.Helper()
+	_, err := s.Client.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
+		Namespace: s.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(name)},
+	})
+	require.NoError(t, err)
+	Await(t, 20*time.Second, "the workflow of "+name+" to be gone", func() (bool, string) {
+		_, found, err := s.Workflows().LastRun(t.Context(), name)
+		return err == nil && !found, ""
+	})
+}
+
+// The workflows of an allocated, a free and a manageable device are terminated, and their runs
+// are gone. The host's worker, which runs all the time, brings each back within one interval:
+// the tenant's stays his, by the inventory's record; the free one is cleaned; of the one that
+// was never cleaned nothing records who has it, so that it waits for its operator.
+//
+// F24, D16
+func TestTerminatedAndPastRetention(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Run(t, "all", "BURNISH_SWEEP_INTERVAL=2s")
+	allocated, free, never := s.Device(t, "fake", "allocated", 2*MiB, 0), s.Device(t, "fake", "free", 2*MiB, 0), s.Device(t, "fake", "never", 2*MiB, 0)
+	s.Enroll(t, allocated, "--provide")
+	s.Enroll(t, free, "--provide")
+	s.Enroll(t, never)
+	s.AwaitReturned(t, allocated, 20*time.Second)
+	s.AwaitReturned(t, free, 20*time.Second)
+	s.Bind(t, "allocated", "alice")
+	allocated.Stamp(t, 2)
+	for _, name := range []string{"allocated", "free", "never"} {
+		erase(t, s, name)
+	}
+	s.AwaitTenant(t, allocated, "alice", 2, 30*time.Second)
+	v := s.AwaitDevice(t, "free", 30*time.Second, "to be cleaned", func(v contract.DeviceStatus) bool { return len(v.Cleans) > 0 })
+	require.Equal(t, "cleaned", v.Cleans[0].Outcome)
+	s.AwaitReturned(t, free, 20*time.Second)
+	v = s.AwaitDevice(t, "never", 30*time.Second, "to wait for its operator", func(v contract.DeviceStatus) bool {
+		return v.NeedsOperator && v.Fault == string(device.CodeTenantUnrecorded)
+	})
+	require.Equal(t, device.Unknown, v.DeviceState)
+	s.RequireUntouched(t, never, 1, 2*time.Second)
+	s.RequireUntouched(t, allocated, 2, time.Second)
+	s.Must(t, "clean", "never")
+	s.AwaitReturned(t, never, 20*time.Second)
+	s.Unbind(t, "allocated", "alice")
+	s.AwaitReturned(t, allocated, 20*time.Second)
+}
+
+// A terminated device is nobody's until its host brings it back: show says how it ended.
+//
+// F24
+func TestShowSaysHowAWorkflowEnded(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	w := s.Run(t, "all", "BURNISH_SWEEP_INTERVAL=0")
+	d := s.Device(t, "fake", "d1", 2*MiB, 0)
+	s.Enroll(t, d, "--provide")
+	s.AwaitReturned(t, d, 20*time.Second)
+	s.Bind(t, "d1", "alice")
+	d.Stamp(t, 2)
+	require.NoError(t, s.Client.TerminateWorkflow(t.Context(), contract.WorkflowID("d1"), "", "by mistake"))
+	r := s.Refused(t, device.CodeNotFound, "show", "d1")
+	require.Regexp(t, `terminated at \S+ by .+ \(by mistake\)`, r.Stderr)
+	w.Kill(t)
+	w.Env = []string{"BURNISH_SWEEP_INTERVAL=2s"}
+	w.Start(t)
+	s.AwaitTenant(t, d, "alice", 2, 20*time.Second)
+}
+
+// The database is put back to before a bind, while the tenant writes: whatever asks first, the
+// device is the one's whom the inventory records.
+//
+// F24
+func TestDatabasePutBackToBeforeABind(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t)
+	w := s.Run(t, "all")
+	d := s.Device(t, "fake", "d1", 2*MiB, 0)
+	s.Enroll(t, d, "--provide")
+	s.AwaitReturned(t, d, 20*time.Second)
+	w.Kill(t)
+	database, backup := filepath.Join(s.Server.Dir, "temporal.db"), filepath.Join(t.TempDir(), "temporal.db")
+	require.NoError(t, s.Server.Stop())
+	copyDatabase(t, database, backup)
+	require.NoError(t, s.Server.Start(t.Context()))
+	w.Start(t)
+	s.Bind(t, "d1", "alice")
+	d.Stamp(t, 2)
+	w.Kill(t)
+	require.NoError(t, s.Server.Stop())
+	copyDatabase(t, backup, database)
+	require.NoError(t, s.Server.Start(t.Context()))
+	w.Start(t)
+	s.AwaitTenant(t, d, "alice", 2, 30*time.Second)
+	s.RequireUntouched(t, d, 2, time.Second)
+	s.Refused(t, device.CodeRefused, "bind", "d1", "--instance", Instance("bob"))
+	s.Unbind(t, "d1", "alice")
+	s.AwaitReturned(t, d, 20*time.Second)
+}
+
+// The operator has the host's worker accept another, empty server. With the same inventory the
+// device is its tenant's; with another one, which records nothing, it waits for the operator.
+//
+// F24, F25
+func TestAnotherServerThatWasAccepted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	w := s.Run(t, "all")
+	d := s.Device(t, "fake", "d1", 2*MiB, 0)
+	s.Enroll(t, d, "--provide")
+	s.AwaitReturned(t, d, 20*time.Second)
+	s.Bind(t, "d1", "alice")
+	d.Stamp(t, 2)
+	w.Kill(t)
+	inventory := filepath.Join(s.State, "inventory")
+	for _, other := range []bool{false, true} {
+		server := newServer(t.TempDir())
+		server.Fast = true
+		require.NoError(t, server.Start(t.Context()))
+		t.Cleanup(func() { require.NoError(t, server.Stop()) })
+		require.NoError(t, server.NewNamespace(t.Context(), s.Namespace))
+		if other {
+			emptyDir(t, inventory)
+		}
+		s.Server = server
+		w.Address, w.Env = server.Address, []string{"BURNISH_ACCEPT_SERVER=" + clusterOf(t, server, s.Namespace) + "/" + s.Namespace}
+		w.Start(t)
+		if !other {
+			s.AwaitTenant(t, d, "alice", 2, 20*time.Second)
+		} else {
+			v := s.AwaitDevice(t, "d1", 20*time.Second, "to wait for its operator", func(v contract.DeviceStatus) bool { return v.NeedsOperator })
+			require.Equal(t, string(device.CodeTenantUnrecorded), v.Fault)
+			require.Equal(t, device.Unknown, v.DeviceState)
+		}
+		s.RequireUntouched(t, d, 2, 2*time.Second)
+		w.Kill(t)
+	}
+}
+
+// A device is retired and forgotten while its host is away, and its run is past the retention
+// when the host comes back: the host forgets it, and does not bring it back.
+//
+// F25
+func TestForgottenWhileTheHostWasAway(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Run(t, "control")
+	w := s.Run(t, "host", "BURNISH_SWEEP_INTERVAL=2s")
+	d := s.Device(t, "fake", "d1", 2*MiB, 0)
+	s.Enroll(t, d, "--provide")
+	s.AwaitReturned(t, d, 20*time.Second)
+	w.Kill(t)
+	d.Stamp(t, 3)
+	s.Must(t, "retire", "d1", "--reason", "taken out")
+	s.Must(t, "forget", "d1")
+	erase(t, s, "d1")
+	w.Start(t)
+	Await(t, 20*time.Second, "the host to acknowledge", func() (bool, string) {
+		names, err := s.Workflows().Forgotten(t.Context(), s.Host)
+		return err == nil && len(names) == 0, ""
+	})
+	RequireThroughout(t, 5*time.Second, "the device does not come back", func() (bool, string) {
+		_, found, err := s.Workflows().LastRun(t.Context(), "d1")
+		return err == nil && !found, ""
+	})
+	d.RequireStamps(t, 3)
+}
+
+// emptyDir removes all files of a folder.
+func emptyDir(t *testing.T, dir string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	for _, f := range files {
+		require.NoError(t, os.RemoveAll(f))
+	}
+}
