@@ -56,7 +56,7 @@ func NewCloud(t testing.TB, s *Site) *Cloud {
 func NewCloudWithKeystone(t testing.TB, s *Site, novaHost string) *Cloud {
 	t.Helper()
 	k := openstack.StartKeystone(t, openstack.KeystoneOptions{})
-	c := newCloud(t, s, openstack.Start(t, openstack.Options{Keystone: k}), k.Token(t), novaHost)
+	c := newCloud(t, s, openstack.Start(t, openstack.Options{Keystone: k, CacheTokens: true}), k.Token(t), novaHost)
 	k.Register(t, c.Recorder.URL)
 	for name, value := range k.Environment() {
 		c.access = append(c.access, name+"="+value)

@@ -131,8 +131,13 @@ func readKeystoneFiles(t testing.TB, dir string) map[string][]byte {
 }
 
 // middleware is the part of Placement's configuration about Keystone. Each token is
-// checked on each request, so that a revoked one is refused at once.
-func (k *Keystone) middleware() string {
+// checked on each request, so that a revoked one is refused at once, or once in a while, as
+// an installed Placement does.
+func (k *Keystone) middleware(cached bool) string {
+	seconds := -1
+	if cached {
+		seconds = 300
+	}
 	return fmt.Sprintf(`[keystone_authtoken]
 www_authenticate_uri = %[1]s
 auth_url = %[1]s
@@ -142,8 +147,8 @@ password = %[3]s
 project_name = %[4]s
 user_domain_id = default
 project_domain_id = default
-token_cache_time = -1
-`, k.URL, serviceUser, Password, Project)
+token_cache_time = %[5]d
+`, k.URL, serviceUser, Password, Project, seconds)
 }
 
 // Register puts Placement's address into the catalog.

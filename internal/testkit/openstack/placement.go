@@ -23,6 +23,8 @@ type Options struct {
 	// Keystone makes Placement check each token there. Without it any token is the user's
 	// name, and the user admin may do everything.
 	Keystone *Keystone
+	// CacheTokens makes it check each of them once in five minutes.
+	CacheTokens bool
 }
 
 // Server is a Placement.
@@ -60,7 +62,7 @@ func configure(ctx context.Context, dir string, o Options) (*Server, error) {
 	s.env = []string{"OS_PLACEMENT_CONFIG_DIR=" + dir}
 	auth := "auth_strategy = noauth2"
 	if o.Keystone != nil {
-		auth = "auth_strategy = keystone\n" + o.Keystone.middleware()
+		auth = "auth_strategy = keystone\n" + o.Keystone.middleware(o.CacheTokens)
 	}
 	conf := filepath.Join(dir, "placement.conf")
 	if err := os.WriteFile(conf, fmt.Appendf(nil, `[DEFAULT]
