@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"burnish/workflows/contract"
@@ -57,15 +58,15 @@ func (s *HostScanner) digest(ctx context.Context) (findingsDigest, error) {
 	if err != nil {
 		return findingsDigest{}, err
 	}
-	// What of the records is unreadable, the scan logs.
-	records, _ := s.Host.ListRecords() //nolint:errcheck // see above
+	// A record that is unreadable is a change too: the scan logs it.
+	records, unreadable := s.Host.ListRecords()
 	enrolled := []string{}
 	for _, r := range records {
 		if !r.Forgotten {
 			enrolled = append(enrolled, r.Name)
 		}
 	}
-	text, err := json.Marshal([]any{all, enrolled})
+	text, err := json.Marshal([]any{all, enrolled, fmt.Sprint(unreadable)})
 	return sha256.Sum256(text), err
 }
 
