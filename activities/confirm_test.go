@@ -39,6 +39,7 @@ func TestAnAttemptConfirmsWithTheServerBeforeItWrites(t *testing.T) {
 		beat := sent[0].(contract.Progress)
 		require.Equal(t, time.Now().Add(budget).UTC(), beat.BudgetEnds)
 		beat.BudgetEnds, beat.ProgressAt = time.Time{}, time.Time{}
+		beat.Waiting = "" // a child that another test forks holds the fence until its exec
 		require.Equal(t, []any{contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize}}, []any{beat}, "the confirmation is a heartbeat")
 	})
 	for name, answer := range map[string]error{
