@@ -91,7 +91,7 @@ var offerMutations = []mutation{
 	{
 		rule: "F31", name: "the inventory's record of an instance is not destroyed without naming it",
 		file: "workflows/lifecycle/tenancy.go",
-		old:  `	return d.nameInstance(verb, named, has)
+		old: `	return d.nameInstance(verb, named, has)
 }
 
 // recordEnd`,
