@@ -132,13 +132,12 @@ func (c *Control) withProvider(ctx context.Context, in contract.ReservationReque
 
 // observedByNova adds who has a device of Nova's: Nova's allocations say so (F24).
 func observedByNova(found contract.ReservationSnapshot) contract.ReservationSnapshot {
-	switch {
-	case found.Used == 0:
+	if found.Used == 0 {
 		found.Witness, found.Tenant = device.WitnessFree, ""
-	default:
-		found.Witness = device.WitnessBound
-		found.Tenant = device.Inventory{Consumers: found.Consumers}.Consumer()
+		return found
 	}
+	found.Witness = device.WitnessBound
+	found.Tenant = device.Inventory{Consumers: found.Consumers}.Consumer()
 	return found
 }
 

@@ -58,7 +58,9 @@ func TestFailures(t *testing.T) {
 			says: []string{"does not answer", "TEMPORAL_ADDRESS"},
 		},
 		"the connection was lost": {
-			err:  func(context.Context) error { return client.UnconfirmedError{Err: serviceerror.NewUnavailable("closing")} },
+			err: func(context.Context) error {
+				return client.UnconfirmedError{Err: serviceerror.NewUnavailable("closing")}
+			},
 			exit: exitUnknown, code: device.CodeUnreachable,
 			says: []string{"connection to Temporal was lost", "the request may still be carried out", "see burnish show"},
 		},
@@ -149,11 +151,15 @@ func TestUpdatesAreSentAsContracted(t *testing.T) {
 		{[]string{"clean", "d1"}, "clean", contract.CleanInput{}},
 		{[]string{"clean", "d1", "--steps", "zero, verify", "--reason", "why"}, "clean", contract.CleanInput{Reason: "why", Steps: []string{"zero", "verify"}}},
 		{[]string{"abort", "d1"}, "abort", contract.ReasonInput{}},
-		{[]string{"manage", "d1"}, "manage", contract.ReasonInput{}},
+		{[]string{"manage", "d1"}, "manage", contract.ReasonInput{By: operator()}},
 		{[]string{"maintain", "d1", "--reason", "R"}, "maintain", contract.MaintainInput{Reason: "R"}},
 		{[]string{"maintain", "d1", "--off"}, "maintain", contract.MaintainInput{Off: true}},
-		{[]string{"retire", "d1", "--reason", "R", "--lost"}, "retire", contract.ReasonInput{Reason: "R", Lost: true}},
-		{[]string{"forget", "d1"}, "forget", contract.ReasonInput{}},
+		{[]string{"retire", "d1", "--reason", "R", "--lost"}, "retire", contract.ReasonInput{Reason: "R", Lost: true, By: operator()}},
+		{[]string{"forget", "d1"}, "forget", contract.ReasonInput{By: operator()}},
+		{
+			[]string{"retire", "d1", "--reason", "R", "--instance", someInstance},
+			"retire", contract.ReasonInput{Reason: "R", Instance: someInstance, By: operator()},
+		},
 		{
 			[]string{"bind", "d1", "--instance", strings.ToUpper(someInstance), "--request", "r", "--tag", "t"},
 			"bind", contract.BindInput{Instance: someInstance, Request: "r", Tag: "t"},

@@ -384,7 +384,7 @@ func TestWithoutAProviderItReadsOncePerHint(t *testing.T) {
 	w.pass(6 * time.Hour)
 	require.Equal(t, names+1, len(w.scheduledActivities))
 	v := w.requireWait(device.CodeNoProvider, true)
-	require.Contains(t, v.LastError, "no one-time-use provider")
+	require.Contains(t, v.LastError, "Nova has no provider")
 	w.inventory.recreate("nova-2")
 	w.hintReconcile()
 	w.reach(device.Available)

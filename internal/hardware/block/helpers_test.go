@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -138,19 +139,14 @@ func mounted(t *testing.T, dir string, mkfs []string, options string, loopArgs .
 func unmount(t *testing.T, point string) {
 	t.Helper()
 	const patience = 30 * time.Second
-	busy := ""
-	for start := time.Now(); time.Since(start) < patience; time.Sleep(20 * time.Millisecond) {
-		err := unix.Unmount(point, 0)
-		if err == nil {
-			return
-		}
-		busy = err.Error()
-		if !errors.Is(err, unix.EBUSY) {
-			break
-		}
+	var err error
+	ended := assert.Eventually(t, func() bool {
+		err = unix.Unmount(point, 0)
+		return !errors.Is(err, unix.EBUSY)
+	}, patience, 20*time.Millisecond, "umount %s", point)
+	if !ended || !assert.NoError(t, err, "umount %s", point) {
+		run(t, "umount", "--lazy", point) // a failed test may have left it in use
 	}
-	t.Errorf("umount %s: %s", point, busy) // a failed test may have left it in use
-	run(t, "umount", "--lazy", point)
 }
 
 // mountDevice mounts one device until the test ends.

@@ -5,8 +5,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"burnish/internal/device"
 	"burnish/internal/inventory/placement"
 	"burnish/internal/testkit/openstack"
+	"burnish/internal/testkit/suites/inventorytest"
 )
 
 // tenant is the instance that a bind is for.
@@ -31,4 +33,18 @@ func TestTransientErrorsDoNotPreventTheStart(t *testing.T) {
 			require.NoError(t, store.ListNova(t.Context(), nil, nil, nil))
 		})
 	}
+}
+
+// A worker that starts before Placement need not be restarted.
+func TestStartsBeforePlacement(t *testing.T) {
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
+	p, _ := s.free(t)
+	s.server.Kill(t)
+	late := s.open(t, placement.Settings{})
+	require.Contains(t, s.log.String(), "Placement does not answer")
+	_, err := late.Reservation(t.Context(), p.UUID)
+	inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
+	s.server.Restart(t)
+	_, err = late.Reservation(t.Context(), p.UUID)
+	require.NoError(t, err)
 }

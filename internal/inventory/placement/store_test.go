@@ -491,17 +491,3 @@ func TestReserveForBindThroughARestart(t *testing.T) {
 		inventorytest.RequireCode(t, device.CodeAlreadyBurned, err)
 	}
 }
-
-// A worker that starts before Placement need not be restarted.
-func TestStartsBeforePlacement(t *testing.T) {
-	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
-	p, _ := s.free(t)
-	s.server.Kill(t)
-	late := s.open(t, placement.Settings{})
-	require.Contains(t, s.log.String(), "Placement does not answer")
-	_, err := late.Reservation(t.Context(), p.UUID)
-	inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
-	s.server.Restart(t)
-	_, err = late.Reservation(t.Context(), p.UUID)
-	require.NoError(t, err)
-}

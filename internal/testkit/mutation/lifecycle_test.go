@@ -18,7 +18,7 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		rule: "F5", name: "reserved is lowered only with the recorded generation",
-		file: "internal/device/observations.go",
+		file: "internal/device/facts.go",
 		old:  `(otherProvider.holds(d, s) || s.Inventory.Generation != s.Known.Generation)`,
 		new:  `otherProvider.holds(d, s)`,
 		pkg:  "./workflows/lifecycle", run: "TestReservationChangedIsCleanedAgain",
@@ -58,14 +58,14 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		rule: "F5", name: "a re-created provider is not the one that was lowered",
-		file: "internal/device/observations.go",
+		file: "internal/device/facts.go",
 		old:  `otherProvider = fact{"", func(_ Device, s Snapshot) bool { return s.Inventory.Provider != s.Known.Provider }}`,
 		new:  `otherProvider = fact{"", func(Device, Snapshot) bool { return false }}`,
 		pkg:  "./workflows/lifecycle", run: "TestProviderRecreatedBeforeUnreserve TestProviderRecreatedDuringAClean TestProviderRecreatedWhileKeptClean",
 	},
 	{
 		rule: "F5", name: "a device held clean is compared by provider at each read",
-		file: "internal/device/observations.go",
+		file: "internal/device/facts.go",
 		old:  `s.Known.KeepsClean(d) && s.Inventory.Provider != s.Known.Provider`,
 		new:  `s.Known.KeepsClean(d) && s.Inventory.Provider == "-"`,
 		pkg:  "./workflows/lifecycle", run: "TestProviderRecreatedBeforeUnreserve TestProviderRecreatedDuringAClean TestProviderRecreatedWhileKeptClean",
@@ -124,7 +124,7 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		rule: "S0.15", name: "a device that is allocated and not reserved is reserved",
-		file: "internal/device/observations.go",
+		file: "internal/device/facts.go",
 		old:  `EnsureReserved, open.holds}`,
 		new:  `EnsureReserved, func(Device, Snapshot) bool { return false }}`,
 		pkg:  "./workflows/lifecycle", run: "cites S0.15",
@@ -223,7 +223,7 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		rule: "F23", name: "an unreachable host clears no duplicate",
-		file: "internal/device/observations.go",
+		file: "internal/device/facts.go",
 		old:  `return s.Duplicate }}`,
 		new:  `return s.Duplicate && s.Host == HostSame }}`,
 		pkg:  "./workflows/lifecycle", run: "cites F23",

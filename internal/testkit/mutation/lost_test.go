@@ -11,7 +11,7 @@ var lostMutations = []mutation{
 	},
 	{
 		rule: "F24", name: "a recorded instance has the device, whatever the workflow remembers",
-		file: "internal/device/observations.go",
+		file: "internal/device/facts.go",
 		old:  `allOf("in use", answered, anyOf("", allocatedBy, recordedUse))`,
 		new:  `allOf("in use", answered, anyOf("", allocatedBy))`,
 		pkg:  "./workflows/lifecycle", run: "TestPutBackToBeforeTheBind",
@@ -25,7 +25,7 @@ var lostMutations = []mutation{
 	},
 	{
 		rule: "F24", name: "an unknown device believes its record and not the instance that it remembers as gone",
-		file: "internal/device/observations.go",
+		file: "internal/device/facts.go",
 		old:  `case d.State == Unknown || !i.HeldBy(k.Left):`,
 		new:  `case !i.HeldBy(k.Left):`,
 		pkg:  "./internal/device", run: "TestObservationLaws",

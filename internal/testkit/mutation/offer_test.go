@@ -62,7 +62,7 @@ var offerMutations = []mutation{
 	},
 	{
 		rule: "F28", name: "a use after our own write is no part of it",
-		file: "internal/device/observations.go",
+		file: "internal/device/facts.go",
 		old:  `(s.Inventory.Used > 0 || s.Inventory.Generation <= s.Known.Generation+1)`,
 		new:  `true`,
 		pkg:  "./workflows/lifecycle", run: "TestUsedAfterALostAnswer",
