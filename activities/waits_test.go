@@ -179,6 +179,7 @@ func TestAWaitForASlotIsReported(t *testing.T) {
 		require.Len(t, got, 1)
 		require.True(t, got[0].Stalled)
 		release()
+		s.disk.takes = time.Minute
 		server := again(t, 12)
 		server.lastProgress = last
 		_, err = s.run(server, in)
