@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -78,7 +79,7 @@ func (c *Cloud) retiredWhileLowered(name string, loseAnswer bool) func(*testing.
 		var writes []int // the values of reserved, in their order
 		Await(t, 10*time.Second, "the device to be reserved again", func() (bool, string) {
 			writes = c.reservedSince(provider, before)
-			return len(writes) >= 2 && c.Stock(t, provider)[1] == 1, "" // the held one, and one after it
+			return len(writes) >= 2 && c.Stock(t, provider)[1] == 1, fmt.Sprint(writes) // the held one, and one after it
 		})
 		require.Equal(t, []int{0, 1}, writes[:2], "it was lowered, and the next write raised it")
 		require.NotContains(t, writes[2:], 0)
