@@ -69,7 +69,7 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 		},
 		"terminated": {
 			describe: func(name string) (client.Execution, error) { return client.Execution{Name: name, Ended: clock}, nil }, exit: exitFailed,
-			says: "burnish: history d1: its workflow was terminated on 2026-03-01 12:00:00 UTC; it is re-created when its host's worker starts; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
+			says: "burnish: history d1: its workflow was terminated on 2026-03-01 12:00:00 UTC; the worker of its host brings it back at its next reconciliation or start; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
 		},
 		"never enrolled": {
 			describe: func(string) (client.Execution, error) { return running(absent), nil },
