@@ -57,14 +57,14 @@ var alphabet = sync.OnceValue(func() []Event {
 	})
 })
 
-func uses(k EventKind, setting string) bool {
-	return slices.Contains(map[string][]EventKind{
-		"automated":      {ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing, Unbind, Released},
-		"asserted-clean": {Enroll},
-		"bound-since":    {PreviousRunFound},
-		"recorded":       {ObservedInUse},
-		"instance":       {ClaimEvent, Unclaim, BurnStarted, Rebuild, Unbind, ObservedInUse, PreviousRunFound},
-	}[setting], k)
+func uses(k EventKind, setting string) bool { return slices.Contains(settingsUsed[setting], k) }
+
+var settingsUsed = map[string][]EventKind{
+	"automated":      {ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing, Unbind, Released},
+	"asserted-clean": {Enroll},
+	"bound-since":    {PreviousRunFound},
+	"recorded":       {ObservedInUse},
+	"instance":       {ClaimEvent, Unclaim, BurnStarted, Rebuild, Unbind, ObservedInUse, PreviousRunFound},
 }
 
 // history is what happened to a device's data according to the events alone, without the
@@ -222,6 +222,9 @@ func (g *graph) each(do func(Device, Event) error) error {
 	return nil
 }
 
+// explored are the graphs of the real table, one for each setting, made once for all tests.
+var explored = sync.OnceValue(func() []*graph { return walks(table) })
+
 // explore applies all events to an absent device and its successors, breadth first.
 func explore(m machine, start Device) *graph {
 	g := &graph{machine: m, start: start}
@@ -235,6 +238,14 @@ func explore(m machine, start Device) *graph {
 		return len(g.visited) - 1
 	}
 	find(visitedOf(start, unrecorded))
+	rows := map[EventKind]machine{}
+	for _, r := range m {
+		rows[r.On] = append(rows[r.On], r)
+	}
+	candidates := make([]machine, len(alphabet()))
+	for i, e := range alphabet() {
+		candidates[i] = rows[e.Kind]
+	}
 	for n := 0; n < len(g.visited); n++ {
 		before := g.visited[n].device()
 		found := before
@@ -242,7 +253,7 @@ func explore(m machine, start Device) *graph {
 		p := g.visited[n].past
 		g.steps = append(g.steps, step{n, find(visitedOf(found, p)), Event{Kind: rediscovered}, before, found, p, p})
 		for i, e := range alphabet() {
-			r := m.row(before, e)
+			r := candidates[i].row(before, e)
 			if r == nil {
 				g.refused = append(g.refused, refusal{n, i})
 				continue

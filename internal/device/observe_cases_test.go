@@ -31,7 +31,7 @@ func (c observed) String() string {
 var observedDevices = sync.OnceValue(func() []Device {
 	var all []Device
 	have := map[visited]bool{}
-	for _, g := range walks(table) {
+	for _, g := range explored() {
 		for _, p := range g.visited {
 			d := p.device()
 			if d.State == Absent {

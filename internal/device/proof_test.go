@@ -36,7 +36,7 @@ func (p proof) holds(m machine, graphs []*graph) error {
 
 // TestProofs proves each theorem of the table; TestMutations shows that each can fail.
 func TestProofs(t *testing.T) {
-	graphs := walks(table)
+	graphs := explored()
 	for _, p := range proofs() {
 		t.Run(p.name, func(t *testing.T) { require.NoError(t, p.holds(table, graphs)) })
 	}
