@@ -217,7 +217,11 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 			return inventory.Reservation{}, inventory.Conflict(uuid, generation)
 		}
 	}
-	if reserved < known.total && known.total != 1 {
+	switch { // Placement answers such a value with the same 400 as what is waited for
+	case reserved < 0 || reserved > known.total:
+		return inventory.Reservation{}, inventory.Invalid(
+			fmt.Sprintf("reserved=%d of provider %s is not between 0 and its total of %d", reserved, uuid, known.total), "read its inventory again")
+	case reserved < known.total && known.total != 1:
 		return inventory.Reservation{}, inventory.NotOne(uuid, known.total)
 	}
 	written, err := s.put(ctx, uuid, known, reserved, tenant)
