@@ -343,34 +343,6 @@ func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 	}
 }
 
-// A retired device is permanently reserved, also if it was not reserved before, and again when
-// Nova re-creates its provider.
-//
-// S2.40
-func TestRetiredIsReserved(t *testing.T) {
-	for _, lost := range []bool{false, true} {
-		for _, consumers := range [][]string{nil, {"c1"}} {
-			w := newNovaDevice(t)
-			w.inventory.injectFault = func(call string, after bool) error {
-				if w.view().DeviceState == device.Unknown {
-					return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
-				}
-				return nil
-			}
-			w.importWith(0, consumers...).wait()
-			require.Equal(t, device.Unknown, w.view().DeviceState)
-			ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: lost}))
-			w.inventory.injectFault = nil
-			w.until("burned", func() bool { return w.inventory.reserved == 1 })
-			w.inventory.recreate("nova-2")
-			w.hintReconcile()
-			w.until("burned again", func() bool { return w.inventory.reserved == 1 })
-			require.Equal(t, device.Retired, w.view().DeviceState)
-			w.requireNoDefect()
-		}
-	}
-}
-
 // A device without a provider reads the inventory once for each hint, and not periodically.
 //
 // F6

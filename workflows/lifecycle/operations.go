@@ -131,11 +131,11 @@ func (d operations) retire(ctx workflow.Context, in contract.ReasonInput) (contr
 	// imported may be free: a retired device must be reserved.
 	reserve := !d.OwnedByBurnish() && d.State.Device.State != device.Available
 	ended := d.State.Device.Binding
-	if in.Lost {
+	if in.Lost { // whom the inventory records is asked by forget, which destroys the record
 		if err := d.Apply(ctx, device.Event{Kind: device.Lost}); err != nil {
 			return contract.Result{}, err
 		}
-	} else if err := d.reservation.ReserveThen(ctx, func() error { return d.validateRetire(in) }, device.Retire); err != nil {
+	} else if err := d.withdraw(ctx, contract.UpdateRetire, in.Instance, func() error { return d.validateRetire(in) }, device.Retire); err != nil {
 		return contract.Result{}, err
 	}
 	d.recordEnd(ended, "retired", in.By, in.Reason)
@@ -189,7 +189,7 @@ func (d operations) manage(ctx workflow.Context, in contract.ReasonInput) (contr
 	if d.State.Device.State == device.Manageable {
 		return d.unchanged()
 	}
-	if err := d.reservation.ReserveThen(ctx, func() error { return d.validateManage(in) }, device.Manage); err != nil {
+	if err := d.withdraw(ctx, contract.UpdateManage, in.Instance, func() error { return d.validateManage(in) }, device.Manage); err != nil {
 		return contract.Result{}, err
 	}
 	return d.result()

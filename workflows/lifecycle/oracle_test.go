@@ -28,8 +28,10 @@ type oracle struct {
 	// since is the time from which reserved and the state disagree.
 	since time.Time
 	// faulty: the inventory has injected faults.
-	faulty   bool
-	finished bool // retired, or a violation was reported
+	faulty bool
+	// retired: nobody gets it, nothing is written to it and it stays reserved.
+	retired  bool
+	finished bool // a violation was reported
 }
 
 func newOracle(w *deviceEnv) *oracle {
@@ -68,6 +70,9 @@ func (o *oracle) mayReturnUncleaned() bool {
 }
 
 func (o *oracle) zeroed(block int) {
+	if o.retired {
+		o.report("block %d was erased after the device was retired", block)
+	}
 	if o.instance != "" {
 		o.report("block %d was erased while the device is bound to %s", block, o.instance)
 	}
@@ -157,7 +162,7 @@ func (o *oracle) answered(c *call) {
 		}
 		o.assertedClean = false
 	case contract.UpdateRetire:
-		o.finished = true // permanently reserved
+		o.retired, o.instance, o.assertedClean = true, "", false
 	}
 }
 
@@ -170,6 +175,10 @@ func (o *oracle) checkInvariants() {
 	v := w.view()
 	if v.DeviceState == device.Absent {
 		return
+	}
+	quiet := w.updates == 0 && w.activitiesInFlight == 0 && !o.faulty
+	if o.retired && quiet && v.DeviceState != device.Retired {
+		o.report("retired, and its state is %s", v.DeviceState)
 	}
 	offered := v.DeviceState == device.Available && !v.Maintenance
 	free := w.inventory.reserved == 0
@@ -188,7 +197,10 @@ func (o *oracle) checkInvariants() {
 	} else if late := w.clock().Sub(o.since); late > 3*time.Minute {
 		o.report("state %s (maintenance %v) and reserved=%d for %s", v.DeviceState, v.Maintenance, w.inventory.reserved, late)
 	}
-	if o.instance != "" && w.updates == 0 && w.activitiesInFlight == 0 && !o.faulty {
+	if o.instance != "" && quiet {
+		if t := w.inventory.tenant; w.owner != device.OwnerNova && (t == nil || *t != o.instance) {
+			o.report("the device is bound to %s, and the inventory does not record it", o.instance)
+		}
 		if v.InstanceUUID == nil && v.DeviceState != device.Unknown || v.InstanceUUID != nil && *v.InstanceUUID != o.instance {
 			o.report("the device is bound to %s, and its state is %s with instance %s", o.instance, v.DeviceState, quoteInstance(v.InstanceUUID))
 		}

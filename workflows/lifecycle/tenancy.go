@@ -50,6 +50,30 @@ func (d *parts) nameRecorded(ctx workflow.Context, verb, named string) error {
 	return d.nameInstance(verb, named, has)
 }
 
+// withdraw applies an event that gives the device to its operator. The inventory may record
+// an instance that the workflow does not know of: such a device is refused unless the request
+// names the instance. What leaves the pool is read where it is reserved.
+func (d operations) withdraw(ctx workflow.Context, verb, named string, validate func() error, kind device.EventKind) error {
+	if d.State.Device.State != device.Available {
+		if err := d.checkRecorded(ctx, verb, named); err != nil {
+			return err
+		}
+		if err := validate(); err != nil { // it may have changed during the read
+			return err
+		}
+	}
+	return d.reservation.ReserveThen(ctx, validate, kind)
+}
+
+// checkRecorded is nameRecorded for a caller that does not hold the reservation's lock.
+func (d operations) checkRecorded(ctx workflow.Context, verb, named string) error {
+	if err := d.reservation.Lock(ctx); err != nil {
+		return err
+	}
+	defer d.reservation.Unlock()
+	return d.nameRecorded(ctx, verb, named)
+}
+
 // recordEnd keeps in the history who ended a binding, and how. b is nil if there was none.
 func (d *parts) recordEnd(b *device.Binding, verb, by, reason string) {
 	if b == nil {

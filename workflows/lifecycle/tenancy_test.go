@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -82,6 +83,67 @@ func TestReplaceAndMoveNameTheRecordedTenant(t *testing.T) {
 			require.Empty(t, w.children)
 			ok[contract.Result](try(w, "i1"))
 		})
+	}
+}
+
+// An instance that only the inventory's record names is no less a tenant: the device is
+// not taken from it in silence, whatever state the workflow has.
+//
+// F31
+func TestManageAndRetireNameTheRecordedTenant(t *testing.T) {
+	for verb, in := range map[string]contract.ReasonInput{contract.UpdateManage: {}, contract.UpdateRetire: {}} {
+		t.Run(verb, func(t *testing.T) {
+			w := newDeviceEnv(t, standardPolicy())
+			w.makeBound("i0")
+			w.failStep("verify", 0, device.CodeIO)
+			ok[contract.Result](w.unbind("i0"))
+			w.reach(device.Error)
+			w.idle()
+			tenant := "i1"
+			w.inventory.tenant = &tenant
+			f := w.send(verb, "", in).refused(device.CodeInUse).Fault
+			require.Contains(t, f.Remedy, verb+" d1 --instance i1")
+			in.Instance = "i2"
+			w.send(verb, "", in).refused(device.CodeInUse)
+			require.Equal(t, device.Error, w.view().DeviceState)
+			in.Instance = "i1"
+			ok[contract.Result](w.send(verb, "", in))
+			require.NotEqual(t, device.Error, w.view().DeviceState)
+			require.Equal(t, "i1", *w.inventory.tenant, "the record is kept")
+		})
+	}
+}
+
+// A retired device is permanently reserved, also if it was not reserved before, and again when
+// Nova re-creates its provider.
+//
+// S2.40
+func TestRetiredIsReserved(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		for _, consumers := range [][]string{nil, {"c1"}} {
+			w := newNovaDevice(t)
+			w.inventory.injectFault = func(call string, after bool) error {
+				if w.view().DeviceState == device.Unknown {
+					return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
+				}
+				return nil
+			}
+			w.importWith(0, consumers...).wait()
+			require.Equal(t, device.Unknown, w.view().DeviceState)
+			in := contract.ReasonInput{Lost: lost}
+			if !lost { // it asks whom the inventory records
+				require.Error(t, w.send(contract.UpdateRetire, "", in).wait().err)
+				w.inventory.injectFault, in.Instance = nil, strings.Join(consumers, "")
+			}
+			ok[contract.Result](w.send(contract.UpdateRetire, "", in))
+			w.inventory.injectFault = nil
+			w.until("burned", func() bool { return w.inventory.reserved == 1 })
+			w.inventory.recreate("nova-2")
+			w.hintReconcile()
+			w.until("burned again", func() bool { return w.inventory.reserved == 1 })
+			require.Equal(t, device.Retired, w.view().DeviceState)
+			w.requireNoDefect()
+		}
 	}
 }
 

@@ -190,6 +190,9 @@ func (k *walker) healAndBindAgain() {
 		k.requireNoDefect()
 		return
 	}
+	if k.retired && k.live && k.inventory.exists && k.inventory.reserved != 1 {
+		k.report("retired, and it is not reserved")
+	}
 	if k.instance != "" {
 		k.unbind(k.instance)
 	}

@@ -290,6 +290,7 @@ func (k *walker) rareEvent() {
 			return // TestRecovery_TerminatedAgainWhileUnknown
 		}
 		k.terminate()
+		k.retired = false // what is left of it is resolved, as any device of which nothing is known
 		k.note("terminated, known tenant %q", k.publishedInstance)
 	case 3:
 		k.send(contract.UpdateRetire, contract.ReasonInput{Lost: k.r.IntN(2) == 0})

@@ -89,16 +89,23 @@ var offerMutations = []mutation{
 		pkg:  "./workflows/lifecycle", run: "TestRetireNamesTheTenant",
 	},
 	{
+		rule: "F31", name: "manage and retire ask whom the inventory records",
+		file: "workflows/lifecycle/tenancy.go",
+		old:  `if err := d.checkRecorded(ctx, verb, named); err != nil {`,
+		new:  `if err := d.checkRecorded(ctx, verb, named); false {`,
+		pkg:  "./workflows/lifecycle", run: "TestManageAndRetireNameTheRecordedTenant",
+	},
+	{
 		rule: "F31", name: "the inventory's record of an instance is not destroyed without naming it",
 		file: "workflows/lifecycle/tenancy.go",
 		old: `	return d.nameInstance(verb, named, has)
 }
 
-// recordEnd`,
+// withdraw`,
 		new: `	return d.nameInstance(verb, has, has)
 }
 
-// recordEnd`,
+// withdraw`,
 		pkg: "./workflows/lifecycle", run: "TestRetireNamesTheTenant TestReplaceAndMoveNameTheRecordedTenant",
 	},
 }
