@@ -43,6 +43,7 @@ const (
 	ObservedUnused     EventKind = "observed_unused"    // reserved and unused
 	ObservedFree       EventKind = "observed_free"      // neither reserved nor used
 	Released           EventKind = "released"           // the observed consumer is gone
+	BindingEnded       EventKind = "binding_ended"      // the inventory records that the instance of an unknown device has left
 	BindingMissing     EventKind = "binding_missing"    // allocated, but no binding is recorded (S2.69)
 	PreviousRunFound   EventKind = "previous_run_found" // an ended run of the workflow says which instance had it, or none
 	NoWitness          EventKind = "no_witness"         // nothing outside Temporal records who has an unknown device

@@ -16,7 +16,7 @@ func kinds() []EventKind {
 	return []EventKind{
 		Enroll, Import, Provide, Manage, Clean, CleanSteps, Maintain, MaintainOff, Retire, Lost, Forget, Replace, Move, Override,
 		ClaimEvent, Unclaim, ClaimExpired, BurnStarted, Burned, BurnFailed, LostRace, Rebuild, Unbind,
-		ObservedInUse, ObservedUnused, ObservedFree, Released, BindingMissing, PreviousRunFound, NoWitness, Invalidated, IdentityChanged, Seen, LookFailed, Taken, Freed,
+		ObservedInUse, ObservedUnused, ObservedFree, Released, BindingMissing, BindingEnded, PreviousRunFound, NoWitness, Invalidated, IdentityChanged, Seen, LookFailed, Taken, Freed,
 		CleanStarted, CleanDone, StepsDone, CleanFailed, WearLimitExceeded, ReservationChanged, Returned,
 	}
 }
@@ -60,7 +60,7 @@ var alphabet = sync.OnceValue(func() []Event {
 func uses(k EventKind, setting string) bool { return slices.Contains(settingsUsed[setting], k) }
 
 var settingsUsed = map[string][]EventKind{
-	"automated":      {ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing, Unbind, Released},
+	"automated":      {ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing, BindingEnded, Unbind, Released},
 	"asserted-clean": {Enroll},
 	"bound-since":    {PreviousRunFound},
 	"recorded":       {ObservedInUse},

@@ -76,6 +76,11 @@ var (
 	recordedFree = fact{"recorded that nobody has it", func(d Device, s Snapshot) bool {
 		return d.Owner == OwnerNova || s.Inventory.Witness == WitnessFree
 	}}
+	// recordedEnd: only the first write of a clean records that nobody has the device, after its
+	// instance has left. An inventory that was put back to an earlier moment proves nothing.
+	recordedEnd = fact{"recorded since that nobody has it", func(d Device, s Snapshot) bool {
+		return d.Owner != OwnerNova && s.Inventory.Witness == WitnessFree && s.Inventory.Generation > s.Known.Generation
+	}}
 	noRecord = isNot(recordedFree, "no record of who has it")
 	// tenantMissing: a bound device without a record. It is asked of a read only: where a store
 	// keeps no record, a write would be repeated without end.
@@ -196,5 +201,4 @@ var (
 	}}
 	recordAgain   = follow{"record its instance again", EnsureReserved, tenantMissing.holds}
 	reserveUnless = follow{"reserve it unless it is returning", EnsureReserved, func(d Device, _ Snapshot) bool { return d.Dirty || d.Binding != nil }}
-	readIfUsed    = follow{"read again if used > 0", ReadAgain, inUse.holds}
 )

@@ -192,9 +192,11 @@ func (k Known) KeepsClean(d Device) bool {
 
 // DetectsForeignWrites says that a generation past the known one means another writer:
 // only Burnish writes to a provider of its own, and to one of Nova's that is unused while
-// the device is available (SAFETY F28).
+// the device is available (SAFETY F28). While it is offered this holds also after a write of
+// unknown outcome: such a write reserves it, which a read shows.
 func (k Known) DetectsForeignWrites(d Device) bool {
-	return (d.Owner != OwnerNova || d.State == Available) && !k.Uncertain || k.KeepsClean(d)
+	ours := d.Owner != OwnerNova || d.State == Available
+	return ours && (!k.Uncertain || d.Allocatable()) || k.KeepsClean(d)
 }
 
 // Expects gives what a write must find: the generation, nil where any will do, and the
@@ -218,6 +220,11 @@ func (k Known) After(d Device, i Inventory) (known Known, readAgain bool) {
 	known = Known{Generation: i.Generation, Provider: i.Provider, CleanRecorded: k.CleanRecorded, Left: k.Left, LeftGeneration: k.LeftGeneration}
 	if readAgain {
 		known.Provider = k.Provider
+	}
+	// Nothing follows from an instance that the provider of a retired device records: it stays
+	// unexplained, and no later write takes it for one that has left.
+	if d.State == Retired && d.Owner != OwnerNova && i.Witness == WitnessBound && !(i.HeldBy(k.Left) && i.Generation <= k.LeftGeneration) {
+		known.Generation = k.Generation
 	}
 	return known, readAgain
 }
@@ -329,7 +336,7 @@ func (o Observation) Differs() bool {
 // UsesAutomated says that Next minds Event.Automated of events of this kind.
 func (k EventKind) UsesAutomated() bool {
 	switch k {
-	case ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing, Unbind, Released:
+	case ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing, BindingEnded, Unbind, Released:
 		return true
 	}
 	return false

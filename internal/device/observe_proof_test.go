@@ -128,7 +128,12 @@ func keepsOwnBinding(c outcome) string {
 	if b == nil || c.device.Owner == OwnerNova {
 		return ""
 	}
-	return unless(c.next.Binding != nil && c.next.Binding.Instance == b.Instance || otherRecorded(c.device, c.snapshot), "the binding ends")
+	return unless(c.next.Binding != nil && c.next.Binding.Instance == b.Instance || otherRecorded(c.device, c.snapshot) || endRecorded(c), "the binding ends")
+}
+
+// endRecorded: an unknown device whose provider records that nobody has it.
+func endRecorded(c outcome) bool {
+	return c.device.State == Unknown && c.snapshot.Question == AskResolve && c.snapshot.Inventory.Witness == WitnessFree
 }
 
 func unexplainedIsDirty(c outcome) string {
@@ -342,7 +347,7 @@ func recordDecides(c outcome) string {
 	}
 	cleaned := c.next.State == PendingCleaning
 	return joinReasons(
-		unless(!cleaned || s.Inventory.Witness == WitnessFree && d.Binding == nil, "it is cleaned"),
+		unless(!cleaned || s.Inventory.Witness == WitnessFree, "it is cleaned"),
 		unless(s.Inventory.Witness != WitnessNone || d.Binding != nil || s.Inventory.Used > 0 || c.next.State == Unknown && c.next.AwaitingManualClean,
 			"it does not wait for the operator"))
 }

@@ -97,6 +97,7 @@ var (
 	byClaimInstance = cond{"the claim's own instance", func(d Device, e Event) bool {
 		return d.Claim != nil && d.Claim.Instance == e.Instance
 	}}
+	ownedBySelf     = cond{"owner self", func(d Device, _ Event) bool { return d.Owner != OwnerNova }}
 	boundHereBefore = cond{"a binding older than the one that the inventory records", func(d Device, e Event) bool {
 		return d.Owner != OwnerNova && d.Binding != nil && e.Recorded
 	}}
@@ -262,6 +263,8 @@ var table = concat(
 		{in(Unknown), Manage, when(awaitingManualClean), Manageable, then(allowClean)},
 		{in(Unknown), ObservedUnused, when(unbound), PendingCleaning, then(markDirty, awaitManualCleanIfOff)},
 		{in(Unknown), ObservedUnused, when(bound), Allocated, then(markDirty)},
+		// SAFETY F24: only the first write of a clean records that nobody has the device.
+		{in(Unknown), BindingEnded, when(bound, ownedBySelf), PendingCleaning, then(unbind, markDirty, awaitManualCleanIfOff)},
 		{in(Unknown), ObservedFree, when(unbound, clean), Cleaning, then(startReturn)},
 		{in(Unknown), ObservedFree, when(unbound, dirty), PendingCleaning, then(awaitManualCleanIfOff)},
 		{in(Unknown), ObservedFree, when(bound), Allocated, then(markDirty)},

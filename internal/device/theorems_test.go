@@ -201,6 +201,8 @@ func bindingEndsByUnbind(s step) string {
 		return unless(s.after.State == Retired, "it is not retired")
 	case ObservedInUse:
 		return unless(s.event.Recorded && s.after.Binding != nil && s.after.Binding.Instance == s.event.Instance, "the inventory records no later bind")
+	case BindingEnded:
+		return joinReasons(unless(s.before.State == Unknown, "the device was not unknown"), unless(s.after.State == PendingCleaning, "it is not cleaned"))
 	case PreviousRunFound:
 		return joinReasons(unless(s.before.State == Unknown, "the device was not unknown"), unless(!s.event.BoundSince, "a run ends a binding that is younger than it"))
 	}

@@ -64,9 +64,10 @@ func WithClientDeadline(ctx workflow.Context, summary string) workflow.Context {
 }
 
 // NoRetry is for the one write that lowers a reservation: the workflow reads the result
-// before it writes again (F5).
+// before it writes again (F5). It must also begin soon: what the host saw last would be old
+// otherwise (F27).
 func NoRetry(ctx workflow.Context, summary string) workflow.Context {
-	return workflow.WithRetryPolicy(WithInventory(ctx, summary), temporal.RetryPolicy{MaximumAttempts: 1})
+	return workflow.WithRetryPolicy(WithClientDeadline(ctx, summary), temporal.RetryPolicy{MaximumAttempts: 1})
 }
 
 // OnHost is for calls to a host's worker, which are retried without limit. silentAfter

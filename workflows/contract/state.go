@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"slices"
 	"time"
 
 	"burnish/internal/device"
@@ -91,6 +92,12 @@ func (s *DeviceState) Left() string {
 		return ""
 	}
 	return ended[len(ended)-1].Instance
+}
+
+// Knows says that the instance has or had one of the last bindings, or a burn that failed.
+func (s *DeviceState) Knows(instance string) bool {
+	return device.SameTenant(instance, s.BurnedFor) ||
+		slices.ContainsFunc(s.History, func(b device.Binding) bool { return device.SameTenant(instance, b.Instance) })
 }
 
 // RecentUpdate is an update that was carried out. Refusal is set if it failed.

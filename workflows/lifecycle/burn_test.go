@@ -333,7 +333,9 @@ func TestBindFindsANewerInventory(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		newer(w.inventory)
-		w.host.writeAsTenant("i7")
+		i7 := "i7"
+		w.inventory.tenant = &i7
+		w.host.writeAsTenant(i7)
 		w.previousRun = contract.PreviousRun{RunID: "reset", Instance: "i7"}
 		w.bind("i1", "r1").refused(code)
 		v := w.settled()

@@ -153,7 +153,11 @@ func (d *Cleaning) interrupted(ctx workflow.Context, err error) bool {
 		d.Reservation.InUse = nil
 		d.archive(ctx, "in_use", nil)
 		d.State.Clean = nil
+		backAgain := d.State.Knows(consumer)
 		d.ApplyOrReport(ctx, device.Event{Kind: device.ObservedInUse, Instance: consumer})
+		if backAgain && d.OwnedByBurnish() {
+			d.Reservation.BackAgain(consumer)
+		}
 		d.State.LastRefusal = "not cleaned: the inventory shows the device in use by " + consumer
 	case d.State.Intent.Abort:
 		d.finish(ctx, "aborted", d.aborted())

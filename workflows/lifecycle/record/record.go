@@ -132,8 +132,12 @@ func (r *Record) Invalidate(ctx workflow.Context, known *contract.HostDeviceReco
 // EndBinding applies unbind or released; D4 and D7 decide the next state.
 func (r *Record) EndBinding(ctx workflow.Context, e device.Event) error {
 	e.Automated = r.Policy(ctx).Automated
+	was := r.State.Fault
 	if err := r.Apply(ctx, e); err != nil {
 		return err
+	}
+	if was != nil && r.State.Fault == was {
+		r.State.Fault, r.State.LastError = nil, ""
 	}
 	r.ShowNoErasePath()
 	return nil

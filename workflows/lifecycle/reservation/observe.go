@@ -62,6 +62,7 @@ func User(found contract.ReservationSnapshot) string { return inventoryOf(found)
 // succeeded.
 func (d *Reservation) record(ctx workflow.Context, o device.Observation, why string, asked device.Snapshot, f *device.Fault) {
 	s, wasAvailable := d.State, d.State.Device.State == device.Available
+	backAgain := o.Event == device.ObservedInUse && o.Recorded && s.Knows(o.Instance)
 	if o.Event == device.Invalidated || o.Event == device.ReservationChanged {
 		d.CountForeignWrite(ctx)
 	}
@@ -89,6 +90,8 @@ func (d *Reservation) record(ctx workflow.Context, o device.Observation, why str
 	i.ReadInventory = (i.ReadInventory || o.Needs(device.ReadAgain)) && !o.Needs(device.AwaitProvider)
 	i.Import = i.Import && !o.Needs(device.EndImport)
 	switch {
+	case backAgain:
+		d.BackAgain(o.Instance)
 	case o.Event == device.ReservationChanged:
 		s.Fault = changedFault(why)
 		s.LastError = s.Fault.Message
@@ -101,6 +104,15 @@ func (d *Reservation) record(ctx workflow.Context, o device.Observation, why str
 		o.Event == "" && o.Needs(device.EnsureReserved) && asked.Inventory.Used == 0:
 		s.LastError = why
 	}
+}
+
+// BackAgain calls the operator for a device whose former instance may have left it for good:
+// another client's write hides which of its bindings the record is of.
+func (d *Reservation) BackAgain(instance string) {
+	d.State.Fault = &device.Fault{Class: device.NeedsOperator, Code: device.CodeReservationChanged,
+		Message: "the inventory records " + instance + " after a write that is not Burnish's: whether it has left the device is not known",
+		Remedy:  "if it has left, unbind " + d.State.Name + " --instance " + instance}
+	d.State.LastError = d.State.Fault.Message
 }
 
 func changedFault(why string) *device.Fault {

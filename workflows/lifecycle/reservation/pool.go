@@ -24,6 +24,9 @@ func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
 	}
 	defer d.Unlock()
 	s := d.State
+	if !s.Device.Returning {
+		return nil // retired or in use since
+	}
 	if s.Intent.DuplicateAt != "" {
 		s.Clean = nil
 		d.Fail(ctx, d.DuplicateSerialFault())

@@ -1,0 +1,75 @@
+package explorer
+
+import (
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// worlds bounds a test; BURNISH_EXPLORE_STATES sets another bound.
+func worlds(t *testing.T, usual int) int {
+	text := os.Getenv("BURNISH_EXPLORE_STATES")
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
+}
+
+var everything = Bounds{Faults: 2, Binds: 2, Acts: 2}
+
+// No order of events, with up to two faults, breaks a promise.
+//
+// F4, F5, F10, F24, F26, F27, F28, F30, F31, F32
+func TestExploreEverything(t *testing.T) {
+	for name, nova := range map[string]bool{"owner self": false, "owner nova": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := everything
+			b.Worlds = worlds(t, 300_000)
+			r := newExplorer(nova).explore(b)
+			t.Logf("%d worlds, complete: %v", r.Worlds, r.Complete)
+			if r.Found != nil {
+				t.Fatal(r.Found)
+			}
+		})
+	}
+}
+
+// Without a fix the explorer finds what it mends.
+//
+// F24, F26, F27, F28, F30, F31, F32
+func TestExploreWithoutAFix(t *testing.T) {
+	for name, c := range map[string]struct {
+		without without
+		nova    bool
+		broken  string
+		within  Bounds
+	}{
+		"a bound tenant's disk is wiped: the workflow alone knows who has it": {without: without{witness: true}, broken: "the bytes of first, who has the device, are wiped", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
+		"a stale result counts by its number":                                 {without: without{sameWork: true}, broken: "holds the bytes of second", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
+		"a swapped disk is offered without a look":                            {without: without{look: true}, broken: "holds the bytes of stranger", within: Bounds{Faults: 1, Binds: 0, Acts: 2}},
+		"a swapped disk stays offered when the look fails":                    {without: without{lookFailed: true}, broken: "it stays offered with the bytes of stranger", within: Bounds{Faults: 2, Binds: 0, Acts: 0}},
+		"used and freed between two readings":                                 {without: without{unexplored: true}, nova: true, broken: "it stays offered with the bytes of first", within: Bounds{Faults: 0, Binds: 1, Acts: 0}},
+		"retired as lost while it is returned":                                {without: without{raise: true, sweeps: true}, broken: "it stays offered although it is retired", within: Bounds{Faults: 0, Binds: 1, Acts: 1}},
+		"a former tenant's unbind during its own second burn":                 {without: without{unbind: true}, broken: "it stays bound to first", within: Bounds{Faults: 0, Binds: 2, Acts: 0}},
+		"a disk is swapped after its verify was journaled":                    {without: without{inspection: true}, broken: "holds the bytes of stranger", within: Bounds{Faults: 2, Binds: 1, Acts: 0}},
+		"an operator ends a binding in silence":                               {without: without{naming: true}, broken: "who has the device", within: Bounds{Faults: 2, Binds: 1, Acts: 2}},
+		"a frozen attempt wakes while the next tenant has the device":         {without: without{lease: true}, broken: "who has the device, are wiped", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := c.within
+			b.Worlds = 1_000_000
+			e := newExplorer(c.nova)
+			e.without = c.without
+			r := e.explore(b)
+			require.NotNil(t, r.Found, "nothing was found in %d worlds", r.Worlds)
+			require.Contains(t, r.Found.Broken, c.broken, r.Found.String())
+			t.Logf("%d worlds, %d moves", r.Worlds, len(r.Found.Story)-1)
+		})
+	}
+}

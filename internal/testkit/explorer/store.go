@@ -1,0 +1,175 @@
+package explorer
+
+import (
+	"context"
+	"strconv"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+)
+
+// store is the provider as an inventory.Store, so that the product's own rules work on it.
+type store struct{ *stock }
+
+var _ inventory.Store = store{}
+
+func (s store) missing(id string) bool { return !s.exists || id != strconv.Itoa(int(s.provider)) }
+
+// Create implements inventory.Store.
+func (s store) Create(_ context.Context, p inventory.Provider) error {
+	if !s.exists {
+		*s.stock = stock{exists: true, reserved: true}
+	}
+	return nil
+}
+
+// Usages implements inventory.Store.
+func (s store) Usages(_ context.Context, id string) (inventory.Usage, error) {
+	if s.missing(id) {
+		return inventory.Usage{}, inventory.NoProvider(id)
+	}
+	u := inventory.Usage{Generation: int64(s.generation)}
+	if s.used != nobody {
+		u.Used, u.Consumers = 1, []string{s.used.String()}
+	}
+	return u, nil
+}
+
+// Reservation implements inventory.Store.
+func (s store) Reservation(_ context.Context, id string) (inventory.Reservation, error) {
+	if s.missing(id) {
+		return inventory.Reservation{}, inventory.NoProvider(id)
+	}
+	r := inventory.Reservation{Generation: int64(s.generation), Total: 1, Reserved: number(s.reserved), Witness: device.WitnessNone}
+	switch {
+	case s.recorded && s.tenant != nobody:
+		r.Witness, r.Tenant = device.WitnessBound, s.tenant.String()
+	case s.recorded:
+		r.Witness = device.WitnessFree
+	}
+	return r, nil
+}
+
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// PutReserved implements inventory.Store.
+func (s store) PutReserved(ctx context.Context, id string, generation int64, reserved int, tenant *string) (inventory.Reservation, error) {
+	switch {
+	case s.missing(id):
+		return inventory.Reservation{}, inventory.NoProvider(id)
+	case generation != int64(s.generation):
+		return inventory.Reservation{}, inventory.Conflict(id, generation)
+	}
+	s.generation++
+	s.reserved = reserved == 1
+	if tenant != nil {
+		s.recorded, s.stock.tenant = true, whoIs(*tenant)
+	}
+	return s.Reservation(ctx, id)
+}
+
+// Delete implements inventory.Store.
+func (s store) Delete(context.Context, string) error {
+	*s.stock = stock{}
+	return nil
+}
+
+// carryOut carries a call of the inventory out, as activities/control.go does.
+func (t turn) carryOut(c call) (device.Inventory, device.Code) {
+	i, wasReserved := &t.w.inv, t.w.inv.reserved
+	found, err := t.request(store{i}, c)
+	if c.kind == lower {
+		t.w.attended = false // it is out of the host's hands again
+	}
+	if wasReserved && !i.reserved && i.exists && t.w.bytes[t.w.slot] != nobody {
+		t.broken("the reservation is lowered, and the device holds the bytes of " + t.w.bytes[t.w.slot].String())
+	}
+	if err != nil {
+		f, ok := device.AsFault(err)
+		if !ok {
+			t.broken("no fault: " + err.Error())
+			return device.Inventory{}, device.CodeInternal
+		}
+		return device.Inventory{}, f.Code
+	}
+	return t.without.answer(found), ""
+}
+
+func (t turn) request(s store, c call) (device.Inventory, error) {
+	ctx := context.Background()
+	id := strconv.Itoa(int(s.provider))
+	if c.kind == lower {
+		id = strconv.Itoa(int(c.provider))
+		v, err := inventory.Unreserve(ctx, s, id, int64(c.generation))
+		return t.inventoryOf(v, c.provider), err
+	}
+	if t.nova && !s.exists {
+		return device.Inventory{}, inventory.NoProvider(id)
+	}
+	if t.nova && c.provider != 0 && c.provider != s.provider {
+		return device.Inventory{}, &device.Fault{Code: device.CodeInventoryGenerationAhead}
+	}
+	var expect *int64
+	if c.expects {
+		e := int64(c.expect)
+		expect = &e
+	}
+	instance := c.who.String()
+	if t.nova {
+		instance, c.tenant = "", keepTenant
+	}
+	var v inventory.ReservationSnapshot
+	var err error
+	switch c.kind {
+	case resolve:
+		if !t.nova {
+			if err := s.Create(ctx, inventory.Provider{UUID: id}); err != nil {
+				return device.Inventory{}, err
+			}
+		}
+		v, err = inventory.EnsureReserved(ctx, s, id, nil, inventory.Holder{})
+	case readReservation, lowerRead:
+		v, err = inventory.Read(ctx, s, id)
+	case bindReserve:
+		v, err = inventory.ReserveForBind(ctx, s, id, instance, expect, c.attempt > 1)
+	default:
+		if expect != nil && c.attempt > 1 && c.provider == 0 {
+			*expect += int64(c.attempt - 1)
+		}
+		v, err = inventory.EnsureReserved(ctx, s, id, expect, c.holder())
+	}
+	return t.inventoryOf(v, s.provider), err
+}
+
+// holder is what the call records of who has the device.
+func (c call) holder() inventory.Holder {
+	tenant := c.who.String()
+	switch c.tenant {
+	case clearTenant:
+		tenant = ""
+		return inventory.Holder{Tenant: &tenant, Left: c.left.String(), LeftGeneration: int64(c.leftGeneration)}
+	case writeTenant:
+		return inventory.Holder{Tenant: &tenant}
+	}
+	return inventory.Holder{}
+}
+
+func (t turn) inventoryOf(v inventory.ReservationSnapshot, provider int8) device.Inventory {
+	i := device.Inventory{
+		Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers,
+		Witness: v.Witness, Tenant: v.Tenant,
+	}
+	if !t.nova {
+		return i
+	}
+	i.Provider, i.Witness, i.Tenant = strconv.Itoa(int(provider)), device.WitnessFree, ""
+	if v.Used > 0 {
+		i.Witness, i.Tenant = device.WitnessBound, i.Consumer()
+	}
+	return i
+}

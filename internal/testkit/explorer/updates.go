@@ -1,0 +1,190 @@
+package explorer
+
+import "burnish/internal/device"
+
+// This file models the updates: what tenants and operators ask of the workflow.
+
+// validInstance is the claim's instance.
+func (t turn) claimIsOf(p who) bool {
+	c := t.dev().Claim
+	return c != nil && c.Burning && c.Instance == p.String()
+}
+
+// startBind is the update bind, up to its first wait.
+func (t turn) startBind(p who) bool {
+	f := &t.w.wf
+	if f.upd.kind != none || f.queued || !t.legal(device.Event{Kind: device.ClaimEvent, Instance: p.String()}) {
+		return false
+	}
+	t.must(device.Event{Kind: device.ClaimEvent, Instance: p.String()})
+	t.must(device.Event{Kind: device.BurnStarted, Instance: p.String()})
+	f.upd, f.queued = call{act: actBind, who: p}, true
+	t.w.tenants[p-first].left = false
+	return true
+}
+
+// startLeave is manage, retire or maintain.
+func (t turn) startLeave(a act, kind device.EventKind) bool {
+	f := &t.w.wf
+	if f.upd.kind != none || f.queued || !t.mayLeave(a) {
+		return false
+	}
+	if t.state() != device.Available || !t.dev().Allocatable() {
+		t.must(device.Event{Kind: kind})
+		return true
+	}
+	f.upd, f.queued = call{act: a}, true
+	return true
+}
+
+// mayLeave: an operator who names no instance ends no binding (F31).
+func (t turn) mayLeave(a act) bool {
+	return t.legal(device.Event{Kind: leaves[a]}) && (a == actMaintain || !t.taken() || t.without.naming)
+}
+
+func (t turn) taken() bool {
+	d := t.dev()
+	return d.Binding != nil || d.Claim != nil && d.Claim.Burning
+}
+
+func (t turn) startEndMaintenance() bool {
+	f := &t.w.wf
+	if f.upd.kind != none || f.queued || t.dev().Status == device.Enabled || t.state() != device.Available && !t.legal(device.Event{Kind: device.MaintainOff}) {
+		return false
+	}
+	if t.state() != device.Available {
+		t.must(device.Event{Kind: device.MaintainOff})
+		return true
+	}
+	f.upd, f.queued = call{act: actMaintainOff}, true
+	return true
+}
+
+// startProvide is the update provide.
+func (t turn) startProvide() bool {
+	f := &t.w.wf
+	if f.upd.kind != none || f.queued || t.state() != device.Manageable {
+		return false
+	}
+	if !t.dev().Dirty && t.without.look {
+		return t.apply(device.Event{Kind: device.Seen}) && t.apply(device.Event{Kind: device.Provide})
+	}
+	if !t.dev().Dirty {
+		f.upd = t.ask(lookBeforeProvide, false)
+		f.upd.act = actProvide
+		return true
+	}
+	return t.apply(device.Event{Kind: device.Provide})
+}
+
+var leaves = map[act]device.EventKind{actManage: device.Manage, actRetire: device.Retire, actMaintain: device.Maintain}
+
+// updateGoesOn is what the update does once it has the lock.
+func (t turn) updateGoesOn() {
+	f := &t.w.wf
+	a, p := f.upd.act, f.upd.who
+	switch {
+	case a == actBind && t.claimIsOf(p):
+		f.upd = t.ask(bindReserve, true)
+		f.upd.tenant, f.burnedFor = writeTenant, p
+	case a == actMaintainOff && t.state() == device.Available && t.dev().InMaintenance():
+		f.upd = t.ask(lookBeforeEndMaintenance, false)
+	case leaves[a] != "" && t.mayLeave(a) && t.dev().Allocatable():
+		f.upd = t.ask(leaveReserve, true)
+	default: // refused, or nothing to reserve any more
+		if k := leaves[a]; k != "" && t.mayLeave(a) {
+			t.must(device.Event{Kind: k})
+		}
+		f.upd, f.lock = call{}, free
+		return
+	}
+	f.upd.act, f.upd.who = a, p
+}
+
+// answeredUpd goes on after an answer to the update's call.
+func (t turn) answeredUpd(c call, found device.Inventory, code device.Code) {
+	f := &t.w.wf
+	t.remember(c, found, code)
+	switch c.kind {
+	case bindReserve:
+		f.upd, f.lock = call{}, free
+		if t.claimIsOf(c.who) {
+			if t.conclude(t.snapshot(device.AskBind, c, found, code)).Event == device.BurnFailed {
+				f.uncertain = true // an attempt before the last one may have written
+			}
+		}
+		if b := t.dev().Binding; b != nil && b.Instance == c.who.String() {
+			f.had[c.who-first], f.burnedFor = true, nobody
+			t.granted(c.who)
+		}
+		if f.unbinds == c.who {
+			f.unbinds = nobody
+			t.unbind(c.who)
+		}
+	case leaveReserve:
+		f.upd, f.lock = call{}, free
+		o := t.conclude(t.snapshot(device.AskToLeave, c, found, code))
+		if code != "" || o.Event != "" || !t.mayLeave(c.act) {
+			return
+		}
+		t.must(device.Event{Kind: leaves[c.act]})
+		f.ensure = false
+	case endMaintenance:
+		f.upd = call{}
+		o := t.conclude(t.snapshot(device.AskEndMaintenance, c, found, code))
+		if code != "" || o.Event != "" || !t.legal(device.Event{Kind: device.MaintainOff}) {
+			f.lock = free
+			return
+		}
+		t.must(device.Event{Kind: device.MaintainOff})
+		if !t.dev().Allocatable() {
+			f.lock = free
+			return
+		}
+		t.lowerFor(&f.upd, actMaintainOff, int16(found.Generation), providerNumber(found))
+	case lower, lowerRead:
+		t.lowered(&f.upd, c, found, code)
+	}
+}
+
+// granted: the bind is answered, and the tenant writes its data.
+func (t turn) granted(p who) {
+	mine := &t.w.tenants[p-first]
+	if mine.left {
+		return // its client gave up and unbound it meanwhile
+	}
+	if theirs := t.w.tenants[second-p]; theirs.has {
+		t.broken("two tenants have the device")
+	}
+	mine.has = true
+	t.writes(p)
+}
+
+// writes: the tenant writes its data.
+func (t turn) writes(p who) { t.w.bytes[t.w.slot] = p }
+
+// unbind is the update unbind of an instance. It says whether it was accepted. One that
+// finds a burn of the same instance waits for it, and ends what it made (F30).
+func (t turn) unbind(p who) bool {
+	f := &t.w.wf
+	if t.claimIsOf(p) && !t.without.unbind {
+		if f.unbinds == p {
+			return false
+		}
+		f.unbinds = p
+		return true
+	}
+	b := t.dev().Binding
+	ours := b != nil && b.Instance == p.String()
+	switch {
+	case !ours && f.had[p-first]: // it had the device before
+	case t.legal(device.Event{Kind: device.Unbind, Instance: p.String(), Automated: true}):
+		t.must(device.Event{Kind: device.Unbind, Instance: p.String(), Automated: true})
+		f.backAgain = nobody
+		f.left = p
+	default:
+		return false
+	}
+	t.w.tenants[p-first] = tenant{left: true}
+	return true
+}

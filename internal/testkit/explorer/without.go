@@ -1,0 +1,51 @@
+package explorer
+
+import (
+	"burnish/internal/device"
+	"burnish/internal/host"
+)
+
+// without takes fixes out, to see that the explorer finds what they mend.
+type without struct {
+	witness    bool // F24: who has a device is known to the workflow alone
+	sameWork   bool // F26: a recorded "done" counts by its number, and the workflow takes any result
+	inspection bool // F26: a recorded "done" counts for whatever hardware is there now
+	look       bool // F27: a clean device is offered without a look of its host
+	lookFailed bool // F27: an available device stays available whatever its host's look ends with
+	unexplored bool // F28: a generation that nothing explains means nothing
+	raise      bool // F30: a reservation that was lowered too late stays so
+	unbind     bool // F30: an unbind does not wait for the burn of its own instance
+	naming     bool // F31: an operator's command ends a binding without naming its instance
+	sweeps     bool // no fix: an inventory in files is not reconciled
+	lease      bool // F32: a frozen attempt does not ask the server before it writes
+}
+
+// observe is device.Observe.
+func (t turn) decide(s device.Snapshot) device.Observation {
+	if t.without.unexplored && s.Answer == device.Answered && s.Question != device.AskUnreserve {
+		s.Inventory.Generation = min(s.Inventory.Generation, s.Known.Generation)
+	}
+	o, _ := device.Observe(t.dev(), s)
+	switch {
+	case t.without.lookFailed && o.Event == device.LookFailed,
+		t.without.raise && s.Question == device.AskUnreserve && !t.dev().Returning && t.state() != device.Available:
+		return device.Observation{}
+	}
+	return o
+}
+
+// answer is what an answer shows of the tenant.
+func (w without) answer(i device.Inventory) device.Inventory {
+	if w.witness {
+		i.Witness, i.Tenant = device.WitnessFree, ""
+	}
+	return i
+}
+
+// admit is host.Admit.
+func (w without) admit(stored host.Entry, found bool, want host.Entry) host.Admission {
+	if w.sameWork && stored.Seq == want.Seq {
+		stored.Clean, stored.Step, stored.Serial = want.Clean, want.Step, want.Serial
+	}
+	return host.Admit(stored, found, want)
+}
