@@ -82,7 +82,7 @@ func snapshots(q Question) []Snapshot {
 	}
 	records := []Inventory{{Witness: WitnessFree}, {Witness: WitnessBound, Tenant: own}, {Witness: WitnessBound, Tenant: other}}
 	generations := []int64{ourGeneration}
-	if q == AskRecheck || q == AskUnreserve || q == AskReconcile {
+	if q == AskRecheck || q == AskUnreserve || q == AskReconcile || q == AskResolve {
 		generations = append(generations, ourGeneration+1)
 	}
 	if q == AskUnreserve {
