@@ -51,7 +51,7 @@ build: ## build bin/burnish, bin/burnish-worker and bin/burnish-devserver
 # Tested without the race detector, beside the others, which wait a lot: the machine is
 # pure and knows no goroutine, and the drivers of disks and drives move bytes, for which
 # the detector takes up to eight times as long. `make soak` runs them with it.
-PLAIN := ./internal/device ./internal/hardware/block ./internal/hardware/nvme
+PLAIN := ./internal/device ./internal/testkit/explorer ./internal/hardware/block ./internal/hardware/nvme
 
 # testsum reads the events of all modules, says what failed, and fails. Results
 # are never cached (-count=1): many tests run programs that Go does not track.
@@ -139,10 +139,11 @@ histories: build ## record histories from this code, for later replays
 	@./deploy/histories.sh
 
 .PHONY: soak
-soak: ## random walks (WALKS, 5000), STATES of the explorer (20 million), FUZZ inputs to each parser (100000x), the race detector everywhere
+soak: ## random walks (WALKS, 5000), STATES of the explorer (20 million), every mutation, FUZZ inputs to each parser (100000x), the race detector everywhere
 	go test -race -count=1 -timeout 40m $(PLAIN)
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
-	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/device -run '^TestExplor' -count=1 -timeout 2h -v
+	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/testkit/explorer -run '^TestExploreEverything' -count=1 -timeout 2h -v
+	BURNISH_MUTATIONS=all go test ./internal/testkit/mutation -count=1 -timeout 2h
 	@for package in $(PARSERS); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 			echo "$$package $$target"; \

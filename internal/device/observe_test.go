@@ -37,3 +37,19 @@ func TestAvailableDevicesDetectForeignWrites(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, Known{Generation: 7, Provider: "p"}.DetectsForeignWrites(d), "Nova writes while it is in use")
 }
+
+// Nothing follows from an instance that a retired device's provider records, unless it is the
+// one that left: it stays unexplained.
+//
+// F24
+func TestTheRecordOfARetiredDeviceStaysUnexplained(t *testing.T) {
+	d, err := read("retired dirty")
+	require.NoError(t, err)
+	known := Known{Generation: 3, Left: own, LeftGeneration: 3}
+	for tenant, generation := range map[string]int64{own: 5, other: 3} {
+		after, _ := known.After(d, Inventory{Generation: generation, Total: 1, Reserved: 1, Witness: WitnessBound, Tenant: tenant})
+		require.Equal(t, int64(3), after.Generation, tenant)
+	}
+	after, _ := known.After(d, Inventory{Generation: 5, Total: 1, Reserved: 1, Witness: WitnessFree})
+	require.Equal(t, int64(5), after.Generation)
+}

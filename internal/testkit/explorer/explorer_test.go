@@ -29,7 +29,7 @@ func TestExploreEverything(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := everything
-			b.Worlds = worlds(t, 300_000)
+			b.Worlds = worlds(t, 200_000)
 			r := newExplorer(nova).explore(b)
 			t.Logf("%d worlds, complete: %v", r.Worlds, r.Complete)
 			if r.Found != nil {

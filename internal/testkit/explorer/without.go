@@ -20,7 +20,7 @@ type without struct {
 	lease      bool // F32: a frozen attempt does not ask the server before it writes
 }
 
-// observe is device.Observe.
+// decide is device.Observe.
 func (t turn) decide(s device.Snapshot) device.Observation {
 	if t.without.unexplored && s.Answer == device.Answered && s.Question != device.AskUnreserve {
 		s.Inventory.Generation = min(s.Inventory.Generation, s.Known.Generation)

@@ -249,10 +249,10 @@ type atlas struct {
 }
 
 type flatDevice struct {
-	flat           device.Device
-	claim          device.Claim
-	binding        device.Binding
-	claims, binds_ bool
+	flat          device.Device
+	claim         device.Claim
+	binding       device.Binding
+	claims, binds bool
 }
 
 func newAtlas() *atlas { return &atlas{ids: map[flatDevice]deviceID{}} }
@@ -263,7 +263,7 @@ func (a *atlas) id(d device.Device) deviceID {
 		f.claim, f.claims = *d.Claim, true
 	}
 	if d.Binding != nil {
-		f.binding, f.binds_ = *d.Binding, true
+		f.binding, f.binds = *d.Binding, true
 	}
 	f.flat.Claim, f.flat.Binding = nil, nil
 	if id, ok := a.ids[f]; ok {

@@ -73,8 +73,8 @@ var lifecycleMutations = []mutation{
 	{
 		rule: "F5", name: "a device held clean is compared by generation",
 		file: "internal/device/observe.go",
-		old:  `!k.Uncertain || k.KeepsClean(d)`,
-		new:  `!k.Uncertain`,
+		old:  `(!k.Uncertain || d.Allocatable()) || k.KeepsClean(d)`,
+		new:  `(!k.Uncertain || d.Allocatable())`,
 		pkg:  "./workflows/lifecycle", run: "TestUsedBetweenTheImportAndTheReturn",
 	},
 	{

@@ -81,4 +81,18 @@ var lostMutations = []mutation{
 		new:  `		if record.Forgotten || running[record.Name] || record.Seq > 0 {`,
 		pkg:  "./activities", run: "TestRecoverLost",
 	},
+	{
+		rule: "F28", name: "a use that ends right after a lowering is not lost",
+		file: "internal/device/observations.go",
+		old:  `given(of(returning), lowered, inUse), ObservedInUse, todo(reserveOpen),`,
+		new:  `given(of(returning), lowered, inUse), Returned, does(ReadAgain),`,
+		pkg:  "./internal/testkit/explorer", run: "TestExploreEverything",
+	},
+	{
+		rule: "F24", name: "what a retired device's provider records stays unexplained",
+		file: "internal/device/observe.go",
+		old:  `if d.State == Retired && d.Owner != OwnerNova && i.Witness`,
+		new:  `if false && i.Witness`,
+		pkg:  "./internal/device", run: "TestTheRecordOfARetiredDeviceStaysUnexplained",
+	},
 }

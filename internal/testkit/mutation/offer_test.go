@@ -49,8 +49,8 @@ var offerMutations = []mutation{
 	{
 		rule: "F28", name: "a generation of Nova's that nothing explains is a use",
 		file: "internal/device/observe.go",
-		old:  `return (d.Owner != OwnerNova || d.State == Available) && !k.Uncertain || k.KeepsClean(d)`,
-		new:  `return (d.Owner != OwnerNova || d.State == Available && d.InMaintenance()) && !k.Uncertain || k.KeepsClean(d)`,
+		old:  `ours := d.Owner != OwnerNova || d.State == Available`,
+		new:  `ours := d.Owner != OwnerNova || d.State == Available && d.InMaintenance()`,
 		pkg:  "./workflows/lifecycle", run: "TestUsedAndFreedBetweenTwoReads",
 	},
 	{
