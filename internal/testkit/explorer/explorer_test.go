@@ -19,21 +19,21 @@ func worlds(t *testing.T, usual int) int {
 	return n
 }
 
-var everything = Bounds{Faults: 2, Binds: 2, Acts: 2}
-
-// No order of events, with up to two faults, breaks a promise.
+// No order of events, with up to two faults, breaks a promise. What one fault can do comes
+// first, because a bound on the worlds cuts off the longest stories.
 //
 // F4, F5, F10, F24, F26, F27, F28, F30, F31, F32
 func TestExploreEverything(t *testing.T) {
 	for name, nova := range map[string]bool{"owner self": false, "owner nova": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := everything
-			b.Worlds = worlds(t, 200_000)
-			r := newExplorer(nova).explore(b)
-			t.Logf("%d worlds, complete: %v", r.Worlds, r.Complete)
-			if r.Found != nil {
-				t.Fatal(r.Found)
+			for _, b := range []Bounds{{Faults: 1, Binds: 2, Acts: 1}, {Faults: 2, Binds: 2, Acts: 2}} {
+				b.Worlds = worlds(t, 300_000)
+				r := newExplorer(nova).explore(b)
+				t.Logf("%d faults: %d worlds, complete: %v", b.Faults, r.Worlds, r.Complete)
+				if r.Found != nil {
+					t.Fatal(r.Found)
+				}
 			}
 		})
 	}

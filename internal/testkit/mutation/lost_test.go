@@ -82,6 +82,13 @@ var lostMutations = []mutation{
 		pkg:  "./activities", run: "TestRecoverLost",
 	},
 	{
+		rule: "F24", name: "the record of a later clean ends a binding that an older history has",
+		file: "internal/device/observations.go",
+		old:  `of(bound), recordedEnd), BindingEnded, nil,`,
+		new:  `of(bound), recordedEnd), ObservedUnused, nil,`,
+		pkg:  "./internal/testkit/explorer", run: "TestExploreEverything",
+	},
+	{
 		rule: "F28", name: "a use that ends right after a lowering is not lost",
 		file: "internal/device/observations.go",
 		old:  `given(of(returning), lowered, inUse), ObservedInUse, todo(reserveOpen),`,
