@@ -146,3 +146,27 @@ func TestForgottenWhileItsHostIsAway(t *testing.T) {
 		})
 	}
 }
+
+// Another client's write between an unbind and the clean hides which binding the record is of:
+// the device stays its former instance's, and the operator is called until that unbinds again.
+//
+// F24, F29
+func TestAFormerInstanceThatMayBeBackCallsTheOperator(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeBound("i1")
+	w.lag = func(string) (time.Duration, time.Duration) { return 2 * time.Second, time.Millisecond }
+	ok[contract.Result](w.unbind("i1"))
+	w.pass(time.Second)
+	w.inventory.writeByOther(1)
+	w.pass(time.Minute)
+	v := w.settled()
+	require.Equal(t, device.Allocated, v.DeviceState)
+	require.Equal(t, "i1", *v.InstanceUUID)
+	require.True(t, v.NeedsOperator)
+	require.Contains(t, v.Remedy, "--instance i1")
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	require.True(t, w.host.clean())
+	require.False(t, w.view().NeedsOperator)
+	w.requireNoDefect()
+}
