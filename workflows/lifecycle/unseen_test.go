@@ -347,3 +347,28 @@ func TestRetiredDuringTheReturnIsReserved(t *testing.T) {
 		}
 	}
 }
+
+// A provider that Nova re-creates during a clean was free for a while. Maintenance keeps the
+// device from being returned; when it ends, the device is cleaned again.
+//
+// F28
+func TestProviderRecreatedDuringACleanInMaintenance(t *testing.T) {
+	w := newNovaDevice(t)
+	w.makeAvailable()
+	w.allocatedByNova("c1")
+	w.inventory.free("c1")
+	w.hintReconcile()
+	w.stepRuns("verify")
+	ok[contract.Result](w.maintain(false))
+	w.recreateProvider(false)
+	w.hintReconcile()
+	w.reach(device.Available)
+	w.idle()
+	before := count(w.scheduledActivities, "zero")
+	w.maintain(true).wait()
+	w.reach(device.Available)
+	w.idle()
+	require.Equal(t, 1, count(w.scheduledActivities, "zero")-before, "cleaned again")
+	require.True(t, w.host.clean())
+	w.requireNoDefect()
+}

@@ -58,7 +58,11 @@ func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
 	}
 	s.Clean = nil
 	if s.Device.InMaintenance() {
-		// Maintenance keeps it reserved; `maintain --off` lowers the reservation.
+		// Maintenance keeps it reserved; `maintain --off` lowers the reservation, if the provider
+		// is still the one that this clean reserved: a re-created one was free for a while.
+		if !d.OwnedByBurnish() {
+			s.Generation, s.Provider = generation, provider
+		}
 		d.ApplyOrReport(ctx, device.Event{Kind: device.Returned})
 		return nil
 	}
