@@ -270,6 +270,9 @@ func (t turn) startReturn() {
 		return
 	}
 	generation, provider := f.clean.generation, f.clean.provider
+	if t.nova {
+		f.generation, f.provider = generation, provider
+	}
 	f.cleanUnderWay, f.clean = false, cleanRun{}
 	t.lowerFor(&f.main, noAct, generation, provider)
 }
@@ -278,9 +281,6 @@ func (t turn) startReturn() {
 func (t turn) lowerFor(at *call, a act, generation int16, provider int8) {
 	d := t.dev()
 	if at == &t.w.wf.main && d.InMaintenance() {
-		if t.nova {
-			t.w.wf.generation, t.w.wf.provider = generation, provider
-		}
 		t.must(device.Event{Kind: device.Returned})
 		*at, t.w.wf.lock = call{}, free
 		return

@@ -42,6 +42,11 @@ func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
 	var provider string
 	if s.Clean != nil {
 		generation, provider = s.Clean.Generation, s.Clean.Provider
+		if !d.OwnedByBurnish() {
+			// Whatever keeps the device from being returned now, it is clean only with the provider
+			// that its clean reserved: a re-created one, which a read may have shown, was free.
+			s.Generation, s.Provider = generation, provider
+		}
 	} else {
 		// No clean preceded (D4, D7, or a manageable device that is not dirty): reserve
 		// and read first, as a clean does.
@@ -58,11 +63,7 @@ func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
 	}
 	s.Clean = nil
 	if s.Device.InMaintenance() {
-		// Maintenance keeps it reserved; `maintain --off` lowers the reservation, if the provider
-		// is still the one that this clean reserved: a re-created one was free for a while.
-		if !d.OwnedByBurnish() {
-			s.Generation, s.Provider = generation, provider
-		}
+		// Maintenance keeps it reserved; `maintain --off` lowers the reservation.
 		d.ApplyOrReport(ctx, device.Event{Kind: device.Returned})
 		return nil
 	}
