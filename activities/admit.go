@@ -98,8 +98,15 @@ func (a *attempt) clean() string { return fmt.Sprintf("%s v%d", a.evidenceOf(), 
 
 // evidenceOf is the key of what the steps of this clean save for one another. A workflow
 // that was put back to an earlier moment gives the ID of a clean once more; the generation
-// of its reservation is another then, because the device was bound in between (F26).
-func (a *attempt) evidenceOf() string { return fmt.Sprintf("%s g%d", a.in.Clean, a.in.Generation) }
+// of its reservation, or its provider, is another then, because the device was bound in
+// between (F26).
+func (a *attempt) evidenceOf() string {
+	key := fmt.Sprintf("%s g%d", a.in.Clean, a.in.Generation)
+	if a.in.Provider != "" {
+		key += " of " + a.in.Provider
+	}
+	return key
+}
 
 // superseded adds the highest numbers that this host knows: the workflow continues with
 // them, so that it uses none of them again (F26).

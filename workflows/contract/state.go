@@ -263,9 +263,11 @@ type StepInput struct {
 	Seq        int64            `json:"seq"`
 	Binding    int              `json:"binding,omitempty"`
 	// Generation is the provider's, for the host's record.
-	Generation int64         `json:"generation,omitempty"`
-	Budget     time.Duration `json:"budget"`
-	Resume     *Progress     `json:"resume,omitempty"`
+	Generation int64 `json:"generation,omitempty"`
+	// Provider is that provider's UUID if Nova owns it: a re-created one counts from 0 again.
+	Provider string        `json:"provider,omitempty"`
+	Budget   time.Duration `json:"budget"`
+	Resume   *Progress     `json:"resume,omitempty"`
 	// Settings are those of the recorded plan.
 	Settings device.StepSettings `json:"settings"`
 	// ReportStart: the host was reported as unreachable. The step reports that it runs.

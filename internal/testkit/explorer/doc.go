@@ -6,7 +6,7 @@
 //
 // What decides is the product's own code: the two tables of internal/device, the rules of
 // internal/inventory on a store in memory, and the admission by the journal of
-// internal/host. What only obeys them, the workflow and its activities, is modelled here:
+// internal/host. What only obeys them, the workflow and its activities, is modeled here:
 // workflow.go says what it asks next, environment.go what else can happen.
 //
 // The promises, checked in every world that is reached: no byte of a tenant is wiped while

@@ -276,11 +276,11 @@ func (t turn) runStep(answers bool) bool {
 
 // work is what the present attempt is to do.
 func (f *workflow) work(u unit) workDone {
-	return workDone{seq: f.seq, attempt: f.main.attempt, clean: f.clean.id, generation: f.clean.generation, step: f.clean.next, unit: u}
+	return workDone{seq: f.seq, attempt: f.main.attempt, clean: f.clean.id, generation: f.clean.generation, provider: f.clean.provider, step: f.clean.next, unit: u}
 }
 
 func (d workDone) entry() host.Entry {
-	return host.Entry{Seq: int64(d.seq), Attempt: int32(d.attempt), Clean: fmt.Sprintf("%d g%d", d.clean, d.generation), Step: d.step.String(),
+	return host.Entry{Seq: int64(d.seq), Attempt: int32(d.attempt), Clean: fmt.Sprintf("%d g%d of %d", d.clean, d.generation, d.provider), Step: d.step.String(),
 		Serial: [...]string{"S1", "S2"}[enrolled]}
 }
 

@@ -78,7 +78,7 @@ func (e *explorer) begin(b Bounds) world {
 	w.bytes[other] = stranger
 	w.wf = workflow{exists: true, dev: e.atlas.id(d), generation: 3, provider: w.inv.provider, cleans: 1, seq: 2}
 	w.host.record.seq, w.host.record.cleans = 2, 1
-	w.host.journal = journal{workDone{seq: 2, attempt: 1, clean: 1, generation: 2, step: verify}, true, true}
+	w.host.journal = journal{workDone{seq: 2, attempt: 1, clean: 1, generation: 2, provider: w.inv.provider, step: verify}, true, true}
 	return w
 }
 

@@ -103,6 +103,7 @@ type journal struct {
 type workDone struct {
 	seq, attempt, clean int8
 	generation          int16
+	provider            int8
 	step                step
 	unit                unit
 }

@@ -149,7 +149,7 @@ func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun
 	err = workflow.ExecuteActivity(stepCtx, p.Step, contract.StepInput{
 		Enrollment: d.State.Enrollment, Identity: d.State.Host.Identity, Operation: run.Operation,
 		Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: d.State.Seq,
-		Binding: d.State.Device.Bindings, Generation: run.Generation, Budget: budget,
+		Binding: d.State.Device.Bindings, Generation: run.Generation, Provider: run.Provider, Budget: budget,
 		Resume: run.Resume, Settings: run.Settings, ReportStart: again,
 	}).Get(stepCtx, result)
 	var late *temporal.TimeoutError
