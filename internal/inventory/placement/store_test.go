@@ -272,8 +272,9 @@ func TestLostAnswers(t *testing.T) {
 }
 
 func TestServiceTrouble(t *testing.T) {
-	s := newTestPlacement(t, openstack.Options{}, placement.Settings{Timeout: 200 * time.Millisecond})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	p, _ := s.free(t)
+	s.store = s.open(t, placement.Settings{Timeout: time.Second})
 	held := make(chan struct{})
 	defer close(held)
 	html := "<html><body>404 - default backend\nno such service</body></html>"
