@@ -22,7 +22,7 @@ import (
 //
 // S0.30
 func TestAnUnreadableProviderHidesNoOther(t *testing.T) {
-	s := newTestPlacement(t, openstack.Options{}, placement.Settings{Timeout: 300 * time.Millisecond})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	root := s.nova.Host("node-7")
 	var devices, own []string
 	for i := range 10 {
@@ -48,7 +48,7 @@ func TestAnUnreadableProviderHidesNoOther(t *testing.T) {
 	} {
 		for _, what := range []string{"inventories", "allocations"} {
 			t.Run(name+", "+what, func(t *testing.T) {
-				s.store = s.open(t, placement.Settings{Timeout: 300 * time.Millisecond}) // with an empty cache
+				s.store = s.open(t, placement.Settings{Timeout: time.Second}) // with an empty cache
 				for _, id := range []string{devices[1], own[0]} {
 					defer s.recorder.Inject(openstack.Match{Method: http.MethodGet, Path: id + "/" + what}, do)()
 				}
@@ -66,7 +66,7 @@ func TestAnUnreadableProviderHidesNoOther(t *testing.T) {
 		}
 	}
 	t.Run("all but one", func(t *testing.T) {
-		s.store = s.open(t, placement.Settings{})
+		s.store = s.open(t, placement.Settings{Timeout: time.Second})
 		for _, id := range devices[1:] {
 			defer s.recorder.Inject(openstack.Match{Path: id + "/inventories"}, openstack.Injection{Status: 500})()
 		}
@@ -78,7 +78,7 @@ func TestAnUnreadableProviderHidesNoOther(t *testing.T) {
 		}
 	})
 	t.Run("none answers", func(t *testing.T) {
-		s.store = s.open(t, placement.Settings{})
+		s.store = s.open(t, placement.Settings{Timeout: time.Second})
 		defer s.recorder.Inject(openstack.Match{Path: "/inventories"}, openstack.Injection{Status: 500})()
 		defer s.recorder.Inject(openstack.Match{Path: "name=burnish"}, openstack.Injection{Status: 503})()
 		err := s.store.ListNova(t.Context(), nil, nil, func(inventory.ProviderSnapshot) error { return nil })
