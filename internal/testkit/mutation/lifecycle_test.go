@@ -125,8 +125,8 @@ var lifecycleMutations = []mutation{
 	{
 		rule: "S0.15", name: "a device that is allocated and not reserved is reserved",
 		file: "internal/device/facts.go",
-		old:  `EnsureReserved, open.holds}`,
-		new:  `EnsureReserved, func(Device, Snapshot) bool { return false }}`,
+		old:  `return open.holds(d, s) || tenantMissing.holds(d, s)`,
+		new:  `return tenantMissing.holds(d, s)`,
 		pkg:  "./workflows/lifecycle", run: "cites S0.15",
 	},
 	{
