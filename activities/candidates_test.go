@@ -45,7 +45,7 @@ func TestCandidatesInPages(t *testing.T) {
 }
 
 // A device that its host enrolled before Nova reported it has two owners: Nova gives it to
-// instances and reserves its own provider, which nobody lowers. Reconciliation says so, and
+// instances and reserves its own provider, which is never lowered. Reconciliation says so, and
 // import does not pass it over in silence.
 //
 // S0.14

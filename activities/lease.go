@@ -19,7 +19,7 @@ import (
 // attempt has been silent for its heartbeat time-out. An attempt cannot know that it was
 // silent: its process may have been frozen, or its machine suspended. So it writes only while
 // the server's last answer to this attempt is at most a third of the time-out old. The
-// heartbeats of the SDK do not count: they are throttled, and nothing tells when one was
+// heartbeats of the SDK do not count: they are throttled, and nothing shows when one was
 // answered.
 //
 // One write that was already issued is not stopped by this: at most hardware.MaxWrite bytes,

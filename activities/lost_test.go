@@ -31,7 +31,7 @@ func inState(t *testing.T, host string, state device.State) *commonpb.SearchAttr
 }
 
 // signals records what the server is signaled: the workflows of devices, and the names that a
-// host's workflow is told of.
+// host's workflow learns of.
 func (r *recovery) signals() (devices, forgotten *[]string) {
 	devices, forgotten = &[]string{}, &[]string{}
 	r.client.On("SignalWithStartWorkflow", mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).

@@ -270,7 +270,7 @@ func (w *reconciliation) reportMismatch(name, what string) {
 }
 
 // reportTwoOwners reports a device that Nova may give to instances and that is enrolled as
-// Burnish's own: what Nova reserves, nobody lowers.
+// Burnish's own: what Nova reserves is never lowered.
 func (w *reconciliation) reportTwoOwners(k listedDevice, s inventory.ProviderSnapshot) {
 	w.out.Counts.Mismatch++
 	what := fmt.Sprintf("Nova has a provider for it too, %s with reserved=%d of %d, used=%d: once it is unused, retire and forget it, then import it", s.UUID, s.Reserved, s.Total, s.Used)

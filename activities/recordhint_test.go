@@ -11,7 +11,7 @@ import (
 )
 
 // The listing carries who has a device by its provider's record: a bound device whose
-// provider records nobody, or another instance, gets a hint. An instance whose name is no
+// provider records no instance, or another instance, gets a hint. An instance whose name is no
 // UUID may be recorded by its TenantUUID.
 //
 // F24

@@ -86,7 +86,7 @@ func (r *Recovery) forgetLeft(ctx context.Context, h *host.Host) error {
 }
 
 // RecoverLost brings back the devices that this host knows and for which no workflow runs
-// any more: its workflow was terminated, or failed, and nobody starts it again otherwise.
+// any more: its workflow was terminated, or failed, and nothing else starts it again.
 // The error joins what failed; a second call does it again.
 func (r *Recovery) RecoverLost(ctx context.Context, h *host.Host) error {
 	records, err := h.ListRecords()

@@ -35,7 +35,7 @@ type Hardware struct {
 	// Clock is the time since the machine's start, with that in suspension; nil is the
 	// kernel's.
 	Clock func() time.Duration
-	// Report tells the device's workflow what its step waits for; only tests leave it nil.
+	// Report sends the device's workflow what its step waits for; only tests leave it nil.
 	Report ReportWait
 }
 

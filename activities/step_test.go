@@ -241,7 +241,7 @@ func TestARecordedResultIsNotBelievedOfOtherHardware(t *testing.T) {
 }
 
 // A workflow that was put back to an earlier moment asks with numbers that its host has
-// seen in other work. No record of that counts, and the host tells its numbers.
+// seen in other work. No record of that counts, and the host reports its numbers.
 //
 // F26
 func TestARecordedResultOfOtherWorkDoesNotCount(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// reportAfter is how long a step waits until its device's workflow hears of it.
+// reportAfter is how long a step waits until its device's workflow gets a report.
 const reportAfter = 3 * time.Second
 
 // stepWaits decides what one attempt of a step reports of its waits. What was reported stands

@@ -77,7 +77,7 @@ func (a *reportedActivity) whileItRuns(ctx context.Context, info activity.Info) 
 		timer *time.Timer
 		ended bool
 		began = time.Now()
-		told  bool
+		reported  bool
 	)
 	mu.Lock()
 	defer mu.Unlock()
@@ -85,8 +85,8 @@ func (a *reportedActivity) whileItRuns(ctx context.Context, info activity.Info) 
 		if info.HeartbeatTimeout > 0 {
 			activity.RecordHeartbeat(ctx)
 		}
-		if !told && time.Since(began) >= slowCall && WorthReporting(info.Attempt+1) {
-			told = true
+		if !reported && time.Since(began) >= slowCall && WorthReporting(info.Attempt+1) {
+			reported = true
 			a.report(ctx, info, &device.Fault{Class: device.Transient, Code: device.CodeTimeout,
 				Message: info.ActivityType.Name + " has not been answered for " + slowCall.String(), Remedy: "it is waited for, and tried again"})
 		}

@@ -49,22 +49,22 @@ func (r *reports) take() []contract.WaitReport {
 }
 
 func reporting(t *testing.T) (*testHost, *reports, contract.StepInput) {
-	s, told := newTestHost(t), &reports{}
-	s.hardware.Report = told.send
+	s, sent := newTestHost(t), &reports{}
+	s.hardware.Report = sent.send
 	in := s.input("zero")
 	in.Settings.TellAfter = 5 * time.Minute
-	return s, told, in
+	return s, sent, in
 }
 
 // A step on which all goes well reports nothing, however long it takes.
 func TestAStepReportsNothingWhileAllGoesWell(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
-		s, told, in := reporting(t)
+		s, sent, in := reporting(t)
 		s.disk.takes = 3 * time.Minute
 		_, err := s.run(first(t), in)
 		require.NoError(t, err)
-		require.Empty(t, told.take())
+		require.Empty(t, sent.take())
 	})
 }
 
@@ -74,14 +74,14 @@ func TestAStepReportsNothingWhileAllGoesWell(t *testing.T) {
 func TestAFailedAttemptIsReported(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "a full state directory", func(t *testing.T) {
-		s, told, in := reporting(t)
+		s, sent, in := reporting(t)
 		stopAtOffset(t, s, first(t), in, 0)
-		told.take()
+		sent.take()
 		repair := unsavable(t, s.journalFile("d1"))
 		attempt := again(t, 2)
 		_, err := s.run(attempt, in)
 		requireFault(t, err, device.CodeStateDirError, true)
-		got := told.take()
+		got := sent.take()
 		require.Len(t, got, 1)
 		require.Equal(t, contract.WaitHost, got[0].For)
 		require.Equal(t, device.CodeStateDirError, got[0].Fault.Code)
@@ -93,7 +93,7 @@ func TestAFailedAttemptIsReported(t *testing.T) {
 		next.lastProgress = &last
 		_, err = s.run(next, in)
 		requireFault(t, err, device.CodeStateDirError, true)
-		require.Empty(t, told.take(), "the same cause again")
+		require.Empty(t, sent.take(), "the same cause again")
 
 		repair()
 		last = next.last()
@@ -102,7 +102,7 @@ func TestAFailedAttemptIsReported(t *testing.T) {
 		s.disk.takes = 10 * time.Second
 		_, err = s.run(healed, in)
 		require.NoError(t, err)
-		require.Equal(t, []contract.WaitReport{{For: contract.WaitHost, Seq: in.Seq}}, told.take(), "it goes on")
+		require.Equal(t, []contract.WaitReport{{For: contract.WaitHost, Seq: in.Seq}}, sent.take(), "it goes on")
 	})
 }
 
@@ -113,7 +113,7 @@ func TestAFailedAttemptIsReported(t *testing.T) {
 func TestAStepWithoutProgressIsReported(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
-		s, told, in := reporting(t)
+		s, sent, in := reporting(t)
 		began := time.Now().UTC()
 		in.Settings.TellAfter = time.Minute
 		s.disk.takes = 150 * time.Second
@@ -121,13 +121,13 @@ func TestAStepWithoutProgressIsReported(t *testing.T) {
 		r := s.start(server, in)
 		// What is checked ends only with the step.
 		pass(50 * time.Second)
-		early := told.take()
+		early := sent.take()
 		pass(20 * time.Second)
-		stalled, shown := told.take(), server.last()
+		stalled, shown := sent.take(), server.last()
 		pass(90 * time.Second)
-		on, later := told.take(), server.last()
+		on, later := sent.take(), server.last()
 		pass(150 * time.Second)
-		more := told.take()
+		more := sent.take()
 		_, err := r.wait(t)
 		require.NoError(t, err)
 
@@ -150,7 +150,7 @@ func TestAStepWithoutProgressIsReported(t *testing.T) {
 func TestAWaitForASlotIsReported(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
-		s, told, in := reporting(t)
+		s, sent, in := reporting(t)
 		s.hardware.Slots = host.NewFairSemaphore(1)
 		release, err := s.hardware.Slots.Acquire(t.Context(), "other", nil)
 		require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestAWaitForASlotIsReported(t *testing.T) {
 			last = &p
 		}
 		attempt(1)
-		got := told.take()
+		got := sent.take()
 		require.Len(t, got, 1)
 		require.Equal(t, device.CodeWaitingForSlot, got[0].Fault.Code)
 		require.True(t, got[0].Moving)
@@ -172,10 +172,10 @@ func TestAWaitForASlotIsReported(t *testing.T) {
 		for n := range int32(8) {
 			attempt(n + 2)
 		}
-		require.Empty(t, told.take())
+		require.Empty(t, sent.take())
 		attempt(10)
 		attempt(11)
-		got = told.take()
+		got = sent.take()
 		require.Len(t, got, 1)
 		require.True(t, got[0].Stalled)
 		release()
@@ -184,7 +184,7 @@ func TestAWaitForASlotIsReported(t *testing.T) {
 		server.lastProgress = last
 		_, err = s.run(server, in)
 		require.NoError(t, err)
-		require.NotEmpty(t, told.take(), "it works")
+		require.NotEmpty(t, sent.take(), "it works")
 	})
 }
 
@@ -194,12 +194,12 @@ func TestAWaitForASlotIsReported(t *testing.T) {
 func TestAStepReportsThatItsHostIsBack(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
-		s, told, in := reporting(t)
+		s, sent, in := reporting(t)
 		in.ReportStart = true
 		s.disk.takes = time.Minute
 		r := s.start(first(t), in)
 		pass(2 * time.Second)
-		require.Equal(t, []contract.WaitReport{{For: contract.WaitHost, Seq: in.Seq}}, told.take())
+		require.Equal(t, []contract.WaitReport{{For: contract.WaitHost, Seq: in.Seq}}, sent.take())
 		_, err := r.wait(t)
 		require.NoError(t, err)
 	})
@@ -209,18 +209,18 @@ func TestAStepReportsThatItsHostIsBack(t *testing.T) {
 func TestAReportIsRepeatedUntilItArrives(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
-		s, told, in := reporting(t)
-		told.fail = errors.New("no server")
+		s, sent, in := reporting(t)
+		sent.fail = errors.New("no server")
 		in.ReportStart = true
 		s.disk.takes = time.Minute
 		r := s.start(first(t), in)
 		pass(10 * time.Second)
-		require.Empty(t, told.take())
-		told.mu.Lock()
-		told.fail = nil
-		told.mu.Unlock()
+		require.Empty(t, sent.take())
+		sent.mu.Lock()
+		sent.fail = nil
+		sent.mu.Unlock()
 		pass(2 * time.Second)
-		require.Len(t, told.take(), 1)
+		require.Len(t, sent.take(), 1)
 		_, err := r.wait(t)
 		require.NoError(t, err)
 	})
@@ -247,11 +247,11 @@ func TestFailedCallsAreReported(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			told := &reports{}
+			sent := &reports{}
 			var got []int32
 			for n := int32(1); n <= tt.attempts; n++ {
-				runCall(t, told, tt.workflow, n, tt.fail)
-				for _, r := range told.take() {
+				runCall(t, sent, tt.workflow, n, tt.fail)
+				for _, r := range sent.take() {
 					got = append(got, n)
 					require.Equal(t, contract.WaitInventory, r.For)
 					require.Equal(t, device.CodeInventoryUnavailable, r.Fault.Code)
@@ -263,12 +263,12 @@ func TestFailedCallsAreReported(t *testing.T) {
 }
 
 // runCall runs one attempt of a control call, in a workflow of this type.
-func runCall(t *testing.T, told *reports, workflowType string, attempt int32, fail error) {
+func runCall(t *testing.T, sent *reports, workflowType string, attempt int32, fail error) {
 	t.Helper()
 	server := again(t, attempt)
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
-	reporter := &activities.WaitReporter{Report: told.send, Log: slog.New(slog.DiscardHandler)}
+	reporter := &activities.WaitReporter{Report: sent.send, Log: slog.New(slog.DiscardHandler)}
 	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{reporter, &serving{server: server}, &typed{name: workflowType}}})
 	do := func(context.Context) error {
 		if fail == nil {

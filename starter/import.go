@@ -105,7 +105,7 @@ func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, fo
 		}
 		if one.Enrolled != "" {
 			return failed("import", one.Name, &failure{exit: exitFailed, code: device.CodeRefused, message: "it is enrolled with owner " + string(one.Enrolled) + ", and Nova has a provider for it too",
-				remedy: "once nobody uses it: burnish retire " + one.Name + " && burnish forget " + one.Name + ", then import it"})
+				remedy: "once no instance uses it: burnish retire " + one.Name + " && burnish forget " + one.Name + ", then import it"})
 		}
 		if one.Fault != nil {
 			return failed("import", one.Name, &failure{exit: exitFailed, code: one.Fault.Code, message: "its provider " + one.Provider + " cannot be read: " + one.Fault.Message,

@@ -73,12 +73,12 @@ var (
 	recordedUse = fact{"an instance recorded that the device does not know of", func(d Device, s Snapshot) bool {
 		return s.Answer == Answered && d.Owner != OwnerNova && s.Inventory.Witness == WitnessBound && !explains(d, s)
 	}}
-	recordedFree = fact{"recorded that nobody has it", func(d Device, s Snapshot) bool {
+	recordedFree = fact{"recorded that no instance has it", func(d Device, s Snapshot) bool {
 		return d.Owner == OwnerNova || s.Inventory.Witness == WitnessFree
 	}}
-	// recordedEnd: only the first write of a clean records that nobody has the device, after its
+	// recordedEnd: only the first write of a clean records that no instance has the device, after its
 	// instance has left. An inventory that was put back to an earlier moment proves nothing.
-	recordedEnd = fact{"recorded since that nobody has it", func(d Device, s Snapshot) bool {
+	recordedEnd = fact{"recorded since that no instance has it", func(d Device, s Snapshot) bool {
 		return d.Owner != OwnerNova && s.Inventory.Witness == WitnessFree && s.Inventory.Generation > s.Known.Generation
 	}}
 	noRecord = isNot(recordedFree, "no record of who has it")

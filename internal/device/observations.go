@@ -238,7 +238,7 @@ var resolveRows = observer{
 	{ask(AskResolve), in(Unknown), given(inUse), ObservedInUse, nil,
 		"the inventory shows the device in use, or records who has it"},
 	{ask(AskResolve), in(Unknown), given(unused, of(unbound), recordedFree), ObservedUnused, nil,
-		"the inventory records that nobody has the device"},
+		"the inventory records that no instance has the device"},
 	{ask(AskResolve), in(Unknown), given(unused, of(unbound), noRecord), NoWitness, nil,
 		"nothing records who has the device: it waits for the operator"},
 	{ask(AskResolve), in(Unknown), given(unused, of(bound), recordedEnd), BindingEnded, nil,

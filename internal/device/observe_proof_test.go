@@ -69,7 +69,7 @@ func observationTheorems() []observationTheorem {
 		// F24
 		{"a recorded instance that the device does not know of has the device", recordedUseIsSeen},
 		// F24, D16
-		{"an unknown device is cleaned automatically only where the record says that nobody has it", recordDecides},
+		{"an unknown device is cleaned automatically only where the record says that no instance has it", recordDecides},
 		// F24
 		{"a bound device is recorded again, and nothing else is", recordedAgain},
 	}
@@ -131,7 +131,7 @@ func keepsOwnBinding(c outcome) string {
 	return unless(c.next.Binding != nil && c.next.Binding.Instance == b.Instance || otherRecorded(c.device, c.snapshot) || endRecorded(c), "the binding ends")
 }
 
-// endRecorded: an unknown device whose provider records that nobody has it.
+// endRecorded: an unknown device whose provider records that no instance has it.
 func endRecorded(c outcome) bool {
 	return c.device.State == Unknown && c.snapshot.Question == AskResolve && c.snapshot.Inventory.Witness == WitnessFree
 }

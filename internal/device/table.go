@@ -263,7 +263,7 @@ var table = concat(
 		{in(Unknown), Manage, when(awaitingManualClean), Manageable, then(allowClean)},
 		{in(Unknown), ObservedUnused, when(unbound), PendingCleaning, then(markDirty, awaitManualCleanIfOff)},
 		{in(Unknown), ObservedUnused, when(bound), Allocated, then(markDirty)},
-		// SAFETY F24: only the first write of a clean records that nobody has the device.
+		// SAFETY F24: only the first write of a clean records that no instance has the device.
 		{in(Unknown), BindingEnded, when(bound, ownedBySelf), PendingCleaning, then(unbind, markDirty, awaitManualCleanIfOff)},
 		{in(Unknown), ObservedFree, when(unbound, clean), Cleaning, then(startReturn)},
 		{in(Unknown), ObservedFree, when(unbound, dirty), PendingCleaning, then(awaitManualCleanIfOff)},

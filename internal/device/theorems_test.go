@@ -20,7 +20,7 @@ func onlyALookEndsUnseen(s step) string {
 	if !s.before.Unseen || s.after.Unseen {
 		return ""
 	}
-	return unless(s.event.Kind == Seen || s.event.Kind == CleanDone && !s.before.NamedSteps, "nobody looked at it")
+	return unless(s.event.Kind == Seen || s.event.Kind == CleanDone && !s.before.NamedSteps, "its host has not seen it")
 }
 
 // leavingIsUnseen checks every event after which the hardware may be touched, and those that
@@ -36,7 +36,7 @@ func leavingIsUnseen(s step) string {
 	case exemptionOf(s.before, s.event) != "":
 		return unless(s.after.Unseen, "it is returned without a clean, and counts as seen")
 	case s.event.Kind == Provide && s.after.Returning && !s.before.Dirty:
-		return unless(!s.before.Unseen, "it is provided, and nobody looked at it")
+		return unless(!s.before.Unseen, "it is provided, and its host has not seen it")
 	}
 	return ""
 }

@@ -62,7 +62,7 @@ type Store interface {
 	// returns the reservation with the new generation. It may be written while allocated.
 	// Below the total it is written only where that is 1: otherwise inventory_invalid.
 	// In the same write it records who has the device (F24): nil keeps the record as it
-	// is, "" records that nobody has it, and any other text is the instance.
+	// is, "" records that no instance has it, and any other text is the instance.
 	PutReserved(ctx context.Context, uuid string, generation int64, reserved int, tenant *string) (Reservation, error)
 	// Delete removes the provider. Without one there is no error; in use is in_use.
 	Delete(ctx context.Context, uuid string) error

@@ -37,7 +37,7 @@ func (v ReservationSnapshot) heldBy(instance string) bool {
 
 // Holder is what a write says of who has the device (F24).
 type Holder struct {
-	// Tenant: nil keeps the record, "" records that nobody has the device, and any other
+	// Tenant: nil keeps the record, "" records that no instance has the device, and any other
 	// text is the instance that has it.
 	Tenant *string
 	// Left is the instance that had the device last, as far as the caller knows: its record,

@@ -82,7 +82,7 @@ func TestUnreserveKeepsTheRecord(t *testing.T) {
 	w.requireRecord(device.WitnessBound, tenant)
 }
 
-// Whatever is recorded: it is replaced only where nobody has the device by it, or where it
+// Whatever is recorded: it is replaced only where it names no instance, or where it
 // is the one that the caller knows to be over. The reservation is raised in any case.
 //
 // F24
@@ -107,7 +107,7 @@ func TestARecordOfAnotherInstanceStays(t *testing.T) {
 		{"left, cleared", ptr(tenant), ptr(""), tenant, false, device.WitnessFree, ""},
 		{"left by its name", ptr(device.TenantUUID(name)), ptr(""), name, false, device.WitnessFree, ""},
 		{"left, and came back since", ptr(tenant), ptr(""), tenant, true, device.WitnessBound, tenant},
-		{"bound, nobody left", ptr(tenant), ptr(""), "", false, device.WitnessBound, tenant},
+		{"bound, and no instance left", ptr(tenant), ptr(""), "", false, device.WitnessBound, tenant},
 		{"bound, another left", ptr(tenant), ptr(""), otherTenant, false, device.WitnessBound, tenant},
 		{"bound to another", ptr(tenant), ptr(otherTenant), "", false, device.WitnessBound, tenant},
 		{"bound to the same", ptr(tenant), ptr(tenant), "", false, device.WitnessBound, tenant},
@@ -150,7 +150,7 @@ func TestReserveForBindKnowsItsEarlierWriteByTheRecord(t *testing.T) {
 	}{
 		{"its own", ptr(tenant), ""},
 		{"none", nil, device.CodeAlreadyBurned},
-		{"nobody", ptr(""), device.CodeAlreadyBurned},
+		{"no instance", ptr(""), device.CodeAlreadyBurned},
 		{"another instance", ptr(otherTenant), device.CodeAlreadyBurned},
 	} {
 		t.Run(test.name, func(t *testing.T) {

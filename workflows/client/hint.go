@@ -85,7 +85,7 @@ func (c *Client) FailAttempt(ctx context.Context, namespace, workflow, activity 
 	return err == nil, err
 }
 
-// ReportWait tells a device's workflow that one of its activities waits, or goes on. A run
+// ReportWait reports to a device's workflow that one of its activities waits, or goes on. A run
 // that has ended has no use for it.
 func (c *Client) ReportWait(ctx context.Context, workflow, run string, in contract.WaitReport) error {
 	err := c.temporal.SignalWorkflow(ctx, workflow, run, contract.SignalObserved, contract.Hint{Source: "its activity", Wait: &in})

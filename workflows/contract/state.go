@@ -331,7 +331,7 @@ type ReservationRequest struct {
 	Driver     string `json:"driver,omitempty"`
 	Expect     *int64 `json:"expect,omitempty"`
 	Generation int64  `json:"generation,omitempty"` // for Unreserve alone
-	// Tenant is recorded by the same write (F24): "" records that nobody has the device, nil
+	// Tenant is recorded by the same write (F24): "" records that no instance has the device, nil
 	// keeps the record. Left is the instance that had it last; its record is replaced where
 	// the provider's generation is at most LeftGeneration, any other instance's stays.
 	Tenant         *string `json:"tenant,omitempty"`

@@ -29,7 +29,7 @@ type oracle struct {
 	since time.Time
 	// faulty: the inventory has injected faults.
 	faulty bool
-	// retired: nobody gets it, nothing is written to it and it stays reserved.
+	// retired: no instance gets it, nothing is written to it and it stays reserved.
 	retired  bool
 	finished bool // a violation was reported
 }

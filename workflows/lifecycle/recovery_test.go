@@ -206,7 +206,7 @@ func TestHostIsAhead(t *testing.T) {
 				w.until("the invalidation", func() bool { return w.view().Dirty })
 				w.requireCleansBeforeOffer(1)
 				discoveries := count(w.scheduledActivities, "Discover")
-				if at == "manageable" { // never cleaned: nothing records that nobody has it
+				if at == "manageable" { // never cleaned: no record says that it is free
 					w.awaitNoRecord()
 					ok[contract.Result](w.cleanUp())
 				}
@@ -385,8 +385,8 @@ func TestReservingReadDuringAClean(t *testing.T) {
 	record := newFakeHost().record
 	record.Enrollment = contract.Enrollment{Name: "d1", Host: "h1", Driver: "testdriver", Owner: device.OwnerSelf}
 	w := newDeviceEnvOf(t, standardPolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
-	nobody := ""
-	w.inventory.exists, w.inventory.generation, w.inventory.tenant = true, 5, &nobody // it was available
+	noTenant := ""
+	w.inventory.exists, w.inventory.generation, w.inventory.tenant = true, 5, &noTenant // it was available
 	w.previousRun = contract.PreviousRun{RunID: "r0"}
 	w.inventory.injectFault = times(1, "Create", false, fault(device.Permanent, device.CodeInventoryInvalid))
 	w.until("its backoff", func() bool { return w.view().Fault == string(device.CodeInventoryInvalid) })

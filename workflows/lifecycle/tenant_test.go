@@ -18,7 +18,7 @@ func (w *deviceEnv) recorded() string {
 	return *w.inventory.tenant
 }
 
-// The bind's write records the instance, and the clean's first write that nobody has the
+// The bind's write records the instance, and the clean's first write that no instance has the
 // device; no other write changes that.
 //
 // F24
@@ -43,7 +43,7 @@ func TestTheProviderRecordsWhoHasTheDevice(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A burn of which nobody knows whether it had effect may have recorded its instance, which
+// A burn whose effect is not known may have recorded its instance, which
 // never got the device: the clean after it clears the record.
 //
 // S0.6, F24

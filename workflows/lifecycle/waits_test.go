@@ -268,7 +268,7 @@ func TestForeignWritesArePaused(t *testing.T) {
 				}
 			}
 			ok[contract.Result](w.unbind("i1"))
-			w.stepRuns("zero") // from here on the record says that nobody has it
+			w.stepRuns("zero") // from here on the record says that no instance has it
 			w.after(1, write)
 			// A provider of Burnish's own that has been written to is looked into before the clean.
 			tries := func() int {

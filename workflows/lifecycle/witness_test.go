@@ -68,13 +68,13 @@ func TestPutBackToBeforeTheBind(t *testing.T) {
 	}
 }
 
-// A bound device whose record was removed, or says that nobody has the device, gets it written
+// A bound device whose record was removed, or says that no instance has the device, gets it written
 // again.
 //
 // F24
 func TestTheRecordOfABoundDeviceIsWrittenAgain(t *testing.T) {
-	nobody := ""
-	for name, record := range map[string]*string{"removed": nil, "nobody": &nobody} {
+	noTenant := ""
+	for name, record := range map[string]*string{"removed": nil, "no instance": &noTenant} {
 		t.Run(name, func(t *testing.T) {
 			w := newDeviceEnv(t, standardPolicy())
 			w.makeBound("i1")

@@ -93,7 +93,7 @@ func (d *Disk) RefuseSignatures(t hardware.Target) error {
 // of at most 4 MiB, before each of which it checks what ZeroAt checks. The caller
 // must know whether the disk does so: a loop device reports success and keeps every byte
 // (F16, measured). After an error the zeroes are not written in another way (S2.27): neither
-// here, nor by the kernel, which does so with the ioctl BLKZEROOUT and tells nobody. Fault:
+// here, nor by the kernel, which does so with the ioctl BLKZEROOUT without a word. Fault:
 // command_refused where the kernel does not use the command on this disk.
 func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
 	h := d.h

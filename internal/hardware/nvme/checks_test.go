@@ -62,7 +62,7 @@ func TestSecurityCheckFindsWhatTenantsLeave(t *testing.T) {
 		"Opal locked":           {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, Enabled: true, Locked: true} }, device.CodeSecurityLocked, "locked true"},
 		"Opal at rest":          {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true} }, "", "TCG locking not enabled"},
 		"Opal set up, unlocked": {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, BlockSID: true, Owned: true} }, device.CodeSecurityLocked, "owner's password set true"},
-		"Opal, nobody's":        {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, BlockSID: true} }, "", "TCG locking not enabled, not owned"},
+		"Opal, without an owner":        {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, BlockSID: true} }, "", "TCG locking not enabled, not owned"},
 		"staged firmware":       {func(c *nvmesim.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged, `"EVIL" staged in slot 2`},
 		"other firmware":        {func(c *nvmesim.Controller) { c.Firmware = "9.9.9" }, device.CodeFirmwareChanged, `runs firmware "9.9.9"`},
 		"saved features":        {func(c *nvmesim.Controller) { f := c.Features[6]; f.Saved, f.Current = 0, 0; c.Features[6] = f }, "", "features restored: 0x06"},

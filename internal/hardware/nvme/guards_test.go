@@ -75,7 +75,7 @@ func TestIdentityIsReadAgainAfterACommand(t *testing.T) {
 	fault(t, device.CodeIdentityChanged, b.clean(0, found, device.CryptoErase).step(t.Context(), "security_check"))
 }
 
-// A disk that appeared since the drive was opened is claimed by nobody.
+// A disk that appeared since the drive was opened is claimed by no process.
 //
 // F12
 func TestADiskThatAppearsIsNoticed(t *testing.T) {

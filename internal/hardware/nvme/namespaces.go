@@ -233,7 +233,7 @@ func (c *controller) refuseHidden(t hardware.Target, names namespaceLayout, disk
 			slices.ContainsFunc(disks, func(d privileged.Disk) bool { return d.NSID == nsid })
 		if !readable && !t.Accepts(hiddenNamespace) {
 			return hardware.Refused(device.CodeFilesystemSignature, "attach it and look, or, if it may be destroyed, enroll the drive with --accept-signature "+hiddenNamespace,
-				"namespace %d of the drive at %s is detached or cannot be read, so nobody can see whose data it holds", nsid, c.Address)
+				"namespace %d of the drive at %s is detached or cannot be read, so that it is not known whose data it holds", nsid, c.Address)
 		}
 	}
 	return nil

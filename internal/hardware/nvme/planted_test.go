@@ -106,7 +106,7 @@ func TestZeroesWaitForATenantsSanitize(t *testing.T) {
 	require.Zero(t, b.tenantBlocks(0))
 }
 
-// A sanitize that the drive refuses because firmware is staged is told as what it is.
+// A sanitize that the drive refuses because firmware is staged has a fault of its own.
 //
 // F20
 func TestStagedFirmwareFoundByASanitize(t *testing.T) {

@@ -22,7 +22,7 @@ type record struct {
 	Used       int
 	Consumers  []string
 	Generation int64
-	// Tenant is who has the device: nil where that was never recorded, "" for nobody.
+	// Tenant is who has the device: nil where that was never recorded, "" for no instance.
 	Tenant *string
 	// rest is the file as it was read, so that fields of a newer build are kept.
 	rest map[string]json.RawMessage

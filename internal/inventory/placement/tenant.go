@@ -15,7 +15,7 @@ import (
 // Its reserved always equals its total, so that it has no capacity: Placement lists it in
 // no allocation candidates, and grants no allocation of it. A tenant's UUID is in its other
 // numbers, highest bits first: 8 bits in allocation_ratio − 1, then 30 each in total − 2³⁰,
-// min_unit − 1, max_unit − 1 and step_size − 1. Nobody is total 1, with all others 1.
+// min_unit − 1, max_unit − 1 and step_size − 1. No instance is total 1, with all others 1.
 const TenantClass = "CUSTOM_BURNISH_TENANT"
 
 const (
@@ -31,7 +31,7 @@ type holder struct {
 	tenant  string
 }
 
-// tenantFields gives the second inventory for a tenant; "" is nobody.
+// tenantFields gives the second inventory for a tenant; "" is no instance.
 func tenantFields(tenant string) map[string]any {
 	if tenant == "" {
 		return tenantNumbers(1, 0, 0, 0, 0)

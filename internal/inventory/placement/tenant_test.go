@@ -97,8 +97,8 @@ func TestTheRecordCostsNoRequest(t *testing.T) {
 	s.requireRecord(t, p.UUID, device.WitnessBound, tenant)
 
 	s.recorder.Reset()
-	nobody := ""
-	v, err = inventory.EnsureReserved(t.Context(), s.store, p.UUID, &v.Generation, inventory.Holder{Tenant: &nobody, Left: tenant, LeftGeneration: v.Generation})
+	noTenant := ""
+	v, err = inventory.EnsureReserved(t.Context(), s.store, p.UUID, &v.Generation, inventory.Holder{Tenant: &noTenant, Left: tenant, LeftGeneration: v.Generation})
 	require.NoError(t, err)
 	require.Equal(t, device.WitnessFree, v.Witness)
 	require.Equal(t, 4, s.recorder.Count())
@@ -228,7 +228,7 @@ func TestTheRecordOfADeviceInUse(t *testing.T) {
 	s.requireRecord(t, p.UUID, device.WitnessBound, tenant)
 }
 
-// What Burnish did not write is no record: nobody is believed to have the device, and nobody
+// What Burnish did not write is no record: no instance is taken to have the device, and none
 // to have left it.
 //
 // F24

@@ -114,8 +114,8 @@ func (e *entity) unbind(ctx workflow.Context, _ contract.UnbindInput) (entitySta
 
 func (e *entity) clean(ctx workflow.Context) error {
 	e.Cleans++
-	nobody := ""
-	in := contract.ReservationRequest{Expect: &e.Generation, Tenant: &nobody, Left: e.Left, LeftGeneration: e.Generation}
+	noTenant := ""
+	in := contract.ReservationRequest{Expect: &e.Generation, Tenant: &noTenant, Left: e.Left, LeftGeneration: e.Generation}
 	if err := e.inventory(ctx, contract.ActivityEnsureReserved, in); err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func testNVMeLayouts(t *testing.T) {
 	for _, serial := range slices.Concat(others, inOrder) {
 		flags := []string{"--provide"}
 		if serial == "DETACHED" || serial == "METADATA" {
-			// Nobody can look whose data is in a namespace that cannot be read (F15).
+			// It is not known whose data is in a namespace that cannot be read (F15).
 			d := g.drive(t, serial)
 			g.Refused(t, "filesystem_signature", g.EnrollArgs(d, g.flags(t, d)...)...)
 			g.Refused(t, device.CodeNotFound, "show", d.Name)

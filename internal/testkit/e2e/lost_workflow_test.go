@@ -67,7 +67,7 @@ func TestTerminatedAndPastRetention(t *testing.T) {
 	s.AwaitReturned(t, allocated, 20*time.Second)
 }
 
-// A terminated device is nobody's until its host brings it back: show says how it ended.
+// A terminated device has no workflow until its host brings it back: show says how it ended.
 //
 // F24
 func TestShowSaysHowAWorkflowEnded(t *testing.T) {

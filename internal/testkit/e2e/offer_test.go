@@ -57,7 +57,7 @@ func TestOffersInPlacement(t *testing.T) {
 }
 
 // retiredWhileLowered has a device given up as lost while the write that offers it again is
-// on its way. The device is nobody's afterwards, and its bytes are not looked at any more.
+// on its way. No instance has the device afterwards, and its bytes are not checked any more.
 func (c *Cloud) retiredWhileLowered(name string, loseAnswer bool) func(*testing.T) {
 	return func(t *testing.T) {
 		t.Parallel()
@@ -176,7 +176,7 @@ func (c *Cloud) usedAndFreedUnseen(t *testing.T) {
 	v := c.AwaitDevice(t, d.Name, 20*time.Second, "to be cleaned", func(v contract.DeviceStatus) bool {
 		return v.DeviceState == device.Available && len(v.Cleans) == 2
 	})
-	require.Empty(t, v.Bindings, "nobody saw the tenant")
+	require.Empty(t, v.Bindings, "the tenant was not observed")
 	d.RequireZero(t)
 	c.RequireStock(t, provider, 0)
 	c.awaitSweeps(t, 4)
@@ -193,7 +193,7 @@ func (c *Cloud) awaitSweeps(t *testing.T, more int) {
 	Await(t, 20*time.Second, "more sweeps", func() (bool, string) { return c.State(t).FullRuns >= from+more, "" })
 }
 
-// raiseTotal gives a provider of nobody a second unit, both free.
+// raiseTotal gives an unused provider a second unit, both free.
 func (c *Cloud) raiseTotal(t *testing.T, provider string) { c.stock(t, provider, 2, 0) }
 
 // stock writes a provider's inventory as an operator may.
@@ -208,17 +208,17 @@ func (c *Cloud) stock(t *testing.T, provider string, total, reserved int) {
 }
 
 // requireWithheld asserts that a device with two units is cleaned and never offered, that its
-// operator is told why, once, and that it is offered again with one unit.
+// the operator sees why, once, and that it is offered again with one unit.
 func (c *Cloud) requireWithheld(t *testing.T, d Device, provider string) {
 	t.Helper()
-	told := func(v contract.DeviceStatus) bool {
+	shown := func(v contract.DeviceStatus) bool {
 		return v.DeviceState == device.Error && v.Fault == string(device.CodeInventoryInvalid)
 	}
-	v := c.AwaitDevice(t, d.Name, 20*time.Second, "to be withheld", told)
+	v := c.AwaitDevice(t, d.Name, 20*time.Second, "to be withheld", shown)
 	cleans := len(v.Cleans)
 	c.awaitSweeps(t, 4)
 	v = c.Show(t, d.Name)
-	require.True(t, told(v), v)
+	require.True(t, shown(v), v)
 	require.True(t, v.NeedsOperator)
 	require.Contains(t, v.LastError, "total 2")
 	require.Contains(t, v.Remedy, "total to 1")

@@ -30,7 +30,7 @@ import (
 // Burnish's.
 const (
 	inUse = "INUSE" // an instance has it when Burnish comes
-	left  = "LEFT"  // its instance was deleted; nobody cleaned it
+	left  = "LEFT"  // its instance was deleted; it was not cleaned
 	free  = "FREE"  // it was never used
 	// source is what a tenant copies its data from. It is no device.
 	source = "SOURCE"

@@ -106,7 +106,7 @@ func inventoryMoves(of int, by string) []move {
 	}
 }
 
-// failed: the call failed, and nobody knows whether it took effect. What is retried is
+// failed: the call failed, and it is not known whether it took effect. What is retried is
 // asked again.
 func (t turn) failed(of int, c call) {
 	switch c.kind {
@@ -135,13 +135,13 @@ var hostMoves = []move{
 		return t.w.wf.main.kind == cleanStep && t.w.wf.exists && t.runStep(true)
 	}},
 	{"the verify runs, and its samples miss what is left", func(t turn) bool {
-		if t.w.wf.main.kind != cleanStep || t.w.wf.clean.next != verify || t.w.bytes[t.w.slot] == nobody || !t.w.wf.exists {
+		if t.w.wf.main.kind != cleanStep || t.w.wf.clean.next != verify || t.w.bytes[t.w.slot] == noParty || !t.w.wf.exists {
 			return false
 		}
 		left := t.w.bytes[t.w.slot]
-		t.w.bytes[t.w.slot] = nobody
+		t.w.bytes[t.w.slot] = noParty
 		ran := t.runStep(true)
-		if t.w.bytes[t.w.slot] == nobody {
+		if t.w.bytes[t.w.slot] == noParty {
 			t.w.bytes[t.w.slot] = left
 		}
 		return ran
@@ -227,7 +227,7 @@ func (t turn) wipe(u unit) {
 			t.broken("the bytes of " + p.String() + ", who has the device, are wiped")
 		}
 	}
-	t.w.bytes[u] = nobody
+	t.w.bytes[u] = noParty
 }
 
 // runStep is one attempt of the present step on the host: admitted by the journal, under the
@@ -235,7 +235,7 @@ func (t turn) wipe(u unit) {
 func (t turn) runStep(answers bool) bool {
 	f, h := &t.w.wf, &t.w.host
 	want := f.clean.next
-	if t.nova && t.w.inv.used != nobody && t.w.tenants[t.w.inv.used-first].has {
+	if t.nova && t.w.inv.used != noParty && t.w.tenants[t.w.inv.used-first].has {
 		return false // its guest holds the device, and the step waits (F12, F21)
 	}
 	stored, work := h.journal.entry(), f.work(t.w.slot)
@@ -266,7 +266,7 @@ func (t turn) runStep(answers bool) bool {
 		t.wipe(t.w.slot)
 	case verify:
 		t.w.attended, t.w.aged = true, false
-		if t.w.bytes[t.w.slot] != nobody {
+		if t.w.bytes[t.w.slot] != noParty {
 			return end(work, device.CodeVerifyFailed)
 		}
 	}
@@ -342,7 +342,7 @@ var worldMoves = []move{
 	{"Nova allocates it to first", func(t turn) bool { return t.allocate(first) }},
 	{"Nova reserves it", func(t turn) bool {
 		i := &t.w.inv
-		if !t.nova || i.used == nobody || i.reserved {
+		if !t.nova || i.used == noParty || i.reserved {
 			return false
 		}
 		i.reserved = true
@@ -351,15 +351,15 @@ var worldMoves = []move{
 	}},
 	{"Nova's instance is gone", func(t turn) bool {
 		i := &t.w.inv
-		if !t.nova || i.used == nobody {
+		if !t.nova || i.used == noParty {
 			return false
 		}
 		t.w.tenants[i.used-first] = tenant{}
-		i.used = nobody
+		i.used = noParty
 		return true
 	}},
 	{"Nova re-creates the provider", func(t turn) bool {
-		if !t.nova || t.w.inv.used != nobody || t.w.recreations == 0 || !t.fault() {
+		if !t.nova || t.w.inv.used != noParty || t.w.recreations == 0 || !t.fault() {
 			return false
 		}
 		t.w.recreations--
@@ -454,7 +454,7 @@ func (t turn) unbindBy(p who) bool {
 
 func (t turn) allocate(p who) bool {
 	i := &t.w.inv
-	if !t.nova || i.used != nobody || i.reserved || t.w.binds == 0 || !i.exists {
+	if !t.nova || i.used != noParty || i.reserved || t.w.binds == 0 || !i.exists {
 		return false
 	}
 	if t.w.wf.exists && t.w.wf.main.kind == cleanStep {
@@ -489,7 +489,7 @@ func (t turn) wantsRecheck() bool {
 	} else {
 		s = s.Answered(found)
 	}
-	if t.without.unexplored {
+	if t.without.unexplained {
 		s.Inventory.Generation = 0
 	}
 	o, _ := device.Observe(listed, s)

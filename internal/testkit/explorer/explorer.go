@@ -128,7 +128,7 @@ func (e *explorer) explore(b Bounds) Result {
 	return Result{Worlds: len(e.parents), Complete: true}
 }
 
-// story tells how a world was reached.
+// story is how a world was reached.
 func (e *explorer) story(start world, from int32, last int, end world) *Found {
 	moves := []int{last}
 	for from > 0 {

@@ -53,7 +53,7 @@ func TestExploreWithoutAFix(t *testing.T) {
 		"a stale result counts by its number":                                 {without: without{sameWork: true}, broken: "holds the bytes of second", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
 		"a swapped disk is offered without a look":                            {without: without{look: true}, broken: "holds the bytes of stranger", within: Bounds{Faults: 1, Binds: 0, Acts: 2}},
 		"a swapped disk stays offered when the look fails":                    {without: without{lookFailed: true}, broken: "it stays offered with the bytes of stranger", within: Bounds{Faults: 2, Binds: 0, Acts: 0}},
-		"used and freed between two readings":                                 {without: without{unexplored: true}, nova: true, broken: "it stays offered with the bytes of first", within: Bounds{Faults: 0, Binds: 1, Acts: 0}},
+		"used and freed between two readings":                                 {without: without{unexplained: true}, nova: true, broken: "it stays offered with the bytes of first", within: Bounds{Faults: 0, Binds: 1, Acts: 0}},
 		"retired as lost while it is returned":                                {without: without{raise: true, sweeps: true}, broken: "it stays offered although it is retired", within: Bounds{Faults: 0, Binds: 1, Acts: 1}},
 		"a former tenant's unbind during its own second burn":                 {without: without{unbind: true}, broken: "it stays bound to first", within: Bounds{Faults: 0, Binds: 2, Acts: 0}},
 		"a disk is swapped after its verify was journaled":                    {without: without{inspection: true}, broken: "holds the bytes of stranger", within: Bounds{Faults: 2, Binds: 1, Acts: 0}},

@@ -2,15 +2,15 @@ package explorer
 
 import "burnish/internal/device"
 
-// check looks for a broken promise that nobody's act shows: what stays as it is.
+// check looks for a broken promise that no single move shows: what stays as it is.
 func (t turn) check() {
 	if !t.quiet() {
 		return
 	}
 	d, i := t.dev(), t.w.inv
-	offered := i.exists && !i.reserved && i.used == nobody
+	offered := i.exists && !i.reserved && i.used == noParty
 	switch {
-	case offered && t.w.bytes[t.w.slot] != nobody:
+	case offered && t.w.bytes[t.w.slot] != noParty:
 		t.broken("it stays offered with the bytes of " + t.w.bytes[t.w.slot].String())
 	case offered && !d.Allocatable():
 		t.broken("it stays offered although it is " + string(d.State))

@@ -29,7 +29,7 @@ func (s store) Usages(_ context.Context, id string) (inventory.Usage, error) {
 		return inventory.Usage{}, inventory.NoProvider(id)
 	}
 	u := inventory.Usage{Generation: int64(s.generation)}
-	if s.used != nobody {
+	if s.used != noParty {
 		u.Used, u.Consumers = 1, []string{s.used.String()}
 	}
 	return u, nil
@@ -42,7 +42,7 @@ func (s store) Reservation(_ context.Context, id string) (inventory.Reservation,
 	}
 	r := inventory.Reservation{Generation: int64(s.generation), Total: 1, Reserved: number(s.reserved), Witness: device.WitnessNone}
 	switch {
-	case s.recorded && s.tenant != nobody:
+	case s.recorded && s.tenant != noParty:
 		r.Witness, r.Tenant = device.WitnessBound, s.tenant.String()
 	case s.recorded:
 		r.Witness = device.WitnessFree
@@ -86,7 +86,7 @@ func (t turn) carryOut(c call) (device.Inventory, device.Code) {
 	if c.kind == lower {
 		t.w.attended = false // it is out of the host's hands again
 	}
-	if wasReserved && !i.reserved && i.exists && t.w.bytes[t.w.slot] != nobody {
+	if wasReserved && !i.reserved && i.exists && t.w.bytes[t.w.slot] != noParty {
 		t.broken("the reservation is lowered, and the device holds the bytes of " + t.w.bytes[t.w.slot].String())
 	}
 	if err != nil {

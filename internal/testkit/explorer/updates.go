@@ -114,11 +114,11 @@ func (t turn) answeredUpd(c call, found device.Inventory, code device.Code) {
 			}
 		}
 		if b := t.dev().Binding; b != nil && b.Instance == c.who.String() {
-			f.had[c.who-first], f.burnedFor = true, nobody
+			f.had[c.who-first], f.burnedFor = true, noParty
 			t.granted(c.who)
 		}
 		if f.unbinds == c.who {
-			f.unbinds = nobody
+			f.unbinds = noParty
 			t.unbind(c.who)
 		}
 	case leaveReserve:
@@ -180,7 +180,7 @@ func (t turn) unbind(p who) bool {
 	case !ours && f.had[p-first]: // it had the device before
 	case t.legal(device.Event{Kind: device.Unbind, Instance: p.String(), Automated: true}):
 		t.must(device.Event{Kind: device.Unbind, Instance: p.String(), Automated: true})
-		f.backAgain = nobody
+		f.backAgain = noParty
 		f.left = p
 	default:
 		return false

@@ -7,22 +7,22 @@ import (
 
 // without takes fixes out, to see that the explorer finds what they mend.
 type without struct {
-	witness    bool // F24: who has a device is known to the workflow alone
-	sameWork   bool // F26: a recorded "done" counts by its number, and the workflow takes any result
-	inspection bool // F26: a recorded "done" counts for whatever hardware is there now
-	look       bool // F27: a clean device is offered without a look of its host
-	lookFailed bool // F27: an available device stays available whatever its host's look ends with
-	unexplored bool // F28: a generation that nothing explains means nothing
-	raise      bool // F30: a reservation that was lowered too late stays so
-	unbind     bool // F30: an unbind does not wait for the burn of its own instance
-	naming     bool // F31: an operator's command ends a binding without naming its instance
-	sweeps     bool // no fix: an inventory in files is not reconciled
-	lease      bool // F32: a frozen attempt does not ask the server before it writes
+	witness     bool // F24: who has a device is known to the workflow alone
+	sameWork    bool // F26: a recorded "done" counts by its number, and the workflow takes any result
+	inspection  bool // F26: a recorded "done" counts for whatever hardware is there now
+	look        bool // F27: a clean device is offered without a look of its host
+	lookFailed  bool // F27: an available device stays available whatever its host's look ends with
+	unexplained bool // F28: a generation that nothing explains means nothing
+	raise       bool // F30: a reservation that was lowered too late stays so
+	unbind      bool // F30: an unbind does not wait for the burn of its own instance
+	naming      bool // F31: an operator's command ends a binding without naming its instance
+	sweeps      bool // no fix: an inventory in files is not reconciled
+	lease       bool // F32: a frozen attempt does not ask the server before it writes
 }
 
 // decide is device.Observe.
 func (t turn) decide(s device.Snapshot) device.Observation {
-	if t.without.unexplored && s.Answer == device.Answered && s.Question != device.AskUnreserve {
+	if t.without.unexplained && s.Answer == device.Answered && s.Question != device.AskUnreserve {
 		s.Inventory.Generation = min(s.Inventory.Generation, s.Known.Generation)
 	}
 	o, _ := device.Observe(t.dev(), s)

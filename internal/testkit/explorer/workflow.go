@@ -40,7 +40,7 @@ func (t turn) apply(e device.Event) bool {
 		f.left = whoIs(was.Binding.Instance)
 	}
 	if next.Binding != nil && (was.Binding == nil || next.Binding.Number != was.Binding.Number) {
-		f.burnedFor = nobody
+		f.burnedFor = noParty
 		if p := whoIs(next.Binding.Instance); p == first || p == second {
 			f.had[p-first] = true
 		}
@@ -93,7 +93,7 @@ func (t turn) knows(p who) bool {
 
 // left is reservation.left.
 func (t turn) left() who {
-	if p := t.w.wf.burnedFor; p != nobody {
+	if p := t.w.wf.burnedFor; p != noParty {
 		return p
 	}
 	return t.w.wf.left
@@ -131,7 +131,7 @@ func (c call) clears(t turn) call {
 
 // leftGeneration is reservation.leftGeneration.
 func (t turn) leftGeneration() int16 {
-	if f := t.w.wf; f.uncertain || f.burnedFor != nobody {
+	if f := t.w.wf; f.uncertain || f.burnedFor != noParty {
 		return f.generation + 1
 	}
 	return t.w.wf.generation
@@ -142,7 +142,7 @@ func (c call) records(t turn) call {
 	switch d := t.dev(); {
 	case d.Binding != nil && d.Binding.Instance != device.UnknownConsumer:
 		c.tenant, c.who = writeTenant, whoIs(d.Binding.Instance)
-	case d.Binding == nil && d.Claim == nil && d.State != device.Unknown && d.State != device.Allocated && t.left() != nobody:
+	case d.Binding == nil && d.Claim == nil && d.State != device.Unknown && d.State != device.Allocated && t.left() != noParty:
 		return c.clears(t)
 	}
 	return c
@@ -179,7 +179,7 @@ func (t turn) remember(c call, found device.Inventory, code device.Code) {
 	switch code {
 	case "":
 		if c.tenant != keepTenant && found.Witness != device.WitnessBound {
-			f.burnedFor = nobody
+			f.burnedFor = noParty
 		}
 		k, readAgain := t.known().full().After(t.dev(), found)
 		n, _ := strconv.Atoi(k.Provider)
@@ -212,7 +212,7 @@ func (t turn) record(o device.Observation) {
 		known := t.knows(whoIs(o.Instance))
 		t.must(o.EventOf(true))
 		if o.Event == device.ObservedInUse {
-			t.w.wf.backAgain = nobody
+			t.w.wf.backAgain = noParty
 			if o.Recorded && known {
 				t.w.wf.backAgain = whoIs(o.Instance)
 			}
@@ -250,7 +250,7 @@ func (t turn) settle() {
 			t.startReturn()
 		case f.main.kind == none && f.lock == free && t.cleanDue() && !d.AwaitingManualClean:
 			f.cleans++
-			f.cleanUnderWay, f.inUse = true, nobody
+			f.cleanUnderWay, f.inUse = true, noParty
 			f.clean = cleanRun{id: f.run*8 + f.cleans}
 			f.lock, f.main = byMain, t.ask(cleanReserve, true).clears(t)
 		default:
@@ -297,13 +297,13 @@ func (t turn) interrupted(code device.Code) bool {
 	f := &t.w.wf
 	switch {
 	case !t.cleanDue():
-	case f.inUse != nobody:
-		back := nobody
+	case f.inUse != noParty:
+		back := noParty
 		if t.knows(f.inUse) {
 			back = f.inUse
 		}
 		t.must(device.Event{Kind: device.ObservedInUse, Instance: f.inUse.String()})
-		f.inUse, f.backAgain = nobody, back
+		f.inUse, f.backAgain = noParty, back
 	case code == "":
 		return false
 	case code == device.CodeInventoryGenerationAhead, code == device.CodeSuperseded:
@@ -320,7 +320,7 @@ func (t turn) mustStop() bool {
 	f := t.w.wf
 	switch f.main.kind {
 	case cleanReserve, cleanDiscover, cleanStep:
-		return !t.cleanDue() || f.inUse != nobody
+		return !t.cleanDue() || f.inUse != noParty
 	}
 	return false
 }

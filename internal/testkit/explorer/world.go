@@ -11,7 +11,7 @@ import (
 type who uint8
 
 const (
-	nobody who = iota
+	noParty who = iota
 	first
 	second
 	stranger
@@ -29,7 +29,7 @@ func whoIs(instance string) who {
 	if instance != "" {
 		return stranger // an unknown consumer
 	}
-	return nobody
+	return noParty
 }
 
 // world is everything at one moment. It is comparable: two equal worlds have one future.
@@ -47,8 +47,8 @@ type world struct {
 	unseen bool
 	// aged: what the host saw last is older than a swap takes.
 	aged bool
-	// attended: the host has seen the hardware, and holds it for its return: nobody swaps it
-	// unnoticed.
+	// attended: the host has seen the hardware, and holds it for its return: a swap would be
+	// noticed.
 	attended bool
 
 	tenants [2]tenant

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// clockOption tells a guest's kernel how fast its time stamp counter runs: in emulation that
+// clockOption gives a guest's kernel how fast its time stamp counter runs: in emulation that
 // is this machine's. On a busy machine the kernel measures it wrong by itself, and its clock
 // then ran up to seven times too fast: every time-out of a worker ended early.
 var clockOption = sync.OnceValue(func() string {

@@ -62,7 +62,7 @@ var inventoryMutations = []mutation{
 		pkg:  "./workflows/lifecycle", run: "TestTheProviderRecordsWhoHasTheDevice",
 	},
 	{
-		rule: "F24", name: "the first write of a clean says that nobody has the device",
+		rule: "F24", name: "the first write of a clean says that no instance has the device",
 		file: "workflows/lifecycle/reservation/reservation.go",
 		old:  `contract.ActivityEnsureReserved, d.cleared(d.request()))`,
 		new:  `contract.ActivityEnsureReserved, d.request())`,

@@ -274,7 +274,7 @@ var lifecycleMutations = []mutation{
 		pkg:  "./activities", run: "TestAStepWithoutProgressIsReported",
 	},
 	{
-		rule: "F29", name: "a clean waits for a provider of Nova's that is made anew",
+		rule: "F29", name: "a clean waits for a provider that Nova re-creates",
 		file: "internal/device/observations.go",
 		old:  `given(of(notReturn), missing, ownedByNova), "", does(RetryLater),`,
 		new:  `given(of(notReturn), missing, ownedByNova), CleanFailed, nil,`,

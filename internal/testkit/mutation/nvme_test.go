@@ -268,7 +268,7 @@ var nvmeMutations = []mutation{
 		pkg:  "./internal/hardware/nvme", run: "TestSecurityCheckFindsWhatTenantsLeave",
 	},
 	{
-		rule: "F20", name: "staged firmware that a sanitize finds is told as what it is",
+		rule: "F20", name: "staged firmware that a sanitize finds has a fault of its own",
 		file: "internal/hardware/nvme/failure.go",
 		old:  `	case nvmecli.StatusNeedsReset, nvmecli`,
 		new:  `	case nvmecli`,

@@ -243,7 +243,7 @@ var (
 )
 
 // runTests fails unless the tests came to their end: after a panic, a time-out or an exit of
-// the process nobody can say which test would have failed.
+// the process it is not known which test would have failed.
 func runTests(ctx context.Context, binary, pkg, pattern string, limit time.Duration, flags ...string) (result, error) {
 	// The binary ends itself; if it cannot, or a child of it keeps the pipe, it is ended.
 	ctx, cancel := context.WithTimeout(ctx, limit+time.Minute)

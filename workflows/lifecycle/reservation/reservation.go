@@ -52,12 +52,12 @@ func (d *Reservation) known() device.Known {
 // left is the instance that the provider may still record although it has left.
 func (d *Reservation) left() string { return d.State.Left() }
 
-// cleared is a request that also records that nobody has the device (F24), as the first
+// cleared is a request that also records that no instance has the device (F24), as the first
 // write of a clean or a return does. The record of the instance that left is replaced, any
 // other one stays.
 func (d *Reservation) cleared(in contract.ReservationRequest) contract.ReservationRequest {
-	nobody := ""
-	in.Tenant, in.Left, in.LeftGeneration = &nobody, d.left(), d.leftGeneration()
+	noTenant := ""
+	in.Tenant, in.Left, in.LeftGeneration = &noTenant, d.left(), d.leftGeneration()
 	return in
 }
 
@@ -172,7 +172,7 @@ func (d *Reservation) read(ctx workflow.Context, in contract.ReservationRequest)
 }
 
 // ReserveForClean reserves the provider before a clean or a return (F4), and records in
-// the same write that nobody has the device (F24). It is retried until it succeeds or opts
+// the same write that no instance has the device (F24). It is retried until it succeeds or opts
 // is canceled.
 func (d *Reservation) ReserveForClean(ctx, opts workflow.Context) (contract.ReservationSnapshot, error) {
 	return d.call(ctx, calls.WithInventory(opts, "reserve "+d.State.Name), contract.ActivityEnsureReserved, d.cleared(d.request()))

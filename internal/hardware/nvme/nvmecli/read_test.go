@@ -435,7 +435,7 @@ func TestOpalOwnership(t *testing.T) {
 	require.Equal(t, nvmecli.Locking{Supported: true, Owned: true, OwnerKnown: true}, got)
 	got, err = nvmecli.ParseLevel0(answer(4, 2, 0x10, 2, 0x02, 0, 0, 2, 0x10, 1, 0x01))
 	require.NoError(t, err)
-	require.Equal(t, nvmecli.Locking{Supported: true, OwnerKnown: true}, got, "the SID is blocked, and nobody's")
+	require.Equal(t, nvmecli.Locking{Supported: true, OwnerKnown: true}, got, "the SID is blocked, and has no owner")
 	got, err = nvmecli.ParseLevel0(answer(4, 2, 0x10, 0))
 	refused(t, "the feature 0x0402 is empty", got, err)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A file whose name or build line names another system is compiled by nobody, and its tests
+// A file whose name or build line names another system is never compiled, and its tests
 // count as evidence all the same: `windows_test.go` at the end of a name is enough.
 func TestEveryTestFileIsBuilt(t *testing.T) {
 	plain, race := build.Default, build.Default

@@ -272,8 +272,8 @@ func recordOfTheTenant(t *testing.T, f Fixture) {
 	p := NewProvider()
 	require.NoError(t, f.Store.Create(t.Context(), p))
 	st := stock(t, f, p.UUID)
-	require.Equal(t, device.WitnessNone, st.Witness, "nobody knows who has a new device")
-	instance, other, nobody := uuid.NewString(), uuid.NewString(), ""
+	require.Equal(t, device.WitnessNone, st.Witness, "no record says who has a new device")
+	instance, other, noTenant := uuid.NewString(), uuid.NewString(), ""
 	requireRecord := func(witness device.Witness, tenant string) {
 		t.Helper()
 		now := stock(t, f, p.UUID)
@@ -299,7 +299,7 @@ func recordOfTheTenant(t *testing.T, f Fixture) {
 	requireRecord(device.WitnessBound, instance)
 	write(1, &other)
 	requireRecord(device.WitnessBound, other)
-	write(1, &nobody)
+	write(1, &noTenant)
 	requireRecord(device.WitnessFree, "")
 	write(0, nil)
 	requireRecord(device.WitnessFree, "")
