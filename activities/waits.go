@@ -73,11 +73,11 @@ func (a *reportedActivity) ExecuteActivity(ctx context.Context, in *interceptor.
 // whileItRuns sends heartbeats, and reports an attempt that takes long.
 func (a *reportedActivity) whileItRuns(ctx context.Context, info activity.Info) (stop func()) {
 	var (
-		mu    sync.Mutex
-		timer *time.Timer
-		ended bool
-		began = time.Now()
-		reported  bool
+		mu       sync.Mutex
+		timer    *time.Timer
+		ended    bool
+		began    = time.Now()
+		reported bool
 	)
 	mu.Lock()
 	defer mu.Unlock()

@@ -59,7 +59,7 @@ func (d *run) await(ctx workflow.Context, atMost time.Duration, summary string, 
 	}
 }
 
-// callOperator waits until the operator is to be called because of a wait, and calls him
+// callOperator waits until the operator is to be called because of a wait, and does so
 // unless the wait has ended.
 func (d *run) callOperator(ctx workflow.Context) {
 	at := d.NextCall()

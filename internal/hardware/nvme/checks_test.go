@@ -57,16 +57,16 @@ func TestSecurityCheckFindsWhatTenantsLeave(t *testing.T) {
 		code   device.Code
 		says   string
 	}{
-		"nothing":               {func(*nvmesim.Controller) {}, "", "TCG"},
-		"Opal owned":            {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, Enabled: true} }, device.CodeSecurityLocked, "owned by TCG Opal"},
-		"Opal locked":           {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, Enabled: true, Locked: true} }, device.CodeSecurityLocked, "locked true"},
-		"Opal at rest":          {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true} }, "", "TCG locking not enabled"},
-		"Opal set up, unlocked": {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, BlockSID: true, Owned: true} }, device.CodeSecurityLocked, "owner's password set true"},
-		"Opal, without an owner":        {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, BlockSID: true} }, "", "TCG locking not enabled, not owned"},
-		"staged firmware":       {func(c *nvmesim.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged, `"EVIL" staged in slot 2`},
-		"other firmware":        {func(c *nvmesim.Controller) { c.Firmware = "9.9.9" }, device.CodeFirmwareChanged, `runs firmware "9.9.9"`},
-		"saved features":        {func(c *nvmesim.Controller) { f := c.Features[6]; f.Saved, f.Current = 0, 0; c.Features[6] = f }, "", "features restored: 0x06"},
-		"no security commands":  {func(c *nvmesim.Controller) { c.OACS &^= 1 }, "", "no security commands"},
+		"nothing":                {func(*nvmesim.Controller) {}, "", "TCG"},
+		"Opal owned":             {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, Enabled: true} }, device.CodeSecurityLocked, "owned by TCG Opal"},
+		"Opal locked":            {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, Enabled: true, Locked: true} }, device.CodeSecurityLocked, "locked true"},
+		"Opal at rest":           {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true} }, "", "TCG locking not enabled"},
+		"Opal set up, unlocked":  {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, BlockSID: true, Owned: true} }, device.CodeSecurityLocked, "owner's password set true"},
+		"Opal, without an owner": {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, BlockSID: true} }, "", "TCG locking not enabled, not owned"},
+		"staged firmware":        {func(c *nvmesim.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged, `"EVIL" staged in slot 2`},
+		"other firmware":         {func(c *nvmesim.Controller) { c.Firmware = "9.9.9" }, device.CodeFirmwareChanged, `runs firmware "9.9.9"`},
+		"saved features":         {func(c *nvmesim.Controller) { f := c.Features[6]; f.Saved, f.Current = 0, 0; c.Features[6] = f }, "", "features restored: 0x06"},
+		"no security commands":   {func(c *nvmesim.Controller) { c.OACS &^= 1 }, "", "no security commands"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
