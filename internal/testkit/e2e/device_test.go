@@ -98,6 +98,18 @@ func (s *Site) Journal(t testing.TB, name string) (host.Entry, bool) {
 	return e, found
 }
 
+// BoundDevice gives a simulated device of 2 MiB that the tenant has, with nonce 2 in all its
+// blocks.
+func (s *Site) BoundDevice(t testing.TB, name, tenant string) Device {
+	t.Helper()
+	d := s.Device(t, "fake", name, 2*MiB, 0)
+	s.Enroll(t, d, "--provide")
+	s.AwaitReturned(t, d, 20*time.Second)
+	s.Bind(t, name, tenant)
+	d.Stamp(t, 2)
+	return d
+}
+
 // AwaitMidWipe returns as soon as the step zero of a device has journalled an offset
 // of at least `past`, with what the journal said.
 func (s *Site) AwaitMidWipe(t testing.TB, d Device, past int64, within time.Duration) host.Entry {

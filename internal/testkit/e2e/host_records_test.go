@@ -32,6 +32,17 @@ func clusterOf(t *testing.T, server *site.Server, namespace string) string {
 	return info.GetClusterId()
 }
 
+// emptyServer starts another server with the site's namespace, which knows nothing of the site.
+func (s *Site) emptyServer(t *testing.T) *site.Server {
+	t.Helper()
+	other := newServer(t.TempDir())
+	other.Fast = true
+	require.NoError(t, other.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, other.Stop()) })
+	require.NoError(t, other.NewNamespace(t.Context(), s.Namespace))
+	return other
+}
+
 // A host's worker is started with the address of another, empty server, which knows no
 // instance that has a device. It refuses in one line, until an operator accepts that server.
 //
@@ -40,18 +51,10 @@ func TestAWorkerRefusesAnotherServer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	w := s.Run(t, "all")
-	d := s.Device(t, "fake", "d1", 2*MiB, 0)
-	s.Enroll(t, d, "--provide")
-	s.AwaitReturned(t, d, 20*time.Second)
-	s.Bind(t, "d1", "alice")
-	d.Stamp(t, 2)
+	d := s.BoundDevice(t, "d1", "alice")
 	w.Kill(t)
 
-	other := newServer(t.TempDir())
-	other.Fast = true
-	require.NoError(t, other.Start(t.Context()))
-	t.Cleanup(func() { require.NoError(t, other.Stop()) })
-	require.NoError(t, other.NewNamespace(t.Context(), s.Namespace))
+	other := s.emptyServer(t)
 	first, second := clusterOf(t, s.Server, s.Namespace), clusterOf(t, other, s.Namespace)
 	require.NotEqual(t, first, second)
 
@@ -82,6 +85,7 @@ func TestAWorkerRefusesAnotherServer(t *testing.T) {
 	w.Kill(t)
 	w.Env = nil
 	w.Start(t) // what was accepted once stays
+	s.RequireUntouched(t, d, 2, 4*time.Second)
 }
 
 // The server's database is put back to the moment before a device was unbound and cleaned,
