@@ -247,9 +247,10 @@ func TestARecordedResultIsNotBelievedOfOtherHardware(t *testing.T) {
 func TestARecordedResultOfOtherWorkDoesNotCount(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*contract.StepInput){
-		"another clean":                   func(in *contract.StepInput) { in.Clean = "run/2" },
-		"the same clean, after a binding": func(in *contract.StepInput) { in.Generation++ },
-		"another step":                    func(in *contract.StepInput) { in.Step = "zero" },
+		"another clean":                                         func(in *contract.StepInput) { in.Clean = "run/2" },
+		"the same clean, after a binding":                       func(in *contract.StepInput) { in.Generation++ },
+		"the same clean and number, with a re-created provider": func(in *contract.StepInput) { in.Provider = "p2" },
+		"another step":                                          func(in *contract.StepInput) { in.Step = "zero" },
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			s := newTestHost(t)

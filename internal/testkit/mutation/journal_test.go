@@ -81,4 +81,11 @@ var journalMutations = []mutation{
 		new:  `if i >= len(run.Results) {`,
 		pkg:  "./workflows/lifecycle/cleaning", run: "TestACleanEndsOnlyWithAResultOfEachPlannedStep",
 	},
+	{
+		rule: "F26", name: "a recorded result counts for the same provider only",
+		file: "activities/admit.go",
+		old:  `if a.in.Provider != "" {`,
+		new:  `if false {`,
+		pkg:  "./activities", run: "TestARecordedResultOfOtherWorkDoesNotCount",
+	},
 }

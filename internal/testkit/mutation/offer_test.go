@@ -108,4 +108,11 @@ var offerMutations = []mutation{
 // withdraw`,
 		pkg: "./workflows/lifecycle", run: "TestRetireNamesTheTenant TestReplaceAndMoveNameTheRecordedTenant",
 	},
+	{
+		rule: "F28", name: "a device is clean only with the provider that its clean reserved",
+		file: "workflows/lifecycle/reservation/pool.go",
+		old:  `			s.Generation, s.Provider = generation, provider`,
+		new:  `			_, _ = generation, provider`,
+		pkg:  "./workflows/lifecycle", run: "TestProviderRecreatedDuringACleanInMaintenance",
+	},
 }
