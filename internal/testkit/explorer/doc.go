@@ -10,6 +10,6 @@
 // workflow.go says what it asks next, environment.go what else can happen.
 //
 // The promises, checked in every world that is reached: no byte of a tenant is wiped while
-// the tenant has the device, nothing is offered that holds a tenant's or a stranger's bytes, and no device
-// waits in silence.
+// the tenant has the device, nothing is offered that holds a tenant's or a stranger's
+// bytes, and no device waits in silence.
 package explorer

@@ -438,7 +438,11 @@ func (t turn) busy() bool {
 }
 
 func (t turn) bindBy(p who) bool {
-	if t.nova || !t.w.wf.exists || t.w.binds == 0 || t.w.tenants[p-first].has || p == second && t.dev().Bindings == 0 {
+	// A tenant that has the device repeats its bind where the workflow does not know of it.
+	if b := t.dev().Binding; b != nil && b.Instance == p.String() {
+		return false
+	}
+	if t.nova || !t.w.wf.exists || t.w.binds == 0 || p == second && t.dev().Bindings == 0 {
 		return false
 	}
 	t.w.binds--
