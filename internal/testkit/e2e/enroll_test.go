@@ -122,8 +122,9 @@ func TestRefusedEnrolmentForgetsNothing(t *testing.T) {
 	w.Kill(t)
 	w.Start(t)
 	// It was never bound or cleaned, so that nothing records who has it (F24): the operator decides.
-	v := s.AwaitState(t, "d1", 20*time.Second, device.Unknown)
-	require.Equal(t, string(device.CodeTenantUnrecorded), v.Fault)
+	s.AwaitDevice(t, "d1", 20*time.Second, "to wait for its operator", func(v contract.DeviceStatus) bool {
+		return v.DeviceState == device.Unknown && v.Fault == string(device.CodeTenantUnrecorded)
+	})
 	s.Must(t, "clean", "d1", "--wait", "--timeout", "30s")
 	s.AwaitReturned(t, d, 20*time.Second)
 }
