@@ -66,7 +66,7 @@ const manageUsage = `burnish manage: take a device out of the pool
 usage: burnish manage NAME… [flags]
 
       --reason TEXT         why; kept with the device
-      --instance UUID       the instance that has the device, whose tenancy this ends
+      --instance UUID       the instance that has the device, whose binding this ends
 ` + manyUsage + `
 example:
   burnish manage h1_0000:01:00.0
@@ -90,7 +90,7 @@ usage: burnish retire NAME… --reason R [flags]
 
       --reason R            why
       --lost                the hardware is gone; do not contact its host
-      --instance UUID       the instance that has the device, whose tenancy this ends
+      --instance UUID       the instance that has the device, whose binding this ends
 ` + manyUsage + `
 example:
   burnish retire h1_0000:01:00.0 --reason "worn out"

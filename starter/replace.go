@@ -20,7 +20,7 @@ the device's history is kept. Allowed in state error, manageable or retired.
       --provide             clean it and make it available
       --accept-signature S[,S…]
                             file-system signatures on it that may be destroyed
-      --instance UUID       the instance that has the device, whose tenancy this ends
+      --instance UUID       the instance that has the device, whose binding this ends
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
@@ -40,7 +40,7 @@ flag that is not given keeps its value; a NEW of the form HOST_ADDRESS sets both
       --driver D            the new driver
       --address A           the new PCI address
       --set K=V[,K=V…]      settings that differ in the new slot, such as path
-      --instance UUID       the instance that has the device, whose tenancy this ends
+      --instance UUID       the instance that has the device, whose binding this ends
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 

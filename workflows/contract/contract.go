@@ -151,7 +151,7 @@ type CleanInput struct {
 // Lost: the hardware is gone.
 //
 // Instance names the instance that has the device: retire, manage and forget are refused
-// without it, because they would end its tenancy. By says who asks.
+// without it, because they would end its binding. By says who asks.
 type ReasonInput struct {
 	Reason   string `json:"reason,omitempty"`
 	Lost     bool   `json:"lost,omitempty"`

@@ -93,7 +93,7 @@ func newWholePath(t *testing.T) *wholePath {
 	}
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	require.NoError(t, os.WriteFile(policy, []byte("nvme: {clear_action: zero, clear_strategy: block}\n"), 0o600))
-	// No sweeps: what ends a tenancy is Nova's notification.
+	// No sweeps: what ends a binding is Nova's notification.
 	p.control = p.Worker(t, "control", p.Env("BURNISH_SWEEP_INTERVAL=0", "BURNISH_AMQP_URL="+broker.TransportURL(), "BURNISH_POLICY="+policy)...)
 	return p
 }

@@ -90,14 +90,14 @@ var offerMutations = []mutation{
 	},
 	{
 		rule: "F31", name: "manage and retire ask whom the inventory records",
-		file: "workflows/lifecycle/tenancy.go",
+		file: "workflows/lifecycle/bindingguard.go",
 		old:  `if err := d.checkRecorded(ctx, verb, named); err != nil {`,
 		new:  `if err := d.checkRecorded(ctx, verb, named); false {`,
 		pkg:  "./workflows/lifecycle", run: "TestManageAndRetireNameTheRecordedTenant",
 	},
 	{
 		rule: "F31", name: "the inventory's record of an instance is not destroyed without naming it",
-		file: "workflows/lifecycle/tenancy.go",
+		file: "workflows/lifecycle/bindingguard.go",
 		old: `	return d.nameInstance(verb, named, has)
 }
 

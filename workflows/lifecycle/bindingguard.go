@@ -7,7 +7,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// This file keeps requests of operators from ending a tenancy in silence (F31).
+// This file keeps requests of operators from ending a binding in silence (F31).
 
 // tenant is the instance that has the device by the workflow's own state: its binding, or
 // the claim whose burn is under way. "" if none has it.
@@ -23,7 +23,7 @@ func (d *parts) tenant() string {
 	return ""
 }
 
-// nameTenant refuses a request that would end a tenancy without naming its instance.
+// nameTenant refuses a request that would end a binding without naming its instance.
 func (d *parts) nameTenant(verb, named string) error {
 	return d.nameInstance(verb, named, d.tenant())
 }
@@ -34,7 +34,7 @@ func (d *parts) nameInstance(verb, named, has string) error {
 	case has == "" || has == named:
 		return nil
 	case named == "":
-		return d.Refuse(device.CodeInUse, "instance "+has+" has the device: "+verb+" would end its tenancy",
+		return d.Refuse(device.CodeInUse, "instance "+has+" has the device: "+verb+" would end its binding",
 			"unbind "+d.State.Name+" --instance "+has+" if it is over; or name it: "+verb+" "+d.State.Name+" --instance "+has)
 	}
 	return d.Refuse(device.CodeInUse, "instance "+has+" has the device, not "+named, "name the instance that has it: "+verb+" "+d.State.Name+" --instance "+has)
