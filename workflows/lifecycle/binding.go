@@ -24,14 +24,14 @@ func requestOf(ctx workflow.Context, in contract.BindInput) string {
 // existingBinding finds the binding of a request: the present one (ours is true), or one
 // that has ended (ended is true).
 func (d binding) existingBinding(in contract.BindInput) (number int, ours, ended bool) {
-	if b := d.State.Device.Binding; b != nil && b.Instance == in.Instance && (in.Request == "" || b.Request == in.Request) {
+	if b := d.State.Device.Binding; b != nil && device.SameTenant(b.Instance, in.Instance) && (in.Request == "" || b.Request == in.Request) {
 		return b.Number, true, false
 	}
 	if in.Request == "" {
 		return 0, false, false
 	}
 	for _, b := range d.State.History {
-		if b.Instance == in.Instance && b.Request == in.Request {
+		if device.SameTenant(b.Instance, in.Instance) && b.Request == in.Request {
 			return b.Number, false, true
 		}
 	}
@@ -216,11 +216,11 @@ func (d binding) bindingEnded() error {
 
 // wasBoundTo says that the device was bound to the instance, and is no longer.
 func (d binding) wasBoundTo(instance string) bool {
-	if b := d.State.Device.Binding; b != nil && b.Instance == instance {
+	if b := d.State.Device.Binding; b != nil && device.SameTenant(b.Instance, instance) {
 		return false
 	}
 	for _, b := range d.State.History {
-		if b.Instance == instance {
+		if device.SameTenant(b.Instance, instance) {
 			return true
 		}
 	}

@@ -31,7 +31,7 @@ func (d *parts) nameTenant(verb, named string) error {
 // nameInstance is nameTenant for an instance that has the device by another record.
 func (d *parts) nameInstance(verb, named, has string) error {
 	switch {
-	case has == "" || has == named:
+	case has == "" || device.SameTenant(has, named):
 		return nil
 	case named == "":
 		return d.Refuse(device.CodeInUse, "instance "+has+" has the device: "+verb+" would end its binding",

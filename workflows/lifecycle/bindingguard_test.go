@@ -91,26 +91,29 @@ func TestReplaceAndMoveNameTheRecordedTenant(t *testing.T) {
 //
 // F31
 func TestManageAndRetireNameTheRecordedTenant(t *testing.T) {
-	for verb, in := range map[string]contract.ReasonInput{contract.UpdateManage: {}, contract.UpdateRetire: {}} {
-		t.Run(verb, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i0")
-			w.failStep("verify", 0, device.CodeIO)
-			ok[contract.Result](w.unbind("i0"))
-			w.reach(device.Error)
-			w.idle()
-			tenant := "i1"
-			w.inventory.tenant = &tenant
-			f := w.send(verb, "", in).refused(device.CodeInUse).Fault
-			require.Contains(t, f.Remedy, verb+" d1 --instance i1")
-			in.Instance = "i2"
-			w.send(verb, "", in).refused(device.CodeInUse)
-			require.Equal(t, device.Error, w.view().DeviceState)
-			in.Instance = "i1"
-			ok[contract.Result](w.send(verb, "", in))
-			require.NotEqual(t, device.Error, w.view().DeviceState)
-			require.Equal(t, "i1", *w.inventory.tenant, "the record is kept")
-		})
+	for _, verb := range []string{contract.UpdateManage, contract.UpdateRetire} {
+		// Placement records a name that is no UUID by a UUID made of it.
+		for _, tenant := range []string{"i1", device.TenantUUID("i1")} {
+			t.Run(verb+" "+tenant, func(t *testing.T) {
+				var in contract.ReasonInput
+				w := newDeviceEnv(t, standardPolicy())
+				w.makeBound("i0")
+				w.failStep("verify", 0, device.CodeIO)
+				ok[contract.Result](w.unbind("i0"))
+				w.reach(device.Error)
+				w.idle()
+				w.inventory.tenant = &tenant
+				f := w.send(verb, "", in).refused(device.CodeInUse).Fault
+				require.Contains(t, f.Remedy, verb+" d1 --instance "+tenant)
+				in.Instance = "i2"
+				w.send(verb, "", in).refused(device.CodeInUse)
+				require.Equal(t, device.Error, w.view().DeviceState)
+				in.Instance = "i1"
+				ok[contract.Result](w.send(verb, "", in))
+				require.NotEqual(t, device.Error, w.view().DeviceState)
+				require.Equal(t, tenant, *w.inventory.tenant, "the record is kept")
+			})
+		}
 	}
 }
 
