@@ -1,11 +1,6 @@
 package explorer
 
-import (
-	"fmt"
-
-	"burnish/internal/device"
-	"burnish/internal/host"
-)
+import "burnish/internal/device"
 
 // This file is what can happen: answers, and what tenants, operators, other services,
 // faults and the hardware do.
@@ -277,17 +272,6 @@ func (t turn) runStep(answers bool) bool {
 // work is what the present attempt is to do.
 func (f *workflow) work(u unit) workDone {
 	return workDone{seq: f.seq, attempt: f.main.attempt, clean: f.clean.id, generation: f.clean.generation, provider: f.clean.provider, step: f.clean.next, unit: u}
-}
-
-func (d workDone) entry() host.Entry {
-	return host.Entry{Seq: int64(d.seq), Attempt: int32(d.attempt), Clean: fmt.Sprintf("%d g%d of %d", d.clean, d.generation, d.provider), Step: d.step.String(),
-		Serial: [...]string{"S1", "S2"}[enrolled]}
-}
-
-func (j journal) entry() host.Entry {
-	e := j.workDone.entry()
-	e.Done = j.done
-	return e
 }
 
 // reported: the host's worker has started and reports the device with its record.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"burnish/internal/device"
+	"burnish/internal/host"
 )
 
 // who is a party: an instance, or the former user of other hardware.
@@ -106,6 +107,17 @@ type workDone struct {
 	provider            int8
 	step                step
 	unit                unit
+}
+
+func (d workDone) entry() host.Entry {
+	return host.Entry{Seq: int64(d.seq), Attempt: int32(d.attempt), Clean: fmt.Sprintf("%d g%d of %d", d.clean, d.generation, d.provider), Step: d.step.String(),
+		Serial: [...]string{"S1", "S2"}[enrolled]}
+}
+
+func (j journal) entry() host.Entry {
+	e := j.workDone.entry()
+	e.Done = j.done
+	return e
 }
 
 // step is a step of the one full plan.
