@@ -9,23 +9,24 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/host"
 	"burnish/workflows/contract"
 )
 
 // RunStep plays a program that takes as long as the disk, and asks every second whether
 // it may go on.
-func (h *diskHandle) RunStep(ctx context.Context, step string, mayGoOn func() error) (string, error) {
-	if err := mayGoOn(); err != nil {
+func (h *diskHandle) RunStep(ctx context.Context, run hardware.StepRun) (string, error) {
+	if err := run.MayGoOn(); err != nil {
 		return "", err
 	}
-	if err := h.disk.call(ctx, "perform "+step, 0); err != nil {
+	if err := h.disk.call(ctx, "perform "+run.Step, 0); err != nil {
 		return "", err
 	}
 	for end := time.Now().Add(h.disk.takes); time.Now().Before(end); {
 		select {
 		case <-time.After(time.Second):
-			if err := mayGoOn(); err != nil {
+			if err := run.MayGoOn(); err != nil {
 				return "", err
 			}
 		case <-ctx.Done():

@@ -76,8 +76,17 @@ func (h *heartbeater) budget(ends time.Time) {
 
 func (h *heartbeater) set(offset int64, ran time.Duration) {
 	h.update(func(to *contract.Progress) {
-		h.waits.worked(to, offset)
+		h.waits.worked(to, offset > to.Offset)
 		to.Offset, to.RunTime, to.Waiting = offset, ran, ""
+	})
+}
+
+// percent shows how far a step is that counts no bytes, and what it does. Either is progress
+// when it changes.
+func (h *heartbeater) percent(done int, doing string) {
+	h.update(func(to *contract.Progress) {
+		h.waits.worked(to, done > to.Percent || doing != to.Doing)
+		to.Percent, to.Doing, to.Waiting = done, doing, ""
 	})
 }
 

@@ -87,12 +87,12 @@ func (w *stepWaits) waiting(p *contract.Progress, code device.Code, what string)
 	}
 }
 
-// worked notes that the step works, up to an offset.
-func (w *stepWaits) worked(p *contract.Progress, offset int64) {
+// worked notes that the step works; further: it has made progress.
+func (w *stepWaits) worked(p *contract.Progress, further bool) {
 	now, waited := time.Now(), w.code != ""
 	w.code, w.what = "", ""
 	switch {
-	case offset > p.Offset:
+	case further:
 		if p.Reported != "" || w.retried {
 			w.post(contract.WaitReport{})
 		}

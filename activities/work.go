@@ -135,7 +135,8 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 	}
 	return a.step.Run(hardware.WithLease(workCtx, lease.check), &steps.Work{
 		Device: handle, Operation: a.in.Operation, Enrolled: a.in.Identity, Resume: a.entry.Offset,
-		Settings:     a.in.Settings,
+		Settings: a.in.Settings, Args: a.in.Args,
+		Progress:     a.heartbeats.percent,
 		SaveEvidence: a.saveEvidence, LoadEvidence: a.loadEvidence,
 		Checkpoint: func(offset int64) error { return a.checkpoint(ctx, workCtx, fence, offset) },
 	})

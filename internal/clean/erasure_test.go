@@ -134,17 +134,19 @@ func TestStepsThatADriverSupports(t *testing.T) {
 	}
 	plain := planner(t, steps.All().Planning(), clean.Policy{})
 	resets := planner(t, steps.All().Planning(), clean.Policy{Priorities: map[string]float64{"pci_reset": 20}})
+	flashes := planner(t, steps.All().Planning(), clean.Policy{PolicyLists: clean.PolicyLists{Firmware: []clean.FirmwarePolicy{{FirmwareImage: clean.FirmwareImage{To: "2"}}}}})
 	for name, tt := range map[string]struct {
 		planner *clean.Planner
 		subject clean.Subject
 		want    []string
 	}{
-		"GPU memory":                        {plain, byScript("erase_device", "verify"), []string{"erase_device", "verify"}},
-		"firmware":                          {plain, byScript("erase_device", "verify", "firmware_reflash"), []string{"erase_device", "verify", "firmware_reflash"}},
-		"a reset is off":                    {plain, byScript("erase_device", "verify", "pci_reset"), []string{"erase_device", "verify"}},
-		"a reset is wanted":                 {resets, byScript("pci_reset", "firmware_reflash", "verify", "erase_device"), []string{"erase_device", "verify", "firmware_reflash", "pci_reset"}},
-		"a reset is not offered":            {resets, byScript("erase_device", "verify"), []string{"erase_device", "verify"}},
-		"supported, with another operation": {plain, clean.Subject{Operation: device.Shred, SupportedSteps: []string{"firmware_reflash"}, HostSteps: steps.All().Versions()}, []string{"zero", "verify", "firmware_reflash"}},
+		"GPU memory":                         {plain, byScript("erase_device", "verify"), []string{"erase_device", "verify"}},
+		"firmware":                           {plain, byScript("erase_device", "verify", "firmware_reflash"), []string{"erase_device", "verify", "firmware_reflash"}},
+		"a reset is off":                     {plain, byScript("erase_device", "verify", "pci_reset"), []string{"erase_device", "verify"}},
+		"a reset is wanted":                  {resets, byScript("pci_reset", "firmware_reflash", "verify", "erase_device"), []string{"erase_device", "verify", "firmware_reflash", "pci_reset"}},
+		"a reset is not offered":             {resets, byScript("erase_device", "verify"), []string{"erase_device", "verify"}},
+		"a drive, without a firmware policy": {plain, clean.Subject{Operation: device.Shred, SupportedSteps: []string{"firmware_reflash"}, HostSteps: steps.All().Versions()}, []string{"zero", "verify"}},
+		"a drive, with one":                  {flashes, clean.Subject{Operation: device.Shred, SupportedSteps: []string{"firmware_reflash"}, HostSteps: steps.All().Versions()}, []string{"zero", "verify", "firmware_reflash"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan, fault := tt.planner.Full(tt.subject)

@@ -45,6 +45,10 @@ type Step struct {
 	Applies func(Subject) bool
 	// Timeout is the budget of running time where no explicit one is set (D5).
 	Timeout func(Subject) time.Duration
+	// FromPolicy gives the arguments that the policy has for this device, a value that
+	// becomes a JSON object, or nil for none. Not ok: the policy does not ask for the step.
+	// Without FromPolicy it asks for it, without arguments.
+	FromPolicy func(Policy, Subject) (args any, ok bool)
 }
 
 // Subject is what a planner knows of a device.
@@ -52,6 +56,12 @@ type Subject struct {
 	Name      string
 	Type      string
 	Operation device.Operation
+	// Vendor, Model and Traits are what a policy chooses devices by.
+	Vendor string
+	Model  string
+	Traits []string
+	// Properties are what a server consisted of when it was enrolled.
+	Properties device.Properties
 	// NVMe: the device is an NVMe controller that answers commands, not only the saved
 	// output of one.
 	NVMe bool
@@ -84,6 +94,7 @@ type Policy struct {
 	OnEnroll bool `json:"on_enroll" env:"CLEAN_ON_ENROLL" envDefault:"true" help:"a device is dirty when it is enrolled"`
 	// NVMe is how NVMe devices are erased (S2.8, S2.9).
 	NVMe ErasePolicy `json:"nvme,omitzero"`
+	PolicyLists
 	device.StepSettings
 }
 
@@ -92,6 +103,8 @@ type Planned struct {
 	Step     Step
 	Priority float64
 	Timeout  time.Duration
+	// Args are its arguments, a JSON object; nil: it has none.
+	Args json.RawMessage
 }
 
 // Planner makes plans from the steps that exist and a policy that was validated.
@@ -154,10 +167,17 @@ func (p *Planner) Full(s Subject) ([]Planned, *device.Fault) {
 		if p.priority(step) == 0 || !step.Applies(s) {
 			continue
 		}
+		args, wanted, fault := p.argsOf(step, s)
+		if fault != nil {
+			return nil, fault
+		}
+		if !wanted {
+			continue
+		}
 		if _, known := s.HostSteps[step.Name]; !known {
 			return nil, tooOld(s, step.Name)
 		}
-		plan = append(plan, p.planned(step, s))
+		plan = append(plan, p.planned(step, s, args))
 		has[step.Phase] = true
 	}
 	if !has[Erase] || !has[Verify] {
@@ -188,10 +208,32 @@ func (p *Planner) Named(s Subject, wanted []string) ([]Planned, *device.Fault) {
 			return nil, tooOld(s, name)
 		}
 		if !slices.ContainsFunc(plan, func(have Planned) bool { return have.Step.Name == name }) {
-			plan = append(plan, p.planned(p.steps[i], s))
+			args, _, fault := p.argsOf(p.steps[i], s)
+			if fault != nil {
+				return nil, fault
+			}
+			plan = append(plan, p.planned(p.steps[i], s, args))
 		}
 	}
 	return plan, nil
+}
+
+// argsOf gives the arguments that the policy has for a step of the device, and whether it
+// asks for the step.
+func (p *Planner) argsOf(step Step, s Subject) (args json.RawMessage, wanted bool, fault *device.Fault) {
+	if step.FromPolicy == nil {
+		return nil, true, nil
+	}
+	value, wanted := step.FromPolicy(p.policy, s)
+	if value == nil || !wanted {
+		return nil, wanted, nil
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, false, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInvalidSetting,
+			Message: fmt.Sprintf("the policy's arguments of %s: %v", step.Name, err), Remedy: "correct the policy"}
+	}
+	return text, true, nil
 }
 
 // Enabled lists the steps of a full clean of this device in their order (S3.10); it is empty
@@ -229,12 +271,12 @@ func (p *Planner) priority(s Step) float64 {
 	return s.Priority
 }
 
-func (p *Planner) planned(step Step, s Subject) Planned {
+func (p *Planner) planned(step Step, s Subject, args json.RawMessage) Planned {
 	timeout := p.policy.CleanupTimeout
 	if timeout == 0 {
 		timeout = step.Timeout(s)
 	}
-	return Planned{Step: step, Priority: p.priority(step), Timeout: timeout}
+	return Planned{Step: step, Priority: p.priority(step), Timeout: timeout, Args: args}
 }
 
 func (p *Planner) order(plan []Planned) {

@@ -27,11 +27,14 @@ type Identity struct {
 	// on one drive renumbered the next).
 	Device uint64 `json:"device,omitempty"`
 	Inode  uint64 `json:"inode,omitempty"`
+	// Properties is what a server consisted of when it was enrolled: a Properties as JSON,
+	// so that identities can be compared. A later discovery keeps it.
+	Properties string `json:"properties,omitempty"`
 }
 
 // Differs names the first field in which other is another device, or "" where it
 // is the same one. Firmware, BlockSize and Given may change on one device and do not
-// count.
+// count; a step compares Properties.
 func (i Identity) Differs(other Identity) string {
 	switch {
 	case i.Serial != other.Serial:
@@ -86,4 +89,6 @@ const (
 	WriteZeroes Operation = "write_zeroes"
 	Shred       Operation = "shred"
 	Script      Operation = "script"
+	// SecureErase: a server's controllers erase its drives, over Redfish.
+	SecureErase Operation = "secure_erase"
 )

@@ -2,6 +2,7 @@ package hardware
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"burnish/internal/device"
@@ -147,15 +148,34 @@ type HealthReporter interface {
 	Health(ctx context.Context) (Health, error)
 }
 
+// StepRun is one run of a whole step by a driver. A step that was interrupted runs again,
+// with the same Args.
+type StepRun struct {
+	Step string
+	// Args are the step's arguments, a JSON object that fits its schema; nil: it has none.
+	Args     json.RawMessage
+	Settings device.StepSettings
+	// MayGoOn returns nil while the step may go on.
+	MayGoOn func() error
+	// Progress records that the step is so far, in percent, and what it does or waits for,
+	// in a few words for the operator. Its error is MayGoOn's.
+	Progress func(percent int, doing string) error
+	// Save keeps a value under a name for the rest of this clean; when it returns nil, the
+	// value is on stable storage. Load reads it again, also in a later attempt after a
+	// crash, and says whether there is one.
+	Save func(name string, value any) error
+	Load func(name string, into any) (bool, error)
+}
+
 // StepRunner is a Handle whose driver runs whole steps itself (S0.31): those in
 // Discovery.SupportedSteps.
 type StepRunner interface {
 	// RunStep runs the step and returns when it has ended. Before and after it proves that
-	// the device is the enrolled one and that nothing else uses it. It calls mayGoOn before
-	// the step starts and while it runs. An error of mayGoOn, or the end of ctx, stops the
-	// step, unless stopping half-way would be worse. note is one line for the record.
+	// the device is the enrolled one and that nothing else uses it. It calls run.MayGoOn
+	// before the step starts and while it runs. An error of MayGoOn, or the end of ctx, stops
+	// the step, unless stopping half-way would be worse. note is one line for the record.
 	// Faults: those of Open, no_such_step, step_failed, tool_output_invalid.
-	RunStep(ctx context.Context, step string, mayGoOn func() error) (note string, err error)
+	RunStep(ctx context.Context, run StepRun) (note string, err error)
 }
 
 // SecurityCleaner is a Handle of a device on which a tenant can leave more than user data

@@ -162,6 +162,8 @@ func (e Execution) Progress(v contract.DeviceStatus, now time.Time) *contract.St
 		shown.ProgressAt, shown.BudgetEnds = p.Progress.ProgressAt, p.Progress.BudgetEnds
 		if shown.Total > 0 {
 			shown.Percent = math.Floor(1000*float64(shown.Done)/float64(shown.Total)) / 10
+		} else {
+			shown.Percent, shown.Doing = float64(p.Progress.Percent), p.Progress.Doing
 		}
 	}
 	switch {

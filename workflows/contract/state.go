@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -186,6 +187,8 @@ type Planned struct {
 	Priority  float64       `json:"priority"`
 	Version   int           `json:"version"`
 	Timeout   time.Duration `json:"timeout"` // budget of running time (F8)
+	// Args are its arguments, a JSON object.
+	Args json.RawMessage `json:"args,omitempty"`
 }
 
 // CleanRun is the clean under way.
@@ -242,6 +245,9 @@ type Progress struct {
 	Size    int64         `json:"size"`
 	RunTime time.Duration `json:"run_time"`
 	Waiting string        `json:"waiting,omitempty"`
+	// Percent is how far a step is that counts no bytes, Doing what such a step does.
+	Percent int    `json:"percent,omitempty"`
+	Doing   string `json:"doing,omitempty"`
 	// ProgressAt is when the step last made progress: more bytes, or a better place in a
 	// queue. BudgetEnds is when its budget of running time ends.
 	ProgressAt time.Time `json:"progress_at,omitzero"`
@@ -270,6 +276,8 @@ type StepInput struct {
 	Resume   *Progress     `json:"resume,omitempty"`
 	// Settings are those of the recorded plan.
 	Settings device.StepSettings `json:"settings"`
+	// Args are the step's arguments of the recorded plan, a JSON object.
+	Args json.RawMessage `json:"args,omitempty"`
 	// ReportStart: the host was reported as unreachable. The step reports that it runs.
 	ReportStart bool `json:"report_start,omitempty"`
 }

@@ -19,6 +19,8 @@ type StatusProgress struct {
 	Done    int64   `json:"done_bytes"`
 	Total   int64   `json:"total_bytes"`
 	Waiting string  `json:"waiting,omitempty"`
+	// Doing is what a step does that counts no bytes.
+	Doing string `json:"doing,omitempty"`
 	// Attempt counts the attempts of the running step, from 1.
 	Attempt int32 `json:"attempt,omitempty"`
 	// ProgressAt is when the step last made progress, BudgetEnds when its budget ends.

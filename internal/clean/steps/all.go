@@ -12,8 +12,13 @@ func All() List {
 		ConsolidateNamespaces(),
 		Zero(),
 		EraseDevice(),
+		EraseDrives(),
 		Verify(),
 		FirmwareReflash(),
+		VerifyFirmware(),
+		BIOSReset(),
+		BIOSApply(),
+		VerifyProperties(),
 		PCIReset(),
 	}
 }

@@ -15,23 +15,15 @@ import (
 	"burnish/internal/device"
 )
 
-var operations = []device.Operation{"", device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred, device.Script}
+var operations = []device.Operation{"", device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred, device.Script, device.SecureErase}
 
 // The catalog of steps is one whole: each step of it that this build has, with its interface,
-// phase and priority, and by name those that servers will bring. The operators' page lists
-// the steps that there are, and no other.
+// phase and priority. The operators' page lists the same.
 func TestTheStepsAndTheirPriorities(t *testing.T) {
 	type row struct {
 		name, iface string
 		phase       clean.Phase
 		priority    float64
-	}
-	later := []row{
-		{"erase_drives", "management", clean.Erase, 75},
-		{"verify_firmware", "firmware", clean.Restore, 45},
-		{"bios_reset", "bios", clean.Restore, 40},
-		{"bios_apply", "bios", clean.Restore, 35},
-		{"verify_properties", "management", clean.Restore, 30},
 	}
 	want := []row{
 		{"security_check", "management", clean.Prepare, 100},
@@ -40,8 +32,13 @@ func TestTheStepsAndTheirPriorities(t *testing.T) {
 		{"consolidate_namespaces", "deploy", clean.Erase, 80},
 		{"zero", "deploy", clean.Erase, 70},
 		{"erase_device", "vendor", clean.Erase, 75},
+		{"erase_drives", "management", clean.Erase, 75},
 		{"verify", "deploy", clean.Verify, 60},
 		{"firmware_reflash", "firmware", clean.Restore, 50},
+		{"verify_firmware", "firmware", clean.Restore, 45},
+		{"bios_reset", "bios", clean.Restore, 40},
+		{"bios_apply", "bios", clean.Restore, 35},
+		{"verify_properties", "management", clean.Restore, 30},
 		{"pci_reset", "power", clean.Restore, 0},
 	}
 	var got []row
@@ -62,7 +59,7 @@ func TestTheStepsAndTheirPriorities(t *testing.T) {
 
 	// The whole catalog makes a plan: no two of one phase and interface have one priority.
 	var all []clean.Step
-	for _, s := range append(want, later...) {
+	for _, s := range want {
 		all = append(all, clean.Step{Name: s.name, Interface: s.iface, Phase: s.phase, Priority: s.priority, Version: 1,
 			Applies: func(clean.Subject) bool { return true }, Timeout: func(clean.Subject) time.Duration { return time.Minute }})
 	}
@@ -126,6 +123,7 @@ func TestZeroIsForWhatIsOverwritten(t *testing.T) {
 		require.Equal(t, want, steps.Zero().Applies(subject), "zero for %q", operation)
 		require.Equal(t, operation.Sanitizes(), steps.Sanitize().Applies(subject), "sanitize for %q", operation)
 		require.Equal(t, operation == device.Script, steps.EraseDevice().Applies(subject), "erase_device for %q", operation)
+		require.Equal(t, operation == device.SecureErase, steps.EraseDrives().Applies(subject), "erase_drives for %q", operation)
 		require.Equal(t, operation != "", steps.Verify().Applies(subject), "verify for %q", operation)
 	}
 }

@@ -16,7 +16,7 @@ func SecurityCheck() Step {
 	return Step{
 		Step: clean.Step{
 			Name: "security_check", Interface: "management", Phase: clean.Prepare, Priority: 100, Version: 1, Abortable: true,
-			Applies: isNVMe, Timeout: fixedBudget,
+			Applies: func(s clean.Subject) bool { return isNVMe(s) || supportedByDriver("security_check")(s) }, Timeout: fixedBudget,
 		},
 		Writes: true,
 		Run:    runSecurityCheck,
@@ -26,7 +26,7 @@ func SecurityCheck() Step {
 func runSecurityCheck(ctx context.Context, w *Work) (Outcome, error) {
 	drive, ok := w.Device.(hardware.SecurityCleaner)
 	if !ok {
-		return Outcome{}, unsupported(w, "report what a tenant may have left outside of user data")
+		return runOnDriver(ctx, w, "security_check")
 	}
 	if !w.Operation.Sanitizes() {
 		// A drive need not refuse this check meanwhile, but it refuses the zeroes.

@@ -22,13 +22,15 @@ func EraseDevice() Step {
 	}
 }
 
-// FirmwareReflash has the device's firmware rewritten (S0.31). A cancel does not interrupt
-// it: half-written firmware must not be left. A second run writes it again.
+// FirmwareReflash has the device's firmware written (S0.31): by the operator's program, or
+// the images that the firmware policy names for the device. A cancel does not interrupt it:
+// half-written firmware must not be left. A second run of the program writes it again; a
+// driver reads the running version first.
 func FirmwareReflash() Step {
 	return Step{
 		Step: clean.Step{
 			Name: "firmware_reflash", Interface: "firmware", Phase: clean.Restore, Priority: 50, Version: 1,
-			Applies: supportedByDriver("firmware_reflash"), Timeout: fixedBudget,
+			Applies: supportedByDriver("firmware_reflash"), Timeout: firmwareBudget, FromPolicy: firmwareOf,
 		},
 		Writes: true,
 		Run:    driverStep("firmware_reflash"),
@@ -58,7 +60,15 @@ func runOnDriver(ctx context.Context, w *Work, step string) (Outcome, error) {
 	if !ok {
 		return Outcome{}, unsupported(w, fmt.Sprintf("do %s by itself", step))
 	}
-	note, err := driver.RunStep(ctx, step, func() error { return w.Checkpoint(0) })
+	mayGoOn := func() error { return w.Checkpoint(0) }
+	note, err := driver.RunStep(ctx, hardware.StepRun{
+		Step: step, Args: w.Args, Settings: w.Settings, MayGoOn: mayGoOn,
+		Progress: func(percent int, doing string) error {
+			w.Progress(percent, doing)
+			return mayGoOn()
+		},
+		Save: w.SaveEvidence, Load: w.LoadEvidence,
+	})
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -16,11 +16,11 @@ type card struct{ *memory }
 
 var _ hardware.StepRunner = (*card)(nil)
 
-func (c *card) RunStep(_ context.Context, step string, mayGoOn func() error) (string, error) {
-	if err := mayGoOn(); err != nil {
+func (c *card) RunStep(_ context.Context, run hardware.StepRun) (string, error) {
+	if err := run.MayGoOn(); err != nil {
 		return "", err
 	}
-	return "by the program", c.call("perform %s", step)
+	return "by the program", c.call("perform %s", run.Step)
 }
 
 // A program's step is recorded before it starts.

@@ -5,6 +5,7 @@ package steps
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"burnish/internal/clean"
@@ -26,6 +27,10 @@ type Work struct {
 	Resume int64
 	// Settings are those that the plan recorded.
 	Settings device.StepSettings
+	// Args are the step's arguments that the plan recorded, a JSON object; nil: it has none.
+	Args json.RawMessage
+	// Progress shows how far a step is that counts no bytes, in percent, and what it does.
+	Progress func(percent int, doing string)
 	// SaveEvidence saves a value under a name for the rest of this clean; when it returns
 	// nil, the value is on stable storage. LoadEvidence reads the last one saved, and says
 	// whether there is one.

@@ -19,7 +19,7 @@ import (
 // reads every byte, or a sample where the operator has configured that, and every byte read
 // must be zero. On a sanitized device, the evidence must prove that this clean's sanitize
 // was done, and no sampled block may read as before. A device that the operator's program
-// erased is verified by that program. The outcome says which method was used. A second run
+// or a server's controllers erased is verified by its driver. The outcome says which method was used. A second run
 // continues from the last resume point.
 func Verify() Step {
 	return Step{
@@ -40,7 +40,7 @@ const (
 // verifyBudget goes by the device's size, or by the program's own estimate where a program
 // verifies.
 func verifyBudget(s clean.Subject) time.Duration {
-	if s.Operation == device.Script {
+	if s.Operation == device.Script || s.Operation == device.SecureErase {
 		return twiceTheEstimate(s)
 	}
 	return bySize(s)
@@ -57,7 +57,7 @@ func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 		}
 	}
 	switch {
-	case w.Operation == device.Script:
+	case w.Operation == device.Script, w.Operation == device.SecureErase:
 		return runOnDriver(ctx, w, "verify")
 	case w.Operation.Sanitizes():
 		return verifySanitize(ctx, w)

@@ -188,7 +188,7 @@ func (r *fakeHost) open(t *testing.T, writable bool) hardware.Handle {
 // runStep runs a step by the device's program.
 func (r *fakeHost) runStep(t *testing.T, step string) (string, error) {
 	t.Helper()
-	return r.open(t, true).(hardware.StepRunner).RunStep(t.Context(), step, neverStop)
+	return r.open(t, true).(hardware.StepRunner).RunStep(t.Context(), hardware.StepRun{Step: step, MayGoOn: neverStop})
 }
 
 // requireFault requires a fault with this code and message.

@@ -36,7 +36,8 @@ func (h *handle) check(ctx context.Context, mayGoOn func() error) (identifyReply
 }
 
 // RunStep calls the program; see hardware.StepRunner.
-func (h *handle) RunStep(ctx context.Context, step string, mayGoOn func() error) (note string, err error) {
+func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string, err error) {
+	step, mayGoOn := run.Step, run.MayGoOn
 	if !h.writable && step != verify {
 		return "", fmt.Errorf("%s was opened for reading only, and %s would change it", h.pci.Address, step)
 	}

@@ -16,10 +16,10 @@ func TestNoProgramStartsWithoutTheRightToWrite(t *testing.T) {
 	handle := r.open(t, true).(hardware.StepRunner)
 	ended := errors.New("the lease has ended")
 	ctx := hardware.WithLease(t.Context(), func(context.Context) error { return ended })
-	_, err := handle.RunStep(ctx, "erase_device", neverStop)
+	_, err := handle.RunStep(ctx, hardware.StepRun{Step: "erase_device", MayGoOn: neverStop})
 	require.ErrorIs(t, err, ended)
 	require.NotContains(t, r.calls(t), "erase_device")
-	_, err = handle.RunStep(t.Context(), "erase_device", neverStop)
+	_, err = handle.RunStep(t.Context(), hardware.StepRun{Step: "erase_device", MayGoOn: neverStop})
 	require.NoError(t, err)
 	require.Contains(t, r.calls(t), "erase_device")
 }

@@ -119,7 +119,7 @@ func TestACancelEndsTheProgram(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			ended := make(chan error, 1)
 			go func() {
-				_, err := h.(hardware.StepRunner).RunStep(ctx, tt.step, neverStop)
+				_, err := h.(hardware.StepRunner).RunStep(ctx, hardware.StepRun{Step: tt.step, MayGoOn: neverStop})
 				ended <- err
 			}()
 			var pid int
@@ -208,7 +208,7 @@ func TestOnlyTheProgramInHostYAML(t *testing.T) {
 			h := r.open(t, true)
 			before := len(r.calls(t))
 			tt.change(t, r, r.rules["gpu"].Path)
-			_, err := h.(hardware.StepRunner).RunStep(t.Context(), "erase_device", neverStop)
+			_, err := h.(hardware.StepRunner).RunStep(t.Context(), hardware.StepRun{Step: "erase_device", MayGoOn: neverStop})
 			requireFault(t, err, device.CodeNotAllowed, tt.says)
 			require.Len(t, r.calls(t), before)
 		})
@@ -291,16 +291,16 @@ func TestProgramStopsWhenMayGoOnFails(t *testing.T) {
 	over := errors.New("another attempt has it")
 	r := newFakeHost(t)
 	h := r.open(t, true)
-	_, err := h.(hardware.StepRunner).RunStep(t.Context(), "erase_device", func() error { return over })
+	_, err := h.(hardware.StepRunner).RunStep(t.Context(), hardware.StepRun{Step: "erase_device", MayGoOn: func() error { return over }})
 	require.ErrorIs(t, err, over)
 	require.NotContains(t, r.calls(t), "erase_device")
 	r.write(t, "erase_device", ": >began; sleep 600")
-	_, err = h.(hardware.StepRunner).RunStep(t.Context(), "erase_device", func() error {
+	_, err = h.(hardware.StepRunner).RunStep(t.Context(), hardware.StepRun{Step: "erase_device", MayGoOn: func() error {
 		if _, err := os.Stat(filepath.Join(r.dir, "began")); err == nil {
 			return over
 		}
 		return nil
-	})
+	}})
 	require.ErrorIs(t, err, over)
 }
 
@@ -316,14 +316,14 @@ func TestNothingIsStartedAfterAnAbort(t *testing.T) {
 	aborted := errors.New("the operator aborts")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := h.(hardware.StepRunner).RunStep(ctx, "firmware_reflash", neverStop)
+		_, err := h.(hardware.StepRunner).RunStep(ctx, hardware.StepRun{Step: "firmware_reflash", MayGoOn: neverStop})
 		ended <- err
 	}()
 	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(r.dir, "asked")); return err == nil }, 20*time.Second, 5*time.Millisecond)
 	cancel(aborted)
 	require.ErrorIs(t, <-ended, aborted)
 	before := len(r.calls(t))
-	_, err := h.(hardware.StepRunner).RunStep(ctx, "firmware_reflash", neverStop)
+	_, err := h.(hardware.StepRunner).RunStep(ctx, hardware.StepRun{Step: "firmware_reflash", MayGoOn: neverStop})
 	require.ErrorIs(t, err, aborted)
 	require.Len(t, r.calls(t), before)
 }

@@ -32,7 +32,7 @@ func (d *Cleaning) makePlan(ctx workflow.Context, run *contract.CleanRun) *devic
 	planner := d.Planner
 	var made recordedPlan
 	err := workflow.SideEffect(ctx, func(workflow.Context) any {
-		record := recordedPlan{PolicyDigest: planner.Digest(), Policy: planner.Policy()}
+		record := recordedPlan{PolicyDigest: planner.Digest(), Policy: planner.Policy().WithoutLists()}
 		var plan []clean.Planned
 		if full {
 			plan, record.Fault = planner.Full(input)
@@ -98,7 +98,7 @@ func toContract(plan []clean.Planned, hostSteps map[string]int) []contract.Plann
 	for _, p := range plan {
 		out = append(out, contract.Planned{
 			Step: p.Step.Name, Interface: p.Step.Interface, Phase: string(p.Step.Phase),
-			Priority: p.Priority, Version: hostSteps[p.Step.Name], Timeout: p.Timeout,
+			Priority: p.Priority, Version: hostSteps[p.Step.Name], Timeout: p.Timeout, Args: p.Args,
 		})
 	}
 	return out
@@ -150,7 +150,7 @@ func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun
 		Enrollment: d.State.Enrollment, Identity: d.State.Host.Identity, Operation: run.Operation,
 		Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: d.State.Seq,
 		Binding: d.State.Device.Bindings, Generation: run.Generation, Provider: run.Provider, Budget: budget,
-		Resume: run.Resume, Settings: run.Settings, ReportStart: again,
+		Resume: run.Resume, Settings: run.Settings, Args: p.Args, ReportStart: again,
 	}).Get(stepCtx, result)
 	var late *temporal.TimeoutError
 	if !errors.As(err, &late) || !calls.IsScheduleToStart(late) {

@@ -173,7 +173,7 @@ func (r *Record) Publish(ctx workflow.Context) { r.Published.Publish(ctx, r.Stat
 // Policy records this worker's policy, so that a replay sees the same one.
 func (r *Record) Policy(ctx workflow.Context) clean.Policy {
 	var p clean.Policy
-	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return r.Planner.Policy() }).Get(&p); err != nil {
+	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return r.Planner.Policy().WithoutLists() }).Get(&p); err != nil {
 		workflow.GetLogger(ctx).Error("recorded settings are unreadable: the safe ones are used", "device", r.State.Name, "error", err)
 		return clean.Policy{Automated: true, OnEnroll: true}
 	}
@@ -187,6 +187,10 @@ func (r *Record) PlanInput() clean.Subject {
 		Name: s.Name, Type: s.Enrollment.Type, Operation: s.Host.Operation,
 		Size: s.Host.Identity.Size, HostSteps: s.Host.Steps,
 		Estimate: s.Host.Estimates[s.Host.Operation], SupportedSteps: s.Host.SupportedSteps,
+		Vendor: s.Host.Identity.Vendor, Model: s.Host.Identity.Model,
+	}
+	if p, err := device.ParseProperties(s.Host.Identity.Properties); err == nil {
+		in.Properties = p // the driver refuses unreadable ones
 	}
 	if can := s.Host.Capabilities; can != nil {
 		// The layout stays unknown: a tenant may have changed it since the discovery.

@@ -1,0 +1,116 @@
+package steps
+
+import (
+	"time"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+)
+
+// This file holds the steps of whole servers, which their driver carries out. Each follows
+// what an earlier attempt started, and a second run changes nothing that is right already.
+
+// EraseDrives has a server's controllers erase each of its drives. The drives must be those
+// that were enrolled. What a controller reports cannot be read back: the record says so.
+func EraseDrives() Step {
+	return Step{
+		Step: clean.Step{
+			Name: "erase_drives", Interface: "management", Phase: clean.Erase, Priority: 75, Version: 1,
+			Applies: func(s clean.Subject) bool { return s.Operation == device.SecureErase }, Timeout: eraseDrivesBudget,
+		},
+		Writes: true,
+		Run:    driverStep("erase_drives"),
+	}
+}
+
+// VerifyFirmware compares the running firmware with what the firmware policy names.
+func VerifyFirmware() Step {
+	return Step{
+		Step: clean.Step{
+			Name: "verify_firmware", Interface: "firmware", Phase: clean.Restore, Priority: 45, Version: 1, Abortable: true,
+			Applies: supportedByDriver("verify_firmware"), Timeout: fixedBudget, FromPolicy: firmwareOf,
+		},
+		Run: driverStep("verify_firmware"),
+	}
+}
+
+// BIOSReset sets the BIOS back to its defaults. It resets the server, and ends when the
+// server has started and shows the defaults. A cancel does not interrupt it.
+func BIOSReset() Step {
+	return Step{
+		Step: clean.Step{
+			Name: "bios_reset", Interface: "bios", Phase: clean.Restore, Priority: 40, Version: 1,
+			Applies: supportedByDriver("bios_reset"), Timeout: firmwareBudget,
+		},
+		Writes: true,
+		Run:    driverStep("bios_reset"),
+	}
+}
+
+// BIOSApply sets the BIOS attributes that the BIOS policy names. It resets the server, and
+// ends when the server has started and shows them. A cancel does not interrupt it.
+func BIOSApply() Step {
+	return Step{
+		Step: clean.Step{
+			Name: "bios_apply", Interface: "bios", Phase: clean.Restore, Priority: 35, Version: 1,
+			Applies: supportedByDriver("bios_apply"), Timeout: firmwareBudget, FromPolicy: biosOf,
+		},
+		Writes: true,
+		Run:    driverStep("bios_apply"),
+	}
+}
+
+// VerifyProperties compares what the server consists of with what was enrolled, or with the
+// profile that the policy names for it (S3.5).
+func VerifyProperties() Step {
+	return Step{
+		Step: clean.Step{
+			Name: "verify_properties", Interface: "management", Phase: clean.Restore, Priority: 30, Version: 1, Abortable: true,
+			Applies: supportedByDriver("verify_properties"), Timeout: fixedBudget, FromPolicy: profileOf,
+		},
+		Run: driverStep("verify_properties"),
+	}
+}
+
+// firmwareBudget is the budget of a step that restarts a server or writes its firmware:
+// a start takes up to ten minutes, an update of a BMC longer.
+func firmwareBudget(s clean.Subject) time.Duration {
+	if s.Operation == device.Script {
+		return fixedBudget(s)
+	}
+	return 4 * minBudget
+}
+
+// eraseDrivesBudget is that of overwriting the largest drive at the floor rate.
+func eraseDrivesBudget(s clean.Subject) time.Duration {
+	largest := s
+	for _, drive := range s.Properties.Drives {
+		largest.Size = max(largest.Size, drive.CapacityBytes)
+	}
+	return max(bySize(largest), twiceTheEstimate(s))
+}
+
+// firmwareOf gives the images of the firmware policy for the device. The operator's program
+// brings its own.
+func firmwareOf(p clean.Policy, s clean.Subject) (args any, ok bool) {
+	if s.Operation == device.Script {
+		return nil, true
+	}
+	images := p.FirmwareOf(s)
+	return clean.FirmwareArgs{Components: images}, len(images) > 0
+}
+
+func biosOf(p clean.Policy, s clean.Subject) (args any, ok bool) {
+	settings := p.BIOSOf(s)
+	return settings, len(settings) > 0
+}
+
+// profileOf gives the profile of the policy; without one, the step compares with what was
+// enrolled.
+func profileOf(p clean.Policy, s clean.Subject) (args any, ok bool) {
+	profile, ok := p.PropertiesOf(s)
+	if !ok {
+		return nil, true
+	}
+	return profile, true
+}

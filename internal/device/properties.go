@@ -1,0 +1,54 @@
+package device
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Properties are what a server consists of (S3.5). A zero field is unknown or, in a profile,
+// not compared.
+type Properties struct {
+	// CPUs counts the sockets in use, Cores those of all CPUs together.
+	CPUs      int     `json:"cpus,omitempty"`
+	Cores     int     `json:"cores,omitempty"`
+	MemoryMiB int64   `json:"memory_mib,omitempty"`
+	Drives    []Drive `json:"drives,omitempty"`
+	Links     []Link  `json:"links,omitempty"`
+}
+
+// Drive is one drive of a server. Serial has no blanks around it.
+type Drive struct {
+	Serial        string `json:"serial,omitempty"`
+	Model         string `json:"model,omitempty"`
+	CapacityBytes int64  `json:"capacity_bytes,omitempty"`
+	Protocol      string `json:"protocol,omitempty"`
+}
+
+// Link is one PCIe device of a server: how many lanes it has, and of which generation
+// ("Gen4").
+type Link struct {
+	Name  string `json:"name"`
+	Width int    `json:"width,omitempty"`
+	Speed string `json:"speed,omitempty"`
+}
+
+// String gives the properties as Identity.Properties has them.
+func (p Properties) String() string {
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // texts and numbers only
+	}
+	return string(text)
+}
+
+// ParseProperties reads Identity.Properties; "" gives the zero Properties.
+func ParseProperties(text string) (Properties, error) {
+	var p Properties
+	if text == "" {
+		return p, nil
+	}
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return Properties{}, fmt.Errorf("the recorded properties are unreadable: %w", err)
+	}
+	return p, nil
+}
