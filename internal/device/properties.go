@@ -32,13 +32,10 @@ type Link struct {
 	Speed string `json:"speed,omitempty"`
 }
 
-// String gives the properties as Identity.Properties has them.
-func (p Properties) String() string {
+// Text gives the properties in the form of Identity.Properties.
+func (p Properties) Text() (string, error) {
 	text, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // texts and numbers only
-	}
-	return string(text)
+	return string(text), err
 }
 
 // ParseProperties reads Identity.Properties; "" gives the zero Properties.
