@@ -94,6 +94,9 @@ type Policy struct {
 	OnEnroll bool `json:"on_enroll" env:"CLEAN_ON_ENROLL" envDefault:"true" help:"a device is dirty when it is enrolled"`
 	// NVMe is how NVMe devices are erased (S2.8, S2.9).
 	NVMe ErasePolicy `json:"nvme,omitzero"`
+	// Limits bound what happens to the fleet at once; nil: nothing is limited, and cleans
+	// are not counted.
+	Limits *device.Limits `json:"limits,omitempty"`
 	PolicyLists
 	device.StepSettings
 }

@@ -50,10 +50,14 @@ func readPolicy(path string, policy *clean.Policy) error {
 	}
 	r := &yamlfile.Reader{}
 	given := map[string]yamlfile.Node{}
-	for section, node := range r.Mapping(r.Parse(text), "the policy", "priorities", "nvme", "wear") {
+	for section, node := range r.Mapping(r.Parse(text), "the policy", "priorities", "nvme", "wear", "limits") {
 		given[section] = node
 		if section == "priorities" {
 			readPriorities(r, node, policy)
+			continue
+		}
+		if section == "limits" {
+			readLimits(r, node, policy)
 			continue
 		}
 		var known []string
