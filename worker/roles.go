@@ -127,7 +127,7 @@ func startHost(settings config.Worker, server *serverGuard, options worker.Optio
 	}
 	stop = thisHost.Close
 	drivers, err := drive(settings.Drivers, drivers.Host{
-		StateDir: thisHost.Dir(), Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake, Scripts: rules.Scripts,
+		StateDir: thisHost.Dir(), Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake, Scripts: rules.Scripts, Nodes: rules.AllowNode, Secret: rules.Secret,
 		NVMeHelper: settings.NVMeHelper,
 	})
 	if err != nil {

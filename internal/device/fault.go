@@ -109,6 +109,13 @@ const (
 	CodeStateDirError           Code = "state_dir_error"
 	CodeFenceHeld               Code = "fence_held"
 
+	// A server and its BMC.
+	CodeBMCUnreachable  Code = "bmc_unreachable"
+	CodeBMCLoginRefused Code = "bmc_login_refused"
+	CodeBMCSessionLimit Code = "bmc_session_limit"
+	CodeServerNotReady  Code = "server_not_ready"
+	CodeSecretInvalid   Code = "secret_invalid"
+
 	// Requests.
 	CodeRefused       Code = "refused"
 	CodeInvalid       Code = "invalid"

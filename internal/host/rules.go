@@ -35,9 +35,12 @@ import (
 //	  # Commands that may be run, by name: who must own the file, what it must be,
 //	  # which uid it runs as.
 //	  scripts: {reset: {path: /usr/local/sbin/reset, owner: root, sha256: "…", uid: 0}}
+//	  # Servers that may be cleaned over Redfish, by their whole serials.
+//	  nodes: [ABC1234, "0012"]
 //	  # Whether fake devices may be cleaned.
 //	  fake: true
-//	secrets: /etc/burnish/secrets
+//	# The file with the BMCs' passwords; see Secret.
+//	secrets: /etc/burnish/secrets.yaml
 //
 // scripts and secrets are parsed as strictly. They allow nothing by themselves: drivers read
 // them before each use.
@@ -182,6 +185,23 @@ func (r *Rules) AllowPCI(d pci.Device) error {
 	case !matches:
 		return notAllowed(fmt.Sprintf("PCI device %s (%s:%s) may not be destroyed on this host", d.Address, d.Vendor, d.Product),
 			fmt.Sprintf("if it may, add it to allow.device_spec in %s", r.file))
+	}
+	return nil
+}
+
+// AllowNode is nil if the server with this serial may be destroyed now. Its fault is
+// not_allowed.
+func (r *Rules) AllowNode(serial string) error {
+	if r.file == "" {
+		return notAllowed(fmt.Sprintf("the server %s may not be destroyed on this host", serial), writeFileRemedy)
+	}
+	content, err := r.read()
+	if err != nil {
+		return unusable(err)
+	}
+	if serial == "" || !slices.Contains(content.nodes, serial) {
+		return notAllowed(fmt.Sprintf("the server %s may not be destroyed on this host", serial),
+			fmt.Sprintf("if it may, add its serial to allow.nodes in %s", r.file))
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func TestNothingIsAllowedByDefault(t *testing.T) {
 func TestEachProblemOfRulesHasItsLine(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
 		"unknown key":                  {"allow: {}\nalow: {}\n", `line 2: unknown key "alow" in host.yaml`},
-		"unknown key in allow":         {"allow:\n  fake: true\n  fak: true\n", `line 3: unknown key "fak" in allow: must be one of paths, device_spec, scripts, fake`},
+		"unknown key in allow":         {"allow:\n  fake: true\n  fak: true\n", `line 3: unknown key "fak" in allow: must be one of paths, device_spec, scripts, nodes, fake`},
 		"capitals":                     {"Allow: {}\n", `line 1: unknown key "Allow"`},
 		"key twice":                    {"allow:\n  fake: true\n  fake: false\n", "line 3: "},
 		"no mapping":                   {"- a\n", "line 1: host.yaml must be a mapping, not a list"},

@@ -18,6 +18,7 @@ type rulesContent struct {
 	paths   []string
 	specs   []DeviceSpec
 	scripts map[string]Script
+	nodes   []string
 	fake    bool
 	secrets string
 }
@@ -60,7 +61,7 @@ func (r *rulesReader) file(text []byte) rulesContent {
 }
 
 func (r *rulesReader) allow(node yamlfile.Node, content *rulesContent) {
-	for key, value := range r.Mapping(node, "allow", "paths", "device_spec", "scripts", "fake") {
+	for key, value := range r.Mapping(node, "allow", "paths", "device_spec", "scripts", "nodes", "fake") {
 		switch key {
 		case "paths":
 			for _, item := range r.List(value, key) {
@@ -75,6 +76,10 @@ func (r *rulesReader) allow(node yamlfile.Node, content *rulesContent) {
 			for name, script := range r.Mapping(value, key) {
 				content.scripts[name] = r.script(script, name)
 			}
+		case "nodes":
+			for _, item := range r.List(value, key) {
+				content.nodes = append(content.nodes, r.serial(item))
+			}
 		case "fake":
 			content.fake = r.Bool(value, key)
 		}
@@ -87,6 +92,15 @@ func (r *rulesReader) absolute(node yamlfile.Node, what string) string {
 		r.Problem(node, "%s must be a plain absolute path, not %q", what, path)
 	}
 	return path
+}
+
+// serial reads the serial of a server. A number stays as it is written: 0012.
+func (r *rulesReader) serial(node yamlfile.Node) string {
+	serial := strings.Join(strings.Fields(r.Scalar(node, "an entry of nodes")), "_")
+	if serial == "" || strings.ContainsAny(serial, "*?[") {
+		r.Problem(node, "an entry of nodes must be the whole serial of a server, not %q", serial)
+	}
+	return serial
 }
 
 func (r *rulesReader) pattern(node yamlfile.Node) string {

@@ -12,6 +12,7 @@ import (
 	"burnish/internal/hardware/block"
 	"burnish/internal/hardware/fake"
 	"burnish/internal/hardware/nvme"
+	"burnish/internal/hardware/redfish"
 	"burnish/internal/hardware/script"
 	"burnish/internal/host"
 	"burnish/internal/pci"
@@ -29,6 +30,10 @@ type Host struct {
 	Specs func() (pci.Specs, error)
 	// Scripts gives the operator's programs that may be run (F13).
 	Scripts func() (map[string]host.Script, error)
+	// Nodes decides whether the server with a serial may be destroyed (F13). Secret gives a
+	// secret of its BMC.
+	Nodes  func(serial string) error
+	Secret func(name string) (host.Secret, error)
 	// NVMeHelper is the program that does what needs root for the driver nvme.
 	NVMeHelper string
 	// Fake decides whether simulated devices may be used.
@@ -40,6 +45,9 @@ var makers = map[string]func(Host) hardware.Driver{
 	"block": func(h Host) hardware.Driver { return block.New(h.Paths, h.StateDir) },
 	"nvme": func(h Host) hardware.Driver {
 		return nvme.New(nvme.Host{Allow: h.PCI, Specs: h.Specs, Helper: h.NVMeHelper, Kernel: block.Kernel{ProtectedDirs: []string{h.StateDir}}})
+	},
+	"redfish": func(h Host) hardware.Driver {
+		return redfish.New(redfish.Host{StateDir: h.StateDir, Allow: h.Nodes, Secret: h.Secret})
 	},
 	"script": func(h Host) hardware.Driver { return script.New(script.Host{Allow: h.PCI, Scripts: h.Scripts}) },
 	"fake":   func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Fake) },

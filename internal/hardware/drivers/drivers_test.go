@@ -13,7 +13,7 @@ import (
 )
 
 func TestEveryDriverGoesByItsName(t *testing.T) {
-	require.Equal(t, []string{"block", "fake", "nvme", "script"}, drivers.Names())
+	require.Equal(t, []string{"block", "fake", "nvme", "redfish", "script"}, drivers.Names())
 	made, err := drivers.New(append(drivers.Names(), "fake"), drivers.Host{StateDir: t.TempDir()})
 	require.NoError(t, err)
 	require.Len(t, made, len(drivers.Names()))
@@ -57,7 +57,7 @@ func TestByDefaultNothingMayBeDestroyed(t *testing.T) {
 
 func TestUnknownDriverIsNamedWithTheKnownOnes(t *testing.T) {
 	_, err := drivers.New([]string{"fake", "floppy"}, drivers.Host{})
-	require.EqualError(t, err, `there is no driver "floppy": must be one of block, fake, nvme, script`)
+	require.EqualError(t, err, `there is no driver "floppy": must be one of block, fake, nvme, redfish, script`)
 }
 
 // notStorage is the address of a PCI device of this machine that the driver script would

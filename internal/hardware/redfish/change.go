@@ -1,0 +1,102 @@
+package redfish
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"burnish/internal/hardware"
+)
+
+// change sends a request that changes something, and is the only way to send one, but for
+// login and logout. Before each time that it sends, it asks the host's rules and the lease
+// (F13, F32), and reads who the system is (F11): a BMC may have got another system, a chassis
+// may have been swapped. A request that was sent and not answered is never repeated here: the
+// error is *lost, and the caller finds out by reading what has come of it.
+//
+// A refusal is a *refusal. Where the BMC wants an ETag, it is read and the request sent again.
+func (h *handle) change(ctx context.Context, r request) (answer, error) {
+	waiting := h.c.bmc.timing.wait(h.c.patience)
+	defer waiting.stop()
+	for tagged := 0; ; {
+		if err := h.verify(ctx); err != nil {
+			return answer{}, err
+		}
+		// Last, because the reads before it may have waited for minutes.
+		if err := hardware.MayWrite(ctx); err != nil {
+			return answer{}, err
+		}
+		got, err := h.c.bmc.sendChange(ctx, r)
+		switch {
+		case hasStatus(err, http.StatusUnauthorized) && tagged < maxTries:
+			tagged++ // it was not carried out; the read of the identity logs in again
+		case (hasStatus(err, http.StatusPreconditionRequired) || hasStatus(err, http.StatusPreconditionFailed)) && tagged < maxTries:
+			tagged++
+			if r.IfMatch, err = h.tag(ctx, r); err != nil {
+				return answer{}, err
+			}
+		case isUnanswered(err) && !isLost(err):
+			if again, stop := waiting.next(ctx, 0); stop != nil {
+				return answer{}, stop
+			} else if !again {
+				return answer{}, unreachable(err)
+			}
+		default:
+			return got, err
+		}
+	}
+}
+
+// maxTries bounds how often a request is sent again that was refused for its token or tag.
+const maxTries = 4
+
+// tag reads the ETag of the resource that r changes. A weak tag that has failed as it is, is
+// given without its W/: some BMCs compare the two as texts.
+func (h *handle) tag(ctx context.Context, r request) (string, error) {
+	got, err := h.c.Get(ctx, r.Path)
+	if err != nil {
+		return "", err
+	}
+	tag := got.Header.Get("ETag")
+	if tag == "" {
+		var body struct {
+			Tag string `json:"@odata.etag"`
+		}
+		if err := got.decode(&body); err != nil {
+			return "", err
+		}
+		tag = body.Tag
+	}
+	if strong, weak := strings.CutPrefix(tag, "W/"); weak && strings.HasPrefix(r.IfMatch, "W/") {
+		return strong, nil
+	}
+	return tag, nil
+}
+
+// sendChange sends a request that changes something, once, within the session.
+func (b *bmc) sendChange(ctx context.Context, r request) (answer, error) {
+	b.mu.Lock()
+	token := b.token
+	b.mu.Unlock()
+	got, err := b.send(ctx, r, http.Header{"X-Auth-Token": {token}})
+	if hasStatus(err, http.StatusUnauthorized) {
+		b.expired(token)
+	}
+	return got, err
+}
+
+// verify proves that the host's rules allow this system, and that it is the enrolled one.
+func (h *handle) verify(ctx context.Context) error {
+	s, err := h.c.readSystem(ctx, h.system)
+	if err != nil {
+		return err
+	}
+	identity, err := h.c.identify(ctx, s)
+	if err != nil {
+		return err
+	}
+	if field := h.enrolled.Differs(identity); field != "" {
+		return hardware.Changed(field, "the BMC manages "+describe(identity))
+	}
+	return h.driver.checkAllowed(identity.Serial)
+}

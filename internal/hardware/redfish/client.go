@@ -1,0 +1,368 @@
+package redfish
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/stmcginnis/gofish/common"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// Why not gofish's own client: it gives a whole connection one context, drops the answer's
+// status and headers where an answer is an error, follows redirects with the token, and its
+// actions drop the Location of the task that they start. Its schema types are used.
+
+// largestAnswer bounds what is read of one answer.
+const largestAnswer = 16 << 20
+
+// request is one request to a BMC.
+type request struct {
+	Method string
+	// Path is the resource, with its leading slash; never a whole URL.
+	Path string
+	// Body is sent as JSON; nil: none. Content is sent instead where it is set.
+	Body    any
+	Content *content
+	// IfMatch is the ETag of the resource that the request may change; "": any.
+	IfMatch string
+	// Timeout is how long the answer may take; 0: the usual time.
+	Timeout time.Duration
+}
+
+// content is a body that is not JSON, such as a firmware image.
+type content struct {
+	Type   string
+	Length int64
+	// Open gives the bytes from their beginning, each time that the request is sent.
+	Open func() (io.ReadCloser, error)
+}
+
+// answer is what a BMC answered. Its body was read whole.
+type answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// decode reads the answer's JSON.
+func (a answer) decode(into any) error {
+	if err := json.Unmarshal(a.Body, into); err != nil {
+		return &device.Fault{Class: device.Transient, Code: device.CodeToolOutputInvalid, Message: fmt.Sprintf("the BMC's answer is not the JSON that Redfish defines: %v", err)}
+	}
+	return nil
+}
+
+// messages gives the extended messages of an answer, of an error or beside the content.
+func (a answer) messages() []common.Message {
+	var body struct {
+		Error struct {
+			Code, Message string
+			Info          []common.Message `json:"@Message.ExtendedInfo"`
+		} `json:"error"`
+		Info []common.Message `json:"@Message.ExtendedInfo"`
+	}
+	if json.Unmarshal(a.Body, &body) != nil {
+		return nil // an error page of a web server
+	}
+	all := slices.Concat(body.Error.Info, body.Info)
+	if len(all) == 0 && body.Error.Code != "" {
+		all = []common.Message{{MessageID: body.Error.Code, Message: body.Error.Message}}
+	}
+	return all
+}
+
+// refusal is an answer that says no: the BMC did not carry out the request.
+type refusal struct {
+	Method, Path string
+	Status       int
+	Messages     []common.Message
+	// Redirect: the answer sends the client elsewhere, and the client does not go.
+	Redirect bool
+	header   http.Header
+}
+
+// Error is one line, with the BMC's own words.
+func (r *refusal) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "the BMC answers %d to %s %s", r.Status, r.Method, r.Path)
+	if r.Redirect {
+		b.WriteString(": a redirect to another host or with another method, which is not followed")
+	}
+	for _, m := range r.Messages {
+		fmt.Fprintf(&b, ": %s", oneLine(m.MessageID+" "+m.Message))
+	}
+	return b.String()
+}
+
+// says: one of the messages has this in its ID or text.
+func (r *refusal) says(word string) bool {
+	for _, m := range r.Messages {
+		if strings.Contains(m.MessageID, word) || strings.Contains(m.Message, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// asRefusal finds the refusal in err's chain.
+func asRefusal(err error) (*refusal, bool) {
+	var r *refusal
+	ok := errors.As(err, &r)
+	return r, ok
+}
+
+// hasStatus: err is an answer with this status.
+func hasStatus(err error, status int) bool {
+	r, ok := asRefusal(err)
+	return ok && r.Status == status
+}
+
+// refused is the fault of a request that the BMC refused.
+func refused(err error) error {
+	r, ok := asRefusal(err)
+	if !ok {
+		return err
+	}
+	remedy := "see the BMC's own log, correct the cause, then clean the server"
+	if r.says("Not licensed") || r.says("not licensed") {
+		remedy = "install the BMC's license for this function, or disable the step"
+	}
+	return hardware.Refused(device.CodeCommandRefused, remedy, "%s", r.Error())
+}
+
+// lost is a request without an answer. If it was sent, the BMC may have carried it out or not,
+// and a request that changes something is not sent again before the state was read.
+type lost struct {
+	Method, Path string
+	Sent         bool
+	err          error
+}
+
+func (l *lost) Error() string {
+	return fmt.Sprintf("no answer to %s %s: %v", l.Method, l.Path, l.err)
+}
+
+func (l *lost) Unwrap() error { return l.err }
+
+// isLost: the request may have been carried out.
+func isLost(err error) bool {
+	var l *lost
+	return errors.As(err, &l) && l.Sent
+}
+
+// isUnanswered: there was no answer.
+func isUnanswered(err error) bool {
+	var l *lost
+	return errors.As(err, &l)
+}
+
+// oneLine makes a BMC's text one short line.
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > 300 {
+		text = text[:300] + "…"
+	}
+	return text
+}
+
+// client is a BMC as one user of its session works with it. Only one goroutine at a time
+// uses it.
+type client struct {
+	bmc *bmc
+	// patience is how long a read waits for a BMC that does not answer: a BMC restarts for
+	// minutes. report records what is waited for; its error ends the waiting.
+	patience time.Duration
+	report   func(doing string) error
+}
+
+// Get reads a resource. While the BMC does not answer or is starting, it is asked again,
+// within the client's patience. Errors: *refusal, bmc_unreachable, those of the session.
+func (c *client) Get(ctx context.Context, path string) (answer, error) {
+	waiting := c.bmc.timing.wait(c.patience)
+	defer waiting.stop()
+	for {
+		got, err := c.bmc.authorized(ctx, c.report, request{Method: http.MethodGet, Path: path})
+		if err == nil || !mayPass(err) {
+			return got, err
+		}
+		if c.report != nil {
+			if stop := c.report("waits for the BMC: " + oneLine(err.Error())); stop != nil {
+				return answer{}, stop
+			}
+		}
+		if again, stop := waiting.next(ctx, retryAfter(err)); stop != nil {
+			return answer{}, stop
+		} else if !again {
+			return answer{}, unreachable(err)
+		}
+	}
+}
+
+// get reads a resource and decodes it.
+func (c *client) get(ctx context.Context, path string, into any) error {
+	got, err := c.Get(ctx, path)
+	if err != nil {
+		return err
+	}
+	return got.decode(into)
+}
+
+// mayPass: the BMC did not answer, or answers that it is not ready.
+func mayPass(err error) bool {
+	if r, ok := asRefusal(err); ok {
+		switch r.Status {
+		case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
+			return true
+		}
+		return false
+	}
+	return isUnanswered(err)
+}
+
+// unreachable is the fault of a BMC that did not answer for as long as it was waited for.
+func unreachable(err error) error {
+	return &device.Fault{Class: device.Transient, Code: device.CodeBMCUnreachable,
+		Message: "the BMC does not answer: " + oneLine(err.Error()), Remedy: "check the BMC and its network"}
+}
+
+// members gives the links of a collection, all pages of it, in its order.
+func (c *client) members(ctx context.Context, path string) ([]string, error) {
+	var all []string
+	for pages := 0; path != ""; pages++ {
+		if pages > 1000 {
+			return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the collection %s has no end", path)
+		}
+		var page struct {
+			Members common.Links
+			Next    string `json:"Members@odata.nextLink"`
+		}
+		if err := c.get(ctx, path, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Members.ToStrings()...)
+		path = page.Next
+	}
+	return all, nil
+}
+
+// path gives the path of a link or Location of the BMC. "" is returned for none and for one
+// that leads to another host: what is there is not this BMC's.
+func (c *client) path(link string) string { return c.bmc.path(link) }
+
+func (b *bmc) path(link string) string {
+	u, err := url.Parse(strings.TrimSpace(link))
+	if err != nil || link == "" {
+		return ""
+	}
+	if u.Host != "" && (!strings.EqualFold(u.Host, b.base.Host) || u.Scheme != "" && u.Scheme != b.base.Scheme) || u.User != nil || u.Opaque != "" {
+		return ""
+	}
+	if !strings.HasPrefix(u.Path, "/") {
+		return ""
+	}
+	return u.RequestURI()
+}
+
+// send sends one request, once. Only Get, change and the session's own requests call it.
+func (b *bmc) send(ctx context.Context, r request, header http.Header) (answer, error) {
+	timeout := r.Timeout
+	if timeout == 0 {
+		timeout = b.timing.request
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it takes longer than %v", timeout))
+	defer cancel()
+	out, err := b.newRequest(ctx, r)
+	if err != nil {
+		return answer{}, err
+	}
+	for key, values := range header {
+		out.Header[key] = values
+	}
+	var sent atomic.Bool
+	out = out.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}))
+	in, err := b.http.Do(out)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return answer{}, &lost{Method: r.Method, Path: r.Path, Sent: sent.Load(), err: err}
+	}
+	body, err := io.ReadAll(io.LimitReader(in.Body, largestAnswer+1))
+	if err := errors.Join(err, in.Body.Close()); err != nil {
+		return answer{}, &lost{Method: r.Method, Path: r.Path, Sent: true, err: err}
+	}
+	if len(body) > largestAnswer {
+		return answer{}, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the BMC's answer to %s %s is larger than %d bytes", r.Method, r.Path, largestAnswer)
+	}
+	if date, err := http.ParseTime(in.Header.Get("Date")); err == nil {
+		b.date.Store(date.Unix())
+	}
+	got := answer{Status: in.StatusCode, Header: in.Header, Body: body}
+	if got.Status >= 300 {
+		return got, &refusal{Method: r.Method, Path: r.Path, Status: got.Status, Messages: got.messages(), Redirect: got.Status < 400, header: got.Header}
+	}
+	return got, nil
+}
+
+func (b *bmc) newRequest(ctx context.Context, r request) (*http.Request, error) {
+	if !strings.HasPrefix(r.Path, "/") {
+		return nil, hardware.CallerError("%q is not a path of a BMC", r.Path)
+	}
+	var body io.Reader
+	length, kind := int64(0), ""
+	switch {
+	case r.Content != nil:
+		opened, err := r.Content.Open()
+		if err != nil {
+			return nil, err
+		}
+		body, length, kind = opened, r.Content.Length, r.Content.Type
+	case r.Body != nil:
+		text, err := json.Marshal(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		body, length, kind = bytes.NewReader(text), int64(len(text)), "application/json"
+	case r.Method == http.MethodPost:
+		// Some BMCs refuse an action without a body.
+		body, length, kind = strings.NewReader("{}"), 2, "application/json"
+	}
+	out, err := http.NewRequestWithContext(ctx, r.Method, b.base.Scheme+"://"+b.base.Host+r.Path, body)
+	if err != nil {
+		return nil, err
+	}
+	out.ContentLength = length
+	out.Header.Set("Accept", "application/json")
+	out.Header.Set("OData-Version", "4.0")
+	out.Header.Set("User-Agent", "burnish")
+	if kind != "" {
+		out.Header.Set("Content-Type", kind)
+	}
+	if r.IfMatch != "" {
+		out.Header.Set("If-Match", r.IfMatch)
+	}
+	return out, nil
+}
+
+// checkRedirect follows a redirect only to the same host and with the same method, such as
+// the one that adds a slash. Go would send the token, and the body of a login, elsewhere.
+func checkRedirect(next *http.Request, before []*http.Request) error {
+	first := before[0]
+	if len(before) > 3 || next.Method != first.Method || next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package redfish
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// handle is one opened server.
+type handle struct {
+	driver   *Driver
+	target   hardware.Target
+	c        *client
+	system   string // its path on the BMC
+	enrolled device.Identity
+	writable bool
+	// percent is how far the running step is.
+	percent int
+}
+
+// step is one step of a server. It returns one line for the record.
+type step func(h *handle, ctx context.Context, run hardware.StepRun) (note string, err error)
+
+// allSteps are the steps of a server, in the order in which a clean runs them. readOnly ones
+// send nothing that changes something.
+func allSteps() []namedStep {
+	return []namedStep{
+		{"security_check", (*handle).securityCheck, false},
+		{"erase_drives", (*handle).eraseDrives, false},
+		{"verify", (*handle).verifyDrives, true},
+		{"firmware_reflash", (*handle).reflash, false},
+		{"verify_firmware", (*handle).verifyFirmware, true},
+		{"bios_reset", (*handle).runBIOSReset, false},
+		{"bios_apply", (*handle).runBIOSApply, false},
+		{"verify_properties", (*handle).verifyProperties, true},
+	}
+}
+
+type namedStep struct {
+	name     string
+	run      step
+	readOnly bool
+}
+
+func steps() []string {
+	var names []string
+	for _, s := range allSteps() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// RunStep runs one step of the server; see hardware.StepRunner. A server that was on when the
+// step began and that the step switched off is switched on again when the step fails.
+func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string, err error) {
+	all := allSteps()
+	i := slices.IndexFunc(all, func(s namedStep) bool { return s.name == run.Step })
+	if i < 0 {
+		return "", hardware.Refused(device.CodeNoSuchStep, "name another step", "the driver redfish has no step %s", run.Step)
+	}
+	if !all[i].readOnly && !h.writable {
+		return "", hardware.CallerError("%s was opened for reading only, and %s would change it", h.target.Name, run.Step)
+	}
+	if err := run.MayGoOn(); err != nil {
+		return "", err
+	}
+	h.percent = 0
+	h.c.patience, h.c.report = h.driver.timing.restart, func(doing string) error { return run.Progress(h.percent, doing) }
+	defer func() { h.c.patience, h.c.report = h.driver.timing.look, nil }()
+	if note, err = all[i].run(h, ctx, run); err != nil {
+		return "", refused(err)
+	}
+	return note, h.Check(ctx)
+}
+
+// progress records how far the step is.
+func (h *handle) progress(run hardware.StepRun, percent int, doing string) error {
+	h.percent = percent
+	return run.Progress(percent, doing)
+}
+
+// Check proves that the BMC manages the enrolled server.
+func (h *handle) Check(ctx context.Context) error { return h.notFound(h.verify(ctx)) }
+
+// notFound is the fault of a system that the BMC does not have.
+func (h *handle) notFound(err error) error {
+	if hasStatus(err, http.StatusNotFound) {
+		return hardware.Missing("the BMC %s has no system %s", h.c.bmc.base.Host, h.system)
+	}
+	return refused(err)
+}
+
+// errNoBytes: a BMC cannot read or write a drive's blocks.
+var errNoBytes = errors.New("the driver redfish cannot address the bytes of a drive")
+
+// Size is 0: the server's bytes are not addressed.
+func (h *handle) Size() int64 { return 0 }
+
+// Method says by whose word the record says that something was done.
+func (h *handle) Method() string { return "redfish, by the controller's word" }
+
+// ZeroAt, ReadAt and Flush are not supported.
+func (h *handle) ZeroAt(context.Context, int64, int64) error { return errNoBytes }
+
+func (h *handle) ReadAt([]byte, int64) (int, error) { return 0, errNoBytes }
+
+func (h *handle) Flush(context.Context) error { return nil }
+
+// Close logs out, unless another step on this worker uses the session.
+func (h *handle) Close() error { return h.c.bmc.release(context.Background()) }
+
+func (h *handle) closeAndJoin(err *error) { *err = errors.Join(*err, h.Close()) }

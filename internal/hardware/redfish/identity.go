@@ -1,0 +1,113 @@
+package redfish
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/stmcginnis/gofish/common"
+	"github.com/stmcginnis/gofish/redfish"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// system is what the driver reads of a ComputerSystem. gofish's own type fails as a whole where
+// one property has another type, such as a Redundancy@odata.count that is a number.
+type system struct {
+	ODataID      string `json:"@odata.id"`
+	SerialNumber string
+	Manufacturer string
+	SKU          string
+	Model        string
+	BiosVersion  string
+	PowerState   redfish.PowerState
+	BootProgress struct {
+		LastState     redfish.BootProgressTypes
+		LastStateTime string
+	}
+	LastResetTime string
+	Bios          common.Link
+	Storage       common.Link
+	Processors    common.Link
+	Memory        common.Link
+	PCIeDevices   []common.Link
+	Links         struct {
+		Chassis   []common.Link
+		ManagedBy []common.Link
+	}
+	ProcessorSummary struct{ Count, CoreCount int }
+	MemorySummary    struct{ TotalSystemMemoryGiB float64 }
+	Actions          struct {
+		Reset struct {
+			Target     string              `json:"target"`
+			Allowed    []redfish.ResetType `json:"ResetType@Redfish.AllowableValues"`
+			ActionInfo string              `json:"@Redfish.ActionInfo"`
+		} `json:"#ComputerSystem.Reset"`
+	}
+	Oem struct {
+		Hpe *hpeSystem
+		Hp  *hpeSystem
+	}
+}
+
+// hpeSystem is what HPE says besides.
+type hpeSystem struct {
+	PostState                string
+	DeviceDiscoveryComplete  *struct{ DeviceDiscovery string }
+	AggregateHealthStatus    any `json:"-"`
+	IntelligentProvisioning_ any `json:"-"`
+}
+
+func (s *system) hpe() *hpeSystem {
+	if s.Oem.Hpe != nil {
+		return s.Oem.Hpe
+	}
+	return s.Oem.Hp
+}
+
+// readSystem reads the system at path.
+func (c *client) readSystem(ctx context.Context, path string) (*system, error) {
+	s := &system{}
+	return s, c.get(ctx, path, s)
+}
+
+// placeholders are what firmware says where a factory has written no serial.
+var placeholders = []string{"", "0", "NA", "N/A", "NONE", "NULL", "UNKNOWN", "DEFAULT_STRING", "NOT_SPECIFIED", "TO_BE_FILLED_BY_O.E.M.", "SYSTEM_SERIAL_NUMBER", "0123456789", "123456789", "1234567890", "0000000000"}
+
+// serial gives a serial in its one form, "" for a placeholder.
+func serial(text string) string {
+	text = hardware.CanonicalSerial(text)
+	if slices.Contains(placeholders, strings.ToUpper(text)) {
+		return ""
+	}
+	return text
+}
+
+// identify gives the identity of a system that was just read: by its serial, else by that of
+// its chassis.
+func (c *client) identify(ctx context.Context, s *system) (device.Identity, error) {
+	identity := device.Identity{
+		Serial: serial(s.SerialNumber), Vendor: strings.TrimSpace(s.Manufacturer),
+		Product: strings.TrimSpace(s.SKU), Model: strings.TrimSpace(s.Model), Firmware: strings.TrimSpace(s.BiosVersion),
+	}
+	for _, link := range s.Links.Chassis {
+		if identity.Serial != "" {
+			break
+		}
+		path := c.path(link.String())
+		if path == "" {
+			continue
+		}
+		var chassis struct{ SerialNumber string }
+		if err := c.get(ctx, path, &chassis); err != nil {
+			return device.Identity{}, err
+		}
+		identity.Serial = serial(chassis.SerialNumber)
+	}
+	if identity.Serial == "" {
+		return device.Identity{}, hardware.Refused(device.CodeIdentityChanged, "write the serial into the server's firmware with the vendor's tool",
+			"neither the system nor its chassis has a serial: the server cannot be recognized")
+	}
+	return identity, nil
+}

@@ -1,0 +1,370 @@
+package redfish
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stmcginnis/gofish/common"
+	"github.com/stmcginnis/gofish/redfish"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// action is a request that starts work on the BMC.
+type action struct {
+	// Name keeps the action apart from the others of its clean, in the journal.
+	Name string
+	// Doing says what it does, for the operator.
+	Doing   string
+	Request request
+	// Stall is how long its task may make no progress, Budget how long it may take; 0:
+	// without limit.
+	Stall, Budget time.Duration
+}
+
+// outcome is what is known of an action in the end. A task that has failed is an error.
+type outcome string
+
+const (
+	// succeeded: our own task says that it has succeeded.
+	succeeded outcome = "succeeded"
+	// scheduled: our task waits for a reset of the system, which the caller gives it before
+	// it follows the task on.
+	scheduled outcome = "scheduled"
+	// unsettled: there is no task, it is gone, or the answer was lost. The caller finds out
+	// by reading the state whether the work was done. It is never success by itself.
+	unsettled outcome = "unsettled"
+)
+
+// work is an action that may have been started. It is journaled on the host.
+type work struct {
+	action action
+	// Target is what was posted to. Sent is when, by the BMC's own clock; zero: unknown.
+	// Began is when, by the host's.
+	Target string    `json:"target"`
+	Sent   time.Time `json:"sent,omitzero"`
+	Began  time.Time `json:"began"`
+	// Answered: the BMC has accepted it. Task is its task, "" where there is none.
+	Answered bool   `json:"answered,omitempty"`
+	Task     string `json:"task,omitempty"`
+	// Start is the task's StartTime as it was first read.
+	Start string `json:"start,omitempty"`
+	// Resent: a later attempt found that nothing had come of an earlier one, and began
+	// again.
+	Settled bool `json:"settled,omitempty"`
+}
+
+// start sends the action's request, unless an earlier attempt of this clean has done so: then
+// it gives that one's work. A task of the same target that runs already is followed to its end
+// first; it is another's, and proves nothing. Errors: *refusal, those of change.
+func (h *handle) start(ctx context.Context, run hardware.StepRun, a action) (*work, error) {
+	w := &work{action: a}
+	found, err := run.Load(a.Name, w)
+	if err != nil {
+		return nil, err
+	}
+	if found && !w.Settled {
+		return w, nil
+	}
+	if err := h.waitForTask(ctx, run, a); err != nil {
+		return nil, err
+	}
+	*w = work{action: a, Target: a.Request.Path, Sent: h.c.bmc.clock(), Began: time.Now().Round(0)}
+	if err := run.Save(a.Name, w); err != nil {
+		return nil, err
+	}
+	got, err := h.change(ctx, a.Request)
+	if isLost(err) {
+		return w, nil // follow looks for its task
+	}
+	if err != nil {
+		// Nothing has begun: a later attempt may send it.
+		w.Settled = true
+		if saved := run.Save(a.Name, w); saved != nil {
+			return nil, saved
+		}
+		return nil, err
+	}
+	w.Answered, w.Task = true, h.c.taskOf(got)
+	return w, run.Save(a.Name, w)
+}
+
+// settle records that nothing is left to be known of the work: the next start sends the
+// request again. The caller has read the state.
+func (h *handle) settle(run hardware.StepRun, w *work) error {
+	w.Settled = true
+	return run.Save(w.action.Name, w)
+}
+
+// follow waits for the end of the work. Errors: step_failed where our own task has failed,
+// no_progress, timeout.
+func (h *handle) follow(ctx context.Context, run hardware.StepRun, w *work) (outcome, error) {
+	if w.Task == "" {
+		if w.Answered {
+			return unsettled, nil // a 200 or 204 without a task is legal
+		}
+		found, err := h.findOurs(ctx, w)
+		if err != nil || found == "" {
+			return unsettled, err
+		}
+		w.Answered, w.Task = true, found
+		if err := run.Save(w.action.Name, w); err != nil {
+			return "", err
+		}
+	}
+	return h.followTask(ctx, run, w)
+}
+
+func (h *handle) followTask(ctx context.Context, run hardware.StepRun, w *work) (outcome, error) {
+	var last string
+	lastChange := time.Now()
+	waiting := h.c.bmc.timing.wait(365 * 24 * time.Hour)
+	defer waiting.stop()
+	for {
+		asked := time.Now()
+		t, err := h.c.readTask(ctx, w.Task)
+		if err != nil {
+			return "", err
+		}
+		if t == nil || !w.isOurs(t) {
+			return unsettled, nil
+		}
+		if w.Start == "" && t.StartTime != "" {
+			w.Start = t.StartTime
+			if err := run.Save(w.action.Name, w); err != nil {
+				return "", err
+			}
+		}
+		switch result, err := t.result(w.action); {
+		case err != nil:
+			return "", err
+		case result != "":
+			return result, nil
+		}
+		if err := h.progress(run, t.PercentComplete, w.action.Doing); err != nil {
+			return "", err
+		}
+		// A time in which the BMC did not answer is not the task's.
+		if now := fmt.Sprint(t.TaskState, t.PercentComplete, len(t.Messages)); now != last || time.Since(asked) > h.c.bmc.timing.request {
+			last, lastChange = now, time.Now()
+			waiting.again(h.c.bmc.timing)
+		}
+		if err := w.checkTime(lastChange, t); err != nil {
+			return "", err
+		}
+		if _, err := waiting.next(ctx, 0); err != nil {
+			return "", err
+		}
+	}
+}
+
+// checkTime: the task has stalled, or its budget is spent.
+func (w *work) checkTime(lastChange time.Time, t *task) error {
+	if w.action.Stall > 0 && time.Since(lastChange) > w.action.Stall {
+		return hardware.Refused(device.CodeNoProgress, "see the task on the BMC; clean the server again when it has ended",
+			"%s: the BMC's task %s has made no progress for %v: %s, %d %%", w.action.Doing, w.Task, w.action.Stall, t.TaskState, t.PercentComplete)
+	}
+	if w.action.Budget > 0 && time.Since(w.Began) > w.action.Budget {
+		return hardware.Refused(device.CodeTimeout, "see the task on the BMC; clean the server again when it has ended",
+			"%s: the BMC's task %s takes longer than %v: %s, %d %%", w.action.Doing, w.Task, w.action.Budget, t.TaskState, t.PercentComplete)
+	}
+	return nil
+}
+
+// task is what the driver reads of a Task, of whatever vendor.
+type task struct {
+	ODataID         string `json:"@odata.id"`
+	Name            string
+	TaskState       redfish.TaskState
+	TaskStatus      common.Health
+	StartTime       string
+	PercentComplete int
+	Messages        []taskMessage
+	Payload         struct {
+		TargetURI string `json:"TargetUri"`
+	}
+}
+
+type taskMessage struct {
+	common.Message
+	MessageSeverity string
+}
+
+func (m taskMessage) critical() bool {
+	return strings.EqualFold(m.Severity, "Critical") || strings.EqualFold(m.MessageSeverity, "Critical")
+}
+
+// result is what a task says of its end: "" while it runs. It has succeeded only if it is
+// Completed and OK, without a critical message: a failed job of an iDRAC is Completed too.
+func (t *task) result(a action) (outcome, error) {
+	var said []string
+	bad := t.TaskStatus == common.CriticalHealth || t.TaskStatus == common.WarningHealth
+	for _, m := range t.Messages {
+		if m.Message.Message != "" {
+			said = append(said, m.Message.Message)
+		}
+		bad = bad || m.critical()
+	}
+	switch t.TaskState {
+	case redfish.CompletedTaskState:
+		if bad {
+			break
+		}
+		if t.TaskStatus != common.OKHealth {
+			return unsettled, nil
+		}
+		return succeeded, nil
+	case redfish.ExceptionTaskState, redfish.KilledTaskState, redfish.CancelledTaskState:
+	case redfish.PendingTaskState:
+		return scheduled, nil
+	default:
+		return "", nil
+	}
+	return "", hardware.Refused(device.CodeStepFailed, "see the BMC's own log, correct the cause, then clean the server",
+		"%s: the BMC's task ended as %s, %s: %s", a.Doing, t.TaskState, t.TaskStatus, oneLine(strings.Join(said, "; ")))
+}
+
+// active: the task has not ended.
+func (t *task) active() bool {
+	return !slices.Contains([]redfish.TaskState{redfish.CompletedTaskState, redfish.ExceptionTaskState, redfish.KilledTaskState, redfish.CancelledTaskState}, t.TaskState)
+}
+
+// isOurs: the task is the one that this work has started, and not one that got the same number
+// after the BMC restarted. Without StartTime and TargetUri nothing says so.
+func (w *work) isOurs(t *task) bool {
+	if w.Start != "" && t.StartTime == w.Start {
+		return true
+	}
+	if t.Payload.TargetURI != "" && !samePath(t.Payload.TargetURI, w.Target) {
+		return false
+	}
+	started, err := time.Parse(time.RFC3339, t.StartTime)
+	if err != nil || w.Sent.IsZero() {
+		return t.Payload.TargetURI != "" && w.Start == ""
+	}
+	// The BMC's clock has whole seconds.
+	return !started.Before(w.Sent.Add(-2 * time.Second))
+}
+
+// samePath compares two paths as BMCs do: some add a slash, some change the case.
+func samePath(a, b string) bool {
+	return strings.EqualFold(strings.TrimSuffix(a, "/"), strings.TrimSuffix(b, "/"))
+}
+
+// readTask reads a task, or nil where it is gone, or only its monitor is left.
+func (c *client) readTask(ctx context.Context, uri string) (*task, error) {
+	got, err := c.Get(ctx, uri)
+	if r, ok := asRefusal(err); ok && r.Status < 500 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := &task{}
+	if json.Unmarshal(got.Body, t) != nil || t.TaskState == "" {
+		if got.Status == http.StatusAccepted {
+			t.TaskState = redfish.RunningTaskState // a monitor, while the task runs
+			return t, nil
+		}
+		return nil, nil
+	}
+	return t, nil
+}
+
+// tasksPath is where every BMC has its tasks.
+const tasksPath = "/redfish/v1/TaskService/Tasks"
+
+// taskOf finds the task in the answer to a request, "" where it names none: in the body, in the
+// Location, or by the number of Dell's job at the end of the Location.
+func (c *client) taskOf(a answer) string {
+	var body struct {
+		ID    string `json:"@odata.id"`
+		State string `json:"TaskState"`
+		Task  common.Link
+	}
+	if json.Unmarshal(a.Body, &body) == nil {
+		if uri := c.path(body.ID); uri != "" && (body.State != "" || strings.Contains(uri, "/TaskService/Tasks/")) {
+			return uri
+		}
+	}
+	location := c.path(a.Header.Get("Location"))
+	if job := path.Base(location); strings.HasPrefix(job, "JID_") {
+		return tasksPath + "/" + job
+	}
+	if a.Status != http.StatusAccepted && !strings.Contains(location, "/TaskService/") {
+		return "" // the Location of something that was created
+	}
+	return location
+}
+
+// tasks reads every task of the BMC, with its path.
+func (c *client) tasks(ctx context.Context) ([]*task, error) {
+	paths, err := c.members(ctx, tasksPath)
+	if hasStatus(err, http.StatusNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []*task
+	for _, uri := range paths {
+		if uri = c.path(uri); uri == "" {
+			continue
+		}
+		t, err := c.readTask(ctx, uri)
+		if err != nil {
+			return nil, err
+		}
+		if t != nil {
+			t.ODataID = uri
+			all = append(all, t)
+		}
+	}
+	return all, nil
+}
+
+// findOurs finds the task of a request whose answer was lost.
+func (h *handle) findOurs(ctx context.Context, w *work) (string, error) {
+	all, err := h.c.tasks(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, t := range all {
+		// By the target alone it could be that of an earlier clean.
+		if _, err := time.Parse(time.RFC3339, t.StartTime); (err == nil && !w.Sent.IsZero() || t.active()) && w.isOurs(t) && t.Payload.TargetURI != "" {
+			return t.ODataID, nil
+		}
+	}
+	return "", nil
+}
+
+// waitForTask waits until no task of the action's target runs. One that is only scheduled for a
+// reset does not end by itself, and is left to the caller.
+func (h *handle) waitForTask(ctx context.Context, run hardware.StepRun, a action) error {
+	all, err := h.c.tasks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range all {
+		if !t.active() || t.TaskState == redfish.PendingTaskState || !samePath(t.Payload.TargetURI, a.Request.Path) {
+			continue
+		}
+		other := &work{action: a, Target: a.Request.Path, Task: t.ODataID, Start: t.StartTime, Began: time.Now()}
+		other.action.Doing = "waits for a task that runs already: " + a.Doing
+		silent := run
+		silent.Save = func(string, any) error { return nil }
+		if _, err := h.followTask(ctx, silent, other); err != nil {
+			if f, ok := device.AsFault(err); !ok || f.Code != device.CodeStepFailed {
+				return err
+			}
+		}
+	}
+	return nil
+}
