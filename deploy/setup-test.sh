@@ -29,6 +29,7 @@ needed=(
 	python3-keystoneauth1:/usr/lib/python3/dist-packages/keystoneauth1/session.py # the sample cleanup listener
 	python3-placement:/usr/bin/placement-api # OpenStack's inventory, and its authentication
 	python3-keystone:/usr/bin/keystone-wsgi-public
+	python3-sushy:/usr/lib/python3/dist-packages/sushy/main.py # Ironic's Redfish client
 )
 
 # have is true if a program exists, or a file with an absolute path, or any file that

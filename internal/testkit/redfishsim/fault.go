@@ -1,0 +1,114 @@
+package redfishsim
+
+import (
+	"strings"
+)
+
+// FaultKind is what goes wrong.
+type FaultKind string
+
+// The kinds of faults. Before: the request has no effect. After: it has its effect, and
+// the client gets no answer.
+const (
+	CutBefore     FaultKind = "cut before"
+	CutAfter      FaultKind = "cut after"
+	RestartBefore FaultKind = "BMC restarts before"
+	RestartAfter  FaultKind = "BMC restarts after"
+	ExitBefore    FaultKind = "exit before" // the process ends at once; without one, as RestartBefore
+	ExitAfter     FaultKind = "exit after"
+	HangBefore    FaultKind = "hang before" // no answer until the client goes away
+	HangAfter     FaultKind = "hang after"
+	Respond       FaultKind = "respond"       // Status, Header and Body, without an effect
+	RespondAfter  FaultKind = "respond after" // the same instead of the true answer
+)
+
+// Fault is something that goes wrong with a request: with the request of that number, or
+// with those that Method and Path match.
+type Fault struct {
+	Number int    // of the request, from 1; see Machine.Count
+	Method string // empty: any
+	Path   string // * stands for any characters; empty: any
+	Skip   int    // as many that match go well first
+	Times  int    // how many go wrong; 0: one, negative: all
+
+	Kind   FaultKind
+	Status int
+	Header map[string]string
+	Body   string
+
+	went int // wrong so far
+}
+
+// Unavailable is a fault's answer 503, Unauthorized 401.
+func Unavailable(f Fault) Fault {
+	f.Kind, f.Status = Respond, 503
+	f.Body = `{"error": {"code": "Base.1.8.ServiceTemporarilyUnavailable", "message": "The service is temporarily unavailable. Retry in 1 seconds.", "@Message.ExtendedInfo": []}}`
+	f.Header = map[string]string{"Retry-After": "1"}
+	return f
+}
+
+// Unauthorized is a fault whose answer is 401.
+func Unauthorized(f Fault) Fault {
+	f.Kind, f.Status = Respond, 401
+	f.Body = `{"error": {"code": "Base.1.8.NoValidSession", "message": "There is no valid session.", "@Message.ExtendedInfo": []}}`
+	return f
+}
+
+// Redirect is a fault whose answer leads elsewhere, with that status: 301, 302, 307, 308.
+func Redirect(f Fault, status int, to string) Fault {
+	f.Kind, f.Status, f.Header = Respond, status, map[string]string{"Location": to}
+	return f
+}
+
+// Inject adds a fault. Faults are asked in the order in which they were added.
+func (m *Machine) Inject(f Fault) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.faults = append(m.faults, &f)
+}
+
+// ClearFaults takes all faults back.
+func (m *Machine) ClearFaults() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.faults = nil
+}
+
+// fault is what goes wrong with this request; nil: nothing.
+func (m *Machine) fault(number int, method, path string) *Fault {
+	for _, f := range m.faults {
+		if f.Number != 0 && f.Number != number || f.Method != "" && f.Method != method || f.Path != "" && !glob(f.Path, path) {
+			continue
+		}
+		if f.Skip > 0 {
+			f.Skip--
+			continue
+		}
+		if f.Times >= 0 && f.went >= max(1, f.Times) {
+			continue
+		}
+		f.went++
+		return f
+	}
+	return nil
+}
+
+// glob is true if path matches pattern, in which * is any characters.
+func glob(pattern, path string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == path
+	}
+	if !strings.HasPrefix(path, parts[0]) {
+		return false
+	}
+	path = path[len(parts[0]):]
+	for _, part := range parts[1 : len(parts)-1] {
+		at := strings.Index(path, part)
+		if at < 0 {
+			return false
+		}
+		path = path[at+len(part):]
+	}
+	return strings.HasSuffix(path, parts[len(parts)-1])
+}

@@ -1,0 +1,137 @@
+package redfishsim_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/testkit/redfishsim"
+)
+
+// running is the URI of the entry of the inventory that an image of component is for.
+func (c *client) running(component string) string {
+	c.t.Helper()
+	want := map[redfishsim.Personality]string{
+		redfishsim.IDRAC: "Installed-159-", redfishsim.ILO: "/2", redfishsim.Supermicro: "/BIOS", redfishsim.OpenBMC: "bios_active",
+	}[c.bmc.Config().Personality]
+	if component == "BMC" {
+		want = map[redfishsim.Personality]string{
+			redfishsim.IDRAC: "Installed-25227-", redfishsim.ILO: "/1", redfishsim.Supermicro: "/BMC", redfishsim.OpenBMC: "bmc_active",
+		}[c.bmc.Config().Personality]
+	}
+	for _, path := range c.get("/redfish/v1/UpdateService/FirmwareInventory").members("Members") {
+		if strings.Contains(path, want) {
+			return path
+		}
+	}
+	require.Fail(c.t, "no entry", want)
+	return ""
+}
+
+// done is true once nothing is written, or waits only for a reset.
+func done(s redfishsim.State) bool {
+	for _, w := range s.Work {
+		if !w.Waits {
+			return false
+		}
+	}
+	return true
+}
+
+func TestABIOSUpdateReachesTheInventory(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		bmc := redfishsim.Start(t, p)
+		c := login(t, bmc)
+		old := bmc.State().Components
+		r := c.upload(map[string]any{"Targets": []string{c.running("BIOS")}}, redfishsim.Image("BIOS", "9.9.9"))
+		require.Contains(t, []int{200, 202}, r.status, r.text())
+		c.await(done, "the image is written or staged")
+		if bmc.Config().NeedsStartUpdate {
+			require.Empty(t, bmc.Commits("BIOS"), "uploaded only")
+			require.Equal(t, 202, c.post("/redfish/v1/UpdateService/Actions/UpdateService.StartUpdate", map[string]any{}).status)
+			c.await(done, "the update")
+		}
+		if bmc.Config().BIOSStaged {
+			require.NotEqual(t, "9.9.9", c.get(c.system("")).at("BiosVersion"), "staged")
+			c.reset("ForceRestart")
+			c.awaitPOST()
+		}
+		require.Equal(t, "9.9.9", c.get(c.system("")).at("BiosVersion"))
+		require.Equal(t, "9.9.9", c.get(c.running("BIOS")).at("Version"))
+		require.Len(t, bmc.Commits("BIOS"), 1)
+		for _, before := range old {
+			if before.Name == "BIOS" && before.System == "" {
+				require.Equal(t, before.Version, bmc.Commits("BIOS")[0].From)
+			}
+		}
+		require.Empty(t, bmc.State().Bricked)
+	})
+}
+
+func TestAPowerChangeWhileFirmwareIsWrittenBricks(t *testing.T) {
+	bmc := redfishsim.Start(t, redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Delays.Write = time.Hour })
+	c := login(t, bmc)
+	c.upload(map[string]any{"Targets": []string{c.running("BIOS")}}, redfishsim.Image("BIOS", "9.9.9"))
+	c.await(done, "staged")
+	c.reset("ForceRestart")
+	c.await(func(s redfishsim.State) bool { return s.InPOST }, "POST")
+	c.reset("ForceOff")
+	require.Contains(t, bmc.State().Bricked, "ForceOff while BIOS was written")
+}
+
+// An update of the BMC ends every session and connection, and most BMCs' tasks.
+func TestABMCUpdateRestartsTheBMC(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		bmc := redfishsim.Start(t, p)
+		c := login(t, bmc)
+		before := c.running("BMC")
+		require.Less(t, c.upload(map[string]any{"Targets": []string{before}}, redfishsim.Image("BMC", "9.9.9")).status, 300)
+		if bmc.Config().NeedsStartUpdate {
+			c.await(done, "the upload")
+			c.post("/redfish/v1/UpdateService/Actions/UpdateService.StartUpdate", map[string]any{})
+		}
+		require.Eventually(t, func() bool { return c.get("/redfish/v1").err != nil }, 10*time.Second, time.Millisecond, "refused")
+		require.Eventually(t, func() bool { return c.get("/redfish/v1").err == nil }, 10*time.Second, time.Millisecond, "back")
+		require.Equal(t, 401, c.get(before).status)
+		require.Equal(t, "9.9.9", login(t, bmc).get("/redfish/v1/Managers/"+bmc.Config().ManagerID).at("FirmwareVersion"))
+	})
+}
+
+// After a restart an OpenBMC numbers from 0 again: the old URI is another task, which has
+// completed.
+func TestOpenBMCRenumbersItsTasks(t *testing.T) {
+	bmc := redfishsim.Start(t, redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Delays.Write = time.Hour })
+	c := login(t, bmc)
+	r := c.upload(map[string]any{"Targets": []string{c.running("BIOS")}}, redfishsim.Image("BIOS", "9.9.9"))
+	task, _ := r.at("@odata.id").(string)
+	require.Equal(t, "/redfish/v1/TaskService/TaskMonitors/0", r.header.Get("Location"))
+	require.Equal(t, "/redfish/v1/UpdateService/update-multipart", c.get(task).at("Payload", "TargetUri"))
+	bmc.RestartBMC()
+	require.Error(t, c.get("/redfish/v1").err)
+	require.Eventually(t, func() bool { return c.get("/redfish/v1").err == nil }, 10*time.Second, time.Millisecond)
+	c = login(t, bmc)
+	r = c.get(task)
+	require.Equal(t, []any{"Completed", "OK"}, []any{r.at("TaskState"), r.at("TaskStatus")})
+	require.NotContains(t, r.at("Payload", "TargetUri"), "UpdateService")
+	require.NotEqual(t, "9.9.9", c.get(c.system("")).at("BiosVersion"))
+}
+
+// With SimpleUpdate the BMC fetches: what it gets is what it writes. Without Targets it
+// writes to every system that the image fits.
+func TestSimpleUpdateWritesWhatIsServed(t *testing.T) {
+	image := redfishsim.Image("BIOS", "6.6.6")
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(image) }))
+	defer web.Close()
+	bmc := redfishsim.Start(t, redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) { c.SecondSystem = true })
+	c := login(t, bmc)
+	r := c.post("/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate", map[string]any{"ImageURI": web.URL + "/bios.bin"})
+	require.Equal(t, 202, r.status)
+	c.await(done, "the update")
+	commits := bmc.State().Commits
+	require.Len(t, commits, 2, "the neighbor's too")
+	require.Equal(t, redfishsim.Digest(image), commits[0].Digest)
+}

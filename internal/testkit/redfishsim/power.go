@@ -1,0 +1,151 @@
+package redfishsim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	powerOn     = "On"
+	powerOff    = "Off"
+	poweringOn  = "PoweringOn"
+	poweringOff = "PoweringOff"
+)
+
+// reset carries out ComputerSystem.Reset.
+func (m *Machine) reset(c *call) answer {
+	kind, _ := c.json["ResetType"].(string)
+	if !slices.Contains(m.config.ResetTypes, kind) {
+		return failure(400, "Base.1.8.ActionParameterNotSupported", fmt.Sprintf("The parameter ResetType with the value %q is not supported.", kind))
+	}
+	s := &m.state
+	on := s.Power == powerOn || s.Power == poweringOn
+	conflict := failure(m.config.PowerConflict, "Base.1.8.ResourceInUse", fmt.Sprintf("The system is already in the state that %s leads to.", kind))
+	switch kind {
+	case "On", "ForceOn":
+		if on {
+			return conflict
+		}
+	case "PushPowerButton":
+	default:
+		if !on {
+			return conflict
+		}
+	}
+	if m.config.IgnoreGraceful && (kind == "GracefulShutdown" || kind == "GracefulRestart") {
+		return answer{status: 204}
+	}
+	m.changed = true
+	m.setPower(kind, c.at)
+	if m.config.Personality == ILO {
+		return message(200, "Base.1.4.Success", "Successfully completed request.")
+	}
+	return answer{status: 204}
+}
+
+// setPower begins a change of power, by whomever.
+func (m *Machine) setPower(kind string, at time.Time) {
+	s, d := &m.state, m.config.Delays
+	if kind == "Nmi" {
+		return
+	}
+	s.ResetCount++
+	off := func(after time.Duration, then string) {
+		s.Power, s.PowerNext, s.PowerDue, s.PowerThen = poweringOff, powerOff, at.Add(after), then
+	}
+	if s.Power == powerOff || s.Power == poweringOff {
+		if s.Power == poweringOff {
+			s.PowerThen = powerOn
+			return
+		}
+		s.Power, s.PowerNext, s.PowerDue = poweringOn, powerOn, at.Add(d.PowerOn)
+		return
+	}
+	m.interrupt(kind, at)
+	switch kind {
+	case "ForceOff":
+		off(d.PowerOff, "")
+	case "GracefulShutdown", "PushPowerButton":
+		off(d.Shutdown, "")
+	case "PowerCycle":
+		off(d.PowerOff, powerOn)
+	default: // ForceRestart, GracefulRestart
+		if !m.config.RestartKeepsOn {
+			off(d.PowerOff, powerOn)
+			return
+		}
+		s.Power, s.PowerNext = powerOn, ""
+		m.startPOST(at)
+	}
+}
+
+// interrupt is what a power change does to what is being written.
+func (m *Machine) interrupt(kind string, at time.Time) {
+	for _, w := range slices.Clone(m.state.Work) {
+		switch {
+		case w.Waits:
+		case w.Kind == KindFirmware && w.Stage == stageWrite && w.System == "" && w.Component != "BMC":
+			m.state.Bricked = fmt.Sprintf("%s while %s was written", kind, w.Component)
+			m.end(w, Exception, at)
+		case w.Kind == KindErase:
+			m.state.Interrupted = append(m.state.Interrupted, w.Drive)
+			m.end(w, Exception, at)
+		}
+	}
+}
+
+// powerDone is the end of PoweringOn or PoweringOff.
+func (m *Machine) powerDone(at time.Time) {
+	s := &m.state
+	s.Power, s.PowerNext = s.PowerNext, ""
+	switch {
+	case s.Power == powerOn:
+		m.startPOST(at)
+	case s.PowerThen == powerOn:
+		s.InPOST, s.PowerThen = false, ""
+		s.Power, s.PowerNext, s.PowerDue = poweringOn, powerOn, at.Add(m.config.Delays.PowerOn)
+	default:
+		s.InPOST = false
+	}
+}
+
+// startPOST begins what waits for a reset. POST takes as long as all of it.
+func (m *Machine) startPOST(at time.Time) {
+	s, d := &m.state, m.config.Delays
+	s.InPOST, s.POSTDue = true, at.Add(d.POST)
+	if s.Bricked != "" {
+		return
+	}
+	for _, w := range s.Work {
+		if !w.Waits || w.System != "" {
+			continue
+		}
+		switch w.Kind {
+		case KindErase:
+			w.Waits, w.Started, w.Due = false, at, at.Add(d.Erase)
+		case KindFirmware:
+			w.Waits, w.Stage, w.Started, w.Due = false, stageWrite, at, at.Add(d.Write)
+		default:
+			continue
+		}
+		if w.Due.After(s.POSTDue) {
+			s.POSTDue = w.Due.Add(time.Millisecond)
+		}
+	}
+}
+
+// postDone is the end of POST: what was wanted of the BIOS holds from now on.
+func (m *Machine) postDone(at time.Time) {
+	s := &m.state
+	for _, w := range s.Work {
+		// A stalled task must not hold up POST for ever, but the write goes on.
+		if w.Kind == KindFirmware && w.Stage == stageWrite && !w.Waits && m.config.Endings[KindFirmware] != Stalls && w.System == "" && w.Component == "BIOS" && w.Due.After(at) {
+			s.POSTDue = w.Due.Add(time.Millisecond)
+			return
+		}
+	}
+	s.InPOST = false
+	s.POSTs++
+	m.applyBIOS(at)
+}

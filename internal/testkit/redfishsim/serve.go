@@ -1,0 +1,202 @@
+package redfishsim
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ServeHTTP is the BMC's Redfish service.
+func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 64<<20))
+	if err != nil {
+		cut(w) // the client went away in the middle
+		return
+	}
+	m.mu.Lock()
+	at := time.Now()
+	m.advance(at)
+	if at.Before(m.down) {
+		m.mu.Unlock()
+		cut(w)
+		return
+	}
+	m.count++
+	m.now, m.changed = m.count, false
+	entry := Request{Number: m.count, At: at, Method: r.Method, Path: r.URL.Path, Body: string(body)}
+	fault := m.fault(m.count, r.Method, r.URL.Path)
+	if fault != nil {
+		entry.Fault = fault.Kind
+	}
+	var a answer
+	if fault == nil || !fault.before() {
+		a = m.answer(r, body, at, &entry)
+		entry.Changed = m.changed
+	}
+	if fault != nil {
+		if fault.Kind == Respond || fault.Kind == RespondAfter {
+			entry.Status = fault.Status
+		}
+		if fault.Kind == RestartBefore || fault.Kind == RestartAfter || m.onExit == nil && (fault.Kind == ExitBefore || fault.Kind == ExitAfter) {
+			m.restart(at, false)
+		}
+	}
+	if fault == nil {
+		entry.Status = a.status
+	}
+	m.requests = append(m.requests, entry)
+	err = m.save(&entry)
+	exit := m.onExit
+	m.mu.Unlock()
+
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	case fault == nil:
+		m.write(w, r, a)
+	default:
+		m.goWrong(w, r, fault, exit)
+	}
+}
+
+func (f *Fault) before() bool {
+	switch f.Kind {
+	case CutBefore, RestartBefore, ExitBefore, HangBefore, Respond:
+		return true
+	default:
+		return false
+	}
+}
+
+func (m *Machine) goWrong(w http.ResponseWriter, r *http.Request, fault *Fault, exit func()) {
+	switch fault.Kind {
+	case Respond, RespondAfter:
+		for name, value := range fault.Header {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(fault.Status)
+		_, _ = io.WriteString(w, fault.Body)
+	case HangBefore, HangAfter:
+		select {
+		case <-r.Context().Done():
+		case <-m.hang.Done():
+		}
+		cut(w)
+	case ExitBefore, ExitAfter:
+		if exit != nil {
+			exit()
+		}
+		cut(w)
+	default:
+		cut(w)
+	}
+}
+
+// cut ends the connection without an answer.
+func cut(w http.ResponseWriter) {
+	connection, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		// A recorder of a test, which has no connection.
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	_ = connection.Close()
+}
+
+// answer is what the BMC says, and does.
+func (m *Machine) answer(r *http.Request, body []byte, at time.Time, entry *Request) answer {
+	path := r.URL.Path
+	if m.config.TrailingSlash && !strings.HasSuffix(path, "/") {
+		return answer{status: http.StatusPermanentRedirect, header: map[string]string{"Location": path + "/"}}
+	}
+	if !m.config.TrailingSlash && len(path) > 1 && !strings.HasSuffix(path, "/v1/") {
+		if strings.HasSuffix(path, "/") && m.config.Personality == OpenBMC {
+			path = strings.TrimSuffix(path, "/") // bmcweb takes both
+		} else if strings.HasSuffix(path, "/") {
+			return notFound()
+		}
+	}
+	route, vars, found := m.match(r.Method, path)
+	session, allowed := m.authenticate(r, at)
+	if session != nil {
+		entry.Session = session.ID
+	}
+	switch {
+	case !allowed && !(route.open && r.Header.Get("X-Auth-Token") == ""):
+		return unauthorized()
+	case !found:
+		return notFound()
+	case route.handler == nil:
+		return failure(405, "Base.1.8.OperationNotAllowed", "The HTTP method is not allowed on this resource.")
+	}
+	c := &call{request: r, at: at, vars: vars, body: body, session: session}
+	if len(body) > 0 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+		if err := json.Unmarshal(body, &c.json); err != nil {
+			return failure(400, "Base.1.8.MalformedJSON", "The request body submitted was malformed JSON and could not be parsed by the receiving service.")
+		}
+	}
+	return route.handler(c)
+}
+
+// etag is the strong one of a resource.
+func etag(body map[string]any) (string, error) {
+	raw, err := json.Marshal(body)
+	sum := sha256.Sum256(raw)
+	return strconv.Quote(hex.EncodeToString(sum[:4])), err
+}
+
+// matched is handler where the request's If-Match is the resource's present ETag.
+func (m *Machine) matched(resource, handler func(*call) answer) func(*call) answer {
+	return func(c *call) answer {
+		given := c.request.Header.Get("If-Match")
+		now, err := etag(resource(c).body)
+		switch {
+		case err != nil:
+			return failure(500, "Base.1.8.InternalError", err.Error())
+		case given == "" && m.config.RequireIfMatch:
+			return failure(428, "Base.1.8.PreconditionRequired", "A precondition header or annotation is required to change this resource.")
+		case given != "" && given != "*" && given != now:
+			return failure(412, "Base.1.8.PreconditionFailed", "The ETag supplied did not match the ETag required to change this resource.")
+		}
+		return handler(c)
+	}
+}
+
+func (m *Machine) write(w http.ResponseWriter, r *http.Request, a answer) {
+	for name, value := range a.header {
+		w.Header().Set(name, value)
+	}
+	w.Header().Set("OData-Version", "4.0")
+	if a.body == nil {
+		w.WriteHeader(a.status)
+		return
+	}
+	if a.etag {
+		tag, err := etag(a.body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		if m.Config().WeakETags {
+			tag = "W/" + tag
+		}
+		a.body["@odata.etag"] = tag
+		w.Header().Set("ETag", tag)
+	}
+	raw, err := json.MarshalIndent(a.body, "", "  ")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
+	w.WriteHeader(a.status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(raw)
+	}
+}

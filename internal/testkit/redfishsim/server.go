@@ -1,0 +1,171 @@
+package redfishsim
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Server is a machine that is served on loopback, by TLS.
+type Server struct {
+	*Machine
+	URL                string // https://127.0.0.1:PORT
+	SystemURL          string // of the system, as an operator enrolls it
+	CA                 string // PEM
+	Username, Password string
+}
+
+// Start serves a new machine until the test ends.
+func Start(t testing.TB, p Personality, options ...Option) *Server {
+	t.Helper()
+	machine := New(p, options...)
+	certificate, authority, _, err := certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := Serve(machine, listener, certificate)
+	t.Cleanup(stop)
+	config := machine.Config()
+	url := "https://" + listener.Addr().String()
+	return &Server{
+		Machine: machine, URL: url, SystemURL: url + machine.uri(config.systemPath()), CA: string(authority),
+		Username: config.Username, Password: config.Password,
+	}
+}
+
+// Serve serves machine on listener until stop is called. While the BMC restarts, it ends
+// each connection as it comes.
+func Serve(machine *Machine, listener net.Listener, certificate tls.Certificate) (stop func()) {
+	gate := &gate{Listener: listener, machine: machine, open: map[net.Conn]bool{}}
+	machine.mu.Lock()
+	machine.onDown = gate.cutAll
+	machine.mu.Unlock()
+	server := &http.Server{
+		Handler:           machine,
+		ReadHeaderTimeout: time.Minute,
+		ErrorLog:          log.New(io.Discard, "", 0), // it logs each connection that ends
+		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // BMCs speak HTTP/1.1
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.ServeTLS(gate, "", "") // it ends with the listener
+	}()
+	return func() {
+		_ = server.Close()
+		<-served
+		machine.Close()
+	}
+}
+
+// gate lets connections in while the BMC is up.
+type gate struct {
+	net.Listener
+	machine *Machine
+	mu      sync.Mutex
+	open    map[net.Conn]bool
+}
+
+func (g *gate) Accept() (net.Conn, error) {
+	for {
+		connection, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if g.machine.isDown() {
+			refuse(connection)
+			continue
+		}
+		g.mu.Lock()
+		g.open[connection] = true
+		g.mu.Unlock()
+		return &gated{Conn: connection, gate: g}, nil
+	}
+}
+
+// cutAll ends all connections, in whatever they are.
+func (g *gate) cutAll() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for connection := range g.open {
+		refuse(connection)
+	}
+	g.open = map[net.Conn]bool{}
+}
+
+// refuse resets a connection.
+func refuse(connection net.Conn) {
+	if tcp, is := connection.(*net.TCPConn); is {
+		_ = tcp.SetLinger(0)
+	}
+	_ = connection.Close()
+}
+
+// gated is a connection that the gate knows.
+type gated struct {
+	net.Conn
+	gate *gate
+}
+
+func (g *gated) Close() error {
+	g.gate.mu.Lock()
+	delete(g.gate.open, g.Conn)
+	g.gate.mu.Unlock()
+	return g.Conn.Close()
+}
+
+// certificate is a new one for loopback, with the authority that signed it.
+func certificate() (tls.Certificate, []byte, []byte, error) {
+	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, nil, nil, err
+	}
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Simulated BMC CA"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(48 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, authority, authority, &authorityKey.PublicKey, authorityKey)
+	if err != nil {
+		return tls.Certificate{}, nil, nil, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, nil, nil, err
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"},
+		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, authority, &key.PublicKey, authorityKey)
+	if err != nil {
+		return tls.Certificate{}, nil, nil, err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return tls.Certificate{}, nil, nil, err
+	}
+	chain := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	secret := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
+	pair, err := tls.X509KeyPair(chain, secret)
+	return pair, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), append(chain, secret...), err
+}
