@@ -51,7 +51,7 @@ func (a *app) planFleet(ctx context.Context, file string) error {
 	}
 	planner, err := clean.NewPlanner(steps.All().Planning(), policy)
 	if err != nil {
-		return usagef("%s: %s", file, err)
+		return usagef("%s: %s", file, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return a.devices(ctx, func(l deviceClient) error {
 		views, err := a.find(ctx, l, &filter{})

@@ -154,10 +154,10 @@ func TestStepsThatADriverSupports(t *testing.T) {
 			require.Equal(t, tt.want, namesOf(plan))
 		})
 	}
-	plan, fault := plain.Named(byScript("pci_reset"), []string{"pci_reset"})
+	plan, fault := plain.Manual(byScript("pci_reset"), clean.Request{Steps: []string{"pci_reset"}})
 	require.Nil(t, fault)
 	require.Equal(t, []string{"pci_reset"}, namesOf(plan))
-	_, fault = plain.Named(byScript(), []string{"pci_reset"})
+	_, fault = plain.Manual(byScript(), clean.Request{Steps: []string{"pci_reset"}})
 	require.Equal(t, device.CodeNoSuchStep, fault.Code)
 	unable := byScript("pci_reset")
 	unable.Operation = ""

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -49,6 +50,11 @@ type Step struct {
 	// becomes a JSON object, or nil for none. Not ok: the policy does not ask for the step.
 	// Without FromPolicy it asks for it, without arguments.
 	FromPolicy func(Policy, Subject) (args any, ok bool)
+	// Args describes the arguments that a runbook or an operator may give.
+	Args Schema
+	// Combine makes the arguments of what FromPolicy gives (nil: nothing) and of what a runbook
+	// or an operator gives. Without Combine the given arguments replace the policy's.
+	Combine func(fromPolicy any, given map[string]any) (any, error)
 }
 
 // Subject is what a planner knows of a device.
@@ -119,7 +125,8 @@ type Planner struct {
 
 // NewPlanner validates the policy against the steps. It refuses a policy that switches off
 // an erase or its verify, names a step that does not exist, gives two steps of one
-// interface the same priority in one phase (S3.13), or has an invalid erase policy (S2.23).
+// interface the same priority in one phase (S3.13), has an invalid erase policy (S2.23), or a
+// runbook that is not carried out as it stands.
 func NewPlanner(steps []Step, policy Policy) (*Planner, error) {
 	if err := policy.NVMe.Validate(); err != nil {
 		return nil, fmt.Errorf("policy: nvme: %w", err)
@@ -138,6 +145,7 @@ func NewPlanner(steps []Step, policy Policy) (*Planner, error) {
 			return nil, fmt.Errorf("policy: priorities: %s: 0 would return devices without it; an erase and its verify cannot be switched off", name)
 		}
 	}
+	policy.Runbooks = slices.Clone(policy.Runbooks)
 	p := &Planner{steps: steps, policy: policy}
 	for i, a := range steps {
 		for _, b := range steps[i+1:] {
@@ -145,6 +153,9 @@ func NewPlanner(steps []Step, policy Policy) (*Planner, error) {
 				return nil, fmt.Errorf("policy: priorities: %s and %s of interface %s both have priority %v", a.Name, b.Name, a.Interface, p.priority(a))
 			}
 		}
+	}
+	if err := p.checkRunbooks(); err != nil {
+		return nil, err
 	}
 	text, err := json.Marshal(policy)
 	if err != nil {
@@ -161,16 +172,30 @@ func (p *Planner) Policy() Policy { return p.policy }
 // Digest identifies the policy in records.
 func (p *Planner) Digest() string { return p.digest }
 
-// Full plans a clean that ends in available. The plan always holds an erase and its verify;
-// otherwise the answer is a fault.
+// Full plans a clean that ends in available: the steps that the runbook of the device names,
+// or else all that apply, by phase and priority. The plan always holds an erase and its
+// verify; otherwise the answer is a fault.
 func (p *Planner) Full(s Subject) ([]Planned, *device.Fault) {
+	book, fault := p.Automated(s)
+	if fault != nil {
+		return nil, fault
+	}
+	standard, fault := p.standard(s)
+	if fault != nil || book == nil {
+		return standard, fault
+	}
+	return p.byRunbook(book, standard, s)
+}
+
+// standard is the full plan of a device without a runbook.
+func (p *Planner) standard(s Subject) ([]Planned, *device.Fault) {
 	var plan []Planned
 	has := map[Phase]bool{}
 	for _, step := range p.steps {
 		if p.priority(step) == 0 || !step.Applies(s) {
 			continue
 		}
-		args, wanted, fault := p.argsOf(step, s)
+		args, wanted, fault := p.argsFor(step, s, nil)
 		if fault != nil {
 			return nil, fault
 		}
@@ -184,59 +209,79 @@ func (p *Planner) Full(s Subject) ([]Planned, *device.Fault) {
 		has[step.Phase] = true
 	}
 	if !has[Erase] || !has[Verify] {
-		return nil, &device.Fault{
-			Class: device.NeedsOperator, Code: device.CodeNoErasePath,
-			Message: "nothing can erase this device and verify it",
-			Remedy:  "retire it, or enroll it with a driver that can erase it",
-		}
+		return nil, noErasePath()
 	}
 	p.order(plan)
 	return plan, nil
 }
 
-// Named plans the steps that an operator names, in that order, as Ironic's manual cleaning
-// does (S3.22). It refuses a step that is not for this device.
-func (p *Planner) Named(s Subject, wanted []string) ([]Planned, *device.Fault) {
+func noErasePath() *device.Fault {
+	return &device.Fault{
+		Class: device.NeedsOperator, Code: device.CodeNoErasePath,
+		Message: "nothing can erase this device and verify it",
+		Remedy:  "retire it, or enroll it with a driver that can erase it",
+	}
+}
+
+// Request is what an operator asks of a manual clean (S3.22): named steps, in that order,
+// each with arguments as a JSON object, or a runbook.
+type Request struct {
+	Steps   []string
+	Args    map[string]json.RawMessage
+	Runbook string
+}
+
+// Manual plans what an operator asks for, as Ironic's manual cleaning does. It refuses a step
+// that is not for this device, and arguments that do not fit.
+func (p *Planner) Manual(s Subject, r Request) ([]Planned, *device.Fault) {
+	if r.Runbook != "" {
+		book, fault := p.Runbook(r.Runbook)
+		if fault != nil {
+			return nil, fault
+		}
+		return p.byHand(book, s)
+	}
 	var plan []Planned
-	for _, name := range wanted {
+	for _, name := range r.Steps {
 		i := slices.IndexFunc(p.steps, func(step Step) bool { return step.Name == name && step.Applies(s) })
 		if i < 0 {
-			return nil, &device.Fault{
-				Class: device.Permanent, Code: device.CodeNoSuchStep,
-				Message: fmt.Sprintf("there is no step %q for this device", name),
-				Remedy:  "name one of " + strings.Join(p.applicable(s), ", "),
-			}
+			return nil, p.noSuchStep(name, s)
 		}
 		if _, known := s.HostSteps[name]; !known {
 			return nil, tooOld(s, name)
 		}
-		if !slices.ContainsFunc(plan, func(have Planned) bool { return have.Step.Name == name }) {
-			args, _, fault := p.argsOf(p.steps[i], s)
-			if fault != nil {
-				return nil, fault
-			}
-			plan = append(plan, p.planned(p.steps[i], s, args))
+		if slices.ContainsFunc(plan, func(have Planned) bool { return have.Step.Name == name }) {
+			continue
+		}
+		args, wanted, fault := p.argsFor(p.steps[i], s, r.Args[name])
+		if fault != nil {
+			return nil, fault
+		}
+		if !wanted {
+			return nil, &device.Fault{Class: device.Permanent, Code: device.CodeInvalid,
+				Message: fmt.Sprintf("%s has nothing to do: the policy has nothing for this device", name),
+				Remedy:  "add it to the policy, or give the step's arguments with --arg"}
+		}
+		plan = append(plan, p.planned(p.steps[i], s, args))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Args)) {
+		if !slices.Contains(r.Steps, name) {
+			return nil, &device.Fault{Class: device.Permanent, Code: device.CodeInvalid,
+				Message: fmt.Sprintf("arguments are given for %s, which is not among the steps", name), Remedy: "name the step too"}
 		}
 	}
 	return plan, nil
 }
 
-// argsOf gives the arguments that the policy has for a step of the device, and whether it
-// asks for the step.
-func (p *Planner) argsOf(step Step, s Subject) (args json.RawMessage, wanted bool, fault *device.Fault) {
-	if step.FromPolicy == nil {
-		return nil, true, nil
+func (p *Planner) noSuchStep(name string, s Subject) *device.Fault {
+	message := fmt.Sprintf("there is no step %q for this device", name)
+	if OfWorkflow(name) {
+		message = fmt.Sprintf("the step %s is for runbooks only", name)
 	}
-	value, wanted := step.FromPolicy(p.policy, s)
-	if value == nil || !wanted {
-		return nil, wanted, nil
+	return &device.Fault{
+		Class: device.Permanent, Code: device.CodeNoSuchStep,
+		Message: message, Remedy: "name one of " + strings.Join(p.applicable(s), ", "),
 	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return nil, false, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInvalidSetting,
-			Message: fmt.Sprintf("the policy's arguments of %s: %v", step.Name, err), Remedy: "correct the policy"}
-	}
-	return text, true, nil
 }
 
 // Enabled lists the steps of a full clean of this device in their order (S3.10); it is empty

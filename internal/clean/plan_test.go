@@ -223,7 +223,7 @@ func TestHostTooOld(t *testing.T) {
 		t.Run(missing, func(t *testing.T) {
 			s := subject(steps)
 			delete(s.HostSteps, missing)
-			for _, fault := range []*device.Fault{faultOf(p.Full(s)), faultOf(p.Named(s, []string{missing}))} {
+			for _, fault := range []*device.Fault{faultOf(p.Full(s)), faultOf(p.Manual(s, clean.Request{Steps: []string{missing}}))} {
 				require.NotNil(t, fault)
 				require.Equal(t, device.CodeHostWorkerTooOld, fault.Code)
 				require.Contains(t, fault.Message, missing)
@@ -265,7 +265,7 @@ func TestNamedSteps(t *testing.T) {
 		"one that has no use for a device": {[]string{"tape"}, nil, device.CodeNoSuchStep},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plan, fault := p.Named(subject(steps), tt.wanted)
+			plan, fault := p.Manual(subject(steps), clean.Request{Steps: tt.wanted})
 			if tt.code == "" {
 				require.Nil(t, fault)
 				require.Equal(t, tt.plan, namesOf(plan))
@@ -305,7 +305,7 @@ func TestTimeouts(t *testing.T) {
 			p := planner(t, catalog(), clean.Policy{CleanupTimeout: tt.set})
 			plan, fault := p.Full(subject(catalog()))
 			require.Nil(t, fault)
-			named, fault := p.Named(subject(catalog()), []string{"zero"})
+			named, fault := p.Manual(subject(catalog()), clean.Request{Steps: []string{"zero"}})
 			require.Nil(t, fault)
 			for _, step := range append(plan, named...) {
 				require.Equal(t, tt.want, step.Timeout, step.Step.Name)

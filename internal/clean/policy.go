@@ -21,6 +21,8 @@ type PolicyLists struct {
 	// Properties are profiles that servers must have (verify_properties); the first that
 	// matches counts.
 	Properties []PropertiesPolicy `json:"properties,omitempty"`
+	// Runbooks are in the order of their names. A device that two of them match has no plan.
+	Runbooks []Runbook `json:"runbooks,omitempty"`
 }
 
 // Match chooses devices. Each field is a pattern with * and ?, in either case of letters;

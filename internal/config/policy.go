@@ -31,6 +31,12 @@ func policyKeys(p *clean.Policy) []policyKey {
 	}
 }
 
+// sections reads the sections that are more than keys with one value each.
+var sections = map[string]func(*yamlfile.Reader, yamlfile.Node, *clean.Policy){
+	"priorities": readPriorities, "limits": readLimits, "bios": readBIOS, "firmware": readFirmware,
+	"properties": readProperties, "runbooks": readRunbooks,
+}
+
 // defaultStall is how long a sanitize may make no progress if the policy does not set it.
 const defaultStall = 10 * time.Minute
 
@@ -50,14 +56,10 @@ func readPolicy(path string, policy *clean.Policy) error {
 	}
 	r := &yamlfile.Reader{}
 	given := map[string]yamlfile.Node{}
-	for section, node := range r.Mapping(r.Parse(text), "the policy", "priorities", "nvme", "wear", "limits") {
+	for section, node := range r.Mapping(r.Parse(text), "the policy", "priorities", "nvme", "wear", "limits", "bios", "firmware", "properties", "runbooks") {
 		given[section] = node
-		if section == "priorities" {
-			readPriorities(r, node, policy)
-			continue
-		}
-		if section == "limits" {
-			readLimits(r, node, policy)
+		if read, ok := sections[section]; ok {
+			read(r, node, policy)
 			continue
 		}
 		var known []string

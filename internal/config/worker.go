@@ -152,7 +152,7 @@ func (w Worker) check() error {
 		complain("MAX_CLEANS_PER_HOST", "%d is not within 1 to 1000", w.MaxCleansPerHost)
 	}
 	if _, err := clean.NewPlanner(steps.All().Planning(), w.Policy); err != nil {
-		complain("POLICY", "%s: %v", w.PolicyFile, err)
+		wrong = append(wrong, eachLine(prefix+"POLICY: "+w.PolicyFile+": ", err))
 	}
 	if w.StickyCache < 1 {
 		complain("WORKFLOW_CACHE", "%d is less than 1", w.StickyCache)

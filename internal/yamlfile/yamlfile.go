@@ -196,6 +196,18 @@ func (n Node) IsInteger() bool {
 	return ok
 }
 
+// IsFloat says whether the node is a number that is no integer, without quotes.
+func (n Node) IsFloat() bool {
+	_, ok := n.node.(*ast.FloatNode)
+	return ok
+}
+
+// IsList says whether the node is a list.
+func (n Node) IsList() bool {
+	_, ok := n.node.(*ast.SequenceNode)
+	return ok
+}
+
 // IsMapping says whether the node is a mapping.
 func (n Node) IsMapping() bool {
 	_, ok := n.node.(ast.MapNode)

@@ -5,6 +5,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"burnish/internal/clean"
 	"burnish/internal/device"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
@@ -70,7 +71,7 @@ func (d operations) validateSteps(in contract.CleanInput) error {
 	if len(in.Steps) == 0 {
 		return nil
 	}
-	_, f := d.Planner.Named(d.PlanInput(), in.Steps)
+	_, f := d.Planner.Manual(d.PlanInput(), clean.Request{Steps: in.Steps})
 	if f == nil || f.Code != device.CodeNoSuchStep {
 		return nil
 	}

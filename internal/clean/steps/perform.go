@@ -31,6 +31,7 @@ func FirmwareReflash() Step {
 		Step: clean.Step{
 			Name: "firmware_reflash", Interface: "firmware", Phase: clean.Restore, Priority: 50, Version: 1,
 			Applies: supportedByDriver("firmware_reflash"), Timeout: firmwareBudget, FromPolicy: firmwareOf,
+			Args: firmwareSchema, Combine: chooseComponent,
 		},
 		Writes: true,
 		Run:    driverStep("firmware_reflash"),

@@ -1,6 +1,9 @@
 package steps
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"burnish/internal/clean"
@@ -29,6 +32,7 @@ func VerifyFirmware() Step {
 		Step: clean.Step{
 			Name: "verify_firmware", Interface: "firmware", Phase: clean.Restore, Priority: 45, Version: 1, Abortable: true,
 			Applies: supportedByDriver("verify_firmware"), Timeout: fixedBudget, FromPolicy: firmwareOf,
+			Args: firmwareSchema, Combine: chooseComponent,
 		},
 		Run: driverStep("verify_firmware"),
 	}
@@ -54,6 +58,7 @@ func BIOSApply() Step {
 		Step: clean.Step{
 			Name: "bios_apply", Interface: "bios", Phase: clean.Restore, Priority: 35, Version: 1,
 			Applies: supportedByDriver("bios_apply"), Timeout: firmwareBudget, FromPolicy: biosOf,
+			Args: clean.Schema{Open: "BIOS attributes, each with its value"},
 		},
 		Writes: true,
 		Run:    driverStep("bios_apply"),
@@ -67,6 +72,7 @@ func VerifyProperties() Step {
 		Step: clean.Step{
 			Name: "verify_properties", Interface: "management", Phase: clean.Restore, Priority: 30, Version: 1, Abortable: true,
 			Applies: supportedByDriver("verify_properties"), Timeout: fixedBudget, FromPolicy: profileOf,
+			Args: profileSchema,
 		},
 		Run: driverStep("verify_properties"),
 	}
@@ -99,6 +105,41 @@ func firmwareOf(p clean.Policy, s clean.Subject) (args any, ok bool) {
 	images := p.FirmwareOf(s)
 	return clean.FirmwareArgs{Components: images}, len(images) > 0
 }
+
+// firmwareSchema: an operator chooses among the images of the policy, and brings none.
+var firmwareSchema = clean.Schema{Args: []clean.Arg{
+	{Name: "components", Kind: clean.KindList, From: clean.PolicyOnly, About: "the images of the firmware policy"},
+	{Name: "component", Kind: clean.KindText, From: clean.Choice, About: "this component alone, of those in the firmware policy"},
+}}
+
+// chooseComponent narrows the images of the policy to those of one component.
+func chooseComponent(fromPolicy any, given map[string]any) (any, error) {
+	all, ok := fromPolicy.(clean.FirmwareArgs)
+	if !ok {
+		return nil, errors.New("the firmware policy has no image for this device")
+	}
+	wanted, _ := given["component"].(string)
+	var chosen clean.FirmwareArgs
+	var known []string
+	for _, image := range all.Components {
+		known = append(known, image.Component)
+		if strings.EqualFold(image.Component, wanted) {
+			chosen.Components = append(chosen.Components, image)
+		}
+	}
+	if len(chosen.Components) == 0 {
+		return nil, fmt.Errorf("the firmware policy has no image for component %q of this device; it has one for %s", wanted, strings.Join(known, ", "))
+	}
+	return chosen, nil
+}
+
+var profileSchema = clean.Schema{Args: []clean.Arg{
+	{Name: "cpus", Kind: clean.KindInteger, From: clean.PolicyOnly, About: "sockets in use"},
+	{Name: "cores", Kind: clean.KindInteger, From: clean.PolicyOnly, About: "cores of all CPUs"},
+	{Name: "memory_mib", Kind: clean.KindInteger, From: clean.PolicyOnly, About: "memory"},
+	{Name: "drives", Kind: clean.KindList, From: clean.PolicyOnly, About: "drives"},
+	{Name: "links", Kind: clean.KindList, From: clean.PolicyOnly, About: "PCIe links"},
+}}
 
 func biosOf(p clean.Policy, s clean.Subject) (args any, ok bool) {
 	settings := p.BIOSOf(s)

@@ -37,7 +37,7 @@ func (d *Cleaning) makePlan(ctx workflow.Context, run *contract.CleanRun) *devic
 		if full {
 			plan, record.Fault = planner.Full(input)
 		} else {
-			plan, record.Fault = planner.Named(input, named)
+			plan, record.Fault = planner.Manual(input, clean.Request{Steps: named})
 		}
 		record.Plan = toContract(plan, input.HostSteps)
 		return record

@@ -1,0 +1,232 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/internal/yamlfile"
+)
+
+// This file reads the sections of a policy that are lists of entries for some devices each:
+// bios, firmware, properties.
+
+// matchKeys are the keys by which an entry chooses devices.
+var matchKeys = []string{"type", "vendor", "model", "trait"}
+
+// entriesOf reads a list of mappings and gives each with its keys. what names the list.
+func entriesOf(r *yamlfile.Reader, list yamlfile.Node, what string, known ...string) []entry {
+	var entries []entry
+	for _, item := range r.List(list, what) {
+		if item.Nothing() {
+			r.Problem(item, "an entry of %s must be a mapping, not nothing", what)
+			continue
+		}
+		entries = append(entries, entryOf(r, item, "an entry of "+what, known...))
+	}
+	return entries
+}
+
+// entry is one mapping of a policy file with the nodes of its keys.
+type entry struct {
+	what string
+	at   yamlfile.Node
+	keys map[string]yamlfile.Node
+}
+
+func entryOf(r *yamlfile.Reader, node yamlfile.Node, what string, known ...string) entry {
+	e := entry{what: what, at: node, keys: map[string]yamlfile.Node{}}
+	for key, value := range r.Mapping(node, what, known...) {
+		e.keys[key] = value
+	}
+	return e
+}
+
+// text gives the value of a key; "" where the key is absent, or has a problem.
+func (e entry) text(r *yamlfile.Reader, key string) string {
+	node, ok := e.keys[key]
+	if !ok {
+		return ""
+	}
+	if node.Nothing() {
+		r.Problem(node, "%s has no value", key)
+		return ""
+	}
+	before := len(r.Problems())
+	value := strings.TrimSpace(r.Scalar(node, key))
+	if value == "" && len(r.Problems()) == before {
+		r.Problem(node, "%s has no value", key)
+	}
+	return value
+}
+
+// required is text of a key that must be there.
+func (e entry) required(r *yamlfile.Reader, key string) string {
+	if _, ok := e.keys[key]; !ok {
+		r.Problem(e.at, "%s needs the key %s", e.what, key)
+		return ""
+	}
+	return e.text(r, key)
+}
+
+// number gives the value of a key, a plain number that is not negative; 0 where it is absent.
+func (e entry) number(r *yamlfile.Reader, key string) int64 {
+	node, ok := e.keys[key]
+	if !ok {
+		return 0
+	}
+	text := e.text(r, key)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 || strconv.FormatInt(n, 10) != text {
+		r.Problem(node, "%s: %q is not a positive number", key, text)
+		return 0
+	}
+	return n
+}
+
+// match reads the keys that choose devices.
+func (e entry) match(r *yamlfile.Reader) clean.Match {
+	m := clean.Match{Type: e.text(r, "type"), Vendor: e.text(r, "vendor"), Model: e.text(r, "model"), Trait: e.text(r, "trait")}
+	for key, pattern := range map[string]clean.Match{"type": {Type: m.Type}, "vendor": {Vendor: m.Vendor}, "model": {Model: m.Model}, "trait": {Trait: m.Trait}} {
+		if err := pattern.Validate(); err != nil {
+			r.Problem(e.keys[key], "%s is not a valid pattern: %s", key, err)
+		}
+	}
+	return m
+}
+
+// readBIOS reads the section bios.
+func readBIOS(r *yamlfile.Reader, list yamlfile.Node, policy *clean.Policy) {
+	for _, e := range entriesOf(r, list, "bios", append([]string{"settings"}, matchKeys...)...) {
+		entry := clean.BIOSPolicy{Match: e.match(r), Settings: map[string]any{}}
+		if e.keys["settings"].Nothing() {
+			r.Problem(e.at, "an entry of bios needs settings")
+			continue
+		}
+		for name, value := range r.Mapping(e.keys["settings"], "settings") {
+			entry.Settings[name] = scalar(r, value, name)
+		}
+		policy.BIOS = append(policy.BIOS, entry)
+	}
+}
+
+var sha256Form = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// readFirmware reads the section firmware. It is an allow-list: whatever is not named is not
+// written, so that nothing in it may be left out.
+func readFirmware(r *yamlfile.Reader, list yamlfile.Node, policy *clean.Policy) {
+	seen := map[string]int{}
+	for _, e := range entriesOf(r, list, "firmware", append([]string{"component", "from", "to", "image", "sha256"}, matchKeys...)...) {
+		entry := clean.FirmwarePolicy{Match: e.match(r), FirmwareImage: clean.FirmwareImage{
+			Component: e.text(r, "component"), To: e.required(r, "to"), Image: e.required(r, "image"), SHA256: strings.ToLower(e.required(r, "sha256")),
+		}}
+		if model := e.required(r, "model"); model != "" && strings.Trim(model, "*?") == "" {
+			r.Problem(e.keys["model"], "model %q matches every model; name the models that the image is for", model)
+		}
+		if entry.Image != "" && (!filepath.IsAbs(entry.Image) || filepath.Clean(entry.Image) != entry.Image) {
+			r.Problem(e.keys["image"], "image: %q is not an absolute path", entry.Image)
+		}
+		if entry.SHA256 != "" && !sha256Form.MatchString(entry.SHA256) {
+			r.Problem(e.keys["sha256"], "sha256 is not 64 hexadecimal digits")
+		}
+		entry.From = versions(r, e)
+		key := fmt.Sprint(entry.Match, "\x00", strings.ToLower(entry.Component))
+		if first, ok := seen[key]; ok {
+			r.Problem(e.at, "it is never used: line %d has the same devices and component", first)
+		} else {
+			seen[key] = e.at.Line()
+		}
+		policy.Firmware = append(policy.Firmware, entry)
+	}
+}
+
+// versions reads from, the versions that the image may replace.
+func versions(r *yamlfile.Reader, e entry) []string {
+	node, ok := e.keys["from"]
+	if !ok || node.Nothing() {
+		r.Problem(e.at, "an entry of firmware needs from, the versions that the image may replace")
+		return nil
+	}
+	var from []string
+	items := r.List(node, "from")
+	if node.IsList() && len(items) == 0 {
+		r.Problem(node, "from is empty; name the versions that the image may replace")
+	}
+	for _, item := range items {
+		if item.Nothing() {
+			r.Problem(item, "a version in from is empty")
+			continue
+		}
+		version := strings.TrimSpace(r.Scalar(item, "a version in from"))
+		if version == "" {
+			r.Problem(item, "a version in from is empty")
+		}
+		from = append(from, version)
+	}
+	return from
+}
+
+// readProperties reads the section properties.
+func readProperties(r *yamlfile.Reader, list yamlfile.Node, policy *clean.Policy) {
+	for _, e := range entriesOf(r, list, "properties", append([]string{"profile"}, matchKeys...)...) {
+		entry := clean.PropertiesPolicy{Match: e.match(r)}
+		if e.keys["profile"].Nothing() {
+			r.Problem(e.at, "an entry of properties needs a profile")
+			continue
+		}
+		p := entryOf(r, e.keys["profile"], "a profile", "cpus", "cores", "memory_mib", "drives", "links")
+		entry.Profile = device.Properties{
+			CPUs: int(p.number(r, "cpus")), Cores: int(p.number(r, "cores")), MemoryMiB: p.number(r, "memory_mib"),
+		}
+		for _, d := range entriesOf(r, p.keys["drives"], "drives", "model", "capacity_bytes", "protocol") {
+			entry.Profile.Drives = append(entry.Profile.Drives, device.Drive{
+				Model: d.text(r, "model"), CapacityBytes: d.number(r, "capacity_bytes"), Protocol: d.text(r, "protocol"),
+			})
+		}
+		for _, l := range entriesOf(r, p.keys["links"], "links", "name", "width", "speed") {
+			entry.Profile.Links = append(entry.Profile.Links, device.Link{
+				Name: l.required(r, "name"), Width: int(l.number(r, "width")), Speed: l.text(r, "speed"),
+			})
+		}
+		for i, other := range policy.Properties {
+			if other.Match == entry.Match {
+				r.Problem(e.at, "it is never used: entry %d of properties is for the same devices", i+1)
+			}
+		}
+		policy.Properties = append(policy.Properties, entry)
+	}
+}
+
+// scalar reads text, a boolean or a number, which keeps its type.
+func scalar(r *yamlfile.Reader, node yamlfile.Node, what string) any {
+	switch {
+	case node.Nothing():
+		r.Problem(node, "%s has no value", what)
+		return nil
+	case node.IsBool():
+		return r.Bool(node, what)
+	case node.IsInteger():
+		text := r.Scalar(node, what)
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || strconv.FormatInt(n, 10) != text {
+			r.Problem(node, "%s: %s is not a plain number; put text in quotes", what, text)
+		}
+		return n
+	case node.IsFloat():
+		n := r.Number(node, what)
+		if math.IsInf(n, 0) || math.IsNaN(n) {
+			r.Problem(node, "%s: %s is not a number", what, r.Scalar(node, what))
+			return nil
+		}
+		return n
+	}
+	return r.Scalar(node, what)
+}
