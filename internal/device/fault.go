@@ -113,11 +113,14 @@ const (
 	CodeFenceHeld               Code = "fence_held"
 
 	// A server and its BMC.
-	CodeBMCUnreachable  Code = "bmc_unreachable"
-	CodeBMCLoginRefused Code = "bmc_login_refused"
-	CodeBMCSessionLimit Code = "bmc_session_limit"
-	CodeServerNotReady  Code = "server_not_ready"
-	CodeSecretInvalid   Code = "secret_invalid"
+	CodeBMCUnreachable   Code = "bmc_unreachable"
+	CodeBMCLoginRefused  Code = "bmc_login_refused"
+	CodeBMCSessionLimit  Code = "bmc_session_limit"
+	CodeServerNotReady   Code = "server_not_ready"
+	CodeSecretInvalid    Code = "secret_invalid"
+	CodeDrivesChanged    Code = "drives_changed"
+	CodeDriveNotErasable Code = "drive_not_erasable"
+	CodeEraseUnknown     Code = "erase_unknown"
 
 	// Requests.
 	CodeRefused       Code = "refused"

@@ -26,6 +26,11 @@ func (h *handle) change(ctx context.Context, r request) (answer, error) {
 		if err := hardware.MayWrite(ctx); err != nil {
 			return answer{}, err
 		}
+		if r.Intent != nil {
+			if err := r.Intent(); err != nil {
+				return answer{}, err
+			}
+		}
 		got, err := h.c.bmc.sendChange(ctx, r)
 		switch {
 		case hasStatus(err, http.StatusUnauthorized) && tagged < maxTries:

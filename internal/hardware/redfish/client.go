@@ -40,6 +40,9 @@ type request struct {
 	IfMatch string
 	// Timeout is how long the answer may take; 0: the usual time.
 	Timeout time.Duration
+	// Intent, if it is set, is called each time before the request is sent, after all checks:
+	// it journals that the request may have been carried out.
+	Intent func() error
 }
 
 // content is a body that is not JSON, such as a firmware image.

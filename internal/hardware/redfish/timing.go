@@ -22,6 +22,8 @@ type timing struct {
 	// power is how long a change of the power state may take, post the time from power-on
 	// to the end of POST.
 	power, graceful, post time.Duration
+	// settle is how long a BMC may take to show what has come of a request.
+	settle time.Duration
 }
 
 // usualTiming is that of real BMCs.
@@ -31,6 +33,7 @@ var usualTiming = timing{
 	restart: 20 * time.Minute, look: 20 * time.Second,
 	sessions: 10 * time.Minute,
 	power:    5 * time.Minute, graceful: 2 * time.Minute, post: 30 * time.Minute,
+	settle: time.Minute,
 }
 
 // waiting is a wait that tries again and again, with growing pauses, until its time is over.

@@ -1,0 +1,316 @@
+package redfish
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stmcginnis/gofish/redfish"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// follow looks once how far a drive's erase is that this clean has sent.
+func (e *eraser) follow(ctx context.Context, r *eraseRecord) error {
+	if r.State == eraseSent || r.Task == "" {
+		if err := e.find(ctx, r); err != nil || r.State == eraseSent {
+			return err
+		}
+	}
+	if r.Task == "" {
+		return e.followOperation(ctx, r)
+	}
+	t, err := e.h.c.readTask(ctx, r.Task)
+	if err != nil {
+		return err
+	}
+	if t == nil || !r.isOurs(t) {
+		// It is gone, or only a monitor is. What the drive does says more.
+		r.Task, r.Start = "", ""
+		return e.save()
+	}
+	if r.Start == "" && t.StartTime != "" {
+		r.Start = t.StartTime
+		if err := e.save(); err != nil {
+			return err
+		}
+	}
+	result, err := t.result(r.action)
+	switch {
+	case err != nil:
+		return err
+	case result == unsettled:
+		return eraseUnknown(r, "its task %s has ended without a result", r.Task)
+	case result == succeeded:
+		return e.ended(r)
+	}
+	r.waits = t.waitsForReset()
+	return e.moved(r, t.PercentComplete, string(t.TaskState))
+}
+
+// ended records that the controller says that the drive is erased.
+func (e *eraser) ended(r *eraseRecord) error {
+	r.State, r.Ended, r.percent, r.waits = eraseDone, time.Now().Round(0), 100, false
+	return e.save()
+}
+
+// moved watches for an erase that makes no progress.
+func (e *eraser) moved(r *eraseRecord, percent int, state string) error {
+	r.percent = percent
+	if now := fmt.Sprint(percent, state); now != r.mark {
+		r.mark, r.moved = now, time.Now()
+	}
+	if r.action.Stall > 0 && time.Since(r.moved) > r.action.Stall {
+		return hardware.Refused(device.CodeNoProgress, "see the drive on the BMC; clean the server again to continue waiting",
+			"the erase of the drive %s has made no progress for %v: %s, %d %%", r.drive.Serial, r.action.Stall, state, percent)
+	}
+	return nil
+}
+
+// find looks for what has come of a request that has no task: its answer was lost, named none,
+// or its task is gone. Only a task or an operation that was not there before the request, and
+// is of this drive, is ours.
+func (e *eraser) find(ctx context.Context, r *eraseRecord) error {
+	all, err := e.h.c.tasks(ctx)
+	if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(all, func(t *task) bool { return r.isNew(t) && r.isFor(t) && r.isOurs(t) }); i >= 0 {
+		return e.found(r, all[i].ODataID)
+	}
+	// A Dell job does not say of which drive it is. A new one can only be this request's where
+	// no other erase is without its task.
+	var jobs []string
+	for _, t := range all {
+		if r.isNew(t) && t.Payload.TargetURI == "" && t.erases() && r.isOurs(t) && !e.hasTask(t.ODataID) {
+			jobs = append(jobs, t.ODataID)
+		}
+	}
+	if len(jobs) == 1 && e.withoutTask() == 1 {
+		return e.found(r, jobs[0])
+	}
+	if r.State != eraseSent {
+		return nil
+	}
+	doing, err := e.operation(ctx, r)
+	if err != nil {
+		return err
+	}
+	if doing != nil {
+		return e.found(r, e.h.c.taskPath(doing.AssociatedTask))
+	}
+	// A BMC may show a task late, after a restart later.
+	if r.looked.IsZero() {
+		r.looked = time.Now()
+	}
+	if time.Since(r.looked) > e.h.c.bmc.timing.settle {
+		if r.notReady > 0 && r.notReady < maxTries {
+			// It said that it was not ready, and nothing shows that it has begun.
+			r.State = ""
+			return e.save()
+		}
+		return eraseUnknown(r, "the answer to the request was lost, and neither a task nor the drive shows an erase")
+	}
+	return nil
+}
+
+// found records what a request has become.
+func (e *eraser) found(r *eraseRecord, uri string) error {
+	r.State, r.Answered, r.Task, r.Start, r.looked = eraseAccepted, true, uri, "", time.Time{}
+	return e.save()
+}
+
+// followOperation looks at the drive itself, where there is no task.
+func (e *eraser) followOperation(ctx context.Context, r *eraseRecord) error {
+	doing, err := e.operation(ctx, r)
+	if err != nil {
+		return err
+	}
+	if doing != nil {
+		r.looked = time.Time{}
+		if !r.Seen {
+			r.Seen = true
+			if err := e.save(); err != nil {
+				return err
+			}
+		}
+		return e.moved(r, doing.PercentageComplete, doing.OperationName)
+	}
+	if wrong := r.drive.unhealthy(); wrong != "" {
+		return hardware.Refused(device.CodeStepFailed, "see the drive on the BMC, replace it if it has failed",
+			"the drive %s has ended its erase, and %s", r.drive.Serial, wrong)
+	}
+	if r.Seen {
+		return e.ended(r)
+	}
+	if r.looked.IsZero() {
+		r.looked = time.Now()
+	}
+	if time.Since(r.looked) > e.h.c.bmc.timing.settle {
+		return eraseUnknown(r, "the BMC has accepted the request, and neither a task nor the drive shows what has come of it")
+	}
+	return nil
+}
+
+// operation reads what the drive does now; nil: nothing. The server must have ended POST: a
+// BMC shows no drives before.
+func (e *eraser) operation(ctx context.Context, r *eraseRecord) (*driveOperation, error) {
+	if err := e.h.ensureOn(ctx, e.run); err != nil {
+		return nil, err
+	}
+	return e.h.driveOperation(ctx, r.drive)
+}
+
+// driveOperation reads again what a drive does.
+func (h *handle) driveOperation(ctx context.Context, d *drive) (*driveOperation, error) {
+	for i, shown := range d.Shown {
+		now := &driveResource{path: shown.path}
+		if err := h.c.get(ctx, shown.path, now); err != nil {
+			return nil, driveUnreadable(shown.path, err)
+		}
+		if have := hardware.CanonicalSerial(now.SerialNumber); have != d.Serial {
+			return nil, hardware.Refused(device.CodeDrivesChanged, "put the enrolled drive back, then clean the server again",
+				"%s was the drive %s and is %q now", shown.path, d.Serial, have)
+		}
+		d.Shown[i] = now
+	}
+	return d.operation(), nil
+}
+
+func eraseUnknown(r *eraseRecord, format string, args ...any) error {
+	return hardware.Refused(device.CodeEraseUnknown, "see the drive on the BMC; clean the server again: each drive is erased again",
+		"whether the drive %s was erased is unknown: %s", r.drive.Serial, fmt.Sprintf(format, args...))
+}
+
+// mark tells a task from another one that gets its number after a restart of the BMC.
+func (t *task) mark() string { return t.ODataID + " " + t.StartTime }
+
+// isNew: the task was not there before the request.
+func (r *eraseRecord) isNew(t *task) bool { return !slices.Contains(r.Before, t.mark()) }
+
+// isFor: the task says that it is of this drive.
+func (r *eraseRecord) isFor(t *task) bool {
+	return t.Payload.TargetURI != "" && slices.ContainsFunc(r.drive.Shown, func(s *driveResource) bool { return within(t.Payload.TargetURI, s.path) })
+}
+
+// within: path is the resource of, or something below it.
+func within(path, of string) bool {
+	return samePath(path, of) || strings.HasPrefix(strings.ToLower(path), strings.ToLower(strings.TrimSuffix(of, "/"))+"/")
+}
+
+// erases: a task's name says that it erases something.
+func (t *task) erases() bool {
+	name := strings.ToLower(t.Name)
+	return strings.Contains(name, "erase") || strings.Contains(name, "sanitize")
+}
+
+// hasTask: the task is that of a drive's erase already.
+func (e *eraser) hasTask(uri string) bool {
+	return slices.ContainsFunc(e.records, func(r *eraseRecord) bool { return samePath(r.Task, uri) })
+}
+
+// withoutTask counts the erases that were sent and have no task.
+func (e *eraser) withoutTask() int {
+	n := 0
+	for _, r := range e.records {
+		if (r.State == eraseSent || r.State == eraseAccepted) && r.Task == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// waitForOthers waits for erases that this clean has not sent: a tenant's, or those of an
+// earlier clean. They do not count, and ours is sent after them. One that waits for a reset
+// gets it.
+func (e *eraser) waitForOthers(ctx context.Context) error {
+	pauses := e.h.c.bmc.timing.wait(always)
+	defer pauses.stop()
+	last, moved := "", time.Now()
+	for {
+		doing, staged, err := e.others(ctx)
+		if err != nil {
+			return err
+		}
+		switch {
+		case doing == "" && !staged:
+			return nil
+		case doing == "" && e.journal.ForeignReset:
+			return hardware.Refused(device.CodeStepFailed, "delete the job on the BMC, then clean the server again",
+				"an erase that was not this clean's still waits for a reset after one")
+		case doing == "":
+			e.journal.ForeignReset = true
+			if err := e.save(); err != nil {
+				return err
+			}
+			if err := e.h.restartForDrives(ctx, e.run); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := e.h.progress(e.run, e.percent(), "waits for an erase that runs already: "+doing); err != nil {
+			return err
+		}
+		if doing != last {
+			last, moved = doing, time.Now()
+			pauses.again(e.h.c.bmc.timing)
+		}
+		if stall := e.run.Settings.SanitizeStall; stall > 0 && time.Since(moved) > stall {
+			return hardware.Refused(device.CodeNoProgress, "see the drive on the BMC; clean the server again to continue waiting",
+				"an erase that runs already has made no progress for %v: %s", stall, doing)
+		}
+		if _, err := pauses.next(ctx, 0); err != nil {
+			return err
+		}
+	}
+}
+
+// others finds an erase that is not this clean's, of a drive that is not begun. staged: one
+// waits for a reset.
+func (e *eraser) others(ctx context.Context) (doing string, staged bool, err error) {
+	all, err := e.h.c.tasks(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	for _, r := range e.records {
+		if r.State != "" {
+			continue
+		}
+		for _, t := range all {
+			if !t.active() || !r.isFor(t) {
+				continue
+			}
+			if !t.waitsForReset() {
+				return fmt.Sprintf("drive %s, task %s, %d %%", r.drive.Serial, t.ODataID, t.PercentComplete), false, nil
+			}
+			staged = true
+		}
+		now, err := e.operation(ctx, r)
+		if err != nil {
+			return "", false, err
+		}
+		if now != nil {
+			return fmt.Sprintf("drive %s, %s, %d %%", r.drive.Serial, now.OperationName, now.PercentageComplete), false, nil
+		}
+	}
+	for _, t := range all {
+		// A job that does not say of which drive it is.
+		if t.active() && t.Payload.TargetURI == "" && t.erases() && !e.hasTask(t.ODataID) {
+			if !t.waitsForReset() {
+				return fmt.Sprintf("task %s, %d %%", t.ODataID, t.PercentComplete), false, nil
+			}
+			staged = true
+		}
+	}
+	return "", staged, nil
+}
+
+// waitsForReset: the task has not begun, and waits for a reset of the server. The task of an
+// iDRAC's scheduled job is Starting.
+func (t *task) waitsForReset() bool {
+	return t.TaskState == redfish.PendingTaskState ||
+		t.TaskState == redfish.StartingTaskState && t.PercentComplete == 0 && strings.Contains(t.ODataID, "/JID_")
+}

@@ -1,0 +1,81 @@
+package redfish
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// verifyDrives checks the evidence of this clean's erases; see provenErases. Redfish cannot
+// read a block: a controller that says that it has erased a drive, and has not, is believed.
+func (h *handle) verifyDrives(ctx context.Context, run hardware.StepRun) (string, error) {
+	if err := h.waitForPOST(ctx, run, nil); err != nil {
+		return "", err
+	}
+	return h.provenErases(ctx, run)
+}
+
+// provenErases proves, as far as a BMC can, that each enrolled drive is there and was erased by
+// this clean, and that nothing is left to be done to one. Faults: drives_changed, verify_failed.
+func (h *handle) provenErases(ctx context.Context, run hardware.StepRun) (string, error) {
+	var journal eraseJournal
+	if _, err := run.Load(eraseEvidence, &journal); err != nil {
+		return "", err
+	}
+	enrolled, err := device.ParseProperties(h.enrolled.Properties)
+	if err != nil {
+		return "", err
+	}
+	present, err := h.drives(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := compareDrives(enrolled.Drives, present); err != nil {
+		return "", err
+	}
+	all, err := h.c.tasks(ctx)
+	if err != nil {
+		return "", err
+	}
+	var said []string
+	for _, d := range present {
+		r := journal.Drives[d.Serial]
+		if r == nil || r.State != eraseDone {
+			return "", notErased(d, "this host has no record that this clean has erased it")
+		}
+		if doing := d.operation(); doing != nil {
+			return "", notErased(d, "it is busy: %s, %d %%", doing.OperationName, doing.PercentageComplete)
+		}
+		if wrong := d.unhealthy(); wrong != "" {
+			return "", notErased(d, "%s", wrong)
+		}
+		r.drive = d
+		if i := slices.IndexFunc(all, func(t *task) bool { return t.active() && r.isFor(t) }); i >= 0 {
+			return "", notErased(d, "the task %s is %s", all[i].ODataID, all[i].TaskState)
+		}
+		said = append(said, r.String())
+	}
+	return fmt.Sprintf("by the controller's word: %d drives erased: %s", len(present), strings.Join(said, "; ")), nil
+}
+
+// String is a drive's erase in a few words, for the record.
+func (r *eraseRecord) String() string {
+	how := r.Sanitization
+	if how == "" {
+		how = "by the controller's own method"
+	}
+	by := r.Task
+	if by == "" {
+		by = "as the drive itself showed it"
+	}
+	return fmt.Sprintf("%s %s, from %s, %s", r.drive.Serial, how, r.Began.UTC().Format("15:04:05"), by)
+}
+
+func notErased(d *drive, format string, args ...any) error {
+	return hardware.Refused(device.CodeVerifyFailed, "clean the server again; if it fails again, see the drive on the BMC",
+		"the drive %s is not proved to be erased: %s", d.Serial, fmt.Sprintf(format, args...))
+}

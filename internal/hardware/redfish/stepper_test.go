@@ -1,0 +1,149 @@
+package redfish
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/host"
+	"burnish/internal/testkit/redfishsim"
+)
+
+// quickTiming is that of the simulated BMCs, which do in milliseconds what others do in minutes.
+var quickTiming = timing{
+	request: 2 * time.Second, login: 2 * time.Second,
+	firstPause: time.Millisecond, longestPause: 5 * time.Millisecond,
+	restart: 5 * time.Second, look: 2 * time.Second,
+	sessions: 2 * time.Second,
+	power:    2 * time.Second, graceful: 50 * time.Millisecond, post: 2 * time.Second,
+	settle: 60 * time.Millisecond,
+}
+
+// stepper runs steps of one server on a simulated BMC, with the journal of one clean.
+type stepper struct {
+	t        *testing.T
+	bmc      *redfishsim.Server
+	driver   *Driver
+	target   hardware.Target
+	enrolled device.Identity
+	settings device.StepSettings
+
+	mu       sync.Mutex
+	journal  map[string][]byte
+	mayGoOn  func() error
+	said     []string
+	progress []int
+}
+
+func newStepper(t *testing.T, p redfishsim.Personality, options ...redfishsim.Option) *stepper {
+	t.Helper()
+	return stepperOf(t, redfishsim.Start(t, p, options...))
+}
+
+// stepperOf enrolls the server behind bmc with the drives that it has now.
+func stepperOf(t *testing.T, bmc *redfishsim.Server) *stepper {
+	t.Helper()
+	d := New(Host{
+		StateDir: t.TempDir(),
+		Allow:    func(string) error { return nil },
+		Secret: func(string) (host.Secret, error) {
+			return host.Secret{Username: bmc.Username, Password: bmc.Password, CA: bmc.CA}, nil
+		},
+	})
+	d.timing = quickTiming
+	s := &stepper{
+		t: t, bmc: bmc, driver: d, journal: map[string][]byte{}, mayGoOn: func() error { return nil },
+		target: hardware.Target{Name: "node1", Driver: "redfish", Settings: map[string]string{"url": bmc.SystemURL, "secret": "rack"}},
+	}
+	h, err := d.connect(s.target)
+	require.NoError(t, err)
+	system, err := h.c.readSystem(t.Context(), h.system)
+	require.NoError(t, err)
+	s.enrolled, err = h.c.identify(t.Context(), system)
+	require.NoError(t, err)
+	drives, err := h.drives(t.Context())
+	require.NoError(t, err)
+	s.enrolled.Properties, err = device.Properties{Drives: driveProperties(drives)}.Text()
+	require.NoError(t, err)
+	require.NoError(t, h.Close())
+	return s
+}
+
+// run makes one attempt of a step.
+func (s *stepper) run(step string, args any) (note string, err error) {
+	s.t.Helper()
+	return s.runIn(s.t.Context(), step, args)
+}
+
+func (s *stepper) runIn(ctx context.Context, step string, args any) (note string, err error) {
+	s.t.Helper()
+	opened, err := s.driver.Open(ctx, s.target, s.enrolled, true)
+	if err != nil {
+		return "", err
+	}
+	run := hardware.StepRun{
+		Step: step, Settings: s.settings, MayGoOn: s.mayGoOn, Save: s.save, Load: s.load,
+		Progress: func(percent int, doing string) error {
+			s.mu.Lock()
+			s.said, s.progress = append(s.said, doing), append(s.progress, percent)
+			s.mu.Unlock()
+			return s.mayGoOn()
+		},
+	}
+	if args != nil {
+		run.Args, err = json.Marshal(args)
+		require.NoError(s.t, err)
+	}
+	runner, is := opened.(hardware.StepRunner)
+	require.True(s.t, is)
+	note, err = runner.RunStep(ctx, run)
+	require.NoError(s.t, opened.Close())
+	return note, err
+}
+
+func (s *stepper) save(name string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.journal[name] = text
+	return nil
+}
+
+func (s *stepper) load(name string, into any) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text, found := s.journal[name]
+	if !found {
+		return false, nil
+	}
+	return true, json.Unmarshal(text, into)
+}
+
+// newClean forgets what the clean has journaled.
+func (s *stepper) newClean() { s.journal = map[string][]byte{} }
+
+// code gives the code of a fault.
+func code(err error) device.Code {
+	f, ok := device.AsFault(err)
+	if !ok {
+		return ""
+	}
+	return f.Code
+}
+
+// each runs a test for each personality.
+func each(t *testing.T, test func(t *testing.T, p redfishsim.Personality)) {
+	t.Helper()
+	for _, p := range redfishsim.Personalities {
+		t.Run(string(p), func(t *testing.T) { test(t, p) })
+	}
+}
