@@ -20,10 +20,13 @@ import (
 
 // client is a plain HTTP client of one BMC.
 type client struct {
-	t     *testing.T
-	bmc   *redfishsim.Server
-	http  *http.Client
-	token string
+	t   *testing.T
+	bmc *redfishsim.Server
+	// where it is
+	url    string
+	config redfishsim.Config
+	http   *http.Client
+	token  string
 	// location is where the session is.
 	location string
 }
@@ -63,23 +66,35 @@ func (r reply) members(keys ...string) []string {
 	return all
 }
 
-func connect(t *testing.T, bmc *redfishsim.Server) *client {
+// connect is a client of a *Server or a *Process.
+func connect(t *testing.T, bmc any) *client {
 	t.Helper()
+	c := &client{t: t}
+	var ca string
+	switch bmc := bmc.(type) {
+	case *redfishsim.Server:
+		c.bmc, c.url, c.config, ca = bmc, bmc.URL, bmc.Config(), bmc.CA
+	case *redfishsim.Process:
+		config, err := bmc.Config()
+		require.NoError(t, err)
+		c.url, c.config, ca = bmc.URL, config, bmc.CA
+	}
 	roots := x509.NewCertPool()
-	require.True(t, roots.AppendCertsFromPEM([]byte(bmc.CA)))
+	require.True(t, roots.AppendCertsFromPEM([]byte(ca)))
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &client{t: t, bmc: bmc, http: &http.Client{
+	c.http = &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}
+	return c
 }
 
 // login is a client with a session.
-func login(t *testing.T, bmc *redfishsim.Server) *client {
+func login(t *testing.T, bmc any) *client {
 	t.Helper()
 	c := connect(t, bmc)
-	r := c.post(bmc.Config().SessionsPath, map[string]any{"UserName": bmc.Username, "Password": bmc.Password})
+	r := c.post(c.config.SessionsPath, map[string]any{"UserName": c.config.Username, "Password": c.config.Password})
 	require.NoError(t, r.err)
 	require.Equal(t, 201, r.status, r.text())
 	c.token, c.location = r.header.Get("X-Auth-Token"), r.header.Get("Location")
@@ -88,10 +103,10 @@ func login(t *testing.T, bmc *redfishsim.Server) *client {
 
 func (c *client) do(method, path, contentType string, body []byte, header map[string]string) reply {
 	c.t.Helper()
-	if c.bmc.Config().TrailingSlash && !strings.HasSuffix(path, "/") {
+	if c.config.TrailingSlash && !strings.HasSuffix(path, "/") {
 		path += "/"
 	}
-	request, err := http.NewRequestWithContext(c.t.Context(), method, c.bmc.URL+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, bytes.NewReader(body))
 	require.NoError(c.t, err)
 	if contentType != "" {
 		request.Header.Set("Content-Type", contentType)
@@ -147,12 +162,12 @@ func (c *client) upload(parameters map[string]any, image []byte) reply {
 	_, err = part.Write(image)
 	require.NoError(c.t, err)
 	require.NoError(c.t, form.Close())
-	return c.do("POST", c.bmc.Config().MultipartPath, form.FormDataContentType(), body.Bytes(), nil)
+	return c.do("POST", c.config.MultipartPath, form.FormDataContentType(), body.Bytes(), nil)
 }
 
 // system is a path below the system's.
 func (c *client) system(below string) string {
-	return strings.TrimSuffix("/redfish/v1/Systems/"+c.bmc.Config().SystemID+"/"+below, "/")
+	return strings.TrimSuffix("/redfish/v1/Systems/"+c.config.SystemID+"/"+below, "/")
 }
 
 func (c *client) reset(kind string) reply {

@@ -61,10 +61,14 @@ func (m *Machine) Changes() int {
 // system's identity: between the last GET of the system, or of its chassis, that was
 // answered with 200 and the write there was another write, or there was no such GET.
 func (m *Machine) WritesWithoutIdentity() []Request {
+	return withoutIdentity(m.Requests(), m.Config())
+}
+
+func withoutIdentity(requests []Request, config Config) []Request {
 	var bad []Request
 	read := map[string]bool{}
-	system, chassis := m.Config().systemPath(), m.Config().chassisPath()
-	for _, r := range m.Requests() {
+	system, chassis := config.systemPath(), config.chassisPath()
+	for _, r := range requests {
 		path := strings.TrimSuffix(r.Path, "/")
 		switch {
 		case r.Method == http.MethodGet && (strings.EqualFold(path, system) || strings.EqualFold(path, chassis)):
@@ -98,14 +102,8 @@ func (m *Machine) OpenSessions() []string {
 // TenantData are the serials of the drives in the server that still hold what a tenant
 // wrote.
 func (m *Machine) TenantData() []string {
-	serials := []string{}
 	state := m.State()
-	for _, drive := range state.Drives() {
-		if drive.Content != "" {
-			serials = append(serials, drive.Serial)
-		}
-	}
-	return serials
+	return state.TenantData()
 }
 
 // Commits are the times that firmware of that component of this system was written, or

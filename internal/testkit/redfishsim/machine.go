@@ -29,6 +29,7 @@ type Machine struct {
 	onDown func()
 	// onExit ends the process at once, where there is one.
 	onExit func()
+	store  *store // nil: in memory only
 	// now is the number of the request that is being carried out.
 	now int
 	// changed is true if the present request had an effect on the server.
@@ -72,6 +73,7 @@ func (m *Machine) Configure(change func(*Config)) {
 	m.advance(time.Now())
 	change(&m.config)
 	m.routes = m.table()
+	m.noteSaved(m.saveConfig())
 }
 
 // State is a copy of the server as it is now.
@@ -93,6 +95,15 @@ func (m *Machine) Change(change func(*State)) {
 	defer m.mu.Unlock()
 	m.advance(time.Now())
 	change(&m.state)
+	m.noteSaved(m.save(nil))
+}
+
+// noteSaved keeps an error of a question that returns none: no test overlooks a server
+// that does not start.
+func (m *Machine) noteSaved(err error) {
+	if err != nil {
+		m.state.Bricked = "the simulation cannot save its state: " + err.Error()
+	}
 }
 
 // RestartBMC restarts the BMC: for Delays.BMCRestart each connection is refused.
@@ -102,6 +113,7 @@ func (m *Machine) RestartBMC() {
 	now := time.Now()
 	m.advance(now)
 	m.restart(now, false)
+	m.noteSaved(m.save(nil))
 }
 
 // isDown is true while the BMC restarts.

@@ -39,7 +39,7 @@ func Start(t testing.TB, p Personality, options ...Option) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := Serve(machine, listener, certificate)
+	stop := Serve(machine, machine, listener, certificate)
 	t.Cleanup(stop)
 	config := machine.Config()
 	url := "https://" + listener.Addr().String()
@@ -49,15 +49,15 @@ func Start(t testing.TB, p Personality, options ...Option) *Server {
 	}
 }
 
-// Serve serves machine on listener until stop is called. While the BMC restarts, it ends
-// each connection as it comes.
-func Serve(machine *Machine, listener net.Listener, certificate tls.Certificate) (stop func()) {
+// Serve serves machine by its handler on listener until stop is called. While the BMC
+// restarts, it ends each connection as it comes.
+func Serve(machine *Machine, handler http.Handler, listener net.Listener, certificate tls.Certificate) (stop func()) {
 	gate := &gate{Listener: listener, machine: machine, open: map[net.Conn]bool{}}
 	machine.mu.Lock()
 	machine.onDown = gate.cutAll
 	machine.mu.Unlock()
 	server := &http.Server{
-		Handler:           machine,
+		Handler:           handler,
 		ReadHeaderTimeout: time.Minute,
 		ErrorLog:          log.New(io.Discard, "", 0), // it logs each connection that ends
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},

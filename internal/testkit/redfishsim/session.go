@@ -13,6 +13,9 @@ import (
 func (m *Machine) expire(at time.Time) {
 	var kept []*Session
 	for _, session := range m.state.Sessions {
+		if session.Used.IsZero() {
+			session.Used = at // the clock of the idle time starts again
+		}
 		if m.config.SessionIdle == 0 || at.Sub(session.Used) <= m.config.SessionIdle {
 			kept = append(kept, session)
 		}

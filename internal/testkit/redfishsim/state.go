@@ -152,7 +152,7 @@ type Message struct {
 // Session is an open session.
 type Session struct {
 	ID, Token, User string
-	Used            time.Time
+	Used            time.Time `json:"-"` // in memory only
 }
 
 // Commit is one time that firmware was written, or staged to be written.
@@ -207,4 +207,16 @@ func (s *State) Drives() []*Drive {
 		}
 	}
 	return all
+}
+
+// TenantData are the serials of the drives in the server that still hold what a tenant
+// wrote.
+func (s *State) TenantData() []string {
+	serials := []string{}
+	for _, drive := range s.Drives() {
+		if drive.Content != "" {
+			serials = append(serials, drive.Serial)
+		}
+	}
+	return serials
 }

@@ -1,0 +1,55 @@
+// Command redfishsim is a simulated BMC as a process of its own, for tests that kill it.
+// The folder -dir was made by redfishsim.Prepare. When the BMC answers, one line says so
+// on the standard output:
+//
+//	ready https://127.0.0.1:40123/redfish/v1/
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"burnish/internal/testkit/redfishsim"
+)
+
+func main() {
+	dir := flag.String("dir", "", "the `folder` of the machine's state")
+	listen := flag.String("listen", "127.0.0.1:0", "the `address` to listen on, the first time")
+	flag.Parse()
+	if *dir == "" || flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	if err := run(*dir, *listen, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "redfishsim:", err)
+		os.Exit(1)
+	}
+}
+
+func run(dir, address string, out io.Writer) error {
+	machine, certificate, err := redfishsim.Open(dir)
+	if err != nil {
+		return err
+	}
+	listener, err := redfishsim.Listen(dir, address)
+	if err != nil {
+		return err
+	}
+	killed := func() {
+		// As kill -9 from outside: nothing else is done. The signal cannot be caught, so
+		// the only error is that of a process that does not exist.
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+	stop := redfishsim.Serve(machine, redfishsim.Controlled(machine, killed), listener, certificate)
+	defer stop()
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, os.Interrupt, syscall.SIGTERM)
+	fmt.Fprintf(out, "ready https://%s/redfish/v1/\n", listener.Addr())
+	<-ended
+	return nil
+}

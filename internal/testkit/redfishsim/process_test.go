@@ -1,0 +1,95 @@
+package redfishsim_test
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/testkit/proc"
+	"burnish/internal/testkit/redfishsim"
+)
+
+var program = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(folder, "redfishsim")
+	out, err := exec.Command("go", "build", "-o", path, "burnish/internal/testkit/cmd/redfishsim").CombinedOutput()
+	if err != nil {
+		return string(out), err
+	}
+	return path, nil
+})
+
+// A BMC that is killed comes back with what is durable, and its server went on meanwhile.
+func TestAKilledBMCComesBack(t *testing.T) {
+	path, err := program()
+	require.NoError(t, err, path)
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		b, err := redfishsim.StartProcess(ctx, path, t.TempDir(), "127.0.0.1:0", p, func(c *redfishsim.Config, s *redfishsim.State) {
+			c.BIOSSettings = "Settings"
+			s.BIOS.Attributes, s.BIOS.Defaults = map[string]any{"BootMode": "Bios"}, map[string]any{"BootMode": "Uefi"}
+		})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, b.Kill()) }()
+		url := b.URL
+		config, err := b.Config()
+		require.NoError(t, err)
+		c := login(t, b)
+		require.Less(t, c.post(c.system("Bios/Actions/Bios.ResetBios"), map[string]any{}).status, 300)
+
+		require.NoError(t, b.Inject(redfishsim.Fault{Method: "POST", Path: "*SecureErase*", Kind: redfishsim.ExitAfter}))
+		require.Error(t, c.post(c.system("Storage/"+storageID(t, b)+"/Drives/Disk.0/Actions/Drive.SecureErase"), map[string]any{}).err)
+		_, err = b.Wait(time.Minute)
+		require.NoError(t, err)
+		require.Error(t, c.get("/redfish/v1").err)
+
+		require.NoError(t, b.Restart(ctx))
+		require.Equal(t, url, b.URL, "at the same port, with the same certificate")
+		r := c.get(c.system(""))
+		require.NoError(t, r.err)
+		if config.SessionsSurvive {
+			require.Equal(t, 200, r.status)
+		} else {
+			require.Equal(t, 401, r.status)
+			c = login(t, b)
+		}
+		require.NoError(t, proc.Await(ctx, time.Minute, 5*time.Millisecond, "the drive to be erased", func() (bool, string) {
+			left, err := b.TenantData()
+			return err == nil && len(left) == 4, ""
+		}))
+		state, err := b.State()
+		require.NoError(t, err)
+		require.True(t, state.BIOS.PendingReset, "still wanted")
+		require.Equal(t, 1, state.BMCRestarts)
+
+		requests, err := b.Requests()
+		require.NoError(t, err)
+		for i, one := range requests {
+			require.Equal(t, i+1, one.Number, "the numbers go on")
+		}
+		writes, err := b.Writes()
+		require.NoError(t, err)
+		require.Equal(t, redfishsim.ExitAfter, writes[1].Fault)
+		require.True(t, writes[1].Changed)
+
+		require.NoError(t, b.Change(func(s *redfishsim.State) { s.Serial = "OTHER" }))
+		require.Equal(t, "OTHER", c.get(c.system("")).at("SerialNumber"))
+		require.NoError(t, b.Kill())
+		require.NoError(t, b.Restart(ctx))
+		state, err = b.State()
+		require.NoError(t, err)
+		require.Equal(t, "OTHER", state.Serial)
+	})
+}
+
+func storageID(t *testing.T, b *redfishsim.Process) string {
+	t.Helper()
+	s, err := b.State()
+	require.NoError(t, err)
+	return s.Storages[0].ID
+}
