@@ -328,39 +328,54 @@ func IsTransient(err error) bool {
 // largestRules bounds the size of host.yaml.
 const largestRules = 64 << 10
 
-// read checks who may write to the file, and reads it through the same descriptors.
-func (r *Rules) read() (content rulesContent, err error) {
-	dir, base := filepath.Split(r.file)
+// read checks who may write to the file, and reads it.
+func (r *Rules) read() (rulesContent, error) {
+	text, err := readTrusted(r.file, r.owner(), largestRules, false)
+	if err != nil {
+		return rulesContent{}, err
+	}
+	return parseRules(r.file, text)
+}
+
+// readTrusted reads a file that only root, or uid, may write to, as its directory; of a secret
+// file nobody else may read it. It is read through the descriptors that were checked.
+func readTrusted(name string, uid uint32, largest int64, secret bool) (text []byte, err error) {
+	dir, base := filepath.Split(name)
 	dirFD, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return content, fmt.Errorf("open %s: %w", dir, err)
+		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
 	defer func() { err = errors.Join(err, unix.Close(dirFD)) }()
-	if err := checkTrusted(dirFD, dir, unix.S_IFDIR, r.owner()); err != nil {
-		return content, err
+	if err := checkTrusted(dirFD, dir, unix.S_IFDIR, uid); err != nil {
+		return nil, err
 	}
 	// Not blocking: base may be a pipe. Not following links: the owner of a link's target is
 	// not checked above.
 	fd, err := unix.Openat(dirFD, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ELOOP) {
-		return content, fmt.Errorf("%s is a symbolic link; name the file itself", r.file)
+		return nil, fmt.Errorf("%s is a symbolic link; name the file itself", name)
 	}
 	if err != nil {
-		return content, fmt.Errorf("open %s: %w", r.file, &fs.PathError{Op: "openat", Path: base, Err: err})
+		return nil, fmt.Errorf("open %s: %w", name, &fs.PathError{Op: "openat", Path: base, Err: err})
 	}
-	file := os.NewFile(uintptr(fd), r.file)
+	file := os.NewFile(uintptr(fd), name)
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := checkTrusted(fd, r.file, unix.S_IFREG, r.owner()); err != nil {
-		return content, err
+	if err := checkTrusted(fd, name, unix.S_IFREG, uid); err != nil {
+		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(file, largestRules+1))
+	if secret {
+		if err := checkPrivate(fd, name); err != nil {
+			return nil, err
+		}
+	}
+	text, err = io.ReadAll(io.LimitReader(file, largest+1))
 	if err != nil {
-		return content, fmt.Errorf("read %s: %w", r.file, err)
+		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	if len(text) > largestRules {
-		return content, fmt.Errorf("%s is larger than %d bytes", r.file, largestRules)
+	if int64(len(text)) > largest {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, largest)
 	}
-	return parseRules(r.file, text)
+	return text, nil
 }
 
 // owner is the user who may own the file besides root.

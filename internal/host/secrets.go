@@ -2,12 +2,29 @@ package host
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
+	"burnish/internal/yamlfile"
 )
 
 // Secret is what a BMC wants to know, and how the BMC proves who it is. It is never part of an
 // error, a log, a record or an answer.
+//
+// The file that host.yaml names in secrets has one for each name, all keys but username and
+// password optional:
+//
+//	rack1:
+//	  username: burnish
+//	  password: "…"
+//	  ca: /etc/burnish/bmc-ca.pem   # or the PEM itself
+//	  insecure: false
+//
+// The file and its directory have the owner of host.yaml, and only that owner may read it.
 type Secret struct {
 	Username, Password string
 	// CA is the PEM of the certificates that the BMC's is checked with; "": the host's own.
@@ -22,7 +39,139 @@ func (s Secret) String() string { return fmt.Sprintf("secret of the user %q", s.
 // GoString does the same for %#v.
 func (s Secret) GoString() string { return s.String() }
 
-// Secret gives the secret of this name, as the secrets file has it now.
-func (r *Rules) Secret(string) (Secret, error) {
-	return Secret{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSecretInvalid, Message: "secrets are not read yet"}
+// Secret gives the secret of this name, as the secrets file has it now. Its fault is
+// secret_invalid.
+func (r *Rules) Secret(name string) (Secret, error) {
+	all, file, err := r.secrets()
+	if err != nil {
+		return Secret{}, err
+	}
+	s, ok := all[name]
+	if !ok {
+		return Secret{}, secretInvalid("add it to "+file, "%s has no secret %q", file, name)
+	}
+	if s.CA != "" && !strings.Contains(s.CA, "-----BEGIN") {
+		text, err := readTrusted(s.CA, r.owner(), largestRules, false)
+		if err != nil {
+			return Secret{}, secretInvalid("correct it; no restart is needed", "the CA of the secret %q: %v", name, err)
+		}
+		s.CA = string(text)
+	}
+	return s, nil
+}
+
+// SecretNames checks the secrets file and every CA that it names, and gives the secrets'
+// names. Without a secrets file there are none.
+func (r *Rules) SecretNames() ([]string, error) {
+	if file, err := r.SecretsFile(); err != nil || file == "" {
+		return nil, err
+	}
+	all, _, err := r.secrets()
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Sorted(maps.Keys(all))
+	for _, name := range names {
+		if _, err := r.Secret(name); err != nil {
+			return names, err
+		}
+	}
+	return names, nil
+}
+
+func (r *Rules) secrets() (all map[string]Secret, file string, err error) {
+	file, err = r.SecretsFile()
+	if err != nil {
+		return nil, "", err
+	}
+	if file == "" {
+		return nil, "", secretInvalid("write a secrets file, and name it in host.yaml under secrets", "this host has no secrets file")
+	}
+	text, err := readTrusted(file, r.owner(), largestRules, true)
+	if err != nil {
+		f := secretInvalid("correct it; no restart is needed", "the secrets file: %v", err)
+		if IsTransient(err) {
+			f.Class, f.Remedy = device.Transient, "the step is retried"
+		}
+		return nil, file, f
+	}
+	all, err = parseSecrets(file, text)
+	if err != nil {
+		return nil, file, secretInvalid("correct it; no restart is needed", "%v", err)
+	}
+	return all, file, nil
+}
+
+func secretInvalid(remedy, format string, args ...any) *device.Fault {
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeSecretInvalid, Message: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// checkPrivate checks that nobody but the owner of the open file may read it.
+func checkPrivate(fd int, path string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("stat %s: %w", path, err)
+	}
+	if st.Mode&0o077 != 0 {
+		return fmt.Errorf("%s may be read by others than its owner (mode %04o); chmod 0600 it", path, st.Mode&0o7777)
+	}
+	return nil
+}
+
+// parseSecrets reads the secrets file. Its error names lines and keys, and never a value.
+func parseSecrets(name string, text []byte) (map[string]Secret, error) {
+	r := &secretsReader{}
+	all := make(map[string]Secret)
+	root := r.Parse(text)
+	if len(r.Problems()) > 0 {
+		// A parser's own message may quote the line that it cannot read.
+		return nil, &RulesError{File: name, Problems: []string{lineOf(r.Problems()[0]) + "this is not valid YAML"}}
+	}
+	for key, value := range r.Mapping(root, "the secrets file") {
+		all[key] = r.secret(value, key)
+	}
+	if problems := r.Problems(); len(problems) > 0 {
+		return nil, &RulesError{File: name, Problems: problems}
+	}
+	return all, nil
+}
+
+// lineOf gives "line 3: " of a problem that begins with it, else "".
+func lineOf(problem string) string {
+	if line, _, ok := strings.Cut(problem, ": "); ok && strings.HasPrefix(line, "line ") && len(line) < 16 {
+		return line + ": "
+	}
+	return ""
+}
+
+type secretsReader struct{ yamlfile.Reader }
+
+func (r *secretsReader) secret(node yamlfile.Node, name string) Secret {
+	var s Secret
+	what := "secret " + name
+	given := make(map[string]bool)
+	for key, value := range r.Mapping(node, what) {
+		given[key] = true
+		switch key {
+		case "username":
+			s.Username = r.Text(value, "username of "+what)
+		case "password":
+			s.Password = r.Text(value, "password of "+what)
+		case "ca":
+			s.CA = r.Scalar(value, "ca of "+what)
+			if s.CA != "" && !strings.Contains(s.CA, "-----BEGIN") && !strings.HasPrefix(s.CA, "/") {
+				r.Problem(value, "ca of %s must be a PEM or an absolute path", what)
+			}
+		case "insecure":
+			s.Insecure = r.Bool(value, "insecure of "+what)
+		default: // not quoted: it may be a password in the wrong place
+			r.Problem(value, "unknown key in %s: must be one of username, password, ca, insecure", what)
+		}
+	}
+	for _, key := range []string{"username", "password"} {
+		if !given[key] {
+			r.ProblemAt(node.Line(), "%s has no %s", what, key)
+		}
+	}
+	return s
 }
