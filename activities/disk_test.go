@@ -21,7 +21,9 @@ const (
 // disk is the double of one device. It knows the content of each mebibyte, counts handles
 // and writers, and lets a test intercept each call.
 type disk struct {
-	identity device.Identity
+	// reflashed is Target.Reflashed of the last Open.
+	reflashed string
+	identity  device.Identity
 	// on is asked before each call takes effect; its error is the call's.
 	on func(call string, offset int64, ctx context.Context) error
 	// takes is how long each ZeroAt lasts; the context may cut it short.
@@ -108,6 +110,7 @@ func (d *driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 		disk.handles++
 		disk.mostHandles = max(disk.mostHandles, disk.handles)
 	}
+	disk.reflashed = t.Reflashed
 	return &diskHandle{disk: disk, enrolled: enrolled, writable: writable}, nil
 }
 

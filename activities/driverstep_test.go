@@ -20,6 +20,11 @@ func (h *diskHandle) RunStep(ctx context.Context, run hardware.StepRun) (string,
 	if err := run.MayGoOn(); err != nil {
 		return "", err
 	}
+	if run.Step == "firmware_reflash" {
+		if err := run.Reflash("2.0"); err != nil {
+			return "", err
+		}
+	}
 	if err := h.disk.call(ctx, "perform "+run.Step, 0); err != nil {
 		return "", err
 	}

@@ -76,6 +76,14 @@ func (a *attempt) loadEvidence(name string, into any) (bool, error) {
 	return true, nil
 }
 
+// recordReflash records the firmware revision that the step is about to give the device.
+func (a *attempt) recordReflash(revision string) error {
+	return a.Host.UpdateRecord(a.in.Enrollment.Name, func(r *host.Record) error {
+		r.Reflashed = host.Reflashed{Revision: revision, Serial: a.in.Identity.Serial, Binding: a.in.Binding}
+		return nil
+	})
+}
+
 // journalResult journals how the attempt ended, and that no crash ended it.
 func (a *attempt) journalResult(workCtx context.Context, outcome steps.Outcome, err error) (contract.StepResult, error) {
 	a.entry.RunTime, a.entry.Working = a.runTime(), false

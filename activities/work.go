@@ -114,6 +114,11 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 	}()
 	target := targetOf(a.in.Enrollment)
 	target.Step, target.Fence = a.step.Name, fence.File()
+	record, _, err := a.Host.LoadRecord(a.in.Enrollment.Name)
+	if err != nil {
+		return outcome, err
+	}
+	target.Reflashed = record.Reflashed.For(a.in.Identity.Serial, a.in.Binding)
 	handle, err := a.open(workCtx, driver, target, a.step.Writes)
 	if err != nil {
 		return outcome, err
@@ -136,7 +141,7 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 	return a.step.Run(hardware.WithLease(workCtx, lease.check), &steps.Work{
 		Device: handle, Operation: a.in.Operation, Enrolled: a.in.Identity, Resume: a.entry.Offset,
 		Settings: a.in.Settings, Args: a.in.Args,
-		Progress:     a.heartbeats.percent,
+		Progress: a.heartbeats.percent, Reflash: a.recordReflash,
 		SaveEvidence: a.saveEvidence, LoadEvidence: a.loadEvidence,
 		Checkpoint: func(offset int64) error { return a.checkpoint(ctx, workCtx, fence, offset) },
 	})

@@ -31,6 +31,9 @@ type Target struct {
 	// MovedFrom is the device's name at its previous slot, set at the first discovery
 	// in its new slot. Signatures on it are then its tenants', not an owner's.
 	MovedFrom string
+	// Reflashed is the firmware revision that a step of this host gives the device, or gave it
+	// since its last tenant: Burnish itself changed it, so that the enrolled revision follows.
+	Reflashed string
 	// Imported: tenants used the device before it was enrolled, so signatures are theirs.
 	Imported bool
 }

@@ -165,6 +165,10 @@ type StepRun struct {
 	// crash, and says whether there is one.
 	Save func(name string, value any) error
 	Load func(name string, into any) (bool, error)
+	// Reflash records, before the device can run it, which firmware revision the step gives
+	// it. The record outlives this clean: it becomes Target.Reflashed until the device has
+	// its next tenant.
+	Reflash func(revision string) error
 }
 
 // StepRunner is a Handle whose driver runs whole steps itself (S0.31): those in

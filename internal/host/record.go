@@ -26,11 +26,29 @@ type Record struct {
 	Generation int64             `json:"generation,omitempty"`
 	Clean      int               `json:"clean,omitempty"`
 	Seq        int64             `json:"seq,omitempty"`
+	// Reflashed is the firmware revision that a step gives the device, or gave it.
+	Reflashed Reflashed `json:"reflashed,omitzero"`
 	// Forgotten: the device was removed from this host. The record stays for its numbers:
 	// a device that is enrolled under the same name continues with them.
 	Forgotten bool `json:"forgotten,omitempty"`
 	// Updated is set by SaveRecord and UpdateRecord.
 	Updated time.Time `json:"updated"`
+}
+
+// Reflashed is a firmware revision that a step of this host gives to one unit. It counts
+// until the device's next binding: a later change is a tenant's (F20).
+type Reflashed struct {
+	Revision string `json:"revision,omitempty"`
+	Serial   string `json:"serial,omitempty"`
+	Binding  int    `json:"binding,omitempty"`
+}
+
+// For gives the revision if it is of this unit and no binding came after it, else "".
+func (r Reflashed) For(serial string, binding int) string {
+	if r.Serial != serial || r.Binding != binding {
+		return ""
+	}
+	return r.Revision
 }
 
 // LoadRecord reads the record of the device called name, and whether there is one. A

@@ -68,7 +68,7 @@ func runOnDriver(ctx context.Context, w *Work, step string) (Outcome, error) {
 			w.Progress(percent, doing)
 			return mayGoOn()
 		},
-		Save: w.SaveEvidence, Load: w.LoadEvidence,
+		Save: w.SaveEvidence, Load: w.LoadEvidence, Reflash: w.Reflash,
 	})
 	if err != nil {
 		return Outcome{}, err

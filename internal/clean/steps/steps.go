@@ -29,6 +29,8 @@ type Work struct {
 	Settings device.StepSettings
 	// Args are the step's arguments that the plan recorded, a JSON object; nil: it has none.
 	Args json.RawMessage
+	// Reflash records the firmware revision that the step is about to give the device.
+	Reflash func(revision string) error
 	// Progress shows how far a step is that counts no bytes, in percent, and what it does.
 	Progress func(percent int, doing string)
 	// SaveEvidence saves a value under a name for the rest of this clean; when it returns

@@ -30,6 +30,8 @@ type controller struct {
 	id nvmecli.Controller
 	// fence, if there is one, is passed to each child process that changes the drive.
 	fence *os.File
+	// reflashed is hardware.Target.Reflashed.
+	reflashed string
 	options
 }
 
@@ -44,7 +46,7 @@ func (d *Driver) controller(ctx context.Context, t hardware.Target, known device
 	if address == "" {
 		return nil, hardware.Invalid("the driver nvme needs the PCI address of the drive (--address)")
 	}
-	c := &controller{Driver: d, fence: t.Fence, options: chosen}
+	c := &controller{Driver: d, fence: t.Fence, reflashed: t.Reflashed, options: chosen}
 	if c.pci, err = d.findController(address); err != nil {
 		return nil, err
 	}

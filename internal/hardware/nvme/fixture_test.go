@@ -93,6 +93,13 @@ type cleanRun struct {
 	settings  device.StepSettings
 	evidence  map[string]json.RawMessage
 	offsets   map[string]int64
+	// args are the arguments of each step. reflashed is what the host recorded.
+	args      json.RawMessage
+	reflashed string
+	// save, if set, is called for each record, with what writes it.
+	save func(write func() error) error
+	// checkpoints and saves count both.
+	checkpoints, saves int
 	// stop, if set, is called at each checkpoint.
 	stop func(step string, offset int64) error
 	done map[string]steps.Outcome
@@ -125,18 +132,27 @@ func (r *cleanRun) step(ctx context.Context, name string) (err error) {
 	at := slices.IndexFunc(all, func(s steps.Step) bool { return s.Name == name })
 	require.GreaterOrEqual(r.t, at, 0, name)
 	target := r.target
-	target.Step = name
+	target.Step, target.Reflashed = name, r.reflashed
 	handle, err := r.driver.Open(ctx, target, r.enrolled, all[at].Writes)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, handle.Close()) }()
 	outcome, err := all[at].Run(ctx, &steps.Work{
-		Device: handle, Operation: r.operation, Enrolled: r.enrolled, Resume: r.offsets[name], Settings: r.settings,
+		Device: handle, Operation: r.operation, Enrolled: r.enrolled, Resume: r.offsets[name], Settings: r.settings, Args: r.args,
+		Progress: func(int, string) {},
+		Reflash: func(revision string) error {
+			return r.record(func() error {
+				r.reflashed = revision
+				return nil
+			})
+		},
 		SaveEvidence: func(name string, value any) error {
 			text, err := json.Marshal(value)
-			r.evidence[name] = text
-			return err
+			return errors.Join(err, r.record(func() error {
+				r.evidence[name] = text
+				return nil
+			}))
 		},
 		LoadEvidence: func(name string, into any) (bool, error) {
 			text, ok := r.evidence[name]
@@ -147,6 +163,7 @@ func (r *cleanRun) step(ctx context.Context, name string) (err error) {
 		},
 		Checkpoint: func(offset int64) error {
 			r.offsets[name] = offset
+			r.checkpoints++
 			if r.stop != nil {
 				return r.stop(name, offset)
 			}
@@ -157,6 +174,15 @@ func (r *cleanRun) step(ctx context.Context, name string) (err error) {
 		r.done[name] = outcome
 	}
 	return err
+}
+
+// record writes to the host's records.
+func (r *cleanRun) record(write func() error) error {
+	r.saves++
+	if r.save != nil {
+		return r.save(write)
+	}
+	return write()
 }
 
 // all runs a whole plan and returns the first error with its step.

@@ -17,10 +17,13 @@ import (
 // handle is one opened drive with every disk that the kernel shows for it.
 type handle struct {
 	c        *controller
+	target   hardware.Target
 	enrolled device.Identity
 	writable bool
 	parts    []part
 	closed   bool
+	// sent counts the commands that change the drive.
+	sent int
 	// usedWriteZeroes: the drive's own Write Zeroes command was used.
 	usedWriteZeroes bool
 }
@@ -45,7 +48,30 @@ var (
 	_ hardware.Resetter         = (*handle)(nil)
 	_ hardware.ZeroWriter       = (*handle)(nil)
 	_ hardware.EvidenceWriter   = (*handle)(nil)
+	_ hardware.StepRunner       = (*handle)(nil)
 )
+
+// take locks the open controller and claims its disks. After an error nothing is open.
+func (h *handle) take(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			// A disk that stays claimed would be in use by this worker until it restarts.
+			err = errors.Join(err, h.release())
+			h.c.closeAndJoin(&err)
+		}
+	}()
+	if err := h.c.checkExclusive(ctx); err != nil {
+		return err
+	}
+	if err := h.c.drive.Lock(ctx); err != nil {
+		return err
+	}
+	if err := h.claim(ctx); err != nil {
+		return err
+	}
+	// Check everything once more, now that all is locked and claimed.
+	return h.Check(ctx)
+}
 
 // claim opens every disk of the drive exclusively and keeps it open: admin commands alone
 // ignore mounts (F12, measured). A second call opens the disks that appeared since.
@@ -239,6 +265,12 @@ func (h *handle) Check(ctx context.Context) error {
 // change runs a command that changes the drive. It checks identity, interlocks and the right
 // to write (F32) before the command, and identity after it. The command's process holds all locks too (F11, F12).
 func (h *handle) change(ctx context.Context, mayGoOn func() error, r privileged.Request) error {
+	return asFault(h.send(ctx, mayGoOn, r, nil))
+}
+
+// send is change with the image of a download. The error of a failed command is a
+// *privileged.Failure.
+func (h *handle) send(ctx context.Context, mayGoOn func() error, r privileged.Request, image *os.File) error {
 	if err := mayGoOn(); err != nil {
 		return err
 	}
@@ -248,8 +280,11 @@ func (h *handle) change(ctx context.Context, mayGoOn func() error, r privileged.
 	if err := hardware.MayWrite(ctx); err != nil {
 		return err
 	}
-	if err := h.c.drive.Change(ctx, r, h.enrolled.Serial, h.heldFiles()); err != nil {
-		return asFault(err)
+	held := h.heldFiles()
+	held.Image = image
+	h.sent++
+	if err := h.c.drive.Change(ctx, r, h.enrolled.Serial, held); err != nil {
+		return err
 	}
 	return h.c.verifyIdentity(ctx, h.enrolled)
 }

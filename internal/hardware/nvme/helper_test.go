@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -51,6 +52,7 @@ type machine struct {
 	Sys, Dev, Tool, Address, Helper, Fence string
 	Operation                              device.Operation
 	Steps                                  []string
+	Args                                   json.RawMessage
 }
 
 // runAsHelper runs this test binary, which is setuid root, as the helper.
@@ -194,7 +196,7 @@ func TestWorkerProcess(t *testing.T) {
 	found, err := b.driver.Discover(t.Context(), target, device.Identity{})
 	require.NoError(t, err)
 	r := &cleanRun{driveFixture: b, target: target, enrolled: found.Identity, operation: m.Operation,
-		evidence: map[string]json.RawMessage{}, offsets: map[string]int64{}, done: map[string]steps.Outcome{}}
+		args: m.Args, evidence: map[string]json.RawMessage{}, offsets: map[string]int64{}, done: map[string]steps.Outcome{}}
 	names := m.Steps
 	if len(names) == 0 {
 		names = r.plan(*found.Capabilities)
@@ -241,6 +243,26 @@ func TestAWorkerWithoutRootCleans(t *testing.T) {
 			provenCommands(t, u.site, "S1")
 		})
 	}
+}
+
+// The image reaches the helper by its descriptor.
+//
+// S2.67
+func TestAWorkerWithoutRootUpdatesFirmware(t *testing.T) {
+	u := newUnprivileged(t, "firmware_reflash", "verify_firmware")
+	image := policyImage(t, smallImage)
+	inTemp := filepath.Join(u.dir, "tmp", "image.bin")
+	copyFile(t, image.Image, inTemp)
+	require.NoError(t, os.Chmod(inTemp, 0o644))
+	image.Image = inTemp
+	var err error
+	u.settings.Args, err = json.Marshal(clean.FirmwareArgs{Components: []clean.FirmwareImage{image}})
+	require.NoError(t, err)
+	output, err := u.worker().CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.Equal(t, "2.0.0", u.site.State(0).Firmware)
+	require.Equal(t, image.SHA256, u.site.State(0).Update.Committed)
+	require.Equal(t, []string{"download", "commit 2", "reset"}, u.firmwareCommands())
 }
 
 // udev gives each new namespace to the worker until it is stopped.

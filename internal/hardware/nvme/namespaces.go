@@ -125,12 +125,16 @@ func (n namespaceLayout) classify(identity device.Identity) device.Layout {
 }
 
 // enrolledIdentity is the drive's identity. From an earlier enrollment it keeps the size
-// that a tenant must get, the block size, and the firmware to compare with (F20). The size
-// of a namespace never distinguishes drives (F11).
+// that a tenant must get, the block size, and the firmware to compare with (F20), unless
+// Burnish itself gave the drive the one that it runs. The size of a namespace never
+// distinguishes drives (F11).
 func (c *controller) enrolledIdentity(now namespaceLayout, known device.Identity) (device.Identity, error) {
 	identity := c.identity()
 	if known != (device.Identity{}) {
-		identity.Size, identity.BlockSize, identity.Firmware, identity.Given = known.Size, known.BlockSize, known.Firmware, known.Given
+		if identity.Firmware != c.reflashed {
+			identity.Firmware = known.Firmware
+		}
+		identity.Size, identity.BlockSize, identity.Given = known.Size, known.BlockSize, known.Given
 		return identity, nil
 	}
 	formats := now.formats()

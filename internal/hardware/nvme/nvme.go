@@ -164,8 +164,12 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 		}
 	}
 	can := c.id.Capabilities()
+	var runs []string
+	if c.updatesFirmware() {
+		runs = []string{stepReflash, stepVerifyFirmware}
+	}
 	found = hardware.Discovery{
-		Identity: identity, Type: Type, Capabilities: &can, Layout: names.classify(identity),
+		Identity: identity, Type: Type, Capabilities: &can, Layout: names.classify(identity), SupportedSteps: runs,
 		Note: fmt.Sprintf("%s, firmware %s, %s", identity.Model, identity.Firmware, names.describe()),
 	}
 	if can.CryptoErase || can.BlockErase {
@@ -177,30 +181,13 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 // Open claims every namespace of the enrolled drive and proves that it is the enrolled one
 // and that nothing else uses it; see hardware.Driver. The Handle's bytes are those of all
 // active namespaces, one after the other.
-func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (_ hardware.Handle, err error) {
+func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (hardware.Handle, error) {
 	c, err := d.controller(ctx, t, enrolled)
 	if err != nil {
 		return nil, err
 	}
-	h := &handle{c: c, enrolled: enrolled, writable: writable}
-	defer func() {
-		if err != nil {
-			// A disk that stays claimed would be in use by this worker until it restarts.
-			err = errors.Join(err, h.release())
-			c.closeAndJoin(&err)
-		}
-	}()
-	if err := c.checkExclusive(ctx); err != nil {
-		return nil, err
-	}
-	if err := c.drive.Lock(ctx); err != nil {
-		return nil, err
-	}
-	if err := h.claim(ctx); err != nil {
-		return nil, err
-	}
-	// Check everything once more, now that all is locked and claimed.
-	if err := h.Check(ctx); err != nil {
+	h := &handle{c: c, target: t, enrolled: enrolled, writable: writable}
+	if err := h.take(ctx); err != nil {
 		return nil, err
 	}
 	return h, nil

@@ -105,22 +105,36 @@ const (
 // checkFirmware refuses a drive that runs, or will run after its next reset, another
 // firmware than the enrolled one.
 func (c *controller) checkFirmware(ctx context.Context, enrolled device.Identity) error {
-	if enrolled.Firmware != "" && c.id.Firmware != enrolled.Firmware {
+	if enrolled.Firmware != "" && c.id.Firmware != enrolled.Firmware && c.id.Firmware != c.reflashed {
 		return hardware.Refused(device.CodeFirmwareChanged, otherFirmwareRemedy, "the drive at %s runs firmware %q, enrolled was %q", c.Address, c.id.Firmware, enrolled.Firmware)
 	}
-	output, err := c.query(ctx, privileged.Request{Verb: privileged.Firmware})
-	if err != nil {
-		return asFault(err)
-	}
-	slots, err := nvmecli.ParseFirmware(output)
+	slots, err := c.firmwareLog(ctx)
 	if err != nil {
 		return err
 	}
-	if slots.Next != 0 && slots.Next != slots.Active {
-		return hardware.Refused(device.CodeFirmwareChanged, stagedFirmwareRemedy,
-			"the drive at %s has firmware %q staged in slot %d for its next reset", c.Address, slots.Revisions[slots.Next], slots.Next)
+	return c.checkStaged(slots)
+}
+
+// checkStaged refuses a drive whose next reset activates firmware that Burnish did not
+// commit. A drive with one slot has it in the slot of the running one.
+func (c *controller) checkStaged(slots nvmecli.Firmware) error {
+	next := slots.Revisions[slots.Next]
+	switch {
+	case slots.Next == 0, next != "" && next == c.reflashed,
+		slots.Next == slots.Active && (next == "" || next == c.id.Firmware):
+		return nil
 	}
-	return nil
+	return hardware.Refused(device.CodeFirmwareChanged, stagedFirmwareRemedy,
+		"the drive at %s has firmware %q staged in slot %d for its next reset", c.Address, next, slots.Next)
+}
+
+// firmwareLog reads which firmware is in which slot.
+func (c *controller) firmwareLog(ctx context.Context) (nvmecli.Firmware, error) {
+	output, err := c.query(ctx, privileged.Request{Verb: privileged.Firmware})
+	if err != nil {
+		return nvmecli.Firmware{}, asFault(err)
+	}
+	return nvmecli.ParseFirmware(output)
 }
 
 // restoreFeatures sets saved features back to the drive's defaults. It skips a feature that

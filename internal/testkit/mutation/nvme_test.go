@@ -122,8 +122,8 @@ var nvmeMutations = []mutation{
 	{
 		rule: "F20", name: "staged firmware is found before any reset",
 		file: "internal/hardware/nvme/secure.go",
-		old:  `if slots.Next != 0 && slots.Next != slots.Active {`,
-		new:  `if false {`,
+		old:  `case slots.Next == 0, next`,
+		new:  `case slots.Next >= 0, next`,
 		pkg:  "./internal/hardware/nvme", run: "cites F20",
 	},
 	{
@@ -155,13 +155,13 @@ var nvmeMutations = []mutation{
 	{
 		rule: "F11", name: "identity is read again after each command",
 		file: "internal/hardware/nvme/handle.go",
-		old: `		return asFault(err)
+		old: `		return err
 	}
 	return h.c.verifyIdentity(ctx, h.enrolled)
 }
 
 // heldFiles`,
-		new: `		return asFault(err)
+		new: `		return err
 	}
 	return nil
 }
@@ -180,10 +180,10 @@ var nvmeMutations = []mutation{
 	},
 	{
 		rule: "F12", name: "a failed check while a drive is opened releases its disks",
-		file: "internal/hardware/nvme/nvme.go",
+		file: "internal/hardware/nvme/handle.go",
 		old: `			err = errors.Join(err, h.release())
-			c.closeAndJoin`,
-		new: `			c.closeAndJoin`,
+			h.c.closeAndJoin`,
+		new: `			h.c.closeAndJoin`,
 		pkg: "./internal/hardware/nvme", run: "TestAFailedCheckReleasesTheDrive",
 	},
 	{

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // dispatch runs a command.
@@ -13,8 +15,19 @@ func (w *state) dispatch(s *slot, c *call) error {
 	}
 	switch c.Opcode {
 	case Reset:
-		s.reset()
+		s.reset(ByReset)
 		return w.rescan(s)
+	case SubsystemReset:
+		if !s.Controller.SubsystemResets {
+			c.Errno = int(unix.ENOTTY)
+			return nil
+		}
+		s.reset(BySubsystemReset)
+		return w.rescan(s)
+	case DownloadFirmware:
+		return s.download(c)
+	case CommitFirmware:
+		return s.commit(c)
 	case Rescan:
 		return w.rescan(s)
 	case Identify:
@@ -47,7 +60,7 @@ func (s *slot) allowed(c *call) Status {
 		refusal = SanitizeFailed
 	}
 	switch c.Opcode {
-	case Reset, Rescan, Identify, SetFeatures, GetFeatures, SanitizeDrive:
+	case Reset, SubsystemReset, Rescan, Identify, SetFeatures, GetFeatures, SanitizeDrive:
 		return Success
 	case GetLog:
 		if c.CDW[0]&0xff != logFirmware || refusal == SanitizeInProgress && s.Controller.Sanitize.AnswersLogs {
@@ -57,14 +70,13 @@ func (s *slot) allowed(c *call) Status {
 	return refusal
 }
 
-// reset is a controller level reset: staged firmware is activated and features take their
-// saved values. A sanitize continues.
-func (s *slot) reset() {
-	f := &s.Controller.Slots
-	if next := f.AFI >> 4 & 7; next != 0 {
-		f.AFI = next
-		s.Controller.Firmware = f.Revisions[next-1]
+// reset is a controller level reset: staged firmware is activated if this kind of reset does
+// that, a download is lost, and features take their saved values. A sanitize continues.
+func (s *slot) reset(kind Activation) {
+	if by := s.Controller.Update.By; by == kind || by == ByReset || by == AtOnce {
+		s.activate()
 	}
+	s.Controller.Update.Downloaded = nil
 	for id, feature := range s.Controller.Features {
 		feature.Current = feature.Saved
 		if feature.NotSaveable {

@@ -29,32 +29,44 @@ const (
 	SanitizeInProgress Status = 0x1d
 	WriteProtected     Status = 0x4020
 	InvalidLogPage     Status = 0x4109
-	InvalidFormat      Status = 0x410a
-	FeatureNotSaveable Status = 0x410d
-	NeedsReset         Status = 0x410b
-	NoCapacity         Status = 0x4115
-	NoNamespaceNumber  Status = 0x4116
-	AlreadyAttached    Status = 0x4118
-	NotAttached        Status = 0x411a
-	InvalidControllers Status = 0x411c
+	// InvalidFirmwareSlot and the others up to OverlappingRange are answers to a download or
+	// a commit of firmware.
+	InvalidFirmwareSlot  Status = 0x4106
+	InvalidFirmwareImage Status = 0x4107
+	NeedsSubsystemReset  Status = 0x4110
+	NeedsControllerReset Status = 0x4111
+	TimeViolation        Status = 0x4112
+	ActivationProhibited Status = 0x4113
+	OverlappingRange     Status = 0x4114
+	InvalidFormat        Status = 0x410a
+	FeatureNotSaveable   Status = 0x410d
+	NeedsReset           Status = 0x410b
+	NoCapacity           Status = 0x4115
+	NoNamespaceNumber    Status = 0x4116
+	AlreadyAttached      Status = 0x4118
+	NotAttached          Status = 0x411a
+	InvalidControllers   Status = 0x411c
 )
 
 // The admin commands that the emulator answers.
 const (
-	GetLog          uint8 = 0x02
-	Identify        uint8 = 0x06
-	SetFeatures     uint8 = 0x09
-	GetFeatures     uint8 = 0x0a
-	ManageNamespace uint8 = 0x0d
-	AttachNamespace uint8 = 0x15
-	ReceiveSecurity uint8 = 0x82
-	SanitizeDrive   uint8 = 0x84
+	GetLog           uint8 = 0x02
+	Identify         uint8 = 0x06
+	SetFeatures      uint8 = 0x09
+	GetFeatures      uint8 = 0x0a
+	ManageNamespace  uint8 = 0x0d
+	CommitFirmware   uint8 = 0x10
+	DownloadFirmware uint8 = 0x11
+	AttachNamespace  uint8 = 0x15
+	ReceiveSecurity  uint8 = 0x82
+	SanitizeDrive    uint8 = 0x84
 )
 
 // Other calls of the driver have these numbers in the log and in injections.
 const (
-	Reset  uint8 = 0xf0
-	Rescan uint8 = 0xf1
+	Reset          uint8 = 0xf0
+	Rescan         uint8 = 0xf1
+	SubsystemReset uint8 = 0xf2
 )
 
 // Controller is one controller, its drive and its slot. New fills in empty names. A
@@ -87,7 +99,12 @@ type Controller struct {
 	Sanitize Sanitize
 	Health   Health
 	Slots    Firmware
-	Opal     Opal
+	Update   Update
+	// SubsystemResets: the controller supports a reset of its subsystem.
+	SubsystemResets bool
+	// FWUG is the unit of downloads in 4 KiB; 0 is not reported.
+	FWUG uint8
+	Opal Opal
 	// Features are those of the controller by number; others are refused. Number 0x84 is
 	// answered from a namespace's WriteProtected.
 	Features map[uint8]Feature
@@ -223,6 +240,10 @@ type Injection struct {
 	// SwapTo: after the command, another drive with this serial number is in the slot. Model:
 	// after it the controller reports this model, although sysfs shows the old one.
 	SwapTo, Model string
+	// Resets: after the command the controller is reset. RenumberTo: after it the controller
+	// was removed and is back under this name.
+	Resets     bool
+	RenumberTo string
 }
 
 // Drive is a controller with all capabilities: sanitize by crypto and block erase, namespace
@@ -244,6 +265,8 @@ func Drive(serial string) Controller {
 		Sanitize:   Sanitize{GlobalErased: true, Polls: 2},
 		Health:     Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10, PowerOnHours: 1000},
 		Slots:      Firmware{AFI: 1, Revisions: [7]string{"1.0.0"}},
+
+		SubsystemResets: true,
 		Features: map[uint8]Feature{
 			0x02: {}, 0x04: {Current: 343, Default: 343, Saved: 343}, 0x06: {Current: 1, Default: 1, Saved: 1},
 			0x07: {Current: 0x1f001f, Default: 0x1f001f, Saved: 0x1f001f, NotSaveable: true}, 0x0b: {},

@@ -20,6 +20,7 @@ const (
 	ioctlID      = 0x4e40
 	ioctlAdmin   = 0xc0484e41
 	ioctlReset   = 0x4e44
+	ioctlSubsys  = 0x4e45
 	ioctlRescan  = 0x4e46
 	ioctlAdmin64 = 0xc0504e47
 )
@@ -84,6 +85,8 @@ func (e *emulator) answer(p tracee, path string, request uint32, argument uint64
 		}
 	case ioctlReset:
 		c.Opcode = Reset
+	case ioctlSubsys:
+		c.Opcode = SubsystemReset
 	case ioctlRescan:
 		c.Opcode = Rescan
 	case ioctlID:
@@ -112,6 +115,12 @@ func (e *emulator) answer(p tracee, path string, request uint32, argument uint64
 		err := w.execute(s, c, *then)
 		if then.Model != "" {
 			s.Controller.Model = then.Model
+		}
+		if then.Resets {
+			s.reset(ByReset)
+		}
+		if then.RenumberTo != "" {
+			err = errors.Join(err, w.renumber(s, then.RenumberTo))
 		}
 		if then.SwapTo != "" {
 			err = errors.Join(err, w.swap(s, slices.Index(w.Slots, s), then.SwapTo))

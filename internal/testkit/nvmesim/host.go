@@ -333,14 +333,7 @@ func (s *Host) Swap(i int, serial string, change ...func(*Controller)) {
 // Renumber removes controller i and adds it under another name, as a rescan of the bus may.
 func (s *Host) Renumber(i int, name string) {
 	s.t.Helper()
-	s.change(i, func(w *state, one *slot) error {
-		driver := one.Driver
-		if err := w.unplug(one); err != nil {
-			return err
-		}
-		one.Name = name
-		return errors.Join(w.plug(one), w.bind(one, driver))
-	})
+	s.change(i, func(w *state, one *slot) error { return w.renumber(one, name) })
 }
 
 // Remove removes controller i from the bus. Insert puts it back.
@@ -390,6 +383,15 @@ func (s *Host) change(i int, do func(*state, *slot) error) {
 	if err != nil {
 		s.t.Fatalf("change the host: %v", err)
 	}
+}
+
+func (w *state) renumber(s *slot, name string) error {
+	driver := s.Driver
+	if err := w.unplug(s); err != nil {
+		return err
+	}
+	s.Name = name
+	return errors.Join(w.plug(s), w.bind(s, driver))
 }
 
 func (w *state) swap(s *slot, i int, serial string, change ...func(*Controller)) error {

@@ -130,6 +130,7 @@ func (s *slot) controllerData() page {
 	p.u16(266, 343)
 	p.u16(268, 353)
 	p.u64(280, c.Capacity)
+	p[319] = c.FWUG
 	p.u64(296, s.unallocated())
 	p.u32(328, c.SANICAP)
 	p[512], p[513] = 0x66, 0x44

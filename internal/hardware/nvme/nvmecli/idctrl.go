@@ -25,6 +25,8 @@ type Controller struct {
 	FNA uint8
 	// FirmwareSlots is FRMW.
 	FirmwareSlots uint8
+	// FirmwareUnit is FWUG, the unit of downloads in 4 KiB: 0 not reported, 0xff any.
+	FirmwareUnit uint8
 	// Namespaces is NN, the highest possible namespace number, not the number of
 	// namespaces.
 	Namespaces uint32
@@ -39,7 +41,7 @@ func ParseController(output []byte) (Controller, error) {
 	c := Controller{
 		SANICAP: uint32(r.uint("sanicap", 32)), ONCS: uint16(r.uint("oncs", 16)), OACS: uint16(r.uint("oacs", 16)),
 		Vendor: uint16(r.optionalUint("vid", 16)), ID: uint16(r.optionalUint("cntlid", 16)), CMIC: uint8(r.optionalUint("cmic", 8)),
-		FNA: uint8(r.optionalUint("fna", 8)), FirmwareSlots: uint8(r.optionalUint("frmw", 8)), Namespaces: uint32(r.optionalUint("nn", 32)),
+		FNA: uint8(r.optionalUint("fna", 8)), FirmwareSlots: uint8(r.optionalUint("frmw", 8)), FirmwareUnit: uint8(r.optionalUint("fwug", 8)), Namespaces: uint32(r.optionalUint("nn", 32)),
 		Serial: r.text("sn"), Model: r.text("mn"), Firmware: r.text("fr"), Subsystem: r.text("subnqn"),
 		Capacity: r.optionalUint("tnvmcap", 64), Unallocated: r.optionalUint("unvmcap", 64),
 	}

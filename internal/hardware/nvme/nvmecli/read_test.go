@@ -2,6 +2,7 @@ package nvmecli_test
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -49,7 +50,7 @@ func TestController(t *testing.T) {
 		},
 		"id-ctrl-solidigm-sbfpf2bu153t.json": {
 			Vendor: 606, Model: "SOLIDIGM SBFPF2BU153T", Firmware: "6CV10100",
-			OACS: 94, ONCS: 94, SANICAP: 0x60000003, FNA: 4, FirmwareSlots: 24, Namespaces: 128, Capacity: 15362991415296,
+			OACS: 94, ONCS: 94, SANICAP: 0x60000003, FNA: 4, FirmwareSlots: 24, FirmwareUnit: 1, Namespaces: 128, Capacity: 15362991415296,
 		},
 	} {
 		t.Run(file, func(t *testing.T) {
@@ -296,6 +297,21 @@ func TestVersion(t *testing.T) {
 	for _, text := range []string{"", "libnvme version 1.3 (git 1.3)", "nvme version", "nvme version two", "my nvme version 2.3", strings.Repeat("x", 2<<20)} {
 		got, err := nvmecli.ParseVersion([]byte(text))
 		refused(t, "nvme version: ", got, err)
+	}
+}
+
+func TestCommittedFirmwareByItsReset(t *testing.T) {
+	const text = "Success activating firmware action:1 slot:2, but firmware requires %s reset\n"
+	for reset, want := range map[string]nvmecli.Status{
+		"conventional": nvmecli.StatusNeedsReset, "subsystem": nvmecli.StatusNeedsSubsystemReset, "any controller": nvmecli.StatusNeedsControllerReset,
+	} {
+		got, ok := nvmecli.ParseCommitted(fmt.Appendf([]byte("Multiple Update Detected (MUD) Value: 0\n"), text, reset))
+		require.True(t, ok, reset)
+		require.Equal(t, want, got)
+	}
+	for _, other := range []string{"", "Success committing firmware action:1 slot:2\n", fmt.Sprintf(text, "another")} {
+		_, ok := nvmecli.ParseCommitted([]byte(other))
+		require.False(t, ok, other)
 	}
 }
 

@@ -67,6 +67,13 @@ const (
 	StatusNeedsReset           Status = 0x10b
 	StatusNeedsSubsystemReset  Status = 0x110
 	StatusNeedsControllerReset Status = 0x111
+	// The image was not activated: it takes too long to do so without a reset, or the
+	// controller does not activate this image.
+	StatusTimeViolation        Status = 0x112
+	StatusActivationProhibited Status = 0x113
+	StatusInvalidFirmwareSlot  Status = 0x106
+	StatusInvalidFirmwareImage Status = 0x107
+	StatusOverlappingRange     Status = 0x114
 	StatusNoCapacity           Status = 0x115
 	StatusAlreadyAttached      Status = 0x118
 	StatusNotAttached          Status = 0x11a
@@ -77,6 +84,21 @@ var (
 	statusLine = regexp.MustCompile(`(?m)^NVMe status:.*$`)
 	statusCode = regexp.MustCompile(`\(0x([0-9a-fA-F]{1,8})\)`)
 )
+
+var needsReset = regexp.MustCompile(`(?m)^Success activating firmware .* requires (conventional|subsystem|any controller) reset`)
+
+// ParseCommitted finds in the stdout of nvme-cli that a commit of firmware succeeded, and
+// which reset it needs: some versions exit with 1 then, and print no status.
+func ParseCommitted(stdout []byte) (Status, bool) {
+	if len(stdout) > MaxOutput {
+		return 0, false
+	}
+	found := needsReset.FindSubmatch(stdout)
+	if found == nil {
+		return 0, false
+	}
+	return map[string]Status{"conventional": StatusNeedsReset, "subsystem": StatusNeedsSubsystemReset, "any controller": StatusNeedsControllerReset}[string(found[1])], true
+}
 
 // ParseStatus finds the controller's status in the stderr of nvme-cli. The text differs
 // between versions, so only the hex in the line's last parentheses counts. ok is false if

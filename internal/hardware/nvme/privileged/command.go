@@ -61,8 +61,8 @@ func (l *Local) read(ctx context.Context, args ...string) ([]byte, error) {
 
 // change runs a command that changes the drive, and waits for its end even after ctx ends.
 // The child inherits the descriptors in held and keeps them for as long as it lives (F1,
-// F12). It reads data from its stdin.
-func (l *Local) change(ctx context.Context, held []int, data []byte, args ...string) ([]byte, error) {
+// F12). It reads data, if not nil, from its stdin.
+func (l *Local) change(ctx context.Context, held []int, data io.Reader, args ...string) ([]byte, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (l *Local) change(ctx context.Context, held []int, data []byte, args ...str
 }
 
 // run runs nvme-cli with a list of arguments, never through a shell.
-func (l *Local) run(ctx context.Context, held []int, data []byte, args []string) (output []byte, err error) {
+func (l *Local) run(ctx context.Context, held []int, data io.Reader, args []string) (output []byte, err error) {
 	cmd := exec.CommandContext(ctx, l.Tool, args...)
 	cmd.Env, cmd.Dir = l.environment(), "/"
 	// The child dies with this process and has its own process group. Never call this from
@@ -80,9 +80,7 @@ func (l *Local) run(ctx context.Context, held []int, data []byte, args []string)
 	// Long, because a busy host can be slow to drain the pipes of a command that succeeded
 	// (seen with eight cleans at once).
 	cmd.WaitDelay = 30 * time.Second
-	if data != nil {
-		cmd.Stdin = bytes.NewReader(data)
-	}
+	cmd.Stdin = data
 	var stdout, stderr limitedBuffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	for _, fd := range held {
@@ -104,7 +102,9 @@ func (l *Local) run(ctx context.Context, held []int, data []byte, args []string)
 		return nil, fmt.Errorf("nvme %s was stopped: %w", args[0], context.Cause(ctx))
 	}
 	f := &Failure{Command: args[0], Text: truncate(strings.Join(strings.Fields(printable(stderr.String())), " "))}
-	f.Status, f.Answered = nvmecli.ParseStatus(stderr.Bytes())
+	if f.Status, f.Answered = nvmecli.ParseStatus(stderr.Bytes()); !f.Answered {
+		f.Status, f.Answered = nvmecli.ParseCommitted(stdout.Bytes())
+	}
 	if f.Text == "" {
 		f.Text = err.Error()
 	}

@@ -1,9 +1,11 @@
 package privileged
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,9 +49,12 @@ type Drive interface {
 }
 
 // HeldFiles are the descriptors that keep others away from the drive: the file whose lock
-// is the device's fence, or nil, and the disks, opened exclusively.
+// is the device's fence, or nil, and the disks, opened exclusively. A download has its image
+// with them.
 type HeldFiles struct {
 	Fence *os.File
+	// Image is the firmware image of a download: a sealed file in memory, or nil.
+	Image *os.File
 	Disks []int
 }
 
@@ -218,9 +223,17 @@ func (d *localDrive) Change(ctx context.Context, r Request, serial string, held 
 	if held.Fence != nil {
 		keep = append(keep, int(held.Fence.Fd()))
 	}
-	var data []byte
-	if k.stdin != nil {
-		data = k.stdin(r)
+	var data io.Reader
+	switch {
+	case held.Image != nil && !k.image:
+		return invalidRequest("the verb %q takes no image", r.Verb)
+	case k.image:
+		if err := CheckImage(held.Image, r.Digest); err != nil {
+			return err
+		}
+		data = held.Image
+	case k.stdin != nil:
+		data = bytes.NewReader(k.stdin(r))
 	}
 	if _, err := d.change(ctx, append(keep, held.Disks...), data, d.argv(k, r)...); err != nil {
 		return err

@@ -179,6 +179,9 @@ func (held HeldFiles) descriptors(c *call) []int {
 	if c.Fence = held.Fence != nil; c.Fence {
 		fds = append(fds, int(held.Fence.Fd()))
 	}
+	if c.Image = held.Image != nil; c.Image {
+		fds = append(fds, int(held.Image.Fd()))
+	}
 	return append(fds, held.Disks...)
 }
 

@@ -115,8 +115,8 @@ func (s *session) answer(ctx context.Context, c call, files []*os.File, reply *a
 	switch c.Do {
 	case doRebind:
 		held, err := checkFence(c, files)
-		if err == nil && len(held.Disks) > 0 {
-			err = invalidRequest("a rebind takes no disks")
+		if err == nil && (len(held.Disks) > 0 || held.Image != nil) {
+			err = invalidRequest("a rebind takes no disks and no image")
 		}
 		if err != nil {
 			return nil, err
@@ -173,7 +173,14 @@ func checkFence(c call, files []*os.File) (HeldFiles, error) {
 		return HeldFiles{}, invalidRequest("a change needs the device's fence")
 	}
 	held := HeldFiles{Fence: files[0]}
-	for _, file := range files[1:] {
+	files = files[1:]
+	if c.Image {
+		if len(files) == 0 {
+			return HeldFiles{}, invalidRequest("the descriptor of the image is missing")
+		}
+		held.Image, files = files[0], files[1:]
+	}
+	for _, file := range files {
 		held.Disks = append(held.Disks, int(file.Fd()))
 	}
 	var stat unix.Stat_t

@@ -2,6 +2,7 @@ package privileged
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -120,7 +121,7 @@ func (b *helperFixture) disk(name string, flags int) int {
 func (b *helperFixture) requireUnchanged() {
 	b.t.Helper()
 	for _, c := range b.site.Log() {
-		require.NotContains(b.t, []uint8{nvmesim.SanitizeDrive, nvmesim.ManageNamespace, nvmesim.AttachNamespace, nvmesim.SetFeatures, nvmesim.Reset}, c.Opcode)
+		require.NotContains(b.t, []uint8{nvmesim.SanitizeDrive, nvmesim.ManageNamespace, nvmesim.AttachNamespace, nvmesim.SetFeatures, nvmesim.Reset, nvmesim.DownloadFirmware, nvmesim.CommitFirmware}, c.Opcode)
 	}
 }
 
@@ -321,7 +322,8 @@ func TestTheHelperRebindsUnderTheFenceAlone(t *testing.T) {
 
 // Every verb is one command line of numbers and fixed words, for either Read or Change.
 func TestEveryVerbIsOneCommandLine(t *testing.T) {
-	r := Request{NSID: 1, Detached: true, Feature: 6, Value: 1, Action: CryptoErase, Blocks: 8, Format: 1, Controller: 2}
+	r := Request{NSID: 1, Detached: true, Feature: 6, Value: 1, Action: CryptoErase, Blocks: 8, Format: 1, Controller: 2,
+		Digest: [sha256.Size]byte{1}, Transfer: MinTransfer, Slot: 1}
 	for verb, k := range verbSpecs {
 		taken := Request{}
 		if k.fields != nil {
@@ -336,7 +338,7 @@ func TestEveryVerbIsOneCommandLine(t *testing.T) {
 		_, err = taken.spec(!k.changes)
 		require.Error(t, err, verb)
 		for i, word := range k.argv(taken) {
-			form := `^--[a-z0-9-]+(=(0x)?[0-9a-f]+|=json)?$`
+			form := `^--[a-z0-9-]+(=(0x)?[0-9a-f]+|=json|=/dev/stdin)?$`
 			if i == 0 {
 				form = `^[a-z-]+$`
 			}

@@ -8,6 +8,7 @@
 package privileged
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strconv"
@@ -48,6 +49,9 @@ const (
 	AttachNamespace       Verb = "attach-namespace"
 	Rescan                Verb = "rescan"
 	Reset                 Verb = "reset"
+	SubsystemReset        Verb = "subsystem-reset"
+	DownloadFirmware      Verb = "download-firmware"
+	CommitFirmware        Verb = "commit-firmware"
 )
 
 // Request is a verb with its numbers. Numbers that it does not take are zero.
@@ -68,6 +72,12 @@ type Request struct {
 	Format uint8  `json:"format,omitempty"`
 	// Controller is the controller's CNTLID.
 	Controller uint16 `json:"controller,omitempty"`
+	// Digest is the SHA-256 of the image to download, Transfer how many bytes of it one
+	// command sends. The image itself is HeldFiles.Image.
+	Digest   [sha256.Size]byte `json:"digest,omitzero"`
+	Transfer uint32            `json:"transfer,omitempty"`
+	// Slot is the firmware slot that a commit replaces.
+	Slot uint8 `json:"slot,omitempty"`
 }
 
 // The sanitize actions: dword 10 of the command, with every other bit clear. AUSE, which
@@ -115,6 +125,8 @@ type verbSpec struct {
 	fields func(r Request) Request
 	// validate says what is wrong with the numbers, or "".
 	validate func(r Request) string
+	// image: nvme-cli reads the held image from its stdin and sends it to the drive.
+	image bool
 	// argv is the command of nvme-cli without the controller's node, its second word.
 	argv func(r Request) []string
 	// stdin is the data that nvme-cli reads from its stdin and sends to the drive.
@@ -261,7 +273,52 @@ var verbSpecs = map[Verb]verbSpec{
 	},
 	Rescan: {changes: true, noNamespaces: true, argv: func(Request) []string { return []string{"ns-rescan"} }},
 	Reset:  changeVerb("reset"),
+	// A reset of the subsystem resets each of its controllers: a driver refuses a drive that
+	// has another one (F12).
+	SubsystemReset: changeVerb("subsystem-reset"),
+	// A download changes nothing that a tenant sees. It always begins at the image's start.
+	DownloadFirmware: {
+		changes: true, image: true,
+		fields: func(r Request) Request { return Request{Digest: r.Digest, Transfer: r.Transfer} },
+		validate: func(r Request) string {
+			if r.Transfer == 0 || r.Transfer%MinTransfer != 0 || r.Transfer > maxTransfer {
+				return fmt.Sprintf("%d is not a size of transfers", r.Transfer)
+			}
+			if r.Digest == [sha256.Size]byte{} {
+				return "an image needs its digest"
+			}
+			return ""
+		},
+		argv: func(r Request) []string {
+			return []string{"fw-download", "--fw=/dev/stdin", numberOption("xfer", r.Transfer), "--offset=0"}
+		},
+	},
+	// The slot is always named. The image is activated by the next reset, never at once.
+	CommitFirmware: {
+		changes: true,
+		fields:  func(r Request) Request { return Request{Slot: r.Slot} },
+		validate: func(r Request) string {
+			if r.Slot == 0 || r.Slot > FirmwareSlots {
+				return fmt.Sprintf("there is no firmware slot %d", r.Slot)
+			}
+			return ""
+		},
+		argv: func(r Request) []string {
+			return []string{"fw-commit", numberOption("slot", r.Slot), numberOption("action", uint8(replaceAtNextReset))}
+		},
+	},
 }
+
+const (
+	// FirmwareSlots is the most slots that a drive can have.
+	FirmwareSlots = 7
+	// MinTransfer is the smallest unit of a download; each other is a multiple of it.
+	MinTransfer = 4096
+	maxTransfer = 1 << 20
+	// replaceAtNextReset is the commit action: the downloaded image replaces the slot's, and
+	// runs after the next reset.
+	replaceAtNextReset = 1
+)
 
 // metadataOptions are the options that select host metadata, and one more.
 func metadataOptions(r Request, more string) []string {

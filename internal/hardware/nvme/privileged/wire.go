@@ -25,12 +25,13 @@ const (
 )
 
 // call is one packet to the helper. It carries the descriptors of the fence, if Fence is
-// set, and then of the disks.
+// set, of the image, if Image is set, and then of the disks.
 type call struct {
 	Do      string   `json:"do"`
 	Address string   `json:"address,omitempty"`
 	Serial  string   `json:"serial,omitempty"`
 	Fence   bool     `json:"fence,omitempty"`
+	Image   bool     `json:"image,omitempty"`
 	Request *Request `json:"request,omitempty"`
 }
 
