@@ -190,3 +190,22 @@ type SecurityCleaner interface {
 	// firmware_changed, write_protected, command_refused.
 	Secure(ctx context.Context, mayGoOn func() error) (note string, err error)
 }
+
+// The power states that a PowerController reports, and the actions that it takes.
+const (
+	PowerOn    = "on"
+	PowerOff   = "off"
+	PowerReset = "reset"
+)
+
+// PowerController is a Handle of a device that can be switched on and off (S3.24, S3.28).
+type PowerController interface {
+	// PowerState reads the power state: "on", "off", or the BMC's own word for the way
+	// between the two.
+	PowerState(ctx context.Context) (string, error)
+	// Power switches the device on or off, or resets it, and returns when it is so; it does
+	// not wait until the device has started. A device that is on or off already stays so.
+	// It refuses with target_busy while firmware is written or a drive is erased, by
+	// whomever. Faults: those of Open, target_busy, command_refused, no_progress.
+	Power(ctx context.Context, action string) error
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -20,6 +21,9 @@ type handle struct {
 	writable bool
 	// percent is how far the running step is.
 	percent int
+	// busyPatience is how long a change of the power state waits for what it would
+	// interrupt.
+	busyPatience time.Duration
 }
 
 // step is one step of a server. It returns one line for the record.
@@ -70,9 +74,11 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 	}
 	h.percent = 0
 	h.c.patience, h.c.report = h.driver.timing.restart, func(doing string) error { return run.Progress(h.percent, doing) }
-	defer func() { h.c.patience, h.c.report = h.driver.timing.look, nil }()
+	h.busyPatience = h.driver.timing.post
+	defer func() { h.c.patience, h.c.report, h.busyPatience = h.driver.timing.look, nil, 0 }()
 	if note, err = all[i].run(h, ctx, run); err != nil {
-		return "", refused(err)
+		// The step's own fault is the first one that is found in the two.
+		return "", errors.Join(refused(err), h.switchOnIfOff(ctx, run))
 	}
 	return note, h.Check(ctx)
 }

@@ -2,9 +2,11 @@ package redfish
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stmcginnis/gofish/redfish"
 
@@ -20,7 +22,7 @@ func (s *system) postEnded() (ended, known bool) {
 	if hpe := s.hpe(); hpe != nil && hpe.PostState != "" {
 		post := slices.Contains([]string{"FinishedPost", "InPostDiscoveryComplete"}, hpe.PostState)
 		if d := hpe.DeviceDiscoveryComplete; d != nil && d.DeviceDiscovery != "" {
-			return post && strings.HasSuffix(d.DeviceDiscovery, "DiscoveryComplete"), true
+			return post && d.DeviceDiscovery == "vMainDeviceDiscoveryComplete", true
 		}
 		return post, true
 	}
@@ -38,7 +40,7 @@ func (s *system) postEnded() (ended, known bool) {
 func checkReady(s *system) error {
 	remedy := "power the server on, wait until POST has ended, then try again"
 	if s.PowerState != redfish.OnPowerState {
-		return hardware.Refused(device.CodeServerNotReady, remedy, "the server is %s: its BMC lists its drives only while it is on", strings.ToLower(string(s.PowerState)))
+		return hardware.Refused(device.CodeServerNotReady, remedy, "the server is %s: its BMC lists its drives only while it is on", powerWord(s.PowerState))
 	}
 	if ended, known := s.postEnded(); known && !ended {
 		return hardware.Refused(device.CodeServerNotReady, remedy, "the server is in POST: its BMC lists its drives only after it")
@@ -46,75 +48,191 @@ func checkReady(s *system) error {
 	return nil
 }
 
-// ensureOn switches the server on if it is off, and waits for the end of POST.
-func (h *handle) ensureOn(ctx context.Context, run powerRun) error {
+// powerWord is a power state for an operator.
+func powerWord(s redfish.PowerState) string {
+	if s == "" {
+		return "in an unknown power state"
+	}
+	return strings.ToLower(string(s))
+}
+
+// PowerState reads the power state; see hardware.PowerController.
+func (h *handle) PowerState(ctx context.Context) (string, error) {
+	s, err := h.c.readSystem(ctx, h.system)
+	if err != nil {
+		return "", h.notFound(err)
+	}
+	return powerWord(s.PowerState), nil
+}
+
+// Power changes the power state; see hardware.PowerController. The operating system is asked
+// to shut down first, and switched off if it does not.
+func (h *handle) Power(ctx context.Context, action string) error {
+	if !h.writable {
+		return hardware.CallerError("%s was opened for reading only", h.target.Name)
+	}
+	run := powerRun{Step: "power", MayGoOn: func() error { return nil }, Progress: func(int, string) error { return nil }}
+	var err error
+	switch action {
+	case hardware.PowerOn:
+		err = h.powerOn(ctx, run)
+	case hardware.PowerOff:
+		err = h.shutdown(ctx, run)
+	case hardware.PowerReset:
+		err = h.resetOrStart(ctx, run)
+	default:
+		err = hardware.Invalid("the power action must be on, off or reset, not %q", action)
+	}
+	return refused(err)
+}
+
+// shutdown asks the operating system to shut down, and switches the server off where it does
+// not within its time: a GracefulShutdown may do nothing.
+func (h *handle) shutdown(ctx context.Context, run powerRun) error {
+	s, err := h.c.readSystem(ctx, h.system)
+	if err != nil || s.PowerState == redfish.OffPowerState {
+		return err
+	}
+	if slices.Contains(s.Actions.Reset.Allowed, redfish.GracefulShutdownResetType) && s.PowerState == redfish.OnPowerState {
+		if err := h.reset(ctx, run, s, redfish.GracefulShutdownResetType); err != nil {
+			return err
+		}
+		off, err := h.becomes(ctx, run, redfish.OffPowerState, h.c.bmc.timing.graceful)
+		if off || err != nil {
+			return err
+		}
+	}
+	return h.powerOff(ctx, run)
+}
+
+// resetOrStart resets a server that is on, and starts one that is off.
+func (h *handle) resetOrStart(ctx context.Context, run powerRun) error {
 	s, err := h.c.readSystem(ctx, h.system)
 	if err != nil {
 		return err
 	}
-	if s.PowerState != redfish.OnPowerState {
-		if err := h.powerOn(ctx, run); err != nil {
-			return err
-		}
+	if s.PowerState == redfish.OffPowerState {
+		return h.powerOn(ctx, run)
+	}
+	if err := h.reset(ctx, run, s, restarts...); err != nil {
+		return err
+	}
+	return h.powerOn(ctx, run)
+}
+
+// restarts are the ways to restart a server, the surest first.
+var restarts = []redfish.ResetType{redfish.ForceRestartResetType, redfish.PowerCycleResetType, redfish.GracefulRestartResetType}
+
+// ensureOn switches the server on if it is off, and waits for the end of POST.
+func (h *handle) ensureOn(ctx context.Context, run powerRun) error {
+	if err := h.powerOn(ctx, run); err != nil {
+		return err
 	}
 	return h.waitForPOST(ctx, run, nil)
 }
 
-// restart resets the server, or switches it on where it is off, and waits for the end of POST.
+// restart switches the server off and on and waits for the end of POST. Whether it is off and
+// on can be read, and so repeated; whether a reset was carried out whose answer was lost
+// cannot.
 func (h *handle) restart(ctx context.Context, run powerRun) error {
-	before, err := h.c.readSystem(ctx, h.system)
+	if err := h.powerOff(ctx, run); err != nil {
+		return err
+	}
+	off, err := h.c.readSystem(ctx, h.system)
 	if err != nil {
 		return err
 	}
-	if before.PowerState == redfish.OffPowerState {
-		if err := h.powerOn(ctx, run); err != nil {
-			return err
-		}
-		return h.waitForPOST(ctx, run, before)
-	}
-	if err := h.reset(ctx, run, before, redfish.ForceRestartResetType, redfish.PowerCycleResetType, redfish.GracefulRestartResetType); err != nil {
+	if err := h.powerOn(ctx, run); err != nil {
 		return err
 	}
-	return h.waitForPOST(ctx, run, before)
+	return h.waitForPOST(ctx, run, off)
 }
 
 // powerOn switches the server on; one that is on stays so.
 func (h *handle) powerOn(ctx context.Context, run powerRun) error {
-	return h.powerTo(ctx, run, redfish.OnPowerState, redfish.OnResetType, redfish.ForceOnResetType, redfish.PushPowerButtonResetType)
+	if err := h.powerTo(ctx, run, redfish.OnPowerState, redfish.OnResetType, redfish.ForceOnResetType, redfish.PushPowerButtonResetType); err != nil {
+		return err
+	}
+	if run.Save == nil {
+		return nil
+	}
+	return run.Save(switchedOff(run), false)
 }
 
-// powerOff switches the server off; one that is off stays so.
+// powerOff switches the server off; one that is off stays so. That the step has done so is
+// journaled first, so that the server is on again if the step fails.
 func (h *handle) powerOff(ctx context.Context, run powerRun) error {
+	s, err := h.c.readSystem(ctx, h.system)
+	if err != nil || s.PowerState == redfish.OffPowerState {
+		return err
+	}
+	if run.Save != nil {
+		if err := run.Save(switchedOff(run), true); err != nil {
+			return err
+		}
+	}
 	return h.powerTo(ctx, run, redfish.OffPowerState, redfish.ForceOffResetType, redfish.PushPowerButtonResetType)
 }
 
-// powerTo brings the server into a power state and waits for it.
+// switchedOff is the name under which a step journals that it has switched the server off.
+func switchedOff(run powerRun) string { return "switched_off " + run.Step }
+
+// switchOnIfOff switches a server on again that a failed step has switched off. A step whose
+// context has ended is another attempt's to continue.
+func (h *handle) switchOnIfOff(ctx context.Context, run powerRun) error {
+	var off bool
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the step's own error says so
+	}
+	if _, err := run.Load(switchedOff(run), &off); err != nil || !off {
+		return err
+	}
+	h.c.patience = h.c.bmc.timing.look
+	if err := h.powerOn(ctx, run); err != nil {
+		return fmt.Errorf("the step has switched the server off, and it could not be switched on again: %w", err)
+	}
+	return nil
+}
+
+// powerTo brings the server into a power state and waits for it. Where the state does not
+// change after a request, the request is sent again: it asks for a state, and a server that is
+// in it refuses.
 func (h *handle) powerTo(ctx context.Context, run powerRun, want redfish.PowerState, ways ...redfish.ResetType) error {
-	waiting := h.c.bmc.timing.wait(h.c.bmc.timing.power)
-	defer waiting.stop()
-	sent := false
-	for {
+	t := h.c.bmc.timing
+	for tries := 0; ; tries++ {
 		s, err := h.c.readSystem(ctx, h.system)
-		if err != nil {
+		if err != nil || s.PowerState == want {
 			return err
 		}
-		if s.PowerState == want {
-			return nil
+		if tries > 0 && tries > int(t.power/max(t.settle, 1)) {
+			return hardware.Refused(device.CodeNoProgress, "see the server's console, then clean it again",
+				"the server has not become %s within %v: it is %s", powerWord(want), t.power, powerWord(s.PowerState))
 		}
-		if !sent && s.PowerState != redfish.PoweringOnPowerState && s.PowerState != redfish.PoweringOffPowerState {
+		if s.PowerState != redfish.PoweringOnPowerState && s.PowerState != redfish.PoweringOffPowerState {
 			if err := h.reset(ctx, run, s, ways...); err != nil {
 				return err
 			}
-			sent = true
 		}
-		if err := h.progress(run, h.percent, "waits until the server is "+strings.ToLower(string(want))); err != nil {
+		if is, err := h.becomes(ctx, run, want, t.settle); is || err != nil {
 			return err
 		}
-		if again, err := waiting.next(ctx, 0); err != nil {
-			return err
-		} else if !again {
-			return hardware.Refused(device.CodeNoProgress, "see the server's console, then clean it again",
-				"the server has not become %s within %v: it is %s", want, h.c.bmc.timing.power, s.PowerState)
+	}
+}
+
+// becomes waits until the server is in this power state, for so long at most.
+func (h *handle) becomes(ctx context.Context, run powerRun, want redfish.PowerState, within time.Duration) (bool, error) {
+	waiting := h.c.bmc.timing.wait(within)
+	defer waiting.stop()
+	for {
+		s, err := h.c.readSystem(ctx, h.system)
+		if err != nil || s.PowerState == want {
+			return err == nil, err
+		}
+		if err := h.progress(run, h.percent, "waits until the server is "+powerWord(want)); err != nil {
+			return false, err
+		}
+		if again, err := waiting.next(ctx, 0); err != nil || !again {
+			return false, err
 		}
 	}
 }
@@ -122,59 +240,231 @@ func (h *handle) powerTo(ctx context.Context, run powerRun, want redfish.PowerSt
 // reset sends the first of these resets that the server has. That it is so already is no
 // error, and neither is a lost answer: the caller waits for the state.
 func (h *handle) reset(ctx context.Context, run powerRun, s *system, ways ...redfish.ResetType) error {
-	if err := h.checkNothingWrites(ctx); err != nil {
-		return err
-	}
 	target := h.c.path(s.Actions.Reset.Target)
 	if target == "" {
 		return hardware.Refused(device.CodeCommandRefused, "see the BMC's license and the rights of the secret's user", "the BMC offers no reset of %s", h.system)
 	}
 	way := ways[0]
-	if len(s.Actions.Reset.Allowed) > 0 {
-		i := slices.IndexFunc(ways, func(w redfish.ResetType) bool { return slices.Contains(s.Actions.Reset.Allowed, w) })
+	allowed, err := h.allowedResets(ctx, s)
+	if err != nil {
+		return err
+	}
+	if len(allowed) > 0 {
+		i := slices.IndexFunc(ways, func(w redfish.ResetType) bool { return slices.Contains(allowed, w) })
 		if i < 0 {
-			return hardware.Refused(device.CodeCommandRefused, "change the power state by hand", "the BMC has none of the resets %v, only %v", ways, s.Actions.Reset.Allowed)
+			return hardware.Refused(device.CodeCommandRefused, "change the power state by hand", "the BMC has none of the resets %v, only %v", ways, allowed)
 		}
 		way = ways[i]
+	}
+	if err := h.waitUntilNothingWrites(ctx, run); err != nil {
+		return err
 	}
 	if err := h.progress(run, h.percent, "sends the reset "+string(way)); err != nil {
 		return err
 	}
-	_, err := h.change(ctx, request{Method: http.MethodPost, Path: target, Body: map[string]any{"ResetType": way}})
+	_, err = h.change(ctx, request{Method: http.MethodPost, Path: target, Body: map[string]any{"ResetType": way}})
 	if isLost(err) || hasStatus(err, http.StatusConflict) || hasStatus(err, http.StatusBadRequest) {
-		return nil //nolint:nilerr // on when on, off when off: the caller reads the state
+		return nil // on when on, off when off: the caller reads the state
 	}
 	return err
 }
 
-// checkNothingWrites refuses a change of the power state while a task runs on the BMC, ours or
-// another's: firmware may be being written, or a drive erased.
+// allowedResets are the resets that the server has, from the action or its ActionInfo; none
+// where the BMC does not say.
+func (h *handle) allowedResets(ctx context.Context, s *system) ([]redfish.ResetType, error) {
+	info := h.c.path(s.Actions.Reset.ActionInfo)
+	if len(s.Actions.Reset.Allowed) > 0 || info == "" {
+		return s.Actions.Reset.Allowed, nil
+	}
+	var body struct {
+		Parameters []struct {
+			Name            string
+			AllowableValues []redfish.ResetType
+		}
+	}
+	if err := h.c.get(ctx, info, &body); err != nil {
+		return nil, err
+	}
+	for _, p := range body.Parameters {
+		if p.Name == "ResetType" {
+			return p.AllowableValues, nil
+		}
+	}
+	return nil, nil
+}
+
+// waitUntilNothingWrites waits for the end of what a change of the power state would
+// interrupt. An operator's request does not wait: it is refused.
+func (h *handle) waitUntilNothingWrites(ctx context.Context, run powerRun) error {
+	waiting := h.c.bmc.timing.wait(h.busyPatience)
+	defer waiting.stop()
+	for {
+		busy := h.checkNothingWrites(ctx)
+		f, ok := device.AsFault(busy)
+		if !ok || f.Code != device.CodeTargetBusy {
+			return busy
+		}
+		if err := h.progress(run, h.percent, "waits: "+f.Message); err != nil {
+			return err
+		}
+		if again, err := waiting.next(ctx, 0); err != nil {
+			return err
+		} else if !again {
+			return busy
+		}
+	}
+}
+
+// checkNothingWrites refuses with target_busy while firmware is written or a drive is erased,
+// by ours or another's task: a change of the power state then destroys the one and stops the
+// other. What waits for the next reset does not count.
 func (h *handle) checkNothingWrites(ctx context.Context) error {
+	s, err := h.c.readSystem(ctx, h.system)
+	if err != nil {
+		return err
+	}
 	all, err := h.c.tasks(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range all {
-		if t.active() && t.TaskState != redfish.PendingTaskState && t.TaskState != redfish.NewTaskState {
-			return hardware.Busy("the BMC's task %s (%s) is running, %d %%: the power state is not changed meanwhile", t.ODataID, t.Name, t.PercentComplete)
+		if !t.active() {
+			continue
 		}
+		waits, err := h.isScheduled(ctx, s, t)
+		if err != nil {
+			return err
+		}
+		if !waits {
+			return hardware.Busy("the BMC's task %s (%s) is running, %d %%: the power state is not changed meanwhile", t.ODataID, oneLine(t.Name), t.PercentComplete)
+		}
+	}
+	if state, err := h.updateState(ctx); err != nil || state != "" {
+		return orBusy(err, "the BMC's update service is %s: the power state is not changed meanwhile", state)
+	}
+	doing, err := h.driveOperations(ctx, s)
+	if err != nil || doing != "" {
+		return orBusy(err, "%s: the power state is not changed meanwhile", doing)
 	}
 	return nil
 }
 
+func orBusy(err error, format string, args ...any) error {
+	if err != nil {
+		return err
+	}
+	return hardware.Busy(format, args...)
+}
+
+// isScheduled: the task has not begun, and waits for a reset of the server. An iDRAC's task is
+// Starting meanwhile, and its job says Scheduled.
+func (h *handle) isScheduled(ctx context.Context, s *system, t *task) (bool, error) {
+	switch t.TaskState {
+	case redfish.PendingTaskState, redfish.SuspendedTaskState:
+		return true, nil
+	case redfish.NewTaskState, redfish.StartingTaskState:
+	default:
+		return false, nil
+	}
+	job := t.ODataID[strings.LastIndexByte(strings.TrimSuffix(t.ODataID, "/"), '/')+1:]
+	if !strings.HasPrefix(job, "JID_") {
+		return t.TaskState == redfish.NewTaskState && t.PercentComplete == 0, nil
+	}
+	for _, link := range s.Links.ManagedBy {
+		for _, below := range []string{"/Jobs/", "/Oem/Dell/Jobs/"} {
+			var body struct{ JobState string }
+			err := h.c.get(ctx, strings.TrimSuffix(h.c.path(link.String()), "/")+below+job, &body)
+			if hasStatus(err, http.StatusNotFound) {
+				continue
+			}
+			if err != nil {
+				return false, err
+			}
+			return slices.Contains([]string{"Scheduled", "New", "Scheduling", "Waiting", "Pending", "ReadyForExecution", "Downloaded"}, body.JobState), nil
+		}
+	}
+	return false, nil
+}
+
+// updateState is what the update service is doing, "" for nothing. Only an iLO says so, which
+// has no task for it.
+func (h *handle) updateState(ctx context.Context) (string, error) {
+	var service struct {
+		Oem struct{ Hpe, Hp struct{ State string } }
+	}
+	err := h.c.get(ctx, "/redfish/v1/UpdateService", &service)
+	if r, ok := asRefusal(err); ok && r.Status < 500 {
+		return "", nil // no update service, or no license for it
+	}
+	state := service.Oem.Hpe.State + service.Oem.Hp.State
+	switch strings.ToLower(state) {
+	case "idle", "complete", "error":
+		state = ""
+	}
+	return strings.ToLower(state), err
+}
+
+// driveOperations is what one of the system's drives is doing, "" for nothing. A BMC without a
+// task for an erase shows it there. Drives that cannot be read say nothing.
+func (h *handle) driveOperations(ctx context.Context, s *system) (string, error) {
+	if s.PowerState == redfish.OffPowerState {
+		return "", nil
+	}
+	paths, err := h.drivePaths(ctx, s)
+	if err != nil {
+		return "", ignoreRefusal(err)
+	}
+	for _, p := range paths {
+		var drive struct {
+			SerialNumber string
+			Operations   []struct {
+				OperationName      string
+				PercentageComplete int
+			}
+		}
+		if err := h.c.get(ctx, p.path, &drive); err != nil {
+			if err = ignoreRefusal(err); err != nil {
+				return "", err
+			}
+		}
+		for _, o := range drive.Operations {
+			return fmt.Sprintf("the drive %s is being worked on (%s, %d %%)", strings.TrimSpace(drive.SerialNumber), oneLine(o.OperationName), o.PercentageComplete), nil
+		}
+	}
+	return "", nil
+}
+
+// ignoreRefusal drops an answer that says no. In POST, a BMC does not know its drives.
+func ignoreRefusal(err error) error {
+	if r, ok := asRefusal(err); ok && r.Status < 500 {
+		return nil
+	}
+	if f, ok := device.AsFault(err); ok && f.Code == device.CodeToolOutputInvalid {
+		return nil
+	}
+	return err
+}
+
 // waitForPOST waits until POST has ended. before is the system before the reset that is waited
-// for; nil: there was none.
+// for; nil: there was none. A BMC may show the end of the last POST for a while after a reset:
+// only one whose times have changed, or that has shown POST, has started again; else it is
+// believed after the time in which BMCs show what has come of a request.
 func (h *handle) waitForPOST(ctx context.Context, run powerRun, before *system) error {
 	waiting := h.c.bmc.timing.wait(h.c.bmc.timing.post)
 	defer waiting.stop()
+	since, inPOST := time.Now(), before == nil
 	for {
 		s, err := h.c.readSystem(ctx, h.system)
 		if err != nil {
 			return err
 		}
 		ended, known := s.postEnded()
-		if s.PowerState == redfish.OnPowerState && (ended || !known) && (before == nil || s.hasRestarted(before)) {
-			return nil
+		if on := s.PowerState == redfish.OnPowerState; on && (ended || !known) {
+			if inPOST || s.hasRestarted(before) || time.Since(since) > h.c.bmc.timing.settle {
+				return nil
+			}
+		} else {
+			inPOST = true
 		}
 		if err := h.progress(run, h.percent, "waits for the end of POST"); err != nil {
 			return err
@@ -188,13 +478,7 @@ func (h *handle) waitForPOST(ctx context.Context, run powerRun, before *system) 
 	}
 }
 
-// hasRestarted: the server has begun to start since before was read, as far as the BMC says.
+// hasRestarted: the BMC's times say that the server has started since before was read.
 func (s *system) hasRestarted(before *system) bool {
-	if s.LastResetTime != "" && before.LastResetTime != "" {
-		return s.LastResetTime != before.LastResetTime
-	}
-	if s.BootProgress.LastStateTime != "" && before.BootProgress.LastStateTime != "" {
-		return s.BootProgress.LastStateTime != before.BootProgress.LastStateTime
-	}
-	return true
+	return s.LastResetTime != before.LastResetTime || s.BootProgress.LastStateTime != before.BootProgress.LastStateTime
 }
