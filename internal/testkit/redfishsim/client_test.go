@@ -2,6 +2,7 @@ package redfishsim_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -81,8 +82,8 @@ func connect(t *testing.T, bmc any) *client {
 	}
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM([]byte(ca)))
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
-	t.Cleanup(transport.CloseIdleConnections)
+	// On a connection that was used before, Go would repeat a GET by itself.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}
 	c.http = &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -128,6 +129,19 @@ func (c *client) do(method, path, contentType string, body []byte, header map[st
 		require.NoError(c.t, json.Unmarshal(raw, &r.body), string(raw))
 	}
 	return r
+}
+
+// within sends a request without a body that may take as long as ctx allows.
+func (c *client) within(ctx context.Context, method, path string) error {
+	c.t.Helper()
+	request, err := http.NewRequestWithContext(ctx, method, c.url+path, nil)
+	require.NoError(c.t, err)
+	request.Header.Set("X-Auth-Token", c.token)
+	response, err := c.http.Do(request)
+	if err == nil {
+		err = response.Body.Close()
+	}
+	return err
 }
 
 func (c *client) get(path string) reply {

@@ -91,6 +91,7 @@ type Config struct {
 	SessionFullCode      string // the message ID where the table is full
 	SessionIdle          time.Duration
 	LoginWithoutLocation bool
+	AbsoluteLocation     bool // of a session, with scheme and host
 	SessionsSurvive      bool // a restart of the BMC that is no update
 
 	// Tasks.
@@ -135,13 +136,12 @@ type Config struct {
 	UpdateState             bool // Oem.Hpe.State in the update service
 
 	// Power.
-	ResetTypes      []string
-	PowerConflict   int // On when on, Off when off
-	IgnoreGraceful  bool
-	RestartKeepsOn  bool // PowerState stays On over a restart
-	Unlicensed      bool // 403 on BIOS and update
-	SecondSystem    bool // the BMC serves another system, with a BIOS of its own
-	StrictIfMatchOn bool // If-Match is checked on POST too
+	ResetTypes     []string
+	PowerConflict  int // On when on, Off when off
+	IgnoreGraceful bool
+	RestartKeepsOn bool // PowerState stays On over a restart
+	Unlicensed     bool // 403 on BIOS and update
+	SecondSystem   bool // the BMC serves another system, with a BIOS of its own
 }
 
 func defaults(p Personality) Config {
@@ -178,6 +178,7 @@ func defaults(p Personality) Config {
 		c.TrailingSlash, c.AnyCase = true, true
 		c.TaskForm, c.EraseForm, c.UpdateForm = Absolute, NoTask, NoTaskOK
 		c.RefuseInPOST, c.HideEraseInVolume, c.DrivesNeedPOST = true, true, true
+		c.AbsoluteLocation = true
 		c.NoBootProgress = true // Oem.Hpe.PostState instead
 		c.MultipartPath = "/redfish/v1/UpdateService/upload"
 		c.BIOSStaged, c.UpdateState = true, true

@@ -8,7 +8,8 @@ import (
 type FaultKind string
 
 // The kinds of faults. Before: the request has no effect. After: it has its effect, and
-// the client gets no answer.
+// the client gets no answer. A GET that is cut off on a connection that was used before is
+// repeated by Go's client itself: such a test needs Times, or no kept connections.
 const (
 	CutBefore     FaultKind = "cut before"
 	CutAfter      FaultKind = "cut after"

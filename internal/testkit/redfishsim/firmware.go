@@ -194,7 +194,9 @@ func (m *Machine) firmwareStageDone(w *Work, at time.Time) {
 		broken = CompletedCritical
 	}
 	component := m.state.component(w.Component, w.System)
+	m.state.LastUpdate = "Complete"
 	if component == nil {
+		m.state.LastUpdate = "Error"
 		m.end(w, broken, at)
 		return
 	}
@@ -219,6 +221,9 @@ func (m *Machine) firmwareStageDone(w *Work, at time.Time) {
 			component.Previous, component.Version = component.Version, w.Version
 		}
 		component.Staged = ""
+		if how != Succeeds && how != Lies {
+			m.state.LastUpdate = "Error"
+		}
 		m.end(w, how, at)
 		if written && component.Name == "BMC" {
 			m.restart(at, true)

@@ -64,26 +64,6 @@ func (m *Machine) WritesWithoutIdentity() []Request {
 	return withoutIdentity(m.Requests(), m.Config())
 }
 
-func withoutIdentity(requests []Request, config Config) []Request {
-	var bad []Request
-	read := map[string]bool{}
-	system, chassis := config.systemPath(), config.chassisPath()
-	for _, r := range requests {
-		path := strings.TrimSuffix(r.Path, "/")
-		switch {
-		case r.Method == http.MethodGet && (strings.EqualFold(path, system) || strings.EqualFold(path, chassis)):
-			read[r.Session] = r.Status == http.StatusOK
-		case r.Method == http.MethodGet || r.Method == http.MethodHead || isSession(r.Path) || r.Status == http.StatusPermanentRedirect:
-		default:
-			if !read[r.Session] {
-				bad = append(bad, r)
-			}
-			read[r.Session] = false
-		}
-	}
-	return bad
-}
-
 func (c Config) systemPath() string  { return "/redfish/v1/Systems/" + c.SystemID }
 func (c Config) chassisPath() string { return "/redfish/v1/Chassis/" + c.ChassisID }
 

@@ -200,7 +200,7 @@ func (m *Machine) next() (at time.Time, do func(time.Time)) {
 		sooner(s.POSTDue, m.postDone)
 	}
 	for _, w := range s.Work {
-		if !w.Waits && w.Stage != stageDownload && (w.Kind == KindBIOS || m.config.Endings[w.Kind] != Stalls) {
+		if !w.Waits && w.Stage != stageDownload && m.config.Endings[w.Kind] != Stalls {
 			sooner(w.Due, func(at time.Time) { m.workDone(w, at) })
 		}
 	}

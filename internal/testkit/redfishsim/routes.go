@@ -78,6 +78,10 @@ func (m *Machine) table() []route {
 	t.add("PATCH", "/redfish/v1/UpdateService", m.licensed(m.patchUpdateService))
 	get("/redfish/v1/UpdateService/FirmwareInventory", m.inventoryDoc)
 	get("/redfish/v1/UpdateService/FirmwareInventory/{}", m.softwareDoc)
+	if c.UpdateState {
+		get(updateQueue, m.queueDoc)
+		get(updateQueue+"/{}", m.queuedDoc)
+	}
 	if !c.NoSimpleUpdate {
 		post("/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate", m.licensed(m.simpleUpdate))
 	}

@@ -67,6 +67,9 @@ func (m *Machine) login(c *call) answer {
 	a := answer{status: http.StatusCreated, body: m.sessionBody(session), header: map[string]string{"X-Auth-Token": session.Token}}
 	if !m.config.LoginWithoutLocation {
 		a.header["Location"] = m.uri(m.config.SessionsPath + "/" + session.ID)
+		if m.config.AbsoluteLocation {
+			a.header["Location"] = "https://" + c.request.Host + a.header["Location"]
+		}
 	}
 	return a
 }

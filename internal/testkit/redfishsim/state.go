@@ -27,6 +27,7 @@ type State struct {
 	BIOS       BIOS
 	Components []*Component
 	Upload     *Upload // waits for StartUpdate
+	LastUpdate string  // how it ended, in the words of Oem.Hpe.State; empty: there was none
 	Storages   []*Storage
 
 	Work        []*Work

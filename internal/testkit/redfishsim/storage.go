@@ -168,6 +168,8 @@ func (m *Machine) secureErase(c *call) answer {
 		return failure(400, "iLO.2.14.ActionNotSupported", "The action Drive.SecureErase is not supported by the resource.")
 	case in && m.config.RefuseEraseInVolume:
 		return failure(400, "IDRAC.2.8.STOR023", "The operation cannot be completed, because the drive is part of a virtual disk.")
+	case m.state.Power != powerOn:
+		return failure(409, "Base.1.8.ResourceInStandby", "The request could not be performed because the resource is in standby.")
 	case m.eraseOf(drive) != nil:
 		return failure(409, "Base.1.8.ResourceInUse", "The change to the requested resource failed because the resource is in use.")
 	}

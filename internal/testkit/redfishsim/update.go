@@ -14,7 +14,10 @@ import (
 	"time"
 )
 
-const updateService = "/redfish/v1/UpdateService"
+const (
+	updateService = "/redfish/v1/UpdateService"
+	updateQueue   = updateService + "/UpdateTaskQueue"
+)
 
 func (m *Machine) updateServiceDoc(*call) answer {
 	doc := m.doc("UpdateService.v1_8_0.UpdateService", updateService, "UpdateService", "Update Service")
@@ -40,6 +43,9 @@ func (m *Machine) updateServiceDoc(*call) answer {
 	}
 	if m.config.UpdateState {
 		state, percent := "Idle", 0
+		if m.state.LastUpdate != "" {
+			state = m.state.LastUpdate
+		}
 		for _, w := range m.state.Work {
 			if w.Kind != KindFirmware || w.Waits {
 				continue
@@ -51,11 +57,39 @@ func (m *Machine) updateServiceDoc(*call) answer {
 		}
 		doc["Oem"] = map[string]any{"Hpe": map[string]any{
 			"@odata.type": "#HpeiLOUpdateServiceExt.v2_1_1.HpeiLOUpdateServiceExt", "State": state, "FlashProgressPercent": percent,
+			"UpdateTaskQueue": m.link(updateQueue),
 		}}
 	}
 	a := ok(doc)
 	a.etag = true
 	return a
+}
+
+// queueDoc is iLO's list of what is updated, or staged until a reset.
+func (m *Machine) queueDoc(*call) answer {
+	var members []string
+	for _, w := range m.state.Work {
+		if w.Kind == KindFirmware {
+			members = append(members, updateQueue+"/"+fmt.Sprint(w.Request))
+		}
+	}
+	return ok(m.collection("HpeComponentUpdateTaskQueueCollection", updateQueue, members...))
+}
+
+func (m *Machine) queuedDoc(c *call) answer {
+	for _, w := range m.state.Work {
+		id := fmt.Sprint(w.Request)
+		if w.Kind != KindFirmware || id != c.vars[0] {
+			continue
+		}
+		doc := m.doc("HpeComponentUpdateTask.v1_3_0.HpeComponentUpdateTask", updateQueue+"/"+id, id, "Update-"+id)
+		state := "InProgress"
+		if w.Waits {
+			state = "Pending"
+		}
+		return ok(with(doc, map[string]any{"Command": "ApplyUpdate", "State": state, "Component": w.Component, "UpdatableBy": []string{"Uefi"}}))
+	}
+	return notFound()
 }
 
 func (m *Machine) patchUpdateService(c *call) answer {

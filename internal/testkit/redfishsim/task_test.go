@@ -1,0 +1,92 @@
+package redfishsim_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/testkit/redfishsim"
+)
+
+// The forms in which a BMC answers a request that it carries out later.
+func TestFormsOfAnAcceptedRequest(t *testing.T) {
+	type seen struct {
+		status                    int
+		location, body, elsewhere bool
+	}
+	for form, want := range map[redfishsim.Form]seen{
+		redfishsim.LocationOnly: {202, true, false, false},
+		redfishsim.BodyOnly:     {202, false, true, false},
+		redfishsim.Both:         {202, true, true, false},
+		redfishsim.Absolute:     {202, true, true, true},
+		redfishsim.OtherHost:    {202, true, true, true},
+		redfishsim.NoTask:       {204, false, false, false},
+		redfishsim.NoTaskOK:     {200, false, true, false},
+		redfishsim.MonitorOnly:  {202, true, false, false},
+		redfishsim.MonitorBoth:  {202, true, true, false},
+	} {
+		t.Run(string(form), func(t *testing.T) {
+			bmc := redfishsim.Start(t, redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) {
+				c.EraseForm, c.ForeignHost = form, "other.example"
+			})
+			c := login(t, bmc)
+			r := c.post(c.system(eraseNVMe), map[string]any{})
+			location := r.header.Get("Location")
+			require.Equal(t, want, seen{r.status, location != "", r.body != nil, strings.HasPrefix(location, "https://")})
+			require.Equal(t, form == redfishsim.OtherHost, strings.Contains(location, "other.example"))
+			require.Equal(t, want.status != 202, len(bmc.State().Tasks) == 0)
+		})
+	}
+}
+
+// A task monitor answers 202, then that it has ended, and later 404.
+func TestATaskMonitorForgets(t *testing.T) {
+	bmc := redfishsim.Start(t, redfishsim.OpenBMC, func(c *redfishsim.Config, s *redfishsim.State) {
+		c.Delays.Erase, c.Delays.Forget = 100*time.Millisecond, 100*time.Millisecond
+	})
+	c := login(t, bmc)
+	monitor := c.post(c.system(eraseNVMe), map[string]any{}).header.Get("Location")
+	for _, status := range []int{202, 204, 404} {
+		require.Eventually(t, func() bool { return c.get(monitor).status == status }, 10*time.Second, time.Millisecond, status)
+	}
+	require.Equal(t, "Completed", c.get("/redfish/v1/TaskService/Tasks/0").at("TaskState"))
+}
+
+// A failed job of an iDRAC is Completed, with 100 %, and Failed among its jobs.
+func TestEndingsOfATask(t *testing.T) {
+	for ending, want := range map[redfishsim.Ending][]any{
+		redfishsim.Succeeds:          {"Completed", "OK", 100.0, "OK", "Completed"},
+		redfishsim.Lies:              {"Completed", "OK", 100.0, "OK", "Completed"},
+		redfishsim.CompletedCritical: {"Completed", "Critical", 100.0, "Critical", "Failed"},
+		redfishsim.CompletedMessage:  {"Completed", "OK", 100.0, "Critical", "Failed"},
+		redfishsim.Exception:         {"Exception", "Critical", 100.0, "Critical", "Failed"},
+		redfishsim.Canceled:          {"Cancelled", "Warning", 100.0, "Warning", "Failed"},
+		redfishsim.Stalls:            {"Running", "OK", 50.0, nil, "Running"},
+	} {
+		t.Run(string(ending), func(t *testing.T) {
+			bmc := redfishsim.Start(t, redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) {
+				c.Endings[redfishsim.KindErase], c.Delays.Erase = ending, time.Millisecond
+			})
+			c := login(t, bmc)
+			task := c.post(c.system(eraseNVMe), map[string]any{}).header.Get("Location")
+			if ending != redfishsim.Stalls {
+				c.await(done, "its end")
+			}
+			r := c.get(task)
+			var severity any
+			if list, _ := r.at("Messages").([]any); len(list) > 0 {
+				severity = list[0].(map[string]any)["Severity"]
+			}
+			id := task[strings.LastIndex(task, "/")+1:]
+			job := c.get("/redfish/v1/Managers/iDRAC.Embedded.1/Jobs/" + id)
+			require.Equal(t, want, []any{r.at("TaskState"), r.at("TaskStatus"), r.at("PercentComplete"), severity, job.at("JobState")})
+			erased := 0
+			if ending == redfishsim.Succeeds {
+				erased = 1
+			}
+			require.Len(t, bmc.TenantData(), 5-erased)
+		})
+	}
+}

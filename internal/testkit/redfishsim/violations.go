@@ -1,0 +1,90 @@
+package redfishsim
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Violations are what no client may ever do to a server, whatever fails: each is a
+// sentence. Requests that a test itself makes count too.
+func (m *Machine) Violations() []string {
+	return violations(m.State(), m.Requests(), m.Config())
+}
+
+// Violations is Machine.Violations.
+func (b *Process) Violations() ([]string, error) {
+	state, err := b.State()
+	if err != nil {
+		return nil, err
+	}
+	requests, err := b.Requests()
+	if err != nil {
+		return nil, err
+	}
+	var config Config
+	if err := load(b.dir, configFile, &config); err != nil {
+		return nil, err
+	}
+	return violations(state, requests, config), nil
+}
+
+func violations(state State, requests []Request, config Config) []string {
+	var all []string
+	if state.Bricked != "" {
+		all = append(all, "bricked: "+state.Bricked)
+	}
+	for _, serial := range state.Interrupted {
+		all = append(all, "a power change while the drive "+serial+" was erased")
+	}
+	for _, r := range withoutIdentity(requests, config) {
+		all = append(all, fmt.Sprintf("request %d, %s %s: the identity was not read just before", r.Number, r.Method, r.Path))
+	}
+	return append(all, blind(state.Commits, requests)...)
+}
+
+// blind are the commits of a component whose last commit was not followed by a read of the
+// inventory or the system that was answered.
+func blind(commits []Commit, requests []Request) []string {
+	var all []string
+	last := map[string]int{}
+	for _, commit := range commits {
+		unit := commit.System + "/" + commit.Component
+		before, again := last[unit]
+		last[unit] = commit.Request
+		if !again {
+			continue
+		}
+		read := false
+		for _, r := range requests {
+			if r.Number > before && r.Number < commit.Request && r.Method == http.MethodGet && r.Status == http.StatusOK {
+				path := strings.ToLower(r.Path)
+				read = read || strings.Contains(path, "/firmwareinventory") || strings.Contains(path, "/redfish/v1/systems/")
+			}
+		}
+		if !read {
+			all = append(all, fmt.Sprintf("requests %d and %d: two commits of %s without a read between", before, commit.Request, commit.Component))
+		}
+	}
+	return all
+}
+
+func withoutIdentity(requests []Request, config Config) []Request {
+	var bad []Request
+	read := map[string]bool{}
+	system, chassis := config.systemPath(), config.chassisPath()
+	for _, r := range requests {
+		path := strings.TrimSuffix(r.Path, "/")
+		switch {
+		case r.Method == http.MethodGet && (strings.EqualFold(path, system) || strings.EqualFold(path, chassis)):
+			read[r.Session] = r.Status == http.StatusOK
+		case r.Method == http.MethodGet || r.Method == http.MethodHead || isSession(r.Path) || r.Status == http.StatusPermanentRedirect:
+		default:
+			if !read[r.Session] {
+				bad = append(bad, r)
+			}
+			read[r.Session] = false
+		}
+	}
+	return bad
+}
