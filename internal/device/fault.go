@@ -117,14 +117,18 @@ const (
 	CodeFenceHeld               Code = "fence_held"
 
 	// A server and its BMC.
-	CodeBMCUnreachable   Code = "bmc_unreachable"
-	CodeBMCLoginRefused  Code = "bmc_login_refused"
-	CodeBMCSessionLimit  Code = "bmc_session_limit"
-	CodeServerNotReady   Code = "server_not_ready"
-	CodeSecretInvalid    Code = "secret_invalid"
-	CodeDrivesChanged    Code = "drives_changed"
-	CodeDriveNotErasable Code = "drive_not_erasable"
-	CodeEraseUnknown     Code = "erase_unknown"
+	CodeBMCUnreachable     Code = "bmc_unreachable"
+	CodeBMCLoginRefused    Code = "bmc_login_refused"
+	CodeBMCSessionLimit    Code = "bmc_session_limit"
+	CodeServerNotReady     Code = "server_not_ready"
+	CodeBIOSMismatch       Code = "bios_mismatch"
+	CodeBIOSSettingInvalid Code = "bios_setting_invalid"
+	CodeBIOSJobWaiting     Code = "bios_job_waiting"
+	CodePropertiesMismatch Code = "properties_mismatch"
+	CodeSecretInvalid      Code = "secret_invalid"
+	CodeDrivesChanged      Code = "drives_changed"
+	CodeDriveNotErasable   Code = "drive_not_erasable"
+	CodeEraseUnknown       Code = "erase_unknown"
 
 	// Requests.
 	CodeRefused       Code = "refused"

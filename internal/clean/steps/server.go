@@ -66,15 +66,17 @@ func BIOSApply() Step {
 }
 
 // VerifyProperties compares what the server consists of with what was enrolled, or with the
-// profile that the policy names for it (S3.5).
+// profile that the policy names for it (S3.5). It switches a server on that is off, and off
+// again.
 func VerifyProperties() Step {
 	return Step{
 		Step: clean.Step{
 			Name: "verify_properties", Interface: "management", Phase: clean.Restore, Priority: 30, Version: 1, Abortable: true,
-			Applies: supportedByDriver("verify_properties"), Timeout: fixedBudget, FromPolicy: profileOf,
+			Applies: supportedByDriver("verify_properties"), Timeout: firmwareBudget, FromPolicy: profileOf,
 			Args: profileSchema,
 		},
-		Run: driverStep("verify_properties"),
+		Writes: true,
+		Run:    driverStep("verify_properties"),
 	}
 }
 

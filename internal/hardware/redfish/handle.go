@@ -40,7 +40,7 @@ func allSteps() []namedStep {
 		{"verify_firmware", (*handle).verifyFirmware, true},
 		{"bios_reset", (*handle).runBIOSReset, false},
 		{"bios_apply", (*handle).runBIOSApply, false},
-		{"verify_properties", (*handle).verifyProperties, true},
+		{"verify_properties", (*handle).verifyProperties, false},
 	}
 }
 

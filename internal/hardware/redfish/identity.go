@@ -33,8 +33,9 @@ type system struct {
 	Memory        common.Link
 	PCIeDevices   []common.Link
 	Links         struct {
-		Chassis   []common.Link
-		ManagedBy []common.Link
+		Chassis     []common.Link
+		ManagedBy   []common.Link
+		PCIeDevices []common.Link
 	}
 	ProcessorSummary struct{ Count, CoreCount int }
 	MemorySummary    struct{ TotalSystemMemoryGiB float64 }

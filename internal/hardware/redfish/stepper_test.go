@@ -22,7 +22,7 @@ var quickTiming = timing{
 	restart: 5 * time.Second, look: 2 * time.Second,
 	sessions: 2 * time.Second,
 	power:    2 * time.Second, graceful: 50 * time.Millisecond, post: 2 * time.Second,
-	settle: 60 * time.Millisecond,
+	settle: 60 * time.Millisecond, blindPOST: 300 * time.Millisecond,
 }
 
 // stepper runs steps of one server on a simulated BMC, with the journal of one clean.

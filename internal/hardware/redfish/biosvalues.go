@@ -1,0 +1,299 @@
+package redfish
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/big"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// attributes are values of a BIOS by name: text, numbers (json.Number) and booleans.
+type attributes map[string]any
+
+// UnmarshalJSON keeps numbers as they are written.
+func (a *attributes) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var values map[string]any
+	if err := d.Decode(&values); err != nil {
+		return err
+	}
+	*a = values
+	return nil
+}
+
+// names are the attributes' names in order.
+func (a attributes) names() []string { return slices.Sorted(maps.Keys(a)) }
+
+// sameValue compares two values of one attribute. A BMC may write a number or a boolean as
+// text in one resource and not in the other.
+func sameValue(a, b any) bool {
+	x, y := valueText(a), valueText(b)
+	if x == y {
+		return true
+	}
+	_, text := a.(string)
+	if _, second := b.(string); text && second {
+		return false
+	}
+	m, errM := strconv.ParseFloat(x, 64)
+	n, errN := strconv.ParseFloat(y, 64)
+	if errM == nil && errN == nil {
+		return m == n
+	}
+	return isBool(a, b) && strings.EqualFold(x, y)
+}
+
+func isBool(values ...any) bool {
+	return slices.ContainsFunc(values, func(v any) bool { _, ok := v.(bool); return ok })
+}
+
+// valueText is a value as a message shows it.
+func valueText(v any) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+// isScalar: text, a number or a boolean.
+func isScalar(v any) bool {
+	switch v.(type) {
+	case string, bool, json.Number:
+		return true
+	}
+	return false
+}
+
+// registry is a BIOS attribute registry: what attributes there are.
+type registry map[string]*registryAttribute
+
+// registryAttribute is one attribute of a registry. What BMCs write in several types is read
+// when it is needed.
+type registryAttribute struct {
+	Name         string `json:"AttributeName"`
+	Type         string
+	Default      json.RawMessage `json:"DefaultValue"`
+	LowerBound   json.RawMessage
+	UpperBound   json.RawMessage
+	MinLength    json.RawMessage
+	MaxLength    json.RawMessage
+	ReadOnly     bool
+	Immutable    bool
+	WriteOnly    bool
+	SystemUnique bool `json:"IsSystemUniqueProperty"`
+	Values       []struct {
+		Name string `json:"ValueName"`
+	} `json:"Value"`
+}
+
+// UnmarshalJSON reads an AttributeRegistry.
+func (r *registry) UnmarshalJSON(text []byte) error {
+	var body struct {
+		Entries struct{ Attributes []*registryAttribute } `json:"RegistryEntries"`
+	}
+	if err := json.Unmarshal(text, &body); err != nil {
+		return err
+	}
+	*r = make(registry)
+	for _, a := range body.Entries.Attributes {
+		if a != nil && a.Name != "" {
+			(*r)[a.Name] = a
+		}
+	}
+	return nil
+}
+
+// defaultValue is the value that the BIOS has after a reset; false: the registry has none.
+func (a *registryAttribute) defaultValue() (any, bool) {
+	d := json.NewDecoder(bytes.NewReader(a.Default))
+	d.UseNumber()
+	var v any
+	if len(a.Default) == 0 || d.Decode(&v) != nil || !isScalar(v) {
+		return nil, false
+	}
+	return v, true
+}
+
+// uniqueName are names of attributes that tell one server from the next and that a reset of
+// the BIOS keeps, though some registries do not say so.
+var uniqueName = regexp.MustCompile(`(?i)(serial_?n(umber|o|um)|asset_?tag|service_?tag|uuid|mac_?addr)|^(sys(tem)?)?(date|time)$`)
+
+// isSetting: the attribute is one that can be set and read, and that is not the server's own:
+// no serial, asset tag, date or password.
+func (a *registryAttribute) isSetting() bool {
+	return !a.ReadOnly && !a.Immutable && !a.WriteOnly && !a.SystemUnique && a.Type != "Password" && !uniqueName.MatchString(a.Name)
+}
+
+// notDefault compares a BIOS with the defaults of its registry. It gives how many attributes
+// were compared, and one short text for each that differs.
+func notDefault(current attributes, r registry) (compared int, differ []string) {
+	for _, name := range current.names() {
+		entry := r[name]
+		if entry == nil || !entry.isSetting() || !isScalar(current[name]) {
+			continue
+		}
+		want, ok := entry.defaultValue()
+		if !ok {
+			continue
+		}
+		compared++
+		if !sameValue(current[name], want) {
+			differ = append(differ, difference(name, current[name], want))
+		}
+	}
+	return compared, differ
+}
+
+// notInForce gives one short text for each wanted attribute that the BIOS does not show.
+func notInForce(current, wanted attributes) (differ []string) {
+	for _, name := range wanted.names() {
+		if !sameValue(current[name], wanted[name]) {
+			differ = append(differ, difference(name, current[name], wanted[name]))
+		}
+	}
+	return differ
+}
+
+func difference(name string, is, want any) string {
+	return fmt.Sprintf("%s is %q instead of %q", name, oneLine(valueText(is)), oneLine(valueText(want)))
+}
+
+// pendingIn gives the attributes that the settings resource shows with another value than the
+// BIOS has: those that somebody wants and that are not in force. What is no setting may
+// differ for ever.
+func pendingIn(settings, current attributes, r registry) attributes {
+	pending := attributes{}
+	for name, v := range settings {
+		if entry := r[name]; entry != nil && !entry.isSetting() || !isScalar(v) || sameValue(current[name], v) {
+			continue
+		}
+		pending[name] = v
+	}
+	return pending
+}
+
+// fit brings the wanted attributes into the types that the BIOS has for them, and refuses what
+// it does not have or cannot take, before anything is sent.
+func fit(wanted, current attributes, r registry) (attributes, error) {
+	fitting := attributes{}
+	var wrong []string
+	for _, name := range wanted.names() {
+		v, err := fitOne(name, wanted[name], current, r)
+		if err != nil {
+			wrong = append(wrong, err.Error())
+		}
+		fitting[name] = v
+	}
+	if len(wrong) > 0 {
+		return nil, hardware.Refused(device.CodeBIOSSettingInvalid, "correct the BIOS settings of the policy, or the step's arguments",
+			"nothing was sent: %s", strings.Join(wrong, "; "))
+	}
+	return fitting, nil
+}
+
+func fitOne(name string, v any, current attributes, r registry) (any, error) {
+	has, shown := current[name]
+	entry := r[name]
+	switch {
+	case !isScalar(v):
+		return nil, fmt.Errorf("%s is neither text, a number nor a boolean", name)
+	case !shown && (entry == nil || !entry.WriteOnly && entry.Type != "Password"):
+		return nil, fmt.Errorf("the BIOS has no attribute %s", name)
+	case r != nil && entry == nil:
+		return nil, fmt.Errorf("the registry has no attribute %s", name)
+	case entry == nil:
+		return fitKind(name, v, kindOf(has))
+	case entry.ReadOnly || entry.Immutable:
+		return nil, fmt.Errorf("%s is read-only", name)
+	case entry.WriteOnly || entry.Type == "Password":
+		return nil, fmt.Errorf("%s is a password: it cannot be read back, and would stand in the history", name)
+	}
+	v, err := fitKind(name, v, entry.Type)
+	if err != nil {
+		return nil, err
+	}
+	return v, entry.checkValue(v)
+}
+
+// kindOf is the registry's word for a value's type.
+func kindOf(v any) string {
+	switch v.(type) {
+	case bool:
+		return "Boolean"
+	case json.Number:
+		return "Integer"
+	}
+	return "String"
+}
+
+// fitKind brings a value into a type of the registry. A value that was given as text may be a
+// number.
+func fitKind(name string, v any, kind string) (any, error) {
+	text := valueText(v)
+	switch kind {
+	case "Integer":
+		n, ok := new(big.Int).SetString(text, 10)
+		if isBool(v) || !ok {
+			return nil, fmt.Errorf("%s must be a whole number, not %q", name, text)
+		}
+		return json.Number(n.String()), nil
+	case "Boolean":
+		if !strings.EqualFold(text, "true") && !strings.EqualFold(text, "false") {
+			return nil, fmt.Errorf("%s must be true or false, not %q", name, text)
+		}
+		return strings.EqualFold(text, "true"), nil
+	}
+	return text, nil
+}
+
+// checkValue compares a value with what the registry allows.
+func (a *registryAttribute) checkValue(v any) error {
+	text := valueText(v)
+	switch a.Type {
+	case "Enumeration":
+		var names []string
+		for _, value := range a.Values {
+			names = append(names, value.Name)
+		}
+		if len(names) > 0 && !slices.Contains(names, text) {
+			return fmt.Errorf("%s must be one of %s, not %q", a.Name, strings.Join(names, ", "), text)
+		}
+	case "Integer":
+		n, err := strconv.ParseFloat(text, 64)
+		low, hasLow := bound(a.LowerBound)
+		high, hasHigh := bound(a.UpperBound)
+		// Some registries give both bounds as 0 where there are none.
+		if hasLow && hasHigh && low == 0 && high == 0 {
+			return nil
+		}
+		if err != nil || hasLow && n < low || hasHigh && n > high {
+			return fmt.Errorf("%s must be from %s to %s, not %s", a.Name, rawText(a.LowerBound), rawText(a.UpperBound), text)
+		}
+	case "String":
+		length := float64(utf8.RuneCountInString(text))
+		low, hasLow := bound(a.MinLength)
+		high, hasHigh := bound(a.MaxLength)
+		if hasLow && length < low || hasHigh && high > 0 && length > high {
+			return fmt.Errorf("%s must have from %s to %s characters", a.Name, rawText(a.MinLength), rawText(a.MaxLength))
+		}
+	}
+	return nil
+}
+
+// bound reads a number that may be written as text; false: there is none.
+func bound(raw json.RawMessage) (float64, bool) {
+	n, err := strconv.ParseFloat(rawText(raw), 64)
+	return n, err == nil
+}
+
+func rawText(raw json.RawMessage) string { return strings.Trim(string(raw), `" `) }
