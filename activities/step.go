@@ -86,6 +86,10 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 		return contract.StepResult{}, &device.Fault{Class: device.Permanent, Code: device.CodePlanOutdated,
 			Message: fmt.Sprintf("the plan has version %d of %s, this host %d", a.in.Version, a.step.Name, a.step.Version)}
 	}
+	if err := a.step.Args.CheckRecorded(a.in.Args); err != nil {
+		return contract.StepResult{}, &device.Fault{Class: device.Permanent, Code: device.CodeInvalid,
+			Message: a.step.Name + ": " + err.Error(), Remedy: "check that the workers are of one release, then clean " + a.in.Enrollment.Name + " again"}
+	}
 	progress, ok := a.lastHeartbeat(ctx)
 	if !ok {
 		progress = contract.Progress{Step: a.step.Name, Size: a.in.Identity.Size}

@@ -11,6 +11,7 @@ import (
 	"burnish/internal/config"
 	"burnish/internal/device"
 	"burnish/workflows/contract"
+	"burnish/workflows/planning"
 )
 
 // fleetPlan is the effect of a policy on every device, for programs.
@@ -85,16 +86,15 @@ func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.DeviceS
 		p.NewSteps, p.Reason = p.Steps, "unknown: "+oneLine(reason(asked))
 		return p
 	}
-	subject := clean.Subject{Name: v.Name, Type: v.Type, Operation: facts.Operation, Size: facts.Identity.Size, HostSteps: facts.Steps, SupportedSteps: facts.SupportedSteps}
+	subject := planning.Subject(contract.Enrollment{Name: v.Name, Type: v.Type, OneTimeUse: v.OneTimeUse}, facts)
 	var erasure clean.Erasure
 	var fault *device.Fault
 	if can := facts.Capabilities; can == nil {
 		erasure.Operation = facts.Operation
 		erasure.Steps, fault = planner.Full(subject)
 	} else {
-		// As the device's workflow plans: a tenant may have changed the layout. It counts only
-		// if the device has no namespace and cannot create one.
-		subject.NVMe, subject.Capabilities = true, *can
+		// A tenant may have changed the layout. It counts only if the device has no namespace and
+		// cannot create one.
 		if facts.Layout == device.LayoutNone && !can.ManageNamespaces {
 			subject.Layout = facts.Layout
 		}

@@ -5,6 +5,7 @@
 package contract
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -52,6 +53,8 @@ const (
 	UpdateForget   = "forget"
 	UpdateReplace  = "replace"
 	UpdateMove     = "move"
+
+	UpdateReleaseHold = "release_hold"
 )
 
 // Signals. Only clean can change the state directly; the others are hints to re-check.
@@ -62,10 +65,12 @@ const (
 	SignalRefresh  = "refresh"
 )
 
-// QueryDevice answers with a DeviceStatus, QueryDiscovery with the DiscoveryResult.
+// QueryDevice answers with a DeviceStatus, QueryDiscovery with the DiscoveryResult,
+// QueryValidate, whose input is a CleanInput, with a CleanPlan.
 const (
 	QueryDevice    = "device"
 	QueryDiscovery = "discovery"
+	QueryValidate  = "validate"
 )
 
 // Activities of the control worker.
@@ -141,14 +146,31 @@ type UnbindInput struct {
 	Instance string `json:"instance"`
 }
 
-// CleanInput is the input of the clean update and signal. Without Steps it is a full clean.
+// CleanInput is the input of the clean update and signal. Without Steps and Runbook it is a
+// full clean. Args are the arguments of the named steps, each a JSON object. Runbook names a
+// runbook of the policy; then there are neither Steps nor Args.
 type CleanInput struct {
-	Reason string   `json:"reason,omitempty"`
-	Steps  []string `json:"steps,omitempty"`
+	Reason  string                     `json:"reason,omitempty"`
+	Steps   []string                   `json:"steps,omitempty"`
+	Args    map[string]json.RawMessage `json:"args,omitempty"`
+	Runbook string                     `json:"runbook,omitempty"`
 }
 
-// ReasonInput is the input of manage, provide, abort, retire and forget. Only retire uses
-// Lost: the hardware is gone.
+// Manual says that the clean is not a full one: it never makes a dirty device available.
+func (in CleanInput) Manual() bool { return len(in.Steps) > 0 || in.Runbook != "" }
+
+// CleanPlan is what a clean would do, or the fault that says why it would not.
+type CleanPlan struct {
+	Operation     device.Operation `json:"operation,omitempty"`
+	Runbook       string           `json:"runbook,omitempty"`
+	RunbookDigest string           `json:"runbook_digest,omitempty"`
+	PolicyDigest  string           `json:"policy_digest"`
+	Steps         []Planned        `json:"steps"`
+	Fault         *device.Fault    `json:"fault,omitempty"`
+}
+
+// ReasonInput is the input of manage, provide, abort, release_hold, retire and forget. Only
+// retire uses Lost: the hardware is gone.
 //
 // Instance names the instance that has the device: retire, manage and forget are refused
 // without it, because they would end its binding. By says who asks.

@@ -32,7 +32,7 @@ func TestNothingIsRenamed(t *testing.T) {
 		contract.ReservationSnapshot{}, contract.PreviousRun{}, contract.Refusal{}, contract.DeviceStatus{}, contract.StatusMemo{}, contract.Progress{},
 		contract.HostScanInput{}, contract.ScanRequest{}, contract.ScanInput{}, contract.ScanResult{},
 		contract.InventoryReconcileInput{}, contract.ReconcileRequest{}, contract.ReconcileInput{}, contract.ReconcileResult{},
-		contract.CandidatesInput{}, contract.Candidates{},
+		contract.CandidatesInput{}, contract.Candidates{}, contract.CleanPlan{},
 	} {
 		fields(reflect.TypeOf(root), have)
 	}

@@ -115,6 +115,9 @@ type Intent struct {
 	Rediscover    bool `json:"rediscover,omitempty"`
 	// Steps are the named steps of the requested clean.
 	Steps []string `json:"steps,omitempty"`
+	// Args are their arguments. Runbook is the runbook of a clean by hand.
+	Args    map[string]json.RawMessage `json:"args,omitempty"`
+	Runbook string                     `json:"runbook,omitempty"`
 	// Reason is the operator's reason for the requested clean.
 	Reason string `json:"reason,omitempty"`
 	// Abort: the running clean must end.
@@ -200,7 +203,13 @@ type CleanRun struct {
 	Operation    device.Operation `json:"operation,omitempty"`
 	Plan         []Planned        `json:"plan,omitempty"`
 	PolicyDigest string           `json:"policy_digest,omitempty"`
-	Next         int              `json:"next"` // index of the step that runs or comes next
+	// Runbook is the runbook that the plan follows; "": none. RunbookDigest identifies its
+	// content.
+	Runbook       string `json:"runbook,omitempty"`
+	RunbookDigest string `json:"runbook_digest,omitempty"`
+	// ReleasedBy ends the step hold: the operator who released it, and why.
+	ReleasedBy string `json:"released_by,omitempty"`
+	Next       int    `json:"next"` // index of the step that runs or comes next
 	// HostSilentAfter, Budget and Settings are those of the worker that made the plan, and
 	// are kept for the whole clean. Budget is the running time of the whole clean, 0 if each
 	// step has its own (D5).
@@ -225,15 +234,18 @@ type CleanRun struct {
 
 // CleanSummary is the archived summary of a clean that ended.
 type CleanSummary struct {
-	Number    int              `json:"number"`
-	Reason    string           `json:"reason,omitempty"`
-	Outcome   string           `json:"outcome"` // cleaned, steps_done, failed, aborted, in_use
-	Operation device.Operation `json:"operation,omitempty"`
-	Fault     device.Code      `json:"fault,omitempty"`
-	Steps     []StepResult     `json:"steps,omitempty"`
-	RunTime   time.Duration    `json:"run_time"`
-	StartedAt time.Time        `json:"started_at"`
-	EndedAt   time.Time        `json:"ended_at"`
+	Number  int    `json:"number"`
+	Reason  string `json:"reason,omitempty"`
+	Outcome string `json:"outcome"` // cleaned, steps_done, failed, aborted, in_use
+	// Runbook and RunbookDigest are those of the plan.
+	Runbook       string           `json:"runbook,omitempty"`
+	RunbookDigest string           `json:"runbook_digest,omitempty"`
+	Operation     device.Operation `json:"operation,omitempty"`
+	Fault         device.Code      `json:"fault,omitempty"`
+	Steps         []StepResult     `json:"steps,omitempty"`
+	RunTime       time.Duration    `json:"run_time"`
+	StartedAt     time.Time        `json:"started_at"`
+	EndedAt       time.Time        `json:"ended_at"`
 }
 
 // Progress is a step's heartbeat: bytes done (Offset) of all (Size), running time so far,

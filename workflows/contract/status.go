@@ -62,6 +62,8 @@ type DeviceStatus struct {
 	Binding           int               `json:"binding"`
 	ClaimedBy         string            `json:"claimed_by,omitempty"`
 	Steps             []CleanStep       `json:"steps,omitempty"`
+	// Runbook is the runbook of the running clean.
+	Runbook string `json:"runbook,omitempty"`
 	// Waiting is what the device waits for, and why; nil if it waits for nothing.
 	Waiting *StatusWait `json:"waiting,omitempty"`
 	// Bindings and Cleans are the history, the latest last. Only the query returns them.

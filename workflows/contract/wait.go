@@ -7,13 +7,16 @@ import (
 )
 
 // What a device waits for: the inventory, its host, a provider of Nova's that is gone, its
-// return to the pool, or the end of a pause that its workflow makes.
+// return to the pool, the end of a pause that its workflow makes, or in a runbook its operator
+// (hold) or a time (timer).
 const (
 	WaitInventory = "inventory"
 	WaitHost      = "host"
 	WaitProvider  = "provider"
 	WaitReturn    = "return"
 	WaitPause     = "pause"
+	WaitHold      = "hold"
+	WaitTimer     = "timer"
 )
 
 // Wait is a wait of a device, with its cause. What failed is tried again all the time. The

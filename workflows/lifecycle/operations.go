@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
@@ -9,6 +11,7 @@ import (
 	"burnish/internal/device"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle/cleaning"
 	"burnish/workflows/lifecycle/status"
 )
 
@@ -48,46 +51,109 @@ func (d operations) provide(ctx workflow.Context, in contract.ReasonInput) (cont
 // validateClean: an operator may clean a device in state error or manageable, and one
 // that waits for a manual clean (S3.20, D7).
 func (d operations) validateClean(in contract.CleanInput) error {
-	if len(in.Steps) > 0 {
-		if d.State.Device.State == device.Manageable {
-			for _, step := range in.Steps {
-				if strings.TrimSpace(step) == "" {
-					return d.Refuse(device.CodeInvalid, "a step name is empty", "name steps as `steps "+d.State.Name+"` lists them")
-				}
-				if _, known := d.State.Host.Steps[step]; !known {
-					return d.Refuse(device.CodeNoSuchStep, "host "+d.State.Enrollment.Host+" has no step "+step,
-						"name one of "+strings.Join(workflow.DeterministicKeys(d.State.Host.Steps), ", "))
-				}
+	if err := d.validateForm(in); err != nil {
+		return err
+	}
+	if !in.Manual() {
+		return d.Legal(device.Event{Kind: device.Clean})
+	}
+	if d.State.Device.State == device.Manageable {
+		for _, step := range in.Steps {
+			if clean.OfWorkflow(step) {
+				return d.Refuse(device.CodeNoSuchStep, "the step "+step+" is for runbooks only", "write a runbook in the policy")
+			}
+			if _, known := d.State.Host.Steps[step]; !known {
+				return d.Refuse(device.CodeNoSuchStep, "host "+d.State.Enrollment.Host+" has no step "+step,
+					"name one of "+strings.Join(workflow.DeterministicKeys(d.State.Host.Steps), ", "))
 			}
 		}
-		return d.Legal(device.Event{Kind: device.CleanSteps})
 	}
-	return d.Legal(device.Event{Kind: device.Clean})
+	return d.Legal(device.Event{Kind: device.CleanSteps})
 }
 
-// validateSteps refuses steps that do not apply to the device. By a signal they are
-// accepted, and the clean ends in state error.
-func (d operations) validateSteps(in contract.CleanInput) error {
-	if len(in.Steps) == 0 {
+// validateForm refuses a request that no policy and no device could carry out: a signal with
+// one is refused as an update is.
+func (d operations) validateForm(in contract.CleanInput) error {
+	if in.Runbook != "" && (len(in.Steps) > 0 || len(in.Args) > 0) {
+		return d.Refuse(device.CodeInvalid, "a runbook has its own steps and arguments", "name either a runbook or steps")
+	}
+	for _, step := range in.Steps {
+		if strings.TrimSpace(step) == "" {
+			return d.Refuse(device.CodeInvalid, "a step name is empty", "name steps as `steps "+d.State.Name+"` lists them")
+		}
+	}
+	for _, step := range workflow.DeterministicKeys(in.Args) {
+		if !slices.Contains(in.Steps, step) {
+			return d.Refuse(device.CodeInvalid, fmt.Sprintf("arguments are given for %q, which is not among the steps", step), "name the step too")
+		}
+		if _, err := clean.ParseArgs(in.Args[step]); err != nil {
+			return d.Refuse(device.CodeInvalid, step+": "+err.Error(), "give the arguments as a JSON object")
+		}
+	}
+	return nil
+}
+
+// validatePlan refuses steps that do not apply to the device, arguments that do not fit, and a
+// runbook that is not there or not for this device. By a signal they are accepted, and the clean
+// ends in state error: what is planned depends on this worker's policy, and a signal's handler
+// is replayed. No step of it runs.
+func (d operations) validatePlan(in contract.CleanInput) error {
+	if !in.Manual() {
 		return nil
 	}
-	_, f := d.Planner.Manual(d.PlanInput(), clean.Request{Steps: in.Steps})
-	if f == nil || f.Code != device.CodeNoSuchStep {
+	_, f := d.Planner.Manual(d.PlanInput(), manual(in))
+	if f == nil || f.Class != device.Permanent && f.Code != device.CodeNoErasePath {
 		return nil
 	}
 	return d.Refuse(f.Code, f.Message, f.Remedy)
 }
 
+func manual(in contract.CleanInput) clean.Request {
+	return clean.Request{Steps: in.Steps, Args: in.Args, Runbook: in.Runbook}
+}
+
+// plan is what a clean would do now. It depends on this worker's policy, and changes nothing.
+func (d operations) plan(in contract.CleanInput) contract.CleanPlan {
+	input := d.PlanInput()
+	out := contract.CleanPlan{Operation: input.Operation, PolicyDigest: d.Planner.Digest(), Steps: []contract.Planned{}}
+	if err := d.validateForm(in); err != nil {
+		out.Fault = calls.FaultOf(err)
+		return out
+	}
+	if d.State.Host.Excluded != nil && !in.Manual() {
+		out.Fault = d.State.Host.Excluded
+		return out
+	}
+	made := cleaning.Plan(d.Planner, input, !in.Manual(), manual(in))
+	out.Fault, out.Runbook, out.RunbookDigest = made.Fault, made.Runbook, made.RunbookDigest
+	out.Steps = append(out.Steps, made.Plan...)
+	return out
+}
+
 func (d operations) clean(ctx workflow.Context, in contract.CleanInput) (contract.Result, error) {
 	kind := device.Clean
-	if len(in.Steps) > 0 {
+	if in.Manual() {
 		kind = device.CleanSteps
 	}
 	if err := d.Apply(ctx, device.Event{Kind: kind}); err != nil {
 		return contract.Result{}, err
 	}
 	d.State.Intent.Steps, d.State.Intent.Reason, d.State.Intent.DuplicateAt = in.Steps, in.Reason, ""
+	d.State.Intent.Args, d.State.Intent.Runbook = in.Args, in.Runbook
 	d.State.Fault, d.State.LastError, d.State.LastRefusal = nil, "", ""
+	return d.result()
+}
+
+func (d operations) validateReleaseHold(contract.ReasonInput) error {
+	if !d.Waits(contract.WaitHold) {
+		return d.Refuse(device.CodeRefused, "no clean is on hold: the device is "+status.Phrase(d.State), "show "+d.State.Name)
+	}
+	return nil
+}
+
+// releaseHold lets a clean go on that its runbook holds.
+func (d operations) releaseHold(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
+	d.cleaning.ReleaseHold(ctx, in)
 	return d.result()
 }
 

@@ -48,9 +48,11 @@ var (
 		binding.validateRebuild, binding.rebuild, already[binding, contract.UnbindInput], nil}
 
 	cleanUpdate = &update[operations, contract.CleanInput, contract.Result]{contract.UpdateClean, "Clean a device in state error, or run named steps on a manageable one",
-		operations.validateClean, operations.clean, already[operations, contract.CleanInput], operations.validateSteps}
+		operations.validateClean, operations.clean, already[operations, contract.CleanInput], operations.validatePlan}
 	abortUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateAbort, "End the running clean; the device goes to state error",
 		operations.validateAbort, operations.abort, already[operations, contract.ReasonInput], nil}
+	releaseHoldUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateReleaseHold, "Go on with a clean that its runbook holds",
+		operations.validateReleaseHold, operations.releaseHold, already[operations, contract.ReasonInput], nil}
 	provideUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateProvide, "Offer a manageable device to tenants, after a clean",
 		operations.validateProvide, operations.provide, already[operations, contract.ReasonInput], nil}
 	manageUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateManage, "Take the device out of the pool",
@@ -74,7 +76,7 @@ func (d *run) register(ctx workflow.Context) error {
 		handle(ctx, d.parts, enrollUpdate), handle(ctx, d.parts, provideUpdate),
 		handle(ctx, d.parts, claimUpdate), handle(ctx, d.parts, burnUpdate), handle(ctx, d.parts, unclaimUpdate),
 		handle(ctx, d.parts, bindUpdate), handle(ctx, d.parts, unbindUpdate), handle(ctx, d.parts, rebuildUpdate),
-		handle(ctx, d.parts, cleanUpdate), handle(ctx, d.parts, abortUpdate),
+		handle(ctx, d.parts, cleanUpdate), handle(ctx, d.parts, abortUpdate), handle(ctx, d.parts, releaseHoldUpdate),
 		handle(ctx, d.parts, manageUpdate), handle(ctx, d.parts, maintainUpdate),
 		handle(ctx, d.parts, retireUpdate), handle(ctx, d.parts, forgetUpdate),
 		handle(ctx, d.parts, replaceUpdate), handle(ctx, d.parts, moveUpdate),
@@ -90,6 +92,9 @@ func (d *run) register(ctx workflow.Context) error {
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDiscovery,
 			func() (contract.DiscoveryResult, error) { return d.State.Host, nil },
 			workflow.QueryHandlerOptions{Description: "What the host last discovered of the device"}),
+		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryValidate,
+			func(in contract.CleanInput) (contract.CleanPlan, error) { return operations{d.parts}.plan(in), nil },
+			workflow.QueryHandlerOptions{Description: "What a clean would do"}),
 	)
 }
 
@@ -112,10 +117,11 @@ func partsOf[F family](d F) *parts { return struct{ *parts }(d).parts }
 // forgets IDs at continue-as-new: a repeated update changes nothing, whichever instance the
 // device is bound to by then.
 func handle[F family, In, Out any](ctx workflow.Context, d *parts, u *update[F, In, Out]) error {
-	of := F(struct{ *parts }{d})
+	// The closures capture two pointers each: every idle device has all of them.
 	return workflow.SetUpdateHandlerWithOptions(ctx, u.name,
 		func(ctx workflow.Context, in In) (Out, error) {
 			ctx, _ = workflow.NewDisconnectedContext(ctx)
+			of := F(struct{ *parts }{d})
 			var none Out
 			id := workflow.GetCurrentUpdateInfo(ctx).ID
 			if before, seen := d.RecentUpdate(id); seen {
@@ -141,6 +147,7 @@ func handle[F family, In, Out any](ctx workflow.Context, d *parts, u *update[F, 
 		workflow.UpdateHandlerOptions{
 			Description: u.about,
 			Validator: func(ctx workflow.Context, in In) error {
+				of := F(struct{ *parts }{d})
 				if _, seen := d.RecentUpdate(workflow.GetCurrentUpdateInfo(ctx).ID); seen {
 					return nil
 				}

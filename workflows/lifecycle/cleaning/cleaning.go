@@ -8,6 +8,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"burnish/internal/clean"
 	"burnish/internal/device"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
@@ -68,6 +69,15 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 			if err := d.Apply(ctx, device.Event{Kind: device.CleanStarted}); err != nil {
 				return err
 			}
+		}
+		if planned := run.Plan[run.Next]; clean.OfWorkflow(planned.Step) {
+			result, err := d.pause(runCtx, ctx, run, planned)
+			if d.interrupted(ctx, err) {
+				return nil
+			}
+			run.Results = append(run.Results, result)
+			run.Next, run.Resume = run.Next+1, nil
+			continue
 		}
 		result, err := d.step(runCtx, ctx, run)
 		if f := calls.FaultIn(err); f != nil && f.Code == device.CodePlanOutdated && run.Replans < maxReplans && !d.State.Intent.Abort {
@@ -224,6 +234,7 @@ func (d *Cleaning) archive(ctx workflow.Context, outcome string, f *device.Fault
 	}
 	summary := contract.CleanSummary{
 		Number: run.Number, Reason: run.Reason, Outcome: outcome, Operation: run.Operation,
+		Runbook: run.Runbook, RunbookDigest: run.RunbookDigest,
 		Steps: run.Results, RunTime: run.RunTime, StartedAt: run.StartedAt, EndedAt: workflow.Now(ctx).UTC(),
 	}
 	if f != nil {

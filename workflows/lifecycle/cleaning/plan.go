@@ -14,12 +14,41 @@ import (
 	"burnish/workflows/contract"
 )
 
-// recordedPlan is recorded by a SideEffect: the worker's policy and the plan made by it.
-type recordedPlan struct {
-	Plan         []contract.Planned `json:"plan,omitempty"`
-	Fault        *device.Fault      `json:"fault,omitempty"`
-	PolicyDigest string             `json:"policy_digest"`
-	Policy       clean.Policy       `json:"policy"`
+// RecordedPlan is recorded by a SideEffect: the plan of a clean, and the policy of the worker
+// that made it.
+type RecordedPlan struct {
+	Plan  []contract.Planned `json:"plan,omitempty"`
+	Fault *device.Fault      `json:"fault,omitempty"`
+	// Runbook is what the plan follows; "": phases and priorities.
+	Runbook       string       `json:"runbook,omitempty"`
+	RunbookDigest string       `json:"runbook_digest,omitempty"`
+	PolicyDigest  string       `json:"policy_digest"`
+	Policy        clean.Policy `json:"policy"`
+}
+
+// Plan makes a plan by a worker's policy: of a full clean, or of what an operator asks for.
+func Plan(planner *clean.Planner, s clean.Subject, full bool, request clean.Request) RecordedPlan {
+	made := RecordedPlan{PolicyDigest: planner.Digest(), Policy: planner.Policy().WithoutLists()}
+	var plan []clean.Planned
+	var book *clean.Runbook
+	switch {
+	case full:
+		book, made.Fault = planner.Automated(s)
+	case request.Runbook != "":
+		book, made.Fault = planner.Runbook(request.Runbook)
+	}
+	if book != nil {
+		made.Runbook, made.RunbookDigest = book.Name, book.Digest()
+	}
+	switch {
+	case made.Fault != nil:
+	case full:
+		plan, made.Fault = planner.Full(s)
+	default:
+		plan, made.Fault = planner.Manual(s, request)
+	}
+	made.Plan = toContract(plan, s.HostSteps)
+	return made
 }
 
 // makePlan records the plan of this clean and the settings by which it is carried out.
@@ -27,20 +56,11 @@ func (d *Cleaning) makePlan(ctx workflow.Context, run *contract.CleanRun) *devic
 	if d.State.Host.Excluded != nil && run.Full {
 		return d.State.Host.Excluded
 	}
-	input, named := d.PlanInput(), d.State.Intent.Steps
-	full := run.Full
-	planner := d.Planner
-	var made recordedPlan
+	input, intent := d.PlanInput(), d.State.Intent
+	full, planner := run.Full, d.Planner
+	var made RecordedPlan
 	err := workflow.SideEffect(ctx, func(workflow.Context) any {
-		record := recordedPlan{PolicyDigest: planner.Digest(), Policy: planner.Policy().WithoutLists()}
-		var plan []clean.Planned
-		if full {
-			plan, record.Fault = planner.Full(input)
-		} else {
-			plan, record.Fault = planner.Manual(input, clean.Request{Steps: named})
-		}
-		record.Plan = toContract(plan, input.HostSteps)
-		return record
+		return Plan(planner, input, full, clean.Request{Steps: intent.Steps, Args: intent.Args, Runbook: intent.Runbook})
 	}).Get(&made)
 	if err != nil {
 		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInternal, Message: "the recorded plan is unreadable: " + err.Error()}
@@ -48,6 +68,7 @@ func (d *Cleaning) makePlan(ctx workflow.Context, run *contract.CleanRun) *devic
 	if made.Fault != nil {
 		return made.Fault
 	}
+	run.Runbook, run.RunbookDigest = made.Runbook, made.RunbookDigest
 	run.Plan, run.PolicyDigest, run.Operation = made.Plan, made.PolicyDigest, d.State.Host.Operation
 	run.HostSilentAfter, run.Budget = made.Policy.HostSilentAfter, made.Policy.CleanupTimeout
 	run.Settings = made.Policy.StepSettings
@@ -135,6 +156,9 @@ func nextStartWithin(last, silentAfter time.Duration) time.Duration {
 // startWithin.
 func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun, startWithin time.Duration, again bool, result *contract.StepResult) (unreachable bool, err error) {
 	p := run.Plan[run.Next]
+	if clean.OfWorkflow(p.Step) { // no host may ever get it
+		return false, resultMismatch("the step " + p.Step + " is the workflow's own")
+	}
 	budget := p.Timeout
 	if run.Budget > 0 {
 		budget = run.Budget - run.RunTime

@@ -13,6 +13,7 @@ import (
 	"burnish/internal/device"
 	"burnish/workflows/contract"
 	"burnish/workflows/lifecycle/status"
+	"burnish/workflows/planning"
 )
 
 // Record is the state of one device. State is never nil and never another pointer.
@@ -182,21 +183,7 @@ func (r *Record) Policy(ctx workflow.Context) clean.Policy {
 
 // PlanInput is the planner's input for the device.
 func (r *Record) PlanInput() clean.Subject {
-	s := r.State
-	in := clean.Subject{
-		Name: s.Name, Type: s.Enrollment.Type, Operation: s.Host.Operation,
-		Size: s.Host.Identity.Size, HostSteps: s.Host.Steps,
-		Estimate: s.Host.Estimates[s.Host.Operation], SupportedSteps: s.Host.SupportedSteps,
-		Vendor: s.Host.Identity.Vendor, Model: s.Host.Identity.Model,
-	}
-	if p, err := device.ParseProperties(s.Host.Identity.Properties); err == nil {
-		in.Properties = p // the driver refuses unreadable ones
-	}
-	if can := s.Host.Capabilities; can != nil {
-		// The layout stays unknown: a tenant may have changed it since the discovery.
-		in.NVMe, in.Capabilities = true, *can
-	}
-	return in
+	return planning.Subject(r.State.Enrollment, r.State.Host)
 }
 
 // DuplicateSerialFault is the fault of a device whose serial was discovered in a second

@@ -12,6 +12,7 @@ import (
 	"burnish/workflows/contract"
 	"burnish/workflows/lifecycle/discovery"
 	"burnish/workflows/lifecycle/record"
+	"burnish/workflows/planning"
 )
 
 // Reservation is the provider of one device in the inventory.
@@ -126,7 +127,7 @@ func (d *Reservation) call(ctx, opts workflow.Context, activity string, in contr
 // EnsureProvider makes sure that the provider exists and is reserved.
 func (d *Reservation) EnsureProvider(ctx workflow.Context) (contract.ReservationSnapshot, error) {
 	in := d.unconditional()
-	in.Class, in.Traits, in.Driver = d.class(), d.traits(), d.State.Enrollment.Driver
+	in.Class, in.Traits, in.Driver = d.class(), planning.Traits(d.State.Enrollment, d.State.Host), d.State.Enrollment.Driver
 	return d.call(ctx, calls.WithClientDeadline(ctx, "ensure the provider of "+d.State.Name), contract.ActivityEnsureProvider, in)
 }
 
@@ -196,17 +197,6 @@ func (d *Reservation) class() string {
 		class += "_" + customName(i.Vendor) + "_" + customName(i.Product)
 	}
 	return class
-}
-
-func (d *Reservation) traits() []string {
-	traits := []string{"OWNER_CYBORG"} // D12
-	if can := d.State.Host.Capabilities; can != nil {
-		traits = append(traits, can.Traits()...) // S2.15
-	}
-	if d.State.Enrollment.OneTimeUse {
-		traits = append(traits, "HW_PCI_ONE_TIME_USE")
-	}
-	return traits
 }
 
 func customName(s string) string {

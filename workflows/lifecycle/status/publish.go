@@ -124,6 +124,9 @@ func details(s *contract.DeviceState) string {
 		c := s.Clean
 		line("step", fmt.Sprintf("%s (%d of %d), scheduled %s", step.Step, c.Next+1, len(c.Plan), c.StepAt.Format(time.RFC3339)))
 	}
+	if c := s.Clean; c != nil {
+		line("runbook", c.Runbook)
+	}
 	line("maintenance", maintenanceReason(s))
 	if w := wait(s); w != nil {
 		line("waiting", fmt.Sprintf("for the %s since %s: %s", w.For, w.Since.Format(time.RFC3339), w.Fault.Message))

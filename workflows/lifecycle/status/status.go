@@ -31,6 +31,9 @@ func Of(s *contract.DeviceState) contract.DeviceStatus {
 		instance := b.Instance
 		v.InstanceUUID, v.Binding = &instance, b.Number
 	}
+	if c := s.Clean; c != nil {
+		v.Runbook = c.Runbook
+	}
 	if c := s.Device.Claim; c != nil {
 		v.ClaimedBy = c.Instance
 	}

@@ -1,6 +1,8 @@
 package status
 
 import (
+	"slices"
+
 	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
@@ -28,6 +30,8 @@ func describe(s *contract.DeviceState) (words string, isState bool) {
 		return "on hold (state: available)", false
 	case dev.Returning:
 		return "cleaning (the device is being returned)", true
+	case dev.State == device.Cleaning && onHold(s):
+		return "cleaning (on hold)", true
 	case dev.AwaitingManualClean && dev.State == device.Unknown:
 		return "unknown (nothing records who has the device)", true
 	case dev.AwaitingManualClean:
@@ -48,6 +52,9 @@ func SuggestRemedy(s *contract.DeviceState, verb string, e *device.IllegalError)
 	case device.PendingCleaning, device.Cleaning:
 		if s.Device.AwaitingManualClean {
 			return "clean " + name
+		}
+		if onHold(s) {
+			return "release-hold " + name + ", or abort it"
 		}
 		return "wait until it is clean, or abort " + name
 	case device.Error:
@@ -97,10 +104,18 @@ func allowedActions(s *contract.DeviceState) []string {
 	if b := s.Device.Binding; b != nil && s.Device.State == device.Allocated {
 		actions = append(actions, contract.UpdateUnbind+" --instance "+b.Instance)
 	}
+	if onHold(s) {
+		actions = append(actions, "release-hold")
+	}
 	if CleanUnderWay(s) {
 		actions = append(actions, contract.UpdateAbort)
 	}
 	return actions
+}
+
+// onHold says that the clean waits for the operator to release it.
+func onHold(s *contract.DeviceState) bool {
+	return slices.ContainsFunc(s.Waits, func(w contract.Wait) bool { return w.For == contract.WaitHold })
 }
 
 func legal(s *contract.DeviceState, e device.Event) bool {
