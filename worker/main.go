@@ -145,7 +145,7 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 		if err != nil {
 			return err
 		}
-		stops = append(stops, runTasks(ctx, logger, append(cloudTasks(settings, devices, logger),
+		stops = append(stops, runTasks(ctx, logger, append(append(cloudTasks(settings, devices, logger), limitsTask(settings, devices)),
 			task{"ending orphaned inventory calls", orphanCheckDelays, recovery.EndControlOrphans})...))
 	}
 	logger.Info("worker started", "version", version, "state_dir", settings.StateDir)

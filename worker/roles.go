@@ -31,6 +31,7 @@ import (
 	"burnish/workflows/contract"
 	"burnish/workflows/hostscan"
 	"burnish/workflows/lifecycle"
+	"burnish/workflows/limits"
 	"burnish/workflows/reconcile"
 )
 
@@ -93,8 +94,10 @@ func startControl(settings config.Worker, temporal sdkclient.Client, options wor
 	w.RegisterWorkflowWithOptions(devices.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
 	w.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
 	w.RegisterWorkflowWithOptions(reconcile.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
+	w.RegisterWorkflowWithOptions(limits.Limits, workflow.RegisterOptions{Name: contract.WorkflowLimits})
 	control := &activities.Control{Store: store, Client: client.New(temporal)}
 	all := control.Activities()
+	maps.Copy(all, (&activities.Limits{Client: client.New(temporal), Policy: limitsOf(settings)}).Activities())
 	if fleet, ok := store.(inventory.Lister); ok {
 		control.Real = true
 		maps.Copy(all, (&activities.Reconciler{Client: client.New(temporal), Fleet: fleet, Log: logger}).Activities())

@@ -232,4 +232,6 @@ type Hint struct {
 	// Wait is the report of an activity of the device's own workflow, and no hint about the
 	// device.
 	Wait *WaitReport `json:"wait,omitempty"`
+	// Slot is the answer of the workflow of the limits, and no hint about the device.
+	Slot *SlotAnswer `json:"slot,omitempty"`
 }

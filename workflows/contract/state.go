@@ -230,6 +230,8 @@ type CleanRun struct {
 	// (F5). Provider is that provider's UUID if Nova owns it.
 	Generation int64  `json:"generation,omitempty"`
 	Provider   string `json:"provider,omitempty"`
+	// Slot is the clean's slot in the limits; nil if nothing is limited.
+	Slot *CleanSlot `json:"slot,omitempty"`
 }
 
 // CleanSummary is the archived summary of a clean that ended.

@@ -47,6 +47,7 @@ type deviceEnv struct {
 	children      []child
 	nameTaken     bool // another workflow already has the ID of the next child
 	notifications []notified
+	limits        fakeLimits
 	duplicate     string // the device with the same serial, as a listing shows it
 	// duplicateOnceListed is the same, to a search that waits until this device is listed.
 	duplicateOnceListed string
@@ -412,6 +413,7 @@ func (w *deviceEnv) scheduled(j *job) {
 	w.scheduledActivities = append(w.scheduledActivities, j.name)
 	want := contract.HostQueue("h1")
 	_, control := (&activities.Control{}).Activities()[j.name]
+	control = control || j.name == contract.ActivityRequestSlot
 	if control {
 		want = contract.Queue
 	}

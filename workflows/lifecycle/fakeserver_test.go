@@ -109,6 +109,10 @@ func (s childFuture) SignalChildWorkflow(workflow.Context, string, any) workflow
 // SignalExternalWorkflow records the signal.
 func (o *outboundInterceptor) SignalExternalWorkflow(ctx workflow.Context, id, _, signal string, arg any) workflow.Future {
 	future, set := workflow.NewFuture(ctx)
+	if id == contract.LimitsWorkflowID {
+		set.Set(nil, o.w.limits.signal(signal, arg))
+		return future
+	}
 	o.w.notifications = append(o.w.notifications, notified{id, signal, arg})
 	set.Set(nil, nil)
 	return future
@@ -298,6 +302,9 @@ func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 			return contract.DeviceBySerial{Name: w.duplicateOnceListed}, nil
 		}
 		return contract.DeviceBySerial{Name: w.duplicate}, nil
+	case contract.SlotRequest:
+		w.limits.gone = false
+		return nil, w.limits.signal(contract.SignalSlotRequest, in)
 	case string:
 		if w.previousRun.RunID != "" { // scripted
 			return w.previousRun, nil

@@ -218,7 +218,7 @@ func (d *run) canEndRun(ctx workflow.Context) bool {
 	if d.defect != nil {
 		return true
 	}
-	if !workflow.AllHandlersFinished(ctx) || d.working || d.reconciling || d.needsReconcile() || d.workDue() {
+	if !workflow.AllHandlersFinished(ctx) || d.working || d.reconciling || d.cleaning.Sending() || d.needsReconcile() || d.workDue() {
 		return false
 	}
 	return d.finished || d.State.ContinueAsNew || calls.LongHistory(ctx)

@@ -159,6 +159,8 @@ func (d operations) releaseHold(ctx workflow.Context, in contract.ReasonInput) (
 
 func (d operations) validateAbort(contract.ReasonInput) error {
 	switch {
+	case d.cleaning.Taking():
+		return nil
 	case d.State.Device.Returning:
 		return d.Refuse(device.CodeRefused, "the device is clean and being returned: there is nothing left to abort", "wait a moment")
 	case !d.CleanUnderWay():
@@ -169,6 +171,10 @@ func (d operations) validateAbort(contract.ReasonInput) error {
 
 // abort is answered at once with what the abort waits for (F9).
 func (d operations) abort(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
+	if d.cleaning.Taking() {
+		d.cleaning.AbortTaking()
+		return contract.Result{Device: d.Status(), Note: "it is no longer to be taken out of the pool"}, nil
+	}
 	already := d.State.Intent.Abort
 	note := d.cleaning.Abort(ctx)
 	return contract.Result{Device: d.Status(), Already: already, Note: note}, nil
@@ -246,6 +252,9 @@ func (d operations) validateManage(in contract.ReasonInput) error {
 	if d.State.Device.State == device.Manageable {
 		return nil
 	}
+	if d.cleaning.Taking() {
+		return d.Refuse(device.CodeRefused, "the device waits already to be taken out of the pool", "wait, or abort "+d.State.Name)
+	}
 	if err := d.checkTenant(contract.UpdateManage, in); err != nil {
 		return err
 	}
@@ -256,7 +265,16 @@ func (d operations) manage(ctx workflow.Context, in contract.ReasonInput) (contr
 	if d.State.Device.State == device.Manageable {
 		return d.unchanged()
 	}
-	if err := d.withdraw(ctx, contract.UpdateManage, in.Instance, func() error { return d.validateManage(in) }, device.Manage); err != nil {
+	taken := func(bool) {}
+	if d.State.Device.State == device.Available {
+		var err error
+		if taken, err = d.cleaning.AwaitCapacity(ctx); err != nil {
+			return contract.Result{}, err
+		}
+	}
+	err := d.withdraw(ctx, contract.UpdateManage, in.Instance, func() error { return d.validateManage(in) }, device.Manage)
+	taken(err == nil)
+	if err != nil {
 		return contract.Result{}, err
 	}
 	return d.result()

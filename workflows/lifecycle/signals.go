@@ -62,6 +62,10 @@ func (d *run) onRecheck(ctx workflow.Context, name string, h contract.Hint) {
 		d.onWait(ctx, *h.Wait)
 		return
 	}
+	if h.Slot != nil {
+		d.cleaning.OnSlot(ctx, *h.Slot)
+		return
+	}
 	if !s.Enrolled && h.Host != nil && !d.enrolling && !d.finished {
 		// This run was reset to before its enrollment: the host's record is ahead.
 		recoverFrom(ctx, d.Record, h.Host, "its workflow had no record of it; its host has one")

@@ -27,6 +27,11 @@ type Cleaning struct {
 	Discovery   *discovery.Discovery
 	// stop cancels the running clean's call; nil if no clean runs or stop was called.
 	stop workflow.CancelFunc
+	// sending counts the reports to the limits that are under way.
+	sending int
+	// taking is the request of an operator who takes the device out of the pool while it
+	// waits; nil if none does.
+	taking *contract.CleanSlot
 }
 
 // Run carries out one clean and returns when it has ended. After a successful full clean
@@ -64,7 +69,14 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 		d.finish(ctx, "failed", f)
 		return nil
 	}
+	defer d.giveBack(ctx, run)
+	if d.interrupted(ctx, d.awaitSlot(runCtx, ctx, run)) {
+		return nil
+	}
 	for run.Next < len(run.Plan) {
+		if d.interrupted(ctx, d.awaitHeldStep(runCtx, ctx, run)) {
+			return nil
+		}
 		if d.State.Device.State == device.PendingCleaning {
 			if err := d.Apply(ctx, device.Event{Kind: device.CleanStarted}); err != nil {
 				return err
@@ -86,16 +98,19 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 			}
 			continue
 		}
+		d.countFailure(run, err)
 		if d.interrupted(ctx, err) {
 			return nil
 		}
 		if f := mismatch(run, d.State.Seq, result); f != nil {
+			d.countFailure(run, f)
 			d.finish(ctx, "failed", f)
 			return nil
 		}
 		result.Clean, result.Seq = "", 0 // known by now
 		run.Results, run.RunTime = append(run.Results, result), run.RunTime+result.RunTime
 		run.Next, run.Resume = run.Next+1, nil
+		d.reportCanary(ctx, run)
 	}
 	if f := incomplete(run); f != nil {
 		d.finish(ctx, "failed", f)

@@ -72,6 +72,9 @@ func (d *Cleaning) makePlan(ctx workflow.Context, run *contract.CleanRun) *devic
 	run.Plan, run.PolicyDigest, run.Operation = made.Plan, made.PolicyDigest, d.State.Host.Operation
 	run.HostSilentAfter, run.Budget = made.Policy.HostSilentAfter, made.Policy.CleanupTimeout
 	run.Settings = made.Policy.StepSettings
+	if made.Policy.Limits != nil && run.Slot == nil {
+		run.Slot = &contract.CleanSlot{Clean: run.ID}
+	}
 	return nil
 }
 

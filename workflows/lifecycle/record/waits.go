@@ -90,6 +90,28 @@ func (r *Record) WaitingUntil(ctx workflow.Context, waitsFor string, f *device.F
 	r.Publish(ctx)
 }
 
+// NoteWait records a wait that is expected to end within moments, and publishes nothing: the
+// next publication shows it.
+func (r *Record) NoteWait(ctx workflow.Context, waitsFor string, f *device.Fault) {
+	if r.waitFor(waitsFor) < 0 {
+		r.State.Waits = append(r.State.Waits, contract.Wait{For: waitsFor, Fault: *f, Since: workflow.Now(ctx).UTC()})
+	}
+}
+
+// DropWait ends a wait that was only noted.
+func (r *Record) DropWait(waitsFor string) {
+	if i := r.waitFor(waitsFor); i >= 0 {
+		r.drop(i)
+	}
+}
+
+// NotStalled records that a wait makes progress again: the operator is no longer called.
+func (r *Record) NotStalled(waitsFor string) {
+	if i := r.waitFor(waitsFor); i >= 0 {
+		r.State.Waits[i].Called, r.State.Waits[i].CallAt = false, time.Time{}
+	}
+}
+
 // EndWait records that a wait is over, and publishes it.
 func (r *Record) EndWait(ctx workflow.Context, waitsFor string) {
 	if i := r.waitFor(waitsFor); i >= 0 {
