@@ -88,6 +88,9 @@ type Subject struct {
 type Policy struct {
 	// Priorities replaces steps' own; 0 switches a step off (S3.8, S3.9).
 	Priorities map[string]float64 `json:"priorities,omitempty"`
+	// Phases moves steps to another phase than their own. Only firmware_reflash can be moved,
+	// and only to prepare (D13).
+	Phases map[string]Phase `json:"phases,omitempty"`
 	// HostSilentAfter is how long a step waits for its host until the operator is
 	// informed.
 	HostSilentAfter time.Duration `json:"host_silent_after" env:"HOST_SILENT_AFTER" envDefault:"5m" help:"how long a step waits for its host before the operator is informed"`
@@ -131,7 +134,11 @@ func NewPlanner(steps []Step, policy Policy) (*Planner, error) {
 	if err := policy.NVMe.Validate(); err != nil {
 		return nil, fmt.Errorf("policy: nvme: %w", err)
 	}
-	policy.Priorities = cloned(policy.Priorities)
+	steps, err := moved(steps, policy.Phases)
+	if err != nil {
+		return nil, err
+	}
+	policy.Priorities, policy.Phases = cloned(policy.Priorities), maps.Clone(policy.Phases)
 	for name, priority := range policy.Priorities {
 		i := slices.IndexFunc(steps, func(s Step) bool { return s.Name == name })
 		switch {
@@ -165,6 +172,29 @@ func NewPlanner(steps []Step, policy Policy) (*Planner, error) {
 	p.digest = hex.EncodeToString(sum[:8])
 	return p, nil
 }
+
+// moved gives the steps in the phases that the policy has for them. An erase, its verify and
+// what depends on them keep their places.
+func moved(steps []Step, phases map[string]Phase) ([]Step, error) {
+	if len(phases) == 0 {
+		return steps, nil
+	}
+	steps = slices.Clone(steps)
+	for _, name := range slices.Sorted(maps.Keys(phases)) {
+		i := slices.IndexFunc(steps, func(s Step) bool { return s.Name == name })
+		switch {
+		case i < 0 || name != movable:
+			return nil, fmt.Errorf("policy: phases: %s cannot be moved; only %s can", name, movable)
+		case phases[name] != Prepare:
+			return nil, fmt.Errorf("policy: phases: %s: %q is not %s, the only phase that it can be moved to", name, phases[name], Prepare)
+		}
+		steps[i].Phase = Prepare
+	}
+	return steps, nil
+}
+
+// movable is the only step that a policy can move to another phase.
+const movable = "firmware_reflash"
 
 // Policy is the policy planned by, Digest its fingerprint for the record.
 func (p *Planner) Policy() Policy { return p.policy }

@@ -33,7 +33,7 @@ func policyKeys(p *clean.Policy) []policyKey {
 
 // sections reads the sections that are more than keys with one value each.
 var sections = map[string]func(*yamlfile.Reader, yamlfile.Node, *clean.Policy){
-	"priorities": readPriorities, "limits": readLimits, "bios": readBIOS, "firmware": readFirmware,
+	"priorities": readPriorities, "phases": readPhases, "limits": readLimits, "bios": readBIOS, "firmware": readFirmware,
 	"properties": readProperties, "runbooks": readRunbooks,
 }
 
@@ -56,7 +56,7 @@ func readPolicy(path string, policy *clean.Policy) error {
 	}
 	r := &yamlfile.Reader{}
 	given := map[string]yamlfile.Node{}
-	for section, node := range r.Mapping(r.Parse(text), "the policy", "priorities", "nvme", "wear", "limits", "bios", "firmware", "properties", "runbooks") {
+	for section, node := range r.Mapping(r.Parse(text), "the policy", "priorities", "nvme", "wear", "limits", "bios", "firmware", "properties", "runbooks", "phases") {
 		given[section] = node
 		if read, ok := sections[section]; ok {
 			read(r, node, policy)
@@ -116,6 +116,20 @@ func readPriorities(r *yamlfile.Reader, node yamlfile.Node, policy *clean.Policy
 			policy.Priorities = map[string]float64{}
 		}
 		policy.Priorities[step] = r.Number(value, "the priority of "+step)
+	}
+}
+
+// readPhases reads the section phases. Which step may be moved where is the planner's.
+func readPhases(r *yamlfile.Reader, node yamlfile.Node, policy *clean.Policy) {
+	for step, value := range r.Mapping(node, "phases") {
+		phase := r.Text(value, "the phase of "+step)
+		if phase == "" {
+			continue
+		}
+		if policy.Phases == nil {
+			policy.Phases = map[string]clean.Phase{}
+		}
+		policy.Phases[step] = clean.Phase(phase)
 	}
 }
 

@@ -68,6 +68,15 @@ func TestInvalidErasePolicyIsRefusedAtLoad(t *testing.T) {
 	}
 }
 
+// D13
+func TestAStepCanBeMovedToAnotherPhase(t *testing.T) {
+	w, err := loadPolicy(t, "phases: {firmware_reflash: prepare}\n")
+	require.NoError(t, err)
+	require.Equal(t, map[string]clean.Phase{"firmware_reflash": clean.Prepare}, w.Phases)
+	_, err = loadPolicy(t, "phases:\n  firmware_reflash: 1\n")
+	require.ErrorContains(t, err, "line 2: the phase of firmware_reflash must be text")
+}
+
 // All errors of a policy are reported at once, each with its line.
 func TestEachErrorOfAPolicyHasItsLine(t *testing.T) {
 	_, err := loadPolicy(t, "priorities:\n  zero:\n  verify:\nnvme:\n  clear_action: zero\n  clear_strategy: crypto\n")

@@ -383,6 +383,8 @@ func (r *reflash) refusal(err error) error {
 	}
 	const byHand = "update it with the vendor's tool, or take it out of the firmware policy"
 	switch status {
+	case nvmecli.StatusSanitizeInProgress, nvmecli.StatusSanitizeFailed:
+		return asFault(err)
 	case nvmecli.StatusInvalidFirmwareImage:
 		return hardware.Refused(device.CodeFirmwareImage, "put the image for this model on the host, or correct the firmware policy; then clean it",
 			"the drive at %s refuses the image %s: it is invalid, or not complete (status 0x%x)", r.c.Address, r.want.Path, uint16(status))
