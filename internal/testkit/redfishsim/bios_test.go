@@ -2,6 +2,7 @@ package redfishsim_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,9 +25,9 @@ func TestABIOSResetWaitsForTheEndOfPOST(t *testing.T) {
 		c.await(func(s redfishsim.State) bool { return s.Power == "On" && s.InPOST }, "POST")
 		require.Equal(t, "Bios", bmc.State().BIOS.Attributes["BootMode"], "the server is on, and the BIOS as it was")
 		if p == redfishsim.ILO {
-			require.Equal(t, "InPost", c.get(c.system("")).at("Oem", "Hpe", "PostState"))
+			c.awaitShown("InPost", "Oem", "Hpe", "PostState")
 		} else {
-			require.NotEqual(t, "OSRunning", c.get(c.system("")).at("BootProgress", "LastState"))
+			c.awaitShown("PCIResourceConfigStarted", "BootProgress", "LastState")
 		}
 		c.awaitPOST()
 		require.Equal(t, "Uefi", bmc.State().BIOS.Attributes["BootMode"])
@@ -109,4 +110,20 @@ func TestSettingsAreRefusedAsBMCsDo(t *testing.T) {
 		}
 		require.Empty(t, c.bmc.State().BIOS.Pending)
 	})
+}
+
+// In the second half of its POST an iLO can know the drives, while the BIOS is still as it
+// was.
+func TestDiscoveryCanEndBeforePOST(t *testing.T) {
+	bmc := redfishsim.Start(t, redfishsim.ILO, func(c *redfishsim.Config, _ *redfishsim.State) {
+		c.EarlyDiscovery, c.Delays.POST = true, 500*time.Millisecond
+	})
+	c := login(t, bmc)
+	c.post(c.system("Bios/Actions/Bios.ResetBios"), map[string]any{})
+	c.reset("ForceRestart")
+	c.awaitShown("InPostDiscoveryComplete", "Oem", "Hpe", "PostState")
+	require.Len(t, c.drives(), 5)
+	require.Equal(t, "Disabled", c.get(c.system("Bios")).at("Attributes", "LogicalProc"))
+	c.awaitShown("FinishedPost", "Oem", "Hpe", "PostState")
+	require.Equal(t, "Enabled", c.get(c.system("Bios")).at("Attributes", "LogicalProc"))
 }

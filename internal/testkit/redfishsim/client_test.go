@@ -195,6 +195,21 @@ func (c *client) await(condition func(redfishsim.State) bool, what string) {
 	require.Eventually(c.t, func() bool { return condition(c.bmc.State()) }, 10*time.Second, 2*time.Millisecond, what)
 }
 
+// awaitBMC waits until the BMC is back, and whole.
+func (c *client) awaitBMC() {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		r := c.get("/redfish/v1/Systems")
+		return r.err == nil && r.status != 503
+	}, 10*time.Second, time.Millisecond, "the BMC")
+}
+
+// awaitShown waits until the system shows value.
+func (c *client) awaitShown(value string, keys ...string) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool { return c.get(c.system("")).at(keys...) == value }, 10*time.Second, time.Millisecond, value)
+}
+
 func (c *client) awaitPOST() {
 	c.t.Helper()
 	c.await(func(s redfishsim.State) bool { return s.Power == "On" && !s.InPOST }, "the end of POST")

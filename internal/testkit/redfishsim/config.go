@@ -69,6 +69,8 @@ type Delays struct {
 	Verify     time.Duration // of an image, before it is staged or written
 	Erase      time.Duration // of one drive
 	BMCRestart time.Duration
+	WarmUp     time.Duration // after a restart: 503 for all but the service root
+	Stale      time.Duration // after a reset the BMC still shows the end of the POST before
 	Settle     time.Duration // a BIOS job goes on for this long after POST has ended
 	Forget     time.Duration // a finished task's monitor answers for this long, then 404
 }
@@ -103,12 +105,16 @@ type Config struct {
 	JobIDs          bool // tasks are JID_…, and each is a job too
 	OtherTasksAfter bool // a restart: each lost number is soon another, Completed task
 	ForeignHost     string
+	MessageSeverity bool              // a message's Severity is there under its newer name only
+	ClockSkew       time.Duration     // of the BMC's clock, and so of all its times
 	Endings         map[string]Ending // by kind
 
 	// BIOS.
 	NoAttributes      bool
 	NoRegistry        bool
 	NoBootProgress    bool
+	NoLastResetTime   bool
+	EarlyDiscovery    bool // iLO: the second half of POST is InPostDiscoveryComplete: drives are there, the BIOS is as it was
 	ResetBIOSStatus   int
 	NeedsApplyTime    bool // without one, what is wanted stays pending for ever
 	RefuseSecondPatch bool // SYS011 while a job waits
@@ -150,7 +156,8 @@ func defaults(p Personality) Config {
 		Delays: Delays{
 			PowerOn: 10 * time.Millisecond, PowerOff: 10 * time.Millisecond, Shutdown: 20 * time.Millisecond,
 			POST: 40 * time.Millisecond, Write: 40 * time.Millisecond, Verify: 10 * time.Millisecond,
-			Erase: 40 * time.Millisecond, BMCRestart: 100 * time.Millisecond, Settle: 10 * time.Millisecond,
+			Erase: 40 * time.Millisecond, BMCRestart: 100 * time.Millisecond, WarmUp: 10 * time.Millisecond,
+			Stale: 2 * time.Millisecond, Settle: 10 * time.Millisecond,
 			Forget: 300 * time.Millisecond,
 		},
 		SystemID: "1", ChassisID: "1", ManagerID: "1", BIOSSettings: "Settings",
@@ -179,7 +186,7 @@ func defaults(p Personality) Config {
 		c.TaskForm, c.EraseForm, c.UpdateForm = Absolute, NoTask, NoTaskOK
 		c.RefuseInPOST, c.HideEraseInVolume, c.DrivesNeedPOST = true, true, true
 		c.AbsoluteLocation = true
-		c.NoBootProgress = true // Oem.Hpe.PostState instead
+		c.NoBootProgress, c.NoLastResetTime = true, true // Oem.Hpe.PostState instead
 		c.MultipartPath = "/redfish/v1/UpdateService/upload"
 		c.BIOSStaged, c.UpdateState = true, true
 		c.ResetTypes = []string{"On", "ForceOff", "GracefulShutdown", "ForceRestart", "Nmi", "PushPowerButton", "GracefulRestart"}
@@ -188,6 +195,7 @@ func defaults(p Personality) Config {
 		c.BIOSSettings = "SD"
 		c.MultipartPath, c.NeedsStartUpdate = "/redfish/v1/UpdateService/upload", true
 		c.WeakETags = true
+		c.ClockSkew = -97 * time.Minute
 		c.ResetTypes = []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi", "ForceOn"}
 		c.MaxSessions = 16
 	case OpenBMC:
@@ -198,6 +206,7 @@ func defaults(p Personality) Config {
 		c.ResetBIOSStatus = 204
 		c.MultipartPath, c.PushPath = "/redfish/v1/UpdateService/update-multipart", "/redfish/v1/UpdateService/update"
 		c.NoSimpleUpdate = true
+		c.MessageSeverity = true
 		c.ResetTypes = []string{"On", "ForceOff", "ForceOn", "ForceRestart", "GracefulRestart", "GracefulShutdown", "PowerCycle", "Nmi"}
 		c.RestartKeepsOn = false
 		c.MaxSessions = 64

@@ -1,9 +1,14 @@
 package redfishsim
 
+import "time"
+
 // hardware is the server behind a BMC of that personality: on, past POST, used by a
 // tenant, who changed the BIOS and filled each drive.
 func hardware(p Personality) State {
+	// It was started yesterday.
+	start := time.Now().Add(-24 * time.Hour).Round(time.Second)
 	s := State{
+		LastReset: start, POSTStart: start, POSTDue: start.Add(2 * time.Minute),
 		Power: powerOn, CPUs: 2, CoresPerCPU: 32, MemoryModules: []int{32768, 32768, 32768, 32768},
 		UUID: "4c4c4544-004a-4b10-8054-b4c04f4d4233", NextSession: 1000,
 		Links: []Link{

@@ -30,8 +30,9 @@ type Machine struct {
 	// onExit ends the process at once, where there is one.
 	onExit func()
 	store  *store // nil: in memory only
-	// now is the number of the request that is being carried out.
+	// now is the number of the request that is being carried out, at when it came.
 	now int
+	at  time.Time
 	// changed is true if the present request had an effect on the server.
 	changed bool
 }

@@ -51,6 +51,7 @@ func (m *Machine) setPower(kind string, at time.Time) {
 		return
 	}
 	s.ResetCount++
+	s.LastReset = at
 	off := func(after time.Duration, then string) {
 		s.Power, s.PowerNext, s.PowerDue, s.PowerThen = poweringOff, powerOff, at.Add(after), then
 	}
@@ -113,7 +114,7 @@ func (m *Machine) powerDone(at time.Time) {
 // startPOST begins what waits for a reset. POST takes as long as all of it.
 func (m *Machine) startPOST(at time.Time) {
 	s, d := &m.state, m.config.Delays
-	s.InPOST, s.POSTDue = true, at.Add(d.POST)
+	s.InPOST, s.POSTStart, s.POSTDue = true, at, at.Add(d.POST)
 	if s.Bricked != "" {
 		return
 	}

@@ -50,6 +50,7 @@ func TestAKilledBMCComesBack(t *testing.T) {
 
 		require.NoError(t, b.Restart(ctx))
 		require.Equal(t, url, b.URL, "at the same port, with the same certificate")
+		c.awaitBMC()
 		r := c.get(c.system(""))
 		require.NoError(t, r.err)
 		if config.SessionsSurvive {

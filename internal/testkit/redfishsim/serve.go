@@ -27,7 +27,7 @@ func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.count++
-	m.now, m.changed = m.count, false
+	m.now, m.at, m.changed = m.count, at, false
 	entry := Request{Number: m.count, At: at, Method: r.Method, Path: r.URL.Path, Body: string(body)}
 	fault := m.fault(m.count, r.Method, r.URL.Path)
 	if fault != nil {
@@ -121,6 +121,11 @@ func (m *Machine) answer(r *http.Request, body []byte, at time.Time, entry *Requ
 			return notFound()
 		}
 	}
+	if at.Sub(m.down) < m.config.Delays.WarmUp && strings.Trim(path, "/") != "redfish/v1" {
+		a := failure(503, "Base.1.8.ServiceTemporarilyUnavailable", "The service is temporarily unavailable. Retry in 1 seconds.")
+		a.header = map[string]string{"Retry-After": "1"}
+		return a
+	}
 	route, vars, found := m.match(r.Method, path)
 	session, allowed := m.authenticate(r, at)
 	if session != nil {
@@ -172,6 +177,7 @@ func (m *Machine) write(w http.ResponseWriter, r *http.Request, a answer) {
 		w.Header().Set(name, value)
 	}
 	w.Header().Set("OData-Version", "4.0")
+	w.Header().Set("Date", time.Now().Add(m.Config().ClockSkew).UTC().Format(http.TimeFormat))
 	if a.body == nil {
 		w.WriteHeader(a.status)
 		return

@@ -23,6 +23,8 @@ type State struct {
 	InPOST    bool      // the server is on and has not ended POST
 	POSTDue   time.Time // when it does
 	POSTs     int       // ended since the simulation began
+	POSTStart time.Time
+	LastReset time.Time
 
 	BIOS       BIOS
 	Components []*Component

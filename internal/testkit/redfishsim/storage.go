@@ -9,7 +9,8 @@ import (
 
 // drivesHidden is true while the BMC knows of no drive.
 func (m *Machine) drivesHidden() bool {
-	return m.config.DrivesNeedPOST && (m.state.Power != powerOn || m.state.InPOST)
+	phase, _ := m.phase()
+	return m.config.DrivesNeedPOST && (m.state.Power != powerOn || phase < phaseDiscovered)
 }
 
 func (m *Machine) storagesDoc(*call) answer {

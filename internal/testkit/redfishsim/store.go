@@ -87,6 +87,7 @@ func Open(dir string) (*Machine, tls.Certificate, error) {
 	if _, err := os.Stat(filepath.Join(dir, addressFile)); err == nil {
 		m.advance(now)
 		m.state.BMCRestarts++
+		m.down = now
 		m.comeBack(now, false)
 	}
 	return m, pair, m.save(nil)

@@ -33,28 +33,58 @@ func (m *Machine) systemsDoc(*call) answer {
 	return ok(m.collection("ComputerSystemCollection", "/redfish/v1/Systems", members...))
 }
 
-// progress is how far the system has started, in the standard's words.
-func (s *State) progress() string {
+// phase is how far the server has started.
+type phase int
+
+const (
+	phaseOff phase = iota
+	phasePOST
+	phaseDiscovered // the second half of POST
+	phaseEnded
+)
+
+// phase is what the BMC shows of it, and since when. For a while after a reset it still
+// shows what was before.
+func (m *Machine) phase() (phase, time.Time) {
+	s := &m.state
 	switch {
 	case s.Power == powerOff || s.Power == poweringOn:
-		return "None"
-	case s.InPOST:
-		return "PrimaryProcessorInitializationStarted"
+		return phaseOff, s.LastReset
+	case !s.InPOST:
+		return phaseEnded, s.POSTDue
+	case m.config.RestartKeepsOn && m.at.Sub(s.POSTStart) < m.config.Delays.Stale && s.LastReset.Equal(s.POSTStart):
+		return phaseEnded, time.Time{}
+	case m.at.Sub(s.POSTStart) < s.POSTDue.Sub(s.POSTStart)/2:
+		return phasePOST, s.POSTStart
+	case m.config.Personality == ILO && !m.config.EarlyDiscovery:
+		return phasePOST, s.POSTStart
 	default:
-		return "OSRunning"
+		return phaseDiscovered, s.POSTStart
 	}
 }
 
-// postState is the same in HPE's.
-func (s *State) postState() string {
-	switch {
-	case s.Power == powerOff || s.Power == poweringOn:
-		return "PowerOff"
-	case s.InPOST:
-		return "InPost"
-	default:
-		return "FinishedPost"
+// progress is that in the standard's words. A server whose drives are erased finds no
+// operating system: POST ends all the same.
+func (m *Machine) progress() (string, time.Time) {
+	phase, since := m.phase()
+	switch phase {
+	case phaseOff:
+		return "None", since
+	case phasePOST:
+		return "PrimaryProcessorInitializationStarted", since
+	case phaseDiscovered:
+		return "PCIResourceConfigStarted", since
 	}
+	if len(m.state.TenantData()) == 0 {
+		return "SystemHardwareInitializationComplete", since
+	}
+	return "OSRunning", since
+}
+
+// postState is the same in HPE's.
+func (m *Machine) postState() string {
+	phase, _ := m.phase()
+	return []string{"PowerOff", "InPost", "InPostDiscoveryComplete", "FinishedPost"}[phase]
 }
 
 func (m *Machine) systemDoc(*call) answer {
@@ -92,7 +122,11 @@ func (m *Machine) systemDoc(*call) answer {
 	}
 	doc["PCIeDevices"] = m.links(devices...)
 	if !m.config.NoBootProgress {
-		doc["BootProgress"] = map[string]any{"LastState": s.progress()}
+		state, since := m.progress()
+		doc["BootProgress"] = map[string]any{"LastState": state, "LastStateTime": m.stamp(since)}
+	}
+	if !m.config.NoLastResetTime {
+		doc["LastResetTime"] = m.stamp(s.LastReset)
 	}
 	if m.config.Personality == ILO {
 		discovery := "vMainDeviceDiscoveryComplete"
@@ -100,7 +134,7 @@ func (m *Machine) systemDoc(*call) answer {
 			discovery = "vAuxDeviceDiscoveryComplete"
 		}
 		doc["Oem"] = map[string]any{"Hpe": map[string]any{
-			"@odata.type": "#HpeComputerSystemExt.v2_10_1.HpeComputerSystemExt", "PostState": s.postState(),
+			"@odata.type": "#HpeComputerSystemExt.v2_10_1.HpeComputerSystemExt", "PostState": m.postState(),
 			"DeviceDiscoveryComplete": map[string]any{"DeviceDiscovery": discovery},
 		}}
 	}
@@ -212,7 +246,7 @@ func (m *Machine) managerDoc(c *call) answer {
 	}
 	with(doc, map[string]any{
 		"ManagerType": "BMC", "FirmwareVersion": version, "Model": m.state.Model, "UUID": m.state.UUID,
-		"DateTime": stamp(c.at), "PowerState": powerOn, "Status": status("Enabled", "OK"),
+		"DateTime": m.stamp(c.at), "PowerState": powerOn, "Status": status("Enabled", "OK"),
 		"Links": map[string]any{"ManagerForServers": m.links(m.system("")), "ManagerForChassis": m.links(m.chassis(""))},
 		"Actions": map[string]any{"#Manager.Reset": map[string]any{
 			"target": m.uri(m.manager("Actions/Manager.Reset")), "ResetType@Redfish.AllowableValues": []string{"GracefulRestart", "ForceRestart"},

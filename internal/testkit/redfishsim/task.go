@@ -120,14 +120,19 @@ func (m *Machine) taskBody(task *Task, at time.Time) map[string]any {
 	state, percent := m.running(task, at)
 	list := []any{}
 	for _, one := range task.Messages {
-		list = append(list, information(one.MessageID, one.Message, one.Severity))
+		entry := information(one.MessageID, one.Message, one.Severity)
+		if m.config.MessageSeverity {
+			delete(entry, "Severity")
+			entry["MessageSeverity"] = one.Severity
+		}
+		list = append(list, entry)
 	}
 	with(doc, map[string]any{
 		"TaskState": state, "TaskStatus": task.Status, "PercentComplete": percent, "Messages": list,
-		"StartTime": stamp(task.Start), "TaskMonitor": m.uri(monitors + "/" + task.ID),
+		"StartTime": m.stamp(task.Start), "TaskMonitor": m.uri(monitors + "/" + task.ID),
 	})
 	if !task.End.IsZero() {
-		doc["EndTime"] = stamp(task.End)
+		doc["EndTime"] = m.stamp(task.End)
 	}
 	if m.config.TaskHasPayload && task.TargetURI != "" {
 		doc["Payload"] = map[string]any{
@@ -140,12 +145,14 @@ func (m *Machine) taskBody(task *Task, at time.Time) map[string]any {
 
 // stamp is a time as BMCs write it: by the second, but with a fraction where a test's
 // seconds are milliseconds.
-func stamp(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000-07:00") }
+func (m *Machine) stamp(at time.Time) string {
+	return at.Add(m.config.ClockSkew).UTC().Format("2006-01-02T15:04:05.000-07:00")
+}
 
 func (m *Machine) taskServiceDoc(c *call) answer {
 	doc := m.doc("TaskService.v1_1_4.TaskService", "/redfish/v1/TaskService", "TaskService", "Task Service")
 	return ok(with(doc, map[string]any{
-		"ServiceEnabled": true, "Tasks": m.link(tasks), "DateTime": stamp(c.at), "Status": status("Enabled", "OK"),
+		"ServiceEnabled": true, "Tasks": m.link(tasks), "DateTime": m.stamp(c.at), "Status": status("Enabled", "OK"),
 		"CompletedTaskOverWritePolicy": "Oldest", "LifeCycleEventOnTaskStateChange": true,
 	}))
 }
@@ -228,7 +235,7 @@ func (m *Machine) jobBody(task *Task, at time.Time) map[string]any {
 	}
 	return with(doc, map[string]any{
 		"JobState": state, "PercentComplete": percent, "JobType": task.JobType, "Message": text,
-		"StartTime": stamp(task.Start), "TargetSettingsURI": nil,
+		"StartTime": "TIME_NOW", "EndTime": "TIME_NA", "ActualRunningStartTime": m.stamp(task.Start), "TargetSettingsURI": nil,
 	})
 }
 

@@ -47,7 +47,8 @@ def started(system):
         return False
     progress = system.json.get('BootProgress')
     if progress:
-        return progress['LastState'] == 'OSRunning'
+        return progress['LastState'] in (
+            'OSRunning', 'SystemHardwareInitializationComplete')
     return system.json['Oem']['Hpe']['PostState'] == 'FinishedPost'
 
 
