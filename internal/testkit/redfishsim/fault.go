@@ -19,6 +19,7 @@ const (
 	ExitAfter     FaultKind = "exit after"
 	HangBefore    FaultKind = "hang before" // no answer until the client goes away
 	HangAfter     FaultKind = "hang after"
+	HoldAfter     FaultKind = "hold after"    // the answer comes when the faults are cleared
 	Respond       FaultKind = "respond"       // Status, Header and Body, without an effect
 	RespondAfter  FaultKind = "respond after" // the same instead of the true answer
 )
@@ -73,6 +74,8 @@ func (m *Machine) ClearFaults() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.faults = nil
+	close(m.cleared)
+	m.cleared = make(chan struct{})
 }
 
 // fault is what goes wrong with this request; nil: nothing.

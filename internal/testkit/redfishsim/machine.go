@@ -23,6 +23,7 @@ type Machine struct {
 	requests []Request
 	count    int
 	faults   []*Fault
+	cleared  chan struct{} // closed when the faults are cleared
 	// down is until when the BMC answers nothing.
 	down time.Time
 	// onDown cuts the connections that are open, where there is a server.
@@ -48,7 +49,7 @@ func New(p Personality, options ...Option) *Machine {
 }
 
 func machine(config Config, state State) *Machine {
-	m := &Machine{config: config, state: state}
+	m := &Machine{config: config, state: state, cleared: make(chan struct{})}
 	m.hang, m.stop = context.WithCancel(context.Background())
 	m.routes = m.table()
 	return m

@@ -51,7 +51,7 @@ func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m.requests = append(m.requests, entry)
 	err = m.save(&entry)
-	exit := m.onExit
+	exit, cleared := m.onExit, m.cleared
 	m.mu.Unlock()
 
 	switch {
@@ -59,6 +59,15 @@ func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	case fault == nil:
 		m.write(w, r, a)
+	case fault.Kind == HoldAfter:
+		select {
+		case <-r.Context().Done():
+			cut(w)
+		case <-m.hang.Done():
+			cut(w)
+		case <-cleared:
+			m.write(w, r, a)
+		}
 	default:
 		m.goWrong(w, r, fault, exit)
 	}
