@@ -141,6 +141,11 @@ type Config struct {
 	SelfReset               bool // the BMC resets the server without being asked
 	UpdateState             bool // Oem.Hpe.State in the update service
 
+	// What the server consists of.
+	NoCoreCount    bool // in the summary
+	LinksInChassis bool // the system does not list its PCIe devices
+	EmptySlots     bool // are listed, as Absent
+
 	// Power.
 	ResetTypes     []string
 	PowerConflict  int // On when on, Off when off
@@ -186,6 +191,7 @@ func defaults(p Personality) Config {
 		c.TaskForm, c.EraseForm, c.UpdateForm = Absolute, NoTask, NoTaskOK
 		c.RefuseInPOST, c.HideEraseInVolume, c.DrivesNeedPOST = true, true, true
 		c.AbsoluteLocation = true
+		c.LinksInChassis, c.EmptySlots = true, true
 		c.NoBootProgress, c.NoLastResetTime = true, true // Oem.Hpe.PostState instead
 		c.MultipartPath = "/redfish/v1/UpdateService/upload"
 		c.BIOSStaged, c.UpdateState = true, true
@@ -194,7 +200,7 @@ func defaults(p Personality) Config {
 	case Supermicro:
 		c.BIOSSettings = "SD"
 		c.MultipartPath, c.NeedsStartUpdate = "/redfish/v1/UpdateService/upload", true
-		c.WeakETags = true
+		c.WeakETags, c.NoCoreCount = true, true
 		c.ClockSkew = -97 * time.Minute
 		c.ResetTypes = []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi", "ForceOn"}
 		c.MaxSessions = 16
@@ -206,7 +212,7 @@ func defaults(p Personality) Config {
 		c.ResetBIOSStatus = 204
 		c.MultipartPath, c.PushPath = "/redfish/v1/UpdateService/update-multipart", "/redfish/v1/UpdateService/update"
 		c.NoSimpleUpdate = true
-		c.MessageSeverity = true
+		c.MessageSeverity, c.EmptySlots = true, true
 		c.ResetTypes = []string{"On", "ForceOff", "ForceOn", "ForceRestart", "GracefulRestart", "GracefulShutdown", "PowerCycle", "Nmi"}
 		c.RestartKeepsOn = false
 		c.MaxSessions = 64

@@ -12,7 +12,8 @@ type Request struct {
 	Number       int
 	At           time.Time
 	Method, Path string
-	Body         string
+	Body         string // without the password
+	IfMatch      string
 	Session      string // its ID; empty: none, or Basic authentication
 	Status       int    // of the answer; 0: there was none
 	Changed      bool   // it had an effect on the server

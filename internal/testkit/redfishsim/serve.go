@@ -28,7 +28,10 @@ func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m.count++
 	m.now, m.at, m.changed = m.count, at, false
-	entry := Request{Number: m.count, At: at, Method: r.Method, Path: r.URL.Path, Body: string(body)}
+	entry := Request{Number: m.count, At: at, Method: r.Method, Path: r.URL.Path, IfMatch: r.Header.Get("If-Match"), Body: string(body)}
+	if isSession(r.URL.Path) {
+		entry.Body = strings.ReplaceAll(entry.Body, m.config.Password, "…")
+	}
 	fault := m.fault(m.count, r.Method, r.URL.Path)
 	if fault != nil {
 		entry.Fault = fault.Kind

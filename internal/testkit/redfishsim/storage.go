@@ -126,6 +126,7 @@ func (m *Machine) driveDoc(c *call) answer {
 	with(doc, map[string]any{
 		"SerialNumber": serial, "Model": drive.Model, "Manufacturer": strings.Fields(drive.Model + " x")[0],
 		"CapacityBytes": drive.CapacityBytes, "BlockSizeBytes": 512, "Protocol": drive.Protocol, "MediaType": drive.MediaType,
+		"NegotiatedSpeedGbs": speeds[drive.Protocol], "CapableSpeedGbs": speeds[drive.Protocol],
 		"Status": status("Enabled", "OK"), "Links": map[string]any{"Volumes": m.links(volumes...)},
 	})
 	if !drive.NotErasable && !(m.config.HideEraseInVolume && len(volumes) > 0) {
@@ -148,6 +149,9 @@ func (m *Machine) driveDoc(c *call) answer {
 	}
 	return ok(doc)
 }
+
+// speeds are in Gbit/s, by protocol.
+var speeds = map[string]float64{"SATA": 6, "SAS": 12, "NVMe": 63.02}
 
 func (m *Machine) eraseOf(drive *Drive) *Work {
 	for _, w := range m.state.Work {

@@ -120,7 +120,12 @@ func (m *Machine) systemDoc(*call) answer {
 	for i := range s.Links {
 		devices = append(devices, m.chassis("PCIeDevices/"+strconv.Itoa(i)))
 	}
-	doc["PCIeDevices"] = m.links(devices...)
+	if !m.config.LinksInChassis {
+		doc["PCIeDevices"] = m.links(devices...)
+	}
+	if m.config.NoCoreCount {
+		delete(doc["ProcessorSummary"].(map[string]any), "CoreCount")
+	}
 	if !m.config.NoBootProgress {
 		state, since := m.progress()
 		doc["BootProgress"] = map[string]any{"LastState": state, "LastStateTime": m.stamp(since)}
@@ -178,18 +183,29 @@ func (m *Machine) processorDoc(c *call) answer {
 
 func (m *Machine) memoriesDoc(*call) answer {
 	var members []string
-	for i := range m.state.MemoryModules {
+	for i := range m.slots() {
 		members = append(members, m.system("Memory/DIMM"+strconv.Itoa(i+1)))
 	}
 	return ok(m.collection("MemoryCollection", m.system("Memory"), members...))
 }
 
+// slots are those for memory that are listed.
+func (m *Machine) slots() int {
+	if m.config.EmptySlots {
+		return len(m.state.MemoryModules) + 2
+	}
+	return len(m.state.MemoryModules)
+}
+
 func (m *Machine) memoryDoc(c *call) answer {
 	var n int
-	if _, err := fmt.Sscanf(c.vars[0], "DIMM%d", &n); err != nil || n < 1 || n > len(m.state.MemoryModules) {
+	if _, err := fmt.Sscanf(c.vars[0], "DIMM%d", &n); err != nil || n < 1 || n > m.slots() {
 		return notFound()
 	}
 	doc := m.doc("Memory.v1_11_0.Memory", m.system("Memory/"+c.vars[0]), c.vars[0], c.vars[0])
+	if n > len(m.state.MemoryModules) {
+		return ok(with(doc, map[string]any{"CapacityMiB": nil, "Status": map[string]any{"State": "Absent"}}))
+	}
 	return ok(with(doc, map[string]any{
 		"CapacityMiB": m.state.MemoryModules[n-1], "MemoryDeviceType": "DDR4", "OperatingSpeedMhz": 3200,
 		"Status": status("Enabled", "OK"),

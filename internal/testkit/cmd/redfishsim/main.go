@@ -1,16 +1,22 @@
 // Command redfishsim is a simulated BMC as a process of its own, for tests that kill it.
-// The folder -dir was made by redfishsim.Prepare. When the BMC answers, one line says so
-// on the standard output:
+// What is durable is in the folder -dir, which redfishsim.Prepare made; with -personality
+// the command makes it where there is none, and one can try a BMC by hand. When the BMC
+// answers, one line says so on the standard output:
 //
 //	ready https://127.0.0.1:40123/redfish/v1/
+//
+// The folder's ca.pem is the certificate to trust, its config.json has the password.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"burnish/internal/testkit/redfishsim"
@@ -18,19 +24,29 @@ import (
 
 func main() {
 	dir := flag.String("dir", "", "the `folder` of the machine's state")
+	personality := flag.String("personality", "", "make the folder, for an `idrac`, ilo, supermicro or openbmc")
 	listen := flag.String("listen", "127.0.0.1:0", "the `address` to listen on, the first time")
 	flag.Parse()
 	if *dir == "" || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(*dir, *listen, os.Stdout); err != nil {
+	if err := run(*dir, *personality, *listen, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "redfishsim:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir, address string, out io.Writer) error {
+func run(dir, personality, address string, out io.Writer) error {
+	if _, err := os.Stat(dir); personality != "" && errors.Is(err, fs.ErrNotExist) {
+		p := redfishsim.Personality(personality)
+		if !slices.Contains(redfishsim.Personalities, p) {
+			return fmt.Errorf("-personality %s: there is %v", personality, redfishsim.Personalities)
+		}
+		if err := redfishsim.Prepare(dir, p); err != nil {
+			return err
+		}
+	}
 	machine, certificate, err := redfishsim.Open(dir)
 	if err != nil {
 		return err
