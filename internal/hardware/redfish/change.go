@@ -80,12 +80,13 @@ func (h *handle) tag(ctx context.Context, r request) (string, error) {
 
 // sendChange sends a request that changes something, once, within the session.
 func (b *bmc) sendChange(ctx context.Context, r request) (answer, error) {
-	b.mu.Lock()
-	token := b.token
-	b.mu.Unlock()
+	token, err := b.login(ctx, nil)
+	if err != nil {
+		return answer{}, err
+	}
 	got, err := b.send(ctx, r, http.Header{"X-Auth-Token": {token}})
 	if hasStatus(err, http.StatusUnauthorized) {
-		b.expired(token)
+		b.expired(ctx, token)
 	}
 	return got, err
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +38,9 @@ type bmc struct {
 	// date is the BMC's time in its last answer, in Unix seconds; 0: unknown.
 	date atomic.Int64
 
-	mu    sync.Mutex
+	// one is held by who makes, uses the fields of, or ends the session: a login may wait for
+	// minutes, and each caller's own context ends its wait.
+	one   chan struct{}
 	token string
 	// session is the URI of the session; "" where the BMC did not name it.
 	session string
@@ -48,12 +50,12 @@ type bmc struct {
 
 // acquire gives the BMC at base, for one more user.
 func (d *Driver) acquire(base *url.URL, secret string) (*bmc, error) {
-	key := base.Scheme + "://" + base.Host + " " + secret
+	b := &bmc{driver: d, base: base, secret: secret, timing: d.timing, users: 1, one: make(chan struct{}, 1)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if b := d.bmcs[key]; b != nil {
-		b.users++
-		return b, nil
+	if known := d.bmcs[b.key()]; known != nil {
+		known.users++
+		return known, nil
 	}
 	credentials, err := d.credentials(secret)
 	if err != nil {
@@ -63,27 +65,43 @@ func (d *Driver) acquire(base *url.URL, secret string) (*bmc, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bmc{driver: d, base: base, secret: secret, timing: d.timing, users: 1, http: &http.Client{Transport: transport, CheckRedirect: checkRedirect}}
-	d.bmcs[key] = b
+	b.http = &http.Client{Transport: transport, CheckRedirect: checkRedirect}
+	d.bmcs[b.key()] = b
 	return b, nil
 }
 
 // release gives up one use. The last one logs out and closes the connections. The logout has a
-// context of its own: that of a step that was canceled would leave the session open.
+// context of its own: that of a step that was canceled would leave the session open. Who
+// wants the BMC meanwhile waits, and makes a new session.
 func (b *bmc) release(ctx context.Context) error {
 	d := b.driver
 	d.mu.Lock()
-	if b.users--; b.users > 0 {
-		d.mu.Unlock()
+	b.users--
+	last := b.users == 0
+	d.mu.Unlock()
+	if !last {
 		return nil
 	}
-	delete(d.bmcs, b.base.Scheme+"://"+b.base.Host+" "+b.secret)
+	b.one <- struct{}{}
+	defer func() { <-b.one }()
+	d.mu.Lock()
+	last = b.users == 0
 	d.mu.Unlock()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	defer b.http.CloseIdleConnections()
-	return b.logout(ctx)
+	if !last {
+		return nil
+	}
+	err := b.logout(ctx)
+	b.http.CloseIdleConnections()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if b.users == 0 {
+		delete(d.bmcs, b.key())
+	}
+	return err
 }
+
+// key is what one session is for.
+func (b *bmc) key() string { return b.base.Scheme + "://" + b.base.Host + " " + b.secret }
 
 // newTransport gives the connections to one BMC. No proxy of the environment is used.
 func newTransport(base *url.URL, s host.Secret) (*http.Transport, error) {
@@ -119,17 +137,21 @@ func (b *bmc) authorized(ctx context.Context, report func(string) error, r reque
 		if !hasStatus(err, http.StatusUnauthorized) {
 			return got, err
 		}
-		b.expired(token)
 		if again {
 			return answer{}, hardware.Refused(device.CodeBMCLoginRefused, "check the rights of the secret's user on the BMC", "the BMC does not accept its own new session: %v", err)
 		}
+		b.expired(ctx, token)
 	}
 }
 
 // expired forgets the session with this token.
-func (b *bmc) expired(token string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (b *bmc) expired(ctx context.Context, token string) {
+	select {
+	case b.one <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-b.one }()
 	if b.token == token {
 		b.token = ""
 	}
@@ -138,8 +160,12 @@ func (b *bmc) expired(token string) {
 // login gives the token of the session, which it makes where there is none. It waits for a
 // place in a full session table.
 func (b *bmc) login(ctx context.Context, report func(string) error) (string, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	select {
+	case b.one <- struct{}{}:
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	defer func() { <-b.one }()
 	if b.token != "" {
 		return b.token, nil
 	}
@@ -151,6 +177,9 @@ func (b *bmc) login(ctx context.Context, report func(string) error) (string, err
 			return b.token, nil
 		}
 		if !tableFull(err) {
+			return "", err
+		}
+		if err := b.deleteOrphanUnseen(ctx); err != nil {
 			return "", err
 		}
 		if report != nil {
@@ -218,7 +247,7 @@ func (b *bmc) loginOnce(ctx context.Context) error {
 		return errors.Join(err, b.logout(ctx))
 	}
 	if left.URI != "" && left.URI != b.session {
-		return b.deleteOrphan(ctx, left)
+		b.deleteOrphan(ctx, left, http.Header{"X-Auth-Token": {b.token}})
 	}
 	return nil
 }
@@ -266,7 +295,7 @@ func loginError(err error) error {
 // logout deletes the session.
 func (b *bmc) logout(ctx context.Context) error {
 	if b.token == "" {
-		return b.forgetSession()
+		return nil // it has ended, or the next login deletes it
 	}
 	token := b.token
 	b.token = ""
@@ -336,21 +365,35 @@ func stateDirError(err error) error {
 }
 
 // deleteOrphan deletes the session of a worker that crashed. A BMC that has restarted may have
-// given its number to another's session, which is left alone.
-func (b *bmc) deleteOrphan(ctx context.Context, left openSession) error {
-	header := http.Header{"X-Auth-Token": {b.token}}
+// given its number to another's session, which is left alone. One that cannot be deleted ends
+// by the BMC's own time-out.
+func (b *bmc) deleteOrphan(ctx context.Context, left openSession, header http.Header) {
 	got, err := b.send(ctx, request{Method: http.MethodGet, Path: left.URI, Timeout: b.timing.login}, header)
 	if err != nil {
-		return nil //nolint:nilerr // it has ended, or ends by the BMC's own time-out
+		return
 	}
 	var now struct{ UserName, CreatedTime string }
-	if json.Unmarshal(got.Body, &now) != nil || now.UserName != left.User || now.CreatedTime != left.Created {
-		return nil
+	if json.Unmarshal(got.Body, &now) != nil || now.UserName != left.User || left.Created != "" && now.CreatedTime != left.Created {
+		return
 	}
-	if _, err = b.send(ctx, request{Method: http.MethodDelete, Path: left.URI, Timeout: b.timing.login}, header); err != nil {
-		return nil //nolint:nilerr // as above
+	// Its answer says nothing that is acted upon.
+	_, _ = b.send(ctx, request{Method: http.MethodDelete, Path: left.URI, Timeout: b.timing.login}, header)
+}
+
+// deleteOrphanUnseen deletes it where the table is full and no session can be made to delete
+// it: with the password itself, which most BMCs take.
+func (b *bmc) deleteOrphanUnseen(ctx context.Context) error {
+	left, err := b.loadSession()
+	if err != nil || left.URI == "" {
+		return err
 	}
-	return nil
+	s, err := b.driver.credentials(b.secret)
+	if err != nil {
+		return err
+	}
+	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte(s.Username+":"+s.Password))
+	b.deleteOrphan(ctx, left, http.Header{"Authorization": {basic}})
+	return b.forgetSession()
 }
 
 // clock is the BMC's own time, as its last answer gave it; zero where it gives none.
