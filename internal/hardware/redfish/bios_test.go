@@ -2,52 +2,326 @@ package redfish
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"burnish/internal/device"
 	"burnish/internal/testkit/redfishsim"
 )
 
-func TestBIOSReset(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		s := newStepper(t, p)
-		note, err := s.run("bios_reset", nil)
-		require.NoError(t, err)
-		t.Log(note)
-		state := s.bmc.State()
-		for name, v := range state.BIOS.Defaults {
-			require.EqualValues(t, v, state.BIOS.Attributes[name], name)
-		}
-		require.Equal(t, 2, state.ResetCount)
-		require.Equal(t, "On", state.Power)
-		for _, r := range s.bmc.Requests() {
-			t.Log(r.Number, r.Method, r.Path, r.Status)
-		}
-	})
+// requireRestartedOnce: the server was switched off and on, or on and off, and no more.
+func requireRestartedOnce(t *testing.T, bmc *redfishsim.Server, power string) {
+	t.Helper()
+	state := bmc.State()
+	require.Equal(t, power, state.Power)
+	require.False(t, state.InPOST)
+	require.Equal(t, 1, state.POSTs, "starts of the server")
+	require.Equal(t, 2, state.ResetCount, "requests that changed the power state")
 }
 
-func TestBIOSApply(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		s := newStepper(t, p)
-		note, err := s.run("bios_apply", map[string]any{"BootMode": "Bios", "AcPwrRcvryUserDelay": "90"})
-		if p == redfishsim.OpenBMC {
-			require.Error(t, err)
-			return
-		}
-		require.NoError(t, err)
-		t.Log(note)
-		state := s.bmc.State()
+func requireDefaults(t *testing.T, bmc *redfishsim.Server) {
+	t.Helper()
+	state := bmc.State()
+	require.False(t, state.BIOS.PendingReset, "the defaults are still only wanted")
+	require.Empty(t, state.BIOS.Pending)
+	for name, v := range state.BIOS.Defaults {
+		require.EqualValues(t, v, state.BIOS.Attributes[name], name)
+	}
+}
+
+// off is a server that is off.
+func off(s *redfishsim.State) { s.Power = "Off" }
+
+func resetOf(p redfishsim.Personality, power string) *scenario {
+	sc := &scenario{personality: p, step: "bios_reset", check: func(t *testing.T, bmc *redfishsim.Server) {
+		requireDefaults(t, bmc)
+		requireRestartedOnce(t, bmc, power)
+	}}
+	if power == "Off" {
+		sc.prepare = off
+	}
+	return sc
+}
+
+// wantedBIOS is set in tests: one attribute that differs, one that does not, one that is text in
+// the arguments.
+var wantedBIOS = map[string]any{"BootMode": "Bios", "SriovGlobalEnable": "Enabled", "AcPwrRcvryUserDelay": "90"}
+
+func applyOf(p redfishsim.Personality, power string) *scenario {
+	sc := &scenario{personality: p, step: "bios_apply", args: wantedBIOS, check: func(t *testing.T, bmc *redfishsim.Server) {
+		state := bmc.State()
 		require.Equal(t, "Bios", state.BIOS.Attributes["BootMode"])
+		require.Equal(t, "Enabled", state.BIOS.Attributes["SriovGlobalEnable"])
 		require.EqualValues(t, 90, state.BIOS.Attributes["AcPwrRcvryUserDelay"])
-		require.Equal(t, 2, state.ResetCount)
+		require.Equal(t, "TenantProfile", state.BIOS.Attributes["WorkloadProfile"], "what was not asked for has changed")
+		require.Empty(t, state.BIOS.Pending)
+		requireRestartedOnce(t, bmc, power)
+	}}
+	if power == "Off" {
+		sc.prepare = off
+	}
+	return sc
+}
+
+// S0.31, F20
+func TestBIOSResetIsInterruptedEverywhere(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) { resetOf(p, "On").interruptEverywhere(t) })
+	t.Run("off", func(t *testing.T) { resetOf(redfishsim.Supermicro, "Off").interruptEverywhere(t) })
+}
+
+func TestBIOSApplyIsInterruptedEverywhere(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		if p != redfishsim.OpenBMC { // it has no attributes
+			applyOf(p, "On").interruptEverywhere(t)
+		}
+	})
+	t.Run("off", func(t *testing.T) { applyOf(redfishsim.IDRAC, "Off").interruptEverywhere(t) })
+}
+
+// F11
+func TestBIOSStepsChangeNothingOnAnotherServer(t *testing.T) {
+	t.Run("reset", func(t *testing.T) { resetOf(redfishsim.ILO, "On").swapEverywhere(t) })
+	t.Run("apply", func(t *testing.T) { applyOf(redfishsim.IDRAC, "On").swapEverywhere(t) })
+}
+
+// tenantJob is a BIOS job of a tenant that waits for a reset, as on an iDRAC.
+func tenantJob(s *redfishsim.State) {
+	const id = "JID_471269999999"
+	s.Tasks = append(s.Tasks, &redfishsim.Task{ID: id, Kind: redfishsim.KindBIOS, Name: "Configure: BIOS.Setup.1-1", State: "New", Status: "OK", JobType: "BIOSConfiguration", Start: time.Now()})
+	s.Work = append(s.Work, &redfishsim.Work{Kind: redfishsim.KindBIOS, Task: id, Waits: true})
+	tenantSettings(s)
+}
+
+// tenantSettings are settings that a tenant wants, and that are pending.
+func tenantSettings(s *redfishsim.State) {
+	s.BIOS.Pending = map[string]any{"WorkloadProfile": "Staged", "BootMode": "Bios"}
+}
+
+// F20
+func TestBIOSResetRemovesWhatATenantWants(t *testing.T) {
+	for name, prepare := range map[string]func(*redfishsim.State){"job": tenantJob, "settings": tenantSettings} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, p redfishsim.Personality) {
+				if name == "job" && p != redfishsim.IDRAC || p == redfishsim.OpenBMC {
+					return // it has no such thing
+				}
+				sc := resetOf(p, "On")
+				s := sc.start(t)
+				s.bmc.Change(prepare)
+				_, err := s.run("bios_reset", nil)
+				require.NoError(t, err)
+				sc.requireEnd(t, s)
+			})
+		})
+	}
+}
+
+// A job that cannot be removed comes into force with the defaults: they are asked for again.
+func TestBIOSResetIsAskedForAgainAfterAnothersJob(t *testing.T) {
+	sc := resetOf(redfishsim.IDRAC, "On")
+	s := sc.start(t)
+	s.bmc.Change(tenantJob)
+	s.bmc.Inject(redfishsim.Fault{Method: "DELETE", Path: "*/Jobs/*", Times: -1, Kind: redfishsim.Respond, Status: 400})
+	s.onSave = func(n int, store func() error) error {
+		if n == 2 { // the defaults are wanted, and the job is still there
+			s.bmc.Change(tenantSettings)
+		}
+		return store()
+	}
+	_, err := s.run("bios_reset", nil)
+	require.NoError(t, err)
+	requireDefaults(t, s.bmc)
+	require.Equal(t, 2, s.bmc.State().POSTs)
+}
+
+func TestBIOSResetIsNoSuccessByItsAnswer(t *testing.T) {
+	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO, redfishsim.Supermicro} {
+		s := newStepper(t, p, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.BIOSNeverApplies, c.ResetBIOSStatus = true, 204 })
+		_, err := s.run("bios_reset", nil)
+		require.Equal(t, device.CodeBIOSMismatch, code(err), "%v", err)
+		require.ErrorContains(t, err, `SecureBoot is "Disabled" instead of "Enabled"`)
+		require.Equal(t, "On", s.bmc.State().Power)
+	}
+}
+
+func TestBIOSResetSaysWhatItHasCompared(t *testing.T) {
+	for name, want := range map[string]struct {
+		p      redfishsim.Personality
+		option redfishsim.Option
+		note   string
+	}{
+		"attributes":    {redfishsim.ILO, func(*redfishsim.Config, *redfishsim.State) {}, "6 of 8 attributes compared"},
+		"no attributes": {redfishsim.OpenBMC, func(*redfishsim.Config, *redfishsim.State) {}, "shows no BIOS attributes, so there is nothing to verify"},
+		"no registry":   {redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoRegistry = true }, "no attribute registry, so there is nothing to verify"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStepper(t, want.p, quickBMC, want.option)
+			note, err := s.run("bios_reset", nil)
+			require.NoError(t, err)
+			require.Contains(t, note, want.note)
+			require.Equal(t, 1, s.bmc.State().POSTs, "it was restarted all the same")
+		})
+	}
+}
+
+func TestBIOSWaitsWherePOSTIsNotShown(t *testing.T) {
+	s := newStepper(t, redfishsim.Supermicro, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoBootProgress = true })
+	_, err := s.run("bios_reset", nil)
+	require.NoError(t, err)
+	requireDefaults(t, s.bmc)
+}
+
+func TestBIOSStepsBeginDuringPOST(t *testing.T) {
+	s := newStepper(t, redfishsim.ILO, quickBMC)
+	s.bmc.Change(func(s *redfishsim.State) { s.InPOST, s.POSTDue = true, time.Now().Add(60*time.Millisecond) })
+	_, err := s.run("bios_reset", nil)
+	require.NoError(t, err)
+	requireDefaults(t, s.bmc)
+	for _, r := range s.bmc.Writes() {
+		require.NotEqual(t, 400, r.Status, "%s %s was refused", r.Method, r.Path)
+	}
+}
+
+// An iLO may refuse a change because POST began after the step has looked.
+func TestBIOSChangeThatPOSTRefusesIsSentAgain(t *testing.T) {
+	s := newStepper(t, redfishsim.ILO, quickBMC)
+	s.bmc.Inject(redfishsim.Fault{Method: "POST", Path: "*ResetBios*", Kind: redfishsim.Respond, Status: 400, Times: 2,
+		Body: `{"error": {"@Message.ExtendedInfo": [{"MessageId": "iLO.2.14.UnableToModifyDuringSystemPOST"}]}}`})
+	_, err := s.run("bios_reset", nil)
+	require.NoError(t, err)
+	requireDefaults(t, s.bmc)
+}
+
+func TestBIOSResetThatIsDoneIsNotRepeated(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC, quickBMC)
+	for range 2 {
+		_, err := s.run("bios_reset", nil)
+		require.NoError(t, err)
+		requireRestartedOnce(t, s.bmc, "On")
+	}
+	// Another step has changed it since: it is begun again.
+	_, err := s.run("bios_apply", wantedBIOS)
+	require.NoError(t, err)
+	_, err = s.run("bios_reset", nil)
+	require.NoError(t, err)
+	requireDefaults(t, s.bmc)
+	require.Equal(t, 3, s.bmc.State().POSTs)
+}
+
+// S3.24
+func TestServerThatABIOSStepSwitchedOffIsOnAfterItsFailure(t *testing.T) {
+	s := newStepper(t, redfishsim.Supermicro, quickBMC)
+	s.bmc.Inject(redfishsim.Fault{Method: "POST", Path: "*ComputerSystem.Reset", Skip: 1, Kind: redfishsim.Respond, Status: 403})
+	_, err := s.run("bios_reset", nil)
+	require.Equal(t, device.CodeCommandRefused, code(err), "%v", err)
+	require.Equal(t, "On", s.bmc.State().Power)
+}
+
+func TestBIOSApplyAlwaysSendsTheApplyTime(t *testing.T) {
+	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO, redfishsim.Supermicro} {
+		s := newStepper(t, p, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.RequireIfMatch = true })
+		_, err := s.run("bios_apply", wantedBIOS)
+		require.NoError(t, err)
+		n := 0
+		for _, r := range s.bmc.Requests() {
+			if r.Method == "PATCH" && r.Status < 300 {
+				require.Contains(t, r.Body, `"@Redfish.SettingsApplyTime"`)
+				require.Contains(t, r.Body, `"SriovGlobalEnable"`, "what the BIOS shows already is sent too")
+				n++
+			}
+		}
+		require.Equal(t, 1, n)
+	}
+}
+
+func TestBIOSApplyWithNothingToDo(t *testing.T) {
+	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO, redfishsim.Supermicro} {
+		s := newStepper(t, p, quickBMC)
+		note, err := s.run("bios_apply", map[string]any{"BootMode": "Uefi", "AcPwrRcvryUserDelay": 60})
+		require.NoError(t, err)
+		require.Contains(t, note, "the server was not restarted")
+		require.Empty(t, s.bmc.Writes())
+	}
+}
+
+// A tenant has asked for the defaults: what the BIOS shows now is not what it has after the reset.
+func TestBIOSApplyHoldsThroughAPendingReset(t *testing.T) {
+	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO, redfishsim.Supermicro} {
+		s := newStepper(t, p, quickBMC)
+		s.bmc.Change(func(s *redfishsim.State) { s.BIOS.PendingReset = true })
+		_, err := s.run("bios_apply", wantedBIOS)
+		require.NoError(t, err)
+		require.Equal(t, "Enabled", s.bmc.State().BIOS.Attributes["SriovGlobalEnable"])
+		require.Equal(t, "Bios", s.bmc.State().BIOS.Attributes["BootMode"])
+	}
+}
+
+// F20
+func TestBIOSApplyDoesNotCarryOutWhatATenantWants(t *testing.T) {
+	for name, prepare := range map[string]func(*redfishsim.State){"job": tenantJob, "settings": tenantSettings} {
+		for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO, redfishsim.Supermicro} {
+			if name == "job" && p != redfishsim.IDRAC {
+				continue
+			}
+			sc := applyOf(p, "On")
+			s := sc.start(t)
+			s.bmc.Change(prepare)
+			_, err := s.run("bios_apply", wantedBIOS)
+			require.NoError(t, err, "%s %s", name, p)
+			sc.requireEnd(t, s)
+		}
+	}
+}
+
+func TestBIOSApplyRefusesAnothersJobThatStays(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC, quickBMC)
+	s.bmc.Change(tenantJob)
+	s.bmc.Inject(redfishsim.Fault{Method: "DELETE", Path: "*/Jobs/*", Times: -1, Kind: redfishsim.Respond, Status: 400})
+	_, err := s.run("bios_apply", wantedBIOS)
+	require.Equal(t, device.CodeBIOSJobWaiting, code(err), "%v", err)
+	require.Zero(t, s.bmc.State().ResetCount)
+}
+
+func TestBIOSApplyThatTheBMCDoesNotCarryOut(t *testing.T) {
+	for _, how := range []redfishsim.Ending{redfishsim.CompletedCritical, redfishsim.Exception, redfishsim.Lies} {
+		s := newStepper(t, redfishsim.IDRAC, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Endings[redfishsim.KindBIOS] = how })
+		_, err := s.run("bios_apply", wantedBIOS)
+		require.Equal(t, device.CodeBIOSMismatch, code(err), "%s: %v", how, err)
+		require.ErrorContains(t, err, `BootMode is "Uefi" instead of "Bios"`)
+		require.Equal(t, "On", s.bmc.State().Power)
+	}
+}
+
+func TestBIOSApplyRefusesBeforeItSends(t *testing.T) {
+	for name, wrong := range map[string]map[string]any{
+		"the BIOS has no attribute Boot":         {"Boot": "Uefi"},
+		"SystemBiosVersion is read-only":         {"SystemBiosVersion": "1"},
+		"BootMode must be one of Uefi, Bios":     {"BootMode": "UEFI"},
+		"AcPwrRcvryUserDelay must be a whole":    {"AcPwrRcvryUserDelay": "soon"},
+		"WorkloadProfile is neither text, a":     {"WorkloadProfile": []string{"a"}},
+		"bios_apply has no attributes to set":    {},
+		"SecureBoot must be one of Enabled, Dis": {"SecureBoot": true, "BootMode": "Bios"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStepper(t, redfishsim.IDRAC, quickBMC)
+			_, err := s.run("bios_apply", wrong)
+			require.Equal(t, device.CodeBIOSSettingInvalid, code(err), "%v", err)
+			require.ErrorContains(t, err, name)
+			require.Empty(t, s.bmc.Writes())
+		})
+	}
+	t.Run("no attributes", func(t *testing.T) {
+		s := newStepper(t, redfishsim.OpenBMC, quickBMC)
+		_, err := s.run("bios_apply", wantedBIOS)
+		require.Equal(t, device.CodeBIOSSettingInvalid, code(err), "%v", err)
+		require.Empty(t, s.bmc.Writes())
 	})
 }
 
-func TestVerifyProperties(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		s := newStepper(t, p)
-		note, err := s.run("verify_properties", nil)
-		require.NoError(t, err)
-		t.Log(note)
-	})
+func TestBIOSStepsWithoutALicense(t *testing.T) {
+	s := newStepper(t, redfishsim.Supermicro, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Unlicensed = true })
+	_, err := s.run("bios_reset", nil)
+	require.Equal(t, device.CodeCommandRefused, code(err), "%v", err)
+	require.ErrorContains(t, err, "Not licensed")
 }

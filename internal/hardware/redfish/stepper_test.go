@@ -34,8 +34,11 @@ type stepper struct {
 	enrolled device.Identity
 	settings device.StepSettings
 
-	mu       sync.Mutex
-	journal  map[string][]byte
+	mu      sync.Mutex
+	journal map[string][]byte
+	saves   int
+	// onSave is called instead of storing, with the record's number.
+	onSave   func(n int, store func() error) error
 	mayGoOn  func() error
 	said     []string
 	progress []int
@@ -46,8 +49,8 @@ func newStepper(t *testing.T, p redfishsim.Personality, options ...redfishsim.Op
 	return stepperOf(t, redfishsim.Start(t, p, options...))
 }
 
-// stepperOf enrolls the server behind bmc with the drives that it has now.
-func stepperOf(t *testing.T, bmc *redfishsim.Server) *stepper {
+// unenrolled gives the stepper of a server of which nothing was read.
+func unenrolled(t *testing.T, bmc *redfishsim.Server) *stepper {
 	t.Helper()
 	d := New(Host{
 		StateDir: t.TempDir(),
@@ -57,11 +60,17 @@ func stepperOf(t *testing.T, bmc *redfishsim.Server) *stepper {
 		},
 	})
 	d.timing = quickTiming
-	s := &stepper{
+	return &stepper{
 		t: t, bmc: bmc, driver: d, journal: map[string][]byte{}, mayGoOn: func() error { return nil },
 		target: hardware.Target{Name: "node1", Driver: "redfish", Settings: map[string]string{"url": bmc.SystemURL, "secret": "rack"}},
 	}
-	h, err := d.connect(s.target)
+}
+
+// stepperOf enrolls the server behind bmc with the drives that it has now.
+func stepperOf(t *testing.T, bmc *redfishsim.Server) *stepper {
+	t.Helper()
+	s := unenrolled(t, bmc)
+	h, err := s.driver.connect(s.target)
 	require.NoError(t, err)
 	system, err := h.c.readSystem(t.Context(), h.system)
 	require.NoError(t, err)
@@ -112,10 +121,17 @@ func (s *stepper) save(name string, value any) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.journal[name] = text
-	return nil
+	store := func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.journal[name] = text
+		return nil
+	}
+	s.saves++
+	if s.onSave != nil {
+		return s.onSave(s.saves, store)
+	}
+	return store()
 }
 
 func (s *stepper) load(name string, into any) (bool, error) {

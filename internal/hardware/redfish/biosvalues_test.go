@@ -1,0 +1,111 @@
+package redfish
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const testRegistry = `{"RegistryEntries": {"Attributes": [
+	{"AttributeName": "Mode", "Type": "Enumeration", "DefaultValue": "Uefi", "ReadOnly": false, "Value": [{"ValueName": "Uefi"}, {"ValueName": "Bios"}]},
+	{"AttributeName": "Delay", "Type": "Integer", "DefaultValue": "60", "LowerBound": 10, "UpperBound": "240"},
+	{"AttributeName": "Free", "Type": "Integer", "DefaultValue": 5, "LowerBound": 0, "UpperBound": 0},
+	{"AttributeName": "Quiet", "Type": "Boolean", "DefaultValue": true},
+	{"AttributeName": "Title", "Type": "String", "DefaultValue": "", "MinLength": 2, "MaxLength": 4},
+	{"AttributeName": "Version", "Type": "String", "DefaultValue": "1", "ReadOnly": true},
+	{"AttributeName": "Once", "Type": "String", "DefaultValue": "1", "Immutable": true},
+	{"AttributeName": "SetupPassword", "Type": "Password", "DefaultValue": ""},
+	{"AttributeName": "Owner", "Type": "String", "DefaultValue": "", "IsSystemUniqueProperty": true},
+	{"AttributeName": "ServerAssetTag", "Type": "String", "DefaultValue": ""},
+	{"AttributeName": "SystemDate", "Type": "String", "DefaultValue": ""},
+	{"AttributeName": "TimeZone", "Type": "String", "DefaultValue": "UTC"},
+	{"AttributeName": "NoDefault", "Type": "String", "DefaultValue": null}, null
+]}}`
+
+const testAttributes = `{"Mode": "Bios", "Delay": 60, "Free": 5.0, "Quiet": "True", "Title": "x", "Version": "2", "Once": "2", "Owner": "me",
+	"ServerAssetTag": "4", "SystemDate": "today", "TimeZone": "UTC", "NoDefault": "y", "Unknown": 1, "Nothing": null, "List": ["a"]}`
+
+func parseBIOS(t *testing.T) (attributes, registry) {
+	t.Helper()
+	var r registry
+	require.NoError(t, json.Unmarshal([]byte(testRegistry), &r))
+	var a attributes
+	require.NoError(t, json.Unmarshal([]byte(testAttributes), &a))
+	return a, r
+}
+
+func TestBIOSIsComparedWithTheDefaultsOfSettingsOnly(t *testing.T) {
+	a, r := parseBIOS(t)
+	compared, differ := notDefault(a, r)
+	require.Equal(t, 6, compared, "Mode, Delay, Free, Quiet, Title, TimeZone")
+	require.Equal(t, []string{`Mode is "Bios" instead of "Uefi"`, `Title is "x" instead of ""`}, differ)
+	compared, differ = notDefault(a, nil)
+	require.Zero(t, compared)
+	require.Empty(t, differ)
+}
+
+func TestBIOSValuesAreTheSame(t *testing.T) {
+	for _, same := range [][2]any{{json.Number("1"), json.Number("1.0")}, {json.Number("60"), "60"}, {true, "True"}, {"a", "a"}, {json.Number("9007199254740993"), "9007199254740993"}} {
+		require.True(t, sameValue(same[0], same[1]), "%v", same)
+	}
+	for _, other := range [][2]any{{"1", "1.0"}, {"True", "true"}, {json.Number("1"), json.Number("2")}, {nil, "a"}, {false, json.Number("0")}} {
+		require.False(t, sameValue(other[0], other[1]), "%v", other)
+	}
+}
+
+func TestBIOSSettingsFit(t *testing.T) {
+	a, r := parseBIOS(t)
+	fitted, err := fit(attributes{"Mode": "Uefi", "Delay": "240", "Free": json.Number("-7"), "Quiet": "FALSE", "Title": "abcd"}, a, r)
+	require.NoError(t, err)
+	require.Equal(t, attributes{"Mode": "Uefi", "Delay": json.Number("240"), "Free": json.Number("-7"), "Quiet": false, "Title": "abcd"}, fitted)
+	fitted, err = fit(attributes{"Delay": "7", "Mode": true}, a, nil)
+	require.NoError(t, err, "without a registry the present value says the type")
+	require.Equal(t, attributes{"Delay": json.Number("7"), "Mode": "true"}, fitted)
+	for says, wrong := range map[string]attributes{
+		"Mode must be one of Uefi, Bios":   {"Mode": "uefi"},
+		"Delay must be from 10 to 240":     {"Delay": json.Number("241")},
+		"Delay must be a whole number":     {"Delay": json.Number("1.5")},
+		"Delay must be a whole":            {"Delay": true},
+		"Quiet must be true or false":      {"Quiet": json.Number("1")},
+		"Title must have from 2 to 4":      {"Title": "abcde"},
+		"Version is read-only":             {"Version": "3"},
+		"Once is read-only":                {"Once": "3"},
+		"SetupPassword is a password":      {"SetupPassword": "geheim"},
+		"the BIOS has no attribute Other":  {"Other": "1"},
+		"the registry has no attribute Un": {"Unknown": json.Number("1")},
+		"Title is neither text":            {"Title": nil},
+	} {
+		_, err := fit(wrong, a, r)
+		require.ErrorContains(t, err, says)
+		require.NotContains(t, err.Error(), "geheim")
+	}
+	_, err = fit(attributes{"Version": "3", "Other": "1"}, a, r)
+	require.ErrorContains(t, err, "the BIOS has no attribute Other; Version is read-only")
+}
+
+func TestBIOSPendingIsWhatDiffers(t *testing.T) {
+	a, r := parseBIOS(t)
+	settings := attributes{"Mode": "Uefi", "Delay": "60", "Version": "9", "SetupPassword": "", "Nothing": nil, "Title": "yy"}
+	require.Equal(t, attributes{"Mode": "Uefi", "Title": "yy"}, pendingIn(settings, a, r))
+}
+
+func TestBIOSJobIsOurs(t *testing.T) {
+	wanted := attributes{"Mode": "Uefi", "Delay": json.Number("60")}
+	for name, tc := range map[string]struct {
+		current, settings attributes
+		ours              bool
+	}{
+		"all of it, and the BIOS shows it already": {attributes{"Mode": "Uefi", "Delay": json.Number("60"), "Title": "x"}, attributes{"Mode": "Uefi"}, true},
+		"another attribute too":                    {attributes{"Mode": "Uefi", "Delay": json.Number("60"), "Title": "y"}, attributes{"Mode": "Uefi", "Title": "y"}, false},
+		"another value":                            {attributes{"Mode": "Bios", "Delay": json.Number("60"), "Title": "x"}, attributes{"Mode": "Bios"}, false},
+		"a part of it":                             {attributes{"Mode": "Bios", "Delay": json.Number("60"), "Title": "x"}, attributes{"Delay": json.Number("60")}, false},
+		"nothing":                                  {attributes{"Mode": "Uefi", "Delay": json.Number("60"), "Title": "x"}, attributes{}, false},
+		"settings that show everything":            {attributes{"Mode": "Bios", "Delay": json.Number("60")}, attributes{"Mode": "Uefi", "Delay": json.Number("60")}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &biosState{path: "/bios", settings: "/settings", bios: bios{Attributes: tc.current}, settingsBIOS: bios{Attributes: tc.settings}}
+			require.Equal(t, tc.ours, s.jobsAreOurs(wanted))
+		})
+	}
+}

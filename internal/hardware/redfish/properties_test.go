@@ -1,0 +1,143 @@
+package redfish
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/redfishsim"
+)
+
+// enrollWhole enrolls the server with all that it consists of, as Discover does.
+func (s *stepper) enrollWhole() device.Properties {
+	s.t.Helper()
+	found, err := s.driver.Discover(s.t.Context(), s.target, device.Identity{})
+	require.NoError(s.t, err)
+	s.enrolled = found.Identity
+	p, err := device.ParseProperties(s.enrolled.Properties)
+	require.NoError(s.t, err)
+	return p
+}
+
+// S3.5
+func TestPropertiesOfAServerAreEnrolled(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		is := newStepper(t, p, quickBMC).enrollWhole()
+		require.Equal(t, 2, is.CPUs)
+		require.Equal(t, 64, is.Cores)
+		require.EqualValues(t, 131072, is.MemoryMiB)
+		require.Len(t, is.Drives, 5)
+		require.Equal(t, []device.Link{{Name: "GPU.Slot.7", Width: 16, Speed: "Gen4"}, {Name: "NIC.Slot.3", Width: 16, Speed: "Gen4"}}, is.Links)
+	})
+}
+
+// S3.5
+func TestADifferenceInPropertiesIsAFault(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*redfishsim.State)
+		says   string
+	}{
+		"CPU removed":    {func(s *redfishsim.State) { s.CPUs = 1 }, "CPUs: 1 instead of 2; cores: 32 instead of 64"},
+		"module removed": {func(s *redfishsim.State) { s.MemoryModules = s.MemoryModules[1:] }, "MiB of memory: 98304 instead of 131072"},
+		"drive missing":  {func(s *redfishsim.State) { s.Storages[1].Drives[0].Missing = true }, "missing drive PHLN123400001P6AGN"},
+		"drive added": {func(s *redfishsim.State) {
+			more := *s.Storages[1].Drives[0]
+			more.ID, more.Serial = "Nvme.9", "EXTRA1"
+			s.Storages[1].Drives = append(s.Storages[1].Drives, &more)
+		}, "extra drive EXTRA1, INTEL"},
+		"drive of another size": {func(s *redfishsim.State) { s.Storages[1].Drives[0].CapacityBytes = 1000 }, "drive PHLN123400001P6AGN: INTEL SSDPE2KE016T8, NVMe, 1000 bytes instead of"},
+		"narrower link":         {func(s *redfishsim.State) { s.Links[0].Width = 8 }, "link of NIC.Slot.3 x8 Gen4 instead of NIC.Slot.3 x16 Gen4"},
+		"slower link":           {func(s *redfishsim.State) { s.Links[1].Speed = "Gen3" }, "link of GPU.Slot.7 x16 Gen3 instead of"},
+		"card missing":          {func(s *redfishsim.State) { s.Links = s.Links[:1] }, "missing PCIe device GPU.Slot.7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStepper(t, redfishsim.IDRAC, quickBMC)
+			s.enrollWhole()
+			_, err := s.run("verify_properties", nil)
+			require.NoError(t, err)
+			s.bmc.Change(tc.change)
+			_, err = s.run("verify_properties", nil)
+			require.Equal(t, device.CodePropertiesMismatch, code(err), "%v", err)
+			require.ErrorContains(t, err, tc.says)
+			require.Empty(t, s.bmc.Writes())
+		})
+	}
+}
+
+func TestPropertiesAreComparedWithTheProfile(t *testing.T) {
+	s := newStepper(t, redfishsim.ILO, quickBMC)
+	note, err := s.run("verify_properties", device.Properties{CPUs: 2, Links: []device.Link{{Name: "NIC.Slot.3"}, {Name: "GPU.Slot.7", Width: 16}}})
+	require.NoError(t, err)
+	require.Contains(t, note, "its policy's profile")
+	_, err = s.run("verify_properties", device.Properties{CPUs: 4, Drives: []device.Drive{{Model: "INTEL SSDPE2KE016T8"}}})
+	require.Equal(t, device.CodePropertiesMismatch, code(err), "%v", err)
+	require.ErrorContains(t, err, "CPUs: 2 instead of 4; extra drive ")
+}
+
+func TestPropertiesAreReadFromTheCollections(t *testing.T) {
+	s := newStepper(t, redfishsim.OpenBMC, quickBMC)
+	h, err := s.driver.connect(s.target)
+	require.NoError(t, err)
+	system, err := h.c.readSystem(t.Context(), h.system)
+	require.NoError(t, err)
+	system.ProcessorSummary.Count, system.ProcessorSummary.CoreCount = 0, 0
+	system.MemorySummary.TotalSystemMemoryGiB = 0
+	system.PCIeDevices = nil
+	p, err := h.readProperties(t.Context(), system)
+	require.NoError(t, err)
+	require.Equal(t, 2, p.CPUs)
+	require.Equal(t, 64, p.Cores)
+	require.EqualValues(t, 131072, p.MemoryMiB)
+	require.Len(t, p.Links, 2)
+	require.NoError(t, h.Close())
+}
+
+func TestPropertiesOfAServerThatIsOff(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		sc := &scenario{personality: p, step: "verify_properties", prepare: off, writesOnly: true, check: func(t *testing.T, bmc *redfishsim.Server) {
+			require.Equal(t, "Off", bmc.State().Power)
+			require.NotZero(t, bmc.State().POSTs)
+		}}
+		if p == redfishsim.ILO { // whose BMC lists no drive while the server is off
+			sc.interruptEverywhere(t)
+			return
+		}
+		s := sc.start(t)
+		_, err := s.run(sc.step, nil)
+		require.NoError(t, err)
+		sc.requireEnd(t, s)
+	})
+}
+
+func TestPropertiesDiffer(t *testing.T) {
+	serial := device.Drive{Serial: "A", Model: "M", CapacityBytes: 10, Protocol: "NVMe"}
+	for name, tc := range map[string]struct {
+		want, is device.Properties
+		differ   []string
+	}{
+		"nothing is compared with nothing": {device.Properties{}, device.Properties{CPUs: 1, Drives: []device.Drive{serial}, Links: []device.Link{{Name: "x"}}}, nil},
+		"blanks in a serial": {
+			device.Properties{Drives: []device.Drive{{Serial: " A "}}}, device.Properties{Drives: []device.Drive{serial}}, nil,
+		},
+		"a drive without a serial is any of its model": {
+			device.Properties{Drives: []device.Drive{{Model: "m"}, {Model: "M", CapacityBytes: 20}}},
+			device.Properties{Drives: []device.Drive{{Serial: "B", Model: "M", CapacityBytes: 20}, serial}}, nil,
+		},
+		"one too few of a model": {
+			device.Properties{Drives: []device.Drive{{Model: "M"}, {Model: "M"}}}, device.Properties{Drives: []device.Drive{serial}}, []string{"missing drive M"},
+		},
+		"two links of one name": {
+			device.Properties{Links: []device.Link{{Name: "N", Width: 8}, {Name: "N", Width: 16}}},
+			device.Properties{Links: []device.Link{{Name: "N", Width: 16}, {Name: "N", Width: 4}}},
+			[]string{"link of N x4 instead of N x8"},
+		},
+		"a link that was not there": {
+			device.Properties{Links: []device.Link{{Name: "N", Width: 8}}},
+			device.Properties{Links: []device.Link{{Name: "N", Width: 8}, {Name: "O", Width: 4, Speed: "Gen3"}}},
+			[]string{"extra PCIe device O x4 Gen3"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, tc.differ, propertiesDiffer(tc.want, tc.is)) })
+	}
+}
