@@ -13,7 +13,8 @@ import (
 // later than PowerState On.
 func TestABIOSResetWaitsForTheEndOfPOST(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
-		bmc := redfishsim.Start(t, p, func(_ *redfishsim.Config, s *redfishsim.State) {
+		bmc := redfishsim.Start(t, p, func(c *redfishsim.Config, s *redfishsim.State) {
+			c.Delays.POST = time.Hour
 			s.BIOS.Attributes, s.BIOS.Defaults = map[string]any{"BootMode": "Bios"}, map[string]any{"BootMode": "Uefi"}
 		})
 		c := login(t, bmc)
@@ -27,8 +28,9 @@ func TestABIOSResetWaitsForTheEndOfPOST(t *testing.T) {
 		if p == redfishsim.ILO {
 			c.awaitShown("InPost", "Oem", "Hpe", "PostState")
 		} else {
-			c.awaitShown("PCIResourceConfigStarted", "BootProgress", "LastState")
+			c.awaitShown("PrimaryProcessorInitializationStarted", "BootProgress", "LastState")
 		}
+		bmc.Hurry()
 		c.awaitPOST()
 		require.Equal(t, "Uefi", bmc.State().BIOS.Attributes["BootMode"])
 		if p == redfishsim.OpenBMC {
@@ -75,11 +77,12 @@ func TestDellSettingsWaitForAJob(t *testing.T) {
 func TestSettingsAreRefusedAsBMCsDo(t *testing.T) {
 	want := map[string]any{"Attributes": map[string]any{"BootMode": "Bios"}}
 	t.Run("during POST", func(t *testing.T) {
-		c := login(t, redfishsim.Start(t, redfishsim.ILO))
+		c := login(t, redfishsim.Start(t, redfishsim.ILO, hours))
 		c.reset("ForceRestart")
 		r := c.send("PATCH", c.system("Bios/Settings"), want, nil)
 		require.Equal(t, 400, r.status)
 		require.Contains(t, r.text(), "UnableToModifyDuringSystemPOST")
+		c.bmc.Hurry()
 		c.awaitPOST()
 		require.Equal(t, 200, c.send("PATCH", c.system("Bios/Settings"), want, nil).status)
 	})
@@ -116,14 +119,18 @@ func TestSettingsAreRefusedAsBMCsDo(t *testing.T) {
 // was.
 func TestDiscoveryCanEndBeforePOST(t *testing.T) {
 	bmc := redfishsim.Start(t, redfishsim.ILO, func(c *redfishsim.Config, _ *redfishsim.State) {
-		c.EarlyDiscovery, c.Delays.POST = true, 500*time.Millisecond
+		c.EarlyDiscovery, c.Delays.POST = true, time.Hour
 	})
 	c := login(t, bmc)
 	c.post(c.system("Bios/Actions/Bios.ResetBios"), map[string]any{})
 	c.reset("ForceRestart")
+	bmc.Change(func(s *redfishsim.State) {
+		s.POSTStart, s.POSTDue = s.POSTStart.Add(-time.Hour), time.Now().Add(time.Hour/2)
+	})
 	c.awaitShown("InPostDiscoveryComplete", "Oem", "Hpe", "PostState")
 	require.Len(t, c.drives(), 5)
 	require.Equal(t, "Disabled", c.get(c.system("Bios")).at("Attributes", "LogicalProc"))
+	bmc.Hurry()
 	c.awaitShown("FinishedPost", "Oem", "Hpe", "PostState")
 	require.Equal(t, "Enabled", c.get(c.system("Bios")).at("Attributes", "LogicalProc"))
 }

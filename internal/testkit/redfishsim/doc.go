@@ -10,7 +10,8 @@
 //	// … bmc.URL, bmc.CA, bmc.Username, bmc.Password …
 //	bmc.Requests(); bmc.OpenSessions(); bmc.TenantData(); bmc.State().Bricked
 //
-// Time passes in milliseconds, see Delays: nothing happens by itself, what is due is done
+// Time passes in milliseconds, see Delays; a test that must see a state gives it an hour,
+// and ends it with Machine.Hurry. Nothing happens by itself, what is due is done
 // before the next request is answered or the next question of a test. The command
 // internal/testkit/cmd/redfishsim serves the same machine as a process of its own, which
 // can be killed and come back.

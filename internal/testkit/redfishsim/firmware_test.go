@@ -86,7 +86,7 @@ func TestAPowerChangeWhileFirmwareIsWrittenBricks(t *testing.T) {
 // An update of the BMC ends every session and connection, and most BMCs' tasks.
 func TestABMCUpdateRestartsTheBMC(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
-		bmc := redfishsim.Start(t, p)
+		bmc := redfishsim.Start(t, p, hours)
 		c := login(t, bmc)
 		before := c.running("BMC")
 		require.Less(t, c.upload(map[string]any{"Targets": []string{before}}, redfishsim.Image("BMC", "9.9.9")).status, 300)
@@ -95,6 +95,7 @@ func TestABMCUpdateRestartsTheBMC(t *testing.T) {
 			c.post("/redfish/v1/UpdateService/Actions/UpdateService.StartUpdate", map[string]any{})
 		}
 		require.Eventually(t, func() bool { return c.get("/redfish/v1").err != nil }, 10*time.Second, time.Millisecond, "refused")
+		bmc.Hurry()
 		c.awaitBMC()
 		require.Equal(t, 401, c.get(before).status)
 		require.Equal(t, "9.9.9", login(t, bmc).get("/redfish/v1/Managers/"+bmc.Config().ManagerID).at("FirmwareVersion"))
@@ -104,7 +105,7 @@ func TestABMCUpdateRestartsTheBMC(t *testing.T) {
 // After a restart an OpenBMC numbers from 0 again: the old URI is another task, which has
 // completed.
 func TestOpenBMCRenumbersItsTasks(t *testing.T) {
-	bmc := redfishsim.Start(t, redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Delays.Write = time.Hour })
+	bmc := redfishsim.Start(t, redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Delays.Write = time.Hour }, hours)
 	c := login(t, bmc)
 	r := c.upload(map[string]any{"Targets": []string{c.running("BIOS")}}, redfishsim.Image("BIOS", "9.9.9"))
 	task, _ := r.at("@odata.id").(string)
@@ -112,6 +113,7 @@ func TestOpenBMCRenumbersItsTasks(t *testing.T) {
 	require.Equal(t, "/redfish/v1/UpdateService/update-multipart", c.get(task).at("Payload", "TargetUri"))
 	bmc.RestartBMC()
 	require.Error(t, c.get("/redfish/v1").err)
+	bmc.Hurry()
 	c.awaitBMC()
 	c = login(t, bmc)
 	r = c.get(task)
