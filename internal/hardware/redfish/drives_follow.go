@@ -39,6 +39,9 @@ func (e *eraser) follow(ctx context.Context, r *eraseRecord) error {
 		}
 	}
 	result, err := t.result(r.action)
+	if err == nil {
+		r.waits, err = e.h.waitsForReset(ctx, t)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -47,7 +50,6 @@ func (e *eraser) follow(ctx context.Context, r *eraseRecord) error {
 	case result == succeeded:
 		return e.ended(r)
 	}
-	r.waits = t.waitsForReset()
 	return e.moved(r, t.PercentComplete, string(t.TaskState))
 }
 
@@ -283,7 +285,11 @@ func (e *eraser) others(ctx context.Context) (doing string, staged bool, err err
 			if !t.active() || !r.isFor(t) {
 				continue
 			}
-			if !t.waitsForReset() {
+			waits, err := e.h.waitsForReset(ctx, t)
+			if err != nil {
+				return "", false, err
+			}
+			if !waits {
 				return fmt.Sprintf("drive %s, task %s, %d %%", r.drive.Serial, t.ODataID, t.PercentComplete), false, nil
 			}
 			staged = true
@@ -299,7 +305,11 @@ func (e *eraser) others(ctx context.Context) (doing string, staged bool, err err
 	for _, t := range all {
 		// A job that does not say of which drive it is.
 		if t.active() && t.Payload.TargetURI == "" && t.erases() && !e.hasTask(t.ODataID) {
-			if !t.waitsForReset() {
+			waits, err := e.h.waitsForReset(ctx, t)
+			if err != nil {
+				return "", false, err
+			}
+			if !waits {
 				return fmt.Sprintf("task %s, %d %%", t.ODataID, t.PercentComplete), false, nil
 			}
 			staged = true
@@ -308,9 +318,20 @@ func (e *eraser) others(ctx context.Context) (doing string, staged bool, err err
 	return "", staged, nil
 }
 
-// waitsForReset: the task has not begun, and waits for a reset of the server. The task of an
-// iDRAC's scheduled job is Starting.
-func (t *task) waitsForReset() bool {
-	return t.TaskState == redfish.PendingTaskState ||
-		t.TaskState == redfish.StartingTaskState && t.PercentComplete == 0 && strings.Contains(t.ODataID, "/JID_")
+// waitsForReset: the task has not begun, and waits for a reset of the server.
+func (h *handle) waitsForReset(ctx context.Context, t *task) (bool, error) {
+	switch t.TaskState {
+	case redfish.NewTaskState:
+		if !strings.Contains(t.ODataID, "/JID_") {
+			return false, nil // it may begin at any moment
+		}
+	case redfish.PendingTaskState, redfish.SuspendedTaskState, redfish.StartingTaskState:
+	default:
+		return false, nil
+	}
+	s, err := h.c.readSystem(ctx, h.system)
+	if err != nil {
+		return false, err
+	}
+	return h.isScheduled(ctx, s, t)
 }

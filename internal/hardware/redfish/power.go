@@ -263,8 +263,9 @@ func (h *handle) reset(ctx context.Context, run powerRun, s *system, ways ...red
 		return err
 	}
 	_, err = h.change(ctx, request{Method: http.MethodPost, Path: target, Body: map[string]any{"ResetType": way}})
-	if isLost(err) || hasStatus(err, http.StatusConflict) || hasStatus(err, http.StatusBadRequest) {
-		return nil // on when on, off when off: the caller reads the state
+	refusal, answered := asRefusal(err)
+	if isLost(err) || answered && (refusal.Status == http.StatusConflict || refusal.Status == http.StatusBadRequest || refusal.Status >= http.StatusInternalServerError) {
+		return nil // on when on, off when off, or unknown: the caller reads the state
 	}
 	return err
 }

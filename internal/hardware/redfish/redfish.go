@@ -119,7 +119,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 
 // connect reads the device's settings, without a request to the BMC.
 func (d *Driver) connect(t hardware.Target) (*handle, error) {
-	if err := t.KnownSettings("secret", "url"); err != nil {
+	if err := t.KnownSettings(imageAddress, "secret", "url"); err != nil {
 		return nil, err
 	}
 	base, err := url.Parse(t.Settings["url"])

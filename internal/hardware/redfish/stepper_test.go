@@ -22,7 +22,7 @@ var quickTiming = timing{
 	restart: 5 * time.Second, look: 2 * time.Second,
 	sessions: 2 * time.Second,
 	power:    2 * time.Second, graceful: 50 * time.Millisecond, post: 2 * time.Second,
-	settle: 60 * time.Millisecond, blindPOST: 300 * time.Millisecond,
+	settle: 60 * time.Millisecond, blindPOST: 300 * time.Millisecond, stall: 2 * time.Second,
 }
 
 // stepper runs steps of one server on a simulated BMC, with the journal of one clean.
@@ -35,6 +35,8 @@ type stepper struct {
 	settings device.StepSettings
 
 	mu      sync.Mutex
+	dead    bool // the worker was killed: nothing is journaled any more
+	cancel  context.CancelCauseFunc
 	journal map[string][]byte
 	saves   int
 	// onSave is called instead of storing, with the record's number.
@@ -112,8 +114,16 @@ func (s *stepper) runIn(ctx context.Context, step string, args any) (note string
 	runner, is := opened.(hardware.StepRunner)
 	require.True(s.t, is)
 	note, err = runner.RunStep(ctx, run)
-	require.NoError(s.t, opened.Close())
+	if closed := opened.Close(); !s.isDead() {
+		require.NoError(s.t, closed)
+	}
 	return note, err
+}
+
+func (s *stepper) isDead() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead
 }
 
 func (s *stepper) save(name string, value any) error {
@@ -124,6 +134,9 @@ func (s *stepper) save(name string, value any) error {
 	store := func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if s.dead {
+			return errKilled
+		}
 		s.journal[name] = text
 		return nil
 	}

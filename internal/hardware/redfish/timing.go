@@ -26,6 +26,8 @@ type timing struct {
 	settle time.Duration
 	// blindPOST is how long a server may take to start whose BMC does not show POST.
 	blindPOST time.Duration
+	// stall is how long an update of firmware may make no progress.
+	stall time.Duration
 }
 
 // usualTiming is that of real BMCs.
@@ -35,7 +37,7 @@ var usualTiming = timing{
 	restart: 20 * time.Minute, look: 20 * time.Second,
 	sessions: 10 * time.Minute,
 	power:    5 * time.Minute, graceful: 2 * time.Minute, post: 30 * time.Minute,
-	settle: time.Minute, blindPOST: 15 * time.Minute,
+	settle: time.Minute, blindPOST: 15 * time.Minute, stall: 30 * time.Minute,
 }
 
 // waiting is a wait that tries again and again, with growing pauses, until its time is over.

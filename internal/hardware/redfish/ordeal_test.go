@@ -1,0 +1,210 @@
+package redfish
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/redfishsim"
+)
+
+// hooked is a simulated BMC that calls a test at each request.
+type hooked struct {
+	*redfishsim.Server
+	before, after atomic.Pointer[func(*http.Request)]
+}
+
+func startHooked(t *testing.T, p redfishsim.Personality, options ...redfishsim.Option) *hooked {
+	t.Helper()
+	machine := redfishsim.New(p, options...)
+	config := machine.Config()
+	b := &hooked{Server: &redfishsim.Server{Machine: machine, Username: config.Username, Password: config.Password}}
+	call := func(hook *atomic.Pointer[func(*http.Request)], r *http.Request) {
+		if do := hook.Load(); do != nil {
+			(*do)(r)
+		}
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		call(&b.before, r)
+		machine.ServeHTTP(w, r)
+		call(&b.after, r)
+	}))
+	server.StartTLS()
+	t.Cleanup(func() { machine.Close(); server.Close() })
+	slash := ""
+	if config.TrailingSlash {
+		slash = "/"
+	}
+	b.URL = server.URL
+	b.SystemURL = server.URL + "/redfish/v1/Systems/" + config.SystemID + slash
+	b.CA = pemOf(server.Certificate())
+	return b
+}
+
+func pemOf(c *x509.Certificate) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
+}
+
+// trouble is what happens at one request.
+type trouble struct {
+	name  string
+	reads bool // it is worth its time also at a read
+	// at arranges for it at the request of this number, from now on.
+	at func(s *stepper, b *hooked, number int)
+}
+
+var errKilled = errors.New("the worker was killed")
+
+// killAt ends the attempt at a request, before or after the BMC has carried it out, as a
+// kill -9 does: nothing is journaled any more.
+func killAt(after bool) func(s *stepper, b *hooked, number int) {
+	return func(s *stepper, b *hooked, number int) {
+		count := 0
+		hook := func(r *http.Request) {
+			if count++; count == number {
+				s.kill()
+			}
+		}
+		if after {
+			b.after.Store(&hook)
+		} else {
+			b.before.Store(&hook)
+		}
+	}
+}
+
+func faultAt(f redfishsim.Fault) func(s *stepper, b *hooked, number int) {
+	return func(_ *stepper, b *hooked, number int) {
+		f.Number = b.Count() + number
+		b.Inject(f)
+	}
+}
+
+var troubles = []trouble{
+	{"cut before", false, faultAt(redfishsim.Fault{Kind: redfishsim.CutBefore})},
+	{"cut after", false, faultAt(redfishsim.Fault{Kind: redfishsim.CutAfter})},
+	{"restart before", true, faultAt(redfishsim.Fault{Kind: redfishsim.RestartBefore})},
+	{"restart after", false, faultAt(redfishsim.Fault{Kind: redfishsim.RestartAfter})},
+	{"unavailable", false, faultAt(redfishsim.Unavailable(redfishsim.Fault{}))},
+	{"unauthorized", false, faultAt(redfishsim.Unauthorized(redfishsim.Fault{}))},
+	{"500 after", false, faultAt(redfishsim.Fault{Kind: redfishsim.RespondAfter, Status: 500})},
+	{"killed before", true, killAt(false)},
+	{"killed after", false, killAt(true)},
+}
+
+// kill ends the running attempt.
+func (s *stepper) kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dead = true
+	if s.cancel != nil {
+		s.cancel(errKilled)
+	}
+}
+
+// toTheEnd runs a step as the workflow does: after a crash or a transient fault again.
+func (s *stepper) toTheEnd(step string, args any) (note string, err error) {
+	s.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		note, err = s.attempt(step, args)
+		f, isFault := device.AsFault(err)
+		if !(errors.Is(err, errKilled) || isFault && f.Class == device.Transient) || time.Now().After(deadline) {
+			return note, err
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+}
+
+// attempt runs a step once, in a worker that was just started where the last one was killed.
+func (s *stepper) attempt(step string, args any) (note string, err error) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancelCause(s.t.Context())
+	defer cancel(nil)
+	s.mu.Lock()
+	if s.dead {
+		before := s.driver
+		s.driver = New(before.host)
+		s.driver.timing = before.timing
+	}
+	s.dead, s.cancel = false, cancel
+	s.mu.Unlock()
+	note, err = s.runIn(ctx, step, args)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead {
+		return "", errKilled
+	}
+	return note, err
+}
+
+// ordeal runs a step with each trouble at its requests. build makes a server, and check what
+// must hold in the end, whichever it is.
+func ordeal(t *testing.T, build func(t *testing.T) (*stepper, *hooked), step string, args any, check func(t *testing.T, s *stepper, err error)) {
+	t.Helper()
+	s, b := build(t)
+	before := b.Count()
+	_, err := s.toTheEnd(step, args)
+	require.NoError(t, err)
+	s.requireNoHarm()
+	check(t, s, err)
+	log := b.Requests()[before:]
+	runs, faults := 0, map[device.Code]int{}
+	for _, what := range troubles {
+		for _, number := range worthTrouble(log, what) {
+			r := log[min(number, len(log))-1]
+			runs++
+			if ok := t.Run(fmt.Sprintf("%s request %d %s %s", what.name, number, r.Method, strings.ReplaceAll(r.Path, "/", " ")), func(t *testing.T) {
+				s, b := build(t)
+				what.at(s, b, number)
+				_, err := s.toTheEnd(step, args)
+				if err != nil {
+					f, isFault := device.AsFault(err)
+					require.True(t, isFault, "%v", err)
+					require.Equal(t, device.NeedsOperator, f.Class, "%v", err)
+					require.NotContains(t, f.Message, b.Password)
+					faults[f.Code]++
+				}
+				b.ClearFaults()
+				b.before.Store(nil)
+				b.after.Store(nil)
+				s.requireNoHarm()
+				check(t, s, err)
+			}); !ok {
+				return
+			}
+		}
+	}
+	t.Logf("%d requests, %d runs, with the operator ended %v", len(log), runs, faults)
+}
+
+// worthTrouble are the numbers of the requests of a run at which a trouble is worth its time.
+// Each write has each one. Of reads of one path that follow each other, the first counts and
+// those after a write; a read has no effect, so that before and after it are the same.
+func worthTrouble(log []redfishsim.Request, what trouble) []int {
+	var numbers []int
+	seen := map[string]bool{}
+	sinceWrite := 100
+	for i, r := range log {
+		read := r.Method == http.MethodGet
+		sinceWrite++
+		if !read {
+			sinceWrite = 0
+		}
+		if !read || what.reads && (!seen[r.Path] || sinceWrite <= 2) {
+			numbers = append(numbers, i+1)
+		}
+		seen[r.Path] = true
+	}
+	return numbers
+}
