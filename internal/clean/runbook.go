@@ -137,6 +137,9 @@ func (p *Planner) checkRunbook(book Runbook) error {
 	if err := p.checkErase(steps, book.Match != nil); err != nil {
 		problem(book.Line, "%s", err)
 	}
+	if err := checkPrepare(steps); err != nil && book.Match != nil {
+		problem(book.Line, "%s", err)
+	}
 	return errors.Join(wrong...)
 }
 
@@ -202,6 +205,22 @@ func (p *Planner) checkErase(steps []Step, full bool) error {
 	p.order(ordered)
 	if !slices.EqualFunc(block, ordered, func(a, b Planned) bool { return a.Step.Name == b.Step.Name }) {
 		return fmt.Errorf("its erase and its verify must stand in the order %s", strings.Join(stepNames(ordered), ", "))
+	}
+	return nil
+}
+
+// checkPrepare refuses steps that look for what a tenant left after one that may change the
+// device: a reset would apply what was staged for it (F20).
+func checkPrepare(steps []Step) error {
+	var changed string
+	for _, s := range steps {
+		switch {
+		case OfWorkflow(s.Name):
+		case s.Phase != Prepare:
+			changed = cmp.Or(changed, s.Name)
+		case changed != "":
+			return fmt.Errorf("%s must stand before %s: it finds what a tenant left before anything is changed", s.Name, changed)
+		}
 	}
 	return nil
 }
@@ -356,13 +375,15 @@ func (m Match) fields() []matchField {
 	return []matchField{{"type", m.Type}, {"vendor", m.Vendor}, {"model", m.Model}, {"trait", m.Trait}}
 }
 
-// overlaps says that the two certainly have devices in common: in each field one of the two
-// matches what the other names. Where it is not certain, the devices show it.
-func (m Match) overlaps(other Match) bool {
+// overlaps says that one of the two is for all devices of the other. Whether two have some in
+// common otherwise, only the devices show.
+func (m Match) overlaps(other Match) bool { return m.covers(other) || other.covers(m) }
+
+// covers says that what other matches, m matches too.
+func (m Match) covers(other Match) bool {
 	theirs := other.fields()
 	for i, field := range m.fields() {
-		a, b := field.pattern, theirs[i].pattern
-		if a != "" && b != "" && !matches(a, b) && !matches(b, a) {
+		if field.pattern != "" && (theirs[i].pattern == "" || !matches(field.pattern, theirs[i].pattern)) {
 			return false
 		}
 	}

@@ -1,0 +1,132 @@
+package steps_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
+	"burnish/internal/config"
+	"burnish/internal/device"
+)
+
+var update = flag.Bool("update", false, "write testdata/plans/*.txt")
+
+// devices are one of each kind.
+func devices() []clean.Subject {
+	known := steps.All().Versions()
+	drive := func(model string, operation device.Operation, can device.Capabilities) clean.Subject {
+		return clean.Subject{Name: model, Type: "NVME", Model: model, Operation: operation, NVMe: true, Capabilities: can,
+			Traits: can.Traits(), Size: 1 << 40, HostSteps: known}
+	}
+	return []clean.Subject{
+		{Name: "disk", Type: "DISK", Operation: device.Shred, Size: 1 << 40, HostSteps: known},
+		drive("CRYPTO", device.CryptoErase, device.Capabilities{CryptoErase: true, ManageNamespaces: true}),
+		drive("ZEROES", device.WriteZeroes, device.Capabilities{WriteZeroes: true, ManageNamespaces: true}),
+		{Name: "gpu", Type: "GPU", Operation: device.Script, SupportedSteps: []string{"firmware_reflash", "pci_reset"}, HostSteps: known},
+		{Name: "server", Type: "NODE", Vendor: "Dell", Model: "R750", Operation: device.SecureErase, HostSteps: known,
+			SupportedSteps: []string{"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware", "bios_reset", "bios_apply", "verify_properties"}},
+	}
+}
+
+// Each policy of testdata/plans gives each kind of device the plan beside it.
+//
+// D6, D13, S3.7, S3.8, S3.9, S3.10, S3.12, S3.43
+func TestPlansOfPolicies(t *testing.T) {
+	files, err := filepath.Glob("testdata/plans/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			policy, err := config.LoadPolicy(file)
+			require.NoError(t, err)
+			planner, err := clean.NewPlanner(steps.All().Planning(), policy)
+			require.NoError(t, err)
+			var b strings.Builder
+			for _, s := range devices() {
+				fmt.Fprintf(&b, "%s (%s, %s)\n", s.Name, s.Type, s.Operation)
+				if book, fault := planner.Automated(s); fault == nil && book != nil {
+					fmt.Fprintf(&b, "  runbook %s\n", book.Name)
+				}
+				plan, fault := planner.Full(s)
+				if fault != nil {
+					fmt.Fprintf(&b, "  %s: %s\n", fault.Code, fault)
+				}
+				for _, p := range plan {
+					fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("  %-23s %6g  %-10s %-8s %9s  %s", p.Step.Name, p.Priority, p.Step.Interface, p.Step.Phase, p.Timeout, p.Args), " "))
+				}
+				b.WriteString("\n")
+			}
+			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(b.String()), 0o600))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			require.Equal(t, string(want), b.String())
+		})
+	}
+}
+
+// An operator chooses among the firmware policy's images, and brings none; other arguments than
+// those of a step's schema are refused.
+func TestTheFirmwareIsThePolicys(t *testing.T) {
+	policy, err := config.LoadPolicy("testdata/plans/lists.yaml")
+	require.NoError(t, err)
+	planner, err := clean.NewPlanner(steps.All().Planning(), policy)
+	require.NoError(t, err)
+	server := devices()[4]
+	manual := func(step, args string) ([]clean.Planned, *device.Fault) {
+		return planner.Manual(server, clean.Request{Steps: []string{step}, Args: map[string]json.RawMessage{step: json.RawMessage(args)}})
+	}
+	for _, step := range []string{"firmware_reflash", "verify_firmware"} {
+		plan, fault := manual(step, `{"component":"bmc"}`)
+		require.Nil(t, fault)
+		require.Contains(t, string(plan[0].Args), `"image":"/srv/bmc"`)
+		require.NotContains(t, string(plan[0].Args), "bios")
+		for _, args := range []string{`{"component":"PSU"}`, `{"image":"/tmp/x"}`, `{"components":[{"image":"/tmp/x"}]}`, `{"component":["BMC"]}`, `{"component":"BMC","to":"9"}`} {
+			_, fault = manual(step, args)
+			require.NotNil(t, fault, args)
+			require.Equal(t, device.CodeInvalid, fault.Code, args)
+		}
+	}
+	for step, args := range map[string]string{"verify_properties": `{"cpus":1}`, "erase_drives": `{"drives":[]}`, "verify": `{"sample":9}`, "bios_reset": `{"now":true}`} {
+		_, fault := manual(step, args)
+		require.NotNil(t, fault, step)
+		require.Equal(t, device.CodeInvalid, fault.Code, step)
+	}
+	server.Model = "X1"
+	_, fault := manual("firmware_reflash", `{"component":"BIOS"}`)
+	require.NotNil(t, fault)
+	_, fault = planner.Manual(server, clean.Request{Steps: []string{"firmware_reflash"}})
+	require.NotNil(t, fault, "the policy has nothing for it")
+}
+
+// What a plan records passes the check of the host that carries it out.
+func TestRecordedArgumentsPassTheHostsCheck(t *testing.T) {
+	for _, file := range []string{"testdata/plans/lists.yaml", "testdata/plans/runbooks.yaml"} {
+		policy, err := config.LoadPolicy(file)
+		require.NoError(t, err)
+		planner, err := clean.NewPlanner(steps.All().Planning(), policy)
+		require.NoError(t, err)
+		for _, s := range devices() {
+			for _, p := range planner.Enabled(s) {
+				require.NoError(t, p.Step.Args.CheckRecorded(p.Args), p.Step.Name)
+			}
+		}
+	}
+}
+
+// No step of a host has the name of a step that the workflow carries out.
+func TestNoHostStepIsTheWorkflows(t *testing.T) {
+	for _, step := range steps.All() {
+		require.False(t, clean.OfWorkflow(step.Name), step.Name)
+	}
+}
