@@ -24,7 +24,7 @@ type mutation struct {
 }
 
 var mutations = slices.Concat(
-	lifecycleMutations,
+	lifecycleMutations, runbookMutations,
 	lostMutations,
 	hostMutations,
 	stateDirMutations,
