@@ -38,17 +38,22 @@ const cleanUsage = `burnish clean: clean a device now
 
 usage: burnish clean NAME… [flags]
 
-In state error: repeats the whole clean. In state manageable: runs named steps; they
-never clear the dirty flag. In state pending_cleaning while automated cleaning is off:
-starts the clean.
+In state error: repeats the whole clean. In state manageable: runs named steps or a
+runbook; they never clear the dirty flag. In state pending_cleaning while automated
+cleaning is off: starts the clean.
 
       --steps A[,B…]        these steps alone
+      --arg [STEP.]KEY=VALUE
+                            an argument of a step, as burnish steps lists them; may be
+                            repeated. With several steps the step's name comes first
+      --runbook R           the steps of a runbook of the policy
       --wait                wait for the end of the clean, at most --timeout
       --reason TEXT         why; kept with the clean
 ` + manyUsage + `
 example:
   burnish clean --state error --host h1 --dry-run
   burnish clean h1_0000:01:00.0 --wait
+  burnish clean node1 --steps bios_apply --arg BootMode=Uefi
 `
 
 const abortUsage = `burnish abort: stop the running clean; the device goes to state error
@@ -59,6 +64,16 @@ usage: burnish abort NAME… [flags]
 ` + manyUsage + `
 example:
   burnish abort h1_0000:01:00.0
+`
+
+const releaseHoldUsage = `burnish release-hold: go on with a clean that its runbook holds
+
+usage: burnish release-hold NAME… [flags]
+
+      --reason TEXT         what was done; kept with the clean
+` + manyUsage + `
+example:
+  burnish release-hold node1 --reason "asset tag set"
 `
 
 const manageUsage = `burnish manage: take a device out of the pool
@@ -134,28 +149,36 @@ func (a *app) provideCommand() *cobra.Command {
 
 func (a *app) cleanCommand() *cobra.Command {
 	var (
-		in   contract.CleanInput
-		wait bool
-		cmd  *cobra.Command
+		c      cleanRequest
+		reason string
+		wait   bool
+		cmd    *cobra.Command
 	)
 	cmd = a.actCommand("clean", cleanUsage, func() (action, error) {
-		if cmd.Flags().Changed("steps") && len(in.Steps) == 0 {
-			return action{}, usagef("--steps is empty")
+		in, err := c.input(cmd.Flags())
+		if err != nil {
+			return action{}, err
 		}
-		for i, step := range in.Steps {
-			if in.Steps[i] = strings.TrimSpace(step); in.Steps[i] == "" {
-				return action{}, usagef("--steps holds an empty name")
-			}
-		}
+		in.Reason = reason
 		past := "clean requested"
 		if wait {
 			past = "cleaned"
 		}
 		return action{verb: "clean", done: past, send: request(deviceClient.Clean, in), wait: wait}, nil
 	})
-	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
-	cmd.Flags().StringSliceVar(&in.Steps, "steps", nil, "")
+	c.flags(cmd.Flags())
+	cmd.Flags().StringVar(&reason, "reason", "", "")
 	cmd.Flags().BoolVar(&wait, "wait", false, "")
+	return cmd
+}
+
+func (a *app) releaseHoldCommand() *cobra.Command {
+	var in contract.ReasonInput
+	cmd := a.actCommand("release-hold", releaseHoldUsage, func() (action, error) {
+		in.By = operator()
+		return action{verb: "release", done: "released", send: request(deviceClient.ReleaseHold, in)}, nil
+	})
+	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	return cmd
 }
 

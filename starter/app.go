@@ -48,8 +48,9 @@ tenants
   rebuild   rebuild an instance; it keeps its device, and nothing is cleaned
 operators
   provide   clean a manageable device and make it available
-  clean     clean a device now: again after a failure, or with named steps
+  clean     clean a device now: again after a failure, with named steps or a runbook
   abort     stop the running clean
+  release-hold  go on with a clean that its runbook holds
   manage    take a device out of the pool
   maintain  put a device on hold, or release it
   retire    take a device out of service; it stays permanently reserved
@@ -58,6 +59,7 @@ operators
   move      record that the hardware is now in another slot
   import    enroll devices that another service already allocates
 information
+  validate  show what a clean would do on a device, or why it would not
   plan      show how devices would be erased: one by its id-ctrl data, or all
   doctor    check this machine and the server
   states    show the state tables
@@ -148,10 +150,10 @@ func (a *app) root() *cobra.Command {
 		a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(),
 		a.historyCommand(), a.watchCommand(),
 		a.bindCommand(), a.unbindCommand(), a.rebuildCommand(),
-		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.manageCommand(),
+		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.releaseHoldCommand(), a.manageCommand(),
 		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),
 		a.replaceCommand(), a.moveCommand(), a.importCommand(),
-		a.planCommand(), a.specCommand(), a.doctorCommand(), a.statesCommand(), a.versionCommand(),
+		a.validateCommand(), a.planCommand(), a.specCommand(), a.doctorCommand(), a.statesCommand(), a.versionCommand(),
 	)
 	root.SetHelpCommand(a.helpCommand(root, usage))
 	return root

@@ -17,6 +17,7 @@ type deviceClient interface {
 	Provide(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
 	Clean(ctx context.Context, name string, in contract.CleanInput) (contract.Result, error)
 	Abort(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
+	ReleaseHold(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
 	Manage(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
 	Maintain(ctx context.Context, name string, in contract.MaintainInput) (contract.Result, error)
 	Retire(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
@@ -29,6 +30,7 @@ type deviceClient interface {
 
 	Describe(ctx context.Context, name string) (client.Execution, error)
 	Query(ctx context.Context, name string) (contract.DeviceStatus, error)
+	Validate(ctx context.Context, name string, in contract.CleanInput) (contract.CleanPlan, error)
 	Discovery(ctx context.Context, name string) (contract.DiscoveryResult, error)
 	List(ctx context.Context, f client.Filter) ([]client.Execution, error)
 	Clouds(ctx context.Context) ([]string, error)

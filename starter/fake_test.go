@@ -28,6 +28,7 @@ type fakeClient struct {
 	onUpdate   func(ctx context.Context, name, update string, input any) (contract.Result, error)
 	onDescribe func(name string) (client.Execution, error)
 	onQuery    func(ctx context.Context, name string) (contract.DeviceStatus, error)
+	onValidate func(name string, in contract.CleanInput) (contract.CleanPlan, error)
 	onFacts    func(name string) (contract.DiscoveryResult, error)
 	onList     func(query string) ([]client.Execution, error)
 	onPolled   func(queue string) (time.Time, error)
@@ -72,6 +73,10 @@ func (f *fakeClient) Abort(ctx context.Context, name string, in contract.ReasonI
 	return f.update(ctx, name, contract.UpdateAbort, in)
 }
 
+func (f *fakeClient) ReleaseHold(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdateReleaseHold, in)
+}
+
 func (f *fakeClient) Manage(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
 	return f.update(ctx, name, contract.UpdateManage, in)
 }
@@ -110,6 +115,10 @@ func (f *fakeClient) Describe(_ context.Context, name string) (client.Execution,
 
 func (f *fakeClient) Query(ctx context.Context, name string) (contract.DeviceStatus, error) {
 	return f.onQuery(ctx, name)
+}
+
+func (f *fakeClient) Validate(_ context.Context, name string, in contract.CleanInput) (contract.CleanPlan, error) {
+	return f.onValidate(name, in)
 }
 
 func (f *fakeClient) Discovery(_ context.Context, name string) (contract.DiscoveryResult, error) {

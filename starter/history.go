@@ -151,6 +151,9 @@ func cleanSummaryLine(c contract.CleanSummary) string {
 	if c.Operation != "" {
 		text += " (method: " + string(c.Operation) + ")"
 	}
+	if c.Runbook != "" {
+		text += " by the runbook " + c.Runbook + " (" + c.RunbookDigest + ")"
+	}
 	text += fmt.Sprintf(", from %s to %s, %s", local(c.StartedAt), local(c.EndedAt), timesText(c))
 	if c.Fault != "" {
 		text += ", fault " + string(c.Fault)

@@ -34,6 +34,8 @@ usage: burnish steps NAME [flags]
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
+The table also lists the arguments that clean --arg and runbooks may give each step.
+
 example:
   burnish steps h1_0000:01:00.0 -o json
 `
@@ -58,12 +60,13 @@ func (a *app) stepsCommand() *cobra.Command {
 		Args: oneName("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStatus(cmd.Context(), args[0], func(v contract.DeviceStatus) error {
-				steps := append([]contract.CleanStep{}, v.Steps...)
-				return a.emit(steps, func() string {
+				planned := append([]contract.CleanStep{}, v.Steps...)
+				return a.emit(planned, func() string {
 					rows := [][]string{{"STEP", "PRIORITY", "INTERFACE"}}
-					for _, s := range steps {
+					for _, s := range planned {
 						rows = append(rows, []string{s.Step, priority(s), s.Interface})
 					}
+					withArguments(rows)
 					return columns(rows)
 				})
 			})
@@ -150,6 +153,7 @@ func (a *app) deviceTable(v contract.DeviceStatus) string {
 	if v.CleanStep != nil {
 		add("step", fmt.Sprintf("%s (%s, priority %s)", v.CleanStep.Step, v.CleanStep.Interface, priority(*v.CleanStep)))
 	}
+	add("runbook", v.Runbook)
 	add("progress", progressLine(v.Progress))
 	if p := v.Progress; p != nil && !p.ProgressAt.IsZero() {
 		add("last progress", age(a.now(), p.ProgressAt)+" ago, "+local(p.ProgressAt))
@@ -182,6 +186,9 @@ func (a *app) deviceTable(v contract.DeviceStatus) string {
 	if n := len(v.Cleans); n > 0 {
 		last := v.Cleans[n-1]
 		text := fmt.Sprintf("%s, ended %s, %s", outcomeText(last.Outcome), local(last.EndedAt), timesText(last))
+		if last.Runbook != "" {
+			text += ", runbook " + last.Runbook
+		}
 		if last.Fault != "" {
 			text += ", fault " + string(last.Fault)
 		}

@@ -46,6 +46,11 @@ func (c *Client) Abort(ctx context.Context, name string, in contract.ReasonInput
 	return c.request(ctx, name, contract.UpdateAbort, in)
 }
 
+// ReleaseHold goes on with a clean that its runbook holds.
+func (c *Client) ReleaseHold(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	return c.request(ctx, name, contract.UpdateReleaseHold, in)
+}
+
 // Manage takes a device out of the pool.
 func (c *Client) Manage(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
 	return c.request(ctx, name, contract.UpdateManage, in)
@@ -104,6 +109,11 @@ func (c *Client) Query(ctx context.Context, name string) (contract.DeviceStatus,
 	return normalize(status), err
 }
 
+// Validate asks the device's workflow what a clean would do.
+func (c *Client) Validate(ctx context.Context, name string, in contract.CleanInput) (contract.CleanPlan, error) {
+	return query[contract.CleanPlan](ctx, c, contract.WorkflowID(name), contract.QueryValidate, in)
+}
+
 // Discovery asks the device's workflow for the result of the host's last discovery.
 func (c *Client) Discovery(ctx context.Context, name string) (contract.DiscoveryResult, error) {
 	return query[contract.DiscoveryResult](ctx, c, contract.WorkflowID(name), contract.QueryDiscovery)
@@ -146,9 +156,9 @@ func awaitResult[R any](ctx context.Context, handle sdkclient.WorkflowUpdateHand
 	return result, err
 }
 
-func query[R any](ctx context.Context, c *Client, workflow, name string) (R, error) {
+func query[R any](ctx context.Context, c *Client, workflow, name string, in ...any) (R, error) {
 	var result R
-	value, err := c.temporal.QueryWorkflow(ctx, workflow, "", name)
+	value, err := c.temporal.QueryWorkflow(ctx, workflow, "", name, in...)
 	if err == nil {
 		err = value.Get(&result)
 	}
