@@ -84,6 +84,7 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	record.KnownBefore = found
 	return contract.DiscoveryResult{
 		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: h.Steps.Versions(), Type: d.Type,
+		ClearAction: d.ClearAction, ClearStrategy: d.ClearStrategy,
 		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates, SupportedSteps: d.SupportedSteps,
 		ObservedAt: time.Now().UTC(), Record: &record,
 	}, nil

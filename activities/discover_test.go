@@ -57,8 +57,11 @@ func TestDiscoverRecordsTheDeviceAndReportsIt(t *testing.T) {
 	in.Enrollment.Host = strings.ToUpper(in.Enrollment.Host)
 	in.Enrollment.Settings = map[string]string{"size": "1GiB"}
 	in.Binding = 4
+	s.disk.clearAction, s.disk.clearStrategy = "zero", "block"
 	facts, err := s.discover(t, in)
 	require.NoError(t, err)
+	require.Equal(t, "zero", facts.ClearAction)
+	require.Equal(t, "block", facts.ClearStrategy)
 	require.Equal(t, s.disk.identity, facts.Identity)
 	require.Equal(t, device.Shred, facts.Operation)
 	require.Equal(t, "a double", facts.Note)

@@ -21,6 +21,8 @@ const (
 // disk is the double of one device. It knows the content of each mebibyte, counts handles
 // and writers, and lets a test intercept each call.
 type disk struct {
+	// clearAction and clearStrategy are what Discover reports.
+	clearAction, clearStrategy string
 	// reflashed is Target.Reflashed of the last Open.
 	reflashed string
 	identity  device.Identity
@@ -89,7 +91,7 @@ func (d *driver) Discover(_ context.Context, t hardware.Target, known device.Ide
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	return hardware.Discovery{Identity: disk.identity, Operation: device.Shred, Note: "a double"}, nil
+	return hardware.Discovery{Identity: disk.identity, Operation: device.Shred, Note: "a double", ClearAction: disk.clearAction, ClearStrategy: disk.clearStrategy}, nil
 }
 
 func (d *driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (hardware.Handle, error) {

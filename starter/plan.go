@@ -10,6 +10,7 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/hardware/nvme/nvmecli"
+	"burnish/internal/pci"
 )
 
 const planUsage = `burnish plan: show how an NVMe device would be erased, and by which steps
@@ -20,6 +21,8 @@ usage: burnish plan --identify FILE [flags]
       --identify FILE       output of nvme id-ctrl -o json; - is the standard input
       --action A            clear_action: auto, sanitize or zero (auto)
       --strategy S          clear_strategy: auto, crypto or block (auto)
+      --spec JSON           an entry of device_spec: its own clear_action and
+                            clear_strategy come before these
       --namespaces N        number of namespaces of the device (1, of the full size)
       --fleet               every enrolled device that is not retired: its present
                             plan, and the plan by the policy
@@ -50,10 +53,10 @@ type planResult struct {
 
 func (a *app) planCommand() *cobra.Command {
 	var (
-		identify, action, strategy string
-		namespaces                 int
-		fleet                      bool
-		policy                     string
+		identify, action, strategy, spec string
+		namespaces                       int
+		fleet                            bool
+		policy                           string
 	)
 	cmd := &cobra.Command{
 		Use:  "plan",
@@ -61,7 +64,7 @@ func (a *app) planCommand() *cobra.Command {
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if fleet {
-				for _, other := range []string{"identify", "action", "strategy", "namespaces"} {
+				for _, other := range []string{"identify", "action", "strategy", "spec", "namespaces"} {
 					if cmd.Flags().Changed(other) {
 						return usagef("--fleet and --%s exclude each other: write the policy in a file", other)
 					}
@@ -92,7 +95,15 @@ func (a *app) planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p, err := planFor(output, clean.ErasePolicy{Action: clean.Action(action), Strategy: clean.Strategy(strategy)}, namespaces)
+			erase := clean.ErasePolicy{Action: clean.Action(action), Strategy: clean.Strategy(strategy)}
+			if cmd.Flags().Changed("spec") {
+				entry, err := pci.ParseSpec([]byte(spec))
+				if err != nil {
+					return invalidSpec("--spec", err)
+				}
+				erase = erase.For(entry.ClearAction(), entry.ClearStrategy())
+			}
+			p, err := planFor(output, erase, namespaces)
 			if err != nil {
 				return err
 			}
@@ -110,6 +121,7 @@ func (a *app) planCommand() *cobra.Command {
 	cmd.Flags().StringVar(&identify, "identify", "", "")
 	cmd.Flags().StringVar(&action, "action", string(clean.ActionAuto), "")
 	cmd.Flags().StringVar(&strategy, "strategy", string(clean.StrategyAuto), "")
+	cmd.Flags().StringVar(&spec, "spec", "", "")
 	cmd.Flags().IntVar(&namespaces, "namespaces", 1, "")
 	return cmd
 }

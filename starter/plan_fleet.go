@@ -98,7 +98,7 @@ func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.DeviceS
 		if facts.Layout == device.LayoutNone && !can.ManageNamespaces {
 			subject.Layout = facts.Layout
 		}
-		erasure, fault = planner.Erasure(policy, subject)
+		erasure, fault = planner.Erasure(policy.For(facts.ClearAction, facts.ClearStrategy), subject)
 	}
 	p.Operation, p.NewOperation, p.Satisfied = facts.Operation, erasure.Operation, fault == nil
 	for _, s := range erasure.Steps {

@@ -164,6 +164,27 @@ func TestFleetOfExcludedDevices(t *testing.T) {
 	require.Contains(t, none.Reason, "no namespace")
 }
 
+// The entry of device_spec of each device comes before the policy of the file.
+//
+// S2.105
+func TestFleetByTheEntriesOfDeviceSpec(t *testing.T) {
+	facts := contract.DiscoveryResult{
+		Operation: device.BlockErase, Capabilities: &device.Capabilities{CryptoErase: true, BlockErase: true, ManageNamespaces: true},
+		Layout: device.LayoutWhole, Steps: steps.All().Versions(), ClearStrategy: "block",
+	}
+	plan := func(policy clean.ErasePolicy) devicePlan {
+		planner, err := clean.NewPlanner(steps.All().Planning(), clean.Policy{NVMe: policy})
+		require.NoError(t, err)
+		return planOf(planner, policy, plannedAs("d1", device.Available, device.BlockErase), facts, nil)
+	}
+	require.Equal(t, device.BlockErase, plan(clean.ErasePolicy{Strategy: clean.StrategyCrypto}).NewOperation)
+	require.Equal(t, device.Shred, plan(clean.ErasePolicy{Action: clean.ActionZero}).NewOperation)
+	facts.ClearStrategy = "crypto"
+	bad := plan(clean.ErasePolicy{Action: clean.ActionZero})
+	require.False(t, bad.Satisfied)
+	require.Contains(t, bad.Reason, "crypto is impossible with clear_action zero")
+}
+
 // S2.25
 func TestFleetForPeople(t *testing.T) {
 	got := burnish(t, plannable(), "", "plan", "--fleet", "--policy", policyFile(t, "nvme: {clear_action: zero}\n"))

@@ -176,6 +176,7 @@ func (a *app) deviceTable(v contract.DeviceStatus) string {
 	add("model", v.Model)
 	add("serial", v.Serial)
 	add("method", string(v.Operation))
+	add("erase policy", v.ErasePolicy)
 	add("one-time-use", yes(v.OneTimeUse))
 	add("owner", string(v.Owner))
 	steps := make([]string, len(v.Steps))

@@ -1,6 +1,7 @@
 package clean
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,6 +32,12 @@ const (
 type ErasePolicy struct {
 	Action   Action   `json:"clear_action,omitempty"`
 	Strategy Strategy `json:"clear_strategy,omitempty"`
+}
+
+// For is the policy of one device: what its own entry of device_spec says, and else this one
+// (S2.105). The pair may be invalid although both are valid.
+func (p ErasePolicy) For(action, strategy string) ErasePolicy {
+	return ErasePolicy{Action: cmp.Or(Action(action), p.Action), Strategy: cmp.Or(Strategy(strategy), p.Strategy)}
 }
 
 // matrix gives the operations that each policy accepts, the preferred one first (S2.16 to
@@ -114,7 +121,7 @@ func (p ErasePolicy) Resolve(can device.Capabilities) (device.Operation, *device
 	if err := p.Validate(); err != nil {
 		return "", &device.Fault{
 			Class: device.Permanent, Code: device.CodeInvalidSetting,
-			Message: err.Error(), Remedy: "correct the erase policy",
+			Message: err.Error(), Remedy: "correct the erase policy: in the policy file, or in device_spec of host.yaml",
 		}
 	}
 	p = p.full()

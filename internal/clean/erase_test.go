@@ -153,3 +153,34 @@ func TestOneOperationAndAlwaysTheSame(t *testing.T) {
 		}
 	}
 }
+
+// An entry of device_spec comes before the policy for all devices, each key by itself. A pair
+// that nobody wrote in one place may still be contradictory.
+//
+// S2.105
+func TestAnEntrysPolicyComesFirst(t *testing.T) {
+	all := device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true}
+	for name, tt := range map[string]struct {
+		global           clean.ErasePolicy
+		action, strategy string
+		want             device.Operation
+		code             device.Code
+	}{
+		"nothing of its own":     {clean.ErasePolicy{Action: clean.ActionZero}, "", "", device.WriteZeroes, ""},
+		"both":                   {clean.ErasePolicy{Action: clean.ActionZero}, "sanitize", "block", device.BlockErase, ""},
+		"its action":             {clean.ErasePolicy{Strategy: clean.StrategyBlock}, "sanitize", "", device.BlockErase, ""},
+		"its strategy":           {clean.ErasePolicy{Action: clean.ActionSanitize}, "", "block", device.BlockErase, ""},
+		"auto is a choice too":   {clean.ErasePolicy{Action: clean.ActionZero, Strategy: clean.StrategyBlock}, "auto", "auto", device.CryptoErase, ""},
+		"contradictory together": {clean.ErasePolicy{Strategy: clean.StrategyCrypto}, "zero", "", "", device.CodeInvalidSetting},
+		"the other way round":    {clean.ErasePolicy{Action: clean.ActionZero}, "", "crypto", "", device.CodeInvalidSetting},
+	} {
+		got, fault := tt.global.For(tt.action, tt.strategy).Resolve(all)
+		require.Equal(t, tt.want, got, name)
+		if tt.code != "" {
+			require.Equal(t, tt.code, fault.Code, name)
+			require.Contains(t, fault.Remedy, "host.yaml")
+			continue
+		}
+		require.Nil(t, fault, name)
+	}
+}

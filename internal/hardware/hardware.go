@@ -61,6 +61,9 @@ type Discovery struct {
 	// Capabilities are what the erase policy chooses from. nil: the driver knows only one
 	// way.
 	Capabilities *device.Capabilities
+	// ClearAction and ClearStrategy are the erase policy that the host's rules have for this
+	// device; empty: that of all devices (S2.105).
+	ClearAction, ClearStrategy string
 	// Layout is the device's namespace layout, if it has namespaces.
 	Layout device.Layout
 	// SupportedSteps are the steps that the Handle runs itself as a StepRunner.

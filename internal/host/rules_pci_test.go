@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/json"
 	"os"
 	"testing"
 
@@ -86,7 +87,7 @@ func TestInvalidSpecsHaveTheirLine(t *testing.T) {
 		"every address, .":  {"address: '.'", "would match every device"},
 		"every vendor":      {"vendor_id: '*'", "would match every device"},
 		"devname":           {"devname: eth0", `line 4: unknown key "devname"`},
-		"a tag":             {"physical_network: net", `line 4: unknown key "physical_network"`},
+		"a tag":             {"physical_network: net", "line 4: an entry of device_spec without criteria would match every device"},
 		"vendor in a list":  {"vendor_id: ['8086']", "line 4: vendor_id must be text, not a list"},
 		"address in a list": {"address: ['0a:00.0']", "line 4: address must be text, not a list"},
 	} {
@@ -117,4 +118,57 @@ func TestOneTimeUseIsAKeyOfAnEntry(t *testing.T) {
 	require.ErrorContains(t, err, "line 3: device_spec: one_time_use: ")
 	_, err = LoadRules(writeRules(t, "allow: {device_spec: [{one_time_use: true}]}\n"))
 	require.ErrorContains(t, err, "would match every device")
+}
+
+// The erase policy of an entry's devices, and tags. What resembles a criterion is no tag: as
+// one it would make the entry match more devices.
+//
+// S2.105
+func TestErasePolicyAndTagsAreKeysOfAnEntry(t *testing.T) {
+	rules, err := LoadRules(writeRules(t, `allow:
+  device_spec:
+  - {vendor_id: '8086', clear_action: zero, one_time_use: true, physical_network: net1, rack: 12, trusted: true}
+  - {vendor_id: '144d', clear_strategy: crypto}
+  - {vendor_id: '1b36'}
+`))
+	require.NoError(t, err)
+	specs, err := rules.PCISpecs()
+	require.NoError(t, err)
+	require.Equal(t, "zero", specs[0].ClearAction())
+	require.Empty(t, specs[0].ClearStrategy())
+	require.JSONEq(t, `{"clear_action":"zero","one_time_use":"true","physical_network":"net1","rack":"12","trusted":"true"}`, tagsOf(t, specs[0]))
+	require.Empty(t, specs[1].ClearAction())
+	require.Equal(t, "crypto", specs[1].ClearStrategy())
+	require.Empty(t, specs[2].ClearAction()+specs[2].ClearStrategy())
+	for entry, says := range map[string]string{
+		"clear_action: zero\n    clear_strategy: crypto": "line 5: device_spec: clear_strategy: crypto is impossible with clear_action zero",
+		"clear_action: shred":                            `line 4: device_spec: clear_action: "shred" is unknown: must be one of auto, sanitize, zero`,
+		"clear_strategy: overwrite":                      `line 4: device_spec: clear_strategy: "overwrite" is unknown`,
+		"clear_acton: zero":                              `line 4: unknown key "clear_acton" in an entry of device_spec: it resembles clear_action`,
+		"Clear-Strategy: block":                          "it resembles clear_strategy",
+		"prodcut_id: '0a54'":                             "it resembles product_id",
+		"device_id: '0a54'":                              "it resembles product_id",
+		"pci_adress: '0000:01:00.0'":                     "",
+		"adress: '0000:01:00.0'":                         "it resembles address",
+		"bus: '0a'":                                      "it resembles address",
+		"devname: eth0":                                  "it resembles devname",
+		"onetimeuse: yes":                                "it resembles one_time_use",
+		"rack: [1]":                                      "rack must be text",
+	} {
+		_, err := LoadRules(writeRules(t, "allow:\n  device_spec:\n  - vendor_id: '8086'\n    "+entry+"\n"))
+		if says == "" {
+			require.NoError(t, err, entry)
+			continue
+		}
+		require.ErrorContains(t, err, says, entry)
+	}
+	_, err = LoadRules(writeRules(t, "allow: {device_spec: [{clear_action: zero, rack: a}]}\n"))
+	require.ErrorContains(t, err, "would match every device")
+}
+
+func tagsOf(t *testing.T, s pci.Spec) string {
+	t.Helper()
+	text, err := json.Marshal(s.Tags())
+	require.NoError(t, err)
+	return string(text)
 }

@@ -129,7 +129,7 @@ func TestEachProblemOfRulesHasItsLine(t *testing.T) {
 		"second document":              {"allow: {}\n---\nallow: {fake: true}\n", "line 3: a second document"},
 		"tab":                          {"allow:\n\tfake: true\n", "line 2: "},
 		"open bracket":                 {"allow: {paths: [\n", "line 1: "},
-		"spec with a tag":              {"allow:\n  device_spec:\n  - {vendor_id: '8086', vendorid: '1'}\n", `line 3: unknown key "vendorid"`},
+		"spec with a tag":              {"allow:\n  device_spec:\n  - {vendor_id: '8086', vendorid: '1'}\n", `line 3: unknown key "vendorid" in an entry of device_spec: it resembles vendor_id too much to be a tag`},
 		"spec with a number":           {"allow:\n  device_spec:\n  - vendor_id: 0x8086\n", "line 3: vendor_id must be text, not integer; put it in quotes"},
 		"spec without criteria":        {"allow:\n  device_spec:\n  - {}\n", "line 3: an entry of device_spec without criteria"},
 		"spec that is nothing":         {"allow:\n  device_spec:\n  -\n", "line 3: an entry of device_spec without criteria"},

@@ -4,8 +4,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -114,14 +116,22 @@ func (r *rulesReader) pattern(node yamlfile.Node) string {
 	return pattern
 }
 
-// deviceSpec reads the criteria of a Nova entry, and one_time_use (S0.2), as Nova does. Unlike
-// Nova's, an entry must not have other tags or a policy: a misspelled key would make it match
-// more devices. For the same reason it must have a criterion.
+// deviceSpec reads an entry as Nova and Cyborg do: criteria, one_time_use (S0.2), the erase
+// policy of its devices (S2.105), and tags. Unlike Nova's, an entry must have a criterion, and
+// no tag that resembles one of the other keys: a misspelled criterion would make it match more
+// devices.
 func (r *rulesReader) deviceSpec(node yamlfile.Node) DeviceSpec {
 	entry, lines := make(map[string]any), make(map[string]int)
 	before := len(r.Problems())
-	for key, value := range r.Mapping(node, "an entry of device_spec", "vendor_id", "product_id", "address", "one_time_use") {
+	for key, value := range r.Mapping(node, "an entry of device_spec") {
 		lines[key] = value.Line()
+		if !slices.Contains(specKeys, key) {
+			if like := resembles(key); like != "" {
+				r.Problem(value, "unknown key %q in an entry of device_spec: it resembles %s too much to be a tag", key, like)
+			}
+			entry[key] = r.Scalar(value, key)
+			continue
+		}
 		if key == "one_time_use" && value.IsBool() {
 			entry[key] = r.Bool(value, key)
 			continue
@@ -163,6 +173,60 @@ func (r *rulesReader) deviceSpec(node yamlfile.Node) DeviceSpec {
 		r.ProblemAt(spec.Line, "an entry of device_spec without criteria would match every device")
 	}
 	return spec
+}
+
+// specKeys are the keys of an entry of device_spec that are no tags.
+var specKeys = []string{"vendor_id", "product_id", "address", "one_time_use", "clear_action", "clear_strategy"}
+
+// stems begin other spellings of a key, without signs. The parts of an address belong into it.
+var stems = map[string]string{
+	"vendor": "vendor_id", "product": "product_id", "deviceid": "product_id", "addr": "address", "domain": "address", "bus": "address",
+	"slot": "address", "function": "address", "devname": "devname", "onetime": "one_time_use", "clear": "clear_action or clear_strategy",
+}
+
+// resembles names the key that an operator may have meant by another one: it begins alike, or
+// differs in at most two letters.
+func resembles(key string) string {
+	letters := func(s string) string {
+		return strings.Map(func(c rune) rune {
+			if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+				return c
+			}
+			return -1
+		}, strings.ToLower(s))
+	}
+	for _, known := range specKeys {
+		if distance(letters(key), letters(known)) <= 2 {
+			return known
+		}
+	}
+	for _, stem := range slices.Sorted(maps.Keys(stems)) {
+		if strings.HasPrefix(letters(key), stem) {
+			return stems[stem]
+		}
+	}
+	return ""
+}
+
+// distance is how many letters must be added, removed or replaced to make one text of the
+// other.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 func (r *rulesReader) script(node yamlfile.Node, name string) Script {

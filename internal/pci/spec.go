@@ -75,8 +75,12 @@ func ParseSpec(text []byte) (Spec, error) {
 	return s, s.checkPolicy()
 }
 
-// oneTimeUse is a tag that Nova interprets (S0.2).
-const oneTimeUse = "one_time_use"
+// The tags that are interpreted: Nova's (S0.2), and Cyborg's (S2.8, S2.9).
+const (
+	oneTimeUse    = "one_time_use"
+	clearAction   = "clear_action"
+	clearStrategy = "clear_strategy"
+)
 
 func pop(fields map[string]json.RawMessage, key string) (json.RawMessage, bool) {
 	value, ok := fields[key]
@@ -134,8 +138,8 @@ func parseBool(field string, value json.RawMessage) (bool, error) {
 func (s Spec) checkPolicy() error {
 	chosen := make(map[string]string)
 	for _, policy := range [][]string{
-		{"clear_action", "auto", "sanitize", "zero"},
-		{"clear_strategy", "auto", "crypto", "block"},
+		{clearAction, "auto", "sanitize", "zero"},
+		{clearStrategy, "auto", "crypto", "block"},
 	} {
 		key, known := policy[0], policy[1:]
 		value, ok := s.tags[key]
@@ -151,8 +155,8 @@ func (s Spec) checkPolicy() error {
 		}
 		chosen[key] = text
 	}
-	if chosen["clear_action"] == "zero" && chosen["clear_strategy"] == "crypto" {
-		return invalid("clear_strategy", "crypto is impossible with clear_action zero")
+	if chosen[clearAction] == "zero" && chosen[clearStrategy] == "crypto" {
+		return invalid(clearStrategy, "crypto is impossible with clear_action zero")
 	}
 	return nil
 }
@@ -166,6 +170,22 @@ func (s Spec) Narrows() bool {
 // absent means no (S0.2).
 func (s Spec) OneTimeUse() bool {
 	return string(s.tags[oneTimeUse]) == `"true"`
+}
+
+// ClearAction and ClearStrategy are the erase policy of the devices of this spec; absent
+// means the policy for all devices (S2.105).
+func (s Spec) ClearAction() string { return s.tag(clearAction) }
+
+// ClearStrategy is the other half; see ClearAction.
+func (s Spec) ClearStrategy() string { return s.tag(clearStrategy) }
+
+// tag is a tag whose value is text, which checkPolicy has checked.
+func (s Spec) tag(key string) (text string) {
+	value, ok := s.tags[key]
+	if !ok || json.Unmarshal(value, &text) != nil {
+		return ""
+	}
+	return text
 }
 
 // Tags gives every key that is not a criterion, with its value as written, except for

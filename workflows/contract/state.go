@@ -147,6 +147,10 @@ type DiscoveryResult struct {
 	// has only one. Layout is the namespace layout at the discovery.
 	Capabilities *device.Capabilities `json:"capabilities,omitempty"`
 	Layout       device.Layout        `json:"layout,omitempty"`
+	// ClearAction and ClearStrategy are the erase policy of the device's entry of device_spec;
+	// what is empty is the policy's (S2.105).
+	ClearAction   string `json:"clear_action,omitempty"`
+	ClearStrategy string `json:"clear_strategy,omitempty"`
 	// SupportedSteps are the steps that the device's driver implements itself.
 	SupportedSteps []string `json:"supported_steps,omitempty"`
 	// Estimates are the device's own estimates of the operations' durations.

@@ -59,9 +59,11 @@ type DeviceStatus struct {
 	OneTimeUse        bool              `json:"one_time_use"`
 	NotSanitized      bool              `json:"not_sanitized"`
 	Operation         device.Operation  `json:"operation"`
-	Binding           int               `json:"binding"`
-	ClaimedBy         string            `json:"claimed_by,omitempty"`
-	Steps             []CleanStep       `json:"steps,omitempty"`
+	// ErasePolicy is what the device's own entry of device_spec says about its erase.
+	ErasePolicy string      `json:"erase_policy,omitempty"`
+	Binding     int         `json:"binding"`
+	ClaimedBy   string      `json:"claimed_by,omitempty"`
+	Steps       []CleanStep `json:"steps,omitempty"`
 	// Runbook is the runbook of the running clean.
 	Runbook string `json:"runbook,omitempty"`
 	// Waiting is what the device waits for, and why; nil if it waits for nothing.

@@ -169,9 +169,9 @@ func (c *controller) estimates(ctx context.Context) (map[device.Operation]time.D
 	return estimates, nil
 }
 
-// digest changes whenever sysfs shows another drive, driver or namespace layout. It sends
-// no command to the drive.
-func (d *Driver) digest(dev pci.Device) string {
+// digest changes whenever sysfs shows another drive, driver or namespace layout, or the
+// host's rules have another erase policy for it. It sends no command to the drive.
+func (d *Driver) digest(dev pci.Device, entry pci.Spec) string {
 	sum := sha256.New()
 	fmt.Fprintln(sum, dev.Address, dev.Vendor, dev.Product, dev.Driver, len(dev.Functions))
 	controllers, _ := filepath.Glob(filepath.Join(d.sys, "bus/pci/devices", dev.Address, "nvme/nvme*")) // the pattern is valid
@@ -185,6 +185,9 @@ func (d *Driver) digest(dev pci.Device) string {
 			text, _ := os.ReadFile(file) // as above
 			fmt.Fprintln(sum, filepath.Base(filepath.Dir(file)), strings.TrimSpace(string(text)))
 		}
+	}
+	if action, strategy := entry.ClearAction(), entry.ClearStrategy(); action != "" || strategy != "" {
+		fmt.Fprintln(sum, action, strategy)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }

@@ -249,6 +249,10 @@ func TestFindListsWhatDeviceSpecAllows(t *testing.T) {
 		change func()
 	}{
 		{"another drive", func() { b.site.Swap(0, "S3") }},
+		{"its erase policy", func() {
+			b.specs, err = pci.ParseSpecs([]byte(`[{"vendor_id": "8086", "clear_action": "zero"}]`))
+			require.NoError(t, err)
+		}},
 		{"its driver", func() { b.site.BindDriver(0, "vfio-pci") }},
 	} {
 		tt.change()
@@ -257,6 +261,26 @@ func TestFindListsWhatDeviceSpecAllows(t *testing.T) {
 		require.NotEqual(t, digest, found[0].Digest, tt.name)
 		digest = found[0].Digest
 	}
+}
+
+// The entry that matches the drive decides; the first one counts.
+//
+// S2.105
+func TestDiscoveryReportsTheErasePolicyOfTheEntry(t *testing.T) {
+	t.Parallel()
+	one, two := nvmesim.Drive("S1"), nvmesim.Drive("S2")
+	one.VendorID, two.VendorID = 0x8086, 0x144d
+	b := newDriveFixture(t, one, two)
+	require.Empty(t, b.enroll(0).ClearAction)
+	var err error
+	b.specs, err = pci.ParseSpecs([]byte(`[{"vendor_id": "144d", "clear_strategy": "block"}, {"vendor_id": "8086", "clear_action": "zero", "clear_strategy": "auto"}, {"clear_action": "sanitize"}]`))
+	require.NoError(t, err)
+	found := b.enroll(0)
+	require.Equal(t, "zero", found.ClearAction)
+	require.Equal(t, "auto", found.ClearStrategy)
+	found = b.enroll(1)
+	require.Empty(t, found.ClearAction)
+	require.Equal(t, "block", found.ClearStrategy)
 }
 
 // A drive that does not report the command, and one on which the kernel does not use it: the

@@ -129,7 +129,7 @@ func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
 			continue
 		}
 		found = append(found, hardware.Found{
-			Address: dev.Address, Type: Type, Serial: d.kernelSerial(dev.Address), OneTimeUse: entry.OneTimeUse(), Digest: d.digest(dev),
+			Address: dev.Address, Type: Type, Serial: d.kernelSerial(dev.Address), OneTimeUse: entry.OneTimeUse(), Digest: d.digest(dev, entry),
 		})
 	}
 	return found, nil
@@ -163,6 +163,10 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 			return hardware.Discovery{}, err
 		}
 	}
+	policy, err := d.entryOf(c.pci)
+	if err != nil {
+		return hardware.Discovery{}, err
+	}
 	can := c.id.Capabilities()
 	var runs []string
 	if c.updatesFirmware() {
@@ -170,12 +174,29 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	}
 	found = hardware.Discovery{
 		Identity: identity, Type: Type, Capabilities: &can, Layout: names.classify(identity), SupportedSteps: runs,
+		ClearAction: policy.ClearAction(), ClearStrategy: policy.ClearStrategy(),
 		Note: fmt.Sprintf("%s, firmware %s, %s", identity.Model, identity.Firmware, names.describe()),
 	}
 	if can.CryptoErase || can.BlockErase {
 		found.Estimates, err = c.estimates(ctx)
 	}
 	return found, err
+}
+
+// entryOf is the entry of device_spec that matches the device, or the zero Spec.
+func (d *Driver) entryOf(dev pci.Device) (pci.Spec, error) {
+	if d.host.Specs == nil {
+		return pci.Spec{}, nil
+	}
+	specs, err := d.host.Specs()
+	if err != nil {
+		return pci.Spec{}, err
+	}
+	entry, _, err := specs.Match(dev)
+	if err != nil {
+		return pci.Spec{}, fmt.Errorf("match PCI device %s: %w", dev.Address, err)
+	}
+	return entry, nil
 }
 
 // Open claims every namespace of the enrolled drive and proves that it is the enrolled one

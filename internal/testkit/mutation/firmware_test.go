@@ -85,6 +85,20 @@ var firmwareMutations = []mutation{
 		pkg:  "./internal/hardware/nvme", run: "TestDriveIsNotResetWhileSomethingElseIsStaged",
 	},
 	{
+		name: "a device's own erase policy comes first",
+		file: "workflows/lifecycle/discovery/discovery.go",
+		old:  `planner.Policy().NVMe.For(action, strategy).Resolve(can)`,
+		new:  `planner.Policy().NVMe.For(action[:0], strategy[:0]).Resolve(can)`,
+		pkg:  "./workflows/lifecycle", run: "TestADevicesOwnErasePolicyComesFirst",
+	},
+	{
+		name: "a tag that resembles a criterion is refused",
+		file: "internal/host/rulesfile.go",
+		old:  `like := resembles(key); like != "" {`,
+		new:  `like := resembles(key); like == "-" {`,
+		pkg:  "./internal/host", run: "TestErasePolicyAndTagsAreKeysOfAnEntry",
+	},
+	{
 		rule: "F20", name: "staged firmware is accepted only from Burnish itself",
 		file: "internal/hardware/nvme/secure.go",
 		old:  `next != "" && next == c.reflashed,`,

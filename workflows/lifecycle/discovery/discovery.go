@@ -117,9 +117,10 @@ func (d *Discovery) chooseOperation(ctx workflow.Context, found *contract.Discov
 		return
 	}
 	can, planner := *found.Capabilities, d.Planner
+	action, strategy := found.ClearAction, found.ClearStrategy
 	var made operationChoice
 	err := workflow.SideEffect(ctx, func(workflow.Context) any {
-		operation, fault := planner.Policy().NVMe.Resolve(can)
+		operation, fault := planner.Policy().NVMe.For(action, strategy).Resolve(can)
 		return operationChoice{operation, fault}
 	}).Get(&made)
 	if err != nil {

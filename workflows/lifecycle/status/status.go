@@ -6,6 +6,7 @@ package status
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"burnish/internal/device"
@@ -24,7 +25,7 @@ func Of(s *contract.DeviceState) contract.DeviceStatus {
 		LastError: lastError(s), LastRefusal: s.LastRefusal, NeedsOperator: needsOperator(s), Waiting: waiting(s),
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 		Driver: s.Enrollment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
-		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation,
+		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation, ErasePolicy: ownErasePolicy(s.Host),
 		Steps: s.Steps,
 	}
 	if b := s.Device.Binding; b != nil {
@@ -67,6 +68,18 @@ func memo(s *contract.DeviceState) contract.StatusMemo {
 		}
 	}
 	return f
+}
+
+// ownErasePolicy is what the device's entry of device_spec says about its erase, or "".
+func ownErasePolicy(host contract.DiscoveryResult) string {
+	var keys []string
+	if host.ClearAction != "" {
+		keys = append(keys, "clear_action="+host.ClearAction)
+	}
+	if host.ClearStrategy != "" {
+		keys = append(keys, "clear_strategy="+host.ClearStrategy)
+	}
+	return strings.Join(keys, " ")
 }
 
 // boardInfo is Cyborg's free-form description of the hardware.
