@@ -112,6 +112,9 @@ func TestBIOSResetRemovesWhatATenantWants(t *testing.T) {
 				_, err := s.run("bios_reset", nil)
 				require.NoError(t, err)
 				sc.requireEnd(t, s)
+				if p == redfishsim.IDRAC {
+					require.NotContains(t, s.bmc.Writes()[0].Path, "ResetBios", "before the tenant's settings were removed")
+				}
 			})
 		})
 	}
@@ -165,11 +168,24 @@ func TestBIOSResetSaysWhatItHasCompared(t *testing.T) {
 	}
 }
 
-func TestBIOSWaitsWherePOSTIsNotShown(t *testing.T) {
-	s := newStepper(t, redfishsim.Supermicro, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoBootProgress = true })
-	_, err := s.run("bios_reset", nil)
-	require.NoError(t, err)
-	requireDefaults(t, s.bmc)
+func TestBIOSWaitsWhereTheEndOfPOSTIsNotShown(t *testing.T) {
+	for name, tc := range map[string]struct {
+		p      redfishsim.Personality
+		option redfishsim.Option
+	}{
+		"nothing is shown":     {redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoBootProgress = true }},
+		"only that drives are": {redfishsim.ILO, func(c *redfishsim.Config, _ *redfishsim.State) { c.EarlyDiscovery = true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStepper(t, tc.p, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Delays.POST = 60 * time.Millisecond }, tc.option)
+			_, err := s.run("bios_reset", nil)
+			require.NoError(t, err)
+			requireDefaults(t, s.bmc)
+			_, err = s.run("bios_apply", wantedBIOS)
+			require.NoError(t, err)
+			require.Equal(t, 2, s.bmc.State().POSTs)
+		})
+	}
 }
 
 func TestBIOSStepsBeginDuringPOST(t *testing.T) {
@@ -291,6 +307,18 @@ func TestBIOSApplyThatTheBMCDoesNotCarryOut(t *testing.T) {
 		require.ErrorContains(t, err, `BootMode is "Uefi" instead of "Bios"`)
 		require.Equal(t, "On", s.bmc.State().Power)
 	}
+}
+
+// The answer was lost, and so is the task that would say that it has failed. While the job goes
+// on, the BIOS shows what is pending as if it were in force.
+func TestBIOSIsReadBackWhenNoJobIsLeft(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) {
+		c.Endings[redfishsim.KindBIOS], c.Delays.Settle = redfishsim.CompletedCritical, 200*time.Millisecond
+	})
+	s.bmc.Inject(redfishsim.Fault{Method: "PATCH", Kind: redfishsim.CutAfter})
+	_, err := s.run("bios_apply", wantedBIOS)
+	require.Equal(t, device.CodeBIOSMismatch, code(err), "%v", err)
+	require.Equal(t, 1, s.bmc.State().POSTs)
 }
 
 func TestBIOSApplyRefusesBeforeItSends(t *testing.T) {

@@ -227,13 +227,6 @@ func (b *biosStep) waitForStart(ctx context.Context) error {
 	if err := b.h.waitForPOST(ctx, b.run, nil); err != nil {
 		return err
 	}
-	s, err := b.h.c.readSystem(ctx, b.h.system)
-	if err != nil {
-		return err
-	}
-	if _, known := s.postEnded(); known {
-		return nil
-	}
 	differed := false
 	if b.state != nil {
 		before, _ := b.check(b.state)
@@ -242,22 +235,35 @@ func (b *biosStep) waitForStart(ctx context.Context) error {
 	waiting := b.h.c.bmc.timing.wait(b.h.c.bmc.timing.blindPOST)
 	defer waiting.stop()
 	for {
-		if err := b.h.progress(b.run, 60, "waits until the server has started: its BMC does not show POST"); err != nil {
+		s, err := b.h.c.readSystem(ctx, b.h.system)
+		if err != nil || s.hasStarted() {
+			return err
+		}
+		if differed {
+			if b.state, err = b.h.readBIOS(ctx, b.state); err != nil {
+				return err
+			}
+			if differ, _ := b.check(b.state); len(differ) == 0 && len(b.state.jobs) == 0 {
+				return nil
+			}
+		}
+		if err := b.h.progress(b.run, 60, "waits until the server has started: its BMC does not show the end of POST"); err != nil {
 			return err
 		}
 		if again, err := waiting.next(ctx, 0); err != nil || !again {
 			return err
 		}
-		if !differed {
-			continue
-		}
-		if b.state, err = b.h.readBIOS(ctx, b.state); err != nil {
-			return err
-		}
-		if differ, _ := b.check(b.state); len(differ) == 0 && len(b.state.jobs) == 0 {
-			return nil
-		}
 	}
+}
+
+// hasStarted: the BMC shows that all of POST is over. That an iLO has found the drives is earlier:
+// the BIOS is still as it was.
+func (s *system) hasStarted() bool {
+	if hpe := s.hpe(); hpe != nil && hpe.PostState != "" {
+		return hpe.PostState == "FinishedPost"
+	}
+	ended, known := s.postEnded()
+	return ended && known
 }
 
 // readBack reads what is in force, once no BIOS job is left. It returns true where everything

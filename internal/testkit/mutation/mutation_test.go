@@ -33,7 +33,7 @@ var mutations = slices.Concat(
 	inventoryMutations,
 	stepsMutations, offerMutations,
 	blockMutations,
-	nvmeMutations, firmwareMutations,
+	nvmeMutations, firmwareMutations, biosMutations,
 	scriptMutations,
 )
 
