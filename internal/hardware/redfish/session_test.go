@@ -269,7 +269,7 @@ func TestALinkToAnotherHostIsNotFollowed(t *testing.T) {
 	h := s.open()
 	own := h.c.bmc.base.Host
 	for link, want := range map[string]string{
-		"/redfish/v1/x":                     "/redfish/v1/x",
+		"/redfish/v1/x":                      "/redfish/v1/x",
 		"https://" + own + "/redfish/v1/x?a": "/redfish/v1/x?a",
 		"https://other.example/redfish/v1/x": "",
 		"http://" + own + "/redfish/v1/x":    "",

@@ -17,13 +17,12 @@ import (
 	"burnish/internal/hardware"
 )
 
-// action is a request that starts work on the BMC.
+// action is what starts work on the BMC.
 type action struct {
-	// Name keeps the action apart from the others of its clean, in the journal.
+	// Name is that of the work in the journal.
 	Name string
 	// Doing says what it does, for the operator.
-	Doing   string
-	Request request
+	Doing string
 	// Stall is how long its task may make no progress, Budget how long it may take; 0:
 	// without limit.
 	Stall, Budget time.Duration
@@ -56,72 +55,10 @@ type work struct {
 	Task     string `json:"task,omitempty"`
 	// Start is the task's StartTime as it was first read.
 	Start string `json:"start,omitempty"`
-	// Resent: a later attempt found that nothing had come of an earlier one, and began
-	// again.
-	Settled bool `json:"settled,omitempty"`
 }
 
-// start sends the action's request, unless an earlier attempt of this clean has done so: then
-// it gives that one's work. A task of the same target that runs already is followed to its end
-// first; it is another's, and proves nothing. Errors: *refusal, those of change.
-func (h *handle) start(ctx context.Context, run hardware.StepRun, a action) (*work, error) {
-	w := &work{action: a}
-	found, err := run.Load(a.Name, w)
-	if err != nil {
-		return nil, err
-	}
-	if found && !w.Settled {
-		return w, nil
-	}
-	if err := h.waitForTask(ctx, run, a); err != nil {
-		return nil, err
-	}
-	*w = work{action: a, Target: a.Request.Path, Sent: h.c.bmc.clock(), Began: time.Now().Round(0)}
-	if err := run.Save(a.Name, w); err != nil {
-		return nil, err
-	}
-	got, err := h.change(ctx, a.Request)
-	if isLost(err) {
-		return w, nil // follow looks for its task
-	}
-	if err != nil {
-		// Nothing has begun: a later attempt may send it.
-		w.Settled = true
-		if saved := run.Save(a.Name, w); saved != nil {
-			return nil, saved
-		}
-		return nil, err
-	}
-	w.Answered, w.Task = true, h.c.taskOf(got)
-	return w, run.Save(a.Name, w)
-}
-
-// settle records that nothing is left to be known of the work: the next start sends the
-// request again. The caller has read the state.
-func (h *handle) settle(run hardware.StepRun, w *work) error {
-	w.Settled = true
-	return run.Save(w.action.Name, w)
-}
-
-// follow waits for the end of the work. Errors: step_failed where our own task has failed,
-// no_progress, timeout.
-func (h *handle) follow(ctx context.Context, run hardware.StepRun, w *work) (outcome, error) {
-	if w.Task == "" {
-		if w.Answered {
-			return unsettled, nil // a 200 or 204 without a task is legal
-		}
-		found, err := h.findOurs(ctx, w)
-		if err != nil || found == "" {
-			return unsettled, err
-		}
-		w.Answered, w.Task = true, found
-		if err := run.Save(w.action.Name, w); err != nil {
-			return "", err
-		}
-	}
-	return h.followTask(ctx, run, w)
-}
-
+// followTask waits for the end of the work's task. Errors: step_failed where our own task has
+// failed, no_progress, timeout.
 func (h *handle) followTask(ctx context.Context, run hardware.StepRun, w *work) (outcome, error) {
 	var last string
 	lastChange := time.Now()
@@ -328,43 +265,4 @@ func (c *client) tasks(ctx context.Context) ([]*task, error) {
 		}
 	}
 	return all, nil
-}
-
-// findOurs finds the task of a request whose answer was lost.
-func (h *handle) findOurs(ctx context.Context, w *work) (string, error) {
-	all, err := h.c.tasks(ctx)
-	if err != nil {
-		return "", err
-	}
-	for _, t := range all {
-		// By the target alone it could be that of an earlier clean.
-		if _, err := time.Parse(time.RFC3339, t.StartTime); (err == nil && !w.Sent.IsZero() || t.active()) && w.isOurs(t) && t.Payload.TargetURI != "" {
-			return t.ODataID, nil
-		}
-	}
-	return "", nil
-}
-
-// waitForTask waits until no task of the action's target runs. One that is only scheduled for a
-// reset does not end by itself, and is left to the caller.
-func (h *handle) waitForTask(ctx context.Context, run hardware.StepRun, a action) error {
-	all, err := h.c.tasks(ctx)
-	if err != nil {
-		return err
-	}
-	for _, t := range all {
-		if !t.active() || t.TaskState == redfish.PendingTaskState || !samePath(t.Payload.TargetURI, a.Request.Path) {
-			continue
-		}
-		other := &work{action: a, Target: a.Request.Path, Task: t.ODataID, Start: t.StartTime, Began: time.Now()}
-		other.action.Doing = "waits for a task that runs already: " + a.Doing
-		silent := run
-		silent.Save = func(string, any) error { return nil }
-		if _, err := h.followTask(ctx, silent, other); err != nil {
-			if f, ok := device.AsFault(err); !ok || f.Code != device.CodeStepFailed {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -1,0 +1,218 @@
+package redfish
+
+import (
+	"context"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/testkit/redfishsim"
+)
+
+// reset is a request that changes something, and can be seen.
+func (s *stepper) reset(h *handle) request {
+	s.t.Helper()
+	system, err := h.c.readSystem(s.t.Context(), h.system)
+	require.NoError(s.t, err)
+	return request{Method: http.MethodPost, Path: system.Actions.Reset.Target, Body: map[string]any{"ResetType": "ForceOff"}}
+}
+
+// F11
+func TestTheIdentityIsReadBeforeEachChange(t *testing.T) {
+	for name, swap := range map[string]func(*redfishsim.State){
+		"serial":       func(s *redfishsim.State) { s.Serial, s.ChassisSerial = "OTHER1", "OTHER1" },
+		"manufacturer": func(s *redfishsim.State) { s.Manufacturer = "Other" },
+		"SKU":          func(s *redfishsim.State) { s.SKU = "other" },
+		"model":        func(s *redfishsim.State) { s.Model = "other" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, p redfishsim.Personality) {
+				s := newStepper(t, p)
+				h := s.open()
+				off := s.reset(h)
+				s.bmc.Change(swap)
+				_, err := h.change(t.Context(), off)
+				fault, ok := device.AsFault(err)
+				require.True(t, ok, "%v", err)
+				require.Contains(t, []device.Code{device.CodeSerialMismatch, device.CodeIdentityChanged}, fault.Code)
+				require.Empty(t, s.bmc.Writes())
+				require.NoError(t, h.Close())
+				for _, step := range steps() {
+					_, err := s.run(step, nil)
+					require.Error(t, err)
+				}
+				require.Empty(t, s.bmc.Writes())
+			})
+		})
+	}
+}
+
+// F13, F32
+func TestAChangeAsksTheRulesAndTheLease(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC)
+	h := s.open()
+	off := s.reset(h)
+	over := errors.New("the lease has ended")
+	_, err := h.change(hardware.WithLease(t.Context(), func(context.Context) error { return over }), off)
+	require.ErrorIs(t, err, over)
+	no := hardware.Refused(device.CodeNotAllowed, "", "not any more")
+	s.driver.host.Allow = func(string) error { return no }
+	_, err = h.change(t.Context(), off)
+	require.ErrorIs(t, err, no)
+	s.driver.host.Allow = nil
+	_, err = h.change(t.Context(), off)
+	require.Equal(t, device.CodeNotAllowed, code(err))
+	require.Empty(t, s.bmc.Writes())
+	require.NoError(t, h.Close())
+}
+
+func TestALostChangeIsNotRepeated(t *testing.T) {
+	for _, kind := range []redfishsim.FaultKind{redfishsim.CutBefore, redfishsim.CutAfter, redfishsim.RestartBefore, redfishsim.RestartAfter} {
+		each(t, func(t *testing.T, p redfishsim.Personality) {
+			s := newStepper(t, p)
+			h := s.open()
+			off := s.reset(h)
+			s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: "*Reset*", Kind: kind})
+			_, err := h.change(t.Context(), off)
+			require.True(t, isLost(err), "%v", err)
+			require.Len(t, s.bmc.Writes(), 1)
+			require.NoError(t, h.Close())
+		})
+	}
+}
+
+// A request that never left this host is sent when the BMC is back.
+func TestAChangeWaitsForABMCThatIsAway(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC)
+	h := s.open()
+	off := s.reset(h)
+	h.c.patience = quickTiming.restart
+	s.bmc.RestartBMC()
+	_, err := h.change(t.Context(), off)
+	require.NoError(t, err)
+	require.Len(t, s.bmc.Writes(), 1)
+	require.NoError(t, h.Close())
+}
+
+func TestAReadWaitsForTheBMCAndSaysSo(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC)
+	h := s.open()
+	h.c.patience = quickTiming.restart
+	var said []string
+	h.c.report = func(doing string) error { said = append(said, doing); return nil }
+	s.bmc.RestartBMC()
+	require.NoError(t, h.Check(t.Context()))
+	require.Contains(t, said[0], "waits for the BMC")
+	s.bmc.Inject(redfishsim.Unavailable(redfishsim.Fault{Path: "/redfish/v1/Systems/*", Times: 2}))
+	said = nil
+	require.NoError(t, h.Check(t.Context()))
+	require.Len(t, said, 2)
+	require.Contains(t, said[0], "503")
+
+	stop := errors.New("stop")
+	h.c.report = func(string) error { return stop }
+	s.bmc.RestartBMC()
+	require.ErrorIs(t, h.Check(t.Context()), stop)
+	h.c.report, h.c.patience = nil, 5*time.Millisecond
+	s.bmc.RestartBMC()
+	err := h.Check(t.Context())
+	require.Equal(t, device.CodeBMCUnreachable, code(err), "%v", err)
+	h.c.patience = quickTiming.restart
+	require.NoError(t, h.Check(t.Context()))
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stop)
+	require.ErrorIs(t, h.Check(ctx), stop)
+	h.c.bmc.timing.request = 10 * time.Millisecond
+	h.c.patience = 20 * time.Millisecond
+	s.bmc.Inject(redfishsim.Fault{Kind: redfishsim.HangBefore, Times: -1})
+	err = h.Check(t.Context())
+	require.Equal(t, device.CodeBMCUnreachable, code(err), "%v", err)
+	s.bmc.ClearFaults()
+	require.NoError(t, h.Close())
+}
+
+func TestETags(t *testing.T) {
+	for _, weak := range []bool{false, true} {
+		s := newStepper(t, redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) { c.RequireIfMatch, c.WeakETags = true, weak })
+		s.plantBIOS(true) // PATCHes the settings
+		require.Empty(t, s.bmc.WritesWithoutIdentity())
+	}
+	// A resource that changes all the time is given up.
+	s := newStepper(t, redfishsim.Supermicro)
+	h := s.open()
+	s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Kind: redfishsim.Respond, Status: http.StatusPreconditionFailed, Times: -1})
+	off := s.reset(h)
+	off.Path = h.system
+	_, err := h.change(t.Context(), off)
+	require.True(t, hasStatus(err, http.StatusPreconditionFailed), "%v", err)
+	require.NoError(t, h.Close())
+}
+
+func TestAnAnswerIsBounded(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC)
+	s.bmc.Inject(redfishsim.Fault{Path: "/redfish/v1/Systems/*", Kind: redfishsim.Respond, Status: 200, Body: strings.Repeat("x", largestAnswer+1)})
+	_, err := s.driver.Open(t.Context(), s.target, s.enrolled, true)
+	require.Equal(t, device.CodeToolOutputInvalid, code(err), "%v", err)
+	s.bmc.Inject(redfishsim.Fault{Path: "/redfish/v1/Systems/*", Kind: redfishsim.Respond, Status: 200, Body: "<html>"})
+	_, err = s.driver.Open(t.Context(), s.target, s.enrolled, true)
+	require.Equal(t, device.CodeToolOutputInvalid, code(err), "%v", err)
+	require.Empty(t, s.bmc.OpenSessions())
+}
+
+// No other code of the driver sends a request that changes something.
+func TestOnlyChangeAndTheSessionSend(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	allowed := map[string][]string{
+		"send":       {"authorized", "sendChange", "loginOnce", "findSessions", "logout", "deleteOrphan"},
+		"sendChange": {"change"}, "authorized": {"Get"}, "Do": {"send"}, "newRequest": {"send"},
+	}
+	calls := map[string]int{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		require.NoError(t, err)
+		for _, declared := range parsed.Decls {
+			function, is := declared.(*ast.FuncDecl)
+			if !is {
+				continue
+			}
+			ast.Inspect(function, func(n ast.Node) bool {
+				call, is := n.(*ast.CallExpr)
+				if !is {
+					return true
+				}
+				selector, is := call.Fun.(*ast.SelectorExpr)
+				if !is {
+					return true
+				}
+				callers, guarded := allowed[selector.Sel.Name]
+				if inner, is := selector.X.(*ast.SelectorExpr); selector.Sel.Name == "send" && (!is || inner.Sel.Name != "bmc") {
+					receiver, is := selector.X.(*ast.Ident)
+					guarded = is && receiver.Name == "b" && file == "session.go" || is && receiver.Name == "b" && file == "change.go"
+				}
+				if guarded {
+					require.Contains(t, callers, function.Name.Name, "%s: %s calls %s", file, function.Name.Name, selector.Sel.Name)
+					calls[selector.Sel.Name]++
+				}
+				return true
+			})
+		}
+	}
+	for name := range allowed {
+		require.Positive(t, calls[name], name)
+	}
+}

@@ -1,0 +1,139 @@
+package redfish
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/redfishsim"
+)
+
+func TestNothingLeftIsNoted(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p)
+		note, err := s.run("security_check", nil)
+		require.NoError(t, err)
+		require.Equal(t, "nothing waits for a reset", note)
+		require.Empty(t, s.bmc.Writes())
+	})
+}
+
+// plantBIOS leaves BIOS settings for the next reset, as a tenant does.
+func (s *stepper) plantBIOS(applyTime bool) {
+	s.t.Helper()
+	h := s.open()
+	state, err := h.readBIOS(s.t.Context(), nil)
+	require.NoError(s.t, err)
+	body := map[string]any{"Attributes": map[string]any{"BootMode": "Bios"}}
+	if applyTime {
+		body["@Redfish.SettingsApplyTime"] = map[string]any{"ApplyTime": "OnReset"}
+	}
+	_, err = h.change(s.t.Context(), request{Method: http.MethodPatch, Path: state.settings, Body: body})
+	require.NoError(s.t, err)
+	require.NoError(s.t, h.Close())
+	require.NotEmpty(s.t, s.bmc.State().BIOS.Pending)
+}
+
+// F20
+func TestPendingBIOSSettingsAreTakenBackBeforeAReset(t *testing.T) {
+	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO, redfishsim.Supermicro} {
+		for _, applyTime := range []bool{false, true} {
+			t.Run(string(p), func(t *testing.T) {
+				s := newStepper(t, p)
+				s.plantBIOS(applyTime)
+				resets := s.bmc.State().ResetCount
+				note, err := s.run("security_check", nil)
+				require.NoError(t, err)
+				require.Contains(t, note, "taken back: ")
+				state := s.bmc.State()
+				for name, value := range state.BIOS.Pending {
+					require.Equal(t, state.BIOS.Attributes[name], value, name)
+				}
+				require.Empty(t, state.Work)
+				require.Equal(t, resets, state.ResetCount)
+				require.Empty(t, s.bmc.WritesWithoutIdentity())
+				note, err = s.run("security_check", nil)
+				require.NoError(t, err)
+				require.Equal(t, "nothing waits for a reset", note)
+			})
+		}
+	}
+}
+
+// F20
+func TestWhatCannotBeTakenBackIsTheOperators(t *testing.T) {
+	s := newStepper(t, redfishsim.Supermicro)
+	s.plantBIOS(true)
+	s.bmc.Inject(redfishsim.Fault{Method: http.MethodPatch, Kind: redfishsim.Respond, Status: http.StatusMethodNotAllowed, Times: -1})
+	_, err := s.run("security_check", nil)
+	require.Equal(t, device.CodeBIOSJobWaiting, code(err), "%v", err)
+	require.Contains(t, err.Error(), "BootMode")
+
+	for _, p := range []redfishsim.Personality{redfishsim.Supermicro, redfishsim.OpenBMC, redfishsim.ILO} {
+		s := newStepper(t, p)
+		s.stageFirmware()
+		resets := s.bmc.State().ResetCount
+		_, err := s.run("security_check", nil)
+		require.Equal(t, device.CodeFirmwareChanged, code(err), "%s: %v", p, err)
+		require.Equal(t, resets, s.bmc.State().ResetCount)
+	}
+}
+
+// stageFirmware leaves firmware of the BIOS for the next reset.
+func (s *stepper) stageFirmware() {
+	jobs := s.bmc.Config().JobIDs
+	s.bmc.Change(func(state *redfishsim.State) {
+		task := &redfishsim.Task{ID: "7", Name: "Firmware Update", Kind: redfishsim.KindFirmware, State: "New", Status: "OK", Start: time.Now(),
+			TargetURI: "/redfish/v1/UpdateService/upload", Operation: http.MethodPost}
+		if jobs {
+			task.ID, task.JobType = "JID_471269259999", "FirmwareUpdate"
+		}
+		state.Tasks = append(state.Tasks, task)
+		state.Work = append(state.Work, &redfishsim.Work{Kind: redfishsim.KindFirmware, Task: task.ID, Waits: true, Component: "BIOS", Version: "9.9.9"})
+	})
+}
+
+// F20
+func TestAJobOfATenantIsDeleted(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC)
+	s.stageFirmware()
+	note, err := s.run("security_check", nil)
+	require.NoError(t, err)
+	require.Contains(t, note, "JID_471269259999")
+	require.Empty(t, s.bmc.State().Work)
+	require.Empty(t, s.bmc.WritesWithoutIdentity())
+}
+
+// A request that is lost is not success, and is not repeated before a look.
+func TestTakingBackSurvivesEachLostRequest(t *testing.T) {
+	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.Supermicro} {
+		clean := newStepper(t, p)
+		clean.plantBIOS(true)
+		before := clean.bmc.Count()
+		_, err := clean.run("security_check", nil)
+		require.NoError(t, err)
+		requests := clean.bmc.Count() - before
+		for _, kind := range []redfishsim.FaultKind{redfishsim.CutBefore, redfishsim.CutAfter} {
+			for n := 1; n <= requests; n++ {
+				s := newStepper(t, p)
+				s.plantBIOS(true)
+				s.bmc.Inject(redfishsim.Fault{Number: s.bmc.Count() + n, Kind: kind})
+				_, err := s.run("security_check", nil)
+				if err != nil { // another attempt
+					_, err = s.run("security_check", nil)
+				}
+				require.NoError(t, err, "%s %s %d", p, kind, n)
+				state := s.bmc.State()
+				for name, value := range state.BIOS.Pending {
+					require.Equal(t, state.BIOS.Attributes[name], value, name)
+				}
+				for _, r := range s.bmc.WritesWithoutIdentity() {
+					require.Empty(t, r.Session, "%v", r) // of a request that was cut the session is not known
+				}
+			}
+		}
+	}
+}
