@@ -37,7 +37,13 @@ func (u *update) follow(ctx context.Context) (again bool, err error) {
 			return false, err
 		case found == looksUndone:
 			return true, nil
-		case now.Version == u.image.To && found != looksOn:
+		case found != looksOn:
+			// It may have ended between the two reads.
+			if _, _, now, err = u.read(ctx); err != nil {
+				return false, err
+			}
+		}
+		if now.Version == u.image.To && found != looksOn {
 			return false, u.finish(ctx, service)
 		}
 		acted, err := u.act(ctx, service, now, found)
@@ -83,9 +89,10 @@ func (u *update) act(ctx context.Context, service *updateService, now *software,
 		switch {
 		case service.Actions.StartUpdate.Target != "" && !u.Starting && u.Way == wayPushed:
 			return true, u.startUpload(ctx, service)
+		case time.Since(u.quiet) <= u.h.c.bmc.timing.settle:
 		case u.Resets == 0 && !u.bmc:
 			return true, u.reset(ctx)
-		case time.Since(u.quiet) > u.h.c.bmc.timing.settle:
+		default:
 			return false, notActive("%s still runs version %q after its update to %q: the BMC says that it has succeeded, and the server was reset %d times",
 				u.image.Component, now.Version, u.image.To, u.Resets)
 		}

@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -18,10 +19,10 @@ import (
 type updateService struct {
 	path                 string
 	FirmwareInventory    common.Link
-	MultipartHTTPPushURI string    `json:"MultipartHttpPushUri"`
-	HTTPPushURI          string    `json:"HttpPushUri"`
-	HTTPPushTargets      *[]string `json:"HttpPushUriTargets"`
-	HTTPPushTargetsBusy  bool      `json:"HttpPushUriTargetsBusy"`
+	MultipartHTTPPushURI string          `json:"MultipartHttpPushUri"`
+	HTTPPushURI          string          `json:"HttpPushUri"`
+	HTTPPushTargets      json.RawMessage `json:"HttpPushUriTargets"`
+	HTTPPushTargetsBusy  bool            `json:"HttpPushUriTargetsBusy"`
 	OperationApplyTimes  applyTimes
 	SupportedMultipart   applyTimes `json:"@Redfish.OperationApplyTimeSupport"`
 	Actions              struct {
@@ -51,6 +52,18 @@ func (u *updateService) busy() string {
 		return oem.State
 	}
 	return ""
+}
+
+// pushTargets are those of the next upload to HttpPushUri. named: they can be named; some BMCs
+// show null for none.
+func (u *updateService) pushTargets() (targets []string, named bool, err error) {
+	if len(u.HTTPPushTargets) == 0 {
+		return nil, false, nil
+	}
+	if err := json.Unmarshal(u.HTTPPushTargets, &targets); err != nil {
+		return nil, false, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the BMC's HttpPushUriTargets are invalid: %v", err)
+	}
+	return targets, true, nil
 }
 
 func (u *updateService) hpe() *hpeUpdates {

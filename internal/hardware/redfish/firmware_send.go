@@ -50,7 +50,10 @@ func (u *update) send(ctx context.Context, service *updateService, now *software
 		parameters["@Redfish.OperationApplyTime"] = at
 	}
 	multipart, push, simple := u.h.c.path(service.MultipartHTTPPushURI), u.h.c.path(service.HTTPPushURI), u.h.c.path(service.Actions.SimpleUpdate.Target)
+	_, named, err := service.pushTargets()
 	switch {
+	case err != nil:
+		return err
 	case multipart != "":
 		u.Way = wayPushed
 		body, err := image.multipart(parameters, filepath.Base(u.image.Path))
@@ -58,7 +61,7 @@ func (u *update) send(ctx context.Context, service *updateService, now *software
 			return err
 		}
 		return u.push(ctx, multipart, image, body)
-	case push != "" && service.HTTPPushTargets != nil:
+	case push != "" && named:
 		u.Way = wayPushed
 		if err := u.setPushTargets(ctx, service, u.target(service, now)); err != nil {
 			return err
@@ -84,7 +87,7 @@ func (u *update) setPushTargets(ctx context.Context, service *updateService, tar
 	if err != nil {
 		return err
 	}
-	if now.HTTPPushTargets == nil || len(*now.HTTPPushTargets) != 1 || !samePath((*now.HTTPPushTargets)[0], target) {
+	if targets, _, err := now.pushTargets(); err != nil || len(targets) != 1 || !samePath(targets[0], target) {
 		return hardware.Refused(device.CodeCommandRefused, "see the update service on the BMC", "the BMC does not take the target %s for an upload", target)
 	}
 	return nil

@@ -1,0 +1,282 @@
+package redfish
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/redfishsim"
+)
+
+// Where the drives are not the enrolled ones, or one cannot be erased, none is.
+func TestNothingIsErasedBeforeEveryDriveCanBe(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*redfishsim.State)
+		want   device.Code
+		names  string
+	}{
+		"one missing":      {func(s *redfishsim.State) { s.Storages[0].Drives[1].Missing = true }, device.CodeDrivesChanged, "missing: S6CKNT0W700002"},
+		"one extra":        {func(s *redfishsim.State) { s.Storages[1].Drives = append(s.Storages[1].Drives, extraDrive()) }, device.CodeDrivesChanged, "not enrolled: EXTRA1"},
+		"one exchanged":    {func(s *redfishsim.State) { s.Storages[0].Drives[0].Serial = "OTHER1" }, device.CodeDrivesChanged, "missing: S6CKNT0W700001; not enrolled: OTHER1"},
+		"one not erasable": {func(s *redfishsim.State) { s.Storages[2].Drives[1].NotErasable = true }, device.CodeDriveNotErasable, "PHYH0420003X480C"},
+		"in a volume": {func(s *redfishsim.State) {
+			s.Storages[0].Volumes = []redfishsim.Volume{{ID: "1", Drives: []string{"Disk.0", "Disk.1"}}}
+		}, device.CodeDriveNotErasable, "S6CKNT0W700001"},
+		"only unknown ways": {func(s *redfishsim.State) { s.Storages[1].Drives[0].Sanitizations = []string{"Shred"} }, device.CodeDriveNotErasable, "only Shred"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, p redfishsim.Personality) {
+				s := newStepper(t, p)
+				s.bmc.Change(c.change)
+				_, err := s.run("erase_drives", nil)
+				require.Equal(t, c.want, code(err), "%v", err)
+				require.ErrorContains(t, err, c.names)
+				require.Zero(t, s.bmc.Changes())
+				_, err = s.run("verify", nil)
+				require.Error(t, err)
+			})
+		})
+	}
+}
+
+func extraDrive() *redfishsim.Drive {
+	return &redfishsim.Drive{ID: "Extra.0", Serial: "EXTRA1", Model: "M", Protocol: "NVMe", CapacityBytes: 1 << 30, Content: "x"}
+}
+
+// The best way that a drive offers is used, and no other than it offers.
+func TestTheBestSanitizationIsUsed(t *testing.T) {
+	for _, c := range []struct {
+		offers []string
+		want   string
+	}{
+		{[]string{"Overwrite", "BlockErase", "CryptographicErase"}, `{"SanitizationType":"CryptographicErase"}`},
+		{[]string{"Overwrite", "BlockErase"}, `{"SanitizationType":"BlockErase"}`},
+		{[]string{"Overwrite"}, `{"SanitizationType":"Overwrite"}`},
+		{nil, `{}`},
+	} {
+		t.Run(fmt.Sprint(c.offers), func(t *testing.T) {
+			s := newStepper(t, redfishsim.OpenBMC, twoDrives, func(_ *redfishsim.Config, s *redfishsim.State) { s.Storages[1].Drives[0].Sanitizations = c.offers })
+			_, err := s.run("erase_drives", nil)
+			require.NoError(t, err)
+			require.Contains(t, s.bodies("/Nvme.0/Actions/"), c.want)
+		})
+	}
+}
+
+// bodies are those of the writes to paths with this in them.
+func (s *stepper) bodies(path string) []string {
+	var all []string
+	for _, w := range s.bmc.Writes() {
+		if strings.Contains(w.Path, path) && w.Status < 300 {
+			all = append(all, w.Body)
+		}
+	}
+	return all
+}
+
+// An erase that a tenant has started is waited for, and does not count.
+func TestATenantsEraseDoesNotCount(t *testing.T) {
+	for _, staged := range []bool{false, true} {
+		t.Run(fmt.Sprintf("staged %v", staged), func(t *testing.T) {
+			each(t, func(t *testing.T, p redfishsim.Personality) {
+				if staged && p == redfishsim.ILO {
+					t.Skip("its erases have no task, and are not staged")
+				}
+				s := newStepper(t, p, func(c *redfishsim.Config, _ *redfishsim.State) {
+					c.EraseStaged = staged
+					c.Delays.Erase = 150 * time.Millisecond
+				})
+				// The tenant is another client, with this driver's means.
+				tenant := &stepper{t: t, bmc: s.bmc, driver: s.driver, target: s.target, enrolled: s.enrolled}
+				tenant.journal = map[string][]byte{}
+				tenant.mayGoOn = func() error {
+					if len(tenant.bodies("SecureErase")) == 5 {
+						return &device.Fault{Class: device.Permanent, Code: device.CodeAborted, Message: "enough"}
+					}
+					return nil
+				}
+				_, err := tenant.run("erase_drives", nil)
+				require.Equal(t, device.CodeAborted, code(err))
+				require.Len(t, s.bmc.TenantData(), 5)
+				s.bmc.Change(func(state *redfishsim.State) {
+					for _, storage := range state.Storages {
+						for _, d := range storage.Drives {
+							d.Lies = d.Erases == 1 // the tenant's erases leave the data
+						}
+					}
+				})
+				_, err = s.run("verify", nil)
+				require.Equal(t, device.CodeVerifyFailed, code(err))
+				note, err := s.run("erase_drives", nil)
+				require.NoError(t, err)
+				require.Contains(t, note, "5 drives erased")
+				state := s.bmc.State()
+				for _, d := range state.Drives() {
+					require.Equal(t, 2, d.Erases, d.Serial)
+				}
+				s.requireNoHarm()
+			})
+		})
+	}
+}
+
+// Staged erases are carried out in POST. They get one reset, together.
+func TestStagedErasesGetTheirReset(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		if p == redfishsim.ILO {
+			t.Skip("its erases have no task, and are not staged")
+		}
+		s := newStepper(t, p, func(c *redfishsim.Config, _ *redfishsim.State) { c.EraseStaged = true })
+		_, err := s.run("erase_drives", nil)
+		require.NoError(t, err)
+		require.Empty(t, s.bmc.TenantData())
+		require.Equal(t, 2, s.bmc.State().ResetCount, "off and on")
+		s.requireNoHarm()
+	})
+}
+
+// A task that ends in any other way than Completed and OK, without a critical message, has
+// erased nothing.
+func TestAnEraseThatFailedIsNoErase(t *testing.T) {
+	for _, how := range []redfishsim.Ending{redfishsim.CompletedCritical, redfishsim.CompletedMessage, redfishsim.Exception, redfishsim.Canceled, redfishsim.Stalls} {
+		t.Run(string(how), func(t *testing.T) {
+			each(t, func(t *testing.T, p redfishsim.Personality) {
+				if p == redfishsim.ILO && how != redfishsim.Stalls {
+					t.Skip("without a task nothing says that it failed")
+				}
+				s := newStepper(t, p, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) { c.Endings[redfishsim.KindErase] = how })
+				s.settings.SanitizeStall = 100 * time.Millisecond
+				_, err := s.run("erase_drives", nil)
+				want := device.CodeStepFailed
+				if how == redfishsim.Stalls {
+					want = device.CodeNoProgress
+				}
+				require.Equal(t, want, code(err), "%v", err)
+				_, err = s.run("verify", nil)
+				require.Equal(t, device.CodeVerifyFailed, code(err))
+			})
+		})
+	}
+}
+
+// However a BMC answers, its task is found.
+func TestEveryFormOfAnAnswerIsFollowed(t *testing.T) {
+	for _, form := range []redfishsim.Form{
+		redfishsim.LocationOnly, redfishsim.BodyOnly, redfishsim.Both, redfishsim.Absolute, redfishsim.OtherHost,
+		redfishsim.NoTask, redfishsim.NoTaskOK, redfishsim.MonitorOnly, redfishsim.MonitorBoth,
+	} {
+		t.Run(string(form), func(t *testing.T) {
+			each(t, func(t *testing.T, p redfishsim.Personality) {
+				s := newStepper(t, p, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) {
+					c.EraseForm, c.ForeignHost = form, "elsewhere.example"
+					c.Delays.Erase = 150 * time.Millisecond
+				})
+				_, err := s.run("erase_drives", nil)
+				require.NoError(t, err)
+				require.Empty(t, s.bmc.TenantData())
+			})
+		})
+	}
+}
+
+// Verify believes only this clean's evidence, of the drives that are there now.
+func TestVerifyNeedsEvidenceForEachDrive(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC, twoDrives)
+	_, err := s.run("erase_drives", nil)
+	require.NoError(t, err)
+	changes := s.bmc.Changes()
+	_, err = s.run("verify", nil)
+	require.NoError(t, err)
+
+	s.bmc.Change(func(state *redfishsim.State) {
+		state.Storages[0].Drives = append(state.Storages[0].Drives, extraDrive())
+	})
+	_, err = s.run("verify", nil)
+	require.Equal(t, device.CodeDrivesChanged, code(err))
+	s.bmc.Change(func(state *redfishsim.State) { state.Storages[0].Drives = state.Storages[0].Drives[:1] })
+
+	s.newClean()
+	_, err = s.run("verify", nil)
+	require.Equal(t, device.CodeVerifyFailed, code(err), "an earlier clean's erase")
+	require.Equal(t, changes, s.bmc.Changes(), "verify only reads")
+}
+
+// Many drives are erased at once, but not all.
+func TestOnlySoManyDrivesAreErasedAtOnce(t *testing.T) {
+	s := newStepper(t, redfishsim.OpenBMC, func(c *redfishsim.Config, s *redfishsim.State) {
+		for n := range 12 {
+			d := extraDrive()
+			d.ID, d.Serial = fmt.Sprintf("More.%d", n), fmt.Sprintf("MORE%d", n)
+			s.Storages[0].Drives = append(s.Storages[0].Drives, d)
+		}
+		c.Delays.Erase = 100 * time.Millisecond
+	})
+	most := 0
+	s.mayGoOn = func() error {
+		most = max(most, len(s.bmc.State().Work))
+		return nil
+	}
+	_, err := s.run("erase_drives", nil)
+	require.NoError(t, err)
+	require.Empty(t, s.bmc.TenantData())
+	require.LessOrEqual(t, most, erasesAtOnce)
+	require.Greater(t, most, 1)
+}
+
+// A system that was exchanged for another between two requests gets none that changes
+// anything.
+func (s *stepper) requireNothingForAnother(b *hooked, step string, args any, number int) {
+	s.t.Helper()
+	count, writes := 0, -1
+	hook := func(r *http.Request) {
+		// How often it polls differs from run to run. The identity was read before a write.
+		if count++; count >= number && writes < 0 && r.Method == http.MethodGet {
+			writes = len(b.Writes())
+			b.Change(func(state *redfishsim.State) { state.Serial, state.ChassisSerial = "ANOTHER", "ANOTHER" })
+		}
+	}
+	b.before.Store(&hook)
+	_, err := s.toTheEnd(step, args)
+	if writes < 0 {
+		return // it had ended
+	}
+	require.Equal(s.t, device.CodeSerialMismatch, code(err), "%v", err)
+	require.Equal(s.t, writes, len(b.Writes()))
+}
+
+func testAnotherSystem(t *testing.T, step string, args func(s *stepper) any) {
+	t.Helper()
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		build := func(t *testing.T) (*stepper, *hooked) {
+			b := startHooked(t, p, twoDrives)
+			return stepperOf(t, b.Server), b
+		}
+		s, b := build(t)
+		before := b.Count()
+		_, err := s.run(step, args(s))
+		require.NoError(t, err)
+		log := b.Requests()[before:]
+		for _, number := range worthTrouble(log, trouble{reads: true}) {
+			if log[number-1].Method != http.MethodGet {
+				continue // its identity was read just before
+			}
+			t.Run(fmt.Sprint(number), func(t *testing.T) {
+				s, b := build(t)
+				s.requireNothingForAnother(b, step, args(s), number)
+			})
+		}
+	})
+}
+
+func TestAnotherSystemIsNotErased(t *testing.T) {
+	testAnotherSystem(t, "erase_drives", func(*stepper) any { return nil })
+}
+
+func TestAnotherSystemIsNotUpdated(t *testing.T) {
+	testAnotherSystem(t, "firmware_reflash", func(s *stepper) any { return s.update("BIOS") })
+}

@@ -1,0 +1,230 @@
+package redfish
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/redfishsim"
+)
+
+// What the policy does not list is not written.
+func TestOnlyListedFirmwareIsWritten(t *testing.T) {
+	good := redfishsim.Image("BIOS", "9.9.9")
+	for name, c := range map[string]struct {
+		change func(image *firmwareImage)
+		want   device.Code
+	}{
+		"from another version": {func(i *firmwareImage) { i.From = []string{"0.0.1"} }, device.CodeFirmwareNotListed},
+		"from nothing":         {func(i *firmwareImage) { i.From = nil }, device.CodeFirmwareNotListed},
+		"another digest":       {func(i *firmwareImage) { i.SHA256 = redfishsim.Digest([]byte("x")) }, device.CodeFirmwareImage},
+		"no digest":            {func(i *firmwareImage) { i.SHA256 = "" }, device.CodeInvalidSetting},
+		"no image":             {func(i *firmwareImage) { i.Path += ".none" }, device.CodeFirmwareImage},
+		"a link":               {func(i *firmwareImage) { i.Path = linkTo(t, i.Path) }, device.CodeFirmwareImage},
+		"a directory":          {func(i *firmwareImage) { i.Path = filepath.Dir(i.Path) }, device.CodeFirmwareImage},
+		"a relative path":      {func(i *firmwareImage) { i.Path = "firmware.bin" }, device.CodeInvalidSetting},
+		"no component":         {func(i *firmwareImage) { i.Component = "" }, device.CodeInvalidSetting},
+		"unknown component":    {func(i *firmwareImage) { i.Component = "GPU" }, device.CodeInvalidSetting},
+		"no version":           {func(i *firmwareImage) { i.To = "" }, device.CodeInvalidSetting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStepper(t, redfishsim.IDRAC)
+			args := policy(t, "BIOS", good, "9.9.9", s.component("BIOS").Version)
+			c.change(&args["components"].([]firmwareImage)[0])
+			_, err := s.run("firmware_reflash", args)
+			require.Equal(t, c.want, code(err), "%v", err)
+			require.Zero(t, s.bmc.Changes())
+		})
+	}
+	s := newStepper(t, redfishsim.IDRAC)
+	_, err := s.run("firmware_reflash", nil)
+	require.Equal(t, device.CodeInvalidSetting, code(err), "%v", err)
+}
+
+func linkTo(t *testing.T, path string) string {
+	t.Helper()
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(path, link))
+	return link
+}
+
+// An image that changes between its check and its end is not written.
+func TestAnImageThatChangesWhileItIsSentIsNotWritten(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p)
+		args := s.update("BIOS")
+		path := args["components"].([]firmwareImage)[0].Path
+		changed := false
+		s.onSave = func(_ int, store func() error) error {
+			// It is journaled that it is being sent: it was checked.
+			if !changed {
+				changed = true
+				require.NoError(t, os.WriteFile(path, redfishsim.Image("BIOS", "6.6.6"), 0o600))
+			}
+			return store()
+		}
+		_, err := s.run("firmware_reflash", args)
+		require.True(t, changed)
+		require.Equal(t, device.CodeFirmwareImage, code(err), "%v", err)
+		require.Empty(t, s.bmc.Commits("BIOS"))
+	})
+}
+
+// Firmware that a tenant has staged is found before anything resets the server.
+func TestStagedFirmwareOfATenantIsFound(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		if p == redfishsim.OpenBMC {
+			t.Skip("it stages nothing")
+		}
+		s := newStepper(t, p)
+		tenant := &stepper{t: t, bmc: s.bmc, driver: s.driver, target: s.target, enrolled: s.enrolled, journal: map[string][]byte{}}
+		tenant.mayGoOn = func() error {
+			if s.component("BIOS").Staged != "" || s.bmc.State().Upload != nil {
+				return &device.Fault{Class: device.Permanent, Code: device.CodeAborted, Message: "enough"}
+			}
+			return nil
+		}
+		if p == redfishsim.Supermicro {
+			s.bmc.Change(func(state *redfishsim.State) { state.Upload = &redfishsim.Upload{Component: "BIOS", Version: "6.6.6"} })
+		} else {
+			_, err := tenant.run("firmware_reflash", policy(t, "BIOS", redfishsim.Image("BIOS", "6.6.6"), "6.6.6", s.component("BIOS").Version))
+			require.Equal(t, device.CodeAborted, code(err), "%v", err)
+		}
+		resets, commits := s.bmc.State().ResetCount, len(s.bmc.State().Commits)
+		_, err := s.run("firmware_reflash", s.update("BIOS"))
+		require.Equal(t, device.CodeFirmwareChanged, code(err), "%v", err)
+		require.Equal(t, resets, s.bmc.State().ResetCount)
+		require.Len(t, s.bmc.State().Commits, commits)
+		at := policy(t, "BIOS", redfishsim.Image("BIOS", "x"), s.component("BIOS").Version)
+		_, err = s.run("verify_firmware", at)
+		require.Equal(t, device.CodeFirmwareChanged, code(err), "a component at its target with another version staged is not at its target: %v", err)
+	})
+}
+
+func TestAnUpdateThatFailedIsNoUpdate(t *testing.T) {
+	for _, how := range []redfishsim.Ending{redfishsim.CompletedCritical, redfishsim.CompletedMessage, redfishsim.Exception, redfishsim.Lies, redfishsim.Stalls} {
+		t.Run(string(how), func(t *testing.T) {
+			each(t, func(t *testing.T, p redfishsim.Personality) {
+				s := newStepper(t, p, func(c *redfishsim.Config, _ *redfishsim.State) { c.Endings[redfishsim.KindFirmware] = how })
+				s.driver.timing.stall, s.driver.timing.post = 150*time.Millisecond, 300*time.Millisecond
+				args := s.update("BIOS")
+				_, err := s.run("firmware_reflash", args)
+				f, ok := device.AsFault(err)
+				require.True(t, ok, "%v", err)
+				if how != redfishsim.Stalls {
+					require.Contains(t, []device.Code{device.CodeStepFailed, device.CodeFirmwareNotActive}, f.Code, "%v", err)
+				}
+				require.LessOrEqual(t, len(s.bmc.Commits("BIOS")), 1)
+				s.requireNoHarm()
+				_, err = s.run("verify_firmware", args)
+				require.Error(t, err)
+			})
+		})
+	}
+}
+
+// Firmware that stays at its old version, whatever the BMC says, is a fault.
+func TestFirmwareThatStaysIsAFault(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p, func(_ *redfishsim.Config, s *redfishsim.State) {
+			for _, c := range s.Components {
+				c.Stays = true
+			}
+		})
+		args := s.update("BIOS")
+		for range 2 {
+			_, err := s.run("firmware_reflash", args)
+			require.Equal(t, device.CodeFirmwareNotActive, code(err), "%v", err)
+			require.Len(t, s.bmc.Commits("BIOS"), 1, "not again")
+		}
+		s.requireNoHarm()
+	})
+}
+
+// A BMC that resets the server by itself is waited for.
+func TestABMCThatResetsByItself(t *testing.T) {
+	for name, option := range map[string]redfishsim.Option{
+		"unasked":                  func(c *redfishsim.Config, _ *redfishsim.State) { c.SelfReset = true },
+		"and is off in the middle": func(c *redfishsim.Config, _ *redfishsim.State) { c.SelfReset, c.RestartKeepsOn = true, false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStepper(t, redfishsim.IDRAC, option)
+			_, err := s.run("firmware_reflash", s.update("BIOS"))
+			require.NoError(t, err)
+			require.Equal(t, 1, s.bmc.State().ResetCount, "no reset of ours")
+			s.requireNoHarm()
+		})
+	}
+}
+
+// Without MultipartHttpPushUri the image goes to HttpPushUri, with its target named first and
+// taken back after it.
+func TestTheImageIsPushedToANamedTarget(t *testing.T) {
+	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.OpenBMC} {
+		t.Run(string(p), func(t *testing.T) {
+			s := newStepper(t, p, func(c *redfishsim.Config, _ *redfishsim.State) { c.MultipartPath, c.SecondSystem = "", true })
+			args := s.update("BIOS")
+			note, err := s.run("firmware_reflash", args)
+			require.NoError(t, err)
+			require.Contains(t, note, "pushed")
+			require.Len(t, s.bmc.State().Commits, 1)
+			require.Equal(t, args["components"].([]firmwareImage)[0].SHA256, s.bmc.State().Commits[0].Digest)
+			require.Empty(t, s.bmc.State().PushTargets)
+		})
+	}
+}
+
+// A BMC that only fetches gets the image from the worker, at an address of the enrollment; never
+// from anywhere else.
+func TestTheWorkerServesTheImage(t *testing.T) {
+	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO} {
+		t.Run(string(p), func(t *testing.T) {
+			s := newStepper(t, p, func(c *redfishsim.Config, _ *redfishsim.State) {
+				c.MultipartPath, c.PushPath, c.SecondSystem = "", "", true
+			})
+			args := s.update("BIOS")
+			_, err := s.run("firmware_reflash", args)
+			require.Equal(t, device.CodeInvalidSetting, code(err), "%v", err)
+			require.ErrorContains(t, err, "image_address")
+			require.Zero(t, s.bmc.Changes())
+
+			s.target.Settings[imageAddress] = "127.0.0.1:0"
+			note, err := s.run("firmware_reflash", args)
+			require.NoError(t, err)
+			require.Contains(t, note, "served")
+			commits := s.bmc.State().Commits
+			require.Len(t, commits, 1, "of this system only")
+			require.Equal(t, args["components"].([]firmwareImage)[0].SHA256, commits[0].Digest)
+			body := strings.Join(s.bodies("SimpleUpdate"), "")
+			require.Contains(t, body, `"ImageURI":"http://127.0.0.1:`)
+			require.Contains(t, body, `"Targets":[`)
+			s.requireNoHarm()
+		})
+	}
+}
+
+// A BMC that takes no image for a named target gets none.
+func TestWithoutATargetNothingIsSent(t *testing.T) {
+	s := newStepper(t, redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.MultipartPath, c.PushPath = "", "" })
+	_, err := s.run("firmware_reflash", s.update("BIOS"))
+	require.Equal(t, device.CodeCommandRefused, code(err), "%v", err)
+	require.Zero(t, s.bmc.Changes())
+}
+
+// A component is updated after the other, and one that fails ends the step.
+func TestComponentsAreUpdatedOneAfterTheOther(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p)
+		bios, bmc := s.update("BIOS")["components"].([]firmwareImage), s.update("BMC")["components"].([]firmwareImage)
+		note, err := s.run("firmware_reflash", map[string]any{"components": append(bios, bmc...)})
+		require.NoError(t, err)
+		require.Contains(t, note, "runs BIOS 9.9.9, BMC 9.9.9")
+		require.Equal(t, []string{"BIOS", "BMC"}, []string{s.bmc.State().Commits[0].Component, s.bmc.State().Commits[1].Component})
+		s.requireNoHarm()
+	})
+}
