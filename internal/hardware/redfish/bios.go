@@ -90,6 +90,9 @@ func (h *handle) readBIOS(ctx context.Context, known *biosState) (*biosState, er
 			return nil, err
 		}
 	}
+	for _, target := range []*string{&s.bios.Actions.Reset.Target, &s.settingsBIOS.Actions.Reset.Target, &s.settingsBIOS.Actions.Oem.ClearPending.Target} {
+		*target = h.c.path(*target) // none on another host
+	}
 	if known != nil {
 		s.registry = known.registry
 		return s, nil
