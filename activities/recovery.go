@@ -141,7 +141,7 @@ func (r *Recovery) EndHostOrphans(ctx context.Context, h *host.Host) error {
 	if err != nil {
 		r.Log.Warn("some records are unreadable", "error", err)
 	}
-	known := map[string]bool{contract.ActivityDiscover: true, contract.ActivityForget: true}
+	known := map[string]bool{contract.ActivityDiscover: true, contract.ActivityForget: true, contract.ActivityPower: true}
 	for _, s := range steps.All() {
 		known[s.Name] = true
 	}

@@ -28,6 +28,10 @@ type deviceClient interface {
 	Unbind(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error)
 	Rebuild(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error)
 
+	Power(ctx context.Context, name string, in contract.PowerInput) (contract.Result, error)
+	LimitsStatus(ctx context.Context, name string) (contract.LimitsStatus, bool, error)
+	Resume(ctx context.Context, in contract.ResumeInput) (contract.ResumeResult, error)
+
 	Describe(ctx context.Context, name string) (client.Execution, error)
 	Query(ctx context.Context, name string) (contract.DeviceStatus, error)
 	Validate(ctx context.Context, name string, in contract.CleanInput) (contract.CleanPlan, error)

@@ -39,6 +39,11 @@ type fakeClient struct {
 	reconciled contract.InventoryReconcileState
 	importable func(cloud string, in contract.CandidatesInput) (contract.Candidates, error)
 
+	// limits are the answer of the workflow of the limits; nil: there is none.
+	limits    *contract.LimitsStatus
+	limitsErr error
+	onResume  func(contract.ResumeInput) (contract.ResumeResult, error)
+
 	onAttributes func() (map[string]enumspb.IndexedValueType, error)
 
 	mu   sync.Mutex
@@ -107,6 +112,21 @@ func (f *fakeClient) Unbind(ctx context.Context, name string, in contract.Unbind
 
 func (f *fakeClient) Rebuild(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
 	return f.update(ctx, name, contract.UpdateRebuild, in)
+}
+
+func (f *fakeClient) Power(ctx context.Context, name string, in contract.PowerInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdatePower, in)
+}
+
+func (f *fakeClient) LimitsStatus(context.Context, string) (contract.LimitsStatus, bool, error) {
+	if f.limits == nil {
+		return contract.LimitsStatus{}, false, f.limitsErr
+	}
+	return *f.limits, true, f.limitsErr
+}
+
+func (f *fakeClient) Resume(_ context.Context, in contract.ResumeInput) (contract.ResumeResult, error) {
+	return f.onResume(in)
 }
 
 func (f *fakeClient) Describe(_ context.Context, name string) (client.Execution, error) {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +27,7 @@ usage: burnish list [flags]
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
+STEP is the running step, or queued:N for place N in the queue of the limits; show says why.
 AGE is the time since the device last changed. A listing may miss a device
 that changes while the list is read. show is exact.
 
@@ -53,6 +56,11 @@ func (a *app) listCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				limits := a.withPlaces(cmd.Context(), l, views)
+				if f.needsOperator && limits.Limits == nil {
+					limits = a.limits(cmd.Context(), l, "")
+				}
+				a.noteAlarms(limits.Alarms)
 				return a.emit(deviceList{Devices: views}, func() string { return a.listing(views) })
 			})
 		},
@@ -85,6 +93,9 @@ func (a *app) listing(views []contract.DeviceStatus) string {
 		var step, instance string
 		if v.CleanStep != nil {
 			step = v.CleanStep.Step
+		}
+		if w := v.Waiting; w != nil && w.Place > 0 {
+			step = strings.TrimSpace(fmt.Sprintf("%s queued:%d", step, w.Place))
 		}
 		if v.InstanceUUID != nil {
 			instance = *v.InstanceUUID

@@ -45,7 +45,9 @@ func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v 
 		return contract.DeviceStatus{}, "", notEnrolled(name)
 	}
 	v.Progress = e.Progress(v, a.now())
-	return v, note, nil
+	shown := []contract.DeviceStatus{v}
+	a.withPlaces(ctx, l, shown)
+	return shown[0], note, nil
 }
 
 // lostDevice says that no workflow runs for the device, and how the last one ended.

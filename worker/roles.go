@@ -159,6 +159,7 @@ func startHost(settings config.Worker, server *serverGuard, options worker.Optio
 	w := worker.New(temporal, contract.HostQueue(settings.Host), options)
 	w.RegisterActivityWithOptions(hardwareActivities.Discover, activity.RegisterOptions{Name: contract.ActivityDiscover})
 	w.RegisterActivityWithOptions(hardwareActivities.Forget, activity.RegisterOptions{Name: contract.ActivityForget})
+	w.RegisterActivityWithOptions(hardwareActivities.Power, activity.RegisterOptions{Name: contract.ActivityPower})
 	for _, step := range hardwareActivities.Steps {
 		w.RegisterActivityWithOptions(hardwareActivities.Step(step), activity.RegisterOptions{Name: step.Name})
 	}

@@ -26,6 +26,7 @@ const (
 	Replace     EventKind = "replace"  // other hardware is in the device's slot
 	Move        EventKind = "move"     // the hardware is in another slot, and continues there
 	Override    EventKind = "override" // D2
+	Power       EventKind = "power"    // on, off or reset
 
 	// The tenant's side.
 	ClaimEvent   EventKind = "claim"

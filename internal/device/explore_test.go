@@ -14,7 +14,7 @@ import (
 // kinds are all kinds of events.
 func kinds() []EventKind {
 	return []EventKind{
-		Enroll, Import, Provide, Manage, Clean, CleanSteps, Maintain, MaintainOff, Retire, Lost, Forget, Replace, Move, Override,
+		Enroll, Import, Provide, Manage, Clean, CleanSteps, Maintain, MaintainOff, Retire, Lost, Forget, Replace, Move, Override, Power,
 		ClaimEvent, Unclaim, ClaimExpired, BurnStarted, Burned, BurnFailed, LostRace, Rebuild, Unbind,
 		ObservedInUse, ObservedUnused, ObservedFree, Released, BindingMissing, BindingEnded, PreviousRunFound, NoWitness, Invalidated, IdentityChanged, Seen, LookFailed, Taken, Freed,
 		CleanStarted, CleanDone, StepsDone, CleanFailed, WearLimitExceeded, ReservationChanged, Returned,

@@ -65,6 +65,8 @@ const (
 	CodeBreakerOpen       Code = "breaker_open"
 	CodeCanaryRunning     Code = "canary_running"
 	CodeFreeCapacity      Code = "free_capacity"
+	CodePowerUnknown      Code = "power_unknown"
+	CodeNoPowerControl    Code = "no_power_control"
 	CodeNoProgress        Code = "no_progress"
 	CodeSuperseded        Code = "superseded"
 	CodeResultMismatch    Code = "result_mismatch"

@@ -334,6 +334,8 @@ var table = concat(
 		{in(Error, Retired), Replace, nil, Manageable, then(replaceUnit)},
 		{in(Manageable, Error), Move, nil, Absent, then(markDirty, clearCleanFailed)},
 		{in(Retired), Forget, nil, Absent, nil},
+		// Not while it is cleaned, or while it is unknown who has it.
+		{in(Manageable, Available, Allocated, Error, Retired), Power, when(unclaimed), noChange, nil},
 	},
 )
 

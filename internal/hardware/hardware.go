@@ -71,6 +71,8 @@ type Discovery struct {
 	// Estimates is how long each operation takes according to the device. An operation
 	// that the device gives no estimate for is missing.
 	Estimates map[device.Operation]time.Duration
+	// Power: the Handle is a PowerController.
+	Power bool
 	// Note is one line for the operator about how the driver works on this device.
 	Note string
 }

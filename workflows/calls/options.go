@@ -27,6 +27,8 @@ const (
 	HostNotice = 20 * time.Second
 	// HostResponseTimeout bounds the wait for a host's worker while a client waits.
 	HostResponseTimeout = 20 * time.Second
+	// powerTimeout bounds a change of a device's power.
+	powerTimeout = 10 * time.Minute
 	// startToCloseSlack is added to a step's own budget for StartToClose (F8).
 	startToCloseSlack = time.Minute
 )
@@ -87,6 +89,17 @@ func LimitedRetries(ctx workflow.Context) workflow.Context {
 	return workflow.WithRetryPolicy(ctx, temporal.RetryPolicy{
 		InitialInterval: time.Second, MaximumAttempts: 3, NonRetryableErrorTypes: []string{NotRegistered},
 	})
+}
+
+// WithPower is for a change of a device's power, for which a client waits. once: it is
+// attempted only once. Servers take minutes to shut down.
+func WithPower(ctx workflow.Context, host, summary string, once bool) workflow.Context {
+	ctx = workflow.WithHeartbeatTimeout(OnHost(ctx, host, summary, HostResponseTimeout), HeartbeatTimeout)
+	ctx = LimitedRetries(workflow.WithStartToCloseTimeout(ctx, powerTimeout))
+	if once {
+		ctx = workflow.WithRetryPolicy(ctx, temporal.RetryPolicy{MaximumAttempts: 1, NonRetryableErrorTypes: []string{NotRegistered}})
+	}
+	return ctx
 }
 
 // WithStep is for one hardware step with its budget of running time. Canceling it waits

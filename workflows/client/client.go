@@ -7,6 +7,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	sdkclient "go.temporal.io/sdk/client"
 
+	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
@@ -79,6 +80,20 @@ func (c *Client) Replace(ctx context.Context, name string, in contract.ReplaceIn
 // Move records that the device's hardware is in another slot, under another name.
 func (c *Client) Move(ctx context.Context, name string, in contract.MoveInput) (contract.Result, error) {
 	return c.request(ctx, name, contract.UpdateMove, in)
+}
+
+// Power switches a device on or off, or resets it. A device whose driver has no power control
+// has no such update.
+func (c *Client) Power(ctx context.Context, name string, in contract.PowerInput) (contract.Result, error) {
+	found, err := c.Discovery(ctx, name)
+	if err == nil && !found.Power && found.Identity.Serial != "" {
+		return contract.Result{}, contract.Refuse(contract.Refusal{Device: name, Fault: device.Fault{
+			Class: device.Permanent, Code: device.CodeNoPowerControl, Message: "its driver has no power control", Remedy: "change its power at the hardware"}})
+	}
+	if err != nil {
+		return contract.Result{}, err
+	}
+	return c.request(ctx, name, contract.UpdatePower, in)
 }
 
 // Bind reserves a device and binds it to an instance.

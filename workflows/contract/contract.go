@@ -53,6 +53,8 @@ const (
 	UpdateForget   = "forget"
 	UpdateReplace  = "replace"
 	UpdateMove     = "move"
+	// UpdatePower is there only where the device's driver has power control.
+	UpdatePower = "power"
 
 	UpdateReleaseHold = "release_hold"
 )
@@ -93,6 +95,8 @@ const (
 	ActivityDiscover = "Discover"
 	// ActivityForget deletes the host's record of a device that Burnish no longer manages.
 	ActivityForget = "Forget"
+	// ActivityPower changes or reads the power state of a device.
+	ActivityPower = "Power"
 )
 
 // Enrollment is an operator's description of a device.

@@ -153,6 +153,8 @@ type DiscoveryResult struct {
 	ClearStrategy string `json:"clear_strategy,omitempty"`
 	// SupportedSteps are the steps that the device's driver implements itself.
 	SupportedSteps []string `json:"supported_steps,omitempty"`
+	// Power: the driver can switch the device on and off.
+	Power bool `json:"power,omitempty"`
 	// Estimates are the device's own estimates of the operations' durations.
 	Estimates map[device.Operation]time.Duration `json:"estimates,omitempty"`
 	// Excluded says why the erase policy excludes the device from the pool (S2.25).

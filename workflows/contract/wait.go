@@ -50,6 +50,9 @@ type StatusWait struct {
 	Code    device.Code `json:"code"`
 	Message string      `json:"message"`
 	Since   time.Time   `json:"since"`
+	// Place is the device's place in the queue for a slot; only clients that ask the
+	// workflow of the limits know it.
+	Place int `json:"place,omitempty"`
 }
 
 // ForeignWrites counts the writes of other clients that had a device cleaned again.

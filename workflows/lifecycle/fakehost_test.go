@@ -41,6 +41,10 @@ type fakeHost struct {
 	// misreport may change the result of a step.
 	misreport func(*contract.StepResult)
 
+	// power changes the power; powerCalls are the actions that arrived, "" for a read.
+	power      func(action string) (contract.PowerResult, error)
+	powerCalls []string
+
 	inputs  []contract.StepInput // every scheduling that reached the host
 	zeroed  func(block int)
 	read    func(block int)
@@ -88,6 +92,10 @@ func (h *fakeHost) attempt(ctx workflow.Context, j *job) (any, error) {
 	switch j.name {
 	case contract.ActivityDiscover:
 		return h.discover(ctx, j.args[0].(contract.DiscoverInput))
+	case contract.ActivityPower:
+		call := j.args[0].(contract.PowerCall)
+		h.powerCalls = append(h.powerCalls, call.Action)
+		return h.power(call.Action)
 	case contract.ActivityForget:
 		h.known = false
 		return nil, nil

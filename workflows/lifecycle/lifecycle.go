@@ -56,6 +56,8 @@ type run struct {
 	working, reconciling, claimTimer bool
 	// callTimer is true while a coroutine waits until the operator is to be called.
 	callTimer bool
+	// powerRegistered: the update power is registered.
+	powerRegistered bool
 	// canceled: the Cancel of this run was handled.
 	canceled bool
 	// backingOff: failed work waits before it is tried again. failures counts its tries;
@@ -146,6 +148,8 @@ func (d *run) next(ctx, root workflow.Context) func() {
 		return func() { d.cancel(ctx) }
 	case d.signals.HasPending():
 		return func() { d.signals.Select(ctx) }
+	case d.State.Host.Power && !d.powerRegistered:
+		return func() { d.registerPower(ctx) }
 	case d.cleaning.MustStop():
 		return d.cleaning.Stop
 	case d.claimPending() && !d.claimTimer:

@@ -72,6 +72,9 @@ var (
 
 // register sets every update and query.
 func (d *run) register(ctx workflow.Context) error {
+	if d.State.Host.Power {
+		d.registerPower(ctx)
+	}
 	return errors.Join(
 		handle(ctx, d.parts, enrollUpdate), handle(ctx, d.parts, provideUpdate),
 		handle(ctx, d.parts, claimUpdate), handle(ctx, d.parts, burnUpdate), handle(ctx, d.parts, unclaimUpdate),

@@ -23,6 +23,9 @@ type state struct {
 	// Serial overrides the serial of name and settings: for hardware that was moved here
 	// from another name, or that a test put into the slot.
 	Serial string `json:"serial,omitempty"`
+	// Power is the power state, "" the one of the settings. Resets counts the resets.
+	Power  string `json:"power,omitempty"`
+	Resets int    `json:"resets,omitempty"`
 	// Faults counts how often each injected fault has happened.
 	Faults map[string]int `json:"faults"`
 }

@@ -21,7 +21,9 @@ type settings struct {
 	// takes its share of it.
 	delay     time.Duration
 	eraseNone bool
-	faults    []injected
+	// power is the power state of a new device; "" is a device without power control.
+	power  string
+	faults []injected
 }
 
 // parse reads the settings of the device with this name, and refuses unknown ones.
@@ -50,6 +52,11 @@ func parse(name string, given map[string]string) (settings, error) {
 				return settings{}, hardware.Invalid("erase: %q is not allowed: must be none, or left out", value)
 			}
 			s.eraseNone = true
+		case "power":
+			if value != hardware.PowerOn && value != hardware.PowerOff {
+				return settings{}, hardware.Invalid("power: %q is not allowed: must be on, off, or left out", value)
+			}
+			s.power = value
 		case "fault":
 			s.faults, err = parseScript(value)
 		}

@@ -93,7 +93,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 		}
 	}
 	return hardware.Discovery{
-		Identity: identity, Type: Type, Operation: device.SecureErase, SupportedSteps: steps(),
+		Identity: identity, Type: Type, Operation: device.SecureErase, SupportedSteps: steps(), Power: true,
 		Note: describe(identity) + ", by its BMC at " + h.c.bmc.base.Host,
 	}, nil
 }

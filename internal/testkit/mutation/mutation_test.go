@@ -26,6 +26,7 @@ type mutation struct {
 var mutations = slices.Concat(
 	lifecycleMutations, runbookMutations,
 	lostMutations,
+	limitsMutations,
 	hostMutations,
 	stateDirMutations,
 	journalMutations,

@@ -107,6 +107,13 @@ func allowedActions(s *contract.DeviceState) []string {
 	if onHold(s) {
 		actions = append(actions, "release-hold")
 	}
+	if s.Host.Power && legal(s, device.Event{Kind: device.Power}) {
+		power := contract.UpdatePower + " on|off|reset"
+		if b := s.Device.Binding; b != nil {
+			power += " --instance " + b.Instance
+		}
+		actions = append(actions, power)
+	}
 	if CleanUnderWay(s) {
 		actions = append(actions, contract.UpdateAbort)
 	}

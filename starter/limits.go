@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"burnish/internal/device"
+	"burnish/internal/doctor"
+	"burnish/workflows/client"
+	"burnish/workflows/contract"
+)
+
+const resumeUsage = `burnish resume: let the cleans of a model go on that wait for one step
+
+usage: burnish resume --model M --step S [flags]
+
+The policy's limits stop a step on a model after some failures in a row, or when firmware
+failed on its first device. The other cleans of the model then wait, reserved.
+
+      --model M             the model, as the alarm names it
+      --step S              the step
+  -o, --output table|json|yaml
+      --timeout DURATION    (30s)
+
+example:
+  burnish resume --model "PowerEdge R740" --step bios_apply
+`
+
+const powerUsage = `burnish power: switch a device on or off, or reset it
+
+usage: burnish power NAME on|off|reset [flags]
+
+Refused while the device is cleaned. on and off may be repeated; a reset is sent at most
+once: where its outcome is not known, the answer says so.
+
+      --instance UUID       the instance that has the device
+  -o, --output table|json|yaml
+      --timeout DURATION    (30s)
+
+example:
+  burnish power node1 off
+`
+
+func (a *app) powerCommand() *cobra.Command {
+	var in contract.PowerInput
+	cmd := &cobra.Command{
+		Use:  "power",
+		Long: powerUsage,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usagef("takes NAME and one of on, off, reset")
+			}
+			if action := args[1]; action != "on" && action != "off" && action != "reset" {
+				return usagef("%q must be one of on, off, reset", action)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in.Action, in.By = args[1], operator()
+			return a.actOnNamed(cmd, args[0], "done", action{send: request(deviceClient.Power, in)})
+		},
+	}
+	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
+	return cmd
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	var in contract.ResumeInput
+	cmd := &cobra.Command{
+		Use:  "resume",
+		Long: resumeUsage,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if in.Model = strings.TrimSpace(in.Model); in.Model == "" {
+				return usagef("--model is missing")
+			}
+			if in.Step = strings.TrimSpace(in.Step); in.Step == "" {
+				return usagef("--step is missing")
+			}
+			in.By = operator()
+			return a.devices(cmd.Context(), func(l deviceClient) error {
+				rctx, cancel := a.requestContext(cmd.Context())
+				defer cancel()
+				result, err := l.Resume(rctx, in)
+				if client.NotFound(err) {
+					return &failure{exit: exitFailed, code: device.CodeNotFound, message: "nothing is limited: the policy has no limits", remedy: "see burnish list"}
+				}
+				if err != nil {
+					return a.explain(cmd.Context(), l, "", err)
+				}
+				return a.emit(result, func() string {
+					if result.Already {
+						return fmt.Sprintf("%s on model %s was not stopped\n", in.Step, in.Model)
+					}
+					return fmt.Sprintf("%s on model %s goes on; %d cleans wait for their turn\n", in.Step, in.Model, result.Waiting)
+				})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&in.Model, "model", "", "")
+	cmd.Flags().StringVar(&in.Step, "step", "", "")
+	return cmd
+}
+
+// withPlaces puts into statuses what the workflow of the limits knows better: each place in
+// line as it is now. It asks once for all of them, and only if one waits; without an answer
+// the devices' own, which are older, remain.
+func (a *app) withPlaces(ctx context.Context, l deviceClient, all []contract.DeviceStatus) contract.LimitsStatus {
+	name, waits := "", 0
+	for _, v := range all {
+		if v.Waiting != nil && v.Waiting.For == contract.WaitSlot {
+			name, waits = v.Name, waits+1
+		}
+	}
+	if waits == 0 {
+		return contract.LimitsStatus{}
+	}
+	if waits > 1 {
+		name = ""
+	}
+	status := a.limits(ctx, l, name)
+	places := map[string]contract.SlotWait{}
+	for _, w := range status.Waiting {
+		places[w.Device] = w
+	}
+	for i := range all {
+		v := &all[i]
+		w, ok := places[v.Name]
+		if !ok || v.Waiting == nil || v.Waiting.For != contract.WaitSlot {
+			continue
+		}
+		wait := *v.Waiting
+		if v.LastError == wait.Message {
+			v.LastError = w.Message
+		}
+		wait.Code, wait.Message, wait.Place = w.Code, w.Message, w.Place
+		v.Waiting, v.Remedy = &wait, w.Remedy
+	}
+	return status
+}
+
+// limits asks the workflow of the limits. The status is empty where nothing is limited, and
+// without an answer.
+func (a *app) limits(ctx context.Context, l deviceClient, name string) contract.LimitsStatus {
+	qctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	status, found, err := l.LimitsStatus(qctx, name)
+	if err != nil || !found {
+		return contract.LimitsStatus{}
+	}
+	return status
+}
+
+// noteAlarms prints what the limits need the operator for: no device stands for it.
+func (a *app) noteAlarms(alarms []contract.LimitsAlarm) {
+	for _, alarm := range alarms {
+		a.note("", fmt.Sprintf("the limits need the operator (%d wait): %s; %s", alarm.Waiting, alarm.Message, alarm.Remedy))
+	}
+}
+
+// checkLimits reports the alarms of the limits.
+func (a *app) checkLimits(ctx context.Context, f *doctor.Findings, l deviceClient) {
+	const check = "limits"
+	status := a.limits(ctx, l, "")
+	for _, alarm := range status.Alarms {
+		f.Warn(check, alarm.Remedy, "%d cleans wait: %s", alarm.Waiting, alarm.Message)
+	}
+	if status.Limits != nil && len(status.Alarms) == 0 {
+		f.OK(check, "%d cleans run, %d wait", status.Running, status.Queued)
+	}
+}

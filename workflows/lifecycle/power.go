@@ -1,0 +1,89 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/calls"
+	"burnish/workflows/contract"
+)
+
+// The actions of power.
+const (
+	powerOn    = "on"
+	powerOff   = "off"
+	powerReset = "reset"
+)
+
+// powerUpdate is registered only for devices whose driver has power control: each update
+// costs every other idle device memory.
+var powerUpdate = &update[operations, contract.PowerInput, contract.Result]{contract.UpdatePower, "Switch the device on or off, or reset it",
+	operations.validatePower, operations.power, already[operations, contract.PowerInput], nil}
+
+// registerPower registers the update once a discovery has found power control.
+func (d *run) registerPower(ctx workflow.Context) {
+	d.powerRegistered = true
+	if err := handle(ctx, d.parts, powerUpdate); err != nil {
+		d.defect = err
+	}
+}
+
+// validatePower refuses a change of the power while the device is cleaned (S3.28). In state
+// error it is allowed (S3.29). A device that an instance has needs its name (F31).
+func (d operations) validatePower(in contract.PowerInput) error {
+	if !slices.Contains([]string{powerOn, powerOff, powerReset}, in.Action) {
+		return d.Refuse(device.CodeInvalid, fmt.Sprintf("%q is not a power action", in.Action), "give one of on, off, reset")
+	}
+	if !d.State.Host.Power {
+		return d.Refuse(device.CodeNoPowerControl, "the driver "+d.State.Enrollment.Driver+" has no power control", "change the power of "+d.State.Name+" at the hardware")
+	}
+	if err := d.Legal(device.Event{Kind: device.Power}); err != nil {
+		return err
+	}
+	switch has := d.tenant(); {
+	case has == "" || device.SameTenant(has, in.Instance):
+		return nil
+	case in.Instance == "":
+		return d.Refuse(device.CodeInUse, "instance "+has+" has the device: it would lose its power state", "name the instance: power "+d.State.Name+" "+in.Action+" --instance "+has)
+	default:
+		return d.Refuse(device.CodeInUse, "instance "+has+" has the device, not "+in.Instance, "name the instance that has it: power "+d.State.Name+" "+in.Action+" --instance "+has)
+	}
+}
+
+// power has the device's host change its power. On and off are repeated until they are so. A
+// reset is sent at most once: where its outcome is not known, the answer says so.
+func (d operations) power(ctx workflow.Context, in contract.PowerInput) (contract.Result, error) {
+	got, err := d.callPower(ctx, in.Action)
+	if err == nil {
+		note := "power " + in.Action + " was carried out"
+		if got.State != "" {
+			note += "; the device is " + got.State
+		}
+		return contract.Result{Device: d.Status(), Note: note}, nil
+	}
+	f := calls.FaultOf(err)
+	if in.Action != powerReset || f.Class != device.Transient {
+		return contract.Result{}, f
+	}
+	now := "its power state cannot be read"
+	if got, err := d.callPower(ctx, ""); err == nil && got.State != "" {
+		now = "it is " + got.State + " now"
+	}
+	return contract.Result{}, d.Refuse(device.CodePowerUnknown, "whether the device was reset is not known ("+f.Message+"); "+now,
+		"look at the device; power "+d.State.Name+" reset sends another reset")
+}
+
+func (d operations) callPower(ctx workflow.Context, action string) (got contract.PowerResult, err error) {
+	what := "power " + action
+	if action == "" {
+		what = "read the power state of"
+	}
+	opts := calls.WithPower(ctx, d.State.Enrollment.Host, what+" "+d.State.Name, action == powerReset)
+	err = workflow.ExecuteActivity(opts, contract.ActivityPower, contract.PowerCall{
+		Enrollment: d.State.Enrollment, Identity: d.State.Host.Identity, Action: action, Seq: d.State.Seq, Binding: d.State.Device.Bindings,
+	}).Get(opts, &got)
+	return got, err
+}
