@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"encoding/json"
 	"io"
 	"log/slog"
 	"os"
@@ -44,7 +45,11 @@ func replayPolicies() map[string]clean.Policy {
 		"unreachable after 1s": change(func(p *clean.Policy) { p.HostSilentAfter = time.Second }),
 		"cleanup time-out":     change(func(p *clean.Policy) { p.CleanupTimeout = time.Minute }),
 		"sampled":              change(func(p *clean.Policy) { p.Verify = "sample:7" }),
-		"priorities":           change(func(p *clean.Policy) { p.Priorities = map[string]float64{"zero": 1.5, "verify": 99} }),
+		"a runbook": change(func(p *clean.Policy) {
+			p.Runbooks = []clean.Runbook{{Name: "r", Match: &clean.Match{Trait: "OWNER_CYBORG"}, Steps: []clean.RunbookStep{
+				{Step: clean.StepHold, Args: json.RawMessage(`{"reason":"x"}`)}, {Step: "zero"}, {Step: "verify"}}}}
+		}),
+		"priorities": change(func(p *clean.Policy) { p.Priorities = map[string]float64{"zero": 1.5, "verify": 99} }),
 	}
 }
 

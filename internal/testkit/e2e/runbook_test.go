@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+const heldPolicy = `
+runbooks:
+  held:
+    match: {trait: OWNER_CYBORG}
+    steps:
+    - {step: zero}
+    - {step: verify}
+    - {step: hold, args: {reason: look at it}}
+    - {step: wait, args: {for: 1s}}
+  by-hand:
+    steps:
+    - {step: zero}
+    - {step: verify}
+`
+
+// A runbook's hold outlasts a kill -9 of the worker, keeps the device reserved until it is
+// released, and stands in the record. A runbook by hand makes no dirty device available.
+//
+// F7, S3.22
+func TestARunbookThatHolds(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(policy, []byte(heldPolicy), 0o600))
+	w := s.Run(t, "all", "BURNISH_POLICY="+policy)
+	d := s.Device(t, "fake", "d1", 4*MiB, 0)
+	s.Enroll(t, d)
+
+	require.Contains(t, s.Must(t, "validate", "d1"), "look at it")
+	s.Refused(t, device.CodeNoSuchRunbook, "validate", "d1", "--runbook", "none")
+	s.Refused(t, device.CodeNoSuchRunbook, "clean", "d1", "--runbook", "none")
+	s.Refused(t, device.CodeInvalid, "clean", "d1", "--steps", "zero", "--arg", "passes=0")
+	s.Must(t, "clean", "d1", "--runbook", "by-hand", "--wait", "--timeout", "60s")
+	v := s.Show(t, "d1")
+	require.Equal(t, device.Manageable, v.DeviceState)
+	require.True(t, v.Dirty)
+	s.RequireReserved(t, "d1", 1)
+	d.RequireZero(t)
+
+	s.Must(t, "provide", "d1")
+	held := func(v contract.DeviceStatus) bool { return v.Fault == string(device.CodeOnHold) }
+	v = s.AwaitDevice(t, "d1", 30*time.Second, "to be on hold", held)
+	require.True(t, v.NeedsOperator)
+	require.Equal(t, "held", v.Runbook)
+	require.Contains(t, s.Must(t, "list", "--needs-operator"), "on_hold")
+	w.Kill(t)
+	w.Start(t)
+	v = s.AwaitDevice(t, "d1", 30*time.Second, "to be on hold", held)
+	require.Equal(t, device.Cleaning, v.DeviceState)
+	s.RequireReserved(t, "d1", 1)
+	s.Refused(t, device.CodeRefused, "bind", "d1", "--instance", Instance("bob"))
+
+	s.Must(t, "release-hold", "d1", "--reason", "seen")
+	s.AwaitReturned(t, d, 30*time.Second)
+	s.Refused(t, device.CodeRefused, "release-hold", "d1")
+	var history struct {
+		Cleans []contract.CleanSummary `json:"cleans"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(s.Must(t, "history", "d1", "-o", "json")), &history))
+	require.Len(t, history.Cleans, 2)
+	last := history.Cleans[1]
+	require.Equal(t, "held", last.Runbook)
+	require.Len(t, last.Steps, 4)
+	require.Contains(t, last.Steps[2].Note, "look at it; released after")
+	require.Contains(t, last.Steps[2].Note, ": seen")
+	require.Equal(t, "waited for 1s", last.Steps[3].Note)
+}
