@@ -149,7 +149,7 @@ func TestErasePolicyAndTagsAreKeysOfAnEntry(t *testing.T) {
 		"prodcut_id: '0a54'":                             "it resembles product_id",
 		"device_id: '0a54'":                              "it resembles product_id",
 		"bay: '3'":                                       "",
-		"addres: '0000:01:00.0'":                         "it resembles address",
+		"addr: '0000:01:00.0'":                           "it resembles address",
 		"bus: '0a'":                                      "it resembles address",
 		"devname: eth0":                                  "it resembles devname",
 		"onetimeuse: yes":                                "it resembles one_time_use",

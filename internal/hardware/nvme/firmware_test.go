@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
@@ -108,6 +110,7 @@ func TestFirmwareIsReflashed(t *testing.T) {
 		"reset in mid-download":        {after(nvmesim.DownloadFirmware, nvmesim.Injection{Resets: true}), []string{"download", "commit 2"}, device.CodeFirmwareImage, "not complete"},
 		"download refused":             {after(nvmesim.DownloadFirmware, nvmesim.Injection{Status: nvmesim.OverlappingRange}), []string{"download"}, device.CodeCommandRefused, "status 0x114"},
 		"swapped after the download":   {after(nvmesim.DownloadFirmware, nvmesim.Injection{Skip: 1, SwapTo: "S2"}), []string{"download"}, device.CodeSerialMismatch, ""},
+		"swapped after the commit":     {after(nvmesim.CommitFirmware, nvmesim.Injection{SwapTo: "S2"}), []string{"download", "commit 2"}, device.CodeSerialMismatch, ""},
 		"another serial after a reset": {after(nvmesim.Reset, nvmesim.Injection{SwapTo: "S2"}), []string{"download", "commit 2", "reset"}, device.CodeSerialMismatch, ""},
 		"another number after a reset": {after(nvmesim.Reset, nvmesim.Injection{RenumberTo: "nvme7"}), []string{"download", "commit 2", "reset"}, "", "activated by reset"},
 		"unhealthy":                    {func(c *drive) { c.Health.CriticalWarning = 4 }, []string{"download", "commit 2", "reset"}, device.CodeStepFailed, "critical warning 0x04"},
@@ -453,4 +456,33 @@ func TestReflashThatReadingDoesNotSettle(t *testing.T) {
 			b.requireReadsBetweenCommits()
 		})
 	}
+}
+
+// While the kernel resets the drive, its disks stay claimed: nobody gets in between.
+//
+// F12
+func TestDriveStaysClaimedDuringItsReset(t *testing.T) {
+	t.Parallel()
+	b := newDriveFixture(t, nvmesim.Drive("S1"))
+	r := b.reflash(0, policyImage(t, smallImage))
+	states, err := filepath.Glob(filepath.Join(b.site.Sys, "devices/pci0000:00/*/nvme/nvme0/state"))
+	require.NoError(t, err)
+	require.Len(t, states, 1)
+	claimed := make(chan error, 1)
+	r.save = func(write func() error) error {
+		if slices.Contains(b.firmwareCommands(), "commit 2") {
+			require.NoError(t, os.WriteFile(states[0], []byte("resetting\n"), 0o600))
+			time.AfterFunc(500*time.Millisecond, func() {
+				disk, err := os.OpenFile(filepath.Join(b.site.Dev, "nvme0n1"), os.O_RDONLY|unix.O_EXCL, 0)
+				if err == nil {
+					err = disk.Close()
+				}
+				claimed <- errors.Join(err, os.WriteFile(states[0], []byte("live\n"), 0o600))
+			})
+		}
+		return write()
+	}
+	require.NoError(t, r.step(t.Context(), "firmware_reflash"))
+	require.ErrorIs(t, <-claimed, unix.EBUSY)
+	require.Equal(t, []string{"download", "commit 2", "reset"}, b.firmwareCommands())
 }

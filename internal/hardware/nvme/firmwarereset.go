@@ -76,8 +76,12 @@ func (r *reflash) activate(ctx context.Context) error {
 func (r *reflash) findAgain(ctx context.Context, reset error) error {
 	err := reset
 	return hardware.Poll(ctx, activationTimeout, func() (again bool, _ error) {
+		// The kernel is resetting it: it stays open and its disks stay claimed.
+		if state, gone := r.c.Attribute("state"); gone == nil && state != "live" {
+			return true, hardware.Missing("the controller %s is %q after its reset", r.c.Controller, state)
+		}
 		if err == nil {
-			err = r.checkLive(ctx)
+			err = r.Check(ctx)
 		}
 		if err == nil || !isAway(err) {
 			return false, err
@@ -85,19 +89,6 @@ func (r *reflash) findAgain(ctx context.Context, reset error) error {
 		err = r.reopen(ctx)
 		return err != nil && isAway(err), err
 	})
-}
-
-// checkLive proves that the kernel has the drive in use again, and that it is the enrolled
-// one.
-func (r *reflash) checkLive(ctx context.Context) error {
-	state, err := r.c.Attribute("state")
-	if err != nil {
-		return err
-	}
-	if state != "live" {
-		return hardware.Missing("the controller %s is %q after its reset", r.c.Controller, state)
-	}
-	return r.Check(ctx)
 }
 
 // isAway: the drive is not there, or not usable, and may be in a moment. Another drive in its
