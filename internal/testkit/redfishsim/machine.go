@@ -97,6 +97,10 @@ func (m *Machine) Change(change func(*State)) {
 	defer m.mu.Unlock()
 	m.advance(time.Now())
 	change(&m.state)
+	// As far as JSON goes.
+	if last := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC); m.state.POSTDue.After(last) {
+		m.state.POSTDue = last
+	}
 	m.noteSaved(m.save(nil))
 }
 

@@ -32,13 +32,18 @@ func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isSession(r.URL.Path) {
 		entry.Body = strings.ReplaceAll(entry.Body, m.config.Password, "…")
 	}
+	for _, session := range m.state.Sessions {
+		if token := r.Header.Get("X-Auth-Token"); token == session.Token {
+			entry.Session = session.ID
+		}
+	}
 	fault := m.fault(m.count, r.Method, r.URL.Path)
 	if fault != nil {
 		entry.Fault = fault.Kind
 	}
 	var a answer
 	if fault == nil || !fault.before() {
-		a = m.answer(r, body, at, &entry)
+		a = m.answer(r, body, at)
 		entry.Changed = m.changed
 	}
 	if fault != nil {
@@ -49,7 +54,7 @@ func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			m.restart(at, false)
 		}
 	}
-	if fault == nil {
+	if fault == nil || fault.Kind == HoldAfter {
 		entry.Status = a.status
 	}
 	m.requests = append(m.requests, entry)
@@ -121,7 +126,7 @@ func cut(w http.ResponseWriter) {
 }
 
 // answer is what the BMC says, and does.
-func (m *Machine) answer(r *http.Request, body []byte, at time.Time, entry *Request) answer {
+func (m *Machine) answer(r *http.Request, body []byte, at time.Time) answer {
 	path := r.URL.Path
 	if m.config.TrailingSlash && !strings.HasSuffix(path, "/") {
 		return answer{status: http.StatusPermanentRedirect, header: map[string]string{"Location": path + "/"}}
@@ -140,9 +145,6 @@ func (m *Machine) answer(r *http.Request, body []byte, at time.Time, entry *Requ
 	}
 	route, vars, found := m.match(r.Method, path)
 	session, allowed := m.authenticate(r, at)
-	if session != nil {
-		entry.Session = session.ID
-	}
 	switch {
 	case !allowed && !(route.open && r.Header.Get("X-Auth-Token") == ""):
 		return unauthorized()
