@@ -1,0 +1,198 @@
+package redfish
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/redfishsim"
+)
+
+// posts counts the POSTs to paths with this in them, whatever has come of them.
+func (s *stepper) posts(path string) int {
+	n := 0
+	for _, w := range s.bmc.Writes() {
+		if w.Method == http.MethodPost && strings.Contains(w.Path, path) {
+			n++
+		}
+	}
+	return n
+}
+
+// An erase whose request was lost is not repeated, and the task of an earlier erase of the drive
+// is not taken for its own.
+func TestALostEraseIsNeitherRepeatedNorBelieved(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p, twoDrives)
+		_, err := s.run("erase_drives", nil)
+		require.NoError(t, err)
+		s.bmc.Change(func(state *redfishsim.State) { state.Storages[1].Drives[0].Content = "of the next tenant" })
+		s.newClean()
+		before := s.posts("Nvme.0")
+		s.bmc.Inject(redfishsim.Fault{Method: "POST", Path: "*Nvme.0*", Kind: redfishsim.CutBefore})
+		for range 2 {
+			_, err = s.run("erase_drives", nil)
+			require.Equal(t, device.CodeEraseUnknown, code(err), "%v", err)
+		}
+		require.Equal(t, before+1, s.posts("Nvme.0"))
+		_, err = s.run("verify", nil)
+		require.Equal(t, device.CodeVerifyFailed, code(err))
+	})
+}
+
+// A task that is gone proves nothing where the drive did not show its erase either.
+func TestATaskThatIsGoneIsUnknown(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) {
+			if c.EraseForm != redfishsim.NoTask {
+				c.Delays.Erase = time.Hour
+			} else {
+				c.Delays.Erase = 0 // it has ended before it can be seen
+			}
+		})
+		s.mayGoOn = func() error {
+			if s.posts("SecureErase") == 2 {
+				s.bmc.Change(func(state *redfishsim.State) { state.Work, state.Tasks = nil, nil })
+			}
+			return nil
+		}
+		_, err := s.run("erase_drives", nil)
+		require.Equal(t, device.CodeEraseUnknown, code(err), "%v", err)
+	})
+}
+
+// A drive that is busy again after its erase is not proved to be erased.
+func TestABusyDriveIsNotVerified(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p, twoDrives)
+		_, err := s.run("erase_drives", nil)
+		require.NoError(t, err)
+		s.bmc.Configure(func(c *redfishsim.Config) { c.Delays.Erase = time.Hour })
+		other := &stepper{t: t, bmc: s.bmc, driver: s.driver, target: s.target, enrolled: s.enrolled, journal: map[string][]byte{}}
+		other.mayGoOn = func() error {
+			if len(s.bmc.State().Work) > 0 {
+				return &device.Fault{Class: device.Permanent, Code: device.CodeAborted, Message: "enough"}
+			}
+			return nil
+		}
+		_, err = other.run("erase_drives", nil)
+		require.Equal(t, device.CodeAborted, code(err))
+		_, err = s.run("verify", nil)
+		require.Equal(t, device.CodeVerifyFailed, code(err), "%v", err)
+		require.ErrorContains(t, err, "not proved")
+	})
+}
+
+// An update whose request was lost is not repeated, and the task of an earlier update is not
+// taken for its own.
+func TestALostUpdateIsNeitherRepeatedNorBelieved(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p, twoDrives)
+		_, err := s.run("firmware_reflash", policy(t, "BIOS", redfishsim.Image("BIOS", "9.9.8"), "9.9.8", s.component("BIOS").Version))
+		require.NoError(t, err)
+		s.newClean()
+		args := s.update("BIOS")
+		path := s.bmc.Config().MultipartPath
+		before := s.posts(path)
+		s.bmc.Inject(redfishsim.Fault{Method: "POST", Path: path + "*", Kind: redfishsim.CutBefore})
+		for range 2 {
+			_, err = s.run("firmware_reflash", args)
+			require.Equal(t, device.CodeFirmwareUnknown, code(err), "%v", err)
+		}
+		require.Equal(t, before+1, s.posts(path))
+		require.Equal(t, "9.9.8", s.component("BIOS").Version)
+	})
+}
+
+// A worker that dies when the BMC has the image continues where it was.
+func TestAnUpdateGoesOnAfterACrash(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		b := startHooked(t, p, twoDrives)
+		s := stepperOf(t, b.Server)
+		killed := false
+		hook := func(r *http.Request) {
+			if !killed && r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, b.Config().MultipartPath) {
+				killed = true
+				s.kill()
+			}
+		}
+		b.after.Store(&hook)
+		_, err := s.toTheEnd("firmware_reflash", s.update("BIOS"))
+		require.NoError(t, err)
+		require.True(t, killed)
+		require.Len(t, b.Commits("BIOS"), 1)
+		s.requireNoHarm()
+	})
+}
+
+// A worker that dies while the BMC fetches the image serves it again, once it has read that the
+// update has failed and the component runs what it ran before.
+func TestAnImageIsServedAgainAfterACrash(t *testing.T) {
+	b := startHooked(t, redfishsim.IDRAC, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) { c.MultipartPath, c.PushPath = "", "" })
+	s := stepperOf(t, b.Server)
+	s.target.Settings[imageAddress] = "127.0.0.1"
+	b.Inject(redfishsim.Fault{Method: "POST", Path: "*SimpleUpdate", Kind: redfishsim.RestartAfter})
+	killed := false
+	hook := func(r *http.Request) {
+		if !killed && strings.Contains(r.URL.Path, "SimpleUpdate") {
+			killed = true
+			s.kill()
+		}
+	}
+	b.after.Store(&hook)
+	_, err := s.toTheEnd("firmware_reflash", s.update("BIOS"))
+	require.True(t, killed)
+	if err != nil {
+		require.Equal(t, device.CodeFirmwareUnknown, code(err), "%v", err)
+	} else {
+		require.Equal(t, "9.9.9", s.component("BIOS").Version)
+	}
+	require.LessOrEqual(t, len(b.Commits("BIOS")), 1)
+	s.requireNoHarm()
+}
+
+// Names of firmware differ from vendor to vendor; what was, what is a copy and what is staged is
+// not what runs.
+func TestTheRunningEntryIsFound(t *testing.T) {
+	dell := []*software{
+		{ID: "Previous-159-2.17.0__BIOS.Setup.1-1", Name: "BIOS", Version: "2.17.0"},
+		{ID: "Installed-159-2.18.1__BIOS.Setup.1-1", Name: "BIOS", Version: "2.18.1"},
+		{ID: "Available-159-2.19.0__BIOS.Setup.1-1", Name: "BIOS", Version: "2.19.0"},
+		{ID: "Installed-25227-5.10__iDRAC.Embedded.1-1", Name: "Integrated Dell Remote Access Controller", Version: "5.10"},
+	}
+	supermicro := []*software{
+		{ID: "Backup_BIOS", Name: "Backup BIOS", Version: "1.4"}, {ID: "Golden_BIOS", Name: "BIOS", Version: "1.0"},
+		{ID: "Staging_BIOS", Name: "BIOS", Version: "1.5"}, {ID: "BIOS", Name: "BIOS", Version: "1.4b"}, {ID: "BMC", Name: "BMC", Version: "01.01.06"},
+	}
+	hpe := []*software{
+		{ID: "1", Name: "iLO 5", Version: "2.72 Sep 04 2022"}, {ID: "7", Name: "Redundant System ROM", Version: "U54 v2.66 (04/20/2022)"},
+		{ID: "6", Name: "System ROM", Version: "U54 v2.68 (07/14/2022)"},
+	}
+	openbmc := []*software{
+		{ID: "bios_active", Name: "Host image", Version: "1.08"}, {ID: "4ab1", Name: "BMC image", Version: "2.12.0"},
+		{ID: "77c2", Name: "BMC image", Version: "2.13.0", Status: resourceStatus{State: "StandbySpare"}},
+	}
+	for _, c := range []struct {
+		all             []*software
+		component, want string
+	}{
+		{dell, "BIOS", "2.18.1"}, {dell, "bios.setup.1-1", "2.18.1"}, {dell, "BMC", "5.10"},
+		{supermicro, "BIOS", "1.4b"}, {supermicro, "BMC", "01.01.06"},
+		{hpe, "System ROM", "U54 v2.68 (07/14/2022)"}, {hpe, "BIOS", "U54 v2.68 (07/14/2022)"}, {hpe, "6", "U54 v2.68 (07/14/2022)"}, {hpe, "bmc", "2.72 Sep 04 2022"},
+		{openbmc, "bios_active", "1.08"}, {openbmc, "BIOS", "1.08"}, {openbmc, "BMC", "2.12.0"},
+	} {
+		found, err := runningOf(c.all, c.component, "/redfish/v1/Systems/1")
+		require.NoError(t, err)
+		require.Equal(t, c.want, found.Version)
+	}
+	for _, component := range []string{"Redundant System ROM", "7", "GPU"} {
+		_, err := runningOf(hpe, component, "/redfish/v1/Systems/1")
+		require.Equal(t, device.CodeInvalidSetting, code(err))
+	}
+	_, err := runningOf(append(dell, &software{ID: "Installed-1-1__BIOS.Setup.2-1", Name: "BIOS", Version: "1"}), "BIOS", "/redfish/v1/Systems/1")
+	require.Equal(t, device.CodeInvalidSetting, code(err), "which of the two is unknown")
+}
