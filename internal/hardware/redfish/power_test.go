@@ -1,0 +1,180 @@
+package redfish
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/testkit/redfishsim"
+)
+
+var _ hardware.PowerController = (*handle)(nil)
+
+// power makes one change of the power state.
+func (s *stepper) power(action string) error {
+	s.t.Helper()
+	h := s.open()
+	err := h.Power(s.t.Context(), action)
+	require.NoError(s.t, h.Close())
+	return err
+}
+
+// S3.24, S3.29
+func TestPowerIsIdempotent(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p)
+		for _, one := range []struct{ action, want string }{
+			{hardware.PowerOn, "On"}, {hardware.PowerOff, "Off"}, {hardware.PowerOff, "Off"}, {hardware.PowerOn, "On"},
+			{hardware.PowerReset, "On"}, {hardware.PowerOff, "Off"}, {hardware.PowerReset, "On"},
+		} {
+			require.NoError(t, s.power(one.action), one.action)
+			require.Equal(t, one.want, s.bmc.State().Power, one.action)
+		}
+		require.Equal(t, device.CodeInvalidSetting, code(s.power("nmi")))
+		require.Empty(t, s.bmc.WritesWithoutIdentity())
+		require.Empty(t, s.bmc.OpenSessions())
+	})
+}
+
+func TestAGracefulShutdownThatDoesNothingIsFollowedByOff(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) { c.IgnoreGraceful = true })
+	require.NoError(t, s.power(hardware.PowerOff))
+	require.Equal(t, "Off", s.bmc.State().Power)
+}
+
+func TestOnlyAllowedResetsAreSent(t *testing.T) {
+	s := newStepper(t, redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) {
+		c.ResetTypes = []string{"ForceOn", "ForceOff", "PowerCycle"}
+	})
+	require.NoError(t, s.power(hardware.PowerOff))
+	require.NoError(t, s.power(hardware.PowerOn))
+	require.NoError(t, s.power(hardware.PowerReset))
+	s = newStepper(t, redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.ResetTypes = []string{"Nmi"} })
+	require.Equal(t, device.CodeCommandRefused, code(s.power(hardware.PowerOff)))
+	require.Empty(t, s.bmc.Writes())
+}
+
+// Any single request of a power change is lost, before or after the BMC has carried it out.
+func TestAPowerChangeSurvivesEachLostRequest(t *testing.T) {
+	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO} {
+		for _, action := range []string{hardware.PowerOff, hardware.PowerOn} {
+			start := func() *stepper {
+				s := newStepper(t, p)
+				if action == hardware.PowerOn {
+					require.NoError(t, s.power(hardware.PowerOff))
+				}
+				return s
+			}
+			s := start()
+			before := s.bmc.Count()
+			require.NoError(t, s.power(action))
+			for n := range s.bmc.Count() - before {
+				for _, kind := range []redfishsim.FaultKind{redfishsim.CutBefore, redfishsim.CutAfter} {
+					s := start()
+					s.driver.timing.settle = 5 * time.Millisecond
+					s.bmc.Inject(redfishsim.Fault{Number: s.bmc.Count() + n + 1, Kind: kind})
+					require.NoError(t, s.power(action), "%s, request %d %s", action, n+1, kind)
+					require.Eventually(t, func() bool { return (s.bmc.State().Power == "On") == (action == hardware.PowerOn) }, time.Second, time.Millisecond)
+				}
+			}
+		}
+	}
+}
+
+// S3.28: a power change while firmware is written destroys the server.
+func TestNoPowerChangeWhileSomethingIsWritten(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		for name, work := range map[string]*redfishsim.Work{
+			"firmware": {Kind: redfishsim.KindFirmware, Component: "BIOS", Version: "9", Stage: "write"},
+			"erase":    {Kind: redfishsim.KindErase, Drive: "S6CKNT0W700001"},
+		} {
+			s := newStepper(t, p)
+			// Anybody's: an iLO has no task for it.
+			taskless := p == redfishsim.ILO
+			s.bmc.Change(func(state *redfishsim.State) {
+				work.Started, work.Due = time.Now(), time.Now().Add(time.Hour)
+				if !taskless {
+					work.Task = "77"
+					state.Tasks = append(state.Tasks, &redfishsim.Task{ID: "77", Name: "Something", Kind: work.Kind, State: "Running", Status: "OK", Start: time.Now()})
+				}
+				state.Work = append(state.Work, work)
+			})
+			for _, action := range []string{hardware.PowerOff, hardware.PowerReset} {
+				err := s.power(action)
+				require.Equal(t, device.CodeTargetBusy, code(err), "%s %s: %v", name, action, err)
+			}
+			require.Empty(t, s.bmc.Writes())
+			h := s.open()
+			s.driver.timing.post = 20 * time.Millisecond
+			h.busyPatience = 20 * time.Millisecond
+			var said []string
+			run := hardware.StepRun{Step: "x", Save: s.save, Load: s.load, Progress: func(_ int, doing string) error { said = append(said, doing); return nil }}
+			require.Equal(t, device.CodeTargetBusy, code(h.restart(t.Context(), run)))
+			require.Contains(t, said[0], "waits: ")
+			require.NoError(t, h.Close())
+			require.Empty(t, s.bmc.Writes())
+			require.Empty(t, s.bmc.State().Bricked)
+			require.Empty(t, s.bmc.State().Interrupted)
+		}
+	})
+}
+
+// A server that a step switched off is on again when the step fails.
+func TestAFailedStepLeavesTheServerOn(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p)
+		h := s.open()
+		run := hardware.StepRun{Step: "bios_reset", Save: s.save, Load: s.load, Progress: func(int, string) error { return nil }}
+		require.NoError(t, h.powerOff(t.Context(), run))
+		require.Equal(t, "Off", s.bmc.State().Power)
+		require.NoError(t, h.switchOnIfOff(t.Context(), run))
+		require.Equal(t, "On", s.bmc.State().Power)
+		require.NoError(t, h.Close())
+
+		// One that was off before stays off.
+		require.NoError(t, s.power(hardware.PowerOff))
+		h = s.open()
+		require.NoError(t, h.powerOff(t.Context(), run))
+		require.NoError(t, h.switchOnIfOff(t.Context(), run))
+		require.Equal(t, "Off", s.bmc.State().Power)
+		require.NoError(t, h.Close())
+	})
+}
+
+func TestARestartEndsWithPOST(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p)
+		h := s.open()
+		posts := s.bmc.State().POSTs
+		run := hardware.StepRun{Step: "x", Save: s.save, Load: s.load, Progress: func(int, string) error { return nil }}
+		require.NoError(t, h.restart(t.Context(), run))
+		state := s.bmc.State()
+		require.Equal(t, "On", state.Power)
+		require.Equal(t, posts+1, state.POSTs)
+		require.False(t, state.InPOST)
+
+		s.bmc.Configure(func(c *redfishsim.Config) { c.Delays.POST = time.Hour })
+		h.c.bmc.timing.post = 150 * time.Millisecond
+		require.Equal(t, device.CodeNoProgress, code(h.restart(t.Context(), run)))
+		require.NoError(t, h.Close())
+	})
+}
+
+func TestPowerState(t *testing.T) {
+	s := newStepper(t, redfishsim.Supermicro)
+	h := s.open()
+	for _, state := range []string{"On", "Off", "PoweringOn"} {
+		s.bmc.Change(func(now *redfishsim.State) { now.Power, now.PowerNext = state, "" })
+		got, err := h.PowerState(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, powerWord(redfishPower(state)), got)
+	}
+	s.bmc.Inject(redfishsim.Fault{Path: "/redfish/v1/Systems/*", Kind: redfishsim.Respond, Status: http.StatusNotFound})
+	_, err := h.PowerState(t.Context())
+	require.Equal(t, device.CodeTargetMissing, code(err), "%v", err)
+	require.NoError(t, h.Close())
+}
