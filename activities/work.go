@@ -51,6 +51,9 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 		defer done()
 		outcome, err := a.perform(ctx, workCtx, driver, fence)
 		result, err := a.journalResult(workCtx, outcome, err)
+		if err == nil && a.in.More {
+			a.Slots.Keep(a.in.Enrollment.Name)
+		}
 		ended <- end{result, err}
 	}()
 	select {

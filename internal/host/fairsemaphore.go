@@ -16,6 +16,9 @@ var ErrWillRetry = errors.New("the caller will ask for a slot again")
 const (
 	positionInterval = 5 * time.Second
 	keepPositionFor  = time.Minute
+	// keepSlotFor is how long a clean keeps its slot between two steps. The next one follows
+	// at once, unless the control workers are away.
+	keepSlotFor = 30 * time.Second
 )
 
 // FairSemaphore bounds how many cleans run on a host at once (S2.65), first come, first
@@ -25,7 +28,14 @@ type FairSemaphore struct {
 	mu    sync.Mutex
 	free  int
 	queue []*waiter
+	// kept are the slots that wait for the next step of their keys, each until its timer
+	// ends. A slot of a key in keeping is kept when it is released.
+	kept    map[string]*keptSlot
+	keeping map[string]bool
 }
+
+// keptSlot is a slot that waits for the next step of its clean.
+type keptSlot struct{ expiry *time.Timer }
 
 // waiter is one key in the queue. FairSemaphore.mu guards all fields but wake.
 type waiter struct {
@@ -55,6 +65,13 @@ func (s *FairSemaphore) Acquire(ctx context.Context, key string, waiting func(po
 		s.mu.Unlock()
 		return nil, fmt.Errorf("wait for a slot: %w", context.Cause(ctx))
 	}
+	delete(s.keeping, key)
+	if kept, ok := s.kept[key]; ok {
+		kept.expiry.Stop()
+		delete(s.kept, key)
+		s.mu.Unlock()
+		return sync.OnceFunc(func() { s.release(key) }), nil
+	}
 	p := s.enqueue(key)
 	s.grant()
 	s.mu.Unlock()
@@ -70,7 +87,7 @@ func (s *FairSemaphore) Acquire(ctx context.Context, key string, waiting func(po
 			s.cancel(p, errors.Is(context.Cause(ctx), ErrWillRetry))
 			return nil, fmt.Errorf("wait for a slot: %w", context.Cause(ctx))
 		case at == 0:
-			return sync.OnceFunc(s.release), nil
+			return sync.OnceFunc(func() { s.release(key) }), nil
 		case at != reported:
 			waiting(at)
 			reported = at
@@ -130,9 +147,40 @@ func (s *FairSemaphore) position(p *waiter) int {
 	return slices.Index(s.queue, p) + 1
 }
 
-func (s *FairSemaphore) release() {
+// Keep has the slot that key holds stay key's when it is released: another step of its clean
+// follows, and its Acquire does not wait. A slot that nothing takes up becomes free after
+// keepSlotFor.
+func (s *FairSemaphore) Keep(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.keeping == nil {
+		s.keeping, s.kept = map[string]bool{}, map[string]*keptSlot{}
+	}
+	s.keeping[key] = true
+}
+
+func (s *FairSemaphore) release(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.keeping[key] {
+		delete(s.keeping, key)
+		kept := &keptSlot{}
+		kept.expiry = time.AfterFunc(keepSlotFor, func() { s.expireSlot(key, kept) })
+		s.kept[key] = kept
+		return
+	}
+	s.free++
+	s.grant()
+}
+
+// expireSlot frees a slot whose clean went no further.
+func (s *FairSemaphore) expireSlot(key string, kept *keptSlot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept[key] != kept { // it was taken up at this moment
+		return
+	}
+	delete(s.kept, key)
 	s.free++
 	s.grant()
 }

@@ -257,3 +257,45 @@ func TestFairSemaphoreUnderLoad(t *testing.T) {
 		p.expiry.Stop()
 	}
 }
+
+// A clean keeps its slot between its steps, also while others wait; a slot that nothing takes
+// up becomes free.
+//
+// S2.65, S3.38
+func TestFairSemaphoreKeepsASlotBetweenSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewFairSemaphore(1)
+		first := ask(s, "a")
+		require.True(t, first.has())
+		waits := ask(s, "b")
+		s.Keep("a")
+		first.release()
+		first.release()
+		synctest.Wait()
+		require.False(t, waits.has(), "the slot stays the clean's")
+		second := ask(s, "a")
+		require.True(t, second.has(), "the next step does not wait")
+		time.Sleep(2 * keepSlotFor)
+		synctest.Wait()
+		require.False(t, waits.has(), "no timer of the first step frees it")
+		s.Keep("a")
+		second.release()
+		time.Sleep(keepSlotFor - time.Second)
+		synctest.Wait()
+		require.False(t, waits.has())
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.True(t, waits.has(), "the clean went no further")
+		third := ask(s, "a")
+		require.False(t, third.has(), "it waits in line again")
+		waits.release()
+		synctest.Wait()
+		require.True(t, third.has())
+		third.release()
+		last := ask(s, "c")
+		require.True(t, last.has(), "the last step gives the slot back")
+		last.release()
+		require.Equal(t, 1, s.free)
+		require.Empty(t, s.kept)
+	})
+}

@@ -298,6 +298,8 @@ type StepInput struct {
 	Settings device.StepSettings `json:"settings"`
 	// Args are the step's arguments of the recorded plan, a JSON object.
 	Args json.RawMessage `json:"args,omitempty"`
+	// More: another step of this clean follows on this host, which keeps the clean's slot.
+	More bool `json:"more,omitempty"`
 	// ReportStart: the host was reported as unreachable. The step reports that it runs.
 	ReportStart bool `json:"report_start,omitempty"`
 }

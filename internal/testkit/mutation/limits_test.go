@@ -11,6 +11,13 @@ var limitsMutations = []mutation{
 		pkg:  "./workflows/lifecycle", run: "TestACleanKeepsItsSlotOverAllItsSteps",
 	},
 	{
+		rule: "S3.38", name: "a clean keeps its slot on the host between its steps",
+		file: "activities/work.go",
+		old:  `if err == nil && a.in.More {`,
+		new:  `if err != nil && a.in.More {`,
+		pkg:  "./activities", run: "TestACleanKeepsItsSlotOnTheHost",
+	},
+	{
 		rule: "S3.38", name: "an open breaker holds the cleans that wait",
 		file: "workflows/limits/queue.go",
 		old:  `if b := &q.Breakers[i]; b.Open && b.Model == s.Model && slices.Contains(s.Steps, b.Step) {`,

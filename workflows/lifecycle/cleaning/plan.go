@@ -3,6 +3,7 @@ package cleaning
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -177,7 +178,7 @@ func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun
 		Enrollment: d.State.Enrollment, Identity: d.State.Host.Identity, Operation: run.Operation,
 		Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: d.State.Seq,
 		Binding: d.State.Device.Bindings, Generation: run.Generation, Provider: run.Provider, Budget: budget,
-		Resume: run.Resume, Settings: run.Settings, Args: p.Args, ReportStart: again,
+		Resume: run.Resume, Settings: run.Settings, Args: p.Args, ReportStart: again, More: moreOnHost(run),
 	}).Get(stepCtx, result)
 	var late *temporal.TimeoutError
 	if !errors.As(err, &late) || !calls.IsScheduleToStart(late) {
@@ -188,6 +189,11 @@ func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun
 		run.Resume = &got
 	}
 	return true, err
+}
+
+// moreOnHost says that another step of the clean follows on the host.
+func moreOnHost(run *contract.CleanRun) bool {
+	return slices.ContainsFunc(run.Plan[run.Next+1:], func(p contract.Planned) bool { return !clean.OfWorkflow(p.Step) })
 }
 
 func errBudgetExceeded(step string, budget time.Duration) error {
