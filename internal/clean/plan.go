@@ -42,6 +42,9 @@ type Step struct {
 	Version   int     // raised when a half-done step of the older version must start over (S3.16)
 	// Abortable: a cancel may interrupt the step; the next clean can start from there.
 	Abortable bool
+	// Guards: the step finds what must not reach the next tenant. Only priority 0 leaves it out
+	// of a full clean; a runbook does not.
+	Guards bool
 	// Applies says whether the step is for this device.
 	Applies func(Subject) bool
 	// Timeout is the budget of running time where no explicit one is set (D5).

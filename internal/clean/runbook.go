@@ -137,7 +137,7 @@ func (p *Planner) checkRunbook(book Runbook) error {
 	if err := p.checkErase(steps, book.Match != nil); err != nil {
 		problem(book.Line, "%s", err)
 	}
-	if err := checkPrepare(steps); err != nil && book.Match != nil {
+	if err := checkGuards(steps); err != nil && book.Match != nil {
 		problem(book.Line, "%s", err)
 	}
 	return errors.Join(wrong...)
@@ -209,17 +209,26 @@ func (p *Planner) checkErase(steps []Step, full bool) error {
 	return nil
 }
 
-// checkPrepare refuses steps that look for what a tenant left after one that may change the
-// device: a reset would apply what was staged for it (F20).
-func checkPrepare(steps []Step) error {
+// checkGuards refuses steps that look for what a tenant left after one that may change the
+// device, because a reset would apply what was staged for it (F20), and a check of firmware
+// before the firmware is written.
+func checkGuards(steps []Step) error {
 	var changed string
-	for _, s := range steps {
+	for i, s := range steps {
 		switch {
 		case OfWorkflow(s.Name):
 		case s.Phase != Prepare:
 			changed = cmp.Or(changed, s.Name)
 		case changed != "":
 			return fmt.Errorf("%s must stand before %s: it finds what a tenant left before anything is changed", s.Name, changed)
+		}
+		if !s.Guards || s.Phase != Restore {
+			continue
+		}
+		for _, later := range steps[i+1:] {
+			if later.Interface == s.Interface {
+				return fmt.Errorf("%s must stand after %s, whose result it checks", s.Name, later.Name)
+			}
 		}
 	}
 	return nil
@@ -272,7 +281,8 @@ func (p *Planner) Runbook(name string) (*Runbook, *device.Fault) {
 
 // byRunbook makes the full clean that a runbook describes. Like every full plan it holds what
 // applies to the device and what the policy asks for. standard is the plan without the
-// runbook: all of its erase and its verify must be there, together and in its order.
+// runbook: all of its erase and its verify must be there, together and in its order, and each
+// step that guards.
 func (p *Planner) byRunbook(book *Runbook, standard []Planned, s Subject) ([]Planned, *device.Fault) {
 	plan, fault := p.follow(book, s, func(Step) *device.Fault { return nil })
 	if fault != nil {
@@ -280,12 +290,17 @@ func (p *Planner) byRunbook(book *Runbook, standard []Planned, s Subject) ([]Pla
 	}
 	erases := func(p Planned) bool { return p.Step.Phase == Erase || p.Step.Phase == Verify }
 	var wanted []string
+	have := stepNames(plan)
 	for _, planned := range standard {
 		if erases(planned) {
 			wanted = append(wanted, planned.Step.Name)
 		}
+		if name := planned.Step.Name; planned.Step.Guards && !slices.Contains(have, name) {
+			return nil, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInvalidSetting,
+				Message: fmt.Sprintf("the runbook %s leaves out %s", book.Name, name),
+				Remedy:  fmt.Sprintf("name it in the runbook, or give it priority 0 in the policy; restart the control workers, then clean %s", s.Name)}
+		}
 	}
-	have := stepNames(plan)
 	for i := range have {
 		if i+len(wanted) <= len(have) && slices.Equal(have[i:i+len(wanted)], wanted) {
 			return plan, nil

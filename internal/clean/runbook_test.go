@@ -64,6 +64,25 @@ func TestAFullCleanByARunbookErasesAndVerifies(t *testing.T) {
 	require.Equal(t, device.CodeNoErasePath, fault.Code)
 }
 
+// A full clean by a runbook leaves out no step that guards, but one of priority 0; by hand it may.
+//
+// F20
+func TestARunbookLeavesOutNoGuard(t *testing.T) {
+	all := catalog()
+	for i := range all {
+		all[i].Guards = all[i].Name == "security" || all[i].Name == "properties"
+	}
+	policy := withBooks(book("r", everything, "security", "namespaces", "zero", "verify"), book("h", nil, "namespaces", "zero", "verify"))
+	_, fault := planner(t, all, policy).Full(subject(all))
+	require.NotNil(t, fault)
+	require.Equal(t, device.CodeInvalidSetting, fault.Code)
+	require.Contains(t, fault.Message, "leaves out properties")
+	_, fault = planner(t, all, policy).Manual(subject(all), clean.Request{Runbook: "h"})
+	require.Nil(t, fault)
+	policy.Priorities = map[string]float64{"properties": 0}
+	require.Equal(t, []string{"security", "namespaces", "zero", "verify"}, full(t, all, policy))
+}
+
 // By hand a runbook is a list of named steps: each must apply, but for the erases of other
 // devices, of which one must remain.
 func TestARunbookByHand(t *testing.T) {

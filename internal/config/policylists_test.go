@@ -124,6 +124,7 @@ func TestMistakesInThePolicysLists(t *testing.T) {
 		"a full clean, verify only": {node("    - {step: verify}\n"), "line 3: ", "has no erase"},
 		"part of the firmware":      {node("    - {step: erase_drives}\n    - {step: verify}\n    - {step: verify_firmware, args: {component: BMC}}\n"), "line 7: ", "for manual cleans only"},
 		"a check after the change":  {node("    - {step: bios_reset}\n    - {step: security_check}\n    - {step: erase_drives}\n    - {step: verify}\n"), "line 3: ", "security_check must stand before bios_reset"},
+		"firmware after its check":  {node("    - {step: verify_firmware}\n    - {step: firmware_reflash}\n    - {step: erase_drives}\n    - {step: verify}\n"), "line 3: ", "verify_firmware must stand after firmware_reflash"},
 		"two for one device":        {"runbooks:\n  a: {match: {type: NODE}, steps: [{step: zero}, {step: verify}]}\n  b: {match: {type: node, model: \"R*\"}, steps: [{step: zero}, {step: verify}]}\n", "line 3: ", "has devices in common with that of a"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 func SecurityCheck() Step {
 	return Step{
 		Step: clean.Step{
-			Name: "security_check", Interface: "management", Phase: clean.Prepare, Priority: 100, Version: 1, Abortable: true,
+			Name: "security_check", Interface: "management", Phase: clean.Prepare, Priority: 100, Version: 1, Guards: true, Abortable: true,
 			Applies: func(s clean.Subject) bool { return isNVMe(s) || supportedByDriver("security_check")(s) }, Timeout: fixedBudget,
 		},
 		Writes: true,
@@ -68,7 +68,7 @@ func finishDeferredCheck(ctx context.Context, w *Work) (note string, err error) 
 func WearCheck() Step {
 	return Step{
 		Step: clean.Step{
-			Name: "wear_check", Interface: "management", Phase: clean.Prepare, Priority: 95, Version: 1, Abortable: true,
+			Name: "wear_check", Interface: "management", Phase: clean.Prepare, Priority: 95, Version: 1, Guards: true, Abortable: true,
 			Applies: isNVMe, Timeout: fixedBudget,
 		},
 		Run: runWearCheck,

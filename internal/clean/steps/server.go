@@ -30,7 +30,7 @@ func EraseDrives() Step {
 func VerifyFirmware() Step {
 	return Step{
 		Step: clean.Step{
-			Name: "verify_firmware", Interface: "firmware", Phase: clean.Restore, Priority: 45, Version: 1, Abortable: true,
+			Name: "verify_firmware", Interface: "firmware", Phase: clean.Restore, Priority: 45, Version: 1, Guards: true, Abortable: true,
 			Applies: supportedByDriver("verify_firmware"), Timeout: fixedBudget, FromPolicy: firmwareOf,
 			Args: firmwareSchema, Combine: chooseComponent,
 		},

@@ -45,6 +45,13 @@ var runbookMutations = []mutation{
 		pkg:  "./internal/config", run: "TestMistakesInThePolicysLists/a_check_after_the_change",
 	},
 	{
+		rule: "F20", name: "a runbook leaves out no step that guards",
+		file: "internal/clean/runbook.go",
+		old:  `planned.Step.Guards && !slices.Contains(have, name)`,
+		new:  `planned.Step.Guards && len(have) == 0 && name != ""`,
+		pkg:  "./internal/clean", run: "TestARunbookLeavesOutNoGuard",
+	},
+	{
 		name: "a device that two runbooks match is cleaned by neither",
 		file: "internal/clean/runbook.go",
 		old:  `		if chosen != nil {`,
