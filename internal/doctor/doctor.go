@@ -205,7 +205,8 @@ func (m machine) allowed(rules *host.Rules) {
 	const check = "host.yaml"
 	paths, err := rules.Paths()
 	specs, specsErr := rules.DeviceSpecs()
-	if err := errors.Join(err, specsErr); err != nil {
+	nodes, nodesErr := rules.Nodes()
+	if err := errors.Join(err, specsErr, nodesErr); err != nil {
 		m.Fail(check, "correct it; no restart is needed", "%v", err)
 		return
 	}
@@ -214,7 +215,7 @@ func (m machine) allowed(rules *host.Rules) {
 	if where == "" {
 		where = "no host.yaml"
 	}
-	if len(paths) == 0 && len(specs) == 0 && !fake {
+	if len(paths) == 0 && len(specs) == 0 && len(nodes) == 0 && !fake {
 		m.Warn(check, "list what may be destroyed, and set BURNISH_HOST_FILE to the file", "%s: nothing may be destroyed on this host", where)
 		return
 	}
@@ -222,6 +223,9 @@ func (m machine) allowed(rules *host.Rules) {
 	what = append(what, paths...)
 	if len(specs) > 0 {
 		what = append(what, fmt.Sprintf("%d PCI device specs", len(specs)))
+	}
+	if len(nodes) > 0 {
+		what = append(what, fmt.Sprintf("%d servers", len(nodes)))
 	}
 	if fake {
 		what = append(what, "fake devices")

@@ -43,6 +43,25 @@ func (m machine) drivers(rules *host.Rules) {
 	if finds {
 		m.checkActivation()
 	}
+	if drivers["redfish"] != nil {
+		m.secrets(rules)
+	}
+}
+
+// secrets reads the secrets file as the driver redfish would, and names the secrets in it.
+func (m machine) secrets(rules *host.Rules) {
+	const check = "redfish"
+	names, err := rules.SecretNames()
+	switch f, ok := device.AsFault(err); {
+	case ok:
+		m.Fail(check, f.Remedy, "%s", f.Message)
+	case err != nil:
+		m.Fail(check, "correct it; no restart is needed", "%v", err)
+	case len(names) == 0:
+		m.Warn(check, "see docs/redfish.md", "host.yaml names no secrets file with a secret, and this driver needs one")
+	default:
+		m.OK(check, "the secrets file has %s", strings.Join(names, ", "))
+	}
 }
 
 // initialize runs the check that a worker's start would run.

@@ -208,6 +208,12 @@ func (r *Rules) AllowNode(serial string) error {
 	return nil
 }
 
+// Nodes gives the serials of the servers that may be destroyed at this moment.
+func (r *Rules) Nodes() ([]string, error) {
+	content, err := r.readOrNothing()
+	return content.nodes, err
+}
+
 // AllowFake is nil if fake devices may be cleaned now; otherwise the fault is not_allowed.
 func (r *Rules) AllowFake() error {
 	if r.file == "" {

@@ -278,16 +278,15 @@ func (b *bmc) findSessions(ctx context.Context) error {
 // password. A wrong password is not tried again: the account would be locked.
 func loginError(err error) error {
 	r, ok := asRefusal(err)
-	if !ok || tableFull(err) || mayPass(err) {
-		if ok {
-			for i := range r.Messages {
-				r.Messages[i].Message = ""
-			}
-		}
+	if !ok {
 		return err
 	}
+	full := tableFull(err)
 	for i := range r.Messages {
 		r.Messages[i].Message = ""
+	}
+	if full || mayPass(err) {
+		return err
 	}
 	return hardware.Refused(device.CodeBMCLoginRefused, "correct the secret in the secrets file, or the account on the BMC", "%s", r.Error())
 }

@@ -35,6 +35,7 @@ var mutations = slices.Concat(
 	stepsMutations, offerMutations,
 	blockMutations,
 	nvmeMutations, firmwareMutations, biosMutations,
+	redfishMutations,
 	scriptMutations,
 )
 
