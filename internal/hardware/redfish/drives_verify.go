@@ -20,9 +20,9 @@ func (h *handle) verifyDrives(ctx context.Context, run hardware.StepRun) (string
 		return "", err
 	}
 	if s.PowerState == redfish.OffPowerState {
-		return "", checkReady(s) // nothing is changed here, the power neither
+		return "", h.checkReady(s) // nothing is changed here, the power neither
 	}
-	if err := h.waitForPOST(ctx, run, nil); err != nil {
+	if err := h.waitForPOST(ctx, run, postWait{}); err != nil {
 		return "", err
 	}
 	return h.provenErases(ctx, run)
