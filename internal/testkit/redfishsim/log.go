@@ -34,6 +34,26 @@ func (m *Machine) Count() int {
 	return m.count
 }
 
+// Counts say how many requests reached a BMC, and how many of them a fault met.
+type Counts struct{ Requests, Faulted int }
+
+// Counts is Requests, counted.
+func (m *Machine) Counts() Counts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return count(m.requests)
+}
+
+func count(requests []Request) Counts {
+	counts := Counts{Requests: len(requests)}
+	for _, r := range requests {
+		if r.Fault != "" {
+			counts.Faulted++
+		}
+	}
+	return counts
+}
+
 // writes are those of requests that ask for a change of the server: all but reads, logins
 // and logouts.
 func writes(requests []Request) []Request {

@@ -163,6 +163,16 @@ func (b *Process) Requests() ([]Request, error) {
 	return all, b.do(http.MethodGet, "requests", nil, &all)
 }
 
+// Counts is Machine.Counts.
+func (b *Process) Counts() (Counts, error) {
+	if !b.Alive() {
+		requests, err := readRequests(b.dir)
+		return count(requests), err
+	}
+	var c Counts
+	return c, b.do(http.MethodGet, "counts", nil, &c)
+}
+
 // Inject adds a fault. A BMC that is killed forgets its faults; numbers go on.
 func (b *Process) Inject(f Fault) error { return b.do(http.MethodPost, "faults", f, nil) }
 

@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// TokenPrefix begins the token of every session: who looks for it finds them all.
+const TokenPrefix = "simulated-token-"
+
 // expire drops the sessions that were idle for too long.
 func (m *Machine) expire(at time.Time) {
 	var kept []*Session
@@ -62,7 +65,7 @@ func (m *Machine) login(c *call) answer {
 		return failure(503, m.config.SessionFullCode, "The maximum number of user sessions is reached.")
 	}
 	s.NextSession++
-	session := &Session{ID: strconv.Itoa(s.NextSession), Token: rand.Text(), User: user, Used: c.at}
+	session := &Session{ID: strconv.Itoa(s.NextSession), Token: TokenPrefix + rand.Text(), User: user, Used: c.at}
 	s.Sessions = append(s.Sessions, session)
 	a := answer{status: http.StatusCreated, body: m.sessionBody(session), header: map[string]string{"X-Auth-Token": session.Token}}
 	if !m.config.LoginWithoutLocation {

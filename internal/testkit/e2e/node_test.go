@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/redfishsim"
+	"burnish/workflows/contract"
+)
+
+// nodeSteps are the steps of a server's clean, with a policy that has something for each.
+var nodeSteps = []string{
+	"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware", "bios_reset", "bios_apply", "verify_properties",
+}
+
+// A server of each vendor goes from one tenant to the next: it is reserved while it has a
+// tenant, each step cleans what the tenant left, and only then it is offered again. Between
+// cleans its BMC gets no request and has no session, and no secret is anywhere but in the
+// secrets file.
+func TestANodeIsCleanedByAllSteps(t *testing.T) {
+	t.Parallel()
+	s := newNodeSite(t, ownServer(t), redfishsim.Personalities)
+	control := s.Run(t, "control", s.env("BURNISH_DEBUG=1")...)
+	host := s.Run(t, "host", s.env("BURNISH_DEBUG=1")...)
+	names := slices.Sorted(maps.Keys(s.nodes))
+	s.eachNode(t, names, func(name string) {
+		s.enroll(t, name, "--provide")
+		s.awaitAvailable(t, name, time.Minute)
+	})
+	s.eachNode(t, names, func(name string) {
+		s.Bind(t, name, "alice")
+		v := s.Show(t, name)
+		require.Equal(t, device.Allocated, v.DeviceState)
+		s.RequireReserved(t, name, 1)
+		s.nodes[name].used(t)
+		s.Refused(t, device.CodeRefused, "bind", name, "--instance", Instance("bob"))
+		s.Unbind(t, name, "alice")
+		v = s.awaitAvailable(t, name, time.Minute)
+		s.requireRecord(t, name, v)
+	})
+	t.Run("list shows each", func(t *testing.T) {
+		var list struct {
+			Devices []contract.DeviceStatus
+		}
+		require.NoError(t, json.Unmarshal([]byte(s.Must(t, "list", "--type", "NODE", "-o", "json")), &list))
+		require.Len(t, list.Devices, len(names))
+		for _, v := range list.Devices {
+			require.Equal(t, device.Available, v.DeviceState)
+			require.Nil(t, v.CleanStep)
+		}
+	})
+	t.Run("an idle BMC gets no request", func(t *testing.T) {
+		count := func() (all []redfishsim.Counts) {
+			for _, name := range names {
+				counts, err := s.nodes[name].BMC.Counts()
+				require.NoError(t, err)
+				all = append(all, counts)
+			}
+			return all
+		}
+		before := count()
+		RequireThroughout(t, 10*time.Second, "no request", func() (bool, string) {
+			after := count()
+			return slices.Equal(before, after), fmt.Sprint(before, after)
+		})
+	})
+	t.Run("no secret is anywhere", func(t *testing.T) {
+		var exports []byte
+		for _, name := range names {
+			for _, run := range s.chain(t.Context(), t, name) {
+				for _, event := range run {
+					text, err := proto.Marshal(event) // not as JSON, where payloads are in base64
+					require.NoError(t, err)
+					exports = append(exports, text...)
+				}
+			}
+			for _, command := range [][]string{{"show", name}, {"show", name, "-o", "json"}, {"history", name}, {"steps", name}} {
+				exports = append(exports, s.Must(t, command...)...)
+			}
+		}
+		secrets := s.secretsInUse()
+		requireNone(t, "histories and answers", exports, secrets)
+		require.Zero(t, host.Stop(t, time.Minute))
+		require.Zero(t, control.Stop(t, time.Minute))
+		require.NoError(t, s.Server.Stop())
+		s.requireNoFileHas(t, secrets)
+	})
+}
+
+// requireRecord asserts what the record of the server's last clean says.
+func (s *nodeSite) requireRecord(t testing.TB, name string, v contract.DeviceStatus) {
+	t.Helper()
+	one := s.nodes[name]
+	want := slices.Clone(nodeSteps)
+	if one.personality != redfishsim.IDRAC { // the policy has BIOS settings for Dell's alone
+		want = slices.DeleteFunc(want, func(step string) bool { return step == "bios_apply" })
+	}
+	require.Len(t, v.Cleans, 2)
+	last := v.Cleans[1]
+	require.Equal(t, "cleaned", last.Outcome)
+	notes, times := map[string]string{}, ""
+	var have []string
+	for _, step := range last.Steps {
+		have = append(have, step.Step)
+		notes[step.Step] = step.Note
+		times += fmt.Sprintf(" %s %.1f s,", step.Step, step.RunTime.Seconds())
+	}
+	t.Logf("%s:%s in all %.1f s", one.personality, times, last.RunTime.Seconds())
+	require.Equal(t, want, have)
+	require.Contains(t, notes["erase_drives"], "by the controller's word")
+	require.Contains(t, notes["verify"], "by the controller's word")
+	for _, drive := range one.enrolled.Drives() {
+		require.Contains(t, notes["erase_drives"], drive.Serial)
+	}
+	require.Contains(t, notes["firmware_reflash"], targetBIOS)
+	require.Contains(t, notes["verify_firmware"], targetBIOS)
+
+	var listed []struct{ Step, Interface string }
+	require.NoError(t, json.Unmarshal([]byte(s.Must(t, "steps", name, "-o", "json")), &listed))
+	require.Len(t, listed, len(want))
+	for i, step := range listed {
+		require.Equal(t, want[i], step.Step)
+	}
+	history := s.Must(t, "history", name)
+	for _, step := range want {
+		require.Contains(t, history, step)
+	}
+}
+
+// secretsInUse are the passwords, and how each session's token begins.
+func (s *nodeSite) secretsInUse() []string {
+	secrets := []string{redfishsim.TokenPrefix}
+	for _, one := range s.nodes {
+		secrets = append(secrets, one.BMC.Password)
+	}
+	return secrets
+}
+
+func requireNone(t testing.TB, where string, text []byte, secrets []string) {
+	t.Helper()
+	for _, secret := range secrets {
+		require.False(t, bytes.Contains(text, []byte(secret)), "%s: %q", where, secret)
+	}
+}
+
+// requireNoFileHas asserts that no file of the server or of the site has one of these: but the
+// secrets file, and the BMCs' own.
+func (s *nodeSite) requireNoFileHas(t testing.TB, secrets []string) {
+	t.Helper()
+	files := 0
+	for _, dir := range []string{s.Server.Dir, s.Dir} {
+		require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || path == s.SecretsFile() {
+				return err
+			}
+			if entry.IsDir() {
+				if strings.HasPrefix(entry.Name(), "bmc-") {
+					return fs.SkipDir
+				}
+				return nil
+			}
+			text, err := os.ReadFile(path)
+			if err == nil {
+				requireNone(t, path, text, secrets)
+				files++
+			}
+			return err
+		}))
+	}
+	require.Greater(t, files, 10)
+}
