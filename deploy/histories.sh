@@ -85,6 +85,40 @@ burnish move replaced moved
 burnish provide moved
 until_state moved available
 
+# runbook: a hold and a wait, in a manual clean and in the full one; killed while it is held.
+cat >"$work/policy.yaml" <<'POLICY'
+runbooks:
+  by-hand: {steps: [{step: hold, args: {reason: look at it}}, {step: wait, args: {for: 1s}}, {step: zero}, {step: verify}]}
+  full: {match: {type: BOOK}, steps: [{step: zero}, {step: verify}, {step: hold, args: {reason: look at it}}]}
+POLICY
+restart_worker() {
+	kill "$1" "$worker"
+	wait "$worker" || true
+	shift
+	start_worker "$@"
+}
+# until_held waits until the clean of the device runbook is on hold.
+until_held() {
+	for _ in $(seq 300); do
+		"$work/burnish" show runbook -o json 2>/dev/null | grep -q '"fault": "on_hold"' && return
+		sleep 0.1
+	done
+	echo "runbook is not on hold" >&2
+	return 1
+}
+restart_worker -15 env BURNISH_POLICY="$work/policy.yaml"
+burnish enroll runbook --host histories --driver fake --type BOOK --set size=1MiB
+burnish clean runbook --runbook by-hand
+until_held
+burnish release-hold runbook
+until_state runbook manageable
+burnish provide runbook
+until_held
+restart_worker -9 env BURNISH_POLICY="$work/policy.yaml"
+until_held
+burnish release-hold runbook
+until_state runbook available
+
 # uncleanable, and automated cleaning off.
 burnish enroll bare --host histories --driver fake --set size=1MiB,erase=none --provide
 until_state bare available
@@ -104,4 +138,4 @@ kill "$worker"
 wait "$worker" || true
 worker=
 rm -rf "$into"
-go run ./internal/testkit/cmd/histories -into "$into" turnover repair aborted crash bare replaced moved
+go run ./internal/testkit/cmd/histories -into "$into" turnover repair aborted crash runbook bare replaced moved

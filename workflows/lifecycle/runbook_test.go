@@ -180,6 +180,32 @@ func TestAHoldStopsTheClean(t *testing.T) {
 	w.requireNoDefect()
 }
 
+// A clean that is held keeps its slot, and is no failure of the model when it is aborted.
+//
+// S3.38
+func TestAHeldCleanKeepsItsSlot(t *testing.T) {
+	for how, end := range map[string]func(*deviceEnv) device.State{
+		"released": func(w *deviceEnv) device.State { ok[contract.Result](w.releaseHold()); return device.Available },
+		"aborted":  func(w *deviceEnv) device.State { ok[contract.Result](w.ask(contract.UpdateAbort)); return device.Error },
+	} {
+		t.Run(how, func(t *testing.T) {
+			w := newServerEnv(t, withRunbook(limited(device.Limits{ConcurrentCleans: 1, Breaker: 1}), "held", &clean.Match{Type: "NVME"}, holdStep, zeroStep, verifyStep))
+			w.grantAtOnce()
+			ok[contract.Result](w.enroll(true))
+			w.onHold()
+			w.pass(24 * time.Hour)
+			require.Len(t, w.limits.requests, 1)
+			require.Empty(t, w.limits.reports, "the slot was given back")
+			w.reach(end(w))
+			w.idle()
+			require.Len(t, w.limits.reports, 1)
+			require.True(t, w.limits.reports[0].Over)
+			require.Empty(t, w.limits.reports[0].Failed)
+			w.requireNoDefect()
+		})
+	}
+}
+
 // Each hold is released for itself; a repeated release is refused while no hold waits.
 func TestEachHoldIsReleased(t *testing.T) {
 	w := newServerEnv(t, withRunbook(standardPolicy(), "twice", nil, holdStep, [2]string{"bios_reset", ""}, [2]string{"hold", `{"reason":"again"}`}))

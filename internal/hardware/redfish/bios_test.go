@@ -174,7 +174,11 @@ func TestBIOSWaitsWhereTheEndOfPOSTIsNotShown(t *testing.T) {
 		p      redfishsim.Personality
 		option redfishsim.Option
 	}{
-		"nothing is shown":     {redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoBootProgress = true }},
+		"nothing is shown": {redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoBootProgress = true }},
+		"it stays None":    {redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoneBootProgress = true }},
+		"it stays None, and when it was reset": {redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) {
+			c.NoneBootProgress, c.NoLastResetTime = true, true
+		}},
 		"only that drives are": {redfishsim.ILO, func(c *redfishsim.Config, _ *redfishsim.State) { c.EarlyDiscovery = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,6 +186,10 @@ func TestBIOSWaitsWhereTheEndOfPOSTIsNotShown(t *testing.T) {
 			_, err := s.run("bios_reset", nil)
 			require.NoError(t, err)
 			requireDefaults(t, s.bmc)
+			if tc.p == redfishsim.OpenBMC {
+				requireRestartedOnce(t, s.bmc, "On")
+				return // it has no attributes to set
+			}
 			_, err = s.run("bios_apply", wantedBIOS)
 			require.NoError(t, err)
 			require.Equal(t, 2, s.bmc.State().POSTs)

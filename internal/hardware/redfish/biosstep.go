@@ -192,7 +192,7 @@ func (b *biosStep) endPOST(ctx context.Context) error {
 	if err != nil || s.PowerState == redfish.OffPowerState {
 		return err
 	}
-	return b.h.waitForPOST(ctx, b.run, nil)
+	return b.h.waitForPOST(ctx, b.run, postWait{})
 }
 
 // restart switches the server off and on and waits for the end of POST. Off and on can be read,
@@ -209,11 +209,18 @@ func (b *biosStep) restart(ctx context.Context) error {
 	}
 	if b.rec.Stage == biosOff {
 		b.h.percent = 40
+		before, err := b.h.c.readSystem(ctx, b.h.system)
+		if err != nil {
+			return err
+		}
+		if before.PowerState == redfish.OnPowerState {
+			before = nil // an earlier attempt has switched it on
+		}
 		if err := b.h.powerOn(ctx, b.run); err != nil {
 			return err
 		}
 		// Powered on is not started: the settings come into force during POST.
-		if err := b.waitForStart(ctx); err != nil {
+		if err := b.waitForStart(ctx, before); err != nil {
 			return err
 		}
 		return b.save(biosStarted)
@@ -223,14 +230,24 @@ func (b *biosStep) restart(ctx context.Context) error {
 
 // waitForStart waits for the end of POST. Where the BMC does not show it, it waits until the BIOS
 // shows what was wanted and did not show before, or else for the time that a start takes at most.
-func (b *biosStep) waitForStart(ctx context.Context) error {
-	if err := b.h.waitForPOST(ctx, b.run, nil); err != nil {
-		return err
-	}
+func (b *biosStep) waitForStart(ctx context.Context, before *system) error {
 	differed := false
 	if b.state != nil {
-		before, _ := b.check(b.state)
-		differed = len(before) > 0
+		differ, _ := b.check(b.state)
+		differed = len(differ) > 0
+	}
+	sooner := func() (is bool, err error) {
+		if !differed {
+			return false, nil
+		}
+		if b.state, err = b.h.readBIOS(ctx, b.state); err != nil {
+			return false, err
+		}
+		differ, _ := b.check(b.state)
+		return len(differ) == 0 && len(b.state.jobs) == 0, nil
+	}
+	if err := b.h.waitForPOST(ctx, b.run, postWait{before: before, started: true, sooner: sooner}); err != nil {
+		return err
 	}
 	waiting := b.h.c.bmc.timing.wait(b.h.c.bmc.timing.blindPOST)
 	defer waiting.stop()
@@ -239,15 +256,10 @@ func (b *biosStep) waitForStart(ctx context.Context) error {
 		if err != nil || s.hasStarted() {
 			return err
 		}
-		if differed {
-			if b.state, err = b.h.readBIOS(ctx, b.state); err != nil {
-				return err
-			}
-			if differ, _ := b.check(b.state); len(differ) == 0 && len(b.state.jobs) == 0 {
-				return nil
-			}
+		if is, err := sooner(); is || err != nil {
+			return err
 		}
-		if err := b.h.progress(b.run, 60, "waits until the server has started: its BMC does not show the end of POST"); err != nil {
+		if err := b.h.progress(b.run, 60, "waits for the end of POST: the drives are found"); err != nil {
 			return err
 		}
 		if again, err := waiting.next(ctx, 0); err != nil || !again {
@@ -256,14 +268,11 @@ func (b *biosStep) waitForStart(ctx context.Context) error {
 	}
 }
 
-// hasStarted: the BMC shows that all of POST is over. That an iLO has found the drives is earlier:
-// the BIOS is still as it was.
+// hasStarted: all of a POST that was waited for is over. That an iLO has found the drives is
+// earlier: the BIOS is still as it was.
 func (s *system) hasStarted() bool {
-	if hpe := s.hpe(); hpe != nil && hpe.PostState != "" {
-		return hpe.PostState == "FinishedPost"
-	}
-	ended, known := s.postEnded()
-	return ended && known
+	hpe := s.hpe()
+	return hpe == nil || hpe.PostState != "InPostDiscoveryComplete"
 }
 
 // readBack reads what is in force, once no BIOS job is left. It returns true where everything

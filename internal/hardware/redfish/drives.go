@@ -104,7 +104,7 @@ func (h *handle) readReady(ctx context.Context) (*system, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, checkReady(s)
+	return s, h.checkReady(s)
 }
 
 // driveUnreadable is the fault of a drive, or of a list of drives, that cannot be read. Where

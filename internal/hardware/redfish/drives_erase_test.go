@@ -21,6 +21,7 @@ func (s *stepper) requireNoHarm() {
 	}
 }
 
+// S0.31
 func TestEachDriveIsErased(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p)
@@ -41,7 +42,7 @@ func TestEachDriveIsErased(t *testing.T) {
 	})
 }
 
-// Each request fails before and after it was carried out, the BMC restarts at each, and the
+// S3.35, S3.36: each request fails before and after it was carried out, the BMC restarts at each, and the
 // worker is killed at each: in the end each drive was erased, once, or an operator is called.
 func TestNoDriveIsErasedBlindlyTwice(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {

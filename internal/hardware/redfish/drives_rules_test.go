@@ -200,6 +200,11 @@ func TestVerifyNeedsEvidenceForEachDrive(t *testing.T) {
 	require.Equal(t, device.CodeDrivesChanged, code(err))
 	s.bmc.Change(func(state *redfishsim.State) { state.Storages[0].Drives = state.Storages[0].Drives[:1] })
 
+	s.bmc.Change(func(state *redfishsim.State) { state.Power = "Off" })
+	_, err = s.run("verify", nil)
+	require.Equal(t, device.CodeServerNotReady, code(err))
+	s.bmc.Change(func(state *redfishsim.State) { state.Power = "On" })
+
 	s.newClean()
 	_, err = s.run("verify", nil)
 	require.Equal(t, device.CodeVerifyFailed, code(err), "an earlier clean's erase")
@@ -273,10 +278,12 @@ func testAnotherSystem(t *testing.T, step string, args func(s *stepper) any) {
 	})
 }
 
+// F11
 func TestAnotherSystemIsNotErased(t *testing.T) {
 	testAnotherSystem(t, "erase_drives", func(*stepper) any { return nil })
 }
 
+// F11
 func TestAnotherSystemIsNotUpdated(t *testing.T) {
 	testAnotherSystem(t, "firmware_reflash", func(s *stepper) any { return s.update("BIOS") })
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stmcginnis/gofish/redfish"
+
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
@@ -13,7 +15,14 @@ import (
 // verifyDrives checks the evidence of this clean's erases; see provenErases. Redfish cannot
 // read a block: a controller that says that it has erased a drive, and has not, is believed.
 func (h *handle) verifyDrives(ctx context.Context, run hardware.StepRun) (string, error) {
-	if err := h.waitForPOST(ctx, run, nil); err != nil {
+	s, err := h.c.readSystem(ctx, h.system)
+	if err != nil {
+		return "", err
+	}
+	if s.PowerState == redfish.OffPowerState {
+		return "", h.checkReady(s) // nothing is changed here, the power neither
+	}
+	if err := h.waitForPOST(ctx, run, postWait{}); err != nil {
 		return "", err
 	}
 	return h.provenErases(ctx, run)

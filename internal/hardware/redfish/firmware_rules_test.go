@@ -75,7 +75,7 @@ func TestAnImageThatChangesWhileItIsSentIsNotWritten(t *testing.T) {
 	})
 }
 
-// Firmware that a tenant has staged is found before anything resets the server.
+// F20: firmware that a tenant has staged is found before anything resets the server.
 func TestStagedFirmwareOfATenantIsFound(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		if p == redfishsim.OpenBMC {

@@ -17,37 +17,6 @@ import (
 // powerRun is what a change of the power state reports to: the running step.
 type powerRun = hardware.StepRun
 
-// postEnded: POST is over, as far as the BMC says. known is false where it does not say.
-func (s *system) postEnded() (ended, known bool) {
-	if hpe := s.hpe(); hpe != nil && hpe.PostState != "" {
-		post := slices.Contains([]string{"FinishedPost", "InPostDiscoveryComplete"}, hpe.PostState)
-		if d := hpe.DeviceDiscoveryComplete; d != nil && d.DeviceDiscovery != "" {
-			return post && d.DeviceDiscovery == "vMainDeviceDiscoveryComplete", true
-		}
-		return post, true
-	}
-	switch s.BootProgress.LastState {
-	case "":
-		return false, false
-	case redfish.SystemHardwareInitializationCompleteBootProgressTypes, redfish.SetupEnteredBootProgressTypes,
-		redfish.OSBootStartedBootProgressTypes, redfish.OSRunningBootProgressTypes:
-		return true, true
-	}
-	return false, true
-}
-
-// checkReady refuses a server that is off or in POST: its BMC does not know its drives yet.
-func checkReady(s *system) error {
-	remedy := "power the server on, wait until POST has ended, then try again"
-	if s.PowerState != redfish.OnPowerState {
-		return hardware.Refused(device.CodeServerNotReady, remedy, "the server is %s: its BMC lists its drives only while it is on", powerWord(s.PowerState))
-	}
-	if ended, known := s.postEnded(); known && !ended {
-		return hardware.Refused(device.CodeServerNotReady, remedy, "the server is in POST: its BMC lists its drives only after it")
-	}
-	return nil
-}
-
 // powerWord is a power state for an operator.
 func powerWord(s redfish.PowerState) string {
 	if s == "" {
@@ -123,14 +92,6 @@ func (h *handle) resetOrStart(ctx context.Context, run powerRun) error {
 // restarts are the ways to restart a server, the surest first.
 var restarts = []redfish.ResetType{redfish.ForceRestartResetType, redfish.PowerCycleResetType, redfish.GracefulRestartResetType}
 
-// ensureOn switches the server on if it is off, and waits for the end of POST.
-func (h *handle) ensureOn(ctx context.Context, run powerRun) error {
-	if err := h.powerOn(ctx, run); err != nil {
-		return err
-	}
-	return h.waitForPOST(ctx, run, nil)
-}
-
 // restart switches the server off and on and waits for the end of POST. Whether it is off and
 // on can be read, and so repeated; whether a reset was carried out whose answer was lost
 // cannot.
@@ -145,7 +106,7 @@ func (h *handle) restart(ctx context.Context, run powerRun) error {
 	if err := h.powerOn(ctx, run); err != nil {
 		return err
 	}
-	return h.waitForPOST(ctx, run, off)
+	return h.waitForPOST(ctx, run, postWait{before: off, started: true})
 }
 
 // powerOn switches the server on; one that is on stays so.
@@ -444,42 +405,4 @@ func ignoreRefusal(err error) error {
 		return nil
 	}
 	return err
-}
-
-// waitForPOST waits until POST has ended. before is the system before the reset that is waited
-// for; nil: there was none. A BMC may show the end of the last POST for a while after a reset:
-// only one whose times have changed, or that has shown POST, has started again; else it is
-// believed after the time in which BMCs show what has come of a request.
-func (h *handle) waitForPOST(ctx context.Context, run powerRun, before *system) error {
-	waiting := h.c.bmc.timing.wait(h.c.bmc.timing.post)
-	defer waiting.stop()
-	since, inPOST := time.Now(), before == nil
-	for {
-		s, err := h.c.readSystem(ctx, h.system)
-		if err != nil {
-			return err
-		}
-		ended, known := s.postEnded()
-		if on := s.PowerState == redfish.OnPowerState; on && (ended || !known) {
-			if inPOST || s.hasRestarted(before) || time.Since(since) > h.c.bmc.timing.settle {
-				return nil
-			}
-		} else {
-			inPOST = true
-		}
-		if err := h.progress(run, h.percent, "waits for the end of POST"); err != nil {
-			return err
-		}
-		if again, err := waiting.next(ctx, 0); err != nil {
-			return err
-		} else if !again {
-			return hardware.Refused(device.CodeNoProgress, "see the server's console, then clean it again",
-				"POST has not ended within %v", h.c.bmc.timing.post)
-		}
-	}
-}
-
-// hasRestarted: the BMC's times say that the server has started since before was read.
-func (s *system) hasRestarted(before *system) bool {
-	return s.LastResetTime != before.LastResetTime || s.BootProgress.LastStateTime != before.BootProgress.LastStateTime
 }

@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -108,6 +109,17 @@ func TestPropertiesOfAServerThatIsOff(t *testing.T) {
 		require.NoError(t, err)
 		sc.requireEnd(t, s)
 	})
+}
+
+// A BMC whose BootProgress says nothing does not list all drives right after a start either.
+func TestServerIsNotEnrolledRightAfterAStartThatIsNotShown(t *testing.T) {
+	s := newStepper(t, redfishsim.OpenBMC, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoneBootProgress = true })
+	s.bmc.Change(func(state *redfishsim.State) { state.LastReset = time.Now() })
+	_, err := s.driver.Discover(t.Context(), s.target, device.Identity{})
+	require.Equal(t, device.CodeServerNotReady, code(err), "%v", err)
+	s.bmc.Change(func(state *redfishsim.State) { state.LastReset = time.Now().Add(-time.Hour) })
+	_, err = s.driver.Discover(t.Context(), s.target, device.Identity{})
+	require.NoError(t, err)
 }
 
 func TestPropertiesDiffer(t *testing.T) {

@@ -77,7 +77,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 		}
 		identity.Properties = known.Properties
 	} else {
-		if err := checkReady(s); err != nil {
+		if err := h.checkReady(s); err != nil {
 			return hardware.Discovery{}, err
 		}
 		properties, err := h.readProperties(ctx, s)

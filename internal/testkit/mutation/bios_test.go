@@ -15,15 +15,15 @@ var biosMutations = []mutation{
 	{
 		name: "a step of the BIOS waits for the end of POST",
 		file: "internal/hardware/redfish/biosstep.go",
-		old:  `		if err := b.waitForStart(ctx); err != nil {`,
-		new:  `		if err := ctx.Err(); err != nil {`,
+		old:  `		if err := b.waitForStart(ctx, before); err != nil {`,
+		new:  `		if err := ctx.Err(); before != nil && err != nil {`,
 		pkg:  "./internal/hardware/redfish", run: "TestBIOSResetSaysWhatItHasCompared",
 	},
 	{
 		name: "that an iLO has found its drives is not the end of POST",
 		file: "internal/hardware/redfish/biosstep.go",
-		old:  `		return hpe.PostState == "FinishedPost"`,
-		new:  `		return hpe.PostState != "InPost"`,
+		old:  `	return hpe == nil || hpe.PostState != "InPostDiscoveryComplete"`,
+		new:  `	return hpe == nil || hpe.PostState != ""`,
 		pkg:  "./internal/hardware/redfish", run: "TestBIOSWaitsWhereTheEndOfPOSTIsNotShown",
 	},
 	{

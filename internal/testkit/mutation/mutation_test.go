@@ -37,6 +37,7 @@ var mutations = slices.Concat(
 	nvmeMutations, firmwareMutations, biosMutations,
 	redfishMutations,
 	scriptMutations,
+	redfishDriveMutations,
 )
 
 // root is the repository's root, relative to this package.

@@ -114,6 +114,7 @@ type Config struct {
 	NoRegistry        bool
 	NoBootProgress    bool
 	NoLastResetTime   bool
+	NoneBootProgress  bool // BootProgress is there, and always None
 	EarlyDiscovery    bool // iLO: the second half of POST is InPostDiscoveryComplete: drives are there, the BIOS is as it was
 	ResetBIOSStatus   int
 	NeedsApplyTime    bool // without one, what is wanted stays pending for ever

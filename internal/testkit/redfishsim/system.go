@@ -128,6 +128,9 @@ func (m *Machine) systemDoc(*call) answer {
 	}
 	if !m.config.NoBootProgress {
 		state, since := m.progress()
+		if m.config.NoneBootProgress {
+			state, since = "None", time.Time{}
+		}
 		doc["BootProgress"] = map[string]any{"LastState": state, "LastStateTime": m.stamp(since)}
 	}
 	if !m.config.NoLastResetTime {
