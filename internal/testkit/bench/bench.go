@@ -60,6 +60,9 @@ type scale struct {
 	providers              int // of one-time-use devices that a reconciliation reads
 	enrolled               int // how many of them are Burnish's
 	notifications          int // rounds
+
+	slotDevices, slots int           // that are cleaned, and how many at once
+	slotWork           time.Duration // of each clean
 }
 
 func fullScale() scale {
@@ -73,6 +76,7 @@ func fullScale() scale {
 		limited:    drivePair{name: "LIMITED", sizes: [2]int64{64 << 20, 1 << 30}, rate: 64 << 20},
 		bindWarmUp: exactly(10), bindRounds: timeBox{50, 150, 60 * time.Second},
 		providers: 1000, enrolled: 50, notifications: 40,
+		slotDevices: 1000, slots: 50, slotWork: 20 * time.Second,
 	}
 }
 
@@ -87,6 +91,7 @@ func quickScale() scale {
 		limited:    drivePair{name: "LIMITED", sizes: [2]int64{64 << 20, 320 << 20}, rate: 64 << 20},
 		bindWarmUp: exactly(3), bindRounds: timeBox{10, 20, 5 * time.Second},
 		providers: 100, enrolled: 8, notifications: 5,
+		slotDevices: 40, slots: 5, slotWork: 10 * time.Second,
 	}
 }
 
@@ -114,7 +119,7 @@ func newBench(o options, dir string) (*bench, error) {
 func (b *bench) run(ctx context.Context, only string) error {
 	b.note("%d processors, load %s at the start", runtime.NumCPU(), loadAverage())
 	defer func() { b.note("load %s at the end; %.0f s in all", loadAverage(), time.Since(b.began).Seconds()) }()
-	for i, measure := range []func(context.Context) error{b.turnovers, b.disk, b.nvme, b.placement} {
+	for i, measure := range []func(context.Context) error{b.turnovers, b.disk, b.nvme, b.placement, b.limits} {
 		if only != "" && only != parts[i] {
 			continue
 		}

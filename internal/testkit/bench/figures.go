@@ -75,6 +75,10 @@ func (f figure) ratioAtLeast(limit float64) figure {
 	return f.bounded(fmt.Sprintf("ratio ≥ %.2f", limit), f.Ratio < limit, f.reliable && *f.High < limit)
 }
 
+func (f figure) atLeast(limit float64) figure {
+	return f.bounded(strings.TrimSpace(fmt.Sprintf("≥ %g %s", limit, f.Unit)), f.Product < limit, true)
+}
+
 func (f figure) atMost(limit float64) figure {
 	return f.bounded(strings.TrimSpace(fmt.Sprintf("≤ %g %s", limit, f.Unit)), f.Product > limit, true)
 }

@@ -28,7 +28,7 @@ import (
 const workerCommand = "worker"
 
 // parts are the values of -only.
-var parts = []string{"turnover", "disk", "nvme", "placement"}
+var parts = []string{"turnover", "disk", "nvme", "placement", "limits"}
 
 func main() {
 	if code, ok := nvmesim.RunIfEmulated(); ok {
