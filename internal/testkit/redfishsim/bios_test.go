@@ -115,22 +115,22 @@ func TestSettingsAreRefusedAsBMCsDo(t *testing.T) {
 	})
 }
 
-// In the second half of its POST an iLO can know the drives, while the BIOS is still as it
-// was.
-func TestDiscoveryCanEndBeforePOST(t *testing.T) {
-	bmc := redfishsim.Start(t, redfishsim.ILO, func(c *redfishsim.Config, _ *redfishsim.State) {
-		c.EarlyDiscovery, c.Delays.POST = true, time.Hour
+// A server whose drives are erased finds no operating system: POST ends all the same, and
+// the BMC shows another state than before.
+func TestPOSTEndsWithoutAnOperatingSystem(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		c := login(t, redfishsim.Start(t, p, hours, func(_ *redfishsim.Config, s *redfishsim.State) {
+			for _, drive := range s.Drives() {
+				drive.Content = ""
+			}
+		}))
+		c.reset("ForceRestart")
+		c.await(func(s redfishsim.State) bool { return s.InPOST }, "POST")
+		c.bmc.Hurry()
+		if p == redfishsim.ILO {
+			require.Equal(t, "InPostDiscoveryComplete", c.get(c.system("")).at("Oem", "Hpe", "PostState"))
+			return
+		}
+		require.Equal(t, "SystemHardwareInitializationComplete", c.get(c.system("")).at("BootProgress", "LastState"))
 	})
-	c := login(t, bmc)
-	c.post(c.system("Bios/Actions/Bios.ResetBios"), map[string]any{})
-	c.reset("ForceRestart")
-	bmc.Change(func(s *redfishsim.State) {
-		s.POSTStart, s.POSTDue = s.POSTStart.Add(-time.Hour), time.Now().Add(time.Hour/2)
-	})
-	c.awaitShown("InPostDiscoveryComplete", "Oem", "Hpe", "PostState")
-	require.Len(t, c.drives(), 5)
-	require.Equal(t, "Disabled", c.get(c.system("Bios")).at("Attributes", "LogicalProc"))
-	bmc.Hurry()
-	c.awaitShown("FinishedPost", "Oem", "Hpe", "PostState")
-	require.Equal(t, "Enabled", c.get(c.system("Bios")).at("Attributes", "LogicalProc"))
 }

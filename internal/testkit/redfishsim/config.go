@@ -115,7 +115,6 @@ type Config struct {
 	NoBootProgress    bool
 	NoLastResetTime   bool
 	NoneBootProgress  bool // BootProgress is there, and always None
-	EarlyDiscovery    bool // iLO: the second half of POST is InPostDiscoveryComplete: drives are there, the BIOS is as it was
 	ResetBIOSStatus   int
 	NeedsApplyTime    bool // without one, what is wanted stays pending for ever
 	RefuseSecondPatch bool // SYS011 while a job waits
@@ -136,6 +135,8 @@ type Config struct {
 	MultipartPath, PushPath string
 	NoSimpleUpdate          bool
 	NeedsStartUpdate        bool
+	PushStores              bool // an image pushed to PushPath is kept for SimpleUpdate, under its Location
+	OperationApplyTimes     []string
 	UpdateForm              Form
 	BIOSStaged              bool // until the next reset
 	ImmediateApply          bool // @Redfish.OperationApplyTime: Immediate resets the server at once
@@ -162,7 +163,7 @@ func defaults(p Personality) Config {
 		Delays: Delays{
 			PowerOn: 10 * time.Millisecond, PowerOff: 10 * time.Millisecond, Shutdown: 20 * time.Millisecond,
 			POST: 40 * time.Millisecond, Write: 40 * time.Millisecond, Verify: 10 * time.Millisecond,
-			Erase: 40 * time.Millisecond, BMCRestart: 100 * time.Millisecond, WarmUp: 10 * time.Millisecond,
+			Erase: 40 * time.Millisecond, BMCRestart: 30 * time.Millisecond, WarmUp: 10 * time.Millisecond,
 			Stale: 2 * time.Millisecond, Settle: 10 * time.Millisecond,
 			Forget: 300 * time.Millisecond,
 		},
@@ -185,6 +186,7 @@ func defaults(p Personality) Config {
 		c.NeedsApplyTime, c.RefuseSecondPatch, c.ShowPending = true, true, true
 		c.RefuseEraseInVolume = true
 		c.MultipartPath, c.PushPath = "/redfish/v1/UpdateService/MultipartUpload", "/redfish/v1/UpdateService/FirmwareInventory"
+		c.PushStores, c.OperationApplyTimes = true, []string{"Immediate", "OnReset"}
 		c.BIOSStaged, c.ImmediateApply = true, true
 		c.ResetTypes = []string{"On", "ForceOff", "ForceRestart", "GracefulRestart", "GracefulShutdown", "PushPowerButton", "Nmi", "PowerCycle"}
 	case ILO:
@@ -201,6 +203,7 @@ func defaults(p Personality) Config {
 	case Supermicro:
 		c.BIOSSettings = "SD"
 		c.MultipartPath, c.NeedsStartUpdate = "/redfish/v1/UpdateService/upload", true
+		c.OperationApplyTimes = []string{"Immediate", "OnStartUpdateRequest"}
 		c.WeakETags, c.NoCoreCount = true, true
 		c.ClockSkew = -97 * time.Minute
 		c.ResetTypes = []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "Nmi", "ForceOn"}
@@ -213,6 +216,7 @@ func defaults(p Personality) Config {
 		c.ResetBIOSStatus = 204
 		c.MultipartPath, c.PushPath = "/redfish/v1/UpdateService/update-multipart", "/redfish/v1/UpdateService/update"
 		c.NoSimpleUpdate = true
+		c.OperationApplyTimes = []string{"OnReset", "Immediate"}
 		c.MessageSeverity, c.EmptySlots = true, true
 		c.ResetTypes = []string{"On", "ForceOff", "ForceOn", "ForceRestart", "GracefulRestart", "GracefulShutdown", "PowerCycle", "Nmi"}
 		c.RestartKeepsOn = false

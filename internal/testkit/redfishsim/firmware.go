@@ -78,6 +78,9 @@ func (m *Machine) installed() []software {
 			}
 			add("Installed-"+c.Number+"-"+c.Version+"__"+unit, c.Name, c.Version, true)
 			add("Previous-"+c.Number+"-"+c.Previous+"__"+unit, c.Name, c.Previous, false)
+			if kept := m.state.Upload; kept != nil && kept.Component == c.Name && c.System == "" {
+				add("Available-"+c.Number+"-"+kept.Version+"__"+unit, c.Name, kept.Version, false)
+			}
 		case ILO:
 			name := map[string]string{"BIOS": "System ROM", "BMC": "iLO 5", "NIC": "HPE Ethernet 10Gb 2-port Adapter"}[c.Name] + suffix
 			number++
@@ -95,7 +98,7 @@ func (m *Machine) installed() []software {
 				staged = m.state.Upload.Version
 			}
 			add("Staging_"+c.Name+suffix, "Staging "+c.Name, staged, false)
-		default:
+		default: // OpenBMC
 			add(strings.ToLower(c.Name)+"_active"+suffix, map[string]string{"BIOS": "Host image", "BMC": "BMC image"}[c.Name], c.Version, true)
 		}
 	}
@@ -206,7 +209,7 @@ func (m *Machine) firmwareStageDone(w *Work, at time.Time) {
 		m.end(w, Succeeds, at)
 	case stageVerify:
 		m.commit(component, w)
-		if m.config.BIOSStaged && component.Name == "BIOS" {
+		if m.config.BIOSStaged && component.Name == "BIOS" || w.OnReset && component.Name != "BMC" {
 			component.Staged, w.Waits = w.Version, true
 			if (w.Immediate || m.config.SelfReset) && m.state.Power == powerOn {
 				m.setPower("ForceRestart", at)

@@ -208,7 +208,7 @@ func (m *Machine) write(w http.ResponseWriter, r *http.Request, a answer) {
 		a.body["@odata.etag"] = tag
 		w.Header().Set("ETag", tag)
 	}
-	raw, err := json.MarshalIndent(a.body, "", "  ")
+	raw, err := json.Marshal(a.body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -127,6 +127,7 @@ type Work struct {
 	Version   string
 	Digest    string
 	Immediate bool // the server is reset for it
+	OnReset   bool // it was asked to wait for one
 	Request   int  // the number of the request that began it
 }
 

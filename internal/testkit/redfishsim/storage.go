@@ -9,8 +9,7 @@ import (
 
 // drivesHidden is true while the BMC knows of no drive.
 func (m *Machine) drivesHidden() bool {
-	phase, _ := m.phase()
-	return m.config.DrivesNeedPOST && (m.state.Power != powerOn || phase < phaseDiscovered)
+	return m.config.DrivesNeedPOST && (m.state.Power != powerOn || m.state.InPOST)
 }
 
 func (m *Machine) storagesDoc(*call) answer {

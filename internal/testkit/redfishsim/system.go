@@ -56,8 +56,6 @@ func (m *Machine) phase() (phase, time.Time) {
 		return phaseEnded, time.Time{}
 	case m.at.Sub(s.POSTStart) < s.POSTDue.Sub(s.POSTStart)/2:
 		return phasePOST, s.POSTStart
-	case m.config.Personality == ILO && !m.config.EarlyDiscovery:
-		return phasePOST, s.POSTStart
 	default:
 		return phaseDiscovered, s.POSTStart
 	}
@@ -81,10 +79,14 @@ func (m *Machine) progress() (string, time.Time) {
 	return "OSRunning", since
 }
 
-// postState is the same in HPE's.
+// postState is the same in HPE's: FinishedPost is that an operating system was started, so
+// that a server without one is never there.
 func (m *Machine) postState() string {
 	phase, _ := m.phase()
-	return []string{"PowerOff", "InPost", "InPostDiscoveryComplete", "FinishedPost"}[phase]
+	if phase == phaseEnded && len(m.state.TenantData()) == 0 {
+		return "InPostDiscoveryComplete"
+	}
+	return []string{"PowerOff", "InPost", "InPostDiscoveryStart", "FinishedPost"}[phase]
 }
 
 func (m *Machine) systemDoc(*call) answer {

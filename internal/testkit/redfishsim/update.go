@@ -11,6 +11,8 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -36,10 +38,17 @@ func (m *Machine) updateServiceDoc(*call) answer {
 	})
 	if m.config.MultipartPath != "" {
 		doc["MultipartHttpPushUri"] = m.uri(m.config.MultipartPath)
+		if len(m.config.OperationApplyTimes) > 0 {
+			doc["MultipartHttpPushUri@Redfish.OperationApplyTimeSupport"] = map[string]any{
+				"@odata.type": "#Settings.v1_3_3.OperationApplyTimeSupport", "SupportedValues": m.config.OperationApplyTimes,
+			}
+		}
 	}
 	if m.config.PushPath != "" {
 		doc["HttpPushUri"] = m.uri(m.config.PushPath)
-		doc["HttpPushUriTargets"], doc["HttpPushUriTargetsBusy"] = m.state.PushTargets, false
+		if !m.config.PushStores {
+			doc["HttpPushUriTargets"], doc["HttpPushUriTargetsBusy"] = m.state.PushTargets, false
+		}
 	}
 	if m.config.UpdateState {
 		state, percent := "Idle", 0
@@ -94,7 +103,7 @@ func (m *Machine) queuedDoc(c *call) answer {
 
 func (m *Machine) patchUpdateService(c *call) answer {
 	list, given := c.json["HttpPushUriTargets"].([]any)
-	if !given {
+	if !given || m.config.PushStores {
 		return failure(400, "Base.1.8.PropertyUnknown", "No property that was given can be changed.")
 	}
 	var targets []string
@@ -109,7 +118,9 @@ func (m *Machine) patchUpdateService(c *call) answer {
 // wish is what an update was asked to be.
 type wish struct {
 	targets   []string
-	immediate bool
+	immediate bool // the BMC resets the server for it
+	now       bool // without StartUpdate
+	onReset   bool
 }
 
 func (m *Machine) wishOf(body map[string]any) (wish, *answer) {
@@ -120,9 +131,15 @@ func (m *Machine) wishOf(body map[string]any) (wish, *answer) {
 	}
 	at, asked := when(body, "@Redfish.OperationApplyTime")
 	switch {
-	case !asked || at == "OnReset":
+	case !asked:
+	case len(m.config.OperationApplyTimes) > 0 && !slices.Contains(m.config.OperationApplyTimes, at):
+		a := failure(400, "Base.1.8.ActionParameterValueNotInList", fmt.Sprintf("The value %s for the parameter @Redfish.OperationApplyTime is not in the list of acceptable values.", at))
+		return w, &a
+	case at == "OnReset":
+		w.onReset = true
+	case at == "OnStartUpdateRequest":
 	case at == "Immediate":
-		w.immediate = m.config.ImmediateApply
+		w.immediate, w.now = m.config.ImmediateApply, true
 	default:
 		a := failure(400, "Base.1.8.ActionParameterValueNotInList", fmt.Sprintf("The value %s for the parameter @Redfish.OperationApplyTime is not in the list of acceptable values.", at))
 		return w, &a
@@ -130,13 +147,32 @@ func (m *Machine) wishOf(body map[string]any) (wish, *answer) {
 	return w, nil
 }
 
-// push takes an image as the body of the request.
+// push takes an image as the body of the request. An iDRAC only keeps it.
 func (m *Machine) push(c *call) answer {
+	if m.config.PushStores {
+		return m.keep(c)
+	}
 	targets := make([]any, 0, len(m.state.PushTargets))
 	for _, target := range m.state.PushTargets {
 		targets = append(targets, target)
 	}
 	return m.pushed(c, map[string]any{"Targets": targets}, c.body)
+}
+
+// keep stores an image under the name that the inventory then has.
+func (m *Machine) keep(c *call) answer {
+	component, version, good := read(c.body)
+	if !good || m.state.component(component, "") == nil {
+		return failure(400, "IDRAC.2.8.RED007", "Unable to verify Update Package signature.")
+	}
+	m.state.Upload = &Upload{Component: component, Version: version, Digest: Digest(c.body)}
+	m.changed = true
+	for _, one := range m.installed() {
+		if strings.HasPrefix(one.id, "Available-") {
+			return answer{status: http.StatusCreated, header: map[string]string{"Location": m.uri(inventory + "/" + one.id)}}
+		}
+	}
+	return failure(500, "Base.1.8.InternalError", "The image was not kept.")
 }
 
 // multipartPush takes an image with its parameters.
@@ -198,7 +234,7 @@ func (m *Machine) pushed(c *call, parameters map[string]any, image []byte) answe
 		return *refused
 	}
 	component, version, _ := read(image)
-	if m.config.NeedsStartUpdate {
+	if m.config.NeedsStartUpdate && !w.now {
 		if _, refused := m.targeted(component, w.targets); refused != nil {
 			return *refused
 		}
@@ -227,7 +263,7 @@ func (m *Machine) works(component string, w wish) ([]*Work, *answer) {
 	}
 	var works []*Work
 	for _, c := range to {
-		works = append(works, &Work{Stage: stageVerify, System: c.System, Immediate: w.immediate})
+		works = append(works, &Work{Stage: stageVerify, System: c.System, Immediate: w.immediate, OnReset: w.onReset})
 	}
 	return works, nil
 }
@@ -286,6 +322,17 @@ func (m *Machine) simpleUpdate(c *call) answer {
 			return *refused
 		}
 	}
+	if kept := m.state.Upload; m.config.PushStores && kept != nil && strings.Contains(uri, inventory+"/Available-") {
+		works, refused := m.works(kept.Component, w)
+		if refused != nil {
+			return *refused
+		}
+		m.state.Upload = nil
+		for _, work := range works {
+			work.Component, work.Version, work.Digest = kept.Component, kept.Version, kept.Digest
+		}
+		return m.begin(c, works)
+	}
 	work := &Work{Stage: stageDownload}
 	a := m.begin(c, []*Work{work})
 	m.working.Go(func() { m.download(uri, work, w) })
@@ -318,7 +365,7 @@ func (m *Machine) download(uri string, work *Work, w wish) {
 	}
 	for i, one := range works {
 		if i == 0 {
-			work.System, work.Immediate, work.Stage = one.System, one.Immediate, one.Stage
+			work.System, work.Immediate, work.OnReset, work.Stage = one.System, one.Immediate, one.OnReset, one.Stage
 			one = work
 		} else {
 			one.Kind, one.Request = KindFirmware, work.Request

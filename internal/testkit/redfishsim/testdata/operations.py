@@ -49,7 +49,8 @@ def started(system):
     if progress:
         return progress['LastState'] in (
             'OSRunning', 'SystemHardwareInitializationComplete')
-    return system.json['Oem']['Hpe']['PostState'] == 'FinishedPost'
+    return system.json['Oem']['Hpe']['PostState'] in (
+        'FinishedPost', 'InPostDiscoveryComplete')
 
 
 def state_of(monitor):
