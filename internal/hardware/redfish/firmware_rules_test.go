@@ -167,7 +167,9 @@ func TestABMCThatResetsByItself(t *testing.T) {
 func TestTheImageIsPushedToANamedTarget(t *testing.T) {
 	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.OpenBMC} {
 		t.Run(string(p), func(t *testing.T) {
-			s := newStepper(t, p, func(c *redfishsim.Config, _ *redfishsim.State) { c.MultipartPath, c.SecondSystem = "", true })
+			s := newStepper(t, p, func(c *redfishsim.Config, _ *redfishsim.State) {
+				c.MultipartPath, c.PushStores, c.SecondSystem = "", false, true
+			})
 			args := s.update("BIOS")
 			note, err := s.run("firmware_reflash", args)
 			require.NoError(t, err)

@@ -115,6 +115,7 @@ type Config struct {
 	NoBootProgress    bool
 	NoLastResetTime   bool
 	NoneBootProgress  bool // BootProgress is there, and always None
+	EarlyDiscovery    bool // iLO: InPostDiscoveryComplete is shown before what is pending holds
 	ResetBIOSStatus   int
 	NeedsApplyTime    bool // without one, what is wanted stays pending for ever
 	RefuseSecondPatch bool // SYS011 while a job waits

@@ -9,7 +9,9 @@ import (
 
 // drivesHidden is true while the BMC knows of no drive.
 func (m *Machine) drivesHidden() bool {
-	return m.config.DrivesNeedPOST && (m.state.Power != powerOn || m.state.InPOST)
+	phase, _ := m.phase()
+	early := m.config.EarlyDiscovery && phase == phaseDiscovered
+	return m.config.DrivesNeedPOST && (m.state.Power != powerOn || m.state.InPOST && !early)
 }
 
 func (m *Machine) storagesDoc(*call) answer {

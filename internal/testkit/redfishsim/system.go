@@ -86,6 +86,9 @@ func (m *Machine) postState() string {
 	if phase == phaseEnded && len(m.state.TenantData()) == 0 {
 		return "InPostDiscoveryComplete"
 	}
+	if phase == phaseDiscovered && m.config.EarlyDiscovery {
+		return "InPostDiscoveryComplete"
+	}
 	return []string{"PowerOff", "InPost", "InPostDiscoveryStart", "FinishedPost"}[phase]
 }
 
