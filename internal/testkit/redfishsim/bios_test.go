@@ -119,7 +119,8 @@ func TestSettingsAreRefusedAsBMCsDo(t *testing.T) {
 // the BMC shows another state than before.
 func TestPOSTEndsWithoutAnOperatingSystem(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
-		c := login(t, redfishsim.Start(t, p, hours, func(_ *redfishsim.Config, s *redfishsim.State) {
+		c := login(t, redfishsim.Start(t, p, hours, func(c *redfishsim.Config, s *redfishsim.State) {
+			c.NeverFinished = true
 			for _, drive := range s.Drives() {
 				drive.Content = ""
 			}

@@ -115,6 +115,7 @@ type Config struct {
 	NoBootProgress    bool
 	NoLastResetTime   bool
 	NoneBootProgress  bool // BootProgress is there, and always None
+	NeverFinished     bool // iLO: without an operating system POST ends in InPostDiscoveryComplete, as HPE documents it
 	EarlyDiscovery    bool // iLO: InPostDiscoveryComplete is shown before what is pending holds
 	ResetBIOSStatus   int
 	NeedsApplyTime    bool // without one, what is wanted stays pending for ever

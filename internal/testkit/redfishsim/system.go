@@ -79,11 +79,10 @@ func (m *Machine) progress() (string, time.Time) {
 	return "OSRunning", since
 }
 
-// postState is the same in HPE's: FinishedPost is that an operating system was started, so
-// that a server without one is never there.
+// postState is the same in HPE's words.
 func (m *Machine) postState() string {
 	phase, _ := m.phase()
-	if phase == phaseEnded && len(m.state.TenantData()) == 0 {
+	if m.config.NeverFinished && phase == phaseEnded && len(m.state.TenantData()) == 0 {
 		return "InPostDiscoveryComplete"
 	}
 	if phase == phaseDiscovered && m.config.EarlyDiscovery {
