@@ -126,7 +126,7 @@ func (e *eraser) judge(ctx context.Context) error {
 			e.journal.Drives[d.Serial] = r
 		}
 		r.drive, r.moved = d, time.Now()
-		r.action = action{Name: eraseEvidence, Doing: "erase of drive " + d.Serial, Stall: e.run.Settings.SanitizeStall}
+		r.action = action{Name: eraseEvidence, Doing: "erase of drive " + d.Serial, Stall: stallOf(e.run.Settings.SanitizeStall, d)}
 		e.records = append(e.records, r)
 		if r.State != "" {
 			continue
@@ -145,6 +145,15 @@ func (e *eraser) judge(ctx context.Context) error {
 			"no drive was erased, because not all can be: %s", strings.Join(cannot, "; "))
 	}
 	return nil
+}
+
+// stallOf is how long a drive's erase may make no progress: the setting, or as long as it
+// takes to overwrite a twentieth of the drive at 20 MB/s, because some show only whole steps.
+func stallOf(setting time.Duration, d *drive) time.Duration {
+	if setting <= 0 {
+		return 0
+	}
+	return max(setting, time.Duration(d.Shown[0].CapacityBytes/20/20_000_000)*time.Second)
 }
 
 // wayToErase finds how the drive's controller erases it; why says why it does not.

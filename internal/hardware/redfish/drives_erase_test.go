@@ -61,7 +61,7 @@ func TestNoDriveIsErasedBlindlyTwice(t *testing.T) {
 				_, err = s.run("verify", nil)
 				require.NoError(t, err)
 			}
-		})
+		}, true)
 	})
 }
 

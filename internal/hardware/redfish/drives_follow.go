@@ -260,7 +260,7 @@ func (e *eraser) waitForOthers(ctx context.Context) error {
 			last, moved = doing, time.Now()
 			pauses.again(e.h.c.bmc.timing)
 		}
-		if stall := e.run.Settings.SanitizeStall; stall > 0 && time.Since(moved) > stall {
+		if stall := e.stall(); stall > 0 && time.Since(moved) > stall {
 			return hardware.Refused(device.CodeNoProgress, "see the drive on the BMC; clean the server again to continue waiting",
 				"an erase that runs already has made no progress for %v: %s", stall, doing)
 		}
@@ -268,6 +268,14 @@ func (e *eraser) waitForOthers(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// stall is how long the slowest drive's erase may make no progress.
+func (e *eraser) stall() (most time.Duration) {
+	for _, r := range e.records {
+		most = max(most, r.action.Stall)
+	}
+	return most
 }
 
 // others finds an erase that is not this clean's, of a drive that is not begun. staged: one

@@ -149,7 +149,12 @@ func TestAnEraseThatFailedIsNoErase(t *testing.T) {
 				if p == redfishsim.ILO && how != redfishsim.Stalls {
 					t.Skip("without a task nothing says that it failed")
 				}
-				s := newStepper(t, p, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) { c.Endings[redfishsim.KindErase] = how })
+				s := newStepper(t, p, twoDrives, func(c *redfishsim.Config, s *redfishsim.State) {
+					c.Endings[redfishsim.KindErase] = how
+					for _, storage := range s.Storages {
+						storage.Drives[0].CapacityBytes = 1 << 20
+					}
+				})
 				s.settings.SanitizeStall = 100 * time.Millisecond
 				_, err := s.run("erase_drives", nil)
 				want := device.CodeStepFailed
@@ -286,4 +291,12 @@ func TestAnotherSystemIsNotErased(t *testing.T) {
 // F11
 func TestAnotherSystemIsNotUpdated(t *testing.T) {
 	testAnotherSystem(t, "firmware_reflash", func(s *stepper) any { return s.update("BIOS") })
+}
+
+// A large drive that shows whole percents only is given the time that they take.
+func TestALargeDriveStallsLater(t *testing.T) {
+	large := &drive{Shown: []*driveResource{{CapacityBytes: 20_000_000_000_000}}}
+	require.Equal(t, 50_000*time.Second, stallOf(10*time.Minute, large))
+	require.Equal(t, 10*time.Minute, stallOf(10*time.Minute, &drive{Shown: []*driveResource{{CapacityBytes: 1 << 30}}}))
+	require.Zero(t, stallOf(0, large))
 }

@@ -60,6 +60,7 @@ func pemOf(c *x509.Certificate) string {
 type trouble struct {
 	name  string
 	reads bool // it is worth its time also at a read
+	after bool // at a read only after a write
 	// at arranges for it at the request of this number, from now on.
 	at func(s *stepper, b *hooked, number int)
 }
@@ -92,15 +93,15 @@ func faultAt(f redfishsim.Fault) func(s *stepper, b *hooked, number int) {
 }
 
 var troubles = []trouble{
-	{"cut before", false, faultAt(redfishsim.Fault{Kind: redfishsim.CutBefore})},
-	{"cut after", false, faultAt(redfishsim.Fault{Kind: redfishsim.CutAfter})},
-	{"restart before", true, faultAt(redfishsim.Fault{Kind: redfishsim.RestartBefore})},
-	{"restart after", false, faultAt(redfishsim.Fault{Kind: redfishsim.RestartAfter})},
-	{"unavailable", false, faultAt(redfishsim.Unavailable(redfishsim.Fault{}))},
-	{"unauthorized", false, faultAt(redfishsim.Unauthorized(redfishsim.Fault{}))},
-	{"500 after", false, faultAt(redfishsim.Fault{Kind: redfishsim.RespondAfter, Status: 500})},
-	{"killed before", true, killAt(false)},
-	{"killed after", false, killAt(true)},
+	{"cut before", false, false, faultAt(redfishsim.Fault{Kind: redfishsim.CutBefore})},
+	{"cut after", false, false, faultAt(redfishsim.Fault{Kind: redfishsim.CutAfter})},
+	{"restart before", true, true, faultAt(redfishsim.Fault{Kind: redfishsim.RestartBefore})},
+	{"restart after", false, false, faultAt(redfishsim.Fault{Kind: redfishsim.RestartAfter})},
+	{"unavailable", false, false, faultAt(redfishsim.Unavailable(redfishsim.Fault{}))},
+	{"unauthorized", false, false, faultAt(redfishsim.Unauthorized(redfishsim.Fault{}))},
+	{"500 after", false, false, faultAt(redfishsim.Fault{Kind: redfishsim.RespondAfter, Status: 500})},
+	{"killed before", true, false, killAt(false)},
+	{"killed after", false, false, killAt(true)},
 }
 
 // kill ends the running attempt.
@@ -150,7 +151,7 @@ func (s *stepper) attempt(step string, args any) (note string, err error) {
 
 // ordeal runs a step with each trouble at its requests. build makes a server, and check what
 // must hold in the end, whichever it is.
-func ordeal(t *testing.T, build func(t *testing.T) (*stepper, *hooked), step string, args any, check func(t *testing.T, s *stepper, err error)) {
+func ordeal(t *testing.T, build func(t *testing.T) (*stepper, *hooked), step string, args any, check func(t *testing.T, s *stepper, err error), atReads bool) {
 	t.Helper()
 	s, b := build(t)
 	before := b.Count()
@@ -161,6 +162,7 @@ func ordeal(t *testing.T, build func(t *testing.T) (*stepper, *hooked), step str
 	log := b.Requests()[before:]
 	runs, faults := 0, map[device.Code]int{}
 	for _, what := range troubles {
+		what.reads = what.reads && atReads
 		for _, number := range worthTrouble(log, what) {
 			r := log[min(number, len(log))-1]
 			runs++
@@ -201,7 +203,7 @@ func worthTrouble(log []redfishsim.Request, what trouble) []int {
 		if !read {
 			sinceWrite = 0
 		}
-		if !read || what.reads && (!seen[r.Path] || sinceWrite <= 2) {
+		if !read || what.reads && (!seen[r.Path] && !what.after || sinceWrite <= 2) {
 			numbers = append(numbers, i+1)
 		}
 		seen[r.Path] = true
