@@ -24,6 +24,8 @@ type handle struct {
 	// busyPatience is how long a change of the power state waits for what it would
 	// interrupt.
 	busyPatience time.Duration
+	// resetRefusal is why the last reset may have done nothing, as the end of a message.
+	resetRefusal string
 }
 
 // step is one step of a server. It returns one line for the record.

@@ -167,7 +167,7 @@ func (h *handle) powerTo(ctx context.Context, run powerRun, want redfish.PowerSt
 		}
 		if tries > 0 && tries > int(t.power/max(t.settle, 1)) {
 			return hardware.Refused(device.CodeNoProgress, "see the server's console, then clean it again",
-				"the server has not become %s within %v: it is %s", powerWord(want), t.power, powerWord(s.PowerState))
+				"the server has not become %s within %v: it is %s%s", powerWord(want), t.power, powerWord(s.PowerState), h.resetRefusal)
 		}
 		if s.PowerState != redfish.PoweringOnPowerState && s.PowerState != redfish.PoweringOffPowerState {
 			if err := h.reset(ctx, run, s, ways...); err != nil {
@@ -224,8 +224,10 @@ func (h *handle) reset(ctx context.Context, run powerRun, s *system, ways ...red
 		return err
 	}
 	_, err = h.change(ctx, request{Method: http.MethodPost, Path: target, Body: map[string]any{"ResetType": way}})
+	h.resetRefusal = ""
 	refusal, answered := asRefusal(err)
 	if isLost(err) || answered && (refusal.Status == http.StatusConflict || refusal.Status == http.StatusBadRequest || refusal.Status >= http.StatusInternalServerError) {
+		h.resetRefusal = "; " + err.Error()
 		return nil // on when on, off when off, or unknown: the caller reads the state
 	}
 	return err

@@ -56,6 +56,14 @@ func TestOnlyAllowedResetsAreSent(t *testing.T) {
 	s = newStepper(t, redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.ResetTypes = []string{"Nmi"} })
 	require.Equal(t, device.CodeCommandRefused, code(s.power(hardware.PowerOff)))
 	require.Empty(t, s.bmc.Writes())
+
+	s = newStepper(t, redfishsim.OpenBMC)
+	s.driver.timing.power, s.driver.timing.settle = 30*time.Millisecond, 10*time.Millisecond
+	s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: "*Reset", Kind: redfishsim.Respond, Status: http.StatusBadRequest, Times: -1,
+		Body: `{"error":{"code":"Odd.1","message":"The chassis intrusion switch is open."}}`})
+	err := s.power(hardware.PowerOff)
+	require.Equal(t, device.CodeNoProgress, code(err), "%v", err)
+	require.Contains(t, err.Error(), "intrusion switch")
 }
 
 // Any single request of a power change is lost, before or after the BMC has carried it out.
