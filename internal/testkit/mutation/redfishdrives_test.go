@@ -29,7 +29,7 @@ var redfishDriveMutations = []mutation{
 	{
 		name: "drives are listed only after POST",
 		file: "internal/hardware/redfish/drives.go",
-		old:  `return s, checkReady(s)`,
+		old:  `return s, h.checkReady(s)`,
 		new:  `return s, nil`,
 		pkg:  redfishPkg, run: "TestAListOfDrivesIsNeverShorterThanWhatIsThere",
 	},
