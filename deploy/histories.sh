@@ -133,9 +133,24 @@ burnish clean turnover --wait
 until_state turnover available
 until_state bare available
 
+# limits: one clean at a time, and a breaker that one failure opens.
+kill "$worker"
+wait "$worker"
+printf 'limits: {concurrent_cleans: 1, breaker: 1}\n' >"$work/limits.yaml"
+start_worker env BURNISH_POLICY="$work/limits.yaml"
+burnish enroll slot1 --host histories --driver fake --set size=64MiB,delay=2s --provide
+burnish enroll slot2 --host histories --driver fake --set size=1MiB --provide
+until_state slot2 available
+burnish enroll slot3 --host histories --driver fake --set size=1MiB --set 'fault=fail:zero@40%x1' --provide
+until_state slot3 error
+burnish enroll slot4 --host histories --driver fake --set size=1MiB --provide
+until_state slot4 pending_cleaning
+burnish resume --model fake --step zero
+until_state slot4 available
+
 # The workflows of a host and a cloud come last: their recorder is the only worker then.
 kill "$worker"
 wait "$worker" || true
 worker=
 rm -rf "$into"
-go run ./internal/testkit/cmd/histories -into "$into" turnover repair aborted crash runbook bare replaced moved
+go run ./internal/testkit/cmd/histories -into "$into" turnover repair aborted crash runbook bare replaced moved slot2 slot4

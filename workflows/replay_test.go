@@ -21,6 +21,7 @@ import (
 	"burnish/workflows/contract"
 	"burnish/workflows/hostscan"
 	"burnish/workflows/lifecycle"
+	"burnish/workflows/limits"
 	"burnish/workflows/reconcile"
 )
 
@@ -44,6 +45,7 @@ func replayPolicies() map[string]clean.Policy {
 		"error on interrupt":   change(func(p *clean.Policy) { p.OnInterrupt = device.InterruptError }),
 		"unreachable after 1s": change(func(p *clean.Policy) { p.HostSilentAfter = time.Second }),
 		"cleanup time-out":     change(func(p *clean.Policy) { p.CleanupTimeout = time.Minute }),
+		"limits":               change(func(p *clean.Policy) { p.Limits = &device.Limits{ConcurrentCleans: 1, FreeCapacity: device.Capacity{Devices: 9}} }),
 		"sampled":              change(func(p *clean.Policy) { p.Verify = "sample:7" }),
 		"a runbook": change(func(p *clean.Policy) {
 			p.Runbooks = []clean.Runbook{{Name: "r", Match: &clean.Match{Trait: "OWNER_CYBORG"}, Steps: []clean.RunbookStep{
@@ -94,7 +96,7 @@ func newReplayer(t *testing.T, policy clean.Policy) func(file string) error {
 	devices := &lifecycle.Lifecycle{Planner: planner}
 	for name, do := range map[string]any{
 		contract.WorkflowDeviceLifecycle: devices.DeviceLifecycle, contract.WorkflowHostScan: hostscan.HostScan,
-		contract.WorkflowInventoryReconcile: reconcile.InventoryReconcile,
+		contract.WorkflowInventoryReconcile: reconcile.InventoryReconcile, contract.WorkflowLimits: limits.Limits,
 	} {
 		replayer.RegisterWorkflowWithOptions(do, workflow.RegisterOptions{Name: name})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ type fleet struct {
 	running    int    // cleans that ask once more
 	free       contract.CountFreeResult
 	needs      []bool
+	granted    func(name string) // called for each slot; nil: nothing
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -79,6 +81,9 @@ func newFleet(t *testing.T) *fleet {
 				what = string(a.Why.Code)
 			}
 			f.told = append(f.told, name+" "+what)
+			if f.granted != nil && what == "granted" {
+				f.granted(name)
+			}
 			return nil
 		})
 	f.OnUpsertTypedSearchAttributes(mock.MatchedBy(func(a temporal.SearchAttributes) bool {
@@ -303,4 +308,50 @@ func TestALongRunContinuesAsNew(t *testing.T) {
 	again.ExecuteWorkflow(contract.WorkflowLimits, in)
 	require.NoError(t, again.GetWorkflowError())
 	require.NotContains(t, again.activities, contract.ActivityFindCleans)
+}
+
+// A thousand servers through fifty slots: while any waits, every slot is busy. Each signal takes
+// 50 ms on its way, and a clean 20 s, half more or less.
+//
+// S3.38
+func TestAThousandServersKeepFiftySlotsBusy(t *testing.T) {
+	const devices, slots, latency = 1000, 50, 50 * time.Millisecond
+	random := rand.New(rand.NewPCG(1, 2))
+	f := newFleet(t)
+	f.SetTestTimeout(2 * time.Minute)
+	cleaned, running, most := 0, 0, 0
+	var busy time.Duration
+	var from, to time.Time
+	f.granted = func(name string) {
+		f.at(latency, func() { // the device begins
+			if cleaned == 0 && running == slots-1 {
+				from = f.Now()
+			}
+			running++
+			most = max(most, running)
+			to = f.Now() // the last one that gets a slot
+			work := time.Duration(float64(20*time.Second) * (0.5 + random.Float64()))
+			began := f.Now()
+			f.at(work, func() {
+				running--
+				cleaned++
+				busy += f.Now().Sub(began)
+				f.at(latency, func() { f.end(name, "") })
+			})
+		})
+	}
+	f.at(time.Second, func() {
+		for i := range devices {
+			f.ask(fmt.Sprintf("node%04d", i))
+		}
+	})
+	f.off(30 * time.Minute)
+	f.run(&device.Limits{ConcurrentCleans: slots})
+	require.NoError(t, f.GetWorkflowError())
+	require.Equal(t, devices, cleaned)
+	require.Equal(t, slots, most)
+	share := float64(busy-20*time.Second*slots/2) / float64(slots) / float64(to.Sub(from))
+	require.GreaterOrEqual(t, share, 0.95, "of the time from %s to %s", from, to)
+	require.LessOrEqual(t, len(f.told), 8*devices, "a device hears of its way a few times")
+	require.Equal(t, []string{contract.ActivityFindCleans}, f.activities)
 }

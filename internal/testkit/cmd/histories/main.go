@@ -49,7 +49,7 @@ func run(ctx context.Context, into string, names []string) error {
 	if err := record(ctx, temporal.Client); err != nil {
 		return err
 	}
-	workflows := map[string]string{"hostscan": contract.HostScanWorkflowID(recorder), "reconcile": contract.ReconcileWorkflowID(recorder)}
+	workflows := map[string]string{"hostscan": contract.HostScanWorkflowID(recorder), "reconcile": contract.ReconcileWorkflowID(recorder), "limits": contract.LimitsWorkflowID}
 	for _, name := range names {
 		workflows[name] = contract.WorkflowID(name)
 	}
