@@ -216,7 +216,7 @@ func (r *reflash) ours(slots nvmecli.Firmware) bool {
 func (r *reflash) settle(slots nvmecli.Firmware) error {
 	before, now := r.Before.Revisions[r.Slot], slots.Revisions[r.Slot]
 	switch {
-	case now == r.To && slots.Next == r.Slot:
+	case now == r.To && (slots.Next == r.Slot || slots.Next == 0 && before != r.To):
 		r.Stage = committed
 		return nil
 	case before != r.To && same(slots, r.Before):

@@ -95,12 +95,17 @@ func TestFirmwareIsReflashed(t *testing.T) {
 		code   device.Code
 		says   string
 	}{
-		"activated by a reset":         {answers(0, nvmesim.ByReset), []string{"download", "commit 2", "reset"}, "", "firmware 1.0.0 to 2.0.0 in slot 2"},
-		"activated at once":            {answers(0, nvmesim.AtOnce), []string{"download", "commit 2"}, "", "in slot 2, sha256"},
-		"controller reset (0x111)":     {answers(nvmesim.NeedsControllerReset, nvmesim.ByReset), []string{"download", "commit 2", "reset"}, "", "activated by reset"},
-		"subsystem reset (0x110)":      {answers(0x110, nvmesim.BySubsystemReset), []string{"download", "commit 2", "subsystem reset"}, "", "activated by subsystem-reset"},
-		"conventional reset (0x10b)":   {answers(0x10b, nvmesim.ByReset), []string{"download", "commit 2", "reset"}, "", "activated by reset"},
-		"0x10b, by a subsystem reset":  {answers(nvmesim.NeedsReset, nvmesim.BySubsystemReset), []string{"download", "commit 2", "reset", "subsystem reset"}, "", "activated by reset, subsystem-reset"},
+		"activated by a reset":        {answers(0, nvmesim.ByReset), []string{"download", "commit 2", "reset"}, "", "firmware 1.0.0 to 2.0.0 in slot 2"},
+		"activated at once":           {answers(0, nvmesim.AtOnce), []string{"download", "commit 2"}, "", "in slot 2, sha256"},
+		"controller reset (0x111)":    {answers(nvmesim.NeedsControllerReset, nvmesim.ByReset), []string{"download", "commit 2", "reset"}, "", "activated by reset"},
+		"subsystem reset (0x110)":     {answers(0x110, nvmesim.BySubsystemReset), []string{"download", "commit 2", "subsystem reset"}, "", "activated by subsystem-reset"},
+		"conventional reset (0x10b)":  {answers(0x10b, nvmesim.ByReset), []string{"download", "commit 2", "reset"}, "", "activated by reset"},
+		"0x10b, by a subsystem reset": {answers(nvmesim.NeedsReset, nvmesim.BySubsystemReset), []string{"download", "commit 2", "reset", "subsystem reset"}, "", "activated by reset, subsystem-reset"},
+		"hides which slot is next":    {func(c *drive) { c.Update.HidesNext = true }, []string{"download", "commit 2", "reset"}, "", "in slot 2"},
+		"hides it, and lost": {func(c *drive) {
+			c.Update.HidesNext = true
+			after(nvmesim.CommitFirmware, nvmesim.Injection{Errno: 5, AfterEffect: true})(c)
+		}, []string{"download", "commit 2", "reset"}, "", "in slot 2"},
 		"needs a power cycle":          {answers(nvmesim.NeedsReset, nvmesim.ByPowerCycle), []string{"download", "commit 2", "reset", "subsystem reset"}, device.CodeFirmwareNotActive, `in slot 2 and runs "1.0.0" after reset, subsystem-reset`},
 		"stays at the old version":     {answers(0, nvmesim.ByPowerCycle), []string{"download", "commit 2", "reset"}, device.CodeFirmwareNotActive, `runs "1.0.0" after reset`},
 		"without a subsystem reset":    {func(c *drive) { answers(0x110, nvmesim.BySubsystemReset)(c); c.SubsystemResets = false }, []string{"download", "commit 2", "subsystem reset"}, device.CodeFirmwareNotActive, "not supported"},

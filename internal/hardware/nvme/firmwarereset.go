@@ -41,7 +41,7 @@ func (r *reflash) activate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if slots.Next == 0 || slots.Revisions[slots.Next] != r.To {
+		if !r.activates(slots) {
 			break
 		}
 		if err := r.run.Progress(70, fmt.Sprintf("resetting the drive (%s) to activate firmware %s", kind, r.To)); err != nil {
@@ -69,6 +69,12 @@ func (r *reflash) activate(ctx context.Context) error {
 		message += fmt.Sprintf("; %v", why)
 	}
 	return hardware.Refused(device.CodeFirmwareNotActive, "power-cycle the host, then clean it; if the version stays, update it with the vendor's tool or retire it", "%s", message)
+}
+
+// activates: the next reset activates the committed image, as far as the drive says. A drive
+// need not say which slot is next (0).
+func (u update) activates(slots nvmecli.Firmware) bool {
+	return slots.Revisions[u.Slot] == u.To && (slots.Next == 0 || slots.Revisions[slots.Next] == u.To)
 }
 
 // findAgain waits until the drive with the enrolled serial is back after its reset, whatever

@@ -80,8 +80,8 @@ var firmwareMutations = []mutation{
 	{
 		name: "a drive is not reset while something else is staged",
 		file: "internal/hardware/nvme/firmwarereset.go",
-		old:  `slots.Revisions[slots.Next] != r.To {`,
-		new:  `slots.Revisions[slots.Next] == "" {`,
+		old:  `(slots.Next == 0 || slots.Revisions[slots.Next] == u.To)`,
+		new:  `slots.Next >= 0`,
 		pkg:  "./internal/hardware/nvme", run: "TestDriveIsNotResetWhileSomethingElseIsStaged",
 	},
 	{

@@ -51,6 +51,8 @@ type Update struct {
 	By     Activation
 	// Downloaded is what was downloaded since the last commit or reset.
 	Downloaded []byte
+	// HidesNext: the drive does not say which slot the next reset activates.
+	HidesNext bool
 	// Committed is the SHA-256 of the last image that was committed, in hexadecimal digits.
 	Committed string
 }

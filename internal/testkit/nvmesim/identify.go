@@ -243,7 +243,9 @@ func (s *slot) health() page {
 
 func (s *slot) firmware() page {
 	p := make(page, 512)
-	p[0] = s.Controller.Slots.AFI
+	if p[0] = s.Controller.Slots.AFI; s.Controller.Update.HidesNext {
+		p[0] &= 7
+	}
 	for i, revision := range s.Controller.Slots.Revisions {
 		if revision != "" {
 			p.text(8+8*i, 8, revision)
