@@ -74,6 +74,8 @@ func TestAnUpdateOfOneCleanIsFinishedByTheNext(t *testing.T) {
 	result, err := step("firmware_reflash", "run/2")
 	require.NoError(t, err)
 	require.Contains(t, result.Note, "1.0.0 to 2.0.0 in slot 2")
+	require.Equal(t, "2.0.0", result.Firmware)
+	require.Equal(t, "2.0.0", s.record("d1").Identity.Firmware)
 	_, err = step("verify_firmware", "run/2")
 	require.NoError(t, err)
 	commits := 0

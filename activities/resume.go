@@ -84,12 +84,25 @@ func (a *attempt) recordReflash(revision string) error {
 	})
 }
 
+// enrollFirmware records the revision that the device runs now as the enrolled one.
+func (a *attempt) enrollFirmware(revision string) error {
+	return a.Host.UpdateRecord(a.in.Enrollment.Name, func(r *host.Record) error {
+		if r.Identity.Serial == a.in.Identity.Serial {
+			r.Identity.Firmware = revision
+		}
+		return nil
+	})
+}
+
 // journalResult journals how the attempt ended, and that no crash ended it.
 func (a *attempt) journalResult(workCtx context.Context, outcome steps.Outcome, err error) (contract.StepResult, error) {
 	a.entry.RunTime, a.entry.Working = a.runTime(), false
 	result := contract.StepResult{
 		Step: a.step.Name, Clean: a.in.Clean, Seq: a.in.Seq, Bytes: outcome.Bytes, Method: outcome.Method, Note: outcome.Note,
-		RunTime: a.entry.RunTime, ReprocessedBytesMax: a.entry.Reprocessed,
+		RunTime: a.entry.RunTime, ReprocessedBytesMax: a.entry.Reprocessed, Firmware: outcome.Firmware,
+	}
+	if err == nil && outcome.Firmware != "" {
+		err = a.enrollFirmware(outcome.Firmware)
 	}
 	if err == nil {
 		text, encodeErr := json.Marshal(result)

@@ -167,7 +167,8 @@ type StepRun struct {
 	Load func(name string, into any) (bool, error)
 	// Reflash records, before the device can run it, which firmware revision the step gives
 	// it. The record outlives this clean: it becomes Target.Reflashed until the device has
-	// its next tenant.
+	// its next tenant. A driver calls it again once the device runs that revision: of a step
+	// that then ends well, it becomes the enrolled one.
 	Reflash func(revision string) error
 }
 

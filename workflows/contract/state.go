@@ -315,6 +315,9 @@ type StepResult struct {
 	Method  string        `json:"method,omitempty"`
 	Note    string        `json:"note,omitempty"`
 	RunTime time.Duration `json:"run_time"`
+	// Firmware is the revision that the step gave the device: it becomes the enrolled one, and
+	// is not kept here.
+	Firmware string `json:"firmware,omitempty"`
 	// ReprocessedBytesMax is how many bytes at most were processed again after crashes.
 	ReprocessedBytesMax int64 `json:"reprocessed_bytes_max,omitempty"`
 }

@@ -149,6 +149,9 @@ func (h *fakeHost) step(ctx workflow.Context, j *job, in contract.StepInput) (an
 	}
 	h.journal.open, h.journal.done = false, true
 	h.journal.result = contract.StepResult{Step: in.Step, Clean: in.Clean, Seq: in.Seq, Bytes: blocks * blockSize, Method: "testdriver", RunTime: h.journal.ran}
+	if in.Step == "firmware_reflash" {
+		h.journal.result.Firmware = h.discovery.Identity.Firmware
+	}
 	if h.misreport != nil {
 		h.misreport(&h.journal.result)
 	}

@@ -62,16 +62,21 @@ func runOnDriver(ctx context.Context, w *Work, step string) (Outcome, error) {
 		return Outcome{}, unsupported(w, fmt.Sprintf("do %s by itself", step))
 	}
 	mayGoOn := func() error { return w.Checkpoint(0) }
+	firmware := ""
 	note, err := driver.RunStep(ctx, hardware.StepRun{
 		Step: step, Args: w.Args, Settings: w.Settings, MayGoOn: mayGoOn,
 		Progress: func(percent int, doing string) error {
 			w.Progress(percent, doing)
 			return mayGoOn()
 		},
-		Save: w.SaveEvidence, Load: w.LoadEvidence, Reflash: w.Reflash,
+		Save: w.SaveEvidence, Load: w.LoadEvidence, 
+		Reflash: func(revision string) error {
+			firmware = revision
+			return w.Reflash(revision)
+		},
 	})
 	if err != nil {
 		return Outcome{}, err
 	}
-	return Outcome{Method: w.Device.Method(), Note: note}, nil
+	return Outcome{Method: w.Device.Method(), Note: note, Firmware: firmware}, nil
 }

@@ -53,6 +53,8 @@ type Outcome struct {
 	Method string
 	// Note is one line for the record.
 	Note string
+	// Firmware is the revision that the step gave the device, or empty.
+	Firmware string
 }
 
 // Step is one step: what the planner needs, and what the step does.

@@ -180,6 +180,11 @@ func (r *reflash) do(ctx context.Context) (string, error) {
 		if resumed {
 			return r.finish(ctx)
 		}
+		if r.c.reflashed == r.want.To {
+			if err := r.run.Reflash(r.want.To); err != nil {
+				return "", err
+			}
+		}
 		return "it runs firmware " + r.want.To + " already", nil
 	}
 	slots, err := r.c.firmwareLog(ctx)

@@ -134,6 +134,9 @@ func (r *reflash) finish(ctx context.Context) (string, error) {
 	if err := r.checkHealthy(ctx); err != nil {
 		return "", err
 	}
+	if err := r.run.Reflash(r.To); err != nil {
+		return "", err
+	}
 	note := fmt.Sprintf("firmware %s to %s in slot %d, sha256 %.12s", r.From, r.To, r.Slot, r.SHA256)
 	if len(r.resets) > 0 {
 		note += ", activated by " + strings.Join(r.resets, ", ")

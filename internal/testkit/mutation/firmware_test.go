@@ -99,6 +99,13 @@ var firmwareMutations = []mutation{
 		pkg:  "./internal/host", run: "TestErasePolicyAndTagsAreKeysOfAnEntry",
 	},
 	{
+		name: "the version that a step gave a device is enrolled with its result",
+		file: "workflows/lifecycle/cleaning/cleaning.go",
+		old:  `		if result.Firmware != "" {`,
+		new:  `		if result.Firmware == "-" {`,
+		pkg:  "./workflows/lifecycle", run: "TestANewFirmwareVersionIsEnrolledBeforeTheDriveIsOffered",
+	},
+	{
 		rule: "F20", name: "staged firmware is accepted only from Burnish itself",
 		file: "internal/hardware/nvme/secure.go",
 		old:  `next != "" && next == c.reflashed,`,

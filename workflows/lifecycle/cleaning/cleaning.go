@@ -107,7 +107,10 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 			d.finish(ctx, "failed", f)
 			return nil
 		}
-		result.Clean, result.Seq = "", 0 // known by now
+		if result.Firmware != "" {
+			d.State.Host.Identity.Firmware = result.Firmware
+		}
+		result.Clean, result.Seq, result.Firmware = "", 0, "" // known by now
 		run.Results, run.RunTime = append(run.Results, result), run.RunTime+result.RunTime
 		run.Next, run.Resume = run.Next+1, nil
 		d.reportCanary(ctx, run)
