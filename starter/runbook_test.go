@@ -136,3 +136,36 @@ func TestTheRunbookIsShown(t *testing.T) {
 	require.Contains(t, list, "on_hold")
 	require.Contains(t, list, "hold")
 }
+
+// The plan of a fleet follows runbooks as the devices' workflows do, and says which device has
+// two, or one that does not erase it.
+func TestTheFleetsPlanFollowsRunbooks(t *testing.T) {
+	policy := policyFile(t, `
+priorities: {wear_check: 0, security_check: 0}
+runbooks:
+  drives: {match: {trait: HW_NVME_BES}, steps: [{step: sanitize}, {step: verify}, {step: hold, args: {reason: look}}]}
+  zeroes: {match: {trait: HW_NVME_WZS}, steps: [{step: sanitize}, {step: verify}]}
+  disks: {match: {trait: HW_PCI_ONE_TIME_USE}, steps: [{step: wait, args: {for: 1m}}, {step: zero}, {step: verify}]}
+`)
+	l := plannable()
+	list := l.onList
+	l.onList = func(query string) ([]client.Execution, error) {
+		found, err := list(query)
+		for i := range found {
+			found[i].Status.OneTimeUse = found[i].Name == "disk"
+		}
+		return found, err
+	}
+	r := burnish(t, l, "", "plan", "--fleet", "--policy", policy, "-o", "json")
+	require.Zero(t, r.code, r.errors)
+	var fleet fleetPlan
+	require.NoError(t, json.Unmarshal([]byte(r.out), &fleet))
+	plans := map[string]devicePlan{}
+	for _, p := range fleet.Devices {
+		plans[p.Name] = p
+	}
+	require.Equal(t, []string{"wait", "zero", "verify"}, plans["disk"].NewSteps)
+	require.Contains(t, plans["all"].Reason, "the runbooks drives and zeroes both match this device")
+	require.Equal(t, []string{"sanitize", "verify"}, plans["used"].NewSteps)
+	require.Equal(t, []string{"zero", "verify"}, plans["old"].NewSteps, "no runbook is for it")
+}

@@ -61,6 +61,9 @@ type WaitArgs struct {
 // maxWait bounds the step wait: a longer one is meant as a hold.
 const maxWait = 7 * 24 * time.Hour
 
+// maxReason bounds what every listing of a held device shows.
+const maxReason = 200
+
 // OfWorkflow says that the device's workflow carries out the step itself, and no host.
 func OfWorkflow(step string) bool {
 	return slices.ContainsFunc(workflowSteps, func(s Step) bool { return s.Name == step })
@@ -159,6 +162,9 @@ func checkRunbookArgs(step Step, text json.RawMessage, full bool) error {
 		if _, given := args[a.Name]; given && full && a.From == Choice {
 			return fmt.Errorf("the argument %s is for manual cleans only: a full clean leaves nothing out", a.Name)
 		}
+	}
+	if reason, _ := args["reason"].(string); step.Name == StepHold && (len(reason) > maxReason || strings.TrimSpace(reason) == "" || strings.ContainsAny(reason, "\r\n")) {
+		return fmt.Errorf("the argument reason must be one line of at most %d characters", maxReason)
 	}
 	if step.Name == StepWait {
 		if d, err := time.ParseDuration(fmt.Sprint(args["for"])); err == nil && d > maxWait {

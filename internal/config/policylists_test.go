@@ -114,6 +114,8 @@ func TestMistakesInThePolicysLists(t *testing.T) {
 		"a profile by hand":         {book("    - {step: verify_properties, args: {cpus: 2}}\n"), "line 4: ", `unknown argument "cpus": the step takes none`},
 		"an attribute of objects":   {book("    - {step: bios_apply, args: {A: {b: c}}}\n"), "line 4: ", "the argument A must be text, a number or a boolean, not {\"b\":\"c\"}"},
 		"a hold without a reason":   {book("    - {step: hold}\n"), "line 4: ", "hold: the argument reason is missing"},
+		"a hold for two lines":      {book("    - step: hold\n      args:\n        reason: |\n          a\n          b\n"), "line 4: ", "must be one line"},
+		"a hold for nothing":        {book("    - {step: hold, args: {reason: \" \"}}\n"), "line 4: ", "must be one line"},
 		"a wait for nothing":        {book("    - {step: wait, args: {for: 0s}}\n"), "line 4: ", "must be a positive duration"},
 		"a wait for ever":           {book("    - {step: wait, args: {for: 200h}}\n"), "line 4: ", "use hold"},
 		"no verify":                 {book("    - {step: zero}\n"), "line 3: ", "its erase is not followed by a verify"},

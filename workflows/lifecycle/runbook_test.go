@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -220,9 +221,11 @@ func TestEachHoldIsReleased(t *testing.T) {
 	require.Equal(t, "on hold: again", w.onHold().LastError)
 	w.pass(time.Hour)
 	require.Equal(t, device.Cleaning, w.view().DeviceState)
-	ok[contract.Result](w.releaseHold())
+	ok[contract.Result](w.send(contract.UpdateReleaseHold, "", contract.ReasonInput{Reason: strings.Repeat("long\n", 1000)}))
 	v := w.reach(device.Manageable)
 	require.Len(t, v.Cleans[0].Steps, 3)
+	require.Contains(t, v.Cleans[0].Steps[2].Note, "by an operator: long long")
+	require.Less(t, len(v.Cleans[0].Steps[2].Note), 400)
 	w.requireNoDefect()
 }
 

@@ -3,6 +3,7 @@ package cleaning
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -81,12 +82,25 @@ func (d *Cleaning) ReleaseHold(ctx workflow.Context, in contract.ReasonInput) {
 	if run == nil {
 		return
 	}
-	run.ReleasedBy = in.By
-	if run.ReleasedBy == "" {
-		run.ReleasedBy = "an operator"
+	by := in.By
+	if by == "" {
+		by = "an operator"
 	}
 	if in.Reason != "" {
-		run.ReleasedBy += ": " + in.Reason
+		by += ": " + in.Reason
 	}
+	run.ReleasedBy = oneLine(by)
 	d.EndWait(ctx, contract.WaitHold) // a second release finds none
+}
+
+// maxNote bounds what the archive keeps of a release.
+const maxNote = 300
+
+// oneLine gives a text on one line, cut where it is too long.
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > maxNote {
+		text = strings.ToValidUTF8(text[:maxNote], "") + "…"
+	}
+	return text
 }
