@@ -24,7 +24,7 @@ var sanitizations = []string{"CryptographicErase", "BlockErase", "Overwrite"}
 type eraseState string
 
 const (
-	// eraseSent: the request was sent, or is about to be. Without an answer, reading tells
+	// eraseSent: the request was sent, or is about to be. Without an answer, reading shows
 	// what has come of it.
 	eraseSent eraseState = "sent"
 	// eraseAccepted: the BMC has accepted it.

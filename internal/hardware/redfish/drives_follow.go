@@ -187,7 +187,7 @@ func eraseUnknown(r *eraseRecord, format string, args ...any) error {
 		"whether the drive %s was erased is unknown: %s", r.drive.Serial, fmt.Sprintf(format, args...))
 }
 
-// mark tells a task from another one that gets its number after a restart of the BMC.
+// mark distinguishes a task from another one that gets its number after a restart of the BMC.
 func (t *task) mark() string { return t.ODataID + " " + t.StartTime }
 
 // isNew: the task was not there before the request.

@@ -22,7 +22,7 @@ const (
 	// have begun.
 	updateSending updatePhase = "sending"
 	// updateSent: the request was sent, or its last bytes are about to be. Without an answer,
-	// reading tells what has come of it.
+	// reading shows what has come of it.
 	updateSent updatePhase = "sent"
 	// updateAccepted: the BMC has accepted it.
 	updateAccepted updatePhase = "accepted"
