@@ -69,7 +69,7 @@ func runOnDriver(ctx context.Context, w *Work, step string) (Outcome, error) {
 			w.Progress(percent, doing)
 			return mayGoOn()
 		},
-		Save: w.SaveEvidence, Load: w.LoadEvidence, 
+		Save: w.SaveEvidence, Load: w.LoadEvidence,
 		Reflash: func(revision string) error {
 			firmware = revision
 			return w.Reflash(revision)
