@@ -45,8 +45,10 @@ func replayPolicies() map[string]clean.Policy {
 		"error on interrupt":   change(func(p *clean.Policy) { p.OnInterrupt = device.InterruptError }),
 		"unreachable after 1s": change(func(p *clean.Policy) { p.HostSilentAfter = time.Second }),
 		"cleanup time-out":     change(func(p *clean.Policy) { p.CleanupTimeout = time.Minute }),
-		"limits":               change(func(p *clean.Policy) { p.Limits = &device.Limits{ConcurrentCleans: 1, FreeCapacity: device.Capacity{Devices: 9}} }),
-		"sampled":              change(func(p *clean.Policy) { p.Verify = "sample:7" }),
+		"limits": change(func(p *clean.Policy) {
+			p.Limits = &device.Limits{ConcurrentCleans: 1, FreeCapacity: device.Capacity{Devices: 9}}
+		}),
+		"sampled": change(func(p *clean.Policy) { p.Verify = "sample:7" }),
 		"a runbook": change(func(p *clean.Policy) {
 			p.Runbooks = []clean.Runbook{{Name: "r", Match: &clean.Match{Trait: "OWNER_CYBORG"}, Steps: []clean.RunbookStep{
 				{Step: clean.StepHold, Args: json.RawMessage(`{"reason":"x"}`)}, {Step: "zero"}, {Step: "verify"}}}}
