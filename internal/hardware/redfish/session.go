@@ -158,7 +158,8 @@ func (b *bmc) expired(ctx context.Context, token string) {
 }
 
 // login gives the token of the session, which it makes where there is none. It waits for a
-// place in a full session table.
+// place in a full session table; without report, which shows the wait, only for as long as a
+// look: the fault shows it, and its retry waits again.
 func (b *bmc) login(ctx context.Context, report func(string) error) (string, error) {
 	select {
 	case b.one <- struct{}{}:
@@ -169,7 +170,11 @@ func (b *bmc) login(ctx context.Context, report func(string) error) (string, err
 	if b.token != "" {
 		return b.token, nil
 	}
-	waiting := b.timing.wait(b.timing.sessions)
+	patience := b.timing.sessions
+	if report == nil {
+		patience = min(patience, b.timing.look)
+	}
+	waiting := b.timing.wait(patience)
 	defer waiting.stop()
 	for {
 		err := b.loginOnce(ctx)

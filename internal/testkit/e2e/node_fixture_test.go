@@ -176,14 +176,6 @@ func (n *node) used(t testing.TB) {
 	}))
 }
 
-// turn gives the server to a tenant and takes it back.
-func (s *nodeSite) turn(t testing.TB, name, tenant string) {
-	t.Helper()
-	s.Bind(t, name, tenant)
-	s.nodes[name].used(t)
-	s.Unbind(t, name, tenant)
-}
-
 // requireClean asserts what a clean by all steps leaves of the server itself: no byte of a
 // tenant, the BIOS at its defaults but for what the policy sets, the firmware at its target,
 // the power as it was, nothing pending, no session. It returns the state.

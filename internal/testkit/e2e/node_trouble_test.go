@@ -1,0 +1,248 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/redfishsim"
+	"burnish/workflows/contract"
+)
+
+// nodeTrouble is what is wrong with a server when its clean begins, or in the middle of it.
+type nodeTrouble struct {
+	name  string
+	wrong func(t *testing.T, s *nodeSite, n *node)
+	// fault is the one that the clean ends with. Nothing is erased or written by a clean that
+	// must find it before.
+	fault     device.Code
+	untouched bool
+	// right undoes it, as the operator does before the next clean.
+	right func(t *testing.T, n *node)
+}
+
+// change gives a trouble that changes the server.
+func change(do func(*redfishsim.State)) func(*testing.T, *nodeSite, *node) {
+	return func(t *testing.T, _ *nodeSite, n *node) {
+		t.Helper()
+		require.NoError(t, n.BMC.Change(do))
+	}
+}
+
+var nodeTroubles = []nodeTrouble{
+	{
+		name: "another chassis", fault: device.CodeSerialMismatch, untouched: true,
+		wrong: change(func(s *redfishsim.State) { s.Serial, s.ChassisSerial = "OTHER", "OTHER" }),
+		right: func(t *testing.T, n *node) {
+			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.Serial, s.ChassisSerial = n.enrolled.Serial, n.enrolled.ChassisSerial }))
+		},
+	},
+	{
+		name: "a drive is missing", fault: device.CodeDrivesChanged, untouched: true,
+		wrong: change(func(s *redfishsim.State) { s.Storages[0].Drives[1].Missing = true }),
+		right: func(t *testing.T, n *node) {
+			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.Storages[0].Drives[1].Missing = false }))
+		},
+	},
+	{
+		name: "a drive is extra", fault: device.CodeDrivesChanged, untouched: true,
+		wrong: change(func(s *redfishsim.State) {
+			extra := *s.Storages[0].Drives[0]
+			extra.ID, extra.Serial = "Disk.9", "EXTRA"
+			s.Storages[0].Drives = append(s.Storages[0].Drives, &extra)
+		}),
+		right: func(t *testing.T, n *node) {
+			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.Storages[0].Drives = s.Storages[0].Drives[:2] }))
+		},
+	},
+	{
+		name: "a drive without an erase", fault: device.CodeDriveNotErasable, untouched: true,
+		wrong: change(func(s *redfishsim.State) { s.Storages[0].Drives[0].NotErasable = true }),
+		right: func(t *testing.T, n *node) {
+			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.Storages[0].Drives[0].NotErasable = false }))
+		},
+	},
+	{
+		name: "an erase that fails", fault: device.CodeStepFailed,
+		wrong: func(t *testing.T, _ *nodeSite, n *node) {
+			require.NoError(t, n.BMC.Configure(func(c *redfishsim.Config) {
+				c.Endings = map[string]redfishsim.Ending{redfishsim.KindErase: redfishsim.CompletedCritical}
+			}))
+		},
+		right: func(t *testing.T, n *node) {
+			require.NoError(t, n.BMC.Configure(func(c *redfishsim.Config) { c.Endings = map[string]redfishsim.Ending{} }))
+		},
+	},
+	{
+		name: "firmware that another tenant made unlisted", fault: device.CodeFirmwareNotListed,
+		wrong: change(func(s *redfishsim.State) { biosOf(s).Version = "0.0.1" }),
+		right: func(t *testing.T, n *node) {
+			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { biosOf(s).Version = n.from }))
+		},
+	},
+	{
+		name: "a BIOS that keeps its attributes", fault: device.CodeBIOSMismatch,
+		wrong: func(t *testing.T, _ *nodeSite, n *node) {
+			require.NoError(t, n.BMC.Configure(func(c *redfishsim.Config) { c.BIOSNeverApplies = true }))
+		},
+		right: func(t *testing.T, n *node) {
+			require.NoError(t, n.BMC.Configure(func(c *redfishsim.Config) { c.BIOSNeverApplies = false }))
+		},
+	},
+	{
+		name: "less memory", fault: device.CodePropertiesMismatch,
+		wrong: change(func(s *redfishsim.State) { s.MemoryModules = s.MemoryModules[:3] }),
+		right: func(t *testing.T, n *node) {
+			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.MemoryModules = n.enrolled.MemoryModules }))
+		},
+	},
+}
+
+// A server that is not what was enrolled, or does not become what it should be, is not returned:
+// its tenant's release succeeds all the same, the operator sees the fault, may switch the server
+// on and off, and corrects it; then the operator's clean returns it.
+//
+// S3.23, S3.29, S3.48
+func TestANodeInTroubleIsNotReturned(t *testing.T) {
+	t.Parallel()
+	s := newNodeSite(t, newSite(t), slices.Repeat([]redfishsim.Personality{redfishsim.IDRAC}, len(nodeTroubles)))
+	s.Run(t, "all", s.env("BURNISH_MAX_CLEANS_PER_HOST=16")...)
+	var names []string
+	trouble := map[string]nodeTrouble{}
+	for i, one := range nodeTroubles {
+		name := fmt.Sprintf("node%d", i+1)
+		names, trouble[name] = append(names, name), one
+	}
+	s.eachNode(t, names, func(name string) {
+		s.enroll(t, name, "--provide")
+		s.awaitAvailable(t, name, time.Minute)
+		one, n := trouble[name], s.nodes[name]
+		s.Bind(t, name, "alice")
+		n.used(t)
+		one.wrong(t, s, n)
+		before := n.state(t)
+		s.Unbind(t, name, "alice") // ends well, whatever the clean finds
+
+		v := s.AwaitState(t, name, time.Minute, device.Error, device.Available)
+		require.Equal(t, device.Error, v.DeviceState, "%s is overlooked", one.name)
+		require.Equal(t, string(one.fault), v.Fault, "%s: %s", one.name, v.LastError)
+		require.True(t, v.Dirty)
+		require.True(t, v.NeedsOperator)
+		s.RequireReserved(t, name, 1)
+		after := n.state(t)
+		require.Equal(t, "On", after.Power, "%s: the server stays on", one.name)
+		if one.untouched {
+			require.Equal(t, before.TenantData(), after.TenantData(), one.name)
+			require.Equal(t, before.Commits, after.Commits, one.name)
+			require.Equal(t, before.ResetCount, after.ResetCount, one.name)
+		}
+		s.awaitNoSession(t, name)
+		if one.fault != device.CodeSerialMismatch {
+			s.Must(t, "power", name, "off")
+			require.Equal(t, "Off", n.state(t).Power)
+			s.Must(t, "power", name, "on")
+			require.Equal(t, "On", n.state(t).Power)
+		}
+		one.right(t, n)
+		s.Must(t, "clean", name)
+		s.awaitAvailable(t, name, time.Minute)
+	})
+}
+
+// A controller that says that it has erased a drive, and has not, cannot be told by Redfish.
+// The record therefore never says that the erase was verified.
+func TestTheRecordOfALyingControllerSaysWhoseWordItIs(t *testing.T) {
+	t.Parallel()
+	s := newNodeSite(t, newSite(t), []redfishsim.Personality{redfishsim.IDRAC}, func(_ *redfishsim.Config, s *redfishsim.State) {
+		s.Storages[0].Drives[0].Lies = true
+	})
+	s.Run(t, "all", s.env()...)
+	s.enroll(t, "node1", "--provide")
+	v := s.AwaitState(t, "node1", time.Minute, device.Available, device.Error)
+	require.Equal(t, device.Available, v.DeviceState, v.LastError)
+	left, err := s.nodes["node1"].BMC.TenantData()
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	for _, step := range v.Cleans[0].Steps {
+		if step.Step == "erase_drives" || step.Step == "verify" {
+			require.Contains(t, step.Note, "by the controller's word")
+			require.NotContains(t, strings.ToLower(step.Note), "verified")
+		}
+	}
+}
+
+// Each step fails once, and is repeated once by the operator; and a step that is repeated after
+// all went well changes nothing more.
+func TestEachStepOfANodeFailsOnceAndIsRepeated(t *testing.T) {
+	t.Parallel()
+	s := newNodeSite(t, newSite(t), slices.Repeat([]redfishsim.Personality{redfishsim.IDRAC}, 4))
+	s.Run(t, "all", s.env("BURNISH_MAX_CLEANS_PER_HOST=16")...)
+	fails := map[string]redfishsim.Fault{
+		"node1": {Method: http.MethodPost, Path: "*SecureErase"},
+		"node2": {Method: http.MethodPost, Path: "/redfish/v1/UpdateService/*"},
+		"node3": {Method: http.MethodPost, Path: "*Bios.ResetBios"},
+		"node4": {Method: http.MethodPatch, Path: "*/Bios/Settings"},
+	}
+	s.eachNode(t, []string{"node1", "node2", "node3", "node4"}, func(name string) {
+		s.enroll(t, name, "--provide")
+		s.awaitAvailable(t, name, time.Minute)
+		s.Bind(t, name, "alice")
+		n, fault := s.nodes[name], fails[name]
+		n.used(t)
+		fault.Kind, fault.Status = redfishsim.Respond, http.StatusForbidden
+		fault.Body = `{"error": {"code": "Base.1.8.InsufficientPrivilege", "message": "There are insufficient privileges."}}`
+		require.NoError(t, n.BMC.Inject(fault))
+		s.Unbind(t, name, "alice")
+		v := s.AwaitState(t, name, time.Minute, device.Error, device.Available)
+		require.Equal(t, device.Error, v.DeviceState, "%s: the refusal of %s is overlooked", name, fault.Path)
+		require.True(t, v.Dirty)
+		s.RequireReserved(t, name, 1)
+		s.Must(t, "clean", name)
+		s.awaitAvailable(t, name, time.Minute)
+
+		commits := len(n.state(t).Commits)
+		s.Must(t, "manage", name)
+		// The evidence of an erase counts in its own clean only.
+		for _, steps := range []string{"security_check", "erase_drives,verify", "firmware_reflash,verify_firmware", "bios_reset", "bios_apply", "verify_properties"} {
+			s.Must(t, "clean", name, "--steps", steps, "--wait", "--timeout", "100s")
+		}
+		require.Len(t, n.state(t).Commits, commits, "firmware at its target is not written again")
+		v = s.Show(t, name)
+		require.Equal(t, device.Manageable, v.DeviceState, v.LastError)
+		s.Must(t, "provide", name)
+		s.awaitAvailable(t, name, time.Minute)
+	})
+}
+
+// Where the BMC's session table is full, the step waits, and says so; when there is a place, it
+// goes on by itself.
+func TestAFullSessionTableIsWaitedForVisibly(t *testing.T) {
+	t.Parallel()
+	s := newNodeSite(t, newSite(t), []redfishsim.Personality{redfishsim.IDRAC})
+	s.Run(t, "all", s.env()...)
+	s.enroll(t, "node1", "--provide")
+	s.awaitAvailable(t, "node1", time.Minute)
+	s.Bind(t, "node1", "alice")
+	n := s.nodes["node1"]
+	n.used(t)
+	require.NoError(t, n.BMC.Change(func(state *redfishsim.State) {
+		for i := range 8 {
+			id := fmt.Sprint("other", i)
+			state.Sessions = append(state.Sessions, &redfishsim.Session{ID: id, Token: id, User: "another"})
+		}
+	}))
+	s.Unbind(t, "node1", "alice")
+	s.AwaitDevice(t, "node1", time.Minute, "to wait for a session", func(v contract.DeviceStatus) bool {
+		shown, err := json.Marshal(v)
+		return err == nil && v.DeviceState == device.Cleaning && strings.Contains(string(shown), "session")
+	})
+	require.NoError(t, n.BMC.Change(func(state *redfishsim.State) { state.Sessions = nil }))
+	s.awaitAvailable(t, "node1", time.Minute)
+}
