@@ -60,9 +60,9 @@ func (h *handle) runBIOSApply(ctx context.Context, run hardware.StepRun) (string
 		return "", err
 	}
 	if b.already {
-		return fmt.Sprintf("%d attributes have their values already, and nothing is pending: the server was not restarted", len(wanted)), nil
+		return fmt.Sprintf("not restarted: nothing is pending, and attributes that have their values already: %d", len(wanted)), nil
 	}
-	return fmt.Sprintf("%d attributes set, and read after the restart", len(wanted)), nil
+	return fmt.Sprintf("attributes set, and read after the restart: %d", len(wanted)), nil
 }
 
 // fit fits the attributes to this BIOS; see fit.

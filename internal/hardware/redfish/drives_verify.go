@@ -68,20 +68,16 @@ func (h *handle) provenErases(ctx context.Context, run hardware.StepRun) (string
 		}
 		said = append(said, r.String())
 	}
-	return fmt.Sprintf("by the controller's word: %d drives erased: %s", len(present), strings.Join(said, "; ")), nil
+	return fmt.Sprintf("by the controller's word: %d drives erased: %s", len(present), strings.Join(said, ", ")), nil
 }
 
-// String is a drive's erase in a few words, for the record.
+// String is a drive's erase in a few words, for the record of the clean, which the device's
+// workflow keeps: a server may have many drives.
 func (r *eraseRecord) String() string {
-	how := r.Sanitization
-	if how == "" {
-		how = "by the controller's own method"
+	if r.Sanitization == "" {
+		return r.drive.Serial
 	}
-	by := r.Task
-	if by == "" {
-		by = "as the drive itself showed it"
-	}
-	return fmt.Sprintf("%s %s, from %s, %s", r.drive.Serial, how, r.Began.UTC().Format("15:04:05"), by)
+	return r.drive.Serial + " " + r.Sanitization
 }
 
 func notErased(d *drive, format string, args ...any) error {

@@ -24,7 +24,8 @@ type updateService struct {
 	HTTPPushTargets      json.RawMessage `json:"HttpPushUriTargets"`
 	HTTPPushTargetsBusy  bool            `json:"HttpPushUriTargetsBusy"`
 	OperationApplyTimes  applyTimes
-	SupportedMultipart   applyTimes `json:"@Redfish.OperationApplyTimeSupport"`
+	ServiceTimes         applyTimes `json:"@Redfish.OperationApplyTimeSupport"`
+	MultipartTimes       applyTimes `json:"MultipartHttpPushUri@Redfish.OperationApplyTimeSupport"`
 	Actions              struct {
 		SimpleUpdate updateAction `json:"#UpdateService.SimpleUpdate"`
 		StartUpdate  updateAction `json:"#UpdateService.StartUpdate"`

@@ -46,7 +46,7 @@ func (u *update) applyTime(lists ...applyTimes) string {
 // send gives the BMC the image, in the best way that it has.
 func (u *update) send(ctx context.Context, service *updateService, now *software, image *openImage) error {
 	parameters := map[string]any{"Targets": []string{u.target(service, now)}}
-	if at := u.applyTime(service.SupportedMultipart, service.OperationApplyTimes, service.Actions.SimpleUpdate.ApplyTimes); at != "" {
+	if at := u.applyTime(service.MultipartTimes, service.ServiceTimes, service.OperationApplyTimes, service.Actions.SimpleUpdate.ApplyTimes); at != "" {
 		parameters["@Redfish.OperationApplyTime"] = at
 	}
 	multipart, push, simple := u.h.c.path(service.MultipartHTTPPushURI), u.h.c.path(service.HTTPPushURI), u.h.c.path(service.Actions.SimpleUpdate.Target)

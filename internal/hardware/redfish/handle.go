@@ -108,8 +108,9 @@ var errNoBytes = errors.New("the driver redfish cannot address the bytes of a dr
 // Size is 0: the server's bytes are not addressed.
 func (h *handle) Size() int64 { return 0 }
 
-// Method says by whose word the record says that something was done.
-func (h *handle) Method() string { return "redfish, by the controller's word" }
+// Method is the name of the driver. What only the controller says, the notes of the steps name
+// as such.
+func (h *handle) Method() string { return "redfish" }
 
 // ZeroAt, ReadAt and Flush are not supported.
 func (h *handle) ZeroAt(context.Context, int64, int64) error { return errNoBytes }

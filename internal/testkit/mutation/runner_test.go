@@ -61,12 +61,15 @@ func TestEveryMutationIsNoticed(t *testing.T) {
 	}
 }
 
-// ofEachRule gives the first n mutations of each rule, and of those without one.
+// ofEachRule gives the first n mutations of each rule, of those without one, and of each
+// package.
 func ofEachRule(n int) []mutation {
 	var chosen []mutation
-	count := map[string]int{}
+	rules, packages := map[string]int{}, map[string]int{}
 	for _, m := range mutations {
-		if count[m.rule]++; count[m.rule] <= n {
+		rules[m.rule]++
+		packages[m.pkg]++
+		if rules[m.rule] <= n || packages[m.pkg] <= n {
 			chosen = append(chosen, m)
 		}
 	}
