@@ -243,3 +243,11 @@ func (s *nodeSite) eachNode(t *testing.T, names []string, do func(name string)) 
 		t.FailNow()
 	}
 }
+
+// turn gives the server to a tenant and takes it back.
+func (s *nodeSite) turn(t testing.TB, name, tenant string) {
+	t.Helper()
+	s.Bind(t, name, tenant)
+	s.nodes[name].used(t)
+	s.Unbind(t, name, tenant)
+}

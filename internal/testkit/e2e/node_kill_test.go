@@ -1,0 +1,331 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/proc"
+	"burnish/internal/testkit/redfishsim"
+	"burnish/workflows/contract"
+)
+
+// victim is what a round kills.
+type victim string
+
+const (
+	theWorker victim = "the worker"
+	theServer victim = "the server"
+	theBMC    victim = "the BMC"
+)
+
+// strike is one kill -9 at one request of a clean: at the one of this method of which there
+// were skip before. With after, the request has its effect first.
+type strike struct {
+	victim victim
+	method string
+	skip   int
+	after  bool
+	// maybeLost: the request erases a drive or writes firmware. Where the answer to it is lost,
+	// the operator may have to look.
+	maybeLost bool
+}
+
+func (k strike) String() string {
+	moment := "before"
+	if k.after {
+		moment = "after"
+	}
+	return fmt.Sprintf("%s %s %s number %d", k.victim, moment, k.method, k.skip+1)
+}
+
+// afterwards is the same strike once the request has had its effect.
+func (k strike) afterwards() strike {
+	k.after = true
+	return k
+}
+
+// fault is the strike for a BMC. A request of a worker that is to be killed hangs until the
+// worker is gone; that of a server waits until the server is back.
+func (k strike) fault() redfishsim.Fault {
+	f := redfishsim.Fault{Method: k.method, Skip: k.skip, Kind: redfishsim.HangBefore}
+	switch {
+	case k.victim == theServer:
+		f.Kind = redfishsim.HoldAfter
+	case k.victim == theWorker && k.after:
+		f.Kind = redfishsim.HangAfter
+	case k.victim == theBMC && k.after:
+		f.Kind = redfishsim.ExitAfter
+	case k.victim == theBMC:
+		f.Kind = redfishsim.ExitBefore
+	}
+	return f
+}
+
+// sampleStep is which of the reads of a clean are tried in every run.
+const sampleStep = 120
+
+// strikes are those of one victim at a clean that takes these requests. Step 1: at each read,
+// login and logout, and before and after each other request. A greater step: at each step-th, at
+// one erase, and, up to sampleStep, before and after each request that changes something else.
+// Before and after are the same for a read, which has no effect, and for the server, which sees
+// no request, only time.
+func strikes(v victim, clean []redfishsim.Request, step, offset int) []strike {
+	var first, others []strike
+	seen := map[string]int{}
+	for _, r := range clean {
+		k := strike{victim: v, method: r.Method, skip: seen[r.Method]}
+		k.maybeLost = r.Method != http.MethodGet && (strings.Contains(r.Path, "SecureErase") || strings.Contains(r.Path, "UpdateService"))
+		seen[r.Method]++
+		sampled := (k.skip+offset)%step == 0
+		session := strings.Contains(strings.ToLower(r.Path), "/sessions")
+		switch {
+		case r.Method == http.MethodGet || v == theServer || session:
+			if sampled {
+				others = append(others, k)
+			}
+		case k.maybeLost:
+			if step == 1 || len(first) == 0 && offset == 0 {
+				first = append(first, k, k.afterwards()) // together: each may take the driver a minute
+			}
+		case step <= sampleStep:
+			others = append(others, k, k.afterwards())
+		}
+	}
+	return append(first, others...)
+}
+
+// Whatever is killed, worker, server or BMC, before or after whatever request of a clean: the
+// clean goes on by itself to available, and nothing is done that could harm the server.
+//
+// Every run kills the worker, at each kind of request and at some of the reads;
+// BURNISH_KILLS=all, as in `make soak`, kills each of the three at each request of all
+// personalities.
+func TestKillAtEveryRequestToABMC(t *testing.T) {
+	t.Parallel()
+	all := os.Getenv("BURNISH_KILLS") == "all"
+	personalities := slices.Repeat([]redfishsim.Personality{redfishsim.IDRAC}, 6)
+	for _, p := range redfishsim.Personalities[1:] {
+		personalities = append(personalities, slices.Repeat([]redfishsim.Personality{p}, 1)...)
+	}
+	s := newNodeSite(t, ownServer(t), personalities)
+	s.writePolicy(t, redfishsim.ILO) // whose update of a BIOS takes the driver a minute
+	w := s.Run(t, "all", s.env("BURNISH_MAX_CLEANS_PER_HOST=64")...)
+	names := slices.Sorted(maps.Keys(s.nodes))
+	s.eachNode(t, names, func(name string) { s.enroll(t, name, "--provide") })
+	s.eachNode(t, names, func(name string) { s.awaitAvailable(t, name, time.Minute) })
+
+	// One clean of each personality without a kill says which requests there are.
+	clean := map[redfishsim.Personality][]redfishsim.Request{}
+	var lock sync.Mutex
+	s.eachNode(t, names, func(name string) {
+		one := s.nodes[name]
+		before := len(one.requests(t))
+		s.turn(t, name, "first")
+		s.awaitAvailable(t, name, time.Minute)
+		lock.Lock()
+		defer lock.Unlock()
+		clean[one.personality] = one.requests(t)[before:]
+	})
+	for p, requests := range clean {
+		t.Logf("%s: %d requests in a clean", p, len(requests))
+	}
+
+	victims := []victim{theWorker}
+	if all {
+		victims = append(victims, theBMC, theServer)
+	}
+	for turn, v := range victims {
+		began, struck, waiting := time.Now(), 0, map[redfishsim.Personality][]strike{}
+		for i, p := range redfishsim.Personalities {
+			step := 1
+			switch {
+			case all:
+			case p == redfishsim.IDRAC:
+				step = sampleStep
+			default:
+				step = 4 * sampleStep
+			}
+			waiting[p] = strikes(v, clean[p], step, turn+i)
+		}
+		for round := 0; ; round++ {
+			chosen := map[string]strike{}
+			for _, name := range names {
+				p := s.nodes[name].personality
+				if len(waiting[p]) > 0 {
+					chosen[name], waiting[p] = waiting[p][0], waiting[p][1:]
+				}
+			}
+			if len(chosen) == 0 {
+				break
+			}
+			struck += s.strike(t, w, v, chosen, fmt.Sprintf("%s %d", v, round))
+		}
+		t.Logf("%s: killed at %d requests, in %.0f s", v, struck, time.Since(began).Seconds())
+	}
+}
+
+// strike cleans each of these servers once and kills v while each of them is at its request. It
+// returns how many came to theirs: a clean may take fewer requests than the last.
+func (s *nodeSite) strike(t *testing.T, w *Worker, v victim, chosen map[string]strike, tenant string) (struck int) {
+	t.Helper()
+	names := slices.Sorted(maps.Keys(chosen))
+	before := map[string]redfishsim.State{}
+	var lock sync.Mutex
+	s.eachNode(t, names, func(name string) {
+		s.bindFast(t, name, tenant)
+		one := s.nodes[name]
+		one.used(t)
+		state := one.state(t)
+		lock.Lock()
+		before[name] = state
+		lock.Unlock()
+		require.NoError(t, one.BMC.Inject(chosen[name].fault()))
+	})
+	faulted := map[string]int{}
+	for _, name := range names {
+		counts, err := s.nodes[name].BMC.Counts()
+		require.NoError(t, err)
+		faulted[name] = counts.Faulted
+	}
+	s.eachNode(t, names, func(name string) { s.unbindFast(t, name, tenant) })
+	s.eachNode(t, names, func(name string) {
+		one := s.nodes[name]
+		came := false
+		Await(t, time.Minute, fmt.Sprintf("%s to come to %s", name, chosen[name]), func() (bool, string) {
+			counts, err := one.BMC.Counts()
+			if came = err == nil && counts.Faulted > faulted[name]; came {
+				return true, ""
+			}
+			v, err := s.Workflows().Query(t.Context(), name)
+			return err == nil && (v.DeviceState == device.Available || v.DeviceState == device.Error), fmt.Sprint(v.DeviceState, counts, err)
+		})
+		if came && v == theBMC {
+			_, err := one.BMC.Wait(time.Minute)
+			require.NoError(t, err)
+			require.NoError(t, one.BMC.Restart(t.Context()))
+		}
+		if came {
+			lock.Lock()
+			struck++
+			lock.Unlock()
+		}
+	})
+	switch v {
+	case theWorker:
+		w.Kill(t)
+		w.Start(t)
+	case theServer:
+		require.NoError(t, s.Server.Kill())
+		require.NoError(t, s.Server.Start(t.Context()))
+	}
+	s.eachNode(t, names, func(name string) {
+		require.NoError(t, s.nodes[name].BMC.ClearFaults())
+		k := chosen[name]
+		again := s.awaitEnd(t, name, k)
+		after := s.requireClean(t, name)
+		if !again {
+			s.requireOnce(t, name, k, before[name], after)
+		}
+	})
+	return struck
+}
+
+// awaitEnd waits until the server is available again. Where the answer to an erase or an update
+// was lost, the clean may end with a fault that says so, and with iLO, whose erases have no
+// task, where the worker was away while the drive showed its erase. Then the operator's clean
+// ends well; awaitEnd reports whether there was one.
+func (s *nodeSite) awaitEnd(t *testing.T, name string, k strike) (again bool) {
+	t.Helper()
+	mayBeUnknown := k.maybeLost || s.nodes[name].personality == redfishsim.ILO
+	what := fmt.Sprintf("%s (%s) after the kill of %s", name, s.nodes[name].personality, k)
+	for ; ; again = true {
+		var v contract.DeviceStatus
+		Await(t, 2*time.Minute, what, func() (bool, string) {
+			var err error
+			v, err = s.Workflows().Query(t.Context(), name)
+			return err == nil && (v.DeviceState == device.Available || v.DeviceState == device.Error), fmt.Sprint(v.DeviceState, v.LastError, err)
+		})
+		if v.DeviceState == device.Available {
+			return again
+		}
+		unknown := v.Fault == string(device.CodeEraseUnknown) || v.Fault == string(device.CodeFirmwareUnknown)
+		require.True(t, mayBeUnknown && unknown && !again, "%s: %s: %s", what, v.Fault, v.LastError)
+		t.Logf("%s: %s", what, v.LastError)
+		s.retry(t, "clean "+name, func(ctx context.Context) error {
+			if err := s.Workflows().RequestClean(ctx, name, contract.CleanInput{}); err != nil {
+				return err
+			}
+			v, err := s.Workflows().Query(ctx, name)
+			if err == nil && v.DeviceState == device.Error {
+				err = errors.New("not begun yet")
+			}
+			return err
+		})
+	}
+}
+
+// requireOnce asserts that no erase and no commit was repeated without need: the answer to
+// one at most was lost.
+func (s *nodeSite) requireOnce(t testing.TB, name string, k strike, before, after redfishsim.State) {
+	t.Helper()
+	erases := map[string]int{}
+	for _, drive := range before.Drives() {
+		erases[drive.Serial] = -drive.Erases
+	}
+	repeated := 0
+	for _, drive := range after.Drives() {
+		erases[drive.Serial] += drive.Erases
+		repeated += erases[drive.Serial] - 1
+	}
+	require.LessOrEqual(t, repeated, 1, "%s, %s: erases: %v", name, k, erases)
+	commits := len(after.Commits) - len(before.Commits)
+	if repeated > 0 || commits > 1 {
+		t.Logf("%s, %s: %d erases repeated, %d commits", s.nodes[name].personality, k, repeated, commits)
+	}
+	require.LessOrEqual(t, commits, 2, "%s, %s", name, k)
+}
+
+// bindFast and unbindFast do without a process of the command line.
+func (s *nodeSite) bindFast(t testing.TB, name, tenant string) {
+	t.Helper()
+	s.retry(t, "bind "+name, func(ctx context.Context) error {
+		_, err := s.Workflows().Bind(ctx, name, contract.BindInput{Instance: Instance(tenant), Request: tenant})
+		return err
+	})
+}
+
+func (s *nodeSite) unbindFast(t testing.TB, name, tenant string) {
+	t.Helper()
+	s.retry(t, "unbind "+name, func(ctx context.Context) error {
+		_, err := s.Workflows().Unbind(ctx, name, contract.UnbindInput{Instance: Instance(tenant)})
+		return err
+	})
+}
+
+func (s *nodeSite) retry(t testing.TB, what string, do func(context.Context) error) {
+	t.Helper()
+	require.NoError(t, proc.Await(t.Context(), time.Minute, proc.PollEvery, what, func() (bool, string) {
+		err := do(t.Context())
+		return err == nil, fmt.Sprint(err)
+	}))
+}
+
+// requests are all that reached the BMC.
+func (n *node) requests(t testing.TB) []redfishsim.Request {
+	t.Helper()
+	all, err := n.BMC.Requests()
+	require.NoError(t, err)
+	return all
+}
