@@ -106,7 +106,7 @@ func secretInvalid(remedy, format string, args ...any) *device.Fault {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeSecretInvalid, Message: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// checkPrivate checks that nobody but the owner of the open file may read it.
+// checkPrivate checks that only the owner of the open file may read it.
 func checkPrivate(fd int, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

@@ -159,12 +159,12 @@ type LimitsState struct {
 	Found bool `json:"found,omitempty"`
 }
 
-// Slot is a request, with what its device was told last.
+// Slot is a request, with the last answer to its device.
 type Slot struct {
 	SlotRequest
-	Told  bool   `json:"told,omitempty"`
-	Place int    `json:"place,omitempty"`
-	Cause string `json:"cause,omitempty"`
+	Answered bool   `json:"answered,omitempty"`
+	Place    int    `json:"place,omitempty"`
+	Cause    string `json:"cause,omitempty"`
 }
 
 // Breaker counts the failures in a row of one step on one model.

@@ -229,7 +229,7 @@ func TestEachHoldIsReleased(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A wait lasts its time, shows until when, and calls nobody.
+// A wait lasts its time, shows until when, and needs no operator.
 func TestAWaitLastsItsTime(t *testing.T) {
 	w := newServerEnv(t, withRunbook(standardPolicy(), "slow", &clean.Match{Type: "NVME"}, waitStep, zeroStep, verifyStep))
 	ok[contract.Result](w.enroll(true))

@@ -19,7 +19,7 @@ const (
 // queue decides which requests have a slot. It is pure: its caller records the time.
 type queue struct {
 	*contract.LimitsState
-	// answers are the requests whose devices must be told something, those with a slot
+	// answers are the requests whose devices must get an answer, those with a slot
 	// first. obstacles are what the requests wait for, by their index.
 	answers   []int
 	obstacles map[int]obstacle
@@ -30,7 +30,7 @@ type queue struct {
 type obstacle struct {
 	place int
 	code  device.Code
-	// key tells apart two obstacles with one code.
+	// key separates two obstacles with one code.
 	key     string
 	breaker *contract.Breaker
 	device  string // that has the firmware first
@@ -79,7 +79,7 @@ func (q *queue) index(name string) int {
 func (q *queue) request(now time.Time, r contract.SlotRequest) {
 	if i := q.index(r.Device); i >= 0 {
 		if s := &q.Slots[i]; s.Clean == r.Clean {
-			s.Told = false
+			s.Answered = false
 			if r.Granted && !s.Granted {
 				s.Granted, s.Canary = true, r.Canary
 				q.moved(now)
@@ -204,7 +204,7 @@ func (q *queue) limits() device.Limits {
 }
 
 // settle gives slots to the requests that may have one, in their order, and finds what the
-// others wait for and which devices must be told. A request that waits for something of its
+// others wait for and which devices must be informed. A request that waits for something of its
 // own, as its host, does not hold up those behind it.
 func (q *queue) settle(now time.Time) {
 	if now.Sub(q.CountedAt) > countAfter { // tenants got devices since
@@ -219,7 +219,7 @@ func (q *queue) settle(now time.Time) {
 		if _, blocked := q.obstacle(s, used, now); blocked {
 			continue
 		}
-		s.Granted, s.Told = true, false
+		s.Granted, s.Answered = true, false
 		if s.TakesCapacity {
 			q.MayTake--
 		} else {
@@ -237,7 +237,7 @@ func (q *queue) settle(now time.Time) {
 			waiting = append(waiting, i)
 			o.place = len(waiting)
 			q.obstacles[i] = o
-		} else if !s.Told || s.Cause != q.held(s) {
+		} else if !s.Answered || s.Cause != q.held(s) {
 			q.answers = append(q.answers, i)
 		}
 	}
@@ -251,9 +251,9 @@ func (q *queue) settle(now time.Time) {
 	first := q.firstInLine()
 	for _, i := range waiting {
 		s, o := &q.Slots[i], q.obstacles[i]
-		// A place is told again when it is a quarter of what was told last: a device hears
-		// of its way through a long queue a few times, not each time that it moves.
-		if cause := q.cause(o, i == first); !s.Told || s.Cause != cause || 4*o.place <= s.Place {
+		// A device gets its place again when it is a quarter of the last one: a few times on
+		// its way through a long queue, not each time that it moves.
+		if cause := q.cause(o, i == first); !s.Answered || s.Cause != cause || 4*o.place <= s.Place {
 			q.answers = append(q.answers, i)
 		}
 	}
@@ -331,7 +331,7 @@ func (q *queue) firstInLine() int {
 	return -1
 }
 
-// cause is what a device was told, in short.
+// cause is what a device's answer says, in short.
 func (q *queue) cause(o obstacle, first bool) string {
 	cause := string(o.code) + " " + o.key
 	if first && q.Stalled {
@@ -340,10 +340,10 @@ func (q *queue) cause(o obstacle, first bool) string {
 	return cause
 }
 
-// answer is what a request's device is told, and records it.
+// answer makes the answer to a request's device, and records it.
 func (q *queue) answer(i int) contract.SlotAnswer {
 	s := &q.Slots[i]
-	s.Told = true
+	s.Answered = true
 	a := contract.SlotAnswer{Clean: s.Clean, Granted: s.Granted, Canary: s.Canary}
 	if s.Granted {
 		s.Cause, s.Place = q.held(s), 0

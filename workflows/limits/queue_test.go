@@ -38,7 +38,7 @@ func (l *line) pass() map[string]contract.SlotAnswer {
 		answers[l.Slots[i].Device] = l.answer(i)
 	}
 	l.settle(l.now)
-	require.Empty(l, l.answers, "nothing is told twice")
+	require.Empty(l, l.answers, "nothing is answered twice")
 	return answers
 }
 
@@ -287,13 +287,13 @@ func TestAFloorOfFreeCapacityHolds(t *testing.T) {
 	l.has("m2", "m3", "d2", "m4")
 }
 
-// A place is told when the request comes, and then each time that it is a quarter.
-func TestADeviceIsToldOfItsWayAFewTimes(t *testing.T) {
+// A device gets its place when the request comes, and then each time that it is a quarter.
+func TestADeviceGetsItsPlaceAFewTimes(t *testing.T) {
 	l := newLine(t, device.Limits{ConcurrentCleans: 1})
-	told := map[string]int{}
+	answers := map[string]int{}
 	count := func() {
 		for name := range l.pass() {
-			told[name]++
+			answers[name]++
 		}
 	}
 	for i := range 200 {
@@ -304,10 +304,10 @@ func TestADeviceIsToldOfItsWayAFewTimes(t *testing.T) {
 		l.end(fmt.Sprint("d", i), "")
 		count()
 	}
-	for name, n := range told {
+	for name, n := range answers {
 		require.LessOrEqual(t, n, 6, name)
 	}
-	require.Equal(t, 2, told["d1"], "its place, and its slot")
+	require.Equal(t, 2, answers["d1"], "its place, and its slot")
 }
 
 // Whatever order events come in, the limits hold and no request is lost.

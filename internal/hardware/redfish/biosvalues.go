@@ -124,7 +124,7 @@ func (a *registryAttribute) defaultValue() (any, bool) {
 	return v, true
 }
 
-// uniqueName are names of attributes that tell one server from the next and that a reset of
+// uniqueName are names of attributes that are different on each server and that a reset of
 // the BIOS keeps, though some registries do not say so.
 var uniqueName = regexp.MustCompile(`(?i)(serial_?n(umber|o|um)|asset_?tag|service_?tag|uuid|mac_?addr)|^(sys(tem)?)?(date|time)$`)
 

@@ -80,7 +80,7 @@ type eraser struct {
 // eraseDrives has each drive erased by its controller. Nothing is sent before the drives are
 // the enrolled ones and each can be erased. An erase that this clean has not sent is waited
 // for and does not count. A request whose answer was lost is never repeated: what reading
-// cannot tell is a fault. Faults: drives_changed, drive_not_erasable, erase_unknown,
+// does not show is a fault. Faults: drives_changed, drive_not_erasable, erase_unknown,
 // step_failed, no_progress, command_refused, server_not_ready.
 func (h *handle) eraseDrives(ctx context.Context, run hardware.StepRun) (string, error) {
 	e := &eraser{h: h, run: run}

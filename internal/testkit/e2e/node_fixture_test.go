@@ -203,7 +203,7 @@ func (s *nodeSite) requireClean(t testing.TB, name string) redfishsim.State {
 	return state
 }
 
-// awaitNoSession waits until nobody is logged in on the BMC. The logout comes after the answer
+// awaitNoSession waits until no session is open on the BMC. The logout comes after the answer
 // of the last step.
 func (s *nodeSite) awaitNoSession(t testing.TB, name string) {
 	t.Helper()
