@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -109,18 +108,7 @@ func (h *heartbeater) watch(ctx context.Context) {
 
 // queue reports the attempt's place in the queue for a slot.
 func (h *heartbeater) queue(place int) {
-	suffix := "th"
-	if teens := place % 100; teens < 11 || teens > 13 {
-		switch place % 10 {
-		case 1:
-			suffix = "st"
-		case 2:
-			suffix = "nd"
-		case 3:
-			suffix = "rd"
-		}
-	}
-	h.wait(device.CodeWaitingForSlot, fmt.Sprintf("queued for a slot (%d%s in line)", place, suffix))
+	h.wait(device.CodeWaitingForSlot, contract.QueuedForSlot(place))
 }
 
 func (h *heartbeater) update(change func(*contract.Progress)) {

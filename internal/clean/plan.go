@@ -220,6 +220,19 @@ func (p *Planner) Full(s Subject) ([]Planned, *device.Fault) {
 	return p.byRunbook(book, standard, s)
 }
 
+// include plans a step that applies to the device, with the arguments that a runbook gives it
+// or nil, and says whether the policy asks for it.
+func (p *Planner) include(step Step, s Subject, given json.RawMessage) (planned Planned, wanted bool, fault *device.Fault) {
+	args, wanted, fault := p.argsFor(step, s, given)
+	if fault != nil || !wanted {
+		return Planned{}, false, fault
+	}
+	if _, known := s.HostSteps[step.Name]; !known {
+		return Planned{}, false, tooOld(s, step.Name)
+	}
+	return p.planned(step, s, args), true, nil
+}
+
 // standard is the full plan of a device without a runbook.
 func (p *Planner) standard(s Subject) ([]Planned, *device.Fault) {
 	var plan []Planned
@@ -228,17 +241,14 @@ func (p *Planner) standard(s Subject) ([]Planned, *device.Fault) {
 		if p.priority(step) == 0 || !step.Applies(s) {
 			continue
 		}
-		args, wanted, fault := p.argsFor(step, s, nil)
+		planned, wanted, fault := p.include(step, s, nil)
 		if fault != nil {
 			return nil, fault
 		}
 		if !wanted {
 			continue
 		}
-		if _, known := s.HostSteps[step.Name]; !known {
-			return nil, tooOld(s, step.Name)
-		}
-		plan = append(plan, p.planned(step, s, args))
+		plan = append(plan, planned)
 		has[step.Phase] = true
 	}
 	if !has[Erase] || !has[Verify] {

@@ -364,17 +364,13 @@ func (p *Planner) follow(book *Runbook, s Subject, missing func(Step) *device.Fa
 			}
 			continue
 		}
-		args, wanted, fault := p.argsFor(step, s, entry.Args)
+		planned, wanted, fault := p.include(step, s, entry.Args)
 		if fault != nil {
 			return nil, fault
 		}
-		if !wanted {
-			continue
+		if wanted {
+			plan = append(plan, planned)
 		}
-		if _, known := s.HostSteps[step.Name]; !known {
-			return nil, tooOld(s, step.Name)
-		}
-		plan = append(plan, p.planned(step, s, args))
 	}
 	return plan, nil
 }

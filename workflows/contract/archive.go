@@ -1,12 +1,8 @@
 package contract
 
 import (
-	"bytes"
-	"compress/flate"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 )
 
 // Archive contains the summaries of past cleans, the latest last, within KeptCleans and
@@ -31,16 +27,11 @@ func (a Archive) With(s CleanSummary) (Archive, error) {
 			all = all[1:]
 			continue
 		}
-		var out bytes.Buffer
-		w, err := flate.NewWriter(&out, flate.BestSpeed)
+		compressed, err := compress(text)
 		if err != nil {
 			return a, fmt.Errorf("archive a clean: %w", err)
 		}
-		_, err = w.Write(text)
-		if err := errors.Join(err, w.Close()); err != nil {
-			return a, fmt.Errorf("archive a clean: %w", err)
-		}
-		return bytes.Clone(out.Bytes()), nil
+		return compressed, nil
 	}
 }
 
@@ -49,12 +40,8 @@ func (a Archive) Cleans() ([]CleanSummary, error) {
 	if len(a) == 0 {
 		return nil, nil
 	}
-	text, err := io.ReadAll(flate.NewReader(bytes.NewReader(a)))
-	if err != nil {
-		return nil, fmt.Errorf("read the archive of cleans: %w", err)
-	}
 	var all []CleanSummary
-	if err := json.Unmarshal(text, &all); err != nil {
+	if err := Decompress(a, &all); err != nil {
 		return nil, fmt.Errorf("read the archive of cleans: %w", err)
 	}
 	return all, nil

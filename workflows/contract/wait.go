@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"fmt"
 	"time"
 
 	"burnish/internal/device"
@@ -59,4 +60,20 @@ type StatusWait struct {
 type ForeignWrites struct {
 	Count int       `json:"count"`
 	At    time.Time `json:"at"` // the last one
+}
+
+// QueuedForSlot says that a clean waits for a slot, and its place in line, from 1.
+func QueuedForSlot(place int) string {
+	suffix := "th"
+	if teens := place % 100; teens < 11 || teens > 13 {
+		switch place % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return fmt.Sprintf("queued for a slot (%d%s in line)", place, suffix)
 }

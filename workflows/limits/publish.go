@@ -1,12 +1,7 @@
 package limits
 
 import (
-	"bytes"
-	"compress/flate"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -80,21 +75,12 @@ func (l *run) details(alarms []contract.LimitsAlarm) string {
 // packed is the state with its requests compressed, for a continue-as-new: a whole fleet
 // may wait.
 func packed(s *contract.LimitsState) (*contract.LimitsState, error) {
-	text, err := json.Marshal(s.Slots)
+	compressed, err := contract.Compress(s.Slots)
 	if err != nil {
-		return nil, fmt.Errorf("pack the queue: %w", err)
-	}
-	var out bytes.Buffer
-	w, err := flate.NewWriter(&out, flate.BestSpeed)
-	if err != nil {
-		return nil, fmt.Errorf("pack the queue: %w", err)
-	}
-	_, err = w.Write(text)
-	if err := errors.Join(err, w.Close()); err != nil {
 		return nil, fmt.Errorf("pack the queue: %w", err)
 	}
 	next := *s
-	next.Slots, next.Packed = nil, out.Bytes()
+	next.Slots, next.Packed = nil, compressed
 	return &next, nil
 }
 
@@ -102,11 +88,7 @@ func unpack(s *contract.LimitsState) error {
 	if len(s.Packed) == 0 {
 		return nil
 	}
-	text, err := io.ReadAll(flate.NewReader(bytes.NewReader(s.Packed)))
-	if err == nil {
-		err = json.Unmarshal(text, &s.Slots)
-	}
-	if err != nil {
+	if err := contract.Decompress(s.Packed, &s.Slots); err != nil {
 		return fmt.Errorf("unpack the queue: %w", err)
 	}
 	s.Packed = nil

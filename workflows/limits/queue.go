@@ -363,7 +363,7 @@ func (q *queue) answer(i int) contract.SlotAnswer {
 // fault is what a request waits for, as an operator reads it.
 func (q *queue) fault(s *contract.Slot, o obstacle) *device.Fault {
 	f := &device.Fault{Class: device.Transient, Code: o.code}
-	line := "queued for a slot (" + ordinal(o.place) + " in line): "
+	line := contract.QueuedForSlot(o.place) + ": "
 	switch {
 	case o.breaker != nil:
 		f = q.breakerFault(o.breaker)
@@ -439,20 +439,4 @@ func (q *queue) status(name string, atMost int) contract.LimitsStatus {
 		s.Waiting = append(s.Waiting, contract.SlotWait{Device: q.Slots[i].Device, Place: o.place, Since: q.Slots[i].Since, Fault: *q.fault(&q.Slots[i], o)})
 	}
 	return s
-}
-
-// ordinal is a place in line.
-func ordinal(n int) string {
-	suffix := "th"
-	if teens := n % 100; teens < 11 || teens > 13 {
-		switch n % 10 {
-		case 1:
-			suffix = "st"
-		case 2:
-			suffix = "nd"
-		case 3:
-			suffix = "rd"
-		}
-	}
-	return fmt.Sprint(n, suffix)
 }
