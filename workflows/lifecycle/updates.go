@@ -96,6 +96,7 @@ func (d *run) register(ctx workflow.Context) error {
 			func() (contract.DiscoveryResult, error) { return d.State.Host, nil },
 			workflow.QueryHandlerOptions{Description: "What the host last discovered of the device"}),
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryValidate,
+			//workflowcheck:ignore its plan is shown, and decides nothing
 			func(in contract.CleanInput) (contract.CleanPlan, error) { return operations{d.parts}.plan(in), nil },
 			workflow.QueryHandlerOptions{Description: "What a clean would do"}),
 	)
