@@ -43,6 +43,12 @@ type eraseRecord struct {
 	Before []string `json:"before,omitempty"`
 	// Seen: there is no task, but the drive itself has shown that it was erasing.
 	Seen bool `json:"seen,omitempty"`
+	// Lost: the request was sent, and no answer came. Without it, and without Answered, a
+	// worker has ended between its record and the answer.
+	Lost bool `json:"lost,omitempty"`
+	// Again: the request of a worker that has ended was not carried out, as far as reading
+	// shows, and was sent once more.
+	Again bool `json:"again,omitempty"`
 	// Resets counts those that a staged erase was given.
 	Resets int       `json:"resets,omitempty"`
 	Ended  time.Time `json:"ended,omitzero"`
@@ -80,8 +86,9 @@ type eraser struct {
 // eraseDrives has each drive erased by its controller. Nothing is sent before the drives are
 // the enrolled ones and each can be erased. An erase that this clean has not sent is waited
 // for and does not count. A request whose answer was lost is never repeated: what reading
-// does not show is a fault. Faults: drives_changed, drive_not_erasable, erase_unknown,
-// step_failed, no_progress, command_refused, server_not_ready.
+// does not show is a fault. Where a worker has ended in between, it is unknown whether the
+// request was sent at all: see mayNotHaveBegun. Faults: drives_changed, drive_not_erasable,
+// erase_unknown, step_failed, no_progress, command_refused, server_not_ready.
 func (h *handle) eraseDrives(ctx context.Context, run hardware.StepRun) (string, error) {
 	e := &eraser{h: h, run: run}
 	if _, err := run.Load(eraseEvidence, &e.journal); err != nil {
@@ -301,7 +308,7 @@ func (e *eraser) send(ctx context.Context, r *eraseRecord, all []*task) error {
 	sent := false
 	q := request{Method: http.MethodPost, Path: r.way.target, Intent: func() error {
 		sent = true
-		r.State, r.Sanitization, r.Before = eraseSent, r.way.sanitization, nil
+		r.State, r.Sanitization, r.Before, r.Lost = eraseSent, r.way.sanitization, nil, false
 		for _, t := range all {
 			if r.isFor(t) || t.Payload.TargetURI == "" && t.erases() {
 				r.Before = append(r.Before, t.mark())
@@ -332,7 +339,11 @@ func (e *eraser) send(ctx context.Context, r *eraseRecord, all []*task) error {
 		if refusal != nil && refusal.Status == http.StatusServiceUnavailable {
 			r.notReady++
 		}
-		return nil
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // this worker ends: the next one reads, as after a crash
+		}
+		r.Lost = true
+		return e.save()
 	default:
 		return err
 	}

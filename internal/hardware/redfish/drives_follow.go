@@ -16,8 +16,8 @@ import (
 // follow looks once how far a drive's erase is that this clean has sent.
 func (e *eraser) follow(ctx context.Context, r *eraseRecord) error {
 	if r.State == eraseSent || r.Task == "" {
-		if err := e.find(ctx, r); err != nil || r.State == eraseSent {
-			return err
+		if err := e.find(ctx, r); err != nil || r.State != eraseAccepted {
+			return err // not found yet, or to be sent again
 		}
 	}
 	if r.Task == "" {
@@ -114,9 +114,50 @@ func (e *eraser) find(ctx context.Context, r *eraseRecord) error {
 			r.State = ""
 			return e.save()
 		}
+		again, err := e.mayNotHaveBegun(ctx, r, all)
+		if err != nil {
+			return err
+		}
+		if again {
+			r.State, r.Again = "", true
+			return e.save()
+		}
 		return eraseUnknown(r, "the answer to the request was lost, and neither a task nor the drive shows an erase")
 	}
 	return nil
+}
+
+// mayNotHaveBegun: a worker has ended between its record of a request and the answer, and reading
+// shows nothing of the request for as long as BMCs take to show it: it was never sent, or not
+// carried out. It is sent once more. Were it carried out all the same, the drive would be erased
+// twice in this clean, which harms nothing; each of the two is this clean's.
+//
+// Only where a BMC shows an erase after its end can reading say so: with a task. An iLO
+// has none; an erase that has ended unseen and one that was never sent look the same.
+func (e *eraser) mayNotHaveBegun(ctx context.Context, r *eraseRecord, all []*task) (bool, error) {
+	if r.Lost || r.Answered || r.Again {
+		return false, nil
+	}
+	s, err := e.h.c.readSystem(ctx, e.h.system)
+	if err != nil || s.hpe() != nil {
+		return false, err
+	}
+	for _, t := range all {
+		if r.isNew(t) && (r.isFor(t) || t.Payload.TargetURI == "" && t.erases() && !e.hasTask(t.ODataID)) {
+			return false, nil // it may be this request's
+		}
+	}
+	for _, mark := range r.Before {
+		if !slices.ContainsFunc(all, func(t *task) bool { return t.mark() == mark }) {
+			return false, nil // the BMC forgets tasks
+		}
+	}
+	way, why, err := e.h.wayToErase(ctx, r.drive)
+	if err != nil || why != "" {
+		return false, err
+	}
+	r.way = way
+	return true, nil
 }
 
 // found records what a request has become.

@@ -44,6 +44,59 @@ func TestALostEraseIsNeitherRepeatedNorBelieved(t *testing.T) {
 	})
 }
 
+// A worker that is killed after it has recorded an erase and before it has sent it: the next one
+// waits until the BMC would show it, and sends it once. Where that happens twice, or a BMC shows no
+// erase after its end, the operator is called.
+func TestAnEraseThatAKilledWorkerNeverSentIsSent(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		for kills := 1; kills <= 2; kills++ {
+			s := newStepper(t, p, twoDrives, func(_ *redfishsim.Config, s *redfishsim.State) { s.Storages = s.Storages[1:] })
+			killed := 0
+			s.onSave = func(_ int, store func() error) error {
+				if err := store(); err != nil {
+					return err
+				}
+				if killed < kills && s.posts("SecureErase") == 0 && strings.Contains(string(s.journal[eraseEvidence]), `"state":"sent"`) {
+					if killed == 0 || strings.Contains(string(s.journal[eraseEvidence]), `"again":true`) {
+						killed++
+						s.kill()
+						return errKilled
+					}
+				}
+				return nil
+			}
+			note, err := s.toTheEnd("erase_drives", nil)
+			require.Equal(t, device.CodeEraseUnknown == code(err), p == redfishsim.ILO || kills == 2, "%d kills: %v", kills, err)
+			if err != nil {
+				require.Zero(t, s.posts("SecureErase"))
+				continue
+			}
+			require.Contains(t, note, "drives erased")
+			state := s.bmc.State()
+			for _, d := range state.Drives() {
+				require.Equal(t, 1, d.Erases, d.Serial)
+			}
+			_, err = s.run("verify", nil)
+			require.NoError(t, err)
+		}
+	})
+}
+
+// A BMC that answers that it is not ready, and then shows nothing of the erase, gets it again.
+func TestAnEraseThatABMCWasNotReadyForIsSentAgain(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p, twoDrives)
+		s.bmc.Inject(redfishsim.Unavailable(redfishsim.Fault{Method: "POST", Path: "*Nvme.0*"}))
+		_, err := s.run("erase_drives", nil)
+		require.NoError(t, err)
+		require.Equal(t, 2, s.posts("Nvme.0"))
+		state := s.bmc.State()
+		for _, d := range state.Drives() {
+			require.Equal(t, 1, d.Erases, d.Serial)
+		}
+	})
+}
+
 // A task that is gone proves nothing where the drive did not show its erase either.
 func TestATaskThatIsGoneIsUnknown(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {

@@ -76,6 +76,20 @@ var redfishDriveMutations = []mutation{
 		pkg:  redfishPkg, run: "TestALostEraseIsNeitherRepeatedNorBelieved",
 	},
 	{
+		name: "an erase that was sent, and not answered, is not sent again",
+		file: "internal/hardware/redfish/drives_follow.go",
+		old:  `if r.Lost || r.Answered || r.Again {`,
+		new:  `if r.Answered || r.Again {`,
+		pkg:  redfishPkg, run: "TestALostEraseIsNeitherRepeatedNorBelieved",
+	},
+	{
+		name: "an erase is sent again once at most",
+		file: "internal/hardware/redfish/drives_follow.go",
+		old:  `if r.Lost || r.Answered || r.Again {`,
+		new:  `if r.Lost || r.Answered {`,
+		pkg:  redfishPkg, run: "TestAnEraseThatAKilledWorkerNeverSentIsSent",
+	},
+	{
 		name: "an earlier erase is not taken for this clean's",
 		file: "internal/hardware/redfish/drives_follow.go",
 		old:  `return !slices.Contains(r.Before, t.mark())`,
