@@ -30,11 +30,12 @@ const (
 	theBMC    victim = "the BMC"
 )
 
-// strike is one kill -9 at one request of a clean: at the one of this method of which there
-// were skip before. With after, the request has its effect first.
+// strike is one kill -9 at one request of a clean: at the one of this method and path, of which
+// there were skip before. With after, the request has its effect first.
 type strike struct {
 	victim victim
 	method string
+	path   string // as that of a fault; empty: any
 	skip   int
 	after  bool
 	// maybeLost: the request erases a drive or writes firmware. Where the answer to it is lost,
@@ -47,7 +48,7 @@ func (k strike) String() string {
 	if k.after {
 		moment = "after"
 	}
-	return fmt.Sprintf("%s %s %s number %d", k.victim, moment, k.method, k.skip+1)
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s number %d %s", k.victim, moment, k.method, k.skip+1, k.path))
 }
 
 // afterwards is the same strike once the request has had its effect.
@@ -59,7 +60,7 @@ func (k strike) afterwards() strike {
 // fault is the strike for a BMC. A request of a worker that is to be killed hangs until the
 // worker is gone; that of a server waits until the server is back.
 func (k strike) fault() redfishsim.Fault {
-	f := redfishsim.Fault{Method: k.method, Skip: k.skip, Kind: redfishsim.HangBefore}
+	f := redfishsim.Fault{Method: k.method, Path: k.path, Skip: k.skip, Kind: redfishsim.HangBefore}
 	switch {
 	case k.victim == theServer:
 		f.Kind = redfishsim.HoldAfter
@@ -69,37 +70,60 @@ func (k strike) fault() redfishsim.Fault {
 		f.Kind = redfishsim.ExitAfter
 	case k.victim == theBMC:
 		f.Kind = redfishsim.ExitBefore
+	case k.path == sessions:
+		f.Times = -1 // a login gives up sooner than the slowest server comes to its request
 	}
 	return f
 }
 
-// sampleStep is which of the reads of a clean are tried in every run.
-const sampleStep = 120
+// sessions matches the login and the logout.
+const sessions = "/redfish/v1/SessionService/Sessions*"
 
-// strikes are those of one victim at a clean that takes these requests. Step 1: at each read,
-// login and logout, and before and after each other request. A greater step: at each step-th, at
-// one erase, and, up to sampleStep, before and after each request that changes something else.
-// Before and after are the same for a read, which has no effect, and for the server, which sees
-// no request, only time.
-func strikes(v victim, clean []redfishsim.Request, step, offset int) []strike {
+// kinds are the requests that a clean of a server takes. An erase and an update may be lost.
+var kinds = []strike{
+	{method: http.MethodPost, path: sessions},
+	{method: http.MethodGet, skip: 60},
+	{method: http.MethodPost, path: "*/ComputerSystem.Reset"},
+	{method: http.MethodPost, path: "*/Bios.ResetBios"},
+	{method: http.MethodPatch, path: "*/Bios/Settings"},
+	{method: http.MethodPost, path: "*/Drive.SecureErase", maybeLost: true},
+	{method: http.MethodPost, path: "/redfish/v1/UpdateService/*", maybeLost: true},
+	{method: http.MethodDelete, path: sessions},
+}
+
+// strikesOfEachKind are those of one victim, before and after each kind of request. Before and
+// after are the same for a read, which has no effect, and for the server, which sees no request,
+// only time. A login that had its effect, and no answer, leaves a session that only the BMC's own
+// time-out ends, or the driver when the table is full.
+func strikesOfEachKind(v victim) (all []strike) {
+	for _, k := range kinds {
+		login := k.method == http.MethodPost && k.path == sessions
+		if login && v == theServer {
+			k = strike{method: http.MethodGet, path: "/redfish/v1/"} // before a login, which would not wait
+		}
+		k.victim = v
+		if all = append(all, k); k.method != http.MethodGet && !login && v != theServer {
+			all = append(all, k.afterwards())
+		}
+	}
+	return all
+}
+
+// strikesOfEach are those of one victim at each request of a clean that takes these.
+func strikesOfEach(v victim, clean []redfishsim.Request) []strike {
 	var first, others []strike
 	seen := map[string]int{}
 	for _, r := range clean {
 		k := strike{victim: v, method: r.Method, skip: seen[r.Method]}
 		k.maybeLost = r.Method != http.MethodGet && (strings.Contains(r.Path, "SecureErase") || strings.Contains(r.Path, "UpdateService"))
 		seen[r.Method]++
-		sampled := (k.skip+offset)%step == 0
 		session := strings.Contains(strings.ToLower(r.Path), "/sessions")
 		switch {
 		case r.Method == http.MethodGet || v == theServer || session:
-			if sampled {
-				others = append(others, k)
-			}
+			others = append(others, k)
 		case k.maybeLost:
-			if step == 1 || len(first) == 0 && offset == 0 {
-				first = append(first, k, k.afterwards()) // together: each may take the driver a minute
-			}
-		case step <= sampleStep:
+			first = append(first, k, k.afterwards()) // together: each may take the driver a minute
+		default:
 			others = append(others, k, k.afterwards())
 		}
 	}
@@ -109,22 +133,51 @@ func strikes(v victim, clean []redfishsim.Request, step, offset int) []strike {
 // Whatever is killed, worker, server or BMC, before or after whatever request of a clean: the
 // clean goes on by itself to available, and nothing is done that could harm the server.
 //
-// Every run kills the worker, at each kind of request and at some of the reads;
-// BURNISH_KILLS=all, as in `make soak`, kills each of the three at each request of all
-// personalities.
+// Every run kills each of the three at each kind of request; BURNISH_KILLS=all, as in
+// `make soak`, at each request of all personalities.
 func TestKillAtEveryRequestToABMC(t *testing.T) {
 	t.Parallel()
-	all := os.Getenv("BURNISH_KILLS") == "all"
-	personalities := slices.Repeat([]redfishsim.Personality{redfishsim.IDRAC}, 6)
-	for _, p := range redfishsim.Personalities[1:] {
-		personalities = append(personalities, slices.Repeat([]redfishsim.Personality{p}, 1)...)
+	for _, v := range []victim{theWorker, theBMC, theServer} {
+		t.Run(string(v), func(t *testing.T) {
+			t.Parallel()
+			s := newSite
+			if v == theServer {
+				s = ownServer
+			}
+			if os.Getenv("BURNISH_KILLS") == "all" {
+				killAtEachRequest(t, s(t), v)
+			} else {
+				killAtEachKind(t, s(t), v)
+			}
+		})
 	}
-	s := newNodeSite(t, ownServer(t), personalities)
+}
+
+// killAtEachKind strikes as many new servers at once, so that the driver's waits overlap, in
+// their first clean.
+func killAtEachKind(t *testing.T, site *Site, v victim) {
+	t.Helper()
+	all := strikesOfEachKind(v)
+	s := newNodeSite(t, site, slices.Repeat([]redfishsim.Personality{redfishsim.IDRAC}, len(all)))
+	w := s.Run(t, "all", s.env("BURNISH_MAX_CLEANS_PER_HOST=64")...)
+	chosen := map[string]strike{}
+	for i, name := range slices.Sorted(maps.Keys(s.nodes)) {
+		chosen[name] = all[i]
+	}
+	s.eachNode(t, slices.Sorted(maps.Keys(s.nodes)), func(name string) { s.enroll(t, name) })
+	require.Equal(t, len(all), s.strike(t, w, v, chosen, ""), "kills")
+}
+
+// killAtEachRequest strikes the servers of all personalities in turn, round by round.
+func killAtEachRequest(t *testing.T, site *Site, v victim) {
+	t.Helper()
+	personalities := slices.Repeat([]redfishsim.Personality{redfishsim.IDRAC}, 6)
+	s := newNodeSite(t, site, append(personalities, redfishsim.Personalities[1:]...))
 	s.writePolicy(t, redfishsim.ILO) // whose update of a BIOS takes the driver a minute
 	w := s.Run(t, "all", s.env("BURNISH_MAX_CLEANS_PER_HOST=64")...)
 	names := slices.Sorted(maps.Keys(s.nodes))
 	s.eachNode(t, names, func(name string) { s.enroll(t, name, "--provide") })
-	s.eachNode(t, names, func(name string) { s.awaitAvailable(t, name, time.Minute) })
+	s.eachNode(t, names, func(name string) { s.awaitAvailable(t, name, 2*time.Minute) })
 
 	// One clean of each personality without a kill says which requests there are.
 	clean := map[redfishsim.Personality][]redfishsim.Request{}
@@ -133,58 +186,45 @@ func TestKillAtEveryRequestToABMC(t *testing.T) {
 		one := s.nodes[name]
 		before := len(one.requests(t))
 		s.turn(t, name, "first")
-		s.awaitAvailable(t, name, time.Minute)
+		s.awaitAvailable(t, name, 2*time.Minute)
 		lock.Lock()
 		defer lock.Unlock()
 		clean[one.personality] = one.requests(t)[before:]
 	})
-	for p, requests := range clean {
-		t.Logf("%s: %d requests in a clean", p, len(requests))
+	began, struck, waiting := time.Now(), 0, map[redfishsim.Personality][]strike{}
+	for _, p := range redfishsim.Personalities {
+		t.Logf("%s: %d requests in a clean", p, len(clean[p]))
+		waiting[p] = strikesOfEach(v, clean[p])
 	}
-
-	victims := []victim{theWorker}
-	if all {
-		victims = append(victims, theBMC, theServer)
-	}
-	for turn, v := range victims {
-		began, struck, waiting := time.Now(), 0, map[redfishsim.Personality][]strike{}
-		for i, p := range redfishsim.Personalities {
-			step := 1
-			switch {
-			case all:
-			case p == redfishsim.IDRAC:
-				step = sampleStep
-			default:
-				step = 4 * sampleStep
+	for round := 0; ; round++ {
+		chosen := map[string]strike{}
+		for _, name := range names {
+			p := s.nodes[name].personality
+			if len(waiting[p]) > 0 {
+				chosen[name], waiting[p] = waiting[p][0], waiting[p][1:]
 			}
-			waiting[p] = strikes(v, clean[p], step, turn+i)
 		}
-		for round := 0; ; round++ {
-			chosen := map[string]strike{}
-			for _, name := range names {
-				p := s.nodes[name].personality
-				if len(waiting[p]) > 0 {
-					chosen[name], waiting[p] = waiting[p][0], waiting[p][1:]
-				}
-			}
-			if len(chosen) == 0 {
-				break
-			}
-			struck += s.strike(t, w, v, chosen, fmt.Sprintf("%s %d", v, round))
+		if len(chosen) == 0 {
+			break
 		}
-		t.Logf("%s: killed at %d requests, in %.0f s", v, struck, time.Since(began).Seconds())
+		struck += s.strike(t, w, v, chosen, fmt.Sprintf("%s %d", v, round))
 	}
+	t.Logf("%s: killed at %d requests, in %.0f s", v, struck, time.Since(began).Seconds())
 }
 
-// strike cleans each of these servers once and kills v while each of them is at its request. It
-// returns how many came to theirs: a clean may take fewer requests than the last.
+// strike cleans each of these servers once, after this tenant, or for the first time where there
+// is none, and kills v while each of them is at its request. It returns how many came to theirs: a
+// clean may take fewer requests than the last.
 func (s *nodeSite) strike(t *testing.T, w *Worker, v victim, chosen map[string]strike, tenant string) (struck int) {
 	t.Helper()
 	names := slices.Sorted(maps.Keys(chosen))
 	before := map[string]redfishsim.State{}
 	var lock sync.Mutex
 	s.eachNode(t, names, func(name string) {
-		s.bindFast(t, name, tenant)
+		if tenant != "" {
+			s.bindFast(t, name, tenant)
+		}
+		s.awaitNoSession(t, name)
 		one := s.nodes[name]
 		one.used(t)
 		state := one.state(t)
@@ -199,11 +239,18 @@ func (s *nodeSite) strike(t *testing.T, w *Worker, v victim, chosen map[string]s
 		require.NoError(t, err)
 		faulted[name] = counts.Faulted
 	}
-	s.eachNode(t, names, func(name string) { s.unbindFast(t, name, tenant) })
+	s.eachNode(t, names, func(name string) {
+		if tenant != "" {
+			s.unbindFast(t, name, tenant)
+			return
+		}
+		_, err := s.Workflows().Provide(t.Context(), name, contract.ReasonInput{})
+		require.NoError(t, err)
+	})
 	s.eachNode(t, names, func(name string) {
 		one := s.nodes[name]
 		came := false
-		Await(t, time.Minute, fmt.Sprintf("%s to come to %s", name, chosen[name]), func() (bool, string) {
+		Await(t, 2*time.Minute, fmt.Sprintf("%s to come to %s", name, chosen[name]), func() (bool, string) {
 			counts, err := one.BMC.Counts()
 			if came = err == nil && counts.Faulted > faulted[name]; came {
 				return true, ""
@@ -244,11 +291,12 @@ func (s *nodeSite) strike(t *testing.T, w *Worker, v victim, chosen map[string]s
 
 // awaitEnd waits until the server is available again. Where the answer to an erase or an update
 // was lost, the clean may end with a fault that says so, and with iLO, whose erases have no
-// task, where the worker was away while the drive showed its erase. Then the operator's clean
+// task, where the worker was away while the drive showed its erase. An erase that a killed worker
+// may not have sent is sent by the next one, except with iLO. After a fault the operator's clean
 // ends well; awaitEnd reports whether there was one.
 func (s *nodeSite) awaitEnd(t *testing.T, name string, k strike) (again bool) {
 	t.Helper()
-	mayBeUnknown := k.maybeLost || s.nodes[name].personality == redfishsim.ILO
+	eraseMayBeUnknown := k.maybeLost && k.victim != theWorker || s.nodes[name].personality == redfishsim.ILO
 	what := fmt.Sprintf("%s (%s) after the kill of %s", name, s.nodes[name].personality, k)
 	for ; ; again = true {
 		var v contract.DeviceStatus
@@ -260,8 +308,8 @@ func (s *nodeSite) awaitEnd(t *testing.T, name string, k strike) (again bool) {
 		if v.DeviceState == device.Available {
 			return again
 		}
-		unknown := v.Fault == string(device.CodeEraseUnknown) || v.Fault == string(device.CodeFirmwareUnknown)
-		require.True(t, mayBeUnknown && unknown && !again, "%s: %s: %s", what, v.Fault, v.LastError)
+		unknown := eraseMayBeUnknown && v.Fault == string(device.CodeEraseUnknown) || k.maybeLost && v.Fault == string(device.CodeFirmwareUnknown)
+		require.True(t, unknown && !again, "%s: %s: %s", what, v.Fault, v.LastError)
 		t.Logf("%s: %s", what, v.LastError)
 		s.retry(t, "clean "+name, func(ctx context.Context) error {
 			if err := s.Workflows().RequestClean(ctx, name, contract.CleanInput{}); err != nil {
