@@ -238,16 +238,12 @@ func (e *eraser) eraseAll(ctx context.Context) error {
 	pauses := e.h.c.bmc.timing.wait(always)
 	defer pauses.stop()
 	for {
-		before := e.summary()
 		done, err := e.round(ctx)
 		if err != nil || done {
 			return err
 		}
 		if err := e.h.progress(e.run, e.percent(), e.summary()); err != nil {
 			return err
-		}
-		if e.summary() != before {
-			pauses.again(e.h.c.bmc.timing)
 		}
 		if _, err := pauses.next(ctx, 0); err != nil {
 			return err

@@ -299,7 +299,6 @@ func (e *eraser) waitForOthers(ctx context.Context) error {
 		}
 		if doing != last {
 			last, moved = doing, time.Now()
-			pauses.again(e.h.c.bmc.timing)
 		}
 		if stall := e.stall(); stall > 0 && time.Since(moved) > stall {
 			return hardware.Refused(device.CodeNoProgress, "see the drive on the BMC; clean the server again to continue waiting",

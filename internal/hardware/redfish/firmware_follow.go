@@ -51,7 +51,7 @@ func (u *update) follow(ctx context.Context) (again bool, err error) {
 			return false, err
 		}
 		if acted {
-			pauses.again(u.h.c.bmc.timing)
+			pauses.again()
 			continue
 		}
 		if _, err := pauses.next(ctx, 0); err != nil {

@@ -91,7 +91,6 @@ func (h *handle) followTask(ctx context.Context, run hardware.StepRun, w *work) 
 		// A time in which the BMC did not answer is not the task's.
 		if now := fmt.Sprint(t.TaskState, t.PercentComplete, len(t.Messages)); now != last || time.Since(asked) > h.c.bmc.timing.request {
 			last, lastChange = now, time.Now()
-			waiting.again(h.c.bmc.timing)
 		}
 		if err := w.checkTime(lastChange, t); err != nil {
 			return "", err

@@ -12,7 +12,8 @@ import (
 type timing struct {
 	// request is the time of one request, login that of a logout or login.
 	request, login time.Duration
-	// firstPause is the time between two tries, which doubles up to longestPause.
+	// firstPause is the least time between two tries. It grows with the time waited so far (see
+	// pauseShare), up to longestPause.
 	firstPause, longestPause time.Duration
 	// restart is how long a step waits for a BMC that does not answer, look how long a
 	// discovery does.
@@ -33,22 +34,27 @@ type timing struct {
 // usualTiming is that of real BMCs.
 var usualTiming = timing{
 	request: time.Minute, login: 15 * time.Second,
-	firstPause: 250 * time.Millisecond, longestPause: 5 * time.Second,
+	firstPause: 100 * time.Millisecond, longestPause: 5 * time.Second,
 	restart: 20 * time.Minute, look: 20 * time.Second,
 	sessions: 10 * time.Minute,
 	power:    5 * time.Minute, graceful: 2 * time.Minute, post: 30 * time.Minute,
 	settle: time.Minute, blindPOST: 15 * time.Minute, stall: 30 * time.Minute,
 }
 
+// pauseShare: a pause is this part of the time waited so far. What is waited for is so seen at most
+// that much later than it was there, and a BMC is asked rarely for what takes long.
+const pauseShare = 20
+
 // waiting is a wait that tries again and again, with growing pauses, until its time is over.
 type waiting struct {
-	pause, longest time.Duration
+	began          time.Time
+	first, longest time.Duration
 	deadline       *time.Timer
 }
 
 // wait begins a wait of this length.
 func (t timing) wait(length time.Duration) *waiting {
-	return &waiting{pause: t.firstPause, longest: t.longestPause, deadline: time.NewTimer(length)}
+	return &waiting{began: time.Now(), first: t.firstPause, longest: t.longestPause, deadline: time.NewTimer(length)}
 }
 
 func (w *waiting) stop() { w.deadline.Stop() }
@@ -56,9 +62,8 @@ func (w *waiting) stop() { w.deadline.Stop() }
 // next waits for the next try, at least atLeast. It returns false when the time is over. The
 // error is the end of ctx.
 func (w *waiting) next(ctx context.Context, atLeast time.Duration) (bool, error) {
-	pause := time.NewTimer(max(w.pause, min(atLeast, w.longest)))
+	pause := time.NewTimer(w.pause(time.Since(w.began), atLeast))
 	defer pause.Stop()
-	w.pause = min(2*w.pause, w.longest)
 	select {
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
@@ -69,8 +74,13 @@ func (w *waiting) next(ctx context.Context, atLeast time.Duration) (bool, error)
 	}
 }
 
-// again starts the pauses over: something has changed.
-func (w *waiting) again(t timing) { w.pause = t.firstPause }
+// pause is how long to wait for the next try after so long a wait.
+func (w *waiting) pause(waited, atLeast time.Duration) time.Duration {
+	return min(max(w.first, waited/pauseShare, atLeast), w.longest)
+}
+
+// again starts the pauses over: something else is waited for.
+func (w *waiting) again() { w.began = time.Now() }
 
 // retryAfter is the time that an answer asks to wait, or 0.
 func retryAfter(err error) time.Duration {

@@ -63,6 +63,9 @@ type scale struct {
 
 	slotDevices, slots int           // that are cleaned, and how many at once
 	slotWork           time.Duration // of each clean
+
+	serverRounds int           // whole cleans of a server over Redfish
+	serverPOST   time.Duration // its time for POST; the rest of its work is in proportion
 }
 
 func fullScale() scale {
@@ -77,6 +80,7 @@ func fullScale() scale {
 		bindWarmUp: exactly(10), bindRounds: timeBox{50, 150, 60 * time.Second},
 		providers: 1000, enrolled: 50, notifications: 40,
 		slotDevices: 1000, slots: 50, slotWork: 20 * time.Second,
+		serverRounds: 4, serverPOST: 4 * time.Second,
 	}
 }
 
@@ -92,6 +96,7 @@ func quickScale() scale {
 		bindWarmUp: exactly(3), bindRounds: timeBox{10, 20, 5 * time.Second},
 		providers: 100, enrolled: 8, notifications: 5,
 		slotDevices: 40, slots: 5, slotWork: 10 * time.Second,
+		serverRounds: 1, serverPOST: 2 * time.Second,
 	}
 }
 
@@ -119,7 +124,7 @@ func newBench(o options, dir string) (*bench, error) {
 func (b *bench) run(ctx context.Context, only string) error {
 	b.note("%d processors, load %s at the start", runtime.NumCPU(), loadAverage())
 	defer func() { b.note("load %s at the end; %.0f s in all", loadAverage(), time.Since(b.began).Seconds()) }()
-	for i, measure := range []func(context.Context) error{b.turnovers, b.disk, b.nvme, b.placement, b.limits} {
+	for i, measure := range []func(context.Context) error{b.turnovers, b.disk, b.nvme, b.placement, b.redfish, b.limits} {
 		if only != "" && only != parts[i] {
 			continue
 		}

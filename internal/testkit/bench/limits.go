@@ -156,14 +156,15 @@ func (r *slotRun) name(i int) string { return fmt.Sprintf("node%04d", i) }
 
 // busyShare is the least share of its time that a slot was busy, from when all slots were
 // busy and all devices waited until the last clean got its slot: then nothing waits any more.
-func (r *slotRun) busyShare() float64 {
+// handOver are the times from the end of a clean to the first step of the next in its slot.
+func (r *slotRun) busyShare() (share float64, handOver []time.Duration) {
 	var all []busy
 	for _, b := range r.cleans {
 		all = append(all, *b)
 	}
 	slices.SortFunc(all, func(a, b busy) int { return a.from.Compare(b.from) })
 	if len(all) < r.slots {
-		return 0
+		return 0, nil
 	}
 	from, to := later(all[r.slots-1].from, r.enrolled), all[len(all)-1].from
 	free, used := make([]time.Time, r.slots), make([]time.Duration, r.slots)
@@ -174,12 +175,15 @@ func (r *slotRun) busyShare() float64 {
 				slot = i
 			}
 		}
+		if !free[slot].Before(from) {
+			handOver = append(handOver, b.from.Sub(free[slot]))
+		}
 		free[slot] = b.to
 		if start, end := later(b.from, from), earlier(b.to, to); end.After(start) {
 			used[slot] += end.Sub(start)
 		}
 	}
-	return float64(slices.Min(used)) / float64(to.Sub(from))
+	return float64(slices.Min(used)) / float64(to.Sub(from)), handOver
 }
 
 func later(a, b time.Time) time.Time {
@@ -261,8 +265,15 @@ func (b *bench) limits(ctx context.Context) error {
 	ideal := time.Duration(r.devices) * r.work / time.Duration(r.slots)
 	b.note("limits: %d fakes through %d slots, %s a clean, half more or less; %.0f s from the first enrollment, %.0f s of work for each slot",
 		r.devices, r.slots, r.work, took.Seconds(), ideal.Seconds())
+	share, handOver := r.busyShare()
+	var gaps []float64
+	for _, gap := range handOver {
+		gaps = append(gaps, milliseconds(gap))
+	}
 	b.add(
-		single("limits: least time that a slot was busy", "%", 100*r.busyShare()).atLeast(100*minBusy),
+		single("limits: least time that a slot was busy", "%", 100*share).atLeast(100*minBusy),
+		single("  from one clean to the next in its slot, median", "ms", median(gaps)),
+		single("  from one clean to the next in its slot, p95", "ms", quantile(gaps, 0.95)),
 		single("  most cleans at once", "", float64(r.most)).atMost(float64(r.slots)),
 		single("  timers and activities of all devices that waited", "", float64(polls)).atMost(0),
 		single("  most events of a device that waited", "", float64(most)),

@@ -16,9 +16,14 @@ func TestBusyShareOfTheSlots(t *testing.T) {
 		"a": {from: at(0), to: at(10)}, "b": {from: at(1), to: at(9)},
 		"c": {from: at(9.5), to: at(20)}, "d": {from: at(10.1), to: at(21)}, "e": {from: at(21), to: at(30)},
 	}}
-	require.InDelta(t, 18.5/20, r.busyShare(), 1e-9, "b's slot was free for half a second, and from 20 on")
+	share, handOver := r.busyShare()
+	require.InDelta(t, 18.5/20, share, 1e-9, "b's slot was free for half a second, and from 20 on")
+	require.Equal(t, []time.Duration{500 * time.Millisecond, 100 * time.Millisecond, time.Second}, handOver)
 	r.enrolled = at(11)
-	require.InDelta(t, 0.9, r.busyShare(), 1e-9)
+	share, handOver = r.busyShare()
+	require.InDelta(t, 0.9, share, 1e-9)
+	require.Equal(t, []time.Duration{time.Second}, handOver)
 	r.slots = 9
-	require.Zero(t, r.busyShare())
+	share, _ = r.busyShare()
+	require.Zero(t, share)
 }

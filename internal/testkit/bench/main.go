@@ -6,7 +6,8 @@
 // worker process, which is this program again.
 //
 // Beside that it measures what wiping costs, files compared with dd and NVMe drives with
-// nvme-cli and blkdiscard, and what a real Placement and Nova's notifications cost.
+// nvme-cli and blkdiscard, what a real Placement and Nova's notifications cost, and what
+// the driver redfish adds to its requests.
 package main
 
 import (
@@ -28,7 +29,7 @@ import (
 const workerCommand = "worker"
 
 // parts are the values of -only.
-var parts = []string{"turnover", "disk", "nvme", "placement", "limits"}
+var parts = []string{"turnover", "disk", "nvme", "placement", "redfish", "limits"}
 
 func main() {
 	if code, ok := nvmesim.RunIfEmulated(); ok {

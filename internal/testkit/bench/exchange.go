@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// exchange is one request to a BMC and its answer.
+type exchange struct {
+	method, uri string
+	header      http.Header
+	body        []byte
+	status      int
+	location    string
+	answer      []byte
+}
+
+func (e exchange) read() bool { return e.method == http.MethodGet }
+
+// recorded gives each exchange of a handler to record.
+func recorded(h http.Handler, record func(exchange)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		got := httptest.NewRecorder()
+		h.ServeHTTP(got, r)
+		for name, values := range got.Header() {
+			w.Header()[name] = values
+		}
+		record(exchange{
+			method: r.Method, uri: r.URL.RequestURI(), header: r.Header.Clone(), body: body,
+			status: got.Code, location: got.Header().Get("Location"), answer: got.Body.Bytes(),
+		})
+		w.WriteHeader(got.Code)
+		_, _ = w.Write(got.Body.Bytes()) // a client that has gone needs no answer
+	})
+}
+
+// replayer repeats recorded requests on another BMC, with nothing between them but waits for its
+// hardware.
+type replayer struct {
+	base  string
+	http  *http.Client
+	token string
+	// moved are URIs of the first BMC, and what they are here: sessions.
+	moved map[string]string
+	etags map[string]string // by URI
+}
+
+func newReplayer(bmc *simulated) *replayer {
+	return &replayer{base: bmc.server.URL, http: bmc.server.Client(), moved: map[string]string{}, etags: map[string]string{}}
+}
+
+// Between two looks, and how long one state is waited for.
+const (
+	replayPause  = 20 * time.Millisecond
+	replayWithin = time.Minute
+)
+
+// step repeats the requests of one step. The reads between two others were made to wait, or to
+// know: each URI is read once, or, where it was read more often, until it answers as it last
+// did. What was refused is left out.
+func (p *replayer) step(ctx context.Context, log []exchange) error {
+	var reads []exchange
+	for _, e := range log {
+		if e.read() {
+			reads = append(reads, e)
+			continue
+		}
+		if e.status >= http.StatusBadRequest {
+			continue
+		}
+		if err := p.reads(ctx, reads); err != nil {
+			return err
+		}
+		reads = nil
+		if err := p.until(ctx, e, func(got exchange) bool { return got.status == e.status }); err != nil {
+			return err
+		}
+	}
+	return p.reads(ctx, reads)
+}
+
+// reads repeats what was read between two other requests.
+func (p *replayer) reads(ctx context.Context, log []exchange) error {
+	for _, e := range lastReads(log) {
+		awaited := func(got exchange) bool { return got.status == e.status }
+		if e.times > 1 {
+			awaited = func(got exchange) bool { return got.status == e.status && sameState(got.answer, e.answer) }
+		}
+		if err := p.until(ctx, e.exchange, awaited); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastRead is the last read of one URI, which was read so many times.
+type lastRead struct {
+	exchange
+	times int
+}
+
+// lastReads are the last reads of each URI, in their order.
+func lastReads(log []exchange) []lastRead {
+	var last []lastRead
+	for _, e := range log {
+		times := 1
+		if i := slices.IndexFunc(last, func(l lastRead) bool { return l.uri == e.uri }); i >= 0 {
+			times += last[i].times
+			last = slices.Delete(last, i, i+1)
+		}
+		last = append(last, lastRead{e, times})
+	}
+	return last
+}
+
+// until repeats a request until it is answered as awaited.
+func (p *replayer) until(ctx context.Context, e exchange, awaited func(exchange) bool) error {
+	for deadline := time.Now().Add(replayWithin); ; {
+		got, err := p.send(ctx, e)
+		if err != nil {
+			return err
+		}
+		if awaited(got) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s %s answers %d %s, not %d %s", e.method, e.uri, got.status, got.answer, e.status, e.answer)
+		}
+		pause := time.NewTimer(replayPause)
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return context.Cause(ctx)
+		case <-pause.C:
+		}
+	}
+}
+
+func (p *replayer) send(ctx context.Context, e exchange) (exchange, error) {
+	uri := e.uri
+	if moved, is := p.moved[uri]; is {
+		uri = moved
+	}
+	r, err := http.NewRequestWithContext(ctx, e.method, p.base+uri, bytes.NewReader(e.body))
+	if err != nil {
+		return exchange{}, err
+	}
+	for _, name := range []string{"Content-Type", "Accept", "Odata-Version"} {
+		r.Header[name] = e.header[name]
+	}
+	if e.header.Get("If-Match") != "" {
+		r.Header.Set("If-Match", p.etags[uri])
+	}
+	if e.header.Get("X-Auth-Token") != "" {
+		r.Header.Set("X-Auth-Token", p.token)
+	}
+	response, err := p.http.Do(r)
+	if err != nil {
+		return exchange{}, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return exchange{}, err
+	}
+	if token := response.Header.Get("X-Auth-Token"); token != "" {
+		p.token = token
+	}
+	if etag := response.Header.Get("ETag"); etag != "" {
+		p.etags[uri] = etag
+	}
+	location := response.Header.Get("Location")
+	if e.location != "" && location != "" {
+		p.moved[pathOf(e.location)] = pathOf(location)
+	}
+	return exchange{status: response.StatusCode, answer: answer}, nil
+}
+
+// pathOf is the path of a URI with or without a host.
+func pathOf(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return uri
+	}
+	return u.RequestURI()
+}
+
+// sameState: two answers say the same but for times, percentages and versions of the resource.
+func sameState(a, b []byte) bool { return stateOf(a) == stateOf(b) }
+
+func stateOf(answer []byte) string {
+	var doc any
+	if json.Unmarshal(answer, &doc) != nil {
+		return string(answer)
+	}
+	text, err := json.Marshal(withoutTimes(doc))
+	if err != nil {
+		return string(answer)
+	}
+	return string(text)
+}
+
+func withoutTimes(doc any) any {
+	switch doc := doc.(type) {
+	case map[string]any:
+		for name, value := range doc {
+			if slices.ContainsFunc([]string{"time", "percent", "etag"}, func(part string) bool { return strings.Contains(strings.ToLower(name), part) }) {
+				delete(doc, name)
+				continue
+			}
+			doc[name] = withoutTimes(value)
+		}
+	case []any:
+		for i := range doc {
+			doc[i] = withoutTimes(doc[i])
+		}
+	}
+	return doc
+}

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"burnish/internal/atomicfile"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/redfish"
+	"burnish/internal/host"
+	"burnish/internal/testkit/redfishsim"
+)
+
+const (
+	// maxStepOverhead is the time of a server's clean, to that of its requests alone.
+	maxStepOverhead = 1.10
+	// hardwareWorks is how many seconds a step's requests take at least where the hardware works
+	// for it. The other steps only read: a login takes longer than their reads.
+	hardwareWorks = 1
+)
+
+// serverStep is a step of the whole clean of a server, and its arguments.
+type serverStep struct {
+	name string
+	args any
+}
+
+// simulated is the BMC of a server whose work takes seconds.
+type simulated struct {
+	machine *redfishsim.Machine
+	server  *httptest.Server
+	system  string // its URL
+	ca      string
+	user    redfishsim.Config
+
+	mu  sync.Mutex
+	log []exchange
+}
+
+// simulate starts a server that a tenant has used. Each that is started is like the others.
+// Its BMC shows at once what happens: nothing else says when a wait is over.
+func simulate(post time.Duration) *simulated {
+	s := &simulated{machine: redfishsim.New(redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) {
+		c.Delays = redfishsim.Delays{
+			PowerOn: post / 4, PowerOff: post / 4, Shutdown: post / 2, POST: post, Write: post, Verify: post / 4,
+			Erase: 3 * post / 2, BMCRestart: post / 2, WarmUp: post / 4, Settle: post / 4, Forget: time.Minute,
+		}
+	})}
+	s.server = httptest.NewUnstartedServer(recorded(s.machine, func(e exchange) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.log = append(s.log, e)
+	}))
+	s.server.StartTLS()
+	s.user = s.machine.Config()
+	s.system = s.server.URL + "/redfish/v1/Systems/" + s.user.SystemID
+	s.ca = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.server.Certificate().Raw}))
+	return s
+}
+
+func (s *simulated) stop() {
+	s.machine.Close()
+	s.server.Close()
+}
+
+// requests are those since the last call.
+func (s *simulated) requests() []exchange {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	log := s.log
+	s.log = nil
+	return log
+}
+
+// check proves that the server was cleaned: a figure of another work is none.
+func (s *simulated) check() error {
+	if left := s.machine.TenantData(); len(left) > 0 {
+		return fmt.Errorf("the drives %v were not erased", left)
+	}
+	state := s.machine.State()
+	for _, c := range state.Components {
+		if c.Name == "BIOS" && c.System == "" && c.Version != benchBIOS {
+			return fmt.Errorf("the BIOS is at %s", c.Version)
+		}
+	}
+	if now := state.BIOS.Attributes["WorkloadProfile"]; now != benchProfile {
+		return fmt.Errorf("the BIOS setting is %v", now)
+	}
+	if bad := s.machine.Violations(); len(bad) > 0 {
+		return errors.New(strings.Join(bad, "; "))
+	}
+	return nil
+}
+
+// What the clean gives the server.
+const (
+	benchBIOS    = "9.9.9"
+	benchProfile = "TelcoOptimizedProfile"
+)
+
+// serverSteps are the steps of a server's clean, in their order.
+func serverSteps(dir string, from redfishsim.State) ([]serverStep, error) {
+	image := redfishsim.Image("BIOS", benchBIOS)
+	path := filepath.Join(dir, "bios.img")
+	if err := os.WriteFile(path, image, 0o600); err != nil {
+		return nil, err
+	}
+	version := ""
+	for _, c := range from.Components {
+		if c.Name == "BIOS" && c.System == "" {
+			version = c.Version
+		}
+	}
+	firmware := map[string]any{"components": []any{map[string]any{
+		"component": "BIOS", "from": []string{version}, "to": benchBIOS, "image": path, "sha256": redfishsim.Digest(image),
+	}}}
+	return []serverStep{
+		{"security_check", nil}, {"erase_drives", nil}, {"verify", nil},
+		{"firmware_reflash", firmware}, {"verify_firmware", firmware},
+		{"bios_reset", nil}, {"bios_apply", map[string]any{"WorkloadProfile": benchProfile}},
+		{"verify_properties", nil},
+	}, nil
+}
+
+// redfish compares the driver's steps with their requests alone.
+func (b *bench) redfish(ctx context.Context) error {
+	all := series{}
+	var steps []serverStep
+	for round := range b.serverRounds {
+		b.progress("redfish: round %d of %d", round+1, b.serverRounds)
+		dir, err := b.folder(fmt.Sprintf("redfish-%d", round))
+		if err != nil {
+			return err
+		}
+		bmc := simulate(b.serverPOST)
+		b.atEnd(func() error { bmc.stop(); return nil })
+		if steps, err = serverSteps(dir, bmc.machine.State()); err != nil {
+			return err
+		}
+		took, logs, err := cleanServer(ctx, bmc, dir, steps)
+		if err != nil {
+			return err
+		}
+		if err := bmc.check(); err != nil {
+			return fmt.Errorf("after the driver's clean: %w", err)
+		}
+		if err := b.replayServer(ctx, all, steps, took, logs); err != nil {
+			return err
+		}
+		all["idle"] = append(all["idle"], float64(len(bmc.requests())))
+		all["sessions"] = append(all["sessions"], float64(len(bmc.machine.OpenSessions())))
+	}
+	b.note("redfish: %d rounds of a simulated iDRAC's whole clean: %v for POST and for a write of firmware, %v for an erase",
+		b.serverRounds, b.serverPOST, 3*b.serverPOST/2)
+	const whole = "whole clean"
+	compare := func(name string) figure {
+		product, baseline := all["driver "+name], all["raw "+name]
+		return compared("redfish: "+name, "s", median(product), median(baseline), pairedRatio(product, baseline))
+	}
+	b.add(compare(whole).ratioAtMost(maxStepOverhead))
+	for _, step := range steps {
+		figure := compare(step.name)
+		figure.Name = "  " + step.name
+		if figure.Baseline >= hardwareWorks {
+			figure = figure.ratioAtMost(maxStepOverhead)
+		}
+		b.add(figure)
+	}
+	b.add(
+		counted("  requests, all steps", "", median(all["driver requests"]), median(all["raw requests"])),
+		single("  requests after the clean, while its requests are repeated", "", slices.Max(all["idle"])).atMost(0),
+		single("  sessions that are open then", "", slices.Max(all["sessions"])).atMost(0),
+	)
+	return nil
+}
+
+// replayServer repeats the requests of each step on a server like the first.
+func (b *bench) replayServer(ctx context.Context, all series, steps []serverStep, took []time.Duration, logs [][]exchange) error {
+	bmc := simulate(b.serverPOST)
+	b.atEnd(func() error { bmc.stop(); return nil })
+	raw := newReplayer(bmc)
+	var driver, alone time.Duration
+	requests := 0
+	add := func(name string, value float64) { all[name] = append(all[name], value) }
+	for i, step := range steps {
+		began := time.Now()
+		if err := raw.step(ctx, logs[i]); err != nil {
+			return fmt.Errorf("the requests of %s alone: %w", step.name, err)
+		}
+		elapsed := time.Since(began)
+		driver, alone, requests = driver+took[i], alone+elapsed, requests+len(logs[i])
+		add("driver "+step.name, took[i].Seconds())
+		add("raw "+step.name, elapsed.Seconds())
+	}
+	add("driver whole clean", driver.Seconds())
+	add("raw whole clean", alone.Seconds())
+	add("driver requests", float64(requests))
+	add("raw requests", float64(len(bmc.requests())))
+	return bmc.check()
+}
+
+// cleanServer enrolls a server and runs the steps of its clean by the driver, in this process.
+// What a step saves goes to stable storage, as a worker's journal does.
+func cleanServer(ctx context.Context, bmc *simulated, dir string, steps []serverStep) (took []time.Duration, logs [][]exchange, err error) {
+	driver := redfish.New(redfish.Host{
+		StateDir: dir, Allow: func(string) error { return nil },
+		Secret: func(string) (host.Secret, error) {
+			return host.Secret{Username: bmc.user.Username, Password: bmc.user.Password, CA: bmc.ca}, nil
+		},
+	})
+	target := hardware.Target{Name: "node1", Driver: "redfish", Settings: map[string]string{"url": bmc.system, "secret": "rack"}}
+	found, err := driver.Discover(ctx, target, device.Identity{})
+	if err != nil {
+		return nil, nil, err
+	}
+	bmc.requests()
+	for _, step := range steps {
+		began := time.Now()
+		if err := runStep(ctx, driver, target, found.Identity, dir, step); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", step.name, err)
+		}
+		took, logs = append(took, time.Since(began)), append(logs, bmc.requests())
+	}
+	return took, logs, nil
+}
+
+func runStep(ctx context.Context, driver hardware.Driver, target hardware.Target, enrolled device.Identity, dir string, step serverStep) (err error) {
+	target.Step = step.name
+	opened, err := driver.Open(ctx, target, enrolled, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	runner, is := opened.(hardware.StepRunner)
+	if !is {
+		return fmt.Errorf("%s runs no steps", driver.Name())
+	}
+	run := hardware.StepRun{
+		Step: step.name, MayGoOn: func() error { return nil }, Progress: func(int, string) error { return ctx.Err() },
+		Save: func(name string, value any) error {
+			text, err := json.Marshal(value)
+			if err != nil {
+				return err
+			}
+			return atomicfile.Write(filepath.Join(dir, "saved-"+name), text)
+		},
+		Load: func(name string, into any) (bool, error) {
+			text, err := os.ReadFile(filepath.Join(dir, "saved-"+name))
+			if errors.Is(err, os.ErrNotExist) {
+				return false, nil
+			}
+			if err != nil {
+				return false, err
+			}
+			return true, json.Unmarshal(text, into)
+		},
+	}
+	if step.args != nil {
+		if run.Args, err = json.Marshal(step.args); err != nil {
+			return err
+		}
+	}
+	_, err = runner.RunStep(ctx, run)
+	return err
+}
