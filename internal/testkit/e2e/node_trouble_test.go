@@ -24,6 +24,8 @@ type nodeTrouble struct {
 	// must find it before.
 	fault     device.Code
 	untouched bool
+	// during, where it is set, comes when the clean has begun.
+	during func(t *testing.T, n *node)
 	// right undoes it, as the operator does before the next clean.
 	right func(t *testing.T, n *node)
 }
@@ -40,6 +42,23 @@ var nodeTroubles = []nodeTrouble{
 	{
 		name: "another chassis", fault: device.CodeSerialMismatch, untouched: true,
 		wrong: change(func(s *redfishsim.State) { s.Serial, s.ChassisSerial = "OTHER", "OTHER" }),
+		right: func(t *testing.T, n *node) {
+			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.Serial, s.ChassisSerial = n.enrolled.Serial, n.enrolled.ChassisSerial }))
+		},
+	},
+	{
+		name: "another chassis between two requests", fault: device.CodeSerialMismatch, untouched: true,
+		wrong: func(t *testing.T, _ *nodeSite, n *node) {
+			require.NoError(t, n.BMC.Inject(redfishsim.Fault{Method: http.MethodGet, Path: "*/Drives/*", Kind: redfishsim.HoldAfter}))
+		},
+		during: func(t *testing.T, n *node) {
+			Await(t, time.Minute, "the clean to read a drive", func() (bool, string) {
+				all := n.requests(t)
+				return all[len(all)-1].Fault == redfishsim.HoldAfter, fmt.Sprint(len(all))
+			})
+			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.Serial, s.ChassisSerial = "OTHER", "OTHER" }))
+			require.NoError(t, n.BMC.ClearFaults())
+		},
 		right: func(t *testing.T, n *node) {
 			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.Serial, s.ChassisSerial = n.enrolled.Serial, n.enrolled.ChassisSerial }))
 		},
@@ -129,6 +148,9 @@ func TestANodeInTroubleIsNotReturned(t *testing.T) {
 		one.wrong(t, s, n)
 		before := n.state(t)
 		s.Unbind(t, name, "alice") // ends well, whatever the clean finds
+		if one.during != nil {
+			one.during(t, n)
+		}
 
 		v := s.AwaitState(t, name, time.Minute, device.Error, device.Available)
 		require.Equal(t, device.Error, v.DeviceState, "%s is overlooked", one.name)
@@ -156,7 +178,7 @@ func TestANodeInTroubleIsNotReturned(t *testing.T) {
 	})
 }
 
-// A controller that says that it has erased a drive, and has not, cannot be found out over Redfish.
+// A controller that says that it has erased a drive, and has not, cannot be told by Redfish.
 // The record therefore never says that the erase was verified.
 func TestTheRecordOfALyingControllerSaysWhoseWordItIs(t *testing.T) {
 	t.Parallel()
