@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -229,4 +230,39 @@ func TestComponentsAreUpdatedOneAfterTheOther(t *testing.T) {
 		require.Equal(t, []string{"BIOS", "BMC"}, []string{s.bmc.State().Commits[0].Component, s.bmc.State().Commits[1].Component})
 		s.requireNoHarm()
 	})
+}
+
+// An iDRAC lists the times with MultipartHttpPushUri. Firmware of the BMC, which no reset of the
+// server applies, is applied at once; a BMC that lists no times is asked for none.
+func TestAnUploadSaysWhenItIsApplied(t *testing.T) {
+	for _, c := range []struct {
+		component, want string
+		none            bool
+	}{
+		{component: "BIOS", want: "OnReset"},
+		{component: "BMC", want: "Immediate"},
+		{component: "BIOS", none: true},
+		{component: "BMC", none: true},
+	} {
+		t.Run(fmt.Sprintf("%s %q", c.component, c.want), func(t *testing.T) {
+			s := newStepper(t, redfishsim.IDRAC, func(config *redfishsim.Config, _ *redfishsim.State) {
+				if c.none {
+					config.OperationApplyTimes = nil
+				}
+			})
+			_, err := s.run("firmware_reflash", s.update(c.component))
+			require.NoError(t, err)
+			sent := s.bodies(s.bmc.Config().MultipartPath)
+			require.Len(t, sent, 1)
+			parameters, _, found := strings.Cut(sent[0], "UpdateFile")
+			require.True(t, found)
+			require.Contains(t, parameters, `"Targets":[`)
+			if c.none {
+				require.NotContains(t, parameters, "OperationApplyTime")
+			} else {
+				require.Contains(t, parameters, fmt.Sprintf(`"@Redfish.OperationApplyTime":%q`, c.want))
+			}
+			s.requireNoHarm()
+		})
+	}
 }

@@ -85,7 +85,9 @@ func (b *bmc) release(ctx context.Context) error {
 	b.one <- struct{}{}
 	defer func() { <-b.one }()
 	d.mu.Lock()
-	last = b.users == 0
+	// While it waited, another user may have come, and may even have been the last one: then
+	// the session is over, and what the driver knows now is a successor with its own users.
+	last = b.users == 0 && d.bmcs[b.key()] == b
 	d.mu.Unlock()
 	if !last {
 		return nil
@@ -324,7 +326,7 @@ type openSession struct {
 
 // sessionFile is where the session is kept.
 func (b *bmc) sessionFile() string {
-	name := fmt.Sprintf("%x.json", sha256.Sum256([]byte(b.base.Host+" "+b.secret)))
+	name := fmt.Sprintf("%x.json", sha256.Sum256([]byte(b.key())))
 	return filepath.Join(b.driver.host.StateDir, "redfish", name)
 }
 

@@ -150,6 +150,50 @@ func TestAFullSessionTableIsWaitedForVisibly(t *testing.T) {
 	}
 }
 
+// Who cannot show the wait must not wait long: an operator sees the fault instead.
+func TestWithoutAReportAFullSessionTableIsAFaultSoon(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC)
+	s.driver.timing.look, s.driver.timing.sessions = 20*time.Millisecond, time.Minute
+	places := s.bmc.Config().MaxSessions
+	s.bmc.Change(func(state *redfishsim.State) {
+		for range places {
+			state.Sessions = append(state.Sessions, &redfishsim.Session{ID: "other", User: "other", Used: time.Now()})
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	for what, look := range map[string]func() error{
+		"Open":     func() error { _, err := s.driver.Open(ctx, s.target, s.enrolled, true); return err },
+		"Discover": func() error { _, err := s.driver.Discover(ctx, s.target, s.enrolled); return err },
+	} {
+		err := look()
+		require.Equal(t, device.CodeBMCSessionLimit, code(err), "%s: %v", what, err)
+		fault, _ := device.AsFault(err)
+		require.Equal(t, device.Transient, fault.Class)
+		require.Contains(t, fault.Message, "no free session")
+		require.Contains(t, fault.Message, "RAC0218")
+		require.Contains(t, fault.Remedy, "end sessions on the BMC")
+	}
+	require.Empty(t, s.driver.bmcs)
+
+	// Who shows it waits on.
+	h, err := s.driver.connect(s.target)
+	require.NoError(t, err)
+	shown, began := 0, time.Now()
+	h.c.report = func(doing string) error {
+		require.Contains(t, doing, "session table")
+		if shown++; time.Since(began) > 3*s.driver.timing.look {
+			s.bmc.Change(func(state *redfishsim.State) { state.Sessions = nil })
+		}
+		return nil
+	}
+	_, err = h.c.readSystem(ctx, h.system)
+	require.NoError(t, err)
+	require.Greater(t, shown, 1)
+	require.NoError(t, h.Close())
+	require.Empty(t, s.bmc.OpenSessions())
+}
+
 // A worker that was killed leaves a session, which the next one deletes.
 func TestTheSessionOfACrashIsDeletedAtTheNextLogin(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {

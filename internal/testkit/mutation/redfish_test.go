@@ -87,6 +87,20 @@ var redfishMutations = []mutation{
 		pkg:  "./internal/hardware/redfish", run: "TestOneSessionIsSharedAndLoggedOut",
 	},
 	{
+		name: "a worker has one session on a BMC, also while its users come and go",
+		file: "internal/hardware/redfish/session.go",
+		old:  `	last = b.users == 0 && d.bmcs[b.key()] == b`,
+		new:  `	last = b.users == 0`,
+		pkg:  "./internal/hardware/redfish", run: "TestWhoLeavesLateLeavesTheNextSessionAlone",
+	},
+	{
+		name: "a full session table is waited for long only where the wait is shown",
+		file: "internal/hardware/redfish/session.go",
+		old:  `		patience = min(patience, b.timing.look)`,
+		new:  `		patience = max(patience, b.timing.look)`,
+		pkg:  "./internal/hardware/redfish", run: "TestWithoutAReportAFullSessionTableIsAFaultSoon",
+	},
+	{
 		name: "a logout has a context of its own",
 		file: "internal/hardware/redfish/session.go",
 		old:  `	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.timing.login)`,
