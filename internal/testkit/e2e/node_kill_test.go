@@ -173,7 +173,7 @@ func killAtEachRequest(t *testing.T, site *Site, v victim) {
 	t.Helper()
 	personalities := slices.Repeat([]redfishsim.Personality{redfishsim.IDRAC}, 6)
 	s := newNodeSite(t, site, append(personalities, redfishsim.Personalities[1:]...))
-	s.writePolicy(t, redfishsim.ILO) // whose update of a BIOS takes the driver a minute
+	s.writePolicy(t, redfishsim.ILO) // which has no task for an update: after a kill the driver waits for half an hour
 	w := s.Run(t, "all", s.env("BURNISH_MAX_CLEANS_PER_HOST=64")...)
 	names := slices.Sorted(maps.Keys(s.nodes))
 	s.eachNode(t, names, func(name string) { s.enroll(t, name, "--provide") })
