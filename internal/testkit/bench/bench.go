@@ -95,7 +95,7 @@ func quickScale() scale {
 		limited:    drivePair{name: "LIMITED", sizes: [2]int64{64 << 20, 320 << 20}, rate: 64 << 20},
 		bindWarmUp: exactly(3), bindRounds: timeBox{10, 20, 5 * time.Second},
 		providers: 100, enrolled: 8, notifications: 5,
-		slotDevices: 40, slots: 5, slotWork: 10 * time.Second,
+		slotDevices: 30, slots: 5, slotWork: 20 * time.Second,
 		serverRounds: 1, serverPOST: 2 * time.Second,
 	}
 }
