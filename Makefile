@@ -49,9 +49,10 @@ build: ## build bin/burnish, bin/burnish-worker and bin/burnish-devserver
 	@$(SERVER) go build -ldflags "$(LDFLAGS)" -o ../../bin/burnish-devserver .
 
 # Tested without the race detector, beside the others, which wait a lot: the machine is
-# pure and knows no goroutine, and the drivers of disks and drives move bytes, for which
-# the detector takes up to eight times as long. `make soak` runs them with it.
-PLAIN := ./internal/device ./internal/testkit/explorer ./internal/hardware/block ./internal/hardware/nvme
+# pure and knows no goroutine, the drivers of disks and drives move bytes, for which the
+# detector takes up to eight times as long, and that of servers is interrupted at each of
+# its requests. `make soak` runs them with it.
+PLAIN := ./internal/device ./internal/testkit/explorer ./internal/hardware/block ./internal/hardware/nvme ./internal/hardware/redfish
 
 # testsum reads the events of all modules, says what failed, and fails. Results
 # are never cached (-count=1): many tests run programs that Go does not track.

@@ -71,9 +71,9 @@ var errKilled = errors.New("the worker was killed")
 // kill -9 does: nothing is journaled any more.
 func killAt(after bool) func(s *stepper, b *hooked, number int) {
 	return func(s *stepper, b *hooked, number int) {
-		count := 0
+		var count atomic.Int64
 		hook := func(r *http.Request) {
-			if count++; count == number {
+			if count.Add(1) == int64(number) {
 				s.kill()
 			}
 		}
@@ -87,8 +87,9 @@ func killAt(after bool) func(s *stepper, b *hooked, number int) {
 
 func faultAt(f redfishsim.Fault) func(s *stepper, b *hooked, number int) {
 	return func(_ *stepper, b *hooked, number int) {
-		f.Number = b.Count() + number
-		b.Inject(f)
+		once := f
+		once.Number = b.Count() + number
+		b.Inject(once)
 	}
 }
 
