@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -167,6 +168,15 @@ func (s *Site) RequireReserved(t testing.TB, name string, reserved int) {
 	t.Helper()
 	p := s.Provider(t, name)
 	require.Equal(t, [3]int{1, reserved, 0}, [3]int{p.Total, p.Reserved, p.Used}, "total, reserved and used of %s", name)
+}
+
+// AwaitReserved waits for a value of reserved: the write follows the change of the state.
+func (s *Site) AwaitReserved(t testing.TB, name string, reserved int) {
+	t.Helper()
+	Await(t, 30*time.Second, fmt.Sprintf("reserved=%d of %s", reserved, name), func() (bool, string) {
+		p := s.Provider(t, name)
+		return p.Reserved == reserved, fmt.Sprint(p)
+	})
 }
 
 // Store opens the inventory beside the worker that has it open.

@@ -108,7 +108,7 @@ func TestFailedLookTakesTheDeviceOutOfThePool(t *testing.T) {
 	v := s.AwaitState(t, "d1", 30*time.Second, device.Error)
 	require.Equal(t, string(device.CodeSerialMismatch), v.Fault, "the identity is compared before the host's rules")
 	require.True(t, v.NeedsOperator)
-	s.RequireReserved(t, "d1", 1)
+	s.AwaitReserved(t, "d1", 1)
 	d.RequireStamps(t, 9)
 
 	back()
