@@ -223,6 +223,7 @@ func TestNewFirmwareGoesToOneDeviceFirst(t *testing.T) {
 	l.ask("plain")
 	answers := l.pass()
 	require.Equal(t, []string{"BIOS 2"}, answers["d1"].Canary)
+	require.NotNil(t, answers["d2"].Why, "it waits")
 	require.Equal(t, device.CodeCanaryRunning, answers["d2"].Why.Code)
 	require.Contains(t, answers["d2"].Why.Message, "the firmware BIOS 2 is new to model M; it goes to d1 first")
 	l.has("d1", "other", "plain")
