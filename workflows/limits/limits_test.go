@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,7 +28,8 @@ import (
 type fleet struct {
 	*testing.T
 	*testsuite.TestWorkflowEnvironment
-	answers    []string // "device granted|code|hold", in their order
+	mu         sync.Mutex // the environment sends each signal in a goroutine of its own
+	answers    []string   // "device granted|code|hold", in their order
 	activities []string
 	timers     int
 	lost       []string
@@ -80,6 +83,8 @@ func newFleet(t *testing.T) *fleet {
 			case !a.Granted:
 				what = string(a.Why.Code)
 			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
 			f.answers = append(f.answers, name+" "+what)
 			if f.granted != nil && what == "granted" {
 				f.granted(name)
@@ -95,6 +100,13 @@ func newFleet(t *testing.T) *fleet {
 	})).Return(nil)
 	f.SetOnTimerScheduledListener(func(string, time.Duration) { f.timers++ })
 	return f
+}
+
+// sent gives the answers so far.
+func (f *fleet) sent() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.answers)
 }
 
 func (f *fleet) at(d time.Duration, do func()) { f.RegisterDelayedCallback(do, d) }
@@ -141,7 +153,7 @@ func TestWaitingForASlotCostsNoPolling(t *testing.T) {
 	require.Equal(t, []string{contract.ActivityFindCleans}, f.activities, "a queue that moves is not checked")
 	require.Less(t, f.timers, devices, "one timer for all, which is not set again for each move")
 	granted := 0
-	for _, answer := range f.answers {
+	for _, answer := range f.sent() {
 		if strings.HasSuffix(answer, " granted") {
 			require.Equal(t, fmt.Sprintf("d%d granted", granted), answer, "in the order of arrival")
 			granted++
@@ -156,7 +168,7 @@ func TestALostHoldersSlotComesBack(t *testing.T) {
 	f := newFleet(t)
 	f.at(time.Second, func() { f.ask("d1"); f.ask("d2") })
 	f.at(2*time.Second, func() { f.lost = []string{"d1"} })
-	f.at(2*time.Minute, func() { require.Contains(t, f.answers, "d2 granted") })
+	f.at(2*time.Minute, func() { require.Contains(t, f.sent(), "d2 granted") })
 	f.off(3*time.Minute, "d2")
 	f.run(&device.Limits{ConcurrentCleans: 1})
 	require.NoError(t, f.GetWorkflowError())
@@ -167,7 +179,7 @@ func TestALostHoldersSlotComesBack(t *testing.T) {
 func TestADeviceThatIsGoneHoldsUpNobody(t *testing.T) {
 	f := newFleet(t)
 	f.at(time.Second, func() { f.away = "d1"; f.ask("d1"); f.ask("d2") })
-	f.at(2*time.Second, func() { require.Contains(t, f.answers, "d2 granted") })
+	f.at(2*time.Second, func() { require.Contains(t, f.sent(), "d2 granted") })
 	f.off(time.Minute, "d2")
 	f.run(&device.Limits{ConcurrentCleans: 1})
 	require.NoError(t, f.GetWorkflowError())
@@ -196,8 +208,8 @@ func TestAQueueThatDoesNotMoveCallsTheOperator(t *testing.T) {
 	f.off(9*time.Minute, "d2", "d3", "d4")
 	f.run(&device.Limits{ConcurrentCleans: 1})
 	require.NoError(t, f.GetWorkflowError())
-	require.Equal(t, 1, strings.Count(strings.Join(f.answers, "\n"), "stalled"), "%v", f.answers)
-	require.Contains(t, f.answers, "d2 stalled")
+	require.Equal(t, 1, strings.Count(strings.Join(f.sent(), "\n"), "stalled"), "%v", f.sent())
+	require.Contains(t, f.sent(), "d2 stalled")
 }
 
 func (f *fleet) status(name string) contract.LimitsStatus {
@@ -237,8 +249,8 @@ func TestABreakerIsOneAlarmUntilResume(t *testing.T) {
 	f.run(&device.Limits{Breaker: 2})
 	require.NoError(t, f.GetWorkflowError())
 	require.Equal(t, []bool{true, false}, f.needs)
-	require.Subset(t, f.answers, []string{"d3 hold zero", "d4 breaker_open", "d5 breaker_open"})
-	require.ElementsMatch(t, []string{"d3 granted", "d4 granted", "d5 granted"}, f.answers[len(f.answers)-3:], "%v", f.answers)
+	require.Subset(t, f.sent(), []string{"d3 hold zero", "d4 breaker_open", "d5 breaker_open"})
+	require.ElementsMatch(t, []string{"d3 granted", "d4 granted", "d5 granted"}, f.sent()[len(f.sent())-3:], "%v", f.sent())
 	for _, done := range f.activities {
 		require.NotContains(t, done, contract.ActivityCheckHolders, "who waits for an operator's resume needs no check")
 	}
@@ -252,9 +264,9 @@ func TestAfterALossThoseWithSlotsSayItFirst(t *testing.T) {
 	f.at(2*time.Second, func() {
 		f.SignalWorkflow(contract.SignalSlotRequest, contract.SlotRequest{Device: "d1", Clean: "d1/1", Granted: true})
 	})
-	f.at(time.Minute-time.Second, func() { require.NotContains(t, f.answers, "d2 granted") })
+	f.at(time.Minute-time.Second, func() { require.NotContains(t, f.sent(), "d2 granted") })
 	f.at(time.Minute, func() { f.end("d1", "") })
-	f.at(time.Minute+time.Second, func() { require.Contains(t, f.answers, "d2 granted") })
+	f.at(time.Minute+time.Second, func() { require.Contains(t, f.sent(), "d2 granted") })
 	f.off(2*time.Minute, "d2")
 	f.run(&device.Limits{ConcurrentCleans: 1})
 	require.NoError(t, f.GetWorkflowError())
@@ -268,16 +280,16 @@ func TestFreeDevicesAreCountedOnlyWhileARequestWaits(t *testing.T) {
 	}
 	f.at(time.Minute, func() { require.Len(t, f.activities, 1); take("m1"); take("m2") })
 	f.at(2*time.Minute, func() {
-		require.NotContains(t, f.answers, "m1 granted", "10 of 100 are free, and must stay so")
+		require.NotContains(t, f.sent(), "m1 granted", "10 of 100 are free, and must stay so")
 		f.free.Free = 11
 	})
 	f.at(20*time.Minute, func() {
-		require.Contains(t, f.answers, "m1 granted")
-		require.NotContains(t, f.answers, "m2 granted")
+		require.Contains(t, f.sent(), "m1 granted")
+		require.NotContains(t, f.sent(), "m2 granted")
 		f.SignalWorkflow(contract.SignalSlotReport, contract.SlotReport{Device: "m1", Clean: "m1/1", Over: true, Withdrawn: true})
 		f.free = contract.CountFreeResult{InService: 100, Free: 11, Settled: []string{"m1"}}
 	})
-	f.at(40*time.Minute, func() { require.Contains(t, f.answers, "m2 granted") })
+	f.at(40*time.Minute, func() { require.Contains(t, f.sent(), "m2 granted") })
 	f.off(time.Hour, "m2")
 	f.run(&device.Limits{FreeCapacity: device.Capacity{Percent: 10}})
 	require.NoError(t, f.GetWorkflowError())
@@ -301,7 +313,7 @@ func TestALongRunContinuesAsNew(t *testing.T) {
 		require.Contains(t, again.status("d3").Waiting[0].Message, "2nd in line")
 		again.end("d1", "")
 	})
-	again.at(2*time.Second, func() { require.Contains(t, again.answers, "d2 granted") })
+	again.at(2*time.Second, func() { require.Contains(t, again.sent(), "d2 granted") })
 	again.off(time.Minute, "d2", "d3")
 	in := contract.LimitsInput{}
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &in))
@@ -352,6 +364,6 @@ func TestAThousandServersKeepFiftySlotsBusy(t *testing.T) {
 	require.Equal(t, slots, most)
 	share := float64(busy-20*time.Second*slots/2) / float64(slots) / float64(to.Sub(from))
 	require.GreaterOrEqual(t, share, 0.95, "of the time from %s to %s", from, to)
-	require.LessOrEqual(t, len(f.answers), 8*devices, "a device gets its place a few times")
+	require.LessOrEqual(t, len(f.sent()), 8*devices, "a device gets its place a few times")
 	require.Equal(t, []string{contract.ActivityFindCleans}, f.activities)
 }
