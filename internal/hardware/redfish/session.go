@@ -128,9 +128,10 @@ func newTransport(base *url.URL, s host.Secret) (*http.Transport, error) {
 }
 
 // authorized sends a request within the session: it logs in first where there is none, and
-// once more after a 401, which says that the request was not carried out.
+// again after a 401, which says that the request was not carried out: a BMC may end the session
+// of a step at any time, but not each new one.
 func (b *bmc) authorized(ctx context.Context, report func(string) error, r request) (answer, error) {
-	for again := false; ; again = true {
+	for tries := 1; ; tries++ {
 		token, err := b.login(ctx, report)
 		if err != nil {
 			return answer{}, err
@@ -139,7 +140,7 @@ func (b *bmc) authorized(ctx context.Context, report func(string) error, r reque
 		if !hasStatus(err, http.StatusUnauthorized) {
 			return got, err
 		}
-		if again {
+		if tries == maxTries {
 			return answer{}, hardware.Refused(device.CodeBMCLoginRefused, "check the rights of the secret's user on the BMC", "the BMC does not accept its own new session: %v", err)
 		}
 		b.expired(ctx, token)
