@@ -155,7 +155,7 @@ func TestOneOperationAndAlwaysTheSame(t *testing.T) {
 }
 
 // An entry of device_spec comes before the policy for all devices, each key by itself. A pair
-// that nobody wrote in one place may still be contradictory.
+// whose halves stand in two places may still be contradictory.
 //
 // S2.105
 func TestAnEntrysPolicyComesFirst(t *testing.T) {

@@ -117,7 +117,7 @@ func TestMistakesInThePolicysLists(t *testing.T) {
 		"a hold for two lines":      {book("    - step: hold\n      args:\n        reason: |\n          a\n          b\n"), "line 4: ", "must be one line"},
 		"a hold for nothing":        {book("    - {step: hold, args: {reason: \" \"}}\n"), "line 4: ", "must be one line"},
 		"a wait for nothing":        {book("    - {step: wait, args: {for: 0s}}\n"), "line 4: ", "must be a positive duration"},
-		"a wait for ever":           {book("    - {step: wait, args: {for: 200h}}\n"), "line 4: ", "use hold"},
+		"a wait without end":        {book("    - {step: wait, args: {for: 200h}}\n"), "line 4: ", "use hold"},
 		"no verify":                 {book("    - {step: zero}\n"), "line 3: ", "its erase is not followed by a verify"},
 		"the verify first":          {book("    - {step: verify}\n    - {step: zero}\n"), "line 3: ", "must stand in the order zero, verify"},
 		"a step in between":         {book("    - {step: zero}\n    - {step: hold, args: {reason: x}}\n    - {step: verify}\n"), "line 3: ", "between its erase and its verify stands another step"},

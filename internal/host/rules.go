@@ -345,8 +345,8 @@ func (r *Rules) read() (rulesContent, error) {
 	return parseRules(r.file, text)
 }
 
-// readTrusted reads a file that only root, or uid, may write to, as its directory; of a secret
-// file nobody else may read it. It is read through the descriptors that were checked.
+// readTrusted reads a file that only root, or uid, may write to, as its directory; no other
+// user may read a secret file. It is read through the descriptors that were checked.
 func readTrusted(name string, uid uint32, largest int64, secret bool) (text []byte, err error) {
 	dir, base := filepath.Split(name)
 	dirFD, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -463,7 +463,7 @@ func TestReflashThatReadingDoesNotSettle(t *testing.T) {
 	}
 }
 
-// While the kernel resets the drive, its disks stay claimed: nobody gets in between.
+// While the kernel resets the drive, its disks stay claimed: no other program gets in between.
 //
 // F12
 func TestDriveStaysClaimedDuringItsReset(t *testing.T) {

@@ -170,7 +170,7 @@ func difference(name string, is, want any) string {
 
 // pendingIn gives the attributes that the settings resource shows with another value than the
 // BIOS has: those that somebody wants and that are not in force. What is no setting may
-// differ for ever.
+// differ always.
 func pendingIn(settings, current attributes, r registry) attributes {
 	pending := attributes{}
 	for name, v := range settings {

@@ -199,7 +199,7 @@ func (b *bmc) login(ctx context.Context, report func(string) error) (string, err
 			return "", stop
 		} else if !again {
 			return "", &device.Fault{Class: device.Transient, Code: device.CodeBMCSessionLimit,
-				Message: "the BMC has no free session: " + err.Error(), Remedy: "end sessions on the BMC that nobody uses"}
+				Message: "the BMC has no free session: " + err.Error(), Remedy: "end unused sessions on the BMC"}
 		}
 	}
 }

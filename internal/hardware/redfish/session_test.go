@@ -172,7 +172,7 @@ func TestWithoutAReportAFullSessionTableIsAFaultSoon(t *testing.T) {
 		require.Equal(t, device.Transient, fault.Class)
 		require.Contains(t, fault.Message, "no free session")
 		require.Contains(t, fault.Message, "RAC0218")
-		require.Contains(t, fault.Remedy, "end sessions on the BMC")
+		require.Contains(t, fault.Remedy, "end unused sessions on the BMC")
 	}
 	require.Empty(t, s.driver.bmcs)
 

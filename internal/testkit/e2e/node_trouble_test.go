@@ -178,7 +178,7 @@ func TestANodeInTroubleIsNotReturned(t *testing.T) {
 	})
 }
 
-// A controller that says that it has erased a drive, and has not, cannot be told by Redfish.
+// A controller that says that it has erased a drive, and has not, cannot be found out over Redfish.
 // The record therefore never says that the erase was verified.
 func TestTheRecordOfALyingControllerSaysWhoseWordItIs(t *testing.T) {
 	t.Parallel()

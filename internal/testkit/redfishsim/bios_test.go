@@ -53,7 +53,7 @@ func TestDellSettingsWaitForAJob(t *testing.T) {
 	c.reset("ForceRestart")
 	c.awaitPOST()
 	require.Equal(t, "Enabled", bmc.State().BIOS.Attributes["SriovGlobalEnable"])
-	require.Equal(t, "Disabled", c.get(settings).at("Attributes", "SriovGlobalEnable"), "pending for ever")
+	require.Equal(t, "Disabled", c.get(settings).at("Attributes", "SriovGlobalEnable"), "still pending")
 
 	want["@Redfish.SettingsApplyTime"] = map[string]any{"ApplyTime": "OnReset"}
 	r := c.send("PATCH", settings, want, nil)

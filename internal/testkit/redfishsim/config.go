@@ -48,7 +48,7 @@ const (
 	Exception         Ending = "exception"
 	Canceled          Ending = "canceled"
 	Lies              Ending = "lies"   // Completed and OK, and nothing was done
-	Stalls            Ending = "stalls" // runs for ever at half of it
+	Stalls            Ending = "stalls" // never gets beyond half of it
 )
 
 // The kinds of what takes time.
@@ -118,7 +118,7 @@ type Config struct {
 	NeverFinished     bool // iLO: without an operating system POST ends in InPostDiscoveryComplete, as HPE documents it
 	EarlyDiscovery    bool // iLO: InPostDiscoveryComplete is shown before what is pending holds
 	ResetBIOSStatus   int
-	NeedsApplyTime    bool // without one, what is wanted stays pending for ever
+	NeedsApplyTime    bool // without one, what is wanted stays pending
 	RefuseSecondPatch bool // SYS011 while a job waits
 	ShowPending       bool // Bios shows what is pending while a job exists
 	RefuseInPOST      bool // 400 UnableToModifyDuringSystemPOST

@@ -140,7 +140,7 @@ func (m *Machine) startPOST(at time.Time) {
 func (m *Machine) postDone(at time.Time) {
 	s := &m.state
 	for _, w := range s.Work {
-		// A stalled task must not hold up POST for ever, but the write goes on.
+		// A stalled task must not hold up POST without end, but the write goes on.
 		if w.Kind == KindFirmware && w.Stage == stageWrite && !w.Waits && m.config.Endings[KindFirmware] != Stalls && w.System == "" && w.Component == "BIOS" && w.Due.After(at) {
 			s.POSTDue = w.Due.Add(time.Millisecond)
 			return

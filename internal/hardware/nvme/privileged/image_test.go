@@ -12,7 +12,7 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// The helper sends only bytes that nobody can change any more, and whose digest it has
+// The helper sends only bytes that cannot be changed any more, and whose digest it has
 // computed itself.
 //
 // S2.67
