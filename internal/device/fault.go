@@ -135,6 +135,13 @@ const (
 	CodeDriveNotErasable   Code = "drive_not_erasable"
 	CodeEraseUnknown       Code = "erase_unknown"
 
+	// A server's shared pool.
+	CodeServerTaken          Code = "server_taken"
+	CodeApplianceUnreachable Code = "appliance_unreachable"
+	CodeApplianceRefused     Code = "appliance_refused"
+	CodeProfileFailed        Code = "profile_failed"
+	CodeProfileStuck         Code = "profile_stuck"
+
 	// Requests.
 	CodeRefused       Code = "refused"
 	CodeInvalid       Code = "invalid"

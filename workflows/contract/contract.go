@@ -116,6 +116,8 @@ type Enrollment struct {
 	// Imported: the device may have been in use before Burnish managed it, so that a
 	// tenant's signatures on it are no reason to refuse it (S2.84).
 	Imported bool `json:"imported,omitempty"`
+	// Pool is the pool that a server is shared in; nil if it is Burnish's alone.
+	Pool *Pool `json:"pool,omitempty"`
 }
 
 // EnrollInput enrolls a device. Provide starts its first clean at once. Import accepts the

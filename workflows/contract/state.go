@@ -74,6 +74,8 @@ type DeviceState struct {
 	// ForeignWrites counts writes of other clients to the device's provider; nil if there
 	// were none lately.
 	ForeignWrites *ForeignWrites `json:"foreign_writes,omitempty"`
+	// Pool is what is known of the device's pool; nil if it has none.
+	Pool *PoolState `json:"pool,omitempty"`
 	// ContinueAsNew asks for a new run as soon as nothing is under way. It is set by a
 	// Cancel, because Temporal ignores further Cancels of the same run.
 	ContinueAsNew bool `json:"continue_as_new,omitempty"`

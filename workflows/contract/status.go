@@ -68,6 +68,8 @@ type DeviceStatus struct {
 	Runbook string `json:"runbook,omitempty"`
 	// Waiting is what the device waits for, and why; nil if it waits for nothing.
 	Waiting *StatusWait `json:"waiting,omitempty"`
+	// Pool is the device's pool; nil if it has none.
+	Pool *StatusPool `json:"pool,omitempty"`
 	// Bindings and Cleans are the history, the latest last. Only the query returns them.
 	Bindings []device.Binding `json:"bindings,omitempty"`
 	Cleans   []CleanSummary   `json:"cleans,omitempty"`
@@ -99,6 +101,8 @@ type StatusMemo struct {
 	Provider   string      `json:"provider,omitempty"`
 	Generation int64       `json:"generation,omitempty"`
 	Waiting    *StatusWait `json:"waiting,omitempty"`
+	// Pool is the device's pool; nil if it has none.
+	Pool *StatusPool `json:"pool,omitempty"`
 	// Left is the instance that had a device last which waits for its operator: its provider
 	// may still record it.
 	Left string `json:"left,omitempty"`

@@ -1,0 +1,164 @@
+package contract
+
+import (
+	"time"
+
+	"burnish/internal/device"
+)
+
+// Pool is the pool that a server is shared in: an appliance of OneView, whose other users
+// take servers too (S4). The applied server profile says who has the server.
+type Pool struct {
+	// Appliance is its name in the control worker's oneview.yaml.
+	Appliance string `json:"appliance"`
+	// Hardware and Template are URIs on the appliance: /rest/server-hardware/… and
+	// /rest/server-profile-templates/….
+	Hardware string `json:"server_hardware_uri"`
+	Template string `json:"server_profile_template_uri"`
+	// Dynamic: Burnish has a profile on the server only while it uses it. Without it the
+	// device is pre-allocated, and no poll touches it (S4.36).
+	Dynamic bool `json:"dynamic_allocation"`
+}
+
+// PoolState is what a device's workflow knows of its pool.
+type PoolState struct {
+	// Profile is the URI of the profile that Burnish has applied; "" if it has none.
+	Profile string `json:"applied_server_profile_uri,omitempty"`
+	// Applying: a profile was requested whose URI is not recorded yet. One that has the
+	// device's UUID as its name is Burnish's.
+	Applying bool `json:"applying,omitempty"`
+}
+
+// StatusPool is the pool of a device as clients see it.
+type StatusPool struct {
+	Pool
+	PoolState
+	// LostRace: other users took the server while Burnish was about to use it (S4.12, S4.13).
+	LostRace bool `json:"lost_race,omitempty"`
+}
+
+// PoolRequest is the input of ReadPool, ApplyProfile and RemoveProfile.
+type PoolRequest struct {
+	Name string `json:"name"`
+	// UUID is the device's, and the name of its profile. Serial is the one that its host saw:
+	// a server with another one is refused.
+	UUID   string    `json:"uuid"`
+	Serial string    `json:"serial"`
+	Pool   Pool      `json:"pool"`
+	State  PoolState `json:"state"`
+}
+
+// PoolSnapshot is who has a server, by its appliance.
+type PoolSnapshot struct {
+	Ownership device.Ownership `json:"ownership"`
+	// Profile is the URI of the profile on the server; "" if there is none.
+	Profile string `json:"profile,omitempty"`
+	// Power is On or Off.
+	Power string `json:"power,omitempty"`
+}
+
+// The pool's activities, of the control worker.
+const (
+	ActivityReadPool      = "ReadPool"
+	ActivityApplyProfile  = "ApplyProfile"
+	ActivityRemoveProfile = "RemoveProfile"
+	// ActivityPollPage compares one page of an appliance's servers with the devices.
+	ActivityPollPage = "PollPage"
+)
+
+// SignalTaken and SignalFreed are hints of the polls. The device asks the appliance itself.
+const (
+	SignalTaken = "taken"
+	SignalFreed = "freed"
+)
+
+// UpdateMigratePool makes a pre-allocated device dynamic (S4.34). Only devices of a pool
+// have it.
+const UpdateMigratePool = "migrate_pool"
+
+// WorkflowOneView is the workflow type of an appliance.
+const WorkflowOneView = "OneViewPoll"
+
+// OneViewWorkflowID is the workflow ID of an appliance.
+func OneViewWorkflowID(appliance string) string { return "oneview/" + appliance }
+
+// SignalLookNow asks for a round now. QueryOneView answers with an OneViewState.
+const (
+	SignalLookNow = "look_now"
+	QueryOneView  = "oneview"
+)
+
+// LookRequest is the input of look_now. Interval, if set, is the pause between two rounds
+// from now on; 0 turns the polls off (S4.15).
+type LookRequest struct {
+	Source   string         `json:"source,omitempty"`
+	Interval *time.Duration `json:"interval,omitempty"`
+}
+
+// OneViewInput starts the workflow of an appliance.
+type OneViewInput struct {
+	Appliance string        `json:"appliance"`
+	Interval  time.Duration `json:"interval"`
+	State     *OneViewState `json:"state,omitempty"`
+}
+
+// OneViewState survives continue-as-new. Add fields, never rename one.
+type OneViewState struct {
+	Schema    int           `json:"schema"`
+	Appliance string        `json:"appliance"`
+	Interval  time.Duration `json:"interval"`
+	Next      time.Time     `json:"next,omitzero"`
+	Requested bool          `json:"requested,omitempty"`
+	// Round is the round under way; nil if there is none.
+	Round *PollRound `json:"round,omitempty"`
+	// Last is the last round in which every page was read, LastGood when it ended; Rounds
+	// counts all rounds that ended.
+	Last     PollCounts `json:"last"`
+	LastGood time.Time  `json:"last_good,omitzero"`
+	Rounds   int        `json:"rounds,omitempty"`
+	// Fault is why the last round was not complete; Unread counts its pages that were not
+	// read.
+	Fault  *device.Fault `json:"fault,omitempty"`
+	Unread int           `json:"unread,omitempty"`
+	// Problems are devices that could not be compared or reached, KeptMismatches of them at
+	// most.
+	Problems []Mismatch `json:"problems,omitempty"`
+}
+
+// PollRound is one round of the polls: the next page begins at server Start of Total.
+type PollRound struct {
+	Start     int        `json:"start"`
+	Total     int        `json:"total,omitempty"`
+	StartedAt time.Time  `json:"started_at"`
+	Counts    PollCounts `json:"counts"`
+	Unread    int        `json:"unread,omitempty"`
+}
+
+// PollPageInput asks for Count servers from Start on.
+type PollPageInput struct {
+	Appliance string `json:"appliance"`
+	Start     int    `json:"start"`
+	Count     int    `json:"count"`
+}
+
+// PollPageResult is the result of one page.
+type PollPageResult struct {
+	// Next is where the next page begins; 0 after the last one. Total is the appliance's count.
+	Next     int        `json:"next"`
+	Total    int        `json:"total"`
+	Counts   PollCounts `json:"counts"`
+	Problems []Mismatch `json:"problems,omitempty"`
+}
+
+// PollCounts are what a page, or a round, found.
+type PollCounts struct {
+	// Servers were read; Devices of them are enrolled and dynamic.
+	Servers int `json:"servers"`
+	Devices int `json:"devices"`
+	// Taken, Freed and TakenOnCleanFail count the devices that were signaled, by poll.
+	Taken            int `json:"taken"`
+	Freed            int `json:"freed"`
+	TakenOnCleanFail int `json:"taken_on_clean_fail"`
+	// Failed counts the devices that could not be compared or signaled.
+	Failed int `json:"failed"`
+}
