@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,13 +32,18 @@ const (
 // pass, and with it, where one must fail: twice, and pass again without it in between, so
 // that neither a test that was red before nor one that fails now and then counts. A panic
 // or a time-out is an error of the table. It takes two of each rule; all of them with
-// BURNISH_MUTATIONS=all, as in `make soak`.
+// BURNISH_MUTATIONS=all, as in `make soak`; or those whose name, file or test holds that text.
 func TestEveryMutationIsNoticed(t *testing.T) {
 	packages := map[string]*pkg{}
-	chosen := mutations
-	if os.Getenv("BURNISH_MUTATIONS") != "all" {
-		chosen = ofEachRule(2)
+	chosen := ofEachRule(2)
+	if wanted := os.Getenv("BURNISH_MUTATIONS"); wanted == "all" {
+		chosen = mutations
+	} else if wanted != "" {
+		chosen = slices.DeleteFunc(slices.Clone(mutations), func(m mutation) bool {
+			return !strings.Contains(m.name+"\n"+m.file+"\n"+m.run, wanted)
+		})
 	}
+	require.NotEmpty(t, chosen)
 	t.Logf("%d of %d mutations", len(chosen), len(mutations))
 	for _, m := range chosen {
 		if packages[m.pkg] == nil {
@@ -120,6 +126,9 @@ func (p *pkg) run(ctx context.Context, pattern string, limit time.Duration) (res
 	return runTests(ctx, binary, p.path, pattern, limit)
 }
 
+// errFlaky is of a test whose result differs from run to run.
+var errFlaky = errors.New("it is flaky")
+
 // check gives the test that notices m.
 func (p *pkg) check(ctx context.Context, dir string, m mutation) (string, error) {
 	names, sub, err := p.tests.resolve(m.run)
@@ -160,12 +169,18 @@ func (p *pkg) check(ctx context.Context, dir string, m mutation) (string, error)
 	} else {
 		again, err = p.run(ctx, alone, limit)
 	}
-	if err != nil || !again.passed[by] {
-		return "", fmt.Errorf("%s is flaky: it failed without the mutation the second time: %w\n%s", by, err, again.out)
+	if err == nil && !again.passed[by] {
+		err = errFlaky
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s failed without the mutation the second time: %w\n%s", by, err, again.out)
 	}
 	second, err := runTests(ctx, binary, p.path, alone, limit, "-test.failfast")
-	if err != nil || len(second.failed) == 0 {
-		return "", fmt.Errorf("%s is flaky: it failed with the mutation only once: %w\n%s", by, err, second.out)
+	if err == nil && len(second.failed) == 0 {
+		err = errFlaky
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s failed with the mutation only once: %w\n%s", by, err, second.out)
 	}
 	return by, nil
 }
