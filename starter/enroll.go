@@ -20,7 +20,11 @@ usage: burnish enroll NAME --host H --driver D [flags]
       --type T                 its type (from the driver: block DISK, fake FAKE)
       --address PCI            PCI address, such as 0000:01:00.0; the NAME is then H_PCI
       --set k=v[,k=v…]         a setting of the driver; repeatable.
-                               owner=self|nova: who allocates the device (self)
+                               owner=self|nova: who allocates the device (self).
+                               A server of a shared pool (type NODE): oneview=APPLIANCE,
+                               server_hardware_uri=/rest/server-hardware/…,
+                               server_profile_template_uri=/rest/server-profile-templates/…
+                               and dynamic_allocation=true; without that it is pre-allocated
       --one-time-use           clean it after every tenant, whatever the settings
       --provide                clean it and make it available
       --clean                  assert that it is clean; only with

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"burnish/internal/device"
@@ -17,7 +18,7 @@ type enrollment struct {
 	acceptSignature                   string
 }
 
-// settingOwner is the one setting that does not belong to the driver: who allocates the device.
+// settingOwner is a setting that does not belong to the driver: who allocates the device.
 const settingOwner = "owner"
 
 var (
@@ -78,10 +79,21 @@ func (e enrollment) input() (contract.EnrollInput, error) {
 			OperatorAssertsClean: e.clean,
 		},
 	}
-	if in.Enrollment.Type == "" {
+	var err error
+	if in.Enrollment.Pool, err = e.poolOf(); err != nil {
+		return fail("%w", err)
+	}
+	switch {
+	case in.Enrollment.Type != "":
+	case in.Enrollment.Pool != nil:
+		in.Enrollment.Type = contract.TypeNode
+	default:
 		in.Enrollment.Type = typeOf(in.Enrollment.Driver)
 	}
 	for key, value := range e.set {
+		if slices.Contains(poolSettings, key) {
+			continue
+		}
 		if key != settingOwner {
 			if in.Enrollment.Settings == nil {
 				in.Enrollment.Settings = map[string]string{}

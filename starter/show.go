@@ -179,6 +179,11 @@ func (a *app) deviceTable(v contract.DeviceStatus) string {
 	add("erase policy", v.ErasePolicy)
 	add("one-time-use", yes(v.OneTimeUse))
 	add("owner", string(v.Owner))
+	if v.Pool != nil {
+		for _, row := range poolRows(*v.Pool) {
+			add(row[0], row[1])
+		}
+	}
 	steps := make([]string, len(v.Steps))
 	for i, s := range v.Steps {
 		steps[i] = s.Step
