@@ -14,6 +14,7 @@ const enrollUsage = `burnish enroll: take devices into service
 usage: burnish enroll NAME --host H --driver D [flags]
        burnish enroll --host H --driver D --address PCI [flags]
        burnish enroll -f FILE
+       burnish enroll --from oneview --host H --driver D --template URI [flags]
 
       --host H                 host of the device
       --driver D               block, fake, …
@@ -31,6 +32,16 @@ usage: burnish enroll NAME --host H --driver D [flags]
                                BURNISH_CLEAN_ON_ENROLL=false
       --accept-signature S     a file-system signature on it that may be destroyed
   -f, --file FILE              many devices; - is the standard input
+      --from oneview           the servers of an appliance that are not enrolled, as
+                               NODEs of its pool. A NAME is the server's name and
+                               serial number. Values of --set may contain {name},
+                               {serial} and {uuid}
+      --appliance A            which appliance, if control workers serve several
+      --template URI           /rest/server-profile-templates/…
+      --filter KEY=VALUE       only servers that match: name, serial, model, type, group;
+                               * is any text; repeatable
+      --dry-run                with --from: print what would be enrolled
+  -y, --yes                    with --from: do not ask above 10 devices
   -o, --output table|json|yaml
       --timeout DURATION       for each device (30s)
 
@@ -45,6 +56,9 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 
 example:
   burnish enroll d1 --host h1 --driver fake --set size=64MiB,delay=200ms --provide
+  burnish enroll --from oneview --filter model='*Gen10*' --host h1 --driver redfish \
+    --set url=https://ilo{serial}.example/redfish/v1/Systems/1,secret=rack1 \
+    --template /rest/server-profile-templates/6f0a --set dynamic_allocation=true --dry-run
 `
 
 func (a *app) enrollCommand() *cobra.Command {
@@ -52,6 +66,7 @@ func (a *app) enrollCommand() *cobra.Command {
 		e    enrollment
 		set  []string
 		file string
+		pool fromPool
 	)
 	cmd := &cobra.Command{
 		Use:  "enroll",
@@ -69,10 +84,16 @@ func (a *app) enrollCommand() *cobra.Command {
 	flags.BoolVar(&e.clean, "clean", false, "")
 	flags.StringVar(&e.acceptSignature, "accept-signature", "", "")
 	flags.StringVarP(&file, "file", "f", "", "")
+	flags.StringVar(&pool.from, "from", "", "")
+	flags.StringVar(&pool.appliance, "appliance", "", "")
+	flags.StringVar(&pool.template, "template", "", "")
+	flags.StringArrayVar(&pool.filters, "filter", nil, "")
+	flags.BoolVar(&pool.dryRun, "dry-run", false, "")
+	flags.BoolVarP(&pool.yes, "yes", "y", false, "")
 
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("file") {
-			for _, other := range []string{"host", "driver", "type", "address", "set", "one-time-use", "provide", "clean", "accept-signature"} {
+			for _, other := range append([]string{"host", "driver", "type", "address", "set", "one-time-use", "provide", "clean", "accept-signature", "from"}, fromFlags...) {
 				if flags.Changed(other) {
 					return usagef("--file and --%s exclude each other: write it in the file", other)
 				}
@@ -94,6 +115,17 @@ func (a *app) enrollCommand() *cobra.Command {
 		var err error
 		if e.set, err = settings(set); err != nil {
 			return usagef("%s", err)
+		}
+		if flags.Changed("from") {
+			if e.name != "" || e.address != "" {
+				return usagef("--from excludes NAME and --address: the servers give the names")
+			}
+			return a.enrollFrom(cmd.Context(), e, pool)
+		}
+		for _, other := range fromFlags {
+			if flags.Changed(other) {
+				return usagef("--%s goes with --from", other)
+			}
 		}
 		in, err := e.input()
 		if err != nil {

@@ -39,6 +39,11 @@ type fakeClient struct {
 	reconciled contract.InventoryReconcileState
 	importable func(cloud string, in contract.CandidatesInput) (contract.Candidates, error)
 
+	// appliances are served; inPool answers for their servers, onPool who has one.
+	appliances []string
+	inPool     func(in contract.ServersInput) (contract.Servers, error)
+	onPool     func(in contract.PoolRequest) (contract.PoolSnapshot, error)
+
 	// limits are the answer of the workflow of the limits; nil: there is none.
 	limits    *contract.LimitsStatus
 	limitsErr error
@@ -159,6 +164,20 @@ func (f *fakeClient) ReconcileState(context.Context, string) (contract.Inventory
 
 func (f *fakeClient) Candidates(_ context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
 	return f.importable(cloud, in)
+}
+
+func (f *fakeClient) Appliances(context.Context) ([]string, error) { return f.appliances, nil }
+
+func (f *fakeClient) Servers(_ context.Context, in contract.ServersInput) (contract.Servers, error) {
+	return f.inPool(in)
+}
+
+func (f *fakeClient) ReadPool(_ context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error) {
+	return f.onPool(in)
+}
+
+func (f *fakeClient) MigratePool(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdateMigratePool, in)
 }
 
 func (f *fakeClient) LastPoll(_ context.Context, queue string, _ enumspb.TaskQueueType) (time.Time, error) {

@@ -105,7 +105,7 @@ func statusOf(name string, fields map[string]*commonpb.Payload, memo contract.St
 		Status: memo.Status, Maintenance: memo.Maintenance, MaintenanceReason: memo.MaintenanceReason,
 		LastError: memo.LastError, LastRefusal: memo.LastRefusal, Remedy: memo.Remedy, CreatedAt: memo.CreatedAt,
 		Driver: memo.Driver, Owner: memo.Owner, OneTimeUse: memo.OneTimeUse, NotSanitized: memo.NotSanitized,
-		Operation: memo.Operation, Steps: memo.Steps, Waiting: memo.Waiting,
+		Operation: memo.Operation, Steps: memo.Steps, Waiting: memo.Waiting, Pool: memo.Pool,
 	}
 	for key, into := range map[interface{ GetName() string }]any{
 		contract.AttrState: &v.DeviceState, contract.AttrUUID: &v.UUID, contract.AttrSerial: &v.Serial,
