@@ -27,6 +27,7 @@ import (
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
+	"burnish/internal/oneview"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 	"burnish/workflows/hostscan"
@@ -62,6 +63,11 @@ func validate(settings config.Worker) error {
 	}
 	if settings.Role.Controls() && settings.NovaBroker != "" && settings.Inventory != placementKind {
 		wrong = append(wrong, errors.New("BURNISH_AMQP_URL: notifications are about providers in Placement: set BURNISH_INVENTORY=placement"))
+	}
+	if settings.Role.Controls() && settings.OneView != "" {
+		if _, err := oneview.CheckFile(settings.OneView); err != nil {
+			wrong = append(wrong, fmt.Errorf("BURNISH_ONEVIEW: %w", err))
+		}
 	}
 	return errors.Join(wrong...)
 }

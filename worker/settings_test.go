@@ -26,6 +26,16 @@ func TestWrongSettingsEndEveryRoleFirst(t *testing.T) {
 			})
 		}
 	}
+	// A host's worker does not read the file.
+	for role, says := range map[string]string{"control": "BURNISH_ONEVIEW", "all": "BURNISH_ONEVIEW: open /nowhere", "host": "127.0.0.1:1"} {
+		t.Run("no oneview.yaml "+role, func(t *testing.T) {
+			t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+			t.Setenv("BURNISH_STATE_DIR", t.TempDir())
+			t.Setenv("BURNISH_ROLE", role)
+			t.Setenv("BURNISH_ONEVIEW", "/nowhere/oneview.yaml")
+			require.ErrorContains(t, run(nil), says)
+		})
+	}
 	t.Run("a broker without Placement", func(t *testing.T) {
 		t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
 		t.Setenv("BURNISH_STATE_DIR", t.TempDir())

@@ -133,6 +133,7 @@ func (m machine) control() {
 		m.OK("policy", "the policy is valid, verify is %s", m.settings.Verify)
 	}
 	m.inventory()
+	m.oneview()
 }
 
 // leastSpace must be free for the records of a host. They are small, but a step fails

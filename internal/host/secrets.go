@@ -1,8 +1,12 @@
 package host
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -50,14 +54,39 @@ func (r *Rules) Secret(name string) (Secret, error) {
 	if !ok {
 		return Secret{}, secretInvalid("add it to "+file, "%s has no secret %q", file, name)
 	}
-	if s.CA != "" && !strings.Contains(s.CA, "-----BEGIN") {
-		text, err := readTrusted(s.CA, r.owner(), largestRules, false)
-		if err != nil {
-			return Secret{}, secretInvalid("correct it; no restart is needed", "the CA of the secret %q: %v", name, err)
-		}
-		s.CA = string(text)
+	if s, err = s.loadCA(r.owner()); err != nil {
+		return Secret{}, secretInvalid("correct it; no restart is needed", "the CA of the secret %q: %v", name, err)
 	}
 	return s, nil
+}
+
+// LoadCA reads the CA where it is a path. The file's owner is root or this process's user.
+func (s Secret) LoadCA() (Secret, error) { return s.loadCA(uint32(os.Geteuid())) }
+
+func (s Secret) loadCA(owner uint32) (Secret, error) {
+	if s.CA == "" || strings.Contains(s.CA, pemBegins) {
+		return s, nil
+	}
+	text, err := readTrusted(s.CA, owner, largestRules, false)
+	if err != nil {
+		return Secret{}, err
+	}
+	s.CA = string(text)
+	return s, nil
+}
+
+const pemBegins = "-----BEGIN"
+
+// TLS is how a connection checks the certificate of who wants the secret.
+func (s Secret) TLS() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: s.Insecure}
+	if s.CA != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM([]byte(s.CA)) {
+			return nil, errors.New("the CA has no certificate")
+		}
+	}
+	return config, nil
 }
 
 // SecretNames checks the secrets file and every CA that it names, and gives the secrets'
@@ -118,22 +147,40 @@ func checkPrivate(fd int, path string) error {
 	return nil
 }
 
-// parseSecrets reads the secrets file. Its error names lines and keys, and never a value.
+// parseSecrets reads the secrets file.
 func parseSecrets(name string, text []byte) (map[string]Secret, error) {
-	r := &secretsReader{}
 	all := make(map[string]Secret)
+	err := ParseSecrets(name, text, func(r *SecretsReader, root yamlfile.Node) {
+		for key, value := range r.Mapping(root, "the secrets file") {
+			all[key] = r.Secret(value, "secret "+key, nil)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// ReadPrivate reads a file with secrets: it and its directory have root or this process's
+// user as their owner, and only that owner may read it.
+func ReadPrivate(name string) ([]byte, error) {
+	return readTrusted(name, uint32(os.Geteuid()), largestRules, true)
+}
+
+// ParseSecrets parses a file with secrets; read takes its root apart. The error names lines
+// and keys, and never a value.
+func ParseSecrets(name string, text []byte, read func(r *SecretsReader, root yamlfile.Node)) error {
+	r := &SecretsReader{}
 	root := r.Parse(text)
 	if len(r.Problems()) > 0 {
 		// A parser's own message may quote the line that it cannot read.
-		return nil, &RulesError{File: name, Problems: []string{lineOf(r.Problems()[0]) + "this is not valid YAML"}}
+		return &RulesError{File: name, Problems: []string{lineOf(r.Problems()[0]) + "this is not valid YAML"}}
 	}
-	for key, value := range r.Mapping(root, "the secrets file") {
-		all[key] = r.secret(value, key)
-	}
+	read(r, root)
 	if problems := r.Problems(); len(problems) > 0 {
-		return nil, &RulesError{File: name, Problems: problems}
+		return &RulesError{File: name, Problems: problems}
 	}
-	return all, nil
+	return nil
 }
 
 // lineOf gives "line 3: " of a problem that begins with it, else "".
@@ -144,11 +191,14 @@ func lineOf(problem string) string {
 	return ""
 }
 
-type secretsReader struct{ yamlfile.Reader }
+// SecretsReader reads a file with secrets.
+type SecretsReader struct{ yamlfile.Reader }
 
-func (r *secretsReader) secret(node yamlfile.Node, name string) Secret {
+var secretKeys = []string{"username", "password", "ca", "insecure"}
+
+// Secret reads the keys of a secret, and gives every other one in more to its reader.
+func (r *SecretsReader) Secret(node yamlfile.Node, what string, more map[string]func(value yamlfile.Node, what string)) Secret {
 	var s Secret
-	what := "secret " + name
 	given := make(map[string]bool)
 	for key, value := range r.Mapping(node, what) {
 		given[key] = true
@@ -159,13 +209,19 @@ func (r *secretsReader) secret(node yamlfile.Node, name string) Secret {
 			s.Password = r.Text(value, "password of "+what)
 		case "ca":
 			s.CA = r.Scalar(value, "ca of "+what)
-			if s.CA != "" && !strings.Contains(s.CA, "-----BEGIN") && !strings.HasPrefix(s.CA, "/") {
+			if s.CA != "" && !strings.Contains(s.CA, pemBegins) && !strings.HasPrefix(s.CA, "/") {
 				r.Problem(value, "ca of %s must be a PEM or an absolute path", what)
 			}
 		case "insecure":
 			s.Insecure = r.Bool(value, "insecure of "+what)
-		default: // not quoted: it may be a password in the wrong place
-			r.Problem(value, "unknown key in %s: must be one of username, password, ca, insecure", what)
+		default:
+			if read := more[key]; read != nil {
+				read(value, key+" of "+what)
+				continue
+			}
+			known := append(slices.Clone(secretKeys), slices.Sorted(maps.Keys(more))...)
+			// The key is not quoted: it may be a password in the wrong place.
+			r.Problem(value, "unknown key in %s: must be one of %s", what, strings.Join(known, ", "))
 		}
 	}
 	for _, key := range []string{"username", "password"} {

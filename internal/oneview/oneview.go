@@ -57,6 +57,8 @@ type Settings struct {
 	Interval time.Duration
 	// ApplyTimeout bounds one profile's application or removal (S4.30).
 	ApplyTimeout time.Duration
+	// PageSize is how many servers one request of the polls asks for (S4.31).
+	PageSize int
 }
 
 // Pools are the appliances that a control worker knows. Faults are *device.Fault.

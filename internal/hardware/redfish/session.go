@@ -3,8 +3,6 @@ package redfish
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -107,15 +105,12 @@ func (b *bmc) key() string { return b.base.Scheme + "://" + b.base.Host + " " + 
 
 // newTransport gives the connections to one BMC. No proxy of the environment is used.
 func newTransport(base *url.URL, s host.Secret) (*http.Transport, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: s.Insecure}
 	if base.Scheme != "https" && !s.Insecure {
 		return nil, hardware.Invalid("url must begin with https://: a password is never sent unencrypted")
 	}
-	if s.CA != "" {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM([]byte(s.CA)) {
-			return nil, hardware.Refused(device.CodeInvalidConfig, "correct the secrets file", "the CA of the secret has no certificate")
-		}
+	config, err := s.TLS()
+	if err != nil {
+		return nil, hardware.Refused(device.CodeInvalidConfig, "correct the secrets file", "the secret: %v", err)
 	}
 	return &http.Transport{
 		TLSClientConfig:       config,

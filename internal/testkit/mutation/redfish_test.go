@@ -173,8 +173,8 @@ var redfishMutations = []mutation{
 	{
 		name: "a mistake in the secrets file is not quoted",
 		file: "internal/host/secrets.go",
-		old:  `		return nil, &RulesError{File: name, Problems: []string{lineOf(r.Problems()[0]) + "this is not valid YAML"}}`,
-		new:  `		return nil, &RulesError{File: name, Problems: []string{string(text) + lineOf(r.Problems()[0])}}`,
+		old:  `		return &RulesError{File: name, Problems: []string{lineOf(r.Problems()[0]) + "this is not valid YAML"}}`,
+		new:  `		return &RulesError{File: name, Problems: []string{string(text) + lineOf(r.Problems()[0])}}`,
 		pkg:  "./internal/host", run: "TestMistakesInSecretsHaveTheirLineAndNoValue",
 	},
 }
