@@ -69,9 +69,15 @@ func TestValidateACleanByCommand(t *testing.T) {
 	l := &fakeClient{
 		onDescribe: func(name string) (client.Execution, error) { return running(in(name, device.Available)), nil },
 		onQuery: func(_ context.Context, name string) (contract.DeviceStatus, error) {
-			return in(name, device.Available), nil
+			v := in(name, device.Available)
+			v.Hostname, v.Driver = "h1", "fake"
+			return v, nil
 		},
 		onValidate: func(_ string, input contract.CleanInput) (contract.CleanPlan, error) { asked = input; return plan, nil },
+		onFacts: func(string) (contract.DiscoveryResult, error) {
+			return contract.DiscoveryResult{Identity: device.Identity{Serial: "S"}, Power: true}, nil
+		},
+		lastPoll: clock,
 	}
 	r := burnish(t, l, "", "validate", "d1", "--runbook", "gold")
 	require.Zero(t, r.code, r.errors)
@@ -81,6 +87,14 @@ runbook gold (0123456789abcdef)
 STEP          PRIORITY  INTERFACE   PHASE  BUDGET  ARGUMENTS
 erase_drives  75        management  erase  1h0m0s  -
 hold          0         workflow    -      -       {"reason":"look"}
+
+INTERFACE   RESULT  REASON
+bios        -       no step of this clean
+deploy      -       no step of this clean
+firmware    -       no step of this clean
+management  ok      host h1 polls, driver fake; erase_drives
+power       ok      power control
+vendor      -       no step of this clean
 `, r.out)
 	r = burnish(t, l, "", "validate", "d1", "--steps", "bios_apply", "--arg", "A=1", "-o", "json")
 	require.Zero(t, r.code, r.errors)
@@ -92,7 +106,8 @@ hold          0         workflow    -      -       {"reason":"look"}
 	plan = contract.CleanPlan{Fault: &device.Fault{Class: device.Permanent, Code: device.CodeNoSuchRunbook, Message: `there is no runbook "x"`, Remedy: "name one of gold"}}
 	r = burnish(t, l, "", "validate", "d1", "--runbook", "x")
 	require.Equal(t, exitFailed, r.code)
-	require.Empty(t, r.out)
+	require.Regexp(t, `(?m)^deploy +failed +there is no runbook "x"; name one of gold$`, r.out)
+	require.NotContains(t, r.out, "STEP")
 	require.Equal(t, "burnish: validate d1: there is no runbook \"x\"; name one of gold\n", r.errors)
 	require.Empty(t, l.sent, "nothing was written")
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	enumspb "go.temporal.io/api/enums/v1"
 
+	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
@@ -22,8 +25,11 @@ usage: burnish validate NAME|UUID [flags]
       --timeout DURATION    (30s)
 
 Without --steps and --runbook: the full clean. It plans by the policy of the control
-worker that answers, and changes nothing. It does not say whether the device's state
-allows the clean now. Exit code 1 if there is no plan.
+worker that answers, and changes nothing. Then it checks each interface: ok, failed with
+the reason, or - where the device does not have it. A server of a shared pool is looked
+up on its appliance: one that others have fails, unless the device is manageable or on
+its way there; it needs no profile. Whether the device's state allows the clean now is
+not checked. Exit code 1 if an interface fails.
 
 example:
   burnish validate node1
@@ -42,24 +48,193 @@ func (a *app) validateCommand() *cobra.Command {
 				return err
 			}
 			return a.withDevice(cmd.Context(), args[0], func(l deviceClient, name string) error {
-				if _, err := a.queryDevice(cmd.Context(), l, name); err != nil {
-					return err
-				}
-				ctx, cancel := a.requestContext(cmd.Context())
-				defer cancel()
-				plan, err := l.Validate(ctx, name, in)
-				if err != nil {
-					return a.explain(cmd.Context(), l, name, err)
-				}
-				if f := plan.Fault; f != nil {
-					return &failure{exit: exitFailed, code: f.Code, device: name, message: f.Message, remedy: f.Remedy}
-				}
-				return a.emit(plan, func() string { return planTable(plan) })
+				return a.validate(cmd.Context(), l, name, in)
 			})
 		},
 	}
 	c.flags(cmd.Flags())
 	return cmd
+}
+
+// validation is the plan of a clean, and the check of each interface.
+type validation struct {
+	contract.CleanPlan
+	Interfaces []interfaceCheck `json:"interfaces"`
+}
+
+// interfaceCheck is the check of one interface. Result is ok, failed, or - where the device
+// does not have it.
+type interfaceCheck struct {
+	Interface string      `json:"interface"`
+	Result    string      `json:"result"`
+	Reason    string      `json:"reason"`
+	Code      device.Code `json:"code,omitempty"`
+
+	failure *failure
+}
+
+const (
+	checkOK     = "ok"
+	checkFailed = "failed"
+	checkNone   = "-"
+)
+
+func failedCheck(f *failure) interfaceCheck {
+	return interfaceCheck{Result: checkFailed, Reason: oneLine(f.Error()), Code: f.code, failure: f}
+}
+
+// validate plans a clean of one device, and checks its interfaces.
+func (a *app) validate(ctx context.Context, l deviceClient, name string, in contract.CleanInput) error {
+	v, err := a.queryDevice(ctx, l, name)
+	if err != nil {
+		return err
+	}
+	rctx, cancel := a.requestContext(ctx)
+	defer cancel()
+	plan, err := l.Validate(rctx, name, in)
+	if err != nil {
+		return a.explain(ctx, l, name, err)
+	}
+	found, err := l.Discovery(rctx, name)
+	if err != nil {
+		return a.explain(ctx, l, name, err)
+	}
+	result := validation{CleanPlan: plan, Interfaces: interfacesOf(plan, found)}
+	result.add("management", a.checkHost(ctx, l, v, found))
+	if v.Pool != nil {
+		result.add("pool", a.checkPoolOf(ctx, l, v))
+	}
+	if err := a.emit(result, result.table); err != nil {
+		return err
+	}
+	return result.failure(name)
+}
+
+// interfacesOf checks the interfaces by the plan and by what the host found.
+func interfacesOf(plan contract.CleanPlan, found contract.DiscoveryResult) []interfaceCheck {
+	steps := map[string][]string{}
+	for _, s := range plan.Steps {
+		steps[s.Interface] = append(steps[s.Interface], s.Step)
+	}
+	var all []interfaceCheck
+	for _, name := range []string{"bios", "deploy", "firmware", "management", "power", "vendor"} {
+		check := interfaceCheck{Interface: name, Result: checkNone, Reason: "no step of this clean"}
+		if planned := steps[name]; len(planned) > 0 {
+			check.Result, check.Reason = checkOK, strings.Join(planned, ", ")
+		}
+		switch f := plan.Fault; {
+		case name == "power" && found.Power:
+			check.Result, check.Reason = checkOK, strings.Join(append([]string{"power control"}, steps[name]...), ", ")
+		case name == "power" && check.Result == checkNone:
+			check.Reason = "its driver has no power control"
+		case name == "deploy" && f != nil:
+			check = failedCheck(&failure{code: f.Code, message: f.Message, remedy: f.Remedy})
+			check.Interface = name
+		case f != nil && check.Result == checkNone:
+			check.Reason = "there is no plan"
+		}
+		all = append(all, check)
+	}
+	return all
+}
+
+// add sets the check of an interface; one that is ok keeps its steps.
+func (v *validation) add(name string, check interfaceCheck) {
+	check.Interface = name
+	for i, before := range v.Interfaces {
+		if before.Interface != name {
+			continue
+		}
+		if check.Result == checkOK && before.Result == checkOK {
+			check.Reason += "; " + before.Reason
+		}
+		v.Interfaces[i] = check
+		return
+	}
+	v.Interfaces = append(v.Interfaces, check)
+}
+
+// checkHost checks that the device's host has seen it and that its worker polls.
+func (a *app) checkHost(ctx context.Context, l deviceClient, v contract.DeviceStatus, found contract.DiscoveryResult) interfaceCheck {
+	if found.Identity.Serial == "" {
+		return failedCheck(&failure{code: device.CodeHostUnreachable, message: "host " + v.Hostname + " has not seen the device yet", remedy: "see its worker's log"})
+	}
+	rctx, cancel := a.requestContext(ctx)
+	defer cancel()
+	last, err := l.LastPoll(rctx, contract.HostQueue(v.Hostname), enumspb.TASK_QUEUE_TYPE_ACTIVITY)
+	switch {
+	case err != nil:
+		return failedCheck(a.explain(ctx, l, v.Name, err))
+	case a.now().Sub(last) > pollerMaxAge:
+		return failedCheck(&failure{code: device.CodeHostUnreachable, message: "no worker of host " + v.Hostname + " polls", remedy: "start burnish-worker there"})
+	}
+	return interfaceCheck{Result: checkOK, Reason: "host " + v.Hostname + " polls, driver " + v.Driver}
+}
+
+// checkPoolOf checks who has the device's server (S4.5–S4.7). A device without
+// dynamic_allocation is never looked up (S4.36).
+func (a *app) checkPoolOf(ctx context.Context, l deviceClient, v contract.DeviceStatus) interfaceCheck {
+	if !v.Pool.Dynamic {
+		return interfaceCheck{Result: checkOK, Reason: "pre-allocated: " + v.Pool.Appliance + " is not asked"}
+	}
+	found, err := a.readPool(ctx, l, v)
+	if err != nil {
+		return failedCheck(asFailure(err))
+	}
+	check := interfaceCheck{Result: checkOK, Reason: string(found.Ownership) + ", " + profileText(found.Profile)}
+	if found.Ownership != device.PoolTaken {
+		return check
+	}
+	switch {
+	case v.DeviceState == device.Manageable:
+		check.Reason += ": others have the server; shown only, because the device is manageable"
+	case v.DeviceState == device.Error && v.Pool.LostRace:
+		check.Reason += ": others have the server; shown only, because the device becomes manageable"
+	default:
+		return failedCheck(&failure{code: device.CodeServerTaken, message: check.Reason + ": others have the server",
+			remedy: "none: it is cleaned when they remove their profile"})
+	}
+	return check
+}
+
+// readPool asks the appliance who has the device's server.
+func (a *app) readPool(ctx context.Context, l deviceClient, v contract.DeviceStatus) (contract.PoolSnapshot, error) {
+	if v.Serial == "" {
+		return contract.PoolSnapshot{}, &failure{exit: exitFailed, code: device.CodeHostUnreachable,
+			message: "host " + v.Hostname + " has not seen the device yet, so that its serial number is not known", remedy: "see its worker's log"}
+	}
+	rctx, cancel := a.requestContext(ctx)
+	defer cancel()
+	found, err := l.ReadPool(rctx, contract.PoolRequest{Name: v.Name, UUID: v.UUID, Serial: v.Serial, Pool: v.Pool.Pool, State: v.Pool.PoolState})
+	if err != nil {
+		return found, a.explainAppliance(ctx, l, v.Pool.Appliance, err)
+	}
+	return found, nil
+}
+
+// failure is the command's failure: nil if no interface fails.
+func (v validation) failure(name string) error {
+	if f := v.Fault; f != nil {
+		return &failure{exit: exitFailed, code: f.Code, device: name, message: f.Message, remedy: f.Remedy}
+	}
+	for _, check := range v.Interfaces {
+		if f := check.failure; f != nil {
+			return &failure{exit: exitFailed, code: f.code, device: name, message: check.Interface + ": " + f.message, remedy: f.remedy}
+		}
+	}
+	return nil
+}
+
+// table is the validation for people.
+func (v validation) table() string {
+	rows := [][]string{{"INTERFACE", "RESULT", "REASON"}}
+	for _, check := range v.Interfaces {
+		rows = append(rows, []string{check.Interface, check.Result, check.Reason})
+	}
+	if v.Fault != nil {
+		return columns(rows)
+	}
+	return planTable(v.CleanPlan) + "\n" + columns(rows)
 }
 
 // planTable is a plan for people.
