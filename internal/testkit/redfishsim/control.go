@@ -31,6 +31,23 @@ func Controlled(m *Machine, onExit func()) http.Handler {
 			http.Error(w, err.Error(), http.StatusPreconditionFailed)
 		}
 	})
+	mux.HandleFunc("GET "+controlPrefix+"power", func(w http.ResponseWriter, _ *http.Request) {
+		power, err := m.Power()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		reply(w, power)
+	})
+	mux.HandleFunc("PUT "+controlPrefix+"power", func(w http.ResponseWriter, r *http.Request) {
+		var resetType string
+		if !request(w, r, &resetType) {
+			return
+		}
+		if err := m.SetPower(resetType); err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+		}
+	})
 	mux.HandleFunc("PUT "+controlPrefix+"config", func(w http.ResponseWriter, r *http.Request) {
 		var wanted Config
 		if !request(w, r, &wanted) {

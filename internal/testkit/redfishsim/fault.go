@@ -1,8 +1,6 @@
 package redfishsim
 
-import (
-	"strings"
-)
+import "burnish/internal/testkit/simserver"
 
 // FaultKind is what goes wrong.
 type FaultKind string
@@ -81,7 +79,7 @@ func (m *Machine) ClearFaults() {
 // fault is what goes wrong with this request; nil: nothing.
 func (m *Machine) fault(number int, method, path string) *Fault {
 	for _, f := range m.faults {
-		if f.Number != 0 && f.Number != number || f.Method != "" && f.Method != method || f.Path != "" && !glob(f.Path, path) {
+		if f.Number != 0 && f.Number != number || f.Method != "" && f.Method != method || f.Path != "" && !simserver.Glob(f.Path, path) {
 			continue
 		}
 		if f.Skip > 0 {
@@ -95,24 +93,4 @@ func (m *Machine) fault(number int, method, path string) *Fault {
 		return f
 	}
 	return nil
-}
-
-// glob is true if path matches pattern, in which * is any characters.
-func glob(pattern, path string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == path
-	}
-	if !strings.HasPrefix(path, parts[0]) {
-		return false
-	}
-	path = path[len(parts[0]):]
-	for _, part := range parts[1 : len(parts)-1] {
-		at := strings.Index(path, part)
-		if at < 0 {
-			return false
-		}
-		path = path[at+len(part):]
-	}
-	return strings.HasSuffix(path, parts[len(parts)-1])
 }

@@ -150,3 +150,29 @@ func (m *Machine) postDone(at time.Time) {
 	s.POSTs++
 	m.applyBIOS(at)
 }
+
+// Power is the server's power as the BMC shows it.
+func (m *Machine) Power() (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advance(time.Now())
+	return m.state.Power, nil
+}
+
+// SetPower begins a change of power that another way into the server asked for: On, ForceOff,
+// GracefulShutdown or ForceRestart. A server that is there already, or on its way, stays so.
+func (m *Machine) SetPower(resetType string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	m.advance(now)
+	on := m.state.Power == powerOn || m.state.Power == poweringOn
+	switch {
+	case !slices.Contains([]string{"On", "ForceOff", "GracefulShutdown", "ForceRestart"}, resetType):
+		return fmt.Errorf("%q is not a change of power", resetType)
+	case on == (resetType == "On"):
+		return nil
+	}
+	m.setPower(resetType, now)
+	return m.save(nil)
+}

@@ -3,8 +3,6 @@ package redfishsim
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"burnish/internal/testkit/proc"
+	"burnish/internal/testkit/simserver"
 )
 
 // Process is a machine that runs as a process of its own: the command
@@ -37,18 +36,15 @@ func StartProcess(ctx context.Context, program, dir, address string, p Personali
 	if err := Prepare(dir, p, options...); err != nil {
 		return nil, err
 	}
-	authority, err := os.ReadFile(filepath.Join(dir, caFile))
+	authority, err := os.ReadFile(filepath.Join(dir, simserver.CAFile))
 	if err != nil {
 		return nil, err
 	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(authority) {
-		return nil, errors.New("the authority is no certificate")
+	client, err := simserver.Client(authority)
+	if err != nil {
+		return nil, err
 	}
-	b := &Process{program: program, dir: dir, CA: string(authority), client: &http.Client{
-		Timeout:   30 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true},
-	}}
+	b := &Process{program: program, dir: dir, CA: string(authority), client: client}
 	return b, b.start(ctx, address)
 }
 
@@ -65,7 +61,7 @@ func (b *Process) start(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	listens, err := os.ReadFile(filepath.Join(b.dir, addressFile))
+	listens, err := os.ReadFile(filepath.Join(b.dir, simserver.AddressFile))
 	if err != nil {
 		return err
 	}
@@ -114,7 +110,7 @@ func (b *Process) do(method, what string, body, into any) error {
 func (b *Process) State() (State, error) {
 	var s State
 	if !b.Alive() {
-		return s, load(b.dir, stateFile, &s)
+		return s, simserver.Load(b.dir, stateFile, &s)
 	}
 	return s, b.do(http.MethodGet, "state", nil, &s)
 }
@@ -192,7 +188,7 @@ func (b *Process) WritesWithoutIdentity() ([]Request, error) {
 		return nil, err
 	}
 	var config Config
-	if err := load(b.dir, configFile, &config); err != nil {
+	if err := simserver.Load(b.dir, configFile, &config); err != nil {
 		return nil, err
 	}
 	return withoutIdentity(requests, config), nil

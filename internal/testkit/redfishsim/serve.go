@@ -9,13 +9,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"burnish/internal/testkit/simserver"
 )
 
 // ServeHTTP is the BMC's Redfish service.
 func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 64<<20))
 	if err != nil {
-		cut(w) // the client went away in the middle
+		simserver.Cut(w) // the client went away in the middle
 		return
 	}
 	m.mu.Lock()
@@ -23,7 +25,7 @@ func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.advance(at)
 	if at.Before(m.down) {
 		m.mu.Unlock()
-		cut(w)
+		simserver.Cut(w)
 		return
 	}
 	m.count++
@@ -70,9 +72,9 @@ func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case fault.Kind == HoldAfter:
 		select {
 		case <-r.Context().Done():
-			cut(w)
+			simserver.Cut(w)
 		case <-m.hang.Done():
-			cut(w)
+			simserver.Cut(w)
 		case <-cleared:
 			m.write(w, r, a)
 		}
@@ -103,26 +105,15 @@ func (m *Machine) goWrong(w http.ResponseWriter, r *http.Request, fault *Fault, 
 		case <-r.Context().Done():
 		case <-m.hang.Done():
 		}
-		cut(w)
+		simserver.Cut(w)
 	case ExitBefore, ExitAfter:
 		if exit != nil {
 			exit()
 		}
-		cut(w)
+		simserver.Cut(w)
 	default:
-		cut(w)
+		simserver.Cut(w)
 	}
-}
-
-// cut ends the connection without an answer.
-func cut(w http.ResponseWriter) {
-	connection, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		// A recorder of a test, which has no connection.
-		w.WriteHeader(http.StatusBadGateway)
-		return
-	}
-	_ = connection.Close()
 }
 
 // answer is what the BMC says, and does.

@@ -1,22 +1,20 @@
 package redfishsim
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"sync"
 	"testing"
 	"time"
+
+	"burnish/internal/testkit/simserver"
 )
+
+// authorityName is in the certificate that clients trust.
+const authorityName = "Simulated BMC CA"
 
 // Server is a machine that is served on loopback, by TLS.
 type Server struct {
@@ -31,7 +29,7 @@ type Server struct {
 func Start(t testing.TB, p Personality, options ...Option) *Server {
 	t.Helper()
 	machine := New(p, options...)
-	certificate, authority, _, err := certificate()
+	certificate, authority, _, err := simserver.Certificate(authorityName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,43 +127,4 @@ func (g *gated) Close() error {
 	delete(g.gate.open, g.Conn)
 	g.gate.mu.Unlock()
 	return g.Conn.Close()
-}
-
-// certificate is a new one for loopback, with the authority that signed it.
-func certificate() (tls.Certificate, []byte, []byte, error) {
-	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, nil, nil, err
-	}
-	authority := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Simulated BMC CA"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(48 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	signed, err := x509.CreateCertificate(rand.Reader, authority, authority, &authorityKey.PublicKey, authorityKey)
-	if err != nil {
-		return tls.Certificate{}, nil, nil, err
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, nil, nil, err
-	}
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"},
-		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, authority, &key.PublicKey, authorityKey)
-	if err != nil {
-		return tls.Certificate{}, nil, nil, err
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return tls.Certificate{}, nil, nil, err
-	}
-	chain := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	secret := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
-	pair, err := tls.X509KeyPair(chain, secret)
-	return pair, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), append(chain, secret...), err
 }

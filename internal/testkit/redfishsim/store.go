@@ -8,10 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
+
+	"burnish/internal/testkit/simserver"
 )
 
 // store keeps a machine in a folder, for a process that can be killed: what is durable in
@@ -26,16 +27,13 @@ const (
 	configFile   = "config.json"
 	stateFile    = "state.json"
 	requestsFile = "requests.jsonl"
-	addressFile  = "address"
-	caFile       = "ca.pem"
-	serverFile   = "server.pem"
 )
 
 // Prepare makes a folder that Open opens: a new machine, and its certificate.
 func Prepare(dir string, p Personality, options ...Option) error {
 	m := New(p, options...)
 	defer m.Close()
-	_, authority, server, err := certificate()
+	_, authority, server, err := simserver.Certificate(authorityName)
 	if err != nil {
 		return err
 	}
@@ -47,17 +45,8 @@ func Prepare(dir string, p Personality, options ...Option) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.MkdirAll(dir, 0o700), write(dir, configFile, config), write(dir, stateFile, state),
-		write(dir, caFile, authority), write(dir, serverFile, server))
-}
-
-// write replaces a file at once. A process that is killed loses nothing that it wrote.
-func write(dir, name string, content []byte) error {
-	temporary := filepath.Join(dir, "."+name)
-	if err := os.WriteFile(temporary, content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temporary, filepath.Join(dir, name))
+	return errors.Join(os.MkdirAll(dir, 0o700), simserver.Write(dir, configFile, config), simserver.Write(dir, stateFile, state),
+		simserver.Write(dir, simserver.CAFile, authority), simserver.Write(dir, simserver.ServerFile, server))
 }
 
 // Open is the machine in a folder, as its BMC comes back after it was killed; the first
@@ -65,11 +54,11 @@ func write(dir, name string, content []byte) error {
 func Open(dir string) (*Machine, tls.Certificate, error) {
 	var config Config
 	var state State
-	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, serverFile), filepath.Join(dir, serverFile))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, simserver.ServerFile), filepath.Join(dir, simserver.ServerFile))
 	if err != nil {
 		return nil, pair, err
 	}
-	if err := errors.Join(load(dir, configFile, &config), load(dir, stateFile, &state)); err != nil {
+	if err := errors.Join(simserver.Load(dir, configFile, &config), simserver.Load(dir, stateFile, &state)); err != nil {
 		return nil, pair, err
 	}
 	requests, err := readRequests(dir)
@@ -84,24 +73,13 @@ func Open(dir string) (*Machine, tls.Certificate, error) {
 	m.store = &store{dir: dir, trail: trail}
 	m.requests, m.count = requests, len(requests)
 	now := time.Now()
-	if _, err := os.Stat(filepath.Join(dir, addressFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, simserver.AddressFile)); err == nil {
 		m.advance(now)
 		m.state.BMCRestarts++
 		m.down = now
 		m.comeBack(now, false)
 	}
 	return m, pair, m.save(nil)
-}
-
-func load(dir, name string, into any) error {
-	raw, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
 }
 
 func readRequests(dir string) ([]Request, error) {
@@ -144,7 +122,7 @@ func (m *Machine) save(request *Request) error {
 		return err
 	}
 	m.store.last = state
-	return write(m.store.dir, stateFile, state)
+	return simserver.Write(m.store.dir, stateFile, state)
 }
 
 // saveConfig keeps how the BMC behaves.
@@ -156,23 +134,5 @@ func (m *Machine) saveConfig() error {
 	if err != nil {
 		return err
 	}
-	return write(m.store.dir, configFile, config)
-}
-
-// Listen opens the port that a folder's BMC had before, or, the first time, the one of
-// address.
-func Listen(dir, address string) (net.Listener, error) {
-	path := filepath.Join(dir, addressFile)
-	before, err := os.ReadFile(path)
-	switch {
-	case err == nil:
-		address = string(before)
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	return listener, write(dir, addressFile, []byte(listener.Addr().String()))
+	return simserver.Write(m.store.dir, configFile, config)
 }

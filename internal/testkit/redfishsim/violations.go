@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"burnish/internal/testkit/simserver"
 )
 
 // Violations are what no client may ever do to a server, whatever fails: each is a
@@ -23,7 +25,7 @@ func (b *Process) Violations() ([]string, error) {
 		return nil, err
 	}
 	var config Config
-	if err := load(b.dir, configFile, &config); err != nil {
+	if err := simserver.Load(b.dir, configFile, &config); err != nil {
 		return nil, err
 	}
 	return violations(state, requests, config), nil

@@ -20,6 +20,7 @@ import (
 	"syscall"
 
 	"burnish/internal/testkit/redfishsim"
+	"burnish/internal/testkit/simserver"
 )
 
 func main() {
@@ -51,7 +52,7 @@ func run(dir, personality, address string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	listener, err := redfishsim.Listen(dir, address)
+	listener, err := simserver.Listen(dir, address)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,177 @@
+package oneviewsim_test
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/testkit/oneviewsim"
+)
+
+// Each request has the answer that an appliance gives.
+func TestAnswersAreThoseOfAnAppliance(t *testing.T) {
+	s := oneviewsim.Start(t)
+	c := login(t, s)
+	server := c.hardware("server-1")
+	profile := c.profile("p", server)
+	without := func(key string) map[string]any {
+		doc := c.profile("p", server)
+		delete(doc, key)
+		return doc
+	}
+	changed := func(key, value string) map[string]any {
+		doc := c.profile("p", server)
+		doc[key] = value
+		return doc
+	}
+	credentials := func(key string, value any) map[string]any {
+		doc := map[string]any{"userName": s.Username, "password": s.Password, "authLoginDomain": s.Domain, "loginMsgAck": true}
+		doc[key] = value
+		return doc
+	}
+	power := func(state, control string) any {
+		return map[string]any{"powerState": state, "powerControl": control}
+	}
+	for _, one := range []struct {
+		name, method, path string
+		body               any
+		header             []string
+		status             int
+		code               string
+	}{
+		{"version needs no header", "GET", "/rest/version", nil, []string{"X-API-Version", "", "auth", ""}, 200, ""},
+		{"a version that is too high", "GET", "/rest/server-hardware", nil, []string{"X-API-Version", "99999"}, 412, "INVALID_API_VERSION"},
+		{"a version that is too low", "GET", "/rest/server-hardware", nil, []string{"X-API-Version", "2"}, 412, "INVALID_API_VERSION"},
+		{"no version", "GET", "/rest/server-hardware", nil, []string{"X-API-Version", ""}, 412, "INVALID_API_VERSION"},
+		{"no session", "GET", "/rest/server-hardware", nil, []string{"auth", ""}, 401, "AUTHORIZATION"},
+		{"another session", "GET", "/rest/server-hardware", nil, []string{"auth", "other"}, 401, "AUTHORIZATION"},
+		{"a wrong password", "POST", "/rest/login-sessions", credentials("password", "x"), nil, 401, "AUTHN_AUTH_FAIL"},
+		{"a wrong domain", "POST", "/rest/login-sessions", credentials("authLoginDomain", "x"), nil, 401, "AUTHN_AUTH_FAIL"},
+		{"no acknowledgement", "POST", "/rest/login-sessions", credentials("loginMsgAck", false), nil, 403, "AUTHN_LOGIN_MSG_NOT_ACK"},
+		{"a path that is nothing", "GET", "/rest/nothing", nil, nil, 404, "RESOURCE_NOT_FOUND"},
+		{"no such server", "GET", "/rest/server-hardware/x", nil, nil, 404, "RESOURCE_NOT_FOUND"},
+		{"no such task", "GET", "/rest/tasks/x", nil, nil, 404, "RESOURCE_NOT_FOUND"},
+		{"no such profile", "GET", "/rest/server-profiles/x", nil, nil, 404, "RESOURCE_NOT_FOUND"},
+		{"no such profile to delete", "DELETE", "/rest/server-profiles/x", nil, nil, 404, "RESOURCE_NOT_FOUND"},
+		{"no such template", "GET", "/rest/server-profile-templates/x/new-profile", nil, nil, 404, "RESOURCE_NOT_FOUND"},
+		{"another method", "DELETE", server, nil, nil, 405, "INVALID_REQUEST"},
+		{"another media type", "POST", "/rest/server-profiles", profile, []string{"Content-Type", "text/plain"}, 415, "INVALID_REQUEST"},
+		{"a profile without a name", "POST", "/rest/server-profiles", without("name"), nil, 400, "INVALID_REQUEST"},
+		{"a profile without a type", "POST", "/rest/server-profiles", without("type"), nil, 400, "INVALID_REQUEST"},
+		{"a profile for no such server", "POST", "/rest/server-profiles", changed("serverHardwareUri", "/rest/server-hardware/x"), nil, 400, "INVALID_REQUEST"},
+		{"a profile from no such template", "POST", "/rest/server-profiles", changed("serverProfileTemplateUri", "/rest/server-profile-templates/x"), nil, 400, "INVALID_REQUEST"},
+		{"a profile for another type", "POST", "/rest/server-profiles", changed("serverHardwareTypeUri", "/rest/server-hardware-types/x"), nil, 400, "INVALID_REQUEST"},
+		{"a power state that is none", "PUT", server + "/powerState", power("Up", "MomentaryPress"), nil, 400, "INVALID_REQUEST"},
+		{"a control of the other state", "PUT", server + "/powerState", power("On", "PressAndHold"), nil, 400, "INVALID_REQUEST"},
+		{"power on without a profile", "PUT", server + "/powerState", power("On", "MomentaryPress"), nil, 409, "SERVER_HAS_NO_PROFILE"},
+		{"a filter that is none", "GET", "/rest/server-hardware?filter=x", nil, nil, 400, "INVALID_REQUEST"},
+		{"a filter of no attribute", "GET", "/rest/server-hardware?filter=" + url.QueryEscape("'x' = 'y'"), nil, nil, 400, "INVALID_REQUEST"},
+		{"a start that is none", "GET", "/rest/server-hardware?start=x", nil, nil, 400, "INVALID_REQUEST"},
+		{"a sort of no attribute", "GET", "/rest/server-hardware?sort=x:asc", nil, nil, 400, "INVALID_REQUEST"},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			r := c.do(one.method, one.path, one.body, one.header...)
+			require.NoError(t, r.err)
+			require.Equal(t, one.status, r.status, r.body)
+			if one.code == "" {
+				return
+			}
+			require.Equal(t, one.code, r.at("errorCode"))
+			require.NotEmpty(t, r.at("message"))
+			require.Contains(t, r.body, "details")
+			require.Contains(t, r.body, "recommendedActions")
+		})
+	}
+	require.Empty(t, s.Profiles(s.Username), "what was refused has no effect")
+	version := c.get("/rest/version")
+	require.Equal(t, map[string]any{"currentVersion": 6200.0, "minimumVersion": 120.0}, version.body)
+}
+
+func TestASessionEndsAtLogoutAndWhenItIsIdle(t *testing.T) {
+	s := oneviewsim.Start(t)
+	c, other := login(t, s), login(t, s)
+	require.Len(t, s.OpenSessions(s.Username), 2)
+	require.Equal(t, 204, c.do("DELETE", "/rest/login-sessions", nil).status)
+	require.Equal(t, 401, c.get("/rest/server-hardware").status)
+	require.Equal(t, 200, other.get("/rest/server-hardware").status)
+	s.Configure(func(c *oneviewsim.Config) { c.SessionIdle = time.Nanosecond })
+	require.Equal(t, 401, other.get("/rest/server-hardware").status)
+	require.Empty(t, s.OpenSessions(s.Username))
+	require.Equal(t, oneviewsim.Counts{Requests: 6, Logins: 2}, s.Counts())
+	for _, r := range s.Requests() {
+		require.NotContains(t, r.Body, s.Password)
+	}
+}
+
+// Pages follow each other by nextPageUri, with filter and sort; no page is larger than the
+// appliance allows.
+func TestPagesFilterAndSort(t *testing.T) {
+	s := oneviewsim.Start(t, oneviewsim.Servers(25), func(c *oneviewsim.Config, s *oneviewsim.State) {
+		c.MaxPage, c.DefaultPage = 10, 7
+		s.Hardware[4].State, s.Hardware[5].Profile = "Monitored", "/rest/server-profiles/p"
+	})
+	c := login(t, s)
+	var seen []string
+	next, pages := any("/rest/server-hardware?count=1000"), 0
+	for next != nil {
+		uri, _ := next.(string)
+		r := c.get(uri)
+		require.Equal(t, 25.0, r.at("total"))
+		require.Equal(t, float64(len(seen)), r.at("start"))
+		require.LessOrEqual(t, r.at("count"), 10.0)
+		seen = append(seen, r.names()...)
+		next, pages = r.at("nextPageUri"), pages+1
+	}
+	require.Equal(t, 3, pages)
+	require.Len(t, seen, 25)
+	require.Equal(t, "server-1", seen[0])
+
+	list := func(query string) []string {
+		r := c.get("/rest/server-hardware?" + query)
+		require.Equal(t, 200, r.status, r.body)
+		return r.names()
+	}
+	filter := func(text string) []string { return list("count=10&filter=" + url.QueryEscape(text)) }
+	require.Len(t, list(""), 7)
+	require.Len(t, list("count=-1"), 10)
+	require.Equal(t, []string{"server-25"}, list("start=24&count=5"))
+	require.Empty(t, list("start=99"))
+	require.Equal(t, []string{"server-3"}, filter("'name' = 'SERVER-3'"))
+	require.Equal(t, []string{"server-3"}, filter(`"name='server-3'"`))
+	require.Empty(t, filter("'name' == 'SERVER-3'"))
+	require.Equal(t, []string{"server-12"}, filter("serialNumber eq 'CZ00000012'"))
+	require.Equal(t, []string{"server-2", "server-20", "server-21", "server-22", "server-23", "server-24", "server-25"}, filter("name matches 'server-2%'"))
+	require.Equal(t, []string{"server-2"}, filter("name matches 'server_2'"))
+	require.Equal(t, []string{"server-6"}, filter("serverProfileUri = '/rest/server-profiles/p'"))
+	require.Equal(t, []string{"server-6"}, filter("not 'serverProfileUri' = null"))
+	require.Equal(t, []string{"server-5"}, filter("state ne 'NoProfileApplied'"))
+	require.Equal(t, []string{"server-5"}, filter("name regex '-5$'"))
+	require.Equal(t, []string{"server-9", "server-8"}, list("sort=name:descending&count=2"))
+	both := c.get("/rest/server-hardware?count=1&filter=" + url.QueryEscape("name matches 'server-1%'") + "&filter=" + url.QueryEscape("name matches '%2'"))
+	require.Equal(t, 1.0, both.at("total"))
+}
+
+// A server shows all that a client needs.
+func TestAServerHasItsFields(t *testing.T) {
+	s := oneviewsim.Start(t)
+	c := login(t, s)
+	r := c.get(c.hardware("server-2"))
+	for _, field := range []string{
+		"uri", "uuid", "name", "serialNumber", "model", "powerState", "powerLock", "maintenanceMode", "serverProfileUri",
+		"serverHardwareTypeUri", "serverGroupUri", "state", "stateReason", "status", "refreshState", "eTag",
+	} {
+		require.Contains(t, r.body, field)
+	}
+	require.Nil(t, r.at("serverProfileUri"), "it is free")
+	require.Equal(t, "NoProfileApplied", r.at("state"))
+	require.Equal(t, "CZ00000002", r.at("serialNumber"))
+	require.NotEmpty(t, r.header.Get("ETag"))
+	require.NoError(t, s.Take("CZ00000002"))
+	taken := c.get(c.hardware("server-2"))
+	require.NotEqual(t, r.at("eTag"), taken.at("eTag"))
+	require.Equal(t, "ProfileApplied", taken.at("state"))
+	require.Equal(t, "On", taken.at("powerState"))
+	require.Equal(t, []string{"burnish"}, c.get("/rest/server-profile-templates").names())
+}

@@ -1,0 +1,168 @@
+package oneviewsim_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/testkit/oneviewsim"
+)
+
+// A profile is applied, its server switched on and off, and it is removed, by tasks.
+func TestAProfileIsAppliedAndRemoved(t *testing.T) {
+	for _, form := range []oneviewsim.Form{oneviewsim.LocationOnly, oneviewsim.BodyOnly, oneviewsim.Both, oneviewsim.Absolute} {
+		t.Run(string(form), func(t *testing.T) {
+			s := oneviewsim.Start(t, func(c *oneviewsim.Config, _ *oneviewsim.State) {
+				c.TaskForm, c.Delays = form, oneviewsim.Delays{Accept: time.Hour, Apply: time.Hour, Remove: time.Hour, PowerOff: time.Hour}
+			})
+			c := login(t, s)
+			server := c.hardware("server-1")
+			r := c.do("POST", "/rest/server-profiles", c.profile("uuid-1", server))
+			require.Equal(t, 202, r.status)
+			location := r.header.Get("Location")
+			switch form {
+			case oneviewsim.BodyOnly:
+				require.Empty(t, location)
+				location, _ = r.at("uri").(string)
+			case oneviewsim.Both:
+				require.Equal(t, location, r.at("uri"))
+			case oneviewsim.Absolute:
+				require.True(t, strings.HasPrefix(location, s.URL+"/rest/tasks/"), location)
+				location = strings.TrimPrefix(location, s.URL)
+			default:
+				require.Empty(t, r.body)
+			}
+			task := c.get(location)
+			require.Equal(t, "Starting", task.at("taskState"))
+			require.Nil(t, task.at("associatedResource", "resourceUri"))
+			s.Hurry()
+			task = c.get(location)
+			require.Equal(t, "Running", task.at("taskState"))
+			profile, _ := task.at("associatedResource", "resourceUri").(string)
+			require.Equal(t, "Creating", c.get(profile).at("state"))
+			require.Equal(t, "ApplyingProfile", c.get(server).at("state"))
+			require.Equal(t, profile, c.get(server).at("serverProfileUri"))
+			require.Equal(t, 409, c.do("DELETE", profile, nil).status, "it is being applied")
+			require.Equal(t, 409, c.do("PUT", server+"/powerState", map[string]any{"powerState": "On"}).status)
+			s.Hurry()
+			task = c.get(location)
+			require.Equal(t, "Completed", task.at("taskState"))
+			require.Equal(t, 100.0, task.at("percentComplete"))
+			require.Equal(t, "ProfileApplied", c.get(server).at("state"))
+
+			require.Equal(t, "Completed", c.power(server, "On", "MomentaryPress").at("taskState"))
+			require.Equal(t, "On", c.get(server).at("powerState"))
+			refused := c.do("DELETE", profile, nil)
+			s.Hurry()
+			require.Equal(t, "ServerNotOff", c.get(taskOf(refused, s)).code())
+			off := c.do("PUT", server+"/powerState", map[string]any{"powerState": "Off", "powerControl": "PressAndHold"})
+			require.Equal(t, "PoweringOff", c.get(server).at("powerState"))
+			require.Equal(t, 409, c.do("PUT", server+"/powerState", map[string]any{"powerState": "On"}).status, "one at a time")
+			s.Hurry()
+			require.Equal(t, "Completed", c.get(taskOf(off, s)).at("taskState"))
+			deleted := c.do("DELETE", profile, nil)
+			s.Hurry()
+			require.Equal(t, "Deleting", c.get(profile).at("state"))
+			require.Equal(t, "RemovingProfile", c.get(server).at("state"))
+			s.Hurry()
+			require.Equal(t, "Completed", c.get(taskOf(deleted, s)).at("taskState"))
+			require.Equal(t, 404, c.get(profile).status)
+			require.Nil(t, c.get(server).at("serverProfileUri"))
+			require.Equal(t, "NoProfileApplied", c.get(server).at("state"))
+		})
+	}
+}
+
+// taskOf is the URI of an answer's task.
+func taskOf(r reply, s *oneviewsim.Server) string {
+	if location := r.header.Get("Location"); location != "" {
+		return strings.TrimPrefix(location, s.URL)
+	}
+	uri, _ := r.at("uri").(string)
+	return uri
+}
+
+// A profile that cannot be applied is accepted, and its task ends in Error; or it is refused
+// at once.
+func TestAProfileThatCannotBeApplied(t *testing.T) {
+	for _, atOnce := range []bool{false, true} {
+		s := oneviewsim.Start(t, func(c *oneviewsim.Config, _ *oneviewsim.State) { c.RefuseAtOnce = atOnce })
+		c := login(t, s)
+		one, two, three := c.hardware("server-1"), c.hardware("server-2"), c.hardware("server-3")
+		require.NoError(t, s.Take("server-2"))
+		require.NoError(t, s.SetPower("server-3", oneviewsim.On))
+		require.Equal(t, "Completed", c.apply("uuid-1", one).at("taskState"))
+		for code, body := range map[string]map[string]any{
+			"ProfileNameAlreadyExists":     c.profile("UUID-1", three),
+			"ProfileAlreadyExistsInServer": c.profile("uuid-2", two),
+			"ServerNotOff":                 c.profile("uuid-3", three),
+		} {
+			r := c.do("POST", "/rest/server-profiles", body)
+			if atOnce {
+				require.Equal(t, 409, r.status)
+				require.Equal(t, code, r.at("errorCode"))
+				continue
+			}
+			task := c.ended(r)
+			require.Equal(t, "Error", task.at("taskState"))
+			require.Equal(t, code, task.code())
+			require.Nil(t, task.at("associatedResource", "resourceUri"))
+		}
+		require.Len(t, s.Profiles(s.Username), 1)
+	}
+}
+
+// A profile is changed with the eTag that was read, and not with an older one.
+func TestAProfileIsChangedWithItsETag(t *testing.T) {
+	s := oneviewsim.Start(t)
+	c := login(t, s)
+	profile, _ := c.apply("uuid-1", c.hardware("server-1")).at("associatedResource", "resourceUri").(string)
+	read := c.get(profile)
+	tag := read.header.Get("ETag")
+	require.Equal(t, read.at("eTag"), strings.Trim(tag, `"`))
+	body := func(key string, value any) map[string]any {
+		doc := c.get(profile).body
+		doc[key] = value
+		return doc
+	}
+	require.Equal(t, "Completed", c.ended(c.do("PUT", profile, body("description", "x"), "If-Match", tag)).at("taskState"))
+	require.Equal(t, "x", c.get(profile).at("description"))
+	require.Equal(t, 412, c.do("PUT", profile, body("description", "y"), "If-Match", tag).status)
+	require.Equal(t, 412, c.do("PUT", profile, body("eTag", "1")).status)
+	require.Equal(t, 412, c.do("DELETE", profile, nil, "If-Match", tag).status)
+	require.Equal(t, "x", c.get(profile).at("description"))
+	moved := body("serverHardwareUri", c.hardware("server-2"))
+	require.Equal(t, "Completed", c.ended(c.do("PUT", profile, moved)).at("taskState"))
+	require.Nil(t, c.get(c.hardware("server-1")).at("serverProfileUri"))
+	require.Equal(t, profile, c.get(c.hardware("server-2")).at("serverProfileUri"))
+	s.Configure(func(c *oneviewsim.Config) { c.RequireIfMatch = true })
+	require.Equal(t, 403, c.do("PUT", profile, body("eTag", nil)).status)
+}
+
+// The power goes with the control that was asked for.
+func TestPowerControls(t *testing.T) {
+	s := oneviewsim.Start(t)
+	c := login(t, s)
+	server := c.hardware("server-1")
+	c.apply("uuid-1", server)
+	for _, one := range []struct{ state, control, ends string }{
+		{"Off", "MomentaryPress", "Completed"}, // it is off
+		{"On", "MomentaryPress", "Completed"},
+		{"On", "Reset", "Completed"},
+		{"On", "ColdBoot", "Completed"},
+		{"Off", "MomentaryPress", "Completed"},
+		{"On", "", "Completed"},
+		{"Off", "PressAndHold", "Completed"},
+	} {
+		require.Equal(t, one.ends, c.power(server, one.state, one.control).at("taskState"), one)
+		require.Equal(t, one.state, c.get(server).at("powerState"))
+	}
+	c.power(server, "On", "")
+	s.Configure(func(c *oneviewsim.Config) { c.IgnoreShutdown = true })
+	require.Equal(t, "PowerOperationFailed", c.power(server, "Off", "MomentaryPress").code())
+	require.Equal(t, "On", c.get(server).at("powerState"))
+	s.Change(func(s *oneviewsim.State) { s.Hardware[0].PowerLock = true })
+	require.Equal(t, "POWER_LOCKED", c.do("PUT", server+"/powerState", map[string]any{"powerState": "Off", "powerControl": "PressAndHold"}).at("errorCode"))
+}
