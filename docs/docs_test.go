@@ -56,6 +56,23 @@ func TestTheLimitsOfAnEraseAreDocumented(t *testing.T) {
 	require.Contains(t, page, "encryption keys stay as they are")
 }
 
+// The page says what the other users of a pool must do while cleaning is off, how
+// pre-allocation is given up, and how long a profile may take.
+//
+// S4.30, S4.38, S4.39
+func TestTheDutiesInASharedPoolAreDocumented(t *testing.T) {
+	page := words(t, "oneview.md")
+	for _, sentence := range []string{
+		"they must erase the disks of a server before they remove their profile",
+		"waits in `pending_cleaning`, reserved, with the fault [`automated_clean_off`](faults.md#automated_clean_off), until `burnish clean NAME`",
+		"| `apply_timeout` | `1h` | how long a profile may take to be applied or removed |",
+		"It is deprecated: enroll with `dynamic_allocation=true`, migrate what is there",
+		"Both models work side by side until then, by the flag of each device",
+	} {
+		require.Contains(t, page, sentence)
+	}
+}
+
 // pages are all pages of the project, by their path from its root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
