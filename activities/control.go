@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.temporal.io/sdk/activity"
@@ -172,10 +173,19 @@ func providerRecreated(in contract.ReservationRequest) error {
 func (c *Control) FindBySerial(ctx context.Context, in contract.FindBySerialInput) (contract.DeviceBySerial, error) {
 	name, listed, err := c.Client.FindBySerial(ctx, in.Serial, in.Name)
 	if err == nil && name == "" && in.Listed && !listed {
-		err = asError(&device.Fault{Class: device.Transient, Code: device.CodeServerUnreachable,
-			Message: "the server does not list " + in.Name + " with its serial yet", Remedy: "none: it is tried again; if it goes on, check the server's visibility store"}, in.Name)
+		err = &device.Fault{Class: device.Transient, Code: device.CodeServerUnreachable,
+			Message: "the server does not list " + in.Name + " with its serial yet", Remedy: "none: it is tried again; if it goes on, check the server's visibility store"}
 	}
-	return contract.DeviceBySerial{Name: name}, err
+	return contract.DeviceBySerial{Name: name}, asError(unlisted(err), in.Name)
+}
+
+// unlisted is the fault of a listing that the server did not give, or not in time.
+func unlisted(err error) error {
+	if _, ok := device.AsFault(err); ok || err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &device.Fault{Class: device.Transient, Code: device.CodeServerUnreachable, Message: err.Error(),
+		Remedy: "try again; if it goes on, check the server's visibility store, and how many requests it allows (frontend.namespaceRPS.visibility)"}
 }
 
 // ForgetLater leaves the name of a forgotten device with the workflow of its host, which is
@@ -199,7 +209,8 @@ func (c *Control) ForgetLater(ctx context.Context, in contract.ForgetLaterInput)
 // answer is empty where there is none, or where the device was forgotten since. It changes
 // nothing; every error is retried.
 func (c *Control) FindPreviousRun(ctx context.Context, name string) (contract.PreviousRun, error) {
-	return c.Client.FindPreviousRun(ctx, name)
+	found, err := c.Client.FindPreviousRun(ctx, name)
+	return found, asError(unlisted(err), name)
 }
 
 // snapshotOf converts the inventory's snapshot for the workflow; provider is the UUID of a

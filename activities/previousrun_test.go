@@ -104,6 +104,6 @@ func TestFindPreviousRun(t *testing.T) {
 	})
 	t.Run("a server that does not answer", func(t *testing.T) {
 		_, _, err := findPreviousRun(t, "d1", nil, serviceerror.NewUnavailable("connection refused"))
-		require.Error(t, err)
+		requireFault(t, err, device.CodeServerUnreachable, true)
 	})
 }

@@ -75,6 +75,7 @@ func TestDynamicSettings(t *testing.T) {
 		"history.visibilityProcessorMaxPollRPS":          500,
 		"matching.numTaskqueueReadPartitions":            1,
 		"matching.numTaskqueueWritePartitions":           1,
+		"frontend.namespaceRPS.visibility":               100,
 		"system.forceSearchAttributesCacheRefreshOnRead": true,
 	} {
 		values := settings.GetValue(dynamicconfig.MakeKey(key))

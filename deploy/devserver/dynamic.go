@@ -17,6 +17,9 @@ func dynamicSettings() dynamicconfig.StaticClient {
 		// Default 4: with few pollers a task may wait in a partition without a poller.
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
+		// Default 10 a second: they would be shared by all enrollments, `burnish list` and
+		// the Web UI.
+		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): 100,
 		// Attributes registered at start are seen by the first workflow.
 		dynamicconfig.ForceSearchAttributesCacheRefreshOnRead.Key(): true,
 	}

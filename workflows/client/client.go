@@ -14,10 +14,18 @@ import (
 // Client talks to the workflows of one namespace.
 type Client struct {
 	temporal sdkclient.Client
+	// serials looks up running devices, ended the ended runs of devices.
+	serials, ended lookups
 }
 
 // New returns a Client over a connection, which the caller closes.
-func New(temporal sdkclient.Client) *Client { return &Client{temporal: temporal} }
+func New(temporal sdkclient.Client) *Client {
+	return &Client{
+		temporal: temporal,
+		serials:  lookups{query: serialsQuery, value: func(e Execution) string { return e.Status.Serial }},
+		ended:    lookups{query: endedQuery, value: func(e Execution) string { return e.Name }},
+	}
+}
 
 // Enroll enrolls a device. It starts the device's workflow if there is none.
 func (c *Client) Enroll(ctx context.Context, in contract.EnrollInput) (contract.Result, error) {

@@ -154,24 +154,25 @@ func (c *Client) FindBySerial(ctx context.Context, serial, name string) (found s
 	if serial == "" {
 		return "", false, nil
 	}
-	f := Filter{Serial: serial, NotState: device.Retired}
-	err = c.pages(ctx, f.Query(), func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
-		for _, info := range infos {
-			switch e := executionOf(info, nil); {
-			case !f.selects(e.Status):
-			case e.Name == name:
-				listed = true
-			default:
-				found = e.Name
-				return true, nil
-			}
-		}
-		return false, nil
-	})
+	runs, err := c.serials.find(ctx, c, serial)
 	if err != nil {
 		return "", false, fmt.Errorf("find serial %q: %w", serial, err)
 	}
+	f := Filter{Serial: serial, NotState: device.Retired}
+	for _, e := range runs {
+		switch {
+		case !f.selects(e.Status):
+		case e.Name == name:
+			listed = true
+		case found == "":
+			found = e.Name
+		}
+	}
 	return found, listed, nil
+}
+
+func serialsQuery(serials []string) string {
+	return joined(Filter{NotState: device.Retired}.Query(), anyOf(contract.AttrSerial.GetName(), serials))
 }
 
 // FindPreviousRun returns the newest run of a device's workflow that did not end by itself
@@ -179,16 +180,7 @@ func (c *Client) FindBySerial(ctx context.Context, serial, name string) (found s
 // bound to. It is empty if there is no such run, or if the device was forgotten since. A run
 // in which the device was never enrolled, as after a refused enrollment, knew nothing.
 func (c *Client) FindPreviousRun(ctx context.Context, name string) (contract.PreviousRun, error) {
-	query := equals("WorkflowId", contract.WorkflowID(name)) + " AND ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Failed', 'Completed')"
-	var runs []Execution
-	err := c.pages(ctx, query, func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
-		for _, info := range infos {
-			if e := executionOf(info, nil); e.Name == name {
-				runs = append(runs, e)
-			}
-		}
-		return false, nil
-	})
+	runs, err := c.ended.find(ctx, c, name)
 	slices.SortFunc(runs, func(a, b Execution) int { return b.Ended.Compare(a.Ended) })
 	for _, run := range runs {
 		if err != nil || run.Forgotten {
@@ -210,6 +202,14 @@ func (c *Client) FindPreviousRun(ctx context.Context, name string) (contract.Pre
 		return contract.PreviousRun{}, fmt.Errorf("find the previous run of %s: %w", name, err)
 	}
 	return contract.PreviousRun{}, nil
+}
+
+func endedQuery(names []string) string {
+	ids := make([]string, len(names))
+	for i, name := range names {
+		ids[i] = contract.WorkflowID(name)
+	}
+	return joined(anyOf("WorkflowId", ids), "ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Failed', 'Completed')")
 }
 
 // Clouds lists the clouds whose workflow runs.

@@ -57,6 +57,11 @@ func (f Filter) Query() string {
 		terms = append(terms, fmt.Sprintf("(%[1]s = %[2]s OR (%[1]s = %[3]s AND %[4]s = true))",
 			contract.AttrState.GetName(), literal(string(device.PendingCleaning)), literal(string(device.Error)), contract.AttrDirty.GetName()))
 	}
+	return joined(terms...)
+}
+
+// joined joins terms that must all hold; an empty one holds for all.
+func joined(terms ...string) string {
 	return strings.Join(slices.DeleteFunc(terms, func(t string) bool { return t == "" }), " AND ")
 }
 
