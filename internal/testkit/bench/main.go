@@ -21,8 +21,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-
-	"burnish/internal/testkit/nvmesim"
 )
 
 // workerCommand is the first argument of a child that is a worker process.
@@ -32,9 +30,6 @@ const workerCommand = "worker"
 var parts = []string{"turnover", "disk", "nvme", "placement", "redfish", "limits"}
 
 func main() {
-	if code, ok := nvmesim.RunIfEmulated(); ok {
-		os.Exit(code)
-	}
 	if err := run(os.Args[1:]); err != nil {
 		if !errors.Is(err, flag.ErrHelp) {
 			fmt.Fprintln(os.Stderr, "bench:", err)

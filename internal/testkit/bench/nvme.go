@@ -42,7 +42,7 @@ func (b *bench) discovery(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.atEnd(emulation.Close)
+	b.atEnd(func() error { return errors.Join(emulation.Close(), nvmesim.RemoveTool()) })
 	calls, err := b.recordDiscovery(ctx, emulation)
 	if err != nil {
 		return err

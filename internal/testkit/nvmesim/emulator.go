@@ -11,10 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostVariable is the environment variable with the host's directory in a process that runs
-// as nvme.
-const hostVariable = "BURNISH_NVME_EMULATOR"
-
 // The ioctls of the nvme driver that are answered.
 const (
 	ioctlID      = 0x4e40
@@ -25,32 +21,14 @@ const (
 	ioctlAdmin64 = 0xc0504e47
 )
 
-// Main is for a TestMain: it runs the tests, or, in a process that Tool started, it runs as
-// nvme. It returns the exit code.
-func Main(m interface{ Run() int }) int {
-	if code, ok := RunIfEmulated(); ok {
-		return code
+// Run runs as nvme, in the program that is the Tool of a host, and returns the exit code.
+func Run(args []string) int {
+	self, err := os.Executable()
+	if err != nil {
+		return (&emulator{err: err}).exit(1)
 	}
-	code := m.Run()
-	if builtEmulator != "" {
-		_ = os.Remove(builtEmulator) // a file in the folder for temporary ones
-	}
-	return code
-}
-
-// RunIfEmulated is Main for a program that does more: emulated is false in a process that is
-// not nvme. Otherwise the process exits with the code.
-func RunIfEmulated() (code int, emulated bool) {
-	dir, ok := os.LookupEnv(hostVariable)
-	if !ok {
-		return 0, false
-	}
-	e := emulator{dir: dir}
-	if err := os.Unsetenv(hostVariable); err != nil {
-		e.err = err
-		return e.exit(1)
-	}
-	code, err := trace(os.Args[1:], e.answer)
+	e := emulator{dir: filepath.Dir(self)}
+	code, err := trace(args, e.answer)
 	e.err = errors.Join(e.err, err)
 	return e.exit(code)
 }
@@ -64,12 +42,12 @@ type emulator struct {
 // exitBroken is the exit code after an error of the emulator itself.
 const exitBroken = 70
 
-func (e *emulator) exit(code int) (int, bool) {
+func (e *emulator) exit(code int) int {
 	if e.err != nil {
 		fmt.Fprintf(os.Stderr, "the NVMe emulator failed: %v\n", e.err)
-		return exitBroken, true
+		return exitBroken
 	}
-	return code, true
+	return code
 }
 
 // answer returns the result of an ioctl on the file at path, or false for the kernel's own.

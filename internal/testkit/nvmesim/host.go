@@ -154,12 +154,12 @@ func (s *Emulation) create(controllers []Controller) error {
 			return err
 		}
 	}
-	self, err := emulatorBinary()
+	tool, err := builtTool()
 	if err != nil {
 		return err
 	}
-	script := fmt.Sprintf("#!/bin/sh\n%s='%s' exec '%s' \"$@\"\n", hostVariable, s.Dir, self)
-	if err := os.WriteFile(s.Tool(), []byte(script), 0o755); err != nil {
+	// It finds the host by its own path.
+	if err := os.Link(tool, s.Tool()); err != nil {
 		return err
 	}
 	return withState(s.Dir, func(w *state) error {
@@ -178,26 +178,39 @@ func (s *Emulation) create(controllers []Controller) error {
 	})
 }
 
-// emulatorBinary is the program that runs in place of nvme: this test program, or, where
-// that is slow to start, one that is built once.
-var emulatorBinary = sync.OnceValues(func() (string, error) {
-	if !slowStart {
-		return os.Executable()
-	}
+// builtTool is the program that runs in place of nvme, built once. A test program, which knows
+// far more, would start several times as slowly.
+var builtTool = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("%s%d", buildPrefix, os.Getpid()))
-	build := exec.Command("go", "build", "-o", path, "burnish/internal/testkit/cmd/emulate")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "burnish/internal/testkit/cmd/emulate")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the emulator: %w: %s", err, out)
 	}
-	builtEmulator = path
+	toolPath = path
 	return path, nil
 })
 
-// builtEmulator is the path of the program that emulatorBinary built, "" for none.
-var builtEmulator string
+// toolPath is the path of what builtTool has built, "" for none.
+var toolPath string
 
 const buildPrefix = "burnish-emulate-"
+
+// Main is for a TestMain: it runs the tests, and removes what they have built. It returns the
+// exit code.
+func Main(m interface{ Run() int }) int {
+	code := m.Run()
+	_ = RemoveTool() // a file in the folder for temporary ones
+	return code
+}
+
+// RemoveTool removes what Create has built, at the end of a program.
+func RemoveTool() error {
+	if toolPath == "" {
+		return nil
+	}
+	return os.Remove(toolPath)
+}
 
 // complete sets the fields that a controller must have.
 func (c *Controller) complete(i int) {

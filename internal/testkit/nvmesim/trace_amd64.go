@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,12 +43,15 @@ func (p tracee) write(address uint64, data []byte) error {
 	return err
 }
 
-// trace runs nvme to its end. Each ioctl goes to answer first. If that returns true, the
-// kernel does not see the call and nvme gets the value.
+// trace runs nvme to its end. Each ioctl of NVMe goes to answer first. If that returns true,
+// the kernel does not see the call and nvme gets the value.
 func trace(args []string, answer func(p tracee, path string, request uint32, argument uint64) (int64, bool)) (code int, err error) {
 	// Only the thread that started nvme may trace it, and nvme dies with that thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	if err := stopAtIoctls(); err != nil {
+		return 0, err
+	}
 	nvme := exec.Command(realTool, args...)
 	nvme.Stdin, nvme.Stdout, nvme.Stderr = os.Stdin, os.Stdout, os.Stderr
 	nvme.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
@@ -59,21 +63,15 @@ func trace(args []string, answer func(p tracee, path string, request uint32, arg
 	if _, err := wait(pid); err != nil {
 		return 0, err
 	}
-	if err := unix.PtraceSetOptions(pid, unix.PTRACE_O_EXITKILL|unix.PTRACE_O_TRACESYSGOOD); err != nil {
+	if err := unix.PtraceSetOptions(pid, unix.PTRACE_O_EXITKILL|unix.PTRACE_O_TRACESECCOMP); err != nil {
 		return 0, fmt.Errorf("trace nvme: %w", err)
 	}
-	var (
-		signal   int
-		inside   bool
-		answered bool
-		value    int64
-		regs     unix.PtraceRegs
-	)
-	for {
-		if err := unix.PtraceSyscall(pid, signal); err != nil {
+	for signal := 0; ; {
+		if err := unix.PtraceCont(pid, signal); err != nil {
 			return 0, fmt.Errorf("let nvme go on: %w", err)
 		}
 		status, err := wait(pid)
+		signal = 0
 		switch {
 		case err != nil:
 			return 0, err
@@ -81,40 +79,60 @@ func trace(args []string, answer func(p tracee, path string, request uint32, arg
 			return status.ExitStatus(), nil
 		case status.Signaled():
 			return 128 + int(status.Signal()), nil
-		}
-		signal = 0
-		if stop := status.StopSignal(); stop != unix.SIGTRAP|0x80 {
-			if stop != unix.SIGTRAP {
-				signal = int(stop)
+		case status.TrapCause() == unix.PTRACE_EVENT_SECCOMP:
+			if err := atIoctl(pid, answer); err != nil {
+				return 0, err
 			}
-			continue
-		}
-		inside = !inside
-		if !inside && !answered {
-			continue
-		}
-		if err := unix.PtraceGetRegs(pid, &regs); err != nil {
-			return 0, fmt.Errorf("read nvme's registers: %w", err)
-		}
-		switch {
-		case answered:
-			regs.Rax, answered = uint64(value), false
-		case regs.Orig_rax == unix.SYS_IOCTL:
-			path, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, int32(regs.Rdi)))
-			if err != nil {
-				continue
-			}
-			if value, answered = answer(tracee(pid), path, uint32(regs.Rsi), regs.Rdx); !answered {
-				continue
-			}
-			regs.Orig_rax = ^uint64(0) // No call has this number.
-		default:
-			continue
-		}
-		if err := unix.PtraceSetRegs(pid, &regs); err != nil {
-			return 0, fmt.Errorf("write nvme's registers: %w", err)
+		case status.StopSignal() != unix.SIGTRAP:
+			signal = int(status.StopSignal())
 		}
 	}
+}
+
+// stopAtIoctls makes every process that this thread starts, and traces, stop before an ioctl of
+// NVMe. To stop at each call instead takes a hundred times as many switches between the two
+// processes, which is what an emulated command would then cost on a busy machine.
+func stopAtIoctls() error {
+	const number, request = 0, 24 // offsets in struct seccomp_data
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_IOCTL, Jf: 4},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: request},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xff00},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: ioctlID & 0xff00, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_TRACE},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("keep nvme from new privileges: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0); err != nil {
+		return fmt.Errorf("filter the calls of nvme: %w", err)
+	}
+	runtime.KeepAlive(filter)
+	return nil
+}
+
+// atIoctl gives the call before which nvme has stopped to answer.
+func atIoctl(pid int, answer func(p tracee, path string, request uint32, argument uint64) (int64, bool)) error {
+	var regs unix.PtraceRegs
+	if err := unix.PtraceGetRegs(pid, &regs); err != nil {
+		return fmt.Errorf("read nvme's registers: %w", err)
+	}
+	path, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, int32(regs.Rdi)))
+	if err != nil {
+		return nil // the kernel refuses a descriptor that is not open
+	}
+	value, answered := answer(tracee(pid), path, uint32(regs.Rsi), regs.Rdx)
+	if !answered {
+		return nil
+	}
+	regs.Orig_rax, regs.Rax = ^uint64(0), uint64(value) // no call has this number
+	if err := unix.PtraceSetRegs(pid, &regs); err != nil {
+		return fmt.Errorf("write nvme's registers: %w", err)
+	}
+	return nil
 }
 
 func wait(pid int) (unix.WaitStatus, error) {

@@ -1,19 +1,11 @@
-// Command emulate is nvme on an emulated controller, for tests whose own program starts
-// slowly, as with the race detector.
+// Command emulate is nvme on the emulated controllers of the host in whose directory it is, for
+// tests.
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"burnish/internal/testkit/nvmesim"
 )
 
-func main() {
-	code, emulated := nvmesim.RunIfEmulated()
-	if !emulated {
-		fmt.Fprintln(os.Stderr, "emulate is for tests only")
-		code = 2
-	}
-	os.Exit(code)
-}
+func main() { os.Exit(nvmesim.Run(os.Args[1:])) }
