@@ -60,6 +60,7 @@ operators
   replace   accept new hardware in the device's slot
   move      record that the hardware is now in another slot
   import    enroll devices that another service already allocates
+  oneview   the appliances whose servers are shared with other users
 information
   validate  show what a clean would do on a device, or why it would not
   plan      show how devices would be erased: one by its id-ctrl data, or all
@@ -154,7 +155,7 @@ func (a *app) root() *cobra.Command {
 		a.bindCommand(), a.unbindCommand(), a.rebuildCommand(),
 		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.releaseHoldCommand(), a.manageCommand(),
 		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),
-		a.powerCommand(), a.resumeCommand(),
+		a.powerCommand(), a.resumeCommand(), a.oneviewCommand(),
 		a.replaceCommand(), a.moveCommand(), a.importCommand(),
 		a.validateCommand(), a.planCommand(), a.specCommand(), a.doctorCommand(), a.statesCommand(), a.versionCommand(),
 	)

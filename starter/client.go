@@ -39,6 +39,7 @@ type deviceClient interface {
 	List(ctx context.Context, f client.Filter) ([]client.Execution, error)
 	Clouds(ctx context.Context) ([]string, error)
 	ReconcileState(ctx context.Context, cloud string) (contract.InventoryReconcileState, error)
+	OneViewState(ctx context.Context, appliance string) (contract.OneViewState, error)
 	Candidates(ctx context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error)
 	Appliances(ctx context.Context) ([]string, error)
 	Servers(ctx context.Context, in contract.ServersInput) (contract.Servers, error)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -43,6 +44,8 @@ type fakeClient struct {
 	appliances []string
 	inPool     func(in contract.ServersInput) (contract.Servers, error)
 	onPool     func(in contract.PoolRequest) (contract.PoolSnapshot, error)
+	// polled are the appliances that have a workflow.
+	polled map[string]contract.OneViewState
 
 	// limits are the answer of the workflow of the limits; nil: there is none.
 	limits    *contract.LimitsStatus
@@ -158,6 +161,14 @@ func (f *fakeClient) List(_ context.Context, filter client.Filter) ([]client.Exe
 
 func (f *fakeClient) Clouds(context.Context) ([]string, error) { return f.served, nil }
 
+func (f *fakeClient) OneViewState(_ context.Context, appliance string) (contract.OneViewState, error) {
+	s, ok := f.polled[appliance]
+	if !ok {
+		return s, serviceerror.NewNotFound("no workflow")
+	}
+	return s, nil
+}
+
 func (f *fakeClient) ReconcileState(context.Context, string) (contract.InventoryReconcileState, error) {
 	return f.reconciled, nil
 }
@@ -166,7 +177,9 @@ func (f *fakeClient) Candidates(_ context.Context, cloud string, in contract.Can
 	return f.importable(cloud, in)
 }
 
-func (f *fakeClient) Appliances(context.Context) ([]string, error) { return f.appliances, nil }
+func (f *fakeClient) Appliances(context.Context) ([]string, error) {
+	return append(slices.Sorted(maps.Keys(f.polled)), f.appliances...), nil
+}
 
 func (f *fakeClient) Servers(_ context.Context, in contract.ServersInput) (contract.Servers, error) {
 	return f.inPool(in)

@@ -33,6 +33,7 @@ import (
 	"burnish/workflows/hostscan"
 	"burnish/workflows/lifecycle"
 	"burnish/workflows/limits"
+	oneviewpoll "burnish/workflows/oneview"
 	"burnish/workflows/reconcile"
 )
 
@@ -101,6 +102,7 @@ func startControl(settings config.Worker, temporal sdkclient.Client, options wor
 	w.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
 	w.RegisterWorkflowWithOptions(reconcile.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
 	w.RegisterWorkflowWithOptions(limits.Limits, workflow.RegisterOptions{Name: contract.WorkflowLimits})
+	w.RegisterWorkflowWithOptions(oneviewpoll.OneViewPoll, workflow.RegisterOptions{Name: contract.WorkflowOneView})
 	control := &activities.Control{Store: store, Client: client.New(temporal)}
 	all := control.Activities()
 	maps.Copy(all, (&activities.Limits{Client: client.New(temporal), Policy: limitsOf(settings)}).Activities())

@@ -22,6 +22,7 @@ import (
 	"burnish/workflows/hostscan"
 	"burnish/workflows/lifecycle"
 	"burnish/workflows/limits"
+	"burnish/workflows/oneview"
 	"burnish/workflows/reconcile"
 )
 
@@ -99,6 +100,7 @@ func newReplayer(t *testing.T, policy clean.Policy) func(file string) error {
 	for name, do := range map[string]any{
 		contract.WorkflowDeviceLifecycle: devices.DeviceLifecycle, contract.WorkflowHostScan: hostscan.HostScan,
 		contract.WorkflowInventoryReconcile: reconcile.InventoryReconcile, contract.WorkflowLimits: limits.Limits,
+		contract.WorkflowOneView: oneview.OneViewPoll,
 	} {
 		replayer.RegisterWorkflowWithOptions(do, workflow.RegisterOptions{Name: name})
 	}

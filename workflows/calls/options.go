@@ -23,6 +23,8 @@ const (
 	// delays the call.
 	callTimeout          = time.Minute
 	callHeartbeatTimeout = 10 * time.Second
+	// pageTimeout bounds one attempt to read a page of an appliance's servers.
+	pageTimeout = 2 * time.Minute
 	// HostNotice is how long a step may wait for its host until the wait is recorded.
 	HostNotice = 20 * time.Second
 	// HostResponseTimeout bounds the wait for a host's worker while a client waits.
@@ -127,6 +129,12 @@ func WithLongCall(ctx workflow.Context, queue, summary string, timeout, heartbea
 		RetryPolicy:         hostRetries(time.Minute),
 		Summary:             summary,
 	})
+}
+
+// WithPage is for one page of the polls. It is tried a few times only: the next round reads
+// the page again.
+func WithPage(ctx workflow.Context, summary string) workflow.Context {
+	return LimitedRetries(workflow.WithStartToCloseTimeout(WithInventory(ctx, summary), pageTimeout))
 }
 
 func hostRetries(maximum time.Duration) *temporal.RetryPolicy {

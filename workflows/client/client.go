@@ -152,6 +152,11 @@ func (c *Client) ReconcileState(ctx context.Context, cloud string) (contract.Inv
 	return query[contract.InventoryReconcileState](ctx, c, contract.ReconcileWorkflowID(cloud), contract.QueryReconcile)
 }
 
+// OneViewState asks an appliance's workflow for its state.
+func (c *Client) OneViewState(ctx context.Context, appliance string) (contract.OneViewState, error) {
+	return query[contract.OneViewState](ctx, c, contract.OneViewWorkflowID(appliance), contract.QueryOneView)
+}
+
 // request sends an update to a device.
 func (c *Client) request(ctx context.Context, name, request string, in any) (contract.Result, error) {
 	result, err := update[contract.Result](ctx, c, contract.WorkflowID(name), request, in)

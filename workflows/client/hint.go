@@ -75,6 +75,18 @@ func (c *Client) ReconcileNow(ctx context.Context, cloud string, interval time.D
 	return err
 }
 
+// LookNow asks an appliance's workflow for a round of the polls, and starts the workflow if
+// there is none.
+func (c *Client) LookNow(ctx context.Context, appliance string, in contract.LookRequest) error {
+	id := contract.OneViewWorkflowID(appliance)
+	start := contract.OneViewInput{Appliance: appliance, TellAfter: in.TellAfter}
+	if in.Interval != nil {
+		start.Interval = *in.Interval
+	}
+	_, err := c.temporal.SignalWithStartWorkflow(ctx, id, contract.SignalLookNow, in, startOptions(id), contract.WorkflowOneView, start)
+	return err
+}
+
 // FailAttempt ends the running attempt of an activity with failure, as its worker would.
 // found is false if the attempt or its workflow has ended.
 func (c *Client) FailAttempt(ctx context.Context, namespace, workflow, activity string, failure error) (found bool, err error) {

@@ -214,10 +214,15 @@ func endedQuery(names []string) string {
 
 // Clouds lists the clouds whose workflow runs.
 func (c *Client) Clouds(ctx context.Context) ([]string, error) {
+	return c.named(ctx, contract.WorkflowInventoryReconcile, contract.ReconcileWorkflowID(""))
+}
+
+// named lists the running workflows of a type, by the part of their IDs after the prefix.
+func (c *Client) named(ctx context.Context, workflowType, prefix string) ([]string, error) {
 	var names []string
-	err := c.pages(ctx, running(contract.WorkflowInventoryReconcile), func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
+	err := c.pages(ctx, running(workflowType), func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
 		for _, info := range infos {
-			name := strings.TrimPrefix(info.GetExecution().GetWorkflowId(), contract.ReconcileWorkflowID(""))
+			name := strings.TrimPrefix(info.GetExecution().GetWorkflowId(), prefix)
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}

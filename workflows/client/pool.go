@@ -3,24 +3,15 @@ package client
 import (
 	"context"
 	"slices"
-	"strings"
-
-	workflowpb "go.temporal.io/api/workflow/v1"
 
 	"burnish/workflows/contract"
 )
 
 // Appliances are the appliances that control workers serve, sorted.
 func (c *Client) Appliances(ctx context.Context) ([]string, error) {
-	var names []string
-	err := c.pages(ctx, running(contract.WorkflowOneView), func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
-		for _, info := range infos {
-			names = append(names, strings.TrimPrefix(info.GetExecution().GetWorkflowId(), contract.OneViewWorkflowID("")))
-		}
-		return false, nil
-	})
+	names, err := c.named(ctx, contract.WorkflowOneView, contract.OneViewWorkflowID(""))
 	slices.Sort(names)
-	return slices.Compact(names), err
+	return names, err
 }
 
 // Servers asks an appliance's workflow which servers are not enrolled.

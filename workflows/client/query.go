@@ -21,6 +21,7 @@ type Filter struct {
 	Instances []string
 	Faults    []string
 	Serial    string
+	Serials   []string
 	UUID      string
 	// HostsOrInstances joins Hosts and Instances by or.
 	HostsOrInstances bool
@@ -49,7 +50,8 @@ func (f Filter) Query() string {
 	case hosts != "" && instances != "":
 		terms = append(terms, "("+hosts+" OR "+instances+")")
 	}
-	terms = append(terms, anyOf(contract.AttrFault.GetName(), f.Faults), equals(contract.AttrSerial.GetName(), f.Serial), equals(contract.AttrUUID.GetName(), f.UUID))
+	terms = append(terms, anyOf(contract.AttrFault.GetName(), f.Faults), equals(contract.AttrSerial.GetName(), f.Serial),
+		anyOf(contract.AttrSerial.GetName(), f.Serials), equals(contract.AttrUUID.GetName(), f.UUID))
 	if f.NeedsOperator {
 		terms = append(terms, contract.AttrNeedsOperator.GetName()+" = true")
 	}
@@ -77,7 +79,7 @@ func (f Filter) selects(v contract.DeviceStatus) bool {
 	}
 	awaiting := v.DeviceState == device.PendingCleaning || v.DeviceState == device.Error && v.Dirty
 	return where && selected(f.States, v.DeviceState) && (f.NotState == "" || v.DeviceState != f.NotState) &&
-		selected(f.Types, v.Type) && selected(f.Faults, v.Fault) &&
+		selected(f.Types, v.Type) && selected(f.Faults, v.Fault) && selected(f.Serials, v.Serial) &&
 		(f.Serial == "" || stored(f.Serial) == v.Serial) && (f.UUID == "" || f.UUID == v.UUID) &&
 		(!f.NeedsOperator || v.NeedsOperator) && (!f.AwaitingCleaning || awaiting)
 }

@@ -37,6 +37,6 @@ func Attributes() map[string]enums.IndexedValueType {
 	return types
 }
 
-// QueryStuck finds the devices, and the limits, that wait for an operator, in the Web UI's or
+// QueryStuck finds the devices, the limits and the appliances that wait for an operator, in the Web UI's or
 // `temporal workflow list`'s query language.
-const QueryStuck = `WorkflowType IN ("DeviceLifecycle", "Limits") AND ExecutionStatus = "Running" AND NeedsOperator = true`
+const QueryStuck = `WorkflowType IN ("DeviceLifecycle", "Limits", "OneViewPoll") AND ExecutionStatus = "Running" AND NeedsOperator = true`

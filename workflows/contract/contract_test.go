@@ -33,6 +33,7 @@ func TestNothingIsRenamed(t *testing.T) {
 		contract.HostScanInput{}, contract.ScanRequest{}, contract.ScanInput{}, contract.ScanResult{},
 		contract.InventoryReconcileInput{}, contract.ReconcileRequest{}, contract.ReconcileInput{}, contract.ReconcileResult{},
 		contract.CandidatesInput{}, contract.Candidates{}, contract.CleanPlan{}, contract.ServersInput{}, contract.Servers{},
+		contract.OneViewInput{}, contract.LookRequest{}, contract.PollPageInput{}, contract.PollPageResult{},
 	} {
 		fields(reflect.TypeOf(root), have)
 	}
@@ -60,8 +61,7 @@ func fields(t reflect.Type, into map[string]bool) {
 	if t.Kind() != reflect.Struct || t.PkgPath() == "time" {
 		return
 	}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if !f.Anonymous { // JSON shows its fields as those of the struct
 			into[fmt.Sprintf("%s.%s %s", t.Name(), name, f.Type)] = true

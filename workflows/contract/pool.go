@@ -35,6 +35,9 @@ type StatusPool struct {
 	PoolState
 	// LostRace: other users took the server while Burnish was about to use it (S4.12, S4.13).
 	LostRace bool `json:"lost_race,omitempty"`
+	// Taken: the device is in maintenance because other users have its server (S4.8), and for
+	// no other reason. Only such a maintenance is ended when they free it (S4.10).
+	Taken bool `json:"taken,omitempty"`
 }
 
 // PoolRequest is the input of ReadPool, ApplyProfile and RemoveProfile.
@@ -88,17 +91,20 @@ const (
 	QueryOneView  = "oneview"
 )
 
-// LookRequest is the input of look_now. Interval, if set, is the pause between two rounds
-// from now on; 0 turns the polls off (S4.15).
+// LookRequest is the input of look_now, which needs none. Interval, if set, is the pause
+// between two rounds from now on; 0 turns the polls off (S4.15), and asks for no round.
 type LookRequest struct {
 	Source   string         `json:"source,omitempty"`
 	Interval *time.Duration `json:"interval,omitempty"`
+	// TellAfter, if set, is from now on how long rounds may fail until the operator is needed.
+	TellAfter time.Duration `json:"tell_after,omitempty"`
 }
 
 // OneViewInput starts the workflow of an appliance.
 type OneViewInput struct {
 	Appliance string        `json:"appliance"`
 	Interval  time.Duration `json:"interval"`
+	TellAfter time.Duration `json:"tell_after,omitempty"`
 	State     *OneViewState `json:"state,omitempty"`
 }
 
@@ -107,6 +113,7 @@ type OneViewState struct {
 	Schema    int           `json:"schema"`
 	Appliance string        `json:"appliance"`
 	Interval  time.Duration `json:"interval"`
+	TellAfter time.Duration `json:"tell_after,omitempty"`
 	Next      time.Time     `json:"next,omitzero"`
 	Requested bool          `json:"requested,omitempty"`
 	// Round is the round under way; nil if there is none.
@@ -123,6 +130,12 @@ type OneViewState struct {
 	// Problems are devices that could not be compared or reached, KeptMismatches of them at
 	// most.
 	Problems []Mismatch `json:"problems,omitempty"`
+	// Failing is when the first round began that was not complete, since the last good one.
+	// NeedsOperator: that was longer than TellAfter ago.
+	Failing       time.Time `json:"failing,omitzero"`
+	NeedsOperator bool      `json:"needs_operator,omitempty"`
+	// Published is the fault in the search attributes.
+	Published device.Code `json:"published,omitempty"`
 }
 
 // PollRound is one round of the polls: the next page begins at server Start of Total.
@@ -132,13 +145,19 @@ type PollRound struct {
 	StartedAt time.Time  `json:"started_at"`
 	Counts    PollCounts `json:"counts"`
 	Unread    int        `json:"unread,omitempty"`
+	// PageSize is how many servers the last page had that was not the last one. Failed
+	// counts the pages in a row that were not read, Fault is why the first one was not.
+	PageSize int           `json:"page_size,omitempty"`
+	Failed   int           `json:"failed,omitempty"`
+	Fault    *device.Fault `json:"fault,omitempty"`
+	Problems []Mismatch    `json:"problems,omitempty"`
 }
 
-// PollPageInput asks for Count servers from Start on.
+// PollPageInput asks for Count servers from Start on; 0 is the appliance's page size.
 type PollPageInput struct {
 	Appliance string `json:"appliance"`
 	Start     int    `json:"start"`
-	Count     int    `json:"count"`
+	Count     int    `json:"count,omitempty"`
 }
 
 // PollPageResult is the result of one page.
