@@ -27,6 +27,8 @@ type outcome struct {
 	OK      bool       `json:"ok"`
 	Message string     `json:"message,omitempty"`
 	Error   *errorBody `json:"error,omitempty"`
+	// Migration is the report of `oneview migrate`.
+	Migration *migration `json:"migration,omitempty"`
 
 	failure *failure
 }

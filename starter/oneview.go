@@ -19,6 +19,7 @@ const oneviewUsage = `burnish oneview: the appliances of OneView whose servers a
 usage: burnish oneview COMMAND [flags]
 
   status   show what the polls of the appliances found, and when
+  migrate  give up the pre-allocation of servers
 
 See burnish oneview COMMAND --help.
 
@@ -60,7 +61,7 @@ func (a *app) oneviewCommand() *cobra.Command {
 			return usagef("unknown command %q: must be one of %s", args[0], strings.Join(names, ", "))
 		},
 	}
-	cmd.AddCommand(a.oneviewStatusCommand())
+	cmd.AddCommand(a.oneviewStatusCommand(), a.oneviewMigrateCommand())
 	return cmd
 }
 

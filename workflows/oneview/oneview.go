@@ -5,6 +5,7 @@
 //
 //	oneview.go  the run: signals, timer, rounds
 //	publish.go  what operators see
+//	updates.go  what operators ask of the appliance
 package oneview
 
 import (
@@ -69,6 +70,9 @@ func (p *polls) register(ctx workflow.Context) error {
 		func() (contract.OneViewState, error) { return *p.state, nil },
 		workflow.QueryHandlerOptions{Description: "When the last good round of the polls was, what it found, and the next round"})
 	if err != nil {
+		return err
+	}
+	if err := p.registerUpdates(ctx); err != nil {
 		return err
 	}
 	// A signal is read only if one is pending, and before the run may continue as new: otherwise a

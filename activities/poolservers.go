@@ -1,0 +1,97 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/activity"
+
+	"burnish/internal/oneview"
+	"burnish/workflows/client"
+	"burnish/workflows/contract"
+)
+
+// PoolServers reads the servers of appliances for an operator who enrolls them.
+type PoolServers struct {
+	Client *client.Client
+	Pools  oneview.Pools
+}
+
+// Activities gives all activities of PoolServers by name.
+func (p *PoolServers) Activities() map[string]any {
+	return map[string]any{contract.ActivityFindServers: p.FindServers}
+}
+
+// maxServers bounds the servers of one answer: 256 KiB hold some hundreds of them.
+const maxServers = 200
+
+// FindServers reads an appliance page by page until it has enough servers that match and are
+// not enrolled. A server is enrolled if a device of the type NODE has its serial number,
+// however it is written. It changes nothing. Retried: an appliance or a server that does
+// not answer.
+func (p *PoolServers) FindServers(ctx context.Context, in contract.ServersInput) (contract.Servers, error) {
+	count := max(min(in.Limit, maxServers/2), 1)
+	found := contract.Servers{Servers: []contract.PoolServer{}, Next: in.Start}
+	for {
+		activity.RecordHeartbeat(ctx)
+		page, err := p.Pools.Page(ctx, in.Appliance, found.Next, count)
+		if err != nil {
+			return found, asError(err, "appliance "+in.Appliance)
+		}
+		if err := p.add(ctx, &found, page, in.Filter); err != nil {
+			return found, asError(err, "appliance "+in.Appliance)
+		}
+		last := page.Next <= found.Next
+		if found.Next = page.Next; last {
+			found.Next = 0
+		}
+		if last || len(found.Servers) >= count {
+			return found, nil
+		}
+	}
+}
+
+// add adds the servers of a page that match and are not enrolled.
+func (p *PoolServers) add(ctx context.Context, found *contract.Servers, page oneview.Page, filter map[string]string) error {
+	var matching []contract.PoolServer
+	var serials []string
+	for _, h := range page.Servers {
+		server := contract.PoolServer{Hardware: h.URI, Name: h.Name, Serial: h.Serial, UUID: h.UUID, Model: h.Model, Type: h.Type, Group: h.Group, Profile: h.Profile}
+		if !server.Matches(filter) {
+			continue
+		}
+		matching = append(matching, server)
+		plain := strings.ReplaceAll(strings.TrimSpace(h.Serial), " ", "_")
+		for _, form := range []string{h.Serial, strings.TrimSpace(h.Serial), plain, strings.ToUpper(plain), strings.ToLower(plain)} {
+			if form != "" && !slices.Contains(serials, form) {
+				serials = append(serials, form)
+			}
+		}
+	}
+	enrolled := map[string]bool{}
+	if len(serials) > 0 {
+		devices, err := p.Client.List(ctx, client.Filter{Types: []string{contract.TypeNode}, Serials: serials})
+		if err != nil {
+			return fmt.Errorf("list the devices: %w", err)
+		}
+		for _, d := range devices {
+			enrolled[oneSerial(d.Status.Serial)] = true
+		}
+	}
+	for _, server := range matching {
+		if enrolled[oneSerial(server.Serial)] {
+			found.Enrolled++
+			continue
+		}
+		found.Servers = append(found.Servers, server)
+	}
+	return nil
+}
+
+// oneSerial is a serial number without the differences in which an appliance and a host write
+// it.
+func oneSerial(serial string) string {
+	return strings.ToUpper(strings.NewReplacer(" ", "", "_", "").Replace(serial))
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"burnish/internal/device"
+	"burnish/workflows/client"
+	"burnish/workflows/contract"
+)
+
+const oneviewMigrateUsage = `burnish oneview migrate: give up the pre-allocation of servers
+
+usage: burnish oneview migrate [NAME…] [flags]
+
+      --appliance A         only devices of this appliance
+      --dry-run             ask the appliance, and print what would be done
+  -y, --yes                 do not ask for confirmation above 10 devices
+  -o, --output table|json|yaml
+      --timeout DURATION    for each device (15m); one that takes longer goes on
+
+Without NAME: every device that is pre-allocated. A device with a tenant keeps its
+profile, which is recorded as applied_server_profile_uri. The idle profile of an available
+device is removed, after its server was switched off; the device is not offered meanwhile.
+Of any other device the profile is recorded. Each is then dynamic. It may be interrupted
+and repeated: what is dynamic already does not change. A failure does not stop the rest.
+
+example:
+  burnish oneview migrate --dry-run
+  burnish oneview migrate --appliance rack1 --yes -o json
+`
+
+// migrateTimeout is the default limit for each device: a profile takes minutes to be removed.
+const migrateTimeout = 15 * time.Minute
+
+// migration is the report about one device.
+type migration struct {
+	Appliance string       `json:"appliance"`
+	Hardware  string       `json:"server_hardware_uri"`
+	State     device.State `json:"device_state"`
+	// Profile is the URI of the profile on the server before the migration; only a dry run
+	// reads it. Recorded is applied_server_profile_uri, Dynamic dynamic_allocation.
+	Profile  string `json:"server_profile_uri,omitempty"`
+	Recorded string `json:"applied_server_profile_uri"`
+	Dynamic  bool   `json:"dynamic_allocation"`
+}
+
+func migrationOf(v contract.DeviceStatus) *migration {
+	return &migration{Appliance: v.Pool.Appliance, Hardware: v.Pool.Hardware, State: v.DeviceState, Recorded: v.Pool.Profile, Dynamic: v.Pool.Dynamic}
+}
+
+func (a *app) oneviewMigrateCommand() *cobra.Command {
+	var (
+		appliance string
+		c         selection
+	)
+	cmd := &cobra.Command{
+		Use:  "migrate",
+		Long: oneviewMigrateUsage,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case cmd.Flags().Changed("appliance") && appliance == "":
+				return usagef("--appliance is empty")
+			case appliance != "" && len(args) > 0:
+				return usagef("NAMEs and --appliance exclude each other")
+			}
+			var names []string
+			for _, arg := range args {
+				name, err := canonical(arg)
+				if err != nil {
+					return err
+				}
+				if !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+			if !a.timeout.given {
+				a.timeout.limit = migrateTimeout
+			}
+			return a.devices(cmd.Context(), func(l deviceClient) error {
+				return a.migrate(cmd.Context(), l, &c, names, appliance)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&appliance, "appliance", "", "")
+	flags.BoolVar(&c.dryRun, "dry-run", false, "")
+	flags.BoolVarP(&c.yes, "yes", "y", false, "")
+	return cmd
+}
+
+// migrate makes the named devices dynamic, or all that are pre-allocated.
+func (a *app) migrate(ctx context.Context, l deviceClient, c *selection, names []string, appliance string) error {
+	if len(names) == 0 {
+		before, err := a.preallocated(ctx, l, appliance)
+		if err != nil {
+			return err
+		}
+		if names = before; len(names) == 0 && a.format == formatTable {
+			return a.print("nothing to migrate: no device is pre-allocated\n")
+		}
+	}
+	if !c.dryRun {
+		if err := a.confirm(ctx, c, "migrate", len(names)); err != nil {
+			return err
+		}
+	}
+	return a.forEachDevice(len(names), parallelism, func(i int) outcome {
+		result, err := a.migrateOne(ctx, l, names[i], c.dryRun)
+		if err != nil {
+			return failed("oneview migrate", names[i], err)
+		}
+		return result
+	})
+}
+
+// preallocated are the names of the devices of an appliance, or of all, that are
+// pre-allocated.
+func (a *app) preallocated(ctx context.Context, l deviceClient, appliance string) ([]string, error) {
+	lctx, cancel := a.requestContext(ctx)
+	defer cancel()
+	found, err := l.List(lctx, client.Filter{Types: []string{contract.TypeNode}, NotState: device.Retired})
+	if err != nil {
+		return nil, a.explain(ctx, l, "", err)
+	}
+	var names []string
+	for _, e := range found {
+		if p := e.Status.Pool; p != nil && !p.Dynamic && (appliance == "" || p.Appliance == appliance) {
+			names = append(names, e.Name)
+		}
+	}
+	return names, nil
+}
+
+// migrateOne makes one device dynamic, or says what that would do.
+func (a *app) migrateOne(ctx context.Context, l deviceClient, name string, dryRun bool) (outcome, error) {
+	v, silent, err := a.deviceStatus(ctx, l, name)
+	switch {
+	case err != nil:
+		return outcome{}, err
+	case silent != "":
+		return outcome{}, &failure{exit: exitTimeout, code: device.CodeTimeout, state: v.DeviceState, message: "no control worker answered; nothing was sent", remedy: "start burnish-worker with BURNISH_ROLE=control or all"}
+	}
+	if v.Pool == nil {
+		return outcome{}, &failure{exit: exitFailed, code: device.CodeRefused, state: v.DeviceState, message: "it is in no pool", remedy: "see server_hardware_uri of burnish enroll --help"}
+	}
+	report := migrationOf(v)
+	if dryRun && !v.Pool.Dynamic {
+		found, err := a.readPool(ctx, l, v)
+		if err != nil {
+			return outcome{}, err
+		}
+		report.Profile = found.Profile
+		return reported(name, name+": "+wouldMigrate(v, found.Profile), report), nil
+	}
+	if v.Pool.Dynamic {
+		return reported(name, name+": already dynamic", report), nil
+	}
+	result, err := a.send(ctx, l, name, action{send: request(deviceClient.MigratePool, contract.ReasonInput{By: operator()})})
+	if err != nil {
+		return outcome{}, err
+	}
+	if result.Device.Pool != nil {
+		report = migrationOf(result.Device)
+	}
+	line := resultLine(name, "migrated", result)
+	if report.Recorded != "" {
+		line += ", has profile " + report.Recorded
+	}
+	return reported(name, line, report), nil
+}
+
+func reported(name, message string, report *migration) outcome {
+	o := done(name, oneLine(message))
+	o.Migration = report
+	return o
+}
+
+// wouldMigrate says what the migration of a pre-allocated device would do (S4.34, S4.35).
+func wouldMigrate(v contract.DeviceStatus, profile string) string {
+	var what []string
+	switch {
+	case profile == "":
+		what = append(what, "no profile is on its server: would only become dynamic")
+	case v.DeviceState == device.Available:
+		what = append(what, "would switch its server off and remove the idle profile "+profile)
+	case v.InstanceUUID != nil:
+		what = append(what, fmt.Sprintf("instance %s has it: would record its profile %s", *v.InstanceUUID, profile))
+	default:
+		what = append(what, "would record its profile "+profile)
+	}
+	return strings.Join(append(what, "state "+string(v.DeviceState)), "; ")
+}
