@@ -29,8 +29,13 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: build ## clean a device before your eyes, with a crash in between (needs nothing else)
+demo: build simulator ## clean a device before your eyes, with a crash in between (needs nothing else)
 	@$(BUILD) go run ./internal/testkit/demo $(if $(DEVICE),-device "$(DEVICE)")
+
+.PHONY: simulator
+simulator: ## build bin/burnish-oneview-sim, a simulated appliance of OneView to try shared pools with
+	@mkdir -p bin
+	@$(BUILD) go build -o bin/burnish-oneview-sim ./internal/testkit/cmd/oneviewsim
 
 .PHONY: up
 up: build ## start the server and a worker in the background

@@ -1,7 +1,6 @@
 package oneviewsim
 
 import (
-	"maps"
 	"net/http"
 	"time"
 )
@@ -54,12 +53,6 @@ func notFound(path string) answer {
 
 func invalid(status int, message, details string) answer {
 	return refuse(status, problem("INVALID_REQUEST", message, details, "Correct the request and resend it."))
-}
-
-// with is doc with more in it.
-func with(doc, more map[string]any) map[string]any {
-	maps.Copy(doc, more)
-	return doc
 }
 
 // orNull is a URI in a document.

@@ -199,3 +199,14 @@ func (b *Process) Writes() ([]Request, error) {
 	requests, err := b.Requests()
 	return slices.Clip(writes(requests)), err
 }
+
+// Power is Machine.Power.
+func (b *Process) Power() (string, error) {
+	var power string
+	return power, b.do(http.MethodGet, "power", nil, &power)
+}
+
+// SetPower is Machine.SetPower.
+func (b *Process) SetPower(resetType string) error {
+	return b.do(http.MethodPut, "power", resetType, nil)
+}

@@ -1,0 +1,79 @@
+package oneviewsim_test
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/testkit/oneviewsim"
+)
+
+// 10,000 servers are listed in 100 pages, and take little memory.
+func TestTenThousandServers(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	s := oneviewsim.Start(t, oneviewsim.Servers(10_000))
+	c := login(t, s)
+	transport, is := c.http.Transport.(*http.Transport)
+	require.True(t, is)
+	transport.DisableKeepAlives = false
+	serials := map[any]bool{}
+	for start := 0; start < 10_000; start += 100 {
+		r := c.get(fmt.Sprintf("/rest/server-hardware?start=%d&count=100", start))
+		members, _ := r.at("members").([]any)
+		require.Len(t, members, 100)
+		for _, one := range members {
+			h, _ := one.(map[string]any)
+			serials[h["serialNumber"]] = true
+		}
+	}
+	require.Len(t, serials, 10_000)
+	require.Equal(t, 101, s.Count())
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(32<<20))
+	runtime.KeepAlive(s)
+}
+
+// Many clients at once: each server gets one profile, whoever is first.
+func TestManyClientsAtOnce(t *testing.T) {
+	s := oneviewsim.Start(t, oneviewsim.Servers(4))
+	c := login(t, s)
+	template := c.profile("", "")
+	var servers []string
+	for i := range 4 {
+		servers = append(servers, c.hardware(fmt.Sprintf("server-%d", i+1)))
+	}
+	failed := make(chan error, 100)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			twin := &client{t: t, url: c.url, http: c.http, version: c.version, auth: c.auth}
+			for j, server := range servers {
+				body := map[string]any{"type": template["type"], "name": fmt.Sprintf("p-%d-%d", i, j), "serverHardwareUri": server}
+				if r := twin.do("POST", posts, body); r.status != 202 {
+					failed <- fmt.Errorf("%d %w", r.status, r.err)
+				}
+				twin.get("/rest/server-hardware")
+				s.Requests()
+				s.Violations()
+				s.State()
+			}
+		})
+	}
+	all.Wait()
+	close(failed)
+	for err := range failed {
+		require.NoError(t, err)
+	}
+	s.Hurry()
+	s.Hurry()
+	require.Len(t, s.Profiles(s.Username), 4)
+	require.Len(t, s.Tasks(), 32)
+	require.Empty(t, s.Violations())
+}

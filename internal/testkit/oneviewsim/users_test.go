@@ -1,0 +1,122 @@
+package oneviewsim_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/testkit/oneviewsim"
+)
+
+// Other users take a server at a chosen point, also while a profile of ours is on its way.
+func TestOthersTakeAServerAtAChosenPoint(t *testing.T) {
+	for kind, code := range map[oneviewsim.FaultKind]string{
+		oneviewsim.TakeBefore: "ProfileAlreadyExistsInServer",
+		oneviewsim.TakeAfter:  "ProfileAlreadyExistsInServer",
+		oneviewsim.FreeBefore: "", // there is nothing to free
+	} {
+		s := oneviewsim.Start(t)
+		c := login(t, s)
+		server := c.hardware("server-1")
+		s.Inject(oneviewsim.Fault{Method: "POST", Path: posts, Kind: kind, Server: "server-1"})
+		require.Equal(t, code, c.apply("uuid-1", server).code())
+		if code == "" {
+			require.Len(t, s.Missed(), 1)
+			continue
+		}
+		require.Empty(t, s.Missed())
+		require.Equal(t, "On", c.get(server).at("powerState"))
+		require.Empty(t, s.Profiles(s.Username))
+		require.Len(t, s.Profiles("other-tenant"), 1)
+		require.NotEmpty(t, s.Tasks()[0].Errors)
+	}
+}
+
+// Others take and free servers between two requests, and remove a profile of ours too.
+func TestOthersTakeAndFree(t *testing.T) {
+	s := oneviewsim.Start(t)
+	c := login(t, s)
+	server := c.hardware("server-2")
+	require.NoError(t, s.Take("server-2"))
+	require.ErrorContains(t, s.Take("server-2"), "has the profile")
+	theirs, _ := c.get(server).at("serverProfileUri").(string)
+	require.NotEmpty(t, theirs)
+	require.NoError(t, s.Free("server-2"))
+	require.ErrorContains(t, s.Free("server-2"), "no profile")
+	require.Error(t, s.Take("server-99"))
+	require.Equal(t, 404, c.get(theirs).status)
+	require.Equal(t, "Off", c.get(server).at("powerState"))
+	c.apply("uuid-2", server)
+	s.Inject(oneviewsim.Fault{Method: "GET", Path: server, Kind: oneviewsim.FreeAfter, Server: "server-2"})
+	require.NotNil(t, c.get(server).at("serverProfileUri"))
+	require.Nil(t, c.get(server).at("serverProfileUri"))
+	require.Empty(t, s.Profiles(s.Username))
+	require.Empty(t, s.Violations(), "others may do that")
+}
+
+// Each kind of violation is found, and nothing else is one.
+func TestViolations(t *testing.T) {
+	for _, one := range []struct {
+		name string
+		do   func(*client, *oneviewsim.Server, string)
+		says string // empty: it is allowed
+	}{
+		{"apply, on, off, remove", func(c *client, s *oneviewsim.Server, server string) {
+			profile, _ := c.apply("uuid-1", server).at("associatedResource", "resourceUri").(string)
+			c.power(server, "On", "")
+			c.power(server, "Off", "")
+			c.ended(c.do("DELETE", profile, nil))
+		}, ""},
+		{"power of a free server", func(c *client, s *oneviewsim.Server, server string) {
+			c.power(server, "Off", "")
+		}, ""},
+		{"what is refused", func(c *client, s *oneviewsim.Server, server string) {
+			require.NoError(c.t, s.Take(server))
+			s.Inject(oneviewsim.Conflict(oneviewsim.Fault{Path: "*/powerState"}))
+			require.Equal(c.t, 409, c.do("PUT", server+"/powerState", map[string]any{"powerState": "Off"}).status)
+		}, ""},
+		{"their profile is deleted", func(c *client, s *oneviewsim.Server, server string) {
+			require.NoError(c.t, s.Take(server))
+			c.ended(c.do("DELETE", s.Profiles("other-tenant")[0].URI(), nil))
+		}, "deleted the profile: "},
+		{"their profile is changed", func(c *client, s *oneviewsim.Server, server string) {
+			require.NoError(c.t, s.Take(server))
+			profile := s.Profiles("other-tenant")[0].URI()
+			c.ended(c.do("PUT", profile, c.get(profile).body))
+		}, "changed the profile: "},
+		{"their server is switched off", func(c *client, s *oneviewsim.Server, server string) {
+			require.NoError(c.t, s.Take(server))
+			c.power(server, "Off", "PressAndHold")
+		}, "of other-tenant"},
+		{"a profile for a server that is on", func(c *client, s *oneviewsim.Server, server string) {
+			require.NoError(c.t, s.SetPower(server, oneviewsim.On))
+			c.apply("uuid-1", server)
+		}, "created the profile: the server /rest/server-hardware/39313738-3034-5A43-0000-000000000001 is On"},
+		{"a removal from a server that is on", func(c *client, s *oneviewsim.Server, server string) {
+			profile, _ := c.apply("uuid-1", server).at("associatedResource", "resourceUri").(string)
+			c.power(server, "On", "")
+			c.ended(c.do("DELETE", profile+"?force=true", nil))
+		}, "deleted the profile: the server"},
+		{"two profiles of one name", func(c *client, s *oneviewsim.Server, server string) {
+			s.Configure(func(c *oneviewsim.Config) { c.NamesRepeat = true })
+			c.apply("uuid-1", server)
+			c.apply("uuid-1", c.hardware("server-2"))
+		}, "has the name uuid-1 too"},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			s := oneviewsim.Start(t)
+			c := login(t, s)
+			one.do(c, s, c.hardware("server-1"))
+			violations := s.Violations()
+			require.Equal(t, violations, s.Violations(s.Username))
+			if one.says == "" {
+				require.Empty(t, violations)
+				return
+			}
+			require.Len(t, violations, 1)
+			require.Contains(t, violations[0], one.says)
+			require.Contains(t, violations[0], "of burnish")
+			require.Empty(t, s.Violations("other-tenant"), "of others it is asked apart")
+		})
+	}
+}
