@@ -38,7 +38,7 @@ var usualTiming = timing{
 	restart: 20 * time.Minute, look: 20 * time.Second,
 	sessions: 10 * time.Minute,
 	power:    5 * time.Minute, graceful: 2 * time.Minute, post: 30 * time.Minute,
-	settle: time.Minute, blindPOST: 15 * time.Minute, stall: 30 * time.Minute,
+	settle: usualSettle, blindPOST: 15 * time.Minute, stall: 30 * time.Minute,
 }
 
 // pauseShare: a pause is this part of the time waited so far. What is waited for is so seen at most

@@ -107,6 +107,13 @@ var nodeTroubles = []nodeTrouble{
 		},
 	},
 	{
+		name: "firmware that stays at its old version", fault: device.CodeFirmwareNotActive,
+		wrong: change(func(s *redfishsim.State) { biosOf(s).Stays = true }),
+		right: func(t *testing.T, n *node) {
+			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { biosOf(s).Stays = false }))
+		},
+	},
+	{
 		name: "a BIOS that keeps its attributes", fault: device.CodeBIOSMismatch,
 		wrong: func(t *testing.T, _ *nodeSite, n *node) {
 			require.NoError(t, n.BMC.Configure(func(c *redfishsim.Config) { c.BIOSNeverApplies = true }))
@@ -200,47 +207,75 @@ func TestTheRecordOfALyingControllerSaysWhoseWordItIs(t *testing.T) {
 	}
 }
 
+// failures are a request of each step that the BMC refuses once. Each step has a session of its
+// own: those that only read are found by its number.
+var failures = []struct {
+	step  string
+	fault redfishsim.Fault
+}{
+	{"security_check", redfishsim.Fault{Login: 1, Method: http.MethodGet, Path: "*/TaskService/Tasks"}},
+	{"erase_drives", redfishsim.Fault{Method: http.MethodPost, Path: "*SecureErase"}},
+	{"verify", redfishsim.Fault{Login: 3, Method: http.MethodGet, Path: "*/Drives/*"}},
+	{"firmware_reflash", redfishsim.Fault{Method: http.MethodPost, Path: "/redfish/v1/UpdateService/*"}},
+	{"verify_firmware", redfishsim.Fault{Login: 5, Method: http.MethodGet, Path: "*/FirmwareInventory"}},
+	{"bios_reset", redfishsim.Fault{Method: http.MethodPost, Path: "*Bios.ResetBios"}},
+	{"bios_apply", redfishsim.Fault{Method: http.MethodPatch, Path: "*/Bios/Settings"}},
+	{"verify_properties", redfishsim.Fault{Login: 8, Method: http.MethodGet, Path: "*/PCIeDevices/*"}},
+}
+
 // Each step fails once, and is repeated once by the operator; and a step that is repeated after
 // all went well changes nothing more.
 func TestEachStepOfANodeFailsOnceAndIsRepeated(t *testing.T) {
 	t.Parallel()
-	s := newNodeSite(t, newSite(t), slices.Repeat([]redfishsim.Personality{redfishsim.IDRAC}, 4))
+	s := newNodeSite(t, newSite(t), slices.Repeat([]redfishsim.Personality{redfishsim.IDRAC}, len(failures)))
 	s.Run(t, "all", s.env("BURNISH_MAX_CLEANS_PER_HOST=16")...)
-	fails := map[string]redfishsim.Fault{
-		"node1": {Method: http.MethodPost, Path: "*SecureErase"},
-		"node2": {Method: http.MethodPost, Path: "/redfish/v1/UpdateService/*"},
-		"node3": {Method: http.MethodPost, Path: "*Bios.ResetBios"},
-		"node4": {Method: http.MethodPatch, Path: "*/Bios/Settings"},
+	var names, steps []string
+	for i, one := range failures {
+		names, steps = append(names, fmt.Sprintf("node%d", i+1)), append(steps, one.step)
 	}
-	s.eachNode(t, []string{"node1", "node2", "node3", "node4"}, func(name string) {
+	require.Equal(t, nodeSteps, steps)
+	s.eachNode(t, names, func(name string) {
 		s.enroll(t, name, "--provide")
 		s.awaitAvailable(t, name, time.Minute)
 		s.Bind(t, name, "alice")
-		n, fault := s.nodes[name], fails[name]
+		n, at := s.nodes[name], slices.Index(names, name)
 		n.used(t)
+		fault := failures[at].fault
 		fault.Kind, fault.Status = redfishsim.Respond, http.StatusForbidden
 		fault.Body = `{"error": {"code": "Base.1.8.InsufficientPrivilege", "message": "There are insufficient privileges."}}`
 		require.NoError(t, n.BMC.Inject(fault))
 		s.Unbind(t, name, "alice")
 		v := s.AwaitState(t, name, time.Minute, device.Error, device.Available)
-		require.Equal(t, device.Error, v.DeviceState, "%s: the refusal of %s is overlooked", name, fault.Path)
+		require.Equal(t, device.Error, v.DeviceState, "%s: its failure is overlooked", steps[at])
 		require.True(t, v.Dirty)
+		require.Equal(t, steps[:at], doneSteps(v), "%s: %s", steps[at], v.LastError)
 		s.RequireReserved(t, name, 1)
 		s.Must(t, "clean", name)
-		s.awaitAvailable(t, name, time.Minute)
-
-		commits := len(n.state(t).Commits)
-		s.Must(t, "manage", name)
-		// The evidence of an erase counts in its own clean only.
-		for _, steps := range []string{"security_check", "erase_drives,verify", "firmware_reflash,verify_firmware", "bios_reset", "bios_apply", "verify_properties"} {
-			s.Must(t, "clean", name, "--steps", steps, "--wait", "--timeout", "100s")
-		}
-		require.Len(t, n.state(t).Commits, commits, "firmware at its target is not written again")
-		v = s.Show(t, name)
-		require.Equal(t, device.Manageable, v.DeviceState, v.LastError)
-		s.Must(t, "provide", name)
-		s.awaitAvailable(t, name, time.Minute)
+		v = s.awaitAvailable(t, name, time.Minute)
+		require.Equal(t, steps, doneSteps(v))
 	})
+	// The steps that follow are those of any server.
+	name := names[0]
+	commits := len(s.nodes[name].state(t).Commits)
+	s.Must(t, "manage", name)
+	// The evidence of an erase counts in its own clean only.
+	for _, steps := range []string{"security_check", "erase_drives,verify", "firmware_reflash,verify_firmware", "bios_reset", "bios_apply", "verify_properties"} {
+		s.Must(t, "clean", name, "--steps", steps, "--wait", "--timeout", "100s")
+	}
+	require.Len(t, s.nodes[name].state(t).Commits, commits, "firmware at its target is not written again")
+	v := s.Show(t, name)
+	require.Equal(t, device.Manageable, v.DeviceState, v.LastError)
+	s.Must(t, "provide", name)
+	s.awaitAvailable(t, name, time.Minute)
+}
+
+// doneSteps are the steps that the server's last clean has done.
+func doneSteps(v contract.DeviceStatus) []string {
+	names := []string{}
+	for _, step := range v.Cleans[len(v.Cleans)-1].Steps {
+		names = append(names, step.Step)
+	}
+	return names
 }
 
 // Where the BMC's session table is full, the step waits, and says so; when there is a place, it

@@ -1,6 +1,11 @@
 package redfishsim
 
-import "burnish/internal/testkit/simserver"
+import (
+	"net/http"
+	"strings"
+
+	"burnish/internal/testkit/simserver"
+)
 
 // FaultKind is what goes wrong.
 type FaultKind string
@@ -28,6 +33,7 @@ type Fault struct {
 	Number int    // of the request, from 1; see Machine.Count
 	Method string // empty: any
 	Path   string // * stands for any characters; empty: any
+	Login  int    // only after as many logins from now on, and before the next: in one step of a clean; 0: any
 	Skip   int    // as many that match go well first
 	Times  int    // how many go wrong; 0: one, negative: all
 
@@ -36,7 +42,8 @@ type Fault struct {
 	Header map[string]string
 	Body   string
 
-	went int // wrong so far
+	logins int // so far
+	went   int // wrong so far
 }
 
 // Unavailable is a fault's answer 503, Unauthorized 401.
@@ -78,7 +85,16 @@ func (m *Machine) ClearFaults() {
 
 // fault is what goes wrong with this request; nil: nothing.
 func (m *Machine) fault(number int, method, path string) *Fault {
+	login := method == http.MethodPost && strings.Trim(path, "/") == strings.Trim(m.config.SessionsPath, "/")
 	for _, f := range m.faults {
+		if login {
+			f.logins++
+		}
+	}
+	for _, f := range m.faults {
+		if f.Login != 0 && f.Login != f.logins {
+			continue
+		}
 		if f.Number != 0 && f.Number != number || f.Method != "" && f.Method != method || f.Path != "" && !simserver.Glob(f.Path, path) {
 			continue
 		}

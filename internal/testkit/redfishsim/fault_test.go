@@ -92,3 +92,16 @@ func TestViolationsAreSeen(t *testing.T) {
 	require.Contains(t, bmc.Violations()[0], "identity was not read")
 	require.Contains(t, bmc.Violations()[1], "two commits of BIOS")
 }
+
+// A step of a clean has a session of its own: what goes wrong after so many logins goes wrong in
+// that step.
+func TestFaultsInOneSession(t *testing.T) {
+	bmc := redfishsim.Start(t, redfishsim.ILO)
+	bmc.Inject(redfishsim.Fault{Method: "GET", Login: 2, Times: -1, Kind: redfishsim.Respond, Status: 403})
+	var statuses []int
+	for range 3 {
+		c := login(t, bmc)
+		statuses = append(statuses, c.get(c.system("")).status, c.get(c.system("")).status)
+	}
+	require.Equal(t, []int{200, 200, 403, 403, 200, 200}, statuses)
+}

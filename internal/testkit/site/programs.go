@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"burnish/internal/testkit/proc"
@@ -32,7 +33,7 @@ func Build(root, dir string) (Programs, error) {
 	if err != nil {
 		return p, err
 	}
-	if err := errors.Join(Compile(root, "./starter", p.Burnish), Compile(root, "./worker", p.Worker)); err != nil {
+	if err := errors.Join(Compile(root, "./starter", p.Burnish), Compile(root, "./worker", p.Worker, "-tags=shortsettle")); err != nil {
 		return p, err
 	}
 	if server := os.Getenv("BURNISH_DEVSERVER"); server != "" {
@@ -56,9 +57,9 @@ func Build(root, dir string) (Programs, error) {
 }
 
 // Compile builds the package pkg, as seen from the folder in, with the flags of `make
-// build`, so that both share one build cache.
-func Compile(in, pkg, out string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, pkg)
+// build`, so that both share one build cache, and these.
+func Compile(in, pkg, out string, flags ...string) error {
+	cmd := exec.Command("go", slices.Concat([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out}, flags, []string{pkg})...)
 	cmd.Dir = in
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	r, err := proc.Run(cmd)

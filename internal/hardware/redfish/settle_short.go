@@ -1,0 +1,8 @@
+//go:build shortsettle
+
+package redfish
+
+import "time"
+
+// usualSettle of the end-to-end tests, whose BMCs show at once what has come of a request.
+const usualSettle = 10 * time.Second
