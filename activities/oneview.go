@@ -1,0 +1,233 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"burnish/internal/device"
+	"burnish/internal/oneview"
+	"burnish/workflows/client"
+	"burnish/workflows/contract"
+)
+
+// Poller compares the servers of a shared pool's appliance with the devices that the server
+// lists, and signals those that differ. It changes no state: a device asks the appliance
+// itself before it does anything (F6).
+type Poller struct {
+	Client *client.Client
+	// Pools are the appliances that this worker knows; nil if it has no oneview.yaml.
+	Pools oneview.Pools
+	Log   *slog.Logger
+}
+
+// Activities gives all activities of a Poller by name.
+func (p *Poller) Activities() map[string]any {
+	return map[string]any{contract.ActivityPollPage: p.PollPage}
+}
+
+// PollPage compares one page of an appliance's servers with their devices. It is one request
+// to the appliance and one listing. What fails at one device is reported, and does not end
+// the page (S4.16). A second run signals only the devices that still differ. Retried: an
+// appliance or a server that does not answer.
+func (p *Poller) PollPage(ctx context.Context, in contract.PollPageInput) (contract.PollPageResult, error) {
+	stop := beatWhileItRuns(ctx)
+	defer stop()
+	out, err := p.pollPage(ctx, in)
+	return out, asError(err, "the polls of "+in.Appliance)
+}
+
+// beatWhileItRuns shows that the worker lives while a call waits for its answer.
+func beatWhileItRuns(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		tick := time.NewTicker(callHeartbeat)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				activity.RecordHeartbeat(ctx)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		done.Wait()
+	}
+}
+
+func (p *Poller) pollPage(ctx context.Context, in contract.PollPageInput) (contract.PollPageResult, error) {
+	if p.Pools == nil {
+		return contract.PollPageResult{}, &device.Fault{Class: device.Transient, Code: device.CodeInvalidConfig,
+			Message: "this control worker has no oneview.yaml, and " + in.Appliance + " is polled", Remedy: "set BURNISH_ONEVIEW on every control worker"}
+	}
+	count := in.Count
+	if count == 0 {
+		settings, err := p.Pools.Settings(in.Appliance)
+		if err != nil {
+			return contract.PollPageResult{}, err
+		}
+		count = settings.PageSize
+	}
+	// Everything is read after this moment: a device that is bound later drops the hint.
+	poll := &pagePoll{Poller: p, in: in, observedAt: time.Now().UTC()}
+	page, err := p.Pools.Page(ctx, in.Appliance, in.Start, count)
+	if err != nil {
+		return contract.PollPageResult{}, err
+	}
+	poll.out.Next, poll.out.Total, poll.out.Counts.Servers = page.Next, page.Total, len(page.Servers)
+	if err := poll.compare(ctx, page.Servers); err != nil {
+		return contract.PollPageResult{}, err
+	}
+	slices.SortFunc(poll.out.Problems, func(a, b contract.Mismatch) int { return strings.Compare(a.Name, b.Name) })
+	poll.out.Problems = poll.out.Problems[:min(len(poll.out.Problems), contract.KeptMismatches)]
+	return poll.out, ctx.Err()
+}
+
+// pagePoll is one attempt of PollPage.
+type pagePoll struct {
+	*Poller
+	in         contract.PollPageInput
+	observedAt time.Time
+
+	mu  sync.Mutex
+	out contract.PollPageResult
+}
+
+// compare compares the servers of a page with the devices that have their serial numbers.
+func (p *pagePoll) compare(ctx context.Context, servers []oneview.Hardware) error {
+	bySerial := map[string]oneview.Hardware{}
+	filter := client.Filter{Types: []string{contract.TypeNode}}
+	for _, s := range servers {
+		key := serialKey(s.Serial)
+		if key == "" {
+			continue // the appliance has not read it yet, or there is none
+		}
+		bySerial[key] = s
+		for _, spelling := range []string{s.Serial, strings.TrimSpace(s.Serial), key, strings.ToLower(key)} {
+			if !slices.Contains(filter.Serials, spelling) {
+				filter.Serials = append(filter.Serials, spelling)
+			}
+		}
+	}
+	if len(filter.Serials) == 0 {
+		return nil
+	}
+	devices := map[string]client.Execution{}
+	err := p.Client.Pages(ctx, filter, func(page []client.Execution) error {
+		for _, e := range page {
+			if !e.Absent() {
+				client.Newest(devices, e)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list the devices of %s: %w", p.in.Appliance, err)
+	}
+	var hints []pollHint
+	for name, e := range devices {
+		if signal, count := p.examine(e, bySerial[serialKey(e.Status.Serial)]); signal != "" {
+			hints = append(hints, pollHint{name, signal, count})
+		}
+	}
+	atOnce := make(chan struct{}, maxConcurrentHints)
+	var pending sync.WaitGroup
+	for _, h := range hints {
+		atOnce <- struct{}{}
+		pending.Go(func() {
+			defer func() { <-atOnce }()
+			p.signal(ctx, h)
+		})
+	}
+	pending.Wait()
+	return nil
+}
+
+// pollHint is a signal to one device, and what counts it.
+type pollHint struct {
+	device, signal string
+	count          *int
+}
+
+// serialKey is a serial number as it is compared: without spaces, in capitals.
+func serialKey(serial string) string {
+	return strings.ToUpper(strings.Join(strings.Fields(serial), ""))
+}
+
+// examine compares a device with its server. It gives the signal that the device gets, and
+// what counts it; "" if it gets none.
+func (p *pagePoll) examine(e client.Execution, server oneview.Hardware) (signal string, count *int) {
+	pool := e.Memo.Pool
+	switch {
+	case e.Err != nil:
+		p.problem(e.Name, "its status cannot be read: "+e.Err.Error())
+		return "", nil
+	case pool == nil || !pool.Dynamic || pool.Appliance != p.in.Appliance: // S4.36
+		return "", nil
+	}
+	p.out.Counts.Devices++
+	if pool.Hardware != server.URI {
+		p.problem(e.Name, fmt.Sprintf("it is enrolled with %s, and the server with its serial number %s is %s", pool.Hardware, e.Status.Serial, server.URI))
+		return "", nil
+	}
+	return p.difference(e, poolOwner(e, server.Profile))
+}
+
+// poolOwner says who has a device's server. Of a device that is being bound the name of the
+// profile decides, which a page does not have: its bind asks for it.
+func poolOwner(e client.Execution, profile string) device.Ownership {
+	switch pool := e.Memo.Pool; {
+	case profile == "":
+		return device.PoolFree
+	case profile == pool.Profile, pool.Applying && e.Status.DeviceState == device.Available:
+		return device.PoolOurs
+	}
+	return device.PoolTaken
+}
+
+// difference is what an owner means for a device in the states that matter (S4.17). No poll
+// ends a maintenance for another reason than that others had the server (S4.10).
+func (p *pagePoll) difference(e client.Execution, owner device.Ownership) (signal string, count *int) {
+	c, pool, taken := &p.out.Counts, e.Memo.Pool, owner == device.PoolTaken
+	switch state := e.Status.DeviceState; {
+	case state == device.Available && taken:
+		return contract.SignalTaken, &c.Taken
+	case state == device.Error && pool.LostRace && taken:
+		return contract.SignalTaken, &c.TakenOnCleanFail
+	case state == device.Manageable && pool.Taken && !taken:
+		return contract.SignalFreed, &c.Freed
+	}
+	return "", nil
+}
+
+// signal sends one device its hint. It may be called by several goroutines.
+func (p *pagePoll) signal(ctx context.Context, h pollHint) {
+	hint := contract.Hint{Source: "polls of " + p.in.Appliance, ObservedAt: p.observedAt.Format(time.RFC3339Nano)}
+	found, err := p.Client.Hint(ctx, h.device, h.signal, hint)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err != nil:
+		p.problem(h.device, "it could not be signaled: "+oneLine(err.Error()))
+	case found: // otherwise it has ended since it was listed
+		*h.count++
+		p.Log.Info("a poll asks a device to look at its server", "device", h.device, "appliance", p.in.Appliance, "signal", h.signal)
+	}
+}
+
+// problem reports a device that could not be compared or signaled.
+func (p *pagePoll) problem(name, what string) {
+	p.out.Counts.Failed++
+	p.out.Problems = append(p.out.Problems, contract.Mismatch{Name: name, What: what})
+	p.Log.Warn("a poll failed at one device", "device", name, "appliance", p.in.Appliance, "what", what)
+}

@@ -1,0 +1,281 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/mocks"
+	"go.temporal.io/sdk/testsuite"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"burnish/activities"
+	"burnish/internal/device"
+	"burnish/internal/oneview"
+	"burnish/workflows/client"
+	"burnish/workflows/contract"
+)
+
+// pollFixture is a page of servers, and the devices that the server lists.
+type pollFixture struct {
+	*activities.Poller
+	oneview.Pools // only what the polls use
+	t             *testing.T
+	page          oneview.Page
+	fails         error
+	devices       []*workflowpb.WorkflowExecutionInfo
+	signalError   func(name string) error
+
+	mu      sync.Mutex
+	asked   [][2]int // start and count of each page
+	queries []string
+	signals map[string][]string
+	hints   []contract.Hint
+}
+
+func newPollFixture(t *testing.T) *pollFixture {
+	t.Helper()
+	p := &pollFixture{t: t, signals: map[string][]string{}, signalError: func(string) error { return nil }}
+	c := &mocks.Client{}
+	p.Poller = &activities.Poller{Client: client.New(c), Pools: p, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+		p.queries = append(p.queries, in.GetQuery())
+		return &workflowservice.ListWorkflowExecutionsResponse{Executions: p.devices}, nil
+	})
+	c.On("SignalWorkflow", mock.Anything, mock.Anything, "", mock.Anything, mock.Anything).Return(func(_ context.Context, id, _, signal string, hint any) error {
+		name := strings.TrimPrefix(id, contract.WorkflowID(""))
+		p.mu.Lock()
+		p.signals[name] = append(p.signals[name], signal)
+		p.hints = append(p.hints, hint.(contract.Hint))
+		p.mu.Unlock()
+		return p.signalError(name)
+	})
+	return p
+}
+
+func (p *pollFixture) Page(_ context.Context, _ string, start, count int) (oneview.Page, error) {
+	p.asked = append(p.asked, [2]int{start, count})
+	return p.page, p.fails
+}
+
+func (p *pollFixture) Settings(string) (oneview.Settings, error) {
+	return oneview.Settings{PageSize: 70}, nil
+}
+
+// polled is one device and its server.
+type polled struct {
+	name    string
+	state   device.State
+	pool    contract.StatusPool
+	profile string // on its server
+	serial  string // of the server; by default the device's
+}
+
+func hardwareOf(name string) string { return "/rest/server-hardware/" + name }
+
+func dynamic(name string) contract.StatusPool {
+	return contract.StatusPool{Pool: contract.Pool{Appliance: "rack1", Hardware: hardwareOf(name), Dynamic: true}}
+}
+
+func (p *pollFixture) add(d polled) {
+	p.t.Helper()
+	payload := func(v any) *commonpb.Payload {
+		out, err := converter.GetDefaultDataConverter().ToPayload(v)
+		require.NoError(p.t, err)
+		return out
+	}
+	serial := "SN-" + strings.ToUpper(d.name)
+	p.devices = append(p.devices, &workflowpb.WorkflowExecutionInfo{
+		Execution: &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(d.name)}, StartTime: timestamppb.New(time.Unix(1000, 0)),
+		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{
+			contract.AttrState.GetName(): payload(string(d.state)), contract.AttrSerial.GetName(): payload(serial), contract.AttrType.GetName(): payload(contract.TypeNode),
+		}},
+		Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoStatus: payload(contract.StatusMemo{Name: d.name, Pool: &d.pool})}},
+	})
+	if d.serial != "" {
+		serial = d.serial
+	}
+	p.page.Servers = append(p.page.Servers, oneview.Hardware{URI: hardwareOf(d.name), Serial: serial, Profile: d.profile})
+	p.page.Total = len(p.page.Servers)
+}
+
+func (p *pollFixture) poll(in contract.PollPageInput) (out contract.PollPageResult, err error) {
+	p.t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	for name, do := range p.Activities() {
+		env.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
+	}
+	in.Appliance = "rack1"
+	value, err := env.ExecuteActivity(contract.ActivityPollPage, in)
+	if err == nil {
+		require.NoError(p.t, value.Get(&out))
+	}
+	return out, err
+}
+
+// ours and others are profiles on a server.
+const ours, others = "/rest/server-profiles/ours", "/rest/server-profiles/others"
+
+// Each poll signals the devices in the states that matter, and no other. A device whose server
+// is as it should be gets no signal.
+//
+// S4.1, S4.2, S4.3, S4.8, S4.9, S4.10, S4.11, S4.12, S4.17
+func TestAPollSignalsTheDevicesThatDiffer(t *testing.T) {
+	lost, taken := contract.StatusPool{LostRace: true}, contract.StatusPool{Taken: true}
+	recorded := contract.StatusPool{PoolState: contract.PoolState{Profile: ours}}
+	p := newPollFixture(t)
+	want := map[string][]string{}
+	var counts contract.PollCounts
+	for _, c := range []struct {
+		state   device.State
+		pool    contract.StatusPool
+		profile string
+		signal  string
+		count   *int
+	}{
+		{device.Available, contract.StatusPool{}, others, contract.SignalTaken, &counts.Taken},
+		{device.Available, recorded, others, contract.SignalTaken, &counts.Taken},
+		{device.Available, contract.StatusPool{}, "", "", nil},
+		{device.Available, recorded, ours, "", nil},
+		{device.Available, contract.StatusPool{PoolState: contract.PoolState{Applying: true}}, others, "", nil},
+		{device.Manageable, taken, "", contract.SignalFreed, &counts.Freed},
+		{device.Manageable, contract.StatusPool{Taken: true, PoolState: recorded.PoolState}, ours, contract.SignalFreed, &counts.Freed},
+		{device.Manageable, taken, others, "", nil},
+		{device.Manageable, contract.StatusPool{}, "", "", nil}, // in no maintenance, or in another one
+		{device.Manageable, contract.StatusPool{}, others, "", nil},
+		{device.Error, lost, others, contract.SignalTaken, &counts.TakenOnCleanFail},
+		{device.Error, lost, "", "", nil},
+		{device.Error, contract.StatusPool{}, others, "", nil},
+		{device.Allocated, recorded, others, "", nil},
+		{device.Allocated, recorded, "", "", nil},
+		{device.PendingCleaning, taken, "", "", nil},
+		{device.Cleaning, contract.StatusPool{}, others, "", nil},
+		{device.Unknown, contract.StatusPool{}, others, "", nil},
+		{device.Retired, contract.StatusPool{}, others, "", nil},
+	} {
+		name := fmt.Sprintf("node%02d", len(p.devices))
+		c.pool.Pool = dynamic(name).Pool
+		p.add(polled{name: name, state: c.state, pool: c.pool, profile: c.profile})
+		if c.signal != "" {
+			want[name] = []string{c.signal}
+			*c.count++
+		}
+	}
+	counts.Servers, counts.Devices = len(p.devices), len(p.devices)
+	before := time.Now().UTC()
+	out, err := p.poll(contract.PollPageInput{})
+	require.NoError(t, err)
+	require.Equal(t, want, p.signals)
+	require.Equal(t, counts, out.Counts)
+	require.Empty(t, out.Problems)
+	for _, h := range p.hints {
+		require.Equal(t, "polls of rack1", h.Source)
+		at, err := time.Parse(time.RFC3339Nano, h.ObservedAt)
+		require.NoError(t, err)
+		require.WithinRange(t, at, before, time.Now())
+	}
+}
+
+// A pre-allocated device is never touched, nor one of another appliance, nor one in no pool.
+//
+// S4.36
+func TestAPollTouchesOnlyDynamicDevices(t *testing.T) {
+	p := newPollFixture(t)
+	fixed, elsewhere := dynamic("fixed"), dynamic("elsewhere")
+	fixed.Dynamic, elsewhere.Appliance = false, "rack2"
+	p.add(polled{name: "fixed", state: device.Available, pool: fixed, profile: others})
+	p.add(polled{name: "elsewhere", state: device.Available, pool: elsewhere, profile: others})
+	p.add(polled{name: "none", state: device.Available, profile: others})
+	out, err := p.poll(contract.PollPageInput{})
+	require.NoError(t, err)
+	require.Empty(t, p.signals)
+	require.Equal(t, contract.PollCounts{Servers: 3}, out.Counts)
+}
+
+// What fails at one device is reported; the others of the page get their signals.
+//
+// S4.16
+func TestOneDevicesErrorDoesNotStopThePage(t *testing.T) {
+	p := newPollFixture(t)
+	for _, name := range []string{"node1", "node2", "node3", "node4", "ended"} {
+		p.add(polled{name: name, state: device.Available, pool: dynamic(name), profile: others})
+	}
+	p.page.Servers[3].URI = hardwareOf("other")
+	p.devices[2].Memo.Fields[contract.MemoStatus].Data = []byte("broken")
+	p.signalError = func(name string) error {
+		switch name {
+		case "node1":
+			return errors.New("the server\nis busy")
+		case "ended":
+			return serviceerror.NewNotFound("it has ended")
+		}
+		return nil
+	}
+	out, err := p.poll(contract.PollPageInput{})
+	require.NoError(t, err)
+	require.Equal(t, []string{contract.SignalTaken}, p.signals["node2"])
+	require.Equal(t, contract.PollCounts{Servers: 5, Devices: 4, Taken: 1, Failed: 3}, out.Counts)
+	require.Len(t, out.Problems, 3)
+	require.Equal(t, contract.Mismatch{Name: "node1", What: "it could not be signaled: the server is busy"}, out.Problems[0])
+	require.Contains(t, out.Problems[1].What, "its status cannot be read")
+	require.Equal(t, contract.Mismatch{Name: "node4", What: "it is enrolled with /rest/server-hardware/node4, and the server with its serial number SN-NODE4 is /rest/server-hardware/other"}, out.Problems[2])
+	require.Empty(t, p.signals["node4"])
+}
+
+// One request to the appliance and one to the server, whatever the size of the page; serial
+// numbers are compared without case and spaces.
+//
+// S4.31
+func TestAPageIsTwoRequests(t *testing.T) {
+	p := newPollFixture(t)
+	for i := range 100 {
+		name := fmt.Sprint("node", i)
+		p.add(polled{name: name, state: device.Available, pool: dynamic(name), profile: others, serial: " sn-" + name + " "})
+	}
+	p.page.Servers = append(p.page.Servers, oneview.Hardware{URI: "/rest/server-hardware/unread"})
+	p.page.Next, p.page.Total = 300, 1000
+	out, err := p.poll(contract.PollPageInput{Start: 200, Count: 100})
+	require.NoError(t, err)
+	require.Equal(t, [][2]int{{200, 100}}, p.asked)
+	require.Len(t, p.queries, 1)
+	require.Contains(t, p.queries[0], "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceType = 'NODE' AND DeviceSerial IN (' sn-node0 ', 'sn-node0', 'SN-NODE0'")
+	require.Equal(t, contract.PollCounts{Servers: 101, Devices: 100, Taken: 100}, out.Counts)
+	require.Equal(t, 300, out.Next)
+	require.Equal(t, 1000, out.Total)
+
+	_, err = p.poll(contract.PollPageInput{})
+	require.NoError(t, err)
+	require.Equal(t, [2]int{0, 70}, p.asked[1], "the appliance's own page size")
+}
+
+// A page that cannot be read signals no device, and is tried again.
+func TestAPageThatCannotBeRead(t *testing.T) {
+	p := newPollFixture(t)
+	p.add(polled{name: "node1", state: device.Available, pool: dynamic("node1"), profile: others})
+	p.fails = &device.Fault{Class: device.Transient, Code: device.CodeApplianceUnreachable, Message: "gone"}
+	_, err := p.poll(contract.PollPageInput{})
+	refusal, ok := contract.RefusalOf(err)
+	require.True(t, ok)
+	require.Equal(t, device.CodeApplianceUnreachable, refusal.Fault.Code)
+	require.Empty(t, p.signals)
+	require.Empty(t, p.queries)
+
+	p.Poller.Pools = nil
+	_, err = p.poll(contract.PollPageInput{})
+	require.ErrorContains(t, err, "this control worker has no oneview.yaml")
+}
