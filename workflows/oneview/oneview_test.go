@@ -52,7 +52,7 @@ func newRack(t *testing.T, do script) *rack {
 			}
 			r.pages = append(r.pages, in)
 			if in.Start == 0 && info.Attempt == 1 {
-				r.rounds = append(r.rounds, r.Now().Sub(epoch))
+				r.rounds = append(r.rounds, r.Now().Sub(epoch)-r.took)
 			}
 			return do(len(r.pages), in)
 		}).AfterFn(func() time.Duration { return r.took })
@@ -191,7 +191,7 @@ func TestTurningThePollsOffEndsTheRound(t *testing.T) {
 	r.took = 10 * time.Second
 	r.look(15*time.Second, contract.LookRequest{Interval: pointerTo(0)})
 	r.look(10*time.Hour, contract.LookRequest{Interval: pointerTo(time.Hour)})
-	s := r.run(10*time.Hour+time.Second, contract.OneViewInput{Interval: time.Minute})
+	s := r.run(10*time.Hour+15*time.Second, contract.OneViewInput{Interval: time.Minute})
 	require.Equal(t, []int{0, 2, 0}, r.starts())
 	require.Zero(t, s.Rounds)
 	require.NotNil(t, s.Round)
