@@ -22,7 +22,7 @@ import (
 // itself before it does anything (F6).
 type Poller struct {
 	Client *client.Client
-	// Pools are the appliances that this worker knows; nil if it has no oneview.yaml.
+	// Pools are the appliances that this worker knows.
 	Pools oneview.Pools
 	Log   *slog.Logger
 }
@@ -66,10 +66,6 @@ func beatWhileItRuns(ctx context.Context) (stop func()) {
 }
 
 func (p *Poller) pollPage(ctx context.Context, in contract.PollPageInput) (contract.PollPageResult, error) {
-	if p.Pools == nil {
-		return contract.PollPageResult{}, &device.Fault{Class: device.Transient, Code: device.CodeInvalidConfig,
-			Message: "this control worker has no oneview.yaml, and " + in.Appliance + " is polled", Remedy: "set BURNISH_ONEVIEW on every control worker"}
-	}
 	count := in.Count
 	if count == 0 {
 		settings, err := p.Pools.Settings(in.Appliance)

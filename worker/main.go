@@ -140,13 +140,20 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 		stops = append(stops, runTasks(ctx, logger, tasks...))
 	}
 	if settings.Role.Controls() {
-		stop, err := startControl(settings, temporal.Client, base, logger)
+		pools, closePools, err := openPools(settings, logger)
+		if err != nil {
+			return err
+		}
+		stops = append(stops, closePools)
+		stop, err := startControl(settings, temporal.Client, pools, base, logger)
 		stops = append(stops, stop)
 		if err != nil {
 			return err
 		}
-		stops = append(stops, runTasks(ctx, logger, append(append(cloudTasks(settings, devices, logger), limitsTask(settings, devices)),
-			task{"ending orphaned inventory calls", orphanCheckDelays, recovery.EndControlOrphans})...))
+		tasks := append(cloudTasks(settings, devices, logger), limitsTask(settings, devices),
+			task{"ending orphaned inventory calls", orphanCheckDelays, recovery.EndControlOrphans})
+		tasks = append(tasks, pollTasks(settings, pools, devices, poolFileInterval)...)
+		stops = append(stops, runTasks(ctx, logger, tasks...))
 	}
 	logger.Info("worker started", "version", version, "state_dir", settings.StateDir)
 	select {

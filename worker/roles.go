@@ -75,7 +75,7 @@ func validate(settings config.Worker) error {
 
 // startControl starts the control worker: workflows and control activities. The stop that
 // it returns may always be called.
-func startControl(settings config.Worker, temporal sdkclient.Client, options worker.Options, logger *slog.Logger) (stop func() error, err error) {
+func startControl(settings config.Worker, temporal sdkclient.Client, pools oneview.Pools, options worker.Options, logger *slog.Logger) (stop func() error, err error) {
 	stop = func() error { return nil }
 	planner, err := clean.NewPlanner(steps.All().Planning(), settings.Policy)
 	if err != nil {
@@ -110,10 +110,7 @@ func startControl(settings config.Worker, temporal sdkclient.Client, options wor
 		control.Real = true
 		maps.Copy(all, (&activities.Reconciler{Client: client.New(temporal), Fleet: fleet, Log: logger}).Activities())
 	}
-	pools, err := oneview.Open(settings.OneView)
-	if err != nil {
-		return stop, fmt.Errorf("BURNISH_ONEVIEW: %w", err)
-	}
+	maps.Copy(all, (&activities.Poller{Client: client.New(temporal), Pools: pools, Log: logger}).Activities())
 	maps.Copy(all, (&activities.PoolServers{Client: client.New(temporal), Pools: pools}).Activities())
 	for name, do := range all {
 		w.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
@@ -122,19 +119,8 @@ func startControl(settings config.Worker, temporal sdkclient.Client, options wor
 		return stop, err
 	}
 	logger.Info("control worker polls", "queue", contract.Queue)
-	return func() error {
-		w.Stop()
-		ctx, cancel := context.WithTimeout(context.Background(), logoutTimeout)
-		defer cancel()
-		if err := pools.Close(ctx); err != nil {
-			logger.Warn("a session with an appliance stays until the appliance ends it", "error", err)
-		}
-		return nil
-	}, nil
+	return func() error { w.Stop(); return nil }, nil
 }
-
-// logoutTimeout bounds the logout from all appliances.
-const logoutTimeout = 10 * time.Second
 
 // newDrivers makes the drivers of a host by their names.
 type newDrivers func(names []string, h drivers.Host) (map[string]hardware.Driver, error)
