@@ -42,7 +42,7 @@ func openPools(settings config.Worker, logger *slog.Logger) (pools oneview.Pools
 // start, which finds what happened while no worker ran, and another one when the file has
 // another interval or another appliance. Without the file there is none. The workflow of an
 // appliance is started if it does not run; one that was canceled since stays so.
-func pollTasks(pools oneview.Pools, devices *client.Client, every time.Duration) []task {
+func pollTasks(settings config.Worker, pools oneview.Pools, devices *client.Client, every time.Duration) []task {
 	if settings.OneView == "" {
 		return nil
 	}
