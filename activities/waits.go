@@ -61,7 +61,10 @@ func (a *reportedActivity) ExecuteActivity(ctx context.Context, in *interceptor.
 	if info.WorkflowType == nil || info.WorkflowType.Name != contract.WorkflowDeviceLifecycle || slices.Contains(a.Except, info.ActivityType.Name) {
 		return a.Next.ExecuteActivity(ctx, in)
 	}
-	stop := a.whileItRuns(ctx, info)
+	stop := func() {}
+	if !changesProfile(info.ActivityType.Name) {
+		stop = a.whileItRuns(ctx, info)
+	}
 	value, err := a.Next.ExecuteActivity(ctx, in)
 	stop()
 	if f := retriedFault(err); f != nil && WorthReporting(info.Attempt) {
@@ -104,9 +107,17 @@ func (a *reportedActivity) whileItRuns(ctx context.Context, info activity.Info) 
 	}
 }
 
+// changesProfile says that an activity takes minutes, and sends its own heartbeats.
+func changesProfile(activity string) bool {
+	return activity == contract.ActivityApplyProfile || activity == contract.ActivityRemoveProfile
+}
+
 func (a *reportedActivity) report(ctx context.Context, info activity.Info, f *device.Fault) {
 	in := contract.WaitReport{For: contract.WaitInventory, Fault: *f}
-	if info.TaskQueue != contract.Queue {
+	switch name := info.ActivityType.Name; {
+	case changesProfile(name), name == contract.ActivityReadPool:
+		in.For = contract.WaitAppliance
+	case info.TaskQueue != contract.Queue:
 		in.For = contract.WaitHost
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)

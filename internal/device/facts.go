@@ -192,6 +192,19 @@ var (
 	noWorker    = allOf("no worker took it", host("", HostUnreachable, HostNotAsked), isNot(duplicate, ""))
 )
 
+// What the appliance of a shared pool says.
+func inPool(name string, is ...Ownership) fact {
+	return fact{name, func(_ Device, s Snapshot) bool { return slices.Contains(is, s.Pool) }}
+}
+
+var (
+	byOthers  = inPool("others have the server", PoolTaken)
+	notOthers = inPool("free or ours", PoolFree, PoolOurs)
+	poolFree  = inPool("free", PoolFree)
+	poolOurs  = inPool("ours", PoolOurs)
+	noPool    = inPool("the appliance did not answer", "")
+)
+
 // What is to be done.
 var (
 	reserveIt    = follow{"reserve it", EnsureReserved, nil}

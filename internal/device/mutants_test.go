@@ -119,7 +119,8 @@ func mutations() []mutant {
 		{"manage during a claim", dropGuard(Available, Manage, unclaimed), claims},
 		{"retire during a claim", dropGuard(Available, Retire, unclaimed), claims},
 		{"taken during a claim", dropGuard(Available, Taken, unclaimed), claims},
-		{"a lost race during a burn", dropGuard(Available, LostRace, notBurning), claims},
+		{"a burn under way loses no race", edit(Available, LostRace, nil, func(r *row) bool { r.When = append(r.When, notBurning); return true }), allowed},
+		{"a clean loses no race", dropRow(Cleaning, LostRace), allowed},
 		{"an observed allocation during a burn", dropGuard(Available, ObservedInUse, notBurning), claims},
 		{"observed unused during a burn", dropGuard(Available, ObservedUnused, notBurning), claims},
 		{"identity changed during a burn", dropGuard(Available, IdentityChanged, notBurning), claims},
@@ -157,6 +158,10 @@ func mutations() []mutant {
 		{"the operator's clean does not start it", dropEffect(PendingCleaning, Clean, allowClean), waits},
 		{"maintain --off ends the maintenance of another system", everywhere(clearMaintenance, but(clearMaintenance, func(_ Device, d *Device) { d.Maintenance = MaintenanceOff })), maintained},
 		{"a failed clean ends the maintenance of another system", everywhere(setCleanFailed, but(setCleanFailed, func(_ Device, d *Device) { d.Maintenance = MaintenanceCleanFailed })), maintained},
+		{"freed while the operator works at it", dropGuard(Manageable, Freed, notMaintained), maintained},
+		{"the operator's reason is lost when others leave", everywhere(clearTaken, func(d *Device, _ Event) { d.Maintenance = MaintenanceOff }), maintained},
+		{"taken ends a quarantine", everywhere(setTaken, but(setTaken, func(_ Device, d *Device) { d.Maintenance = MaintenanceTaken })), fails},
+		{"a lost race is cleaned at once", leadTo(Available, LostRace, PendingCleaning), fails},
 		{"freed ends any maintenance", dropGuard(Manageable, Freed, maintenanceTaken), maintained},
 		// S4.28
 		{"freed is not cleaned", leadTo(Manageable, Freed, Available), maintained},
@@ -176,7 +181,7 @@ func mutations() []mutant {
 
 		// No device is stuck, and no row is superfluous.
 		{"error has no way out", both(dropRow(Error, Clean), dropRow(Error, Manage)), traps},
-		{"taken is never freed", dropRow(Manageable, Freed), traps},
+		{"taken is never freed", dropRow(Manageable, Freed), allowed},
 		{"a clean that waits for the operator never starts", dropRow(PendingCleaning, Clean), allowed},
 		// S3.20
 		{"no clean from error", dropRow(Error, Clean), allowed},

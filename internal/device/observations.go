@@ -44,7 +44,7 @@ func exceptFor(states ...State) []State {
 var reads = ask(AskRecheck, AskReserve, AskBeforeLeaving, AskToLeave, AskEndMaintenance)
 
 // observations is the second table.
-var observations = slices.Concat(standingRows, failedReadRows, cleanRows, unreserveRows, bindRows, resolveRows, reconcileRows, hostRows)
+var observations = slices.Concat(standingRows, failedReadRows, cleanRows, unreserveRows, bindRows, resolveRows, reconcileRows, hostRows, poolRows)
 
 // standingRows: how the device stands in the inventory.
 //

@@ -39,6 +39,18 @@ const (
 	AskHost Question = "host"
 	// AskLook asks the host to look at a clean device right before it is offered.
 	AskLook Question = "look before it is offered"
+	// AskPool asks a shared pool's appliance who has the server, because a poll found a change.
+	AskPool Question = "pool"
+	// AskPoolBind asks it before a burn, and AskPoolApplied when a profile was applied for one.
+	AskPoolBind    Question = "pool, before a burn"
+	AskPoolApplied Question = "pool, during a burn"
+	// AskPoolClean asks it before the first step of a clean.
+	AskPoolClean Question = "pool, before a clean"
+	// AskPoolReturn asks it when Burnish's profile was removed, before the device is returned.
+	AskPoolReturn Question = "pool, before the return"
+	// AskPoll compares the published status with a page of the appliance's servers. Its answer
+	// is never an event: it only asks the device to ask the appliance itself.
+	AskPoll Question = "poll"
 )
 
 // Questions lists every question, in the order of the table.
@@ -46,6 +58,7 @@ func Questions() []Question {
 	return []Question{
 		AskRecheck, AskReserve, AskBeforeLeaving, AskToLeave, AskEndMaintenance, AskClean, AskReturn, AskUnreserve, AskBind,
 		AskResolve, AskImport, AskReconcile, AskHost, AskLook,
+		AskPool, AskPoolBind, AskPoolApplied, AskPoolClean, AskPoolReturn, AskPoll,
 	}
 }
 
@@ -243,6 +256,9 @@ type Snapshot struct {
 	Answer    Answer
 	Inventory Inventory
 	Host      HostResult
+	// Pool is who has the server by its pool's appliance; "" where it did not answer, or was
+	// not asked.
+	Pool Ownership
 	// CleanStarted: the clean under way has begun, so that a use stops its running step
 	// before it becomes an event.
 	CleanStarted bool
@@ -285,7 +301,7 @@ const (
 	EnsureReserved FollowUp = "reserve it"
 	// ReadAgain: read the inventory again.
 	ReadAgain FollowUp = "read the inventory again"
-	// RequestRecheck (AskReconcile): signal the device to re-check itself.
+	// RequestRecheck (AskReconcile, AskPoll): signal the device to re-check itself.
 	RequestRecheck FollowUp = "ask the device to re-check"
 	// ReportMismatch (AskReconcile): no binding explains the difference.
 	ReportMismatch FollowUp = "report a mismatch"
@@ -367,6 +383,9 @@ func (m observer) observe(d Device, s Snapshot) (Observation, Reason) {
 		if recordedUse.holds(d, s) && (s.Inventory.Used == 0 || d.Binding != nil) {
 			o.Instance, o.Recorded = s.Inventory.Tenant, true
 		}
+	}
+	if r.Event == Unclaim {
+		o.Instance = d.Claim.Instance
 	}
 	for _, f := range r.Then {
 		if f.when == nil || f.when(d, s) {

@@ -50,6 +50,29 @@ var observedDevices = sync.OnceValue(func() []Device {
 	return all
 })
 
+// poolQuestions ask the appliance of a shared pool.
+var poolQuestions = []Question{AskPool, AskPoolBind, AskPoolApplied, AskPoolClean, AskPoolReturn, AskPoll}
+
+// poolDevices are those that can be in a shared pool, with what its observations depend on.
+var poolDevices = sync.OnceValue(func() []Device {
+	var all []Device
+	have := map[visited]bool{}
+	for _, g := range explored() {
+		for _, p := range g.visited {
+			d := p.device()
+			if d.State == Absent || d.Owner == OwnerNova {
+				continue
+			}
+			d.OneTimeUse, d.Cleanable, d.AwaitingManualClean, d.NotSanitized = false, false, false, false
+			if key := visitedOf(d, ""); !have[key] {
+				have[key] = true
+				all = append(all, d)
+			}
+		}
+	}
+	return all
+})
+
 // inventories are the answers of an inventory, for our provider and for a new one.
 func inventories(generations ...int64) []Inventory {
 	var all []Inventory
@@ -77,6 +100,13 @@ func snapshots(q Question) []Snapshot {
 			for _, duplicate := range []bool{false, true} {
 				all = append(all, Snapshot{Question: q, Host: h, Duplicate: duplicate})
 			}
+		}
+		return all
+	}
+	if slices.Contains(poolQuestions, q) {
+		var all []Snapshot
+		for _, o := range []Ownership{"", PoolFree, PoolOurs, PoolTaken} {
+			all = append(all, Snapshot{Question: q, Pool: o})
 		}
 		return all
 	}
@@ -131,8 +161,12 @@ func snapshots(q Question) []Snapshot {
 // eachObserved calls do with each observation of some questions, until it gives an error.
 func eachObserved(questions []Question, do func(observed) error) error {
 	for _, q := range questions {
+		devices := observedDevices()
+		if slices.Contains(poolQuestions, q) {
+			devices = poolDevices()
+		}
 		for _, s := range snapshots(q) {
-			for _, d := range observedDevices() {
+			for _, d := range devices {
 				if err := do(observed{d, s}); err != nil {
 					return err
 				}
@@ -161,6 +195,7 @@ func describeSnapshot(s Snapshot) string {
 	add(s.detects, "detects foreign writes")
 	add(s.keptClean, "was kept clean")
 	add(s.Duplicate, "duplicate")
+	add(s.Pool != "", "server %s", s.Pool)
 	add(s.Host != HostNotAsked, "host %s", s.Host)
 	return strings.Join(words, " ")
 }

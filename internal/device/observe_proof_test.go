@@ -72,6 +72,12 @@ func observationTheorems() []observationTheorem {
 		{"an unknown device is cleaned automatically only where the record says that no instance has it", recordDecides},
 		// F24
 		{"a bound device is recorded again, and nothing else is", recordedAgain},
+		// S4.8, S4.11, S4.13, S4.18
+		{"a server that others have is neither used, cleaned nor returned", takenIsLeftAlone},
+		// S4.9, S4.10, S4.28
+		{"a server counts as freed only by the appliance's own answer, and is cleaned", freedIsCleaned},
+		// S4.17
+		{"a poll asks for what the device would do, and nothing else", pollAgrees},
 	}
 }
 
@@ -96,6 +102,9 @@ func onlyLoweringOffers(c outcome) string {
 		return unless(c.snapshot.Question == AskUnreserve && c.snapshot.Answer == Answered && i.Reserved == 0 && i.Provider == c.snapshot.Known.Provider,
 			"reserved = 0 was not read back")
 	}
+	if c.observation.Event == Unclaim { // a claimed device is not reserved before its burn
+		return unless(c.device.Claim != nil && !c.device.Claim.Burning && !c.device.Dirty, "its burn may have begun")
+	}
 	return unless(c.device.Allocatable() || !c.next.Allocatable(), "it is offered")
 }
 
@@ -112,7 +121,7 @@ func repeatsSafely(c outcome) string {
 }
 
 func proceedsUnused(c outcome) string {
-	if !c.observation.Needs(Proceed) {
+	if !c.observation.Needs(Proceed) || slices.Contains(poolQuestions, c.snapshot.Question) {
 		return ""
 	}
 	i := c.snapshot.Inventory

@@ -30,7 +30,7 @@ func TestEveryEventHasASender(t *testing.T) {
 		require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			name := filepath.Base(path)
 			if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
-				root == "." && name != "observations.go" {
+				root == "." && !strings.HasSuffix(name, "observations.go") {
 				return err
 			}
 			text, err := os.ReadFile(path)
@@ -45,5 +45,5 @@ func TestEveryEventHasASender(t *testing.T) {
 			unsent = append(unsent, kind)
 		}
 	}
-	require.ElementsMatch(t, []EventKind{Override, Taken, Freed, LostRace}, unsent)
+	require.ElementsMatch(t, []EventKind{Override}, unsent)
 }

@@ -85,6 +85,7 @@ var (
 	unseen                 = cond{"not seen by its host since", func(d Device, _ Event) bool { return d.Unseen }}
 	seen                   = not(unseen, "seen by its host")
 	lostRace               = cond{"a lost race", func(d Device, _ Event) bool { return d.LostRace }}
+	notMaintained          = cond{"not in the operator's maintenance", func(d Device, _ Event) bool { return d.Status != Maintaining }}
 	maintenanceTaken       = cond{"maintenance because it was taken", func(d Device, _ Event) bool { return d.Maintenance == MaintenanceTaken }}
 	bound                  = cond{"a recorded binding", func(d Device, _ Event) bool { return d.Binding != nil }}
 	unbound                = not(bound, "no recorded binding")
@@ -198,10 +199,20 @@ var (
 			d.Maintenance = MaintenanceOff
 		}
 	}}
+	// setTaken keeps a quarantine, which only the operator or a check of the wear ends. The
+	// operator's maintenance is kept by Status (S4.10).
 	setTaken = effect{"Dirty, maintenance: taken", func(d *Device, _ Event) {
-		d.Dirty, d.Maintenance, d.LostRace = true, MaintenanceTaken, false
+		d.Dirty, d.LostRace = true, false
+		if d.Maintenance != MaintenanceQuarantined {
+			d.Maintenance = MaintenanceTaken
+		}
 	}}
-	clearTaken   = effect{"no maintenance", func(d *Device, _ Event) { d.Maintenance = MaintenanceOff }}
+	clearTaken = effect{"no maintenance because it was taken", func(d *Device, _ Event) {
+		d.Maintenance = MaintenanceOff
+		if d.Status == Maintaining {
+			d.Maintenance = MaintenanceOperator
+		}
+	}}
 	markRaceLost = effect{"Dirty, lost race", func(d *Device, _ Event) { d.Dirty, d.LostRace, d.Claim = true, true, nil }}
 	retire       = effect{"permanently reserved", func(d *Device, _ Event) {
 		d.Dirty, d.Claim, d.Binding = true, nil, nil
@@ -274,7 +285,8 @@ var table = concat(
 		{in(Manageable), Provide, when(dirty, uncleanable, reusable), Cleaning, then(returnUnsanitized)},
 		{in(Manageable), Provide, when(dirty, uncleanable, oneTimeUse), Error, then(setCleanFailed)},
 		{in(Manageable), CleanSteps, nil, Cleaning, then(nameSteps)},
-		{in(Manageable), Freed, when(maintenanceTaken), PendingCleaning, then(markDirty, clearTaken, awaitManualCleanIfOff)},
+		// S4.10: while the operator works at it too, what others do changes nothing.
+		{in(Manageable), Freed, when(maintenanceTaken, notMaintained), PendingCleaning, then(markDirty, clearTaken, awaitManualCleanIfOff)},
 		{in(Manageable), ObservedInUse, nil, Allocated, then(bindObserved)},
 
 		{in(Available), ClaimEvent, when(notInMaintenance, unclaimed), noChange, then(takeClaim)},
@@ -283,7 +295,7 @@ var table = concat(
 		{in(Available), BurnStarted, when(byClaimInstance, notBurning), noChange, then(startBurn)},
 		{in(Available), Burned, when(burning), Allocated, then(bind)},
 		{in(Available), BurnFailed, when(burning), PendingCleaning, then(dropClaim, awaitManualCleanIfOff)},
-		{in(Available), LostRace, when(claimed, notBurning), Error, then(markRaceLost)},
+		{in(Available), LostRace, when(claimed), Error, then(markRaceLost)},
 		{in(Available), ObservedInUse, when(notBurning), Allocated, then(bindObserved)},
 		{in(Available), ObservedUnused, when(notBurning, notInMaintenance), PendingCleaning, then(markDirty, dropClaim, awaitManualCleanIfOff)},
 		{in(Available), Manage, when(unclaimed), Manageable, then(markUnseen)},
@@ -305,6 +317,9 @@ var table = concat(
 		{in(PendingCleaning), Clean, when(awaitingManualClean), noChange, then(allowClean)},
 		{in(PendingCleaning), CleanStarted, when(notAwaitingManualClean), Cleaning, nil},
 		{in(PendingCleaning), CleanFailed, nil, Error, then(setCleanFailed)},
+		{in(PendingCleaning, Cleaning), LostRace, nil, Error, then(markRaceLost, setCleanFailed)},
+		// The clean found that the others have left: the operator provided it before a poll did.
+		{in(PendingCleaning), Freed, when(maintenanceTaken), noChange, then(clearTaken)},
 		{in(PendingCleaning), ObservedInUse, nil, Allocated, then(bindObserved)},
 
 		{in(Cleaning), CleanDone, when(notReturn, fullPlan), noChange, then(sanitize, clearCleanFailed, endQuarantine)},

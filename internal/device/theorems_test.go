@@ -116,7 +116,7 @@ func claimExcludes(g *graph) error {
 			}
 			continue
 		}
-		if c.Burning && !slices.Contains([]EventKind{Burned, BurnFailed, Invalidated, Lost, MaintainOff, rediscovered}, s.event.Kind) {
+		if c.Burning && !slices.Contains([]EventKind{Burned, BurnFailed, LostRace, Invalidated, Lost, MaintainOff, rediscovered}, s.event.Kind) {
 			return fmt.Errorf("%v: the burn is under way", s)
 		}
 		switch s.event.Kind {
@@ -241,11 +241,14 @@ func holdsEndByTheirOwn(s step) string {
 		unless(was != MaintenanceTaken || is == MaintenanceTaken || s.event.Kind == Freed, "another system still has it"),
 		unless(was == MaintenanceTaken || is != MaintenanceTaken || s.event.Kind == Taken, "it was not taken"),
 		unless(s.event.Kind != Freed || was == MaintenanceTaken, "the maintenance has another reason"),
+		unless(s.event.Kind != Freed || s.before.Status == Enabled || s.before.State == s.after.State, "it leaves its state while the operator works at it"),
+		unless(s.before.Status != Maintaining || s.event.Kind != Freed || is == MaintenanceOperator, "the operator's reason is lost"),
 		unless(s.event.Kind != Freed || s.after.State == PendingCleaning, "it is not cleaned after the other system freed it"))
 }
 
 func heldUntilCleaned(s step) string {
-	ends := slices.Contains([]EventKind{Unbind, Released, ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing}, s.event.Kind)
+	// A clean that is due already stays so when it finds that the others have left.
+	ends := s.before.State != PendingCleaning && slices.Contains([]EventKind{Unbind, Released, ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing}, s.event.Kind)
 	pending := s.after.State == PendingCleaning
 	// The rule of a device that no record speaks for does not depend on the setting.
 	unknown := s.before.State == Unknown && s.before.AwaitingManualClean
@@ -265,9 +268,9 @@ func cleanRuns(s step) string {
 	if was.State != Cleaning || is.State == Cleaning && is.Returning == was.Returning && is.NamedSteps == was.NamedSteps {
 		return ""
 	}
-	ends := []EventKind{CleanDone, StepsDone, CleanFailed, WearLimitExceeded, ObservedInUse, Invalidated, Lost}
+	ends := []EventKind{CleanDone, StepsDone, CleanFailed, LostRace, WearLimitExceeded, ObservedInUse, Invalidated, Lost}
 	if was.Returning {
-		ends = []EventKind{Returned, CleanFailed, ReservationChanged, ObservedInUse, Invalidated, Lost}
+		ends = []EventKind{Returned, CleanFailed, LostRace, ReservationChanged, ObservedInUse, Invalidated, Lost}
 	}
 	return unless(slices.Contains(ends, s.event.Kind), "a step may be running")
 }
@@ -275,14 +278,16 @@ func cleanRuns(s step) string {
 func failureNeedsOperator(s step) string {
 	was, is := s.before, s.after
 	leaves := was.State == Error && is.State != Error
+	lost := s.event.Kind == LostRace && was.State != Available
 	return joinReasons(
-		unless(s.event.Kind != CleanFailed && s.event.Kind != WearLimitExceeded || is.State == Error && is.InMaintenance() && is.Dirty, "it is not in error, in maintenance and Dirty"),
+		unless(!lost && s.event.Kind != CleanFailed && s.event.Kind != WearLimitExceeded || is.State == Error && is.InMaintenance() && is.Dirty, "it is not in error, in maintenance and Dirty"),
 		unless(s.event.Kind != WearLimitExceeded || is.Maintenance == MaintenanceQuarantined || is.Maintenance == MaintenanceTaken, "it is not quarantined"),
 		unless(was.Maintenance != MaintenanceTaken || is.Maintenance != MaintenanceQuarantined, "the quarantine replaces the maintenance of another system"),
 		unless(was.Maintenance == MaintenanceQuarantined || is.Maintenance != MaintenanceQuarantined || s.event.Kind == WearLimitExceeded, "it is quarantined without wear"),
 		unless(was.Maintenance != MaintenanceQuarantined || is.Maintenance == MaintenanceQuarantined || was.State == Absent ||
-			slices.Contains([]EventKind{CleanDone, Replace, Taken, MaintainOff}, s.event.Kind), "the quarantine ends without a check of the wear"),
+			slices.Contains([]EventKind{CleanDone, Replace, MaintainOff}, s.event.Kind), "the quarantine ends without a check of the wear"),
 		unless(s.event.Kind != CleanDone || is.Maintenance != MaintenanceQuarantined, "a full plan did not end the quarantine"),
+		unless(s.event.Kind != LostRace || is.State == Error && is.Dirty && is.LostRace && is.Claim == nil, "a lost race does not lead to error"),
 		unless(s.event.Kind != CleanFailed || was.State == PendingCleaning || was.State == Cleaning, "no clean was under way"),
 		unless(!leaves || slices.Contains([]EventKind{Clean, Manage, Override, Taken, ObservedInUse, Invalidated, Retire, Lost, Replace, Move}, s.event.Kind),
 			"it leaves error without the operator"),
@@ -346,6 +351,12 @@ func allowedIsNeverRefused(g *graph) error {
 			may = d.State == Unknown || d.Allocatable()
 		case LookFailed:
 			may = d.Allocatable()
+		case LostRace:
+			may = d.State == Available && d.Claim != nil || d.State == PendingCleaning || d.State == Cleaning
+		case Taken:
+			may = d.State == Available && d.Claim == nil || d.State == Error && d.LostRace
+		case Freed:
+			may = d.State == Manageable && d.Maintenance == MaintenanceTaken && d.Status == Enabled
 		case IdentityChanged:
 			may = d.State == Allocated || d.Allocatable()
 		}

@@ -31,6 +31,8 @@ const (
 	HostResponseTimeout = 20 * time.Second
 	// powerTimeout bounds a change of a device's power.
 	powerTimeout = 10 * time.Minute
+	// profileTimeout bounds one application or removal of a server's profile.
+	profileTimeout = 24 * time.Hour
 	// startToCloseSlack is added to a step's own budget for StartToClose (F8).
 	startToCloseSlack = time.Minute
 )
@@ -135,6 +137,25 @@ func WithLongCall(ctx workflow.Context, queue, summary string, timeout, heartbea
 // the page again.
 func WithPage(ctx workflow.Context, summary string) workflow.Context {
 	return LimitedRetries(workflow.WithStartToCloseTimeout(WithInventory(ctx, summary), pageTimeout))
+}
+
+// WithAppliance is for one read of a shared pool's appliance, which is retried without limit.
+func WithAppliance(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithRetryPolicy(WithInventory(ctx, summary), *hostRetries(time.Minute))
+}
+
+// WithProfile is for the application or the removal of a server's profile, which is retried
+// without limit. The appliance's file bounds each attempt; profileTimeout is only the net.
+func WithProfile(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithWaitForCancellation(WithLongCall(ctx, contract.Queue, summary, profileTimeout, HeartbeatTimeout), true)
+}
+
+// WhileClientWaits bounds the attempts at an appliance for which a client waits: about three
+// minutes if it does not answer. An attempt that goes on is not bounded.
+func WhileClientWaits(ctx workflow.Context) workflow.Context {
+	limited := hostRetries(30 * time.Second)
+	limited.MaximumAttempts = 9
+	return workflow.WithRetryPolicy(ctx, *limited)
 }
 
 func hostRetries(maximum time.Duration) *temporal.RetryPolicy {

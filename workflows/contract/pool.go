@@ -27,6 +27,11 @@ type PoolState struct {
 	// Applying: a profile was requested whose URI is not recorded yet. One that has the
 	// device's UUID as its name is Burnish's.
 	Applying bool `json:"applying,omitempty"`
+	// Migrating: it became dynamic, and left the pool until its idle profile is removed (S4.35).
+	Migrating bool `json:"migrating,omitempty"`
+	// Abandoned: it was retired as lost, and its profile could not be removed. It may be
+	// forgotten nevertheless.
+	Abandoned bool `json:"abandoned,omitempty"`
 }
 
 // StatusPool is the pool of a device as clients see it.

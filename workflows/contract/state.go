@@ -115,6 +115,8 @@ type Intent struct {
 	// device again.
 	ReadInventory bool `json:"read_inventory,omitempty"`
 	Rediscover    bool `json:"rediscover,omitempty"`
+	// ReadPool: the pool's appliance must be asked who has the server.
+	ReadPool bool `json:"read_pool,omitempty"`
 	// Steps are the named steps of the requested clean.
 	Steps []string `json:"steps,omitempty"`
 	// Args are their arguments. Runbook is the runbook of a clean by hand.

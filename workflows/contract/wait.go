@@ -8,14 +8,15 @@ import (
 )
 
 // What a device waits for: the inventory, its host, a provider of Nova's that is gone, its
-// return to the pool, the end of a pause that its workflow makes, or in a runbook its operator
-// (hold) or a time (timer).
+// return to the pool, the end of a pause that its workflow makes, the appliance of its shared
+// pool, or in a runbook its operator (hold) or a time (timer).
 const (
 	WaitInventory = "inventory"
 	WaitHost      = "host"
 	WaitProvider  = "provider"
 	WaitReturn    = "return"
 	WaitPause     = "pause"
+	WaitAppliance = "appliance"
 	WaitHold      = "hold"
 	WaitTimer     = "timer"
 )

@@ -137,6 +137,12 @@ func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.Bin
 	if d.burnInProgress(in.Instance, in.Request) {
 		return d.joinBurn(ctx, in)
 	}
+	if err := d.checkServer(ctx, in); err != nil {
+		return contract.BindResult{}, err
+	}
+	if d.burnInProgress(in.Instance, in.Request) {
+		return d.joinBurn(ctx, in)
+	}
 	if err := d.Apply(ctx, device.Event{Kind: device.BurnStarted, Instance: in.Instance}); err != nil {
 		return contract.BindResult{}, err
 	}
@@ -152,7 +158,7 @@ func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.Bin
 		return contract.BindResult{}, d.errTakenMeanwhile()
 	}
 	// A failure is answered once the device is pending its clean, or unknown.
-	f := d.reservation.ReserveForBind(ctx, func() bool { return !changed() })
+	f := d.reservation.ReserveForBind(ctx, func() bool { return !changed() }, d.applyProfile(ctx, changed))
 	switch {
 	case f == nil && d.State.Device.Binding != nil && d.State.Device.Binding.Instance == in.Instance:
 		return contract.BindResult{Binding: d.State.Device.Binding.Number, Device: d.Status()}, nil
@@ -176,6 +182,9 @@ func (d binding) joinBurn(ctx workflow.Context, in contract.BindInput) (contract
 	}
 	if number, ours, _ := d.existingBinding(in); ours {
 		return d.alreadyGranted(number)
+	}
+	if d.State.Device.LostRace {
+		return contract.BindResult{}, d.pool.TakenFault()
 	}
 	return contract.BindResult{}, d.Refuse(device.CodeConflict, "this request's burn failed", "take another device; this one is cleaned automatically")
 }

@@ -40,6 +40,12 @@ type deviceEnv struct {
 	inventory *fakeInventory
 	host      *fakeHost
 	calls     *activities.Control
+	// shared is the pool of the device, pool its appliance; nil if it is in none.
+	shared *contract.Pool
+	pool   *fakePool
+	pools  *activities.Pools
+	// beforeCall is called before an activity has effect.
+	beforeCall func(activity string)
 	// lag is the time before a control call has its effect, and the time until its answer.
 	lag           func(activity string) (before, after time.Duration)
 	previousRun   contract.PreviousRun
@@ -413,7 +419,8 @@ func (w *deviceEnv) scheduled(j *job) {
 	w.scheduledActivities = append(w.scheduledActivities, j.name)
 	want := contract.HostQueue("h1")
 	_, control := (&activities.Control{}).Activities()[j.name]
-	control = control || j.name == contract.ActivityRequestSlot
+	_, ofPool := w.pools.Activities()[j.name]
+	control = control || ofPool || j.name == contract.ActivityRequestSlot
 	if control {
 		want = contract.Queue
 	}
@@ -424,7 +431,7 @@ func (w *deviceEnv) scheduled(j *job) {
 	if j.name == contract.ActivityUnreserve {
 		assert.EqualValues(w, 1, j.opts.RetryPolicy.MaximumAttempts, "Unreserve is never retried by the server")
 	}
-	if !control {
+	if !control || ofPool {
 		assert.Contains(w, j.opts.RetryPolicy.NonRetryableErrorTypes, "ActivityNotRegisteredError", j.name)
 	}
 	if _, step := w.host.steps[j.name]; step {

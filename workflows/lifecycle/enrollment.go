@@ -17,7 +17,7 @@ type enrollment struct{ *parts }
 
 func (d enrollment) validate(in contract.EnrollInput) error {
 	if !d.State.Enrolled {
-		return nil
+		return d.validatePool(in.Enrollment)
 	}
 	have, want := d.State.Enrollment, in.Enrollment
 	switch {
@@ -31,6 +31,8 @@ func (d enrollment) validate(in contract.EnrollInput) error {
 		return d.enrolledDifferently("owner", string(have.Owner))
 	case have.OneTimeUse != want.OneTimeUse:
 		return d.enrolledDifferently("one-time-use", fmt.Sprint(have.OneTimeUse))
+	case !samePool(have.Pool, want.Pool):
+		return d.enrolledDifferently("pool", formatPool(have.Pool))
 	case !equal(have.Settings, want.Settings):
 		return d.enrolledDifferently("settings", formatSettings(have.Settings))
 	}
@@ -122,6 +124,10 @@ func (d enrollment) enrollNew(ctx workflow.Context, in contract.EnrollInput) err
 	if f := d.State.Host.Excluded; f != nil { // S2.25
 		d.discovery.ForgetRefused(ctx, d.State.Enrollment)
 		return f
+	}
+	if err := d.validatePool(d.State.Enrollment); err != nil { // its type is known now
+		d.discovery.ForgetRefused(ctx, d.State.Enrollment)
+		return err
 	}
 	found, previous, err := d.checkNew(ctx)
 	if err != nil {

@@ -188,6 +188,9 @@ func (w *deviceEnv) serve(ctx workflow.Context, j *job, settle func(any, error))
 		var value any
 		var err error
 		if onHost {
+			if w.beforeCall != nil {
+				w.beforeCall(j.name)
+			}
 			value, err = w.host.attempt(ctx, j)
 		} else {
 			value, err = w.control(ctx, j, deadline, settle)
@@ -216,6 +219,9 @@ func (w *deviceEnv) reportFailure(j *job, err error) {
 	report := contract.WaitReport{For: contract.WaitInventory, Fault: refusal.Fault}
 	if j.opts.TaskQueue != contract.Queue {
 		report.For = contract.WaitHost
+	}
+	if _, ofPool := w.pools.Activities()[j.name]; ofPool {
+		report.For = contract.WaitAppliance
 	}
 	if in, isStep := j.args[0].(contract.StepInput); isStep {
 		report.Seq = in.Seq
@@ -254,6 +260,9 @@ func (w *deviceEnv) control(ctx workflow.Context, j *job, deadline time.Time, se
 	var err error
 	done := false
 	w.after(before, func() {
+		if w.beforeCall != nil {
+			w.beforeCall(j.name)
+		}
 		v, e := w.do(j.name, attempt, j.args[0])
 		if w.trace != nil {
 			w.trace(fmt.Sprintf("%s attempt %d %+v: %+v %v", j.name, attempt, j.args[0], v, e))
@@ -297,6 +306,14 @@ func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 			return nil, err
 		}
 		return stock, nil
+	case contract.PoolRequest:
+		found, err := map[string]func(context.Context, contract.PoolRequest) (contract.PoolSnapshot, error){
+			contract.ActivityReadPool: w.pools.ReadPool, contract.ActivityApplyProfile: w.pools.ApplyProfile, contract.ActivityRemoveProfile: w.pools.RemoveProfile,
+		}[name](ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return found, nil
 	case contract.FindBySerialInput:
 		if in.Listed {
 			return contract.DeviceBySerial{Name: w.duplicateOnceListed}, nil

@@ -7,6 +7,7 @@
 //	record       the state, which changes as the pure table allows
 //	discovery    the hardware, as its host discovers it
 //	reservation  all calls to the inventory
+//	pool         all calls to the appliance of a shared pool
 //	cleaning     one clean: plan, steps, interruption
 //
 // Only activities read a clock, a file or a driver.
@@ -21,6 +22,7 @@ import (
 	"burnish/workflows/contract"
 	"burnish/workflows/lifecycle/cleaning"
 	"burnish/workflows/lifecycle/discovery"
+	"burnish/workflows/lifecycle/pool"
 	"burnish/workflows/lifecycle/record"
 	"burnish/workflows/lifecycle/reservation"
 	"burnish/workflows/lifecycle/status"
@@ -39,6 +41,7 @@ type parts struct {
 	reservation *reservation.Reservation
 	discovery   *discovery.Discovery
 	cleaning    *cleaning.Cleaning
+	pool        *pool.Pool
 	// enrolling: an enrollment is under way.
 	enrolling bool
 	// finished ends the run: as failed with finishErr, or as completed if that is nil.
@@ -58,6 +61,8 @@ type run struct {
 	callTimer bool
 	// powerRegistered: the update power is registered.
 	powerRegistered bool
+	// poolRegistered: the signals and the update of a shared pool are registered.
+	poolRegistered bool
 	// canceled: the Cancel of this run was handled.
 	canceled bool
 	// backingOff: failed work waits before it is tried again. failures counts its tries;
@@ -125,8 +130,8 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) *run {
 		r.State.Enrolled = false
 	}
 	found := &discovery.Discovery{Record: r}
-	d := &run{parts: &parts{Record: r, reservation: reservation.New(ctx, found), discovery: found}}
-	d.cleaning = &cleaning.Cleaning{Record: r, Reservation: d.reservation, Discovery: d.discovery}
+	d := &run{parts: &parts{Record: r, reservation: reservation.New(ctx, found), discovery: found, pool: &pool.Pool{Record: r}}}
+	d.cleaning = &cleaning.Cleaning{Record: r, Reservation: d.reservation, Discovery: d.discovery, Pool: d.pool}
 	return d
 }
 
@@ -150,6 +155,8 @@ func (d *run) next(ctx, root workflow.Context) func() {
 		return func() { d.signals.Select(ctx) }
 	case d.State.Host.Power && !d.powerRegistered:
 		return func() { d.registerPower(ctx) }
+	case d.State.Enrollment.Pool != nil && !d.poolRegistered:
+		return func() { d.registerPool(ctx) }
 	case d.cleaning.MustStop():
 		return d.cleaning.Stop
 	case d.claimPending() && !d.claimTimer:
@@ -199,12 +206,12 @@ func (d *run) work(ctx workflow.Context) {
 	case d.State.Intent.ConfirmSerial:
 		d.defect = d.discovery.ConfirmSerialUnique(ctx)
 	case d.State.Device.Returning:
-		d.defect = d.reservation.ReturnToPool(ctx)
+		d.defect = d.returnToPool(ctx)
 	case d.pauseClean(ctx):
 	default:
 		d.defect = d.cleaning.Run(ctx)
 		if d.defect == nil && d.State.Device.Returning {
-			d.defect = d.reservation.ReturnToPool(ctx)
+			d.defect = d.returnToPool(ctx)
 		}
 	}
 	if f := d.Retry; f != nil {

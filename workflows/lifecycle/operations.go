@@ -216,7 +216,8 @@ func (d operations) retire(ctx workflow.Context, in contract.ReasonInput) (contr
 	d.State.Intent.Rediscover, d.State.Intent.ReadInventory, d.State.Intent.Import = false, false, false
 	d.State.Intent.EnsureReserved = d.State.Intent.EnsureReserved || reserve
 	d.State.Fault, d.State.LastError = nil, ""
-	return d.result()
+	note := d.removeAfterRetire(ctx, in.Lost)
+	return contract.Result{Device: d.Status(), Note: note}, nil
 }
 
 func (d operations) validateForget(contract.ReasonInput) error {
@@ -231,6 +232,11 @@ func (d operations) forget(ctx workflow.Context, in contract.ReasonInput) (contr
 	defer d.reservation.Unlock()
 	if err := d.nameRecorded(ctx, contract.UpdateForget, in.Instance); err != nil {
 		return contract.Result{}, err
+	}
+	if p := d.State.Pool; p == nil || !p.Abandoned {
+		if err := d.removeProfile(ctx); err != nil {
+			return contract.Result{}, err
+		}
 	}
 	last := d.Status()
 	if err := d.reservation.DeleteProvider(calls.WithClientDeadline(ctx, "delete the provider of "+d.State.Name)); err != nil {

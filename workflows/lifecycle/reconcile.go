@@ -17,19 +17,24 @@ func (d *run) needsReconcile() bool {
 	if s == device.Retired || !d.State.Enrolled || d.backingOff {
 		return (i.EnsureReserved || i.ReadInventory) && d.State.Enrolled && !d.backingOff
 	}
-	return d.reservation.Wanted() || i.Rediscover && !d.CleanUnderWay() && s != device.Unknown
+	return d.reservation.Wanted() || d.asksPool() || i.Rediscover && !d.CleanUnderWay() && s != device.Unknown
 }
 
 // reconcile compares the device with its inventory or, if nothing is wanted of that, with
 // its host. It runs beside a clean, which it stops if the inventory shows the device in
 // use.
 func (d *run) reconcile(ctx workflow.Context) {
-	if !d.reservation.Wanted() {
+	switch {
+	case d.reservation.Wanted():
+		if err := d.reservation.Reconcile(ctx); err != nil {
+			d.backoff(ctx, calls.FaultOf(err))
+		} else {
+			d.recovered(ctx)
+		}
+	case d.asksPool():
+		d.askPool(ctx)
+	default:
 		d.discovery.Rediscover(ctx) // without the lock: it may take long and makes no inventory call
-	} else if err := d.reservation.Reconcile(ctx); err != nil {
-		d.backoff(ctx, calls.FaultOf(err))
-	} else {
-		d.recovered(ctx)
 	}
 	d.Publish(ctx)
 }

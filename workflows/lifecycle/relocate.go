@@ -54,6 +54,15 @@ func (d hardware) move(ctx workflow.Context, in contract.MoveInput) (contract.Re
 		d.discovery.ForgetRefused(ctx, to)
 		return contract.Result{}, err
 	}
+	// Its profile has this name's UUID: the new name could not find it again.
+	if err := d.removeProfile(ctx); err != nil {
+		d.discovery.ForgetRefused(ctx, to)
+		return contract.Result{}, err
+	}
+	if err := d.validateMove(in); err != nil {
+		d.discovery.ForgetRefused(ctx, to)
+		return contract.Result{}, err
+	}
 	if err := d.startRelocated(ctx, to, found); err != nil {
 		d.discovery.ForgetRefused(ctx, to)
 		return contract.Result{}, err
@@ -81,6 +90,9 @@ func mergeEnrollment(e, at contract.Enrollment) contract.Enrollment {
 	}
 	if at.Driver != "" {
 		e.Driver = at.Driver
+	}
+	if at.Pool != nil {
+		e.Pool = at.Pool
 	}
 	settings := maps.Clone(e.Settings)
 	for _, key := range workflow.DeterministicKeys(at.Settings) {

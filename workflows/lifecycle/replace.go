@@ -12,6 +12,10 @@ import (
 type hardware struct{ *parts }
 
 func (d hardware) validateReplace(contract.ReplaceInput) error {
+	if p := d.State.Enrollment.Pool; p != nil {
+		return d.Refuse(device.CodeRefused, "another server has another URI on "+p.Appliance+", and the device has the old one's",
+			"retire "+d.State.Name+", forget it, and enroll the new server")
+	}
 	return d.Legal(device.Event{Kind: device.Replace})
 }
 

@@ -31,6 +31,9 @@ func (d *run) listen(ctx workflow.Context) {
 			}
 		})
 	}
+	if d.State.Enrollment.Pool != nil {
+		d.registerPool(ctx)
+	}
 }
 
 // onClean handles the signal clean, which any Temporal client may send. A refused one is

@@ -165,10 +165,15 @@ func (w *deviceEnv) signalThen(name string, in any, then func()) {
 }
 
 func (w *deviceEnv) enrollment() contract.Enrollment {
-	return contract.Enrollment{
+	e := contract.Enrollment{
 		Name: "d1", Host: "h1", Driver: "testdriver", Type: "NVME", Owner: w.owner, OneTimeUse: w.oneTimeUse,
 		Settings: map[string]string{"path": "/dev/d1"},
 	}
+	if w.shared != nil {
+		own := *w.shared
+		e.Type, e.Pool = "NODE", &own
+	}
+	return e
 }
 
 func (w *deviceEnv) enroll(provide bool) *call {

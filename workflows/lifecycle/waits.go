@@ -19,9 +19,12 @@ const (
 // backoff waits before failed work is tried again: longer each time, and at most until the
 // next hint. The device shows the cause meanwhile.
 func (d *run) backoff(ctx workflow.Context, f *device.Fault) {
-	if f.Code == device.CodeHostUnreachable {
+	switch f.Code {
+	case device.CodeHostUnreachable:
 		d.Waiting(ctx, contract.WaitHost, f)
-	} else {
+	case device.CodeProfileFailed:
+		d.Waiting(ctx, contract.WaitAppliance, f)
+	default:
 		d.Waiting(ctx, contract.WaitInventory, f)
 	}
 	if d.backingOff {
@@ -42,7 +45,7 @@ func (d *run) backoff(ctx workflow.Context, f *device.Fault) {
 // recovered ends what backoff began.
 func (d *run) recovered(ctx workflow.Context) {
 	d.failures = 0
-	for _, waitsFor := range []string{contract.WaitInventory, contract.WaitHost} {
+	for _, waitsFor := range []string{contract.WaitInventory, contract.WaitHost, contract.WaitAppliance} {
 		if !d.Calling(waitsFor) {
 			d.EndWait(ctx, waitsFor)
 		}

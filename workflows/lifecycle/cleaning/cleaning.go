@@ -13,6 +13,7 @@ import (
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
 	"burnish/workflows/lifecycle/discovery"
+	"burnish/workflows/lifecycle/pool"
 	"burnish/workflows/lifecycle/record"
 	"burnish/workflows/lifecycle/reservation"
 )
@@ -25,6 +26,7 @@ type Cleaning struct {
 	*record.Record
 	Reservation *reservation.Reservation
 	Discovery   *discovery.Discovery
+	Pool        *pool.Pool
 	// stop cancels the running clean's call; nil if no clean runs or stop was called.
 	stop workflow.CancelFunc
 	// sending counts the reports to the limits that are under way.
@@ -73,9 +75,16 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 	if d.interrupted(ctx, d.awaitSlot(runCtx, ctx, run)) {
 		return nil
 	}
+	prepared := false
 	for run.Next < len(run.Plan) {
 		if d.interrupted(ctx, d.awaitHeldStep(runCtx, ctx, run)) {
 			return nil
+		}
+		if !prepared && !clean.OfWorkflow(run.Plan[run.Next].Step) {
+			if d.interrupted(ctx, d.prepareServer(runCtx, ctx)) {
+				return nil
+			}
+			prepared = true
 		}
 		if d.State.Device.State == device.PendingCleaning {
 			if err := d.Apply(ctx, device.Event{Kind: device.CleanStarted}); err != nil {
@@ -89,6 +98,7 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 			}
 			run.Results = append(run.Results, result)
 			run.Next, run.Resume = run.Next+1, nil
+			prepared = false // it may have lasted for days
 			continue
 		}
 		result, err := d.step(runCtx, ctx, run)
@@ -122,6 +132,9 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 	if run.Full {
 		d.archive(ctx, "cleaned", nil)
 		d.ApplyOrReport(ctx, device.Event{Kind: device.CleanDone})
+		return nil
+	}
+	if d.interrupted(ctx, d.releaseServer(runCtx, ctx)) {
 		return nil
 	}
 	d.archive(ctx, "steps_done", nil)

@@ -102,8 +102,11 @@ func (r *Record) Legal(e device.Event) error {
 // Fail moves the device to state error, with the fault that an operator reads.
 func (r *Record) Fail(ctx workflow.Context, f *device.Fault) {
 	s, kind := r.State, device.CleanFailed
-	if f.Code == device.CodeWearLimitExceeded {
+	switch f.Code {
+	case device.CodeWearLimitExceeded:
 		kind = device.WearLimitExceeded
+	case device.CodeServerTaken:
+		kind = device.LostRace
 	}
 	r.ApplyOrReport(ctx, device.Event{Kind: kind})
 	if f.Remedy == "" {

@@ -30,8 +30,13 @@ func (d *Reservation) Conclude(ctx workflow.Context, asked device.Snapshot, foun
 
 // Allows says that the operation may proceed by this answer. It records nothing.
 func (d *Reservation) Allows(asked device.Snapshot, found contract.ReservationSnapshot) bool {
+	return d.observe(asked, found).Needs(device.Proceed)
+}
+
+// observe says what an answer means now. It records nothing.
+func (d *Reservation) observe(asked device.Snapshot, found contract.ReservationSnapshot) device.Observation {
 	o, _ := device.Observe(d.State.Device, answer(asked, found, nil))
-	return o.Needs(device.Proceed)
+	return o
 }
 
 // RetriesLater says that the operation is to be tried again after a pause. It records
@@ -169,15 +174,29 @@ func (d *Reservation) reconciled(ctx workflow.Context, asked device.Snapshot, fo
 }
 
 // ReserveForBind reserves the provider for the instance of the claim, records it there in
-// the same write (F24), reads both back (S0.4), and concludes from the answer, unless claimed says that the claim ended meanwhile. It returns
-// the fault of a burn that failed or may have failed.
-func (d *Reservation) ReserveForBind(ctx workflow.Context, claimed func() bool) *device.Fault {
+// the same write (F24), reads both back (S0.4), and concludes from the answer, unless claimed
+// says that the claim ended meanwhile. It returns the fault of a burn that failed or may have
+// failed.
+//
+// then, if any, is what the device needs beside its reservation before it is bound. It runs
+// without the lock, because it may take long; its fault ends the burn, which it has recorded.
+func (d *Reservation) ReserveForBind(ctx workflow.Context, claimed func() bool, then func() *device.Fault) *device.Fault {
 	asked, in := d.Ask(device.AskBind), d.request()
 	instance := d.State.Device.Claim.Instance
 	d.State.BurnedFor, in.Tenant = instance, &instance
 	found, err := d.call(ctx, calls.WithClientDeadline(ctx, "reserve "+d.State.Name), contract.ActivityReserveForBind, in)
 	if !claimed() {
 		return nil
+	}
+	if then != nil && err == nil && d.observe(asked, found).Event == device.Burned {
+		d.Unlock()
+		f := then()
+		if err := d.Lock(ctx); err != nil {
+			return calls.FaultOf(err)
+		}
+		if f != nil || !claimed() {
+			return f
+		}
 	}
 	switch d.Conclude(ctx, asked, found, err).Event {
 	case device.Burned:

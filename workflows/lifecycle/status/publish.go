@@ -128,6 +128,7 @@ func details(s *contract.DeviceState) string {
 		line("runbook", c.Runbook)
 	}
 	line("maintenance", maintenanceReason(s))
+	line("pool", poolText(s))
 	if w := wait(s); w != nil {
 		line("waiting", fmt.Sprintf("for the %s since %s: %s", w.For, w.Since.Format(time.RFC3339), w.Fault.Message))
 	}

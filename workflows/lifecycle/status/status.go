@@ -28,6 +28,7 @@ func Of(s *contract.DeviceState) contract.DeviceStatus {
 		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation, ErasePolicy: ownErasePolicy(s.Host),
 		Steps: s.Steps,
 	}
+	v.Pool = sharedPool(s)
 	if b := s.Device.Binding; b != nil {
 		instance := b.Instance
 		v.InstanceUUID, v.Binding = &instance, b.Number
@@ -53,6 +54,7 @@ func memo(s *contract.DeviceState) contract.StatusMemo {
 		Driver: s.Enrollment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
 		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation, Steps: s.Steps, Provider: s.Provider,
 	}
+	f.Pool = sharedPool(s)
 	if s.Device.Owner == device.OwnerNova && s.Device.Allocatable() && !s.GenerationUncertain {
 		f.Generation = s.Generation
 	}
@@ -104,6 +106,9 @@ func maintenanceReason(s *contract.DeviceState) string {
 		return ""
 	}
 	reason := string(s.Device.Maintenance)
+	if p := s.Enrollment.Pool; p != nil && s.Device.Maintenance == device.MaintenanceTaken {
+		reason += ": another user of " + p.Appliance + " has the server"
+	}
 	if s.HoldReason != "" {
 		reason += ": " + s.HoldReason
 	}

@@ -1,0 +1,131 @@
+package activities
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"burnish/internal/device"
+	"burnish/internal/oneview"
+	"burnish/workflows/contract"
+)
+
+// Pools holds the activities that ask a shared pool's appliance for one server.
+type Pools struct {
+	// Pools are the appliances that this worker knows; nil if it has no oneview.yaml.
+	Pools oneview.Pools
+}
+
+// Activities gives all activities of shared pools by name.
+func (p *Pools) Activities() map[string]any {
+	return map[string]any{
+		contract.ActivityReadPool: p.ReadPool, contract.ActivityApplyProfile: p.ApplyProfile, contract.ActivityRemoveProfile: p.RemoveProfile,
+	}
+}
+
+// ReadPool reads who has the device's server, by the profile on it (S4.1 to S4.3). It
+// changes nothing. Retried: an appliance that does not answer, or that this worker's file
+// does not have. Final: another server than the one that the host saw.
+func (p *Pools) ReadPool(ctx context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error) {
+	return p.call(ctx, in, func(oneview.Progress) (oneview.Found, error) {
+		return p.Pools.Read(ctx, in.Pool.Appliance, serverOf(in))
+	})
+}
+
+// ApplyProfile makes sure that the server has Burnish's profile, and waits until it has. A
+// second run finds the profile, or the task, of the first. Retried: as ReadPool. Final: a
+// server that others have (server_taken), of which nothing is changed; what the appliance
+// refuses.
+func (p *Pools) ApplyProfile(ctx context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error) {
+	return p.call(ctx, in, func(progress oneview.Progress) (oneview.Found, error) {
+		return p.Pools.Apply(ctx, in.Pool.Appliance, serverOf(in), progress)
+	})
+}
+
+// RemoveProfile switches the server off and removes Burnish's profile, and waits until it is
+// gone. A second run finds it done. A profile that is not Burnish's stays (S4.23), and its
+// server keeps its power (S4.26). Retried: as ReadPool. Final: what the appliance refuses.
+func (p *Pools) RemoveProfile(ctx context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error) {
+	return p.call(ctx, in, func(progress oneview.Progress) (oneview.Found, error) {
+		return p.Pools.Remove(ctx, in.Pool.Appliance, serverOf(in), progress)
+	})
+}
+
+func (p *Pools) call(ctx context.Context, in contract.PoolRequest, do func(oneview.Progress) (oneview.Found, error)) (contract.PoolSnapshot, error) {
+	if p.Pools == nil {
+		return contract.PoolSnapshot{}, asError(&device.Fault{Class: device.Transient, Code: device.CodeInvalidConfig,
+			Message: "this control worker has no oneview.yaml, and " + in.Name + " is in the pool of " + in.Pool.Appliance,
+			Remedy:  "set BURNISH_ONEVIEW to the oneview.yaml that names " + in.Pool.Appliance + ", on every control worker"}, in.Name)
+	}
+	beats := startProfileHeartbeats(ctx)
+	defer beats.stop()
+	found, err := do(func(percent int, doing string) error {
+		beats.set(percent, doing)
+		return ctx.Err()
+	})
+	if f, ok := device.AsFault(err); ok && f.Code == device.CodeInvalidConfig {
+		// The operator changes a file that is read again: the call goes on by itself then.
+		again := *f
+		again.Class, err = device.Transient, &again
+	}
+	if err != nil {
+		return contract.PoolSnapshot{}, asError(err, in.Name)
+	}
+	return contract.PoolSnapshot{Ownership: found.Ownership, Profile: found.Profile, Power: found.Power}, nil
+}
+
+func serverOf(in contract.PoolRequest) oneview.Server {
+	return oneview.Server{
+		Hardware: in.Pool.Hardware, Template: in.Pool.Template, UUID: in.UUID, Serial: in.Serial,
+		Recorded: in.State.Profile, Applying: in.State.Applying,
+	}
+}
+
+// profileHeartbeats send how far the appliance's task is, also while it does not answer.
+type profileHeartbeats struct {
+	mu       sync.Mutex
+	progress contract.Progress
+	stopped  chan struct{}
+	ended    chan struct{}
+}
+
+func startProfileHeartbeats(ctx context.Context) *profileHeartbeats {
+	b := &profileHeartbeats{progress: contract.Progress{Step: activity.GetInfo(ctx).ActivityType.Name}, stopped: make(chan struct{}), ended: make(chan struct{})}
+	go func() {
+		defer close(b.ended)
+		tick := time.NewTicker(callHeartbeat)
+		defer tick.Stop()
+		for {
+			select {
+			case <-b.stopped:
+				return
+			case <-tick.C:
+				b.send(ctx)
+			}
+		}
+	}()
+	return b
+}
+
+func (b *profileHeartbeats) set(percent int, doing string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if percent != b.progress.Percent || doing != b.progress.Doing {
+		b.progress.ProgressAt = time.Now().UTC().Truncate(time.Second)
+	}
+	b.progress.Percent, b.progress.Doing = percent, doing
+}
+
+func (b *profileHeartbeats) send(ctx context.Context) {
+	b.mu.Lock()
+	now := b.progress
+	b.mu.Unlock()
+	activity.RecordHeartbeat(ctx, now)
+}
+
+func (b *profileHeartbeats) stop() {
+	close(b.stopped)
+	<-b.ended
+}

@@ -1,0 +1,123 @@
+package lifecycle_test
+
+import (
+	"context"
+	"fmt"
+
+	"burnish/internal/device"
+	"burnish/internal/oneview"
+	"burnish/workflows/contract"
+)
+
+// fakePool is an appliance with one server, in memory. It knows which profiles exist, which
+// one is on the server, and notes what is done to a server of another user.
+type fakePool struct {
+	oneview.Pools
+	uuid     string
+	profiles map[string]string // name by URI
+	profile  string            // on the server; "" is none
+	made     int
+	calls    []string
+	// injectFault may fail a call before it has effect, or lose its answer after.
+	injectFault func(call string, after bool) error
+}
+
+const theirProfile = "/rest/server-profiles/theirs"
+
+func newFakePool() *fakePool {
+	return &fakePool{uuid: contract.DeviceUUID("d1"), profiles: map[string]string{}}
+}
+
+// take has another user take the server, if it is free.
+func (p *fakePool) take() bool {
+	if p.profile != "" {
+		return false
+	}
+	p.profile, p.profiles[theirProfile] = theirProfile, "theirs"
+	return true
+}
+
+// leave has the other user leave it.
+func (p *fakePool) leave() {
+	if p.taken() {
+		p.profile = ""
+		delete(p.profiles, theirProfile)
+	}
+}
+
+func (p *fakePool) taken() bool { return p.profile == theirProfile }
+
+// ours counts the profiles that Burnish made and did not remove.
+func (p *fakePool) ours() (n int) {
+	for _, name := range p.profiles {
+		if name == p.uuid {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *fakePool) found(s oneview.Server) oneview.Found {
+	f := oneview.Found{Ownership: device.PoolTaken, Profile: p.profile, Power: "On"}
+	switch {
+	case p.profile == "":
+		f.Ownership = device.PoolFree
+	case p.profile == s.Recorded, s.Applying && p.profiles[p.profile] == s.UUID:
+		f.Ownership = device.PoolOurs
+	}
+	return f
+}
+
+func (p *fakePool) call(name string, do func() (oneview.Found, error)) (oneview.Found, error) {
+	p.calls = append(p.calls, name)
+	if p.injectFault != nil {
+		if err := p.injectFault(name, false); err != nil {
+			return oneview.Found{}, err
+		}
+	}
+	f, err := do()
+	if err == nil && p.injectFault != nil {
+		err = p.injectFault(name, true)
+	}
+	return f, err
+}
+
+// Read is of oneview.Pools.
+func (p *fakePool) Read(_ context.Context, _ string, s oneview.Server) (oneview.Found, error) {
+	return p.call("read", func() (oneview.Found, error) { return p.found(s), nil })
+}
+
+// Apply is of oneview.Pools.
+func (p *fakePool) Apply(_ context.Context, _ string, s oneview.Server, progress oneview.Progress) (oneview.Found, error) {
+	return p.call("apply", func() (oneview.Found, error) {
+		switch p.found(s).Ownership {
+		case device.PoolTaken:
+			return oneview.Found{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeServerTaken, Message: "another user has the server"}
+		case device.PoolFree:
+			p.made++
+			p.profile = fmt.Sprintf("/rest/server-profiles/ours-%d", p.made)
+			p.profiles[p.profile] = s.UUID
+		}
+		f := p.found(s)
+		f.Ownership = device.PoolOurs
+		return f, progress(100, "applied")
+	})
+}
+
+// Remove is of oneview.Pools.
+func (p *fakePool) Remove(_ context.Context, _ string, s oneview.Server, _ oneview.Progress) (oneview.Found, error) {
+	return p.call("remove", func() (oneview.Found, error) {
+		if p.found(s).Ownership == device.PoolOurs {
+			delete(p.profiles, p.profile)
+			p.profile = ""
+		}
+		f := p.found(s)
+		f.Power = "Off"
+		return f, nil
+	})
+}
+
+// unreachable is the fault of an appliance that does not answer.
+func unreachable() error {
+	return &device.Fault{Class: device.Transient, Code: device.CodeApplianceUnreachable, Message: "rack1 does not answer", Remedy: "look at the appliance"}
+}

@@ -1,0 +1,407 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/activities"
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+func thePool() *contract.Pool {
+	return &contract.Pool{Appliance: "rack1", Hardware: "/rest/server-hardware/1", Template: "/rest/server-profile-templates/1", Dynamic: true}
+}
+
+// newShared is a server of a shared pool. Whatever is done to it while another user has it
+// fails the test.
+func newShared(t testing.TB) *deviceEnv {
+	w := newDeviceEnv(t, standardPolicy())
+	w.share()
+	return w
+}
+
+func (w *deviceEnv) share() {
+	w.pool, w.shared = newFakePool(), thePool()
+	w.pools = &activities.Pools{Pools: w.pool}
+	w.host.discovery.Type = "NODE"
+	w.beforeCall = func(name string) {
+		if _, step := w.host.steps[name]; (step || name == contract.ActivityPower) && w.pool.taken() {
+			w.Errorf("%s of a server that another user has", name)
+		}
+		if name == contract.ActivityApplyProfile && !w.view().Pool.Applying {
+			w.Errorf("a profile is applied before the state says so")
+		}
+	}
+	w.inventory.onWrite = func(what string) {
+		if what == "put" && w.inventory.reserved == 0 && w.pool.ours() > 0 {
+			w.Errorf("it is offered with a profile of ours")
+		}
+	}
+}
+
+// poll sends what the polls send.
+func (w *deviceEnv) poll(name string) {
+	w.t.Helper()
+	w.signal(name, contract.Hint{Source: "oneview/rack1"})
+	w.pass(3 * time.Second)
+	w.idle()
+}
+
+func (w *deviceEnv) requireTaken() {
+	w.t.Helper()
+	v := w.reach(device.Manageable)
+	require.True(w.t, v.Dirty)
+	require.True(w.t, v.Pool.Taken)
+	require.Equal(w.t, "taken: another user of rack1 has the server", v.MaintenanceReason)
+	require.Equal(w.t, 1, w.inventory.reserved)
+}
+
+// leaveAndClean has the other user leave: the server is cleaned before it is available.
+func (w *deviceEnv) leaveAndClean() {
+	w.t.Helper()
+	w.host.writeAsTenant("theirs")
+	w.pool.leave()
+	w.poll(contract.SignalFreed)
+	w.requireAvailableWithoutProfile()
+}
+
+func (w *deviceEnv) requireAvailableWithoutProfile() {
+	w.t.Helper()
+	v := w.reach(device.Available)
+	w.idle()
+	require.True(w.t, w.host.clean())
+	require.Zero(w.t, w.inventory.reserved)
+	require.Empty(w.t, w.pool.profiles)
+	require.False(w.t, v.Maintenance)
+	require.Empty(w.t, w.view().Pool.PoolState)
+}
+
+// A server has a profile of Burnish's only while it is cleaned or in use: a temporary one for
+// its first clean, the tenant's own for the clean after it.
+//
+// S4.19, S4.20, S4.21, S4.22
+func TestASharedServerHasAProfileOnlyWhileItIsUsed(t *testing.T) {
+	w := newShared(t)
+	w.makeAvailable()
+	require.Equal(t, []string{"read", "apply", "remove"}, w.pool.calls)
+	w.requireAvailableWithoutProfile()
+
+	w.pool.calls = nil
+	w.makeBound("i1")
+	require.Equal(t, []string{"read", "apply"}, w.pool.calls)
+	v := w.view()
+	require.Equal(t, w.pool.profile, v.Pool.Profile)
+	require.Equal(t, "rack1", v.Pool.Appliance)
+	require.False(t, v.Pool.Applying)
+	w.nextRun()
+
+	w.pool.calls = nil
+	ok[contract.Result](w.unbind("i1"))
+	w.requireAvailableWithoutProfile()
+	require.Equal(t, []string{"read", "remove"}, w.pool.calls, "the clean uses the tenant's profile")
+	w.requireNoDefect()
+}
+
+// What others took is not bound, whichever moment they chose, and is not cleaned until they have
+// left.
+//
+// S4.8, S4.9, S4.11, S4.13, S4.18, S4.22, S4.28
+func TestOthersTakeTheServerBetweenAnyTwoCalls(t *testing.T) {
+	n := 0
+	life := func(t *testing.T, at int) (took bool) {
+		calls := 0
+		w, over := newShared(t), false
+		check := w.beforeCall
+		w.beforeCall = func(name string) {
+			check(name)
+			if calls++; calls > at && !took && !over {
+				took = w.pool.take() // as soon as it is free
+			}
+		}
+		ok[contract.Result](w.enroll(true))
+		bound := false
+		w.until("available, or taken", func() bool {
+			return w.activitiesInFlight == 0 && slices.Contains([]device.State{device.Available, device.Error}, w.view().DeviceState)
+		})
+		if w.view().DeviceState == device.Available {
+			c := w.bind("i1", "r").wait()
+			bound = c.err == nil
+			require.False(t, bound && w.pool.taken(), "bound to a server that another user has")
+			if !bound {
+				r, _ := contract.RefusalOf(c.err)
+				require.Equal(t, device.CodeServerTaken, r.Fault.Code)
+				require.Equal(t, device.Error, w.view().DeviceState)
+				w.bind("i1", "r").refused(device.CodeRefused)
+			}
+		}
+		if bound {
+			w.host.writeAsTenant("i1")
+			ok[contract.Result](w.unbind("i1"))
+			w.settled()
+		}
+		if over = true; !took {
+			require.True(t, w.pool.take())
+		}
+		v := w.settled()
+		require.Equal(t, v.DeviceState == device.Error, v.Pool.LostRace, "it is in error for another reason: %s", v.LastError)
+		if v.DeviceState == device.Error {
+			require.Equal(t, string(device.CodeServerTaken), v.Fault)
+		}
+		w.poll(contract.SignalTaken)
+		w.requireTaken()
+		require.Len(t, w.pool.profiles, 1, "theirs alone")
+		w.leaveAndClean()
+		w.requireNoDefect()
+		return took
+	}
+	for ; ; n++ {
+		took := false
+		t.Run(fmt.Sprint("call ", n), func(t *testing.T) { took = life(t, n) })
+		if !took || t.Failed() {
+			break
+		}
+	}
+	require.Greater(t, n, 15, "the points of a life")
+}
+
+// The same request sent twice waits for the same end, also for a race that is lost during it.
+//
+// S4.13, S4.22
+func TestARepeatedBindOfASharedServer(t *testing.T) {
+	for name, taken := range map[string]bool{"applied": false, "lost": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newShared(t)
+			w.makeAvailable()
+			w.lag = func(activity string) (time.Duration, time.Duration) {
+				if activity == contract.ActivityApplyProfile {
+					return time.Hour, time.Second
+				}
+				return time.Millisecond, time.Millisecond
+			}
+			first := w.bind("i1", "r")
+			w.until("the profile is being applied", func() bool { return w.view().Pool.Applying })
+			second := w.bind("i1", "r")
+			w.bind("i2", "r2").refused(device.CodeRefused)
+			w.pass(time.Minute)
+			require.False(t, first.done || second.done)
+			if !taken {
+				require.Equal(t, 1, ok[contract.BindResult](first).Binding)
+				require.True(t, ok[contract.BindResult](second).Already)
+				require.Equal(t, 1, w.pool.ours())
+			} else {
+				require.True(t, w.pool.take())
+				first.refused(device.CodeServerTaken)
+				second.refused(device.CodeServerTaken)
+				require.True(t, w.view().Pool.LostRace)
+				require.Equal(t, 1, w.inventory.reserved)
+				w.host.writeAsTenant("theirs")
+				w.poll(contract.SignalTaken)
+				w.requireTaken()
+			}
+			w.requireNoDefect()
+		})
+	}
+}
+
+// Without an answer of the appliance a server is not bound, and nothing changes; a profile that
+// is refused has it cleaned.
+//
+// S4.22
+func TestABindThatTheApplianceFails(t *testing.T) {
+	w := newShared(t)
+	w.makeAvailable()
+	writes := len(w.inventory.writes)
+	w.pool.injectFault = func(string, bool) error { return unreachable() }
+	w.bind("i1", "r1").refused(device.CodeApplianceUnreachable)
+	w.idle()
+	v := w.view()
+	require.Equal(t, device.Available, v.DeviceState)
+	require.Empty(t, v.ClaimedBy)
+	require.False(t, v.Dirty)
+	require.Len(t, w.inventory.writes, writes)
+
+	w.pool.injectFault = times(1, "apply", false, func() error {
+		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeProfileFailed, Message: "the template does not fit"}
+	})
+	w.bind("i1", "r2").refused(device.CodeProfileFailed)
+	w.requireAvailableWithoutProfile()
+
+	// For good, because the appliance is away: what was begun is found, and removed.
+	w.pool.injectFault = func(call string, after bool) error {
+		if call == "apply" && after {
+			return unreachable()
+		}
+		return nil
+	}
+	w.bind("i1", "r3").refused(device.CodeApplianceUnreachable)
+	w.pool.injectFault = nil
+	w.requireAvailableWithoutProfile()
+	require.Equal(t, 0, w.pool.ours())
+	w.requireNoDefect()
+}
+
+// An appliance that is away delays a clean, which shows it, calls the operator, and goes on by
+// itself.
+func TestACleanWaitsForTheAppliance(t *testing.T) {
+	w := newShared(t)
+	away := true
+	w.pool.injectFault = func(string, bool) error {
+		if away {
+			return unreachable()
+		}
+		return nil
+	}
+	ok[contract.Result](w.enroll(true))
+	w.pass(time.Minute)
+	v := w.requireWait(device.CodeApplianceUnreachable, false)
+	require.Equal(t, contract.WaitAppliance, v.Waiting.For)
+	require.Equal(t, device.PendingCleaning, v.DeviceState)
+	w.pass(10 * time.Minute)
+	w.requireWait(device.CodeApplianceUnreachable, true)
+	require.Empty(t, w.host.inputs)
+	away = false
+	w.requireAvailableWithoutProfile()
+	w.requireNoWait()
+	w.requireNoDefect()
+}
+
+// A recorded profile that is not on the server any more is forgotten, and the clean goes on with
+// another one.
+//
+// S4.24
+func TestARecordedProfileThatIsGone(t *testing.T) {
+	w := newShared(t)
+	w.makeBound("i1")
+	delete(w.pool.profiles, w.pool.profile)
+	w.pool.profile = ""
+	ok[contract.Result](w.unbind("i1"))
+	w.stepRuns("zero")
+	require.Equal(t, w.pool.profile, w.view().Pool.Profile)
+	require.Equal(t, 1, w.pool.ours())
+	w.requireAvailableWithoutProfile()
+	w.requireNoDefect()
+}
+
+// Hints never move the state: the appliance decides, and only what is in maintenance because
+// others took it, and for no other reason, is cleaned when they leave.
+//
+// S4.8, S4.9, S4.10, S4.12
+func TestPollsOnlyGiveHints(t *testing.T) {
+	w := newShared(t)
+	w.makeAvailable()
+	w.poll(contract.SignalTaken)
+	w.poll(contract.SignalFreed)
+	require.Equal(t, device.Available, w.view().DeviceState, "nobody took it")
+
+	require.True(t, w.pool.take())
+	w.pool.injectFault = func(string, bool) error { return unreachable() }
+	w.signal(contract.SignalTaken, contract.Hint{})
+	w.pass(time.Hour)
+	require.Equal(t, device.Available, w.view().DeviceState, "the appliance did not say so")
+	w.pool.injectFault = nil
+	w.poll(contract.SignalTaken)
+	w.requireTaken()
+	w.poll(contract.SignalFreed)
+	w.requireTaken()
+
+	// The operator's maintenance outlasts what others do.
+	ok[contract.Result](w.maintain(false))
+	w.pool.leave()
+	w.poll(contract.SignalFreed)
+	v := w.view()
+	require.Equal(t, device.Manageable, v.DeviceState)
+	require.False(t, v.Pool.Taken)
+	ok[contract.Result](w.maintain(true))
+	w.leaveAndClean()
+
+	// And begins before they take it.
+	ok[contract.Result](w.maintain(false))
+	require.True(t, w.pool.take())
+	w.poll(contract.SignalTaken)
+	require.Equal(t, device.Manageable, w.view().DeviceState)
+	w.pool.leave()
+	w.poll(contract.SignalFreed)
+	require.Equal(t, device.Maintaining, w.view().Status)
+	require.Equal(t, device.Manageable, w.view().DeviceState)
+	ok[contract.Result](w.maintain(true))
+	w.leaveAndClean()
+
+	// A clean that failed for another reason is not theirs.
+	w.makeBound("i1")
+	w.failStep("zero", 0, device.CodeIO)
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Error)
+	delete(w.pool.profiles, w.pool.profile)
+	w.pool.profile = ""
+	require.True(t, w.pool.take())
+	w.poll(contract.SignalTaken)
+	require.Equal(t, device.Error, w.view().DeviceState)
+	w.requireNoDefect()
+}
+
+// The polls touch no pre-allocated server, and neither does anything else.
+//
+// S4.36
+func TestAPreAllocatedServerIsNotAsked(t *testing.T) {
+	w := newShared(t)
+	w.shared.Dynamic = false
+	w.pool.take()
+	w.beforeCall = nil
+	w.makeBound("i1")
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	w.poll(contract.SignalTaken)
+	w.poll(contract.SignalFreed)
+	require.Equal(t, device.Available, w.view().DeviceState)
+	require.Empty(t, w.pool.calls)
+	require.False(t, w.view().Pool.Dynamic)
+	w.requireNoDefect()
+}
+
+// An enrollment with a pool that cannot be used is refused in one line.
+func TestPoolsThatAreRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*contract.Enrollment)
+		want   string
+	}{
+		"an NVMe device":   {func(e *contract.Enrollment) { e.Type = "NVME" }, "whole servers"},
+		"owner nova":       {func(e *contract.Enrollment) { e.Owner = device.OwnerNova }, "owner=nova"},
+		"no appliance":     {func(e *contract.Enrollment) { e.Pool.Appliance = "" }, "no appliance"},
+		"no hardware":      {func(e *contract.Enrollment) { e.Pool.Hardware = "" }, "server_hardware_uri"},
+		"another hardware": {func(e *contract.Enrollment) { e.Pool.Hardware = "/rest/server-hardware/1/x" }, "server_hardware_uri"},
+		"no template":      {func(e *contract.Enrollment) { e.Pool.Template = "/rest/server-profiles/1" }, "server_profile_template_uri"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newShared(t)
+			e := w.enrollment()
+			tt.change(&e)
+			r := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}).refused(device.CodeInvalid)
+			require.Contains(t, r.Fault.Message, tt.want)
+			require.NotContains(t, r.Fault.Error(), "\n")
+			require.False(t, w.inventory.exists)
+		})
+	}
+	t.Run("a type that its host finds", func(t *testing.T) {
+		w := newShared(t)
+		w.host.discovery.Type = "NVME"
+		e := w.enrollment()
+		e.Type = ""
+		w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}).refused(device.CodeInvalid)
+		require.False(t, w.inventory.exists)
+	})
+	t.Run("another pool than before", func(t *testing.T) {
+		w := newShared(t)
+		ok[contract.Result](w.enroll(false))
+		ok[contract.Result](w.enroll(false))
+		e := w.enrollment()
+		e.Pool.Template += "x"
+		r := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}).refused(device.CodeAlreadyExists)
+		require.True(t, strings.Contains(r.Fault.Message, "another pool"), r.Fault.Message)
+	})
+}
