@@ -59,21 +59,31 @@ func (p *Pools) call(ctx context.Context, in contract.PoolRequest, do func(onevi
 			Message: "this control worker has no oneview.yaml, and " + in.Name + " is in the pool of " + in.Pool.Appliance,
 			Remedy:  "set BURNISH_ONEVIEW to the oneview.yaml that names " + in.Pool.Appliance + ", on every control worker"}, in.Name)
 	}
+	if _, err := p.Pools.Settings(in.Pool.Appliance); err != nil {
+		return contract.PoolSnapshot{}, asError(retriedWithFile(err), in.Name)
+	}
 	beats := startProfileHeartbeats(ctx)
 	defer beats.stop()
 	found, err := do(func(percent int, doing string) error {
 		beats.set(percent, doing)
 		return ctx.Err()
 	})
-	if f, ok := device.AsFault(err); ok && f.Code == device.CodeInvalidConfig {
-		// The operator changes a file that is read again: the call goes on by itself then.
-		again := *f
-		again.Class, err = device.Transient, &again
-	}
 	if err != nil {
 		return contract.PoolSnapshot{}, asError(err, in.Name)
 	}
 	return contract.PoolSnapshot{Ownership: found.Ownership, Profile: found.Profile, Power: found.Power}, nil
+}
+
+// retriedWithFile is the fault of a file that does not have the appliance: the call is tried
+// again until the operator has changed the file.
+func retriedWithFile(err error) error {
+	f, ok := device.AsFault(err)
+	if !ok {
+		return err
+	}
+	again := *f
+	again.Class, again.Code = device.Transient, device.CodeInvalidConfig
+	return &again
 }
 
 func serverOf(in contract.PoolRequest) oneview.Server {

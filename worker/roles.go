@@ -111,6 +111,7 @@ func startControl(settings config.Worker, temporal sdkclient.Client, pools onevi
 		maps.Copy(all, (&activities.Reconciler{Client: client.New(temporal), Fleet: fleet, Log: logger}).Activities())
 	}
 	maps.Copy(all, (&activities.Poller{Client: client.New(temporal), Pools: pools, Log: logger}).Activities())
+	maps.Copy(all, (&activities.Pools{Pools: pools}).Activities())
 	maps.Copy(all, (&activities.PoolServers{Client: client.New(temporal), Pools: pools}).Activities())
 	for name, do := range all {
 		w.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})

@@ -82,6 +82,9 @@ func (p *fakePool) call(name string, do func() (oneview.Found, error)) (oneview.
 	return f, err
 }
 
+// Settings is of oneview.Pools.
+func (p *fakePool) Settings(string) (oneview.Settings, error) { return oneview.Settings{}, nil }
+
 // Read is of oneview.Pools.
 func (p *fakePool) Read(_ context.Context, _ string, s oneview.Server) (oneview.Found, error) {
 	return p.call("read", func() (oneview.Found, error) { return p.found(s), nil })
