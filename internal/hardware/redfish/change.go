@@ -26,7 +26,7 @@ func (h *handle) change(ctx context.Context, r request) (answer, error) {
 		if err := hardware.MayWrite(ctx); err != nil {
 			return answer{}, err
 		}
-		if r.Intent != nil {
+		if r.Intent != nil && r.Content != nil {
 			if err := r.Intent(); err != nil {
 				return answer{}, err
 			}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -40,8 +41,9 @@ type request struct {
 	IfMatch string
 	// Timeout is how long the answer may take; 0: the usual time.
 	Timeout time.Duration
-	// Intent, if it is set, is called each time before the request is sent, after all checks:
-	// it journals that the request may have been carried out.
+	// Intent, if it is set, journals that the request may have been carried out. It is called
+	// each time before the end of the body leaves, and where that is Content, before its
+	// beginning does: what the BMC has not got whole, it does not carry out.
 	Intent func() error
 }
 
@@ -295,8 +297,27 @@ func (b *bmc) send(ctx context.Context, r request, header http.Header) (answer, 
 		out.Header[key] = values
 	}
 	var sent atomic.Bool
-	out = out.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}))
+	out = out.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteHeaders: func() { sent.Store(true) },
+		GotConn: func(c httptrace.GotConnInfo) {
+			if local, is := c.Conn.LocalAddr().(*net.TCPAddr); is {
+				address := plain(local.AddrPort().Addr())
+				b.local.Store(&address)
+			}
+		},
+	}))
+	held, err := hold(out, r)
+	if err != nil {
+		return answer{}, err
+	}
 	in, err := b.http.Do(out)
+	if held != nil {
+		given, failed := held.stop()
+		if failed != nil {
+			return answer{}, errors.Join(failed, closeAnswer(in))
+		}
+		sent.Store(given)
+	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -311,7 +332,7 @@ func (b *bmc) send(ctx context.Context, r request, header http.Header) (answer, 
 		return answer{}, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the BMC's answer to %s %s is larger than %d bytes", r.Method, r.Path, largestAnswer)
 	}
 	if date, err := http.ParseTime(in.Header.Get("Date")); err == nil {
-		b.date.Store(date.Unix())
+		b.date.Store(&clockReading{date.UTC(), time.Now()})
 	}
 	got := answer{Status: in.StatusCode, Header: in.Header, Body: body}
 	if got.Status >= 300 {

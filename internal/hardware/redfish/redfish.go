@@ -41,11 +41,13 @@ type Driver struct {
 
 	mu   sync.Mutex
 	bmcs map[string]*bmc // those in use
+	// withoutContext are the hosts of BMCs that refuse the context of a session.
+	withoutContext map[string]bool
 }
 
 // New returns the driver.
 func New(h Host) *Driver {
-	return &Driver{host: h, timing: usualTiming, bmcs: make(map[string]*bmc)}
+	return &Driver{host: h, timing: usualTiming, bmcs: make(map[string]*bmc), withoutContext: make(map[string]bool)}
 }
 
 // Name is what `enroll --driver` takes.

@@ -2,21 +2,17 @@ package redfish
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
-	"os"
-	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
-	"burnish/internal/atomicfile"
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/host"
@@ -33,8 +29,10 @@ type bmc struct {
 
 	users int // under the driver's lock
 
-	// date is the BMC's time in its last answer, in Unix seconds; 0: unknown.
-	date atomic.Int64
+	// date is the BMC's time in its last answer; nil: unknown.
+	date atomic.Pointer[clockReading]
+	// local is this host's address on the last connection.
+	local atomic.Pointer[netip.Addr]
 
 	// one is held by who makes, uses the fields of, or ends the session: a login may wait for
 	// minutes, and each caller's own context ends its wait.
@@ -44,6 +42,8 @@ type bmc struct {
 	session string
 	// sessions is the BMC's collection of sessions, once it was read.
 	sessions string
+	// unanswered: a login may have made a session that nothing shows to be ours yet.
+	unanswered bool
 }
 
 // acquire gives the BMC at base, for one more user.
@@ -182,7 +182,7 @@ func (b *bmc) login(ctx context.Context, report func(string) error) (string, err
 		if !tableFull(err) {
 			return "", err
 		}
-		if err := b.deleteOrphanUnseen(ctx); err != nil {
+		if err := b.settleUnseen(ctx); err != nil {
 			return "", err
 		}
 		if report != nil {
@@ -205,8 +205,8 @@ func tableFull(err error) bool {
 	return ok && (r.says("SessionLimitExceeded") || r.says("RAC0218") || r.says("CreateLimitReachedForResource"))
 }
 
-// loginOnce makes a session, with the secret as it is now, and deletes the one that a crash
-// left.
+// loginOnce makes a session, with the secret as it is now, and deletes those that a crash or
+// a lost answer left. That it logs in is journaled before the request is sent.
 func (b *bmc) loginOnce(ctx context.Context) error {
 	s, err := b.driver.credentials(b.secret)
 	if err != nil {
@@ -217,24 +217,18 @@ func (b *bmc) loginOnce(ctx context.Context) error {
 			return err
 		}
 	}
-	left, err := b.loadSession()
+	known, err := b.loadSessions()
 	if err != nil {
 		return err
 	}
-	made, err := b.send(ctx, request{
-		Method: http.MethodPost, Path: b.sessions, Timeout: b.timing.login,
-		Body: map[string]string{"UserName": s.Username, "Password": s.Password},
-	}, nil)
+	made, intent, err := b.postLogin(ctx, s, known)
 	if err != nil {
 		return loginError(err)
 	}
-	var body struct {
-		ID      string `json:"@odata.id"`
-		Created string `json:"CreatedTime"`
-	}
+	var body sessionResource
 	if len(made.Body) > 0 {
 		if err := json.Unmarshal(made.Body, &body); err != nil {
-			body.ID = "" // the Location has it
+			body = sessionResource{} // the Location has it
 		}
 	}
 	token := made.Header.Get("X-Auth-Token")
@@ -246,13 +240,51 @@ func (b *bmc) loginOnce(ctx context.Context) error {
 	if b.session = b.path(made.Header.Get("Location")); b.session == "" {
 		b.session = b.path(body.ID)
 	}
-	if err := b.saveSession(openSession{URI: b.session, User: s.Username, Created: body.Created}); err != nil {
+	if known.URI != "" && known.URI != b.session {
+		known.Left = append(known.Left, known.openSession)
+	}
+	known.openSession = openSession{URI: b.session, User: s.Username, Created: body.created()}
+	if body.Context == intent.Context {
+		known.Context = intent.Context
+	}
+	if err := b.saveSessions(known); err != nil {
 		return errors.Join(err, b.logout(ctx))
 	}
-	if left.URI != "" && left.URI != b.session {
-		b.deleteOrphan(ctx, left, http.Header{"X-Auth-Token": {b.token}})
+	return b.settleSessions(ctx, known, http.Header{"X-Auth-Token": {b.token}})
+}
+
+// postLogin sends the login. Where the BMC refuses the context of a session, it is sent once more
+// without one. What was journaled is taken back where no session can have come of it.
+func (b *bmc) postLogin(ctx context.Context, s host.Secret, known sessionsFile) (answer, loginIntent, error) {
+	for {
+		body, with := map[string]string{"UserName": s.Username, "Password": s.Password}, known
+		intent := loginIntent{User: s.Username}
+		if !b.driver.refusesContext(b) {
+			intent.Context = "burnish " + rand.Text()
+			body["Context"] = intent.Context
+		}
+		made, err := b.send(ctx, request{Method: http.MethodPost, Path: b.sessions, Timeout: b.timing.login, Body: body, Intent: func() error {
+			intent.Sent, intent.Began = b.now(), time.Now().Round(0)
+			with.Pending = append(slices.Clone(known.Pending), intent)
+			return b.saveSessions(with)
+		}}, nil)
+		if err == nil {
+			return made, intent, nil
+		}
+		refusal, answered := asRefusal(err)
+		if isLost(err) || answered && refusal.Status >= http.StatusInternalServerError && refusal.Status != http.StatusServiceUnavailable {
+			b.unanswered = true
+			return answer{}, intent, err
+		}
+		if saved := b.saveSessions(known); saved != nil {
+			return answer{}, intent, errors.Join(err, saved)
+		}
+		// Another 400 may be that of a wrong password.
+		if intent.Context == "" || !answered || refusal.Status != http.StatusBadRequest || refusal.says("nauthorized") {
+			return answer{}, intent, err
+		}
+		b.driver.noContext(b)
 	}
-	return nil
 }
 
 // findSessions reads where sessions are made: iDRAC 8 has them at /redfish/v1/Sessions.
@@ -294,114 +326,69 @@ func loginError(err error) error {
 	return hardware.Refused(device.CodeBMCLoginRefused, "correct the secret in the secrets file, or the account on the BMC", "%s", r.Error())
 }
 
-// logout deletes the session.
+// logout deletes the session, and before it those that lost logins may have left. One that
+// cannot be deleted stays in the file: the next login deletes it.
 func (b *bmc) logout(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.timing.login)
+	defer cancel()
+	if b.token == "" && b.unanswered {
+		// The session that nothing is known of is found by another one only.
+		err := b.loginOnce(ctx)
+		if tableFull(err) {
+			err = b.settleUnseen(ctx)
+		}
+		if b.unanswered = false; err != nil && b.token == "" {
+			return nil // the next login tries it again
+		}
+	}
 	if b.token == "" {
 		return nil // it has ended, or the next login deletes it
 	}
-	token := b.token
-	b.token = ""
-	if b.session == "" {
-		return b.forgetSession() // the BMC did not say which it is; its own time-out ends it
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.timing.login)
-	defer cancel()
-	_, err := b.send(ctx, request{Method: http.MethodDelete, Path: b.session}, http.Header{"X-Auth-Token": {token}})
-	if err != nil && !hasStatus(err, http.StatusNotFound) && !hasStatus(err, http.StatusUnauthorized) {
-		return nil // its file stays: the next login deletes it
-	}
-	return b.forgetSession()
-}
-
-// openSession is what is kept on disk of a session: never its token.
-type openSession struct {
-	URI     string `json:"uri"`
-	User    string `json:"user"`
-	Created string `json:"created,omitempty"`
-}
-
-// sessionFile is where the session is kept.
-func (b *bmc) sessionFile() string {
-	name := fmt.Sprintf("%x.json", sha256.Sum256([]byte(b.key())))
-	return filepath.Join(b.driver.host.StateDir, "redfish", name)
-}
-
-func (b *bmc) saveSession(s openSession) error {
-	text, err := json.Marshal(s)
+	header := http.Header{"X-Auth-Token": {b.token}}
+	known, err := b.loadSessions()
 	if err == nil {
-		if err = os.MkdirAll(filepath.Dir(b.sessionFile()), 0o700); err == nil {
-			err = atomicfile.Write(b.sessionFile(), text)
+		err = b.settleSessions(ctx, known, header)
+	}
+	b.token, b.unanswered = "", false
+	if b.session != "" && !b.deleteSession(ctx, b.session, header, true) {
+		return err
+	}
+	// Without a name, the BMC's own time-out ends it.
+	return errors.Join(err, b.forgetSession())
+}
+
+// deleteSession deletes a session, own or another, and reports whether it is gone: it is asked for
+// again where there is no answer.
+func (b *bmc) deleteSession(ctx context.Context, uri string, header http.Header, own bool) bool {
+	waiting := b.timing.wait(b.timing.login)
+	defer waiting.stop()
+	for range maxTries {
+		_, err := b.send(ctx, request{Method: http.MethodDelete, Path: uri, Timeout: b.timing.login}, header)
+		if err == nil || hasStatus(err, http.StatusNotFound) || own && hasStatus(err, http.StatusUnauthorized) {
+			return true
+		}
+		if again, stop := waiting.next(ctx, 0); stop != nil || !again || !mayPass(err) {
+			return false
 		}
 	}
-	if err != nil {
-		return stateDirError(err)
-	}
-	return nil
+	return false
 }
 
-func (b *bmc) loadSession() (openSession, error) {
-	text, err := os.ReadFile(b.sessionFile())
-	if errors.Is(err, fs.ErrNotExist) {
-		return openSession{}, nil
-	}
-	if err != nil {
-		return openSession{}, stateDirError(err)
-	}
-	var s openSession
-	if err := json.Unmarshal(text, &s); err != nil {
-		return openSession{}, stateDirError(fmt.Errorf("%s: %w", b.sessionFile(), err))
-	}
-	return s, nil
-}
-
-func (b *bmc) forgetSession() error {
-	b.session = ""
-	if err := atomicfile.Remove(b.sessionFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return stateDirError(err)
-	}
-	return nil
-}
-
-func stateDirError(err error) error {
-	return &device.Fault{Class: device.Transient, Code: device.CodeStateDirError, Message: "record the session: " + err.Error(), Remedy: "see the worker's state directory"}
-}
-
-// deleteOrphan deletes the session of a worker that crashed. A BMC that has restarted may have
-// given its number to another's session, which is left alone. One that cannot be deleted ends
-// by the BMC's own time-out.
-func (b *bmc) deleteOrphan(ctx context.Context, left openSession, header http.Header) {
-	got, err := b.send(ctx, request{Method: http.MethodGet, Path: left.URI, Timeout: b.timing.login}, header)
-	if err != nil {
-		return
-	}
-	var now struct{ UserName, CreatedTime string }
-	if json.Unmarshal(got.Body, &now) != nil || now.UserName != left.User || left.Created != "" && now.CreatedTime != left.Created {
-		return
-	}
-	// Its answer says nothing that is acted upon.
-	_, _ = b.send(ctx, request{Method: http.MethodDelete, Path: left.URI, Timeout: b.timing.login}, header)
-}
-
-// deleteOrphanUnseen deletes it where the table is full and no session can be made to delete
-// it: with the password itself, which most BMCs take.
-func (b *bmc) deleteOrphanUnseen(ctx context.Context) error {
-	left, err := b.loadSession()
-	if err != nil || left.URI == "" {
-		return err
-	}
-	s, err := b.driver.credentials(b.secret)
-	if err != nil {
-		return err
-	}
-	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte(s.Username+":"+s.Password))
-	b.deleteOrphan(ctx, left, http.Header{"Authorization": {basic}})
-	return b.forgetSession()
-}
+// clockReading is the BMC's time, and this host's when it was read.
+type clockReading struct{ bmc, host time.Time }
 
 // clock is the BMC's own time, as its last answer gave it; zero where it gives none.
 func (b *bmc) clock() time.Time {
-	if seconds := b.date.Load(); seconds != 0 {
-		return time.Unix(seconds, 0).UTC()
+	if read := b.date.Load(); read != nil {
+		return read.bmc
+	}
+	return time.Time{}
+}
+
+// now is the BMC's own time at present; zero where it gives none.
+func (b *bmc) now() time.Time {
+	if read := b.date.Load(); read != nil {
+		return read.bmc.Add(time.Since(read.host)).Round(0)
 	}
 	return time.Time{}
 }

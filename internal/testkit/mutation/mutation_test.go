@@ -35,7 +35,7 @@ var mutations = slices.Concat(
 	stepsMutations, offerMutations,
 	blockMutations,
 	nvmeMutations, firmwareMutations, biosMutations,
-	redfishMutations,
+	redfishMutations, redfishSessionMutations,
 	scriptMutations,
 	redfishDriveMutations,
 )

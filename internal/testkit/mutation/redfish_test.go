@@ -110,8 +110,8 @@ var redfishMutations = []mutation{
 	{
 		name: "the session of a crash is deleted",
 		file: "internal/hardware/redfish/session.go",
-		old:  `	if left.URI != "" && left.URI != b.session {`,
-		new:  `	if left.URI == b.session && left.URI != "" {`,
+		old:  `	if known.URI != "" && known.URI != b.session {`,
+		new:  `	if known.URI == b.session && known.URI != "" {`,
 		pkg:  "./internal/hardware/redfish", run: "TestTheSessionOfACrashIsDeletedAtTheNextLogin",
 	},
 	{

@@ -95,6 +95,10 @@ type Config struct {
 	LoginWithoutLocation bool
 	AbsoluteLocation     bool // of a session, with scheme and host
 	SessionsSurvive      bool // a restart of the BMC that is no update
+	SessionOrigin        bool // a session shows its client's address
+	SessionCreated       bool // and when it was made
+	SessionContext       bool // the Context of a login is kept and shown
+	RefuseContext        bool // 400 for a login with a Context; else it is ignored
 
 	// Tasks.
 	TaskForm        Form // but for drives and updates, which have their own
@@ -183,6 +187,7 @@ func defaults(p Personality) Config {
 	case IDRAC:
 		c.SystemID, c.ChassisID, c.ManagerID = "System.Embedded.1", "System.Embedded.1", "iDRAC.Embedded.1"
 		c.MaxSessions, c.SessionFullCode, c.SessionsSurvive = 8, "IDRAC.2.8.RAC0218", true
+		c.SessionOrigin, c.SessionCreated = true, true
 		c.TaskForm, c.EraseForm, c.UpdateForm = LocationOnly, LocationOnly, LocationOnly
 		c.JobIDs, c.TaskAnswers202, c.TaskHasPayload = true, true, false
 		c.NeedsApplyTime, c.RefuseSecondPatch, c.ShowPending = true, true, true
@@ -196,6 +201,7 @@ func defaults(p Personality) Config {
 		c.TaskForm, c.EraseForm, c.UpdateForm = Absolute, NoTask, NoTaskOK
 		c.RefuseInPOST, c.HideEraseInVolume, c.DrivesNeedPOST = true, true, true
 		c.AbsoluteLocation = true
+		c.SessionOrigin, c.SessionCreated, c.RefuseContext = true, true, true // in Oem.Hpe
 		c.LinksInChassis, c.EmptySlots = true, true
 		c.NoBootProgress, c.NoLastResetTime = true, true // Oem.Hpe.PostState instead
 		c.MultipartPath = "/redfish/v1/UpdateService/upload"
@@ -214,6 +220,7 @@ func defaults(p Personality) Config {
 		c.SystemID, c.ChassisID, c.ManagerID = "system", "chassis", "bmc"
 		c.TaskForm, c.EraseForm, c.UpdateForm = MonitorBoth, MonitorBoth, MonitorBoth
 		c.TasksSurvive, c.OtherTasksAfter = false, true
+		c.SessionOrigin, c.SessionContext = true, true
 		c.NoAttributes, c.NoRegistry = true, true
 		c.ResetBIOSStatus = 204
 		c.MultipartPath, c.PushPath = "/redfish/v1/UpdateService/update-multipart", "/redfish/v1/UpdateService/update"

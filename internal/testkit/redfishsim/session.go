@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -59,13 +60,23 @@ func (m *Machine) login(c *call) answer {
 	if !m.isUser(user, password) {
 		return failure(401, "Base.1.8.ResourceAtUriUnauthorized", "While accessing the resource, the service received an authorization error.")
 	}
+	named, _ := c.json["Context"].(string)
+	if named != "" && m.config.RefuseContext {
+		return failure(400, "Base.1.8.PropertyUnknown", "The property Context is not in the list of valid properties for the resource.")
+	}
 	m.expire(c.at)
 	s := &m.state
 	if len(s.Sessions) >= m.config.MaxSessions {
 		return failure(503, m.config.SessionFullCode, "The maximum number of user sessions is reached.")
 	}
 	s.NextSession++
-	session := &Session{ID: strconv.Itoa(s.NextSession), Token: TokenPrefix + rand.Text(), User: user, Used: c.at}
+	session := &Session{ID: strconv.Itoa(s.NextSession), Token: TokenPrefix + rand.Text(), User: user, Created: c.at, Used: c.at}
+	if host, _, err := net.SplitHostPort(c.request.RemoteAddr); err == nil {
+		session.Origin = host
+	}
+	if m.config.SessionContext {
+		session.Context = named
+	}
 	s.Sessions = append(s.Sessions, session)
 	a := answer{status: http.StatusCreated, body: m.sessionBody(session), header: map[string]string{"X-Auth-Token": session.Token}}
 	if !m.config.LoginWithoutLocation {
@@ -79,7 +90,28 @@ func (m *Machine) login(c *call) answer {
 
 func (m *Machine) sessionBody(session *Session) map[string]any {
 	doc := m.doc("Session.v1_3_0.Session", m.config.SessionsPath+"/"+session.ID, session.ID, "User Session")
-	return with(doc, map[string]any{"UserName": session.User, "Description": "User Session"})
+	with(doc, map[string]any{"UserName": session.User, "Description": "User Session"})
+	created := session.Created.Add(m.config.ClockSkew).UTC().Format(time.RFC3339)
+	if m.config.Personality == ILO {
+		hpe := map[string]any{"@odata.type": "#HpeiLOSession.v2_1_0.HpeiLOSession", "UserTag": "REST"}
+		if m.config.SessionCreated {
+			hpe["LoginTime"] = created
+		}
+		if m.config.SessionOrigin {
+			hpe["UserIP"] = session.Origin
+		}
+		return with(doc, map[string]any{"Oem": map[string]any{"Hpe": hpe}})
+	}
+	if m.config.SessionOrigin {
+		doc["ClientOriginIPAddress"] = session.Origin
+	}
+	if m.config.SessionCreated {
+		doc["CreatedTime"] = created
+	}
+	if m.config.SessionContext {
+		doc["Context"] = session.Context
+	}
+	return doc
 }
 
 func (m *Machine) sessionServiceDoc(*call) answer {

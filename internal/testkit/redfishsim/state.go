@@ -156,6 +156,9 @@ type Message struct {
 // Session is an open session.
 type Session struct {
 	ID, Token, User string
+	Origin          string // the client's address
+	Created         time.Time
+	Context         string
 	Used            time.Time `json:"-"` // in memory only
 }
 
