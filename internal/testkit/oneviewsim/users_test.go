@@ -78,16 +78,16 @@ func TestViolations(t *testing.T) {
 		{"their profile is deleted", func(c *client, s *oneviewsim.Server, server string) {
 			require.NoError(c.t, s.Take(server))
 			c.ended(c.do("DELETE", s.Profiles("other-tenant")[0].URI(), nil))
-		}, "deleted the profile: "},
+		}, "is the profile of other-tenant"},
 		{"their profile is changed", func(c *client, s *oneviewsim.Server, server string) {
 			require.NoError(c.t, s.Take(server))
 			profile := s.Profiles("other-tenant")[0].URI()
 			c.ended(c.do("PUT", profile, c.get(profile).body))
-		}, "changed the profile: "},
+		}, "is the profile of other-tenant"},
 		{"their server is switched off", func(c *client, s *oneviewsim.Server, server string) {
 			require.NoError(c.t, s.Take(server))
 			c.power(server, "Off", "PressAndHold")
-		}, "of other-tenant"},
+		}, "has the profile"},
 		{"a profile for a server that is on", func(c *client, s *oneviewsim.Server, server string) {
 			require.NoError(c.t, s.SetPower(server, oneviewsim.On))
 			c.apply("uuid-1", server)
