@@ -24,17 +24,21 @@ func (p *PoolServers) Activities() map[string]any {
 	return map[string]any{contract.ActivityFindServers: p.FindServers}
 }
 
-// maxServers bounds the servers of one answer: 256 KiB hold some hundreds of them.
-const maxServers = 200
+const (
+	// maxServers bounds the servers of one answer: 256 KiB hold some hundreds of them.
+	maxServers = 200
+	// maxServerPages bounds the pages of one answer, for which a client waits.
+	maxServerPages = 10
+)
 
 // FindServers reads an appliance page by page until it has enough servers that match and are
-// not enrolled. A server is enrolled if a device of the type NODE has its serial number,
+// not enrolled, maxServerPages of them at most. A server is enrolled if a device of the type NODE has its serial number,
 // however it is written. It changes nothing. Retried: an appliance or a server that does
 // not answer.
 func (p *PoolServers) FindServers(ctx context.Context, in contract.ServersInput) (contract.Servers, error) {
 	count := max(min(in.Limit, maxServers/2), 1)
 	found := contract.Servers{Servers: []contract.PoolServer{}, Next: in.Start}
-	for {
+	for pages := 1; ; pages++ {
 		activity.RecordHeartbeat(ctx)
 		page, err := p.Pools.Page(ctx, in.Appliance, found.Next, count)
 		if err != nil {
@@ -47,7 +51,7 @@ func (p *PoolServers) FindServers(ctx context.Context, in contract.ServersInput)
 		if found.Next = page.Next; last {
 			found.Next = 0
 		}
-		if last || len(found.Servers) >= count {
+		if last || len(found.Servers) >= count || pages == maxServerPages {
 			return found, nil
 		}
 	}
