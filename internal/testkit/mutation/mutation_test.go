@@ -38,6 +38,7 @@ var mutations = slices.Concat(
 	redfishMutations, redfishSessionMutations,
 	scriptMutations,
 	redfishDriveMutations,
+	oneviewMutations,
 )
 
 // root is the repository's root, relative to this package.
