@@ -346,7 +346,7 @@ func TestNoOtherOperationAfterAFailure(t *testing.T) {
 // F19
 func TestStalledSanitizeNeedsTheOperator(t *testing.T) {
 	drive := nvmesim.Drive("S1")
-	drive.Sanitize.Polls, drive.Sanitize.StallAt = 1000, 655
+	drive.Sanitize.Polls, drive.Sanitize.StallAt = 100, 655
 	b := newDriveFixture(t, drive)
 	found := b.enroll(0)
 	r := b.clean(0, found, device.CryptoErase)

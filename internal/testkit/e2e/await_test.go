@@ -18,7 +18,7 @@ const patience = 4
 // takes too long.
 func Await(t testing.TB, within time.Duration, what string, ok func() (bool, string)) {
 	t.Helper()
-	poll(t, within, proc.PollEvery, what, ok)
+	require.NoError(t, proc.AwaitSlowly(t.Context(), patience*within, what, ok))
 }
 
 // PollFast is Await for a state that lasts milliseconds.

@@ -129,7 +129,7 @@ func (s *Site) List(ctx context.Context) ([]contract.DeviceStatus, error) {
 
 // AwaitDevice polls Show until ok accepts the device. A call that fails counts as not yet.
 func (s *Site) AwaitDevice(ctx context.Context, name string, within time.Duration, what string, ok func(contract.DeviceStatus) bool) (v contract.DeviceStatus, err error) {
-	err = proc.Await(ctx, within, proc.PollEvery, name+" "+what, func() (bool, string) {
+	err = proc.AwaitSlowly(ctx, within, name+" "+what, func() (bool, string) {
 		var err error
 		v, err = s.Show(ctx, name)
 		return err == nil && ok(v), describe(v, err)
