@@ -24,8 +24,8 @@ type Pool struct {
 type PoolState struct {
 	// Profile is the URI of the profile that Burnish has applied; "" if it has none.
 	Profile string `json:"applied_server_profile_uri,omitempty"`
-	// Applying: a profile was requested whose URI is not recorded yet. One that has the
-	// device's UUID as its name is Burnish's.
+	// Applying: a profile was requested whose URI is not recorded yet, or may have been by a
+	// lost history. One that has the device's UUID as its name is Burnish's.
 	Applying bool `json:"applying,omitempty"`
 	// Migrating: it became dynamic, and left the pool until its idle profile is removed (S4.35).
 	Migrating bool `json:"migrating,omitempty"`

@@ -405,3 +405,39 @@ func TestPoolsThatAreRefused(t *testing.T) {
 		require.True(t, strings.Contains(r.Fault.Message, "another pool"), r.Fault.Message)
 	})
 }
+
+// A database that is put back to before a bind has no record of the tenant's profile, which is
+// found by its name: the server is not taken for another user's.
+//
+// S4.2, F24
+func TestPutBackToBeforeTheProfileWasApplied(t *testing.T) {
+	for by, asks := range map[string]func(*deviceEnv){
+		"a poll": func(w *deviceEnv) { w.poll(contract.SignalTaken) },
+		"a bind": func(w *deviceEnv) { w.bind("i9", "r9").wait() },
+		"its host": func(w *deviceEnv) {
+			w.signal(contract.SignalObserved, contract.Hint{Host: &contract.HostDeviceRecord{Seq: 1 << 20, Identity: w.host.discovery.Identity}})
+		},
+		"the tenant":  func(w *deviceEnv) { w.unbind("i1").wait() },
+		"an operator": func(w *deviceEnv) { w.ask(contract.UpdateManage).wait() },
+	} {
+		t.Run(by, func(t *testing.T) {
+			var before *fakePool
+			w := putBack(t, func(w *deviceEnv) { w.share(); before = w.pool; w.makeAvailable() }, func(w *deviceEnv) { w.bindAgain("i1") })
+			w.share()
+			*w.pool = *before
+			w.host.writeAsTenant("i1")
+			asks(w)
+			w.pass(time.Minute)
+			w.signal(contract.SignalReleased, contract.Hint{})
+			w.pass(time.Hour)
+			v := w.settled()
+			require.Equal(t, device.Allocated, v.DeviceState)
+			require.Equal(t, "i1", *v.InstanceUUID)
+			require.Equal(t, 1, w.pool.ours())
+			require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was erased")
+			ok[contract.Result](w.unbind("i1"))
+			w.requireAvailableWithoutProfile()
+			w.requireNoDefect()
+		})
+	}
+}

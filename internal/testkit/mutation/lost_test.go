@@ -102,4 +102,11 @@ var lostMutations = []mutation{
 		new:  `if false && i.Witness`,
 		pkg:  "./internal/device", run: "TestTheRecordOfARetiredDeviceStaysUnexplained",
 	},
+	{
+		rule: "F24", name: "a lost history leaves it open whose profile is on a shared server",
+		file: "workflows/lifecycle/record/record.go",
+		old:  `		doubted.Applying = true`,
+		new:  `		doubted.Applying = p.Applying`,
+		pkg:  "./workflows/lifecycle", run: "TestPutBackToBeforeTheProfileWasApplied",
+	},
 }

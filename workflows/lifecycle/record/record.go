@@ -52,6 +52,12 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 	}
 	s.Device = next
 	s.UpdatedAt = workflow.Now(ctx).UTC()
+	if p := s.Pool; p != nil && (e.Kind == device.Invalidated || e.Kind == device.ObservedInUse) {
+		// This memory is behind: Burnish may have applied a profile since.
+		doubted := *p
+		doubted.Applying = true
+		s.Pool = &doubted
+	}
 	if next.State == device.Retired {
 		r.EndWait(ctx, contract.WaitProvider) // a retired device needs none
 	}
