@@ -191,19 +191,27 @@ func poolOwner(e client.Execution, profile string) device.Ownership {
 	return device.PoolTaken
 }
 
-// difference is what an owner means for a device in the states that matter (S4.17). No poll
-// ends a maintenance for another reason than that others had the server (S4.10).
+// difference is the signal that a device gets for this owner of its server, if it would do
+// something then (S4.10, S4.17).
 func (p *pagePoll) difference(e client.Execution, owner device.Ownership) (signal string, count *int) {
-	c, pool, taken := &p.out.Counts, e.Memo.Pool, owner == device.PoolTaken
-	switch state := e.Status.DeviceState; {
-	case state == device.Available && taken:
-		return contract.SignalTaken, &c.Taken
-	case state == device.Error && pool.LostRace && taken:
-		return contract.SignalTaken, &c.TakenOnCleanFail
-	case state == device.Manageable && pool.Taken && !taken:
-		return contract.SignalFreed, &c.Freed
+	c, pool := &p.out.Counts, e.Memo.Pool
+	d := device.Device{State: e.Status.DeviceState, Status: e.Memo.Status, Owner: e.Memo.Owner, LostRace: pool.LostRace}
+	switch {
+	case pool.Taken:
+		d.Maintenance = device.MaintenanceTaken
+	case e.Memo.Maintenance:
+		d.Maintenance = device.MaintenanceOperator
 	}
-	return "", nil
+	if o, _ := device.Observe(d, device.Snapshot{Question: device.AskPoll, Pool: owner}); !o.Needs(device.RequestRecheck) {
+		return "", nil
+	}
+	switch d.State {
+	case device.Manageable:
+		return contract.SignalFreed, &c.Freed
+	case device.Error:
+		return contract.SignalTaken, &c.TakenOnCleanFail
+	}
+	return contract.SignalTaken, &c.Taken
 }
 
 // signal sends one device its hint. It may be called by several goroutines.

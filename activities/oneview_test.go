@@ -104,7 +104,7 @@ func (p *pollFixture) add(d polled) {
 		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{
 			contract.AttrState.GetName(): payload(string(d.state)), contract.AttrSerial.GetName(): payload(serial), contract.AttrType.GetName(): payload(contract.TypeNode),
 		}},
-		Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoStatus: payload(contract.StatusMemo{Name: d.name, Pool: &d.pool})}},
+		Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoStatus: payload(contract.StatusMemo{Name: d.name, Status: device.Enabled, Maintenance: d.pool.Taken, Pool: &d.pool})}},
 	})
 	if d.serial != "" {
 		serial = d.serial

@@ -26,7 +26,7 @@ type mutation struct {
 var mutations = slices.Concat(
 	lifecycleMutations, runbookMutations,
 	lostMutations,
-	limitsMutations,
+	limitsMutations, pollMutations,
 	hostMutations,
 	stateDirMutations,
 	journalMutations,
