@@ -148,7 +148,7 @@ until_state slot4 pending_cleaning
 burnish resume --model fake --step zero
 until_state slot4 available
 
-# The workflows of a host and a cloud come last: their recorder is the only worker then.
+# The workflows of a host, a cloud and an appliance come last: their recorder is the only worker then.
 kill "$worker"
 wait "$worker" || true
 worker=

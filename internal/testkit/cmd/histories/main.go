@@ -1,6 +1,6 @@
 // Command histories writes the histories of workflows, every run of each, in the form that
 // the replay tests read: <name>-<run number>.json. Those of the devices named are there
-// already; it records those of a host and a cloud itself, with scripted activities.
+// already; it records those of a host, a cloud and an appliance itself, with scripted activities.
 package main
 
 import (
@@ -49,7 +49,8 @@ func run(ctx context.Context, into string, names []string) error {
 	if err := record(ctx, temporal.Client); err != nil {
 		return err
 	}
-	workflows := map[string]string{"hostscan": contract.HostScanWorkflowID(recorder), "reconcile": contract.ReconcileWorkflowID(recorder), "limits": contract.LimitsWorkflowID}
+	workflows := map[string]string{"hostscan": contract.HostScanWorkflowID(recorder), "reconcile": contract.ReconcileWorkflowID(recorder), "limits": contract.LimitsWorkflowID,
+		"oneview": contract.OneViewWorkflowID(recorder)}
 	for _, name := range names {
 		workflows[name] = contract.WorkflowID(name)
 	}

@@ -16,22 +16,26 @@ import (
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 	"burnish/workflows/hostscan"
+	"burnish/workflows/oneview"
 	"burnish/workflows/reconcile"
 )
 
-// recorder is the name of the host and of the cloud whose workflows are recorded.
+// recorder is the name of the host, the cloud and the appliance whose workflows are recorded.
 const recorder = "recorder"
 
 // scans is how many scans of the host are recorded: enough for a continue-as-new.
 const scans = 30
 
-// record has a host's and a cloud's workflow live for a while.
+// record has the workflows of a host, a cloud and an appliance live for a while.
 func record(ctx context.Context, temporal sdkclient.Client) error {
 	control := sdkworker.New(temporal, contract.Queue, sdkworker.Options{})
 	control.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
 	control.RegisterWorkflowWithOptions(reconcile.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
 	control.RegisterActivityWithOptions(reconcileInventory, activity.RegisterOptions{Name: contract.ActivityReconcileInventory})
 	control.RegisterActivityWithOptions(candidates, activity.RegisterOptions{Name: contract.ActivityCandidates})
+	rack := &recordedRack{}
+	control.RegisterWorkflowWithOptions(oneview.OneViewPoll, workflow.RegisterOptions{Name: contract.WorkflowOneView})
+	control.RegisterActivityWithOptions(rack.pollPage, activity.RegisterOptions{Name: contract.ActivityPollPage})
 	host := sdkworker.New(temporal, contract.HostQueue(recorder), sdkworker.Options{DisableWorkflowWorker: true})
 	host.RegisterActivityWithOptions(scanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
 	if err := errors.Join(control.Start(), host.Start()); err != nil {
@@ -39,7 +43,7 @@ func record(ctx context.Context, temporal sdkclient.Client) error {
 	}
 	defer host.Stop()
 	defer control.Stop()
-	return errors.Join(recordHost(ctx, client.New(temporal)), recordCloud(ctx, client.New(temporal)))
+	return errors.Join(recordHost(ctx, client.New(temporal)), recordCloud(ctx, client.New(temporal)), rack.record(ctx, client.New(temporal)))
 }
 
 func recordHost(ctx context.Context, c *client.Client) error {
