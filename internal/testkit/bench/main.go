@@ -6,8 +6,8 @@
 // worker process, which is this program again.
 //
 // Beside that it measures what wiping costs, files compared with dd and NVMe drives with
-// nvme-cli and blkdiscard, what a real Placement and Nova's notifications cost, and what
-// the driver redfish adds to its requests.
+// nvme-cli and blkdiscard, what a real Placement and Nova's notifications cost, what the
+// driver redfish adds to its requests, and what the polls of a large OneView appliance cost.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 const workerCommand = "worker"
 
 // parts are the values of -only.
-var parts = []string{"turnover", "disk", "nvme", "placement", "redfish", "limits"}
+var parts = []string{"turnover", "disk", "nvme", "placement", "redfish", "limits", "oneview"}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
