@@ -1,27 +1,50 @@
 package doctor
 
 import (
-	"strings"
+	"context"
+	"errors"
+	"time"
 
 	"burnish/internal/device"
 	"burnish/internal/oneview"
 )
 
-// oneview reads oneview.yaml as a control worker would.
+// applianceTimeout limits the request to an appliance.
+const applianceTimeout = 30 * time.Second
+
+// oneview reads oneview.yaml as a control worker would, and asks each appliance for its
+// version. It does not log in.
 func (m machine) oneview() {
 	const check = "oneview"
 	if m.settings.OneView == "" {
 		return
 	}
-	names, err := oneview.CheckFile(m.settings.OneView)
-	switch f, ok := device.AsFault(err); {
-	case ok:
-		m.Fail(check, f.Remedy, "%s", f.Message)
-	case err != nil:
-		m.Fail(check, "correct it; no restart is needed", "%v", err)
-	case len(names) == 0:
+	fail := func(err error) {
+		if f, ok := device.AsFault(err); ok {
+			m.Fail(check, f.Remedy, "%s", f.Message)
+		} else {
+			m.Fail(check, "correct it; no restart is needed", "%v", err)
+		}
+	}
+	pools, err := oneview.Open(m.settings.OneView)
+	if err != nil {
+		fail(err)
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), applianceTimeout, errors.New("it takes too long"))
+	defer cancel()
+	names := pools.Names()
+	for _, name := range names {
+		if version, err := pools.Reach(ctx, name); err != nil {
+			fail(err)
+		} else {
+			m.OK(check, "%s: the appliance %s answers, API version %d", m.settings.OneView, name, version)
+		}
+	}
+	if len(names) == 0 {
 		m.Warn(check, "see docs/oneview.md", "%s names no appliance", m.settings.OneView)
-	default:
-		m.OK(check, "%s has %s", m.settings.OneView, strings.Join(names, ", "))
+	}
+	if err := pools.Close(ctx); err != nil {
+		m.Warn(check, "see the appliance", "%v", err)
 	}
 }

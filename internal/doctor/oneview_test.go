@@ -8,16 +8,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/config"
+	"burnish/internal/testkit/oneviewsim"
 )
 
 func TestTheAppliancesFileIsReadAndNotShown(t *testing.T) {
+	sim := oneviewsim.Start(t)
 	for name, tt := range map[string]struct {
 		text  string
 		mode  os.FileMode
 		level Level
 		says  string
 	}{
-		"sound":          {"appliances: {rack2: {url: https://two, username: u, password: hunter2}, rack1: {url: https://one, username: u, password: hunter2}}", 0o600, OK, "has rack1, rack2"},
+		"sound":          {"appliances: {rack1: {url: \"" + sim.URL + "\", insecure: true, username: u, password: hunter2}}", 0o600, OK, "rack1 answers, API version 6200"},
+		"no answer":      {"appliances: {rack1: {url: \"https://127.0.0.1:1\", username: u, password: hunter2}}", 0o600, Fail, "rack1: no answer"},
+		"not trusted":    {"appliances: {rack1: {url: \"" + sim.URL + "\", username: u, password: hunter2}}", 0o600, Fail, "certificate"},
 		"no appliance":   {"appliances:", 0o600, Warn, "names no appliance"},
 		"others read it": {"appliances: {rack1: {url: https://one, username: u, password: hunter2}}", 0o640, Fail, "may be read by others"},
 		"a mistake":      {"appliances: {rack1: {url: https://one, username: u, pasword: hunter2}}", 0o600, Fail, "line 1: unknown key"},
@@ -42,4 +46,5 @@ func TestTheAppliancesFileIsReadAndNotShown(t *testing.T) {
 			}
 		})
 	}
+	require.Equal(t, oneviewsim.Counts{Requests: 1}, sim.Counts()) // no login
 }

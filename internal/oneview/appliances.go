@@ -154,6 +154,17 @@ func (p *Appliances) release(ctx context.Context, s *session) {
 	}
 }
 
+// Reach gives the API version that this client speaks with an appliance. It does not log in.
+func (p *Appliances) Reach(ctx context.Context, appliance string) (version int, err error) {
+	s, _, err := p.acquire(ctx, appliance)
+	if err != nil {
+		return 0, err
+	}
+	defer p.release(ctx, s)
+	version, err = s.negotiate(ctx)
+	return version, s.fault(ctx, err)
+}
+
 // Close logs out.
 func (p *Appliances) Close(ctx context.Context) error {
 	p.mu.Lock()
