@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -99,13 +100,16 @@ func TestRandomFaultsNeverLeaveTenantData(t *testing.T) {
 	if testing.Short() {
 		seeds = 3
 	}
-	ended := 0
-	for seed := range seeds {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			if randomClean(t, uint64(seed)) {
-				ended++
-			}
-		})
-	}
-	require.Positive(t, ended, "no clean finished")
+	var ended atomic.Int64
+	t.Run("seeds", func(t *testing.T) {
+		for seed := range seeds {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				if randomClean(t, uint64(seed)) {
+					ended.Add(1)
+				}
+			})
+		}
+	})
+	require.Positive(t, ended.Load(), "no clean finished")
 }

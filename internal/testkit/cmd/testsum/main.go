@@ -1,6 +1,6 @@
 // Command testsum reads `go test -json` and prints a summary in one line:
 // `N passed, N failed, N skipped`. Before it prints the output of failures, one line for
-// each package, and the reason of each skip.
+// each package, the slowest tests, and the reason of each skip.
 //
 // Missing output is a failure too: a test that did not end, a package that did not build,
 // a go test that died, a run without any test. Every test and subtest counts, as in

@@ -129,3 +129,19 @@ func TestBrokenInputFails(t *testing.T) {
 		t.Errorf("a wrong flag exits %d, want 2", code)
 	}
 }
+
+// A test that waits for its parallel subtests is not slow itself.
+func TestTheSlowestAreListed(t *testing.T) {
+	stream := `{"Action":"pass","Package":"p","Test":"TestA/one","Elapsed":20}
+{"Action":"pass","Package":"p","Test":"TestA/two","Elapsed":30.04}
+{"Action":"pass","Package":"p","Test":"TestA","Elapsed":0}
+{"Action":"pass","Package":"p","Test":"TestB/part","Elapsed":24}
+{"Action":"pass","Package":"p","Test":"TestB","Elapsed":25}
+{"Action":"pass","Package":"p","Test":"TestC","Elapsed":9.9}
+`
+	out, _ := sum(t, stream)
+	want := "\nslowest:\n    30.0s p TestA/two\n    25.0s p TestB\n    20.0s p TestA/one\n6 passed"
+	if !strings.Contains(out, want) {
+		t.Errorf("missing %q in:\n%s", want, out)
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -48,6 +49,7 @@ type summary struct {
 	running map[id]bool             // tests and packages that have not ended
 	output  map[id]*strings.Builder // of what has not ended
 	counts  map[string]*tally       // by package
+	seconds map[id]float64          // that each test took
 }
 
 // tally is the results of one package.
@@ -55,7 +57,7 @@ type tally struct{ passed, failed int }
 
 func newSummary(out io.Writer) *summary {
 	return &summary{
-		out: out, running: map[id]bool{}, output: map[id]*strings.Builder{}, counts: map[string]*tally{},
+		out: out, running: map[id]bool{}, output: map[id]*strings.Builder{}, counts: map[string]*tally{}, seconds: map[id]float64{},
 	}
 }
 
@@ -107,6 +109,7 @@ func (s *summary) add(e event) {
 		if e.Test == "" {
 			s.endPackage(e)
 		} else {
+			s.seconds[test] = e.Elapsed
 			s.endTest(test, e.Action)
 		}
 		delete(s.output, test)
@@ -155,9 +158,41 @@ func (s *summary) failUnfinished(pkg string) {
 	}
 }
 
-// finish fails what has not ended and lists the skips.
+const (
+	// slowest is how many of the slowest tests are listed, slow what each of them takes at
+	// least, in seconds.
+	slowest = 20
+	slow    = 10
+)
+
+// listSlow lists the slowest tests, and subtests that took longer than the test above, which
+// does not count parallel ones.
+func (s *summary) listSlow() {
+	var found []id
+	for test, took := range s.seconds {
+		above := test
+		if at := strings.LastIndex(test.test, "/"); at >= 0 {
+			above.test = test.test[:at]
+		}
+		if took >= slow && (above == test || took > s.seconds[above]) {
+			found = append(found, test)
+		}
+	}
+	slices.SortFunc(found, func(a, b id) int {
+		return cmp.Or(cmp.Compare(s.seconds[b], s.seconds[a]), strings.Compare(a.String(), b.String()))
+	})
+	if len(found) > 0 {
+		s.print("\nslowest:\n")
+	}
+	for _, test := range found[:min(len(found), slowest)] {
+		s.print("  %6.1fs %s\n", s.seconds[test], test)
+	}
+}
+
+// finish fails what has not ended and lists the slowest tests and the skips.
 func (s *summary) finish(skipsFail bool) {
 	s.failUnfinished("")
+	s.listSlow()
 	if s.passed+s.failed+s.skipped() == 0 {
 		s.fail(id{pkg: "no test ran"})
 	}
