@@ -24,7 +24,7 @@ type rig struct {
 
 func quickTiming() timing {
 	return timing{
-		request: 5 * time.Second, poll: time.Millisecond, press: 60 * time.Millisecond, hold: time.Second,
+		request: 20 * time.Second, poll: time.Millisecond, press: 60 * time.Millisecond, hold: time.Second,
 		settle: 25 * time.Millisecond, refusal: time.Hour,
 	}
 }

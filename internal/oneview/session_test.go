@@ -277,6 +277,7 @@ func TestAnApplianceThatDoesNotAnswerIsNotWaitedForForever(t *testing.T) {
 	_, err := r.read()
 	require.Contains(t, requireFault(t, err, device.Transient, device.CodeApplianceUnreachable), "longer than")
 	r.sim.ClearFaults()
+	r.pools.sessions["rack1"].timing.request = quickTiming().request
 	r.sim.Down(true)
 	_, err = r.read()
 	requireFault(t, err, device.Transient, device.CodeApplianceUnreachable)

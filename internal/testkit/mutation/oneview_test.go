@@ -99,7 +99,7 @@ var oneviewMutations = []mutation{
 		file: "internal/oneview/look.go",
 		old:  `	v.spare, err = c.findSpare(ctx)`,
 		new:  `	v.spare = nil`,
-		pkg:  "./internal/oneview", run: "TestARequestThatDoesNotShowYetIsRemoved TestASpareProfileOfATakenServerIsRemoved",
+		pkg:  "./internal/oneview", run: "TestASpareProfileOfATakenServerIsRemoved",
 	},
 	{
 		name: "a login that was refused is not repeated",
