@@ -39,8 +39,27 @@ func (p *Poller) Activities() map[string]any {
 func (p *Poller) PollPage(ctx context.Context, in contract.PollPageInput) (contract.PollPageResult, error) {
 	stop := beatWhileItRuns(ctx)
 	defer stop()
+	began := time.Now()
 	out, err := p.pollPage(ctx, in)
+	if err == nil && out.Next > 0 {
+		err = pause(ctx, min(2*time.Since(began), maxPagePause))
+	}
 	return out, asError(err, "the polls of "+in.Appliance)
+}
+
+// maxPagePause bounds the pause after a page. It is twice the time that the page took, so
+// that a long round leaves the server and the appliance to others for two thirds of the time.
+const maxPagePause = 3 * time.Second
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // beatWhileItRuns shows that the worker lives while a call waits for its answer.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/temporal"
 
@@ -16,6 +17,7 @@ import (
 	"burnish/internal/testkit/oneviewsim"
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/simserver"
+	"burnish/internal/testkit/site"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -109,8 +111,11 @@ func (p *pool) enrollServers(ctx context.Context, n int) error {
 func (p *pool) round(ctx context.Context) (contract.OneViewState, error) {
 	c := client.New(p.client)
 	before, err := c.OneViewState(ctx, benchRack)
-	if err == nil {
-		err = c.LookNow(ctx, benchRack, contract.LookRequest{Source: "bench"})
+	if err == nil { // without an input, as Temporal's own command line sends it
+		_, err = p.client.WorkflowService().SignalWorkflowExecution(ctx, &workflowservice.SignalWorkflowExecutionRequest{
+			Namespace: site.DefaultNamespace, SignalName: contract.SignalLookNow,
+			WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: contract.OneViewWorkflowID(benchRack)},
+		})
 	}
 	if err != nil {
 		return before, err
