@@ -50,6 +50,9 @@ type migration struct {
 	Dynamic  bool   `json:"dynamic_allocation"`
 }
 
+// migrated says that nothing is left to do for a device of a pool.
+func migrated(p contract.StatusPool) bool { return p.Dynamic && !p.Migrating }
+
 func migrationOf(v contract.DeviceStatus) *migration {
 	return &migration{Appliance: v.Pool.Appliance, Hardware: v.Pool.Hardware, State: v.DeviceState, Recorded: v.Pool.Profile, Dynamic: v.Pool.Dynamic}
 }
@@ -131,7 +134,7 @@ func (a *app) preallocated(ctx context.Context, l deviceClient, appliance string
 	}
 	var names []string
 	for _, e := range found {
-		if p := e.Status.Pool; p != nil && !p.Dynamic && (appliance == "" || p.Appliance == appliance) {
+		if p := e.Status.Pool; p != nil && !migrated(*p) && (appliance == "" || p.Appliance == appliance) {
 			names = append(names, e.Name)
 		}
 	}
@@ -151,16 +154,16 @@ func (a *app) migrateOne(ctx context.Context, l deviceClient, name string, dryRu
 		return outcome{}, &failure{exit: exitFailed, code: device.CodeRefused, state: v.DeviceState, message: "it is in no pool", remedy: "see server_hardware_uri of burnish enroll --help"}
 	}
 	report := migrationOf(v)
-	if dryRun && !v.Pool.Dynamic {
+	if migrated(*v.Pool) {
+		return reported(name, name+": already dynamic", report), nil
+	}
+	if dryRun {
 		found, err := a.readPool(ctx, l, v)
 		if err != nil {
 			return outcome{}, err
 		}
 		report.Profile = found.Profile
 		return reported(name, name+": "+wouldMigrate(v, found.Profile), report), nil
-	}
-	if v.Pool.Dynamic {
-		return reported(name, name+": already dynamic", report), nil
 	}
 	result, err := a.send(ctx, l, name, action{send: request(deviceClient.MigratePool, contract.ReasonInput{By: operator()})})
 	if err != nil {
@@ -186,6 +189,8 @@ func reported(name, message string, report *migration) outcome {
 func wouldMigrate(v contract.DeviceStatus, profile string) string {
 	var what []string
 	switch {
+	case v.Pool.Migrating:
+		what = append(what, "would go on with its migration")
 	case profile == "":
 		what = append(what, "no profile is on its server: would only become dynamic")
 	case v.DeviceState == device.Available:

@@ -152,6 +152,22 @@ func TestMigrateResumes(t *testing.T) {
 	require.Equal(t, map[string]int{"migrate_pool d1": 1, "migrate_pool d2": 2, "migrate_pool d3": 1}, sent)
 }
 
+// A migration that stopped halfway goes on with the next run.
+//
+// S4.37
+func TestMigrateGoesOn(t *testing.T) {
+	v := poolNode("d1", device.Manageable)
+	v.Pool.Dynamic, v.Pool.Migrating = true, true
+	n := newNodes(v)
+	r := burnish(t, n, "", "oneview", "migrate", "--dry-run")
+	require.Zero(t, r.code, r.errors)
+	require.Equal(t, "d1: would go on with its migration; state manageable\n", r.out)
+	require.Empty(t, n.sent)
+	r = burnish(t, n, "", "oneview", "migrate")
+	require.Zero(t, r.code, r.errors)
+	require.Equal(t, []string{"migrate_pool d1"}, n.sent)
+}
+
 func TestMigrateWrongUse(t *testing.T) {
 	n := newNodes(in("disk", device.Available))
 	r := burnish(t, n, "", "oneview", "migrate", "disk")

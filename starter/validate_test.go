@@ -90,8 +90,14 @@ func TestValidateAsksThePool(t *testing.T) {
 func TestValidateDoesNotAskForAPreallocatedDevice(t *testing.T) {
 	v := in("node1", device.Available)
 	l := poolClient(&v, nil)
-	v.Pool.Dynamic, l.onPool = false, nil
+	v.Pool.Dynamic = false
+	asked := false
+	l.onPool = func(contract.PoolRequest) (contract.PoolSnapshot, error) {
+		asked = true
+		return contract.PoolSnapshot{}, nil
+	}
 	r := burnish(t, l, "", "validate", "node1")
+	require.False(t, asked)
 	require.Zero(t, r.code, r.errors)
 	require.Regexp(t, `(?m)^pool +ok +pre-allocated: rack1 is not asked$`, r.out)
 }
