@@ -37,6 +37,7 @@ var mutations = slices.Concat(
 	nvmeMutations, firmwareMutations, biosMutations,
 	redfishMutations, redfishSessionMutations,
 	scriptMutations,
+	poolCommandMutations,
 	redfishDriveMutations,
 	oneviewMutations,
 )
