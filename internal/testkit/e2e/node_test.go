@@ -159,17 +159,17 @@ func requireNone(t testing.TB, where string, text []byte, secrets []string) {
 }
 
 // requireNoFileHas asserts that no file of the server or of the site has one of these: but the
-// secrets file, and the BMCs' own.
-func (s *nodeSite) requireNoFileHas(t testing.TB, secrets []string) {
+// secrets file, these others, and the own ones of BMCs and appliances.
+func (s *nodeSite) requireNoFileHas(t testing.TB, secrets []string, but ...string) {
 	t.Helper()
 	files := 0
 	for _, dir := range []string{s.Server.Dir, s.Dir} {
 		require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || path == s.SecretsFile() {
+			if err != nil || path == s.SecretsFile() || slices.Contains(but, path) {
 				return err
 			}
 			if entry.IsDir() {
-				if strings.HasPrefix(entry.Name(), "bmc-") {
+				if strings.HasPrefix(entry.Name(), "bmc-") || strings.HasPrefix(entry.Name(), "appliance-") {
 					return fs.SkipDir
 				}
 				return nil

@@ -31,6 +31,7 @@ type Appliance struct {
 	faults   []*Fault
 	missed   []string // what other users could not do
 	down     bool
+	cleared  chan struct{} // closed when the faults are cleared
 
 	store *store       // nil: in memory only
 	dirty map[any]bool // what the next save writes
@@ -57,7 +58,7 @@ func New(options ...Option) *Appliance {
 }
 
 func appliance(config Config, state State) *Appliance {
-	a := &Appliance{config: config, state: state, dirty: map[any]bool{}, bmcs: map[string]BMC{}}
+	a := &Appliance{config: config, state: state, dirty: map[any]bool{}, bmcs: map[string]BMC{}, cleared: make(chan struct{})}
 	a.hang, a.stop = context.WithCancel(context.Background())
 	a.index()
 	a.acted = len(state.Acts)

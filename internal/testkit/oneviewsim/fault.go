@@ -24,6 +24,7 @@ const (
 	ExitAfter    FaultKind = "exit after"
 	SlowBefore   FaultKind = "slow before"   // by Fault.For
 	SlowAfter    FaultKind = "slow after"    // the act, and then the answer after Fault.For
+	HoldAfter    FaultKind = "hold after"    // the act, and the answer when the faults are cleared
 	Respond      FaultKind = "respond"       // Status, Header and Body, without an effect
 	RespondAfter FaultKind = "respond after" // the same instead of the true answer
 	ForTask      FaultKind = "task"          // the task of the request goes as Fault.Task says
@@ -99,6 +100,8 @@ func (a *Appliance) ClearFaults() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.faults = nil
+	close(a.cleared)
+	a.cleared = make(chan struct{})
 }
 
 // matching are the faults of a request, each of which has gone wrong once more.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/testkit/oneviewsim"
+	"burnish/internal/testkit/proc"
 )
 
 const posts = "/rest/server-profiles"
@@ -94,6 +95,22 @@ func TestARequestThatHangsEndsWithItsClient(t *testing.T) {
 	s.Inject(oneviewsim.Fault{Path: "*start=5*", Kind: oneviewsim.CutBefore})
 	require.NoError(t, c.get("/rest/tasks?start=4").err)
 	require.Error(t, c.get("/rest/tasks?start=5&count=1").err, "one page")
+}
+
+// An answer that is held comes when the faults are cleared; its request had its effect before.
+func TestAnAnswerIsHeld(t *testing.T) {
+	s := oneviewsim.Start(t)
+	c := login(t, s)
+	body := c.profile("uuid-1", c.hardware("server-1"))
+	s.Inject(oneviewsim.Fault{Method: "POST", Path: posts, Kind: oneviewsim.HoldAfter})
+	answered := make(chan int, 1)
+	go func() { answered <- c.do("POST", posts, body).status }()
+	require.NoError(t, proc.Await(t.Context(), 10*time.Second, time.Millisecond, "the effect", func() (bool, string) {
+		return len(s.Profiles(s.Username)) == 1, ""
+	}))
+	require.Empty(t, answered)
+	s.ClearFaults()
+	require.Equal(t, 202, <-answered)
 }
 
 // A task ends as the fault says, and has had the effect that it says.

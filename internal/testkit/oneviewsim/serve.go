@@ -70,14 +70,17 @@ func (a *Appliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if ends == nil || !ends.before() {
 		reply = a.answer(r, body, at)
 	}
-	slow := time.Duration(0)
+	slow, held := time.Duration(0), (<-chan struct{})(nil)
 	for _, f := range faults {
 		a.interfere(f, TakeAfter, FreeAfter)
 		if f.Kind == OtherHost && reply.header["Location"] != "" {
 			reply.header["Location"] = a.config.ForeignHost + strings.TrimPrefix(reply.header["Location"], "https://"+r.Host)
 		}
-		if f.Kind == SlowAfter {
+		switch f.Kind {
+		case SlowAfter:
 			slow = f.For
+		case HoldAfter:
+			held = a.cleared
 		}
 	}
 	a.requests[index].Status = reply.status
@@ -89,6 +92,13 @@ func (a *Appliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Unlock()
 
 	a.wait(r, slow)
+	if held != nil {
+		select {
+		case <-held:
+		case <-r.Context().Done():
+		case <-a.hang.Done():
+		}
+	}
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -102,7 +112,7 @@ func (a *Appliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // ends is true of a fault that leaves no true answer.
 func (f *Fault) ends() bool {
 	switch f.Kind {
-	case SlowBefore, SlowAfter, ForTask, OtherHost, TakeBefore, TakeAfter, FreeBefore, FreeAfter:
+	case SlowBefore, SlowAfter, HoldAfter, ForTask, OtherHost, TakeBefore, TakeAfter, FreeBefore, FreeAfter:
 		return false
 	default:
 		return true
