@@ -111,6 +111,7 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 	f.OK(check, "%s answers, namespace %s exists", address, namespace)
 	a.checkAttributes(ctx, f, l)
 	a.checkLimits(ctx, f, l)
+	a.checkPolls(ctx, f, l)
 	a.checkQueue(ctx, f, l, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW, "start burnish-worker with BURNISH_ROLE=control or all")
 	if known && w.Role.Hosts() {
 		a.checkQueue(ctx, f, l, contract.HostQueue(w.Host), enumspb.TASK_QUEUE_TYPE_ACTIVITY,

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"burnish/internal/device"
+	"burnish/internal/doctor"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -217,4 +218,30 @@ func (s applianceStatus) table(now time.Time) string {
 		rows = append(rows, []string{"problem", m.Name + ": " + m.What})
 	}
 	return columns(rows)
+}
+
+// checkPolls reports the polls of each appliance.
+func (a *app) checkPolls(ctx context.Context, f *doctor.Findings, l deviceClient) {
+	const check = "polls"
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	names, err := l.Appliances(ctx)
+	if err != nil {
+		return // the connection has a check of its own
+	}
+	for _, name := range names {
+		s, err := l.OneViewState(ctx, name)
+		switch {
+		case err != nil:
+			f.Warn(check, "start a control worker", "%s: its workflow does not answer: %s", name, err)
+		case s.NeedsOperator && s.Fault != nil:
+			f.Warn(check, s.Fault.Remedy, "%s: no good round since %s: %s", name, local(s.Failing), s.Fault.Message)
+		case s.Interval == 0:
+			f.OK(check, "%s: off", name)
+		case s.LastGood.IsZero():
+			f.OK(check, "%s: no good round yet", name)
+		default:
+			f.OK(check, "%s: last good round %s ago, %d devices, %d failed", name, age(a.now(), s.LastGood), s.Last.Devices, s.Last.Failed)
+		}
+	}
 }

@@ -18,7 +18,7 @@ func polledAppliances() *fakeClient {
 			Last: contract.PollCounts{Servers: 100, Devices: 40, Taken: 3, Freed: 2, TakenOnCleanFail: 1, Failed: 1}, Problems: []contract.Mismatch{{Name: "node7", What: "odd"}},
 		},
 		"rack2": {
-			Appliance: "rack2", Interval: 5 * time.Minute, Rounds: 1, Unread: 1, NeedsOperator: true, Round: &contract.PollRound{StartedAt: clock, Start: 200, Total: 900},
+			Appliance: "rack2", Interval: 5 * time.Minute, Rounds: 1, Unread: 1, NeedsOperator: true, Failing: clock, Round: &contract.PollRound{StartedAt: clock, Start: 200, Total: 900},
 			Fault: &device.Fault{Class: device.NeedsOperator, Code: device.CodeApplianceRefused, Message: "the login was refused", Remedy: "correct the password"},
 		},
 		"rack3": {Appliance: "rack3"},
@@ -63,4 +63,15 @@ func TestOneViewStatusOfNone(t *testing.T) {
 	require.Equal(t, 2, got.code)
 	got = burnish(t, &fakeClient{}, "", "oneview", "status", "a", "b")
 	require.Equal(t, 2, got.code)
+}
+
+// An appliance of which no round was good for long is a warning.
+func TestDoctorShowsThePolls(t *testing.T) {
+	withoutWorker(t)
+	l := healthy()
+	l.polled = polledAppliances().polled
+	got := burnish(t, l, "", "doctor")
+	require.Regexp(t, `OK +polls: rack1: last good round 4m ago, 40 devices, 1 failed`, got.out)
+	require.Regexp(t, `WARN +polls: rack2: no good round since .*the login was refused`, got.out)
+	require.Regexp(t, `OK +polls: rack3: off`, got.out)
 }
