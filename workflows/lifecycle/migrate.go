@@ -29,7 +29,7 @@ func (d operations) validateMigrate(contract.ReasonInput) error {
 func (d operations) migrate(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
 	pool := d.State.Enrollment.Pool
 	if pool.Dynamic {
-		return d.endMigration(ctx, true, "it was dynamic already")
+		return d.endMigration(ctx, true, "")
 	}
 	opts := workflow.WithScheduleToCloseTimeout(calls.WithAppliance(ctx, "who has "+d.State.Name), poolDeadline)
 	found, err := d.pool.ReadProfile(ctx, opts)
@@ -40,9 +40,12 @@ func (d operations) migrate(ctx workflow.Context, in contract.ReasonInput) (cont
 		return contract.Result{}, err
 	}
 	idle := d.State.Device.State == device.Available
-	note := "it has no profile"
+	note := "it had no profile"
 	if found.Profile != "" {
 		note = "its profile is recorded: " + found.Profile
+	}
+	if idle && found.Profile != "" {
+		note = "its idle profile was removed: " + found.Profile
 	}
 	if idle && found.Profile != "" {
 		// Offered with a profile, it would look as if others had it.
@@ -72,8 +75,11 @@ func (d operations) endMigration(ctx workflow.Context, already bool, note string
 		}
 	}
 	d.pool.Update(func(s *contract.PoolState) { s.Migrating = false })
-	if d.State.Device.Returning {
-		note = "its idle profile is being removed; it is available again then"
+	if err := workflow.Await(ctx, func() bool { return !d.State.Device.Returning }); err != nil {
+		return contract.Result{}, err
+	}
+	if f := d.State.Fault; f != nil && d.State.Device.State == device.Error {
+		return contract.Result{}, f
 	}
 	return contract.Result{Device: d.Status(), Note: note}, nil
 }

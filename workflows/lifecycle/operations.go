@@ -35,6 +35,7 @@ func (d operations) provide(ctx workflow.Context, in contract.ReasonInput) (cont
 		return d.unchanged()
 	}
 	d.State.Intent.Reason, d.State.Intent.DuplicateAt = in.Reason, ""
+	d.doubtShared(ctx)
 	if !d.State.Device.Dirty {
 		// It was out of our hands, and is not cleaned (F27).
 		if f, _ := d.discovery.BeforeOffer(ctx); f != nil {
@@ -315,6 +316,9 @@ func (d operations) endOperatorMaintenance(ctx workflow.Context) (contract.Resul
 		return d.unchanged()
 	}
 	if d.State.Device.State == device.Available {
+		if err := d.checkNotTaken(ctx); err != nil {
+			return contract.Result{}, err
+		}
 		if err := d.reservation.EndMaintenance(ctx); err != nil {
 			return contract.Result{}, err
 		}

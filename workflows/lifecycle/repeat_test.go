@@ -62,6 +62,8 @@ func (w *deviceEnv) makeAllocatable() {
 		switch v := w.settled(); {
 		case v.InstanceUUID != nil:
 			ok[contract.Result](w.unbind(*v.InstanceUUID))
+		case v.Pool != nil && v.Pool.Taken:
+			w.pass(6 * time.Minute) // until a poll finds that the others have left
 		case v.Maintenance && v.DeviceState != device.Error:
 			ok[contract.Result](w.maintain(true))
 		case v.ClaimedBy != "":

@@ -153,20 +153,42 @@ func (d binding) applyProfile(ctx workflow.Context, changed func() bool) func() 
 	}
 }
 
+// doubtShared makes a manageable server Dirty before it is provided: no poll looks at it, so
+// that others may have used and left it unnoticed (S4.28). A pre-allocated one was Burnish's
+// all the time, also while it is being migrated.
+func (d *parts) doubtShared(ctx workflow.Context) {
+	if p := d.State.Pool; d.pool.Shared() && !d.State.Device.Dirty && (p == nil || !p.Migrating) {
+		d.ApplyOrReport(ctx, device.Event{Kind: device.IdentityChanged})
+	}
+}
+
 // checkPower refuses a change of the power of a server that others have, or that may be
 // theirs (S4.26).
 func (d operations) checkPower(ctx workflow.Context, in contract.PowerInput) error {
 	if !d.pool.Shared() {
 		return nil
 	}
-	found, err := d.readPool(ctx)
-	if err != nil {
-		return calls.FaultOf(err)
-	}
-	if found.Ownership == device.PoolTaken {
-		return d.pool.TakenFault()
+	if err := d.checkNotTaken(ctx); err != nil {
+		return err
 	}
 	return d.validatePower(in)
+}
+
+// checkNotTaken refuses a request for a server that others have, or that may be theirs; what
+// follows from that the device finds out by itself.
+func (d *parts) checkNotTaken(ctx workflow.Context) error {
+	if !d.pool.Shared() {
+		return nil
+	}
+	found, err := d.readPool(ctx)
+	switch {
+	case err != nil:
+		return calls.FaultOf(err)
+	case found.Ownership == device.PoolTaken:
+		d.State.Intent.ReadPool = true
+		return d.pool.TakenFault()
+	}
+	return nil
 }
 
 // removeProfile removes the server's profile while a client waits.

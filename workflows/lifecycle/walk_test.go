@@ -35,6 +35,23 @@ func TestWalk(t *testing.T) {
 	}
 }
 
+// TestWalk_SharedPool is TestWalk with a server of a shared pool, which others take and free,
+// and whose appliance loses answers.
+//
+// S4.13, S4.23, S4.26, S4.28
+func TestWalk_SharedPool(t *testing.T) {
+	first, n := uint64(1), *walks/2
+	if *walkSeed != 0 {
+		first, n = *walkSeed, 1
+	}
+	for seed := first; seed < first+uint64(n); seed++ {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			walkShared(t, seed, true)
+		})
+	}
+}
+
 // The same seed gives the same walk, so that a failure can be repeated.
 func TestWalk_IsDeterministic(t *testing.T) {
 	for seed := uint64(1); seed <= 3; seed++ {
@@ -53,14 +70,18 @@ type walker struct {
 	r *rand.Rand
 	// listing has random numbers of its own, so that known seeds keep their walks.
 	listing *rand.Rand
-	calls   []*call
-	hints   []contract.Hint
-	log     []string
+	// others are the other users of the device's shared pool; nil if it is in none.
+	others *rand.Rand
+	calls  []*call
+	hints  []contract.Hint
+	log    []string
 	// recreations counts the providers that Nova created.
 	recreations int
 }
 
-func walk(t *testing.T, seed uint64) *walker {
+func walk(t *testing.T, seed uint64) *walker { return walkShared(t, seed, false) }
+
+func walkShared(t *testing.T, seed uint64, shared bool) *walker {
 	r := rand.New(rand.NewPCG(seed, 0))
 	policy := standardPolicy()
 	policy.Automated = r.IntN(4) > 0
@@ -71,13 +92,16 @@ func walk(t *testing.T, seed uint64) *walker {
 	policy.HostSilentAfter = time.Duration(1+r.IntN(10)) * time.Minute
 	w := newDeviceEnv(t, policy)
 	w.oneTimeUse = r.IntN(2) == 0
-	if r.IntN(3) == 0 {
+	if r.IntN(3) == 0 && !shared {
 		w.owner, w.oneTimeUse = device.OwnerNova, true
 	}
 	if r.IntN(6) == 0 {
 		w.host.discovery.Operation = ""
 	}
 	k := &walker{deviceEnv: w, oracle: newOracle(w), r: r, listing: rand.New(rand.NewPCG(seed, 1))}
+	if shared {
+		k.sharePool(rand.New(rand.NewPCG(seed, 2)))
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("seed %d: policy %+v, owner %s, one-time-use %v, operation %q", seed, policy, w.owner, w.oneTimeUse, w.host.discovery.Operation)
@@ -87,6 +111,9 @@ func walk(t *testing.T, seed uint64) *walker {
 		}
 	})
 	k.enrollOrImport()
+	if shared {
+		k.pollAgain()
+	}
 	if *walkSeed != 0 {
 		w.trace = func(s string) { k.log = append(k.log, fmt.Sprint(w.clock().Sub(epoch), " ", s)) }
 	}
@@ -95,6 +122,7 @@ func walk(t *testing.T, seed uint64) *walker {
 			break
 		}
 		k.act()
+		k.othersAct()
 		k.wait()
 	}
 	k.healAndBindAgain()
@@ -174,6 +202,7 @@ func (k *walker) healAndBindAgain() {
 	k.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
 	k.host.injectFault, k.host.cancelDelay = nil, 0
 	k.host.restart()
+	k.othersLeave()
 	if k.inventory.providerGone {
 		k.recreateProvider()
 	}

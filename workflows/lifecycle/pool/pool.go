@@ -168,7 +168,7 @@ func (p *Pool) Conclude(ctx workflow.Context, q device.Question, found contract.
 func (p *Pool) TakenFault() *device.Fault {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeServerTaken,
 		Message: "another user of " + p.State.Enrollment.Pool.Appliance + " has the server",
-		Remedy:  "none: it is cleaned as soon as the other user has left it; take another server until then"}
+		Remedy:  "take another server; this one is cleaned when a poll finds that the other user has left it"}
 }
 
 // FailedFault is the fault of a profile that is not as the appliance was asked for; err is

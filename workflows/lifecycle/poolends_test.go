@@ -1,0 +1,296 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// makeFailedShared is a server whose clean failed: it keeps its profile.
+func (w *deviceEnv) makeFailedShared() {
+	w.t.Helper()
+	w.makeBound("i1")
+	w.failStep("zero", 0, device.CodeIO)
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Error)
+	w.host.injectFault = nil
+	require.Equal(w.t, w.pool.profile, w.view().Pool.Profile)
+	require.Equal(w.t, 1, w.pool.ours())
+}
+
+// A clean that failed keeps the profile: the next one uses it again.
+//
+// S4.20
+func TestAFailedCleanKeepsTheProfile(t *testing.T) {
+	w := newShared(t)
+	w.makeFailedShared()
+	made := w.pool.made
+	ok[contract.Result](w.cleanUp())
+	w.requireAvailableWithoutProfile()
+	require.Equal(t, made, w.pool.made)
+	w.requireNoDefect()
+}
+
+// Steps that an operator names need a profile too, and leave none.
+//
+// S4.19, S4.21
+func TestNamedStepsOfASharedServer(t *testing.T) {
+	w := newShared(t)
+	ok[contract.Result](w.enroll(false))
+	ok[contract.Result](w.cleanUp("zero"))
+	w.stepRuns("zero")
+	require.Equal(t, 1, w.pool.ours())
+	w.reach(device.Manageable)
+	require.Zero(t, w.pool.ours())
+	require.Empty(t, w.view().Pool.PoolState)
+	w.requireNoDefect()
+}
+
+// A retired device leaves no profile, and none is forgotten with one; of lost hardware it is
+// tried, and said.
+func TestARetiredServerLeavesNoProfile(t *testing.T) {
+	away := func(call string, _ bool) error {
+		if call == "remove" {
+			return unreachable()
+		}
+		return nil
+	}
+	t.Run("retired", func(t *testing.T) {
+		w := newShared(t)
+		w.makeFailedShared()
+		require.Contains(t, ok[contract.Result](w.ask(contract.UpdateRetire)).Note, "was removed")
+		require.Empty(t, w.pool.profiles)
+		ok[contract.Result](w.ask(contract.UpdateForget))
+	})
+	t.Run("the appliance is away", func(t *testing.T) {
+		w := newShared(t)
+		w.makeFailedShared()
+		w.pool.injectFault = away
+		require.Contains(t, ok[contract.Result](w.ask(contract.UpdateRetire)).Note, "forget tries again")
+		w.ask(contract.UpdateForget).refused(device.CodeApplianceUnreachable)
+		require.Equal(t, 1, w.pool.ours())
+		w.pool.injectFault = nil
+		ok[contract.Result](w.ask(contract.UpdateForget))
+		require.Empty(t, w.pool.profiles)
+	})
+	t.Run("lost", func(t *testing.T) {
+		w := newShared(t)
+		w.makeBound("i1")
+		w.pool.injectFault = away
+		require.Contains(t, ok[contract.Result](w.retire("i1", true)).Note, "remove it on rack1")
+		ok[contract.Result](w.send(contract.UpdateForget, "", contract.ReasonInput{Instance: "i1"}))
+		require.Equal(t, 1, w.pool.ours())
+	})
+	t.Run("lost while it is returned", func(t *testing.T) {
+		w := newShared(t)
+		w.pool.injectFault = away
+		ok[contract.Result](w.enroll(true))
+		w.until("returning", func() bool { return w.view().Waiting != nil })
+		c := w.retire("", true)
+		w.pass(time.Second)
+		w.pool.injectFault = nil
+		require.Contains(t, ok[contract.Result](c).Note, "was removed")
+		require.Empty(t, w.pool.profiles)
+		w.requireNoDefect()
+	})
+	t.Run("taken by others", func(t *testing.T) {
+		w := newShared(t)
+		w.makeAvailable()
+		require.True(t, w.pool.take())
+		ok[contract.Result](w.ask(contract.UpdateRetire))
+		ok[contract.Result](w.ask(contract.UpdateForget))
+		require.True(t, w.pool.taken(), "theirs stays")
+	})
+}
+
+// The power of a server that others have is not changed, and neither is it where the appliance
+// cannot be asked.
+//
+// S4.26
+func TestPowerOfASharedServer(t *testing.T) {
+	w := newPowered(t)
+	w.share()
+	w.makeAvailable()
+	ok[contract.Result](w.setPower("off", ""))
+	calls := len(w.host.powerCalls)
+	require.True(t, w.pool.take())
+	w.setPower("on", "").refused(device.CodeServerTaken)
+	w.pool.leave()
+	w.pool.injectFault = func(string, bool) error { return unreachable() }
+	w.setPower("on", "").refused(device.CodeApplianceUnreachable)
+	require.Len(t, w.host.powerCalls, calls)
+	w.requireNoDefect()
+}
+
+// A migration records the profile of a server in use and removes that of an idle one; once
+// more, it changes nothing.
+//
+// S4.34, S4.35, S4.37
+func TestMigrationToDynamic(t *testing.T) {
+	newPreAllocated := func(t *testing.T) *deviceEnv {
+		w := newShared(t)
+		w.shared.Dynamic, w.beforeCall, w.inventory.onWrite = false, nil, nil
+		w.makeAvailable()
+		require.True(t, w.pool.take()) // by whoever allocated it before
+		return w
+	}
+	migrate := func(w *deviceEnv) *call { return w.ask(contract.UpdateMigratePool) }
+	t.Run("in use", func(t *testing.T) {
+		w := newPreAllocated(t)
+		w.makeBound("i1")
+		ok[contract.Result](migrate(w))
+		require.Equal(t, theirProfile, w.view().Pool.Profile)
+		require.Equal(t, device.Allocated, w.view().DeviceState)
+		require.True(t, ok[contract.Result](migrate(w)).Already)
+		ok[contract.Result](w.unbind("i1"))
+		w.requireAvailableWithoutProfile()
+		w.requireNoDefect()
+	})
+	t.Run("available", func(t *testing.T) {
+		w := newPreAllocated(t)
+		w.pool.injectFault = func(call string, _ bool) error {
+			if call == "remove" && w.inventory.reserved == 0 {
+				w.Errorf("it is offered while its profile is removed")
+			}
+			return nil
+		}
+		r := ok[contract.Result](migrate(w))
+		require.Contains(t, r.Note, "was removed")
+		require.True(t, r.Device.Pool.Dynamic)
+		w.requireAvailableWithoutProfile()
+		require.True(t, ok[contract.Result](migrate(w)).Already)
+		w.makeBound("i1")
+		w.requireNoDefect()
+	})
+	t.Run("its host is away, and it is repeated", func(t *testing.T) {
+		w := newPreAllocated(t)
+		w.host.up = false
+		migrate(w).refused(device.CodeHostUnreachable)
+		require.Equal(t, device.Manageable, w.view().DeviceState)
+		w.nextRun()
+		w.host.restart()
+		ok[contract.Result](migrate(w))
+		w.requireAvailableWithoutProfile()
+		w.requireNoDefect()
+	})
+	t.Run("unreadable", func(t *testing.T) {
+		w := newPreAllocated(t)
+		w.pool.injectFault = func(string, bool) error { return unreachable() }
+		migrate(w).refused(device.CodeApplianceUnreachable)
+		require.False(t, w.view().Pool.Dynamic)
+		require.Equal(t, device.Available, w.view().DeviceState)
+	})
+	t.Run("in error", func(t *testing.T) {
+		w := newPreAllocated(t)
+		w.makeBound("i1")
+		w.failStep("zero", 0, device.CodeIO)
+		ok[contract.Result](w.unbind("i1"))
+		w.reach(device.Error)
+		ok[contract.Result](migrate(w))
+		require.Equal(t, theirProfile, w.view().Pool.Profile)
+		w.host.injectFault = nil
+		ok[contract.Result](w.cleanUp())
+		w.requireAvailableWithoutProfile()
+	})
+}
+
+// A device that is recovered from its host's record finds its profile by its name.
+func TestARecoveredServerFindsItsProfile(t *testing.T) {
+	w := newShared(t)
+	w.makeFailedShared()
+	w.terminate()
+	w.until("recovered", func() bool {
+		return w.runs == 2 && w.view().DeviceState == device.PendingCleaning || w.view().DeviceState == device.Available
+	})
+	require.NotNil(t, w.view().Pool)
+	w.requireAvailableWithoutProfile()
+	require.Equal(t, 2, w.pool.made, "one for its first clean, one for its tenant")
+}
+
+// Other hardware has another URI on the appliance; hardware that moved keeps its own.
+func TestReplaceAndMoveOfASharedServer(t *testing.T) {
+	w := newShared(t)
+	w.makeFailedShared()
+	w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
+	w.pool.injectFault = func(string, bool) error { return unreachable() }
+	w.move("d2").refused(device.CodeApplianceUnreachable)
+	w.pool.injectFault = nil
+	ok[contract.Result](w.move("d2"))
+	require.Empty(t, w.pool.profiles, "the new name could not find it")
+	require.Equal(t, thePool(), w.children[0].in.State.Enrollment.Pool)
+	require.Equal(t, contract.PoolState{}, *w.children[0].in.State.Pool)
+}
+
+// What the state knows of a profile survives a new run, also while a bind applies one.
+func TestASharedServerContinuesAsNew(t *testing.T) {
+	w := newShared(t)
+	w.makeBound("i1")
+	profile := w.view().Pool.Profile
+	s := w.state()
+	require.Equal(t, profile, s.Pool.Profile)
+	w.signalThen(contract.SignalTaken, contract.Hint{}, func() { w.env.SetContinueAsNewSuggested(true) })
+	w.pass(time.Minute)
+	ok[contract.Result](w.unbind("i1"))
+	w.requireAvailableWithoutProfile()
+	require.True(t, w.pool.take())
+	w.signalThen(contract.SignalTaken, contract.Hint{}, func() { w.env.SetContinueAsNewSuggested(true) })
+	w.requireTaken()
+	w.nextRun()
+	w.leaveAndClean()
+	w.requireNoDefect()
+}
+
+// A worker without the appliance in its file delays the device until the file has it.
+func TestNoOneviewFile(t *testing.T) {
+	w := newShared(t)
+	appliances := w.pools.Pools
+	w.pools.Pools = nil
+	ok[contract.Result](w.enroll(true))
+	w.pass(20 * time.Minute)
+	v := w.requireWait(device.CodeInvalidConfig, true)
+	require.Contains(t, v.Remedy, "oneview.yaml")
+	w.pools.Pools = appliances
+	w.requireAvailableWithoutProfile()
+	w.requireNoWait()
+}
+
+// Others may have used and left a server that no poll looks at: what the operator provides is
+// cleaned.
+//
+// S4.28
+func TestAProvidedSharedServerIsCleaned(t *testing.T) {
+	w := newShared(t)
+	w.makeAvailable()
+	ok[contract.Result](w.ask(contract.UpdateManage))
+	require.True(t, w.pool.take())
+	w.host.writeAsTenant("theirs")
+	w.pool.leave()
+	require.False(t, w.view().Dirty)
+	ok[contract.Result](w.ask(contract.UpdateProvide))
+	w.requireAvailableWithoutProfile()
+	w.requireNoDefect()
+}
+
+// The end of the operator's maintenance offers no server that others have taken meanwhile.
+//
+// S4.8, S4.10
+func TestMaintenanceOfASharedServerEnds(t *testing.T) {
+	w := newShared(t)
+	w.makeAvailable()
+	ok[contract.Result](w.maintain(false))
+	w.pool.injectFault = func(string, bool) error { return unreachable() }
+	w.maintain(true).refused(device.CodeApplianceUnreachable)
+	w.pool.injectFault = nil
+	require.True(t, w.pool.take())
+	w.maintain(true).refused(device.CodeServerTaken)
+	w.reach(device.Manageable)
+	require.Equal(t, 1, w.inventory.reserved)
+	ok[contract.Result](w.maintain(true))
+	w.requireTaken()
+	w.leaveAndClean()
+	w.requireNoDefect()
+}
