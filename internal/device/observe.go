@@ -48,6 +48,9 @@ const (
 	AskPoolClean Question = "pool, before a clean"
 	// AskPoolReturn asks it when Burnish's profile was removed, before the device is returned.
 	AskPoolReturn Question = "pool, before the return"
+	// AskPoll compares the published status with a page of the appliance's servers. Its answer
+	// is never an event: it only asks the device to ask the appliance itself.
+	AskPoll Question = "poll"
 )
 
 // Questions lists every question, in the order of the table.
@@ -55,7 +58,7 @@ func Questions() []Question {
 	return []Question{
 		AskRecheck, AskReserve, AskBeforeLeaving, AskToLeave, AskEndMaintenance, AskClean, AskReturn, AskUnreserve, AskBind,
 		AskResolve, AskImport, AskReconcile, AskHost, AskLook,
-		AskPool, AskPoolBind, AskPoolApplied, AskPoolClean, AskPoolReturn,
+		AskPool, AskPoolBind, AskPoolApplied, AskPoolClean, AskPoolReturn, AskPoll,
 	}
 }
 
@@ -298,7 +301,7 @@ const (
 	EnsureReserved FollowUp = "reserve it"
 	// ReadAgain: read the inventory again.
 	ReadAgain FollowUp = "read the inventory again"
-	// RequestRecheck (AskReconcile): signal the device to re-check itself.
+	// RequestRecheck (AskReconcile, AskPoll): signal the device to re-check itself.
 	RequestRecheck FollowUp = "ask the device to re-check"
 	// ReportMismatch (AskReconcile): no binding explains the difference.
 	ReportMismatch FollowUp = "report a mismatch"

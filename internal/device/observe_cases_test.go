@@ -51,7 +51,7 @@ var observedDevices = sync.OnceValue(func() []Device {
 })
 
 // poolQuestions ask the appliance of a shared pool.
-var poolQuestions = []Question{AskPool, AskPoolBind, AskPoolApplied, AskPoolClean, AskPoolReturn}
+var poolQuestions = []Question{AskPool, AskPoolBind, AskPoolApplied, AskPoolClean, AskPoolReturn, AskPoll}
 
 // poolDevices are those that can be in a shared pool, with what its observations depend on.
 var poolDevices = sync.OnceValue(func() []Device {

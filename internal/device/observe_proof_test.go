@@ -76,6 +76,8 @@ func observationTheorems() []observationTheorem {
 		{"a server that others have is neither used, cleaned nor returned", takenIsLeftAlone},
 		// S4.9, S4.10, S4.28
 		{"a server counts as freed only by the appliance's own answer, and is cleaned", freedIsCleaned},
+		// S4.17
+		{"a poll asks for what the device would do, and nothing else", pollAgrees},
 	}
 }
 

@@ -69,6 +69,23 @@ var poolRows = observer{
 		"the return ended meanwhile"},
 	{ask(AskPoolReturn), exceptFor(Cleaning), nil, "", nil,
 		"the return ended meanwhile"},
+
+	{ask(AskPoll), in(Available), given(byOthers), "", does(RequestRecheck),
+		"others took the server while it was available"},
+	{ask(AskPoll), in(Error), given(byOthers, of(lostRace)), "", does(RequestRecheck),
+		"others took the server before Burnish could use it"},
+	{ask(AskPoll), in(Error), given(byOthers, of(not(lostRace, "no lost race"))), "", nil,
+		"the device is in error for another reason"},
+	{ask(AskPoll), in(Manageable), given(notOthers, of(maintenanceTaken), of(notMaintained)), "", does(RequestRecheck),
+		"the others have left the server"},
+	{ask(AskPoll), in(Manageable), given(notOthers, keptOut), "", nil,
+		"the device is in maintenance for another reason, or in none"},
+	{ask(AskPoll), exceptFor(Available, Error), given(byOthers), "", nil,
+		"only an available device, or one that lost a race, leaves its state because the server is taken"},
+	{ask(AskPoll), exceptFor(Manageable), given(notOthers), "", nil,
+		"nobody else has the server"},
+	{ask(AskPoll), exceptFor(), given(noPool), "", nil,
+		"the appliance did not answer"},
 }
 
 // keptOut: no poll ends why a manageable device is out of the pool (S4.10).

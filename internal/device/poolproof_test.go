@@ -31,7 +31,22 @@ func freedIsCleaned(c outcome) string {
 	s, d := c.snapshot, c.device
 	return joinReasons(
 		unless(s.Pool == PoolFree || s.Pool == PoolOurs, "the appliance did not say so"),
+		unless(s.Question != AskPoll, "a poll is a hint"),
 		unless(d.Maintenance == MaintenanceTaken, "it is in maintenance for another reason"),
 		unless(d.Status != Maintaining || c.next.Status == Maintaining && c.next.State == d.State, "the operator works at it"),
 		unless(c.next.State == PendingCleaning && c.next.Dirty, "it is not cleaned"))
+}
+
+func pollAgrees(c outcome) string {
+	s, d := c.snapshot, c.device
+	if s.Question != AskPoll {
+		return ""
+	}
+	own := s
+	own.Question = AskPool
+	o, _ := observations.observe(d, own)
+	return joinReasons(
+		unless(c.observation.Event == "", "a poll changes the state"),
+		// A claim is not published: the poll may ask for nothing then.
+		unless(c.observation.Needs(RequestRecheck) == (o.Event != "") || d.Claim != nil, "the device would find %q", o.Event))
 }
