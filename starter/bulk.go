@@ -182,7 +182,7 @@ func (a *app) confirm(ctx context.Context, c *selection, verb string, n int) err
 		f.remedy = "check with --dry-run, then use --yes"
 		return f
 	}
-	_, _ = fmt.Fprintf(a.stderr, "%s %d devices? y/N ", verb, n)
+	fmt.Fprintf(a.stderr, "%s %d devices? y/N ", verb, n) // who does not see it answers nothing, which is a no
 	answer := make(chan string, 1)
 	go func() {
 		// An answer that cannot be read is a no.

@@ -73,7 +73,7 @@ func (a *app) report(f *failure) {
 	_ = encode(a.stderr, a.format, compact, map[string]*errorBody{"error": f.body()})
 }
 
-// note prints a remark on stderr, beside the result.
+// note prints a remark on stderr, beside the result. An error of that print changes no result.
 func (a *app) note(name, text string) {
 	a.writing.Lock()
 	defer a.writing.Unlock()

@@ -52,7 +52,7 @@ func dial(ctx context.Context, b brokers.Broker) (*amqp.Connection, error) {
 		if err := conn.SetDeadline(time.Now().Add(handshake)); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
-		settled = context.AfterFunc(ctx, func() { _ = conn.Close() })
+		settled = context.AfterFunc(ctx, func() { _ = conn.Close() }) // the handshake that it interrupts returns the error
 		return conn, nil
 	}
 	conn, err := amqp.DialConfig(scheme+"://"+b.Address(), config)

@@ -116,6 +116,7 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) *run {
 	switch {
 	case in.State != nil:
 		calls.RequireSchema("device "+in.Name, in.State.Schema)
+		record.Compact(in.State)
 		r.Published = status.Resume(ctx, r.State)
 	case in.Recovered != nil:
 		r.State = &contract.DeviceState{}

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
+	"burnish/workflows/calls"
 	"burnish/workflows/contract"
 )
 
@@ -141,7 +142,10 @@ func handle[F family, In, Out any](ctx workflow.Context, d *parts, u *update[F, 
 			out, err := u.do(of, ctx, in)
 			if err != nil {
 				err = d.Refusal(u.name, err)
-				refusal, _ := contract.RefusalOf(err)
+				refusal, ok := contract.RefusalOf(err)
+				if !ok { // an error that is no refusal fails a repeated update too
+					refusal.Fault = *calls.FaultOf(err)
+				}
 				d.RecordUpdate(id, &refusal)
 				d.State.LastRefusal = refusal.Fault.Message
 			}

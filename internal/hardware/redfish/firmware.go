@@ -281,7 +281,7 @@ func (u *update) begin(ctx context.Context, service *updateService, all []*softw
 	if err != nil {
 		return err
 	}
-	defer func() { _ = image.Close() }()
+	defer func() { _ = image.Close() }() // it is only read
 	if err := u.h.ensureOn(ctx, u.run); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -28,6 +29,8 @@ type served struct {
 	copied *os.File
 	server *http.Server
 	done   chan struct{}
+	// failed is why it ended before Close; it is set when done is closed.
+	failed error
 }
 
 // serve has the BMC fetch the image from the worker.
@@ -88,7 +91,9 @@ func serveImage(address string, image *openImage, name string) (_ *served, err e
 	}
 	go func() {
 		defer close(s.done)
-		_ = s.server.Serve(listener) // it ends by Close
+		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.failed = fmt.Errorf("serve the image: %w", err)
+		}
 	}()
 	return s, nil
 }
@@ -97,7 +102,7 @@ func serveImage(address string, image *openImage, name string) (_ *served, err e
 func (s *served) Close() error {
 	err := s.server.Close()
 	<-s.done
-	return errors.Join(err, s.copied.Close())
+	return errors.Join(s.failed, err, s.copied.Close())
 }
 
 // copied copies the image into a file without a name, and checks the copy.
