@@ -102,6 +102,7 @@ func (e *eraser) find(ctx context.Context, r *eraseRecord) error {
 		return err
 	}
 	if doing != nil {
+		r.Seen = true
 		return e.found(r, e.h.c.taskPath(doing.AssociatedTask))
 	}
 	// A BMC may show a task late, after a restart later.
@@ -134,12 +135,19 @@ func (e *eraser) find(ctx context.Context, r *eraseRecord) error {
 //
 // Only where a BMC shows an erase after its end can reading say so: with a task. An iLO
 // has none; an erase that has ended unseen and one that was never sent look the same.
+//
+// The same holds where the answer was lost, or the task is gone, and the BMC says that it has
+// restarted since: nothing waits for that request any more, and the drive is idle.
 func (e *eraser) mayNotHaveBegun(ctx context.Context, r *eraseRecord, all []*task) (bool, error) {
-	if r.Lost || r.Answered || r.Again {
+	if r.Again {
 		return false, nil
 	}
+	restarted, err := e.h.bmcRestarted(ctx, &r.work)
+	if err != nil || !restarted && (r.Lost || r.Answered) {
+		return false, err
+	}
 	s, err := e.h.c.readSystem(ctx, e.h.system)
-	if err != nil || s.hpe() != nil {
+	if err != nil || s.hpe() != nil && !restarted {
 		return false, err
 	}
 	for _, t := range all {
@@ -148,7 +156,7 @@ func (e *eraser) mayNotHaveBegun(ctx context.Context, r *eraseRecord, all []*tas
 		}
 	}
 	for _, mark := range r.Before {
-		if !slices.ContainsFunc(all, func(t *task) bool { return t.mark() == mark }) {
+		if !restarted && !slices.ContainsFunc(all, func(t *task) bool { return t.mark() == mark }) {
 			return false, nil // the BMC forgets tasks
 		}
 	}
@@ -193,6 +201,18 @@ func (e *eraser) followOperation(ctx context.Context, r *eraseRecord) error {
 		r.looked = time.Now()
 	}
 	if time.Since(r.looked) > e.h.c.bmc.timing.settle {
+		all, err := e.h.c.tasks(ctx)
+		if err != nil {
+			return err
+		}
+		again, err := e.mayNotHaveBegun(ctx, r, all)
+		if err != nil {
+			return err
+		}
+		if again {
+			r.State, r.Again, r.Answered = "", true, false
+			return e.save()
+		}
 		return eraseUnknown(r, "the BMC has accepted the request, and neither a task nor the drive shows what has come of it")
 	}
 	return nil

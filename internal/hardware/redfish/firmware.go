@@ -49,6 +49,9 @@ type update struct {
 	Starting bool `json:"starting,omitempty"`
 	// Before are the tasks that there were before the request.
 	Before []string `json:"before,omitempty"`
+	// Lost: the request was sent whole, and no answer came. Without it, and without Answered, a
+	// worker has ended between its record and the answer.
+	Lost bool `json:"lost,omitempty"`
 	// Resets counts those that the update was given.
 	Resets int `json:"resets,omitempty"`
 	// Tasks is not 0 where the update was seen to have a task. Retried counts how often it was

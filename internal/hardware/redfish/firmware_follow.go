@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"burnish/internal/device"
@@ -46,9 +47,12 @@ func (u *update) follow(ctx context.Context) (again bool, err error) {
 		if now.Version == u.image.To && found != looksOn {
 			return false, u.finish(ctx, service)
 		}
-		acted, err := u.act(ctx, service, now, found)
+		acted, err := u.act(ctx, service, all, now, found)
 		if err != nil {
 			return false, err
+		}
+		if acted && u.Phase == "" {
+			return true, nil
 		}
 		if acted {
 			pauses.again()
@@ -72,7 +76,7 @@ func (u *update) finish(ctx context.Context, service *updateService) error {
 }
 
 // act does what follows from a look. again: look again at once.
-func (u *update) act(ctx context.Context, service *updateService, now *software, found verdict) (again bool, err error) {
+func (u *update) act(ctx context.Context, service *updateService, all []*software, now *software, found verdict) (again bool, err error) {
 	if found == looksIdle || found == looksWritten {
 		if u.quiet.IsZero() {
 			u.quiet = time.Now()
@@ -98,11 +102,69 @@ func (u *update) act(ctx context.Context, service *updateService, now *software,
 		}
 	default:
 		if time.Since(u.quiet) > u.patience() {
+			if never, err := u.neverBegan(ctx, service, all, now); never || err != nil {
+				return never, err
+			}
 			return false, hardware.Refused(device.CodeFirmwareUnknown, "see the firmware on the BMC, and finish or repeat the update there; then clean the server again",
 				"what has come of the update of %s to %q is unknown: it runs %q, and the BMC shows neither a task nor a staged image", u.image.Component, u.image.To, now.Version)
 		}
 	}
 	return false, u.progress(u.percent, "waits until the BMC shows the new version")
+}
+
+// neverBegan proves that nothing has come of the request, which was sent and not answered: the
+// component runs what it ran before, nothing is staged or being written, and there is no task that
+// was not there before. That holds where the BMC says that it has restarted since: what it was
+// writing itself, it does not write any more. It holds also where a worker has ended between its
+// record of the request and the answer, on a BMC that shows each update for as long as it runs. It is
+// believed once. A BMC that writes its own firmware restarts for it, which proves nothing.
+func (u *update) neverBegan(ctx context.Context, service *updateService, all []*software, now *software) (bool, error) {
+	if u.bmc || u.Answered || u.Retried > 0 || u.Phase != updateSent || now.Version != u.From {
+		return false, nil
+	}
+	restarted, err := u.h.bmcRestarted(ctx, &u.work)
+	if err != nil {
+		return false, err
+	}
+	running, staged, err := u.h.updates(ctx, service, all)
+	if err != nil || running != "" || staged != "" && !u.Starting {
+		return false, err
+	}
+	// What a StartUpdate has begun does not wait to be started any more.
+	if !restarted && (u.Lost && staged == "" || !u.wouldShow(service)) {
+		return false, nil
+	}
+	tasks, err := u.h.c.tasks(ctx)
+	if err != nil {
+		return false, err
+	}
+	there := map[string]bool{}
+	for _, t := range tasks {
+		there[t.mark()] = true
+		if t.updates() && !slices.Contains(u.Before, t.mark()) {
+			return false, nil
+		}
+	}
+	for _, mark := range u.Before {
+		if !restarted && !there[mark] {
+			return false, nil // the BMC forgets tasks
+		}
+	}
+	u.Retried, u.quiet, u.Phase = u.Retried+1, time.Time{}, ""
+	if staged != "" {
+		u.Phase = updateDone // what was uploaded is there
+	}
+	u.Starting = false
+	return true, u.save()
+}
+
+// wouldShow: the BMC shows an update from its acceptance to its end: by a task, as Redfish wants it
+// for a multipart push, or by the state of its update service.
+func (u *update) wouldShow(service *updateService) bool {
+	if hpe := service.hpe(); hpe != nil {
+		return strings.EqualFold(hpe.State, "Idle")
+	}
+	return len(u.Before) > 0 && (u.Starting || samePath(u.Target, u.h.c.path(service.MultipartHTTPPushURI)))
 }
 
 // patience is how long nothing need show what becomes of the update. A BMC that has accepted

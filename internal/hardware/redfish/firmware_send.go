@@ -105,7 +105,7 @@ func (u *update) patchTargets(ctx context.Context, service *updateService, targe
 // journalSent records that the request has been sent from here on.
 func (u *update) journalSent(target string, before []*task) func() error {
 	return func() error {
-		u.Phase, u.Before = updateSent, nil
+		u.Phase, u.Before, u.Lost = updateSent, nil, false
 		for _, t := range before {
 			u.Before = append(u.Before, t.mark())
 		}
@@ -128,18 +128,19 @@ func (u *update) push(ctx context.Context, path string, image *openImage, body *
 		return err
 	}
 	got, err := u.h.sendImage(ctx, r, body, u.journalSent(path, before))
-	return u.sent(got, err)
+	return u.sent(ctx, got, err)
 }
 
 // sent records the answer to the request.
-func (u *update) sent(got answer, err error) error {
+func (u *update) sent(ctx context.Context, got answer, err error) error {
 	refusal, answered := asRefusal(err)
 	switch {
 	case err == nil:
 		u.Phase, u.Answered, u.Task = updateAccepted, true, u.h.c.taskOf(got)
 		return u.save()
 	case u.Phase == updateSent && answered && refusal.Status >= http.StatusInternalServerError && refusal.Status != http.StatusServiceUnavailable:
-		return nil // it may have been carried out: follow finds out
+		u.Lost = true // it may have been carried out: follow finds out
+		return u.save()
 	case answered:
 		// The BMC did not carry it out.
 		u.Phase = ""
@@ -154,7 +155,13 @@ func (u *update) sent(got answer, err error) error {
 		}
 		return err
 	case u.Phase == updateSent && isLost(err):
-		return nil
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // this worker ends: the next one reads, as after a crash
+		}
+		u.Lost = true
+		return u.save()
+	case isUnanswered(err):
+		return unreachable(err) // the BMC has not got the end: it is sent again
 	default:
 		return err
 	}
@@ -173,5 +180,5 @@ func (u *update) startUpload(ctx context.Context, service *updateService) error 
 		u.Starting = true
 		return journal()
 	}})
-	return u.sent(got, err)
+	return u.sent(ctx, got, err)
 }

@@ -53,7 +53,7 @@ func (u *update) serve(ctx context.Context, service *updateService, path string,
 	u.Way = wayServed
 	parameters["ImageURI"], parameters["TransferProtocol"] = u.serving.url, "HTTP"
 	got, err := u.h.change(ctx, request{Method: http.MethodPost, Path: path, Body: parameters, Intent: u.journalSent(path, before)})
-	return u.sent(got, err)
+	return u.sent(ctx, got, err)
 }
 
 // serveImage serves a copy of the bytes that were checked, at a URL with a secret in it, until

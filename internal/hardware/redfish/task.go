@@ -57,6 +57,35 @@ type work struct {
 	Start string `json:"start,omitempty"`
 }
 
+// mostDrift is how much the clocks of a BMC and of the host may differ more than before. A BMC may
+// start with a wrong time, and correct it later.
+const mostDrift = 10 * time.Second
+
+// bmcRestarted: the BMC says that it has started since it was sent the request. What it did itself
+// then is over, and what it had not begun it does not begin any more. False where it does not say.
+func (h *handle) bmcRestarted(ctx context.Context, w *work) (bool, error) {
+	s, err := h.c.readSystem(ctx, h.system)
+	if err != nil {
+		return false, err
+	}
+	now := h.c.bmc.now()
+	if w.Sent.IsZero() || now.IsZero() || (now.Sub(w.Sent)-time.Since(w.Began)).Abs() > mostDrift {
+		return false, nil
+	}
+	for _, link := range s.Links.ManagedBy {
+		var manager struct{ LastResetTime string }
+		if err := h.c.get(ctx, h.c.path(link.String()), &manager); err != nil {
+			if err = ignoreRefusal(err); err != nil {
+				return false, err
+			}
+		}
+		if at, err := time.Parse(time.RFC3339, manager.LastResetTime); err == nil && !at.Before(w.Sent) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // followTask waits for the end of the work's task. Errors: step_failed where our own task has
 // failed, no_progress, timeout.
 func (h *handle) followTask(ctx context.Context, run hardware.StepRun, w *work) (outcome, error) {

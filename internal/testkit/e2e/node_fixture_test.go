@@ -62,7 +62,7 @@ func newNodeSite(t *testing.T, s *Site, personalities []redfishsim.Personality, 
 			from, bios.Version = bios.Version, targetBIOS
 			if c.EraseForm == redfishsim.NoTask {
 				// What has no task is seen only while it runs: longer than a pause of the driver.
-				c.Delays.Erase, c.Delays.Verify = 2*time.Second, 2*time.Second
+				c.Delays.Erase, c.Delays.Verify = 5*time.Second, 2*time.Second
 				// An iLO shows no time of its start: the driver waits a minute for a POST that
 				// it has not seen.
 				c.Delays.POST = 2 * time.Second

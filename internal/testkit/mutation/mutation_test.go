@@ -35,7 +35,7 @@ var mutations = slices.Concat(
 	stepsMutations, offerMutations,
 	blockMutations,
 	nvmeMutations, firmwareMutations, biosMutations,
-	redfishMutations, redfishSessionMutations,
+	redfishMutations, redfishSessionMutations, redfishLostMutations,
 	scriptMutations,
 	poolCommandMutations,
 	redfishDriveMutations,

@@ -78,15 +78,15 @@ var redfishDriveMutations = []mutation{
 	{
 		name: "an erase that was sent, and not answered, is not sent again",
 		file: "internal/hardware/redfish/drives_follow.go",
-		old:  `if r.Lost || r.Answered || r.Again {`,
-		new:  `if r.Answered || r.Again {`,
+		old:  `!restarted && (r.Lost || r.Answered) {`,
+		new:  `!restarted && r.Answered {`,
 		pkg:  redfishPkg, run: "TestALostEraseIsNeitherRepeatedNorBelieved",
 	},
 	{
 		name: "an erase is sent again once at most",
 		file: "internal/hardware/redfish/drives_follow.go",
-		old:  `if r.Lost || r.Answered || r.Again {`,
-		new:  `if r.Lost || r.Answered {`,
+		old:  `	if r.Again {`,
+		new:  `	if r.Again && r.Answered {`,
 		pkg:  redfishPkg, run: "TestAnEraseThatAKilledWorkerNeverSentIsSent",
 	},
 	{

@@ -86,6 +86,7 @@ type Config struct {
 	BIOSSettings                   string // the last part of the settings' path
 	TrailingSlash                  bool   // each path ends in one: 308 without it
 	AnyCase                        bool
+	ManagerReset                   bool // the manager shows when it was restarted last
 
 	// Sessions.
 	SessionsPath         string
@@ -187,7 +188,7 @@ func defaults(p Personality) Config {
 	case IDRAC:
 		c.SystemID, c.ChassisID, c.ManagerID = "System.Embedded.1", "System.Embedded.1", "iDRAC.Embedded.1"
 		c.MaxSessions, c.SessionFullCode, c.SessionsSurvive = 8, "IDRAC.2.8.RAC0218", true
-		c.SessionOrigin, c.SessionCreated = true, true
+		c.SessionOrigin, c.SessionCreated, c.ManagerReset = true, true, true
 		c.TaskForm, c.EraseForm, c.UpdateForm = LocationOnly, LocationOnly, LocationOnly
 		c.JobIDs, c.TaskAnswers202, c.TaskHasPayload = true, true, false
 		c.NeedsApplyTime, c.RefuseSecondPatch, c.ShowPending = true, true, true
@@ -220,7 +221,7 @@ func defaults(p Personality) Config {
 		c.SystemID, c.ChassisID, c.ManagerID = "system", "chassis", "bmc"
 		c.TaskForm, c.EraseForm, c.UpdateForm = MonitorBoth, MonitorBoth, MonitorBoth
 		c.TasksSurvive, c.OtherTasksAfter = false, true
-		c.SessionOrigin, c.SessionContext = true, true
+		c.SessionOrigin, c.SessionContext, c.ManagerReset = true, true, true
 		c.NoAttributes, c.NoRegistry = true, true
 		c.ResetBIOSStatus = 204
 		c.MultipartPath, c.PushPath = "/redfish/v1/UpdateService/update-multipart", "/redfish/v1/UpdateService/update"

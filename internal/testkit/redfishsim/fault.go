@@ -16,6 +16,7 @@ type FaultKind string
 const (
 	CutBefore     FaultKind = "cut before"
 	CutAfter      FaultKind = "cut after"
+	CutWithin     FaultKind = "cut within" // the body, of which the BMC has got a half; it is in no log
 	RestartBefore FaultKind = "BMC restarts before"
 	RestartAfter  FaultKind = "BMC restarts after"
 	ExitBefore    FaultKind = "exit before" // the process ends at once; without one, as RestartBefore
@@ -92,7 +93,7 @@ func (m *Machine) fault(number int, method, path string) *Fault {
 		}
 	}
 	for _, f := range m.faults {
-		if f.Login != 0 && f.Login != f.logins {
+		if f.Kind == CutWithin || f.Login != 0 && f.Login != f.logins {
 			continue
 		}
 		if f.Number != 0 && f.Number != number || f.Method != "" && f.Method != method || f.Path != "" && !simserver.Glob(f.Path, path) {
@@ -109,4 +110,17 @@ func (m *Machine) fault(number int, method, path string) *Fault {
 		return f
 	}
 	return nil
+}
+
+// cutsWithin is true where the connection is to be cut in the middle of this request's body.
+func (m *Machine) cutsWithin(method, path string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, f := range m.faults {
+		if f.Kind == CutWithin && (f.Method == "" || f.Method == method) && (f.Path == "" || simserver.Glob(f.Path, path)) {
+			m.faults = append(m.faults[:i:i], m.faults[i+1:]...)
+			return true
+		}
+	}
+	return false
 }

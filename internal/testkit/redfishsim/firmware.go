@@ -38,7 +38,7 @@ func Digest(image []byte) string {
 func read(image []byte) (component, version string, good bool) {
 	head, body, found := strings.Cut(string(image), "\n\n")
 	lines := strings.Split(head, "\n")
-	if !found || len(lines) != 3 || lines[0] != magic || len(body) != 4096 {
+	if !found || len(lines) != 3 || lines[0] != magic || len(body) == 0 || len(body)%4096 != 0 {
 		return "", "", false
 	}
 	component, first := strings.CutPrefix(lines[1], "component: ")

@@ -163,6 +163,7 @@ func (m *Machine) restart(at time.Time, update bool) {
 // comeBack is what is left of the BMC's own state after it restarted or was killed.
 func (m *Machine) comeBack(at time.Time, update bool) {
 	s := &m.state
+	s.BMCReset = at
 	if update || !m.config.SessionsSurvive {
 		s.Sessions = nil
 	}

@@ -41,6 +41,7 @@ type State struct {
 
 	Commits     []Commit
 	BMCRestarts int
+	BMCReset    time.Time // when the last one was
 	// Bricked says why the server does not start any more: a power change while firmware
 	// was written.
 	Bricked string

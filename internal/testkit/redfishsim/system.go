@@ -275,6 +275,9 @@ func (m *Machine) managerDoc(c *call) answer {
 			"target": m.uri(m.manager("Actions/Manager.Reset")), "ResetType@Redfish.AllowableValues": []string{"GracefulRestart", "ForceRestart"},
 		}},
 	})
+	if m.config.ManagerReset {
+		doc["LastResetTime"] = m.stamp(m.state.BMCReset)
+	}
 	if m.config.JobIDs {
 		doc["Links"].(map[string]any)["Oem"] = map[string]any{"Dell": map[string]any{"Jobs": m.link(m.manager("Jobs"))}}
 	}
