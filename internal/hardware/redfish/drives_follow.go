@@ -136,14 +136,15 @@ func (e *eraser) find(ctx context.Context, r *eraseRecord) error {
 // Only where a BMC shows an erase after its end can reading say so: with a task. An iLO
 // has none; an erase that has ended unseen and one that was never sent look the same.
 //
-// The same holds where the answer was lost, or the task is gone, and the BMC says that it has
-// restarted since: nothing waits for that request any more, and the drive is idle.
+// The same holds where the answer was lost, and the BMC says that it has restarted since: nothing waits
+// for that request any more, and one that had begun would have its task, on a BMC that keeps them.
 func (e *eraser) mayNotHaveBegun(ctx context.Context, r *eraseRecord, all []*task) (bool, error) {
 	if r.Again {
 		return false, nil
 	}
-	restarted, err := e.h.bmcRestarted(ctx, &r.work)
-	if err != nil || !restarted && (r.Lost || r.Answered) {
+	restarted, keepsTasks, err := e.h.bmcRestarted(ctx, &r.work)
+	restarted = restarted && keepsTasks // a drive erases on without its BMC
+	if err != nil || r.Answered || r.Lost && !restarted {
 		return false, err
 	}
 	s, err := e.h.c.readSystem(ctx, e.h.system)
@@ -201,18 +202,6 @@ func (e *eraser) followOperation(ctx context.Context, r *eraseRecord) error {
 		r.looked = time.Now()
 	}
 	if time.Since(r.looked) > e.h.c.bmc.timing.settle {
-		all, err := e.h.c.tasks(ctx)
-		if err != nil {
-			return err
-		}
-		again, err := e.mayNotHaveBegun(ctx, r, all)
-		if err != nil {
-			return err
-		}
-		if again {
-			r.State, r.Again, r.Answered = "", true, false
-			return e.save()
-		}
 		return eraseUnknown(r, "the BMC has accepted the request, and neither a task nor the drive shows what has come of it")
 	}
 	return nil

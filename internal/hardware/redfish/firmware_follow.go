@@ -122,7 +122,7 @@ func (u *update) neverBegan(ctx context.Context, service *updateService, all []*
 	if u.bmc || u.Answered || u.Retried > 0 || u.Phase != updateSent || now.Version != u.From {
 		return false, nil
 	}
-	restarted, err := u.h.bmcRestarted(ctx, &u.work)
+	restarted, _, err := u.h.bmcRestarted(ctx, &u.work)
 	if err != nil {
 		return false, err
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stmcginnis/gofish/redfish"
+
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
@@ -26,6 +28,8 @@ type handle struct {
 	busyPatience time.Duration
 	// resetRefusal is why the last reset may have done nothing, as the end of a message.
 	resetRefusal string
+	// resetWay is what it was.
+	resetWay redfish.ResetType
 }
 
 // step is one step of a server. It returns one line for the record.

@@ -159,13 +159,13 @@ func (h *handle) switchOnIfOff(ctx context.Context, run powerRun) error {
 // change after a request, the request is sent again: it asks for a state, and a server that is
 // in it refuses.
 func (h *handle) powerTo(ctx context.Context, run powerRun, want redfish.PowerState, ways ...redfish.ResetType) error {
-	t := h.c.bmc.timing
+	t, began := h.c.bmc.timing, time.Now()
 	for tries := 0; ; tries++ {
 		s, err := h.c.readSystem(ctx, h.system)
 		if err != nil || s.PowerState == want {
 			return err
 		}
-		if tries > 0 && tries > int(t.power/max(t.settle, 1)) {
+		if tries > 0 && time.Since(began) > t.power {
 			return hardware.Refused(device.CodeNoProgress, "see the server's console, then clean it again",
 				"the server has not become %s within %v: it is %s%s", powerWord(want), t.power, powerWord(s.PowerState), h.resetRefusal)
 		}
@@ -174,11 +174,25 @@ func (h *handle) powerTo(ctx context.Context, run powerRun, want redfish.PowerSt
 				return err
 			}
 		}
-		if is, err := h.becomes(ctx, run, want, t.settle); is || err != nil {
+		if is, err := h.becomes(ctx, run, want, h.patienceAfterReset()); is || err != nil {
 			return err
 		}
 	}
 }
+
+// patienceAfterReset is how long the power state may take to change. A request that was lost or
+// refused, and after a part of that time has changed nothing, was not carried out: it is sent again,
+// but for the button, which would undo it.
+func (h *handle) patienceAfterReset() time.Duration {
+	t := h.c.bmc.timing
+	if h.resetRefusal != "" && h.resetWay != redfish.PushPowerButtonResetType {
+		return t.settle / lostResetShare
+	}
+	return t.settle
+}
+
+// lostResetShare: the part of the time that a lost reset is waited for.
+const lostResetShare = 4
 
 // becomes waits until the server is in this power state, for so long at most.
 func (h *handle) becomes(ctx context.Context, run powerRun, want redfish.PowerState, within time.Duration) (bool, error) {
@@ -224,7 +238,7 @@ func (h *handle) reset(ctx context.Context, run powerRun, s *system, ways ...red
 		return err
 	}
 	_, err = h.change(ctx, request{Method: http.MethodPost, Path: target, Body: map[string]any{"ResetType": way}})
-	h.resetRefusal = ""
+	h.resetRefusal, h.resetWay = "", way
 	refusal, answered := asRefusal(err)
 	if isLost(err) || answered && (refusal.Status == http.StatusConflict || refusal.Status == http.StatusBadRequest || refusal.Status >= http.StatusInternalServerError) {
 		h.resetRefusal = "; " + err.Error()

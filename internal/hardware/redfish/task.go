@@ -63,27 +63,33 @@ const mostDrift = 10 * time.Second
 
 // bmcRestarted: the BMC says that it has started since it was sent the request. What it did itself
 // then is over, and what it had not begun it does not begin any more. False where it does not say.
-func (h *handle) bmcRestarted(ctx context.Context, w *work) (bool, error) {
+// keepsTasks: its tasks survive that, as Dell's jobs do.
+func (h *handle) bmcRestarted(ctx context.Context, w *work) (restarted, keepsTasks bool, err error) {
 	s, err := h.c.readSystem(ctx, h.system)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	now := h.c.bmc.now()
 	if w.Sent.IsZero() || now.IsZero() || (now.Sub(w.Sent)-time.Since(w.Began)).Abs() > mostDrift {
-		return false, nil
+		return false, false, nil
 	}
 	for _, link := range s.Links.ManagedBy {
-		var manager struct{ LastResetTime string }
+		var manager struct {
+			LastResetTime string
+			Links         struct {
+				Oem struct{ Dell struct{ Jobs common.Link } }
+			}
+		}
 		if err := h.c.get(ctx, h.c.path(link.String()), &manager); err != nil {
 			if err = ignoreRefusal(err); err != nil {
-				return false, err
+				return false, false, err
 			}
 		}
 		if at, err := time.Parse(time.RFC3339, manager.LastResetTime); err == nil && !at.Before(w.Sent) {
-			return true, nil
+			return true, manager.Links.Oem.Dell.Jobs != "", nil
 		}
 	}
-	return false, nil
+	return false, false, nil
 }
 
 // followTask waits for the end of the work's task. Errors: step_failed where our own task has

@@ -294,13 +294,14 @@ func (s *nodeSite) strike(t *testing.T, w *Worker, v victim, chosen map[string]s
 
 // awaitEnd waits until the server is available again. An iLO shows an erase only while it runs: the
 // clean may end with a fault that says so. Neither iLO nor Supermicro show that their BMC has
-// restarted: the same holds for an erase or an update whose answer that has lost. A server that is
+// restarted, and OpenBMC forgets its tasks then: the same holds for an erase or an update whose answer
+// that has lost, with OpenBMC for an erase. A server that is
 // away holds the request, whose time may end. After a fault the operator's clean ends well; awaitEnd
 // reports whether there was one.
 func (s *nodeSite) awaitEnd(t *testing.T, name string, k strike) (again bool) {
 	t.Helper()
 	p := s.nodes[name].personality
-	mayBeUnknown := k.maybeLost && (k.victim == theServer || k.victim == theBMC && (p == redfishsim.Supermicro || p == redfishsim.ILO))
+	mayBeUnknown := k.maybeLost && (k.victim == theServer || k.victim == theBMC && p != redfishsim.IDRAC)
 	what := fmt.Sprintf("%s (%s) after the kill of %s", name, p, k)
 	for ; ; again = true {
 		var v contract.DeviceStatus

@@ -78,8 +78,8 @@ var redfishDriveMutations = []mutation{
 	{
 		name: "an erase that was sent, and not answered, is not sent again",
 		file: "internal/hardware/redfish/drives_follow.go",
-		old:  `!restarted && (r.Lost || r.Answered) {`,
-		new:  `!restarted && r.Answered {`,
+		old:  `if err != nil || r.Answered || r.Lost && !restarted {`,
+		new:  `if err != nil || r.Answered {`,
 		pkg:  redfishPkg, run: "TestALostEraseIsNeitherRepeatedNorBelieved",
 	},
 	{

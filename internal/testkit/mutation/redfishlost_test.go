@@ -17,6 +17,13 @@ var redfishLostMutations = []mutation{
 		pkg:  "./internal/hardware/redfish", run: "TestWhatABMCLostByItsRestartIsSentOnceMore",
 	},
 	{
+		name: "a drive whose BMC forgets its tasks may erase on after the BMC's restart",
+		file: "internal/hardware/redfish/drives_follow.go",
+		old:  `	restarted = restarted && keepsTasks`,
+		new:  `	restarted = restarted || keepsTasks`,
+		pkg:  "./internal/hardware/redfish", run: "TestWhatABMCLostByItsRestartIsSentOnceMore",
+	},
+	{
 		name: "an update whose answer was lost is not repeated without a restart of the BMC",
 		file: "internal/hardware/redfish/firmware_follow.go",
 		old:  `	if !restarted && (u.Lost && staged == "" || `,
