@@ -144,3 +144,17 @@ func TestAnImageThatIsCutOffIsSentAgain(t *testing.T) {
 		s.requireNoHarm()
 	})
 }
+
+// An image that is uploaded and waits to be started shows that its start was never carried out.
+func TestAStartThatNeverBeganIsSentOnceMore(t *testing.T) {
+	for _, kind := range []redfishsim.FaultKind{redfishsim.HangBefore, redfishsim.RestartBefore, redfishsim.CutBefore} {
+		s, b, _ := updating(t, redfishsim.Supermicro)
+		b.Inject(redfishsim.Fault{Method: http.MethodPost, Path: "*StartUpdate", Kind: kind})
+		s.killAtFaults(b)
+		_, err := s.toTheEnd("firmware_reflash", s.update("BIOS"))
+		require.NoError(t, err, kind)
+		require.Len(t, b.Commits("BIOS"), 1)
+		require.Equal(t, 2, s.posts("StartUpdate"))
+		s.requireNoHarm()
+	}
+}
