@@ -172,11 +172,7 @@ func (a *app) migrateOne(ctx context.Context, l deviceClient, name string, dryRu
 	if result.Device.Pool != nil {
 		report = migrationOf(result.Device)
 	}
-	line := resultLine(name, "migrated", result)
-	if report.Recorded != "" {
-		line += ", has profile " + report.Recorded
-	}
-	return reported(name, line, report), nil
+	return reported(name, resultLine(name, "migrated", result), report), nil
 }
 
 func reported(name, message string, report *migration) outcome {

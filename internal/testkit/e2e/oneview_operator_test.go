@@ -71,7 +71,9 @@ func TestServersAreEnrolledAndMigrated(t *testing.T) {
 	require.Contains(t, dry, name(2)+": would switch its server off and remove the idle profile ")
 	require.Equal(t, 3, strings.Count(dry, ": no profile is on its server: would only become dynamic; state manageable\n"), dry)
 
-	require.Equal(t, 5, strings.Count(s.Must(t, "oneview", "migrate"), ": migrated"))
+	migrated := s.Must(t, "oneview", "migrate")
+	require.Equal(t, 5, strings.Count(migrated, ": migrated"))
+	require.Contains(t, migrated, name(1)+": migrated, now allocated; its profile is recorded: "+tenant.Profile+"\n")
 	v := s.Show(t, name(1))
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Equal(t, tenant.Profile, v.Pool.Profile)
