@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -25,13 +26,31 @@ import (
 // One write that was already issued is not stopped by this: at most hardware.MaxWrite bytes,
 // one command to a drive, or one program.
 type lease struct {
-	a *attempt
-	// ctx is the activity's.
-	ctx context.Context
+	// ctx and info are the activity's.
+	ctx  context.Context
+	info activity.Info
+	// confirm sends a heartbeat with the details, and fails unless the server still expects
+	// this attempt; nil: nothing is asked.
+	confirm func(ctx context.Context, token []byte, details ...any) error
+	details func() any
+	// waits shows that the attempt waits for the server's answer, or, with "", that it goes on.
+	waits func(code device.Code, what string)
+	// clock replaces the machine's own in tests.
+	clock func() time.Duration
+	log   *slog.Logger
 	// acknowledged is when the last request was sent that the server answered, by a clock
 	// that counts while the machine is suspended.
 	acknowledged time.Duration
 	asked        bool
+}
+
+// newLease is the lease of a step, or of a change of the power.
+func (a *attempt) newLease(ctx context.Context) *lease {
+	return &lease{
+		ctx: ctx, info: a.info, confirm: a.Confirm, clock: a.Clock, waits: a.heartbeats.wait,
+		details: func() any { return a.heartbeats.now() },
+		log:     a.Log.With("device", a.in.Enrollment.Name, "step", a.step.Name),
+	}
 }
 
 // defaultHeartbeat replaces the heartbeat time-out of an activity that has none.
@@ -44,21 +63,21 @@ const leaseRetryInterval = time.Second
 // server, and waits for an answer until the heartbeat time-out has passed: by then the
 // server has given up the attempt. Only the step's goroutine calls it.
 func (l *lease) check(ctx context.Context) error {
-	if l.a.Confirm == nil {
+	if l.confirm == nil {
 		return nil
 	}
-	timeout := l.a.info.HeartbeatTimeout
+	timeout := l.info.HeartbeatTimeout
 	if timeout <= 0 {
 		timeout = defaultHeartbeat
 	}
 	waited := false
 	defer func() {
 		if waited {
-			l.a.heartbeats.wait("", "")
+			l.waits("", "")
 		}
 	}()
 	for {
-		now, err := l.a.clock()
+		now, err := l.now()
 		if err != nil {
 			return err
 		}
@@ -66,7 +85,7 @@ func (l *lease) check(ctx context.Context) error {
 			return nil
 		}
 		err = l.ask(ctx)
-		answered, clockErr := l.a.clock()
+		answered, clockErr := l.now()
 		if clockErr != nil {
 			return clockErr
 		}
@@ -80,7 +99,7 @@ func (l *lease) check(ctx context.Context) error {
 		}
 		lost := answered-l.acknowledged > timeout
 		if refused(err) || !l.asked || lost {
-			l.a.Log.Warn("the server does not confirm this attempt: nothing is written", "device", l.a.in.Enrollment.Name, "step", l.a.step.Name, "error", err)
+			l.log.Warn("the server does not confirm this attempt: nothing is written", "error", err)
 			if temporal.IsCanceledError(err) {
 				l.awaitCancel()
 			}
@@ -104,12 +123,12 @@ func refused(err error) bool {
 func (l *lease) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
 	defer cancel()
-	return l.a.Confirm(ctx, l.a.info.TaskToken, l.a.heartbeats.now())
+	return l.confirm(ctx, l.info.TaskToken, l.details())
 }
 
 // pause waits before the server is asked again.
 func (l *lease) pause(ctx context.Context) error {
-	l.a.heartbeats.wait(device.CodeServerUnreachable, "waiting for the server to confirm that the step may continue to write")
+	l.waits(device.CodeServerUnreachable, "waiting for the server to confirm that the step may continue to write")
 	timer := time.NewTimer(leaseRetryInterval)
 	defer timer.Stop()
 	select {
@@ -135,11 +154,11 @@ func (l *lease) awaitCancel() {
 	}
 }
 
-// clock is the time since the machine's start; unlike Go's monotonic clock it counts while
-// the machine is suspended.
-func (h *Hardware) clock() (time.Duration, error) {
-	if h.Clock != nil {
-		return h.Clock(), nil
+// now is the time since the machine's start; unlike Go's monotonic clock it counts while the
+// machine is suspended.
+func (l *lease) now() (time.Duration, error) {
+	if l.clock != nil {
+		return l.clock(), nil
 	}
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {

@@ -2,12 +2,14 @@ package activities
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/oneview"
 	"burnish/workflows/contract"
 )
@@ -16,6 +18,9 @@ import (
 type Pools struct {
 	// Pools are the appliances that this worker knows; nil if it has no oneview.yaml.
 	Pools oneview.Pools
+	// Confirm is as in Hardware; nil: nothing is asked before a server is changed.
+	Confirm func(ctx context.Context, token []byte, details ...any) error
+	Log     *slog.Logger
 }
 
 // Activities gives all activities of shared pools by name.
@@ -29,7 +34,7 @@ func (p *Pools) Activities() map[string]any {
 // changes nothing. Retried: an appliance that does not answer, or that this worker's file
 // does not have. Final: another server than the one that the host saw.
 func (p *Pools) ReadPool(ctx context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error) {
-	return p.call(ctx, in, func(oneview.Progress) (oneview.Found, error) {
+	return p.call(ctx, in, func(ctx context.Context, _ oneview.Progress) (oneview.Found, error) {
 		return p.Pools.Read(ctx, in.Pool.Appliance, serverOf(in))
 	})
 }
@@ -39,7 +44,7 @@ func (p *Pools) ReadPool(ctx context.Context, in contract.PoolRequest) (contract
 // server that others have (server_taken), of which nothing is changed; what the appliance
 // refuses.
 func (p *Pools) ApplyProfile(ctx context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error) {
-	return p.call(ctx, in, func(progress oneview.Progress) (oneview.Found, error) {
+	return p.call(ctx, in, func(ctx context.Context, progress oneview.Progress) (oneview.Found, error) {
 		return p.Pools.Apply(ctx, in.Pool.Appliance, serverOf(in), progress)
 	})
 }
@@ -48,12 +53,12 @@ func (p *Pools) ApplyProfile(ctx context.Context, in contract.PoolRequest) (cont
 // gone. A second run finds it done. A profile that is not Burnish's stays (S4.23), and its
 // server keeps its power (S4.26). Retried: as ReadPool. Final: what the appliance refuses.
 func (p *Pools) RemoveProfile(ctx context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error) {
-	return p.call(ctx, in, func(progress oneview.Progress) (oneview.Found, error) {
+	return p.call(ctx, in, func(ctx context.Context, progress oneview.Progress) (oneview.Found, error) {
 		return p.Pools.Remove(ctx, in.Pool.Appliance, serverOf(in), progress)
 	})
 }
 
-func (p *Pools) call(ctx context.Context, in contract.PoolRequest, do func(oneview.Progress) (oneview.Found, error)) (contract.PoolSnapshot, error) {
+func (p *Pools) call(ctx context.Context, in contract.PoolRequest, do func(context.Context, oneview.Progress) (oneview.Found, error)) (contract.PoolSnapshot, error) {
 	if p.Pools == nil {
 		return contract.PoolSnapshot{}, asError(&device.Fault{Class: device.Transient, Code: device.CodeInvalidConfig,
 			Message: "this control worker has no oneview.yaml, and " + in.Name + " is in the pool of " + in.Pool.Appliance,
@@ -64,12 +69,16 @@ func (p *Pools) call(ctx context.Context, in contract.PoolRequest, do func(onevi
 	}
 	beats := startProfileHeartbeats(ctx)
 	defer beats.stop()
-	found, err := do(func(percent int, doing string) error {
+	lease := &lease{
+		ctx: ctx, info: activity.GetInfo(ctx), confirm: p.Confirm, details: func() any { return beats.now() },
+		waits: func(_ device.Code, what string) { beats.set(0, what) }, log: p.Log.With("device", in.Name),
+	}
+	found, err := do(hardware.WithLease(ctx, lease.check), func(percent int, doing string) error {
 		beats.set(percent, doing)
 		return ctx.Err()
 	})
 	if err != nil {
-		return contract.PoolSnapshot{}, asError(err, in.Name)
+		return contract.PoolSnapshot{}, explain(ctx, err, in.Name)
 	}
 	return contract.PoolSnapshot{Ownership: found.Ownership, Profile: found.Profile, Power: found.Power}, nil
 }
@@ -128,12 +137,13 @@ func (b *profileHeartbeats) set(percent int, doing string) {
 	b.progress.Percent, b.progress.Doing = percent, doing
 }
 
-func (b *profileHeartbeats) send(ctx context.Context) {
+func (b *profileHeartbeats) now() contract.Progress {
 	b.mu.Lock()
-	now := b.progress
-	b.mu.Unlock()
-	activity.RecordHeartbeat(ctx, now)
+	defer b.mu.Unlock()
+	return b.progress
 }
+
+func (b *profileHeartbeats) send(ctx context.Context) { activity.RecordHeartbeat(ctx, b.now()) }
 
 func (b *profileHeartbeats) stop() {
 	close(b.stopped)

@@ -70,7 +70,7 @@ func (a *attempt) power(ctx context.Context, in contract.PowerCall) (result cont
 		result.State, err = power.PowerState(ctx)
 		return result, err
 	}
-	lease := &lease{a: a, ctx: ctx}
+	lease := a.newLease(ctx)
 	if err := lease.check(ctx); err != nil {
 		return result, err
 	}

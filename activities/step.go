@@ -153,6 +153,12 @@ func stopNow(cause error) bool {
 // explain turns an attempt's error into the one that says whether and when the server
 // retries it.
 func (a *attempt) explain(ctx context.Context, err error) error {
+	return explain(ctx, err, a.in.Enrollment.Name)
+}
+
+// explain says why an attempt at the named device ended, from its error and the end of its
+// context.
+func explain(ctx context.Context, err error, name string) error {
 	if err == nil {
 		return nil
 	}
@@ -169,7 +175,7 @@ func (a *attempt) explain(ctx context.Context, err error) error {
 	case errors.Is(err, errLostContact), ctx.Err() != nil:
 		return retryNow(device.CodeServerUnreachable, "contact to the server was lost")
 	}
-	return asError(err, a.in.Enrollment.Name)
+	return asError(err, name)
 }
 
 // retryNow is a transient fault that the server retries without a pause.

@@ -134,7 +134,7 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 	// With the device open and before the first write: the context is as old as the last
 	// heartbeat, and a process that was frozen meanwhile could erase the device of a later
 	// binding.
-	lease := &lease{a: a, ctx: ctx}
+	lease := a.newLease(ctx)
 	if err := lease.check(workCtx); err != nil {
 		return outcome, err
 	}

@@ -145,7 +145,7 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 			return err
 		}
 		stops = append(stops, closePools)
-		stop, err := startControl(settings, temporal.Client, pools, base, logger)
+		stop, err := startControl(settings, server, pools, base, logger)
 		stops = append(stops, stop)
 		if err != nil {
 			return err

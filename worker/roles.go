@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -75,8 +74,9 @@ func validate(settings config.Worker) error {
 
 // startControl starts the control worker: workflows and control activities. The stop that
 // it returns may always be called.
-func startControl(settings config.Worker, temporal sdkclient.Client, pools oneview.Pools, options worker.Options, logger *slog.Logger) (stop func() error, err error) {
+func startControl(settings config.Worker, server *serverGuard, pools oneview.Pools, options worker.Options, logger *slog.Logger) (stop func() error, err error) {
 	stop = func() error { return nil }
+	temporal := server.temporal
 	planner, err := clean.NewPlanner(steps.All().Planning(), settings.Policy)
 	if err != nil {
 		return stop, usageError{err}
@@ -111,7 +111,7 @@ func startControl(settings config.Worker, temporal sdkclient.Client, pools onevi
 		maps.Copy(all, (&activities.Reconciler{Client: client.New(temporal), Fleet: fleet, Log: logger}).Activities())
 	}
 	maps.Copy(all, (&activities.Poller{Client: client.New(temporal), Pools: pools, Log: logger}).Activities())
-	maps.Copy(all, (&activities.Pools{Pools: pools}).Activities())
+	maps.Copy(all, (&activities.Pools{Pools: pools, Confirm: server.confirm, Log: logger}).Activities())
 	maps.Copy(all, (&activities.PoolServers{Client: client.New(temporal), Pools: pools}).Activities())
 	for name, do := range all {
 		w.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 )
 
 // call is one Read, Apply or Remove. It looks at the server, decides what is next, does it and
@@ -181,6 +182,11 @@ func (c *call) change(ctx context.Context, v view, todo step) error {
 	}
 	if now.Profile != v.hardware.Profile || now.Power != v.hardware.Power || now.State != v.hardware.State {
 		return c.pause(ctx, time.Time{}, 0, todo.doing)
+	}
+	// Last, so that a worker that was frozen in the reads changes nothing that another attempt
+	// may have settled since (F32).
+	if err := hardware.MayWrite(ctx); err != nil {
+		return err
 	}
 	c.tries[todo.change]++
 	got, err := c.s.authorized(ctx, todo.request)

@@ -1,6 +1,8 @@
 package oneview
 
 import (
+	"context"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/testkit/oneviewsim"
 )
 
@@ -138,6 +141,33 @@ func TestEveryChangeFollowsARead(t *testing.T) {
 		require.Equal(t, http.MethodGet+" "+r.server.Hardware, all[i-1].Method+" "+all[i-1].Path, "before %s %s", one.Method, one.Path)
 	}
 	require.Equal(t, 4, writes) // off, POST, off, DELETE
+}
+
+// Each change asks the lease right before it is sent: a worker that was frozen since its reads
+// sends nothing.
+//
+// F32
+func TestNoChangeWithoutTheLease(t *testing.T) {
+	for left := range 4 { // off, POST, off, DELETE
+		r := newRig(t, serverIs(oneviewsim.On))
+		errOver, asked := errors.New("another attempt has the server"), 0
+		ctx := hardware.WithLease(r.Context(), func(context.Context) error {
+			if asked++; asked > left {
+				return errOver
+			}
+			return nil
+		})
+		r.server.Applying = true
+		found, err := r.pools.Apply(ctx, "rack1", r.server, nil)
+		if left >= 2 {
+			require.NoError(t, err)
+			r.server.Recorded, r.server.Applying = found.Profile, false
+			require.NoError(t, r.sim.SetPower("server-1", oneviewsim.On))
+			_, err = r.pools.Remove(ctx, "rack1", r.server, nil)
+		}
+		require.ErrorIs(t, err, errOver)
+		require.Equal(t, left, r.sim.Counts().Writes)
+	}
 }
 
 // No other code sends a request that changes something.

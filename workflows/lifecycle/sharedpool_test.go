@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func newShared(t testing.TB) *deviceEnv {
 
 func (w *deviceEnv) share() {
 	w.pool, w.shared = newFakePool(), thePool()
-	w.pools = &activities.Pools{Pools: w.pool}
+	w.pools = &activities.Pools{Pools: w.pool, Log: slog.New(slog.DiscardHandler)}
 	w.host.discovery.Type = "NODE"
 	w.beforeCall = func(name string) {
 		if _, step := w.host.steps[name]; (step || name == contract.ActivityPower) && w.pool.taken() {

@@ -58,4 +58,18 @@ var leaseMutations = []mutation{
 		new:  `if err := ctx.Err(); err != nil {`,
 		pkg:  "./internal/hardware/script", run: "TestNoProgramStartsWithoutTheRightToWrite",
 	},
+	{
+		rule: "F32", name: "a shared server is changed under the lease",
+		file: "internal/oneview/profile.go",
+		old:  `	if err := hardware.MayWrite(ctx); err != nil {`,
+		new:  `	if err := hardware.MayWrite(ctx); err != nil && ctx.Err() != nil {`,
+		pkg:  "./internal/oneview", run: "TestNoChangeWithoutTheLease",
+	},
+	{
+		rule: "F32", name: "the lease of a shared server's change is the attempt's",
+		file: "activities/pool.go",
+		old:  `do(hardware.WithLease(ctx, lease.check), func`,
+		new:  `do(hardware.WithLease(ctx, func(context.Context) error { _ = lease; return nil }), func`,
+		pkg:  "./activities", run: "TestAServersProfileIsChangedUnderTheLease",
+	},
 }
