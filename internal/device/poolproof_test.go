@@ -1,6 +1,11 @@
 package device
 
-import "slices"
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
 
 // The theorems on the observations of a shared pool.
 
@@ -49,4 +54,18 @@ func pollAgrees(c outcome) string {
 		unless(c.observation.Event == "", "a poll changes the state"),
 		// A claim is not published: the poll may ask for nothing then.
 		unless(c.observation.Needs(RequestRecheck) == (o.Event != "") || d.Claim != nil, "the device would find %q", o.Event))
+}
+
+// A clean of a server that others have loses the race, in each of its states.
+//
+// S4.18
+func TestATakenServerIsNotCleaned(t *testing.T) {
+	for _, text := range []string{"pending_cleaning dirty", "cleaning dirty", "cleaning named-steps", "pending_cleaning dirty maintenance:taken"} {
+		d, err := read(text)
+		require.NoError(t, err)
+		s := Ask(AskPoolClean, d, Known{})
+		s.Pool = PoolTaken
+		o, _ := Observe(d, s)
+		require.Equal(t, Observation{Event: LostRace}, o, text)
+	}
 }

@@ -442,3 +442,23 @@ func TestPutBackToBeforeTheProfileWasApplied(t *testing.T) {
 		})
 	}
 }
+
+// A bind of a server that others have is refused, and nothing is asked of the inventory but that
+// it stays reserved.
+//
+// S4.13, S4.22
+func TestABindOfATakenServer(t *testing.T) {
+	w := newShared(t)
+	w.makeAvailable()
+	require.True(t, w.pool.take())
+	w.bind("i1", "r").refused(device.CodeServerTaken)
+	v := w.view()
+	require.Equal(t, device.Error, v.DeviceState)
+	require.True(t, v.Pool.LostRace)
+	require.True(t, v.Dirty)
+	require.NotContains(t, w.pool.calls[3:], "apply")
+	w.idle()
+	require.Equal(t, 1, w.inventory.reserved)
+	require.NotContains(t, w.scheduledActivities, contract.ActivityReserveForBind)
+	w.requireNoDefect()
+}

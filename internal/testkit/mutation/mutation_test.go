@@ -39,7 +39,7 @@ var mutations = slices.Concat(
 	scriptMutations,
 	poolCommandMutations,
 	redfishDriveMutations,
-	oneviewMutations,
+	oneviewMutations, sharedPoolMutations,
 )
 
 // root is the repository's root, relative to this package.
