@@ -8,8 +8,9 @@ root=$PWD
 version=$(cat VERSION)
 into=$root/workflows/testdata/histories/$version
 work=$(mktemp -d)
-server= worker=
+server= worker= appliance=
 cleanup() {
+	[ -z "$appliance" ] || { kill "$appliance" && wait "$appliance"; } 2>/dev/null || true
 	[ -z "$worker" ] || { kill "$worker" && wait "$worker"; } 2>/dev/null || true
 	[ -z "$server" ] || { kill "$server" && wait "$server"; } 2>/dev/null || true
 	rm -rf "$work"
@@ -148,9 +149,48 @@ until_state slot4 pending_cleaning
 burnish resume --model fake --step zero
 until_state slot4 available
 
+# shared: a server of a pool, which others take before a bind and while it is available, and
+# leave; the worker is killed meanwhile. premade: a migration.
+CGO_ENABLED=0 go build -o "$work/oneviewsim" ./internal/testkit/cmd/oneviewsim
+mkfifo "$work/rack"
+"$work/oneviewsim" -dir "$work/rack1" -servers 2 >"$work/rack" &
+appliance=$!
+read -r _ rack <"$work/rack"
+printf 'appliances: {rack1: {url: "%s", username: burnish, password: burnish-is-changed, domain: LOCAL, ca: "%s", periodic_check_interval: 1}}\n' \
+	"$rack" "$work/rack1/ca.pem" >"$work/oneview.yaml"
+chmod 600 "$work/oneview.yaml"
+others() { curl -fsS --cacert "$work/rack1/ca.pem" -X POST "$rack/simulator/$1?server=server-$2" >/dev/null; }
+share() {
+	burnish enroll "$1" --host histories --driver fake --type NODE --set "size=1MiB,serial=CZ0000000$2,oneview=rack1" \
+		--set "server_hardware_uri=/rest/server-hardware/39313738-3034-5A43-0000-00000000000$2" \
+		--set server_profile_template_uri=/rest/server-profile-templates/1a2b3c4d-0000-4000-8000-000000000001 "${@:3}"
+}
+kill "$worker"
+wait "$worker"
+start_worker env BURNISH_ONEVIEW="$work/oneview.yaml"
+share shared 1 --set dynamic_allocation=true --provide
+until_state shared available
+burnish bind shared --instance "$a" --timeout 5m
+burnish unbind shared --instance "$a"
+until_state shared available
+others take 1
+burnish bind shared --instance "$a" --timeout 5m 2>/dev/null && exit 1
+until_state shared manageable
+others free 1
+restart_worker -9 env BURNISH_ONEVIEW="$work/oneview.yaml"
+until_state shared available
+others take 1
+until_state shared manageable
+burnish retire shared --reason worn
+share premade 2 --provide
+until_state premade available
+others take 2
+burnish oneview migrate premade --yes
+until_state premade available
+
 # The workflows of a host, a cloud and an appliance come last: their recorder is the only worker then.
 kill "$worker"
 wait "$worker" || true
 worker=
 rm -rf "$into"
-go run ./internal/testkit/cmd/histories -into "$into" turnover repair aborted crash runbook bare replaced moved slot2 slot4
+go run ./internal/testkit/cmd/histories -into "$into" turnover repair aborted crash runbook bare replaced moved slot2 slot4 shared premade
