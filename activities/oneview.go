@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/oneview"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -123,15 +124,10 @@ func (p *pagePoll) compare(ctx context.Context, servers []oneview.Hardware) erro
 	bySerial := map[string]oneview.Hardware{}
 	filter := client.Filter{Types: []string{contract.TypeNode}}
 	for _, s := range servers {
-		key := serialKey(s.Serial)
-		if key == "" {
-			continue // the appliance has not read it yet, or there is none
-		}
-		bySerial[key] = s
-		for _, spelling := range []string{s.Serial, strings.TrimSpace(s.Serial), key, strings.ToLower(key)} {
-			if !slices.Contains(filter.Serials, spelling) {
-				filter.Serials = append(filter.Serials, spelling)
-			}
+		// None if the appliance has not read it yet, or there is none.
+		if forms := hardware.SerialForms(s.Serial); forms != nil {
+			bySerial[hardware.SerialKey(s.Serial)] = s
+			filter.Serials = append(filter.Serials, forms...)
 		}
 	}
 	if len(filter.Serials) == 0 {
@@ -151,7 +147,7 @@ func (p *pagePoll) compare(ctx context.Context, servers []oneview.Hardware) erro
 	}
 	var hints []pollHint
 	for name, e := range devices {
-		if signal, count := p.examine(e, bySerial[serialKey(e.Status.Serial)]); signal != "" {
+		if signal, count := p.examine(e, bySerial[hardware.SerialKey(e.Status.Serial)]); signal != "" {
 			hints = append(hints, pollHint{name, signal, count})
 		}
 	}
@@ -172,11 +168,6 @@ func (p *pagePoll) compare(ctx context.Context, servers []oneview.Hardware) erro
 type pollHint struct {
 	device, signal string
 	count          *int
-}
-
-// serialKey is a serial number as it is compared: without spaces, in capitals.
-func serialKey(serial string) string {
-	return strings.ToUpper(strings.Join(strings.Fields(serial), ""))
 }
 
 // examine compares a device with its server. It gives the signal that the device gets, and

@@ -237,8 +237,18 @@ func TestOneDevicesErrorDoesNotStopThePage(t *testing.T) {
 	require.Empty(t, p.signals["node4"])
 }
 
-// One request to the appliance and one to the server, whatever the size of the page; serial
-// numbers are compared without case and spaces.
+// A blank of the appliance is the host's underscore, and case makes no difference.
+func TestAPollFindsADeviceHoweverItsSerialNumberIsWritten(t *testing.T) {
+	p := newPollFixture(t)
+	p.add(polled{name: "node_1", state: device.Available, pool: dynamic("node_1"), profile: others, serial: "sn-node 1"})
+	out, err := p.poll(contract.PollPageInput{Count: 100})
+	require.NoError(t, err)
+	require.Contains(t, p.queries[0], "'SN-NODE_1'", "as the device is listed")
+	require.Equal(t, contract.PollCounts{Servers: 1, Devices: 1, Taken: 1}, out.Counts)
+	require.Equal(t, map[string][]string{"node_1": {contract.SignalTaken}}, p.signals)
+}
+
+// One request to the appliance and one to the server, whatever the size of the page.
 //
 // S4.31
 func TestAPageIsTwoRequests(t *testing.T) {
@@ -253,7 +263,7 @@ func TestAPageIsTwoRequests(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, [][2]int{{200, 100}}, p.asked)
 	require.Len(t, p.queries, 1)
-	require.Contains(t, p.queries[0], "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceType = 'NODE' AND DeviceSerial IN (' sn-node0 ', 'sn-node0', 'SN-NODE0'")
+	require.Contains(t, p.queries[0], "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceType = 'NODE' AND DeviceSerial IN (' sn-node0 ', 'sn-node0', 'SN-NODE0', ' sn-node1 '")
 	require.Equal(t, contract.PollCounts{Servers: 101, Devices: 100, Taken: 100}, out.Counts)
 	require.Equal(t, 300, out.Next)
 	require.Equal(t, 1000, out.Total)

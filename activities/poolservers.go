@@ -3,11 +3,10 @@ package activities
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"go.temporal.io/sdk/activity"
 
+	"burnish/internal/hardware"
 	"burnish/internal/oneview"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -31,10 +30,10 @@ const (
 	maxServerPages = 10
 )
 
-// FindServers reads an appliance page by page until it has enough servers that match and are
-// not enrolled, maxServerPages of them at most. A server is enrolled if a device of the type NODE has its serial number,
-// however it is written. It changes nothing. Retried: an appliance or a server that does
-// not answer.
+// FindServers reads at most maxServerPages of an appliance, until it has enough servers that
+// match and are not enrolled. A server is enrolled if a device of the type NODE has its serial
+// number, however it is written. It changes nothing. Retried: an appliance or a server that
+// does not answer.
 func (p *PoolServers) FindServers(ctx context.Context, in contract.ServersInput) (contract.Servers, error) {
 	count := max(min(in.Limit, maxServers/2), 1)
 	found := contract.Servers{Servers: []contract.PoolServer{}, Next: in.Start}
@@ -67,12 +66,7 @@ func (p *PoolServers) add(ctx context.Context, found *contract.Servers, page one
 			continue
 		}
 		matching = append(matching, server)
-		plain := strings.ReplaceAll(strings.TrimSpace(h.Serial), " ", "_")
-		for _, form := range []string{h.Serial, strings.TrimSpace(h.Serial), plain, strings.ToUpper(plain), strings.ToLower(plain)} {
-			if form != "" && !slices.Contains(serials, form) {
-				serials = append(serials, form)
-			}
-		}
+		serials = append(serials, hardware.SerialForms(h.Serial)...)
 	}
 	enrolled := map[string]bool{}
 	if len(serials) > 0 {
@@ -81,21 +75,15 @@ func (p *PoolServers) add(ctx context.Context, found *contract.Servers, page one
 			return fmt.Errorf("list the devices: %w", err)
 		}
 		for _, d := range devices {
-			enrolled[oneSerial(d.Status.Serial)] = true
+			enrolled[hardware.SerialKey(d.Status.Serial)] = true
 		}
 	}
 	for _, server := range matching {
-		if enrolled[oneSerial(server.Serial)] {
+		if enrolled[hardware.SerialKey(server.Serial)] {
 			found.Enrolled++
 			continue
 		}
 		found.Servers = append(found.Servers, server)
 	}
 	return nil
-}
-
-// oneSerial is a serial number without the differences in which an appliance and a host write
-// it.
-func oneSerial(serial string) string {
-	return strings.ToUpper(strings.NewReplacer(" ", "", "_", "").Replace(serial))
 }

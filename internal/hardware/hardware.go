@@ -44,12 +44,6 @@ func (t Target) Accepts(signature string) bool {
 		slices.Contains(strings.FieldsFunc(t.AcceptSignature, func(r rune) bool { return r == ',' || r == ' ' }), signature)
 }
 
-// CanonicalSerial is the one form of a serial, whichever driver or table it comes from: each
-// run of blanks is one underscore (F23).
-func CanonicalSerial(text string) string {
-	return strings.Join(strings.Fields(strings.Trim(text, "\x00")), "_")
-}
-
 // Discovery is what a driver found out about a Target.
 type Discovery struct {
 	Identity device.Identity

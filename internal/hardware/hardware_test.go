@@ -44,14 +44,6 @@ func TestFormatSizeIsReadBack(t *testing.T) {
 	}
 }
 
-// F23
-func TestCanonicalSerialIsTheSameFromEveryTable(t *testing.T) {
-	for _, text := range []string{"S 1 x", "  S 1   x   \n", "S\t1 x\x00\x00", "S_1_x"} {
-		require.Equal(t, "S_1_x", hardware.CanonicalSerial(text), "%q", text)
-	}
-	require.Empty(t, hardware.CanonicalSerial(" \x00"))
-}
-
 func TestZeroesIsOneAlignedBufferOfZeroes(t *testing.T) {
 	first, err := hardware.Zeroes()
 	require.NoError(t, err)

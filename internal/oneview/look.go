@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 )
 
 // The states of a server and of a profile that matter.
@@ -80,7 +81,7 @@ func (c *call) readHardware(ctx context.Context) (serverHardware, error) {
 	if err != nil {
 		return h, c.s.fault(ctx, err)
 	}
-	if !sameSerial(h.Serial, c.server.Serial) {
+	if !hardware.SameSerial(h.Serial, c.server.Serial) {
 		return h, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSerialMismatch,
 			Message: fmt.Sprintf("the server %s of the appliance %s has the serial number %q, and the host saw %q", c.server.Hardware, c.s.name, h.Serial, c.server.Serial),
 			Remedy:  "correct server_hardware_uri: enroll the device again"}

@@ -1,11 +1,6 @@
 package oneview
 
-import (
-	"strings"
-	"unicode"
-
-	"burnish/internal/device"
-)
+import "burnish/internal/device"
 
 // Owner says who has a server by the profile on it (S4.1–S4.3): its URI, "" for none, and its
 // name. A profile whose URI is not recorded is Burnish's only while one is being applied, and
@@ -26,18 +21,4 @@ func (s Server) owns(profile, name string) bool {
 		return false
 	}
 	return profile == s.Recorded || s.Applying && s.UUID != "" && name == s.UUID
-}
-
-// sameSerial compares serial numbers, whose case and spaces differ by who read them; Burnish
-// writes a space as an underscore. An unknown one is equal to none.
-func sameSerial(a, b string) bool {
-	plain := func(serial string) string {
-		return strings.ToUpper(strings.Map(func(c rune) rune {
-			if unicode.IsSpace(c) || c == '_' {
-				return -1
-			}
-			return c
-		}, serial))
-	}
-	return plain(a) != "" && plain(a) == plain(b)
 }

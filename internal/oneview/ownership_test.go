@@ -33,14 +33,3 @@ func TestTheAppliedProfileSaysWhoHasAServer(t *testing.T) {
 		}
 	}
 }
-
-func TestSerialNumbersAreComparedWithoutCaseAndSpaces(t *testing.T) {
-	for _, same := range [][2]string{{"CZ1", "CZ1"}, {"CZ1", "cz1"}, {" CZ1 ", "CZ1"}, {"C Z1", "CZ1"}, {"C_Z1", "C Z1"}} {
-		require.True(t, sameSerial(same[0], same[1]), "%q", same)
-		require.True(t, sameSerial(same[1], same[0]), "%q", same)
-	}
-	for _, other := range [][2]string{{"", ""}, {" ", ""}, {"CZ1", ""}, {"CZ1", "CZ2"}, {"CZ1", "CZ11"}, {"CZ-1", "CZ1"}} {
-		require.False(t, sameSerial(other[0], other[1]), "%q", other)
-		require.False(t, sameSerial(other[1], other[0]), "%q", other)
-	}
-}

@@ -75,7 +75,7 @@ func TestManyEnrollmentsAtOnceNeedFewListings(t *testing.T) {
 	})
 }
 
-// One who no longer waits ends the request of nobody else.
+// A caller who no longer waits ends no other caller's request.
 func TestALookupThatIsGivenUpEndsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &throttledServer{t: t, takes: time.Second, listed: []*workflowpb.WorkflowExecutionInfo{run(t, "other", "S1", device.Available)}}

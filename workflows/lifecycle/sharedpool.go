@@ -13,9 +13,6 @@ import (
 // This file is what a server of a shared pool does beside all other devices. Polls send only
 // hints: the device asks the appliance itself, and the table decides (F6).
 
-// typeNode is the type of whole servers.
-const typeNode = "NODE"
-
 // registerPool registers what only devices of a pool have: on every other idle device it
 // would cost memory.
 func (d *run) registerPool(ctx workflow.Context) {
@@ -232,8 +229,8 @@ func (d enrollment) validatePool(e contract.Enrollment) error {
 		return refuse("the pool has no appliance", "give --set oneview=NAME, as in oneview.yaml")
 	case e.Owner == device.OwnerNova:
 		return refuse("a server of a shared pool cannot have owner=nova", "enroll it with owner=self")
-	case e.Type != "" && e.Type != typeNode:
-		return refuse("only whole servers can be in a shared pool, and the type is "+e.Type, "give --type "+typeNode+", or no pool")
+	case e.Type != "" && e.Type != contract.TypeNode:
+		return refuse("only whole servers can be in a shared pool, and the type is "+e.Type, "give --type "+contract.TypeNode+", or no pool")
 	case !isResource(p.Hardware, "/rest/server-hardware/"):
 		return refuse("server_hardware_uri is not /rest/server-hardware/ID", "give --set server_hardware_uri=/rest/server-hardware/ID")
 	case !isResource(p.Template, "/rest/server-profile-templates/"):

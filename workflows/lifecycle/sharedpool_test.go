@@ -298,7 +298,7 @@ func TestPollsOnlyGiveHints(t *testing.T) {
 	w.makeAvailable()
 	w.poll(contract.SignalTaken)
 	w.poll(contract.SignalFreed)
-	require.Equal(t, device.Available, w.view().DeviceState, "nobody took it")
+	require.Equal(t, device.Available, w.view().DeviceState, "it was not taken")
 
 	require.True(t, w.pool.take())
 	w.pool.injectFault = func(string, bool) error { return unreachable() }

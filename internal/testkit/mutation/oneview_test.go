@@ -27,16 +27,23 @@ var oneviewMutations = []mutation{
 	{
 		name: "a server is asked about only by its serial number",
 		file: "internal/oneview/look.go",
-		old:  `	if !sameSerial(h.Serial, c.server.Serial) {`,
+		old:  `	if !hardware.SameSerial(h.Serial, c.server.Serial) {`,
 		new:  `	if h.Serial == "never" {`,
 		pkg:  "./internal/oneview", run: "TestAServerWithAnotherSerialNumberIsNotAskedAbout",
 	},
 	{
 		name: "an unknown serial number is equal to none",
-		file: "internal/oneview/ownership.go",
-		old:  `	return plain(a) != "" && plain(a) == plain(b)`,
-		new:  `	return plain(a) == plain(b)`,
-		pkg:  "./internal/oneview", run: "TestSerialNumbersAreComparedWithoutCaseAndSpaces",
+		file: "internal/hardware/serial.go",
+		old:  `	return SerialKey(a) != "" && SerialKey(a) == SerialKey(b)`,
+		new:  `	return SerialKey(a) == SerialKey(b)`,
+		pkg:  "./internal/hardware", run: "TestSerialNumbersAreComparedWithoutCaseAndSpaces",
+	},
+	{
+		name: "a poll finds a device whose host wrote its serial number otherwise",
+		file: "activities/oneview.go",
+		old:  `bySerial[hardware.SerialKey(e.Status.Serial)]`,
+		new:  `bySerial[e.Status.Serial]`,
+		pkg:  "./activities", run: "TestAPollFindsADeviceHoweverItsSerialNumberIsWritten",
 	},
 	{
 		name: "a server is read right before each change",

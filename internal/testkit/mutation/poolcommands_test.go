@@ -48,7 +48,7 @@ var poolCommandMutations = []mutation{
 	{
 		name: "a server that is enrolled is not enrolled again",
 		file: "activities/poolservers.go",
-		old:  `		if enrolled[oneSerial(server.Serial)] {`,
+		old:  `		if enrolled[hardware.SerialKey(server.Serial)] {`,
 		new:  `		if enrolled["never"] {`,
 		pkg:  "./activities", run: "TestServersThatAreNotEnrolled",
 	},

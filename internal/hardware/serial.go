@@ -1,0 +1,40 @@
+package hardware
+
+import (
+	"slices"
+	"strings"
+)
+
+// CanonicalSerial is the one form of a serial, whichever driver or table it comes from: each
+// run of blanks is one underscore (F23).
+func CanonicalSerial(text string) string {
+	return strings.Join(strings.Fields(strings.Trim(text, "\x00")), "_")
+}
+
+// SameSerial compares two systems' readings of a serial number. An unknown one is equal to
+// none.
+func SameSerial(a, b string) bool {
+	return SerialKey(a) != "" && SerialKey(a) == SerialKey(b)
+}
+
+// SerialKey is a serial number without the differences in which two systems write it: blanks,
+// the underscores of CanonicalSerial, and small letters. "" if it is unknown.
+func SerialKey(text string) string {
+	return strings.ToUpper(strings.ReplaceAll(CanonicalSerial(text), "_", ""))
+}
+
+// SerialForms are the forms of a serial number in which a listing of devices may have it: a
+// listing compares whole words.
+func SerialForms(text string) []string {
+	canonical, key := CanonicalSerial(text), SerialKey(text)
+	if key == "" {
+		return nil
+	}
+	var forms []string
+	for _, form := range []string{text, canonical, strings.ToUpper(canonical), strings.ToLower(canonical), key, strings.ToLower(key)} {
+		if !slices.Contains(forms, form) {
+			forms = append(forms, form)
+		}
+	}
+	return forms
+}
