@@ -20,36 +20,52 @@ type heartbeater struct {
 	progress contract.Progress
 	waits    *stepWaits
 	changed  chan struct{} // capacity 1: the progress changed
-	stopped  chan struct{} // closed by stop
-	finished chan struct{} // closed after the last heartbeat
+	stop     func()        // ends the heartbeats; it is called once
 }
 
 // finalTimeout bounds how long stop waits for a heartbeat that is being sent.
 const finalTimeout = time.Second
 
 func startHeartbeats(ctx context.Context, p contract.Progress, waits *stepWaits) *heartbeater {
-	h := &heartbeater{progress: p, waits: waits, changed: make(chan struct{}, 1), stopped: make(chan struct{}), finished: make(chan struct{})}
+	h := &heartbeater{progress: p, waits: waits, changed: make(chan struct{}, 1)}
+	h.stop = beatWhileItRuns(time.Second, h.changed, func() {
+		h.watch(ctx)
+		activity.RecordHeartbeat(ctx, h.now())
+	})
+	return h
+}
+
+// beatWhileItRuns calls beat after each interval and each change, in its own goroutine, until
+// stop is called; that is once. stop waits, at most finalTimeout, for a heartbeat that is
+// being sent: the activity's end would break it off, which the SDK logs as a warning.
+func beatWhileItRuns(every time.Duration, changed <-chan struct{}, beat func()) (stop func()) {
+	stopped, finished := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(h.finished)
-		tick := time.NewTicker(time.Second)
+		defer close(finished)
+		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			select {
-			case <-h.stopped:
+			case <-stopped:
 				return
-			case <-h.changed:
+			case <-changed:
 			case <-tick.C:
 			}
 			select {
-			case <-h.stopped: // of two that are ready, select takes either
+			case <-stopped: // of two that are ready, select takes either
 				return
 			default:
 			}
-			h.watch(ctx)
-			activity.RecordHeartbeat(ctx, h.now())
+			beat()
 		}
 	}()
-	return h
+	return func() {
+		close(stopped)
+		select {
+		case <-finished:
+		case <-time.After(finalTimeout):
+		}
+	}
 }
 
 func (h *heartbeater) now() contract.Progress {
@@ -118,16 +134,5 @@ func (h *heartbeater) update(change func(*contract.Progress)) {
 	select {
 	case h.changed <- struct{}{}:
 	default: // the heartbeat that is due sends the latest anyway
-	}
-}
-
-// stop ends the heartbeats; it is called once. It waits, at most finalTimeout, for one
-// that is being sent: the activity's end would break it off, which the SDK logs as a
-// warning.
-func (h *heartbeater) stop() {
-	close(h.stopped)
-	select {
-	case <-h.finished:
-	case <-time.After(finalTimeout):
 	}
 }

@@ -38,8 +38,7 @@ func (p *Poller) Activities() map[string]any {
 // the page (S4.16). A second run signals only the devices that still differ. Retried: an
 // appliance or a server that does not answer.
 func (p *Poller) PollPage(ctx context.Context, in contract.PollPageInput) (contract.PollPageResult, error) {
-	stop := beatWhileItRuns(ctx)
-	defer stop()
+	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx) })()
 	began := time.Now()
 	out, err := p.pollPage(ctx, in)
 	if err == nil && out.Next > 0 {
@@ -60,28 +59,6 @@ func pause(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// beatWhileItRuns shows that the worker lives while a call waits for its answer.
-func beatWhileItRuns(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var done sync.WaitGroup
-	done.Go(func() {
-		tick := time.NewTicker(callHeartbeat)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				activity.RecordHeartbeat(ctx)
-			}
-		}
-	})
-	return func() {
-		cancel()
-		done.Wait()
 	}
 }
 

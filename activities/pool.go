@@ -67,14 +67,14 @@ func (p *Pools) call(ctx context.Context, in contract.PoolRequest, do func(conte
 	if _, err := p.Pools.Settings(in.Pool.Appliance); err != nil {
 		return contract.PoolSnapshot{}, asError(retriedWithFile(err), in.Name)
 	}
-	beats := startProfileHeartbeats(ctx)
-	defer beats.stop()
+	progress := &profileProgress{progress: contract.Progress{Step: activity.GetInfo(ctx).ActivityType.Name}}
+	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx, progress.now()) })()
 	lease := &lease{
-		ctx: ctx, info: activity.GetInfo(ctx), confirm: p.Confirm, details: func() any { return beats.now() },
-		waits: func(_ device.Code, what string) { beats.set(0, what) }, log: p.Log.With("device", in.Name),
+		ctx: ctx, info: activity.GetInfo(ctx), confirm: p.Confirm, details: func() any { return progress.now() },
+		waits: func(_ device.Code, what string) { progress.set(0, what) }, log: p.Log.With("device", in.Name),
 	}
 	found, err := do(hardware.WithLease(ctx, lease.check), func(percent int, doing string) error {
-		beats.set(percent, doing)
+		progress.set(percent, doing)
 		return ctx.Err()
 	})
 	if err != nil {
@@ -102,50 +102,23 @@ func serverOf(in contract.PoolRequest) oneview.Server {
 	}
 }
 
-// profileHeartbeats send how far the appliance's task is, also while it does not answer.
-type profileHeartbeats struct {
+// profileProgress is how far the appliance's task is.
+type profileProgress struct {
 	mu       sync.Mutex
 	progress contract.Progress
-	stopped  chan struct{}
-	ended    chan struct{}
 }
 
-func startProfileHeartbeats(ctx context.Context) *profileHeartbeats {
-	b := &profileHeartbeats{progress: contract.Progress{Step: activity.GetInfo(ctx).ActivityType.Name}, stopped: make(chan struct{}), ended: make(chan struct{})}
-	go func() {
-		defer close(b.ended)
-		tick := time.NewTicker(callHeartbeat)
-		defer tick.Stop()
-		for {
-			select {
-			case <-b.stopped:
-				return
-			case <-tick.C:
-				b.send(ctx)
-			}
-		}
-	}()
-	return b
-}
-
-func (b *profileHeartbeats) set(percent int, doing string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if percent != b.progress.Percent || doing != b.progress.Doing {
-		b.progress.ProgressAt = time.Now().UTC().Truncate(time.Second)
+func (p *profileProgress) set(percent int, doing string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if percent != p.progress.Percent || doing != p.progress.Doing {
+		p.progress.ProgressAt = time.Now().UTC().Truncate(time.Second)
 	}
-	b.progress.Percent, b.progress.Doing = percent, doing
+	p.progress.Percent, p.progress.Doing = percent, doing
 }
 
-func (b *profileHeartbeats) now() contract.Progress {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.progress
-}
-
-func (b *profileHeartbeats) send(ctx context.Context) { activity.RecordHeartbeat(ctx, b.now()) }
-
-func (b *profileHeartbeats) stop() {
-	close(b.stopped)
-	<-b.ended
+func (p *profileProgress) now() contract.Progress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.progress
 }
