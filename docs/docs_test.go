@@ -65,6 +65,7 @@ func TestTheDutiesInASharedPoolAreDocumented(t *testing.T) {
 	for _, sentence := range []string{
 		"they must erase the disks of a server before they remove their profile",
 		"waits in `pending_cleaning`, reserved, with the fault [`automated_clean_off`](faults.md#automated_clean_off), until `burnish clean NAME`",
+		"under 2 minutes; up to an hour if the template brings firmware",
 		"| `apply_timeout` | `1h` | how long a profile may take to be applied or removed |",
 		"It is deprecated: enroll with `dynamic_allocation=true`, migrate what is there",
 		"Both models work side by side until then, by the flag of each device",

@@ -11,7 +11,6 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/doctor"
-	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -122,12 +121,8 @@ func (a *app) polls(ctx context.Context, l deviceClient, appliance string) (appl
 	qctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	s, err := l.OneViewState(qctx, appliance)
-	switch {
-	case client.NotFound(err):
-		return applianceStatus{}, &failure{exit: exitFailed, code: device.CodeNotFound, message: "no control worker polls an appliance " + appliance,
-			remedy: "see burnish oneview status, and BURNISH_ONEVIEW of the control workers"}
-	case err != nil:
-		return applianceStatus{}, a.explain(ctx, l, appliance, err)
+	if err != nil {
+		return applianceStatus{}, a.explainAppliance(ctx, l, appliance, err)
 	}
 	out := applianceStatus{
 		Appliance: appliance, Interval: s.Interval.Seconds(), LastGood: timeOrNil(s.LastGood), Last: s.Last, Next: timeOrNil(s.Next), Rounds: s.Rounds,

@@ -25,7 +25,9 @@ func polledAppliances() *fakeClient {
 	}}
 }
 
-// S4.15, S4.31
+// The line of an appliance is its last good round and the next one, or that there is none.
+//
+// S4.15
 func TestOneViewStatus(t *testing.T) {
 	got := burnish(t, polledAppliances(), "", "oneview", "status")
 	require.Equal(t, 0, got.code, got.errors)
@@ -58,7 +60,7 @@ func TestOneViewStatusOfNone(t *testing.T) {
 	require.Equal(t, "[]\n", got.out)
 	got = burnish(t, &fakeClient{}, "", "oneview", "status", "rack9")
 	require.Equal(t, 1, got.code)
-	require.Contains(t, got.errors, "no control worker polls an appliance rack9")
+	require.Contains(t, got.errors, "no control worker serves an appliance named \"rack9\"")
 	got = burnish(t, &fakeClient{}, "", "oneview")
 	require.Equal(t, 2, got.code)
 	got = burnish(t, &fakeClient{}, "", "oneview", "status", "a", "b")

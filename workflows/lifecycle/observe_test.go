@@ -222,8 +222,6 @@ func TestUnreservedByOthersIsReservedAgain(t *testing.T) {
 }
 
 // An inventory that fails for hours is read every half minute, and nothing else happens.
-//
-// S4.31
 func TestFailingReadsAreSpaced(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()

@@ -258,6 +258,36 @@ func TestNoOneviewFile(t *testing.T) {
 	w.requireNoWait()
 }
 
+// A server that others have may be made manageable. It stays as it is, and is cleaned before it
+// is available again.
+//
+// S4.7, S4.28
+func TestATakenServerIsMadeManageable(t *testing.T) {
+	for name, loses := range map[string]bool{"available": false, "after a lost race": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newShared(t)
+			w.makeAvailable()
+			require.True(t, w.pool.take())
+			w.pool.calls = nil
+			if loses {
+				w.bind("i1", "r").refused(device.CodeServerTaken)
+			}
+			ok[contract.Result](w.ask(contract.UpdateManage))
+			v := w.view()
+			require.Equal(t, device.Manageable, v.DeviceState)
+			require.Equal(t, 1, w.inventory.reserved)
+			require.NotContains(t, w.pool.calls, "apply")
+			require.NotContains(t, w.pool.calls, "remove")
+			require.True(t, w.pool.taken(), "theirs stays")
+			w.host.writeAsTenant("theirs")
+			w.pool.leave()
+			ok[contract.Result](w.ask(contract.UpdateProvide))
+			w.requireAvailableWithoutProfile()
+			w.requireNoDefect()
+		})
+	}
+}
+
 // Others may have used and left a server that no poll looks at: what the operator provides is
 // cleaned.
 //

@@ -92,7 +92,7 @@ var sharedPoolMutations = []mutation{
 		pkg:  "./workflows/lifecycle", run: "TestAPreAllocatedServerIsNotAsked",
 	},
 	{
-		rule: "S4.35", name: "a server with a profile is not forgotten",
+		rule: "S4.21", name: "a server with a profile is not forgotten",
 		file: "workflows/lifecycle/operations.go",
 		old:  `if p := d.State.Pool; p == nil || !p.Abandoned {`,
 		new:  `if p := d.State.Pool; p == nil {`,
