@@ -97,8 +97,8 @@ lint-go:
 	dead=$$(echo "$$found" | grep -v 'unreachable func: Example' || true); \
 	[ -z "$$dead" ] || { echo "$$dead"; exit 1; } # an example without output is compiled and never run
 
-# Compares before with after rather than with the last commit, so that it also
-# tells the truth in a tree that is being worked on.
+# Compares before with after rather than with the last commit, so that it is
+# also right in a tree that is being worked on.
 .PHONY: lint-generated
 lint-generated:
 	@before=$$(mktemp); after=$$(mktemp); trap 'rm -f "$$before" "$$after"' EXIT; \

@@ -122,7 +122,7 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 	cluster, err := l.ClusterID(rctx)
 	if err != nil {
 		fail := a.explain(ctx, nil, "", err)
-		f.Fail(check, fail.remedy, "the server does not tell the ID of its cluster: %s", fail.message)
+		f.Fail(check, fail.remedy, "the server does not give the ID of its cluster: %s", fail.message)
 		return server
 	}
 	return host.Server{Cluster: cluster, Namespace: namespace}

@@ -19,7 +19,7 @@ func NoProvider(uuid string) error {
 }
 
 // NoNovaProvider is the fault of every call for a device for which Nova has no one-time-use
-// provider now. Nova makes it anew as long as the device is in its configuration.
+// provider now. Nova re-creates it as long as the device is in its configuration.
 func NoNovaProvider(name string) error {
 	return &device.Fault{
 		Class:   device.Permanent,

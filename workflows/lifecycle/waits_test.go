@@ -185,7 +185,7 @@ func TestAQueueThatMovesDoesNotCallTheOperator(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Nova's provider is away for a moment, as while Nova makes it anew: the clean waits for it,
+// Nova's provider is away for a moment, as while Nova re-creates it: the clean waits for it,
 // also for hours, and goes on with the new one once it is burned.
 //
 // F29, S2.40

@@ -141,7 +141,7 @@ func (i sanitizeIntent) compare(ctx context.Context, from hardware.Handle) (note
 }
 
 // recordSanitizeIntent records that the next sanitize is this clean's, before it is started
-// (F18). Each time it plants anew: a sanitize that did not count may have erased what was
+// (F18). Each time it plants again: a sanitize that did not count may have erased what was
 // planted before (F33). Writing also makes the log differ from that of an earlier sanitize,
 // so that one that is too quick to be seen running is recognized.
 func recordSanitizeIntent(ctx context.Context, w *Work, drive hardware.Sanitizer, own sanitizeIntent, recorded bool, command uint32) (sanitizeIntent, error) {

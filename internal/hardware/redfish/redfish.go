@@ -147,7 +147,7 @@ func (d *Driver) connect(t hardware.Target) (*handle, error) {
 	return &handle{driver: d, target: t, system: path, c: &client{bmc: b, patience: d.timing.look}}, nil
 }
 
-// credentials reads the secret anew.
+// credentials reads the secret again.
 func (d *Driver) credentials(name string) (host.Secret, error) {
 	if d.host.Secret == nil {
 		return host.Secret{}, hardware.Refused(device.CodeNotAllowed, "name the secrets file in host.yaml", "this host has no secrets")

@@ -34,7 +34,7 @@ func (s *Store) ListNova(ctx context.Context, hosts []string, at func(), each fu
 	if err != nil {
 		return err
 	}
-	tell(at)
+	reportAnswer(at)
 	wanted := map[string]bool{}
 	for _, host := range hosts {
 		wanted[strings.ToLower(host)] = true
@@ -97,7 +97,7 @@ func (s *Store) ListOwn(ctx context.Context, uuids []string, at func(), each fun
 	if err != nil {
 		return err
 	}
-	tell(at)
+	reportAnswer(at)
 	wanted := map[string]bool{}
 	for _, uuid := range uuids {
 		wanted[uuid] = true
@@ -112,7 +112,7 @@ func (s *Store) ListOwn(ctx context.Context, uuids []string, at func(), each fun
 	return v.run(ctx)
 }
 
-func tell(at func()) {
+func reportAnswer(at func()) {
 	if at != nil {
 		at()
 	}
@@ -276,7 +276,7 @@ func (v *listing) readInventory(ctx context.Context, r *row) (cachedInventory, b
 func (v *listing) answered() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	tell(v.at)
+	reportAnswer(v.at)
 }
 
 // findUnused asks Placement which providers it could allocate: their usages need not be

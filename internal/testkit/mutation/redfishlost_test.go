@@ -1,6 +1,6 @@
 package mutation
 
-// redfishLostMutations take out what tells a request that never began from one that is unknown.
+// redfishLostMutations take out what distinguishes a request that never began from one that is unknown.
 var redfishLostMutations = []mutation{
 	{
 		name: "a BMC whose clock was set has not restarted",

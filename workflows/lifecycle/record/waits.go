@@ -154,7 +154,7 @@ func (r *Record) CallOperator(ctx workflow.Context) {
 	r.Publish(ctx)
 }
 
-// foreignQuiet is the time without a foreign write after which they are counted anew.
+// foreignQuiet is the time without a foreign write after which they are counted from zero.
 const foreignQuiet = 30 * time.Minute
 
 // CountForeignWrite records that another client wrote the device's provider, so that the
