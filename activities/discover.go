@@ -150,6 +150,7 @@ func forget(h *host.Host, name string) error {
 func writeEnrollment(r *host.Record, e contract.Enrollment, uuid string, i device.Identity) {
 	r.UUID, r.Driver, r.Address, r.Settings = uuid, e.Driver, e.Address, e.Settings
 	r.Type, r.Owner, r.OneTimeUse, r.Identity = e.Type, e.Owner, e.OneTimeUse, i
+	r.Pool = (*host.Pool)(e.Pool)
 }
 
 func checkSameEnrollment(r host.Record, e contract.Enrollment) error {
@@ -158,8 +159,19 @@ func checkSameEnrollment(r host.Record, e contract.Enrollment) error {
 		return enrollmentDiffers(e.Name, "driver", r.Driver)
 	case !maps.Equal(r.Settings, e.Settings):
 		return enrollmentDiffers(e.Name, "settings", fmt.Sprint(r.Settings))
+	case serverInPool(r.Pool) != serverInPool((*host.Pool)(e.Pool)):
+		return enrollmentDiffers(e.Name, "shared pool", serverInPool(r.Pool))
 	}
 	return nil
+}
+
+// serverInPool is the server that a device is on its appliance. The template may change, and a
+// migration makes the allocation dynamic.
+func serverInPool(p *host.Pool) string {
+	if p == nil {
+		return "none"
+	}
+	return p.Appliance + " " + p.Hardware
 }
 
 func enrollmentDiffers(name, what, have string) error {
@@ -199,7 +211,7 @@ func recordOf(r host.Record, hostname string) contract.HostDeviceRecord {
 	return contract.HostDeviceRecord{
 		Enrollment: contract.Enrollment{
 			Name: r.Name, Host: hostname, Driver: r.Driver, Type: r.Type, Address: r.Address,
-			Settings: r.Settings, Owner: r.Owner, OneTimeUse: r.OneTimeUse,
+			Settings: r.Settings, Owner: r.Owner, OneTimeUse: r.OneTimeUse, Pool: (*contract.Pool)(r.Pool),
 		},
 		Identity: r.Identity, Binding: r.Binding, Generation: r.Generation, Clean: r.Clean, Seq: r.Seq,
 	}

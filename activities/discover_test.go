@@ -56,6 +56,7 @@ func TestDiscoverRecordsTheDeviceAndReportsIt(t *testing.T) {
 	in.Enrollment.Type, in.Enrollment.Address, in.Enrollment.OneTimeUse = "NVMe", "0000:01:00.0", true
 	in.Enrollment.Host = strings.ToUpper(in.Enrollment.Host)
 	in.Enrollment.Settings = map[string]string{"size": "1GiB"}
+	in.Enrollment.Pool = &contract.Pool{Appliance: "rack1", Hardware: "/rest/server-hardware/1", Template: "/rest/server-profile-templates/1", Dynamic: true}
 	in.Binding = 4
 	s.disk.clearAction, s.disk.clearStrategy = "zero", "block"
 	facts, err := s.discover(t, in)
@@ -80,6 +81,7 @@ func TestDiscoverRecordsTheDeviceAndReportsIt(t *testing.T) {
 	require.Equal(t, "NVMe", r.Type)
 	require.Equal(t, device.OwnerSelf, r.Owner)
 	require.True(t, r.OneTimeUse)
+	require.Equal(t, *in.Enrollment.Pool, contract.Pool(*r.Pool))
 	require.Equal(t, s.disk.identity, r.Identity)
 	require.False(t, r.Forgotten)
 	require.Empty(t, s.disk.history(), "it opened the device")
@@ -143,6 +145,10 @@ func TestReenrollmentAsAnotherDeviceIsRefused(t *testing.T) {
 			in.Enrollment.Settings = map[string]string{"path": "/dev/sda"}
 		}, device.CodeAlreadyExists, "another settings"},
 		{"fewer settings", func(_ *testHost, in *contract.DiscoverInput) { in.Enrollment.Settings = nil }, device.CodeAlreadyExists, "another settings"},
+		{"another server of the pool", func(_ *testHost, in *contract.DiscoverInput) {
+			in.Enrollment.Pool = &contract.Pool{Appliance: "rack1", Hardware: "/rest/server-hardware/2"}
+		}, device.CodeAlreadyExists, "another shared pool (rack1 /rest/server-hardware/1)"},
+		{"no shared pool", func(_ *testHost, in *contract.DiscoverInput) { in.Enrollment.Pool = nil }, device.CodeAlreadyExists, "another shared pool"},
 		{"serial", func(s *testHost, _ *contract.DiscoverInput) { s.disk.identity.Serial = "S9" }, device.CodeSerialMismatch, "another serial"},
 		{"size", func(s *testHost, _ *contract.DiscoverInput) { s.disk.identity.Size *= 2 }, device.CodeIdentityChanged, "another size"},
 		{"model", func(s *testHost, _ *contract.DiscoverInput) { s.disk.identity.Model = "other" }, device.CodeIdentityChanged, "another model"},
@@ -151,6 +157,7 @@ func TestReenrollmentAsAnotherDeviceIsRefused(t *testing.T) {
 			s := newTestHost(t)
 			in := s.firstDiscovery("d1")
 			in.Enrollment.Settings = map[string]string{"path": "/dev/sdb"}
+			in.Enrollment.Pool = &contract.Pool{Appliance: "rack1", Hardware: "/rest/server-hardware/1"}
 			_, err := s.discover(t, in)
 			require.NoError(t, err)
 			before := s.record("d1")

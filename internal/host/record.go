@@ -21,11 +21,14 @@ type Record struct {
 	Type       string            `json:"type,omitempty"`
 	Owner      device.Owner      `json:"owner,omitempty"`
 	OneTimeUse bool              `json:"one_time_use,omitempty"`
-	Identity   device.Identity   `json:"identity"`
-	Binding    int               `json:"binding,omitempty"`
-	Generation int64             `json:"generation,omitempty"`
-	Clean      int               `json:"clean,omitempty"`
-	Seq        int64             `json:"seq,omitempty"`
+	// Pool is the pool that a server is shared in; nil if it is Burnish's alone. Without it the
+	// device would be cleaned, after its workflow was lost, while another user has the server.
+	Pool       *Pool           `json:"pool,omitempty"`
+	Identity   device.Identity `json:"identity"`
+	Binding    int             `json:"binding,omitempty"`
+	Generation int64           `json:"generation,omitempty"`
+	Clean      int             `json:"clean,omitempty"`
+	Seq        int64           `json:"seq,omitempty"`
 	// Reflashed is the firmware revision that a step gives the device, or gave it.
 	Reflashed Reflashed `json:"reflashed,omitzero"`
 	// Forgotten: the device was removed from this host. The record stays for its numbers:
@@ -33,6 +36,14 @@ type Record struct {
 	Forgotten bool `json:"forgotten,omitempty"`
 	// Updated is set by SaveRecord and UpdateRecord.
 	Updated time.Time `json:"updated"`
+}
+
+// Pool is the pool of a server, with the fields of the enrollment's.
+type Pool struct {
+	Appliance string `json:"appliance"`
+	Hardware  string `json:"server_hardware_uri"`
+	Template  string `json:"server_profile_template_uri"`
+	Dynamic   bool   `json:"dynamic_allocation,omitempty"`
 }
 
 // Reflashed is a firmware revision that a step of this host gives to one unit. It counts

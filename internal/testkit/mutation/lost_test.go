@@ -109,4 +109,25 @@ var lostMutations = []mutation{
 		new:  `		doubted.Applying = p.Applying`,
 		pkg:  "./workflows/lifecycle", run: "TestPutBackToBeforeTheProfileWasApplied",
 	},
+	{
+		rule: "F24", name: "the host's record has the pool of a server, which is asked after its workflow was lost",
+		file: "activities/discover.go",
+		old:  `OneTimeUse: r.OneTimeUse, Pool: (*contract.Pool)(r.Pool),`,
+		new:  `OneTimeUse: r.OneTimeUse,`,
+		pkg:  "./activities", run: "TestDiscoverRecordsTheDeviceAndReportsIt",
+	},
+	{
+		rule: "F24", name: "a device's pool is written to its host's record",
+		file: "activities/discover.go",
+		old:  `	r.Pool = (*host.Pool)(e.Pool)`,
+		new:  ``,
+		pkg:  "./activities", run: "TestDiscoverRecordsTheDeviceAndReportsIt",
+	},
+	{
+		rule: "F13", name: "a device is not enrolled again without its pool, or with another server of it",
+		file: "activities/discover.go",
+		old:  `	case serverInPool(r.Pool) != serverInPool((*host.Pool)(e.Pool)):`,
+		new:  `	case e.Name == "" && serverInPool(r.Pool) != serverInPool((*host.Pool)(e.Pool)):`,
+		pkg:  "./activities", run: "TestReenrollmentAsAnotherDeviceIsRefused",
+	},
 }
