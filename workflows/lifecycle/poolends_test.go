@@ -211,6 +211,28 @@ func TestARecoveredServerFindsItsProfile(t *testing.T) {
 	require.Equal(t, 2, w.pool.made, "one for its first clean, one for its tenant")
 }
 
+// A tenant's server whose workflow was lost is still the tenant's, and its profile is recorded
+// again, so that all that asks who has it finds that it is not others'.
+//
+// S4.2
+func TestARecoveredTenantsServerKeepsItsProfile(t *testing.T) {
+	w := newShared(t)
+	w.makeBound("i1")
+	profile := w.view().Pool.Profile
+	w.pool.calls = nil
+	w.terminate()
+	w.until("recovered", func() bool {
+		return w.runs == 2 && w.view().DeviceState == device.Allocated && w.view().Pool.Profile != ""
+	})
+	require.Equal(t, profile, w.view().Pool.Profile)
+	require.True(t, w.view().Pool.Applying, "polls and validate know it by its name too")
+	require.Equal(t, []string{"read"}, w.pool.calls)
+	require.Equal(t, 1, w.pool.ours())
+	ok[contract.Result](w.unbind("i1"))
+	w.requireAvailableWithoutProfile()
+	w.requireNoDefect()
+}
+
 // Other hardware has another URI on the appliance; hardware that moved keeps its own.
 func TestReplaceAndMoveOfASharedServer(t *testing.T) {
 	w := newShared(t)

@@ -30,8 +30,8 @@ func (d *run) registerPool(ctx workflow.Context) {
 	}
 }
 
-// asksPool says that the appliance must be asked because of a hint. In other states the
-// device asks before it uses the server.
+// asksPool says that the appliance must be asked because of a hint, or because the profile of a
+// device in use is not known. In other states the device asks before it uses the server.
 func (d *run) asksPool() bool {
 	if !d.State.Intent.ReadPool || !d.pool.Shared() {
 		return false
@@ -41,6 +41,8 @@ func (d *run) asksPool() bool {
 		return d.State.Device.Claim == nil
 	case device.Manageable, device.Error:
 		return true
+	case device.Allocated:
+		return d.pool.Applying()
 	}
 	return false
 }

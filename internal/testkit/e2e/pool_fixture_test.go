@@ -26,6 +26,15 @@ var oneviewProgram = sync.OnceValues(func() (string, error) {
 	return path, site.Compile(root, "./internal/testkit/cmd/oneviewsim", path)
 })
 
+// What the tests disturb of an appliance, as the path of a fault.
+const (
+	profilePosts = "/rest/server-profiles"
+	profileOne   = "/rest/server-profiles/*"
+	powerPuts    = "/rest/server-hardware/*/powerState"
+	taskReads    = "/rest/tasks/*"
+	logins       = "/rest/login-sessions"
+)
+
 // poolSite is a site whose servers are in shared pools: each appliance is a process.
 type poolSite struct {
 	*Site
@@ -224,4 +233,22 @@ func (s *poolSite) retry(t testing.TB, what string, do func(context.Context) err
 		err := do(t.Context())
 		return err == nil, fmt.Sprint(err)
 	}))
+}
+
+// each does something with several things at once. What fails ends the test when all have ended.
+func each[T any](t *testing.T, all []T, do func(int, T)) {
+	t.Helper()
+	done := make(chan struct{})
+	for i, one := range all {
+		go func() {
+			defer func() { done <- struct{}{} }() // also where do ends the goroutine: require does
+			do(i, one)
+		}()
+	}
+	for range all {
+		<-done
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
 }

@@ -52,11 +52,17 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 	}
 	s.Device = next
 	s.UpdatedAt = workflow.Now(ctx).UTC()
-	if p := s.Pool; p != nil && (e.Kind == device.Invalidated || e.Kind == device.ObservedInUse) {
+	if p := s.Enrollment.Pool; p != nil && p.Dynamic && (e.Kind == device.Invalidated || e.Kind == device.ObservedInUse) {
 		// This memory is behind: Burnish may have applied a profile since.
-		doubted := *p
+		doubted := contract.PoolState{}
+		if s.Pool != nil {
+			doubted = *s.Pool
+		}
 		doubted.Applying = true
 		s.Pool = &doubted
+	}
+	if p := s.Pool; p != nil && p.Applying && next.State == device.Allocated && was.State != device.Allocated {
+		s.Intent.ReadPool = true // which of its profiles the tenant has is recorded again
 	}
 	if next.State == device.Retired {
 		r.EndWait(ctx, contract.WaitProvider) // a retired device needs none
