@@ -95,7 +95,11 @@ func (a *Appliance) createProfile(c *call) answer {
 	}
 	task := a.newTask(c, "Create", taskCreate, "", w.Name)
 	task.Want, task.Server = w, w.Server
-	a.act(c, Created, a.hardware[w.Server], &Profile{Name: w.Name, Owner: c.user})
+	h := a.hardware[w.Server]
+	a.act(c, Created, h, &Profile{Name: w.Name, Owner: c.user})
+	if h != nil {
+		a.state.Acts[len(a.state.Acts)-1].Profile = h.Profile
+	}
 	return a.accepted(c, task)
 }
 

@@ -102,7 +102,7 @@ type Act struct {
 	User    string
 	Kind    ActKind
 	Server  string // URI
-	Profile string // URI; of power: the one on the server
+	Profile string // URI; of power, and of Created: the one on the server
 	Name    string // of the profile
 	Owner   string // the user who created the profile; empty: there is none
 	Power   string // of the server, before

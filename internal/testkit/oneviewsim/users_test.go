@@ -92,6 +92,10 @@ func TestViolations(t *testing.T) {
 			require.NoError(c.t, s.SetPower(server, oneviewsim.On))
 			c.apply("uuid-1", server)
 		}, "created the profile: the server /rest/server-hardware/39313738-3034-5A43-0000-000000000001 is On"},
+		{"a profile for a server that was taken a moment ago", func(c *client, s *oneviewsim.Server, server string) {
+			s.Inject(oneviewsim.Fault{Method: "POST", Path: posts, Kind: oneviewsim.TakeBefore, Server: server})
+			require.Equal(c.t, "Error", c.apply("uuid-1", server).at("taskState"))
+		}, ""},
 		{"a removal from a server that is on", func(c *client, s *oneviewsim.Server, server string) {
 			profile, _ := c.apply("uuid-1", server).at("associatedResource", "resourceUri").(string)
 			c.power(server, "On", "")

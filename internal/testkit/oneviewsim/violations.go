@@ -11,7 +11,8 @@ import (
 //
 //   - A profile of another user was changed or deleted, or its server's power was changed.
 //   - There were two profiles of one name.
-//   - A profile was applied to a server that was not off, or removed from one.
+//   - A profile was applied to a server that was not off, or removed from one. One that has a
+//     profile already, because another user was faster, may be on: the appliance refuses a second.
 //
 // Which profiles there are in the end, and which sessions, is asked with Profiles and
 // OpenSessions.
@@ -49,7 +50,7 @@ func (act Act) violation(owners []string) string {
 		return fmt.Sprintf("%s is the profile of %s", act.Profile, act.Owner)
 	case act.Kind == Doubled:
 		return fmt.Sprintf("%s has the name %s too", act.Twin, act.Name)
-	case act.Kind == Created && on:
+	case act.Kind == Created && on && act.Profile == "": // with a profile, its task fails
 		return fmt.Sprintf("the server %s is %s", act.Server, act.Power)
 	case act.Kind == Deleted && on:
 		return fmt.Sprintf("the server %s is %s", act.Server, act.Power)
