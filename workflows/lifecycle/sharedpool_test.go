@@ -227,6 +227,14 @@ func TestABindThatTheApplianceFails(t *testing.T) {
 	require.False(t, v.Dirty)
 	require.Len(t, w.inventory.writes, writes)
 
+	lag := w.lag
+	w.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Hour }
+	w.pool.injectFault = nil
+	r := w.bind("i1", "hung").refused(device.CodeApplianceUnreachable)
+	require.Contains(t, r.Fault.Message, "the appliance rack1 has not answered in time")
+	require.Equal(t, device.Available, w.view().DeviceState)
+	w.lag = lag
+
 	w.pool.injectFault = times(1, "apply", false, func() error {
 		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeProfileFailed, Message: "the template does not fit"}
 	})

@@ -126,7 +126,17 @@ func (p *Pool) call(ctx, opts workflow.Context, activity string) (found contract
 	err = p.During(ctx, contract.WaitAppliance, func() error {
 		return workflow.ExecuteActivity(opts, activity, p.Request()).Get(ctx, &found)
 	})
+	if f := calls.FaultIn(err); f != nil && f.Code == device.CodeTimeout {
+		return found, p.noAnswerFault()
+	}
 	return found, err
+}
+
+// noAnswerFault is the fault of an appliance that neither answers nor refuses.
+func (p *Pool) noAnswerFault() *device.Fault {
+	return &device.Fault{Class: device.Transient, Code: device.CodeApplianceUnreachable,
+		Message: "the appliance " + p.State.Enrollment.Pool.Appliance + " has not answered in time",
+		Remedy:  "check the appliance and the network, then repeat it"}
 }
 
 // Stop ends the call that changes the server, if one is under way.
