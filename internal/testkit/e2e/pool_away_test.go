@@ -109,17 +109,17 @@ func TestAMigrationIsKilledInTheMiddle(t *testing.T) {
 	require.NoError(t, rack.Inject(oneviewsim.Fault{Method: "DELETE", Path: profileOne, Kind: oneviewsim.HangBefore}))
 	ctx, kill := context.WithCancel(t.Context())
 	defer kill()
-	ended := make(chan error, 1)
+	ended := make(chan string, 1)
 	go func() {
-		_, err := s.Site.Site.Burnish(ctx, "oneview", "migrate", "a-tenants", "b-idle")
-		ended <- err
+		r, err := s.Site.Site.Burnish(ctx, "oneview", "migrate", "a-tenants", "b-idle")
+		ended <- fmt.Sprint(r, err)
 	}()
 	Await(t, time.Minute, "the removal of the idle profile", func() (bool, string) {
 		counts, err := rack.Counts()
 		return err == nil && counts.Faulted == 1, ""
 	})
 	kill()
-	<-ended
+	require.Contains(t, <-ended, "killed")
 	w.Kill(t)
 	v, err := s.Site.Site.Provider("b-idle")
 	require.NoError(t, err)

@@ -1,0 +1,376 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/oneviewsim"
+	"burnish/workflows/contract"
+)
+
+// theAppliance is a victim beside those of a BMC's test.
+const theAppliance victim = "the appliance"
+
+// phase is what a server of a pool is in when something is killed.
+type phase string
+
+const (
+	cleaning  phase = "cleaning"  // for the first time, with a temporary profile
+	binding   phase = "binding"   // to a tenant, who gets a profile
+	returning phase = "returning" // from a tenant, whose profile is removed
+)
+
+// poolStrike is one kill -9 at one request to an appliance: at the one of this method and path,
+// of which there were skip before in this phase. With after, the request has its effect first.
+type poolStrike struct {
+	victim victim
+	phase  phase
+	method string
+	path   string
+	skip   int
+	after  bool
+	// on: the server is on before, and must be switched off. expired: the worker's session has
+	// ended. taken: another user takes the server just before the request.
+	on, expired, taken bool
+}
+
+func (k poolStrike) String() string {
+	moment := "before"
+	if k.after {
+		moment = "after"
+	}
+	text := strings.TrimSpace(fmt.Sprintf("%s while %s, %s %s number %d %s", k.victim, k.phase, moment, k.method, k.skip+1, k.path))
+	if k.taken {
+		text += ", taken"
+	}
+	return text
+}
+
+// faults are the strike for an appliance. A request of a worker that is to be killed hangs until
+// the worker is gone; that of a server waits until the server is back.
+func (k poolStrike) faults() []oneviewsim.Fault {
+	f := oneviewsim.Fault{Method: k.method, Path: k.path, Skip: k.skip, Kind: oneviewsim.HangBefore}
+	switch {
+	case k.victim == theServer:
+		f.Kind = oneviewsim.HoldAfter
+	case k.victim == theWorker && k.after:
+		f.Kind = oneviewsim.HangAfter
+	case k.victim == theAppliance && k.after:
+		f.Kind = oneviewsim.ExitAfter
+	case k.victim == theAppliance:
+		f.Kind = oneviewsim.ExitBefore
+	}
+	if !k.taken {
+		return []oneviewsim.Fault{f}
+	}
+	take := f
+	take.Kind, take.Server = oneviewsim.TakeBefore, "server-1"
+	return []oneviewsim.Fault{take, f}
+}
+
+// poolKinds are the requests of a server's life that change something, and some that read.
+var poolKinds = []poolStrike{
+	{phase: cleaning, method: http.MethodPost, path: logins, expired: true},
+	{phase: cleaning, method: http.MethodPost, path: profilePosts},
+	{phase: cleaning, method: http.MethodGet, path: taskReads},
+	{phase: cleaning, method: http.MethodDelete, path: profileOne},
+	{phase: binding, method: http.MethodGet, path: "/rest/server-hardware/*"},
+	{phase: binding, method: http.MethodPut, path: powerPuts, on: true},
+	{phase: binding, method: http.MethodPost, path: profilePosts},
+	{phase: binding, method: http.MethodPost, path: profilePosts, taken: true},
+	{phase: binding, method: http.MethodGet, path: taskReads},
+	{phase: returning, method: http.MethodPut, path: powerPuts, on: true},
+	{phase: returning, method: http.MethodDelete, path: profileOne},
+	{phase: returning, method: http.MethodGet, path: taskReads},
+}
+
+// poolStrikes are those of one victim, before and after each kind of request. Before and after
+// are the same for a read, and for the server, which sees no request, only time.
+func poolStrikes(v victim) (all []poolStrike) {
+	for _, k := range poolKinds {
+		k.victim = v
+		if all = append(all, k); k.method != http.MethodGet && v != theServer {
+			k.after = true
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// Whatever is killed, worker, server or appliance, before or after whatever request that applies
+// or removes a profile: everything goes on by itself to the right end. No profile of Burnish's is
+// left without a record and none recorded that is not there, no server ever has two, and neither
+// the profile nor the power of another user's server is touched.
+//
+// Every run kills each of the three at each kind of request; BURNISH_KILLS=all, as in
+// `make soak`, at each request.
+func TestKillAtEveryRequestToAnAppliance(t *testing.T) {
+	t.Parallel()
+	for _, v := range []victim{theWorker, theAppliance, theServer} {
+		t.Run(string(v), func(t *testing.T) {
+			t.Parallel()
+			on := newSite
+			if v == theServer {
+				on = ownServer
+			}
+			if os.Getenv("BURNISH_KILLS") == "all" {
+				killAtEachPoolRequest(t, on(t), v)
+				return
+			}
+			all := poolStrikes(v)
+			k := newKills(t, on(t), len(all))
+			require.Equal(t, len(all), k.strike(t, all), "kills")
+		})
+	}
+}
+
+// killAtEachPoolRequest strikes at each request of each phase, as many at once as there are
+// servers.
+func killAtEachPoolRequest(t *testing.T, on *Site, v victim) {
+	t.Helper()
+	k := newKills(t, on, 30)
+	var all []poolStrike
+	for _, p := range []phase{cleaning, binding, returning} {
+		name := k.prepare(t, 0, poolStrike{phase: p})
+		before := len(k.requests(t, name))
+		k.begin(t, name, p)
+		k.end(t, name, poolStrike{phase: p})
+		seen := k.requests(t, name)[before:]
+		t.Logf("%s: %d requests", p, len(seen))
+		for i, r := range seen {
+			one := poolStrike{victim: v, phase: p, skip: i}
+			if all = append(all, one); r.Method != http.MethodGet && v != theServer {
+				one.after = true
+				all = append(all, one)
+			}
+		}
+	}
+	struck, began := 0, time.Now()
+	for some := range slices.Chunk(all, 30) {
+		struck += k.strike(t, some)
+	}
+	t.Logf("%s: killed at %d requests of %d, in %.0f s", v, struck, len(all), time.Since(began).Seconds())
+	require.Greater(t, struck, len(all)*3/4)
+}
+
+// kills is a site whose servers have an appliance each, so that each may be struck at a request
+// of its own.
+type kills struct {
+	*poolSite
+	worker *Worker
+	mu     sync.Mutex
+	life   map[string]int // how many devices each appliance's server has been
+}
+
+func newKills(t *testing.T, on *Site, n int) *kills {
+	t.Helper()
+	k := &kills{life: map[string]int{}, poolSite: newPoolSite(t, on, nil)}
+	for i := range n {
+		a := k.addAppliance(t, appliance(i), oneviewsim.Servers(2), func(_ *oneviewsim.Config, state *oneviewsim.State) {
+			state.Hardware[0].Serial = fmt.Sprintf("RACK%dSERVER1", i+1)
+		})
+		require.NoError(t, a.Take("server-2"))
+	}
+	k.worker = k.Run(t, "all", k.env("BURNISH_MAX_CLEANS_PER_HOST=64")...)
+	return k
+}
+
+func appliance(i int) string { return fmt.Sprintf("rack%d", i+1) }
+
+// of is the appliance of a device: their names have the same number.
+func (k *kills) of(name string) string { return "rack" + strings.Split(name, "-")[1] }
+
+func (k *kills) requests(t testing.TB, name string) []oneviewsim.Request {
+	t.Helper()
+	all, err := k.appliances[k.of(name)].Requests()
+	require.NoError(t, err)
+	return all
+}
+
+// prepare brings a new device, on the server of appliance i, to where the strike's phase begins.
+func (k *kills) prepare(t *testing.T, i int, s poolStrike) (name string) {
+	t.Helper()
+	rack := appliance(i)
+	k.mu.Lock()
+	k.life[rack]++
+	life := k.life[rack]
+	k.mu.Unlock()
+	if life > 1 {
+		before := fmt.Sprintf("node-%d-%d", i+1, life-1)
+		k.Must(t, "retire", before, "--reason", "its server is enrolled again")
+		k.Must(t, "forget", before)
+	}
+	name = fmt.Sprintf("node-%d-%d", i+1, life)
+	k.enroll(t, k.shared(t, name, rack, "server-1", true))
+	if s.phase != cleaning {
+		k.begin(t, name, cleaning)
+		k.end(t, name, poolStrike{phase: cleaning})
+	}
+	if s.phase == returning {
+		k.begin(t, name, binding)
+		k.awaitBound(t, name)
+	}
+	if s.on {
+		require.NoError(t, k.appliances[rack].SetPower("server-1", oneviewsim.On))
+	}
+	if s.expired {
+		require.NoError(t, k.appliances[rack].ExpireSessions())
+	}
+	return name
+}
+
+// begin asks for what the phase is about.
+func (k *kills) begin(t *testing.T, name string, p phase) {
+	t.Helper()
+	k.retry(t, string(p)+" "+name, func(ctx context.Context) (err error) {
+		switch p {
+		case cleaning:
+			_, err = k.Workflows().Provide(ctx, name, contract.ReasonInput{})
+		case returning:
+			_, err = k.Workflows().Unbind(ctx, name, contract.UnbindInput{Instance: Instance(name)})
+		case binding: // the answer comes when the profile is applied: see bound
+		}
+		return err
+	})
+}
+
+// bound repeats the request for the device until it is answered, as a client does that is killed
+// or cut off, and reports whether the tenant got it.
+func (k *kills) bound(t *testing.T, name string) (lost bool) {
+	t.Helper()
+	k.retry(t, "bind "+name, func(ctx context.Context) error {
+		_, err := k.Workflows().Bind(ctx, name, contract.BindInput{Instance: Instance(name), Request: name})
+		if r, ok := contract.RefusalOf(err); ok {
+			lost = r.Fault.Code == device.CodeServerTaken || r.Fault.Code == device.CodeRefused
+			require.True(t, lost, "%s: %v", name, err)
+			return nil
+		}
+		return err
+	})
+	return lost
+}
+
+func (k *kills) awaitBound(t *testing.T, name string) {
+	t.Helper()
+	require.False(t, k.bound(t, name), name)
+	v := k.awaitState(t, name, time.Minute, device.Allocated)
+	k.requireUsed(t, v, k.of(name), "server-1")
+}
+
+// strike takes each of these servers through its phase once, and kills the victim when each is at
+// its request. It returns how many came to theirs.
+func (k *kills) strike(t *testing.T, all []poolStrike) (struck int) {
+	t.Helper()
+	chosen := map[string]poolStrike{}
+	each(t, all, func(i int, s poolStrike) {
+		name := k.prepare(t, i, s)
+		for _, f := range s.faults() {
+			require.NoError(t, k.appliances[k.of(name)].Inject(f))
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		chosen[name] = s
+	})
+	names := slices.Sorted(maps.Keys(chosen))
+	binds := map[string]chan bool{}
+	each(t, names, func(_ int, name string) {
+		k.begin(t, name, chosen[name].phase)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if chosen[name].phase == binding {
+			answer := make(chan bool, 1)
+			binds[name] = answer
+			go func() { answer <- k.bound(t, name) }()
+		}
+	})
+	each(t, names, func(_ int, name string) {
+		if k.awaitStruck(t, name, chosen[name]) {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			struck++
+		}
+	})
+	switch all[0].victim {
+	case theWorker:
+		k.worker.Kill(t)
+		k.worker.Start(t)
+	case theServer:
+		require.NoError(t, k.Server.Kill())
+		require.NoError(t, k.Server.Start(t.Context()))
+	}
+	each(t, names, func(_ int, name string) {
+		require.NoError(t, k.appliances[k.of(name)].ClearFaults())
+		s := chosen[name]
+		if answer := binds[name]; answer != nil {
+			require.Equal(t, s.taken, <-answer, "%s: it lost the race: %s", name, s)
+		}
+		k.end(t, name, s)
+	})
+	return struck
+}
+
+// awaitStruck waits until the device is at its request, and reports false if its phase has ended
+// without it. An appliance that has ended is back then.
+func (k *kills) awaitStruck(t *testing.T, name string, s poolStrike) (came bool) {
+	t.Helper()
+	a := k.appliances[k.of(name)]
+	Await(t, time.Minute, name+" to come to: "+s.String(), func() (bool, string) {
+		if !a.Alive() {
+			came = true
+			return true, ""
+		}
+		requests, err := a.Requests()
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, r := range requests[max(0, len(requests)-3):] {
+			came = came || len(r.Faults) > 0 && s.victim != theAppliance
+		}
+		v, err := k.Workflows().Query(t.Context(), name)
+		ended := err == nil && (v.DeviceState == device.Allocated && s.phase == binding || v.DeviceState == device.Available && s.phase != binding)
+		return came || ended, fmt.Sprint(v.DeviceState, v.LastError, err)
+	})
+	if !a.Alive() {
+		_, err := a.Wait(time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, a.Restart(t.Context()))
+	}
+	return came
+}
+
+// end waits until the device's life goes on as it should, and asserts what is left of it.
+func (k *kills) end(t *testing.T, name string, s poolStrike) {
+	t.Helper()
+	rack := k.of(name)
+	switch {
+	case s.taken:
+		k.await(t, name, time.Minute, "to have lost the race", func(v contract.DeviceStatus) bool {
+			return v.DeviceState == device.Error && v.Pool.LostRace
+		})
+		k.RequireReserved(t, name, 1)
+		k.requireRules(t, rack)
+		k.lookNow(t, rack)
+		k.requireMaintained(t, name)
+		require.NoError(t, k.appliances[rack].Free("server-1"))
+		k.lookNow(t, rack)
+	case s.phase == binding:
+		k.awaitBound(t, name)
+		v := k.Show(t, name)
+		k.requireRules(t, rack, v.Pool.Profile)
+		k.begin(t, name, returning)
+	}
+	v := k.requireIdle(t, name, rack, "server-1")
+	k.requireRules(t, rack)
+	require.Equal(t, "cleaned", v.Cleans[len(v.Cleans)-1].Outcome, name)
+}
