@@ -163,7 +163,7 @@ func (p *pagePoll) examine(e client.Execution, server oneview.Hardware) (signal 
 		p.problem(e.Name, fmt.Sprintf("it is enrolled with %s, and the server with its serial number %s is %s", pool.Hardware, e.Status.Serial, server.URI))
 		return "", nil
 	}
-	return p.difference(e, poolOwner(e, server.Profile))
+	return p.difference(e, poolOwner(e, server.Profile), pool.ChangedBy(server.Tag))
 }
 
 // poolOwner says who has a device's server. Of a device that is being bound the name of the
@@ -178,9 +178,9 @@ func poolOwner(e client.Execution, profile string) device.Ownership {
 	return device.PoolTaken
 }
 
-// difference is the signal that a device gets for this owner of its server, if it would do
-// something then (S4.10, S4.17).
-func (p *pagePoll) difference(e client.Execution, owner device.Ownership) (signal string, count *int) {
+// difference is the signal that a device gets for this owner of its server, and for whether
+// the server was changed since its return, if it would do something then (S4.10, S4.17).
+func (p *pagePoll) difference(e client.Execution, owner device.Ownership, changed bool) (signal string, count *int) {
 	c, pool := &p.out.Counts, e.Memo.Pool
 	d := device.Device{State: e.Status.DeviceState, Status: e.Memo.Status, Owner: e.Memo.Owner, LostRace: pool.LostRace}
 	switch {
@@ -189,13 +189,13 @@ func (p *pagePoll) difference(e client.Execution, owner device.Ownership) (signa
 	case e.Memo.Maintenance:
 		d.Maintenance = device.MaintenanceOperator
 	}
-	if o, _ := device.Observe(d, device.Snapshot{Question: device.AskPoll, Pool: owner}); !o.Needs(device.RequestRecheck) {
+	if o, _ := device.Observe(d, device.Snapshot{Question: device.AskPoll, Pool: owner, PoolChanged: changed}); !o.Needs(device.RequestRecheck) {
 		return "", nil
 	}
-	switch d.State {
-	case device.Manageable:
+	switch {
+	case owner != device.PoolTaken:
 		return contract.SignalFreed, &c.Freed
-	case device.Error:
+	case d.State == device.Error:
 		return contract.SignalTaken, &c.TakenOnCleanFail
 	}
 	return contract.SignalTaken, &c.Taken

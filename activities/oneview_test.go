@@ -109,7 +109,7 @@ func (p *pollFixture) add(d polled) {
 	if d.serial != "" {
 		serial = d.serial
 	}
-	p.page.Servers = append(p.page.Servers, oneview.Hardware{URI: hardwareOf(d.name), Serial: serial, Profile: d.profile})
+	p.page.Servers = append(p.page.Servers, oneview.Hardware{URI: hardwareOf(d.name), Serial: serial, Profile: d.profile, Tag: "2"})
 	p.page.Total = len(p.page.Servers)
 }
 
@@ -159,7 +159,10 @@ func TestAPollSignalsTheDevicesThatDiffer(t *testing.T) {
 		{device.Manageable, contract.StatusPool{}, "", "", nil}, // in no maintenance, or in another one
 		{device.Manageable, contract.StatusPool{}, others, "", nil},
 		{device.Error, lost, others, contract.SignalTaken, &counts.TakenOnCleanFail},
-		{device.Error, lost, "", "", nil},
+		{device.Error, lost, "", contract.SignalFreed, &counts.Freed},
+		{device.Available, contract.StatusPool{PoolState: contract.PoolState{Tag: "1"}}, "", contract.SignalFreed, &counts.Freed},
+		{device.Available, contract.StatusPool{PoolState: contract.PoolState{Tag: "2"}}, "", "", nil},
+		{device.Manageable, contract.StatusPool{PoolState: contract.PoolState{Tag: "1"}}, "", "", nil},
 		{device.Error, contract.StatusPool{}, others, "", nil},
 		{device.Allocated, recorded, others, "", nil},
 		{device.Allocated, recorded, "", "", nil},

@@ -80,7 +80,7 @@ func (p *Pools) call(ctx context.Context, in contract.PoolRequest, do func(conte
 	if err != nil {
 		return contract.PoolSnapshot{}, explain(ctx, err, in.Name)
 	}
-	return contract.PoolSnapshot{Ownership: found.Ownership, Profile: found.Profile, Power: found.Power}, nil
+	return contract.PoolSnapshot{Ownership: found.Ownership, Profile: found.Profile, Power: found.Power, Tag: found.Tag}, nil
 }
 
 // retriedWithFile is the fault of a file that does not have the appliance: the call is tried

@@ -203,6 +203,9 @@ var (
 	poolFree  = inPool("free", PoolFree)
 	poolOurs  = inPool("ours", PoolOurs)
 	noPool    = inPool("the appliance did not answer", "")
+
+	poolChanged   = fact{"changed since it was returned", func(_ Device, s Snapshot) bool { return s.PoolChanged }}
+	poolUnchanged = isNot(poolChanged, "unchanged since it was returned")
 )
 
 // What is to be done.

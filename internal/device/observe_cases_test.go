@@ -106,7 +106,9 @@ func snapshots(q Question) []Snapshot {
 	if slices.Contains(poolQuestions, q) {
 		var all []Snapshot
 		for _, o := range []Ownership{"", PoolFree, PoolOurs, PoolTaken} {
-			all = append(all, Snapshot{Question: q, Pool: o})
+			for _, changed := range []bool{false, true} {
+				all = append(all, Snapshot{Question: q, Pool: o, PoolChanged: changed})
+			}
 		}
 		return all
 	}
@@ -196,6 +198,7 @@ func describeSnapshot(s Snapshot) string {
 	add(s.keptClean, "was kept clean")
 	add(s.Duplicate, "duplicate")
 	add(s.Pool != "", "server %s", s.Pool)
+	add(s.PoolChanged, "server changed")
 	add(s.Host != HostNotAsked, "host %s", s.Host)
 	return strings.Join(words, " ")
 }

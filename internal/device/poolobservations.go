@@ -11,20 +11,30 @@ var poolRows = observer{
 		"others took the server before Burnish could use it"},
 	{ask(AskPool), in(Error), given(byOthers, of(not(lostRace, "no lost race"))), "", nil,
 		"the device is in error for another reason"},
+	{ask(AskPool), in(Available), given(notOthers, poolChanged, of(unclaimed), of(notInMaintenance)), ObservedUnused, nil,
+		"others may have used the server and left it between two polls"},
+	{ask(AskPool), in(Available), given(notOthers, leftAlone), "", nil,
+		"no other user has the server"},
+	{ask(AskPool), in(Error), given(notOthers, of(raceLostAlone)), Freed, nil,
+		"the others have left the server before a poll saw them: it is cleaned"},
+	{ask(AskPool), in(Error), given(notOthers, of(not(raceLostAlone, "no lost race alone"))), "", nil,
+		"the device is in error for another reason"},
 	{ask(AskPool), exceptFor(Available, Error), given(byOthers), "", nil,
 		"only an available device, or one that lost a race, leaves its state because the server is taken"},
 	{ask(AskPool), in(Manageable), given(notOthers, of(maintenanceTaken), of(notMaintained)), Freed, nil,
 		"the others have left the server: it is cleaned"},
 	{ask(AskPool), in(Manageable), given(notOthers, keptOut), "", nil,
 		"the device is in maintenance for another reason, or in none"},
-	{ask(AskPool), exceptFor(Manageable), given(notOthers), "", nil,
+	{ask(AskPool), exceptFor(Manageable, Available, Error), given(notOthers), "", nil,
 		"no other user has the server"},
 	{ask(AskPool), exceptFor(), given(noPool), "", nil,
 		"the appliance did not answer: the next poll asks again"},
 
 	{ask(AskPoolBind), in(Available), given(byOthers, of(claimed)), LostRace, nil,
 		"others took the server before the bind"},
-	{ask(AskPoolBind), in(Available), given(notOthers, of(claimed)), "", does(Proceed),
+	{ask(AskPoolBind), in(Available), given(notOthers, poolChanged, of(claimed), of(notBurning)), ObservedUnused, nil,
+		"others may have used the server and left it between two polls"},
+	{ask(AskPoolBind), in(Available), given(notOthers, of(claimed), anyOf("unchanged, or a burn under way", poolUnchanged, of(burning))), "", does(Proceed),
 		"no other user has the server"},
 	{ask(AskPoolBind), in(Available), given(noPool, of(claimed), of(notBurning)), Unclaim, nil,
 		"the appliance did not answer: the bind is refused, and the device stays as it is"},
@@ -72,6 +82,14 @@ var poolRows = observer{
 
 	{ask(AskPoll), in(Available), given(byOthers), "", does(RequestRecheck),
 		"others took the server while it was available"},
+	{ask(AskPoll), in(Available), given(notOthers, poolChanged, of(unclaimed), of(notInMaintenance)), "", does(RequestRecheck),
+		"others may have used the server and left it between two polls"},
+	{ask(AskPoll), in(Available), given(notOthers, leftAlone), "", nil,
+		"no other user has the server"},
+	{ask(AskPoll), in(Error), given(notOthers, of(raceLostAlone)), "", does(RequestRecheck),
+		"the others have left the server before a poll saw them"},
+	{ask(AskPoll), in(Error), given(notOthers, of(not(raceLostAlone, "no lost race alone"))), "", nil,
+		"the device is in error for another reason"},
 	{ask(AskPoll), in(Error), given(byOthers, of(lostRace)), "", does(RequestRecheck),
 		"others took the server before Burnish could use it"},
 	{ask(AskPoll), in(Error), given(byOthers, of(not(lostRace, "no lost race"))), "", nil,
@@ -82,7 +100,7 @@ var poolRows = observer{
 		"the device is in maintenance for another reason, or in none"},
 	{ask(AskPoll), exceptFor(Available, Error), given(byOthers), "", nil,
 		"only an available device, or one that lost a race, leaves its state because the server is taken"},
-	{ask(AskPoll), exceptFor(Manageable), given(notOthers), "", nil,
+	{ask(AskPoll), exceptFor(Manageable, Available, Error), given(notOthers), "", nil,
 		"no other user has the server"},
 	{ask(AskPoll), exceptFor(), given(noPool), "", nil,
 		"the appliance did not answer"},
@@ -90,3 +108,7 @@ var poolRows = observer{
 
 // keptOut: no poll ends why a manageable device is out of the pool (S4.10).
 var keptOut = isNot(allOf("", of(maintenanceTaken), of(notMaintained)), "not in maintenance because it was taken alone")
+
+// leftAlone: nothing says that others used an available server, or the next look after a claim
+// or a maintenance decides.
+var leftAlone = isNot(allOf("", poolChanged, of(unclaimed), of(notInMaintenance)), "unchanged since it was returned, or claimed, or in maintenance")

@@ -37,7 +37,7 @@ func freedIsCleaned(c outcome) string {
 	return joinReasons(
 		unless(s.Pool == PoolFree || s.Pool == PoolOurs, "the appliance did not say so"),
 		unless(s.Question != AskPoll, "a poll is a hint"),
-		unless(d.Maintenance == MaintenanceTaken, "it is in maintenance for another reason"),
+		unless(d.Maintenance == MaintenanceTaken || d.State == Error && d.LostRace, "it is out of the pool for another reason"),
 		unless(d.Status != Maintaining || c.next.Status == Maintaining && c.next.State == d.State, "the operator works at it"),
 		unless(c.next.State == PendingCleaning && c.next.Dirty, "it is not cleaned"))
 }

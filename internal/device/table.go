@@ -86,10 +86,14 @@ var (
 	seen                   = not(unseen, "seen by its host")
 	lostRace               = cond{"a lost race", func(d Device, _ Event) bool { return d.LostRace }}
 	notMaintained          = cond{"not in the operator's maintenance", func(d Device, _ Event) bool { return d.Status != Maintaining }}
-	maintenanceTaken       = cond{"maintenance because it was taken", func(d Device, _ Event) bool { return d.Maintenance == MaintenanceTaken }}
-	bound                  = cond{"a recorded binding", func(d Device, _ Event) bool { return d.Binding != nil }}
-	unbound                = not(bound, "no recorded binding")
-	byBoundInstance        = cond{"the binding's own instance", func(d Device, e Event) bool {
+	// raceLostAlone: nothing but the lost race keeps the device in error (S4.10, S4.12).
+	raceLostAlone = cond{"a lost race alone", func(d Device, _ Event) bool {
+		return d.LostRace && d.Status != Maintaining && d.Maintenance != MaintenanceQuarantined
+	}}
+	maintenanceTaken = cond{"maintenance because it was taken", func(d Device, _ Event) bool { return d.Maintenance == MaintenanceTaken }}
+	bound            = cond{"a recorded binding", func(d Device, _ Event) bool { return d.Binding != nil }}
+	unbound          = not(bound, "no recorded binding")
+	byBoundInstance  = cond{"the binding's own instance", func(d Device, e Event) bool {
 		return d.Binding != nil && SameTenant(d.Binding.Instance, e.Instance)
 	}}
 	// SAFETY F25: a run is never recalled over a binding that is younger than it.
@@ -337,6 +341,7 @@ var table = concat(
 		{in(Error), Manage, nil, Manageable, then(clearCleanFailed)},
 		{in(Error), Override, nil, Cleaning, then(returnUnsanitized, clearCleanFailed)},
 		{in(Error), Taken, when(lostRace), Manageable, then(setTaken)},
+		{in(Error), Freed, when(raceLostAlone), PendingCleaning, then(clearTaken, clearCleanFailed, awaitManualCleanIfOff)},
 		{in(Error), ObservedInUse, nil, Allocated, then(bindObserved, clearCleanFailed)},
 
 		{in(Unknown, Manageable, Allocated, Error), IdentityChanged, nil, noChange, then(markDirty)},

@@ -240,7 +240,8 @@ func holdsEndByTheirOwn(s step) string {
 		unless(s.event.Kind != Maintain || s.after.InMaintenance(), "it is not in maintenance"),
 		unless(was != MaintenanceTaken || is == MaintenanceTaken || s.event.Kind == Freed, "another system still has it"),
 		unless(was == MaintenanceTaken || is != MaintenanceTaken || s.event.Kind == Taken, "it was not taken"),
-		unless(s.event.Kind != Freed || was == MaintenanceTaken, "the maintenance has another reason"),
+		unless(s.event.Kind != Freed || was == MaintenanceTaken || s.before.State == Error && s.before.LostRace && (was == MaintenanceOff || was == MaintenanceCleanFailed),
+			"the maintenance has another reason"),
 		unless(s.event.Kind != Freed || s.before.Status == Enabled || s.before.State == s.after.State, "it leaves its state while the operator works at it"),
 		unless(s.before.Status != Maintaining || s.event.Kind != Freed || is == MaintenanceOperator, "the operator's reason is lost"),
 		unless(s.event.Kind != Freed || s.after.State == PendingCleaning, "it is not cleaned after the other system freed it"))
@@ -289,10 +290,10 @@ func failureNeedsOperator(s step) string {
 		unless(s.event.Kind != CleanDone || is.Maintenance != MaintenanceQuarantined, "a full plan did not end the quarantine"),
 		unless(s.event.Kind != LostRace || is.State == Error && is.Dirty && is.LostRace && is.Claim == nil, "a lost race does not lead to error"),
 		unless(s.event.Kind != CleanFailed || was.State == PendingCleaning || was.State == Cleaning, "no clean was under way"),
-		unless(!leaves || slices.Contains([]EventKind{Clean, Manage, Override, Taken, ObservedInUse, Invalidated, Retire, Lost, Replace, Move}, s.event.Kind),
+		unless(!leaves || slices.Contains([]EventKind{Clean, Manage, Override, Taken, Freed, ObservedInUse, Invalidated, Retire, Lost, Replace, Move}, s.event.Kind),
 			"it leaves error without the operator"),
 		unless(s.event.Kind != Clean || !leaves || is.State == PendingCleaning && was.Cleanable, "the operator's clean does not lead to pending_cleaning"),
-		unless(!leaves || s.event.Kind != Taken || was.LostRace, "it had not lost a race"),
+		unless(!leaves || s.event.Kind != Taken && s.event.Kind != Freed || was.LostRace && !is.LostRace, "it had not lost a race"),
 		unless(!leaves || is.State == Retired || is.Maintenance != MaintenanceCleanFailed, "the maintenance outlives its reason"))
 }
 

@@ -144,6 +144,9 @@ func readAppliance(r *host.SecretsReader, node yamlfile.Node, what string) Appli
 		"apply_timeout": func(value yamlfile.Node, what string) {
 			a.ApplyTimeout = readDuration(r, value, what, false)
 		},
+		"ignore_etags": func(value yamlfile.Node, what string) {
+			a.IgnoreTags = r.Bool(value, what)
+		},
 		"page_size": func(value yamlfile.Node, what string) {
 			if size, ok := r.Uint32(value, what); ok && (size < 1 || size > maxPageSize) {
 				r.Problem(value, "%s must be within 1 to %d", what, maxPageSize)

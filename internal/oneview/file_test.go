@@ -101,7 +101,7 @@ func TestMistakesInTheFileHaveTheirLineAndNoValue(t *testing.T) {
 		"no password":        {"appliances:\n  a: {url: https://a, username: hunter2}\n", "line 2: appliance a has no password"},
 		"no url":             {"appliances:\n  a: {username: u, password: hunter2}\n", "line 2: appliance a has no url"},
 		"nothing":            {"appliances:\n  a:\n", "appliance a has no username"},
-		"unknown key":        {entry("hunter2: 1"), "line 6: unknown key in appliance a: must be one of username, password, ca, insecure, apply_timeout, domain, page_size, periodic_check_interval, url"},
+		"unknown key":        {entry("hunter2: 1"), "line 6: unknown key in appliance a: must be one of username, password, ca, insecure, apply_timeout, domain, ignore_etags, page_size, periodic_check_interval, url"},
 		"unencrypted":        {strings.Replace(entry(""), "https", "http", 1), "line 3: url of appliance a must begin with https://"},
 		"password in url":    {strings.Replace(entry(""), "https://a", "https://u:hunter2@a", 1), "line 3: url of appliance a must have the form"},
 		"url with a path":    {strings.Replace(entry(""), "https://a", "https://a/hunter2", 1), "line 3: url of appliance a must have the form"},

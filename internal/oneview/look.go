@@ -35,6 +35,7 @@ type serverHardware struct {
 	Profile string `json:"serverProfileUri"`
 	Type    string `json:"serverHardwareTypeUri"`
 	Group   string `json:"serverGroupUri"`
+	Tag     string `json:"eTag"`
 }
 
 // serverProfile is a profile as its appliance shows it.
@@ -67,7 +68,7 @@ type view struct {
 }
 
 func (v view) found() Found {
-	return Found{Ownership: v.owner, Profile: v.hardware.Profile, Power: v.hardware.Power}
+	return Found{Ownership: v.owner, Profile: v.hardware.Profile, Power: v.hardware.Power, Tag: v.hardware.Tag}
 }
 
 // readHardware reads a server, and proves that it is the one that the host saw: who cleans one
@@ -85,6 +86,9 @@ func (c *call) readHardware(ctx context.Context) (serverHardware, error) {
 		return h, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSerialMismatch,
 			Message: fmt.Sprintf("the server %s of the appliance %s has the serial number %q, and the host saw %q", c.server.Hardware, c.s.name, h.Serial, c.server.Serial),
 			Remedy:  "correct server_hardware_uri: enroll the device again"}
+	}
+	if c.settings.IgnoreTags {
+		h.Tag = ""
 	}
 	if h.Profile != "" {
 		// A profile that cannot be named is another user's.

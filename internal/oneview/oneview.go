@@ -32,6 +32,8 @@ type Found struct {
 	Profile string
 	// Power is On or Off.
 	Power string
+	// Tag changes whenever the appliance changes the server; "" where it is not compared.
+	Tag string
 }
 
 // Hardware is one server of a page.
@@ -39,6 +41,7 @@ type Hardware struct {
 	URI, Name, Serial, UUID, Model string
 	Profile                        string // URI of the applied profile; "" if there is none
 	Power, State, Type, Group      string
+	Tag                            string // as in Found
 }
 
 // Page is a page of servers. Next is the start of the next one, 0 after the last.
@@ -59,6 +62,8 @@ type Settings struct {
 	ApplyTimeout time.Duration
 	// PageSize is how many servers one request of the polls asks for (S4.31).
 	PageSize int
+	// IgnoreTags: the appliance changes idle servers by itself, so that a change says nothing.
+	IgnoreTags bool
 }
 
 // Pools are the appliances that a control worker knows. Faults are *device.Fault.

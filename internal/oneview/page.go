@@ -18,7 +18,7 @@ func (p *Appliances) Page(ctx context.Context, appliance string, start, count in
 	if start < 0 || start > maxServers || count < 1 || count > maxPageSize {
 		return Page{}, &device.Fault{Class: device.Permanent, Code: device.CodeInvalid, Message: fmt.Sprintf("start %d or count %d of a page is not valid", start, count)}
 	}
-	s, _, err := p.acquire(ctx, appliance)
+	s, settings, err := p.acquire(ctx, appliance)
 	if err != nil {
 		return Page{}, err
 	}
@@ -51,9 +51,12 @@ func (p *Appliances) Page(ctx context.Context, appliance string, start, count in
 		if link := s.resource(profile, profilesPath+"/"); link != "" {
 			profile = link
 		}
+		if settings.IgnoreTags {
+			h.Tag = ""
+		}
 		page.Servers = append(page.Servers, Hardware{
 			URI: uri, Name: h.Name, Serial: h.Serial, UUID: h.UUID, Model: h.Model,
-			Profile: profile, Power: h.Power, State: h.State, Type: h.Type, Group: h.Group,
+			Profile: profile, Power: h.Power, State: h.State, Type: h.Type, Group: h.Group, Tag: h.Tag,
 		})
 	}
 	return page, nil

@@ -3,6 +3,7 @@ package oneview
 import (
 	"context"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -87,3 +88,6 @@ func (r *rig) hardware() oneviewsim.Hardware {
 	require.NoError(r, err)
 	return h
 }
+
+// tag is what changes with each change of the server.
+func (r *rig) tag() string { return strconv.Itoa(r.hardware().Version) }

@@ -27,7 +27,7 @@ func TestATakenServerIsLeftAlone(t *testing.T) {
 			require.NoError(t, r.sim.Take("server-1"))
 			r.server.Recorded, r.server.Applying = recorded, applying
 			theirs := r.hardware()
-			want := Found{Ownership: device.PoolTaken, Profile: theirs.Profile, Power: oneviewsim.On}
+			want := Found{Ownership: device.PoolTaken, Profile: theirs.Profile, Power: oneviewsim.On, Tag: r.tag()}
 			found, err := r.read()
 			require.NoError(t, err)
 			require.Equal(t, want, found)
@@ -355,7 +355,7 @@ func TestASpareProfileOfATakenServerIsRemoved(t *testing.T) {
 	theirs := r.hardware()
 	found, err := r.remove()
 	require.NoError(t, err)
-	require.Equal(t, Found{Ownership: device.PoolTaken, Profile: theirs.Profile, Power: oneviewsim.On}, found)
+	require.Equal(t, Found{Ownership: device.PoolTaken, Profile: theirs.Profile, Power: oneviewsim.On, Tag: r.tag()}, found)
 	require.Empty(t, r.sim.Profiles(r.sim.Username))
 	require.Empty(t, r.sim.Violations())
 	require.Equal(t, theirs, r.hardware())

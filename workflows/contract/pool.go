@@ -27,12 +27,19 @@ type PoolState struct {
 	// Applying: a profile was requested whose URI is not recorded yet, or may have been by a
 	// lost history. One that has the device's UUID as its name is Burnish's.
 	Applying bool `json:"applying,omitempty"`
+	// Tag is the appliance's of the server when the device was returned: with another one,
+	// others may have used the server and left it between two polls.
+	Tag string `json:"tag,omitempty"`
 	// Migrating: it became dynamic, and left the pool until its idle profile is removed (S4.35).
 	Migrating bool `json:"migrating,omitempty"`
 	// Abandoned: it was retired as lost, and its profile could not be removed. It may be
 	// forgotten nevertheless.
 	Abandoned bool `json:"abandoned,omitempty"`
 }
+
+// ChangedBy says that the server was returned with another tag than this one. An unknown tag
+// says nothing.
+func (s PoolState) ChangedBy(tag string) bool { return s.Tag != "" && tag != "" && tag != s.Tag }
 
 // StatusPool is the pool of a device as clients see it.
 type StatusPool struct {
@@ -63,6 +70,8 @@ type PoolSnapshot struct {
 	Profile string `json:"profile,omitempty"`
 	// Power is On or Off.
 	Power string `json:"power,omitempty"`
+	// Tag changes whenever the appliance changes the server; "" where it is not compared.
+	Tag string `json:"tag,omitempty"`
 }
 
 // The pool's activities, of the control worker.

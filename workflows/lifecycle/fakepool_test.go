@@ -17,6 +17,7 @@ type fakePool struct {
 	profiles map[string]string // name by URI
 	profile  string            // on the server; "" is none
 	made     int
+	version  int // changes with each change of the server
 	calls    []string
 	// injectFault may fail a call before it has effect, or lose its answer after.
 	injectFault func(call string, after bool) error
@@ -34,6 +35,7 @@ func (p *fakePool) take() bool {
 		return false
 	}
 	p.profile, p.profiles[theirProfile] = theirProfile, "theirs"
+	p.version++
 	return true
 }
 
@@ -41,6 +43,7 @@ func (p *fakePool) take() bool {
 func (p *fakePool) leave() {
 	if p.taken() {
 		p.profile = ""
+		p.version++
 		delete(p.profiles, theirProfile)
 	}
 }
@@ -58,7 +61,7 @@ func (p *fakePool) ours() (n int) {
 }
 
 func (p *fakePool) found(s oneview.Server) oneview.Found {
-	f := oneview.Found{Ownership: device.PoolTaken, Profile: p.profile, Power: "On"}
+	f := oneview.Found{Ownership: device.PoolTaken, Profile: p.profile, Power: "On", Tag: fmt.Sprint(p.version)}
 	switch {
 	case p.profile == "":
 		f.Ownership = device.PoolFree
@@ -98,6 +101,7 @@ func (p *fakePool) Apply(_ context.Context, _ string, s oneview.Server, progress
 			return oneview.Found{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeServerTaken, Message: "another user has the server"}
 		case device.PoolFree:
 			p.made++
+			p.version++
 			p.profile = fmt.Sprintf("/rest/server-profiles/ours-%d", p.made)
 			p.profiles[p.profile] = s.UUID
 		}
@@ -113,6 +117,7 @@ func (p *fakePool) Remove(_ context.Context, _ string, s oneview.Server, _ onevi
 		if p.found(s).Ownership == device.PoolOurs {
 			delete(p.profiles, p.profile)
 			p.profile = ""
+			p.version++
 		}
 		f := p.found(s)
 		f.Power = "Off"

@@ -61,6 +61,7 @@ func (d operations) power(ctx workflow.Context, in contract.PowerInput) (contrac
 	}
 	got, err := d.callPower(ctx, in.Action)
 	if err == nil {
+		d.noteTag(ctx)
 		note := "power " + in.Action + " was carried out"
 		if got.State != "" {
 			note += "; the device is " + got.State

@@ -93,6 +93,7 @@ func (d *run) returnToPool(ctx workflow.Context) error {
 	o := d.pool.Observe(device.AskPoolReturn, found, err)
 	switch {
 	case o.Needs(device.Proceed):
+		d.pool.Update(func(s *contract.PoolState) { s.Tag = found.Tag })
 		return d.reservation.ReturnToPool(ctx)
 	case o.Event == device.LostRace:
 		d.State.Clean = nil
@@ -121,6 +122,9 @@ func (d binding) checkServer(ctx workflow.Context, in contract.BindInput) error 
 		return nil
 	case o.Event == device.LostRace:
 		return d.pool.TakenFault()
+	case o.Event == device.ObservedUnused:
+		return d.Refuse(device.CodeConflict, "its server was changed on "+d.State.Enrollment.Pool.Appliance+" since it was cleaned: another user may have had it",
+			"take another device; this one is cleaned automatically")
 	case err != nil && o.Event == device.Unclaim:
 		return calls.FaultOf(err)
 	}
@@ -186,8 +190,27 @@ func (d *parts) checkNotTaken(ctx workflow.Context) error {
 	case found.Ownership == device.PoolTaken:
 		d.State.Intent.ReadPool = true
 		return d.pool.TakenFault()
+	case d.pool.Observe(device.AskPool, found, nil).Event == device.ObservedUnused:
+		d.State.Intent.ReadPool = true
+		return d.Refuse(device.CodeConflict, "its server was changed on "+d.State.Enrollment.Pool.Appliance+" since it was cleaned", "wait until it is cleaned again")
 	}
 	return nil
+}
+
+// noteTag records how the appliance shows a server whose power Burnish has changed, so that the
+// change is not taken for another user's. If it cannot be read, it is, and the device is cleaned.
+func (d operations) noteTag(ctx workflow.Context) {
+	if !d.pool.Shared() || d.State.Device.State != device.Available {
+		return
+	}
+	found, err := d.readPool(ctx)
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("the server was not read after its power was changed", "device", d.State.Name, "error", err)
+		return
+	}
+	if found.Ownership != device.PoolTaken && d.State.Device.State == device.Available {
+		d.pool.Update(func(s *contract.PoolState) { s.Tag = found.Tag })
+	}
 }
 
 // removeProfile removes the server's profile while a client waits.

@@ -80,7 +80,7 @@ func (w *deviceEnv) requireAvailableWithoutProfile() {
 	require.Zero(w.t, w.inventory.reserved)
 	require.Empty(w.t, w.pool.profiles)
 	require.False(w.t, v.Maintenance)
-	require.Empty(w.t, w.view().Pool.PoolState)
+	require.Equal(w.t, contract.PoolState{Tag: fmt.Sprint(w.pool.version)}, w.view().Pool.PoolState)
 }
 
 // A server has a profile of Burnish's only while it is cleaned or in use: a temporary one for

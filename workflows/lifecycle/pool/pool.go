@@ -111,7 +111,7 @@ func (p *Pool) change(ctx, opts workflow.Context, activity string, keep func(*co
 	p.stop = stop
 	defer func() { p.stop = nil; stop() }()
 	if activity == contract.ActivityApplyProfile {
-		p.Update(func(s *contract.PoolState) { s.Applying = true })
+		p.Update(func(s *contract.PoolState) { s.Applying, s.Tag = true, "" })
 		p.Publish(ctx)
 	}
 	found, err := p.call(ctx, opts, activity)
@@ -149,7 +149,7 @@ func (p *Pool) Stop() {
 // Observe says what the appliance's answer means for the device. It changes nothing.
 func (p *Pool) Observe(q device.Question, found contract.PoolSnapshot, err error) device.Observation {
 	asked := device.Ask(q, p.State.Device, device.Known{})
-	asked.Pool = found.Ownership
+	asked.Pool, asked.PoolChanged = found.Ownership, p.known().ChangedBy(found.Tag)
 	if f := calls.FaultIn(err); f != nil {
 		asked.Pool = ""
 		if f.Code == device.CodeServerTaken {
@@ -167,9 +167,13 @@ func (p *Pool) Conclude(ctx workflow.Context, q device.Question, found contract.
 		return o
 	}
 	p.ApplyOrReport(ctx, o.EventOf(o.Event.UsesAutomated() && p.Policy(ctx).Automated))
-	if o.Event == device.LostRace {
+	switch o.Event {
+	case device.LostRace:
 		p.State.Fault = p.TakenFault()
 		p.State.LastError = p.State.Fault.Message
+	case device.ObservedUnused:
+		p.State.LastError = "its server was changed on " + p.State.Enrollment.Pool.Appliance + " since it was cleaned: it is cleaned again"
+		p.CountForeignWrite(ctx)
 	}
 	return o
 }
