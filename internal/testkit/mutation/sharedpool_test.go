@@ -28,7 +28,7 @@ var sharedPoolMutations = []mutation{
 	{
 		rule: "S4.19", name: "the state says that a profile is requested before it is",
 		file: "workflows/lifecycle/pool/pool.go",
-		old:  `p.Update(func(s *contract.PoolState) { s.Applying = true })`,
+		old:  `p.Update(func(s *contract.PoolState) { s.Applying, s.Tag = true, "" })`,
 		new:  `p.Update(func(*contract.PoolState) {})`,
 		pkg:  "./workflows/lifecycle", run: "TestASharedServerHasAProfileOnlyWhileItIsUsed",
 	},
@@ -97,5 +97,27 @@ var sharedPoolMutations = []mutation{
 		old:  `if p := d.State.Pool; p == nil || !p.Abandoned {`,
 		new:  `if p := d.State.Pool; p == nil {`,
 		pkg:  "./workflows/lifecycle", run: "TestARetiredServerLeavesNoProfile",
+	},
+	{
+		rule: "S4.28", name: "a server that was changed since its return is not bound",
+		file: "internal/device/poolobservations.go",
+		old:  `{ask(AskPoolBind), in(Available), given(notOthers, poolChanged, of(claimed), of(notBurning)), ObservedUnused, nil,`,
+		new:  `{ask(AskPoolBind), in(Available), given(notOthers, poolChanged, of(claimed), of(notBurning)), "", does(Proceed),`,
+		pkg:  "./workflows/lifecycle", run: "TestAServerUsedBetweenTwoPollsIsCleaned",
+	},
+	{
+		rule: "S4.28", name: "the appliance's tag of a returned server is recorded",
+		file: "workflows/lifecycle/sharedpool.go",
+		old:  `		d.pool.Update(func(s *contract.PoolState) { s.Tag = found.Tag })
+		return d.reservation.ReturnToPool(ctx)`,
+		new:  `		return d.reservation.ReturnToPool(ctx)`,
+		pkg:  "./workflows/lifecycle", run: "TestAServerUsedBetweenTwoPollsIsCleaned",
+	},
+	{
+		rule: "S4.28", name: "a poll sees that a server was changed since its return",
+		file: "activities/oneview.go",
+		old:  `pool.ChangedBy(server.Tag))`,
+		new:  `pool.ChangedBy(pool.Tag))`,
+		pkg:  "./activities", run: "TestAPollSignalsTheDevicesThatDiffer",
 	},
 }
