@@ -1,6 +1,13 @@
 // Package oneview talks to appliances of HPE OneView: who has a server, its profile, its
 // power. The applied server profile decides who has a server (S4.1–S4.3); nothing here
 // changes a server that another user has (S4.23, S4.26).
+//
+//	oneview.go     Pools, the port that activities use
+//	appliances.go  Pools of oneview.yaml; file.go reads it
+//	session.go     login, versions, logout; client.go sends and reads one request
+//	look.go        what the appliance shows of a server; ownership.go says whose it is
+//	profile.go     a profile is applied or removed; decide.go says what is next
+//	page.go        one page of all servers
 package oneview
 
 import (

@@ -33,14 +33,14 @@ var poolCommandMutations = []mutation{
 	},
 	{
 		name: "a dry run of the migration sends nothing",
-		file: "starter/migrate.go",
+		file: "starter/oneview_migrate.go",
 		old:  `	if dryRun {`,
 		new:  `	if dryRun && ctx == nil {`,
 		pkg:  "./starter", run: "TestMigrateDryRun",
 	},
 	{
 		name: "a migration that stopped halfway goes on",
-		file: "starter/migrate.go",
+		file: "starter/oneview_migrate.go",
 		old:  `func migrated(p contract.StatusPool) bool { return p.Dynamic && !p.Migrating }`,
 		new:  `func migrated(p contract.StatusPool) bool { return p.Dynamic }`,
 		pkg:  "./starter", run: "TestMigrateGoesOn",
