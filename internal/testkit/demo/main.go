@@ -1,7 +1,8 @@
 // Command demo shows Burnish at work on one machine: a real Temporal server, a real
 // worker, four files full of a tenant's bytes and four simulated devices of other
 // kinds go through bind, burn, unbind, clean and return, with a kill -9 in
-// mid-wipe; it asserts what it prints. With -up it leaves server and worker running,
+// mid-wipe; another user of a simulated appliance takes a server and frees it. It
+// asserts what it prints. With -up it leaves server and worker running,
 // with -down it ends them. It needs no root and touches nothing outside its folder,
 // except the file named with -device.
 package main
@@ -17,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"burnish/internal/testkit/oneviewsim"
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
 	"burnish/workflows/contract"
@@ -76,11 +78,18 @@ func show(ctx context.Context, programs site.Programs, wanted, target string) (e
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, d.worker.Stop(), d.Server.Stop(), os.RemoveAll(dir))
+		err = errors.Join(err, d.worker.Stop(), d.Server.Stop())
+		if d.appliance != nil {
+			err = errors.Join(err, d.appliance.Kill())
+		}
+		err = errors.Join(err, os.RemoveAll(dir))
 		if err == nil {
 			fmt.Printf("\nEvery assertion held. What was started is stopped; %.0f s.\n", time.Since(began).Seconds())
 		}
 	}()
+	if err := d.startAppliance(ctx); err != nil {
+		return err
+	}
 	if err := d.start(ctx); err != nil {
 		return err
 	}
@@ -90,10 +99,11 @@ func show(ctx context.Context, programs site.Programs, wanted, target string) (e
 // demo is a site with one worker, and what it has enrolled.
 type demo struct {
 	*site.Site
-	worker   *site.Worker
-	allowed  []string // paths that may be wiped
-	enrolled int
-	files    []site.Device // the tenants' files
+	worker    *site.Worker
+	appliance *oneviewsim.Process // nil with -up
+	allowed   []string            // paths that may be wiped
+	enrolled  int
+	files     []site.Device // the tenants' files
 }
 
 func newDemo(programs site.Programs, dir string, port, uiPort int) (*demo, error) {

@@ -52,7 +52,7 @@ func (d *demo) play(ctx context.Context, target string) (err error) {
 		title string
 		play  func(context.Context) error
 	}{
-		{"Four files of 256 MiB and four simulated devices are enrolled; whatever is on them is wiped first", d.enrollAll},
+		{"Four files of 256 MiB, four simulated devices and a server of a shared pool are enrolled; whatever is on them is wiped first", d.enrollAll},
 		{"A tenant gets each device; the device is burned before the tenant may use it", d.bindAll},
 		{"The tenants leave; in the middle of the wipe the worker is killed with kill -9", d.crashWorker},
 		{"A file of 2 GiB full of bytes is enrolled; in the middle of its wipe server and worker are killed, both with kill -9", d.crashAll},
@@ -63,6 +63,7 @@ func (d *demo) play(ctx context.Context, target string) (err error) {
 			}
 			return d.turnLoopOver(ctx, l)
 		}},
+		{"Another user of a shared pool takes a server and frees it; Burnish notices both, and cleans it before a tenant gets it", d.shareServer},
 		{"A device whose step fails waits for its operator, burned; the operator's clean repairs it", d.repair},
 		{"Any Temporal client may trigger a clean, with a raw signal", d.cleanBySignal},
 		{"Everything is clean and back in the pool", d.checkAll},
@@ -119,6 +120,13 @@ func (d *demo) enrollAll(ctx context.Context) error {
 		if err := d.enroll(ctx, one, "--type", f.kind); err != nil {
 			return err
 		}
+	}
+	server, err := d.sharedServer()
+	if err != nil {
+		return err
+	}
+	if err := d.enroll(ctx, server, "--type", "NODE"); err != nil {
+		return err
 	}
 	if err := d.settle(ctx, repairable); err != nil {
 		return err
