@@ -134,7 +134,7 @@ func (f *fleet) off(d time.Duration, names ...string) {
 	})
 }
 
-// A device that waits costs nothing: neither the workflow nor anybody else runs a timer or an
+// A device that waits costs nothing: neither the workflow nor anything else runs a timer or an
 // activity for it, but one timer for the whole queue.
 func TestWaitingForASlotCostsNoPolling(t *testing.T) {
 	f := newFleet(t)

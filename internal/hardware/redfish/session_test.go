@@ -218,7 +218,7 @@ func TestTheSessionOfACrashIsDeletedAtTheNextLogin(t *testing.T) {
 	})
 }
 
-// A BMC that has restarted numbers its sessions anew.
+// A BMC that has restarted numbers its sessions from the first again.
 func TestAnothersSessionWithTheSameNumberIsLeft(t *testing.T) {
 	s := newStepper(t, redfishsim.OpenBMC)
 	s.open() // and never closed

@@ -160,7 +160,7 @@ func (s *poolSite) awaitState(t testing.TB, name string, within time.Duration, s
 	return v
 }
 
-// requireIdle asserts an available server of an appliance: clean, with no profile of anybody on
+// requireIdle asserts an available server of an appliance: clean, with no profile of any user on
 // it, and none recorded.
 func (s *poolSite) requireIdle(t testing.TB, name, appliance, server string) contract.DeviceStatus {
 	t.Helper()

@@ -17,7 +17,7 @@ import (
 
 // One server, seen through its appliance and through its BMC, goes its whole way: it is cleaned
 // with a temporary profile and available without one; others take it, and what they free is
-// cleaned; a tenant gets it with a profile, which his clean uses and removes. No secret is
+// cleaned; a tenant gets it with a profile, which the next clean uses and removes. No secret is
 // anywhere, and when the worker stops no session is left.
 //
 // S4.8, S4.9, S4.18, S4.19, S4.20, S4.21, S4.22, S4.28

@@ -108,10 +108,10 @@ var sharedPoolMutations = []mutation{
 	{
 		rule: "S4.28", name: "the appliance's tag of a returned server is recorded",
 		file: "workflows/lifecycle/sharedpool.go",
-		old:  `		d.pool.Update(func(s *contract.PoolState) { s.Tag = found.Tag })
+		old: `		d.pool.Update(func(s *contract.PoolState) { s.Tag = found.Tag })
 		return d.reservation.ReturnToPool(ctx)`,
-		new:  `		return d.reservation.ReturnToPool(ctx)`,
-		pkg:  "./workflows/lifecycle", run: "TestAServerUsedBetweenTwoPollsIsCleaned",
+		new: `		return d.reservation.ReturnToPool(ctx)`,
+		pkg: "./workflows/lifecycle", run: "TestAServerUsedBetweenTwoPollsIsCleaned",
 	},
 	{
 		rule: "S4.28", name: "a poll sees that a server was changed since its return",

@@ -57,7 +57,7 @@ type Update struct {
 	Committed string
 }
 
-// download is the command Firmware Image Download. What begins at offset 0 begins anew. A
+// download is the command Firmware Image Download. What begins at offset 0 begins again. A
 // gap reads as zeros.
 func (s *slot) download(c *call) error {
 	if s.Controller.OACS&(1<<2) == 0 {
