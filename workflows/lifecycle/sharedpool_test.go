@@ -60,6 +60,7 @@ func (w *deviceEnv) requireTaken() {
 	require.True(w.t, v.Dirty)
 	require.True(w.t, v.Pool.Taken)
 	require.Equal(w.t, "taken: another user of rack1 has the server", v.MaintenanceReason)
+	require.Contains(w.t, w.bind("i9", "r9").refused(device.CodeRefused).Fault.Remedy, "take another server")
 	require.Equal(w.t, 1, w.inventory.reserved)
 }
 

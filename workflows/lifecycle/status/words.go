@@ -43,6 +43,9 @@ func describe(s *contract.DeviceState) (words string, isState bool) {
 // SuggestRemedy is the remedy for an action that the state does not allow.
 func SuggestRemedy(s *contract.DeviceState, verb string, e *device.IllegalError) string {
 	name := s.Name
+	if dev := s.Device; dev.LostRace || dev.State == device.Manageable && dev.Maintenance == device.MaintenanceTaken {
+		return "take another server: this one is cleaned as soon as the other user has left it"
+	}
 	switch s.Device.State {
 	case device.Allocated:
 		if verb == contract.UpdateUnbind || verb == contract.UpdateRebuild {
