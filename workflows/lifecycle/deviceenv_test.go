@@ -70,6 +70,7 @@ type deviceEnv struct {
 	// instance in its search attributes.
 	killed                            int
 	publishedInstance, publishedState string
+	publishedMemo                     contract.StatusMemo
 	listed                            []*workflowpb.WorkflowExecutionInfo
 	// handedOver is the state that the last run passed to its successor.
 	handedOver *contract.DeviceState

@@ -135,6 +135,7 @@ func (o *outboundInterceptor) UpsertTypedSearchAttributes(ctx workflow.Context, 
 
 func (o *outboundInterceptor) UpsertMemo(ctx workflow.Context, memo map[string]any) error {
 	o.w.memos++
+	o.w.publishedMemo, _ = memo[contract.MemoStatus].(contract.StatusMemo)
 	return o.Next.UpsertMemo(ctx, memo)
 }
 

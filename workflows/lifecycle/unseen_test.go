@@ -267,6 +267,39 @@ func TestUsedAndFreedBetweenTwoReads(t *testing.T) {
 	}
 }
 
+// A read that failed wrote nothing: listings keep the generation, by which the sweep finds a
+// use between two reads.
+//
+// F28
+func TestListedGenerationAfterAFailedRead(t *testing.T) {
+	w := newNovaDevice(t)
+	w.makeAvailable()
+	w.idle()
+	require.Equal(t, w.inventory.generation, w.publishedMemo.Generation)
+	shown := w.memos
+	w.inventory.injectFault = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
+	w.hintReconcile()
+	w.until("the read has failed", func() bool { return w.memos > shown && w.publishedMemo.LastError != "" })
+	require.Equal(t, device.Available, w.view().DeviceState)
+	require.Equal(t, w.inventory.generation, w.publishedMemo.Generation)
+	w.inventory.injectFault = nil
+
+	require.True(t, w.inventory.allocate("c1"))
+	w.host.writeAsTenant("c1")
+	w.inventory.free("c1")
+	memo := w.publishedMemo
+	asked := device.Ask(device.AskReconcile, device.Device{State: device.Available, Status: device.Enabled, Owner: memo.Owner},
+		device.Known{Provider: memo.Provider, Generation: memo.Generation})
+	o, _ := device.Observe(device.Device{State: device.Available, Status: device.Enabled, Owner: memo.Owner},
+		asked.Answered(device.Inventory{Generation: w.inventory.generation, Total: 1, Provider: memo.Provider}))
+	require.True(t, o.Needs(device.RequestRecheck), "the sweep compares the listed generation")
+	w.hintReconcile()
+	w.until("another clean", func() bool { v := w.view(); return len(v.Cleans) == 2 && v.DeviceState == device.Available })
+	w.idle()
+	require.True(t, w.host.clean())
+	w.requireNoDefect()
+}
+
 // The answer of the lowering write is lost, and an instance used the device before the result
 // was read: it is cleaned again.
 //

@@ -283,15 +283,17 @@ func TestDiscoveryReportsTheErasePolicyOfTheEntry(t *testing.T) {
 	require.Equal(t, "block", found.ClearStrategy)
 }
 
-// A drive that does not report the command, and one on which the kernel does not use it: the
-// kernel would then write plain zeroes, and the record would say that the drive did.
+// A drive that does not report the command, also where the kernel does not know that yet, and
+// one on which the kernel does not use it: the kernel would then write plain zeroes, and the
+// record would say that the drive did.
 //
 // F16
 func TestWriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*nvmesim.Controller){
-		"not reported": func(c *nvmesim.Controller) { c.ONCS = 0 },
-		"a quirk":      func(c *nvmesim.Controller) { c.WriteZeroesQuirk = true },
+		"not reported":          func(c *nvmesim.Controller) { c.ONCS = 0 },
+		"not reported any more": func(c *nvmesim.Controller) { c.ONCS, c.KeptWriteZeroes = 0, true },
+		"a quirk":               func(c *nvmesim.Controller) { c.WriteZeroesQuirk = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -89,7 +89,7 @@ var nvmeMutations = []mutation{
 		file: "internal/hardware/nvme/handle.go",
 		old:  `if !h.c.id.Capabilities().WriteZeroes {`,
 		new:  `if false {`,
-		pkg:  "./internal/hardware/nvme", run: "cites F16",
+		pkg:  "./internal/hardware/nvme", run: "TestWriteZeroesOnlyWhereTheDriveHasIt",
 	},
 	{
 		rule: "F17", name: "the namespaces add up to the enrolled size",

@@ -58,7 +58,7 @@ var offerMutations = []mutation{
 		file: "workflows/lifecycle/reservation/reservation.go",
 		old:  `d.State.GenerationUncertain || activity != contract.ActivityReadReservation`,
 		new:  `true`,
-		pkg:  "./workflows/lifecycle", run: "TestUsedAndFreedBetweenTwoReads",
+		pkg:  "./workflows/lifecycle", run: "TestListedGenerationAfterAFailedRead",
 	},
 	{
 		rule: "F28", name: "a use after our own write is no part of it",

@@ -118,6 +118,9 @@ type Controller struct {
 
 	// WriteZeroesQuirk: the kernel does not use the drive's Write Zeroes command.
 	WriteZeroesQuirk bool
+	// KeptWriteZeroes: the kernel still uses Write Zeroes as it found it in ONCS earlier, as
+	// after new firmware that has the command no more.
+	KeptWriteZeroes bool
 	// ShowsMetadata: the kernel shows the disk of a format with metadata, as with protection
 	// information.
 	ShowsMetadata bool

@@ -315,7 +315,7 @@ func (t *tree) diskAttributes(home string, s *slot, n *Namespace, sectors uint64
 	t.attribute(home+"/removable", "0")
 	t.attribute(home+"/queue/logical_block_size", "%d", s.blockSize(n))
 	zeroes, zones := 0, "none"
-	if s.Controller.ONCS&(1<<3) != 0 && !s.Controller.WriteZeroesQuirk {
+	if c := s.Controller; c.KeptWriteZeroes || c.ONCS&(1<<3) != 0 && !c.WriteZeroesQuirk {
 		zeroes = 128 << 10
 	}
 	if n.CSI == zoned {
