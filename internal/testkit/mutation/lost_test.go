@@ -106,8 +106,15 @@ var lostMutations = []mutation{
 		rule: "F24", name: "a lost history leaves it open whose profile is on a shared server",
 		file: "workflows/lifecycle/record/record.go",
 		old:  `		doubted.Applying = true`,
-		new:  `		doubted.Applying = p.Applying`,
-		pkg:  "./workflows/lifecycle", run: "TestPutBackToBeforeTheProfileWasApplied",
+		new:  `		doubted.Applying = s.Pool != nil && s.Pool.Applying`,
+		pkg:  "./workflows/lifecycle", run: "TestPutBackToBeforeTheProfileWasApplied TestARecoveredTenantsServerKeepsItsProfile",
+	},
+	{
+		rule: "F24", name: "the profile of a tenant whose server's history was lost is recorded again",
+		file: "workflows/lifecycle/sharedpool.go",
+		old:  `		return d.pool.Applying()`,
+		new:  `		return false`,
+		pkg:  "./workflows/lifecycle", run: "TestARecoveredTenantsServerKeepsItsProfile",
 	},
 	{
 		rule: "F24", name: "the host's record has the pool of a server, which is asked after its workflow was lost",
