@@ -169,7 +169,7 @@ func (s *poolSite) requireIdle(t testing.TB, name, appliance, server string) con
 	require.False(t, v.Dirty, name)
 	require.False(t, v.Maintenance, name)
 	require.NotNil(t, v.Pool, "%s: %+v", name, v)
-	require.Empty(t, v.Pool.PoolState, name)
+	require.Equal(t, contract.PoolState{Tag: v.Pool.Tag}, v.Pool.PoolState, name)
 	require.Empty(t, s.server(t, appliance, server).Profile, name)
 	return v
 }

@@ -222,6 +222,10 @@ func (k *kills) prepare(t *testing.T, i int, s poolStrike) (name string) {
 		k.awaitBound(t, name)
 	}
 	if s.on {
+		// Power that others change would have an available server cleaned again.
+		k.mu.Lock()
+		k.configure(t, rack, map[string]any{"ignore_etags": true})
+		k.mu.Unlock()
 		require.NoError(t, k.appliances[rack].SetPower("server-1", oneviewsim.On))
 	}
 	if s.expired {
