@@ -187,7 +187,8 @@ func (p *pagePoll) difference(e client.Execution, owner device.Ownership, change
 	case pool.Taken:
 		d.Maintenance = device.MaintenanceTaken
 	case e.Memo.Maintenance:
-		d.Maintenance = device.MaintenanceOperator
+		reason, _, _ := strings.Cut(e.Memo.MaintenanceReason, ":") // what follows is for people
+		d.Maintenance = device.Maintenance(reason)
 	}
 	if o, _ := device.Observe(d, device.Snapshot{Question: device.AskPoll, Pool: owner, PoolChanged: changed}); !o.Needs(device.RequestRecheck) {
 		return "", nil

@@ -83,6 +83,7 @@ type polled struct {
 	pool    contract.StatusPool
 	profile string // on its server
 	serial  string // of the server; by default the device's
+	reason  string // of its maintenance, if it was not taken
 }
 
 func hardwareOf(name string) string { return "/rest/server-hardware/" + name }
@@ -104,7 +105,7 @@ func (p *pollFixture) add(d polled) {
 		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{
 			contract.AttrState.GetName(): payload(string(d.state)), contract.AttrSerial.GetName(): payload(serial), contract.AttrType.GetName(): payload(contract.TypeNode),
 		}},
-		Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoStatus: payload(contract.StatusMemo{Name: d.name, Status: device.Enabled, Maintenance: d.pool.Taken, Pool: &d.pool})}},
+		Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoStatus: payload(contract.StatusMemo{Name: d.name, Status: device.Enabled, Maintenance: d.pool.Taken || d.reason != "", MaintenanceReason: d.reason, Pool: &d.pool})}},
 	})
 	if d.serial != "" {
 		serial = d.serial
@@ -147,33 +148,36 @@ func TestAPollSignalsTheDevicesThatDiffer(t *testing.T) {
 		profile string
 		signal  string
 		count   *int
+		reason  string // of a maintenance by the operator or for wear
 	}{
-		{device.Available, contract.StatusPool{}, others, contract.SignalTaken, &counts.Taken},
-		{device.Available, recorded, others, contract.SignalTaken, &counts.Taken},
-		{device.Available, contract.StatusPool{}, "", "", nil},
-		{device.Available, recorded, ours, "", nil},
-		{device.Available, contract.StatusPool{PoolState: contract.PoolState{Applying: true}}, others, "", nil},
-		{device.Manageable, taken, "", contract.SignalFreed, &counts.Freed},
-		{device.Manageable, contract.StatusPool{Taken: true, PoolState: recorded.PoolState}, ours, contract.SignalFreed, &counts.Freed},
-		{device.Manageable, taken, others, "", nil},
-		{device.Manageable, contract.StatusPool{}, "", "", nil}, // in no maintenance, or in another one
-		{device.Manageable, contract.StatusPool{}, others, "", nil},
-		{device.Error, lost, others, contract.SignalTaken, &counts.TakenOnCleanFail},
-		{device.Error, lost, "", contract.SignalFreed, &counts.Freed},
-		{device.Available, contract.StatusPool{PoolState: contract.PoolState{Tag: "1"}}, "", contract.SignalFreed, &counts.Freed},
-		{device.Available, contract.StatusPool{PoolState: contract.PoolState{Tag: "2"}}, "", "", nil},
-		{device.Manageable, contract.StatusPool{PoolState: contract.PoolState{Tag: "1"}}, "", "", nil},
-		{device.Error, contract.StatusPool{}, others, "", nil},
-		{device.Allocated, recorded, others, "", nil},
-		{device.Allocated, recorded, "", "", nil},
-		{device.PendingCleaning, taken, "", "", nil},
-		{device.Cleaning, contract.StatusPool{}, others, "", nil},
-		{device.Unknown, contract.StatusPool{}, others, "", nil},
-		{device.Retired, contract.StatusPool{}, others, "", nil},
+		{device.Available, contract.StatusPool{}, others, contract.SignalTaken, &counts.Taken, ""},
+		{device.Available, recorded, others, contract.SignalTaken, &counts.Taken, ""},
+		{device.Available, contract.StatusPool{}, "", "", nil, ""},
+		{device.Available, recorded, ours, "", nil, ""},
+		{device.Available, contract.StatusPool{PoolState: contract.PoolState{Applying: true}}, others, "", nil, ""},
+		{device.Manageable, taken, "", contract.SignalFreed, &counts.Freed, ""},
+		{device.Manageable, contract.StatusPool{Taken: true, PoolState: recorded.PoolState}, ours, contract.SignalFreed, &counts.Freed, ""},
+		{device.Manageable, taken, others, "", nil, ""},
+		{device.Manageable, contract.StatusPool{}, "", "", nil, ""}, // in no maintenance, or in another one
+		{device.Manageable, contract.StatusPool{}, others, "", nil, ""},
+		{device.Error, lost, others, contract.SignalTaken, &counts.TakenOnCleanFail, ""},
+		{device.Error, lost, "", contract.SignalFreed, &counts.Freed, ""},
+		{device.Available, contract.StatusPool{PoolState: contract.PoolState{Tag: "1"}}, "", contract.SignalFreed, &counts.Freed, ""},
+		{device.Available, contract.StatusPool{PoolState: contract.PoolState{Tag: "2"}}, "", "", nil, ""},
+		{device.Manageable, contract.StatusPool{PoolState: contract.PoolState{Tag: "1"}}, "", "", nil, ""},
+		{device.Error, contract.StatusPool{}, others, "", nil, ""},
+		{device.Allocated, recorded, others, "", nil, ""},
+		{device.Allocated, recorded, "", "", nil, ""},
+		{device.PendingCleaning, taken, "", "", nil, ""},
+		{device.Cleaning, contract.StatusPool{}, others, "", nil, ""},
+		{device.Unknown, contract.StatusPool{}, others, "", nil, ""},
+		{device.Retired, contract.StatusPool{}, others, "", nil, ""},
+		{device.Error, lost, "", "", nil, "quarantined: 97 % of its endurance is used"},
+		{device.Error, lost, "", contract.SignalFreed, &counts.Freed, "clean_failed"},
 	} {
 		name := fmt.Sprintf("node%02d", len(p.devices))
 		c.pool.Pool = dynamic(name).Pool
-		p.add(polled{name: name, state: c.state, pool: c.pool, profile: c.profile})
+		p.add(polled{name: name, state: c.state, pool: c.pool, profile: c.profile, reason: c.reason})
 		if c.signal != "" {
 			want[name] = []string{c.signal}
 			*c.count++
