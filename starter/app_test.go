@@ -82,7 +82,7 @@ func TestFailures(t *testing.T) {
 		"accepted, and still running": {
 			err:  func(ctx context.Context) error { return client.AcceptedError{Err: noAnswer(ctx)} },
 			exit: exitTimeout, code: device.CodeTimeout,
-			says: []string{"accepted; still running after 10ms", "see burnish show"},
+			says: []string{"accepted; still running after 10ms", "see burnish show", "for an appliance"},
 		},
 		"the server is gone": {
 			err: sent, poll: errors.New("connection refused"),

@@ -47,10 +47,10 @@ func (a *app) enrollFrom(ctx context.Context, like enrollment, f fromPool) error
 			return err
 		}
 		if len(found) == 0 && a.format == formatTable {
-			return a.print(fmt.Sprintf("nothing to enroll: %d servers match, and all are enrolled\n", enrolled))
+			return a.print("nothing to enroll: " + matching(enrolled) + "\n")
 		}
 		if enrolled > 0 {
-			a.note("", fmt.Sprintf("%d servers are enrolled already", enrolled))
+			a.note("", fmt.Sprintf("enrolled already: %d of the servers that match", enrolled))
 		}
 		if !f.dryRun {
 			if err := a.confirm(ctx, &selection{yes: f.yes}, "enroll", len(found)); err != nil {
@@ -59,6 +59,14 @@ func (a *app) enrollFrom(ctx context.Context, like enrollment, f fromPool) error
 		}
 		return a.enrollServers(ctx, l, like, f, found)
 	})
+}
+
+// matching says why no server is left to enroll.
+func matching(enrolled int) string {
+	if enrolled == 0 {
+		return "no server matches"
+	}
+	return fmt.Sprintf("all servers that match are enrolled (%d)", enrolled)
 }
 
 // check refuses a wrong command line before a server is contacted, and gives the filters.
@@ -223,7 +231,7 @@ func (a *app) onlyAppliance(ctx context.Context, l deviceClient) (string, error)
 func (a *app) explainAppliance(ctx context.Context, l deviceClient, appliance string, err error) error {
 	if client.NotFound(err) {
 		return &failure{exit: exitFailed, code: device.CodeNotFound, message: fmt.Sprintf("no control worker serves an appliance named %q", appliance),
-			remedy: "the name is that in oneview.yaml, which BURNISH_ONEVIEW names"}
+			remedy: "the name is that in oneview.yaml, which BURNISH_ONEVIEW names; polls that were canceled begin again when a control worker starts"}
 	}
 	return a.explain(ctx, l, "", err)
 }

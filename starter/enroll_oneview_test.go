@@ -74,7 +74,7 @@ func TestEnrollFromAnApplianceDryRun(t *testing.T) {
 	require.Equal(t, 12, strings.Count(r.out, ": would be enrolled: serial CZ34"), r.out)
 	require.Contains(t, r.out, "encl1-bay-0-cz3400: would be enrolled: serial CZ3400, Synergy 480 Gen10, profile /rest/server-profiles/9\n")
 	require.Contains(t, r.out, "Gen10, no profile\n")
-	require.Contains(t, r.errors, "note: 6 servers are enrolled already")
+	require.Contains(t, r.errors, "note: enrolled already: 6 of the servers that match")
 }
 
 // Above ten it asks, or needs --yes.
@@ -165,7 +165,9 @@ func TestEnrollFromAnApplianceWrongUse(t *testing.T) {
 	l.inPool = func(contract.ServersInput) (contract.Servers, error) { return contract.Servers{Enrolled: 7}, nil }
 	r = burnish(t, l, "", fromPoolArgs("--appliance", "rack1")...)
 	require.Equal(t, exitOK, r.code, r.errors)
-	require.Equal(t, "nothing to enroll: 7 servers match, and all are enrolled\n", r.out)
+	require.Equal(t, "nothing to enroll: all servers that match are enrolled (7)\n", r.out)
+	l.inPool = func(contract.ServersInput) (contract.Servers, error) { return contract.Servers{}, nil }
+	require.Equal(t, "nothing to enroll: no server matches\n", burnish(t, l, "", fromPoolArgs("--appliance", "rack1")...).out)
 }
 
 // A NAME is legal, stays where the server's name changes in case, and has its serial number.

@@ -131,7 +131,7 @@ func (a *app) explain(parent context.Context, l deviceClient, name string, err e
 	case client.Accepted(err):
 		f.exit, f.code = exitTimeout, device.CodeTimeout
 		f.message = fmt.Sprintf("accepted; still running after %s", a.timeout.limit)
-		f.remedy = "see burnish show, and check that the host's worker runs"
+		f.remedy = "see burnish show; it may wait for the host's worker, or for an appliance"
 	case client.TimedOut(err):
 		return a.diagnoseTimeout(parent, l, name, unconfirmed)
 	default:

@@ -160,7 +160,7 @@ func (a *app) allPolls(ctx context.Context, l deviceClient) error {
 	}
 	return a.emit(all, func() string {
 		if len(all) == 0 {
-			return "no appliance is polled: no control worker has BURNISH_ONEVIEW\n"
+			return "no appliance is polled: no control worker has BURNISH_ONEVIEW, or the polls were canceled\n"
 		}
 		rows := [][]string{{"APPLIANCE", "LAST GOOD", "SERVERS", "DEVICES", "TAKEN", "FREED", "CLEAN FAIL", "FAILED", "NEXT", "FAULT"}}
 		for _, s := range all {

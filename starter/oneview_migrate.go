@@ -106,7 +106,7 @@ func (a *app) migrate(ctx context.Context, l deviceClient, c *selection, names [
 			return err
 		}
 		if names = before; len(names) == 0 && a.format == formatTable {
-			return a.print("nothing to migrate: no device is pre-allocated\n")
+			return a.print("nothing to migrate: no device" + ofAppliance(appliance) + " is pre-allocated\n")
 		}
 	}
 	if !c.dryRun {
@@ -121,6 +121,14 @@ func (a *app) migrate(ctx context.Context, l deviceClient, c *selection, names [
 		}
 		return result
 	})
+}
+
+// ofAppliance names the appliance whose devices are meant; "": all.
+func ofAppliance(appliance string) string {
+	if appliance == "" {
+		return ""
+	}
+	return " of the appliance " + appliance
 }
 
 // preallocated are the names of the devices of an appliance, or of all, that are

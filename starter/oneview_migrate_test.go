@@ -142,6 +142,8 @@ func TestMigrateResumes(t *testing.T) {
 	r = burnish(t, n, "", "oneview", "migrate")
 	require.Zero(t, r.code, r.errors)
 	require.Equal(t, "nothing to migrate: no device is pre-allocated\n", r.out)
+	r = burnish(t, n, "", "oneview", "migrate", "--appliance", "mars")
+	require.Equal(t, "nothing to migrate: no device of the appliance mars is pre-allocated\n", r.out)
 	r = burnish(t, n, "", "oneview", "migrate", "d1", "d2")
 	require.Zero(t, r.code, r.errors)
 	require.Equal(t, 2, strings.Count(r.out, ": already dynamic\n"))

@@ -92,7 +92,11 @@ type lost struct {
 }
 
 func (l *lost) Error() string {
-	return fmt.Sprintf("no answer to %s %s: %v", l.Method, l.Path, l.err)
+	why := l.err
+	if u := new(url.Error); errors.As(why, &u) {
+		why = u.Err // which request it was is said already
+	}
+	return fmt.Sprintf("no answer to %s %s: %v", l.Method, l.Path, why)
 }
 
 func (l *lost) Unwrap() error { return l.err }
@@ -130,6 +134,11 @@ func (s *session) fault(ctx context.Context, err error) error {
 func (s *session) refused(remedy, format string, args ...any) *device.Fault {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeApplianceRefused, Remedy: remedy,
 		Message: fmt.Sprintf("the appliance %s: ", s.name) + fmt.Sprintf(format, args...)}
+}
+
+// enrollAgain is the remedy for a wrong setting of a device: an enrolled device keeps its own.
+func enrollAgain(setting string) string {
+	return "retire and forget the device, then enroll it with the right " + setting
 }
 
 // oneLine makes an appliance's text one short line.

@@ -77,7 +77,7 @@ func (c *call) readHardware(ctx context.Context) (serverHardware, error) {
 	var h serverHardware
 	err := c.s.get(ctx, c.server.Hardware, &h)
 	if hasStatus(err, http.StatusNotFound) {
-		return h, c.s.refused("correct the enrollment", "it has no server %s", c.server.Hardware)
+		return h, c.s.refused(enrollAgain("server_hardware_uri"), "it has no server %s", c.server.Hardware)
 	}
 	if err != nil {
 		return h, c.s.fault(ctx, err)
@@ -85,7 +85,7 @@ func (c *call) readHardware(ctx context.Context) (serverHardware, error) {
 	if !hardware.SameSerial(h.Serial, c.server.Serial) {
 		return h, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSerialMismatch,
 			Message: fmt.Sprintf("the server %s of the appliance %s has the serial number %q, and the host saw %q", c.server.Hardware, c.s.name, h.Serial, c.server.Serial),
-			Remedy:  "correct server_hardware_uri: enroll the device again"}
+			Remedy:  enrollAgain("server_hardware_uri")}
 	}
 	if c.settings.IgnoreTags {
 		h.Tag = ""

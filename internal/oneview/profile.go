@@ -72,7 +72,7 @@ var uuidForm = regexp.MustCompile(`^[0-9A-Fa-f-]{8,64}$`)
 
 func newCall(s *session, server Server, settings Settings, progress Progress) (*call, error) {
 	invalid := func(what, value string) error {
-		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInvalid, Message: fmt.Sprintf("%q is not a valid %s", value, what), Remedy: "enroll the device again"}
+		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInvalid, Message: fmt.Sprintf("%q is not a valid %s", value, what), Remedy: enrollAgain(what)}
 	}
 	if s.resource(server.Hardware, hardwarePath+"/") != server.Hardware || server.Hardware == "" {
 		return nil, invalid("server_hardware_uri", server.Hardware)
@@ -148,7 +148,7 @@ func (c *call) prepare(ctx context.Context) error {
 	var body map[string]json.RawMessage
 	err := c.s.get(ctx, c.server.Template+"/new-profile", &body)
 	if hasStatus(err, http.StatusNotFound) {
-		return c.s.refused("correct server_profile_template_uri: enroll the device again", "it has no template %s", c.server.Template)
+		return c.s.refused(enrollAgain("server_profile_template_uri"), "it has no template %s", c.server.Template)
 	}
 	if err != nil {
 		return c.s.fault(ctx, err)

@@ -283,6 +283,7 @@ func TestWhatTheApplianceRefusesIsSaidInItsWords(t *testing.T) {
 	r.server.Hardware = hardwarePath + "/none"
 	_, err = r.read()
 	require.Contains(t, requireFault(t, err, device.NeedsOperator, device.CodeApplianceRefused), "it has no server")
+	require.ErrorContains(t, err, "retire and forget the device, then enroll it with the right server_hardware_uri")
 	for _, bad := range []Server{
 		{Hardware: "", Template: oneviewsim.TemplateURI, UUID: deviceUUID},
 		{Hardware: "https://elsewhere/rest/server-hardware/1", Template: oneviewsim.TemplateURI, UUID: deviceUUID},

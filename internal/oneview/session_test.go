@@ -270,6 +270,15 @@ func TestAnAnswerIsBoundedAndOneLine(t *testing.T) {
 	}
 }
 
+// An appliance that is away is said once, without the URL of the request.
+func TestAnAnswerThatIsLostNamesItsRequestOnce(t *testing.T) {
+	r := newRig(t)
+	r.sim.Inject(oneviewsim.Fault{Method: http.MethodGet, Path: r.server.Hardware, Times: -1, Kind: oneviewsim.CutBefore})
+	_, err := r.read()
+	said := requireFault(t, err, device.Transient, device.CodeApplianceUnreachable)
+	require.Equal(t, 1, strings.Count(said, r.server.Hardware), said)
+}
+
 func TestAnApplianceThatDoesNotAnswerIsNotWaitedForForever(t *testing.T) {
 	r := newRig(t)
 	r.pools.timing.request = 20 * time.Millisecond

@@ -120,7 +120,7 @@ func TestEnrollWithOtherSettingsIsRefused(t *testing.T) {
 	e := w.enrollment()
 	e.Settings = nil
 	r := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}).refused(device.CodeAlreadyExists)
-	require.Contains(t, r.Fault.Message, "settings (path=/dev/d1)")
+	require.Contains(t, r.Fault.Message, "other settings: path=/dev/d1")
 	e = w.enrollment()
 	e.Host = "H1"
 	require.True(t, ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e})).Already)

@@ -22,25 +22,25 @@ func (d enrollment) validate(in contract.EnrollInput) error {
 	have, want := d.State.Enrollment, in.Enrollment
 	switch {
 	case !strings.EqualFold(have.Host, want.Host):
-		return d.enrolledDifferently("host", have.Host)
+		return d.enrolledDifferently("another host", have.Host)
 	case have.Driver != want.Driver:
-		return d.enrolledDifferently("driver", have.Driver)
+		return d.enrolledDifferently("another driver", have.Driver)
 	case have.Address != want.Address:
-		return d.enrolledDifferently("address", have.Address)
+		return d.enrolledDifferently("another address", have.Address)
 	case have.Owner != want.Owner:
-		return d.enrolledDifferently("owner", string(have.Owner))
+		return d.enrolledDifferently("another owner", string(have.Owner))
 	case have.OneTimeUse != want.OneTimeUse:
-		return d.enrolledDifferently("one-time-use", fmt.Sprint(have.OneTimeUse))
+		return d.enrolledDifferently("another one-time-use", fmt.Sprint(have.OneTimeUse))
 	case !samePool(have.Pool, want.Pool):
-		return d.enrolledDifferently("pool", formatPool(have.Pool))
+		return d.enrolledDifferently("another pool", formatPool(have.Pool))
 	case !equal(have.Settings, want.Settings):
-		return d.enrolledDifferently("settings", formatSettings(have.Settings))
+		return d.enrolledDifferently("other settings", formatSettings(have.Settings))
 	}
 	return nil
 }
 
 func (d enrollment) enrolledDifferently(what, have string) error {
-	return d.Refuse(device.CodeAlreadyExists, fmt.Sprintf("the device is already enrolled with another %s (%s)", what, have),
+	return d.Refuse(device.CodeAlreadyExists, fmt.Sprintf("the device is already enrolled with %s: %s", what, have),
 		fmt.Sprintf("retire %s and forget it first", d.State.Name))
 }
 

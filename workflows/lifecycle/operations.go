@@ -313,7 +313,7 @@ func (d operations) maintain(ctx workflow.Context, in contract.MaintainInput) (c
 
 func (d operations) endOperatorMaintenance(ctx workflow.Context) (contract.Result, error) {
 	if d.State.Device.Status == device.Enabled {
-		return d.unchanged()
+		return contract.Result{Device: d.Status(), Already: true, Note: d.pool.TakenNote()}, nil
 	}
 	if d.State.Device.State == device.Available {
 		if err := d.checkNotTaken(ctx); err != nil {
@@ -329,5 +329,5 @@ func (d operations) endOperatorMaintenance(ctx workflow.Context) (contract.Resul
 		}
 	}
 	d.State.HoldReason = ""
-	return d.result()
+	return contract.Result{Device: d.Status(), Note: d.pool.TakenNote()}, nil
 }

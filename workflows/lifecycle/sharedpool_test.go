@@ -320,6 +320,10 @@ func TestPollsOnlyGiveHints(t *testing.T) {
 	w.poll(contract.SignalFreed)
 	w.requireTaken()
 
+	// Who ends a maintenance that is not the operator's, and who binds, learns what it waits for.
+	require.Contains(t, ok[contract.Result](w.maintain(true)).Note, "another user of rack1 has the server")
+	require.Contains(t, w.bind("i1", "r1").refused(device.CodeRefused).Fault.Remedy, "take another server")
+
 	// The operator's maintenance outlasts what others do.
 	ok[contract.Result](w.maintain(false))
 	w.pool.leave()

@@ -191,12 +191,20 @@ func (p *polls) beginRound(ctx workflow.Context) {
 	p.publish(ctx)
 }
 
+// pageSummary says which page an activity reads.
+func pageSummary(appliance string, r contract.PollRound) string {
+	if r.Start == 0 {
+		return "poll " + appliance + " from its first server on"
+	}
+	return fmt.Sprintf("poll %s from server %d of %d on", appliance, r.Start+1, r.Total)
+}
+
 // readPage has one page of servers compared with their devices. A page that is not read
 // changes nothing for its devices: the round goes on behind it, if the size of a page is
 // known and the appliance has not failed too often.
 func (p *polls) readPage(ctx workflow.Context) {
 	s, r := p.state, p.state.Round
-	opts := calls.WithPage(ctx, fmt.Sprintf("poll %s from server %d of %d on", s.Appliance, r.Start, r.Total))
+	opts := calls.WithPage(ctx, pageSummary(s.Appliance, *r))
 	var page contract.PollPageResult
 	err := workflow.ExecuteActivity(opts, contract.ActivityPollPage, contract.PollPageInput{Appliance: s.Appliance, Start: r.Start, Count: r.PageSize}).Get(opts, &page)
 	if ctx.Err() != nil || s.Round != r { // canceled, or turned off meanwhile

@@ -185,6 +185,15 @@ func (p *Pool) TakenFault() *device.Fault {
 		Remedy:  "take another server; this one is cleaned when a poll finds that the other user has left it"}
 }
 
+// TakenNote says why a device stays in maintenance after its operator has ended theirs; ""
+// if it does not.
+func (p *Pool) TakenNote() string {
+	if p.State.Device.Maintenance != device.MaintenanceTaken {
+		return ""
+	}
+	return "another user of " + p.State.Enrollment.Pool.Appliance + " has the server, and its maintenance ends when a poll finds that they have left it"
+}
+
 // FailedFault is the fault of a profile that is not as the appliance was asked for; err is
 // the call's error, if it had one.
 func (p *Pool) FailedFault(err error) *device.Fault {

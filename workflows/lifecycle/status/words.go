@@ -63,6 +63,9 @@ func SuggestRemedy(s *contract.DeviceState, verb string, e *device.IllegalError)
 	case device.Error:
 		return "clean " + name + " to try again, or manage " + name
 	case device.Manageable:
+		if s.Device.Maintenance == device.MaintenanceTaken {
+			return "take another server; this one is cleaned when a poll finds that the other user has left it"
+		}
 		return "provide " + name + ", or clean it with --steps"
 	case device.Available:
 		if s.Device.Claim != nil {
