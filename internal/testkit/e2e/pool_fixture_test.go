@@ -82,7 +82,8 @@ func (s *poolSite) configure(t testing.TB, name string, change map[string]any) {
 	}
 	text, err := json.Marshal(map[string]any{"appliances": s.entries})
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(s.file(), text, 0o600))
+	require.NoError(t, os.WriteFile(s.file()+".new", text, 0o600))
+	require.NoError(t, os.Rename(s.file()+".new", s.file()), "no worker reads half of it")
 }
 
 // env is that of the workers of these sites.
