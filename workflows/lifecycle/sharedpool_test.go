@@ -272,7 +272,7 @@ func TestACleanWaitsForTheAppliance(t *testing.T) {
 	v := w.requireWait(device.CodeApplianceUnreachable, false)
 	require.Equal(t, contract.WaitAppliance, v.Waiting.For)
 	require.Equal(t, device.PendingCleaning, v.DeviceState)
-	w.pass(10 * time.Minute)
+	w.pass(time.Hour)
 	w.requireWait(device.CodeApplianceUnreachable, true)
 	require.Empty(t, w.host.inputs)
 	away = false
