@@ -76,6 +76,7 @@ func TestDynamicSettings(t *testing.T) {
 		"matching.numTaskqueueReadPartitions":            1,
 		"matching.numTaskqueueWritePartitions":           1,
 		"frontend.namespaceRPS.visibility":               100,
+		"frontend.persistenceMaxQPS":                     1_000_000,
 		"system.forceSearchAttributesCacheRefreshOnRead": true,
 	} {
 		values := settings.GetValue(dynamicconfig.MakeKey(key))
