@@ -25,8 +25,7 @@ import (
 // commit. The next discovery enrolls the new version.
 //
 // S0.31, F20, F22
-func TestAnUpdateOfOneCleanIsFinishedByTheNext(t *testing.T) {
-	t.Parallel()
+func TestAnUpdateOfOneCleanIsFinishedByTheNext(t *testing.T) { // not parallel: see TestPlantedDataIsInTheJournal
 	emulated := nvmesim.New(t, nvmesim.Drive("S1"))
 	s := newTestHost(t)
 	s.hardware.Drivers["nvme"] = nvme.New(nvme.Host{

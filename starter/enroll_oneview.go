@@ -71,7 +71,7 @@ func matching(enrolled int) string {
 
 // check refuses a wrong command line before a server is contacted, and gives the filters.
 func (f fromPool) check(like enrollment) (map[string]string, error) {
-	for _, key := range []string{settingPool, settingHardware, settingTemplate} {
+	for _, key := range []string{contract.PoolAppliance, contract.PoolHardware, contract.PoolTemplate} {
 		if _, given := like.set[key]; given {
 			return nil, usagef("--set %s and --from exclude each other: use --appliance and --template", key)
 		}
@@ -96,7 +96,7 @@ func (f fromPool) check(like enrollment) (map[string]string, error) {
 		}
 		filter[key] = value
 	}
-	example := contract.PoolServer{Hardware: hardwareURIs + "x", Name: "x", Serial: "x", UUID: "x"}
+	example := contract.PoolServer{Hardware: contract.HardwareURIs + "x", Name: "x", Serial: "x", UUID: "x"}
 	for key, value := range like.set {
 		for _, found := range placeholder.FindAllStringSubmatch(value, -1) {
 			if _, known := fillings(example)[found[1]]; !known {
@@ -171,7 +171,7 @@ func (f fromPool) input(like enrollment, server contract.PoolServer) (contract.E
 	for key, value := range e.set {
 		e.set[key] = placeholder.ReplaceAllStringFunc(value, func(found string) string { return values[strings.Trim(found, "{}")] })
 	}
-	e.set[settingPool], e.set[settingHardware], e.set[settingTemplate] = f.appliance, server.Hardware, f.template
+	e.set[contract.PoolAppliance], e.set[contract.PoolHardware], e.set[contract.PoolTemplate] = f.appliance, server.Hardware, f.template
 	return e.input()
 }
 

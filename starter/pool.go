@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,26 +10,9 @@ import (
 	"burnish/workflows/contract"
 )
 
-// The settings of --set that describe a device's pool. They do not belong to its driver.
-const (
-	settingPool     = "oneview"
-	settingHardware = "server_hardware_uri"
-	settingTemplate = "server_profile_template_uri"
-	settingDynamic  = "dynamic_allocation"
-)
-
-// poolSettings are all of them, in the order in which one is reported missing.
-var poolSettings = []string{settingPool, settingHardware, settingTemplate, settingDynamic}
-
-var (
-	applianceForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-	uriForm       = regexp.MustCompile(`^/rest/[a-z-]+/[A-Za-z0-9][A-Za-z0-9._:-]*$`)
-)
-
-const (
-	hardwareURIs = "/rest/server-hardware/"
-	templateURIs = "/rest/server-profile-templates/"
-)
+// poolSettings are the settings of --set that describe a device's pool, and do not belong to its
+// driver, in the order in which one is reported missing.
+var poolSettings = []string{contract.PoolAppliance, contract.PoolHardware, contract.PoolTemplate, contract.PoolDynamic}
 
 // poolOf reads the pool of an enrollment; nil if it names none.
 func (e enrollment) poolOf() (*contract.Pool, error) {
@@ -39,18 +21,18 @@ func (e enrollment) poolOf() (*contract.Pool, error) {
 		return nil, nil
 	}
 	for _, key := range poolSettings {
-		if key != settingDynamic && !given(key) {
-			return nil, fmt.Errorf("%s is missing: a device of a pool needs %s, %s and %s", key, settingPool, settingHardware, settingTemplate)
+		if key != contract.PoolDynamic && !given(key) {
+			return nil, fmt.Errorf("%s is missing: a device of a pool needs %s, %s and %s", key, contract.PoolAppliance, contract.PoolHardware, contract.PoolTemplate)
 		}
 	}
-	pool := &contract.Pool{Appliance: e.set[settingPool], Hardware: e.set[settingHardware], Template: e.set[settingTemplate]}
-	if err := checkPool(*pool); err != nil {
+	pool := &contract.Pool{Appliance: e.set[contract.PoolAppliance], Hardware: e.set[contract.PoolHardware], Template: e.set[contract.PoolTemplate]}
+	if err := pool.Check(); err != nil {
 		return nil, err
 	}
-	if text := e.set[settingDynamic]; given(settingDynamic) {
+	if text := e.set[contract.PoolDynamic]; given(contract.PoolDynamic) {
 		dynamic, err := strconv.ParseBool(strings.ToLower(text))
 		if err != nil {
-			return nil, fmt.Errorf("%s %q: must be true or false", settingDynamic, text)
+			return nil, fmt.Errorf("%s %q: must be true or false", contract.PoolDynamic, text)
 		}
 		pool.Dynamic = dynamic
 	}
@@ -61,21 +43,6 @@ func (e enrollment) poolOf() (*contract.Pool, error) {
 		return nil, fmt.Errorf("owner %q: a device of a pool has the owner %s", e.set[settingOwner], device.OwnerSelf)
 	}
 	return pool, nil
-}
-
-// checkPool refuses a pool whose names cannot be those of an appliance.
-func checkPool(p contract.Pool) error {
-	if !applianceForm.MatchString(p.Appliance) {
-		return fmt.Errorf("%s %q: must be the name of an appliance in oneview.yaml", settingPool, p.Appliance)
-	}
-	for _, one := range []struct{ key, uri, collection string }{
-		{settingHardware, p.Hardware, hardwareURIs}, {settingTemplate, p.Template, templateURIs},
-	} {
-		if !uriForm.MatchString(one.uri) || !strings.HasPrefix(one.uri, one.collection) {
-			return fmt.Errorf("%s %q: must be a URI such as %s30303437-3034-4d32-3230-313030304752", one.key, one.uri, one.collection)
-		}
-	}
-	return nil
 }
 
 // poolRows are the pool of a device for people.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/host"
 )
 
@@ -58,7 +59,7 @@ type problem struct {
 
 // String is one short line.
 func (p problem) String() string {
-	return oneLine(strings.Join([]string{p.ErrorCode, p.Message, p.Details, strings.Join(p.RecommendedActions, " ")}, " "))
+	return hardware.OneLine(strings.Join([]string{p.ErrorCode, p.Message, p.Details, strings.Join(p.RecommendedActions, " ")}, " "))
 }
 
 // refusal is an answer that says no.
@@ -123,7 +124,7 @@ func (s *session) fault(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	case passes(err) || hasStatus(err, http.StatusUnauthorized):
 		return &device.Fault{Class: device.Transient, Code: device.CodeApplianceUnreachable,
-			Message: fmt.Sprintf("the appliance %s: %s", s.name, oneLine(err.Error())), Remedy: "check the appliance and its network"}
+			Message: fmt.Sprintf("the appliance %s: %s", s.name, hardware.OneLine(err.Error())), Remedy: "check the appliance and its network"}
 	case errors.As(err, new(*refusal)):
 		return s.refused("correct the cause on the appliance", "%v", err)
 	}
@@ -139,15 +140,6 @@ func (s *session) refused(remedy, format string, args ...any) *device.Fault {
 // enrollAgain is the remedy for a wrong setting of a device: an enrolled device keeps its own.
 func enrollAgain(setting string) string {
 	return "retire and forget the device, then enroll it with the right " + setting
-}
-
-// oneLine makes an appliance's text one short line.
-func oneLine(text string) string {
-	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?")
-	if len(text) > 400 {
-		text = strings.ToValidUTF8(text[:400], "") + "…"
-	}
-	return text
 }
 
 // link gives the path of a link of the appliance below one of its collections. "" is returned

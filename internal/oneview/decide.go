@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 )
 
 // nextOfApply decides what is next until the server has Burnish's profile.
@@ -166,6 +167,6 @@ func (c *call) send(kind changeKind, doing string, r request) (step, error) {
 // taken is the fault of a server that another user has.
 func (c *call) taken(v view) error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeServerTaken,
-		Message: fmt.Sprintf("another user of the appliance %s has the server: the profile %s is applied to it", c.s.name, oneLine(v.hardware.Profile)),
+		Message: fmt.Sprintf("another user of the appliance %s has the server: the profile %s is applied to it", c.s.name, hardware.OneLine(v.hardware.Profile)),
 		Remedy:  "nothing; it is cleaned when the other user removes the profile"}
 }

@@ -298,7 +298,7 @@ func (c *call) taskFailed(uri string, t task) error {
 	for _, p := range t.Errors {
 		said += ": " + p.String()
 	}
-	return c.profileFailed("the task %s ended as %s", uri, oneLine(said))
+	return c.profileFailed("the task %s ended as %s", uri, hardware.OneLine(said))
 }
 
 // profileFailed is the fault of a profile that is not applied, or not removed.

@@ -17,6 +17,9 @@ import (
 // WorkflowDeviceLifecycle is the workflow type of a device; each device has one workflow.
 const WorkflowDeviceLifecycle = "DeviceLifecycle"
 
+// TypeNode is the type of whole servers; only they are shared in a pool.
+const TypeNode = "NODE"
+
 // Queue is the task queue of workflows and control activities.
 const Queue = "burnish"
 

@@ -1,7 +1,9 @@
 package contract
 
 import (
-	"time"
+	"fmt"
+	"regexp"
+	"strings"
 
 	"burnish/internal/device"
 )
@@ -18,6 +20,39 @@ type Pool struct {
 	// Dynamic: Burnish has a profile on the server only while it uses it. Without it the
 	// device is pre-allocated, and no poll touches it (S4.36).
 	Dynamic bool `json:"dynamic_allocation"`
+}
+
+// The names of a pool's settings, as operators give and read them.
+const (
+	PoolAppliance = "oneview"
+	PoolHardware  = "server_hardware_uri"
+	PoolTemplate  = "server_profile_template_uri"
+	PoolDynamic   = "dynamic_allocation"
+)
+
+// The collections of an appliance that a pool's URIs are of.
+const (
+	HardwareURIs = "/rest/server-hardware/"
+	TemplateURIs = "/rest/server-profile-templates/"
+)
+
+var (
+	applianceForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	resourceForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]*$`)
+)
+
+// Check refuses a pool whose settings cannot be those of an appliance, in one line that begins with
+// the setting.
+func (p Pool) Check() error {
+	if !applianceForm.MatchString(p.Appliance) {
+		return fmt.Errorf("%s %q: must be the name of an appliance in oneview.yaml", PoolAppliance, p.Appliance)
+	}
+	for _, one := range []struct{ setting, uri, collection string }{{PoolHardware, p.Hardware, HardwareURIs}, {PoolTemplate, p.Template, TemplateURIs}} {
+		if id, found := strings.CutPrefix(one.uri, one.collection); !found || !resourceForm.MatchString(id) {
+			return fmt.Errorf("%s %q: must be a URI such as %s30303437-3034-4d32-3230-313030304752", one.setting, one.uri, one.collection)
+		}
+	}
+	return nil
 }
 
 // PoolState is what a device's workflow knows of its pool.
@@ -79,8 +114,6 @@ const (
 	ActivityReadPool      = "ReadPool"
 	ActivityApplyProfile  = "ApplyProfile"
 	ActivityRemoveProfile = "RemoveProfile"
-	// ActivityPollPage compares one page of an appliance's servers with the devices.
-	ActivityPollPage = "PollPage"
 )
 
 // SignalTaken and SignalFreed are hints of the polls. The device asks the appliance itself.
@@ -92,106 +125,3 @@ const (
 // UpdateMigratePool makes a pre-allocated device dynamic (S4.34). Only devices of a pool
 // have it.
 const UpdateMigratePool = "migrate_pool"
-
-// WorkflowOneView is the workflow type of an appliance.
-const WorkflowOneView = "OneViewPoll"
-
-// OneViewWorkflowID is the workflow ID of an appliance.
-func OneViewWorkflowID(appliance string) string { return "oneview/" + appliance }
-
-// SignalLookNow asks for a round now. QueryOneView answers with an OneViewState.
-const (
-	SignalLookNow = "look_now"
-	QueryOneView  = "oneview"
-)
-
-// LookRequest is the input of look_now, which needs none. Interval, if set, is the pause
-// between two rounds from now on; 0 turns the polls off (S4.15), and asks for no round.
-type LookRequest struct {
-	Source   string         `json:"source,omitempty"`
-	Interval *time.Duration `json:"interval,omitempty"`
-	// TellAfter, if set, is from now on how long rounds may fail until the operator is needed.
-	TellAfter time.Duration `json:"tell_after,omitempty"`
-}
-
-// OneViewInput starts the workflow of an appliance.
-type OneViewInput struct {
-	Appliance string        `json:"appliance"`
-	Interval  time.Duration `json:"interval"`
-	TellAfter time.Duration `json:"tell_after,omitempty"`
-	State     *OneViewState `json:"state,omitempty"`
-}
-
-// OneViewState survives continue-as-new. Add fields, never rename one.
-type OneViewState struct {
-	Schema    int           `json:"schema"`
-	Appliance string        `json:"appliance"`
-	Interval  time.Duration `json:"interval"`
-	TellAfter time.Duration `json:"tell_after,omitempty"`
-	Next      time.Time     `json:"next,omitzero"`
-	Requested bool          `json:"requested,omitempty"`
-	// Round is the round under way; nil if there is none.
-	Round *PollRound `json:"round,omitempty"`
-	// Last is the last round in which every page was read, LastGood when it ended; Rounds
-	// counts all rounds that ended.
-	Last     PollCounts `json:"last"`
-	LastGood time.Time  `json:"last_good,omitzero"`
-	Rounds   int        `json:"rounds,omitempty"`
-	// Fault is why the last round was not complete; Unread counts its pages that were not
-	// read.
-	Fault  *device.Fault `json:"fault,omitempty"`
-	Unread int           `json:"unread,omitempty"`
-	// Problems are devices that could not be compared or reached, KeptMismatches of them at
-	// most.
-	Problems []Mismatch `json:"problems,omitempty"`
-	// Failing is when the first round began that was not complete, since the last good one.
-	// NeedsOperator: that was longer than TellAfter ago.
-	Failing       time.Time `json:"failing,omitzero"`
-	NeedsOperator bool      `json:"needs_operator,omitempty"`
-	// Published is the fault in the search attributes.
-	Published device.Code `json:"published,omitempty"`
-}
-
-// PollRound is one round of the polls: the next page begins at server Start of Total.
-type PollRound struct {
-	Start     int        `json:"start"`
-	Total     int        `json:"total,omitempty"`
-	StartedAt time.Time  `json:"started_at"`
-	Counts    PollCounts `json:"counts"`
-	Unread    int        `json:"unread,omitempty"`
-	// PageSize is how many servers the last page had that was not the last one. Failed
-	// counts the pages in a row that were not read, Fault is why the first one was not.
-	PageSize int           `json:"page_size,omitempty"`
-	Failed   int           `json:"failed,omitempty"`
-	Fault    *device.Fault `json:"fault,omitempty"`
-	Problems []Mismatch    `json:"problems,omitempty"`
-}
-
-// PollPageInput asks for Count servers from Start on; 0 is the appliance's page size.
-type PollPageInput struct {
-	Appliance string `json:"appliance"`
-	Start     int    `json:"start"`
-	Count     int    `json:"count,omitempty"`
-}
-
-// PollPageResult is the result of one page.
-type PollPageResult struct {
-	// Next is where the next page begins; 0 after the last one. Total is the appliance's count.
-	Next     int        `json:"next"`
-	Total    int        `json:"total"`
-	Counts   PollCounts `json:"counts"`
-	Problems []Mismatch `json:"problems,omitempty"`
-}
-
-// PollCounts are what a page, or a round, found.
-type PollCounts struct {
-	// Servers were read; Devices of them are enrolled and dynamic.
-	Servers int `json:"servers"`
-	Devices int `json:"devices"`
-	// Taken, Freed and TakenOnCleanFail count the devices that were signaled, by poll.
-	Taken            int `json:"taken"`
-	Freed            int `json:"freed"`
-	TakenOnCleanFail int `json:"taken_on_clean_fail"`
-	// Failed counts the devices that could not be compared or signaled.
-	Failed int `json:"failed"`
-}

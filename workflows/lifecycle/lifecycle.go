@@ -91,24 +91,18 @@ func (l *Lifecycle) DeviceLifecycle(root workflow.Context, in contract.DeviceInp
 	if in.State != nil && !d.Published.Started() {
 		d.Publish(ctx) // relocated: this state was begun under another name
 	}
-	for {
-		var next func()
-		err := workflow.Await(ctx, func() bool { next = d.next(ctx, root); return next != nil || d.canEndRun(ctx) })
-		switch {
-		case err != nil:
-			return err
-		case next != nil:
-			next()
-		case d.defect != nil:
-			return d.defect
-		case d.finished:
-			return d.finishErr
-		default:
-			d.State.ContinueAsNew = false
-			return workflow.NewContinueAsNewError(root, contract.WorkflowDeviceLifecycle,
-				contract.DeviceInput{Name: d.State.Name, State: d.State})
-		}
+	err := calls.Serve(ctx, func() func() { return d.next(ctx, root) }, func() bool { return d.canEndRun(ctx) })
+	switch {
+	case err != nil:
+		return err
+	case d.defect != nil:
+		return d.defect
+	case d.finished:
+		return d.finishErr
 	}
+	d.State.ContinueAsNew = false
+	return workflow.NewContinueAsNewError(root, contract.WorkflowDeviceLifecycle,
+		contract.DeviceInput{Name: d.State.Name, State: d.State})
 }
 
 func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) *run {
@@ -161,26 +155,15 @@ func (d *run) next(ctx, root workflow.Context) func() {
 	case d.cleaning.MustStop():
 		return d.cleaning.Stop
 	case d.claimPending() && !d.claimTimer:
-		return d.start(ctx, &d.claimTimer, d.watchClaim)
+		return calls.Start(ctx, &d.claimTimer, d.watchClaim)
 	case !d.NextCall().IsZero() && !d.callTimer:
-		return d.start(ctx, &d.callTimer, d.callOperator)
+		return calls.Start(ctx, &d.callTimer, d.callOperator)
 	case d.needsReconcile() && !d.reconciling && !d.State.Device.Returning:
-		return d.start(ctx, &d.reconciling, d.reconcile)
+		return calls.Start(ctx, &d.reconciling, d.reconcile)
 	case d.workDue() && !d.working && d.defect == nil:
-		return d.start(ctx, &d.working, d.work)
+		return calls.Start(ctx, &d.working, d.work)
 	}
 	return nil
-}
-
-// start runs do in its own coroutine; busy is true until it ends.
-func (d *run) start(ctx workflow.Context, busy *bool, do func(workflow.Context)) func() {
-	return func() {
-		*busy = true
-		workflow.Go(ctx, func(ctx workflow.Context) {
-			do(ctx)
-			*busy = false
-		})
-	}
 }
 
 // workDue says that the state requires work.

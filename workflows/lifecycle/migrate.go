@@ -31,8 +31,7 @@ func (d operations) migrate(ctx workflow.Context, in contract.ReasonInput) (cont
 	if pool.Dynamic {
 		return d.endMigration(ctx, true, "")
 	}
-	opts := workflow.WithScheduleToCloseTimeout(calls.WithAppliance(ctx, "who has "+d.State.Name), poolDeadline)
-	found, err := d.pool.ReadProfile(ctx, opts)
+	found, err := d.pool.ReadProfile(ctx, d.poolQuestion(ctx))
 	if err != nil {
 		return contract.Result{}, calls.FaultOf(err)
 	}

@@ -1,8 +1,6 @@
 package lifecycle
 
 import (
-	"strings"
-
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
@@ -73,8 +71,12 @@ func (d *run) askPool(ctx workflow.Context) {
 
 // readPool asks who has the server while a client, or a hint, waits.
 func (d *parts) readPool(ctx workflow.Context) (contract.PoolSnapshot, error) {
-	opts := workflow.WithScheduleToCloseTimeout(calls.WithAppliance(ctx, "who has "+d.State.Name), poolDeadline)
-	return d.pool.Read(ctx, opts)
+	return d.pool.Read(ctx, d.poolQuestion(ctx))
+}
+
+// poolQuestion is how the appliance is asked who has the server while a client waits.
+func (d *parts) poolQuestion(ctx workflow.Context) workflow.Context {
+	return workflow.WithScheduleToCloseTimeout(calls.WithAppliance(ctx, "who has "+d.State.Name), poolDeadline)
 }
 
 // poolDeadline bounds such a question: a claim must outlast it.
@@ -250,24 +252,15 @@ func (d enrollment) validatePool(e contract.Enrollment) error {
 	switch {
 	case p == nil:
 		return nil
-	case p.Appliance == "" || strings.ContainsAny(p.Appliance, "/ \t\n"):
-		return refuse("the pool has no appliance", "give --set oneview=NAME, as in oneview.yaml")
 	case e.Owner == device.OwnerNova:
 		return refuse("a server of a shared pool cannot have owner=nova", "enroll it with owner=self")
 	case e.Type != "" && e.Type != contract.TypeNode:
 		return refuse("only whole servers can be in a shared pool, and the type is "+e.Type, "give --type "+contract.TypeNode+", or no pool")
-	case !isResource(p.Hardware, "/rest/server-hardware/"):
-		return refuse("server_hardware_uri is not /rest/server-hardware/ID", "give --set server_hardware_uri=/rest/server-hardware/ID")
-	case !isResource(p.Template, "/rest/server-profile-templates/"):
-		return refuse("server_profile_template_uri is not /rest/server-profile-templates/ID", "give --set server_profile_template_uri=/rest/server-profile-templates/ID")
+	}
+	if err := p.Check(); err != nil {
+		return refuse(err.Error(), "enroll it with the right setting")
 	}
 	return nil
-}
-
-// isResource says that a URI names one resource of a collection.
-func isResource(uri, collection string) bool {
-	id, found := strings.CutPrefix(uri, collection)
-	return found && id != "" && !strings.ContainsAny(id, "/?# \t\r\n")
 }
 
 // samePool compares the pools of two enrollments.

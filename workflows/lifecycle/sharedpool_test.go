@@ -386,7 +386,7 @@ func TestPoolsThatAreRefused(t *testing.T) {
 	}{
 		"an NVMe device":   {func(e *contract.Enrollment) { e.Type = "NVME" }, "whole servers"},
 		"owner nova":       {func(e *contract.Enrollment) { e.Owner = device.OwnerNova }, "owner=nova"},
-		"no appliance":     {func(e *contract.Enrollment) { e.Pool.Appliance = "" }, "no appliance"},
+		"no appliance":     {func(e *contract.Enrollment) { e.Pool.Appliance = "" }, "oneview \"\""},
 		"no hardware":      {func(e *contract.Enrollment) { e.Pool.Hardware = "" }, "server_hardware_uri"},
 		"another hardware": {func(e *contract.Enrollment) { e.Pool.Hardware = "/rest/server-hardware/1/x" }, "server_hardware_uri"},
 		"no template":      {func(e *contract.Enrollment) { e.Pool.Template = "/rest/server-profiles/1" }, "server_profile_template_uri"},

@@ -46,24 +46,15 @@ func Limits(ctx workflow.Context, in contract.LimitsInput) error {
 	if err := l.register(ctx); err != nil {
 		return err
 	}
-	for {
-		var next func()
-		err := workflow.Await(ctx, func() bool { next = l.next(ctx); return next != nil || l.idle(ctx) && (l.finished() || l.long(ctx)) })
-		switch {
-		case err != nil:
-			return err
-		case next != nil:
-			next()
-		case l.finished():
-			return nil
-		default:
-			state, err := packed(l.LimitsState)
-			if err != nil {
-				return err
-			}
-			return workflow.NewContinueAsNewError(ctx, contract.WorkflowLimits, contract.LimitsInput{State: state})
-		}
+	err = calls.Serve(ctx, func() func() { return l.next(ctx) }, func() bool { return l.idle(ctx) && (l.finished() || l.long(ctx)) })
+	if err != nil || l.finished() {
+		return err
 	}
+	state, err := packed(l.LimitsState)
+	if err != nil {
+		return err
+	}
+	return workflow.NewContinueAsNewError(ctx, contract.WorkflowLimits, contract.LimitsInput{State: state})
 }
 
 // run is one run of the workflow. The queue's state survives it, the rest does not.
@@ -166,29 +157,18 @@ func (l *run) next(ctx workflow.Context) func() {
 	case l.long(ctx):
 		return nil
 	case !l.Found && !l.finding:
-		return l.start(ctx, &l.finding, l.findCleans)
+		return calls.Start(ctx, &l.finding, l.findCleans)
 	case len(l.answers) > 0 && l.sending < maxAnswers:
 		return func() { l.sendAnswer(ctx) }
 	case l.checkDue(now) && !l.checking:
-		return l.start(ctx, &l.checking, l.checkHolders)
+		return calls.Start(ctx, &l.checking, l.checkHolders)
 	case l.countDue(now) && !l.counting:
-		return l.start(ctx, &l.counting, l.countFree)
+		return calls.Start(ctx, &l.counting, l.countFree)
 	}
 	if at := l.wake(); !at.IsZero() && (!l.waiting || at.Before(l.wakeAt)) && at.After(now) {
 		return func() { l.startTimer(ctx, at) }
 	}
 	return nil
-}
-
-// start runs do in its own coroutine; busy is true until it ends.
-func (l *run) start(ctx workflow.Context, busy *bool, do func(workflow.Context)) func() {
-	return func() {
-		*busy = true
-		workflow.Go(ctx, func(ctx workflow.Context) {
-			do(ctx)
-			*busy = false
-		})
-	}
 }
 
 // long says that a new run must begin.

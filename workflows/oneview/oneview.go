@@ -31,19 +31,11 @@ func OneViewPoll(ctx workflow.Context, in contract.OneViewInput) error {
 		return err
 	}
 	p.publish(ctx)
-	for {
-		long := func() bool { return calls.LongHistory(ctx) }
-		var next func()
-		err := workflow.Await(ctx, func() bool { next = p.next(ctx, long()); return next != nil || p.idle(ctx) && long() })
-		switch {
-		case err != nil:
-			return err
-		case next != nil:
-			next()
-		default:
-			return workflow.NewContinueAsNewError(ctx, contract.WorkflowOneView, contract.OneViewInput{Appliance: p.state.Appliance, State: p.state})
-		}
+	long := func() bool { return calls.LongHistory(ctx) }
+	if err := calls.Serve(ctx, func() func() { return p.next(ctx, long()) }, func() bool { return p.idle(ctx) && long() }); err != nil {
+		return err
 	}
+	return workflow.NewContinueAsNewError(ctx, contract.WorkflowOneView, contract.OneViewInput{Appliance: p.state.Appliance, State: p.state})
 }
 
 // polls is one run of an appliance's workflow.
@@ -102,11 +94,11 @@ func (p *polls) next(ctx workflow.Context, long bool) func() {
 	case !p.alarmAt().IsZero() && !workflow.Now(ctx).Before(p.alarmAt()):
 		return func() { p.alarm(ctx) }
 	case s.Round != nil:
-		return p.start(ctx, &p.reading, p.readPage)
+		return calls.Start(ctx, &p.reading, p.readPage)
 	case s.Requested:
 		return func() { p.beginRound(ctx) }
 	case s.Interval > 0 && !p.waiting:
-		return p.start(ctx, &p.waiting, p.wait)
+		return calls.Start(ctx, &p.waiting, p.wait)
 	}
 	return nil
 }
@@ -114,17 +106,6 @@ func (p *polls) next(ctx workflow.Context, long bool) func() {
 // idle says that nothing is under way and no client waits for an answer.
 func (p *polls) idle(ctx workflow.Context) bool {
 	return !p.reading && !p.waiting && workflow.AllHandlersFinished(ctx)
-}
-
-// start runs do in its own coroutine; busy is true until it ends.
-func (p *polls) start(ctx workflow.Context, busy *bool, do func(workflow.Context)) func() {
-	return func() {
-		*busy = true
-		workflow.Go(ctx, func(ctx workflow.Context) {
-			do(ctx)
-			*busy = false
-		})
-	}
 }
 
 // onLook records the request of a signal. An interval of 0 ends what is under way, too.

@@ -37,19 +37,11 @@ func InventoryReconcile(ctx workflow.Context, in contract.InventoryReconcileInpu
 		return err
 	}
 	p.publishStatus(ctx)
-	for {
-		long := func() bool { return calls.LongHistory(ctx) }
-		var next func()
-		err := workflow.Await(ctx, func() bool { next = p.next(ctx, long()); return next != nil || p.idle(ctx) && long() })
-		switch {
-		case err != nil:
-			return err
-		case next != nil:
-			next()
-		default:
-			return workflow.NewContinueAsNewError(ctx, contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: p.state.Cloud, State: p.state})
-		}
+	long := func() bool { return calls.LongHistory(ctx) }
+	if err := calls.Serve(ctx, func() func() { return p.next(ctx, long()) }, func() bool { return p.idle(ctx) && long() }); err != nil {
+		return err
 	}
+	return workflow.NewContinueAsNewError(ctx, contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: p.state.Cloud, State: p.state})
 }
 
 // inventoryReconcile is one run of a cloud's workflow.

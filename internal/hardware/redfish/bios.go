@@ -84,7 +84,7 @@ func (h *handle) readBIOS(ctx context.Context, known *biosState) (*biosState, er
 	}
 	if link := s.bios.Settings.Object.String(); link != "" {
 		if s.settings = h.c.path(link); s.settings == "" {
-			return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the BIOS settings are said to be on another host: %s", oneLine(link))
+			return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the BIOS settings are said to be on another host: %s", hardware.OneLine(link))
 		}
 		if err := h.c.get(ctx, s.settings, &s.settingsBIOS); err != nil {
 			return nil, err
@@ -182,7 +182,7 @@ func (h *handle) biosJobs(ctx context.Context, s *system) ([]biosJob, error) {
 	for _, t := range all {
 		if t.active() && t.changesBIOS() {
 			waits := slices.Contains([]redfish.TaskState{redfish.PendingTaskState, redfish.NewTaskState, redfish.SuspendedTaskState}, t.TaskState)
-			jobs = append(jobs, biosJob{path: t.ODataID, name: oneLine(t.Name), waits: waits})
+			jobs = append(jobs, biosJob{path: t.ODataID, name: hardware.OneLine(t.Name), waits: waits})
 		}
 	}
 	return jobs, nil
@@ -250,7 +250,7 @@ func (h *handle) readDellJobs(ctx context.Context, list string) ([]biosJob, erro
 				}
 			}
 			if uri != "" && job.changesBIOS() && job.active() {
-				jobs = append(jobs, biosJob{path: uri, name: oneLine(job.Name), waits: job.waits()})
+				jobs = append(jobs, biosJob{path: uri, name: hardware.OneLine(job.Name), waits: job.waits()})
 			}
 		}
 		next = h.c.path(page.Next)

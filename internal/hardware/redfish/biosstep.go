@@ -158,7 +158,7 @@ func (b *biosStep) ask(ctx context.Context) (asked bool, err error) {
 			return false, err
 		} else if !again {
 			return false, hardware.Refused(device.CodeNoProgress, "see the BMC's jobs and the server's console, then clean it again",
-				"the BIOS settings could not be asked for within %v: %s", b.h.c.bmc.timing.post, oneLine(why))
+				"the BIOS settings could not be asked for within %v: %s", b.h.c.bmc.timing.post, hardware.OneLine(why))
 		}
 	}
 }

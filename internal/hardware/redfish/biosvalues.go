@@ -165,7 +165,7 @@ func notInForce(current, wanted attributes) (differ []string) {
 }
 
 func difference(name string, is, want any) string {
-	return fmt.Sprintf("%s is %q instead of %q", name, oneLine(valueText(is)), oneLine(valueText(want)))
+	return fmt.Sprintf("%s is %q instead of %q", name, hardware.OneLine(valueText(is)), hardware.OneLine(valueText(want)))
 }
 
 // pendingIn gives the attributes that the settings resource shows with another value than the

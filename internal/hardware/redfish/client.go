@@ -107,7 +107,7 @@ func (r *refusal) Error() string {
 		b.WriteString(": a redirect to another host or with another method, which is not followed")
 	}
 	for _, m := range r.Messages {
-		fmt.Fprintf(&b, ": %s", oneLine(m.MessageID+" "+m.Message))
+		fmt.Fprintf(&b, ": %s", hardware.OneLine(m.MessageID+" "+m.Message))
 	}
 	return b.String()
 }
@@ -174,15 +174,6 @@ func isUnanswered(err error) bool {
 	return errors.As(err, &l)
 }
 
-// oneLine makes a BMC's text one short line.
-func oneLine(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > 300 {
-		text = text[:300] + "…"
-	}
-	return text
-}
-
 // client is a BMC as one user of its session works with it. Only one goroutine at a time
 // uses it.
 type client struct {
@@ -204,7 +195,7 @@ func (c *client) Get(ctx context.Context, path string) (answer, error) {
 			return got, err
 		}
 		if c.report != nil {
-			if stop := c.report("waits for the BMC: " + oneLine(err.Error())); stop != nil {
+			if stop := c.report("waits for the BMC: " + hardware.OneLine(err.Error())); stop != nil {
 				return answer{}, stop
 			}
 		}
@@ -240,7 +231,7 @@ func mayPass(err error) bool {
 // unreachable is the fault of a BMC that did not answer for as long as it was waited for.
 func unreachable(err error) error {
 	return &device.Fault{Class: device.Transient, Code: device.CodeBMCUnreachable,
-		Message: "the BMC does not answer: " + oneLine(err.Error()), Remedy: "check the BMC and its network"}
+		Message: "the BMC does not answer: " + hardware.OneLine(err.Error()), Remedy: "check the BMC and its network"}
 }
 
 // members gives the links of a collection, all pages of it, in its order.
@@ -339,6 +330,14 @@ func (b *bmc) send(ctx context.Context, r request, header http.Header) (answer, 
 		return got, &refusal{Method: r.Method, Path: r.Path, Status: got.Status, Messages: got.messages(), Redirect: got.Status < 400, header: got.Header}
 	}
 	return got, nil
+}
+
+// closeAnswer closes an answer that is not read.
+func closeAnswer(in *http.Response) error {
+	if in == nil {
+		return nil
+	}
+	return in.Body.Close()
 }
 
 func (b *bmc) newRequest(ctx context.Context, r request) (*http.Request, error) {

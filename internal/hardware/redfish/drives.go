@@ -136,7 +136,7 @@ func (h *handle) drivePaths(ctx context.Context, s *system) ([]drivePath, error)
 		for _, link := range links {
 			path := h.c.path(link)
 			if path == "" {
-				return hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the BMC lists a drive elsewhere: %q", oneLine(link))
+				return hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the BMC lists a drive elsewhere: %q", hardware.OneLine(link))
 			}
 			// The same resource in a second collection is no second drive.
 			if !slices.ContainsFunc(all, func(have drivePath) bool { return samePath(have.path, path) }) {

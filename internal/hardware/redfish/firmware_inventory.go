@@ -263,5 +263,5 @@ func runningOf(all []*software, component, system string) (*software, error) {
 		what = fmt.Sprintf("%d of this name", len(found))
 	}
 	return nil, hardware.Refused(device.CodeInvalidSetting, "name the component in the firmware policy by the Id of its entry",
-		"component %q: the BMC's firmware inventory has %s; it has %s", component, what, oneLine(strings.Join(names, ", ")))
+		"component %q: the BMC's firmware inventory has %s; it has %s", component, what, hardware.OneLine(strings.Join(names, ", ")))
 }

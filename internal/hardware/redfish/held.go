@@ -77,11 +77,3 @@ func (r *heldReader) Read(p []byte) (int, error) {
 	r.body.given = true
 	return r.from.Read(p)
 }
-
-// closeAnswer closes an answer that is not read.
-func closeAnswer(in *http.Response) error {
-	if in == nil {
-		return nil
-	}
-	return in.Body.Close()
-}

@@ -314,7 +314,7 @@ func (h *handle) checkNothingWrites(ctx context.Context) error {
 			return err
 		}
 		if !waits {
-			return hardware.Busy("the BMC's task %s (%s) is running, %d %%: the power state is not changed meanwhile", t.ODataID, oneLine(t.Name), t.PercentComplete)
+			return hardware.Busy("the BMC's task %s (%s) is running, %d %%: the power state is not changed meanwhile", t.ODataID, hardware.OneLine(t.Name), t.PercentComplete)
 		}
 	}
 	if state, err := h.updateState(ctx); err != nil || state != "" {
@@ -406,7 +406,7 @@ func (h *handle) driveOperations(ctx context.Context, s *system) (string, error)
 			}
 		}
 		for _, o := range drive.Operations {
-			return fmt.Sprintf("the drive %s is being worked on (%s, %d %%)", strings.TrimSpace(drive.SerialNumber), oneLine(o.OperationName), o.PercentageComplete), nil
+			return fmt.Sprintf("the drive %s is being worked on (%s, %d %%)", strings.TrimSpace(drive.SerialNumber), hardware.OneLine(o.OperationName), o.PercentageComplete), nil
 		}
 	}
 	return "", nil

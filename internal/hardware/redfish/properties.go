@@ -129,7 +129,7 @@ func (h *handle) readLinks(ctx context.Context, s *system) ([]device.Link, error
 		if d.Status.State == "Absent" || d.PCIeInterface.LanesInUse == 0 && d.PCIeInterface.PCIeType == "" {
 			continue
 		}
-		links = append(links, device.Link{Name: cmp.Or(oneLine(d.Name), d.ID), Width: d.PCIeInterface.LanesInUse, Speed: d.PCIeInterface.PCIeType})
+		links = append(links, device.Link{Name: cmp.Or(hardware.OneLine(d.Name), d.ID), Width: d.PCIeInterface.LanesInUse, Speed: d.PCIeInterface.PCIeType})
 	}
 	slices.SortFunc(links, func(a, b device.Link) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Width, b.Width), cmp.Compare(a.Speed, b.Speed))
@@ -313,7 +313,7 @@ func describeDrive(d device.Drive, withSerial bool) string {
 	if d.CapacityBytes != 0 {
 		words = append(words, fmt.Sprintf("%d bytes", d.CapacityBytes))
 	}
-	return oneLine(strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", "))
+	return hardware.OneLine(strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", "))
 }
 
 // linksDiffer pairs the PCIe devices by name; several may have the same.

@@ -166,5 +166,5 @@ func (d *Driver) checkAllowed(serial string) error {
 
 // describe names a server for an operator.
 func describe(i device.Identity) string {
-	return oneLine(fmt.Sprintf("%s %s (serial %s)", i.Vendor, i.Model, i.Serial))
+	return hardware.OneLine(fmt.Sprintf("%s %s (serial %s)", i.Vendor, i.Model, i.Serial))
 }

@@ -99,7 +99,7 @@ func (h *handle) leftover(ctx context.Context, refusedBefore map[string]bool) (*
 			code = device.CodeBIOSJobWaiting
 		}
 		ways := append(h.jobsOf(s, t), &request{Method: http.MethodDelete, Path: t.ODataID})
-		return &leftover{what: fmt.Sprintf("the task %s (%s)", path.Base(strings.TrimSuffix(t.ODataID, "/")), oneLine(t.Name)), remove: way(ways...), code: code}, nil
+		return &leftover{what: fmt.Sprintf("the task %s (%s)", path.Base(strings.TrimSuffix(t.ODataID, "/")), hardware.OneLine(t.Name)), remove: way(ways...), code: code}, nil
 	}
 	if left, err := h.pendingBIOS(ctx, s, way); left != nil || err != nil {
 		return left, err
@@ -191,7 +191,7 @@ func (h *handle) securityNote(ctx context.Context, removed []string) (string, er
 	}
 	note := "nothing waits for a reset"
 	if len(removed) > 0 {
-		note = "taken back: " + oneLine(strings.Join(removed, "; "))
+		note = "taken back: " + hardware.OneLine(strings.Join(removed, "; "))
 	}
 	if now := strings.TrimSpace(s.BiosVersion); h.enrolled.Firmware != "" && now != h.enrolled.Firmware {
 		note += fmt.Sprintf("; the BIOS is %q, and was %q when the server was enrolled", now, h.enrolled.Firmware)

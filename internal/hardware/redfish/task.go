@@ -199,7 +199,7 @@ func (t *task) result(a action) (outcome, error) {
 		return "", nil
 	}
 	return "", hardware.Refused(device.CodeStepFailed, "see the BMC's own log, correct the cause, then clean the server",
-		"%s: the BMC's task ended as %s, %s: %s", a.Doing, t.TaskState, t.TaskStatus, oneLine(strings.Join(said, "; ")))
+		"%s: the BMC's task ended as %s, %s: %s", a.Doing, t.TaskState, t.TaskStatus, hardware.OneLine(strings.Join(said, "; ")))
 }
 
 // active: the task has not ended.

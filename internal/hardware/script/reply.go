@@ -99,13 +99,13 @@ func parseStepReply(line []byte) (note string, err error) {
 	if !answer.Done {
 		return "", errors.New("its answer does not have \"done\": true")
 	}
-	return oneLine(answer.Note), nil
+	return hardware.OneLine(answer.Note), nil
 }
 
 // decodeStrict reads one JSON object without unknown fields.
 func decodeStrict(line []byte, into any) error {
 	if len(line) == 0 || line[0] != '{' {
-		return fmt.Errorf("its last line is not a JSON object: %q", oneLine(string(line)))
+		return fmt.Errorf("its last line is not a JSON object: %q", hardware.OneLine(string(line)))
 	}
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.DisallowUnknownFields()
@@ -113,7 +113,7 @@ func decodeStrict(line []byte, into any) error {
 		return err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("its last line has more than one JSON object: %q", oneLine(string(line)))
+		return fmt.Errorf("its last line has more than one JSON object: %q", hardware.OneLine(string(line)))
 	}
 	return nil
 }
@@ -121,21 +121,4 @@ func decodeStrict(line []byte, into any) error {
 // badAnswer is the fault of a program that succeeded with an invalid answer.
 func (c *pciDevice) badAnswer(verb string, err error) error {
 	return hardware.Refused(device.CodeToolOutputInvalid, "correct the script", "script %s, %s: %v", c.script, verb, err)
-}
-
-// oneLine makes a program's output safe for a terminal and a message: one printable line, not
-// too long.
-func oneLine(text string) string {
-	const most = 300
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) || unicode.IsSpace(r) {
-			return r
-		}
-		return '\uFFFD'
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return text
 }

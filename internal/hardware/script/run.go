@@ -78,7 +78,7 @@ func (c *pciDevice) call(ctx context.Context, verb string, identity device.Ident
 	case host.IsTransient(result.StartErrno):
 		return nil, "", fmt.Errorf("start the script %s: %w", c.script, result.StartErrno)
 	case result.Status == busyStatus:
-		return nil, "", hardware.Busy("the device at %s is in use according to the script %s: %s", c.pci.Address, c.script, oneLine(result.Stderr))
+		return nil, "", hardware.Busy("the device at %s is in use according to the script %s: %s", c.pci.Address, c.script, hardware.OneLine(result.Stderr))
 	case result.Failed != "":
 		why := result.Failed
 		if result.Stderr != "" {
@@ -92,7 +92,7 @@ func (c *pciDevice) call(ctx context.Context, verb string, identity device.Ident
 // stepFailed is the fault of a program that failed.
 func (c *pciDevice) stepFailed(verb, why string) error {
 	return hardware.Refused(device.CodeStepFailed, "find out on the host why "+c.script+" "+verb+" fails, then clean "+c.target.Name,
-		"script %s, %s of %s: %s", c.script, verb, c.pci.Address, oneLine(why))
+		"script %s, %s of %s: %s", c.script, verb, c.pci.Address, hardware.OneLine(why))
 }
 
 // supervise runs the program in a supervisor process. If ctx ends, or mayGoOn fails, the
@@ -124,7 +124,7 @@ func (c *pciDevice) supervise(ctx context.Context, o launchRequest, held []*os.F
 	go func() { ended <- cmd.Wait() }()
 	why := waitSupervisor(ctx, ended, mayGoOn, func() { _ = input.Close() }) // closed again by Wait
 	if err := errors.Join(writeErr, why.ended); err != nil {
-		return exitReport{}, fmt.Errorf("the supervisor of the script %s: %w: %s", c.script, err, oneLine(words.String()))
+		return exitReport{}, fmt.Errorf("the supervisor of the script %s: %w: %s", c.script, err, hardware.OneLine(words.String()))
 	}
 	if err := json.Unmarshal(answer.Bytes(), &result); err != nil {
 		return exitReport{}, fmt.Errorf("the supervisor of the script %s: %w", c.script, err)

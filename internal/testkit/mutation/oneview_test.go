@@ -40,7 +40,7 @@ var oneviewMutations = []mutation{
 	},
 	{
 		name: "a poll finds a device whose host wrote its serial number otherwise",
-		file: "activities/oneview.go",
+		file: "activities/polls.go",
 		old:  `bySerial[hardware.SerialKey(e.Status.Serial)]`,
 		new:  `bySerial[e.Status.Serial]`,
 		pkg:  "./activities", run: "TestAPollFindsADeviceHoweverItsSerialNumberIsWritten",

@@ -4,21 +4,21 @@ package mutation
 var pollMutations = []mutation{
 	{
 		rule: "S4.36", name: "a pre-allocated device is never signaled by a poll",
-		file: "activities/oneview.go",
+		file: "activities/polls.go",
 		old:  `case pool == nil || !pool.Dynamic || pool.Appliance`,
 		new:  `case pool == nil || pool.Appliance`,
 		pkg:  "./activities", run: "TestAPollTouchesOnlyDynamicDevices",
 	},
 	{
 		rule: "S4.17", name: "a poll signals no unchanged device",
-		file: "activities/oneview.go",
+		file: "activities/polls.go",
 		old:  `!o.Needs(device.RequestRecheck) {`,
 		new:  `o.Needs(device.RequestRecheck) && false {`,
 		pkg:  "./activities", run: "TestAPollSignalsTheDevicesThatDiffer",
 	},
 	{
 		rule: "S4.10", name: "a poll ends no maintenance for another reason",
-		file: "activities/oneview.go",
+		file: "activities/polls.go",
 		old: `	case pool.Taken:
 		d.Maintenance`,
 		new: `	case true:
@@ -27,21 +27,21 @@ var pollMutations = []mutation{
 	},
 	{
 		rule: "S4.16", name: "one device's error does not stop the round",
-		file: "activities/oneview.go",
+		file: "activities/polls.go",
 		old:  `	if err := poll.compare(ctx, page.Servers); err != nil {`,
 		new:  `	if err := poll.compare(ctx, page.Servers); err != nil || poll.out.Counts.Failed > 0 {`,
 		pkg:  "./activities", run: "TestOneDevicesErrorDoesNotStopThePage",
 	},
 	{
 		name: "a poll signals no device whose server has another URI",
-		file: "activities/oneview.go",
+		file: "activities/polls.go",
 		old:  `if pool.Hardware != server.URI {`,
 		new:  `if pool.Hardware == "" {`,
 		pkg:  "./activities", run: "TestOneDevicesErrorDoesNotStopThePage",
 	},
 	{
 		name: "a page that was not read changes nothing",
-		file: "activities/oneview.go",
+		file: "activities/polls.go",
 		old: `	if err != nil {
 		return contract.PollPageResult{}, err
 	}

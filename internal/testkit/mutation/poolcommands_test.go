@@ -27,8 +27,8 @@ var poolCommandMutations = []mutation{
 	{
 		name: "without dynamic_allocation a device is pre-allocated",
 		file: "starter/pool.go",
-		old:  `	if text := e.set[settingDynamic]; given(settingDynamic) {`,
-		new:  `	if text := "true"; !given(settingDynamic) || e.set[settingDynamic] != "" {`,
+		old:  `	if text := e.set[contract.PoolDynamic]; given(contract.PoolDynamic) {`,
+		new:  `	if text := "true"; !given(contract.PoolDynamic) || e.set[contract.PoolDynamic] != "" {`,
 		pkg:  "./starter", run: "TestEnrollWithAPool",
 	},
 	{

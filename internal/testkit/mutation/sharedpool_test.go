@@ -115,7 +115,7 @@ var sharedPoolMutations = []mutation{
 	},
 	{
 		rule: "S4.28", name: "a poll sees that a server was changed since its return",
-		file: "activities/oneview.go",
+		file: "activities/polls.go",
 		old:  `pool.ChangedBy(server.Tag))`,
 		new:  `pool.ChangedBy(pool.Tag))`,
 		pkg:  "./activities", run: "TestAPollSignalsTheDevicesThatDiffer",
