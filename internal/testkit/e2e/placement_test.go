@@ -190,8 +190,9 @@ func TestProviderRecreatedWhileControlIsDown(t *testing.T) {
 	c.watch(again, d)
 	c.RequireStock(t, again, 0)
 	w.Start(t)
-	c.AwaitReserved(t, again, 1)
-	c.AwaitState(t, d.Name, time.Minute, device.Available)
+	c.AwaitDevice(t, d.Name, time.Minute, "to be cleaned again", func(v contract.DeviceStatus) bool {
+		return v.DeviceState == device.Available && len(v.Cleans) == 2 && v.Cleans[1].Outcome == "cleaned"
+	})
 	d.RequireZero(t)
 	c.AwaitReserved(t, again, 0)
 }
