@@ -149,4 +149,10 @@ const (
 	CodeAlreadyExists Code = "already_exists"
 	CodeBindingEnded  Code = "binding_ended"
 	CodeUnreachable   Code = "unreachable"
+
+	// Who may use the HTTP API.
+	CodeNotAuthenticated          Code = "not_authenticated"
+	CodeAuthenticationUnavailable Code = "authentication_unavailable"
+	CodeForbidden                 Code = "forbidden"
+	CodeTooManyRequests           Code = "too_many_requests"
 )

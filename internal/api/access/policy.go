@@ -1,0 +1,144 @@
+package access
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"burnish/internal/host"
+	"burnish/internal/yamlfile"
+)
+
+// rulePrefix begins each rule of the API (S2.76).
+const rulePrefix = "cyborg:device:"
+
+// GetDetails is the rule for what only operators see of a device: without it, a caller sees
+// Cyborg's own fields.
+const GetDetails = rulePrefix + "get_details"
+
+const (
+	readers = "role:admin or role:reader"
+	admins  = "role:admin"
+)
+
+// defaults are the rules with their expressions.
+func defaults() map[string]string {
+	rules := map[string]string{
+		rulePrefix + "get_all": readers,
+		rulePrefix + "get_one": readers,
+		GetDetails:             admins,
+	}
+	for _, act := range []string{
+		"enroll", "clean", "provide", "manage", "abort", "maintenance", "power", "override", "bind", "unbind", "rebuild",
+		"retire", "forget", "replace", "move", "label", "release_hold", "migrate_pool",
+	} {
+		rules[rulePrefix+act] = admins
+	}
+	return rules
+}
+
+// Policy says which roles may do what.
+type Policy struct {
+	// rules have no reference to an unknown rule, and none to itself.
+	rules map[string]check
+}
+
+// ReadPolicy reads BURNISH_API_POLICY: a YAML mapping of rules to expressions in the
+// language of oslo.policy. It replaces the defaults of the rules that it has; "" is no file.
+// The error has one line for each problem.
+func ReadPolicy(file string) (*Policy, error) {
+	if file == "" {
+		return parsePolicy("the defaults", nil)
+	}
+	text, err := host.ReadTrusted(file)
+	if err != nil {
+		return nil, err
+	}
+	return parsePolicy(file, text)
+}
+
+func parsePolicy(name string, text []byte) (*Policy, error) {
+	var r yamlfile.Reader
+	p := &Policy{rules: make(map[string]check)}
+	known := defaults()
+	for rule, expression := range known {
+		parsed, err := parseExpression(expression)
+		if err != nil {
+			return nil, fmt.Errorf("the default of %s: %w", rule, err)
+		}
+		p.rules[rule] = parsed
+	}
+	lines := make(map[string]yamlfile.Node)
+	for rule, value := range r.Mapping(r.Parse(text), "the policy") {
+		lines[rule] = value
+		if _, ok := known[rule]; !ok && strings.Contains(rule, ":") {
+			r.Problem(value, "there is no rule %q", rule)
+			continue
+		}
+		expression := r.Text(value, rule)
+		if expression == "" {
+			continue
+		}
+		parsed, err := parseExpression(expression)
+		if err != nil {
+			r.Problem(value, "%s: %v", rule, err)
+			continue
+		}
+		p.rules[rule] = parsed
+	}
+	if len(r.Problems()) == 0 {
+		p.checkReferences(&r, lines)
+	}
+	if problems := r.Problems(); len(problems) > 0 {
+		return nil, fmt.Errorf("%s: %s", name, strings.Join(problems, "\n"+name+": "))
+	}
+	return p, nil
+}
+
+// checkReferences finds references to unknown rules, rules that refer to themselves, and
+// names that no rule refers to, which are usually misspelled.
+func (p *Policy) checkReferences(r *yamlfile.Reader, lines map[string]yamlfile.Node) {
+	used := make(map[string]bool)
+	for _, rule := range slices.Sorted(maps.Keys(p.rules)) {
+		for _, other := range p.rules[rule].references(nil) {
+			used[other] = true
+			if _, ok := p.rules[other]; !ok {
+				r.Problem(lines[rule], "%s: there is no rule %q", rule, other)
+			}
+		}
+	}
+	for _, rule := range slices.Sorted(maps.Keys(p.rules)) {
+		if !used[rule] && !strings.HasPrefix(rule, rulePrefix) {
+			r.Problem(lines[rule], "there is no rule %q, and no other rule refers to it", rule)
+		}
+		if p.reaches(rule, rule, make(map[string]bool)) {
+			r.Problem(lines[rule], "%s refers to itself", rule)
+		}
+	}
+}
+
+// reaches says whether a rule refers to another one, also through others.
+func (p *Policy) reaches(from, to string, seen map[string]bool) bool {
+	if seen[from] {
+		return false
+	}
+	seen[from] = true
+	referred := p.rules[from]
+	if referred == nil {
+		return false
+	}
+	return slices.ContainsFunc(referred.references(nil), func(next string) bool {
+		return next == to || p.reaches(next, to, seen)
+	})
+}
+
+// Knows says whether there is such a rule.
+func (p *Policy) Knows(rule string) bool { return p.rules[rule] != nil }
+
+// Allows says whether the policy lets this principal do what the rule is for. An unknown rule
+// allows nothing.
+func (p *Policy) Allows(rule string, who Principal) bool {
+	c := p.rules[rule]
+	return c != nil && c.allows(p, who)
+}
