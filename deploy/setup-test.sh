@@ -29,6 +29,11 @@ needed=(
 	python3-keystoneauth1:/usr/lib/python3/dist-packages/keystoneauth1/session.py # the sample cleanup listener
 	python3-placement:/usr/bin/placement-api # OpenStack's inventory, and its authentication
 	python3-keystone:/usr/bin/keystone-wsgi-public
+	python3-cyborgclient:/usr/lib/python3/dist-packages/cyborgclient/osc/plugin.py # OpenStack's clients of the HTTP API
+	python3-openstacksdk:/usr/lib/python3/dist-packages/openstack/accelerator/v2/device.py
+	python3-openstackclient:/usr/bin/openstack
+	curl:curl
+	chromium-headless-shell:chromium-headless-shell # a browser, for what a page may not do
 	python3-sushy:/usr/lib/python3/dist-packages/sushy/main.py # Ironic's Redfish client
 )
 

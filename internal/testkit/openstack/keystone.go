@@ -154,8 +154,14 @@ token_cache_time = %[5]d
 // Register puts Placement's address into the catalog.
 func (k *Keystone) Register(t testing.TB, url string) {
 	t.Helper()
+	k.RegisterService(t, "placement", url)
+}
+
+// RegisterService enters a service's address into the catalog.
+func (k *Keystone) RegisterService(t testing.TB, kind, url string) {
+	t.Helper()
 	k.login(t) // the token may have expired
-	k.registerService(t, "placement", url)
+	k.registerService(t, kind, url)
 }
 
 // registerService enters a service into the catalog.
@@ -171,15 +177,6 @@ func (k *Keystone) registerService(t testing.TB, kind, url string) {
 		k.post(t, "/v3/endpoints", map[string]any{"endpoint": map[string]any{
 			"service_id": service.Service.ID, "interface": face, "region_id": Region, "url": url,
 		}}, nil)
-	}
-}
-
-// Environment is that of a usual openrc file.
-func (k *Keystone) Environment() map[string]string {
-	return map[string]string{
-		"OS_AUTH_URL": k.URL + "/v3", "OS_USERNAME": User, "OS_PASSWORD": Password, "OS_PROJECT_NAME": Project,
-		"OS_USER_DOMAIN_NAME": "Default", "OS_PROJECT_DOMAIN_NAME": "Default", "OS_REGION_NAME": Region,
-		"OS_IDENTITY_API_VERSION": "3", "OS_INTERFACE": "public",
 	}
 }
 
@@ -238,19 +235,7 @@ func (k *Keystone) Token(t testing.TB) string {
 
 func (k *Keystone) login(t testing.TB) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, k.URL+"/v3/auth/tokens", encode(t, map[string]any{"auth": map[string]any{
-		"identity": map[string]any{"methods": []string{"password"}, "password": map[string]any{"user": map[string]any{
-			"name": User, "password": Password, "domain": map[string]any{"id": "default"},
-		}}},
-		"scope": map[string]any{"project": map[string]any{"name": Project, "domain": map[string]any{"id": "default"}}},
-	}}))
-	require.NoError(t, err)
-	request.Header.Set("Content-Type", "application/json")
-	answer, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-	require.Equal(t, http.StatusCreated, answer.StatusCode)
-	k.token = answer.Header.Get("X-Subject-Token")
+	k.token = k.admin().Token(t)
 }
 
 func (k *Keystone) post(t testing.TB, path string, body, into any) {
