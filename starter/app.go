@@ -184,7 +184,7 @@ func (a *app) devices(ctx context.Context, f func(deviceClient) error) error {
 	if err != nil {
 		return a.explain(ctx, nil, "", err)
 	}
-	defer l.close()
+	defer l.Close()
 	return f(l)
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-
 	"burnish/internal/config"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -45,13 +43,13 @@ type deviceClient interface {
 	Servers(ctx context.Context, in contract.ServersInput) (contract.Servers, error)
 	ReadPool(ctx context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error)
 	MigratePool(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
-	LastPoll(ctx context.Context, queue string, kind enumspb.TaskQueueType) (time.Time, error)
-	ClusterID(ctx context.Context) (string, error)
-	SearchAttributes(ctx context.Context, namespace string) (map[string]enumspb.IndexedValueType, error)
+	LastPoll(ctx context.Context, queue string) (time.Time, error)
+	// Server gives the Temporal server; with an error, as much of it as is known.
+	Server(ctx context.Context) (client.Server, error)
+	// SearchAttributes are those of the server's namespace, with the names of their types.
+	SearchAttributes(ctx context.Context) (map[string]string, error)
 
-	// endpoint gives the server's address and the namespace.
-	endpoint() (address, namespace string)
-	close()
+	Close()
 }
 
 // connection is a deviceClient over Temporal.
@@ -60,8 +58,13 @@ type connection struct {
 	server *config.Connection
 }
 
-func (c connection) endpoint() (address, namespace string) {
-	return c.server.Address, c.server.Namespace
+func (c connection) Server(ctx context.Context) (client.Server, error) {
+	cluster, err := c.ClusterID(ctx)
+	return client.Server{Address: c.server.Address, Namespace: c.server.Namespace, Cluster: cluster}, err
 }
 
-func (c connection) close() { c.server.Close() }
+func (c connection) SearchAttributes(ctx context.Context) (map[string]string, error) {
+	return c.Client.SearchAttributes(ctx, c.server.Namespace)
+}
+
+func (c connection) Close() { c.server.Close() }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	enumspb "go.temporal.io/api/enums/v1"
 
 	"burnish/internal/config"
 	"burnish/internal/device"
@@ -106,26 +105,25 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 		f.Fail(check, fail.remedy, "%s", fail.message)
 		return server
 	}
-	defer l.close()
-	address, namespace := l.endpoint()
-	f.OK(check, "%s answers, namespace %s exists", address, namespace)
+	defer l.Close()
+	rctx, cancel := a.requestContext(ctx)
+	defer cancel()
+	found, err := l.Server(rctx)
+	f.OK(check, "%s answers, namespace %s exists", found.Address, found.Namespace)
 	a.checkAttributes(ctx, f, l)
 	a.checkLimits(ctx, f, l)
 	a.checkPolls(ctx, f, l)
-	a.checkQueue(ctx, f, l, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW, "start burnish-worker with BURNISH_ROLE=control or all")
+	a.checkQueue(ctx, f, l, contract.Queue, "start burnish-worker with BURNISH_ROLE=control or all")
 	if known && w.Role.Hosts() {
-		a.checkQueue(ctx, f, l, contract.HostQueue(w.Host), enumspb.TASK_QUEUE_TYPE_ACTIVITY,
+		a.checkQueue(ctx, f, l, contract.HostQueue(w.Host),
 			"start burnish-worker on "+w.Host+" with BURNISH_ROLE=host or all")
 	}
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	cluster, err := l.ClusterID(rctx)
 	if err != nil {
 		fail := a.explain(ctx, nil, "", err)
 		f.Fail(check, fail.remedy, "the server does not give the ID of its cluster: %s", fail.message)
 		return server
 	}
-	return host.Server{Cluster: cluster, Namespace: namespace}
+	return host.Server{Cluster: found.Cluster, Namespace: found.Namespace}
 }
 
 // checkAttributes checks the search attributes that listings and filters need.
@@ -133,8 +131,7 @@ func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceC
 	const check = "search attributes"
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
-	_, namespace := l.endpoint()
-	have, err := l.SearchAttributes(rctx, namespace)
+	have, err := l.SearchAttributes(rctx)
 	if err != nil {
 		fail := a.explain(ctx, nil, "", err)
 		f.Warn(check, "see: temporal operator search-attribute list", "the server does not list its search attributes: %s", fail.message)
@@ -146,7 +143,7 @@ func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceC
 		switch got, ok := have[name]; {
 		case !ok:
 			create = append(create, "--name "+name+" --type "+want[name].String())
-		case got != want[name]:
+		case got != want[name].String():
 			f.Fail(check, "use a separate namespace for Burnish", "%s is %s and must be %s", name, got, want[name])
 		}
 	}
@@ -158,11 +155,11 @@ func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceC
 }
 
 // checkQueue checks that a worker polls a task queue.
-func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient, queue string, kind enumspb.TaskQueueType, start string) {
+func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient, queue, start string) {
 	const check = "worker"
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
-	last, err := l.LastPoll(rctx, queue, kind)
+	last, err := l.LastPoll(rctx, queue)
 	ago := a.now().Sub(last)
 	switch {
 	case err != nil:

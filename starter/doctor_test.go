@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 
 	"burnish/internal/device"
@@ -22,7 +21,7 @@ import (
 func healthy() *fakeClient {
 	return &fakeClient{
 		onPolled:     func(string) (time.Time, error) { return clock.Add(-time.Second), nil },
-		onAttributes: func() (map[string]enumspb.IndexedValueType, error) { return contract.Attributes(), nil },
+		onAttributes: func() (map[string]string, error) { return attributes(), nil },
 	}
 }
 
@@ -87,8 +86,8 @@ func TestDoctorOfTheServer(t *testing.T) {
 		},
 		"attributes are missing": {
 			change: func(l *fakeClient) {
-				l.onAttributes = func() (map[string]enumspb.IndexedValueType, error) {
-					some := contract.Attributes()
+				l.onAttributes = func() (map[string]string, error) {
+					some := attributes()
 					delete(some, "DeviceState")
 					delete(some, "DeviceDirty")
 					return some, nil
@@ -98,9 +97,9 @@ func TestDoctorOfTheServer(t *testing.T) {
 		},
 		"one of another type": {
 			change: func(l *fakeClient) {
-				l.onAttributes = func() (map[string]enumspb.IndexedValueType, error) {
-					some := contract.Attributes()
-					some["DeviceHost"] = enumspb.INDEXED_VALUE_TYPE_TEXT
+				l.onAttributes = func() (map[string]string, error) {
+					some := attributes()
+					some["DeviceHost"] = "Text"
 					return some, nil
 				}
 			},
@@ -108,7 +107,7 @@ func TestDoctorOfTheServer(t *testing.T) {
 		},
 		"attributes that cannot be listed": {
 			change: func(l *fakeClient) {
-				l.onAttributes = func() (map[string]enumspb.IndexedValueType, error) { return nil, errors.New("no") }
+				l.onAttributes = func() (map[string]string, error) { return nil, errors.New("no") }
 			},
 			level: doctor.Warn, says: "search attributes: the server does not list its search attributes: no",
 		},
@@ -162,4 +161,13 @@ func TestDoctorOfAControlWorker(t *testing.T) {
 	require.Contains(t, got.out, "queue burnish is polled")
 	require.NotContains(t, got.out, "burnish-host")
 	require.NotContains(t, got.out, "openat2")
+}
+
+// attributes are those of a server that has all of them.
+func attributes() map[string]string {
+	types := map[string]string{}
+	for name, kind := range contract.Attributes() {
+		types[name] = kind.String()
+	}
+	return types
 }

@@ -8,8 +8,6 @@ import (
 	"time"
 	"unicode"
 
-	enumspb "go.temporal.io/api/enums/v1"
-
 	"burnish/internal/device"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -165,7 +163,7 @@ func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, name strin
 	}
 	ctx, cancel := context.WithTimeout(parent, diagnosisTimeout)
 	defer cancel()
-	last, err := l.LastPoll(ctx, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	last, err := l.LastPoll(ctx, contract.Queue)
 	silent := fmt.Sprintf("no control worker answered on queue %s within %s", contract.Queue, a.timeout.limit)
 	check := "check with: temporal task-queue describe --task-queue " + contract.Queue
 	switch {

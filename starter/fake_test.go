@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/temporal"
 
@@ -52,7 +51,7 @@ type fakeClient struct {
 	limitsErr error
 	onResume  func(contract.ResumeInput) (contract.ResumeResult, error)
 
-	onAttributes func() (map[string]enumspb.IndexedValueType, error)
+	onAttributes func() (map[string]string, error)
 
 	mu   sync.Mutex
 	sent []string // "update name", in order of arrival
@@ -193,22 +192,22 @@ func (f *fakeClient) MigratePool(ctx context.Context, name string, in contract.R
 	return f.update(ctx, name, contract.UpdateMigratePool, in)
 }
 
-func (f *fakeClient) LastPoll(_ context.Context, queue string, _ enumspb.TaskQueueType) (time.Time, error) {
+func (f *fakeClient) LastPoll(_ context.Context, queue string) (time.Time, error) {
 	if f.onPolled != nil {
 		return f.onPolled(queue)
 	}
 	return f.lastPoll, f.pollErr
 }
 
-func (f *fakeClient) ClusterID(context.Context) (string, error) { return "c1", nil }
+func (f *fakeClient) Server(context.Context) (client.Server, error) {
+	return client.Server{Address: "temporal:7233", Namespace: "burnish", Cluster: "c1"}, nil
+}
 
-func (f *fakeClient) SearchAttributes(context.Context, string) (map[string]enumspb.IndexedValueType, error) {
+func (f *fakeClient) SearchAttributes(context.Context) (map[string]string, error) {
 	return f.onAttributes()
 }
 
-func (f *fakeClient) endpoint() (string, string) { return "temporal:7233", "burnish" }
-
-func (f *fakeClient) close() {}
+func (f *fakeClient) Close() {}
 
 // ran is the result of one invocation.
 type ran struct {

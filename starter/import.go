@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.temporal.io/api/serviceerror"
 
 	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -143,7 +142,7 @@ func (a *app) candidates(ctx context.Context, l deviceClient, cloud, host string
 		rctx, cancel := a.requestContext(ctx)
 		found, err := l.Candidates(rctx, cloud, in)
 		cancel()
-		if errors.As(err, new(*serviceerror.NotFound)) {
+		if client.NotFound(err) {
 			return nil, &failure{exit: exitFailed, code: device.CodeNotFound, message: fmt.Sprintf("no control worker serves a cloud named %q", cloud),
 				remedy: "the name is that of OS_CLOUD there, or default"}
 		}

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"go.temporal.io/api/serviceerror"
 
 	"burnish/internal/device"
 	"burnish/workflows/client"
@@ -32,10 +29,9 @@ func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v 
 	qctx, cancel := context.WithTimeout(rctx, queryTimeout)
 	defer cancel()
 	v, err = l.Query(qctx, name)
-	var gone *serviceerror.NotFound
 	switch {
 	case err == nil:
-	case errors.As(err, &gone), ctx.Err() != nil:
+	case client.NotFound(err), ctx.Err() != nil:
 		return contract.DeviceStatus{}, "", a.explain(ctx, l, name, err)
 	default:
 		v = e.Status

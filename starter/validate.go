@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	enumspb "go.temporal.io/api/enums/v1"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -161,7 +160,7 @@ func (a *app) checkHost(ctx context.Context, l deviceClient, v contract.DeviceSt
 	}
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
-	last, err := l.LastPoll(rctx, contract.HostQueue(v.Hostname), enumspb.TASK_QUEUE_TYPE_ACTIVITY)
+	last, err := l.LastPoll(rctx, contract.HostQueue(v.Hostname))
 	switch {
 	case err != nil:
 		return failedCheck(a.explain(ctx, l, v.Name, err))

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.temporal.io/api/serviceerror"
 
 	"burnish/internal/device"
 	"burnish/workflows/client"
@@ -252,9 +250,8 @@ func (w *watcher) describe(ctx context.Context, name string) (client.Execution, 
 	rctx, cancel := w.requestContext(ctx)
 	defer cancel()
 	e, err := w.l.Describe(rctx, name)
-	var gone *serviceerror.NotFound
 	switch {
-	case errors.As(err, &gone):
+	case client.NotFound(err):
 		return client.Execution{Name: name}, nil
 	case err != nil:
 		return client.Execution{}, w.explain(ctx, w.l, name, err)

@@ -232,8 +232,13 @@ func (c *Client) named(ctx context.Context, workflowType, prefix string) ([]stri
 	return names, err
 }
 
-// LastPoll is when a worker last polled a task queue; zero if none has.
-func (c *Client) LastPoll(ctx context.Context, queue string, kind enumspb.TaskQueueType) (time.Time, error) {
+// LastPoll is when a worker last polled a task queue, zero if none has: a control worker
+// polls contract.Queue for workflows, a host's worker its queue for activities.
+func (c *Client) LastPoll(ctx context.Context, queue string) (time.Time, error) {
+	kind := enumspb.TASK_QUEUE_TYPE_ACTIVITY
+	if queue == contract.Queue {
+		kind = enumspb.TASK_QUEUE_TYPE_WORKFLOW
+	}
 	answer, err := c.temporal.DescribeTaskQueue(ctx, queue, kind)
 	if err != nil {
 		return time.Time{}, err
@@ -247,14 +252,26 @@ func (c *Client) LastPoll(ctx context.Context, queue string, kind enumspb.TaskQu
 	return last, nil
 }
 
+// Server is the Temporal server of a namespace. Cluster is the ID that its database keeps.
+type Server struct {
+	Address   string `json:"address"`
+	Namespace string `json:"namespace"`
+	Cluster   string `json:"cluster"`
+}
+
 // ClusterID returns the ID of the server's cluster, which its database keeps.
 func (c *Client) ClusterID(ctx context.Context) (string, error) {
 	answer, err := c.temporal.WorkflowService().GetClusterInfo(ctx, &workflowservice.GetClusterInfoRequest{})
 	return answer.GetClusterId(), err
 }
 
-// SearchAttributes returns the search attributes of a namespace, with their types.
-func (c *Client) SearchAttributes(ctx context.Context, namespace string) (map[string]enumspb.IndexedValueType, error) {
+// SearchAttributes returns the search attributes of a namespace, with the names of their
+// types.
+func (c *Client) SearchAttributes(ctx context.Context, namespace string) (map[string]string, error) {
 	answer, err := c.temporal.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
-	return answer.GetCustomAttributes(), err
+	types := map[string]string{}
+	for name, kind := range answer.GetCustomAttributes() {
+		types[name] = kind.String()
+	}
+	return types, err
 }

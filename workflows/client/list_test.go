@@ -117,12 +117,12 @@ func TestLastPollIsTheLatest(t *testing.T) {
 	pollers := []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(clock)}, {LastAccessTime: timestamppb.New(clock.Add(-time.Hour))}}
 	c.On("DescribeTaskQueue", mock.Anything, "burnish", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
 		Return(&workflowservice.DescribeTaskQueueResponse{Pollers: pollers}, nil).Once()
-	last, err := New(c).LastPoll(t.Context(), contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	last, err := New(c).LastPoll(t.Context(), contract.Queue)
 	require.NoError(t, err)
 	require.Equal(t, clock, last)
 	c.On("DescribeTaskQueue", mock.Anything, "burnish", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
 		Return(&workflowservice.DescribeTaskQueueResponse{}, nil).Once()
-	last, err = New(c).LastPoll(t.Context(), contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	last, err = New(c).LastPoll(t.Context(), contract.Queue)
 	require.NoError(t, err)
 	require.True(t, last.IsZero())
 }
