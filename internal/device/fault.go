@@ -155,4 +155,10 @@ const (
 	CodeAuthenticationUnavailable Code = "authentication_unavailable"
 	CodeForbidden                 Code = "forbidden"
 	CodeTooManyRequests           Code = "too_many_requests"
+
+	// The form of a request to the HTTP API.
+	CodeMethodNotAllowed   Code = "method_not_allowed"
+	CodeVersionUnsupported Code = "version_unsupported"
+	CodeRequestTooLarge    Code = "request_too_large"
+	CodeMediaType          Code = "media_type_unsupported"
 )

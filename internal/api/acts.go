@@ -1,0 +1,59 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"burnish/internal/clean/steps"
+	"burnish/workflows/contract"
+)
+
+// cleanBody is the body of POST …/clean. Without steps and runbook it is a full clean.
+type cleanBody struct {
+	CleanSteps []cleanStep `json:"clean_steps,omitempty"`
+	Runbook    string      `json:"runbook,omitempty"`
+	Reason     string      `json:"reason,omitempty"`
+}
+
+// cleanStep is a step that the caller names. Interface must be the step's own, or is left out.
+type cleanStep struct {
+	Interface string          `json:"interface,omitempty"`
+	Step      string          `json:"step"`
+	Args      json.RawMessage `json:"args,omitempty"`
+}
+
+// check compares the interface with the step's own.
+func (s cleanStep) check() error {
+	known, ok := stepsByName[s.Step]
+	if s.Interface == "" || !ok || s.Interface == string(known.Interface) {
+		return nil // the workflow refuses a step that it does not know
+	}
+	return invalid(fmt.Sprintf("the step %s has the interface %s, not %s", s.Step, known.Interface, s.Interface), "name its own interface, or none")
+}
+
+var stepsByName = func() map[string]steps.Step {
+	all := map[string]steps.Step{}
+	for _, s := range steps.All() {
+		all[s.Name] = s
+	}
+	return all
+}()
+
+// cleanDevice asks for a clean. // S2.73
+func cleanDevice(ctx context.Context, c *call, in cleanBody) (any, error) {
+	input := contract.CleanInput{Reason: in.Reason, Runbook: in.Runbook}
+	for _, s := range in.CleanSteps {
+		if err := s.check(); err != nil {
+			return nil, err
+		}
+		input.Steps = append(input.Steps, s.Step)
+		if len(s.Args) > 0 {
+			if input.Args == nil {
+				input.Args = map[string]json.RawMessage{}
+			}
+			input.Args[s.Step] = s.Args
+		}
+	}
+	return c.result(c.Devices.Clean(ctx, c.name, input))
+}

@@ -1,0 +1,49 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"burnish/internal/device"
+)
+
+// maxBody is the largest body of a request.
+const maxBody = 64 << 10
+
+// readBody reads the request's body into in. Without a body in stays as it is. Members that
+// in does not have, or in another case, members that are there twice, and anything after the
+// object are refused.
+func (c *call) readBody(in any) error {
+	text, err := io.ReadAll(http.MaxBytesReader(nil, c.r.Body, maxBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return &device.Fault{Class: device.Permanent, Code: device.CodeRequestTooLarge,
+			Message: fmt.Sprintf("the body is larger than %d KiB", maxBody>>10), Remedy: "shorten its texts"}
+	case err != nil:
+		return invalid("the body cannot be read: "+err.Error(), "send it whole")
+	case len(bytes.TrimSpace(text)) == 0:
+		return nil
+	}
+	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return &device.Fault{Class: device.Permanent, Code: device.CodeMediaType,
+			Message: fmt.Sprintf("the body's Content-Type is %q", c.r.Header.Get("Content-Type")), Remedy: "send application/json"}
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		return invalid("the body is not a JSON object", "send one, or no body")
+	}
+	if err := json.Unmarshal(text, in, json.RejectUnknownMembers(true)); err != nil {
+		return invalid("the body is not valid: "+err.Error(), "see "+openAPIPath+" for its form")
+	}
+	return nil
+}
+
+func invalid(message, remedy string) error {
+	return &device.Fault{Class: device.Permanent, Code: device.CodeInvalid, Message: message, Remedy: remedy}
+}

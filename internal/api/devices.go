@@ -1,0 +1,124 @@
+package api
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"burnish/internal/device"
+	"burnish/workflows/client"
+	"burnish/workflows/contract"
+)
+
+// Devices is the part of client.Client that the API uses.
+type Devices interface {
+	Clean(ctx context.Context, name string, in contract.CleanInput) (contract.Result, error)
+	Describe(ctx context.Context, name string) (client.Execution, error)
+	Query(ctx context.Context, name string) (contract.DeviceStatus, error)
+	List(ctx context.Context, f client.Filter) ([]client.Execution, error)
+}
+
+// maxNames is how many names of devices are kept by their UUID.
+const maxNames = 20_000
+
+// nameCache keeps which name a UUID belongs to. A UUID depends on the name alone, so that an
+// entry never becomes wrong; whether there is such a device is another question.
+type nameCache struct {
+	mu    sync.Mutex
+	names map[string]string
+}
+
+func newNameCache() *nameCache { return &nameCache{names: map[string]string{}} }
+
+func (n *nameCache) get(id string) (string, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	name, ok := n.names[id]
+	return name, ok
+}
+
+func (n *nameCache) add(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.names) >= maxNames {
+		clear(n.names)
+	}
+	n.names[contract.DeviceUUID(name)] = name
+}
+
+// resolve finds the name of the device that the path names by its UUID or NAME.
+func (c *call) resolve(ctx context.Context) error {
+	name, err := device.CanonicalName(c.segment)
+	if err != nil {
+		return noSuchDevice("no device can have this name: " + err.Error())
+	}
+	c.name = name
+	if len(c.segment) != 36 {
+		return nil
+	}
+	id, err := uuid.Parse(c.segment)
+	if err != nil {
+		return nil // a NAME of that length
+	}
+	if name, ok := c.names.get(id.String()); ok {
+		c.name = name
+		return nil
+	}
+	found, err := c.Devices.List(ctx, client.Filter{UUID: id.String()})
+	if err != nil {
+		return err
+	}
+	// None found: it may be a NAME of that form.
+	if len(found) > 0 {
+		c.name = found[0].Name
+		c.names.add(c.name)
+	}
+	return nil
+}
+
+func noSuchDevice(message string) error {
+	return &device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: message, Remedy: "list the devices that there are"}
+}
+
+// showDevice is GET /v2/devices/{device}.
+func showDevice(ctx context.Context, c *call) (any, error) {
+	if err := c.resolve(ctx); err != nil {
+		return nil, err
+	}
+	v, err := c.status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.view(v), nil
+}
+
+// status gives the device as its workflow reports it, with the progress of its running step.
+func (c *call) status(ctx context.Context) (contract.DeviceStatus, error) {
+	var e client.Execution
+	described := make(chan error, 1)
+	go func() {
+		var err error
+		e, err = c.Devices.Describe(ctx, c.name)
+		described <- err
+	}()
+	v, queryErr := c.Devices.Query(ctx, c.name)
+	if err := <-described; err != nil {
+		return v, err
+	}
+	switch {
+	case !e.Running && e.HowEnded != "":
+		return v, &device.Fault{Class: device.Permanent, Code: device.CodeNotFound,
+			Message: "no workflow runs for the device: it was " + e.HowEnded,
+			Remedy:  "the worker of its host brings it back at its next reconciliation or start; check that it runs"}
+	case !e.Running:
+		return v, noSuchDevice("no such device")
+	case queryErr != nil:
+		return v, queryErr
+	case v.DeviceState == device.Absent:
+		return v, noSuchDevice("the enrollment of the device was never finished")
+	}
+	v.Progress = e.Progress(v, time.Now())
+	return v, nil
+}

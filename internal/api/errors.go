@@ -1,0 +1,130 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"burnish/internal/device"
+	"burnish/workflows/client"
+)
+
+// Problem is the error of a request, as the command line shows it too.
+type Problem struct {
+	Code    device.Code  `json:"code"`
+	Device  string       `json:"device"`
+	State   device.State `json:"state"`
+	Message string       `json:"message"`
+	Remedy  string       `json:"remedy"`
+
+	status int
+}
+
+// errorBody is the body of every answer that is an error.
+type errorBody struct {
+	Error Problem `json:"error"`
+}
+
+func (p Problem) body() errorBody { return errorBody{p} }
+
+// retryAfter is how long a client should wait after a 429 or 503.
+const retryAfter = 5
+
+// refuse answers with an error.
+func (c *call) refuse(w http.ResponseWriter, err error) {
+	p := c.problemOf(err)
+	switch p.status {
+	case http.StatusUnauthorized:
+		c.header.Set("WWW-Authenticate", `Bearer realm="burnish"`)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		c.header.Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	c.write(w, p.status, p.body())
+}
+
+// mayStill is said of every change that was sent, and that nothing proves to have no effect.
+const mayStill = "the request may still be carried out"
+
+// problemOf turns an error into what the caller reads, and its status. Only faults show
+// their words: those of any other error may be anything.
+func (c *call) problemOf(err error) Problem {
+	p := Problem{Device: c.name}
+	refusal, isFault := client.Fault(err)
+	switch {
+	case client.Accepted(err):
+		p.Code, p.Message = device.CodeTimeout, "accepted, but not finished in time; "+mayStill
+		p.Remedy = "read the device before you repeat it"
+	case client.Unconfirmed(err):
+		p.Code, p.Message = device.CodeTimeout, "the request was sent and not answered; "+mayStill
+		p.Remedy = "read the device before you repeat it, or repeat it with its Idempotency-Key"
+	case isFault:
+		p.Code, p.Message, p.Remedy = refusal.Fault.Code, refusal.Fault.Message, refusal.Fault.Remedy
+		p.State = refusal.State
+		if refusal.Device != "" {
+			p.Device = refusal.Device
+		}
+	case client.NotFound(err):
+		p.Code, p.Message, p.Remedy = device.CodeNotFound, "no such device", "list the devices that there are"
+	case client.TimedOut(err), errors.Is(err, context.Canceled):
+		p.Code, p.Message, p.Remedy = device.CodeUnreachable, "no answer from Temporal or from a control worker in time", "try again"
+	default:
+		c.Log.Error("a request failed", "operation", c.operation(), "device", c.name, "error", err)
+		p.Code, p.Message, p.Remedy = device.CodeInternal, "an unexpected error", "see the log of the control worker"
+	}
+	p.status = statusOf(p.Code)
+	p.Message, p.Remedy = oneLine(p.Message), oneLine(p.Remedy)
+	return p
+}
+
+func (c *call) operation() string {
+	if c.route == nil {
+		return ""
+	}
+	return c.route.Operation
+}
+
+// statusOf is the status that answers a fault.
+func statusOf(code device.Code) int {
+	if status, ok := statuses[code]; ok {
+		return status
+	}
+	return http.StatusInternalServerError
+}
+
+// write sends an answer. An error of the connection changes nothing for anyone.
+func (c *call) write(w http.ResponseWriter, status int, answer any) {
+	text, err := encode(answer)
+	if err != nil {
+		c.Log.Error("an answer cannot be encoded", "operation", c.operation(), "error", err)
+		status, text = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","device":"","state":"","message":"an unexpected error","remedy":"see the log of the control worker"}}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
+	w.WriteHeader(status)
+	if _, err := w.Write(append(text, '\n')); err != nil {
+		c.Log.Debug("an answer was not sent", "operation", c.operation(), "error", err)
+	}
+}
+
+// encode is the JSON of an answer, with <, > and & as they are.
+func encode(v any) ([]byte, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return []byte(strings.TrimSuffix(b.String(), "\n")), err
+}
+
+// oneLine makes text fit for one line of a terminal.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, strings.Join(strings.Fields(text), " "))
+}

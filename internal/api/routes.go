@@ -1,0 +1,123 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// route is one operation of the API. The OpenAPI document is made from these.
+type route struct {
+	Method, Path string
+	// Operation is the operation's name, Summary one line about it.
+	Operation, Summary string
+	// Rule is the policy's rule; "": the operation needs no token.
+	Rule string
+	// Since is the first microversion that has it.
+	Since version
+	// Query are the parameters that it takes.
+	Query []parameter
+	// In and Out are values of the types of its body and its answer; nil: it has none.
+	In, Out any
+	// Status is that of its success; 0 is 200.
+	Status int
+	// Codes are its further errors, beside those that every operation has.
+	Codes []device.Code
+	do    func(ctx context.Context, c *call) (any, error)
+}
+
+// parameter is one parameter of a query.
+type parameter struct {
+	Name, About string
+	// Many: it may be given several times.
+	Many bool
+}
+
+// The policy's rules.
+const (
+	ruleList   = "cyborg:device:get_all"
+	ruleGet    = "cyborg:device:get_one"
+	ruleDetail = "cyborg:device:get_details"
+	ruleClean  = "cyborg:device:clean"
+)
+
+const openAPIPath = "/openapi.json"
+
+// routes lists the operations.
+func routes() []route {
+	return []route{
+		{Method: http.MethodGet, Path: "/", Operation: "listVersions", Summary: "The versions of the API",
+			Out: versionsDocument{}, do: getVersions},
+		{Method: http.MethodGet, Path: "/v2", Operation: "getVersion", Summary: "Version 2 with its microversions",
+			Out: versionDocument{}, do: getVersion},
+		{Method: http.MethodGet, Path: "/healthz", Operation: "health", Summary: "The process answers",
+			Out: health{}, do: getHealth},
+		{Method: http.MethodGet, Path: "/readyz", Operation: "readiness", Summary: "The API can answer requests",
+			Out: health{}, do: getReadiness, Codes: []device.Code{device.CodeUnreachable}},
+
+		{Method: http.MethodGet, Path: "/v2/devices/{device}", Operation: "showDevice", Summary: "One device",
+			Rule: ruleGet, Out: contract.DeviceStatus{}, do: showDevice, Codes: readCodes},
+		act("clean", ruleClean, v21, http.StatusAccepted, "Clean a device in state error or, with named steps or a runbook, a manageable one", cleanDevice),
+	}
+}
+
+// readCodes are the errors of a request about one device that changes nothing.
+var readCodes = []device.Code{device.CodeNotFound, device.CodeUnreachable}
+
+// actCodes are those of a request for a change.
+var actCodes = []device.Code{device.CodeInvalid, device.CodeNotFound, device.CodeRequestTooLarge, device.CodeMediaType, device.CodeRefused,
+	device.CodeUnreachable, device.CodeTimeout, device.CodeInternal}
+
+// act is the route of a change of one device, whose body is an In.
+func act[In any](verb, rule string, since version, status int, summary string, do func(ctx context.Context, c *call, in In) (any, error)) route {
+	var in In
+	return route{
+		Method: http.MethodPost, Path: "/v2/devices/{device}/" + verb, Operation: operationOf(verb), Summary: summary,
+		Rule: rule, Since: since, In: in, Out: contract.Result{}, Status: status, Codes: actCodes,
+		do: func(ctx context.Context, c *call) (any, error) {
+			var in In
+			if err := c.readBody(&in); err != nil {
+				return nil, err
+			}
+			if err := c.resolve(ctx); err != nil {
+				return nil, err
+			}
+			return do(ctx, c, in)
+		},
+	}
+}
+
+// checkQuery refuses parameters that the operation does not have, or twice.
+func (c *call) checkQuery() error {
+	for name, values := range c.r.URL.Query() {
+		p, known := c.route.parameter(name)
+		if !known {
+			return invalid("there is no parameter "+name, "leave it out")
+		}
+		if len(values) > 1 && !p.Many {
+			return invalid("the parameter "+name+" is given twice", "give it once")
+		}
+	}
+	return nil
+}
+
+func (r *route) parameter(name string) (parameter, bool) {
+	for _, p := range r.Query {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return parameter{}, false
+}
+
+// operationOf is the name of the operation of an act: release-hold is releaseHoldDevice.
+func operationOf(verb string) string {
+	words := strings.Split(verb, "-")
+	for i, w := range words[1:] {
+		words[i+1] = strings.ToUpper(w[:1]) + w[1:]
+	}
+	return strings.Join(words, "") + "Device"
+}

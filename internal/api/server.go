@@ -1,0 +1,163 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"burnish/internal/api/access"
+	"burnish/internal/device"
+)
+
+// Options are what the API needs.
+type Options struct {
+	Devices       Devices
+	Authenticator access.Authenticator
+	Policy        Policy
+	Guards        Guards
+	Log           *slog.Logger
+	// Metrics answers GET /metrics; nil: there is no such path.
+	Metrics http.Handler
+	// Ready says why the API cannot answer at present; nil if it can.
+	Ready func(ctx context.Context) error
+	// Timeout bounds one request to Temporal; 0 is DefaultTimeout.
+	Timeout time.Duration
+}
+
+// Policy says whether a principal may do what a rule is about.
+type Policy interface {
+	Allows(rule string, who access.Principal) bool
+}
+
+// Guards refuse requests for what they are or cost, whatever they ask for. Their errors are
+// a *device.Fault.
+type Guards interface {
+	// Check refuses a request that another site's page sent, by its Host and Origin.
+	Check(r *http.Request) error
+	// Enter refuses a caller that sends too much. change: the request may change something.
+	// leave must be called when the request is answered.
+	Enter(who access.Principal, change bool) (leave func(), err error)
+}
+
+// DefaultTimeout bounds one request to Temporal.
+const DefaultTimeout = 30 * time.Second
+
+// server is the API's handler.
+type server struct {
+	Options
+	paths []path
+	names *nameCache
+}
+
+// New returns the API's handler.
+func New(o Options) http.Handler {
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	return &server{Options: o, paths: pathsOf(routes()), names: newNameCache()}
+}
+
+// call is one request on its way to its answer.
+type call struct {
+	*server
+	r       *http.Request
+	header  http.Header // of the answer
+	who     access.Principal
+	version version
+	route   *route
+	// segment is what the path has in the place of {device}, or of another variable.
+	segment string
+	// name is the device's canonical name, once it is resolved.
+	name string
+}
+
+// ServeHTTP answers one request.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{server: s, r: r, header: w.Header()}
+	defer func() {
+		if value := recover(); value != nil {
+			s.Log.Error("a request failed unexpectedly", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+			c.write(w, http.StatusInternalServerError, c.problemOf(errors.New("panic")).body())
+		}
+	}()
+	c.header.Set("Cache-Control", "no-store")
+	c.header.Set("X-Content-Type-Options", "nosniff")
+	if err := s.Guards.Check(r); err != nil {
+		c.refuse(w, err)
+		return
+	}
+	if r.URL.Path == "/metrics" && s.Metrics != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		s.Metrics.ServeHTTP(w, r)
+		return
+	}
+	status, answer, err := c.answer()
+	if err != nil {
+		c.refuse(w, err)
+		return
+	}
+	c.write(w, status, answer)
+}
+
+// answer finds the route, and lets in whom it may.
+func (c *call) answer() (status int, answer any, err error) {
+	if c.route, c.segment, err = c.find(c.r); err != nil {
+		return 0, nil, err
+	}
+	if strings.HasPrefix(c.route.Path, "/v2/") {
+		if err := c.negotiate(); err != nil {
+			return 0, nil, err
+		}
+	}
+	if c.route.Rule != "" {
+		if c.who, err = c.Authenticator.Authenticate(c.r); err != nil {
+			return 0, nil, err
+		}
+		leave, err := c.Guards.Enter(c.who, c.changes())
+		if err != nil {
+			return 0, nil, err
+		}
+		defer leave()
+		if c.version.less(c.route.Since) {
+			return 0, nil, noSuchPath(c.r)
+		}
+		if !c.Policy.Allows(c.route.Rule, c.who) {
+			return 0, nil, forbidden(c.route.Rule)
+		}
+	}
+	if err := c.checkQuery(); err != nil {
+		return 0, nil, err
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), c.Timeout)
+	defer cancel()
+	answer, err = c.route.do(ctx, c)
+	if c.changes() && c.route.Rule != "" {
+		c.audit(err)
+	}
+	return cmp.Or(c.route.Status, http.StatusOK), answer, err
+}
+
+// changes says that the request may change something.
+func (c *call) changes() bool { return c.r.Method != http.MethodGet && c.r.Method != http.MethodHead }
+
+// may says whether the caller may do what a rule is about.
+func (c *call) may(rule string) bool { return c.Policy.Allows(rule, c.who) }
+
+// audit writes the line of a request for a change: who, from where, what, and with what result.
+func (c *call) audit(err error) {
+	result := "done"
+	if err != nil {
+		result = string(c.problemOf(err).Code)
+	}
+	c.Log.Info("request for a change", "operation", c.route.Operation, "device", cmp.Or(c.name, c.segment),
+		"by", c.who.ID, "name", c.who.Name, "project", c.who.Project, "from", c.r.RemoteAddr, "result", result)
+}
+
+// forbidden is the refusal of a caller that the policy does not allow it. // S2.76
+func forbidden(rule string) error {
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeForbidden,
+		Message: "the policy does not allow you " + rule, Remedy: "ask an administrator for a role that the rule allows"}
+}

@@ -1,0 +1,111 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"burnish/workflows/contract"
+)
+
+// cyborgFields are Cyborg's own fields of a device, in its order. Whoever may read devices
+// sees them; all others need the rule cyborg:device:get_details.
+var cyborgFields = []string{"uuid", "type", "vendor", "model", "std_board_info", "vendor_board_info", "hostname", "status",
+	"device_state", "created_at", "updated_at"}
+
+// deviceField is one member of a device.
+type deviceField struct {
+	name      string
+	index     int
+	omitEmpty bool
+	// since is the first version that has it, detail: only callers with get_details see it.
+	since  version
+	detail bool
+}
+
+// deviceFields are all members of a device: Cyborg's first, then Burnish's.
+var deviceFields = fieldsOf(reflect.TypeFor[contract.DeviceStatus]())
+
+func fieldsOf(t reflect.Type) []deviceField {
+	var own, further []deviceField
+	for i := range t.NumField() {
+		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		f := deviceField{name: name, index: i, omitEmpty: strings.Contains(options, "omit")}
+		if f.detail = !slices.Contains(cyborgFields, name); f.detail {
+			further = append(further, f)
+			continue
+		}
+		if name == "device_state" {
+			f.since = v21
+		}
+		own = append(own, f)
+	}
+	slices.SortFunc(own, func(a, b deviceField) int {
+		return slices.Index(cyborgFields, a.name) - slices.Index(cyborgFields, b.name)
+	})
+	return append(own, further...)
+}
+
+// visible are the fields that the caller sees in the version that it asked for.
+func (c *call) visible() []deviceField {
+	details := c.may(ruleDetail)
+	return slices.DeleteFunc(slices.Clone(deviceFields), func(f deviceField) bool {
+		return f.detail && !details || c.version.less(f.since)
+	})
+}
+
+// deviceView is a device as one caller sees it.
+type deviceView struct {
+	device contract.DeviceStatus
+	fields []deviceField
+}
+
+// view is the device as the caller sees it.
+func (c *call) view(v contract.DeviceStatus) deviceView { return deviceView{v, c.visible()} }
+
+// MarshalJSON writes the fields that are seen, in their order.
+func (v deviceView) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	of := reflect.ValueOf(v.device)
+	for _, f := range v.fields {
+		value := of.Field(f.index)
+		if f.omitEmpty && value.IsZero() {
+			continue
+		}
+		out := value.Interface()
+		if at, ok := out.(time.Time); ok {
+			out = at.UTC().Truncate(time.Second)
+		}
+		text, err := json.Marshal(out)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", f.name, err)
+		}
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%q:%s", f.name, text)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// resultView is the answer to a change, as its caller sees it.
+type resultView struct {
+	Device  deviceView `json:"device"`
+	Already bool       `json:"already,omitempty"`
+	Note    string     `json:"note,omitempty"`
+}
+
+// result is the answer to a change of one device.
+func (c *call) result(r contract.Result, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	c.names.add(r.Device.Name)
+	return resultView{c.view(r.Device), r.Already, r.Note}, nil
+}
