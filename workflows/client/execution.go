@@ -41,6 +41,8 @@ type Execution struct {
 	Err error
 
 	attributesErr error
+	// continued: the run ended by continuing as new.
+	continued bool
 }
 
 // Pending is one running activity.
@@ -63,6 +65,7 @@ func executionOf(info *workflowpb.WorkflowExecutionInfo, activities []*workflowp
 
 		Forgotten: info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED,
 		Failed:    info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED,
+		continued: info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW,
 	}
 	if at := info.GetCloseTime(); at != nil {
 		e.Ended = at.AsTime()

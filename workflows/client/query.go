@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"burnish/internal/device"
@@ -28,6 +29,10 @@ type Filter struct {
 	NeedsOperator    bool
 	// AwaitingCleaning selects pending_cleaning, and error while dirty.
 	AwaitingCleaning bool
+	// Names are canonical.
+	Names []string
+	// Match selects by what the server cannot compare; nil selects all.
+	Match func(contract.DeviceStatus) bool
 }
 
 // running selects the workflows of one type that have not ended.
@@ -38,8 +43,16 @@ func running(workflowType string) string {
 // Query is the filter in Temporal's query language. The server may find more than the
 // filter selects, see anyOf; List leaves those out.
 func (f Filter) Query() string {
+	return joined(running(contract.WorkflowDeviceLifecycle), f.conditions())
+}
+
+// recentQuery is Query with the runs that ended a moment ago.
+func (f Filter) recentQuery(now time.Time) string { return joined(recent(now), f.conditions()) }
+
+// conditions are those of the filter's fields.
+func (f Filter) conditions() string {
 	hosts, instances := anyOf(contract.AttrHost.GetName(), f.Hosts), anyOf(contract.AttrInstance.GetName(), f.Instances)
-	terms := []string{running(contract.WorkflowDeviceLifecycle), anyOf(contract.AttrState.GetName(), f.States)}
+	terms := []string{anyOf(contract.AttrState.GetName(), f.States)}
 	if f.NotState != "" {
 		terms = append(terms, contract.AttrState.GetName()+" != "+literal(string(f.NotState)))
 	}
@@ -52,6 +65,11 @@ func (f Filter) Query() string {
 	}
 	terms = append(terms, anyOf(contract.AttrFault.GetName(), f.Faults), equals(contract.AttrSerial.GetName(), f.Serial),
 		anyOf(contract.AttrSerial.GetName(), f.Serials), equals(contract.AttrUUID.GetName(), f.UUID))
+	ids := make([]string, len(f.Names))
+	for i, name := range f.Names {
+		ids[i] = contract.WorkflowID(name)
+	}
+	terms = append(terms, anyOf("WorkflowId", ids))
 	if f.NeedsOperator {
 		terms = append(terms, contract.AttrNeedsOperator.GetName()+" = true")
 	}
@@ -81,7 +99,8 @@ func (f Filter) selects(v contract.DeviceStatus) bool {
 	return where && selected(f.States, v.DeviceState) && (f.NotState == "" || v.DeviceState != f.NotState) &&
 		selected(f.Types, v.Type) && selected(f.Faults, v.Fault) && selected(f.Serials, v.Serial) &&
 		(f.Serial == "" || stored(f.Serial) == v.Serial) && (f.UUID == "" || f.UUID == v.UUID) &&
-		(!f.NeedsOperator || v.NeedsOperator) && (!f.AwaitingCleaning || awaiting)
+		(!f.NeedsOperator || v.NeedsOperator) && (!f.AwaitingCleaning || awaiting) &&
+		selected(f.Names, v.Name) && (f.Match == nil || f.Match(v))
 }
 
 // selected reports whether a field with these alternatives selects a value.
