@@ -140,6 +140,7 @@ func (a *app) provideCommand() *cobra.Command {
 	var in contract.ReasonInput
 	var wait bool
 	cmd := a.actCommand("provide", provideUsage, func() (action, error) {
+		in.Caller = operator()
 		return action{verb: "provide", done: "provided", send: request(deviceClient.Provide, in), wait: wait}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
@@ -159,7 +160,7 @@ func (a *app) cleanCommand() *cobra.Command {
 		if err != nil {
 			return action{}, err
 		}
-		in.Reason = reason
+		in.Reason, in.Caller = reason, operator()
 		past := "clean requested"
 		if wait {
 			past = "cleaned"
@@ -175,7 +176,7 @@ func (a *app) cleanCommand() *cobra.Command {
 func (a *app) releaseHoldCommand() *cobra.Command {
 	var in contract.ReasonInput
 	cmd := a.actCommand("release-hold", releaseHoldUsage, func() (action, error) {
-		in.By = operator()
+		in.Caller = operator()
 		return action{verb: "release", done: "released", send: request(deviceClient.ReleaseHold, in)}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
@@ -185,6 +186,7 @@ func (a *app) releaseHoldCommand() *cobra.Command {
 func (a *app) abortCommand() *cobra.Command {
 	var in contract.ReasonInput
 	cmd := a.actCommand("abort", abortUsage, func() (action, error) {
+		in.Caller = operator()
 		return action{verb: "abort", done: "abort requested", send: request(deviceClient.Abort, in)}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
@@ -194,7 +196,7 @@ func (a *app) abortCommand() *cobra.Command {
 func (a *app) manageCommand() *cobra.Command {
 	var in contract.ReasonInput
 	cmd := a.actCommand("manage", manageUsage, func() (action, error) {
-		in.By = operator()
+		in.Caller = operator()
 		return action{verb: "manage", done: "taken out of the pool", send: request(deviceClient.Manage, in), oneOnly: in.Instance != ""}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
@@ -205,7 +207,7 @@ func (a *app) manageCommand() *cobra.Command {
 func (a *app) maintainCommand() *cobra.Command {
 	var in contract.MaintainInput
 	cmd := a.actCommand("maintain", maintainUsage, func() (action, error) {
-		in.Reason = strings.TrimSpace(in.Reason)
+		in.Reason, in.Caller = strings.TrimSpace(in.Reason), operator()
 		switch {
 		case in.Off && in.Reason != "":
 			return action{}, usagef("--reason and --off exclude each other")
@@ -227,7 +229,7 @@ func (a *app) retireCommand() *cobra.Command {
 		if in.Reason = strings.TrimSpace(in.Reason); in.Reason == "" {
 			return action{}, usagef("--reason is missing: a retired device stays permanently reserved")
 		}
-		in.By = operator()
+		in.Caller = operator()
 		return action{verb: "retire", done: "retired", send: request(deviceClient.Retire, in), oneOnly: in.Instance != ""}, nil
 	})
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
@@ -243,7 +245,7 @@ func (a *app) forgetCommand() *cobra.Command {
 		Long: forgetUsage,
 		Args: oneName("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			in.By = operator()
+			in.Caller = operator()
 			return a.actOnNamed(cmd, args[0], "forgotten", action{send: request(deviceClient.Forget, in)})
 		},
 	}
@@ -252,16 +254,16 @@ func (a *app) forgetCommand() *cobra.Command {
 }
 
 // operator says who runs this command, for the device's history.
-func operator() string {
+func operator() contract.Caller {
 	who, err := user.Current()
 	if err != nil {
-		return ""
+		return contract.Caller{}
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return who.Username
+		return contract.Caller{By: who.Username}
 	}
-	return who.Username + "@" + host
+	return contract.Caller{By: who.Username + "@" + host}
 }
 
 // actCommand is a command on one or several devices; read gives its action after the flags

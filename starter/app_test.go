@@ -147,25 +147,25 @@ func TestUpdatesAreSentAsContracted(t *testing.T) {
 		update string
 		input  any
 	}{
-		{[]string{"provide", "d1"}, "provide", contract.ReasonInput{}},
-		{[]string{"clean", "d1"}, "clean", contract.CleanInput{}},
-		{[]string{"clean", "d1", "--steps", "zero, verify", "--reason", "why"}, "clean", contract.CleanInput{Reason: "why", Steps: []string{"zero", "verify"}}},
-		{[]string{"abort", "d1"}, "abort", contract.ReasonInput{}},
-		{[]string{"manage", "d1"}, "manage", contract.ReasonInput{By: operator()}},
-		{[]string{"maintain", "d1", "--reason", "R"}, "maintain", contract.MaintainInput{Reason: "R"}},
-		{[]string{"maintain", "d1", "--off"}, "maintain", contract.MaintainInput{Off: true}},
-		{[]string{"retire", "d1", "--reason", "R", "--lost"}, "retire", contract.ReasonInput{Reason: "R", Lost: true, By: operator()}},
-		{[]string{"forget", "d1"}, "forget", contract.ReasonInput{By: operator()}},
+		{[]string{"provide", "d1"}, "provide", contract.ReasonInput{Caller: operator()}},
+		{[]string{"clean", "d1"}, "clean", contract.CleanInput{Caller: operator()}},
+		{[]string{"clean", "d1", "--steps", "zero, verify", "--reason", "why"}, "clean", contract.CleanInput{Reason: "why", Steps: []string{"zero", "verify"}, Caller: operator()}},
+		{[]string{"abort", "d1"}, "abort", contract.ReasonInput{Caller: operator()}},
+		{[]string{"manage", "d1"}, "manage", contract.ReasonInput{Caller: operator()}},
+		{[]string{"maintain", "d1", "--reason", "R"}, "maintain", contract.MaintainInput{Reason: "R", Caller: operator()}},
+		{[]string{"maintain", "d1", "--off"}, "maintain", contract.MaintainInput{Off: true, Caller: operator()}},
+		{[]string{"retire", "d1", "--reason", "R", "--lost"}, "retire", contract.ReasonInput{Reason: "R", Lost: true, Caller: operator()}},
+		{[]string{"forget", "d1"}, "forget", contract.ReasonInput{Caller: operator()}},
 		{
 			[]string{"retire", "d1", "--reason", "R", "--instance", someInstance},
-			"retire", contract.ReasonInput{Reason: "R", Instance: someInstance, By: operator()},
+			"retire", contract.ReasonInput{Reason: "R", Instance: someInstance, Caller: operator()},
 		},
 		{
 			[]string{"bind", "d1", "--instance", strings.ToUpper(someInstance), "--request", "r", "--tag", "t"},
-			"bind", contract.BindInput{Instance: someInstance, Request: "r", Tag: "t"},
+			"bind", contract.BindInput{Instance: someInstance, Request: "r", Tag: "t", Caller: operator()},
 		},
-		{[]string{"unbind", "d1", "--instance", someInstance}, "unbind", contract.UnbindInput{Instance: someInstance}},
-		{[]string{"rebuild", "d1", "--instance", someInstance}, "rebuild", contract.UnbindInput{Instance: someInstance}},
+		{[]string{"unbind", "d1", "--instance", someInstance}, "unbind", contract.UnbindInput{Instance: someInstance, Caller: operator()}},
+		{[]string{"rebuild", "d1", "--instance", someInstance}, "rebuild", contract.UnbindInput{Instance: someInstance, Caller: operator()}},
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			l := &fakeClient{onUpdate: func(_ context.Context, name, update string, input any) (contract.Result, error) {
@@ -203,7 +203,7 @@ func TestNamesAreCanonical(t *testing.T) {
 func TestEnroll(t *testing.T) {
 	already := false
 	l := &fakeClient{onEnroll: func(got contract.EnrollInput) (contract.Result, error) {
-		require.Equal(t, contract.EnrollInput{Provide: true, Enrollment: contract.Enrollment{
+		require.Equal(t, contract.EnrollInput{Caller: operator(), Provide: true, Enrollment: contract.Enrollment{
 			Name: "h1_0000:0a:00.0", Host: "h1", Driver: "block", Type: "DISK", Address: "0000:0a:00.0",
 			Settings: map[string]string{"path": "/dev/sdb"}, Owner: device.OwnerNova, OneTimeUse: true, OperatorAssertsClean: true, AcceptSignature: "ext4",
 		}}, got)

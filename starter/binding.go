@@ -62,6 +62,7 @@ func (a *app) bindCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		in.Caller = operator()
 		return a.devices(cmd.Context(), func(l deviceClient) error {
 			rctx, cancel := a.requestContext(cmd.Context())
 			defer cancel()
@@ -101,6 +102,7 @@ func (a *app) byInstance(use, usage string, method func(deviceClient, context.Co
 		if in.Instance, err = instance(in.Instance); err != nil {
 			return err
 		}
+		in.Caller = operator()
 		return a.actOnNamed(cmd, args[0], past, action{send: request(method, in)})
 	}
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "")

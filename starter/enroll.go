@@ -148,6 +148,7 @@ func (a *app) enrollCommand() *cobra.Command {
 func (a *app) enroll(ctx context.Context, l deviceClient, in contract.EnrollInput) (contract.Result, error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
+	in.Caller = operator()
 	result, err := l.Enroll(rctx, in)
 	if err != nil {
 		return contract.Result{}, a.explain(ctx, l, in.Enrollment.Name, err)

@@ -59,7 +59,7 @@ func (a *app) powerCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			in.Action, in.By = args[1], operator()
+			in.Action, in.Caller = args[1], operator()
 			return a.actOnNamed(cmd, args[0], "done", action{send: request(deviceClient.Power, in)})
 		},
 	}
@@ -80,7 +80,7 @@ func (a *app) resumeCommand() *cobra.Command {
 			if in.Step = strings.TrimSpace(in.Step); in.Step == "" {
 				return usagef("--step is missing")
 			}
-			in.By = operator()
+			in.Caller = operator()
 			return a.devices(cmd.Context(), func(l deviceClient) error {
 				rctx, cancel := a.requestContext(cmd.Context())
 				defer cancel()

@@ -173,7 +173,7 @@ func (a *app) migrateOne(ctx context.Context, l deviceClient, name string, dryRu
 		report.Profile = found.Profile
 		return reported(name, name+": "+wouldMigrate(v, found.Profile), report), nil
 	}
-	result, err := a.send(ctx, l, name, action{send: request(deviceClient.MigratePool, contract.ReasonInput{By: operator()})})
+	result, err := a.send(ctx, l, name, action{send: request(deviceClient.MigratePool, contract.ReasonInput{Caller: operator()})})
 	if err != nil {
 		return outcome{}, err
 	}

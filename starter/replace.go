@@ -55,7 +55,7 @@ func (a *app) replaceCommand() *cobra.Command {
 	cmd.Flags().StringVar(&in.AcceptSignature, "accept-signature", "", "")
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		in.By = operator()
+		in.Caller = operator()
 		return a.actOnNamed(cmd, args[0], "replaced", action{send: request(deviceClient.Replace, in)})
 	}
 	return cmd
@@ -87,7 +87,7 @@ func (a *app) moveCommand() *cobra.Command {
 		if err := completeLocation(&to); err != nil {
 			return usagef("%s", err)
 		}
-		in := contract.MoveInput{Enrollment: to, Instance: instance, By: operator()}
+		in := contract.MoveInput{Enrollment: to, Instance: instance, Caller: operator()}
 		return a.actOnNamed(cmd, args[0], "moved", action{send: request(deviceClient.Move, in)})
 	}
 	return cmd

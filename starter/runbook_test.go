@@ -40,6 +40,7 @@ func TestTheInputOfACleanWithArguments(t *testing.T) {
 			}}
 			r := burnish(t, l, "", append([]string{"clean", "d1"}, tt.args...)...)
 			require.Zero(t, r.code, r.errors)
+			tt.want.Caller = operator()
 			require.Equal(t, tt.want, got)
 		})
 	}

@@ -148,6 +148,7 @@ const (
 	CodeNotFound      Code = "not_found"
 	CodeAlreadyExists Code = "already_exists"
 	CodeBindingEnded  Code = "binding_ended"
+	CodeRequestReused Code = "request_reused"
 	CodeUnreachable   Code = "unreachable"
 
 	// Who may use the HTTP API.

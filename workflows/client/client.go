@@ -35,7 +35,7 @@ func (c *Client) Enroll(ctx context.Context, in contract.EnrollInput) (contract.
 	name := in.Enrollment.Name
 	handle, err := c.temporal.UpdateWithStartWorkflow(ctx, sdkclient.UpdateWithStartWorkflowOptions{
 		StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(DeviceStart(name), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name}),
-		UpdateOptions:          updateOptions(contract.WorkflowID(name), contract.UpdateEnroll, in),
+		UpdateOptions:          updateOptions(ctx, contract.WorkflowID(name), contract.UpdateEnroll, in),
 	})
 	if err != nil {
 		return contract.Result{}, unconfirmed(err)
@@ -168,7 +168,7 @@ func (c *Client) request(ctx context.Context, name, request string, in any) (con
 }
 
 func update[R any](ctx context.Context, c *Client, workflow, name string, in any) (R, error) {
-	handle, err := c.temporal.UpdateWorkflow(ctx, updateOptions(workflow, name, in))
+	handle, err := c.temporal.UpdateWorkflow(ctx, updateOptions(ctx, workflow, name, in))
 	if err != nil {
 		var none R
 		return none, unconfirmed(err)
@@ -196,15 +196,29 @@ func query[R any](ctx context.Context, c *Client, workflow, name string, in ...a
 	return result, err
 }
 
-// updateOptions uses a new update ID for every call. Temporal answers a repeated ID with
-// the first outcome, also with its failure, and forgets it at continue-as-new;
-// idempotency is in the device's state. The call waits until the update is accepted or
-// refused and the handle for its result, so that a request that no worker accepted
-// differs from one that takes long.
-func updateOptions(workflow, name string, in any) sdkclient.UpdateWorkflowOptions {
+// requestKey is the context's key of WithRequest.
+type requestKey struct{}
+
+// WithRequest gives the one update that is sent with this context its ID, see
+// [contract.RequestID]. A device that has carried it out answers a repetition, and does
+// nothing.
+func WithRequest(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, requestKey{}, id)
+}
+
+// updateOptions uses a new update ID for every call without WithRequest. Temporal answers a
+// repeated ID with the first outcome, also with its failure, and forgets it at
+// continue-as-new; idempotency is in the device's state. The call waits until the update is
+// accepted or refused and the handle for its result, so that a request that no worker
+// accepted differs from one that takes long.
+func updateOptions(ctx context.Context, workflow, name string, in any) sdkclient.UpdateWorkflowOptions {
+	id, ok := ctx.Value(requestKey{}).(string)
+	if !ok {
+		id = name + "-" + uuid.NewString()
+	}
 	return sdkclient.UpdateWorkflowOptions{
 		WorkflowID:   workflow,
-		UpdateID:     name + "-" + uuid.NewString(),
+		UpdateID:     id,
 		UpdateName:   name,
 		Args:         []any{in},
 		WaitForStage: sdkclient.WorkflowUpdateStageAccepted,

@@ -129,8 +129,10 @@ func TestLastPollIsTheLatest(t *testing.T) {
 
 // Two calls are two updates; the device decides what a repeated request means.
 func TestUpdateIDsAreUnique(t *testing.T) {
-	a, b := updateOptions("device/d1", contract.UpdateBind, nil), updateOptions("device/d1", contract.UpdateBind, nil)
+	a, b := updateOptions(t.Context(), "device/d1", contract.UpdateBind, nil), updateOptions(t.Context(), "device/d1", contract.UpdateBind, nil)
 	require.NotEqual(t, a.UpdateID, b.UpdateID)
+	request := WithRequest(t.Context(), "r1")
+	require.Equal(t, "r1", updateOptions(request, "device/d1", contract.UpdateBind, nil).UpdateID, "the sender gave the ID")
 	require.Equal(t, "device/d1", a.WorkflowID)
 	require.Equal(t, sdkclient.WorkflowUpdateStageAccepted, a.WaitForStage)
 }

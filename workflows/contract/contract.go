@@ -60,6 +60,9 @@ const (
 	UpdatePower = "power"
 
 	UpdateReleaseHold = "release_hold"
+	// UpdateOverride offers a device in state error without a clean; its input is signed by the
+	// HTTP API (D2).
+	UpdateOverride = "override"
 )
 
 // Signals. Only clean can change the state directly; the others are hints to re-check.
@@ -131,6 +134,7 @@ type EnrollInput struct {
 	Provide    bool       `json:"provide,omitempty"`
 	Import     bool       `json:"import,omitempty"`
 	Provider   string     `json:"provider,omitempty"`
+	Caller
 }
 
 // BindInput is the input of claim, burn, unclaim and bind. Only claim uses Deadline, which
@@ -140,6 +144,7 @@ type BindInput struct {
 	Request  string `json:"request,omitempty"`
 	Tag      string `json:"tag,omitempty"`
 	Deadline string `json:"deadline,omitempty"`
+	Caller
 }
 
 // BindResult contains the binding's number; 0 for a claim, which is no binding yet.
@@ -153,6 +158,7 @@ type BindResult struct {
 // UnbindInput is the input of unbind and rebuild.
 type UnbindInput struct {
 	Instance string `json:"instance"`
+	Caller
 }
 
 // CleanInput is the input of the clean update and signal. Without Steps and Runbook it is a
@@ -163,6 +169,7 @@ type CleanInput struct {
 	Steps   []string                   `json:"steps,omitempty"`
 	Args    map[string]json.RawMessage `json:"args,omitempty"`
 	Runbook string                     `json:"runbook,omitempty"`
+	Caller
 }
 
 // Manual says that the clean is not a full one: it never makes a dirty device available.
@@ -182,12 +189,12 @@ type CleanPlan struct {
 // retire uses Lost: the hardware is gone.
 //
 // Instance names the instance that has the device: retire, manage and forget are refused
-// without it, because they would end its binding. By says who asks.
+// without it, because they would end its binding.
 type ReasonInput struct {
 	Reason   string `json:"reason,omitempty"`
 	Lost     bool   `json:"lost,omitempty"`
 	Instance string `json:"instance,omitempty"`
-	By       string `json:"by,omitempty"`
+	Caller
 }
 
 // ReplaceInput accepts other hardware in the device's slot. Provide starts its first clean
@@ -196,29 +203,33 @@ type ReplaceInput struct {
 	AcceptSignature string `json:"accept_signature,omitempty"`
 	Provide         bool   `json:"provide,omitempty"`
 	Reason          string `json:"reason,omitempty"`
-	// Instance and By are as in ReasonInput.
+	// Instance is as in ReasonInput.
 	Instance string `json:"instance,omitempty"`
-	By       string `json:"by,omitempty"`
+	Caller
 }
 
 // MoveInput names the slot that the device's hardware is in now. It uses the enrollment's
 // Name and Address, and its Host, Driver and Settings if they are set.
 //
-// Instance and By are as in ReasonInput.
+// Instance is as in ReasonInput.
 type MoveInput struct {
 	Enrollment Enrollment `json:"enrollment"`
 	Instance   string     `json:"instance,omitempty"`
-	By         string     `json:"by,omitempty"`
+	Caller
 }
 
 // MaintainInput begins or, with Off, ends the operator's maintenance.
 type MaintainInput struct {
 	Reason string `json:"reason,omitempty"`
 	Off    bool   `json:"off,omitempty"`
+	Caller
 }
 
-// Result is the answer to an update. Already says that nothing had to change. Note is one
-// line for the operator.
+// Result is the answer to an update. Already says that nothing had to change, which is also
+// the answer to a repetition under the update's own ID, in a later run of the workflow; in the
+// same run Temporal gives the first answer again. A clean has no other use for Already: a
+// second clean is refused, by CodeRefused with the state pending_cleaning or cleaning, so that
+// any Result says that this very request was accepted. Note is one line for the operator.
 type Result struct {
 	Device  DeviceStatus `json:"device"`
 	Already bool         `json:"already,omitempty"`

@@ -198,7 +198,7 @@ const (
 type ResumeInput struct {
 	Model string `json:"model"`
 	Step  string `json:"step"`
-	By    string `json:"by,omitempty"`
+	Caller
 }
 
 // ResumeResult is the answer. Already: the breaker was not open. Waiting counts the devices

@@ -4,11 +4,12 @@ import "burnish/internal/device"
 
 // PowerInput is the input of power. Action is on, off or reset.
 //
-// Instance and By are as in ReasonInput.
+// Instance is as in ReasonInput.
 type PowerInput struct {
 	Action   string `json:"action"`
 	Instance string `json:"instance,omitempty"`
-	By       string `json:"by,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Caller
 }
 
 // PowerCall is the input of the activity Power. Without an Action it reads the state.

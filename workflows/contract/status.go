@@ -70,9 +70,10 @@ type DeviceStatus struct {
 	Waiting *StatusWait `json:"waiting,omitempty"`
 	// Pool is the device's pool; nil if it has none.
 	Pool *StatusPool `json:"pool,omitempty"`
-	// Bindings and Cleans are the history, the latest last. Only the query returns them.
+	// Bindings, Cleans and Acts are the history, the latest last. Only the query returns them.
 	Bindings []device.Binding `json:"bindings,omitempty"`
 	Cleans   []CleanSummary   `json:"cleans,omitempty"`
+	Acts     []Act            `json:"acts,omitempty"`
 }
 
 // StatusMemo is the memo `status`: what a listing shows beyond the search attributes. It

@@ -12,7 +12,7 @@ import (
 )
 
 func (w *deviceEnv) retire(instance string, lost bool) *call {
-	return w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "worn", Lost: lost, Instance: instance, By: "op@h1"})
+	return w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "worn", Lost: lost, Instance: instance, Caller: contract.Caller{By: "op@h1"}})
 }
 
 // A device that somebody has is retired only by naming the instance, and the history says

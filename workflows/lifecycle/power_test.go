@@ -23,7 +23,7 @@ func newPowered(t *testing.T) *deviceEnv {
 }
 
 func (w *deviceEnv) setPower(action, instance string) *call {
-	return w.send(contract.UpdatePower, "", contract.PowerInput{Action: action, Instance: instance, By: "test"})
+	return w.send(contract.UpdatePower, "", contract.PowerInput{Action: action, Instance: instance, Caller: contract.Caller{By: "test"}})
 }
 
 // S3.28, S3.29

@@ -73,7 +73,7 @@ func (w *deviceEnv) makeRunbook() {
 }
 
 func (w *deviceEnv) releaseHold() *call {
-	return w.send(contract.UpdateReleaseHold, "", contract.ReasonInput{Reason: "seen", By: "ann@ops"})
+	return w.send(contract.UpdateReleaseHold, "", contract.ReasonInput{Reason: "seen", Caller: contract.Caller{By: "ann@ops"}})
 }
 
 // A runbook that matches the device is its full clean: its order, its arguments, and the record

@@ -47,7 +47,11 @@ func (d *run) onClean(ctx workflow.Context, in contract.CleanInput) {
 	if err == nil {
 		_, err = ops.clean(ctx, in)
 	}
-	if err != nil {
+	if err == nil {
+		act := in.Act()
+		act.Verb = contract.UpdateClean
+		d.RecordAct(ctx, act)
+	} else {
 		d.State.LastRefusal = "the clean signal was refused: " + calls.FaultOf(d.Refusal(contract.UpdateClean, err)).Error()
 	}
 	d.Publish(ctx)

@@ -17,7 +17,7 @@ import (
 type family interface{ ~struct{ *parts } }
 
 // update is one update of a family F.
-type update[F family, In, Out any] struct {
+type update[F family, In contract.Input, Out any] struct {
 	name, about string
 	// validate refuses without leaving history. It is called again when the handler runs.
 	validate func(F, In) error
@@ -88,7 +88,7 @@ func (d *run) register(ctx workflow.Context) error {
 			func() (contract.DeviceStatus, error) {
 				v := d.Status()
 				var err error
-				v.Bindings = d.State.History
+				v.Bindings, v.Acts = d.State.History, d.State.Acts
 				v.Cleans, err = d.State.Archive.Cleans()
 				return v, err
 			},
@@ -112,7 +112,7 @@ func (d *parts) unchanged() (contract.Result, error) {
 }
 
 // already is the answer to most repeated updates.
-func already[F family, In any](d F, _ string, _ In) (contract.Result, error) {
+func already[F family, In contract.Input](d F, _ string, _ In) (contract.Result, error) {
 	return partsOf(d).unchanged()
 }
 
@@ -121,7 +121,7 @@ func partsOf[F family](d F) *parts { return struct{ *parts }(d).parts }
 // handle registers one update. The state records its ID and outcome, because Temporal
 // forgets IDs at continue-as-new: a repeated update changes nothing, whichever instance the
 // device is bound to by then.
-func handle[F family, In, Out any](ctx workflow.Context, d *parts, u *update[F, In, Out]) error {
+func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts, u *update[F, In, Out]) error {
 	// The closures capture two pointers each: every idle device has all of them.
 	return workflow.SetUpdateHandlerWithOptions(ctx, u.name,
 		func(ctx workflow.Context, in In) (Out, error) {
@@ -136,9 +136,12 @@ func handle[F family, In, Out any](ctx workflow.Context, d *parts, u *update[F, 
 				return u.replayed(of, id, in)
 			}
 			if err := u.validate(of, in); err != nil {
-				return none, err
+				return none, d.Refusal(u.name, err)
 			}
 			d.RecordUpdate(id, nil)
+			act := in.Act()
+			act.Verb, act.Request = u.name, id
+			d.RecordAct(ctx, act)
 			out, err := u.do(of, ctx, in)
 			if err != nil {
 				err = d.Refusal(u.name, err)
@@ -148,6 +151,9 @@ func handle[F family, In, Out any](ctx workflow.Context, d *parts, u *update[F, 
 				}
 				d.RecordUpdate(id, &refusal)
 				d.State.LastRefusal = refusal.Fault.Message
+				d.FailAct(id, refusal.Fault.Code)
+			} else if unchanged(out) {
+				d.DropAct(id)
 			}
 			d.Publish(ctx)
 			return out, err
@@ -156,8 +162,12 @@ func handle[F family, In, Out any](ctx workflow.Context, d *parts, u *update[F, 
 			Description: u.about,
 			Validator: func(ctx workflow.Context, in In) error {
 				of := F(struct{ *parts }{d})
-				if _, seen := d.RecentUpdate(workflow.GetCurrentUpdateInfo(ctx).ID); seen {
+				id := workflow.GetCurrentUpdateInfo(ctx).ID
+				if _, seen := d.RecentUpdate(id); seen {
 					return nil
+				}
+				if d.OtherBody(id) {
+					return d.Refuse(device.CodeRequestReused, "another request was sent under this request's key", "give each request its own key")
 				}
 				if !d.State.Enrolled && u.name != contract.UpdateEnroll {
 					return d.Refuse(device.CodeNotFound, "this device is not enrolled", "enroll it first")
@@ -174,6 +184,17 @@ func handle[F family, In, Out any](ctx workflow.Context, d *parts, u *update[F, 
 				return u.validateOnArrival(of, in)
 			},
 		})
+}
+
+// unchanged says that an update found nothing to change.
+func unchanged(answer any) bool {
+	switch a := answer.(type) {
+	case contract.Result:
+		return a.Already
+	case contract.BindResult:
+		return a.Already
+	}
+	return false
 }
 
 // maxInput bounds one message: the state keeps parts of up to twenty, and must stay far

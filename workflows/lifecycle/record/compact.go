@@ -15,7 +15,7 @@ import (
 // worker keeps it in memory: its slices have no free room, the strings of its lists are in one
 // piece, and the devices of a host share the names of its steps. Its content stays the same.
 func Compact(s *contract.DeviceState) {
-	s.Recent, s.History, s.Steps = slices.Clone(s.Recent), slices.Clone(s.History), slices.Clone(s.Steps)
+	s.Recent, s.History, s.Steps, s.Acts = slices.Clone(s.Recent), slices.Clone(s.History), slices.Clone(s.Steps), slices.Clone(s.Acts)
 	var texts []*string
 	for i := range s.Recent {
 		texts = append(texts, &s.Recent[i].ID)
@@ -23,6 +23,10 @@ func Compact(s *contract.DeviceState) {
 	for i := range s.History {
 		b := &s.History[i]
 		texts = append(texts, &b.Instance, &b.Request, &b.Tag, &b.Ended)
+	}
+	for i := range s.Acts {
+		a := &s.Acts[i]
+		texts = append(texts, &a.Detail, &a.By, &a.From, &a.Reason, &a.Request)
 	}
 	join(texts)
 	s.Host.Steps = sharedSteps(s.Host.Steps)

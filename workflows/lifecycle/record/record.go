@@ -6,6 +6,8 @@ package record
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -35,7 +37,9 @@ type Record struct {
 // Begin makes the state of a device that has none yet.
 func (r *Record) Begin(ctx workflow.Context, e contract.Enrollment) {
 	now := workflow.Now(ctx).UTC()
+	recent, acts := r.State.Recent, r.State.Acts
 	*r.State = contract.DeviceState{
+		Recent: recent, Acts: acts, // of the enrollment that begins
 		Schema: contract.Schema, Name: e.Name, UUID: contract.DeviceUUID(e.Name),
 		Enrollment: e, Enrolled: true, CreatedAt: now, UpdatedAt: now,
 		Device: device.Device{Owner: e.Owner, OneTimeUse: e.OneTimeUse},
@@ -250,6 +254,32 @@ func (r *Record) RecordUpdate(id string, refusal *contract.Refusal) {
 		}
 	}
 	s.Recent = lastN(append(s.Recent, contract.RecentUpdate{ID: id, Refusal: refusal}), contract.KeptUpdates)
+}
+
+// OtherBody says that an update with this ID's key and another body was carried out before.
+func (r *Record) OtherBody(id string) bool {
+	return slices.ContainsFunc(r.State.Recent, func(u contract.RecentUpdate) bool { return contract.OtherBody(u.ID, id) })
+}
+
+// RecordAct keeps an act that was accepted, and when.
+func (r *Record) RecordAct(ctx workflow.Context, a contract.Act) {
+	a.At = workflow.Now(ctx).UTC().Truncate(time.Second)
+	r.State.Acts = contract.WithAct(r.State.Acts, a)
+}
+
+// FailAct records that an accepted act failed.
+func (r *Record) FailAct(request string, code device.Code) {
+	for i := range r.State.Acts {
+		if r.State.Acts[i].Request == request {
+			r.State.Acts[i].Fault = code
+		}
+	}
+}
+
+// DropAct removes an accepted act that had nothing to change, so that repeating it never
+// displaces others.
+func (r *Record) DropAct(request string) {
+	r.State.Acts = slices.DeleteFunc(r.State.Acts, func(a contract.Act) bool { return a.Request == request })
 }
 
 func lastN[T any](all []T, n int) []T {

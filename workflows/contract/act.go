@@ -1,0 +1,207 @@
+package contract
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"burnish/internal/device"
+)
+
+// Caller is who sends an update, and from where. The HTTP API sets both from what it has
+// authenticated and from the connection; the command line sets By to user@host. Without the
+// API both are the sender's own claim, because any client of the namespace may send them.
+type Caller struct {
+	By   string `json:"by,omitempty"`
+	From string `json:"from,omitempty"`
+}
+
+// Act is the part of an Act that every input has.
+func (c Caller) Act() Act { return Act{By: c.By, From: c.From} }
+
+// Input is the input of an update of a device: it says who sends it, why, and with what
+// choices.
+type Input interface{ Act() Act }
+
+// Act is an update, or a signal clean, that a device accepted and that changed something.
+type Act struct {
+	At   time.Time `json:"at"`
+	Verb string    `json:"verb"` // the update's name
+	// Detail is what the verb alone does not say, such as off for power and maintain.
+	Detail string `json:"detail,omitempty"`
+	By     string `json:"by,omitempty"`
+	From   string `json:"from,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Request is the update's ID.
+	Request string `json:"request,omitempty"`
+	// Fault is why the act failed after it was accepted.
+	Fault device.Code `json:"fault,omitempty"`
+}
+
+// Bounds of the acts that DeviceState keeps: their number, the bytes of each text but the
+// request, and the bytes of all texts.
+const (
+	KeptActs     = 20
+	KeptActText  = 200
+	KeptActsSize = 4 << 10
+)
+
+// WithAct returns the acts and one more, without the oldest ones that exceed the bounds.
+func WithAct(acts []Act, a Act) []Act {
+	for _, text := range []*string{&a.Detail, &a.By, &a.From, &a.Reason} {
+		*text = cut(*text)
+	}
+	acts = append(acts, a)
+	size, first := 0, len(acts)
+	for ; first > 0 && len(acts)-first < KeptActs; first-- {
+		if size += acts[first-1].size(); size > KeptActsSize {
+			break
+		}
+	}
+	if first > 0 {
+		return slices.Clone(acts[first:])
+	}
+	return acts
+}
+
+func (a Act) size() int {
+	return len(a.Detail) + len(a.By) + len(a.From) + len(a.Reason) + len(a.Request)
+}
+
+// cut gives a text on one line, valid and within KeptActText.
+func cut(text string) string {
+	const more = "…"
+	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "\uFFFD")
+	if len(text) <= KeptActText {
+		return text
+	}
+	end := KeptActText - len(more)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + more
+}
+
+// RequestID is the ID of an update whose sender repeats its requests: key is the same for
+// each repetition, body is what it asks for. A device refuses another body under a key that
+// it knows, with CodeRequestReused.
+func RequestID(key string, body []byte) string {
+	sum := sha256.Sum256(body)
+	return key + requestMark + hex.EncodeToString(sum[:8])
+}
+
+// OtherBody says that two IDs of RequestID have one key and two bodies.
+func OtherBody(a, b string) bool {
+	keyA, bodyA, okA := strings.Cut(a, requestMark)
+	keyB, bodyB, okB := strings.Cut(b, requestMark)
+	return okA && okB && keyA == keyB && bodyA != bodyB
+}
+
+// requestMark separates the key of a RequestID from the digest of its body.
+const requestMark = "#"
+
+// Act says what the input asks for beyond its update's name, and why; the other inputs have
+// the same method.
+func (in ReasonInput) Act() Act {
+	a := in.Caller.Act()
+	a.Reason = in.Reason
+	if in.Lost {
+		a.Detail = "lost"
+	}
+	return a
+}
+
+func (in ReplaceInput) Act() Act {
+	a := in.Caller.Act()
+	a.Reason = in.Reason
+	if in.Provide {
+		a.Detail = "provide"
+	}
+	return a
+}
+
+func (in MoveInput) Act() Act {
+	a := in.Caller.Act()
+	a.Detail = "to " + in.Enrollment.Name
+	return a
+}
+
+func (in MaintainInput) Act() Act {
+	a := in.Caller.Act()
+	a.Reason = in.Reason
+	if in.Off {
+		a.Detail = "off"
+	}
+	return a
+}
+
+func (in CleanInput) Act() Act {
+	a := in.Caller.Act()
+	a.Reason = in.Reason
+	switch {
+	case in.Runbook != "":
+		a.Detail = "runbook " + in.Runbook
+	case len(in.Steps) > 0:
+		a.Detail = "steps " + strings.Join(in.Steps, ",")
+	}
+	return a
+}
+
+func (in PowerInput) Act() Act {
+	a := in.Caller.Act()
+	a.Reason, a.Detail = in.Reason, in.Action
+	return a
+}
+
+func (in BindInput) Act() Act {
+	a := in.Caller.Act()
+	a.Detail = in.Instance
+	return a
+}
+
+func (in UnbindInput) Act() Act {
+	a := in.Caller.Act()
+	a.Detail = in.Instance
+	return a
+}
+
+func (in EnrollInput) Act() Act {
+	a := in.Caller.Act()
+	switch {
+	case in.Import:
+		a.Detail = "import"
+	case in.Provide:
+		a.Detail = "provide"
+	}
+	return a
+}
+
+// OverrideInput offers a device in state error to tenants without a clean. The first caller
+// gives Reason and ExpiresAt, and the device answers with the request's ID; a second caller,
+// another Principal, gives that ID in Approve.
+type OverrideInput struct {
+	Reason    string    `json:"reason,omitempty"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	Approve   string    `json:"approve,omitempty"`
+	// ID is that of the request. The HTTP API makes it for a new one.
+	ID string `json:"id,omitempty"`
+	// Clean is the number of the device's last clean: an override is for that one only.
+	Clean int `json:"clean,omitempty"`
+	// Principal is the caller's unique ID.
+	Principal string `json:"principal,omitempty"`
+	// Signature is the HTTP API's over the device and the fields above.
+	Signature []byte `json:"signature,omitempty"`
+	Caller
+}
+
+func (in OverrideInput) Act() Act {
+	a := in.Caller.Act()
+	a.Reason = in.Reason
+	if in.Approve != "" {
+		a.Detail = "approve " + in.Approve
+	}
+	return a
+}
