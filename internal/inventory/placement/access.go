@@ -2,55 +2,38 @@ package placement
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+
+	"burnish/internal/inventory"
+	"burnish/internal/keystone"
 )
 
 const serviceType = "placement"
 
 // access says how to reach Placement.
-type access struct {
-	options gophercloud.AuthOptions
-	service gophercloud.EndpointOpts
-	tls     *tls.Config
-	// override is Placement's address, "" to take it from the catalog.
-	override string
-	// token is sent unchanged, without Keystone.
-	token string
-}
+type access struct{ keystone.Access }
 
 // dial gets a token and finds Placement. The client itself replaces an expired token.
 func (a access) dial(ctx context.Context) (*gophercloud.ServiceClient, error) {
-	transport, ok := http.DefaultTransport.(*http.Transport)
-	if !ok {
-		return nil, errors.New("this program replaced Go's HTTP transport")
-	}
-	transport = transport.Clone()
-	transport.TLSClientConfig = a.tls
-	transport.MaxIdleConnsPerHost = 2 * inFlight
-	web := http.Client{Transport: transport}
-	if a.token != "" {
-		provider := &gophercloud.ProviderClient{HTTPClient: web}
-		provider.UseTokenLock()
-		provider.SetToken(a.token)
-		return a.client(provider, a.override), nil
-	}
-	provider, err := openstack.NewClient(a.options.IdentityEndpoint)
+	web, err := a.HTTP(2 * inFlight)
 	if err != nil {
 		return nil, err
 	}
-	provider.HTTPClient = web
-	if err := openstack.Authenticate(ctx, provider, a.options); err != nil {
+	if a.Token != "" {
+		provider := &gophercloud.ProviderClient{HTTPClient: web}
+		provider.UseTokenLock()
+		provider.SetToken(a.Token)
+		return a.client(provider, a.Override), nil
+	}
+	provider, err := a.Login(ctx, web)
+	if err != nil {
 		return nil, err
 	}
-	endpoint := a.override
+	endpoint := a.Override
 	if endpoint == "" {
 		if endpoint, err = a.locate(provider); err != nil {
 			return nil, err
@@ -74,7 +57,7 @@ func (a access) locate(provider *gophercloud.ProviderClient) (string, error) {
 		ExtractServiceCatalog() (*tokens.ServiceCatalog, error)
 	})
 	if !ok {
-		return "", fmt.Errorf("%s does not support version 3 of the identity API", a.options.IdentityEndpoint)
+		return "", fmt.Errorf("%s does not support version 3 of the identity API", a.Options.IdentityEndpoint)
 	}
 	catalog, err := result.ExtractServiceCatalog()
 	if err != nil {
@@ -85,16 +68,21 @@ func (a access) locate(provider *gophercloud.ProviderClient) (string, error) {
 			continue
 		}
 		at := slices.IndexFunc(service.Endpoints, func(e tokens.Endpoint) bool {
-			return e.Interface == string(a.service.Availability) &&
-				(a.service.Region == "" || a.service.Region == e.Region || a.service.Region == e.RegionID)
+			return e.Interface == string(a.Service.Availability) &&
+				(a.Service.Region == "" || a.Service.Region == e.Region || a.Service.Region == e.RegionID)
 		})
 		if at >= 0 {
 			return service.Endpoints[at].URL, nil
 		}
 	}
-	region := a.service.Region
+	region := a.Service.Region
 	if region == "" {
 		region = "any region"
 	}
-	return "", notInCatalog(fmt.Sprintf("Keystone's catalog has no %s endpoint of placement in %s", a.service.Availability, region))
+	return "", notInCatalog(fmt.Sprintf("Keystone's catalog has no %s endpoint of placement in %s", a.Service.Availability, region))
+}
+
+// notInCatalog is the fault of a catalog without Placement, which needs an operator.
+func notInCatalog(what string) error {
+	return inventory.Invalid(what, "set OS_REGION_NAME or OS_INTERFACE, add the endpoint to the catalog, or set OS_PLACEMENT_ENDPOINT_OVERRIDE")
 }

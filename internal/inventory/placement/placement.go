@@ -28,6 +28,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
+	"burnish/internal/keystone"
 )
 
 // The traits that distinguish providers. Settings.Traits may replace them.
@@ -122,7 +123,7 @@ func Open(ctx context.Context, settings Settings) (*Store, error) {
 		getenv = os.Getenv
 	}
 	var err error
-	if s.access, err = readAccess(getenv); err != nil {
+	if s.access.Access, err = keystone.Read(getenv); err != nil {
 		return nil, fmt.Errorf("placement: %w", err)
 	}
 	if _, err = s.connected(ctx); err != nil {

@@ -1,4 +1,4 @@
-package placement
+package keystone
 
 import (
 	"cmp"
@@ -24,28 +24,28 @@ type cloudExtras struct {
 }
 
 // readCloud reads one cloud of clouds.yaml; variables override it.
-func readCloud(v variables, cloud string) (access, error) {
+func readCloud(v variables, cloud string) (Access, error) {
 	path, err := v.cloudsFile()
 	if err != nil {
-		return access{}, err
+		return Access{}, err
 	}
 	more, err := readExtras(path, cloud)
 	if err != nil {
-		return access{}, err
+		return Access{}, err
 	}
-	a := access{override: cmp.Or(v.first("PLACEMENT_ENDPOINT_OVERRIDE"), more.Override)}
+	a := Access{Override: cmp.Or(v.first("PLACEMENT_ENDPOINT_OVERRIDE"), more.Override)}
 	if slices.Contains(noneTypes, more.AuthType) {
 		endpoint, token := more.Endpoint, ""
 		if more.Auth != nil {
 			endpoint, token = cmp.Or(more.Auth.Endpoint, endpoint), more.Auth.Token
 		}
-		if a.tls, err = v.tls(); err != nil {
-			return access{}, err
+		if a.TLS, err = v.tls(); err != nil {
+			return Access{}, err
 		}
 		return withoutKeystone(a, endpoint, token)
 	}
 	if more.Auth == nil {
-		return access{}, fmt.Errorf("cloud %s in %s has no auth", cloud, path)
+		return Access{}, fmt.Errorf("cloud %s in %s has no auth", cloud, path)
 	}
 	options := []clouds.ParseOption{
 		clouds.WithCloudName(cloud), clouds.WithLocations(path),
@@ -56,13 +56,13 @@ func readCloud(v variables, cloud string) (access, error) {
 		clouds.WithCACertPath(v.first("CACERT")),
 		clouds.WithClientCertPath(v.first("CERT")), clouds.WithClientKeyPath(v.first("KEY")),
 	}
-	if a.options, a.service, a.tls, err = clouds.Parse(options...); err != nil {
-		return access{}, fmt.Errorf("cloud %s in %s: %w", cloud, path, err)
+	if a.Options, a.Service, a.TLS, err = clouds.Parse(options...); err != nil {
+		return Access{}, fmt.Errorf("cloud %s in %s: %w", cloud, path, err)
 	}
-	if a.options.IdentityEndpoint == "" {
-		return access{}, fmt.Errorf("cloud %s in %s has no auth_url", cloud, path)
+	if a.Options.IdentityEndpoint == "" {
+		return Access{}, fmt.Errorf("cloud %s in %s has no auth_url", cloud, path)
 	}
-	o := &a.options
+	o := &a.Options
 	// A user's ID needs no domain, and Keystone refuses one.
 	if o.UserID != "" || o.ApplicationCredentialID != "" || o.TokenID != "" {
 		o.DomainID, o.DomainName = "", ""

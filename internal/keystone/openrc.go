@@ -1,4 +1,6 @@
-package placement
+// Package keystone reads how OpenStack is reached, as the command `openstack` does: from
+// OS_* variables and clouds.yaml. It gets tokens from Keystone, and asks it whose a token is.
+package keystone
 
 import (
 	"cmp"
@@ -14,8 +16,6 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
-
-	"burnish/internal/inventory"
 )
 
 // variables reads OS_* variables.
@@ -39,49 +39,49 @@ var (
 	noneTypes       = []string{"none", "noauth", "admin_token"}
 )
 
-// readAccess reads the credentials as the command `openstack` does: those of the
+// Read reads the credentials as the command `openstack` does: those of the
 // cloud that OS_CLOUD names, else OS_* variables.
-func readAccess(getenv func(string) string) (access, error) {
+func Read(getenv func(string) string) (Access, error) {
 	a, err := readVariables(variables(getenv))
 	if err != nil {
-		return access{}, err
+		return Access{}, err
 	}
-	for _, address := range []string{a.options.IdentityEndpoint, a.override} {
+	for _, address := range []string{a.Options.IdentityEndpoint, a.Override} {
 		if u, err := url.Parse(address); address != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			return access{}, fmt.Errorf("%q, the address of Keystone or Placement, is not an http:// or https:// address", address)
+			return Access{}, fmt.Errorf("%q, the address of Keystone or Placement, is not an http:// or https:// address", address)
 		}
 	}
 	return a, nil
 }
 
-func readVariables(v variables) (access, error) {
+func readVariables(v variables) (Access, error) {
 	if cloud := v.first("CLOUD"); cloud != "" {
 		return readCloud(v, cloud)
 	}
-	a := access{override: v.first("PLACEMENT_ENDPOINT_OVERRIDE")}
+	a := Access{Override: v.first("PLACEMENT_ENDPOINT_OVERRIDE")}
 	var err error
-	if a.service, err = v.service(); err != nil {
-		return access{}, err
+	if a.Service, err = v.service(); err != nil {
+		return Access{}, err
 	}
-	if a.tls, err = v.tls(); err != nil {
-		return access{}, err
+	if a.TLS, err = v.tls(); err != nil {
+		return Access{}, err
 	}
 	kind := v.first("AUTH_TYPE", "AUTH_PLUGIN")
 	if slices.Contains(noneTypes, kind) {
 		return withoutKeystone(a, v.first("ENDPOINT", "URL"), v.first("TOKEN"))
 	}
-	if a.options, err = v.options(kind); err != nil {
-		return access{}, err
+	if a.Options, err = v.options(kind); err != nil {
+		return Access{}, err
 	}
 	return a, nil
 }
 
 // withoutKeystone is for a Placement that takes any token as the user's name.
-func withoutKeystone(a access, endpoint, token string) (access, error) {
-	if a.override = cmp.Or(a.override, endpoint); a.override == "" {
-		return access{}, errors.New("without Keystone, OS_PLACEMENT_ENDPOINT_OVERRIDE or OS_ENDPOINT must be Placement's address")
+func withoutKeystone(a Access, endpoint, token string) (Access, error) {
+	if a.Override = cmp.Or(a.Override, endpoint); a.Override == "" {
+		return Access{}, errors.New("without Keystone, OS_PLACEMENT_ENDPOINT_OVERRIDE or OS_ENDPOINT must be Placement's address")
 	}
-	a.token = cmp.Or(token, "admin")
+	a.Token = cmp.Or(token, "admin")
 	return a, nil
 }
 
@@ -243,9 +243,4 @@ func (v variables) home(path string) string {
 		return filepath.Join(v("HOME"), rest)
 	}
 	return path
-}
-
-// notInCatalog is the fault of a catalog without Placement, which needs an operator.
-func notInCatalog(what string) error {
-	return inventory.Invalid(what, "set OS_REGION_NAME or OS_INTERFACE, add the endpoint to the catalog, or set OS_PLACEMENT_ENDPOINT_OVERRIDE")
 }
