@@ -28,6 +28,7 @@ import (
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/drivers"
 	"burnish/internal/host"
+	"burnish/internal/telemetry"
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
 	"burnish/internal/testkit/testlog"
@@ -133,6 +134,13 @@ func (cluster) GetClusterInfo(context.Context, *workflowservice.GetClusterInfoRe
 	return &workflowservice.GetClusterInfoResponse{ClusterId: "c1"}, nil
 }
 
+func newFigures(t *testing.T) *telemetry.Telemetry {
+	t.Helper()
+	figures, err := telemetry.New("test", "host", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	return figures
+}
+
 // refused starts a host's worker that must not start, and gives its error. The client
 // answers only the request for the cluster: a worker that polled would fail the test.
 func refused(t *testing.T, drive newDrivers) error {
@@ -140,7 +148,7 @@ func refused(t *testing.T, drive newDrivers) error {
 	c := &mocks.Client{}
 	c.On("WorkflowService", mock.Anything).Return(cluster{})
 	s := settings(t)
-	this, scanned, stop, err := startHost(s, &serverGuard{temporal: c, server: host.Server{Cluster: "c1", Namespace: "n1"}}, sdkworker.Options{}, slog.New(slog.DiscardHandler), drive)
+	this, scanned, stop, err := startHost(s, &serverGuard{temporal: c, server: host.Server{Cluster: "c1", Namespace: "n1"}}, newFigures(t), sdkworker.Options{}, slog.New(slog.DiscardHandler), drive)
 	require.Nil(t, this)
 	require.Nil(t, scanned)
 	require.Error(t, err)
@@ -263,7 +271,10 @@ func start(t *testing.T, at *config.Connection, identity host.Identity, s config
 	ctx, stop := context.WithCancel(t.Context())
 	r := &running{t: t, at: at, stop: stop, ended: make(chan error, 1), log: &testlog.Log{}}
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
-	go func() { r.ended <- serve(ctx, s, at, identity, logger, testHooks{drive, 100 * time.Millisecond}) }()
+	figures := newFigures(t)
+	go func() {
+		r.ended <- serve(ctx, s, at, identity, figures, logger, testHooks{drive, 100 * time.Millisecond})
+	}()
 	return r
 }
 

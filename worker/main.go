@@ -24,6 +24,7 @@ import (
 	"burnish/internal/hardware/nvme/privileged"
 	"burnish/internal/hardware/script"
 	"burnish/internal/host"
+	"burnish/internal/telemetry"
 	"burnish/workflows/client"
 )
 
@@ -87,12 +88,16 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	temporal, err := config.Dial(ctx, logger, identity.String())
+	figures, err := telemetry.New(version, string(settings.Role), logger)
+	if err != nil {
+		return err
+	}
+	temporal, err := config.Dial(ctx, logger, identity.String(), figures.Options)
 	if err != nil {
 		return err
 	}
 	defer temporal.Close()
-	return serve(ctx, settings, temporal, identity, logger, testHooks{drivers.New, activities.WatchInterval})
+	return serve(ctx, settings, temporal, identity, figures, logger, testHooks{drivers.New, activities.WatchInterval})
 }
 
 // testHooks are what tests replace: how drivers are made, and how often devices are watched.
@@ -101,7 +106,7 @@ type testHooks struct {
 	watch      time.Duration
 }
 
-func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity, logger *slog.Logger, by testHooks) (err error) {
+func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity, figures *telemetry.Telemetry, logger *slog.Logger, by testHooks) (err error) {
 	var stops []func() error
 	defer func() {
 		for i := len(stops) - 1; i >= 0; i-- {
@@ -125,10 +130,15 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 		return err
 	}
 	stops = append(stops, runTasks(ctx, logger, task{"checking the Temporal cluster", nil, server.watch}))
+	stop, err := serveFigures(settings, figures)
+	stops = append(stops, stop)
+	if err != nil {
+		return err
+	}
 	devices := client.New(temporal)
 	recovery := &activities.Recovery{Client: devices, Namespace: temporal.Namespace, Identity: identity, Log: logger}
 	if settings.Role.Hosts() {
-		thisHost, scanner, stop, err := startHost(settings, server, base, logger, by.newDrivers)
+		thisHost, scanner, stop, err := startHost(settings, server, figures, base, logger, by.newDrivers)
 		stops = append(stops, stop)
 		if err != nil {
 			return err
@@ -155,7 +165,9 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 		tasks = append(tasks, pollTasks(settings, pools, devices, poolFileInterval)...)
 		stops = append(stops, runTasks(ctx, logger, tasks...))
 	}
+	figures.Started(server.check, queues(settings)...)
 	logger.Info("worker started", "version", version, "state_dir", settings.StateDir)
+	defer figures.Stopping()
 	select {
 	case <-ctx.Done():
 		logger.Info("worker is stopping: running steps finish their chunk", "timeout", settings.GracefulStop)

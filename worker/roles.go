@@ -27,6 +27,7 @@ import (
 	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
 	"burnish/internal/oneview"
+	"burnish/internal/telemetry"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 	"burnish/workflows/hostscan"
@@ -129,7 +130,7 @@ type newDrivers func(names []string, h drivers.Host) (map[string]hardware.Driver
 // startHost starts the one worker of its host: it locks the host, initializes the drivers and
 // polls for the host's steps. The stop that it returns may always be called. The scanner is
 // nil where no driver finds devices.
-func startHost(settings config.Worker, server *serverGuard, options worker.Options, logger *slog.Logger, drive newDrivers) (thisHost *host.Host, scanner *activities.HostScanner, stop func() error, err error) {
+func startHost(settings config.Worker, server *serverGuard, figures *telemetry.Telemetry, options worker.Options, logger *slog.Logger, drive newDrivers) (thisHost *host.Host, scanner *activities.HostScanner, stop func() error, err error) {
 	stop = func() error { return nil }
 	rules, err := host.WorkerRules(settings.HostFile, settings.StateDir, settings.Role == config.RoleAll)
 	if err != nil {
@@ -153,8 +154,13 @@ func startHost(settings config.Worker, server *serverGuard, options worker.Optio
 	if open := doctor.AutoActivationRisk("/"); open != "" && activities.AnyFinder(drivers) {
 		logger.Warn(open)
 	}
+	slots := host.NewFairSemaphore(settings.MaxCleansPerHost)
+	slots.OnGrant = figures.SlotWait
+	if err := figures.Slots(slots.Load); err != nil {
+		return nil, nil, stop, err
+	}
 	hardwareActivities := &activities.Hardware{
-		Host: thisHost, Drivers: drivers, Steps: steps.All(), Slots: host.NewFairSemaphore(settings.MaxCleansPerHost), Log: logger,
+		Host: thisHost, Drivers: drivers, Steps: steps.All(), Slots: slots, Log: logger,
 		Confirm: server.confirm, Report: client.New(server.temporal).ReportWait,
 	}
 	reporter := &activities.WaitReporter{Report: hardwareActivities.Report, Log: logger}

@@ -35,8 +35,9 @@ type Connection struct {
 // ones that Temporal's own command line reads). It returns when the server has confirmed
 // the namespace. The error is a *device.Fault of one line, after five
 // seconds at the latest: invalid_setting, or unreachable. The SDK logs to
-// logger; identity names this client to the server, "" is the SDK's default.
-func Dial(ctx context.Context, logger *slog.Logger, identity string) (*Connection, error) {
+// logger; identity names this client to the server, "" is the SDK's default. Each of with
+// may add to the SDK's options.
+func Dial(ctx context.Context, logger *slog.Logger, identity string, with ...func(*client.Options)) (*Connection, error) {
 	options, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
 		return nil, &device.Fault{
@@ -54,6 +55,9 @@ func Dial(ctx context.Context, logger *slog.Logger, identity string) (*Connectio
 	options.Logger = log.NewStructuredLogger(logger)
 	if identity != "" {
 		options.Identity = identity
+	}
+	for _, add := range with {
+		add(&options)
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -58,6 +59,7 @@ type Worker struct {
 	OneView          string        `env:"ONEVIEW" help:"oneview.yaml: the OneView appliances that share servers with Burnish, read by control workers; default: none"`
 	SweepInterval    time.Duration `env:"SWEEP_INTERVAL" envDefault:"60s" help:"pause between two reconciliations, with Placement and of a host's records with the running workflows; 0: only when a notification or a signal requests one"`
 	AcceptServer     string        `env:"ACCEPT_SERVER" help:"CLUSTER/NAMESPACE: the Temporal cluster and namespace that take over STATE_DIR from the ones recorded there"`
+	MetricsAddress   string        `env:"METRICS_ADDRESS" help:"HOST:PORT where /metrics, /healthz and /readyz answer, over HTTP and to everybody: counts only; default: none"`
 	Debug            bool          `env:"DEBUG" envDefault:"false" help:"log more"`
 	// Cloud is the name in clouds.yaml (OS_CLOUD) of the cloud whose Placement is the inventory.
 	Cloud string
@@ -169,6 +171,9 @@ func (w Worker) check() error {
 	}
 	if _, err := brokers.Parse(w.NovaBroker); w.NovaBroker != "" && err != nil {
 		complain("AMQP_URL", "%v", err) // which never contains the password
+	}
+	if _, _, err := net.SplitHostPort(w.MetricsAddress); w.MetricsAddress != "" && err != nil {
+		complain("METRICS_ADDRESS", "%q is not of the form HOST:PORT", w.MetricsAddress)
 	}
 	if w.SweepInterval < 0 {
 		complain("SWEEP_INTERVAL", "%s is negative", w.SweepInterval)

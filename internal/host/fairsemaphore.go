@@ -25,7 +25,12 @@ const (
 // served. A task queue's own limit would not do: a busy host could not be distinguished from
 // an unreachable one.
 type FairSemaphore struct {
+	// OnGrant is called with the time that a clean waited for the slot that it got; nil for
+	// nothing. It is set before the first Acquire.
+	OnGrant func(waited time.Duration)
+
 	mu    sync.Mutex
+	slots int // of all
 	free  int
 	queue []*waiter
 	// kept are the slots that wait for the next step of their keys, each until its timer
@@ -40,13 +45,21 @@ type keptSlot struct{ expiry *time.Timer }
 // waiter is one key in the queue. FairSemaphore.mu guards all fields but wake.
 type waiter struct {
 	key     string
+	since   time.Time // when the key asked first
 	granted bool
 	expiry  *time.Timer   // set while the position is kept for a key that left
 	wake    chan struct{} // capacity 1: the position may have changed
 }
 
 // NewFairSemaphore makes n slots, at least one.
-func NewFairSemaphore(n int) *FairSemaphore { return &FairSemaphore{free: max(n, 1)} }
+func NewFairSemaphore(n int) *FairSemaphore { return &FairSemaphore{slots: max(n, 1), free: max(n, 1)} }
+
+// Load counts the slots in use, and the cleans in the queue.
+func (s *FairSemaphore) Load() (used, queued int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.slots - s.free, len(s.queue)
+}
 
 // Acquire waits for a slot for key and returns the function that releases it; a second call
 // of that does nothing. While Acquire waits, it calls waiting with the position in the
@@ -87,6 +100,9 @@ func (s *FairSemaphore) Acquire(ctx context.Context, key string, waiting func(po
 			s.cancel(p, errors.Is(context.Cause(ctx), ErrWillRetry))
 			return nil, fmt.Errorf("wait for a slot: %w", context.Cause(ctx))
 		case at == 0:
+			if s.OnGrant != nil {
+				s.OnGrant(time.Since(p.since))
+			}
 			return sync.OnceFunc(func() { s.release(key) }), nil
 		case at != reported:
 			waiting(at)
@@ -103,7 +119,7 @@ func (s *FairSemaphore) Acquire(ctx context.Context, key string, waiting func(po
 
 // enqueue adds key at the end of the queue, or at the position that was kept for it.
 func (s *FairSemaphore) enqueue(key string) *waiter {
-	p := &waiter{key: key, wake: make(chan struct{}, 1)}
+	p := &waiter{key: key, since: time.Now(), wake: make(chan struct{}, 1)}
 	i := slices.IndexFunc(s.queue, func(kept *waiter) bool { return kept.expiry != nil && kept.key == key })
 	if i < 0 {
 		s.queue = append(s.queue, p)
@@ -111,6 +127,7 @@ func (s *FairSemaphore) enqueue(key string) *waiter {
 	}
 	// A new waiter replaces the kept one, whose timer may be expiring at this moment.
 	s.queue[i].expiry.Stop()
+	p.since = s.queue[i].since
 	s.queue[i] = p
 	return p
 }

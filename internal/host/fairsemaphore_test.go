@@ -299,3 +299,29 @@ func TestFairSemaphoreKeepsASlotBetweenSteps(t *testing.T) {
 		require.Empty(t, s.kept)
 	})
 }
+
+// A clean's wait lasts over its attempts, and a slot that it keeps is no wait.
+func TestTheWaitForASlotIsMeasuredOverAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewFairSemaphore(1)
+		var waits []time.Duration
+		s.OnGrant = func(waited time.Duration) { waits = append(waits, waited) }
+		first := ask(s, "a")
+		second := ask(s, "b")
+		used, queued := s.Load()
+		require.Equal(t, [2]int{1, 1}, [2]int{used, queued})
+		<-time.After(30 * time.Second)
+		second.cancel(ErrWillRetry)
+		synctest.Wait()
+		<-time.After(10 * time.Second)
+		second = ask(s, "b")
+		<-time.After(20 * time.Second)
+		first.release()
+		synctest.Wait()
+		require.True(t, second.has())
+		s.Keep("b")
+		second.release()
+		require.True(t, ask(s, "b").has())
+		require.Equal(t, []time.Duration{0, time.Minute}, waits)
+	})
+}

@@ -1,0 +1,182 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/grpc"
+
+	"burnish/workflows/contract"
+)
+
+func newTelemetry(t *testing.T) *Telemetry {
+	t.Helper()
+	made, err := New("1.2.3", "all", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	return made
+}
+
+// scrape gives each sample of /metrics by its name with its labels.
+func scrape(t *testing.T, from *Telemetry) map[string]float64 {
+	t.Helper()
+	w := httptest.NewRecorder()
+	from.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	require.Equal(t, http.StatusOK, w.Code)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(w.Body.Bytes()))
+	require.NoError(t, err)
+	all := map[string]float64{}
+	for name, f := range families {
+		require.NotEmpty(t, f.GetHelp(), name)
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			key := name + "{" + strings.Join(labels, ",") + "}"
+			switch {
+			case m.GetCounter() != nil:
+				all[key] = m.GetCounter().GetValue()
+			case m.GetGauge() != nil:
+				all[key] = m.GetGauge().GetValue()
+			case m.GetHistogram() != nil:
+				all[key] = float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return all
+}
+
+// However many models a fleet has, and whatever they are called, a figure stays small.
+func TestModelsAreBounded(t *testing.T) {
+	f := newTelemetry(t)
+	base := f.handler.WithTags(map[string]string{"namespace": "n", "task_queue": "burnish", "workflow_type": contract.WorkflowDeviceLifecycle})
+	for i := range 1000 {
+		base.WithTags(map[string]string{
+			contract.LabelModel: fmt.Sprintf("M%03d \xff\n", i), contract.LabelStep: "zero", contract.LabelResult: contract.ResultDone,
+			"device": fmt.Sprint("d", i), "workflow_id": fmt.Sprint("device/d", i), "run_id": fmt.Sprint(i),
+		}).Counter(contract.FigureSteps).Inc(1)
+	}
+	all := scrape(t, f)
+	require.InDelta(t, 1, all["burnish_steps_total{model=M000 ?,result=done,step=zero}"], 0)
+	require.InDelta(t, 900, all["burnish_steps_total{model=other,result=done,step=zero}"], 0)
+	series := 0
+	for name := range all {
+		require.NotContains(t, name, "device/d")
+		if strings.HasPrefix(name, "burnish_steps_total") {
+			series++
+		}
+	}
+	require.Equal(t, 101, series)
+	base.WithTags(map[string]string{contract.LabelModel: strings.Repeat("ü", 400), contract.LabelResult: ""}).Counter(contract.FigureSteps).Inc(1)
+	require.InDelta(t, 1, scrape(t, f)["burnish_steps_total{model=other,result=none}"], 0)
+}
+
+// Devices with the same labels share one handler, so that none costs memory for it.
+func TestHandlersAreShared(t *testing.T) {
+	f := newTelemetry(t)
+	a := f.handler.WithTags(map[string]string{"workflow_type": "W", "namespace": "n"})
+	require.Same(t, a, f.handler.WithTags(map[string]string{"namespace": "n", "workflow_type": "W", "workflow_id": "device/d1"}))
+}
+
+// Only GET and HEAD are answered.
+func TestOnlyReadsAreAnswered(t *testing.T) {
+	f := newTelemetry(t)
+	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/", "/debug/pprof/"} {
+		for method, want := range map[string]int{http.MethodGet: http.StatusOK, http.MethodHead: http.StatusOK, http.MethodPost: http.StatusMethodNotAllowed, http.MethodDelete: http.StatusMethodNotAllowed} {
+			switch {
+			case path == "/readyz" && want == http.StatusOK:
+				want = http.StatusServiceUnavailable
+			case path == "/" || strings.HasPrefix(path, "/debug"):
+				want = http.StatusNotFound
+			}
+			w := httptest.NewRecorder()
+			f.Handler().ServeHTTP(w, httptest.NewRequest(method, path, nil))
+			require.Equal(t, want, w.Code, "%s %s", method, path)
+			require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+			if want == http.StatusMethodNotAllowed {
+				require.Equal(t, "GET, HEAD", w.Header().Get("Allow"))
+			}
+		}
+	}
+}
+
+// A worker is ready while it runs, polls, and the server answers, which is asked at most once
+// in five seconds.
+func TestReadiness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, asked := newTelemetry(t), 0
+		var answer error
+		check := func(ctx context.Context) error {
+			asked++
+			if errors.Is(answer, context.DeadlineExceeded) { // the connection hangs
+				<-ctx.Done()
+			}
+			return answer
+		}
+		queue := Queue{Name: "q"}
+		require.ErrorContains(t, f.Ready(t.Context()), "starting")
+		f.Started(check, queue)
+		require.ErrorContains(t, f.Ready(t.Context()), "does not poll")
+		refused := f.poll(t, errors.New("permission denied"))
+		refused()
+		require.ErrorContains(t, f.Ready(t.Context()), "does not poll")
+		f.poll(t, nil)
+		require.ErrorContains(t, f.Ready(t.Context()), "does not poll", "it may be refused")
+		<-time.After(acceptedAfter)
+		require.NoError(t, f.Ready(t.Context()))
+		for range 100 {
+			require.NoError(t, f.Ready(t.Context()))
+		}
+		require.Equal(t, 1, asked)
+
+		answer = context.DeadlineExceeded
+		<-time.After(freshFor)
+		began := time.Now()
+		require.ErrorContains(t, f.Ready(t.Context()), "does not answer")
+		require.ErrorContains(t, f.Ready(t.Context()), "does not answer")
+		require.LessOrEqual(t, time.Since(began), checkTimeout)
+		answer = nil
+		<-time.After(freshFor)
+		require.NoError(t, f.Ready(t.Context()))
+
+		f.Stopping()
+		require.ErrorContains(t, f.Ready(t.Context()), "stopping")
+	})
+}
+
+// poll begins a poll of the queue q; the function that it returns ends it with err.
+func (t *Telemetry) poll(test *testing.T, err error) (end func()) {
+	release := make(chan struct{})
+	ended := make(chan struct{})
+	request := &workflowservice.PollActivityTaskQueueRequest{TaskQueue: &taskqueuepb.TaskQueue{Name: "sticky", NormalName: "q"}}
+	go func() {
+		defer close(ended)
+		got := t.polls.intercept(test.Context(), "poll", request, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+			select {
+			case <-release:
+			case <-test.Context().Done():
+			}
+			return err
+		})
+		if !errors.Is(got, err) {
+			test.Errorf("the poll ended with %v", got)
+		}
+	}()
+	synctest.Wait()
+	return func() { close(release); <-ended }
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+
+	"burnish/internal/config"
+	"burnish/internal/telemetry"
+	"burnish/workflows/contract"
+)
+
+// serveFigures serves the worker's figures and its readiness, if its settings say where. The
+// stop that it returns may always be called.
+func serveFigures(settings config.Worker, figures *telemetry.Telemetry) (stop func() error, err error) {
+	if settings.MetricsAddress == "" {
+		return func() error { return nil }, nil
+	}
+	stop, err = figures.Serve(settings.MetricsAddress)
+	if err != nil {
+		return func() error { return nil }, usageError{fmt.Errorf("BURNISH_METRICS_ADDRESS: %w", err)}
+	}
+	return stop, nil
+}
+
+// queues are the task queues that a worker with these settings polls.
+func queues(settings config.Worker) []telemetry.Queue {
+	var all []telemetry.Queue
+	if settings.Role.Controls() {
+		all = append(all, telemetry.Queue{Name: contract.Queue, Workflows: true}, telemetry.Queue{Name: contract.Queue})
+	}
+	if settings.Role.Hosts() {
+		all = append(all, telemetry.Queue{Name: contract.HostQueue(settings.Host)})
+	}
+	return all
+}
