@@ -104,7 +104,7 @@ func statusOf(name string, fields map[string]*commonpb.Payload, memo contract.St
 	var instance, step string
 	v := contract.DeviceStatus{
 		Name: name, UUID: contract.DeviceUUID(name),
-		Vendor: memo.Vendor, Model: memo.Model, StdBoardInfo: memo.StdBoardInfo, VendorBoardInfo: memo.VendorBoardInfo,
+		Vendor: memo.Vendor, Model: memo.Model, StdBoardInfo: memo.StdBoardInfo, Path: memo.Path, Firmware: memo.Firmware, SizeBytes: memo.SizeBytes,
 		Status: memo.Status, Maintenance: memo.Maintenance, MaintenanceReason: memo.MaintenanceReason,
 		LastError: memo.LastError, LastRefusal: memo.LastRefusal, Remedy: memo.Remedy, CreatedAt: memo.CreatedAt,
 		Driver: memo.Driver, Owner: memo.Owner, OneTimeUse: memo.OneTimeUse, NotSanitized: memo.NotSanitized,
@@ -137,15 +137,9 @@ func statusOf(name string, fields map[string]*commonpb.Payload, memo contract.St
 }
 
 // normalize gives a status the same form in a listing and in a query: times in UTC, the
-// creation in seconds as in the memo, and objects that are never null.
+// creation in seconds as in the memo.
 func normalize(v contract.DeviceStatus) contract.DeviceStatus {
 	v.CreatedAt, v.UpdatedAt = v.CreatedAt.UTC().Truncate(time.Second), v.UpdatedAt.UTC()
-	if v.StdBoardInfo == nil {
-		v.StdBoardInfo = map[string]string{}
-	}
-	if v.VendorBoardInfo == nil {
-		v.VendorBoardInfo = map[string]string{}
-	}
 	return v
 }
 
