@@ -18,27 +18,27 @@ import (
 // Execution is what the Temporal server knows about a run of a device's workflow. It
 // needs no worker.
 type Execution struct {
-	Name    string
-	RunID   string
-	Running bool
-	Started time.Time
+	Name    string    `json:"name"`
+	RunID   string    `json:"run_id,omitempty"`
+	Running bool      `json:"running"`
+	Started time.Time `json:"started,omitzero"`
 	// Ended is when a run that is not running ended; Forgotten is set if the device was
 	// forgotten, and Failed if the run failed, as after a refused enrollment.
-	Ended     time.Time
-	Forgotten bool
-	Failed    bool
+	Ended     time.Time `json:"ended,omitzero"`
+	Forgotten bool      `json:"forgotten,omitempty"`
+	Failed    bool      `json:"failed,omitempty"`
 	// HowEnded says in words how a run ended that did not end by itself, when and by whom.
 	// Only Describe gives it.
-	HowEnded string
+	HowEnded string `json:"how_ended,omitempty"`
 	// Status is what search attributes and memo contain. It has no binding number and no
 	// history: only the workflow knows those.
-	Status contract.DeviceStatus
+	Status contract.DeviceStatus `json:"status"`
 	// Memo is the rest of the memo.
-	Memo contract.StatusMemo
+	Memo contract.StatusMemo `json:"-"`
 	// Pending are the running activities, by the name of the step.
-	Pending map[string]Pending
+	Pending map[string]Pending `json:"pending,omitempty"`
 	// Err is set if attributes or memo cannot be read.
-	Err error
+	Err error `json:"-"`
 
 	attributesErr error
 	// continued: the run ended by continuing as new.
@@ -47,11 +47,11 @@ type Execution struct {
 
 // Pending is one running activity.
 type Pending struct {
-	Progress *contract.Progress // its last heartbeat
-	Started  bool               // a worker has it
-	Attempt  int32
-	Failure  string    // of the previous attempt
-	Next     time.Time // of the next attempt
+	Progress *contract.Progress `json:"progress,omitempty"` // its last heartbeat
+	Started  bool               `json:"started,omitempty"`  // a worker has it
+	Attempt  int32              `json:"attempt,omitempty"`
+	Failure  string             `json:"failure,omitempty"` // of the previous attempt
+	Next     time.Time          `json:"next,omitzero"`     // of the next attempt
 }
 
 // executionOf reads one run.
