@@ -70,6 +70,9 @@ func validate(settings config.Worker) error {
 			wrong = append(wrong, fmt.Errorf("BURNISH_ONEVIEW: %w", err))
 		}
 	}
+	if _, err := overrideKey(settings); err != nil {
+		wrong = append(wrong, fmt.Errorf("BURNISH_API_KEY: %w", err))
+	}
 	return errors.Join(wrong...)
 }
 
@@ -99,6 +102,13 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 	options.Interceptors = []interceptor.WorkerInterceptor{&activities.WaitReporter{Report: client.New(temporal).ReportWait, Log: logger}}
 	w := worker.New(temporal, contract.Queue, options)
 	devices := &lifecycle.Lifecycle{Planner: planner}
+	key, err := overrideKey(settings)
+	if err != nil {
+		return stop, usageError{fmt.Errorf("BURNISH_API_KEY: %w", err)}
+	}
+	if key != nil {
+		devices.Signatures = key
+	}
 	w.RegisterWorkflowWithOptions(devices.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
 	w.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
 	w.RegisterWorkflowWithOptions(reconcile.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})

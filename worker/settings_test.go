@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,6 +35,19 @@ func TestWrongSettingsEndEveryRoleFirst(t *testing.T) {
 			t.Setenv("BURNISH_STATE_DIR", t.TempDir())
 			t.Setenv("BURNISH_ROLE", role)
 			t.Setenv("BURNISH_ONEVIEW", "/nowhere/oneview.yaml")
+			require.ErrorContains(t, run(nil), says)
+		})
+	}
+	// Only control workers need the API's key; nobody else may read it.
+	key := filepath.Join(t.TempDir(), "api.key")
+	require.NoError(t, os.WriteFile(key, make([]byte, 32), 0o600))
+	require.NoError(t, os.Chmod(key, 0o644))
+	for role, says := range map[string]string{"control": "BURNISH_API_KEY: " + key + " may be read by others", "all": "chmod 0600", "host": "127.0.0.1:1"} {
+		t.Run("a key that others may read "+role, func(t *testing.T) {
+			t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+			t.Setenv("BURNISH_STATE_DIR", t.TempDir())
+			t.Setenv("BURNISH_ROLE", role)
+			t.Setenv("BURNISH_API_KEY", key)
 			require.ErrorContains(t, run(nil), says)
 		})
 	}

@@ -29,6 +29,8 @@ var statuses = map[device.Code]int{
 
 	device.CodeNotAuthenticated:   http.StatusUnauthorized,
 	device.CodeForbidden:          http.StatusForbidden,
+	device.CodeOverrideOff:        http.StatusForbidden,
+	device.CodeSamePrincipal:      http.StatusForbidden,
 	device.CodeNotFound:           http.StatusNotFound,
 	device.CodeMethodNotAllowed:   http.StatusMethodNotAllowed,
 	device.CodeVersionUnsupported: http.StatusNotAcceptable,
@@ -61,6 +63,7 @@ var statuses = map[device.Code]int{
 	device.CodeFreeCapacity:             http.StatusConflict,
 	device.CodeServerTaken:              http.StatusConflict,
 	device.CodeFenceHeld:                http.StatusConflict,
+	device.CodeOverrideUnsigned:         http.StatusConflict,
 
 	// What the hardware is, or does.
 	device.CodeIdentityChanged:         http.StatusConflict,

@@ -72,6 +72,7 @@ func settings(t *testing.T) map[string]setting {
 		"MAX_CLEANS_PER_HOST": {"MaxCleansPerHost", 4, "1000", 1000, map[string]string{"0": "0 is not within 1 to 1000", "1001": "1001", "-1": "-1", "many": `"many"`, "1.5": `"1.5"`}},
 		"VERIFY":              {"Verify", "full", "sample:8", "sample:8", map[string]string{"half": `"half" is neither full nor sample:N`, "sample:0": "neither", "Full": "neither"}},
 		"WORKFLOW_CACHE":      {"StickyCache", 2000, "1", 1, map[string]string{"0": "0 is less than 1", "x": `"x"`}},
+		"API_KEY":             {"APIKey", "", "/etc/burnish/api.key", "/etc/burnish/api.key", map[string]string{"api.key": "\"api.key\" is not an absolute path"}},
 		"NVME_HELPER":         {"NVMeHelper", "", "/usr/libexec/burnish-nvme-helper", "/usr/libexec/burnish-nvme-helper", map[string]string{"helper": "\"helper\" is not an absolute path"}},
 		"SWEEP_INTERVAL":      {"SweepInterval", time.Minute, "5m", 5 * time.Minute, map[string]string{"-1s": "is negative", "x": "invalid duration"}},
 		"AMQP_URL": {"NovaBroker", "", "rabbit://u:p@h1:5672,u:p@h2:5672/nova", "rabbit://u:p@h1:5672,u:p@h2:5672/nova",

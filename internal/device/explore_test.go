@@ -294,6 +294,23 @@ func (g *graph) reaching(good func(Device) bool, allowed func(step) bool) []bool
 	return seen
 }
 
+// reachingFrom gives the devices that the allowed steps reach from the ones that begin.
+func (g *graph) reachingFrom(begins func(visited) bool, allowed func(step) bool) []bool {
+	seen := make([]bool, len(g.visited))
+	for n, p := range g.visited {
+		seen[n] = begins(p)
+	}
+	for more := true; more; {
+		more = false
+		for _, s := range g.steps {
+			if seen[s.from] && !seen[s.to] && allowed(s) {
+				seen[s.to], more = true, true
+			}
+		}
+	}
+	return seen
+}
+
 // words are the words for a device's fields, in the order in which describe writes them.
 var words = []struct {
 	name string

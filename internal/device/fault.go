@@ -151,6 +151,11 @@ const (
 	CodeRequestReused Code = "request_reused"
 	CodeUnreachable   Code = "unreachable"
 
+	// An override (D2).
+	CodeOverrideOff      Code = "override_off"
+	CodeOverrideUnsigned Code = "override_unsigned"
+	CodeSamePrincipal    Code = "same_principal"
+
 	// Who may use the HTTP API.
 	CodeNotAuthenticated          Code = "not_authenticated"
 	CodeAuthenticationUnavailable Code = "authentication_unavailable"

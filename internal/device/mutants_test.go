@@ -33,6 +33,8 @@ const (
 	dead        = "no row is dead"
 	states      = "every state"
 	traps       = "no traps: allocatable again"
+	wayOut      = "no traps with overrides"
+	safetyCut   = "the safety cut"
 	allowed     = "an allowed event"
 	ends        = "no traps: retire and forget"
 )
@@ -92,6 +94,8 @@ func mutations() []mutant {
 		{"an observed one-time-use device is returned with automated cleaning off", both(leadTo(Allocated, Released, Cleaning, manual, oneTimeUse), swapEffect(Allocated, Released, awaitManualClean, returnUnsanitized)), oneTime},
 		{"a device is returned without a clean with automated cleaning on", both(leadTo(Allocated, Unbind, Cleaning, cleanable, automated), addEffect(Allocated, Unbind, returnUnsanitized)), exemptions},
 		{"an override from manageable", edit(Error, Override, nil, func(r *row) bool { r.From = append(r.From, Manageable); return true }), exemptions},
+		{"manage is an override too", both(leadTo(Error, Manage, Cleaning), addEffect(Error, Manage, returnUnsanitized)), safetyCut},
+		{"no override", dropRow(Error, Override), wayOut},
 
 		// F27
 		{"a device that was managed is provided without a look", dropGuard(Manageable, Provide, seen), leaves},

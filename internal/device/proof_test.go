@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -84,7 +85,9 @@ func proofs() []proof {
 		// S3.20
 		{name: "an allowed event of operator, tenant or workflow is never refused", walk: allowedIsNeverRefused},
 		// S2.48
-		{name: "no traps: allocatable again, by Burnish and its operator alone", walk: noTraps},
+		{name: "no traps: allocatable again, by Burnish and its operator alone", walk: noTraps(false)},
+		// S2.48, D2
+		{name: "no traps with overrides: without another erase path too", walk: noTraps(true)},
 		{name: "no traps: retire and forget end every device", walk: everyDeviceCanEnd},
 		// S2.40
 		{name: "allocatable is never Dirty", walk: ofPlace(allocatableIsNotDirty)},
@@ -100,6 +103,8 @@ func proofs() []proof {
 		{name: "a device that was used since its last clean is Dirty in every state", walk: ofPlace(tenantsMeanDirty)},
 		// F7
 		{name: "only a full plan and three exemptions clear Dirty", walk: ofStep(onlyThreeExemptions)},
+		// S0.8, D2
+		{name: "the safety cut: a tenant's data are offered after a full plan, an override, or by D4 or D7 alone", walked: cutIsComplete},
 		// F7
 		{name: "named steps clear nothing", walk: ofStep(namedStepsClearNothing)},
 		// S0.1
@@ -258,30 +263,74 @@ func everyStateIsReached(g *graph) error {
 	return nil
 }
 
-// noTraps checks that each device can become allocatable again by Burnish and its operator
+// noTraps checks that each device can become allocatable again by Burnish and its operators
 // alone: by what they can do in this build, without retiring it, and without events of other
-// systems. A one-time-use device that nothing can erase needs a policy or a host that can
-// erase it, so that the next discovery finds a way (D4): no override is counted, because no
-// command sends one.
-func noTraps(g *graph) error {
+// systems. With overrides nothing else is needed. Without them (BURNISH_API_KEY is unset, or
+// there is no second operator) a one-time-use device that nothing can erase needs a policy or a
+// host that can erase it, so that the next discovery finds a way (D4).
+func noTraps(overrides bool) func(*graph) error {
 	notCounted := []EventKind{
-		Override, Import, Invalidated, IdentityChanged, LookFailed, Taken, LostRace, PreviousRunFound, ObservedInUse, ObservedUnused, ObservedFree,
+		Import, Invalidated, IdentityChanged, LookFailed, Taken, LostRace, PreviousRunFound, ObservedInUse, ObservedUnused, ObservedFree,
 		Retire, Lost, Forget, Replace, Move,
 	}
-	ok := g.reaching(Device.Allocatable, func(s step) bool {
-		switch {
-		case s.before.State == Unknown && (s.event.Kind == ObservedInUse || s.event.Kind == ObservedUnused):
-			return true // reading the inventory always ends with one of these, or with no witness
-		case s.event.Kind == rediscovered:
-			return s.before.OneTimeUse && !s.before.Cleanable
-		case s.event.Kind == CleanDone:
-			return s.before.Cleanable
+	return func(g *graph) error {
+		ok := g.reaching(Device.Allocatable, func(s step) bool {
+			switch {
+			case s.before.State == Unknown && (s.event.Kind == ObservedInUse || s.event.Kind == ObservedUnused):
+				return true // reading the inventory always ends with one of these, or with no witness
+			case s.event.Kind == rediscovered:
+				return !overrides && s.before.OneTimeUse && !s.before.Cleanable
+			case s.event.Kind == CleanDone:
+				return s.before.Cleanable
+			case s.event.Kind == Override:
+				return overrides
+			}
+			return !slices.Contains(notCounted, s.event.Kind)
+		})
+		for n, p := range g.visited {
+			if d := p.device(); !ok[n] && d.State != Retired && d.State != Absent {
+				return fmt.Errorf("%s never becomes allocatable", describe(d))
+			}
 		}
-		return !slices.Contains(notCounted, s.event.Kind)
-	})
-	for n, p := range g.visited {
-		if d := p.device(); !ok[n] && d.State != Retired && d.State != Absent {
-			return fmt.Errorf("%s never becomes allocatable", describe(d))
+		return nil
+	}
+}
+
+// cut are the edges that alone lead from a device that holds a tenant's data to one that is
+// offered: a full plan, and the three exemptions.
+var cut = map[string]func(step) bool{
+	"a full plan":                    func(s step) bool { return s.event.Kind == CleanDone },
+	"an override (D2)":               func(s step) bool { return s.event.Kind == Override },
+	"no erase path (D4)":             func(s step) bool { return exemptionOf(s.before, s.event) == "D4" },
+	"automated cleaning is off (D7)": func(s step) bool { return exemptionOf(s.before, s.event) == "D7" },
+}
+
+// cutIsComplete checks that no device that holds a tenant's data is offered if the edges of the
+// cut are taken away, and that each edge of it is needed under some setting.
+func cutIsComplete(_ machine, graphs []*graph) error {
+	used := func(p visited) bool { return p.past == used }
+	for _, without := range append([]string{""}, slices.Sorted(maps.Keys(cut))...) {
+		var found error
+		for _, g := range graphs {
+			ok := g.reachingFrom(used, func(s step) bool {
+				for name, is := range cut {
+					if name != without && is(s) {
+						return false
+					}
+				}
+				return true
+			})
+			for n, p := range g.visited {
+				if d := p.device(); ok[n] && d.Allocatable() {
+					found = fmt.Errorf("%s is reached with a tenant's data", describe(d))
+				}
+			}
+		}
+		switch {
+		case without == "" && found != nil:
+			return found
+		case without != "" && found == nil:
+			return fmt.Errorf("the edge %q is not needed", without)
 		}
 	}
 	return nil

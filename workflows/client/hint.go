@@ -108,6 +108,4 @@ func (c *Client) ReportWait(ctx context.Context, workflow, run string, in contra
 }
 
 // NotFound reports whether a workflow does not exist or has ended.
-func NotFound(err error) bool {
-	return errors.As(err, new(*serviceerror.NotFound)) || errors.As(err, new(NotFoundError))
-}
+func NotFound(err error) bool { return errors.As(err, new(*serviceerror.NotFound)) }

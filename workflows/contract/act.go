@@ -178,30 +178,3 @@ func (in EnrollInput) Act() Act {
 	}
 	return a
 }
-
-// OverrideInput offers a device in state error to tenants without a clean. The first caller
-// gives Reason and ExpiresAt, and the device answers with the request's ID; a second caller,
-// another Principal, gives that ID in Approve.
-type OverrideInput struct {
-	Reason    string    `json:"reason,omitempty"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	Approve   string    `json:"approve,omitempty"`
-	// ID is that of the request. The HTTP API makes it for a new one.
-	ID string `json:"id,omitempty"`
-	// Clean is the number of the device's last clean: an override is for that one only.
-	Clean int `json:"clean,omitempty"`
-	// Principal is the caller's unique ID.
-	Principal string `json:"principal,omitempty"`
-	// Signature is the HTTP API's over the device and the fields above.
-	Signature []byte `json:"signature,omitempty"`
-	Caller
-}
-
-func (in OverrideInput) Act() Act {
-	a := in.Caller.Act()
-	a.Reason = in.Reason
-	if in.Approve != "" {
-		a.Detail = "approve " + in.Approve
-	}
-	return a
-}

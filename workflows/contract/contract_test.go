@@ -27,7 +27,7 @@ func TestNothingIsRenamed(t *testing.T) {
 	have := map[string]bool{}
 	for _, root := range []any{
 		contract.DeviceInput{}, contract.EnrollInput{}, contract.BindInput{}, contract.BindResult{}, contract.UnbindInput{},
-		contract.CleanInput{}, contract.ReasonInput{}, contract.MaintainInput{}, contract.Result{}, contract.Hint{},
+		contract.CleanInput{}, contract.ReasonInput{}, contract.MaintainInput{}, contract.OverrideInput{}, contract.Result{}, contract.Hint{},
 		contract.StepInput{}, contract.StepResult{}, contract.DiscoverInput{}, contract.DiscoveryResult{}, contract.ReservationRequest{},
 		contract.ReservationSnapshot{}, contract.PreviousRun{}, contract.Refusal{}, contract.DeviceStatus{}, contract.StatusMemo{}, contract.Progress{},
 		contract.HostScanInput{}, contract.ScanRequest{}, contract.ScanInput{}, contract.ScanResult{},

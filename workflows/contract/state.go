@@ -78,6 +78,8 @@ type DeviceState struct {
 	ForeignWrites *ForeignWrites `json:"foreign_writes,omitempty"`
 	// Pool is what is known of the device's pool; nil if it has none.
 	Pool *PoolState `json:"pool,omitempty"`
+	// Override is what is known of overrides; nil if none was ever requested.
+	Override *OverrideState `json:"override,omitempty"`
 	// ContinueAsNew asks for a new run as soon as nothing is under way. It is set by a
 	// Cancel, because Temporal ignores further Cancels of the same run.
 	ContinueAsNew bool `json:"continue_as_new,omitempty"`
@@ -250,16 +252,18 @@ type CleanRun struct {
 type CleanSummary struct {
 	Number  int    `json:"number"`
 	Reason  string `json:"reason,omitempty"`
-	Outcome string `json:"outcome"` // cleaned, steps_done, failed, aborted, in_use
+	Outcome string `json:"outcome"` // cleaned, steps_done, failed, aborted, in_use, overridden
 	// Runbook and RunbookDigest are those of the plan.
 	Runbook       string           `json:"runbook,omitempty"`
 	RunbookDigest string           `json:"runbook_digest,omitempty"`
 	Operation     device.Operation `json:"operation,omitempty"`
 	Fault         device.Code      `json:"fault,omitempty"`
-	Steps         []StepResult     `json:"steps,omitempty"`
-	RunTime       time.Duration    `json:"run_time"`
-	StartedAt     time.Time        `json:"started_at"`
-	EndedAt       time.Time        `json:"ended_at"`
+	// Override is set instead of Steps where the clean was skipped.
+	Override  *Override     `json:"override,omitempty"`
+	Steps     []StepResult  `json:"steps,omitempty"`
+	RunTime   time.Duration `json:"run_time"`
+	StartedAt time.Time     `json:"started_at"`
+	EndedAt   time.Time     `json:"ended_at"`
 }
 
 // Progress is a step's heartbeat: bytes done (Offset) of all (Size), running time so far,

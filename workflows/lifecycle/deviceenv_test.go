@@ -34,12 +34,14 @@ import (
 // activities. It runs in the test environment's own time, and only while the test waits for
 // something; a continue-as-new starts the next run.
 type deviceEnv struct {
-	t         testing.TB
-	policy    clean.Policy
-	planner   *clean.Planner
-	inventory *fakeInventory
-	host      *fakeHost
-	calls     *activities.Control
+	t       testing.TB
+	policy  clean.Policy
+	planner *clean.Planner
+	// signatures verifies overrides; nil: they are off.
+	signatures lifecycle.Signatures
+	inventory  *fakeInventory
+	host       *fakeHost
+	calls      *activities.Control
 	// shared is the pool of the device, pool its appliance; nil if it is in none.
 	shared *contract.Pool
 	pool   *fakePool
@@ -207,7 +209,7 @@ func (w *deviceEnv) run(in contract.DeviceInput) {
 	if w.attrs.Size() > 0 {
 		assert.NoError(w, env.SetTypedSearchAttributesOnStart(w.attrs))
 	}
-	devices := &lifecycle.Lifecycle{Planner: w.planner}
+	devices := &lifecycle.Lifecycle{Planner: w.planner, Signatures: w.signatures}
 	env.RegisterWorkflowWithOptions(devices.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
 	env.ExecuteWorkflow(contract.WorkflowDeviceLifecycle, in)
 	w.now, w.finishErr = env.Now(), env.GetWorkflowError()

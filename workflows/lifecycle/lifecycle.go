@@ -32,6 +32,8 @@ import (
 // only, so that a replay never depends on another worker's settings.
 type Lifecycle struct {
 	Planner *clean.Planner
+	// Signatures verifies the signatures of overrides; nil: overrides are off.
+	Signatures Signatures
 }
 
 // parts are the parts of one device's workflow, which the run and the families of updates
@@ -42,6 +44,7 @@ type parts struct {
 	discovery   *discovery.Discovery
 	cleaning    *cleaning.Cleaning
 	pool        *pool.Pool
+	signatures  Signatures
 	// enrolling: an enrollment is under way.
 	enrolling bool
 	// finished ends the run: as failed with finishErr, or as completed if that is nil.
@@ -59,8 +62,10 @@ type run struct {
 	working, reconciling, claimTimer bool
 	// callTimer is true while a coroutine waits until the operator is to be called.
 	callTimer bool
-	// powerRegistered: the update power is registered.
-	powerRegistered bool
+	// powerRegistered: the update power is registered; overrideRegistered: override is.
+	powerRegistered, overrideRegistered bool
+	// overrideTimer is true while a coroutine waits for the expiry of a requested override.
+	overrideTimer bool
 	// poolRegistered: the signals and the update of a shared pool are registered.
 	poolRegistered bool
 	// canceled: the Cancel of this run was handled.
@@ -125,7 +130,7 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) *run {
 		r.State.Enrolled = false
 	}
 	found := &discovery.Discovery{Record: r}
-	d := &run{parts: &parts{Record: r, reservation: reservation.New(ctx, found), discovery: found, pool: &pool.Pool{Record: r}}}
+	d := &run{parts: &parts{Record: r, reservation: reservation.New(ctx, found), discovery: found, pool: &pool.Pool{Record: r}, signatures: l.Signatures}}
 	d.cleaning = &cleaning.Cleaning{Record: r, Reservation: d.reservation, Discovery: d.discovery, Pool: d.pool}
 	return d
 }
@@ -150,12 +155,16 @@ func (d *run) next(ctx, root workflow.Context) func() {
 		return func() { d.signals.Select(ctx) }
 	case d.State.Host.Power && !d.powerRegistered:
 		return func() { d.registerPower(ctx) }
+	case d.State.Device.State == device.Error && !d.overrideRegistered:
+		return func() { d.registerOverride(ctx) }
 	case d.State.Enrollment.Pool != nil && !d.poolRegistered:
 		return func() { d.registerPool(ctx) }
 	case d.cleaning.MustStop():
 		return d.cleaning.Stop
 	case d.claimPending() && !d.claimTimer:
 		return calls.Start(ctx, &d.claimTimer, d.watchClaim)
+	case d.pendingOverride() != nil && !d.overrideTimer:
+		return calls.Start(ctx, &d.overrideTimer, d.watchOverride)
 	case !d.NextCall().IsZero() && !d.callTimer:
 		return calls.Start(ctx, &d.callTimer, d.callOperator)
 	case d.needsReconcile() && !d.reconciling && !d.State.Device.Returning:

@@ -20,7 +20,7 @@ func (d hardware) validateMove(in contract.MoveInput) error {
 }
 
 // validateNewName refuses a name that no device can have.
-func (d hardware) validateNewName(in contract.MoveInput) error {
+func (d hardware) validateNewName(_ workflow.Context, in contract.MoveInput) error {
 	if _, err := device.CanonicalName(in.Enrollment.Name); err != nil {
 		return d.Refuse(device.CodeInvalid, err.Error(), "name the slot that the hardware is in now")
 	}

@@ -10,6 +10,7 @@ import (
 	"burnish/internal/device"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle/status"
 )
 
 // family is a group of updates that work on a device's parts: enrollment, binding,
@@ -26,7 +27,7 @@ type update[F family, In contract.Input, Out any] struct {
 	replayed func(d F, id string, in In) (Out, error)
 	// validateOnArrival refuses only when the update arrives, after validate. It is never
 	// replayed, so that it may depend on this worker's settings.
-	validateOnArrival func(F, In) error
+	validateOnArrival func(F, workflow.Context, In) error
 }
 
 // The updates. All devices of a worker share them, so that each costs a device two
@@ -76,6 +77,9 @@ func (d *run) register(ctx workflow.Context) error {
 	if d.State.Host.Power {
 		d.registerPower(ctx)
 	}
+	if d.State.Device.State == device.Error {
+		d.registerOverride(ctx)
+	}
 	return errors.Join(
 		handle(ctx, d.parts, enrollUpdate), handle(ctx, d.parts, provideUpdate),
 		handle(ctx, d.parts, claimUpdate), handle(ctx, d.parts, burnUpdate), handle(ctx, d.parts, unclaimUpdate),
@@ -86,7 +90,7 @@ func (d *run) register(ctx workflow.Context) error {
 		handle(ctx, d.parts, replaceUpdate), handle(ctx, d.parts, moveUpdate),
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDevice,
 			func() (contract.DeviceStatus, error) {
-				v := d.Status()
+				v := status.WithOverrideNumbers(d.Status(), d.State)
 				var err error
 				v.Bindings, v.Acts = d.State.History, d.State.Acts
 				v.Cleans, err = d.State.Archive.Cleans()
@@ -181,7 +185,7 @@ func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts
 				if u.validateOnArrival == nil {
 					return nil
 				}
-				return u.validateOnArrival(of, in)
+				return u.validateOnArrival(of, ctx, in)
 			},
 		})
 }

@@ -114,6 +114,9 @@ func details(s *contract.DeviceState) string {
 	if s.Device.Dirty {
 		b.WriteString(", dirty")
 	}
+	if s.Device.NotSanitized {
+		b.WriteString(", not sanitized")
+	}
 	b.WriteString("\n\n")
 	line := func(what, text string) {
 		if text != "" {
@@ -129,6 +132,14 @@ func details(s *contract.DeviceState) string {
 	}
 	line("maintenance", maintenanceReason(s))
 	line("pool", poolText(s))
+	if o := s.Override; o != nil {
+		if p := o.Pending; p != nil {
+			line("override requested", fmt.Sprintf("by %s until %s: %s", p.RequestedBy, p.ExpiresAt.Format(time.RFC3339), p.Reason))
+		}
+		if p := o.Approved; p != nil {
+			line("not sanitized", fmt.Sprintf("override requested by %s, approved by %s on %s: %s", p.RequestedBy, p.ApprovedBy, p.ApprovedAt.Format(time.RFC3339), p.Reason))
+		}
+	}
 	if w := wait(s); w != nil {
 		line("waiting", fmt.Sprintf("for the %s since %s: %s", w.For, w.Since.Format(time.RFC3339), w.Fault.Message))
 	}

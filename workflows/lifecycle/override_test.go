@@ -1,0 +1,338 @@
+package lifecycle_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/api/approval"
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// overrideKey signs as the API does.
+var overrideKey = func() *approval.Key {
+	key, err := approval.NewKey(bytes.Repeat([]byte("k"), 32))
+	if err != nil {
+		panic(err)
+	}
+	return key
+}()
+
+// makeUncleanable has a one-time-use device in state error that nothing can erase, with the
+// data of i1.
+func (w *deviceEnv) makeUncleanable() {
+	w.t.Helper()
+	w.signatures, w.oneTimeUse = overrideKey, true
+	w.makeAvailable()
+	w.host.discovery.Operation = ""
+	w.signal(contract.SignalRefresh, contract.Hint{})
+	w.pass(time.Minute)
+	w.makeBound("i1")
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Error)
+	w.idle()
+}
+
+// signed is the act as the API sends it for a principal; change alters the claims that it signs.
+func (w *deviceEnv) signed(who string, in contract.OverrideInput, change ...func(*contract.OverrideClaims)) contract.OverrideInput {
+	w.t.Helper()
+	v := w.view()
+	require.NotNil(w.t, v.Override, "it shows no numbers")
+	in.Principal, in.By = "token:"+who, who
+	c := contract.OverrideClaims{Device: v.UUID, Act: contract.OverrideRequest, ID: in.ID, Reason: in.Reason, ExpiresAt: in.ExpiresAt,
+		Principal: in.Principal, By: in.By, Numbers: *v.Override.Numbers}
+	if p := v.Override.Pending; in.Approve != "" && p != nil {
+		c.Act, c.ID, c.Reason, c.ExpiresAt = contract.OverrideApprove, p.ID, p.Reason, p.ExpiresAt
+	}
+	for _, each := range change {
+		each(&c)
+	}
+	in.Signature = overrideKey.Sign(c)
+	return in
+}
+
+func (w *deviceEnv) newOverride(id string) contract.OverrideInput {
+	return contract.OverrideInput{ID: id, Reason: "the drive is needed", ExpiresAt: w.clock().Add(time.Hour)}
+}
+
+func (w *deviceEnv) override(in contract.OverrideInput) *call {
+	return w.send(contract.UpdateOverride, "", in)
+}
+
+// requestOverride has alice request an override.
+func (w *deviceEnv) requestOverride(id string) {
+	w.t.Helper()
+	ok[contract.Result](w.override(w.signed("alice", w.newOverride(id))))
+	require.Equal(w.t, id, w.view().Override.Pending.ID)
+}
+
+// refusedUnseen checks that a refusal left no event in the history.
+func (c *call) refusedUnseen(code device.Code) contract.Refusal {
+	c.w.t.Helper()
+	r := c.refused(code)
+	require.False(c.w.t, c.accepted, "the refused update is in the history")
+	return r
+}
+
+// A one-time-use device that nothing can erase has a way out: two principals return it without
+// a clean. It is reserved and read first, its host sees it, and everything that shows it says
+// that it is not sanitized, and by whom.
+//
+// D2, S3.21, F4, F5, F24, F27
+func TestOverride(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeUncleanable()
+	w.requestOverride("x1")
+	v := w.view()
+	require.Equal(t, device.Error, v.DeviceState, "one principal changes nothing")
+	require.Equal(t, 1, w.inventory.reserved)
+	require.Equal(t, "alice", v.Override.Pending.RequestedBy)
+
+	w.nextRun() // the request survives
+	calls := len(w.scheduledActivities)
+	r := ok[contract.Result](w.override(w.signed("bob", contract.OverrideInput{Approve: "x1"})))
+	require.Equal(t, device.Cleaning, r.Device.DeviceState)
+	v = w.reach(device.Available)
+	w.idle()
+	require.Equal(t, []string{contract.ActivityEnsureReserved, contract.ActivityDiscover, contract.ActivityUnreserve}, w.scheduledActivities[calls:])
+	require.Zero(t, w.inventory.reserved)
+	require.Empty(t, w.recorded(), "the tenant's record is removed")
+	w.requireMatchingGenerations()
+
+	require.True(t, v.NotSanitized)
+	require.False(t, v.Dirty)
+	require.False(t, v.Maintenance)
+	require.Empty(t, v.Fault)
+	require.Nil(t, v.Override.Pending)
+	require.Equal(t, "the drive is needed", v.Override.Approved.Reason)
+	require.Equal(t, []string{"alice", "token:alice", "bob", "token:bob"}, []string{v.Override.Approved.RequestedBy, v.Override.Approved.RequestedAs,
+		v.Override.Approved.ApprovedBy, v.Override.Approved.ApprovedAs})
+	last := v.Cleans[len(v.Cleans)-1]
+	require.Equal(t, "overridden", last.Outcome)
+	require.Equal(t, v.Override.Approved, last.Override)
+	require.True(t, w.publishedMemo.NotSanitized)
+	require.Equal(t, []string{"alice", "bob"}, []string{v.Acts[len(v.Acts)-2].By, v.Acts[len(v.Acts)-1].By})
+
+	// The next tenant's data are another matter.
+	ok[contract.BindResult](w.bind("i2", "r2"))
+	w.host.discovery.Operation = newFakeHost().discovery.Operation
+	w.signal(contract.SignalRefresh, contract.Hint{})
+	w.pass(time.Minute)
+	ok[contract.Result](w.unbind("i2"))
+	v = w.reach(device.Available)
+	require.False(t, v.NotSanitized, "a full clean ends it")
+	require.Nil(t, v.Override)
+	w.requireNoDefect()
+}
+
+// Nothing but the right signature of the API, for another principal, in time and for this
+// device as it is, is an approval; a refusal leaves no trace.
+//
+// D2
+func TestOverrideRefused(t *testing.T) {
+	approve := contract.OverrideInput{Approve: "x1"}
+	for name, c := range map[string]struct {
+		send func(w *deviceEnv) contract.OverrideInput
+		code device.Code
+	}{
+		"the same principal": {func(w *deviceEnv) contract.OverrideInput { return w.signed("alice", approve) }, device.CodeSamePrincipal},
+		"the same principal in capitals": {func(w *deviceEnv) contract.OverrideInput { return w.signed("ALICE", approve) },
+			device.CodeSamePrincipal},
+		"no signature": {func(w *deviceEnv) contract.OverrideInput {
+			in := w.signed("bob", approve)
+			in.Signature = nil
+			return in
+		}, device.CodeOverrideUnsigned},
+		"another principal's signature": {func(w *deviceEnv) contract.OverrideInput {
+			in := w.signed("bob", approve)
+			in.Principal = "token:carol"
+			return in
+		}, device.CodeOverrideUnsigned},
+		"no principal": {func(w *deviceEnv) contract.OverrideInput {
+			return contract.OverrideInput{Approve: "x1"}
+		}, device.CodeOverrideUnsigned},
+		"another device's signature": {func(w *deviceEnv) contract.OverrideInput {
+			return w.signed("bob", approve, func(c *contract.OverrideClaims) { c.Device = contract.DeviceUUID("d2") })
+		}, device.CodeOverrideUnsigned},
+		"the signature of a request": {func(w *deviceEnv) contract.OverrideInput {
+			return w.signed("bob", approve, func(c *contract.OverrideClaims) { c.Act = contract.OverrideRequest })
+		}, device.CodeOverrideUnsigned},
+		"an altered reason": {func(w *deviceEnv) contract.OverrideInput {
+			return w.signed("bob", approve, func(c *contract.OverrideClaims) { c.Reason = "another one" })
+		}, device.CodeOverrideUnsigned},
+		"an altered expiry": {func(w *deviceEnv) contract.OverrideInput {
+			return w.signed("bob", approve, func(c *contract.OverrideClaims) { c.ExpiresAt = c.ExpiresAt.Add(time.Hour) })
+		}, device.CodeOverrideUnsigned},
+		"an earlier clean": {func(w *deviceEnv) contract.OverrideInput {
+			return w.signed("bob", approve, func(c *contract.OverrideClaims) { c.Numbers.Clean-- })
+		}, device.CodeOverrideUnsigned},
+		"another request": {func(w *deviceEnv) contract.OverrideInput {
+			return w.signed("bob", contract.OverrideInput{Approve: "x2"})
+		}, device.CodeNotFound},
+		"with a reason of its own": {func(w *deviceEnv) contract.OverrideInput {
+			return w.signed("bob", contract.OverrideInput{Approve: "x1", Reason: "mine"})
+		}, device.CodeInvalid},
+		"a request without a reason": {func(w *deviceEnv) contract.OverrideInput {
+			return w.signed("bob", contract.OverrideInput{ID: "x2", Reason: " ", ExpiresAt: w.clock().Add(time.Hour)})
+		}, device.CodeInvalid},
+		"a request without an expiry": {func(w *deviceEnv) contract.OverrideInput {
+			return w.signed("bob", contract.OverrideInput{ID: "x2", Reason: "r"})
+		}, device.CodeInvalid},
+		"a request that has expired": {func(w *deviceEnv) contract.OverrideInput {
+			return w.signed("bob", contract.OverrideInput{ID: "x2", Reason: "r", ExpiresAt: w.clock()})
+		}, device.CodeInvalid},
+		"a request for longer than a day": {func(w *deviceEnv) contract.OverrideInput {
+			return w.signed("bob", contract.OverrideInput{ID: "x2", Reason: "r", ExpiresAt: w.clock().Add(24*time.Hour + time.Minute)})
+		}, device.CodeInvalid},
+		"an unsigned request": {func(w *deviceEnv) contract.OverrideInput { return w.newOverride("x2") }, device.CodeOverrideUnsigned},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newDeviceEnv(t, standardPolicy())
+			w.makeUncleanable()
+			w.requestOverride("x1")
+			w.override(c.send(w)).refusedUnseen(c.code)
+			require.Equal(t, device.Error, w.view().DeviceState)
+			require.Equal(t, 1, w.inventory.reserved)
+			require.Equal(t, "x1", w.view().Override.Pending.ID, "the request still waits")
+			w.requireNoDefect()
+		})
+	}
+}
+
+// Without the API's key there are no overrides.
+//
+// D2
+func TestOverrideIsOff(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeUncleanable()
+	in := w.signed("alice", w.newOverride("x1"))
+	w.signatures = nil
+	w.nextRun()
+	r := w.override(in).refusedUnseen(device.CodeOverrideOff)
+	require.Contains(t, r.Fault.Remedy, "BURNISH_API_KEY")
+	require.Nil(t, w.view().Override.Pending)
+}
+
+// Only a device in state error can be overridden: in every other state the update is refused.
+//
+// S3.21
+func TestOverrideOnlyFromError(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeUncleanable()
+	in := w.signed("alice", w.newOverride("x1"))
+	ok[contract.Result](w.ask(contract.UpdateManage))
+	require.Nil(t, w.view().Override, "it shows nothing to sign")
+	w.override(in).refusedUnseen(device.CodeRefused)
+}
+
+// A requested override ends when the device changes, or at its expiry; maintenance is no change.
+//
+// D2
+func TestPendingOverrideEnds(t *testing.T) {
+	for name, change := range map[string]func(*deviceEnv){
+		"manage": func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) },
+		"clean": func(w *deviceEnv) {
+			w.host.discovery.Operation = newFakeHost().discovery.Operation
+			w.signal(contract.SignalRefresh, contract.Hint{})
+			w.pass(time.Minute)
+			ok[contract.Result](w.cleanUp())
+		},
+		"expiry":  func(w *deviceEnv) { w.pass(time.Hour + time.Second) },
+		"another": func(w *deviceEnv) { w.requestOverride("x2") },
+		"a newer host": func(w *deviceEnv) {
+			h := w.host.hint(w.clock())
+			h.Host.Clean += 7
+			w.signal(contract.SignalObserved, h)
+			w.pass(time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newDeviceEnv(t, standardPolicy())
+			w.makeUncleanable()
+			w.requestOverride("x1")
+			late := w.signed("bob", contract.OverrideInput{Approve: "x1"})
+			ok[contract.Result](w.maintain(false))
+			require.NotNil(t, w.view().Override.Pending)
+			change(w)
+			if o := w.view().Override; o != nil && o.Pending != nil {
+				require.Equal(t, "x2", o.Pending.ID)
+			}
+			w.override(late).wait()
+			require.Error(t, w.open[len(w.open)-1].err)
+			require.Equal(t, 1, w.inventory.reserved)
+			w.requireNoDefect()
+		})
+	}
+}
+
+// A request that was dropped is not repeated by its signature, although the device has come
+// back to error without another clean or binding.
+//
+// D2
+func TestDroppedOverrideIsNotRepeated(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeUncleanable()
+	request := w.signed("alice", w.newOverride("x1"))
+	before := *w.view().Override.Numbers
+	ok[contract.Result](w.override(request))
+	ok[contract.Result](w.ask(contract.UpdateManage))
+	ok[contract.Result](w.ask(contract.UpdateProvide))
+	now := *w.reach(device.Error).Override.Numbers
+	require.Equal(t, []any{before.Since, before.Clean, before.Binding}, []any{now.Since, now.Clean, now.Binding})
+	w.override(request).refusedUnseen(device.CodeOverrideUnsigned)
+}
+
+// Signatures that were read in the history never count again: not for the next request, not
+// after the next failed clean, not once the device has come back to error without one, and not
+// for a workflow that was begun again.
+//
+// D2
+func TestOverrideSignaturesCountOnce(t *testing.T) {
+	for name, again := range map[string]func(*deviceEnv){
+		"after the next failed clean": func(w *deviceEnv) {
+			ok[contract.BindResult](w.bind("i2", "r2"))
+			w.host.writeAsTenant("i2")
+			ok[contract.Result](w.unbind("i2"))
+		},
+		"back in error without a clean": func(w *deviceEnv) {
+			ok[contract.Result](w.ask(contract.UpdateManage))
+			w.host.writeAsTenant("i2")
+			h := w.host.hint(w.clock())
+			h.Host.Clean++ // which makes it unknown, and dirty
+			w.signal(contract.SignalObserved, h)
+			w.pass(time.Minute)
+		},
+		"begun again": func(w *deviceEnv) {
+			w.terminate()
+			w.pass(time.Hour)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newDeviceEnv(t, standardPolicy())
+			w.makeUncleanable()
+			request := w.signed("alice", w.newOverride("x1"))
+			request.ExpiresAt = w.clock().Add(23 * time.Hour)
+			request = w.signed("alice", request)
+			ok[contract.Result](w.override(request))
+			approval := w.signed("bob", contract.OverrideInput{Approve: "x1"})
+			ok[contract.Result](w.override(approval))
+			w.reach(device.Available)
+			w.idle()
+			again(w)
+			if s := w.settled().DeviceState; s != device.Error {
+				ok[contract.Result](w.ask(contract.UpdateManage))
+				w.ask(contract.UpdateProvide).wait()
+				w.settled()
+			}
+			require.Equal(t, device.Error, w.view().DeviceState, w.describe())
+			w.override(request).refusedUnseen(device.CodeOverrideUnsigned)
+			w.override(approval).refusedUnseen(device.CodeNotFound)
+			w.requestOverride("x1") // the same ID, signed anew
+			w.override(approval).refusedUnseen(device.CodeOverrideUnsigned)
+			w.requireNoDefect()
+		})
+	}
+}
