@@ -109,36 +109,12 @@ func (a *app) resumeCommand() *cobra.Command {
 // line as it is now. It asks once for all of them, and only if one waits; without an answer
 // the devices' own, which are older, remain.
 func (a *app) withPlaces(ctx context.Context, l deviceClient, all []contract.DeviceStatus) contract.LimitsStatus {
-	name, waits := "", 0
-	for _, v := range all {
-		if v.Waiting != nil && v.Waiting.For == contract.WaitSlot {
-			name, waits = v.Name, waits+1
-		}
-	}
-	if waits == 0 {
+	name, waits := contract.WaitForSlot(all)
+	if !waits {
 		return contract.LimitsStatus{}
 	}
-	if waits > 1 {
-		name = ""
-	}
 	status := a.limits(ctx, l, name)
-	places := map[string]contract.SlotWait{}
-	for _, w := range status.Waiting {
-		places[w.Device] = w
-	}
-	for i := range all {
-		v := &all[i]
-		w, ok := places[v.Name]
-		if !ok || v.Waiting == nil || v.Waiting.For != contract.WaitSlot {
-			continue
-		}
-		wait := *v.Waiting
-		if v.LastError == wait.Message {
-			v.LastError = w.Message
-		}
-		wait.Code, wait.Message, wait.Place = w.Code, w.Message, w.Place
-		v.Waiting, v.Remedy = &wait, w.Remedy
-	}
+	status.ShowPlaces(all)
 	return status
 }
 

@@ -26,6 +26,8 @@ type fakeDevices struct {
 	statuses map[string]contract.DeviceStatus
 	err      error
 	sent     []any
+	limits   contract.LimitsStatus
+	order    []string // the names, by UUID
 }
 
 func (f *fakeDevices) Describe(_ context.Context, name string) (client.Execution, error) {
@@ -40,14 +42,13 @@ func (f *fakeDevices) Query(_ context.Context, name string) (contract.DeviceStat
 	return f.statuses[name], f.err
 }
 
-func (f *fakeDevices) List(_ context.Context, by client.Filter) ([]client.Execution, error) {
-	var found []client.Execution
+func (f *fakeDevices) ByUUID(_ context.Context, uuid string) (client.Execution, bool, error) {
 	for name, v := range f.statuses {
-		if v.UUID == by.UUID {
-			found = append(found, client.Execution{Name: name, Running: true, Status: v})
+		if v.UUID == uuid {
+			return client.Execution{Name: name, Running: true, Status: v}, true, f.err
 		}
 	}
-	return found, f.err
+	return client.Execution{}, false, f.err
 }
 
 func (f *fakeDevices) Clean(_ context.Context, name string, in contract.CleanInput) (contract.Result, error) {

@@ -17,7 +17,10 @@ type Devices interface {
 	Clean(ctx context.Context, name string, in contract.CleanInput) (contract.Result, error)
 	Describe(ctx context.Context, name string) (client.Execution, error)
 	Query(ctx context.Context, name string) (contract.DeviceStatus, error)
-	List(ctx context.Context, f client.Filter) ([]client.Execution, error)
+	ByUUID(ctx context.Context, uuid string) (client.Execution, bool, error)
+	Page(ctx context.Context, f client.Filter, after string, limit int) ([]client.Execution, bool, error)
+	Each(ctx context.Context, f client.Filter, do func(client.Execution) error) error
+	LimitsStatus(ctx context.Context, name string) (contract.LimitsStatus, bool, error)
 }
 
 // maxNames is how many names of devices are kept by their UUID.
@@ -66,13 +69,13 @@ func (c *call) resolve(ctx context.Context) error {
 		c.name = name
 		return nil
 	}
-	found, err := c.Devices.List(ctx, client.Filter{UUID: id.String()})
+	e, found, err := c.Devices.ByUUID(ctx, id.String())
 	if err != nil {
 		return err
 	}
-	// None found: it may be a NAME of that form.
-	if len(found) > 0 {
-		c.name = found[0].Name
+	// Not found: it may be a NAME of that form.
+	if found {
+		c.name = e.Name
 		c.names.add(c.name)
 	}
 	return nil
@@ -94,7 +97,12 @@ func showDevice(ctx context.Context, c *call) (any, error) {
 	return c.view(v), nil
 }
 
+// queryTimeout bounds the query of a workflow. Without a control worker it has no answer, and
+// what Temporal itself knows is shown instead.
+const queryTimeout = 3 * time.Second
+
 // status gives the device as its workflow reports it, with the progress of its running step.
+// If no worker answers, the status is the server's own, and a header says so.
 func (c *call) status(ctx context.Context) (contract.DeviceStatus, error) {
 	var e client.Execution
 	described := make(chan error, 1)
@@ -103,7 +111,9 @@ func (c *call) status(ctx context.Context) (contract.DeviceStatus, error) {
 		e, err = c.Devices.Describe(ctx, c.name)
 		described <- err
 	}()
-	v, queryErr := c.Devices.Query(ctx, c.name)
+	queryCtx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	v, queryErr := c.Devices.Query(queryCtx, c.name)
 	if err := <-described; err != nil {
 		return v, err
 	}
@@ -114,11 +124,18 @@ func (c *call) status(ctx context.Context) (contract.DeviceStatus, error) {
 			Remedy:  "the worker of its host brings it back at its next reconciliation or start; check that it runs"}
 	case !e.Running:
 		return v, noSuchDevice("no such device")
-	case queryErr != nil:
+	case client.NotFound(queryErr), ctx.Err() != nil:
 		return v, queryErr
-	case v.DeviceState == device.Absent:
+	case queryErr != nil:
+		v = e.Status
+		c.header.Set("Warning", `199 burnish "no control worker answered: this is what the Temporal server knows"`)
+		c.Log.Warn("no control worker answered a query", "device", c.name, "error", queryErr)
+	}
+	if v.DeviceState == device.Absent {
 		return v, noSuchDevice("the enrollment of the device was never finished")
 	}
 	v.Progress = e.Progress(v, time.Now())
-	return v, nil
+	shown := []contract.DeviceStatus{v}
+	c.withPlaces(ctx, shown)
+	return shown[0], nil
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"burnish/internal/device"
@@ -58,6 +59,9 @@ func routes() []route {
 		{Method: http.MethodGet, Path: "/readyz", Operation: "readiness", Summary: "The API can answer requests",
 			Out: health{}, do: getReadiness, Codes: []device.Code{device.CodeUnreachable}},
 
+		{Method: http.MethodGet, Path: "/v2/devices", Operation: "listDevices", Summary: "The devices, a page at a time",
+			Rule: ruleList, Query: listParameters(), Out: devicesDocument{}, do: listDevices,
+			Codes: []device.Code{device.CodeInvalid, device.CodeUnreachable}},
 		{Method: http.MethodGet, Path: "/v2/devices/{device}", Operation: "showDevice", Summary: "One device",
 			Rule: ruleGet, Out: contract.DeviceStatus{}, do: showDevice, Codes: readCodes},
 		act("clean", ruleClean, v21, http.StatusAccepted, "Clean a device in state error or, with named steps or a runbook, a manageable one", cleanDevice),
@@ -92,7 +96,12 @@ func act[In any](verb, rule string, since version, status int, summary string, d
 
 // checkQuery refuses parameters that the operation does not have, or twice.
 func (c *call) checkQuery() error {
-	for name, values := range c.r.URL.Query() {
+	// URL.Query leaves out what it cannot read: a marker that is left out shows the first page.
+	given, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil {
+		return invalid("the query cannot be read: "+err.Error(), "escape its values")
+	}
+	for name, values := range given {
 		p, known := c.route.parameter(name)
 		if !known {
 			return invalid("there is no parameter "+name, "leave it out")

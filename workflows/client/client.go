@@ -16,9 +16,7 @@ type Client struct {
 	temporal sdkclient.Client
 	// serials looks up running devices, ended the ended runs of devices.
 	serials, ended lookups
-	// totals and names make pages cheap.
-	totals totals
-	names  names
+	totals         totals
 }
 
 // New returns a Client over a connection, which the caller closes.

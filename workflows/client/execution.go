@@ -118,7 +118,7 @@ func statusOf(name string, fields map[string]*commonpb.Payload, memo contract.St
 	} {
 		if p, ok := fields[key.GetName()]; ok {
 			if err := converter.GetDefaultDataConverter().FromPayload(p, into); err != nil {
-				return contract.DeviceStatus{}, fmt.Errorf("%s: %w", key.GetName(), err)
+				return contract.DeviceStatus{Name: name, UUID: contract.DeviceUUID(name)}, fmt.Errorf("%s: %w", key.GetName(), err)
 			}
 		}
 	}

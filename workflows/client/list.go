@@ -121,7 +121,7 @@ func (c *Client) Pages(ctx context.Context, f Filter, do func([]Execution) error
 	return c.pages(ctx, f.Query(), func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
 		var page []Execution
 		for _, info := range infos {
-			if e := executionOf(info, nil); e.Err != nil || f.selects(e.Status) {
+			if e := executionOf(info, nil); e.Err != nil || f.Selects(e.Status) {
 				page = append(page, e)
 			}
 		}
@@ -161,7 +161,7 @@ func (c *Client) FindBySerial(ctx context.Context, serial, name string) (found s
 	f := Filter{Serial: serial, NotState: device.Retired}
 	for _, e := range runs {
 		switch {
-		case !f.selects(e.Status):
+		case !f.Selects(e.Status):
 		case e.Name == name:
 			listed = true
 		case found == "":

@@ -138,8 +138,7 @@ func (c *Client) newestOf(ctx context.Context, f Filter, infos []*workflowpb.Wor
 	}
 	var found []Execution
 	for _, e := range newest {
-		if (e.Running || e.continued) && (e.Err != nil || f.selects(e.Status)) {
-			c.names.add(e.Status.UUID, e.Name)
+		if (e.Running || e.continued) && (e.Err != nil || f.Selects(e.Status)) {
 			found = append(found, e)
 		}
 	}
@@ -250,48 +249,10 @@ func (t *totals) learn(filter string, total, share float64, runs int) float64 {
 	return total
 }
 
-// maxNames bounds the names that are kept: of the last devices that were listed or looked up.
-const maxNames = 8192
-
-// names are the names of devices by UUID. A UUID depends on the name alone, so that a name
-// that was found stays true.
-type names struct {
-	mu           sync.Mutex
-	newer, older map[string]string
-}
-
-func (n *names) of(uuid string) (string, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if name, ok := n.newer[uuid]; ok {
-		return name, true
-	}
-	name, ok := n.older[uuid]
-	return name, ok
-}
-
-func (n *names) add(uuid, name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.newer == nil || len(n.newer) >= maxNames/2 {
-		n.newer, n.older = map[string]string{}, n.newer
-	}
-	n.newer[uuid] = name
-}
-
-// Name returns the name of the device with a UUID. found is false if Temporal lists no run of
-// it: of a device that was just enrolled, or that was forgotten longer ago than it keeps
-// ended runs.
-func (c *Client) Name(ctx context.Context, uuid string) (name string, found bool, err error) {
-	if name, found = c.names.of(uuid); found {
-		return name, true, nil
-	}
-	e, found, err := c.runByUUID(ctx, uuid)
-	return e.Name, found, err
-}
-
-// runByUUID returns the newest listed run of the device with a UUID, also one that ended.
-func (c *Client) runByUUID(ctx context.Context, uuid string) (e Execution, found bool, err error) {
+// ByUUID returns the newest listed run of the device with a UUID, also one that ended. found is
+// false if Temporal lists none: of a device that was just enrolled, or that was forgotten
+// longer ago than it keeps ended runs.
+func (c *Client) ByUUID(ctx context.Context, uuid string) (e Execution, found bool, err error) {
 	newest := map[string]Execution{}
 	query := joined("WorkflowType = "+literal(contract.WorkflowDeviceLifecycle), equals(contract.AttrUUID.GetName(), uuid))
 	err = c.pages(ctx, query, func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
@@ -307,7 +268,6 @@ func (c *Client) runByUUID(ctx context.Context, uuid string) (e Execution, found
 		return Execution{}, false, fmt.Errorf("find the device with UUID %s: %w", uuid, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(newest)) {
-		c.names.add(uuid, name)
 		return newest[name], true, nil
 	}
 	return Execution{}, false, nil

@@ -246,21 +246,19 @@ func TestAnEndedRunGivesNoOldState(t *testing.T) {
 	require.Equal(t, []string{hashed(0)}, readPages(t, c, Filter{}, 10), "it was forgotten")
 }
 
-func TestNameOfUUID(t *testing.T) {
+func TestRunByUUID(t *testing.T) {
 	l := fleetOf(t, 3, hashed)
+	l.continueAsNew(t, 1, device.Available, true)
+	l.runs[2].Status, l.runs[2].CloseTime = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, timestamppb.New(clock)
 	c := l.client(t)
-	for range 2 {
-		name, found, err := c.Name(t.Context(), hashed(1))
-		require.NoError(t, err)
-		require.True(t, found)
-		require.Equal(t, "d0001", name)
-		require.Equal(t, 1, l.lists, "the second time it is known")
-	}
-	_, found, err := c.Name(t.Context(), lastUUID)
+	e, found, err := c.ByUUID(t.Context(), hashed(1))
+	require.NoError(t, err)
+	require.True(t, found && e.Running)
+	require.Equal(t, "d0001", e.Name)
+	e, found, err = c.ByUUID(t.Context(), hashed(2))
+	require.NoError(t, err)
+	require.True(t, found && e.Forgotten)
+	_, found, err = c.ByUUID(t.Context(), lastUUID)
 	require.NoError(t, err)
 	require.False(t, found)
-	for i := range 3 * maxNames {
-		c.names.add(fmt.Sprint(i), "n")
-	}
-	require.LessOrEqual(t, len(c.names.newer)+len(c.names.older), maxNames)
 }

@@ -29,8 +29,8 @@ type Filter struct {
 	NeedsOperator    bool
 	// AwaitingCleaning selects pending_cleaning, and error while dirty.
 	AwaitingCleaning bool
-	// Names are canonical.
-	Names []string
+	// Names are canonical, UUIDs in lower case.
+	Names, UUIDs []string
 	// Match selects by what the server cannot compare; nil selects all.
 	Match func(contract.DeviceStatus) bool
 }
@@ -64,7 +64,7 @@ func (f Filter) conditions() string {
 		terms = append(terms, "("+hosts+" OR "+instances+")")
 	}
 	terms = append(terms, anyOf(contract.AttrFault.GetName(), f.Faults), equals(contract.AttrSerial.GetName(), f.Serial),
-		anyOf(contract.AttrSerial.GetName(), f.Serials), equals(contract.AttrUUID.GetName(), f.UUID))
+		anyOf(contract.AttrSerial.GetName(), f.Serials), equals(contract.AttrUUID.GetName(), f.UUID), anyOf(contract.AttrUUID.GetName(), f.UUIDs))
 	ids := make([]string, len(f.Names))
 	for i, name := range f.Names {
 		ids[i] = contract.WorkflowID(name)
@@ -85,8 +85,8 @@ func joined(terms ...string) string {
 	return strings.Join(slices.DeleteFunc(terms, func(t string) bool { return t == "" }), " AND ")
 }
 
-// selects reports whether the device is one that the filter selects.
-func (f Filter) selects(v contract.DeviceStatus) bool {
+// Selects reports whether the device is one that the filter selects.
+func (f Filter) Selects(v contract.DeviceStatus) bool {
 	instance := ""
 	if v.InstanceUUID != nil {
 		instance = *v.InstanceUUID
@@ -100,7 +100,7 @@ func (f Filter) selects(v contract.DeviceStatus) bool {
 		selected(f.Types, v.Type) && selected(f.Faults, v.Fault) && selected(f.Serials, v.Serial) &&
 		(f.Serial == "" || stored(f.Serial) == v.Serial) && (f.UUID == "" || f.UUID == v.UUID) &&
 		(!f.NeedsOperator || v.NeedsOperator) && (!f.AwaitingCleaning || awaiting) &&
-		selected(f.Names, v.Name) && (f.Match == nil || f.Match(v))
+		selected(f.Names, v.Name) && selected(f.UUIDs, v.UUID) && (f.Match == nil || f.Match(v))
 }
 
 // selected reports whether a field with these alternatives selects a value.

@@ -68,8 +68,8 @@ func FuzzSerial(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s, other string) {
 		filter := Filter{Serial: s}
-		require.True(t, filter.selects(contract.DeviceStatus{Serial: stored(s)}))
-		require.Equal(t, s == "" || stored(other) == stored(s), filter.selects(contract.DeviceStatus{Serial: stored(other)}))
+		require.True(t, filter.Selects(contract.DeviceStatus{Serial: stored(s)}))
+		require.Equal(t, s == "" || stored(other) == stored(s), filter.Selects(contract.DeviceStatus{Serial: stored(other)}))
 		term := equals("DeviceSerial", s)
 		if term == "" {
 			return

@@ -231,6 +231,45 @@ type SlotWait struct {
 	device.Fault
 }
 
+// WaitForSlot reports whether some of the devices wait for a slot. name is the one that waits,
+// "" if there are several.
+func WaitForSlot(all []DeviceStatus) (name string, waits bool) {
+	for _, v := range all {
+		if !v.waitsForSlot() {
+			continue
+		}
+		if waits {
+			return "", true
+		}
+		name, waits = v.Name, true
+	}
+	return name, waits
+}
+
+func (v DeviceStatus) waitsForSlot() bool { return v.Waiting != nil && v.Waiting.For == WaitSlot }
+
+// ShowPlaces puts into statuses what the limits know better than the devices: each place in
+// line as it is now.
+func (s LimitsStatus) ShowPlaces(all []DeviceStatus) {
+	places := map[string]SlotWait{}
+	for _, w := range s.Waiting {
+		places[w.Device] = w
+	}
+	for i := range all {
+		v := &all[i]
+		w, ok := places[v.Name]
+		if !ok || !v.waitsForSlot() {
+			continue
+		}
+		wait := *v.Waiting
+		if v.LastError == wait.Message {
+			v.LastError = w.Message
+		}
+		wait.Code, wait.Message, wait.Place = w.Code, w.Message, w.Place
+		v.Waiting, v.Remedy = &wait, w.Remedy
+	}
+}
+
 // LimitsAlarm is one cause for which the limits need the operator.
 type LimitsAlarm struct {
 	device.Fault

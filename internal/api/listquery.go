@@ -1,0 +1,331 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"burnish/internal/device"
+	"burnish/workflows/client"
+	"burnish/workflows/contract"
+)
+
+// listQuery is what a caller asks of GET /v2/devices.
+type listQuery struct {
+	filter client.Filter
+	limit  int
+	marker string
+	sort   deviceOrder
+	fields []deviceField
+}
+
+// listFilter is a parameter that selects devices by a field. Values are alternatives.
+type listFilter struct {
+	name, field, about string
+	// list: values may also be separated by commas.
+	list bool
+	// allowed are all values; nil: there are others.
+	allowed []string
+	apply   func(q *listQuery, values []string)
+}
+
+// by adds a condition that Temporal cannot compare.
+func (q *listQuery) by(match func(contract.DeviceStatus) bool) {
+	before := q.filter.Match
+	q.filter.Match = func(v contract.DeviceStatus) bool { return (before == nil || before(v)) && match(v) }
+}
+
+// isOneOf selects by a field that Temporal cannot compare.
+func isOneOf[T ~string](field func(contract.DeviceStatus) T) func(*listQuery, []string) {
+	return func(q *listQuery, values []string) {
+		q.by(func(v contract.DeviceStatus) bool { return slices.Contains(values, string(field(v))) })
+	}
+}
+
+// flag selects by a field that is true or false. one narrows Temporal's own listing for true.
+func flag(of func(contract.DeviceStatus) bool, narrow func(*client.Filter)) func(*listQuery, []string) {
+	return func(q *listQuery, values []string) {
+		want := values[0] == "true"
+		if want && narrow != nil {
+			narrow(&q.filter)
+		}
+		q.by(func(v contract.DeviceStatus) bool { return of(v) == want })
+	}
+}
+
+var (
+	booleans   = []string{"true", "false"}
+	stateWords = wordsOf(device.States())
+	byState    = func(q *listQuery, values []string) {
+		for _, v := range values {
+			q.filter.States = append(q.filter.States, device.State(v))
+		}
+	}
+	byHost = func(q *listQuery, values []string) { q.filter.Hosts = lower(values) }
+)
+
+// listFilters are Cyborg's filters and those of `burnish list`.
+var listFilters = []listFilter{
+	{name: "uuid", field: "uuid", list: true, about: "of these UUIDs",
+		apply: func(q *listQuery, values []string) { q.filter.UUIDs = lower(values) }},
+	{name: "type", field: "type", list: true, about: "of these types, such as DISK or NVME",
+		apply: func(q *listQuery, values []string) { q.filter.Types = upper(values) }},
+	{name: "vendor", field: "vendor", about: "of these vendors",
+		apply: isOneOf(func(v contract.DeviceStatus) string { return v.Vendor })},
+	{name: "model", field: "model", about: "of exactly these models",
+		apply: isOneOf(func(v contract.DeviceStatus) string { return v.Model })},
+	{name: "hostname", field: "hostname", list: true, about: "on these hosts", apply: byHost},
+	{name: "host", field: "hostname", list: true, about: "as hostname", apply: byHost},
+	{name: "status", field: "status", list: true, about: "with these administrative states", allowed: wordsOf([]device.Status{device.Enabled, device.Maintaining}),
+		apply: isOneOf(func(v contract.DeviceStatus) device.Status { return v.Status })},
+	{name: "device_state", field: "device_state", list: true, about: "in these states (2.1)", allowed: stateWords, apply: byState},
+	{name: "state", field: "device_state", list: true, about: "as device_state (2.1)", allowed: stateWords, apply: byState},
+	{name: "name", field: "name", list: true, about: "with these names",
+		apply: func(q *listQuery, values []string) { q.filter.Names = values }},
+	{name: "serial", field: "serial", about: "with these serial numbers",
+		apply: func(q *listQuery, values []string) { q.filter.Serials = values }},
+	{name: "instance", field: "instance_uuid", list: true, about: "bound to these instances",
+		apply: func(q *listQuery, values []string) { q.filter.Instances = lower(values) }},
+	{name: "fault", field: "fault", list: true, about: "with these faults",
+		apply: func(q *listQuery, values []string) { q.filter.Faults = values }},
+	{name: "needs_operator", field: "needs_operator", about: "that need an operator, or do not", allowed: booleans,
+		apply: flag(func(v contract.DeviceStatus) bool { return v.NeedsOperator }, func(f *client.Filter) { f.NeedsOperator = true })},
+	{name: "awaiting_cleaning", field: "dirty", about: "that wait for a clean, or do not: pending_cleaning, and error while dirty", allowed: booleans,
+		apply: flag(awaitsCleaning, func(f *client.Filter) { f.AwaitingCleaning = true })},
+	{name: "one_time_use", field: "one_time_use", about: "that are cleaned after every tenant, or are not", allowed: booleans,
+		apply: flag(func(v contract.DeviceStatus) bool { return v.OneTimeUse }, nil)},
+}
+
+func awaitsCleaning(v contract.DeviceStatus) bool {
+	return v.DeviceState == device.PendingCleaning || v.DeviceState == device.Error && v.Dirty
+}
+
+// listParameters are all parameters of GET /v2/devices.
+func listParameters() []parameter {
+	all := []parameter{
+		{Name: "limit", About: fmt.Sprintf("the most devices on a page, 1 to %d; %d without it", maxLimit, defaultLimit)},
+		{Name: "marker", About: "the UUID of the device after which the page begins: the last one of the page before"},
+		{Name: "sort", About: "KEY or KEY:asc or KEY:desc, KEY one of " + strings.Join(orderNames(), ", ") + "; uuid:asc without it"},
+		{Name: "sort_key", About: "the KEY of sort"},
+		{Name: "sort_dir", About: "asc or desc"},
+		{Name: "fields", About: "only these fields of each device, separated by commas", Many: true},
+	}
+	for _, f := range listFilters {
+		all = append(all, parameter{Name: f.name, About: "only devices " + f.about, Many: true})
+	}
+	return all
+}
+
+// listQuery reads the parameters. Each value that is not understood is refused: a filter
+// that is ignored shows devices that were not asked for.
+func (c *call) listQuery() (q listQuery, err error) {
+	given := c.r.URL.Query()
+	q.limit = defaultLimit
+	if given.Has("limit") {
+		if q.limit, err = strconv.Atoi(given.Get("limit")); err != nil || q.limit < 1 || q.limit > maxLimit {
+			return q, invalid(fmt.Sprintf("limit: %q is not a number from 1 to %d", given.Get("limit"), maxLimit), "give such a number, or leave it out")
+		}
+	}
+	if given.Has("marker") {
+		id, err := uuid.Parse(given.Get("marker"))
+		if err != nil || len(given.Get("marker")) != 36 {
+			return q, invalid(fmt.Sprintf("marker: %q is not a UUID", given.Get("marker")), "give the UUID of the last device of the page before")
+		}
+		q.marker = id.String()
+	}
+	if q.sort, err = c.order(given); err != nil {
+		return q, err
+	}
+	if q.fields, err = c.chosenFields(given["fields"], given.Has("fields")); err != nil {
+		return q, err
+	}
+	for _, f := range listFilters {
+		if !given.Has(f.name) {
+			continue
+		}
+		values, err := f.values(given[f.name])
+		if err == nil {
+			err = c.mayUse(f.name, f.field)
+		}
+		if err != nil {
+			return q, err
+		}
+		f.apply(&q, values)
+	}
+	if given.Has("state") && given.Has("device_state") || given.Has("host") && given.Has("hostname") {
+		return q, invalid("state is device_state, and host is hostname: both are given", "leave out one of them")
+	}
+	return q, nil
+}
+
+// values reads a filter's values.
+func (f listFilter) values(given []string) ([]string, error) {
+	var values []string
+	for _, each := range given {
+		if f.list {
+			values = append(values, strings.Split(each, ",")...)
+		} else {
+			values = append(values, each)
+		}
+	}
+	for i, v := range values {
+		if v = strings.TrimSpace(v); v == "" {
+			return nil, invalid(f.name+" has an empty value", "give a value, or leave it out")
+		}
+		if f.name == "name" {
+			name, err := device.CanonicalName(v)
+			if err != nil {
+				return nil, invalid("name: "+err.Error(), "give the name of a device")
+			}
+			v = name
+		}
+		if slices.Equal(f.allowed, booleans) {
+			v = strings.ToLower(v) // Python's clients send True
+		}
+		if f.allowed != nil && !slices.Contains(f.allowed, v) {
+			return nil, invalid(fmt.Sprintf("%s: %q is not one of %s", f.name, v, strings.Join(f.allowed, ", ")), "give one of them")
+		}
+		values[i] = v
+	}
+	if slices.Equal(f.allowed, booleans) && len(values) > 1 {
+		return nil, invalid(f.name+" is given twice", "give it once")
+	}
+	return values, nil
+}
+
+// mayUse refuses a parameter about a field that the caller does not see: answers that depend
+// on it would show it.
+func (c *call) mayUse(parameter, field string) error {
+	f := deviceFields[slices.IndexFunc(deviceFields, func(f deviceField) bool { return f.name == field })]
+	switch {
+	case c.version.less(f.since):
+		return invalid(fmt.Sprintf("%s: version %s has no %s", parameter, c.version, field), fmt.Sprintf("send %s: %s %s", versionHeader, serviceType, f.since))
+	case f.detail && !c.may(ruleDetail):
+		return forbidden(ruleDetail)
+	}
+	return nil
+}
+
+// chosenFields are the fields that the caller asks for; all that it sees if it names none.
+func (c *call) chosenFields(given []string, any bool) ([]deviceField, error) {
+	visible := c.visible()
+	if !any {
+		return visible, nil
+	}
+	names := strings.Split(strings.Join(given, ","), ",")
+	for i, name := range names {
+		names[i] = strings.TrimSpace(name)
+		if !slices.ContainsFunc(deviceFields, func(f deviceField) bool { return f.name == names[i] }) {
+			return nil, invalid(fmt.Sprintf("fields: a device has no %q", name), "see "+openAPIPath)
+		}
+		if err := c.mayUse("fields", names[i]); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(visible, func(f deviceField) bool { return !slices.Contains(names, f.name) }), nil
+}
+
+// deviceOrder is an order of devices: by a key, then by UUID.
+type deviceOrder struct {
+	key        string
+	descending bool
+	by         func(a, b contract.DeviceStatus) int
+}
+
+func (o deviceOrder) compare(a, b contract.DeviceStatus) int {
+	order := cmp.Or(o.by(a, b), strings.Compare(a.UUID, b.UUID))
+	if o.descending {
+		return -order
+	}
+	return order
+}
+
+// orders are the keys of sort.
+var orders = map[string]func(a, b contract.DeviceStatus) int{
+	"uuid":         byText(func(v contract.DeviceStatus) string { return v.UUID }),
+	"name":         byText(func(v contract.DeviceStatus) string { return v.Name }),
+	"type":         byText(func(v contract.DeviceStatus) string { return v.Type }),
+	"vendor":       byText(func(v contract.DeviceStatus) string { return v.Vendor }),
+	"model":        byText(func(v contract.DeviceStatus) string { return v.Model }),
+	"hostname":     byText(func(v contract.DeviceStatus) string { return v.Hostname }),
+	"device_state": byText(func(v contract.DeviceStatus) string { return string(v.DeviceState) }),
+	"created_at":   byTime(func(v contract.DeviceStatus) time.Time { return v.CreatedAt }),
+	"updated_at":   byTime(func(v contract.DeviceStatus) time.Time { return v.UpdatedAt }),
+}
+
+func byText(of func(contract.DeviceStatus) string) func(a, b contract.DeviceStatus) int {
+	return func(a, b contract.DeviceStatus) int { return strings.Compare(of(a), of(b)) }
+}
+
+func byTime(of func(contract.DeviceStatus) time.Time) func(a, b contract.DeviceStatus) int {
+	return func(a, b contract.DeviceStatus) int { return of(a).Compare(of(b)) }
+}
+
+// orderNames lists the keys of sort, as the fields stand in a device.
+func orderNames() (names []string) {
+	for _, f := range deviceFields {
+		if orders[f.name] != nil {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// order reads sort, or sort_key and sort_dir.
+func (c *call) order(given url.Values) (o deviceOrder, err error) {
+	name, direction := "sort", "asc"
+	o.key = "uuid"
+	switch {
+	case given.Has("sort") && (given.Has("sort_key") || given.Has("sort_dir")):
+		return o, invalid("sort is sort_key and sort_dir in one: both are given", "leave out one of them")
+	case given.Has("sort"):
+		var named bool
+		if o.key, direction, named = strings.Cut(given.Get("sort"), ":"); !named {
+			direction = "asc"
+		}
+	default:
+		if name = "sort_key"; given.Has(name) {
+			o.key = given.Get(name)
+		}
+		if given.Has("sort_dir") {
+			direction = given.Get("sort_dir")
+		}
+	}
+	if o.by = orders[o.key]; o.by == nil {
+		return o, invalid(fmt.Sprintf("%s: %q is not one of %s", name, o.key, strings.Join(orderNames(), ", ")), "give one of them")
+	}
+	if direction != "asc" && direction != "desc" {
+		if given.Has("sort_dir") {
+			name = "sort_dir"
+		}
+		return o, invalid(fmt.Sprintf("%s: the direction %q is not asc or desc", name, direction), "give one of them")
+	}
+	o.descending = direction == "desc"
+	return o, c.mayUse(name, o.key)
+}
+
+func wordsOf[T ~string](values []T) []string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = string(v)
+	}
+	return words
+}
+
+func lower(values []string) []string { return mapped(values, strings.ToLower) }
+
+func upper(values []string) []string { return mapped(values, strings.ToUpper) }
+
+func mapped(values []string, by func(string) string) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = by(v)
+	}
+	return out
+}
