@@ -19,11 +19,15 @@ import (
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	dial           func(context.Context) (deviceClient, error)
-	terminal       func() bool // may a person be asked?
-	live           func() bool // is the output a terminal that can be drawn on?
-	now            func() time.Time
-	pause          func(context.Context, time.Duration) error
+	// api is the address of the HTTP API; "": the requests go to Temporal. getenv reads its
+	// token and certificates.
+	api      string
+	getenv   func(string) string
+	dial     func(context.Context) (deviceClient, error)
+	terminal func() bool // may a person be asked?
+	live     func() bool // is the output a terminal that can be drawn on?
+	now      func() time.Time
+	pause    func(context.Context, time.Duration) error
 
 	format  format
 	timeout timeout
@@ -73,11 +77,18 @@ global flags
   -o, --output table|json|yaml   output format (table)
       --timeout DURATION         limit for each request (30s), and for the whole of
                                  --wait (no limit)
+      --api URL                  send the requests to the HTTP API of a control worker, not to
+                                 Temporal: https://HOST:PORT, http://HOST:PORT on this
+                                 machine, or unix:/PATH
   -h, --help                     help for a command
 
 environment
   TEMPORAL_ADDRESS (localhost:7233), TEMPORAL_NAMESPACE (default), TEMPORAL_TLS_…,
   TEMPORAL_API_KEY: as Temporal's own command line reads them
+  BURNISH_API: as --api, which comes before it
+  BURNISH_API_TOKEN, or OS_TOKEN: the token for the API; without one, Keystone gives it for
+  OS_CLOUD or OS_AUTH_URL, OS_USERNAME, … as openstack reads them
+  OS_CACERT, SSL_CERT_FILE: certificates that the API's is checked by
 
 exit codes
   0 done, or nothing to do   1 refused or failed   2 wrong usage
@@ -149,6 +160,7 @@ func (a *app) root() *cobra.Command {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(a.stdout, usage(cmd)) })
 	root.PersistentFlags().VarP(&a.format, "output", "o", "")
 	root.PersistentFlags().Var(&a.timeout, "timeout", "")
+	root.PersistentFlags().Var((*apiAddress)(&a.api), "api", "")
 	root.AddCommand(
 		a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(),
 		a.historyCommand(), a.watchCommand(),
@@ -180,12 +192,40 @@ func (a *app) helpCommand(root *cobra.Command, usage func(*cobra.Command) string
 
 // devices is a connection for the time of f.
 func (a *app) devices(ctx context.Context, f func(deviceClient) error) error {
-	l, err := a.dial(ctx)
+	l, err := a.dialed(ctx)
 	if err != nil {
-		return a.explain(ctx, nil, "", err)
+		return err
 	}
 	defer l.Close()
 	return f(l)
+}
+
+// dialed connects, with its failure for the operator.
+func (a *app) dialed(ctx context.Context) (deviceClient, error) {
+	l, err := a.dial(ctx)
+	if err == nil {
+		return l, nil
+	}
+	f := a.explain(ctx, nil, "", err)
+	if a.api != "" && f.code == device.CodeInvalid {
+		f.exit = exitUsage
+	}
+	return nil, f
+}
+
+// apiAddress is the value of --api.
+type apiAddress string
+
+func (a *apiAddress) String() string { return string(*a) }
+
+func (a *apiAddress) Type() string { return "url" }
+
+func (a *apiAddress) Set(text string) error {
+	if text == "" {
+		return errors.New("it is empty")
+	}
+	*a = apiAddress(text)
+	return nil
 }
 
 // requestContext bounds one request.

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
+	"burnish/internal/api/remote"
 	"burnish/internal/config"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -50,6 +52,28 @@ type deviceClient interface {
 	SearchAttributes(ctx context.Context) (map[string]string, error)
 
 	Close()
+}
+
+// connect connects to the API, or else to Temporal, without the SDK's log.
+func (a *app) connect(ctx context.Context) (deviceClient, error) {
+	if a.api != "" {
+		ctx, cancel := a.requestContext(ctx)
+		defer cancel()
+		return remote.New(ctx, a.api, a.getenv)
+	}
+	c, err := config.Dial(ctx, slog.New(slog.DiscardHandler), "")
+	if err != nil {
+		return nil, err
+	}
+	return connection{client.New(c), c}, nil
+}
+
+// server names who answers the requests, and says how another one is chosen.
+func (a *app) server() (name, choose string) {
+	if a.api != "" {
+		return "the API at " + a.api, "start it, or set --api or " + remote.VarAddress
+	}
+	return "Temporal", "start it, or set TEMPORAL_ADDRESS"
 }
 
 // connection is a deviceClient over Temporal.

@@ -99,9 +99,9 @@ func isWorkerMachine() bool {
 // every device needs. It gives the server's cluster and namespace, as far as it answers.
 func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Worker, known bool) (server host.Server) {
 	const check = "temporal"
-	l, err := a.dial(ctx)
+	l, err := a.dialed(ctx)
 	if err != nil {
-		fail := a.explain(ctx, nil, "", err)
+		fail := asFailure(err)
 		f.Fail(check, fail.remedy, "%s", fail.message)
 		return server
 	}

@@ -103,6 +103,7 @@ func (a *app) explain(parent context.Context, l deviceClient, name string, err e
 	f = &failure{exit: exitFailed, device: name}
 	refusal, isRefusal := client.Fault(err)
 	unconfirmed := client.Unconfirmed(err)
+	server, _ := a.server()
 	switch {
 	case parent.Err() != nil:
 		f.code, f.message = device.CodeInterrupted, "interrupted; what was sent may still be carried out"
@@ -112,11 +113,11 @@ func (a *app) explain(parent context.Context, l deviceClient, name string, err e
 		}
 	case client.Accepted(err) && !client.TimedOut(err):
 		f.exit, f.code = exitUnknown, device.CodeUnreachable
-		f.message = "accepted, and is still carried out; the connection to Temporal was lost before the result: " + err.Error()
+		f.message = "accepted, and is still carried out; the connection to " + server + " was lost before the result: " + err.Error()
 		f.remedy = "see burnish show"
 	case unconfirmed && !client.TimedOut(err):
 		f.exit, f.code = exitUnknown, device.CodeUnreachable
-		f.message = "the connection to Temporal was lost: " + err.Error() + "; " + mayStill
+		f.message = "the connection to " + server + " was lost: " + err.Error() + "; " + mayStill
 		f.remedy = "see burnish show before you repeat it"
 	case isRefusal:
 		f.code, f.message, f.remedy = refusal.Fault.Code, refusal.Fault.Message, refusal.Fault.Remedy
@@ -172,8 +173,8 @@ func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, name strin
 		if sent {
 			f.exit = exitUnknown
 		}
-		f.message = "Temporal stopped answering: " + err.Error()
-		f.remedy = "start it, or set TEMPORAL_ADDRESS"
+		server, choose := a.server()
+		f.message, f.remedy = server+" stopped answering: "+err.Error(), choose
 	case a.now().Sub(last) > pollerMaxAge:
 		f.message = silent + ", and none polls it"
 		f.remedy = "start burnish-worker with BURNISH_ROLE=control or all, and " + check

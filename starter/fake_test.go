@@ -242,7 +242,6 @@ func running(v contract.DeviceStatus) client.Execution {
 func in(name string, s device.State) contract.DeviceStatus {
 	return contract.DeviceStatus{
 		Name: name, UUID: contract.DeviceUUID(name), DeviceState: s, Status: device.Enabled, CreatedAt: clock, UpdatedAt: clock,
-		StdBoardInfo: map[string]string{}, VendorBoardInfo: map[string]string{},
 	}
 }
 

@@ -1,13 +1,12 @@
 // Command burnish is the operator's command line: it enrolls devices, binds them to
-// instances, requests cleans, and shows the state of each device. It connects only to
-// Temporal, by the TEMPORAL_* variables. The device's workflow decides what is allowed,
-// never this program.
+// instances, requests cleans, and shows the state of each device. It connects to Temporal, by
+// the TEMPORAL_* variables, or to the HTTP API that --api names. The device's workflow
+// decides what is allowed, never this program.
 package main
 
 import (
 	"context"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -15,8 +14,7 @@ import (
 
 	"google.golang.org/grpc/grpclog"
 
-	"burnish/internal/config"
-	"burnish/workflows/client"
+	"burnish/internal/api/remote"
 )
 
 // version is set by the build.
@@ -38,24 +36,17 @@ func main() {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		dial:     dial,
+		api:      os.Getenv(remote.VarAddress),
+		getenv:   os.Getenv,
 		terminal: func() bool { return isTerminal(os.Stdin) },
 		live:     func() bool { return isTerminal(os.Stdout) && os.Getenv("TERM") != "dumb" },
 		now:      time.Now,
 		pause:    pause,
 	}
+	a.dial = a.connect
 	code := a.run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
-}
-
-// dial connects to Temporal, without the SDK's log.
-func dial(ctx context.Context) (deviceClient, error) {
-	c, err := config.Dial(ctx, slog.New(slog.DiscardHandler), "")
-	if err != nil {
-		return nil, err
-	}
-	return connection{client.New(c), c}, nil
 }
 
 // pause waits for d, or until ctx ends.

@@ -42,10 +42,19 @@ var stepsByName = func() map[string]steps.Step {
 
 // cleanDevice asks for a clean. // S2.73
 func cleanDevice(ctx context.Context, c *call, in cleanBody) (any, error) {
+	input, err := in.input()
+	if err != nil {
+		return nil, err
+	}
+	return c.result(c.Devices.Clean(ctx, c.name, input))
+}
+
+// input is the body as the workflow takes it.
+func (in cleanBody) input() (contract.CleanInput, error) {
 	input := contract.CleanInput{Reason: in.Reason, Runbook: in.Runbook}
 	for _, s := range in.CleanSteps {
 		if err := s.check(); err != nil {
-			return nil, err
+			return input, err
 		}
 		input.Steps = append(input.Steps, s.Step)
 		if len(s.Args) > 0 {
@@ -55,5 +64,5 @@ func cleanDevice(ctx context.Context, c *call, in cleanBody) (any, error) {
 			input.Args[s.Step] = s.Args
 		}
 	}
-	return c.result(c.Devices.Clean(ctx, c.name, input))
+	return input, nil
 }

@@ -14,6 +14,7 @@ import (
 
 // Devices is the part of client.Client that the API uses.
 type Devices interface {
+	Reader
 	Clean(ctx context.Context, name string, in contract.CleanInput) (contract.Result, error)
 	Describe(ctx context.Context, name string) (client.Execution, error)
 	Query(ctx context.Context, name string) (contract.DeviceStatus, error)

@@ -20,6 +20,8 @@ type Problem struct {
 	State   device.State `json:"state"`
 	Message string       `json:"message"`
 	Remedy  string       `json:"remedy"`
+	// Outcome is, for a change that was not answered in time, whether it was accepted.
+	Outcome string `json:"outcome,omitempty"`
 
 	status int
 }
@@ -57,10 +59,10 @@ func (c *call) problemOf(err error) Problem {
 	switch {
 	case client.Accepted(err):
 		p.Code, p.Message = device.CodeTimeout, "accepted, but not finished in time; "+mayStill
-		p.Remedy = "read the device before you repeat it"
+		p.Remedy, p.Outcome = "read the device before you repeat it", client.OutcomeAccepted
 	case client.Unconfirmed(err):
 		p.Code, p.Message = device.CodeTimeout, "the request was sent and not answered; "+mayStill
-		p.Remedy = "read the device before you repeat it, or repeat it with its Idempotency-Key"
+		p.Remedy, p.Outcome = "read the device before you repeat it, or repeat it with its Idempotency-Key", client.OutcomeUnconfirmed
 	case isFault:
 		p.Code, p.Message, p.Remedy = refusal.Fault.Code, refusal.Fault.Message, refusal.Fault.Remedy
 		p.State = refusal.State

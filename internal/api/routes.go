@@ -25,6 +25,8 @@ type route struct {
 	In, Out any
 	// Status is that of its success; 0 is 200.
 	Status int
+	// ReadOnly: it changes nothing, although its method is POST.
+	ReadOnly bool
 	// Codes are its further errors, beside those that every operation has.
 	Codes []device.Code
 	do    func(ctx context.Context, c *call) (any, error)
@@ -49,7 +51,7 @@ const openAPIPath = "/openapi.json"
 
 // routes lists the operations.
 func routes() []route {
-	return []route{
+	return append(operatorRoutes(), []route{
 		{Method: http.MethodGet, Path: "/", Operation: "listVersions", Summary: "The versions of the API",
 			Out: versionsDocument{}, do: getVersions},
 		{Method: http.MethodGet, Path: "/v2", Operation: "getVersion", Summary: "Version 2 with its microversions",
@@ -65,7 +67,7 @@ func routes() []route {
 		{Method: http.MethodGet, Path: "/v2/devices/{device}", Operation: "showDevice", Summary: "One device",
 			Rule: ruleGet, Out: contract.DeviceStatus{}, do: showDevice, Codes: readCodes},
 		act("clean", ruleClean, v21, http.StatusAccepted, "Clean a device in state error or, with named steps or a runbook, a manageable one", cleanDevice),
-	}
+	}...)
 }
 
 // readCodes are the errors of a request about one device that changes nothing.

@@ -8,16 +8,20 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
 	"burnish/internal/api/access"
 	"burnish/internal/device"
+	"burnish/workflows/client"
 )
 
 // Options are what the API needs.
 type Options struct {
-	Devices       Devices
+	Devices Devices
+	// Server is the Temporal server that Devices uses; its Cluster is not used.
+	Server        client.Server
 	Authenticator access.Authenticator
 	Policy        Policy
 	Guards        Guards
@@ -131,7 +135,7 @@ func (c *call) answer() (status int, answer any, err error) {
 	if err := c.checkQuery(); err != nil {
 		return 0, nil, err
 	}
-	ctx, cancel := context.WithTimeout(c.r.Context(), c.Timeout)
+	ctx, cancel := context.WithTimeout(c.r.Context(), c.patience())
 	defer cancel()
 	answer, err = c.route.do(ctx, c)
 	if c.changes() && c.route.Rule != "" {
@@ -140,8 +144,25 @@ func (c *call) answer() (status int, answer any, err error) {
 	return cmp.Or(c.route.Status, http.StatusOK), answer, err
 }
 
+// patience is how long the request may take: what the API allows, or less where its caller
+// does not wait longer (Prefer: wait=SECONDS, RFC 7240).
+func (c *call) patience() time.Duration {
+	for _, value := range c.r.Header.Values("Prefer") {
+		for _, each := range strings.Split(value, ",") {
+			name, text, _ := strings.Cut(strings.TrimSpace(each), "=")
+			seconds, err := strconv.ParseUint(strings.TrimSpace(text), 10, 16)
+			if strings.EqualFold(strings.TrimSpace(name), "wait") && err == nil && seconds > 0 {
+				return min(c.Timeout, time.Duration(seconds)*time.Second)
+			}
+		}
+	}
+	return c.Timeout
+}
+
 // changes says that the request may change something.
-func (c *call) changes() bool { return c.r.Method != http.MethodGet && c.r.Method != http.MethodHead }
+func (c *call) changes() bool {
+	return c.r.Method != http.MethodGet && c.r.Method != http.MethodHead && !c.route.ReadOnly
+}
 
 // may says whether the caller may do what a rule is about.
 func (c *call) may(rule string) bool { return c.Policy.Allows(rule, c.who) }

@@ -18,27 +18,27 @@ import (
 // Execution is what the Temporal server knows about a run of a device's workflow. It
 // needs no worker.
 type Execution struct {
-	Name    string
-	RunID   string
-	Running bool
-	Started time.Time
+	Name    string    `json:"name"`
+	RunID   string    `json:"run_id,omitempty"`
+	Running bool      `json:"running"`
+	Started time.Time `json:"started,omitzero"`
 	// Ended is when a run that is not running ended; Forgotten is set if the device was
 	// forgotten, and Failed if the run failed, as after a refused enrollment.
-	Ended     time.Time
-	Forgotten bool
-	Failed    bool
+	Ended     time.Time `json:"ended,omitzero"`
+	Forgotten bool      `json:"forgotten,omitempty"`
+	Failed    bool      `json:"failed,omitempty"`
 	// HowEnded says in words how a run ended that did not end by itself, when and by whom.
 	// Only Describe gives it.
-	HowEnded string
+	HowEnded string `json:"how_ended,omitempty"`
 	// Status is what search attributes and memo contain. It has no binding number and no
 	// history: only the workflow knows those.
-	Status contract.DeviceStatus
+	Status contract.DeviceStatus `json:"status"`
 	// Memo is the rest of the memo.
-	Memo contract.StatusMemo
+	Memo contract.StatusMemo `json:"-"`
 	// Pending are the running activities, by the name of the step.
-	Pending map[string]Pending
+	Pending map[string]Pending `json:"pending,omitempty"`
 	// Err is set if attributes or memo cannot be read.
-	Err error
+	Err error `json:"-"`
 
 	attributesErr error
 	// continued: the run ended by continuing as new.
@@ -47,11 +47,11 @@ type Execution struct {
 
 // Pending is one running activity.
 type Pending struct {
-	Progress *contract.Progress // its last heartbeat
-	Started  bool               // a worker has it
-	Attempt  int32
-	Failure  string    // of the previous attempt
-	Next     time.Time // of the next attempt
+	Progress *contract.Progress `json:"progress,omitempty"` // its last heartbeat
+	Started  bool               `json:"started,omitempty"`  // a worker has it
+	Attempt  int32              `json:"attempt,omitempty"`
+	Failure  string             `json:"failure,omitempty"` // of the previous attempt
+	Next     time.Time          `json:"next,omitzero"`     // of the next attempt
 }
 
 // executionOf reads one run.
@@ -104,7 +104,7 @@ func statusOf(name string, fields map[string]*commonpb.Payload, memo contract.St
 	var instance, step string
 	v := contract.DeviceStatus{
 		Name: name, UUID: contract.DeviceUUID(name),
-		Vendor: memo.Vendor, Model: memo.Model, StdBoardInfo: memo.StdBoardInfo, VendorBoardInfo: memo.VendorBoardInfo,
+		Vendor: memo.Vendor, Model: memo.Model, StdBoardInfo: memo.StdBoardInfo, Path: memo.Path, Firmware: memo.Firmware, SizeBytes: memo.SizeBytes,
 		Status: memo.Status, Maintenance: memo.Maintenance, MaintenanceReason: memo.MaintenanceReason,
 		LastError: memo.LastError, LastRefusal: memo.LastRefusal, Remedy: memo.Remedy, CreatedAt: memo.CreatedAt,
 		Driver: memo.Driver, Owner: memo.Owner, OneTimeUse: memo.OneTimeUse, NotSanitized: memo.NotSanitized,
@@ -137,15 +137,9 @@ func statusOf(name string, fields map[string]*commonpb.Payload, memo contract.St
 }
 
 // normalize gives a status the same form in a listing and in a query: times in UTC, the
-// creation in seconds as in the memo, and objects that are never null.
+// creation in seconds as in the memo.
 func normalize(v contract.DeviceStatus) contract.DeviceStatus {
 	v.CreatedAt, v.UpdatedAt = v.CreatedAt.UTC().Truncate(time.Second), v.UpdatedAt.UTC()
-	if v.StdBoardInfo == nil {
-		v.StdBoardInfo = map[string]string{}
-	}
-	if v.VendorBoardInfo == nil {
-		v.VendorBoardInfo = map[string]string{}
-	}
 	return v
 }
 

@@ -36,6 +36,25 @@ func (e UnconfirmedError) Error() string { return e.Err.Error() }
 // Unwrap returns the error that ended the wait.
 func (e UnconfirmedError) Unwrap() error { return e.Err }
 
+// What became of a change that was not answered in time, as the HTTP API's answer says it: see
+// AcceptedError and UnconfirmedError.
+const (
+	OutcomeAccepted    = "accepted"
+	OutcomeUnconfirmed = "unconfirmed"
+)
+
+// RefusedError is a refusal that came by the HTTP API, not by Temporal.
+type RefusedError struct{ contract.Refusal }
+
+// Error is the refusal's message, and its remedy.
+func (e RefusedError) Error() string { return e.Fault.Error() }
+
+// NotFoundError is the HTTP API's answer that what was asked for does not exist.
+type NotFoundError struct{ Message string }
+
+// Error is the API's message.
+func (e NotFoundError) Error() string { return e.Message }
+
 // Unconfirmed reports whether the request behind err may still be carried out, although
 // nothing says that it was accepted.
 func Unconfirmed(err error) bool { return errors.As(err, new(UnconfirmedError)) }
@@ -69,6 +88,10 @@ func Fault(err error) (refusal contract.Refusal, ok bool) {
 	)
 	unreachable := func(message, remedy string) (contract.Refusal, bool) {
 		return contract.Refusal{Fault: device.Fault{Class: device.Transient, Code: device.CodeUnreachable, Message: message, Remedy: remedy}}, true
+	}
+	var refused RefusedError
+	if errors.As(err, &refused) {
+		return refused.Refusal, true
 	}
 	if fault, ok := device.AsFault(err); ok {
 		return contract.Refusal{Fault: *fault}, true

@@ -108,4 +108,6 @@ func (c *Client) ReportWait(ctx context.Context, workflow, run string, in contra
 }
 
 // NotFound reports whether a workflow does not exist or has ended.
-func NotFound(err error) bool { return errors.As(err, new(*serviceerror.NotFound)) }
+func NotFound(err error) bool {
+	return errors.As(err, new(*serviceerror.NotFound)) || errors.As(err, new(NotFoundError))
+}

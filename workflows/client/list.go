@@ -259,6 +259,17 @@ type Server struct {
 	Cluster   string `json:"cluster"`
 }
 
+// Names are the names of what an installation has of one kind.
+type Names struct {
+	Names []string `json:"names"`
+}
+
+// Poll is when a worker last polled a task queue; zero if none has.
+type Poll struct {
+	Queue    string    `json:"queue"`
+	LastPoll time.Time `json:"last_poll,omitzero"`
+}
+
 // ClusterID returns the ID of the server's cluster, which its database keeps.
 func (c *Client) ClusterID(ctx context.Context) (string, error) {
 	answer, err := c.temporal.WorkflowService().GetClusterInfo(ctx, &workflowservice.GetClusterInfoRequest{})

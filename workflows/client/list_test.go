@@ -48,7 +48,7 @@ func info(name string, fields map[string]*commonpb.Payload, memo map[string]*com
 func TestExecutionOf(t *testing.T) {
 	steps := []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"}}
 	facts := contract.StatusMemo{
-		Name: "d1", Vendor: "Acme", Model: "X", StdBoardInfo: map[string]string{"a": "b"}, VendorBoardInfo: map[string]string{"c": "d"},
+		Name: "d1", Vendor: "Acme", Model: "X", StdBoardInfo: contract.BoardInfo{ProductID: "a808"}, Path: "/dev/x", Firmware: "F1", SizeBytes: 7,
 		Status: device.Maintaining, Maintenance: true, MaintenanceReason: "operator", LastError: "E", LastRefusal: "F", Remedy: "R",
 		CreatedAt: clock, Driver: "fake", Owner: device.OwnerNova, OneTimeUse: true, NotSanitized: true, Operation: device.Shred, Steps: steps,
 	}
@@ -73,7 +73,7 @@ func TestExecutionOf(t *testing.T) {
 	instance := someInstance
 	require.Equal(t, contract.DeviceStatus{
 		UUID: "U", Name: "d1", Type: "FAKE", Vendor: "Acme", Model: "X", Serial: "S", Hostname: "h1",
-		StdBoardInfo: map[string]string{"a": "b"}, VendorBoardInfo: map[string]string{"c": "d"},
+		StdBoardInfo: contract.BoardInfo{ProductID: "a808"}, Path: "/dev/x", Firmware: "F1", SizeBytes: 7,
 		Status: device.Maintaining, DeviceState: device.Cleaning, Dirty: true, Maintenance: true, MaintenanceReason: "operator",
 		CleanStep: &steps[0], InstanceUUID: &instance, LastError: "E", LastRefusal: "F", NeedsOperator: true,
 		Fault: "host_unreachable", Remedy: "R", CreatedAt: clock, UpdatedAt: clock, Driver: "fake", Owner: device.OwnerNova,

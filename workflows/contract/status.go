@@ -30,35 +30,40 @@ type StatusProgress struct {
 
 // DeviceStatus is one device as the command line, the HTTP API and the query show it.
 type DeviceStatus struct {
-	UUID              string            `json:"uuid"`
-	Name              string            `json:"name"`
-	Type              string            `json:"type"`
-	Vendor            string            `json:"vendor"`
-	Model             string            `json:"model"`
-	Serial            string            `json:"serial"`
-	Hostname          string            `json:"hostname"`
-	StdBoardInfo      map[string]string `json:"std_board_info"`
-	VendorBoardInfo   map[string]string `json:"vendor_board_info"`
-	Status            device.Status     `json:"status"`
-	DeviceState       device.State      `json:"device_state"`
-	Dirty             bool              `json:"dirty"`
-	Maintenance       bool              `json:"maintenance"`
-	MaintenanceReason string            `json:"maintenance_reason"`
-	CleanStep         *CleanStep        `json:"clean_step"`
-	Progress          *StatusProgress   `json:"progress"`
-	InstanceUUID      *string           `json:"instance_uuid"`
-	LastError         string            `json:"last_error"`
-	LastRefusal       string            `json:"last_refusal"`
-	NeedsOperator     bool              `json:"needs_operator"`
-	Fault             string            `json:"fault"`
-	Remedy            string            `json:"remedy"`
-	CreatedAt         time.Time         `json:"created_at"`
-	UpdatedAt         time.Time         `json:"updated_at"`
-	Driver            string            `json:"driver"`
-	Owner             device.Owner      `json:"owner"`
-	OneTimeUse        bool              `json:"one_time_use"`
-	NotSanitized      bool              `json:"not_sanitized"`
-	Operation         device.Operation  `json:"operation"`
+	UUID         string    `json:"uuid"`
+	Name         string    `json:"name"`
+	Type         string    `json:"type"`
+	Vendor       string    `json:"vendor"`
+	Model        string    `json:"model"`
+	Serial       string    `json:"serial"`
+	Hostname     string    `json:"hostname"`
+	StdBoardInfo BoardInfo `json:"std_board_info"`
+	// VendorBoardInfo is Cyborg's, and null: Burnish knows nothing more of a board.
+	VendorBoardInfo   *string          `json:"vendor_board_info"`
+	Status            device.Status    `json:"status"`
+	DeviceState       device.State     `json:"device_state"`
+	Dirty             bool             `json:"dirty"`
+	Maintenance       bool             `json:"maintenance"`
+	MaintenanceReason string           `json:"maintenance_reason"`
+	CleanStep         *CleanStep       `json:"clean_step"`
+	Progress          *StatusProgress  `json:"progress"`
+	InstanceUUID      *string          `json:"instance_uuid"`
+	LastError         string           `json:"last_error"`
+	LastRefusal       string           `json:"last_refusal"`
+	NeedsOperator     bool             `json:"needs_operator"`
+	Fault             string           `json:"fault"`
+	Remedy            string           `json:"remedy"`
+	CreatedAt         time.Time        `json:"created_at"`
+	UpdatedAt         time.Time        `json:"updated_at"`
+	Driver            string           `json:"driver"`
+	Owner             device.Owner     `json:"owner"`
+	OneTimeUse        bool             `json:"one_time_use"`
+	NotSanitized      bool             `json:"not_sanitized"`
+	Operation         device.Operation `json:"operation"`
+	// Path is where the host finds the device, Firmware its revision.
+	Path      string `json:"path,omitempty"`
+	Firmware  string `json:"firmware,omitempty"`
+	SizeBytes int64  `json:"size_bytes,omitempty"`
 	// ErasePolicy is what the device's own entry of device_spec says about its erase.
 	ErasePolicy string      `json:"erase_policy,omitempty"`
 	Binding     int         `json:"binding"`
@@ -81,24 +86,26 @@ type DeviceStatus struct {
 // StatusMemo is the memo `status`: what a listing shows beyond the search attributes. It
 // changes rarely: a turnover without a fault never writes it.
 type StatusMemo struct {
-	Name              string            `json:"name"`
-	Vendor            string            `json:"vendor,omitempty"`
-	Model             string            `json:"model,omitempty"`
-	StdBoardInfo      map[string]string `json:"std_board_info,omitempty"`
-	VendorBoardInfo   map[string]string `json:"vendor_board_info,omitempty"`
-	Status            device.Status     `json:"status"`
-	Maintenance       bool              `json:"maintenance,omitempty"`
-	MaintenanceReason string            `json:"maintenance_reason,omitempty"`
-	LastError         string            `json:"last_error,omitempty"`
-	LastRefusal       string            `json:"last_refusal,omitempty"`
-	Remedy            string            `json:"remedy,omitempty"`
-	CreatedAt         time.Time         `json:"created_at"`
-	Driver            string            `json:"driver"`
-	Owner             device.Owner      `json:"owner"`
-	OneTimeUse        bool              `json:"one_time_use,omitempty"`
-	NotSanitized      bool              `json:"not_sanitized,omitempty"`
-	Operation         device.Operation  `json:"operation,omitempty"`
-	Steps             []CleanStep       `json:"steps,omitempty"`
+	Name              string           `json:"name"`
+	Vendor            string           `json:"vendor,omitempty"`
+	Model             string           `json:"model,omitempty"`
+	StdBoardInfo      BoardInfo        `json:"std_board_info"`
+	Path              string           `json:"path,omitempty"`
+	Firmware          string           `json:"firmware,omitempty"`
+	SizeBytes         int64            `json:"size_bytes,omitempty"`
+	Status            device.Status    `json:"status"`
+	Maintenance       bool             `json:"maintenance,omitempty"`
+	MaintenanceReason string           `json:"maintenance_reason,omitempty"`
+	LastError         string           `json:"last_error,omitempty"`
+	LastRefusal       string           `json:"last_refusal,omitempty"`
+	Remedy            string           `json:"remedy,omitempty"`
+	CreatedAt         time.Time        `json:"created_at"`
+	Driver            string           `json:"driver"`
+	Owner             device.Owner     `json:"owner"`
+	OneTimeUse        bool             `json:"one_time_use,omitempty"`
+	NotSanitized      bool             `json:"not_sanitized,omitempty"`
+	Operation         device.Operation `json:"operation,omitempty"`
+	Steps             []CleanStep      `json:"steps,omitempty"`
 	// Provider is the UUID of the device's provider if Nova owns it. Generation is the
 	// provider's while the device is available: a later one means that somebody wrote it.
 	Provider   string      `json:"provider,omitempty"`

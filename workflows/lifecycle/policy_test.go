@@ -19,7 +19,7 @@ func notAutomated() clean.Policy {
 
 // Nothing can clean it, and it is one-time-use: it needs the operator.
 //
-// D4
+// D4, S2.74
 func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.oneTimeUse = true
@@ -33,7 +33,7 @@ func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
 	require.Equal(t, string(device.CodeNoErasePath), v.Fault)
 	require.True(t, v.NeedsOperator)
 	require.True(t, v.Dirty)
-	w.cleanUp().refused(device.CodeRefused)
+	w.cleanUp().refused(device.CodeNoErasePath)
 	w.pass(24 * time.Hour)
 	require.Equal(t, 1, w.inventory.reserved)
 	require.Equal(t, "i1", w.host.blocks[0])

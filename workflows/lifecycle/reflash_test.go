@@ -22,7 +22,7 @@ func TestANewFirmwareVersionIsEnrolledBeforeTheDriveIsOffered(t *testing.T) {
 	w.host.discovery.Identity.Firmware = "1"
 	w.host.discovery.SupportedSteps = []string{"firmware_reflash", "verify_firmware"}
 	w.makeBound("i1")
-	require.Equal(t, "1", w.view().StdBoardInfo["firmware"])
+	require.Equal(t, "1", w.view().Firmware)
 	w.host.injectFault = func(what string, _ int) error {
 		if what == "firmware_reflash" {
 			w.host.discovery.Identity.Firmware = "2"
@@ -30,7 +30,7 @@ func TestANewFirmwareVersionIsEnrolledBeforeTheDriveIsOffered(t *testing.T) {
 		return nil
 	}
 	ok[contract.Result](w.unbind("i1"))
-	require.Equal(t, "2", w.reach(device.Available).StdBoardInfo["firmware"])
+	require.Equal(t, "2", w.reach(device.Available).Firmware)
 	require.Subset(t, stepsOf(w.view()), []string{"firmware_reflash", "verify_firmware"})
 	seen := len(w.host.inputs)
 	ok[contract.BindResult](w.bind("i2", "r2"))

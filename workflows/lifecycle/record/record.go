@@ -171,12 +171,15 @@ func (r *Record) ShowNoErasePath() {
 	if s.Device.State != device.Error {
 		return
 	}
-	s.Fault = &device.Fault{
-		Class: device.NeedsOperator, Code: device.CodeNoErasePath,
-		Message: "the device is one-time-use and has no erase operation",
-		Remedy:  "retire " + s.Name + ", or manage it and enroll it with a driver that can erase it",
-	}
+	s.Fault = noErasePath(s, "the device is one-time-use and has no erase operation")
 	s.LastError = s.Fault.Message
+}
+
+func noErasePath(s *contract.DeviceState, message string) *device.Fault {
+	return &device.Fault{
+		Class: device.NeedsOperator, Code: device.CodeNoErasePath, Message: message,
+		Remedy: "retire " + s.Name + ", or manage it and enroll it with a driver that can erase it",
+	}
 }
 
 // OwnedByBurnish says that no other service creates or changes the device's provider.
@@ -226,6 +229,10 @@ func (r *Record) Refuse(code device.Code, message, remedy string) error {
 func (r *Record) Refusal(update string, err error) error {
 	var illegal *device.IllegalError
 	if errors.As(err, &illegal) {
+		if illegal.Event == device.Clean && r.State.Device.State == device.Error && !r.State.Device.Cleanable {
+			f := noErasePath(r.State, "the device has no erase operation") // S2.74
+			return r.Refuse(f.Code, f.Message, f.Remedy)
+		}
 		return r.Refuse(device.CodeRefused, fmt.Sprintf("cannot %s a device %s", update, status.Phrase(r.State)),
 			status.SuggestRemedy(r.State, update, illegal))
 	}

@@ -4,7 +4,6 @@
 package status
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +18,8 @@ func Of(s *contract.DeviceState) contract.DeviceStatus {
 	v := contract.DeviceStatus{
 		UUID: s.UUID, Name: s.Name, Type: s.Enrollment.Type,
 		Vendor: s.Host.Identity.Vendor, Model: s.Host.Identity.Model, Serial: s.Host.Identity.Serial,
-		Hostname: s.Enrollment.Host, StdBoardInfo: boardInfo(s), VendorBoardInfo: map[string]string{},
+		Hostname: s.Enrollment.Host, StdBoardInfo: boardInfo(s),
+		Path: s.Host.Identity.Path, Firmware: s.Host.Identity.Firmware, SizeBytes: max(0, s.Host.Identity.Size),
 		Status: s.Device.Status, DeviceState: s.Device.State, Dirty: s.Device.Dirty,
 		Maintenance: s.Device.InMaintenance(), MaintenanceReason: maintenanceReason(s), CleanStep: cleanStep(s),
 		LastError: lastError(s), LastRefusal: s.LastRefusal, NeedsOperator: needsOperator(s), Waiting: waiting(s),
@@ -67,6 +67,7 @@ func memo(s *contract.DeviceState) contract.StatusMemo {
 	f := contract.StatusMemo{
 		Name: s.Name, Vendor: s.Host.Identity.Vendor, Model: s.Host.Identity.Model,
 		StdBoardInfo: boardInfo(s), Status: s.Device.Status,
+		Path: s.Host.Identity.Path, Firmware: s.Host.Identity.Firmware, SizeBytes: max(0, s.Host.Identity.Size),
 		Maintenance: s.Device.InMaintenance(), MaintenanceReason: maintenanceReason(s),
 		LastError: lastError(s), LastRefusal: s.LastRefusal, CreatedAt: s.CreatedAt.Truncate(time.Second), Waiting: waiting(s),
 		Driver: s.Enrollment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
@@ -103,20 +104,9 @@ func ownErasePolicy(host contract.DiscoveryResult) string {
 }
 
 // boardInfo is Cyborg's free-form description of the hardware.
-func boardInfo(s *contract.DeviceState) map[string]string {
-	info := map[string]string{}
-	set := func(key, value string) {
-		if value != "" {
-			info[key] = value
-		}
-	}
-	set("address", s.Enrollment.Address)
-	set("path", s.Host.Identity.Path)
-	set("firmware", s.Host.Identity.Firmware)
-	if size := s.Host.Identity.Size; size > 0 {
-		set("size_bytes", fmt.Sprint(size))
-	}
-	return info
+// boardInfo is what Cyborg shows of the board: the PCI device's number and address.
+func boardInfo(s *contract.DeviceState) contract.BoardInfo {
+	return contract.BoardInfo{ProductID: s.Host.Identity.Product, PCIAddress: s.Enrollment.Address}
 }
 
 func maintenanceReason(s *contract.DeviceState) string {

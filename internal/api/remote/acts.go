@@ -1,0 +1,137 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+
+	"burnish/workflows/contract"
+)
+
+const devices = "devices"
+
+// act asks for a change of one device. The API itself knows who asks, and from where: an input's
+// Caller is never sent.
+func (c *Client) act(ctx context.Context, name, verb string, in any) (contract.Result, error) {
+	return change[contract.Result](ctx, c, in, devices, name, verb)
+}
+
+// Enroll enrolls a device.
+func (c *Client) Enroll(ctx context.Context, in contract.EnrollInput) (contract.Result, error) {
+	in.Caller = contract.Caller{}
+	return change[contract.Result](ctx, c, in, devices)
+}
+
+// Provide cleans a manageable device and makes it available.
+func (c *Client) Provide(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	in.Caller = contract.Caller{}
+	return c.act(ctx, name, "provide", in)
+}
+
+// cleanBody is a CleanInput as the API takes it.
+type cleanBody struct {
+	CleanSteps []cleanStep `json:"clean_steps,omitempty"`
+	Runbook    string      `json:"runbook,omitempty"`
+	Reason     string      `json:"reason,omitempty"`
+}
+
+type cleanStep struct {
+	Step string          `json:"step"`
+	Args json.RawMessage `json:"args,omitempty"`
+}
+
+func bodyOf(in contract.CleanInput) cleanBody {
+	body := cleanBody{Runbook: in.Runbook, Reason: in.Reason}
+	for _, step := range in.Steps {
+		body.CleanSteps = append(body.CleanSteps, cleanStep{Step: step, Args: in.Args[step]})
+	}
+	return body
+}
+
+// Clean starts a clean.
+func (c *Client) Clean(ctx context.Context, name string, in contract.CleanInput) (contract.Result, error) {
+	return c.act(ctx, name, "clean", bodyOf(in))
+}
+
+// Abort stops the running clean.
+func (c *Client) Abort(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	in.Caller = contract.Caller{}
+	return c.act(ctx, name, "abort", in)
+}
+
+// ReleaseHold goes on with a clean that its runbook holds.
+func (c *Client) ReleaseHold(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	in.Caller = contract.Caller{}
+	return c.act(ctx, name, "release-hold", in)
+}
+
+// Manage takes a device out of the pool.
+func (c *Client) Manage(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	in.Caller = contract.Caller{}
+	return c.act(ctx, name, "manage", in)
+}
+
+// Maintain puts a device on hold, or releases it.
+func (c *Client) Maintain(ctx context.Context, name string, in contract.MaintainInput) (contract.Result, error) {
+	in.Caller = contract.Caller{}
+	return c.act(ctx, name, "maintenance", in)
+}
+
+// Retire takes a device out of service.
+func (c *Client) Retire(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	in.Caller = contract.Caller{}
+	return c.act(ctx, name, "retire", in)
+}
+
+// Forget ends the workflow of a retired device.
+func (c *Client) Forget(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	in.Caller = contract.Caller{}
+	return c.act(ctx, name, "forget", in)
+}
+
+// Replace accepts new hardware in the device's slot.
+func (c *Client) Replace(ctx context.Context, name string, in contract.ReplaceInput) (contract.Result, error) {
+	in.Caller = contract.Caller{}
+	return c.act(ctx, name, "replace", in)
+}
+
+// Move records that the device's hardware is in another slot, under another name.
+func (c *Client) Move(ctx context.Context, name string, in contract.MoveInput) (contract.Result, error) {
+	in.Caller = contract.Caller{}
+	return c.act(ctx, name, "move", in)
+}
+
+// Bind reserves a device and binds it to an instance.
+func (c *Client) Bind(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
+	in.Caller = contract.Caller{}
+	return change[contract.BindResult](ctx, c, in, devices, name, "bind")
+}
+
+// Unbind ends the binding of an instance.
+func (c *Client) Unbind(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
+	in.Caller = contract.Caller{}
+	return c.act(ctx, name, "unbind", in)
+}
+
+// Rebuild keeps the device bound while its instance is rebuilt.
+func (c *Client) Rebuild(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
+	in.Caller = contract.Caller{}
+	return c.act(ctx, name, "rebuild", in)
+}
+
+// Power switches a device on or off, or resets it.
+func (c *Client) Power(ctx context.Context, name string, in contract.PowerInput) (contract.Result, error) {
+	in.Caller = contract.Caller{}
+	return c.act(ctx, name, "power", in)
+}
+
+// MigratePool makes a pre-allocated device dynamic.
+func (c *Client) MigratePool(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	in.Caller = contract.Caller{}
+	return c.act(ctx, name, "migrate-pool", in)
+}
+
+// Resume closes the breaker of a step on a model.
+func (c *Client) Resume(ctx context.Context, in contract.ResumeInput) (contract.ResumeResult, error) {
+	in.Caller = contract.Caller{}
+	return change[contract.ResumeResult](ctx, c, in, "limits", "resume")
+}
