@@ -2,12 +2,15 @@ package remote
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"burnish/internal/device"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -25,13 +28,6 @@ type page struct {
 
 // List returns the devices that the filter selects, sorted by name.
 func (c *Client) List(ctx context.Context, f client.Filter) ([]client.Execution, error) {
-	if f.UUID != "" {
-		v, err := c.Query(ctx, f.UUID)
-		if client.NotFound(err) {
-			return nil, nil
-		}
-		return []client.Execution{{Name: v.Name, Running: true, Status: v}}, err
-	}
 	query := queryOf(f)
 	var found []client.Execution
 	for {
@@ -40,9 +36,7 @@ func (c *Client) List(ctx context.Context, f client.Filter) ([]client.Execution,
 			return nil, err
 		}
 		for _, v := range p.Devices {
-			if v.DeviceState != f.NotState || f.NotState == "" {
-				found = append(found, client.Execution{Name: v.Name, Running: true, Status: v})
-			}
+			found = append(found, client.Execution{Name: v.Name, Running: true, Status: v})
 		}
 		if len(p.Links) == 0 || len(p.Devices) == 0 {
 			break
@@ -56,15 +50,24 @@ func (c *Client) List(ctx context.Context, f client.Filter) ([]client.Execution,
 // queryOf is a filter as the API takes it.
 func queryOf(f client.Filter) url.Values {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
-	for _, s := range f.States {
-		query.Add("state", string(s))
+	states := f.States
+	if f.NotState != "" && len(states) == 0 {
+		states = device.States()
+	}
+	for _, s := range states {
+		if s != f.NotState {
+			query.Add("state", string(s))
+		}
+	}
+	if f.UUID != "" {
+		query.Set("uuid", f.UUID)
 	}
 	for name, values := range map[string][]string{"type": f.Types, "host": f.Hosts, "fault": f.Faults} {
 		if len(values) > 0 {
 			query[name] = values
 		}
 	}
-	for name, set := range map[string]bool{"needs_operator": f.NeedsOperator, "awaiting_cleaning": f.AwaitingCleaning, "all": len(f.States) == 0} {
+	for name, set := range map[string]bool{"needs_operator": f.NeedsOperator, "awaiting_cleaning": f.AwaitingCleaning} {
 		if set {
 			query.Set(name, "true")
 		}
@@ -78,9 +81,16 @@ func (c *Client) Describe(ctx context.Context, name string) (client.Execution, e
 	return get[client.Execution](ctx, c, nil, devices, name, "execution")
 }
 
-// Query returns a device as its workflow reports it, with its history.
+// Query returns a device as its workflow reports it, with its history. Where no control
+// worker answers, the API shows what the Temporal server knows and warns: here that is an error,
+// because Describe gives the same.
 func (c *Client) Query(ctx context.Context, name string) (contract.DeviceStatus, error) {
-	return get[contract.DeviceStatus](ctx, c, nil, devices, name)
+	text, header, err := c.send(ctx, &request{method: http.MethodGet, path: []string{devices, name}})
+	v, err := decoded[contract.DeviceStatus](c, text, err)
+	if err == nil && header.Get("Warning") != "" {
+		return v, fmt.Errorf("no control worker answered the API: %w", context.DeadlineExceeded)
+	}
+	return v, err
 }
 
 // Validate asks what a clean would do.

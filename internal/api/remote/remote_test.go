@@ -71,7 +71,7 @@ func hangUp(w http.ResponseWriter) {
 		err = connection.Close()
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's own way to end a connection
+		panic(http.ErrAbortHandler)
 	}
 }
 
@@ -202,17 +202,17 @@ func TestTooManyRequests(t *testing.T) {
 func TestPages(t *testing.T) {
 	c, got := serve(t, none, func(n int, w http.ResponseWriter, r *http.Request) {
 		if n == 1 {
-			fmt.Fprint(w, `{"devices":[{"uuid":"u1","name":"b","device_state":"error"},{"uuid":"u2","name":"c","device_state":"retired"}],"devices_links":[{"rel":"next","href":"https://elsewhere.example/"}]}`)
+			fmt.Fprint(w, `{"devices":[{"uuid":"u1","name":"b","device_state":"error"},{"uuid":"u2","name":"c","device_state":"error"}],"devices_links":[{"rel":"next","href":"https://elsewhere.example/"}]}`)
 			return
 		}
 		fmt.Fprint(w, `{"devices":[{"uuid":"u3","name":"a","device_state":"error"}]}`)
 	})
-	found, err := c.List(within(t, time.Minute), client.Filter{Types: []string{"NODE"}, NotState: device.Retired, NeedsOperator: true})
+	found, err := c.List(within(t, time.Minute), client.Filter{Types: []string{"NODE"}, States: []device.State{device.Available, device.Error}, NeedsOperator: true})
 	require.NoError(t, err)
-	require.Equal(t, []string{"a", "b"}, []string{found[0].Name, found[1].Name})
+	require.Equal(t, []string{"a", "b", "c"}, []string{found[0].Name, found[1].Name, found[2].Name})
 	require.Equal(t, []string{
-		"GET /v2/devices?all=true&limit=1000&needs_operator=true&type=NODE",
-		"GET /v2/devices?all=true&limit=1000&marker=u2&needs_operator=true&type=NODE",
+		"GET /v2/devices?limit=1000&needs_operator=true&state=available&state=error&type=NODE",
+		"GET /v2/devices?limit=1000&marker=u2&needs_operator=true&state=available&state=error&type=NODE",
 	}, got.all)
 }
 
@@ -279,7 +279,7 @@ func TestUnixSocket(t *testing.T) {
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(map[string]string{"name": r.URL.Path, "serial": r.Header.Get("X-Auth-Token")}); err != nil {
-			panic(http.ErrAbortHandler) //nolint:forbidigo // net/http's own way to end a connection
+			panic(http.ErrAbortHandler)
 		}
 	})}
 	go func() { _ = server.Serve(l) }() // ends with the test

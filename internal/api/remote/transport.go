@@ -85,8 +85,12 @@ func post[R any](ctx context.Context, c *Client, in any, key string, path ...str
 }
 
 func answerOf[R any](ctx context.Context, c *Client, r *request) (R, error) {
-	var result R
-	text, err := c.send(ctx, r)
+	text, _, err := c.send(ctx, r)
+	return decoded[R](c, text, err)
+}
+
+// decoded reads the body of an answer.
+func decoded[R any](c *Client, text []byte, err error) (result R, _ error) {
 	if err == nil && json.Unmarshal(text, &result) != nil {
 		err = c.notTheAPI("an answer that this program does not understand")
 	}
@@ -96,36 +100,36 @@ func answerOf[R any](ctx context.Context, c *Client, r *request) (R, error) {
 // send sends a request until it has an answer: once more if the connection was lost or the token has
 // expired, and for as long as ctx lasts while the API is busy or a change that it accepted is
 // not finished.
-func (c *Client) send(ctx context.Context, r *request) ([]byte, error) {
+func (c *Client) send(ctx context.Context, r *request) ([]byte, http.Header, error) {
 	var reconnected, renewed bool
 	for {
 		token := c.token.current()
 		status, header, text, err := c.once(ctx, r, token)
 		switch {
 		case err == nil && status < 300:
-			return text, nil
+			return text, header, nil
 		case err == nil && status == http.StatusUnauthorized && !renewed && c.token.renewable():
 			renewed = true
 			if err := c.token.renew(ctx, token); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			continue
 		case err == nil:
 			err = c.errorOf(r, status, header, text)
 			again, ok := repeatAfter(status, header, err, r)
 			if !ok || !lasts(ctx, again) {
-				return nil, err
+				return nil, nil, err
 			}
 			if c.pause(ctx, again) != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			continue
 		case reconnected || ctx.Err() != nil || !isConnection(err):
-			return nil, c.lost(ctx, r, err)
+			return nil, nil, c.lost(ctx, r, err)
 		}
 		reconnected = true
 		if c.pause(ctx, retryPause) != nil {
-			return nil, c.lost(ctx, r, err)
+			return nil, nil, c.lost(ctx, r, err)
 		}
 	}
 }

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+)
+
+const apiToken = "s3cret-token"
+
+// overAPI runs one command line with --api.
+func overAPI(t *testing.T, address string, args ...string) ran {
+	t.Helper()
+	var out, errors bytes.Buffer
+	a := &app{
+		stdin: strings.NewReader(""), stdout: &out, stderr: &errors,
+		getenv:   func(name string) string { return map[string]string{"BURNISH_API_TOKEN": apiToken}[name] },
+		terminal: func() bool { return false },
+		now:      time.Now,
+		pause:    func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+	}
+	a.dial = a.connect
+	code := a.run(t.Context(), append([]string{"--api", address}, args...))
+	require.NotContains(t, out.String()+errors.String(), apiToken)
+	return ran{code, out.String(), errors.String()}
+}
+
+// Every way in which an API cannot or will not answer: one line, with what to do, and an exit
+// code that says whether something may have been carried out.
+func TestAnAPIThatFails(t *testing.T) {
+	problem := func(status int, code device.Code, message string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			fmt.Fprintf(w, `{"error":{"code":%q,"device":"","state":"","message":%q,"remedy":"do this"}}`, code, message)
+		}
+	}
+	page := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(status)
+			fmt.Fprint(w, "<html>\n<h1>a secret of the proxy</h1></html>")
+		}
+	}
+	late := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // so that the server sees the client go
+		<-r.Context().Done()
+	}
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	for name, tt := range map[string]struct {
+		answer       http.HandlerFunc
+		address      string
+		read, change int // exit codes
+		code         device.Code
+		says         string // of the read
+		changeSays   string // "": the same
+	}{
+		"down":             {address: "http://" + closed.Addr().String(), read: exitFailed, change: exitFailed, code: device.CodeUnreachable, says: "does not answer: dial tcp .*connection refused; start it, or set --api or BURNISH_API"},
+		"no such socket":   {address: "unix:" + t.TempDir() + "/none", read: exitFailed, change: exitFailed, code: device.CodeUnreachable, says: "does not answer: dial unix"},
+		"no valid address": {address: "h:1", read: exitUsage, change: exitUsage, code: device.CodeInvalid, says: "must be https://HOST:PORT.*--help"},
+		"500 by a proxy":   {answer: page(500), read: exitFailed, change: exitUnknown, code: device.CodeUnreachable, says: "answered 500 Internal Server Error, and not as Burnish does", changeSays: "the request may still be carried out"},
+		"404 by a proxy":   {answer: page(404), read: exitFailed, change: exitFailed, code: device.CodeUnreachable, says: "answered 404 Not Found, and not as Burnish does"},
+		"another service":  {answer: page(200), read: exitFailed, change: exitFailed, code: device.CodeUnreachable, says: "gave an answer that this program does not understand"},
+		"a redirection":    {answer: http.RedirectHandler("https://login.example/x?token=y", http.StatusFound).ServeHTTP, read: exitFailed, change: exitFailed, code: device.CodeUnreachable, says: "redirects to https://login.example/x;"},
+		"never":            {answer: late, read: exitFailed, change: exitUnknown, code: device.CodeUnreachable, says: "the API at http://.* stopped answering", changeSays: "stopped answering.*the request may still be carried out"},
+		"no valid token":   {answer: problem(401, device.CodeNotAuthenticated, "the token is not valid"), read: exitFailed, change: exitFailed, code: device.CodeNotAuthenticated, says: "the token is not valid; set BURNISH_API_TOKEN or OS_TOKEN"},
+		"not allowed":      {answer: problem(403, device.CodeForbidden, "the policy does not allow you x"), read: exitFailed, change: exitFailed, code: device.CodeForbidden, says: "the policy does not allow you x; do this"},
+		"too much":         {answer: problem(429, device.CodeTooManyRequests, "too many"), read: exitFailed, change: exitFailed, code: device.CodeTooManyRequests, says: "too many; do this"},
+		"Temporal is away": {answer: problem(503, device.CodeUnreachable, "Temporal does not answer"), read: exitFailed, change: exitFailed, code: device.CodeUnreachable, says: "Temporal does not answer; do this"},
+		"a gateway's time": {answer: page(504), read: exitFailed, change: exitUnknown, code: device.CodeUnreachable, says: "answered 504 Gateway Timeout", changeSays: "connection to the API at http://.* was lost.*may still be carried out"},
+		"an older API":     {answer: problem(404, device.CodeNotFound, "there is no GET /v2/x"), read: exitFailed, change: exitFailed, code: device.CodeNotFound, says: "no such device"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := tt.address
+			if address == "" {
+				server := httptest.NewServer(tt.answer)
+				t.Cleanup(server.Close)
+				address = server.URL
+			}
+			for _, each := range []struct {
+				exit int
+				says string
+				args []string
+			}{
+				{tt.read, tt.says, []string{"show", "d1", "--timeout", "300ms"}},
+				{tt.change, cmp.Or(tt.changeSays, tt.says), []string{"abort", "d1", "--timeout", "300ms"}},
+			} {
+				t.Run(each.args[0], func(t *testing.T) {
+					t.Parallel()
+					got := overAPI(t, address, each.args...)
+					require.Equal(t, each.exit, got.code, got.errors)
+					require.Empty(t, got.out)
+					require.Regexp(t, each.says, got.errors)
+					require.Equal(t, 1, strings.Count(got.errors, "\n"), got.errors)
+					require.True(t, strings.HasPrefix(got.errors, "burnish: "+each.args[0]), got.errors)
+					require.NotContains(t, got.errors, "secret")
+				})
+				t.Run(each.args[0]+" for programs", func(t *testing.T) {
+					t.Parallel()
+					got := overAPI(t, address, append(each.args, "-o", "json")...)
+					require.Equal(t, each.exit, got.code, got.errors)
+					var body struct{ Error map[string]string }
+					require.NoError(t, json.Unmarshal([]byte(got.errors), &body), got.errors)
+					require.Equal(t, string(tt.code), body.Error["code"], got.errors)
+				})
+			}
+		})
+	}
+}
+
+// A server with a certificate of an authority that is not trusted gets no token.
+func TestAnAPIWithAnotherCertificate(t *testing.T) {
+	var asked bool
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	got := overAPI(t, server.URL, "abort", "d1")
+	require.Equal(t, exitFailed, got.code)
+	require.Regexp(t, `^burnish: abort d1: the API at https://\S+ has a certificate that is not trusted: x509: .*; set OS_CACERT or SSL_CERT_FILE to the file of its authority\n$`, got.errors)
+	require.False(t, asked)
+}
+
+// The flag comes before the variable, and must not be empty.
+func TestTheFlagAPI(t *testing.T) {
+	got := overAPI(t, "", "list")
+	require.Equal(t, exitUsage, got.code)
+	require.Contains(t, got.errors, "it is empty")
+	require.Contains(t, got.errors, "burnish: ")
+}
