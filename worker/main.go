@@ -164,6 +164,11 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 			task{"ending orphaned inventory calls", orphanCheckDelays, recovery.EndControlOrphans})
 		tasks = append(tasks, pollTasks(settings, pools, devices, poolFileInterval)...)
 		stops = append(stops, runTasks(ctx, logger, tasks...))
+		stop, err = serveAPI(ctx, settings, devices, figures, logger, fatal)
+		stops = append(stops, stop)
+		if err != nil {
+			return err
+		}
 	}
 	figures.Started(server.check, queues(settings)...)
 	logger.Info("worker started", "version", version, "state_dir", settings.StateDir)

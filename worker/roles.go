@@ -73,6 +73,11 @@ func validate(settings config.Worker) error {
 	if _, err := overrideKey(settings); err != nil {
 		wrong = append(wrong, fmt.Errorf("BURNISH_API_KEY: %w", err))
 	}
+	if settings.Role.Controls() && settings.APIAddress != "" {
+		if _, err := openAPI(settings, slog.New(slog.DiscardHandler)); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
 	return errors.Join(wrong...)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"burnish/internal/api/access"
 	"burnish/internal/device"
 )
 
@@ -40,6 +41,12 @@ func (c *call) readBody(in any) error {
 	}
 	if err := json.Unmarshal(text, in, json.RejectUnknownMembers(true)); err != nil {
 		return invalid("the body is not valid: "+err.Error(), "see "+openAPIPath+" for its form")
+	}
+	var given struct {
+		Reason string `json:"reason"`
+	}
+	if json.Unmarshal(text, &given) == nil {
+		access.RecordOf(c.r.Context()).Reason = given.Reason
 	}
 	return nil
 }

@@ -120,6 +120,9 @@ func (c *call) answer() (status int, answer any, err error) {
 		if c.who, err = c.Authenticator.Authenticate(c.r); err != nil {
 			return 0, nil, err
 		}
+		record := access.RecordOf(c.r.Context()) // which Gate.Wrap writes to the log
+		record.Change, record.Device = c.changes(), c.segment
+		defer func() { record.Device = cmp.Or(c.name, c.segment) }()
 		leave, err := c.Guards.Enter(c.who, c.changes())
 		if err != nil {
 			return 0, nil, err
@@ -138,9 +141,6 @@ func (c *call) answer() (status int, answer any, err error) {
 	ctx, cancel := context.WithTimeout(c.r.Context(), c.patience())
 	defer cancel()
 	answer, err = c.route.do(ctx, c)
-	if c.changes() && c.route.Rule != "" {
-		c.audit(err)
-	}
 	return cmp.Or(c.route.Status, http.StatusOK), answer, err
 }
 
@@ -166,16 +166,6 @@ func (c *call) changes() bool {
 
 // may says whether the caller may do what a rule is about.
 func (c *call) may(rule string) bool { return c.Policy.Allows(rule, c.who) }
-
-// audit writes the line of a request for a change: who, from where, what, and with what result.
-func (c *call) audit(err error) {
-	result := "done"
-	if err != nil {
-		result = string(c.problemOf(err).Code)
-	}
-	c.Log.Info("request for a change", "operation", c.route.Operation, "device", cmp.Or(c.name, c.segment),
-		"by", c.who.ID, "name", c.who.Name, "project", c.who.Project, "from", c.r.RemoteAddr, "result", result)
-}
 
 // forbidden is the refusal of a caller that the policy does not allow it. // S2.76
 func forbidden(rule string) error {

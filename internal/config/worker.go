@@ -57,11 +57,12 @@ type Worker struct {
 	NVMeHelper       string        `env:"NVME_HELPER" help:"the program that opens NVMe controllers if the worker is not root"`
 	NovaBroker       string        `env:"AMQP_URL" help:"the RabbitMQ of Nova's notifications: amqp://, amqps://, or the transport_url of a Nova service; default: none, only the periodic reconciliation"`
 	OneView          string        `env:"ONEVIEW" help:"oneview.yaml: the OneView appliances that share servers with Burnish, read by control workers; default: none"`
-	APIKey           string        `env:"API_KEY" help:"a file with at least 32 random bytes, mode 0600, the same for all control workers: the HTTP API signs overrides with it; default: no overrides"`
 	SweepInterval    time.Duration `env:"SWEEP_INTERVAL" envDefault:"60s" help:"pause between two reconciliations, with Placement and of a host's records with the running workflows; 0: only when a notification or a signal requests one"`
 	AcceptServer     string        `env:"ACCEPT_SERVER" help:"CLUSTER/NAMESPACE: the Temporal cluster and namespace that take over STATE_DIR from the ones recorded there"`
 	MetricsAddress   string        `env:"METRICS_ADDRESS" help:"HOST:PORT where /metrics, /healthz and /readyz answer, over HTTP and to everybody: counts only; default: none"`
-	Debug            bool          `env:"DEBUG" envDefault:"false" help:"log more"`
+	// API holds the settings of the HTTP API.
+	API
+	Debug bool `env:"DEBUG" envDefault:"false" help:"log more"`
 	// Cloud is the name in clouds.yaml (OS_CLOUD) of the cloud whose Placement is the inventory.
 	Cloud string
 }
@@ -102,6 +103,7 @@ func LoadWorker() (Worker, error) {
 	}
 	w.StateDir = dir
 	w.SanitizeStall = defaultStall
+	w.tidy()
 	if w.PolicyFile != "" {
 		if err := readPolicy(w.PolicyFile, &w.Policy); err != nil {
 			return w, eachLine("BURNISH_POLICY: ", err)
@@ -176,9 +178,7 @@ func (w Worker) check() error {
 	if _, _, err := net.SplitHostPort(w.MetricsAddress); w.MetricsAddress != "" && err != nil {
 		complain("METRICS_ADDRESS", "%q is not of the form HOST:PORT", w.MetricsAddress)
 	}
-	if w.APIKey != "" && !filepath.IsAbs(w.APIKey) {
-		complain("API_KEY", "%q is not an absolute path", w.APIKey)
-	}
+	w.API.check(complain)
 	if w.SweepInterval < 0 {
 		complain("SWEEP_INTERVAL", "%s is negative", w.SweepInterval)
 	}

@@ -77,10 +77,22 @@ func settings(t *testing.T) map[string]setting {
 		"SWEEP_INTERVAL":      {"SweepInterval", time.Minute, "5m", 5 * time.Minute, map[string]string{"-1s": "is negative", "x": "invalid duration"}},
 		"AMQP_URL": {"NovaBroker", "", "rabbit://u:p@h1:5672,u:p@h2:5672/nova", "rabbit://u:p@h1:5672,u:p@h2:5672/nova",
 			map[string]string{"h1:5672": "does not begin with amqp://", "amqp://u:p@h1:x": "the port must be a number", "amqp://u:p@h1,h2": "some of its hosts"}},
-		"ONEVIEW":       {"OneView", "", "/etc/burnish/oneview.yaml", "/etc/burnish/oneview.yaml", nil}, // oneview.CheckFile reads it
-		"STOP_TIMEOUT":  {"GracefulStop", 30 * time.Second, "1s", time.Second, duration(map[string]string{"0s": "0s is not positive"})},
-		"ACCEPT_SERVER": {"AcceptServer", "", "c1/burnish", "c1/burnish", map[string]string{"c1": `"c1" is not of the form CLUSTER/NAMESPACE`, "/n1": "not of the form", "c1/": "not of the form"}},
-		"DEBUG":         {"Debug", false, "true", true, noBool},
+		"ONEVIEW":         {"OneView", "", "/etc/burnish/oneview.yaml", "/etc/burnish/oneview.yaml", nil}, // oneview.CheckFile reads it
+		"STOP_TIMEOUT":    {"GracefulStop", 30 * time.Second, "1s", time.Second, duration(map[string]string{"0s": "0s is not positive"})},
+		"ACCEPT_SERVER":   {"AcceptServer", "", "c1/burnish", "c1/burnish", map[string]string{"c1": `"c1" is not of the form CLUSTER/NAMESPACE`, "/n1": "not of the form", "c1/": "not of the form"}},
+		"METRICS_ADDRESS": {"MetricsAddress", "", "127.0.0.1:9464", "127.0.0.1:9464", map[string]string{"9464": "not of the form HOST:PORT"}},
+		"API_ADDRESS": {"APIAddress", "", "unix:/run/burnish/api.sock", "unix:/run/burnish/api.sock", map[string]string{
+			"8080": "neither HOST:PORT nor unix:/path", "127.0.0.1:http": "neither", "127.0.0.1:0": "neither", "unix:api.sock": "absolute path", "unix:/run/../api": "absolute path",
+			":8080": "set BURNISH_API_TLS_CERT and _KEY", "0.0.0.0:8080": "other machines", "[::]:8080": "other machines", "control1:8080": "other machines"}},
+		"API_TOKENS": {"APITokens", "", "/etc/burnish/tokens.yaml", "/etc/burnish/tokens.yaml", nil},         // access.OpenTokens reads it
+		"API_POLICY": {"APIPolicy", "", "/etc/burnish/api-policy.yaml", "/etc/burnish/api-policy.yaml", nil}, // access.ReadPolicy reads it
+		"API_HOSTS": {"APIHosts", []string(nil), "API.example.org., [::1]", []string{"api.example.org", "::1"}, map[string]string{
+			"a b": `"a b"`, "api:8080": "without a port", "http://api": "not a host's name", "*": `"*"`, "a,,b": `""`}},
+		"API_TLS_CERT":    {"APITLSCert", "", "/etc/burnish/api.pem", "/etc/burnish/api.pem", nil},
+		"API_TLS_KEY":     {"APITLSKey", "", "/etc/burnish/api.key", "/etc/burnish/api.key", nil},
+		"API_RATE":        {"APIRate", 10, "50", 50, map[string]string{"0": "0 is not within 1 to 10000", "-1": "-1", "10001": "10001", "many": `"many"`}},
+		"API_CONCURRENCY": {"APIConcurrency", 32, "1", 1, map[string]string{"0": "0 is not within 1 to 1000", "1001": "1001", "x": `"x"`}},
+		"DEBUG":           {"Debug", false, "true", true, noBool},
 	}
 }
 
@@ -309,6 +321,7 @@ func TestHelpListsEverySetting(t *testing.T) {
 		"ROLE": "all", "STATE_DIR": "/var/lib/burnish", "INVENTORY": "file", "DRIVERS": "block,fake", "HOST_SILENT_AFTER": "5m", "TELL_AFTER": "5m",
 		"ON_INTERRUPT": "resume", "AUTOMATED_CLEAN": "true", "CLEAN_ON_ENROLL": "true", "MAX_CLEANS_PER_HOST": "4", "VERIFY": "full",
 		"WORKFLOW_CACHE": "2000", "STOP_TIMEOUT": "30s", "DEBUG": "false", "SWEEP_INTERVAL": "60s",
+		"API_RATE": "10", "API_CONCURRENCY": "32",
 	}
 	for _, line := range lines {
 		variable, about, found := strings.Cut(strings.TrimSpace(line), " ")

@@ -13,10 +13,6 @@ import (
 // rulePrefix begins each rule of the API (S2.76).
 const rulePrefix = "cyborg:device:"
 
-// GetDetails is the rule for what only operators see of a device: without it, a caller sees
-// Cyborg's own fields.
-const GetDetails = rulePrefix + "get_details"
-
 const (
 	readers = "role:admin or role:reader"
 	admins  = "role:admin"
@@ -27,7 +23,8 @@ func defaults() map[string]string {
 	rules := map[string]string{
 		rulePrefix + "get_all": readers,
 		rulePrefix + "get_one": readers,
-		GetDetails:             admins,
+		// What only operators see of a device: without it, a caller sees Cyborg's own fields.
+		rulePrefix + "get_details": admins,
 	}
 	for _, act := range []string{
 		"enroll", "clean", "provide", "manage", "abort", "maintenance", "power", "override", "bind", "unbind", "rebuild",
@@ -132,9 +129,6 @@ func (p *Policy) reaches(from, to string, seen map[string]bool) bool {
 		return next == to || p.reaches(next, to, seen)
 	})
 }
-
-// Knows says whether there is such a rule.
-func (p *Policy) Knows(rule string) bool { return p.rules[rule] != nil }
 
 // Allows says whether the policy lets this principal do what the rule is for. An unknown rule
 // allows nothing.

@@ -31,7 +31,6 @@ func TestByDefaultReadersReadAndAdminsAct(t *testing.T) {
 	reading := []string{"cyborg:device:get_all", "cyborg:device:get_one"}
 	for _, rule := range slices.Sorted(maps.Keys(defaults())) {
 		t.Run(rule, func(t *testing.T) {
-			require.True(t, p.Knows(rule))
 			require.True(t, p.Allows(rule, withRoles("admin")))
 			require.True(t, p.Allows(rule, withRoles("member", "Admin")), "roles are compared without case")
 			require.Equal(t, slices.Contains(reading, rule), p.Allows(rule, withRoles("reader")))
@@ -39,7 +38,6 @@ func TestByDefaultReadersReadAndAdminsAct(t *testing.T) {
 			require.False(t, p.Allows(rule, withRoles()))
 		})
 	}
-	require.False(t, p.Knows("cyborg:device:explode"))
 	require.False(t, p.Allows("cyborg:device:explode", withRoles("admin")))
 	require.False(t, p.Allows("", withRoles("admin")))
 }

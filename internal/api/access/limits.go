@@ -1,0 +1,106 @@
+package access
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// tableSize bounds the callers that are counted each by itself.
+const tableSize = 10_000
+
+// sweepPause is the pause between two searches for callers that need not be counted.
+const sweepPause = time.Second
+
+// buckets bound how often something may be done, for each caller.
+type buckets struct {
+	limit rate.Limit
+	burst int
+
+	mu    sync.Mutex
+	of    map[string]*rate.Limiter
+	rest  *rate.Limiter // of all callers for whom the table has no place
+	swept time.Time
+}
+
+func newBuckets(limit rate.Limit, burst int) *buckets {
+	return &buckets{limit: limit, burst: burst, of: make(map[string]*rate.Limiter), rest: rate.NewLimiter(limit, burst)}
+}
+
+// take counts one; it says whether it is within the limit.
+func (b *buckets) take(caller string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := b.of[caller]
+	if l == nil {
+		b.sweep()
+		if l = b.rest; len(b.of) < tableSize {
+			l = rate.NewLimiter(b.limit, b.burst)
+			b.of[caller] = l
+		}
+	}
+	return l.Allow()
+}
+
+// empty says whether the next one would be beyond the limit.
+func (b *buckets) empty(caller string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := b.of[caller]
+	if l == nil {
+		if len(b.of) < tableSize {
+			return false
+		}
+		l = b.rest
+	}
+	return l.Tokens() < 1
+}
+
+// sweep forgets, in a full table, the callers that have done nothing for a while.
+func (b *buckets) sweep() {
+	if len(b.of) < tableSize || time.Since(b.swept) < sweepPause {
+		return
+	}
+	b.swept = time.Now()
+	for caller, l := range b.of {
+		if l.Tokens() >= float64(b.burst) {
+			delete(b.of, caller)
+		}
+	}
+}
+
+// running counts the requests in flight.
+type running struct {
+	most, each int
+
+	mu  sync.Mutex
+	all int
+	of  map[string]int
+}
+
+func newRunning(most, each int) *running {
+	return &running{most: most, each: each, of: make(map[string]int)}
+}
+
+func (r *running) enter(caller string) (leave func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.all >= r.most:
+		return nil, tooMany("the worker has as many requests in flight as it takes")
+	case r.of[caller] >= r.each:
+		return nil, tooMany(fmt.Sprintf("you have %d requests in flight already", r.each))
+	}
+	r.all++
+	r.of[caller]++
+	return sync.OnceFunc(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.all--
+		if r.of[caller]--; r.of[caller] == 0 {
+			delete(r.of, caller)
+		}
+	}), nil
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"burnish/internal/api"
+	"burnish/internal/api/access"
+	"burnish/internal/config"
+	"burnish/internal/keystone"
+	"burnish/internal/telemetry"
+	"burnish/workflows/client"
+)
+
+// apiStopTimeout bounds the end of the API's requests in flight: those that Temporal has
+// accepted are carried out also if their answer is cut off.
+const apiStopTimeout = 10 * time.Second
+
+// apiParts are what the settings of the API name.
+type apiParts struct {
+	gate        *access.Gate
+	policy      *access.Policy
+	certificate *access.Certificate // nil: none
+}
+
+// openAPI opens what the settings of the API name. The error has one line for each setting
+// that is wrong.
+func openAPI(settings config.Worker, logger *slog.Logger) (apiParts, error) {
+	var (
+		wrong []error
+		parts apiParts
+		err   error
+	)
+	complain := func(name string, err error) {
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("BURNISH_API_%s: %w", name, err))
+		}
+	}
+	parts.policy, err = access.ReadPolicy(settings.APIPolicy)
+	complain("POLICY", err)
+	who := access.Settings{Hosts: settings.APIOwnNames(), Rate: settings.APIRate, Concurrency: settings.APIConcurrency, Log: logger}
+	if settings.APITokens != "" {
+		who.Tokens, err = access.OpenTokens(settings.APITokens, logger)
+		complain("TOKENS", err)
+	}
+	who.Keystone, err = openKeystone(logger)
+	complain("ADDRESS", err)
+	if _, local := settings.APIUnix(); !local && err == nil && settings.APITokens == "" && who.Keystone == nil {
+		complain("ADDRESS", errors.New("over TCP callers need tokens: set BURNISH_API_TOKENS, or OS_CLOUD or OS_AUTH_URL for those of Keystone, or use unix:/path"))
+	}
+	if settings.APITLSCert != "" {
+		parts.certificate, err = access.OpenCertificate(settings.APITLSCert, settings.APITLSKey, logger)
+		complain("TLS_CERT", err)
+	}
+	parts.gate = access.NewGate(who)
+	return parts, errors.Join(wrong...)
+}
+
+// openKeystone gives the Keystone that OS_* variables or clouds.yaml name; nil if none do.
+func openKeystone(logger *slog.Logger) (*access.Keystone, error) {
+	if os.Getenv("OS_CLOUD") == "" && os.Getenv("OS_AUTH_URL") == "" {
+		return nil, nil
+	}
+	credentials, err := keystone.Read(os.Getenv)
+	if err != nil || credentials.Token != "" {
+		return nil, err
+	}
+	validator, err := keystone.NewValidator(credentials)
+	if err != nil {
+		return nil, err
+	}
+	return access.NewKeystone(validator, logger), nil
+}
+
+// serveAPI serves the HTTP API, if the settings say where. The stop that it returns may
+// always be called: it lets requests in flight end, for a while.
+func serveAPI(ctx context.Context, settings config.Worker, devices *client.Client, figures *telemetry.Telemetry, logger *slog.Logger, fatal func(error)) (stop func() error, err error) {
+	stop = func() error { return nil }
+	if settings.APIAddress == "" {
+		return stop, nil
+	}
+	parts, err := openAPI(settings, logger)
+	if err != nil {
+		return stop, usageError{err}
+	}
+	listener, err := access.Listen(ctx, settings.APIAddress, parts.certificate)
+	if err != nil {
+		return stop, usageError{fmt.Errorf("BURNISH_API_ADDRESS: %w", err)}
+	}
+	server := access.NewServer(parts.gate.Wrap(api.New(api.Options{
+		Devices:       devices,
+		Authenticator: parts.gate,
+		Policy:        parts.policy,
+		Guards:        parts.gate,
+		Log:           logger,
+		Metrics:       figures.Metrics(),
+		Ready:         figures.Ready,
+	})), logger)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			fatal(fmt.Errorf("the HTTP API at %s: %w", settings.APIAddress, err))
+		}
+	}()
+	logger.Info("the HTTP API answers", "address", settings.APIAddress)
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), min(apiStopTimeout, settings.GracefulStop))
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			logger.Warn("requests of the HTTP API are cut off; what they have requested may still be carried out", "error", err)
+			if err := server.Close(); err != nil {
+				logger.Debug("closing the HTTP API", "error", err)
+			}
+		}
+		<-ended
+		return nil
+	}, nil
+}
