@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/client"
+	"burnish/workflows/contract"
+)
+
+// restless is a device that changes its state and continues as new as fast as it can.
+func restless(ctx workflow.Context, in contract.DeviceInput) error {
+	for _, s := range []device.State{device.Allocated, device.Available} {
+		if err := workflow.UpsertTypedSearchAttributes(ctx, contract.AttrState.ValueSet(string(s))); err != nil {
+			return err
+		}
+		if err := workflow.Sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return workflow.NewContinueAsNewError(ctx, contract.WorkflowDeviceLifecycle, in)
+}
+
+// startDevices starts workflows that stand for devices, and returns their UUIDs in order once
+// all are listed.
+func startDevices(t *testing.T, s *Site, n int) (uuids []string) {
+	for i := range n {
+		name := fmt.Sprintf("d%d", i)
+		options := client.DeviceStart(name)
+		options.TypedSearchAttributes = temporal.NewSearchAttributes(
+			contract.AttrUUID.ValueSet(contract.DeviceUUID(name)), contract.AttrState.ValueSet(string(device.Available)))
+		_, err := s.Client.ExecuteWorkflow(t.Context(), options, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name})
+		require.NoError(t, err)
+		uuids = append(uuids, contract.DeviceUUID(name))
+	}
+	slices.Sort(uuids)
+	Await(t, 20*time.Second, "all devices to be listed", func() (bool, string) {
+		listed, err := s.Client.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{Query: (client.Filter{}).Query()})
+		require.NoError(t, err)
+		return listed.GetCount() == int64(n), fmt.Sprint(listed.GetCount())
+	})
+	return uuids
+}
+
+// readPages reads all pages of a filter.
+func readPages(t *testing.T, c *client.Client, f client.Filter, limit int) (uuids []string) {
+	for after, more := "", true; more; {
+		var page []client.Execution
+		var err error
+		page, more, err = c.Page(t.Context(), f, after, limit)
+		require.NoError(t, err)
+		for _, e := range page {
+			after = e.Status.UUID
+			uuids = append(uuids, after)
+		}
+	}
+	return uuids
+}
+
+// While devices continue as new all the time, each is on exactly one page of the real server's
+// listing, whose rows of the ended and of the new run change at different moments.
+func TestPagesWhileDevicesContinueAsNew(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	want := startDevices(t, s, 60)
+	w := worker.New(s.Client, contract.Queue, worker.Options{})
+	w.RegisterWorkflowWithOptions(restless, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
+	require.NoError(t, w.Start())
+	t.Cleanup(w.Stop)
+	c := s.Workflows()
+	filters := []client.Filter{{}, {States: []device.State{device.Available, device.Allocated}}}
+	rounds, plain := 0, 0
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		for _, limit := range []int{7, 50} {
+			require.Equal(t, want, readPages(t, c, filters[rounds%2], limit), "after %d rounds", rounds)
+			rounds++
+		}
+		listed, err := c.List(t.Context(), client.Filter{})
+		require.NoError(t, err)
+		if len(listed) < len(want) {
+			plain++
+		}
+	}
+	require.Greater(t, rounds, 10)
+	t.Logf("%d rounds; a plain listing missed devices %d times", rounds, plain)
+}
+
+// The server compares UUIDs, and pages need few calls also where closed runs are kept.
+func TestPagesOfTheRealServer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	want := startDevices(t, s, 40)
+	c := s.Workflows()
+	for _, limit := range []int{1, 7, 40, 1000} {
+		require.Equal(t, want, readPages(t, c, client.Filter{}, limit))
+	}
+	require.Empty(t, readPages(t, c, client.Filter{States: []device.State{device.Error}}, 5))
+	require.Equal(t, want[3:4], readPages(t, c, client.Filter{UUIDs: want[3:4]}, 5))
+	e, found, err := c.ByUUID(t.Context(), want[7])
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, want[7], contract.DeviceUUID(e.Name))
+	require.NoError(t, s.Client.TerminateWorkflow(t.Context(), contract.WorkflowID(e.Name), "", "test"))
+	Await(t, 10*time.Second, "the device to be gone", func() (bool, string) {
+		left := readPages(t, c, client.Filter{}, 7)
+		return !slices.Contains(left, want[7]) && len(left) == len(want)-1, strings.Join(left, " ")
+	})
+	e, found, err = c.ByUUID(t.Context(), want[7])
+	require.NoError(t, err)
+	require.True(t, found && !e.Running, "a marker that is no longer there is still known")
+}
