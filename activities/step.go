@@ -59,6 +59,7 @@ func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInpu
 		result, err := a.run(ctx)
 		err = a.explain(ctx, err)
 		a.reportFailure(ctx, err)
+		a.meter(ctx, err)
 		return result, err
 	}
 }
@@ -75,6 +76,25 @@ type attempt struct {
 	// earlier attempts.
 	since time.Time
 	used  time.Duration
+	// repeated: an earlier attempt had done the step.
+	repeated bool
+}
+
+// meter counts the attempt by what became of it.
+func (a *attempt) meter(ctx context.Context, err error) {
+	result := contract.ResultDone
+	switch {
+	case temporal.IsCanceledError(err):
+		result = contract.ResultStopped
+	case retriedFault(err) != nil:
+		result = contract.ResultRetried
+	case err != nil:
+		result = contract.ResultFailed
+	case a.repeated:
+		result = contract.ResultRepeated
+	}
+	activity.GetMetricsHandler(ctx).WithTags(map[string]string{contract.LabelStep: a.step.Name, contract.LabelResult: result}).
+		Counter(contract.FigureStepAttempts).Inc(1)
 }
 
 func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
@@ -117,7 +137,7 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 	if err != nil {
 		return contract.StepResult{}, err
 	}
-	if done {
+	if a.repeated = done; done {
 		return result, a.inspectAgain(waitCtx, driver, fence)
 	}
 	release, err := a.acquireSlot(waitCtx)

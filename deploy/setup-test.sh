@@ -33,6 +33,7 @@ needed=(
 	python3-openstacksdk:/usr/lib/python3/dist-packages/openstack/accelerator/v2/device.py
 	python3-openstackclient:/usr/bin/openstack
 	curl:curl
+	prometheus:promtool       # which checks what /metrics shows
 	chromium-headless-shell:chromium-headless-shell # a browser, for what a page may not do
 	python3-sushy:/usr/lib/python3/dist-packages/sushy/main.py # Ironic's Redfish client
 )
@@ -65,25 +66,30 @@ fi
 echo "setup-test: installing ${packages[*]}"
 export DEBIAN_FRONTEND=noninteractive
 
-# Tests start their own broker. The package would start one that listens on all
-# addresses, and if that fails, the installation fails. So it is not started, unless
-# the machine already has a policy for services.
+# Tests start their own broker, and need of Prometheus only promtool. The packages would
+# start services that listen on all addresses, and if that fails, the installation fails. So
+# they are not started, unless the machine already has a policy for services.
 policy=/usr/sbin/policy-rc.d
-services=0
-if [[ " ${packages[*]} " == *" rabbitmq-server "* ]]; then
-	services=1
-	if [ ! -e "$policy" ]; then
-		trap 'rm -f "$policy"' EXIT
-		printf '%s\n' '#!/bin/sh' 'case $1 in rabbitmq-server*|epmd*) exit 101 ;; esac' >"$policy"
-		chmod 755 "$policy"
+declare -A units=([rabbitmq-server]="rabbitmq-server.service epmd.service epmd.socket" [prometheus]=prometheus.service)
+services=()
+for package in "${!units[@]}"; do
+	if [[ " ${packages[*]} " == *" $package "* ]]; then
+		services+=("$package")
 	fi
+done
+if [ ${#services[@]} -gt 0 ] && [ ! -e "$policy" ]; then
+	trap 'rm -f "$policy"' EXIT
+	printf '%s\n' '#!/bin/sh' 'case $1 in rabbitmq-server*|epmd*|prometheus*) exit 101 ;; esac' >"$policy"
+	chmod 755 "$policy"
 fi
 if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${packages[@]}"; } </dev/null >/dev/null; then
 	echo "setup-test: apt-get failed; still missing: $(missing | tr '\n' ' ')"
 fi
-# It does not start with the machine either.
-if [ "$services" = 1 ] && command -v systemctl >/dev/null &&
-	! systemctl disable rabbitmq-server.service epmd.service epmd.socket >/dev/null 2>&1; then
-	echo "setup-test: rabbitmq-server may start with this machine: systemctl could not disable it"
-fi
+# They do not start with the machine either.
+for package in ${services[@]+"${services[@]}"}; do
+	# shellcheck disable=SC2086 # the units of one package
+	if command -v systemctl >/dev/null && ! systemctl disable ${units[$package]} >/dev/null 2>&1; then
+		echo "setup-test: $package may start with this machine: systemctl could not disable it"
+	fi
+done
 exit 0

@@ -155,6 +155,11 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 			return err
 		}
 		stops = append(stops, closePools)
+		hideFleet, err := figures.ShowFleet(fleetOf(settings, devices, pools, logger))
+		stops = append(stops, hideFleet)
+		if err != nil {
+			return err
+		}
 		stop, err := startControl(settings, server, pools, base, logger)
 		stops = append(stops, stop)
 		if err != nil {

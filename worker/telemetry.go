@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 
 	"burnish/internal/config"
+	"burnish/internal/oneview"
 	"burnish/internal/telemetry"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -31,4 +34,16 @@ func queues(settings config.Worker) []telemetry.Queue {
 		all = append(all, telemetry.Queue{Name: contract.HostQueue(settings.Host)})
 	}
 	return all
+}
+
+// fleetOf is what a control worker shows of all devices.
+func fleetOf(settings config.Worker, devices *client.Client, pools oneview.Pools, logger *slog.Logger) telemetry.Fleet {
+	fleet := telemetry.Fleet{Client: devices, Log: logger}
+	if settings.Inventory == placementKind {
+		fleet.Cloud = settings.Cloud
+	}
+	if settings.OneView != "" {
+		fleet.Appliances = pools.Names
+	}
+	return fleet
 }

@@ -78,7 +78,7 @@ var figures = []figure{
 	{contract.FigureWipedBytes, counter, []string{contract.LabelStep, contract.LabelMethod}, control,
 		"Bytes of the devices that the erasing steps wiped, by method, when the step is done.", "_total"},
 	{contract.FigureLimitsWait, histogram, nil, control,
-		"How long cleans waited for a slot in the limits of the policy.", "_seconds"},
+		"How long cleans, and requests to take a device out of the pool, waited for a slot in the limits of the policy.", "_seconds"},
 	{contract.FigureStepAttempts, counter, []string{contract.LabelStep, contract.LabelResult}, hostRole,
 		"Attempts at steps on this host, by what became of them.", "_total"},
 	figureSlotWait, figureSlotsUsed, figureSlotsQueued, figureReconciled, figureHostPoll,

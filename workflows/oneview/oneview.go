@@ -247,6 +247,12 @@ func (p *polls) endRound(ctx workflow.Context) {
 	now := workflow.Now(ctx).UTC()
 	s.Round = nil
 	s.Rounds++
+	result := contract.ResultComplete
+	if r.Unread > 0 {
+		result = contract.ResultIncomplete
+	}
+	workflow.GetMetricsHandler(ctx).WithTags(map[string]string{contract.LabelAppliance: s.Appliance, contract.LabelResult: result}).
+		Counter(contract.FigureOneViewRounds).Inc(1)
 	s.Problems, s.Unread, s.Fault = r.Problems, r.Unread, r.Fault
 	switch {
 	case r.Unread == 0:

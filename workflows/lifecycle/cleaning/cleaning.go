@@ -109,6 +109,7 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 			continue
 		}
 		d.countFailure(run, err)
+		d.meterStep(ctx, run, result, err)
 		if d.interrupted(ctx, err) {
 			return nil
 		}
@@ -271,6 +272,7 @@ func (d *Cleaning) archive(ctx workflow.Context, outcome string, f *device.Fault
 	if f != nil {
 		summary.Fault = f.Code
 	}
+	d.meterClean(ctx, summary)
 	archive, err := d.State.Archive.With(summary)
 	if err != nil {
 		workflow.GetLogger(ctx).Error("a clean was not archived", "device", d.State.Name, "error", err)

@@ -41,7 +41,11 @@ func (d *Cleaning) await(runCtx, ctx workflow.Context, slot *contract.CleanSlot,
 		d.NoteWait(ctx, contract.WaitSlot, &device.Fault{Class: device.Transient, Code: device.CodeWaitingForSlot,
 			Message: "asked for a slot; the workflow " + contract.LimitsWorkflowID + " has not answered yet", Remedy: "if it lasts, look at that workflow in Temporal"})
 	}
+	asked := workflow.Now(ctx)
 	err := workflow.Await(runCtx, func() bool { return slot.Granted || !wanted() })
+	if slot.Granted {
+		workflow.GetMetricsHandler(ctx).Timer(contract.FigureLimitsWait).Record(workflow.Now(ctx).Sub(asked))
+	}
 	if slot.Why == nil {
 		d.DropWait(contract.WaitSlot) // it was not published
 	} else {
