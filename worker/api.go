@@ -79,7 +79,7 @@ func openKeystone(logger *slog.Logger) (*access.Keystone, error) {
 
 // serveAPI serves the HTTP API, if the settings say where. The stop that it returns may
 // always be called: it lets requests in flight end, for a while.
-func serveAPI(ctx context.Context, settings config.Worker, devices *client.Client, figures *telemetry.Telemetry, logger *slog.Logger, fatal func(error)) (stop func() error, err error) {
+func serveAPI(ctx context.Context, settings config.Worker, server client.Server, devices *client.Client, figures *telemetry.Telemetry, logger *slog.Logger, fatal func(error)) (stop func() error, err error) {
 	stop = func() error { return nil }
 	if settings.APIAddress == "" {
 		return stop, nil
@@ -92,8 +92,9 @@ func serveAPI(ctx context.Context, settings config.Worker, devices *client.Clien
 	if err != nil {
 		return stop, usageError{fmt.Errorf("BURNISH_API_ADDRESS: %w", err)}
 	}
-	server := access.NewServer(parts.gate.Wrap(api.New(api.Options{
+	web := access.NewServer(parts.gate.Wrap(api.New(api.Options{
 		Devices:       devices,
+		Server:        server,
 		Authenticator: parts.gate,
 		Policy:        parts.policy,
 		Guards:        parts.gate,
@@ -104,7 +105,7 @@ func serveAPI(ctx context.Context, settings config.Worker, devices *client.Clien
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			fatal(fmt.Errorf("the HTTP API at %s: %w", settings.APIAddress, err))
 		}
 	}()
@@ -112,9 +113,9 @@ func serveAPI(ctx context.Context, settings config.Worker, devices *client.Clien
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), min(apiStopTimeout, settings.GracefulStop))
 		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
+		if err := web.Shutdown(ctx); err != nil {
 			logger.Warn("requests of the HTTP API are cut off; what they have requested may still be carried out", "error", err)
-			if err := server.Close(); err != nil {
+			if err := web.Close(); err != nil {
 				logger.Debug("closing the HTTP API", "error", err)
 			}
 		}

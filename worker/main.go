@@ -169,7 +169,7 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 			task{"ending orphaned inventory calls", orphanCheckDelays, recovery.EndControlOrphans})
 		tasks = append(tasks, pollTasks(settings, pools, devices, poolFileInterval)...)
 		stops = append(stops, runTasks(ctx, logger, tasks...))
-		stop, err = serveAPI(ctx, settings, devices, figures, logger, fatal)
+		stop, err = serveAPI(ctx, settings, client.Server{Address: temporal.Address, Namespace: temporal.Namespace}, devices, figures, logger, fatal)
 		stops = append(stops, stop)
 		if err != nil {
 			return err

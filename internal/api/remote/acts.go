@@ -96,8 +96,23 @@ func (c *Client) Replace(ctx context.Context, name string, in contract.ReplaceIn
 
 // Move records that the device's hardware is in another slot, under another name.
 func (c *Client) Move(ctx context.Context, name string, in contract.MoveInput) (contract.Result, error) {
-	in.Caller = contract.Caller{}
-	return c.act(ctx, name, "move", in)
+	to := in.Enrollment
+	return c.act(ctx, name, "move", moveBody{
+		Enrollment: slotBody{Name: to.Name, Address: to.Address, Host: to.Host, Driver: to.Driver, Settings: to.Settings}, Instance: in.Instance})
+}
+
+// moveBody is a MoveInput as the API takes it.
+type moveBody struct {
+	Enrollment slotBody `json:"enrollment"`
+	Instance   string   `json:"instance,omitempty"`
+}
+
+type slotBody struct {
+	Name     string            `json:"name"`
+	Address  string            `json:"address,omitempty"`
+	Host     string            `json:"host,omitempty"`
+	Driver   string            `json:"driver,omitempty"`
+	Settings map[string]string `json:"settings,omitempty"`
 }
 
 // Bind reserves a device and binds it to an instance.
@@ -120,8 +135,14 @@ func (c *Client) Rebuild(ctx context.Context, name string, in contract.UnbindInp
 
 // Power switches a device on or off, or resets it.
 func (c *Client) Power(ctx context.Context, name string, in contract.PowerInput) (contract.Result, error) {
-	in.Caller = contract.Caller{}
-	return c.act(ctx, name, "power", in)
+	return c.act(ctx, name, "power", powerBody{Target: in.Action, Instance: in.Instance, Reason: in.Reason})
+}
+
+// powerBody is a PowerInput as the API takes it.
+type powerBody struct {
+	Target   string `json:"target"`
+	Instance string `json:"instance,omitempty"`
+	Reason   string `json:"reason,omitempty"`
 }
 
 // MigratePool makes a pre-allocated device dynamic.
