@@ -1,12 +1,9 @@
 package main
 
 import (
-	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
@@ -84,38 +81,16 @@ func (a *app) moveCommand() *cobra.Command {
 		if to.Settings, err = settings(set); err != nil {
 			return usagef("%s", err)
 		}
-		if err := completeLocation(&to); err != nil {
+		if _, owned := to.Settings[settingOwner]; owned {
+			return usagef("--set %s: a device keeps its owner when it moves", settingOwner)
+		}
+		if to, err = to.NormalizeSlot(); err != nil {
 			return usagef("%s", err)
 		}
 		in := contract.MoveInput{Enrollment: to, Instance: instance, Caller: operator()}
 		return a.actOnNamed(cmd, args[0], "moved", action{send: request(deviceClient.Move, in)})
 	}
 	return cmd
-}
-
-// completeLocation takes host and address from the new name, and refuses flags that contradict it.
-func completeLocation(to *contract.Enrollment) error {
-	to.Host, to.Driver, to.Address = strings.ToLower(to.Host), strings.ToLower(to.Driver), strings.ToLower(to.Address)
-	switch _, owned := to.Settings[settingOwner]; {
-	case owned:
-		return fmt.Errorf("--set %s: a device keeps its owner when it moves", settingOwner)
-	case to.Host != "" && !hostForm.MatchString(to.Host):
-		return fmt.Errorf("%q is not a valid host name", to.Host)
-	case to.Driver != "" && !wordForm.MatchString(to.Driver):
-		return fmt.Errorf("%q is not a valid driver name", to.Driver)
-	}
-	host, address, found := device.SplitName(to.Name)
-	if !found {
-		if to.Address != "" {
-			return fmt.Errorf("NEW %s does not fit --address %s: use the form HOST_ADDRESS", to.Name, to.Address)
-		}
-		return nil
-	}
-	if to.Host != "" && to.Host != host || to.Address != "" && to.Address != address {
-		return fmt.Errorf("NEW %s does not fit --host %s --address %s", to.Name, to.Host, to.Address)
-	}
-	to.Host, to.Address = host, address
-	return nil
 }
 
 // actOnNamed sends a request to one device, and prints its answer.

@@ -46,6 +46,7 @@ func cleanDevice(ctx context.Context, c *call, in cleanBody) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	input.Caller = c.caller()
 	return c.result(c.Devices.Clean(ctx, c.name, input))
 }
 

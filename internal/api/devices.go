@@ -15,13 +15,12 @@ import (
 // Devices is the part of client.Client that the API uses.
 type Devices interface {
 	Reader
-	Clean(ctx context.Context, name string, in contract.CleanInput) (contract.Result, error)
+	Writer
 	Describe(ctx context.Context, name string) (client.Execution, error)
 	Query(ctx context.Context, name string) (contract.DeviceStatus, error)
 	ByUUID(ctx context.Context, uuid string) (client.Execution, bool, error)
 	Page(ctx context.Context, f client.Filter, after string, limit int) ([]client.Execution, bool, error)
 	Each(ctx context.Context, f client.Filter, do func(client.Execution) error) error
-	LimitsStatus(ctx context.Context, name string) (contract.LimitsStatus, bool, error)
 }
 
 // maxNames is how many names of devices are kept by their UUID.
@@ -102,9 +101,25 @@ func showDevice(ctx context.Context, c *call) (any, error) {
 // what Temporal itself knows is shown instead.
 const queryTimeout = 3 * time.Second
 
-// status gives the device as its workflow reports it, with the progress of its running step.
-// If no worker answers, the status is the server's own, and a header says so.
+// status gives the device, with the progress of its running step. If no worker answers, the
+// status is the server's own, and a header says so.
 func (c *call) status(ctx context.Context) (contract.DeviceStatus, error) {
+	v, unanswered, err := c.read(ctx)
+	if err != nil {
+		return v, err
+	}
+	if unanswered != nil {
+		c.header.Set("Warning", `199 burnish "no control worker answered: this is what the Temporal server knows"`)
+		c.Log.Warn("no control worker answered a query", "device", c.name, "error", unanswered)
+	}
+	shown := []contract.DeviceStatus{v}
+	c.withPlaces(ctx, shown)
+	return shown[0], nil
+}
+
+// read asks the device's workflow and the server. unanswered is why the workflow gave no
+// answer; v is then what the server knows.
+func (c *call) read(ctx context.Context) (v contract.DeviceStatus, unanswered, err error) {
 	var e client.Execution
 	described := make(chan error, 1)
 	go func() {
@@ -114,29 +129,25 @@ func (c *call) status(ctx context.Context) (contract.DeviceStatus, error) {
 	}()
 	queryCtx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	v, queryErr := c.Devices.Query(queryCtx, c.name)
+	v, unanswered = c.Devices.Query(queryCtx, c.name)
 	if err := <-described; err != nil {
-		return v, err
+		return v, nil, err
 	}
 	switch {
 	case !e.Running && e.HowEnded != "":
-		return v, &device.Fault{Class: device.Permanent, Code: device.CodeNotFound,
+		return v, nil, &device.Fault{Class: device.Permanent, Code: device.CodeNotFound,
 			Message: "no workflow runs for the device: it was " + e.HowEnded,
 			Remedy:  "the worker of its host brings it back at its next reconciliation or start; check that it runs"}
 	case !e.Running:
-		return v, noSuchDevice("no such device")
-	case client.NotFound(queryErr), ctx.Err() != nil:
-		return v, queryErr
-	case queryErr != nil:
+		return v, nil, noSuchDevice("no such device")
+	case client.NotFound(unanswered), ctx.Err() != nil:
+		return v, nil, unanswered
+	case unanswered != nil:
 		v = e.Status
-		c.header.Set("Warning", `199 burnish "no control worker answered: this is what the Temporal server knows"`)
-		c.Log.Warn("no control worker answered a query", "device", c.name, "error", queryErr)
 	}
 	if v.DeviceState == device.Absent {
-		return v, noSuchDevice("the enrollment of the device was never finished")
+		return v, nil, noSuchDevice("the enrollment of the device was never finished")
 	}
 	v.Progress = e.Progress(v, time.Now())
-	shown := []contract.DeviceStatus{v}
-	c.withPlaces(ctx, shown)
-	return shown[0], nil
+	return v, unanswered, nil
 }

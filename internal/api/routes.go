@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"burnish/internal/device"
@@ -47,11 +48,14 @@ const (
 	ruleClean  = "cyborg:device:clean"
 )
 
+// ruleOf is the rule of a change.
+func ruleOf(verb string) string { return "cyborg:device:" + strings.ReplaceAll(verb, "-", "_") }
+
 const openAPIPath = "/openapi.json"
 
 // routes lists the operations.
 func routes() []route {
-	return append(operatorRoutes(), []route{
+	all := []route{
 		{Method: http.MethodGet, Path: "/", Operation: "listVersions", Summary: "The versions of the API",
 			Out: versionsDocument{}, do: getVersions},
 		{Method: http.MethodGet, Path: "/v2", Operation: "getVersion", Summary: "Version 2 with its microversions",
@@ -66,15 +70,19 @@ func routes() []route {
 			Codes: []device.Code{device.CodeInvalid, device.CodeUnreachable}},
 		{Method: http.MethodGet, Path: "/v2/devices/{device}", Operation: "showDevice", Summary: "One device",
 			Rule: ruleGet, Out: contract.DeviceStatus{}, do: showDevice, Codes: readCodes},
-		act("clean", ruleClean, v21, http.StatusAccepted, "Clean a device in state error or, with named steps or a runbook, a manageable one", cleanDevice),
-	}...)
+		{Method: http.MethodGet, Path: "/v2/devices/{device}/cleaning/steps", Operation: "listCleaningSteps", Summary: "The steps of the device's full clean, in order",
+			Rule: ruleGet, Out: []contract.CleanStep{}, do: listCleaningSteps, Codes: readCodes},
+		{Method: http.MethodGet, Path: "/v2/devices/{device}/history", Operation: "showHistory", Summary: "The last bindings, cleans and changes, the newest last",
+			Rule: ruleDetail, Out: history{}, do: showHistory, Codes: readCodes},
+	}
+	return slices.Concat(all, changeRoutes(), operatorRoutes())
 }
 
 // readCodes are the errors of a request about one device that changes nothing.
 var readCodes = []device.Code{device.CodeNotFound, device.CodeUnreachable}
 
 // actCodes are those of a request for a change.
-var actCodes = []device.Code{device.CodeInvalid, device.CodeNotFound, device.CodeRequestTooLarge, device.CodeMediaType, device.CodeRefused,
+var actCodes = []device.Code{device.CodeInvalid, device.CodeNotFound, device.CodeRequestTooLarge, device.CodeMediaType, device.CodeRefused, device.CodeRequestReused,
 	device.CodeUnreachable, device.CodeTimeout, device.CodeInternal}
 
 // act is the route of a change of one device, whose body is an In.
@@ -91,7 +99,7 @@ func act[In any](verb, rule string, since version, status int, summary string, d
 			if err := c.resolve(ctx); err != nil {
 				return nil, err
 			}
-			return do(ctx, c, in)
+			return do(c.withRequest(ctx, in), c, in)
 		},
 	}
 }

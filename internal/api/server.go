@@ -135,8 +135,14 @@ func (c *call) answer() (status int, answer any, err error) {
 			return 0, nil, forbidden(c.route.Rule)
 		}
 	}
-	if err := c.checkQuery(); err != nil {
+	if err := cmp.Or(c.checkQuery(), c.checkKeys()); err != nil {
 		return 0, nil, err
+	}
+	if c.changes() {
+		// Nothing is sent to a server that is known not to answer: this is no "may still".
+		if err := c.Ready(c.r.Context()); err != nil {
+			return 0, nil, unavailable(err)
+		}
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), c.patience())
 	defer cancel()

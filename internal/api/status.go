@@ -36,6 +36,7 @@ var statuses = map[device.Code]int{
 	device.CodeVersionUnsupported: http.StatusNotAcceptable,
 	device.CodeRequestTooLarge:    http.StatusRequestEntityTooLarge,
 	device.CodeMediaType:          http.StatusUnsupportedMediaType,
+	device.CodeRequestReused:      http.StatusUnprocessableEntity,
 	device.CodeTooManyRequests:    http.StatusTooManyRequests,
 
 	// What the device's state does not allow. // S2.78, S2.79, S2.80, S3.28
