@@ -12,7 +12,7 @@ func TestBoardInfoIsAString(t *testing.T) {
 	for text, info := range map[string]BoardInfo{
 		`"{\"product_id\": \"0001\", \"pci_address\": \"0000:01:00.0\"}"`: {ProductID: "0001", PCIAddress: "0000:01:00.0"},
 		`"{\"pci_address\": \"0000:01:00.0\"}"`:                           {PCIAddress: "0000:01:00.0"},
-		`"{}"`: {},
+		`"{}"`:                                                            {},
 	} {
 		got, err := json.Marshal(info)
 		require.NoError(t, err)
