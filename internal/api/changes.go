@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"reflect"
 
 	"burnish/workflows/contract"
 )
@@ -67,17 +68,11 @@ type (
 		Reason          string `json:"reason,omitempty"`
 		Instance        string `json:"instance,omitempty"`
 	}
-	// moveBody has the slot that the hardware is in now.
+	// moveBody has the slot that the hardware is in now: only its name, address, host, driver
+	// and settings.
 	moveBody struct {
-		Enrollment slotBody `json:"enrollment"`
-		Instance   string   `json:"instance,omitempty"`
-	}
-	slotBody struct {
-		Name     string            `json:"name"`
-		Address  string            `json:"address,omitempty"`
-		Host     string            `json:"host,omitempty"`
-		Driver   string            `json:"driver,omitempty"`
-		Settings map[string]string `json:"settings,omitempty"`
+		Enrollment contract.Enrollment `json:"enrollment"`
+		Instance   string              `json:"instance,omitempty"`
 	}
 	enrollBody struct {
 		Enrollment contract.Enrollment `json:"enrollment"`
@@ -161,8 +156,12 @@ func bindRoute() route {
 }
 
 func moveDevice(ctx context.Context, c *call, in moveBody) (any, error) {
-	to, err := contract.Enrollment{Name: in.Enrollment.Name, Address: in.Enrollment.Address, Host: in.Enrollment.Host,
-		Driver: in.Enrollment.Driver, Settings: in.Enrollment.Settings}.NormalizeSlot()
+	at := in.Enrollment
+	slot := contract.Enrollment{Name: at.Name, Address: at.Address, Host: at.Host, Driver: at.Driver, Settings: at.Settings}
+	if !reflect.DeepEqual(slot, at) {
+		return nil, invalid("a device that moves keeps everything but name, address, host, driver and settings", "leave the rest out")
+	}
+	to, err := slot.NormalizeSlot()
 	if err != nil {
 		return nil, invalid(err.Error(), "name the slot that the hardware is in now")
 	}
