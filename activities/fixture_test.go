@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
@@ -147,6 +148,8 @@ type server struct {
 	lastProgress *contract.Progress
 	// scanned is the last heartbeat of a scan.
 	scanned *contract.ScanResult
+	// metrics counts; nil counts nothing.
+	metrics sdkclient.MetricsHandler
 	// stop is closed when the worker stops.
 	stop chan struct{}
 
@@ -215,6 +218,13 @@ func (o *servingOutbound) GetInfo(ctx context.Context) activity.Info {
 	info := o.Next.GetInfo(ctx)
 	info.Attempt = o.server.attempt
 	return info
+}
+
+func (o *servingOutbound) GetMetricsHandler(ctx context.Context) sdkclient.MetricsHandler {
+	if o.server.metrics != nil {
+		return o.server.metrics
+	}
+	return o.Next.GetMetricsHandler(ctx)
 }
 
 func (o *servingOutbound) RecordHeartbeat(ctx context.Context, details ...any) {

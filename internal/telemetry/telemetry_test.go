@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,13 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/grpc"
 
+	"burnish/internal/testkit/figures"
 	"burnish/workflows/contract"
 )
 
@@ -30,34 +28,10 @@ func newTelemetry(t *testing.T) *Telemetry {
 	return made
 }
 
-// scrape gives each sample of /metrics by its name with its labels.
-func scrape(t *testing.T, from *Telemetry) map[string]float64 {
+func scrape(t *testing.T, from *Telemetry) figures.Figures {
 	t.Helper()
-	w := httptest.NewRecorder()
-	from.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	require.Equal(t, http.StatusOK, w.Code)
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(w.Body.Bytes()))
+	all, err := figures.Of(from.Handler())
 	require.NoError(t, err)
-	all := map[string]float64{}
-	for name, f := range families {
-		require.NotEmpty(t, f.GetHelp(), name)
-		for _, m := range f.GetMetric() {
-			var labels []string
-			for _, l := range m.GetLabel() {
-				labels = append(labels, l.GetName()+"="+l.GetValue())
-			}
-			key := name + "{" + strings.Join(labels, ",") + "}"
-			switch {
-			case m.GetCounter() != nil:
-				all[key] = m.GetCounter().GetValue()
-			case m.GetGauge() != nil:
-				all[key] = m.GetGauge().GetValue()
-			case m.GetHistogram() != nil:
-				all[key] = float64(m.GetHistogram().GetSampleCount())
-			}
-		}
-	}
 	return all
 }
 

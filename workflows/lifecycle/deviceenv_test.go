@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
@@ -101,6 +103,7 @@ type deviceEnv struct {
 	defects                                     []string // logged by the workflow at level error
 	onChange                                    func()   // called after every change
 	trace                                       func(string)
+	metrics                                     sdkclient.MetricsHandler // nil counts nothing
 }
 
 // event happens at a time, in the run of that time.
@@ -193,6 +196,7 @@ func (w *deviceEnv) run(in contract.DeviceInput) {
 	w.ready = false
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(&workflowLog{w: w})
+	suite.SetMetricsHandler(cmp.Or(w.metrics, sdkclient.MetricsNopHandler))
 	env := suite.NewTestWorkflowEnvironment()
 	w.env = env
 	env.SetStartTime(w.now)
