@@ -60,6 +60,7 @@ operators
   retire    take a device out of service; it stays permanently reserved
   forget    delete a retired device's record
   power     switch a device on or off, or reset it
+  override  return a device in state error without a clean, as two people decide (--api)
   resume    let the cleans of a model go on that wait for one step
   replace   accept new hardware in the device's slot
   move      record that the hardware is now in another slot
@@ -167,7 +168,7 @@ func (a *app) root() *cobra.Command {
 		a.bindCommand(), a.unbindCommand(), a.rebuildCommand(),
 		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.releaseHoldCommand(), a.manageCommand(),
 		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),
-		a.powerCommand(), a.resumeCommand(), a.oneviewCommand(),
+		a.powerCommand(), a.overrideCommand(), a.resumeCommand(), a.oneviewCommand(),
 		a.replaceCommand(), a.moveCommand(), a.importCommand(),
 		a.validateCommand(), a.planCommand(), a.specCommand(), a.doctorCommand(), a.statesCommand(), a.versionCommand(),
 	)

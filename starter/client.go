@@ -29,6 +29,7 @@ type deviceClient interface {
 	Rebuild(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error)
 
 	Power(ctx context.Context, name string, in contract.PowerInput) (contract.Result, error)
+	Override(ctx context.Context, name string, in contract.OverrideInput) (contract.Result, error)
 	LimitsStatus(ctx context.Context, name string) (contract.LimitsStatus, bool, error)
 	Resume(ctx context.Context, in contract.ResumeInput) (contract.ResumeResult, error)
 

@@ -125,6 +125,10 @@ func (f *fakeClient) Power(ctx context.Context, name string, in contract.PowerIn
 	return f.update(ctx, name, contract.UpdatePower, in)
 }
 
+func (f *fakeClient) Override(ctx context.Context, name string, in contract.OverrideInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdateOverride, in)
+}
+
 func (f *fakeClient) LimitsStatus(context.Context, string) (contract.LimitsStatus, bool, error) {
 	if f.limits == nil {
 		return contract.LimitsStatus{}, false, f.limitsErr

@@ -135,6 +135,8 @@ func outcomeText(outcome string) string {
 		return "finished named steps"
 	case "in_use":
 		return "stopped, the device is in use"
+	case "overridden":
+		return "skipped, not sanitized"
 	}
 	return outcome
 }
@@ -148,6 +150,9 @@ func timesText(c contract.CleanSummary) string {
 // cleanSummaryLine is one clean without its steps.
 func cleanSummaryLine(c contract.CleanSummary) string {
 	text := fmt.Sprintf("clean %d: %s", c.Number, outcomeText(c.Outcome))
+	if c.Override != nil {
+		return oneLine(text + ", " + approvalText(*c.Override))
+	}
 	if c.Operation != "" {
 		text += " (method: " + string(c.Operation) + ")"
 	}

@@ -143,8 +143,19 @@ func (a *app) deviceTable(v contract.DeviceStatus) string {
 	if v.Maintenance {
 		add("maintenance", v.MaintenanceReason)
 	}
-	if v.NotSanitized {
+	var asked contract.StatusOverride
+	if v.Override != nil {
+		asked = *v.Override
+	}
+	switch {
+	case v.NotSanitized && asked.Approved != nil:
+		add("sanitized", "no: "+approvalText(*asked.Approved))
+	case v.NotSanitized:
 		add("sanitized", "no: returned without a full clean")
+	}
+	if p := asked.Pending; p != nil {
+		add("override", fmt.Sprintf("requested by %s on %s, reason: %s", p.RequestedBy, local(p.RequestedAt), p.Reason))
+		add("to approve", fmt.Sprintf("until %s, somebody else: burnish override %s --approve %s", local(p.ExpiresAt), v.Name, p.ID))
 	}
 	if v.InstanceUUID != nil {
 		add("binding", bindingText(v.Binding, *v.InstanceUUID))
@@ -192,6 +203,9 @@ func (a *app) deviceTable(v contract.DeviceStatus) string {
 	if n := len(v.Cleans); n > 0 {
 		last := v.Cleans[n-1]
 		text := fmt.Sprintf("%s, ended %s, %s", outcomeText(last.Outcome), local(last.EndedAt), timesText(last))
+		if last.Override != nil {
+			text = outcomeText(last.Outcome)
+		}
 		if last.Runbook != "" {
 			text += ", runbook " + last.Runbook
 		}
@@ -203,6 +217,12 @@ func (a *app) deviceTable(v contract.DeviceStatus) string {
 	add("created", local(v.CreatedAt))
 	add("updated", local(v.UpdatedAt))
 	return columns(rows)
+}
+
+// approvalText says by whom a device was returned without a clean.
+func approvalText(o contract.Override) string {
+	return fmt.Sprintf("override requested by %s on %s, approved by %s on %s, reason: %s",
+		o.RequestedBy, local(o.RequestedAt), o.ApprovedBy, local(o.ApprovedAt), o.Reason)
 }
 
 // bindingText names the binding of an instance.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"strings"
 
 	"github.com/google/uuid"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -103,6 +104,17 @@ func (c *Client) Power(ctx context.Context, name string, in contract.PowerInput)
 		return contract.Result{}, err
 	}
 	return c.request(ctx, name, contract.UpdatePower, in)
+}
+
+// Override sends one act of an override, which the HTTP API has signed. Only a device that is,
+// or lately was, in state error has this update.
+func (c *Client) Override(ctx context.Context, name string, in contract.OverrideInput) (contract.Result, error) {
+	result, err := c.request(ctx, name, contract.UpdateOverride, in)
+	if err != nil && strings.Contains(err.Error(), "unknown update "+contract.UpdateOverride) {
+		err = contract.Refuse(contract.Refusal{Device: name, Fault: device.Fault{Class: device.Permanent, Code: device.CodeRefused,
+			Message: "only a device in state error can be overridden", Remedy: "show " + name}})
+	}
+	return result, err
 }
 
 // Bind reserves a device and binds it to an instance.

@@ -155,7 +155,7 @@ func (d *run) next(ctx, root workflow.Context) func() {
 		return func() { d.signals.Select(ctx) }
 	case d.State.Host.Power && !d.powerRegistered:
 		return func() { d.registerPower(ctx) }
-	case d.State.Device.State == device.Error && !d.overrideRegistered:
+	case d.overridable() && !d.overrideRegistered:
 		return func() { d.registerOverride(ctx) }
 	case d.State.Enrollment.Pool != nil && !d.poolRegistered:
 		return func() { d.registerPool(ctx) }

@@ -21,13 +21,19 @@ type Signatures interface {
 // archive one with each that was approved.
 const maxOverrideText = 500
 
-// overrideUpdate is registered only for devices in state error: each update costs every other
+// overrideUpdate is registered only for devices that need it: each update costs every other
 // idle device memory.
 var overrideUpdate = &update[operations, contract.OverrideInput, contract.Result]{contract.UpdateOverride,
 	"Return a device in state error to the pool without a clean: requested by one principal, approved by another",
 	operations.validateOverride, operations.override, already[operations, contract.OverrideInput], operations.validateSignature}
 
-// registerOverride registers the update once the device is in state error.
+// overridable says that the device is in state error, or was overridden: a request that is
+// repeated then is answered as the first time.
+func (d *run) overridable() bool {
+	return d.State.Device.State == device.Error || d.State.Override != nil
+}
+
+// registerOverride registers the update once the device is overridable.
 func (d *run) registerOverride(ctx workflow.Context) {
 	d.overrideRegistered = true
 	if err := handle(ctx, d.parts, overrideUpdate); err != nil {

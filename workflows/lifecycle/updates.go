@@ -77,7 +77,7 @@ func (d *run) register(ctx workflow.Context) error {
 	if d.State.Host.Power {
 		d.registerPower(ctx)
 	}
-	if d.State.Device.State == device.Error {
+	if d.overridable() {
 		d.registerOverride(ctx)
 	}
 	return errors.Join(

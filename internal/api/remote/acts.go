@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"burnish/workflows/contract"
 )
@@ -143,6 +144,19 @@ type powerBody struct {
 	Target   string `json:"target"`
 	Instance string `json:"instance,omitempty"`
 	Reason   string `json:"reason,omitempty"`
+}
+
+// overrideBody is an OverrideInput as the API takes it, which adds and signs the rest.
+type overrideBody struct {
+	Reason    string    `json:"reason,omitempty"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	Approve   string    `json:"approve,omitempty"`
+}
+
+// Override requests the return of a device without a clean, or approves what another principal
+// has requested.
+func (c *Client) Override(ctx context.Context, name string, in contract.OverrideInput) (contract.Result, error) {
+	return c.act(ctx, name, "override", overrideBody{Reason: in.Reason, ExpiresAt: in.ExpiresAt, Approve: in.Approve})
 }
 
 // MigratePool makes a pre-allocated device dynamic.
