@@ -40,7 +40,7 @@ func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v 
 	if v.DeviceState == device.Absent {
 		return contract.DeviceStatus{}, "", notEnrolled(name)
 	}
-	v.Progress = e.Progress(v, a.now())
+	v.Progress, v.UpdatedAt = e.Progress(v, a.now()), v.UpdatedAt.Truncate(time.Second)
 	shown := []contract.DeviceStatus{v}
 	a.withPlaces(ctx, l, shown)
 	return shown[0], note, nil
