@@ -64,8 +64,8 @@ var (
 	figureSlotsQueued = figure{"burnish_slots_queued", gauge, nil, hostRole, "Cleans that wait for one of the host's slots.", ""}
 )
 
-// catalogue are all figures of Burnish's own.
-var catalogue = []figure{
+// ownFigures are all figures of Burnish's own.
+var ownFigures = []figure{
 	figureBuild, figureDevices, figureNeedsOperator, figureStuckWorkflows,
 	{contract.FigureCleans, counter, []string{contract.LabelOutcome, contract.LabelModel, contract.LabelOperation}, control,
 		"Cleans that ended, by outcome, the device's model and how it is erased.", "_total"},
@@ -101,8 +101,8 @@ const sdkHelp = "Temporal's Go SDK: "
 func describe(i metric.Instrument) (metric.Stream, bool) {
 	s := metric.Stream{Name: i.Name, Description: i.Description, Unit: i.Unit}
 	buckets := sdkBuckets
-	if at := slices.IndexFunc(catalogue, func(f figure) bool { return f.name == i.Name }); at >= 0 {
-		f := catalogue[at]
+	if at := slices.IndexFunc(ownFigures, func(f figure) bool { return f.name == i.Name }); at >= 0 {
+		f := ownFigures[at]
 		s.Description, buckets = f.help, longBuckets
 		s.AttributeFilter = func(kv attribute.KeyValue) bool { return slices.Contains(f.labels, string(kv.Key)) }
 	} else {
