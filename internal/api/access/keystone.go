@@ -148,7 +148,7 @@ func (k *Keystone) answers() {
 	k.down = false
 }
 
-// keep keeps an answer. A full table first loses what has ended, then anything.
+// keep keeps an answer. A full table first loses what has ended, then a tenth of the rest.
 func keep(in map[hashed]answer, hash hashed, a answer, now time.Time) {
 	if _, has := in[hash]; !has && len(in) >= cacheSize {
 		for other, old := range in {
@@ -157,7 +157,7 @@ func keep(in map[hashed]answer, hash hashed, a answer, now time.Time) {
 			}
 		}
 		for other := range in {
-			if len(in) < cacheSize {
+			if len(in) < cacheSize*9/10 {
 				break
 			}
 			delete(in, other)

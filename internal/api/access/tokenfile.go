@@ -141,6 +141,7 @@ func parseTokens(name string, text []byte) ([]fileToken, error) {
 	err := host.ParseSecrets(name, text, func(r *host.SecretsReader, root yamlfile.Node) {
 		list := root
 		if !root.IsList() {
+			list = yamlfile.Node{}
 			for key, value := range r.Mapping(root, "the file") {
 				if key != "tokens" { // not quoted: it may be a token in the wrong place
 					r.Problem(value, "unknown key: the only key is tokens")
@@ -150,7 +151,7 @@ func parseTokens(name string, text []byte) ([]fileToken, error) {
 			}
 		}
 		if list.Nothing() {
-			r.Problem(list, "there are no tokens; an empty list is written []")
+			r.Problem(root, "there are no tokens; an empty list is written []")
 			return
 		}
 		for _, item := range r.List(list, "tokens") {
@@ -221,6 +222,9 @@ func readRoles(r *host.SecretsReader, node yamlfile.Node) []string {
 		}
 	} else {
 		names = strings.Split(r.Scalar(node, "roles"), ",")
+	}
+	if len(names) == 0 {
+		r.Problem(node, "roles are empty")
 	}
 	for i, name := range names {
 		names[i] = strings.TrimSpace(name)

@@ -40,6 +40,7 @@ var mutations = slices.Concat(
 	poolCommandMutations,
 	redfishDriveMutations,
 	oneviewMutations, sharedPoolMutations,
+	accessMutations,
 )
 
 // root is the repository's root, relative to this package.

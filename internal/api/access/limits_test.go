@@ -1,0 +1,147 @@
+package access
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestChangesAreLimitedForEachCaller(t *testing.T) {
+	g := newGate(t, Settings{Rate: 5, Concurrency: 100})
+	alice, bob := Principal{ID: "token:alice"}, Principal{ID: "token:bob"}
+	accepted := func(who Principal, change bool, n int) int {
+		count := 0
+		for range n {
+			if leave, err := g.Enter(who, change); err == nil {
+				leave()
+				count++
+			} else {
+				requireCode(t, "too_many_requests", err)
+			}
+		}
+		return count
+	}
+	first := accepted(alice, true, 50)
+	require.GreaterOrEqual(t, first, 5)
+	require.Less(t, first, 15)
+	require.Equal(t, 50, accepted(alice, false, 50), "reading is not limited by it")
+	require.GreaterOrEqual(t, accepted(bob, true, 5), 5, "nor are other callers")
+	require.Zero(t, g.running.all)
+	require.Empty(t, g.running.of)
+}
+
+func TestRequestsInFlightAreLimited(t *testing.T) {
+	g := newGate(t, Settings{Rate: 1, Concurrency: 3})
+	alice := Principal{ID: "token:alice"}
+	var leaves []func()
+	for range 3 {
+		leave, err := g.Enter(alice, false)
+		require.NoError(t, err)
+		leaves = append(leaves, leave)
+	}
+	_, err := g.Enter(alice, false)
+	requireCode(t, "too_many_requests", err)
+	leave, err := g.Enter(Principal{ID: "token:bob"}, false)
+	require.NoError(t, err)
+	leave()
+	leave() // once more is no more
+	leaves[0]()
+	again, err := g.Enter(alice, false)
+	require.NoError(t, err)
+	again()
+	leaves[1]()
+	leaves[2]()
+	require.Zero(t, g.running.all)
+
+	few := newRunning(4, 3)
+	for i := range 4 {
+		_, err := few.enter(fmt.Sprint(i))
+		require.NoError(t, err)
+	}
+	_, err = few.enter("5")
+	requireCode(t, "too_many_requests", err)
+}
+
+func TestTheTableOfCallersIsBounded(t *testing.T) {
+	b := newBuckets(1, 2)
+	for i := range tableSize + 100 {
+		b.take(fmt.Sprint(i))
+	}
+	require.Len(t, b.of, tableSize)
+	// Callers without a place are limited together, and not at all free.
+	for range 5 {
+		b.take("late")
+	}
+	require.False(t, b.take("later"))
+	require.True(t, b.empty("latest"))
+	require.False(t, b.empty("1"))
+	// A caller who has done nothing for a while gives its place away.
+	for _, l := range b.of {
+		l.SetBurst(1)
+	}
+	b.burst, b.swept = 0, b.swept.AddDate(-1, 0, 0)
+	b.take("last")
+	require.Len(t, b.of, 1)
+}
+
+func TestAnAddressOfIPv6IsItsNetwork(t *testing.T) {
+	for remote, want := range map[string]string{
+		"192.0.2.1:99": "192.0.2.1", "[::ffff:192.0.2.1]:99": "192.0.2.1", "[2001:db8:1:2:3::4]:9": "2001:db8:1:2::/64", "[fe80::1%eth0]:9": "fe80::/64",
+		"[::1]:9": "::1", "@": "@",
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.RemoteAddr = remote
+		require.Equal(t, want, addressOf(r))
+	}
+}
+
+func TestRequestsWithoutATokenAreLimited(t *testing.T) {
+	g := fileGate(t, twoTokens)
+	url := "http://" + serve(t, answering(g), "127.0.0.1:0", nil)
+	client := newClient(t, "")
+	answers := map[string]int{}
+	for i := range 2 * failureBurst {
+		header := "X-Auth-Token: guess"
+		if i%2 == 0 {
+			header = "X-Forwarded-For: 198.51.100." + fmt.Sprint(i) // does not make it another address
+		}
+		_, answer := get(t, client, http.MethodGet, url, header)
+		answers[answer]++
+	}
+	require.GreaterOrEqual(t, answers["not_authenticated"], failureBurst)
+	require.Greater(t, answers["too_many_requests"], 20)
+	_, answer := get(t, client, http.MethodGet, url, "X-Auth-Token: alice-token")
+	require.Equal(t, okAlice, answer)
+}
+
+// Of many at once each is counted once.
+func TestTheLimitsCountSimultaneousRequests(t *testing.T) {
+	g := newGate(t, Settings{Rate: 10, Concurrency: 8})
+	var (
+		all     sync.WaitGroup
+		mu      sync.Mutex
+		leaves  []func()
+		refused []string
+	)
+	for range 64 {
+		all.Go(func() {
+			leave, err := g.Enter(Principal{ID: "token:alice"}, true)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				refused = append(refused, err.Error())
+				return
+			}
+			leaves = append(leaves, leave)
+		})
+	}
+	all.Wait()
+	require.Len(t, leaves, 8)
+	require.Len(t, refused, 56)
+	require.Contains(t, strings.Join(refused, "\n"), "you have 8 requests in flight already")
+}

@@ -1,0 +1,251 @@
+package access
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func dial(t *testing.T, address string) net.Conn {
+	t.Helper()
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Log(err)
+		}
+	})
+	require.NoError(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+	return c
+}
+
+func send(t *testing.T, c net.Conn, text string) {
+	t.Helper()
+	_, err := io.WriteString(c, text)
+	require.NoError(t, err)
+}
+
+// closed waits until the server has closed the connection, and gives what it sent before.
+func closed(t *testing.T, c net.Conn) string {
+	t.Helper()
+	text, err := io.ReadAll(c)
+	if err != nil {
+		require.ErrorContains(t, err, "connection reset by peer")
+	}
+	return string(text)
+}
+
+func TestSlowRequestsAreCutOff(t *testing.T) {
+	handler := answering(fileGate(t, twoTokens))
+	real := NewServer(handler, slog.New(slog.DiscardHandler))
+	for _, limit := range []time.Duration{real.ReadHeaderTimeout, real.ReadTimeout, real.WriteTimeout, real.IdleTimeout} {
+		require.NotZero(t, limit)
+		require.LessOrEqual(t, limit, time.Minute)
+	}
+	// The same server with shorter limits.
+	real.ReadHeaderTimeout, real.ReadTimeout, real.IdleTimeout = 300*time.Millisecond, 600*time.Millisecond, 300*time.Millisecond
+	l, err := Listen(t.Context(), "127.0.0.1:0", nil)
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() { done <- real.Serve(l) }()
+	t.Cleanup(func() {
+		require.NoError(t, real.Close())
+		require.ErrorIs(t, <-done, http.ErrServerClosed)
+	})
+	address := l.Addr().String()
+	const head = "POST / HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: alice-token\r\n"
+	for name, text := range map[string]string{
+		"nothing":       "",
+		"half a header": head,
+		"half a body":   head + "Content-Length: 100\r\n\r\n{",
+		"idle":          "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := dial(t, address)
+			send(t, c, text)
+			closed(t, c)
+		})
+	}
+	t.Run("a byte at a time", func(t *testing.T) {
+		t.Parallel()
+		c := dial(t, address)
+		go func() {
+			for _, each := range head + strings.Repeat("X-A: a\r\n", 1000) {
+				if _, err := io.WriteString(c, string(each)); err != nil {
+					return
+				}
+				time.Sleep(20 * time.Millisecond) //nolint:forbidigo // a slow sender is what is tested
+			}
+		}()
+		closed(t, c)
+	})
+}
+
+func TestMalformedRequestsAreRefused(t *testing.T) {
+	address := serve(t, answering(fileGate(t, twoTokens)), "127.0.0.1:0", nil)
+	const head = "POST / HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: alice-token\r\nConnection: close\r\n"
+	for name, tt := range map[string]struct{ request, status string }{
+		"a large header":               {head + "X-Large: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", "431"},
+		"many headers":                 {head + strings.Repeat("X-Many: x\r\n", 10_000) + "\r\n", "431"},
+		"a large address":              {"GET /" + strings.Repeat("x", 64<<10) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "431"},
+		"two hosts":                    {"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n", "400"},
+		"no host":                      {"GET / HTTP/1.1\r\n\r\n", "400"},
+		"no HTTP":                      {"hello\r\n\r\n", "400"},
+		"two lengths":                  {head + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", "400"},
+		"a negative length":            {head + "Content-Length: -1\r\n\r\n", "400"},
+		"an unknown encoding":          {head + "Transfer-Encoding: gzip\r\n\r\n", "501"},
+		"a header with a space":        {head + "X A: a\r\n\r\n", "400"},
+		"HTTP/2 without TLS":           {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "403"},
+		"another host over HTTP/1.0":   {"GET / HTTP/1.0\r\nX-Auth-Token: alice-token\r\n\r\n", "403"},
+		"the whole address of another": {"GET http://evil.example.org/ HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: alice-token\r\nConnection: close\r\n\r\n", "403"},
+		"a length and chunks":          {head + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n", "200"}, // and no second request: it is closed
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := dial(t, address)
+			go func() {
+				if _, err := io.WriteString(c, tt.request); err != nil {
+					return // it is refused before its end
+				}
+			}()
+			answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
+			require.Equal(t, tt.status, fmt.Sprint(answer.StatusCode))
+			require.Empty(t, answer.Header.Values("Access-Control-Allow-Origin"))
+		})
+	}
+}
+
+func TestConnectionsAreLimited(t *testing.T) {
+	l := count(nil)
+	for range connectionsEach {
+		require.True(t, l.enter("192.0.2.1"))
+	}
+	require.False(t, l.enter("192.0.2.1"))
+	require.True(t, l.enter("192.0.2.2"))
+	l.leave("192.0.2.1")
+	require.True(t, l.enter("192.0.2.1"))
+	for i := 0; l.all < connections; i++ {
+		require.True(t, l.enter(fmt.Sprint(i)))
+	}
+	require.False(t, l.enter("198.51.100.1"), "whoever asks")
+
+	// A connection beyond is closed, and a closed one is not counted any more.
+	real, err := Listen(t.Context(), "127.0.0.1:0", nil)
+	require.NoError(t, err)
+	few := real.(*counted)
+	few.of["127.0.0.1"] = connectionsEach - 1
+	server := NewServer(answering(fileGate(t, twoTokens)), slog.New(slog.DiscardHandler))
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(few) }()
+	t.Cleanup(func() {
+		require.NoError(t, server.Close())
+		require.ErrorIs(t, <-done, http.ErrServerClosed)
+	})
+	address := real.Addr().String()
+	first := dial(t, address)
+	send(t, first, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	answer, err := http.ReadResponse(bufio.NewReader(first), nil)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Empty(t, closed(t, dial(t, address)))
+	require.NoError(t, first.Close())
+	require.Eventually(t, func() bool {
+		few.mu.Lock()
+		defer few.mu.Unlock()
+		return few.of["127.0.0.1"] == connectionsEach-1
+	}, 5*time.Second, time.Millisecond)
+}
+
+// writeCertificate writes a certificate for 127.0.0.1 that names itself, and gives it.
+func writeCertificate(t *testing.T, dir string, serial int64) *x509.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	writeFile(t, filepath.Join(dir, "api.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	writeFile(t, filepath.Join(dir, "api.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	certificate, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return certificate
+}
+
+func TestAChangedCertificateIsServedWithoutARestart(t *testing.T) {
+	dir := privateDir(t)
+	log, lines := newJournal()
+	roots := x509.NewCertPool()
+	roots.AddCert(writeCertificate(t, dir, 1))
+	cert, key := filepath.Join(dir, "api.pem"), filepath.Join(dir, "api.key")
+	certificate, err := OpenCertificate(cert, key, log)
+	require.NoError(t, err)
+	address := serve(t, answering(fileGate(t, twoTokens)), "127.0.0.1:0", certificate)
+	serial := func() int64 {
+		t.Helper()
+		client := newClient(t, "")
+		transport := client.Transport.(*http.Transport)
+		transport.TLSClientConfig = &tls.Config{RootCAs: roots}
+		answer, err := client.Do(request(t, "https://"+address, "alice-token"))
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusOK, answer.StatusCode)
+		require.Equal(t, 1, answer.ProtoMajor)
+		return answer.TLS.PeerCertificates[0].SerialNumber.Int64()
+	}
+	require.EqualValues(t, 1, serial())
+	roots.AddCert(writeCertificate(t, dir, 2))
+	require.EqualValues(t, 2, serial())
+	good, err := os.ReadFile(key)
+	require.NoError(t, err)
+	writeFile(t, key, "half of a k")
+	require.EqualValues(t, 2, serial(), "the one before")
+	require.EqualValues(t, 2, serial())
+	require.NoError(t, os.WriteFile(key, good, 0o600))
+	require.EqualValues(t, 2, serial())
+	roots.AddCert(writeCertificate(t, dir, 3))
+	require.EqualValues(t, 3, serial())
+	require.Equal(t, 1, strings.Count(lines.String(), "level=ERROR"), lines.String())
+
+	require.NoError(t, os.Chmod(key, 0o644))
+	_, err = OpenCertificate(cert, key, log)
+	require.ErrorContains(t, err, "may be read by everyone")
+	_, err = OpenCertificate(cert, filepath.Join(dir, "none"), log)
+	require.ErrorIs(t, err, os.ErrNotExist)
+
+	// A client without TLS is not answered by the API, and an old TLS not at all.
+	status, text := get(t, newClient(t, ""), http.MethodGet, "http://"+address, "X-Auth-Token: alice-token")
+	require.Equal(t, http.StatusBadRequest, status, text)
+	_, err = (&tls.Dialer{Config: &tls.Config{RootCAs: roots, MaxVersion: tls.VersionTLS11}}).DialContext(t.Context(), "tcp", address)
+	require.Error(t, err)
+}
+
+func request(t *testing.T, url, token string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	r.Header.Set("X-Auth-Token", token)
+	return r
+}
