@@ -11,20 +11,20 @@ import (
 
 // cleanBody is the body of POST …/clean. Without steps and runbook it is a full clean.
 type cleanBody struct {
-	CleanSteps []cleanStep `json:"clean_steps,omitempty"`
+	CleanSteps []namedStep `json:"clean_steps,omitempty"`
 	Runbook    string      `json:"runbook,omitempty"`
 	Reason     string      `json:"reason,omitempty"`
 }
 
-// cleanStep is a step that the caller names. Interface must be the step's own, or is left out.
-type cleanStep struct {
+// namedStep is a step that the caller names. Interface must be the step's own, or is left out.
+type namedStep struct {
 	Interface string          `json:"interface,omitempty"`
 	Step      string          `json:"step"`
 	Args      json.RawMessage `json:"args,omitempty"`
 }
 
 // check compares the interface with the step's own.
-func (s cleanStep) check() error {
+func (s namedStep) check() error {
 	known, ok := stepsByName[s.Step]
 	if s.Interface == "" || !ok || s.Interface == string(known.Interface) {
 		return nil // the workflow refuses a step that it does not know

@@ -16,6 +16,7 @@ import (
 
 	"burnish/internal/api/access"
 	"burnish/internal/device"
+	"burnish/internal/testkit/apitest"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -109,6 +110,7 @@ func send(t *testing.T, h http.Handler, method, path, body string, headers ...st
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
+	apitest.Check(t, method, path, w.Code, w.Header(), w.Body.Bytes())
 	return w
 }
 

@@ -114,6 +114,9 @@ func (c *call) write(w http.ResponseWriter, status int, answer any) {
 
 // encode is the JSON of an answer, with <, > and & as they are.
 func encode(v any) ([]byte, error) {
+	if text, ok := v.(encoded); ok {
+		return text, nil
+	}
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -48,8 +48,8 @@ func isOneOf[T ~string](field func(contract.DeviceStatus) T) func(*listQuery, []
 	}
 }
 
-// flag selects by a field that is true or false. one narrows Temporal's own listing for true.
-func flag(of func(contract.DeviceStatus) bool, narrow func(*client.Filter)) func(*listQuery, []string) {
+// trueOrFalse selects by a field that is true or false. one narrows Temporal's own listing for true.
+func trueOrFalse(of func(contract.DeviceStatus) bool, narrow func(*client.Filter)) func(*listQuery, []string) {
 	return func(q *listQuery, values []string) {
 		want := values[0] == "true"
 		if want && narrow != nil {
@@ -95,11 +95,11 @@ var listFilters = []listFilter{
 	{name: "fault", field: "fault", list: true, about: "with these faults",
 		apply: func(q *listQuery, values []string) { q.filter.Faults = values }},
 	{name: "needs_operator", field: "needs_operator", about: "that need an operator, or do not", allowed: booleans,
-		apply: flag(func(v contract.DeviceStatus) bool { return v.NeedsOperator }, func(f *client.Filter) { f.NeedsOperator = true })},
+		apply: trueOrFalse(func(v contract.DeviceStatus) bool { return v.NeedsOperator }, func(f *client.Filter) { f.NeedsOperator = true })},
 	{name: "awaiting_cleaning", field: "dirty", about: "that wait for a clean, or do not: pending_cleaning, and error while dirty", allowed: booleans,
-		apply: flag(awaitsCleaning, func(f *client.Filter) { f.AwaitingCleaning = true })},
+		apply: trueOrFalse(awaitsCleaning, func(f *client.Filter) { f.AwaitingCleaning = true })},
 	{name: "one_time_use", field: "one_time_use", about: "that are cleaned after every tenant, or are not", allowed: booleans,
-		apply: flag(func(v contract.DeviceStatus) bool { return v.OneTimeUse }, nil)},
+		apply: trueOrFalse(func(v contract.DeviceStatus) bool { return v.OneTimeUse }, nil)},
 }
 
 func awaitsCleaning(v contract.DeviceStatus) bool {

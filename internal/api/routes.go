@@ -64,6 +64,7 @@ func routes() []route {
 			Out: health{}, do: getHealth},
 		{Method: http.MethodGet, Path: "/readyz", Operation: "readiness", Summary: "The API can answer requests",
 			Out: health{}, do: getReadiness, Codes: []device.Code{device.CodeUnreachable}},
+		{Method: http.MethodGet, Path: openAPIPath, Operation: "openAPI", Summary: "This description", Out: map[string]any{}, do: getOpenAPI},
 
 		{Method: http.MethodGet, Path: "/v2/devices", Operation: "listDevices", Summary: "The devices, a page at a time",
 			Rule: ruleList, Query: listParameters(), Out: devicesDocument{}, do: listDevices,
