@@ -13,16 +13,17 @@ import (
 	"burnish/workflows/contract"
 )
 
-const historyUsage = `burnish history: list a device's bindings and cleans, the newest last
+const historyUsage = `burnish history: list a device's bindings, cleans and acts, the newest last
 
 usage: burnish history NAME|UUID [flags]
 
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
-It lists the last 20 bindings and the last 20 cleans. For each step of a clean it shows
-the bytes, the method, the run time, the time it waited, and the most bytes that a
-crash can have caused to be processed twice. It needs a running control worker.
+It lists the last 20 bindings, the last 20 cleans and at most the last 20 acts: what was
+requested, when, by whom, from where and why. For each step of a clean it shows the
+bytes, the method, the run time, the time it waited, and the most bytes that a crash
+can have caused to be processed twice. It needs a running control worker.
 
 example:
   burnish history h1_0000:01:00.0 -o json
@@ -35,6 +36,7 @@ type deviceHistory struct {
 	State    device.State            `json:"device_state"`
 	Bindings []device.Binding        `json:"bindings"`
 	Cleans   []contract.CleanSummary `json:"cleans"`
+	Acts     []contract.Act          `json:"acts"`
 
 	current int // number of the binding that lasts; 0 for none
 }
@@ -54,6 +56,7 @@ func (a *app) historyCommand() *cobra.Command {
 					Name: v.Name, UUID: v.UUID, State: v.DeviceState, current: v.Binding,
 					Bindings: append([]device.Binding{}, v.Bindings...),
 					Cleans:   append([]contract.CleanSummary{}, v.Cleans...),
+					Acts:     append([]contract.Act{}, v.Acts...),
 				}
 				return a.emit(p, p.table)
 			})
@@ -124,6 +127,13 @@ func (p deviceHistory) table() string {
 			rows = append(rows, []string{s.Step, size(s.Bytes), s.Method, roundDuration(s.RunTime).String(), redone, s.Note})
 		}
 		b.WriteString(columns(rows))
+	}
+	if len(p.Acts) > 0 {
+		rows := [][]string{{"TIME", "ACT", "BY", "FROM", "REASON", "FAULT"}}
+		for _, act := range p.Acts {
+			rows = append(rows, []string{local(act.At), strings.TrimSpace(act.Verb + " " + act.Detail), act.By, act.From, act.Reason, string(act.Fault)})
+		}
+		b.WriteString("\n" + columns(rows))
 	}
 	return b.String()
 }

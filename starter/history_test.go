@@ -29,6 +29,11 @@ func withHistory() contract.DeviceStatus {
 		}},
 		{Number: 3, Outcome: "steps_done", RunTime: 0, StartedAt: clock, EndedAt: clock, Steps: []contract.StepResult{{Step: "verify"}}},
 	}
+	v.Acts = []contract.Act{
+		{At: clock, Verb: "enroll", Detail: "provide", By: "root@h1", Request: "enroll-1"},
+		{At: clock.Add(time.Minute), Verb: "clean", By: "ann (42)", From: "192.0.2.7", Reason: "once more", Request: "r1"},
+		{At: clock.Add(time.Hour), Verb: "power", Detail: "reset", By: "ann (42)", From: "192.0.2.7", Fault: device.CodePowerUnknown},
+	}
 	return v
 }
 
@@ -46,6 +51,7 @@ func TestHistoryThatIsEmpty(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(got.out), &p))
 	require.Equal(t, "[]", string(p["bindings"]))
 	require.Equal(t, "[]", string(p["cleans"]))
+	require.Equal(t, "[]", string(p["acts"]))
 }
 
 // Without a running workflow there is no history to query: the answer is one line.

@@ -27,7 +27,7 @@ func exampleDevices() []contract.DeviceStatus {
 	full.Type, full.Vendor, full.Model, full.Serial, full.Hostname = "NVME", "Acme", "X 100", "S\x1b[31m1", "h1"
 	full.Driver, full.Owner, full.Operation, full.Binding = "nvme", device.OwnerNova, device.CryptoErase, 7
 	full.Maintenance, full.MaintenanceReason = true, "operator: kernel upgrade"
-	full.StdBoardInfo = contract.BoardInfo{ProductID: "a808", PCIAddress: "0000:01:00.0"}
+	full.StdBoardInfo = contract.BoardInfo{ProductID: "a808", PCIAddress: "0000:01:00.0", Operation: device.CryptoErase}
 	full.InstanceUUID = &instance
 	full.CleanStep = &contract.CleanStep{Step: "zero", Priority: 70, Interface: "deploy"}
 	full.Progress = &contract.StatusProgress{Percent: 33.3, Done: 1 << 30, Total: 3 << 30, Waiting: "queued for a slot (2nd in line)", Attempt: 2}

@@ -159,8 +159,9 @@ func (w *watcher) poll(ctx context.Context, first bool) (ended bool, err error) 
 	}
 	listed := map[string]contract.DeviceStatus{}
 	for _, v := range views {
-		// The listing may be older than what the device itself returned.
-		if ended, ok := w.ended[v.Name]; !ok || v.UpdatedAt.After(ended) {
+		// The listing may be older than what the device itself returned. One of the same
+		// second may be either: the device is described.
+		if ended, ok := w.ended[v.Name]; !ok || !v.UpdatedAt.Before(ended) {
 			listed[v.Name] = v
 		}
 	}
@@ -208,9 +209,14 @@ func (w *watcher) toDescribe(listed map[string]contract.DeviceStatus) []string {
 			names = append(names, name)
 		}
 	}
+	for name, v := range listed {
+		if v.UpdatedAt.Equal(w.ended[name]) {
+			names = append(names, name)
+		}
+	}
 	missing := len(names)
 	for name, v := range listed {
-		if v.DeviceState == device.Cleaning {
+		if v.DeviceState == device.Cleaning && !v.UpdatedAt.Equal(w.ended[name]) {
 			names = append(names, name)
 		}
 	}

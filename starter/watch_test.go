@@ -237,6 +237,17 @@ func TestWatchAll(t *testing.T) {
 			fleet: &fleet{rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": running(freed)}, {"d1": again}}},
 			out:   []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "no clean is running", "d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
 		},
+		"cleaned again in the second of its return": {
+			fleet: &fleet{rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": standing("d1", device.Available)}, {"d1": cleaningAt("d1", 0, mib, 0, "")}}},
+			out:   []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "no clean is running", "d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
+		},
+		"a listing that lags within a second": {
+			fleet: &fleet{
+				rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": standing("d1", device.Available)}, {"d1": standing("d1", device.Available)}, {"d1": standing("d1", device.Available)}},
+				lags:   []map[string]client.Execution{nil, nil, {"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": standing("d1", device.PendingCleaning)}},
+			},
+			out: []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "no clean is running"},
+		},
 		"a listing that misses one for a moment": {
 			fleet: &fleet{
 				rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": cleaningAt("d1", 0, mib, 0, "")}},

@@ -136,10 +136,10 @@ func statusOf(name string, fields map[string]*commonpb.Payload, memo contract.St
 	return normalize(v), nil
 }
 
-// normalize gives a status the same form in a listing and in a query: times in UTC, the
-// creation in seconds as in the memo.
+// normalize gives a status the same form in a listing and in a query: times in UTC and whole
+// seconds.
 func normalize(v contract.DeviceStatus) contract.DeviceStatus {
-	v.CreatedAt, v.UpdatedAt = v.CreatedAt.UTC().Truncate(time.Second), v.UpdatedAt.UTC()
+	v.CreatedAt, v.UpdatedAt = v.CreatedAt.UTC().Truncate(time.Second), v.UpdatedAt.UTC().Truncate(time.Second)
 	return v
 }
 

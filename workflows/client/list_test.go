@@ -171,11 +171,16 @@ func TestListKeepsTheNewestRun(t *testing.T) {
 	require.Equal(t, device.Available, found[1].Status.DeviceState)
 }
 
-// The creation time is the same listed and queried: a script may compare the two.
-func TestCreationTimeIsTheSameListedAndQueried(t *testing.T) {
-	created := clock.Add(123456789 * time.Nanosecond)
-	queried := normalize(contract.DeviceStatus{Name: "d1", CreatedAt: created})
-	listed, err := statusOf("d1", nil, contract.StatusMemo{CreatedAt: created.Truncate(time.Second)})
+// Times are the same listed and queried, in whole seconds: a script may compare the two.
+//
+// S2.81
+func TestTimesAreTheSameListedAndQueried(t *testing.T) {
+	created, updated := clock.Add(123456789*time.Nanosecond), clock.Add(time.Minute+999*time.Millisecond)
+	queried := normalize(contract.DeviceStatus{Name: "d1", CreatedAt: created, UpdatedAt: updated})
+	listed, err := statusOf("d1", map[string]*commonpb.Payload{"DeviceUpdated": payload(t, updated)}, contract.StatusMemo{CreatedAt: created.Truncate(time.Second)})
 	require.NoError(t, err)
-	require.Equal(t, listed.CreatedAt, queried.CreatedAt)
+	require.Equal(t, clock, queried.CreatedAt)
+	require.Equal(t, clock.Add(time.Minute), queried.UpdatedAt)
+	require.Equal(t, queried.CreatedAt, listed.CreatedAt)
+	require.Equal(t, queried.UpdatedAt, listed.UpdatedAt)
 }

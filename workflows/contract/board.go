@@ -4,14 +4,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"burnish/internal/device"
 )
 
 // BoardInfo is what Cyborg's std_board_info says of a device: in JSON a string, which
 // contains an object (S2.81).
 type BoardInfo struct {
-	// ProductID is the PCI device's number, PCIAddress where it is; "" for other hardware.
+	// ProductID is the PCI device's number, or a server's SKU, PCIAddress where it is; "" for
+	// other hardware. Both are always written.
 	ProductID  string `json:"product_id,omitempty"`
 	PCIAddress string `json:"pci_address,omitempty"`
+	// Operation is the erase operation that was chosen for the device (S2.106).
+	Operation device.Operation `json:"operation,omitempty"`
 }
 
 // boardObject is BoardInfo as an object.
@@ -20,8 +25,8 @@ type boardObject BoardInfo
 // MarshalJSON writes the string, with the spaces that Python's json.dumps writes.
 func (b BoardInfo) MarshalJSON() ([]byte, error) {
 	var members []string
-	for _, m := range [][2]string{{"product_id", b.ProductID}, {"pci_address", b.PCIAddress}} {
-		if m[1] == "" {
+	for _, m := range [][2]string{{"product_id", b.ProductID}, {"pci_address", b.PCIAddress}, {"operation", string(b.Operation)}} {
+		if m[1] == "" && m[0] == "operation" {
 			continue
 		}
 		value, err := json.Marshal(m[1])

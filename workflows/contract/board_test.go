@@ -5,14 +5,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
 )
 
-// S2.81: the form of the document's examples, which clients read twice.
+// The form of the document's examples, which clients read twice; the operation after it.
+//
+// S2.81, S2.106
 func TestBoardInfoIsAString(t *testing.T) {
 	for text, info := range map[string]BoardInfo{
-		`"{\"product_id\": \"0001\", \"pci_address\": \"0000:01:00.0\"}"`: {ProductID: "0001", PCIAddress: "0000:01:00.0"},
-		`"{\"pci_address\": \"0000:01:00.0\"}"`:                           {PCIAddress: "0000:01:00.0"},
-		`"{}"`:                                                            {},
+		`"{\"product_id\": \"0001\", \"pci_address\": \"0000:01:00.0\"}"`:                      {ProductID: "0001", PCIAddress: "0000:01:00.0"},
+		`"{\"product_id\": \"\", \"pci_address\": \"0000:01:00.0\"}"`:                          {PCIAddress: "0000:01:00.0"},
+		`"{\"product_id\": \"\", \"pci_address\": \"\"}"`:                                      {},
+		`"{\"product_id\": \"a808\", \"pci_address\": \"\", \"operation\": \"crypto_erase\"}"`: {ProductID: "a808", Operation: device.CryptoErase},
 	} {
 		got, err := json.Marshal(info)
 		require.NoError(t, err)

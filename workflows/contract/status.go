@@ -28,7 +28,8 @@ type StatusProgress struct {
 	BudgetEnds time.Time `json:"budget_ends,omitzero"`
 }
 
-// DeviceStatus is one device as the command line, the HTTP API and the query show it.
+// DeviceStatus is one device as the command line, the HTTP API and the query show it. Its
+// CreatedAt and UpdatedAt are in UTC and whole seconds, wherever it comes from.
 type DeviceStatus struct {
 	UUID         string    `json:"uuid"`
 	Name         string    `json:"name"`

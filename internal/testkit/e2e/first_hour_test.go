@@ -167,6 +167,7 @@ var volatile = []struct{ pattern, name string }{
 	{`\d+\.\d [KMG]iB/s`, "RATE"},
 	{`^burnish \S+ \(go[0-9.]+\)$`, "VERSION"},
 	{`pid \d+|uid \d+`, "ID"},
+	{`root@\S+`, "root@HOST"},
 	{`pending_cleaning`, "cleaning"}, // it may have begun
 	{`regular file on \w+`, "regular file"},
 	{` +`, " "},

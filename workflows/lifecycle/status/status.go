@@ -23,7 +23,7 @@ func Of(s *contract.DeviceState) contract.DeviceStatus {
 		Status: s.Device.Status, DeviceState: s.Device.State, Dirty: s.Device.Dirty,
 		Maintenance: s.Device.InMaintenance(), MaintenanceReason: maintenanceReason(s), CleanStep: cleanStep(s),
 		LastError: lastError(s), LastRefusal: s.LastRefusal, NeedsOperator: needsOperator(s), Waiting: waiting(s),
-		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		CreatedAt: s.CreatedAt.Truncate(time.Second), UpdatedAt: s.UpdatedAt.Truncate(time.Second),
 		Driver: s.Enrollment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
 		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation, ErasePolicy: ownErasePolicy(s.Host),
 		Steps: s.Steps,
@@ -106,7 +106,7 @@ func ownErasePolicy(host contract.DiscoveryResult) string {
 // boardInfo is Cyborg's free-form description of the hardware.
 // boardInfo is what Cyborg shows of the board: the PCI device's number and address.
 func boardInfo(s *contract.DeviceState) contract.BoardInfo {
-	return contract.BoardInfo{ProductID: s.Host.Identity.Product, PCIAddress: s.Enrollment.Address}
+	return contract.BoardInfo{ProductID: s.Host.Identity.Product, PCIAddress: s.Enrollment.Address, Operation: s.Host.Operation}
 }
 
 func maintenanceReason(s *contract.DeviceState) string {
