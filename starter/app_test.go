@@ -135,7 +135,7 @@ func TestInterrupted(t *testing.T) {
 	var out, errs strings.Builder
 	a := &app{
 		stdin: strings.NewReader(""), stdout: &out, stderr: &errs, now: func() time.Time { return clock },
-		dial: func(context.Context) (deviceClient, error) { return l, nil },
+		dial: dialing(t, l),
 	}
 	require.Equal(t, exitUnknown, a.run(ctx, []string{"abort", "d1"}))
 	require.Contains(t, errs.String(), "burnish: abort d1: interrupted; what was sent may still be carried out")

@@ -226,7 +226,7 @@ func burnish(t *testing.T, l deviceClient, answer string, args ...string) ran {
 	var out, errors bytes.Buffer
 	a := &app{
 		stdin: strings.NewReader(answer), stdout: &out, stderr: &errors,
-		dial:     func(context.Context) (deviceClient, error) { return l, nil },
+		dial:     dialing(t, l),
 		terminal: func() bool { return answer != "" },
 		now:      func() time.Time { return clock },
 		pause: func(ctx context.Context, _ time.Duration) error {

@@ -94,7 +94,7 @@ func (f *fleet) watching(t *testing.T, args ...string) ran {
 	var out, errs bytes.Buffer
 	a := &app{
 		stdin: strings.NewReader(""), stdout: &out, stderr: &errs,
-		dial: func(context.Context) (deviceClient, error) { return l, nil },
+		dial: dialing(t, l),
 		now:  func() time.Time { return f.now },
 		pause: func(ctx context.Context, d time.Duration) error {
 			require.Equal(t, pollInterval, d)

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/api"
+	"burnish/internal/api/access"
+	"burnish/internal/api/remote"
+	"burnish/workflows/client"
+)
+
+// throughAPI has burnish send its requests to an API before the fake client, not to the fake
+// client itself.
+var throughAPI bool
+
+// served is a fakeClient as the API takes it.
+type served struct{ *fakeClient }
+
+func (s served) SearchAttributes(ctx context.Context, _ string) (map[string]string, error) {
+	return s.fakeClient.SearchAttributes(ctx)
+}
+
+func (s served) ClusterID(ctx context.Context) (string, error) {
+	found, err := s.Server(ctx)
+	return found.Cluster, err
+}
+
+func (s served) Each(ctx context.Context, f client.Filter, do func(client.Execution) error) error {
+	found, err := s.List(ctx, f)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(found, func(a, b client.Execution) int { return cmp.Compare(a.Status.UUID, b.Status.UUID) })
+	for _, e := range found {
+		if err := do(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s served) Page(ctx context.Context, f client.Filter, after string, limit int) (page []client.Execution, more bool, err error) {
+	err = s.Each(ctx, f, func(e client.Execution) error {
+		switch {
+		case e.Status.UUID <= after || f.Match != nil && !f.Match(e.Status):
+		case len(page) == limit:
+			more = true
+		default:
+			page = append(page, e)
+		}
+		return nil
+	})
+	return page, more, err
+}
+
+func (s served) ByUUID(ctx context.Context, uuid string) (client.Execution, bool, error) {
+	found, err := s.List(ctx, client.Filter{UUID: uuid})
+	if err != nil || len(found) == 0 {
+		return client.Execution{}, false, err
+	}
+	return found[0], true, nil
+}
+
+// operators lets everyone do everything.
+type operators struct{}
+
+func (operators) Authenticate(*http.Request) (access.Principal, error) {
+	return access.Principal{ID: "token:op", Name: "op", Roles: []string{"admin"}}, nil
+}
+
+func (operators) Allows(string, access.Principal) bool { return true }
+
+func (operators) Check(*http.Request) error { return nil }
+
+func (operators) Enter(access.Principal, bool) (func(), error) { return func() {}, nil }
+
+// apiBefore gives the client of an API before l.
+func apiBefore(t *testing.T, l *fakeClient) deviceClient {
+	t.Helper()
+	temporal, err := l.Server(t.Context())
+	require.NoError(t, err)
+	server := httptest.NewServer(api.New(api.Options{
+		Devices: served{l}, Server: temporal, Authenticator: operators{}, Policy: operators{}, Guards: operators{},
+		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil },
+	}))
+	t.Cleanup(server.Close)
+	c, err := remote.New(t.Context(), server.URL, func(string) string { return "" })
+	require.NoError(t, err)
+	return c
+}
+
+// dialing gives l, or an API before it.
+func dialing(t *testing.T, l deviceClient) func(context.Context) (deviceClient, error) {
+	t.Helper()
+	if fake, ok := l.(*fakeClient); throughAPI && ok {
+		l = apiBefore(t, fake)
+	}
+	return func(context.Context) (deviceClient, error) { return l, nil }
+}
+
+// What holds over Temporal holds over the API: the same output, messages and exit codes.
+func TestOverTheAPI(t *testing.T) {
+	throughAPI = true
+	defer func() { throughAPI = false }()
+	for name, test := range map[string]func(*testing.T){
+		"TestUpdatesAreSentAsContracted": TestUpdatesAreSentAsContracted, "TestNamesAreCanonical": TestNamesAreCanonical, "TestEnroll": TestEnroll,
+		"TestFailures": TestFailures, "TestWait": TestWait, "TestShowWithoutWorker": TestShowWithoutWorker, "TestShowByUUID": TestShowByUUID, "TestShowOfNoDevice": TestShowOfNoDevice,
+		"TestSteps": TestSteps, "TestListRunsOutOfTime": TestListRunsOutOfTime, "TestOneFailureDoesNotStopTheRest": TestOneFailureDoesNotStopTheRest,
+		"TestManyWaitTimesOut": TestManyWaitTimesOut, "TestMoreThanTenNeedConfirmation": TestMoreThanTenNeedConfirmation, "TestSelectors": TestSelectors,
+		"TestFleetFile": TestFleetFile, "TestDoctorOfTheServer": TestDoctorOfTheServer, "TestEnrollFromAnAppliance": TestEnrollFromAnAppliance,
+		"TestEnrollFromAnApplianceDryRun": TestEnrollFromAnApplianceDryRun, "TestEnrollFromAnAppliancePartly": TestEnrollFromAnAppliancePartly,
+		"TestQuery": TestQuery, "TestAnEmptyListingIsAList": TestAnEmptyListingIsAList, "TestHistoryThatIsEmpty": TestHistoryThatIsEmpty, "TestHistoryOfADeviceThatIsGone": TestHistoryOfADeviceThatIsGone,
+		"TestImportEnrollsEveryCandidateOnce": TestImportEnrollsEveryCandidateOnce, "TestImportCheck": TestImportCheck, "TestImportNamesWhatCannotBeRead": TestImportNamesWhatCannotBeRead,
+		"TestImportFromAnUnservedCloud": TestImportFromAnUnservedCloud, "TestPlacesInLine": TestPlacesInLine, "TestResume": TestResume, "TestPowerCommand": TestPowerCommand,
+		"TestMigrateDryRun": TestMigrateDryRun, "TestMigrateResumes": TestMigrateResumes, "TestMigrateGoesOn": TestMigrateGoesOn, "TestMigrateNeedsAControlWorker": TestMigrateNeedsAControlWorker,
+		"TestOneViewStatus": TestOneViewStatus, "TestOneViewStatusOfNone": TestOneViewStatusOfNone, "TestDoctorShowsThePolls": TestDoctorShowsThePolls,
+		"TestFleetByTheDefaultPolicy": TestFleetByTheDefaultPolicy, "TestFleetByAnotherPolicy": TestFleetByAnotherPolicy, "TestFleetForPeople": TestFleetForPeople,
+		"TestEnrollWithAPool": TestEnrollWithAPool, "TestShowNamesThePool": TestShowNamesThePool, "TestGolden": TestGolden, "TestReleaseHold": TestReleaseHold,
+		"TestValidateACleanByCommand": TestValidateACleanByCommand, "TestStepsListTheirArguments": TestStepsListTheirArguments, "TestTheRunbookIsShown": TestTheRunbookIsShown,
+		"TestValidateAsksThePool": TestValidateAsksThePool, "TestValidateChecksEachInterface": TestValidateChecksEachInterface,
+		"TestWatchAll": TestWatchAll, "TestWatchOne": TestWatchOne, "TestWatchAsObjects": TestWatchAsObjects, "TestWatchThatFails": TestWatchThatFails,
+	} {
+		t.Run(name, test)
+	}
+}
