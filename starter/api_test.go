@@ -83,7 +83,7 @@ func TestAnAPIThatFails(t *testing.T) {
 		"not allowed":      {answer: problem(403, device.CodeForbidden, "the policy does not allow you x"), read: exitFailed, change: exitFailed, code: device.CodeForbidden, says: "the policy does not allow you x; do this"},
 		"too much":         {answer: problem(429, device.CodeTooManyRequests, "too many"), read: exitFailed, change: exitFailed, code: device.CodeTooManyRequests, says: "too many; do this"},
 		"Temporal is away": {answer: problem(503, device.CodeUnreachable, "Temporal does not answer"), read: exitFailed, change: exitFailed, code: device.CodeUnreachable, says: "Temporal does not answer; do this"},
-		"a gateway's time": {answer: page(504), read: exitFailed, change: exitUnknown, code: device.CodeUnreachable, says: "answered 504 Gateway Timeout", changeSays: "connection to the API at http://.* was lost.*may still be carried out"},
+		"a gateway's time": {answer: page(504), read: exitFailed, change: exitUnknown, code: device.CodeUnreachable, says: "answered 504 Gateway Timeout", changeSays: "the API at http://.* did not confirm it: it answered 504 .*may still be carried out"},
 		"an older API":     {answer: problem(404, device.CodeNotFound, "there is no GET /v2/x"), read: exitFailed, change: exitFailed, code: device.CodeNotFound, says: "no such device"},
 	} {
 		t.Run(name, func(t *testing.T) {

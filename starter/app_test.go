@@ -31,6 +31,8 @@ func TestFailures(t *testing.T) {
 		code   device.Code
 		state  string
 		says   []string
+		// direct: over the API it has words of its own, see TestAnAPIThatFails.
+		direct bool
 	}{
 		"refused": {
 			err:  func(context.Context) error { return refuse("d1", device.Available, refused) },
@@ -58,6 +60,7 @@ func TestFailures(t *testing.T) {
 			says: []string{"does not answer", "TEMPORAL_ADDRESS"},
 		},
 		"the connection was lost": {
+			direct: true,
 			err: func(context.Context) error {
 				return client.UnconfirmedError{Err: serviceerror.NewUnavailable("closing")}
 			},
@@ -65,8 +68,9 @@ func TestFailures(t *testing.T) {
 			says: []string{"connection to Temporal was lost", "the request may still be carried out", "see burnish show"},
 		},
 		"the connection was lost after the request was accepted": {
-			err:  func(context.Context) error { return client.AcceptedError{Err: serviceerror.NewUnavailable("closing")} },
-			exit: exitUnknown, code: device.CodeUnreachable,
+			direct: true,
+			err:    func(context.Context) error { return client.AcceptedError{Err: serviceerror.NewUnavailable("closing")} },
+			exit:   exitUnknown, code: device.CodeUnreachable,
 			says: []string{"accepted, and is still carried out", "see burnish show"},
 		},
 		"no control worker": {
@@ -80,8 +84,9 @@ func TestFailures(t *testing.T) {
 			says: []string{"queue burnish", "polled it 5s ago", "may still be carried out"},
 		},
 		"accepted, and still running": {
-			err:  func(ctx context.Context) error { return client.AcceptedError{Err: noAnswer(ctx)} },
-			exit: exitTimeout, code: device.CodeTimeout,
+			direct: true,
+			err:    func(ctx context.Context) error { return client.AcceptedError{Err: noAnswer(ctx)} },
+			exit:   exitTimeout, code: device.CodeTimeout,
 			says: []string{"accepted; still running after 10ms", "see burnish show", "for an appliance"},
 		},
 		"the server is gone": {
@@ -90,12 +95,16 @@ func TestFailures(t *testing.T) {
 			says: []string{"stopped answering", "may still be carried out", "TEMPORAL_ADDRESS"},
 		},
 		"something else": {
-			err:  func(context.Context) error { return errors.New("boom") },
-			exit: exitFailed, code: device.CodeInternal,
+			direct: true,
+			err:    func(context.Context) error { return errors.New("boom") },
+			exit:   exitFailed, code: device.CodeInternal,
 			says: []string{"boom"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if tt.direct && throughAPI {
+				return
+			}
 			l := &fakeClient{
 				lastPoll: tt.polled, pollErr: tt.poll,
 				onUpdate: func(ctx context.Context, _, _ string, _ any) (contract.Result, error) {
@@ -171,7 +180,7 @@ func TestUpdatesAreSentAsContracted(t *testing.T) {
 			l := &fakeClient{onUpdate: func(_ context.Context, name, update string, input any) (contract.Result, error) {
 				require.Equal(t, "d1", name)
 				require.Equal(t, tt.update, update)
-				require.Equal(t, tt.input, input)
+				require.Equal(t, tt.input, sentAs(t, input))
 				return contract.Result{Device: in("d1", device.Manageable), Note: "a note"}, nil
 			}}
 			got := burnish(t, l, "", tt.args...)
@@ -206,7 +215,7 @@ func TestEnroll(t *testing.T) {
 		require.Equal(t, contract.EnrollInput{Caller: operator(), Provide: true, Enrollment: contract.Enrollment{
 			Name: "h1_0000:0a:00.0", Host: "h1", Driver: "block", Type: "DISK", Address: "0000:0a:00.0",
 			Settings: map[string]string{"path": "/dev/sdb"}, Owner: device.OwnerNova, OneTimeUse: true, OperatorAssertsClean: true, AcceptSignature: "ext4",
-		}}, got)
+		}}, sentAs(t, got))
 		return contract.Result{Already: already, Device: in(got.Enrollment.Name, device.Manageable)}, nil
 	}}
 	args := []string{

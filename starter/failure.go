@@ -103,7 +103,10 @@ func (a *app) explain(parent context.Context, l deviceClient, name string, err e
 	f = &failure{exit: exitFailed, device: name}
 	refusal, isRefusal := client.Fault(err)
 	unconfirmed := client.Unconfirmed(err)
-	server, _ := a.server()
+	lost := "the connection to Temporal was lost"
+	if a.api != "" {
+		lost = "the API at " + a.api + " did not confirm it"
+	}
 	switch {
 	case parent.Err() != nil:
 		f.code, f.message = device.CodeInterrupted, "interrupted; what was sent may still be carried out"
@@ -113,11 +116,11 @@ func (a *app) explain(parent context.Context, l deviceClient, name string, err e
 		}
 	case client.Accepted(err) && !client.TimedOut(err):
 		f.exit, f.code = exitUnknown, device.CodeUnreachable
-		f.message = "accepted, and is still carried out; the connection to " + server + " was lost before the result: " + err.Error()
+		f.message = "accepted, and is still carried out; " + lost + " before the result: " + err.Error()
 		f.remedy = "see burnish show"
 	case unconfirmed && !client.TimedOut(err):
 		f.exit, f.code = exitUnknown, device.CodeUnreachable
-		f.message = "the connection to " + server + " was lost: " + err.Error() + "; " + mayStill
+		f.message = lost + ": " + err.Error() + "; " + mayStill
 		f.remedy = "see burnish show before you repeat it"
 	case isRefusal:
 		f.code, f.message, f.remedy = refusal.Fault.Code, refusal.Fault.Message, refusal.Fault.Remedy

@@ -130,10 +130,10 @@ func (f *fakeClient) Override(ctx context.Context, name string, in contract.Over
 }
 
 func (f *fakeClient) LimitsStatus(context.Context, string) (contract.LimitsStatus, bool, error) {
-	if f.limits == nil {
+	if f.limits == nil || f.limitsErr != nil {
 		return contract.LimitsStatus{}, false, f.limitsErr
 	}
-	return *f.limits, true, f.limitsErr
+	return *f.limits, true, nil
 }
 
 func (f *fakeClient) Resume(_ context.Context, in contract.ResumeInput) (contract.ResumeResult, error) {

@@ -76,11 +76,11 @@ func (a *app) queryDevice(ctx context.Context, l deviceClient, name string) (con
 		return contract.DeviceStatus{}, noLongerRunning(e)
 	}
 	v, err := l.Query(rctx, name)
-	if err != nil {
-		return contract.DeviceStatus{}, a.explain(ctx, l, name, err)
-	}
-	if v.DeviceState == device.Absent {
+	switch {
+	case v.DeviceState == device.Absent && err == nil, client.NotFound(err) && e.Absent():
 		return contract.DeviceStatus{}, notEnrolled(name)
+	case err != nil:
+		return contract.DeviceStatus{}, a.explain(ctx, l, name, err)
 	}
 	return v, nil
 }

@@ -31,6 +31,8 @@ func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v 
 	v, err = l.Query(qctx, name)
 	switch {
 	case err == nil:
+	case client.NotFound(err) && e.Absent(): // over the API
+		return contract.DeviceStatus{}, "", notEnrolled(name)
 	case client.NotFound(err), ctx.Err() != nil:
 		return contract.DeviceStatus{}, "", a.explain(ctx, l, name, err)
 	default:

@@ -31,7 +31,8 @@ type answerError struct {
 
 // errorOf is the error that an answer is. Only the API's own bodies show their words: those of a
 // proxy may be anything.
-func (c *Client) errorOf(r *request, status int, header http.Header, text []byte) error {
+// ended: the caller's time is over.
+func (c *Client) errorOf(r *request, ended bool, status int, header http.Header, text []byte) error {
 	var body answerError
 	if json.Unmarshal(text, &body) != nil || body.Error.Code == "" {
 		return c.foreign(r, status, header)
@@ -41,8 +42,10 @@ func (c *Client) errorOf(r *request, status int, header http.Header, text []byte
 	switch {
 	case e.Outcome == client.OutcomeAccepted:
 		return client.AcceptedError{Err: context.DeadlineExceeded}
-	case e.Outcome == client.OutcomeUnconfirmed:
+	case e.Outcome == client.OutcomeUnconfirmed && ended:
 		return client.UnconfirmedError{Err: context.DeadlineExceeded}
+	case e.Outcome == client.OutcomeUnconfirmed:
+		return client.UnconfirmedError{Err: errors.New("Temporal did not answer it")}
 	case status == http.StatusUnauthorized:
 		fault.Remedy = "set " + VarToken + " or OS_TOKEN to a valid token, or OS_CLOUD to a cloud of clouds.yaml"
 	case status == http.StatusNotFound && e.State == "":
@@ -65,7 +68,7 @@ func (c *Client) foreign(r *request, status int, header http.Header) error {
 	}
 	what := fmt.Sprintf("answered %d %s, and not as Burnish does", status, http.StatusText(status))
 	if status >= 500 && r.key != "" {
-		return client.UnconfirmedError{Err: errors.New(what)}
+		return client.UnconfirmedError{Err: errors.New("it " + what)}
 	}
 	return c.unreachable(what, "see that --api or "+VarAddress+" is right, and what stands before the API")
 }

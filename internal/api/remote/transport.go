@@ -115,7 +115,7 @@ func (c *Client) send(ctx context.Context, r *request) ([]byte, http.Header, err
 			}
 			continue
 		case err == nil:
-			err = c.errorOf(r, status, header, text)
+			err = c.errorOf(r, !lasts(ctx, waitGrace/2), status, header, text)
 			again, ok := repeatAfter(status, header, err, r)
 			if !ok || !lasts(ctx, again) {
 				return nil, nil, err
