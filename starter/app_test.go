@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,8 @@ func TestFailures(t *testing.T) {
 		says   []string
 		// direct: over the API it has words of its own, see TestAnAPIThatFails.
 		direct bool
+		// timeout is short where no answer comes.
+		timeout string
 	}{
 		"refused": {
 			err:  func(context.Context) error { return refuse("d1", device.Available, refused) },
@@ -74,23 +77,23 @@ func TestFailures(t *testing.T) {
 			says: []string{"accepted, and is still carried out", "see burnish show"},
 		},
 		"no control worker": {
-			err:  sent,
+			err: sent, timeout: "10ms",
 			exit: exitTimeout, code: device.CodeTimeout,
 			says: []string{"may still be carried out", "no control worker answered on queue burnish within 10ms", "none polls it", "temporal task-queue describe --task-queue burnish"},
 		},
 		"a control worker that does not answer": {
-			err: sent, polled: clock.Add(-5 * time.Second),
+			err: sent, timeout: "10ms", polled: clock.Add(-5 * time.Second),
 			exit: exitTimeout, code: device.CodeTimeout,
 			says: []string{"queue burnish", "polled it 5s ago", "may still be carried out"},
 		},
 		"accepted, and still running": {
 			direct: true,
-			err:    func(ctx context.Context) error { return client.AcceptedError{Err: noAnswer(ctx)} },
-			exit:   exitTimeout, code: device.CodeTimeout,
+			err:    func(ctx context.Context) error { return client.AcceptedError{Err: noAnswer(ctx)} }, timeout: "10ms",
+			exit: exitTimeout, code: device.CodeTimeout,
 			says: []string{"accepted; still running after 10ms", "see burnish show", "for an appliance"},
 		},
 		"the server is gone": {
-			err: sent, poll: errors.New("connection refused"),
+			err: sent, timeout: "10ms", poll: errors.New("connection refused"),
 			exit: exitUnknown, code: device.CodeUnreachable,
 			says: []string{"stopped answering", "may still be carried out", "TEMPORAL_ADDRESS"},
 		},
@@ -111,7 +114,7 @@ func TestFailures(t *testing.T) {
 					return contract.Result{}, tt.err(ctx)
 				},
 			}
-			got := burnish(t, l, "", "clean", "d1", "--timeout", "10ms")
+			got := burnish(t, l, "", "clean", "d1", "--timeout", cmp.Or(tt.timeout, "30s"))
 			require.Equal(t, tt.exit, got.code)
 			require.Empty(t, got.out)
 			require.Equal(t, 1, strings.Count(got.errors, "\n"), "one line: %q", got.errors)
@@ -120,7 +123,7 @@ func TestFailures(t *testing.T) {
 				require.Contains(t, got.errors, text)
 			}
 
-			got = burnish(t, l, "", "clean", "d1", "--timeout", "10ms", "-o", "json")
+			got = burnish(t, l, "", "clean", "d1", "--timeout", cmp.Or(tt.timeout, "30s"), "-o", "json")
 			require.Equal(t, tt.exit, got.code)
 			var body struct {
 				Error map[string]string `json:"error"`
@@ -275,8 +278,8 @@ func TestWait(t *testing.T) {
 			exit: exitOK, out: "d1: cleaned, now available\n", errs: "burnish: note: d1: still waiting, but it needs an operator: host_unreachable; h1 is unreachable\n",
 		},
 		"too long": {
-			seen: []contract.DeviceStatus{in("d1", device.Cleaning)}, args: []string{"--timeout", "20ms"},
-			exit: exitTimeout, errs: "burnish: clean d1: still running after 20ms; see burnish show\n",
+			seen: []contract.DeviceStatus{in("d1", device.Cleaning)}, args: []string{"--timeout", "300ms"},
+			exit: exitTimeout, errs: "burnish: clean d1: still running after 300ms; see burnish show\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"testing"
@@ -62,6 +63,7 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 		query    func(context.Context, string) (contract.DeviceStatus, error)
 		exit     int
 		says     string
+		timeout  string
 	}{
 		"never there": {
 			describe: func(string) (client.Execution, error) { return client.Execution{}, gone() }, exit: exitFailed,
@@ -86,7 +88,7 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 			describe: func(string) (client.Execution, error) { return running(absent), nil },
 			query: func(ctx context.Context, _ string) (contract.DeviceStatus, error) {
 				return contract.DeviceStatus{}, noAnswer(ctx)
-			}, exit: exitTimeout,
+			}, exit: exitTimeout, timeout: "10ms",
 			says: "burnish: history d1: no control worker answered on queue burnish within 10ms, and none polls it; start burnish-worker with BURNISH_ROLE=control or all, and check with: temporal task-queue describe --task-queue burnish\n",
 		},
 	} {
@@ -94,7 +96,7 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 			zone := time.Local
 			time.Local = time.UTC
 			t.Cleanup(func() { time.Local = zone })
-			got := burnish(t, &fakeClient{onDescribe: tt.describe, onQuery: tt.query}, "", "history", "d1", "--timeout", "10ms")
+			got := burnish(t, &fakeClient{onDescribe: tt.describe, onQuery: tt.query}, "", "history", "d1", "--timeout", cmp.Or(tt.timeout, "30s"))
 			require.Equal(t, ran{tt.exit, "", tt.says}, got)
 		})
 	}
