@@ -38,6 +38,7 @@ var mutations = slices.Concat(
 	redfishMutations, redfishSessionMutations, redfishLostMutations,
 	scriptMutations,
 	poolCommandMutations,
+	remoteMutations,
 	redfishDriveMutations,
 	oneviewMutations, sharedPoolMutations,
 	accessMutations,
