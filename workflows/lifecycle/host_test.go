@@ -205,6 +205,7 @@ func TestPlanNeedsTheHostsSteps(t *testing.T) {
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodeHostWorkerTooOld), v.Fault)
 	require.Empty(t, w.host.inputs, "nothing destructive without a complete plan")
+	w.cleanUp().refused(device.CodeHostWorkerTooOld) // S2.75
 	w.host.steps["verify"] = 1
 	w.signal(contract.SignalObserved, w.host.hint(w.clock())) // its worker starts
 	w.pass(time.Minute)

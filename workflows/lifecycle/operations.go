@@ -94,16 +94,21 @@ func (d operations) validateForm(in contract.CleanInput) error {
 	return nil
 }
 
-// validatePlan refuses steps that do not apply to the device, arguments that do not fit, and a
+// validatePlan refuses a clean that needs a step which the host's worker does not know. Of named
+// steps it refuses those that do not apply to the device, arguments that do not fit, and a
 // runbook that is not there or not for this device. By a signal they are accepted, and the clean
 // ends in state error: what is planned depends on this worker's policy, and a signal's handler
 // is replayed. No step of it runs.
 func (d operations) validatePlan(_ workflow.Context, in contract.CleanInput) error {
 	if !in.Manual() {
-		return nil
+		f := cleaning.Plan(d.Planner, d.PlanInput(), true, clean.Request{}).Fault
+		if f == nil || f.Code != device.CodeHostWorkerTooOld {
+			return nil
+		}
+		return d.Refuse(f.Code, f.Message, f.Remedy) // S2.75
 	}
 	_, f := d.Planner.Manual(d.PlanInput(), manual(in))
-	if f == nil || f.Class != device.Permanent && f.Code != device.CodeNoErasePath {
+	if f == nil || f.Class != device.Permanent && f.Code != device.CodeNoErasePath && f.Code != device.CodeHostWorkerTooOld {
 		return nil
 	}
 	return d.Refuse(f.Code, f.Message, f.Remedy)
