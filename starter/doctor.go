@@ -26,11 +26,12 @@ usage: burnish doctor [flags]
       --timeout DURATION    for each request (5s)
 
 Run it as the worker's user, with the worker's environment. It checks Temporal: the
-namespace, the search attributes, and that workers poll their queues. If a BURNISH_
-variable is set or the default state directory exists, it also checks what a worker needs
-on this machine: the settings, the state directory, host.yaml, the kernel, and each
-driver and its devices. It changes nothing. Exit code 0 if no check fails (a WARN is not
-a failure), otherwise 1.
+namespace, the search attributes, and that workers poll their queues. With --api it asks
+the API instead, and says what that leaves unchecked. If a BURNISH_ variable of a worker
+is set or the default state directory exists, it also checks what a worker needs on this
+machine: the settings, the state directory, host.yaml, the kernel, and each driver and its
+devices. It changes nothing. Exit code 0 if no check fails (a WARN is not a failure),
+otherwise 1.
 
 example:
   BURNISH_ROLE=host BURNISH_HOST_FILE=/etc/burnish/host.yaml burnish doctor
@@ -109,6 +110,9 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	found, err := l.Server(rctx)
+	if a.api != "" && !a.checkAPI(ctx, f, err, known) {
+		return server
+	}
 	f.OK(check, "%s answers, namespace %s exists", found.Address, found.Namespace)
 	a.checkAttributes(ctx, f, l)
 	a.checkLimits(ctx, f, l)
@@ -124,6 +128,22 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 		return server
 	}
 	return host.Server{Cluster: found.Cluster, Namespace: found.Namespace}
+}
+
+// checkAPI reports whether the API answers. What follows is then as its control worker sees
+// it, which says nothing of this machine's own connection.
+func (a *app) checkAPI(ctx context.Context, f *doctor.Findings, err error, isWorker bool) bool {
+	const check = "api"
+	if err != nil {
+		fail := a.explain(ctx, nil, "", err)
+		f.Fail(check, fail.remedy, "%s", fail.message)
+		return false
+	}
+	f.OK(check, "%s answers; Temporal and the workers are checked through it", a.api)
+	if isWorker {
+		f.Warn(check, "run doctor without --api and "+config.VarAPI+" too", "the connection to Temporal that this machine's worker needs is not checked")
+	}
+	return true
 }
 
 // checkAttributes checks the search attributes that listings and filters need.

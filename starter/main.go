@@ -14,7 +14,7 @@ import (
 
 	"google.golang.org/grpc/grpclog"
 
-	"burnish/internal/api/remote"
+	"burnish/internal/config"
 )
 
 // version is set by the build.
@@ -36,7 +36,7 @@ func main() {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		api:      os.Getenv(remote.VarAddress),
+		api:      os.Getenv(config.VarAPI),
 		getenv:   os.Getenv,
 		terminal: func() bool { return isTerminal(os.Stdin) },
 		live:     func() bool { return isTerminal(os.Stdout) && os.Getenv("TERM") != "dumb" },

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"burnish/internal/api/remote"
+	"burnish/internal/config"
 	"burnish/workflows/contract"
 )
 
@@ -43,7 +43,7 @@ func (a *app) overrideCommand() *cobra.Command {
 			past := "overridden"
 			switch {
 			case a.api == "":
-				return usagef("an override goes through the HTTP API, which knows who asks: give --api URL, or set %s", remote.VarAddress)
+				return usagef("an override goes through the HTTP API, which knows who asks: give --api URL, or set %s", config.VarAPI)
 			case in.Approve != "" && (in.Reason != "" || cmd.Flags().Changed("expires")):
 				return usagef("--approve takes neither --reason nor --expires: those of the request count")
 			case in.Approve != "":

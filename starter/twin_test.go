@@ -85,8 +85,8 @@ func (operators) Check(*http.Request) error { return nil }
 
 func (operators) Enter(access.Principal, bool) (func(), error) { return func() {}, nil }
 
-// apiBefore gives the client of an API before l.
-func apiBefore(t *testing.T, l *fakeClient) deviceClient {
+// apiBefore gives the address of an API before l.
+func apiBefore(t *testing.T, l *fakeClient) string {
 	t.Helper()
 	temporal, err := l.Server(t.Context())
 	require.NoError(t, err)
@@ -95,16 +95,16 @@ func apiBefore(t *testing.T, l *fakeClient) deviceClient {
 		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil },
 	}))
 	t.Cleanup(server.Close)
-	c, err := remote.New(t.Context(), server.URL, func(string) string { return "" })
-	require.NoError(t, err)
-	return c
+	return server.URL
 }
 
 // dialing gives l, or an API before it.
 func dialing(t *testing.T, l deviceClient) func(context.Context) (deviceClient, error) {
 	t.Helper()
 	if fake, ok := l.(*fakeClient); throughAPI && ok {
-		l = apiBefore(t, fake)
+		c, err := remote.New(t.Context(), apiBefore(t, fake), func(string) string { return "" })
+		require.NoError(t, err)
+		l = c
 	}
 	return func(context.Context) (deviceClient, error) { return l, nil }
 }

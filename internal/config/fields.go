@@ -7,6 +7,13 @@ import (
 	"strings"
 )
 
+// The variables of the command line, which are no settings of a worker: the API that it sends
+// its requests to, and a token that the API accepts.
+const (
+	VarAPI      = "BURNISH_API"
+	VarAPIToken = "BURNISH_API_TOKEN"
+)
+
 // Given lists the BURNISH_ variables that the environment sets: known are the settings of a
 // worker, unknown the others, which are usually misspelled.
 func Given() (known, unknown []string) {
@@ -14,7 +21,7 @@ func Given() (known, unknown []string) {
 	for _, pair := range os.Environ() {
 		name, value, _ := strings.Cut(pair, "=")
 		switch _, is := texts[name]; {
-		case !strings.HasPrefix(name, prefix) || value == "":
+		case !strings.HasPrefix(name, prefix) || value == "" || name == VarAPI || name == VarAPIToken:
 		case is:
 			known = append(known, name)
 		default:

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"burnish/internal/config"
 	"burnish/internal/device"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -45,9 +46,9 @@ func (c *Client) errorOf(r *request, ended bool, status int, header http.Header,
 	case e.Outcome == client.OutcomeUnconfirmed && ended:
 		return client.UnconfirmedError{Err: context.DeadlineExceeded}
 	case e.Outcome == client.OutcomeUnconfirmed:
-		return client.UnconfirmedError{Err: errors.New("Temporal did not answer it")}
+		return client.UnconfirmedError{Err: errors.New("no answer from Temporal")}
 	case status == http.StatusUnauthorized:
-		fault.Remedy = "set " + VarToken + " or OS_TOKEN to a valid token, or OS_CLOUD to a cloud of clouds.yaml"
+		fault.Remedy = "set " + config.VarAPIToken + " or OS_TOKEN to a valid token, or OS_CLOUD to a cloud of clouds.yaml"
 	case status == http.StatusNotFound && e.State == "":
 		return client.NotFoundError{Message: e.Message}
 	case status == http.StatusServiceUnavailable:
@@ -64,17 +65,17 @@ func (c *Client) foreign(r *request, status int, header http.Header) error {
 		if u, err := url.Parse(header.Get("Location")); err == nil && u.Host != "" && u.User == nil {
 			to = u.Scheme + "://" + u.Host + u.EscapedPath()
 		}
-		return c.unreachable("redirects to "+to, "set --api or "+VarAddress+" to the API's own address")
+		return c.unreachable("redirects to "+to, "set --api or "+config.VarAPI+" to the API's own address")
 	}
 	what := fmt.Sprintf("answered %d %s, and not as Burnish does", status, http.StatusText(status))
 	if status >= 500 && r.key != "" {
 		return client.UnconfirmedError{Err: errors.New("it " + what)}
 	}
-	return c.unreachable(what, "see that --api or "+VarAddress+" is right, and what stands before the API")
+	return c.unreachable(what, "see that --api or "+config.VarAPI+" is right, and what stands before the API")
 }
 
 func (c *Client) notTheAPI(what string) error {
-	return c.unreachable("gave "+what, "see that --api or "+VarAddress+" is the address of a Burnish of this version")
+	return c.unreachable("gave "+what, "see that --api or "+config.VarAPI+" is the address of a Burnish of this version")
 }
 
 func (c *Client) unreachable(what, remedy string) error {
@@ -123,7 +124,7 @@ func (c *Client) lost(ctx context.Context, r *request, err error) error {
 	case errors.As(err, &certificate):
 		return c.unreachable("has a certificate that is not trusted: "+certificate.Err.Error(), "set OS_CACERT or SSL_CERT_FILE to the file of its authority")
 	case errors.As(err, &record):
-		return c.unreachable("does not speak TLS", "set --api or "+VarAddress+" to http://…, or to the right port")
+		return c.unreachable("does not speak TLS", "set --api or "+config.VarAPI+" to http://…, or to the right port")
 	}
-	return c.unreachable("does not answer: "+err.Error(), "start it, or set --api or "+VarAddress)
+	return c.unreachable("does not answer: "+err.Error(), "start it, or set --api or "+config.VarAPI)
 }

@@ -13,15 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"burnish/internal/config"
 	"burnish/internal/device"
-)
-
-// The variables that this package reads beside OpenStack's own (OS_…).
-const (
-	// VarAddress is the API's address, in the place of the flag --api.
-	VarAddress = "BURNISH_API"
-	// VarToken is a token that the API accepts.
-	VarToken = "BURNISH_API_TOKEN"
 )
 
 // Client sends requests to one API.
@@ -93,7 +86,7 @@ func parseAddress(address string) (*url.URL, error) {
 	case err != nil, u.Host == "", u.Scheme != "http" && u.Scheme != "https":
 		return nil, invalidAddress("it must be https://HOST:PORT, http://HOST:PORT or unix:/PATH")
 	case u.User != nil, u.RawQuery != "", u.Fragment != "":
-		return nil, invalidAddress("it must not have a user, a password, a query or a fragment; set " + VarToken)
+		return nil, invalidAddress("it must not have a user, a password, a query or a fragment; set " + config.VarAPIToken)
 	}
 	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v2")
 	u.RawPath = ""
@@ -111,10 +104,10 @@ func isLoopback(host string) bool {
 
 // trusted are the system's certificates, which SSL_CERT_FILE replaces, and those of OS_CACERT.
 func trusted(getenv func(string) string) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	path := getenv("OS_CACERT")
 	if path == "" {
-		return config, nil
+		return c, nil
 	}
 	invalid := func(format string, args ...any) error {
 		return &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting, Message: "OS_CACERT: " + fmt.Sprintf(format, args...), Remedy: "name a file with certificates in PEM form"}
@@ -126,11 +119,11 @@ func trusted(getenv func(string) string) (*tls.Config, error) {
 	if err != nil {
 		return nil, invalid("%s", err)
 	}
-	if config.RootCAs, err = x509.SystemCertPool(); err != nil {
-		config.RootCAs = x509.NewCertPool() // a machine without certificates of its own
+	if c.RootCAs, err = x509.SystemCertPool(); err != nil {
+		c.RootCAs = x509.NewCertPool() // a machine without certificates of its own
 	}
-	if !config.RootCAs.AppendCertsFromPEM(pem) {
+	if !c.RootCAs.AppendCertsFromPEM(pem) {
 		return nil, invalid("%s contains no certificate", path)
 	}
-	return config, nil
+	return c, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"burnish/internal/config"
 	"burnish/internal/device"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -134,7 +135,7 @@ func TestNothingListens(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
-	c := dialed(t, "http://"+l.Addr().String(), env(map[string]string{VarToken: "s3cret"}))
+	c := dialed(t, "http://"+l.Addr().String(), env(map[string]string{config.VarAPIToken: "s3cret"}))
 	_, err = c.Provide(within(t, time.Minute), "d1", contract.ReasonInput{})
 	require.False(t, client.Unconfirmed(err))
 	require.ErrorContains(t, err, "the API at http://"+l.Addr().String()+" does not answer: dial tcp")
@@ -237,7 +238,7 @@ func TestAddresses(t *testing.T) {
 		"http://192.0.2.1:8080/v2": "unencrypted",
 		"http://burnish.example":   "unencrypted",
 	} {
-		_, err := New(t.Context(), address, env(map[string]string{VarToken: "s3cret"}))
+		_, err := New(t.Context(), address, env(map[string]string{config.VarAPIToken: "s3cret"}))
 		require.ErrorContains(t, err, says, address)
 		require.NotContains(t, err.Error(), "s3cret")
 	}
@@ -246,7 +247,7 @@ func TestAddresses(t *testing.T) {
 		"https://h":               "https://h/v2/devices",
 		"http://[::1]:9":          "http://[::1]:9/v2/devices",
 	} {
-		c := dialed(t, address, env(map[string]string{VarToken: "s3cret"}))
+		c := dialed(t, address, env(map[string]string{config.VarAPIToken: "s3cret"}))
 		require.Equal(t, first, c.urlOf(&request{path: []string{devices}}))
 	}
 }
@@ -257,7 +258,7 @@ func TestTokens(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { other = true }))
 	t.Cleanup(elsewhere.Close)
 	var token string
-	c, _ := serve(t, env(map[string]string{VarToken: "one", "OS_TOKEN": "two", "OS_AUTH_URL": "http://127.0.0.1:1"}), func(_ int, w http.ResponseWriter, r *http.Request) {
+	c, _ := serve(t, env(map[string]string{config.VarAPIToken: "one", "OS_TOKEN": "two", "OS_AUTH_URL": "http://127.0.0.1:1"}), func(_ int, w http.ResponseWriter, r *http.Request) {
 		token = r.Header.Get("X-Auth-Token")
 		http.Redirect(w, r, elsewhere.URL+"/x?y=s3cret", http.StatusTemporaryRedirect)
 	})

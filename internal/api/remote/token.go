@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"burnish/internal/config"
 	"burnish/internal/device"
 )
 
@@ -23,10 +24,10 @@ type tokenSource struct {
 // credentials of OS_… and clouds.yaml; nil if there is none. A unix socket needs none, because its
 // server sees who connects: there only BURNISH_API_TOKEN is sent.
 func findToken(ctx context.Context, getenv func(string) string, isUnix bool) (*tokenSource, error) {
-	for _, name := range []string{VarToken, "OS_TOKEN"} {
+	for _, name := range []string{config.VarAPIToken, "OS_TOKEN"} {
 		token := strings.TrimSpace(getenv(name))
 		switch {
-		case token == "", name != VarToken && isUnix:
+		case token == "", name != config.VarAPIToken && isUnix:
 			continue
 		case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
 			return nil, &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting,

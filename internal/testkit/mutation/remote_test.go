@@ -20,7 +20,7 @@ var remoteMutations = []mutation{
 	{
 		name: "OpenStack's token is not sent to a unix socket",
 		file: "internal/api/remote/token.go",
-		old:  `		case token == "", name != VarToken && isUnix:`,
+		old:  `		case token == "", name != config.VarAPIToken && isUnix:`,
 		new:  `		case token == "":`,
 		pkg:  "./internal/api/remote", run: "TestUnixSocket",
 	},
