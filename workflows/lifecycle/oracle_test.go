@@ -19,6 +19,8 @@ type oracle struct {
 	assertedClean bool
 	// erased and verified say for each block what happened since the last use.
 	erased, verified [blocks]bool
+	// overridden: two principals allowed it to be offered as it is, until it is Dirty again.
+	overridden bool
 	// freed: it was unreserved when that was allowed, and is free since.
 	freed bool
 	// recreatedUnreserved: Nova re-created the provider, unreserved, of a device that is not
@@ -53,7 +55,7 @@ func (o *oracle) report(format string, args ...any) {
 // writesAll fills the device with an instance's data.
 func (o *oracle) writesAll(who string) {
 	o.w.host.writeAsTenant(who)
-	o.erased, o.verified = [blocks]bool{}, [blocks]bool{}
+	o.erased, o.verified, o.overridden = [blocks]bool{}, [blocks]bool{}, false
 }
 
 // clean says whether every block was erased and read back since the last use.
@@ -63,10 +65,11 @@ func (o *oracle) clean() bool {
 }
 
 // mayReturnUncleaned says whether the device may be free though it is not clean: it is not
-// one-time-use, and nothing can clean it or automated cleaning is off (D4, D7).
+// one-time-use, and nothing can clean it or automated cleaning is off (D4, D7), or it was
+// overridden (D2).
 func (o *oracle) mayReturnUncleaned() bool {
 	w := o.w
-	return !w.oneTimeUse && (w.host.discovery.Operation == "" || !w.policy.Automated) || o.assertedClean
+	return !w.oneTimeUse && (w.host.discovery.Operation == "" || !w.policy.Automated) || o.assertedClean || o.overridden
 }
 
 func (o *oracle) zeroed(block int) {
@@ -161,6 +164,15 @@ func (o *oracle) answered(c *call) {
 			o.writesAll(instance)
 		}
 		o.assertedClean = false
+	case contract.UpdateOverride:
+		in, out := c.in.(contract.OverrideInput), c.out.(contract.Result)
+		if in.Approve == "" || out.Already {
+			return
+		}
+		if a := o.w.view().Override; a == nil || a.Approved == nil || a.Approved.ApprovedAs == a.Approved.RequestedAs || !o.w.view().NotSanitized {
+			o.report("an override was approved, and not by two principals, or it is not marked: %+v", a)
+		}
+		o.overridden = true
 	case contract.UpdateRetire:
 		o.retired, o.instance, o.assertedClean = true, "", false
 	}
@@ -175,6 +187,9 @@ func (o *oracle) checkInvariants() {
 	v := w.view()
 	if v.DeviceState == device.Absent {
 		return
+	}
+	if v.Dirty && v.DeviceState != device.Available && v.DeviceState != device.Allocated {
+		o.overridden = false
 	}
 	quiet := w.updates == 0 && w.activitiesInFlight == 0 && !o.faulty
 	if o.retired && quiet && v.DeviceState != device.Retired {

@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"time"
 
@@ -60,6 +61,14 @@ func (w *deviceEnv) newOverride(id string) contract.OverrideInput {
 
 func (w *deviceEnv) override(in contract.OverrideInput) *call {
 	return w.send(contract.UpdateOverride, "", in)
+}
+
+// overrideNow returns a device in state error without a clean.
+func (w *deviceEnv) overrideNow() {
+	w.t.Helper()
+	id := fmt.Sprint("o", w.updatesSent)
+	w.requestOverride(id)
+	ok[contract.Result](w.override(w.signed("bob", contract.OverrideInput{Approve: id})))
 }
 
 // requestOverride has alice request an override.

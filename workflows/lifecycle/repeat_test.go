@@ -68,6 +68,8 @@ func (w *deviceEnv) makeAllocatable() {
 			ok[contract.Result](w.maintain(true))
 		case v.ClaimedBy != "":
 			ok[contract.Result](w.unclaim(v.ClaimedBy))
+		case v.DeviceState == device.Error && v.Operation == "" && v.OneTimeUse: // D2
+			w.overrideNow()
 		case v.DeviceState == device.Error && v.Operation == "": // D4
 			ok[contract.Result](w.ask(contract.UpdateManage))
 		case v.DeviceState == device.Error, v.DeviceState == device.PendingCleaning:

@@ -70,6 +70,8 @@ type walker struct {
 	r *rand.Rand
 	// listing has random numbers of its own, so that known seeds keep their walks.
 	listing *rand.Rand
+	// overriders request and approve overrides.
+	overriders *rand.Rand
 	// others are the other users of the device's shared pool; nil if it is in none.
 	others *rand.Rand
 	calls  []*call
@@ -98,7 +100,8 @@ func walkShared(t *testing.T, seed uint64, shared bool) *walker {
 	if r.IntN(6) == 0 {
 		w.host.discovery.Operation = ""
 	}
-	k := &walker{deviceEnv: w, oracle: newOracle(w), r: r, listing: rand.New(rand.NewPCG(seed, 1))}
+	k := &walker{deviceEnv: w, oracle: newOracle(w), r: r, listing: rand.New(rand.NewPCG(seed, 1)), overriders: rand.New(rand.NewPCG(seed, 3))}
+	w.signatures = overrideKey
 	if shared {
 		k.sharePool(rand.New(rand.NewPCG(seed, 2)))
 	}
@@ -123,6 +126,7 @@ func walkShared(t *testing.T, seed uint64, shared bool) *walker {
 		}
 		k.act()
 		k.othersAct()
+		k.overridersAct()
 		k.wait()
 	}
 	k.healAndBindAgain()
@@ -226,7 +230,7 @@ func (k *walker) healAndBindAgain() {
 		k.unbind(k.instance)
 	}
 	v := k.settled()
-	if v.DeviceState == device.Retired || k.oneTimeUse && k.host.discovery.Operation == "" {
+	if v.DeviceState == device.Retired {
 		k.requireNoDefect()
 		return
 	}

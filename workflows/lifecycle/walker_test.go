@@ -88,6 +88,20 @@ func (k *walker) act() {
 	}
 }
 
+// overridersAct requests an override of a device in state error, or approves one, rightly or
+// not, so that it may arrive when the device has changed.
+func (k *walker) overridersAct() {
+	v := k.view()
+	if k.overriders.IntN(4) > 0 || v.DeviceState != device.Error || v.Override == nil {
+		return
+	}
+	in := k.newOverride(fmt.Sprint("x", len(k.calls)))
+	if p := v.Override.Pending; p != nil && k.overriders.IntN(4) > 0 {
+		in = contract.OverrideInput{Approve: p.ID}
+	}
+	k.send(contract.UpdateOverride, k.signed([]string{"alice", "bob"}[k.overriders.IntN(2)], in))
+}
+
 // unbind requests the end of an instance's binding. The instance ignores answers from then on.
 func (k *walker) unbind(instance string) {
 	k.bindingEnded(instance)
