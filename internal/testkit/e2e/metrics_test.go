@@ -3,8 +3,10 @@ package e2e
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -39,6 +41,28 @@ func (w *Worker) get(t testing.TB, page string) (code int, body string) {
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
+	return answer.StatusCode, string(text)
+}
+
+// overSocket asks the API at a unix socket.
+func overSocket(t testing.TB, socket, path string) (code int, body string) {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
+	if err != nil {
+		return 0, err.Error()
+	}
+	answer, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
 	return answer.StatusCode, string(text)
 }
 
@@ -149,19 +173,42 @@ func TestFiguresOfAStory(t *testing.T) {
 }
 
 // A worker whose server hangs is not ready within 30 seconds, and is alive; it is ready again
-// when the server is back. One that is asked to stop is not ready from that moment on.
+// when the server is back. Meanwhile its API answers a listing with the fault, within 35
+// seconds. One that is asked to stop is not ready from that moment on.
 func TestReadinessFollowsTheServer(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t)
-	w := s.Run(t, "all", servesFigures, "BURNISH_STOP_TIMEOUT=20s")
+	socket := filepath.Join(s.Dir, "api")
+	w := s.Run(t, "all", servesFigures, "BURNISH_STOP_TIMEOUT=20s", "BURNISH_API_ADDRESS=unix:"+socket)
 	awaitReady(t, w, http.StatusOK)
+	code, said := overSocket(t, socket, "/readyz")
+	require.Equal(t, http.StatusOK, code, said)
+	code, said = overSocket(t, socket, "/metrics")
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, said, "burnish_build_info")
+
 	require.NoError(t, s.Server.Freeze())
 	t.Cleanup(func() { require.NoError(t, s.Server.Thaw()) })
+	frozen := time.Now()
+	type answer struct {
+		code int
+		said string
+		took time.Duration
+	}
+	listed := make(chan answer, 1)
+	go func() {
+		code, said := overSocket(t, socket, "/v2/devices")
+		listed <- answer{code, said, time.Since(frozen)}
+	}()
 	awaitReady(t, w, http.StatusServiceUnavailable)
-	code, said := w.get(t, "/healthz")
+	code, said = w.get(t, "/healthz")
 	require.Equal(t, http.StatusOK, code, said)
 	_, said = w.get(t, "/readyz")
 	require.Contains(t, said, "the Temporal server does not answer")
+	list := <-listed
+	require.Equal(t, http.StatusServiceUnavailable, list.code, list.said)
+	require.Less(t, list.took, 35*time.Second)
+	require.Contains(t, list.said, `"code":"unreachable"`)
 	require.NoError(t, s.Server.Thaw())
 	awaitReady(t, w, http.StatusOK)
 
