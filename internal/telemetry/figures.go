@@ -51,11 +51,11 @@ var (
 	figureStuckWorkflows = figure{"burnish_workflows_needing_operator", gauge, []string{"workflow_type"}, control,
 		"Workflows other than devices that wait for an operator: the limits, and the polls of appliances.", ""}
 	figureReconciled = figure{"burnish_reconcile_last_success_timestamp", gauge, []string{"cloud"}, control,
-		"When the last full reconciliation with Placement ended, in Unix time. 0: none has.", "_seconds"}
+		"When the last full reconciliation with Placement ended, in Unix time. 0: none has. Missing where they are off (BURNISH_SWEEP_INTERVAL=0).", "_seconds"}
 	figureHostPoll = figure{"burnish_host_last_poll_timestamp", gauge, []string{"host"}, control,
 		"When a worker last polled the task queue of a host that has devices, in Unix time. 0: none is known.", "_seconds"}
 	figurePolled = figure{"burnish_oneview_last_success_timestamp", gauge, []string{contract.LabelAppliance}, control,
-		"When the last complete round of the polls of an appliance of OneView ended, in Unix time. 0: none has.", "_seconds"}
+		"When the last complete round of the polls of an appliance of OneView ended, in Unix time. 0: none has. Missing where they are off.", "_seconds"}
 	figureCollectErrors = figure{"burnish_collection_errors", counter, []string{"part"}, control,
 		"Rounds in which a part of the figures of the fleet could not be read from Temporal; those figures are missing then.", "_total"}
 	figureSlotWait = figure{"burnish_slot_wait", histogram, nil, hostRole,

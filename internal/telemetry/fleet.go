@@ -163,6 +163,9 @@ func (c *collector) reconciled(ctx context.Context) ([]sample, error) {
 	if err != nil && !client.NotFound(err) {
 		return nil, err
 	}
+	if err == nil && state.Interval == 0 {
+		return nil, nil // on request only
+	}
 	return []sample{{figureReconciled, unix(state.ReconciledAt), []string{c.fleet.Cloud}}}, nil
 }
 
@@ -172,6 +175,9 @@ func (c *collector) polled(ctx context.Context) ([]sample, error) {
 		state, err := c.fleet.Client.OneViewState(ctx, appliance)
 		if err != nil && !client.NotFound(err) {
 			return nil, err
+		}
+		if err == nil && state.Interval == 0 {
+			continue // the polls are off
 		}
 		all = append(all, sample{figurePolled, unix(state.LastGood), []string{appliance}})
 	}

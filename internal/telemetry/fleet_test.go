@@ -15,9 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -209,4 +211,39 @@ func TestAStoppedWorkerReadsNoFigures(t *testing.T) {
 	require.NoError(t, stop())
 	require.NotContains(t, scrape(t, f), "burnish_devices{state=available}")
 	require.Zero(t, s.called("count"))
+}
+
+// The last good sweep and the last good round of the polls are shown as they are in their
+// workflows; 0 where the workflow does not run, nothing where it is off.
+func TestTheLastSweepAndRoundAreShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		s := newFleetServer(t)
+		states := map[string]any{
+			contract.ReconcileWorkflowID("cloud"): contract.InventoryReconcileState{Interval: time.Minute, ReconciledAt: began},
+			contract.OneViewWorkflowID("good"):    contract.OneViewState{Interval: time.Minute, LastGood: began.Add(-time.Hour)},
+			contract.OneViewWorkflowID("off"):     contract.OneViewState{LastGood: began},
+		}
+		s.On("QueryWorkflow", mock.Anything, mock.Anything, "", mock.Anything).Return(func(_ context.Context, id, _, _ string, _ ...any) (converter.EncodedValue, error) {
+			state, ok := states[id]
+			if !ok {
+				return nil, serviceerror.NewNotFound(id)
+			}
+			payloads, err := converter.GetDefaultDataConverter().ToPayloads(state)
+			return sdkclient.NewValue(payloads), err
+		})
+		f := newTelemetry(t)
+		stop, err := f.ShowFleet(Fleet{Client: client.New(s), Cloud: "cloud", Appliances: func() []string { return []string{"good", "lost", "off"} }, Log: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, stop()) }()
+		all := scrape(t, f)
+		require.Equal(t, map[string]float64{"burnish_reconcile_last_success_timestamp_seconds{cloud=cloud}": unix(began)}, map[string]float64(all.With("burnish_reconcile_last")))
+		require.Equal(t, map[string]float64{
+			"burnish_oneview_last_success_timestamp_seconds{appliance=good}": unix(began.Add(-time.Hour)),
+			"burnish_oneview_last_success_timestamp_seconds{appliance=lost}": 0,
+		}, map[string]float64(all.With("burnish_oneview_last")))
+		states[contract.ReconcileWorkflowID("cloud")] = contract.InventoryReconcileState{ReconciledAt: began}
+		<-time.After(roundInterval)
+		require.Empty(t, scrape(t, f).With("burnish_reconcile_last"))
+	})
 }

@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
+	"burnish/internal/telemetry"
+	"burnish/internal/testkit/figures"
 	"burnish/workflows/contract"
 	"burnish/workflows/oneview"
 )
@@ -35,7 +39,13 @@ type script func(n int, in contract.PollPageInput) (contract.PollPageResult, err
 
 func newRack(t *testing.T, do script) *rack {
 	t.Helper()
+	return newRackWith(t, sdkclient.MetricsNopHandler, do)
+}
+
+func newRackWith(t *testing.T, metrics sdkclient.MetricsHandler, do script) *rack {
+	t.Helper()
 	var suite testsuite.WorkflowTestSuite
+	suite.SetMetricsHandler(metrics)
 	r := &rack{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
 	r.SetTestTimeout(time.Minute)
 	r.SetWorkflowRunTimeout(0)
@@ -264,4 +274,26 @@ func TestARoundEndsWhereTheApplianceIsGone(t *testing.T) {
 			require.WithinRange(t, s.Next, epoch.Add(time.Hour), epoch.Add(time.Hour+time.Minute))
 		})
 	}
+}
+
+// Each round counts once, as complete or not.
+func TestRoundsAreCounted(t *testing.T) {
+	counted, err := telemetry.New("test", "control", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	var options sdkclient.Options
+	counted.Options(&options)
+	r := newRackWith(t, options.MetricsHandler, func(n int, in contract.PollPageInput) (contract.PollPageResult, error) {
+		if n == 1 {
+			return contract.PollPageResult{}, refuse(device.Permanent, device.CodeApplianceUnreachable)
+		}
+		return servers(2)(n, in)
+	})
+	s := r.run(5*time.Minute, contract.OneViewInput{Interval: 2 * time.Minute})
+	require.Equal(t, 3, s.Rounds)
+	all, err := figures.Of(counted.Handler())
+	require.NoError(t, err)
+	require.Equal(t, figures.Figures{
+		"burnish_oneview_rounds_total{appliance=rack1,result=incomplete}": 1,
+		"burnish_oneview_rounds_total{appliance=rack1,result=complete}":   2,
+	}, all.With("burnish_oneview"))
 }

@@ -29,6 +29,7 @@ var mutations = slices.Concat(
 	limitsMutations, pollMutations,
 	hostMutations,
 	stateDirMutations,
+	telemetryMutations,
 	journalMutations,
 	leaseMutations,
 	inventoryMutations,
