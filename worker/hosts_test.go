@@ -268,10 +268,14 @@ type running struct {
 
 func start(t *testing.T, at *config.Connection, identity host.Identity, s config.Worker, drive newDrivers) *running {
 	t.Helper()
+	return startWith(t, at, identity, newFigures(t), s, drive)
+}
+
+func startWith(t *testing.T, at *config.Connection, identity host.Identity, figures *telemetry.Telemetry, s config.Worker, drive newDrivers) *running {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	r := &running{t: t, at: at, stop: stop, ended: make(chan error, 1), log: &testlog.Log{}}
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
-	figures := newFigures(t)
 	go func() {
 		r.ended <- serve(ctx, s, at, identity, figures, logger, testHooks{drive, 100 * time.Millisecond})
 	}()

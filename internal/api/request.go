@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"burnish/internal/api/access"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -75,10 +77,8 @@ func (c *call) checkKeys() error {
 			return invalid("the header "+name+" is not 1 to 255 printable characters", "give another one, as a UUID")
 		}
 	}
-	id := c.r.Header.Get(requestHeader)
-	if id == "" {
-		id = "req-" + uuid.NewString()
-	}
-	c.header.Set(requestHeader, id)
+	record := access.RecordOf(c.r.Context())
+	record.ID = cmp.Or(c.r.Header.Get(requestHeader), record.ID)
+	c.header.Set(requestHeader, record.ID)
 	return nil
 }

@@ -13,7 +13,7 @@ const RequestIDHeader = "X-Openstack-Request-Id"
 
 // Record is what is known of one request, for the line that a change leaves in the log.
 type Record struct {
-	// ID is this request's own.
+	// ID is the caller's own name of the request, or one that is given to it here.
 	ID string
 	// Principal is set once the request is authenticated.
 	Principal Principal
@@ -30,15 +30,17 @@ func RecordOf(ctx context.Context) *Record {
 	if r, ok := ctx.Value(recordKey{}).(*Record); ok {
 		return r
 	}
-	return &Record{}
+	return &Record{ID: newRequestID()}
 }
+
+func newRequestID() string { return "req-" + uuid.NewString() }
 
 // Wrap gives each request an ID, which the answer carries, and writes one line for each
 // change that an authenticated principal has requested, whatever came of it. It never has a
 // token, nor the query.
 func (g *Gate) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		record := &Record{ID: "req-" + uuid.NewString()}
+		record := &Record{ID: newRequestID()}
 		w.Header().Set(RequestIDHeader, record.ID)
 		if p, ok := r.Context().Value(peerKey{}).(peer); ok {
 			r.RemoteAddr = p.id() // net/http has "@" or ""

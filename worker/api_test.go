@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	sdkclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+)
+
+func writePrivate(t *testing.T, name, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	file := filepath.Join(dir, name)
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+// Wrong settings of the API end a control worker first, with one line each. A host's worker
+// has no API.
+func TestWrongSettingsOfTheAPIEndAControlWorkerFirst(t *testing.T) {
+	tokens := writePrivate(t, "tokens.yaml", "- {user: a, roles: admin, token: t0ken}\n")
+	open := writePrivate(t, "open.yaml", "- {user: a, roles: admin, token: t0ken}\n")
+	require.NoError(t, os.Chmod(open, 0o644))
+	policy := writePrivate(t, "policy.yaml", "cyborg:device:cleen: '@'\n")
+	const tcp = "BURNISH_API_ADDRESS=127.0.0.1:18080"
+	for name, tt := range map[string]struct {
+		environment []string
+		says        string
+	}{
+		"nothing to authenticate by": {[]string{tcp}, "BURNISH_API_ADDRESS: over TCP callers need tokens"},
+		"Placement without Keystone": {[]string{tcp, "OS_AUTH_TYPE=none", "OS_ENDPOINT=http://127.0.0.1:1", "OS_AUTH_URL=http://127.0.0.1:1"}, "BURNISH_API_ADDRESS: over TCP callers need tokens"},
+		"half of the credentials":    {[]string{tcp, "OS_AUTH_URL=http://127.0.0.1:1"}, "BURNISH_API_ADDRESS: OS_PASSWORD is not set"},
+		"no token file":              {[]string{tcp, "BURNISH_API_TOKENS=/nowhere/tokens.yaml"}, "BURNISH_API_TOKENS: stat /nowhere/tokens.yaml"},
+		"a token file for everyone":  {[]string{tcp, "BURNISH_API_TOKENS=" + open}, "may be read by others than its owner"},
+		"a wrong policy":             {[]string{tcp, "BURNISH_API_TOKENS=" + tokens, "BURNISH_API_POLICY=" + policy}, `there is no rule "cyborg:device:cleen"`},
+		"no certificate":             {[]string{"BURNISH_API_ADDRESS=:18080", "BURNISH_API_TOKENS=" + tokens, "BURNISH_API_TLS_CERT=/nowhere/c", "BURNISH_API_TLS_KEY=/nowhere/k"}, "BURNISH_API_TLS_CERT: stat /nowhere/c"},
+		"no TLS":                     {[]string{"BURNISH_API_ADDRESS=:18080", "BURNISH_API_TOKENS=" + tokens}, "set BURNISH_API_TLS_CERT and _KEY"},
+	} {
+		for _, role := range []string{"control", "all", "host"} {
+			if role == "host" && name == "no TLS" {
+				continue // what a setting says by itself is checked in every role
+			}
+			t.Run(name+" "+role, func(t *testing.T) {
+				t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+				t.Setenv("BURNISH_STATE_DIR", t.TempDir())
+				t.Setenv("BURNISH_ROLE", role)
+				for _, each := range tt.environment {
+					variable, value, _ := strings.Cut(each, "=")
+					t.Setenv(variable, value)
+				}
+				err := run(nil)
+				require.Error(t, err)
+				if role == "host" {
+					require.ErrorContains(t, err, "Temporal at 127.0.0.1:1")
+					return
+				}
+				require.ErrorContains(t, err, tt.says)
+				require.ErrorAs(t, err, new(usageError))
+				require.NotContains(t, err.Error(), "\n")
+				require.NotContains(t, err.Error(), "t0ken")
+			})
+		}
+	}
+}
+
+// overSocket sends a request over a unix socket, and gives the status.
+func overSocket(t *testing.T, socket, path string) (int, error) {
+	t.Helper()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	defer transport.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
+	require.NoError(t, err)
+	answer, err := (&http.Client{Transport: transport, Timeout: 20 * time.Second}).Do(r)
+	if err != nil {
+		return 0, err
+	}
+	return answer.StatusCode, answer.Body.Close()
+}
+
+func TestAStoppingWorkerAnswersWhatIsInFlight(t *testing.T) {
+	at, identity := devserver(t)
+	socket := writePrivate(t, "none", "")
+	require.NoError(t, os.Remove(socket))
+	s := settings(t)
+	s.Role, s.APIAddress, s.GracefulStop = "control", "unix:"+socket, 20*time.Second
+	// The API is ready when the SDK's figures show that the worker polls.
+	figures := newFigures(t)
+	options := sdkclient.Options{HostPort: at.Address, Namespace: at.Namespace, Identity: identity.String(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))}
+	figures.Options(&options)
+	var err error
+	at.Client, err = sdkclient.Dial(options)
+	require.NoError(t, err)
+	t.Cleanup(at.Close)
+	w := startWith(t, at, identity, figures, s, nil)
+	await(t, "the API", func() (bool, string) {
+		status, err := overSocket(t, socket, "/readyz")
+		return err == nil && status == http.StatusOK, fmt.Sprint(status, err, w.log)
+	})
+	status, err := overSocket(t, socket, "/v2/devices")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+
+	// Another worker at the same address does not start, and does not disturb the first.
+	second := start(t, at, identity, s, nil)
+	require.ErrorContains(t, <-second.ended, "BURNISH_API_ADDRESS: another process listens on "+socket)
+	status, err = overSocket(t, socket, "/healthz")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+
+	c, err := new(net.Dialer).DialContext(t.Context(), "unix", socket)
+	require.NoError(t, err)
+	const body = `{"reason":"the last one"}`
+	_, err = fmt.Fprintf(c, "POST /v2/devices/none/provide HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body))
+	require.NoError(t, err)
+	answers := bufio.NewReader(c)
+	line, err := answers.ReadString('\n') // the handler reads the body
+	require.NoError(t, err)
+	require.Contains(t, line, "100 Continue")
+	_, err = answers.ReadString('\n')
+	require.NoError(t, err)
+	w.stop()
+	await(t, "the end of the socket", func() (bool, string) {
+		_, err := overSocket(t, socket, "/healthz")
+		return errors.Is(err, os.ErrNotExist), fmt.Sprint(err)
+	})
+	_, err = io.WriteString(c, body)
+	require.NoError(t, err)
+	answer, err := http.ReadResponse(answers, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNotFound, answer.StatusCode)
+	require.NoError(t, answer.Body.Close())
+	require.NoError(t, c.Close())
+	w.end()
+	require.Contains(t, w.log.String(), `msg="API: change"`)
+}
