@@ -20,7 +20,6 @@ type Devices interface {
 	Query(ctx context.Context, name string) (contract.DeviceStatus, error)
 	ByUUID(ctx context.Context, uuid string) (client.Execution, bool, error)
 	Page(ctx context.Context, f client.Filter, after string, limit int) ([]client.Execution, bool, error)
-	Each(ctx context.Context, f client.Filter, do func(client.Execution) error) error
 }
 
 // maxNames is how many names of devices are kept by their UUID.

@@ -13,12 +13,37 @@ const (
 	// defaultLimit and maxLimit are the devices on a page.
 	defaultLimit = 500
 	maxLimit     = 1000
+	// partLimit is how many devices are read at a time for another order.
+	partLimit = 750
 )
 
 // deviceListing is a page of devices.
 type deviceListing struct {
-	Devices []deviceView `json:"devices"`
-	Links   []pageLink   `json:"devices_links,omitempty"`
+	Devices []deviceView
+	Links   []pageLink
+}
+
+// appendJSON writes the page without a second look at what each device wrote.
+func (l deviceListing) appendJSON(b []byte) ([]byte, error) {
+	b = append(b, `{"devices":[`...)
+	for i, v := range l.Devices {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		var err error
+		if b, err = v.appendJSON(b); err != nil {
+			return nil, err
+		}
+	}
+	b = append(b, ']')
+	if len(l.Links) > 0 {
+		links, err := encode(l.Links)
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(b, `,"devices_links":`...), links...)
+	}
+	return append(b, '}'), nil
 }
 
 // devicesDocument is the form of a deviceListing with all fields.
@@ -48,7 +73,7 @@ func listDevices(ctx context.Context, c *call) (any, error) {
 	var page []client.Execution
 	var more bool
 	if q.sort.key == "uuid" && !q.sort.descending {
-		page, more, err = c.Devices.Page(ctx, q.filter, q.marker, q.limit)
+		page, more, err = c.page(ctx, q.filter, q.marker, q.limit)
 	} else {
 		page, more, err = c.sortedPage(ctx, q, marker)
 	}
@@ -102,21 +127,32 @@ func (c *call) findMarker(ctx context.Context, q listQuery) (client.Execution, e
 	return e, nil
 }
 
+// page reads devices in the order of their UUIDs.
+func (c *call) page(ctx context.Context, f client.Filter, after string, limit int) (page []client.Execution, more bool, err error) {
+	err = c.pace.read(ctx, maxPageHeld, func() error {
+		page, more, err = c.Devices.Page(ctx, f, after, limit)
+		return err
+	})
+	return page, more, err
+}
+
 // sortedPage reads all devices once and keeps those of the page: its memory does not depend
 // on the fleet.
-func (c *call) sortedPage(ctx context.Context, q listQuery, marker client.Execution) (page []client.Execution, more bool, err error) {
+func (c *call) sortedPage(ctx context.Context, q listQuery, marker client.Execution) (kept []client.Execution, more bool, err error) {
 	compare := q.sort.compare
-	err = c.Devices.Each(ctx, q.filter, func(e client.Execution) error {
-		if q.marker != "" && compare(e.Status, marker.Status) <= 0 {
-			return nil
+	for after, others := "", true; others; {
+		var part []client.Execution
+		if part, others, err = c.page(ctx, q.filter, after, partLimit); err != nil {
+			return nil, false, err
 		}
-		if page = append(page, e); len(page) > 2*(q.limit+1) {
-			page = firstOf(page, q.limit+1, compare)
+		for _, e := range part {
+			if after = e.Status.UUID; q.marker == "" || compare(e.Status, marker.Status) > 0 {
+				kept = append(kept, e)
+			}
 		}
-		return nil
-	})
-	page = firstOf(page, q.limit+1, compare)
-	return page[:min(q.limit, len(page))], len(page) > q.limit, err
+		kept = firstOf(kept, q.limit+1, compare)
+	}
+	return kept[:min(q.limit, len(kept))], len(kept) > q.limit, nil
 }
 
 // firstOf sorts the devices and keeps the first n.

@@ -20,7 +20,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-func (f *fakeDevices) Each(_ context.Context, by client.Filter, do func(client.Execution) error) error {
+func (f *fakeDevices) each(by client.Filter, do func(client.Execution) error) error {
 	if f.order == nil {
 		f.order = slices.SortedFunc(maps.Keys(f.statuses), func(a, b string) int { return strings.Compare(f.statuses[a].UUID, f.statuses[b].UUID) })
 	}
@@ -36,8 +36,8 @@ func (f *fakeDevices) Each(_ context.Context, by client.Filter, do func(client.E
 	return f.err
 }
 
-func (f *fakeDevices) Page(ctx context.Context, by client.Filter, after string, limit int) (page []client.Execution, more bool, err error) {
-	err = f.Each(ctx, by, func(e client.Execution) error {
+func (f *fakeDevices) Page(_ context.Context, by client.Filter, after string, limit int) (page []client.Execution, more bool, err error) {
+	err = f.each(by, func(e client.Execution) error {
 		switch {
 		case e.Status.UUID <= after:
 		case len(page) == limit:

@@ -57,12 +57,13 @@ type server struct {
 	Options
 	paths []path
 	names *nameCache
+	pace  *pace
 }
 
 // New returns the API's handler.
 func New(o Options) http.Handler {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	return &server{Options: o, paths: pathsOf(routes()), names: newNameCache()}
+	return &server{Options: o, paths: pathsOf(routes()), names: newNameCache(), pace: newPace()}
 }
 
 // call is one request on its way to its answer.
@@ -146,7 +147,14 @@ func (c *call) answer() (status int, answer any, err error) {
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), c.patience())
 	defer cancel()
-	answer, err = c.route.do(ctx, c)
+	if c.changes() || c.route.Rule == "" || c.route.Paced {
+		answer, err = c.route.do(ctx, c)
+	} else {
+		err = c.pace.read(ctx, maxHeld, func() error {
+			answer, err = c.route.do(ctx, c)
+			return err
+		})
+	}
 	return cmp.Or(c.route.Status, http.StatusOK), answer, err
 }
 

@@ -50,24 +50,6 @@ func (c *Client) Page(ctx context.Context, f Filter, after string, limit int) (p
 	return page[:min(limit, len(page))], len(page) > limit, nil
 }
 
-// Each calls do with each device that the filter selects, in the order of their UUIDs. Like
-// Page it keeps at most one range of them in memory, and it shows each device once.
-func (c *Client) Each(ctx context.Context, f Filter, do func(Execution) error) error {
-	for after := ""; after != lastUUID; {
-		found, end, err := c.nextRange(ctx, f, after, rangeRuns)
-		if err != nil {
-			return err
-		}
-		for _, e := range found {
-			if err := do(e); err != nil {
-				return err
-			}
-		}
-		after = end
-	}
-	return nil
-}
-
 // nextRange reads a range of UUIDs after one that holds about as many devices as wanted, and
 // returns them in order, and the last UUID of the range.
 func (c *Client) nextRange(ctx context.Context, f Filter, after string, want int) (found []Execution, end string, err error) {

@@ -64,6 +64,9 @@ type scale struct {
 	slotDevices, slots int           // that are cleaned, and how many at once
 	slotWork           time.Duration // of each clean
 
+	apiDevices int // that the API lists
+	apiRounds  int // of a first page and one device
+
 	poolServers int // of the appliance that is polled
 	poolBinds   int // before, and twice as many during the rounds
 
@@ -83,7 +86,7 @@ func fullScale() scale {
 		bindWarmUp: exactly(10), bindRounds: timeBox{50, 150, 60 * time.Second},
 		providers: 1000, enrolled: 50, notifications: 40,
 		slotDevices: 1000, slots: 50, slotWork: 20 * time.Second,
-		poolServers: 10000, poolBinds: 30,
+		poolServers: 10000, poolBinds: 30, apiDevices: 10000, apiRounds: 60,
 		serverRounds: 4, serverPOST: 4 * time.Second,
 	}
 }
@@ -100,7 +103,7 @@ func quickScale() scale {
 		bindWarmUp: exactly(3), bindRounds: timeBox{10, 20, 5 * time.Second},
 		providers: 100, enrolled: 8, notifications: 5,
 		slotDevices: 30, slots: 5, slotWork: 20 * time.Second,
-		poolServers: 1000, poolBinds: 10,
+		poolServers: 1000, poolBinds: 10, apiDevices: 1000, apiRounds: 15,
 		serverRounds: 1, serverPOST: 2 * time.Second,
 	}
 }
@@ -129,7 +132,7 @@ func newBench(o options, dir string) (*bench, error) {
 func (b *bench) run(ctx context.Context, only string) error {
 	b.note("%d processors, load %s at the start", runtime.NumCPU(), loadAverage())
 	defer func() { b.note("load %s at the end; %.0f s in all", loadAverage(), time.Since(b.began).Seconds()) }()
-	for i, measure := range []func(context.Context) error{b.turnovers, b.disk, b.nvme, b.placement, b.redfish, b.limits, b.oneview} {
+	for i, measure := range []func(context.Context) error{b.turnovers, b.disk, b.nvme, b.placement, b.redfish, b.limits, b.oneview, b.api} {
 		if only != "" && only != parts[i] {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
 	"burnish/internal/device"
@@ -79,31 +80,19 @@ func (b *bench) startPool(ctx context.Context) (*pool, error) {
 func (p *pool) enrollServers(ctx context.Context, n int) error {
 	servers := p.rack.State().Hardware
 	p.ids = make([]string, n)
-	const batch = 50
-	for from := 0; from < n; from += batch {
-		err := parallel(min(batch, n-from), func(i int) error {
-			server := servers[from+i]
-			options := client.DeviceStart(server.Name)
-			options.TaskQueue = "burnish-bench-idle"
-			options.TypedSearchAttributes = temporal.NewSearchAttributes(
-				contract.AttrState.ValueSet(string(device.Available)), contract.AttrUUID.ValueSet(contract.DeviceUUID(server.Name)),
-				contract.AttrSerial.ValueSet(server.Serial), contract.AttrType.ValueSet(contract.TypeNode), contract.AttrHost.ValueSet(p.Host),
-				contract.AttrNeedsOperator.ValueSet(false), contract.AttrDirty.ValueSet(false), contract.AttrUpdated.ValueSet(time.Now()))
-			options.Memo = map[string]any{contract.MemoStatus: contract.StatusMemo{
-				Name: server.Name, Model: server.Model, Status: device.Enabled, Driver: "redfish", Owner: device.OwnerSelf,
-				Pool: &contract.StatusPool{Pool: contract.Pool{Appliance: benchRack, Hardware: server.URI(), Template: oneviewsim.TemplateURI, Dynamic: true}},
-			}}
-			p.ids[from+i] = options.ID
-			_, err := p.client.ExecuteWorkflow(ctx, options, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: server.Name})
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return proc.Await(ctx, 5*time.Minute, time.Second, "all devices to be listed", func() (bool, string) {
-		found, err := p.client.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: "WorkflowType = 'DeviceLifecycle' AND DeviceType = 'NODE'"})
-		return err == nil && found.GetCount() == int64(n), fmt.Sprintf("%d of %d, %v", found.GetCount(), n, err)
+	return seedDevices(ctx, p.client, n, func(i int) (sdkclient.StartWorkflowOptions, contract.DeviceInput) {
+		server := servers[i]
+		options := client.DeviceStart(server.Name)
+		options.TypedSearchAttributes = temporal.NewSearchAttributes(
+			contract.AttrState.ValueSet(string(device.Available)), contract.AttrUUID.ValueSet(contract.DeviceUUID(server.Name)),
+			contract.AttrSerial.ValueSet(server.Serial), contract.AttrType.ValueSet(contract.TypeNode), contract.AttrHost.ValueSet(p.Host),
+			contract.AttrNeedsOperator.ValueSet(false), contract.AttrDirty.ValueSet(false), contract.AttrUpdated.ValueSet(time.Now()))
+		options.Memo = map[string]any{contract.MemoStatus: contract.StatusMemo{
+			Name: server.Name, Model: server.Model, Status: device.Enabled, Driver: "redfish", Owner: device.OwnerSelf,
+			Pool: &contract.StatusPool{Pool: contract.Pool{Appliance: benchRack, Hardware: server.URI(), Template: oneviewsim.TemplateURI, Dynamic: true}},
+		}}
+		p.ids[i] = options.ID
+		return options, contract.DeviceInput{Name: server.Name}
 	})
 }
 
@@ -132,7 +121,7 @@ func (p *pool) round(ctx context.Context) (contract.OneViewState, error) {
 }
 
 // bindTimes binds a device that is in no pool, so many times.
-func (p *pool) bindTimes(ctx context.Context, id string, times int, into series) error {
+func (p *installation) bindTimes(ctx context.Context, id string, times int, into series) error {
 	for range times {
 		began := time.Now()
 		instance, err := p.bind(ctx, id)
