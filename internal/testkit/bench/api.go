@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -32,6 +33,8 @@ const (
 
 	apiPage    = 500 // devices, as without a limit
 	apiReaders = 200
+	// bindsAtOnce are the binds between two changes of the readers.
+	bindsAtOnce = 10
 	// apiDevices are those with a real workflow, which readers show.
 	apiDevices = 20
 )
@@ -194,7 +197,7 @@ func (u *apiUser) readOnce(ctx context.Context, into series) error {
 	list := func() error {
 		found, err := u.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: (client.Filter{}).Query(), PageSize: apiPage})
 		if err == nil && len(found.GetExecutions()) != apiPage {
-			err = fmt.Errorf("Temporal listed %d devices", len(found.GetExecutions()))
+			err = fmt.Errorf("a list of %d devices", len(found.GetExecutions()))
 		}
 		return err
 	}
@@ -309,21 +312,24 @@ func (b *bench) api(ctx context.Context) error {
 	if err := u.bindTimes(ctx, u.ids[0], b.poolBinds, series{}); err != nil { // warm up
 		return err
 	}
-	if err := u.bindTimes(ctx, u.ids[0], b.poolBinds, idle); err != nil {
-		return err
-	}
-	stop, began := u.read(ctx, b.apiDevices), time.Now()
-	err = u.bindTimes(ctx, u.ids[0], 2*b.poolBinds, busy)
-	took := time.Since(began)
-	reads, refused, failed := stop()
-	if err == nil {
-		err = failed
-	}
-	if err == nil {
-		err = u.bindTimes(ctx, u.ids[0], b.poolBinds, idle)
-	}
-	if err != nil {
-		return err
+	var reads []float64
+	var took time.Duration
+	refused := map[int]int{}
+	for range b.readRounds { // in turns, so that whatever else the machine does affects both
+		if err := u.bindTimes(ctx, u.ids[0], bindsAtOnce, idle); err != nil {
+			return err
+		}
+		stop, began := u.read(ctx, b.apiDevices), time.Now()
+		err := u.bindTimes(ctx, u.ids[0], bindsAtOnce, busy)
+		took += time.Since(began)
+		times, others, failed := stop()
+		if err := errors.Join(err, failed); err != nil {
+			return err
+		}
+		reads = append(reads, times...)
+		for status, n := range others {
+			refused[status] += n
+		}
 	}
 	b.note("api: %d devices; pages of %d; %d readers made %d requests in %.0f s, other statuses than 200: %v", total, apiPage, apiReaders, len(reads), took.Seconds(), refused)
 	mib := func(bytes int64) float64 { return float64(bytes) / (1 << 20) }

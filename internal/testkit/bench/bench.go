@@ -66,6 +66,7 @@ type scale struct {
 
 	apiDevices int // that the API lists
 	apiRounds  int // of a first page and one device
+	readRounds int // of binds without and with readers
 
 	poolServers int // of the appliance that is polled
 	poolBinds   int // before, and twice as many during the rounds
@@ -86,7 +87,7 @@ func fullScale() scale {
 		bindWarmUp: exactly(10), bindRounds: timeBox{50, 150, 60 * time.Second},
 		providers: 1000, enrolled: 50, notifications: 40,
 		slotDevices: 1000, slots: 50, slotWork: 20 * time.Second,
-		poolServers: 10000, poolBinds: 30, apiDevices: 10000, apiRounds: 60,
+		poolServers: 10000, poolBinds: 30, apiDevices: 10000, apiRounds: 60, readRounds: 8,
 		serverRounds: 4, serverPOST: 4 * time.Second,
 	}
 }
@@ -103,7 +104,7 @@ func quickScale() scale {
 		bindWarmUp: exactly(3), bindRounds: timeBox{10, 20, 5 * time.Second},
 		providers: 100, enrolled: 8, notifications: 5,
 		slotDevices: 30, slots: 5, slotWork: 20 * time.Second,
-		poolServers: 1000, poolBinds: 10, apiDevices: 1000, apiRounds: 15,
+		poolServers: 1000, poolBinds: 10, apiDevices: 1000, apiRounds: 15, readRounds: 3,
 		serverRounds: 1, serverPOST: 2 * time.Second,
 	}
 }
