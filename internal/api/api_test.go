@@ -106,7 +106,12 @@ func send(t *testing.T, h http.Handler, method, path, body string, headers ...st
 	}
 	for _, each := range headers {
 		name, value, _ := strings.Cut(each, ": ")
-		r.Header.Add(name, value)
+		if name == "Content-Type" {
+			r.Header.Del(name)
+		}
+		if value != "" {
+			r.Header.Add(name, value)
+		}
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
