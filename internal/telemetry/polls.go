@@ -93,7 +93,7 @@ func (p *polls) active(queue Queue) bool {
 		return false
 	}
 	for _, began := range of.pending {
-		if of.answered || p.now().Sub(began) >= acceptedAfter {
+		if p.now().Sub(began) >= acceptedAfter {
 			return true
 		}
 	}
