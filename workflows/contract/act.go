@@ -3,6 +3,7 @@ package contract
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -41,30 +42,72 @@ type Act struct {
 	Fault device.Code `json:"fault,omitempty"`
 }
 
-// Bounds of the acts that DeviceState keeps: their number, the bytes of each text but the
-// request, and the bytes of all texts.
+// Bounds of an ActLog: the number of acts, the bytes of each text but the request, and the
+// bytes of all texts.
 const (
 	KeptActs     = 20
 	KeptActText  = 200
 	KeptActsSize = 4 << 10
 )
 
-// WithAct returns the acts and one more, without the oldest ones that exceed the bounds.
-func WithAct(acts []Act, a Act) []Act {
+// ActLog contains the last acts of a device, the latest last, within KeptActs and
+// KeptActsSize. It is compressed JSON, a tenth of the size, as Archive is and for its reasons.
+type ActLog []byte
+
+// Acts returns the acts, the latest last.
+func (l ActLog) Acts() ([]Act, error) {
+	if len(l) == 0 {
+		return nil, nil
+	}
+	var all []Act
+	if err := Decompress(l, &all); err != nil {
+		return nil, fmt.Errorf("read the log of acts: %w", err)
+	}
+	return all, nil
+}
+
+// With returns the log with one more act, and without the oldest ones that exceed the bounds.
+func (l ActLog) With(a Act) (ActLog, error) {
 	for _, text := range []*string{&a.Detail, &a.By, &a.From, &a.Reason} {
 		*text = cut(*text)
 	}
-	acts = append(acts, a)
-	size, first := 0, len(acts)
-	for ; first > 0 && len(acts)-first < KeptActs; first-- {
-		if size += acts[first-1].size(); size > KeptActsSize {
-			break
+	return l.change(func(all []Act) []Act {
+		all = append(all, a)
+		size, first := 0, len(all)
+		for ; first > 0 && len(all)-first < KeptActs; first-- {
+			if size += all[first-1].size(); size > KeptActsSize {
+				break
+			}
 		}
+		return all[first:]
+	})
+}
+
+// Without returns the log without the act of a request.
+func (l ActLog) Without(request string) (ActLog, error) {
+	return l.change(func(all []Act) []Act {
+		return slices.DeleteFunc(all, func(a Act) bool { return a.Request == request })
+	})
+}
+
+// Failed returns the log in which the act of a request has failed.
+func (l ActLog) Failed(request string, fault device.Code) (ActLog, error) {
+	return l.change(func(all []Act) []Act {
+		for i := range all {
+			if all[i].Request == request {
+				all[i].Fault = fault
+			}
+		}
+		return all
+	})
+}
+
+func (l ActLog) change(how func([]Act) []Act) (ActLog, error) {
+	all, err := l.Acts()
+	if err != nil {
+		return nil, err
 	}
-	if first > 0 {
-		return slices.Clone(acts[first:])
-	}
-	return acts
+	return Compress(how(all))
 }
 
 func (a Act) size() int {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // Compress gives a value as compressed JSON, for the state that a continue-as-new carries.
@@ -18,13 +19,21 @@ func Compress(value any) ([]byte, error) {
 	return compress(text)
 }
 
+// writers are used again: each has tables of more than 1 MiB.
+var writers sync.Pool
+
 func compress(text []byte) ([]byte, error) {
 	var out bytes.Buffer
-	w, err := flate.NewWriter(&out, flate.BestSpeed)
-	if err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
+	w, again := writers.Get().(*flate.Writer)
+	if !again {
+		var err error
+		if w, err = flate.NewWriter(&out, flate.BestSpeed); err != nil {
+			return nil, fmt.Errorf("compress: %w", err)
+		}
 	}
-	_, err = w.Write(text)
+	defer writers.Put(w)
+	w.Reset(&out)
+	_, err := w.Write(text)
 	if err := errors.Join(err, w.Close()); err != nil {
 		return nil, fmt.Errorf("compress: %w", err)
 	}

@@ -53,8 +53,8 @@ type DeviceState struct {
 	// Recent contains the last updates by ID with their outcome, so that a repeated one
 	// changes nothing, also after a continue-as-new (KeptUpdates).
 	Recent []RecentUpdate `json:"recent,omitempty"`
-	// Acts are the last acts, the latest last (WithAct).
-	Acts []Act `json:"acts,omitempty"`
+	// Acts are the last acts, for the history alone.
+	Acts ActLog `json:"acts,omitempty"`
 	// Cleans counts the cleans, Seq the scheduled host steps. The host refuses a Seq lower
 	// than the last one.
 	Cleans        int           `json:"cleans,omitempty"`

@@ -99,6 +99,8 @@ func (d operations) validateForm(in contract.CleanInput) error {
 // runbook that is not there or not for this device. By a signal they are accepted, and the clean
 // ends in state error: what is planned depends on this worker's policy, and a signal's handler
 // is replayed. No step of it runs.
+//
+//workflowcheck:ignore a validator is not replayed
 func (d operations) validatePlan(_ workflow.Context, in contract.CleanInput) error {
 	if !in.Manual() {
 		f := cleaning.Plan(d.Planner, d.PlanInput(), true, clean.Request{}).Fault

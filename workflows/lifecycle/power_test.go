@@ -15,11 +15,15 @@ import (
 // newPowered is a device with power control.
 func newPowered(t *testing.T) *deviceEnv {
 	w := newDeviceEnv(t, standardPolicy())
+	w.makePowered()
+	return w
+}
+
+func (w *deviceEnv) makePowered() {
 	w.host.discovery.Power = true
 	w.host.power = func(action string) (contract.PowerResult, error) {
 		return contract.PowerResult{State: map[string]string{"off": "off"}[action]}, nil
 	}
-	return w
 }
 
 func (w *deviceEnv) setPower(action, instance string) *call {

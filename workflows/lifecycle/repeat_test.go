@@ -45,6 +45,9 @@ var updates = []struct {
 	{"maintain", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.maintain(false) }, false},
 	{"maintain --off", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)) },
 		func(w *deviceEnv) *call { return w.maintain(true) }, false},
+	{"power", func(w *deviceEnv) { w.makePowered(); w.makeAvailable() }, func(w *deviceEnv) *call { return w.setPower("reset", "") }, false},
+	{"override", func(w *deviceEnv) { w.makeUncleanable(); w.requestOverride("x1") },
+		func(w *deviceEnv) *call { return w.override(w.signed("bob", contract.OverrideInput{Approve: "x1"})) }, false},
 	{"retire", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.ask(contract.UpdateRetire) }, true},
 }
 

@@ -91,10 +91,11 @@ func (d *run) register(ctx workflow.Context) error {
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDevice,
 			func() (contract.DeviceStatus, error) {
 				v := status.WithOverrideNumbers(d.Status(), d.State)
-				var err error
-				v.Bindings, v.Acts = d.State.History, d.State.Acts
+				var unreadable, err error
+				v.Bindings = d.State.History
+				v.Acts, unreadable = d.State.Acts.Acts()
 				v.Cleans, err = d.State.Archive.Cleans()
-				return v, err
+				return v, errors.Join(unreadable, err)
 			},
 			workflow.QueryHandlerOptions{Description: "The device as `burnish show` prints it"}),
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDiscovery,
@@ -155,9 +156,9 @@ func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts
 				}
 				d.RecordUpdate(id, &refusal)
 				d.State.LastRefusal = refusal.Fault.Message
-				d.FailAct(id, refusal.Fault.Code)
+				d.FailAct(ctx, id, refusal.Fault.Code)
 			} else if unchanged(out) {
-				d.DropAct(id)
+				d.DropAct(ctx, id)
 			}
 			d.Publish(ctx)
 			return out, err

@@ -24,10 +24,6 @@ func Compact(s *contract.DeviceState) {
 		b := &s.History[i]
 		texts = append(texts, &b.Instance, &b.Request, &b.Tag, &b.Ended)
 	}
-	for i := range s.Acts {
-		a := &s.Acts[i]
-		texts = append(texts, &a.Detail, &a.By, &a.From, &a.Reason, &a.Request)
-	}
 	join(texts)
 	s.Host.Steps = sharedSteps(s.Host.Steps)
 }

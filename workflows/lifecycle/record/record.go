@@ -272,22 +272,27 @@ func (r *Record) OtherBody(id string) bool {
 // RecordAct keeps an act that was accepted, and when.
 func (r *Record) RecordAct(ctx workflow.Context, a contract.Act) {
 	a.At = workflow.Now(ctx).UTC().Truncate(time.Second)
-	r.State.Acts = contract.WithAct(r.State.Acts, a)
+	r.keepActs(ctx)(r.State.Acts.With(a))
 }
 
 // FailAct records that an accepted act failed.
-func (r *Record) FailAct(request string, code device.Code) {
-	for i := range r.State.Acts {
-		if r.State.Acts[i].Request == request {
-			r.State.Acts[i].Fault = code
-		}
-	}
+func (r *Record) FailAct(ctx workflow.Context, request string, code device.Code) {
+	r.keepActs(ctx)(r.State.Acts.Failed(request, code))
 }
 
 // DropAct removes an accepted act that had nothing to change, so that repeating it never
 // displaces others.
-func (r *Record) DropAct(request string) {
-	r.State.Acts = slices.DeleteFunc(r.State.Acts, func(a contract.Act) bool { return a.Request == request })
+func (r *Record) DropAct(ctx workflow.Context, request string) {
+	r.keepActs(ctx)(r.State.Acts.Without(request))
+}
+
+func (r *Record) keepActs(ctx workflow.Context) func(contract.ActLog, error) {
+	return func(log contract.ActLog, err error) {
+		if err != nil {
+			workflow.GetLogger(ctx).Error("the acts before are unreadable: the log begins again", "device", r.State.Name, "error", err)
+		}
+		r.State.Acts = log
+	}
 }
 
 func lastN[T any](all []T, n int) []T {
