@@ -88,6 +88,14 @@ func serveAPI(ctx context.Context, settings config.Worker, server client.Server,
 	if err != nil {
 		return stop, usageError{err}
 	}
+	key, err := overrideKey(settings)
+	if err != nil {
+		return stop, usageError{fmt.Errorf("BURNISH_API_KEY: %w", err)}
+	}
+	var signer api.Signer
+	if key != nil {
+		signer = key
+	}
 	listener, err := access.Listen(ctx, settings.APIAddress, parts.certificate)
 	if err != nil {
 		return stop, usageError{fmt.Errorf("BURNISH_API_ADDRESS: %w", err)}
@@ -98,6 +106,7 @@ func serveAPI(ctx context.Context, settings config.Worker, server client.Server,
 		Authenticator: parts.gate,
 		Policy:        parts.policy,
 		Guards:        parts.gate,
+		Signer:        signer,
 		Log:           logger,
 		Metrics:       figures.Metrics(),
 		Ready:         figures.Ready,

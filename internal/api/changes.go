@@ -27,6 +27,7 @@ type Writer interface {
 	Unbind(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error)
 	Rebuild(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error)
 	Resume(ctx context.Context, in contract.ResumeInput) (contract.ResumeResult, error)
+	Override(ctx context.Context, name string, in contract.OverrideInput) (contract.Result, error)
 }
 
 // The bodies of changes. Who asks stands in none of them.
@@ -120,6 +121,7 @@ func changeRoutes() []route {
 				Reason: in.Reason, Instance: in.Instance, Caller: c.caller()}))
 		}),
 		act("move", ruleOf("move"), v20, 0, "The device's hardware is in another slot now", moveDevice),
+		overrideRoute(),
 		plain("migrate-pool", "Make a pre-allocated server of a shared pool dynamic", Writer.MigratePool),
 		bindRoute(),
 		act("unbind", ruleOf("unbind"), v20, 0, "End an instance's binding", func(ctx context.Context, c *call, in unbindBody) (any, error) {

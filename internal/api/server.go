@@ -25,7 +25,9 @@ type Options struct {
 	Authenticator access.Authenticator
 	Policy        Policy
 	Guards        Guards
-	Log           *slog.Logger
+	// Signer signs overrides; nil: they are off.
+	Signer Signer
+	Log    *slog.Logger
 	// Metrics answers GET /metrics; nil: there is no such path.
 	Metrics http.Handler
 	// Ready says why the API cannot answer at present; nil if it can.

@@ -96,6 +96,22 @@ type OverrideInput struct {
 	Caller
 }
 
+// Claims are what the act's signature is over: device is the UUID, numbers and pending are the
+// device's. What an approval is for is the pending request, whatever its sender has read.
+func (in OverrideInput) Claims(device string, numbers OverrideNumbers, pending *Override) OverrideClaims {
+	c := OverrideClaims{
+		Device: device, Act: OverrideRequest, ID: in.ID, Reason: in.Reason, ExpiresAt: in.ExpiresAt,
+		Principal: in.Principal, By: in.By, Numbers: numbers,
+	}
+	if in.Approve != "" {
+		c.Act, c.ID, c.Reason, c.ExpiresAt = OverrideApprove, in.Approve, "", time.Time{}
+		if pending != nil {
+			c.ID, c.Reason, c.ExpiresAt = pending.ID, pending.Reason, pending.ExpiresAt
+		}
+	}
+	return c
+}
+
 func (in OverrideInput) Act() Act {
 	a := in.Caller.Act()
 	a.Reason = in.Reason

@@ -98,7 +98,7 @@ func (d operations) validateSignature(ctx workflow.Context, in contract.Override
 	if d.signatures == nil {
 		return d.Refuse(device.CodeOverrideOff, "overrides are off", "set BURNISH_API_KEY for the control workers")
 	}
-	claims := d.overrideClaims(in)
+	claims := in.Claims(d.State.UUID, d.State.OverrideNumbers(), d.pendingOverride())
 	if !d.signatures.Verify(claims, in.Signature) {
 		return d.unsigned()
 	}
@@ -114,19 +114,6 @@ func (d operations) validateSignature(ctx workflow.Context, in contract.Override
 func (d operations) unsigned() error {
 	return d.Refuse(device.CodeOverrideUnsigned, "the request is not signed for this device as it is now",
 		"send it through the HTTP API; if it came from there, repeat it, and check that all control workers have the same BURNISH_API_KEY")
-}
-
-// overrideClaims are what the signature of an act must be over. What an approval is for is
-// what the device has recorded, whatever its sender has read.
-func (d operations) overrideClaims(in contract.OverrideInput) contract.OverrideClaims {
-	c := contract.OverrideClaims{
-		Device: d.State.UUID, Act: contract.OverrideRequest, ID: in.ID, Reason: in.Reason, ExpiresAt: in.ExpiresAt,
-		Principal: in.Principal, By: in.By, Numbers: d.State.OverrideNumbers(),
-	}
-	if p := d.pendingOverride(); in.Approve != "" && p != nil {
-		c.Act, c.ID, c.Reason, c.ExpiresAt = contract.OverrideApprove, p.ID, p.Reason, p.ExpiresAt
-	}
-	return c
 }
 
 // override records a request, or carries out the pending one.

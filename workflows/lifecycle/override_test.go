@@ -43,11 +43,7 @@ func (w *deviceEnv) signed(who string, in contract.OverrideInput, change ...func
 	v := w.view()
 	require.NotNil(w.t, v.Override, "it shows no numbers")
 	in.Principal, in.By = "token:"+who, who
-	c := contract.OverrideClaims{Device: v.UUID, Act: contract.OverrideRequest, ID: in.ID, Reason: in.Reason, ExpiresAt: in.ExpiresAt,
-		Principal: in.Principal, By: in.By, Numbers: *v.Override.Numbers}
-	if p := v.Override.Pending; in.Approve != "" && p != nil {
-		c.Act, c.ID, c.Reason, c.ExpiresAt = contract.OverrideApprove, p.ID, p.Reason, p.ExpiresAt
-	}
+	c := in.Claims(v.UUID, *v.Override.Numbers, v.Override.Pending)
 	for _, each := range change {
 		each(&c)
 	}
