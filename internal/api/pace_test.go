@@ -20,7 +20,7 @@ func TestReadsTakeHalfOfTheTime(t *testing.T) {
 		p := newPace()
 		began := time.Now()
 		for range 20 {
-			require.NoError(t, p.read(t.Context(), time.Minute, func() error { time.Sleep(10 * time.Millisecond); return nil }))
+			require.NoError(t, p.read(t.Context(), time.Minute, func() error { <-time.After(10 * time.Millisecond); return nil }))
 			synctest.Wait()
 		}
 		require.Equal(t, 200*time.Millisecond, time.Since(began), "one alone")
@@ -31,7 +31,7 @@ func TestReadsTakeHalfOfTheTime(t *testing.T) {
 			wait.Go(func() {
 				require.NoError(t, p.read(t.Context(), time.Minute, func() error {
 					most.Store(max(most.Load(), inFlight.Add(1)))
-					time.Sleep(10 * time.Millisecond)
+					<-time.After(10 * time.Millisecond)
 					inFlight.Add(-1)
 					busy.Add(10)
 					return nil

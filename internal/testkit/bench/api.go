@@ -192,19 +192,45 @@ func (s series) timed(what string, do func() error) error {
 	return err
 }
 
+// list is Temporal's own list of as many devices as a page has.
+func (u *apiUser) list(ctx context.Context) error {
+	found, err := u.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: (client.Filter{}).Query(), PageSize: apiPage})
+	if err == nil && len(found.GetExecutions()) != apiPage {
+		err = fmt.Errorf("a list of %d devices", len(found.GetExecutions()))
+	}
+	return err
+}
+
+// first is the API's first page.
+func (u *apiUser) first(ctx context.Context) error {
+	_, _, err := u.page(ctx, fmt.Sprintf("/v2/devices?limit=%d", apiPage))
+	return err
+}
+
+// cost is the processor time of server and worker for one call, in milliseconds.
+func (u *apiUser) cost(ctx context.Context, times int, do func(context.Context) error) (server, worker float64, err error) {
+	var before, after [2]time.Duration
+	measure := func(into *[2]time.Duration) error {
+		var errs [2]error
+		into[0], errs[0] = cpuTime(u.Server.Process)
+		into[1], errs[1] = cpuTime(u.worker)
+		return errors.Join(errs[:]...)
+	}
+	if err := measure(&before); err != nil {
+		return 0, 0, err
+	}
+	for range times {
+		if err := do(ctx); err != nil {
+			return 0, 0, err
+		}
+	}
+	err = measure(&after)
+	each := func(i int) float64 { return milliseconds(after[i]-before[i]) / float64(times) }
+	return each(0), each(1), err
+}
+
 // readOnce measures a first page and one device, each beside what Temporal itself needs.
 func (u *apiUser) readOnce(ctx context.Context, into series) error {
-	list := func() error {
-		found, err := u.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: (client.Filter{}).Query(), PageSize: apiPage})
-		if err == nil && len(found.GetExecutions()) != apiPage {
-			err = fmt.Errorf("a list of %d devices", len(found.GetExecutions()))
-		}
-		return err
-	}
-	first := func() error {
-		_, _, err := u.page(ctx, fmt.Sprintf("/v2/devices?limit=%d", apiPage))
-		return err
-	}
 	name := strings.TrimPrefix(u.ids[rand.IntN(len(u.ids))], contract.WorkflowID(""))
 	query := func() error {
 		_, err := client.New(u.client).Query(ctx, name)
@@ -217,7 +243,9 @@ func (u *apiUser) readOnce(ctx context.Context, into series) error {
 		}
 		return err
 	}
-	for what, do := range map[string]func() error{"list": list, "first": first, "query": query, "show": show} {
+	for what, do := range map[string]func() error{
+		"list": func() error { return u.list(ctx) }, "first": func() error { return u.first(ctx) }, "query": query, "show": show,
+	} {
 		if err := into.timed(what, do); err != nil {
 			return err
 		}
@@ -292,6 +320,14 @@ func (b *bench) api(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	listServer, listWorker, err := u.cost(ctx, b.apiRounds, u.list)
+	if err != nil {
+		return err
+	}
+	pageServer, pageWorker, err := u.cost(ctx, b.apiRounds, u.first)
+	if err != nil {
+		return err
+	}
 	b.progress("api: all pages")
 	total := b.apiDevices + apiDevices
 	for _, way := range []string{"", "&sort=hostname:desc"} {
@@ -336,6 +372,8 @@ func (b *bench) api(ctx context.Context) error {
 	b.add(
 		single("api: first page beyond Temporal's own list, median", "ms", median(times["first"])-median(times["list"])).atMost(maxPageExtra),
 		single("  of it Temporal's list", "ms", median(times["list"])),
+		counted("  processor time of the server for it, beside Temporal's list", "ms", pageServer, listServer),
+		single("  processor time of the worker for it", "ms", pageWorker-listWorker),
 		single("  a page of all, median", "ms", median(times["page"])),
 		single("  a page of all in another order, median", "ms", median(times["page&sort=hostname:desc"])),
 		single("  memory of the worker for all pages, above that for the first", "MiB", mib(allMemory-firstMemory)).atMost(maxPagesMemory),

@@ -1,0 +1,48 @@
+package mutation
+
+// listMutations make a list of the HTTP API leave out devices, repeat them, or show what its
+// caller may not see.
+var listMutations = []mutation{
+	{
+		name: "a device that continues as new is on one page",
+		file: "workflows/client/page.go",
+		old:  `AND (ExecutionStatus = 'Running' OR CloseTime > %s)"`,
+		new:  `AND (ExecutionStatus = 'Running' OR CloseTime < %s)"`,
+		pkg:  "./workflows/client", run: "TestADeviceThatContinuesAsNewIsOnOnePage",
+	},
+	{
+		name: "an ended run gives no old state",
+		file: "workflows/client/page.go",
+		old:  `		if !e.Running {`,
+		new:  `		if e.Name == "" {`,
+		pkg:  "./workflows/client", run: "TestAnEndedRunGivesNoOldState",
+	},
+	{
+		name: "an unknown marker is refused",
+		file: "internal/api/list.go",
+		old:  `	case !found:`,
+		new:  `	case !found && c.who.ID == "":`,
+		pkg:  "./internal/api", run: "TestListRefusesWhatItDoesNotKnow",
+	},
+	{
+		name: "a query that cannot be read is refused",
+		file: "internal/api/routes.go",
+		old:  `	given, err := url.ParseQuery(c.r.URL.RawQuery)`,
+		new:  `	given, err := c.r.URL.Query(), error(nil)`,
+		pkg:  "./internal/api", run: "TestListRefusesWhatItDoesNotKnow",
+	},
+	{
+		name: "a reader learns no hidden field by a filter or an order",
+		file: "internal/api/listquery.go",
+		old:  `	case f.detail && !c.may(ruleDetail):`,
+		new:  `	case f.detail && !c.may(ruleList):`,
+		pkg:  "./internal/api", run: "TestReadersUseCyborgsFieldsOnly",
+	},
+	{
+		name: "readers leave the server time for changes",
+		file: "internal/api/pace.go",
+		old:  `	if p.waiting.Load() > 0 {`,
+		new:  `	if p.waiting.Load() > 1<<20 {`,
+		pkg:  "./internal/api", run: "TestReadsTakeHalfOfTheTime",
+	},
+}
