@@ -28,8 +28,9 @@ var listMutations = []mutation{
 		name: "a query that cannot be read is refused",
 		file: "internal/api/routes.go",
 		old:  `	given, err := url.ParseQuery(c.r.URL.RawQuery)`,
-		new:  `	given, err := c.r.URL.Query(), error(nil)`,
-		pkg:  "./internal/api", run: "TestListRefusesWhatItDoesNotKnow",
+		new: `	given, _ := url.ParseQuery(c.r.URL.RawQuery)
+	var err error`,
+		pkg: "./internal/api", run: "TestListRefusesWhatItDoesNotKnow",
 	},
 	{
 		name: "a reader learns no hidden field by a filter or an order",
