@@ -7,6 +7,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -32,15 +34,16 @@ func (c *call) readBody(in any) error {
 	case len(bytes.TrimSpace(text)) == 0:
 		return nil
 	}
-	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+	contentType := strings.Join(c.r.Header.Values("Content-Type"), ", ") // several are none
+	if kind, _, err := mime.ParseMediaType(contentType); err != nil || kind != "application/json" {
 		return &device.Fault{Class: device.Permanent, Code: device.CodeMediaType,
-			Message: fmt.Sprintf("the body's Content-Type is %q", c.r.Header.Get("Content-Type")), Remedy: "send application/json"}
+			Message: fmt.Sprintf("the body's Content-Type is %q", contentType), Remedy: "send application/json"}
 	}
 	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		return invalid("the body is not a JSON object", "send one, or no body")
 	}
 	if err := json.Unmarshal(text, in, json.RejectUnknownMembers(true)); err != nil {
-		return invalid("the body is not valid: "+err.Error(), "see "+openAPIPath+" for its form")
+		return invalid("the body is not valid: "+describe(err), "see "+openAPIPath+" for its form")
 	}
 	var given struct {
 		Reason string `json:"reason"`
@@ -49,6 +52,23 @@ func (c *call) readBody(in any) error {
 		access.RecordOf(c.r.Context()).Reason = given.Reason
 	}
 	return nil
+}
+
+// describe says what is wrong with a body, without the names of Go's types.
+func describe(err error) string {
+	var wrong *json.SemanticError
+	if !errors.As(err, &wrong) {
+		return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "json: "), "jsontext: ")
+	}
+	kind := strings.NewReplacer("{", "object", "[", "array").Replace(wrong.JSONKind.String())
+	what := "a JSON " + kind + " does not fit"
+	if wrong.Err != nil {
+		what = wrong.Err.Error()
+	}
+	if wrong.JSONPointer != "" {
+		what += " at " + strconv.Quote(string(wrong.JSONPointer))
+	}
+	return what
 }
 
 func invalid(message, remedy string) error {
