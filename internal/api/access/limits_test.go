@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// S3.38
 func TestChangesAreLimitedForEachCaller(t *testing.T) {
 	g := newGate(t, Settings{Rate: 5, Concurrency: 100})
 	alice, bob := Principal{ID: "token:alice"}, Principal{ID: "token:bob"}
