@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -83,12 +84,14 @@ func (u envUpdate) Get(_ context.Context, to any) error {
 	return json.Unmarshal(text, to)
 }
 
-// roles authenticates by the token, which is a role.
+// roles authenticates by the token, which is a role, or ROLE/NAME.
 type roles struct{}
 
 func (roles) Authenticate(r *http.Request) (access.Principal, error) {
-	role := r.Header.Get("X-Auth-Token")
-	return access.Principal{ID: "token:" + role, Name: role, Roles: []string{role}}, nil
+	token := r.Header.Get("X-Auth-Token")
+	role, name, _ := strings.Cut(token, "/")
+	name = cmp.Or(name, role)
+	return access.Principal{ID: "token:" + name, Name: name, Roles: []string{role}}, nil
 }
 
 type noGuards struct{}
@@ -224,6 +227,7 @@ func TestARepeatedRequestIsCarriedOutOnce(t *testing.T) {
 	first := send("admin", "POST", "/v2/devices/d1/clean", `{"reason":"a"}`, key)
 	require.Equal(t, http.StatusAccepted, first.Code, first.Body.String())
 	cleans := len(w.view().Cleans)
+	requireAPIFault(t, send("admin/ben", "POST", "/v2/devices/d1/clean", `{"reason":"a"}`, key), http.StatusConflict, device.CodeRefused, w.view().DeviceState)
 	again := send("admin", "POST", "/v2/devices/d1/clean", `{ "reason" : "a" }`, key)
 	require.Equal(t, http.StatusAccepted, again.Code, again.Body.String())
 	requireAPIFault(t, send("admin", "POST", "/v2/devices/d1/clean", `{"reason":"b"}`, key), http.StatusUnprocessableEntity, device.CodeRequestReused, w.view().DeviceState)

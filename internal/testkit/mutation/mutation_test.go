@@ -42,7 +42,7 @@ var mutations = slices.Concat(
 	remoteMutations,
 	redfishDriveMutations,
 	oneviewMutations, sharedPoolMutations,
-	accessMutations, listMutations,
+	accessMutations, apiMutations, listMutations,
 )
 
 // root is the repository's root, relative to this package.
