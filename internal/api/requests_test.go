@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -119,6 +120,7 @@ func TestPathsAndMethods(t *testing.T) {
 			require.Equal(t, tt.status, w.Code, w.Body.String())
 			require.Equal(t, tt.allow, w.Header().Get("Allow"))
 			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+			require.Equal(t, strings.HasPrefix(tt.path, "/v2/"), w.Header().Get(versionHeader) != "")
 			for name := range w.Header() {
 				require.False(t, strings.HasPrefix(name, "Access-Control"), name)
 			}
@@ -172,7 +174,7 @@ func TestBodies(t *testing.T) {
 // A parameter that the operation does not have is refused, a token too.
 func TestParameters(t *testing.T) {
 	h := testServer(t, oneDevice())
-	for _, query := range []string{"?limit=1", "?token=x", "?X-Auth-Token=admin"} {
+	for _, query := range []string{"?limit=1", "?token=x", "?X-Auth-Token=admin", "?a;b", "?%zz"} {
 		requireProblem(t, send(t, h, "GET", devicePath+query, "", admin), http.StatusBadRequest, device.CodeInvalid)
 		requireProblem(t, send(t, h, "POST", cleanPath+query, "", admin, at21), http.StatusBadRequest, device.CodeInvalid)
 	}
@@ -292,3 +294,31 @@ type recorded struct {
 func (r *recorded) Helper()               {}
 func (r *recorded) Errorf(string, ...any) { r.failed = true }
 func (r *recorded) FailNow()              { panic("failed") }
+
+// The document's two examples, member by member and in its order.
+//
+// S2.72, S2.81
+func TestTheDocumentsExamples(t *testing.T) {
+	at := func(text string) time.Time {
+		parsed, err := time.Parse(time.RFC3339, text)
+		require.NoError(t, err)
+		return parsed.Add(123 * time.Millisecond)
+	}
+	examples := []struct {
+		v    contract.DeviceStatus
+		text string
+	}{
+		{contract.DeviceStatus{UUID: "7c8a5f3b-2d4e-4a9c-b1e7-9f8d3c2a1b0e", Vendor: "8086", Model: "0001", Hostname: "compute-1", DeviceState: device.Available,
+			StdBoardInfo: contract.BoardInfo{ProductID: "0001", PCIAddress: "0000:01:00.0"}, CreatedAt: at("2026-05-15T10:23:45Z"), UpdatedAt: at("2026-05-15T10:25:30Z")},
+			`{"uuid":"7c8a5f3b-2d4e-4a9c-b1e7-9f8d3c2a1b0e","type":"NVME","vendor":"8086","model":"0001","std_board_info":"{\"product_id\": \"0001\", \"pci_address\": \"0000:01:00.0\"}","vendor_board_info":null,"hostname":"compute-1","status":"enabled","device_state":"available","created_at":"2026-05-15T10:23:45Z","updated_at":"2026-05-15T10:25:30Z"}`},
+		{contract.DeviceStatus{UUID: "3f2a8b9c-1e5d-4c7b-a3f6-8d2e9c1b4a7f", Vendor: "144d", Model: "a808", Hostname: "compute-2", DeviceState: device.Error,
+			StdBoardInfo: contract.BoardInfo{ProductID: "a808", PCIAddress: "0000:02:00.0"}, CreatedAt: at("2026-05-15T14:00:00Z"), UpdatedAt: at("2026-05-15T16:30:15Z")},
+			`{"uuid":"3f2a8b9c-1e5d-4c7b-a3f6-8d2e9c1b4a7f","type":"NVME","vendor":"144d","model":"a808","std_board_info":"{\"product_id\": \"a808\", \"pci_address\": \"0000:02:00.0\"}","vendor_board_info":null,"hostname":"compute-2","status":"enabled","device_state":"error","created_at":"2026-05-15T14:00:00Z","updated_at":"2026-05-15T16:30:15Z"}`},
+	}
+	for _, example := range examples {
+		v := example.v
+		v.Name, v.Type, v.Status = testName, "NVME", device.Enabled
+		w := send(t, testServer(t, &fakeDevices{statuses: map[string]contract.DeviceStatus{testName: v}}), "GET", "/v2/devices/"+v.UUID, "", reader, at21)
+		require.Equal(t, example.text+"\n", w.Body.String())
+	}
+}

@@ -93,7 +93,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	c.header.Set("Cache-Control", "no-store")
 	c.header.Set("X-Content-Type-Options", "nosniff")
-	if err := s.Guards.Check(r); err != nil {
+	var unsupported error
+	if strings.HasPrefix(r.URL.Path, "/v2/") {
+		unsupported = c.negotiate()
+	}
+	if err := cmp.Or(s.Guards.Check(r), unsupported); err != nil {
 		c.refuse(w, err)
 		return
 	}
@@ -113,11 +117,6 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *call) answer() (status int, answer any, err error) {
 	if c.route, c.segment, err = c.find(c.r); err != nil {
 		return 0, nil, err
-	}
-	if strings.HasPrefix(c.route.Path, "/v2/") {
-		if err := c.negotiate(); err != nil {
-			return 0, nil, err
-		}
 	}
 	if c.route.Rule != "" {
 		if c.who, err = c.Authenticator.Authenticate(c.r); err != nil {
