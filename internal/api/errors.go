@@ -33,8 +33,12 @@ type errorBody struct {
 
 func (p Problem) body() errorBody { return errorBody{p} }
 
-// retryAfter is how long a client should wait after a 429 or 503.
-const retryAfter = 5
+// How many seconds a client should wait after a 503, and after a 429: by then a caller may
+// request as many changes again as it may in a second.
+const (
+	retryUnavailable = 5
+	retryTooMany     = 1
+)
 
 // refuse answers with an error.
 func (c *call) refuse(w http.ResponseWriter, err error) {
@@ -42,8 +46,10 @@ func (c *call) refuse(w http.ResponseWriter, err error) {
 	switch p.status {
 	case http.StatusUnauthorized:
 		c.header.Set("WWW-Authenticate", `Bearer realm="burnish"`)
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		c.header.Set("Retry-After", strconv.Itoa(retryAfter))
+	case http.StatusTooManyRequests:
+		c.header.Set("Retry-After", strconv.Itoa(retryTooMany))
+	case http.StatusServiceUnavailable:
+		c.header.Set("Retry-After", strconv.Itoa(retryUnavailable))
 	}
 	c.write(w, p.status, p.body())
 }

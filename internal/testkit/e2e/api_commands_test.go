@@ -213,7 +213,7 @@ func TestALostAnswerOfTheAPI(t *testing.T) {
 	alice := Instance("alice")
 	for _, tt := range []struct{ command, says string }{
 		{"enroll " + name + " --host " + b.Host + " --driver fake --set size=1MiB", name + ": enrolled, now manageable; simulated\n"},
-		{"provide " + name + " --wait", name + ": cleaned, now available\n"},
+		{"provide " + name + " --wait", name + ": provided, now available\n"},
 		{"bind " + name + " --instance " + alice, name + ": bound, binding 1 of instance " + alice + "\n"},
 		{"unbind " + name + " --instance " + alice, name + ": unbound, now pending_cleaning\n"},
 	} {
