@@ -103,10 +103,14 @@ func ownErasePolicy(host contract.DiscoveryResult) string {
 	return strings.Join(keys, " ")
 }
 
-// boardInfo is Cyborg's free-form description of the hardware.
-// boardInfo is what Cyborg shows of the board: the PCI device's number and address.
+// boardInfo is what Cyborg shows of the board: the PCI device's number, and the address, which
+// may have been given in the name alone (S2.34).
 func boardInfo(s *contract.DeviceState) contract.BoardInfo {
-	return contract.BoardInfo{ProductID: s.Host.Identity.Product, PCIAddress: s.Enrollment.Address, Operation: s.Host.Operation}
+	b := contract.BoardInfo{ProductID: s.Host.Identity.Product, PCIAddress: s.Enrollment.Address, Operation: s.Host.Operation}
+	if _, address, found := device.SplitName(s.Name); found && b.PCIAddress == "" {
+		b.PCIAddress = address
+	}
+	return b
 }
 
 func maintenanceReason(s *contract.DeviceState) string {
