@@ -97,8 +97,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/v2/") {
 		unsupported = c.negotiate()
 	}
-	if err := cmp.Or(s.Guards.Check(r), unsupported); err != nil {
+	if err := s.Guards.Check(r); err != nil {
 		c.refuse(w, err)
+		return
+	}
+	if unsupported != nil {
+		c.refuse(w, unsupported)
 		return
 	}
 	if r.URL.Path == "/metrics" && s.Metrics != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
