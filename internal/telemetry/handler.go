@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	sdkclient "go.temporal.io/sdk/client"
 
@@ -111,7 +112,13 @@ type values struct {
 // bounded is the value as a label may show it: text without control characters, not too long,
 // and one of the first ones of its label.
 func (v *values) bounded(label, value string) string {
-	value = strings.Join(strings.Fields(strings.ToValidUTF8(value, "?")), " ")
+	value = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(value, "?"))
+	value = strings.Join(strings.Fields(value), " ")
 	if len(value) > maxText {
 		value = strings.ToValidUTF8(value[:maxText], "")
 	}

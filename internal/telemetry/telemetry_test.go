@@ -41,7 +41,7 @@ func TestModelsAreBounded(t *testing.T) {
 	base := f.handler.WithTags(map[string]string{"namespace": "n", "task_queue": "burnish", "workflow_type": contract.WorkflowDeviceLifecycle})
 	for i := range 1000 {
 		base.WithTags(map[string]string{
-			contract.LabelModel: fmt.Sprintf("M%03d \xff\n", i), contract.LabelStep: "zero", contract.LabelResult: contract.ResultDone,
+			contract.LabelModel: fmt.Sprintf("M%03d\x00\xff\n", i), contract.LabelStep: "zero", contract.LabelResult: contract.ResultDone,
 			"device": fmt.Sprint("d", i), "workflow_id": fmt.Sprint("device/d", i), "run_id": fmt.Sprint(i),
 		}).Counter(contract.FigureSteps).Inc(1)
 	}

@@ -32,7 +32,7 @@ func (d *Cleaning) meterStep(ctx workflow.Context, run *contract.CleanRun, resul
 		return
 	}
 	figures.Timer(contract.FigureStepDuration).Record(result.RunTime)
-	if planned.Phase == string(clean.Erase) {
+	if planned.Phase == string(clean.Erase) && result.Bytes > 0 {
 		figures.WithTags(map[string]string{contract.LabelMethod: result.Method}).Counter(contract.FigureWipedBytes).Inc(result.Bytes)
 	}
 }
