@@ -129,7 +129,7 @@ func (c *call) findMarker(ctx context.Context, q listQuery) (client.Execution, e
 
 // page reads devices in the order of their UUIDs.
 func (c *call) page(ctx context.Context, f client.Filter, after string, limit int) (page []client.Execution, more bool, err error) {
-	err = c.pace.read(ctx, maxPageHeld, func() error {
+	err = c.pages.read(ctx, maxPageHeld, func() error {
 		page, more, err = c.Devices.Page(ctx, f, after, limit)
 		return err
 	})

@@ -17,19 +17,26 @@ const (
 	maxRest     = time.Second
 	maxHeld     = 250 * time.Millisecond
 	maxPageHeld = 5 * time.Second
+	// deviceRest and pageRest are the pauses after a read, in times of the read. Temporal's
+	// listing takes its database's time as well as the processor's.
+	deviceRest = 1
+	pageRest   = 3
 )
 
 // pace bounds what reads cost the server and the workers that changes need as well. A read has
-// one of a few places; while others wait, it leaves the place empty afterwards for as long as
-// it has taken. So reads take half of the places' time at most, however many callers there
-// are. They wait in the order of their arrival.
+// one of a few places; while others wait, it leaves the place empty afterwards for rest times
+// as long as it has taken. So reads take a fixed share of the places' time at most, however
+// many callers there are. They wait in the order of their arrival.
 type pace struct {
+	rest    time.Duration
 	places  chan struct{}
 	waiting atomic.Int64
 }
 
 // newPace has a place for every two processors.
-func newPace() *pace { return &pace{places: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))} }
+func newPace(rest time.Duration) *pace {
+	return &pace{rest: rest, places: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+}
 
 // read does one read. The error says that no place was free in time.
 func (p *pace) read(ctx context.Context, held time.Duration, do func() error) error {
@@ -58,7 +65,7 @@ func (p *pace) leave(began time.Time, held time.Duration, ended <-chan struct{})
 	case <-timer.C:
 	}
 	if p.waiting.Load() > 0 {
-		timer.Reset(min(time.Since(began), maxRest))
+		timer.Reset(min(p.rest*time.Since(began), maxRest))
 		<-timer.C
 	}
 	<-p.places

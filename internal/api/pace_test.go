@@ -14,10 +14,10 @@ import (
 	"burnish/internal/device"
 )
 
-// Many readers at once take half of the time of few places; one alone does not wait.
-func TestReadsTakeHalfOfTheTime(t *testing.T) {
+// Many readers at once take a share of the time of few places; one alone does not wait.
+func TestReadsTakeAShareOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPace()
+		p := newPace(pageRest)
 		began := time.Now()
 		for range 20 {
 			require.NoError(t, p.read(t.Context(), time.Minute, func() error { <-time.After(10 * time.Millisecond); return nil }))
@@ -42,7 +42,7 @@ func TestReadsTakeHalfOfTheTime(t *testing.T) {
 		places := int64(max(1, runtime.GOMAXPROCS(0)/2))
 		require.LessOrEqual(t, most.Load(), places)
 		share := float64(busy.Load()) / float64(places*time.Since(began).Milliseconds())
-		require.InDelta(t, 0.5, share, 0.05)
+		require.InDelta(t, 0.25, share, 0.03)
 	})
 }
 
@@ -50,7 +50,7 @@ func TestReadsTakeHalfOfTheTime(t *testing.T) {
 // time says so.
 func TestReadsWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPace()
+		p := newPace(deviceRest)
 		hang := make(chan struct{})
 		var wait sync.WaitGroup
 		for range 3 * cap(p.places) {

@@ -59,13 +59,14 @@ type server struct {
 	Options
 	paths []path
 	names *nameCache
-	pace  *pace
+	// pages and single are the turns of reads of a page and of one device.
+	pages, single *pace
 }
 
 // New returns the API's handler.
 func New(o Options) http.Handler {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	return &server{Options: o, paths: pathsOf(routes()), names: newNameCache(), pace: newPace()}
+	return &server{Options: o, paths: pathsOf(routes()), names: newNameCache(), pages: newPace(pageRest), single: newPace(deviceRest)}
 }
 
 // call is one request on its way to its answer.
@@ -155,7 +156,7 @@ func (c *call) answer() (status int, answer any, err error) {
 	if c.changes() || c.route.Rule == "" || c.route.Paced {
 		answer, err = c.route.do(ctx, c)
 	} else {
-		err = c.pace.read(ctx, maxHeld, func() error {
+		err = c.single.read(ctx, maxHeld, func() error {
 			answer, err = c.route.do(ctx, c)
 			return err
 		})

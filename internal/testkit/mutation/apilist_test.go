@@ -44,6 +44,6 @@ var listMutations = []mutation{
 		file: "internal/api/pace.go",
 		old:  `	if p.waiting.Load() > 0 {`,
 		new:  `	if p.waiting.Load() > 1<<20 {`,
-		pkg:  "./internal/api", run: "TestReadsTakeHalfOfTheTime",
+		pkg:  "./internal/api", run: "TestReadsTakeAShareOfTheTime",
 	},
 }
