@@ -42,7 +42,7 @@ var mutations = slices.Concat(
 	remoteMutations,
 	redfishDriveMutations,
 	oneviewMutations, sharedPoolMutations,
-	accessMutations, apiMutations, listMutations,
+	accessMutations, apiMutations, listMutations, actMutations,
 )
 
 // root is the repository's root, relative to this package.

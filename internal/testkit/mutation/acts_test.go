@@ -1,0 +1,68 @@
+package mutation
+
+// actMutations lose who did what, or carry a request out twice.
+var actMutations = []mutation{
+	{
+		name: "an accepted act is kept",
+		file: "workflows/lifecycle/record/record.go",
+		old:  `	r.keepActs(ctx)(r.State.Acts.With(a))`,
+		new:  `	r.keepActs(ctx)(r.State.Acts.Without(a.Request))`,
+		pkg:  "./workflows/lifecycle", run: "TestActsAreKept",
+	},
+	{
+		name: "what has nothing to change displaces no act",
+		file: "workflows/lifecycle/updates.go",
+		old:  `} else if unchanged(out) {`,
+		new:  `} else if unchanged(out) && id == "" {`,
+		pkg:  "./workflows/lifecycle", run: "TestActsAreThoseThatChangedSomething",
+	},
+	{
+		name: "an act that failed does not stand as done",
+		file: "workflows/lifecycle/record/record.go",
+		old:  `	r.keepActs(ctx)(r.State.Acts.Failed(request, code))`,
+		new:  `	r.keepActs(ctx)(r.State.Acts.Failed(request, ""))`,
+		pkg:  "./workflows/lifecycle", run: "TestActsThatFailedSayWhy",
+	},
+	{
+		name: "the acts of a device are bounded in number",
+		file: "workflows/contract/act.go",
+		old:  `len(all)-first < KeptActs; first-- {`,
+		new:  `len(all)-first < 10*KeptActs; first-- {`,
+		pkg:  "./workflows/lifecycle", run: "TestActsAreBounded",
+	},
+	{
+		name: "the texts of the acts are bounded",
+		file: "workflows/contract/act.go",
+		old:  `	if len(text) <= KeptActText {`,
+		new:  `	if len(text) <= 50*KeptActText {`,
+		pkg:  "./workflows/lifecycle", run: "TestActsAreBounded",
+	},
+	{
+		name: "a key stands for one body",
+		file: "workflows/contract/act.go",
+		old:  `return okA && okB && keyA == keyB && bodyA != bodyB`,
+		new:  `return okA && okB && keyA != keyB && bodyA == bodyB`,
+		pkg:  "./workflows/lifecycle", run: "TestARequestKeyStandsForOneBody",
+	},
+	{
+		name: "an update that is repeated in a later run does nothing",
+		file: "workflows/lifecycle/record/record.go",
+		old:  `		if u.ID == id {`,
+		new:  `		if u.ID == id && u.Refusal != nil {`,
+		pkg:  "./workflows/lifecycle", run: "TestActsAreThoseThatChangedSomething",
+	},
+	{
+		name: "an enrollment is remembered by its request",
+		file: "workflows/lifecycle/record/record.go",
+		old:  `	recent, acts := r.State.Recent, r.State.Acts`,
+		new:  `	recent, acts := r.State.Recent[:0], r.State.Acts`,
+		pkg:  "./workflows/lifecycle", run: "TestRepeated_EnrollmentProvidesOnce",
+	},
+	{
+		name: "the sender's request is the update's ID",
+		file: "workflows/client/client.go",
+		old:  `	id, ok := ctx.Value(requestKey{}).(string)`,
+		new:  `	id, ok := "", ctx.Value(requestKey{}) == "none"`,
+		pkg:  "./workflows/client", run: "TestUpdateIDsAreUnique",
+	},
+}
