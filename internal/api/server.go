@@ -128,13 +128,13 @@ func (c *call) answer() (status int, answer any, err error) {
 			return 0, nil, err
 		}
 		record := access.RecordOf(c.r.Context()) // which Gate.Wrap writes to the log
-		record.Change, record.Device = c.changes(), c.segment
-		defer func() { record.Device = cmp.Or(c.name, c.segment) }()
 		leave, err := c.Guards.Enter(c.who, c.changes())
 		if err != nil {
 			return 0, nil, err
 		}
 		defer leave()
+		record.Change = c.changes()
+		defer func() { record.Device = cmp.Or(c.name, c.segment) }()
 		if c.version.less(c.route.Since) {
 			return 0, nil, noSuchPath(c.r)
 		}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"golang.org/x/time/rate"
 
@@ -32,6 +33,8 @@ const (
 	// failureRate and failureBurst are how many requests without a valid token an address may
 	// send, a second and at once.
 	failureRate, failureBurst = 5, 50
+	// noticePause is the pause between two lines in the log about the same caller's excess.
+	noticePause = time.Minute
 )
 
 // Gate is what stands before the API: it authenticates callers, and refuses requests for
@@ -39,6 +42,7 @@ const (
 type Gate struct {
 	Settings
 	changes, failures *buckets
+	notices           *buckets
 	running           *running
 }
 
@@ -48,6 +52,7 @@ func NewGate(s Settings) *Gate {
 		Settings: s,
 		changes:  newBuckets(rate.Limit(s.Rate), max(1, s.Rate)),
 		failures: newBuckets(failureRate, failureBurst),
+		notices:  newBuckets(rate.Every(noticePause), 1),
 		running:  newRunning(inFlight, s.Concurrency),
 	}
 }
@@ -60,6 +65,7 @@ func (g *Gate) Authenticate(r *http.Request) (Principal, error) {
 	who, err := g.authenticate(r)
 	if f, ok := device.AsFault(err); ok && f.Code == device.CodeNotAuthenticated && !g.failures.take(addressOf(r)) {
 		err = tooManyFailures()
+		g.notice("many requests without a valid token", "from", addressOf(r))
 	}
 	if err == nil {
 		RecordOf(r.Context()).Principal = who
@@ -122,9 +128,19 @@ func (g *Gate) Enter(who Principal, change bool) (leave func(), err error) {
 	leave, err = g.running.enter(who.ID)
 	if err == nil && change && !g.changes.take(who.ID) {
 		leave()
-		return nil, tooMany(fmt.Sprintf("you request more than %d changes a second", g.Rate))
+		leave, err = nil, tooMany(fmt.Sprintf("you request more than %d changes a second", g.Rate))
+	}
+	if err != nil {
+		g.notice("a caller sends too many requests", "principal", clip(who.ID))
 	}
 	return leave, err
+}
+
+// notice says in the log, now and then, that a caller is being refused.
+func (g *Gate) notice(what, key, caller string) {
+	if g.notices.take(key + " " + caller) {
+		g.Log.Warn("API: "+what, key, caller)
+	}
 }
 
 // forwarded says that a proxy passes the request on: then the peer of the socket is not its

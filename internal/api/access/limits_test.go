@@ -13,7 +13,8 @@ import (
 
 // S3.38
 func TestChangesAreLimitedForEachCaller(t *testing.T) {
-	g := newGate(t, Settings{Rate: 5, Concurrency: 100})
+	log, lines := newJournal()
+	g := newGate(t, Settings{Rate: 5, Concurrency: 100, Log: log})
 	alice, bob := Principal{ID: "token:alice"}, Principal{ID: "token:bob"}
 	accepted := func(who Principal, change bool, n int) int {
 		count := 0
@@ -34,6 +35,8 @@ func TestChangesAreLimitedForEachCaller(t *testing.T) {
 	require.GreaterOrEqual(t, accepted(bob, true, 5), 5, "nor are other callers")
 	require.Zero(t, g.running.all)
 	require.Empty(t, g.running.of)
+	require.Equal(t, 1, strings.Count(lines.String(), "\n"), "the log is not filled: %s", lines)
+	require.Contains(t, lines.String(), "principal=token:alice")
 }
 
 func TestRequestsInFlightAreLimited(t *testing.T) {
