@@ -23,6 +23,14 @@ func (w *deviceEnv) verbs() (verbs []string) {
 	return verbs
 }
 
+// lastAct is the newest.
+func (w *deviceEnv) lastAct() contract.Act {
+	w.t.Helper()
+	acts := w.view().Acts
+	require.NotEmpty(w.t, acts)
+	return acts[len(acts)-1]
+}
+
 // The device keeps who did what, from where, when and why.
 func TestActsAreKept(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
@@ -31,8 +39,7 @@ func TestActsAreKept(t *testing.T) {
 	at := w.clock().Truncate(time.Second)
 	c := w.send(contract.UpdateMaintain, "", contract.MaintainInput{Reason: "a new\nfan", Caller: ann})
 	ok[contract.Result](c)
-	acts := w.view().Acts
-	last := acts[len(acts)-1]
+	last := w.lastAct()
 	require.WithinDuration(t, at, last.At, 2*time.Second)
 	require.Zero(t, last.At.Nanosecond())
 	last.At = time.Time{}
@@ -72,8 +79,7 @@ func TestActsThatFailedSayWhy(t *testing.T) {
 	w.makeAvailable()
 	w.inventory.injectFault = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 	w.bind("i1", "r1").refused(device.CodeInventoryInvalid)
-	acts := w.view().Acts
-	require.Equal(t, device.CodeInventoryInvalid, acts[len(acts)-1].Fault)
+	require.Equal(t, device.CodeInventoryInvalid, w.lastAct().Fault)
 	w.reach(device.Available)
 	w.requireNoDefect()
 }
@@ -87,8 +93,7 @@ func TestActsOfTheCleanSignal(t *testing.T) {
 	w.signal(contract.SignalClean, contract.CleanInput{Reason: "twice", Caller: ann})
 	w.reach(device.Available)
 	require.Equal(t, append(before, "clean"), w.verbs())
-	acts := w.view().Acts
-	require.Equal(t, "again", acts[len(acts)-1].Reason)
+	require.Equal(t, "again", w.lastAct().Reason)
 	w.requireNoDefect()
 }
 
@@ -108,7 +113,8 @@ func TestActsAreBounded(t *testing.T) {
 		ok[contract.Result](w.send(contract.UpdateMaintain, "", contract.MaintainInput{Reason: long, Caller: contract.Caller{By: long, From: long}}))
 		ok[contract.Result](w.maintain(true))
 	}
-	acts, size := w.view().Acts, 0
+	acts = w.view().Acts
+	size := 0
 	for _, a := range acts {
 		size += len(a.By) + len(a.From) + len(a.Reason) + len(a.Request)
 	}

@@ -111,7 +111,7 @@ func TestReplaceIsRefused(t *testing.T) {
 		before := w.view()
 		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
 		after := w.view()
-		require.Equal(t, device.CodeRefused, after.Acts[len(after.Acts)-1].Fault, "it was accepted, and the discovery said otherwise")
+		require.Equal(t, device.CodeRefused, w.lastAct().Fault, "it was accepted, and the discovery said otherwise")
 		before.LastRefusal, after.LastRefusal, before.UpdatedAt, after.UpdatedAt = "", "", time.Time{}, time.Time{}
 		before.Acts, after.Acts = nil, nil
 		require.Equal(t, before, after)
