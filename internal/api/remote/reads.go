@@ -36,6 +36,9 @@ func (c *Client) List(ctx context.Context, f client.Filter) ([]client.Execution,
 			return nil, err
 		}
 		for _, v := range p.Devices {
+			if err := shown(v); err != nil {
+				return nil, err
+			}
 			found = append(found, client.Execution{Name: v.Name, Running: true, Status: v})
 		}
 		if len(p.Links) == 0 || len(p.Devices) == 0 {
@@ -45,6 +48,17 @@ func (c *Client) List(ctx context.Context, f client.Filter) ([]client.Execution,
 	}
 	slices.SortFunc(found, func(a, b client.Execution) int { return strings.Compare(a.Name, b.Name) })
 	return found, nil
+}
+
+// shown refuses a device of which the API shows Cyborg's own fields alone: what it leaves out, as
+// that the device is dirty, would look like no.
+func shown(v contract.DeviceStatus) error {
+	if v.Name != "" {
+		return nil
+	}
+	return client.RefusedError{Refusal: contract.Refusal{Fault: device.Fault{Class: device.NeedsOperator, Code: device.CodeForbidden,
+		Message: "the policy shows you only Cyborg's fields of a device, and this command needs all of them",
+		Remedy:  "ask an administrator for a role that the rule cyborg:device:get_details allows"}}}
 }
 
 // queryOf is a filter as the API takes it.
@@ -87,6 +101,9 @@ func (c *Client) Describe(ctx context.Context, name string) (client.Execution, e
 func (c *Client) Query(ctx context.Context, name string) (contract.DeviceStatus, error) {
 	text, header, err := c.send(ctx, &request{method: http.MethodGet, path: []string{devices, name}})
 	v, err := decoded[contract.DeviceStatus](c, text, err)
+	if err == nil {
+		err = shown(v)
+	}
 	if err == nil && header.Get("Warning") != "" {
 		return v, fmt.Errorf("no control worker answered the API: %w", context.DeadlineExceeded)
 	}

@@ -217,9 +217,25 @@ func TestPages(t *testing.T) {
 	}, got.all)
 }
 
+// A device whose fields are hidden is refused, not shown as clean and free.
+func TestHiddenFields(t *testing.T) {
+	c, _ := serve(t, none, func(n int, w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, []string{`{"devices":[{"uuid":"u","device_state":"error"}]}`, `{"uuid":"u","device_state":"error"}`}[n-1])
+	})
+	for _, read := range []func() error{
+		func() error { _, err := c.List(within(t, time.Minute), client.Filter{}); return err },
+		func() error { _, err := c.Query(within(t, time.Minute), "d1"); return err },
+	} {
+		refusal, ok := client.Fault(read())
+		require.True(t, ok)
+		require.Equal(t, device.CodeForbidden, refusal.Fault.Code)
+		require.Contains(t, refusal.Fault.Remedy, "get_details")
+	}
+}
+
 // A NAME is one segment of the path, whatever it contains.
 func TestNamesAreEscaped(t *testing.T) {
-	c, got := serve(t, none, func(_ int, w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) })
+	c, got := serve(t, none, func(_ int, w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"name":"x"}`) })
 	_, err := c.Query(within(t, time.Minute), "h1_0000:01:00.0")
 	require.NoError(t, err)
 	_, err = c.Query(within(t, time.Minute), "a/b?c")

@@ -63,8 +63,17 @@ func (b bothWays) OverAPI(t *testing.T, args ...string) proc.Result {
 // at is OverAPI at another address.
 func (b bothWays) at(t *testing.T, address string, args ...string) proc.Result {
 	t.Helper()
+	return b.overAPI(t, map[string]string{"BURNISH_API": address}, args...)
+}
+
+// overAPI runs a command that has no way to Temporal, with these variables.
+func (s *Site) overAPI(t *testing.T, variables map[string]string, args ...string) proc.Result {
+	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), programs.Burnish, args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.Dir, "TZ=UTC", "TEMPORAL_ADDRESS=127.0.0.1:1", "BURNISH_API=" + address}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.Dir, "TZ=UTC", "TEMPORAL_ADDRESS=127.0.0.1:1"}
+	for name, value := range variables {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
 	r, err := proc.Run(cmd)
 	require.NoError(t, err)
 	return r
@@ -236,4 +245,26 @@ func TestALostAnswerOfTheAPI(t *testing.T) {
 	}
 	require.Equal(t, []string{"enroll", "provide", "bind", "unbind"}, verbs)
 	require.Len(t, history.Cleans, 2)
+}
+
+// With the credentials that `openstack` takes the command line needs no token: its user stands in
+// the device's history, and one who may only read changes nothing.
+func (a *API) commandsWithKeystone(t *testing.T) {
+	admin, viewer := a.Admin.Environment(), a.Viewer.Environment()
+	admin["BURNISH_API"], viewer["BURNISH_API"] = a.URL, a.URL
+	r := a.overAPI(t, admin, "enroll", "ks-1", "--host", a.Host, "--driver", "fake", "--set", "size=1MiB")
+	require.Zero(t, r.Code, r)
+	r = a.overAPI(t, viewer, "manage", "ks-1", "--reason", "mine")
+	require.Equal(t, 1, r.Code, r)
+	require.Regexp(t, `^burnish: manage ks-1: the policy does not allow you cyborg:device:manage; .*\n$`, r.Stderr)
+	r = a.overAPI(t, viewer, "list")
+	require.Equal(t, 1, r.Code, r)
+	require.Contains(t, r.Stderr, "cyborg:device:get_details")
+	r = a.overAPI(t, admin, "--api", a.URL, "history", "ks-1")
+	require.Regexp(t, `(?m)UTC +enroll +ada \(keystone:[0-9a-f]{32}\) +127\.0\.0\.1 `, r.Stdout)
+	require.NotContains(t, r.Stdout, "mine")
+	admin["OS_PASSWORD"] = "wrong"
+	r = a.overAPI(t, admin, "list")
+	require.Equal(t, 1, r.Code, r)
+	require.Regexp(t, `^burnish: list: Keystone at \S+ refuses these credentials; correct the OS_ variables or clouds\.yaml\n$`, r.Stderr)
 }

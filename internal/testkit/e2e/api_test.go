@@ -16,6 +16,7 @@ func TestTheAPIWithRealClients(t *testing.T) {
 		{"openstacksdk", func(t *testing.T) { a.openstackSDK(t, uuids) }},
 		{"cyborgclient", func(t *testing.T) { a.cyborgClient(t, uuids) }},
 		{"curl", a.curlScripts},
+		{"burnish", a.commandsWithKeystone},
 		{"rough requests", a.roughRequests},
 		{"a page in a browser", a.browserPage},
 		{"a revoked token", a.revokedToken},
