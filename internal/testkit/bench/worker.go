@@ -32,6 +32,7 @@ import (
 	"burnish/internal/host"
 	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
+	"burnish/internal/telemetry"
 	"burnish/internal/testkit/openstack"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -122,7 +123,16 @@ func (t task) serve(in io.Reader, out *publisher) (err error) {
 	config.SetDefaultGOGC()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	var cached atomic.Int64
-	c, err := sdkclient.Dial(sdkclient.Options{HostPort: t.Address, Logger: log.NewStructuredLogger(logger), MetricsHandler: cacheMetrics{sdkclient.MetricsNopHandler, &cached}})
+	options := sdkclient.Options{HostPort: t.Address, Logger: log.NewStructuredLogger(logger), MetricsHandler: sdkclient.MetricsNopHandler}
+	if t.Product {
+		counted, err := telemetry.New("bench", "all", logger)
+		if err != nil {
+			return err
+		}
+		counted.Options(&options)
+	}
+	options.MetricsHandler = cacheMetrics{options.MetricsHandler, &cached}
+	c, err := sdkclient.Dial(options)
 	if err != nil {
 		return err
 	}
@@ -342,14 +352,16 @@ func (w *observedActivity) ExecuteActivity(ctx context.Context, in *interceptor.
 	return result, err
 }
 
-// cacheMetrics drops all metrics of the SDK except the size of the workflow cache.
+// cacheMetrics notes the size of the workflow cache, and passes all other figures on.
 type cacheMetrics struct {
 	sdkclient.MetricsHandler
 	cached *atomic.Int64
 }
 
 // WithTags is sdkclient.MetricsHandler's.
-func (m cacheMetrics) WithTags(map[string]string) sdkclient.MetricsHandler { return m }
+func (m cacheMetrics) WithTags(tags map[string]string) sdkclient.MetricsHandler {
+	return cacheMetrics{m.MetricsHandler.WithTags(tags), m.cached}
+}
 
 // Gauge is sdkclient.MetricsHandler's.
 func (m cacheMetrics) Gauge(name string) sdkclient.MetricsGauge {
