@@ -93,6 +93,8 @@ func awaitReady(t testing.TB, w *Worker, want int) {
 
 // The figures of every role say what has happened, and promtool accepts them. A worker that
 // replays what another one did does not count it again.
+//
+// S2.102
 func TestFiguresOfAStory(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("promtool"); err != nil {
