@@ -3,6 +3,9 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +21,12 @@ import (
 	"github.com/stretchr/testify/require"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/mocks"
+
+	"burnish/internal/config"
+	"burnish/internal/testkit/proc"
+	"burnish/internal/testkit/simserver"
+	"burnish/workflows/client"
 )
 
 func writePrivate(t *testing.T, name, text string) string {
@@ -148,4 +157,51 @@ func TestAStoppingWorkerAnswersWhatIsInFlight(t *testing.T) {
 	require.NoError(t, c.Close())
 	w.end()
 	require.Contains(t, w.log.String(), `msg="API: change"`)
+}
+
+// What the settings name is what the API uses: certificate, tokens, policy, names.
+func TestTheAPIServesAsItsSettingsSay(t *testing.T) {
+	pair, ca, chain, err := simserver.Certificate("burnish test")
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	require.NoError(t, err)
+	ports, err := proc.FreePorts(0)
+	require.NoError(t, err)
+	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	s := settings(t)
+	s.API = config.API{
+		APIAddress: address, APIRate: 1, APIConcurrency: 10, APIHosts: []string{"api.example.org"},
+		APITLSCert: writePrivate(t, "api.pem", string(chain)),
+		APITLSKey:  writePrivate(t, "api.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))),
+		APITokens:  writePrivate(t, "tokens.yaml", "- {user: olga, roles: operator, token: olga-token}\n- {user: root, roles: admin, token: root-token}\n"),
+		APIPolicy:  writePrivate(t, "policy.yaml", "cyborg:device:provide: role:operator\n"),
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	stop, err := serveAPI(t.Context(), s, client.Server{}, client.New(&mocks.Client{}), newFigures(t), quiet, func(err error) { t.Error(err) })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, stop()) })
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(ca))
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	t.Cleanup(transport.CloseIdleConnections)
+	send := func(scheme, host, token string) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, scheme+"://"+address+"/v2/devices/d1/provide", nil)
+		require.NoError(t, err)
+		r.Host = host
+		r.Header.Set("X-Auth-Token", token)
+		answer, err := (&http.Client{Transport: transport, Timeout: 20 * time.Second}).Do(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		return answer.StatusCode
+	}
+	require.Equal(t, http.StatusBadRequest, send("http", "", "olga-token"), "no request in clear")
+	require.Equal(t, http.StatusUnauthorized, send("https", "", "other-token"))
+	require.Equal(t, http.StatusForbidden, send("https", "evil.example.org", "olga-token"))
+	require.Equal(t, http.StatusForbidden, send("https", "", "root-token"), "the policy of the file")
+	require.Equal(t, http.StatusServiceUnavailable, send("https", "api.example.org", "olga-token"), "the worker has not started")
+	await(t, "two changes in one second", func() (bool, string) {
+		status := send("https", "", "olga-token")
+		return status == http.StatusTooManyRequests, http.StatusText(status)
+	})
 }

@@ -131,4 +131,25 @@ var accessMutations = []mutation{
 		new:  `	if err := s.Guards.Check(r); err != nil && r.Host == "" {`,
 		pkg:  "./internal/api", run: "TestAStolenTokenOfAViewerChangesNothing",
 	},
+	{
+		name: "what is reached from other machines is served over TLS",
+		file: "worker/api.go",
+		old:  `access.Listen(ctx, settings.APIAddress, parts.certificate)`,
+		new:  `access.Listen(ctx, settings.APIAddress, nil)`,
+		pkg:  "./worker", run: "TestTheAPIServesAsItsSettingsSay",
+	},
+	{
+		name: "over TCP nothing is served without something to authenticate by",
+		file: "worker/api.go",
+		old:  `!local && err == nil && settings.APITokens == "" && who.Keystone == nil {`,
+		new:  `!local && err == nil && settings.APITokens == "never" && who.Keystone == nil {`,
+		pkg:  "./worker", run: "TestWrongSettingsOfTheAPIEndAControlWorkerFirst",
+	},
+	{
+		name: "other machines need TLS",
+		file: "internal/config/api.go",
+		old:  `	return host == "localhost" || err == nil && address.IsLoopback()`,
+		new:  `	return host == "localhost" || err == nil && address.IsValid()`,
+		pkg:  "./internal/config", run: "TestBadValues/API_ADDRESS=0.0.0.0:8080",
+	},
 }
