@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -54,6 +55,8 @@ type fileState struct {
 	size             int64
 	modified, status syscall.Timespec
 }
+
+var userForm = regexp.MustCompile(`^[\pL\pN\pP\pS]([\pL\pN\pP\pS ]{0,253}[\pL\pN\pP\pS])?$`)
 
 // settled is how long after its last change a file certainly has another time stamp if it
 // is changed again.
@@ -176,8 +179,8 @@ func readToken(r *host.SecretsReader, node yamlfile.Node) fileToken {
 		switch key {
 		case "user":
 			t.who.Name = r.Scalar(value, key)
-			if strings.TrimSpace(t.who.Name) == "" {
-				r.Problem(value, "user is empty")
+			if !userForm.MatchString(t.who.Name) {
+				r.Problem(value, "user must be 1 to 255 printable characters, without spaces at its ends")
 			}
 			t.who.ID = "token:" + t.who.Name
 		case "project":
