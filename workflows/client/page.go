@@ -64,23 +64,27 @@ func (c *Client) nextRange(ctx context.Context, f Filter, after string, want int
 	runs := min(float64(want)+3*math.Sqrt(float64(want))+2, rangeRuns)
 	for width := runs / total; ; width /= 4 {
 		end = keyAfter(after, width)
-		share := shareOf(after, end)
-		infos, complete, err := c.runsIn(ctx, f, after, end, share <= leastShare)
+		share, bounds := shareOf(after, end), between(after, end)
+		if end == lastUUID && total <= rangeRuns {
+			// All that the filter selects is little: Temporal finds it by the filter's own index.
+			share, bounds = 1, ""
+		}
+		infos, complete, err := c.runsIn(ctx, joined(f.recentQuery(time.Now()), bounds), share <= leastShare)
 		if err != nil {
 			return nil, "", err
 		}
-		c.totals.learn(key, total, share, len(infos))
+		total = c.totals.learn(key, total, share, len(infos))
 		if complete {
-			found, err := c.newestOf(ctx, f, infos)
+			found, err := c.newestOf(ctx, f, after, infos)
 			return found, end, err
 		}
 		width = min(width, share)
 	}
 }
 
-// runsIn reads the runs in a range of UUIDs: all of them, or complete is false.
-func (c *Client) runsIn(ctx context.Context, f Filter, after, end string, all bool) (infos []*workflowpb.WorkflowExecutionInfo, complete bool, err error) {
-	request := &workflowservice.ListWorkflowExecutionsRequest{Query: joined(f.recentQuery(time.Now()), between(after, end)), PageSize: pageSize}
+// runsIn reads the runs that a query finds: all of them, or complete is false.
+func (c *Client) runsIn(ctx context.Context, query string, all bool) (infos []*workflowpb.WorkflowExecutionInfo, complete bool, err error) {
+	request := &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: pageSize}
 	for {
 		page, err := c.temporal.ListWorkflow(ctx, request)
 		if err != nil {
@@ -94,9 +98,11 @@ func (c *Client) runsIn(ctx context.Context, f Filter, after, end string, all bo
 	}
 }
 
-// newestOf returns the devices of these runs, sorted by UUID, each by its newest run.
-func (c *Client) newestOf(ctx context.Context, f Filter, infos []*workflowpb.WorkflowExecutionInfo) ([]Execution, error) {
+// newestOf returns the devices of these runs after a UUID, sorted by UUID, each by its newest
+// run.
+func (c *Client) newestOf(ctx context.Context, f Filter, after string, infos []*workflowpb.WorkflowExecutionInfo) ([]Execution, error) {
 	newest := newestRuns(infos)
+	maps.DeleteFunc(newest, func(_ string, e Execution) bool { return e.Status.UUID <= after })
 	// The new run of such a device is not listed yet, or the filter does not select it.
 	var ended []string
 	for _, e := range newest {
@@ -120,7 +126,7 @@ func (c *Client) newestOf(ctx context.Context, f Filter, infos []*workflowpb.Wor
 	}
 	var found []Execution
 	for _, e := range newest {
-		if (e.Running || e.continued) && (e.Err != nil || f.Selects(e.Status)) {
+		if (e.Running || e.continued) && (e.Err != nil || !e.Absent() && f.Selects(e.Status)) {
 			found = append(found, e)
 		}
 	}

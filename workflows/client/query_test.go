@@ -104,6 +104,7 @@ func TestQuery(t *testing.T) {
 		"what needs an operator":    {Filter{NeedsOperator: true, Faults: []string{"io_error"}, Types: []string{"NVME"}}, " AND DeviceType = 'NVME' AND DeviceFault = 'io_error' AND NeedsOperator = true"},
 		"what awaits cleaning":      {Filter{AwaitingCleaning: true}, " AND (DeviceState = 'pending_cleaning' OR (DeviceState = 'error' AND DeviceDirty = true))"},
 		"a UUID":                    {Filter{UUID: "4a5a9b08-408c-5181-be08-814d9a2d83c6"}, " AND DeviceUuid = '4a5a9b08-408c-5181-be08-814d9a2d83c6'"},
+		"names and UUIDs":           {Filter{Names: []string{"a", "b"}, UUIDs: []string{firstUUID}}, " AND DeviceUuid = '" + firstUUID + "' AND WorkflowId IN ('device/a', 'device/b')"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, allRunning+tt.want, tt.filter.Query())
