@@ -1,10 +1,13 @@
 package api
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
 )
 
 // The words of a wrong body are for its sender, who knows no type of Go.
@@ -22,4 +25,12 @@ func TestWhatIsWrongWithABodyIsSaidInItsOwnWords(t *testing.T) {
 		require.Error(t, err)
 		require.Equal(t, says, describe(err))
 	}
+}
+
+// What the first header says, another program on the way may not have read.
+func TestARequestHasOneContentType(t *testing.T) {
+	devices := oneDevice()
+	w := send(t, testServer(t, devices), "POST", cleanPath, `{"reason":"r"}`, admin, at21, "content-type: text/plain")
+	requireProblem(t, w, http.StatusUnsupportedMediaType, device.CodeMediaType)
+	require.Empty(t, devices.sent)
 }

@@ -178,7 +178,7 @@ func (a *API) acts(t *testing.T, name string) map[string]string {
 	paths := map[string]string{"/v2/devices": fmt.Sprintf(`{"enrollment":{"name":"new","host":%q,"driver":"fake","owner":"self"}}`, a.Host)}
 	for verb, body := range map[string]string{
 		"clean": `{"reason":"r"}`, "provide": `{}`, "manage": `{}`, "abort": `{}`, "maintenance": `{"reason":"r"}`, "power": `{"target":"reboot"}`,
-		"bind": instance, "unbind": instance, "rebuild": instance,
+		"override": `{"reason":"r","expires_at":"2099-01-01T00:00:00Z"}`, "bind": instance, "unbind": instance, "rebuild": instance,
 		"retire": `{"reason":"r"}`, "forget": `{}`, "replace": `{}`, "move": `{}`, "release-hold": `{}`, "migrate-pool": `{}`,
 	} {
 		paths[devicePath(name, verb)] = body
