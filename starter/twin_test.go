@@ -16,6 +16,7 @@ import (
 	"burnish/internal/api"
 	"burnish/internal/api/access"
 	"burnish/internal/api/remote"
+	"burnish/internal/testkit/apitest"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -90,10 +91,10 @@ func apiBefore(t *testing.T, l *fakeClient) string {
 	t.Helper()
 	temporal, err := l.Server(t.Context())
 	require.NoError(t, err)
-	server := httptest.NewServer(api.New(api.Options{
+	server := httptest.NewServer(apitest.Handler(t, api.New(api.Options{
 		Devices: served{l}, Server: temporal, Authenticator: operators{}, Policy: operators{}, Guards: operators{},
 		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil },
-	}))
+	})))
 	t.Cleanup(server.Close)
 	return server.URL
 }

@@ -4,10 +4,13 @@ package apitest
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -96,3 +99,32 @@ func Check(t testing.TB, method, target string, status int, header http.Header, 
 	})
 	require.NoError(t, err, "%s %s: %d %s", method, target, status, body)
 }
+
+// Handler is h, whose answers are all checked.
+func Handler(t testing.TB, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := httptest.NewRecorder()
+		h.ServeHTTP(answer, r)
+		checked(t, r.Method, r.URL.RequestURI(), answer)
+		maps.Copy(w.Header(), answer.Header())
+		w.WriteHeader(answer.Code)
+		if _, err := w.Write(answer.Body.Bytes()); err != nil {
+			t.Logf("%s %s: %v", r.Method, r.URL, err)
+		}
+	})
+}
+
+// checked is Check on a server's goroutine, which must not end the test.
+func checked(t testing.TB, method, target string, answer *httptest.ResponseRecorder) {
+	done := make(chan struct{})
+	go func() { // a failure ends this goroutine alone
+		defer close(done)
+		Check(goOn{t}, method, target, answer.Code, answer.Header(), answer.Body.Bytes())
+	}()
+	<-done
+}
+
+// goOn reports a failure, and ends only its goroutine.
+type goOn struct{ testing.TB }
+
+func (g goOn) FailNow() { runtime.Goexit() }
