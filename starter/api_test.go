@@ -90,7 +90,7 @@ func TestAnAPIThatFails(t *testing.T) {
 			t.Parallel()
 			address := tt.address
 			if address == "" {
-				server := httptest.NewServer(tt.answer)
+				server := httptest.NewServer(versioned(tt.answer))
 				t.Cleanup(server.Close)
 				address = server.URL
 			}
@@ -128,6 +128,40 @@ func TestAnAPIThatFails(t *testing.T) {
 	}
 }
 
+// versioned answers as an API does where it is asked for its versions.
+func versioned(other http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v2" {
+			other(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"version":{"id":"v2.0","max_version":"2.1"}}`)
+	}
+}
+
+// What is no API gets no request of a command.
+func TestWhatIsNoAPI(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"a web page":    func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
+		"an error":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+		"a redirection": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var paths []string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				paths = append(paths, r.URL.Path)
+				answer(w, r)
+			}))
+			t.Cleanup(server.Close)
+			got := overAPI(t, server.URL, "abort", "d1", "d2")
+			require.Equal(t, exitFailed, got.code)
+			require.Regexp(t, `^burnish: abort: the API at `+server.URL+` [^\n]*\n$`, got.errors)
+			require.Equal(t, []string{"/v2"}, paths)
+		})
+	}
+}
+
 // A server with a certificate of an authority that is not trusted gets no token.
 func TestAnAPIWithAnotherCertificate(t *testing.T) {
 	var asked bool
@@ -137,7 +171,7 @@ func TestAnAPIWithAnotherCertificate(t *testing.T) {
 	t.Cleanup(server.Close)
 	got := overAPI(t, server.URL, "abort", "d1")
 	require.Equal(t, exitFailed, got.code)
-	require.Regexp(t, `^burnish: abort d1: the API at https://\S+ has a certificate that is not trusted: x509: .*; set OS_CACERT or SSL_CERT_FILE to the file of its authority\n$`, got.errors)
+	require.Regexp(t, `^burnish: abort: the API at https://\S+ has a certificate that is not trusted: x509: .*; set OS_CACERT or SSL_CERT_FILE to the file of its authority\n$`, got.errors)
 	require.False(t, asked)
 }
 

@@ -99,11 +99,10 @@ func isWorkerMachine() bool {
 // checkTemporal checks the server. If the worker's settings are unknown, it checks only what
 // every device needs. It gives the server's cluster and namespace, as far as it answers.
 func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Worker, known bool) (server host.Server) {
-	const check = "temporal"
 	l, err := a.dialed(ctx)
 	if err != nil {
 		fail := asFailure(err)
-		f.Fail(check, fail.remedy, "%s", fail.message)
+		f.Fail(a.nameOfServer(), fail.remedy, "%s", fail.message)
 		return server
 	}
 	defer l.Close()
@@ -113,7 +112,7 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 	if a.api != "" && !a.checkAPI(ctx, f, err, known) {
 		return server
 	}
-	f.OK(check, "%s answers, namespace %s exists", found.Address, found.Namespace)
+	f.OK("temporal", "%s answers, namespace %s exists", found.Address, found.Namespace)
 	a.checkAttributes(ctx, f, l)
 	a.checkLimits(ctx, f, l)
 	a.checkPolls(ctx, f, l)
@@ -124,16 +123,24 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 	}
 	if err != nil {
 		fail := a.explain(ctx, nil, "", err)
-		f.Fail(check, fail.remedy, "the server does not give the ID of its cluster: %s", fail.message)
+		f.Fail("temporal", fail.remedy, "the server does not give the ID of its cluster: %s", fail.message)
 		return server
 	}
 	return host.Server{Cluster: found.Cluster, Namespace: found.Namespace}
 }
 
+// nameOfServer is the check of the connection.
+func (a *app) nameOfServer() string {
+	if a.api != "" {
+		return "api"
+	}
+	return "temporal"
+}
+
 // checkAPI reports whether the API answers. What follows is then as its control worker sees
 // it, which says nothing of this machine's own connection.
 func (a *app) checkAPI(ctx context.Context, f *doctor.Findings, err error, isWorker bool) bool {
-	const check = "api"
+	check := a.nameOfServer()
 	if err != nil {
 		fail := a.explain(ctx, nil, "", err)
 		f.Fail(check, fail.remedy, "%s", fail.message)

@@ -78,13 +78,18 @@ func TestKeystoneGivesTheToken(t *testing.T) {
 // Neither the password nor what Keystone writes about it is in an error.
 func TestKeystoneRefuses(t *testing.T) {
 	address, _ := keystoneOf(t, "another")
-	_, err := New(t.Context(), "http://127.0.0.1:1", credentials(address, "s3cret"))
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, versions)
+	}))
+	t.Cleanup(api.Close)
+	_, err := New(t.Context(), api.URL, credentials(address, "s3cret"))
 	require.EqualError(t, err, "Keystone at "+address+" refuses these credentials; correct the OS_ variables or clouds.yaml")
 
-	_, err = New(t.Context(), "http://127.0.0.1:1", credentials("http://127.0.0.1:1/v3", "s3cret"))
+	_, err = New(t.Context(), api.URL, credentials("http://127.0.0.1:1/v3", "s3cret"))
 	require.ErrorContains(t, err, "Keystone at http://127.0.0.1:1/v3 does not answer: ")
 	require.NotContains(t, err.Error(), "s3cret")
 
-	_, err = New(t.Context(), "http://127.0.0.1:1", env(map[string]string{"OS_AUTH_URL": address}))
+	_, err = New(t.Context(), api.URL, env(map[string]string{"OS_AUTH_URL": address}))
 	require.ErrorContains(t, err, "the credentials of OpenStack are not valid: ")
 }

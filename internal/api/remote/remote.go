@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -29,10 +31,49 @@ type Client struct {
 }
 
 // New returns a Client of the API at an address: http://HOST:PORT, https://HOST:PORT or
-// unix:/PATH. getenv gives the token and the certificates that are trusted; Keystone is asked for
-// a token before New returns, where OS_… variables name it and no other token is given. The
-// error is a *device.Fault.
+// unix:/PATH. getenv gives the token and the certificates that are trusted. It returns when the
+// API has answered, before any token was sent, and when Keystone has given a token, where OS_…
+// variables name it and no other token is given. The error is a *device.Fault.
 func New(ctx context.Context, address string, getenv func(string) string) (*Client, error) {
+	c, err := prepare(address, getenv)
+	if err != nil {
+		return nil, err
+	}
+	if err = c.check(ctx); err == nil && c.token.renewable() {
+		err = c.token.renew(ctx, "")
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// check asks for the API's versions, without a token.
+func (c *Client) check(parent context.Context) error {
+	ctx, cancel := context.WithTimeout(parent, dialTimeout)
+	defer cancel()
+	var found struct {
+		Version struct {
+			Max string `json:"max_version"`
+		} `json:"version"`
+	}
+	bare := *c
+	bare.token = nil
+	text, _, err := bare.send(ctx, &request{method: http.MethodGet})
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(parent.Err(), context.Canceled):
+		return c.unreachable("does not answer", "start it, or set --api or "+config.VarAPI)
+	case err != nil:
+		return err
+	case json.Unmarshal(text, &found) != nil || !strings.HasPrefix(found.Version.Max, "2."):
+		return c.notTheAPI("an answer that this program does not understand")
+	}
+	return nil
+}
+
+// prepare makes a Client that has not connected yet.
+func prepare(address string, getenv func(string) string) (*Client, error) {
 	c := &Client{address: address, pause: wait}
 	transport := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -66,7 +107,7 @@ func New(ctx context.Context, address string, getenv func(string) string) (*Clie
 		}
 	}
 	var err error
-	if c.token, err = findToken(ctx, getenv, isUnix); err != nil {
+	if c.token, err = findToken(getenv, isUnix); err != nil {
 		return nil, err
 	}
 	if c.token != nil && c.base.Scheme == "http" && !isUnix && !isLoopback(c.base.Hostname()) {

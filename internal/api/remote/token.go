@@ -23,7 +23,7 @@ type tokenSource struct {
 // findToken gives the token of the environment: BURNISH_API_TOKEN, OS_TOKEN, or Keystone's for the
 // credentials of OS_… and clouds.yaml; nil if there is none. A unix socket needs none, because its
 // server sees who connects: there only BURNISH_API_TOKEN is sent.
-func findToken(ctx context.Context, getenv func(string) string, isUnix bool) (*tokenSource, error) {
+func findToken(getenv func(string) string, isUnix bool) (*tokenSource, error) {
 	for _, name := range []string{config.VarAPIToken, "OS_TOKEN"} {
 		token := strings.TrimSpace(getenv(name))
 		switch {
@@ -42,8 +42,7 @@ func findToken(ctx context.Context, getenv func(string) string, isUnix bool) (*t
 	if err != nil {
 		return nil, err
 	}
-	t := &tokenSource{login: login}
-	return t, t.renew(ctx, "")
+	return &tokenSource{login: login}, nil
 }
 
 // current is the token to send; a nil source has none.

@@ -52,4 +52,18 @@ var remoteMutations = []mutation{
 		new:  `	found.Note = ""`,
 		pkg:  "./internal/api", run: "TestADiscoveryHasNoRecord",
 	},
+	{
+		name: "what is no API gets no token",
+		file: "internal/api/remote/remote.go",
+		old:  `	bare.token = nil`,
+		new:  `	bare.address = ""`,
+		pkg:  "./internal/api/remote", run: "TestNothingListens",
+	},
+	{
+		name: "a hidden field is not shown as no",
+		file: "internal/api/remote/reads.go",
+		old:  `	if v.Name != "" {`,
+		new:  `	if v.UUID != "" {`,
+		pkg:  "./internal/api/remote", run: "TestHiddenFields",
+	},
 }
