@@ -156,7 +156,7 @@ func (e Execution) Progress(v contract.DeviceStatus, now time.Time) *contract.St
 	shown := &contract.StatusProgress{Attempt: p.Attempt}
 	if p.Progress != nil {
 		shown.Done, shown.Total, shown.Waiting = p.Progress.Offset, p.Progress.Size, p.Progress.Waiting
-		shown.ProgressAt, shown.BudgetEnds = p.Progress.ProgressAt, p.Progress.BudgetEnds
+		shown.ProgressAt, shown.BudgetEnds = p.Progress.ProgressAt.UTC().Truncate(time.Second), p.Progress.BudgetEnds.UTC().Truncate(time.Second)
 		if shown.Total > 0 {
 			shown.Percent = math.Floor(1000*float64(shown.Done)/float64(shown.Total)) / 10
 		} else {

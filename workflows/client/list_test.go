@@ -183,4 +183,8 @@ func TestTimesAreTheSameListedAndQueried(t *testing.T) {
 	require.Equal(t, clock.Add(time.Minute), queried.UpdatedAt)
 	require.Equal(t, queried.CreatedAt, listed.CreatedAt)
 	require.Equal(t, queried.UpdatedAt, listed.UpdatedAt)
+	step := Execution{Pending: map[string]Pending{"zero": {Started: true, Progress: &contract.Progress{ProgressAt: updated, BudgetEnds: updated}}}}
+	progress := step.Progress(contract.DeviceStatus{CleanStep: &contract.CleanStep{Step: "zero"}}, clock)
+	require.Equal(t, queried.UpdatedAt, progress.ProgressAt)
+	require.Equal(t, queried.UpdatedAt, progress.BudgetEnds)
 }

@@ -29,7 +29,7 @@ type StatusProgress struct {
 }
 
 // DeviceStatus is one device as the command line, the HTTP API and the query show it. Its
-// CreatedAt and UpdatedAt are in UTC and whole seconds, wherever it comes from.
+// times, but those of Bindings and Cleans, are in UTC and whole seconds, wherever it comes from.
 type DeviceStatus struct {
 	UUID         string    `json:"uuid"`
 	Name         string    `json:"name"`
