@@ -129,13 +129,13 @@ func TestAConnectionThatStaysLost(t *testing.T) {
 	_, err := c.Provide(within(t, time.Minute), "d1", contract.ReasonInput{})
 	require.True(t, client.Unconfirmed(err), err)
 	sent := len(got.all)
-	require.Contains(t, []int{2, 3}, sent, "Go itself repeats it where the connection had been used before")
+	require.Equal(t, 2, sent)
 	_, err = c.Query(within(t, time.Minute), "d1")
 	require.False(t, client.Unconfirmed(err), err)
 	refusal, ok := client.Fault(err)
 	require.True(t, ok)
 	require.Equal(t, device.CodeUnreachable, refusal.Fault.Code)
-	require.Contains(t, []int{sent + 2, sent + 3}, len(got.all))
+	require.Greater(t, len(got.all), sent+1)
 }
 
 // Nothing is sent where nothing listens, and no token to a server that is no API.

@@ -166,6 +166,7 @@ func (c *Client) once(ctx context.Context, r *request, token string) (status int
 	if err != nil {
 		return 0, nil, nil, err
 	}
+	q.GetBody = nil // or net/http would repeat a change by itself, too
 	q.Header.Set("Accept", "application/json")
 	q.Header.Set("OpenStack-API-Version", version)
 	if r.method == http.MethodPost {
