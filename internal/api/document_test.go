@@ -54,7 +54,7 @@ var meanings = map[int]string{
 	http.StatusUnprocessableEntity:         "The Idempotency-Key was used with another body",
 	http.StatusTooManyRequests:             "The caller sends too much: see Retry-After",
 	http.StatusInternalServerError:         "An unexpected error",
-	http.StatusServiceUnavailable:          "Temporal, a worker or another system does not answer: nothing was changed",
+	http.StatusServiceUnavailable:          "Temporal, a worker or another system does not answer: the request is not carried out",
 	http.StatusGatewayTimeout:              "Sent, and not answered in time: it may still be carried out",
 }
 

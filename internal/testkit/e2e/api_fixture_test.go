@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/apitest"
 	"burnish/internal/testkit/openstack"
 	"burnish/internal/testkit/proc"
 	"burnish/workflows/contract"
@@ -126,6 +127,7 @@ func (c Caller) try(t testing.TB, method, path, body string, headers ...string) 
 	text, err := io.ReadAll(answer.Body)
 	a = Answer{answer.StatusCode, answer.Header, string(text)}
 	requireNoCORS(t, a)
+	apitest.Check(t, method, path, a.Status, a.Header, text)
 	return a, errors.Join(err, answer.Body.Close())
 }
 
