@@ -78,6 +78,9 @@ func SuggestRemedy(s *contract.DeviceState, verb string, e *device.IllegalError)
 		case contract.UpdateReplace, contract.UpdateMove:
 			return "manage " + name + " first"
 		case contract.UpdateClean:
+			if s.Device.NotSanitized {
+				return "it is offered without a clean; to work on it by hand, manage " + name
+			}
 			return "it is clean; to work on it by hand, manage " + name
 		}
 	case device.Unknown:

@@ -1,0 +1,18 @@
+package status
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// A device that was returned without a clean is never called clean.
+func TestAnUnsanitizedDeviceIsNotCalledClean(t *testing.T) {
+	s := &contract.DeviceState{Name: "d1", Device: device.Device{State: device.Available}}
+	require.Contains(t, SuggestRemedy(s, contract.UpdateClean, nil), "it is clean")
+	s.Device.NotSanitized = true
+	require.Equal(t, "it is offered without a clean; to work on it by hand, manage d1", SuggestRemedy(s, contract.UpdateClean, nil))
+}
