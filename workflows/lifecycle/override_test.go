@@ -290,6 +290,23 @@ func TestDroppedOverrideIsNotRepeated(t *testing.T) {
 	w.override(request).refusedUnseen(device.CodeOverrideUnsigned)
 }
 
+// The numbers that a signature is over change with each binding and each failed clean: what
+// was signed for the device before does not return it after it.
+//
+// D2
+func TestOverrideNumbersFollowTheDevice(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.signatures = overrideKey
+	w.makeBound("i1")
+	w.failStep("zero", 0, device.CodeIO)
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Error)
+	before := w.signed("alice", contract.OverrideInput{ID: "x1", Reason: "r", ExpiresAt: w.clock().Add(23 * time.Hour)})
+	ok[contract.Result](w.cleanUp())
+	w.until("the next failed clean", func() bool { return w.view().DeviceState == device.Error && w.activitiesInFlight == 0 })
+	w.override(before).refusedUnseen(device.CodeOverrideUnsigned)
+}
+
 // Signatures that were read in the history never count again: not for the next request, not
 // after the next failed clean, not once the device has come back to error without one, and not
 // for a workflow that was begun again.

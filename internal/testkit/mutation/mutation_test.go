@@ -24,7 +24,7 @@ type mutation struct {
 }
 
 var mutations = slices.Concat(
-	lifecycleMutations, runbookMutations,
+	lifecycleMutations, runbookMutations, overrideMutations,
 	lostMutations,
 	limitsMutations, pollMutations,
 	hostMutations,
