@@ -70,8 +70,10 @@ func (w *deviceEnv) overrideNow() {
 // requestOverride has alice request an override.
 func (w *deviceEnv) requestOverride(id string) {
 	w.t.Helper()
-	ok[contract.Result](w.override(w.signed("alice", w.newOverride(id))))
-	require.Equal(w.t, id, w.view().Override.Pending.ID)
+	r := ok[contract.Result](w.override(w.signed("alice", w.newOverride(id))))
+	require.NotNil(w.t, r.Device.Override, "it was requested, and the device shows nothing")
+	require.NotNil(w.t, r.Device.Override.Pending, "it was requested, and does not wait for its approval")
+	require.Equal(w.t, id, r.Device.Override.Pending.ID)
 }
 
 // refusedUnseen checks that a refusal left no event in the history.
@@ -300,7 +302,10 @@ func TestOverrideNumbersFollowTheDevice(t *testing.T) {
 	w.makeBound("i1")
 	w.failStep("zero", 0, device.CodeIO)
 	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Error)
+	v := w.reach(device.Error)
+	numbers := *v.Override.Numbers
+	require.Equal(t, v.CreatedAt, numbers.Since.Truncate(time.Second), "it is another one when the workflow is begun again")
+	require.Equal(t, []int{2, 1, 0}, []int{numbers.Clean, numbers.Binding, numbers.Override})
 	before := w.signed("alice", contract.OverrideInput{ID: "x1", Reason: "r", ExpiresAt: w.clock().Add(23 * time.Hour)})
 	ok[contract.Result](w.cleanUp())
 	w.until("the next failed clean", func() bool { return w.view().DeviceState == device.Error && w.activitiesInFlight == 0 })

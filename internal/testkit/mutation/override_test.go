@@ -26,11 +26,10 @@ var overrideMutations = []mutation{
 	},
 	{
 		rule: "D2", name: "a request ends at its expiry",
-		file: "workflows/lifecycle/override.go",
-		old: `		d.DropOverride()
-`,
-		new: ``,
-		pkg: "./workflows/lifecycle", run: "TestPendingOverrideEnds/expiry",
+		file: "workflows/lifecycle/lifecycle.go",
+		old:  `	case d.pendingOverride() != nil && !d.overrideTimer:`,
+		new:  `	case d.pendingOverride() != nil && d.overrideTimer:`,
+		pkg:  "./workflows/lifecycle", run: "TestPendingOverrideEnds/expiry",
 	},
 	{
 		rule: "D2", name: "a request ends when the device changes",
@@ -74,7 +73,7 @@ var overrideMutations = []mutation{
 		file: "workflows/contract/override.go",
 		old:  `	n := OverrideNumbers{Since: s.CreatedAt, `,
 		new:  `	n := OverrideNumbers{`,
-		pkg:  "./workflows/lifecycle", run: "TestOverrideSignaturesCountOnce/begun_again",
+		pkg:  "./workflows/lifecycle", run: "TestOverrideNumbersFollowTheDevice",
 	},
 	{
 		rule: "D2", name: "only the approval of an override returns the device",
