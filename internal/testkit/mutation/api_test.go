@@ -28,6 +28,20 @@ var apiMutations = []mutation{
 		pkg: "./workflows/lifecycle", run: "TestCleanOverTheAPI",
 	},
 	{
+		name: "a request has one Content-Type",
+		file: "internal/api/body.go",
+		old:  `	contentType := strings.Join(c.r.Header.Values("Content-Type"), ", ")`,
+		new:  `	contentType := c.r.Header.Get("Content-Type")`,
+		pkg:  "./internal/api", run: "TestARequestHasOneContentType",
+	},
+	{
+		name: "a device that is offered without a clean is not called clean",
+		file: "workflows/lifecycle/status/words.go",
+		old:  `			if s.Device.NotSanitized {`,
+		new:  `			if false {`,
+		pkg:  "./workflows/lifecycle/status", run: "TestAnUnsanitizedDeviceIsNotCalledClean",
+	},
+	{
 		name: "a host that does not know a step refuses the clean",
 		file: "workflows/lifecycle/operations.go",
 		old:  `		if f == nil || f.Code != device.CodeHostWorkerTooOld {`,
