@@ -316,6 +316,7 @@ var worldMoves = []move{
 	{"the operator cleans it", func(t turn) bool {
 		return t.acts() && t.legal(device.Event{Kind: device.Clean}) && t.apply(device.Event{Kind: device.Clean})
 	}},
+	{"two principals override it", turn.override},
 	{"the operator maintains it", func(t turn) bool { return t.acts() && t.startLeave(actMaintain, device.Maintain) }},
 	{"the operator ends the maintenance", func(t turn) bool { return t.acts() && t.startEndMaintenance() }},
 	{"the operator retires it", func(t turn) bool { return t.acts() && t.startLeave(actRetire, device.Retire) }},

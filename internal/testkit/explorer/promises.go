@@ -10,7 +10,7 @@ func (t turn) check() {
 	d, i := t.dev(), t.w.inv
 	offered := i.exists && !i.reserved && i.used == noParty
 	switch {
-	case offered && t.w.bytes[t.w.slot] != noParty:
+	case offered && t.unaccounted() != noParty:
 		t.broken("it stays offered with the bytes of " + t.w.bytes[t.w.slot].String())
 	case offered && !d.Allocatable():
 		t.broken("it stays offered although it is " + string(d.State))

@@ -86,7 +86,7 @@ func (t turn) carryOut(c call) (device.Inventory, device.Code) {
 	if c.kind == lower {
 		t.w.attended = false // it is out of the host's hands again
 	}
-	if wasReserved && !i.reserved && i.exists && t.w.bytes[t.w.slot] != noParty {
+	if wasReserved && !i.reserved && i.exists && t.unaccounted() != noParty {
 		t.broken("the reservation is lowered, and the device holds the bytes of " + t.w.bytes[t.w.slot].String())
 	}
 	if err != nil {

@@ -161,7 +161,26 @@ func (t turn) granted(p who) {
 }
 
 // writes: the tenant writes its data.
-func (t turn) writes(p who) { t.w.bytes[t.w.slot] = p }
+func (t turn) writes(p who) { t.w.bytes[t.w.slot], t.w.accepted = p, false }
+
+// unaccounted are whose bytes are in the slot, unless an override is about them.
+func (t turn) unaccounted() who {
+	if t.w.accepted && t.w.slot == enrolled {
+		return noParty
+	}
+	return t.w.bytes[t.w.slot]
+}
+
+// override is the approval of an override: a return without a clean.
+func (t turn) override() bool {
+	if t.without != (without{}) || !t.acts() || !t.legal(device.Event{Kind: device.Override}) {
+		return false
+	}
+	f := &t.w.wf
+	f.cleanUnderWay, f.clean = false, cleanRun{}
+	t.w.accepted = t.w.slot == enrolled
+	return t.apply(device.Event{Kind: device.Override})
+}
 
 // unbind is the update unbind of an instance. It says whether it was accepted. One that
 // finds a burn of the same instance waits for it, and ends what it made (F30).

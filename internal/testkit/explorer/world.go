@@ -44,6 +44,8 @@ type world struct {
 	// slot is the hardware in the slot, bytes whose data each hardware holds.
 	slot  unit
 	bytes [2]who
+	// accepted: two principals offer the bytes of the enrolled hardware as they are (D2).
+	accepted bool
 	// unseen: the hardware was swapped, and no discovery has ended since.
 	unseen bool
 	// aged: what the host saw last is older than a swap takes.
