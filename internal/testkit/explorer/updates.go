@@ -207,3 +207,10 @@ func (t turn) unbind(p who) bool {
 	t.w.tenants[p-first] = tenant{left: true}
 	return true
 }
+
+// stillAccepted: an override ends when the device is Dirty again. The write under way was
+// right when it was sent (F30 undoes it).
+func (t turn) stillAccepted(next device.Device) bool {
+	inUse := next.State == device.Available || next.State == device.Allocated
+	return t.w.accepted && (!next.Dirty || inUse || t.beingLowered())
+}

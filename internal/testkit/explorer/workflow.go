@@ -36,10 +36,7 @@ func (t turn) apply(e device.Event) bool {
 	}
 	t.setDev(next)
 	f := &t.w.wf
-	// What was accepted for the write under way was right when it was sent (F30 undoes it).
-	if next.Dirty && next.State != device.Available && next.State != device.Allocated && !t.beingLowered() {
-		t.w.accepted = false
-	}
+	t.w.accepted = t.stillAccepted(next)
 	if was.Binding != nil && (next.Binding == nil || next.Binding.Number != was.Binding.Number) {
 		f.left = whoIs(was.Binding.Instance)
 	}
