@@ -19,8 +19,8 @@ const (
 	maxPageHeld = 5 * time.Second
 	// deviceRest and pageRest are the pauses after a read, in times of the read. Temporal's
 	// listing takes its database's time as well as the processor's.
-	deviceRest = 1
-	pageRest   = 3
+	deviceRest = 2
+	pageRest   = 5
 )
 
 // pace bounds what reads cost the server and the workers that changes need as well. A read has

@@ -60,8 +60,13 @@ func (c *Client) nextRange(ctx context.Context, f Filter, after string, want int
 			return nil, "", err
 		}
 	}
-	// Three standard deviations more: few pages need a second range.
-	runs := min(float64(want)+3*math.Sqrt(float64(want))+2, rangeRuns)
+	// Three standard deviations more, so that few pages need a second range; but of many runs
+	// a short second range costs less than those that are read in vain.
+	deviation := math.Sqrt(float64(want))
+	runs := float64(want) + 3*deviation + 2
+	if want > 200 {
+		runs = min(float64(want)-deviation, rangeRuns)
+	}
 	for width := runs / total; ; width /= 4 {
 		end = keyAfter(after, width)
 		share, bounds := shareOf(after, end), between(after, end)
