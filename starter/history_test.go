@@ -73,11 +73,11 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 			describe: func(name string) (client.Execution, error) {
 				return client.Execution{Name: name, Forgotten: true, Ended: clock}, nil
 			}, exit: exitFailed,
-			says: "burnish: history d1: it was deleted with burnish forget on 2026-03-01 12:00:00 UTC; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
+			says: "burnish: history d1: it was deleted with burnish forget on 2026-03-01 13:00:00 CET; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
 		},
 		"terminated": {
 			describe: func(name string) (client.Execution, error) { return client.Execution{Name: name, Ended: clock}, nil }, exit: exitFailed,
-			says: "burnish: history d1: its workflow was terminated on 2026-03-01 12:00:00 UTC; the worker of its host brings it back at its next reconciliation or start; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
+			says: "burnish: history d1: its workflow was terminated on 2026-03-01 13:00:00 CET; the worker of its host brings it back at its next reconciliation or start; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
 		},
 		"never enrolled": {
 			describe: func(string) (client.Execution, error) { return running(absent), nil },
@@ -93,9 +93,6 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			zone := time.Local
-			time.Local = time.UTC
-			t.Cleanup(func() { time.Local = zone })
 			got := burnish(t, &fakeClient{onDescribe: tt.describe, onQuery: tt.query}, "", "history", "d1", "--timeout", cmp.Or(tt.timeout, "30s"))
 			require.Equal(t, ran{tt.exit, "", tt.says}, got)
 		})

@@ -5,11 +5,14 @@ import (
 	"os/exec"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 func TestMain(m *testing.M) {
+	// Once, and not by each test: a server of an earlier one may still read it.
+	time.Local = time.FixedZone("CET", 3600)
 	testscript.Main(m, map[string]func(){"burnish": main})
 }
 

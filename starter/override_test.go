@@ -53,9 +53,6 @@ func TestOverrideCommand(t *testing.T) {
 //
 // D2
 func TestOverrideIsShown(t *testing.T) {
-	zone := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = zone })
 	v := in("d1", device.Error)
 	v.NotSanitized = true
 	done := contract.Override{ID: "x1", Reason: "capacity", RequestedBy: "alice", RequestedAt: clock, ApprovedBy: "bob", ApprovedAt: clock.Add(time.Minute)}
@@ -66,10 +63,10 @@ func TestOverrideIsShown(t *testing.T) {
 		onDescribe: func(string) (client.Execution, error) { return running(v), nil },
 		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
 	}
-	by := "override requested by alice on 2026-03-01 12:00:00 UTC, approved by bob on 2026-03-01 12:01:00 UTC, reason: capacity"
+	by := "override requested by alice on 2026-03-01 13:00:00 CET, approved by bob on 2026-03-01 13:01:00 CET, reason: capacity"
 	shown := burnish(t, l, "", "show", "d1").out
 	require.Contains(t, shown, "no: "+by)
-	require.Contains(t, shown, "requested by carol on 2026-03-01 12:00:00 UTC, reason: again")
-	require.Contains(t, shown, "until 2026-03-01 13:00:00 UTC, somebody else: burnish override d1 --approve x2")
+	require.Contains(t, shown, "requested by carol on 2026-03-01 13:00:00 CET, reason: again")
+	require.Contains(t, shown, "until 2026-03-01 14:00:00 CET, somebody else: burnish override d1 --approve x2")
 	require.Contains(t, burnish(t, l, "", "history", "d1").out, "clean 4: skipped, not sanitized, "+by+"\n")
 }

@@ -45,9 +45,6 @@ func exampleDevices() []contract.DeviceStatus {
 //
 // S2.82, S3.32
 func TestGolden(t *testing.T) {
-	zone := time.Local
-	time.Local = time.FixedZone("CET", 3600)
-	t.Cleanup(func() { time.Local = zone })
 
 	devices := map[string]contract.DeviceStatus{}
 	var found []client.Execution

@@ -40,9 +40,6 @@ type fleet struct {
 // watching runs `burnish watch` over the fleet.
 func (f *fleet) watching(t *testing.T, args ...string) ran {
 	t.Helper()
-	zone := time.Local
-	time.Local = time.UTC
-	t.Cleanup(func() { time.Local = zone })
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	f.now = clock

@@ -37,7 +37,7 @@ func keystoneOf(t *testing.T, password string) (address string, logins func() in
 		fmt.Fprintf(w, `{"token":{"expires_at":%q}}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	}))
 	t.Cleanup(server.Close)
-	return server.URL + "/v3", func() int { return len(given.all) }
+	return server.URL + "/v3", func() int { return len(given.requests()) }
 }
 
 func credentials(address, password string) func(string) string {
@@ -66,13 +66,13 @@ func TestKeystoneGivesTheToken(t *testing.T) {
 	require.Equal(t, 2, logins())
 
 	valid = "none"
-	before := len(got.all)
+	before := len(got.requests())
 	_, err = c.Query(within(t, time.Minute), "d1")
 	refusal, ok := client.Fault(err)
 	require.True(t, ok)
 	require.Equal(t, device.CodeNotAuthenticated, refusal.Fault.Code)
 	require.Equal(t, 3, logins())
-	require.Len(t, got.all, before+2)
+	require.Len(t, got.requests(), before+2)
 }
 
 // Neither the password nor what Keystone writes about it is in an error.

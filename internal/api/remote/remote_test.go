@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,6 +46,19 @@ func (s *seen) add(r *http.Request) int {
 	s.keys = append(s.keys, r.Header.Get("Idempotency-Key"))
 	s.all = append(s.all, r.Method+" "+r.URL.RequestURI())
 	return len(s.all)
+}
+
+func (s *seen) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.all)
+}
+
+// names are the keys of the requests.
+func (s *seen) names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.keys)
 }
 
 // serve gives a client of a server whose nth request, counted from 1, answer answers.
@@ -102,9 +116,9 @@ func TestALostConnectionIsTriedOnceMore(t *testing.T) {
 	result, err := c.Manage(within(t, time.Minute), "d1", contract.ReasonInput{Reason: "why", Caller: contract.Caller{By: "me"}})
 	require.NoError(t, err)
 	require.Equal(t, device.Manageable, result.Device.DeviceState)
-	require.Equal(t, []string{"POST /v2/devices/d1/manage", "POST /v2/devices/d1/manage"}, got.all)
-	require.NotEmpty(t, got.keys[0])
-	require.Equal(t, got.keys[0], got.keys[1])
+	require.Equal(t, []string{"POST /v2/devices/d1/manage", "POST /v2/devices/d1/manage"}, got.requests())
+	require.NotEmpty(t, got.names()[0])
+	require.Equal(t, got.names()[0], got.names()[1])
 }
 
 // Each invocation has a key of its own.
@@ -120,7 +134,7 @@ func TestEachChangeHasItsOwnKey(t *testing.T) {
 		_, err := c.Abort(within(t, time.Minute), "d1", contract.ReasonInput{Caller: contract.Caller{By: "me@here"}})
 		require.NoError(t, err, "who asks is the API's to say")
 	}
-	require.NotEqual(t, got.keys[0], got.keys[1])
+	require.NotEqual(t, got.names()[0], got.names()[1])
 }
 
 // A change whose connection is lost again may have been carried out; a read cannot.
@@ -128,14 +142,14 @@ func TestAConnectionThatStaysLost(t *testing.T) {
 	c, got := serve(t, none, func(_ int, w http.ResponseWriter, _ *http.Request) { hangUp(w) })
 	_, err := c.Provide(within(t, time.Minute), "d1", contract.ReasonInput{})
 	require.True(t, client.Unconfirmed(err), err)
-	sent := len(got.all)
+	sent := len(got.requests())
 	require.Equal(t, 2, sent)
 	_, err = c.Query(within(t, time.Minute), "d1")
 	require.False(t, client.Unconfirmed(err), err)
 	refusal, ok := client.Fault(err)
 	require.True(t, ok)
 	require.Equal(t, device.CodeUnreachable, refusal.Fault.Code)
-	require.Greater(t, len(got.all), sent+1)
+	require.Greater(t, len(got.requests()), sent+1)
 }
 
 // Nothing is sent where nothing listens, and no token to a server that is no API.
@@ -171,7 +185,7 @@ func TestAnAcceptedChangeIsWaitedFor(t *testing.T) {
 	result, err := c.MigratePool(within(t, time.Minute), "d1", contract.ReasonInput{})
 	require.NoError(t, err)
 	require.Equal(t, "done", result.Note)
-	require.Equal(t, []string{got.keys[0], got.keys[0], got.keys[0]}, got.keys)
+	require.Equal(t, []string{got.names()[0], got.names()[0], got.names()[0]}, got.names())
 }
 
 // What became of a change is in the answer that comes when the caller's time ends.
@@ -212,7 +226,7 @@ func TestTooManyRequests(t *testing.T) {
 	require.Equal(t, 5*time.Second, waited)
 	_, err = c.Forget(within(t, time.Second), "d1", contract.ReasonInput{})
 	require.EqualError(t, err, "m; r")
-	require.Len(t, got.all, 3)
+	require.Len(t, got.requests(), 3)
 }
 
 // A listing is read page by page; the last device of a page is the next one's marker.
@@ -230,7 +244,7 @@ func TestPages(t *testing.T) {
 	require.Equal(t, []string{
 		"GET /v2/devices?limit=1000&needs_operator=true&state=available&state=error&type=NODE",
 		"GET /v2/devices?limit=1000&marker=u2&needs_operator=true&state=available&state=error&type=NODE",
-	}, got.all)
+	}, got.requests())
 }
 
 // A device whose fields are hidden is refused, not shown as clean and free.
@@ -256,7 +270,7 @@ func TestNamesAreEscaped(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.Query(within(t, time.Minute), "a/b?c")
 	require.NoError(t, err)
-	require.Equal(t, []string{"GET /v2/devices/h1_0000:01:00.0", "GET /v2/devices/a%2Fb%3Fc"}, got.all)
+	require.Equal(t, []string{"GET /v2/devices/h1_0000:01:00.0", "GET /v2/devices/a%2Fb%3Fc"}, got.requests())
 }
 
 func TestAddresses(t *testing.T) {
