@@ -84,7 +84,8 @@ func TestAnAPIThatFails(t *testing.T) {
 		"too much":         {answer: problem(429, device.CodeTooManyRequests, "too many"), read: exitFailed, change: exitFailed, code: device.CodeTooManyRequests, says: "too many; do this"},
 		"Temporal is away": {answer: problem(503, device.CodeUnreachable, "Temporal does not answer"), read: exitFailed, change: exitFailed, code: device.CodeUnreachable, says: "Temporal does not answer; do this"},
 		"a gateway's time": {answer: page(504), read: exitFailed, change: exitUnknown, code: device.CodeUnreachable, says: "answered 504 Gateway Timeout", changeSays: "the API at http://.* did not confirm it: it answered 504 .*may still be carried out"},
-		"an older API":     {answer: problem(404, device.CodeNotFound, "there is no GET /v2/x"), read: exitFailed, change: exitFailed, code: device.CodeNotFound, says: "no such device"},
+		"an older API":     {answer: problem(404, device.CodeNoSuchPath, "there is no GET /v2/x"), read: exitFailed, change: exitFailed, code: device.CodeNoSuchPath, says: "there is no GET /v2/x; upgrade the control worker"},
+		"no such device":   {answer: problem(404, device.CodeNotFound, "no such device"), read: exitFailed, change: exitFailed, code: device.CodeNotFound, says: "no such device; enroll it first"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

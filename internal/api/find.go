@@ -89,6 +89,6 @@ func (p path) allow() []string {
 }
 
 func noSuchPath(r *http.Request) error {
-	return &device.Fault{Class: device.Permanent, Code: device.CodeNotFound,
+	return &device.Fault{Class: device.Permanent, Code: device.CodeNoSuchPath,
 		Message: "there is no " + r.Method + " " + r.URL.Path + " in this version of the API", Remedy: "see " + openAPIPath}
 }

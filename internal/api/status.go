@@ -32,6 +32,7 @@ var statuses = map[device.Code]int{
 	device.CodeOverrideOff:        http.StatusForbidden,
 	device.CodeSamePrincipal:      http.StatusForbidden,
 	device.CodeNotFound:           http.StatusNotFound,
+	device.CodeNoSuchPath:         http.StatusNotFound,
 	device.CodeMethodNotAllowed:   http.StatusMethodNotAllowed,
 	device.CodeVersionUnsupported: http.StatusNotAcceptable,
 	device.CodeRequestTooLarge:    http.StatusRequestEntityTooLarge,

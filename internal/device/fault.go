@@ -163,6 +163,7 @@ const (
 	CodeTooManyRequests           Code = "too_many_requests"
 
 	// The form of a request to the HTTP API.
+	CodeNoSuchPath         Code = "no_such_path"
 	CodeMethodNotAllowed   Code = "method_not_allowed"
 	CodeVersionUnsupported Code = "version_unsupported"
 	CodeRequestTooLarge    Code = "request_too_large"

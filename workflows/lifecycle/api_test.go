@@ -184,7 +184,7 @@ func TestCleanOverTheAPI(t *testing.T) {
 		}, status: 400, code: device.CodeHostWorkerTooOld, state: device.Error},
 		"a viewer":    {lead: (*deviceEnv).makeFailed, role: "reader", status: 403, code: device.CodeForbidden},
 		"no device":   {lead: (*deviceEnv).makeFailed, path: "/v2/devices/d2/clean", status: 404, code: device.CodeNotFound},
-		"version 2.0": {lead: (*deviceEnv).makeFailed, header: "OpenStack-API-Version: accelerator 2.0", status: 404, code: device.CodeNotFound},
+		"version 2.0": {lead: (*deviceEnv).makeFailed, header: "OpenStack-API-Version: accelerator 2.0", status: 404, code: device.CodeNoSuchPath},
 		"version 2.2": {lead: (*deviceEnv).makeFailed, header: "OpenStack-API-Version: accelerator 2.2", status: 406, code: device.CodeVersionUnsupported},
 		"wrong case":  {lead: (*deviceEnv).makeFailed, body: `{"Reason":"r"}`, status: 400, code: device.CodeInvalid},
 		"not JSON":    {lead: (*deviceEnv).makeFailed, body: "reason", header: "Content-Type: text/plain", status: 415, code: device.CodeMediaType},

@@ -49,6 +49,8 @@ func (c *Client) errorOf(r *request, ended bool, status int, header http.Header,
 		return client.UnconfirmedError{Err: errors.New("no answer from Temporal")}
 	case status == http.StatusUnauthorized:
 		fault.Remedy = "set " + config.VarAPIToken + " or OS_TOKEN to a valid token, or OS_CLOUD to a cloud of clouds.yaml"
+	case e.Code == device.CodeNoSuchPath:
+		fault.Remedy = "upgrade the control worker that serves the API: it is older than this program"
 	case status == http.StatusNotFound && e.State == "":
 		return client.NotFoundError{Message: e.Message}
 	case status == http.StatusServiceUnavailable:
