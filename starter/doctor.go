@@ -66,7 +66,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			if isWorker {
 				worker, usable = f.Settings()
 			} else {
-				f.OK("settings", "no BURNISH_ variable is set: only the server is checked")
+				f.OK("settings", "no variable of a worker is set: only the server is checked")
 			}
 			server := a.checkTemporal(cmd.Context(), &f, worker, usable)
 			if usable {

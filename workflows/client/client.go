@@ -109,10 +109,16 @@ func (c *Client) Power(ctx context.Context, name string, in contract.PowerInput)
 // Override sends one act of an override, which the HTTP API has signed. Only a device that is,
 // or lately was, in state error has this update.
 func (c *Client) Override(ctx context.Context, name string, in contract.OverrideInput) (contract.Result, error) {
-	result, err := c.request(ctx, name, contract.UpdateOverride, in)
-	if err != nil && strings.Contains(err.Error(), "unknown update "+contract.UpdateOverride) {
+	return c.requestWhereKnown(ctx, name, contract.UpdateOverride, in, "only a device in state error can be overridden", "show "+name)
+}
+
+// requestWhereKnown sends an update that only some devices have. The others refuse it with this
+// message and remedy.
+func (c *Client) requestWhereKnown(ctx context.Context, name, update string, in any, message, remedy string) (contract.Result, error) {
+	result, err := c.request(ctx, name, update, in)
+	if err != nil && strings.Contains(err.Error(), "unknown update "+update) {
 		err = contract.Refuse(contract.Refusal{Device: name, Fault: device.Fault{Class: device.Permanent, Code: device.CodeRefused,
-			Message: "only a device in state error can be overridden", Remedy: "show " + name}})
+			Message: message, Remedy: remedy}})
 	}
 	return result, err
 }

@@ -96,7 +96,7 @@ func Fault(err error) (refusal contract.Refusal, ok bool) {
 	if fault, ok := device.AsFault(err); ok {
 		return contract.Refusal{Fault: *fault}, true
 	}
-	if refusal, ok := contract.RefusalOf(err); ok {
+	if refusal, ok := contract.RefusalOf(err); ok && refusal.Fault.Code != "" {
 		return refusal, true
 	}
 	switch {

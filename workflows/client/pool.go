@@ -24,7 +24,7 @@ func (c *Client) ReadPool(ctx context.Context, in contract.PoolRequest) (contrac
 	return update[contract.PoolSnapshot](ctx, c, contract.OneViewWorkflowID(in.Pool.Appliance), contract.UpdateReadPool, in)
 }
 
-// MigratePool makes a pre-allocated device dynamic.
+// MigratePool makes a pre-allocated device dynamic. Only a device of a shared pool has this update.
 func (c *Client) MigratePool(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
-	return c.request(ctx, name, contract.UpdateMigratePool, in)
+	return c.requestWhereKnown(ctx, name, contract.UpdateMigratePool, in, "it is in no pool", "see server_hardware_uri of burnish enroll --help")
 }
