@@ -71,19 +71,19 @@ func TestAnAPIThatFails(t *testing.T) {
 		says         string // of the read
 		changeSays   string // "": the same
 	}{
-		"down":             {address: "http://" + closed.Addr().String(), read: exitFailed, change: exitFailed, code: device.CodeUnreachable, says: "does not answer: dial tcp .*connection refused; start it, or set --api or BURNISH_API"},
-		"no such socket":   {address: "unix:" + t.TempDir() + "/none", read: exitFailed, change: exitFailed, code: device.CodeUnreachable, says: "does not answer: dial unix"},
+		"down":             {address: "http://" + closed.Addr().String(), read: exitUnreachable, change: exitUnreachable, code: device.CodeUnreachable, says: "does not answer: dial tcp .*connection refused; start it, or set --api or BURNISH_API"},
+		"no such socket":   {address: "unix:" + t.TempDir() + "/none", read: exitUnreachable, change: exitUnreachable, code: device.CodeUnreachable, says: "does not answer: dial unix"},
 		"no valid address": {address: "h:1", read: exitUsage, change: exitUsage, code: device.CodeInvalid, says: "must be https://HOST:PORT.*--help"},
-		"500 by a proxy":   {answer: page(500), read: exitFailed, change: exitUnknown, code: device.CodeUnreachable, says: "answered 500 Internal Server Error, and not as Burnish does", changeSays: "the request may still be carried out"},
-		"404 by a proxy":   {answer: page(404), read: exitFailed, change: exitFailed, code: device.CodeUnreachable, says: "answered 404 Not Found, and not as Burnish does"},
-		"another service":  {answer: page(200), read: exitFailed, change: exitFailed, code: device.CodeUnreachable, says: "gave an answer that this program does not understand"},
-		"a redirection":    {answer: http.RedirectHandler("https://login.example/x?token=y", http.StatusFound).ServeHTTP, read: exitFailed, change: exitFailed, code: device.CodeUnreachable, says: "redirects to https://login.example/x;"},
-		"never":            {answer: late, read: exitFailed, change: exitUnknown, code: device.CodeUnreachable, says: "the API at http://.* stopped answering", changeSays: "stopped answering.*the request may still be carried out"},
+		"500 by a proxy":   {answer: page(500), read: exitUnreachable, change: exitUnreachable, code: device.CodeUnreachable, says: "answered 500 Internal Server Error, and not as Burnish does", changeSays: "the request may still be carried out"},
+		"404 by a proxy":   {answer: page(404), read: exitUnreachable, change: exitUnreachable, code: device.CodeUnreachable, says: "answered 404 Not Found, and not as Burnish does"},
+		"another service":  {answer: page(200), read: exitUnreachable, change: exitUnreachable, code: device.CodeUnreachable, says: "gave an answer that this program does not understand"},
+		"a redirection":    {answer: http.RedirectHandler("https://login.example/x?token=y", http.StatusFound).ServeHTTP, read: exitUnreachable, change: exitUnreachable, code: device.CodeUnreachable, says: "redirects to https://login.example/x;"},
+		"never":            {answer: late, read: exitUnreachable, change: exitUnreachable, code: device.CodeUnreachable, says: "the API at http://.* stopped answering", changeSays: "stopped answering.*the request may still be carried out"},
 		"no valid token":   {answer: problem(401, device.CodeNotAuthenticated, "the token is not valid"), read: exitFailed, change: exitFailed, code: device.CodeNotAuthenticated, says: "the token is not valid; set BURNISH_API_TOKEN or OS_TOKEN"},
 		"not allowed":      {answer: problem(403, device.CodeForbidden, "the policy does not allow you x"), read: exitFailed, change: exitFailed, code: device.CodeForbidden, says: "the policy does not allow you x; do this"},
 		"too much":         {answer: problem(429, device.CodeTooManyRequests, "too many"), read: exitFailed, change: exitFailed, code: device.CodeTooManyRequests, says: "too many; do this"},
-		"Temporal is away": {answer: problem(503, device.CodeUnreachable, "Temporal does not answer"), read: exitFailed, change: exitFailed, code: device.CodeUnreachable, says: "Temporal does not answer; do this"},
-		"a gateway's time": {answer: page(504), read: exitFailed, change: exitUnknown, code: device.CodeUnreachable, says: "answered 504 Gateway Timeout", changeSays: "the API at http://.* did not confirm it: it answered 504 .*may still be carried out"},
+		"Temporal is away": {answer: problem(503, device.CodeUnreachable, "Temporal does not answer"), read: exitUnreachable, change: exitUnreachable, code: device.CodeUnreachable, says: "Temporal does not answer; do this"},
+		"a gateway's time": {answer: page(504), read: exitUnreachable, change: exitUnreachable, code: device.CodeUnreachable, says: "answered 504 Gateway Timeout", changeSays: "the API at http://.* did not confirm it: it answered 504 .*may still be carried out"},
 		"an older API":     {answer: problem(404, device.CodeNoSuchPath, "there is no GET /v2/x"), read: exitFailed, change: exitFailed, code: device.CodeNoSuchPath, says: "there is no GET /v2/x; upgrade the control worker"},
 		"no such device":   {answer: problem(404, device.CodeNotFound, "no such device"), read: exitFailed, change: exitFailed, code: device.CodeNotFound, says: "no such device; enroll it first"},
 	} {
@@ -156,7 +156,7 @@ func TestWhatIsNoAPI(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			got := overAPI(t, server.URL, "abort", "d1", "d2")
-			require.Equal(t, exitFailed, got.code)
+			require.Equal(t, exitUnreachable, got.code)
 			require.Regexp(t, `^burnish: abort: the API at `+server.URL+` [^\n]*\n$`, got.errors)
 			require.Equal(t, []string{"/v2"}, paths)
 		})
@@ -171,7 +171,7 @@ func TestAnAPIWithAnotherCertificate(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	got := overAPI(t, server.URL, "abort", "d1")
-	require.Equal(t, exitFailed, got.code)
+	require.Equal(t, exitUnreachable, got.code)
 	require.Regexp(t, `^burnish: abort: the API at https://\S+ has a certificate that is not trusted: x509: .*; set OS_CACERT or SSL_CERT_FILE to the file of its authority\n$`, got.errors)
 	require.False(t, asked)
 }

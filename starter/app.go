@@ -94,7 +94,8 @@ environment
 exit codes
   0 done, or nothing to do   1 refused or failed   2 wrong usage
   3 some devices failed      4 --wait or --timeout expired
-  5 the connection was lost; what was sent may still be carried out
+  5 the server cannot be reached; what was sent may still be carried out, and the
+    message says so
 
 example:
   burnish enroll h1_0000:01:00.0 --host h1 --driver fake --provide
@@ -271,7 +272,7 @@ func asFailure(err error) *failure {
 		return f
 	}
 	if fault, ok := device.AsFault(err); ok {
-		return &failure{exit: exitFailed, code: fault.Code, message: fault.Message, remedy: fault.Remedy}
+		return &failure{exit: exitOf(fault.Code), code: fault.Code, message: fault.Message, remedy: fault.Remedy}
 	}
 	return &failure{exit: exitFailed, code: device.CodeInternal, message: err.Error()}
 }

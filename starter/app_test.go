@@ -49,17 +49,17 @@ func TestFailures(t *testing.T) {
 		},
 		"no namespace": {
 			err:  func(context.Context) error { return serviceerror.NewNamespaceNotFound("burnish") },
-			exit: exitFailed, code: device.CodeUnreachable,
+			exit: exitUnreachable, code: device.CodeUnreachable,
 			says: []string{`no namespace "burnish"`, "TEMPORAL_NAMESPACE"},
 		},
 		"not allowed": {
 			err:  func(context.Context) error { return serviceerror.NewPermissionDenied("no", "") },
-			exit: exitFailed, code: device.CodeUnreachable,
+			exit: exitUnreachable, code: device.CodeUnreachable,
 			says: []string{"refuses these credentials"},
 		},
 		"unavailable": {
 			err:  func(context.Context) error { return serviceerror.NewUnavailable("closing") },
-			exit: exitFailed, code: device.CodeUnreachable,
+			exit: exitUnreachable, code: device.CodeUnreachable,
 			says: []string{"does not answer", "TEMPORAL_ADDRESS"},
 		},
 		"the connection was lost": {
@@ -67,13 +67,13 @@ func TestFailures(t *testing.T) {
 			err: func(context.Context) error {
 				return client.UnconfirmedError{Err: serviceerror.NewUnavailable("closing")}
 			},
-			exit: exitUnknown, code: device.CodeUnreachable,
+			exit: exitUnreachable, code: device.CodeUnreachable,
 			says: []string{"connection to Temporal was lost", "the request may still be carried out", "see burnish show"},
 		},
 		"the connection was lost after the request was accepted": {
 			direct: true,
 			err:    func(context.Context) error { return client.AcceptedError{Err: serviceerror.NewUnavailable("closing")} },
-			exit:   exitUnknown, code: device.CodeUnreachable,
+			exit:   exitUnreachable, code: device.CodeUnreachable,
 			says: []string{"accepted, and is still carried out", "see burnish show"},
 		},
 		"no control worker": {
@@ -94,7 +94,7 @@ func TestFailures(t *testing.T) {
 		},
 		"the server is gone": {
 			err: sent, timeout: "10ms", poll: errors.New("connection refused"),
-			exit: exitUnknown, code: device.CodeUnreachable,
+			exit: exitUnreachable, code: device.CodeUnreachable,
 			says: []string{"stopped answering", "may still be carried out", "TEMPORAL_ADDRESS"},
 		},
 		"something else": {
@@ -149,7 +149,7 @@ func TestInterrupted(t *testing.T) {
 		stdin: strings.NewReader(""), stdout: &out, stderr: &errs, now: func() time.Time { return clock },
 		dial: dialing(t, l),
 	}
-	require.Equal(t, exitUnknown, a.run(ctx, []string{"abort", "d1"}))
+	require.Equal(t, exitUnreachable, a.run(ctx, []string{"abort", "d1"}))
 	require.Contains(t, errs.String(), "burnish: abort d1: interrupted; what was sent may still be carried out")
 }
 

@@ -127,7 +127,7 @@ func summary(all []outcome) error {
 	if len(failures) == len(all) {
 		f.exit = exitFailed
 	}
-	if !slices.ContainsFunc(failures, func(g *failure) bool { return g.exit != exitTimeout && g.exit != exitUnknown }) {
+	if !slices.ContainsFunc(failures, func(g *failure) bool { return g.exit != exitTimeout && g.exit != exitUnreachable }) {
 		f.exit = slices.MaxFunc(failures, func(a, b *failure) int { return a.exit - b.exit }).exit
 	}
 	if slices.ContainsFunc(failures, func(g *failure) bool { return g.code != f.code }) {

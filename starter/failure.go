@@ -33,6 +33,14 @@ func (f *failure) Error() string {
 	return f.message + "; " + f.remedy
 }
 
+// exitOf is the exit code of a command that failed with this fault.
+func exitOf(code device.Code) int {
+	if code == device.CodeUnreachable {
+		return exitUnreachable
+	}
+	return exitFailed
+}
+
 // usagef is the failure of a command line that is not valid.
 func usagef(format string, args ...any) *failure {
 	return &failure{exit: exitUsage, code: device.CodeInvalid, message: fmt.Sprintf(format, args...)}
@@ -112,17 +120,18 @@ func (a *app) explain(parent context.Context, l deviceClient, name string, err e
 		f.code, f.message = device.CodeInterrupted, "interrupted; what was sent may still be carried out"
 		f.remedy = "see burnish show"
 		if unconfirmed || client.Accepted(err) {
-			f.exit = exitUnknown
+			f.exit = exitUnreachable
 		}
 	case client.Accepted(err) && !client.TimedOut(err):
-		f.exit, f.code = exitUnknown, device.CodeUnreachable
+		f.exit, f.code = exitUnreachable, device.CodeUnreachable
 		f.message = "accepted, and is still carried out; " + lost + " before the result: " + err.Error()
 		f.remedy = "see burnish show"
 	case unconfirmed && !client.TimedOut(err):
-		f.exit, f.code = exitUnknown, device.CodeUnreachable
+		f.exit, f.code = exitUnreachable, device.CodeUnreachable
 		f.message = lost + ": " + err.Error() + "; " + mayStill
 		f.remedy = "see burnish show before you repeat it"
 	case isRefusal:
+		f.exit = exitOf(refusal.Fault.Code)
 		f.code, f.message, f.remedy = refusal.Fault.Code, refusal.Fault.Message, refusal.Fault.Remedy
 		f.state = refusal.State
 		if f.device == "" {
@@ -172,10 +181,7 @@ func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, name strin
 	check := "check with: temporal task-queue describe --task-queue " + contract.Queue
 	switch {
 	case err != nil:
-		f.exit, f.code = exitFailed, device.CodeUnreachable
-		if sent {
-			f.exit = exitUnknown
-		}
+		f.exit, f.code = exitUnreachable, device.CodeUnreachable
 		server, choose := a.server()
 		f.message, f.remedy = server+" stopped answering: "+err.Error(), choose
 	case a.now().Sub(last) > pollerMaxAge:

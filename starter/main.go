@@ -22,12 +22,12 @@ var version = "dev"
 
 // Exit codes, the same for every command.
 const (
-	exitOK      = 0
-	exitFailed  = 1 // refused, or failed
-	exitUsage   = 2
-	exitPartly  = 3 // some of many failed
-	exitTimeout = 4 // --wait or --timeout expired
-	exitUnknown = 5 // the connection was lost: the request may still be carried out
+	exitOK          = 0
+	exitFailed      = 1 // refused, or failed
+	exitUsage       = 2
+	exitPartly      = 3 // some of many failed
+	exitTimeout     = 4 // --wait or --timeout expired
+	exitUnreachable = 5 // the server cannot be reached: what was sent may still be carried out
 )
 
 func main() {

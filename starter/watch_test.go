@@ -390,7 +390,7 @@ func TestWatchThatFails(t *testing.T) {
 		exit  int
 		says  string
 	}{
-		"at the first poll": {broke: map[int]error{0: serviceerror.NewUnavailable("closing")}, exit: exitFailed, says: "Temporal does not answer: closing"},
+		"at the first poll": {broke: map[int]error{0: serviceerror.NewUnavailable("closing")}, exit: exitUnreachable, says: "Temporal does not answer: closing"},
 		"permanently":       {broke: map[int]error{1: &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: "boom"}}, exit: exitFailed, says: "boom"},
 		"two names":         {args: []string{"d1", "d2"}, exit: exitUsage, says: "takes one NAME or UUID, not 2"},
 		"a bad name":        {args: []string{"a/b"}, exit: exitUsage, says: "a/b"},
