@@ -133,7 +133,7 @@ func (c *call) read(ctx context.Context) (v contract.DeviceStatus, unanswered, e
 		return v, nil, err
 	}
 	switch {
-	case !e.Running && e.HowEnded != "":
+	case !e.Running && e.HowEnded != "" && c.may(ruleDetail):
 		return v, nil, &device.Fault{Class: device.Permanent, Code: device.CodeNotFound,
 			Message: "no workflow runs for the device: it was " + e.HowEnded,
 			Remedy:  "the worker of its host brings it back at its next reconciliation or start; check that it runs"}

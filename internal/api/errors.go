@@ -83,9 +83,25 @@ func (c *call) problemOf(err error) Problem {
 		c.Log.Error("a request failed", "operation", c.operation(), "device", c.name, "error", err)
 		p.Code, p.Message, p.Remedy = device.CodeInternal, "an unexpected error", "see the log of the control worker"
 	}
+	if !c.may(ruleDetail) {
+		p.hideDetails(c.segment, refusal.Device != "")
+	}
 	p.status = statusOf(p.Code)
 	p.Message, p.Remedy = oneLine(p.Message), oneLine(p.Remedy)
 	return p
+}
+
+// hideDetails leaves to a caller without get_details what it sees of devices anyway: neither a
+// name that it has not given, nor the words of a device, which name instances and serial
+// numbers, nor those of a server that cannot be reached, which have its address.
+func (p *Problem) hideDetails(given string, ofDevice bool) {
+	p.Device = given
+	switch {
+	case ofDevice:
+		p.Message, p.Remedy = "the device refuses the request", "ask somebody whom the policy allows "+ruleDetail
+	case p.Code == device.CodeUnreachable:
+		p.Message, p.Remedy = "Temporal does not answer, or no control worker does", "try again"
+	}
 }
 
 func (c *call) operation() string {

@@ -58,6 +58,7 @@ func getHealth(context.Context, *call) (any, error) { return health{"ok"}, nil }
 // getReadiness answers 503 while the API cannot answer requests.
 func getReadiness(ctx context.Context, c *call) (any, error) {
 	if err := c.Ready(ctx); err != nil {
+		c.Log.Debug("the API is not ready", "error", err) // whose words not everybody may read
 		return nil, unavailable(err)
 	}
 	return health{"ready"}, nil

@@ -135,6 +135,22 @@ func TestOverride(t *testing.T) {
 	w.requireNoDefect()
 }
 
+// Root and the worker's user are two principals of a unix socket, and may be one person.
+//
+// D2
+func TestUsersOfASocketAreOnePerson(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeUncleanable()
+	as := func(id string, in contract.OverrideInput) *call {
+		signed := w.signed("x", in, func(c *contract.OverrideClaims) { c.Principal = id })
+		signed.Principal = id
+		return w.override(signed)
+	}
+	ok[contract.Result](as("unix:0", w.newOverride("x1")))
+	as("unix:990", contract.OverrideInput{Approve: "x1"}).refusedUnseen(device.CodeSamePrincipal)
+	ok[contract.Result](as("token:bob", contract.OverrideInput{Approve: "x1"}))
+}
+
 // Nothing but the right signature of the API, for another principal, in time and for this
 // device as it is, is an approval; a refusal leaves no trace.
 //

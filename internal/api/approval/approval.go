@@ -55,7 +55,7 @@ func (k *Key) Verify(c contract.OverrideClaims, signature []byte) bool {
 func message(c contract.OverrideClaims) []byte {
 	var text []byte
 	for _, field := range []string{
-		"burnish override 1", c.Device, string(c.Act), c.ID, c.Reason, instant(c.ExpiresAt), c.Principal,
+		"burnish override 1", c.Device, string(c.Act), c.ID, c.Reason, instant(c.ExpiresAt), c.Principal, c.By,
 		instant(c.Numbers.Since), strconv.Itoa(c.Numbers.Clean), strconv.Itoa(c.Numbers.Binding), strconv.Itoa(c.Numbers.Override),
 	} {
 		text = fmt.Appendf(text, "%d:%s\n", len(field), field)

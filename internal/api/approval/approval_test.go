@@ -18,7 +18,7 @@ var secret = bytes.Repeat([]byte("k"), 32)
 func claims() contract.OverrideClaims {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 678, time.UTC)
 	return contract.OverrideClaims{
-		Device: "uuid", Act: contract.OverrideApprove, ID: "id", Reason: "why", ExpiresAt: at, Principal: "token:alice",
+		Device: "uuid", Act: contract.OverrideApprove, ID: "id", Reason: "why", ExpiresAt: at, Principal: "token:alice", By: "alice",
 		Numbers: contract.OverrideNumbers{Since: at.Add(-time.Hour), Clean: 3, Binding: 12, Override: 1},
 	}
 }
@@ -41,6 +41,7 @@ func TestSignatureIsOfEveryClaim(t *testing.T) {
 		"reason":    func(c *contract.OverrideClaims) { c.Reason = "why not" },
 		"expiry":    func(c *contract.OverrideClaims) { c.ExpiresAt = c.ExpiresAt.Add(1) },
 		"principal": func(c *contract.OverrideClaims) { c.Principal = "token:bob" },
+		"by":        func(c *contract.OverrideClaims) { c.By = "bob" },
 		"since":     func(c *contract.OverrideClaims) { c.Numbers.Since = c.Numbers.Since.Add(1) },
 		"clean":     func(c *contract.OverrideClaims) { c.Numbers.Clean++ },
 		"binding":   func(c *contract.OverrideClaims) { c.Numbers.Binding++ },

@@ -28,6 +28,20 @@ var apiMutations = []mutation{
 		pkg: "./workflows/lifecycle", run: "TestCleanOverTheAPI",
 	},
 	{
+		rule: "S2.76", name: "an error shows no details of a device",
+		file: "internal/api/errors.go",
+		old:  `	if !c.may(ruleDetail) {`,
+		new:  `	if c.operation() == "" {`,
+		pkg:  "./internal/api", run: "TestErrorsShowNoDetails",
+	},
+	{
+		rule: "S2.76", name: "who ended a device's workflow is a detail",
+		file: "internal/api/devices.go",
+		old:  ` && c.may(ruleDetail):`,
+		new:  `:`,
+		pkg:  "./internal/api", run: "TestErrorsShowNoDetails/an_ended_device",
+	},
+	{
 		name: "a request has one Content-Type",
 		file: "internal/api/body.go",
 		old:  `	contentType := strings.Join(c.r.Header.Values("Content-Type"), ", ")`,

@@ -6,9 +6,23 @@ var overrideMutations = []mutation{
 	{
 		rule: "D2", name: "who requested an override does not approve it",
 		file: "workflows/lifecycle/override.go",
-		old:  `	case strings.EqualFold(in.Principal, p.RequestedAs):`,
-		new:  `	case strings.EqualFold(in.Principal, p.ApprovedAs):`,
+		old:  `	case maybeOnePerson(in.Principal, p.RequestedAs):`,
+		new:  `	case maybeOnePerson(in.Principal, p.ApprovedAs):`,
 		pkg:  "./workflows/lifecycle", run: "TestOverrideRefused/the_same_principal",
+	},
+	{
+		rule: "D2", name: "two users of a unix socket may be one person",
+		file: "workflows/lifecycle/override.go",
+		old:  ` || strings.HasPrefix(a, peer) && strings.HasPrefix(b, peer)`,
+		new:  ` || a == peer && b == peer`,
+		pkg:  "./workflows/lifecycle", run: "TestUsersOfASocketAreOnePerson",
+	},
+	{
+		rule: "D2", name: "the signature of an override is over the name that it records",
+		file: "internal/api/approval/approval.go",
+		old:  `c.Principal, c.By,`,
+		new:  `c.Principal,`,
+		pkg:  "./internal/api/approval", run: "TestSignatureIsOfEveryClaim",
 	},
 	{
 		rule: "D2", name: "an override needs a signature",
