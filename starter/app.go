@@ -44,7 +44,7 @@ devices
   list      list devices
   show      show one device and the progress of its running step
   steps     list the steps of a device's full clean, in order
-  history   list a device's bindings and cleans
+  history   list a device's bindings, cleans and acts
   watch     follow the running cleans
 tenants
   bind      reserve a device and bind it to an instance

@@ -31,12 +31,7 @@ example:
 
 // deviceHistory is a device's history for programs.
 type deviceHistory struct {
-	Name     string                  `json:"name"`
-	UUID     string                  `json:"uuid"`
-	State    device.State            `json:"device_state"`
-	Bindings []device.Binding        `json:"bindings"`
-	Cleans   []contract.CleanSummary `json:"cleans"`
-	Acts     []contract.Act          `json:"acts"`
+	contract.History
 
 	current int // number of the binding that lasts; 0 for none
 }
@@ -52,12 +47,7 @@ func (a *app) historyCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				p := deviceHistory{
-					Name: v.Name, UUID: v.UUID, State: v.DeviceState, current: v.Binding,
-					Bindings: append([]device.Binding{}, v.Bindings...),
-					Cleans:   append([]contract.CleanSummary{}, v.Cleans...),
-					Acts:     append([]contract.Act{}, v.Acts...),
-				}
+				p := deviceHistory{contract.HistoryOf(v), v.Binding}
 				return a.emit(p, p.table)
 			})
 		},

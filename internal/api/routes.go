@@ -76,7 +76,7 @@ func routes() []route {
 		{Method: http.MethodGet, Path: "/v2/devices/{device}/cleaning/steps", Operation: "listCleaningSteps", Summary: "The steps of the device's full clean, in order",
 			Rule: ruleGet, Out: []contract.CleanStep{}, do: listCleaningSteps, Codes: readCodes},
 		{Method: http.MethodGet, Path: "/v2/devices/{device}/history", Operation: "showHistory", Summary: "The last bindings, cleans and changes, the newest last",
-			Rule: ruleDetail, Out: history{}, do: showHistory, Codes: readCodes},
+			Rule: ruleDetail, Out: contract.History{}, do: showHistory, Codes: readCodes},
 	}
 	return slices.Concat(all, changeRoutes(), operatorRoutes())
 }

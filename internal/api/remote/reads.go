@@ -36,7 +36,7 @@ func (c *Client) List(ctx context.Context, f client.Filter) ([]client.Execution,
 			return nil, err
 		}
 		for _, v := range p.Devices {
-			if err := shown(v); err != nil {
+			if err := checkDetails(v); err != nil {
 				return nil, err
 			}
 			found = append(found, client.Execution{Name: v.Name, Running: true, Status: v})
@@ -50,9 +50,9 @@ func (c *Client) List(ctx context.Context, f client.Filter) ([]client.Execution,
 	return found, nil
 }
 
-// shown refuses a device of which the API shows Cyborg's own fields alone: what it leaves out, as
+// checkDetails refuses a device of which the API shows Cyborg's own fields alone: what it leaves out, as
 // that the device is dirty, would look like no.
-func shown(v contract.DeviceStatus) error {
+func checkDetails(v contract.DeviceStatus) error {
 	if v.Name != "" {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (c *Client) Query(ctx context.Context, name string) (contract.DeviceStatus,
 	text, header, err := c.send(ctx, &request{method: http.MethodGet, path: []string{devices, name}})
 	v, err := decoded[contract.DeviceStatus](c, text, err)
 	if err == nil {
-		err = shown(v)
+		err = checkDetails(v)
 	}
 	if err == nil && header.Get("Warning") != "" {
 		return v, fmt.Errorf("no control worker answered the API: %w", context.DeadlineExceeded)

@@ -5,7 +5,7 @@ package mutation
 var apiMutations = []mutation{
 	{
 		name: "202 says that the device accepted the clean",
-		file: "internal/api/acts.go",
+		file: "internal/api/clean.go",
 		old:  `	return c.result(c.Devices.Clean(ctx, c.name, input))`,
 		new: `	result, _ := c.Devices.Clean(ctx, c.name, input)
 	return c.result(result, nil)`,
