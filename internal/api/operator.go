@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
+	"strings"
 	"time"
 
 	"burnish/internal/device"
@@ -153,7 +155,15 @@ func notServed(err error, what, name string) error {
 		Message: fmt.Sprintf("no control worker serves %s named %q", what, name), Remedy: "list those that there are"}
 }
 
+var queueHost = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,252}$`)
+
+// readQueue asks only about queues that a worker of Burnish may poll: Temporal makes a queue
+// of every name that it is asked about.
 func readQueue(ctx context.Context, c *call) (any, error) {
+	if host, ofHost := strings.CutPrefix(c.segment, contract.HostQueue("")); c.segment != contract.Queue && (!ofHost || !queueHost.MatchString(host)) {
+		return nil, &device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: "no worker of Burnish polls such a task queue",
+			Remedy: "name " + contract.Queue + ", or " + contract.HostQueue("HOST")}
+	}
 	last, err := c.Devices.LastPoll(ctx, c.segment)
 	return client.Poll{Queue: c.segment, LastPoll: last}, err
 }

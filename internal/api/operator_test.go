@@ -3,8 +3,10 @@ package api
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,5 +46,39 @@ func TestPatience(t *testing.T) {
 		r.Header.Set("Prefer", value)
 		c := &call{server: &server{Options: Options{Timeout: DefaultTimeout}}, r: r}
 		require.Equal(t, want, c.patience().String(), value)
+	}
+}
+
+// Temporal makes a queue of every name that it is asked about: it is asked about none of others.
+func TestQueuesOfOthersAreNotAskedAbout(t *testing.T) {
+	h := testServer(t, polled{})
+	for path, want := range map[string]int{
+		"/v2/queues/burnish": http.StatusOK, "/v2/queues/burnish-host.h1": http.StatusOK, "/v2/queues/payroll": http.StatusNotFound,
+		"/v2/queues/burnish-host.": http.StatusNotFound, "/v2/queues/burnish-host.a%00b": http.StatusNotFound,
+		"/v2/queues/burnish-host." + strings.Repeat("x", 2000): http.StatusNotFound,
+	} {
+		require.Equal(t, want, send(t, h, "GET", path, "", admin, at21).Code, path)
+	}
+}
+
+// polled are devices whose hosts poll.
+type polled struct{ Devices }
+
+func (polled) LastPoll(context.Context, string) (time.Time, error) { return time.Now(), nil }
+
+// Slashes more than a path needs change neither its route nor its version.
+func TestMoreSlashesKeepTheVersion(t *testing.T) {
+	h := testServer(t, oneDevice())
+	for _, path := range []string{"//v2/devices/" + testName, "/v2/devices/" + testName + "/"} {
+		for version, want := range map[string]int{"accelerator 2.1": http.StatusOK, "accelerator 2.9": http.StatusNotAcceptable} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+			r.URL.Path = path
+			r.Header.Set("X-Auth-Token", "admin")
+			r.Header.Set(versionHeader, version)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			require.Equal(t, want, w.Code, "%s %s", path, version)
+			require.NotEmpty(t, w.Header().Get("Vary"))
+		}
 	}
 }

@@ -42,6 +42,20 @@ var apiMutations = []mutation{
 		pkg:  "./internal/api", run: "TestErrorsShowNoDetails/an_ended_device",
 	},
 	{
+		name: "slashes more than a path needs do not avoid the version",
+		file: "internal/api/server.go",
+		old:  `strings.HasPrefix(strings.TrimLeft(r.URL.EscapedPath(), "/"), "v2/")`,
+		new:  `strings.HasPrefix(r.URL.EscapedPath(), "/v2/")`,
+		pkg:  "./internal/api", run: "TestMoreSlashesKeepTheVersion",
+	},
+	{
+		name: "queues of others are not asked about",
+		file: "internal/api/operator.go",
+		old:  `c.segment != contract.Queue && (!ofHost || !queueHost.MatchString(host))`,
+		new:  `c.segment != contract.Queue && !ofHost && !queueHost.MatchString(host)`,
+		pkg:  "./internal/api", run: "TestQueuesOfOthersAreNotAskedAbout",
+	},
+	{
 		name: "a request has one Content-Type",
 		file: "internal/api/body.go",
 		old:  `	contentType := strings.Join(c.r.Header.Values("Content-Type"), ", ")`,
