@@ -57,6 +57,10 @@ func (f *fakeDevices) Clean(_ context.Context, name string, in contract.CleanInp
 	return contract.Result{Device: f.statuses[name]}, f.err
 }
 
+func (f *fakeDevices) Resume(context.Context, contract.ResumeInput) (contract.ResumeResult, error) {
+	return contract.ResumeResult{}, f.err
+}
+
 // byHeader authenticates by a header that names the roles.
 type byHeader struct{}
 
@@ -146,6 +150,14 @@ func TestDeviceState(t *testing.T) {
 		require.Equal(t, "accelerator 2.1", w.Header().Get(versionHeader))
 		require.Contains(t, w.Body.String(), `"device_state":"error"`)
 	}
+}
+
+// Without limits nothing can be resumed, and no device is what is missing.
+func TestResumeWithoutLimits(t *testing.T) {
+	devices := &fakeDevices{err: serviceerror.NewNotFound("none")}
+	w := send(t, testServer(t, devices), "POST", "/v2/limits/resume", `{"model":"m","step":"zero"}`, admin)
+	requireProblem(t, w, 404, device.CodeNotFound)
+	require.Contains(t, w.Body.String(), "the policy has no limits")
 }
 
 // S2.76 to S2.80: what refuses a clean, and with which status.

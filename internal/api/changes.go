@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"reflect"
 
+	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -133,7 +135,12 @@ func changeRoutes() []route {
 		change("/v2/devices", "enrollDevice", ruleOf("enroll"), "Enroll a device", contract.Result{}, enrollDevice),
 		change("/v2/limits/resume", "resumeStep", ruleOf("resume"), "Close the breaker of a step on a model", contract.ResumeResult{},
 			func(ctx context.Context, c *call, in resumeBody) (any, error) {
-				return c.Devices.Resume(ctx, contract.ResumeInput{Model: in.Model, Step: in.Step, Caller: c.caller()})
+				result, err := c.Devices.Resume(ctx, contract.ResumeInput{Model: in.Model, Step: in.Step, Caller: c.caller()})
+				if client.NotFound(err) {
+					return nil, &device.Fault{Class: device.Permanent, Code: device.CodeNotFound,
+						Message: "nothing is limited: the policy has no limits", Remedy: "see GET /v2/limits"}
+				}
+				return result, err
 			}),
 	}
 }
