@@ -11,7 +11,7 @@ import (
 
 const (
 	// defaultLimit and maxLimit are the devices on a page.
-	defaultLimit = 500
+	defaultLimit = 100
 	maxLimit     = 1000
 	// partLimit is how many devices are read at a time for another order.
 	partLimit = 750

@@ -31,7 +31,7 @@ const (
 	maxPagesMemory  = 32  // MiB of all pages above those of the first
 	maxReadersRatio = 1.5 // of a bind's latency while readers read, to that without
 
-	apiPage    = 500 // devices, as without a limit
+	apiPage    = 100 // devices, as without a limit
 	apiReaders = 200
 	// bindsAtOnce are the binds between two changes of the readers.
 	bindsAtOnce = 10
