@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,9 +80,7 @@ func TestPagesWhileDevicesContinueAsNew(t *testing.T) {
 	c := s.Workflows()
 	filters := []client.Filter{{}, {States: []device.State{device.Available, device.Allocated}}}
 	rounds, plain := 0, 0
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
-	defer cancel()
-	for ctx.Err() == nil {
+	for rounds < 16 {
 		for _, limit := range []int{7, 50} {
 			require.Equal(t, want, readPages(t, c, filters[rounds%2], limit), "after %d rounds", rounds)
 			rounds++
@@ -94,7 +91,6 @@ func TestPagesWhileDevicesContinueAsNew(t *testing.T) {
 			plain++
 		}
 	}
-	require.Greater(t, rounds, 10)
 	t.Logf("%d rounds; a plain listing missed devices %d times", rounds, plain)
 }
 

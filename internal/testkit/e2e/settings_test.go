@@ -184,7 +184,7 @@ func TestNoErasePath(t *testing.T) {
 	require.Equal(t, device.Error, v.DeviceState)
 	require.Equal(t, string(device.CodeNoErasePath), v.Fault)
 	s.RequireReserved(t, "once", 1)
-	s.Refused(t, device.CodeRefused, "clean", "once")
+	s.Refused(t, device.CodeNoErasePath, "clean", "once")
 
 	s.Enroll(t, often, "--provide")
 	s.AwaitState(t, "often", 10*time.Second, device.Available)
