@@ -38,9 +38,10 @@ func TestNewDevicesAreEnrolled(t *testing.T) {
 	require.Equal(t, map[string]string{l.name(1): "a", ten: "b"}, out.NewDigests)
 	require.Equal(t, contract.ScanCounts{Found: 2, Enrolled: 2}, out.Counts)
 	slices.SortFunc(l.enrolled, func(a, b contract.EnrollInput) int { return strings.Compare(a.Enrollment.Name, b.Enrollment.Name) })
+	by := contract.Caller{By: "worker of host " + l.fixture.host.Name()}
 	require.Equal(t, []contract.EnrollInput{
-		{Enrollment: contract.Enrollment{Name: l.name(1), Host: l.fixture.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:01:00.0", Owner: device.OwnerSelf}},
-		{Enrollment: contract.Enrollment{Name: ten, Host: l.fixture.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:0a:00.0", Owner: device.OwnerSelf, OneTimeUse: true}},
+		{Caller: by, Enrollment: contract.Enrollment{Name: l.name(1), Host: l.fixture.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:01:00.0", Owner: device.OwnerSelf}},
+		{Caller: by, Enrollment: contract.Enrollment{Name: ten, Host: l.fixture.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:0a:00.0", Owner: device.OwnerSelf, OneTimeUse: true}},
 	}, l.enrolled)
 	l.sent()
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,13 +187,13 @@ func (a *API) malformedBodies(t *testing.T, admin Caller) {
 }
 
 // endless is a body without an end.
-type endless struct{ read int64 }
+type endless struct{ read atomic.Int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
 	for i := range p {
 		p[i] = ' '
 	}
-	e.read += int64(len(p))
+	e.read.Add(int64(len(p)))
 	return len(p), nil
 }
 
@@ -215,7 +216,7 @@ func (a *API) tooLarge(t *testing.T, admin Caller) {
 		require.Equal(t, http.StatusRequestEntityTooLarge, answer.StatusCode)
 		require.NoError(t, answer.Body.Close())
 	}
-	require.Less(t, body.read, int64(16<<20), "the server reads no endless body")
+	require.Less(t, body.read.Load(), int64(16<<20), "the server reads no endless body")
 
 	for what, headers := range map[string][]string{
 		"one long header": {"X-Long: " + strings.Repeat("x", 2<<20)},
