@@ -38,7 +38,7 @@ func TestWrongSettingsEndEveryRoleFirst(t *testing.T) {
 			require.ErrorContains(t, run(nil), says)
 		})
 	}
-	// Only control workers need the API's key; nobody else may read it.
+	// Only control workers need the API's key; no other user may read it.
 	key := filepath.Join(t.TempDir(), "api.key")
 	require.NoError(t, os.WriteFile(key, make([]byte, 32), 0o600))
 	require.NoError(t, os.Chmod(key, 0o644))

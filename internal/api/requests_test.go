@@ -180,7 +180,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// A caller that sends too much is told to wait.
+// A caller that sends too much must wait, as the answer says.
 func TestTooManyRequests(t *testing.T) {
 	devices := oneDevice()
 	h := New(Options{Devices: devices, Authenticator: byHeader{}, Policy: adminOrReader{}, Log: slog.New(slog.DiscardHandler),

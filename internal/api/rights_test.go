@@ -16,7 +16,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// untouchable are devices of which a test says that nobody asks about them: a call fails.
+// untouchable are devices of which a test says that no request reaches them: a call fails.
 type untouchable struct{ Devices }
 
 // guarded is the API behind its real gate, with the tokens admin-token, reader-token and

@@ -114,7 +114,7 @@ func showFleet(t *testing.T, s *fleetServer) *Telemetry {
 }
 
 // However often and by however many the figures are read, Temporal is asked once in 15
-// seconds, and not at all while nobody reads them.
+// seconds, and not at all while no request reads them.
 //
 // S2.102
 func TestTheFleetIsCountedAtMostOnceInAWhile(t *testing.T) {

@@ -150,5 +150,5 @@ func (p *expressionParser) one(depth int) (check, error) {
 	case kind == "rule" && name != "":
 		return ref(name), nil
 	}
-	return nil, fmt.Errorf("%q is none of role:NAME, rule:NAME, @, !, and, or, not and parentheses", word)
+	return nil, fmt.Errorf("%q is not role:NAME, rule:NAME, @, !, and, or, not or a parenthesis", word)
 }

@@ -59,7 +59,7 @@ func NewGate(s Settings) *Gate {
 
 // Authenticate finds who sends a request: by its token, or without one by the peer of a
 // unix socket. An address with many failures gets in only with tokens that are known already:
-// nobody else is asked about its tokens. What other headers say of the caller (X-Roles,
+// no other service is asked about its tokens. What other headers say of the caller (X-Roles,
 // X-User-Id) is not read.
 func (g *Gate) Authenticate(r *http.Request) (Principal, error) {
 	who, err := g.authenticate(r)

@@ -106,7 +106,7 @@ func TestAWrongPolicyFileIsRefused(t *testing.T) {
 		"cyborg:device:cleen: '@'":                           `line 1: there is no rule "cyborg:device:cleen"`,
 		"cyborg:devices:clean: '@'":                          `there is no rule "cyborg:devices:clean"`,
 		"admins: role:admin":                                 `there is no rule "admins", and no other rule refers to it`,
-		"cyborg:device:clean: role":                          `"role" is none of`,
+		"cyborg:device:clean: role":                          `"role" is not role:NAME`,
 		"cyborg:device:clean: ''":                            "is empty",
 		"cyborg:device:clean: ":                              "must be text, not nothing",
 		"cyborg:device:clean: [[role:admin]]":                "must be text, not a list",

@@ -30,7 +30,7 @@ import (
 // and sha256 are required. It and its directory have root or the worker's user as their owner,
 // and only that owner may read it.
 //
-// It is read again when it has changed. While it is not valid, nobody in it is let in: the
+// It is read again when it has changed. While it is not valid, none of its users is let in: the
 // change may have taken a token away, which an older content would still accept.
 type TokenFile struct {
 	path string

@@ -20,7 +20,7 @@ const shortestKey = 32
 // Key signs and verifies. All control workers of a namespace have the same one.
 type Key struct{ secret []byte }
 
-// ReadKey reads the key from a file that nobody but its owner, this process's user or root,
+// ReadKey reads the key from a file that only its owner, this process's user or root,
 // may read.
 func ReadKey(file string) (*Key, error) {
 	secret, err := host.ReadPrivate(file)

@@ -48,7 +48,7 @@ func TestTheUnixSocketIsForItsUserOnly(t *testing.T) {
 		return r
 	}
 	root := []string{"--reuid=0"}
-	nobody := []string{"--reuid=65534", "--regid=65534", "--clear-groups"}
+	other := []string{"--reuid=65534", "--regid=65534", "--clear-groups"}
 	unix := Caller{URL: "http://localhost", Client: &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -68,7 +68,7 @@ func TestTheUnixSocketIsForItsUserOnly(t *testing.T) {
 			require.NoError(t, os.Chmod(socket, 0o666))
 		}
 		for _, args := range [][]string{{"list"}, {"maintain", "d1", "--off"}, {"clean", "d1"}} {
-			r := as(nobody, append([]string{"--api", "unix:" + socket}, args...)...)
+			r := as(other, append([]string{"--api", "unix:" + socket}, args...)...)
 			require.Contains(t, []int{1, 5}, r.Code, r)
 			require.NotContains(t, r.Stdout, "d1", r)
 		}

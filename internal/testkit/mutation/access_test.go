@@ -55,7 +55,7 @@ var accessMutations = []mutation{
 		pkg: "./internal/api/access", run: "TestATokenFileForOthersIsRefused",
 	},
 	{
-		name: "a token file that is not valid any more lets nobody in",
+		name: "a token file that is not valid any more lets no user in",
 		file: "internal/api/access/tokenfile.go",
 		old:  `	f.seen, f.err = state, err`,
 		new:  `	f.seen, f.err = state, before`,
