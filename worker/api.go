@@ -63,7 +63,7 @@ func openAPI(settings config.Worker, logger *slog.Logger) (apiParts, error) {
 
 // openKeystone gives the Keystone that OS_* variables or clouds.yaml name; nil if none do.
 func openKeystone(logger *slog.Logger) (*access.Keystone, error) {
-	if os.Getenv("OS_CLOUD") == "" && os.Getenv("OS_AUTH_URL") == "" {
+	if !keystone.Given(os.Getenv) {
 		return nil, nil
 	}
 	credentials, err := keystone.Read(os.Getenv)

@@ -81,13 +81,13 @@ func (a API) check(complain func(name, format string, args ...any)) {
 	switch {
 	case err != nil || portErr != nil || number == 0:
 		complain("API_ADDRESS", "%q is neither HOST:PORT nor unix:/path", a.APIAddress)
-	case !isLoopback(host) && a.APITLSCert == "" && a.APITLSKey == "":
+	case !IsLoopback(host) && a.APITLSCert == "" && a.APITLSKey == "":
 		complain("API_ADDRESS", "%q is reached from other machines, which would send their tokens in clear: set BURNISH_API_TLS_CERT and _KEY", a.APIAddress)
 	}
 }
 
-// isLoopback says whether only this machine reaches the host.
-func isLoopback(host string) bool {
+// IsLoopback says whether only this machine reaches the host.
+func IsLoopback(host string) bool {
 	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.IsLoopback()
+	return strings.EqualFold(host, "localhost") || err == nil && address.IsLoopback()
 }

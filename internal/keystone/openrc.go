@@ -39,6 +39,11 @@ var (
 	noneTypes       = []string{"none", "noauth", "admin_token"}
 )
 
+// Given says whether these variables are about a Keystone.
+func Given(getenv func(string) string) bool {
+	return getenv("OS_CLOUD") != "" || getenv("OS_AUTH_URL") != ""
+}
+
 // Read reads the credentials as the command `openstack` does: those of the
 // cloud that OS_CLOUD names, else OS_* variables.
 func Read(getenv func(string) string) (Access, error) {

@@ -126,7 +126,12 @@ func tooMany(message string) error {
 // answered.
 func (g *Gate) Enter(who Principal, change bool) (leave func(), err error) {
 	leave, err = g.running.enter(who.ID)
-	if err == nil && change && !g.changes.take(who.ID) {
+	switch {
+	case errors.Is(err, errFull):
+		err = tooMany("the worker has as many requests in flight as it takes")
+	case err != nil:
+		err = tooMany(fmt.Sprintf("you have %d requests in flight already", g.Concurrency))
+	case change && !g.changes.take(who.ID):
 		leave()
 		leave, err = nil, tooMany(fmt.Sprintf("you request more than %d changes a second", g.Rate))
 	}

@@ -1,7 +1,7 @@
 package access
 
 import (
-	"fmt"
+	"errors"
 	"sync"
 	"time"
 
@@ -71,7 +71,7 @@ func (b *buckets) sweep() {
 	}
 }
 
-// running counts the requests in flight.
+// running counts the requests in flight of each caller, or the open connections of each address.
 type running struct {
 	most, each int
 
@@ -80,18 +80,24 @@ type running struct {
 	of  map[string]int
 }
 
+var (
+	errFull          = errors.New("there are as many as there may be")
+	errFullForCaller = errors.New("the caller has as many as it may have")
+)
+
 func newRunning(most, each int) *running {
 	return &running{most: most, each: each, of: make(map[string]int)}
 }
 
+// enter counts one more until leave is called. Its error is errFull or errFullForCaller.
 func (r *running) enter(caller string) (leave func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.all >= r.most:
-		return nil, tooMany("the worker has as many requests in flight as it takes")
+		return nil, errFull
 	case r.of[caller] >= r.each:
-		return nil, tooMany(fmt.Sprintf("you have %d requests in flight already", r.each))
+		return nil, errFullForCaller
 	}
 	r.all++
 	r.of[caller]++

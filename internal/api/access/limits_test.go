@@ -68,7 +68,7 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err = few.enter("5")
-	requireCode(t, "too_many_requests", err)
+	require.ErrorIs(t, err, errFull)
 }
 
 func TestTheTableOfCallersIsBounded(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -68,13 +67,10 @@ func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 // counted accepts a bounded number of connections; it closes those beyond at once.
 type counted struct {
 	net.Listener
-
-	mu  sync.Mutex
-	all int
-	of  map[string]int
+	open *running
 }
 
-func count(l net.Listener) *counted { return &counted{Listener: l, of: make(map[string]int)} }
+func count(l net.Listener) *counted { return &counted{l, newRunning(connections, connectionsEach)} }
 
 // Accept gives the next connection that is within the limits.
 func (l *counted) Accept() (net.Conn, error) {
@@ -87,32 +83,12 @@ func (l *counted) Accept() (net.Conn, error) {
 		if host, _, err := net.SplitHostPort(c.RemoteAddr().String()); err == nil {
 			address = networkOf(host)
 		}
-		if l.enter(address) {
-			return &countedConn{Conn: c, leave: sync.OnceFunc(func() { l.leave(address) })}, nil
+		if leave, err := l.open.enter(address); err == nil {
+			return &countedConn{Conn: c, leave: leave}, nil
 		}
 		if err := c.Close(); err != nil {
 			return nil, err
 		}
-	}
-}
-
-func (l *counted) enter(address string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all >= connections || l.of[address] >= connectionsEach {
-		return false
-	}
-	l.all++
-	l.of[address]++
-	return true
-}
-
-func (l *counted) leave(address string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all--
-	if l.of[address]--; l.of[address] == 0 {
-		delete(l.of, address)
 	}
 }
 

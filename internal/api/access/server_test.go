@@ -136,27 +136,35 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 }
 
 func TestConnectionsAreLimited(t *testing.T) {
-	l := count(nil)
-	for range connectionsEach {
-		require.True(t, l.enter("192.0.2.1"))
+	open := count(nil).open
+	enter := func(address string) (leave func()) {
+		leave, err := open.enter(address)
+		require.NoError(t, err)
+		return leave
 	}
-	require.False(t, l.enter("192.0.2.1"))
-	require.True(t, l.enter("192.0.2.2"))
-	l.leave("192.0.2.1")
-	require.True(t, l.enter("192.0.2.1"))
-	for i := 0; l.all < connections; i++ {
-		require.True(t, l.enter(fmt.Sprint(i)))
+	leave := enter("192.0.2.1")
+	for range connectionsEach - 1 {
+		enter("192.0.2.1")
 	}
-	require.False(t, l.enter("198.51.100.1"), "whoever asks")
+	_, err := open.enter("192.0.2.1")
+	require.ErrorIs(t, err, errFullForCaller)
+	enter("192.0.2.2")
+	leave()
+	enter("192.0.2.1")
+	for i := 0; open.all < connections; i++ {
+		enter(fmt.Sprint(i))
+	}
+	_, err = open.enter("198.51.100.1")
+	require.ErrorIs(t, err, errFull, "whoever asks")
 
 	// A connection beyond is closed, and a closed one is not counted any more.
 	real, err := Listen(t.Context(), "127.0.0.1:0", nil)
 	require.NoError(t, err)
-	few := real.(*counted)
+	few := real.(*counted).open
 	few.of["127.0.0.1"] = connectionsEach - 1
 	server := NewServer(answering(fileGate(t, twoTokens)), slog.New(slog.DiscardHandler))
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(few) }()
+	go func() { done <- server.Serve(real) }()
 	t.Cleanup(func() {
 		require.NoError(t, server.Close())
 		require.ErrorIs(t, <-done, http.ErrServerClosed)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -110,7 +109,7 @@ func prepare(address string, getenv func(string) string) (*Client, error) {
 	if c.token, err = findToken(getenv, isUnix); err != nil {
 		return nil, err
 	}
-	if c.token != nil && c.base.Scheme == "http" && !isUnix && !isLoopback(c.base.Hostname()) {
+	if c.token != nil && c.base.Scheme == "http" && !isUnix && !config.IsLoopback(c.base.Hostname()) {
 		return nil, invalidAddress("a token would be sent to " + c.base.Host + " unencrypted; use https://")
 	}
 	return c, nil
@@ -136,11 +135,6 @@ func parseAddress(address string) (*url.URL, error) {
 
 func invalidAddress(what string) error {
 	return &device.Fault{Class: device.Permanent, Code: device.CodeInvalid, Message: "the address of the API is not valid: " + what}
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
 // trusted are the system's certificates, which SSL_CERT_FILE replaces, and those of OS_CACERT.

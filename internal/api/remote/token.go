@@ -8,6 +8,7 @@ import (
 
 	"burnish/internal/config"
 	"burnish/internal/device"
+	"burnish/internal/keystone"
 )
 
 // tokenSource has the token of each request. Neither its text nor that of a password is ever
@@ -35,7 +36,7 @@ func findToken(getenv func(string) string, isUnix bool) (*tokenSource, error) {
 		}
 		return &tokenSource{token: token}, nil
 	}
-	if isUnix || getenv("OS_CLOUD") == "" && getenv("OS_AUTH_URL") == "" {
+	if isUnix || !keystone.Given(getenv) {
 		return nil, nil
 	}
 	login, err := keystoneLogin(getenv)

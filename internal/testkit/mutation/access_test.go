@@ -106,8 +106,8 @@ var accessMutations = []mutation{
 	{
 		name: "a caller's changes are limited",
 		file: "internal/api/access/gate.go",
-		old:  `change && !g.changes.take(who.ID) {`,
-		new:  `change && who.ID == "" {`,
+		old:  `change && !g.changes.take(who.ID):`,
+		new:  `change && who.ID == "":`,
 		pkg:  "./internal/api/access", run: "TestChangesAreLimitedForEachCaller",
 	},
 	{
@@ -148,8 +148,8 @@ var accessMutations = []mutation{
 	{
 		name: "other machines need TLS",
 		file: "internal/config/api.go",
-		old:  `	return host == "localhost" || err == nil && address.IsLoopback()`,
-		new:  `	return host == "localhost" || err == nil && address.IsValid()`,
+		old:  `	return strings.EqualFold(host, "localhost") || err == nil && address.IsLoopback()`,
+		new:  `	return strings.EqualFold(host, "localhost") || err == nil && address.IsValid()`,
 		pkg:  "./internal/config", run: "TestBadValues/API_ADDRESS=0.0.0.0:8080",
 	},
 }
