@@ -63,7 +63,7 @@ func fleetOf(n int) *fakeDevices {
 		f.statuses[name] = contract.DeviceStatus{
 			Name: name, UUID: contract.DeviceUUID(name), Type: []string{"NVME", "DISK", "NODE"}[i%3], Vendor: fmt.Sprint(i % 7), Model: fmt.Sprintf("m,%d", i%5),
 			Hostname: fmt.Sprintf("h%d", i%11), Status: device.Enabled, DeviceState: device.States()[i%len(device.States())], Serial: fmt.Sprintf("S%d", i),
-			CreatedAt: at.Add(time.Duration(i%13) * time.Hour), UpdatedAt: at.Add(time.Duration(i%17) * time.Minute), OneTimeUse: i%2 == 0, NeedsOperator: i%10 == 0,
+			CreatedAt: at.Add(time.Duration(i%13) * time.Hour), UpdatedAt: at.Add(time.Duration(i%17) * time.Minute), OneTimeUse: i%2 == 0, NeedsOperator: i%10 == 0, Dirty: i%3 == 0,
 		}
 	}
 	return f
@@ -183,6 +183,9 @@ func TestFilters(t *testing.T) {
 	inState := func(v contract.DeviceStatus) bool {
 		return v.DeviceState == device.Error || v.DeviceState == device.Retired
 	}
+	waiting := func(v contract.DeviceStatus) bool {
+		return v.DeviceState == device.PendingCleaning || v.DeviceState == device.Error && v.Dirty
+	}
 	d42 := func(v contract.DeviceStatus) bool { return v.Name == "d0042" }
 	for query, match := range map[string]func(v contract.DeviceStatus) bool{
 		"type=nvme":                              func(v contract.DeviceStatus) bool { return v.Type == "NVME" },
@@ -196,7 +199,8 @@ func TestFilters(t *testing.T) {
 		"status=maintaining":                     none,
 		"needs_operator=True":                    func(v contract.DeviceStatus) bool { return v.NeedsOperator },
 		"needs_operator=false&one_time_use=true": func(v contract.DeviceStatus) bool { return !v.NeedsOperator && v.OneTimeUse },
-		"awaiting_cleaning=true":                 awaitsCleaning,
+		"awaiting_cleaning=true":                 waiting,
+		"awaiting_cleaning=false":                func(v contract.DeviceStatus) bool { return !waiting(v) },
 		"name=d0042,d0043":                       func(v contract.DeviceStatus) bool { return v.Name == "d0042" || v.Name == "d0043" },
 		"uuid=" + strings.ToUpper(named.UUID):    d42,
 		"serial=S42":                             d42,
@@ -209,7 +213,7 @@ func TestFilters(t *testing.T) {
 				want = append(want, name)
 			}
 		}
-		for _, d := range list(t, h, "/v2/devices?"+query, admin).Devices {
+		for _, d := range list(t, h, "/v2/devices?limit=1000&"+query, admin).Devices {
 			found = append(found, d["name"].(string))
 		}
 		require.ElementsMatch(t, want, found, query)

@@ -97,13 +97,9 @@ var listFilters = []listFilter{
 	{name: "needs_operator", field: "needs_operator", about: "that need an operator, or do not", allowed: booleans,
 		apply: trueOrFalse(func(v contract.DeviceStatus) bool { return v.NeedsOperator }, func(f *client.Filter) { f.NeedsOperator = true })},
 	{name: "awaiting_cleaning", field: "dirty", about: "that wait for a clean, or do not: pending_cleaning, and error while dirty", allowed: booleans,
-		apply: trueOrFalse(awaitsCleaning, func(f *client.Filter) { f.AwaitingCleaning = true })},
+		apply: trueOrFalse(contract.DeviceStatus.AwaitsCleaning, func(f *client.Filter) { f.AwaitingCleaning = true })},
 	{name: "one_time_use", field: "one_time_use", about: "that are cleaned after every tenant, or are not", allowed: booleans,
 		apply: trueOrFalse(func(v contract.DeviceStatus) bool { return v.OneTimeUse }, nil)},
-}
-
-func awaitsCleaning(v contract.DeviceStatus) bool {
-	return v.DeviceState == device.PendingCleaning || v.DeviceState == device.Error && v.Dirty
 }
 
 // listParameters are all parameters of GET /v2/devices.

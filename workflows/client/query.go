@@ -95,11 +95,10 @@ func (f Filter) Selects(v contract.DeviceStatus) bool {
 	if f.HostsOrInstances && len(f.Hosts) > 0 && len(f.Instances) > 0 {
 		where = slices.Contains(f.Hosts, v.Hostname) || slices.Contains(f.Instances, instance)
 	}
-	awaiting := v.DeviceState == device.PendingCleaning || v.DeviceState == device.Error && v.Dirty
 	return where && selected(f.States, v.DeviceState) && (f.NotState == "" || v.DeviceState != f.NotState) &&
 		selected(f.Types, v.Type) && selected(f.Faults, v.Fault) && selected(f.Serials, v.Serial) &&
 		(f.Serial == "" || stored(f.Serial) == v.Serial) && (f.UUID == "" || f.UUID == v.UUID) &&
-		(!f.NeedsOperator || v.NeedsOperator) && (!f.AwaitingCleaning || awaiting) &&
+		(!f.NeedsOperator || v.NeedsOperator) && (!f.AwaitingCleaning || v.AwaitsCleaning()) &&
 		selected(f.Names, v.Name) && selected(f.UUIDs, v.UUID) && (f.Match == nil || f.Match(v))
 }
 

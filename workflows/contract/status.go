@@ -84,6 +84,11 @@ type DeviceStatus struct {
 	Acts     []Act            `json:"acts,omitempty"`
 }
 
+// AwaitsCleaning says whether the device is in pending_cleaning, or in error while dirty.
+func (v DeviceStatus) AwaitsCleaning() bool {
+	return v.DeviceState == device.PendingCleaning || v.DeviceState == device.Error && v.Dirty
+}
+
 // StatusMemo is the memo `status`: what a listing shows beyond the search attributes. It
 // changes rarely: a turnover without a fault never writes it.
 type StatusMemo struct {
