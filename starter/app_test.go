@@ -324,22 +324,6 @@ func TestShowWithoutWorker(t *testing.T) {
 	require.Contains(t, note["note"], "no control worker answered (no poller seen")
 }
 
-// As the HTTP API's.
-func TestTimesForProgramsAreInSeconds(t *testing.T) {
-	v := in("d1", device.Available)
-	v.UpdatedAt = v.UpdatedAt.Add(123456789)
-	l := &fakeClient{
-		onList:     func(string) ([]client.Execution, error) { return []client.Execution{running(v)}, nil },
-		onDescribe: func(string) (client.Execution, error) { return running(v), nil },
-		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
-	}
-	for _, command := range [][]string{{"list"}, {"show", "d1"}} {
-		got := burnish(t, l, "", append(command, "-o", "json")...)
-		require.Equal(t, exitOK, got.code)
-		require.Contains(t, got.out, `"updated_at": "`+clock.Format(time.RFC3339)+`"`)
-	}
-}
-
 func TestShowByUUID(t *testing.T) {
 	var asked string
 	l := &fakeClient{

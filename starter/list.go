@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -56,9 +55,6 @@ func (a *app) listCommand() *cobra.Command {
 				views, err := a.find(cmd.Context(), l, &f)
 				if err != nil {
 					return err
-				}
-				for i := range views {
-					views[i].UpdatedAt = views[i].UpdatedAt.Truncate(time.Second)
 				}
 				limits := a.withPlaces(cmd.Context(), l, views)
 				if f.needsOperator && limits.Limits == nil {

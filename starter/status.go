@@ -42,7 +42,7 @@ func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v 
 	if v.DeviceState == device.Absent {
 		return contract.DeviceStatus{}, "", notEnrolled(name)
 	}
-	v.Progress, v.UpdatedAt = e.Progress(v, a.now()), v.UpdatedAt.Truncate(time.Second)
+	v.Progress = e.Progress(v, a.now())
 	shown := []contract.DeviceStatus{v}
 	a.withPlaces(ctx, l, shown)
 	return shown[0], note, nil
