@@ -9,6 +9,18 @@ import (
 	"burnish/workflows/contract"
 )
 
+// listCleaningSteps is GET …/cleaning/steps: a bare list of what a full clean would do. // S3.31
+func listCleaningSteps(ctx context.Context, c *call) (any, error) {
+	if err := c.resolve(ctx); err != nil {
+		return nil, err
+	}
+	v, err := c.status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return append([]contract.CleanStep{}, v.Steps...), nil
+}
+
 // cleanBody is the body of POST …/clean. Without steps and runbook it is a full clean.
 type cleanBody struct {
 	CleanSteps []namedStep `json:"clean_steps,omitempty"`

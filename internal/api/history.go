@@ -7,18 +7,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-// listCleaningSteps is GET …/cleaning/steps: a bare list of what a full clean would do. // S3.31
-func listCleaningSteps(ctx context.Context, c *call) (any, error) {
-	if err := c.resolve(ctx); err != nil {
-		return nil, err
-	}
-	v, err := c.status(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return append([]contract.CleanStep{}, v.Steps...), nil
-}
-
 // showHistory is GET …/history.
 func showHistory(ctx context.Context, c *call) (any, error) {
 	if err := c.resolve(ctx); err != nil {

@@ -18,7 +18,7 @@ import (
 // The headers that make a repetition of a change harmless, and the one that answers name.
 const (
 	keyHeader     = "Idempotency-Key"
-	requestHeader = "X-Openstack-Request-Id"
+	requestHeader = access.RequestIDHeader
 )
 
 var keyForm = regexp.MustCompile(`^[!-~]([ -~]{0,253}[!-~])?$`)

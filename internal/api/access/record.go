@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// requestIDHeader names a request in its answer, and in the log.
-const requestIDHeader = "X-Openstack-Request-Id"
+// RequestIDHeader names a request in its answer, and in the log.
+const RequestIDHeader = "X-Openstack-Request-Id"
 
 // Record is what is known of one request, for the line that a change leaves in the log.
 type Record struct {
@@ -41,7 +41,7 @@ func newRequestID() string { return "req-" + uuid.NewString() }
 func (g *Gate) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		record := &Record{ID: newRequestID()}
-		w.Header().Set(requestIDHeader, record.ID)
+		w.Header().Set(RequestIDHeader, record.ID)
 		if p, ok := r.Context().Value(peerKey{}).(peer); ok {
 			r.RemoteAddr = p.id() // net/http has "@" or ""
 		}

@@ -30,10 +30,10 @@ func TestEachChangeLeavesOneLineWithoutATokenInTheLog(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), method, "/v2/devices/h1_0000:01:00.0/clean?token=alice-token", nil)
 		r.RemoteAddr = "192.0.2.7:4711"
 		r.Header.Set("X-Auth-Token", token)
-		r.Header.Set(requestIDHeader, "req-mine")
+		r.Header.Set(RequestIDHeader, "req-mine")
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
-		id := w.Header().Get(requestIDHeader)
+		id := w.Header().Get(RequestIDHeader)
 		require.Regexp(t, `^req-[0-9a-f-]{36}$`, id)
 		require.False(t, ids[id], "each request has its own")
 		ids[id] = true
@@ -43,7 +43,7 @@ func TestEachChangeLeavesOneLineWithoutATokenInTheLog(t *testing.T) {
 	text := lines.String()
 	require.Equal(t, 1, strings.Count(text, "\n"), text)
 	for _, part := range []string{"level=INFO", "who=alice", "principal=token:alice", "project=ops", "from=192.0.2.7:4711", "method=POST",
-		"path=/v2/devices/h1_0000:01:00.0/clean ", "device=h1_0000:01:00.0", "status=202", "request=" + w.Header().Get(requestIDHeader), `reason="a \"broken\"\nline"`} {
+		"path=/v2/devices/h1_0000:01:00.0/clean ", "device=h1_0000:01:00.0", "status=202", "request=" + w.Header().Get(RequestIDHeader), `reason="a \"broken\"\nline"`} {
 		require.Contains(t, text, part)
 	}
 	require.NotContains(t, text, "alice-token")
