@@ -28,6 +28,7 @@ func overAPI(t *testing.T, address string, args ...string) ran {
 	var out, errors bytes.Buffer
 	a := &app{
 		stdin: strings.NewReader(""), stdout: &out, stderr: &errors,
+		api:      "http://127.0.0.1:1/the-variables", // which --api comes before
 		getenv:   func(name string) string { return map[string]string{"BURNISH_API_TOKEN": apiToken}[name] },
 		terminal: func() bool { return false },
 		now:      time.Now,

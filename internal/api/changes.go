@@ -99,37 +99,37 @@ type bindView struct {
 // changeRoutes are the changes, each with its own rule.
 func changeRoutes() []route {
 	return []route{
-		act("clean", ruleClean, v21, http.StatusAccepted, "Clean a device in state error or, with named steps or a runbook, a manageable one", cleanDevice),
+		act("clean", v21, http.StatusAccepted, "Clean a device in state error or, with named steps or a runbook, a manageable one", cleanDevice),
 		plain("provide", "Clean a manageable device and offer it to tenants", Writer.Provide),
-		act("manage", ruleOf("manage"), v20, 0, "Take a device out of the pool", func(ctx context.Context, c *call, in tenantBody) (any, error) {
+		act("manage", v20, 0, "Take a device out of the pool", func(ctx context.Context, c *call, in tenantBody) (any, error) {
 			return c.result(c.Devices.Manage(ctx, c.name, contract.ReasonInput{Reason: in.Reason, Instance: in.Instance, Caller: c.caller()}))
 		}),
 		plain("abort", "End the running clean", Writer.Abort),
 		plain("release-hold", "Go on with a clean that its runbook holds", Writer.ReleaseHold),
-		act("maintenance", ruleOf("maintenance"), v20, 0, "Begin or end maintenance", func(ctx context.Context, c *call, in maintenanceBody) (any, error) {
+		act("maintenance", v20, 0, "Begin or end maintenance", func(ctx context.Context, c *call, in maintenanceBody) (any, error) {
 			return c.result(c.Devices.Maintain(ctx, c.name, contract.MaintainInput{Reason: in.Reason, Off: in.Off, Caller: c.caller()}))
 		}),
-		act("power", ruleOf("power"), v20, 0, "Switch a device on or off, or reset it", func(ctx context.Context, c *call, in powerBody) (any, error) {
+		act("power", v20, 0, "Switch a device on or off, or reset it", func(ctx context.Context, c *call, in powerBody) (any, error) {
 			return c.result(c.Devices.Power(ctx, c.name, contract.PowerInput{Action: in.Target, Reason: in.Reason, Instance: in.Instance, Caller: c.caller()}))
 		}),
-		act("retire", ruleOf("retire"), v20, 0, "Take a device out of service permanently", func(ctx context.Context, c *call, in retireBody) (any, error) {
+		act("retire", v20, 0, "Take a device out of service permanently", func(ctx context.Context, c *call, in retireBody) (any, error) {
 			return c.result(c.Devices.Retire(ctx, c.name, contract.ReasonInput{Reason: in.Reason, Lost: in.Lost, Instance: in.Instance, Caller: c.caller()}))
 		}),
-		act("forget", ruleOf("forget"), v20, 0, "End the workflow of a retired device", func(ctx context.Context, c *call, in tenantBody) (any, error) {
+		act("forget", v20, 0, "End the workflow of a retired device", func(ctx context.Context, c *call, in tenantBody) (any, error) {
 			return c.result(c.Devices.Forget(ctx, c.name, contract.ReasonInput{Reason: in.Reason, Instance: in.Instance, Caller: c.caller()}))
 		}),
-		act("replace", ruleOf("replace"), v20, 0, "Accept other hardware in the device's slot", func(ctx context.Context, c *call, in replaceBody) (any, error) {
+		act("replace", v20, 0, "Accept other hardware in the device's slot", func(ctx context.Context, c *call, in replaceBody) (any, error) {
 			return c.result(c.Devices.Replace(ctx, c.name, contract.ReplaceInput{AcceptSignature: in.AcceptSignature, Provide: in.Provide,
 				Reason: in.Reason, Instance: in.Instance, Caller: c.caller()}))
 		}),
-		act("move", ruleOf("move"), v20, 0, "The device's hardware is in another slot now", moveDevice),
+		act("move", v20, 0, "The device's hardware is in another slot now", moveDevice),
 		overrideRoute(),
 		plain("migrate-pool", "Make a pre-allocated server of a shared pool dynamic", Writer.MigratePool),
 		bindRoute(),
-		act("unbind", ruleOf("unbind"), v20, 0, "End an instance's binding", func(ctx context.Context, c *call, in unbindBody) (any, error) {
+		act("unbind", v20, 0, "End an instance's binding", func(ctx context.Context, c *call, in unbindBody) (any, error) {
 			return c.result(c.Devices.Unbind(ctx, c.name, contract.UnbindInput{Instance: in.Instance, Caller: c.caller()}))
 		}),
-		act("rebuild", ruleOf("rebuild"), v20, 0, "Keep the device bound while its instance is rebuilt", func(ctx context.Context, c *call, in unbindBody) (any, error) {
+		act("rebuild", v20, 0, "Keep the device bound while its instance is rebuilt", func(ctx context.Context, c *call, in unbindBody) (any, error) {
 			return c.result(c.Devices.Rebuild(ctx, c.name, contract.UnbindInput{Instance: in.Instance, Caller: c.caller()}))
 		}),
 		change("/v2/devices", "enrollDevice", ruleOf("enroll"), "Enroll a device", contract.Result{}, enrollDevice),
@@ -147,13 +147,13 @@ func changeRoutes() []route {
 
 // plain is the route of a change that takes nothing but a reason.
 func plain(verb, summary string, do func(w Writer, ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)) route {
-	return act(verb, ruleOf(verb), v20, 0, summary, func(ctx context.Context, c *call, in reasonBody) (any, error) {
+	return act(verb, v20, 0, summary, func(ctx context.Context, c *call, in reasonBody) (any, error) {
 		return c.result(do(c.Devices, ctx, c.name, contract.ReasonInput{Reason: in.Reason, Caller: c.caller()}))
 	})
 }
 
 func bindRoute() route {
-	r := act("bind", ruleOf("bind"), v20, 0, "Reserve a device and bind it to an instance", func(ctx context.Context, c *call, in bindBody) (any, error) {
+	r := act("bind", v20, 0, "Reserve a device and bind it to an instance", func(ctx context.Context, c *call, in bindBody) (any, error) {
 		bound, err := c.Devices.Bind(ctx, c.name, contract.BindInput{Instance: in.Instance, Request: in.Request, Tag: in.Tag, Caller: c.caller()})
 		if err != nil {
 			return nil, err

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,7 +25,7 @@ type overrideBody struct {
 }
 
 func overrideRoute() route {
-	r := act("override", ruleOf("override"), v21, http.StatusOK,
+	r := act("override", v21, 0,
 		"Request the return of a device in state error without a clean, or approve what another principal has requested", overrideDevice)
 	r.Codes = append([]device.Code{device.CodeOverrideOff, device.CodeSamePrincipal, device.CodeOverrideUnsigned}, r.Codes...)
 	return r

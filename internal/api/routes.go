@@ -47,7 +47,6 @@ const (
 	ruleList   = "cyborg:device:get_all"
 	ruleGet    = "cyborg:device:get_one"
 	ruleDetail = "cyborg:device:get_details"
-	ruleClean  = "cyborg:device:clean"
 )
 
 // ruleOf is the rule of a change.
@@ -88,12 +87,12 @@ var readCodes = []device.Code{device.CodeNotFound, device.CodeUnreachable}
 var actCodes = []device.Code{device.CodeInvalid, device.CodeNotFound, device.CodeRequestTooLarge, device.CodeMediaType, device.CodeRefused, device.CodeRequestReused,
 	device.CodeUnreachable, device.CodeTimeout, device.CodeInternal}
 
-// act is the route of a change of one device, whose body is an In.
-func act[In any](verb, rule string, since version, status int, summary string, do func(ctx context.Context, c *call, in In) (any, error)) route {
+// act is the route of a change of one device, whose body is an In, with the verb's own rule.
+func act[In any](verb string, since version, status int, summary string, do func(ctx context.Context, c *call, in In) (any, error)) route {
 	var in In
 	return route{
 		Method: http.MethodPost, Path: "/v2/devices/{device}/" + verb, Operation: operationOf(verb), Summary: summary,
-		Rule: rule, Since: since, In: in, Out: contract.Result{}, Status: status, Codes: actCodes,
+		Rule: ruleOf(verb), Since: since, In: in, Out: contract.Result{}, Status: status, Codes: actCodes,
 		do: func(ctx context.Context, c *call) (any, error) {
 			var in In
 			if err := c.readBody(&in); err != nil {
