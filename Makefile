@@ -59,8 +59,13 @@ build: ## build bin/burnish, bin/burnish-worker and bin/burnish-devserver
 # its requests. `make soak` runs them with it.
 PLAIN := ./internal/device ./internal/testkit/explorer ./internal/hardware/block ./internal/hardware/nvme ./internal/hardware/redfish
 
+# Tests of chance, which kill, freeze or shuffle at random: one failure of theirs may be the
+# one in a thousand that they look for. They are never run a second time.
+ONCE := ^Test(Kill|Walk|Explore|Random|Frozen|Planted|Interleave|Any)
+
 # testsum reads the events of all modules, says what failed, and fails. Results
-# are never cached (-count=1): many tests run programs that Go does not track.
+# are never cached (-count=1): many tests run programs that Go does not track. Of up to three
+# tests that failed each runs once more by itself; the report names those that then pass.
 .PHONY: test
 test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	@./deploy/setup-test.sh </dev/null
@@ -77,7 +82,7 @@ test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	  go test $$race -count=1 -timeout 35m -json $$(go list ./... | grep -vxF "$$plain") || died .; \
 	  wait; cat "$$events"; \
 	  ($(SERVER) go test -count=1 -timeout 10m -json ./...) || died deploy/devserver; \
-	} </dev/null | bin/testsum -o $(SUMMARY) $$require
+	} </dev/null | bin/testsum -o $(SUMMARY) -again "go test $$race -count=1 -timeout 20m -json" -once '$(ONCE)' $$require
 
 # Those that start no server, emulator or guest, and need no root.
 SLOW := testkit/(e2e|site|mutation|bench|guest|nvmesim|openstack|messagebus)|hardware/(block|nvme|script)$$|hardware/nvme/privileged|inventory/(placement|backends)|internal/nova|^burnish/worker

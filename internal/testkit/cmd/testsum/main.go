@@ -6,7 +6,9 @@
 // a go test that died, a run without any test. Every test and subtest counts, as in
 // `go test -v`.
 //
-// usage: go test -json ./... | testsum [-o FILE] [-no-skips]
+// With -again, each of up to three tests that failed runs once more by itself; see again.
+//
+// usage: go test -json ./... | testsum [-o FILE] [-no-skips] [-again COMMAND [-once REGEXP]]
 package main
 
 import (
@@ -15,6 +17,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"strings"
 )
 
 func main() {
@@ -28,10 +32,20 @@ func run(args []string, in io.Reader, out, problems io.Writer) int {
 	flags.SetOutput(problems)
 	file := flags.String("o", "", "write the summary line to this `file` too")
 	noSkips := flags.Bool("no-skips", false, "a skip is a failure")
+	again := flags.String("again", "", "run tests that failed once more by this `command`, a go test -json")
+	var once *regexp.Regexp
+	flags.Func("once", "never run those again whose names match this `regexp`", func(text string) (err error) {
+		once, err = regexp.Compile(text)
+		return err
+	})
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	ok, err := summarize(in, out, *file, *noSkips)
+	ok, err := summarize(in, out, *file, *noSkips, func(s *summary) {
+		if command := strings.Fields(*again); len(command) > 0 {
+			s.again(command, once)
+		}
+	})
 	if err != nil {
 		_, _ = fmt.Fprintf(problems, "testsum: %v\n", err) // there is no better place
 		return 1
@@ -42,9 +56,13 @@ func run(args []string, in io.Reader, out, problems io.Writer) int {
 	return 0
 }
 
-func summarize(in io.Reader, out io.Writer, file string, noSkips bool) (bool, error) {
+func summarize(in io.Reader, out io.Writer, file string, noSkips bool, again func(*summary)) (bool, error) {
 	s := newSummary(out)
 	readErr := s.read(in)
+	s.end()
+	if readErr == nil {
+		again(s)
+	}
 	s.finish(noSkips)
 	if file != "" {
 		if err := os.WriteFile(file, []byte(s.line()+"\n"), 0o644); err != nil {

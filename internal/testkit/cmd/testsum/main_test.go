@@ -145,3 +145,69 @@ func TestTheSlowestAreListed(t *testing.T) {
 		t.Errorf("missing %q in:\n%s", want, out)
 	}
 }
+
+// A command that stands in for go test: TestBad passes the second time, TestWorse fails
+// again, and anything else is an error.
+const secondRun = `#!/bin/sh
+echo "$@" >>"$(dirname "$0")/ran"
+case "$*" in
+*'-run ^TestBad$/^sub$ p'*)
+	echo '{"Action":"pass","Package":"p","Test":"TestBad/sub"}'
+	echo '{"Action":"pass","Package":"p","Test":"TestBad"}'
+	echo '{"Action":"pass","Package":"p"}';;
+*'-run ^TestWorse$ p'*)
+	echo '{"Action":"output","Package":"p","Test":"TestWorse","Output":"bad again\\n"}'
+	echo '{"Action":"fail","Package":"p","Test":"TestWorse"}'
+	exit 1;;
+*) exit 2;;
+esac
+`
+
+func TestWhatFailsRunsAgain(t *testing.T) {
+	const (
+		bad = `{"Action":"fail","Package":"p","Test":"TestBad/sub"}
+{"Action":"fail","Package":"p","Test":"TestBad"}
+`
+		worse = `{"Action":"fail","Package":"p","Test":"TestWorse"}
+`
+		race = `{"Action":"output","Package":"p","Test":"TestBad/sub","Output":"WARNING: DATA RACE\n"}
+`
+		failed = `{"Action":"fail","Package":"p"}
+{"Action":"command-failed","Package":"go test in x"}
+`
+	)
+	for name, c := range map[string]struct {
+		in   string
+		args []string
+		want string
+		says string
+		ran  int
+	}{
+		"it passes":              {bad + failed, nil, "2 passed, 0 failed, 0 skipped", "mend them:\n  p TestBad\n", 1},
+		"one of two passes":      {bad + worse + failed, nil, "2 passed, 1 failed, 0 skipped", "bad again", 2},
+		"it must never fail":     {bad + failed, []string{"-once", "^TestB"}, "0 passed, 2 failed, 0 skipped", "not run again: p TestBad", 0},
+		"a race":                 {race + bad + failed, nil, "0 passed, 2 failed, 0 skipped", "not run again: p TestBad", 0},
+		"the package failed":     {failed, nil, "0 passed, 1 failed, 0 skipped", "not run again: p", 0},
+		"it is unknown by name":  {strings.ReplaceAll(worse, "Worse", "Other") + failed, nil, "0 passed, 1 failed, 0 skipped", "exit status 2", 1},
+		"too many for accidents": {bad + worse + strings.ReplaceAll(worse, "Worse", "C") + strings.ReplaceAll(worse, "Worse", "D") + failed, nil, "0 passed, 5 failed, 0 skipped", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			command := filepath.Join(dir, "gotest")
+			if err := os.WriteFile(command, []byte(secondRun), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			out, code := sum(t, c.in, append(c.args, "-again", command+" -json")...)
+			if got := lastLine(out); got != c.want || (code == 0) != strings.Contains(c.want, " 0 failed") {
+				t.Errorf("%q and exit %d, want %q, in:\n%s", got, code, c.want, out)
+			}
+			if !strings.Contains(out, c.says) {
+				t.Errorf("missing %q in:\n%s", c.says, out)
+			}
+			ran, err := os.ReadFile(filepath.Join(dir, "ran"))
+			if err != nil && !errors.Is(err, os.ErrNotExist) || strings.Count(string(ran), "\n") != c.ran {
+				t.Errorf("ran %q (%v), want %d", ran, err, c.ran)
+			}
+		})
+	}
+}

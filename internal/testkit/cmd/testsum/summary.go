@@ -37,6 +37,12 @@ type skip struct {
 	reason string
 }
 
+// failed is one failure, and what the test printed.
+type failed struct {
+	test   id
+	output string
+}
+
 // summary counts the events of a stream.
 type summary struct {
 	out      io.Writer
@@ -45,6 +51,9 @@ type summary struct {
 	passed, failed int
 	failedBefore   int // at the end of the last command that failed
 	skips          []skip
+	passes         map[id]bool
+	fails          []failed
+	unsteady       []id // tests that failed, and passed when they ran again
 
 	running map[id]bool             // tests and packages that have not ended
 	output  map[id]*strings.Builder // of what has not ended
@@ -58,6 +67,7 @@ type tally struct{ passed, failed int }
 func newSummary(out io.Writer) *summary {
 	return &summary{
 		out: out, running: map[id]bool{}, output: map[id]*strings.Builder{}, counts: map[string]*tally{}, seconds: map[id]float64{},
+		passes: map[id]bool{},
 	}
 }
 
@@ -120,6 +130,7 @@ func (s *summary) endTest(test id, action string) {
 	switch action {
 	case "pass":
 		s.passed++
+		s.passes[test] = true
 		s.tally(test.pkg).passed++
 	case "fail":
 		s.fail(test)
@@ -189,12 +200,22 @@ func (s *summary) listSlow() {
 	}
 }
 
-// finish fails what has not ended and lists the slowest tests and the skips.
-func (s *summary) finish(skipsFail bool) {
+// end fails what has not ended.
+func (s *summary) end() {
 	s.failUnfinished("")
-	s.listSlow()
 	if s.passed+s.failed+s.skipped() == 0 {
 		s.fail(id{pkg: "no test ran"})
+	}
+}
+
+// finish lists the slowest tests, those that are unsteady, and the skips.
+func (s *summary) finish(skipsFail bool) {
+	s.listSlow()
+	if len(s.unsteady) > 0 {
+		s.print("\nunsteady, failed and then passed when run again; mend them:\n")
+	}
+	for _, test := range s.unsteady {
+		s.print("  %s\n", test)
 	}
 	if s.skipped() == 0 {
 		return
@@ -213,6 +234,7 @@ func (s *summary) finish(skipsFail bool) {
 // fail counts one failure and prints its output.
 func (s *summary) fail(test id) {
 	s.failed++
+	s.fails = append(s.fails, failed{test, s.kept(test)})
 	s.tally(test.pkg).failed++
 	s.print("--- FAIL %s\n%s", test, s.kept(test))
 }
