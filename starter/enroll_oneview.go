@@ -116,10 +116,14 @@ func (f fromPool) check(like enrollment) (map[string]string, error) {
 func (a *app) servers(ctx context.Context, l deviceClient, appliance string, filter map[string]string) (found []contract.PoolServer, enrolled int, err error) {
 	in := contract.ServersInput{Appliance: appliance, Limit: serversPerPage, Filter: filter}
 	for {
-		rctx, cancel := a.requestContext(ctx)
-		page, err := l.Servers(rctx, in)
-		cancel()
-		if err != nil {
+		var page contract.Servers
+		ended := a.afterStart(ctx, "an appliance named "+appliance, func() bool {
+			rctx, cancel := a.requestContext(ctx)
+			defer cancel()
+			page, err = l.Servers(rctx, in)
+			return !client.NotFound(err)
+		})
+		if err = cmp.Or(ended, err); err != nil {
 			return nil, 0, a.explainAppliance(ctx, l, appliance, err)
 		}
 		found, enrolled = append(found, page.Servers...), enrolled+page.Enrolled
@@ -212,9 +216,7 @@ func profileText(profile string) string {
 
 // onlyAppliance is the appliance that control workers serve, if there is only one.
 func (a *app) onlyAppliance(ctx context.Context, l deviceClient) (string, error) {
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	all, err := l.Appliances(rctx)
+	all, err := a.served(ctx, "an appliance", l.Appliances)
 	switch {
 	case err != nil:
 		return "", a.explain(ctx, l, "", err)

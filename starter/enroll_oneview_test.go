@@ -170,6 +170,46 @@ func TestEnrollFromAnApplianceWrongUse(t *testing.T) {
 	require.Equal(t, "nothing to enroll: no server matches\n", burnish(t, l, "", fromPoolArgs("--appliance", "rack1")...).out)
 }
 
+// A script may enroll right after it has started a control worker, which serves its appliance
+// a moment later, and is listed after another.
+func TestEnrollFromAnApplianceOfAWorkerThatHasJustStarted(t *testing.T) {
+	for name, args := range map[string][]string{"the only one": fromOneView, "by its name": fromPoolArgs("--appliance", "rack1")} {
+		t.Run(name, func(t *testing.T) {
+			listed, asked := 0, 0
+			l := &fakeClient{onAppliances: func() []string {
+				if listed++; listed < 3 {
+					return nil
+				}
+				return []string{"rack1"}
+			}, inPool: func(in contract.ServersInput) (contract.Servers, error) {
+				if asked++; asked < 3 {
+					return contract.Servers{}, serviceerror.NewNotFound("workflow not found")
+				}
+				return rack(2)(in)
+			}}
+			r := burnish(t, l, "", append(slices.Clone(args), "--dry-run")...)
+			require.Equal(t, exitOK, r.code, r.errors)
+			require.Equal(t, 2, strings.Count(r.out, ": would be enrolled: "), r.out)
+			require.Empty(t, r.errors)
+		})
+	}
+}
+
+// Whoever waits for an appliance that nobody serves is told so, and may bound it.
+func TestEnrollWaitsForAnAppliance(t *testing.T) {
+	listed := 0
+	l := &fakeClient{onAppliances: func() []string { listed++; return nil }}
+	r := burnish(t, l, "", fromOneView...)
+	require.Equal(t, exitFailed, r.code)
+	require.Equal(t, "burnish: note: no control worker serves an appliance yet: waiting 10s for one that has just started\n"+
+		"burnish: enroll: no control worker serves an appliance; start one with BURNISH_ONEVIEW\n", r.errors)
+	require.Equal(t, 41, listed)
+	listed = 0
+	r = burnish(t, l, "", fromPoolArgs("--timeout", "500ms")...)
+	require.Equal(t, "burnish: enroll: no control worker serves an appliance; start one with BURNISH_ONEVIEW\n", r.errors)
+	require.Equal(t, 3, listed)
+}
+
 // A NAME is legal, stays where the server's name changes in case, and has its serial number.
 func TestNamesOfServers(t *testing.T) {
 	for want, server := range map[string]contract.PoolServer{

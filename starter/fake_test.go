@@ -41,8 +41,10 @@ type fakeClient struct {
 
 	// appliances are served; inPool answers for their servers, onPool who has one.
 	appliances []string
-	inPool     func(in contract.ServersInput) (contract.Servers, error)
-	onPool     func(in contract.PoolRequest) (contract.PoolSnapshot, error)
+	// onAppliances gives the appliances, instead.
+	onAppliances func() []string
+	inPool       func(in contract.ServersInput) (contract.Servers, error)
+	onPool       func(in contract.PoolRequest) (contract.PoolSnapshot, error)
 	// polled are the appliances that have a workflow.
 	polled map[string]contract.OneViewState
 
@@ -181,6 +183,9 @@ func (f *fakeClient) Candidates(_ context.Context, cloud string, in contract.Can
 }
 
 func (f *fakeClient) Appliances(context.Context) ([]string, error) {
+	if f.onAppliances != nil {
+		return f.onAppliances(), nil
+	}
 	return append(slices.Sorted(maps.Keys(f.polled)), f.appliances...), nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -139,9 +140,15 @@ func (a *app) candidates(ctx context.Context, l deviceClient, cloud, host string
 	var all []contract.Candidate
 	in := contract.CandidatesInput{Host: host, Limit: importPage}
 	for {
-		rctx, cancel := a.requestContext(ctx)
-		found, err := l.Candidates(rctx, cloud, in)
-		cancel()
+		var found contract.Candidates
+		var err error
+		ended := a.afterStart(ctx, "a cloud named "+cloud, func() bool {
+			rctx, cancel := a.requestContext(ctx)
+			defer cancel()
+			found, err = l.Candidates(rctx, cloud, in)
+			return !client.NotFound(err)
+		})
+		err = cmp.Or(ended, err)
 		if client.NotFound(err) {
 			return nil, &failure{exit: exitFailed, code: device.CodeNotFound, message: fmt.Sprintf("no control worker serves a cloud named %q", cloud),
 				remedy: "the name is that of OS_CLOUD there, or default"}
@@ -159,9 +166,7 @@ func (a *app) candidates(ctx context.Context, l deviceClient, cloud, host string
 
 // onlyCloud is the cloud that control workers serve, if there is only one.
 func (a *app) onlyCloud(ctx context.Context, l deviceClient) (string, error) {
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	clouds, err := l.Clouds(rctx)
+	clouds, err := a.served(ctx, "a Placement", l.Clouds)
 	switch {
 	case err != nil:
 		return "", a.explain(ctx, l, "", err)

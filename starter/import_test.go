@@ -172,3 +172,17 @@ func TestImportFromAnUnservedCloud(t *testing.T) {
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.errors, `no control worker serves a cloud named "mars"; `)
 }
+
+// A script may import right after it has started a control worker.
+func TestImportFromACloudOfAWorkerThatHasJustStarted(t *testing.T) {
+	asked := 0
+	l := &fakeClient{served: []string{"default"}, importable: func(cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
+		if asked++; asked < 3 {
+			return contract.Candidates{}, serviceerror.NewNotFound("workflow not found")
+		}
+		return pages(3, 10)(cloud, in)
+	}}
+	r := burnish(t, l, "", "import", "--from", "placement", "--dry-run")
+	require.Equal(t, exitOK, r.code, r.errors)
+	require.Equal(t, 3, strings.Count(r.out, "would be imported: "), r.out)
+}

@@ -136,6 +136,7 @@ func TestOverTheAPI(t *testing.T) {
 		"TestManyWaitTimesOut": TestManyWaitTimesOut, "TestMoreThanTenNeedConfirmation": TestMoreThanTenNeedConfirmation, "TestSelectors": TestSelectors,
 		"TestFleetFile": TestFleetFile, "TestDoctorOfTheServer": TestDoctorOfTheServer, "TestEnrollFromAnAppliance": TestEnrollFromAnAppliance,
 		"TestEnrollFromAnApplianceDryRun": TestEnrollFromAnApplianceDryRun, "TestEnrollFromAnAppliancePartly": TestEnrollFromAnAppliancePartly,
+		"TestEnrollFromAnApplianceOfAWorkerThatHasJustStarted": TestEnrollFromAnApplianceOfAWorkerThatHasJustStarted, "TestImportFromACloudOfAWorkerThatHasJustStarted": TestImportFromACloudOfAWorkerThatHasJustStarted,
 		"TestQuery": TestQuery, "TestAnEmptyListingIsAList": TestAnEmptyListingIsAList, "TestHistoryThatIsEmpty": TestHistoryThatIsEmpty, "TestHistoryOfADeviceThatIsGone": TestHistoryOfADeviceThatIsGone,
 		"TestImportEnrollsEveryCandidateOnce": TestImportEnrollsEveryCandidateOnce, "TestImportCheck": TestImportCheck, "TestImportNamesWhatCannotBeRead": TestImportNamesWhatCannotBeRead,
 		"TestImportFromAnUnservedCloud": TestImportFromAnUnservedCloud, "TestPlacesInLine": TestPlacesInLine, "TestResume": TestResume, "TestPowerCommand": TestPowerCommand,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,40 @@ func (a *app) waitLimit(ctx context.Context) (context.Context, context.CancelFun
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, a.timeout.limit)
+}
+
+// A control worker that has just started begins the workflows of its clouds and appliances
+// a moment later, and the server lists them after another.
+const (
+	startupPause  = 250 * time.Millisecond
+	startupLimit  = 10 * time.Second
+	startupSilent = time.Second // and then says that it waits
+)
+
+// afterStart asks until there is what a control worker serves, for as long as one that has
+// just started may need. Its error is that of the command's end only.
+func (a *app) afterStart(ctx context.Context, what string, there func() bool) error {
+	limit := min(startupLimit, a.timeout.limit)
+	for waited := time.Duration(0); !there() && waited < limit; waited += startupPause {
+		if waited == startupSilent {
+			a.note("", fmt.Sprintf("no control worker serves %s yet: waiting %s for one that has just started", what, limit))
+		}
+		if err := a.pause(ctx, startupPause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// served are the names of the clouds or appliances that control workers serve.
+func (a *app) served(ctx context.Context, what string, names func(context.Context) ([]string, error)) (all []string, err error) {
+	ended := a.afterStart(ctx, what, func() bool {
+		rctx, cancel := a.requestContext(ctx)
+		defer cancel()
+		all, err = names(rctx)
+		return len(all) > 0 || err != nil
+	})
+	return all, cmp.Or(ended, err)
 }
 
 // await returns when the device has left pending_cleaning and cleaning: nil if it was
