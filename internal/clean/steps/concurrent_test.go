@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 
@@ -17,6 +15,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/block"
+	"burnish/internal/testkit/loops"
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
@@ -93,12 +92,9 @@ func realTarget(t *testing.T, i int, size int64) (hardware.Target, hardwaretest.
 	require.NoError(t, os.Truncate(path, size))
 	file := hardwaretest.File(path)
 	if i%2 == 1 && os.Geteuid() == 0 {
-		if out, err := exec.Command("losetup", "--find", "--show", path).Output(); err == nil {
-			path = strings.TrimSpace(string(out))
-			t.Cleanup(func() {
-				out, err := exec.Command("losetup", "--detach", path).CombinedOutput()
-				require.NoError(t, err, "%s", out)
-			})
+		if loop, err := loops.Attach(path); err == nil {
+			path = loop
+			t.Cleanup(func() { require.NoError(t, loops.Detach(loop)) })
 		} else {
 			t.Logf("no loop device here (%v): a file instead", err)
 		}

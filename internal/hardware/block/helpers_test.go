@@ -16,6 +16,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
+	"burnish/internal/testkit/loops"
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
@@ -103,13 +104,11 @@ func attach(t *testing.T, image string, args ...string) string {
 func attached(t *testing.T, image string, args ...string) (loop string, detach func()) {
 	t.Helper()
 	requireTools(t, "losetup")
-	// Only stdout, because losetup warns of an odd size on stderr.
-	out, err := exec.Command("losetup", append(append([]string{"--find", "--show"}, args...), image)...).Output()
+	loop, err := loops.Attach(image, args...)
 	if err != nil {
 		t.Skipf("this environment has no loop device: %v", err)
 	}
-	loop = strings.TrimSpace(string(out))
-	detach = sync.OnceFunc(func() { run(t, "losetup", "--detach", loop) })
+	detach = sync.OnceFunc(func() { require.NoError(t, loops.Detach(loop)) })
 	t.Cleanup(detach)
 	return loop, detach
 }
@@ -182,7 +181,7 @@ type fixture struct {
 	// image is the file behind a device, loop the kernel's own name of the device. Both are
 	// "" for a file.
 	image, loop string
-	detach      func() // takes the file from the loop device
+	detach      func() // takes the file from the loop device, which stays free until the test ends
 	target      hardware.Target
 	identity    device.Identity
 }
@@ -219,7 +218,14 @@ func loopFixture(t *testing.T, dir string, size int64, args ...string) *fixture 
 	f.driver.sys.dev = filepath.Join(dir, "dev")
 	require.NoError(t, os.MkdirAll(f.driver.sys.dev, 0o700))
 	stamped(t, f.image, size)
-	f.loop, f.detach = attached(t, f.image, append(args, "--partscan")...)
+	var detach func()
+	f.loop, detach = attached(t, f.image, append(args, "--partscan")...)
+	f.detach = func() {
+		release, err := loops.Keep()
+		require.NoError(t, err)
+		t.Cleanup(release)
+		detach()
+	}
 	return f
 }
 

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/loops"
 )
 
 // loopRefusals are changes to loop devices. The bytes of the file behind must not change.
@@ -102,8 +103,7 @@ var loopRefusals = map[string]refusal{
 	"attached_to_another_file": {
 		change: func(t *testing.T, f *fixture) []string {
 			stamped(t, f.image+".2", f.identity.Size)
-			run(t, "losetup", "--detach", f.loop)
-			run(t, "losetup", f.loop, f.image+".2")
+			require.NoError(t, loops.Reattach(f.loop, f.image+".2"))
 			return []string{f.image, f.image + ".2"}
 		},
 		open: device.CodeSerialMismatch, known: device.CodeSerialMismatch, preventedByClaim: true,
@@ -350,8 +350,7 @@ func partition(t *testing.T, f *fixture) string {
 // reattached attaches the same file with other options.
 func reattached(args ...string) func(t *testing.T, f *fixture) []string {
 	return func(t *testing.T, f *fixture) []string {
-		run(t, "losetup", "--detach", f.loop)
-		run(t, "losetup", append(args, f.loop, f.image)...)
+		require.NoError(t, loops.Reattach(f.loop, f.image, args...))
 		return []string{f.image}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"burnish/internal/testkit/loops"
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
 	"burnish/internal/testkit/suites/hardwaretest"
@@ -48,20 +49,31 @@ func (l *loop) make(mountPoint string) error {
 	if _, err := tool("mkfs.ext4", "-q", "-F", l.image); err != nil {
 		return err
 	}
-	if _, err := tool("mount", "-o", "loop", l.image, mountPoint); err != nil {
+	if err := mountLoop(l.image, mountPoint); err != nil {
 		return err
 	}
 	l.undo = append(l.undo, func() error { _, err := tool("umount", mountPoint); return err })
 	if err := writeZeroes(inner, loopSize); err != nil {
 		return err
 	}
-	path, err := tool("losetup", "--find", "--show", inner)
+	path, err := loops.Attach(inner)
 	if err != nil {
 		return err
 	}
-	l.undo = append(l.undo, func() error { _, err := tool("losetup", "--detach", path); return err })
+	l.undo = append(l.undo, func() error { return loops.Detach(path) })
 	l.Device = site.Device{Name: "loop1", Driver: "block", Path: path, Size: loopSize, Set: []string{"path=" + path}}
 	return nil
+}
+
+// mountLoop mounts an image, for which mount takes a loop device.
+func mountLoop(image, point string) error {
+	release, err := loops.Keep()
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, err = tool("mount", "-o", "loop", image, point)
+	return err
 }
 
 // close takes apart what was made, in the reverse order.

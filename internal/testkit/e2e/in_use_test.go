@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/loops"
 	"burnish/internal/testkit/proc"
 	"burnish/workflows/contract"
 )
@@ -78,8 +79,9 @@ func (s *Site) loop(t testing.TB, name string, size int64) (d Device, ok bool) {
 	}
 	under := s.File(name, size)
 	under.Stamp(t, 1)
-	path := command(t, "losetup", "--find", "--show", under.Path)
-	t.Cleanup(func() { command(t, "losetup", "--detach", path) })
+	path, err := loops.Attach(under.Path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, loops.Detach(path)) })
 	s.Allow(t, path, filepath.Join(s.Files, "*"))
 	return Device{Name: name, Driver: "block", Path: path, Size: size, Set: []string{"path=" + path}}, true
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"burnish/internal/testkit/loops"
 )
 
 // readOnly is the flag of a loop device that refuses writes.
@@ -26,10 +28,15 @@ func attach(file string, offset, size uint64, blockSize int, flags uint32) (int,
 		return 0, err
 	}
 	defer func() { _ = control.Close() }()
+	release, err := loops.Keep()
+	if err != nil {
+		return 0, err
+	}
+	defer release()
 	config := unix.LoopConfig{Fd: uint32(behind.Fd()), Size: uint32(blockSize)}
 	config.Info = unix.LoopInfo64{Offset: offset, Sizelimit: size, Flags: flags}
 	copy(config.Info.File_name[:63], file)
-	const tries = 64 // another process may take the free one
+	const tries = 64 // a program that is no test may take the free one
 	for range tries {
 		number, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err != nil {
