@@ -14,6 +14,10 @@ import (
 // of how quick something is asserts a bound of its own.
 const patience = 4
 
+// patiently are the flags of a request that has to wait for many others: its usual limit is
+// written for an idle machine, too.
+func patiently() []string { return []string{"--timeout", "100s"} }
+
 // Await polls until ok is true, and fails the test with the last state seen where that
 // takes too long.
 func Await(t testing.TB, within time.Duration, what string, ok func() (bool, string)) {

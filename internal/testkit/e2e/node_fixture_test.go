@@ -153,7 +153,7 @@ func (s *nodeSite) env(more ...string) []string {
 // enroll takes the server into service; the flags come after the usual ones.
 func (s *nodeSite) enroll(t testing.TB, name string, flags ...string) {
 	t.Helper()
-	s.Must(t, s.Site.EnrollArgs(Device(s.nodes[name].Device), append([]string{"--type", "NODE"}, flags...)...)...)
+	s.Must(t, s.Site.EnrollArgs(Device(s.nodes[name].Device), append(append(patiently(), "--type", "NODE"), flags...)...)...)
 }
 
 // state is the server as it is now.

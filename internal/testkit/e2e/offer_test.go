@@ -67,6 +67,7 @@ func (c *Cloud) retiredWhileLowered(name string, loseAnswer bool) func(*testing.
 		provider := contract.DeviceUUID(d.Name)
 		c.Bind(t, d.Name, "one")
 		d.Stamp(t, 1)
+		c.awaitIdle(t, d.Name)
 		put := c.hold(t, provider, 2, loseAnswer) // the first write of a clean reserves
 		c.Unbind(t, d.Name, "one")
 		put.await(t)
@@ -118,6 +119,7 @@ func (c *Cloud) unboundWhileReserved(t *testing.T) {
 	c.AwaitState(t, d.Name, time.Minute, device.Available)
 	require.Len(t, c.Show(t, d.Name).Cleans, 2)
 
+	c.awaitIdle(t, d.Name)
 	put := c.hold(t, provider, 1, false)
 	both := make(chan int, 2)
 	go func() { both <- c.Burnish(t, "bind", d.Name, "--instance", Instance("one")).Code }()

@@ -223,7 +223,7 @@ func TestKilledAfterTheLoweringWrite(t *testing.T) {
 	c.Destroy(t, instance)
 	select {
 	case <-lowered:
-	case <-time.After(time.Minute):
+	case <-time.After(patience * time.Minute):
 		t.Fatal("the reservation was not lowered")
 	}
 	w.Kill(t)
@@ -261,6 +261,7 @@ func TestPlacementIsDownInMidBurnAndMidReturn(t *testing.T) {
 			id := contract.DeviceUUID(d.Name)
 
 			// In mid-burn: the bind ends burned or cleaned, never lost.
+			c.awaitIdle(t, d.Name)
 			back := c.killPlacement(t, id, 1, after)
 			r := c.Burnish(t, "bind", d.Name, "--instance", Instance("one"), "--timeout", "90s")
 			back()
@@ -278,6 +279,7 @@ func TestPlacementIsDownInMidBurnAndMidReturn(t *testing.T) {
 			// In mid-return.
 			c.Bind(t, d.Name, "two")
 			d.Stamp(t, 4)
+			c.awaitIdle(t, d.Name)
 			back = c.killPlacement(t, id, 2, after)
 			c.Unbind(t, d.Name, "two")
 			back()
@@ -303,6 +305,7 @@ func TestPlacementIsDownInTheReturnOfNovasDevice(t *testing.T) {
 			instance := c.Spawn(t, provider)
 			d.Stamp(t, 1)
 			c.AwaitState(t, d.Name, time.Minute, device.Allocated)
+			c.awaitIdle(t, d.Name)                         // its own write, where it saw the instance before Nova reserved
 			back := c.killPlacement(t, provider, 1, after) // Nova reserved it: the first write is the one that lowers
 			c.Destroy(t, instance)
 			back()
@@ -334,14 +337,19 @@ func (c *Cloud) killPlacement(t *testing.T, provider string, nth int, after bool
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		defer undo()
 		select {
 		case <-killed:
-			<-time.After(30 * time.Second)
-		case <-time.After(2 * time.Minute):
+			outage(t, 30*time.Second)
+		case <-time.After(patience * 2 * time.Minute):
+		case <-t.Context().Done():
 		}
-		undo()
-		c.Placement.Restart(t)
+		if t.Context().Err() == nil { // else the test has failed
+			undo()
+			c.Placement.Restart(t)
+		}
 	}()
+	t.Cleanup(func() { <-ended })
 	return func() {
 		t.Helper()
 		<-ended

@@ -57,7 +57,7 @@ func (s *poolSite) addAppliance(t *testing.T, name string, options ...oneviewsim
 	program, err := oneviewProgram()
 	require.NoError(t, err)
 	dir := filepath.Join(s.Dir, "appliance-"+name)
-	a, err := oneviewsim.StartProcess(t.Context(), program, dir, "127.0.0.1:0", options...)
+	a, err := oneviewsim.StartProcess(t.Context(), program, dir, options...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, a.Kill()) })
 	s.appliances[name] = a

@@ -146,13 +146,13 @@ func Instance(word string) string { return site.Instance(word) }
 // Bind gives the device to a tenant.
 func (s *Site) Bind(t testing.TB, name, tenant string) {
 	t.Helper()
-	s.Must(t, "bind", name, "--instance", Instance(tenant))
+	s.Must(t, append(patiently(), "bind", name, "--instance", Instance(tenant))...)
 }
 
 // Unbind takes the device from its tenant.
 func (s *Site) Unbind(t testing.TB, name, tenant string) {
 	t.Helper()
-	s.Must(t, "unbind", name, "--instance", Instance(tenant))
+	s.Must(t, append(patiently(), "unbind", name, "--instance", Instance(tenant))...)
 }
 
 // Provider reads the inventory's file of a device.

@@ -63,7 +63,7 @@ func TestPlacementInTrouble(t *testing.T) {
 			for range 3 {
 				select {
 				case <-lowering:
-				case <-time.After(time.Minute):
+				case <-time.After(patience * time.Minute):
 					t.Fatal("the write was not tried again")
 				}
 			}

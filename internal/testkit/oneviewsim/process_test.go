@@ -57,7 +57,7 @@ func startProcess(t *testing.T, options ...oneviewsim.Option) (*oneviewsim.Proce
 	require.NoError(t, err, path)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	p, err := oneviewsim.StartProcess(ctx, path, filepath.Join(t.TempDir(), "appliance"), "127.0.0.1:0", options...)
+	p, err := oneviewsim.StartProcess(ctx, path, filepath.Join(t.TempDir(), "appliance"), options...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Kill()) })
 	return p, ctx
@@ -192,7 +192,7 @@ func TestAServerIsSeenThroughItsBMCToo(t *testing.T) {
 		p, ctx := startProcess(t, serial)
 		path, err := bmcProgram()
 		require.NoError(t, err, path)
-		bmc, err := redfishsim.StartProcess(ctx, path, filepath.Join(t.TempDir(), "bmc"), "127.0.0.1:0", redfishsim.ILO)
+		bmc, err := redfishsim.StartProcess(ctx, path, filepath.Join(t.TempDir(), "bmc"), redfishsim.ILO)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, bmc.Kill()) })
 		require.NoError(t, p.Join("SHARED1", bmc.URL, bmc.CA))

@@ -17,12 +17,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -278,11 +280,24 @@ func (r Result) Err() error {
 	return fmt.Errorf("%s: exit code %d: %s", strings.Join(r.Args, " "), r.Code, strings.TrimSpace(r.Stdout+r.Stderr))
 }
 
-// FreePorts finds one TCP port of the loopback for each that is wanted; 0 stands for any.
+// Ports that stand for any come from below those that the kernel gives to whoever asks for a
+// free one, and to outgoing connections, and below those of a server's own parts.
+const (
+	firstPort    = 10000
+	lastPort     = 19999
+	portAttempts = 200
+)
+
+// FreePorts finds one TCP port of the loopback for each that is wanted; 0 stands for any. Such a
+// port is given to nobody else who calls FreePorts while this process runs: what listens there
+// may be killed and started again, however long that takes.
 func FreePorts(wanted ...int) ([]int, error) {
 	ports := make([]int, len(wanted))
 	for i, port := range wanted {
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		l, err := listen(port)
+		if port == 0 {
+			l, err = listenAnywhere()
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -290,4 +305,44 @@ func FreePorts(wanted ...int) ([]int, error) {
 		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
 	return ports, nil
+}
+
+func listen(port int) (net.Listener, error) {
+	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+}
+
+// claims are the ports that this process was given, each with the name in the kernel that
+// says so to other processes.
+var claims struct {
+	sync.Mutex
+	held []net.Listener
+}
+
+// listenAnywhere listens on a port that nobody else has or is given.
+func listenAnywhere() (l net.Listener, err error) {
+	for range portAttempts {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		var claim net.Listener
+		if claim, err = net.Listen("unix", fmt.Sprintf("@burnish-test-port-%d", port)); err != nil {
+			continue
+		}
+		if l, err = listen(port); err != nil {
+			err = errors.Join(err, claim.Close())
+			continue
+		}
+		claims.Lock()
+		defer claims.Unlock()
+		claims.held = append(claims.held, claim)
+		return l, nil
+	}
+	return nil, fmt.Errorf("no free port between %d and %d: %w", firstPort, lastPort, err)
+}
+
+// FreeAddress is a free port's address, as that of FreePorts.
+func FreeAddress() (string, error) {
+	ports, err := FreePorts(0)
+	if err != nil {
+		return "", err
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), nil
 }

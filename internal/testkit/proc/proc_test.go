@@ -74,3 +74,18 @@ func TestFreePortsAreDistinct(t *testing.T) {
 	_, err = proc.FreePorts(ports[2], ports[2])
 	require.Error(t, err)
 }
+
+// A port that stands for any is not one that the kernel gives to others, and is given once.
+func TestFreePortsStayFree(t *testing.T) {
+	given := map[int]bool{}
+	for range 200 {
+		ports, err := proc.FreePorts(0)
+		require.NoError(t, err)
+		require.False(t, given[ports[0]], ports[0])
+		given[ports[0]] = true
+		require.Less(t, ports[0], 20000)
+	}
+	address, err := proc.FreeAddress()
+	require.NoError(t, err)
+	require.Regexp(t, `^127\.0\.0\.1:1\d{4}$`, address)
+}

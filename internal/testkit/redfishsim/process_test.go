@@ -30,7 +30,7 @@ func TestAKilledBMCComesBack(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		b, err := redfishsim.StartProcess(ctx, path, t.TempDir(), "127.0.0.1:0", p, func(c *redfishsim.Config, s *redfishsim.State) {
+		b, err := redfishsim.StartProcess(ctx, path, t.TempDir(), p, func(c *redfishsim.Config, s *redfishsim.State) {
 			c.BIOSSettings = "Settings"
 			s.BIOS.Attributes, s.BIOS.Defaults = map[string]any{"BootMode": "Bios"}, map[string]any{"BootMode": "Uefi"}
 		})

@@ -30,9 +30,8 @@ type Process struct {
 	client       *http.Client
 }
 
-// StartProcess prepares dir and starts program on it. Address is where it listens, such as
-// 127.0.0.1:8443; port 0 is any that is free, and the same from then on.
-func StartProcess(ctx context.Context, program, dir, address string, p Personality, options ...Option) (*Process, error) {
+// StartProcess prepares dir and starts program on it, on a free port that stays its own.
+func StartProcess(ctx context.Context, program, dir string, p Personality, options ...Option) (*Process, error) {
 	if err := Prepare(dir, p, options...); err != nil {
 		return nil, err
 	}
@@ -45,6 +44,10 @@ func StartProcess(ctx context.Context, program, dir, address string, p Personali
 		return nil, err
 	}
 	b := &Process{program: program, dir: dir, CA: string(authority), client: client}
+	address, err := proc.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
 	return b, b.start(ctx, address)
 }
 

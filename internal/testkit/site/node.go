@@ -46,7 +46,7 @@ type Node struct {
 // internal/testkit/cmd/redfishsim. The secret of the BMC has the server's name.
 func (s *Site) StartNode(ctx context.Context, program, name string, p redfishsim.Personality, options ...redfishsim.Option) (*Node, error) {
 	dir := filepath.Join(s.Dir, "bmc-"+name)
-	bmc, err := redfishsim.StartProcess(ctx, program, dir, "127.0.0.1:0", p, options...)
+	bmc, err := redfishsim.StartProcess(ctx, program, dir, p, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,13 @@ var readyLine = regexp.MustCompile(`(?m)^burnish-devserver ready: temporal ([0-9
 
 // Start starts the server, or starts it again after its end, and returns when it answers.
 func (s *Server) Start(ctx context.Context) error {
+	if s.Port == 0 {
+		ports, err := proc.FreePorts(0)
+		if err != nil {
+			return err
+		}
+		s.Port = ports[0]
+	}
 	args := []string{"--ip", "127.0.0.1", "--port", strconv.Itoa(s.Port), "--ui-port", strconv.Itoa(s.UIPort)}
 	if !s.InMemory {
 		args = append(args, "--db", filepath.Join(s.Dir, "temporal.db"))
