@@ -48,7 +48,8 @@ func TestOneOfEightCleansIsCarriedOut(t *testing.T) {
 		refusal, ok := client.Fault(err)
 		require.True(t, ok, err)
 		require.Equal(t, device.CodeRefused, refusal.Fault.Code)
-		require.Contains(t, []device.State{device.PendingCleaning, device.Cleaning}, refusal.State)
+		// Its clean may have ended before a late one comes.
+		require.Contains(t, []device.State{device.PendingCleaning, device.Cleaning, device.Available}, refusal.State)
 	}
 	require.GreaterOrEqual(t, winner, 0)
 	s.AwaitReturned(t, d, 20*time.Second)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +31,8 @@ type API struct {
 	Keystone *openstack.Keystone
 	URL      string
 	Control  *Worker
+	// env is the control worker's; another one may serve the API with other limits.
+	env []string
 	// Two administrators, and a user who may only read.
 	Admin, Second, Viewer openstack.Account
 }
@@ -48,7 +51,8 @@ func newAPI(t *testing.T, env ...string) *API {
 	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	a.URL = "http://" + address
 	a.Keystone.RegisterService(t, "accelerator", a.URL)
-	a.Control = a.Run(t, "control", append(env, "BURNISH_API_ADDRESS="+address, "BURNISH_API_KEY="+a.apiKey(t))...)
+	a.env = slices.Concat(env, []string{"BURNISH_API_KEY=" + a.apiKey(t)})
+	a.Control = a.Run(t, "control", slices.Concat(a.env, []string{"BURNISH_API_ADDRESS=" + address})...)
 	Caller{URL: a.URL}.AwaitReady(t)
 	a.Run(t, "host", "BURNISH_MAX_CLEANS_PER_HOST=2")
 	return a
@@ -98,8 +102,19 @@ func (c Caller) Ask(t testing.TB, method, path, body string, headers ...string) 
 	return a
 }
 
-// try is Ask of an API that may be away.
+// try is Ask of an API that may be away. What was refused because Keystone did not answer in time,
+// as on a busy machine, is sent again, as the answer says.
 func (c Caller) try(t testing.TB, method, path, body string, headers ...string) (a Answer, err error) {
+	t.Helper()
+	Await(t, time.Minute, "Keystone to answer the API", func() (bool, string) {
+		a, err = c.once(t, method, path, body, headers...)
+		return a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, string(device.CodeAuthenticationUnavailable)), a.Body
+	})
+	return a, err
+}
+
+// once is try without another attempt.
+func (c Caller) once(t testing.TB, method, path, body string, headers ...string) (a Answer, err error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, c.URL+path, strings.NewReader(body))
 	require.NoError(t, err)
@@ -191,9 +206,11 @@ func devicePath(name string, more ...string) string {
 	return strings.Join(append([]string{"/v2/devices", contract.DeviceUUID(name)}, more...), "/")
 }
 
-// events is how many events the history of a device's newest run has, with the run.
+// events is how many events the history of a device's newest run has, with the run, once
+// nothing is under way in it.
 func (s *Site) events(t testing.TB, name string) string {
 	t.Helper()
+	s.awaitIdle(t, name)
 	info := s.Describe(t, name).GetWorkflowExecutionInfo()
 	return fmt.Sprintf("%d of %s", info.GetHistoryLength(), info.GetExecution().GetRunId())
 }

@@ -50,13 +50,18 @@ func (a *API) enrollSeven(t *testing.T) (uuids []string) {
 // prints.
 func (a *API) python(t *testing.T, who openstack.Account, into any, program string, args ...string) proc.Result {
 	t.Helper()
-	cmd := exec.Command("/usr/bin/python3", append([]string{program}, args...)...)
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + a.Dir}
-	for name, value := range who.Environment() {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-	r, err := proc.Run(cmd)
-	require.NoError(t, err)
+	var r proc.Result
+	Await(t, time.Minute, "Keystone to answer the API", func() (bool, string) { // a busy machine's may be too slow for it
+		cmd := exec.Command("/usr/bin/python3", append([]string{program}, args...)...)
+		cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + a.Dir}
+		for name, value := range who.Environment() {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+		var err error
+		r, err = proc.Run(cmd)
+		require.NoError(t, err)
+		return !strings.Contains(r.Stderr, "Keystone does not answer"), r.Stderr
+	})
 	if into != nil {
 		require.NoError(t, r.Err())
 		require.NoError(t, json.Unmarshal([]byte(r.Stdout), into), r)
@@ -153,7 +158,9 @@ func (a *API) revokedToken(t *testing.T) {
 	a.Keystone.Revoke(t, c.Token)
 	began := time.Now()
 	for first := true; ; first = false {
-		answer := c.Ask(t, http.MethodGet, "/v2/devices", "")
+		asked := time.Since(began)
+		answer, err := c.once(t, http.MethodGet, "/v2/devices", "")
+		require.NoError(t, err)
 		if answer.Status == http.StatusUnauthorized {
 			answer.requireFault(t, http.StatusUnauthorized, device.CodeNotAuthenticated)
 			require.NotEmpty(t, answer.Header.Get("WWW-Authenticate"))
@@ -164,7 +171,7 @@ func (a *API) revokedToken(t *testing.T) {
 			continue
 		}
 		require.Equal(t, http.StatusOK, answer.Status, answer.Body)
-		require.Less(t, time.Since(began), 11*time.Second, "a revoked token still opens")
+		require.Less(t, asked, 11*time.Second, "a revoked token still opens")
 		if first {
 			t.Log("the token is cached")
 		}

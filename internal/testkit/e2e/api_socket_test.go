@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,10 +57,12 @@ func TestTheUnixSocketIsForItsUserOnly(t *testing.T) {
 		},
 	}}}
 	unix.AwaitReady(t)
-	r := as(root, "--api", "unix:"+socket, "list", "-o", "json")
-	require.Zero(t, r.Code, r)
-	require.JSONEq(t, s.Must(t, "list", "-o", "json"), r.Stdout, "the same as without the API")
-	r = as(root, "--api", "unix:"+socket, "maintain", "d1", "--reason", "by its socket")
+	Await(t, 20*time.Second, "the same list as without the API", func() (bool, string) {
+		r := as(root, "--api", "unix:"+socket, "list", "-o", "json")
+		require.Zero(t, r.Code, r)
+		return strings.Contains(r.Stdout, `"d1"`) && r.Stdout == s.Must(t, "list", "-o", "json"), r.Stdout
+	})
+	r := as(root, "--api", "unix:"+socket, "maintain", "d1", "--reason", "by its socket")
 	require.Zero(t, r.Code, r)
 	require.Contains(t, s.Must(t, "history", "d1"), "by its socket")
 

@@ -119,7 +119,10 @@ func TestFrozenInMidWipe(t *testing.T) {
 	require.False(t, e.Done, "the wipe was too quick for this test")
 	other := secondHost(t, s)
 	outage(t, pastHeartbeat)
-	require.EqualValues(t, 2, s.Pending(t, "d1", "zero").GetAttempt(), "the server gave up the first attempt")
+	Await(t, 20*time.Second, "the server to give up the first attempt", func() (bool, string) {
+		p := s.Pending(t, "d1", "zero")
+		return p.GetAttempt() == 2, p.String()
+	})
 
 	s.Must(t, "retire", "d1", "--lost", "--reason", "its host does not answer")
 	again := d

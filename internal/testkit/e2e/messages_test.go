@@ -59,11 +59,11 @@ func TestHistoryBudget(t *testing.T) {
 	require.LessOrEqual(t, len(idle), 15)
 	require.Less(t, len(s.History(t, "d1", run)), 300, "the run before")
 	// What the run before had published is still published.
-	require.Contains(t, s.Must(t, "list", "--state", "available", "--type", "FAKE"), "d1")
+	s.AwaitListed(t, "d1", "list", "--state", "available", "--type", "FAKE")
 }
 
-// settled is the newest run's history once nothing is under way in it.
-func (s *Site) awaitIdle(t *testing.T, name string) []*historypb.HistoryEvent {
+// awaitIdle is the newest run's history once nothing is under way in it.
+func (s *Site) awaitIdle(t testing.TB, name string) []*historypb.HistoryEvent {
 	t.Helper()
 	var events []*historypb.HistoryEvent
 	Await(t, 20*time.Second, "the history to settle", func() (bool, string) {

@@ -129,7 +129,8 @@ func TestFiguresOfAStory(t *testing.T) {
 	}
 	Await(t, 40*time.Second, "the figures of the control worker", func() (bool, string) {
 		all := control.figures(t)
-		return all["burnish_devices{state=error}"] == 1 && all["burnish_devices_needing_operator{}"] == 1, "the listing lags behind"
+		return all["burnish_devices{state=available}"] == 1 && all["burnish_devices{state=error}"] == 1 && all["burnish_devices{state=cleaning}"] == 0 &&
+			all["burnish_devices_needing_operator{}"] == 1, "the listing lags behind"
 	})
 	all := control.figures(t)
 	for name, value := range want {

@@ -369,7 +369,7 @@ func (s *nodeSite) unbindFast(t testing.TB, name, tenant string) {
 
 func (s *nodeSite) retry(t testing.TB, what string, do func(context.Context) error) {
 	t.Helper()
-	require.NoError(t, proc.Await(t.Context(), time.Minute, proc.PollEvery, what, func() (bool, string) {
+	require.NoError(t, proc.Await(t.Context(), patience*time.Minute, proc.PollEvery, what, func() (bool, string) {
 		err := do(t.Context())
 		return err == nil, fmt.Sprint(err)
 	}))

@@ -54,15 +54,15 @@ func TestANodeIsCleanedByAllSteps(t *testing.T) {
 		s.requireRecord(t, name, v)
 	})
 	t.Run("list shows each", func(t *testing.T) {
-		var list struct {
-			Devices []contract.DeviceStatus
-		}
-		require.NoError(t, json.Unmarshal([]byte(s.Must(t, "list", "--type", "NODE", "-o", "json")), &list))
-		require.Len(t, list.Devices, len(names))
-		for _, v := range list.Devices {
-			require.Equal(t, device.Available, v.DeviceState)
-			require.Nil(t, v.CleanStep)
-		}
+		s.AwaitSaid(t, func(out string) bool {
+			var list struct {
+				Devices []contract.DeviceStatus
+			}
+			require.NoError(t, json.Unmarshal([]byte(out), &list))
+			return len(list.Devices) == len(names) && !slices.ContainsFunc(list.Devices, func(v contract.DeviceStatus) bool {
+				return v.DeviceState != device.Available || v.CleanStep != nil
+			})
+		}, "list", "--type", "NODE", "-o", "json")
 	})
 	t.Run("an idle BMC gets no request", func(t *testing.T) {
 		count := func() (all []redfishsim.Counts) {

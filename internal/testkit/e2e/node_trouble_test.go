@@ -54,7 +54,7 @@ var nodeTroubles = []nodeTrouble{
 		during: func(t *testing.T, n *node) {
 			Await(t, time.Minute, "the clean to read a drive", func() (bool, string) {
 				all := n.requests(t)
-				return all[len(all)-1].Fault == redfishsim.HoldAfter, fmt.Sprint(len(all))
+				return slices.ContainsFunc(all, func(r redfishsim.Request) bool { return r.Fault == redfishsim.HoldAfter }), fmt.Sprint(len(all))
 			})
 			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.Serial, s.ChassisSerial = "OTHER", "OTHER" }))
 			require.NoError(t, n.BMC.ClearFaults())

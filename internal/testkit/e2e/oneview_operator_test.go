@@ -56,9 +56,7 @@ func TestServersAreEnrolledAndMigrated(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		s.AwaitDevice(t, name(n), 20*time.Second, "to be listed", func(v contract.DeviceStatus) bool { return v.Serial != "" })
 	}
-	require.Eventually(t, func() bool {
-		return strings.HasPrefix(s.Must(t, enroll...), "nothing to enroll: all servers that match are enrolled (5)")
-	}, 20*time.Second, 200*time.Millisecond)
+	s.AwaitListed(t, "nothing to enroll: all servers that match are enrolled (5)", enroll...)
 
 	s.Must(t, "provide", name(1), name(2), "--wait", "--timeout", "60s")
 	require.Empty(t, appliance.Profiles(appliance.Username), "pre-allocated: a clean needs no other profile")
@@ -88,7 +86,7 @@ func TestServersAreEnrolledAndMigrated(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, tenant.Profile, after.Profile)
 	require.Equal(t, tenant.Power, after.Power)
-	require.Equal(t, "nothing to migrate: no device is pre-allocated\n", s.Must(t, "oneview", "migrate"))
+	s.AwaitListed(t, "nothing to migrate: no device is pre-allocated\n", "oneview", "migrate")
 
 	require.Regexp(t, `(?m)^pool +ok +ours, profile `+tenant.Profile+`$`, s.Must(t, "validate", name(1)))
 	require.Regexp(t, `(?m)^pool +ok +free, no profile$`, s.Must(t, "validate", name(2)))

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,7 +106,7 @@ func (a overridden) refuseRaw(t *testing.T, name string, in contract.OverrideInp
 // overridesInHistory are the inputs of the overrides that the device accepted.
 func (a overridden) overridesInHistory(t *testing.T, name string) (all []contract.OverrideInput) {
 	t.Helper()
-	for _, event := range a.History(t, name, "") {
+	for _, event := range slices.Concat(a.chain(t.Context(), t, name)...) {
 		request := event.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest().GetInput()
 		if request.GetName() != contract.UpdateOverride {
 			continue

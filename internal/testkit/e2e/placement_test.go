@@ -112,8 +112,11 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 	left.RequireZero(t)
 	used.RequireStamps(t, 7)
 	c.RequireStock(t, pLeft, 0)
-	require.Equal(t, "no device is in state unknown\n", c.Must(t, "import", "check"))
-	require.Contains(t, c.Must(t, "import", "--from", "placement"), "nothing to import")
+	Await(t, 20*time.Second, "no device to be listed as unknown", func() (bool, string) {
+		r := c.Burnish(t, "import", "check")
+		return r.Code == 0 && r.Stdout == "no device is in state unknown\n", r.String()
+	})
+	c.AwaitListed(t, "nothing to import", "import", "--from", "placement")
 
 	c.Destroy(t, tenant)
 	c.ReconcileNow(t, contract.ReconcileRequest{Hosts: []string{strings.ToUpper(c.Host)}})

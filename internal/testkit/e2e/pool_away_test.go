@@ -50,7 +50,7 @@ func TestAnApplianceIsAwayForLong(t *testing.T) {
 	})
 	require.Equal(t, profile, v.Pool.Profile)
 	s.RequireReserved(t, "tenant", 1)
-	require.Contains(t, s.Must(t, "list", "--needs-operator"), "tenant")
+	s.AwaitListed(t, "tenant", "list", "--needs-operator")
 	Await(t, time.Minute, "the polls to call the operator", func() (bool, string) {
 		state, err := s.Workflows().OneViewState(t.Context(), "rack1")
 		return err == nil && state.NeedsOperator && state.Fault != nil && state.Fault.Code == device.CodeApplianceUnreachable, fmt.Sprintf("%+v %v", state, err)
@@ -103,7 +103,7 @@ func TestAMigrationIsKilledInTheMiddle(t *testing.T) {
 		s.awaitState(t, name, time.Minute, device.Available)
 	}
 	s.Must(t, "bind", "a-tenants", "--instance", Instance("alice"))
-	require.Equal(t, 4, strings.Count(s.Must(t, "oneview", "migrate", "--dry-run"), "would "))
+	s.AwaitSaid(t, func(out string) bool { return strings.Count(out, "would ") == 4 }, "oneview", "migrate", "--dry-run")
 	s.requireRules(t, "rack1", profiles["server-1"], profiles["server-2"], profiles["server-3"], profiles["server-4"])
 
 	require.NoError(t, rack.Inject(oneviewsim.Fault{Method: "DELETE", Path: profileOne, Kind: oneviewsim.HangBefore}))
@@ -140,6 +140,6 @@ func TestAMigrationIsKilledInTheMiddle(t *testing.T) {
 	s.Unbind(t, "a-tenants", "alice")
 	s.requireIdle(t, "d-new", "rack1", "server-4")
 	s.requireIdle(t, "a-tenants", "rack1", "server-1")
-	require.Equal(t, "nothing to migrate: no device is pre-allocated\n", s.Must(t, "oneview", "migrate"))
+	s.AwaitListed(t, "nothing to migrate: no device is pre-allocated\n", "oneview", "migrate")
 	s.requireRules(t, "rack1")
 }

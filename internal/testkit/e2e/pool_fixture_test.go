@@ -124,11 +124,15 @@ func (s *poolSite) server(t testing.TB, appliance, server string) oneviewsim.Har
 // lookNow asks for a round of the polls, and waits for its end.
 func (s *poolSite) lookNow(t testing.TB, appliance string) contract.OneViewState {
 	t.Helper()
-	before, err := s.Workflows().OneViewState(t.Context(), appliance)
-	require.NoError(t, err)
+	var before contract.OneViewState
+	s.retry(t, "ask for the state of "+appliance, func(ctx context.Context) (err error) { // its worker may have just started
+		before, err = s.Workflows().OneViewState(ctx, appliance)
+		return err
+	})
 	require.NoError(t, s.Client.SignalWorkflow(t.Context(), contract.OneViewWorkflowID(appliance), "", contract.SignalLookNow, contract.LookRequest{}))
 	var now contract.OneViewState
 	Await(t, 20*time.Second, "a round of "+appliance, func() (bool, string) {
+		var err error
 		now, err = s.Workflows().OneViewState(t.Context(), appliance)
 		return err == nil && now.Round == nil && !now.Requested && now.Rounds > before.Rounds, fmt.Sprintf("%+v %v", now, err)
 	})

@@ -195,7 +195,7 @@ func (p *pollTest) pollsAreOff(t *testing.T) {
 		status := p.status(t)
 		return status.Interval == 0 && status.Next == nil, ""
 	})
-	require.Contains(t, p.Must(t, "oneview", "status"), "polls are off")
+	p.AwaitListed(t, "polls are off", "oneview", "status")
 	for _, server := range []string{"server-1", "server-3"} {
 		require.NoError(t, p.rack.Free(server))
 	}

@@ -57,7 +57,7 @@ func TestARunbookThatHolds(t *testing.T) {
 	v = s.AwaitDevice(t, "d1", 30*time.Second, "to be on hold", held)
 	require.True(t, v.NeedsOperator)
 	require.Equal(t, "held", v.Runbook)
-	require.Contains(t, s.Must(t, "list", "--needs-operator"), "on_hold")
+	s.AwaitListed(t, "on_hold", "list", "--needs-operator")
 	w.Kill(t)
 	w.Start(t)
 	v = s.AwaitDevice(t, "d1", 30*time.Second, "to be on hold", held)

@@ -123,7 +123,7 @@ func TestAutomatedCleanOff(t *testing.T) {
 	require.Equal(t, string(device.CodeAutomatedCleanOff), v.Fault)
 	s.RequireUntouched(t, once, 2, time.Second)
 	s.Refused(t, device.CodeRefused, "bind", "once", "--instance", Instance("bob"))
-	require.Contains(t, s.Must(t, "list", "--awaiting-cleaning"), "once")
+	s.AwaitListed(t, "once", "list", "--awaiting-cleaning")
 	s.Must(t, "clean", "once", "--wait", "--timeout", "30s")
 	s.AwaitReturned(t, once, time.Second)
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -95,6 +96,22 @@ func (s *Site) Must(t testing.TB, args ...string) string {
 	r := s.Burnish(t, args...)
 	require.Zero(t, r.Code, r)
 	return r.Stdout
+}
+
+// AwaitSaid repeats a command that must succeed until its output is as wanted: what it reads of
+// the listing may be a moment older than what the devices say themselves.
+func (s *Site) AwaitSaid(t testing.TB, wanted func(out string) bool, args ...string) {
+	t.Helper()
+	Await(t, 20*time.Second, strings.Join(args, " ")+" to say what the devices do", func() (bool, string) {
+		out := s.Must(t, args...)
+		return wanted(out), out
+	})
+}
+
+// AwaitListed is AwaitSaid of an output that contains the text.
+func (s *Site) AwaitListed(t testing.TB, text string, args ...string) {
+	t.Helper()
+	s.AwaitSaid(t, func(out string) bool { return strings.Contains(out, text) }, args...)
 }
 
 // Refused is a call that must end with exit code 1 and this fault code, in JSON as

@@ -138,7 +138,7 @@ func (p *Producer) answer() (warnings []string, err error) {
 			return nil, fmt.Errorf("the producer wrote %q: %w", r.line, err)
 		}
 		return answer.Warnings, nil
-	case <-time.After(time.Minute):
+	case <-time.After(startWithin):
 		return nil, fmt.Errorf("the producer does not answer: %s", p.process.Tail())
 	}
 }

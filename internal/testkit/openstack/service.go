@@ -47,7 +47,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 `
 
 // startTimeout is long: the machine may be running other tests.
-const startTimeout = 2 * time.Minute
+const startTimeout = 5 * time.Minute
 
 // Missing names in one line the packages that are not installed, "" where none is missing.
 func Missing() string {
