@@ -392,7 +392,7 @@ func TestAHintIsSentBeforeAllProvidersAreRead(t *testing.T) {
 		select {
 		case name := <-hinted:
 			seen = append(seen, name)
-		case <-time.After(10 * time.Second): // it will not come
+		case <-time.After(time.Minute): // it will not come
 		}
 	}
 	require.Equal(t, 2, s.must(contract.ReconcileInput{}).Counts.Hinted)

@@ -89,7 +89,7 @@ func TestManyWaitTimesOut(t *testing.T) {
 		}
 		return in(name, device.Cleaning), nil
 	}
-	got := burnish(t, l, "", "clean", "--state", "error", "--wait", "--timeout", "300ms")
+	got := burnish(t, l, "", "clean", "--state", "error", "--wait", "--timeout", "3s")
 	require.Equal(t, exitTimeout, got.code)
 	require.Equal(t, "d01: cleaned, now available\n", got.out)
 	require.Contains(t, got.errors, "2 of 3 devices failed")

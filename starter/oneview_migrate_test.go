@@ -39,6 +39,8 @@ func newNodes(devices ...contract.DeviceStatus) *nodes {
 			return all, nil
 		},
 		onDescribe: func(name string) (client.Execution, error) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
 			v, ok := n.devices[name]
 			if !ok {
 				return client.Execution{}, serviceerror.NewNotFound("no workflow")
@@ -51,6 +53,8 @@ func newNodes(devices ...contract.DeviceStatus) *nodes {
 			return n.devices[name], nil
 		},
 		onPool: func(in contract.PoolRequest) (contract.PoolSnapshot, error) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
 			if n.profiles[in.Name] == "?" {
 				return contract.PoolSnapshot{}, refuse(in.Name, device.Available, device.Fault{Code: device.CodeApplianceUnreachable, Message: "it does not answer", Remedy: "wait"})
 			}

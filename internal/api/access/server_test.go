@@ -33,7 +33,7 @@ func dial(t *testing.T, address string) net.Conn {
 			t.Log(err)
 		}
 	})
-	require.NoError(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
 	return c
 }
 
@@ -181,7 +181,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 		few.mu.Lock()
 		defer few.mu.Unlock()
 		return few.of["127.0.0.1"] == connectionsEach-1
-	}, 5*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 // writeCertificate writes a certificate for 127.0.0.1 that names itself, and gives it.

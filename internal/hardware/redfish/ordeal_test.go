@@ -118,7 +118,7 @@ func (s *stepper) kill() {
 // toTheEnd runs a step as the workflow does: after a crash or a transient fault again.
 func (s *stepper) toTheEnd(step string, args any) (note string, err error) {
 	s.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		note, err = s.attempt(step, args)
 		f, isFault := device.AsFault(err)
 		if !(errors.Is(err, errKilled) || isFault && f.Class == device.Transient) || time.Now().After(deadline) {

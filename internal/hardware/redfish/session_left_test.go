@@ -146,7 +146,7 @@ func TestMoreSessionsThanLostLoginsAreLeft(t *testing.T) {
 	require.Eventually(t, func() bool {
 		h, err := s.driver.Open(t.Context(), s.target, s.enrolled, true)
 		return err == nil && h.Close() == nil && len(s.sessionFiles()) == 0
-	}, 5*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 }
 
 // A logout whose request or answer is lost is repeated: the session has ended all the same.
@@ -193,7 +193,7 @@ func TestALoginIsJournaledBeforeItIsSent(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, f.Pending, 1)
 	require.True(t, strings.HasPrefix(f.Pending[0].Context, "burnish "))
-	require.WithinDuration(t, time.Now(), f.Pending[0].Sent, 5*time.Second)
+	require.WithinDuration(t, time.Now(), f.Pending[0].Sent, time.Minute)
 	require.NoError(t, h.Close())
 	require.Empty(t, s.bmc.OpenSessions())
 }

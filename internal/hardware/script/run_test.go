@@ -130,11 +130,11 @@ func TestACancelEndsTheProgram(t *testing.T) {
 				}
 				pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
 				return err == nil
-			}, 20*time.Second, 5*time.Millisecond)
+			}, time.Minute, 5*time.Millisecond)
 			cancel(canceled)
 			if tt.ended {
 				require.ErrorIs(t, <-ended, canceled)
-				require.Eventually(t, func() bool { return len(alive(t, pid)) == 0 }, 20*time.Second, 5*time.Millisecond, "its children end with it")
+				require.Eventually(t, func() bool { return len(alive(t, pid)) == 0 }, time.Minute, 5*time.Millisecond, "its children end with it")
 				return
 			}
 			r.write(t, "go", "")
@@ -319,7 +319,7 @@ func TestNothingIsStartedAfterAnAbort(t *testing.T) {
 		_, err := h.(hardware.StepRunner).RunStep(ctx, hardware.StepRun{Step: "firmware_reflash", MayGoOn: neverStop})
 		ended <- err
 	}()
-	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(r.dir, "asked")); return err == nil }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(r.dir, "asked")); return err == nil }, time.Minute, 5*time.Millisecond)
 	cancel(aborted)
 	require.ErrorIs(t, <-ended, aborted)
 	before := len(r.calls(t))

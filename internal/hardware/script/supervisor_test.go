@@ -33,7 +33,7 @@ func (r *fakeHost) leftovers(t *testing.T) (pid int) {
 		}
 		pid, err = strconv.Atoi(string(text))
 		return err == nil
-	}, 20*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	t.Cleanup(func() {
 		if t.Failed() { // the process may still run
 			_ = unix.Kill(pid, unix.SIGKILL)
@@ -86,7 +86,7 @@ func TestAVerbHoldsTheFenceAndTheDevice(t *testing.T) {
 		_, err := h.(hardware.StepRunner).RunStep(t.Context(), hardware.StepRun{Step: "erase_device", MayGoOn: neverStop})
 		ended <- err
 	}()
-	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(r.dir, "began")); return err == nil }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(r.dir, "began")); return err == nil }, time.Minute, 5*time.Millisecond)
 	config := filepath.Join(r.deviceDir(), "config")
 	require.Len(t, holders(t, fence.Name()), 1)
 	require.Len(t, holders(t, config), 1)
