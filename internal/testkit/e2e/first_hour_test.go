@@ -88,14 +88,43 @@ func linesOf(text string) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
+// listed is a function of the script that repeats a command until its table is as wanted but for
+// the last column: the listing may be a moment older than what was watched.
+const listed = `listed() {
+	local want=$1 out; shift
+	for _ in {1..400}; do
+		out=$("$@" 2>&1)
+		[[ $(awk '{$NF = ""; print}' <<<"$out") != "$want" ]] || break
+		sleep 0.25
+	done
+	echo "$out"
+}
+`
+
+// withoutAge is a table as awk prints it without its last column, in which only the age stands.
+func withoutAge(table []string) string {
+	var lines []string
+	for _, line := range table {
+		fields := strings.Fields(line)
+		fields[len(fields)-1] = ""
+		lines = append(lines, strings.Join(fields, " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
 // shell runs the commands one after the other in one shell, and gives what each wrote.
 func shell(t *testing.T, dir string, commands []docCommand, ours *strings.Replacer) []string {
 	t.Helper()
 	var script strings.Builder
 	// Whatever becomes of the script, it ends what it started.
+	script.WriteString(listed)
 	script.WriteString("set -m\ntrap 'kill $(jobs -p) 2> /dev/null; wait' EXIT\ntrap 'exit 1' TERM\nmark() { echo \"=====\"; }\n")
 	for _, c := range commands {
-		fmt.Fprintf(&script, "mark\n%s\n", ours.Replace(c.command))
+		command := ours.Replace(c.command)
+		if strings.HasPrefix(command, "burnish list") && !*updatePage {
+			command = fmt.Sprintf("listed '%s' %s", withoutAge(c.answer), command)
+		}
+		fmt.Fprintf(&script, "mark\n%s\n", command)
 	}
 	file := filepath.Join(dir, "script")
 	require.NoError(t, os.WriteFile(file, []byte(script.String()), 0o600))
@@ -105,7 +134,7 @@ func shell(t *testing.T, dir string, commands []docCommand, ours *strings.Replac
 	p, err := proc.Start("the page's shell", filepath.Join(dir, "output"), cmd)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Stop()) })
-	code, err := p.Wait(3 * time.Minute)
+	code, err := p.Wait(patience * 3 * time.Minute)
 	require.NoError(t, err, p.Log())
 	require.Zero(t, code, p.Log())
 	answers := strings.Split(p.Log(), "=====\n")[1:]

@@ -27,7 +27,7 @@ import (
 
 // guestWithin bounds everything that a guest does at once: emulation is slow, and
 // slower beside other tests.
-const guestWithin = 3 * time.Minute
+const guestWithin = 6 * time.Minute
 
 // guestDriver is how one driver takes a guest's drives into service.
 type guestDriver struct {

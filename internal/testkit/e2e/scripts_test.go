@@ -54,6 +54,7 @@ func TestScripts(t *testing.T) {
 
 					"interrupted": interrupted,
 					"await":       func(ts *testscript.TestScript, _ bool, args []string) { awaitLine(ts, s, args) },
+					"listed":      func(ts *testscript.TestScript, _ bool, args []string) { listedLine(ts, s, args) },
 					"reserved":    func(ts *testscript.TestScript, _ bool, args []string) { reservedLine(ts, s, args) },
 					"worker": func(_ *testscript.TestScript, _ bool, args []string) {
 						switch args[0] {
@@ -135,6 +136,34 @@ func awaitLine(ts *testscript.TestScript, s *Site, args []string) {
 		return strings.Contains(seen[field], text)
 	})
 	ts.Check(err)
+}
+
+// listedLine is `listed NAME…`: it waits until the listing, which may be a moment older, shows of
+// these devices what they say themselves.
+func listedLine(ts *testscript.TestScript, s *Site, names []string) {
+	type facts struct {
+		State            device.State
+		Fault            string
+		Dirty, NeedsHelp bool
+	}
+	of := func(v contract.DeviceStatus) facts { return facts{v.DeviceState, v.Fault, v.Dirty, v.NeedsOperator} }
+	ts.Check(proc.AwaitSlowly(context.Background(), patience*30*time.Second, "the listing to be as the devices are", func() (bool, string) {
+		out, err := s.Site.Must(context.Background(), "list", "--all", "-o", "json")
+		ts.Check(err)
+		var list struct{ Devices []contract.DeviceStatus }
+		ts.Check(json.Unmarshal([]byte(out), &list))
+		listed := map[string]facts{}
+		for _, v := range list.Devices {
+			listed[v.Name] = of(v)
+		}
+		for _, name := range names {
+			v, err := s.Site.Show(context.Background(), name)
+			if have, ok := listed[name]; err != nil || !ok || have != of(v) {
+				return false, fmt.Sprintf("%s: %+v listed, %+v shown, %v", name, have, of(v), err)
+			}
+		}
+		return true, ""
+	}))
 }
 
 // reservedLine is `reserved NAME N`, of the inventory's file.
