@@ -69,13 +69,18 @@ func (b bothWays) at(t *testing.T, address string, args ...string) proc.Result {
 // overAPI runs a command that has no way to Temporal, with these variables.
 func (s *Site) overAPI(t *testing.T, variables map[string]string, args ...string) proc.Result {
 	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), programs.Burnish, args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.Dir, "TZ=UTC", "TEMPORAL_ADDRESS=127.0.0.1:1"}
-	for name, value := range variables {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-	r, err := proc.Run(cmd)
-	require.NoError(t, err)
+	var r proc.Result
+	Await(t, time.Minute, "Keystone to answer", func() (bool, string) { // a busy machine's may be too slow for the API
+		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), programs.Burnish, args...)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.Dir, "TZ=UTC", "TEMPORAL_ADDRESS=127.0.0.1:1"}
+		for name, value := range variables {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+		var err error
+		r, err = proc.Run(cmd)
+		require.NoError(t, err)
+		return !strings.Contains(r.Stderr, "Keystone does not answer"), r.Stderr
+	})
 	return r
 }
 

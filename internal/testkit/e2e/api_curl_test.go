@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"os"
@@ -10,10 +11,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
+	"burnish/internal/device"
+	"burnish/internal/testkit/proc"
 	"burnish/workflows/contract"
 )
 
@@ -74,7 +78,10 @@ func curl(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("curl always gets an answer here")
 	}
-	ts.Check(ts.Exec("curl", append([]string{"-sS", "--max-time", "60", "-i"}, args...)...))
+	ts.Check(proc.AwaitSlowly(context.Background(), patience*time.Minute, "Keystone to answer the API", func() (bool, string) {
+		ts.Check(ts.Exec("curl", append([]string{"-sS", "--max-time", "60", "-i"}, args...)...))
+		return !strings.Contains(ts.ReadFile("stdout"), string(device.CodeAuthenticationUnavailable)), ""
+	}))
 	head, body, found := strings.Cut(ts.ReadFile("stdout"), "\r\n\r\n")
 	if !found {
 		ts.Fatalf("no answer: %s", ts.ReadFile("stdout"))
