@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
@@ -32,6 +33,8 @@ func newScanFixture(t *testing.T, scan func(n int, in contract.ScanInput) (contr
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	l := &scanFixture{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
+	l.SetTestTimeout(time.Minute)
+	l.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // a second is short beside other tests
 	l.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
 	l.RegisterActivityWithOptions(func(context.Context, contract.ScanInput) (contract.ScanResult, error) {
 		return contract.ScanResult{}, errors.New("not scripted")
@@ -192,6 +195,8 @@ func TestAPermanentFailureIsShown(t *testing.T) {
 func TestAHostWorkerThatIsTooOld(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	l := &scanFixture{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
+	l.SetTestTimeout(time.Minute)
+	l.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // a second is short beside other tests
 	l.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
 	l.RegisterActivityWithOptions(func(context.Context, contract.ScanInput) (contract.ScanResult, error) {
 		return contract.ScanResult{}, nil

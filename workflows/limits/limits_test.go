@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
@@ -45,7 +46,8 @@ func newFleet(t *testing.T) *fleet {
 	var suite testsuite.WorkflowTestSuite
 	f.TestWorkflowEnvironment = suite.NewTestWorkflowEnvironment()
 	f.SetStartTime(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
-	f.SetTestTimeout(20 * time.Second)
+	f.SetTestTimeout(2 * time.Minute)
+	f.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // a second is short beside other tests
 	f.RegisterWorkflowWithOptions(limits.Limits, workflow.RegisterOptions{Name: contract.WorkflowLimits})
 	note := func(name string, do any) {
 		f.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
@@ -330,7 +332,6 @@ func TestAThousandServersKeepFiftySlotsBusy(t *testing.T) {
 	const devices, slots, latency = 1000, 50, 50 * time.Millisecond
 	random := rand.New(rand.NewPCG(1, 2))
 	f := newFleet(t)
-	f.SetTestTimeout(2 * time.Minute)
 	cleaned, running, most := 0, 0, 0
 	var busy time.Duration
 	var from, to time.Time

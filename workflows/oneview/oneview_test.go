@@ -14,6 +14,7 @@ import (
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
@@ -48,6 +49,7 @@ func newRackWith(t *testing.T, metrics sdkclient.MetricsHandler, do script) *rac
 	suite.SetMetricsHandler(metrics)
 	r := &rack{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
 	r.SetTestTimeout(time.Minute)
+	r.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // a second is short beside other tests
 	r.SetWorkflowRunTimeout(0)
 	r.SetStartTime(epoch)
 	r.RegisterWorkflowWithOptions(oneview.OneViewPoll, workflow.RegisterOptions{Name: contract.WorkflowOneView})

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
@@ -22,6 +23,7 @@ func asked(t *testing.T, do any, name, update string, in any) (answer any, err e
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(time.Minute)
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // a second is short beside other tests
 	env.RegisterWorkflowWithOptions(oneview.OneViewPoll, workflow.RegisterOptions{Name: contract.WorkflowOneView})
 	env.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
 	env.RegisterDelayedCallback(func() {

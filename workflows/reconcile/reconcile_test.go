@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
@@ -47,6 +48,7 @@ func newReconcileFixture(t *testing.T, do reconcileFunc) *reconcileFixture {
 	c := &reconcileFixture{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
 	c.duration = func(contract.ReconcileInput) time.Duration { return 0 }
 	c.SetTestTimeout(time.Minute)
+	c.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // a second is short beside other tests
 	c.SetWorkflowRunTimeout(0)
 	c.SetStartTime(epoch)
 	c.start = epoch

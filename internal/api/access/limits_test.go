@@ -7,36 +7,39 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 )
 
 // S3.38
 func TestChangesAreLimitedForEachCaller(t *testing.T) {
-	log, lines := newJournal()
-	g := newGate(t, Settings{Rate: 5, Concurrency: 100, Log: log})
-	alice, bob := Principal{ID: "token:alice"}, Principal{ID: "token:bob"}
-	accepted := func(who Principal, change bool, n int) int {
-		count := 0
-		for range n {
-			if leave, err := g.Enter(who, change); err == nil {
-				leave()
-				count++
-			} else {
-				requireCode(t, "too_many_requests", err)
+	synctest.Test(t, func(t *testing.T) { // where no time passes
+		log, lines := newJournal()
+		g := newGate(t, Settings{Rate: 5, Concurrency: 100, Log: log})
+		alice, bob := Principal{ID: "token:alice"}, Principal{ID: "token:bob"}
+		accepted := func(who Principal, change bool, n int) int {
+			count := 0
+			for range n {
+				if leave, err := g.Enter(who, change); err == nil {
+					leave()
+					count++
+				} else {
+					requireCode(t, "too_many_requests", err)
+				}
 			}
+			return count
 		}
-		return count
-	}
-	first := accepted(alice, true, 50)
-	require.GreaterOrEqual(t, first, 5)
-	require.Less(t, first, 15)
-	require.Equal(t, 50, accepted(alice, false, 50), "reading is not limited by it")
-	require.GreaterOrEqual(t, accepted(bob, true, 5), 5, "nor are other callers")
-	require.Zero(t, g.running.all)
-	require.Empty(t, g.running.of)
-	require.Equal(t, 1, strings.Count(lines.String(), "\n"), "the log is not filled: %s", lines)
-	require.Contains(t, lines.String(), "principal=token:alice")
+		first := accepted(alice, true, 50)
+		require.GreaterOrEqual(t, first, 5)
+		require.Less(t, first, 15)
+		require.Equal(t, 50, accepted(alice, false, 50), "reading is not limited by it")
+		require.GreaterOrEqual(t, accepted(bob, true, 5), 5, "nor are other callers")
+		require.Zero(t, g.running.all)
+		require.Empty(t, g.running.of)
+		require.Equal(t, 1, strings.Count(lines.String(), "\n"), "the log is not filled: %s", lines)
+		require.Contains(t, lines.String(), "principal=token:alice")
+	})
 }
 
 func TestRequestsInFlightAreLimited(t *testing.T) {
@@ -72,25 +75,27 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 }
 
 func TestTheTableOfCallersIsBounded(t *testing.T) {
-	b := newBuckets(1, 2)
-	for i := range tableSize + 100 {
-		b.take(fmt.Sprint(i))
-	}
-	require.Len(t, b.of, tableSize)
-	// Callers without a place are limited together, and not at all free.
-	for range 5 {
-		b.take("late")
-	}
-	require.False(t, b.take("later"))
-	require.True(t, b.empty("latest"))
-	require.False(t, b.empty("1"))
-	// A caller who has done nothing for a while gives its place away.
-	for _, l := range b.of {
-		l.SetBurst(1)
-	}
-	b.burst, b.swept = 0, b.swept.AddDate(-1, 0, 0)
-	b.take("last")
-	require.Len(t, b.of, 1)
+	synctest.Test(t, func(t *testing.T) { // where no time passes
+		b := newBuckets(1, 2)
+		for i := range tableSize + 100 {
+			b.take(fmt.Sprint(i))
+		}
+		require.Equal(t, tableSize, len(b.of))
+		// Callers without a place are limited together, and not at all free.
+		for range 5 {
+			b.take("late")
+		}
+		require.False(t, b.take("later"))
+		require.True(t, b.empty("latest"))
+		require.False(t, b.empty("1"))
+		// A caller who has done nothing for a while gives its place away.
+		for _, l := range b.of {
+			l.SetBurst(1)
+		}
+		b.burst, b.swept = 0, b.swept.AddDate(-1, 0, 0)
+		b.take("last")
+		require.Len(t, b.of, 1)
+	})
 }
 
 func TestAnAddressOfIPv6IsItsNetwork(t *testing.T) {

@@ -89,7 +89,7 @@ func TestATenantsEraseDoesNotCount(t *testing.T) {
 				}
 				s := newStepper(t, p, func(c *redfishsim.Config, _ *redfishsim.State) {
 					c.EraseStaged = staged
-					c.Delays.Erase = 150 * time.Millisecond
+					c.Delays.Erase = time.Hour // until the tenant is gone
 				})
 				// The tenant is another client, with this driver's means.
 				tenant := &stepper{t: t, bmc: s.bmc, driver: s.driver, target: s.target, enrolled: s.enrolled}
@@ -103,7 +103,16 @@ func TestATenantsEraseDoesNotCount(t *testing.T) {
 				_, err := tenant.run("erase_drives", nil)
 				require.Equal(t, device.CodeAborted, code(err))
 				require.Len(t, s.bmc.TenantData(), 5)
+				const soon = 150 * time.Millisecond
+				s.bmc.Configure(func(c *redfishsim.Config) {
+					if c.Delays.Erase = soon; p == redfishsim.ILO {
+						c.Delays.Erase = 2 * time.Second // no task: it is seen while it runs, or never
+					}
+				})
 				s.bmc.Change(func(state *redfishsim.State) {
+					for _, work := range state.Work {
+						work.Due = time.Now().Add(soon)
+					}
 					for _, storage := range state.Storages {
 						for _, d := range storage.Drives {
 							d.Lies = d.Erases == 1 // the tenant's erases leave the data
