@@ -60,7 +60,7 @@ func TestDialFaults(t *testing.T) {
 			}
 			began := time.Now()
 			_, err := config.Dial(t.Context(), slog.New(slog.DiscardHandler), "")
-			require.Less(t, time.Since(began), 7*time.Second)
+			require.Less(t, time.Since(began), 30*time.Second, "it waits without an end")
 			fault, ok := device.AsFault(err)
 			require.True(t, ok, "%v", err)
 			require.Equal(t, tt.code, fault.Code)
