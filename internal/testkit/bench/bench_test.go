@@ -145,6 +145,7 @@ func TestFootprint(t *testing.T) {
 func TestEntity(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(time.Minute) // a busy machine may take longer than the usual 3 s
 	env.RegisterWorkflowWithOptions(Entity, workflow.RegisterOptions{Name: entityWorkflow})
 	for _, all := range []map[string]any{noops.control, noops.host} {
 		for name, do := range all {

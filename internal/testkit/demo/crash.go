@@ -209,7 +209,7 @@ func (d *demo) resume(ctx context.Context, interrupted []site.Device) (time.Dura
 	if err := d.worker.Start(ctx); err != nil {
 		return 0, err
 	}
-	err := proc.Await(ctx, 30*time.Second, proc.PollEvery, "the wipes to go on", func() (bool, string) {
+	err := proc.Await(ctx, 2*time.Minute, proc.PollEvery, "the wipes to go on", func() (bool, string) {
 		journals, err := d.journals(interrupted)
 		for _, f := range interrupted {
 			if e, found := journals[f.Name]; !found || e.Attempt < 2 && e.Step == "zero" {

@@ -260,7 +260,7 @@ func (k *kills) bound(t *testing.T, name string) (lost bool) {
 	t.Helper()
 	k.retry(t, "bind "+name, func(ctx context.Context) error {
 		_, err := k.Workflows().Bind(ctx, name, contract.BindInput{Instance: Instance(name), Request: name})
-		if r, ok := contract.RefusalOf(err); ok {
+		if r, ok := contract.RefusalOf(err); ok && r.Fault.Code != device.CodeApplianceUnreachable { // which may be slow on a busy machine
 			lost = r.Fault.Code == device.CodeServerTaken || r.Fault.Code == device.CodeRefused
 			require.True(t, lost, "%s: %v", name, err)
 			return nil

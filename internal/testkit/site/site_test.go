@@ -1,12 +1,14 @@
 package site_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
 )
 
@@ -39,9 +41,10 @@ func TestSiteOutlivesItsServerAndWorker(t *testing.T) {
 	require.NoError(t, server.Start(t.Context()))
 	require.Equal(t, address, server.Address)
 	require.NoError(t, w.Start(t.Context()))
-	all, err := s.List(t.Context())
-	require.NoError(t, err)
-	require.Len(t, all, 1)
+	require.NoError(t, proc.AwaitSlowly(t.Context(), time.Minute, "the listing, which lags behind", func() (bool, string) {
+		all, err := s.List(t.Context())
+		return err == nil && len(all) == 1, fmt.Sprint(all, err)
+	}))
 	stamped, zero, other, err := d.Count(1)
 	require.NoError(t, err)
 	require.Equal(t, [3]int{0, d.Blocks(), 0}, [3]int{stamped, zero, other})
