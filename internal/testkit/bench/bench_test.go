@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
@@ -145,7 +146,8 @@ func TestFootprint(t *testing.T) {
 func TestEntity(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(time.Minute) // a busy machine may take longer than the usual 3 s
+	env.SetTestTimeout(time.Minute) // a busy machine may take longer than the usual 3 s, and than 1 s for a task
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
 	env.RegisterWorkflowWithOptions(Entity, workflow.RegisterOptions{Name: entityWorkflow})
 	for _, all := range []map[string]any{noops.control, noops.host} {
 		for name, do := range all {
