@@ -1,0 +1,292 @@
+package contract
+
+import (
+	"slices"
+	"time"
+
+	"burnish/internal/device"
+)
+
+// WorkflowInstance is the workflow type of an instance: each instance that has devices has
+// one workflow. It ends when the last device has left.
+const WorkflowInstance = "InstanceLifecycle"
+
+// InstanceWorkflowID is the instance's workflow ID; instance is a UUID in lower case.
+func InstanceWorkflowID(instance string) string { return "instance/" + instance }
+
+// WorkflowGuestAddress holds one guest's address for one instance, so that no two living
+// instances have the same one. It ends by the signal SignalReturnAddress of its instance.
+const (
+	WorkflowGuestAddress = "GuestAddress"
+	SignalReturnAddress  = "return"
+)
+
+// GuestAddressWorkflowID is the workflow ID of a guest's address in its canonical form.
+func GuestAddressWorkflowID(address string) string { return "guest-address/" + address }
+
+// Updates of an instance. All but bind and attach need that it has devices.
+const (
+	UpdateInstanceBind        = "bind"
+	UpdateInstanceAttach      = "attach"
+	UpdateInstanceDetach      = "detach"
+	UpdateInstanceRelease     = "release"
+	UpdateInstanceRebuild     = "rebuild"
+	UpdateInstanceMigrate     = "migrate"
+	UpdateInstanceLiveMigrate = "live_migrate"
+	UpdateInstanceConfirm     = "confirm"
+	UpdateInstanceRevert      = "revert"
+	UpdateInstanceEvacuate    = "evacuate"
+)
+
+// QueryInstance answers with an InstanceStatus.
+const QueryInstance = "instance"
+
+// SignalDeviceLeft is sent by a device to the instance whose binding ended otherwise than by
+// the instance's own request. Its input is a DeviceLeft.
+const SignalDeviceLeft = "device_left"
+
+// DeviceLeft says which binding ended.
+type DeviceLeft struct {
+	Device  string `json:"device"`
+	Binding int    `json:"binding"`
+}
+
+// Activities of the control worker for instances. Each asks devices by their updates, all at
+// once, under IDs that depend on the request alone, so that it may be repeated; it answers
+// when every device has given a definite answer.
+const (
+	ActivityClaimDevices    = "ClaimDevices"
+	ActivityBurnDevices     = "BurnDevices"
+	ActivityUnclaimDevices  = "UnclaimDevices"
+	ActivityUnbindDevices   = "UnbindDevices"
+	ActivityRebuildDevices  = "RebuildDevices"
+	ActivityPickDevices     = "PickDevices"
+	ActivityLeaseAddresses  = "LeaseAddresses"
+	ActivityReturnAddresses = "ReturnAddresses"
+)
+
+// GuestAddress is where the guest finds a device: the bus, and what is known of the rest.
+// Xen shows one disk on two buses.
+type GuestAddress struct {
+	Bus     string `json:"bus"`
+	Address string `json:"address,omitempty"`
+	Path    string `json:"path,omitempty"`
+	Devname string `json:"devname,omitempty"`
+}
+
+// DeviceChoice is a device that an instance is to get, by name, with its role. Without Guest
+// the guest's address is not known.
+type DeviceChoice struct {
+	Name  string         `json:"name"`
+	Tag   string         `json:"tag,omitempty"`
+	Guest []GuestAddress `json:"guest,omitempty"`
+}
+
+// DeviceRequest asks for Count free devices of a type (0 counts as 1) that have all Traits.
+// Vendor and Model, if given, are theirs. Tag needs a Count of 1.
+type DeviceRequest struct {
+	Type   string   `json:"type"`
+	Count  int      `json:"count,omitempty"`
+	Traits []string `json:"traits,omitempty"`
+	Tag    string   `json:"tag,omitempty"`
+	Vendor string   `json:"vendor,omitempty"`
+	Model  string   `json:"model,omitempty"`
+	// LiveMigratable: only devices that are marked so.
+	LiveMigratable bool `json:"live_migratable,omitempty"`
+}
+
+// InstanceInput starts InstanceLifecycle. With a State it continues an earlier run.
+type InstanceInput struct {
+	UUID  string         `json:"uuid"`
+	State *InstanceState `json:"state,omitempty"`
+}
+
+// InstanceBindInput is the input of bind and attach: all devices are bound, or none. Request
+// identifies it, "" the update's ID: repeated it binds nothing more. Host, if given, is where
+// the Requests' devices must be. Project and Addresses are what the metadata service
+// recognises the guest by; only bind takes them.
+type InstanceBindInput struct {
+	Request   string          `json:"request,omitempty"`
+	Devices   []DeviceChoice  `json:"devices,omitempty"`
+	Requests  []DeviceRequest `json:"requests,omitempty"`
+	Host      string          `json:"host,omitempty"`
+	Project   string          `json:"project,omitempty"`
+	Addresses []string        `json:"addresses,omitempty"`
+	Reason    string          `json:"reason,omitempty"`
+	Caller
+}
+
+// InstanceDetachInput is the input of detach: the devices' names.
+type InstanceDetachInput struct {
+	Devices []string `json:"devices"`
+	Reason  string   `json:"reason,omitempty"`
+	Caller
+}
+
+// InstanceMoveInput is the input of migrate, live_migrate and evacuate. Devices, if given,
+// are the ones to take on the host To, one for each of the instance's, in their order;
+// otherwise free ones of the same type, vendor and model are taken. Tags stay with the roles.
+type InstanceMoveInput struct {
+	To      string         `json:"to"`
+	Devices []DeviceChoice `json:"devices,omitempty"`
+	Reason  string         `json:"reason,omitempty"`
+	Caller
+}
+
+// InstanceActInput is the input of release, rebuild, confirm and revert.
+type InstanceActInput struct {
+	Reason string `json:"reason,omitempty"`
+	Caller
+}
+
+// Act is what the instance's log of acts keeps of the input; so for the other inputs.
+func (in InstanceBindInput) Act() Act   { return Act{By: in.By, From: in.From, Reason: in.Reason} }
+func (in InstanceDetachInput) Act() Act { return Act{By: in.By, From: in.From, Reason: in.Reason} }
+func (in InstanceMoveInput) Act() Act {
+	return Act{By: in.By, From: in.From, Reason: in.Reason, Detail: "to " + in.To}
+}
+func (in InstanceActInput) Act() Act { return Act{By: in.By, From: in.From, Reason: in.Reason} }
+
+// InstanceResult is the answer to an instance's update.
+type InstanceResult struct {
+	Instance InstanceStatus `json:"instance"`
+	// Already: the request was carried out before, or there was nothing to change.
+	Already bool `json:"already,omitempty"`
+}
+
+// InstancePhase says what an instance is doing.
+type InstancePhase string
+
+// The phases. Migrating: devices are bound on both hosts, until confirm or revert.
+const (
+	InstanceBinding   InstancePhase = "binding"
+	InstanceActive    InstancePhase = "active"
+	InstanceMigrating InstancePhase = "migrating"
+	InstanceReleasing InstancePhase = "releasing"
+	InstanceReleased  InstancePhase = "released"
+)
+
+// HeldDevice is a device that an instance has, or is about to get or to give back.
+type HeldDevice struct {
+	Name    string         `json:"name"`
+	UUID    string         `json:"uuid,omitempty"`
+	Type    string         `json:"type,omitempty"`
+	Host    string         `json:"host,omitempty"`
+	Vendor  string         `json:"vendor,omitempty"`
+	Model   string         `json:"model,omitempty"`
+	Serial  string         `json:"serial,omitempty"`
+	MAC     string         `json:"mac,omitempty"`
+	Tag     string         `json:"tag,omitempty"`
+	Guest   []GuestAddress `json:"guest,omitempty"`
+	Binding int            `json:"binding,omitempty"`
+	// Request is that of the bind. LiveMigratable is the device's mark.
+	Request        string `json:"request,omitempty"`
+	LiveMigratable bool   `json:"live_migratable,omitempty"`
+}
+
+// InstanceMove is a migration under way: Source are the devices on the host that the instance
+// leaves. The devices of the host To are the instance's Devices from the moment they are bound.
+type InstanceMove struct {
+	Verb   string       `json:"verb"` // migrate or live_migrate
+	From   string       `json:"from"`
+	To     string       `json:"to"`
+	Source []HeldDevice `json:"source"`
+	Since  time.Time    `json:"since"`
+}
+
+// InstanceStatus is what an instance shows. Devices are those that it has: the metadata
+// document shows no other.
+type InstanceStatus struct {
+	UUID      string        `json:"uuid"`
+	Phase     InstancePhase `json:"phase"`
+	Host      string        `json:"host,omitempty"`
+	Project   string        `json:"project,omitempty"`
+	Addresses []string      `json:"addresses,omitempty"`
+	Devices   []HeldDevice  `json:"devices"`
+	Move      *InstanceMove `json:"move,omitempty"`
+	// Doing is the verb of the act under way; "" if there is none.
+	Doing     string    `json:"doing,omitempty"`
+	LastError string    `json:"last_error,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+	Acts      []Act     `json:"acts,omitempty"`
+}
+
+// InstanceSchema is the version of InstanceState that this build writes.
+const InstanceSchema = 1
+
+// InstanceState survives continue-as-new. Add fields, never rename one.
+type InstanceState struct {
+	Schema    int            `json:"schema"`
+	UUID      string         `json:"uuid"`
+	Phase     InstancePhase  `json:"phase"`
+	Project   string         `json:"project,omitempty"`
+	Addresses []string       `json:"addresses,omitempty"`
+	Devices   []HeldDevice   `json:"devices,omitempty"`
+	Move      *InstanceMove  `json:"move,omitempty"`
+	Recent    []RecentUpdate `json:"recent,omitempty"`
+	Acts      ActLog         `json:"acts,omitempty"`
+	LastError string         `json:"last_error,omitempty"`
+	CreatedAt time.Time      `json:"created_at"`
+	UpdatedAt time.Time      `json:"updated_at"`
+}
+
+// Has finds a device that the instance has.
+func (s InstanceStatus) Has(name string) (HeldDevice, bool) {
+	i := slices.IndexFunc(s.Devices, func(d HeldDevice) bool { return d.Name == name })
+	if i < 0 {
+		return HeldDevice{}, false
+	}
+	return s.Devices[i], true
+}
+
+// DevicesCall is the input of the activities that ask devices. Deadline is that of claims.
+type DevicesCall struct {
+	Instance string       `json:"instance"`
+	Request  string       `json:"request"`
+	Devices  []DeviceCall `json:"devices"`
+	Deadline time.Time    `json:"deadline,omitzero"`
+	Reason   string       `json:"reason,omitempty"`
+	Caller
+}
+
+// DeviceCall is one device of a DevicesCall. Binding is that to end; 0 where none is known.
+type DeviceCall struct {
+	Name    string `json:"name"`
+	Tag     string `json:"tag,omitempty"`
+	Binding int    `json:"binding,omitempty"`
+}
+
+// DeviceOutcome is what one device answered, in the order of the call: Fault is why it
+// refused. Device is what the instance keeps of it, without Tag, Guest and Request.
+type DeviceOutcome struct {
+	Device HeldDevice    `json:"device"`
+	Fault  *device.Fault `json:"fault,omitempty"`
+}
+
+// DevicesAnswer answers a DevicesCall.
+type DevicesAnswer struct {
+	Outcomes []DeviceOutcome `json:"outcomes"`
+}
+
+// PickInput asks for free devices: all on one host, which is Host if it is given. Except are
+// not taken.
+type PickInput struct {
+	Instance string          `json:"instance"`
+	Requests []DeviceRequest `json:"requests"`
+	Host     string          `json:"host,omitempty"`
+	Except   []string        `json:"except,omitempty"`
+}
+
+// PickAnswer names the devices, those of one request after those of the one before it, each
+// with its request's tag.
+type PickAnswer struct {
+	Devices []DeviceChoice `json:"devices"`
+}
+
+// AddressesCall is the input of LeaseAddresses and ReturnAddresses: the guest's addresses in
+// their canonical form.
+type AddressesCall struct {
+	Instance  string   `json:"instance"`
+	Addresses []string `json:"addresses"`
+}
