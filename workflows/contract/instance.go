@@ -66,12 +66,13 @@ const (
 )
 
 // GuestAddress is where the guest finds a device: the bus, and what is known of the rest.
-// Xen shows one disk on two buses.
+// Xen shows one disk on two buses. MAC is what the hypervisor gives a NIC in place of its own.
 type GuestAddress struct {
 	Bus     string `json:"bus"`
 	Address string `json:"address,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Devname string `json:"devname,omitempty"`
+	MAC     string `json:"mac,omitempty"`
 }
 
 // DeviceChoice is a device that an instance is to get, by name, with its role. Without Guest

@@ -1,0 +1,259 @@
+package metadata
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"burnish/workflows/contract"
+)
+
+// maxDomain is the most that FromDomain reads. libvirt's domains have some kilobytes.
+const maxDomain = 8 << 20
+
+// FromDomain reads libvirt's domain XML, as `virsh dumpxml` prints it, and gives where the
+// guest finds each device that the host passes through. The key is the device's on the host:
+// its PCI address, such as 0000:01:00.0, or a disk's path. A device that the domain does not
+// hand to its guest (address type unassigned) has no entry; one whose address libvirt does
+// not know yet has the bus alone. Error messages name the device.
+//
+// In libvirt's XML the address in <source> is the host's. The guest's is the one that is a
+// child of the device's own element.
+func FromDomain(r io.Reader) (map[string][]contract.GuestAddress, error) {
+	limited := &io.LimitedReader{R: r, N: maxDomain + 1}
+	// The decoder knows XML's five entities and no others, and follows no reference.
+	dec := xml.NewDecoder(limited)
+	var dom domainXML
+	err := dec.Decode(&dom)
+	if err == nil {
+		err = onlySpace(dec)
+	}
+	if limited.N <= 0 {
+		return nil, fmt.Errorf("the domain has more than %d MiB: that is not libvirt's", maxDomain>>20)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the domain is not libvirt's XML: %w", err)
+	}
+	guests := map[string][]contract.GuestAddress{}
+	for _, list := range []struct {
+		element string
+		devices []passedXML
+	}{{"hostdev", dom.Devices.Hostdevs}, {"interface", dom.Devices.Interfaces}, {"disk", dom.Devices.Disks}} {
+		for i, p := range list.devices {
+			host, err := p.host(list.element)
+			if err != nil {
+				return nil, fmt.Errorf("%s %d of the domain: %w", list.element, i+1, err)
+			}
+			if host == "" {
+				continue
+			}
+			if _, twice := guests[host]; twice {
+				return nil, fmt.Errorf("%s %s: the domain has it twice", list.element, host)
+			}
+			guest, err := p.guest(list.element)
+			if err == nil && guest != nil {
+				guests[host] = []contract.GuestAddress{*guest}
+				err = CheckGuest(guests[host])
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s %s: %w", list.element, host, err)
+			}
+		}
+	}
+	return guests, nil
+}
+
+// onlySpace refuses anything but blanks and comments behind the domain.
+func onlySpace(dec *xml.Decoder) error {
+	for {
+		token, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch t := token.(type) {
+		case xml.Comment, xml.ProcInst:
+		case xml.CharData:
+			if strings.TrimSpace(string(t)) != "" {
+				return errors.New("text follows the domain")
+			}
+		default:
+			return errors.New("another element follows the domain")
+		}
+	}
+}
+
+type domainXML struct {
+	XMLName xml.Name `xml:"domain"`
+	Devices struct {
+		Hostdevs   []passedXML `xml:"hostdev"`
+		Interfaces []passedXML `xml:"interface"`
+		Disks      []passedXML `xml:"disk"`
+	} `xml:"devices"`
+}
+
+// passedXML is a hostdev, an interface or a disk.
+type passedXML struct {
+	Mode   string `xml:"mode,attr"`
+	Type   string `xml:"type,attr"`
+	Source struct {
+		Dev       string       `xml:"dev,attr"`
+		Addresses []addressXML `xml:"address"`
+	} `xml:"source"`
+	Target struct {
+		Dev string `xml:"dev,attr"`
+		Bus string `xml:"bus,attr"`
+	} `xml:"target"`
+	MAC struct {
+		Address string `xml:"address,attr"`
+	} `xml:"mac"`
+	Addresses []addressXML `xml:"address"`
+}
+
+type addressXML struct {
+	Type       string `xml:"type,attr"`
+	Domain     string `xml:"domain,attr"`
+	Bus        string `xml:"bus,attr"`
+	Slot       string `xml:"slot,attr"`
+	Function   string `xml:"function,attr"`
+	Controller string `xml:"controller,attr"`
+	Target     string `xml:"target,attr"`
+	Unit       string `xml:"unit,attr"`
+	Port       string `xml:"port,attr"`
+}
+
+// host is what the host knows the device by, "" for an element that passes no device of the
+// host through by PCI address or path.
+func (p passedXML) host(element string) (string, error) {
+	switch {
+	case element == "hostdev" && p.Type == "pci" && (p.Mode == "" || p.Mode == "subsystem"),
+		element == "interface" && p.Type == "hostdev",
+		element == "disk" && p.Type == "nvme":
+		if len(p.Source.Addresses) != 1 {
+			return "", fmt.Errorf("its <source> has %d addresses: the host's PCI address is missing", len(p.Source.Addresses))
+		}
+		a := p.Source.Addresses[0]
+		if a.Type != "" && a.Type != PCI {
+			return "", nil // a hostdev of another kind
+		}
+		host, err := a.pci(1<<32 - 1)
+		if err != nil {
+			return "", fmt.Errorf("the host's address in its <source>: %w", err)
+		}
+		return host, nil
+	case element == "disk" && p.Type == "block":
+		return p.Source.Dev, nil
+	}
+	return "", nil
+}
+
+// guest is where the guest finds the device; nil if it does not get it.
+func (p passedXML) guest(element string) (*contract.GuestAddress, error) {
+	if len(p.Addresses) > 1 {
+		return nil, fmt.Errorf("it has %d addresses in the guest", len(p.Addresses))
+	}
+	g := &contract.GuestAddress{Bus: p.busOf(element), MAC: strings.ToLower(p.MAC.Address)}
+	if element == "disk" && g.Bus == Xen && p.Target.Dev != "" {
+		g.Path = "/dev/" + p.Target.Dev // Xen's paravirtual disks keep their names
+	}
+	if len(p.Addresses) == 0 {
+		return g, nil
+	}
+	a := p.Addresses[0]
+	var err error
+	switch {
+	case a.Type == "unassigned":
+		return nil, nil
+	case a.Type == PCI:
+		g.Bus = PCI
+		g.Address, err = a.pci(0xffff)
+	case a.Type == USB:
+		g.Bus = USB
+		if !strings.Contains(a.Port, ".") { // a port behind a hub has no form in the document
+			g.Address, err = numbers([]field{{"bus", a.Bus}, {"port", a.Port}})
+		}
+	case a.Type == "drive" && g.Bus == SCSI:
+		g.Address, err = numbers([]field{{"controller", a.Controller}, {"bus", a.Bus}, {"target", a.Target}, {"unit", a.Unit}})
+	case a.Type == "drive" && g.Bus == IDE:
+		g.Address, err = numbers([]field{{"bus", a.Bus}, {"unit", a.Unit}})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("its address in the guest: %w", err)
+	}
+	return g, nil
+}
+
+// busOf is the guest's bus as far as it is known without an address. The document has no word
+// for libvirt's other buses (sata, ccw).
+func (p passedXML) busOf(element string) string {
+	if element != "disk" {
+		return PCI
+	}
+	switch p.Target.Bus {
+	case SCSI, IDE, USB, Xen:
+		return p.Target.Bus
+	}
+	return None
+}
+
+// pci is a PCI address in the form 0000:00:05.0. libvirt leaves out a domain or function 0.
+func (a addressXML) pci(maxDomain uint64) (string, error) {
+	var domain, bus, slot, function uint64
+	for _, f := range []struct {
+		name, text string
+		most       uint64
+		optional   bool
+		to         *uint64
+	}{
+		{"domain", a.Domain, maxDomain, true, &domain},
+		{"bus", a.Bus, 0xff, false, &bus},
+		{"slot", a.Slot, 0x1f, false, &slot},
+		{"function", a.Function, 7, true, &function},
+	} {
+		if f.text == "" && f.optional {
+			continue
+		}
+		n, err := number(f.name, f.text, f.most)
+		if err != nil {
+			return "", err
+		}
+		*f.to = n
+	}
+	return fmt.Sprintf("%04x:%02x:%02x.%x", domain, bus, slot, function), nil
+}
+
+// field is one attribute of an address.
+type field struct{ name, text string }
+
+// numbers joins numbers as Linux shows them: decimal, parted by colons.
+func numbers(fields []field) (string, error) {
+	var parts []string
+	for _, f := range fields {
+		n, err := number(f.name, f.text, 1<<32-1)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, strconv.FormatUint(n, 10))
+	}
+	return strings.Join(parts, ":"), nil
+}
+
+var libvirtNumber = regexp.MustCompile(`\A(0x[0-9a-fA-F]{1,8}|0|[1-9][0-9]{0,9})\z`)
+
+// number reads a number as libvirt writes it, 0x1f or 31.
+func number(name, text string, most uint64) (uint64, error) {
+	if !libvirtNumber.MatchString(text) {
+		return 0, fmt.Errorf("%s %q is not a number", name, text)
+	}
+	n, err := strconv.ParseUint(text, 0, 64)
+	if err != nil || n > most {
+		return 0, fmt.Errorf("%s %s is more than %#x", name, text, most)
+	}
+	return n, nil
+}
