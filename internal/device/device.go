@@ -76,6 +76,8 @@ type Claim struct {
 	Tag      string    `json:"tag,omitempty"`
 	Deadline time.Time `json:"deadline"`
 	Burning  bool      `json:"burning,omitempty"`
+	// Managed: the instance's own workflow asked for the claim, and will hold the binding.
+	Managed bool `json:"managed,omitempty"`
 }
 
 // Binding is the device in use by one instance. Number counts a device's bindings, from 1.
@@ -86,6 +88,8 @@ type Binding struct {
 	Tag      string `json:"tag,omitempty"`
 	// Observed: the inventory showed this consumer; no bind update made the binding.
 	Observed bool `json:"observed,omitempty"`
+	// Managed: the instance's own workflow holds the binding, and is to know when it ends.
+	Managed bool `json:"managed,omitempty"`
 	// Ended says who ended the binding other than by an unbind, and how. Only the history
 	// has it.
 	Ended string `json:"ended,omitempty"`

@@ -80,6 +80,9 @@ type Event struct {
 	// BoundSince (PreviousRunFound): the device's present binding began after that run had
 	// ended, so that the run says nothing about it.
 	BoundSince bool
+	// Managed (ClaimEvent): the instance's own workflow claims the device. ByInstance (Unbind):
+	// it ends the binding itself.
+	Managed, ByInstance bool
 }
 
 // IllegalError says that an event is not legal in a device's state.

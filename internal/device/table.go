@@ -127,13 +127,13 @@ var (
 	markUnseen  = effect{"unseen", func(d *Device, _ Event) { d.Unseen = true }}
 	markSeen    = effect{"seen", func(d *Device, _ Event) { d.Unseen = false }}
 	takeClaim   = effect{"Claim", func(d *Device, e Event) {
-		d.Claim = &Claim{Instance: e.Instance, Request: e.Request, Tag: e.Tag, Deadline: e.Deadline}
+		d.Claim = &Claim{Instance: e.Instance, Request: e.Request, Tag: e.Tag, Deadline: e.Deadline, Managed: e.Managed}
 	}}
 	dropClaim = effect{"no Claim", func(d *Device, _ Event) { d.Claim = nil }}
 	startBurn = effect{"Dirty, burning", func(d *Device, _ Event) { d.Dirty, d.Claim.Burning = true, true }}
 	bind      = effect{"Binding", func(d *Device, _ Event) {
 		d.Bindings++
-		d.Binding = &Binding{Number: d.Bindings, Instance: d.Claim.Instance, Request: d.Claim.Request, Tag: d.Claim.Tag}
+		d.Binding = &Binding{Number: d.Bindings, Instance: d.Claim.Instance, Request: d.Claim.Request, Tag: d.Claim.Tag, Managed: d.Claim.Managed}
 		d.Claim = nil
 	}}
 	bindObserved = effect{"Dirty, Binding as observed", func(d *Device, e Event) {

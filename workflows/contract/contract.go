@@ -144,6 +144,9 @@ type BindInput struct {
 	Request  string `json:"request,omitempty"`
 	Tag      string `json:"tag,omitempty"`
 	Deadline string `json:"deadline,omitempty"`
+	// Managed: the instance's workflow holds the binding. If the binding ends otherwise than by
+	// an unbind with ByInstance, the device signals SignalDeviceLeft to it.
+	Managed bool `json:"managed,omitempty"`
 	Caller
 }
 
@@ -158,6 +161,8 @@ type BindResult struct {
 // UnbindInput is the input of unbind and rebuild.
 type UnbindInput struct {
 	Instance string `json:"instance"`
+	// ByInstance: the instance's workflow ends the binding itself. Only unbind uses it.
+	ByInstance bool `json:"by_instance,omitempty"`
 	Caller
 }
 

@@ -15,11 +15,18 @@ const WorkflowInstance = "InstanceLifecycle"
 func InstanceWorkflowID(instance string) string { return "instance/" + instance }
 
 // WorkflowGuestAddress holds one guest's address for one instance, so that no two living
-// instances have the same one. It ends by the signal SignalReturnAddress of its instance.
+// instances have the same one. Its input is a GuestAddressInput, and its memo MemoInstance the
+// instance. It ends by the signal SignalReturnAddress, whose input is the same, of its instance.
 const (
 	WorkflowGuestAddress = "GuestAddress"
 	SignalReturnAddress  = "return"
+	MemoInstance         = "instance"
 )
+
+// GuestAddressInput names the instance that has, or returns, the address.
+type GuestAddressInput struct {
+	Instance string `json:"instance"`
+}
 
 // GuestAddressWorkflowID is the workflow ID of a guest's address in its canonical form.
 func GuestAddressWorkflowID(address string) string { return "guest-address/" + address }
@@ -260,9 +267,15 @@ type DeviceCall struct {
 
 // DeviceOutcome is what one device answered, in the order of the call: Fault is why it
 // refused. Device is what the instance keeps of it, without Tag, Guest and Request.
+//
+// State is the device's when it answered; "" if it has no workflow. Already says that there was
+// nothing to change: it was granted before, or a claim or binding had ended before. A claim with
+// a Binding was granted and burned before.
 type DeviceOutcome struct {
-	Device HeldDevice    `json:"device"`
-	Fault  *device.Fault `json:"fault,omitempty"`
+	Device  HeldDevice    `json:"device"`
+	State   device.State  `json:"state,omitempty"`
+	Already bool          `json:"already,omitempty"`
+	Fault   *device.Fault `json:"fault,omitempty"`
 }
 
 // DevicesAnswer answers a DevicesCall.

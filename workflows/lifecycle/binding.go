@@ -43,8 +43,10 @@ func (d binding) validateClaim(in contract.BindInput) error {
 	if in.Instance == "" {
 		return d.Refuse(device.CodeInvalid, "the instance is missing", "give --instance UUID")
 	}
-	if len(in.Tag) > 60 {
-		return d.Refuse(device.CodeInvalid, "the tag is longer than 60 characters", "shorten it")
+	if in.Tag != "" {
+		if err := device.CheckTag(in.Tag); err != nil {
+			return d.Refuse(device.CodeInvalid, err.Error(), "give a tag of 1 to 60 characters without comma and slash")
+		}
 	}
 	switch _, ours, ended := d.existingBinding(in); {
 	case ours:
@@ -100,7 +102,7 @@ func (d binding) claim(ctx workflow.Context, in contract.BindInput) (contract.Bi
 
 func (d binding) takeClaim(ctx workflow.Context, in contract.BindInput, deadline time.Time) error {
 	return d.Apply(ctx, device.Event{
-		Kind: device.ClaimEvent, Instance: in.Instance, Request: requestOf(ctx, in), Tag: in.Tag, Deadline: deadline,
+		Kind: device.ClaimEvent, Instance: in.Instance, Request: requestOf(ctx, in), Tag: in.Tag, Deadline: deadline, Managed: in.Managed,
 	})
 }
 
@@ -268,7 +270,7 @@ func (d binding) unbind(ctx workflow.Context, in contract.UnbindInput) (contract
 	if b := d.State.Device.Binding; d.wasBoundTo(in.Instance) || claimed && (b == nil || b.Instance != in.Instance) {
 		return d.unchanged() // the burn failed
 	}
-	if err := d.EndBinding(ctx, device.Event{Kind: device.Unbind, Instance: in.Instance}); err != nil {
+	if err := d.EndBinding(ctx, device.Event{Kind: device.Unbind, Instance: in.Instance, ByInstance: in.ByInstance}); err != nil {
 		return contract.Result{}, err
 	}
 	return d.result()

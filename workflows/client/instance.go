@@ -1,0 +1,146 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	sdkclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+
+	"burnish/workflows/contract"
+)
+
+// InstanceBind binds devices to an instance: all, or none. It starts the instance's workflow
+// if there is none.
+func (c *Client) InstanceBind(ctx context.Context, instance string, in contract.InstanceBindInput) (contract.InstanceResult, error) {
+	return c.startInstance(ctx, instance, contract.UpdateInstanceBind, in)
+}
+
+// InstanceAttach binds further devices to an instance: all, or none. It starts the instance's
+// workflow if there is none.
+func (c *Client) InstanceAttach(ctx context.Context, instance string, in contract.InstanceBindInput) (contract.InstanceResult, error) {
+	return c.startInstance(ctx, instance, contract.UpdateInstanceAttach, in)
+}
+
+// InstanceDetach ends the bindings of some of an instance's devices.
+func (c *Client) InstanceDetach(ctx context.Context, instance string, in contract.InstanceDetachInput) (contract.InstanceResult, error) {
+	return c.instance(ctx, instance, contract.UpdateInstanceDetach, in)
+}
+
+// InstanceRelease ends the bindings of all devices of an instance, and its workflow.
+func (c *Client) InstanceRelease(ctx context.Context, instance string, in contract.InstanceActInput) (contract.InstanceResult, error) {
+	return c.instance(ctx, instance, contract.UpdateInstanceRelease, in)
+}
+
+// InstanceRebuild keeps the devices bound while their instance is rebuilt.
+func (c *Client) InstanceRebuild(ctx context.Context, instance string, in contract.InstanceActInput) (contract.InstanceResult, error) {
+	return c.instance(ctx, instance, contract.UpdateInstanceRebuild, in)
+}
+
+// InstanceMigrate binds devices on another host, until InstanceConfirm or InstanceRevert.
+func (c *Client) InstanceMigrate(ctx context.Context, instance string, in contract.InstanceMoveInput) (contract.InstanceResult, error) {
+	return c.instance(ctx, instance, contract.UpdateInstanceMigrate, in)
+}
+
+// InstanceLiveMigrate is InstanceMigrate for devices that are marked live-migratable.
+func (c *Client) InstanceLiveMigrate(ctx context.Context, instance string, in contract.InstanceMoveInput) (contract.InstanceResult, error) {
+	return c.instance(ctx, instance, contract.UpdateInstanceLiveMigrate, in)
+}
+
+// InstanceConfirm ends a migration: the devices of the source are unbound.
+func (c *Client) InstanceConfirm(ctx context.Context, instance string, in contract.InstanceActInput) (contract.InstanceResult, error) {
+	return c.instance(ctx, instance, contract.UpdateInstanceConfirm, in)
+}
+
+// InstanceRevert takes a migration back: the devices of the destination are unbound.
+func (c *Client) InstanceRevert(ctx context.Context, instance string, in contract.InstanceActInput) (contract.InstanceResult, error) {
+	return c.instance(ctx, instance, contract.UpdateInstanceRevert, in)
+}
+
+// InstanceEvacuate binds devices on another host and unbinds those of the present one.
+func (c *Client) InstanceEvacuate(ctx context.Context, instance string, in contract.InstanceMoveInput) (contract.InstanceResult, error) {
+	return c.instance(ctx, instance, contract.UpdateInstanceEvacuate, in)
+}
+
+// Instance asks an instance's workflow for its status. A control worker must answer. That of a
+// completed run has the phase released; NotFound where no run is known.
+func (c *Client) Instance(ctx context.Context, instance string) (contract.InstanceStatus, error) {
+	return query[contract.InstanceStatus](ctx, c, contract.InstanceWorkflowID(instance), contract.QueryInstance)
+}
+
+// InstanceByAddress finds the living instance that has a guest's address, which is given in its
+// canonical form. NotFound if none has it.
+func (c *Client) InstanceByAddress(ctx context.Context, address string) (contract.InstanceStatus, error) {
+	holder, err := c.AddressHolder(ctx, address)
+	if err != nil {
+		return contract.InstanceStatus{}, err
+	}
+	none := serviceerror.NewNotFound("no instance has the address " + address)
+	if holder == "" {
+		return contract.InstanceStatus{}, none
+	}
+	status, err := c.Instance(ctx, holder)
+	if err != nil {
+		return contract.InstanceStatus{}, err
+	}
+	// The instance's own record decides: its lease may be about to end.
+	if status.Phase == contract.InstanceReleasing || status.Phase == contract.InstanceReleased || !slices.Contains(status.Addresses, address) {
+		return contract.InstanceStatus{}, none
+	}
+	return status, nil
+}
+
+// AddressHolder is the instance that holds a guest's address; "" if none does. Its workflow may
+// have ended. No worker needs to run.
+func (c *Client) AddressHolder(ctx context.Context, address string) (string, error) {
+	id := contract.GuestAddressWorkflowID(address)
+	answer, err := c.temporal.DescribeWorkflowExecution(ctx, id, "")
+	if NotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	info := answer.GetWorkflowExecutionInfo()
+	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return "", nil
+	}
+	var instance string
+	if err := converter.GetDefaultDataConverter().FromPayload(info.GetMemo().GetFields()[contract.MemoInstance], &instance); err != nil {
+		return "", fmt.Errorf("the memo of %s cannot be read: %w", id, err)
+	}
+	return instance, nil
+}
+
+// AttachDevice binds one device to an instance by way of the instance's workflow, which then
+// holds the binding.
+func (c *Client) AttachDevice(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
+	return c.Bind(ctx, name, in)
+}
+
+// DetachDevice ends the binding of one device by way of its instance's workflow, or by the
+// device's own unbind where that workflow does not hold it.
+func (c *Client) DetachDevice(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
+	return c.Unbind(ctx, name, in)
+}
+
+// instance sends an update to an instance that has devices.
+func (c *Client) instance(ctx context.Context, instance, name string, in any) (contract.InstanceResult, error) {
+	return update[contract.InstanceResult](ctx, c, contract.InstanceWorkflowID(instance), name, in)
+}
+
+// startInstance sends an update to an instance, which need not have devices yet.
+func (c *Client) startInstance(ctx context.Context, instance, name string, in contract.InstanceBindInput) (contract.InstanceResult, error) {
+	id := contract.InstanceWorkflowID(instance)
+	handle, err := c.temporal.UpdateWithStartWorkflow(ctx, sdkclient.UpdateWithStartWorkflowOptions{
+		StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(startOptions(id), contract.WorkflowInstance, contract.InstanceInput{UUID: instance}),
+		UpdateOptions:          updateOptions(ctx, id, name, in),
+	})
+	if err != nil {
+		return contract.InstanceResult{}, unconfirmed(err)
+	}
+	return awaitResult[contract.InstanceResult](ctx, handle)
+}
