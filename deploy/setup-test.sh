@@ -13,6 +13,9 @@ needed=(
 	xfsprogs:mkfs.xfs
 	btrfs-progs:mkfs.btrfs
 	util-linux:losetup
+	udev:udevadm              # what udev makes of a guest's rules
+	genisoimage:isoinfo       # another reader of a config drive's image, and the guest's own
+	cloud-init:/usr/lib/python3/dist-packages/cloudinit/sources/helpers/openstack.py
 	dosfstools:mkfs.vfat      # signatures as the tools themselves write them
 	ntfs-3g:mkfs.ntfs
 	cryptsetup-bin:cryptsetup

@@ -72,6 +72,7 @@ information
   doctor    check this machine and the server
   states    show the state tables
   spec      test whether a device_spec matches a PCI device
+  udev-rules  in a guest: rules that mark its devices by their tags
   version   show this program's version
 
 global flags
@@ -171,7 +172,7 @@ func (a *app) root() *cobra.Command {
 		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),
 		a.powerCommand(), a.overrideCommand(), a.resumeCommand(), a.oneviewCommand(),
 		a.replaceCommand(), a.moveCommand(), a.importCommand(),
-		a.validateCommand(), a.planCommand(), a.specCommand(), a.doctorCommand(), a.statesCommand(), a.versionCommand(),
+		a.validateCommand(), a.planCommand(), a.specCommand(), a.udevRulesCommand(), a.doctorCommand(), a.statesCommand(), a.versionCommand(),
 	)
 	root.SetHelpCommand(a.helpCommand(root, usage))
 	return root

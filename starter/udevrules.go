@@ -1,0 +1,51 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"burnish/internal/device"
+	"burnish/internal/nova/udev"
+)
+
+const udevRulesUsage = `burnish udev-rules: write udev rules that mark a guest's devices by their tags
+
+usage: burnish udev-rules < meta_data.json
+
+It runs in the guest, needs no server and reads a metadata document, this program's or
+Nova's: openstack/latest/meta_data.json of the config drive or the metadata service. A disk
+is found by its serial, a network card by its MAC, and else by the address on its bus. A
+device that cannot be told from another one gets no rule, and a comment says why.
+
+The disk with the tag T has the udev tag burnish-disk-T and the link /dev/burnish/disk/T, a
+network card the udev tag burnish-nic-T. In T, any byte but letters, digits and - is _ and
+two hexadecimal digits. Exit code 1, and no output, if the document cannot be read.
+
+example:
+  burnish udev-rules < meta_data.json > /run/udev/rules.d/65-burnish.rules
+  udevadm control --reload && udevadm trigger --settle
+  udevadm trigger --dry-run --verbose --tag-match=burnish-nic-uplink
+`
+
+func (a *app) udevRulesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:  "udev-rules",
+		Long: udevRulesUsage,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if a.format != formatTable {
+				return usagef("--output %s: rules have udev's form only", a.format)
+			}
+			document, err := io.ReadAll(a.stdin)
+			if err != nil {
+				return &failure{exit: exitFailed, code: device.CodeIO, message: "the standard input cannot be read: " + err.Error()}
+			}
+			rules, err := udev.Rules(document)
+			if err != nil {
+				return &failure{exit: exitFailed, code: device.CodeInvalid, message: err.Error()}
+			}
+			return a.print(rules)
+		},
+	}
+}
