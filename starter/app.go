@@ -50,6 +50,7 @@ tenants
   bind      reserve a device and bind it to an instance
   unbind    end an instance's binding; the clean then starts by itself
   rebuild   rebuild an instance; it keeps its device, and nothing is cleaned
+  instance  several devices of one instance, with their roles; its moves
 operators
   provide   clean a manageable device and make it available
   clean     clean a device now: again after a failure, with named steps or a runbook
@@ -167,7 +168,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(),
 		a.historyCommand(), a.watchCommand(),
-		a.bindCommand(), a.unbindCommand(), a.rebuildCommand(),
+		a.bindCommand(), a.unbindCommand(), a.rebuildCommand(), a.instanceCommand(),
 		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.releaseHoldCommand(), a.manageCommand(),
 		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),
 		a.powerCommand(), a.overrideCommand(), a.resumeCommand(), a.oneviewCommand(),

@@ -16,7 +16,8 @@ usage: burnish bind NAME --instance UUID [flags]
       --instance UUID       the instance, in the 36-character form
       --request ID          a repeated bind with the same ID and instance returns the
                             same binding, never a second one
-      --tag T               opaque text for the guest's metadata
+      --tag T               the device's role in the guest: 1 to 60 characters, but no
+                            comma and no slash
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
@@ -66,7 +67,7 @@ func (a *app) bindCommand() *cobra.Command {
 		return a.devices(cmd.Context(), func(l deviceClient) error {
 			rctx, cancel := a.requestContext(cmd.Context())
 			defer cancel()
-			result, err := l.Bind(rctx, name, in)
+			result, err := l.AttachDevice(rctx, name, in)
 			if err != nil {
 				return a.explain(cmd.Context(), l, name, err)
 			}
@@ -86,7 +87,7 @@ func (a *app) bindCommand() *cobra.Command {
 }
 
 func (a *app) unbindCommand() *cobra.Command {
-	return a.byInstance("unbind", unbindUsage, deviceClient.Unbind, "unbound")
+	return a.byInstance("unbind", unbindUsage, deviceClient.DetachDevice, "unbound")
 }
 
 func (a *app) rebuildCommand() *cobra.Command {

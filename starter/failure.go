@@ -19,10 +19,13 @@ type failure struct {
 	exit    int
 	code    device.Code
 	command string
-	device  string
-	state   device.State
-	message string
-	remedy  string
+	// instance is the instance that the request was for; device is the device that it was for,
+	// or that refused it.
+	instance string
+	device   string
+	state    device.State
+	message  string
+	remedy   string
 }
 
 // Error gives message and remedy.
@@ -49,7 +52,7 @@ func usagef(format string, args ...any) *failure {
 // line is the failure as the one line of a table's error.
 func (f *failure) line() string {
 	head := "burnish"
-	if where := strings.TrimSpace(f.command + " " + f.device); where != "" {
+	if where := strings.Join(strings.Fields(f.command+" "+f.instance+" "+f.device), " "); where != "" {
 		head += ": " + where
 	}
 	return oneLine(head + ": " + f.Error())
@@ -62,10 +65,12 @@ type errorBody struct {
 	State   device.State `json:"state"`
 	Message string       `json:"message"`
 	Remedy  string       `json:"remedy"`
+	// Instance is that of a command of an instance.
+	Instance string `json:"instance,omitempty"`
 }
 
 func (f *failure) body() *errorBody {
-	return &errorBody{Code: f.code, Device: f.device, State: f.state, Message: oneLine(f.message), Remedy: oneLine(f.remedy)}
+	return &errorBody{Code: f.code, Device: f.device, State: f.state, Message: oneLine(f.message), Remedy: oneLine(f.remedy), Instance: f.instance}
 }
 
 // report prints the failure on stderr. An error of that print cannot be reported.
@@ -104,11 +109,31 @@ const diagnosisTimeout = 3 * time.Second
 // explain turns the error of a request about a device into a failure for the
 // operator. parent is the command's own context; l may be nil.
 func (a *app) explain(parent context.Context, l deviceClient, name string, err error) *failure {
+	return a.explainOf(parent, l, subject{device: name}, err)
+}
+
+// explainInstance is explain for a request about an instance.
+func (a *app) explainInstance(parent context.Context, l deviceClient, instance string, err error) *failure {
+	return a.explainOf(parent, l, subject{instance: instance}, err)
+}
+
+// subject is what a request was about: a device, an instance, or neither.
+type subject struct{ device, instance string }
+
+// show is the command that shows the subject.
+func (s subject) show() string {
+	if s.instance != "" {
+		return "see burnish instance show " + s.instance
+	}
+	return "see burnish show"
+}
+
+func (a *app) explainOf(parent context.Context, l deviceClient, of subject, err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {
 		return f
 	}
-	f = &failure{exit: exitFailed, device: name}
+	f = &failure{exit: exitFailed, device: of.device, instance: of.instance}
 	refusal, isRefusal := client.Fault(err)
 	unconfirmed := client.Unconfirmed(err)
 	lost := "the connection to Temporal was lost"
@@ -118,18 +143,18 @@ func (a *app) explain(parent context.Context, l deviceClient, name string, err e
 	switch {
 	case parent.Err() != nil:
 		f.code, f.message = device.CodeInterrupted, "interrupted; what was sent may still be carried out"
-		f.remedy = "see burnish show"
+		f.remedy = of.show()
 		if unconfirmed || client.Accepted(err) {
 			f.exit = exitUnreachable
 		}
 	case client.Accepted(err) && !client.TimedOut(err):
 		f.exit, f.code = exitUnreachable, device.CodeUnreachable
 		f.message = "accepted, and is still carried out; " + lost + " before the result: " + err.Error()
-		f.remedy = "see burnish show"
+		f.remedy = of.show()
 	case unconfirmed && !client.TimedOut(err):
 		f.exit, f.code = exitUnreachable, device.CodeUnreachable
 		f.message = lost + ": " + err.Error() + "; " + mayStill
-		f.remedy = "see burnish show before you repeat it"
+		f.remedy = of.show() + " before you repeat it"
 	case isRefusal:
 		f.exit = exitOf(refusal.Fault.Code)
 		f.code, f.message, f.remedy = refusal.Fault.Code, refusal.Fault.Message, refusal.Fault.Remedy
@@ -137,14 +162,17 @@ func (a *app) explain(parent context.Context, l deviceClient, name string, err e
 		if f.device == "" {
 			f.device = refusal.Device
 		}
-	case client.NotFound(err) && name != "":
-		return noSuchDevice(name)
+	case client.NotFound(err) && of.instance != "":
+		f.code, f.message = device.CodeNotFound, "no such instance: it has no device"
+		f.remedy = "bind devices to it with burnish instance bind"
+	case client.NotFound(err) && of.device != "":
+		return noSuchDevice(of.device)
 	case client.Accepted(err):
 		f.exit, f.code = exitTimeout, device.CodeTimeout
 		f.message = fmt.Sprintf("accepted; still running after %s", a.timeout.limit)
-		f.remedy = "see burnish show; it may wait for the host's worker, or for an appliance"
+		f.remedy = of.show() + "; it may wait for the host's worker, or for an appliance"
 	case client.TimedOut(err):
-		return a.diagnoseTimeout(parent, l, name, unconfirmed)
+		return a.diagnoseTimeout(parent, l, of, unconfirmed)
 	default:
 		f.code, f.message = device.CodeInternal, err.Error()
 	}
@@ -165,9 +193,9 @@ const mayStill = "the request may still be carried out"
 // diagnoseTimeout says why a request was not answered in its time: because Temporal is
 // gone, because no control worker polls, or because it takes longer. sent: the request
 // changes something, and the server may have it.
-func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, name string, sent bool) *failure {
-	f := &failure{exit: exitTimeout, code: device.CodeTimeout, device: name}
-	if l == nil || name == "" { // it needs no worker
+func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, of subject, sent bool) *failure {
+	f := &failure{exit: exitTimeout, code: device.CodeTimeout, device: of.device, instance: of.instance}
+	if l == nil || of == (subject{}) { // it needs no worker
 		f.message, f.remedy = fmt.Sprintf("no answer within %s", a.timeout.limit), "try again with a longer --timeout"
 		if sent {
 			f.message += "; " + mayStill
@@ -189,7 +217,7 @@ func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, name strin
 		f.remedy = "start burnish-worker with BURNISH_ROLE=control or all, and " + check
 	default:
 		f.message = fmt.Sprintf("%s, though one polled it %s ago", silent, a.now().Sub(last).Round(time.Second))
-		f.remedy = "see burnish show and the worker's log, and " + check
+		f.remedy = of.show() + " and the worker's log, and " + check
 	}
 	if sent {
 		f.message += "; " + mayStill

@@ -53,6 +53,9 @@ type fakeClient struct {
 	limitsErr error
 	onResume  func(contract.ResumeInput) (contract.ResumeResult, error)
 
+	onInstance     func(ctx context.Context, instance, update string, input any) (contract.InstanceResult, error)
+	onShowInstance func(ctx context.Context, instance string) (contract.InstanceStatus, error)
+
 	onAttributes func() (map[string]string, error)
 
 	mu   sync.Mutex
@@ -70,7 +73,7 @@ func (f *fakeClient) update(ctx context.Context, name, update string, input any)
 	return f.onUpdate(ctx, name, update, input)
 }
 
-func (f *fakeClient) Bind(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
+func (f *fakeClient) AttachDevice(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
 	answer, err := f.update(ctx, name, contract.UpdateBind, in)
 	return contract.BindResult{Binding: answer.Device.Binding, Device: answer.Device, Already: answer.Already}, err
 }
@@ -115,7 +118,7 @@ func (f *fakeClient) Move(ctx context.Context, name string, in contract.MoveInpu
 	return f.update(ctx, name, contract.UpdateMove, in)
 }
 
-func (f *fakeClient) Unbind(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
+func (f *fakeClient) DetachDevice(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
 	return f.update(ctx, name, contract.UpdateUnbind, in)
 }
 
