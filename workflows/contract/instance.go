@@ -112,7 +112,7 @@ type InstanceInput struct {
 // InstanceBindInput is the input of bind and attach: all devices are bound, or none. Request
 // identifies it, "" the update's ID: repeated it binds nothing more. Host, if given, is where
 // the Requests' devices must be. Project and Addresses are what the metadata service
-// recognises the guest by; only bind takes them.
+// recognizes the guest by; only bind takes them.
 type InstanceBindInput struct {
 	Request   string          `json:"request,omitempty"`
 	Devices   []DeviceChoice  `json:"devices,omitempty"`
