@@ -31,6 +31,7 @@ import (
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 	"burnish/workflows/hostscan"
+	"burnish/workflows/instance"
 	"burnish/workflows/lifecycle"
 	"burnish/workflows/limits"
 	oneviewpoll "burnish/workflows/oneview"
@@ -117,6 +118,7 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 	w.RegisterWorkflowWithOptions(devices.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
 	w.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
 	w.RegisterWorkflowWithOptions(reconcile.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
+	w.RegisterWorkflowWithOptions(instance.InstanceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowInstance})
 	w.RegisterWorkflowWithOptions(limits.Limits, workflow.RegisterOptions{Name: contract.WorkflowLimits})
 	w.RegisterWorkflowWithOptions(oneviewpoll.OneViewPoll, workflow.RegisterOptions{Name: contract.WorkflowOneView})
 	control := &activities.Control{Store: store, Client: client.New(temporal)}

@@ -25,6 +25,8 @@ const (
 	callHeartbeatTimeout = 10 * time.Second
 	// pageTimeout bounds one attempt to read a page of an appliance's servers.
 	pageTimeout = 2 * time.Minute
+	// devicesTimeout bounds one attempt to ask several devices: the next one joins what they do.
+	devicesTimeout = 10 * time.Minute
 	// HostNotice is how long a step may wait for its host until the wait is recorded.
 	HostNotice = 20 * time.Second
 	// HostResponseTimeout bounds the wait for a host's worker while a client waits.
@@ -86,6 +88,12 @@ func OnHost(ctx workflow.Context, host, summary string, silentAfter time.Duratio
 		RetryPolicy:            hostRetries(30 * time.Second),
 		Summary:                summary,
 	})
+}
+
+// WithDevices is for a call that asks several devices at once, and waits until each has given
+// a definite answer: it is retried without limit. within bounds it as a whole; 0 is no bound.
+func WithDevices(ctx workflow.Context, summary string, within time.Duration) workflow.Context {
+	return workflow.WithScheduleToCloseTimeout(workflow.WithStartToCloseTimeout(WithInventory(ctx, summary), devicesTimeout), within)
 }
 
 // LimitedRetries bounds the attempts of a call for which a client waits.

@@ -249,7 +249,12 @@ func (s InstanceStatus) Has(name string) (HeldDevice, bool) {
 }
 
 // DevicesCall is the input of the activities that ask devices. Deadline is that of claims.
+//
+// Request is that of the bindings. ID is another one for each call: the IDs of the devices'
+// updates derive from it, the activity's name and the device's name, because a device that
+// was claimed and unclaimed for a request may be claimed for it again.
 type DevicesCall struct {
+	ID       string       `json:"id"`
 	Instance string       `json:"instance"`
 	Request  string       `json:"request"`
 	Devices  []DeviceCall `json:"devices"`
@@ -283,19 +288,24 @@ type DevicesAnswer struct {
 	Outcomes []DeviceOutcome `json:"outcomes"`
 }
 
-// PickInput asks for free devices: all on one host, which is Host if it is given. Except are
-// not taken.
+// PickInput asks what is known of the devices Named, and for free devices: all on one host,
+// which is Host if it is given, or else that of the Named if there are any. Except are not
+// taken.
 type PickInput struct {
 	Instance string          `json:"instance"`
-	Requests []DeviceRequest `json:"requests"`
+	Named    []DeviceChoice  `json:"named,omitempty"`
+	Requests []DeviceRequest `json:"requests,omitempty"`
 	Host     string          `json:"host,omitempty"`
 	Except   []string        `json:"except,omitempty"`
 }
 
-// PickAnswer names the devices, those of one request after those of the one before it, each
-// with its request's tag.
+// PickAnswer names the devices: the Named as they were given, then those of one request after
+// those of the one before it, each with its request's tag. Known is what is known of each of
+// them, without Tag, Guest, Request and Binding. A device that is named and not enrolled, and
+// too few free devices (CodeConflict), are errors that are not retried.
 type PickAnswer struct {
 	Devices []DeviceChoice `json:"devices"`
+	Known   []HeldDevice   `json:"known"`
 }
 
 // AddressesCall is the input of LeaseAddresses and ReturnAddresses: the guest's addresses in

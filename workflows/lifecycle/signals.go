@@ -50,7 +50,7 @@ func (d *run) onClean(ctx workflow.Context, in contract.CleanInput) {
 	if err == nil {
 		act := in.Act()
 		act.Verb = contract.UpdateClean
-		d.RecordAct(ctx, act)
+		d.Updates().Accept(ctx, act)
 	} else {
 		d.State.LastRefusal = "the clean signal was refused: " + calls.FaultOf(d.Refusal(contract.UpdateClean, err)).Error()
 	}

@@ -134,7 +134,7 @@ func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts
 			of := F(struct{ *parts }{d})
 			var none Out
 			id := workflow.GetCurrentUpdateInfo(ctx).ID
-			if before, seen := d.RecentUpdate(id); seen {
+			if before, seen := d.Updates().Find(id); seen {
 				if before.Refusal != nil {
 					return none, contract.Refuse(*before.Refusal)
 				}
@@ -143,10 +143,10 @@ func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts
 			if err := u.validate(of, in); err != nil {
 				return none, d.Refusal(u.name, err)
 			}
-			d.RecordUpdate(id, nil)
+			d.Updates().Record(id, nil)
 			act := in.Act()
 			act.Verb, act.Request = u.name, id
-			d.RecordAct(ctx, act)
+			d.Updates().Accept(ctx, act)
 			out, err := u.do(of, ctx, in)
 			if err != nil {
 				err = d.Refusal(u.name, err)
@@ -154,11 +154,11 @@ func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts
 				if !ok { // an error that is no refusal fails a repeated update too
 					refusal.Fault = *calls.FaultOf(err)
 				}
-				d.RecordUpdate(id, &refusal)
+				d.Updates().Record(id, &refusal)
 				d.State.LastRefusal = refusal.Fault.Message
-				d.FailAct(ctx, id, refusal.Fault.Code)
+				d.Updates().Fail(ctx, id, refusal.Fault.Code)
 			} else if unchanged(out) {
-				d.DropAct(ctx, id)
+				d.Updates().Drop(ctx, id)
 			}
 			d.Publish(ctx)
 			return out, err
@@ -168,10 +168,10 @@ func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts
 			Validator: func(ctx workflow.Context, in In) error {
 				of := F(struct{ *parts }{d})
 				id := workflow.GetCurrentUpdateInfo(ctx).ID
-				if _, seen := d.RecentUpdate(id); seen {
+				if _, seen := d.Updates().Find(id); seen {
 					return nil
 				}
-				if d.OtherBody(id) {
+				if d.Updates().OtherBody(id) {
 					return d.Refuse(device.CodeRequestReused, "another request was sent under this request's key", "give each request its own key")
 				}
 				if !d.State.Enrolled && u.name != contract.UpdateEnroll {

@@ -4,9 +4,9 @@ package mutation
 var actMutations = []mutation{
 	{
 		name: "an accepted act is kept",
-		file: "workflows/lifecycle/record/record.go",
-		old:  `	r.keepActs(ctx)(r.State.Acts.With(a))`,
-		new:  `	r.keepActs(ctx)(r.State.Acts.Without(a.Request))`,
+		file: "workflows/updates/updates.go",
+		old:  `	l.keep(ctx)(l.Acts.With(a))`,
+		new:  `	l.keep(ctx)(l.Acts.Without(a.Request))`,
 		pkg:  "./workflows/lifecycle", run: "TestActsAreKept",
 	},
 	{
@@ -18,9 +18,9 @@ var actMutations = []mutation{
 	},
 	{
 		name: "an act that failed does not stand as done",
-		file: "workflows/lifecycle/record/record.go",
-		old:  `	r.keepActs(ctx)(r.State.Acts.Failed(request, code))`,
-		new:  `	r.keepActs(ctx)(r.State.Acts.Failed(request, ""))`,
+		file: "workflows/updates/updates.go",
+		old:  `	l.keep(ctx)(l.Acts.Failed(request, code))`,
+		new:  `	l.keep(ctx)(l.Acts.Failed(request, ""))`,
 		pkg:  "./workflows/lifecycle", run: "TestActsThatFailedSayWhy",
 	},
 	{
@@ -46,7 +46,7 @@ var actMutations = []mutation{
 	},
 	{
 		name: "an update that is repeated in a later run does nothing",
-		file: "workflows/lifecycle/record/record.go",
+		file: "workflows/updates/updates.go",
 		old:  `		if u.ID == id {`,
 		new:  `		if u.ID == id && u.Refusal != nil {`,
 		pkg:  "./workflows/lifecycle", run: "TestActsAreThoseThatChangedSomething",

@@ -54,7 +54,7 @@ var lostMutations = []mutation{
 	{
 		rule: "F25", name: "a state of a newer schema does not end its workflow",
 		file: "workflows/calls/schema.go",
-		old:  `if schema > contract.Schema {`,
+		old:  `if schema > known {`,
 		new:  `if schema > contract.Schema && subject == "" {`,
 		pkg:  "./workflows/lifecycle", run: "TestState_OfANewerSchemaWaits",
 	},

@@ -6,8 +6,6 @@ package record
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -16,6 +14,7 @@ import (
 	"burnish/workflows/contract"
 	"burnish/workflows/lifecycle/status"
 	"burnish/workflows/planning"
+	"burnish/workflows/updates"
 )
 
 // Record is the state of one device. State is never nil and never another pointer.
@@ -242,57 +241,9 @@ func (r *Record) Refusal(update string, err error) error {
 	return err
 }
 
-// RecentUpdate finds an update that was carried out before, by its ID.
-func (r *Record) RecentUpdate(id string) (contract.RecentUpdate, bool) {
-	for _, u := range r.State.Recent {
-		if u.ID == id {
-			return u, true
-		}
-	}
-	return contract.RecentUpdate{}, false
-}
-
-// RecordUpdate keeps an update's ID and its outcome.
-func (r *Record) RecordUpdate(id string, refusal *contract.Refusal) {
-	s := r.State
-	for i := range s.Recent {
-		if s.Recent[i].ID == id {
-			s.Recent[i].Refusal = refusal
-			return
-		}
-	}
-	s.Recent = lastN(append(s.Recent, contract.RecentUpdate{ID: id, Refusal: refusal}), contract.KeptUpdates)
-}
-
-// OtherBody says that an update with this ID's key and another body was carried out before.
-func (r *Record) OtherBody(id string) bool {
-	return slices.ContainsFunc(r.State.Recent, func(u contract.RecentUpdate) bool { return contract.OtherBody(u.ID, id) })
-}
-
-// RecordAct keeps an act that was accepted, and when.
-func (r *Record) RecordAct(ctx workflow.Context, a contract.Act) {
-	a.At = workflow.Now(ctx).UTC().Truncate(time.Second)
-	r.keepActs(ctx)(r.State.Acts.With(a))
-}
-
-// FailAct records that an accepted act failed.
-func (r *Record) FailAct(ctx workflow.Context, request string, code device.Code) {
-	r.keepActs(ctx)(r.State.Acts.Failed(request, code))
-}
-
-// DropAct removes an accepted act that had nothing to change, so that repeating it never
-// displaces others.
-func (r *Record) DropAct(ctx workflow.Context, request string) {
-	r.keepActs(ctx)(r.State.Acts.Without(request))
-}
-
-func (r *Record) keepActs(ctx workflow.Context) func(contract.ActLog, error) {
-	return func(log contract.ActLog, err error) {
-		if err != nil {
-			workflow.GetLogger(ctx).Error("the acts before are unreadable: the log begins again", "device", r.State.Name, "error", err)
-		}
-		r.State.Acts = log
-	}
+// Updates are the updates that were carried out, and who asked for them.
+func (r *Record) Updates() updates.Log {
+	return updates.Log{Recent: &r.State.Recent, Acts: &r.State.Acts, Of: r.State.Name}
 }
 
 func lastN[T any](all []T, n int) []T {

@@ -1,0 +1,164 @@
+package instance
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/workflows/calls"
+	"burnish/workflows/contract"
+	"burnish/workflows/updates"
+)
+
+// startedFor is how long a run without any act waits for its first one.
+const startedFor = time.Minute
+
+// InstanceLifecycle holds an instance's devices. It ends when the last one has left. A Cancel
+// changes nothing: only release ends an instance.
+func InstanceLifecycle(root workflow.Context, in contract.InstanceInput) error {
+	ctx, _ := workflow.NewDisconnectedContext(root)
+	r := newRun(ctx, in)
+	if err := r.register(ctx); err != nil {
+		return err
+	}
+	if err := calls.Serve(ctx, func() func() { return r.next(ctx) }, func() bool { return r.mayEnd(ctx) }); err != nil {
+		return err
+	}
+	if r.Phase == contract.InstanceReleased {
+		return nil
+	}
+	return workflow.NewContinueAsNewError(root, contract.WorkflowInstance, contract.InstanceInput{UUID: r.UUID, State: r.InstanceState})
+}
+
+// run is one run of an instance's workflow. The state survives it, the rest does not.
+type run struct {
+	instance
+	devices *devices
+	signals workflow.Selector
+	// Acts have a number each, and serving is that of the act whose turn it is.
+	acts, serving int
+	// ending, waiting: their coroutines run.
+	ending, waiting bool
+	published       published
+}
+
+func newRun(ctx workflow.Context, in contract.InstanceInput) *run {
+	r := &run{}
+	r.InstanceState = in.State
+	if in.State == nil {
+		now := workflow.Now(ctx).UTC()
+		r.InstanceState = &contract.InstanceState{Schema: contract.InstanceSchema, UUID: in.UUID, Phase: contract.InstanceBinding, CreatedAt: now, UpdatedAt: now}
+	} else {
+		r.published = resume(r.InstanceState)
+	}
+	calls.RequireSchemaUpTo("instance "+in.UUID, r.Schema, contract.InstanceSchema)
+	r.devices = &devices{ctx: ctx, changed: func() { r.publish(ctx) }}
+	r.world = r.devices
+	// A signal is read only if one is pending, and before the run may continue as new: otherwise a
+	// signal can be lost (measured).
+	r.signals = workflow.NewSelector(ctx)
+	r.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalDeviceLeft), func(c workflow.ReceiveChannel, _ bool) {
+		var left contract.DeviceLeft
+		if c.ReceiveAsync(&left) {
+			r.onDeviceLeft(ctx, left)
+		}
+	})
+	return r
+}
+
+// next is what must be done now; nil if nothing.
+func (r *run) next(ctx workflow.Context) func() {
+	switch {
+	case r.signals.HasPending():
+		return func() { r.signals.Select(ctx) }
+	case r.fresh() && !r.waiting:
+		return calls.Start(ctx, &r.waiting, r.awaitFirst)
+	case !r.fresh() && !r.busy() && r.empty() && r.Phase != contract.InstanceReleased:
+		return calls.Start(ctx, &r.ending, func(ctx workflow.Context) {
+			r.devices.ctx = ctx
+			r.end()
+			r.publish(ctx)
+		})
+	}
+	return nil
+}
+
+// fresh says that no act has begun yet.
+func (r *run) fresh() bool { return r.acts == 0 && r.Phase == contract.InstanceBinding }
+
+// awaitFirst ends a run whose first act was refused when it arrived.
+func (r *run) awaitFirst(ctx workflow.Context) {
+	begun, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+		Timeout:      startedFor,
+		TimerOptions: workflow.TimerOptions{Summary: "the first act of " + r.UUID},
+	}, func() bool { return !r.fresh() })
+	if err == nil && !begun {
+		r.Phase = contract.InstanceReleased
+	}
+}
+
+// busy says that an act is under way, or the end of the run.
+func (r *run) busy() bool { return r.serving < r.acts || r.ending }
+
+// mayEnd says that the run may complete, or continue as new: nothing is under way.
+func (r *run) mayEnd(ctx workflow.Context) bool {
+	if !workflow.AllHandlersFinished(ctx) || r.busy() || r.waiting || r.fresh() {
+		return false
+	}
+	return r.Phase == contract.InstanceReleased || calls.LongHistory(ctx)
+}
+
+// takeTurn waits for the acts before.
+func (r *run) takeTurn(ctx workflow.Context) error {
+	turn := r.acts
+	r.acts++
+	if err := workflow.Await(ctx, func() bool { return r.serving == turn && !r.ending }); err != nil {
+		return err
+	}
+	r.devices.ctx = ctx
+	return nil
+}
+
+// endTurn lets the next act begin.
+func (r *run) endTurn(ctx workflow.Context) {
+	r.serving++
+	r.publish(ctx)
+}
+
+// onDeviceLeft drops a device whose binding ended otherwise than by this workflow.
+func (r *run) onDeviceLeft(ctx workflow.Context, left contract.DeviceLeft) {
+	r.deviceLeft(left)
+	if !r.busy() {
+		r.left = nil
+	}
+	r.publish(ctx)
+}
+
+func (r *run) log() updates.Log {
+	return updates.Log{Recent: &r.Recent, Acts: &r.InstanceState.Acts, Of: r.UUID}
+}
+
+// result is the answer to an act.
+func (r *run) result(already bool) (contract.InstanceResult, error) {
+	status, err := r.status()
+	status.Acts = nil
+	return contract.InstanceResult{Instance: status, Already: already}, err
+}
+
+// status is the instance as clients read it.
+func (r *run) status() (contract.InstanceStatus, error) {
+	acts, err := r.InstanceState.Acts.Acts()
+	if err != nil {
+		return contract.InstanceStatus{}, fmt.Errorf("instance %s: %w", r.UUID, err)
+	}
+	s := contract.InstanceStatus{
+		UUID: r.UUID, Phase: r.Phase, Host: hostOf(r.Devices), Project: r.Project, Addresses: r.InstanceState.Addresses,
+		Devices: r.Devices, Move: r.Move, Doing: r.doing, LastError: r.LastError,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Acts: acts,
+	}
+	if s.Devices == nil {
+		s.Devices = []contract.HeldDevice{}
+	}
+	return s, nil
+}

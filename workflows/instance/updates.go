@@ -1,0 +1,236 @@
+package instance
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/calls"
+	"burnish/workflows/contract"
+)
+
+// maxInput bounds one message.
+const maxInput = 64 << 10
+
+// act is one update of an instance.
+type act[In contract.Input] struct {
+	name, about string
+	// check refuses an input that can never be carried out, and gives its one spelling.
+	check func(In) (In, error)
+	// legal refuses what the instance's state does not allow.
+	legal func(*instance, In) error
+	// do carries the act out; already says that there was nothing to change.
+	do func(i *instance, in In, id string) (already bool, err error)
+}
+
+// register sets every update and query.
+func (r *run) register(ctx workflow.Context) error {
+	asIs := func(in contract.InstanceActInput) (contract.InstanceActInput, error) { return in, nil }
+	always := func(*instance, contract.InstanceBindInput) error { return nil }
+	move := func(in contract.InstanceMoveInput) (contract.InstanceMoveInput, error) { return in.Normalize() }
+	return errors.Join(
+		handle(ctx, r, act[contract.InstanceBindInput]{contract.UpdateInstanceBind, "Bind and burn devices, all or none", checkBind, always,
+			func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
+				return i.bind(named(in, id))
+			}}),
+		handle(ctx, r, act[contract.InstanceBindInput]{contract.UpdateInstanceAttach, "Bind and burn further devices, all or none", checkAttach, always,
+			func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
+				return i.attach(named(in, id))
+			}}),
+		handle(ctx, r, act[contract.InstanceDetachInput]{contract.UpdateInstanceDetach, "Unbind some devices",
+			func(in contract.InstanceDetachInput) (contract.InstanceDetachInput, error) { return in.Normalize() },
+			mayDetach, func(i *instance, in contract.InstanceDetachInput, _ string) (bool, error) { return false, i.detach(in) }}),
+		handle(ctx, r, act[contract.InstanceActInput]{contract.UpdateInstanceRelease, "Unbind all devices, and end the instance", asIs, hasDevices[contract.InstanceActInput],
+			func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { i.release(); return false, nil }}),
+		handle(ctx, r, act[contract.InstanceActInput]{contract.UpdateInstanceRebuild, "The instance is rebuilt in place; nothing is cleaned", asIs, hasDevices[contract.InstanceActInput],
+			func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { return false, i.rebuild() }}),
+		handle(ctx, r, act[contract.InstanceMoveInput]{contract.UpdateInstanceMigrate, "Bind devices on another host, until confirm or revert", move, mayMove,
+			func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
+				return false, i.migrate(in, id, false)
+			}}),
+		handle(ctx, r, act[contract.InstanceMoveInput]{contract.UpdateInstanceLiveMigrate, "Migrate devices that are marked live-migratable", move, mayMove,
+			func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
+				return false, i.migrate(in, id, true)
+			}}),
+		handle(ctx, r, act[contract.InstanceActInput]{contract.UpdateInstanceConfirm, "End a migration: unbind the source", asIs, migrating,
+			func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { return false, i.confirm() }}),
+		handle(ctx, r, act[contract.InstanceActInput]{contract.UpdateInstanceRevert, "Take a migration back: unbind the destination", asIs, migrating,
+			func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { return false, i.revert() }}),
+		handle(ctx, r, act[contract.InstanceMoveInput]{contract.UpdateInstanceEvacuate, "Bind devices on another host, and unbind the present ones", move, mayMove,
+			func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
+				return false, i.evacuate(in, id)
+			}}),
+		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryInstance,
+			func() (contract.InstanceStatus, error) { return r.status() },
+			workflow.QueryHandlerOptions{Description: "The instance as `burnish instance show` prints it"}),
+	)
+}
+
+// named gives a bind its request: the caller's, or else the update's ID.
+func named(in contract.InstanceBindInput, id string) contract.InstanceBindInput {
+	if in.Request == "" {
+		in.Request = id
+	}
+	return in
+}
+
+func checkBind(in contract.InstanceBindInput) (contract.InstanceBindInput, error) {
+	return in.Normalize()
+}
+
+// checkAttach refuses what only bind takes.
+func checkAttach(in contract.InstanceBindInput) (contract.InstanceBindInput, error) {
+	if in.Project != "" || len(in.Addresses) > 0 {
+		return in, errors.New("the project and the guest's IP addresses are given with bind only")
+	}
+	return checkBind(in)
+}
+
+func hasDevices[In any](i *instance, _ In) error {
+	if i.empty() {
+		return errNoDevices()
+	}
+	return nil
+}
+
+func mayDetach(i *instance, in contract.InstanceDetachInput) error {
+	switch {
+	case i.empty():
+		return errNoDevices()
+	case i.Move != nil:
+		return i.errMoving()
+	}
+	for _, name := range in.Devices {
+		if i.index(name) < 0 {
+			return errNotHeld(name)
+		}
+	}
+	return nil
+}
+
+func mayMove(i *instance, in contract.InstanceMoveInput) error {
+	switch {
+	case i.empty():
+		return errNoDevices()
+	case i.Move != nil:
+		return i.errMoving()
+	case in.To == hostOf(i.Devices):
+		return refuse(device.CodeRefused, "the instance is on "+in.To+" already", "name another host")
+	case len(in.Devices) > 0 && len(in.Devices) != len(i.Devices):
+		return refuse(device.CodeInvalid, fmt.Sprintf("%d devices are named for the instance's %d", len(in.Devices), len(i.Devices)), "name one for each, in their order, or none")
+	}
+	return nil
+}
+
+func migrating(i *instance, _ contract.InstanceActInput) error {
+	switch {
+	case i.empty():
+		return errNoDevices()
+	case i.Move == nil:
+		return refuse(device.CodeRefused, "the instance is not migrating", "migrate it first")
+	}
+	return nil
+}
+
+// handle registers one act. Acts wait for one another in the order of their arrival. A
+// repeated one, by its ID, changes nothing, also after a continue-as-new.
+func handle[In contract.Input](ctx workflow.Context, r *run, a act[In]) error {
+	return workflow.SetUpdateHandlerWithOptions(ctx, a.name,
+		func(ctx workflow.Context, in In) (contract.InstanceResult, error) {
+			ctx, _ = workflow.NewDisconnectedContext(ctx)
+			id := workflow.GetCurrentUpdateInfo(ctx).ID
+			if before, seen := r.log().Find(id); seen {
+				if before.Refusal != nil {
+					return contract.InstanceResult{}, contract.Refuse(*before.Refusal)
+				}
+				return r.result(true)
+			}
+			record := in.Act()
+			record.Verb, record.Request = a.name, id
+			r.log().Record(id, nil)
+			r.log().Accept(ctx, record)
+			if err := r.takeTurn(ctx); err != nil {
+				return contract.InstanceResult{}, err
+			}
+			already, err := perform(ctx, r, a, in, id)
+			if err != nil {
+				refused := asRefusal(err)
+				err = contract.Refuse(refused)
+				r.log().Record(id, &refused)
+				r.log().Fail(ctx, id, refused.Fault.Code)
+			} else if already {
+				r.log().Drop(ctx, id)
+			}
+			r.endTurn(ctx)
+			if err != nil {
+				return contract.InstanceResult{}, err
+			}
+			return r.result(already)
+		},
+		workflow.UpdateHandlerOptions{Description: a.about, Validator: func(ctx workflow.Context, in In) error {
+			id := workflow.GetCurrentUpdateInfo(ctx).ID
+			if _, seen := r.log().Find(id); seen {
+				return nil
+			}
+			if r.log().OtherBody(id) {
+				return refuse(device.CodeRequestReused, "another request was sent under this request's key", "give each request its own key")
+			}
+			if text, err := json.Marshal(in); err != nil || len(text) > maxInput {
+				return refuse(device.CodeInvalid, fmt.Sprintf("the request is longer than %d KiB", maxInput>>10), "shorten its texts")
+			}
+			in, err := a.check(in)
+			if err != nil {
+				return invalid(err)
+			}
+			if r.busy() { // the acts before it decide what it will find
+				return nil
+			}
+			return a.legal(&r.instance, in)
+		}})
+}
+
+// perform carries an act out when its turn has come.
+func perform[In contract.Input](ctx workflow.Context, r *run, a act[In], in In, id string) (already bool, err error) {
+	in, err = a.check(in)
+	if err != nil {
+		return false, invalid(err)
+	}
+	if err := a.legal(&r.instance, in); err != nil {
+		return false, err
+	}
+	record := in.Act()
+	r.beginAct(a.name, contract.Caller{By: record.By, From: record.From}, record.Reason)
+	already, err = a.do(&r.instance, in, id)
+	r.endAct()
+	switch {
+	case err != nil:
+		r.LastError = a.name + " failed: " + asRefusal(err).Fault.Message
+	case !already:
+		r.LastError = ""
+	}
+	return already, err
+}
+
+// invalid is the refusal of an input that can never be carried out.
+func invalid(err error) error {
+	if _, ok := contract.RefusalOf(err); ok {
+		return err
+	}
+	if f, ok := device.AsFault(err); ok {
+		return contract.Refuse(contract.Refusal{Fault: *f})
+	}
+	return refuse(device.CodeInvalid, err.Error(), "correct the request")
+}
+
+// asRefusal is what a client reads of an error. An error that is no refusal fails a repeated
+// act too.
+func asRefusal(err error) contract.Refusal {
+	refused, ok := contract.RefusalOf(err)
+	if !ok {
+		refused.Fault = *calls.FaultOf(err)
+	}
+	return refused
+}

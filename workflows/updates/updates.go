@@ -1,0 +1,77 @@
+// Package updates keeps which updates a workflow has carried out, by their IDs, and who asked
+// for what. Temporal forgets IDs when a workflow continues as new; a state that has a Log does not.
+package updates
+
+import (
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// Log is the part of a workflow's state that keeps them. Of names the workflow in logs.
+type Log struct {
+	Recent *[]contract.RecentUpdate
+	Acts   *contract.ActLog
+	Of     string
+}
+
+// Find finds an update that was carried out before, by its ID.
+func (l Log) Find(id string) (contract.RecentUpdate, bool) {
+	for _, u := range *l.Recent {
+		if u.ID == id {
+			return u, true
+		}
+	}
+	return contract.RecentUpdate{}, false
+}
+
+// OtherBody says that an update with this ID's key and another body was carried out before.
+func (l Log) OtherBody(id string) bool {
+	return slices.ContainsFunc(*l.Recent, func(u contract.RecentUpdate) bool { return contract.OtherBody(u.ID, id) })
+}
+
+// Record keeps an update's ID and its outcome.
+func (l Log) Record(id string, refusal *contract.Refusal) {
+	recent := *l.Recent
+	for i := range recent {
+		if recent[i].ID == id {
+			recent[i].Refusal = refusal
+			return
+		}
+	}
+	recent = append(recent, contract.RecentUpdate{ID: id, Refusal: refusal})
+	if over := len(recent) - contract.KeptUpdates; over > 0 {
+		recent = slices.Clone(recent[over:])
+	}
+	*l.Recent = recent
+}
+
+// Accept keeps an act that was accepted, and when.
+func (l Log) Accept(ctx workflow.Context, a contract.Act) {
+	a.At = workflow.Now(ctx).UTC().Truncate(time.Second)
+	l.keep(ctx)(l.Acts.With(a))
+}
+
+// Fail records that an accepted act failed.
+func (l Log) Fail(ctx workflow.Context, request string, code device.Code) {
+	l.keep(ctx)(l.Acts.Failed(request, code))
+}
+
+// Drop removes an accepted act that had nothing to change, so that repeating it never
+// displaces others.
+func (l Log) Drop(ctx workflow.Context, request string) {
+	l.keep(ctx)(l.Acts.Without(request))
+}
+
+func (l Log) keep(ctx workflow.Context) func(contract.ActLog, error) {
+	return func(log contract.ActLog, err error) {
+		if err != nil {
+			workflow.GetLogger(ctx).Error("the acts before are unreadable: the log begins again", "of", l.Of, "error", err)
+		}
+		*l.Acts = log
+	}
+}
