@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"time"
@@ -111,24 +112,29 @@ func serveAPI(ctx context.Context, settings config.Worker, server client.Server,
 		Metrics:       figures.Metrics(),
 		Ready:         figures.Ready,
 	})), logger)
+	logger.Info("the HTTP API answers", "address", settings.APIAddress)
+	return serveHTTP(web, listener, "the HTTP API at "+settings.APIAddress, min(apiStopTimeout, settings.GracefulStop), logger, fatal), nil
+}
+
+// serveHTTP serves until stop is called, which lets requests in flight end, for a while.
+func serveHTTP(web *http.Server, listener net.Listener, what string, patience time.Duration, logger *slog.Logger, fatal func(error)) (stop func() error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			fatal(fmt.Errorf("the HTTP API at %s: %w", settings.APIAddress, err))
+			fatal(fmt.Errorf("%s: %w", what, err))
 		}
 	}()
-	logger.Info("the HTTP API answers", "address", settings.APIAddress)
 	return func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), min(apiStopTimeout, settings.GracefulStop))
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := web.Shutdown(ctx); err != nil {
-			logger.Warn("requests of the HTTP API are cut off; what they have requested may still be carried out", "error", err)
+			logger.Warn("requests are cut off; what they have requested may still be carried out", "server", what, "error", err)
 			if err := web.Close(); err != nil {
-				logger.Debug("closing the HTTP API", "error", err)
+				logger.Debug("closing a server", "server", what, "error", err)
 			}
 		}
 		<-ended
 		return nil
-	}, nil
+	}
 }

@@ -174,6 +174,11 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 		if err != nil {
 			return err
 		}
+		stop, err = serveMetadata(ctx, settings, devices, logger, fatal)
+		stops = append(stops, stop)
+		if err != nil {
+			return err
+		}
 	}
 	figures.Started(server.check, queues(settings)...)
 	logger.Info("worker started", "version", version, "state_dir", settings.StateDir)

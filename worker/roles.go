@@ -79,6 +79,11 @@ func validate(settings config.Worker) error {
 			wrong = append(wrong, err)
 		}
 	}
+	if settings.Role.Controls() && settings.MetadataAddress != "" {
+		if _, err := metadataSecret(settings); err != nil {
+			wrong = append(wrong, fmt.Errorf("BURNISH_METADATA_SECRET_FILE: %w", err))
+		}
+	}
 	return errors.Join(wrong...)
 }
 

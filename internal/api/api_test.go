@@ -88,7 +88,10 @@ func (o open) Check(*http.Request) error { return nil }
 
 func (o open) Enter(access.Principal, bool) (func(), error) { return func() {}, o.err }
 
-const testName = "h1_0000:01:00.0"
+const (
+	testName     = "h1_0000:01:00.0"
+	testInstance = "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
+)
 
 func testStatus() contract.DeviceStatus {
 	return contract.DeviceStatus{UUID: contract.DeviceUUID(testName), Name: testName, Type: "NVME", Serial: "S1", Hostname: "h1",

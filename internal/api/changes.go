@@ -25,8 +25,8 @@ type Writer interface {
 	Replace(ctx context.Context, name string, in contract.ReplaceInput) (contract.Result, error)
 	Move(ctx context.Context, name string, in contract.MoveInput) (contract.Result, error)
 	MigratePool(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
-	Bind(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error)
-	Unbind(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error)
+	AttachDevice(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error)
+	DetachDevice(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error)
 	Rebuild(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error)
 	Resume(ctx context.Context, in contract.ResumeInput) (contract.ResumeResult, error)
 	Override(ctx context.Context, name string, in contract.OverrideInput) (contract.Result, error)
@@ -127,7 +127,7 @@ func changeRoutes() []route {
 		plain("migrate-pool", "Make a pre-allocated server of a shared pool dynamic", Writer.MigratePool),
 		bindRoute(),
 		act("unbind", v20, 0, "End an instance's binding", func(ctx context.Context, c *call, in unbindBody) (any, error) {
-			return c.result(c.Devices.Unbind(ctx, c.name, contract.UnbindInput{Instance: in.Instance, Caller: c.caller()}))
+			return c.result(c.Devices.DetachDevice(ctx, c.name, contract.UnbindInput{Instance: in.Instance, Caller: c.caller()}))
 		}),
 		act("rebuild", v20, 0, "Keep the device bound while its instance is rebuilt", func(ctx context.Context, c *call, in unbindBody) (any, error) {
 			return c.result(c.Devices.Rebuild(ctx, c.name, contract.UnbindInput{Instance: in.Instance, Caller: c.caller()}))
@@ -154,7 +154,7 @@ func plain(verb, summary string, do func(w Writer, ctx context.Context, name str
 
 func bindRoute() route {
 	r := act("bind", v20, 0, "Reserve a device and bind it to an instance", func(ctx context.Context, c *call, in bindBody) (any, error) {
-		bound, err := c.Devices.Bind(ctx, c.name, contract.BindInput{Instance: in.Instance, Request: in.Request, Tag: in.Tag, Caller: c.caller()})
+		bound, err := c.Devices.AttachDevice(ctx, c.name, contract.BindInput{Instance: in.Instance, Request: in.Request, Tag: in.Tag, Caller: c.caller()})
 		if err != nil {
 			return nil, err
 		}

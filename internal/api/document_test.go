@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"burnish/internal/nova/metadata"
 	"burnish/internal/testkit/apitest"
 	"burnish/workflows/contract"
 )
@@ -251,6 +252,8 @@ func (s *schemas) reference(t reflect.Type, request bool) object {
 		name = "SelectedDevice"
 	case t == reflect.TypeFor[contract.DeviceStatus]():
 		name = "Device"
+	case t == reflect.TypeFor[metadata.Device]():
+		name = "GuestDevice"
 	case request && !strings.HasSuffix(name, "Body") && !strings.HasSuffix(name, "Input"):
 		name += "Input"
 	}

@@ -54,7 +54,7 @@ func (c *call) withRequest(ctx context.Context, in any) context.Context {
 	if err != nil {
 		return ctx // the device refuses what cannot be written
 	}
-	parts := []string{c.who.ID, c.route.Operation, c.name, key}
+	parts := []string{c.who.ID, c.route.Operation, cmp.Or(c.name, c.instance), key}
 	switch id := c.r.Header.Get(requestHeader); {
 	case key != "":
 		body = text

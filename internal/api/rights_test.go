@@ -45,7 +45,7 @@ func guarded(t *testing.T, devices Devices) (http.Handler, *strings.Builder) {
 // requestOf is one request for a route.
 func requestOf(t *testing.T, r route, method string, headers ...string) *http.Request {
 	t.Helper()
-	path := strings.NewReplacer("{device}", testName, "{cloud}", "default", "{appliance}", "rack1", "{queue}", "burnish").Replace(r.Path)
+	path := strings.NewReplacer("{device}", testName, "{instance}", testInstance, "{cloud}", "default", "{appliance}", "rack1", "{queue}", "burnish").Replace(r.Path)
 	q := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(`{"reason":"mine"}`))
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set("OpenStack-API-Version", "accelerator 2.1")

@@ -77,7 +77,7 @@ func routes() []route {
 		{Method: http.MethodGet, Path: "/v2/devices/{device}/history", Operation: "showHistory", Summary: "The last bindings, cleans and changes, the newest last",
 			Rule: ruleDetail, Out: contract.History{}, do: showHistory, Codes: readCodes},
 	}
-	return slices.Concat(all, changeRoutes(), operatorRoutes())
+	return slices.Concat(all, changeRoutes(), instanceRoutes(), operatorRoutes())
 }
 
 // readCodes are the errors of a request about one device that changes nothing.
@@ -91,7 +91,7 @@ var actCodes = []device.Code{device.CodeInvalid, device.CodeNotFound, device.Cod
 func act[In any](verb string, since version, status int, summary string, do func(ctx context.Context, c *call, in In) (any, error)) route {
 	var in In
 	return route{
-		Method: http.MethodPost, Path: "/v2/devices/{device}/" + verb, Operation: operationOf(verb), Summary: summary,
+		Method: http.MethodPost, Path: "/v2/devices/{device}/" + verb, Operation: operationOf(verb, "Device"), Summary: summary,
 		Rule: ruleOf(verb), Since: since, In: in, Out: contract.Result{}, Status: status, Codes: actCodes,
 		do: func(ctx context.Context, c *call) (any, error) {
 			var in In
@@ -135,10 +135,10 @@ func (r *route) parameter(name string) (parameter, bool) {
 }
 
 // operationOf is the name of the operation of an act: release-hold is releaseHoldDevice.
-func operationOf(verb string) string {
+func operationOf(verb, of string) string {
 	words := strings.Split(verb, "-")
 	for i, w := range words[1:] {
 		words[i+1] = strings.ToUpper(w[:1]) + w[1:]
 	}
-	return strings.Join(words, "") + "Device"
+	return strings.Join(words, "") + of
 }

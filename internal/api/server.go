@@ -79,8 +79,8 @@ type call struct {
 	route   *route
 	// segment is what the path has in the place of {device}, or of another variable.
 	segment string
-	// name is the device's canonical name, once it is resolved.
-	name string
+	// name is the device's canonical name, once it is resolved, instance the instance's UUID.
+	name, instance string
 }
 
 // ServeHTTP answers one request.

@@ -62,6 +62,8 @@ type Worker struct {
 	MetricsAddress   string        `env:"METRICS_ADDRESS" help:"HOST:PORT where /metrics, /healthz and /readyz answer, over HTTP and to everybody: counts only; default: none"`
 	// API holds the settings of the HTTP API.
 	API
+	// Metadata holds those of the metadata service.
+	Metadata
 	Debug bool `env:"DEBUG" envDefault:"false" help:"log more"`
 	// Cloud is the name in clouds.yaml (OS_CLOUD) of the cloud whose Placement is the inventory.
 	Cloud string
@@ -179,6 +181,7 @@ func (w Worker) check() error {
 		complain("METRICS_ADDRESS", "%q is not of the form HOST:PORT", w.MetricsAddress)
 	}
 	w.API.check(complain)
+	w.Metadata.check(complain)
 	if w.SweepInterval < 0 {
 		complain("SWEEP_INTERVAL", "%s is negative", w.SweepInterval)
 	}

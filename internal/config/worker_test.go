@@ -81,6 +81,10 @@ func settings(t *testing.T) map[string]setting {
 		"STOP_TIMEOUT":    {"GracefulStop", 30 * time.Second, "1s", time.Second, duration(map[string]string{"0s": "0s is not positive"})},
 		"ACCEPT_SERVER":   {"AcceptServer", "", "c1/burnish", "c1/burnish", map[string]string{"c1": `"c1" is not of the form CLUSTER/NAMESPACE`, "/n1": "not of the form", "c1/": "not of the form"}},
 		"METRICS_ADDRESS": {"MetricsAddress", "", "127.0.0.1:9464", "127.0.0.1:9464", map[string]string{"9464": "not of the form HOST:PORT"}},
+		"METADATA_ADDRESS": {"MetadataAddress", "", ":8775", ":8775", map[string]string{
+			"8775": "not of the form HOST:PORT", "127.0.0.1:http": "not of the form", "127.0.0.1:0": "not of the form", "unix:/run/metadata.sock": "not of the form"}},
+		"METADATA_SECRET_FILE": {"MetadataSecretFile", "", "/etc/burnish/metadata.secret", "/etc/burnish/metadata.secret", map[string]string{
+			"metadata.secret": `"metadata.secret" is not an absolute path`}},
 		"API_ADDRESS": {"APIAddress", "", "unix:/run/burnish/api.sock", "unix:/run/burnish/api.sock", map[string]string{
 			"8080": "neither HOST:PORT nor unix:/path", "127.0.0.1:http": "neither", "127.0.0.1:0": "neither", "unix:api.sock": "absolute path", "unix:/run/../api": "absolute path",
 			":8080": "set BURNISH_API_TLS_CERT and _KEY", "0.0.0.0:8080": "other machines", "[::]:8080": "other machines", "control1:8080": "other machines"}},

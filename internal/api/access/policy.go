@@ -10,8 +10,11 @@ import (
 	"burnish/internal/yamlfile"
 )
 
-// rulePrefix begins each rule of the API (S2.76).
-const rulePrefix = "cyborg:device:"
+// A rule of the API begins with one of these (S2.76).
+const (
+	rulePrefix     = "cyborg:device:"
+	instancePrefix = "cyborg:instance:"
+)
 
 const (
 	readers = "role:admin or role:reader"
@@ -31,6 +34,12 @@ func defaults() map[string]string {
 		"retire", "forget", "replace", "move", "release_hold", "migrate_pool", "resume",
 	} {
 		rules[rulePrefix+act] = admins
+	}
+	// An instance names its devices, its guest's addresses and what others must not know of both.
+	for _, act := range []string{
+		"get_one", "get_metadata", "bind", "attach", "detach", "release", "rebuild", "migrate", "live_migrate", "confirm", "revert", "evacuate",
+	} {
+		rules[instancePrefix+act] = admins
 	}
 	return rules
 }
@@ -106,7 +115,7 @@ func (p *Policy) checkReferences(r *yamlfile.Reader, lines map[string]yamlfile.N
 		}
 	}
 	for _, rule := range slices.Sorted(maps.Keys(p.rules)) {
-		if !used[rule] && !strings.HasPrefix(rule, rulePrefix) {
+		if !used[rule] && !strings.Contains(rule, ":") {
 			r.Problem(lines[rule], "there is no rule %q, and no other rule refers to it", rule)
 		}
 		if p.reaches(rule, rule, make(map[string]bool)) {

@@ -1,0 +1,93 @@
+// Package guest serves the guests of instances the document that says which of their devices
+// is which, as Nova's metadata service does: on a listener of its own, to the instance that
+// asks alone.
+package guest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"burnish/internal/nova/metadata"
+	"burnish/workflows/client"
+	"burnish/workflows/contract"
+)
+
+// Instances is the part of client.Client that documents are made from.
+type Instances interface {
+	Instance(ctx context.Context, uuid string) (contract.InstanceStatus, error)
+	Query(ctx context.Context, name string) (contract.DeviceStatus, error)
+}
+
+// Read gives an instance as its document shows it, see current. found is false if it has no
+// document.
+func Read(ctx context.Context, from Instances, uuid string) (status contract.InstanceStatus, found bool, err error) {
+	status, err = from.Instance(ctx, uuid)
+	if err != nil {
+		if client.NotFound(err) {
+			err = nil
+		}
+		return contract.InstanceStatus{}, false, err
+	}
+	return current(ctx, from, status)
+}
+
+// current leaves an instance those of its devices that are bound to it now, as each of them
+// says itself: the instance learns of a binding that ends without it a moment later. found is
+// false if the instance gives its devices back, or has. A device that cannot be asked is an
+// error.
+func current(ctx context.Context, from Instances, status contract.InstanceStatus) (_ contract.InstanceStatus, found bool, err error) {
+	switch status.Phase {
+	case contract.InstanceBinding, contract.InstanceActive, contract.InstanceMigrating:
+	default: // releasing, released
+		return contract.InstanceStatus{}, false, nil
+	}
+	status.Devices, err = bound(ctx, from, status)
+	return status, err == nil, err
+}
+
+// maxQueries is how many devices of one instance are asked at once.
+const maxQueries = 32
+
+// bound gives the instance's devices that have the binding that the instance knows.
+func bound(ctx context.Context, from Instances, status contract.InstanceStatus) ([]contract.HeldDevice, error) {
+	var (
+		has    = make([]bool, len(status.Devices))
+		errs   = make([]error, len(status.Devices))
+		places = make(chan struct{}, maxQueries)
+		asked  sync.WaitGroup
+	)
+	for i, held := range status.Devices {
+		asked.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			v, err := from.Query(ctx, held.Name)
+			if client.NotFound(err) {
+				return // nothing is known of it: then it is not bound
+			}
+			has[i] = err == nil && v.InstanceUUID != nil && *v.InstanceUUID == status.UUID && v.Binding == held.Binding
+			errs[i] = err
+		})
+	}
+	asked.Wait()
+	shown := make([]contract.HeldDevice, 0, len(status.Devices))
+	for i, held := range status.Devices {
+		if errs[i] != nil {
+			return nil, fmt.Errorf("ask device %s for its binding: %w", held.Name, errs[i])
+		}
+		if has[i] {
+			shown = append(shown, held)
+		}
+	}
+	return shown, nil
+}
+
+// Document is the instance's meta_data.json. One that the schema does not allow is an error:
+// guests rely on its form.
+func Document(status contract.InstanceStatus) ([]byte, error) {
+	text, err := metadata.New(status).JSON()
+	if err != nil {
+		return nil, err
+	}
+	return text, metadata.Validate(text)
+}

@@ -1,0 +1,28 @@
+package config
+
+import (
+	"net"
+	"path/filepath"
+	"strconv"
+)
+
+// Metadata holds the settings of the metadata service, which a control worker serves to the
+// guests of instances.
+type Metadata struct {
+	MetadataAddress    string `env:"METADATA_ADDRESS" help:"HOST:PORT where guests read meta_data.json, over HTTP; nothing else is served there; default: none"`
+	MetadataSecretFile string `env:"METADATA_SECRET_FILE" help:"a file with the metadata_proxy_shared_secret of Nova's metadata proxy, mode 0600; default: none, guests are known by their addresses alone"`
+}
+
+// check refuses what is wrong in itself.
+func (m Metadata) check(complain func(name, format string, args ...any)) {
+	if m.MetadataSecretFile != "" && !filepath.IsAbs(m.MetadataSecretFile) {
+		complain("METADATA_SECRET_FILE", "%q is not an absolute path", m.MetadataSecretFile)
+	}
+	if m.MetadataAddress == "" {
+		return
+	}
+	_, port, err := net.SplitHostPort(m.MetadataAddress)
+	if number, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || number == 0 {
+		complain("METADATA_ADDRESS", "%q is not of the form HOST:PORT", m.MetadataAddress)
+	}
+}
