@@ -126,6 +126,7 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 	w.RegisterWorkflowWithOptions(instance.InstanceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowInstance})
 	w.RegisterWorkflowWithOptions(limits.Limits, workflow.RegisterOptions{Name: contract.WorkflowLimits})
 	w.RegisterWorkflowWithOptions(oneviewpoll.OneViewPoll, workflow.RegisterOptions{Name: contract.WorkflowOneView})
+	w.RegisterWorkflowWithOptions(instance.GuestAddress, workflow.RegisterOptions{Name: contract.WorkflowGuestAddress})
 	control := &activities.Control{Store: store, Client: client.New(temporal)}
 	all := control.Activities()
 	maps.Copy(all, (&activities.Limits{Client: client.New(temporal), Policy: limitsOf(settings)}).Activities())
@@ -133,6 +134,7 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 		control.Real = true
 		maps.Copy(all, (&activities.Reconciler{Client: client.New(temporal), Fleet: fleet, Log: logger}).Activities())
 	}
+	maps.Copy(all, (&activities.Instances{Client: client.New(temporal)}).Activities())
 	maps.Copy(all, (&activities.Poller{Client: client.New(temporal), Pools: pools, Log: logger}).Activities())
 	maps.Copy(all, (&activities.Pools{Pools: pools, Confirm: server.confirm, Log: logger}).Activities())
 	maps.Copy(all, (&activities.PoolServers{Client: client.New(temporal), Pools: pools}).Activities())

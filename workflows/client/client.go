@@ -125,9 +125,7 @@ func (c *Client) requestWhereKnown(ctx context.Context, name, update string, in 
 
 // Bind reserves a device and binds it to an instance.
 func (c *Client) Bind(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
-	result, err := update[contract.BindResult](ctx, c, contract.WorkflowID(name), contract.UpdateBind, in)
-	result.Device = normalize(result.Device)
-	return result, err
+	return c.bindBy(ctx, name, contract.UpdateBind, in)
 }
 
 // Unbind ends the binding of an instance.

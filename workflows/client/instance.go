@@ -2,13 +2,8 @@ package client
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 	sdkclient "go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 
 	"burnish/workflows/contract"
 )
@@ -71,48 +66,25 @@ func (c *Client) Instance(ctx context.Context, instance string) (contract.Instan
 	return query[contract.InstanceStatus](ctx, c, contract.InstanceWorkflowID(instance), contract.QueryInstance)
 }
 
-// InstanceByAddress finds the living instance that has a guest's address, which is given in its
-// canonical form. NotFound if none has it.
-func (c *Client) InstanceByAddress(ctx context.Context, address string) (contract.InstanceStatus, error) {
-	holder, err := c.AddressHolder(ctx, address)
-	if err != nil {
-		return contract.InstanceStatus{}, err
-	}
-	none := serviceerror.NewNotFound("no instance has the address " + address)
-	if holder == "" {
-		return contract.InstanceStatus{}, none
-	}
-	status, err := c.Instance(ctx, holder)
-	if err != nil {
-		return contract.InstanceStatus{}, err
-	}
-	// The instance's own record decides: its lease may be about to end.
-	if status.Phase == contract.InstanceReleasing || status.Phase == contract.InstanceReleased || !slices.Contains(status.Addresses, address) {
-		return contract.InstanceStatus{}, none
-	}
-	return status, nil
+// Claim holds a device for an instance until a deadline.
+func (c *Client) Claim(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
+	return c.bindBy(ctx, name, contract.UpdateClaim, in)
 }
 
-// AddressHolder is the instance that holds a guest's address; "" if none does. Its workflow may
-// have ended. No worker needs to run.
-func (c *Client) AddressHolder(ctx context.Context, address string) (string, error) {
-	id := contract.GuestAddressWorkflowID(address)
-	answer, err := c.temporal.DescribeWorkflowExecution(ctx, id, "")
-	if NotFound(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	info := answer.GetWorkflowExecutionInfo()
-	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return "", nil
-	}
-	var instance string
-	if err := converter.GetDefaultDataConverter().FromPayload(info.GetMemo().GetFields()[contract.MemoInstance], &instance); err != nil {
-		return "", fmt.Errorf("the memo of %s cannot be read: %w", id, err)
-	}
-	return instance, nil
+// Burn burns a claimed device and binds it to its instance.
+func (c *Client) Burn(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
+	return c.bindBy(ctx, name, contract.UpdateBurn, in)
+}
+
+// Unclaim ends a claim whose burn has not begun.
+func (c *Client) Unclaim(ctx context.Context, name string, in contract.BindInput) (contract.Result, error) {
+	return c.request(ctx, name, contract.UpdateUnclaim, in)
+}
+
+func (c *Client) bindBy(ctx context.Context, name, verb string, in contract.BindInput) (contract.BindResult, error) {
+	result, err := update[contract.BindResult](ctx, c, contract.WorkflowID(name), verb, in)
+	result.Device = normalize(result.Device)
+	return result, err
 }
 
 // AttachDevice binds one device to an instance by way of the instance's workflow, which then

@@ -77,7 +77,7 @@ func (d binding) burnInProgress(instance, request string) bool {
 }
 
 func (d binding) validateUnclaim(in contract.BindInput) error {
-	if d.State.Device.State == device.Available && d.State.Device.Claim == nil {
+	if d.State.Device.State == device.Available && d.State.Device.Claim == nil || d.claimedByOther(in) {
 		return nil
 	}
 	return d.Legal(device.Event{Kind: device.Unclaim, Instance: in.Instance})
@@ -106,8 +106,14 @@ func (d binding) takeClaim(ctx workflow.Context, in contract.BindInput, deadline
 	})
 }
 
+// claimedByOther says that the device is claimed by another request of the same instance.
+func (d binding) claimedByOther(in contract.BindInput) bool {
+	c := d.State.Device.Claim
+	return c != nil && c.Instance == in.Instance && in.Request != "" && c.Request != in.Request
+}
+
 func (d binding) unclaim(ctx workflow.Context, in contract.BindInput) (contract.Result, error) {
-	if d.State.Device.Claim == nil {
+	if d.State.Device.Claim == nil || d.claimedByOther(in) {
 		return d.unchanged()
 	}
 	if err := d.Apply(ctx, device.Event{Kind: device.Unclaim, Instance: in.Instance}); err != nil {

@@ -239,7 +239,7 @@ func (d *run) canEndRun(ctx workflow.Context) bool {
 	if d.defect != nil {
 		return true
 	}
-	if !workflow.AllHandlersFinished(ctx) || d.working || d.reconciling || d.cleaning.Sending() || d.needsReconcile() || d.workDue() {
+	if !workflow.AllHandlersFinished(ctx) || d.working || d.reconciling || d.cleaning.Sending() || d.Notifying(ctx) || d.needsReconcile() || d.workDue() {
 		return false
 	}
 	return d.finished || d.State.ContinueAsNew || calls.LongHistory(ctx)

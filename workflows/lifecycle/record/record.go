@@ -31,6 +31,8 @@ type Record struct {
 	// that failed.
 	calling     []string
 	interrupted *endedWait
+	// leaving are the signals under way to instances whose bindings ended; nil if there are none.
+	leaving []workflow.Future
 }
 
 // Begin makes the state of a device that has none yet.
@@ -55,6 +57,7 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 	}
 	s.Device = next
 	s.UpdatedAt = workflow.Now(ctx).UTC()
+	r.notifyLeft(ctx, was.Binding, e)
 	r.updateOverride(was, e)
 	if p := s.Enrollment.Pool; p != nil && p.Dynamic && (e.Kind == device.Invalidated || e.Kind == device.ObservedInUse) {
 		// This memory is behind: Burnish may have applied a profile since.

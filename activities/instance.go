@@ -1,0 +1,186 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"burnish/internal/device"
+	"burnish/workflows/client"
+	"burnish/workflows/contract"
+)
+
+// Instances holds the activities of a control worker for instances: they ask devices, find
+// free ones, and lease the guests' addresses.
+type Instances struct {
+	Client *client.Client
+	// Shuffle puts n things in a random order; nil is rand.Shuffle.
+	Shuffle func(n int, swap func(i, j int))
+}
+
+// Activities gives the activities by name.
+func (s *Instances) Activities() map[string]any {
+	return map[string]any{
+		contract.ActivityClaimDevices: s.ClaimDevices, contract.ActivityBurnDevices: s.BurnDevices,
+		contract.ActivityUnclaimDevices: s.UnclaimDevices, contract.ActivityUnbindDevices: s.UnbindDevices,
+		contract.ActivityRebuildDevices: s.RebuildDevices, contract.ActivityPickDevices: s.PickDevices,
+		contract.ActivityLeaseAddresses: s.LeaseAddresses, contract.ActivityReturnAddresses: s.ReturnAddresses,
+	}
+}
+
+// ClaimDevices claims devices for an instance until the call's deadline, which ends a claim
+// whose answer was lost. Nothing is written to the inventory. A second run gets the same
+// answers. Retried: until each device has granted or refused.
+func (s *Instances) ClaimDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
+	return s.askAll(ctx, in, contract.UpdateClaim, func(ctx context.Context, d contract.DeviceCall) (contract.BindResult, error) {
+		claim := bindInput(in, d)
+		claim.Deadline = in.Deadline.UTC().Format(time.RFC3339)
+		return s.Client.Claim(ctx, d.Name, claim)
+	})
+}
+
+// BurnDevices burns devices that the instance has claimed. A second run joins the burns of the
+// first one, and gets their answers. Retried: until each device is bound or has refused.
+func (s *Instances) BurnDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
+	return s.askAll(ctx, in, contract.UpdateBurn, func(ctx context.Context, d contract.DeviceCall) (contract.BindResult, error) {
+		return s.Client.Burn(ctx, d.Name, bindInput(in, d))
+	})
+}
+
+// UnclaimDevices ends the claims of this instance and request whose burn has not begun; any
+// other claim stays. A second run finds none. Retried: until each device has answered.
+func (s *Instances) UnclaimDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
+	return s.askAll(ctx, in, contract.UpdateUnclaim, func(ctx context.Context, d contract.DeviceCall) (contract.BindResult, error) {
+		result, err := s.Client.Unclaim(ctx, d.Name, bindInput(in, d))
+		return contract.BindResult{Device: result.Device, Already: result.Already}, err
+	})
+}
+
+// UnbindDevices ends the instance's bindings; the devices are cleaned. A second run finds them
+// ended. Retried: until each device has answered, and knows who has it.
+func (s *Instances) UnbindDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
+	return s.askAll(ctx, in, contract.UpdateUnbind, func(ctx context.Context, d contract.DeviceCall) (contract.BindResult, error) {
+		result, err := s.Client.Unbind(ctx, d.Name, contract.UnbindInput{Instance: in.Instance, ByInstance: true, Caller: in.Caller})
+		if refusal, ok := contract.RefusalOf(err); ok && refusal.State == device.Unknown {
+			// The inventory's record may give it back to the instance.
+			return contract.BindResult{}, fmt.Errorf("it is not known yet who has it: %s", refusal.Fault.Message)
+		}
+		return contract.BindResult{Device: result.Device, Already: result.Already}, err
+	})
+}
+
+// RebuildDevices asks each device to stay bound while its instance is rebuilt (S0.18). A second
+// run changes nothing. Retried: until each device has answered.
+func (s *Instances) RebuildDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
+	return s.askAll(ctx, in, contract.UpdateRebuild, func(ctx context.Context, d contract.DeviceCall) (contract.BindResult, error) {
+		result, err := s.Client.Rebuild(ctx, d.Name, contract.UnbindInput{Instance: in.Instance, Caller: in.Caller})
+		return contract.BindResult{Device: result.Device, Binding: result.Device.Binding, Already: result.Already}, err
+	})
+}
+
+func bindInput(in contract.DevicesCall, d contract.DeviceCall) contract.BindInput {
+	return contract.BindInput{Instance: in.Instance, Request: in.Request, Tag: d.Tag, Managed: true, Caller: in.Caller}
+}
+
+// askTimeout bounds the wait for one device in one attempt. The next attempt sends the same
+// update once more, and so waits on.
+const askTimeout = time.Minute
+
+// askAll asks all devices at once, each by one update whose ID is the same in each attempt.
+// It answers only if each device has.
+func (s *Instances) askAll(ctx context.Context, in contract.DevicesCall, verb string, ask func(context.Context, contract.DeviceCall) (contract.BindResult, error)) (contract.DevicesAnswer, error) {
+	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx) })()
+	answer := contract.DevicesAnswer{Outcomes: make([]contract.DeviceOutcome, len(in.Devices))}
+	numbers := make([]int, len(in.Devices))
+	for i := range numbers {
+		numbers[i] = i
+	}
+	err := forEach(numbers, func(i int) error {
+		d := in.Devices[i]
+		call, cancel := context.WithTimeout(client.WithRequest(ctx, in.ID+"/"+verb), askTimeout)
+		defer cancel()
+		result, err := ask(call, d)
+		out := &answer.Outcomes[i]
+		if err == nil {
+			*out = contract.DeviceOutcome{Device: held(result.Device), State: result.Device.DeviceState, Already: result.Already}
+			out.Device.Binding = result.Binding
+			return nil
+		}
+		refusal, definite := definiteRefusal(err)
+		if !definite {
+			return fmt.Errorf("%s: %w", d.Name, err)
+		}
+		*out = contract.DeviceOutcome{Device: contract.HeldDevice{Name: d.Name}, State: refusal.State, Fault: &refusal.Fault}
+		return nil
+	})
+	if err != nil {
+		return contract.DevicesAnswer{}, asError(notAnswered(verb, err), "")
+	}
+	return answer, nil
+}
+
+// notAnswered is the fault of an attempt in which not every device answered.
+func notAnswered(verb string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &device.Fault{Class: device.Transient, Code: device.CodeServerUnreachable, Message: verb + " is not answered yet: " + err.Error(),
+		Remedy: "none: it is asked again; if it goes on, check the control workers"}
+}
+
+// definiteRefusal is what a device answered, or the fault not_found if it has no workflow. Any
+// other error leaves open whether the update is carried out.
+func definiteRefusal(err error) (contract.Refusal, bool) {
+	switch refusal, ok := contract.RefusalOf(err); {
+	case client.Accepted(err) || client.Unconfirmed(err):
+		return contract.Refusal{}, false
+	case client.NotFound(err) || ok && refusal.Fault.Code == workflowEnded:
+		return contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: "no such device", Remedy: "enroll it, or name another one"}}, true
+	case ok:
+		return refusal, true
+	}
+	return contract.Refusal{}, false
+}
+
+// workflowEnded is the server's error type for an update whose workflow was terminated before it
+// had answered.
+const workflowEnded device.Code = "AcceptedUpdateCompletedWorkflow"
+
+// held is what an instance keeps of a device.
+func held(v contract.DeviceStatus) contract.HeldDevice {
+	return contract.HeldDevice{Name: v.Name, UUID: v.UUID, Type: v.Type, Host: v.Hostname, Vendor: v.Vendor, Model: v.Model, Serial: v.Serial}
+}
+
+// LeaseAddresses takes the guest's addresses for an instance, all or none. One that a living
+// instance has is refused with that instance's name; that of an instance whose workflow has
+// ended is taken over. A second run finds them leased. Retried: a server that does not answer.
+func (s *Instances) LeaseAddresses(ctx context.Context, in contract.AddressesCall) error {
+	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx) })()
+	for _, address := range in.Addresses {
+		holder, err := s.Client.LeaseAddress(ctx, address, in.Instance)
+		if err != nil {
+			return asError(unlisted(err), "")
+		}
+		if holder == "" {
+			continue
+		}
+		if err := s.ReturnAddresses(ctx, in); err != nil {
+			return err
+		}
+		return asError(&device.Fault{Class: device.Permanent, Code: device.CodeConflict,
+			Message: "instance " + holder + " has the address " + address, Remedy: "give another address, or release that instance"}, "")
+	}
+	return nil
+}
+
+// ReturnAddresses gives the addresses back that the instance has; those of others stay. It
+// returns when others can take them. A second run finds none. Every error is retried.
+func (s *Instances) ReturnAddresses(ctx context.Context, in contract.AddressesCall) error {
+	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx) })()
+	return asError(unlisted(forEach(in.Addresses, func(address string) error {
+		return s.Client.ReturnAddress(ctx, address, in.Instance)
+	})), "")
+}
