@@ -161,6 +161,7 @@ func (a *app) explainOf(parent context.Context, l deviceClient, of subject, err 
 		f.state = refusal.State
 		if f.device == "" {
 			f.device = refusal.Device
+			f.message = strings.TrimPrefix(f.message, f.device+": ") // where an instance names it
 		}
 	case client.NotFound(err) && of.instance != "":
 		f.code, f.message = device.CodeNotFound, "no such instance: it has no device"

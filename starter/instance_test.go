@@ -143,7 +143,7 @@ func TestInstanceAnswers(t *testing.T) {
 // Every way in which a request for an instance can fail: one line that names the instance and
 // the device that refused, and an exit code that says whether something may be carried out.
 func TestInstanceFailures(t *testing.T) {
-	dirty := device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "cannot bind a device in state cleaning", Remedy: "wait until it is clean"}
+	dirty := device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "d2: cannot bind a device in state cleaning", Remedy: "wait until it is clean"}
 	for name, tt := range map[string]struct {
 		err    func(context.Context) error
 		exit   int
