@@ -84,7 +84,7 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	record.KnownBefore = found
 	return contract.DiscoveryResult{
 		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: h.Steps.Versions(), Type: d.Type,
-		ClearAction: d.ClearAction, ClearStrategy: d.ClearStrategy,
+		ClearAction: d.ClearAction, ClearStrategy: d.ClearStrategy, LiveMigratable: d.LiveMigratable,
 		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates, SupportedSteps: d.SupportedSteps, Power: d.Power,
 		ObservedAt: time.Now().UTC(), Record: &record,
 	}, nil

@@ -186,9 +186,13 @@ func (a *app) deviceTable(v contract.DeviceStatus) string {
 	add("vendor", v.Vendor)
 	add("model", v.Model)
 	add("serial", v.Serial)
+	add("mac", v.MAC)
 	add("method", string(v.Operation))
 	add("erase policy", v.ErasePolicy)
 	add("one-time-use", yes(v.OneTimeUse))
+	if v.LiveMigratable {
+		add("live-migratable", "yes")
+	}
 	add("owner", string(v.Owner))
 	if v.Pool != nil {
 		for _, row := range poolRows(*v.Pool) {

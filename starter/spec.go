@@ -31,8 +31,9 @@ usage: burnish spec match --spec JSON --device JSON [flags]
       --spec JSON     an entry of Nova's device_spec, or a list: the first match counts.
                       Criteria, which must all match: vendor_id, product_id,
                       address (a string, or an object of regular expressions), devname.
-                      one_time_use is yes or no; clear_action and clear_strategy are
-                      the erase policy of its devices; every other key is a tag.
+                      one_time_use and live_migratable are yes or no; clear_action and
+                      clear_strategy are the erase policy of its devices; every other
+                      key is a tag.
       --device JSON   a device: address, vendor_id, product_id,
                       dev_type (type-PCI, type-PF, type-VF), parent_addr (of a VF),
                       devname, parent_ifname; other keys are ignored

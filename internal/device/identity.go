@@ -7,7 +7,10 @@ type Identity struct {
 	Serial string `json:"serial,omitempty"`
 	Vendor string `json:"vendor,omitempty"`
 	// Product is the PCI device's number, four hexadecimal digits.
-	Product  string `json:"product,omitempty"`
+	Product string `json:"product,omitempty"`
+	// MAC is a NIC's own, in lower case, where it has one: what its guest sees, unless the
+	// hypervisor gives it another.
+	MAC      string `json:"mac,omitempty"`
 	Model    string `json:"model,omitempty"`
 	Firmware string `json:"firmware,omitempty"`
 	// Subsystem is the name of an NVMe device's subsystem (SUBNQN).
@@ -33,8 +36,8 @@ type Identity struct {
 }
 
 // Differs names the first field in which other is another device, or "" where it
-// is the same one. Firmware, BlockSize and Given may change on one device and do not
-// count; a step compares Properties.
+// is the same one. Firmware, MAC, BlockSize and Given may change on one device and do not
+// count (a NIC's tools can write another MAC); a step compares Properties.
 func (i Identity) Differs(other Identity) string {
 	switch {
 	case i.Serial != other.Serial:

@@ -58,6 +58,9 @@ type Discovery struct {
 	// ClearAction and ClearStrategy are the erase policy that the host's rules have for this
 	// device; empty: that of all devices (S2.105).
 	ClearAction, ClearStrategy string
+	// LiveMigratable: the host's rules mark the device as one whose instance can be migrated
+	// while it runs (S0.24).
+	LiveMigratable bool
 	// Layout is the device's namespace layout, if it has namespaces.
 	Layout device.Layout
 	// SupportedSteps are the steps that the Handle runs itself as a StepRunner.

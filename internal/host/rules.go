@@ -30,8 +30,9 @@ import (
 //	  paths: [/dev/nvme1n1, "/srv/images/*.img", "/srv/pool/**"]
 //	  # PCI devices as in Nova: vendor_id, product_id, address. One entry must match,
 //	  # by all that it says. one_time_use: yes makes those that are found and enrolled by
-//	  # themselves one-time-use; no VF can be (S0.13). clear_action and clear_strategy are
-//	  # the erase policy of its devices; what is left out is taken from the policy file.
+//	  # themselves one-time-use; no VF can be (S0.13). live_migratable: yes marks those whose
+//	  # instance can be migrated while it runs. clear_action and clear_strategy are the
+//	  # erase policy of its devices; what is left out is taken from the policy file.
 //	  # Other keys are tags, and must not resemble these.
 //	  device_spec: [{vendor_id: "8086", address: "0000:0a:00.*"}]
 //	  # Commands that may be run, by name: who must own the file, what it must be,

@@ -120,6 +120,31 @@ func TestOneTimeUseIsAKeyOfAnEntry(t *testing.T) {
 	require.ErrorContains(t, err, "would match every device")
 }
 
+// live_migratable has the same forms, and is no criterion either.
+//
+// S0.24
+func TestLiveMigratableIsAKeyOfAnEntry(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, ", live_migratable: yes": true, ", live_migratable: no": false, ", live_migratable: true": true, ", live_migratable: 'No'": false,
+	} {
+		rules, err := LoadRules(writeRules(t, "allow: {device_spec: [{vendor_id: '8086'"+text+"}]}\n"))
+		require.NoError(t, err, text)
+		specs, err := rules.PCISpecs()
+		require.NoError(t, err)
+		require.Equal(t, want, specs[0].LiveMigratable(), text)
+		require.False(t, specs[0].OneTimeUse(), text)
+	}
+	for text, message := range map[string]string{
+		"{vendor_id: '8086', live_migratable: maybe}": "line 3: device_spec: live_migratable: ",
+		"{live_migratable: yes}":                      "would match every device",
+		"{vendor_id: '8086', live_migrateable: yes}":  "resembles live_migratable",
+		"{vendor_id: '8086', livemigration: yes}":     "resembles live_migratable",
+	} {
+		_, err := LoadRules(writeRules(t, "allow:\n  device_spec:\n  - "+text+"\n"))
+		require.ErrorContains(t, err, message, text)
+	}
+}
+
 // The erase policy of an entry's devices, and tags. What resembles a criterion is no tag: as
 // one it would make the entry match more devices.
 //

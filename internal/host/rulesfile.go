@@ -116,8 +116,8 @@ func (r *rulesReader) pattern(node yamlfile.Node) string {
 	return pattern
 }
 
-// deviceSpec reads an entry as Nova and Cyborg do: criteria, one_time_use (S0.2), the erase
-// policy of its devices (S2.105), and tags. Unlike Nova's, an entry must have a criterion, and
+// deviceSpec reads an entry as Nova and Cyborg do: criteria, one_time_use (S0.2),
+// live_migratable (S0.24), the erase policy of its devices (S2.105), and tags. Unlike Nova's, an entry must have a criterion, and
 // no tag that resembles one of the other keys: a misspelled criterion would make it match more
 // devices.
 func (r *rulesReader) deviceSpec(node yamlfile.Node) DeviceSpec {
@@ -132,7 +132,7 @@ func (r *rulesReader) deviceSpec(node yamlfile.Node) DeviceSpec {
 			entry[key] = r.Scalar(value, key)
 			continue
 		}
-		if key == "one_time_use" && value.IsBool() {
+		if (key == "one_time_use" || key == "live_migratable") && value.IsBool() {
 			entry[key] = r.Bool(value, key)
 			continue
 		}
@@ -176,12 +176,13 @@ func (r *rulesReader) deviceSpec(node yamlfile.Node) DeviceSpec {
 }
 
 // specKeys are the keys of an entry of device_spec that are no tags.
-var specKeys = []string{"vendor_id", "product_id", "address", "one_time_use", "clear_action", "clear_strategy"}
+var specKeys = []string{"vendor_id", "product_id", "address", "one_time_use", "live_migratable", "clear_action", "clear_strategy"}
 
 // stems begin other spellings of a key, without signs. The parts of an address belong into it.
 var stems = map[string]string{
 	"vendor": "vendor_id", "product": "product_id", "deviceid": "product_id", "addr": "address", "domain": "address", "bus": "address",
-	"slot": "address", "function": "address", "devname": "devname", "onetime": "one_time_use", "clear": "clear_action or clear_strategy",
+	"slot": "address", "function": "address", "devname": "devname", "onetime": "one_time_use",
+	"livemigr": "live_migratable", "clear": "clear_action or clear_strategy",
 }
 
 // resembles names the key that an operator may have meant by another one: it begins alike, or

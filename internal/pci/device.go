@@ -34,6 +34,7 @@ type Device struct {
 	IOMMUGroup string
 
 	Interfaces       []string // its network interfaces, sorted
+	MAC              string   // its own, in lower case; "" unless it shows exactly one
 	ParentInterfaces []string // those of its physical function, sorted
 }
 

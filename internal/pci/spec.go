@@ -26,7 +26,7 @@ type Spec struct {
 //     field or * is any; or an object of regular expressions domain, bus, slot and
 //     function, which match as a prefix and know capitals from small letters;
 //   - devname: a network interface; it excludes address;
-//   - one_time_use: yes, no, true, false, 1 or 0;
+//   - one_time_use and live_migratable: yes, no, true, false, 1 or 0;
 //   - clear_action and clear_strategy: Cyborg's policy;
 //   - every other key is a tag: kept, and not matched.
 //
@@ -64,22 +64,27 @@ func ParseSpec(text []byte) (Spec, error) {
 			return Spec{}, invalid("devname", "excludes address; give only one of them")
 		}
 	}
-	if value, ok := given[oneTimeUse]; ok {
-		yes, err := parseBool(oneTimeUse, value)
+	for _, key := range []string{oneTimeUse, liveMigratable} {
+		value, ok := given[key]
+		if !ok {
+			continue
+		}
+		yes, err := parseBool(key, value)
 		if err != nil {
 			return Spec{}, err
 		}
 		// Nova stores the tag as a string, whatever form it was given in.
-		given[oneTimeUse] = json.RawMessage(fmt.Sprintf("%q", fmt.Sprint(yes)))
+		given[key] = json.RawMessage(fmt.Sprintf("%q", fmt.Sprint(yes)))
 	}
 	return s, s.checkPolicy()
 }
 
-// The tags that are interpreted: Nova's (S0.2), and Cyborg's (S2.8, S2.9).
+// The tags that are interpreted: Nova's (S0.2, S0.24), and Cyborg's (S2.8, S2.9).
 const (
-	oneTimeUse    = "one_time_use"
-	clearAction   = "clear_action"
-	clearStrategy = "clear_strategy"
+	oneTimeUse     = "one_time_use"
+	liveMigratable = "live_migratable"
+	clearAction    = "clear_action"
+	clearStrategy  = "clear_strategy"
 )
 
 func pop(fields map[string]json.RawMessage, key string) (json.RawMessage, bool) {
@@ -172,6 +177,12 @@ func (s Spec) OneTimeUse() bool {
 	return string(s.tags[oneTimeUse]) == `"true"`
 }
 
+// LiveMigratable says whether an instance with a device of this spec can be migrated while it
+// runs; absent means no (S0.24).
+func (s Spec) LiveMigratable() bool {
+	return string(s.tags[liveMigratable]) == `"true"`
+}
+
 // ClearAction and ClearStrategy are the erase policy of the devices of this spec; absent
 // means the policy for all devices (S2.105).
 func (s Spec) ClearAction() string { return s.tag(clearAction) }
@@ -189,7 +200,7 @@ func (s Spec) tag(key string) (text string) {
 }
 
 // Tags gives every key that is not a criterion, with its value as written, except for
-// one_time_use, which is "true" or "false". It is never nil.
+// one_time_use and live_migratable, which are "true" or "false". It is never nil.
 func (s Spec) Tags() map[string]json.RawMessage {
 	tags := make(map[string]json.RawMessage, len(s.tags))
 	maps.Copy(tags, s.tags)

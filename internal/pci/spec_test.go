@@ -12,7 +12,7 @@ import (
 // disk is what most of the tests match against.
 const disk = `{"address": "0000:0a:00.1", "vendor_id": "8086", "product_id": "0a54"}`
 
-func device(t *testing.T, text string) Device {
+func parsed(t *testing.T, text string) Device {
 	t.Helper()
 	d, err := ParseDevice([]byte(text))
 	require.NoError(t, err, text)
@@ -88,7 +88,7 @@ func TestCriteriaOfASpec(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			s, err := ParseSpec([]byte(c.spec))
 			require.NoError(t, err)
-			got, err := s.Match(device(t, disk))
+			got, err := s.Match(parsed(t, disk))
 			require.NoError(t, err)
 			require.Equal(t, c.match, got)
 		})
@@ -206,7 +206,7 @@ func TestOneTimeUseIsForWholeDevices(t *testing.T) {
 		`"parent_addr": "0000:0a:00.0"`:                        true, // Nova goes by dev_type alone
 		`"dev_type": "type-VF", "parent_addr": "0000:0a:00.0"`: false,
 	} {
-		d := device(t, `{"vendor_id": "8086", `+kind+`}`)
+		d := parsed(t, `{"vendor_id": "8086", `+kind+`}`)
 		for _, value := range []string{"yes", "no"} {
 			s, err := ParseSpec([]byte(`{"vendor_id": "8086", "one_time_use": "` + value + `"}`))
 			require.NoError(t, err)
@@ -274,13 +274,13 @@ func TestASpecOfAPhysicalFunctionMatchesItsVirtualOnes(t *testing.T) {
 	} {
 		s, err := ParseSpec([]byte(spec))
 		require.NoError(t, err, spec)
-		got, err := s.Match(device(t, vf))
+		got, err := s.Match(parsed(t, vf))
 		require.NoError(t, err, spec)
 		require.Equal(t, match, got, spec)
 	}
 	s, err := ParseSpec([]byte(`{"devname": "ens1"}`))
 	require.NoError(t, err)
-	got, err := s.Match(device(t, `{"devname": "ens1"}`))
+	got, err := s.Match(parsed(t, `{"devname": "ens1"}`))
 	require.NoError(t, err)
 	require.True(t, got)
 }
@@ -289,26 +289,26 @@ func TestASpecOfAPhysicalFunctionMatchesItsVirtualOnes(t *testing.T) {
 func TestTheFirstEntryThatMatchesCounts(t *testing.T) {
 	specs, err := ParseSpecs([]byte(` [{"vendor_id": "8087", "n": 1}, {"product_id": "0a54", "n": 2}, {"vendor_id": "8086", "n": 3}]`))
 	require.NoError(t, err)
-	s, ok, err := specs.Match(device(t, disk))
+	s, ok, err := specs.Match(parsed(t, disk))
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, "2", string(s.Tags()["n"]))
 
-	_, ok, err = specs.Match(device(t, `{"vendor_id": "1", "product_id": "2"}`))
+	_, ok, err = specs.Match(parsed(t, `{"vendor_id": "1", "product_id": "2"}`))
 	require.NoError(t, err)
 	require.False(t, ok)
-	_, _, err = specs.Match(device(t, `{"vendor_id": "1"}`))
+	_, _, err = specs.Match(parsed(t, `{"vendor_id": "1"}`))
 	require.EqualError(t, err, "entry 2: product_id: the device has none, and the spec requires it")
 
 	specs, err = ParseSpecs([]byte(`{"vendor_id": "8086"}`))
 	require.NoError(t, err)
 	require.Len(t, specs, 1)
-	_, _, err = specs.Match(device(t, `{}`))
+	_, _, err = specs.Match(parsed(t, `{}`))
 	require.EqualError(t, err, "vendor_id: the device has none, and the spec requires it")
 
 	specs, err = ParseSpecs([]byte(`[]`))
 	require.NoError(t, err)
-	_, ok, err = specs.Match(device(t, disk))
+	_, ok, err = specs.Match(parsed(t, disk))
 	require.NoError(t, err)
 	require.False(t, ok, "no entry matches nothing")
 
@@ -328,11 +328,11 @@ func TestTheFirstEntryThatMatchesCounts(t *testing.T) {
 
 // S2.7
 func TestDevicesOfASpec(t *testing.T) {
-	d := device(t, `{"address": "0:A:0.1", "vendor_id": "0X8086", "product_id": "A54", "dev_type": null, "parent_addr": null, "label": "x", "numa_node": 0}`)
+	d := parsed(t, `{"address": "0:A:0.1", "vendor_id": "0X8086", "product_id": "A54", "dev_type": null, "parent_addr": null, "label": "x", "numa_node": 0}`)
 	require.Equal(t, Device{Address: "0000:0a:00.1", Vendor: "8086", Product: "0a54", Type: Whole, NUMANode: -1}, d)
-	require.Equal(t, Whole, device(t, `{"parent_addr": "0000:0a:00.0"}`).Type, "a parent alone makes no virtual function")
-	require.Equal(t, Virtual, device(t, `{"parent_addr": "0000:0a:00.0", "dev_type": "type-VF"}`).Type)
-	require.Equal(t, Physical, device(t, `{"dev_type": "type-PF"}`).Type)
+	require.Equal(t, Whole, parsed(t, `{"parent_addr": "0000:0a:00.0"}`).Type, "a parent alone makes no virtual function")
+	require.Equal(t, Virtual, parsed(t, `{"parent_addr": "0000:0a:00.0", "dev_type": "type-VF"}`).Type)
+	require.Equal(t, Physical, parsed(t, `{"dev_type": "type-PF"}`).Type)
 	for what, c := range map[string]struct{ device, field, reason string }{
 		"no JSON":             {`x`, "", "is not JSON"},
 		"a list":              {`[]`, "", "is not a JSON object"},
@@ -380,7 +380,7 @@ func TestADeviceMustSayWhatTheSpecAsksFor(t *testing.T) {
 		require.Equal(t, field, fault.Field)
 	}
 	var zero Spec
-	ok, err := zero.Match(device(t, disk))
+	ok, err := zero.Match(parsed(t, disk))
 	require.NoError(t, err)
 	require.False(t, ok, "the zero Spec matches nothing")
 	require.True(t, zero.Narrows())

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"burnish/internal/device"
 )
 
 // Devices is where Linux lists its PCI devices.
@@ -139,6 +141,7 @@ func (s *scanner) read(link, address string) (d Device, err error) {
 		Driver: dir.link("driver"), IOMMUGroup: dir.link("iommu_group"),
 		Parent: dir.address("physfn"), Interfaces: dir.names("net"),
 	}
+	d.MAC = dir.mac(d.Interfaces)
 	for _, name := range dir.names(".") {
 		if strings.HasPrefix(name, "virtfn") {
 			d.Functions = append(d.Functions, dir.address(name))
@@ -215,6 +218,26 @@ func (a *attributes) number(name string, absent int) int {
 		a.err = fmt.Errorf("%s: %q is not a number", name, text)
 	}
 	return n
+}
+
+// mac is the MAC that the hardware brought along: a guest to which the device is passed sees
+// that one, and none that the host gave its only interface meanwhile. "" if there is none.
+func (a *attributes) mac(interfaces []string) string {
+	if a.err != nil || len(interfaces) != 1 {
+		return ""
+	}
+	folder := "net/" + interfaces[0] + "/"
+	kind, _ := a.text(folder + "addr_assign_type")
+	text, _ := a.text(folder + "address")
+	if errors.Is(a.err, syscall.EINVAL) { // the interface is being removed
+		a.err = nil
+		return ""
+	}
+	mac, err := device.CanonicalMAC(text)
+	if err != nil || kind != "0" { // 0 is NET_ADDR_PERM
+		return "" // InfiniBand's are longer
+	}
+	return mac
 }
 
 // link gives the last element of a link's target; "" where there is no link.

@@ -53,6 +53,13 @@ func (tr tree) add(address string, attributes map[string]string) {
 	require.NoError(tr.t, os.Symlink("../../../devices/pci0000:00/"+address, filepath.Join(tr.devices(), address)))
 }
 
+// write writes attributes into folders that are there.
+func (tr tree) write(address string, attributes map[string]string) {
+	for name, value := range attributes {
+		require.NoError(tr.t, os.WriteFile(filepath.Join(tr.dir(address), name), []byte(value), 0o444))
+	}
+}
+
 // remove removes the link first, as the kernel does.
 func (tr tree) remove(address string) {
 	require.NoError(tr.t, os.Remove(filepath.Join(tr.devices(), address)))

@@ -105,6 +105,7 @@ func statusOf(name string, fields map[string]*commonpb.Payload, memo contract.St
 	v := contract.DeviceStatus{
 		Name: name, UUID: contract.DeviceUUID(name),
 		Vendor: memo.Vendor, Model: memo.Model, StdBoardInfo: memo.StdBoardInfo, Path: memo.Path, Firmware: memo.Firmware, SizeBytes: memo.SizeBytes,
+		MAC: memo.MAC, LiveMigratable: memo.LiveMigratable,
 		Status: memo.Status, Maintenance: memo.Maintenance, MaintenanceReason: memo.MaintenanceReason,
 		LastError: memo.LastError, LastRefusal: memo.LastRefusal, Remedy: memo.Remedy, CreatedAt: memo.CreatedAt,
 		Driver: memo.Driver, Owner: memo.Owner, OneTimeUse: memo.OneTimeUse, NotSanitized: memo.NotSanitized,

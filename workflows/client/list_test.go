@@ -49,6 +49,7 @@ func TestExecutionOf(t *testing.T) {
 	steps := []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"}}
 	facts := contract.StatusMemo{
 		Name: "d1", Vendor: "Acme", Model: "X", StdBoardInfo: contract.BoardInfo{ProductID: "a808"}, Path: "/dev/x", Firmware: "F1", SizeBytes: 7,
+		MAC: "52:54:00:00:00:01", LiveMigratable: true,
 		Status: device.Maintaining, Maintenance: true, MaintenanceReason: "operator", LastError: "E", LastRefusal: "F", Remedy: "R",
 		CreatedAt: clock, Driver: "fake", Owner: device.OwnerNova, OneTimeUse: true, NotSanitized: true, Operation: device.Shred, Steps: steps,
 	}
@@ -74,6 +75,7 @@ func TestExecutionOf(t *testing.T) {
 	require.Equal(t, contract.DeviceStatus{
 		UUID: "U", Name: "d1", Type: "FAKE", Vendor: "Acme", Model: "X", Serial: "S", Hostname: "h1",
 		StdBoardInfo: contract.BoardInfo{ProductID: "a808"}, Path: "/dev/x", Firmware: "F1", SizeBytes: 7,
+		MAC: "52:54:00:00:00:01", LiveMigratable: true,
 		Status: device.Maintaining, DeviceState: device.Cleaning, Dirty: true, Maintenance: true, MaintenanceReason: "operator",
 		CleanStep: &steps[0], InstanceUUID: &instance, LastError: "E", LastRefusal: "F", NeedsOperator: true,
 		Fault: "host_unreachable", Remedy: "R", CreatedAt: clock, UpdatedAt: clock, Driver: "fake", Owner: device.OwnerNova,

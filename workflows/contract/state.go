@@ -159,6 +159,8 @@ type DiscoveryResult struct {
 	// what is empty is the policy's (S2.105).
 	ClearAction   string `json:"clear_action,omitempty"`
 	ClearStrategy string `json:"clear_strategy,omitempty"`
+	// LiveMigratable: an instance with the device can be migrated while it runs.
+	LiveMigratable bool `json:"live_migratable,omitempty"`
 	// SupportedSteps are the steps that the device's driver implements itself.
 	SupportedSteps []string `json:"supported_steps,omitempty"`
 	// Power: the driver can switch the device on and off.

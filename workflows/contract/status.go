@@ -65,6 +65,10 @@ type DeviceStatus struct {
 	Path      string `json:"path,omitempty"`
 	Firmware  string `json:"firmware,omitempty"`
 	SizeBytes int64  `json:"size_bytes,omitempty"`
+	// MAC is a NIC's own. LiveMigratable: an instance with the device can be migrated while it
+	// runs.
+	MAC            string `json:"mac,omitempty"`
+	LiveMigratable bool   `json:"live_migratable,omitempty"`
 	// ErasePolicy is what the device's own entry of device_spec says about its erase.
 	ErasePolicy string      `json:"erase_policy,omitempty"`
 	Binding     int         `json:"binding"`
@@ -99,6 +103,8 @@ type StatusMemo struct {
 	Path              string           `json:"path,omitempty"`
 	Firmware          string           `json:"firmware,omitempty"`
 	SizeBytes         int64            `json:"size_bytes,omitempty"`
+	MAC               string           `json:"mac,omitempty"`
+	LiveMigratable    bool             `json:"live_migratable,omitempty"`
 	Status            device.Status    `json:"status"`
 	Maintenance       bool             `json:"maintenance,omitempty"`
 	MaintenanceReason string           `json:"maintenance_reason,omitempty"`

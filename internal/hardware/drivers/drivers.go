@@ -49,8 +49,10 @@ var makers = map[string]func(Host) hardware.Driver{
 	"redfish": func(h Host) hardware.Driver {
 		return redfish.New(redfish.Host{StateDir: h.StateDir, Allow: h.Nodes, Secret: h.Secret})
 	},
-	"script": func(h Host) hardware.Driver { return script.New(script.Host{Allow: h.PCI, Scripts: h.Scripts}) },
-	"fake":   func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Fake) },
+	"script": func(h Host) hardware.Driver {
+		return script.New(script.Host{Allow: h.PCI, Scripts: h.Scripts, Specs: h.Specs})
+	},
+	"fake": func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Fake) },
 }
 
 // Names lists all drivers in alphabetical order.

@@ -79,7 +79,7 @@ func (d *Driver) Discover(_ context.Context, t hardware.Target, known device.Ide
 		return hardware.Discovery{}, err
 	}
 	found := hardware.Discovery{Identity: identity, Note: wanted.note()}
-	found.Power = wanted.power != ""
+	found.Power, found.LiveMigratable = wanted.power != "", wanted.liveMigratable
 	if !wanted.eraseNone {
 		found.Operation = device.Shred
 	}
@@ -137,7 +137,7 @@ func (d *Driver) target(t hardware.Target) (deviceDir, settings, error) {
 	if err != nil {
 		return deviceDir{}, settings{}, hardware.Invalid("%v", err)
 	}
-	if err := t.KnownSettings("delay", "erase", "fault", "model", "power", "serial", "size", "vendor"); err != nil {
+	if err := t.KnownSettings("delay", "erase", "fault", "live_migratable", "mac", "model", "power", "serial", "size", "vendor"); err != nil {
 		return deviceDir{}, settings{}, err
 	}
 	wanted, err := parse(name, t.Settings)

@@ -17,6 +17,9 @@ const defaultSize = 64 << 20
 type settings struct {
 	size                  int64
 	serial, vendor, model string
+	// mac is that of a NIC. liveMigratable is a mark, as device_spec gives it to real devices.
+	mac            string
+	liveMigratable bool
 	// delay is the minimum duration of a zero pass over the whole device. Part of a pass
 	// takes its share of it.
 	delay     time.Duration
@@ -47,6 +50,15 @@ func parse(name string, given map[string]string) (settings, error) {
 			err = parseText(key, value, &s.vendor)
 		case "model":
 			err = parseText(key, value, &s.model)
+		case "mac":
+			if s.mac, err = device.CanonicalMAC(value); err != nil {
+				return settings{}, hardware.Invalid("mac: %v", err)
+			}
+		case "live_migratable":
+			if value != "yes" && value != "no" {
+				return settings{}, hardware.Invalid("live_migratable: %q is not allowed: must be yes or no", value)
+			}
+			s.liveMigratable = value == "yes"
 		case "erase":
 			if value != "none" {
 				return settings{}, hardware.Invalid("erase: %q is not allowed: must be none, or left out", value)
@@ -85,7 +97,7 @@ func (s settings) identity(size int64, now state) device.Identity {
 	if now.Serial != "" {
 		serial = now.Serial
 	}
-	return device.Identity{Serial: serial, Vendor: s.vendor, Model: s.model, Size: size}
+	return device.Identity{Serial: serial, Vendor: s.vendor, Model: s.model, MAC: s.mac, Size: size}
 }
 
 // note is one line for the operator about the device's behavior.

@@ -189,6 +189,9 @@ func (d *Driver) digest(dev pci.Device, entry pci.Spec) string {
 	if action, strategy := entry.ClearAction(), entry.ClearStrategy(); action != "" || strategy != "" {
 		fmt.Fprintln(sum, action, strategy)
 	}
+	if entry.LiveMigratable() {
+		fmt.Fprintln(sum, "live_migratable")
+	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 

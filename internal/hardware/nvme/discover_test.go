@@ -283,6 +283,29 @@ func TestDiscoveryReportsTheErasePolicyOfTheEntry(t *testing.T) {
 	require.Equal(t, "block", found.ClearStrategy)
 }
 
+// The entry's mark is read at each discovery, and a change of it leads to one.
+//
+// S0.24
+func TestDiscoveryReportsTheLiveMigratableMarkOfTheEntry(t *testing.T) {
+	t.Parallel()
+	drive := nvmesim.Drive("S1")
+	drive.VendorID = 0x8086
+	b := newDriveFixture(t, drive)
+	var err error
+	b.specs, err = pci.ParseSpecs([]byte(`[{"vendor_id": "8086"}]`))
+	require.NoError(t, err)
+	require.False(t, b.enroll(0).LiveMigratable)
+	found, err := b.driver.Find(t.Context())
+	require.NoError(t, err)
+	before := found[0].Digest
+	b.specs, err = pci.ParseSpecs([]byte(`[{"vendor_id": "8086", "live_migratable": "yes"}, {"live_migratable": "no"}]`))
+	require.NoError(t, err)
+	require.True(t, b.enroll(0).LiveMigratable)
+	found, err = b.driver.Find(t.Context())
+	require.NoError(t, err)
+	require.NotEqual(t, before, found[0].Digest)
+}
+
 // A drive that does not report the command, also where the kernel does not know that yet, and
 // one on which the kernel does not use it: the kernel would then write plain zeroes, and the
 // record would say that the drive did.

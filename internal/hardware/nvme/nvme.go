@@ -174,7 +174,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	}
 	found = hardware.Discovery{
 		Identity: identity, Type: Type, Capabilities: &can, Layout: names.classify(identity), SupportedSteps: runs,
-		ClearAction: policy.ClearAction(), ClearStrategy: policy.ClearStrategy(),
+		ClearAction: policy.ClearAction(), ClearStrategy: policy.ClearStrategy(), LiveMigratable: policy.LiveMigratable(),
 		Note: fmt.Sprintf("%s, firmware %s, %s", identity.Model, identity.Firmware, names.describe()),
 	}
 	if can.CryptoErase || can.BlockErase {

@@ -216,6 +216,8 @@ func (c *pciDevice) identify(ctx context.Context, known device.Identity, mayGoOn
 	return reply, device.Identity{
 		Serial: reply.Serial, Vendor: c.pci.Vendor, Product: c.pci.Product, Model: reply.Model, Firmware: reply.Firmware,
 		Size: reply.Size, Capacity: reply.Size, Path: c.pci.Address,
+		// A NIC that a guest's driver has, or had, shows no MAC: what is known of it stays.
+		MAC: cmp.Or(reply.MAC, c.pci.MAC, known.MAC),
 	}, nil
 }
 

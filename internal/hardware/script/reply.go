@@ -32,6 +32,7 @@ type identifyReply struct {
 	Serial   string   `json:"serial"`
 	Model    string   `json:"model"`
 	Firmware string   `json:"firmware"`
+	MAC      string   `json:"mac"`
 	Size     int64    `json:"size"`
 	Steps    []string `json:"steps"`
 	Estimate string   `json:"estimate"`
@@ -58,6 +59,12 @@ func parseIdentifyReply(line []byte) (identifyReply, error) {
 			return identifyReply{}, fmt.Errorf("its answer has no %s, so the device cannot be distinguished from another", text.name)
 		case len(text.value) > 128 || strings.TrimSpace(text.value) != text.value || strings.ContainsFunc(text.value, func(r rune) bool { return !unicode.IsPrint(r) }):
 			return identifyReply{}, fmt.Errorf("its %s is not one short printable line: %q", text.name, text.value)
+		}
+	}
+	if s.MAC != "" {
+		var err error
+		if s.MAC, err = device.CanonicalMAC(s.MAC); err != nil {
+			return identifyReply{}, fmt.Errorf("its %w", err)
 		}
 	}
 	if s.Size < 0 {

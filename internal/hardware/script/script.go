@@ -35,6 +35,8 @@ type Host struct {
 	// returns the programs that the rules allow (F13). nil allows nothing.
 	Allow   func(pci.Device) error
 	Scripts func() (map[string]host.Script, error)
+	// Specs gives the device_spec entries in force; nil: there are none.
+	Specs func() (pci.Specs, error)
 	// Sys and Dev are the paths of sysfs and of device nodes; empty means the real ones.
 	Sys, Dev string
 }
@@ -79,6 +81,17 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	found = hardware.Discovery{
 		Identity: identity, Operation: device.Script, SupportedSteps: reply.Steps,
 		Note: fmt.Sprintf("%s by the script %s: %s", identity.Model, c.script, strings.Join(reply.Steps, ", ")),
+	}
+	if d.host.Specs != nil {
+		specs, err := d.host.Specs()
+		if err != nil {
+			return hardware.Discovery{}, err
+		}
+		entry, _, err := specs.Match(c.pci)
+		if err != nil {
+			return hardware.Discovery{}, fmt.Errorf("match PCI device %s: %w", c.pci.Address, err)
+		}
+		found.LiveMigratable = entry.LiveMigratable()
 	}
 	if reply.estimate > 0 {
 		found.Estimates = map[device.Operation]time.Duration{device.Script: reply.estimate}

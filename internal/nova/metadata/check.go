@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
@@ -34,23 +35,14 @@ var buses = []struct{ name, form, example string }{
 	{None, "", ""},
 }
 
-// macForm is that of a MAC in lower case: six pairs of hexadecimal digits, nothing more
-// (the specification's own examples are multicast).
-const macForm = `[0-9a-f]{2}(:[0-9a-f]{2}){5}`
+var addressForms = compileForms()
 
-var (
-	addressForms = compileForms()
-	macPattern   = whole(macForm)
-)
-
-// whole is a pattern that must match all of a text.
-func whole(form string) *regexp.Regexp { return regexp.MustCompile(`\A(?:` + form + `)\z`) }
-
+// compileForms makes patterns that must match all of an address.
 func compileForms() map[string]*regexp.Regexp {
 	forms := map[string]*regexp.Regexp{}
 	for _, b := range buses {
 		if b.form != "" {
-			forms[b.name] = whole(b.form)
+			forms[b.name] = regexp.MustCompile(`\A(?:` + b.form + `)\z`)
 		}
 	}
 	return forms
@@ -109,8 +101,10 @@ func checkAddress(g contract.GuestAddress) error {
 	case len(g.Address) > maxAddress || !addressForms[g.Bus].MatchString(strings.ToLower(g.Address)):
 		return fmt.Errorf("address %q is not one of bus %s, such as %s", g.Address, g.Bus, buses[i].example)
 	}
-	if g.MAC != "" && !macPattern.MatchString(strings.ToLower(g.MAC)) {
-		return fmt.Errorf("MAC %q is not of the form 02:00:00:00:00:01", g.MAC)
+	if g.MAC != "" {
+		if _, err := device.CanonicalMAC(g.MAC); err != nil {
+			return err
+		}
 	}
 	if g.Path != "" && (len(g.Path) > maxPath || !printable(g.Path) || !path.IsAbs(g.Path) || path.Clean(g.Path) != g.Path) {
 		return fmt.Errorf("path %q is not an absolute path of the guest, such as /dev/xvda", g.Path)

@@ -113,7 +113,6 @@ func TestNamesInTheGuest(t *testing.T) {
 		{Bus: "none", Devname: "eth0\n"},
 		{Bus: "pci", MAC: "52:54:00:ab:cd"},
 		{Bus: "pci", MAC: "52:54:00:ab:cd:ef:00"},
-		{Bus: "pci", MAC: "52-54-00-ab-cd-ef"},
 		{Bus: "pci", MAC: "52:54:00:ab:cd:ef\n"},
 	} {
 		require.Error(t, metadata.CheckGuest([]contract.GuestAddress{g}), "%q", g)

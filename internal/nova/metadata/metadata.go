@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
@@ -113,9 +114,13 @@ func entries(d contract.HeldDevice) []Device {
 	return es
 }
 
-// macOf is the MAC that the guest sees, in lower case; "" if none is known.
+// macOf is the MAC that the guest sees; "" if none is known.
 func macOf(d contract.HeldDevice, g contract.GuestAddress) string {
-	return strings.ToLower(cmp.Or(g.MAC, d.MAC))
+	mac, err := device.CanonicalMAC(cmp.Or(g.MAC, d.MAC))
+	if err != nil {
+		return "" // neither is a MAC
+	}
+	return mac
 }
 
 // LeftOut says why the document does not show a device that the instance has, "" where it
