@@ -39,7 +39,7 @@ func (a *app) instanceCommand() *cobra.Command {
 		a.instanceActCommand("confirm", instanceConfirmUsage, "confirmed", deviceClient.InstanceConfirm),
 		a.instanceActCommand("revert", instanceRevertUsage, "reverted", deviceClient.InstanceRevert),
 		a.instanceMoveCommand("evacuate", instanceEvacuateUsage, "evacuated", deviceClient.InstanceEvacuate),
-		a.instanceShowCommand(), a.instanceSchemaCommand(),
+		a.instanceShowCommand(), a.configDriveCommand(), a.instanceSchemaCommand(),
 	)
 	return cmd
 }

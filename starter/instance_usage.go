@@ -15,6 +15,7 @@ usage: burnish instance COMMAND UUID [flags]
   revert        take a migration back: the instance stays on the old host
   evacuate      give an instance devices on another host, because its own is lost
   show          show an instance: its devices, their roles and what is under way
+  config-drive  write the document that the guest reads as a config drive
   schema        print the JSON Schema of the document that guests read
 
 See burnish instance COMMAND --help.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"burnish/internal/api/access"
+	"burnish/internal/nova/metadata"
 	"burnish/workflows/contract"
 )
 
@@ -64,8 +65,8 @@ func NewServer(o Options) *http.Server {
 	return web
 }
 
-// versions are those of Nova's whose document has `devices`, the oldest first.
-var versions = []string{"2016-06-30", "2016-10-06", "2017-02-22", "2018-08-27", "2020-10-14", "latest"}
+// versions are those that are served, as on a config drive.
+var versions = metadata.Versions()
 
 // refusal is an answer without a document.
 type refusal struct {

@@ -43,6 +43,7 @@ var mutations = slices.Concat(
 	redfishDriveMutations,
 	oneviewMutations, sharedPoolMutations,
 	accessMutations, apiMutations, listMutations, actMutations,
+	guestDeviceMutations,
 )
 
 // root is the repository's root, relative to this package.
