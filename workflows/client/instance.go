@@ -87,32 +87,28 @@ func (c *Client) bindBy(ctx context.Context, name, verb string, in contract.Bind
 	return result, err
 }
 
-// AttachDevice binds one device to an instance by way of the instance's workflow, which then
-// holds the binding.
-func (c *Client) AttachDevice(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
-	return c.Bind(ctx, name, in)
-}
-
-// DetachDevice ends the binding of one device by way of its instance's workflow, or by the
-// device's own unbind where that workflow does not hold it.
-func (c *Client) DetachDevice(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
-	return c.Unbind(ctx, name, in)
-}
-
 // instance sends an update to an instance that has devices.
 func (c *Client) instance(ctx context.Context, instance, name string, in any) (contract.InstanceResult, error) {
 	return update[contract.InstanceResult](ctx, c, contract.InstanceWorkflowID(instance), name, in)
 }
 
+// startTries bounds how often an update is sent to an instance that ends at the same moment.
+const startTries = 3
+
 // startInstance sends an update to an instance, which need not have devices yet.
 func (c *Client) startInstance(ctx context.Context, instance, name string, in contract.InstanceBindInput) (contract.InstanceResult, error) {
 	id := contract.InstanceWorkflowID(instance)
-	handle, err := c.temporal.UpdateWithStartWorkflow(ctx, sdkclient.UpdateWithStartWorkflowOptions{
-		StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(startOptions(id), contract.WorkflowInstance, contract.InstanceInput{UUID: instance}),
-		UpdateOptions:          updateOptions(ctx, id, name, in),
-	})
-	if err != nil {
-		return contract.InstanceResult{}, unconfirmed(err)
+	options := updateOptions(ctx, id, name, in)
+	for try := 1; ; try++ {
+		handle, err := c.temporal.UpdateWithStartWorkflow(ctx, sdkclient.UpdateWithStartWorkflowOptions{
+			StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(startOptions(id), contract.WorkflowInstance, contract.InstanceInput{UUID: instance}),
+			UpdateOptions:          options,
+		})
+		switch {
+		case err == nil:
+			return awaitResult[contract.InstanceResult](ctx, handle)
+		case !NotFound(err) || try == startTries: // its last run ended while the update arrived
+			return contract.InstanceResult{}, unconfirmed(err)
+		}
 	}
-	return awaitResult[contract.InstanceResult](ctx, handle)
 }

@@ -57,8 +57,10 @@ type deviceEnv struct {
 	children      []child
 	nameTaken     bool // another workflow already has the ID of the next child
 	notifications []notified
-	limits        fakeLimits
-	duplicate     string // the device with the same serial, as a listing shows it
+	// signalDelay is how long the server needs to send a signal to an instance.
+	signalDelay time.Duration
+	limits      fakeLimits
+	duplicate   string // the device with the same serial, as a listing shows it
 	// duplicateOnceListed is the same, to a search that waits until this device is listed.
 	duplicateOnceListed string
 	activityContext     context.Context

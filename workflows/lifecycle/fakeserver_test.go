@@ -114,6 +114,10 @@ func (o *outboundInterceptor) SignalExternalWorkflow(ctx workflow.Context, id, _
 		return future
 	}
 	o.w.notifications = append(o.w.notifications, notified{id, signal, arg})
+	if delay := o.w.signalDelay; delay > 0 && signal == contract.SignalDeviceLeft {
+		workflow.Go(ctx, func(ctx workflow.Context) { set.Set(nil, workflow.Sleep(ctx, delay)) })
+		return future
+	}
 	set.Set(nil, nil)
 	return future
 }

@@ -141,7 +141,7 @@ func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts
 				return u.replayed(of, id, in)
 			}
 			if err := u.validate(of, in); err != nil {
-				return none, d.Refusal(u.name, err)
+				return none, d.Refusal(shownVerb(u.name, in), err)
 			}
 			d.Updates().Record(id, nil)
 			act := in.Act()
@@ -149,7 +149,7 @@ func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts
 			d.Updates().Accept(ctx, act)
 			out, err := u.do(of, ctx, in)
 			if err != nil {
-				err = d.Refusal(u.name, err)
+				err = d.Refusal(shownVerb(u.name, in), err)
 				refusal, ok := contract.RefusalOf(err)
 				if !ok { // an error that is no refusal fails a repeated update too
 					refusal.Fault = *calls.FaultOf(err)
@@ -181,7 +181,7 @@ func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts
 					return d.Refuse(device.CodeInvalid, fmt.Sprintf("the request is longer than %d KiB", maxInput>>10), "shorten its texts")
 				}
 				if err := u.validate(of, in); err != nil {
-					return d.Refusal(u.name, err)
+					return d.Refusal(shownVerb(u.name, in), err)
 				}
 				if u.validateOnArrival == nil {
 					return nil
@@ -189,6 +189,15 @@ func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts
 				return u.validateOnArrival(of, ctx, in)
 			},
 		})
+}
+
+// shownVerb is the update as a refusal names it: claim and burn by an instance's workflow are
+// the bind that its client asked for.
+func shownVerb(name string, in any) string {
+	if bind, ok := in.(contract.BindInput); ok && bind.Managed && (name == contract.UpdateClaim || name == contract.UpdateBurn) {
+		return contract.UpdateBind
+	}
+	return name
 }
 
 // unchanged says that an update found nothing to change.

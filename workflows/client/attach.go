@@ -1,0 +1,88 @@
+package client
+
+import (
+	"context"
+	"strings"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// AttachDevice binds one device to an instance by way of the instance's workflow, which then
+// holds the binding. It answers as Bind does.
+func (c *Client) AttachDevice(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
+	if !hasWorkflow(in.Instance) {
+		return c.Bind(ctx, name, in)
+	}
+	result, err := c.InstanceAttach(ctx, in.Instance, contract.InstanceBindInput{
+		Request: in.Request, Devices: []contract.DeviceChoice{{Name: name, Tag: in.Tag}}, Caller: in.Caller,
+	})
+	if refusal, ok := contract.RefusalOf(err); ok {
+		return c.notAttached(ctx, name, in, refusal)
+	}
+	if err != nil {
+		return contract.BindResult{}, err
+	}
+	held, has := result.Instance.Has(name)
+	v, err := c.statusAfter(ctx, name)
+	switch {
+	case err != nil:
+		return contract.BindResult{}, err
+	case !has: // this very request was carried out before, and the device has left since
+		return contract.BindResult{}, contract.Refuse(contract.Refusal{Device: name, State: v.DeviceState, Fault: device.Fault{
+			Class: device.Permanent, Code: device.CodeBindingEnded, Message: "the binding of this request has ended", Remedy: "bind again with a new request"}})
+	}
+	return contract.BindResult{Binding: held.Binding, Device: v, Already: result.Already}, nil
+}
+
+// notAttached is the answer to a refused AttachDevice: in the device's own words, with its
+// state. A device that the instance bound without its workflow is bound already.
+func (c *Client) notAttached(ctx context.Context, name string, in contract.BindInput, refusal contract.Refusal) (contract.BindResult, error) {
+	refusal.Fault.Message = strings.TrimPrefix(refusal.Fault.Message, name+": ")
+	refusal.Device = name
+	v, err := c.statusAfter(ctx, name)
+	switch {
+	case NotFound(err):
+		return contract.BindResult{}, err
+	case err != nil: // the refusal says more
+		return contract.BindResult{}, contract.Refuse(refusal)
+	case in.Request == "" && v.InstanceUUID != nil && device.SameTenant(*v.InstanceUUID, in.Instance) && v.DeviceState == device.Allocated:
+		return contract.BindResult{Binding: v.Binding, Device: v, Already: true}, nil
+	}
+	refusal.State = v.DeviceState
+	return contract.BindResult{}, contract.Refuse(refusal)
+}
+
+// DetachDevice ends the binding of one device by way of its instance's workflow, or by the
+// device's own unbind where that workflow does not hold it.
+func (c *Client) DetachDevice(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
+	if !hasWorkflow(in.Instance) {
+		return c.Unbind(ctx, name, in)
+	}
+	result, err := c.InstanceDetach(ctx, in.Instance, contract.InstanceDetachInput{Devices: []string{name}, Caller: in.Caller})
+	if refusal, ok := contract.RefusalOf(err); NotFound(err) || ok && refusal.Fault.Code == device.CodeNotFound {
+		return c.Unbind(ctx, name, in)
+	}
+	if err != nil {
+		return contract.Result{}, err
+	}
+	v, err := c.statusAfter(ctx, name)
+	return contract.Result{Device: v, Already: result.Already}, err
+}
+
+// statusAfter is the device's status after an update that its instance sent it, as the update
+// itself answers it.
+func (c *Client) statusAfter(ctx context.Context, name string) (contract.DeviceStatus, error) {
+	v, err := c.Query(ctx, name)
+	v.Bindings, v.Cleans, v.Acts = nil, nil, nil
+	if TimedOut(err) {
+		err = AcceptedError{Err: err}
+	}
+	return v, err
+}
+
+// hasWorkflow says that the instance has a workflow of its own: one that is named by a UUID in
+// lower case.
+func hasWorkflow(instance string) bool {
+	return instance != "" && device.TenantUUID(instance) == instance
+}
