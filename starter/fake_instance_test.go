@@ -57,12 +57,3 @@ func (f *fakeClient) InstanceEvacuate(ctx context.Context, instance string, in c
 func (f *fakeClient) Instance(ctx context.Context, instance string) (contract.InstanceStatus, error) {
 	return f.onShowInstance(ctx, instance)
 }
-
-// Bind and Unbind are the device's own, which the API has too.
-func (f *fakeClient) Bind(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
-	return f.AttachDevice(ctx, name, in)
-}
-
-func (f *fakeClient) Unbind(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
-	return f.DetachDevice(ctx, name, in)
-}

@@ -146,6 +146,8 @@ func TestOverTheAPI(t *testing.T) {
 		"TestEnrollWithAPool": TestEnrollWithAPool, "TestShowNamesThePool": TestShowNamesThePool, "TestGolden": TestGolden, "TestReleaseHold": TestReleaseHold,
 		"TestValidateACleanByCommand": TestValidateACleanByCommand, "TestStepsListTheirArguments": TestStepsListTheirArguments, "TestTheRunbookIsShown": TestTheRunbookIsShown,
 		"TestValidateAsksThePool": TestValidateAsksThePool, "TestValidateChecksEachInterface": TestValidateChecksEachInterface,
+		"TestInstanceRequestsAreSentAsContracted": TestInstanceRequestsAreSentAsContracted, "TestInstanceAnswers": TestInstanceAnswers, "TestInstanceFailures": TestInstanceFailures,
+		"TestInstanceGolden": TestInstanceGolden, "TestInstanceBindWithADomain": TestInstanceBindWithADomain, "TestWrongInputForInstances": TestWrongInputForInstances,
 		"TestWatchAll": TestWatchAll, "TestWatchOne": TestWatchOne, "TestWatchAsObjects": TestWatchAsObjects, "TestWatchThatFails": TestWatchThatFails,
 	} {
 		t.Run(name, test)
