@@ -34,8 +34,8 @@ func (a *app) instanceCommand() *cobra.Command {
 		a.instanceDetachCommand(),
 		a.instanceActCommand("release", instanceReleaseUsage, "released", deviceClient.InstanceRelease),
 		a.instanceActCommand("rebuild", instanceRebuildUsage, "rebuilt", deviceClient.InstanceRebuild),
-		a.instanceMoveCommand("migrate", instanceMigrateUsage, "migrating", deviceClient.InstanceMigrate),
-		a.instanceMoveCommand("live-migrate", instanceLiveMigrateUsage, "migrating live", deviceClient.InstanceLiveMigrate),
+		a.instanceMoveCommand("migrate", instanceMigrateUsage, "", deviceClient.InstanceMigrate),
+		a.instanceMoveCommand("live-migrate", instanceLiveMigrateUsage, "", deviceClient.InstanceLiveMigrate),
 		a.instanceActCommand("confirm", instanceConfirmUsage, "confirmed", deviceClient.InstanceConfirm),
 		a.instanceActCommand("revert", instanceRevertUsage, "reverted", deviceClient.InstanceRevert),
 		a.instanceMoveCommand("evacuate", instanceEvacuateUsage, "evacuated", deviceClient.InstanceEvacuate),
@@ -247,13 +247,10 @@ func actOnInstance[I any](a *app, ctx context.Context, l deviceClient, instance,
 	return a.emit(result, func() string { return instanceLine(instance, past, result) + "\n" })
 }
 
-// instanceLine is the result of a request in one line.
+// instanceLine is the result of a request in one line. past is what was done; "" where the
+// instance's phase says it.
 func instanceLine(instance, past string, r contract.InstanceResult) string {
 	s := r.Instance
-	line := instance + ": " + past
-	if r.Already {
-		line = instance + ": already " + past
-	}
 	var devices []string
 	for _, d := range s.Devices {
 		text := d.Name
@@ -262,17 +259,26 @@ func instanceLine(instance, past string, r contract.InstanceResult) string {
 		}
 		devices = append(devices, fmt.Sprintf("%s, binding %d", text, d.Binding))
 	}
+	now := string(s.Phase)
 	switch {
-	case s.Phase == contract.InstanceReleased || len(devices) == 0:
-		return line + "; it has no device"
+	case s.Move != nil:
+		now = fmt.Sprintf("migrating from %s to %s", oneLine(s.Move.From), oneLine(s.Move.To))
 	case s.Host != "":
-		line += ", now " + string(s.Phase) + " on " + oneLine(s.Host)
-	default:
-		line += ", now " + string(s.Phase)
+		now += " on " + oneLine(s.Host)
 	}
-	line += ": " + strings.Join(devices, "; ")
+	if past != "" && len(devices) > 0 {
+		past += ", now "
+	}
+	line := instance + ": "
+	if r.Already {
+		line += "already "
+	}
+	if len(devices) == 0 {
+		return line + past + "; it has no device"
+	}
+	line += past + now + ": " + strings.Join(devices, "; ")
 	if s.Move != nil {
-		line += "; end the migration with burnish instance confirm or revert"
+		line += "; end it with burnish instance confirm or revert"
 	}
 	return line
 }

@@ -101,7 +101,7 @@ func TestInstanceRequestsAreSentAsContracted(t *testing.T) {
 			}}
 			got := burnish(t, l, "", append([]string{"instance"}, tt.args...)...)
 			require.Equal(t, exitOK, got.code, got.errors)
-			require.Regexp(t, `^`+someInstance+`: .*, now active on h1: d1, binding 3\n$`, got.out)
+			require.Regexp(t, `^`+someInstance+`: (.*, now )?active on h1: d1, binding 3\n$`, got.out)
 
 			got = burnish(t, l, "", append([]string{"instance", "-o", "json"}, tt.args...)...)
 			require.Equal(t, exitOK, got.code, got.errors)
@@ -132,7 +132,9 @@ func TestInstanceAnswers(t *testing.T) {
 		{[]string{"detach", someInstance, "d1"}, contract.InstanceResult{Instance: has(contract.InstanceReleased)}, `: detached d1; it has no device`},
 		{[]string{"release", someInstance}, contract.InstanceResult{Instance: has(contract.InstanceReleased)}, `: released; it has no device`},
 		{[]string{"migrate", someInstance, "--to", "h2"}, contract.InstanceResult{Instance: moving},
-			`: migrating, now migrating on h2: d2 as up, binding 1; end the migration with burnish instance confirm or revert`},
+			`: migrating from h1 to h2: d2 as up, binding 1; end it with burnish instance confirm or revert`},
+		{[]string{"rebuild", someInstance}, contract.InstanceResult{Instance: moving},
+			`: rebuilt, now migrating from h1 to h2: d2 as up, binding 1; end it with burnish instance confirm or revert`},
 	} {
 		l := &fakeClient{onInstance: answering(tt.answer)}
 		got := burnish(t, l, "", append([]string{"instance"}, tt.args...)...)

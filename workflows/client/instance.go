@@ -25,9 +25,19 @@ func (c *Client) InstanceDetach(ctx context.Context, instance string, in contrac
 	return c.instance(ctx, instance, contract.UpdateInstanceDetach, in)
 }
 
-// InstanceRelease ends the bindings of all devices of an instance, and its workflow.
+// InstanceRelease ends the bindings of all devices of an instance, and its workflow. An
+// instance whose workflow has completed is released already.
 func (c *Client) InstanceRelease(ctx context.Context, instance string, in contract.InstanceActInput) (contract.InstanceResult, error) {
-	return c.instance(ctx, instance, contract.UpdateInstanceRelease, in)
+	result, err := c.instance(ctx, instance, contract.UpdateInstanceRelease, in)
+	if !NotFound(err) {
+		return result, err
+	}
+	// The query finds a completed run too.
+	status, known := c.Instance(ctx, instance)
+	if known == nil && status.Phase == contract.InstanceReleased {
+		return contract.InstanceResult{Instance: status, Already: true}, nil
+	}
+	return result, err
 }
 
 // InstanceRebuild keeps the devices bound while their instance is rebuilt.
