@@ -3,10 +3,10 @@ package instance
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"burnish/internal/device"
+	"burnish/internal/nova/metadata"
 	"burnish/workflows/contract"
 )
 
@@ -187,7 +187,7 @@ func (i *instance) fits(host string, found []contract.HeldDevice) error {
 		if d.Type != contract.TypeNode && d.Host != host {
 			return refuse(device.CodeRefused, fmt.Sprintf("%s is on host %s, the instance's devices on %s", d.Name, d.Host, host), "take devices of one host")
 		}
-		r := role{typeOf(d.Type), d.Tag}
+		r := role{metadata.TypeOf(d.Type), d.Tag}
 		if other := tags[r]; other != "" && d.Tag != "" {
 			return refuse(device.CodeConflict, fmt.Sprintf("%s has the tag %q of %s", other, d.Tag, d.Name), "give each device of a type a tag of its own")
 		}
@@ -298,13 +298,4 @@ func (i *instance) endAct() {
 		i.end()
 	}
 	i.doing, i.step, i.by, i.reason = "", "", contract.Caller{}, ""
-}
-
-// typeOf is the type of a device in the guest's document.
-func typeOf(deviceType string) string {
-	switch deviceType {
-	case "NVME", "DISK":
-		return "disk"
-	}
-	return strings.ToLower(deviceType)
 }

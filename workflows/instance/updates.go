@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
+	"burnish/internal/nova/metadata"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
 )
@@ -26,43 +27,45 @@ type act[In contract.Input] struct {
 	do func(i *instance, in In, id string) (already bool, err error)
 }
 
+// The acts.
+var (
+	bindAct = &act[contract.InstanceBindInput]{contract.UpdateInstanceBind, "Bind and burn devices, all or none", checkBind, always,
+		func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
+			return i.bind(named(in, id))
+		}}
+	attachAct = &act[contract.InstanceBindInput]{contract.UpdateInstanceAttach, "Bind and burn further devices, all or none", checkAttach, always,
+		func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
+			return i.attach(named(in, id))
+		}}
+	detachAct = &act[contract.InstanceDetachInput]{contract.UpdateInstanceDetach, "Unbind some devices", contract.InstanceDetachInput.Normalize, mayDetach,
+		func(i *instance, in contract.InstanceDetachInput, _ string) (bool, error) { return false, i.detach(in) }}
+	releaseAct = &act[contract.InstanceActInput]{contract.UpdateInstanceRelease, "Unbind all devices, and end the instance", asIs, hasDevices,
+		func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { i.release(); return false, nil }}
+	rebuildAct = &act[contract.InstanceActInput]{contract.UpdateInstanceRebuild, "The instance is rebuilt in place; nothing is cleaned", asIs, hasDevices,
+		func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { return false, i.rebuild() }}
+	migrateAct = &act[contract.InstanceMoveInput]{contract.UpdateInstanceMigrate, "Bind devices on another host, until confirm or revert", checkMove, mayMove,
+		func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
+			return false, i.migrate(in, id, false)
+		}}
+	liveMigrateAct = &act[contract.InstanceMoveInput]{contract.UpdateInstanceLiveMigrate, "Migrate devices that are marked live-migratable", checkMove, mayMove,
+		func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
+			return false, i.migrate(in, id, true)
+		}}
+	confirmAct = &act[contract.InstanceActInput]{contract.UpdateInstanceConfirm, "End a migration: unbind the source", asIs, migrating,
+		func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { return false, i.confirm() }}
+	revertAct = &act[contract.InstanceActInput]{contract.UpdateInstanceRevert, "Take a migration back: unbind the destination", asIs, migrating,
+		func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { return false, i.revert() }}
+	evacuateAct = &act[contract.InstanceMoveInput]{contract.UpdateInstanceEvacuate, "Bind devices on another host, and unbind the present ones", checkMove, mayMove,
+		func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
+			return false, i.evacuate(in, id)
+		}}
+)
+
 // register sets every update and query.
 func (r *run) register(ctx workflow.Context) error {
-	asIs := func(in contract.InstanceActInput) (contract.InstanceActInput, error) { return in, nil }
-	always := func(*instance, contract.InstanceBindInput) error { return nil }
-	move := func(in contract.InstanceMoveInput) (contract.InstanceMoveInput, error) { return in.Normalize() }
 	return errors.Join(
-		handle(ctx, r, act[contract.InstanceBindInput]{contract.UpdateInstanceBind, "Bind and burn devices, all or none", checkBind, always,
-			func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
-				return i.bind(named(in, id))
-			}}),
-		handle(ctx, r, act[contract.InstanceBindInput]{contract.UpdateInstanceAttach, "Bind and burn further devices, all or none", checkAttach, always,
-			func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
-				return i.attach(named(in, id))
-			}}),
-		handle(ctx, r, act[contract.InstanceDetachInput]{contract.UpdateInstanceDetach, "Unbind some devices",
-			func(in contract.InstanceDetachInput) (contract.InstanceDetachInput, error) { return in.Normalize() },
-			mayDetach, func(i *instance, in contract.InstanceDetachInput, _ string) (bool, error) { return false, i.detach(in) }}),
-		handle(ctx, r, act[contract.InstanceActInput]{contract.UpdateInstanceRelease, "Unbind all devices, and end the instance", asIs, hasDevices[contract.InstanceActInput],
-			func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { i.release(); return false, nil }}),
-		handle(ctx, r, act[contract.InstanceActInput]{contract.UpdateInstanceRebuild, "The instance is rebuilt in place; nothing is cleaned", asIs, hasDevices[contract.InstanceActInput],
-			func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { return false, i.rebuild() }}),
-		handle(ctx, r, act[contract.InstanceMoveInput]{contract.UpdateInstanceMigrate, "Bind devices on another host, until confirm or revert", move, mayMove,
-			func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
-				return false, i.migrate(in, id, false)
-			}}),
-		handle(ctx, r, act[contract.InstanceMoveInput]{contract.UpdateInstanceLiveMigrate, "Migrate devices that are marked live-migratable", move, mayMove,
-			func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
-				return false, i.migrate(in, id, true)
-			}}),
-		handle(ctx, r, act[contract.InstanceActInput]{contract.UpdateInstanceConfirm, "End a migration: unbind the source", asIs, migrating,
-			func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { return false, i.confirm() }}),
-		handle(ctx, r, act[contract.InstanceActInput]{contract.UpdateInstanceRevert, "Take a migration back: unbind the destination", asIs, migrating,
-			func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { return false, i.revert() }}),
-		handle(ctx, r, act[contract.InstanceMoveInput]{contract.UpdateInstanceEvacuate, "Bind devices on another host, and unbind the present ones", move, mayMove,
-			func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
-				return false, i.evacuate(in, id)
-			}}),
+		handle(ctx, r, bindAct), handle(ctx, r, attachAct), handle(ctx, r, detachAct), handle(ctx, r, releaseAct), handle(ctx, r, rebuildAct),
+		handle(ctx, r, migrateAct), handle(ctx, r, liveMigrateAct), handle(ctx, r, confirmAct), handle(ctx, r, revertAct), handle(ctx, r, evacuateAct),
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryInstance,
 			func() (contract.InstanceStatus, error) { return r.status() },
 			workflow.QueryHandlerOptions{Description: "The instance as `burnish instance show` prints it"}),
@@ -77,8 +80,45 @@ func named(in contract.InstanceBindInput, id string) contract.InstanceBindInput 
 	return in
 }
 
+func asIs(in contract.InstanceActInput) (contract.InstanceActInput, error) { return in, nil }
+
+func always(*instance, contract.InstanceBindInput) error { return nil }
+
+// checkBind refuses what no device can be bound by: nothing is claimed for it.
 func checkBind(in contract.InstanceBindInput) (contract.InstanceBindInput, error) {
+	for _, r := range in.Requests {
+		if r.Tag != "" {
+			if err := metadata.CheckTag(r.Tag); err != nil {
+				return in, err
+			}
+		}
+	}
+	if err := checkRoles(in.Devices); err != nil {
+		return in, err
+	}
 	return in.Normalize()
+}
+
+func checkMove(in contract.InstanceMoveInput) (contract.InstanceMoveInput, error) {
+	if err := checkRoles(in.Devices); err != nil {
+		return in, err
+	}
+	return in.Normalize()
+}
+
+// checkRoles refuses tags and guest addresses that no document can show (S1.10–S1.14, S1.35).
+func checkRoles(devices []contract.DeviceChoice) error {
+	for _, c := range devices {
+		if c.Tag != "" {
+			if err := metadata.CheckTag(c.Tag); err != nil {
+				return fmt.Errorf("%s: %w", c.Name, err)
+			}
+		}
+		if err := metadata.CheckGuest(c.Guest); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+	}
+	return nil
 }
 
 // checkAttach refuses what only bind takes.
@@ -89,7 +129,7 @@ func checkAttach(in contract.InstanceBindInput) (contract.InstanceBindInput, err
 	return checkBind(in)
 }
 
-func hasDevices[In any](i *instance, _ In) error {
+func hasDevices(i *instance, _ contract.InstanceActInput) error {
 	if i.empty() {
 		return errNoDevices()
 	}
@@ -137,7 +177,7 @@ func migrating(i *instance, _ contract.InstanceActInput) error {
 
 // handle registers one act. Acts wait for one another in the order of their arrival. A
 // repeated one, by its ID, changes nothing, also after a continue-as-new.
-func handle[In contract.Input](ctx workflow.Context, r *run, a act[In]) error {
+func handle[In contract.Input](ctx workflow.Context, r *run, a *act[In]) error {
 	return workflow.SetUpdateHandlerWithOptions(ctx, a.name,
 		func(ctx workflow.Context, in In) (contract.InstanceResult, error) {
 			ctx, _ = workflow.NewDisconnectedContext(ctx)
@@ -155,7 +195,7 @@ func handle[In contract.Input](ctx workflow.Context, r *run, a act[In]) error {
 			if err := r.takeTurn(ctx); err != nil {
 				return contract.InstanceResult{}, err
 			}
-			already, err := perform(ctx, r, a, in, id)
+			already, err := carryOut(&r.instance, a, in, id)
 			if err != nil {
 				refused := asRefusal(err)
 				err = contract.Refuse(refused)
@@ -192,24 +232,24 @@ func handle[In contract.Input](ctx workflow.Context, r *run, a act[In]) error {
 		}})
 }
 
-// perform carries an act out when its turn has come.
-func perform[In contract.Input](ctx workflow.Context, r *run, a act[In], in In, id string) (already bool, err error) {
+// carryOut carries an act out when its turn has come.
+func carryOut[In contract.Input](i *instance, a *act[In], in In, id string) (already bool, err error) {
 	in, err = a.check(in)
 	if err != nil {
 		return false, invalid(err)
 	}
-	if err := a.legal(&r.instance, in); err != nil {
+	if err := a.legal(i, in); err != nil {
 		return false, err
 	}
 	record := in.Act()
-	r.beginAct(a.name, contract.Caller{By: record.By, From: record.From}, record.Reason)
-	already, err = a.do(&r.instance, in, id)
-	r.endAct()
+	i.beginAct(a.name, contract.Caller{By: record.By, From: record.From}, record.Reason)
+	already, err = a.do(i, in, id)
+	i.endAct()
 	switch {
 	case err != nil:
-		r.LastError = a.name + " failed: " + asRefusal(err).Fault.Message
+		i.LastError = a.name + " failed: " + asRefusal(err).Fault.Message
 	case !already:
-		r.LastError = ""
+		i.LastError = ""
 	}
 	return already, err
 }
