@@ -23,6 +23,8 @@ type env struct {
 	*testsuite.TestWorkflowEnvironment
 	*fleet
 	step time.Duration
+	// What was scheduled by then must be done before the workflow ends.
+	scheduled, done int
 }
 
 func newEnv(t *testing.T) *env {
@@ -76,12 +78,14 @@ func (e *env) update(id, verb string, in any) *answer {
 // then does something a second later than what was done before.
 func (e *env) then(do func()) {
 	e.step += time.Second
-	e.RegisterDelayedCallback(do, e.step)
+	e.scheduled++
+	e.RegisterDelayedCallback(func() { e.done++; do() }, e.step)
 }
 
 // run runs the workflow until it ends, or has nothing to do.
 func (e *env) run(state *contract.InstanceState) {
 	e.ExecuteWorkflow(contract.WorkflowInstance, contract.InstanceInput{UUID: guest, State: state})
+	require.Equal(e, e.scheduled, e.done, "the workflow ended too early: %v", e.GetWorkflowError())
 }
 
 // status asks the workflow for its status.

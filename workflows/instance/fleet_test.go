@@ -20,6 +20,8 @@ type fleet struct {
 	asked     []string          // "Activity NAME…", in their order
 	// onAsk is called with each call before it is carried out; nil: nothing.
 	onAsk func(activity string, names []string)
+	// fails is asked before a call is carried out; nil: none fails.
+	fails func(activity string) error
 }
 
 // fakeDevice is one device, with what it answered to updates by their IDs.
@@ -116,6 +118,11 @@ func (f *fleet) ask(activity string, call contract.DevicesCall) (contract.Device
 	var names []string
 	for _, c := range call.Devices {
 		names = append(names, c.Name)
+	}
+	if f.fails != nil {
+		if err := f.fails(activity); err != nil {
+			return contract.DevicesAnswer{}, err
+		}
 	}
 	if f.onAsk != nil {
 		f.onAsk(activity, names)
