@@ -151,7 +151,7 @@ const workflowEnded device.Code = "AcceptedUpdateCompletedWorkflow"
 
 // held is what an instance keeps of a device.
 func held(v contract.DeviceStatus) contract.HeldDevice {
-	return contract.HeldDevice{Name: v.Name, UUID: v.UUID, Type: v.Type, Host: v.Hostname, Vendor: v.Vendor, Model: v.Model, Serial: v.Serial}
+	return contract.HeldDevice{Name: v.Name, UUID: v.UUID, Type: v.Type, Host: v.Hostname, Vendor: v.Vendor, Model: v.Model, Serial: v.Serial, MAC: v.MAC, LiveMigratable: v.LiveMigratable}
 }
 
 // LeaseAddresses takes the guest's addresses for an instance, all or none. One that a living

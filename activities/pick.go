@@ -203,7 +203,8 @@ func (p *picker) discover(ctx context.Context, all []*candidate) error {
 
 // is says that the device is of the requested kind, whatever its traits.
 func (c *candidate) is(r contract.DeviceRequest) bool {
-	return c.status.Type == r.Type && (r.Vendor == "" || c.status.Vendor == r.Vendor) && (r.Model == "" || c.status.Model == r.Model)
+	return c.status.Type == r.Type && (r.Vendor == "" || c.status.Vendor == r.Vendor) && (r.Model == "" || c.status.Model == r.Model) &&
+		(!r.LiveMigratable || c.status.LiveMigratable)
 }
 
 func (c *candidate) fits(r contract.DeviceRequest) bool {
