@@ -84,7 +84,11 @@ func (c *call) problemOf(err error) Problem {
 		p.Code, p.Message, p.Remedy = device.CodeInternal, "an unexpected error", "see the log of the control worker"
 	}
 	if !c.may(ruleDetail) {
-		p.hideDetails(c.segment, refusal.Device != "")
+		given := c.segment
+		if c.instance != "" {
+			given = ""
+		}
+		p.hideDetails(given, refusal.Device != "")
 	}
 	p.status = statusOf(p.Code)
 	p.Message, p.Remedy = oneLine(p.Message), oneLine(p.Remedy)

@@ -137,4 +137,3 @@ func get(t *testing.T, s *service, method, path, peer string, headers ...string)
 }
 
 const proxy = "192.0.2.200:4000"
-

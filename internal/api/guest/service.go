@@ -117,10 +117,6 @@ func (s *service) answer(w http.ResponseWriter, r *http.Request) (kind string, t
 	if err != nil {
 		return "", nil, err
 	}
-	// The whole request has been read: its deadline would only end the wait for an answer.
-	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return "", nil, err
-	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.timeout)
 	defer cancel()
 	leave, err := s.turns.enter(ctx, who.caller())

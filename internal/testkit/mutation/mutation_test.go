@@ -43,7 +43,7 @@ var mutations = slices.Concat(
 	redfishDriveMutations,
 	oneviewMutations, sharedPoolMutations,
 	accessMutations, apiMutations, listMutations, actMutations,
-	guestDeviceMutations,
+	guestDeviceMutations, guestMutations,
 )
 
 // root is the repository's root, relative to this package.
