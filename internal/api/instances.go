@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"strings"
@@ -184,5 +185,5 @@ func showMetadata(ctx context.Context, c *call) (any, error) {
 		return nil, noSuchInstance("the instance has no devices")
 	}
 	text, err := guest.Document(status)
-	return encoded(text), err
+	return encoded(bytes.TrimSpace(text)), err
 }

@@ -85,9 +85,5 @@ func bound(ctx context.Context, from Instances, status contract.InstanceStatus) 
 // Document is the instance's meta_data.json. One that the schema does not allow is an error:
 // guests rely on its form.
 func Document(status contract.InstanceStatus) ([]byte, error) {
-	text, err := metadata.New(status).JSON()
-	if err != nil {
-		return nil, err
-	}
-	return text, metadata.Validate(text)
+	return metadata.New(status).JSON()
 }

@@ -79,7 +79,7 @@ var apiMutations = []mutation{
 	{
 		name: "a request's key belongs to its caller",
 		file: "internal/api/request.go",
-		old:  `	parts := []string{c.who.ID, c.route.Operation, c.name, key}`,
+		old:  `	parts := []string{c.who.ID, c.route.Operation, cmp.Or(c.name, c.instance), key}`,
 		new:  `	parts := []string{"", c.route.Operation, c.name, key}`,
 		pkg:  "./workflows/lifecycle", run: "TestARepeatedRequestIsCarriedOutOnce",
 	},
