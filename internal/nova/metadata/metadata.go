@@ -123,15 +123,6 @@ func macOf(d contract.HeldDevice, g contract.GuestAddress) string {
 	return mac
 }
 
-// LeftOut says why the document does not show a device that the instance has, "" where it
-// does.
-func LeftOut(d contract.HeldDevice) string {
-	if len(entries(d)) == 0 {
-		return "its MAC is not known"
-	}
-	return ""
-}
-
 // JSON is the document as the guest reads it. It is checked against the schema, so that no
 // guest reads another.
 func (d Document) JSON() ([]byte, error) {

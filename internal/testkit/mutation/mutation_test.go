@@ -42,6 +42,7 @@ var mutations = slices.Concat(
 	remoteMutations,
 	redfishDriveMutations,
 	oneviewMutations, sharedPoolMutations,
+	metadataMutations,
 	accessMutations, apiMutations, listMutations, actMutations,
 	guestDeviceMutations, guestMutations,
 )
