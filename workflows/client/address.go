@@ -9,7 +9,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/temporal"
 
 	"burnish/workflows/contract"
 )
@@ -90,11 +89,15 @@ func (c *Client) ReturnAddress(ctx context.Context, address, instance string) er
 	if NotFound(err) {
 		return nil
 	}
-	if err == nil {
-		err = c.temporal.GetWorkflow(ctx, id, l.run).Get(ctx, nil)
+	if err != nil {
+		return err
 	}
-	if NotFound(err) || errors.As(err, new(*temporal.WorkflowExecutionError)) {
-		return nil // however it ended
+	err = c.temporal.GetWorkflow(ctx, id, l.run).Get(ctx, nil)
+	if err == nil || NotFound(err) {
+		return nil
+	}
+	if now, unread := c.lease(ctx, address); unread == nil && now.run != l.run {
+		return nil // it has ended, by whatever
 	}
 	return err
 }

@@ -38,7 +38,7 @@ var mutations = slices.Concat(
 	nvmeMutations, firmwareMutations, biosMutations,
 	redfishMutations, redfishSessionMutations, redfishLostMutations,
 	scriptMutations,
-	poolCommandMutations, instanceCommandMutations,
+	poolCommandMutations, instanceCommandMutations, instanceDeviceMutations,
 	remoteMutations,
 	redfishDriveMutations,
 	oneviewMutations, sharedPoolMutations,

@@ -1,0 +1,125 @@
+package activities_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	sdkclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/mocks"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// leaseServer is a server with the leases of addresses, and with instances of which some live.
+type leaseServer struct {
+	*mocks.Client
+	t       *testing.T
+	holders map[string]string // by the address's workflow
+	living  map[string]bool   // by the instance's workflow
+}
+
+func newLeaseServer(t *testing.T, holders map[string]string, living ...string) *leaseServer {
+	s := &leaseServer{Client: &mocks.Client{}, t: t, holders: map[string]string{}, living: map[string]bool{}}
+	for address, instance := range holders {
+		s.holders[contract.GuestAddressWorkflowID(address)] = instance
+	}
+	for _, instance := range living {
+		s.living[contract.InstanceWorkflowID(instance)] = true
+	}
+	s.On("ExecuteWorkflow", mock.Anything, mock.Anything, contract.WorkflowGuestAddress, mock.Anything).Return(s.start)
+	s.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(s.describe)
+	s.On("TerminateWorkflow", mock.Anything, mock.Anything, mock.Anything, mock.Anything).Return(s.terminate)
+	s.On("SignalWorkflow", mock.Anything, mock.Anything, mock.Anything, contract.SignalReturnAddress, mock.Anything).Return(s.signal)
+	ended := &mocks.WorkflowRun{}
+	ended.On("Get", mock.Anything, mock.Anything).Return(nil)
+	s.On("GetWorkflow", mock.Anything, mock.Anything, mock.Anything).Return(ended)
+	return s
+}
+
+func (s *leaseServer) start(_ context.Context, o sdkclient.StartWorkflowOptions, _ any, _ ...any) (sdkclient.WorkflowRun, error) {
+	require.True(s.t, o.WorkflowExecutionErrorWhenAlreadyStarted)
+	require.Equal(s.t, enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL, o.WorkflowIDConflictPolicy)
+	if s.holders[o.ID] != "" {
+		return nil, serviceerror.NewWorkflowExecutionAlreadyStarted("it runs", "", "")
+	}
+	s.holders[o.ID], _ = o.Memo[contract.MemoInstance].(string)
+	return nil, nil
+}
+
+// describe gives each lease a run of its own, so that another's is never ended.
+func (s *leaseServer) describe(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	info := &workflowpb.WorkflowExecutionInfo{Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}
+	if holder, held := s.holders[id]; held {
+		p, err := converter.GetDefaultDataConverter().ToPayload(holder)
+		require.NoError(s.t, err)
+		info.Execution, info.Memo = &commonpb.WorkflowExecution{RunId: "of " + holder}, &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoInstance: p}}
+	} else if !s.living[id] {
+		return nil, serviceerror.NewNotFound("no such workflow")
+	}
+	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info}, nil
+}
+
+func (s *leaseServer) terminate(_ context.Context, id, run, _ string, _ ...any) error {
+	return s.end(id, run)
+}
+
+func (s *leaseServer) signal(_ context.Context, id, run, _ string, in any) error {
+	if by, ok := in.(contract.GuestAddressInput); !ok || by.Instance != s.holders[id] {
+		return nil
+	}
+	return s.end(id, run)
+}
+
+func (s *leaseServer) end(id, run string) error {
+	if run != "of "+s.holders[id] {
+		return serviceerror.NewNotFound("that run has ended")
+	}
+	delete(s.holders, id)
+	return nil
+}
+
+// An address that a living instance has is refused with its name, and then none is taken. That
+// of an instance whose workflow has ended is taken over.
+func TestAddressesAreLeasedAllOrNone(t *testing.T) {
+	const u, other = someInstance, "00000000-0000-0000-0000-0000000000aa"
+	both := contract.AddressesCall{Instance: u, Addresses: []string{"192.0.2.1", "192.0.2.2"}}
+	for name, c := range map[string]struct {
+		held   map[string]string
+		living []string
+		want   map[string]string // after it
+		holder string            // that refuses
+	}{
+		"free":                  {nil, nil, map[string]string{"192.0.2.1": u, "192.0.2.2": u}, ""},
+		"leased by an attempt":  {map[string]string{"192.0.2.1": u}, []string{u}, map[string]string{"192.0.2.1": u, "192.0.2.2": u}, ""},
+		"of a living instance":  {map[string]string{"192.0.2.2": other}, []string{u, other}, map[string]string{"192.0.2.2": other}, other},
+		"of an ended instance":  {map[string]string{"192.0.2.2": other}, []string{u}, map[string]string{"192.0.2.1": u, "192.0.2.2": u}, ""},
+		"an attempt, and other": {map[string]string{"192.0.2.1": u, "192.0.2.2": other}, []string{other}, map[string]string{"192.0.2.2": other}, other},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newLeaseServer(t, c.held, c.living...)
+			_, err := ask(t, s, contract.ActivityLeaseAddresses, both)
+			if c.holder == "" {
+				require.NoError(t, err)
+			} else {
+				refusal, ok := contract.RefusalOf(err)
+				require.True(t, ok, "%v", err)
+				require.Equal(t, []any{device.CodeConflict, device.Permanent}, []any{refusal.Fault.Code, refusal.Fault.Class})
+				require.Contains(t, refusal.Fault.Message, c.holder)
+			}
+			require.Equal(t, newLeaseServer(t, c.want).holders, s.holders)
+			_, err = ask(t, s, contract.ActivityReturnAddresses, both)
+			require.NoError(t, err)
+			require.NotContains(t, s.holders, u, "its own are returned")
+			require.Equal(t, c.holder != "", len(s.holders) == 1, "another's stays")
+		})
+	}
+}
