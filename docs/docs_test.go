@@ -144,3 +144,19 @@ func TestEveryPathIsThere(t *testing.T) {
 func TestTheReadmeIsShort(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(pages(t)["README.md"], "\n"), 100)
 }
+
+// What a guest's programs may rely on, and who says what.
+//
+// S1.21, S1.28
+func TestTheGuestsDocumentIsDocumented(t *testing.T) {
+	page := words(t, "role-tagging.md")
+	for _, sentence := range []string{
+		"**Users never choose bus addresses**",
+		"**The host's address is never shown**",
+		"**The schema only grows.**",
+		"No tag is ever invented.",
+		"A NIC whose MAC is not known is left out of the document",
+	} {
+		require.Contains(t, page, sentence)
+	}
+}
