@@ -117,6 +117,7 @@ func TestBindByRequestPicksAgain(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.add("h1", "NVME", "h1_a", "h1_b", "h1_c")
+	e.stale = true
 	raced := false
 	e.onAsk = func(activity string, names []string) {
 		if activity == contract.ActivityClaimDevices && !raced {

@@ -20,6 +20,8 @@ type fleet struct {
 	asked     []string          // "Activity NAME…", in their order
 	// onAsk is called with each call before it is carried out; nil: nothing.
 	onAsk func(activity string, names []string)
+	// stale: the listing shows devices as free that are not.
+	stale bool
 	// fails is asked before a call is carried out; nil: none fails.
 	fails func(activity string) error
 }
@@ -101,7 +103,7 @@ func (f *fleet) pick(in contract.PickInput) (contract.PickAnswer, error) {
 			n := slices.IndexFunc(f.devices, func(d *fakeDevice) bool {
 				taken := slices.ContainsFunc(answer.Devices, func(c contract.DeviceChoice) bool { return c.Name == d.info.Name })
 				return !taken && !slices.Contains(in.Except, d.info.Name) && d.info.Type == r.Type && (host == "" || d.info.Host == host) &&
-					(r.Model == "" || r.Model == d.info.Model) && (!r.LiveMigratable || d.info.LiveMigratable) && d.Allocatable()
+					(r.Model == "" || r.Model == d.info.Model) && (!r.LiveMigratable || d.info.LiveMigratable) && (f.stale || d.Allocatable())
 			})
 			if n < 0 {
 				return answer, refuse(device.CodeConflict, "too few free devices", "wait, or take others")
