@@ -19,7 +19,7 @@ import (
 	"burnish/internal/testkit/proc"
 )
 
-var updatePage = flag.Bool("update-page", false, "write the output in docs/first-hour.md again")
+var updatePage = flag.Bool("update-page", false, "write the output in docs/first-hour.md and docs/instances.md again")
 
 const firstHour = "../../../docs/first-hour.md"
 
@@ -72,12 +72,19 @@ func TestFirstHour(t *testing.T) {
 	for i := range commands {
 		answers[i] = back.Replace(answers[i])
 	}
+	compare(t, firstHour, string(text), commands, answers, func(line string) string { return line })
+}
+
+// compare requires the page's answers, each line as same gives it; or it writes the page again.
+func compare(t *testing.T, page, text string, commands []docCommand, answers []string, same func(line string) string) {
+	t.Helper()
 	if *updatePage {
-		require.NoError(t, os.WriteFile(firstHour, []byte(rewrite(string(text), answers)), 0o600))
+		require.NoError(t, os.WriteFile(page, []byte(rewrite(text, answers)), 0o600))
 		return
 	}
 	for i, c := range commands {
-		require.True(t, sameAnswer(c.answer, linesOf(answers[i])), "$ %s\n%s\nbut the page says\n%s", c.command, answers[i], strings.Join(c.answer, "\n"))
+		want, got := linesOf(same(strings.Join(c.answer, "\n"))), linesOf(same(answers[i]))
+		require.True(t, sameAnswer(want, got), "$ %s\n%s\nbut the page says\n%s", c.command, answers[i], strings.Join(c.answer, "\n"))
 	}
 }
 
