@@ -46,6 +46,24 @@ func TestTheGuaranteesAreDocumented(t *testing.T) {
 	}
 }
 
+// What a move and a bind leave behind is documented.
+//
+// S0.21, S0.22, S0.23, S0.24, S1.15, S1.28
+func TestWhatInstancesLeaveBehindIsDocumented(t *testing.T) {
+	page := words(t, "instances.md")
+	for _, sentence := range []string{
+		"**Data is never copied between devices**",
+		"| `confirm` | unbound; they stay reserved, and are cleaned | the instance's |",
+		"| unbound; they stay reserved, and are cleaned |",
+		"unless every device on both hosts is marked live-migratable",
+		"the other claims are given back, nothing was written, nothing is cleaned",
+		"Tenants choose tags, never addresses",
+		"it is never the host's address",
+	} {
+		require.Contains(t, page, sentence)
+	}
+}
+
 // The pages say what an erase guarantees, and that encryption keys survive it.
 //
 // S2.61, S2.104

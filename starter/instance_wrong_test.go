@@ -86,7 +86,7 @@ func TestWrongInputForInstances(t *testing.T) {
 		{[]string{"bind", someInstance, "--request", "type=NVME,size=1"}, `unknown key "size": must be one of count, live_migratable, model, tag, trait, type, vendor`},
 		{[]string{"bind", someInstance, "--request", "type=NVME,live_migratable=1"}, ``},
 		{[]string{"bind", someInstance, "--request", "type=N V"}, ``},
-		// what the metadata service recognises a guest by
+		// what the metadata service recognizes a guest by
 		{[]string{"bind", someInstance, "--device", "d1", "--address", "10.0.0.0/24"}, `"10.0.0.0/24" is not a valid IP address of a guest`},
 		{[]string{"bind", someInstance, "--device", "d1", "--address", "10.0.0.5", "--address", "::ffff:10.0.0.5"}, ``},
 		{[]string{"bind", someInstance, "--device", "d1", "--project", "a b"}, `"a b" is not a valid project ID`},

@@ -17,20 +17,21 @@ import (
 const instancesPage = "../../../docs/instances.md"
 
 // twoHosts starts a control worker and the workers of two hosts, h1 and h2, each with four NVMe
-// drives, two disks and a NIC. It returns when all are available.
+// drives, a NIC, and three disks, which are live-migratable. It returns when all are available.
 func twoHosts(t *testing.T) *Site {
 	t.Helper()
 	s := newSite(t)
 	s.Run(t, "control")
 	var names []string
+	further := map[string]string{"NIC": ",mac=02:00:00:00:00:05", "DISK": ",live_migratable=yes"}
 	for _, host := range []string{"h1", "h2"} {
 		w := s.Worker(t, "host")
 		w.Host, w.StateDir = host, filepath.Join(s.Dir, host)
 		w.Start(t)
-		for i, kind := range []string{"NVME", "NVME", "NVME", "NVME", "NIC", "DISK", "DISK"} {
+		for i, kind := range []string{"NVME", "NVME", "NVME", "NVME", "NIC", "DISK", "DISK", "DISK"} {
 			address := fmt.Sprintf("0000:%02d:00.0", i+1)
 			s.Must(t, "enroll", "--host", host, "--driver", "fake", "--type", kind, "--address", address, "--provide",
-				"--set", fmt.Sprintf("size=1MiB,serial=S%s%d", strings.TrimPrefix(host, "h"), i+1))
+				"--set", fmt.Sprintf("size=1MiB,serial=S%s%d%s", host[1:], i+1, further[kind]))
 			names = append(names, host+"_"+address)
 		}
 	}
@@ -51,6 +52,6 @@ func TestInstancesPage(t *testing.T) {
 	s := twoHosts(t)
 	setup := docCommand{command: "export TEMPORAL_ADDRESS=" + s.Server.Address + " TEMPORAL_NAMESPACE=" + s.Namespace}
 	answers := shell(t, t.TempDir(), append([]docCommand{setup}, commands...), strings.NewReplacer())[1:]
-	chance := regexp.MustCompile(`0000:\d\d:00\.0|\bS[12]\d\b|\bbinding \d+`)
+	chance := regexp.MustCompile(`0000:\d\d:00\.0|\bS[12]\d\b|\bbinding \d+|\b[\w-]+@[\w.-]+`)
 	compare(t, instancesPage, string(text), commands, answers, func(line string) string { return chance.ReplaceAllString(line, "ANY") })
 }
