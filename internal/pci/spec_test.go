@@ -237,7 +237,7 @@ func TestTagsAreKept(t *testing.T) {
 	require.NoError(t, err)
 	text, err := json.Marshal(s.Tags())
 	require.NoError(t, err)
-	require.Equal(t, `{"clear_action":"auto","list":[1,2],"live_migratable":"yes","managed":"no","number":1.50,"physical_network":"physnet1",`+
+	require.Equal(t, `{"clear_action":"auto","list":[1,2],"live_migratable":"true","managed":"no","number":1.50,"physical_network":"physnet1",`+
 		`"remote_managed":"false","resource_class":"CUSTOM_X","traits":"A,B","trusted":"True","tunnel":null}`, string(text))
 
 	for _, policy := range []string{`"auto"`, `"sanitize"`} {
