@@ -8,6 +8,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/nova/metadata"
 	"burnish/workflows/contract"
+	"burnish/workflows/updates"
 )
 
 // bind gives an instance that has no devices its first ones. One that has the same devices
@@ -72,6 +73,7 @@ func (i *instance) attach(in contract.InstanceBindInput) (already bool, err erro
 	}
 	i.recordGuests(in.Devices)
 	i.Devices = append(i.Devices, devices...)
+	i.grant(in.Request)
 	return false, nil
 }
 
@@ -90,6 +92,7 @@ func (i *instance) begin(in contract.InstanceBindInput) error {
 		return err
 	}
 	i.Phase, i.Devices = contract.InstanceActive, devices
+	i.grant(in.Request)
 	return nil
 }
 
@@ -189,7 +192,7 @@ func (i *instance) fits(host string, found []contract.HeldDevice) error {
 		}
 		r := role{metadata.TypeOf(d.Type), d.Tag}
 		if other := tags[r]; other != "" && d.Tag != "" {
-			return refuse(device.CodeConflict, fmt.Sprintf("%s has the tag %q of %s", other, d.Tag, d.Name), "give each device of a type a tag of its own")
+			return refuse(device.CodeConflict, fmt.Sprintf("%s cannot have the tag %q: %s has it", d.Name, d.Tag, other), "give each device of a type a tag of its own")
 		}
 		tags[r] = d.Name
 	}
@@ -230,10 +233,26 @@ func (i *instance) recordGuests(choices []contract.DeviceChoice) (changed bool) 
 	return changed
 }
 
-// granted says that a request was granted, and that the instance has devices of it.
+// granted says that a bind or attach with this request was granted: repeated it binds nothing
+// more, also when its devices have left.
 func (i *instance) granted(request string) bool {
-	of := func(d contract.HeldDevice) bool { return d.Request == request }
-	return slices.ContainsFunc(i.Devices, of) || i.Move != nil && slices.ContainsFunc(i.Move.Source, of)
+	_, before := i.log().Find(grantedID + request)
+	return before
+}
+
+// grant records that a request was granted. That of an update without a request is its ID,
+// which is recorded already.
+func (i *instance) grant(request string) {
+	if _, isID := i.log().Find(request); !isID {
+		i.log().Record(grantedID+request, nil)
+	}
+}
+
+// grantedID begins the IDs by which granted requests are kept among the updates.
+const grantedID = "granted "
+
+func (i *instance) log() updates.Log {
+	return updates.Log{Recent: &i.Recent, Acts: &i.InstanceState.Acts, Of: i.UUID}
 }
 
 func (i *instance) empty() bool { return len(i.Devices) == 0 && i.Move == nil }

@@ -388,3 +388,31 @@ func TestAttachRecordsTheGuestsAddress(t *testing.T) {
 	})
 	e.run(nil)
 }
+
+// A request that was granted binds nothing more when it is repeated, also when its devices have
+// left in the meantime; one that was refused may be sent again.
+func TestRequestIsGrantedOnce(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.add("h1", "NVME", "h1_a", "h1_b", "h1_c")
+	attach := func(id string, count int) *answer {
+		return e.update(id, contract.UpdateInstanceAttach, contract.InstanceBindInput{Request: "r1", Requests: []contract.DeviceRequest{{Type: "NVME", Count: count}}})
+	}
+	var refused, granted, repeated *answer
+	e.then(func() { e.bind("u1", "h1_a") })
+	e.then(func() { refused = attach("u2", 5) })
+	e.then(func() { granted = attach("u3", 1) })
+	e.then(func() {
+		e.update("u4", contract.UpdateInstanceDetach, contract.InstanceDetachInput{Devices: []string{"h1_b"}})
+	})
+	e.then(func() { repeated = attach("u5", 1) })
+	e.then(func() {
+		requireRefused(t, refused, device.CodeConflict, "too few")
+		require.False(t, granted.Already)
+		require.NoError(t, repeated.err)
+		require.True(t, repeated.Already)
+		require.Equal(t, []string{"h1_a"}, e.held(guest))
+		e.release()
+	})
+	e.run(nil)
+}

@@ -8,7 +8,6 @@ import (
 
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
-	"burnish/workflows/updates"
 )
 
 // startedFor is how long a run without any act waits for its first one.
@@ -133,10 +132,6 @@ func (r *run) onDeviceLeft(ctx workflow.Context, left contract.DeviceLeft) {
 		r.left = nil
 	}
 	r.publish(ctx)
-}
-
-func (r *run) log() updates.Log {
-	return updates.Log{Recent: &r.Recent, Acts: &r.InstanceState.Acts, Of: r.UUID}
 }
 
 // result is the answer to an act.

@@ -196,4 +196,11 @@ func errNotHeld`,
 		new:  `		if by.Instance != "" {`,
 		pkg:  "./workflows/instance", run: "TestGuestAddress",
 	},
+	{
+		name: "a request that was granted binds nothing more",
+		file: "workflows/instance/acts.go",
+		old:  `	_, before := i.log().Find(grantedID + request)`,
+		new:  `	_, before := i.log().Find(grantedID + request + "?")`,
+		pkg:  "./workflows/instance", run: "TestRequestIsGrantedOnce",
+	},
 }
