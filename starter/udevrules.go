@@ -19,13 +19,14 @@ is found by its serial, a network card by its MAC, and else by the address on it
 device that cannot be told from another one gets no rule, and a comment says why.
 
 The disk with the tag T has the udev tag burnish-disk-T and the link /dev/burnish/disk/T, a
-network card the udev tag burnish-nic-T. In T, any byte but letters, digits and - is _ and
-two hexadecimal digits. Exit code 1, and no output, if the document cannot be read.
+network card the udev tag burnish-nic-T; the property BURNISH_TAGS has all T of a device. In
+T, any byte but letters, digits and - is _ and two hexadecimal digits. Exit code 1, and no
+output, if the document cannot be read.
 
 example:
   burnish udev-rules < meta_data.json > /run/udev/rules.d/65-burnish.rules
   udevadm control --reload && udevadm trigger --settle
-  udevadm trigger --dry-run --verbose --tag-match=burnish-nic-uplink
+  udevadm trigger --dry-run --verbose --property-match=BURNISH_TAGS=uplink
 `
 
 func (a *app) udevRulesCommand() *cobra.Command {

@@ -116,8 +116,10 @@ type place struct {
 
 var (
 	pciForm  = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
-	usbForm  = regexp.MustCompile(`^[0-9]{1,5}:[0-9]{1,5}$`)
-	scsiForm = regexp.MustCompile(`^[0-9]{1,20}(:[0-9]{1,20}){3}$`)
+	// The document's numbers are hexadecimal and the kernel's decimal, and documents exist that
+	// mix them up: only one digit is sure to be the same number.
+	usbForm  = regexp.MustCompile(`^[0-9]:[0-9]$`)
+	scsiForm = regexp.MustCompile(`^[0-9](:[0-9]){3}$`)
 	ideForm  = regexp.MustCompile(`^[01]:[01]$`)
 	xenForm  = regexp.MustCompile(`^[0-9]{1,20}$`)
 )

@@ -28,6 +28,9 @@ type Config struct {
 	// Controllers are the NVMe drives, Cards what else a tenant is given.
 	Controllers []Controller
 	Cards       []Card
+	// ConfigDrive, if given, is the image of a disk that can only be read; the kernel can
+	// mount ISO 9660.
+	ConfigDrive string
 	// InOrder makes the guest find its drives one after the other in the order of
 	// Controllers, so that each boot gives their disks the same numbers. A real host
 	// numbers them by whichever answers first.

@@ -78,13 +78,17 @@ func (p parts) writeImage(file string, config Config) (err error) {
 	c.file("/init", 0o755, initScript)
 	c.directory("/bin")
 	c.archive.link("bin/sh", "busybox")
-	modules, err := p.moduleFiles()
+	wanted := modules
+	if config.ConfigDrive != "" {
+		wanted = append(slices.Clone(wanted), "isofs")
+	}
+	files, err := p.moduleFiles(wanted...)
 	if err != nil {
 		return err
 	}
 	copies := map[string]string{"/bin/busybox": p.busybox, NVMe: p.nvme}
 	var list strings.Builder
-	for _, module := range modules {
+	for _, module := range files {
 		name := path.Join("/lib/modules", filepath.Base(module))
 		copies[name] = filepath.Join(p.modules, module)
 		fmt.Fprintln(&list, name)

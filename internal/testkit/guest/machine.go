@@ -10,6 +10,7 @@ const (
 	slotLines = 0x10 + iota
 	slotNetwork
 	slotState
+	slotConfigDrive
 )
 
 // kernelOptions leave out what only costs time in emulation. A program that always lies at
@@ -36,6 +37,10 @@ func (g *Guest) arguments() []string {
 		"-netdev", "user,id=net", "-device", fmt.Sprintf("virtio-net-pci,netdev=net,romfile=,addr=%#x", slotNetwork),
 		"-drive", "if=none,id=state,format=raw,file=" + g.path("state.img"),
 		"-device", fmt.Sprintf("virtio-blk-pci,drive=state,addr=%#x", slotState),
+	}
+	if g.Config.ConfigDrive != "" {
+		args = append(args, "-drive", "if=none,id=config,format=raw,readonly=on,file="+g.Config.ConfigDrive,
+			"-device", fmt.Sprintf("virtio-blk-pci,drive=config,addr=%#x", slotConfigDrive))
 	}
 	for i, c := range g.Config.Controllers {
 		args = append(args, c.arguments(i)...)

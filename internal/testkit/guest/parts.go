@@ -102,9 +102,9 @@ func libraries(path string) ([]string, error) {
 // into the kernel has no file and is left out.
 var modules = []string{"virtio_pci", "virtio_console", "virtio_blk", "virtio_net"}
 
-// load lists the files of the wanted modules below p.modules, each behind what it
-// depends on.
-func (p parts) moduleFiles() ([]string, error) {
+// moduleFiles lists the files of these modules below p.modules, each behind what it depends
+// on.
+func (p parts) moduleFiles(modules ...string) ([]string, error) {
 	table, err := os.Open(filepath.Join(p.modules, "modules.dep"))
 	if err != nil {
 		return nil, err
