@@ -71,6 +71,8 @@ type scale struct {
 	poolServers int // of the appliance that is polled
 	poolBinds   int // before, and twice as many during the rounds
 
+	instanceRounds timeBox // of binds of one and of several devices
+
 	serverRounds int           // whole cleans of a server over Redfish
 	serverPOST   time.Duration // its time for POST; the rest of its work is in proportion
 }
@@ -88,7 +90,7 @@ func fullScale() scale {
 		providers: 1000, enrolled: 50, notifications: 40,
 		slotDevices: 1000, slots: 50, slotWork: 20 * time.Second,
 		poolServers: 10000, poolBinds: 30, apiDevices: 10000, apiRounds: 60, readRounds: 8,
-		serverRounds: 4, serverPOST: 4 * time.Second,
+		serverRounds: 4, serverPOST: 4 * time.Second, instanceRounds: exactly(12),
 	}
 }
 
@@ -105,7 +107,7 @@ func quickScale() scale {
 		providers: 100, enrolled: 8, notifications: 5,
 		slotDevices: 30, slots: 5, slotWork: 20 * time.Second,
 		poolServers: 1000, poolBinds: 10, apiDevices: 1000, apiRounds: 15, readRounds: 3,
-		serverRounds: 1, serverPOST: 2 * time.Second,
+		serverRounds: 1, serverPOST: 2 * time.Second, instanceRounds: exactly(4),
 	}
 }
 
@@ -133,7 +135,7 @@ func newBench(o options, dir string) (*bench, error) {
 func (b *bench) run(ctx context.Context, only string) error {
 	b.note("%d processors, load %s at the start", runtime.NumCPU(), loadAverage())
 	defer func() { b.note("load %s at the end; %.0f s in all", loadAverage(), time.Since(b.began).Seconds()) }()
-	for i, measure := range []func(context.Context) error{b.turnovers, b.disk, b.nvme, b.placement, b.redfish, b.limits, b.oneview, b.api} {
+	for i, measure := range []func(context.Context) error{b.turnovers, b.disk, b.nvme, b.placement, b.redfish, b.limits, b.oneview, b.api, b.instances} {
 		if only != "" && only != parts[i] {
 			continue
 		}
