@@ -53,6 +53,13 @@ var instanceCommandMutations = []mutation{
 		pkg:  "./starter", run: "TestInstanceBindWithADomain",
 	},
 	{
+		name: "only an instance that was released is released already",
+		file: "workflows/client/instance.go",
+		old:  `	if known == nil && status.Phase == contract.InstanceReleased {`,
+		new:  `	if known == nil {`,
+		pkg:  "./workflows/client", run: "TestAReleasedInstanceIsReleasedAlready",
+	},
+	{
 		name: "texts of tenants do not reach a terminal as they are",
 		file: "starter/instance_show.go",
 		old:  `	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {`,
