@@ -20,6 +20,7 @@ import (
 	"burnish/internal/device"
 	"burnish/workflows/contract"
 	"burnish/workflows/hostscan"
+	"burnish/workflows/instance"
 	"burnish/workflows/lifecycle"
 	"burnish/workflows/limits"
 	"burnish/workflows/oneview"
@@ -102,7 +103,7 @@ func newReplayer(t *testing.T, policy clean.Policy) func(file string) error {
 	for name, do := range map[string]any{
 		contract.WorkflowDeviceLifecycle: devices.DeviceLifecycle, contract.WorkflowHostScan: hostscan.HostScan,
 		contract.WorkflowInventoryReconcile: reconcile.InventoryReconcile, contract.WorkflowLimits: limits.Limits,
-		contract.WorkflowOneView: oneview.OneViewPoll,
+		contract.WorkflowOneView: oneview.OneViewPoll, contract.WorkflowInstance: instance.InstanceLifecycle, contract.WorkflowGuestAddress: instance.GuestAddress,
 	} {
 		replayer.RegisterWorkflowWithOptions(do, workflow.RegisterOptions{Name: name})
 	}

@@ -1,6 +1,6 @@
 // Command histories writes the histories of workflows, every run of each, in the form that
 // the replay tests read: <name>-<run number>.json. Those of the devices named are there
-// already; it records those of a host, a cloud and an appliance itself, with scripted activities.
+// already; it records those of a host, a cloud, an appliance and an instance itself, with scripted activities.
 package main
 
 import (
@@ -50,7 +50,8 @@ func run(ctx context.Context, into string, names []string) error {
 		return err
 	}
 	workflows := map[string]string{"hostscan": contract.HostScanWorkflowID(recorder), "reconcile": contract.ReconcileWorkflowID(recorder), "limits": contract.LimitsWorkflowID,
-		"oneview": contract.OneViewWorkflowID(recorder)}
+		"oneview": contract.OneViewWorkflowID(recorder), "instance": contract.InstanceWorkflowID(recordedInstance),
+		"address": contract.GuestAddressWorkflowID(recordedAddress)}
 	for _, name := range names {
 		workflows[name] = contract.WorkflowID(name)
 	}

@@ -26,7 +26,7 @@ const recorder = "recorder"
 // scans is how many scans of the host are recorded: enough for a continue-as-new.
 const scans = 30
 
-// record has the workflows of a host, a cloud and an appliance live for a while.
+// record has the workflows of a host, a cloud, an appliance and an instance live for a while.
 func record(ctx context.Context, temporal sdkclient.Client) error {
 	control := sdkworker.New(temporal, contract.Queue, sdkworker.Options{})
 	control.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
@@ -36,6 +36,7 @@ func record(ctx context.Context, temporal sdkclient.Client) error {
 	rack := &recordedRack{}
 	control.RegisterWorkflowWithOptions(oneview.OneViewPoll, workflow.RegisterOptions{Name: contract.WorkflowOneView})
 	control.RegisterActivityWithOptions(rack.pollPage, activity.RegisterOptions{Name: contract.ActivityPollPage})
+	(&recordedDevices{}).register(control)
 	host := sdkworker.New(temporal, contract.HostQueue(recorder), sdkworker.Options{DisableWorkflowWorker: true})
 	host.RegisterActivityWithOptions(scanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
 	if err := errors.Join(control.Start(), host.Start()); err != nil {
@@ -43,7 +44,8 @@ func record(ctx context.Context, temporal sdkclient.Client) error {
 	}
 	defer host.Stop()
 	defer control.Stop()
-	return errors.Join(recordHost(ctx, client.New(temporal)), recordCloud(ctx, client.New(temporal)), rack.record(ctx, client.New(temporal)))
+	return errors.Join(recordHost(ctx, client.New(temporal)), recordCloud(ctx, client.New(temporal)), rack.record(ctx, client.New(temporal)),
+		recordInstance(ctx, temporal))
 }
 
 func recordHost(ctx context.Context, c *client.Client) error {
