@@ -182,10 +182,10 @@ func TestInstancesAreShown(t *testing.T) {
 		requireProblem(t, send(t, h, "GET", strings.Replace(path, "3b1f", "zzzz", 1), "", admin), 404, device.CodeNotFound)
 	}
 
-	// A device that has another binding by now is not shown; one that cannot be asked is an error.
-	later := f.statuses[testName]
-	later.Binding++
-	f.statuses[testName] = later
+	// A device that another instance has by now is not shown; one that cannot be asked is an error.
+	taken, of := f.statuses[testName], strings.Replace(testInstance, "3b1f", "3b1e", 1)
+	taken.InstanceUUID = &of
+	f.statuses[testName] = taken
 	w = send(t, h, "GET", instancePath+"/meta_data.json", "", admin)
 	require.JSONEq(t, `{"uuid":"`+testInstance+`","devices":[]}`, w.Body.String())
 	f.err = serviceerror.NewUnavailable("down")
@@ -207,7 +207,7 @@ func TestRepeatedChangesOfInstancesAreOne(t *testing.T) {
 	h := testServer(t, client.New(temporal))
 	for _, tt := range [][2]string{{instancePath, "a"}, {instancePath, "a"}, {"/v2/instances/" + strings.ToUpper(testInstance), "a"}, {instancePath, "b"},
 		{strings.Replace(instancePath, "3b1f", "3b1e", 1), "a"}} {
-		requireProblem(t, send(t, h, "POST", tt[0]+"/release", `{"reason":"`+tt[1]+`"}`, admin, key), 404, device.CodeNotFound)
+		requireProblem(t, send(t, h, "POST", tt[0]+"/rebuild", `{"reason":"`+tt[1]+`"}`, admin, key), 404, device.CodeNotFound)
 	}
 	ids := temporal.ids
 	require.Equal(t, ids[0], ids[1])

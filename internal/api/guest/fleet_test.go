@@ -14,6 +14,7 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -44,12 +45,12 @@ func newFleet() *fleet {
 		},
 		devices: map[string]contract.DeviceStatus{}, errs: map[string][]error{},
 	}
-	f.devices["h1_d1"] = boundTo(instance, 3)
+	f.devices["h1_d1"] = boundTo(instance)
 	return f
 }
 
-func boundTo(instance string, binding int) contract.DeviceStatus {
-	return contract.DeviceStatus{InstanceUUID: &instance, Binding: binding}
+func boundTo(instance string) contract.DeviceStatus {
+	return contract.DeviceStatus{InstanceUUID: &instance}
 }
 
 func (f *fleet) fail(name string) error {
@@ -90,17 +91,17 @@ func (f *fleet) InstanceByAddress(ctx context.Context, address string) (contract
 	return contract.InstanceStatus{}, serviceerror.NewNotFound("none")
 }
 
-func (f *fleet) Query(_ context.Context, name string) (contract.DeviceStatus, error) {
+func (f *fleet) Describe(_ context.Context, name string) (client.Execution, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	v, ok := f.devices[name]
 	if err := f.fail(name); err != nil {
-		return contract.DeviceStatus{}, err
+		return client.Execution{}, err
 	}
 	if !ok {
-		return contract.DeviceStatus{}, serviceerror.NewNotFound("none")
+		return client.Execution{}, serviceerror.NewNotFound("none")
 	}
-	return v, nil
+	return client.Execution{Name: name, Running: true, Status: v}, nil
 }
 
 // serviceOf gives a service of the fleet, and what it logs.
