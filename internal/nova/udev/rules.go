@@ -47,16 +47,16 @@ func Rules(document []byte) (string, error) {
 			continue
 		}
 		lines, fault := rulesOf(i, entries)
+		if fault == "" && e.tooLong(lines) {
+			fault = "its rule would be longer than udev reads"
+		}
 		if fault != "" {
 			fmt.Fprintf(&b, "# device %d: no rule: %s\n", i+1, fault)
 			continue
 		}
 		fmt.Fprintf(&b, "# device %d\n", i+1)
 		for _, line := range lines {
-			for _, m := range line {
-				b.WriteString(m.String() + ", ")
-			}
-			b.WriteString(e.marks() + "\n")
+			b.WriteString(e.rule(line) + "\n")
 		}
 		if e.Type == typeDisk {
 			disks = append(disks, e.Tags...)
@@ -65,6 +65,22 @@ func Rules(document []byte) (string, error) {
 	writeLinks(&b, disks)
 	b.WriteString(foot)
 	return b.String(), nil
+}
+
+// rule is the line that marks a device on which all these conditions hold.
+func (e entry) rule(conditions []match) string {
+	var b strings.Builder
+	for _, m := range conditions {
+		b.WriteString(m.String() + ", ")
+	}
+	return b.String() + e.marks()
+}
+
+// tooLong reports whether udev would not read a line, and with it the rest of the rules: it
+// takes 16384 bytes.
+func (e entry) tooLong(lines [][]match) bool {
+	const most = 16000
+	return slices.ContainsFunc(lines, func(line []match) bool { return len(e.rule(line)) > most })
 }
 
 // marks are what a rule does to a device.

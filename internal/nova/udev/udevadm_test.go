@@ -181,6 +181,7 @@ func TestUdevMarksWhatTheDocumentMeans(t *testing.T) {
 		{"a device of another type", `{"type":"gpu","bus":"pci","address":"0000:00:09.0","serial":"S1","tags":["up"]}`, map[string]string{"0000:00:09.0": "burnish-gpu-up"}},
 		{"a serial that is a pattern", `{"type":"disk","bus":"none","serial":"*","tags":["db"]},{"type":"disk","bus":"none","serial":"S[0-9]","tags":["da"]},{"type":"disk","bus":"none","serial":"?3|S3","tags":["dc"]}`, nil},
 		{"a tag full of udev's own characters", `{"type":"disk","bus":"none","serial":"S3","tags":["$kernel %k *[?]|\"\\\n\r\\"]}`, map[string]string{"nvme2n1": "burnish-disk-_24kernel_20_25k_20_2a_5b_3f_5d_7c_22_5c_0a_0d_5c /dev/burnish/disk/_24kernel_20_25k_20_2a_5b_3f_5d_7c_22_5c_0a_0d_5c"}},
+		{"what is too long for udev, and another device", `{"type":"disk","bus":"none","serial":"` + strings.Repeat("S", 17000) + `","tags":["long"]},{"type":"disk","bus":"none","serial":"S3","tags":["db"]}`, map[string]string{"nvme2n1": "burnish-disk-db /dev/burnish/disk/db"}},
 		{"the longest tag", `{"type":"disk","bus":"none","serial":"S3","tags":["` + strings.Repeat("🂡", 60) + `"]}`, map[string]string{"nvme2n1": "burnish-disk-" + Encode(strings.Repeat("🂡", 60)) + " /dev/burnish/disk/" + Encode(strings.Repeat("🂡", 60))}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -67,6 +67,13 @@ var guestDeviceMutations = []mutation{
 		pkg:  "./internal/nova/udev", run: "TestUdevMarksWhatTheDocumentMeans",
 	},
 	{
+		name: "a device whose rule is too long does not take the others' rules away",
+		file: "internal/nova/udev/rules.go",
+		old:  "const most = 16000",
+		new:  "const most = 160000",
+		pkg:  "./internal/nova/udev", run: "TestUdevMarksWhatTheDocumentMeans",
+	},
+	{
 		name: "each dated folder of a config drive holds the document",
 		file: "internal/nova/configdrive/image.go",
 		old:  "if err := os.WriteFile(filepath.Join(folder, document), text, 0o600); err != nil {",
