@@ -230,7 +230,7 @@ func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, of subject
 // any character.
 func oneLine(text string) string {
 	printable := func(r rune) rune {
-		if unicode.IsControl(r) {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) { // Cf has what reverses text
 			return '?'
 		}
 		return r

@@ -215,7 +215,7 @@ func exampleInstance() contract.InstanceStatus {
 		{Name: "h1_0000:01:00.0", Host: "h1", Type: "NVME", Tag: "data", Serial: "S2", Binding: 7},
 		{Name: "h1_0000:02:00.0", Host: "h1", Type: "NIC", Tag: "uplink", MAC: "02:00:00:00:00:01", Binding: 1, Guest: []contract.GuestAddress{{Bus: "pci", Address: "0000:00:05.0"}}}}}
 	s.Acts = []contract.Act{
-		{At: clock, Verb: "bind", By: "op@h", From: "10.0.0.1", Reason: "a\nb\x1b[2J"},
+		{At: clock, Verb: "bind", By: "op@h", From: "10.0.0.1", Reason: "a\nb\x1b[2J\u202e"},
 		{At: clock.Add(time.Second), Verb: contract.UpdateInstanceLiveMigrate, Detail: "to h2", By: "op@h", Fault: device.CodeRefused}}
 	return s
 }

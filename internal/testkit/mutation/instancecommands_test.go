@@ -60,6 +60,13 @@ var instanceCommandMutations = []mutation{
 		pkg:  "./workflows/client", run: "TestAReleasedInstanceIsReleasedAlready",
 	},
 	{
+		name: "no text reverses a line of the terminal",
+		file: "starter/failure.go",
+		old:  ` || unicode.Is(unicode.Cf, r) {`,
+		new:  ` || unicode.Is(unicode.Cf, r) && r == 0 {`,
+		pkg:  "./starter", run: "TestInstanceGolden",
+	},
+	{
 		name: "texts of tenants do not reach a terminal as they are",
 		file: "starter/instance_show.go",
 		old:  `	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {`,
