@@ -337,3 +337,26 @@ func TestGuestAddress(t *testing.T) {
 	require.True(t, stays, "another instance cannot return it")
 	require.NoError(t, e.GetWorkflowError())
 }
+
+// Nor is one that leaves while the destination of an evacuation is burned: it is gone before
+// the source is unbound.
+func TestDeviceThatLeftDuringAnEvacuation(t *testing.T) {
+	t.Parallel()
+	w := newDirect()
+	w.add("h1", "NVME", "h1_a", "h1_b")
+	w.add("h2", "NVME", "h2_a", "h2_b")
+	_, err := carryOut(w.instance, bindAct, contract.InstanceBindInput{Devices: choices("h1_a", "h1_b")}, "u1")
+	require.NoError(t, err)
+	w.onAsk = func(activity string, _ []string) {
+		switch activity {
+		case contract.ActivityBurnDevices:
+			w.deviceLeft(contract.DeviceLeft{Device: "h2_a", Binding: 1})
+		case contract.ActivityUnbindDevices:
+			require.Equal(t, -1, w.index("h2_a"), "it is still shown")
+		}
+	}
+	_, err = carryOut(w.instance, evacuateAct, contract.InstanceMoveInput{To: "h2"}, "u2")
+	require.NoError(t, err)
+	require.Equal(t, []string{"h1_a", "h1_b"}, w.cleaned())
+	require.Equal(t, 0, w.index("h2_b"))
+}

@@ -56,6 +56,7 @@ func (i *instance) evacuate(in contract.InstanceMoveInput, request string) error
 	}
 	source := i.Devices
 	i.Devices = devices
+	i.dropLeft() // what was bound first may have left while the rest was bound
 	i.unbind(source)
 	return nil
 }

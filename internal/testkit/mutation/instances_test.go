@@ -203,4 +203,11 @@ func errNotHeld`,
 		new:  `	_, before := i.log().Find(grantedID + request + "?")`,
 		pkg:  "./workflows/instance", run: "TestRequestIsGrantedOnce",
 	},
+	{
+		name: "a device that left while others were burned is not shown",
+		file: "workflows/instance/moves.go",
+		old:  `	i.dropLeft() // what was bound`,
+		new:  `	// what was bound`,
+		pkg:  "./workflows/instance", run: "TestDeviceThatLeftDuringAnEvacuation",
+	},
 }
