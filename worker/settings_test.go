@@ -51,6 +51,17 @@ func TestWrongSettingsEndEveryRoleFirst(t *testing.T) {
 			require.ErrorContains(t, run(nil), says)
 		})
 	}
+	// So does the metadata service.
+	for role, says := range map[string]string{"control": "BURNISH_METADATA_SECRET_FILE: " + key + " may be read by others", "all": "chmod 0600", "host": "127.0.0.1:1"} {
+		t.Run("a secret that others may read "+role, func(t *testing.T) {
+			t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+			t.Setenv("BURNISH_STATE_DIR", t.TempDir())
+			t.Setenv("BURNISH_ROLE", role)
+			t.Setenv("BURNISH_METADATA_ADDRESS", "127.0.0.1:18775")
+			t.Setenv("BURNISH_METADATA_SECRET_FILE", key)
+			require.ErrorContains(t, run(nil), says)
+		})
+	}
 	t.Run("a broker without Placement", func(t *testing.T) {
 		t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
 		t.Setenv("BURNISH_STATE_DIR", t.TempDir())

@@ -188,6 +188,9 @@ func (b *bench) instances(ctx context.Context) error {
 		all, one := found[0]["bind"], found[1]["bind"]
 		b.add(compared(m.name, "ms", median(all), median(one), pairedRatio(all, one)).ratioAtMost(m.limit))
 	}
+	if err := b.guestReads(ctx, r); err != nil {
+		return err
+	}
 	b.note("instances: %d rounds; devices whose hardware takes no time, on the inventory of files", b.instanceRounds.min)
 	return nil
 }
