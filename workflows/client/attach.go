@@ -15,7 +15,7 @@ func (c *Client) AttachDevice(ctx context.Context, name string, in contract.Bind
 		return c.Bind(ctx, name, in)
 	}
 	result, err := c.InstanceAttach(ctx, in.Instance, contract.InstanceBindInput{
-		Request: in.Request, Devices: []contract.DeviceChoice{{Name: name, Tag: in.Tag}}, Caller: in.Caller,
+		Request: in.Request, Devices: []contract.DeviceChoice{{Name: name, Tag: in.Tag}}, OfDevice: true, Caller: in.Caller,
 	})
 	if refusal, ok := contract.RefusalOf(err); ok {
 		return c.notAttached(ctx, name, in, refusal)

@@ -121,6 +121,9 @@ type InstanceBindInput struct {
 	Project   string          `json:"project,omitempty"`
 	Addresses []string        `json:"addresses,omitempty"`
 	Reason    string          `json:"reason,omitempty"`
+	// OfDevice: the request is that of the one device's bind. Other devices may be bound to the
+	// instance by the same; only the device says whether it was granted.
+	OfDevice bool `json:"of_device,omitempty"`
 	Caller
 }
 

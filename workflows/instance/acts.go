@@ -45,7 +45,7 @@ func errBound() error {
 // its guest's addresses is recorded.
 func (i *instance) attach(in contract.InstanceBindInput) (already bool, err error) {
 	switch {
-	case i.granted(in.Request):
+	case i.granted(in.Request) && !in.OfDevice:
 		return true, nil
 	case i.empty():
 		return false, i.begin(in)

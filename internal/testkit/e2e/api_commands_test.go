@@ -156,8 +156,8 @@ func TestCommandsOverTheAPI(t *testing.T) {
 	both("provide", "TWIN")
 	both("clean", "TWIN", "--reason", "once more", "--wait")
 	both("clean", "TWIN", "-o", "json")
-	both("bind", "TWIN", "--instance", alice, "--tag", "boot", "--request", "r1")
-	both("bind", "TWIN", "--instance", alice, "--tag", "boot", "--request", "r1")
+	both("bind", "TWIN", "--instance", alice, "--tag", "boot TWIN", "--request", "r1")
+	both("bind", "TWIN", "--instance", alice, "--tag", "boot TWIN", "--request", "r1")
 	both("bind", "TWIN", "--instance", bob)
 	both("rebuild", "TWIN", "--instance", alice)
 	both("manage", "TWIN")
@@ -241,11 +241,11 @@ func TestALostAnswerOfTheAPI(t *testing.T) {
 		{"enroll " + name + " --host " + b.Host + " --driver fake --set size=1MiB", name + ": enrolled, now manageable; simulated\n"},
 		{"provide " + name + " --wait", name + ": provided, now available\n"},
 		{"bind " + name + " --instance " + alice, name + ": bound, binding 1 of instance " + alice + "\n"},
-		{"unbind " + name + " --instance " + alice, name + ": unbound, now pending_cleaning\n"},
+		{"unbind " + name + " --instance " + alice, name + ": unbound, now (pending_cleaning|cleaning|available)\n"},
 	} {
 		r := b.at(t, proxy.URL, strings.Fields(tt.command)...)
 		require.Zero(t, r.Code, r)
-		require.Equal(t, tt.says, r.Stdout)
+		require.Regexp(t, "^"+tt.says+"$", r.Stdout)
 	}
 	b.AwaitState(t, name, 30*time.Second, device.Available)
 	r := b.at(t, proxy.URL, "clean", name)
