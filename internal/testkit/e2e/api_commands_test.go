@@ -260,7 +260,7 @@ func TestALostAnswerOfTheAPI(t *testing.T) {
 	for _, act := range history.Acts {
 		verbs = append(verbs, act.Verb)
 	}
-	require.Equal(t, []string{"enroll", "provide", "bind", "unbind"}, verbs)
+	require.Equal(t, []string{"enroll", "provide", "claim", "burn", "unbind"}, verbs)
 	require.Len(t, history.Cleans, 2)
 }
 
