@@ -145,8 +145,11 @@ func errNotHeld(name string) error {
 }
 
 // release ends all bindings of the instance. Its document is gone before its addresses are
-// returned, and its addresses before its devices are unbound.
-func (i *instance) release() {
+// returned, and its addresses before its devices are unbound. already: it is released.
+func (i *instance) release() (already bool) {
+	if i.Phase == contract.InstanceReleased {
+		return true
+	}
 	i.Phase = contract.InstanceReleasing
 	i.returnAddresses()
 	leaving := slices.Clone(i.Devices)
@@ -155,6 +158,7 @@ func (i *instance) release() {
 	}
 	i.unbind(leaving)
 	i.Devices, i.Move = nil, nil
+	return false
 }
 
 // rebuild keeps all devices bound while their instance is rebuilt (S0.18).

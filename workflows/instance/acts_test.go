@@ -117,13 +117,14 @@ func TestActsWaitForOneAnother(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	e.add("h1", "NVME", "h1_a", "h1_b")
-	var bound, released, again *answer
+	var bound, released, twice, again *answer
 	during := false
 	e.onAsk = func(activity string, _ []string) {
 		if activity == contract.ActivityBurnDevices && !during {
 			during = true
 			e.RegisterDelayedCallback(func() {
 				released = e.act("u2", contract.UpdateInstanceRelease)
+				twice = e.act("u2b", contract.UpdateInstanceRelease)
 				again = e.bind("u3", "h1_b")
 			}, 0)
 		}
@@ -134,6 +135,9 @@ func TestActsWaitForOneAnother(t *testing.T) {
 		require.NoError(t, bound.err)
 		require.NoError(t, released.err)
 		require.Equal(t, contract.InstanceReleased, released.Instance.Phase)
+		require.False(t, released.Already)
+		require.NoError(t, twice.err, "a client that lost its answer sends the release again")
+		require.True(t, twice.Already)
 		require.NoError(t, again.err)
 		require.Equal(t, []string{"h1_b"}, devicesOf(e.status()))
 		require.Equal(t, []string{"h1_b"}, e.held(guest))

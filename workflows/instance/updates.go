@@ -39,8 +39,8 @@ var (
 		}}
 	detachAct = &act[contract.InstanceDetachInput]{contract.UpdateInstanceDetach, "Unbind some devices", contract.InstanceDetachInput.Normalize, mayDetach,
 		func(i *instance, in contract.InstanceDetachInput, _ string) (bool, error) { return false, i.detach(in) }}
-	releaseAct = &act[contract.InstanceActInput]{contract.UpdateInstanceRelease, "Unbind all devices, and end the instance", asIs, hasDevices,
-		func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { i.release(); return false, nil }}
+	releaseAct = &act[contract.InstanceActInput]{contract.UpdateInstanceRelease, "Unbind all devices, and end the instance", asIs, mayRelease,
+		func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { return i.release(), nil }}
 	rebuildAct = &act[contract.InstanceActInput]{contract.UpdateInstanceRebuild, "The instance is rebuilt in place; nothing is cleaned", asIs, hasDevices,
 		func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { return false, i.rebuild() }}
 	migrateAct = &act[contract.InstanceMoveInput]{contract.UpdateInstanceMigrate, "Bind devices on another host, until confirm or revert", checkMove, mayMove,
@@ -134,6 +134,14 @@ func hasDevices(i *instance, _ contract.InstanceActInput) error {
 		return errNoDevices()
 	}
 	return nil
+}
+
+// mayRelease allows a release that was sent again while the first one was under way.
+func mayRelease(i *instance, in contract.InstanceActInput) error {
+	if i.Phase == contract.InstanceReleased {
+		return nil
+	}
+	return hasDevices(i, in)
 }
 
 func mayDetach(i *instance, in contract.InstanceDetachInput) error {

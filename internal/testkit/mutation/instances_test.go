@@ -210,4 +210,15 @@ func errNotHeld`,
 		new:  `	// what was bound`,
 		pkg:  "./workflows/instance", run: "TestDeviceThatLeftDuringAnEvacuation",
 	},
+	{
+		name: "a release that is sent again while the first is under way is released already",
+		file: "workflows/instance/updates.go",
+		old: `	if i.Phase == contract.InstanceReleased {
+		return nil
+	}`,
+		new: `	if i.Phase == contract.InstanceReleased {
+		return errNoDevices()
+	}`,
+		pkg: "./workflows/instance", run: "TestActsWaitForOneAnother",
+	},
 }
