@@ -53,7 +53,7 @@ func (f *fleet) unchanged(t *testing.T, before []contract.DeviceStatus, devices 
 	}
 }
 
-func (f *fleet) statuses(t *testing.T, devices ...Device) (all []contract.DeviceStatus) {
+func (f *fleet) statuses(t testing.TB, devices ...Device) (all []contract.DeviceStatus) {
 	t.Helper()
 	for _, d := range devices {
 		all = append(all, f.status(t, d))
