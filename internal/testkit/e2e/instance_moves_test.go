@@ -64,7 +64,7 @@ func (f *fleet) statuses(t testing.TB, devices ...Device) (all []contract.Device
 // migrateAndConfirm: the source stays burned until the instance has left it, and is cleaned then;
 // the destination has the source's tags, and the guest reads the new serials.
 //
-// S0.21, S0.23, S0.26
+// S0.21, S0.23
 func (f *fleet) migrateAndConfirm(t *testing.T, from, to *fleetHost) {
 	const guest = "127.3.0.1"
 	source, destination := from.enroll(t, "", "ca1", "ca2"), to.enroll(t, "", "cb1", "cb2")
