@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	sdkclient "go.temporal.io/sdk/client"
 
@@ -11,13 +13,13 @@ import (
 // InstanceBind binds devices to an instance: all, or none. It starts the instance's workflow
 // if there is none.
 func (c *Client) InstanceBind(ctx context.Context, instance string, in contract.InstanceBindInput) (contract.InstanceResult, error) {
-	return c.startInstance(ctx, instance, contract.UpdateInstanceBind, in)
+	return c.startInstance(ctx, contract.InstanceInput{UUID: instance}, contract.UpdateInstanceBind, in)
 }
 
 // InstanceAttach binds further devices to an instance: all, or none. It starts the instance's
 // workflow if there is none.
 func (c *Client) InstanceAttach(ctx context.Context, instance string, in contract.InstanceBindInput) (contract.InstanceResult, error) {
-	return c.startInstance(ctx, instance, contract.UpdateInstanceAttach, in)
+	return c.startInstance(ctx, contract.InstanceInput{UUID: instance}, contract.UpdateInstanceAttach, in)
 }
 
 // InstanceDetach ends the bindings of some of an instance's devices.
@@ -26,7 +28,8 @@ func (c *Client) InstanceDetach(ctx context.Context, instance string, in contrac
 }
 
 // InstanceRelease ends the bindings of all devices of an instance, and its workflow. An
-// instance whose workflow has completed is released already.
+// instance whose workflow has completed is released already; for one whose workflow was lost,
+// see lost.
 func (c *Client) InstanceRelease(ctx context.Context, instance string, in contract.InstanceActInput) (contract.InstanceResult, error) {
 	result, err := c.instance(ctx, instance, contract.UpdateInstanceRelease, in)
 	if !NotFound(err) {
@@ -34,10 +37,39 @@ func (c *Client) InstanceRelease(ctx context.Context, instance string, in contra
 	}
 	// The query finds a completed run too.
 	status, known := c.Instance(ctx, instance)
-	if known == nil && status.Phase == contract.InstanceReleased {
+	switch {
+	case known == nil && status.Phase == contract.InstanceReleased:
 		return contract.InstanceResult{Instance: status, Already: true}, nil
+	case known != nil && !NotFound(known):
+		return result, known
 	}
-	return result, err
+	state, found := c.lost(ctx, instance, status)
+	switch {
+	case found != nil:
+		return result, found
+	case known != nil && len(state.Devices) == 0:
+		return result, err
+	}
+	return c.startInstance(ctx, contract.InstanceInput{UUID: instance, State: state}, contract.UpdateInstanceRelease, in)
+}
+
+// lost is the state of an instance whose workflow was terminated, or is past the server's
+// retention: what its last run says, and the devices that say they are bound to it. A new run
+// releases it.
+func (c *Client) lost(ctx context.Context, instance string, last contract.InstanceStatus) (*contract.InstanceState, error) {
+	now := time.Now().UTC()
+	state := &contract.InstanceState{
+		Schema: contract.InstanceSchema, UUID: instance, Phase: contract.InstanceActive, Project: last.Project, Addresses: last.Addresses,
+		Devices: last.Devices, Move: last.Move, CreatedAt: now, UpdatedAt: now,
+	}
+	listed, err := c.List(ctx, Filter{Instances: []string{instance}})
+	for _, e := range listed {
+		ofName := func(d contract.HeldDevice) bool { return d.Name == e.Name }
+		if !slices.ContainsFunc(state.Devices, ofName) && (last.Move == nil || !slices.ContainsFunc(last.Move.Source, ofName)) {
+			state.Devices = append(state.Devices, contract.HeldDevice{Name: e.Name, Type: e.Status.Type, Host: e.Status.Hostname, Binding: e.Status.Binding})
+		}
+	}
+	return state, err
 }
 
 // InstanceRebuild keeps the devices bound while their instance is rebuilt.
@@ -105,13 +137,13 @@ func (c *Client) instance(ctx context.Context, instance, name string, in any) (c
 // startTries bounds how often an update is sent to an instance that ends at the same moment.
 const startTries = 3
 
-// startInstance sends an update to an instance, which need not have devices yet.
-func (c *Client) startInstance(ctx context.Context, instance, name string, in contract.InstanceBindInput) (contract.InstanceResult, error) {
-	id := contract.InstanceWorkflowID(instance)
+// startInstance sends an update to an instance, whose workflow it starts if none runs.
+func (c *Client) startInstance(ctx context.Context, start contract.InstanceInput, name string, in any) (contract.InstanceResult, error) {
+	id := contract.InstanceWorkflowID(start.UUID)
 	options := updateOptions(ctx, id, name, in)
 	for try := 1; ; try++ {
 		handle, err := c.temporal.UpdateWithStartWorkflow(ctx, sdkclient.UpdateWithStartWorkflowOptions{
-			StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(startOptions(id), contract.WorkflowInstance, contract.InstanceInput{UUID: instance}),
+			StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(startOptions(id), contract.WorkflowInstance, start),
 			UpdateOptions:          options,
 		})
 		switch {

@@ -55,9 +55,9 @@ var instanceCommandMutations = []mutation{
 	{
 		name: "only an instance that was released is released already",
 		file: "workflows/client/instance.go",
-		old:  `	if known == nil && status.Phase == contract.InstanceReleased {`,
-		new:  `	if known == nil {`,
-		pkg:  "./workflows/client", run: "TestAReleasedInstanceIsReleasedAlready",
+		old:  `	case known == nil && status.Phase == contract.InstanceReleased:`,
+		new:  `	case known == nil:`,
+		pkg:  "./workflows/client", run: "TestALostInstanceIsReleased",
 	},
 	{
 		name: "no text reverses a line of the terminal",

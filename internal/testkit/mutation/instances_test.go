@@ -211,6 +211,13 @@ func errNotHeld`,
 		pkg:  "./workflows/instance", run: "TestDeviceThatLeftDuringAnEvacuation",
 	},
 	{
+		name: "a release of an instance whose workflow was lost frees what says it is bound to it",
+		file: "workflows/client/instance.go",
+		old:  `Filter{Instances: []string{instance}}`,
+		new:  `Filter{Names: []string{instance}}`,
+		pkg:  "./workflows/client", run: "TestALostInstanceIsReleased",
+	},
+	{
 		name: "a release that is sent again while the first is under way is released already",
 		file: "workflows/instance/updates.go",
 		old: `	if i.Phase == contract.InstanceReleased {
