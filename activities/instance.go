@@ -110,6 +110,10 @@ func (s *Instances) askAll(ctx context.Context, in contract.DevicesCall, verb st
 			return nil
 		}
 		refusal, definite := definiteRefusal(err)
+		if definite && refusal.Fault.Code == workflowEnded {
+			definite, err = s.hasEnded(ctx, d.Name, err)
+			refusal = noSuchDevice()
+		}
 		if !definite {
 			return fmt.Errorf("%s: %w", d.Name, err)
 		}
@@ -131,22 +135,36 @@ func notAnswered(verb string, err error) error {
 		Remedy: "none: it is asked again; if it goes on, check the control workers"}
 }
 
-// definiteRefusal is what a device answered, or the fault not_found if it has no workflow. Any
-// other error leaves open whether the update is carried out.
+// hasEnded says whether a device whose run ended before it had answered has no other run. One
+// that was reset carries the update out again: it is asked again.
+func (s *Instances) hasEnded(ctx context.Context, name string, ended error) (bool, error) {
+	run, _, err := s.Client.LastRun(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	return !run.Running, ended
+}
+
+// definiteRefusal is what a device answered, or the fault not_found if it has no workflow, or
+// workflowEnded. Any other error leaves open whether the update is carried out.
 func definiteRefusal(err error) (contract.Refusal, bool) {
 	switch refusal, ok := contract.RefusalOf(err); {
 	case client.Accepted(err) || client.Unconfirmed(err):
 		return contract.Refusal{}, false
-	case client.NotFound(err) || ok && refusal.Fault.Code == workflowEnded:
-		return contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: "no such device", Remedy: "enroll it, or name another one"}}, true
+	case client.NotFound(err):
+		return noSuchDevice(), true
 	case ok:
 		return refusal, true
 	}
 	return contract.Refusal{}, false
 }
 
-// workflowEnded is the server's error type for an update whose workflow was terminated before it
-// had answered.
+func noSuchDevice() contract.Refusal {
+	return contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: "no such device", Remedy: "enroll it, or name another one"}}
+}
+
+// workflowEnded is the server's error type for an update whose run was terminated, also by a
+// reset, before it had answered.
 const workflowEnded device.Code = "AcceptedUpdateCompletedWorkflow"
 
 // held is what an instance keeps of a device.

@@ -9,11 +9,13 @@ import (
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
 	"burnish/activities"
@@ -166,4 +168,23 @@ func TestUnbindWaitsUntilItIsKnownWhoHasTheDevice(t *testing.T) {
 	require.Nil(t, answer.Outcomes[0].Fault)
 	require.NotNil(t, answer.Outcomes[1].Fault)
 	require.Equal(t, []any{contract.UnbindInput{Instance: someInstance, ByInstance: true}}, s.sent[0].Args)
+}
+
+// A run that ends before it has answered is answered for by the server. A device that was reset
+// has another run, which carries the same update out again: what it does is not guessed.
+func TestDeviceThatWasResetIsAskedAgain(t *testing.T) {
+	ended := temporal.NewApplicationError("Workflow Update failed because the Workflow completed before the Update completed.", "AcceptedUpdateCompletedWorkflow")
+	s := newAskedDevices(map[string][]any{"device/d1": {ended, bound("d1", 1)}, "device/d2": {ended}})
+	for id, status := range map[string]enumspb.WorkflowExecutionStatus{
+		"device/d1": enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, "device/d2": enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED,
+	} {
+		s.On("DescribeWorkflowExecution", mock.Anything, id, "").Return(described(status), nil)
+	}
+	_, err := ask(t, s, contract.ActivityBurnDevices, call("d1", "d2"))
+	require.ErrorContains(t, err, "d1: Workflow Update failed")
+	require.NotContains(t, err.Error(), "d2")
+	answer, err := ask(t, s, contract.ActivityBurnDevices, call("d1", "d2"))
+	require.NoError(t, err)
+	require.Equal(t, 1, answer.Outcomes[0].Device.Binding)
+	require.Equal(t, device.CodeNotFound, answer.Outcomes[1].Fault.Code, "it was terminated")
 }
