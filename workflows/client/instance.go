@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	sdkclient "go.temporal.io/sdk/client"
@@ -103,9 +105,21 @@ func (c *Client) InstanceEvacuate(ctx context.Context, instance string, in contr
 }
 
 // Instance asks an instance's workflow for its status. A control worker must answer. That of a
-// completed run has the phase released; NotFound where no run is known.
+// completed run has the phase released; NotFound where no run is known. The last error of an act
+// under way is that of the call which is made again until devices have answered it.
 func (c *Client) Instance(ctx context.Context, instance string) (contract.InstanceStatus, error) {
-	return query[contract.InstanceStatus](ctx, c, contract.InstanceWorkflowID(instance), contract.QueryInstance)
+	id := contract.InstanceWorkflowID(instance)
+	status, err := query[contract.InstanceStatus](ctx, c, id, contract.QueryInstance)
+	if err != nil || status.Doing == "" {
+		return status, err
+	}
+	pending, err := c.PendingActivities(ctx, id)
+	for _, a := range pending {
+		if failure := a.GetLastFailure().GetMessage(); failure != "" {
+			status.LastError = fmt.Sprintf("%s is tried again, after attempt %d: %s", status.Doing, a.GetAttempt()-1, strings.Join(strings.Fields(failure), " "))
+		}
+	}
+	return status, err
 }
 
 // Claim holds a device for an instance until a deadline.

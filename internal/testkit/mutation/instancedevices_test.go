@@ -24,6 +24,20 @@ var instanceDeviceMutations = []mutation{
 		pkg:  "./activities", run: "TestUnbindWaitsUntilItIsKnownWhoHasTheDevice",
 	},
 	{
+		name: "a device that was reset is not taken for one that is gone",
+		file: "activities/instance.go",
+		old:  `	return !run.Running, ended`,
+		new:  `	return run.Name != "", ended`,
+		pkg:  "./activities", run: "TestDeviceThatWasResetIsAskedAgain",
+	},
+	{
+		name: "an instance shows which device does not answer",
+		file: "workflows/client/instance.go",
+		old:  `failure != "" {`,
+		new:  `failure == "" {`,
+		pkg:  "./workflows/client", run: "TestInstanceShowsWhatItsActWaitsFor",
+	},
+	{
 		name: "the address of a living instance is not taken over",
 		file: "workflows/client/address.go",
 		old:  `		if living {`,
