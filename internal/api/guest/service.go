@@ -103,6 +103,10 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answer gives the document that a request asks for.
 func (s *service) answer(w http.ResponseWriter, r *http.Request) (kind string, text []byte, err error) {
 	render := route(r.URL.EscapedPath())
+	if r.ContentLength != 0 {
+		// The body is not read: without this, an answer waits for it.
+		w.Header().Set("Connection", "close")
+	}
 	switch {
 	case render == nil:
 		return "", nil, errNoInstance
@@ -110,7 +114,6 @@ func (s *service) answer(w http.ResponseWriter, r *http.Request) (kind string, t
 		w.Header().Set("Allow", "GET, HEAD")
 		return "", nil, &refusal{http.StatusMethodNotAllowed, "use GET or HEAD"}
 	case r.ContentLength != 0:
-		w.Header().Set("Connection", "close") // the body is not read
 		return "", nil, &refusal{http.StatusBadRequest, "the request has a body"}
 	}
 	who, err := s.identify(r)

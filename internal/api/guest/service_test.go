@@ -335,6 +335,28 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 	require.Equal(t, 200, answer.StatusCode)
 }
 
+// What is not served is refused at once, also to who announces a body that does not come.
+func TestARefusalDoesNotWaitForABody(t *testing.T) {
+	address := serve(t, newFleet(), nil)
+	for sent, status := range map[string]int{
+		"GET /none HTTP/1.1\r\nHost: metadata\r\nContent-Length: 100\r\n\r\nx":                404,
+		"POST " + latest + " HTTP/1.1\r\nHost: metadata\r\nContent-Length: 100\r\n\r\nx":      405,
+		"GET " + latest + " HTTP/1.1\r\nHost: metadata\r\nTransfer-Encoding: chunked\r\n\r\n": 400,
+	} {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+		require.NoError(t, err)
+		_, err = io.WriteString(c, sent)
+		require.NoError(t, err)
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
+		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		require.NoError(t, err, sent)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, status, answer.StatusCode, sent)
+		require.True(t, answer.Close, "the rest of the connection is no request")
+		require.NoError(t, c.Close())
+	}
+}
+
 // A caller has a bounded number of requests in flight, and all callers together have.
 func TestRequestsInFlightAreBounded(t *testing.T) {
 	turns := newTurns(3, 2)
