@@ -59,6 +59,9 @@ func (a *app) bindCommand() *cobra.Command {
 		if in.Instance, err = instance(in.Instance); err != nil {
 			return err
 		}
+		if err := noneEmpty(cmd.Flags(), "tag"); err != nil {
+			return err
+		}
 		name, err := canonical(args[0])
 		if err != nil {
 			return err

@@ -96,7 +96,7 @@ func (p deviceHistory) table() string {
 	} else {
 		rows := [][]string{{"BINDING", "INSTANCE", "TAG", "ENDED"}}
 		for _, t := range p.Bindings {
-			rows = append(rows, []string{strconv.Itoa(t.Number), t.Instance, t.Tag, yes(t.Number != p.current)})
+			rows = append(rows, []string{strconv.Itoa(t.Number), t.Instance, quoted(t.Tag), yes(t.Number != p.current)})
 		}
 		b.WriteString("\n" + columns(rows))
 	}

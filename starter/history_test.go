@@ -38,6 +38,22 @@ func withHistory() contract.DeviceStatus {
 	return v
 }
 
+// A tag is a tenant's text: the table shows it in one line, and never two alike.
+func TestHistoryQuotesTags(t *testing.T) {
+	d := in("d1", device.Available)
+	for i, tag := range []string{"a b", "a\nb", "-", "\x1b[31m"} {
+		d.Bindings = append(d.Bindings, device.Binding{Number: i + 1, Instance: someInstance, Tag: tag})
+	}
+	l := &fakeClient{
+		onDescribe: func(string) (client.Execution, error) { return running(d), nil },
+		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return d, nil },
+	}
+	got := burnish(t, l, "", "history", "d1")
+	for _, shown := range []string{`"a b"`, `"a\nb"`, `"-"`, `"\x1b[31m"`} {
+		require.Contains(t, got.out, "  "+shown+"  ")
+	}
+}
+
 func TestHistoryThatIsEmpty(t *testing.T) {
 	d := in("d1", device.Manageable)
 	l := &fakeClient{

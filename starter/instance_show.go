@@ -133,6 +133,9 @@ func leftOut(devices []contract.HeldDevice) (lines []string) {
 // quoted gives a text of an operator or a tenant for one line of a terminal. One that is not a
 // plain word is in quotes and escaped, so that two different ones never look alike.
 func quoted(text string) string {
+	if text == "-" { // which tables show where there is no text
+		return `"-"`
+	}
 	plain := func(r rune) bool { return unicode.IsPrint(r) && !strings.ContainsRune(` "\`, r) }
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
 		return text

@@ -257,11 +257,12 @@ func TestInstanceGolden(t *testing.T) {
 // Two different texts never look alike, and none reaches the terminal as it is.
 func TestQuoted(t *testing.T) {
 	seen := map[string]string{}
-	for _, text := range []string{"", "data", "a b", "a  b", "a   b", "a\nb", `a\nb`, `"a b"`, "a\tb", "\x1b[2J", "\u202ex", "x\u00a0y", "Größe", `a\x20 b`, "a \\x20b", "\xff"} {
+	for _, text := range []string{"", "-", "data", "a b", "a  b", "a   b", "a\nb", `a\nb`, `"a b"`, "a\tb", "\x1b[2J", "\u202ex", "x\u00a0y", "Größe", `a\x20 b`, "a \\x20b", "\xff"} {
 		shown := quoted(text)
 		require.NotContains(t, seen, shown, "%q and %q", text, seen[shown])
 		seen[shown] = text
 		require.Equal(t, shown, oneLine(shown), "a table changes it")
+		require.Equal(t, text == "", columns([][]string{{shown}}) == "-\n", "in a table only no text is -: %q", text)
 	}
 	require.Equal(t, "Größe", quoted("Größe"))
 }

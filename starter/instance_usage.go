@@ -32,7 +32,8 @@ const guestUsage = `      --guest bus=B[,address=A][,path=P][,devname=N]
                             guest. Repeatable: Xen shows a disk on two buses. Without it
                             the guest's address is not known, and left out
       --domain FILE         the guest's addresses from libvirt's domain, as virsh dumpxml
-                            prints it; - is the standard input. --guest goes before it
+                            prints it; - is the standard input. Of a device with --guest,
+                            that counts
 `
 
 const deviceFlagsUsage = `      --device NAME[=TAG]   a device, and its role in the guest; repeatable. A TAG has 1 to
