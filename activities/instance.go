@@ -107,6 +107,9 @@ func (s *Instances) askAll(ctx context.Context, in contract.DevicesCall, verb st
 		if err == nil {
 			*out = contract.DeviceOutcome{Device: held(result.Device), State: result.Device.DeviceState, Already: result.Already}
 			out.Device.Binding = result.Binding
+			if verb == contract.UpdateUnbind && len(in.Devices) == 1 {
+				out.Status = &result.Device
+			}
 			return nil
 		}
 		refusal, definite := definiteRefusal(err)

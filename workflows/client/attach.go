@@ -66,6 +66,9 @@ func (c *Client) DetachDevice(ctx context.Context, name string, in contract.Unbi
 	if err != nil {
 		return contract.Result{}, err
 	}
+	if result.Detached != nil {
+		return contract.Result{Device: normalize(*result.Detached), Already: result.Already}, nil
+	}
 	v, err := c.statusAfter(ctx, name)
 	return contract.Result{Device: v, Already: result.Already}, err
 }

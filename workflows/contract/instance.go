@@ -163,6 +163,8 @@ type InstanceResult struct {
 	Instance InstanceStatus `json:"instance"`
 	// Already: the request was carried out before, or there was nothing to change.
 	Already bool `json:"already,omitempty"`
+	// Detached is a device that was detached alone, as it was when its binding had ended.
+	Detached *DeviceStatus `json:"detached,omitempty"`
 }
 
 // InstancePhase says what an instance is doing.
@@ -278,11 +280,12 @@ type DeviceCall struct {
 //
 // State is the device's when it answered; "" if it has no workflow. Already says that there was
 // nothing to change: it was granted before, or a claim or binding had ended before. A claim with
-// a Binding was granted and burned before.
+// a Binding was granted and burned before. Status is the answer to the unbind of a single device.
 type DeviceOutcome struct {
 	Device  HeldDevice    `json:"device"`
 	State   device.State  `json:"state,omitempty"`
 	Already bool          `json:"already,omitempty"`
+	Status  *DeviceStatus `json:"status,omitempty"`
 	Fault   *device.Fault `json:"fault,omitempty"`
 }
 

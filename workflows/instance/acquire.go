@@ -44,6 +44,8 @@ type instance struct {
 	doing, step string
 	by          contract.Caller
 	reason      string
+	// detached is what a device that was detached alone answered.
+	detached *contract.DeviceStatus
 	// left are bindings that ended while an act was under way.
 	left []contract.DeviceLeft
 }
@@ -187,16 +189,16 @@ func (i *instance) unclaim(request string, choices []contract.DeviceChoice) {
 }
 
 // unbind ends bindings; the devices are cleaned. A device that refuses has no such binding.
-func (i *instance) unbind(devices []contract.HeldDevice) {
+func (i *instance) unbind(devices []contract.HeldDevice) []contract.DeviceOutcome {
 	if len(devices) == 0 {
-		return
+		return nil
 	}
 	call := contract.DevicesCall{ID: i.CallID()}
 	for _, d := range devices {
 		call.Devices = append(call.Devices, contract.DeviceCall{Name: d.Name, Binding: d.Binding})
 	}
 	i.doingNow(fmt.Sprintf("unbind %d devices", len(devices)))
-	i.settle(contract.ActivityUnbindDevices, call)
+	return i.settle(contract.ActivityUnbindDevices, call)
 }
 
 // ask asks devices. An answer has an outcome for each of them.

@@ -136,7 +136,9 @@ func (i *instance) detach(in contract.InstanceDetachInput) error {
 		leaving = append(leaving, i.Devices[n])
 	}
 	i.Devices = slices.DeleteFunc(slices.Clone(i.Devices), func(d contract.HeldDevice) bool { return slices.Contains(in.Devices, d.Name) })
-	i.unbind(leaving)
+	if outcomes := i.unbind(leaving); len(outcomes) == 1 {
+		i.detached = outcomes[0].Status
+	}
 	return nil
 }
 
@@ -309,7 +311,7 @@ func (i *instance) settleAddresses(call contract.AddressesCall) {
 
 // beginAct says whose act is under way.
 func (i *instance) beginAct(verb string, by contract.Caller, reason string) {
-	i.doing, i.step, i.by, i.reason = verb, "", by, reason
+	i.doing, i.step, i.by, i.reason, i.detached = verb, "", by, reason, nil
 }
 
 // endAct ends the act under way. Devices that left meanwhile are dropped; an instance without

@@ -27,6 +27,7 @@ func TestDetach(t *testing.T) {
 	})
 	e.then(func() {
 		require.NoError(t, one.err)
+		require.Equal(t, &contract.DeviceStatus{Name: "h1_a", DeviceState: device.PendingCleaning}, one.Detached)
 		requireRefused(t, partly, device.CodeNotFound, "does not have h1_a")
 		require.Equal(t, []string{"h1_b", "h1_c"}, devicesOf(e.status()))
 		require.Equal(t, []string{"h1_a"}, e.cleaned())

@@ -157,6 +157,9 @@ func (f *fleet) update(activity string, call contract.DevicesCall, c contract.De
 	if err != nil {
 		outcome.Fault = &device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: err.Error()}
 	}
+	if activity == contract.ActivityUnbindDevices && len(call.Devices) == 1 {
+		outcome.Status = &contract.DeviceStatus{Name: d.info.Name, DeviceState: d.State}
+	}
 	d.answered[id] = outcome
 	return outcome
 }

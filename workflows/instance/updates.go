@@ -204,6 +204,7 @@ func handle[In contract.Input](ctx workflow.Context, r *run, a *act[In]) error {
 				return contract.InstanceResult{}, err
 			}
 			already, err := carryOut(&r.instance, a, in, id)
+			detached := r.detached
 			if err != nil {
 				refused := asRefusal(err)
 				err = contract.Refuse(refused)
@@ -216,7 +217,9 @@ func handle[In contract.Input](ctx workflow.Context, r *run, a *act[In]) error {
 			if err != nil {
 				return contract.InstanceResult{}, err
 			}
-			return r.result(already)
+			result, err := r.result(already)
+			result.Detached = detached
+			return result, err
 		},
 		workflow.UpdateHandlerOptions{Description: a.about, Validator: func(ctx workflow.Context, in In) error {
 			id := workflow.GetCurrentUpdateInfo(ctx).ID

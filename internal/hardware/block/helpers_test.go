@@ -108,7 +108,8 @@ func attached(t *testing.T, image string, args ...string) (loop string, detach f
 	if err != nil {
 		t.Skipf("this environment has no loop device: %v", err)
 	}
-	detach = sync.OnceFunc(func() { require.NoError(t, loops.Detach(loop)) })
+	// Not require, whose FailNow in a OnceFunc is a panic.
+	detach = sync.OnceFunc(func() { assert.NoError(t, loops.Detach(loop)) })
 	t.Cleanup(detach)
 	return loop, detach
 }

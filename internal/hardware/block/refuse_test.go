@@ -52,6 +52,9 @@ func (r refusal) run(t *testing.T) {
 		}
 		for _, writable := range []bool{true, false} {
 			h, err := f.driver.Open(t.Context(), f.target, f.identity, writable)
+			if err == nil { // a handle that must not be would keep its loop device
+				t.Cleanup(func() { _ = h.Close() })
+			}
 			if !writable && r.onlyWritable || r.open == "" {
 				require.NoError(t, err)
 				require.NoError(t, h.Close())
