@@ -68,19 +68,15 @@ var instanceMutations = []mutation{
 	{
 		rule: "S1.36", name: "a detached device leaves the document before it is unbound",
 		file: "workflows/instance/acts.go",
-		old: `	i.unbind(leaving)
-	return nil
-}
-
-func errNotHeld`,
+		old: `	if outcomes := i.unbind(leaving); len(outcomes) == 1 {
+		i.detached = outcomes[0].Status
+	}`,
 		new: `	after := i.Devices
 	i.Devices = append(slices.Clone(after), leaving...)
-	i.unbind(leaving)
-	i.Devices = after
-	return nil
-}
-
-func errNotHeld`,
+	if outcomes := i.unbind(leaving); len(outcomes) == 1 {
+		i.detached = outcomes[0].Status
+	}
+	i.Devices = after`,
 		pkg: "./workflows/instance", run: "TestDocumentIsGoneBeforeAnythingIsGivenBack",
 	},
 	{
