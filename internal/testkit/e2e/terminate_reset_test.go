@@ -138,7 +138,7 @@ func TestReset(t *testing.T) {
 	for point, update := range map[string]string{
 		"first task":        "",
 		"enrollment":        contract.UpdateEnroll,
-		"binding before":    contract.UpdateBind,
+		"binding before":    contract.UpdateBurn,
 		"end of the former": contract.UpdateUnbind,
 	} {
 		for _, again := range []bool{true, false} {

@@ -67,15 +67,17 @@ func TestEveryMutationIsNoticed(t *testing.T) {
 	}
 }
 
-// ofEachRule gives the first mutation of each rule and the first of each package.
+// ofEachRule gives the first mutation of each rule and the first of each package. The
+// requirements of one document (S1.3, S1.36) count as one rule.
 func ofEachRule() []mutation {
 	var chosen []mutation
 	seen := map[string]bool{}
 	for _, m := range mutations {
-		if !seen[m.rule] || !seen[m.pkg] {
+		rule, _, _ := strings.Cut(m.rule, ".")
+		if !seen[rule] || !seen[m.pkg] {
 			chosen = append(chosen, m)
 		}
-		seen[m.rule], seen[m.pkg] = true, true
+		seen[rule], seen[m.pkg] = true, true
 	}
 	return chosen
 }
