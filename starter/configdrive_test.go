@@ -11,6 +11,7 @@ import (
 
 	"burnish/internal/nova/configdrive"
 	"burnish/internal/nova/metadata"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -25,12 +26,12 @@ func TestConfigDriveHoldsTheDocument(t *testing.T) {
 		onShowInstance: func(context.Context, string) (contract.InstanceStatus, error) {
 			return has(contract.InstanceActive, d1, lost), nil
 		},
-		onQuery: func(_ context.Context, name string) (contract.DeviceStatus, error) {
+		onDescribe: func(name string) (client.Execution, error) {
 			mine := someInstance
 			if name == "d2" {
 				mine = "another"
 			}
-			return contract.DeviceStatus{Name: name, InstanceUUID: &mine, Binding: 3}, nil
+			return client.Execution{Status: contract.DeviceStatus{Name: name, InstanceUUID: &mine, Binding: 3}}, nil
 		},
 	}
 	file := filepath.Join(t.TempDir(), "config.iso")

@@ -271,6 +271,10 @@ func (a *API) concurrentRequests(t *testing.T) {
 	require.NoError(t, err)
 	a.Run(t, "control", slices.Concat(a.env, []string{"BURNISH_API_ADDRESS=" + address, "BURNISH_API_RATE=1"})...)
 	admin.URL = "http://" + address
+	Await(t, 30*time.Second, "the API to be ready", func() (bool, string) {
+		answer, err := admin.try(t, http.MethodGet, "/readyz", "")
+		return err == nil && answer.Status == http.StatusOK, fmt.Sprint(answer.Status, err)
+	})
 	admin.Must(t, http.StatusOK, http.MethodGet, "/v2/devices?limit=1", "", nil) // from now on it knows the token
 	for _, answer := range atOnce(100, func(int) Answer {
 		return post(devicePath("operator", "provide"), `{"unknown":1}`)
