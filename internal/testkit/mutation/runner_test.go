@@ -68,7 +68,7 @@ func TestEveryMutationIsNoticed(t *testing.T) {
 }
 
 // ofEachRule gives the first mutation of each rule and the first of each package. The
-// requirements of one document (S1.3, S1.36) count as one rule.
+// requirements of one document count as one rule.
 func ofEachRule() []mutation {
 	var chosen []mutation
 	seen := map[string]bool{}
