@@ -2,6 +2,7 @@ package activities_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/mock"
@@ -23,6 +24,7 @@ import (
 type leaseServer struct {
 	*mocks.Client
 	t       *testing.T
+	mu      sync.Mutex        // addresses are returned at once
 	holders map[string]string // by the address's workflow
 	living  map[string]bool   // by the instance's workflow
 }
@@ -48,6 +50,8 @@ func newLeaseServer(t *testing.T, holders map[string]string, living ...string) *
 func (s *leaseServer) start(_ context.Context, o sdkclient.StartWorkflowOptions, _ any, _ ...any) (sdkclient.WorkflowRun, error) {
 	require.True(s.t, o.WorkflowExecutionErrorWhenAlreadyStarted)
 	require.Equal(s.t, enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL, o.WorkflowIDConflictPolicy)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.holders[o.ID] != "" {
 		return nil, serviceerror.NewWorkflowExecutionAlreadyStarted("it runs", "", "")
 	}
@@ -57,6 +61,8 @@ func (s *leaseServer) start(_ context.Context, o sdkclient.StartWorkflowOptions,
 
 // describe gives each lease a run of its own, so that another's is never ended.
 func (s *leaseServer) describe(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	info := &workflowpb.WorkflowExecutionInfo{Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}
 	if holder, held := s.holders[id]; held {
 		p, err := converter.GetDefaultDataConverter().ToPayload(holder)
@@ -69,16 +75,21 @@ func (s *leaseServer) describe(_ context.Context, id, _ string) (*workflowservic
 }
 
 func (s *leaseServer) terminate(_ context.Context, id, run, _ string, _ ...any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.end(id, run)
 }
 
 func (s *leaseServer) signal(_ context.Context, id, run, _ string, in any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if by, ok := in.(contract.GuestAddressInput); !ok || by.Instance != s.holders[id] {
 		return nil
 	}
 	return s.end(id, run)
 }
 
+// end needs the lock.
 func (s *leaseServer) end(id, run string) error {
 	if run != "of "+s.holders[id] {
 		return serviceerror.NewNotFound("that run has ended")
