@@ -195,7 +195,7 @@ func TestEnrollFromAnApplianceOfAWorkerThatHasJustStarted(t *testing.T) {
 	}
 }
 
-// Whoever waits for an appliance that nobody serves is told so, and may bound it.
+// A wait for an appliance that no worker serves says so, and may be bounded.
 func TestEnrollWaitsForAnAppliance(t *testing.T) {
 	listed := 0
 	l := &fakeClient{onAppliances: func() []string { listed++; return nil }}

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxTag is how many characters a role tag may have.
-const maxTag = 60
+// MaxTag is how many characters a role tag may have.
+const MaxTag = 60
 
 // CheckTag checks a device's role tag: 1 to 60 characters, none of them a comma or a slash.
 // All else is legal: blanks, quotes, line ends (S1.35).
@@ -18,8 +18,8 @@ func CheckTag(tag string) error {
 		return errors.New("the tag is empty")
 	case !utf8.ValidString(tag):
 		return errors.New("the tag is not valid UTF-8")
-	case utf8.RuneCountInString(tag) > maxTag:
-		return fmt.Errorf("the tag is longer than %d characters", maxTag)
+	case utf8.RuneCountInString(tag) > MaxTag:
+		return fmt.Errorf("the tag is longer than %d characters", MaxTag)
 	case strings.ContainsAny(tag, ",/"):
 		return errors.New("the tag contains a comma or a slash")
 	}

@@ -106,7 +106,7 @@ func (s *service) verify(instance, signature string) error {
 }
 
 // byAddress is the identity of the connection's peer. An address that counts on one network
-// interface alone is nobody's: another guest may have it on another one.
+// interface alone belongs to no one guest: another may have it on another one.
 func (s *service) byAddress(r *http.Request) (identity, error) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || peer.Addr().Zone() != "" {

@@ -56,7 +56,7 @@ func TestTheInstanceIsIdentifiedAsNovasProxyDoes(t *testing.T) {
 		"an instance in upper case":           {signed(strings.ToUpper(instance), "p1"), 404},
 		"no UUID":                             {signed("../instance", "p1"), 404},
 		"nothing":                             {nil, 404},
-		"an address that nobody has signed":   {[]string{"X-Forwarded-For: 192.0.2.7"}, 404},
+		"an address without a signature":      {[]string{"X-Forwarded-For: 192.0.2.7"}, 404},
 		"other names for the guest's address": {[]string{"Forwarded: for=192.0.2.7", "X-Real-IP: 192.0.2.7", "X-Remote-Addr: 192.0.2.7"}, 404},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestTheInstanceIsIdentifiedAsNovasProxyDoes(t *testing.T) {
 	}
 }
 
-// A request that nobody signs is the guest's that has the address.
+// A request without a signature is the guest's that has the address.
 func TestAGuestIsKnownByItsAddress(t *testing.T) {
 	for peer, status := range map[string]int{
 		"192.0.2.7:1": 200, "[::ffff:192.0.2.7]:1": 200, "[2001:db8::7]:1": 200, "[2001:0db8:0::7]:1": 200,

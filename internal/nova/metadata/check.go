@@ -48,9 +48,8 @@ func compileForms() map[string]*regexp.Regexp {
 	return forms
 }
 
-// maxTag is the most characters of a tag; maxAddress, maxPath and maxDevname are in bytes.
+// maxAddress, maxPath and maxDevname are in bytes.
 const (
-	maxTag     = 60
 	maxAddress = 64
 	maxPath    = 255
 	maxDevname = 15 // the kernel's, without the closing NUL
@@ -64,8 +63,8 @@ func CheckTag(tag string) error {
 		return errors.New("a tag is empty: leave it out, or give 1 to 60 characters")
 	case !utf8.ValidString(tag):
 		return fmt.Errorf("tag %q is not UTF-8", tag)
-	case n > maxTag:
-		return fmt.Errorf("tag %q has %d characters: the most is %d", tag, n, maxTag)
+	case n > device.MaxTag:
+		return fmt.Errorf("tag %q has %d characters: the most is %d", tag, n, device.MaxTag)
 	case strings.ContainsAny(tag, ",/"):
 		return fmt.Errorf("tag %q has a comma or a slash: neither is allowed", tag)
 	}

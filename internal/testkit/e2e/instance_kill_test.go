@@ -236,7 +236,7 @@ func TestKillWhileInstancesAreReleased(t *testing.T) {
 }
 
 // requireTurnedOver asserts that each device was cleaned so many times since it was seen, and
-// bound to nobody else.
+// bound to no other.
 func (f *fleet) requireTurnedOver(t *testing.T, a *killedAct, cleans int) {
 	t.Helper()
 	for n, d := range a.devices {

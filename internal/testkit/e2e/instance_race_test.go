@@ -48,7 +48,7 @@ func TestInstancesInOppositeOrder(t *testing.T) {
 			} else {
 				require.True(t, isAvailable(now), "round %d: %+v", round, now)
 			}
-			require.Len(t, now.Bindings, bindings, "round %d: %s was bound to nobody else", round, d.Name)
+			require.Len(t, now.Bindings, bindings, "round %d: %s was bound to no other", round, d.Name)
 			require.Len(t, now.Cleans, len(before[i].Cleans), "round %d: %s is not cleaned for the loser", round, d.Name)
 		}
 		for _, tenant := range tenants {

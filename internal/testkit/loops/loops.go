@@ -21,7 +21,7 @@ import (
 // control is the node that hands out free loop devices. It is locked by everyone who takes one.
 const control = "/dev/loop-control"
 
-// Keep waits until nobody else is taking a loop device, and lets nobody take one through this
+// Keep waits until no other process is taking a loop device, and lets none take one through this
 // package before release is called: a number that is free, or becomes free, stays so. A caller
 // calls neither Keep nor Attach again before.
 func Keep() (release func(), err error) {

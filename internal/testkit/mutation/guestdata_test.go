@@ -79,7 +79,7 @@ var guestMutations = []mutation{
 		pkg: "./internal/api/guest", run: "TestTheInstanceIsIdentifiedAsNovasProxyDoes",
 	},
 	{
-		rule: "S1.22", name: "a link-local address is nobody's",
+		rule: "S1.22", name: "a link-local address is no guest's",
 		file: guestIdentity,
 		old: `	if err != nil || peer.Addr().Zone() != "" {
 		return identity{}, errNoInstance

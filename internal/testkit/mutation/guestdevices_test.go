@@ -39,7 +39,7 @@ var guestDeviceMutations = []mutation{
 		pkg:  "./internal/nova/udev", run: "TestADocumentThatCannotBeReadGivesNoRules",
 	},
 	{
-		name: "two disks of one serial are told apart, or get no rule",
+		name: "two disks of one serial are distinguished, or get no rule",
 		file: "internal/nova/udev/choose.go",
 		old:  "return ok && part(id) == own && !e.sameRole(other)",
 		new:  "return false && ok && part(id) == own && !e.sameRole(other)",

@@ -89,8 +89,8 @@ var instanceDeviceMutations = []mutation{
 	{
 		name: "the characters of a tag are counted",
 		file: "internal/device/tag.go",
-		old:  `utf8.RuneCountInString(tag) > maxTag`,
-		new:  `len(tag) > maxTag && utf8.RuneCountInString(tag) > 0`,
+		old:  `utf8.RuneCountInString(tag) > MaxTag`,
+		new:  `len(tag) > MaxTag && utf8.RuneCountInString(tag) > 0`,
 		pkg:  "./workflows/lifecycle", run: "TestTagCountsCharacters",
 	},
 }

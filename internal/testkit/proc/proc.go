@@ -289,7 +289,7 @@ const (
 )
 
 // FreePorts finds one TCP port of the loopback for each that is wanted; 0 stands for any. Such a
-// port is given to nobody else who calls FreePorts while this process runs: what listens there
+// port is given to no one else who calls FreePorts while this process runs: what listens there
 // may be killed and started again, however long that takes.
 func FreePorts(wanted ...int) ([]int, error) {
 	ports := make([]int, len(wanted))
@@ -318,7 +318,7 @@ var claims struct {
 	held []net.Listener
 }
 
-// listenAnywhere listens on a port that nobody else has or is given.
+// listenAnywhere listens on a port that no one else has or is given.
 func listenAnywhere() (l net.Listener, err error) {
 	for range portAttempts {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
