@@ -3,6 +3,7 @@ package activities_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/mock"
@@ -25,6 +26,7 @@ import (
 type fleetServer struct {
 	*mocks.Client
 	listed, real map[string]device.State
+	mu           sync.Mutex // devices are asked several at once
 	asked        []string
 }
 
@@ -63,6 +65,8 @@ func newFleetServer(t *testing.T) *fleetServer {
 	}
 	s.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalObserved, mock.Anything).Run(func(args mock.Arguments) {
 		if hint, ok := args.Get(4).(contract.Hint); ok && hint.Slot.Again {
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			s.asked = append(s.asked, args.String(1))
 		}
 	}).Return(nil)
