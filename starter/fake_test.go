@@ -163,6 +163,7 @@ func (f *fakeClient) Discovery(_ context.Context, name string) (contract.Discove
 
 func (f *fakeClient) List(_ context.Context, filter client.Filter) ([]client.Execution, error) {
 	found, err := f.onList(filter.Query())
+	found = slices.Clone(found) // several may list at once
 	slices.SortFunc(found, func(a, b client.Execution) int { return strings.Compare(a.Name, b.Name) })
 	return found, err
 }

@@ -29,7 +29,7 @@ import (
 type fleet struct {
 	*testing.T
 	*testsuite.TestWorkflowEnvironment
-	mu         sync.Mutex // the environment sends each signal in a goroutine of its own
+	mu         sync.Mutex // the environment runs each signal and each activity in a goroutine of its own
 	answers    []string   // "device granted|code|hold", in their order
 	activities []string
 	timers     int
@@ -53,14 +53,20 @@ func newFleet(t *testing.T) *fleet {
 		f.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
 	}
 	note(contract.ActivityFindCleans, func(context.Context) (contract.FindCleansResult, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		f.activities = append(f.activities, contract.ActivityFindCleans)
 		return contract.FindCleansResult{Asked: f.running}, nil
 	})
 	note(contract.ActivityCheckHolders, func(_ context.Context, in contract.HoldersInput) (contract.HoldersResult, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		f.activities = append(f.activities, contract.ActivityCheckHolders+" "+strings.Join(in.Cleaned, " "))
 		return contract.HoldersResult{Lost: f.lost}, nil
 	})
 	note(contract.ActivityCountFree, func(_ context.Context, in contract.CountFreeInput) (contract.CountFreeResult, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		f.activities = append(f.activities, contract.ActivityCountFree+" "+strings.Join(in.Withdrawn, " "))
 		free := f.free
 		free.Free -= len(in.Taking)
@@ -72,6 +78,8 @@ func newFleet(t *testing.T) *fleet {
 			if !ok || hint.Slot == nil {
 				return fmt.Errorf("not an answer: %v", arg)
 			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
 			name := strings.TrimPrefix(id, "device/")
 			if name == f.away {
 				return errors.New("not found")
@@ -85,8 +93,6 @@ func newFleet(t *testing.T) *fleet {
 			case !a.Granted:
 				what = string(a.Why.Code)
 			}
-			f.mu.Lock()
-			defer f.mu.Unlock()
 			f.answers = append(f.answers, name+" "+what)
 			if f.granted != nil && what == "granted" {
 				f.granted(name)
@@ -109,6 +115,20 @@ func (f *fleet) sent() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.answers)
+}
+
+// done gives the activities so far.
+func (f *fleet) done() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.activities)
+}
+
+// change changes what the activities and the devices answer.
+func (f *fleet) change(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
 }
 
 func (f *fleet) at(d time.Duration, do func()) { f.RegisterDelayedCallback(do, d) }
@@ -169,7 +189,7 @@ func TestWaitingForASlotCostsNoPolling(t *testing.T) {
 func TestALostHoldersSlotComesBack(t *testing.T) {
 	f := newFleet(t)
 	f.at(time.Second, func() { f.ask("d1"); f.ask("d2") })
-	f.at(2*time.Second, func() { f.lost = []string{"d1"} })
+	f.at(2*time.Second, func() { f.change(func() { f.lost = []string{"d1"} }) })
 	f.at(2*time.Minute, func() { require.Contains(t, f.sent(), "d2 granted") })
 	f.off(3*time.Minute, "d2")
 	f.run(&device.Limits{ConcurrentCleans: 1})
@@ -180,7 +200,8 @@ func TestALostHoldersSlotComesBack(t *testing.T) {
 // A device whose workflow cannot be signaled has no request any more.
 func TestADeviceThatIsGoneHoldsUpNobody(t *testing.T) {
 	f := newFleet(t)
-	f.at(time.Second, func() { f.away = "d1"; f.ask("d1"); f.ask("d2") })
+	f.away = "d1"
+	f.at(time.Second, func() { f.ask("d1"); f.ask("d2") })
 	f.at(2*time.Second, func() { require.Contains(t, f.sent(), "d2 granted") })
 	f.off(time.Minute, "d2")
 	f.run(&device.Limits{ConcurrentCleans: 1})
@@ -280,16 +301,16 @@ func TestFreeDevicesAreCountedOnlyWhileARequestWaits(t *testing.T) {
 	take := func(name string) {
 		f.SignalWorkflow(contract.SignalSlotRequest, contract.SlotRequest{Device: name, Clean: name + "/1", TakesCapacity: true})
 	}
-	f.at(time.Minute, func() { require.Len(t, f.activities, 1); take("m1"); take("m2") })
+	f.at(time.Minute, func() { require.Len(t, f.done(), 1); take("m1"); take("m2") })
 	f.at(2*time.Minute, func() {
 		require.NotContains(t, f.sent(), "m1 granted", "10 of 100 are free, and must stay so")
-		f.free.Free = 11
+		f.change(func() { f.free.Free = 11 })
 	})
 	f.at(20*time.Minute, func() {
 		require.Contains(t, f.sent(), "m1 granted")
 		require.NotContains(t, f.sent(), "m2 granted")
 		f.SignalWorkflow(contract.SignalSlotReport, contract.SlotReport{Device: "m1", Clean: "m1/1", Over: true, Withdrawn: true})
-		f.free = contract.CountFreeResult{InService: 100, Free: 11, Settled: []string{"m1"}}
+		f.change(func() { f.free = contract.CountFreeResult{InService: 100, Free: 11, Settled: []string{"m1"}} })
 	})
 	f.at(40*time.Minute, func() { require.Contains(t, f.sent(), "m2 granted") })
 	f.off(time.Hour, "m2")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ type reconcileFixture struct {
 	*testsuite.TestWorkflowEnvironment
 	t               *testing.T
 	start           time.Time
+	mu              sync.Mutex // the environment runs each activity in a goroutine of its own
 	full            []contract.ReconcileInput
 	partial         []contract.ReconcileInput
 	fullAt          []time.Duration // when each full run began
@@ -57,6 +59,8 @@ func newReconcileFixture(t *testing.T, do reconcileFunc) *reconcileFixture {
 		return contract.ReconcileResult{}, errors.New("not scripted")
 	}, activity.RegisterOptions{Name: contract.ActivityReconcileInventory})
 	c.RegisterActivityWithOptions(func(_ context.Context, in contract.CandidatesInput) (contract.Candidates, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.candidatesAsked = append(c.candidatesAsked, in)
 		return contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Total: 1}}, More: true}, nil
 	}, activity.RegisterOptions{Name: contract.ActivityCandidates})
@@ -65,17 +69,24 @@ func newReconcileFixture(t *testing.T, do reconcileFunc) *reconcileFixture {
 			if queue := activity.GetInfo(ctx).TaskQueue; queue != contract.Queue {
 				return contract.ReconcileResult{}, fmt.Errorf("queue %s", queue)
 			}
-			if len(in.Hosts) > 0 || len(in.Instances) > 0 {
-				c.partial = append(c.partial, in)
-				return do(len(c.partial), in)
-			}
-			c.full = append(c.full, in)
-			c.fullAt = append(c.fullAt, c.Now().Sub(c.start))
-			return do(len(c.full), in)
+			return do(c.record(in), in)
 		}).AfterFn(func() time.Duration {
 		return c.duration(contract.ReconcileInput{})
 	})
 	return c
+}
+
+// record gives the number of a run among those of its kind.
+func (c *reconcileFixture) record(in contract.ReconcileInput) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(in.Hosts) > 0 || len(in.Instances) > 0 {
+		c.partial = append(c.partial, in)
+		return len(c.partial)
+	}
+	c.full = append(c.full, in)
+	c.fullAt = append(c.fullAt, c.Now().Sub(c.start))
+	return len(c.full)
 }
 
 func (c *reconcileFixture) request(after time.Duration, in contract.ReconcileRequest) {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
+	"maps"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -63,9 +64,12 @@ func (f *fleet) fail(name string) error {
 }
 
 func (f *fleet) Instance(ctx context.Context, uuid string) (contract.InstanceStatus, error) {
-	if f.wait != nil {
+	f.mu.Lock()
+	wait := f.wait
+	f.mu.Unlock()
+	if wait != nil {
 		select {
-		case <-f.wait:
+		case <-wait:
 		case <-ctx.Done():
 			return contract.InstanceStatus{}, ctx.Err()
 		}
@@ -83,7 +87,10 @@ func (f *fleet) Instance(ctx context.Context, uuid string) (contract.InstanceSta
 }
 
 func (f *fleet) InstanceByAddress(ctx context.Context, address string) (contract.InstanceStatus, error) {
-	for id, status := range f.instances {
+	f.mu.Lock()
+	all := maps.Clone(f.instances)
+	f.mu.Unlock()
+	for id, status := range all {
 		if slices.Contains(status.Addresses, address) {
 			return f.Instance(ctx, id)
 		}
