@@ -197,6 +197,9 @@ func TestDoctorOverTheAPI(t *testing.T) {
 	l.onPolled = func(string) (time.Time, error) { return time.Now(), nil }
 	address := apiBefore(t, l)
 	got := overAPI(t, address, "doctor")
+	for tries := 1; strings.Contains(got.out, "does not answer") && tries < 5; tries++ {
+		got = overAPI(t, address, "doctor") // its limit is short for a busy machine
+	}
 	require.Equal(t, exitOK, got.code, got.out+got.errors)
 	require.Contains(t, got.out, "OK    api: "+address+" answers; Temporal and the workers are checked through it\nOK    temporal: temporal:7233 answers, namespace burnish exists\nOK    search attributes: all")
 	require.NotContains(t, got.out, "WARN")

@@ -103,7 +103,11 @@ func apiBefore(t *testing.T, l *fakeClient) string {
 func dialing(t *testing.T, l deviceClient) func(context.Context) (deviceClient, error) {
 	t.Helper()
 	if fake, ok := l.(*fakeClient); throughAPI && ok {
-		c, err := remote.New(t.Context(), apiBefore(t, fake), func(string) string { return "" })
+		address := apiBefore(t, fake)
+		c, err := remote.New(t.Context(), address, func(string) string { return "" })
+		for tries := 1; err != nil && tries < 5; tries++ { // its limit is short for a busy machine
+			c, err = remote.New(t.Context(), address, func(string) string { return "" })
+		}
 		require.NoError(t, err)
 		l = c
 	}

@@ -108,8 +108,13 @@ func TestAReadWaitsForTheBMCAndSaysSo(t *testing.T) {
 	s := newStepper(t, redfishsim.IDRAC)
 	h := s.open()
 	h.c.patience = quickTiming.restart
+	s.bmc.Configure(func(c *redfishsim.Config) { c.Delays.BMCRestart = time.Hour }) // it ends when the test says so
 	var said []string
-	h.c.report = func(doing string) error { said = append(said, doing); return nil }
+	h.c.report = func(doing string) error {
+		said = append(said, doing)
+		s.bmc.Hurry()
+		return nil
+	}
 	s.bmc.RestartBMC()
 	require.NoError(t, h.Check(t.Context()))
 	require.Contains(t, said[0], "waits for the BMC")
@@ -124,9 +129,9 @@ func TestAReadWaitsForTheBMCAndSaysSo(t *testing.T) {
 	s.bmc.RestartBMC()
 	require.ErrorIs(t, h.Check(t.Context()), stop)
 	h.c.report, h.c.patience = nil, 5*time.Millisecond
-	s.bmc.RestartBMC()
 	err := h.Check(t.Context())
 	require.Equal(t, device.CodeBMCUnreachable, code(err), "%v", err)
+	s.bmc.Hurry()
 	h.c.patience = quickTiming.restart
 	require.NoError(t, h.Check(t.Context()))
 

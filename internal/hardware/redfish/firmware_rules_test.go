@@ -112,7 +112,9 @@ func TestAnUpdateThatFailedIsNoUpdate(t *testing.T) {
 		t.Run(string(how), func(t *testing.T) {
 			each(t, func(t *testing.T, p redfishsim.Personality) {
 				s := newStepper(t, p, func(c *redfishsim.Config, _ *redfishsim.State) { c.Endings[redfishsim.KindFirmware] = how })
-				s.driver.timing.stall, s.driver.timing.post = 150*time.Millisecond, 300*time.Millisecond
+				if how == redfishsim.Stalls {
+					s.driver.timing.stall, s.driver.timing.post = 150*time.Millisecond, 300*time.Millisecond
+				}
 				args := s.update("BIOS")
 				_, err := s.run("firmware_reflash", args)
 				f, ok := device.AsFault(err)

@@ -48,7 +48,8 @@ func TestAnUnreadableProviderHidesNoOther(t *testing.T) {
 	} {
 		for _, what := range []string{"inventories", "allocations"} {
 			t.Run(name+", "+what, func(t *testing.T) {
-				s.store = s.open(t, placement.Settings{Timeout: time.Second}) // with an empty cache
+				// With an empty cache. Only what never answers needs a limit that is soon over.
+				s.store = s.open(t, placement.Settings{Timeout: map[bool]time.Duration{true: 3 * time.Second}[name == "no answer"]})
 				for _, id := range []string{devices[1], own[0]} {
 					defer s.recorder.Inject(openstack.Match{Method: http.MethodGet, Path: id + "/" + what}, do)()
 				}
@@ -66,7 +67,7 @@ func TestAnUnreadableProviderHidesNoOther(t *testing.T) {
 		}
 	}
 	t.Run("all but one", func(t *testing.T) {
-		s.store = s.open(t, placement.Settings{Timeout: time.Second})
+		s.store = s.open(t, placement.Settings{})
 		for _, id := range devices[1:] {
 			defer s.recorder.Inject(openstack.Match{Path: id + "/inventories"}, openstack.Injection{Status: 500})()
 		}
@@ -78,7 +79,7 @@ func TestAnUnreadableProviderHidesNoOther(t *testing.T) {
 		}
 	})
 	t.Run("none answers", func(t *testing.T) {
-		s.store = s.open(t, placement.Settings{Timeout: time.Second})
+		s.store = s.open(t, placement.Settings{})
 		defer s.recorder.Inject(openstack.Match{Path: "/inventories"}, openstack.Injection{Status: 500})()
 		defer s.recorder.Inject(openstack.Match{Path: "name=burnish"}, openstack.Injection{Status: 503})()
 		err := s.store.ListNova(t.Context(), nil, nil, func(inventory.ProviderSnapshot) error { return nil })

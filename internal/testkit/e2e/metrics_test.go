@@ -30,7 +30,7 @@ func (w *Worker) get(t testing.TB, page string) (code int, body string) {
 	t.Helper()
 	all := figuresLine.FindAllStringSubmatch(w.Log(), -1) // one log for all starts
 	require.NotEmpty(t, all)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience*15*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+all[len(all)-1][1]+page, nil)
 	require.NoError(t, err)

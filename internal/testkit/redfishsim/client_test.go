@@ -193,7 +193,7 @@ func (c *client) reset(kind string) reply {
 // await waits until the server is as condition wants it.
 func (c *client) await(condition func(redfishsim.State) bool, what string) {
 	c.t.Helper()
-	require.Eventually(c.t, func() bool { return condition(c.bmc.State()) }, 10*time.Second, 2*time.Millisecond, what)
+	require.Eventually(c.t, func() bool { return condition(c.bmc.State()) }, time.Minute, 2*time.Millisecond, what)
 }
 
 // hours is for a test that decides itself when something happens.
@@ -207,13 +207,13 @@ func (c *client) awaitBMC() {
 	require.Eventually(c.t, func() bool {
 		r := c.get("/redfish/v1/Systems")
 		return r.err == nil && r.status != 503
-	}, 10*time.Second, time.Millisecond, "the BMC")
+	}, time.Minute, time.Millisecond, "the BMC")
 }
 
 // awaitShown waits until the system shows value.
 func (c *client) awaitShown(value string, keys ...string) {
 	c.t.Helper()
-	require.Eventually(c.t, func() bool { return c.get(c.system("")).at(keys...) == value }, 10*time.Second, time.Millisecond, value)
+	require.Eventually(c.t, func() bool { return c.get(c.system("")).at(keys...) == value }, time.Minute, time.Millisecond, value)
 }
 
 func (c *client) awaitPOST() {
