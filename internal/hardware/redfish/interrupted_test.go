@@ -102,19 +102,7 @@ func (sc *scenario) interruptEverywhere(t *testing.T) {
 	require.NoError(t, err)
 	sc.requireEnd(t, s)
 
-	type job struct {
-		name string
-		run  func(t *testing.T)
-	}
-	jobs := make(chan job)
-	var workers sync.WaitGroup
-	for range 12 { // they wait most of the time
-		workers.Go(func() {
-			for j := range jobs {
-				t.Run(j.name, j.run)
-			}
-		})
-	}
+	begin, wait := severalAtOnce(t)
 	all := s.bmc.Requests()[enrolled:]
 	for i, r := range all {
 		// Of reads that wait for something, each is like the one before.
@@ -127,16 +115,42 @@ func (sc *scenario) interruptEverywhere(t *testing.T) {
 				continue
 			}
 			at := r.Number - enrolled
-			jobs <- job{fmt.Sprintf("%s %d %s", how.name, at, r.Method), func(t *testing.T) { sc.interruptRequest(t, how, at) }}
+			begin(fmt.Sprintf("%s %d %s", how.name, at, r.Method), func(t *testing.T) { sc.interruptRequest(t, how, at) })
 		}
 	}
 	for at := range s.saves {
 		for _, stored := range []bool{false, true} {
-			jobs <- job{fmt.Sprintf("killed at record %d, stored %v", at+1, stored), func(t *testing.T) { sc.interruptRecord(t, at+1, stored) }}
+			begin(fmt.Sprintf("killed at record %d, stored %v", at+1, stored), func(t *testing.T) { sc.interruptRecord(t, at+1, stored) })
 		}
 	}
-	close(jobs)
-	workers.Wait()
+	wait()
+}
+
+// severalAtOnce gives a function that runs a subtest beside others, and says false once one has
+// failed, and one that waits for all. They wait most of the time.
+func severalAtOnce(t *testing.T) (begin func(name string, run func(t *testing.T)) bool, wait func()) {
+	t.Helper()
+	type job struct {
+		name string
+		run  func(t *testing.T)
+	}
+	jobs := make(chan job)
+	var workers sync.WaitGroup
+	for range 12 {
+		workers.Go(func() {
+			for j := range jobs {
+				t.Run(j.name, j.run)
+			}
+		})
+	}
+	begin = func(name string, run func(t *testing.T)) bool {
+		jobs <- job{name, run}
+		return !t.Failed()
+	}
+	return begin, sync.OnceFunc(func() {
+		close(jobs)
+		workers.Wait()
+	})
 }
 
 func (sc *scenario) interruptRequest(t *testing.T, how interruption, at int) {

@@ -2,13 +2,13 @@ package redfish
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -35,25 +35,23 @@ func startHooked(t *testing.T, p redfishsim.Personality, options ...redfishsim.O
 			(*do)(r)
 		}
 	}
+	certificate, authority := redfishsim.Identity(t)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		call(&b.before, r)
 		machine.ServeHTTP(w, r)
 		call(&b.after, r)
 	}))
-	server.StartTLS()
+	server.Listener = tls.NewListener(server.Listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+	server.Start()
 	t.Cleanup(func() { machine.Close(); server.Close() })
 	slash := ""
 	if config.TrailingSlash {
 		slash = "/"
 	}
-	b.URL = server.URL
-	b.SystemURL = server.URL + "/redfish/v1/Systems/" + config.SystemID + slash
-	b.CA = pemOf(server.Certificate())
+	b.URL = strings.Replace(server.URL, "http://", "https://", 1)
+	b.SystemURL = b.URL + "/redfish/v1/Systems/" + config.SystemID + slash
+	b.CA = authority
 	return b
-}
-
-func pemOf(c *x509.Certificate) string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
 }
 
 // trouble is what happens at one request.
@@ -162,12 +160,15 @@ func ordeal(t *testing.T, build func(t *testing.T) (*stepper, *hooked), step str
 	check(t, s, err)
 	log := b.Requests()[before:]
 	runs, faults := 0, map[device.Code]int{}
+	var mu sync.Mutex
+	begin, wait := severalAtOnce(t)
+	defer wait()
 	for _, what := range troubles {
 		what.reads = what.reads && atReads
 		for _, number := range worthTrouble(log, what) {
 			r := log[min(number, len(log))-1]
 			runs++
-			if ok := t.Run(fmt.Sprintf("%s request %d %s %s", what.name, number, r.Method, strings.ReplaceAll(r.Path, "/", " ")), func(t *testing.T) {
+			if ok := begin(fmt.Sprintf("%s request %d %s %s", what.name, number, r.Method, strings.ReplaceAll(r.Path, "/", " ")), func(t *testing.T) {
 				s, b := build(t)
 				what.at(s, b, number)
 				_, err := s.toTheEnd(step, args)
@@ -176,7 +177,9 @@ func ordeal(t *testing.T, build func(t *testing.T) (*stepper, *hooked), step str
 					require.True(t, isFault, "%v", err)
 					require.Equal(t, device.NeedsOperator, f.Class, "%v", err)
 					require.NotContains(t, f.Message, b.Password)
+					mu.Lock()
 					faults[f.Code]++
+					mu.Unlock()
 				}
 				b.ClearFaults()
 				b.before.Store(nil)
@@ -188,6 +191,7 @@ func ordeal(t *testing.T, build func(t *testing.T) (*stepper, *hooked), step str
 			}
 		}
 	}
+	wait()
 	t.Logf("%d requests, %d runs, with the operator ended %v", len(log), runs, faults)
 }
 

@@ -18,6 +18,7 @@ import (
 	"burnish/internal/hardware"
 	"burnish/internal/host"
 	"burnish/internal/testkit/redfishsim"
+	"burnish/internal/testkit/simserver"
 )
 
 // open opens the enrolled server.
@@ -261,12 +262,14 @@ func TestAWrongPasswordIsTriedOnceAndNeverShown(t *testing.T) {
 }
 
 func TestOnlyABMCWithTheRightCertificateGetsThePassword(t *testing.T) {
-	s, other := newStepper(t, redfishsim.IDRAC), redfishsim.Start(t, redfishsim.IDRAC)
-	secret := host.Secret{Username: "root", Password: "hunter2", CA: other.CA}
+	s := newStepper(t, redfishsim.IDRAC)
+	_, other, _, err := simserver.Certificate("another authority")
+	require.NoError(t, err)
+	secret := host.Secret{Username: "root", Password: "hunter2", CA: string(other)}
 	s.driver.host.Secret = func(string) (host.Secret, error) { return secret, nil }
 	s.driver.timing.look = 10 * time.Millisecond
 	before := s.bmc.Count()
-	_, err := s.driver.Open(t.Context(), s.target, s.enrolled, true)
+	_, err = s.driver.Open(t.Context(), s.target, s.enrolled, true)
 	require.ErrorContains(t, err, "certificate")
 	require.Equal(t, before, s.bmc.Count())
 	secret.CA, secret.Insecure = "", true

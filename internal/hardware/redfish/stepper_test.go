@@ -3,6 +3,7 @@ package redfish
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -52,11 +53,23 @@ func newStepper(t *testing.T, p redfishsim.Personality, options ...redfishsim.Op
 	return stepperOf(t, redfishsim.Start(t, p, options...))
 }
 
+// memoryDir is a directory that costs a disk nothing, where there is one: each session is written
+// down, and flushed.
+func memoryDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "burnish-redfish-*")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
 // unenrolled gives the stepper of a server of which nothing was read.
 func unenrolled(t *testing.T, bmc *redfishsim.Server) *stepper {
 	t.Helper()
 	d := New(Host{
-		StateDir: t.TempDir(),
+		StateDir: memoryDir(t),
 		Allow:    func(string) error { return nil },
 		Secret: func(string) (host.Secret, error) {
 			return host.Secret{Username: bmc.Username, Password: bmc.Password, CA: bmc.CA}, nil

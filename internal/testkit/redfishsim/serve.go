@@ -158,18 +158,18 @@ func (m *Machine) answer(r *http.Request, body []byte, at time.Time) answer {
 	return route.handler(c)
 }
 
-// etag is the strong one of a resource.
-func etag(body map[string]any) (string, error) {
-	raw, err := json.Marshal(body)
+// etag is the strong one of a resource, whose JSON it gives too.
+func etag(body map[string]any) (tag string, raw []byte, err error) {
+	raw, err = json.Marshal(body)
 	sum := sha256.Sum256(raw)
-	return strconv.Quote(hex.EncodeToString(sum[:4])), err
+	return strconv.Quote(hex.EncodeToString(sum[:4])), raw, err
 }
 
 // matched is handler where the request's If-Match is the resource's present ETag.
 func (m *Machine) matched(resource, handler func(*call) answer) func(*call) answer {
 	return func(c *call) answer {
 		given := c.request.Header.Get("If-Match")
-		now, err := etag(resource(c).body)
+		now, _, err := etag(resource(c).body)
 		switch {
 		case err != nil:
 			return failure(500, "Base.1.8.InternalError", err.Error())
@@ -186,28 +186,28 @@ func (m *Machine) write(w http.ResponseWriter, r *http.Request, a answer) {
 	for name, value := range a.header {
 		w.Header().Set(name, value)
 	}
+	config := m.Config()
 	w.Header().Set("OData-Version", "4.0")
-	w.Header().Set("Date", time.Now().Add(m.Config().ClockSkew).UTC().Format(http.TimeFormat))
+	w.Header().Set("Date", time.Now().Add(config.ClockSkew).UTC().Format(http.TimeFormat))
 	if a.body == nil {
 		w.WriteHeader(a.status)
 		return
 	}
-	if a.etag {
-		tag, err := etag(a.body)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		if m.Config().WeakETags {
-			tag = "W/" + tag
-		}
-		a.body["@odata.etag"] = tag
-		w.Header().Set("ETag", tag)
-	}
-	raw, err := json.Marshal(a.body)
+	tag, raw, err := etag(a.body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
+	}
+	if a.etag {
+		if config.WeakETags {
+			tag = "W/" + tag
+		}
+		w.Header().Set("ETag", tag)
+		inside := strconv.AppendQuote([]byte(`{"@odata.etag":`), tag)
+		if len(a.body) > 0 {
+			inside = append(inside, ',')
+		}
+		raw = append(inside, raw[1:]...)
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(raw)))

@@ -25,14 +25,34 @@ type Server struct {
 	Username, Password string
 }
 
+// identity is a certificate, and the authority that clients trust.
+type identity struct {
+	pair      tls.Certificate
+	authority string // PEM
+}
+
+// shared is the identity of all machines that tests start: to make one costs more than many a
+// test's requests.
+var shared = sync.OnceValues(func() (identity, error) {
+	pair, authority, _, err := simserver.Certificate(authorityName)
+	return identity{pair, string(authority)}, err
+})
+
+// Identity gives the certificate of the machines that Start serves, and its authority in PEM.
+func Identity(t testing.TB) (pair tls.Certificate, authority string) {
+	t.Helper()
+	one, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return one.pair, one.authority
+}
+
 // Start serves a new machine until the test ends.
 func Start(t testing.TB, p Personality, options ...Option) *Server {
 	t.Helper()
 	machine := New(p, options...)
-	certificate, authority, _, err := simserver.Certificate(authorityName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate, authority := Identity(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +62,7 @@ func Start(t testing.TB, p Personality, options ...Option) *Server {
 	config := machine.Config()
 	url := "https://" + listener.Addr().String()
 	return &Server{
-		Machine: machine, URL: url, SystemURL: url + machine.uri(config.systemPath()), CA: string(authority),
+		Machine: machine, URL: url, SystemURL: url + machine.uri(config.systemPath()), CA: authority,
 		Username: config.Username, Password: config.Password,
 	}
 }
