@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
@@ -333,6 +334,8 @@ func TestGuestAddress(t *testing.T) {
 	t.Parallel()
 	var suite testsuite.WorkflowTestSuite
 	e := suite.NewTestWorkflowEnvironment()
+	e.SetTestTimeout(time.Minute)
+	e.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // a second is short beside other tests
 	e.RegisterWorkflowWithOptions(GuestAddress, workflow.RegisterOptions{Name: contract.WorkflowGuestAddress})
 	stays := false
 	e.RegisterDelayedCallback(func() { e.SignalWorkflow(contract.SignalReturnAddress, contract.GuestAddressInput{Instance: other}) }, time.Second)

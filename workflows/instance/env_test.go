@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/workflows/contract"
@@ -33,7 +34,8 @@ func newEnv(t *testing.T) *env {
 	e := &env{T: t, TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), fleet: newFleet()}
 	e.fleet.now = e.Now
 	e.SetStartTime(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
-	e.SetTestTimeout(30 * time.Second)
+	e.SetTestTimeout(time.Minute)
+	e.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // a second is short beside other tests
 	e.RegisterWorkflowWithOptions(InstanceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowInstance})
 	do := func(name string, do any) { e.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name}) }
 	do(contract.ActivityPickDevices, func(_ context.Context, in contract.PickInput) (contract.PickAnswer, error) { return e.pick(in) })

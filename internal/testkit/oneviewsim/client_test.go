@@ -157,7 +157,7 @@ func (c *client) ended(r reply) reply {
 		uri, _ = r.at("uri").(string)
 	}
 	var task reply
-	require.NoError(c.t, proc.Await(c.t.Context(), 10*time.Second, time.Millisecond, "the end of "+uri, func() (bool, string) {
+	require.NoError(c.t, proc.Await(c.t.Context(), time.Minute, time.Millisecond, "the end of "+uri, func() (bool, string) {
 		task = c.get(strings.TrimPrefix(uri, c.url))
 		state, _ := task.at("taskState").(string)
 		return task.at("percentComplete") == 100.0, state

@@ -111,7 +111,7 @@ func TestAnAnswerIsHeld(t *testing.T) {
 	s.Inject(oneviewsim.Fault{Method: "POST", Path: posts, Kind: oneviewsim.HoldAfter})
 	answered := make(chan int, 1)
 	go func() { answered <- c.do("POST", posts, body).status }()
-	require.NoError(t, proc.Await(t.Context(), 10*time.Second, time.Millisecond, "the effect", func() (bool, string) {
+	require.NoError(t, proc.Await(t.Context(), time.Minute, time.Millisecond, "the effect", func() (bool, string) {
 		return len(s.Profiles(s.Username)) == 1, ""
 	}))
 	require.Empty(t, answered)

@@ -86,7 +86,7 @@ func TestAKilledApplianceComesBack(t *testing.T) {
 		require.Equal(t, 401, c.get(server).status, "sessions are lost")
 		c.login(p.Username, p.Password)
 		if kind == oneviewsim.ExitAfter {
-			require.NoError(t, proc.Await(ctx, 10*time.Second, 5*time.Millisecond, "the profile", func() (bool, string) {
+			require.NoError(t, proc.Await(ctx, time.Minute, 5*time.Millisecond, "the profile", func() (bool, string) {
 				state, _ := c.get(server).at("state").(string)
 				return state == oneviewsim.ProfileApplied, state
 			}))
@@ -207,7 +207,7 @@ func TestAServerIsSeenThroughItsBMCToo(t *testing.T) {
 }
 
 func awaitPower(t *testing.T, want string, power func() (string, error)) error {
-	return proc.Await(t.Context(), 10*time.Second, time.Millisecond, "power "+want, func() (bool, string) {
+	return proc.Await(t.Context(), time.Minute, time.Millisecond, "power "+want, func() (bool, string) {
 		now, err := power()
 		return err == nil && now == want, now
 	})
