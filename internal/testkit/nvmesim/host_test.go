@@ -202,7 +202,7 @@ func TestHang(t *testing.T) {
 	require.Equal(t, nvmecli.SanitizeInProgress, sanitizeLog(t, s).Status)
 }
 
-// traced are the processes that another process traces.
+// traced are the processes that the threads of another process trace.
 func traced(t *testing.T, tracer int) []int {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/status")
@@ -223,7 +223,8 @@ func traced(t *testing.T, tracer int) []int {
 				by = number(t, value)
 			}
 		}
-		if by == tracer {
+		// TracerPid is the thread that traces, which may be any of the process.
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", tracer, by)); err == nil {
 			found = append(found, pid)
 		}
 	}
