@@ -1,5 +1,5 @@
-// The key exchange that no quantum computer breaks is most of a handshake's work, and nobody
-// listens to a test.
+// The key exchange that no quantum computer breaks is most of a handshake's work, and a test needs
+// no secrecy.
 //
 //go:debug tlsmlkem=0
 package redfish
