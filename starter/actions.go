@@ -16,7 +16,9 @@ import (
 const manyUsage = `      --state S[,S…], --type T, --host H, --model M, --fault CODE
                             instead of NAMEs: all devices that match
       --dry-run             print what would be done; send nothing
-  -y, --yes                 do not ask for confirmation above 10 devices
+  -y, --yes                 do not ask. Without it a question lists the devices: of
+                            a command that may erase, retire or end a binding
+                            whenever a filter chose them, of any above 10 devices
   -o, --output table|json|yaml
       --timeout DURATION    for each device (30s)
 
@@ -297,17 +299,20 @@ func (a *app) actCommand(use, usage string, read func() (action, error)) *cobra.
 func (a *app) actOnDevices(ctx context.Context, command string, c *selection, names []string, o action) error {
 	limited, cancel := a.waitLimit(ctx)
 	defer cancel()
-	if len(names) > 0 {
-		if c.dryRun {
-			return a.dryRun(names, o)
-		}
-		if err := a.confirm(ctx, c, o.verb, len(names)); err != nil {
-			return err
-		}
+	ask := question{verb: o.verb, n: len(names), above: asksAbove(effectOf(command), len(names) == 0), yes: c.yes}
+	if len(names) > 0 && c.dryRun {
+		return a.dryRun(names, o)
+	}
+	if err := a.refuse(ask); err != nil { // before a server is contacted
+		return err
 	}
 	return a.devices(ctx, func(l deviceClient) error {
 		if len(names) == 1 {
 			return a.actOne(ctx, limited, l, names[0], o)
+		}
+		ask.show = func() (string, error) {
+			views, err := a.named(ctx, l, names)
+			return affected(views), err
 		}
 		if len(names) == 0 {
 			views, err := a.find(ctx, l, &c.filter)
@@ -323,9 +328,10 @@ func (a *app) actOnDevices(ctx context.Context, command string, c *selection, na
 			if c.dryRun {
 				return a.dryRun(names, o)
 			}
-			if err := a.confirm(ctx, c, o.verb, len(names)); err != nil {
-				return err
-			}
+			ask.n, ask.show = len(names), func() (string, error) { return affected(views), nil }
+		}
+		if err := a.confirm(ctx, ask); err != nil {
+			return err
 		}
 		return a.actMany(ctx, limited, l, command, names, o)
 	})

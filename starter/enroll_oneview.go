@@ -53,12 +53,32 @@ func (a *app) enrollFrom(ctx context.Context, like enrollment, f fromPool) error
 			a.note("", fmt.Sprintf("enrolled already: %d of the servers that match", enrolled))
 		}
 		if !f.dryRun {
-			if err := a.confirm(ctx, &selection{yes: f.yes}, "enroll", len(found)); err != nil {
+			if err := a.confirm(ctx, f.question(like, found)); err != nil {
 				return err
 			}
 		}
 		return a.enrollServers(ctx, l, like, f, found)
 	})
+}
+
+// question is asked before servers are enrolled: they are chosen by a filter, and --provide
+// erases them.
+func (f fromPool) question(like enrollment, found []contract.PoolServer) question {
+	verb, may := "enroll", effectOf("enroll")
+	if like.provide {
+		verb, may = "enroll and clean", may|erases
+	}
+	return question{verb: verb, n: len(found), above: asksAbove(may, true), yes: f.yes, show: func() (string, error) {
+		rows := [][]string{{"NAME", "HOST", "SERIAL", "MODEL", "PROFILE"}}
+		for _, s := range found[:min(maxAsked, len(found))] {
+			rows = append(rows, []string{deviceName(s), like.host, s.Serial, s.Model, s.Profile})
+		}
+		table := columns(rows)
+		if rest := len(found) - maxAsked; rest > 0 {
+			table += fmt.Sprintf("and %d more\n", rest)
+		}
+		return table, nil
+	}}
 }
 
 // matching says why no server is left to enroll.

@@ -49,7 +49,7 @@ func TestEnrollFromAnAppliance(t *testing.T) {
 		got[asked.Enrollment.Name] = asked
 		return contract.Result{Device: in(asked.Enrollment.Name, device.Manageable)}, nil
 	}}
-	r := burnish(t, l, "", fromPoolArgs("--filter", "model=*Gen10", "--filter", "name=Encl1*", "--set", "url=https://ilo{serial}.example/{uuid}/{name},secret=s,dynamic_allocation=true", "--provide")...)
+	r := burnish(t, l, "", fromPoolArgs("--filter", "model=*Gen10", "--filter", "name=Encl1*", "--set", "url=https://ilo{serial}.example/{uuid}/{name},secret=s,dynamic_allocation=true", "--provide", "--yes")...)
 	require.Equal(t, exitOK, r.code, r.errors)
 	require.Equal(t, 5, strings.Count(r.out, ": enrolled, now manageable\n"), r.out)
 	require.Len(t, got, 5)
@@ -93,10 +93,18 @@ func TestEnrollFromAnApplianceAsks(t *testing.T) {
 	require.Contains(t, r.errors, "this would enroll 11 devices, and there is no terminal")
 	r = burnish(t, l, "n\n", args...)
 	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errors, "NAME                 HOST  SERIAL  MODEL              PROFILE\nencl1-bay-0-cz3400   h1    CZ3400  Synergy 480 Gen10  -\n")
 	require.Zero(t, enrolled)
 	r = burnish(t, l, "", append(args, "--yes")...)
 	require.Equal(t, exitOK, r.code, r.errors)
 	require.Equal(t, 11, enrolled)
+
+	// What is provided is erased: one is asked about.
+	l.inPool = rack(1)
+	r = burnish(t, l, "", append(args, "--provide")...)
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.errors, "this would enroll and clean 1 device, and there is no terminal")
+	require.Equal(t, exitOK, burnish(t, l, "", args...).code)
 }
 
 // What fails has its line, and the others are enrolled.

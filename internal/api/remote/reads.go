@@ -76,6 +76,9 @@ func queryOf(f client.Filter) url.Values {
 	if f.UUID != "" {
 		query.Set("uuid", f.UUID)
 	}
+	if len(f.Names) > 0 {
+		query["name"] = f.Names
+	}
 	for name, values := range map[string][]string{"type": f.Types, "host": f.Hosts, "fault": f.Faults} {
 		if len(values) > 0 {
 			query[name] = values

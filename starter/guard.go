@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"burnish/internal/device"
+	"burnish/workflows/client"
+	"burnish/workflows/contract"
+)
+
+// effect is what a command may do to the devices that it is given.
+type effect uint8
+
+const (
+	// erases: a step may overwrite the device.
+	erases effect = 1 << iota
+	// endsBinding: a tenant may lose the device.
+	endsBinding
+	// retires: the device leaves service.
+	retires
+	// keeps: neither its contents nor its tenant nor its service change.
+	keeps effect = 0
+)
+
+// effects says of every command that takes several devices what it may do to them. A command
+// that does not keep everything asks before it acts on devices that a filter chose, however
+// few they are: a filter may select more than its author remembers.
+var effects = map[string]effect{
+	"provide":         erases,
+	"clean":           erases,
+	"release-hold":    erases, // the steps behind the hold may erase
+	"abort":           keeps,
+	"manage":          endsBinding,
+	"maintain":        keeps,
+	"retire":          endsBinding | retires,
+	"enroll":          keeps, // with --provide it erases, see enrollFrom
+	"oneview migrate": keeps,
+}
+
+// effectOf is what a command may do; one that the table does not name may do everything.
+func effectOf(command string) effect {
+	e, known := effects[command]
+	if !known {
+		return erases | endsBinding | retires
+	}
+	return e
+}
+
+// confirmThreshold is the number of devices above which every command on several devices
+// asks.
+const confirmThreshold = 10
+
+// question is what a command asks before it acts on devices.
+type question struct {
+	verb string
+	n    int
+	// above is the number of devices above which it asks.
+	above int
+	// yes: --yes answered it.
+	yes bool
+	// show gives the table of what it would act on.
+	show func() (string, error)
+}
+
+// asksAbove is the number of devices above which a command that may do this asks.
+func asksAbove(may effect, byFilter bool) int {
+	if byFilter && may != keeps {
+		return 0
+	}
+	return confirmThreshold
+}
+
+// due says whether the question must be asked.
+func (q question) due() bool { return q.n > q.above && !q.yes }
+
+// refuse is the error of a question that nobody can be asked.
+func (a *app) refuse(q question) error {
+	if !q.due() || a.terminal() {
+		return nil
+	}
+	f := usagef("this would %s %s, and there is no terminal to ask for confirmation", q.verb, countOf(q.n))
+	f.remedy = "check with --dry-run, then use --yes"
+	return f
+}
+
+// confirm shows what a command would act on and asks, where that is due.
+func (a *app) confirm(ctx context.Context, q question) error {
+	if !q.due() {
+		return nil
+	}
+	if err := a.refuse(q); err != nil {
+		return err
+	}
+	table, err := q.show()
+	if err != nil {
+		return err
+	}
+	// Who does not see the question answers nothing, which is a no.
+	fmt.Fprintf(a.stderr, "%s%s %s? y/N ", table, q.verb, countOf(q.n))
+	answer := make(chan string, 1)
+	go func() {
+		// An answer that cannot be read is a no.
+		line, _ := bufio.NewReader(io.LimitReader(a.stdin, 256)).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+	case got := <-answer:
+		if got == "y" || got == "yes" {
+			return nil
+		}
+	}
+	return &failure{exit: exitFailed, code: device.CodeRefused, message: "not confirmed; nothing was sent"}
+}
+
+func countOf(n int) string {
+	if n == 1 {
+		return "1 device"
+	}
+	return fmt.Sprintf("%d devices", n)
+}
+
+// maxAsked is how many devices a question shows: with its own lines they fit on a screen.
+const maxAsked = 18
+
+// affected is the table of the devices that a command would act on: those that an instance has
+// come first, and what does not fit is counted by its state.
+func affected(views []contract.DeviceStatus) string {
+	inUse := func(v contract.DeviceStatus) bool { return v.InstanceUUID != nil }
+	views = slices.Clone(views)
+	slices.SortStableFunc(views, func(a, b contract.DeviceStatus) int {
+		switch {
+		case inUse(a) == inUse(b):
+			return 0
+		case inUse(a):
+			return -1
+		}
+		return 1
+	})
+	head := []string{"NAME", "HOST", "STATE"}
+	instances := slices.ContainsFunc(views, inUse)
+	if instances {
+		head = append(head, "INSTANCE")
+	}
+	rows := [][]string{head}
+	for _, v := range views[:min(maxAsked, len(views))] {
+		row := []string{v.Name, v.Hostname, cmp.Or(string(v.DeviceState), "not enrolled")}
+		if instances {
+			instance := ""
+			if v.InstanceUUID != nil {
+				instance = *v.InstanceUUID
+			}
+			row = append(row, instance)
+		}
+		rows = append(rows, row)
+	}
+	return columns(rows) + more(views)
+}
+
+// more counts the devices that a question does not show.
+func more(views []contract.DeviceStatus) string {
+	if len(views) <= maxAsked {
+		return ""
+	}
+	rest := views[maxAsked:]
+	counts := map[device.State]int{}
+	for _, v := range rest {
+		counts[v.DeviceState]++
+	}
+	var parts []string
+	for _, s := range append(device.States(), device.Absent) {
+		if counts[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[s], cmp.Or(string(s), "not enrolled")))
+		}
+	}
+	return fmt.Sprintf("and %d more: %s\n", len(rest), strings.Join(parts, ", "))
+}
+
+// named gives the devices of these names as the server lists them; one that it does not list
+// has its name alone.
+func (a *app) named(ctx context.Context, l deviceClient, names []string) ([]contract.DeviceStatus, error) {
+	rctx, cancel := a.requestContext(ctx)
+	defer cancel()
+	listed := map[string]contract.DeviceStatus{}
+	for some := range slices.Chunk(names, namesPerList) {
+		found, err := l.List(rctx, client.Filter{Names: some})
+		if err != nil {
+			return nil, a.explain(ctx, l, "", err)
+		}
+		for _, e := range found {
+			listed[e.Name] = e.Status
+		}
+	}
+	views := make([]contract.DeviceStatus, len(names))
+	for i, name := range names {
+		views[i] = listed[name]
+		views[i].Name = name
+	}
+	return views, nil
+}
+
+// namesPerList keeps the address of a listing over the HTTP API short enough for any proxy.
+const namesPerList = 50
