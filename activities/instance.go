@@ -63,7 +63,7 @@ func (s *Instances) UnclaimDevices(ctx context.Context, in contract.DevicesCall)
 // ended. Retried: until each device has answered, and knows who has it.
 func (s *Instances) UnbindDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
 	return s.askAll(ctx, in, contract.UpdateUnbind, func(ctx context.Context, d contract.DeviceCall) (contract.BindResult, error) {
-		result, err := s.Client.Unbind(ctx, d.Name, contract.UnbindInput{Instance: in.Instance, ByInstance: true, Caller: in.Caller})
+		result, err := s.Client.Unbind(ctx, d.Name, contract.UnbindInput{Instance: in.Instance, ByInstance: true, Reason: in.Reason, Caller: in.Caller})
 		if refusal, ok := contract.RefusalOf(err); ok && refusal.State == device.Unknown {
 			// The inventory's record may give it back to the instance.
 			return contract.BindResult{}, fmt.Errorf("it is not known yet who has it: %s", refusal.Fault.Message)
@@ -76,13 +76,13 @@ func (s *Instances) UnbindDevices(ctx context.Context, in contract.DevicesCall) 
 // run changes nothing. Retried: until each device has answered.
 func (s *Instances) RebuildDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
 	return s.askAll(ctx, in, contract.UpdateRebuild, func(ctx context.Context, d contract.DeviceCall) (contract.BindResult, error) {
-		result, err := s.Client.Rebuild(ctx, d.Name, contract.UnbindInput{Instance: in.Instance, Caller: in.Caller})
+		result, err := s.Client.Rebuild(ctx, d.Name, contract.UnbindInput{Instance: in.Instance, Reason: in.Reason, Caller: in.Caller})
 		return contract.BindResult{Device: result.Device, Binding: result.Device.Binding, Already: result.Already}, err
 	})
 }
 
 func bindInput(in contract.DevicesCall, d contract.DeviceCall) contract.BindInput {
-	return contract.BindInput{Instance: in.Instance, Request: in.Request, Tag: d.Tag, Managed: true, Caller: in.Caller}
+	return contract.BindInput{Instance: in.Instance, Request: in.Request, Tag: d.Tag, Managed: true, Reason: in.Reason, Caller: in.Caller}
 }
 
 // askTimeout bounds the wait for one device in one attempt. The next attempt sends the same

@@ -118,6 +118,7 @@ const forgetUsage = `burnish forget: delete a retired device's record
 usage: burnish forget NAME [flags]
 
       --instance UUID       the instance that still has the device by the inventory's record
+      --reason TEXT         why; kept with the device
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
@@ -145,7 +146,7 @@ func (a *app) provideCommand() *cobra.Command {
 		in.Caller = operator()
 		return action{verb: "provide", done: "provided", send: request(deviceClient.Provide, in), wait: wait}, nil
 	})
-	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
+	reasonFlag(cmd, &in.Reason)
 	cmd.Flags().BoolVar(&wait, "wait", false, "")
 	return cmd
 }
@@ -170,7 +171,7 @@ func (a *app) cleanCommand() *cobra.Command {
 		return action{verb: "clean", done: past, send: request(deviceClient.Clean, in), wait: wait}, nil
 	})
 	c.flags(cmd.Flags())
-	cmd.Flags().StringVar(&reason, "reason", "", "")
+	reasonFlag(cmd, &reason)
 	cmd.Flags().BoolVar(&wait, "wait", false, "")
 	return cmd
 }
@@ -181,7 +182,7 @@ func (a *app) releaseHoldCommand() *cobra.Command {
 		in.Caller = operator()
 		return action{verb: "release", done: "released", send: request(deviceClient.ReleaseHold, in)}, nil
 	})
-	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
+	reasonFlag(cmd, &in.Reason)
 	return cmd
 }
 
@@ -191,7 +192,7 @@ func (a *app) abortCommand() *cobra.Command {
 		in.Caller = operator()
 		return action{verb: "abort", done: "abort requested", send: request(deviceClient.Abort, in)}, nil
 	})
-	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
+	reasonFlag(cmd, &in.Reason)
 	return cmd
 }
 
@@ -201,7 +202,7 @@ func (a *app) manageCommand() *cobra.Command {
 		in.Caller = operator()
 		return action{verb: "manage", done: "taken out of the pool", send: request(deviceClient.Manage, in), oneOnly: in.Instance != ""}, nil
 	})
-	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
+	reasonFlag(cmd, &in.Reason)
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
 	return cmd
 }
@@ -220,7 +221,7 @@ func (a *app) maintainCommand() *cobra.Command {
 		}
 		return action{verb: "hold", done: onHold, send: request(deviceClient.Maintain, in)}, nil
 	})
-	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
+	reasonFlag(cmd, &in.Reason)
 	cmd.Flags().BoolVar(&in.Off, "off", false, "")
 	return cmd
 }
@@ -235,7 +236,7 @@ func (a *app) retireCommand() *cobra.Command {
 		return action{verb: "retire", done: "retired", send: request(deviceClient.Retire, in), oneOnly: in.Instance != ""}, nil
 	})
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
-	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
+	reasonFlag(cmd, &in.Reason)
 	cmd.Flags().BoolVar(&in.Lost, "lost", false, "")
 	return cmd
 }
@@ -252,7 +253,13 @@ func (a *app) forgetCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
+	reasonFlag(cmd, &in.Reason)
 	return cmd
+}
+
+// reasonFlag adds the flag by which an operator says why.
+func reasonFlag(cmd *cobra.Command, reason *string) {
+	cmd.Flags().StringVar(reason, "reason", "", "")
 }
 
 // operator says who runs this command, for the device's history.

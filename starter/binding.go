@@ -18,6 +18,7 @@ usage: burnish bind NAME --instance UUID [flags]
                             same binding, never a second one
       --tag T               the device's role in the guest: 1 to 60 characters, but no
                             comma and no slash
+      --reason TEXT         why; kept with the device
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
@@ -32,6 +33,7 @@ const unbindUsage = `burnish unbind: end an instance's binding; the clean then s
 usage: burnish unbind NAME --instance UUID [flags]
 
       --instance UUID       the instance that the device is bound to
+      --reason TEXT         why; kept with the device
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
@@ -44,6 +46,7 @@ const rebuildUsage = `burnish rebuild: rebuild an instance; it keeps its device,
 usage: burnish rebuild NAME --instance UUID [flags]
 
       --instance UUID       the instance that the device is bound to
+      --reason TEXT         why; kept with the device
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
@@ -86,6 +89,7 @@ func (a *app) bindCommand() *cobra.Command {
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
 	cmd.Flags().StringVar(&in.Request, "request", "", "")
 	cmd.Flags().StringVar(&in.Tag, "tag", "", "")
+	reasonFlag(cmd, &in.Reason)
 	return cmd
 }
 
@@ -110,6 +114,7 @@ func (a *app) byInstance(use, usage string, method func(deviceClient, context.Co
 		return a.actOnNamed(cmd, args[0], past, action{send: request(method, in)})
 	}
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
+	reasonFlag(cmd, &in.Reason)
 	return cmd
 }
 

@@ -31,6 +31,7 @@ usage: burnish enroll NAME --host H --driver D [flags]
       --clean                  assert that it is clean; only with
                                BURNISH_CLEAN_ON_ENROLL=false
       --accept-signature S     a file-system signature on it that may be destroyed
+      --reason TEXT            why; kept with each device
   -f, --file FILE              many devices; - is the standard input
       --from oneview           the servers of an appliance that are not enrolled, as
                                NODEs of its pool. A NAME is the server's name and
@@ -84,6 +85,7 @@ func (a *app) enrollCommand() *cobra.Command {
 	flags.BoolVar(&e.provide, "provide", false, "")
 	flags.BoolVar(&e.clean, "clean", false, "")
 	flags.StringVar(&e.acceptSignature, "accept-signature", "", "")
+	reasonFlag(cmd, &e.reason)
 	flags.StringVarP(&file, "file", "f", "", "")
 	flags.StringVar(&pool.from, "from", "", "")
 	flags.StringVar(&pool.appliance, "appliance", "", "")
@@ -102,7 +104,7 @@ func (a *app) enrollCommand() *cobra.Command {
 			if len(args) > 0 {
 				return usagef("--file and NAME exclude each other: write the device in the file")
 			}
-			return a.enrollFile(cmd.Context(), file)
+			return a.enrollFile(cmd.Context(), file, e.reason)
 		}
 		if len(args) > 1 {
 			return usagef("takes one NAME, not %d: use --file for many", len(args))
@@ -158,7 +160,7 @@ func (a *app) enroll(ctx context.Context, l deviceClient, in contract.EnrollInpu
 }
 
 // enrollFile enrolls the devices of a fleet file.
-func (a *app) enrollFile(ctx context.Context, path string) error {
+func (a *app) enrollFile(ctx context.Context, path, reason string) error {
 	data, err := a.readFile(path)
 	if err != nil {
 		return err
@@ -176,6 +178,7 @@ func (a *app) enrollFile(ctx context.Context, path string) error {
 				return failed("enroll", entry.name, f)
 			}
 			name := entry.input.Enrollment.Name
+			entry.input.Reason = reason
 			result, err := a.enroll(ctx, l, entry.input)
 			if err != nil {
 				return failed("enroll", name, err)

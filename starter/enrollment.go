@@ -15,7 +15,7 @@ type enrollment struct {
 	name, host, driver, kind, address string
 	set                               map[string]string
 	oneTimeUse, provide, clean        bool
-	acceptSignature                   string
+	acceptSignature, reason           string
 }
 
 // settingOwner is a setting that does not belong to the driver: who allocates the device.
@@ -27,6 +27,7 @@ var settingForm = regexp.MustCompile(`,([A-Za-z][A-Za-z0-9_.-]*=)`)
 func (e enrollment) input() (contract.EnrollInput, error) {
 	in := contract.EnrollInput{
 		Provide: e.provide,
+		Reason:  e.reason,
 		Enrollment: contract.Enrollment{
 			Name: e.name, Host: e.host, Driver: e.driver, Type: e.kind, Address: e.address,
 			OneTimeUse:           e.oneTimeUse,

@@ -25,6 +25,7 @@ usage: burnish import --from placement [flags]
       --driver D          the driver that cleans them (nvme)
       --type T            their type (from the driver: nvme NVME)
       --set k=v[,k=v…]    a setting of the driver; repeatable
+      --reason TEXT       why; kept with each device
       --dry-run           print what would be imported
   -o, --output table|json|yaml
       --timeout DURATION  for each device (30s)
@@ -64,6 +65,7 @@ func (a *app) importCommand() *cobra.Command {
 	flags.StringVar(&e.kind, "type", "", "")
 	flags.StringArrayVar(&set, "set", nil, "")
 	flags.BoolVar(&dry, "dry-run", false, "")
+	reasonFlag(cmd, &e.reason)
 	cmd.AddCommand(a.importCheckCommand())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := noArgs(cmd, args); err != nil {

@@ -63,7 +63,7 @@ func (a *app) instanceBindCommand(use, usage, past string, method instanceMethod
 	flags.StringVarP(&file, "file", "f", "", "")
 	flags.StringVar(&domain, "domain", "", "")
 	flags.StringVar(&in.Request, "request-id", "", "")
-	flags.StringVar(&in.Reason, "reason", "", "")
+	reasonFlag(cmd, &in.Reason)
 	if use == "bind" {
 		flags.StringVar(&in.Project, "project", "", "")
 		flags.StringArrayVar(&in.Addresses, "address", nil, "")
@@ -140,7 +140,7 @@ func (a *app) instanceDetachCommand() *cobra.Command {
 		}
 		return nil
 	}}
-	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
+	reasonFlag(cmd, &in.Reason)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		instance, err := instanceArg(args[0])
 		if err != nil {
@@ -162,7 +162,7 @@ func (a *app) instanceDetachCommand() *cobra.Command {
 func (a *app) instanceActCommand(use, usage, past string, method instanceMethod[contract.InstanceActInput]) *cobra.Command {
 	var in contract.InstanceActInput
 	cmd := &cobra.Command{Use: use, Long: usage, Args: oneName("UUID")}
-	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
+	reasonFlag(cmd, &in.Reason)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		instance, err := instanceArg(args[0])
 		if err != nil {
@@ -187,7 +187,7 @@ func (a *app) instanceMoveCommand(use, usage, past string, method instanceMethod
 	d.flags(flags)
 	flags.StringVar(&in.To, "to", "", "")
 	flags.StringVar(&domain, "domain", "", "")
-	flags.StringVar(&in.Reason, "reason", "", "")
+	reasonFlag(cmd, &in.Reason)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		instance, err := instanceArg(args[0])
 		if err != nil {

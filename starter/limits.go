@@ -22,6 +22,7 @@ failed on its first device. The other cleans of the model then wait, reserved.
 
       --model M             the model, as the alarm names it
       --step S              the step
+      --reason TEXT         why; kept with the devices that waited
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
@@ -37,6 +38,7 @@ Refused while the device is cleaned. on and off may be repeated; a reset is sent
 once: where its outcome is not known, the answer says so.
 
       --instance UUID       the instance that has the device
+      --reason TEXT         why; kept with the device
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
@@ -64,6 +66,7 @@ func (a *app) powerCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
+	reasonFlag(cmd, &in.Reason)
 	return cmd
 }
 
@@ -102,6 +105,7 @@ func (a *app) resumeCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&in.Model, "model", "", "")
 	cmd.Flags().StringVar(&in.Step, "step", "", "")
+	reasonFlag(cmd, &in.Reason)
 	return cmd
 }
 

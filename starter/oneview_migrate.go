@@ -20,6 +20,7 @@ usage: burnish oneview migrate [NAME…] [flags]
 
       --appliance A         only devices of this appliance
       --dry-run             ask the appliance, and print what would be done
+      --reason TEXT         why; kept with the device
   -y, --yes                 do not ask for confirmation above 10 devices
   -o, --output table|json|yaml
       --timeout DURATION    for each device (15m); one that takes longer goes on
@@ -61,6 +62,7 @@ func (a *app) oneviewMigrateCommand() *cobra.Command {
 	var (
 		appliance string
 		c         selection
+		reason    string
 	)
 	cmd := &cobra.Command{
 		Use:  "migrate",
@@ -87,7 +89,7 @@ func (a *app) oneviewMigrateCommand() *cobra.Command {
 				a.timeout.limit = migrateTimeout
 			}
 			return a.devices(cmd.Context(), func(l deviceClient) error {
-				return a.migrate(cmd.Context(), l, &c, names, appliance)
+				return a.migrate(cmd.Context(), l, &c, names, appliance, reason)
 			})
 		},
 	}
@@ -95,11 +97,12 @@ func (a *app) oneviewMigrateCommand() *cobra.Command {
 	flags.StringVar(&appliance, "appliance", "", "")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "")
 	flags.BoolVarP(&c.yes, "yes", "y", false, "")
+	reasonFlag(cmd, &reason)
 	return cmd
 }
 
 // migrate makes the named devices dynamic, or all that are pre-allocated.
-func (a *app) migrate(ctx context.Context, l deviceClient, c *selection, names []string, appliance string) error {
+func (a *app) migrate(ctx context.Context, l deviceClient, c *selection, names []string, appliance, reason string) error {
 	if len(names) == 0 {
 		before, err := a.preallocated(ctx, l, appliance)
 		if err != nil {
@@ -120,7 +123,7 @@ func (a *app) migrate(ctx context.Context, l deviceClient, c *selection, names [
 		}
 	}
 	return a.forEachDevice(len(names), parallelism, func(i int) outcome {
-		result, err := a.migrateOne(ctx, l, names[i], c.dryRun)
+		result, err := a.migrateOne(ctx, l, names[i], reason, c.dryRun)
 		if err != nil {
 			return failed("oneview migrate", names[i], err)
 		}
@@ -155,7 +158,7 @@ func (a *app) preallocated(ctx context.Context, l deviceClient, appliance string
 }
 
 // migrateOne makes one device dynamic, or says what that would do.
-func (a *app) migrateOne(ctx context.Context, l deviceClient, name string, dryRun bool) (outcome, error) {
+func (a *app) migrateOne(ctx context.Context, l deviceClient, name, reason string, dryRun bool) (outcome, error) {
 	v, silent, err := a.deviceStatus(ctx, l, name)
 	switch {
 	case err != nil:
@@ -178,7 +181,7 @@ func (a *app) migrateOne(ctx context.Context, l deviceClient, name string, dryRu
 		report.Profile = found.Profile
 		return reported(name, name+": "+wouldMigrate(v, found.Profile), report), nil
 	}
-	result, err := a.send(ctx, l, name, action{send: request(deviceClient.MigratePool, contract.ReasonInput{Caller: operator()})})
+	result, err := a.send(ctx, l, name, action{send: request(deviceClient.MigratePool, contract.ReasonInput{Reason: reason, Caller: operator()})})
 	if err != nil {
 		return outcome{}, err
 	}

@@ -16,6 +16,7 @@ the device's history is kept. Allowed in state error, manageable or retired.
       --provide             clean it and make it available
       --accept-signature S[,S…]
                             file-system signatures on it that may be destroyed
+      --reason TEXT         why; kept with the device
       --instance UUID       the instance that has the device, whose binding this ends
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
@@ -36,6 +37,7 @@ flag that is not given keeps its value; a NEW of the form HOST_ADDRESS sets both
       --driver D            the new driver
       --address A           the new PCI address
       --set K=V[,K=V…]      settings that differ in the new slot, such as path
+      --reason TEXT         why; kept with the device
       --instance UUID       the instance that has the device, whose binding this ends
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
@@ -49,6 +51,7 @@ func (a *app) replaceCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "replace", Long: replaceUsage, Args: oneName("NAME")}
 	cmd.Flags().BoolVar(&in.Provide, "provide", false, "")
 	cmd.Flags().StringVar(&in.AcceptSignature, "accept-signature", "", "")
+	reasonFlag(cmd, &in.Reason)
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		in.Caller = operator()
@@ -60,7 +63,7 @@ func (a *app) replaceCommand() *cobra.Command {
 func (a *app) moveCommand() *cobra.Command {
 	var to contract.Enrollment
 	var set []string
-	var instance string
+	var instance, reason string
 	cmd := &cobra.Command{Use: "move", Long: moveUsage, Args: func(_ *cobra.Command, args []string) error {
 		if len(args) != 2 {
 			return usagef("takes OLD and NEW, not %d names", len(args))
@@ -72,6 +75,7 @@ func (a *app) moveCommand() *cobra.Command {
 	cmd.Flags().StringVar(&to.Address, "address", "", "")
 	cmd.Flags().StringArrayVar(&set, "set", nil, "")
 	cmd.Flags().StringVar(&instance, "instance", "", "")
+	reasonFlag(cmd, &reason)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var err error
 		if to.Name, err = canonical(args[1]); err != nil {
@@ -86,7 +90,7 @@ func (a *app) moveCommand() *cobra.Command {
 		if to, err = to.NormalizeSlot(); err != nil {
 			return usagef("%s", err)
 		}
-		in := contract.MoveInput{Enrollment: to, Instance: instance, Caller: operator()}
+		in := contract.MoveInput{Enrollment: to, Instance: instance, Reason: reason, Caller: operator()}
 		return a.actOnNamed(cmd, args[0], "moved", action{send: request(deviceClient.Move, in)})
 	}
 	return cmd

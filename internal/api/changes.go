@@ -61,9 +61,11 @@ type (
 		Instance string `json:"instance"`
 		Request  string `json:"request,omitempty"`
 		Tag      string `json:"tag,omitempty"`
+		Reason   string `json:"reason,omitempty"`
 	}
 	unbindBody struct {
 		Instance string `json:"instance"`
+		Reason   string `json:"reason,omitempty"`
 	}
 	replaceBody struct {
 		AcceptSignature string `json:"accept_signature,omitempty"`
@@ -76,16 +78,19 @@ type (
 	moveBody struct {
 		Enrollment contract.Enrollment `json:"enrollment"`
 		Instance   string              `json:"instance,omitempty"`
+		Reason     string              `json:"reason,omitempty"`
 	}
 	enrollBody struct {
 		Enrollment contract.Enrollment `json:"enrollment"`
 		Provide    bool                `json:"provide,omitempty"`
 		Import     bool                `json:"import,omitempty"`
 		Provider   string              `json:"provider,omitempty"`
+		Reason     string              `json:"reason,omitempty"`
 	}
 	resumeBody struct {
-		Model string `json:"model"`
-		Step  string `json:"step"`
+		Model  string `json:"model"`
+		Step   string `json:"step"`
+		Reason string `json:"reason,omitempty"`
 	}
 )
 
@@ -127,15 +132,15 @@ func changeRoutes() []route {
 		plain("migrate-pool", "Make a pre-allocated server of a shared pool dynamic", Writer.MigratePool),
 		bindRoute(),
 		act("unbind", v20, 0, "End an instance's binding", func(ctx context.Context, c *call, in unbindBody) (any, error) {
-			return c.result(c.Devices.DetachDevice(ctx, c.name, contract.UnbindInput{Instance: in.Instance, Caller: c.caller()}))
+			return c.result(c.Devices.DetachDevice(ctx, c.name, contract.UnbindInput{Instance: in.Instance, Reason: in.Reason, Caller: c.caller()}))
 		}),
 		act("rebuild", v20, 0, "Keep the device bound while its instance is rebuilt", func(ctx context.Context, c *call, in unbindBody) (any, error) {
-			return c.result(c.Devices.Rebuild(ctx, c.name, contract.UnbindInput{Instance: in.Instance, Caller: c.caller()}))
+			return c.result(c.Devices.Rebuild(ctx, c.name, contract.UnbindInput{Instance: in.Instance, Reason: in.Reason, Caller: c.caller()}))
 		}),
 		change("/v2/devices", "enrollDevice", ruleOf("enroll"), "Enroll a device", contract.Result{}, enrollDevice),
 		change("/v2/limits/resume", "resumeStep", ruleOf("resume"), "Close the breaker of a step on a model", contract.ResumeResult{},
 			func(ctx context.Context, c *call, in resumeBody) (any, error) {
-				result, err := c.Devices.Resume(ctx, contract.ResumeInput{Model: in.Model, Step: in.Step, Caller: c.caller()})
+				result, err := c.Devices.Resume(ctx, contract.ResumeInput{Model: in.Model, Step: in.Step, Reason: in.Reason, Caller: c.caller()})
 				if client.NotFound(err) {
 					return nil, &device.Fault{Class: device.Permanent, Code: device.CodeNotFound,
 						Message: "nothing is limited: the policy has no limits", Remedy: "see GET /v2/limits"}
@@ -154,7 +159,7 @@ func plain(verb, summary string, do func(w Writer, ctx context.Context, name str
 
 func bindRoute() route {
 	r := act("bind", v20, 0, "Reserve a device and bind it to an instance", func(ctx context.Context, c *call, in bindBody) (any, error) {
-		bound, err := c.Devices.AttachDevice(ctx, c.name, contract.BindInput{Instance: in.Instance, Request: in.Request, Tag: in.Tag, Caller: c.caller()})
+		bound, err := c.Devices.AttachDevice(ctx, c.name, contract.BindInput{Instance: in.Instance, Request: in.Request, Tag: in.Tag, Reason: in.Reason, Caller: c.caller()})
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +179,7 @@ func moveDevice(ctx context.Context, c *call, in moveBody) (any, error) {
 	if err != nil {
 		return nil, invalid(err.Error(), "name the slot that the hardware is in now")
 	}
-	result, err := c.Devices.Move(ctx, c.name, contract.MoveInput{Enrollment: to, Instance: in.Instance, Caller: c.caller()})
+	result, err := c.Devices.Move(ctx, c.name, contract.MoveInput{Enrollment: to, Instance: in.Instance, Reason: in.Reason, Caller: c.caller()})
 	if err == nil {
 		c.names.add(to.Name)
 	}
@@ -188,7 +193,7 @@ func enrollDevice(ctx context.Context, c *call, in enrollBody) (any, error) {
 	}
 	c.name = e.Name
 	return c.result(c.Devices.Enroll(c.withRequest(ctx, in), contract.EnrollInput{Enrollment: e, Provide: in.Provide, Import: in.Import,
-		Provider: in.Provider, Caller: c.caller()}))
+		Provider: in.Provider, Reason: in.Reason, Caller: c.caller()}))
 }
 
 // change is the route of a change whose path names no device.

@@ -15,7 +15,7 @@ func (c *Client) AttachDevice(ctx context.Context, name string, in contract.Bind
 		return c.Bind(ctx, name, in)
 	}
 	result, err := c.InstanceAttach(ctx, in.Instance, contract.InstanceBindInput{
-		Request: in.Request, Devices: []contract.DeviceChoice{{Name: name, Tag: in.Tag}}, OfDevice: true, Caller: in.Caller,
+		Request: in.Request, Devices: []contract.DeviceChoice{{Name: name, Tag: in.Tag}}, OfDevice: true, Reason: in.Reason, Caller: in.Caller,
 	})
 	if refusal, ok := contract.RefusalOf(err); ok {
 		return c.notAttached(ctx, name, in, refusal)
@@ -59,7 +59,7 @@ func (c *Client) DetachDevice(ctx context.Context, name string, in contract.Unbi
 	if !hasWorkflow(in.Instance) {
 		return c.Unbind(ctx, name, in)
 	}
-	result, err := c.InstanceDetach(ctx, in.Instance, contract.InstanceDetachInput{Devices: []string{name}, Caller: in.Caller})
+	result, err := c.InstanceDetach(ctx, in.Instance, contract.InstanceDetachInput{Devices: []string{name}, Reason: in.Reason, Caller: in.Caller})
 	if refusal, ok := contract.RefusalOf(err); NotFound(err) || ok && refusal.Fault.Code == device.CodeNotFound {
 		return c.Unbind(ctx, name, in)
 	}

@@ -20,8 +20,8 @@ type Caller struct {
 	From string `json:"from,omitempty"`
 }
 
-// Act is the part of an Act that every input has.
-func (c Caller) Act() Act { return Act{By: c.By, From: c.From} }
+// act is the part of an Act that every input has: who asks, from where, and why.
+func (c Caller) act(reason string) Act { return Act{By: c.By, From: c.From, Reason: reason} }
 
 // Input is the input of an update of a device: it says who sends it, why, and with what
 // choices.
@@ -149,8 +149,7 @@ const requestMark = "#"
 // Act says what the input asks for beyond its update's name, and why; the other inputs have
 // the same method.
 func (in ReasonInput) Act() Act {
-	a := in.Caller.Act()
-	a.Reason = in.Reason
+	a := in.Caller.act(in.Reason)
 	if in.Lost {
 		a.Detail = "lost"
 	}
@@ -158,8 +157,7 @@ func (in ReasonInput) Act() Act {
 }
 
 func (in ReplaceInput) Act() Act {
-	a := in.Caller.Act()
-	a.Reason = in.Reason
+	a := in.Caller.act(in.Reason)
 	if in.Provide {
 		a.Detail = "provide"
 	}
@@ -167,14 +165,13 @@ func (in ReplaceInput) Act() Act {
 }
 
 func (in MoveInput) Act() Act {
-	a := in.Caller.Act()
+	a := in.Caller.act(in.Reason)
 	a.Detail = "to " + in.Enrollment.Name
 	return a
 }
 
 func (in MaintainInput) Act() Act {
-	a := in.Caller.Act()
-	a.Reason = in.Reason
+	a := in.Caller.act(in.Reason)
 	if in.Off {
 		a.Detail = "off"
 	}
@@ -182,8 +179,7 @@ func (in MaintainInput) Act() Act {
 }
 
 func (in CleanInput) Act() Act {
-	a := in.Caller.Act()
-	a.Reason = in.Reason
+	a := in.Caller.act(in.Reason)
 	switch {
 	case in.Runbook != "":
 		a.Detail = "runbook " + in.Runbook
@@ -194,25 +190,25 @@ func (in CleanInput) Act() Act {
 }
 
 func (in PowerInput) Act() Act {
-	a := in.Caller.Act()
-	a.Reason, a.Detail = in.Reason, in.Action
+	a := in.Caller.act(in.Reason)
+	a.Detail = in.Action
 	return a
 }
 
 func (in BindInput) Act() Act {
-	a := in.Caller.Act()
+	a := in.Caller.act(in.Reason)
 	a.Detail = in.Instance
 	return a
 }
 
 func (in UnbindInput) Act() Act {
-	a := in.Caller.Act()
+	a := in.Caller.act(in.Reason)
 	a.Detail = in.Instance
 	return a
 }
 
 func (in EnrollInput) Act() Act {
-	a := in.Caller.Act()
+	a := in.Caller.act(in.Reason)
 	switch {
 	case in.Import:
 		a.Detail = "import"

@@ -134,6 +134,7 @@ type EnrollInput struct {
 	Provide    bool       `json:"provide,omitempty"`
 	Import     bool       `json:"import,omitempty"`
 	Provider   string     `json:"provider,omitempty"`
+	Reason     string     `json:"reason,omitempty"`
 	Caller
 }
 
@@ -146,7 +147,8 @@ type BindInput struct {
 	Deadline string `json:"deadline,omitempty"`
 	// Managed: the instance's workflow holds the binding. If the binding ends otherwise than by
 	// an unbind with ByInstance, the device signals SignalDeviceLeft to it.
-	Managed bool `json:"managed,omitempty"`
+	Managed bool   `json:"managed,omitempty"`
+	Reason  string `json:"reason,omitempty"`
 	Caller
 }
 
@@ -162,7 +164,8 @@ type BindResult struct {
 type UnbindInput struct {
 	Instance string `json:"instance"`
 	// ByInstance: the instance's workflow ends the binding itself. Only unbind uses it.
-	ByInstance bool `json:"by_instance,omitempty"`
+	ByInstance bool   `json:"by_instance,omitempty"`
+	Reason     string `json:"reason,omitempty"`
 	Caller
 }
 
@@ -220,6 +223,7 @@ type ReplaceInput struct {
 type MoveInput struct {
 	Enrollment Enrollment `json:"enrollment"`
 	Instance   string     `json:"instance,omitempty"`
+	Reason     string     `json:"reason,omitempty"`
 	Caller
 }
 

@@ -151,12 +151,15 @@ type InstanceActInput struct {
 }
 
 // Act is what the instance's log of acts keeps of the input; so for the other inputs.
-func (in InstanceBindInput) Act() Act   { return Act{By: in.By, From: in.From, Reason: in.Reason} }
-func (in InstanceDetachInput) Act() Act { return Act{By: in.By, From: in.From, Reason: in.Reason} }
+func (in InstanceBindInput) Act() Act   { return in.Caller.act(in.Reason) }
+func (in InstanceDetachInput) Act() Act { return in.Caller.act(in.Reason) }
+func (in InstanceActInput) Act() Act    { return in.Caller.act(in.Reason) }
+
 func (in InstanceMoveInput) Act() Act {
-	return Act{By: in.By, From: in.From, Reason: in.Reason, Detail: "to " + in.To}
+	a := in.Caller.act(in.Reason)
+	a.Detail = "to " + in.To
+	return a
 }
-func (in InstanceActInput) Act() Act { return Act{By: in.By, From: in.From, Reason: in.Reason} }
 
 // InstanceResult is the answer to an instance's update.
 type InstanceResult struct {

@@ -113,8 +113,7 @@ func (in OverrideInput) Claims(device string, numbers OverrideNumbers, pending *
 }
 
 func (in OverrideInput) Act() Act {
-	a := in.Caller.Act()
-	a.Reason = in.Reason
+	a := in.Caller.act(in.Reason)
 	if in.Approve != "" {
 		a.Detail = "approve " + in.Approve
 	}

@@ -99,13 +99,14 @@ func (c *Client) Replace(ctx context.Context, name string, in contract.ReplaceIn
 func (c *Client) Move(ctx context.Context, name string, in contract.MoveInput) (contract.Result, error) {
 	to := in.Enrollment
 	return c.act(ctx, name, "move", moveBody{
-		Enrollment: slotBody{Name: to.Name, Address: to.Address, Host: to.Host, Driver: to.Driver, Settings: to.Settings}, Instance: in.Instance})
+		Enrollment: slotBody{Name: to.Name, Address: to.Address, Host: to.Host, Driver: to.Driver, Settings: to.Settings}, Instance: in.Instance, Reason: in.Reason})
 }
 
 // moveBody is a MoveInput as the API takes it.
 type moveBody struct {
 	Enrollment slotBody `json:"enrollment"`
 	Instance   string   `json:"instance,omitempty"`
+	Reason     string   `json:"reason,omitempty"`
 }
 
 type slotBody struct {
