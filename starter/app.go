@@ -25,12 +25,16 @@ type app struct {
 	getenv   func(string) string
 	dial     func(context.Context) (deviceClient, error)
 	terminal func() bool // may a person be asked?
-	live     func() bool // is the output a terminal that can be drawn on?
-	now      func() time.Time
-	pause    func(context.Context, time.Duration) error
+	// window gives the width of the terminal that the output goes to; nil if it goes elsewhere.
+	// screen is that terminal, if it can be drawn on.
+	window func() int
+	screen *os.File
+	now    func() time.Time
+	pause  func(context.Context, time.Duration) error
 
 	format  format
 	timeout timeout
+	color   colorMode
 
 	writing sync.Mutex // one line at a time, from whichever device it comes
 }
@@ -83,6 +87,7 @@ global flags
       --api URL                  send the requests to the HTTP API of a control worker, not to
                                  Temporal: https://HOST:PORT, http://HOST:PORT on this
                                  machine, or unix:/PATH
+      --color auto|always|never  color (auto: on a terminal, unless NO_COLOR is set)
   -h, --help                     help for a command
 
 environment
@@ -109,6 +114,7 @@ example:
 func (a *app) run(ctx context.Context, args []string) int {
 	a.timeout = timeout{limit: defaultTimeout}
 	a.format = formatTable
+	a.color = colorAuto
 	root := a.root()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -165,6 +171,7 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().VarP(&a.format, "output", "o", "")
 	root.PersistentFlags().Var(&a.timeout, "timeout", "")
 	root.PersistentFlags().Var((*apiAddress)(&a.api), "api", "")
+	root.PersistentFlags().Var(&a.color, "color", "")
 	root.AddCommand(
 		a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(),
 		a.historyCommand(), a.watchCommand(),
@@ -284,7 +291,7 @@ func (a *app) print(text string) error {
 	a.writing.Lock()
 	defer a.writing.Unlock()
 	if _, err := io.WriteString(a.stdout, text); err != nil {
-		return &failure{exit: exitFailed, code: device.CodeIO, message: "the output cannot be written: " + err.Error()}
+		return notWritten(err)
 	}
 	return nil
 }

@@ -12,14 +12,14 @@ import (
 const progressLineInterval = 10 * time.Second
 
 // newScreen gives the screen for where the output goes.
-func (a *app) newScreen() screen {
+func (a *app) newScreen() (screen, error) {
 	switch {
 	case a.format != formatTable:
-		return &objects{app: a, last: map[string][]byte{}}
-	case a.live != nil && a.live():
-		return newBars(a.stdout)
+		return &objects{app: a, last: map[string][]byte{}}, nil
+	case a.screen != nil:
+		return a.newLive()
 	}
-	return &lines{app: a, last: map[string]printedLine{}}
+	return &lines{app: a, last: map[string]printedLine{}}, nil
 }
 
 // lines is a screen for logs and pipes.
@@ -74,6 +74,8 @@ func (l *lines) note(text string) error {
 	l.app.note("", text)
 	return nil
 }
+
+func (l *lines) shown() []string { return nil }
 
 func (l *lines) close() error { return nil }
 
@@ -148,5 +150,7 @@ func (o *objects) note(text string) error {
 	o.app.note("", text)
 	return nil
 }
+
+func (o *objects) shown() []string { return nil }
 
 func (o *objects) close() error { return nil }

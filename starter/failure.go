@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"burnish/internal/device"
+	"burnish/starter/internal/terminal"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -228,15 +228,7 @@ func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, of subject
 
 // oneLine makes text fit for one line of a terminal: a device's own strings may contain
 // any character.
-func oneLine(text string) string {
-	printable := func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) { // Cf has what reverses text
-			return '?'
-		}
-		return r
-	}
-	return strings.Map(printable, strings.Join(strings.Fields(text), " "))
-}
+func oneLine(text string) string { return terminal.Line(text) }
 
 // compact and indented are the two ways to write JSON.
 const (

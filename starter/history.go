@@ -48,7 +48,7 @@ func (a *app) historyCommand() *cobra.Command {
 					return err
 				}
 				p := deviceHistory{contract.HistoryOf(v), v.Binding}
-				return a.emit(p, p.table)
+				return a.emit(p, func() string { return p.table(a) })
 			})
 		},
 	}
@@ -88,9 +88,9 @@ func noLongerRunning(e client.Execution) *failure {
 }
 
 // table is the history in the format table.
-func (p deviceHistory) table() string {
+func (p deviceHistory) table(a *app) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, now %s\n", p.Name, p.State)
+	b.WriteString(a.fold(fmt.Sprintf("%s, now %s\n", p.Name, p.State)))
 	if len(p.Bindings) == 0 {
 		b.WriteString("\nno binding yet\n")
 	} else {
@@ -98,13 +98,13 @@ func (p deviceHistory) table() string {
 		for _, t := range p.Bindings {
 			rows = append(rows, []string{strconv.Itoa(t.Number), t.Instance, quoted(t.Tag), yes(t.Number != p.current)})
 		}
-		b.WriteString("\n" + columns(rows))
+		b.WriteString("\n" + a.columns(rows))
 	}
 	if len(p.Cleans) == 0 {
 		b.WriteString("\nno clean yet\n")
 	}
 	for _, c := range p.Cleans {
-		b.WriteString("\n" + cleanSummaryLine(c) + "\n")
+		b.WriteString("\n" + a.fold(cleanSummaryLine(c)) + "\n")
 		if len(c.Steps) == 0 {
 			continue
 		}
@@ -116,14 +116,14 @@ func (p deviceHistory) table() string {
 			}
 			rows = append(rows, []string{s.Step, size(s.Bytes), s.Method, roundDuration(s.RunTime).String(), redone, s.Note})
 		}
-		b.WriteString(columns(rows))
+		b.WriteString(a.columns(rows))
 	}
 	if len(p.Acts) > 0 {
 		rows := [][]string{{"TIME", "ACT", "BY", "FROM", "REASON", "FAULT"}}
 		for _, act := range p.Acts {
 			rows = append(rows, []string{local(act.At), strings.TrimSpace(act.Verb + " " + act.Detail), act.By, act.From, act.Reason, string(act.Fault)})
 		}
-		b.WriteString("\n" + columns(rows))
+		b.WriteString("\n" + a.columns(rows))
 	}
 	return b.String()
 }

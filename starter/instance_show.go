@@ -27,7 +27,7 @@ func (a *app) instanceShowCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.emit(s, func() string { return instanceTable(s) })
+				return a.emit(s, func() string { return a.instanceTable(s) })
 			})
 		},
 	}
@@ -45,7 +45,7 @@ func (a *app) instanceStatus(ctx context.Context, l deviceClient, instance strin
 }
 
 // instanceTable is one instance for people: what does not apply is left out.
-func instanceTable(s contract.InstanceStatus) string {
+func (a *app) instanceTable(s contract.InstanceStatus) string {
 	var rows [][]string
 	add := func(key, value string) {
 		if value != "" {
@@ -65,14 +65,14 @@ func instanceTable(s contract.InstanceStatus) string {
 	add("last error", s.LastError)
 	add("created", local(s.CreatedAt))
 	add("updated", local(s.UpdatedAt))
-	text := columns(rows)
+	text := a.pairs(rows)
 	if len(s.Devices) == 0 {
 		text += "\nno device\n"
 	} else {
-		text += "\n" + heldTable(s.Devices)
+		text += "\n" + a.heldTable(s.Devices)
 	}
 	if s.Move != nil {
-		text += "\non " + oneLine(s.Move.From) + ", until the migration ends\n" + heldTable(s.Move.Source)
+		text += "\non " + oneLine(s.Move.From) + ", until the migration ends\n" + a.heldTable(s.Move.Source)
 	}
 	if left := leftOut(s.Devices); len(left) > 0 {
 		text += "\n" + strings.Join(left, "\n") + "\n"
@@ -82,13 +82,13 @@ func instanceTable(s contract.InstanceStatus) string {
 		for _, act := range s.Acts {
 			rows = append(rows, []string{local(act.At), strings.ReplaceAll(strings.TrimSpace(act.Verb+" "+act.Detail), "_", "-"), act.By, act.From, act.Reason, string(act.Fault)})
 		}
-		text += "\n" + columns(rows)
+		text += "\n" + a.columns(rows)
 	}
 	return text
 }
 
 // heldTable lists devices with their roles.
-func heldTable(devices []contract.HeldDevice) string {
+func (a *app) heldTable(devices []contract.HeldDevice) string {
 	rows := [][]string{{"DEVICE", "TYPE", "TAG", "BINDING", "GUEST", "SERIAL", "MAC"}}
 	for _, d := range devices {
 		var binding string
@@ -97,7 +97,7 @@ func heldTable(devices []contract.HeldDevice) string {
 		}
 		rows = append(rows, []string{d.Name, d.Type, quoted(d.Tag), binding, guestText(d.Guest), d.Serial, d.MAC})
 	}
-	return columns(rows)
+	return a.columns(rows)
 }
 
 // guestText says where the guest finds a device, as far as that is known.

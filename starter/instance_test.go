@@ -262,7 +262,7 @@ func TestQuoted(t *testing.T) {
 		require.NotContains(t, seen, shown, "%q and %q", text, seen[shown])
 		seen[shown] = text
 		require.Equal(t, shown, oneLine(shown), "a table changes it")
-		require.Equal(t, text == "", columns([][]string{{shown}}) == "-\n", "in a table only no text is -: %q", text)
+		require.Equal(t, text == "", (&app{}).columns([][]string{{shown}}) == "-\n", "in a table only no text is -: %q", text)
 	}
 	require.Equal(t, "Größe", quoted("Größe"))
 }

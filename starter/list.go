@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"burnish/starter/internal/terminal"
 	"burnish/workflows/contract"
 )
 
@@ -86,9 +87,23 @@ func (a *app) find(ctx context.Context, l deviceClient, f *filter) ([]contract.D
 	return f.keep(found), nil
 }
 
-// listing is the table of a listing.
+// listing is the table of a listing. Where the terminal is too narrow, columns fall away.
 func (a *app) listing(views []contract.DeviceStatus) string {
-	rows := [][]string{{"NAME", "STATE", "DIRTY", "HOST", "TYPE", "STEP", "INSTANCE", "NEEDS-OPERATOR", "FAULT", "AGE"}}
+	color := func(title string) func(int, string) terminal.Color {
+		return func(_ int, cell string) terminal.Color { return colorOf(title, cell) }
+	}
+	t := terminal.Table{Columns: []terminal.Column{
+		{Title: "NAME", Keep: 100, Least: 16},
+		{Title: "STATE", Keep: 95, Color: color("STATE")},
+		{Title: "DIRTY", Keep: 60},
+		{Title: "HOST", Keep: 75, Least: 8},
+		{Title: "TYPE", Keep: 50},
+		{Title: "STEP", Keep: 80, Least: 8},
+		{Title: "INSTANCE", Keep: 55, Least: 9},
+		{Title: "NEEDS-OPERATOR", Keep: 65, Color: color("NEEDS-OPERATOR")},
+		{Title: "FAULT", Keep: 90, Least: 10, Color: color("FAULT")},
+		{Title: "AGE", Keep: 70},
+	}}
 	for _, v := range views {
 		var step, instance string
 		if v.CleanStep != nil {
@@ -100,10 +115,10 @@ func (a *app) listing(views []contract.DeviceStatus) string {
 		if v.InstanceUUID != nil {
 			instance = *v.InstanceUUID
 		}
-		rows = append(rows, []string{
+		t.Rows = append(t.Rows, []string{
 			v.Name, string(v.DeviceState), yes(v.Dirty), v.Hostname, v.Type, step, instance,
 			yes(v.NeedsOperator), v.Fault, age(a.now(), v.UpdatedAt),
 		})
 	}
-	return columns(rows)
+	return t.Text(a.width(), a.palette())
 }

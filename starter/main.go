@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 
 	"burnish/internal/config"
+	"burnish/starter/internal/terminal"
 )
 
 // version is set by the build.
@@ -39,11 +40,19 @@ func main() {
 		api:      os.Getenv(config.VarAPI),
 		getenv:   os.Getenv,
 		terminal: func() bool { return isTerminal(os.Stdin) },
-		live:     func() bool { return isTerminal(os.Stdout) && os.Getenv("TERM") != "dumb" },
 		now:      time.Now,
 		pause:    pause,
 	}
 	a.dial = a.connect
+	if isTerminal(os.Stdout) {
+		a.window = func() int {
+			width, _, _ := terminal.Size(os.Stdout) // 0: not known
+			return width
+		}
+		if os.Getenv("TERM") != "dumb" {
+			a.screen = os.Stdout
+		}
+	}
 	code := a.run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)

@@ -82,7 +82,7 @@ func (a *app) oneviewStatusCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					return a.emit(s, func() string { return s.table(a.now()) })
+					return a.emit(s, func() string { return s.table(a) })
 				}
 				return a.allPolls(cmd.Context(), l)
 			})
@@ -176,7 +176,7 @@ func (a *app) allPolls(ctx context.Context, l deviceClient) error {
 			}
 			rows = append(rows, row)
 		}
-		return columns(rows)
+		return a.columns(rows)
 	})
 }
 
@@ -194,10 +194,10 @@ func (s applianceStatus) next() string {
 }
 
 // table is one appliance for people.
-func (s applianceStatus) table(now time.Time) string {
+func (s applianceStatus) table(a *app) string {
 	lastGood, found := "never", ""
 	if s.LastGood != nil {
-		lastGood = local(*s.LastGood) + " (" + age(now, *s.LastGood) + " ago)"
+		lastGood = local(*s.LastGood) + " (" + age(a.now(), *s.LastGood) + " ago)"
 		c := s.Last
 		found = fmt.Sprintf("%d servers, %d devices: %d taken, %d freed, %d taken on clean fail, %d failed", c.Servers, c.Devices, c.Taken, c.Freed, c.TakenOnCleanFail, c.Failed)
 	}
@@ -212,7 +212,7 @@ func (s applianceStatus) table(now time.Time) string {
 	for _, m := range s.Problems {
 		rows = append(rows, []string{"problem", m.Name + ": " + m.What})
 	}
-	return columns(rows)
+	return a.pairs(rows)
 }
 
 // checkPolls reports the polls of each appliance.

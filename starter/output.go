@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"burnish/internal/device"
+	"burnish/starter/internal/terminal"
 )
 
 // format is the output format; a flag's value.
@@ -107,7 +105,7 @@ func encode(w io.Writer, f format, indent string, v any) error {
 		}
 	}
 	if _, err := w.Write(out); err != nil {
-		return &failure{exit: exitFailed, code: device.CodeIO, message: "the output cannot be written: " + err.Error()}
+		return notWritten(err)
 	}
 	return nil
 }
@@ -120,24 +118,6 @@ func (a *app) emit(v any, table func() string) error {
 	return encode(a.stdout, a.format, indented, v)
 }
 
-// columns aligns rows of cells; an empty cell becomes a dash.
-func columns(rows [][]string) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		cells := make([]string, len(row))
-		for i, cell := range row {
-			if cells[i] = oneLine(cell); cells[i] == "" {
-				cells[i] = "-"
-			}
-		}
-		// A tabwriter over a strings.Builder has nothing that can fail.
-		_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
-	}
-	_ = w.Flush()
-	return b.String()
-}
-
 // local formats a time for tables.
 func local(t time.Time) string {
 	if t.IsZero() {
@@ -147,21 +127,7 @@ func local(t time.Time) string {
 }
 
 // age gives how long ago t was, in its largest unit.
-func age(now, t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	d := max(now.Sub(t), 0)
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
-}
+func age(now, t time.Time) string { return terminal.Age(now, t) }
 
 // roundDuration rounds a duration for display.
 func roundDuration(d time.Duration) time.Duration {
@@ -172,14 +138,7 @@ func roundDuration(d time.Duration) time.Duration {
 }
 
 // size gives bytes in binary units.
-func size(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
-	v, i := float64(n), 0
-	for v >= 1024 && i < len(units)-1 {
-		v, i = v/1024, i+1
-	}
-	return strconv.FormatFloat(v, 'f', min(i, 1), 64) + " " + units[i]
-}
+func size(n int64) string { return terminal.Bytes(n) }
 
 func yes(b bool) string {
 	if b {

@@ -108,7 +108,7 @@ func (a *app) planCommand() *cobra.Command {
 				return err
 			}
 			return a.emit(p, func() string {
-				return columns([][]string{
+				return a.pairs([][]string{
 					{"operation", string(p.Operation)},
 					{"steps", strings.Join(p.Steps, ", ")},
 					{"traits", strings.Join(p.Traits, ", ")},

@@ -71,7 +71,7 @@ func (a *app) planFleet(ctx context.Context, file string) error {
 				plan.Changed++
 			}
 		}
-		return a.emit(plan, plan.table)
+		return a.emit(plan, func() string { return plan.table(a) })
 	})
 }
 
@@ -122,7 +122,7 @@ func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.DeviceS
 }
 
 // table is the plan for people.
-func (f fleetPlan) table() string {
+func (f fleetPlan) table(a *app) string {
 	rows := [][]string{{"NAME", "STATE", "METHOD", "STEPS", "CHANGES", "REASON"}}
 	for _, d := range f.Devices {
 		rows = append(rows, []string{
@@ -130,7 +130,7 @@ func (f fleetPlan) table() string {
 			fromTo(orNone(strings.Join(d.Steps, ",")), orNone(strings.Join(d.NewSteps, ","))), yes(d.Changes), d.Reason,
 		})
 	}
-	return columns(rows) + fmt.Sprintf("%d of %d devices would change\n", f.Changed, len(f.Devices))
+	return a.columns(rows) + fmt.Sprintf("%d of %d devices would change\n", f.Changed, len(f.Devices))
 }
 
 // fromTo gives both values if they differ.

@@ -67,7 +67,7 @@ func (a *app) stepsCommand() *cobra.Command {
 						rows = append(rows, []string{s.Step, priority(s), s.Interface})
 					}
 					withArguments(rows)
-					return columns(rows)
+					return a.columns(rows)
 				})
 			})
 		},
@@ -220,7 +220,7 @@ func (a *app) deviceTable(v contract.DeviceStatus) string {
 	}
 	add("created", local(v.CreatedAt))
 	add("updated", local(v.UpdatedAt))
-	return columns(rows)
+	return a.pairs(rows)
 }
 
 // approvalText says by whom a device was returned without a clean.

@@ -85,7 +85,7 @@ func (a *app) specMatchCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.emit(m, m.table)
+		return a.emit(m, func() string { return m.table(a) })
 	}
 	return cmd
 }
@@ -117,7 +117,7 @@ func invalidSpec(flag string, err error) *failure {
 	return &failure{exit: exitFailed, code: device.CodeInvalid, message: text}
 }
 
-func (m specMatch) table() string {
+func (m specMatch) table(a *app) string {
 	rows := [][]string{{"MATCH", yes(m.Match)}}
 	keys := make([]string, 0, len(m.Tags))
 	for key := range m.Tags {
@@ -132,5 +132,5 @@ func (m specMatch) table() string {
 		}
 		rows = append(rows, []string{"TAG " + key, value})
 	}
-	return columns(rows)
+	return a.pairs(rows)
 }

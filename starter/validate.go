@@ -103,7 +103,7 @@ func (a *app) validate(ctx context.Context, l deviceClient, name string, in cont
 	if v.Pool != nil {
 		result.add("pool", a.checkPoolOf(ctx, l, v))
 	}
-	if err := a.emit(result, result.table); err != nil {
+	if err := a.emit(result, func() string { return result.table(a) }); err != nil {
 		return err
 	}
 	return result.failure(name)
@@ -225,19 +225,19 @@ func (v validation) failure(name string) error {
 }
 
 // table is the validation for people.
-func (v validation) table() string {
+func (v validation) table(a *app) string {
 	rows := [][]string{{"INTERFACE", "RESULT", "REASON"}}
 	for _, check := range v.Interfaces {
 		rows = append(rows, []string{check.Interface, check.Result, check.Reason})
 	}
 	if v.Fault != nil {
-		return columns(rows)
+		return a.columns(rows)
 	}
-	return planTable(v.CleanPlan) + "\n" + columns(rows)
+	return a.planTable(v.CleanPlan) + "\n" + a.columns(rows)
 }
 
 // planTable is a plan for people.
-func planTable(plan contract.CleanPlan) string {
+func (a *app) planTable(plan contract.CleanPlan) string {
 	var b strings.Builder
 	if plan.Operation != "" {
 		fmt.Fprintf(&b, "method %s\n", plan.Operation)
@@ -253,5 +253,5 @@ func planTable(plan contract.CleanPlan) string {
 		}
 		rows = append(rows, []string{s.Step, strconv.FormatFloat(s.Priority, 'f', -1, 64), s.Interface, s.Phase, budget, argsText(s.Args)})
 	}
-	return b.String() + columns(rows)
+	return b.String() + a.columns(rows)
 }

@@ -35,12 +35,24 @@ example:
 `
 
 const (
-	// pollInterval is the pause between two polls.
-	pollInterval = time.Second
+	// pollInterval is the shortest pause between two polls, maxPollInterval the longest.
+	pollInterval    = time.Second
+	maxPollInterval = 10 * time.Second
 	// maxDescribes bounds the devices that one poll describes one by one. A step's heartbeat
 	// comes at most every 5 seconds, so that 100 devices lose nothing.
 	maxDescribes = 20
+	// hiddenDescribes is how many of them may be out of view, so that those which end soon, or
+	// leave their queue, come into view.
+	hiddenDescribes = 5
+	// longestPlace bounds how much later a queued device is described for its place in line.
+	longestPlace = 60
 )
+
+// pollPause is the pause after a poll that listed so many devices and took so long. The more
+// it costs the server, the longer it is.
+func pollPause(listed int, took time.Duration) time.Duration {
+	return min(max(pollInterval, time.Duration(listed)*5*time.Millisecond, 4*took), maxPollInterval)
+}
 
 // deviceSnapshot is one device at the time of a poll.
 type deviceSnapshot struct {
@@ -48,6 +60,7 @@ type deviceSnapshot struct {
 	rate      int64         // bytes a second, 0 if unknown
 	left      time.Duration // of the running step
 	leftKnown bool          // left is known
+	polledAt  time.Time     // when rate and left were taken
 	notFound  bool          // the device does not exist any more
 }
 
@@ -59,6 +72,8 @@ type screen interface {
 	finished(s deviceSnapshot) error
 	// note shows a remark.
 	note(text string) error
+	// shown names the running devices that are in view; nil: all of them.
+	shown() []string
 	close() error
 }
 
@@ -87,13 +102,18 @@ func (a *app) watchCommand() *cobra.Command {
 func (a *app) watch(parent context.Context, l deviceClient, name string) (err error) {
 	limited, cancel := a.waitLimit(parent)
 	defer cancel()
-	w := &watcher{app: a, l: l, name: name, devices: map[string]*watched{}, ended: map[string]time.Time{}, screen: a.newScreen()}
+	screen, err := a.newScreen()
+	if err != nil {
+		return err
+	}
+	w := &watcher{app: a, l: l, name: name, devices: map[string]*watched{}, ended: map[string]time.Time{}, screen: screen}
 	defer func() {
 		if closeErr := w.screen.close(); err == nil {
 			err = closeErr
 		}
 	}()
 	for first := true; ; first = false {
+		began := a.now()
 		ended, err := w.poll(limited, first)
 		switch {
 		case ended:
@@ -110,7 +130,7 @@ func (a *app) watch(parent context.Context, l deviceClient, name string) (err er
 				return err
 			}
 		}
-		if a.pause(limited, pollInterval) == nil {
+		if a.pause(limited, pollPause(w.listed, a.now().Sub(began))) == nil {
 			continue
 		}
 		if parent.Err() != nil {
@@ -138,6 +158,7 @@ type watcher struct {
 	ended       map[string]time.Time // last change of each device that is not watched any more
 	screen      screen
 	unreachable bool // the last poll failed, and that was reported
+	listed      int  // how many devices the last listing had
 }
 
 // watched is a device of the polls before.
@@ -157,6 +178,7 @@ func (w *watcher) poll(ctx context.Context, first bool) (ended bool, err error) 
 	if err != nil {
 		return false, err
 	}
+	w.listed = len(views)
 	listed := map[string]contract.DeviceStatus{}
 	for _, v := range views {
 		// The listing may be older than what the device itself returned. One of the same
@@ -188,7 +210,7 @@ func (w *watcher) poll(ctx context.Context, first bool) (ended bool, err error) 
 		before := w.devices[name]
 		if before == nil {
 			w.devices[name] = &watched{snapshot: deviceSnapshot{DeviceStatus: v}}
-		} else if v.DeviceState != device.Cleaning || before.snapshot.DeviceState != device.Cleaning {
+		} else if v.DeviceState != device.Cleaning || before.snapshot.DeviceState != device.Cleaning || v.UpdatedAt.After(before.snapshot.UpdatedAt) {
 			before.snapshot = deviceSnapshot{DeviceStatus: v}
 		}
 	}
@@ -220,16 +242,28 @@ func (w *watcher) toDescribe(listed map[string]contract.DeviceStatus) []string {
 			names = append(names, name)
 		}
 	}
-	polled := func(name string) time.Time {
-		if before := w.devices[name]; before != nil {
-			return before.polledAt
+	// Whoever is far back in a queue will not run soon.
+	due := func(name string) time.Time {
+		before := w.devices[name]
+		if before == nil || before.polledAt.IsZero() {
+			return time.Time{}
 		}
-		return time.Time{}
+		return before.polledAt.Add(time.Duration(min(before.snapshot.place(), longestPlace)) * time.Second)
 	}
-	slices.SortFunc(names[missing:], func(a, b string) int {
-		return cmp.Or(polled(a).Compare(polled(b)), strings.Compare(a, b))
+	running := names[missing:]
+	slices.SortFunc(running, func(a, b string) int {
+		return cmp.Or(due(a).Compare(due(b)), strings.Compare(a, b))
 	})
-	return names[:min(len(names), maxDescribes)]
+	room := max(maxDescribes-missing, 0)
+	if shown := w.screen.shown(); len(shown) > 0 {
+		inView := func(name string) bool { return slices.Contains(shown, name) }
+		visible := slices.DeleteFunc(slices.Clone(running), func(name string) bool { return !inView(name) })
+		hidden := slices.DeleteFunc(slices.Clone(running), inView)
+		visible = visible[:min(len(visible), max(room-min(len(hidden), hiddenDescribes), 0))]
+		running = append(visible, hidden...)
+	}
+	missing = min(missing, maxDescribes)
+	return append(names[:missing:missing], running[:min(len(running), room)]...)
 }
 
 // describeAll describes devices, a few at a time. A device that does not exist is not running.
@@ -274,7 +308,7 @@ func (w *watcher) record(name string, e client.Execution) deviceSnapshot {
 		w.devices[name] = before
 	}
 	before.polledAt = now
-	s := deviceSnapshot{DeviceStatus: e.Status, notFound: !e.Running}
+	s := deviceSnapshot{DeviceStatus: e.Status, polledAt: now, notFound: !e.Running}
 	s.Name = name
 	s.Progress = e.Progress(s.DeviceStatus, now)
 	if s.Progress != nil {
