@@ -319,7 +319,7 @@ func (a *app) actOnDevices(ctx context.Context, command string, c *selection, na
 		}
 		ask.show = func() (string, error) {
 			views, err := a.named(ctx, l, names)
-			return affected(views), err
+			return a.affected(views), err
 		}
 		if len(names) == 0 {
 			views, err := a.find(ctx, l, &c.filter)
@@ -335,7 +335,7 @@ func (a *app) actOnDevices(ctx context.Context, command string, c *selection, na
 			if c.dryRun {
 				return a.dryRun(names, o)
 			}
-			ask.n, ask.show = len(names), func() (string, error) { return affected(views), nil }
+			ask.n, ask.show = len(names), func() (string, error) { return a.affected(views), nil }
 		}
 		if err := a.confirm(ctx, ask); err != nil {
 			return err

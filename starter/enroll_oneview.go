@@ -53,7 +53,7 @@ func (a *app) enrollFrom(ctx context.Context, like enrollment, f fromPool) error
 			a.note("", fmt.Sprintf("enrolled already: %d of the servers that match", enrolled))
 		}
 		if !f.dryRun {
-			if err := a.confirm(ctx, f.question(like, found)); err != nil {
+			if err := a.confirm(ctx, f.question(a, like, found)); err != nil {
 				return err
 			}
 		}
@@ -63,7 +63,7 @@ func (a *app) enrollFrom(ctx context.Context, like enrollment, f fromPool) error
 
 // question is asked before servers are enrolled: they are chosen by a filter, and --provide
 // erases them.
-func (f fromPool) question(like enrollment, found []contract.PoolServer) question {
+func (f fromPool) question(a *app, like enrollment, found []contract.PoolServer) question {
 	verb, may := "enroll", effectOf("enroll")
 	if like.provide {
 		verb, may = "enroll and clean", may|erases
@@ -73,7 +73,7 @@ func (f fromPool) question(like enrollment, found []contract.PoolServer) questio
 		for _, s := range found[:min(maxAsked, len(found))] {
 			rows = append(rows, []string{deviceName(s), like.host, s.Serial, s.Model, s.Profile})
 		}
-		table := columns(rows)
+		table := a.columns(rows)
 		if rest := len(found) - maxAsked; rest > 0 {
 			table += fmt.Sprintf("and %d more\n", rest)
 		}

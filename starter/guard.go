@@ -131,7 +131,7 @@ const maxAsked = 18
 
 // affected is the table of the devices that a command would act on: those that an instance has
 // come first, and what does not fit is counted by its state.
-func affected(views []contract.DeviceStatus) string {
+func (a *app) affected(views []contract.DeviceStatus) string {
 	inUse := func(v contract.DeviceStatus) bool { return v.InstanceUUID != nil }
 	views = slices.Clone(views)
 	slices.SortStableFunc(views, func(a, b contract.DeviceStatus) int {
@@ -160,7 +160,7 @@ func affected(views []contract.DeviceStatus) string {
 		}
 		rows = append(rows, row)
 	}
-	return columns(rows) + more(views)
+	return a.columns(rows) + more(views)
 }
 
 // more counts the devices that a question does not show.

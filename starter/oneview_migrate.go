@@ -116,7 +116,7 @@ func (a *app) migrate(ctx context.Context, l deviceClient, c *selection, names [
 		ask := question{verb: "migrate", n: len(names), above: asksAbove(effectOf("oneview migrate"), true), yes: c.yes}
 		ask.show = func() (string, error) {
 			views, err := a.named(ctx, l, names)
-			return affected(views), err
+			return a.affected(views), err
 		}
 		if err := a.confirm(ctx, ask); err != nil {
 			return err
