@@ -394,6 +394,9 @@ func request[I any](method func(deviceClient, context.Context, string, I) (contr
 
 // send sends one action to one device.
 func (a *app) send(ctx context.Context, l deviceClient, name string, o action) (contract.Result, error) {
+	if f := notAsked(ctx, name); f != nil {
+		return contract.Result{}, f
+	}
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	result, err := o.send(rctx, l, name)

@@ -122,6 +122,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitOK
 	}
 	f := asFailure(err)
+	if isInterrupted(ctx) && errors.Is(err, context.Canceled) {
+		f = interrupted("", "")
+	}
 	if f.command == "" {
 		f.command = strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), root.Name()), " ")
 	}
@@ -297,17 +300,17 @@ func (a *app) print(text string) error {
 }
 
 // readFile reads a file that the operator named; "-" is the standard input.
-func (a *app) readFile(path string) ([]byte, error) {
-	var (
-		data []byte
-		err  error
-	)
-	if path == "-" {
-		data, err = io.ReadAll(a.stdin)
-	} else {
-		data, err = os.ReadFile(path)
-	}
-	if err != nil {
+func (a *app) readFile(ctx context.Context, path string) ([]byte, error) {
+	data, err := unlessEnded(ctx, func() ([]byte, error) {
+		if path == "-" {
+			return io.ReadAll(a.stdin)
+		}
+		return os.ReadFile(path)
+	})
+	switch {
+	case isInterrupted(ctx):
+		return nil, interrupted(nothingSent, "")
+	case err != nil:
 		return nil, usagef("the file cannot be read: %s", err)
 	}
 	return data, nil

@@ -142,21 +142,6 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func TestInterrupted(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	l := &fakeClient{onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
-		cancel()
-		return contract.Result{}, client.UnconfirmedError{Err: context.Canceled}
-	}}
-	var out, errs strings.Builder
-	a := &app{
-		stdin: strings.NewReader(""), stdout: &out, stderr: &errs, now: func() time.Time { return clock },
-		dial: dialing(t, l),
-	}
-	require.Equal(t, exitUnreachable, a.run(ctx, []string{"abort", "d1"}))
-	require.Contains(t, errs.String(), "burnish: abort d1: interrupted; what was sent may still be carried out")
-}
-
 func TestUpdatesAreSentAsContracted(t *testing.T) {
 	for _, tt := range []struct {
 		args   []string
@@ -283,7 +268,7 @@ func TestWait(t *testing.T) {
 		},
 		"too long": {
 			seen: []contract.DeviceStatus{in("d1", device.Cleaning)}, args: []string{"--timeout", "2s"},
-			exit: exitTimeout, errs: "burnish: clean d1: still running after 2s; see burnish show\n",
+			exit: exitTimeout, errs: "burnish: clean d1: still running after 2s; see burnish show d1\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

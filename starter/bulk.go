@@ -97,6 +97,8 @@ func (a *app) printOutcome(o outcome) error {
 		return nil
 	case o.OK:
 		return a.print(o.Message + "\n")
+	case o.failure.notAsked:
+		return nil // the summary counts them
 	}
 	a.report(o.failure)
 	return nil
@@ -113,6 +115,9 @@ func summary(all []outcome) error {
 	if len(failures) == 0 {
 		return nil
 	}
+	if slices.ContainsFunc(failures, func(g *failure) bool { return g.exit == exitInterrupted }) {
+		return summaryOfInterrupted(all, failures)
+	}
 	f := &failure{
 		exit: exitPartly, code: failures[0].code,
 		message: fmt.Sprintf("%d of %d devices failed", len(failures), len(all)),
@@ -128,6 +133,21 @@ func summary(all []outcome) error {
 		f.code = device.CodeRefused
 	}
 	return f
+}
+
+// summaryOfInterrupted says how far a command came that was interrupted.
+func summaryOfInterrupted(all []outcome, failures []*failure) *failure {
+	left := 0
+	for _, f := range failures {
+		if f.notAsked {
+			left++
+		}
+	}
+	what := fmt.Sprintf("%d of %d devices are done", len(all)-len(failures), len(all))
+	if left > 0 {
+		what += fmt.Sprintf(", %d were not asked", left)
+	}
+	return interrupted(what, "")
 }
 
 // selection is the devices that a command acts on: names, or selectors.

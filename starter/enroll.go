@@ -149,6 +149,9 @@ func (a *app) enrollCommand() *cobra.Command {
 
 // enroll enrolls one device.
 func (a *app) enroll(ctx context.Context, l deviceClient, in contract.EnrollInput) (contract.Result, error) {
+	if f := notAsked(ctx, in.Enrollment.Name); f != nil {
+		return contract.Result{}, f
+	}
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	in.Caller = operator()
@@ -161,7 +164,7 @@ func (a *app) enroll(ctx context.Context, l deviceClient, in contract.EnrollInpu
 
 // enrollFile enrolls the devices of a fleet file.
 func (a *app) enrollFile(ctx context.Context, path, reason string) error {
-	data, err := a.readFile(path)
+	data, err := a.readFile(ctx, path)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,8 @@ type failure struct {
 	state    device.State
 	message  string
 	remedy   string
+	// notAsked: the command was interrupted before it came to this device.
+	notAsked bool
 }
 
 // Error gives message and remedy.
@@ -122,10 +124,19 @@ type subject struct{ device, instance string }
 
 // show is the command that shows the subject.
 func (s subject) show() string {
-	if s.instance != "" {
+	switch {
+	case s.instance != "":
 		return "see burnish instance show " + s.instance
+	case s.device != "":
+		return "see burnish show " + s.device
 	}
-	return "see burnish show"
+	return "see burnish list"
+}
+
+// about names the failure's subject.
+func (f *failure) about(of subject) *failure {
+	f.device, f.instance = of.device, of.instance
+	return f
 }
 
 func (a *app) explainOf(parent context.Context, l deviceClient, of subject, err error) *failure {
@@ -141,12 +152,12 @@ func (a *app) explainOf(parent context.Context, l deviceClient, of subject, err 
 		lost = "the API at " + a.api + " did not confirm it"
 	}
 	switch {
-	case parent.Err() != nil:
-		f.code, f.message = device.CodeInterrupted, "interrupted; what was sent may still be carried out"
-		f.remedy = of.show()
-		if unconfirmed || client.Accepted(err) {
-			f.exit = exitUnreachable
-		}
+	case isInterrupted(parent) && client.Accepted(err):
+		return interrupted("it was accepted, and goes on", of.show()).about(of)
+	case isInterrupted(parent) && unconfirmed:
+		return interrupted(mayStill, of.show()).about(of)
+	case isInterrupted(parent):
+		return interrupted("", "").about(of)
 	case client.Accepted(err) && !client.TimedOut(err):
 		f.exit, f.code = exitUnreachable, device.CodeUnreachable
 		f.message = "accepted, and is still carried out; " + lost + " before the result: " + err.Error()

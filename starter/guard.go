@@ -103,18 +103,17 @@ func (a *app) confirm(ctx context.Context, q question) error {
 	}
 	// Who does not see the question answers nothing, which is a no.
 	fmt.Fprintf(a.stderr, "%s%s %s? y/N ", table, q.verb, countOf(q.n))
-	answer := make(chan string, 1)
-	go func() {
+	answer, err := unlessEnded(ctx, func() (string, error) {
 		// An answer that cannot be read is a no.
 		line, _ := bufio.NewReader(io.LimitReader(a.stdin, 256)).ReadString('\n')
-		answer <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case <-ctx.Done():
-	case got := <-answer:
-		if got == "y" || got == "yes" {
-			return nil
-		}
+		return strings.ToLower(strings.TrimSpace(line)), nil
+	})
+	switch {
+	case err != nil:
+		_, _ = fmt.Fprintln(a.stderr) // the question's line has no end yet
+		return interrupted(nothingSent, "")
+	case answer == "y" || answer == "yes":
+		return nil
 	}
 	return &failure{exit: exitFailed, code: device.CodeRefused, message: "not confirmed; nothing was sent"}
 }

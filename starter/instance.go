@@ -87,7 +87,7 @@ func (a *app) instanceBindCommand(use, usage, past string, method instanceMethod
 			if file == "-" && domain == "-" {
 				return usagef("--file and --domain cannot both be the standard input")
 			}
-			read, err := a.readInstanceFile(file)
+			read, err := a.readInstanceFile(cmd.Context(), file)
 			if err != nil {
 				return err
 			}
@@ -101,7 +101,7 @@ func (a *app) instanceBindCommand(use, usage, past string, method instanceMethod
 			return usagef("%s", err)
 		}
 		in.Reason, in.Caller = strings.TrimSpace(in.Reason), operator()
-		found, err := a.readDomain(domain, in.Devices)
+		found, err := a.readDomain(cmd.Context(), domain, in.Devices)
 		if err != nil {
 			return err
 		}
@@ -204,7 +204,7 @@ func (a *app) instanceMoveCommand(use, usage, past string, method instanceMethod
 			return usagef("%s", err)
 		}
 		in.Reason, in.Caller = strings.TrimSpace(in.Reason), operator()
-		found, err := a.readDomain(domain, in.Devices)
+		found, err := a.readDomain(cmd.Context(), domain, in.Devices)
 		if err != nil {
 			return err
 		}

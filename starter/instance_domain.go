@@ -10,14 +10,14 @@ import (
 )
 
 // readDomain reads libvirt's domain from the file; "" is none.
-func (a *app) readDomain(file string, devices []contract.DeviceChoice) (map[string][]contract.GuestAddress, error) {
+func (a *app) readDomain(ctx context.Context, file string, devices []contract.DeviceChoice) (map[string][]contract.GuestAddress, error) {
 	if file == "" {
 		return nil, nil
 	}
 	if len(devices) == 0 {
 		return nil, usagef("--domain goes with named devices: it says where the guest finds them")
 	}
-	data, err := a.readFile(file)
+	data, err := a.readFile(ctx, file)
 	if err != nil {
 		return nil, err
 	}

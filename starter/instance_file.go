@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"burnish/internal/nova/metadata"
@@ -157,8 +158,8 @@ func readRequest(r *yamlfile.Reader, node yamlfile.Node) contract.DeviceRequest 
 }
 
 // readInstanceFile reads the file that the operator named.
-func (a *app) readInstanceFile(path string) (contract.InstanceBindInput, error) {
-	data, err := a.readFile(path)
+func (a *app) readInstanceFile(ctx context.Context, path string) (contract.InstanceBindInput, error) {
+	data, err := a.readFile(ctx, path)
 	if err != nil {
 		return contract.InstanceBindInput{}, err
 	}

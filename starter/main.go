@@ -29,10 +29,12 @@ const (
 	exitPartly      = 3 // some of many failed
 	exitTimeout     = 4 // --wait or --timeout expired
 	exitUnreachable = 5 // the server cannot be reached: what was sent may still be carried out
+	exitInterrupted = 130
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second signal ends the process at once
 	// gRPC would write to stderr beside our one line.
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	a := &app{

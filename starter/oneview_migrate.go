@@ -159,6 +159,9 @@ func (a *app) preallocated(ctx context.Context, l deviceClient, appliance string
 
 // migrateOne makes one device dynamic, or says what that would do.
 func (a *app) migrateOne(ctx context.Context, l deviceClient, name, reason string, dryRun bool) (outcome, error) {
+	if f := notAsked(ctx, name); f != nil {
+		return outcome{}, f
+	}
 	v, silent, err := a.deviceStatus(ctx, l, name)
 	switch {
 	case err != nil:

@@ -91,7 +91,7 @@ func (a *app) planCommand() *cobra.Command {
 			if namespaces < 0 {
 				return usagef("--namespaces %d: must not be negative", namespaces)
 			}
-			output, err := a.readFile(identify)
+			output, err := a.readFile(cmd.Context(), identify)
 			if err != nil {
 				return err
 			}

@@ -91,8 +91,12 @@ func (a *app) await(parent, limited context.Context, l deviceClient, name string
 			return v, &failure{
 				exit: exitTimeout, code: device.CodeTimeout, device: name, state: v.DeviceState,
 				message: fmt.Sprintf("still running after %s", a.timeout.limit),
-				remedy:  "see burnish show",
+				remedy:  "see burnish show " + name,
 			}
+		case isInterrupted(parent):
+			f := interrupted("the clean goes on", "see burnish show "+name)
+			f.device, f.state = name, v.DeviceState
+			return v, f
 		default:
 			return v, a.explain(parent, l, name, err)
 		}
@@ -105,7 +109,9 @@ func attention(v contract.DeviceStatus) string {
 	return strings.Join(slices.DeleteFunc(known, func(s string) bool { return s == "" }), "; ")
 }
 
-// cleanOutcome says whether a requested clean has ended, and how it failed.
+// cleanOutcome says whether a clean has ended, and how it failed: err is nil only for a device
+// that was cleaned, or whose named steps are done. It decides the exit codes of --wait and of
+// watch.
 func cleanOutcome(v contract.DeviceStatus) (ended bool, err error) {
 	f := &failure{exit: exitFailed, code: device.Code(v.Fault), device: v.Name, state: v.DeviceState, message: v.LastError, remedy: v.Remedy}
 	switch v.DeviceState {
@@ -126,6 +132,12 @@ func cleanOutcome(v contract.DeviceStatus) (ended bool, err error) {
 		}
 		f.code, f.message = device.CodeInUse, "the device is in use, and was not cleaned"
 		return true, f
+	case device.Unknown, device.Retired, device.Absent:
+		if f.code == "" {
+			f.code = device.CodeRefused
+		}
+		f.message, f.remedy = fmt.Sprintf("the device is in state %s, and was not cleaned", v.DeviceState), cmp.Or(f.remedy, "see burnish show "+v.Name)
+		return true, f
 	}
 	if f.code == "" {
 		f.code = device.CodeStepFailed
@@ -134,7 +146,7 @@ func cleanOutcome(v contract.DeviceStatus) (ended bool, err error) {
 		f.message = fmt.Sprintf("the device is in state %s", v.DeviceState)
 	}
 	if f.remedy == "" {
-		f.remedy = "see burnish show, then clean it again"
+		f.remedy = "clean " + v.Name + " to try again"
 	}
 	f.message = fmt.Sprintf("%s: %s", f.code, f.message)
 	return true, f

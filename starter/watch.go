@@ -133,14 +133,24 @@ func (a *app) watch(parent context.Context, l deviceClient, name string) (err er
 		if a.pause(limited, pollPause(w.listed, a.now().Sub(began))) == nil {
 			continue
 		}
-		if parent.Err() != nil {
-			return nil // Ctrl-C
+		if isInterrupted(parent) {
+			return w.interrupted()
 		}
 		return &failure{
 			exit: exitTimeout, code: device.CodeTimeout, device: name,
 			message: fmt.Sprintf("watched for %s; the cleans keep running", a.timeout.limit), remedy: "see burnish list",
 		}
 	}
+}
+
+// interrupted is the end of a watch by Ctrl-C, which ends nothing else.
+func (w *watcher) interrupted() error {
+	if w.name == "" {
+		return interrupted("the cleans go on", "")
+	}
+	f := interrupted("the clean goes on", "see burnish show "+w.name)
+	f.device = w.name
+	return f
 }
 
 // isTransient says whether a poll that failed may succeed a second later.
@@ -346,9 +356,6 @@ func (w *watcher) pollOne(ctx context.Context, first bool) (ended bool, err erro
 	}
 	if s.DeviceState == device.PendingCleaning || s.DeviceState == device.Cleaning {
 		return false, w.screen.show(w.picture())
-	}
-	if first && s.DeviceState != device.Error {
-		return true, w.screen.finished(s) // nothing to wait for
 	}
 	v, _, err := w.deviceStatus(ctx, w.l, w.name)
 	if err != nil {

@@ -261,8 +261,8 @@ func TestWatchAll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := tt.fleet.watching(t)
-			require.Equal(t, exitOK, got.code, got.errors)
-			require.Equal(t, tt.errs, got.errors)
+			require.Equal(t, exitInterrupted, got.code, got.errors)
+			require.Equal(t, tt.errs+"burnish: watch: interrupted; the cleans go on\n", got.errors)
 			var lines []string
 			for line := range strings.Lines(got.out) {
 				if at, text, ok := strings.Cut(strings.TrimSpace(line), "  "); ok {
@@ -295,7 +295,7 @@ func TestWatchLimitsItsRequests(t *testing.T) {
 		f.rounds = append(f.rounds, all)
 	}
 	got := f.watching(t)
-	require.Equal(t, exitOK, got.code, got.errors)
+	require.Equal(t, exitInterrupted, got.code, got.errors)
 	require.LessOrEqual(t, f.most, parallelism)
 	times := map[string]int{}
 	for _, names := range f.described[:rounds] {
@@ -330,12 +330,23 @@ func TestWatchOne(t *testing.T) {
 		"had failed before": {rounds: []map[string]client.Execution{{"d1": failedWith("d1")}}, exit: exitFailed, out: "d1: error: io_error; write failed; clean it again", errs: "burnish: watch d1: io_error: write failed; clean it again\n"},
 		"is retired meanwhile": {
 			rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": retired}}, exit: exitFailed,
-			out: "d1: retired, needs an operator: clean it again", errs: "burnish: watch d1: step_failed: the device is in state retired; clean it again\n",
+			out: "d1: retired, needs an operator: clean it again", errs: "burnish: watch d1: the device is in state retired, and was not cleaned; clean it again\n",
 		},
-		"nothing to wait for":     {rounds: []map[string]client.Execution{{"d1": standing("d1", device.Allocated)}}, out: "d1: allocated"},
-		"no such device":          {rounds: []map[string]client.Execution{{}}, exit: exitFailed, errs: "burnish: watch d1: no such device; enroll it first, or see burnish list\n"},
-		"forgotten meanwhile":     {rounds: []map[string]client.Execution{{"d1": standing("d1", device.PendingCleaning)}, {"d1": ended}}, exit: exitFailed, out: "d1: pending_cleaning, clean about to start", errs: "burnish: watch d1: no such device; enroll it first, or see burnish list\n"},
-		"Ctrl-C ends only itself": {rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}}, out: "d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
+		"is clean already": {rounds: []map[string]client.Execution{{"d1": standing("d1", device.Available)}}, out: "d1: available"},
+		"has a tenant, and was not cleaned": {
+			rounds: []map[string]client.Execution{{"d1": standing("d1", device.Allocated)}}, exit: exitFailed,
+			out: "d1: allocated", errs: "burnish: watch d1: the device is in use, and was not cleaned\n",
+		},
+		"is unknown": {
+			rounds: []map[string]client.Execution{{"d1": standing("d1", device.Unknown)}}, exit: exitFailed,
+			out: "d1: unknown", errs: "burnish: watch d1: the device is in state unknown, and was not cleaned; see burnish show d1\n",
+		},
+		"no such device":      {rounds: []map[string]client.Execution{{}}, exit: exitFailed, errs: "burnish: watch d1: no such device; enroll it first, or see burnish list\n"},
+		"forgotten meanwhile": {rounds: []map[string]client.Execution{{"d1": standing("d1", device.PendingCleaning)}, {"d1": ended}}, exit: exitFailed, out: "d1: pending_cleaning, clean about to start", errs: "burnish: watch d1: no such device; enroll it first, or see burnish list\n"},
+		"Ctrl-C ends only itself": {
+			rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}}, exit: exitInterrupted,
+			out: "d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", errs: "burnish: watch d1: interrupted; the clean goes on; see burnish show d1\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := (&fleet{rounds: tt.rounds}).watching(t, "d1")
