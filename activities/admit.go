@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -54,6 +55,7 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 		}
 		return result, true, nil
 	}
+	a.begun = found && stored.EvidenceOf == a.evidenceOf()
 	sameStep := found && stored.Clean == a.clean() && stored.Step == a.step.Name
 	crashed := sameStep && stored.Working && !stored.Done
 	if crashed && a.in.Settings.OnInterrupt == device.InterruptError {
@@ -85,7 +87,7 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	}
 	a.entry = want
 	a.entry.Offset, a.entry.RunTime, a.entry.Reprocessed, a.entry.EvidenceOf = offset, a.used, redone, a.evidenceOf()
-	if found && stored.EvidenceOf == a.evidenceOf() {
+	if a.begun {
 		a.entry.Evidence = stored.Evidence
 	}
 	a.heartbeats.start(offset, a.used)
@@ -157,14 +159,49 @@ func (a *attempt) lastHeartbeat(ctx context.Context) (contract.Progress, bool) {
 	return *last, true
 }
 
-// acquireSlot waits for one of the host's slots, at most maxSlotWait. The wait spends no
-// budget.
+// acquireSlot waits for one of the host's slots, at most maxSlotWait. A clean that had one
+// comes before those that had none. The wait spends no budget.
 func (a *attempt) acquireSlot(ctx context.Context) (func(), error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timeout := time.AfterFunc(maxSlotWait, func() { cancel(host.ErrWillRetry) })
 	defer timeout.Stop()
+	if a.begun {
+		return a.Slots.Reacquire(ctx, a.in.Enrollment.Name, a.heartbeats.queue)
+	}
 	return a.Slots.Acquire(ctx, a.in.Enrollment.Name, a.heartbeats.queue)
+}
+
+// keepsSlot says whether the clean keeps its slot after an attempt that ended with err: if
+// its next step follows on the host, or its next attempt at once. A device that fails, even
+// for a while, keeps none from others.
+func (a *attempt) keepsSlot(ctx context.Context, err error) bool {
+	if err == nil {
+		return a.in.More
+	}
+	f := retriedFault(a.explain(ctx, err))
+	return f != nil && (f.Code == device.CodeWorkerStopping || f.Code == device.CodeInterrupted || f.Code == device.CodeServerUnreachable)
+}
+
+// dropSlot gives back the slot that was kept for the clean if it has ended before its next step
+// took it up.
+func (a *attempt) dropSlot(err error) {
+	f, _ := contract.RefusalOf(err)
+	if err != nil && retriedFault(err) == nil && f.Fault.Code != device.CodeSuperseded {
+		a.Slots.Drop(a.in.Enrollment.Name)
+	}
+}
+
+// ExpectSlots keeps the host's slots for the cleans that had them when the last worker ended,
+// those that worked last first.
+func ExpectSlots(h *host.Host, slots *host.FairSemaphore) error {
+	entries, err := h.Entries()
+	entries = slices.DeleteFunc(entries, func(e host.Journaled) bool { return !e.Entry.Slot })
+	slices.SortStableFunc(entries, func(a, b host.Journaled) int { return b.Entry.Updated.Compare(a.Entry.Updated) })
+	for _, e := range entries {
+		slots.Expect(e.Name)
+	}
+	return err
 }
 
 // cancelOnStop gives a context that also ends when the worker stops, for an attempt that

@@ -95,7 +95,7 @@ func (a *attempt) enrollFirmware(revision string) error {
 }
 
 // journalResult journals how the attempt ended, and that no crash ended it.
-func (a *attempt) journalResult(workCtx context.Context, outcome steps.Outcome, err error) (contract.StepResult, error) {
+func (a *attempt) journalResult(ctx, workCtx context.Context, outcome steps.Outcome, err error) (contract.StepResult, error) {
 	a.entry.RunTime, a.entry.Working = a.runTime(), false
 	result := contract.StepResult{
 		Step: a.step.Name, Clean: a.in.Clean, Seq: a.in.Seq, Bytes: outcome.Bytes, Method: outcome.Method, Note: outcome.Note,
@@ -111,12 +111,13 @@ func (a *attempt) journalResult(workCtx context.Context, outcome steps.Outcome, 
 		}
 		a.entry.Done, a.entry.Result = true, text
 	}
+	if err != nil && workCtx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = context.Cause(workCtx)
+	}
+	a.entry.Slot = a.keepsSlot(ctx, err)
 	if saveErr := a.Host.Journal(a.in.Enrollment.Name).Save(a.entry); saveErr != nil {
 		// An unrecorded step is repeated, which is always safe.
 		a.Log.Warn("the result of a step was not journaled", "device", a.in.Enrollment.Name, "step", a.step.Name, "error", saveErr)
-	}
-	if err != nil && workCtx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = context.Cause(workCtx)
 	}
 	return result, err
 }

@@ -58,6 +58,7 @@ func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInpu
 		a := &attempt{Hardware: h, step: step, in: in, info: activity.GetInfo(ctx)}
 		result, err := a.run(ctx)
 		err = a.explain(ctx, err)
+		a.dropSlot(err)
 		a.reportFailure(ctx, err)
 		a.meter(ctx, err)
 		return result, err
@@ -78,6 +79,8 @@ type attempt struct {
 	used  time.Duration
 	// repeated: an earlier attempt had done the step.
 	repeated bool
+	// begun: an attempt of this clean had one of the host's slots.
+	begun bool
 }
 
 // meter counts the attempt by what became of it.

@@ -136,7 +136,7 @@ func (w *stepWaits) fault() device.Fault {
 	f := device.Fault{Class: device.Transient, Code: w.code, Message: w.what}
 	switch w.code {
 	case device.CodeWaitingForSlot:
-		f.Message = "queued: the host runs as many steps as BURNISH_MAX_CLEANS_PER_HOST allows"
+		f.Message = "queued: the host runs as many cleans as BURNISH_MAX_CLEANS_PER_HOST allows"
 		f.Remedy = "wait, or raise BURNISH_MAX_CLEANS_PER_HOST on the host"
 	case device.CodeTargetBusy:
 		f.Remedy = "end that use; the step then continues automatically"

@@ -38,7 +38,7 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 		}
 	})()
 
-	a.entry.Working = true
+	a.entry.Working, a.entry.Slot = true, true
 	a.since = time.Now()
 	a.heartbeats.budget(a.since.Add(remaining))
 	type end struct {
@@ -50,8 +50,8 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 		// The fence stays closed until the journal is written: then it may be another's.
 		defer done()
 		outcome, err := a.perform(ctx, workCtx, driver, fence)
-		result, err := a.journalResult(workCtx, outcome, err)
-		if err == nil && a.in.More {
+		result, err := a.journalResult(ctx, workCtx, outcome, err)
+		if a.entry.Slot {
 			a.Slots.Keep(a.in.Enrollment.Name)
 		}
 		ended <- end{result, err}

@@ -180,6 +180,9 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 	}
 	slots := host.NewFairSemaphore(settings.MaxCleansPerHost)
 	slots.OnGrant = figures.SlotWait
+	if err := activities.ExpectSlots(thisHost, slots); err != nil {
+		logger.Warn("which cleans had a slot of this host is not completely known: others may begin before they go on", "error", err)
+	}
 	if err := figures.Slots(slots.Load); err != nil {
 		return nil, nil, stop, err
 	}

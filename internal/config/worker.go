@@ -51,7 +51,7 @@ type Worker struct {
 	Drivers    []string `env:"DRIVERS" envDefault:"block,fake" help:"drivers, separated by commas"`
 	// Policy holds the settings of cleans: variables and the policy file.
 	clean.Policy
-	MaxCleansPerHost int           `env:"MAX_CLEANS_PER_HOST" envDefault:"4" help:"steps that run at the same time on this host"`
+	MaxCleansPerHost int           `env:"MAX_CLEANS_PER_HOST" envDefault:"4" help:"cleans that run at the same time on this host"`
 	StickyCache      int           `env:"WORKFLOW_CACHE" envDefault:"2000" help:"devices whose workflows are kept in memory"`
 	GracefulStop     time.Duration `env:"STOP_TIMEOUT" envDefault:"30s" help:"how long a stopping worker lets steps finish their chunk"`
 	NVMeHelper       string        `env:"NVME_HELPER" help:"the program that opens NVMe controllers if the worker is not root"`

@@ -16,14 +16,15 @@ var ErrWillRetry = errors.New("the caller will ask for a slot again")
 const (
 	positionInterval = 5 * time.Second
 	keepPositionFor  = time.Minute
-	// keepSlotFor is how long a clean keeps its slot between two steps. The next one follows
-	// at once, unless the control workers are away.
+	// keepSlotFor is how long a slot is kept for a clean that does not use it. Its next step
+	// follows at once, unless the control workers are away or the clean waits for something
+	// else: what that is may itself wait for a slot.
 	keepSlotFor = 30 * time.Second
 )
 
 // FairSemaphore bounds how many cleans run on a host at once (S2.65), first come, first
-// served. A task queue's own limit would not do: a busy host could not be distinguished from
-// an unreachable one.
+// served, but a clean that has begun goes on before another one begins. A task queue's own
+// limit would not do: a busy host could not be distinguished from an unreachable one.
 type FairSemaphore struct {
 	// OnGrant is called with the time that a clean waited for the slot that it got; nil for
 	// nothing. It is set before the first Acquire.
@@ -33,8 +34,8 @@ type FairSemaphore struct {
 	slots int // of all
 	free  int
 	queue []*waiter
-	// kept are the slots that wait for the next step of their keys, each until its timer
-	// ends. A slot of a key in keeping is kept when it is released.
+	// kept are the slots that wait for the next step or attempt of their keys, each until its
+	// timer ends. A slot of a key in keeping is kept when it is released.
 	kept    map[string]*keptSlot
 	keeping map[string]bool
 }
@@ -45,6 +46,7 @@ type keptSlot struct{ expiry *time.Timer }
 // waiter is one key in the queue. FairSemaphore.mu guards all fields but wake.
 type waiter struct {
 	key     string
+	begun   bool      // its clean had a slot before: it is ahead of those that had none
 	since   time.Time // when the key asked first
 	granted bool
 	expiry  *time.Timer   // set while the position is kept for a key that left
@@ -61,15 +63,26 @@ func (s *FairSemaphore) Load() (used, queued int) {
 	return s.slots - s.free, len(s.queue)
 }
 
-// Acquire waits for a slot for key and returns the function that releases it; a second call
-// of that does nothing. While Acquire waits, it calls waiting with the position in the
-// queue, from 1: at once, on each change and about every 5 seconds.
+// Acquire waits for a slot for a clean of key that begins, and returns the function that
+// releases it; a second call of that does nothing. A slot that is kept for an earlier clean of
+// the key becomes free. While Acquire waits, it calls waiting with the position in the queue,
+// from 1: at once, on each change and about every 5 seconds.
 //
 // It returns when ctx ends, with the cause, and the position is lost. If the cause is
 // ErrWillRetry, the position is kept for a minute for the next Acquire of the key. A kept
 // position counts in the queue but does not block it: slots that become free meanwhile go
 // to the waiters that are present.
 func (s *FairSemaphore) Acquire(ctx context.Context, key string, waiting func(position int)) (release func(), err error) {
+	return s.acquire(ctx, key, false, waiting)
+}
+
+// Reacquire is Acquire for a clean that had a slot already: it takes the one that was kept for
+// it, and otherwise waits ahead of the cleans that had none.
+func (s *FairSemaphore) Reacquire(ctx context.Context, key string, waiting func(position int)) (release func(), err error) {
+	return s.acquire(ctx, key, true, waiting)
+}
+
+func (s *FairSemaphore) acquire(ctx context.Context, key string, begun bool, waiting func(position int)) (release func(), err error) {
 	if waiting == nil {
 		waiting = func(int) {}
 	}
@@ -79,13 +92,13 @@ func (s *FairSemaphore) Acquire(ctx context.Context, key string, waiting func(po
 		return nil, fmt.Errorf("wait for a slot: %w", context.Cause(ctx))
 	}
 	delete(s.keeping, key)
-	if kept, ok := s.kept[key]; ok {
-		kept.expiry.Stop()
-		delete(s.kept, key)
+	if had := s.takeKept(key); had && begun {
 		s.mu.Unlock()
 		return sync.OnceFunc(func() { s.release(key) }), nil
+	} else if had {
+		s.free++
 	}
-	p := s.enqueue(key)
+	p := s.enqueue(key, begun)
 	s.grant()
 	s.mu.Unlock()
 
@@ -117,19 +130,35 @@ func (s *FairSemaphore) Acquire(ctx context.Context, key string, waiting func(po
 	}
 }
 
-// enqueue adds key at the end of the queue, or at the position that was kept for it.
-func (s *FairSemaphore) enqueue(key string) *waiter {
-	p := &waiter{key: key, since: time.Now(), wake: make(chan struct{}, 1)}
-	i := slices.IndexFunc(s.queue, func(kept *waiter) bool { return kept.expiry != nil && kept.key == key })
-	if i < 0 {
-		s.queue = append(s.queue, p)
-		return p
+// enqueue adds key at the end of the queue, or at the position that was kept for it. Cleans
+// that have begun stand before the others.
+func (s *FairSemaphore) enqueue(key string, begun bool) *waiter {
+	p := &waiter{key: key, begun: begun, since: time.Now(), wake: make(chan struct{}, 1)}
+	if i := slices.IndexFunc(s.queue, func(kept *waiter) bool { return kept.expiry != nil && kept.key == key }); i >= 0 {
+		// A new waiter replaces the kept one, whose timer may be expiring at this moment.
+		kept := s.queue[i]
+		kept.expiry.Stop()
+		p.since = kept.since
+		if kept.begun == begun {
+			s.queue[i] = p
+			return p
+		}
+		s.queue = slices.Delete(s.queue, i, i+1)
 	}
-	// A new waiter replaces the kept one, whose timer may be expiring at this moment.
-	s.queue[i].expiry.Stop()
-	p.since = s.queue[i].since
-	s.queue[i] = p
+	at := len(s.queue)
+	if begun {
+		at = s.firstNew()
+	}
+	s.queue = slices.Insert(s.queue, at, p)
 	return p
+}
+
+// firstNew is the position of the first clean that had no slot before.
+func (s *FairSemaphore) firstNew() int {
+	if i := slices.IndexFunc(s.queue, func(p *waiter) bool { return !p.begun }); i >= 0 {
+		return i
+	}
+	return len(s.queue)
 }
 
 // grant gives free slots to the first waiters that are present.
@@ -165,15 +194,64 @@ func (s *FairSemaphore) position(p *waiter) int {
 }
 
 // Keep has the slot that key holds stay key's when it is released: another step of its clean
-// follows, and its Acquire does not wait. A slot that nothing takes up becomes free after
+// follows, and its Reacquire does not wait. A slot that nothing takes up becomes free after
 // keepSlotFor.
 func (s *FairSemaphore) Keep(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.keeping == nil {
-		s.keeping, s.kept = map[string]bool{}, map[string]*keptSlot{}
+		s.keeping = map[string]bool{}
 	}
 	s.keeping[key] = true
+}
+
+// Drop frees the slot that is kept for key, if there is one: its clean has ended.
+func (s *FairSemaphore) Drop(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.takeKept(key) {
+		s.free++
+		s.grant()
+	}
+}
+
+// Expect keeps a slot for each of the keys, as far as there are slots: their cleans had one
+// when the last worker ended, and are about to come back.
+func (s *FairSemaphore) Expect(keys ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range keys {
+		if _, twice := s.kept[key]; s.free == 0 || twice {
+			continue
+		}
+		s.free--
+		s.keepSlot(key)
+	}
+}
+
+// keepSlot keeps a slot that is not free for key. The caller holds mu.
+func (s *FairSemaphore) keepSlot(key string) {
+	if s.kept == nil {
+		s.kept = map[string]*keptSlot{}
+	}
+	if s.takeKept(key) { // one is enough
+		s.free++
+		s.grant()
+	}
+	kept := &keptSlot{}
+	kept.expiry = time.AfterFunc(keepSlotFor, func() { s.expireSlot(key, kept) })
+	s.kept[key] = kept
+}
+
+// takeKept takes the slot that is kept for key, and says whether there was one: it is then in
+// the caller's hands. The caller holds mu.
+func (s *FairSemaphore) takeKept(key string) bool {
+	kept, ok := s.kept[key]
+	if ok {
+		kept.expiry.Stop()
+		delete(s.kept, key)
+	}
+	return ok
 }
 
 func (s *FairSemaphore) release(key string) {
@@ -181,9 +259,7 @@ func (s *FairSemaphore) release(key string) {
 	defer s.mu.Unlock()
 	if s.keeping[key] {
 		delete(s.keeping, key)
-		kept := &keptSlot{}
-		kept.expiry = time.AfterFunc(keepSlotFor, func() { s.expireSlot(key, kept) })
-		s.kept[key] = kept
+		s.keepSlot(key)
 		return
 	}
 	s.free++
@@ -210,7 +286,11 @@ func (s *FairSemaphore) cancel(p *waiter, keep bool) {
 	if p.granted {
 		p.granted = false
 		s.free++
-		s.queue = slices.Insert(s.queue, 0, p)
+		at := 0
+		if !p.begun {
+			at = s.firstNew()
+		}
+		s.queue = slices.Insert(s.queue, at, p)
 	}
 	if keep {
 		p.expiry = time.AfterFunc(keepPositionFor, func() { s.expire(p) })

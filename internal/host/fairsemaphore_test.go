@@ -24,12 +24,17 @@ type client struct {
 }
 
 // ask starts an Acquire and returns when it waits or has ended.
-func ask(s *FairSemaphore, key string) *client {
+func ask(s *FairSemaphore, key string) *client { return wants(s.Acquire, key) }
+
+// goOn is ask for a clean that had a slot before.
+func goOn(s *FairSemaphore, key string) *client { return wants(s.Reacquire, key) }
+
+func wants(acquire func(context.Context, string, func(int)) (func(), error), key string) *client {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c := &client{key: key, cancel: cancel}
 	start := time.Now()
 	go func() {
-		release, err := s.Acquire(ctx, key, func(place int) {
+		release, err := acquire(ctx, key, func(place int) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.reports = append(c.reports, fmt.Sprintf("%d:%d", int(time.Since(start).Seconds()), place))
@@ -273,7 +278,7 @@ func TestFairSemaphoreKeepsASlotBetweenSteps(t *testing.T) {
 		first.release()
 		synctest.Wait()
 		require.False(t, waits.has(), "the slot stays the clean's")
-		second := ask(s, "a")
+		second := goOn(s, "a")
 		require.True(t, second.has(), "the next step does not wait")
 		<-time.After(2 * keepSlotFor)
 		synctest.Wait()
@@ -286,7 +291,7 @@ func TestFairSemaphoreKeepsASlotBetweenSteps(t *testing.T) {
 		<-time.After(2 * time.Second)
 		synctest.Wait()
 		require.True(t, waits.has(), "the clean went no further")
-		third := ask(s, "a")
+		third := goOn(s, "a")
 		require.False(t, third.has(), "it waits in line again")
 		waits.release()
 		synctest.Wait()
@@ -321,7 +326,111 @@ func TestTheWaitForASlotIsMeasuredOverAttempts(t *testing.T) {
 		require.True(t, second.has())
 		s.Keep("b")
 		second.release()
-		require.True(t, ask(s, "b").has())
+		require.True(t, goOn(s, "b").has())
 		require.Equal(t, []time.Duration{0, time.Minute}, waits)
+	})
+}
+
+// A clean that had a slot goes on before another one begins, in the order of those that had
+// one; it does not drive out a clean that has its slot.
+func TestCleansThatHadASlotGoOnFirst(t *testing.T) {
+	inBubble(t, "in the queue", func(t *testing.T) {
+		s := NewFairSemaphore(1)
+		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
+		x := goOn(s, "x")
+		y := goOn(s, "y")
+		require.Equal(t, []string{"0:1"}, x.positions())
+		require.Equal(t, []string{"0:2"}, y.positions())
+		require.Equal(t, []string{"0:1", "0:2", "0:3"}, b.positions())
+		for _, next := range []*client{a, x, y, b, c} {
+			require.True(t, next.has(), next.key)
+			next.give()
+		}
+		require.Equal(t, 1, s.free)
+		require.Empty(t, s.queue)
+	})
+	inBubble(t, "a position that was kept before the clean had its slot", func(t *testing.T) {
+		s := NewFairSemaphore(1)
+		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
+		c.leave(ErrWillRetry)
+		c = goOn(s, "c")
+		require.Equal(t, []string{"0:1"}, c.positions())
+		c.leave(ErrWillRetry)
+		x := goOn(s, "x")
+		c = goOn(s, "c")
+		require.Equal(t, []string{"0:1"}, c.positions(), "it keeps its position among those that have begun")
+		c.leave(ErrWillRetry)
+		c = ask(s, "c")
+		require.Equal(t, []string{"0:3"}, c.positions(), "a new clean of the device begins like any other")
+		for _, next := range []*client{a, x, b, c} {
+			require.True(t, next.has(), next.key)
+			next.give()
+		}
+		require.Equal(t, 1, s.free)
+		require.Empty(t, s.queue)
+	})
+	inBubble(t, "when a worker starts", func(t *testing.T) {
+		s := NewFairSemaphore(2)
+		s.Expect("x", "y", "z", "x")
+		a, b := ask(s, "a"), ask(s, "b")
+		require.False(t, a.has() || b.has(), "they begin before the cleans that had the slots")
+		y, z := goOn(s, "y"), goOn(s, "z")
+		require.True(t, y.has())
+		require.Equal(t, []string{"0:1"}, z.positions(), "there is no third slot, but it is first")
+		<-time.After(keepSlotFor + time.Second) // x does not come back
+		synctest.Wait()
+		require.True(t, z.has())
+		for _, next := range []*client{y, z, a, b} {
+			require.True(t, next.has(), next.key)
+			next.give()
+		}
+		require.Equal(t, 2, s.free)
+		require.Empty(t, s.kept)
+	})
+}
+
+// A slot that is kept for a clean becomes free at once when the clean has ended, or when a new
+// clean of its device begins: that one waits like any other.
+func TestAKeptSlotEndsWithItsClean(t *testing.T) {
+	inBubble(t, "dropped", func(t *testing.T) {
+		s := NewFairSemaphore(1)
+		a, b := ask(s, "a"), ask(s, "b")
+		s.Keep("a")
+		a.give()
+		s.Drop("b") // has none
+		require.False(t, b.has())
+		s.Drop("a")
+		synctest.Wait()
+		require.True(t, b.has())
+		s.Drop("a")
+		s.Drop("b") // in use, and not kept
+		b.give()
+		<-time.After(2 * keepSlotFor)
+		require.Equal(t, 1, s.free)
+	})
+	inBubble(t, "a new clean", func(t *testing.T) {
+		s := NewFairSemaphore(1)
+		a, b := ask(s, "a"), ask(s, "b")
+		s.Keep("a")
+		a.give()
+		a = ask(s, "a")
+		require.True(t, b.has())
+		require.Equal(t, []string{"0:1"}, a.positions())
+		b.give()
+		require.True(t, a.has())
+		a.give()
+		require.Equal(t, 1, s.free)
+	})
+	inBubble(t, "kept twice", func(t *testing.T) { // the old hardware's attempt still runs
+		s := NewFairSemaphore(2)
+		a, other := ask(s, "a"), ask(s, "a")
+		s.Keep("a")
+		a.give()
+		s.Keep("a")
+		other.give()
+		require.Equal(t, 1, s.free)
+		<-time.After(2 * keepSlotFor)
+		synctest.Wait()
+		require.Equal(t, 2, s.free)
 	})
 }

@@ -30,6 +30,8 @@ type Entry struct {
 	Reprocessed int64 `json:"reprocessed,omitempty"`
 	// Working: the attempt uses the device. An attempt that crashed leaves it set.
 	Working bool `json:"working,omitempty"`
+	// Slot: the clean has one of the host's slots, and its next step or attempt is to have it.
+	Slot bool `json:"slot,omitempty"`
 	// Done says that the step ended well and Result is what it reported.
 	Done   bool            `json:"done,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`

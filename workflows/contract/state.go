@@ -310,7 +310,7 @@ type StepInput struct {
 	Settings device.StepSettings `json:"settings"`
 	// Args are the step's arguments of the recorded plan, a JSON object.
 	Args json.RawMessage `json:"args,omitempty"`
-	// More: another step of this clean follows on this host, which keeps the clean's slot.
+	// More: the clean's next step is one of this host too, which keeps the clean's slot.
 	More bool `json:"more,omitempty"`
 	// ReportStart: the host was reported as unreachable. The step reports that it runs.
 	ReportStart bool `json:"report_start,omitempty"`

@@ -176,6 +176,8 @@ func TestAHoldStopsTheClean(t *testing.T) {
 	require.Equal(t, "look at it; released after 720h0m0s by ann@ops: seen", steps[2].Note)
 	require.Zero(t, steps[2].RunTime)
 	require.Equal(t, 4*pace, w.host.inputs[2].Budget, "the hold spent some of the budget")
+	more := []bool{w.host.inputs[0].More, w.host.inputs[1].More, w.host.inputs[2].More}
+	require.Equal(t, []bool{true, false, false}, more, "the host keeps a slot while an operator is waited for")
 	w.requireNoWait()
 	w.releaseHold().refused(device.CodeRefused)
 	w.requireNoDefect()

@@ -13,8 +13,8 @@ var limitsMutations = []mutation{
 	{
 		rule: "S3.38", name: "a clean keeps its slot on the host between its steps",
 		file: "activities/work.go",
-		old:  `if err == nil && a.in.More {`,
-		new:  `if err != nil && a.in.More {`,
+		old:  `if a.entry.Slot {`,
+		new:  `if !a.entry.Slot {`,
 		pkg:  "./activities", run: "TestACleanKeepsItsSlotOnTheHost",
 	},
 	{

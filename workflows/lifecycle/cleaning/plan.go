@@ -3,7 +3,6 @@ package cleaning
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -191,9 +190,11 @@ func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun
 	return true, err
 }
 
-// moreOnHost says that another step of the clean follows on the host.
+// moreOnHost says that the clean's next step runs on the host too. A runbook's hold or wait
+// does not, and may last for days.
 func moreOnHost(run *contract.CleanRun) bool {
-	return slices.ContainsFunc(run.Plan[run.Next+1:], func(p contract.Planned) bool { return !clean.OfWorkflow(p.Step) })
+	next := run.Next + 1
+	return next < len(run.Plan) && !clean.OfWorkflow(run.Plan[next].Step)
 }
 
 func errBudgetExceeded(step string, budget time.Duration) error {
