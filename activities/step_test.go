@@ -97,7 +97,7 @@ func TestJournalHoldsEverythingThatAResumeNeeds(t *testing.T) {
 		during.Clean = ""
 		require.Equal(t, host.Entry{
 			Seq: 9, Attempt: 3, Step: "zero", Serial: "S1", Size: diskSize, Offset: steps.Chunk,
-			RunTime: 10 * time.Second, Working: true, EvidenceOf: "run/4 g7",
+			RunTime: 10 * time.Second, Working: true, Slot: true, EvidenceOf: "run/4 g7",
 		}, during)
 	})
 }
