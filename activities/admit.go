@@ -49,11 +49,12 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	case verdict.Fault != nil:
 		return contract.StepResult{}, false, a.superseded(verdict.Fault, stored)
 	case verdict.Done:
-		var result contract.StepResult
-		if err := json.Unmarshal(verdict.Result, &result); err != nil {
-			return result, false, fmt.Errorf("recorded result of %s: %w", a.step.Name, err)
+		var recorded journaled
+		if err := json.Unmarshal(verdict.Result, &recorded); err != nil {
+			return recorded.StepResult, false, fmt.Errorf("recorded result of %s: %w", a.step.Name, err)
 		}
-		return result, true, nil
+		a.seed = recorded.Seed
+		return recorded.StepResult, true, nil
 	}
 	a.begun = found && stored.EvidenceOf == a.evidenceOf()
 	sameStep := found && stored.Clean == a.clean() && stored.Step == a.step.Name
@@ -85,6 +86,7 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 		}
 		redone += again
 	}
+	a.resumes = crashed || offset > 0
 	a.entry = want
 	a.entry.Offset, a.entry.RunTime, a.entry.Reprocessed, a.entry.EvidenceOf = offset, a.used, redone, a.evidenceOf()
 	if a.begun {
@@ -166,10 +168,14 @@ func (a *attempt) acquireSlot(ctx context.Context) (func(), error) {
 	defer cancel(nil)
 	timeout := time.AfterFunc(maxSlotWait, func() { cancel(host.ErrWillRetry) })
 	defer timeout.Stop()
-	if a.begun {
-		return a.Slots.Reacquire(ctx, a.in.Enrollment.Name, a.heartbeats.queue)
+	queued := func(place int) {
+		a.logQueued()
+		a.heartbeats.queue(place)
 	}
-	return a.Slots.Acquire(ctx, a.in.Enrollment.Name, a.heartbeats.queue)
+	if a.begun {
+		return a.Slots.Reacquire(ctx, a.in.Enrollment.Name, queued)
+	}
+	return a.Slots.Acquire(ctx, a.in.Enrollment.Name, queued)
 }
 
 // keepsSlot says whether the clean keeps its slot after an attempt that ended with err: if

@@ -94,6 +94,12 @@ func (a *attempt) enrollFirmware(revision string) error {
 	})
 }
 
+// journaled is a step's result in the journal: with the seed, which only the log shows.
+type journaled struct {
+	contract.StepResult
+	Seed uint64 `json:"seed,omitempty"`
+}
+
 // journalResult journals how the attempt ended, and that no crash ended it.
 func (a *attempt) journalResult(ctx, workCtx context.Context, outcome steps.Outcome, err error) (contract.StepResult, error) {
 	a.entry.RunTime, a.entry.Working = a.runTime(), false
@@ -105,7 +111,8 @@ func (a *attempt) journalResult(ctx, workCtx context.Context, outcome steps.Outc
 		err = a.enrollFirmware(outcome.Firmware)
 	}
 	if err == nil {
-		text, encodeErr := json.Marshal(result)
+		a.seed = outcome.Seed
+		text, encodeErr := json.Marshal(journaled{result, outcome.Seed})
 		if encodeErr != nil {
 			return contract.StepResult{}, encodeErr
 		}

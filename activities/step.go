@@ -27,6 +27,7 @@ type Hardware struct {
 	Steps   steps.List
 	Slots   *host.FairSemaphore
 	Log     *slog.Logger
+	trail   trail
 
 	enrolling sync.Mutex // held from the check of who has a device to its record
 	// Confirm sends a heartbeat that fails unless the server still expects this attempt;
@@ -61,6 +62,7 @@ func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInpu
 		a.dropSlot(err)
 		a.reportFailure(ctx, err)
 		a.meter(ctx, err)
+		a.logEnd(result, err)
 		return result, err
 	}
 }
@@ -79,8 +81,10 @@ type attempt struct {
 	used  time.Duration
 	// repeated: an earlier attempt had done the step.
 	repeated bool
-	// begun: an attempt of this clean had one of the host's slots.
-	begun bool
+	// begun: an attempt of this clean had one of the host's slots. resumes: an earlier attempt
+	// has worked at this step. seed is that of the step's samples, 0 if it took none.
+	begun, resumes bool
+	seed           uint64
 }
 
 // meter counts the attempt by what became of it.
@@ -155,6 +159,7 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 	if err := fence.Describe(a.step.Name + " of " + a.in.Enrollment.Name); err != nil {
 		return contract.StepResult{}, err
 	}
+	a.logStart()
 	handedOver = true
 	return a.work(ctx, driver, fence, func() { release(); a.close(fence) })
 }

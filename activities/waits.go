@@ -133,8 +133,15 @@ func WorthReporting(attempt int32) bool { return attempt > 1 && bits.OnesCount32
 
 // retriedFault is the fault of an attempt that the server retries; nil for any other end.
 func retriedFault(err error) *device.Fault {
-	var app *temporal.ApplicationError
-	if err == nil || temporal.IsCanceledError(err) || errors.Is(err, context.Canceled) || errors.As(err, &app) && app.NonRetryable() {
+	if app := (*temporal.ApplicationError)(nil); errors.As(err, &app) && app.NonRetryable() {
+		return nil
+	}
+	return faultIn(err)
+}
+
+// faultIn is the fault of an activity's error; nil for none, and for a cancellation.
+func faultIn(err error) *device.Fault {
+	if err == nil || temporal.IsCanceledError(err) || errors.Is(err, context.Canceled) {
 		return nil
 	}
 	f := &device.Fault{Class: device.Transient, Code: device.CodeInternal, Message: err.Error()}

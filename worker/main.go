@@ -24,6 +24,7 @@ import (
 	"burnish/internal/hardware/nvme/privileged"
 	"burnish/internal/hardware/script"
 	"burnish/internal/host"
+	"burnish/internal/logs"
 	"burnish/internal/telemetry"
 	"burnish/workflows/client"
 )
@@ -73,11 +74,8 @@ func run(args []string) error {
 		return usageError{err}
 	}
 	config.SetDefaultGOGC()
-	level := slog.LevelInfo
-	if settings.Debug {
-		level = slog.LevelDebug
-	}
-	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})).With("role", settings.Role, "host", settings.Host)
+	logger := logs.New(os.Stderr, logs.Options{Format: settings.LogFormat, Level: settings.Least(), ErrorLevel: activities.ErrorLevel}).
+		With(logs.Role, string(settings.Role), logs.Worker, settings.Host)
 
 	// The first signal stops the worker gracefully, the second one at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -64,7 +64,8 @@ type Worker struct {
 	API
 	// Metadata holds those of the metadata service.
 	Metadata
-	Debug bool `env:"DEBUG" envDefault:"false" help:"log more"`
+	// Logs holds those of the log.
+	Logs
 	// Cloud is the name in clouds.yaml (OS_CLOUD) of the cloud whose Placement is the inventory.
 	Cloud string
 }

@@ -13,6 +13,7 @@ import (
 	"burnish/internal/clean"
 	"burnish/internal/config"
 	"burnish/internal/device"
+	"burnish/internal/logs"
 )
 
 // only sets these variables, and unsets Burnish's others.
@@ -96,6 +97,8 @@ func settings(t *testing.T) map[string]setting {
 		"API_TLS_KEY":     {"APITLSKey", "", "/etc/burnish/api.key", "/etc/burnish/api.key", nil},
 		"API_RATE":        {"APIRate", 10, "50", 50, map[string]string{"0": "0 is not within 1 to 10000", "-1": "-1", "10001": "10001", "many": `"many"`}},
 		"API_CONCURRENCY": {"APIConcurrency", 32, "1", 1, map[string]string{"0": "0 is not within 1 to 1000", "1001": "1001", "x": `"x"`}},
+		"LOG_FORMAT":      {"LogFormat", logs.Text, "json", logs.JSON, map[string]string{"JSON": `"JSON" is neither text nor json`, "logfmt": "neither"}},
+		"LOG_LEVEL":       {"LogLevel", logs.Level("info"), "debug", logs.Level("debug"), map[string]string{"DEBUG": `"DEBUG" is not one of debug, info, warn, error`, "2": "not one of"}},
 		"DEBUG":           {"Debug", false, "true", true, noBool},
 	}
 }
@@ -324,7 +327,7 @@ func TestHelpListsEverySetting(t *testing.T) {
 	defaults := map[string]string{
 		"ROLE": "all", "STATE_DIR": "/var/lib/burnish", "INVENTORY": "file", "DRIVERS": "block,fake", "HOST_SILENT_AFTER": "5m", "TELL_AFTER": "5m",
 		"ON_INTERRUPT": "resume", "AUTOMATED_CLEAN": "true", "CLEAN_ON_ENROLL": "true", "MAX_CLEANS_PER_HOST": "4", "VERIFY": "full",
-		"WORKFLOW_CACHE": "2000", "STOP_TIMEOUT": "30s", "DEBUG": "false", "SWEEP_INTERVAL": "60s",
+		"WORKFLOW_CACHE": "2000", "STOP_TIMEOUT": "30s", "LOG_FORMAT": "text", "LOG_LEVEL": "info", "DEBUG": "false", "SWEEP_INTERVAL": "60s",
 		"API_RATE": "10", "API_CONCURRENCY": "32",
 	}
 	for _, line := range lines {

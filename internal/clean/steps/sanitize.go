@@ -126,7 +126,7 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	return Outcome{Bytes: w.Enrolled.Size, Method: string(w.Operation),
+	return Outcome{Bytes: w.Enrolled.Size, Method: string(w.Operation), Seed: own.Planted.Seed,
 		Note: fmt.Sprintf("command 0x%x, global data erased; %s%s", command, own.Checked, security)}, nil
 }
 

@@ -53,6 +53,8 @@ type Outcome struct {
 	Method string
 	// Note is one line for the record.
 	Note string
+	// Seed is that of the samples that the step took; 0 if it took none.
+	Seed uint64
 	// Firmware is the revision that the step gave the device, or empty.
 	Firmware string
 }

@@ -99,7 +99,7 @@ func verifySanitize(ctx context.Context, w *Work) (Outcome, error) {
 	if err := w.Checkpoint(w.Enrolled.Size); err != nil {
 		return Outcome{}, err
 	}
-	return Outcome{Bytes: w.Enrolled.Size, Method: "provenance", Note: note}, w.Device.Check(ctx)
+	return Outcome{Bytes: w.Enrolled.Size, Method: "provenance", Note: note, Seed: own.Planted.Seed}, w.Device.Check(ctx)
 }
 
 // verifyZeroes reads the device, which must hold only zeroes.
@@ -125,7 +125,7 @@ func verifyZeroes(ctx context.Context, w *Work) (Outcome, error) {
 	}
 	out := Outcome{Bytes: size, Method: "full", Note: fmt.Sprintf("%d bytes read by this attempt", read)}
 	if every > 1 {
-		out.Method = w.Settings.Verify
+		out.Method, out.Seed = w.Settings.Verify, seed
 		out.Note += fmt.Sprintf(", sampled from byte %d on with seed %d", w.Resume, seed)
 	}
 	return out, nil

@@ -254,8 +254,9 @@ func (d *Cleaning) aborted() *device.Fault {
 
 func (d *Cleaning) finish(ctx workflow.Context, outcome string, f *device.Fault) {
 	d.archive(ctx, outcome, f)
-	d.State.Intent.Abort, d.State.Clean = false, nil
-	d.Fail(ctx, f)
+	d.State.Intent.Abort = false
+	d.Fail(ctx, f) // which names the step
+	d.State.Clean = nil
 }
 
 // archive keeps a summary of the clean, within bounds.

@@ -79,6 +79,7 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 		s.BurnedFor = "" // an earlier burn's record is no more
 		s.History = lastN(append(s.History, *next.Binding), contract.KeptBindings)
 	}
+	r.logEvent(ctx, was, e.Kind)
 	if next.State == device.Available || next.State == device.Allocated || next.State == device.Manageable {
 		s.Fault, s.LastError = nil, ""
 	}
@@ -132,7 +133,7 @@ func (r *Record) Fail(ctx workflow.Context, f *device.Fault) {
 		f.Remedy = "clean " + s.Name + " to try again"
 	}
 	s.Fault, s.LastError = f, f.Message
-	workflow.GetLogger(ctx).Warn("clean failed", "device", s.Name, "uuid", s.UUID, "fault", string(f.Code), "error", f.Message)
+	r.logFailure(ctx, f)
 }
 
 // Invalidate makes the device unknown because its host or inventory is ahead of this

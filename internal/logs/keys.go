@@ -1,0 +1,46 @@
+package logs
+
+// The keys of a line, which mean the same wherever they stand. Keys has those of all lines.
+const (
+	Device   = "device"
+	UUID     = "uuid"
+	Serial   = "serial"
+	Host     = "host"
+	Step     = "step"
+	Clean    = "clean"
+	Binding  = "binding"
+	Instance = "instance"
+
+	Fault  = "fault"
+	Error  = "error"
+	Remedy = "remedy"
+
+	Path        = "path"
+	Bytes       = "bytes"
+	Operation   = "operation"
+	Method      = "method"
+	Seed        = "seed"
+	Note        = "note"
+	Duration    = "duration"
+	Offset      = "offset"
+	Attempt     = "attempt"
+	Reprocessed = "reprocessed_bytes_max"
+
+	Event   = "event"
+	State   = "state"
+	By      = "by"
+	Request = "request"
+
+	Role     = "role"
+	Worker   = "worker"
+	Version  = "version"
+	Variable = "variable"
+	Nearest  = "nearest"
+	File     = "file"
+	Drivers  = "drivers"
+
+	Queue    = "queue"
+	Workflow = "workflow"
+	Run      = "run"
+	Activity = "activity"
+)

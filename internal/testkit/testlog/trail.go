@@ -1,0 +1,92 @@
+package testlog
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"burnish/internal/logs"
+)
+
+// Line is one line of a log in JSON.
+type Line map[string]any
+
+// Text is the value of a key, as text.
+func (l Line) Text(key string) string { return fmt.Sprint(l[key]) }
+
+// Number is the value of a key that is a whole number; 0 if it has none.
+func (l Line) Number(key string) int64 {
+	n, ok := l[key].(json.Number)
+	if !ok {
+		return 0
+	}
+	value, err := n.Int64()
+	if err != nil {
+		return 0
+	}
+	return value
+}
+
+// Is says that the line has this message.
+func (l Line) Is(message string) bool { return l["msg"] == message }
+
+// Lines reads a log in JSON. What a program writes beside its log, such as why it ends, and a
+// line that a kill has cut off are left out.
+func Lines(text string) ([]Line, error) {
+	var all []Line
+	for line := range strings.SplitSeq(text, "\n") {
+		if !strings.HasPrefix(line, "{") || !strings.HasSuffix(line, "}") {
+			continue
+		}
+		from := json.NewDecoder(strings.NewReader(line))
+		from.UseNumber()
+		one := Line{}
+		if err := from.Decode(&one); err != nil {
+			return nil, fmt.Errorf("%q: %w", line, err)
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// Trail gives those lines of a log in JSON that are of the trail, each of which has its level
+// and its keys, and no other one.
+func Trail(text string) ([]Line, error) {
+	all, err := Lines(text)
+	if err != nil {
+		return nil, err
+	}
+	var trail []Line
+	for _, line := range all {
+		i := slices.IndexFunc(logs.Trail(), func(m logs.Message) bool { return line.Is(m.Text) })
+		if i < 0 {
+			continue
+		}
+		if err := check(logs.Trail()[i], line); err != nil {
+			return nil, err
+		}
+		trail = append(trail, line)
+	}
+	return trail, nil
+}
+
+// ofEachLine are the keys of slog, of the worker, and of the SDK.
+var ofEachLine = []string{"time", "level", "msg", logs.Role, logs.Worker, logs.Queue, logs.Workflow, logs.Run, logs.Attempt}
+
+func check(m logs.Message, line Line) error {
+	if line["level"] != m.Level.String() {
+		return fmt.Errorf("%q is at level %v, not %s", m.Text, line["level"], m.Level)
+	}
+	for _, key := range m.Keys {
+		if _, ok := line[key]; !ok {
+			return fmt.Errorf("%q has no %s: %v", m.Text, key, line)
+		}
+	}
+	for key := range line {
+		if !slices.Contains(m.Keys, key) && !slices.Contains(m.More, key) && !slices.Contains(ofEachLine, key) {
+			return fmt.Errorf("%q has %s: %v", m.Text, key, line)
+		}
+	}
+	return nil
+}
