@@ -346,7 +346,7 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 			require.Equal(t, "host start", one.hint.Source)
 			require.Equal(t, known, one.hint.Host)
 			require.NotEmpty(t, one.hint.ObservedAt)
-			require.Equal(t, client.DeviceStart("d1"), one.options)
+			require.Equal(t, client.DeviceStart(known.Enrollment, contract.HardwareOf(known.Identity)), one.options)
 			require.Equal(t, contract.WorkflowDeviceLifecycle, one.workflow)
 			require.Equal(t, contract.DeviceInput{Name: "d1", Recovered: known}, one.input)
 			require.Equal(t, record, r.fixture.record("d1"))

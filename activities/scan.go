@@ -259,7 +259,7 @@ func (v *hostScan) enroll(ctx context.Context, name string, one FoundDevice) err
 	result, err := v.Client.Enroll(ctx, contract.EnrollInput{Caller: contract.Caller{By: "worker of host " + v.Host.Name()}, Enrollment: contract.Enrollment{
 		Name: name, Host: v.Host.Name(), Driver: one.Driver, Type: strings.ToUpper(one.Type), Address: one.Address,
 		Owner: device.OwnerSelf, OneTimeUse: one.OneTimeUse,
-	}})
+	}, Hardware: contract.Hardware{Model: one.Model, Serial: one.Serial}})
 	switch refusal, ok := contract.RefusalOf(err); {
 	case err == nil && result.Already:
 		// Its workflow knows it and this host does not: a hint makes it discover.

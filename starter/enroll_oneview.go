@@ -196,7 +196,9 @@ func (f fromPool) input(like enrollment, server contract.PoolServer) (contract.E
 		e.set[key] = placeholder.ReplaceAllStringFunc(value, func(found string) string { return values[strings.Trim(found, "{}")] })
 	}
 	e.set[contract.PoolAppliance], e.set[contract.PoolHardware], e.set[contract.PoolTemplate] = f.appliance, server.Hardware, f.template
-	return e.input()
+	in, err := e.input()
+	in.Hardware = contract.Hardware{Model: server.Model, Serial: server.Serial}
+	return in, err
 }
 
 // fillings are the placeholders of a --set value.

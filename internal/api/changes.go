@@ -86,6 +86,7 @@ type (
 		Import     bool                `json:"import,omitempty"`
 		Provider   string              `json:"provider,omitempty"`
 		Reason     string              `json:"reason,omitempty"`
+		Hardware   contract.Hardware   `json:"hardware,omitzero"`
 	}
 	resumeBody struct {
 		Model  string `json:"model"`
@@ -193,7 +194,7 @@ func enrollDevice(ctx context.Context, c *call, in enrollBody) (any, error) {
 	}
 	c.name = e.Name
 	return c.result(c.Devices.Enroll(c.withRequest(ctx, in), contract.EnrollInput{Enrollment: e, Provide: in.Provide, Import: in.Import,
-		Provider: in.Provider, Reason: in.Reason, Caller: c.caller()}))
+		Provider: in.Provider, Hardware: in.Hardware, Reason: in.Reason, Caller: c.caller()}))
 }
 
 // change is the route of a change whose path names no device.

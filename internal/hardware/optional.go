@@ -23,8 +23,8 @@ type Found struct {
 	// Address is the PCI address, in the kernel's form.
 	Address string
 	Type    string
-	// Serial is what the kernel shows, or empty.
-	Serial string
+	// Serial and Model are what the kernel shows, or empty.
+	Serial, Model string
 	// OneTimeUse is the setting of the device_spec entry that matches.
 	OneTimeUse bool
 	// Digest changes whenever a new Discover may give another result.

@@ -33,7 +33,7 @@ func New(temporal sdkclient.Client) *Client {
 func (c *Client) Enroll(ctx context.Context, in contract.EnrollInput) (contract.Result, error) {
 	name := in.Enrollment.Name
 	handle, err := c.temporal.UpdateWithStartWorkflow(ctx, sdkclient.UpdateWithStartWorkflowOptions{
-		StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(DeviceStart(name), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name}),
+		StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(DeviceStart(in.Enrollment, in.Hardware), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name}),
 		UpdateOptions:          updateOptions(ctx, contract.WorkflowID(name), contract.UpdateEnroll, in),
 	})
 	if err != nil {
@@ -239,9 +239,11 @@ func updateOptions(ctx context.Context, workflow, name string, in any) sdkclient
 	}
 }
 
-// DeviceStart are the start options of a device's workflow; name is canonical.
-func DeviceStart(name string) sdkclient.StartWorkflowOptions {
-	return startOptions(contract.WorkflowID(name))
+// DeviceStart are the start options of a device's workflow, whose name is canonical.
+func DeviceStart(e contract.Enrollment, h contract.Hardware) sdkclient.StartWorkflowOptions {
+	options := startOptions(contract.WorkflowID(e.Name))
+	options.StaticSummary, options.StaticDetails = contract.Summary(e, h)
+	return options
 }
 
 // startOptions are those of every workflow of Burnish: one that runs is kept.

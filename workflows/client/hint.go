@@ -35,7 +35,7 @@ func (c *Client) Recover(ctx context.Context, record contract.HostDeviceRecord, 
 	name := record.Enrollment.Name
 	_, err := c.temporal.SignalWithStartWorkflow(ctx, contract.WorkflowID(name), contract.SignalObserved,
 		contract.Hint{Source: "host start", Host: &record, ObservedAt: observed.UTC().Format(time.RFC3339Nano)},
-		DeviceStart(name), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name, Recovered: &record})
+		DeviceStart(record.Enrollment, contract.HardwareOf(record.Identity)), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name, Recovered: &record})
 	return err
 }
 

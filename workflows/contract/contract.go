@@ -135,6 +135,8 @@ type EnrollInput struct {
 	Import     bool       `json:"import,omitempty"`
 	Provider   string     `json:"provider,omitempty"`
 	Reason     string     `json:"reason,omitempty"`
+	// Hardware is what the sender knows of it; only the workflow's summary shows it.
+	Hardware Hardware `json:"hardware,omitzero"`
 	Caller
 }
 

@@ -119,9 +119,11 @@ func (d hardware) startRelocated(ctx workflow.Context, to contract.Enrollment, f
 	state.Generation, state.Provider, state.GenerationUncertain, state.ContinueAsNew = 0, "", true, false
 	state.Intent = contract.Intent{EnsureProvider: true}
 	state.LastRefusal = "moved here from " + d.State.Name
+	summary, details := contract.Summary(to, contract.HardwareOf(found.Identity))
 	child := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: contract.WorkflowID(to.Name), TaskQueue: contract.Queue, WorkflowTaskTimeout: contract.TaskTimeout,
 		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON,
+		StaticSummary:     summary, StaticDetails: details,
 	})
 	err := workflow.ExecuteChildWorkflow(child, contract.WorkflowDeviceLifecycle,
 		contract.DeviceInput{Name: to.Name, State: &state}).GetChildWorkflowExecution().Get(ctx, nil)

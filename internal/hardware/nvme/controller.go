@@ -197,7 +197,12 @@ func (d *Driver) digest(dev pci.Device, entry pci.Spec) string {
 
 // kernelSerial is the serial that sysfs shows for the drive at an address.
 func (d *Driver) kernelSerial(address string) string {
-	all, err := filepath.Glob(filepath.Join(d.sys, "bus/pci/devices", address, "nvme/nvme*/serial"))
+	return hardware.CanonicalSerial(d.kernelAttribute(address, "serial"))
+}
+
+// kernelAttribute is what sysfs shows for the drive at an address, or "".
+func (d *Driver) kernelAttribute(address, name string) string {
+	all, err := filepath.Glob(filepath.Join(d.sys, "bus/pci/devices", address, "nvme/nvme*", name))
 	if err != nil || len(all) != 1 {
 		return ""
 	}
@@ -205,7 +210,7 @@ func (d *Driver) kernelSerial(address string) string {
 	if err != nil {
 		return "" // the drive is being removed; enrollment will report it
 	}
-	return hardware.CanonicalSerial(string(text))
+	return string(text)
 }
 
 // closeAndJoin closes the drive and joins its error to *err.

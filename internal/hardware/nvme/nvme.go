@@ -19,6 +19,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"burnish/internal/device"
@@ -129,7 +130,8 @@ func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
 			continue
 		}
 		found = append(found, hardware.Found{
-			Address: dev.Address, Type: Type, Serial: d.kernelSerial(dev.Address), OneTimeUse: entry.OneTimeUse(), Digest: d.digest(dev, entry),
+			Address: dev.Address, Type: Type, Serial: d.kernelSerial(dev.Address), Model: strings.TrimSpace(d.kernelAttribute(dev.Address, "model")),
+			OneTimeUse: entry.OneTimeUse(), Digest: d.digest(dev, entry),
 		})
 	}
 	return found, nil

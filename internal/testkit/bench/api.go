@@ -99,7 +99,7 @@ func freeAddress() (string, error) {
 // idleDevice is how the workflow of an available server starts.
 func (u *apiUser) idleDevice(i int) (sdkclient.StartWorkflowOptions, contract.DeviceInput) {
 	name := fmt.Sprintf("server-%05d", i)
-	options := client.DeviceStart(name)
+	options := client.DeviceStart(contract.Enrollment{Name: name}, contract.Hardware{})
 	options.TypedSearchAttributes = temporal.NewSearchAttributes(
 		contract.AttrState.ValueSet(string(device.Available)), contract.AttrUUID.ValueSet(contract.DeviceUUID(name)),
 		contract.AttrSerial.ValueSet("SN-"+name), contract.AttrType.ValueSet(contract.TypeNode), contract.AttrHost.ValueSet(fmt.Sprintf("rack%d", i%40)),

@@ -54,7 +54,7 @@ func newSample(v *variant, id string, run *historypb.WorkflowExecutionStartedEve
 // startCopy starts a copy of a sample under another name, as if it had continued as new.
 func (v *variant) startCopy(ctx context.Context, x sample, n int) error {
 	name := fmt.Sprintf("%s-idle-%d", v.name, n)
-	options := client.DeviceStart(name)
+	options := client.DeviceStart(contract.Enrollment{Name: name}, contract.Hardware{})
 	options.TaskQueue = v.Queue
 	options.TypedSearchAttributes = temporal.NewSearchAttributes(
 		contract.AttrState.ValueSet(string(x.state)), contract.AttrUUID.ValueSet(contract.DeviceUUID(name)),

@@ -82,7 +82,7 @@ func (p *pool) enrollServers(ctx context.Context, n int) error {
 	p.ids = make([]string, n)
 	return seedDevices(ctx, p.client, n, func(i int) (sdkclient.StartWorkflowOptions, contract.DeviceInput) {
 		server := servers[i]
-		options := client.DeviceStart(server.Name)
+		options := client.DeviceStart(contract.Enrollment{Name: server.Name}, contract.Hardware{})
 		options.TypedSearchAttributes = temporal.NewSearchAttributes(
 			contract.AttrState.ValueSet(string(device.Available)), contract.AttrUUID.ValueSet(contract.DeviceUUID(server.Name)),
 			contract.AttrSerial.ValueSet(server.Serial), contract.AttrType.ValueSet(contract.TypeNode), contract.AttrHost.ValueSet(p.Host),

@@ -209,7 +209,7 @@ func (v *variant) enroll(ctx context.Context, name string) (id string, err error
 			return "", err
 		}
 	}
-	options := client.DeviceStart(name)
+	options := client.DeviceStart(v.enrollment(name), contract.Hardware{})
 	options.TaskQueue = v.Queue
 	if v.Product {
 		_, err = v.client.ExecuteWorkflow(ctx, options, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name})

@@ -3,14 +3,12 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -18,10 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"burnish/internal/testkit/proc"
+	"burnish/internal/testkit/browser"
 )
-
-const browser = "/usr/bin/chromium-headless-shell"
 
 // page tries what a page of another site can: it knows the API's address, a device and even
 // a token. It shows what it could read of each answer.
@@ -160,19 +156,23 @@ type fetched struct {
 // visit opens the attacker's page in the browser, and gives what the page has seen.
 func (s *attacker) visit(t *testing.T) (seen map[string]fetched) {
 	t.Helper()
-	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), patience*15*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, browser, "--no-sandbox", "--disable-gpu", "--user-data-dir="+dir,
-		"--host-resolver-rules=MAP evil.example 127.0.0.1", "--virtual-time-budget=20000", "--dump-dom",
-		fmt.Sprintf("http://evil.example:%d/", s.port))
-	cmd.Env = []string{"HOME=" + dir, "PATH=/usr/bin:/bin"}
-	r, err := proc.Run(cmd)
-	require.NoError(t, errors.Join(err, r.Err()))
-	_, rest, _ := strings.Cut(r.Stdout, `<pre id="seen">`)
-	text, _, found := strings.Cut(rest, "</pre>")
-	require.True(t, found, r)
-	text = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&").Replace(text)
-	require.NoError(t, json.Unmarshal([]byte(text), &seen), r)
+	b := openBrowser(t, "--host-resolver-rules=MAP evil.example 127.0.0.1")
+	page, err := b.Open(t.Context(), fmt.Sprintf("http://evil.example:%d/", s.port))
+	require.NoError(t, err)
+	var text string
+	Await(t, patience*15*time.Second, "the page to have seen all", func() (bool, string) {
+		err := page.Run(t.Context(), `document.getElementById("seen")?.textContent ?? ""`, &text)
+		return err == nil && text != "", fmt.Sprint(err)
+	})
+	require.NoError(t, json.Unmarshal([]byte(text), &seen), text)
 	return seen
+}
+
+// openBrowser gives a browser with a profile of its own, which ends with the test.
+func openBrowser(t *testing.T, args ...string) *browser.Browser {
+	t.Helper()
+	b, err := browser.Start(t.TempDir(), args...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	return b
 }

@@ -26,7 +26,7 @@ func TestFindBySerial(t *testing.T) {
 	serials := []string{"S1", "s1", `S1\`, `S1\\`, "it's", "it''s", "'S1'", `\`, `\'`, `S"1"`, "S%", "S_", "S!", "ü1", "tab\t1", `' OR DeviceState = 'available`}
 	for i, serial := range serials {
 		name := fmt.Sprintf("d%d", i)
-		options := client.DeviceStart(name)
+		options := client.DeviceStart(contract.Enrollment{Name: name}, contract.Hardware{})
 		options.TypedSearchAttributes = temporal.NewSearchAttributes(
 			contract.AttrSerial.ValueSet(serial), contract.AttrState.ValueSet(string(device.Available)))
 		// No worker runs: the workflow stays as it is started.

@@ -36,7 +36,7 @@ func restless(ctx workflow.Context, in contract.DeviceInput) error {
 func startDevices(t *testing.T, s *Site, n int) (uuids []string) {
 	for i := range n {
 		name := fmt.Sprintf("d%d", i)
-		options := client.DeviceStart(name)
+		options := client.DeviceStart(contract.Enrollment{Name: name}, contract.Hardware{})
 		options.TypedSearchAttributes = temporal.NewSearchAttributes(
 			contract.AttrUUID.ValueSet(contract.DeviceUUID(name)), contract.AttrState.ValueSet(string(device.Available)))
 		_, err := s.Client.ExecuteWorkflow(t.Context(), options, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name})

@@ -120,9 +120,12 @@ func details(s *contract.DeviceState) string {
 	b.WriteString("\n\n")
 	line := func(what, text string) {
 		if text != "" {
-			fmt.Fprintf(&b, "- %s: %s\n", what, text)
+			fmt.Fprintf(&b, "- %s: %s\n", what, contract.Markdown(text))
 		}
 	}
+	line("model", s.Host.Identity.Model)
+	line("serial", s.Host.Identity.Serial)
+	line("driver", s.Enrollment.Driver)
 	if step := cleanStep(s); step != nil {
 		c := s.Clean
 		line("step", fmt.Sprintf("%s (%d of %d), scheduled %s", step.Step, c.Next+1, len(c.Plan), c.StepAt.Format(time.RFC3339)))
