@@ -12,119 +12,10 @@ import (
 	"burnish/workflows/contract"
 )
 
-// manyUsage is the part of the usage that all commands on several devices share.
-const manyUsage = `      --state S[,S…], --type T, --host H, --model M, --fault CODE
-                            instead of NAMEs: all devices that match
-      --dry-run             print what would be done; send nothing
-  -y, --yes                 do not ask. Without it a question lists the devices: of
-                            a command that may erase, retire or end a binding
-                            whenever a filter chose them, of any above 10 devices
-  -o, --output table|json|yaml
-      --timeout DURATION    for each device (30s)
-
-With several devices it prints one line for each. A failure does not stop the rest.
-`
-
-const provideUsage = `burnish provide: clean a manageable device and make it available
-
-usage: burnish provide NAME… [flags]
-
-      --wait                wait for the end of the clean, at most --timeout
-      --reason TEXT         why; kept with the device
-` + manyUsage + `
-example:
-  burnish provide h1_0000:01:00.0 --wait --timeout 20m
-`
-
-const cleanUsage = `burnish clean: clean a device now
-
-usage: burnish clean NAME… [flags]
-
-In state error: repeats the whole clean. In state manageable: runs named steps or a
-runbook; they never clear the dirty flag. In state pending_cleaning while automated
-cleaning is off: starts the clean.
-
-      --steps A[,B…]        these steps alone
-      --arg [STEP.]KEY=VALUE
-                            an argument of a step, as burnish steps lists them; may be
-                            repeated. With several steps the step's name comes first
-      --runbook R           the steps of a runbook of the policy
-      --wait                wait for the end of the clean, at most --timeout
-      --reason TEXT         why; kept with the clean
-` + manyUsage + `
-example:
-  burnish clean --state error --host h1 --dry-run
-  burnish clean h1_0000:01:00.0 --wait
-  burnish clean node1 --steps bios_apply --arg BootMode=Uefi
-`
-
-const abortUsage = `burnish abort: stop the running clean; the device goes to state error
-
-usage: burnish abort NAME… [flags]
-
-      --reason TEXT         why; kept with the clean
-` + manyUsage + `
-example:
-  burnish abort h1_0000:01:00.0
-`
-
-const releaseHoldUsage = `burnish release-hold: go on with a clean that its runbook holds
-
-usage: burnish release-hold NAME… [flags]
-
-      --reason TEXT         what was done; kept with the clean
-` + manyUsage + `
-example:
-  burnish release-hold node1 --reason "asset tag set"
-`
-
-const manageUsage = `burnish manage: take a device out of the pool
-
-usage: burnish manage NAME… [flags]
-
-      --reason TEXT         why; kept with the device
-      --instance UUID       the instance that has the device, whose binding this ends
-` + manyUsage + `
-example:
-  burnish manage h1_0000:01:00.0
-`
-
-const maintainUsage = `burnish maintain: put a device on hold for new tenants, or release it
-
-usage: burnish maintain NAME… --reason R [flags]
-       burnish maintain NAME… --off [flags]
-
-      --reason R            why it is put on hold
-      --off                 release it
-` + manyUsage + `
-example:
-  burnish maintain --host h1 --reason "kernel upgrade" --yes
-`
-
-const retireUsage = `burnish retire: take a device out of service; it stays permanently reserved
-
-usage: burnish retire NAME… --reason R [flags]
-
-      --reason R            why
-      --lost                the hardware is gone; do not contact its host
-      --instance UUID       the instance that has the device, whose binding this ends
-` + manyUsage + `
-example:
-  burnish retire h1_0000:01:00.0 --reason "worn out"
-`
-
-const forgetUsage = `burnish forget: delete a retired device's record
-
-usage: burnish forget NAME [flags]
-
-      --instance UUID       the instance that still has the device by the inventory's record
-      --reason TEXT         why; kept with the device
-  -o, --output table|json|yaml
-      --timeout DURATION    (30s)
-
-example:
-  burnish forget h1_0000:01:00.0
-`
+// manyDevices is what the help of each command on several devices says of them.
+const manyDevices = `The devices are named, or chosen by --state, --type, --host, --model and --fault. With
+several it prints one line for each, and --timeout is for each (30s). A failure does not
+stop the rest.`
 
 // onHold is the result of maintain, which does not change the state.
 const onHold = "on hold"
@@ -142,12 +33,16 @@ type action struct {
 func (a *app) provideCommand() *cobra.Command {
 	var in contract.ReasonInput
 	var wait bool
-	cmd := a.actCommand("provide", provideUsage, func() (action, error) {
+	cmd := a.actCommand(&cobra.Command{
+		Use:     "provide NAME…",
+		Short:   "clean a manageable device and make it available",
+		Example: "  burnish provide h1_0000:01:00.0 --wait --timeout 20m",
+	}, func() (action, error) {
 		in.Caller = operator()
 		return action{verb: "provide", done: "provided", send: request(deviceClient.Provide, in), wait: wait}, nil
 	})
-	reasonFlag(cmd, &in.Reason)
-	cmd.Flags().BoolVar(&wait, "wait", false, "")
+	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the device")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the end of the clean, at most --timeout")
 	return cmd
 }
 
@@ -158,7 +53,16 @@ func (a *app) cleanCommand() *cobra.Command {
 		wait   bool
 		cmd    *cobra.Command
 	)
-	cmd = a.actCommand("clean", cleanUsage, func() (action, error) {
+	cmd = a.actCommand(&cobra.Command{
+		Use:   "clean NAME…",
+		Short: "clean a device now: again after a failure, with named steps or a runbook",
+		Long: `In state error: repeats the whole clean. In state manageable: runs named steps or a
+runbook; they never clear the dirty flag. In state pending_cleaning while automated
+cleaning is off: starts the clean.`,
+		Example: `  burnish clean --state error --host h1 --dry-run
+  burnish clean h1_0000:01:00.0 --wait
+  burnish clean node1 --steps bios_apply --arg BootMode=Uefi`,
+	}, func() (action, error) {
 		in, err := c.input(cmd.Flags())
 		if err != nil {
 			return action{}, err
@@ -171,45 +75,62 @@ func (a *app) cleanCommand() *cobra.Command {
 		return action{verb: "clean", done: past, send: request(deviceClient.Clean, in), wait: wait}, nil
 	})
 	c.flags(cmd.Flags())
-	reasonFlag(cmd, &reason)
-	cmd.Flags().BoolVar(&wait, "wait", false, "")
+	reasonFlag(cmd, &reason, "`TEXT`: why; kept with the clean")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the end of the clean, at most --timeout")
 	return cmd
 }
 
 func (a *app) releaseHoldCommand() *cobra.Command {
 	var in contract.ReasonInput
-	cmd := a.actCommand("release-hold", releaseHoldUsage, func() (action, error) {
+	cmd := a.actCommand(&cobra.Command{
+		Use:     "release-hold NAME…",
+		Short:   "go on with a clean that its runbook holds",
+		Example: `  burnish release-hold node1 --reason "asset tag set"`,
+	}, func() (action, error) {
 		in.Caller = operator()
 		return action{verb: "release", done: "released", send: request(deviceClient.ReleaseHold, in)}, nil
 	})
-	reasonFlag(cmd, &in.Reason)
+	reasonFlag(cmd, &in.Reason, "`TEXT`: what was done; kept with the clean")
 	return cmd
 }
 
 func (a *app) abortCommand() *cobra.Command {
 	var in contract.ReasonInput
-	cmd := a.actCommand("abort", abortUsage, func() (action, error) {
+	cmd := a.actCommand(&cobra.Command{
+		Use:     "abort NAME…",
+		Short:   "stop the running clean; the device goes to state error",
+		Example: "  burnish abort h1_0000:01:00.0",
+	}, func() (action, error) {
 		in.Caller = operator()
 		return action{verb: "abort", done: "abort requested", send: request(deviceClient.Abort, in)}, nil
 	})
-	reasonFlag(cmd, &in.Reason)
+	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the clean")
 	return cmd
 }
 
 func (a *app) manageCommand() *cobra.Command {
 	var in contract.ReasonInput
-	cmd := a.actCommand("manage", manageUsage, func() (action, error) {
+	cmd := a.actCommand(&cobra.Command{
+		Use:     "manage NAME…",
+		Short:   "take a device out of the pool",
+		Example: "  burnish manage h1_0000:01:00.0",
+	}, func() (action, error) {
 		in.Caller = operator()
 		return action{verb: "manage", done: "taken out of the pool", send: request(deviceClient.Manage, in), oneOnly: in.Instance != ""}, nil
 	})
-	reasonFlag(cmd, &in.Reason)
-	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
+	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the device")
+	cmd.Flags().StringVar(&in.Instance, "instance", "", "`UUID`: the instance that has the device, whose binding this ends")
 	return cmd
 }
 
 func (a *app) maintainCommand() *cobra.Command {
 	var in contract.MaintainInput
-	cmd := a.actCommand("maintain", maintainUsage, func() (action, error) {
+	cmd := a.actCommand(&cobra.Command{
+		Use:         "maintain NAME… --reason R",
+		Annotations: forms("maintain NAME… --off"),
+		Short:       "put a device on hold for new tenants, or release it",
+		Example:     `  burnish maintain --host h1 --reason "kernel upgrade" --yes`,
+	}, func() (action, error) {
 		in.Reason, in.Caller = strings.TrimSpace(in.Reason), operator()
 		switch {
 		case in.Off && in.Reason != "":
@@ -221,45 +142,51 @@ func (a *app) maintainCommand() *cobra.Command {
 		}
 		return action{verb: "hold", done: onHold, send: request(deviceClient.Maintain, in)}, nil
 	})
-	reasonFlag(cmd, &in.Reason)
-	cmd.Flags().BoolVar(&in.Off, "off", false, "")
+	reasonFlag(cmd, &in.Reason, "`TEXT`: why it is put on hold")
+	cmd.Flags().BoolVar(&in.Off, "off", false, "release it")
 	return cmd
 }
 
 func (a *app) retireCommand() *cobra.Command {
 	var in contract.ReasonInput
-	cmd := a.actCommand("retire", retireUsage, func() (action, error) {
+	cmd := a.actCommand(&cobra.Command{
+		Use:     "retire NAME… --reason R",
+		Short:   "take a device out of service; it stays permanently reserved",
+		Example: `  burnish retire h1_0000:01:00.0 --reason "worn out"`,
+	}, func() (action, error) {
 		if in.Reason = strings.TrimSpace(in.Reason); in.Reason == "" {
 			return action{}, usagef("--reason is missing: a retired device stays permanently reserved")
 		}
 		in.Caller = operator()
 		return action{verb: "retire", done: "retired", send: request(deviceClient.Retire, in), oneOnly: in.Instance != ""}, nil
 	})
-	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
-	reasonFlag(cmd, &in.Reason)
-	cmd.Flags().BoolVar(&in.Lost, "lost", false, "")
+	cmd.Flags().StringVar(&in.Instance, "instance", "", "`UUID`: the instance that has the device, whose binding this ends")
+	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the device")
+	cmd.Flags().BoolVar(&in.Lost, "lost", false, "the hardware is gone; do not contact its host")
 	return cmd
 }
 
 func (a *app) forgetCommand() *cobra.Command {
 	var in contract.ReasonInput
 	cmd := &cobra.Command{
-		Use:  "forget",
-		Long: forgetUsage,
-		Args: oneName("NAME"),
+		Use:     "forget NAME",
+		Short:   "delete a retired device's record",
+		Long:    "Its history goes with it. The hardware can then be enrolled again, as a new device.",
+		Example: "  burnish forget h1_0000:01:00.0",
+		Args:    oneName("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Caller = operator()
 			return a.actOnNamed(cmd, args[0], "forgotten", action{send: request(deviceClient.Forget, in)})
 		},
 	}
-	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
-	reasonFlag(cmd, &in.Reason)
+	cmd.Flags().StringVar(&in.Instance, "instance", "", "`UUID`: the instance that still has the device by the inventory's record")
+	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the device")
 	return cmd
 }
 
 // reasonFlag adds the flag by which an operator says why.
-func reasonFlag(cmd *cobra.Command, reason *string) {
-	cmd.Flags().StringVar(reason, "reason", "", "")
+func reasonFlag(cmd *cobra.Command, reason *string, usage string) {
+	cmd.Flags().StringVar(reason, "reason", "", usage)
 }
 
 // operator says who runs this command, for the device's history.
@@ -275,28 +202,25 @@ func operator() contract.Caller {
 	return contract.Caller{By: who.Username + "@" + host}
 }
 
-// actCommand is a command on one or several devices; read gives its action after the flags
-// are parsed.
-func (a *app) actCommand(use, usage string, read func() (action, error)) *cobra.Command {
+// actCommand makes cmd a command on one or several devices; read gives its action after the
+// flags are parsed.
+func (a *app) actCommand(cmd *cobra.Command, read func() (action, error)) *cobra.Command {
 	var c selection
-	cmd := &cobra.Command{
-		Use:  use,
-		Long: usage,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			names, err := c.names(cmd, args)
-			if err != nil {
-				return err
-			}
-			o, err := read()
-			if err != nil {
-				return err
-			}
-			if o.oneOnly && len(names) != 1 {
-				return usagef("--instance goes with one NAME: each device has its own instance")
-			}
-			return a.actOnDevices(cmd.Context(), use, &c, names, o)
-		},
+	cmd.Long = strings.TrimPrefix(cmd.Long+"\n\n"+manyDevices, "\n\n")
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		names, err := c.names(cmd, args)
+		if err != nil {
+			return err
+		}
+		o, err := read()
+		if err != nil {
+			return err
+		}
+		if o.oneOnly && len(names) != 1 {
+			return usagef("--instance goes with one NAME: each device has its own instance")
+		}
+		return a.actOnDevices(cmd.Context(), cmd.Name(), &c, names, o)
 	}
 	c.flags(cmd.Flags())
 	return cmd

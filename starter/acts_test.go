@@ -38,7 +38,7 @@ func TestEveryCommandThatChangesSendsWhoAndWhy(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			require.Contains(t, command.Long, "--reason ", "its help names the flag")
+			require.Contains(t, helpText(command), "--reason ", "its help names the flag")
 			given := append(strings.Fields(name), args...)
 			given = append(given, "--reason", "a new fan")
 			if name == "override" {

@@ -39,76 +39,6 @@ type app struct {
 	writing sync.Mutex // one line at a time, from whichever device it comes
 }
 
-const rootUsage = `burnish: cleans passthrough devices between tenants
-
-usage: burnish COMMAND [flags]
-
-devices
-  enroll    take devices into service: one by flags, or many from a file
-  list      list devices
-  show      show one device and the progress of its running step
-  steps     list the steps of a device's full clean, in order
-  history   list a device's bindings, cleans and acts
-  watch     follow the running cleans
-tenants
-  bind      reserve a device and bind it to an instance
-  unbind    end an instance's binding; the clean then starts by itself
-  rebuild   rebuild an instance; it keeps its device, and nothing is cleaned
-  instance  several devices of one instance, with their roles; its moves
-operators
-  provide   clean a manageable device and make it available
-  clean     clean a device now: again after a failure, with named steps or a runbook
-  abort     stop the running clean
-  release-hold  go on with a clean that its runbook holds
-  manage    take a device out of the pool
-  maintain  put a device on hold, or release it
-  retire    take a device out of service; it stays permanently reserved
-  forget    delete a retired device's record
-  power     switch a device on or off, or reset it
-  override  return a device in state error without a clean, as two people decide (--api)
-  resume    let the cleans of a model go on that wait for one step
-  replace   accept new hardware in the device's slot
-  move      record that the hardware is now in another slot
-  import    enroll devices that another service already allocates
-  oneview   the appliances whose servers are shared with other users
-information
-  validate  show what a clean would do on a device, or why it would not
-  plan      show how devices would be erased: one by its id-ctrl data, or all
-  doctor    check this machine and the server
-  states    show the state tables
-  spec      test whether a device_spec matches a PCI device
-  udev-rules  in a guest: rules that mark its devices by their tags
-  version   show this program's version
-
-global flags
-  -o, --output table|json|yaml   output format (table)
-      --timeout DURATION         limit for each request (30s), and for the whole of
-                                 --wait (no limit)
-      --api URL                  send the requests to the HTTP API of a control worker, not to
-                                 Temporal: https://HOST:PORT, http://HOST:PORT on this
-                                 machine, or unix:/PATH
-      --color auto|always|never  color (auto: on a terminal, unless NO_COLOR is set)
-  -h, --help                     help for a command
-
-environment
-  TEMPORAL_ADDRESS (localhost:7233), TEMPORAL_NAMESPACE (default), TEMPORAL_TLS_…,
-  TEMPORAL_API_KEY: as Temporal's own command line reads them
-  BURNISH_API: as --api, which comes before it
-  BURNISH_API_TOKEN, or OS_TOKEN: the token for the API; without one, Keystone gives it for
-  OS_CLOUD or OS_AUTH_URL, OS_USERNAME, … as openstack reads them
-  OS_CACERT, SSL_CERT_FILE: certificates that the API's is checked by
-
-exit codes
-  0 done, or nothing to do   1 refused or failed   2 wrong usage
-  3 some devices failed      4 --wait or --timeout expired
-  5 the server cannot be reached; what was sent may still be carried out, and the
-    message says so
-
-example:
-  burnish enroll h1_0000:01:00.0 --host h1 --driver fake --provide
-  burnish list --needs-operator
-`
-
 // run carries out one command line and returns the exit code. Every failure is
 // printed here, once.
 func (a *app) run(ctx context.Context, args []string) int {
@@ -142,7 +72,23 @@ func (a *app) run(ctx context.Context, args []string) int {
 // root builds the command tree.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:               "burnish",
+		Use:   "burnish COMMAND",
+		Short: "cleans passthrough devices between tenants",
+		Long: `environment
+  TEMPORAL_ADDRESS (localhost:7233), TEMPORAL_NAMESPACE (default), TEMPORAL_TLS_…,
+  TEMPORAL_API_KEY: as Temporal's own command line reads them
+  BURNISH_API: as --api, which comes before it
+  BURNISH_API_TOKEN, or OS_TOKEN: the token for the API; without one, Keystone gives it for
+  OS_CLOUD or OS_AUTH_URL, OS_USERNAME, … as openstack reads them
+  OS_CACERT, SSL_CERT_FILE: certificates that the API's is checked by
+
+exit codes
+  0 done, or nothing to do   1 refused or failed   2 wrong usage
+  3 some devices failed      4 --wait or --timeout expired
+  5 the server cannot be reached; what was sent may still be carried out, and the
+    message says so`,
+		Example: `  burnish enroll h1_0000:01:00.0 --host h1 --driver fake --provide
+  burnish list --needs-operator`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		DisableAutoGenTag: true,
@@ -164,43 +110,60 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%s", err) })
-	usage := func(cmd *cobra.Command) string {
-		if cmd == root || cmd.Long == "" { // help has no usage of its own
-			return rootUsage
-		}
-		return cmd.Long
-	}
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(a.stdout, usage(cmd)) })
-	root.PersistentFlags().VarP(&a.format, "output", "o", "")
-	root.PersistentFlags().Var(&a.timeout, "timeout", "")
-	root.PersistentFlags().Var((*apiAddress)(&a.api), "api", "")
-	root.PersistentFlags().Var(&a.color, "color", "")
-	root.AddCommand(
-		a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(),
-		a.historyCommand(), a.watchCommand(),
-		a.bindCommand(), a.unbindCommand(), a.rebuildCommand(), a.instanceCommand(),
-		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.releaseHoldCommand(), a.manageCommand(),
-		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),
-		a.powerCommand(), a.overrideCommand(), a.resumeCommand(), a.oneviewCommand(),
-		a.replaceCommand(), a.moveCommand(), a.importCommand(),
-		a.validateCommand(), a.planCommand(), a.specCommand(), a.udevRulesCommand(), a.doctorCommand(), a.statesCommand(), a.versionCommand(),
-	)
-	root.SetHelpCommand(a.helpCommand(root, usage))
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(a.stdout, helpText(cmd)) })
+	flags := root.PersistentFlags()
+	flags.SortFlags = false
+	flags.VarP(&a.format, "output", "o", "`FORMAT`: table, json or yaml")
+	flags.Var(&a.timeout, "timeout", "`DURATION`: limit for each request; given with --wait or watch, for the whole")
+	flags.Var((*apiAddress)(&a.api), "api", "`URL`: the HTTP API of a control worker, which gets the requests in place of Temporal: https://HOST:PORT, http://HOST:PORT on this machine, or unix:/PATH")
+	flags.Var(&a.color, "color", "`WHEN`: auto, always or never; auto is on a terminal, unless NO_COLOR is set")
+	a.addCommands(root)
+	root.InitDefaultHelpFlag()
+	eachCommand(root, func(cmd *cobra.Command) {
+		cmd.Flags().SortFlags = false
+		cmd.InitDefaultHelpFlag()
+		cmd.Flags().Lookup("help").Usage = "help for the command"
+	})
 	return root
 }
 
-// helpCommand is `burnish help COMMAND`.
-func (a *app) helpCommand(root *cobra.Command, usage func(*cobra.Command) string) *cobra.Command {
-	return &cobra.Command{
-		Use:    "help",
-		Hidden: true,
-		RunE: func(_ *cobra.Command, args []string) error {
-			cmd, rest, err := root.Find(args)
-			if err != nil || len(rest) > 0 {
-				return usagef("unknown command %q", strings.Join(args, " "))
-			}
-			return a.print(usage(cmd))
-		},
+// addCommands adds the commands, in their groups.
+func (a *app) addCommands(root *cobra.Command) {
+	for _, group := range []struct {
+		id       string
+		commands []*cobra.Command
+	}{
+		{groupDevices, []*cobra.Command{
+			a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(), a.historyCommand(), a.watchCommand(),
+		}},
+		{groupTenants, []*cobra.Command{
+			a.bindCommand(), a.unbindCommand(), a.rebuildCommand(), a.instanceCommand(),
+		}},
+		{groupOperators, []*cobra.Command{
+			a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.releaseHoldCommand(), a.manageCommand(),
+			a.maintainCommand(), a.retireCommand(), a.forgetCommand(), a.powerCommand(), a.overrideCommand(),
+			a.resumeCommand(), a.replaceCommand(), a.moveCommand(), a.importCommand(), a.oneviewCommand(),
+		}},
+		{groupInformation, []*cobra.Command{
+			a.validateCommand(), a.planCommand(), a.doctorCommand(), a.statesCommand(), a.specCommand(),
+			a.udevRulesCommand(), a.versionCommand(),
+		}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.id, Title: group.id})
+		for _, cmd := range group.commands {
+			cmd.GroupID = group.id
+			root.AddCommand(cmd)
+		}
+	}
+	root.SetHelpCommand(a.helpCommand())
+	root.InitDefaultHelpCmd()
+}
+
+// eachCommand calls f for cmd and for all commands below it.
+func eachCommand(cmd *cobra.Command, f func(*cobra.Command)) {
+	f(cmd)
+	for _, c := range cmd.Commands() {
+		eachCommand(c, f)
 	}
 }
 

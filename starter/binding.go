@@ -9,54 +9,13 @@ import (
 	"burnish/workflows/contract"
 )
 
-const bindUsage = `burnish bind: reserve a device and bind it to an instance
-
-usage: burnish bind NAME --instance UUID [flags]
-
-      --instance UUID       the instance, in the 36-character form
-      --request ID          a repeated bind with the same ID and instance returns the
-                            same binding, never a second one
-      --tag T               the device's role in the guest: 1 to 60 characters, but no
-                            comma and no slash
-      --reason TEXT         why; kept with the device
-  -o, --output table|json|yaml
-      --timeout DURATION    (30s)
-
-It returns when the device is reserved. Start the guest only after that.
-
-example:
-  burnish bind h1_0000:01:00.0 --instance 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90
-`
-
-const unbindUsage = `burnish unbind: end an instance's binding; the clean then starts by itself
-
-usage: burnish unbind NAME --instance UUID [flags]
-
-      --instance UUID       the instance that the device is bound to
-      --reason TEXT         why; kept with the device
-  -o, --output table|json|yaml
-      --timeout DURATION    (30s)
-
-example:
-  burnish unbind h1_0000:01:00.0 --instance 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90
-`
-
-const rebuildUsage = `burnish rebuild: rebuild an instance; it keeps its device, and nothing is cleaned
-
-usage: burnish rebuild NAME --instance UUID [flags]
-
-      --instance UUID       the instance that the device is bound to
-      --reason TEXT         why; kept with the device
-  -o, --output table|json|yaml
-      --timeout DURATION    (30s)
-
-example:
-  burnish rebuild h1_0000:01:00.0 --instance 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90
-`
-
 func (a *app) bindCommand() *cobra.Command {
 	var in contract.BindInput
-	cmd := &cobra.Command{Use: "bind", Long: bindUsage, Args: oneName("NAME")}
+	cmd := &cobra.Command{Use: "bind NAME --instance UUID",
+		Short:   "reserve a device and bind it to an instance",
+		Long:    "It returns when the device is reserved. Start the guest only after that.",
+		Example: "  burnish bind h1_0000:01:00.0 --instance 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90",
+		Args:    oneName("NAME")}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var err error
 		if in.Instance, err = instance(in.Instance); err != nil {
@@ -86,25 +45,35 @@ func (a *app) bindCommand() *cobra.Command {
 			})
 		})
 	}
-	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
-	cmd.Flags().StringVar(&in.Request, "request", "", "")
-	cmd.Flags().StringVar(&in.Tag, "tag", "", "")
-	reasonFlag(cmd, &in.Reason)
+	cmd.Flags().StringVar(&in.Instance, "instance", "", "`UUID`: the instance, in the 36-character form")
+	cmd.Flags().StringVar(&in.Request, "request", "", "`ID`: a repeated bind with the same one and instance returns the same binding, never a second one")
+	cmd.Flags().StringVar(&in.Tag, "tag", "", "`T`: the device's role in the guest, 1 to 60 characters, but no comma and no slash")
+	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the device")
 	return cmd
 }
 
 func (a *app) unbindCommand() *cobra.Command {
-	return a.byInstance("unbind", unbindUsage, deviceClient.DetachDevice, "unbound")
+	return a.byInstance(&cobra.Command{
+		Use:     "unbind NAME --instance UUID",
+		Short:   "end an instance's binding; the clean then starts by itself",
+		Long:    "The device is dirty from then on: no other instance gets it before it is clean.",
+		Example: "  burnish unbind h1_0000:01:00.0 --instance 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90",
+	}, deviceClient.DetachDevice, "unbound")
 }
 
 func (a *app) rebuildCommand() *cobra.Command {
-	return a.byInstance("rebuild", rebuildUsage, deviceClient.Rebuild, "rebuilt")
+	return a.byInstance(&cobra.Command{
+		Use:     "rebuild NAME --instance UUID",
+		Short:   "rebuild an instance; it keeps its device, and nothing is cleaned",
+		Long:    "The device stays bound, and its data stays as it is.",
+		Example: "  burnish rebuild h1_0000:01:00.0 --instance 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90",
+	}, deviceClient.Rebuild, "rebuilt")
 }
 
 // byInstance is a command of the instance that the device is bound to.
-func (a *app) byInstance(use, usage string, method func(deviceClient, context.Context, string, contract.UnbindInput) (contract.Result, error), past string) *cobra.Command {
+func (a *app) byInstance(cmd *cobra.Command, method func(deviceClient, context.Context, string, contract.UnbindInput) (contract.Result, error), past string) *cobra.Command {
 	var in contract.UnbindInput
-	cmd := &cobra.Command{Use: use, Long: usage, Args: oneName("NAME")}
+	cmd.Args = oneName("NAME")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var err error
 		if in.Instance, err = instance(in.Instance); err != nil {
@@ -113,8 +82,8 @@ func (a *app) byInstance(use, usage string, method func(deviceClient, context.Co
 		in.Caller = operator()
 		return a.actOnNamed(cmd, args[0], past, action{send: request(method, in)})
 	}
-	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
-	reasonFlag(cmd, &in.Reason)
+	cmd.Flags().StringVar(&in.Instance, "instance", "", "`UUID`: the instance that the device is bound to")
+	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the device")
 	return cmd
 }
 

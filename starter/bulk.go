@@ -158,8 +158,8 @@ type selection struct {
 
 func (c *selection) flags(flags *pflag.FlagSet) {
 	c.selectors(flags)
-	flags.BoolVar(&c.dryRun, "dry-run", false, "")
-	flags.BoolVarP(&c.yes, "yes", "y", false, "")
+	flags.BoolVar(&c.dryRun, "dry-run", false, "print what would be done; send nothing")
+	flags.BoolVarP(&c.yes, "yes", "y", false, "do not ask. Without it a question lists the devices: of a command that may erase, retire or end a binding whenever a filter chose them, of any above 10 devices")
 }
 
 // names reads the devices' names; none at all needs a selector instead.

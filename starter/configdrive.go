@@ -11,28 +11,19 @@ import (
 	"burnish/workflows/contract"
 )
 
-const configDriveUsage = `burnish instance config-drive: write an instance's document as a config drive
-
-usage: burnish instance config-drive UUID -o FILE [flags]
-
-  -o, --output FILE         the image: ISO 9660 with Rock Ridge and Joliet, label config-2
-      --timeout DURATION    (30s)
-
-The image holds openstack/latest/meta_data.json and the same document under the versions'
+func (a *app) configDriveCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "config-drive UUID -o FILE",
+		Short: "write an instance's document as a config drive",
+		Long: `The image holds openstack/latest/meta_data.json and the same document under the versions'
 dates. Attach it to the guest as a read-only disk or CD. FILE is replaced as a whole, or not
 at all, and has mode 0600. An instance that gives its devices back has no document.
 
 The image shows the devices of this moment: it is not rewritten when devices are attached or
-detached. A guest learns of those from the metadata service.
-
-example:
-  burnish instance config-drive 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 -o config.iso
-`
-
-func (a *app) configDriveCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "config-drive", Long: configDriveUsage, Args: oneName("UUID")}
+detached. A guest learns of those from the metadata service.`,
+		Example: "  burnish instance config-drive 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 -o config.iso",
+		Args:    oneName("UUID")}
 	var file string
-	cmd.Flags().StringVarP(&file, "output", "o", "", "") // instead of the output's format
+	cmd.Flags().StringVarP(&file, "output", "o", "", "`FILE`: the image, ISO 9660 with Rock Ridge and Joliet, label config-2") // instead of the output's format
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		instance, err := instanceArg(args[0])
 		if err != nil {

@@ -18,25 +18,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-const doctorUsage = `burnish doctor: check this machine and the server
-
-usage: burnish doctor [flags]
-
-  -o, --output table|json|yaml
-      --timeout DURATION    for each request (5s)
-
-Run it as the worker's user, with the worker's environment. It checks Temporal: the
-namespace, the search attributes, and that workers poll their queues. With --api it asks
-the API instead, and says what that leaves unchecked. If a BURNISH_ variable of a worker
-is set or the default state directory exists, it also checks what a worker needs on this
-machine: the settings, the state directory, host.yaml, the kernel, and each driver and its
-devices. It changes nothing. Exit code 0 if no check fails (a WARN is not a failure),
-otherwise 1.
-
-example:
-  BURNISH_ROLE=host BURNISH_HOST_FILE=/etc/burnish/host.yaml burnish doctor
-`
-
 // doctorTimeout is the default limit of a single request.
 const doctorTimeout = 5 * time.Second
 
@@ -53,9 +34,17 @@ type health struct {
 
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:  "doctor",
-		Long: doctorUsage,
-		Args: noArgs,
+		Use:   "doctor",
+		Short: "check this machine and the server",
+		Long: `Run it as the worker's user, with the worker's environment. It checks Temporal: the
+namespace, the search attributes, and that workers poll their queues. With --api it asks
+the API instead, and says what that leaves unchecked. If a BURNISH_ variable of a worker
+is set or the default state directory exists, it also checks what a worker needs on this
+machine: the settings, the state directory, host.yaml, the kernel, and each driver and its
+devices. It changes nothing. Exit code 0 if no check fails (a WARN is not a failure),
+otherwise 1. Without --timeout each request may take 5s.`,
+		Example: "  BURNISH_ROLE=host BURNISH_HOST_FILE=/etc/burnish/host.yaml burnish doctor",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !a.timeout.given {
 				a.timeout.limit = doctorTimeout

@@ -9,60 +9,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-const enrollUsage = `burnish enroll: take devices into service
-
-usage: burnish enroll NAME --host H --driver D [flags]
-       burnish enroll --host H --driver D --address PCI [flags]
-       burnish enroll -f FILE
-       burnish enroll --from oneview --host H --driver D --template URI [flags]
-
-      --host H                 host of the device
-      --driver D               block, fake, …
-      --type T                 its type (from the driver: block DISK, fake FAKE)
-      --address PCI            PCI address, such as 0000:01:00.0; the NAME is then H_PCI
-      --set k=v[,k=v…]         a setting of the driver; repeatable.
-                               owner=self|nova: who allocates the device (self).
-                               A server of a shared pool (type NODE): oneview=APPLIANCE,
-                               server_hardware_uri=/rest/server-hardware/…,
-                               server_profile_template_uri=/rest/server-profile-templates/…
-                               and dynamic_allocation=true; without that it is pre-allocated
-      --one-time-use           clean it after every tenant, whatever the settings
-      --provide                clean it and make it available
-      --clean                  assert that it is clean; only with
-                               BURNISH_CLEAN_ON_ENROLL=false
-      --accept-signature S     a file-system signature on it that may be destroyed
-      --reason TEXT            why; kept with each device
-  -f, --file FILE              many devices; - is the standard input
-      --from oneview           the servers of an appliance that are not enrolled, as
-                               NODEs of its pool. A NAME is the server's name and
-                               serial number. Values of --set may contain {name},
-                               {serial} and {uuid}
-      --appliance A            which appliance, if control workers serve several
-      --template URI           /rest/server-profile-templates/…
-      --filter KEY=VALUE       only servers that match: name, serial, model, type, group;
-                               * is any text; repeatable
-      --dry-run                with --from: print what would be enrolled
-  -y, --yes                    with --from: do not ask. It asks above 10 devices, and
-                               with --provide always
-  -o, --output table|json|yaml
-      --timeout DURATION       for each device (30s)
-
-A device that is already enrolled does not change. FILE is YAML. For an invalid entry it
-prints the line and the error; the other entries are enrolled:
-
-  devices:
-    - {name: d1, host: h1, driver: fake, set: {size: 64MiB}, provide: true}
-    - {address: "0000:01:00.0", host: h1, driver: block, set: {path: /dev/sdb}}
-
-keys: name host driver type address set one_time_use provide clean accept_signature
-
-example:
-  burnish enroll d1 --host h1 --driver fake --set size=64MiB,delay=200ms --provide
-  burnish enroll --from oneview --filter model='*Gen10*' --host h1 --driver redfish \
-    --set url=https://ilo{serial}.example/redfish/v1/Systems/1,secret=rack1 \
-    --template /rest/server-profile-templates/6f0a --set dynamic_allocation=true --dry-run
-`
-
 func (a *app) enrollCommand() *cobra.Command {
 	var (
 		e    enrollment
@@ -71,28 +17,41 @@ func (a *app) enrollCommand() *cobra.Command {
 		pool fromPool
 	)
 	cmd := &cobra.Command{
-		Use:  "enroll",
-		Long: enrollUsage,
+		Use:         "enroll NAME --host H --driver D",
+		Annotations: forms("enroll --host H --driver D --address PCI", "enroll -f FILE", "enroll --from oneview --host H --driver D --template URI"),
+		Short:       "take devices into service: one by flags, or many from a file",
+		Long: `A device that is already enrolled does not change. FILE is YAML. For an invalid entry it
+prints the line and the error; the other entries are enrolled:
+
+  devices:
+    - {name: d1, host: h1, driver: fake, set: {size: 64MiB}, provide: true}
+    - {address: "0000:01:00.0", host: h1, driver: block, set: {path: /dev/sdb}}
+
+keys: name host driver type address set one_time_use provide clean accept_signature`,
+		Example: `  burnish enroll d1 --host h1 --driver fake --set size=64MiB,delay=200ms --provide
+  burnish enroll --from oneview --filter model='*Gen10*' --host h1 --driver redfish \
+    --set url=https://ilo{serial}.example/redfish/v1/Systems/1,secret=rack1 \
+    --template /rest/server-profile-templates/6f0a --set dynamic_allocation=true --dry-run`,
 		Args: cobra.ArbitraryArgs,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&e.host, "host", "", "")
-	flags.StringVar(&e.driver, "driver", "", "")
-	flags.StringVar(&e.kind, "type", "", "")
-	flags.StringVar(&e.address, "address", "", "")
-	flags.StringArrayVar(&set, "set", nil, "")
-	flags.BoolVar(&e.oneTimeUse, "one-time-use", false, "")
-	flags.BoolVar(&e.provide, "provide", false, "")
-	flags.BoolVar(&e.clean, "clean", false, "")
-	flags.StringVar(&e.acceptSignature, "accept-signature", "", "")
-	reasonFlag(cmd, &e.reason)
-	flags.StringVarP(&file, "file", "f", "", "")
-	flags.StringVar(&pool.from, "from", "", "")
-	flags.StringVar(&pool.appliance, "appliance", "", "")
-	flags.StringVar(&pool.template, "template", "", "")
-	flags.StringArrayVar(&pool.filters, "filter", nil, "")
-	flags.BoolVar(&pool.dryRun, "dry-run", false, "")
-	flags.BoolVarP(&pool.yes, "yes", "y", false, "")
+	flags.StringVar(&e.host, "host", "", "`HOST`: where the device is")
+	flags.StringVar(&e.driver, "driver", "", "`D`: block, fake, nvme, redfish or script")
+	flags.StringVar(&e.kind, "type", "", "`T`: its type (from the driver: block DISK, fake FAKE)")
+	flags.StringVar(&e.address, "address", "", "`PCI`: its PCI address, such as 0000:01:00.0; the NAME is then H_PCI")
+	flags.StringArrayVar(&set, "set", nil, "`k=v[,k=v…]`: a setting of the driver; repeatable. owner=self|nova: who allocates the device (self). A server of a shared pool (type NODE): oneview=APPLIANCE, server_hardware_uri=/rest/server-hardware/…, server_profile_template_uri=/rest/server-profile-templates/… and dynamic_allocation=true; without that it is pre-allocated")
+	flags.BoolVar(&e.oneTimeUse, "one-time-use", false, "clean it after every tenant, whatever the settings")
+	flags.BoolVar(&e.provide, "provide", false, "clean it and make it available")
+	flags.BoolVar(&e.clean, "clean", false, "assert that it is clean; only with BURNISH_CLEAN_ON_ENROLL=false")
+	flags.StringVar(&e.acceptSignature, "accept-signature", "", "`S`: a file-system signature on it that may be destroyed")
+	flags.StringVarP(&file, "file", "f", "", "`FILE`: many devices, in YAML; - is the standard input")
+	flags.StringVar(&pool.from, "from", "", "`oneview`: the servers of an appliance that are not enrolled, as NODEs of its pool. A NAME is the server's name and serial number. Values of --set may contain {name}, {serial} and {uuid}")
+	flags.StringVar(&pool.appliance, "appliance", "", "`A`: with --from, the appliance, if control workers serve several")
+	flags.StringVar(&pool.template, "template", "", "`URI`: with --from, the profile template, /rest/server-profile-templates/…")
+	flags.StringArrayVar(&pool.filters, "filter", nil, "`KEY=VALUE`: with --from, only servers that match: name, serial, model, type, group; * is any text; repeatable")
+	flags.BoolVar(&pool.dryRun, "dry-run", false, "with --from: print what would be enrolled")
+	flags.BoolVarP(&pool.yes, "yes", "y", false, "with --from: do not ask above 10 devices")
+	reasonFlag(cmd, &e.reason, "`TEXT`: why; kept with the device")
 
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("file") {

@@ -24,11 +24,11 @@ type filter struct {
 
 // selectors are the filters by which commands that act choose devices.
 func (f *filter) selectors(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.states, "state", nil, "")
-	flags.StringVar(&f.kind, "type", "", "")
-	flags.StringVar(&f.host, "host", "", "")
-	flags.StringVar(&f.model, "model", "", "")
-	flags.StringVar(&f.fault, "fault", "", "")
+	flags.StringSliceVar(&f.states, "state", nil, "`S[,S…]`: devices in one of these states")
+	flags.StringVar(&f.kind, "type", "", "`T`: devices of this type, such as DISK or NVME")
+	flags.StringVar(&f.host, "host", "", "`H`: devices on this host")
+	flags.StringVar(&f.model, "model", "", "`M`: devices of exactly this model")
+	flags.StringVar(&f.fault, "fault", "", "`CODE`: devices with this fault")
 }
 
 // selectorNames are the flags of selectors.

@@ -13,22 +13,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-const historyUsage = `burnish history: list a device's bindings, cleans and acts, the newest last
-
-usage: burnish history NAME|UUID [flags]
-
-  -o, --output table|json|yaml
-      --timeout DURATION    (30s)
-
-It lists the last 20 bindings, the last 20 cleans and at most the last 20 acts: what was
-requested, when, by whom, from where and why. For each step of a clean it shows the
-bytes, the method, the run time, the time it waited, and the most bytes that a crash
-can have caused to be processed twice. It needs a running control worker.
-
-example:
-  burnish history h1_0000:01:00.0 -o json
-`
-
 // deviceHistory is a device's history for programs.
 type deviceHistory struct {
 	contract.History
@@ -38,9 +22,14 @@ type deviceHistory struct {
 
 func (a *app) historyCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:  "history",
-		Long: historyUsage,
-		Args: oneName("NAME or UUID"),
+		Use:   "history NAME|UUID",
+		Short: "list a device's bindings, cleans and acts, the newest last",
+		Long: `It lists the last 20 bindings, the last 20 cleans and at most the last 20 acts: what was
+requested, when, by whom, from where and why. For each step of a clean it shows the
+bytes, the method, the run time, the time it waited, and the most bytes that a crash
+can have caused to be processed twice. It needs a running control worker.`,
+		Example: "  burnish history h1_0000:01:00.0 -o json",
+		Args:    oneName("NAME or UUID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withDevice(cmd.Context(), args[0], func(l deviceClient, name string) error {
 				v, err := a.queryDevice(cmd.Context(), l, name)

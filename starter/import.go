@@ -13,35 +13,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-const importUsage = `burnish import: enroll devices that another service already allocates
-
-usage: burnish import --from placement [flags]
-       burnish import check [flags]
-
-      --from placement    every device that has a one-time-use provider of Nova and is not
-                          enrolled; sets owner=nova
-      --cloud C           the cloud, if control workers serve several
-      --host H            only devices on this host
-      --driver D          the driver that cleans them (nvme)
-      --type T            their type (from the driver: nvme NVME)
-      --set k=v[,k=v…]    a setting of the driver; repeatable
-      --reason TEXT       why; kept with each device
-      --dry-run           print what would be imported
-  -o, --output table|json|yaml
-      --timeout DURATION  for each device (30s)
-
-An imported device is in state unknown until Placement answers. It then becomes allocated
-if it is in use, pending_cleaning if it is reserved and unused, and otherwise available.
-Start the worker of its host first; its host.yaml must allow the device. A device that is
-enrolled with owner=self already is refused.
-
-  check    list devices in state unknown: exit code 0 if there are none, otherwise 1
-
-example:
-  burnish import --from placement --host h1 --dry-run
-  burnish import --from placement && burnish import check
-`
-
 // importPage is how many devices one query returns.
 const importPage = 1000
 
@@ -53,19 +24,28 @@ func (a *app) importCommand() *cobra.Command {
 		dry         bool
 	)
 	cmd := &cobra.Command{
-		Use:  "import",
-		Long: importUsage,
+		Use:         "import --from placement",
+		Annotations: forms("import check"),
+		Short:       "enroll devices that another service already allocates",
+		Long: `An imported device is in state unknown until Placement answers. It then becomes allocated
+if it is in use, pending_cleaning if it is reserved and unused, and otherwise available.
+Start the worker of its host first; its host.yaml must allow the device. A device that is
+enrolled with owner=self already is refused.
+
+  check    list devices in state unknown: exit code 0 if there are none, otherwise 1`,
+		Example: `  burnish import --from placement --host h1 --dry-run
+  burnish import --from placement && burnish import check`,
 		Args: cobra.ArbitraryArgs,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&from, "from", "", "")
-	flags.StringVar(&cloud, "cloud", "", "")
-	flags.StringVar(&e.host, "host", "", "")
-	flags.StringVar(&e.driver, "driver", "nvme", "")
-	flags.StringVar(&e.kind, "type", "", "")
-	flags.StringArrayVar(&set, "set", nil, "")
-	flags.BoolVar(&dry, "dry-run", false, "")
-	reasonFlag(cmd, &e.reason)
+	flags.StringVar(&from, "from", "", "`placement`: every device that has a one-time-use provider of Nova and is not enrolled; sets owner=nova")
+	flags.StringVar(&cloud, "cloud", "", "`C`: the cloud, if control workers serve several")
+	flags.StringVar(&e.host, "host", "", "`H`: only devices on this host")
+	flags.StringVar(&e.driver, "driver", "nvme", "`D`: the driver that cleans them")
+	flags.StringVar(&e.kind, "type", "", "`T`: their type (from the driver: nvme NVME)")
+	flags.StringArrayVar(&set, "set", nil, "`k=v[,k=v…]`: a setting of the driver; repeatable")
+	flags.BoolVar(&dry, "dry-run", false, "print what would be imported")
+	reasonFlag(cmd, &e.reason, "`TEXT`: why; kept with each device")
 	cmd.AddCommand(a.importCheckCommand())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := noArgs(cmd, args); err != nil {
@@ -181,25 +161,13 @@ func (a *app) onlyCloud(ctx context.Context, l deviceClient) (string, error) {
 	return clouds[0], nil
 }
 
-const importCheckUsage = `burnish import check: list devices that are still in state unknown, and
-providers that the last reconciliation could not read
-
-usage: burnish import check [flags]
-
-  -o, --output table|json|yaml
-      --timeout DURATION    (30s)
-
-Exit code 0 if there is neither, otherwise 1.
-
-example:
-  burnish import check
-`
-
 func (a *app) importCheckCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:  "check",
-		Long: importCheckUsage,
-		Args: noArgs,
+		Use:     "check",
+		Short:   "list devices that are still in state unknown, and providers that could not be read",
+		Long:    "Exit code 0 if there is neither, otherwise 1. The providers are those of the last\nreconciliation.",
+		Example: "  burnish import check",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.devices(cmd.Context(), func(l deviceClient) error {
 				views, err := a.find(cmd.Context(), l, &filter{states: []string{string(device.Unknown)}})

@@ -13,60 +13,122 @@ import (
 )
 
 func (a *app) instanceCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "instance",
-		Long: instanceUsage,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var names []string
-			for _, c := range cmd.Commands() {
-				names = append(names, c.Name())
-			}
-			if len(args) == 0 {
-				return usagef("a command is needed: %s", strings.Join(names, ", "))
-			}
-			return usagef("unknown command %q: must be one of %s", args[0], strings.Join(names, ", "))
-		},
-	}
-	cmd.AddCommand(
-		a.instanceBindCommand("bind", instanceBindUsage, "bound", deviceClient.InstanceBind),
-		a.instanceBindCommand("attach", instanceAttachUsage, "attached", deviceClient.InstanceAttach),
+	return parent(&cobra.Command{
+		Use:   "instance COMMAND",
+		Short: "several devices of one instance, with their roles; its moves",
+		Long: `An instance gets all the devices of a request, or none, and keeps their roles when it
+moves to another host. See burnish instance COMMAND --help.`,
+		Example: "  burnish instance show 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90",
+	},
+		a.instanceBindCommand(&cobra.Command{
+			Use:         "bind UUID --device NAME[=TAG] [--guest …]…",
+			Annotations: forms("instance bind UUID --request type=T[,count=N]…", "instance bind UUID --file FILE"),
+			Short:       "reserve several devices for an instance: all of them, or none",
+			Long: `It returns when all devices are reserved. Start the guest only after that. If one device is
+refused, none is bound. What was only claimed is free again; what was already being reserved
+is cleaned.
+
+FILE:
+
+  host: h1
+  project: 9c1f0ab2d6c84e5f8c0e4c0f7a1d2b3e
+  addresses: [10.0.0.5]
+  devices:
+    - name: h1_0000:01:00.0
+      tag: database
+      guest: [{bus: pci, address: "0000:00:05.0"}]
+  requests:
+    - {type: NVME, count: 2, traits: [HW_NVME_CES]}`,
+			Example: `  burnish instance bind 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 \
+    --device h1_0000:01:00.0=database --guest bus=pci,address=0000:00:05.0 \
+    --device h1_0000:02:00.0=uplink
+  burnish instance bind 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 --request type=NVME,count=2,trait=HW_NVME_CES
+  virsh dumpxml vm1 | burnish instance bind 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 \
+    --device h1_0000:01:00.0=database --domain -`,
+		}, "bound", deviceClient.InstanceBind),
+		a.instanceBindCommand(&cobra.Command{
+			Use:         "attach UUID --device NAME[=TAG] [--guest …]…",
+			Annotations: forms("instance attach UUID --request type=T[,count=N]…", "instance attach UUID --file FILE"),
+			Short:       "add devices to an instance: all of them, or none",
+			Long: `A device that the instance already has is not bound again: its guest's addresses are
+recorded, if they are given.`,
+			Example: "  burnish instance attach 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 --device h1_0000:03:00.0=scratch",
+		}, "attached", deviceClient.InstanceAttach),
 		a.instanceDetachCommand(),
-		a.instanceActCommand("release", instanceReleaseUsage, "released", deviceClient.InstanceRelease),
-		a.instanceActCommand("rebuild", instanceRebuildUsage, "rebuilt", deviceClient.InstanceRebuild),
-		a.instanceMoveCommand("migrate", instanceMigrateUsage, "", deviceClient.InstanceMigrate),
-		a.instanceMoveCommand("live-migrate", instanceLiveMigrateUsage, "", deviceClient.InstanceLiveMigrate),
-		a.instanceActCommand("confirm", instanceConfirmUsage, "confirmed", deviceClient.InstanceConfirm),
-		a.instanceActCommand("revert", instanceRevertUsage, "reverted", deviceClient.InstanceRevert),
-		a.instanceMoveCommand("evacuate", instanceEvacuateUsage, "evacuated", deviceClient.InstanceEvacuate),
+		a.instanceActCommand(&cobra.Command{
+			Use:   "release UUID",
+			Short: "take all devices from an instance that is deleted",
+			Long: `Its document is gone before the first binding ends. During a migration the devices of both
+hosts are released. Each device is then cleaned by itself.`,
+			Example: "  burnish instance release 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90",
+		}, "released", deviceClient.InstanceRelease),
+		a.instanceActCommand(&cobra.Command{
+			Use:     "rebuild UUID",
+			Short:   "rebuild an instance; it keeps its devices, and nothing is cleaned",
+			Long:    "The devices stay bound, and their data stays as it is.",
+			Example: "  burnish instance rebuild 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90",
+		}, "rebuilt", deviceClient.InstanceRebuild),
+		a.instanceMoveCommand(&cobra.Command{
+			Use:   "migrate UUID --to HOST",
+			Short: "bind devices on another host, until confirm or revert",
+			Long: `The instance has the devices of both hosts until burnish instance confirm or revert. From
+now on the guest's document shows the new ones, with the same tags. No data is copied
+between devices.`,
+			Example: "  burnish instance migrate 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 --to h2",
+		}, "", deviceClient.InstanceMigrate),
+		a.instanceMoveCommand(&cobra.Command{
+			Use:   "live-migrate UUID --to HOST",
+			Short: "bind devices on another host for a guest that keeps running",
+			Long: `As migrate, but only if each device on both hosts is marked live-migratable; otherwise it is
+refused, and nothing is bound. Ended by burnish instance confirm or revert.`,
+			Example: "  burnish instance live-migrate 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 --to h2",
+		}, "", deviceClient.InstanceLiveMigrate),
+		a.instanceActCommand(&cobra.Command{
+			Use:     "confirm UUID",
+			Short:   "end a migration: the instance stays on the new host",
+			Long:    "The devices of the old host stay reserved, and are cleaned.",
+			Example: "  burnish instance confirm 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90",
+		}, "confirmed", deviceClient.InstanceConfirm),
+		a.instanceActCommand(&cobra.Command{
+			Use:   "revert UUID",
+			Short: "take a migration back: the instance stays on the old host",
+			Long: `The devices of the new host stay reserved, and are cleaned. Those of the old host are the
+instance's again, as they were.`,
+			Example: "  burnish instance revert 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90",
+		}, "reverted", deviceClient.InstanceRevert),
+		a.instanceMoveCommand(&cobra.Command{
+			Use:     "evacuate UUID --to HOST",
+			Short:   "give an instance devices on another host, because its own is lost",
+			Long:    "The old host need not answer. Its devices stay reserved, and are cleaned when it is back.",
+			Example: "  burnish instance evacuate 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 --to h2",
+		}, "evacuated", deviceClient.InstanceEvacuate),
 		a.instanceShowCommand(), a.configDriveCommand(), a.instanceSchemaCommand(),
 	)
-	return cmd
 }
 
 // instanceMethod is one of the client's methods for instances.
 type instanceMethod[I any] func(deviceClient, context.Context, string, I) (contract.InstanceResult, error)
 
-func (a *app) instanceBindCommand(use, usage, past string, method instanceMethod[contract.InstanceBindInput]) *cobra.Command {
+func (a *app) instanceBindCommand(cmd *cobra.Command, past string, method instanceMethod[contract.InstanceBindInput]) *cobra.Command {
 	var (
 		d              deviceFlags
 		in             contract.InstanceBindInput
 		file, domain   string
-		cmd            = &cobra.Command{Use: use, Long: usage, Args: oneName("UUID")}
 		flags          = cmd.Flags()
 		inTheFile      = []string{"device", "guest", "request", "host"}
 		ofMetadataOnly = []string{"project", "address"}
 	)
-	d.flags(flags)
-	flags.Var(flagFunc{"key=value", d.addRequest}, "request", "")
-	flags.StringVar(&in.Host, "host", "", "")
-	flags.StringVarP(&file, "file", "f", "", "")
-	flags.StringVar(&domain, "domain", "", "")
-	flags.StringVar(&in.Request, "request-id", "", "")
-	reasonFlag(cmd, &in.Reason)
-	if use == "bind" {
-		flags.StringVar(&in.Project, "project", "", "")
-		flags.StringArrayVar(&in.Addresses, "address", nil, "")
+	cmd.Args = oneName("UUID")
+	d.flags(flags, "`NAME[=TAG]`: a device, and its role in the guest; repeatable. A TAG has 1 to 60 characters, but no comma and no slash")
+	flags.Var(flagFunc{"key=value", d.addRequest}, "request", "`type=T[,count=N][,trait=HW_X]…[,vendor=V][,model=M][,tag=TAG]`: free devices, which Burnish picks, all on one host; repeatable, and so is trait. With live_migratable=true only such devices")
+	flags.StringVar(&in.Host, "host", "", "`HOST`: where the requested devices are")
+	flags.StringVarP(&file, "file", "f", "", "`FILE`: YAML with devices, requests, host, project and addresses; - is the standard input")
+	flags.StringVar(&domain, "domain", "", "`FILE`: libvirt's domain, as virsh dumpxml prints it, with the guest's addresses; - is the standard input. Of a device with --guest, that counts")
+	flags.StringVar(&in.Request, "request-id", "", "`ID`: a repeated request with the same one binds nothing more")
+	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the instance")
+	if cmd.Name() == "bind" {
+		flags.StringVar(&in.Project, "project", "", "`ID`: the instance's project, for the metadata service")
+		flags.StringArrayVar(&in.Addresses, "address", nil, "`IP`: an address of the guest, for the metadata service; repeatable")
 		inTheFile = append(inTheFile, ofMetadataOnly...)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -91,7 +153,7 @@ func (a *app) instanceBindCommand(use, usage, past string, method instanceMethod
 			if err != nil {
 				return err
 			}
-			if use != "bind" && (read.Project != "" || len(read.Addresses) > 0) {
+			if cmd.Name() != "bind" && (read.Project != "" || len(read.Addresses) > 0) {
 				return usagef("%s: project and addresses are given when the instance is bound", file)
 			}
 			read.Request, read.Reason = in.Request, in.Reason
@@ -131,16 +193,21 @@ func noneEmpty(flags *pflag.FlagSet, names ...string) error {
 
 func (a *app) instanceDetachCommand() *cobra.Command {
 	var in contract.InstanceDetachInput
-	cmd := &cobra.Command{Use: "detach", Long: instanceDetachUsage, Args: func(_ *cobra.Command, args []string) error {
-		switch len(args) {
-		case 0:
-			return usagef("UUID is missing")
-		case 1:
-			return usagef("NAME is missing: name the devices to detach, or use burnish instance release for all")
-		}
-		return nil
-	}}
-	reasonFlag(cmd, &in.Reason)
+	cmd := &cobra.Command{Use: "detach UUID NAME…",
+		Short: "take devices from an instance; each is then cleaned by itself",
+		Long: `A device leaves the document that the guest reads before its binding ends. Remove it from
+the guest first: its data is erased.`,
+		Example: "  burnish instance detach 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 h1_0000:03:00.0",
+		Args: func(_ *cobra.Command, args []string) error {
+			switch len(args) {
+			case 0:
+				return usagef("UUID is missing")
+			case 1:
+				return usagef("NAME is missing: name the devices to detach, or use burnish instance release for all")
+			}
+			return nil
+		}}
+	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the instance")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		instance, err := instanceArg(args[0])
 		if err != nil {
@@ -159,10 +226,10 @@ func (a *app) instanceDetachCommand() *cobra.Command {
 }
 
 // instanceActCommand is a command that takes nothing but the instance.
-func (a *app) instanceActCommand(use, usage, past string, method instanceMethod[contract.InstanceActInput]) *cobra.Command {
+func (a *app) instanceActCommand(cmd *cobra.Command, past string, method instanceMethod[contract.InstanceActInput]) *cobra.Command {
 	var in contract.InstanceActInput
-	cmd := &cobra.Command{Use: use, Long: usage, Args: oneName("UUID")}
-	reasonFlag(cmd, &in.Reason)
+	cmd.Args = oneName("UUID")
+	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the instance")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		instance, err := instanceArg(args[0])
 		if err != nil {
@@ -176,18 +243,18 @@ func (a *app) instanceActCommand(use, usage, past string, method instanceMethod[
 	return cmd
 }
 
-func (a *app) instanceMoveCommand(use, usage, past string, method instanceMethod[contract.InstanceMoveInput]) *cobra.Command {
+func (a *app) instanceMoveCommand(cmd *cobra.Command, past string, method instanceMethod[contract.InstanceMoveInput]) *cobra.Command {
 	var (
 		d      deviceFlags
 		in     contract.InstanceMoveInput
 		domain string
-		cmd    = &cobra.Command{Use: use, Long: usage, Args: oneName("UUID")}
 		flags  = cmd.Flags()
 	)
-	d.flags(flags)
-	flags.StringVar(&in.To, "to", "", "")
-	flags.StringVar(&domain, "domain", "", "")
-	reasonFlag(cmd, &in.Reason)
+	cmd.Args = oneName("UUID")
+	d.flags(flags, "`NAME[=TAG]`: the devices to take there: one for each of the instance's, in their order. Without it free ones of the same type, vendor and model are taken. The roles' tags stay; a TAG must be the same")
+	flags.StringVar(&in.To, "to", "", "`HOST`: where the instance moves")
+	flags.StringVar(&domain, "domain", "", "`FILE`: libvirt's domain, as virsh dumpxml prints it, with the guest's addresses; - is the standard input. Of a device with --guest, that counts")
+	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the instance")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		instance, err := instanceArg(args[0])
 		if err != nil {
@@ -220,8 +287,12 @@ func (a *app) instanceMoveCommand(use, usage, past string, method instanceMethod
 
 func (a *app) instanceSchemaCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "schema", Long: instanceSchemaUsage, Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return a.print(string(metadata.Schema())) },
+		Use:     "schema",
+		Short:   "print the JSON Schema of the document that guests read",
+		Long:    "It needs no server.",
+		Example: "  burnish instance schema > device-role-tagging.json",
+		Args:    noArgs,
+		RunE:    func(*cobra.Command, []string) error { return a.print(string(metadata.Schema())) },
 	}
 }
 

@@ -16,7 +16,11 @@ import (
 
 func (a *app) instanceShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show", Long: instanceShowUsage, Args: oneName("UUID"),
+		Use:     "show UUID",
+		Short:   "show an instance: its devices, their roles and what is under way",
+		Long:    "It needs a running control worker.",
+		Example: "  burnish instance show 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 -o json",
+		Args:    oneName("UUID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			instance, err := instanceArg(args[0])
 			if err != nil {

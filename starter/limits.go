@@ -13,44 +13,14 @@ import (
 	"burnish/workflows/contract"
 )
 
-const resumeUsage = `burnish resume: let the cleans of a model go on that wait for one step
-
-usage: burnish resume --model M --step S [flags]
-
-The policy's limits stop a step on a model after some failures in a row, or when firmware
-failed on its first device. The other cleans of the model then wait, reserved.
-
-      --model M             the model, as the alarm names it
-      --step S              the step
-      --reason TEXT         why; kept with the devices that waited
-  -o, --output table|json|yaml
-      --timeout DURATION    (30s)
-
-example:
-  burnish resume --model "PowerEdge R740" --step bios_apply
-`
-
-const powerUsage = `burnish power: switch a device on or off, or reset it
-
-usage: burnish power NAME on|off|reset [flags]
-
-Refused while the device is cleaned. on and off may be repeated; a reset is sent at most
-once: where its outcome is not known, the answer says so.
-
-      --instance UUID       the instance that has the device
-      --reason TEXT         why; kept with the device
-  -o, --output table|json|yaml
-      --timeout DURATION    (30s)
-
-example:
-  burnish power node1 off
-`
-
 func (a *app) powerCommand() *cobra.Command {
 	var in contract.PowerInput
 	cmd := &cobra.Command{
-		Use:  "power",
-		Long: powerUsage,
+		Use:   "power NAME on|off|reset",
+		Short: "switch a device on or off, or reset it",
+		Long: `Refused while the device is cleaned. on and off may be repeated; a reset is sent at most
+once: where its outcome is not known, the answer says so.`,
+		Example: "  burnish power node1 off",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return usagef("takes NAME and one of on, off, reset")
@@ -65,17 +35,20 @@ func (a *app) powerCommand() *cobra.Command {
 			return a.actOnNamed(cmd, args[0], "done", action{send: request(deviceClient.Power, in)})
 		},
 	}
-	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
-	reasonFlag(cmd, &in.Reason)
+	cmd.Flags().StringVar(&in.Instance, "instance", "", "`UUID`: the instance that has the device")
+	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the device")
 	return cmd
 }
 
 func (a *app) resumeCommand() *cobra.Command {
 	var in contract.ResumeInput
 	cmd := &cobra.Command{
-		Use:  "resume",
-		Long: resumeUsage,
-		Args: noArgs,
+		Use:   "resume --model M --step S",
+		Short: "let the cleans of a model go on that wait for one step",
+		Long: `The policy's limits stop a step on a model after some failures in a row, or when firmware
+failed on its first device. The other cleans of the model then wait, reserved.`,
+		Example: `  burnish resume --model "PowerEdge R740" --step bios_apply`,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if in.Model = strings.TrimSpace(in.Model); in.Model == "" {
 				return usagef("--model is missing")
@@ -103,9 +76,9 @@ func (a *app) resumeCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&in.Model, "model", "", "")
-	cmd.Flags().StringVar(&in.Step, "step", "", "")
-	reasonFlag(cmd, &in.Reason)
+	cmd.Flags().StringVar(&in.Model, "model", "", "`M`: the model, as the alarm names it")
+	cmd.Flags().StringVar(&in.Step, "step", "", "`S`: the step")
+	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the devices that waited")
 	return cmd
 }
 

@@ -11,32 +11,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-const listUsage = `burnish list: list devices
-
-usage: burnish list [flags]
-
-      --state S[,S…]        only those in one of these states
-      --type T              only those of this type, such as DISK or NVME
-      --host H              only those on this host
-      --model M             only those of exactly this model
-      --fault CODE          only those with this fault
-      --needs-operator      only those that need an operator
-      --awaiting-cleaning   only those that wait for a clean: pending_cleaning, and
-                            error while dirty
-      --one-time-use        only those that are cleaned after every tenant
-      --all                 include retired devices
-  -o, --output table|json|yaml
-      --timeout DURATION    (30s)
-
-STEP is the running step, or queued:N for place N in the queue of the limits; show says why.
-AGE is the time since the device last changed. A listing may miss a device
-that changes while the list is read. show is exact.
-
-example:
-  burnish list --state error,pending_cleaning --host h1
-  burnish list --needs-operator -o json
-`
-
 // deviceList is the listing for programs.
 type deviceList struct {
 	Devices []contract.DeviceStatus `json:"devices"`
@@ -45,8 +19,13 @@ type deviceList struct {
 func (a *app) listCommand() *cobra.Command {
 	var f filter
 	cmd := &cobra.Command{
-		Use:  "list",
-		Long: listUsage,
+		Use:   "list",
+		Short: "list devices",
+		Long: `STEP is the running step, or queued:N for place N in the queue of the limits; show says why.
+AGE is the time since the device last changed. A listing may miss a device
+that changes while the list is read. show is exact.`,
+		Example: `  burnish list --state error,pending_cleaning --host h1
+  burnish list --needs-operator -o json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd.Flags()); err != nil {
@@ -68,10 +47,10 @@ func (a *app) listCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	f.selectors(flags)
-	flags.BoolVar(&f.needsOperator, "needs-operator", false, "")
-	flags.BoolVar(&f.awaitingCleaning, "awaiting-cleaning", false, "")
-	flags.BoolVar(&f.oneTimeUse, "one-time-use", false, "")
-	flags.BoolVar(&f.all, "all", false, "")
+	flags.BoolVar(&f.needsOperator, "needs-operator", false, "only those that need an operator")
+	flags.BoolVar(&f.awaitingCleaning, "awaiting-cleaning", false, "only those that wait for a clean: pending_cleaning, and error while dirty")
+	flags.BoolVar(&f.oneTimeUse, "one-time-use", false, "only those that are cleaned after every tenant")
+	flags.BoolVar(&f.all, "all", false, "include retired devices")
 	return cmd
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,61 +13,27 @@ import (
 	"burnish/workflows/contract"
 )
 
-const oneviewUsage = `burnish oneview: the appliances of OneView whose servers are shared
-
-usage: burnish oneview COMMAND [flags]
-
-  status   show what the polls of the appliances found, and when
-  migrate  give up the pre-allocation of servers
-
-See burnish oneview COMMAND --help.
-
-example:
-  burnish oneview status
-`
-
-const oneviewStatusUsage = `burnish oneview status: show what the polls of the appliances found, and when
-
-usage: burnish oneview status [APPLIANCE] [flags]
-
-A round of the polls compares all servers of an appliance with the devices, and asks those
-devices to check that differ: taken by others, freed by them, or taken before a clean that
-failed. Without APPLIANCE all are listed that a control worker polls, one a line.
-
-  -o, --output table|json|yaml
-      --timeout DURATION    (30s)
-
-A round now, by Temporal's own command line:
-  temporal workflow signal --workflow-id oneview/APPLIANCE --name look_now
-
-example:
-  burnish oneview status rack1
-`
-
 func (a *app) oneviewCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "oneview",
-		Long: oneviewUsage,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var names []string
-			for _, c := range cmd.Commands() {
-				names = append(names, c.Name())
-			}
-			if len(args) == 0 {
-				return usagef("a command is needed: %s", strings.Join(names, ", "))
-			}
-			return usagef("unknown command %q: must be one of %s", args[0], strings.Join(names, ", "))
-		},
-	}
-	cmd.AddCommand(a.oneviewStatusCommand(), a.oneviewMigrateCommand())
-	return cmd
+	return parent(&cobra.Command{
+		Use:   "oneview COMMAND",
+		Short: "the appliances whose servers are shared with other users",
+		Long: `A server of a shared pool is taken only while it is used. See burnish oneview COMMAND
+--help.`,
+		Example: "  burnish oneview status",
+	}, a.oneviewStatusCommand(), a.oneviewMigrateCommand())
 }
 
 func (a *app) oneviewStatusCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:  "status",
-		Long: oneviewStatusUsage,
+		Use:   "status [APPLIANCE]",
+		Short: "show what the polls of the appliances found, and when",
+		Long: `A round of the polls compares all servers of an appliance with the devices, and asks those
+devices to check that differ: taken by others, freed by them, or taken before a clean that
+failed. Without APPLIANCE all are listed that a control worker polls, one a line.
+
+A round now, by Temporal's own command line:
+  temporal workflow signal --workflow-id oneview/APPLIANCE --name look_now`,
+		Example: "  burnish oneview status rack1",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("takes one APPLIANCE, not %d", len(args))

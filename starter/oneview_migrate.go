@@ -14,28 +14,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-const oneviewMigrateUsage = `burnish oneview migrate: give up the pre-allocation of servers
-
-usage: burnish oneview migrate [NAME…] [flags]
-
-      --appliance A         only devices of this appliance
-      --dry-run             ask the appliance, and print what would be done
-      --reason TEXT         why; kept with the device
-  -y, --yes                 do not ask for confirmation above 10 devices
-  -o, --output table|json|yaml
-      --timeout DURATION    for each device (15m); one that takes longer goes on
-
-Without NAME: every device that is pre-allocated. A device with a tenant keeps its
-profile, which is recorded as applied_server_profile_uri. The idle profile of an available
-device is removed, after its server was switched off; the device is not offered meanwhile.
-Of any other device the profile is recorded. Each is then dynamic. It may be interrupted
-and repeated: what is dynamic already does not change. A failure does not stop the rest.
-
-example:
-  burnish oneview migrate --dry-run
-  burnish oneview migrate --appliance rack1 --yes -o json
-`
-
 // migrateTimeout is the default limit for each device: a profile takes minutes to be removed.
 const migrateTimeout = 15 * time.Minute
 
@@ -65,8 +43,16 @@ func (a *app) oneviewMigrateCommand() *cobra.Command {
 		reason    string
 	)
 	cmd := &cobra.Command{
-		Use:  "migrate",
-		Long: oneviewMigrateUsage,
+		Use:   "migrate [NAME…]",
+		Short: "give up the pre-allocation of servers",
+		Long: `Without NAME: every device that is pre-allocated. A device with a tenant keeps its
+profile, which is recorded as applied_server_profile_uri. The idle profile of an available
+device is removed, after its server was switched off; the device is not offered meanwhile.
+Of any other device the profile is recorded. Each is then dynamic. It may be interrupted
+and repeated: what is dynamic already does not change. A failure does not stop the rest.
+Without --timeout it waits 15m for each device; one that takes longer goes on.`,
+		Example: `  burnish oneview migrate --dry-run
+  burnish oneview migrate --appliance rack1 --yes -o json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -94,10 +80,10 @@ func (a *app) oneviewMigrateCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&appliance, "appliance", "", "")
-	flags.BoolVar(&c.dryRun, "dry-run", false, "")
-	flags.BoolVarP(&c.yes, "yes", "y", false, "")
-	reasonFlag(cmd, &reason)
+	flags.StringVar(&appliance, "appliance", "", "`A`: only devices of this appliance")
+	flags.BoolVar(&c.dryRun, "dry-run", false, "ask the appliance, and print what would be done")
+	flags.BoolVarP(&c.yes, "yes", "y", false, "do not ask for confirmation above 10 devices")
+	reasonFlag(cmd, &reason, "`TEXT`: why; kept with the device")
 	return cmd
 }
 

@@ -10,33 +10,19 @@ import (
 	"burnish/workflows/contract"
 )
 
-const overrideUsage = `burnish override: return a device in state error to the pool without a clean
-
-usage: burnish override NAME --reason R [--expires DURATION] [flags]
-       burnish override NAME --approve ID [flags]
-
-One person requests it, and another one approves it before it expires; then the device
-becomes available, marked as not sanitized until its next full clean. Both go through the
-HTTP API (--api), which knows who asks. It is off unless BURNISH_API_KEY is set for the
-control workers.
-
-      --reason R            why the device is needed without a clean
-      --expires DURATION    how long it may be approved, at most 24h (1h)
-      --approve ID          approve the request that burnish show NAME names
-  -o, --output table|json|yaml
-      --timeout DURATION    (30s)
-
-example:
-  burnish --api https://control1:8480 override h1_0000:01:00.0 --reason "capacity" --expires 2h
-  burnish --api https://control1:8480 override h1_0000:01:00.0 --approve 0f8e6f5c-7f0e-4d1c-9b65-0f6a1f1d2a11
-`
-
 func (a *app) overrideCommand() *cobra.Command {
 	var in contract.OverrideInput
 	expires := time.Hour
 	cmd := &cobra.Command{
-		Use:  "override",
-		Long: overrideUsage,
+		Use:         "override NAME --reason R [--expires DURATION]",
+		Annotations: forms("override NAME --approve ID"),
+		Short:       "return a device in state error to the pool without a clean",
+		Long: `One person requests it, and another one approves it before it expires; then the device
+becomes available, marked as not sanitized until its next full clean. Both go through the
+HTTP API (--api), which knows who asks. It is off unless BURNISH_API_KEY is set for the
+control workers.`,
+		Example: `  burnish --api https://control1:8480 override h1_0000:01:00.0 --reason "capacity" --expires 2h
+  burnish --api https://control1:8480 override h1_0000:01:00.0 --approve 0f8e6f5c-7f0e-4d1c-9b65-0f6a1f1d2a11`,
 		Args: oneName("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Reason, in.Approve = strings.TrimSpace(in.Reason), strings.TrimSpace(in.Approve)
@@ -57,8 +43,8 @@ func (a *app) overrideCommand() *cobra.Command {
 			return a.actOnNamed(cmd, args[0], past, action{send: request(deviceClient.Override, in)})
 		},
 	}
-	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
-	cmd.Flags().DurationVar(&expires, "expires", expires, "")
-	cmd.Flags().StringVar(&in.Approve, "approve", "", "")
+	cmd.Flags().StringVar(&in.Reason, "reason", "", "`TEXT`: why the device is needed without a clean")
+	cmd.Flags().DurationVar(&expires, "expires", expires, "`DURATION`: how long it may be approved, at most 24h")
+	cmd.Flags().StringVar(&in.Approve, "approve", "", "approve the request with the `ID` that burnish show NAME names")
 	return cmd
 }

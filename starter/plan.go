@@ -13,37 +13,6 @@ import (
 	"burnish/internal/pci"
 )
 
-const planUsage = `burnish plan: show how an NVMe device would be erased, and by which steps
-
-usage: burnish plan --identify FILE [flags]
-       burnish plan --fleet [--policy FILE]
-
-      --identify FILE       output of nvme id-ctrl -o json; - is the standard input
-      --action A            clear_action: auto, sanitize or zero (auto)
-      --strategy S          clear_strategy: auto, crypto or block (auto)
-      --spec JSON           an entry of device_spec: its own clear_action and
-                            clear_strategy come before these
-      --namespaces N        number of namespaces of the device (1, of the full size)
-      --fleet               every enrolled device that is not retired: its present
-                            plan, and the plan by the policy
-      --policy FILE         policy file, as for BURNISH_POLICY (default: auto, auto)
-  -o, --output table|json|yaml
-      --timeout DURATION    with --fleet (30s)
-
---identify needs no server and touches no device. It shows the erase
-method that the policy selects for these capabilities, the steps of a full clean in their
-order, and the traits of the device. Exit code 1 if the policy is invalid or the device
-cannot satisfy it.
-
---fleet reads what Temporal knows about each device and changes nothing. A driver that
-has only one method, such as block, keeps it. For a device that cannot satisfy the policy
-it prints the reason; the exit code is 0.
-
-example:
-  nvme id-ctrl /dev/nvme0 -o json | burnish plan --identify - --action sanitize
-  burnish plan --fleet --policy new.yaml
-`
-
 // planResult is a plan for programs: exactly these keys.
 type planResult struct {
 	Operation device.Operation `json:"operation"`
@@ -59,8 +28,19 @@ func (a *app) planCommand() *cobra.Command {
 		policy                           string
 	)
 	cmd := &cobra.Command{
-		Use:  "plan",
-		Long: planUsage,
+		Use:         "plan --identify FILE",
+		Annotations: forms("plan --fleet [--policy FILE]"),
+		Short:       "show how devices would be erased: one by its id-ctrl data, or all",
+		Long: `--identify needs no server and touches no device. It shows the erase
+method that the policy selects for these capabilities, the steps of a full clean in their
+order, and the traits of the device. Exit code 1 if the policy is invalid or the device
+cannot satisfy it.
+
+--fleet reads what Temporal knows about each device and changes nothing. A driver that
+has only one method, such as block, keeps it. For a device that cannot satisfy the policy
+it prints the reason; the exit code is 0.`,
+		Example: `  nvme id-ctrl /dev/nvme0 -o json | burnish plan --identify - --action sanitize
+  burnish plan --fleet --policy new.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if fleet {
@@ -116,13 +96,13 @@ func (a *app) planCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&fleet, "fleet", false, "")
-	cmd.Flags().StringVar(&policy, "policy", "", "")
-	cmd.Flags().StringVar(&identify, "identify", "", "")
-	cmd.Flags().StringVar(&action, "action", string(clean.ActionAuto), "")
-	cmd.Flags().StringVar(&strategy, "strategy", string(clean.StrategyAuto), "")
-	cmd.Flags().StringVar(&spec, "spec", "", "")
-	cmd.Flags().IntVar(&namespaces, "namespaces", 1, "")
+	cmd.Flags().BoolVar(&fleet, "fleet", false, "every enrolled device that is not retired: its present plan, and the plan by the policy")
+	cmd.Flags().StringVar(&policy, "policy", "", "`FILE`: the policy, as for BURNISH_POLICY (default: auto, auto)")
+	cmd.Flags().StringVar(&identify, "identify", "", "`FILE`: the output of nvme id-ctrl -o json; - is the standard input")
+	cmd.Flags().StringVar(&action, "action", string(clean.ActionAuto), "`A`: clear_action: auto, sanitize or zero")
+	cmd.Flags().StringVar(&strategy, "strategy", string(clean.StrategyAuto), "`S`: clear_strategy: auto, crypto or block")
+	cmd.Flags().StringVar(&spec, "spec", "", "`JSON`: an entry of device_spec; its own clear_action and clear_strategy come before these")
+	cmd.Flags().IntVar(&namespaces, "namespaces", 1, "`N`: the number of namespaces of the device; 1 is one of the full size")
 	return cmd
 }
 

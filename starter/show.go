@@ -13,38 +13,14 @@ import (
 	"burnish/workflows/contract"
 )
 
-const showUsage = `burnish show: show one device and the progress of its running step
-
-usage: burnish show NAME|UUID [flags]
-
-  -o, --output table|json|yaml
-      --timeout DURATION    (30s)
-
-If no control worker answers, it shows what the Temporal server knows, and says so on
-standard error.
-
-example:
-  burnish show h1_0000:01:00.0
-`
-
-const stepsUsage = `burnish steps: list the steps of a device's full clean, in order
-
-usage: burnish steps NAME [flags]
-
-  -o, --output table|json|yaml
-      --timeout DURATION    (30s)
-
-The table also lists the arguments that clean --arg and runbooks may give each step.
-
-example:
-  burnish steps h1_0000:01:00.0 -o json
-`
-
 func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:  "show",
-		Long: showUsage,
-		Args: oneName("NAME or UUID"),
+		Use:   "show NAME|UUID",
+		Short: "show one device and the progress of its running step",
+		Long: `If no control worker answers, it shows what the Temporal server knows, and says so on
+standard error.`,
+		Example: "  burnish show h1_0000:01:00.0",
+		Args:    oneName("NAME or UUID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStatus(cmd.Context(), args[0], func(v contract.DeviceStatus) error {
 				return a.emit(v, func() string { return a.deviceTable(v) })
@@ -55,9 +31,11 @@ func (a *app) showCommand() *cobra.Command {
 
 func (a *app) stepsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:  "steps",
-		Long: stepsUsage,
-		Args: oneName("NAME"),
+		Use:     "steps NAME",
+		Short:   "list the steps of a device's full clean, in order",
+		Long:    "The table also lists the arguments that clean --arg and runbooks may give each step.",
+		Example: "  burnish steps h1_0000:01:00.0 -o json",
+		Args:    oneName("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStatus(cmd.Context(), args[0], func(v contract.DeviceStatus) error {
 				planned := append([]contract.CleanStep{}, v.Steps...)

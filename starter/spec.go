@@ -12,41 +12,6 @@ import (
 	"burnish/internal/pci"
 )
 
-const specUsage = `burnish spec: test device_spec entries of Nova and host.yaml
-
-usage: burnish spec match --spec JSON --device JSON [flags]
-
-  match    test whether a spec matches a device, and show its tags
-
-See burnish spec match --help.
-
-example:
-  burnish spec match --spec '{"vendor_id": "8086"}' --device '{"vendor_id": "8086"}'
-`
-
-const specMatchUsage = `burnish spec match: test whether a device_spec matches a device, and show its tags
-
-usage: burnish spec match --spec JSON --device JSON [flags]
-
-      --spec JSON     an entry of Nova's device_spec, or a list: the first match counts.
-                      Criteria, which must all match: vendor_id, product_id,
-                      address (a string, or an object of regular expressions), devname.
-                      one_time_use and live_migratable are yes or no; clear_action and
-                      clear_strategy are the erase policy of its devices; every other
-                      key is a tag.
-      --device JSON   a device: address, vendor_id, product_id,
-                      dev_type (type-PCI, type-PF, type-VF), parent_addr (of a VF),
-                      devname, parent_ifname; other keys are ignored
-  -o, --output table|json|yaml
-
-It needs no server. Exit code 0 whether it matches or not; 1 if the spec or the device is
-invalid, with the field. The device needs every field that the spec tests.
-
-example:
-  burnish spec match --spec '{"address": "*:0a:00.*", "physical_network": "net1"}' \
-    --device '{"address": "0000:0a:00.1", "vendor_id": "8086", "product_id": "10ed"}'
-`
-
 // specMatch is the answer for programs. The tags are those of the entry that matched,
 // and empty if none did.
 type specMatch struct {
@@ -55,26 +20,25 @@ type specMatch struct {
 }
 
 func (a *app) specCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "spec",
-		Long: specUsage,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("a command is needed: match")
-			}
-			return usagef("unknown command %q: must be match", args[0])
-		},
-	}
-	cmd.AddCommand(a.specMatchCommand())
-	return cmd
+	return parent(&cobra.Command{
+		Use:     "spec COMMAND",
+		Short:   "test whether a device_spec matches a PCI device",
+		Long:    "Nova and host.yaml name devices by the entries of a device_spec. See burnish spec match --help.",
+		Example: "  burnish spec match --spec '{\"vendor_id\": \"8086\"}' --device '{\"vendor_id\": \"8086\"}'",
+	}, a.specMatchCommand())
 }
 
 func (a *app) specMatchCommand() *cobra.Command {
 	var spec, dev string
-	cmd := &cobra.Command{Use: "match", Long: specMatchUsage, Args: noArgs}
-	cmd.Flags().StringVar(&spec, "spec", "", "")
-	cmd.Flags().StringVar(&dev, "device", "", "")
+	cmd := &cobra.Command{Use: "match --spec JSON --device JSON",
+		Short: "test whether a device_spec matches a device, and show its tags",
+		Long: `It needs no server. Exit code 0 whether it matches or not; 1 if the spec or the device is
+invalid, with the field. The device needs every field that the spec tests.`,
+		Example: `  burnish spec match --spec '{"address": "*:0a:00.*", "physical_network": "net1"}' \
+    --device '{"address": "0000:0a:00.1", "vendor_id": "8086", "product_id": "10ed"}'`,
+		Args: noArgs}
+	cmd.Flags().StringVar(&spec, "spec", "", "`JSON`: an entry of Nova's device_spec, or a list: the first match counts. Criteria, which must all match: vendor_id, product_id, address (a string, or an object of regular expressions), devname. one_time_use and live_migratable are yes or no; clear_action and clear_strategy are the erase policy of its devices; every other key is a tag")
+	cmd.Flags().StringVar(&dev, "device", "", "`JSON`: a device: address, vendor_id, product_id, dev_type (type-PCI, type-PF, type-VF), parent_addr (of a VF), devname, parent_ifname; other keys are ignored")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		for _, flag := range []string{"spec", "device"} {
 			if !cmd.Flags().Changed(flag) {

@@ -12,34 +12,19 @@ import (
 	"burnish/workflows/contract"
 )
 
-const validateUsage = `burnish validate: show what a clean would do on a device, or why it would not
-
-usage: burnish validate NAME|UUID [flags]
-
-      --steps A[,B…]        these steps alone, as clean takes them
-      --arg [STEP.]KEY=VALUE
-                            an argument of a step; may be repeated
-      --runbook R           a runbook of the policy
-  -o, --output table|json|yaml
-      --timeout DURATION    (30s)
-
-Without --steps and --runbook: the full clean. It plans by the policy of the control
+func (a *app) validateCommand() *cobra.Command {
+	var c cleanRequest
+	cmd := &cobra.Command{
+		Use:   "validate NAME|UUID",
+		Short: "show what a clean would do on a device, or why it would not",
+		Long: `Without --steps and --runbook: the full clean. It plans by the policy of the control
 worker that answers, and changes nothing. Then it checks each interface: ok, failed with
 the reason, or - where the device does not have it. A server of a shared pool is looked
 up on its appliance: one that others have fails, unless the device is manageable or on
 its way there; it needs no profile. Whether the device's state allows the clean now is
-not checked. Exit code 1 if an interface fails.
-
-example:
-  burnish validate node1
-  burnish validate node1 --steps bios_apply --arg BootMode=Uefi
-`
-
-func (a *app) validateCommand() *cobra.Command {
-	var c cleanRequest
-	cmd := &cobra.Command{
-		Use:  "validate",
-		Long: validateUsage,
+not checked. Exit code 1 if an interface fails.`,
+		Example: `  burnish validate node1
+  burnish validate node1 --steps bios_apply --arg BootMode=Uefi`,
 		Args: oneName("NAME or UUID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in, err := c.input(cmd.Flags())

@@ -9,40 +9,17 @@ import (
 	"burnish/internal/device"
 )
 
-const statesUsage = `burnish states: show the state tables
-
-usage: burnish states [flags]
-
-      --mermaid             print a Mermaid state diagram
-  -o, --output table|json|yaml
-
-It needs no server. Each row of the first table is one transition: a device in state
-"from" goes to state "to" when the event happens and every condition in "when" is true;
-"then" lists what else changes. Each row of the second table says what an observation
-of the inventory or the host means: the event, if any, what follows, and why.
-
-example:
-  burnish states --mermaid > states.mmd
-`
-
-const versionUsage = `burnish version: show this program's version
-
-usage: burnish version [flags]
-
-  -o, --output table|json|yaml
-
-It needs no server.
-
-example:
-  burnish version -o json
-`
-
 func (a *app) statesCommand() *cobra.Command {
 	var mermaid bool
 	cmd := &cobra.Command{
-		Use:  "states",
-		Long: statesUsage,
-		Args: noArgs,
+		Use:   "states",
+		Short: "show the state tables",
+		Long: `It needs no server. Each row of the first table is one transition: a device in state
+"from" goes to state "to" when the event happens and every condition in "when" is true;
+"then" lists what else changes. Each row of the second table says what an observation
+of the inventory or the host means: the event, if any, what follows, and why.`,
+		Example: "  burnish states --mermaid > states.mmd",
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !mermaid {
 				return a.emit(bothTables{device.Rows(), device.ObservationRows()}, func() string {
@@ -55,7 +32,7 @@ func (a *app) statesCommand() *cobra.Command {
 			return a.print(device.Mermaid())
 		},
 	}
-	cmd.Flags().BoolVar(&mermaid, "mermaid", false, "")
+	cmd.Flags().BoolVar(&mermaid, "mermaid", false, "print a Mermaid state diagram")
 	return cmd
 }
 
@@ -73,9 +50,11 @@ type versionInfo struct {
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:  "version",
-		Long: versionUsage,
-		Args: noArgs,
+		Use:     "version",
+		Short:   "show this program's version",
+		Long:    "It needs no server.",
+		Example: "  burnish version -o json",
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := versionInfo{Version: version, Go: runtime.Version()}
 			return a.emit(v, func() string { return fmt.Sprintf("burnish %s (%s)\n", v.Version, v.Go) })

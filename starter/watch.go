@@ -17,23 +17,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-const watchUsage = `burnish watch: follow the running cleans
-
-usage: burnish watch [NAME|UUID] [flags]
-
-  -o, --output table|json|yaml   json: one object per line for each change
-      --timeout DURATION         stop after this time, with exit code 4
-
-Without a NAME it shows every device in state pending_cleaning, cleaning or error, until
-Ctrl-C. With a NAME it stops at the end of that device's clean: exit code 0 if the clean
-succeeded, 1 if not. On a terminal it draws a bar for each device. Elsewhere it prints a
-line for each change of state, and one every 10 seconds while a step runs. Rate and time
-left are those of the running step. Ctrl-C does not stop the clean.
-
-example:
-  burnish watch h1_0000:01:00.0
-`
-
 const (
 	// pollInterval is the shortest pause between two polls, maxPollInterval the longest.
 	pollInterval    = time.Second
@@ -79,8 +62,14 @@ type screen interface {
 
 func (a *app) watchCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:  "watch",
-		Long: watchUsage,
+		Use:   "watch [NAME|UUID]",
+		Short: "follow the running cleans",
+		Long: `Without a NAME it shows every device in state pending_cleaning, cleaning or error, until
+Ctrl-C. With a NAME it stops at the end of that device's clean: exit code 0 if the clean
+succeeded, 1 if not. On a terminal it draws a bar for each device. Elsewhere it prints a
+line for each change of state, and one every 10 seconds while a step runs. Rate and time
+left are those of the running step. Ctrl-C does not stop the clean.`,
+		Example: "  burnish watch h1_0000:01:00.0",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("takes one NAME or UUID, not %d", len(args))
