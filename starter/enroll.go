@@ -50,8 +50,8 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 	flags.StringVar(&pool.template, "template", "", "`URI`: with --from, the profile template, /rest/server-profile-templates/…")
 	flags.StringArrayVar(&pool.filters, "filter", nil, "`KEY=VALUE`: with --from, only servers that match: name, serial, model, type, group; * is any text; repeatable")
 	flags.BoolVar(&pool.dryRun, "dry-run", false, "with --from: print what would be enrolled")
-	flags.BoolVarP(&pool.yes, "yes", "y", false, "with --from: do not ask above 10 devices")
-	reasonFlag(cmd, &e.reason, "`TEXT`: why; kept with the device")
+	flags.BoolVarP(&pool.yes, "yes", "y", false, "with --from: do not ask. It asks above 10 devices, and with --provide always")
+	reasonFlag(cmd, &e.reason, "`TEXT`: why; kept with each device")
 
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("file") {

@@ -28,7 +28,7 @@ the device's history is kept. Allowed in state error, manageable or retired.`,
 func (a *app) moveCommand() *cobra.Command {
 	var to contract.Enrollment
 	var set []string
-	var instance string
+	var instance, reason string
 	cmd := &cobra.Command{Use: "move OLD NEW",
 		Short: "record that the hardware is now in another slot",
 		Long: `The state and the history are kept under the name NEW, and OLD ends. The device is dirty.
