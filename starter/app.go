@@ -86,7 +86,8 @@ exit codes
   0 done, or nothing to do   1 refused or failed   2 wrong usage
   3 some devices failed      4 --wait or --timeout expired
   5 the server cannot be reached; what was sent may still be carried out, and the
-    message says so`,
+    message says so
+  130 interrupted; what was sent may still be carried out`,
 		Example: `  burnish enroll h1_0000:01:00.0 --host h1 --driver fake --provide
   burnish list --needs-operator`,
 		SilenceUsage:      true,
