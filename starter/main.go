@@ -37,6 +37,15 @@ func main() {
 	context.AfterFunc(ctx, stop) // the second signal ends the process at once
 	// gRPC would write to stderr beside our one line.
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+	a := newApp()
+	a.dial = a.connect
+	code := a.run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// newApp is an invocation from a shell, without its connection.
+func newApp() *app {
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		api:      os.Getenv(config.VarAPI),
@@ -45,7 +54,6 @@ func main() {
 		now:      time.Now,
 		pause:    pause,
 	}
-	a.dial = a.connect
 	if isTerminal(os.Stdout) {
 		a.window = func() int {
 			width, _, _ := terminal.Size(os.Stdout) // 0: not known
@@ -55,9 +63,7 @@ func main() {
 			a.screen = os.Stdout
 		}
 	}
-	code := a.run(ctx, os.Args[1:])
-	stop()
-	os.Exit(code)
+	return a
 }
 
 // pause waits for d, or until ctx ends.

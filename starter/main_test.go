@@ -13,7 +13,7 @@ import (
 func TestMain(m *testing.M) {
 	// Once, and not by each test: a server of an earlier one may still read it.
 	time.Local = time.FixedZone("CET", 3600)
-	testscript.Main(m, map[string]func(){"burnish": main})
+	testscript.Main(m, map[string]func(){"burnish": main, "burnish-fleet": fleetCommand})
 }
 
 // Commands as an operator types them, without a server.

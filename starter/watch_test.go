@@ -311,6 +311,74 @@ func TestWatchLimitsItsRequests(t *testing.T) {
 	}
 }
 
+// scene is a screen that shows some of the devices.
+type scene struct {
+	inView []string
+	last   []deviceSnapshot
+}
+
+func (s *scene) show(all []deviceSnapshot) error { s.last = all; return nil }
+func (s *scene) finished(deviceSnapshot) error   { return nil }
+func (s *scene) note(string) error               { return nil }
+func (s *scene) shown() []string                 { return s.inView }
+func (s *scene) close() error                    { return nil }
+
+// A poll is one listing, and a few devices that are asked: those in view first, and the others
+// in turn, so that one which ends soon comes into view. With the fleet and with the time that
+// the server needs the polls become rarer.
+func TestWatchSparesTheServer(t *testing.T) {
+	now := clock
+	l := bigFleet(func() time.Time { return now })
+	var mu sync.Mutex
+	listed, asked := 0, map[string]int{}
+	list, describe := l.onList, l.onDescribe
+	l.onList = func(query string) ([]client.Execution, error) {
+		listed++
+		return list(query)
+	}
+	l.onDescribe = func(name string) (client.Execution, error) {
+		mu.Lock()
+		asked[name]++
+		mu.Unlock()
+		return describe(name)
+	}
+	view := &scene{}
+	for i := range 12 {
+		view.inView = append(view.inView, fmt.Sprintf("h%02d_0000:00:00.0", i))
+	}
+	a := &app{now: func() time.Time { return now }, timeout: timeout{limit: time.Minute}}
+	w := &watcher{app: a, l: l, devices: map[string]*watched{}, ended: map[string]time.Time{}, screen: view}
+	const rounds = 15
+	for round := range rounds {
+		ended, err := w.poll(t.Context(), round == 0)
+		require.NoError(t, err)
+		require.False(t, ended)
+		sum := 0
+		for _, n := range asked {
+			sum += n
+		}
+		require.LessOrEqual(t, sum, (round+1)*maxDescribes)
+		now = now.Add(pollPause(w.listed, 0))
+	}
+	require.Equal(t, rounds, listed)
+	for _, name := range view.inView {
+		require.Equal(t, rounds, asked[name])
+	}
+	running := 0
+	for name, n := range asked {
+		require.Equal(t, device.Cleaning, w.devices[name].snapshot.DeviceState)
+		require.Positive(t, n)
+		running++
+	}
+	require.Equal(t, 100, running, "each one that runs was asked by then")
+	require.Len(t, view.last, 600)
+
+	require.Equal(t, pollInterval, pollPause(100, 0))
+	require.Equal(t, 3*time.Second, pollPause(600, 100*time.Millisecond))
+	require.Equal(t, 4*time.Second, pollPause(10, time.Second))
+	require.Equal(t, maxPollInterval, pollPause(10_000, time.Minute))
+}
+
 func TestWatchOne(t *testing.T) {
 	retired := failedWith("d1")
 	retired.Status.DeviceState, retired.Status.Fault, retired.Status.LastError = device.Retired, "", ""

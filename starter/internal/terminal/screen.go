@@ -3,7 +3,6 @@ package terminal
 import (
 	"os"
 	"os/signal"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -71,7 +70,7 @@ func (s *Screen) follow(signals chan os.Signal) {
 			return
 		case got := <-signals:
 			if got == unix.SIGTSTP {
-				err = s.suspend(signals)
+				err = s.suspend()
 			} else {
 				err = s.Draw()
 			}
@@ -117,20 +116,13 @@ func (s *Screen) draw(before string) error {
 
 // suspend gives the terminal back, stops the program as Ctrl-Z does, and takes the terminal
 // again when the program is continued.
-func (s *Screen) suspend(signals chan os.Signal) error {
+func (s *Screen) suspend() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.out.WriteString(leave); err != nil {
 		return err
 	}
-	signal.Reset(unix.SIGTSTP)
-	// The signal goes to this very thread: the program has stopped before the call returns.
-	// Where nobody could continue the program the kernel drops it.
-	runtime.LockOSThread()
-	err := unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
-	runtime.UnlockOSThread()
-	signal.Notify(signals, unix.SIGTSTP)
-	if err != nil {
+	if err := stopAsByDefault(); err != nil {
 		return err
 	}
 	return s.draw(enter)
