@@ -47,6 +47,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	a.color = colorAuto
 	root := a.root()
 	root.SetArgs(args)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		a.addCompletion(root)
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
@@ -147,7 +150,7 @@ func (a *app) addCommands(root *cobra.Command) {
 		}},
 		{groupInformation, []*cobra.Command{
 			a.validateCommand(), a.planCommand(), a.doctorCommand(), a.statesCommand(), a.specCommand(),
-			a.udevRulesCommand(), a.versionCommand(),
+			a.udevRulesCommand(), a.completionCommand(), a.versionCommand(),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: group.id})
@@ -158,6 +161,14 @@ func (a *app) addCommands(root *cobra.Command) {
 	}
 	root.SetHelpCommand(a.helpCommand())
 	root.InitDefaultHelpCmd()
+}
+
+// env gives a variable of the environment.
+func (a *app) env(name string) string {
+	if a.getenv == nil {
+		return ""
+	}
+	return a.getenv(name)
 }
 
 // eachCommand calls f for cmd and for all commands below it.

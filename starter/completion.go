@@ -1,0 +1,369 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/config"
+	"burnish/internal/device"
+	"burnish/internal/hardware/drivers"
+	"burnish/starter/internal/recent"
+	"burnish/workflows/contract"
+)
+
+// completionCommand prints a shell's completion script.
+func (a *app) completionCommand() *cobra.Command {
+	shells := []string{"bash", "fish", "zsh"}
+	return &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "print a script by which a shell completes commands, names and values",
+		Long: `SHELL is bash, zsh or fish. Names of devices, their hosts, models and faults, and the
+steps of one device come from the server. An answer is used for some seconds; one that
+takes longer than a second is not waited for. bash needs no package for it.
+
+  bash  burnish completion bash > ~/.local/share/bash-completion/completions/burnish
+        without the package bash-completion: source that file in ~/.bashrc
+  zsh   burnish completion zsh > "${fpath[1]}/_burnish"
+  fish  burnish completion fish > ~/.config/fish/completions/burnish.fish`,
+		Example:   "  burnish completion bash > ~/.local/share/bash-completion/completions/burnish",
+		ValidArgs: shells,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || !slices.Contains(shells, args[0]) {
+				return usagef("takes one SHELL: %s", strings.Join(shells, ", "))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			script, err := completionScript(cmd.Root(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(script)
+		},
+	}
+}
+
+// completionScript gives the script of one shell.
+func completionScript(root *cobra.Command, shell string) (string, error) {
+	var b bytes.Buffer
+	var err error
+	switch shell {
+	case "zsh":
+		err = root.GenZshCompletion(&b)
+	case "fish":
+		err = root.GenFishCompletion(&b, true)
+	default:
+		err = root.GenBashCompletionV2(&b, true)
+		b.WriteString(bashWithoutPackage)
+	}
+	return b.String(), err
+}
+
+// bashWithoutPackage reads the words of the line where the package bash-completion is not
+// there: bash itself breaks names at their colons.
+const bashWithoutPackage = `
+__burnish_init_completion()
+{
+    COMPREPLY=()
+    if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
+        _get_comp_words_by_ref "$@" cur prev words cword
+        return
+    fi
+    local line="${COMP_LINE:0:COMP_POINT}"
+    read -ra words <<<"$line"
+    if [[ -z $line || $line == *[[:space:]] ]]; then
+        words+=("")
+    fi
+    cword=$((${#words[@]} - 1))
+    cur="${words[cword]}"
+    prev=""
+    if ((cword > 0)); then
+        prev="${words[cword - 1]}"
+    fi
+}
+`
+
+// knownDevice is what completion needs of a device.
+type knownDevice struct {
+	Name     string       `json:"name"`
+	State    device.State `json:"state"`
+	Host     string       `json:"host,omitempty"`
+	Type     string       `json:"type,omitempty"`
+	Model    string       `json:"model,omitempty"`
+	Fault    string       `json:"fault,omitempty"`
+	Instance string       `json:"instance,omitempty"`
+}
+
+// completer gives the values of arguments and flags.
+type completer struct {
+	*app
+	ctx context.Context
+}
+
+// addCompletion gives each command below root the values of its arguments and flags.
+func (a *app) addCompletion(root *cobra.Command) {
+	eachCommand(root, func(cmd *cobra.Command) {
+		if cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 && !cmd.HasSubCommands() {
+			cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+				return offered(completer{a, cmd.Context()}.arguments(cmd, args), typed), cobra.ShellCompDirectiveNoFileComp
+			}
+		}
+		complete := func(f *pflag.Flag) {
+			if value, _ := pflag.UnquoteUsage(f); value == "FILE" {
+				return // the shell's own completion of files
+			}
+			// It fails only for a flag that has one already, which then counts.
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+				return completer{a, cmd.Context()}.flag(cmd, f, args, typed)
+			})
+		}
+		cmd.LocalFlags().VisitAll(complete)
+	})
+}
+
+// arguments gives the values of a command's next argument, by its usage line.
+func (c completer) arguments(cmd *cobra.Command, given []string) []string {
+	form := strings.Fields(cmd.Use)[1:]
+	if len(form) == 0 {
+		return nil
+	}
+	next := form[min(len(given), len(form)-1)]
+	repeated := strings.HasSuffix(next, "…") || strings.HasSuffix(next, "…]")
+	switch next = strings.Trim(next, "[]…"); {
+	case len(given) >= len(form) && !repeated:
+		return nil
+	case strings.HasPrefix(next, "NAME"), next == "OLD":
+		return c.names(cmd.Name(), given)
+	case next == "UUID":
+		return c.values(func(d knownDevice) string { return d.Instance })
+	case strings.Contains(next, "|") && strings.ToLower(next) == next:
+		return strings.Split(next, "|")
+	}
+	return nil
+}
+
+// names are the devices that a command can be meant for, each with its state and host.
+func (c completer) names(command string, given []string) []string {
+	var names []string
+	for _, d := range c.fleet() {
+		retired := d.State == device.Retired
+		switch {
+		case slices.Contains(given, d.Name):
+		case command == "forget" && !retired:
+		case retired && !slices.Contains([]string{"forget", "show", "history", "replace", "events"}, command):
+		default:
+			names = append(names, described(d.Name, string(d.State)+" on "+d.Host))
+		}
+	}
+	return names
+}
+
+// flag gives the values of a flag. Where it takes several, they may stand behind commas.
+func (c completer) flag(cmd *cobra.Command, f *pflag.Flag, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	values := c.flagValues(cmd, f.Name, args)
+	kind := f.Value.Type()
+	if cut := strings.LastIndexByte(typed, ',') + 1; cut > 0 && strings.HasSuffix(kind, "Slice") {
+		before := strings.Split(typed[:cut-1], ",")
+		values = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return slices.Contains(before, plain(v)) })
+		for i, v := range values {
+			values[i] = typed[:cut] + v
+		}
+	}
+	return offered(values, typed), cobra.ShellCompDirectiveNoFileComp
+}
+
+// offered are the values that begin as typed.
+func offered(values []string, typed string) []string {
+	return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !strings.HasPrefix(v, typed) })
+}
+
+// flagValues gives the values of the flag with this name.
+func (c completer) flagValues(cmd *cobra.Command, name string, args []string) []string {
+	switch name {
+	case "state":
+		return words(device.States())
+	case "host", "to":
+		return c.values(func(d knownDevice) string { return d.Host })
+	case "type":
+		return c.values(func(d knownDevice) string { return d.Type })
+	case "model":
+		return c.values(func(d knownDevice) string { return d.Model })
+	case "fault":
+		return c.values(func(d knownDevice) string { return d.Fault })
+	case "instance":
+		return c.values(func(d knownDevice) string { return d.Instance })
+	case "device":
+		return c.names(cmd.Name(), nil)
+	case "step", "steps":
+		return c.steps(args)
+	case "runbook":
+		return c.runbooks()
+	case "driver":
+		return drivers.Names()
+	case "output":
+		return []string{"table", "json", "yaml"}
+	case "color":
+		return []string{"auto", "always", "never"}
+	case "action":
+		return []string{"auto", "sanitize", "zero"}
+	case "strategy":
+		return []string{"auto", "crypto", "block"}
+	case "from":
+		value, _ := pflag.UnquoteUsage(cmd.Flag(name))
+		return []string{value}
+	}
+	return nil
+}
+
+// values are the different values that the fleet's devices have.
+func (c completer) values(of func(knownDevice) string) []string {
+	found := map[string]bool{}
+	for _, d := range c.fleet() {
+		found[of(d)] = true
+	}
+	all := slices.Sorted(maps.Keys(found))
+	return slices.DeleteFunc(all, func(v string) bool { return !completable(v) })
+}
+
+// steps are the steps of the named devices' full cleans; without a name, all there are.
+func (c completer) steps(names []string) []string {
+	var all []string
+	for _, name := range names {
+		name, err := canonical(name)
+		if err != nil {
+			continue
+		}
+		for _, step := range recent.Get(c.ctx, c.cache(), c.key("steps", name), func(ctx context.Context) ([]string, error) {
+			v, err := asked(ctx, c.app, func(l deviceClient) (contract.DeviceStatus, error) { return l.Query(ctx, name) })
+			var planned []string
+			for _, s := range v.Steps {
+				planned = append(planned, s.Step)
+			}
+			return planned, err
+		}) {
+			if completable(step) && !slices.Contains(all, step) {
+				all = append(all, step)
+			}
+		}
+	}
+	if len(names) == 0 {
+		for _, s := range steps.All() {
+			all = append(all, s.Name)
+		}
+	}
+	return all
+}
+
+// runbooks are those of the policy, where this machine has the file.
+func (c completer) runbooks() []string {
+	var names []string
+	if file := c.env("BURNISH_POLICY"); file != "" {
+		policy, err := config.LoadPolicy(file)
+		if err != nil {
+			return nil
+		}
+		for _, r := range policy.Runbooks {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// fleet is what is known of all devices.
+func (c completer) fleet() []knownDevice {
+	return recent.Get(c.ctx, c.cache(), c.key("fleet"), func(ctx context.Context) ([]knownDevice, error) {
+		f := filter{all: true}
+		found, err := asked(ctx, c.app, func(l deviceClient) ([]contract.DeviceStatus, error) {
+			found, err := l.List(ctx, f.query())
+			return f.keep(found), err
+		})
+		known := make([]knownDevice, 0, len(found))
+		for _, v := range found {
+			// What does not have the form of a name is not one, and a shell would read it.
+			if name, err := device.CanonicalName(v.Name); err == nil && name == v.Name {
+				known = append(known, knownDevice{v.Name, v.DeviceState, v.Hostname, v.Type, v.Model, v.Fault, dereferenced(v.InstanceUUID)})
+			}
+		}
+		return known, err
+	})
+}
+
+// asked connects, and asks one question.
+func asked[T any](ctx context.Context, a *app, question func(deviceClient) (T, error)) (T, error) {
+	l, err := a.dial(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer l.Close()
+	return question(l)
+}
+
+// cache is where answers are kept: for this user, in the folder for such files.
+func (c completer) cache() recent.Cache {
+	dir := c.env("XDG_CACHE_HOME")
+	if home := c.env("HOME"); !filepath.IsAbs(dir) && filepath.IsAbs(home) {
+		dir = filepath.Join(home, ".cache")
+	}
+	if !filepath.IsAbs(dir) {
+		return recent.Cache{Now: c.now}
+	}
+	return recent.Cache{Dir: filepath.Join(dir, "burnish"), Now: c.now}
+}
+
+// key names a question, and who is asked it by whom.
+func (c completer) key(question ...string) []string {
+	key := []string{c.api}
+	for _, name := range []string{
+		"TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", "TEMPORAL_API_KEY",
+		"BURNISH_API_TOKEN", "OS_TOKEN", "OS_CLOUD", "OS_AUTH_URL", "OS_USERNAME", "OS_PROJECT_NAME",
+	} {
+		key = append(key, c.env(name))
+	}
+	return append(key, question...)
+}
+
+// described is a value with what a shell shows beside it.
+func described(value, text string) string {
+	return value + "\t" + oneLine(text)
+}
+
+// plain is a value without its description.
+func plain(value string) string {
+	value, _, _ = strings.Cut(value, "\t")
+	return value
+}
+
+// completable says whether a shell may be given a value: what devices say of themselves may
+// hold anything.
+func completable(value string) bool {
+	return value != "" && !strings.ContainsFunc(value, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" ._:@/+-()", r)
+	})
+}
+
+// words are the values of a type of words.
+func words[T ~string](values []T) []string {
+	plain := make([]string, len(values))
+	for i, v := range values {
+		plain[i] = string(v)
+	}
+	return plain
+}
+
+// dereferenced gives "" for nil.
+func dereferenced(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/client"
+	"burnish/workflows/contract"
+)
+
+// completed gives what a shell is offered for the line, and the directive.
+func completed(t *testing.T, l deviceClient, env map[string]string, line ...string) ([]string, string) {
+	t.Helper()
+	var out strings.Builder
+	a := &app{
+		stdin: strings.NewReader(""), stdout: &out, stderr: &strings.Builder{},
+		dial: dialing(t, l), now: func() time.Time { return clock },
+		getenv: func(name string) string { return env[name] },
+	}
+	require.Equal(t, exitOK, a.run(t.Context(), append([]string{cobra.ShellCompNoDescRequestCmd}, line...)))
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	return lines[:len(lines)-1], lines[len(lines)-1]
+}
+
+// fleetOfThree has devices in three states, and one whose name and model are hostile.
+func fleetOfThree(t *testing.T) *fakeClient {
+	d1, d2, d3, d4 := in("h1_0000:01:00.0", device.Available), in("d2", device.Error), in("d3", device.Retired), in("$(reboot)", device.Error)
+	d1.Hostname, d1.Type, d1.Model = "h1", "NVME", "P4510"
+	d2.Hostname, d2.Type, d2.Model, d2.Fault = "h2", "DISK", "a\x1b[2J`b", "verify_failed"
+	bound := someInstance
+	d1.InstanceUUID = &bound
+	planned := in("d2", device.Error)
+	planned.Steps = []contract.CleanStep{{Step: "zero"}, {Step: "verify"}, {Step: "x;y"}}
+	return &fakeClient{
+		onList: func(string) ([]client.Execution, error) {
+			return []client.Execution{running(d1), running(d2), running(d3), running(d4)}, nil
+		},
+		onDescribe: func(string) (client.Execution, error) { return running(planned), nil },
+		onQuery: func(_ context.Context, name string) (contract.DeviceStatus, error) {
+			require.Equal(t, "d2", name)
+			return planned, nil
+		},
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for name, tt := range map[string]struct {
+		line []string
+		want []string
+	}{
+		"commands":                 {[]string{"rel"}, []string{"release-hold"}},
+		"names":                    {[]string{"clean", ""}, []string{"d2", "h1_0000:01:00.0"}},
+		"names with a colon":       {[]string{"clean", "h1_0000:0"}, []string{"h1_0000:01:00.0"}},
+		"a name is given once":     {[]string{"clean", "d2", ""}, []string{"h1_0000:01:00.0"}},
+		"one name is enough":       {[]string{"bind", "d2", ""}, []string{}},
+		"only retired ones":        {[]string{"forget", ""}, []string{"d3"}},
+		"all of them":              {[]string{"show", ""}, []string{"d2", "d3", "h1_0000:01:00.0"}},
+		"a word of the command":    {[]string{"power", "d2", ""}, []string{"on", "off", "reset"}},
+		"shells":                   {[]string{"completion", ""}, []string{"bash", "fish", "zsh"}},
+		"states":                   {[]string{"list", "--state", "pen"}, []string{"pending_cleaning"}},
+		"a second state":           {[]string{"list", "--state", "error,pending_"}, []string{"error,pending_cleaning"}},
+		"hosts":                    {[]string{"list", "--host", ""}, []string{"h1", "h2"}},
+		"types":                    {[]string{"list", "--type="}, []string{"DISK", "NVME"}},
+		"models, no hostile one":   {[]string{"list", "--model", ""}, []string{"P4510"}},
+		"faults that there are":    {[]string{"list", "--fault", ""}, []string{"verify_failed"}},
+		"steps of the device":      {[]string{"clean", "d2", "--steps", ""}, []string{"zero", "verify"}},
+		"a second step":            {[]string{"clean", "d2", "--steps", "zero,"}, []string{"zero,verify"}},
+		"instances":                {[]string{"instance", "show", ""}, []string{someInstance}},
+		"instances that have some": {[]string{"unbind", "d2", "--instance", ""}, []string{someInstance}},
+		"formats":                  {[]string{"list", "-o", "j"}, []string{"json"}},
+		"nothing for a reason":     {[]string{"clean", "--reason", ""}, []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, directive := completed(t, fleetOfThree(t), nil, tt.line...)
+			require.Equal(t, tt.want, got)
+			require.Equal(t, ":4", directive, "no files")
+		})
+	}
+	t.Run("a file is completed by the shell", func(t *testing.T) {
+		got, directive := completed(t, fleetOfThree(t), nil, "enroll", "-f", "")
+		require.Empty(t, got)
+		require.Equal(t, ":0", directive)
+	})
+	t.Run("runbooks of the policy", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "policy.yaml")
+		require.NoError(t, os.WriteFile(file, []byte("runbooks:\n  wipe:\n    steps: [{step: zero}, {step: verify}]\n"), 0o600))
+		got, _ := completed(t, fleetOfThree(t), map[string]string{"BURNISH_POLICY": file}, "clean", "d2", "--runbook", "")
+		require.Equal(t, []string{"wipe"}, got)
+	})
+}
+
+// Answers are kept for the next TAB, for each server by itself; a server that fails offers what
+// was known, and no error.
+func TestCompletionKeepsAnswers(t *testing.T) {
+	env := map[string]string{"XDG_CACHE_HOME": t.TempDir(), "TEMPORAL_NAMESPACE": "a"}
+	asked := 0
+	l := &fakeClient{onList: func(string) ([]client.Execution, error) {
+		asked++
+		return []client.Execution{running(in("d1", device.Available))}, nil
+	}}
+	for range 2 {
+		got, _ := completed(t, l, env, "show", "")
+		require.Equal(t, []string{"d1"}, got)
+	}
+	require.Equal(t, 1, asked)
+	files, err := filepath.Glob(env["XDG_CACHE_HOME"] + "/burnish/*.json")
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	env["TEMPORAL_NAMESPACE"] = "b"
+	got, _ := completed(t, l, env, "show", "")
+	require.Equal(t, []string{"d1"}, got)
+	require.Equal(t, 2, asked, "another namespace")
+
+	down := &fakeClient{onList: func(string) ([]client.Execution, error) { return nil, errors.New("down") }}
+	env["TEMPORAL_NAMESPACE"] = "c"
+	got, directive := completed(t, down, env, "show", "")
+	require.Empty(t, got)
+	require.Equal(t, ":4", directive)
+}
+
+// bash completes names with colons at a terminal, with and without the package bash-completion.
+func TestBashCompletesOnATerminal(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	require.NoError(t, err, "the tests need bash")
+	dir := t.TempDir()
+	script, err := completionScript(newTree(), "bash")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "burnish.bash"), []byte(script), 0o600))
+	// A program that answers as burnish does: what it is asked stands in asked.
+	fake := "#!/bin/bash\nprintf '%s\\n' \"$*\" >>" + dir + "/asked\n" +
+		"case \"$*\" in\n'__complete clean h1'*) printf 'h1_0000:01:00.0\\tavailable on h1\\n:4\\n';;\n*) printf ':4\\n';;\nesac\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "burnish"), []byte(fake), 0o700))
+
+	for name, rc := range map[string]string{
+		"without the package": "",
+		"with the package":    "/usr/share/bash-completion/bash_completion",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := os.Stat(rc); rc != "" && err != nil {
+				t.Skipf("the package bash-completion is not installed: %s", err)
+			}
+			commands := "source " + dir + "/burnish.bash\n"
+			if rc != "" {
+				commands = "source " + rc + "\n" + commands
+			}
+			file := filepath.Join(t.TempDir(), "rc")
+			require.NoError(t, os.WriteFile(file, []byte(commands+"PS1='ready> '\n"), 0o600))
+			cmd := exec.CommandContext(t.Context(), bash, "--noprofile", "--rcfile", file, "-i")
+			cmd.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "TERM=xterm", "HISTFILE="}
+			terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 120})
+			require.NoError(t, err)
+			defer func() {
+				require.NoError(t, terminal.Close())
+				_ = cmd.Wait() // its terminal is gone
+			}()
+			screen := readTerminal(terminal)
+			screen.until(t, "ready> ")
+			_, err = terminal.WriteString("burnish clean h1_00\t")
+			require.NoError(t, err)
+			screen.until(t, "burnish clean h1_0000:01:00.0 ")
+			_, err = terminal.WriteString("\x15exit\n")
+			require.NoError(t, err)
+		})
+	}
+}
+
+// terminalText is what a terminal showed so far, without its control sequences.
+type terminalText struct {
+	chunks chan string
+	seen   string
+}
+
+var controls = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]|\x07|\r")
+
+func readTerminal(terminal *os.File) *terminalText {
+	s := &terminalText{chunks: make(chan string, 1024)}
+	go func() {
+		defer close(s.chunks)
+		buffer := make([]byte, 4096)
+		for {
+			n, err := terminal.Read(buffer)
+			if n > 0 {
+				s.chunks <- string(buffer[:n])
+			}
+			if err != nil {
+				return // the shell ended
+			}
+		}
+	}()
+	return s
+}
+
+// until waits until the terminal has shown text.
+func (s *terminalText) until(t *testing.T, text string) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	for !strings.Contains(controls.ReplaceAllString(s.seen, ""), text) {
+		select {
+		case chunk, ok := <-s.chunks:
+			require.True(t, ok, "the shell ended: %q", s.seen)
+			s.seen += chunk
+		case <-limit:
+			t.Fatalf("%q was not shown: %q", text, s.seen)
+		}
+	}
+}
+
+// Each shell that is installed reads its script.
+func TestShellsReadTheirScripts(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		t.Run(shell, func(t *testing.T) {
+			got := burnish(t, nil, "", "completion", shell)
+			require.Equal(t, exitOK, got.code, got.errors)
+			require.Contains(t, got.out, "__complete")
+			file := filepath.Join(t.TempDir(), "script")
+			require.NoError(t, os.WriteFile(file, []byte(got.out), 0o600))
+			program, err := exec.LookPath(shell)
+			if err != nil {
+				t.Skipf("%s is not installed", shell)
+			}
+			output, err := exec.CommandContext(t.Context(), program, "-n", file).CombinedOutput()
+			require.NoError(t, err, "%s", output)
+			require.Empty(t, string(output))
+		})
+	}
+	require.Equal(t, exitUsage, burnish(t, nil, "", "completion", "tcsh").code)
+	require.Equal(t, exitUsage, burnish(t, nil, "", "completion").code)
+}
