@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"burnish/starter/internal/terminal"
 	"burnish/workflows/contract"
 )
 
@@ -17,21 +14,46 @@ type deviceList struct {
 }
 
 func (a *app) listCommand() *cobra.Command {
-	var f filter
+	var (
+		f       filter
+		columns []string
+		sortBy  string
+		watch   bool
+	)
+	o := listOutput{format: &a.format}
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "list devices",
 		Long: `STEP is the running step, or queued:N for place N in the queue of the limits; show says why.
 AGE is the time since the device last changed. A listing may miss a device
-that changes while the list is read. show is exact.`,
+that changes while the list is read. show is exact.
+
+On a terminal that is too narrow, columns fall away; into a pipe or file all are written.
+-o wide has more of them. The columns, of which --columns chooses any, and by one of which
+--sort-by sorts, downwards as -COLUMN:
+
+` + columnLines() + `
+
+-o jsonpath=TEMPLATE prints parts of the object that -o json prints, as kubectl does. With
+--watch it prints parts of one device.`,
 		Example: `  burnish list --state error,pending_cleaning --host h1
-  burnish list --needs-operator -o json`,
+  burnish list --needs-operator -o json
+  burnish list --columns name,model,serial --sort-by -age
+  burnish list -o jsonpath='{range .devices[*]}{.name}{"\n"}{end}'
+  burnish list --host h1 --watch`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(cmd.Flags()); err != nil {
 				return err
 			}
+			s, err := shaped(o.wide, columns, sortBy)
+			if err != nil {
+				return err
+			}
 			return a.devices(cmd.Context(), func(l deviceClient) error {
+				if watch {
+					return a.watchList(cmd.Context(), l, &f, o, s)
+				}
 				views, err := a.find(cmd.Context(), l, &f)
 				if err != nil {
 					return err
@@ -41,7 +63,7 @@ that changes while the list is read. show is exact.`,
 					limits = a.limits(cmd.Context(), l, "")
 				}
 				a.noteAlarms(limits.Alarms)
-				return a.emit(deviceList{Devices: views}, func() string { return a.listing(views) })
+				return a.emitList(o, s, deviceList{Devices: views})
 			})
 		},
 	}
@@ -51,6 +73,10 @@ that changes while the list is read. show is exact.`,
 	flags.BoolVar(&f.awaitingCleaning, "awaiting-cleaning", false, "only those that wait for a clean: pending_cleaning, and error while dirty")
 	flags.BoolVar(&f.oneTimeUse, "one-time-use", false, "only those that are cleaned after every tenant")
 	flags.BoolVar(&f.all, "all", false, "include retired devices")
+	flags.VarP(&o, "output", "o", "`FORMAT`: table, wide, name, json, yaml or jsonpath=TEMPLATE")
+	flags.StringSliceVar(&columns, "columns", nil, "`A,B`: show these columns, in this order")
+	flags.StringVar(&sortBy, "sort-by", "", "`COLUMN`: sort by this column, or by -COLUMN downwards (by name)")
+	flags.BoolVarP(&watch, "watch", "w", false, "print a device again whenever it changes, until Ctrl-C")
 	return cmd
 }
 
@@ -64,40 +90,4 @@ func (a *app) find(ctx context.Context, l deviceClient, f *filter) ([]contract.D
 		return nil, a.explain(ctx, l, "", err)
 	}
 	return f.keep(found), nil
-}
-
-// listing is the table of a listing. Where the terminal is too narrow, columns fall away.
-func (a *app) listing(views []contract.DeviceStatus) string {
-	color := func(title string) func(int, string) terminal.Color {
-		return func(_ int, cell string) terminal.Color { return colorOf(title, cell) }
-	}
-	t := terminal.Table{Columns: []terminal.Column{
-		{Title: "NAME", Keep: 100, Least: 16},
-		{Title: "STATE", Keep: 95, Color: color("STATE")},
-		{Title: "DIRTY", Keep: 60},
-		{Title: "HOST", Keep: 75, Least: 8},
-		{Title: "TYPE", Keep: 50},
-		{Title: "STEP", Keep: 80, Least: 8},
-		{Title: "INSTANCE", Keep: 55, Least: 9},
-		{Title: "NEEDS-OPERATOR", Keep: 65, Color: color("NEEDS-OPERATOR")},
-		{Title: "FAULT", Keep: 90, Least: 10, Color: color("FAULT")},
-		{Title: "AGE", Keep: 70},
-	}}
-	for _, v := range views {
-		var step, instance string
-		if v.CleanStep != nil {
-			step = v.CleanStep.Step
-		}
-		if w := v.Waiting; w != nil && w.Place > 0 {
-			step = strings.TrimSpace(fmt.Sprintf("%s queued:%d", step, w.Place))
-		}
-		if v.InstanceUUID != nil {
-			instance = *v.InstanceUUID
-		}
-		t.Rows = append(t.Rows, []string{
-			v.Name, string(v.DeviceState), yes(v.Dirty), v.Hostname, v.Type, step, instance,
-			yes(v.NeedsOperator), v.Fault, age(a.now(), v.UpdatedAt),
-		})
-	}
-	return t.Text(a.width(), a.palette())
 }

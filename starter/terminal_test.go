@@ -98,6 +98,7 @@ type pseudoTerminal struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	file *os.File
+	read chan struct{} // closed when all was read
 
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -111,10 +112,9 @@ func onTerminal(t *testing.T, width, height int, program string, args ...string)
 	p.cmd.Env = append(p.cmd.Env, "TERM=xterm-256color")
 	file, err := pty.StartWithSize(p.cmd, &pty.Winsize{Cols: uint16(width), Rows: uint16(height)})
 	require.NoError(t, err)
-	p.file = file
-	read := make(chan struct{})
+	p.file, p.read = file, make(chan struct{})
 	go func() {
-		defer close(read)
+		defer close(p.read)
 		_, _ = io.Copy(p, file) // ends with an error when the program does
 	}()
 	t.Cleanup(func() {
@@ -122,7 +122,7 @@ func onTerminal(t *testing.T, width, height int, program string, args ...string)
 			_ = p.cmd.Process.Kill()
 			_ = p.cmd.Wait()
 		}
-		<-read
+		<-p.read
 		_ = file.Close()
 	})
 	return p
@@ -169,6 +169,7 @@ func (p *pseudoTerminal) ends() int {
 	case <-time.After(2 * time.Minute):
 		require.Fail(p.t, "the program does not end", "%q", p.written())
 	}
+	<-p.read
 	return p.cmd.ProcessState.ExitCode()
 }
 
@@ -232,7 +233,6 @@ func TestWatchOnATerminal(t *testing.T) {
 	})
 	p.types("\x03")
 	require.Equal(t, exitInterrupted, p.ends())
-	p.waits("terminal given back", func(written string) bool { return strings.Contains(written, givesTerminal) })
 	written := p.written()
 	require.Greater(t, strings.LastIndex(written, givesTerminal), strings.LastIndex(written, takesTerminal))
 	_, left, _ := strings.Cut(written, givesTerminal)

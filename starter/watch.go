@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,9 +19,6 @@ import (
 )
 
 const (
-	// pollInterval is the shortest pause between two polls, maxPollInterval the longest.
-	pollInterval    = time.Second
-	maxPollInterval = 10 * time.Second
 	// maxDescribes bounds the devices that one poll describes one by one. A step's heartbeat
 	// comes at most every 5 seconds, so that 100 devices lose nothing.
 	maxDescribes = 20
@@ -30,12 +28,6 @@ const (
 	// longestPlace bounds how much later a queued device is described for its place in line.
 	longestPlace = 60
 )
-
-// pollPause is the pause after a poll that listed so many devices and took so long. The more
-// it costs the server, the longer it is.
-func pollPause(listed int, took time.Duration) time.Duration {
-	return min(max(pollInterval, time.Duration(listed)*5*time.Millisecond, 4*took), maxPollInterval)
-}
 
 // deviceSnapshot is one device at the time of a poll.
 type deviceSnapshot struct {
@@ -101,34 +93,19 @@ func (a *app) watch(parent context.Context, l deviceClient, name string) (err er
 			err = closeErr
 		}
 	}()
-	for first := true; ; first = false {
-		began := a.now()
+	err = a.follow(limited, screen.note, func(first bool) (int, bool, error) {
 		ended, err := w.poll(limited, first)
-		switch {
-		case ended:
-			return err
-		case err == nil:
-			w.unreachable = false
-		case limited.Err() != nil: // reported below
-		case first || !isTransient(err):
-			return err
-		case !w.unreachable:
-			// A server that is unreachable for a while does not end the watch. It is reported once.
-			w.unreachable = true
-			if err := w.screen.note(asFailure(err).Error() + "; trying again"); err != nil {
-				return err
-			}
-		}
-		if a.pause(limited, pollPause(w.listed, a.now().Sub(began))) == nil {
-			continue
-		}
-		if isInterrupted(parent) {
-			return w.interrupted()
-		}
-		return &failure{
-			exit: exitTimeout, code: device.CodeTimeout, device: name,
-			message: fmt.Sprintf("watched for %s; the cleans keep running", a.timeout.limit), remedy: "see burnish list",
-		}
+		return w.listed, ended, err
+	})
+	switch {
+	case !errors.Is(err, errStopped):
+		return err
+	case isInterrupted(parent):
+		return w.interrupted()
+	}
+	return &failure{
+		exit: exitTimeout, code: device.CodeTimeout, device: name,
+		message: fmt.Sprintf("watched for %s; the cleans keep running", a.timeout.limit), remedy: "see burnish list",
 	}
 }
 
@@ -142,22 +119,15 @@ func (w *watcher) interrupted() error {
 	return f
 }
 
-// isTransient says whether a poll that failed may succeed a second later.
-func isTransient(err error) bool {
-	c := asFailure(err).code
-	return c == device.CodeUnreachable || c == device.CodeTimeout
-}
-
 // watcher is one watch.
 type watcher struct {
 	*app
-	l           deviceClient
-	name        string // of the one device; "" for all
-	devices     map[string]*watched
-	ended       map[string]time.Time // last change of each device that is not watched any more
-	screen      screen
-	unreachable bool // the last poll failed, and that was reported
-	listed      int  // how many devices the last listing had
+	l       deviceClient
+	name    string // of the one device; "" for all
+	devices map[string]*watched
+	ended   map[string]time.Time // last change of each device that is not watched any more
+	screen  screen
+	listed  int // how many devices the last listing had
 }
 
 // watched is a device of the polls before.
