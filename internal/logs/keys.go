@@ -29,7 +29,9 @@ const (
 	Event   = "event"
 	State   = "state"
 	By      = "by"
+	Verb    = "verb"
 	Request = "request"
+	Update  = "update"
 
 	Role     = "role"
 	Worker   = "worker"

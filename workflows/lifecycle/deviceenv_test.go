@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -103,7 +104,8 @@ type deviceEnv struct {
 	activitiesInFlight, upserts, memos, updates int
 	scheduledActivities                         []string // of the activities scheduled
 	defects                                     []string // logged by the workflow at level error
-	onChange                                    func()   // called after every change
+	log                                         *slog.Logger
+	onChange                                    func() // called after every change
 	trace                                       func(string)
 	metrics                                     sdkclient.MetricsHandler // nil counts nothing
 }
@@ -483,13 +485,20 @@ func (i *inboundWorkflow) Init(out interceptor.WorkflowOutboundInterceptor) erro
 	return i.Next.Init(&outboundInterceptor{interceptor.WorkflowOutboundInterceptorBase{Next: out}, i.w})
 }
 
-// workflowLog keeps what the workflow logs as an error, and drops the rest.
+// workflowLog keeps what the workflow logs as an error. All lines go to log, if the test has
+// one.
 type workflowLog struct{ w *deviceEnv }
 
-func (l *workflowLog) Debug(string, ...any) {}
-func (l *workflowLog) Info(string, ...any)  {}
-func (l *workflowLog) Warn(string, ...any)  {}
+func (l *workflowLog) Debug(message string, with ...any) { l.write(slog.LevelDebug, message, with) }
+func (l *workflowLog) Info(message string, with ...any)  { l.write(slog.LevelInfo, message, with) }
+func (l *workflowLog) Warn(message string, with ...any)  { l.write(slog.LevelWarn, message, with) }
+func (l *workflowLog) write(level slog.Level, message string, with []any) {
+	if l.w.log != nil {
+		l.w.log.Log(l.w.t.Context(), level, message, with...)
+	}
+}
 func (l *workflowLog) Error(message string, with ...any) {
+	l.write(slog.LevelError, message, with)
 	if strings.HasPrefix(message, "Deserialization error") { // the SDK logs this for a corrupt signal
 		return
 	}

@@ -141,7 +141,7 @@ func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts
 				return u.replayed(of, id, in)
 			}
 			if err := u.validate(of, in); err != nil {
-				return none, d.Refusal(shownVerb(u.name, in), err)
+				return none, d.LogRefused(ctx, shownVerb(u.name, in), in, d.Refusal(shownVerb(u.name, in), err))
 			}
 			d.Updates().Record(id, nil)
 			act := in.Act()
@@ -157,6 +157,7 @@ func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts
 				d.Updates().Record(id, &refusal)
 				d.State.LastRefusal = refusal.Fault.Message
 				d.Updates().Fail(ctx, id, refusal.Fault.Code)
+				err = d.LogRefused(ctx, shownVerb(u.name, in), in, err)
 			} else if unchanged(out) {
 				d.Updates().Drop(ctx, id)
 			}
@@ -166,29 +167,34 @@ func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts
 		workflow.UpdateHandlerOptions{
 			Description: u.about,
 			Validator: func(ctx workflow.Context, in In) error {
-				of := F(struct{ *parts }{d})
-				id := workflow.GetCurrentUpdateInfo(ctx).ID
-				if _, seen := d.Updates().Find(id); seen {
-					return nil
-				}
-				if d.Updates().OtherBody(id) {
-					return d.Refuse(device.CodeRequestReused, "another request was sent under this request's key", "give each request its own key")
-				}
-				if !d.State.Enrolled && u.name != contract.UpdateEnroll {
-					return d.Refuse(device.CodeNotFound, "this device is not enrolled", "enroll it first")
-				}
-				if tooLong(in) {
-					return d.Refuse(device.CodeInvalid, fmt.Sprintf("the request is longer than %d KiB", maxInput>>10), "shorten its texts")
-				}
-				if err := u.validate(of, in); err != nil {
-					return d.Refusal(shownVerb(u.name, in), err)
-				}
-				if u.validateOnArrival == nil {
-					return nil
-				}
-				return u.validateOnArrival(of, ctx, in)
+				return d.LogRefused(ctx, shownVerb(u.name, in), in, validate(ctx, d, u, in))
 			},
 		})
+}
+
+// validate refuses an update when it arrives, without leaving history.
+func validate[F family, In contract.Input, Out any](ctx workflow.Context, d *parts, u *update[F, In, Out], in In) error {
+	of := F(struct{ *parts }{d})
+	id := workflow.GetCurrentUpdateInfo(ctx).ID
+	if _, seen := d.Updates().Find(id); seen {
+		return nil
+	}
+	if d.Updates().OtherBody(id) {
+		return d.Refuse(device.CodeRequestReused, "another request was sent under this request's key", "give each request its own key")
+	}
+	if !d.State.Enrolled && u.name != contract.UpdateEnroll {
+		return d.Refuse(device.CodeNotFound, "this device is not enrolled", "enroll it first")
+	}
+	if tooLong(in) {
+		return d.Refuse(device.CodeInvalid, fmt.Sprintf("the request is longer than %d KiB", maxInput>>10), "shorten its texts")
+	}
+	if err := u.validate(of, in); err != nil {
+		return d.Refusal(shownVerb(u.name, in), err)
+	}
+	if u.validateOnArrival == nil {
+		return nil
+	}
+	return u.validateOnArrival(of, ctx, in)
 }
 
 // shownVerb is the update as a refusal names it: claim and burn by an instance's workflow are

@@ -5,6 +5,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/logs"
+	"burnish/workflows/calls"
 	"burnish/workflows/contract"
 )
 
@@ -43,6 +44,32 @@ func (r *Record) logFailure(ctx workflow.Context, f *device.Fault) {
 		return
 	}
 	workflow.GetLogger(ctx).Warn(logs.CleanFailed, about...)
+}
+
+// LogRefused writes that an update was not carried out, and gives the error back; nil if there
+// is none.
+func (r *Record) LogRefused(ctx workflow.Context, verb string, in contract.Input, err error) error {
+	if err == nil {
+		return nil
+	}
+	f := calls.FaultOf(err)
+	about := r.about(logs.Verb, verb, logs.Fault, string(f.Code), logs.Error, f.Message, logs.Remedy, f.Remedy)
+	if by := in.Act().By; by != "" {
+		about = append(about, logs.By, by)
+	}
+	workflow.GetLogger(ctx).Info(logs.Refused, about...)
+	return err
+}
+
+// logHostWait writes that a wait has begun to be one for an unreachable host, or has ended to
+// be one. Of others nothing is written: the device shows them.
+func (r *Record) logHostWait(ctx workflow.Context, w contract.Wait, before, now device.Code) {
+	switch of := device.CodeHostUnreachable; {
+	case before != of && now == of:
+		workflow.GetLogger(ctx).Warn(logs.HostUnreachable, r.about(logs.Remedy, w.Fault.Remedy)...)
+	case before == of && now != of:
+		workflow.GetLogger(ctx).Warn(logs.HostWaitEnded, r.about(logs.Duration, workflow.Now(ctx).Sub(w.Since))...)
+	}
 }
 
 // stepOf is the step at which a clean is; "" if it has none.

@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
+	"burnish/workflows/calls"
 	"burnish/workflows/contract"
 )
 
@@ -34,8 +35,10 @@ func (r *Record) During(ctx workflow.Context, waitsFor string, call func() error
 	switch i := r.waitFor(waitsFor); {
 	case i < 0 || r.Calling(waitsFor):
 	case err != nil:
-		r.interrupted = &endedWait{r.State.Waits[i], workflow.Now(ctx)}
+		w := r.State.Waits[i]
+		r.interrupted = &endedWait{w, workflow.Now(ctx)}
 		r.drop(i)
+		r.logHostWait(ctx, w, w.Fault.Code, calls.FaultOf(err).Code)
 	default:
 		r.EndWait(ctx, waitsFor)
 	}
@@ -82,7 +85,9 @@ func (r *Record) WaitingUntil(ctx workflow.Context, waitsFor string, f *device.F
 	}
 	r.interrupted = nil
 	w := &s.Waits[i]
+	before := w.Fault.Code
 	w.Fault = *f
+	r.logHostWait(ctx, *w, before, f.Code)
 	if !callAt.IsZero() && (w.CallAt.IsZero() || callAt.Before(w.CallAt)) {
 		w.CallAt = callAt.UTC()
 	}
@@ -115,7 +120,9 @@ func (r *Record) NotStalled(waitsFor string) {
 // EndWait records that a wait is over, and publishes it.
 func (r *Record) EndWait(ctx workflow.Context, waitsFor string) {
 	if i := r.waitFor(waitsFor); i >= 0 {
+		w := r.State.Waits[i]
 		r.drop(i)
+		r.logHostWait(ctx, w, w.Fault.Code, "")
 		r.Publish(ctx)
 	}
 }
