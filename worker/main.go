@@ -76,6 +76,7 @@ func run(args []string) error {
 	config.SetDefaultGOGC()
 	logger := logs.New(os.Stderr, logs.Options{Format: settings.LogFormat, Level: settings.Least(), ErrorLevel: activities.ErrorLevel}).
 		With(logs.Role, string(settings.Role), logs.Worker, settings.Host)
+	logSettings(logger, settings)
 
 	// The first signal stops the worker gracefully, the second one at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -68,7 +68,11 @@ func (f Findings) Failures() int {
 func (f *Findings) Settings() (w config.Worker, ok bool) {
 	known, unknown := config.Given()
 	for _, name := range unknown {
-		f.Warn("settings", "see burnish-worker --help", "%s is not a valid setting", name)
+		remedy := "see burnish-worker --help"
+		if near := config.Nearest(name); near != "" {
+			remedy = "did you mean " + near + "? " + remedy
+		}
+		f.Warn("settings", remedy, "%s is not a valid setting", name)
 	}
 	w, err := config.LoadWorker()
 	for _, wrong := range split(err) {

@@ -189,7 +189,7 @@ func TestSettings(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "h1", w.Host)
 	require.Equal(t, Findings{
-		{Level: Warn, Check: "settings", Message: "BURNISH_STATEDIR is not a valid setting", Remedy: "see burnish-worker --help"},
+		{Level: Warn, Check: "settings", Message: "BURNISH_STATEDIR is not a valid setting", Remedy: "did you mean BURNISH_STATE_DIR? see burnish-worker --help"},
 		{Level: OK, Check: "settings", Message: "role all, host h1: BURNISH_HOST"},
 	}, f)
 

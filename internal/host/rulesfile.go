@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"burnish/internal/pci"
+	"burnish/internal/spelling"
 	"burnish/internal/yamlfile"
 )
 
@@ -197,7 +198,7 @@ func resembles(key string) string {
 		}, strings.ToLower(s))
 	}
 	for _, known := range specKeys {
-		if distance(letters(key), letters(known)) <= 2 {
+		if spelling.Distance(letters(key), letters(known)) <= 2 {
 			return known
 		}
 	}
@@ -207,27 +208,6 @@ func resembles(key string) string {
 		}
 	}
 	return ""
-}
-
-// distance is how many letters must be added, removed or replaced to make one text of the
-// other.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 func (r *rulesReader) script(node yamlfile.Node, name string) Script {

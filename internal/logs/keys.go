@@ -40,6 +40,12 @@ const (
 	Nearest  = "nearest"
 	File     = "file"
 	Drivers  = "drivers"
+	Paths    = "paths"
+	Specs    = "device_spec"
+	Scripts  = "scripts"
+	Nodes    = "nodes"
+	Fake     = "fake"
+	Secrets  = "secrets"
 
 	Queue    = "queue"
 	Workflow = "workflow"

@@ -87,8 +87,8 @@ func Trail() []Message {
 			"the device waits for its host no longer: the host works at it, or its work was given up"},
 
 		{Settings, slog.LevelInfo, "each", []string{Version}, nil,
-			"at the start: every setting as it is in force, without secrets"},
-		{Rules, slog.LevelInfo, "host", []string{File, Drivers}, nil,
+			"at the start: every setting `BURNISH_…` as it is in force, by its name, without secrets"},
+		{Rules, slog.LevelInfo, "host", []string{File, Drivers, Paths, Specs, Scripts, Nodes, Fake, Secrets}, nil,
 			"at the start: what may be destroyed on this host, and by which drivers"},
 		{UnknownSetting, slog.LevelWarn, "each", []string{Variable}, []string{Nearest},
 			"at the start: a variable `BURNISH_…` that is no setting, with the setting that is spelled most like it"},
