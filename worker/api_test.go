@@ -64,7 +64,9 @@ func TestWrongSettingsOfTheAPIEndAControlWorkerFirst(t *testing.T) {
 				continue // what a setting says by itself is checked in every role
 			}
 			t.Run(name+" "+role, func(t *testing.T) {
-				t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+				// Settings of a server that end the worker, so that it does not wait for one.
+				t.Setenv("TEMPORAL_TLS_CLIENT_CERT_PATH", "/no/such.pem")
+				t.Setenv("TEMPORAL_TLS_CLIENT_KEY_PATH", "/no/such.key")
 				t.Setenv("BURNISH_STATE_DIR", t.TempDir())
 				t.Setenv("BURNISH_ROLE", role)
 				for _, each := range tt.environment {
@@ -74,7 +76,7 @@ func TestWrongSettingsOfTheAPIEndAControlWorkerFirst(t *testing.T) {
 				err := run(nil)
 				require.Error(t, err)
 				if role == "host" {
-					require.ErrorContains(t, err, "Temporal at 127.0.0.1:1")
+					require.ErrorContains(t, err, "/no/such.pem")
 					return
 				}
 				require.ErrorContains(t, err, tt.says)

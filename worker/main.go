@@ -91,18 +91,28 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	temporal, err := config.Dial(ctx, logger, identity.String(), figures.Options)
+	notify := newNotices(logger)
+	server := connection{log: logger, status: notify.status, dial: func(ctx context.Context) (*config.Connection, error) {
+		return config.Dial(ctx, logger, identity.String(), figures.Options)
+	}}
+	temporal, err := server.await(ctx)
+	if ctx.Err() != nil { // a signal ended the wait
+		notify.stopping()
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	defer temporal.Close()
-	return serve(ctx, settings, temporal, identity, figures, logger, testHooks{drivers.New, activities.WatchInterval})
+	return serve(ctx, settings, temporal, identity, figures, logger, testHooks{newDrivers: drivers.New, watch: activities.WatchInterval, notify: notify})
 }
 
-// testHooks are what tests replace: how drivers are made, and how often devices are watched.
+// testHooks are what tests replace: how drivers are made, how often devices are watched, and
+// who is told that the worker polls.
 type testHooks struct {
 	newDrivers newDrivers
 	watch      time.Duration
+	notify     notices
 }
 
 func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity, figures *telemetry.Telemetry, logger *slog.Logger, by testHooks) (err error) {
@@ -181,6 +191,8 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 	}
 	figures.Started(server.check, queues(settings)...)
 	logger.Info("worker started", "version", version, "state_dir", settings.StateDir)
+	by.notify.ready()
+	defer by.notify.stopping()
 	defer figures.Stopping()
 	select {
 	case <-ctx.Done():

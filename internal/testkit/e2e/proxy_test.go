@@ -28,7 +28,13 @@ type Proxy struct {
 // NewProxy listens on a free port of the loopback for the length of the test.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	return newProxyAt(t, "127.0.0.1:0", target)
+}
+
+// newProxyAt is NewProxy at an address that is known before.
+func newProxyAt(t testing.TB, address, target string) *Proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
 	require.NoError(t, err)
 	p := &Proxy{Address: listener.Addr().String(), target: target, listener: listener}
 	p.open = sync.NewCond(&p.mu)
