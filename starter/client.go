@@ -63,6 +63,7 @@ type deviceClient interface {
 	Server(ctx context.Context) (client.Server, error)
 	// SearchAttributes are those of the server's namespace, with the names of their types.
 	SearchAttributes(ctx context.Context) (map[string]string, error)
+	Diagnosis(ctx context.Context) (client.Diagnosis, error)
 
 	Close()
 }

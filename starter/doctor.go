@@ -37,8 +37,9 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "check this machine and the server",
 		Long: `Run it as the worker's user, with the worker's environment. It checks Temporal: the
-namespace, the search attributes, and that workers poll their queues. With --api it asks
-the API instead, and says what that leaves unchecked. If a BURNISH_ variable of a worker
+namespace, the search attributes, that workers poll their queues, each host of an enrolled
+device with the age of its worker's last poll, and the devices whose workflow was lost. With
+--api it asks the API instead, and says what that leaves unchecked. If a BURNISH_ variable of a worker
 is set or the default state directory exists, it also checks what a worker needs on this
 machine: the settings, the state directory, host.yaml, the kernel, and each driver and its
 devices. It changes nothing. Exit code 0 if no check fails (a WARN is not a failure),
@@ -106,6 +107,7 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 	a.checkLimits(ctx, f, l)
 	a.checkPolls(ctx, f, l)
 	a.checkQueue(ctx, f, l, contract.Queue, "start burnish-worker with BURNISH_ROLE=control or all")
+	a.checkInstallation(ctx, f, l)
 	if known && w.Role.Hosts() {
 		a.checkQueue(ctx, f, l, contract.HostQueue(w.Host),
 			"start burnish-worker on "+w.Host+" with BURNISH_ROLE=host or all")

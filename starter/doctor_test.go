@@ -14,6 +14,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/doctor"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -105,6 +106,40 @@ func TestDoctorOfTheServer(t *testing.T) {
 			},
 			level: doctor.Fail, says: "search attributes: DeviceHost is Text and must be Keyword",
 		},
+		"a host with its worker's last poll": {
+			change: installation(client.HostDiagnosis{Host: "h1", LastPoll: clock.Add(-7 * time.Second), Devices: 12, Waiting: 2, Names: []string{"d1", "d2"}}),
+			level:  doctor.OK, says: "host: h1: its worker polled 7s ago, 12 devices",
+		},
+		"a host without a worker": {
+			change: installation(client.HostDiagnosis{Host: "h2", Devices: 1}),
+			level:  doctor.Warn, says: "host: h2: no worker polls, 1 device; start burnish-worker on h2 with BURNISH_ROLE=host or all",
+		},
+		"a host whose worker died": {
+			change: installation(client.HostDiagnosis{Host: "h2", LastPoll: clock.Add(-3 * time.Minute), Devices: 4}),
+			level:  doctor.Warn, says: "host: h2: no worker has polled for 3m0s, 4 devices",
+		},
+		"a device waits for a host without a worker": {
+			change: installation(client.HostDiagnosis{Host: "h2", LastPoll: clock.Add(-3 * time.Minute), Devices: 14, Waiting: 12, Names: []string{"d1", "d2"}}),
+			level:  doctor.Fail, says: "host: h2: no worker has polled for 3m0s, and 12 of 14 devices wait for it: d1, d2 and 10 more; start burnish-worker on h2",
+		},
+		"a host's poll in the future": {
+			change: installation(client.HostDiagnosis{Host: "h2", LastPoll: clock.Add(time.Minute), Devices: 1, Waiting: 1}),
+			level:  doctor.Warn, says: "clock: the server's clock is 1m0s ahead",
+		},
+		"a workflow that was terminated": {
+			change: func(l *fakeClient) {
+				l.onDiagnosis = func() (client.Diagnosis, error) {
+					return client.Diagnosis{MoreLost: true, Lost: []client.LostWorkflow{{Device: "d7", HowEnded: "terminated at 2026-03-01T11:00:00Z by ann@\x1b[2Jops"}}}, nil
+				}
+			},
+			level: doctor.Warn, says: `workflow: no workflow runs for d7: terminated at 2026-03-01T11:00:00Z by ann@\?\[2Jops; check that its host's worker runs`,
+		},
+		"hosts that cannot be listed": {
+			change: func(l *fakeClient) {
+				l.onDiagnosis = func() (client.Diagnosis, error) { return client.Diagnosis{}, serviceerror.NewUnavailable("closing") }
+			},
+			level: doctor.Fail, says: "hosts: the server does not list the devices and the workers of their hosts: Temporal does not answer: closing",
+		},
 		"attributes that cannot be listed": {
 			change: func(l *fakeClient) {
 				l.onAttributes = func() (map[string]string, error) { return nil, errors.New("no") }
@@ -161,6 +196,39 @@ func TestDoctorOfAControlWorker(t *testing.T) {
 	require.Contains(t, got.out, "queue burnish is polled")
 	require.NotContains(t, got.out, "burnish-host")
 	require.NotContains(t, got.out, "openat2")
+}
+
+// installation is a server with devices on these hosts.
+func installation(hosts ...client.HostDiagnosis) func(*fakeClient) {
+	return func(l *fakeClient) {
+		l.onDiagnosis = func() (client.Diagnosis, error) { return client.Diagnosis{Hosts: hosts}, nil }
+	}
+}
+
+// Over the API doctor finds the same of the installation, and says what it did not check.
+func TestDoctorOfTheInstallationOverTheAPI(t *testing.T) {
+	withoutWorker(t)
+	l := healthy()
+	l.onDiagnosis = func() (client.Diagnosis, error) {
+		return client.Diagnosis{
+			Hosts: []client.HostDiagnosis{{Host: "h1", LastPoll: time.Now(), Devices: 2}, {Host: "h2", Devices: 1, Waiting: 1, Names: []string{"d3"}}},
+			Lost:  []client.LostWorkflow{{Device: "d7", HowEnded: "failed at 2026-03-01T11:00:00Z: x"}},
+		}, nil
+	}
+	l.onPolled = func(string) (time.Time, error) { return time.Now(), nil }
+	got := overAPI(t, apiBefore(t, l), "doctor")
+	require.Equal(t, exitFailed, got.code, got.errors)
+	for _, line := range []string{
+		`OK    api: .* answers; Temporal and the workers are checked through it`,
+		`OK    host: h1: its worker polled .* ago, 2 devices`,
+		`FAIL  host: h2: no worker polls, and 1 of 1 device wait for it: d3; start burnish-worker on h2`,
+		`WARN  workflow: no workflow runs for d7: failed at 2026-03-01T11:00:00Z: x`,
+	} {
+		require.Regexp(t, "(?m)^"+line, got.out)
+	}
+	require.Contains(t, got.errors, "1 of 8 checks failed")
+	l.onDiagnosis = nil
+	require.Equal(t, exitOK, overAPI(t, apiBefore(t, l), "doctor").code)
 }
 
 // attributes are those of a server that has all of them.

@@ -57,6 +57,7 @@ type fakeClient struct {
 	onShowInstance func(ctx context.Context, instance string) (contract.InstanceStatus, error)
 
 	onAttributes func() (map[string]string, error)
+	onDiagnosis  func() (client.Diagnosis, error)
 
 	mu   sync.Mutex
 	sent []string // "update name", in order of arrival
@@ -218,6 +219,14 @@ func (f *fakeClient) Server(context.Context) (client.Server, error) {
 
 func (f *fakeClient) SearchAttributes(context.Context) (map[string]string, error) {
 	return f.onAttributes()
+}
+
+// Diagnosis is that of an installation without devices, unless a test says otherwise.
+func (f *fakeClient) Diagnosis(context.Context) (client.Diagnosis, error) {
+	if f.onDiagnosis == nil {
+		return client.Diagnosis{}, nil
+	}
+	return f.onDiagnosis()
 }
 
 func (f *fakeClient) Close() {}

@@ -29,6 +29,7 @@ type Reader interface {
 	LastPoll(ctx context.Context, queue string) (time.Time, error)
 	ClusterID(ctx context.Context) (string, error)
 	SearchAttributes(ctx context.Context, namespace string) (map[string]string, error)
+	Diagnosis(ctx context.Context) (client.Diagnosis, error)
 }
 
 // operatorRoutes are the reads of operators. A POST among them changes nothing: its question
@@ -54,6 +55,7 @@ func operatorRoutes() []route {
 		read("/v2/queues/{queue}", "showQueue", "When a worker last polled a task queue", client.Poll{}, readQueue),
 		read("/v2/server", "showServer", "The Temporal server behind the API", client.Server{}, readServer),
 		read("/v2/server/search-attributes", "showSearchAttributes", "Its search attributes, with their types", map[string]string{}, readAttributes),
+		read("/v2/server/diagnosis", "showDiagnosis", "The hosts with their workers' last polls, and the devices whose workflow was lost", client.Diagnosis{}, readDiagnosis),
 	}
 }
 
@@ -172,6 +174,8 @@ func readServer(ctx context.Context, c *call) (any, error) {
 	cluster, err := c.Devices.ClusterID(ctx)
 	return client.Server{Address: c.Server.Address, Namespace: c.Server.Namespace, Cluster: cluster}, err
 }
+
+func readDiagnosis(ctx context.Context, c *call) (any, error) { return c.Devices.Diagnosis(ctx) }
 
 func readAttributes(ctx context.Context, c *call) (any, error) {
 	return c.Devices.SearchAttributes(ctx, c.Server.Namespace)

@@ -182,6 +182,11 @@ func (c *Client) Server(ctx context.Context) (client.Server, error) {
 	return get[client.Server](ctx, c, nil, "server")
 }
 
+// Diagnosis is what the server shows of the whole installation.
+func (c *Client) Diagnosis(ctx context.Context) (client.Diagnosis, error) {
+	return get[client.Diagnosis](ctx, c, nil, "server", "diagnosis")
+}
+
 // SearchAttributes are those of the server's namespace.
 func (c *Client) SearchAttributes(ctx context.Context) (map[string]string, error) {
 	return get[map[string]string](ctx, c, nil, "server", "search-attributes")

@@ -1,0 +1,174 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	workflowpb "go.temporal.io/api/workflow/v1"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+const (
+	// maxNamed bounds the devices that a diagnosis names for one host.
+	maxNamed = 10
+	// maxLost bounds the lost workflows that a diagnosis names.
+	maxLost = 100
+	// askedAtOnce bounds the questions that are open at once.
+	askedAtOnce = 8
+)
+
+// Diagnosis is what the server shows of the whole installation.
+type Diagnosis struct {
+	// Hosts are those of the devices in service, by name.
+	Hosts []HostDiagnosis `json:"hosts"`
+	// Lost are the devices whose workflow ended in another way than by itself, and does not run
+	// again, by name.
+	Lost []LostWorkflow `json:"lost"`
+	// MoreLost: there are more of them than Lost names.
+	MoreLost bool `json:"more_lost,omitempty"`
+}
+
+// HostDiagnosis is one host with devices in service.
+type HostDiagnosis struct {
+	Host string `json:"host"`
+	// LastPoll is when a worker last polled the host's task queue; zero if none has, as far as
+	// the server remembers.
+	LastPoll time.Time `json:"last_poll,omitzero"`
+	Devices  int       `json:"devices"`
+	// Waiting is how many of them wait for the host's worker; Names are the first of those.
+	Waiting int      `json:"waiting"`
+	Names   []string `json:"names,omitempty"`
+}
+
+// LostWorkflow is a device without a workflow.
+type LostWorkflow struct {
+	Device string `json:"device"`
+	// HowEnded says in words how its last run ended, when and by whom.
+	HowEnded string `json:"how_ended"`
+}
+
+// Diagnosis asks the server for what only an operator can put right. It is a hint: a listing
+// lags behind.
+func (c *Client) Diagnosis(ctx context.Context) (Diagnosis, error) {
+	d := Diagnosis{Hosts: []HostDiagnosis{}, Lost: []LostWorkflow{}}
+	running := map[string]Execution{}
+	err := c.Pages(ctx, Filter{}, func(page []Execution) error {
+		for _, e := range page {
+			Newest(running, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return d, fmt.Errorf("list the devices: %w", err)
+	}
+	if d.Hosts, err = c.diagnoseHosts(ctx, running); err != nil {
+		return d, err
+	}
+	d.Lost, d.MoreLost, err = c.lostWorkflows(ctx, running)
+	return d, err
+}
+
+func (c *Client) diagnoseHosts(ctx context.Context, running map[string]Execution) ([]HostDiagnosis, error) {
+	hosts := map[string]*HostDiagnosis{}
+	for _, name := range slices.Sorted(maps.Keys(running)) {
+		v := running[name].Status
+		if v.Hostname == "" || v.DeviceState == device.Retired || v.DeviceState == device.Absent {
+			continue
+		}
+		h := hosts[v.Hostname]
+		if h == nil {
+			h = &HostDiagnosis{Host: v.Hostname}
+			hosts[v.Hostname] = h
+		}
+		h.Devices++
+		if waitsForHost(v) {
+			h.Waiting++
+			if len(h.Names) < maxNamed {
+				h.Names = append(h.Names, name)
+			}
+		}
+	}
+	all := slices.SortedFunc(maps.Values(hosts), func(a, b *HostDiagnosis) int { return cmp.Compare(a.Host, b.Host) })
+	found := make([]HostDiagnosis, len(all))
+	err := eachAtOnce(len(all), func(i int) (err error) {
+		found[i] = *all[i]
+		found[i].LastPoll, err = c.LastPoll(ctx, contract.HostQueue(found[i].Host))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask who polls for the hosts: %w", err)
+	}
+	return found, nil
+}
+
+// waitsForHost says that a device cannot go on without its host's worker: its clean runs, or
+// it has reported that it waits for it.
+func waitsForHost(v contract.DeviceStatus) bool {
+	return v.DeviceState == device.Cleaning && (v.Waiting == nil || v.Waiting.For == contract.WaitHost) ||
+		v.Waiting != nil && v.Waiting.For == contract.WaitHost || v.Fault == string(device.CodeHostUnreachable)
+}
+
+// lostWorkflows finds devices whose last run was terminated, failed or timed out. A run in
+// which a device was never enrolled has lost nothing.
+func (c *Client) lostWorkflows(ctx context.Context, running map[string]Execution) (lost []LostWorkflow, more bool, err error) {
+	candidates := map[string]bool{}
+	query := joined("WorkflowType = "+literal(contract.WorkflowDeviceLifecycle), "ExecutionStatus IN ('Terminated', 'Failed', 'TimedOut')")
+	err = c.pages(ctx, query, func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
+		for _, info := range infos {
+			e := executionOf(info, nil)
+			if _, runs := running[e.Name]; !runs && !e.Absent() {
+				candidates[e.Name] = true
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("list the workflows that ended: %w", err)
+	}
+	names := slices.Sorted(maps.Keys(candidates))
+	if len(names) > maxLost {
+		names, more = names[:maxLost], true
+	}
+	found := make([]LostWorkflow, len(names))
+	err = eachAtOnce(len(names), func(i int) error {
+		e, has, err := c.LastRun(ctx, names[i])
+		if err != nil || !has || e.Running || e.Forgotten || e.continued || e.Absent() {
+			return err
+		}
+		how, err := c.HowEnded(ctx, e)
+		found[i] = LostWorkflow{Device: names[i], HowEnded: how}
+		return err
+	})
+	if err != nil {
+		return nil, more, fmt.Errorf("read how workflows ended: %w", err)
+	}
+	return slices.DeleteFunc(found, func(l LostWorkflow) bool { return l.Device == "" }), more, nil
+}
+
+// eachAtOnce calls do for 0 to n-1, some at once, and gives its first error.
+func eachAtOnce(n int, do func(i int) error) error {
+	failed := make([]error, n)
+	slots := make(chan struct{}, askedAtOnce)
+	var group sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			failed[i] = do(i)
+		})
+	}
+	group.Wait()
+	for _, err := range failed {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
