@@ -13,6 +13,10 @@ needed=(
 	xfsprogs:mkfs.xfs
 	btrfs-progs:mkfs.btrfs
 	util-linux:losetup
+	bash-completion:/usr/share/bash-completion/bash_completion # the shells that read the completion scripts
+	zsh:zsh
+	fish:fish
+	mandoc:mandoc             # what is wrong with a man page
 	udev:udevadm              # what udev makes of a guest's rules
 	genisoimage:isoinfo       # another reader of a config drive's image, and the guest's own
 	cloud-init:/usr/lib/python3/dist-packages/cloudinit/sources/helpers/openstack.py

@@ -196,7 +196,7 @@ func (a *app) dialed(ctx context.Context) (deviceClient, error) {
 		return l, nil
 	}
 	f := a.explain(ctx, nil, "", err)
-	if a.api != "" && f.code == device.CodeInvalid {
+	if f.code == device.CodeInvalidSetting || a.api != "" && f.code == device.CodeInvalid {
 		f.exit = exitUsage
 	}
 	return nil, f

@@ -9,10 +9,7 @@ import (
 
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/contrib/envconfig"
 	"go.temporal.io/sdk/log"
-
-	"burnish/internal/device"
 )
 
 // dialTimeout bounds the connection and the server's first answers.
@@ -33,13 +30,9 @@ type Connection struct {
 // logger; identity names this client to the server, "" is the SDK's default. Each of with
 // may add to the SDK's options.
 func Dial(ctx context.Context, logger *slog.Logger, identity string, with ...func(*client.Options)) (*Connection, error) {
-	options, err := envconfig.LoadDefaultClientOptions()
-	if err != nil {
-		return nil, &device.Fault{
-			Class: device.Permanent, Code: device.CodeInvalidSetting,
-			Message: "Temporal's settings are not valid: " + oneLine(err),
-			Remedy:  "correct the TEMPORAL_ variables or the profile file",
-		}
+	options, fault := clientOptions()
+	if fault != nil {
+		return nil, fault
 	}
 	if options.HostPort == "" {
 		options.HostPort = client.DefaultHostPort
