@@ -46,13 +46,38 @@ func failed(command, name string, err error) outcome {
 // comes: one line a device. A failure does not stop the rest. The error says how
 // many failed.
 func (a *app) forEachDevice(n, width int, do func(i int) outcome) error {
+	return a.forEachPrinted(n, width, do, func(_ int, o outcome) error { return a.printOutcome(o) })
+}
+
+// forEachInOrder is forEachDevice with its lines in the order of the devices.
+func (a *app) forEachInOrder(n, width int, do func(i int) outcome) error {
+	var (
+		mu    sync.Mutex
+		ready = make([]*outcome, n)
+		next  int // the first one that was not printed
+	)
+	return a.forEachPrinted(n, width, do, func(i int, o outcome) error {
+		mu.Lock()
+		defer mu.Unlock()
+		ready[i] = &o
+		for ; next < n && ready[next] != nil; next++ {
+			if err := a.printOutcome(*ready[next]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// forEachPrinted is forEachDevice with the function that prints each outcome.
+func (a *app) forEachPrinted(n, width int, do func(i int) outcome, show func(int, outcome) error) error {
 	var (
 		all  = make([]outcome, n)
 		torn = make(chan error, 1) // a line that could not be written
 	)
 	parallel(n, width, func(i int) {
 		all[i] = do(i)
-		if err := a.printOutcome(all[i]); err != nil {
+		if err := show(i, all[i]); err != nil {
 			select {
 			case torn <- err:
 			default: // one is enough

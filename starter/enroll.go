@@ -49,7 +49,7 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 	flags.StringVar(&pool.appliance, "appliance", "", "`A`: with --from, the appliance, if control workers serve several")
 	flags.StringVar(&pool.template, "template", "", "`URI`: with --from, the profile template, /rest/server-profile-templates/…")
 	flags.StringArrayVar(&pool.filters, "filter", nil, "`KEY=VALUE`: with --from, only servers that match: name, serial, model, type, group; * is any text; repeatable")
-	flags.BoolVar(&pool.dryRun, "dry-run", false, "with --from: print what would be enrolled")
+	flags.BoolVar(&pool.dryRun, "dry-run", false, "ask the server, and print what would be enrolled, and what would be refused")
 	flags.BoolVarP(&pool.yes, "yes", "y", false, "with --from: do not ask. It asks above 10 devices, and with --provide always")
 	reasonFlag(cmd, &e.reason, "`TEXT`: why; kept with each device")
 
@@ -63,7 +63,7 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 			if len(args) > 0 {
 				return usagef("--file and NAME exclude each other: write the device in the file")
 			}
-			return a.enrollFile(cmd.Context(), file, e.reason)
+			return a.enrollFile(cmd.Context(), file, e.reason, pool.dryRun)
 		}
 		if len(args) > 1 {
 			return usagef("takes one NAME, not %d: use --file for many", len(args))
@@ -94,6 +94,13 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 			return usagef("%s", err)
 		}
 		return a.devices(cmd.Context(), func(l deviceClient) error {
+			if pool.dryRun {
+				server, err := a.enrolledNow(cmd.Context(), l, true)
+				if err != nil {
+					return err
+				}
+				return a.forEachDevice(1, 1, func(int) outcome { return server.wouldEnroll(cmd.Context(), a, l, in) })
+			}
 			result, err := a.enroll(cmd.Context(), l, in)
 			if err != nil {
 				return err
@@ -121,8 +128,8 @@ func (a *app) enroll(ctx context.Context, l deviceClient, in contract.EnrollInpu
 	return result, nil
 }
 
-// enrollFile enrolls the devices of a fleet file.
-func (a *app) enrollFile(ctx context.Context, path, reason string) error {
+// enrollFile enrolls the devices of a fleet file, and prints a line for each in their order.
+func (a *app) enrollFile(ctx context.Context, path, reason string, dry bool) error {
 	data, err := a.readFile(ctx, path)
 	if err != nil {
 		return err
@@ -132,7 +139,11 @@ func (a *app) enrollFile(ctx context.Context, path, reason string) error {
 		return usagef("%s: %s", path, err)
 	}
 	all := func(l deviceClient) error {
-		return a.forEachDevice(len(entries), parallelism, func(i int) outcome {
+		server, err := a.enrolledNow(ctx, l, dry)
+		if err != nil {
+			return err
+		}
+		return a.forEachInOrder(len(entries), parallelism, func(i int) outcome {
 			entry := entries[i]
 			if entry.err != nil {
 				f := usagef("%s: %s", path, entry.err)
@@ -141,6 +152,9 @@ func (a *app) enrollFile(ctx context.Context, path, reason string) error {
 			}
 			name := entry.input.Enrollment.Name
 			entry.input.Reason = reason
+			if dry {
+				return server.wouldEnroll(ctx, a, l, entry.input)
+			}
 			result, err := a.enroll(ctx, l, entry.input)
 			if err != nil {
 				return failed("enroll", name, err)

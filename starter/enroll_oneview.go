@@ -25,7 +25,7 @@ type fromPool struct {
 }
 
 // fromFlags are the flags that go with --from only.
-var fromFlags = []string{"appliance", "template", "filter", "dry-run", "yes"}
+var fromFlags = []string{"appliance", "template", "filter", "yes"}
 
 // placeholder is a part of a --set value that each server fills in.
 var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)

@@ -150,7 +150,6 @@ func TestEnrollFromAnApplianceWrongUse(t *testing.T) {
 		"--from oneview --template TEMPLATE n1":                              "--from excludes NAME and --address",
 		"--from oneview --template TEMPLATE --file x":                        "--file and --host exclude each other",
 		"--template TEMPLATE n1":                                             "--template goes with --from",
-		"--dry-run n1":                                                       "--dry-run goes with --from",
 		"--from oneview --template TEMPLATE":                                 "several appliances are served: name one of a, b by --appliance",
 	} {
 		t.Run(line, func(t *testing.T) {
