@@ -74,7 +74,9 @@ func TestEnrollFilePrintsInOrder(t *testing.T) {
 }
 
 // in2 is the device that an enrollment makes.
-func in2(e contract.EnrollInput) contract.DeviceStatus { return in(e.Enrollment.Name, device.Manageable) }
+func in2(e contract.EnrollInput) contract.DeviceStatus {
+	return in(e.Enrollment.Name, device.Manageable)
+}
 
 // inOrder keeps what is written to stdout and stderr in one text.
 type inOrder struct {
