@@ -58,7 +58,7 @@ func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInpu
 	return func(ctx context.Context, in contract.StepInput) (contract.StepResult, error) {
 		a := &attempt{Hardware: h, step: step, in: in, info: activity.GetInfo(ctx)}
 		result, err := a.run(ctx)
-		err = a.explain(ctx, err)
+		err = a.where(a.explain(ctx, err))
 		a.dropSlot(err)
 		a.reportFailure(ctx, err)
 		a.meter(ctx, err)
@@ -182,6 +182,17 @@ func stopNow(cause error) bool {
 // retries it.
 func (a *attempt) explain(ctx context.Context, err error) error {
 	return explain(ctx, err, a.in.Enrollment.Name)
+}
+
+// where adds to the fault of a step that failed for good how far it was, and in which attempt.
+func (a *attempt) where(err error) error {
+	refusal, ok := contract.RefusalOf(err)
+	if !ok || a.heartbeats == nil || refusal.Fault.Class == device.Transient {
+		return err
+	}
+	now := a.heartbeats.now()
+	refusal.Progress, refusal.Attempt = &now, a.info.Attempt
+	return contract.Refuse(refusal)
 }
 
 // explain says why an attempt at the named device ended, from its error and the end of its

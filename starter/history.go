@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -24,10 +25,13 @@ func (a *app) historyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "history NAME|UUID",
 		Short: "list a device's bindings, cleans and acts, the newest last",
-		Long: `It lists the last 20 bindings, the last 20 cleans and at most the last 20 acts: what was
-requested, when, by whom, from where and why. For each step of a clean it shows the
-bytes, the method, the run time, the time it waited, and the most bytes that a crash
-can have caused to be processed twice. It needs a running control worker.`,
+		Long: `It lists at most the last 20 bindings, 20 cleans and 20 acts, and then all of them in the
+order of time: what was requested or happened, when, by whom, from where and why. By
+"burnish" is what no person asked for, as the clean after a binding; by "unknown" what
+came from Temporal's own tools, which need not say who uses them. For each step of a
+clean it shows the bytes, the method, the run time, the time it waited, and the most
+bytes that a crash can have caused to be processed twice; for a clean that failed, the
+step, how far it was, the attempt and the message. It needs a running control worker.`,
 		Example: "  burnish history h1_0000:01:00.0 -o json",
 		Args:    oneName("NAME or UUID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,7 +74,7 @@ func noLongerRunning(e client.Execution) *failure {
 	if e.Forgotten {
 		f.message = "it was deleted with burnish forget on " + local(e.Ended)
 	} else {
-		f.message = "its workflow was terminated on " + local(e.Ended) + "; the worker of its host brings it back at its next reconciliation or start"
+		f.message = "its workflow was " + cmp.Or(e.HowEnded, "terminated on "+local(e.Ended)) + "; the worker of its host brings it back at its next reconciliation or start"
 	}
 	f.remedy = "while Temporal keeps it, see: temporal workflow show --workflow-id " + contract.WorkflowID(e.Name)
 	return f
@@ -83,9 +87,10 @@ func (p deviceHistory) table(a *app) string {
 	if len(p.Bindings) == 0 {
 		b.WriteString("\nno binding yet\n")
 	} else {
-		rows := [][]string{{"BINDING", "INSTANCE", "TAG", "ENDED"}}
+		rows := [][]string{{"BINDING", "INSTANCE", "TAG", "BEGAN", "ENDED"}}
 		for _, t := range p.Bindings {
-			rows = append(rows, []string{strconv.Itoa(t.Number), t.Instance, quoted(t.Tag), yes(t.Number != p.current)})
+			ended := cmp.Or(momentText(t.Over), yes(t.Number != p.current))
+			rows = append(rows, []string{strconv.Itoa(t.Number), t.Instance, quoted(t.Tag), momentText(t.Began), ended})
 		}
 		b.WriteString("\n" + a.columns(rows))
 	}
@@ -107,12 +112,8 @@ func (p deviceHistory) table(a *app) string {
 		}
 		b.WriteString(a.columns(rows))
 	}
-	if len(p.Acts) > 0 {
-		rows := [][]string{{"TIME", "ACT", "BY", "FROM", "REASON", "FAULT"}}
-		for _, act := range p.Acts {
-			rows = append(rows, []string{local(act.At), strings.TrimSpace(act.Verb + " " + act.Detail), act.By, act.From, act.Reason, string(act.Fault)})
-		}
-		b.WriteString("\n" + a.columns(rows))
+	if events := p.Events(); len(events) > 0 {
+		b.WriteString("\n" + a.columns(eventRows(events)))
 	}
 	return b.String()
 }
@@ -151,6 +152,15 @@ func cleanSummaryLine(c contract.CleanSummary) string {
 	text += fmt.Sprintf(", from %s to %s, %s", local(c.StartedAt), local(c.EndedAt), timesText(c))
 	if c.Fault != "" {
 		text += ", fault " + string(c.Fault)
+	}
+	if where := failurePlace(c.Failure); where != "" {
+		text += " at " + where
+	}
+	if c.Failure != nil && c.Failure.Message != "" {
+		text += ": " + c.Failure.Message
+	}
+	if c.By != "" {
+		text += ", by " + c.By
 	}
 	if c.Reason != "" {
 		text += ", reason: " + c.Reason

@@ -95,6 +95,12 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 			describe: func(name string) (client.Execution, error) { return client.Execution{Name: name, Ended: clock}, nil }, exit: exitFailed,
 			says: "burnish: history d1: its workflow was terminated on 2026-03-01 13:00:00 CET; the worker of its host brings it back at its next reconciliation or start; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
 		},
+		"terminated by somebody": {
+			describe: func(name string) (client.Execution, error) {
+				return client.Execution{Name: name, Ended: clock, HowEnded: "terminated at 2026-03-01T12:00:00Z by ann@h1 (by mistake\x1b[31m)"}, nil
+			}, exit: exitFailed,
+			says: "burnish: history d1: its workflow was terminated at 2026-03-01T12:00:00Z by ann@h1 (by mistake?[31m); the worker of its host brings it back at its next reconciliation or start; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
+		},
 		"never enrolled": {
 			describe: func(string) (client.Execution, error) { return running(absent), nil },
 			query:    func(context.Context, string) (contract.DeviceStatus, error) { return absent, nil }, exit: exitFailed,

@@ -195,6 +195,7 @@ func (a *app) deviceTable(v contract.DeviceStatus) string {
 			text += ", fault " + string(last.Fault)
 		}
 		add("last clean", text)
+		add("failed step", failurePlace(last.Failure))
 	}
 	add("created", local(v.CreatedAt))
 	add("updated", local(v.UpdatedAt))

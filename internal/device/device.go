@@ -93,6 +93,19 @@ type Binding struct {
 	// Ended says who ended the binding other than by an unbind, and how. Only the history
 	// has it.
 	Ended string `json:"ended,omitempty"`
+	// Began and Over say when it began and ended, by whom and why. Only a listing of the
+	// history has them, as far as they are kept.
+	Began *Moment `json:"began,omitempty"`
+	Over  *Moment `json:"over,omitempty"`
+}
+
+// Moment is when something began or ended. Verb is the request that did it, or the event; By
+// is who sent it, "" if that is not known.
+type Moment struct {
+	At     time.Time `json:"at"`
+	Verb   string    `json:"verb,omitempty"`
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
 }
 
 // Unit is the hardware in the device's slot; Number counts replacements.

@@ -27,10 +27,19 @@ func (c Caller) act(reason string) Act { return Act{By: c.By, From: c.From, Reas
 // choices.
 type Input interface{ Act() Act }
 
-// Act is an update, or a signal clean, that a device accepted and that changed something.
+// What an act says of who did it, where no person did, or none is known. A signal of Temporal's
+// own tools says nothing of who sent it: By is "" then.
+const (
+	ByBurnish  = "burnish"
+	FromSignal = "signal"
+	FromCancel = "cancel"
+)
+
+// Act is an update, or a signal clean, that a device accepted and that changed something; or
+// what Burnish itself did to it, as by a poll of its pool.
 type Act struct {
 	At   time.Time `json:"at"`
-	Verb string    `json:"verb"` // the update's name
+	Verb string    `json:"verb"` // the update's name, or the event's
 	// Detail is what the verb alone does not say, such as off for power and maintain.
 	Detail string `json:"detail,omitempty"`
 	By     string `json:"by,omitempty"`
@@ -42,16 +51,17 @@ type Act struct {
 	Fault device.Code `json:"fault,omitempty"`
 }
 
-// Bounds of an ActLog: the number of acts, the bytes of each text but the request, and the
-// bytes of all texts.
+// Bounds of an ActLog: the number of acts, the bytes of each text but the request, the bytes
+// of all texts, and the bytes that it takes.
 const (
 	KeptActs     = 20
 	KeptActText  = 200
 	KeptActsSize = 4 << 10
+	KeptActLog   = 1632
 )
 
-// ActLog contains the last acts of a device, the latest last, within KeptActs and
-// KeptActsSize. It is compressed JSON, a tenth of the size, as Archive is and for its reasons.
+// ActLog contains the last acts of a device, the latest last, within the bounds above. It is
+// compressed JSON, a tenth of the size, as Archive is and for its reasons.
 type ActLog []byte
 
 // Acts returns the acts, the latest last.
@@ -68,8 +78,13 @@ func (l ActLog) Acts() ([]Act, error) {
 
 // With returns the log with one more act, and without the oldest ones that exceed the bounds.
 func (l ActLog) With(a Act) (ActLog, error) {
-	for _, text := range []*string{&a.Detail, &a.By, &a.From, &a.Reason} {
-		*text = cut(*text)
+	for limit := KeptActText; ; limit /= 2 {
+		for _, text := range []*string{&a.Detail, &a.By, &a.From, &a.Reason} {
+			*text = cutTo(*text, limit)
+		}
+		if a.size() <= KeptActLog*3/4 || limit < 20 { // else it might not fit beside its other fields
+			break
+		}
 	}
 	return l.change(func(all []Act) []Act {
 		all = append(all, a)
@@ -107,7 +122,7 @@ func (l ActLog) change(how func([]Act) []Act) (ActLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Compress(how(all))
+	return compressLast(how(all), KeptActLog)
 }
 
 func (a Act) size() int {
@@ -115,13 +130,15 @@ func (a Act) size() int {
 }
 
 // cut gives a text on one line, valid and within KeptActText.
-func cut(text string) string {
+func cut(text string) string { return cutTo(text, KeptActText) }
+
+func cutTo(text string, limit int) string {
 	const more = "…"
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "\uFFFD")
-	if len(text) <= KeptActText {
+	if len(text) <= limit {
 		return text
 	}
-	end := KeptActText - len(more)
+	end := limit - len(more)
 	for !utf8.RuneStart(text[end]) {
 		end--
 	}

@@ -19,6 +19,18 @@ func Compress(value any) ([]byte, error) {
 	return compress(text)
 }
 
+// compressLast is Compress without the oldest of the values, as far as the others would not fit
+// into limit bytes. The last one is kept, whatever its size.
+func compressLast[T any](all []T, limit int) ([]byte, error) {
+	for {
+		compressed, err := Compress(all)
+		if err != nil || len(compressed) <= limit || len(all) <= 1 {
+			return compressed, err
+		}
+		all = all[1:]
+	}
+}
+
 // writers are used again: each has tables of more than 1 MiB.
 var writers sync.Pool
 

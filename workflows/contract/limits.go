@@ -102,6 +102,8 @@ type SlotAnswer struct {
 	Stalled bool          `json:"stalled,omitempty"`
 	// Hold are the steps that a clean with a slot must not begin.
 	Hold []string `json:"hold,omitempty"`
+	// Resumed is the request of an operator that ended what the device waited for.
+	Resumed *Act `json:"resumed,omitempty"`
 	// Again: the workflow of the limits was lost, and the device asks once more.
 	Again bool `json:"again,omitempty"`
 }
@@ -165,6 +167,8 @@ type Slot struct {
 	Answered bool   `json:"answered,omitempty"`
 	Place    int    `json:"place,omitempty"`
 	Cause    string `json:"cause,omitempty"`
+	// Resumed goes to the device with the next answer.
+	Resumed *Act `json:"resumed,omitempty"`
 }
 
 // Breaker counts the failures in a row of one step on one model.

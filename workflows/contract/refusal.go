@@ -17,6 +17,9 @@ type Refusal struct {
 	State  device.State `json:"state,omitempty"`
 	// Known is set with the fault superseded: the workflow continues with these numbers.
 	Known *HostNumbers `json:"known,omitempty"`
+	// Progress is how far a step was that failed for good, in its attempt number Attempt.
+	Progress *Progress `json:"progress,omitempty"`
+	Attempt  int32     `json:"attempt,omitempty"`
 }
 
 // Refuse makes a Refusal an ApplicationError. Every fault that Temporal carries is made

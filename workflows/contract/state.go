@@ -55,6 +55,8 @@ type DeviceState struct {
 	Recent []RecentUpdate `json:"recent,omitempty"`
 	// Acts are the last acts, for the history alone.
 	Acts ActLog `json:"acts,omitempty"`
+	// Bindings says when the bindings of History began and ended, for the history alone.
+	Bindings BindingLog `json:"bindings,omitempty"`
 	// Cleans counts the cleans, Seq the scheduled host steps. The host refuses a Seq lower
 	// than the last one.
 	Cleans        int           `json:"cleans,omitempty"`
@@ -128,6 +130,8 @@ type Intent struct {
 	Runbook string                     `json:"runbook,omitempty"`
 	// Reason is the operator's reason for the requested clean.
 	Reason string `json:"reason,omitempty"`
+	// By is who requested it: ByBurnish if it is due by itself, "" if that is not known.
+	By string `json:"by,omitempty"`
 	// Abort: the running clean must end.
 	Abort bool `json:"abort,omitempty"`
 	// EnsureReserved: reserved may be below total and must be raised.
@@ -212,9 +216,11 @@ type Planned struct {
 
 // CleanRun is the clean under way.
 type CleanRun struct {
-	Number       int              `json:"number"`
-	ID           string           `json:"id"`
-	Reason       string           `json:"reason,omitempty"`
+	Number int    `json:"number"`
+	ID     string `json:"id"`
+	Reason string `json:"reason,omitempty"`
+	// By is as in Intent.
+	By           string           `json:"by,omitempty"`
 	Full         bool             `json:"full"`
 	Operation    device.Operation `json:"operation,omitempty"`
 	Plan         []Planned        `json:"plan,omitempty"`
@@ -252,20 +258,34 @@ type CleanRun struct {
 
 // CleanSummary is the archived summary of a clean that ended.
 type CleanSummary struct {
-	Number  int    `json:"number"`
-	Reason  string `json:"reason,omitempty"`
+	Number int    `json:"number"`
+	Reason string `json:"reason,omitempty"`
+	// By is who requested it, ByBurnish if it was due by itself.
+	By      string `json:"by,omitempty"`
 	Outcome string `json:"outcome"` // cleaned, steps_done, failed, aborted, in_use, overridden
 	// Runbook and RunbookDigest are those of the plan.
 	Runbook       string           `json:"runbook,omitempty"`
 	RunbookDigest string           `json:"runbook_digest,omitempty"`
 	Operation     device.Operation `json:"operation,omitempty"`
 	Fault         device.Code      `json:"fault,omitempty"`
+	// Failure is where and why it failed; nil if it did not.
+	Failure *CleanFailure `json:"failure,omitempty"`
 	// Override is set instead of Steps where the clean was skipped.
 	Override  *Override     `json:"override,omitempty"`
 	Steps     []StepResult  `json:"steps,omitempty"`
 	RunTime   time.Duration `json:"run_time"`
 	StartedAt time.Time     `json:"started_at"`
 	EndedAt   time.Time     `json:"ended_at"`
+}
+
+// CleanFailure is where and why a clean ended before its end. Step is "" where none had begun.
+// Offset, of Size bytes, and Attempt are what the host knew of the step; 0 if it does not say.
+type CleanFailure struct {
+	Step    string `json:"step,omitempty"`
+	Offset  int64  `json:"offset,omitempty"`
+	Size    int64  `json:"size,omitempty"`
+	Attempt int32  `json:"attempt,omitempty"`
+	Message string `json:"message,omitempty"`
 }
 
 // Progress is a step's heartbeat: bytes done (Offset) of all (Size), running time so far,

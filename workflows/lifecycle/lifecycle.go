@@ -249,7 +249,9 @@ func (d *run) canEndRun(ctx workflow.Context) bool {
 // therefore a new run begins as soon as nothing is under way.
 func (d *run) cancel(ctx workflow.Context) {
 	d.canceled, d.State.ContinueAsNew = true, true
+	act := contract.Act{Verb: contract.UpdateAbort, Detail: "by a Cancel", From: contract.FromCancel}
 	if d.CleanUnderWay() {
+		d.Updates().Accept(ctx, act)
 		d.cleaning.Abort(ctx)
 		d.State.LastRefusal = "the Cancel was handled as an abort: the running clean ends in state error"
 	} else {

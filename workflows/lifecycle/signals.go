@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"burnish/internal/device"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle/record"
 	"burnish/workflows/lifecycle/status"
 )
 
@@ -44,12 +46,12 @@ func (d *run) onClean(ctx workflow.Context, in contract.CleanInput) {
 	if tooLong(in) {
 		err = d.Refuse(device.CodeInvalid, fmt.Sprintf("the signal is longer than %d KiB", maxInput>>10), "shorten its reason")
 	}
+	act := in.Act()
+	act.Verb, act.From = contract.UpdateClean, cmp.Or(act.From, contract.FromSignal)
 	if err == nil {
-		_, err = ops.clean(ctx, in)
+		_, err = ops.clean(record.WithAct(ctx, act), in)
 	}
 	if err == nil {
-		act := in.Act()
-		act.Verb = contract.UpdateClean
 		d.Updates().Accept(ctx, act)
 	} else {
 		d.State.LastRefusal = "the clean signal was refused: " + calls.FaultOf(d.Refusal(contract.UpdateClean, err)).Error()

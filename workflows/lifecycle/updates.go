@@ -10,6 +10,7 @@ import (
 	"burnish/internal/device"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle/record"
 	"burnish/workflows/lifecycle/status"
 )
 
@@ -92,8 +93,10 @@ func (d *run) register(ctx workflow.Context) error {
 			func() (contract.DeviceStatus, error) {
 				v := status.WithOverrideNumbers(d.Status(), d.State)
 				var unreadable, err error
-				v.Bindings = d.State.History
-				v.Acts, unreadable = d.State.Acts.Acts()
+				v.Bindings, err = d.State.Bindings.Of(d.State.History)
+				unreadable = errors.Join(unreadable, err)
+				v.Acts, err = d.State.Acts.Acts()
+				unreadable = errors.Join(unreadable, err)
 				v.Cleans, err = d.State.Archive.Cleans()
 				return v, errors.Join(unreadable, err)
 			},
@@ -147,6 +150,7 @@ func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts
 			act := in.Act()
 			act.Verb, act.Request = u.name, id
 			d.Updates().Accept(ctx, act)
+			ctx = record.WithAct(ctx, act)
 			out, err := u.do(of, ctx, in)
 			if err != nil {
 				err = d.Refusal(shownVerb(u.name, in), err)

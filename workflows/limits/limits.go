@@ -130,7 +130,9 @@ func (l *run) validateResume(in contract.ResumeInput) error {
 // onResume closes a breaker; its devices go on in their order.
 func (l *run) onResume(ctx workflow.Context, in contract.ResumeInput) contract.ResumeResult {
 	before := len(l.obstacles)
-	open := l.resume(in.Model, in.Step)
+	act := in.Act()
+	act.Verb, act.Request = contract.UpdateResume, workflow.GetCurrentUpdateInfo(ctx).ID
+	open := l.resume(in.Model, in.Step, act)
 	if !open {
 		return contract.ResumeResult{Already: true}
 	}

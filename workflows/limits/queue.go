@@ -185,11 +185,17 @@ func (q *queue) breaker(model, step string) int {
 	return slices.IndexFunc(q.Breakers, func(b contract.Breaker) bool { return b.Model == model && b.Step == step })
 }
 
-// resume closes a breaker, and says whether it was open.
-func (q *queue) resume(model, step string) bool {
+// resume closes a breaker, and says whether it was open. Each device that waited for it gets
+// the operator's act with its next answer.
+func (q *queue) resume(model, step string, act contract.Act) bool {
 	i := q.breaker(model, step)
 	if i < 0 || !q.Breakers[i].Open {
 		return false
+	}
+	for i := range q.Slots {
+		if s := &q.Slots[i]; s.Model == model && slices.Contains(s.Steps, step) && !s.TakesCapacity {
+			s.Resumed = &act
+		}
 	}
 	q.Breakers = slices.Delete(q.Breakers, i, i+1)
 	return true
@@ -344,7 +350,8 @@ func (q *queue) cause(o obstacle, first bool) string {
 func (q *queue) answer(i int) contract.SlotAnswer {
 	s := &q.Slots[i]
 	s.Answered = true
-	a := contract.SlotAnswer{Clean: s.Clean, Granted: s.Granted, Canary: s.Canary}
+	a := contract.SlotAnswer{Clean: s.Clean, Granted: s.Granted, Canary: s.Canary, Resumed: s.Resumed}
+	s.Resumed = nil
 	if s.Granted {
 		s.Cause, s.Place = q.held(s), 0
 		if s.Cause == "" {

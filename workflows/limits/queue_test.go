@@ -192,9 +192,9 @@ func TestTheBreakerHoldsTheOthersOfTheModel(t *testing.T) {
 	// A clean that still runs may succeed with the step: the breaker stays.
 	l.end("running", "", "zero", "verify")
 	l.has("other", "unconcerned")
-	require.False(t, l.resume("M", "verify"))
-	require.True(t, l.resume("M", "zero"))
-	require.False(t, l.resume("M", "zero"))
+	require.False(t, l.resume("M", "verify", contract.Act{}))
+	require.True(t, l.resume("M", "zero", contract.Act{}))
+	require.False(t, l.resume("M", "zero", contract.Act{}))
 	l.has("d4", "other", "unconcerned")
 	require.Empty(t, l.alarms())
 }
@@ -249,7 +249,7 @@ func TestFirmwareThatFailsOnItsFirstDeviceGoesToNoOther(t *testing.T) {
 		require.Len(t, l.alarms(), 1)
 		require.Contains(t, l.alarms()[0].Message, "the firmware BIOS 2 is new to model M, and "+failed+" failed on its first device, d1")
 		require.Equal(t, 2, l.alarms()[0].Waiting)
-		require.True(t, l.resume("M", failed))
+		require.True(t, l.resume("M", failed, contract.Act{}))
 		l.has("d2")
 	}
 	// One that ends before the firmware was written is no failure of it.
@@ -330,7 +330,7 @@ func TestLimitsHoldInEveryOrder(t *testing.T) {
 				l.end(name, []string{"", "", "", "zero"}[random.IntN(4)], "zero")
 				delete(open, name)
 			case 3:
-				l.resume("M", "zero")
+				l.resume("M", "zero", contract.Act{})
 			}
 			l.pass()
 			cleans, hosts, canaries := 0, map[string]int{}, map[string]int{}

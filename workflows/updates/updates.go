@@ -52,7 +52,7 @@ func (l Log) Record(id string, refusal *contract.Refusal) {
 
 // Accept keeps an act that was accepted, and when.
 func (l Log) Accept(ctx workflow.Context, a contract.Act) {
-	a.At = workflow.Now(ctx).UTC().Truncate(time.Second)
+	a.At = workflow.Now(ctx).UTC().Truncate(time.Millisecond)
 	l.keep(ctx)(l.Acts.With(a))
 }
 

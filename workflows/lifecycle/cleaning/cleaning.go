@@ -34,6 +34,8 @@ type Cleaning struct {
 	// taking is the request of an operator who takes the device out of the pool while it
 	// waits; nil if none does.
 	taking *contract.CleanSlot
+	// failure is how far the last step was that failed, by its host.
+	failure contract.CleanFailure
 }
 
 // Run carries out one clean and returns when it has ended. After a successful full clean
@@ -109,6 +111,7 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 			continue
 		}
 		d.countFailure(run, err)
+		d.noteFailure(run, err)
 		d.meterStep(ctx, run, result, err)
 		if d.interrupted(ctx, err) {
 			return nil
@@ -149,9 +152,10 @@ func (d *Cleaning) begin(ctx workflow.Context) *contract.CleanRun {
 	s.Cleans++
 	s.Clean = &contract.CleanRun{
 		Number: s.Cleans, ID: fmt.Sprintf("%s/%d", workflow.GetInfo(ctx).FirstRunID, s.Cleans),
-		Reason: s.Intent.Reason, Full: !s.Device.NamedSteps, StartedAt: workflow.Now(ctx).UTC(),
+		Reason: s.Intent.Reason, By: s.Intent.By, Full: !s.Device.NamedSteps, StartedAt: workflow.Now(ctx).UTC(),
 	}
-	s.Intent.Reason, s.Intent.Abort, d.Reservation.InUse = "", false, nil
+	s.Intent.Reason, s.Intent.By, s.Intent.Abort, d.Reservation.InUse = "", "", false, nil
+	d.failure = contract.CleanFailure{}
 	return s.Clean
 }
 
@@ -162,7 +166,7 @@ func (d *Cleaning) postponed(ctx workflow.Context, asked device.Snapshot, err er
 		return false
 	}
 	s := d.State
-	s.Intent.Reason, s.Clean = s.Clean.Reason, nil
+	s.Intent.Reason, s.Intent.By, s.Clean = s.Clean.Reason, s.Clean.By, nil
 	s.Cleans-- // no step of it was scheduled
 	d.Retry = calls.FaultOf(err)
 	return true
@@ -266,12 +270,12 @@ func (d *Cleaning) archive(ctx workflow.Context, outcome string, f *device.Fault
 		return
 	}
 	summary := contract.CleanSummary{
-		Number: run.Number, Reason: run.Reason, Outcome: outcome, Operation: run.Operation,
+		Number: run.Number, Reason: run.Reason, By: run.By, Outcome: outcome, Operation: run.Operation,
 		Runbook: run.Runbook, RunbookDigest: run.RunbookDigest,
 		Steps: run.Results, RunTime: run.RunTime, StartedAt: run.StartedAt, EndedAt: workflow.Now(ctx).UTC(),
 	}
 	if f != nil {
-		summary.Fault = f.Code
+		summary.Fault, summary.Failure = f.Code, d.failureOf(run, f)
 	}
 	d.meterClean(ctx, summary)
 	archive, err := d.State.Archive.With(summary)

@@ -1,11 +1,43 @@
 package cleaning
 
 import (
+	"errors"
 	"fmt"
+
+	"go.temporal.io/sdk/temporal"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
+
+// noteFailure keeps how far a step was when it failed: its host says so with the fault, or its
+// last heartbeat did.
+func (d *Cleaning) noteFailure(run *contract.CleanRun, err error) {
+	d.failure = contract.CleanFailure{}
+	if err == nil {
+		return
+	}
+	var last contract.Progress
+	var late *temporal.TimeoutError
+	if errors.As(err, &late) && late.HasLastHeartbeatDetails() && late.LastHeartbeatDetails(&last) == nil {
+		d.failure.Offset, d.failure.Size = last.Offset, last.Size
+	}
+	if r, ok := contract.RefusalOf(err); ok && r.Progress != nil {
+		d.failure.Offset, d.failure.Size, d.failure.Attempt = r.Progress.Offset, r.Progress.Size, r.Attempt
+	}
+	d.failure.Step = run.Plan[run.Next].Step
+}
+
+// failureOf is where and why the clean ends with a fault.
+func (d *Cleaning) failureOf(run *contract.CleanRun, f *device.Fault) *contract.CleanFailure {
+	failure := contract.CleanFailure{Message: f.Message}
+	if run.Next < len(run.Plan) {
+		if failure.Step = run.Plan[run.Next].Step; failure.Step == d.failure.Step {
+			failure.Offset, failure.Size, failure.Attempt = d.failure.Offset, d.failure.Size, d.failure.Attempt
+		}
+	}
+	return &failure
+}
 
 // mismatch is the fault of a result that is not of the step that was asked for, in this
 // clean and this scheduling (F26): a host may answer from a record of other work.

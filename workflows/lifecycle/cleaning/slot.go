@@ -124,6 +124,9 @@ func (d *Cleaning) awaitHeldStep(runCtx, ctx workflow.Context, run *contract.Cle
 // OnSlot handles an answer of the limits. A slot that nothing here waits for is given back.
 func (d *Cleaning) OnSlot(ctx workflow.Context, a contract.SlotAnswer) {
 	run := d.State.Clean
+	if a.Resumed != nil && d.Waits(contract.WaitSlot) {
+		d.Updates().Accept(ctx, *a.Resumed)
+	}
 	switch {
 	case a.Again:
 		d.askAgain(ctx)

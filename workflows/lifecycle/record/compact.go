@@ -16,6 +16,7 @@ import (
 // piece, and the devices of a host share the names of its steps. Its content stays the same.
 func Compact(s *contract.DeviceState) {
 	s.Recent, s.History, s.Steps, s.Acts = slices.Clone(s.Recent), slices.Clone(s.History), slices.Clone(s.Steps), slices.Clone(s.Acts)
+	s.Bindings, s.Archive = slices.Clone(s.Bindings), slices.Clone(s.Archive)
 	var texts []*string
 	for i := range s.Recent {
 		texts = append(texts, &s.Recent[i].ID)

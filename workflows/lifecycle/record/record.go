@@ -58,6 +58,7 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 	s.Device = next
 	s.UpdatedAt = workflow.Now(ctx).UTC()
 	r.notifyLeft(ctx, was.Binding, e)
+	r.keepMoments(ctx, was, e)
 	r.updateOverride(was, e)
 	if p := s.Enrollment.Pool; p != nil && p.Dynamic && (e.Kind == device.Invalidated || e.Kind == device.ObservedInUse) {
 		// This memory is behind: Burnish may have applied a profile since.
@@ -150,6 +151,7 @@ func (r *Record) Invalidate(ctx workflow.Context, known *contract.HostDeviceReco
 	s.Clean, s.GenerationUncertain = nil, true
 	s.Intent.Rediscover, s.Intent.Import = true, false // from now on the inventory alone proves nothing
 	s.LastError = "state unknown: " + why
+	r.Updates().Accept(ctx, contract.Act{Verb: string(device.Invalidated), By: contract.ByBurnish, Reason: why})
 	workflow.GetLogger(ctx).Warn("device invalidated", "device", s.Name, "uuid", s.UUID, "why", why)
 }
 
