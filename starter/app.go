@@ -138,7 +138,7 @@ func (a *app) addCommands(root *cobra.Command) {
 		commands []*cobra.Command
 	}{
 		{groupDevices, []*cobra.Command{
-			a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(), a.historyCommand(), a.watchCommand(),
+			a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(), a.historyCommand(), a.watchCommand(), a.topCommand(),
 		}},
 		{groupTenants, []*cobra.Command{
 			a.bindCommand(), a.unbindCommand(), a.rebuildCommand(), a.instanceCommand(),

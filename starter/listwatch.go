@@ -14,7 +14,7 @@ func (a *app) watchList(parent context.Context, l deviceClient, f *filter, o lis
 	ctx, cancel := a.waitLimit(parent)
 	defer cancel()
 	known := map[string]contract.DeviceStatus{}
-	err := a.follow(ctx, a.noteOnce, func(first bool) (int, bool, error) {
+	err := a.follow(ctx, pollInterval, a.noteOnce, func(first bool) (int, bool, error) {
 		views, err := a.find(ctx, l, f)
 		if err != nil {
 			return len(known), false, err

@@ -93,7 +93,7 @@ func (a *app) watch(parent context.Context, l deviceClient, name string) (err er
 			err = closeErr
 		}
 	}()
-	err = a.follow(limited, screen.note, func(first bool) (int, bool, error) {
+	err = a.follow(limited, pollInterval, screen.note, func(first bool) (int, bool, error) {
 		ended, err := w.poll(limited, first)
 		return w.listed, ended, err
 	})
