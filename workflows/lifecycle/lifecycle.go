@@ -108,7 +108,11 @@ func (l *Lifecycle) begin(root workflow.Context, in contract.DeviceInput) (*run,
 		return nil, nil, err
 	}
 	d.listen(ctx)
-	if in.State != nil && !d.Published.Started() {
+	switch {
+	case in.State == nil:
+	case d.Published.Started():
+		status.Show(ctx, d.State) // what the last run showed ended with it
+	default:
 		d.Publish(ctx) // relocated: this state was begun under another name
 	}
 	return d, ctx, nil

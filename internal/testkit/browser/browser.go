@@ -4,8 +4,7 @@
 //
 //	b, err := browser.Start(dir)
 //	page, err := b.Open(ctx, "http://127.0.0.1:8233/")
-//	text, err := page.Text(ctx)
-//	picture, err := page.Picture(ctx)
+//	err = page.Run(ctx, `document.title`, &title)
 //	err = b.Close()
 package browser
 
@@ -158,7 +157,7 @@ type Page struct {
 }
 
 // Size of every page.
-const width, height = 1200, 800
+const width, height = 1280, 1080
 
 // Open opens an address in a new tab.
 func (b *Browser) Open(ctx context.Context, address string) (*Page, error) {
@@ -171,16 +170,11 @@ func (b *Browser) Open(ctx context.Context, address string) (*Page, error) {
 		return nil, err
 	}
 	p := &Page{b, attached.SessionID}
-	if err := p.Resize(ctx, width, height); err != nil {
+	if err := b.ask(ctx, p.session, "Emulation.setDeviceMetricsOverride",
+		map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil); err != nil {
 		return nil, err
 	}
 	return p, p.Go(ctx, address)
-}
-
-// Resize gives the page this size.
-func (p *Page) Resize(ctx context.Context, width, height int) error {
-	return p.browser.ask(ctx, p.session, "Emulation.setDeviceMetricsOverride",
-		map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
 }
 
 // Go opens an address in the tab. It may return before the page is complete.
@@ -220,31 +214,17 @@ func (p *Page) Run(ctx context.Context, expression string, out any) error {
 	return json.Unmarshal(got.Result.Value, out)
 }
 
-// Text is the text that the page shows.
-func (p *Page) Text(ctx context.Context) (text string, err error) {
-	return text, p.Run(ctx, `document.body ? document.body.innerText : ""`, &text)
-}
-
 // Type sends text to the element that has the focus, as a keyboard would.
 func (p *Page) Type(ctx context.Context, text string) error {
 	return p.browser.ask(ctx, p.session, "Input.insertText", map[string]any{"text": text}, nil)
 }
 
-// Click clicks at a point of the page with the mouse.
-func (p *Page) Click(ctx context.Context, x, y float64) error {
-	for _, kind := range []string{"mouseMoved", "mousePressed", "mouseReleased"} {
-		if err := p.browser.ask(ctx, p.session, "Input.dispatchMouseEvent",
-			map[string]any{"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Picture is what the page shows, as a PNG.
-func (p *Page) Picture(ctx context.Context) ([]byte, error) {
+// Picture is a part of what the page shows, as a PNG.
+func (p *Page) Picture(ctx context.Context, x, y, width, height float64) ([]byte, error) {
 	var got struct{ Data string }
-	if err := p.browser.ask(ctx, p.session, "Page.captureScreenshot", map[string]any{"format": "png"}, &got); err != nil {
+	err := p.browser.ask(ctx, p.session, "Page.captureScreenshot", map[string]any{"format": "png",
+		"clip": map[string]any{"x": x, "y": y, "width": width, "height": height, "scale": 1}}, &got)
+	if err != nil {
 		return nil, err
 	}
 	return base64.StdEncoding.DecodeString(got.Data)

@@ -56,6 +56,11 @@ func (p *Publisher) Publish(ctx workflow.Context, s *contract.DeviceState) {
 			p.memo = digest
 		}
 	}
+	Show(ctx, s)
+}
+
+// Show sets the details that the Web UI shows of this run. It leaves no event.
+func Show(ctx workflow.Context, s *contract.DeviceState) {
 	workflow.SetCurrentDetails(ctx, details(s))
 }
 
