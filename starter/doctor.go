@@ -21,7 +21,7 @@ import (
 // doctorTimeout is the default limit of a single request.
 const doctorTimeout = 5 * time.Second
 
-// maxClockSkew is how much later than ours the server's clock may be.
+// maxClockSkew is how far the server's clock may be from this machine's.
 const maxClockSkew = 5 * time.Second
 
 // defaultStateDir shows that this is a worker's machine if the environment has no setting.
@@ -106,12 +106,13 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 	a.checkAttributes(ctx, f, l)
 	a.checkLimits(ctx, f, l)
 	a.checkPolls(ctx, f, l)
-	a.checkQueue(ctx, f, l, contract.Queue, "start burnish-worker with BURNISH_ROLE=control or all")
-	a.checkInstallation(ctx, f, l)
+	polls := []time.Time{a.checkQueue(ctx, f, l, contract.Queue, "start burnish-worker with BURNISH_ROLE=control or all")}
+	polls = append(polls, a.checkInstallation(ctx, f, l)...)
 	if known && w.Role.Hosts() {
-		a.checkQueue(ctx, f, l, contract.HostQueue(w.Host),
-			"start burnish-worker on "+w.Host+" with BURNISH_ROLE=host or all")
+		polls = append(polls, a.checkQueue(ctx, f, l, contract.HostQueue(w.Host),
+			"start burnish-worker on "+w.Host+" with BURNISH_ROLE=host or all"))
 	}
+	checkClock(f, polls, a.now())
 	if err != nil {
 		fail := a.explain(ctx, nil, "", err)
 		f.Fail("temporal", fail.remedy, "the server does not give the ID of its cluster: %s", fail.message)
@@ -172,8 +173,8 @@ func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceC
 	f.OK(check, "all %d exist", len(want))
 }
 
-// checkQueue checks that a worker polls a task queue.
-func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient, queue, start string) {
+// checkQueue checks that a worker polls a task queue, and gives the last poll.
+func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient, queue, start string) time.Time {
 	const check = "worker"
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
@@ -187,11 +188,10 @@ func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient
 		f.Fail(check, start, "no worker polls queue %s", queue)
 	case ago > pollerMaxAge:
 		f.Fail(check, start, "no worker has polled queue %s for %s", queue, roundDuration(ago))
-	case ago < -maxClockSkew:
-		f.Warn("clock", "set this machine's clock, for example by NTP", "the server's clock is %s ahead of this machine's", roundDuration(-ago))
 	default:
 		f.OK(check, "queue %s is polled", queue)
 	}
+	return last
 }
 
 // findingsTable is one line a finding.

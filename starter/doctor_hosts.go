@@ -11,18 +11,19 @@ import (
 )
 
 // checkInstallation checks what the server shows of all devices: that each of their hosts has
-// a worker, and that none has lost its workflow.
-func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l deviceClient) {
+// a worker, and that none has lost its workflow. It gives the hosts' last polls.
+func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l deviceClient) (polls []time.Time) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	found, err := l.Diagnosis(rctx)
 	if err != nil {
 		fail := a.explain(ctx, nil, "", err)
 		f.Fail("hosts", fail.remedy, "the server does not list the devices and the workers of their hosts: %s", fail.message)
-		return
+		return nil
 	}
 	for _, h := range found.Hosts {
 		checkHost(f, h, a.now())
+		polls = append(polls, h.LastPoll)
 	}
 	for _, lost := range found.Lost {
 		f.Warn("workflow", "check that its host's worker runs, which brings it back; a device without that host: enroll it again",
@@ -31,6 +32,7 @@ func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l devic
 	if found.MoreLost {
 		f.Warn("workflow", "see temporal workflow list --query \"ExecutionStatus = 'Terminated'\"", "more devices have no workflow than are named here")
 	}
+	return polls
 }
 
 // checkHost reports one host. Without a worker it fails if a device waits for it.
@@ -41,11 +43,7 @@ func checkHost(f *doctor.Findings, h client.HostDiagnosis, now time.Time) {
 	if h.Devices == 1 {
 		devices = "1 device"
 	}
-	switch {
-	case !h.LastPoll.IsZero() && ago < -maxClockSkew:
-		f.Warn("clock", "set this machine's clock, for example by NTP", "the server's clock is %s ahead of this machine's", roundDuration(-ago))
-		return
-	case !h.LastPoll.IsZero() && ago <= pollerMaxAge:
+	if !h.LastPoll.IsZero() && ago <= pollerMaxAge {
 		f.OK(check, "%s: its worker polled %s ago, %s", h.Host, roundDuration(max(ago, 0)), devices)
 		return
 	}
@@ -63,4 +61,26 @@ func checkHost(f *doctor.Findings, h client.HostDiagnosis, now time.Time) {
 		names += fmt.Sprintf(" and %d more", h.Waiting-len(h.Names))
 	}
 	f.Fail(check, start, "%s, and %d of %s wait for it: %s", text, h.Waiting, devices, names)
+}
+
+// pollsForgottenAfter is how long a Temporal server remembers a poll, by its own clock.
+const pollsForgottenAfter = 5 * time.Minute
+
+// checkClock compares this machine's clock with the server's, as far as the times of polls show
+// it: no poll is later than the server's clock, and none that it remembers is older than
+// pollsForgottenAfter. A difference that they do not show is not found.
+func checkClock(f *doctor.Findings, polls []time.Time, now time.Time) {
+	var ahead, behind time.Duration
+	for _, poll := range polls {
+		if !poll.IsZero() {
+			ahead, behind = max(ahead, poll.Sub(now)), max(behind, now.Sub(poll)-pollsForgottenAfter)
+		}
+	}
+	const check, remedy = "clock", "set this machine's clock and the server's, for example by NTP"
+	if ahead > maxClockSkew {
+		f.Warn(check, remedy, "the server's clock is %s ahead of this machine's", roundDuration(ahead))
+	}
+	if behind > maxClockSkew {
+		f.Warn(check, remedy, "the server's clock is at least %s behind this machine's", roundDuration(behind))
+	}
 }

@@ -205,6 +205,35 @@ func installation(hosts ...client.HostDiagnosis) func(*fakeClient) {
 	}
 }
 
+// The times of polls show a clock that differs: none is later than the server's, and the server
+// forgets those that are older than five minutes by it.
+func TestDoctorComparesTheClocks(t *testing.T) {
+	ago := func(d time.Duration) time.Time { return clock.Add(-d) }
+	for name, tt := range map[string]struct {
+		polls []time.Time
+		says  string // "": nothing
+	}{
+		"the same":                {polls: []time.Time{{}, ago(time.Second), ago(time.Minute), ago(4 * time.Minute)}},
+		"a little ahead":          {polls: []time.Time{ago(-4 * time.Second)}},
+		"ahead":                   {polls: []time.Time{{}, ago(-time.Minute), ago(-2 * time.Minute), ago(time.Minute)}, says: "the server's clock is 2m0s ahead of this machine's"},
+		"about to be forgotten":   {polls: []time.Time{ago(5*time.Minute + 4*time.Second)}},
+		"behind":                  {polls: []time.Time{{}, ago(12 * time.Minute), ago(11 * time.Minute)}, says: "the server's clock is at least 7m0s behind this machine's"},
+		"no worker was ever seen": {polls: []time.Time{{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var f doctor.Findings
+			checkClock(&f, tt.polls, clock)
+			if tt.says == "" {
+				require.Empty(t, f)
+				return
+			}
+			require.Len(t, f, 1)
+			require.Equal(t, doctor.Finding{Level: doctor.Warn, Check: "clock", Message: tt.says,
+				Remedy: "set this machine's clock and the server's, for example by NTP"}, f[0])
+		})
+	}
+}
+
 // Over the API doctor finds the same of the installation, and says what it did not check.
 func TestDoctorOfTheInstallationOverTheAPI(t *testing.T) {
 	withoutWorker(t)
