@@ -103,7 +103,7 @@ func (c *Client) Power(ctx context.Context, name string, in contract.PowerInput)
 	if err != nil {
 		return contract.Result{}, err
 	}
-	return c.request(ctx, name, contract.UpdatePower, in)
+	return c.requestWhereKnown(ctx, name, contract.UpdatePower, in, "its host has not said yet that it has power control", "wait until its host has looked at it: show "+name)
 }
 
 // Override sends one act of an override, which the HTTP API has signed. Only a device that is,

@@ -5,6 +5,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle/status"
 )
 
 // This file keeps requests of operators from ending a binding in silence (F31).
@@ -35,9 +36,9 @@ func (d *parts) nameInstance(verb, named, has string) error {
 		return nil
 	case named == "":
 		return d.Refuse(device.CodeInUse, "instance "+has+" has the device: "+verb+" would end its binding",
-			"unbind "+d.State.Name+" --instance "+has+" if it is over; or name it: "+verb+" "+d.State.Name+" --instance "+has)
+			status.NameTenant(d.State, verb, has))
 	}
-	return d.Refuse(device.CodeInUse, "instance "+has+" has the device, not "+named, "name the instance that has it: "+verb+" "+d.State.Name+" --instance "+has)
+	return d.Refuse(device.CodeInUse, "instance "+has+" has the device, not "+named, status.NameTenant(d.State, verb, has))
 }
 
 // nameRecorded refuses a request that would destroy the inventory's record of an instance

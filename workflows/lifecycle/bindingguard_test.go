@@ -78,7 +78,7 @@ func TestReplaceAndMoveNameTheRecordedTenant(t *testing.T) {
 				w.replaceHardware("S2")
 			}
 			f := try(w, "").refused(device.CodeInUse).Fault
-			require.Contains(t, f.Remedy, name+" d1 --instance i1")
+			require.Contains(t, f.Remedy, ": "+map[string]string{"replace": "replace d1", "move": "move d1 NEW"}[name]+" --instance i1")
 			require.True(t, w.live)
 			require.Empty(t, w.children)
 			ok[contract.Result](try(w, "i1"))

@@ -10,6 +10,7 @@ import (
 	"burnish/internal/device"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle/status"
 )
 
 // enrollment is the family of the update enroll.
@@ -41,7 +42,7 @@ func (d enrollment) validate(in contract.EnrollInput) error {
 
 func (d enrollment) enrolledDifferently(what, have string) error {
 	return d.Refuse(device.CodeAlreadyExists, fmt.Sprintf("the device is already enrolled with %s: %s", what, have),
-		fmt.Sprintf("retire %s and forget it first", d.State.Name))
+		status.RetireFirst(d.State))
 }
 
 // formatSettings writes settings as an operator does.

@@ -209,7 +209,9 @@ func TestAWornDriveIsQuarantined(t *testing.T) {
 	require.Equal(t, string(device.MaintenanceQuarantined), v.MaintenanceReason)
 	require.True(t, v.NeedsOperator)
 	require.False(t, w.host.clean(), "nothing was erased")
-	ok[contract.Result](w.send(contract.UpdateMaintain, "", contract.MaintainInput{Off: true}))
+	ended := ok[contract.Result](w.send(contract.UpdateMaintain, "", contract.MaintainInput{Off: true}))
+	require.False(t, ended.Already)
+	require.False(t, ended.Device.Maintenance, "the operator ends a quarantine")
 	ok[contract.Result](w.ask(contract.UpdateClean))
 	require.Equal(t, string(device.MaintenanceQuarantined), w.reach(device.Error).MaintenanceReason)
 	w.host.injectFault = nil

@@ -170,7 +170,7 @@ func (d operations) validateAbort(contract.ReasonInput) error {
 	case d.cleaning.Taking():
 		return nil
 	case d.State.Device.Returning:
-		return d.Refuse(device.CodeRefused, "the device is clean and being returned: there is nothing left to abort", "wait a moment")
+		return d.Refuse(device.CodeRefused, "the device is clean and being returned: there is nothing left to abort", "none is needed")
 	case !d.CleanUnderWay():
 		return d.Refuse(device.CodeRefused, "no clean is running: the device is "+status.Phrase(d.State), "show "+d.State.Name)
 	}
@@ -319,7 +319,8 @@ func (d operations) maintain(ctx workflow.Context, in contract.MaintainInput) (c
 }
 
 func (d operations) endOperatorMaintenance(ctx workflow.Context) (contract.Result, error) {
-	if d.State.Device.Status == device.Enabled {
+	quarantined := d.State.Device.Maintenance == device.MaintenanceQuarantined
+	if d.State.Device.Status == device.Enabled && !quarantined {
 		return contract.Result{Device: d.Status(), Already: true, Note: d.pool.TakenNote()}, nil
 	}
 	if d.State.Device.State == device.Available {
@@ -330,7 +331,7 @@ func (d operations) endOperatorMaintenance(ctx workflow.Context) (contract.Resul
 			return contract.Result{}, err
 		}
 	}
-	if d.State.Device.Status == device.Maintaining {
+	if d.State.Device.Status == device.Maintaining || quarantined {
 		if err := d.Apply(ctx, device.Event{Kind: device.MaintainOff}); err != nil {
 			return contract.Result{}, err
 		}

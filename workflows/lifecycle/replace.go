@@ -14,7 +14,7 @@ type hardware struct{ *parts }
 func (d hardware) validateReplace(contract.ReplaceInput) error {
 	if p := d.State.Enrollment.Pool; p != nil {
 		return d.Refuse(device.CodeRefused, "another server has another URI on "+p.Appliance+", and the device has the old one's",
-			"retire "+d.State.Name+", forget it, and enroll the new server")
+			"retire "+d.State.Name+" --reason R, then forget "+d.State.Name+", and enroll the new server")
 	}
 	return d.Legal(device.Event{Kind: device.Replace})
 }
@@ -42,7 +42,7 @@ func (d hardware) replace(ctx workflow.Context, in contract.ReplaceInput) (contr
 		return contract.Result{}, calls.FaultOf(err)
 	}
 	if found.Identity == d.State.Host.Identity {
-		return contract.Result{}, d.Refuse(device.CodeRefused, "the hardware in its slot is the enrolled one", "clean "+d.State.Name+", or show it")
+		return contract.Result{}, d.Refuse(device.CodeRefused, "the hardware in its slot is the enrolled one", "put the other hardware into its slot first")
 	}
 	if err := d.discovery.CheckSerialUnique(ctx, found.Identity.Serial); err != nil {
 		return contract.Result{}, err

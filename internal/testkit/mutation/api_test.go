@@ -64,9 +64,9 @@ var apiMutations = []mutation{
 	},
 	{
 		name: "a device that is offered without a clean is not called clean",
-		file: "workflows/lifecycle/status/words.go",
-		old:  `			if s.Device.NotSanitized {`,
-		new:  `			if false {`,
+		file: "workflows/lifecycle/status/remedy.go",
+		old:  `		if d.NotSanitized {`,
+		new:  `		if false {`,
 		pkg:  "./workflows/lifecycle/status", run: "TestAnUnsanitizedDeviceIsNotCalledClean",
 	},
 	{

@@ -183,7 +183,7 @@ func (r *Record) ShowNoErasePath() {
 func noErasePath(s *contract.DeviceState, message string) *device.Fault {
 	return &device.Fault{
 		Class: device.NeedsOperator, Code: device.CodeNoErasePath, Message: message,
-		Remedy: "retire " + s.Name + ", or manage it and enroll it with a driver that can erase it",
+		Remedy: "retire " + s.Name + " --reason R, then forget " + s.Name + ", and enroll it with a driver that can erase it",
 	}
 }
 

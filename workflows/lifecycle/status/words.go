@@ -40,59 +40,6 @@ func describe(s *contract.DeviceState) (words string, isState bool) {
 	return string(dev.State), true
 }
 
-// SuggestRemedy is the remedy for an action that the state does not allow.
-func SuggestRemedy(s *contract.DeviceState, verb string, e *device.IllegalError) string {
-	name := s.Name
-	if dev := s.Device; dev.LostRace || dev.State == device.Manageable && dev.Maintenance == device.MaintenanceTaken {
-		return "take another server: this one is cleaned as soon as the other user has left it"
-	}
-	switch s.Device.State {
-	case device.Allocated:
-		if verb == contract.UpdateUnbind || verb == contract.UpdateRebuild {
-			return "name the instance that the device is bound to"
-		}
-		return "unbind " + name + " first"
-	case device.PendingCleaning, device.Cleaning:
-		if s.Device.AwaitingManualClean {
-			return "clean " + name
-		}
-		if onHold(s) {
-			return "release-hold " + name + ", or abort it"
-		}
-		return "wait until it is clean, or abort " + name
-	case device.Error:
-		return "clean " + name + " to try again, or manage " + name
-	case device.Manageable:
-		if s.Device.Maintenance == device.MaintenanceTaken {
-			return "take another server; this one is cleaned when a poll finds that the other user has left it"
-		}
-		return "provide " + name + ", or clean it with --steps"
-	case device.Available:
-		if s.Device.Claim != nil {
-			return "wait, or take another device"
-		}
-		if s.Device.InMaintenance() {
-			return "maintain " + name + " --off first"
-		}
-		switch verb {
-		case contract.UpdateReplace, contract.UpdateMove:
-			return "manage " + name + " first"
-		case contract.UpdateClean:
-			if s.Device.NotSanitized {
-				return "it is offered without a clean; to work on it by hand, manage " + name
-			}
-			return "it is clean; to work on it by hand, manage " + name
-		}
-	case device.Unknown:
-		if s.Device.AwaitingManualClean {
-			return "find out whether an instance uses it; if none does, clean, manage or retire " + name
-		}
-	case device.Retired:
-		return "forget " + name + " and enroll it again"
-	}
-	return e.Why
-}
-
 // allowedActions lists what an operator may ask of the device now.
 func allowedActions(s *contract.DeviceState) []string {
 	var actions []string
