@@ -32,6 +32,10 @@ help: ## list the targets
 demo: build simulator ## clean a device before your eyes, with a crash in between (needs nothing else)
 	@$(BUILD) go run ./internal/testkit/demo $(if $(DEVICE),-device "$(DEVICE)")
 
+.PHONY: man
+man: build ## write the man pages of burnish into bin/man/man1
+	@bin/burnish man bin/man/man1
+
 .PHONY: simulator
 simulator: ## build bin/burnish-oneview-sim, a simulated appliance of OneView to try shared pools with
 	@mkdir -p bin

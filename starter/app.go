@@ -122,7 +122,10 @@ exit codes
 	flags.Var((*apiAddress)(&a.api), "api", "`URL`: the HTTP API of a control worker, which gets the requests in place of Temporal: https://HOST:PORT, http://HOST:PORT on this machine, or unix:/PATH")
 	flags.Var(&a.color, "color", "`WHEN`: auto, always or never; auto is on a terminal, unless NO_COLOR is set")
 	a.addCommands(root)
-	root.InitDefaultHelpFlag()
+	root.Version = version
+	root.SetVersionTemplate(versionText())
+	root.InitDefaultVersionFlag()
+	root.Flags().Lookup("version").Usage = "show this program's version"
 	eachCommand(root, func(cmd *cobra.Command) {
 		cmd.Flags().SortFlags = false
 		cmd.InitDefaultHelpFlag()
@@ -150,7 +153,7 @@ func (a *app) addCommands(root *cobra.Command) {
 		}},
 		{groupInformation, []*cobra.Command{
 			a.validateCommand(), a.planCommand(), a.doctorCommand(), a.statesCommand(), a.specCommand(),
-			a.udevRulesCommand(), a.completionCommand(), a.versionCommand(),
+			a.udevRulesCommand(), a.completionCommand(), a.manCommand(), a.versionCommand(),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: group.id})

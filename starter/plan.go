@@ -26,12 +26,19 @@ func (a *app) planCommand() *cobra.Command {
 		namespaces                       int
 		fleet                            bool
 		policy                           string
+		c                                cleanRequest
 	)
 	cmd := &cobra.Command{
-		Use:         "plan --identify FILE",
-		Annotations: forms("plan --fleet [--policy FILE]"),
-		Short:       "show how devices would be erased: one by its id-ctrl data, or all",
-		Long: `--identify needs no server and touches no device. It shows the erase
+		Use:         "plan NAME|UUID",
+		Annotations: forms("plan --identify FILE", "plan --fleet [--policy FILE]"),
+		Short:       "show what a clean would do: of a device, of id-ctrl data, or of all devices",
+		Long: `With a NAME it shows the steps of the device's full clean, or of --steps or --runbook, by
+the policy of the control worker that answers. Each has its estimated run time, from the
+device's last clean with this method or from the device itself, and its budget. burnish
+validate also checks the host and the interfaces. Nothing is changed. Exit code 1 if no
+clean is possible.
+
+--identify needs no server and touches no device. It shows the erase
 method that the policy selects for these capabilities, the steps of a full clean in their
 order, and the traits of the device. Exit code 1 if the policy is invalid or the device
 cannot satisfy it.
@@ -39,10 +46,35 @@ cannot satisfy it.
 --fleet reads what Temporal knows about each device and changes nothing. A driver that
 has only one method, such as block, keeps it. For a device that cannot satisfy the policy
 it prints the reason; the exit code is 0.`,
-		Example: `  nvme id-ctrl /dev/nvme0 -o json | burnish plan --identify - --action sanitize
+		Example: `  burnish plan h1_0000:01:00.0
+  nvme id-ctrl /dev/nvme0 -o json | burnish plan --identify - --action sanitize
   burnish plan --fleet --policy new.yaml`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("takes one NAME or UUID, not %d", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				for _, other := range []string{"fleet", "policy", "identify", "action", "strategy", "spec", "namespaces"} {
+					if cmd.Flags().Changed(other) {
+						return usagef("NAME and --%s exclude each other", other)
+					}
+				}
+				in, err := c.input(cmd.Flags())
+				if err != nil {
+					return err
+				}
+				return a.withDevice(cmd.Context(), args[0], func(l deviceClient, name string) error {
+					return a.planDevice(cmd.Context(), l, name, in)
+				})
+			}
+			for _, other := range []string{"steps", "arg", "runbook"} {
+				if cmd.Flags().Changed(other) {
+					return usagef("--%s goes with NAME", other)
+				}
+			}
 			if fleet {
 				for _, other := range []string{"identify", "action", "strategy", "spec", "namespaces"} {
 					if cmd.Flags().Changed(other) {
@@ -58,7 +90,7 @@ it prints the reason; the exit code is 0.`,
 				return usagef("--policy goes with --fleet")
 			}
 			if identify == "" {
-				return usagef("--identify is missing")
+				return usagef("NAME is missing, or --identify or --fleet")
 			}
 			actions := []clean.Action{clean.ActionAuto, clean.ActionSanitize, clean.ActionZero}
 			if !slices.Contains(actions, clean.Action(action)) {
@@ -96,6 +128,7 @@ it prints the reason; the exit code is 0.`,
 			})
 		},
 	}
+	c.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&fleet, "fleet", false, "every enrolled device that is not retired: its present plan, and the plan by the policy")
 	cmd.Flags().StringVar(&policy, "policy", "", "`FILE`: the policy, as for BURNISH_POLICY (default: auto, auto)")
 	cmd.Flags().StringVar(&identify, "identify", "", "`FILE`: the output of nvme id-ctrl -o json; - is the standard input")

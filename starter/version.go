@@ -56,8 +56,10 @@ func (a *app) versionCommand() *cobra.Command {
 		Example: "  burnish version -o json",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := versionInfo{Version: version, Go: runtime.Version()}
-			return a.emit(v, func() string { return fmt.Sprintf("burnish %s (%s)\n", v.Version, v.Go) })
+			return a.emit(versionInfo{Version: version, Go: runtime.Version()}, versionText)
 		},
 	}
 }
+
+// versionText is this program for people.
+func versionText() string { return fmt.Sprintf("burnish %s (%s)\n", version, runtime.Version()) }
