@@ -66,6 +66,8 @@ provider = fernet
 expiration = %[2]d
 [fernet_tokens]
 key_repository = %[1]s/fernet
+[fernet_receipts]
+key_repository = %[1]s/fernet
 [credential]
 key_repository = %[1]s/credential
 [identity]
