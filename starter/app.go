@@ -141,7 +141,7 @@ func (a *app) addCommands(root *cobra.Command) {
 		commands []*cobra.Command
 	}{
 		{groupDevices, []*cobra.Command{
-			a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(), a.historyCommand(), a.watchCommand(), a.topCommand(),
+			a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(), a.historyCommand(), a.watchCommand(), a.topCommand(), a.eventsCommand(),
 		}},
 		{groupTenants, []*cobra.Command{
 			a.bindCommand(), a.unbindCommand(), a.rebuildCommand(), a.instanceCommand(),

@@ -15,6 +15,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/doctor"
 	"burnish/internal/host"
+	"burnish/starter/internal/terminal"
 	"burnish/workflows/contract"
 )
 
@@ -62,7 +63,7 @@ otherwise 1. Without --timeout each request may take 5s.`,
 			if usable {
 				f.Machine(worker, server)
 			}
-			if err := a.emit(health{f}, func() string { return findingsTable(f) }); err != nil {
+			if err := a.emit(health{f}, func() string { return a.findingsTable(f) }); err != nil {
 				return err
 			}
 			if cmd.Context().Err() != nil {
@@ -195,14 +196,15 @@ func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient
 }
 
 // findingsTable is one line a finding.
-func findingsTable(findings doctor.Findings) string {
+func (a *app) findingsTable(findings doctor.Findings) string {
 	var b strings.Builder
 	for _, f := range findings {
 		text := f.Message
 		if f.Remedy != "" {
 			text += "; " + f.Remedy
 		}
-		fmt.Fprintf(&b, "%-5s %s\n", strings.ToUpper(string(f.Level)), oneLine(f.Check+": "+text))
+		level := strings.ToUpper(string(f.Level))
+		fmt.Fprintf(&b, "%s%*s %s\n", a.palette().Paint(terminal.Verdict(level), level), max(5-len(level), 0), "", oneLine(f.Check+": "+text))
 	}
 	return b.String()
 }
