@@ -74,6 +74,10 @@ func TestStepsEraseAFakeDevice(t *testing.T) {
 		_, err := s.run(first(t), in)
 		requireFault(t, err, device.CodeStepFailed, false)
 		require.False(t, s.entry().Done)
+		refusal, _ := contract.RefusalOf(err)
+		require.EqualValues(t, 1, refusal.Attempt, "the history says in which attempt, and how far it was")
+		require.EqualValues(t, 8<<20, refusal.Progress.Size)
+		require.Equal(t, s.entry().Offset, refusal.Progress.Offset)
 	})
 	inBubble(t, "a hang that obeys its context ends with the budget", func(t *testing.T) {
 		s := newTestHost(t)

@@ -188,3 +188,28 @@ func TestDeviceThatWasResetIsAskedAgain(t *testing.T) {
 	require.Equal(t, 1, answer.Outcomes[0].Device.Binding)
 	require.Equal(t, device.CodeNotFound, answer.Outcomes[1].Fault.Code, "it was terminated")
 }
+
+// What an instance asks of its devices, it asks in the name of the person whose request it
+// carries out, and with that reason.
+func TestActsOfAnInstanceNameThePerson(t *testing.T) {
+	for _, name := range []string{
+		contract.ActivityClaimDevices, contract.ActivityBurnDevices, contract.ActivityUnclaimDevices, contract.ActivityUnbindDevices, contract.ActivityRebuildDevices,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var result any = contract.Result{Device: contract.DeviceStatus{Name: "d1"}}
+			if name == contract.ActivityClaimDevices || name == contract.ActivityBurnDevices {
+				result = bound("d1", 1)
+			}
+			s := newAskedDevices(map[string][]any{"device/d1": {result}})
+			in := call("d1")
+			in.Caller, in.Reason = contract.Caller{By: "ann (42)", From: "192.0.2.7"}, "a demo"
+			_, err := ask(t, s, name, in)
+			require.NoError(t, err)
+			require.Len(t, s.sent, 1)
+			sent, ok := s.sent[0].Args[0].(contract.Input)
+			require.True(t, ok)
+			act := sent.Act()
+			require.Equal(t, []string{"ann (42)", "192.0.2.7", "a demo"}, []string{act.By, act.From, act.Reason})
+		})
+	}
+}

@@ -1,134 +1,189 @@
 package lifecycle_test
 
 import (
-	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/internal/logs"
-	"burnish/internal/testkit/testlog"
 	"burnish/workflows/contract"
 )
 
-// trailed is a device whose log is read as a trail: trail gives its lines since the last call,
-// and in short their messages.
-func trailed(t *testing.T) (w *deviceEnv, trail func() (lines []testlog.Line, short string)) {
-	t.Helper()
-	w = newDeviceEnv(t, standardPolicy())
-	log := &testlog.Log{}
-	w.log = logs.New(log, logs.Options{Format: logs.JSON, Level: slog.LevelDebug})
-	seen := 0
-	return w, func() ([]testlog.Line, string) {
-		t.Helper()
-		lines, err := testlog.Trail(log.String())
-		require.NoError(t, err)
-		lines = lines[seen:]
-		seen += len(lines)
-		var all []string
-		for _, l := range lines {
-			require.Equal(t, []string{"d1", contract.DeviceUUID("d1"), w.host.discovery.Identity.Serial, w.enrollment().Host},
-				[]string{l.Text(logs.Device), l.Text(logs.UUID), l.Text(logs.Serial), l.Text(logs.Host)})
-			all = append(all, l.Text("msg"))
+// actsOf are the device's acts with a verb.
+func (w *deviceEnv) actsOf(verb device.EventKind) (found []contract.Act) {
+	w.t.Helper()
+	for _, a := range w.view().Acts {
+		if a.Verb == string(verb) {
+			found = append(found, a)
 		}
-		return lines, strings.Join(all, ", ")
 	}
+	return found
 }
 
-// From the log of the control workers alone one reads who had the device, and when it was
-// returned.
-func TestATurnoverLeavesATrail(t *testing.T) {
-	w, trail := trailed(t)
+// Each binding says when it began and ended, by whom and why: also where the inventory shows
+// it, and where a retirement ends it. What is kept survives a continue-as-new.
+func TestBindingsSayWhenAndByWhom(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
-	lines, short := trail()
-	require.Equal(t, "returned", short)
-	require.EqualValues(t, 1, lines[0].Number(logs.Clean))
-	for number, instance := range []string{"i1", "i2"} {
-		ok[contract.BindResult](w.bind(instance, "r-"+instance))
-		w.host.writeAsTenant(instance)
-		lines, short = trail()
-		require.Equal(t, "bound", short)
-		require.Equal(t, []any{instance, int64(number + 1), string(device.Burned)}, []any{lines[0][logs.Instance], lines[0].Number(logs.Binding), lines[0][logs.Event]})
-		ok[contract.BindResult](w.bind(instance, "r-"+instance)) // once more
-		w.nextRun()
-		ok[contract.Result](w.unbind(instance))
-		lines, short = trail()
-		require.Equal(t, "unbound", short)
-		require.Equal(t, []any{instance, int64(number + 1), string(device.Unbind)}, []any{lines[0][logs.Instance], lines[0].Number(logs.Binding), lines[0][logs.Event]})
-		w.reach(device.Available)
-		lines, short = trail()
-		require.Equal(t, "returned", short)
-		require.Equal(t, []int64{int64(number + 2), int64(number + 1)}, []int64{lines[0].Number(logs.Clean), lines[0].Number(logs.Binding)})
-	}
+	w.pass(time.Minute)
+	began := w.clock()
+	ok[contract.BindResult](w.send(contract.UpdateBind, "", contract.BindInput{Instance: "i1", Request: "r1", Reason: "a demo", Caller: ann}))
+	w.pass(time.Hour)
+	over := w.clock()
+	ok[contract.Result](w.send(contract.UpdateUnbind, "", contract.UnbindInput{Instance: "i1", Caller: contract.Caller{By: "bob@h1"}}))
+	w.reach(device.Available)
+	w.makeBound("i2")
+	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Instance: "i2", Reason: "worn out", Caller: ann}))
+	w.nextRun()
+	all := w.view().Bindings
+	require.Len(t, all, 2)
+	first, second := all[0], all[1]
+	require.WithinDuration(t, began, first.Began.At, 3*time.Second)
+	require.WithinDuration(t, over, first.Over.At, 3*time.Second)
+	require.Equal(t, []string{"bind", "ann (42)", "a demo"}, []string{first.Began.Verb, first.Began.By, first.Began.Reason})
+	require.Equal(t, []string{"unbind", "bob@h1", ""}, []string{first.Over.Verb, first.Over.By, first.Over.Reason})
+	require.Empty(t, second.Began.By, "nobody said who it is")
+	require.Equal(t, []string{"retire", "ann (42)", "worn out"}, []string{second.Over.Verb, second.Over.By, second.Over.Reason})
 	w.requireNoDefect()
 }
 
-// A failed clean is a warning with its step, fault and remedy. What was refused says who asked
-// for it and why it was not done, and is no error.
-func TestAFailureAndARefusalInTheLog(t *testing.T) {
-	w, trail := trailed(t)
-	w.makeBound("i1")
-	trail()
-	in := contract.BindInput{Caller: contract.Caller{By: "eve@desk"}, Instance: "i2", Request: "r2"}
-	w.send(contract.UpdateBind, "", in).refused(device.CodeRefused)
-	lines, short := trail()
-	require.Equal(t, "request refused", short)
-	require.Equal(t, []any{"bind", "refused", "eve@desk"}, []any{lines[0][logs.Verb], lines[0][logs.Fault], lines[0][logs.By]})
-	require.NotEmpty(t, lines[0][logs.Remedy])
+// What no person asked for is Burnish's own: the clean after a binding, its failure because the
+// time for it ended, a binding that the inventory shows, a poll that finds a server taken.
+func TestActsOfTheMachine(t *testing.T) {
+	t.Run("the clean after a binding", func(t *testing.T) {
+		w := newDeviceEnv(t, standardPolicy())
+		ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrollment(), Provide: true, Caller: ann}))
+		w.reach(device.Available)
+		w.makeBound("i1")
+		ok[contract.Result](w.unbind("i1"))
+		w.reach(device.Available)
+		cleans := w.view().Cleans
+		require.Equal(t, []string{"ann (42)", contract.ByBurnish}, []string{cleans[0].By, cleans[1].By})
+		w.requireNoDefect()
+	})
+	t.Run("its time ends", func(t *testing.T) {
+		p := standardPolicy()
+		p.CleanupTimeout = 5 * time.Second // a step takes 4
+		w := newDeviceEnv(t, p)
+		w.enroll(true)
+		w.reach(device.Error)
+		last := w.view().Cleans[0]
+		require.Equal(t, device.CodeTimeout, last.Fault)
+		require.Equal(t, "verify", last.Failure.Step)
+		events := contract.HistoryOf(w.view()).Events()
+		ended := events[len(events)-1]
+		require.Equal(t, contract.EventCleanEnded, ended.Kind)
+		require.Equal(t, contract.ByBurnish, ended.By)
+		require.Contains(t, ended.Reason, "timeout")
+		w.requireNoDefect()
+	})
+	t.Run("the inventory", func(t *testing.T) {
+		w := newNovaDevice(t)
+		w.makeAvailable()
+		w.allocatedByNova("i7")
+		b := w.view().Bindings
+		began := b[len(b)-1].Began
+		require.Equal(t, []string{"observed_in_use", contract.ByBurnish, "the inventory shows it in use"}, []string{began.Verb, began.By, began.Reason})
+		w.requireNoDefect()
+	})
+	t.Run("a poll of its pool", func(t *testing.T) {
+		w := newShared(t)
+		w.makeAvailable()
+		require.Empty(t, w.actsOf(device.Taken))
+		w.pool.take()
+		w.poll(contract.SignalTaken)
+		w.requireTaken()
+		taken := w.actsOf(device.Taken)
+		require.Len(t, taken, 1)
+		require.Equal(t, contract.ByBurnish, taken[0].By)
+		require.Contains(t, taken[0].Reason, "poll")
+		w.requireNoDefect()
+	})
+}
 
-	w.host.injectFault = func(what string, _ int) error {
-		if what != "verify" {
+// A clean that failed says at which step and why, also after the next one, in a later run.
+func TestAFailedCleanStaysVisible(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.host.injectFault = func(what string, block int) error {
+		if what != "verify" || block != 1 {
 			return nil
 		}
-		return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: device.NeedsOperator, Code: device.CodeVerifyFailed, Message: "byte 7", Remedy: "look"}})
+		return contract.Refuse(contract.Refusal{
+			Fault:    device.Fault{Class: device.NeedsOperator, Code: device.CodeVerifyFailed, Message: "block 1 is not zero"},
+			Progress: &contract.Progress{Step: "verify", Offset: 16 << 20, Size: 64 << 20}, Attempt: 3,
+		})
 	}
-	ok[contract.Result](w.unbind("i1"))
+	w.enroll(true)
 	w.reach(device.Error)
-	lines, short = trail()
-	require.Equal(t, "unbound, clean failed", short)
-	failed := lines[1]
-	require.Equal(t, []any{"verify", "verify_failed", "byte 7", "look"}, []any{failed[logs.Step], failed[logs.Fault], failed[logs.Error], failed[logs.Remedy]})
-	require.Equal(t, []int64{2, 1}, []int64{failed.Number(logs.Clean), failed.Number(logs.Binding)})
-
-	w.host.injectFault, w.host.cancelDelay = nil, time.Second
-	ok[contract.Result](w.ask(contract.UpdateClean))
-	w.stepRuns("zero")
-	ok[contract.Result](w.ask(contract.UpdateAbort))
-	w.reach(device.Error)
-	lines, short = trail()
-	require.Equal(t, "clean aborted", short)
-	require.Equal(t, []any{"zero", "aborted", int64(3)}, []any{lines[0][logs.Step], lines[0][logs.Fault], lines[0].Number(logs.Clean)})
+	w.host.injectFault = nil
+	ok[contract.Result](w.send(contract.UpdateClean, "", contract.CleanInput{Reason: "again", Caller: ann}))
+	w.reach(device.Available)
+	w.nextRun()
+	cleans := w.view().Cleans
+	require.Len(t, cleans, 2)
+	require.Equal(t, "failed", cleans[0].Outcome)
+	require.Equal(t, device.CodeVerifyFailed, cleans[0].Fault)
+	require.Equal(t, &contract.CleanFailure{Step: "verify", Offset: 16 << 20, Size: 64 << 20, Attempt: 3, Message: "block 1 is not zero"}, cleans[0].Failure)
+	require.Nil(t, cleans[1].Failure)
+	require.Equal(t, []string{"ann (42)", "again"}, []string{cleans[1].By, cleans[1].Reason})
 	w.requireNoDefect()
 }
 
-// A host that does not start a device's work is a warning, and so is its end; however often it
-// is tried meanwhile.
-func TestAnUnreachableHostInTheLog(t *testing.T) {
-	w, trail := trailed(t)
+// A Cancel that ends a clean is an act; one that changes nothing is none. A signal says that it
+// is one. Neither says who sent it.
+func TestACancelIsAnAct(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
-	w.host.up = false
+	before := w.verbs()
+	w.cancel()
+	w.pass(time.Second)
+	require.Equal(t, before, w.verbs())
 	ok[contract.Result](w.unbind("i1"))
-	trail()
-	w.pass(6 * time.Hour)
-	lines, short := trail()
-	require.Equal(t, "host unreachable", short)
-	require.Contains(t, lines[0][logs.Remedy], "burnish-worker")
-	w.host.up = true
-	w.reach(device.Available)
-	lines, short = trail()
-	require.Equal(t, "host no longer waited for, returned", short)
-	require.Greater(t, lines[0].Number(logs.Duration), int64(5*time.Hour))
-
-	w.host.up = false
-	ok[contract.BindResult](w.bind("i2", "r2"))
-	ok[contract.Result](w.unbind("i2"))
-	w.pass(time.Hour)
-	ok[contract.Result](w.ask(contract.UpdateAbort))
+	w.stepRuns("zero")
+	w.cancel()
 	w.reach(device.Error)
-	_, short = trail()
-	require.Equal(t, "bound, unbound, host unreachable, host no longer waited for, clean aborted", short)
+	last := w.lastAct()
+	require.Equal(t, []string{"abort", "by a Cancel", "", contract.FromCancel}, []string{last.Verb, last.Detail, last.By, last.From})
+	w.signal(contract.SignalClean, contract.CleanInput{})
+	w.reach(device.Available)
+	last = w.lastAct()
+	require.Equal(t, []string{"clean", "", "", contract.FromSignal}, []string{last.Verb, last.Detail, last.By, last.From})
 	w.requireNoDefect()
+}
+
+// A resume of a model is an act of each device that waited for it.
+func TestAResumeIsAnActOfTheDevicesThatWaited(t *testing.T) {
+	w := newQueued(t, device.Limits{Breaker: 1})
+	w.answer(contract.SlotAnswer{Why: &device.Fault{Class: device.NeedsOperator, Code: device.CodeBreakerOpen, Message: "zero failed on M1", Remedy: "resume"}})
+	w.pass(time.Minute)
+	act := contract.ResumeInput{Model: "M1", Step: "zero", Reason: "a new cable", Caller: ann}.Act()
+	act.Verb, act.Request = contract.UpdateResume, "resume-1"
+	w.answer(contract.SlotAnswer{Granted: true, Resumed: &act})
+	w.stepRuns("zero")
+	w.answer(contract.SlotAnswer{Granted: true, Resumed: &act}) // it waits no longer
+	w.reach(device.Available)
+	got := w.actsOf(contract.UpdateResume)
+	require.Len(t, got, 1)
+	require.False(t, got[0].At.IsZero())
+	got[0].At = time.Time{}
+	require.Equal(t, contract.Act{Verb: "resume", Detail: "zero on M1", By: "ann (42)", From: "192.0.2.7", Reason: "a new cable", Request: "resume-1"}, got[0])
+	w.requireNoDefect()
+}
+
+// What is kept for the history costs no event: a turnover by callers who say much has as many
+// as one by callers who say nothing.
+func TestWhatIsKeptCostsNoEvent(t *testing.T) {
+	turnover := func(by contract.Caller, reason string) int {
+		w := newDeviceEnv(t, standardPolicy())
+		w.makeAvailable()
+		activities, upserts := len(w.scheduledActivities), w.upserts
+		ok[contract.BindResult](w.send(contract.UpdateBind, "", contract.BindInput{Instance: "i1", Request: "r1", Reason: reason, Caller: by}))
+		ok[contract.Result](w.send(contract.UpdateUnbind, "", contract.UnbindInput{Instance: "i1", Reason: reason, Caller: by}))
+		w.reach(device.Available)
+		w.idle()
+		w.requireNoDefect()
+		return 100*(len(w.scheduledActivities)-activities) + w.upserts - upserts
+	}
+	require.Equal(t, turnover(contract.Caller{}, ""), turnover(ann, "a demo"))
 }

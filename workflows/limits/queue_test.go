@@ -370,3 +370,26 @@ func TestTheQueueOfAWholeFleetFitsIntoAPayload(t *testing.T) {
 	require.Equal(t, l.Slots, state.Slots)
 	require.Error(t, unpack(&contract.LimitsState{Packed: []byte("garbage")}))
 }
+
+// A resume goes, with the next answer and once, to the devices that waited for its breaker.
+func TestAResumeGoesToTheDevicesThatWaited(t *testing.T) {
+	q := queue{LimitsState: &contract.LimitsState{Found: true, LimitsChange: contract.LimitsChange{Limits: &device.Limits{Breaker: 1}}}}
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, s := range []contract.SlotRequest{
+		{Device: "waits", Clean: "1", Model: "M", Steps: []string{"zero", "verify"}, Since: now},
+		{Device: "has no such step", Clean: "2", Model: "M", Steps: []string{"sanitize"}, Since: now},
+		{Device: "is of another model", Clean: "3", Model: "N", Steps: []string{"zero"}, Since: now},
+		{Device: "leaves the pool", Clean: "4", Model: "M", Steps: []string{"zero"}, TakesCapacity: true, Since: now},
+	} {
+		q.Slots = append(q.Slots, contract.Slot{SlotRequest: s})
+	}
+	q.Breakers = []contract.Breaker{{Model: "M", Step: "zero", Failures: 1, Open: true}}
+	q.settle(now)
+	act := contract.ResumeInput{Model: "M", Step: "zero", Reason: "a new cable", Caller: contract.Caller{By: "ann@h1"}}.Act()
+	require.True(t, q.resume("M", "zero", act))
+	q.settle(now)
+	for i, want := range []*contract.Act{&act, nil, nil, nil} {
+		require.Equal(t, want, q.answer(i).Resumed, q.Slots[i].Device)
+		require.Nil(t, q.answer(i).Resumed, "once")
+	}
+}
