@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+// withoutServer are the commands that ask no server, or do not need one.
+var withoutServer = []string{"states", "version", "completion", "man", "help", "doctor", "spec", "udev-rules", "instance schema"}
+
+// askServer runs the first example of each command that asks a server, with a connection of its
+// own, and gives what it said.
+func askServer(t *testing.T, more []string, check func(t *testing.T, cmd string, got ran)) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "temporal.toml")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	t.Setenv("TEMPORAL_CONFIG_FILE", file)
+	asked := 0
+	eachCommand(newTree(), func(cmd *cobra.Command) {
+		name := strings.TrimPrefix(cmd.CommandPath(), "burnish ")
+		isLocal := func(l string) bool { return name == l || strings.HasPrefix(name, l+" ") }
+		if !cmd.Runnable() || cmd.Parent() == nil || slices.ContainsFunc(withoutServer, isLocal) {
+			return
+		}
+		for _, args := range commandLines(t, cmd.Example) {
+			if needsFile := slices.ContainsFunc(args, func(a string) bool {
+				return strings.Contains(a, ".yaml") || strings.Contains(a, ".xml") || strings.Contains(a, ".json") || a == "-"
+			}); needsFile || slices.Contains(args, "__complete") {
+				continue
+			}
+			found, _, err := newTree().Find(args)
+			if err != nil || found.CommandPath() != cmd.CommandPath() || slices.Contains(args, "--identify") || slices.Contains(args, "--api") {
+				continue
+			}
+			asked++
+			t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+				var out, errs bytes.Buffer
+				a := &app{
+					stdin: strings.NewReader("y\n"), stdout: &out, stderr: &errs, getenv: func(string) string { return "" },
+					terminal: func() bool { return true }, now: time.Now, pause: pause,
+				}
+				a.dial = a.connect
+				code := a.run(t.Context(), append(slices.Clone(args), more...))
+				check(t, strings.Join(args, " "), ran{code, out.String(), errs.String()})
+			})
+			return
+		}
+	})
+	require.Greater(t, asked, 25, "the commands are found")
+}
+
+// Without a server each command ends with exit code 5 and one line, which names the address and
+// does not say that something was sent.
+func TestEveryCommandWithoutAServer(t *testing.T) {
+	t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+	askServer(t, nil, func(t *testing.T, args string, got ran) {
+		require.Equal(t, exitUnreachable, got.code, "%s: %+v", args, got)
+		require.Contains(t, got.errors, "Temporal at 127.0.0.1:1 does not answer: ")
+		require.Contains(t, got.errors, "start it, or set TEMPORAL_ADDRESS")
+		require.NotContains(t, got.errors, "may still be carried out")
+		require.Equal(t, 1, strings.Count(got.errors, "\n"), got.errors)
+	})
+}
+
+// Over the API it is the same.
+func TestEveryCommandWithoutAnAPI(t *testing.T) {
+	askServer(t, []string{"--api", "http://127.0.0.1:1"}, func(t *testing.T, args string, got ran) {
+		require.Equal(t, exitUnreachable, got.code, "%s: %+v", args, got)
+		require.Contains(t, got.errors, "the API at http://127.0.0.1:1 does not answer: ")
+		require.NotContains(t, got.errors, "may still be carried out")
+		require.Equal(t, 1, strings.Count(got.errors, "\n"), got.errors)
+	})
+}
