@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,9 +13,9 @@ import (
 )
 
 // manyDevices is what the help of each command on several devices says of them.
-const manyDevices = `The devices are named, or chosen by --state, --type, --host, --model and --fault. With
-several it prints one line for each, and --timeout is for each (30s). A failure does not
-stop the rest.`
+const manyDevices = `The devices are named, or chosen by flags as burnish list chooses them. A NAME may be a
+pattern in quotes, such as 'h1_*'. With several devices it prints one line for each, and
+--timeout is for each (30s). A failure does not stop the rest.`
 
 // onHold is the result of maintain, which does not change the state.
 const onHold = "on hold"
@@ -176,11 +176,12 @@ func (a *app) forgetCommand() *cobra.Command {
 		Args:    oneName("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Caller = operator()
-			return a.actOnNamed(cmd, args[0], "forgotten", action{send: request(deviceClient.Forget, in)})
+			return a.actOnNamed(cmd, args[0], action{verb: "forget", done: "forgotten", send: request(deviceClient.Forget, in)})
 		},
 	}
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "`UUID`: the instance that still has the device by the inventory's record")
 	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the device")
+	dryRunFlag(cmd)
 	return cmd
 }
 
@@ -217,7 +218,7 @@ func (a *app) actCommand(cmd *cobra.Command, read func() (action, error)) *cobra
 		if err != nil {
 			return err
 		}
-		if o.oneOnly && len(names) != 1 {
+		if o.oneOnly && (len(names) != 1 || len(c.globs) > 0) {
 			return usagef("--instance goes with one NAME: each device has its own instance")
 		}
 		return a.actOnDevices(cmd.Context(), cmd.Name(), &c, names, o)
@@ -226,52 +227,50 @@ func (a *app) actCommand(cmd *cobra.Command, read func() (action, error)) *cobra
 	return cmd
 }
 
-// actOnDevices sends the action to the named devices, or to those that the selectors match.
+// actOnDevices sends the action to the named devices, and to those that a pattern or the
+// selectors match.
 func (a *app) actOnDevices(ctx context.Context, command string, c *selection, names []string, o action) error {
 	limited, cancel := a.waitLimit(ctx)
 	defer cancel()
-	ask := question{verb: o.verb, n: len(names), above: asksAbove(effectOf(command), len(names) == 0), yes: c.yes}
-	if len(names) > 0 && c.dryRun {
-		return a.dryRun(names, o)
-	}
-	if err := a.refuse(ask); err != nil { // before a server is contacted
-		return err
+	byFilter := len(names) == 0 || len(c.globs) > 0
+	ask := question{verb: o.verb, n: len(names), above: asksAbove(effectOf(command), byFilter), yes: c.yes || c.dryRun}
+	if !byFilter {
+		if err := a.refuse(ask); err != nil { // before a server is contacted
+			return err
+		}
 	}
 	return a.devices(ctx, func(l deviceClient) error {
-		if len(names) == 1 {
-			return a.actOne(ctx, limited, l, names[0], o)
-		}
 		ask.show = func() (string, error) {
 			views, err := a.named(ctx, l, names)
 			return a.affected(views), err
 		}
-		if len(names) == 0 {
+		if byFilter {
 			views, err := a.find(ctx, l, &c.filter)
 			if err != nil {
 				return err
 			}
+			if len(names) == 0 {
+				ask.show = func() (string, error) { return a.affected(views), nil }
+			}
 			for _, v := range views {
-				names = append(names, v.Name)
+				if !slices.Contains(names, v.Name) {
+					names = append(names, v.Name)
+				}
 			}
 			if len(names) == 0 {
 				a.note("", "no device matches these selectors")
 			}
-			if c.dryRun {
-				return a.dryRun(names, o)
-			}
-			ask.n, ask.show = len(names), func() (string, error) { return a.affected(views), nil }
+			ask.n = len(names)
 		}
-		if err := a.confirm(ctx, ask); err != nil {
+		switch err := a.confirm(ctx, ask); {
+		case err != nil:
 			return err
+		case c.dryRun:
+			return a.dryRun(ctx, l, command, names, o)
+		case !byFilter && len(names) == 1:
+			return a.actOne(ctx, limited, l, names[0], o)
 		}
 		return a.actMany(ctx, limited, l, command, names, o)
-	})
-}
-
-// dryRun prints what an action would do.
-func (a *app) dryRun(names []string, o action) error {
-	return a.forEachDevice(len(names), 1, func(i int) outcome {
-		return done(names[i], fmt.Sprintf("%s: would %s it", names[i], o.verb))
 	})
 }
 

@@ -18,7 +18,7 @@ var changing = map[string][]string{
 	"enroll": {"d1", "--host", "h1", "--driver", "fake"},
 	"import": {"--from", "placement", "--cloud", "c"},
 	"bind":   {"d1", "--instance", someInstance}, "unbind": {"d1", "--instance", someInstance}, "rebuild": {"d1", "--instance", someInstance},
-	"provide": {"d1"}, "clean": {"d1"}, "abort": {"d1"}, "release-hold": {"d1"}, "manage": {"d1"}, "maintain": {"d1"}, "retire": {"d1"}, "forget": {"d1"},
+	"provide": {"d1"}, "clean": {"d1"}, "abort": {"d1"}, "release-hold": {"d1"}, "manage": {"d1"}, "maintain": {"d1"}, "retire": {"d1"}, "forget": {"d1"}, "label": {"d1", "rack=a"},
 	"power": {"d1", "off"}, "resume": {"--model", "M", "--step", "zero"}, "replace": {"d1"}, "move": {"d1", "h1_0000:0a:00.0"},
 	"oneview migrate": {"d1"},
 	"instance bind":   {someInstance, "--device", "d1"}, "instance attach": {someInstance, "--device", "d1"}, "instance detach": {someInstance, "d1"},

@@ -127,6 +127,7 @@ exit codes
 	root.InitDefaultVersionFlag()
 	root.Flags().Lookup("version").Usage = "show this program's version"
 	eachCommand(root, func(cmd *cobra.Command) {
+		noteNoDryRun(cmd)
 		cmd.Flags().SortFlags = false
 		cmd.InitDefaultHelpFlag()
 		cmd.Flags().Lookup("help").Usage = "help for the command"
@@ -148,7 +149,7 @@ func (a *app) addCommands(root *cobra.Command) {
 		}},
 		{groupOperators, []*cobra.Command{
 			a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.releaseHoldCommand(), a.manageCommand(),
-			a.maintainCommand(), a.retireCommand(), a.forgetCommand(), a.powerCommand(), a.overrideCommand(),
+			a.maintainCommand(), a.labelCommand(), a.retireCommand(), a.forgetCommand(), a.powerCommand(), a.overrideCommand(),
 			a.resumeCommand(), a.replaceCommand(), a.moveCommand(), a.importCommand(), a.oneviewCommand(),
 		}},
 		{groupInformation, []*cobra.Command{

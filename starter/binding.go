@@ -80,7 +80,7 @@ func (a *app) byInstance(cmd *cobra.Command, method func(deviceClient, context.C
 			return err
 		}
 		in.Caller = operator()
-		return a.actOnNamed(cmd, args[0], past, action{send: request(method, in)})
+		return a.actOnNamed(cmd, args[0], action{done: past, send: request(method, in)})
 	}
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "`UUID`: the instance that the device is bound to")
 	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the device")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"burnish/internal/device"
+	"burnish/workflows/contract"
 )
 
 // parallelism bounds the requests that run at once.
@@ -21,6 +22,8 @@ type outcome struct {
 	OK      bool       `json:"ok"`
 	Message string     `json:"message,omitempty"`
 	Error   *errorBody `json:"error,omitempty"`
+	// DryRun is the answer to --dry-run.
+	DryRun *contract.DryRun `json:"dry_run,omitempty"`
 	// Migration is the report of `oneview migrate`.
 	Migration *migration `json:"migration,omitempty"`
 
@@ -183,23 +186,21 @@ type selection struct {
 
 func (c *selection) flags(flags *pflag.FlagSet) {
 	c.selectors(flags)
-	flags.BoolVar(&c.dryRun, "dry-run", false, "print what would be done; send nothing")
+	flags.BoolVar(&c.dryRun, "dry-run", false, "ask what would be done to each device, or why not; nothing changes, and no host, inventory or appliance is asked")
 	flags.BoolVarP(&c.yes, "yes", "y", false, "do not ask. Without it a question lists the devices: of a command that may erase, retire or end a binding whenever a filter chose them, of any above 10 devices")
 }
 
-// names reads the devices' names; none at all needs a selector instead.
+// names reads the devices' names. Patterns of names go into the filter; without any argument
+// a selector must be given.
 func (c *selection) names(cmd *cobra.Command, args []string) ([]string, error) {
-	switch by := selected(cmd.Flags()); {
-	case by && len(args) > 0:
-		return nil, usagef("NAMEs and --%s exclude each other", strings.Join(selectorNames, "/--"))
-	case !by && len(args) == 0:
-		return nil, usagef("NAME is missing: name devices, or select them by --%s", strings.Join(selectorNames, ", --"))
-	}
-	if err := c.check(cmd.Flags()); err != nil {
-		return nil, err
-	}
 	var names []string
 	for _, arg := range args {
+		if isGlob(arg) {
+			if err := c.setNames([]string{arg}); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		name, err := canonical(arg)
 		if err != nil {
 			return nil, err
@@ -208,5 +209,11 @@ func (c *selection) names(cmd *cobra.Command, args []string) ([]string, error) {
 			names = append(names, name)
 		}
 	}
-	return names, nil
+	switch by := selected(cmd.Flags()); {
+	case by && len(names) > 0:
+		return nil, usagef("NAMEs and --%s exclude each other", strings.Join(selectorNames, "/--"))
+	case !by && len(args) == 0:
+		return nil, usagef("NAME is missing: name devices, or select them by --%s", strings.Join(selectorNames, ", --"))
+	}
+	return names, c.check(cmd.Flags())
 }

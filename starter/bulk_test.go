@@ -95,15 +95,6 @@ func TestManyWaitTimesOut(t *testing.T) {
 	require.Contains(t, got.errors, "2 of 3 devices failed")
 }
 
-func TestDryRunSendsNothing(t *testing.T) {
-	l := fleetOf(2)
-	got := burnish(t, l, "", "retire", "--host", "h1", "--reason", "old", "--dry-run")
-	require.Equal(t, ran{exitOK, "d00: would retire it\nd01: would retire it\n", ""}, got)
-	require.Empty(t, l.sent)
-	got = burnish(t, nil, "", "retire", "x", "y", "--reason", "old", "--dry-run", "-o", "json")
-	require.JSONEq(t, `{"devices":[{"name":"x","ok":true,"message":"x: would retire it"},{"name":"y","ok":true,"message":"y: would retire it"}]}`, got.out)
-}
-
 func TestSelectors(t *testing.T) {
 	var asked string
 	l := fleetOf(0)
@@ -111,6 +102,7 @@ func TestSelectors(t *testing.T) {
 		asked = query
 		a, b := in("a", device.Error), in("b", device.Error)
 		a.Model, b.Model = "X 1", "X 10"
+		a.Hostname, b.Hostname, a.Type, b.Type = "h1", "h1", "NVME", "NVME"
 		return []client.Execution{running(b), running(a)}, nil
 	}
 	got := burnish(t, l, "", "clean", "--state", "error", "--type", "nvme", "--host", "H1", "--fault", "verify_failed", "--model", "X 1", "--yes")

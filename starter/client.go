@@ -24,6 +24,9 @@ type deviceClient interface {
 	Forget(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
 	Replace(ctx context.Context, name string, in contract.ReplaceInput) (contract.Result, error)
 	Move(ctx context.Context, name string, in contract.MoveInput) (contract.Result, error)
+	Label(ctx context.Context, name string, in contract.LabelInput) (contract.Result, error)
+	// DryRun asks what an update would do.
+	DryRun(ctx context.Context, name, update string, in any) (contract.DryRun, error)
 	AttachDevice(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error)
 	DetachDevice(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error)
 	Rebuild(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error)

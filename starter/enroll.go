@@ -15,6 +15,8 @@ func (a *app) enrollCommand() *cobra.Command {
 		set  []string
 		file string
 		pool fromPool
+		// labels are those of --label.
+		labels []string
 	)
 	cmd := &cobra.Command{
 		Use:         "enroll NAME --host H --driver D",
@@ -27,7 +29,7 @@ prints the line and the error; the other entries are enrolled:
     - {name: d1, host: h1, driver: fake, set: {size: 64MiB}, provide: true}
     - {address: "0000:01:00.0", host: h1, driver: block, set: {path: /dev/sdb}}
 
-keys: name host driver type address set one_time_use provide clean accept_signature`,
+keys: name host driver type address set one_time_use provide clean accept_signature labels`,
 		Example: `  burnish enroll d1 --host h1 --driver fake --set size=64MiB,delay=200ms --provide
   burnish enroll --from oneview --filter model='*Gen10*' --host h1 --driver redfish \
     --set url=https://ilo{serial}.example/redfish/v1/Systems/1,secret=rack1 \
@@ -44,6 +46,7 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 	flags.BoolVar(&e.provide, "provide", false, "clean it and make it available")
 	flags.BoolVar(&e.clean, "clean", false, "assert that it is clean; only with BURNISH_CLEAN_ON_ENROLL=false")
 	flags.StringVar(&e.acceptSignature, "accept-signature", "", "`S`: a file-system signature on it that may be destroyed")
+	flags.StringArrayVar(&labels, "label", nil, "`KEY=VALUE`: a label, by which list and other commands select devices; repeatable")
 	flags.StringVarP(&file, "file", "f", "", "`FILE`: many devices, in YAML; - is the standard input")
 	flags.StringVar(&pool.from, "from", "", "`oneview`: the servers of an appliance that are not enrolled, as NODEs of its pool. A NAME is the server's name and serial number. Values of --set may contain {name}, {serial} and {uuid}")
 	flags.StringVar(&pool.appliance, "appliance", "", "`A`: with --from, the appliance, if control workers serve several")
@@ -55,7 +58,7 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("file") {
-			for _, other := range append([]string{"host", "driver", "type", "address", "set", "one-time-use", "provide", "clean", "accept-signature", "from"}, fromFlags...) {
+			for _, other := range append([]string{"host", "driver", "type", "address", "set", "one-time-use", "provide", "clean", "accept-signature", "label", "from"}, fromFlags...) {
 				if flags.Changed(other) {
 					return usagef("--file and --%s exclude each other: write it in the file", other)
 				}
@@ -77,6 +80,9 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 		var err error
 		if e.set, err = settings(set); err != nil {
 			return usagef("%s", err)
+		}
+		if e.labels, err = labelsOf(labels); err != nil {
+			return usagef("--label: %s", err)
 		}
 		if flags.Changed("from") {
 			if e.name != "" || e.address != "" {

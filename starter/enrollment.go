@@ -16,6 +16,7 @@ type enrollment struct {
 	set                               map[string]string
 	oneTimeUse, provide, clean        bool
 	acceptSignature, reason           string
+	labels                            map[string]string
 }
 
 // settingOwner is a setting that does not belong to the driver: who allocates the device.
@@ -32,6 +33,7 @@ func (e enrollment) input() (contract.EnrollInput, error) {
 			Name: e.name, Host: e.host, Driver: e.driver, Type: e.kind, Address: e.address,
 			OneTimeUse:           e.oneTimeUse,
 			AcceptSignature:      e.acceptSignature,
+			Labels:               e.labels,
 			OperatorAssertsClean: e.clean,
 		},
 	}

@@ -29,6 +29,7 @@ type fakeClient struct {
 	onDescribe func(name string) (client.Execution, error)
 	onQuery    func(ctx context.Context, name string) (contract.DeviceStatus, error)
 	onValidate func(name string, in contract.CleanInput) (contract.CleanPlan, error)
+	onDryRun   func(name, update string, in any) (contract.DryRun, error)
 	onFacts    func(name string) (contract.DiscoveryResult, error)
 	onList     func(query string) ([]client.Execution, error)
 	onPolled   func(queue string) (time.Time, error)
@@ -117,6 +118,14 @@ func (f *fakeClient) Replace(ctx context.Context, name string, in contract.Repla
 
 func (f *fakeClient) Move(ctx context.Context, name string, in contract.MoveInput) (contract.Result, error) {
 	return f.update(ctx, name, contract.UpdateMove, in)
+}
+
+func (f *fakeClient) Label(ctx context.Context, name string, in contract.LabelInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdateLabel, in)
+}
+
+func (f *fakeClient) DryRun(_ context.Context, name, update string, in any) (contract.DryRun, error) {
+	return f.onDryRun(name, update, in)
 }
 
 func (f *fakeClient) DetachDevice(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {

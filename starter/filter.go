@@ -1,38 +1,54 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"burnish/internal/device"
+	"burnish/starter/internal/near"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
-// filter selects devices.
+// filter selects devices: the values of one flag are alternatives, and all flags must match.
 type filter struct {
-	states           []string
-	kind, host       string // --type, --host
-	model, fault     string
-	needsOperator    bool
-	awaitingCleaning bool
-	oneTimeUse       bool
-	all              bool
+	states, kinds, hosts   []string // --state, --type, --host
+	models, faults, labels []string
+	onHold                 bool
+	olderThan              span
+	needsOperator          bool
+	awaitingCleaning       bool
+	oneTimeUse             bool
+	all                    bool
+	// globs are patterns of NAMEs.
+	globs []string
+	// labeled are the labels, as check has read them.
+	labeled []device.LabelSelector
 }
 
 // selectors are the filters by which commands that act choose devices.
 func (f *filter) selectors(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.states, "state", nil, "`S[,S…]`: devices in one of these states")
-	flags.StringVar(&f.kind, "type", "", "`T`: devices of this type, such as DISK or NVME")
-	flags.StringVar(&f.host, "host", "", "`H`: devices on this host")
-	flags.StringVar(&f.model, "model", "", "`M`: devices of exactly this model")
-	flags.StringVar(&f.fault, "fault", "", "`CODE`: devices with this fault")
+	flags.StringSliceVar(&f.kinds, "type", nil, "`T[,T…]`: devices of these types, such as DISK or NVME")
+	flags.StringSliceVar(&f.hosts, "host", nil, "`H[,H…]`: devices on these hosts")
+	flags.StringSliceVar(&f.models, "model", nil, "`M[,M…]`: devices of exactly these models")
+	flags.StringSliceVar(&f.faults, "fault", nil, "`CODE[,CODE…]`: devices with one of these faults")
+	flags.StringArrayVar(&f.labels, "label", nil, "`SELECTOR`: devices whose labels match: KEY=VALUE, KEY!=VALUE, KEY or !KEY")
+	flags.BoolVar(&f.onHold, "on-hold", false, "devices that maintain put on hold, or whose clean a runbook holds")
+	flags.Var(&f.olderThan, "older-than", "`AGE`: devices that are in their state for longer, as 90m, 36h or 2d")
+	flags.BoolVar(&f.needsOperator, "needs-operator", false, "devices that need an operator")
 }
 
 // selectorNames are the flags of selectors.
-var selectorNames = []string{"state", "type", "host", "model", "fault"}
+var selectorNames = []string{"state", "type", "host", "model", "fault", "label", "on-hold", "older-than", "needs-operator"}
 
 // selected says whether one of the selectors was given.
 func selected(flags *pflag.FlagSet) bool {
@@ -42,45 +58,268 @@ func selected(flags *pflag.FlagSet) bool {
 // check refuses values that can never match, so that a typing error does not look like an
 // empty fleet.
 func (f *filter) check(flags *pflag.FlagSet) error {
-	for _, s := range f.states {
-		if !slices.Contains(device.States(), device.State(s)) {
-			return usagef("--state %q: must be one of %s", s, join(device.States()))
-		}
-	}
 	for _, name := range selectorNames {
 		if value := flags.Lookup(name).Value.String(); flags.Changed(name) && (value == "" || value == "[]") {
 			return usagef("--%s is empty", name)
 		}
 	}
+	for name, values := range map[string][]string{"type": f.kinds, "host": f.hosts, "model": f.models} {
+		if slices.Contains(values, "") {
+			return usagef("--%s has an empty value", name)
+		}
+	}
+	for _, s := range f.states {
+		if !slices.Contains(device.States(), device.State(s)) {
+			return usagef("--state %q: must be one of %s", s, join(device.States()))
+		}
+	}
+	for _, c := range f.faults {
+		if !slices.Contains(device.Codes(), device.Code(c)) {
+			return unknownValue("fault", c, device.Codes(), "is not a fault")
+		}
+	}
+	f.labeled = nil
+	for _, text := range f.labels {
+		selector, err := device.ParseLabelSelector(text)
+		if err != nil {
+			return usagef("--label: %s", err)
+		}
+		f.labeled = append(f.labeled, selector)
+	}
 	return nil
+}
+
+// unknownValue refuses a value that is not among the known ones: it names what was probably
+// meant, where that is near.
+func unknownValue[T ~string](flag, value string, known []T, message string) error {
+	f := usagef("--%s %q: %s", flag, value, message)
+	words := make([]string, len(known))
+	for i, k := range known {
+		words[i] = string(k)
+	}
+	if meant := near.Of(value, words); len(meant) > 0 {
+		f.remedy = "did you mean " + strings.Join(meant[:min(3, len(meant))], " or ") + "?"
+	}
+	return f
 }
 
 // query is the part of the filter that the server compares. Without a state it leaves
 // out retired devices.
 func (f *filter) query() client.Filter {
-	q := client.Filter{NeedsOperator: f.needsOperator, AwaitingCleaning: f.awaitingCleaning}
+	q := client.Filter{
+		NeedsOperator: f.needsOperator, AwaitingCleaning: f.awaitingCleaning,
+		Types: mapped(f.kinds, strings.ToUpper), Hosts: mapped(f.hosts, strings.ToLower), Faults: f.faults,
+	}
 	for _, s := range device.States() {
 		if slices.Contains(f.states, string(s)) || len(f.states) == 0 && !f.all && s != device.Retired {
 			q.States = append(q.States, s)
 		}
 	}
-	for into, value := range map[*[]string]string{&q.Types: strings.ToUpper(f.kind), &q.Hosts: strings.ToLower(f.host), &q.Faults: f.fault} {
-		if value != "" {
-			*into = []string{value}
-		}
-	}
 	return q
+}
+
+func mapped(values []string, by func(string) string) []string {
+	var out []string
+	for _, v := range values {
+		out = append(out, by(v))
+	}
+	return out
 }
 
 // keep applies the conditions that the server cannot compare.
 func (f *filter) keep(found []client.Execution) []contract.DeviceStatus {
 	kept := make([]contract.DeviceStatus, 0, len(found))
 	for _, e := range found {
-		if (f.model == "" || e.Status.Model == f.model) && (!f.oneTimeUse || e.Status.OneTimeUse) {
+		if f.matches(e.Status) {
 			kept = append(kept, e.Status)
 		}
 	}
 	return kept
+}
+
+func (f *filter) matches(v contract.DeviceStatus) bool {
+	return (len(f.models) == 0 || slices.Contains(f.models, v.Model)) &&
+		(!f.oneTimeUse || v.OneTimeUse) && (!f.onHold || isOnHold(v)) &&
+		(len(f.globs) == 0 || slices.ContainsFunc(f.globs, func(g string) bool { return globMatches(g, v.Name) })) &&
+		!slices.ContainsFunc(f.labeled, func(s device.LabelSelector) bool { return !s.Selects(v.Labels) })
+}
+
+// isOnHold says that maintain put the device on hold, or that a runbook holds its clean.
+func isOnHold(v contract.DeviceStatus) bool {
+	return v.Status == device.Maintaining || v.Waiting != nil && v.Waiting.For == contract.WaitHold
+}
+
+// setNames has the filter select devices by NAMEs and patterns.
+func (f *filter) setNames(args []string) error {
+	for _, arg := range args {
+		if isGlob(arg) {
+			if err := checkGlob(arg); err != nil {
+				return err
+			}
+			f.globs = append(f.globs, arg)
+			continue
+		}
+		name, err := canonical(arg)
+		if err != nil {
+			return err
+		}
+		f.globs = append(f.globs, name)
+	}
+	return nil
+}
+
+// isGlob says that an argument is a pattern of NAMEs: no NAME contains these characters.
+func isGlob(arg string) bool { return strings.ContainsAny(arg, `*?[`) }
+
+// checkGlob refuses a pattern that cannot be read.
+func checkGlob(glob string) error {
+	if _, err := path.Match(glob, ""); err != nil {
+		return usagef("%q is not a valid pattern: use * for any text, ? for one character, [ab] for one of several", glob)
+	}
+	return nil
+}
+
+// globMatches says that a NAME matches a pattern. The hosts and addresses in NAMEs are in lower
+// case, however the pattern is written.
+func globMatches(glob, name string) bool {
+	if _, _, ofAddress := device.SplitName(name); ofAddress {
+		glob = strings.ToLower(glob)
+	}
+	matches, err := path.Match(glob, name)
+	return matches && err == nil // check has read the pattern
+}
+
+// find gives the devices that match the filter. No workflow is queried, but for those that
+// changed lately where the age of their state is asked for. A host, type, model or pattern that
+// no device has is an error of the command line.
+func (a *app) find(ctx context.Context, l deviceClient, f *filter) ([]contract.DeviceStatus, error) {
+	found, err := a.listed(ctx, l, f.query())
+	if err != nil {
+		return nil, err
+	}
+	if err := a.checkKnown(ctx, l, f, found); err != nil {
+		return nil, err
+	}
+	return a.keepOlder(ctx, l, f.olderThan, f.keep(found))
+}
+
+// listed is one listing, with its failure for the operator.
+func (a *app) listed(ctx context.Context, l deviceClient, q client.Filter) ([]client.Execution, error) {
+	rctx, cancel := a.requestContext(ctx)
+	defer cancel()
+	found, err := l.List(rctx, q)
+	if err != nil {
+		return nil, a.explain(ctx, l, "", err)
+	}
+	return found, nil
+}
+
+// checkKnown refuses values that no device has. What a device that was found has is known;
+// only for the rest are all devices asked for.
+func (a *app) checkKnown(ctx context.Context, l deviceClient, f *filter, found []client.Execution) error {
+	checks := []struct {
+		flag   string
+		values []string
+		of     func(contract.DeviceStatus) string
+	}{
+		{"host", mapped(f.hosts, strings.ToLower), func(v contract.DeviceStatus) string { return v.Hostname }},
+		{"type", mapped(f.kinds, strings.ToUpper), func(v contract.DeviceStatus) string { return v.Type }},
+		{"model", f.models, func(v contract.DeviceStatus) string { return v.Model }},
+	}
+	all, complete := found, false
+	for _, c := range checks {
+		for _, value := range c.values {
+			has := func(e client.Execution) bool { return c.of(e.Status) == value }
+			if slices.ContainsFunc(all, has) {
+				continue
+			}
+			if !complete {
+				var err error
+				if all, err = a.listed(ctx, l, client.Filter{}); err != nil {
+					return err
+				}
+				complete = true
+			}
+			if !slices.ContainsFunc(all, has) {
+				known := map[string]bool{}
+				for _, e := range all {
+					known[c.of(e.Status)] = true
+				}
+				return unknownValue(c.flag, value, slices.Collect(maps.Keys(known)), "no device has this "+c.flag)
+			}
+		}
+	}
+	for _, glob := range f.globs {
+		if !slices.ContainsFunc(found, func(e client.Execution) bool { return globMatches(glob, e.Name) }) {
+			return usagef("no device matches %q", glob)
+		}
+	}
+	return nil
+}
+
+// keepOlder keeps the devices that are in their state for longer than this. A listing says when
+// a device last changed; one that changed since is asked how long it has its state.
+func (a *app) keepOlder(ctx context.Context, l deviceClient, age span, views []contract.DeviceStatus) ([]contract.DeviceStatus, error) {
+	if age == 0 {
+		return views, nil
+	}
+	before := a.now().Add(-time.Duration(age))
+	keep, errs := make([]bool, len(views)), make([]error, len(views))
+	parallel(len(views), parallelism, func(i int) {
+		v := views[i]
+		if v.UpdatedAt.After(before) && v.CreatedAt.Before(before) {
+			rctx, cancel := a.requestContext(ctx)
+			defer cancel()
+			asked, err := l.Query(rctx, v.Name)
+			if err != nil {
+				errs[i] = a.explain(ctx, l, v.Name, err)
+				return
+			}
+			// It may have left the state that the listing shows.
+			if asked.DeviceState == v.DeviceState && !asked.StateSince.IsZero() {
+				v.UpdatedAt = asked.StateSince
+			}
+		}
+		keep[i] = !v.UpdatedAt.After(before)
+	})
+	if err := cmp.Or(errs...); err != nil {
+		return nil, err
+	}
+	old := make([]contract.DeviceStatus, 0, len(views))
+	for i, v := range views {
+		if keep[i] {
+			old = append(old, v)
+		}
+	}
+	return old, nil
+}
+
+// span is a length of time as a flag: Go's form, or days as 2d.
+type span time.Duration
+
+func (s *span) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return time.Duration(*s).String()
+}
+
+func (s *span) Type() string { return "duration" }
+
+func (s *span) Set(text string) error {
+	given := text
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		given = days + "h"
+	}
+	d, err := time.ParseDuration(given)
+	if given != text {
+		d *= 24
+	}
+	if err != nil || d <= 0 {
+		return fmt.Errorf("must be a duration such as 90m, 36h or 2d")
+	}
+	*s = span(d)
+	return nil
 }
 
 // join lists words.

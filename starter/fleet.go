@@ -76,16 +76,21 @@ func parseEntry(node yamlfile.Node) fleetEntry {
 		"address": &e.address, "accept_signature": &e.acceptSignature,
 	}
 	bools := map[string]*bool{"one_time_use": &e.oneTimeUse, "provide": &e.provide, "clean": &e.clean}
-	for key, value := range r.Mapping(node, "a device", "name", "host", "driver", "type", "address", "set", "one_time_use", "provide", "clean", "accept_signature") {
+	for key, value := range r.Mapping(node, "a device", "name", "host", "driver", "type", "address", "set", "one_time_use", "provide", "clean", "accept_signature", "labels") {
 		switch {
 		case texts[key] != nil:
 			*texts[key] = r.Scalar(value, key)
 		case bools[key] != nil:
 			*bools[key] = r.Bool(value, key)
 		default:
-			e.set = map[string]string{}
-			for name, setting := range r.Mapping(value, key) {
-				e.set[name] = r.Scalar(setting, "set: "+name)
+			texts := map[string]string{}
+			for name, text := range r.Mapping(value, key) {
+				texts[name] = r.Scalar(text, key+": "+name)
+			}
+			if key == "labels" {
+				e.labels = texts
+			} else {
+				e.set = texts
 			}
 		}
 	}

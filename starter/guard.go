@@ -39,6 +39,7 @@ var effects = map[string]effect{
 	"manage":          endsBinding,
 	"maintain":        keeps,
 	"retire":          endsBinding | retires,
+	"label":           keeps,
 	"enroll":          keeps, // with --provide it erases, see enrollFrom
 	"oneview migrate": keeps,
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // needed are the flags without which a command sends nothing.
-var needed = map[string][]string{"retire": {"--reason", "old"}, "maintain": {"--reason", "kernel"}}
+var needed = map[string][]string{"retire": {"--reason", "old"}, "maintain": {"--reason", "kernel"}, "label": {"rack=a"}}
 
 // A command that may erase, retire or end a binding asks before it acts on the devices that a
 // filter chose, though it is one; all others ask above ten.
@@ -59,7 +59,7 @@ func TestEveryCommandThatDestroysAsks(t *testing.T) {
 			}
 		})
 	}
-	require.Equal(t, []string{"abort", "clean", "maintain", "manage", "provide", "release-hold", "retire"}, checked)
+	require.Equal(t, []string{"abort", "clean", "label", "maintain", "manage", "provide", "release-hold", "retire"}, checked)
 }
 
 // leaves are the commands of a tree that have none below them, or do something themselves.

@@ -32,7 +32,7 @@ once: where its outcome is not known, the answer says so.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Action, in.Caller = args[1], operator()
-			return a.actOnNamed(cmd, args[0], "done", action{send: request(deviceClient.Power, in)})
+			return a.actOnNamed(cmd, args[0], action{done: "done", send: request(deviceClient.Power, in)})
 		},
 	}
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "`UUID`: the instance that has the device")

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"burnish/workflows/contract"
@@ -22,11 +20,15 @@ func (a *app) listCommand() *cobra.Command {
 	)
 	o := listOutput{format: &a.format}
 	cmd := &cobra.Command{
-		Use:   "list",
+		Use:   "list [NAME…]",
 		Short: "list devices",
 		Long: `STEP is the running step, or queued:N for place N in the queue of the limits; show says why.
 AGE is the time since the device last changed. A listing may miss a device
 that changes while the list is read. show is exact.
+
+A NAME may be a pattern in quotes: * is any text, ? one character, [ab] one of several. The
+values of one flag are alternatives, and all flags must match. A SELECTOR is KEY=VALUE,
+KEY!=VALUE, KEY (any value) or !KEY (none); of several with commas, all must match.
 
 On a terminal that is too narrow, columns fall away; into a pipe or file all are written.
 -o wide has more of them. The columns, of which --columns chooses any, and by one of which
@@ -37,12 +39,16 @@ On a terminal that is too narrow, columns fall away; into a pipe or file all are
 -o jsonpath=TEMPLATE prints parts of the object that -o json prints, as kubectl does. With
 --watch it prints parts of one device.`,
 		Example: `  burnish list --state error,pending_cleaning --host h1
+  burnish list 'h1_*' --label rack=a1 --older-than 2d
   burnish list --needs-operator -o json
   burnish list --columns name,model,serial --sort-by -age
   burnish list -o jsonpath='{range .devices[*]}{.name}{"\n"}{end}'
   burnish list --host h1 --watch`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.setNames(args); err != nil {
+				return err
+			}
 			if err := f.check(cmd.Flags()); err != nil {
 				return err
 			}
@@ -69,7 +75,6 @@ On a terminal that is too narrow, columns fall away; into a pipe or file all are
 	}
 	flags := cmd.Flags()
 	f.selectors(flags)
-	flags.BoolVar(&f.needsOperator, "needs-operator", false, "only those that need an operator")
 	flags.BoolVar(&f.awaitingCleaning, "awaiting-cleaning", false, "only those that wait for a clean: pending_cleaning, and error while dirty")
 	flags.BoolVar(&f.oneTimeUse, "one-time-use", false, "only those that are cleaned after every tenant")
 	flags.BoolVar(&f.all, "all", false, "include retired devices")
@@ -78,16 +83,4 @@ On a terminal that is too narrow, columns fall away; into a pipe or file all are
 	flags.StringVar(&sortBy, "sort-by", "", "`COLUMN`: sort by this column, or by -COLUMN downwards (by name)")
 	flags.BoolVarP(&watch, "watch", "w", false, "print a device again whenever it changes, until Ctrl-C")
 	return cmd
-}
-
-// find gives the devices that match the filter, from the listing alone: no workflow
-// is queried.
-func (a *app) find(ctx context.Context, l deviceClient, f *filter) ([]contract.DeviceStatus, error) {
-	rctx, cancel := a.requestContext(ctx)
-	defer cancel()
-	found, err := l.List(rctx, f.query())
-	if err != nil {
-		return nil, a.explain(ctx, l, "", err)
-	}
-	return f.keep(found), nil
 }

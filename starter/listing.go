@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"burnish/internal/device"
 	"burnish/starter/internal/terminal"
 	"burnish/workflows/contract"
 )
@@ -75,6 +76,7 @@ func listColumns() []listColumn {
 			}
 			return v.Waiting.For
 		})},
+		{wide: true, Column: titled("LABELS", 26, 8), text: of(func(v contract.DeviceStatus) string { return device.LabelsText(v.Labels) })},
 		since("ENROLLED", 10, true, func(v contract.DeviceStatus) time.Time { return v.CreatedAt }),
 		{wide: true, Column: titled("UUID", 5, 9), text: of(func(v contract.DeviceStatus) string { return v.UUID })},
 	}

@@ -40,7 +40,7 @@ control workers.`,
 			default:
 				in.ExpiresAt, past = a.now().Add(expires).UTC().Truncate(time.Second), "override requested"
 			}
-			return a.actOnNamed(cmd, args[0], past, action{send: request(deviceClient.Override, in)})
+			return a.actOnNamed(cmd, args[0], action{done: past, send: request(deviceClient.Override, in)})
 		},
 	}
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "`TEXT`: why the device is needed without a clean")

@@ -18,9 +18,10 @@ the device's history is kept. Allowed in state error, manageable or retired.`,
 	cmd.Flags().StringVar(&in.AcceptSignature, "accept-signature", "", "`S[,S…]`: file-system signatures on it that may be destroyed")
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "`UUID`: the instance that has the device, whose binding this ends")
 	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the device")
+	dryRunFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		in.Caller = operator()
-		return a.actOnNamed(cmd, args[0], "replaced", action{send: request(deviceClient.Replace, in)})
+		return a.actOnNamed(cmd, args[0], action{verb: "replace", done: "replaced", send: request(deviceClient.Replace, in)})
 	}
 	return cmd
 }
@@ -47,6 +48,7 @@ flag that is not given keeps its value; a NEW of the form HOST_ADDRESS sets both
 	cmd.Flags().StringArrayVar(&set, "set", nil, "`K=V[,K=V…]`: settings that differ in the new slot, such as path")
 	cmd.Flags().StringVar(&instance, "instance", "", "`UUID`: the instance that has the device, whose binding this ends")
 	reasonFlag(cmd, &reason, "`TEXT`: why; kept with the device")
+	dryRunFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var err error
 		if to.Name, err = canonical(args[1]); err != nil {
@@ -62,22 +64,31 @@ flag that is not given keeps its value; a NEW of the form HOST_ADDRESS sets both
 			return usagef("%s", err)
 		}
 		in := contract.MoveInput{Enrollment: to, Instance: instance, Reason: reason, Caller: operator()}
-		return a.actOnNamed(cmd, args[0], "moved", action{send: request(deviceClient.Move, in)})
+		return a.actOnNamed(cmd, args[0], action{verb: "move", done: "moved", send: request(deviceClient.Move, in)})
 	}
 	return cmd
 }
 
-// actOnNamed sends a request to one device, and prints its answer.
-func (a *app) actOnNamed(cmd *cobra.Command, arg, past string, o action) error {
+// dryRunFlag adds --dry-run to a command on one device.
+func dryRunFlag(cmd *cobra.Command) {
+	cmd.Flags().Bool("dry-run", false, "ask what would be done, or why not; nothing changes, and no host, inventory or appliance is asked")
+}
+
+// actOnNamed sends a request to one device, and prints its answer; with --dry-run it asks what
+// the request would do.
+func (a *app) actOnNamed(cmd *cobra.Command, arg string, o action) error {
 	name, err := canonical(arg)
 	if err != nil {
 		return err
 	}
 	return a.devices(cmd.Context(), func(l deviceClient) error {
+		if dry := cmd.Flags().Lookup("dry-run"); dry != nil && dry.Value.String() == "true" {
+			return a.dryRun(cmd.Context(), l, cmd.Name(), []string{name}, o)
+		}
 		result, err := a.send(cmd.Context(), l, name, o)
 		if err != nil {
 			return err
 		}
-		return a.emit(result, func() string { return resultLine(name, past, result) + "\n" })
+		return a.emit(result, func() string { return resultLine(name, o.done, result) + "\n" })
 	})
 }

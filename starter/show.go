@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"burnish/internal/device"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -172,6 +173,7 @@ func (a *app) deviceTable(v contract.DeviceStatus) string {
 		add("live-migratable", "yes")
 	}
 	add("owner", string(v.Owner))
+	add("labels", device.LabelsText(v.Labels))
 	if v.Pool != nil {
 		for _, row := range poolRows(*v.Pool) {
 			add(row[0], row[1])

@@ -137,7 +137,7 @@ func TestOverTheAPI(t *testing.T) {
 		"TestUpdatesAreSentAsContracted": TestUpdatesAreSentAsContracted, "TestNamesAreCanonical": TestNamesAreCanonical, "TestEnroll": TestEnroll,
 		"TestFailures": TestFailures, "TestWait": TestWait, "TestShowByUUID": TestShowByUUID, "TestShowOfNoDevice": TestShowOfNoDevice,
 		"TestSteps": TestSteps, "TestOneFailureDoesNotStopTheRest": TestOneFailureDoesNotStopTheRest,
-		"TestManyWaitTimesOut": TestManyWaitTimesOut, "TestEveryCommandThatDestroysAsks": TestEveryCommandThatDestroysAsks, "TestAQuestionShowsTheDevices": TestAQuestionShowsTheDevices, "TestNamedDevicesAreAskedAboutAboveTen": TestNamedDevicesAreAskedAboutAboveTen, "TestSelectors": TestSelectors,
+		"TestManyWaitTimesOut": TestManyWaitTimesOut, "TestEveryCommandThatDestroysAsks": TestEveryCommandThatDestroysAsks, "TestAQuestionShowsTheDevices": TestAQuestionShowsTheDevices, "TestADryRunSendsNoChange": TestADryRunSendsNoChange, "TestADryRunOfMany": TestADryRunOfMany, "TestFiltersSelect": TestFiltersSelect, "TestLabelCommand": TestLabelCommand, "TestLabelsOfAnEnrollment": TestLabelsOfAnEnrollment, "TestNamedDevicesAreAskedAboutAboveTen": TestNamedDevicesAreAskedAboutAboveTen, "TestSelectors": TestSelectors,
 		"TestFleetFile": TestFleetFile, "TestDoctorOfTheServer": TestDoctorOfTheServer, "TestEnrollFromAnAppliance": TestEnrollFromAnAppliance,
 		"TestEnrollFromAnApplianceDryRun": TestEnrollFromAnApplianceDryRun, "TestEnrollFromAnAppliancePartly": TestEnrollFromAnAppliancePartly,
 		"TestEnrollFromAnApplianceOfAWorkerThatHasJustStarted": TestEnrollFromAnApplianceOfAWorkerThatHasJustStarted, "TestImportFromACloudOfAWorkerThatHasJustStarted": TestImportFromACloudOfAWorkerThatHasJustStarted,

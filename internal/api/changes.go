@@ -24,6 +24,7 @@ type Writer interface {
 	Forget(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
 	Replace(ctx context.Context, name string, in contract.ReplaceInput) (contract.Result, error)
 	Move(ctx context.Context, name string, in contract.MoveInput) (contract.Result, error)
+	Label(ctx context.Context, name string, in contract.LabelInput) (contract.Result, error)
 	MigratePool(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
 	AttachDevice(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error)
 	DetachDevice(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error)
@@ -104,7 +105,7 @@ type bindView struct {
 
 // changeRoutes are the changes, each with its own rule.
 func changeRoutes() []route {
-	return []route{
+	return append(withDryRun(
 		act("clean", v21, http.StatusAccepted, "Clean a device in state error or, with named steps or a runbook, a manageable one", cleanDevice),
 		plain("provide", "Clean a manageable device and offer it to tenants", Writer.Provide),
 		act("manage", v20, 0, "Take a device out of the pool", func(ctx context.Context, c *call, in tenantBody) (any, error) {
@@ -114,9 +115,6 @@ func changeRoutes() []route {
 		plain("release-hold", "Go on with a clean that its runbook holds", Writer.ReleaseHold),
 		act("maintenance", v20, 0, "Begin or end maintenance", func(ctx context.Context, c *call, in maintenanceBody) (any, error) {
 			return c.result(c.Devices.Maintain(ctx, c.name, contract.MaintainInput{Reason: in.Reason, Off: in.Off, Caller: c.caller()}))
-		}),
-		act("power", v20, 0, "Switch a device on or off, or reset it", func(ctx context.Context, c *call, in powerBody) (any, error) {
-			return c.result(c.Devices.Power(ctx, c.name, contract.PowerInput{Action: in.Target, Reason: in.Reason, Instance: in.Instance, Caller: c.caller()}))
 		}),
 		act("retire", v20, 0, "Take a device out of service permanently", func(ctx context.Context, c *call, in retireBody) (any, error) {
 			return c.result(c.Devices.Retire(ctx, c.name, contract.ReasonInput{Reason: in.Reason, Lost: in.Lost, Instance: in.Instance, Caller: c.caller()}))
@@ -129,6 +127,13 @@ func changeRoutes() []route {
 				Reason: in.Reason, Instance: in.Instance, Caller: c.caller()}))
 		}),
 		act("move", v20, 0, "The device's hardware is in another slot now", moveDevice),
+		act("label", v20, 0, "Change a device's labels", func(ctx context.Context, c *call, in labelBody) (any, error) {
+			return c.result(c.Devices.Label(ctx, c.name, contract.LabelInput{LabelChange: in.LabelChange, Reason: in.Reason, Caller: c.caller()}))
+		}),
+	),
+		act("power", v20, 0, "Switch a device on or off, or reset it", func(ctx context.Context, c *call, in powerBody) (any, error) {
+			return c.result(c.Devices.Power(ctx, c.name, contract.PowerInput{Action: in.Target, Reason: in.Reason, Instance: in.Instance, Caller: c.caller()}))
+		}),
 		overrideRoute(),
 		plain("migrate-pool", "Make a pre-allocated server of a shared pool dynamic", Writer.MigratePool),
 		bindRoute(),
@@ -148,7 +153,7 @@ func changeRoutes() []route {
 				}
 				return result, err
 			}),
-	}
+	)
 }
 
 // plain is the route of a change that takes nothing but a reason.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"reflect"
@@ -129,6 +130,17 @@ func (s *schemas) operation(r route) object {
 		}
 	}
 	responses := object{strconv.Itoa(max(r.Status, http.StatusOK)): success}
+	if _, dry := r.parameter(dryRunParameter); dry {
+		would := s.of(reflect.TypeFor[contract.DryRun](), false)
+		if r.Status == 0 {
+			success["content"] = object{"application/json": object{"schema": object{"oneOf": []any{s.of(reflect.TypeOf(r.Out), false), would}}}}
+		} else {
+			asked := maps.Clone(success)
+			asked["description"] = "What the change would do"
+			asked["content"] = object{"application/json": object{"schema": would}}
+			responses["200"] = asked
+		}
+	}
 	for _, status := range statusesOf(r) {
 		responses[strconv.Itoa(status)] = object{"$ref": fmt.Sprintf("#/components/responses/%d", status)}
 	}

@@ -94,6 +94,11 @@ var listFilters = []listFilter{
 		apply: func(q *listQuery, values []string) { q.filter.Instances = lower(values) }},
 	{name: "fault", field: "fault", list: true, about: "with these faults",
 		apply: func(q *listQuery, values []string) { q.filter.Faults = values }},
+	{name: "label", field: "labels", list: true, about: "with these labels, all of which must match: KEY=VALUE, KEY!=VALUE, KEY or !KEY",
+		apply: func(q *listQuery, values []string) {
+			selector, _ := device.ParseLabelSelector(strings.Join(values, ",")) // values has read it
+			q.by(func(v contract.DeviceStatus) bool { return selector.Selects(v.Labels) })
+		}},
 	{name: "needs_operator", field: "needs_operator", about: "that need an operator, or do not", allowed: booleans,
 		apply: trueOrFalse(func(v contract.DeviceStatus) bool { return v.NeedsOperator }, func(f *client.Filter) { f.NeedsOperator = true })},
 	{name: "awaiting_cleaning", field: "dirty", about: "that wait for a clean, or do not: pending_cleaning, and error while dirty", allowed: booleans,
@@ -180,6 +185,11 @@ func (f listFilter) values(given []string) ([]string, error) {
 				return nil, invalid("name: "+err.Error(), "give the name of a device")
 			}
 			v = name
+		}
+		if f.name == "label" {
+			if _, err := device.ParseLabelSelector(v); err != nil {
+				return nil, invalid("label: "+err.Error(), "give terms such as rack=a1")
+			}
 		}
 		if slices.Equal(f.allowed, booleans) {
 			v = strings.ToLower(v) // Python's clients send True

@@ -17,6 +17,7 @@ import (
 // beyond the devices themselves.
 type Reader interface {
 	Validate(ctx context.Context, name string, in contract.CleanInput) (contract.CleanPlan, error)
+	DryRun(ctx context.Context, name, update string, in any) (contract.DryRun, error)
 	Discovery(ctx context.Context, name string) (contract.DiscoveryResult, error)
 	LimitsStatus(ctx context.Context, name string) (contract.LimitsStatus, bool, error)
 	Clouds(ctx context.Context) ([]string, error)

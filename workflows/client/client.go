@@ -154,6 +154,11 @@ func (c *Client) Validate(ctx context.Context, name string, in contract.CleanInp
 	return query[contract.CleanPlan](ctx, c, contract.WorkflowID(name), contract.QueryValidate, in)
 }
 
+// Label changes a device's labels.
+func (c *Client) Label(ctx context.Context, name string, in contract.LabelInput) (contract.Result, error) {
+	return c.request(ctx, name, contract.UpdateLabel, in)
+}
+
 // Discovery asks the device's workflow for the result of the host's last discovery.
 func (c *Client) Discovery(ctx context.Context, name string) (contract.DiscoveryResult, error) {
 	return query[contract.DiscoveryResult](ctx, c, contract.WorkflowID(name), contract.QueryDiscovery)

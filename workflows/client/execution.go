@@ -110,6 +110,7 @@ func statusOf(name string, fields map[string]*commonpb.Payload, memo contract.St
 		LastError: memo.LastError, LastRefusal: memo.LastRefusal, Remedy: memo.Remedy, CreatedAt: memo.CreatedAt,
 		Driver: memo.Driver, Owner: memo.Owner, OneTimeUse: memo.OneTimeUse, NotSanitized: memo.NotSanitized,
 		Operation: memo.Operation, Steps: memo.Steps, Waiting: memo.Waiting, Pool: memo.Pool,
+		Labels: memo.Labels,
 	}
 	for key, into := range map[interface{ GetName() string }]any{
 		contract.AttrState: &v.DeviceState, contract.AttrUUID: &v.UUID, contract.AttrSerial: &v.Serial,
@@ -140,6 +141,7 @@ func statusOf(name string, fields map[string]*commonpb.Payload, memo contract.St
 // normalize gives a status the same form in a listing and in a query: times in UTC and whole
 // seconds.
 func normalize(v contract.DeviceStatus) contract.DeviceStatus {
+	v.StateSince = v.StateSince.UTC().Truncate(time.Second)
 	v.CreatedAt, v.UpdatedAt = v.CreatedAt.UTC().Truncate(time.Second), v.UpdatedAt.UTC().Truncate(time.Second)
 	return v
 }

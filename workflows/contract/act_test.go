@@ -31,6 +31,7 @@ var (
 		"UpdateInstanceRevert": contract.InstanceActInput{}, "UpdateInstanceMigrate": contract.InstanceMoveInput{}, "UpdateInstanceLiveMigrate": contract.InstanceMoveInput{},
 		"UpdateInstanceEvacuate": contract.InstanceMoveInput{},
 		"SignalClean":            contract.CleanInput{},
+		"UpdateLabel":            contract.LabelInput{},
 	}
 	questions = []string{"UpdateCandidates", "UpdateReadPool", "UpdateServers"}
 )

@@ -60,6 +60,7 @@ const (
 	UpdatePower = "power"
 
 	UpdateReleaseHold = "release_hold"
+	UpdateLabel       = "label"
 	// UpdateOverride offers a device in state error without a clean; its input is signed by the
 	// HTTP API (D2).
 	UpdateOverride = "override"
@@ -74,11 +75,13 @@ const (
 )
 
 // QueryDevice answers with a DeviceStatus, QueryDiscovery with the DiscoveryResult,
-// QueryValidate, whose input is a CleanInput, with a CleanPlan.
+// QueryValidate, whose input is a CleanInput, with a CleanPlan, QueryDryRun, whose input is a
+// DryRunInput, with a DryRun.
 const (
 	QueryDevice    = "device"
 	QueryDiscovery = "discovery"
 	QueryValidate  = "validate"
+	QueryDryRun    = "dry_run"
 )
 
 // Activities of the control worker.
@@ -124,6 +127,9 @@ type Enrollment struct {
 	Imported bool `json:"imported,omitempty"`
 	// Pool is the pool that a server is shared in; nil if it is Burnish's alone.
 	Pool *Pool `json:"pool,omitempty"`
+	// Labels are the operator's own words for the device; device.CheckLabels says which there
+	// may be. They decide nothing.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // EnrollInput enrolls a device. Provide starts its first clean at once. Import accepts the

@@ -49,6 +49,9 @@ func (e Enrollment) Normalize() (Enrollment, error) {
 		}
 		name = made
 	}
+	if err := device.CheckLabels(e.Labels); err != nil {
+		return e, err
+	}
 	e.Name, e.Host, e.Driver, e.Address = name, strings.ToLower(e.Host), strings.ToLower(e.Driver), strings.ToLower(e.Address)
 	switch {
 	case e.Type != "":

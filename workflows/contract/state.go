@@ -73,6 +73,8 @@ type DeviceState struct {
 	BoundAt     time.Time `json:"bound_at,omitzero"`
 	CreatedAt   time.Time `json:"created_at"`
 	UpdatedAt   time.Time `json:"updated_at"`
+	// StateSince is when the device got its state; zero if an earlier version did not record it.
+	StateSince time.Time `json:"state_since,omitzero"`
 	// Waits are the waits of the device that have not ended; nil if it waits for nothing.
 	Waits []Wait `json:"waits,omitempty"`
 	// ForeignWrites counts writes of other clients to the device's provider; nil if there

@@ -82,6 +82,10 @@ type DeviceStatus struct {
 	Pool *StatusPool `json:"pool,omitempty"`
 	// Override is a pending override, or why the device is not sanitized. Listings have none.
 	Override *StatusOverride `json:"override,omitempty"`
+	// Labels are the operator's own words for the device.
+	Labels map[string]string `json:"labels,omitempty"`
+	// StateSince is when the device got its state. Listings have none.
+	StateSince time.Time `json:"state_since,omitzero"`
 	// Bindings, Cleans and Acts are the history, the latest last. Only the query returns them.
 	Bindings []device.Binding `json:"bindings,omitempty"`
 	Cleans   []CleanSummary   `json:"cleans,omitempty"`
@@ -125,6 +129,8 @@ type StatusMemo struct {
 	Waiting    *StatusWait `json:"waiting,omitempty"`
 	// Pool is the device's pool; nil if it has none.
 	Pool *StatusPool `json:"pool,omitempty"`
+	// Labels are the operator's own words for the device.
+	Labels map[string]string `json:"labels,omitempty"`
 	// Left is the instance that had a device last which waits for its operator: its provider
 	// may still record it.
 	Left string `json:"left,omitempty"`

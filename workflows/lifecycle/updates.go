@@ -89,6 +89,7 @@ func (d *run) register(ctx workflow.Context) error {
 		handle(ctx, d.parts, manageUpdate), handle(ctx, d.parts, maintainUpdate),
 		handle(ctx, d.parts, retireUpdate), handle(ctx, d.parts, forgetUpdate),
 		handle(ctx, d.parts, replaceUpdate), handle(ctx, d.parts, moveUpdate),
+		handle(ctx, d.parts, labelUpdate),
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDevice,
 			func() (contract.DeviceStatus, error) {
 				v := status.WithOverrideNumbers(d.Status(), d.State)
@@ -108,6 +109,10 @@ func (d *run) register(ctx workflow.Context) error {
 			//workflowcheck:ignore its plan is shown, and decides nothing
 			func(in contract.CleanInput) (contract.CleanPlan, error) { return operations{d.parts}.plan(in), nil },
 			workflow.QueryHandlerOptions{Description: "What a clean would do"}),
+		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDryRun,
+			//workflowcheck:ignore it is shown, and decides nothing
+			func(in contract.DryRunInput) (contract.DryRun, error) { return d.answerDryRun(in), nil },
+			workflow.QueryHandlerOptions{Description: "What an update would do"}),
 	)
 }
 
@@ -186,19 +191,18 @@ func validate[F family, In contract.Input, Out any](ctx workflow.Context, d *par
 	if d.Updates().OtherBody(id) {
 		return d.Refuse(device.CodeRequestReused, "another request was sent under this request's key", "give each request its own key")
 	}
-	if !d.State.Enrolled && u.name != contract.UpdateEnroll {
+	return d.validateUpdate(u.name, in, func() error { return u.arrive(of, ctx, in) })
+}
+
+// validateUpdate refuses what no device could carry out, and else what arrive refuses.
+func (d *parts) validateUpdate(name string, in any, arrive func() error) error {
+	switch {
+	case !d.State.Enrolled && name != contract.UpdateEnroll:
 		return d.Refuse(device.CodeNotFound, "this device is not enrolled", "enroll it first")
-	}
-	if tooLong(in) {
+	case tooLong(in):
 		return d.Refuse(device.CodeInvalid, fmt.Sprintf("the request is longer than %d KiB", maxInput>>10), "shorten its texts")
 	}
-	if err := u.validate(of, in); err != nil {
-		return d.Refusal(shownVerb(u.name, in), err)
-	}
-	if u.validateOnArrival == nil {
-		return nil
-	}
-	return u.validateOnArrival(of, ctx, in)
+	return arrive()
 }
 
 // shownVerb is the update as a refusal names it: claim and burn by an instance's workflow are

@@ -31,7 +31,7 @@ func defaults() map[string]string {
 	}
 	for _, act := range []string{
 		"enroll", "clean", "provide", "manage", "abort", "maintenance", "power", "override", "bind", "unbind", "rebuild",
-		"retire", "forget", "replace", "move", "release_hold", "migrate_pool", "resume",
+		"retire", "forget", "replace", "move", "release_hold", "migrate_pool", "resume", "label",
 	} {
 		rules[rulePrefix+act] = admins
 	}

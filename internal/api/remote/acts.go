@@ -3,6 +3,9 @@ package remote
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
 	"time"
 
 	"burnish/workflows/contract"
@@ -97,9 +100,12 @@ func (c *Client) Replace(ctx context.Context, name string, in contract.ReplaceIn
 
 // Move records that the device's hardware is in another slot, under another name.
 func (c *Client) Move(ctx context.Context, name string, in contract.MoveInput) (contract.Result, error) {
+	return c.act(ctx, name, "move", slotOf(in))
+}
+
+func slotOf(in contract.MoveInput) moveBody {
 	to := in.Enrollment
-	return c.act(ctx, name, "move", moveBody{
-		Enrollment: slotBody{Name: to.Name, Address: to.Address, Host: to.Host, Driver: to.Driver, Settings: to.Settings}, Instance: in.Instance, Reason: in.Reason})
+	return moveBody{Enrollment: slotBody{Name: to.Name, Address: to.Address, Host: to.Host, Driver: to.Driver, Settings: to.Settings}, Instance: in.Instance, Reason: in.Reason}
 }
 
 // moveBody is a MoveInput as the API takes it.
@@ -158,6 +164,46 @@ type overrideBody struct {
 // has requested.
 func (c *Client) Override(ctx context.Context, name string, in contract.OverrideInput) (contract.Result, error) {
 	return c.act(ctx, name, "override", overrideBody{Reason: in.Reason, ExpiresAt: in.ExpiresAt, Approve: in.Approve})
+}
+
+// Label changes a device's labels.
+func (c *Client) Label(ctx context.Context, name string, in contract.LabelInput) (contract.Result, error) {
+	in.Caller = contract.Caller{}
+	return c.act(ctx, name, "label", in)
+}
+
+// DryRun asks what a change of a device would do. An older API refuses the parameter.
+func (c *Client) DryRun(ctx context.Context, name, update string, in any) (contract.DryRun, error) {
+	verb := update
+	switch update {
+	case contract.UpdateMaintain:
+		verb = "maintenance"
+	case contract.UpdateReleaseHold:
+		verb = "release-hold"
+	}
+	switch given := in.(type) {
+	case contract.CleanInput:
+		in = bodyOf(given)
+	case contract.ReasonInput:
+		given.Caller = contract.Caller{}
+		in = given
+	case contract.MaintainInput:
+		given.Caller = contract.Caller{}
+		in = given
+	case contract.ReplaceInput:
+		given.Caller = contract.Caller{}
+		in = given
+	case contract.LabelInput:
+		given.Caller = contract.Caller{}
+		in = given
+	case contract.MoveInput:
+		in = slotOf(given)
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return contract.DryRun{}, fmt.Errorf("encode the request: %w", err)
+	}
+	return answerOf[contract.DryRun](ctx, c, &request{method: http.MethodPost, path: []string{devices, name, verb}, query: url.Values{"dry_run": {"true"}}, body: body})
 }
 
 // MigratePool makes a pre-allocated device dynamic.

@@ -57,6 +57,9 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 	}
 	s.Device = next
 	s.UpdatedAt = workflow.Now(ctx).UTC()
+	if next.State != was.State {
+		s.StateSince = s.UpdatedAt
+	}
 	r.notifyLeft(ctx, was.Binding, e)
 	r.keepMoments(ctx, was, e)
 	r.updateOverride(was, e)

@@ -27,7 +27,7 @@ func Of(s *contract.DeviceState) contract.DeviceStatus {
 		CreatedAt: s.CreatedAt.Truncate(time.Second), UpdatedAt: s.UpdatedAt.Truncate(time.Second),
 		Driver: s.Enrollment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
 		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation, ErasePolicy: ownErasePolicy(s.Host),
-		Steps: s.Steps,
+		Steps: s.Steps, Labels: s.Enrollment.Labels, StateSince: s.StateSince.Truncate(time.Second),
 	}
 	v.Pool = sharedPool(s)
 	if o := s.Override; o != nil && (o.Pending != nil || o.Approved != nil) {
@@ -74,6 +74,7 @@ func memo(s *contract.DeviceState) contract.StatusMemo {
 		LastError: lastError(s), LastRefusal: s.LastRefusal, CreatedAt: s.CreatedAt.Truncate(time.Second), Waiting: waiting(s),
 		Driver: s.Enrollment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
 		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation, Steps: s.Steps, Provider: s.Provider,
+		Labels: s.Enrollment.Labels,
 	}
 	f.Pool = sharedPool(s)
 	if s.Device.Owner == device.OwnerNova && s.Device.Allocatable() && !s.GenerationUncertain {

@@ -1,0 +1,111 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/api/access"
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// asked are devices of which only dry runs are asked: any other call fails.
+type asked struct {
+	Devices
+	about []string
+	err   error
+}
+
+func (a *asked) DryRun(_ context.Context, name, update string, _ any) (contract.DryRun, error) {
+	a.about = append(a.about, update+" "+name)
+	return contract.DryRun{State: device.Retired, Steps: []string{"zero"}, Instance: testInstance, Note: "n"}, a.err
+}
+
+// Who may ask for a dry run is who may make the change: it shows what the change would. What has
+// no dry run refuses the parameter, and changes nothing.
+func TestWhoMayAskForADryRun(t *testing.T) {
+	var dry []string
+	for _, r := range routes() {
+		if r.Method != http.MethodPost || r.ReadOnly {
+			continue
+		}
+		_, has := r.parameter(dryRunParameter)
+		if has {
+			dry = append(dry, strings.TrimPrefix(r.Path, "/v2/devices/{device}/"))
+			require.Equal(t, ruleOf(dry[len(dry)-1]), r.Rule)
+		}
+		t.Run(r.Operation, func(t *testing.T) {
+			for token, want := range map[string]int{"admin-token": http.StatusOK, "reader-token": http.StatusForbidden, "member-token": http.StatusForbidden, "": http.StatusUnauthorized} {
+				devices := &asked{}
+				h, lines := guarded(t, devices)
+				q := requestOf(t, r, http.MethodPost)
+				if token != "" {
+					q.Header.Set("X-Auth-Token", token)
+				}
+				if strings.HasSuffix(r.Path, "/move") {
+					q = httptest.NewRequestWithContext(t.Context(), http.MethodPost, q.URL.Path, strings.NewReader(`{"enrollment":{"name":"d2","host":"h2"}}`))
+					q.Header.Set("Content-Type", "application/json")
+					if token != "" {
+						q.Header.Set("X-Auth-Token", token)
+					}
+				}
+				q.URL.RawQuery = "dry_run=true"
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, q)
+				if !has && want == http.StatusOK {
+					want = http.StatusBadRequest
+					require.Contains(t, w.Body.String(), "there is no parameter dry_run")
+				}
+				require.Equal(t, want, w.Code, "%s: %s", token, w.Body)
+				if want == http.StatusOK {
+					require.Len(t, devices.about, 1)
+					require.Contains(t, w.Body.String(), `"steps":["zero"]`)
+					require.NotContains(t, lines.String(), "API: change", "it is no change")
+				} else {
+					require.Empty(t, devices.about)
+				}
+			}
+		})
+	}
+	slices.Sort(dry)
+	require.Equal(t, []string{"abort", "clean", "forget", "label", "maintenance", "manage", "move", "provide", "release-hold", "replace", "retire"}, dry)
+}
+
+// only is a policy that allows these rules.
+type only []string
+
+func (p only) Allows(rule string, _ access.Principal) bool { return slices.Contains(p, rule) }
+
+// A caller that sees Cyborg's fields alone learns the next state and no more, and a refusal has
+// the status of the change's own.
+func TestADryRunShowsWhatItsCallerSees(t *testing.T) {
+	devices := &asked{}
+	ask := func(query string, rules ...string) *httptest.ResponseRecorder {
+		h := New(Options{Devices: devices, Authenticator: byHeader{}, Policy: only(rules), Guards: open{}, Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }})
+		q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/devices/d1/retire?"+query, strings.NewReader(`{"reason":"old"}`))
+		q.Header.Set("Content-Type", "application/json")
+		q.Header.Set("OpenStack-API-Version", "accelerator 2.1")
+		q.Header.Set("X-Auth-Token", "admin")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, q)
+		return w
+	}
+	require.JSONEq(t, `{"state":"retired"}`, ask("dry_run=true", ruleOf("retire")).Body.String())
+	require.Contains(t, ask("dry_run=true", ruleOf("retire"), ruleDetail).Body.String(), testInstance)
+	devices.err = contract.Refuse(contract.Refusal{Device: "d1", State: device.Allocated, Fault: device.Fault{Class: device.Permanent, Code: device.CodeInUse, Message: "instance i1 has it"}})
+	w := ask("dry_run=true", ruleOf("retire"), ruleDetail)
+	require.Equal(t, http.StatusConflict, w.Code)
+	require.Contains(t, w.Body.String(), "instance i1 has it")
+	require.NotContains(t, ask("dry_run=true", ruleOf("retire")).Body.String(), "i1")
+	require.Len(t, devices.about, 4)
+	require.Equal(t, http.StatusBadRequest, ask("dry_run=yes", ruleOf("retire")).Code)
+	require.Equal(t, http.StatusBadRequest, ask("dry_run", ruleOf("retire")).Code)
+	require.Len(t, devices.about, 4)
+}

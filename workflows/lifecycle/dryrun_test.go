@@ -1,0 +1,251 @@
+package lifecycle_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// dry asks what an update would do.
+func (w *deviceEnv) dry(update string, in any) (would contract.DryRun) {
+	w.t.Helper()
+	input, err := json.Marshal(in)
+	require.NoError(w.t, err)
+	value, err := w.env.QueryWorkflow(contract.QueryDryRun, contract.DryRunInput{Update: update, Input: input})
+	require.NoError(w.t, err)
+	require.NoError(w.t, value.Get(&would))
+	return would
+}
+
+// dryStates bring a device into a state, in which each act is tried.
+var dryStates = map[string]func(w *deviceEnv){
+	"manageable": func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) },
+	"available":  (*deviceEnv).makeAvailable,
+	"manageable and clean": func(w *deviceEnv) {
+		w.makeAvailable()
+		ok[contract.Result](w.ask(contract.UpdateManage))
+	},
+	"on hold": func(w *deviceEnv) {
+		w.makeAvailable()
+		ok[contract.Result](w.maintain(false))
+	},
+	"allocated": func(w *deviceEnv) { w.makeBound("i1") },
+	"error":     (*deviceEnv).makeFailed,
+	"cleaning": func(w *deviceEnv) {
+		w.makeBound("i1")
+		ok[contract.Result](w.unbind("i1"))
+		w.stepRuns("zero")
+	},
+	"pending_cleaning": func(w *deviceEnv) {
+		w.oneTimeUse = true
+		w.makeBound("i1")
+		p := standardPolicy()
+		p.Automated = false
+		w.setPolicy(p)
+		w.nextRun()
+		ok[contract.Result](w.unbind("i1"))
+		w.reach(device.PendingCleaning)
+	},
+	"held by its runbook": func(w *deviceEnv) {
+		w.makeRunbook()
+		ok[contract.Result](w.runbook("held"))
+		w.onHold()
+	},
+	"retired": func(w *deviceEnv) {
+		w.makeAvailable()
+		ok[contract.Result](w.retire("", false))
+	},
+}
+
+// dryActs are updates with their inputs.
+var dryActs = map[string]struct {
+	update string
+	in     any
+}{
+	"provide":         {contract.UpdateProvide, contract.ReasonInput{}},
+	"clean":           {contract.UpdateClean, contract.CleanInput{}},
+	"named steps":     {contract.UpdateClean, contract.CleanInput{Steps: []string{"zero", "verify"}}},
+	"an unknown step": {contract.UpdateClean, contract.CleanInput{Steps: []string{"polish"}}},
+	"a runbook":       {contract.UpdateClean, contract.CleanInput{Runbook: "none"}},
+	"abort":           {contract.UpdateAbort, contract.ReasonInput{}},
+	"release_hold":    {contract.UpdateReleaseHold, contract.ReasonInput{}},
+	"manage":          {contract.UpdateManage, contract.ReasonInput{}},
+	"manage of i1":    {contract.UpdateManage, contract.ReasonInput{Instance: "i1"}},
+	"maintain":        {contract.UpdateMaintain, contract.MaintainInput{Reason: "fan"}},
+	"maintain off":    {contract.UpdateMaintain, contract.MaintainInput{Off: true}},
+	"retire":          {contract.UpdateRetire, contract.ReasonInput{Reason: "old"}},
+	"retire of i1":    {contract.UpdateRetire, contract.ReasonInput{Reason: "old", Instance: "i1"}},
+	"retire of i2":    {contract.UpdateRetire, contract.ReasonInput{Reason: "old", Instance: "i2"}},
+	"retire as lost":  {contract.UpdateRetire, contract.ReasonInput{Reason: "old", Lost: true, Instance: "i1"}},
+	"forget":          {contract.UpdateForget, contract.ReasonInput{Instance: "i1"}},
+	"label":           {contract.UpdateLabel, contract.LabelInput{LabelChange: device.LabelChange{Set: map[string]string{"rack": "a"}}}},
+	"no label":        {contract.UpdateLabel, contract.LabelInput{LabelChange: device.LabelChange{Remove: []string{"rack"}}}},
+	"a wrong label":   {contract.UpdateLabel, contract.LabelInput{LabelChange: device.LabelChange{Set: map[string]string{"rack": "a b"}}}},
+	"replace":         {contract.UpdateReplace, contract.ReplaceInput{Instance: "i1"}},
+	"move":            {contract.UpdateMove, contract.MoveInput{Enrollment: contract.Enrollment{Name: "d2"}, Instance: "i1"}},
+	"move nowhere":    {contract.UpdateMove, contract.MoveInput{Enrollment: contract.Enrollment{Name: "d1"}}},
+}
+
+// In each state, a dry run of each update says what the update then does: the state that it
+// leads to, that nothing changes, or the refusal in its own words. The dry run itself changes
+// nothing.
+func TestADryRunSaysWhatTheUpdateDoes(t *testing.T) {
+	for state, reach := range dryStates {
+		for name, act := range dryActs {
+			t.Run(state+"/"+name, func(t *testing.T) {
+				w := newDeviceEnv(t, standardPolicy())
+				reach(w)
+				if state != "cleaning" && state != "held by its runbook" {
+					w.idle()
+				}
+				if name == "replace" && state != "cleaning" {
+					w.replaceHardware("S2")
+				}
+				before := w.view()
+				upserts, memos, activities := w.upserts, w.memos, len(w.scheduledActivities)
+				would := w.dry(act.update, act.in)
+				require.Equal(t, before, w.view())
+				require.Equal(t, []int{upserts, memos, activities}, []int{w.upserts, w.memos, len(w.scheduledActivities)})
+
+				w.host.inputs = nil
+				c := w.send(act.update, "", act.in).wait()
+				if would.Refusal != nil {
+					require.Error(t, c.err, "%+v", would.Refusal)
+					got, is := contract.RefusalOf(c.err)
+					require.True(t, is)
+					require.Equal(t, *would.Refusal, got)
+					return
+				}
+				require.NoError(t, c.err, "%+v", would)
+				var done contract.Result
+				text, err := json.Marshal(c.out)
+				require.NoError(t, err)
+				require.NoError(t, json.Unmarshal(text, &done))
+				require.Equal(t, would.Already, done.Already)
+				switch act.update {
+				case contract.UpdateForget, contract.UpdateMove:
+					require.Empty(t, would.State)
+					w.until("its end", func() bool { return !w.live })
+					return
+				case contract.UpdateAbort:
+					w.reach(would.State)
+				default:
+					require.Equal(t, would.State, done.Device.DeviceState)
+				}
+				if tenant := before.InstanceUUID; tenant != nil && done.Device.InstanceUUID == nil {
+					require.Equal(t, *tenant, would.Instance)
+				} else {
+					require.Empty(t, would.Instance)
+				}
+				if starts := act.update == contract.UpdateProvide || act.update == contract.UpdateClean; starts && !would.Already &&
+					(would.State == device.PendingCleaning || name == "named steps") {
+					require.NotEmpty(t, would.Steps)
+					w.settled()
+					require.Equal(t, would.Steps, w.host.stepsRun())
+				}
+				if !would.Already && act.update == contract.UpdateLabel {
+					require.Equal(t, map[string]string{"rack": "a"}, w.view().Labels)
+				}
+			})
+		}
+	}
+}
+
+// A dry run is no event: it changes neither state nor acts, and a device that was asked a
+// hundred times passes on what it would have passed on.
+func TestADryRunLeavesNoEvent(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeBound("i1")
+	w.idle()
+	before := w.state()
+	w.idle()
+	upserts, memos := w.upserts, w.memos
+	for range 100 {
+		for _, act := range dryActs {
+			w.dry(act.update, act.in)
+		}
+	}
+	require.Equal(t, []int{upserts, memos}, []int{w.upserts, w.memos})
+	require.Equal(t, before, w.state())
+	require.Equal(t, device.CodeInvalid, w.dry("bind", contract.BindInput{}).Refusal.Fault.Code)
+	require.Equal(t, device.CodeInvalid, w.dry(contract.UpdateRetire, []string{"no input"}).Refusal.Fault.Code)
+}
+
+// No update ends the binding of an instance that it does not name, whatever else it says.
+func TestNoUpdateEndsABindingUnnamed(t *testing.T) {
+	for name, act := range dryActs {
+		for _, instance := range []string{"", "i2"} {
+			t.Run(name+" of "+instance, func(t *testing.T) {
+				text, err := json.Marshal(act.in)
+				require.NoError(t, err)
+				var in map[string]any
+				require.NoError(t, json.Unmarshal(text, &in))
+				delete(in, "instance")
+				if instance != "" {
+					in["instance"] = instance
+				}
+				w := newDeviceEnv(t, standardPolicy())
+				w.makeBound("i1")
+				w.idle()
+				would := w.dry(act.update, in)
+				require.Empty(t, would.Instance)
+				w.send(act.update, "", in).wait()
+				w.idle()
+				v := w.view()
+				require.Equal(t, device.Allocated, v.DeviceState)
+				require.Equal(t, "i1", *v.InstanceUUID)
+				require.True(t, w.live)
+			})
+		}
+	}
+}
+
+// Labels are kept with the device: from its enrollment, over later runs and another slot. They
+// show in the listing, and changing them is an act.
+func TestLabelsAreKept(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	e := w.enrollment()
+	e.Labels = map[string]string{"rack": "a"}
+	ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}))
+	require.Equal(t, e.Labels, w.view().Labels)
+	require.Equal(t, e.Labels, w.publishedMemo.Labels)
+	label := func(change device.LabelChange) *call {
+		return w.send(contract.UpdateLabel, "", contract.LabelInput{LabelChange: change, Caller: ann})
+	}
+	state := w.view().UpdatedAt
+	ok[contract.Result](label(device.LabelChange{Set: map[string]string{"tier": "gold"}}))
+	require.Equal(t, []string{"enroll", "label tier=gold"}, w.verbs())
+	require.Equal(t, "ann (42)", w.lastAct().By)
+	require.Equal(t, state, w.view().UpdatedAt, "a label is no change of the device")
+	f := label(device.LabelChange{Set: map[string]string{"rack": "b"}}).refused(device.CodeInvalid).Fault
+	require.Equal(t, []string{"label rack is a already", "use --overwrite"}, []string{f.Message, f.Remedy})
+	require.True(t, ok[contract.Result](label(device.LabelChange{Set: map[string]string{"rack": "a"}})).Already)
+	ok[contract.Result](label(device.LabelChange{Set: map[string]string{"rack": "b"}, Overwrite: true}))
+	ok[contract.Result](w.enroll(false)) // again: the labels that it has stay
+	w.nextRun()
+	want := map[string]string{"rack": "b", "tier": "gold"}
+	require.Equal(t, want, w.view().Labels)
+	require.Equal(t, want, w.publishedMemo.Labels)
+	ok[contract.Result](label(device.LabelChange{Remove: []string{"rack", "tier"}}))
+	require.Empty(t, w.view().Labels)
+	w.requireNoDefect()
+}
+
+// A device says since when it has its state; what changes nothing of it keeps that time.
+func TestStateSince(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeAvailable()
+	since := w.view().StateSince
+	require.NotZero(t, since)
+	w.pass(time.Hour)
+	ok[contract.Result](w.maintain(false))
+	require.Equal(t, since, w.view().StateSince)
+	require.True(t, w.view().UpdatedAt.After(since))
+	ok[contract.Result](w.ask(contract.UpdateManage))
+	require.True(t, w.view().StateSince.After(since))
+}
