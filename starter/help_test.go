@@ -48,6 +48,11 @@ func TestHelpIsComplete(t *testing.T) {
 				require.LessOrEqual(t, utf8.RuneCountInString(line), 120, line)
 			}
 			cmd.Flags().VisitAll(func(f *pflag.Flag) { require.Contains(t, help, "--"+f.Name) })
+			for _, below := range cmd.Commands() {
+				if below.IsAvailableCommand() {
+					require.Contains(t, help, "\n  "+below.Name()+" ")
+				}
+			}
 		})
 	})
 }
