@@ -147,6 +147,23 @@ func TestAFailedCleanStaysVisible(t *testing.T) {
 	require.Regexp(t, `(?m)^failed step +zero, 12\.0 MiB of 64\.0 MiB, attempt 3$`, burnish(t, l, "", "show", "d1").out)
 }
 
+// A history fits each terminal: cells wrap, and no line is wider.
+func TestAHistoryFitsTheTerminal(t *testing.T) {
+	d := trail()
+	l := &fakeClient{
+		onDescribe: func(string) (client.Execution, error) { return running(d), nil },
+		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return d, nil },
+	}
+	for _, width := range []int{40, 80, 200} {
+		got := inColor(t, l, width, map[string]string{"TERM": "dumb"}, "history", "d1")
+		require.Equal(t, exitOK, got.code, got.errors)
+		require.Contains(t, got.out, "ann (42)")
+		for line := range strings.Lines(got.out) {
+			require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), width, line)
+		}
+	}
+}
+
 // trail is a device with every kind of event, in no order.
 func trail() contract.DeviceStatus {
 	d := in("d1", device.Error)
