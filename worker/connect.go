@@ -7,6 +7,7 @@ import (
 
 	"burnish/internal/config"
 	"burnish/internal/device"
+	"burnish/internal/logs"
 	"burnish/internal/systemd"
 )
 
@@ -37,7 +38,7 @@ func (c connection) await(ctx context.Context) (*config.Connection, error) {
 		switch f, isFault := device.AsFault(err); {
 		case err == nil:
 			if !said.IsZero() {
-				c.log.Info("the server answers", "waited", time.Since(began).Round(time.Second))
+				c.log.Info("the server answers", logs.Duration, time.Since(began).Round(time.Second))
 			}
 			return found, nil
 		case ctx.Err() != nil:
@@ -46,7 +47,7 @@ func (c connection) await(ctx context.Context) (*config.Connection, error) {
 			return nil, err
 		case time.Since(said) >= stillWaitingEvery:
 			said = time.Now()
-			c.log.Warn("waiting for the server", "error", f.Message, "remedy", f.Remedy, "waited", said.Sub(began).Round(time.Second))
+			c.log.Warn("waiting for the server", "error", f.Message, "remedy", f.Remedy, logs.Duration, said.Sub(began).Round(time.Second))
 			if c.status != nil {
 				c.status("waits for the server: " + f.Message)
 			}

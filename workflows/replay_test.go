@@ -94,10 +94,17 @@ func TestReplay_NoticesAnotherOrder(t *testing.T) {
 // newReplayer replays one history file by workflows with this policy.
 func newReplayer(t *testing.T, policy clean.Policy) func(file string) error {
 	t.Helper()
+	return newReplayerWith(t, policy, log.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil))), false)
+}
+
+// newReplayerWith is newReplayer with the workflows' logger; loud: also what they replay is
+// logged.
+func newReplayerWith(t *testing.T, policy clean.Policy, to log.Logger, loud bool) func(file string) error {
+	t.Helper()
 	planner, err := clean.NewPlanner(steps.All().Planning(), policy)
 	require.NoError(t, err)
 	// The SDK would give a task up after a second, which is short beside other tests.
-	replayer, err := sdkworker.NewWorkflowReplayerWithOptions(sdkworker.WorkflowReplayerOptions{DisableDeadlockDetection: true})
+	replayer, err := sdkworker.NewWorkflowReplayerWithOptions(sdkworker.WorkflowReplayerOptions{DisableDeadlockDetection: true, EnableLoggingInReplay: loud})
 	require.NoError(t, err)
 	devices := &lifecycle.Lifecycle{Planner: planner}
 	for name, do := range map[string]any{
@@ -107,6 +114,5 @@ func newReplayer(t *testing.T, policy clean.Policy) func(file string) error {
 	} {
 		replayer.RegisterWorkflowWithOptions(do, workflow.RegisterOptions{Name: name})
 	}
-	quiet := log.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	return func(file string) error { return replayer.ReplayWorkflowHistoryFromJSONFile(quiet, file) }
+	return func(file string) error { return replayer.ReplayWorkflowHistoryFromJSONFile(to, file) }
 }

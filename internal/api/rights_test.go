@@ -98,7 +98,7 @@ func TestAStolenTokenOfAViewerChangesNothing(t *testing.T) {
 	}
 	require.Greater(t, changes, 15)
 	require.NotContains(t, lines.String(), "panic", "no device is asked")
-	require.GreaterOrEqual(t, strings.Count(lines.String(), `msg="API: change" who=vera`), 3*changes, "each attempt stands in the log")
+	require.GreaterOrEqual(t, strings.Count(lines.String(), `msg="API: change" by=vera`), 3*changes, "each attempt stands in the log")
 	require.NotContains(t, lines.String(), "-token")
 }
 

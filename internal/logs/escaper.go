@@ -9,9 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// escaper writes lines of JSON in which every character that a terminal would not show as
-// itself is escaped: slog's own handler escapes those of ASCII only. The values stay the
-// same, because such characters only stand within strings.
+// escaper writes lines in which every character that a terminal would not show as itself is
+// escaped as in JSON: slog's handler of JSON escapes those of ASCII only, and the other one
+// not a delete. In JSON the values stay the same, because such characters only stand within
+// strings.
 type escaper struct{ out io.Writer }
 
 // Write writes one line.

@@ -75,7 +75,7 @@ func New(out io.Writer, o Options) *slog.Logger {
 	if o.Format == JSON {
 		h = slog.NewJSONHandler(escaper{out}, options)
 	} else {
-		h = slog.NewTextHandler(out, options)
+		h = slog.NewTextHandler(escaper{out}, options)
 	}
 	if o.ErrorLevel != nil {
 		h = relevel{h, o.ErrorLevel}

@@ -70,7 +70,7 @@ func (l Log) Drop(ctx workflow.Context, request string) {
 func (l Log) keep(ctx workflow.Context) func(contract.ActLog, error) {
 	return func(log contract.ActLog, err error) {
 		if err != nil {
-			workflow.GetLogger(ctx).Error("the acts before are unreadable: the log begins again", "of", l.Of, "error", err)
+			workflow.GetLogger(ctx).Error("the acts before are unreadable: the log begins again", "name", l.Of, "error", err)
 		}
 		*l.Acts = log
 	}

@@ -11,6 +11,7 @@ import (
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
+	"burnish/internal/logs"
 	"burnish/workflows/contract"
 	"burnish/workflows/lifecycle/status"
 	"burnish/workflows/planning"
@@ -155,7 +156,7 @@ func (r *Record) Invalidate(ctx workflow.Context, known *contract.HostDeviceReco
 	s.Intent.Rediscover, s.Intent.Import = true, false // from now on the inventory alone proves nothing
 	s.LastError = "state unknown: " + why
 	r.Updates().Accept(ctx, contract.Act{Verb: string(device.Invalidated), By: contract.ByBurnish, Reason: why})
-	workflow.GetLogger(ctx).Warn("device invalidated", "device", s.Name, "uuid", s.UUID, "why", why)
+	workflow.GetLogger(ctx).Warn("device invalidated", r.about(logs.Error, why)...)
 }
 
 // EndBinding applies unbind or released; D4 and D7 decide the next state.
