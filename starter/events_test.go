@@ -198,6 +198,9 @@ func TestEventsFollow(t *testing.T) {
 		require.LessOrEqual(t, n, turnHistories+1, "only what changed is asked, and a few in turn")
 	}
 
+	// The act came before anything else of the device changed.
+	require.Contains(t, c.runs(t, 5, "--follow").out, "d07: label, by ann")
+
 	got = c.runs(t, 9, "d07", "--follow", "-o", "json")
 	require.Equal(t, exitInterrupted, got.code)
 	require.Equal(t, 4, strings.Count(got.out, "\n"))
