@@ -180,8 +180,12 @@ func (a *attempt) acquireSlot(ctx context.Context) (func(), error) {
 
 // keepsSlot says whether the clean keeps its slot after an attempt that ended with err: if
 // its next step follows on the host, or its next attempt at once. A device that fails, even
-// for a while, keeps none from others.
-func (a *attempt) keepsSlot(ctx context.Context, err error) bool {
+// for a while, keeps none from others; nor does one whose budget is spent: the attempt may have
+// failed already, and its context has ended with it.
+func (a *attempt) keepsSlot(ctx, workCtx context.Context, err error) bool {
+	if budgetSpent(workCtx) {
+		return false
+	}
 	if err == nil {
 		return a.in.More
 	}

@@ -234,6 +234,8 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		back()
 		_, err = other.wait(t)
 		require.NoError(t, err)
+		require.Less(t, other.took, time.Second, "the slot was kept for a clean that has failed")
+		require.False(t, s.entry().Slot, "a worker that starts again would keep it")
 	})
 	inBubble(t, "a hang that lost contact is not a crash", func(t *testing.T) {
 		s := newTestHost(t)

@@ -121,7 +121,7 @@ func (a *attempt) journalResult(ctx, workCtx context.Context, outcome steps.Outc
 	if err != nil && workCtx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = context.Cause(workCtx)
 	}
-	a.entry.Slot = a.keepsSlot(ctx, err)
+	a.entry.Slot = a.keepsSlot(ctx, workCtx, err)
 	if saveErr := a.Host.Journal(a.in.Enrollment.Name).Save(a.entry); saveErr != nil {
 		// An unrecorded step is repeated, which is always safe.
 		a.Log.Warn("the result of a step was not journaled", "device", a.in.Enrollment.Name, "step", a.step.Name, "error", saveErr)

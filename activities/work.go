@@ -61,7 +61,7 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 		return e.result, e.err
 	case <-workCtx.Done():
 	}
-	if !errors.As(context.Cause(workCtx), new(*device.Fault)) {
+	if !budgetSpent(workCtx) {
 		// Canceled: wait for the step (F9).
 		e := <-ended
 		return e.result, e.err
@@ -76,6 +76,11 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 	case <-grace.C:
 		return contract.StepResult{}, a.timeout()
 	}
+}
+
+// budgetSpent says whether the step's context ended because its budget is spent.
+func budgetSpent(workCtx context.Context) bool {
+	return errors.As(context.Cause(workCtx), new(*device.Fault))
 }
 
 // busyTimeout is how long a device may be in use by another process until an operator is
