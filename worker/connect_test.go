@@ -162,7 +162,10 @@ func TestEveryRoleWaitsForItsServer(t *testing.T) {
 			case <-time.After(4 * time.Minute):
 				require.Fail(t, "it did not end")
 			}
-			require.Contains(t, m.received(), "STOPPING=1")
+			// What was sent is read by another goroutine.
+			await(t, "the notice of the end", func() (bool, string) {
+				return strings.Contains(m.received(), "STOPPING=1"), m.received()
+			})
 		})
 	}
 }
