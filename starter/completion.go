@@ -15,7 +15,6 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/config"
 	"burnish/internal/device"
-	"burnish/internal/hardware/drivers"
 	"burnish/starter/internal/recent"
 	"burnish/workflows/contract"
 )
@@ -108,6 +107,9 @@ type completer struct {
 	*app
 	ctx context.Context
 }
+
+// driverNames are the drivers of workers.
+var driverNames = []string{"block", "fake", "nvme", "redfish", "script"}
 
 // addCompletion gives each command below root the values of its arguments and flags.
 func (a *app) addCompletion(root *cobra.Command) {
@@ -208,7 +210,7 @@ func (c completer) flagValues(cmd *cobra.Command, name string, args []string) []
 	case "runbook":
 		return c.runbooks()
 	case "driver":
-		return drivers.Names()
+		return driverNames
 	case "output":
 		return []string{"table", "json", "yaml"}
 	case "color":

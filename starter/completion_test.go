@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware/drivers"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -237,4 +238,9 @@ func TestShellsReadTheirScripts(t *testing.T) {
 	}
 	require.Equal(t, exitUsage, burnish(t, nil, "", "completion", "tcsh").code)
 	require.Equal(t, exitUsage, burnish(t, nil, "", "completion").code)
+}
+
+// The command line knows no driver's code: its list is the workers' list.
+func TestEveryDriverIsCompleted(t *testing.T) {
+	require.Equal(t, drivers.Names(), driverNames)
 }

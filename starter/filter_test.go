@@ -144,7 +144,8 @@ func TestFiltersSelect(t *testing.T) {
 // quotedWords splits a command line as a shell does with single quotes.
 func quotedWords(line string) (all []string) {
 	for i, part := range strings.Split(line, "'") {
-		if i%2 == 0 {
+		switch {
+		case i%2 == 0:
 			for _, word := range strings.Fields(part) {
 				if len(all) > 0 && strings.HasPrefix(word, ",") { // goes on behind a quote
 					all[len(all)-1] += word
@@ -152,9 +153,9 @@ func quotedWords(line string) (all []string) {
 				}
 				all = append(all, word)
 			}
-		} else if len(all) > 0 && strings.HasSuffix(all[len(all)-1], ",") {
+		case len(all) > 0 && strings.HasSuffix(all[len(all)-1], ","):
 			all[len(all)-1] += part
-		} else {
+		default:
 			all = append(all, part)
 		}
 	}

@@ -229,8 +229,11 @@ func TestTheSecondInterruptEndsAtOnce(t *testing.T) {
 		full, err := unix.IoctlGetInt(int(reader.Fd()), unix.TIOCINQ)
 		return err == nil && full == size
 	}, time.Minute, 10*time.Millisecond, "it writes more than the pipe takes")
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // ProcessState says how it ended
+	}()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	limit := time.After(time.Minute)

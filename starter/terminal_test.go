@@ -36,8 +36,9 @@ func fleetCommand() {
 	l := bigFleet(a.now)
 	a.dial = func(context.Context) (deviceClient, error) { return l, nil }
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if code := a.run(ctx, os.Args[1:]); code != exitOK {
+	code := a.run(ctx, os.Args[1:])
+	stop()
+	if code != exitOK {
 		os.Exit(code)
 	}
 }
@@ -162,8 +163,11 @@ func (p *pseudoTerminal) waits(what string, ok func(written string) bool) {
 // ends waits for the program's end and gives its exit code.
 func (p *pseudoTerminal) ends() int {
 	p.t.Helper()
-	ended := make(chan error, 1)
-	go func() { ended <- p.cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = p.cmd.Wait() // ProcessState says how it ended
+	}()
 	select {
 	case <-ended:
 	case <-time.After(2 * time.Minute):

@@ -112,9 +112,8 @@ func TestTopOfAStepThatReportsSeldom(t *testing.T) {
 }
 
 func TestTopFitsTheTerminal(t *testing.T) {
-	big := func(now func() time.Time) *fakeClient { return bigFleet(now) }
 	for _, width := range []int{30, 40, 80, 200} {
-		got := topped(t, big, 2, width)
+		got := topped(t, bigFleet, 2, width)
 		require.Equal(t, exitOK, got.code, got.errors)
 		require.Equal(t, 22, strings.Count(got.out, "\n"))
 		for line := range strings.Lines(got.out) {

@@ -229,7 +229,7 @@ func (w *watcher) toDescribe(listed map[string]contract.DeviceStatus) []string {
 		visible := slices.DeleteFunc(slices.Clone(running), func(name string) bool { return !inView(name) })
 		hidden := slices.DeleteFunc(slices.Clone(running), inView)
 		visible = visible[:min(len(visible), max(room-min(len(hidden), hiddenDescribes), 0))]
-		running = append(visible, hidden...)
+		running = slices.Concat(visible, hidden)
 	}
 	missing = min(missing, maxDescribes)
 	return append(names[:missing:missing], running[:min(len(running), room)]...)
@@ -352,11 +352,6 @@ func (s deviceSnapshot) statusText() string {
 		return state + ", " + step
 	}
 	return state
-}
-
-// hasBar says whether the device has progress to draw as a bar.
-func (s deviceSnapshot) hasBar() bool {
-	return s.Progress != nil && s.Progress.Total > 0 && s.Progress.Waiting == "" && !s.NeedsOperator
 }
 
 // rateText is the rate, and the time left.
