@@ -81,7 +81,12 @@ func TestACleanOnAHostLeavesATrail(t *testing.T) {
 		require.Equal(t, "sample:2", lines[2][logs.Method])
 		require.Contains(t, lines[2][logs.Note], "with seed "+lines[2].Text(logs.Seed))
 	})
-	inBubble(t, "a step that waits for a slot is told apart", func(t *testing.T) {
+}
+
+// A wait for one of the host's slots ends by itself: it is said once, for debugging, and before
+// the clean has begun.
+func TestAWaitForASlotIsForDebugging(t *testing.T) {
+	inBubble(t, "while another clean has the only one", func(t *testing.T) {
 		s := trailed(t)
 		s.add("d2", "S2")
 		s.hardware.Slots = host.NewFairSemaphore(1)

@@ -80,7 +80,7 @@ func Trail() []Message {
 		{CleanAborted, slog.LevelInfo, "control", keys(ofClean, Fault, Error, Remedy), []string{Step},
 			"an operator ended the clean: the device is in state `error`, still reserved"},
 		{Refused, slog.LevelInfo, "control", keys(ofDevice, Verb, Fault, Error, Remedy), []string{By},
-			"what somebody asked of the device was not carried out"},
+			"what somebody asked of the device, also by the signal `clean`, was not carried out"},
 		{HostUnreachable, slog.LevelWarn, "control", keys(ofDevice, Remedy), nil,
 			"the device waits for its host: no worker there starts its work"},
 		{HostWaitEnded, slog.LevelWarn, "control", keys(ofDevice, Duration), nil,

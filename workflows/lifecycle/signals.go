@@ -39,7 +39,7 @@ func (d *run) listen(ctx workflow.Context) {
 }
 
 // onClean handles the signal clean, which any Temporal client may send. A refused one is
-// shown and changes nothing else.
+// shown and logged, and changes nothing else.
 func (d *run) onClean(ctx workflow.Context, in contract.CleanInput) {
 	ops := operations{d.parts}
 	err := ops.validateClean(in)
@@ -54,7 +54,8 @@ func (d *run) onClean(ctx workflow.Context, in contract.CleanInput) {
 	if err == nil {
 		d.Updates().Accept(ctx, act)
 	} else {
-		d.State.LastRefusal = "the clean signal was refused: " + calls.FaultOf(d.Refusal(contract.UpdateClean, err)).Error()
+		err = d.LogRefused(ctx, contract.UpdateClean, in, d.Refusal(contract.UpdateClean, err))
+		d.State.LastRefusal = "the clean signal was refused: " + calls.FaultOf(err).Error()
 	}
 	d.Publish(ctx)
 }

@@ -46,8 +46,8 @@ func (r *Record) logFailure(ctx workflow.Context, f *device.Fault) {
 	workflow.GetLogger(ctx).Warn(logs.CleanFailed, about...)
 }
 
-// LogRefused writes that an update was not carried out, and gives the error back; nil if there
-// is none.
+// LogRefused writes that an update or a signal was not carried out, and gives the error back;
+// nil if there is none.
 func (r *Record) LogRefused(ctx workflow.Context, verb string, in contract.Input, err error) error {
 	if err == nil {
 		return nil
