@@ -136,7 +136,8 @@ func newDeviceEnvOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) 
 		toLoop: make(chan struct{}), toScript: make(chan struct{}), quit: make(chan struct{}), loopEnded: make(chan struct{}),
 		lag: func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond },
 	}
-	w.calls = &activities.Control{Store: w.inventory, Client: client.New(&listing{w: w})}
+	w.calls = &activities.Control{Store: w.inventory}
+	w.renewClient()
 	w.setPolicy(policy)
 	var err error
 	w.activityContext, err = newActivityContext()
@@ -155,6 +156,10 @@ func newDeviceEnvOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) 
 	}()
 	return w
 }
+
+// renewClient gives the activities a client that has asked nothing yet: one that has asked spreads
+// its listings over real time, which no clock of the environment passes.
+func (w *deviceEnv) renewClient() { w.calls.Client = client.New(&listing{w: w}) }
 
 // setPolicy replaces the worker's settings.
 func (w *deviceEnv) setPolicy(p clean.Policy) {

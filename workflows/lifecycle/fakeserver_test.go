@@ -331,6 +331,7 @@ func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 		if w.previousRun.RunID != "" { // scripted
 			return w.previousRun, nil
 		}
+		w.renewClient()
 		return w.calls.FindPreviousRun(ctx, in)
 	}
 	return nil, errors.New("no such activity: " + name)
