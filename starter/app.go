@@ -200,6 +200,10 @@ func (a *app) dialed(ctx context.Context) (deviceClient, error) {
 		return l, nil
 	}
 	f := a.explain(ctx, nil, "", err)
+	if f.exit == exitTimeout {
+		server, choose := a.server()
+		f = &failure{exit: exitUnreachable, code: device.CodeUnreachable, message: fmt.Sprintf("%s does not answer: no answer within %s", server, a.timeout.limit), remedy: choose}
+	}
 	if f.code == device.CodeInvalidSetting || a.api != "" && f.code == device.CodeInvalid {
 		f.exit = exitUsage
 	}

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	sdkclient "go.temporal.io/sdk/client"
+
 	"burnish/internal/api/remote"
 	"burnish/internal/config"
 	"burnish/workflows/client"
@@ -78,7 +80,9 @@ func (a *app) connect(ctx context.Context) (deviceClient, error) {
 		defer cancel()
 		return remote.New(ctx, a.api, a.getenv)
 	}
-	c, err := config.Dial(ctx, slog.New(slog.DiscardHandler), "")
+	c, err := config.Dial(ctx, slog.New(slog.DiscardHandler), "", func(o *sdkclient.Options) {
+		o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions, client.WatchSending())
+	})
 	if err != nil {
 		return nil, err
 	}

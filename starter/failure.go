@@ -180,6 +180,12 @@ func (a *app) explainOf(parent context.Context, l deviceClient, of subject, err 
 	case client.NotFound(err) && of.device != "":
 		return noSuchDevice(of.device)
 	case client.Accepted(err):
+		if gone := a.unanswered(parent, l); gone != nil {
+			f.exit, f.code = exitUnreachable, device.CodeUnreachable
+			f.message = "accepted, and is still carried out; " + lost + " before the result: " + gone.Error()
+			f.remedy = of.show()
+			return f
+		}
 		f.exit, f.code = exitTimeout, device.CodeTimeout
 		f.message = fmt.Sprintf("accepted; still running after %s", a.timeout.limit)
 		f.remedy = of.show() + "; it may wait for the host's worker, or for an appliance"
@@ -207,16 +213,7 @@ const mayStill = "the request may still be carried out"
 // changes something, and the server may have it.
 func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, of subject, sent bool) *failure {
 	f := &failure{exit: exitTimeout, code: device.CodeTimeout, device: of.device, instance: of.instance}
-	if l == nil || of == (subject{}) { // it needs no worker
-		f.message, f.remedy = fmt.Sprintf("no answer within %s", a.timeout.limit), "try again with a longer --timeout"
-		if sent {
-			f.message += "; " + mayStill
-		}
-		return f
-	}
-	ctx, cancel := context.WithTimeout(parent, diagnosisTimeout)
-	defer cancel()
-	last, err := l.LastPoll(ctx, contract.Queue)
+	last, err := a.lastPoll(parent, l)
 	silent := fmt.Sprintf("no control worker answered on queue %s within %s", contract.Queue, a.timeout.limit)
 	check := "check with: temporal task-queue describe --task-queue " + contract.Queue
 	switch {
@@ -224,6 +221,8 @@ func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, of subject
 		f.exit, f.code = exitUnreachable, device.CodeUnreachable
 		server, choose := a.server()
 		f.message, f.remedy = server+" stopped answering: "+err.Error(), choose
+	case l == nil, of == (subject{}): // it needs no worker
+		f.message, f.remedy = fmt.Sprintf("no answer within %s", a.timeout.limit), "try again with a longer --timeout"
 	case a.now().Sub(last) > pollerMaxAge:
 		f.message = silent + ", and none polls it"
 		f.remedy = "start burnish-worker with BURNISH_ROLE=control or all, and " + check
@@ -235,6 +234,26 @@ func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, of subject
 		f.message += "; " + mayStill
 	}
 	return f
+}
+
+// lastPoll asks when a control worker last asked for work, which Temporal answers by itself. The
+// end of the command's own time does not end the question; Ctrl-C does.
+func (a *app) lastPoll(parent context.Context, l deviceClient) (time.Time, error) {
+	if l == nil {
+		return time.Time{}, nil
+	}
+	if !isInterrupted(parent) {
+		parent = context.WithoutCancel(parent)
+	}
+	ctx, cancel := context.WithTimeout(parent, diagnosisTimeout)
+	defer cancel()
+	return l.LastPoll(ctx, contract.Queue)
+}
+
+// unanswered is the error of a server that answers nothing any more; nil if it answers.
+func (a *app) unanswered(parent context.Context, l deviceClient) error {
+	_, err := a.lastPoll(parent, l)
+	return err
 }
 
 // oneLine makes text fit for one line of a terminal: a device's own strings may contain

@@ -37,6 +37,8 @@ func (a *app) follow(ctx context.Context, least time.Duration, note func(string)
 			return err
 		case err == nil:
 			unreachable = false
+		case ctx.Err() != nil && !isInterrupted(ctx) && isUnreachable(err):
+			return err
 		case ctx.Err() != nil:
 			return errStopped
 		case first || !isTransient(err):

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,14 +17,9 @@ import (
 // withoutServer are the commands that ask no server, or do not need one.
 var withoutServer = []string{"states", "version", "completion", "man", "help", "doctor", "spec", "udev-rules", "instance schema"}
 
-// askServer runs the first example of each command that asks a server, with a connection of its
-// own, and gives what it said.
-func askServer(t *testing.T, more []string, check func(t *testing.T, cmd string, got ran)) {
+// askingServer are the first examples of all commands that ask a server.
+func askingServer(t *testing.T) (examples [][]string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "temporal.toml")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	t.Setenv("TEMPORAL_CONFIG_FILE", file)
-	asked := 0
 	eachCommand(newTree(), func(cmd *cobra.Command) {
 		name := strings.TrimPrefix(cmd.CommandPath(), "burnish ")
 		isLocal := func(l string) bool { return name == l || strings.HasPrefix(name, l+" ") }
@@ -40,21 +36,45 @@ func askServer(t *testing.T, more []string, check func(t *testing.T, cmd string,
 			if err != nil || found.CommandPath() != cmd.CommandPath() || slices.Contains(args, "--identify") || slices.Contains(args, "--api") {
 				continue
 			}
-			asked++
-			t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
-				var out, errs bytes.Buffer
-				a := &app{
-					stdin: strings.NewReader("y\n"), stdout: &out, stderr: &errs, getenv: func(string) string { return "" },
-					terminal: func() bool { return true }, now: time.Now, pause: pause,
-				}
-				a.dial = a.connect
-				code := a.run(t.Context(), append(slices.Clone(args), more...))
-				check(t, strings.Join(args, " "), ran{code, out.String(), errs.String()})
-			})
+			examples = append(examples, args)
 			return
 		}
 	})
-	require.Greater(t, asked, 25, "the commands are found")
+	require.Greater(t, len(examples), 25, "the commands are found")
+	return examples
+}
+
+// withoutProfile keeps the developer's own profile of Temporal's command line away.
+func withoutProfile(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "temporal.toml")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	t.Setenv("TEMPORAL_CONFIG_FILE", file)
+}
+
+// askServer runs the first example of each command that asks a server, with a connection of its
+// own, and gives what it said.
+func askServer(t *testing.T, more []string, check func(t *testing.T, cmd string, got ran)) {
+	t.Helper()
+	withoutProfile(t)
+	for _, args := range askingServer(t) {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			check(t, strings.Join(args, " "), askWith(t, (*app).connect, append(slices.Clone(args), more...)))
+		})
+	}
+}
+
+// askWith runs a command with a connection that connect makes.
+func askWith(t *testing.T, connect func(*app, context.Context) (deviceClient, error), args []string) ran {
+	t.Helper()
+	var out, errs bytes.Buffer
+	a := &app{
+		stdin: strings.NewReader("y\n"), stdout: &out, stderr: &errs, getenv: func(string) string { return "" },
+		terminal: func() bool { return true }, now: time.Now, pause: pause,
+	}
+	a.dial = func(ctx context.Context) (deviceClient, error) { return connect(a, ctx) }
+	code := a.run(t.Context(), args)
+	return ran{code, out.String(), errs.String()}
 }
 
 // Without a server each command ends with exit code 5 and one line, which names the address and

@@ -87,6 +87,8 @@ func (a *app) await(parent, limited context.Context, l deviceClient, name string
 		}
 		switch {
 		case err == nil:
+		case isUnreachable(err): // also when the end of --timeout is how it was noticed
+			return v, err
 		case errors.Is(limited.Err(), context.DeadlineExceeded) && parent.Err() == nil:
 			return v, &failure{
 				exit: exitTimeout, code: device.CodeTimeout, device: name, state: v.DeviceState,
@@ -101,6 +103,12 @@ func (a *app) await(parent, limited context.Context, l deviceClient, name string
 			return v, a.explain(parent, l, name, err)
 		}
 	}
+}
+
+// isUnreachable says that a failure is that of a server that does not answer.
+func isUnreachable(err error) bool {
+	var f *failure
+	return errors.As(err, &f) && f.exit == exitUnreachable
 }
 
 // attention says why a device needs an operator, as far as it is known.

@@ -41,16 +41,16 @@ func listen(t *testing.T, serve func(net.Conn)) string {
 // What keeps a client from its server is named, with the variable to change.
 func TestDialFaults(t *testing.T) {
 	later := time.Now().Add(time.Hour)
-	plain := frontend.Serve(t, nil, nil)
+	plain := frontend.Serve(t, nil)
 	own, authority := frontend.Certificate(t, "127.0.0.1", later)
-	secret := frontend.Serve(t, own, nil)
+	secret := frontend.Serve(t, own)
 	other, otherAuthority := frontend.Certificate(t, "temporal.example", later)
-	named := frontend.Serve(t, other, nil)
+	named := frontend.Serve(t, other)
 	old, oldAuthority := frontend.Certificate(t, "127.0.0.1", time.Now().Add(-time.Minute))
-	expired := frontend.Serve(t, old, nil)
+	expired := frontend.Serve(t, old)
 	mutual := own.Clone()
 	mutual.ClientAuth = tls.RequireAnyClientCert
-	strict := frontend.Serve(t, mutual, nil)
+	strict := frontend.Serve(t, mutual)
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 	secretWeb := httptest.NewTLSServer(http.NotFoundHandler())

@@ -32,12 +32,13 @@ func New(temporal sdkclient.Client) *Client {
 // Enroll enrolls a device. It starts the device's workflow if there is none.
 func (c *Client) Enroll(ctx context.Context, in contract.EnrollInput) (contract.Result, error) {
 	name := in.Enrollment.Name
+	ctx, sent := watchSending(ctx)
 	handle, err := c.temporal.UpdateWithStartWorkflow(ctx, sdkclient.UpdateWithStartWorkflowOptions{
 		StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(DeviceStart(in.Enrollment, in.Hardware), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name}),
 		UpdateOptions:          updateOptions(ctx, contract.WorkflowID(name), contract.UpdateEnroll, in),
 	})
 	if err != nil {
-		return contract.Result{}, unconfirmed(err)
+		return contract.Result{}, sent.unconfirmed(err)
 	}
 	return awaitResult[contract.Result](ctx, handle)
 }
@@ -187,10 +188,11 @@ func (c *Client) request(ctx context.Context, name, request string, in any) (con
 }
 
 func update[R any](ctx context.Context, c *Client, workflow, name string, in any) (R, error) {
+	ctx, sent := watchSending(ctx)
 	handle, err := c.temporal.UpdateWorkflow(ctx, updateOptions(ctx, workflow, name, in))
 	if err != nil {
 		var none R
-		return none, unconfirmed(err)
+		return none, sent.unconfirmed(err)
 	}
 	return awaitResult[R](ctx, handle)
 }

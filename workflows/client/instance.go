@@ -155,6 +155,7 @@ const startTries = 3
 func (c *Client) startInstance(ctx context.Context, start contract.InstanceInput, name string, in any) (contract.InstanceResult, error) {
 	id := contract.InstanceWorkflowID(start.UUID)
 	options := updateOptions(ctx, id, name, in)
+	ctx, sent := watchSending(ctx)
 	for try := 1; ; try++ {
 		handle, err := c.temporal.UpdateWithStartWorkflow(ctx, sdkclient.UpdateWithStartWorkflowOptions{
 			StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(startOptions(id), contract.WorkflowInstance, start),
@@ -164,7 +165,7 @@ func (c *Client) startInstance(ctx context.Context, start contract.InstanceInput
 		case err == nil:
 			return awaitResult[contract.InstanceResult](ctx, handle)
 		case !NotFound(err) || try == startTries: // its last run ended while the update arrived
-			return contract.InstanceResult{}, unconfirmed(err)
+			return contract.InstanceResult{}, sent.unconfirmed(err)
 		}
 	}
 }

@@ -1,5 +1,6 @@
 // Package frontend is a server of Temporal's service that answers what a client asks when it
-// connects, and nothing else: for tests of connections that fail, and of servers that go away.
+// connects, and of the rest what a test makes it answer: for tests of connections that fail, and
+// of servers that go away.
 package frontend
 
 import (
@@ -14,7 +15,10 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,45 +33,68 @@ import (
 const Namespace = "default"
 
 // Serve starts a server on this machine and gives its address. settings is nil for one without
-// TLS. described is called after the last answer of a connection, with what ends the server.
-func Serve(t testing.TB, settings *tls.Config, described func(stop func())) (address string) {
+// TLS.
+func Serve(t testing.TB, settings *tls.Config) (address string) {
+	t.Helper()
+	return Start(t, settings, nil).Address
+}
+
+// Server is a server that can go away.
+type Server struct {
+	Address string
+
+	server *grpc.Server
+	mu     sync.Mutex
+	asked  []string
+}
+
+// Stop ends the server: its connections are lost, and nobody listens any more.
+func (s *Server) Stop() { s.server.Stop() }
+
+// Asked are the methods of all questions that arrived, except those of connecting.
+func (s *Server) Asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
+}
+
+// Start is Serve with a server that can go away. answer is called with each question that is not
+// one of connecting, and its method; nil answers none of them.
+func Start(t testing.TB, settings *tls.Config, answer func(s *Server, method string, in any) (any, error)) *Server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &service{}
-	options := []grpc.ServerOption{grpc.UnaryInterceptor(s.intercept)}
+	s := &Server{Address: listener.Addr().String()}
+	options := []grpc.ServerOption{grpc.UnaryInterceptor(func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		switch in.(type) {
+		case *workflowservice.GetSystemInfoRequest, *workflowservice.DescribeNamespaceRequest:
+			return handle(ctx, in)
+		}
+		method := path.Base(info.FullMethod)
+		s.mu.Lock()
+		s.asked = append(s.asked, method)
+		s.mu.Unlock()
+		if answer == nil {
+			return handle(ctx, in)
+		}
+		return answer(s, method, in)
+	})}
 	if settings != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(settings)))
 	}
-	server := grpc.NewServer(options...)
-	s.described = func() {
-		if described != nil {
-			described(server.Stop)
-		}
-	}
-	workflowservice.RegisterWorkflowServiceServer(server, s)
+	s.server = grpc.NewServer(options...)
+	workflowservice.RegisterWorkflowServiceServer(s.server, &service{})
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
+	go func() { ended <- s.server.Serve(listener) }()
 	t.Cleanup(func() {
-		server.Stop()
+		s.server.Stop()
 		require.NoError(t, <-ended)
 	})
-	return listener.Addr().String()
+	return s
 }
 
 type service struct {
 	workflowservice.UnimplementedWorkflowServiceServer
-	described func()
-}
-
-// intercept calls described before a question that is not asked by connecting.
-func (s *service) intercept(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	switch in.(type) {
-	case *workflowservice.GetSystemInfoRequest, *workflowservice.DescribeNamespaceRequest:
-	default:
-		s.described()
-	}
-	return handle(ctx, in)
 }
 
 func (s *service) GetSystemInfo(context.Context, *workflowservice.GetSystemInfoRequest) (*workflowservice.GetSystemInfoResponse, error) {
