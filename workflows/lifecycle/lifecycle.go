@@ -137,6 +137,8 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) *run {
 	case in.State != nil:
 		calls.RequireSchema("device "+in.Name, in.State.Schema)
 		record.Compact(in.State)
+		//nolint:staticcheck // deprecated for reading: here it is what the SDK keeps
+		record.CompactAttributes(workflow.GetInfo(ctx).SearchAttributes)
 		r.Published = status.Resume(ctx, r.State)
 	case in.Recovered != nil:
 		r.State = &contract.DeviceState{}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/workflows/contract"
@@ -65,4 +66,35 @@ func sharedSteps(versions map[string]int) map[string]int {
 		return set
 	}
 	return versions
+}
+
+// CompactAttributes makes smaller what the SDK keeps of the search attributes that a run began
+// with: devices share the description of a value's type, which takes more than the value.
+func CompactAttributes(attributes *commonpb.SearchAttributes) {
+	fields := attributes.GetIndexedFields()
+	for _, name := range workflow.DeterministicKeys(fields) {
+		if value := fields[name]; value != nil {
+			value.Metadata = sharedMetadata(value.Metadata)
+		}
+	}
+}
+
+// metadataSets are the descriptions of search attributes' types, by content: one for each type.
+var metadataSets sync.Map
+
+// sharedMetadata is a description that all attributes of one type share. None changes it: a new
+// value has its own.
+func sharedMetadata(of map[string][]byte) map[string][]byte {
+	if len(of) == 0 {
+		return of
+	}
+	var key strings.Builder
+	for _, name := range workflow.DeterministicKeys(of) {
+		key.WriteString(strconv.Quote(name) + strconv.Quote(string(of[name])))
+	}
+	shared, _ := metadataSets.LoadOrStore(key.String(), of)
+	if set, ok := shared.(map[string][]byte); ok {
+		return set
+	}
+	return of
 }
