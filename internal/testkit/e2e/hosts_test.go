@@ -189,7 +189,7 @@ func TestMaxCleansPerHost(t *testing.T) {
 		all = append(all, d)
 		s.Enroll(t, d)
 	}
-	args := []string{"provide", "--host", s.Host}
+	args := []string{"provide", "--yes", "--host", s.Host}
 	s.Must(t, args...)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

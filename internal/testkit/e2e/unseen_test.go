@@ -142,8 +142,8 @@ func TestRetireNamesTheTenant(t *testing.T) {
 		r := s.Refused(t, device.CodeInUse, args...)
 		require.Contains(t, r.Stderr, "--instance "+Instance("alice"))
 	}
-	require.Equal(t, 2, s.Burnish(t, "retire", "--host", s.Host, "--reason", "worn", "--instance", Instance("alice")).Code)
-	require.NotZero(t, s.Burnish(t, "retire", "--host", s.Host, "--reason", "worn").Code)
+	require.Equal(t, 2, s.Burnish(t, "retire", "--yes", "--host", s.Host, "--reason", "worn", "--instance", Instance("alice")).Code)
+	require.NotZero(t, s.Burnish(t, "retire", "--yes", "--host", s.Host, "--reason", "worn").Code)
 	s.AwaitTenant(t, d, "alice", 2, time.Second)
 
 	s.Must(t, "retire", "d1", "--reason", "worn", "--instance", Instance("alice"))
