@@ -31,15 +31,24 @@ type losing struct {
 	args   []string
 	moment string
 	got    ran
-	asked  []string // what arrived at the server
+
+	mu    sync.Mutex // the end of a connection orders nothing between server and test
+	asked []string   // what arrived at the server
 }
 
 // name is that of the run's subtest.
 func (l *losing) name() string { return l.moment + "/" + strings.Join(l.args, " ") }
 
+// arrived are the questions that arrived at the server.
+func (l *losing) arrived() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.asked)
+}
+
 // changes says that a change arrived.
 func (l *losing) changes() bool {
-	return slices.ContainsFunc(l.asked, func(m string) bool { return slices.Contains(changeMethods, m) })
+	return slices.ContainsFunc(l.arrived(), func(m string) bool { return slices.Contains(changeMethods, m) })
 }
 
 var errAway = errors.New("the server goes away")
@@ -115,6 +124,8 @@ func TestEveryCommandLosesItsServer(t *testing.T) {
 					}
 					return c, err
 				}, append(slices.Clone(args), "--timeout", "2s"))
+				l.mu.Lock()
+				defer l.mu.Unlock()
 				l.asked = server.Asked()
 			})
 		}
@@ -123,15 +134,15 @@ func TestEveryCommandLosesItsServer(t *testing.T) {
 	arrived := map[string]int{}
 	for _, l := range all {
 		t.Run(l.name(), func(t *testing.T) {
-			t.Log(l.asked, l.got.errors)
-			require.Equal(t, exitUnreachable, l.got.code, "%+v", l)
-			isAccepted := l.moment == "accepted" && slices.Contains(l.asked, "PollWorkflowExecutionUpdate")
-			require.Equal(t, l.changes() && !isAccepted, strings.Contains(l.got.errors, mayStill), "%+v", l)
-			require.Equal(t, isAccepted, strings.Contains(l.got.errors, "accepted, and is still carried out"), "%+v", l)
+			t.Log(l.arrived(), l.got.errors)
+			require.Equal(t, exitUnreachable, l.got.code, "%s: %+v", l.arrived(), l.got)
+			isAccepted := l.moment == "accepted" && slices.Contains(l.arrived(), "PollWorkflowExecutionUpdate")
+			require.Equal(t, l.changes() && !isAccepted, strings.Contains(l.got.errors, mayStill), "%s: %+v", l.arrived(), l.got)
+			require.Equal(t, isAccepted, strings.Contains(l.got.errors, "accepted, and is still carried out"), "%s: %+v", l.arrived(), l.got)
 			if l.moment == "connected" {
-				require.Empty(t, l.asked)
+				require.Empty(t, l.arrived())
 			} else {
-				require.NotEmpty(t, l.asked, "%+v", l)
+				require.NotEmpty(t, l.arrived(), "%s: %+v", l.arrived(), l.got)
 			}
 		})
 		if l.changes() {
@@ -149,17 +160,16 @@ func TestEveryCommandLosesTheAPI(t *testing.T) {
 		for _, moment := range []string{"connected", "asked"} {
 			l := &losing{args: args, moment: moment}
 			all = append(all, l)
-			var mu sync.Mutex
 			var server *httptest.Server
 			server = httptest.NewServer(versioned(func(_ http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
-				mu.Lock()
-				defer mu.Unlock()
 				what := "read"
 				if r.Header.Get("Idempotency-Key") != "" {
 					what = changeMethods[0]
 				}
+				l.mu.Lock()
 				l.asked = append(l.asked, what)
+				l.mu.Unlock()
 				_ = server.Listener.Close()
 				panic(http.ErrAbortHandler) // the connection is lost
 			}))
@@ -180,10 +190,10 @@ func TestEveryCommandLosesTheAPI(t *testing.T) {
 	arrived := 0
 	for _, l := range all {
 		t.Run(l.name(), func(t *testing.T) {
-			t.Log(l.asked, l.got.errors)
-			require.Equal(t, exitUnreachable, l.got.code, "%+v", l)
-			require.Equal(t, l.changes(), strings.Contains(l.got.errors, mayStill), "%+v", l)
-			require.Equal(t, l.moment == "asked", len(l.asked) > 0, "%+v", l)
+			t.Log(l.arrived(), l.got.errors)
+			require.Equal(t, exitUnreachable, l.got.code, "%s: %+v", l.arrived(), l.got)
+			require.Equal(t, l.changes(), strings.Contains(l.got.errors, mayStill), "%s: %+v", l.arrived(), l.got)
+			require.Equal(t, l.moment == "asked", len(l.arrived()) > 0, "%s: %+v", l.arrived(), l.got)
 		})
 		if l.changes() {
 			arrived++
