@@ -204,3 +204,22 @@ func TestReleasedBetweenTheReadAndTheReservation(t *testing.T) {
 		w.requireNoDefect()
 	}
 }
+
+// What is not enrolled cannot be retired, and its path is more likely wrong than gone.
+func TestEnrollOfAMissingPathNamesTheEnrollment(t *testing.T) {
+	for said, want := range map[string]string{
+		"put the device back, or retire it":              "correct the path or address in the enrollment, or attach the device to host h1, then enroll it again",
+		"check the server's drives, and enroll it again": "check the server's drives, and enroll it again",
+	} {
+		w := newDeviceEnv(t, standardPolicy())
+		w.host.injectFault = func(string, int) error {
+			return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: device.NeedsOperator, Code: device.CodeTargetMissing, Message: "no /dev/sdx", Remedy: said}})
+		}
+		enroll := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrollment()})
+		w.within(time.Hour, "the end", func() bool { return !w.live })
+		enroll.refused(device.CodeTargetMissing)
+		ended, is := contract.RefusalOf(w.finishErr)
+		require.True(t, is)
+		require.Equal(t, want, ended.Fault.Remedy)
+	}
+}

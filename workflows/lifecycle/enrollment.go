@@ -116,9 +116,13 @@ func (d enrollment) enrollNew(ctx workflow.Context, in contract.EnrollInput) err
 	if err := d.discovery.Discover(d.discovery.WhileClientWaits(ctx)); err != nil {
 		f := calls.FaultOf(err)
 		d.discovery.NotifyOther(ctx, f)
-		if f.Code == device.CodeHostUnreachable {
+		switch {
+		case f.Code == device.CodeHostUnreachable:
 			f.Message = "no worker of host " + in.Enrollment.Host + " answered: nothing was enrolled"
 			f.Remedy = "start burnish-worker there with BURNISH_HOST=" + in.Enrollment.Host + ", or correct --host"
+		case f.Code == device.CodeTargetMissing && strings.Contains(f.Remedy, "retire"):
+			// The driver speaks of a device in service; this one is not enrolled.
+			f.Remedy = "correct the path or address in the enrollment, or attach the device to host " + in.Enrollment.Host + ", then enroll it again"
 		}
 		return f
 	}
