@@ -205,10 +205,12 @@ func (s *FairSemaphore) Keep(key string) {
 	s.keeping[key] = true
 }
 
-// Drop frees the slot that is kept for key, if there is one: its clean has ended.
+// Drop frees the slot that is kept for key, or would be kept when it is released, if there is
+// one: its clean has ended.
 func (s *FairSemaphore) Drop(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.keeping, key) // the last step's release may still be on its way
 	if s.takeKept(key) {
 		s.free++
 		s.grant()

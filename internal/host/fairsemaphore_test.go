@@ -407,6 +407,18 @@ func TestAKeptSlotEndsWithItsClean(t *testing.T) {
 		<-time.After(2 * keepSlotFor)
 		require.Equal(t, 1, free(s))
 	})
+	inBubble(t, "dropped before its step gave it back", func(t *testing.T) {
+		s := NewFairSemaphore(1)
+		a, b := ask(s, "a"), ask(s, "b")
+		s.Keep("a")
+		s.Drop("a")
+		require.False(t, b.has())
+		a.give()
+		synctest.Wait()
+		require.True(t, b.has())
+		b.give()
+		require.Equal(t, 1, free(s))
+	})
 	inBubble(t, "a new clean", func(t *testing.T) {
 		s := NewFairSemaphore(1)
 		a, b := ask(s, "a"), ask(s, "b")
