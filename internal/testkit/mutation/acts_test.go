@@ -33,8 +33,8 @@ var actMutations = []mutation{
 	{
 		name: "the texts of the acts are bounded",
 		file: "workflows/contract/act.go",
-		old:  `	if len(text) <= KeptActText {`,
-		new:  `	if len(text) <= 50*KeptActText {`,
+		old:  `	if len(text) <= limit {`,
+		new:  `	if len(text) <= 50*limit {`,
 		pkg:  "./workflows/lifecycle", run: "TestActsAreBounded",
 	},
 	{

@@ -20,10 +20,10 @@ var apiMutations = []mutation{
 	},
 	{
 		name: "a request that the state refuses leaves no event",
-		file: "workflows/lifecycle/updates.go",
-		old: `				if err := u.validate(of, in); err != nil {
-					return d.Refusal(shownVerb(u.name, in), err)
-				}`,
+		file: "workflows/lifecycle/dryrun.go",
+		old: `	if err := u.validate(of, in); err != nil {
+		return partsOf(of).Refusal(shownVerb(u.name, in), err)
+	}`,
 		new: ``,
 		pkg: "./workflows/lifecycle", run: "TestCleanOverTheAPI",
 	},

@@ -61,10 +61,10 @@ var instanceCommandMutations = []mutation{
 	},
 	{
 		name: "no text reverses a line of the terminal",
-		file: "starter/failure.go",
+		file: "starter/internal/terminal/text.go",
 		old:  ` || unicode.Is(unicode.Cf, r) {`,
 		new:  ` || unicode.Is(unicode.Cf, r) && r == 0 {`,
-		pkg:  "./starter", run: "TestInstanceGolden",
+		pkg:  "./starter/internal/terminal", run: "TestLine",
 	},
 	{
 		name: "texts of tenants do not reach a terminal as they are",
