@@ -1,4 +1,4 @@
-// Package systemd tells the service manager how far the program is, as sd_notify(3) does.
+// Package systemd notifies the service manager how far the program is, as sd_notify(3) does.
 package systemd
 
 import (

@@ -127,9 +127,13 @@ func TestStateDirectoryFull(t *testing.T) {
 	s.awaitFailure(t, "d1", "zero", "no space left")
 	v := s.Show(t, "d1")
 	require.Equal(t, device.Cleaning, v.DeviceState)
-	require.Contains(t, v.Progress.Waiting, "no space left")
 	require.NotNil(t, v.Waiting, "the cause is shown at once")
 	require.Contains(t, v.Waiting.Message, "no space left")
+	PollFast(t, 20*time.Second, "the progress to say why", func() (bool, string) {
+		// Between two attempts it waits for the worker, which may take the next one late.
+		waiting := s.Show(t, "d1").Progress.Waiting
+		return strings.Contains(waiting, "no space left"), waiting
+	})
 	s.requireTold(t, "d1", device.CodeStateDirError)
 	s.RequireReserved(t, "d1", 1)
 	e, _, err := site.ReadJournal(w.StateDir, "d1")
