@@ -116,13 +116,14 @@ type bench struct {
 	scale
 	programs      site.Programs
 	dir, profiles string
+	against       string // another build of this program; "" means none
 	began         time.Time
 	result        result
 	stops         []func() error
 }
 
 func newBench(o options, dir string) (*bench, error) {
-	b := &bench{scale: fullScale(), dir: dir, profiles: o.profiles, began: time.Now()}
+	b := &bench{scale: fullScale(), dir: dir, profiles: o.profiles, against: o.against, began: time.Now()}
 	if o.quick {
 		b.scale = quickScale()
 	}

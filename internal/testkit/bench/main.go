@@ -44,6 +44,7 @@ func main() {
 type options struct {
 	quick                            bool
 	only, output, bin, dir, profiles string
+	against                          string
 }
 
 func run(args []string) error {
@@ -58,6 +59,7 @@ func run(args []string) error {
 	flags.StringVar(&o.bin, "bin", "bin", "the folder with the programs of make build")
 	flags.StringVar(&o.dir, "dir", "run", "the folder to work in; its disk is part of what is measured")
 	flags.StringVar(&o.profiles, "profiles", "", "write profiles of the workers into this folder")
+	flags.StringVar(&o.against, "against", "", "another build of this program, whose worker takes part in the turnovers")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

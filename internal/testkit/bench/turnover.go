@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"burnish/internal/testkit/site"
 	"burnish/workflows/contract"
 )
 
@@ -16,6 +17,7 @@ const (
 	same           // the baseline with the product's activities
 	noop           // the baseline with activities that do nothing
 	bare           // noop without search attributes and continue-as-new
+	other          // the product as another build has it, where one takes part
 )
 
 // turnovers measures latency, throughput, events and memory of orchestration alone.
@@ -39,19 +41,38 @@ func (b *bench) turnovers(ctx context.Context) error {
 	least := *variants[noop] // shares its worker process
 	least.name, least.bare = "bare", true
 	variants = append(variants, &least)
+	if b.against != "" {
+		before, err := b.otherBuild(ctx, server)
+		if err != nil {
+			return err
+		}
+		variants = append(variants, before)
+	}
 	b.note("one server on SQLite (WAL, synchronous=2), and a worker process for each variant, which is this program again")
 
 	samples, err := b.latencies(ctx, variants)
 	if err != nil {
 		return err
 	}
-	if err := b.throughputs(ctx, server.Process, variants[:same+1]); err != nil {
+	if err := b.throughputs(ctx, server.Process, append(variants[:same+1:same+1], variants[min(other, len(variants)):]...)); err != nil {
 		return err
 	}
 	if err := b.stop(); err != nil {
 		return err
 	}
 	return b.idleMemory(ctx, variants, samples)
+}
+
+// otherBuild starts the product's worker of another build, in a namespace of its own.
+func (b *bench) otherBuild(ctx context.Context, server *site.Server) (*variant, error) {
+	v := &variant{name: "other", program: b.against, task: task{
+		Product: true, Real: true, Queue: contract.Queue, Host: "bench-other", Namespace: "other",
+		Address: server.Address, Cache: 2000, Slots: b.fleet,
+	}}
+	if err := server.NewNamespace(ctx, v.Namespace); err != nil {
+		return nil, err
+	}
+	return v, b.startVariant(ctx, v)
 }
 
 // latencies measures one device a variant: the latency of turnovers, what they leave in the
@@ -65,7 +86,7 @@ func (b *bench) latencies(ctx context.Context, variants []*variant) ([]sample, e
 			return nil, err
 		}
 		m := v.turnover(id)
-		if i > same { // no bound depends on it
+		if i == noop || i == bare { // no bound depends on it
 			m = everyNth(4, m)
 		}
 		ids, all = append(ids, id), append(all, m)
@@ -85,6 +106,9 @@ func (b *bench) latencies(ctx context.Context, variants []*variant) ([]sample, e
 		latencyFigure("turnover, median, no-op activities", got[product], got[noop], "turnover", 0.5),
 		latencyFigure("turnover, median, no-op, no upserts, never continued", got[product], got[bare], "turnover", 0.5),
 	)
+	if len(variants) > other {
+		b.add(latencyFigure("turnover, median, the other build", got[product], got[other], "turnover", 0.5))
+	}
 	b.note("latency: %d turnovers a variant", len(got[product]["turnover"]))
 	return b.histories(ctx, variants[:same+1], ids)
 }
@@ -150,27 +174,40 @@ func (b *bench) throughputs(ctx context.Context, server cpuMeter, variants []*va
 	if err != nil {
 		return err
 	}
-	line := func(name, unit, what string) figure {
-		p, s := got[product][what], got[same][what]
+	against := func(baseline series, name, unit, what string) figure {
+		p, s := got[product][what], baseline[what]
 		return compared(name, unit, median(p), median(s), pairedRatio(p, s))
 	}
+	line := func(name, unit, what string) figure { return against(got[same], name, unit, what) }
 	b.note("throughput: %d rounds a variant, each of %d turnovers by %d devices at once", len(got[product]["rate"]), b.loadCycles, b.fleet)
 	b.add(
 		line(fmt.Sprintf("turnovers of %d devices at once, same activities", b.fleet), "/s", "rate").ratioAtLeast(minThroughputRatio),
 		line("server's processor time a turnover", "ms", "server"),
 		line("worker's processor time a turnover", "ms", "worker"),
+		line("worker's allocations a turnover", "objects", "objects"),
+		line("worker's allocations a turnover", "KiB", "bytes"),
 	)
+	if last := got[len(got)-1]; len(got) > same+1 {
+		b.add(
+			against(last, "turnovers at once, the other build", "/s", "rate"),
+			against(last, "server's processor time a turnover, the other build", "ms", "server"),
+			against(last, "worker's processor time a turnover, the other build", "ms", "worker"),
+			against(last, "worker's allocations a turnover, the other build", "objects", "objects"),
+			against(last, "worker's allocations a turnover, the other build", "KiB", "bytes"),
+		)
+	}
 	return nil
 }
 
 // load is one round of loadCycles turnovers by the whole fleet.
 func (b *bench) load(ctx context.Context, server cpuMeter, v *variant, ids []string) (values, error) {
-	usage := func() (server1, worker time.Duration, err error) {
-		server1, err = cpuTime(server)
-		worker, err2 := cpuTime(v.worker)
-		return server1, worker, errors.Join(err, err2)
+	usage := func() (server1, worker time.Duration, allocated memory, err error) {
+		allocated, err = v.worker.usedMemory(ctx, false)
+		server1, err2 := cpuTime(server)
+		worker, err3 := cpuTime(v.worker)
+		return server1, worker, allocated, errors.Join(err, err2, err3)
 	}
-	server0, worker0, err := usage()
+	server0, worker0, allocated0, err := usage()
 	if err != nil {
 		return nil, err
 	}
@@ -186,9 +223,10 @@ func (b *bench) load(ctx context.Context, server cpuMeter, v *variant, ids []str
 		return nil
 	})
 	took := time.Since(began)
-	server1, worker1, err2 := usage()
+	server1, worker1, allocated1, err2 := usage()
 	n := float64(b.loadCycles)
 	return values{
 		"rate": n / took.Seconds(), "server": milliseconds(server1-server0) / n, "worker": milliseconds(worker1-worker0) / n,
+		"objects": float64(allocated1.Objects-allocated0.Objects) / n, "bytes": float64(allocated1.Bytes-allocated0.Bytes) / 1024 / n,
 	}, errors.Join(err, err2)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,7 +164,9 @@ type variant struct {
 	task
 	name   string
 	worker *workerProcess
-	files  string // the folder of its devices where they are files
+	// program is another build of this program that runs the worker; "" means this one.
+	program string
+	files   string // the folder of its devices where they are files
 }
 
 // startVariant gives a variant its client and its worker process.
@@ -178,12 +181,13 @@ func (b *bench) startVariant(ctx context.Context, v *variant) (err error) {
 	}
 	if b.profiles != "" && v.CPUProfile == "" && v.HeapProfile == "" {
 		v.CPUProfile = filepath.Join(b.profiles, v.name+".cpu")
+		v.AllocProfile = filepath.Join(b.profiles, v.name+".allocs")
 	}
-	if v.worker, err = startWorkerProcess(ctx, v.name, b.dir, v.task); err != nil {
+	if v.worker, err = startWorkerProcess(ctx, v.name, v.program, b.dir, v.task); err != nil {
 		return err
 	}
 	b.atEnd(v.worker.stop)
-	if v.client, err = (&site.Server{Address: v.Address}).Dial(site.DefaultNamespace); err != nil {
+	if v.client, err = (&site.Server{Address: v.Address}).Dial(cmp.Or(v.Namespace, site.DefaultNamespace)); err != nil {
 		return err
 	}
 	b.atEnd(func() error { v.client.Close(); return nil })

@@ -44,21 +44,24 @@ type task struct {
 	// Product means DeviceLifecycle, otherwise the baseline's Entity.
 	Product bool `json:"product,omitempty"`
 	// Real means the product's activities, otherwise activities that do nothing.
-	Real    bool   `json:"real,omitempty"`
-	Queue   string `json:"queue"`
-	Host    string `json:"host"`
-	Address string `json:"address"`
-	Dir     string `json:"dir"`
+	Real  bool   `json:"real,omitempty"`
+	Queue string `json:"queue"`
+	// Namespace is the server's; "" means the default one.
+	Namespace string `json:"namespace,omitempty"`
+	Host      string `json:"host"`
+	Address   string `json:"address"`
+	Dir       string `json:"dir"`
 	// Cache is the size of the workflow cache, Slots how many steps the host runs
 	// concurrently.
 	Cache int `json:"cache"`
 	Slots int `json:"slots"`
 	// Placement is the URL of the inventory; "" means a file inventory.
 	Placement string `json:"placement,omitempty"`
-	// Files for profiles: of the processor until the end, of the heap at each garbage
-	// collection that is asked for. "" means none.
-	CPUProfile  string `json:"cpu_profile,omitempty"`
-	HeapProfile string `json:"heap_profile,omitempty"`
+	// Files for profiles: of the processor until the end, of all allocations at the end, of the
+	// heap at each garbage collection that is asked for. "" means none.
+	CPUProfile   string `json:"cpu_profile,omitempty"`
+	AllocProfile string `json:"alloc_profile,omitempty"`
+	HeapProfile  string `json:"heap_profile,omitempty"`
 }
 
 // report is a line that a worker process writes to its parent.
@@ -70,12 +73,15 @@ type report struct {
 	Error    string  `json:"error,omitempty"`
 }
 
-// memory is what a worker process uses.
+// memory is what a worker process uses. Objects and Bytes are what it has allocated since its
+// start, and may have freed.
 type memory struct {
-	Heap   uint64 `json:"heap"`
-	Live   uint64 `json:"live"`
-	Stack  uint64 `json:"stack"`
-	Cached int64  `json:"cached"`
+	Heap    uint64 `json:"heap"`
+	Live    uint64 `json:"live"`
+	Stack   uint64 `json:"stack"`
+	Cached  int64  `json:"cached"`
+	Objects uint64 `json:"objects"`
+	Bytes   uint64 `json:"bytes"`
 }
 
 // workerMain is the worker process. It runs until stdin ends and answers each line there,
@@ -120,10 +126,13 @@ func (t task) serve(in io.Reader, out *publisher) (err error) {
 		}
 		defer func() { pprof.StopCPUProfile(); err = errors.Join(err, file.Close()) }()
 	}
+	if t.AllocProfile != "" {
+		defer func() { err = errors.Join(err, writeProfile("allocs", t.AllocProfile)) }()
+	}
 	config.SetDefaultGOGC()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	var cached atomic.Int64
-	options := sdkclient.Options{HostPort: t.Address, Logger: log.NewStructuredLogger(logger), MetricsHandler: sdkclient.MetricsNopHandler}
+	options := sdkclient.Options{HostPort: t.Address, Namespace: t.Namespace, Logger: log.NewStructuredLogger(logger), MetricsHandler: sdkclient.MetricsNopHandler}
 	if t.Product {
 		counted, err := telemetry.New("bench", "all", logger)
 		if err != nil {
@@ -158,22 +167,23 @@ func (t task) serve(in io.Reader, out *publisher) (err error) {
 			return err
 		}
 		if gc {
-			if err := t.writeHeapProfile(); err != nil {
+			if err := writeProfile("heap", t.HeapProfile); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (t task) writeHeapProfile() error {
-	if t.HeapProfile == "" {
+// writeProfile writes one of Go's profiles to a file; "" writes none.
+func writeProfile(name, path string) error {
+	if path == "" {
 		return nil
 	}
-	file, err := os.Create(t.HeapProfile)
+	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(pprof.Lookup("heap").WriteTo(file, 0), file.Close())
+	return errors.Join(pprof.Lookup(name).WriteTo(file, 0), file.Close())
 }
 
 // usedMemory measures this process. gc collects garbage first, so often that stacks have
@@ -186,7 +196,7 @@ func usedMemory(gc bool) memory {
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return memory{Heap: m.HeapInuse, Live: m.HeapAlloc, Stack: m.StackInuse}
+	return memory{Heap: m.HeapInuse, Live: m.HeapAlloc, Stack: m.StackInuse, Objects: m.Mallocs, Bytes: m.TotalAlloc}
 }
 
 // start starts the two workers of a burnish-worker in role all, with its options

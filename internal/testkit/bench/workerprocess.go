@@ -29,17 +29,19 @@ type workerProcess struct {
 	releases map[string]chan struct{} // by workflow ID
 }
 
-// startWorkerProcess returns when the worker polls. Its log goes into the folder logs.
-func startWorkerProcess(ctx context.Context, name, logs string, t task) (*workerProcess, error) {
+// startWorkerProcess returns when the worker polls. Its log goes into the folder logs. program is
+// the build of this program to run; "" means this one.
+func startWorkerProcess(ctx context.Context, name, program, logs string, t task) (*workerProcess, error) {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	if program == "" {
+		if program, err = os.Executable(); err != nil {
+			return nil, err
+		}
 	}
-	cmd := exec.Command(self, workerCommand, "-task", string(text))
+	cmd := exec.Command(program, workerCommand, "-task", string(text))
 	w := &workerProcess{memory: make(chan memory, 1), ready: make(chan error, 1), releases: map[string]chan struct{}{}}
 	// Not cmd.StdoutPipe, which is closed at the process's end with reports in it.
 	out, reports, err := os.Pipe()
