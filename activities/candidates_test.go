@@ -34,13 +34,16 @@ func TestCandidatesInPages(t *testing.T) {
 	}
 	page := ask(contract.CandidatesInput{Host: "H1", Limit: 2})
 	require.True(t, page.More)
+	require.Equal(t, []string{"h1_0000:04:00.0", "h1_0000:02:00.0", "h1_0000:03:00.0"}, s.read, "nothing of an enrolled device")
 	require.Equal(t, []contract.Candidate{
 		{Name: "h1_0000:02:00.0", Host: "h1", Address: "0000:02:00.0", Reserved: 1, Total: 1, Used: 1, Provider: "nova-h1_0000:02:00.0"},
 		{Name: "h1_0000:03:00.0", Host: "h1", Address: "0000:03:00.0", Reserved: 1, Total: 1, Used: 1, Provider: "nova-h1_0000:03:00.0"},
 	}, page.Devices)
+	s.read = nil
 	rest := ask(contract.CandidatesInput{After: page.Devices[1].Name})
 	require.False(t, rest.More)
 	require.Len(t, rest.Devices, 1)
+	require.Equal(t, []string{"h1_0000:04:00.0"}, s.read, "nothing of an earlier page")
 	require.Empty(t, s.hints)
 }
 

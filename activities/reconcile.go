@@ -160,7 +160,9 @@ func (w *reconciliation) compareNovaProviders(ctx context.Context, whole bool) e
 	if whole {
 		hosts = nil
 	}
-	return w.Fleet.ListNova(ctx, hosts, func() { activity.RecordHeartbeat(ctx) }, func(s inventory.ProviderSnapshot) error {
+	// What nobody enrolled is counted, and nothing is asked about it: `import` reads it.
+	enrolled := func(name string) bool { _, ok := w.devices[name]; return ok }
+	return w.Fleet.ListNova(ctx, hosts, enrolled, func() { activity.RecordHeartbeat(ctx) }, func(s inventory.ProviderSnapshot) error {
 		w.out.Counts.Providers++
 		k, ok := w.devices[s.Device]
 		if s.Fault != nil && !w.readable(ctx, k, s) {
@@ -365,11 +367,15 @@ func (s *Reconciler) candidates(ctx context.Context, in contract.CandidatesInput
 		return contract.Candidates{}, err
 	}
 	out := contract.Candidates{Devices: []contract.Candidate{}}
-	err = s.Fleet.ListNova(ctx, hosts, func() { activity.RecordHeartbeat(ctx) }, func(p inventory.ProviderSnapshot) error {
-		k, enrolled := have[p.Device]
-		if enrolled && k.owner == device.OwnerNova || p.Device == "" || p.Device <= in.After {
+	wanted := func(name string) bool {
+		k, enrolled := have[name]
+		return (!enrolled || k.owner != device.OwnerNova) && name > in.After
+	}
+	err = s.Fleet.ListNova(ctx, hosts, wanted, func() { activity.RecordHeartbeat(ctx) }, func(p inventory.ProviderSnapshot) error {
+		if p.ListedOnly {
 			return nil
 		}
+		k := have[p.Device]
 		out.Devices = append(out.Devices, contract.Candidate{
 			Name: p.Device, Host: p.Host, Address: strings.TrimPrefix(p.Device, p.Host+"_"), Class: p.Class,
 			Reserved: p.Reserved, Total: p.Total, Used: p.Used, Provider: p.UUID, Enrolled: k.owner, Fault: p.Fault,

@@ -47,6 +47,7 @@ type reconcileFixture struct {
 	mu      sync.Mutex
 	queries []string
 	hosts   [][]string // of each call of ListNova
+	read    []string   // the devices that ListNova was to read
 	asked   []string   // of ListOwn
 	hints   map[string][]contract.Hint
 	most    atomic.Int64 // hints under way together
@@ -84,12 +85,18 @@ func newReconcileFixture(t *testing.T) *reconcileFixture {
 	return s
 }
 
-func (s *reconcileFixture) ListNova(_ context.Context, hosts []string, at func(), each func(inventory.ProviderSnapshot) error) error {
+// ListNova notes which devices it was asked to read.
+func (s *reconcileFixture) ListNova(_ context.Context, hosts []string, wanted func(string) bool, at func(), each func(inventory.ProviderSnapshot) error) error {
 	s.hosts = append(s.hosts, hosts)
 	at()
 	for _, p := range s.foreign {
 		if len(hosts) > 0 && !slices.Contains(hosts, p.Host) {
 			continue
+		}
+		if wanted(p.Device) {
+			s.read = append(s.read, p.Device)
+		} else {
+			p = inventory.ProviderSnapshot{Provider: p.Provider, Device: p.Device, Host: p.Host, ListedOnly: true}
 		}
 		if err := each(p); err != nil {
 			return err
@@ -238,8 +245,8 @@ func TestAnotherTotalIsAMismatch(t *testing.T) {
 	}
 }
 
-// A provider without an enrolled device is counted and left alone, and so is one of the
-// other owner.
+// A provider without an enrolled device is counted and not read, whatever it has become. One
+// of a device of the other owner is read, and left alone.
 //
 // S0.35, S0.17
 func TestUnenrolledProvidersAreOnlyCounted(t *testing.T) {
@@ -252,6 +259,7 @@ func TestUnenrolledProvidersAreOnlyCounted(t *testing.T) {
 	out := s.must(contract.ReconcileInput{})
 	require.Empty(t, s.hints)
 	require.Equal(t, contract.ReconcileCounts{Providers: 4, Devices: 1, Mismatch: 1, Unenrolled: 2}, out.Counts)
+	require.Equal(t, []string{"h1_a"}, s.read)
 }
 
 // Only devices that differ from their provider get a hint. Its time is the start of the

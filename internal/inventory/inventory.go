@@ -92,6 +92,9 @@ type ProviderSnapshot struct {
 	// Fault is why the provider, which is there, could not be read. With it the snapshot has
 	// no meaning, unless it is inventory_invalid: then the inventory counts as empty.
 	Fault *device.Fault `json:"fault,omitempty"`
+	// ListedOnly says that nothing but the list was asked about it, because its device is not
+	// wanted: the snapshot has no meaning.
+	ListedOnly bool `json:"listed_only,omitempty"`
 }
 
 // Lister is a Store that reads many providers in few requests, at most eight of them at
@@ -101,9 +104,11 @@ type ProviderSnapshot struct {
 // a caller can heartbeat.
 type Lister interface {
 	// ListNova lists all one-time-use providers of Nova, or, with hosts, those of these
-	// hosts (names as Burnish calls them). An inventory that an earlier call read, and
-	// that did not change, is not read again; usages are.
-	ListNova(ctx context.Context, hosts []string, at func(), each func(ProviderSnapshot) error) error
+	// hosts (names as Burnish calls them). Those of devices that wanted refuses are passed on
+	// as the list has them, and cost no request; nil wants all. An inventory that an earlier
+	// call read, and that did not change, is not read again; usages are, because the end of an
+	// allocation changes no generation.
+	ListNova(ctx context.Context, hosts []string, wanted func(device string) bool, at func(), each func(ProviderSnapshot) error) error
 	// ListOwn lists those of the given providers of our own that exist.
 	ListOwn(ctx context.Context, uuids []string, at func(), each func(ProviderSnapshot) error) error
 }

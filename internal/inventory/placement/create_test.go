@@ -151,14 +151,14 @@ func TestOldPlacementWithoutAllTraits(t *testing.T) {
 	inventorytest.RequireCode(t, device.CodeNoProvider, err)
 	shown := 0
 	each := func(inventory.ProviderSnapshot) error { shown++; return nil }
-	require.NoError(t, s.store.ListNova(t.Context(), nil, nil, each))
+	require.NoError(t, s.store.ListNova(t.Context(), nil, nil, nil, each))
 	require.Zero(t, shown)
 
 	// Configured traits replace those that Placement does not know.
 	mapped := s.open(t, placement.Settings{Traits: map[string]string{placement.OneTimeUse: "CUSTOM_ONE_TIME_USE", "HW_NVME_CES": "CUSTOM_NVME_CES"}})
 	p = inventorytest.NewProvider()
 	p.Traits = []string{placement.OneTimeUse, "HW_NVME_CES"}
-	require.NoError(t, mapped.ListNova(t.Context(), nil, nil, each))
+	require.NoError(t, mapped.ListNova(t.Context(), nil, nil, nil, each))
 	require.NoError(t, mapped.Create(t.Context(), p))
 	require.ElementsMatch(t, []string{"CUSTOM_ONE_TIME_USE", "CUSTOM_NVME_CES", placement.OwnTrait}, s.traits(t, p.UUID))
 	id := uuid.NewString()
@@ -171,7 +171,7 @@ func TestOldPlacementWithoutAllTraits(t *testing.T) {
 	// Another owner trait.
 	own := s.open(t, placement.Settings{Traits: map[string]string{placement.OwnTrait: "CUSTOM_OWNER_BURNISH"}})
 	p = inventorytest.NewProvider()
-	require.NoError(t, own.ListNova(t.Context(), nil, nil, each))
+	require.NoError(t, own.ListNova(t.Context(), nil, nil, nil, each))
 	require.NoError(t, own.ListOwn(t.Context(), []string{p.UUID}, nil, each))
 	require.Zero(t, shown)
 	require.NoError(t, own.Create(t.Context(), p))

@@ -24,28 +24,38 @@ const inFlight = 8
 const maxPerHostQueries = 8
 
 // candidateThreshold is from how many free providers of a class one request for
-// allocation candidates, which is expensive for Placement, replaces a request for each.
-const candidateThreshold = 4
+// allocation candidates replaces a request for each. That request costs Placement time for
+// each free provider of the class, wanted or not: about a thirtieth of a request (measured).
+// So at least one listed provider in perCandidate must be worth a request.
+const (
+	candidateThreshold = 4
+	perCandidate       = 30
+)
 
 // ListNova is inventory.Lister's. A provider without an inventory of exactly one class
 // is logged and shown with total 0, so that it does not hide the others.
-func (s *Store) ListNova(ctx context.Context, hosts []string, at func(), each func(inventory.ProviderSnapshot) error) error {
+func (s *Store) ListNova(ctx context.Context, hosts []string, wanted func(string) bool, at func(), each func(inventory.ProviderSnapshot) error) error {
 	all, err := s.listNovaOnHosts(ctx, hosts)
 	if err != nil {
 		return err
 	}
 	reportAnswer(at)
-	wanted := map[string]bool{}
+	ofHosts := map[string]bool{}
 	for _, host := range hosts {
-		wanted[strings.ToLower(host)] = true
+		ofHosts[strings.ToLower(host)] = true
 	}
 	v := &listing{store: s, at: at, each: each, required: []string{s.trait(OneTimeUse), "!" + s.trait(OwnTrait)}}
 	for _, p := range all {
 		d := s.deviceOf(p.Name)
-		if len(hosts) > 0 && !wanted[d.host] {
-			continue
+		switch {
+		case len(hosts) > 0 && !ofHosts[d.host]:
+		case wanted != nil && !wanted(d.name):
+			v.others = append(v.others, inventory.ProviderSnapshot{
+				Provider: inventory.Provider{UUID: p.UUID, Name: p.Name}, Device: d.name, Host: d.host, ListedOnly: true,
+			})
+		default:
+			v.add(p, d.name, d.host)
 		}
-		v.add(p, d.name, d.host)
 	}
 	return v.run(ctx)
 }
@@ -125,7 +135,8 @@ type listing struct {
 	each     func(inventory.ProviderSnapshot) error
 	required []string
 
-	rows []*row
+	rows   []*row                       // the providers that are read
+	others []inventory.ProviderSnapshot // those that are passed on as they are
 
 	mu     sync.Mutex // held while at or each runs
 	err    error      // each's, after which it is not called again
@@ -151,6 +162,11 @@ func (v *listing) add(p resourceproviders.ResourceProvider, name, host string) {
 
 // run reads what is not cached and emits every provider.
 func (v *listing) run(ctx context.Context) error {
+	for _, p := range v.others {
+		if err := v.each(p); err != nil { // nothing else runs yet
+			return err
+		}
+	}
 	// Inventories first: they show which are free, and of which class.
 	err := v.forEachRow(ctx, func(ctx context.Context, r *row) (err error) {
 		if r.current {
@@ -295,11 +311,11 @@ func (v *listing) findUnused(ctx context.Context) (map[string]bool, error) {
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(inFlight)
 	for class, n := range classes {
-		if n < candidateThreshold {
+		if n < candidateThreshold || n*perCandidate < n+len(v.others) {
 			continue
 		}
 		group.Go(func() error {
-			summaries, err := v.store.candidates(within, class, v.required, n)
+			summaries, err := v.store.candidates(within, class, v.required, n+len(v.others))
 			if within.Err() != nil {
 				return err
 			}

@@ -41,7 +41,7 @@ func seenBy(t *testing.T, show func(at func(), each func(inventory.ProviderSnaps
 func (s *testPlacement) listNova(t *testing.T, hosts ...string) map[string]inventory.ProviderSnapshot {
 	t.Helper()
 	return seenBy(t, func(at func(), each func(inventory.ProviderSnapshot) error) error {
-		return s.store.ListNova(t.Context(), hosts, at, each)
+		return s.store.ListNova(t.Context(), hosts, nil, at, each)
 	})
 }
 
@@ -145,7 +145,7 @@ func TestListNovaShowsEachProvider(t *testing.T) {
 func seenByNone(t *testing.T, s *testPlacement, host string) []inventory.ProviderSnapshot {
 	t.Helper()
 	var all []inventory.ProviderSnapshot
-	require.NoError(t, s.store.ListNova(t.Context(), []string{host}, nil, func(one inventory.ProviderSnapshot) error {
+	require.NoError(t, s.store.ListNova(t.Context(), []string{host}, nil, nil, func(one inventory.ProviderSnapshot) error {
 		all = append(all, one)
 		return nil
 	}))
@@ -184,14 +184,14 @@ func TestListingEndsWithTheCallersErrorOrContext(t *testing.T) {
 	}
 	enough := errors.New("enough")
 	calls := 0
-	err := s.store.ListNova(t.Context(), nil, nil, func(inventory.ProviderSnapshot) error { calls++; return enough })
+	err := s.store.ListNova(t.Context(), nil, nil, nil, func(inventory.ProviderSnapshot) error { calls++; return enough })
 	require.ErrorIs(t, err, enough)
 	require.Equal(t, 1, calls)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	err = s.store.ListNova(ctx, nil, nil, func(inventory.ProviderSnapshot) error { cancel(); return nil })
+	err = s.store.ListNova(ctx, nil, nil, nil, func(inventory.ProviderSnapshot) error { cancel(); return nil })
 	require.ErrorIs(t, err, context.Canceled)
-	err = s.store.ListNova(ctx, nil, nil, func(inventory.ProviderSnapshot) error { return nil })
+	err = s.store.ListNova(ctx, nil, nil, nil, func(inventory.ProviderSnapshot) error { return nil })
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -241,6 +241,46 @@ func TestRequestsOfAReconciliation(t *testing.T) {
 		s.nova.Burn(id)
 	}
 	count("all free but ten", 40)
+	// Of providers of which few are wanted, whatever they have become, only these are read.
+	few := map[string]bool{"node-3_0000:3b:00.1": true, "node-4_0000:3b:00.2": true, "node-5_0000:3b:00.3": true}
+	countWanted := func(what string, wanted map[string]bool, most int) map[string]inventory.ProviderSnapshot {
+		t.Helper()
+		s.recorder.Reset()
+		got := seenBy(t, func(at func(), each func(inventory.ProviderSnapshot) error) error {
+			return s.store.ListNova(t.Context(), nil, func(name string) bool { return wanted[name] }, at, each)
+		})
+		require.Len(t, got, len(devices))
+		for _, p := range got {
+			require.Equal(t, !wanted[p.Device], p.ListedOnly, p.Device)
+			require.Equal(t, wanted[p.Device], p.Total == 1, p.Device)
+		}
+		t.Logf("%s: %d requests, %d at once", what, s.recorder.Count(), s.recorder.MaxInFlight())
+		require.LessOrEqual(t, s.recorder.Count(), most, what)
+		return got
+	}
+	s.store = s.open(t, placement.Settings{})
+	countWanted("none wanted, nothing in memory", nil, 2) // one finds the service
+	s.store = s.open(t, placement.Settings{})
+	countWanted("three wanted, nothing in memory", few, 1+1+3+3)
+	countWanted("three wanted, unchanged", few, 1+3)
+	for _, id := range devices[100:110] {
+		s.nova.Burn(id)
+	}
+	countWanted("three wanted, the others changed", few, 1+3)
+	consumer := uuid.NewString()
+	require.NoError(t, s.nova.Allocate(t.Context(), devices[3*each+1], consumer))
+	got := countWanted("three wanted, one of them changed", few, 1+3+1)
+	require.Equal(t, []string{consumer}, got[devices[3*each+1]].Consumers)
+	require.NoError(t, s.nova.Deallocate(t.Context(), "", consumer))
+	got = countWanted("three wanted, one of them released", few, 1+3)
+	require.Zero(t, got[devices[3*each+1]].Used, "a release changes no generation")
+	many := map[string]bool{}
+	for h := range 8 {
+		many[fmt.Sprintf("node-%d_0000:3b:00.7", h+2)] = true
+	}
+	countWanted("eight wanted, nothing in memory", many, 1+8+1)
+	countWanted("eight wanted and free: one request for the candidates", many, 2)
+
 	// One host costs only its own requests.
 	s.recorder.Reset()
 	require.Len(t, s.listNova(t, "node-3"), each)

@@ -82,7 +82,7 @@ func TestAnUnreadableProviderHidesNoOther(t *testing.T) {
 		s.store = s.open(t, placement.Settings{})
 		defer s.recorder.Inject(openstack.Match{Path: "/inventories"}, openstack.Injection{Status: 500})()
 		defer s.recorder.Inject(openstack.Match{Path: "name=burnish"}, openstack.Injection{Status: 503})()
-		err := s.store.ListNova(t.Context(), nil, nil, func(inventory.ProviderSnapshot) error { return nil })
+		err := s.store.ListNova(t.Context(), nil, nil, nil, func(inventory.ProviderSnapshot) error { return nil })
 		inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 	})
 }

@@ -29,7 +29,7 @@ const (
 
 	maxBindRatio       = 1.3
 	maxInFlight        = 8
-	extraRequests      = 10 // of a reconciliation, beside one for each allocated provider
+	extraRequests      = 10 // of a reconciliation, beside one for each enrolled and allocated device
 	maxFreeRequests    = 20
 	maxUnchangedEvents = 0    // in the histories of unchanged devices
 	maxFirstStep       = 1000 // milliseconds, p95

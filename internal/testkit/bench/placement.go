@@ -192,7 +192,7 @@ func (b *bench) reconciliations(ctx context.Context, c *cloud) error {
 		}
 	}
 	b.progress("placement: reconciliations of allocated providers")
-	return b.reconciliation(ctx, c, i, "allocated", ids, float64(b.providers+extraRequests))
+	return b.reconciliation(ctx, c, i, "allocated", ids, float64(b.enrolled+extraRequests))
 }
 
 // fill creates Nova's providers of n free devices. The first are of one host, all others of

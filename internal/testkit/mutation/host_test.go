@@ -62,6 +62,20 @@ var hostMutations = []mutation{
 		pkg:  "./activities", run: "TestOnlyThoseThatDifferAreHinted",
 	},
 	{
+		rule: "S0.30", name: "a reconciliation reads providers of enrolled devices only",
+		file: "activities/reconcile.go",
+		old:  `enrolled := func(name string) bool { _, ok := w.devices[name]; return ok }`,
+		new:  `enrolled := func(name string) bool { return true }`,
+		pkg:  "./activities", run: "TestUnenrolledProvidersAreOnlyCounted",
+	},
+	{
+		rule: "S0.30", name: "nothing is asked about a provider that is not wanted",
+		file: "internal/inventory/placement/lister.go",
+		old:  `case wanted != nil && !wanted(d.name):`,
+		new:  `case false:`,
+		pkg:  "./internal/inventory/placement", run: "TestRequestsOfAReconciliation",
+	},
+	{
 		rule: "F6", name: "a missing provider is reported once",
 		file: "activities/reconcile.go",
 		old: `		if !slices.Contains(w.missingBefore, name) {
