@@ -73,6 +73,11 @@ type scale struct {
 
 	instanceRounds timeBox // of binds of one and of several devices
 
+	peerWarmUp, peerRounds timeBox // of one device, beside Ironic
+	peerFleets             []int   // devices at once, beside Ironic; the bounds are those of the last
+	peerLoads              timeBox // rounds of peerCycles turnovers of each device of a fleet
+	peerCycles             int
+
 	serverRounds int           // whole cleans of a server over Redfish
 	serverPOST   time.Duration // its time for POST; the rest of its work is in proportion
 }
@@ -91,6 +96,7 @@ func fullScale() scale {
 		slotDevices: 1000, slots: 50, slotWork: 20 * time.Second,
 		poolServers: 10000, poolBinds: 30, apiDevices: 10000, apiRounds: 60, readRounds: 8,
 		serverRounds: 4, serverPOST: 4 * time.Second, instanceRounds: exactly(12),
+		peerWarmUp: exactly(10), peerRounds: timeBox{50, 150, 60 * time.Second}, peerFleets: []int{20, 100}, peerLoads: exactly(enoughRounds), peerCycles: 2,
 	}
 }
 
@@ -108,6 +114,7 @@ func quickScale() scale {
 		slotDevices: 30, slots: 5, slotWork: 20 * time.Second,
 		poolServers: 1000, poolBinds: 10, apiDevices: 1000, apiRounds: 15, readRounds: 3,
 		serverRounds: 1, serverPOST: 2 * time.Second, instanceRounds: exactly(4),
+		peerWarmUp: exactly(3), peerRounds: timeBox{10, 20, 5 * time.Second}, peerFleets: []int{5, 20}, peerLoads: exactly(1), peerCycles: 2,
 	}
 }
 
@@ -136,7 +143,7 @@ func newBench(o options, dir string) (*bench, error) {
 func (b *bench) run(ctx context.Context, only string) error {
 	b.note("%d processors, load %s at the start", runtime.NumCPU(), loadAverage())
 	defer func() { b.note("load %s at the end; %.0f s in all", loadAverage(), time.Since(b.began).Seconds()) }()
-	for i, measure := range []func(context.Context) error{b.turnovers, b.disk, b.nvme, b.placement, b.redfish, b.limits, b.oneview, b.api, b.instances} {
+	for i, measure := range []func(context.Context) error{b.turnovers, b.disk, b.nvme, b.placement, b.redfish, b.limits, b.oneview, b.api, b.instances, b.peers} {
 		if only != "" && only != parts[i] {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
@@ -97,6 +98,11 @@ func (d devices) stateOf(description *workflowservice.DescribeWorkflowExecutionR
 		}
 		return state, nil
 	}
+	return stateIn(info)
+}
+
+// stateIn is the state in a device's search attributes, "" before it has one.
+func stateIn(info *workflowpb.WorkflowExecutionInfo) (state device.State, err error) {
 	payload := info.GetSearchAttributes().GetIndexedFields()[contract.AttrState.GetName()]
 	if payload == nil {
 		return "", nil
@@ -105,7 +111,7 @@ func (d devices) stateOf(description *workflowservice.DescribeWorkflowExecutionR
 		return "", err
 	}
 	if state == device.Error {
-		return "", fmt.Errorf("%s is in state error", id)
+		return "", fmt.Errorf("%s is in state error", info.GetExecution().GetWorkflowId())
 	}
 	return state, nil
 }

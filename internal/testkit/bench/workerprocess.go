@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"burnish/internal/testkit/proc"
@@ -137,19 +138,67 @@ func (w *workerProcess) stop() error {
 
 // cpuTime is the processor time that a process has used so far.
 func cpuTime(p cpuMeter) (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
+	stat, err := readStat(p.PID())
+	return stat.used, err
+}
+
+// groupTime is the processor time that the processes of a process's group have used so far.
+func groupTime(p cpuMeter) (time.Duration, error) {
+	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return 0, err
 	}
-	// The second field is the program's name, in parentheses.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	const user, system, tick = 11, 12, time.Second / 100
-	if len(fields) <= system {
-		return 0, fmt.Errorf("/proc/%d/stat has %d fields", p.PID(), len(fields))
+	var sum time.Duration
+	found := false
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := readStat(pid)
+		switch {
+		case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ESRCH): // it ended meanwhile
+		case err != nil:
+			return 0, err
+		case stat.group == p.PID():
+			sum, found = sum+stat.used, true
+		}
 	}
-	u, err := strconv.Atoi(fields[user])
-	s, err2 := strconv.Atoi(fields[system])
-	return time.Duration(u+s) * tick, errors.Join(err, err2)
+	if !found {
+		return 0, fmt.Errorf("process %d has ended", p.PID())
+	}
+	return sum, nil
+}
+
+// processStat is what the kernel says about a process.
+type processStat struct {
+	group int // its process group
+	used  time.Duration
+}
+
+func readStat(pid int) (processStat, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return processStat{}, err
+	}
+	s, err := parseStat(string(text))
+	if err != nil {
+		err = fmt.Errorf("/proc/%d/stat: %w", pid, err)
+	}
+	return s, err
+}
+
+func parseStat(text string) (processStat, error) {
+	// The second field is the program's name, in parentheses.
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	const group, user, system, tick = 2, 11, 12, time.Second / 100
+	if len(fields) <= system {
+		return processStat{}, fmt.Errorf("it has %d fields", len(fields))
+	}
+	g, err := strconv.Atoi(fields[group])
+	u, err2 := strconv.Atoi(fields[user])
+	s, err3 := strconv.Atoi(fields[system])
+	return processStat{group: g, used: time.Duration(u+s) * tick}, errors.Join(err, err2, err3)
 }
 
 // peakMemory is the most resident memory of a process since the last call, in bytes.

@@ -1,4 +1,4 @@
-// Package openstack runs the real Placement and Keystone on loopback, each with files of
+// Package openstack runs the real Placement, Keystone and Ironic on loopback, each with files of
 // its own. It acts as Nova's scheduler on them, and it records requests and injects faults
 // into them.
 //
