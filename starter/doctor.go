@@ -22,6 +22,10 @@ import (
 // doctorTimeout is the default limit of a single request.
 const doctorTimeout = 5 * time.Second
 
+// walkTimeout is the default limit of the walk over all devices and hosts: many requests, of
+// which a large fleet needs hundreds.
+const walkTimeout = time.Minute
+
 // maxClockSkew is how far the server's clock may be from this machine's.
 const maxClockSkew = 5 * time.Second
 
@@ -44,7 +48,8 @@ device with the age of its worker's last poll, and the devices whose workflow wa
 is set or the default state directory exists, it also checks what a worker needs on this
 machine: the settings, the state directory, host.yaml, the kernel, and each driver and its
 devices. It changes nothing. Exit code 0 if no check fails (a WARN is not a failure),
-otherwise 1. Without --timeout each request may take 5s.`,
+otherwise 1. Without --timeout each request may take 5s, and the walk over all devices and
+hosts a minute.`,
 		Example: "  BURNISH_ROLE=host BURNISH_HOST_FILE=/etc/burnish/host.yaml burnish doctor",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

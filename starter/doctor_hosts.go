@@ -13,6 +13,11 @@ import (
 // checkInstallation checks what the server shows of all devices: that each of their hosts has
 // a worker, and that none has lost its workflow. It gives the hosts' last polls.
 func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l deviceClient) (polls []time.Time) {
+	if !a.timeout.given {
+		before := a.timeout.limit
+		a.timeout.limit = walkTimeout
+		defer func() { a.timeout.limit = before }()
+	}
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	found, err := l.Diagnosis(rctx)

@@ -187,6 +187,17 @@ func TestDoctorForPrograms(t *testing.T) {
 	require.Equal(t, exitUsage, burnish(t, nil, "", "doctor", "d1").code)
 }
 
+// The walk over all devices and hosts is many requests: it has more time than one, unless the
+// operator says how long.
+func TestDoctorHasTimeForALargeFleet(t *testing.T) {
+	withoutWorker(t)
+	for limit, args := range map[time.Duration][]string{walkTimeout: {"doctor"}, 7 * time.Second: {"doctor", "--timeout", "7s"}} {
+		l, began := healthy(), time.Now()
+		require.Equal(t, exitOK, burnish(t, l, "", args...).code)
+		require.WithinRange(t, l.diagnosisEnd, began.Add(limit), time.Now().Add(limit))
+	}
+}
+
 // A control worker's machine has no host's queue.
 func TestDoctorOfAControlWorker(t *testing.T) {
 	withoutWorker(t)

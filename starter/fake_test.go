@@ -59,6 +59,7 @@ type fakeClient struct {
 
 	onAttributes func() (map[string]string, error)
 	onDiagnosis  func() (client.Diagnosis, error)
+	diagnosisEnd time.Time // when the caller of Diagnosis gives up
 
 	mu   sync.Mutex
 	sent []string // "update name", in order of arrival
@@ -231,7 +232,8 @@ func (f *fakeClient) SearchAttributes(context.Context) (map[string]string, error
 }
 
 // Diagnosis is that of an installation without devices, unless a test says otherwise.
-func (f *fakeClient) Diagnosis(context.Context) (client.Diagnosis, error) {
+func (f *fakeClient) Diagnosis(ctx context.Context) (client.Diagnosis, error) {
+	f.diagnosisEnd, _ = ctx.Deadline()
 	if f.onDiagnosis == nil {
 		return client.Diagnosis{}, nil
 	}

@@ -78,6 +78,12 @@ type scale struct {
 	peerLoads              timeBox // rounds of peerCycles turnovers of each device of a fleet
 	peerCycles             int
 
+	fleetDevices, fleetHosts int
+	fleetTime                time.Duration // to start them
+	fleetAtOnce, fleetFew    int           // devices of the fleet that turn over together
+	fleetRounds              int           // of fleetAtOnce turnovers, by all of them and by the few
+	fleetStarts, fleetLists  int
+
 	serverRounds int           // whole cleans of a server over Redfish
 	serverPOST   time.Duration // its time for POST; the rest of its work is in proportion
 }
@@ -97,6 +103,7 @@ func fullScale() scale {
 		poolServers: 10000, poolBinds: 30, apiDevices: 10000, apiRounds: 60, readRounds: 8,
 		serverRounds: 4, serverPOST: 4 * time.Second, instanceRounds: exactly(12),
 		peerWarmUp: exactly(10), peerRounds: timeBox{50, 150, 60 * time.Second}, peerFleets: []int{20, 100}, peerLoads: exactly(enoughRounds), peerCycles: 2,
+		fleetDevices: 10000, fleetHosts: 200, fleetTime: 10 * time.Minute, fleetAtOnce: 1000, fleetFew: 100, fleetRounds: 2, fleetStarts: 5, fleetLists: 5,
 	}
 }
 
@@ -115,6 +122,7 @@ func quickScale() scale {
 		poolServers: 1000, poolBinds: 10, apiDevices: 1000, apiRounds: 15, readRounds: 3,
 		serverRounds: 1, serverPOST: 2 * time.Second, instanceRounds: exactly(4),
 		peerWarmUp: exactly(3), peerRounds: timeBox{10, 20, 5 * time.Second}, peerFleets: []int{5, 20}, peerLoads: exactly(1), peerCycles: 2,
+		fleetDevices: 1000, fleetHosts: 20, fleetTime: 3 * time.Minute, fleetAtOnce: 100, fleetFew: 20, fleetRounds: 1, fleetStarts: 3, fleetLists: 5,
 	}
 }
 
@@ -143,7 +151,7 @@ func newBench(o options, dir string) (*bench, error) {
 func (b *bench) run(ctx context.Context, only string) error {
 	b.note("%d processors, load %s at the start", runtime.NumCPU(), loadAverage())
 	defer func() { b.note("load %s at the end; %.0f s in all", loadAverage(), time.Since(b.began).Seconds()) }()
-	for i, measure := range []func(context.Context) error{b.turnovers, b.disk, b.nvme, b.placement, b.redfish, b.limits, b.oneview, b.api, b.instances, b.peers} {
+	for i, measure := range []func(context.Context) error{b.turnovers, b.disk, b.nvme, b.placement, b.redfish, b.limits, b.oneview, b.api, b.instances, b.peers, b.largeFleet} {
 		if only != "" && only != parts[i] {
 			continue
 		}

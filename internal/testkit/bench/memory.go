@@ -51,14 +51,14 @@ func newSample(v *variant, id string, run *historypb.WorkflowExecutionStartedEve
 	return x, err
 }
 
-// startCopy starts a copy of a sample under another name, as if it had continued as new.
-func (v *variant) startCopy(ctx context.Context, x sample, n int) error {
-	name := fmt.Sprintf("%s-idle-%d", v.name, n)
+// startCopy starts a copy of a sample under another name on this host, as if it had continued as
+// new. Its provider has this generation, 0 for that of the sample's.
+func (v *variant) startCopy(ctx context.Context, x sample, name, host string, generation int64) error {
 	options := client.DeviceStart(contract.Enrollment{Name: name}, contract.Hardware{})
 	options.TaskQueue = v.Queue
 	options.TypedSearchAttributes = temporal.NewSearchAttributes(
 		contract.AttrState.ValueSet(string(x.state)), contract.AttrUUID.ValueSet(contract.DeviceUUID(name)),
-		contract.AttrSerial.ValueSet(name), contract.AttrType.ValueSet("BENCH"), contract.AttrHost.ValueSet(v.Host),
+		contract.AttrSerial.ValueSet(name), contract.AttrType.ValueSet("BENCH"), contract.AttrHost.ValueSet(host),
 		contract.AttrNeedsOperator.ValueSet(false), contract.AttrDirty.ValueSet(false), contract.AttrUpdated.ValueSet(time.Now()))
 	if x.memo != nil {
 		memo := *x.memo
@@ -71,9 +71,14 @@ func (v *variant) startCopy(ctx context.Context, x sample, n int) error {
 		_, err := v.client.ExecuteWorkflow(ctx, options, entityWorkflow, e)
 		return err
 	}
-	state := *x.product.State
+	in, state := x.product, *x.product.State
 	state.Name, state.UUID, state.Enrollment.Name, state.Host.Identity.Serial = name, contract.DeviceUUID(name), name, name
-	_, err := v.client.ExecuteWorkflow(ctx, options, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name, State: &state})
+	state.Enrollment.Host = host
+	if generation > 0 {
+		state.Generation = generation
+	}
+	in.Name, in.State = name, &state
+	_, err := v.client.ExecuteWorkflow(ctx, options, contract.WorkflowDeviceLifecycle, in)
 	return err
 }
 
@@ -136,7 +141,9 @@ func (b *bench) memoryOf(ctx context.Context, of *variant, x sample) (m deviceMe
 	for deadline := time.Now().Add(b.idleTime); m.devices < b.idle && time.Now().Before(deadline); {
 		// In batches: otherwise the queue of first workflow tasks would only grow.
 		const batch = 100
-		if err := parallel(batch, func(i int) error { return v.startCopy(ctx, x, m.devices+i) }); err != nil {
+		if err := parallel(batch, func(i int) error {
+			return v.startCopy(ctx, x, fmt.Sprintf("%s-idle-%d", v.name, m.devices+i), v.Host, 0)
+		}); err != nil {
 			return m, err
 		}
 		m.devices += batch
