@@ -82,7 +82,7 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	if crashed {
 		again := a.in.Identity.Size - offset
 		if a.in.Operation != device.Script { // a program starts over
-			again = min(again, steps.Chunk)
+			again = min(again, steps.MaxRepeated)
 		}
 		redone += again
 	}

@@ -17,10 +17,17 @@ import (
 // This file holds what an attempt records on its host, from which the next one continues
 // (F2).
 
-// checkpoint journals the resume point. Its error says why the step must not continue:
-// the fence is lost, its context has ended, the worker stops, or the server is
-// unreachable.
+// checkpoint journals the resume point, and says whether the step may go on.
 func (a *attempt) checkpoint(ctx, workCtx context.Context, fence *host.Fence, offset int64) error {
+	if err := a.recordOffset(fence, offset); err != nil {
+		return err
+	}
+	return a.mayGoOn(ctx, workCtx, fence)
+}
+
+// recordOffset journals the resume point, unless the fence is lost: what was written without it
+// does not count. The step's goroutine may use the device meanwhile, but not the entry.
+func (a *attempt) recordOffset(fence *host.Fence, offset int64) error {
 	if err := fence.Held(); err != nil {
 		return err
 	}
@@ -29,6 +36,15 @@ func (a *attempt) checkpoint(ctx, workCtx context.Context, fence *host.Fence, of
 		return err
 	}
 	a.heartbeats.set(offset, a.entry.RunTime)
+	return nil
+}
+
+// mayGoOn says why the step must not continue: the fence is lost, its context has ended, the
+// worker stops, or the server is unreachable.
+func (a *attempt) mayGoOn(ctx, workCtx context.Context, fence *host.Fence) error {
+	if err := fence.Held(); err != nil {
+		return err
+	}
 	if err := context.Cause(workCtx); err != nil {
 		return err
 	}

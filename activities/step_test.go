@@ -24,6 +24,7 @@ func traced(t *testing.T, s *testHost, server *server, in contract.StepInput) []
 		if call == "read" && offset%steps.Chunk != 0 {
 			return nil
 		}
+		synctest.Wait() // what was begun to be recorded is recorded
 		lines = append(lines, fmt.Sprintf("%s %d: %s", call, offset/mib, s.journaled()))
 		if e, _, err := s.host.Journal("d1").Load(); err == nil && in.Step == "zero" && e.Offset > s.disk.durableUpTo() {
 			return fmt.Errorf("the journal is at %d, the device at %d", e.Offset, s.disk.durableUpTo())
@@ -84,6 +85,7 @@ func TestJournalHoldsEverythingThatAResumeNeeds(t *testing.T) {
 		var during host.Entry
 		s.disk.intercept(func(call string, offset int64, _ context.Context) (err error) {
 			if call == "zero" && offset == steps.Chunk {
+				synctest.Wait() // the chunk before is recorded
 				during, _, err = s.host.Journal("d1").Load()
 			}
 			return err

@@ -151,7 +151,8 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 		Settings: a.in.Settings, Args: a.in.Args,
 		Progress: a.heartbeats.percent, Reflash: a.recordReflash,
 		SaveEvidence: a.saveEvidence, LoadEvidence: a.loadEvidence,
-		Checkpoint: func(offset int64) error { return a.checkpoint(ctx, workCtx, fence, offset) },
+		Record:  func(offset int64) error { return a.recordOffset(fence, offset) },
+		MayGoOn: func() error { return a.mayGoOn(ctx, workCtx, fence) },
 	})
 }
 

@@ -25,8 +25,8 @@ type Entry struct {
 	Offset int64  `json:"offset"`
 	// RunTime is the running time that the step has used of its budget (F8).
 	RunTime time.Duration `json:"run_time"`
-	// Reprocessed is how many bytes at most were processed twice because of crashes: one
-	// chunk for each crash.
+	// Reprocessed is how many bytes at most were processed twice because of crashes: two
+	// chunks for each crash.
 	Reprocessed int64 `json:"reprocessed,omitempty"`
 	// Working: the attempt uses the device. An attempt that crashed leaves it set.
 	Working bool `json:"working,omitempty"`

@@ -71,7 +71,7 @@ func wipe(t *testing.T, driver hardware.Driver, target hardware.Target, who devi
 		return err
 	}
 	opened.Wait()
-	work := &steps.Work{Device: handle, Operation: device.Shred, Checkpoint: func(int64) error { return nil }}
+	work := &steps.Work{Device: handle, Operation: device.Shred, Record: func(int64) error { return nil }}
 	for _, step := range []steps.Step{steps.Zero(), steps.Verify()} {
 		out, stepErr := step.Run(t.Context(), work)
 		if stepErr == nil && out.Bytes != who.Size {

@@ -46,6 +46,10 @@ type memory struct {
 	failAt int
 	half   bool
 	err    error
+	// failOn is the text of a call that fails, the one with this number of them: where calls
+	// overlap, their order does not say which one it is.
+	failOn     string
+	failNumber int
 }
 
 func newMemory(size int64, filled content) *memory {
@@ -61,10 +65,19 @@ func (m *memory) call(format string, args ...any) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.calls = append(m.calls, fmt.Sprintf(format, args...))
-	if len(m.calls) == m.failAt {
+	if len(m.calls) == m.failAt || m.failOn != "" && m.calls[len(m.calls)-1] == m.failOn && count(m.calls, m.failOn) == m.failNumber {
 		return m.err
 	}
 	return nil
+}
+
+func count(calls []string, call string) (n int) {
+	for _, one := range calls {
+		if one == call {
+			n++
+		}
+	}
+	return n
 }
 
 // crash loses the unflushed data, and clears the calls so far.
@@ -74,7 +87,7 @@ func (m *memory) crash() {
 			m.blocks[i] = tenants
 		}
 	}
-	m.calls, m.failAt = nil, 0
+	m.calls, m.failAt, m.failOn = nil, 0, ""
 }
 
 // left gives the first block that may hold a tenant's data, or -1.
@@ -165,5 +178,5 @@ func (j *journal) checkpoint(offset int64) error {
 }
 
 func (j *journal) work() *steps.Work {
-	return &steps.Work{Device: j.memory, Operation: device.Shred, Resume: j.offset, Checkpoint: j.checkpoint}
+	return &steps.Work{Device: j.memory, Operation: device.Shred, Resume: j.offset, Record: j.checkpoint}
 }

@@ -31,7 +31,7 @@ func TestAProgramsStep(t *testing.T) {
 		t.Run(step.Name, func(t *testing.T) {
 			require.Equal(t, step.Name != "verify", step.Writes)
 			run := func(c *card, checkpoint error) (steps.Outcome, error) {
-				return step.Run(t.Context(), &steps.Work{Device: c, Operation: device.Script, Checkpoint: func(int64) error {
+				return step.Run(t.Context(), &steps.Work{Device: c, Operation: device.Script, Record: func(int64) error {
 					c.calls = append(c.calls, "checkpoint")
 					return checkpoint
 				}})

@@ -159,7 +159,7 @@ func (s *sanitizing) runNow(ctx context.Context, all []steps.Step) error {
 				}
 				return true, json.Unmarshal(text, into)
 			},
-			Checkpoint: func(int64) error { return s.call("checkpoint") },
+			Record: func(int64) error { return s.call("checkpoint") },
 		})
 		if err != nil {
 			return err

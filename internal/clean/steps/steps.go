@@ -13,9 +13,12 @@ import (
 	"burnish/internal/hardware"
 )
 
-// Chunk is how many bytes a step handles between two resume points: a crash repeats no
-// more (F2).
+// Chunk is how many bytes a step handles between two resume points (F2).
 const Chunk = 64 << 20
+
+// MaxRepeated is how many bytes a crash repeats at most: the chunk whose resume point was not
+// on stable storage yet, and the one that was begun meanwhile (see recordBehind).
+const MaxRepeated = 2 * Chunk
 
 // Work is what a step works with.
 type Work struct {
@@ -38,10 +41,30 @@ type Work struct {
 	// whether there is one.
 	SaveEvidence func(name string, value any) error
 	LoadEvidence func(name string, into any) (bool, error)
-	// Checkpoint records that everything before offset is done and on stable storage. Its
-	// error ends the step, which leaves the device as it is: the attempt was canceled or
-	// superseded, or has lost its fence.
-	Checkpoint func(offset int64) error
+	// Record records that everything before offset is done and on stable storage; when it
+	// returns nil, so is the record. Its error ends the step. One call is made at a time, but
+	// perhaps in another goroutine than the one that uses the device.
+	Record func(offset int64) error
+	// MayGoOn gives the reason why the step must end and leave the device as it is: the
+	// attempt was canceled or superseded, or has lost its fence. nil: only the context ends
+	// the step.
+	MayGoOn func() error
+}
+
+// Checkpoint records that everything before offset is done and on stable storage, and says
+// whether the step may go on.
+func (w *Work) Checkpoint(offset int64) error {
+	if err := w.Record(offset); err != nil {
+		return err
+	}
+	return w.mayGoOn()
+}
+
+func (w *Work) mayGoOn() error {
+	if w.MayGoOn == nil {
+		return nil
+	}
+	return w.MayGoOn()
 }
 
 // Outcome is what a step reports.
@@ -65,7 +88,7 @@ type Step struct {
 	// Writes says whether the step changes the device.
 	Writes bool
 	// Run carries out the step from w.Resume on. ctx ends only for a reason to stop at
-	// once; w.Checkpoint returns the others.
+	// once; w.MayGoOn returns the others.
 	Run func(ctx context.Context, w *Work) (Outcome, error)
 }
 

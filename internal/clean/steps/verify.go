@@ -116,8 +116,11 @@ func verifyZeroes(ctx context.Context, w *Work) (Outcome, error) {
 		return Outcome{}, err
 	}
 	seed := rand.Uint64()
-	read, err := allZero(ctx, w, size, extentsToRead(w.Resume, size, every, seed))
-	if err != nil {
+	read := int64(0)
+	if err := recordBehind(ctx, w, func(ctx context.Context, checkpoint func(int64) error) error {
+		read, err = allZero(ctx, w, size, extentsToRead(w.Resume, size, every, seed), checkpoint)
+		return err
+	}); err != nil {
 		return Outcome{}, err
 	}
 	if err := w.Device.Check(ctx); err != nil {
@@ -159,7 +162,7 @@ func extentsToRead(offset, size, every int64, seed uint64) iter.Seq[extent] {
 
 // allZero reads extents, which must hold only zeroes, and gives the number of bytes. The
 // next extent is read while the last one is compared and recorded.
-func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent]) (int64, error) {
+func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent], checkpoint func(int64) error) (int64, error) {
 	zeroes, err := hardware.Zeroes()
 	if err != nil {
 		return 0, err
@@ -170,7 +173,7 @@ func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent]) (i
 	for b := range blocks {
 		if done := w.Resume + (b.at-w.Resume)/Chunk*Chunk; done > recorded {
 			recorded = done
-			if err := w.Checkpoint(done); err != nil {
+			if err := checkpoint(done); err != nil {
 				return read, err
 			}
 		}
@@ -188,7 +191,7 @@ func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent]) (i
 		b.done()
 	}
 	if recorded < size {
-		return read, w.Checkpoint(size)
+		return read, checkpoint(size)
 	}
 	return read, nil
 }

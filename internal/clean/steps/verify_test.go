@@ -156,8 +156,10 @@ func TestVerifyResumesAfterAnErrorOfAnyCall(t *testing.T) {
 		j.failAt = i + 1
 		_, err := verify(t.Context(), j.work())
 		require.ErrorIs(t, err, errInjected, whole.calls[i])
-		require.LessOrEqual(t, len(j.calls), i+1+2)
 		failed := reads(t, j.calls[i:i+1])
+		if len(failed) == 1 {
+			require.LessOrEqual(t, len(reads(t, j.calls[i+1:])), 1, "it reads on after an error")
+		}
 		for _, recorded := range checkpoints(t, j.calls[i+1:]) {
 			require.Len(t, failed, 1, "nothing is recorded after an error")
 			require.LessOrEqual(t, recorded, failed[0][0], "the resume point is not behind the failed read")
@@ -229,7 +231,7 @@ func TestResultsOfReads(t *testing.T) {
 			handle.EXPECT().Size().Return(int64(4096)).AnyTimes()
 			handle.EXPECT().ReadAt(gomock.Len(4096), int64(0)).DoAndReturn(tt.read)
 			counted := []int64{}
-			w := &steps.Work{Device: handle, Checkpoint: func(offset int64) error {
+			w := &steps.Work{Device: handle, Record: func(offset int64) error {
 				counted = append(counted, offset)
 				return nil
 			}}
@@ -419,11 +421,11 @@ func TestVerifySettings(t *testing.T) {
 func TestZeroThenVerify(t *testing.T) {
 	for _, size := range sizes() {
 		j := &journal{memory: newMemory(size, tenants)}
-		_, err := verify(t.Context(), &steps.Work{Device: j.memory, Checkpoint: func(int64) error { return nil }})
+		_, err := verify(t.Context(), &steps.Work{Device: j.memory, Record: func(int64) error { return nil }})
 		require.ErrorContains(t, err, "at byte 0:")
 		_, err = zero(t.Context(), j.work())
 		require.NoError(t, err)
-		_, err = verify(t.Context(), &steps.Work{Device: j.memory, Checkpoint: func(int64) error { return nil }})
+		_, err = verify(t.Context(), &steps.Work{Device: j.memory, Record: func(int64) error { return nil }})
 		require.NoError(t, err)
 	}
 }

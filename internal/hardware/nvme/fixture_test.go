@@ -161,7 +161,7 @@ func (r *cleanRun) step(ctx context.Context, name string) (err error) {
 			}
 			return true, json.Unmarshal(text, into)
 		},
-		Checkpoint: func(offset int64) error {
+		Record: func(offset int64) error {
 			r.offsets[name] = offset
 			r.checkpoints++
 			if r.stop != nil {

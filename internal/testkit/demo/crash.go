@@ -138,11 +138,11 @@ func (d *demo) killInMidWipe(ctx context.Context, files []site.Device, start fun
 		if err != nil {
 			return nil, err
 		}
-		if behind > steps.Chunk {
-			return nil, fmt.Errorf("%s: %d bytes behind the resume point are wiped already, more than one chunk", f.Name, behind)
+		if behind > steps.MaxRepeated {
+			return nil, fmt.Errorf("%s: %d bytes behind the resume point are wiped already, more than two chunks", f.Name, behind)
 		}
-		fmt.Printf("  kill -9: %s was wiped up to %d MiB by its journal; %.1f MiB behind that will be wiped twice (at most 64)\n",
-			f.Name, offset>>20, float64(behind)/(1<<20))
+		fmt.Printf("  kill -9: %s was wiped up to %d MiB by its journal; %.1f MiB behind that will be wiped twice (at most %d)\n",
+			f.Name, offset>>20, float64(behind)/(1<<20), steps.MaxRepeated>>20)
 	}
 	return caught, nil
 }

@@ -220,7 +220,7 @@ func (d *demo) requireClean(ctx context.Context, f site.Device) error {
 		reprocessed += step.ReprocessedBytesMax
 		parts = append(parts, fmt.Sprintf("%s %d MiB (%s)", step.Step, step.Bytes>>20, step.Method))
 	}
-	if reprocessed > 2*steps.Chunk {
+	if reprocessed > 2*steps.MaxRepeated {
 		return fmt.Errorf("%s: the record says that up to %d bytes were processed twice", f.Name, reprocessed)
 	}
 	fmt.Printf("  %s: 0 blocks of the tenant left, %d zero; reserved 0 of 1; %s\n", f.Name, zero, strings.Join(parts, ", "))

@@ -28,7 +28,7 @@ func enrollDirty(t *testing.T, s *Site, kind string, size int64, delay time.Dura
 }
 
 // reprocessedBytes compares the bytes at the moment of a kill with the journal: everything
-// before its offset is wiped, at most one chunk after it, and the rest is untouched. It
+// before its offset is wiped, at most two chunks after it, and the rest is untouched. It
 // returns how many bytes the next attempt wipes again.
 func reprocessedBytes(t *testing.T, d Device, e host.Entry, nonce uint64) int64 {
 	t.Helper()
@@ -37,7 +37,7 @@ func reprocessedBytes(t *testing.T, d Device, e host.Entry, nonce uint64) int64 
 	require.Equal(t, d.Blocks(), stamped+zero)
 	again := int64(zero)*hardwaretest.Block - e.Offset
 	require.GreaterOrEqual(t, again, int64(0), "the journal is ahead of the device")
-	require.LessOrEqual(t, again, int64(steps.Chunk))
+	require.LessOrEqual(t, again, int64(steps.MaxRepeated))
 	return again
 }
 
@@ -72,7 +72,7 @@ func TestKillWorker(t *testing.T) {
 			v := s.AwaitReturned(t, d, 60*time.Second)
 			redone := v.Cleans[0].Steps[0].ReprocessedBytesMax
 			require.LessOrEqual(t, again, redone)
-			require.LessOrEqual(t, redone, int64(steps.Chunk))
+			require.LessOrEqual(t, redone, int64(steps.MaxRepeated))
 			t.Logf("attempt 2 began %.2f s after the worker's start at %d MiB; %d bytes wiped twice", took.Seconds(), before.Offset/MiB, again)
 		})
 	}

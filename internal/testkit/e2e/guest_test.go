@@ -314,7 +314,7 @@ func testLosesPower(t *testing.T, driver guestDriver) {
 	v := g.awaitReturned(t, d)
 	require.Len(t, v.Cleans, 1)
 	require.Positive(t, reprocessed(v))
-	require.LessOrEqual(t, reprocessed(v), int64(steps.Chunk))
+	require.LessOrEqual(t, reprocessed(v), int64(steps.MaxRepeated))
 	g.awaitReturned(t, small)
 
 	// What needs its operator waits for them.

@@ -19,9 +19,20 @@ var hostMutations = []mutation{
 	{
 		rule: "F1", name: "the fence is checked before each chunk",
 		file: "activities/resume.go",
-		old:  `if err := fence.Held(); err != nil {`,
-		new:  `if err := error(nil); err != nil {`,
-		pkg:  "./activities", run: "cites F1",
+		old: `func (a *attempt) mayGoOn(ctx, workCtx context.Context, fence *host.Fence) error {
+	if err := fence.Held(); err != nil {`,
+		new: `func (a *attempt) mayGoOn(ctx, workCtx context.Context, fence *host.Fence) error {
+	if err := error(nil); err != nil {`,
+		pkg: "./activities", run: "cites F1",
+	},
+	{
+		rule: "F1", name: "what was written without the fence is not recorded",
+		file: "activities/resume.go",
+		old: `func (a *attempt) recordOffset(fence *host.Fence, offset int64) error {
+	if err := fence.Held(); err != nil {`,
+		new: `func (a *attempt) recordOffset(fence *host.Fence, offset int64) error {
+	if err := error(nil); err != nil {`,
+		pkg: "./activities", run: "cites F1",
 	},
 	{
 		rule: "F3", name: "lost contact to the server is never reported as canceled",

@@ -10,6 +10,61 @@ var stepsMutations = []mutation{
 		pkg:  "./internal/clean/steps", run: "cites F2",
 	},
 	{
+		rule: "F2", name: "a chunk is recorded after its flush",
+		file: "internal/clean/steps/zero.go",
+		old: `		if err := w.Device.Flush(ctx); err != nil {
+			return err
+		}
+		offset += n
+		if err := checkpoint(offset); err != nil {
+			return err
+		}
+`,
+		new: `		offset += n
+		if err := checkpoint(offset); err != nil {
+			return err
+		}
+		if err := w.Device.Flush(ctx); err != nil {
+			return err
+		}
+`,
+		pkg: "./internal/clean/steps", run: "TestZeroSurvivesACrashAtAnyMoment",
+	},
+	{
+		rule: "F2", name: "an error of the journal ends the step",
+		file: "internal/clean/steps/record.go",
+		old: `	return w.Record(offset)
+`,
+		new: `	_ = w.Record(offset)
+	return nil
+`,
+		pkg: "./internal/clean/steps", run: "TestARecordThatFailsEndsTheStepAtOnce",
+	},
+	{
+		rule: "F2", name: "an error of the journal ends the write of the next chunk",
+		file: "internal/clean/steps/record.go",
+		old:  `				fail(err)`,
+		new:  `				_ = fail`,
+		pkg:  "./internal/clean/steps", run: "TestARecordThatFailsEndsTheStepAtOnce",
+	},
+	{
+		rule: "F2", name: "two chunks are in flight at most",
+		file: "internal/clean/steps/record.go",
+		old: `		if err := wait(); err != nil {
+			return err
+		}
+`,
+		new: ``,
+		pkg: "./internal/clean/steps", run: "TestZeroSurvivesACrashAtAnyMoment",
+	},
+	{
+		rule: "F2", name: "no record outlives its step",
+		file: "internal/clean/steps/record.go",
+		old:  `		failed := wait()`,
+		new:  `		failed := error(nil)`,
+		pkg:  "./internal/clean/steps", run: "TestNoRecordOutlivesItsStep",
+	},
+	{
 		rule: "F17", name: "an unknown namespace layout is consolidated before it is zeroed",
 		file: "internal/clean/steps/namespaces.go",
 		old:  `s.Operation.Overwrites() && s.Layout != device.LayoutWhole`,
