@@ -101,6 +101,9 @@ func (e *IllegalError) Error() string {
 // that the table does not allow gives an *IllegalError.
 func Next(d Device, e Event) (Device, error) { return table.next(d, e) }
 
+// Allows says whether the table allows the event: it is Next for who asks nothing more.
+func Allows(d Device, e Event) bool { return table.row(d, e) != nil }
+
 func (m machine) next(d Device, e Event) (Device, error) {
 	if r := m.row(d, e); r != nil {
 		return r.apply(d, e), nil

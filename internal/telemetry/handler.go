@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"encoding/binary"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ import (
 const (
 	maxModels = 100
 	maxValues = 200
+	maxGiven  = 500 // sets of labels that a handler knows as they were given,
+	maxKey    = 256 // of so many bytes each
 	other     = "other"
 	none      = "none"
 )
@@ -39,6 +42,7 @@ type handler struct {
 
 	mu       sync.Mutex
 	tagged   map[string]*handler
+	given    map[string]*handler // by labels as they were given, of which there are maxGiven at most
 	counters map[string]sdkclient.MetricsCounter
 	gauges   map[string]sdkclient.MetricsGauge
 	timers   map[string]sdkclient.MetricsTimer
@@ -50,13 +54,37 @@ func newHandler(inner sdkclient.MetricsHandler) *handler {
 
 func tagged(inner sdkclient.MetricsHandler, known *values) *handler {
 	return &handler{
-		inner: inner, values: known, tagged: map[string]*handler{}, counters: map[string]sdkclient.MetricsCounter{},
+		inner: inner, values: known, tagged: map[string]*handler{}, given: map[string]*handler{}, counters: map[string]sdkclient.MetricsCounter{},
 		gauges: map[string]sdkclient.MetricsGauge{}, timers: map[string]sdkclient.MetricsTimer{},
 	}
 }
 
-// WithTags gives the handler with further labels.
+// WithTags gives the handler with further labels. The SDK asks for the same ones with each call.
 func (h *handler) WithTags(tags map[string]string) sdkclient.MetricsHandler {
+	var room [maxKey]byte
+	given := room[:0]
+	for i, name := range allowed {
+		if value, ok := tags[name]; ok {
+			given = append(binary.AppendUvarint(append(given, byte(i)), uint64(len(value))), value...)
+		}
+	}
+	h.mu.Lock()
+	found, ok := h.given[string(given)]
+	h.mu.Unlock()
+	if ok {
+		return found
+	}
+	found = h.bounded(tags)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.given) < maxGiven && len(given) <= maxKey {
+		h.given[string(given)] = found
+	}
+	return found
+}
+
+// bounded is WithTags for labels that were not given before.
+func (h *handler) bounded(tags map[string]string) *handler {
 	kept := make(map[string]string, len(tags))
 	var key strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(tags)) {

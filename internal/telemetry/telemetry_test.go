@@ -64,7 +64,33 @@ func TestModelsAreBounded(t *testing.T) {
 func TestHandlersAreShared(t *testing.T) {
 	f := newTelemetry(t)
 	a := f.handler.WithTags(map[string]string{"workflow_type": "W", "namespace": "n"})
-	require.Same(t, a, f.handler.WithTags(map[string]string{"namespace": "n", "workflow_type": "W", "workflow_id": "device/d1"}))
+	again := map[string]string{"namespace": "n", "workflow_type": "W", "workflow_id": "device/d1"}
+	require.Same(t, a, f.handler.WithTags(again))
+	require.LessOrEqual(t, testing.AllocsPerRun(50, func() { f.handler.WithTags(again) }), 1.0, "the SDK asks with each call")
+	for i := range 3 * maxGiven {
+		f.handler.WithTags(map[string]string{"namespace": "n", "workflow_type": fmt.Sprint(i)})
+		f.handler.WithTags(map[string]string{"namespace": strings.Repeat("n", maxKey), "workflow_type": fmt.Sprint(i)})
+	}
+	require.LessOrEqual(t, len(f.handler.given), maxGiven)
+	for key := range f.handler.given {
+		require.LessOrEqual(t, len(key), maxKey)
+	}
+}
+
+// What stands in a label's value is never taken for another label.
+func TestLabelsAreKeptApart(t *testing.T) {
+	f := newTelemetry(t)
+	for _, tags := range []map[string]string{
+		{contract.LabelModel: "M", contract.LabelStep: "zero"}, {contract.LabelModel: "M\x00step\x00zero"}, {contract.LabelModel: "Mstepzero"}, {contract.LabelStep: "M"},
+		{contract.LabelModel: "M", contract.LabelStep: ""}, {contract.LabelModel: "M"},
+	} {
+		f.handler.WithTags(tags).Counter(contract.FigureSteps).Inc(1)
+	}
+	all := scrape(t, f).With("burnish_steps_total")
+	require.Equal(t, figures.Figures{
+		"burnish_steps_total{model=M,step=zero}": 1, "burnish_steps_total{model=M step zero}": 1, "burnish_steps_total{model=Mstepzero}": 1,
+		"burnish_steps_total{step=M}": 1, "burnish_steps_total{model=M,step=none}": 1, "burnish_steps_total{model=M}": 1,
+	}, all)
 }
 
 // Only GET and HEAD are answered.

@@ -52,11 +52,11 @@ type Act struct {
 }
 
 // Bounds of an ActLog: the number of acts, the bytes of each text but the request, the bytes
-// of all texts, and the bytes that it takes.
+// of JSON of all acts, and the bytes that it takes.
 const (
 	KeptActs     = 20
 	KeptActText  = 200
-	KeptActsSize = 4 << 10
+	KeptActsSize = 8 << 10
 	KeptActLog   = 1632
 )
 
@@ -86,16 +86,15 @@ func (l ActLog) With(a Act) (ActLog, error) {
 			break
 		}
 	}
-	return l.change(func(all []Act) []Act {
-		all = append(all, a)
-		size, first := 0, len(all)
-		for ; first > 0 && len(all)-first < KeptActs; first-- {
-			if size += all[first-1].size(); size > KeptActsSize {
-				break
-			}
-		}
-		return all[first:]
-	})
+	all, err := readList(l)
+	if err != nil {
+		return nil, fmt.Errorf("read the log of acts: %w", err)
+	}
+	latest, err := listOf(a)
+	if err != nil {
+		return nil, err
+	}
+	return append(all, latest...).last(KeptActs, KeptActsSize).compressed(KeptActLog)
 }
 
 // Without returns the log without the act of a request.
@@ -122,7 +121,11 @@ func (l ActLog) change(how func([]Act) []Act) (ActLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compressLast(how(all), KeptActLog)
+	changed, err := listOf(how(all)...)
+	if err != nil {
+		return nil, err
+	}
+	return changed.compressed(KeptActLog)
 }
 
 func (a Act) size() int {

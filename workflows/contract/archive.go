@@ -16,26 +16,19 @@ type Archive []byte
 // With returns the archive with one more clean, and without the oldest ones that exceed
 // the bounds.
 func (a Archive) With(s CleanSummary) (Archive, error) {
-	all, err := a.Cleans()
+	all, err := readList(a)
 	if err != nil {
-		return a, err
+		return a, fmt.Errorf("read the archive of cleans: %w", err)
 	}
-	all = append(all, s.shortened())
-	for {
-		text, err := json.Marshal(all)
-		if err != nil {
-			return a, fmt.Errorf("archive a clean: %w", err)
-		}
-		if len(all) > KeptCleans || len(text) > KeptCleanSize && len(all) > 1 {
-			all = all[1:]
-			continue
-		}
-		compressed, err := compressLast(all, KeptArchive)
-		if err != nil {
-			return a, fmt.Errorf("archive a clean: %w", err)
-		}
-		return compressed, nil
+	latest, err := listOf(s.shortened())
+	if err != nil {
+		return a, fmt.Errorf("archive a clean: %w", err)
 	}
+	compressed, err := append(all, latest...).last(KeptCleans, KeptCleanSize).compressed(KeptArchive)
+	if err != nil {
+		return a, fmt.Errorf("archive a clean: %w", err)
+	}
+	return compressed, nil
 }
 
 // Cleans returns the summaries, the latest last.
@@ -89,6 +82,10 @@ const keptName = 100
 
 // tooLarge says that an archive of this summary alone exceeds its bound.
 func (s CleanSummary) tooLarge() bool {
-	alone, err := Compress([]CleanSummary{s})
+	text, err := json.Marshal([]CleanSummary{s})
+	if err != nil || len(text) <= KeptArchive/2 { // whatever is in it
+		return false
+	}
+	alone, err := compress(text)
 	return err == nil && len(alone) > KeptArchive
 }

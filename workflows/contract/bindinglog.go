@@ -1,8 +1,12 @@
 package contract
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 
 	"burnish/internal/device"
 )
@@ -59,22 +63,36 @@ func find(all []bindingMoments, number int) int {
 	return slices.IndexFunc(all, func(b bindingMoments) bool { return b.Number == number })
 }
 
+// isOf says whether an entry is that of a binding: its number comes first.
+func isOf(entry []byte, number int) bool {
+	var begin [32]byte
+	rest, ok := bytes.CutPrefix(entry, strconv.AppendInt(append(begin[:0], `{"n":`...), int64(number), 10))
+	return ok && len(rest) > 0 && (rest[0] == ',' || rest[0] == '}')
+}
+
 func (l BindingLog) change(number int, how func(*bindingMoments)) (BindingLog, error) {
-	all, err := l.moments()
+	all, err := readList(l)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read the log of bindings: %w", err)
 	}
-	at := find(all, number)
-	if at < 0 {
-		all, at = append(all, bindingMoments{Number: number}), len(all)
+	b, at := bindingMoments{Number: number}, len(all)
+	if i := slices.IndexFunc(all, func(entry json.RawMessage) bool { return isOf(entry, number) }); i >= 0 {
+		at = i
+		if err := json.Unmarshal(all[i], &b); err != nil {
+			return nil, fmt.Errorf("read the log of bindings: %w", err)
+		}
 	}
-	how(&all[at])
-	for _, m := range []*device.Moment{all[at].Began, all[at].Over} {
+	how(&b)
+	for _, m := range []*device.Moment{b.Began, b.Over} {
 		if m != nil {
 			m.Verb, m.By, m.Reason = cutTo(m.Verb, keptMomentReason), cutTo(m.By, keptName), cutTo(m.Reason, keptMomentReason)
 		}
 	}
-	return compressLast(all[max(0, len(all)-KeptBindings):], KeptBindingLog)
+	changed, err := listOf(b)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(all[:at], changed, all[min(at+1, len(all)):]).last(KeptBindings, math.MaxInt).compressed(KeptBindingLog)
 }
 
 // keptMomentReason bounds the verb and the reason of a moment, in bytes: the act has them too.

@@ -28,3 +28,21 @@ func TestBoardInfoIsAString(t *testing.T) {
 	}
 	require.Error(t, json.Unmarshal([]byte(`{}`), &BoardInfo{}))
 }
+
+// Text of a device is escaped twice, as a string within a string is.
+func TestBoardInfoOfAnyText(t *testing.T) {
+	for _, text := range []string{`a"b`, `a\b`, "a\tb", "a\x7fb", "<b>&", "Böard", "\u2028"} {
+		for _, info := range []BoardInfo{{ProductID: text}, {PCIAddress: text}, {Operation: device.Operation(text)}} {
+			got, err := json.Marshal(info)
+			require.NoError(t, err)
+			var inner string
+			require.NoError(t, json.Unmarshal(got, &inner), "%q", text)
+			value, err := json.Marshal(text)
+			require.NoError(t, err)
+			require.Contains(t, inner, ": "+string(value))
+			var back BoardInfo
+			require.NoError(t, json.Unmarshal(got, &back), "%q", text)
+			require.Equal(t, info, back)
+		}
+	}
+}

@@ -19,47 +19,173 @@ func Compress(value any) ([]byte, error) {
 	return compress(text)
 }
 
-// compressLast is Compress without the oldest of the values, as far as the others would not fit
-// into limit bytes. The last one is kept, whatever its size.
-func compressLast[T any](all []T, limit int) ([]byte, error) {
-	for {
-		compressed, err := Compress(all)
-		if err != nil || len(compressed) <= limit || len(all) <= 1 {
-			return compressed, err
-		}
-		all = all[1:]
-	}
+// compressor is used again: its tables take more than 1 MiB.
+type compressor struct {
+	*flate.Writer
+	out bytes.Buffer
 }
 
-// writers are used again: each has tables of more than 1 MiB.
-var writers sync.Pool
+var compressors sync.Pool
 
-func compress(text []byte) ([]byte, error) {
-	var out bytes.Buffer
-	w, again := writers.Get().(*flate.Writer)
+// compress gives some texts, one behind the other, as one compressed text.
+func compress[T ~[]byte](texts ...T) ([]byte, error) {
+	c, again := compressors.Get().(*compressor)
 	if !again {
+		c = &compressor{}
 		var err error
-		if w, err = flate.NewWriter(&out, flate.BestSpeed); err != nil {
+		if c.Writer, err = flate.NewWriter(&c.out, flate.BestSpeed); err != nil {
 			return nil, fmt.Errorf("compress: %w", err)
 		}
 	}
-	defer writers.Put(w)
-	w.Reset(&out)
-	_, err := w.Write(text)
-	if err := errors.Join(err, w.Close()); err != nil {
+	defer compressors.Put(c)
+	c.out.Reset()
+	c.Reset(&c.out)
+	for _, text := range texts {
+		if _, err := c.Write(text); err != nil {
+			return nil, fmt.Errorf("compress: %w", err)
+		}
+	}
+	if err := c.Close(); err != nil {
 		return nil, fmt.Errorf("compress: %w", err)
 	}
-	return bytes.Clone(out.Bytes()), nil
+	return bytes.Clone(c.out.Bytes()), nil
 }
+
+// decompressor is used again: its window takes 40 KiB.
+type decompressor struct {
+	io.ReadCloser
+	in   bytes.Reader
+	text bytes.Buffer
+}
+
+var decompressors sync.Pool
 
 // Decompress reads what Compress gave.
 func Decompress(compressed []byte, into any) error {
-	text, err := io.ReadAll(flate.NewReader(bytes.NewReader(compressed)))
-	if err == nil {
-		err = json.Unmarshal(text, into)
-	}
+	err := decompress(compressed, func(text []byte) error { return json.Unmarshal(text, into) })
 	if err != nil {
 		return fmt.Errorf("decompress: %w", err)
 	}
 	return nil
+}
+
+// decompress gives read the text that compress got. It is used again when read returns.
+func decompress(compressed []byte, read func(text []byte) error) error {
+	d, again := decompressors.Get().(*decompressor)
+	if !again {
+		d = &decompressor{}
+		d.ReadCloser = flate.NewReader(&d.in)
+	}
+	defer decompressors.Put(d)
+	d.text.Reset()
+	d.in.Reset(compressed)
+	if flater, ok := d.ReadCloser.(flate.Resetter); !ok {
+		return errors.ErrUnsupported
+	} else if err := flater.Reset(&d.in, nil); err != nil {
+		return err
+	}
+	if _, err := d.text.ReadFrom(d); err != nil {
+		return err
+	}
+	return read(d.text.Bytes())
+}
+
+// list contains the entries of a log as JSON, the latest last. What is added, or left out,
+// leaves the others as they are: they are neither decoded nor encoded again.
+type list []json.RawMessage
+
+// readList reads the entries of a log that compressed gave; none from an empty one.
+func readList(log []byte) (list, error) {
+	if len(log) == 0 {
+		return nil, nil
+	}
+	var l list
+	err := decompress(log, func(text []byte) error {
+		var whole bool
+		if l, whole = split(bytes.Clone(text)); !whole {
+			return errors.New("it is no list")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
+	}
+	return l, nil
+}
+
+// split gives the entries of a JSON list that json.Marshal wrote; whole: the text is one list.
+func split(text []byte) (l list, whole bool) {
+	if len(text) == 0 || text[0] != '[' {
+		return nil, false
+	}
+	depth, begin, quoted := 0, 1, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[', c == '{':
+			depth++
+		case c == ']', c == '}', c == ',' && depth == 1:
+			if c != ',' {
+				depth--
+			}
+			if (c == ',' || depth == 0) && i > begin {
+				l = append(l, text[begin:i:i])
+				begin = i + 1
+			}
+			if depth == 0 {
+				return l, i == len(text)-1
+			}
+		}
+	}
+	return nil, false
+}
+
+// listOf gives values as entries.
+func listOf[T any](values ...T) (list, error) {
+	l := make(list, len(values))
+	for i := range values {
+		var err error
+		if l[i], err = json.Marshal(values[i]); err != nil {
+			return nil, fmt.Errorf("compress: %w", err)
+		}
+	}
+	return l, nil
+}
+
+// last is the list without the oldest entries, as far as there are more than number of them, or
+// more than size bytes of JSON. The last one is kept, whatever its size.
+func (l list) last(number, size int) list {
+	total, first := len("["), len(l)
+	for ; first > 0 && len(l)-first < number; first-- {
+		if total += len(l[first-1]) + len(","); total > size && first < len(l) {
+			break
+		}
+	}
+	return l[first:]
+}
+
+// compressed gives the list without the oldest entries, as far as the others would not fit into
+// limit bytes. The last one is kept, whatever its size.
+func (l list) compressed(limit int) ([]byte, error) {
+	texts := make(list, 0, 2*len(l)+1)
+	for i, entry := range l {
+		between := ","
+		if i == 0 {
+			between = "["
+		}
+		texts = append(texts, json.RawMessage(between), entry)
+	}
+	texts = append(texts, json.RawMessage("]"))
+	if len(l) == 0 {
+		texts = list{json.RawMessage("[]")}
+	}
+	compressed, err := compress(texts...)
+	if err == nil && len(compressed) > limit && len(l) > 1 {
+		return l[1:].compressed(limit)
+	}
+	return compressed, err
 }

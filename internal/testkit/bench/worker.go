@@ -127,6 +127,7 @@ func (t task) serve(in io.Reader, out *publisher) (err error) {
 		defer func() { pprof.StopCPUProfile(); err = errors.Join(err, file.Close()) }()
 	}
 	if t.AllocProfile != "" {
+		runtime.MemProfileRate = 4 << 10 // bytes a sample: a turnover allocates little
 		defer func() { err = errors.Join(err, writeProfile("allocs", t.AllocProfile)) }()
 	}
 	config.SetDefaultGOGC()

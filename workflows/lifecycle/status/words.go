@@ -82,6 +82,5 @@ func onHold(s *contract.DeviceState) bool {
 }
 
 func legal(s *contract.DeviceState, e device.Event) bool {
-	_, err := device.Next(s.Device, e)
-	return err == nil
+	return device.Allows(s.Device, e)
 }

@@ -1,0 +1,66 @@
+package contract_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// keptLogs are what a device keeps for its history alone.
+type keptLogs struct {
+	acts     contract.ActLog
+	bindings contract.BindingLog
+	cleans   contract.Archive
+}
+
+// turnover is what one turnover adds to them: two acts, a binding that begins and ends, a clean.
+func (l *keptLogs) turnover(t testing.TB, n int) {
+	at := time.Unix(1800000000+int64(n)*1000, 1e6).UTC()
+	instance := uuid.NewSHA1(uuid.Nil, fmt.Append(nil, n)).String()
+	var err error
+	for _, verb := range []string{"bind", "unbind"} {
+		l.acts, err = l.acts.With(contract.Act{At: at, Verb: verb, Detail: instance, By: "ann@control1", Request: verb + instance})
+		require.NoError(t, err)
+	}
+	moment := device.Moment{At: at, Verb: "bind", By: "ann@control1"}
+	l.bindings, err = l.bindings.Began(n, moment)
+	require.NoError(t, err)
+	l.bindings, err = l.bindings.Over(n, moment)
+	require.NoError(t, err)
+	l.cleans, err = l.cleans.With(summary(n))
+	require.NoError(t, err)
+}
+
+func fullLogs(t testing.TB) (l keptLogs) {
+	for n := range 2 * contract.KeptBindings {
+		l.turnover(t, n)
+	}
+	return l
+}
+
+// What a turnover adds to full logs leaves the entries before as they are: encoding them all
+// again took 1,053 allocations.
+func TestATurnoverAddsToFullLogsCheaply(t *testing.T) {
+	full, n := fullLogs(t), 2*contract.KeptBindings
+	allocations := testing.AllocsPerRun(50, func() {
+		l := full
+		l.turnover(t, n)
+	})
+	t.Logf("%g allocations", allocations)
+	require.LessOrEqual(t, allocations, 350.0)
+}
+
+func BenchmarkATurnoverAddsToFullLogs(b *testing.B) {
+	full, n := fullLogs(b), 2*contract.KeptBindings
+	b.ReportAllocs()
+	for b.Loop() {
+		l := full
+		l.turnover(b, n)
+	}
+}
