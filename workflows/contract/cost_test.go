@@ -64,3 +64,51 @@ func BenchmarkATurnoverAddsToFullLogs(b *testing.B) {
 		l.turnover(b, n)
 	}
 }
+
+// An entry is kept to the byte, whatever its texts contain.
+func TestLogsKeepWhatTheirEntriesSay(t *testing.T) {
+	texts := []string{`a "quoted" word`, `ends with \`, `\"`, `[{"n":1},{"n":2}]`, `},{`, `"],["`, "ünï", "<&>"}
+	var acts contract.ActLog
+	var cleans contract.Archive
+	var want []string
+	for i, text := range texts {
+		var err error
+		acts, err = acts.With(contract.Act{Verb: "bind", Reason: text, By: text})
+		require.NoError(t, err)
+		s := summary(i)
+		s.Reason = text
+		cleans, err = cleans.With(s)
+		require.NoError(t, err)
+		want = append(want, text)
+		all, err := acts.Acts()
+		require.NoError(t, err)
+		summaries, err := cleans.Cleans()
+		require.NoError(t, err)
+		require.Len(t, summaries, len(want))
+		var reasons, ofCleans []string
+		for j, a := range all {
+			require.Equal(t, a.Reason, a.By)
+			reasons, ofCleans = append(reasons, a.Reason), append(ofCleans, summaries[j].Reason)
+		}
+		require.Equal(t, want, reasons)
+		require.Equal(t, want, ofCleans)
+	}
+}
+
+// A binding's number is not that of another one which begins with it.
+func TestMomentsAreThoseOfTheirBinding(t *testing.T) {
+	at := device.Moment{At: time.Date(2026, 11, 3, 4, 5, 6, 0, time.UTC), Verb: "bind"}
+	later := at
+	later.At = at.At.Add(time.Hour)
+	log, err := contract.BindingLog(nil).Began(12, at)
+	require.NoError(t, err)
+	log, err = log.Over(1, at)
+	require.NoError(t, err)
+	log, err = log.Over(12, later)
+	require.NoError(t, err)
+	log, err = log.Began(123, at)
+	require.NoError(t, err)
+	all, err := log.Of([]device.Binding{{Number: 1}, {Number: 12}, {Number: 123}})
+	require.NoError(t, err)
+	require.Equal(t, []device.Binding{{Number: 1, Over: &at}, {Number: 12, Began: &at, Over: &later}, {Number: 123, Began: &at}}, all)
+}
