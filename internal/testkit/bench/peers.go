@@ -27,8 +27,9 @@ const (
 // enoughRounds of a fleet make a bound certain.
 const enoughRounds = 4
 
-// states waits for devices as a client does that only reads.
-type states func(ctx context.Context, id, state string) error
+// states waits, as a client does that only reads, until a device is in a state and takes the next
+// request. It returns when the state was first seen.
+type states func(ctx context.Context, id, state string) (time.Time, error)
 
 // peer is one side of the comparison.
 type peer struct {
@@ -225,8 +226,9 @@ func (b *bench) burnishPeer(ctx context.Context, dir string) (*peer, error) {
 		processes: map[string]cpuMeter{"server": server.Process, "worker": v.worker},
 		add:       v.enroll,
 		list:      v.listStates,
-		poll: func(ctx context.Context, id, state string) error {
-			return v.await(ctx, id, device.State(state), turnoverWithin, pollEvery)
+		poll: func(ctx context.Context, id, state string) (time.Time, error) {
+			err := v.await(ctx, id, device.State(state), turnoverWithin, pollEvery)
+			return time.Now(), err
 		},
 		turnover: func(ctx context.Context, id string, await states) (values, error) {
 			began := time.Now()
@@ -239,7 +241,7 @@ func (b *bench) burnishPeer(ctx context.Context, dir string) (*peer, error) {
 				return nil, err
 			}
 			for available := false; !available; {
-				if err := await(ctx, id, string(device.Available)); err != nil {
+				if _, err := await(ctx, id, string(device.Available)); err != nil {
 					return nil, err
 				}
 				// A list may lag behind; the device itself does not.
@@ -253,7 +255,7 @@ func (b *bench) burnishPeer(ctx context.Context, dir string) (*peer, error) {
 				}
 				available = state == device.Available
 			}
-			return sinceThen(began, bound), nil
+			return turnoverTimes(began, bound, time.Now()), nil
 		},
 	}, nil
 }
@@ -285,16 +287,19 @@ func (d devices) listStates(ctx context.Context) (map[string]string, error) {
 // ironicPeer is Ironic with nodes whose cleans have two steps, or none.
 func ironicPeer(ironic *openstack.Ironic, steps bool) *peer {
 	// A node takes a request once no conductor has reserved it: a request before that waits a second.
-	poll := func(ctx context.Context, id, state string) error {
+	poll := func(ctx context.Context, id, state string) (seen time.Time, err error) {
 		var failed error
-		err := proc.Await(ctx, turnoverWithin, pollEvery, id+" to be "+state, func() (bool, string) {
+		err = proc.Await(ctx, turnoverWithin, pollEvery, id+" to be "+state, func() (bool, string) {
 			n, err := ironic.Node(ctx, id)
 			if failed = errors.Join(err, n.Failed()); failed != nil {
 				return true, ""
 			}
+			if n.State == state && seen.IsZero() {
+				seen = time.Now()
+			}
 			return n.State == state && n.Reservation == "", n.State
 		})
-		return errors.Join(err, failed)
+		return seen, errors.Join(err, failed)
 	}
 	name := "Ironic"
 	if steps {
@@ -311,7 +316,7 @@ func ironicPeer(ironic *openstack.Ironic, steps bool) *peer {
 					err = ironic.Provision(ctx, n.UUID, to[0])
 				}
 				if err == nil {
-					err = poll(ctx, n.UUID, to[1])
+					_, err = poll(ctx, n.UUID, to[1])
 				}
 			}
 			return n.UUID, err
@@ -328,20 +333,27 @@ func ironicPeer(ironic *openstack.Ironic, steps bool) *peer {
 			return found, err
 		},
 		turnover: func(ctx context.Context, id string, await states) (values, error) {
+			request := func(target, state string) (time.Time, error) {
+				if err := ironic.Provision(ctx, id, target); err != nil {
+					return time.Time{}, err
+				}
+				return await(ctx, id, state)
+			}
 			began := time.Now()
-			if err := errors.Join(ironic.Provision(ctx, id, "active"), await(ctx, id, "active")); err != nil {
+			if _, err := request("active", "active"); err != nil {
 				return nil, err
 			}
-			active := time.Now()
-			if err := errors.Join(ironic.Provision(ctx, id, "deleted"), await(ctx, id, "available")); err != nil {
+			taken := time.Now()
+			available, err := request("deleted", "available")
+			if err != nil {
 				return nil, err
 			}
-			return sinceThen(began, active), nil
+			return turnoverTimes(began, taken, available), nil
 		},
 	}
 }
 
-// sinceThen is a turnover that began then and whose device was taken back later.
-func sinceThen(began, taken time.Time) values {
-	return values{"turnover": milliseconds(time.Since(began)), "clean": milliseconds(time.Since(taken))}
+// turnoverTimes are those of a device that was given away, taken back and available again.
+func turnoverTimes(began, taken, available time.Time) values {
+	return values{"turnover": milliseconds(available.Sub(began)), "clean": milliseconds(available.Sub(taken))}
 }

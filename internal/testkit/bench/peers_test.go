@@ -2,9 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"burnish/internal/testkit/openstack"
 	"burnish/internal/testkit/proc"
 )
 
@@ -28,11 +34,14 @@ func TestAWaitIsAnsweredByALaterList(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go w.run(ctx)
 		time.Sleep(500 * time.Millisecond) // in the middle of the first list
-		require.NoError(t, w.await(ctx, "a", "available"))
+		_, err := w.await(ctx, "a", "available")
+		require.NoError(t, err)
 		require.EqualValues(t, 2, began.Load(), "the first list was under way")
-		require.ErrorContains(t, w.await(ctx, "b", "available"), "no list showed b in state available")
+		_, err = w.await(ctx, "b", "available")
+		require.ErrorContains(t, err, "no list showed b in state available")
 		cancel()
-		require.ErrorIs(t, w.await(ctx, "b", "available"), context.Canceled)
+		_, err = w.await(ctx, "b", "available")
+		require.ErrorIs(t, err, context.Canceled)
 		synctest.Wait()
 	})
 }
@@ -64,7 +73,67 @@ func TestAListThatFailsEndsEachWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go w.run(ctx)
-	require.ErrorIs(t, parallel(3, func(i int) error { return w.await(ctx, string(rune('a'+i)), "available") }), failed)
+	require.ErrorIs(t, parallel(3, func(i int) error {
+		_, err := w.await(ctx, string(rune('a'+i)), "available")
+		return err
+	}), failed)
+}
+
+// lettingGo is an Ironic whose conductor lets go of a node one read after the node has its state. The
+// read that shows it takes releaseTime.
+type lettingGo struct {
+	mu       sync.Mutex
+	state    string
+	reserved bool
+	refused  int // requests that would have waited
+}
+
+const releaseTime = 300 * time.Millisecond
+
+func (l *lettingGo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.Method == http.MethodPut {
+		if l.reserved {
+			l.refused++
+		}
+		var in struct{ Target string }
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		l.state, l.reserved = map[string]string{"active": "active", "deleted": "available"}[in.Target], true
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	reservation := "null"
+	if l.reserved {
+		reservation = `"127.0.0.1"`
+	}
+	fmt.Fprintf(w, `{"uuid": "a", "provision_state": %q, "reservation": %s}`, l.state, reservation)
+	if l.reserved {
+		l.reserved = false
+	} else {
+		time.Sleep(releaseTime)
+	}
+}
+
+// A node is asked for nothing while its conductor holds it, and the time of its turnover does not
+// count how long the conductor holds it after that.
+func TestATurnoverOfIronicEndsWithAvailable(t *testing.T) {
+	fake := &lettingGo{state: "available"}
+	server := httptest.NewServer(fake)
+	defer server.Close()
+	began := time.Now()
+	v, err := ironicPeer(&openstack.Ironic{URL: server.URL}, false).one("a")(t.Context())
+	took := milliseconds(time.Since(began))
+	require.NoError(t, err)
+	fake.mu.Lock()
+	defer fake.mu.Unlock()
+	require.Zero(t, fake.refused)
+	require.GreaterOrEqual(t, v["turnover"], milliseconds(releaseTime)/2, "active, until it was let go of")
+	require.LessOrEqual(t, v["turnover"], took-milliseconds(releaseTime)/2)
+	require.Less(t, v["clean"], v["turnover"])
 }
 
 func TestProcessorTimeIsReadBehindTheName(t *testing.T) {

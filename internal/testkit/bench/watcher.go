@@ -35,18 +35,18 @@ func newWatcher(list func(context.Context) (map[string]string, error)) *watcher 
 }
 
 // await waits until a list that began after this call shows the device in the state.
-func (w *watcher) await(ctx context.Context, id, state string) error {
+func (w *watcher) await(ctx context.Context, id, state string) (time.Time, error) {
 	one := waiter{state, make(chan error, 1)}
 	w.mu.Lock()
 	w.waiting[id] = one
 	w.mu.Unlock()
 	select {
 	case err := <-one.done:
-		return err
+		return time.Now(), err
 	case <-time.After(turnoverWithin):
-		return fmt.Errorf("no list showed %s in state %s within %s", id, state, turnoverWithin)
+		return time.Time{}, fmt.Errorf("no list showed %s in state %s within %s", id, state, turnoverWithin)
 	case <-ctx.Done():
-		return ctx.Err()
+		return time.Time{}, ctx.Err()
 	}
 }
 

@@ -44,9 +44,10 @@ type Ironic struct {
 	URL string
 	// API and Conductor are the processes; those that they start are in their process groups.
 	API, Conductor *proc.Process
-
-	client *http.Client
 }
+
+// ironicClient asks without a proxy, for a whole fleet at once.
+var ironicClient = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
 
 // ironicConf is for a database and ports of its own: no authentication, and logs with warnings only.
 // No limit of how much is done at once stands in the way of a hundred nodes. The two clean steps that
@@ -116,10 +117,7 @@ sys.exit(0 if found == ("wal", 2) else "SQLite has %s" % (found,))
 `, database); err != nil {
 		return nil, err
 	}
-	i := &Ironic{
-		URL:    "http://127.0.0.1:" + strconv.Itoa(ports[0]),
-		client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 1000}},
-	}
+	i := &Ironic{URL: "http://127.0.0.1:" + strconv.Itoa(ports[0])}
 	if i.Conductor, err = startIronicProcess("conductor", dir, conf); err == nil {
 		i.API, err = startIronicProcess("api", dir, conf)
 	}
@@ -239,7 +237,7 @@ func (i *Ironic) ask(ctx context.Context, method, path string, in, out any) erro
 	}
 	request.Header.Set("X-OpenStack-Ironic-API-Version", "1.80")
 	request.Header.Set("Content-Type", "application/json")
-	answer, err := i.client.Do(request)
+	answer, err := ironicClient.Do(request)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func recordedIronic(t *testing.T) *Ironic {
 	answer("PUT /v1/nodes/0d5f8c1e/states/provision", http.StatusConflict, `{"error_message": "Node 0d5f8c1e is locked by host 127.0.0.1"}`)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	return &Ironic{URL: server.URL, client: server.Client()}
+	return &Ironic{URL: server.URL}
 }
 
 func TestIronicsAnswersAreRead(t *testing.T) {
