@@ -62,6 +62,9 @@ build: ## build bin/burnish, bin/burnish-worker and bin/burnish-devserver
 # detector takes up to eight times as long, that of servers is interrupted at each of its
 # requests, and a device's workflow runs one coroutine at a time: 76 s, and 444 with the
 # detector. `make soak` runs them with it.
+# So are the end-to-end tests, which run the programs as they are, and from the beginning, because
+# nothing takes longer.
+E2E   := ./internal/testkit/e2e
 PLAIN := ./internal/device ./workflows/lifecycle ./internal/testkit/explorer ./internal/hardware/block ./internal/hardware/nvme ./internal/hardware/redfish
 
 # Tests of chance, which kill, freeze or shuffle at random: one failure of theirs may be the
@@ -82,10 +85,11 @@ test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	fi; \
 	require=; [ "$${BURNISH_TEST_REQUIRE:-}" != all ] || require=-no-skips; \
 	died() { echo "{\"Action\":\"command-failed\",\"Package\":\"go test in $$1\"}"; }; \
-	plain=$$(go list $(PLAIN)); events=$$(mktemp); trap 'rm -f "$$events"' EXIT; \
-	{ { go test -p 1 -count=1 -timeout 20m -json $(PLAIN) || died "$(PLAIN)"; } >"$$events" & \
-	  go test $$race -count=1 -timeout 35m -json $$(go list ./... | grep -vxF "$$plain") || died .; \
-	  wait; cat "$$events"; \
+	apart=$$(go list $(E2E) $(PLAIN)); events=$$(mktemp -d); trap 'rm -rf "$$events"' EXIT; \
+	{ { go test -count=1 -timeout 40m -json $(E2E) || died "$(E2E)"; } >"$$events/e2e" & \
+	  { go test -p 1 -count=1 -timeout 20m -json $(PLAIN) || died "$(PLAIN)"; } >"$$events/plain" & \
+	  go test $$race -count=1 -timeout 35m -json $$(go list ./... | grep -vxF "$$apart") || died .; \
+	  wait; cat "$$events"/*; \
 	  ($(SERVER) go test -count=1 -timeout 10m -json ./...) || died deploy/devserver; \
 	} </dev/null | bin/testsum -o $(SUMMARY) -again "go test $$race -count=1 -timeout 20m -json" -once '$(ONCE)' $$require
 

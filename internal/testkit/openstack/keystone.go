@@ -54,7 +54,7 @@ func StartKeystone(t testing.TB, o KeystoneOptions) *Keystone {
 	}
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "keystone.conf")
-	k := &Keystone{Service: &Service{Dir: dir, name: "keystone", command: []string{keystonePublic}}}
+	k := &Keystone{Service: &Service{Dir: dir, name: "keystone", forker: keystoneForker, program: keystonePublic}}
 	k.env = []string{"OS_KEYSTONE_CONFIG_DIR=" + dir, "OS_KEYSTONE_CONFIG_FILES=" + conf}
 	require.NoError(t, os.WriteFile(conf, fmt.Appendf(nil, `[DEFAULT]
 use_stderr = false

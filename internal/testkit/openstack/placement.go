@@ -58,7 +58,7 @@ func StartPlacement(ctx context.Context, dir string, o Options) (*Server, error)
 }
 
 func configure(ctx context.Context, dir string, o Options) (*Server, error) {
-	s := &Server{&Service{Dir: dir, name: "placement", command: []string{placementAPI}}}
+	s := &Server{&Service{Dir: dir, name: "placement", forker: placementForker, program: placementAPI}}
 	s.env = []string{"OS_PLACEMENT_CONFIG_DIR=" + dir}
 	auth := "auth_strategy = noauth2"
 	if o.Keystone != nil {

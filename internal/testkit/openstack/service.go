@@ -37,15 +37,6 @@ const (
 	keystoneManage  = "/usr/bin/keystone-manage"
 )
 
-// largeBacklog runs a program whose server queues more connections than the 5 of wsgiref:
-// with eight clients at once the kernel would let some retry after seconds, or time out.
-const largeBacklog = `
-import runpy, socketserver, sys
-socketserver.TCPServer.request_queue_size = 128
-sys.argv.pop(0)
-runpy.run_path(sys.argv[0], run_name="__main__")
-`
-
 // startTimeout is long: the machine may be running other tests.
 const startTimeout = 5 * time.Minute
 
@@ -76,11 +67,12 @@ type Service struct {
 	Dir string
 
 	name    string
-	command []string
+	forker  *forker
+	program string
 	env     []string
 
 	mu      sync.Mutex
-	process *proc.Process
+	process *forked
 }
 
 // serve starts the program on a free port and waits until it answers.
@@ -105,7 +97,7 @@ func (s *Service) serveTest(t testing.TB) {
 	t.Cleanup(func() {
 		require.NoError(t, s.Close())
 		if t.Failed() {
-			t.Log(s.process.Tail())
+			t.Log(s.process.tail())
 		}
 	})
 }
@@ -113,9 +105,7 @@ func (s *Service) serveTest(t testing.TB) {
 // start starts the program on its port and waits until it answers.
 func (s *Service) start(ctx context.Context) error {
 	port := s.URL[strings.LastIndex(s.URL, ":")+1:]
-	cmd := exec.Command(python, slices.Concat([]string{"-c", largeBacklog}, s.command, []string{"--host", "127.0.0.1", "--port", port})...)
-	cmd.Dir, cmd.Env = s.Dir, append(cleanEnvironment(), s.env...)
-	p, err := proc.Start(s.name, filepath.Join(s.Dir, s.name+".log"), cmd)
+	p, err := s.forker.start(s.Dir, filepath.Join(s.Dir, s.name+".log"), append(cleanEnvironment(), s.env...), []string{s.program, "--host", "127.0.0.1", "--port", port})
 	if err != nil {
 		return err
 	}
@@ -129,9 +119,9 @@ func (s *Service) start(ctx context.Context) error {
 			err = answer.Body.Close()
 		}
 		answers = err == nil
-		return answers || !p.Alive(), fmt.Sprint(err)
+		return answers || !p.alive(), fmt.Sprint(err)
 	}); err != nil || !answers {
-		return fmt.Errorf("start %s: %w: %s", s.name, err, p.Tail())
+		return fmt.Errorf("start %s: %w: %s", s.name, err, p.tail())
 	}
 	return nil
 }
@@ -140,7 +130,7 @@ func (s *Service) start(ctx context.Context) error {
 func (s *Service) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.process.Kill()
+	return s.process.kill()
 }
 
 // Kill is kill -9. It returns when the program has ended.
