@@ -65,8 +65,8 @@ func Dial(ctx context.Context, logger *slog.Logger, identity string, with ...fun
 
 // Uncompressed is an option of Dial for workers. Their messages are a few KiB each, and they run
 // beside the server or in its network: to compress and to unpack each message, which is the
-// SDK's default, takes a tenth of a worker's processor time and as much of the server's
-// (measured), and saves nothing there.
+// SDK's default, takes a tenth of a worker's processor time (by its profile), and saves nothing
+// there.
 func Uncompressed(o *client.Options) {
 	o.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 }
