@@ -26,8 +26,8 @@ var actMutations = []mutation{
 	{
 		name: "the acts of a device are bounded in number",
 		file: "workflows/contract/act.go",
-		old:  `len(all)-first < KeptActs; first-- {`,
-		new:  `len(all)-first < 10*KeptActs; first-- {`,
+		old:  `last(KeptActs, KeptActsSize).compressed`,
+		new:  `last(10*KeptActs, KeptActsSize).compressed`,
 		pkg:  "./workflows/lifecycle", run: "TestActsAreBounded",
 	},
 	{
