@@ -62,10 +62,10 @@ build: ## build bin/burnish, bin/burnish-worker and bin/burnish-devserver
 # detector takes up to eight times as long, that of servers is interrupted at each of its
 # requests, and a device's workflow runs one coroutine at a time: 76 s, and 444 with the
 # detector. `make soak` runs them with it.
-# So are the end-to-end tests, which run the programs as they are, and from the beginning, because
-# nothing takes longer.
-E2E   := ./internal/testkit/e2e
 PLAIN := ./internal/device ./workflows/lifecycle ./internal/testkit/explorer ./internal/hardware/block ./internal/hardware/nvme ./internal/hardware/redfish
+# The end-to-end tests take longest, so that they begin at once. What they test are programs
+# that are built without the race detector.
+E2E   := ./internal/testkit/e2e
 
 # Tests of chance, which kill, freeze or shuffle at random: one failure of theirs may be the
 # one in a thousand that they look for. They are never run a second time.

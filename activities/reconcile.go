@@ -160,7 +160,7 @@ func (w *reconciliation) compareNovaProviders(ctx context.Context, whole bool) e
 	if whole {
 		hosts = nil
 	}
-	// What nobody enrolled is counted, and nothing is asked about it: `import` reads it.
+	// Devices that are not enrolled are counted, and nothing is asked about them: `import` does.
 	enrolled := func(name string) bool { _, ok := w.devices[name]; return ok }
 	return w.Fleet.ListNova(ctx, hosts, enrolled, func() { activity.RecordHeartbeat(ctx) }, func(s inventory.ProviderSnapshot) error {
 		w.out.Counts.Providers++

@@ -24,9 +24,6 @@ type boardObject BoardInfo
 
 // MarshalJSON writes the string, with the spaces that Python's json.dumps writes.
 func (b BoardInfo) MarshalJSON() ([]byte, error) {
-	if plain(b.ProductID) && plain(b.PCIAddress) && plain(string(b.Operation)) {
-		return b.appendPlain(make([]byte, 0, 128)), nil
-	}
 	var members []string
 	for _, m := range [][2]string{{"product_id", b.ProductID}, {"pci_address", b.PCIAddress}, {"operation", string(b.Operation)}} {
 		if m[1] == "" && m[0] == "operation" {
@@ -39,26 +36,6 @@ func (b BoardInfo) MarshalJSON() ([]byte, error) {
 		members = append(members, fmt.Sprintf("%q: %s", m[0], value))
 	}
 	return json.Marshal("{" + strings.Join(members, ", ") + "}")
-}
-
-// plain says that a text is written as it is, within quotes, in JSON and in JSON within JSON.
-func plain(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			return false
-		}
-	}
-	return true
-}
-
-// appendPlain writes what MarshalJSON does where all values are plain, as nearly all are.
-func (b BoardInfo) appendPlain(to []byte) []byte {
-	to = append(append(to, `"{\"product_id\": \"`...), b.ProductID...)
-	to = append(append(to, `\", \"pci_address\": \"`...), b.PCIAddress...)
-	if b.Operation != "" {
-		to = append(append(to, `\", \"operation\": \"`...), b.Operation...)
-	}
-	return append(to, `\"}"`...)
 }
 
 // UnmarshalJSON reads the string.

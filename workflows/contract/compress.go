@@ -62,15 +62,13 @@ var decompressors sync.Pool
 
 // Decompress reads what Compress gave.
 func Decompress(compressed []byte, into any) error {
-	err := decompress(compressed, func(text []byte) error { return json.Unmarshal(text, into) })
-	if err != nil {
+	if err := decompress(compressed, into); err != nil {
 		return fmt.Errorf("decompress: %w", err)
 	}
 	return nil
 }
 
-// decompress gives read the text that compress got. It is used again when read returns.
-func decompress(compressed []byte, read func(text []byte) error) error {
+func decompress(compressed []byte, into any) error {
 	d, again := decompressors.Get().(*decompressor)
 	if !again {
 		d = &decompressor{}
@@ -87,7 +85,7 @@ func decompress(compressed []byte, read func(text []byte) error) error {
 	if _, err := d.text.ReadFrom(d); err != nil {
 		return err
 	}
-	return read(d.text.Bytes())
+	return json.Unmarshal(d.text.Bytes(), into) // copies what it keeps
 }
 
 // list contains the entries of a log as JSON, the latest last. What is added, or left out,
@@ -100,48 +98,7 @@ func readList(log []byte) (list, error) {
 		return nil, nil
 	}
 	var l list
-	err := decompress(log, func(text []byte) error {
-		var whole bool
-		if l, whole = split(bytes.Clone(text)); !whole {
-			return errors.New("it is no list")
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("decompress: %w", err)
-	}
-	return l, nil
-}
-
-// split gives the entries of a JSON list that json.Marshal wrote; whole: the text is one list.
-func split(text []byte) (l list, whole bool) {
-	if len(text) == 0 || text[0] != '[' {
-		return nil, false
-	}
-	depth, begin, quoted := 0, 1, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '[', c == '{':
-			depth++
-		case c == ']', c == '}', c == ',' && depth == 1:
-			if c != ',' {
-				depth--
-			}
-			if (c == ',' || depth == 0) && i > begin {
-				l = append(l, text[begin:i:i])
-				begin = i + 1
-			}
-			if depth == 0 {
-				return l, i == len(text)-1
-			}
-		}
-	}
-	return nil, false
+	return l, Decompress(log, &l)
 }
 
 // listOf gives values as entries.

@@ -9,9 +9,9 @@ import (
 )
 
 // Zero overwrites every byte that a tenant can address with zeroes, once (S2.24, S2.58), in
-// chunks; each is flushed before it is recorded, and recorded while the next one is written. With the operation write_zeroes the device
-// writes them itself; if it cannot, the step fails (S2.27). A second run continues from the
-// last resume point, or writes the same zeroes again.
+// chunks; each is flushed before it is recorded, and recorded while the next one is written.
+// With the operation write_zeroes the device writes them itself; if it cannot, the step fails
+// (S2.27). A second run continues from the last resume point, or writes the same zeroes again.
 func Zero() Step {
 	return Step{
 		Step: clean.Step{

@@ -25,8 +25,9 @@ const maxPerHostQueries = 8
 
 // candidateThreshold is from how many free providers of a class one request for
 // allocation candidates replaces a request for each. That request costs Placement time for
-// each free provider of the class, wanted or not: about a thirtieth of a request, by the figures of earlier benches.
-// So at least one listed provider in perCandidate must be worth a request.
+// each free provider of the class, wanted or not: about a thirtieth of a request, by the
+// figures of earlier benches. So at least one listed provider in perCandidate must be worth a
+// request.
 const (
 	candidateThreshold = 4
 	perCandidate       = 30

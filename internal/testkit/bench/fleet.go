@@ -199,8 +199,8 @@ func (f *fleet) provide(ctx context.Context, b *bench) (map[string]int64, error)
 		if err != nil {
 			return nil, err
 		}
-		nobody := ""
-		free, err := store.PutReserved(ctx, p.UUID, before.Generation, 0, &nobody)
+		noTenant := ""
+		free, err := store.PutReserved(ctx, p.UUID, before.Generation, 0, &noTenant)
 		if err != nil {
 			return nil, err
 		}

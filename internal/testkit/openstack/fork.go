@@ -126,7 +126,8 @@ type forked struct {
 	logStart int64 // the log's size before this program wrote to it
 }
 
-// alive says whether the program still runs. The forker's kernel leaves no zombie of it.
+// alive says whether the program still runs. Its parent ignores SIGCHLD, so that no zombie
+// stays of it.
 func (p *forked) alive() bool { return syscall.Kill(p.pid, 0) == nil }
 
 // kill is kill -9. It returns when the program has ended.

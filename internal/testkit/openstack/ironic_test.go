@@ -20,7 +20,7 @@ func TestMissingIronicNamesThePackage(t *testing.T) {
 	require.Empty(t, missingIronic(dir))
 }
 
-// recordedIronic answers as Ironic 21.4.4 did: a reservation is null where nobody has the node.
+// recordedIronic answers as Ironic 21.4.4 did: a reservation is null where no conductor has the node.
 func recordedIronic(t *testing.T) *Ironic {
 	const free = `{"uuid": "f136e13d", "provision_state": "available", "reservation": null, "last_error": null, "links": []}`
 	const failed = `{"uuid": "0d5f8c1e", "provision_state": "clean failed", "reservation": "127.0.0.1", "last_error": "Failed to tear down", "links": []}`

@@ -36,7 +36,7 @@ func TestPublishingIsCheap(t *testing.T) {
 		"memo": {func() {
 			_, err := json.Marshal(memo(s))
 			require.NoError(t, err)
-		}, 15},
+		}, 32},
 		"details": {func() { details(s) }, 35},
 		"status":  {func() { Of(s) }, 3},
 	} {
