@@ -31,7 +31,7 @@ type timed struct {
 
 // newTimed gives a device that has settled before the bubble ends, also where its test fails.
 func newTimed(t *testing.T, size int64, writes, flushes, saves time.Duration) *timed {
-	t.Cleanup(func() { time.Sleep(time.Hour) })
+	t.Cleanup(func() { time.Sleep(time.Hour) }) //nolint:forbidigo // on the test's own clock: everything settles
 	return &timed{journal: &journal{memory: newMemory(size, tenants)}, writes: writes, flushes: flushes, saves: saves}
 }
 
@@ -64,7 +64,7 @@ func (d *timed) ZeroAt(ctx context.Context, offset, n int64) error {
 }
 
 func (d *timed) Flush(ctx context.Context) error {
-	time.Sleep(d.flushes)
+	time.Sleep(d.flushes) //nolint:forbidigo // it takes its time, on the test's own clock
 	d.state.Lock()
 	defer d.state.Unlock()
 	return d.memory.Flush(ctx)
@@ -76,7 +76,7 @@ func (d *timed) save(offset int64) error {
 	d.recording++
 	d.mostRecording = max(d.mostRecording, d.recording)
 	d.state.Unlock()
-	time.Sleep(d.saves / 2)
+	time.Sleep(d.saves / 2) //nolint:forbidigo // it takes its time, on the test's own clock
 	var err error
 	d.state.Lock()
 	if d.record != nil {
@@ -86,7 +86,7 @@ func (d *timed) save(offset int64) error {
 		err = d.checkpoint(offset)
 	}
 	d.state.Unlock()
-	time.Sleep(d.saves - d.saves/2)
+	time.Sleep(d.saves - d.saves/2) //nolint:forbidigo // it takes its time, on the test's own clock
 	d.state.Lock()
 	d.recording--
 	d.state.Unlock()

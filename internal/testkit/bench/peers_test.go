@@ -27,13 +27,13 @@ func TestAWaitIsAnsweredByALaterList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var began atomic.Int64
 		w := newWatcher(func(context.Context) (map[string]string, error) {
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) //nolint:forbidigo // it takes its time, on the test's own clock
 			began.Add(1)
 			return map[string]string{"a": "available", "b": "active"}, nil
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		go w.run(ctx)
-		time.Sleep(500 * time.Millisecond) // in the middle of the first list
+		time.Sleep(500 * time.Millisecond) //nolint:forbidigo // on the test's own clock: in the middle of the first list
 		_, err := w.await(ctx, "a", "available")
 		require.NoError(t, err)
 		require.EqualValues(t, 2, began.Load(), "the first list was under way")
@@ -56,7 +56,7 @@ func TestPausesBetweenLists(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWatcher(func(context.Context) (map[string]string, error) {
-				time.Sleep(took)
+				time.Sleep(took) //nolint:forbidigo // it takes its time, on the test's own clock
 				return nil, nil
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second+time.Millisecond)
@@ -114,7 +114,7 @@ func (l *lettingGo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if l.reserved {
 		l.reserved = false
 	} else {
-		time.Sleep(releaseTime)
+		time.Sleep(releaseTime) //nolint:forbidigo // the answer takes its time
 	}
 }
 
