@@ -51,7 +51,7 @@ func (c *Control) EnsureProvider(ctx context.Context, in contract.ReservationReq
 // generation that is newer than the workflow's.
 func (c *Control) ReserveForBind(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
-		return inventory.ReserveForBind(ctx, c.Store, id, instanceOf(in), in.Expect, activity.GetInfo(ctx).Attempt > 1)
+		return inventory.ReserveForBind(ctx, c.Store, id, instanceOf(in), in.Expect, earlierWrites(ctx, in) > 0)
 	})
 }
 
@@ -68,10 +68,10 @@ func (c *Control) ReadReservation(ctx context.Context, in contract.ReservationRe
 func (c *Control) EnsureReserved(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
 		expect := in.Expect
-		if earlier := activity.GetInfo(ctx).Attempt - 1; expect != nil && earlier > 0 && in.Provider == "" {
+		if earlier := earlierWrites(ctx, in); expect != nil && earlier > 0 && in.Provider == "" {
 			// Each earlier attempt may have written once before its answer was lost. To a
 			// provider of Nova's others write too: there the doubt stays, and it is cleaned.
-			most := *expect + int64(earlier)
+			most := *expect + earlier
 			expect = &most
 		}
 		return inventory.EnsureReserved(ctx, c.Store, id, expect, holderOf(in))
@@ -140,6 +140,11 @@ func observedByNova(found contract.ReservationSnapshot) contract.ReservationSnap
 	found.Witness = device.WitnessBound
 	found.Tenant = device.Inventory{Consumers: found.Consumers}.Consumer()
 	return found
+}
+
+// earlierWrites is how often this call may have written before, with an answer that was lost.
+func earlierWrites(ctx context.Context, in contract.ReservationRequest) int64 {
+	return int64(activity.GetInfo(ctx).Attempt) - 1 + int64(in.EarlierWrites)
 }
 
 // instanceOf is the instance that a bind records; "" for a provider of Nova's, where Nova's

@@ -54,6 +54,16 @@ const stickyTimeout = 2 * time.Second
 // contract.TaskTimeout also when all devices of a fleet have one.
 const workflowTasks = 100
 
+// Polls of the control worker for workflow tasks, for each of its two queues: that of new tasks
+// and the sticky one. With the SDK's default both queues share two polls, which all go to the
+// sticky queue while it has a backlog: on a busy machine a device that left the sticky queue, as
+// after stickyTimeout, then waited half a minute for its next task, and whoever asked it read
+// that no control worker answers.
+const (
+	workflowPollers    = 2
+	maxWorkflowPollers = 20
+)
+
 // validate refuses settings with which no worker can start, one a line.
 func validate(settings config.Worker) error {
 	var wrong []error
@@ -110,6 +120,9 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 	worker.SetStickyWorkflowCacheSize(settings.StickyCache)
 	options.StickyScheduleToStartTimeout = stickyTimeout
 	options.MaxConcurrentWorkflowTaskExecutionSize = workflowTasks
+	options.WorkflowTaskPollerBehavior = worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{
+		InitialNumberOfPollers: workflowPollers, MaximumNumberOfPollers: maxWorkflowPollers,
+	})
 	options.Interceptors = []interceptor.WorkerInterceptor{&activities.WaitReporter{Report: client.New(temporal).ReportWait, Log: logger}}
 	w := worker.New(temporal, contract.Queue, options)
 	devices := &lifecycle.Lifecycle{Planner: planner}

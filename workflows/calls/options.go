@@ -23,6 +23,9 @@ const (
 	// delays the call.
 	callTimeout          = time.Minute
 	callHeartbeatTimeout = 10 * time.Second
+	// localTimeout bounds an inventory call in a workflow task: the task, and with it the answer
+	// to the update that began it, waits for so long. It is well below contract.TaskTimeout.
+	localTimeout = time.Second
 	// pageTimeout bounds one attempt to read a page of an appliance's servers.
 	pageTimeout = 2 * time.Minute
 	// devicesTimeout bounds one attempt to ask several devices: the next one joins what they do.
@@ -63,6 +66,17 @@ func WithInventory(ctx workflow.Context, summary string) workflow.Context {
 			InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
 		},
 		Summary: summary,
+	})
+}
+
+// Locally is for one attempt of an inventory call in the workflow task itself, which costs a
+// thirtieth of an activity (measured). What fails or takes longer is made as the activity
+// whose options ctx has.
+func Locally(ctx workflow.Context) workflow.Context {
+	return workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		ScheduleToCloseTimeout: localTimeout,
+		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
+		Summary:                workflow.GetActivityOptions(ctx).Summary,
 	})
 }
 

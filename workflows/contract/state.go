@@ -17,8 +17,12 @@ type DeviceInput struct {
 	Recovered *HostDeviceRecord `json:"recovered,omitempty"`
 }
 
-// Schema is the version of DeviceState that this build writes.
-const Schema = 2
+// Schema is the version of DeviceState that this build writes. SchemaLocalCalls is the first
+// one whose runs make inventory calls in the workflow task and publish at its end.
+const (
+	Schema           = 3
+	SchemaLocalCalls = 3
+)
 
 // Bounds of what DeviceState keeps.
 const (
@@ -404,6 +408,10 @@ type ReservationRequest struct {
 	Tenant         *string `json:"tenant,omitempty"`
 	Left           string  `json:"left,omitempty"`
 	LeftGeneration int64   `json:"left_generation,omitempty"`
+	// EarlierWrites is how often this very call may have been carried out before the first
+	// attempt of this activity, without the workflow knowing: a local activity runs again when
+	// its workflow task is lost.
+	EarlierWrites int `json:"earlier_writes,omitempty"`
 }
 
 // ReservationSnapshot is the inventory's view of a device at one moment.

@@ -166,6 +166,7 @@ func TestUnbindDuringItsOwnBurn(t *testing.T) {
 					w.reach(device.Available)
 					w.idle()
 				}
+				w.noLocalCalls = true
 				w.lag = func(activity string) (time.Duration, time.Duration) {
 					if activity == contract.ActivityReserveForBind {
 						return 3 * time.Second, 3 * time.Second

@@ -103,6 +103,8 @@ type deviceEnv struct {
 
 	activitiesInFlight, upserts, memos, updates int
 	scheduledActivities                         []string // of the activities scheduled
+	localCalls                                  []string // those of them that were made in the workflow task
+	noLocalCalls                                bool     // calls in the workflow task fail before they have effect
 	defects                                     []string // logged by the workflow at level error
 	log                                         *slog.Logger
 	onChange                                    func() // called after every change
@@ -454,6 +456,13 @@ func (w *deviceEnv) scheduled(j *job) {
 		assert.True(w, j.opts.WaitForCancellation, "a canceled step is waited for")
 		assert.GreaterOrEqual(w, j.opts.HeartbeatTimeout, 30*time.Second)
 	}
+}
+
+// checkLocal checks a call in the workflow task: one attempt, much shorter than the task may take.
+func (w *deviceEnv) checkLocal(name string, opts workflow.LocalActivityOptions) {
+	assert.LessOrEqual(w, opts.ScheduleToCloseTimeout, contract.TaskTimeout/3, name)
+	assert.EqualValues(w, 1, opts.RetryPolicy.MaximumAttempts, name)
+	assert.NotEmpty(w, opts.Summary, name)
 }
 
 // inboundInterceptor wraps the workflow itself.

@@ -27,6 +27,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"burnish/activities"
+	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
@@ -69,6 +70,22 @@ func (o *outboundInterceptor) ExecuteActivity(ctx workflow.Context, name string,
 	own, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.Go(own, func(ctx workflow.Context) { o.w.serve(ctx, j, settle) })
 	return future
+}
+
+// ExecuteLocalActivity makes one attempt. The device receives what arrives meanwhile, as from the
+// task that a long call makes the SDK begin.
+func (o *outboundInterceptor) ExecuteLocalActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	local := workflow.GetLocalActivityOptions(ctx)
+	o.w.checkLocal(name, local)
+	opts := workflow.GetActivityOptions(ctx)
+	opts.ScheduleToCloseTimeout, opts.StartToCloseTimeout, opts.HeartbeatTimeout, opts.RetryPolicy = local.ScheduleToCloseTimeout, local.ScheduleToCloseTimeout, 0, local.RetryPolicy
+	if o.w.noLocalCalls {
+		future, set := workflow.NewFuture(ctx)
+		set.SetError(failure(name, contract.Refuse(contract.Refusal{Fault: device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable, Message: "not in the task"}})))
+		return future
+	}
+	o.w.localCalls = append(o.w.localCalls, name)
+	return o.ExecuteActivity(workflow.WithActivityOptions(ctx, opts), name, args...)
 }
 
 // ExecuteChildWorkflow records the child's input and options, and runs nothing.

@@ -14,6 +14,8 @@
 package lifecycle
 
 import (
+	"time"
+
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/clean"
@@ -60,8 +62,11 @@ type run struct {
 	// Each is true while a coroutine runs: working does what the state requires, reconciling
 	// reads inventory or host, claimTimer waits for a claim's deadline.
 	working, reconciling, claimTimer bool
-	// callTimer is true while a coroutine waits until the operator is to be called.
-	callTimer bool
+	// callTimer is true while a coroutine waits until the operator is to be called, stepTimer
+	// while one waits until the present step has lasted.
+	callTimer, stepTimer bool
+	// starting counts the coroutines that were started and have not run yet.
+	starting int
 	// powerRegistered: the update power is registered; overrideRegistered: override is.
 	powerRegistered, overrideRegistered bool
 	// overrideTimer is true while a coroutine waits for the expiry of a requested override.
@@ -126,13 +131,18 @@ func (d *run) end(root workflow.Context) error {
 	case d.finished:
 		return d.finishErr
 	}
-	d.State.ContinueAsNew = false
+	d.State.ContinueAsNew, d.State.Schema = false, contract.Schema
 	return workflow.NewContinueAsNewError(root, contract.WorkflowDeviceLifecycle,
 		contract.DeviceInput{Name: d.State.Name, State: d.State})
 }
 
 func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) *run {
 	r := &record.Record{State: in.State, Planner: l.Planner}
+	if in.State != nil {
+		r.LocalCalls = in.State.Schema >= contract.SchemaLocalCalls
+	} else { // a device's first run has no state that says which build began it
+		r.LocalCalls = workflow.GetVersion(ctx, "local_calls", workflow.DefaultVersion, 1) >= 1
+	}
 	switch {
 	case in.State != nil:
 		calls.RequireSchema("device "+in.Name, in.State.Schema)
@@ -185,17 +195,46 @@ func (d *run) next(ctx, root workflow.Context) func() {
 	case d.cleaning.MustStop():
 		return d.cleaning.Stop
 	case d.claimPending() && !d.claimTimer:
-		return calls.Start(ctx, &d.claimTimer, d.watchClaim)
+		return d.start(ctx, &d.claimTimer, d.watchClaim)
 	case d.pendingOverride() != nil && !d.overrideTimer:
-		return calls.Start(ctx, &d.overrideTimer, d.watchOverride)
+		return d.start(ctx, &d.overrideTimer, d.watchOverride)
 	case !d.NextCall().IsZero() && !d.callTimer:
-		return calls.Start(ctx, &d.callTimer, d.callOperator)
+		return d.start(ctx, &d.callTimer, d.callOperator)
 	case d.needsReconcile() && !d.reconciling && !d.State.Device.Returning:
-		return calls.Start(ctx, &d.reconciling, d.reconcile)
+		return d.start(ctx, &d.reconciling, d.reconcile)
 	case d.workDue() && !d.working && d.defect == nil:
-		return calls.Start(ctx, &d.working, d.work)
+		return d.start(ctx, &d.working, d.work)
+	case d.PublishDue() && d.starting == 0: // last: what is started now may change more
+		return func() { d.PublishNow(ctx) }
+	case d.StepDue() && !d.stepTimer:
+		return d.start(ctx, &d.stepTimer, d.watchStep)
 	}
 	return nil
+}
+
+// start is calls.Start of a coroutine that is counted until it runs.
+func (d *run) start(ctx workflow.Context, busy *bool, do func(workflow.Context)) func() {
+	return func() {
+		d.starting++
+		calls.Start(ctx, busy, func(ctx workflow.Context) {
+			d.starting--
+			do(ctx)
+		})()
+	}
+}
+
+// stepShownAfter is how long a step lasts until the listing shows it in place of the step
+// before it.
+const stepShownAfter = time.Second
+
+// watchStep publishes the present step if it lasts.
+func (d *run) watchStep(ctx workflow.Context) {
+	of := d.State.Seq
+	changed := func() bool { return !d.StepDue() || d.State.Seq != of }
+	d.await(ctx, stepShownAfter, "publish the step of "+d.State.Name, changed)
+	if !changed() {
+		d.PublishStep(ctx)
+	}
 }
 
 // workDue says that the state requires work.

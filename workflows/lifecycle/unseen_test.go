@@ -345,38 +345,44 @@ func (w *deviceEnv) requireNotOfferedAfterUse(data string) {
 func TestRetiredDuringTheReturnIsReserved(t *testing.T) {
 	for _, owner := range owners {
 		for name, fail := range map[string]func() error{"answered": nil, "the answer is lost": lostAnswer} {
-			t.Run(string(owner)+" "+name, func(t *testing.T) {
-				w := newDeviceEnv(t, standardPolicy())
-				w.owner = owner
-				w.makeBound("i1")
-				w.lag = func(activity string) (time.Duration, time.Duration) {
-					if activity == contract.ActivityUnreserve {
-						return 3 * time.Second, 3 * time.Second
-					}
-					return time.Millisecond, time.Millisecond
-				}
-				if fail != nil {
-					w.inventory.injectFault = func(call string, after bool) error {
-						if call == "PutReserved" && after && w.inventory.reserved == 0 {
-							return fail()
+			for way, local := range map[string]bool{"in the task": true, "as an activity": false} {
+				t.Run(string(owner)+" "+name+" "+way, func(t *testing.T) {
+					w := newDeviceEnv(t, standardPolicy())
+					w.owner = owner
+					w.makeBound("i1")
+					w.noLocalCalls = !local
+					w.lag = func(activity string) (time.Duration, time.Duration) {
+						switch {
+						case local:
+							return 100 * time.Millisecond, 100 * time.Millisecond
+						case activity == contract.ActivityUnreserve:
+							return 3 * time.Second, 3 * time.Second
 						}
-						return nil
+						return time.Millisecond, time.Millisecond
 					}
-				}
-				unreserves := count(w.scheduledActivities, contract.ActivityUnreserve)
-				ok[contract.Result](w.unbind("i1"))
-				w.until("the return is being written", func() bool {
-					return count(w.scheduledActivities, contract.ActivityUnreserve) > unreserves
+					if fail != nil {
+						w.inventory.injectFault = func(call string, after bool) error {
+							if call == "PutReserved" && after && w.inventory.reserved == 0 {
+								return fail()
+							}
+							return nil
+						}
+					}
+					unreserves := count(w.scheduledActivities, contract.ActivityUnreserve)
+					ok[contract.Result](w.unbind("i1"))
+					w.until("the return is being written", func() bool {
+						return count(w.scheduledActivities, contract.ActivityUnreserve) > unreserves
+					})
+					ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "gone", Lost: true}))
+					w.until("the write arrives", func() bool { return w.inventory.reserved == 0 })
+					w.pass(time.Minute)
+					w.nextRun()
+					require.Equal(t, 1, w.inventory.reserved)
+					v := w.view()
+					require.Equal(t, []any{device.Retired, true}, []any{v.DeviceState, v.Dirty})
+					w.requireNoDefect()
 				})
-				ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "gone", Lost: true}))
-				w.until("the write arrives", func() bool { return w.inventory.reserved == 0 })
-				w.pass(time.Minute)
-				w.nextRun()
-				require.Equal(t, 1, w.inventory.reserved)
-				v := w.view()
-				require.Equal(t, []any{device.Retired, true}, []any{v.DeviceState, v.Dirty})
-				w.requireNoDefect()
-			})
+			}
 		}
 	}
 }

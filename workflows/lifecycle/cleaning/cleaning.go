@@ -189,7 +189,20 @@ func (d *Cleaning) Stop() {
 // interrupted ends the clean if it must not continue: for a reason of MustStop, or because
 // a call failed for good. It is called after every call of the clean.
 func (d *Cleaning) interrupted(ctx workflow.Context, err error) bool {
-	f := calls.FaultIn(err)
+	run, f := d.State.Clean, calls.FaultIn(err)
+	if !d.end(ctx, f, err) {
+		return false
+	}
+	// A task that is lost after the last step may have lowered the reservation, with an abort
+	// or a loss in the task that came in its place.
+	if d.LocalCalls && run != nil && run.Full && len(run.Plan) > 0 && run.Next >= len(run.Plan)-1 {
+		d.State.Intent.EnsureReserved = true
+	}
+	return true
+}
+
+// end ends the clean for a reason of MustStop, or for the fault of a call that failed.
+func (d *Cleaning) end(ctx workflow.Context, f *device.Fault, err error) bool {
 	switch {
 	case !d.CleanUnderWay():
 		d.archive(ctx, "aborted", nil)

@@ -27,7 +27,14 @@ type Record struct {
 	// Retry is why the work that the state requires must be tried again after a pause; nil
 	// if it need not. The run takes it.
 	Retry *device.Fault
+	// LocalCalls: this run makes some inventory calls in the workflow task, and publishes at its
+	// end (contract.SchemaLocalCalls).
+	LocalCalls bool
 
+	// due: something is to be published. stepDue: only another step of the running clean is.
+	// inTask counts the calls under way in this task.
+	due, stepDue bool
+	inTask       int
 	// calling is what the calls under way wait for. interrupted is the wait of the last call
 	// that failed.
 	calling     []string
@@ -199,9 +206,6 @@ func (r *Record) CleanUnderWay() bool { return status.CleanUnderWay(r.State) }
 
 // Status is the device as clients read it.
 func (r *Record) Status() contract.DeviceStatus { return status.Of(r.State) }
-
-// Publish writes the changed parts of the status to the server.
-func (r *Record) Publish(ctx workflow.Context) { r.Published.Publish(ctx, r.State) }
 
 // Policy records this worker's policy, so that a replay sees the same one.
 func (r *Record) Policy(ctx workflow.Context) clean.Policy {

@@ -184,7 +184,11 @@ func (d *Reservation) ReserveForBind(ctx workflow.Context, claimed func() bool, 
 	asked, in := d.Ask(device.AskBind), d.request()
 	instance := d.State.Device.Claim.Instance
 	d.State.BurnedFor, in.Tenant = instance, &instance
-	found, err := d.call(ctx, calls.WithClientDeadline(ctx, "reserve "+d.State.Name), contract.ActivityReserveForBind, in)
+	reserve := inventoryCall(d.callInTask)
+	if !d.OwnedByBurnish() {
+		reserve = d.call // nothing records for whom an attempt in a lost task wrote
+	}
+	found, err := reserve(ctx, calls.WithClientDeadline(ctx, "reserve "+d.State.Name), contract.ActivityReserveForBind, in)
 	if !claimed() {
 		return nil
 	}

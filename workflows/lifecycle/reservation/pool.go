@@ -51,7 +51,7 @@ func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
 		// No clean preceded (D4, D7, or a manageable device that is not dirty): reserve
 		// and read first, as a clean does.
 		asked := d.Ask(device.AskReturn)
-		found, err := d.ReserveForClean(ctx, ctx)
+		found, err := d.reserveForReturn(ctx)
 		o := d.Conclude(ctx, asked, found, err)
 		if o.Needs(device.RetryLater) {
 			d.Retry = calls.FaultOf(err)
@@ -67,7 +67,7 @@ func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
 		d.ApplyOrReport(ctx, device.Event{Kind: device.Returned})
 		return nil
 	}
-	_ = d.unreserve(ctx, generation, provider, seenAt) // which records the fault
+	_ = d.unreserve(ctx, d.callInTask, generation, provider, seenAt) // which records the fault
 	return nil
 }
 
@@ -91,7 +91,7 @@ func (d *Reservation) look(ctx workflow.Context, at *time.Time) *device.Fault {
 // that a read shows is compared, never used to write. Each write is preceded by a recent
 // look of the host, the last at seenAt (F27). It concludes from the result, and returns the
 // fault of a look or of a write that did not succeed.
-func (d *Reservation) unreserve(ctx workflow.Context, generation int64, provider string, seenAt time.Time) *device.Fault {
+func (d *Reservation) unreserve(ctx workflow.Context, call inventoryCall, generation int64, provider string, seenAt time.Time) *device.Fault {
 	pause := 200 * time.Millisecond
 	defer d.EndWait(ctx, contract.WaitReturn)
 	read := d.unconditional()
@@ -102,7 +102,7 @@ func (d *Reservation) unreserve(ctx workflow.Context, generation int64, provider
 			return f
 		}
 		asked := device.Ask(device.AskUnreserve, d.State.Device, device.Known{Generation: generation, Provider: provider})
-		found, err := d.call(ctx, calls.NoRetry(ctx, "unreserve "+d.State.Name), contract.ActivityUnreserve, in)
+		found, err := call(ctx, calls.NoRetry(ctx, "unreserve "+d.State.Name), contract.ActivityUnreserve, in)
 		f := calls.FaultIn(err)
 		if err != nil {
 			asked.Refused = f.Class != device.Transient && f.Code != device.CodeConflict
@@ -202,7 +202,8 @@ func (d *Reservation) EndMaintenance(ctx workflow.Context) error {
 	if err := d.Apply(ctx, device.Event{Kind: device.MaintainOff}); err != nil || !d.State.Device.Allocatable() {
 		return err
 	}
-	if f := d.unreserve(ctx, found.Generation, found.Provider, seenAt); f != nil && !d.State.Device.Allocatable() {
+	// Not in the task: if that is lost, and with it the request, the device stays in maintenance.
+	if f := d.unreserve(ctx, d.call, found.Generation, found.Provider, seenAt); f != nil && !d.State.Device.Allocatable() {
 		return f
 	}
 	return nil

@@ -101,10 +101,42 @@ func (d *Reservation) unconditional() contract.ReservationRequest {
 	return in
 }
 
+// inventoryCall is call or callInTask.
+type inventoryCall func(ctx, opts workflow.Context, activity string, in contract.ReservationRequest) (contract.ReservationSnapshot, error)
+
 // call makes one inventory call, and records the generation and provider of its answer.
 func (d *Reservation) call(ctx, opts workflow.Context, activity string, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
+	return d.callBy(ctx, activity, in, func(found *contract.ReservationSnapshot) error {
+		return workflow.ExecuteActivity(opts, activity, in).Get(ctx, found)
+	})
+}
+
+// callInTask is call with its first attempt in the workflow task itself. If that fails or is
+// slow the activity follows, with its retries and visible as pending; Unreserve has one
+// attempt in all (F5). An inventory that is known to be away is not tried in the task.
+//
+// An attempt in a task is not in the history before its task has ended. If the task is lost,
+// the call is made again, perhaps after other events: what it wrote then counts as written by
+// an earlier attempt of the same call.
+func (d *Reservation) callInTask(ctx, opts workflow.Context, activity string, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
+	if !d.LocalCalls || d.Waits(contract.WaitInventory) || d.Waits(contract.WaitReturn) {
+		return d.call(ctx, opts, activity, in)
+	}
+	in.EarlierWrites = 1
+	return d.callBy(ctx, activity, in, func(found *contract.ReservationSnapshot) error {
+		err := d.InTask(func() error { return workflow.ExecuteLocalActivity(calls.Locally(opts), activity, in).Get(ctx, found) })
+		if f := calls.FaultIn(err); activity == contract.ActivityUnreserve || f == nil || f.Class != device.Transient {
+			return err
+		}
+		in.EarlierWrites = 2
+		return workflow.ExecuteActivity(opts, activity, in).Get(ctx, found)
+	})
+}
+
+// callBy makes one inventory call by do.
+func (d *Reservation) callBy(ctx workflow.Context, activity string, in contract.ReservationRequest, do func(*contract.ReservationSnapshot) error) (contract.ReservationSnapshot, error) {
 	var found contract.ReservationSnapshot
-	err := d.During(ctx, contract.WaitInventory, func() error { return workflow.ExecuteActivity(opts, activity, in).Get(ctx, &found) })
+	err := d.During(ctx, contract.WaitInventory, func() error { return do(&found) })
 	if err != nil {
 		switch calls.FaultOf(err).Code {
 		case device.CodeConflict, device.CodeInUse, device.CodeAlreadyBurned, device.CodeInventoryGenerationAhead, device.CodeNoProvider:
@@ -172,11 +204,16 @@ func (d *Reservation) read(ctx workflow.Context, in contract.ReservationRequest)
 	return d.call(ctx, calls.WithClientDeadline(ctx, "read the reservation of "+d.State.Name), contract.ActivityReadReservation, in)
 }
 
-// ReserveForClean reserves the provider before a clean or a return (F4), and records in
-// the same write that no instance has the device (F24). It is retried until it succeeds or opts
-// is canceled.
+// ReserveForClean reserves the provider before a clean (F4), and records in the same write
+// that no instance has the device (F24). It is retried until it succeeds or opts is canceled.
 func (d *Reservation) ReserveForClean(ctx, opts workflow.Context) (contract.ReservationSnapshot, error) {
-	return d.call(ctx, calls.WithInventory(opts, "reserve "+d.State.Name), contract.ActivityEnsureReserved, d.cleared(d.request()))
+	return d.callInTask(ctx, calls.WithInventory(opts, "reserve "+d.State.Name), contract.ActivityEnsureReserved, d.cleared(d.request()))
+}
+
+// reserveForReturn is ReserveForClean before a return that no clean precedes. Nothing that it
+// finds is cleaned, so that it must know how often it wrote: it is never made in a task.
+func (d *Reservation) reserveForReturn(ctx workflow.Context) (contract.ReservationSnapshot, error) {
+	return d.call(ctx, calls.WithInventory(ctx, "reserve "+d.State.Name), contract.ActivityEnsureReserved, d.cleared(d.request()))
 }
 
 // ensureReserved reserves the provider while a client waits.

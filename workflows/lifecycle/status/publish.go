@@ -59,6 +59,17 @@ func (p *Publisher) Publish(ctx workflow.Context, s *contract.DeviceState) {
 	Show(ctx, s)
 }
 
+// OnlyStepChanged says that nothing but the step of a running clean differs from what is
+// published.
+func (p *Publisher) OnlyStepChanged(ctx workflow.Context, s *contract.DeviceState) bool {
+	now := attributesOf(s)
+	if now.Step == p.attributes.Step || now.Step == "" || p.attributes.Step == "" {
+		return false
+	}
+	now.Step = p.attributes.Step
+	return now == p.attributes && digestOf(ctx, memo(s)) == p.memo
+}
+
 // Show sets the details that the Web UI shows of this run. It leaves no event.
 func Show(ctx workflow.Context, s *contract.DeviceState) {
 	workflow.SetCurrentDetails(ctx, details(s))
