@@ -1,8 +1,9 @@
 // Package explorer proves the promises of the whole by exploring it: one device with its
 // workflow, its provider, its host's journal, the hardware in its slot and its tenants, in
 // every order of events and with a bounded number of faults (an answer that is lost, a
-// request that is carried out twice, a worker that is killed or frozen, a database that is
-// put back, a workflow that is lost, hardware that is swapped, a discovery that fails).
+// request that is carried out twice, a workflow task that is lost after its call of the
+// inventory, a worker that is killed or frozen, a database that is put back, a workflow that
+// is lost, hardware that is swapped, a discovery that fails).
 //
 // What decides is the product's own code: the two tables of internal/device, the rules of
 // internal/inventory on a store in memory, and the admission by the journal of

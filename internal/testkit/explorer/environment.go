@@ -130,7 +130,7 @@ var hostMoves = []move{
 		return t.w.wf.main.kind == cleanStep && t.w.wf.exists && t.runStep(true)
 	}},
 	{"the verify runs, and its samples miss what is left", func(t turn) bool {
-		if t.w.wf.main.kind != cleanStep || t.w.wf.clean.next != verify || t.w.bytes[t.w.slot] == noParty || !t.w.wf.exists {
+		if t.w.wf.main.kind != cleanStep || t.w.wf.stepDone || t.w.wf.clean.next != verify || t.w.bytes[t.w.slot] == noParty || !t.w.wf.exists {
 			return false
 		}
 		left := t.w.bytes[t.w.slot]
@@ -145,7 +145,7 @@ var hostMoves = []move{
 		return t.w.wf.main.kind == cleanStep && t.w.wf.exists && t.fault() && t.runStep(false) && t.killed()
 	}},
 	{"the worker is killed in the middle of a step", func(t turn) bool {
-		if t.w.wf.main.kind != cleanStep || !t.w.wf.exists || !t.fault() {
+		if t.w.wf.main.kind != cleanStep || t.w.wf.stepDone || !t.w.wf.exists || !t.fault() {
 			return false
 		}
 		t.w.wf.main.attempt++
@@ -159,7 +159,7 @@ var hostMoves = []move{
 		return true
 	}},
 	{"the attempt is frozen, and another begins", func(t turn) bool {
-		if t.w.wf.main.kind != cleanStep || t.w.wf.clean.next != zero || t.w.host.frozen || !t.w.wf.exists || t.w.slot != enrolled || !t.fault() {
+		if t.w.wf.main.kind != cleanStep || t.w.wf.stepDone || t.w.wf.clean.next != zero || t.w.host.frozen || !t.w.wf.exists || t.w.slot != enrolled || !t.fault() {
 			return false
 		}
 		t.w.host.frozen, t.w.host.frozenUnit = true, t.w.slot
@@ -229,6 +229,12 @@ func (t turn) wipe(u unit) {
 // fence and with the identity checked.
 func (t turn) runStep(answers bool) bool {
 	f, h := &t.w.wf, &t.w.host
+	if f.stepDone {
+		if answers {
+			t.stepEnded(h.journal.workDone, "")
+		}
+		return answers
+	}
 	want := f.clean.next
 	if t.nova && t.w.inv.used != noParty && t.w.tenants[t.w.inv.used-first].has {
 		return false // its guest holds the device, and the step waits (F12, F21)
@@ -316,6 +322,14 @@ var worldMoves = []move{
 	{"the operator cleans it", func(t turn) bool {
 		return t.acts() && t.legal(device.Event{Kind: device.Clean}) && t.apply(device.Event{Kind: device.Clean})
 	}},
+	{"the operator aborts its clean", func(t turn) bool {
+		f := t.w.wf
+		switch f.main.kind {
+		case cleanReserve, cleanDiscover, cleanStep:
+			return !f.main.inTask && t.cleanDue() && f.inUse == noParty && t.acts() && t.interrupted(device.CodeAborted)
+		}
+		return false
+	}},
 	{"two principals override it", turn.override},
 	{"the operator maintains it", func(t turn) bool { return t.acts() && t.startLeave(actMaintain, device.Maintain) }},
 	{"the operator ends the maintenance", func(t turn) bool { return t.acts() && t.startEndMaintenance() }},
@@ -378,7 +392,7 @@ var worldMoves = []move{
 		return true
 	}},
 	{"the database is saved", func(t turn) bool {
-		if t.w.backup.exists || !t.w.wf.exists || t.busy() || t.w.faults == 0 {
+		if t.keepDatabase || t.w.backup.exists || !t.w.wf.exists || t.busy() || t.w.faults == 0 {
 			return false
 		}
 		t.w.backup = t.w.wf

@@ -12,6 +12,8 @@ import (
 // Bounds limit what happens in one story.
 type Bounds struct {
 	Faults, Binds, Acts uint8
+	// KeepDatabase: the database is never put back.
+	KeepDatabase bool
 	// Worlds is how many worlds are visited at most.
 	Worlds int
 }
@@ -25,6 +27,8 @@ type explorer struct {
 
 	seen    map[uint64]struct{}
 	parents []parent
+
+	keepDatabase bool
 
 	broke   string // what is broken in the present turn
 	illegal error
@@ -64,6 +68,9 @@ func newExplorer(nova bool) *explorer {
 		e.moves = append(e.moves, slices.Concat(inventoryMoves(n, by), lookMoves(n, by))...)
 	}
 	e.moves = slices.Concat(e.moves, lateMoves, hostMoves, worldMoves)
+	for _, m := range e.moves {
+		e.moves = append(e.moves, lost(m))
+	}
 	return e
 }
 
@@ -86,6 +93,7 @@ func (e *explorer) begin(b Bounds) world {
 func (e *explorer) explore(b Bounds) Result {
 	seed := maphash.MakeSeed()
 	start := e.begin(b)
+	e.keepDatabase = b.KeepDatabase
 	type node struct {
 		w     world
 		index int32

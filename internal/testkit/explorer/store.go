@@ -136,14 +136,22 @@ func (t turn) request(s store, c call) (device.Inventory, error) {
 	case readReservation, lowerRead:
 		v, err = inventory.Read(ctx, s, id)
 	case bindReserve:
-		v, err = inventory.ReserveForBind(ctx, s, id, instance, expect, c.attempt > 1)
+		v, err = inventory.ReserveForBind(ctx, s, id, instance, expect, c.earlier() > 0)
 	default:
-		if expect != nil && c.attempt > 1 && c.provider == 0 {
-			*expect += int64(c.attempt - 1)
+		if expect != nil && c.provider == 0 {
+			*expect += c.earlier()
 		}
 		v, err = inventory.EnsureReserved(ctx, s, id, expect, c.holder())
 	}
 	return t.inventoryOf(v, s.provider), err
+}
+
+// earlier is how often the call may have written before: activities.earlierWrites.
+func (c call) earlier() int64 {
+	if c.inTask {
+		return int64(c.attempt)
+	}
+	return int64(c.attempt) - 1
 }
 
 // holder is what the call records of who has the device.

@@ -87,6 +87,7 @@ func (t turn) updateGoesOn() {
 	case a == actBind && t.claimIsOf(p):
 		f.upd = t.ask(bindReserve, true)
 		f.upd.tenant, f.burnedFor = writeTenant, p
+		f.upd.inTask = true
 	case a == actMaintainOff && t.state() == device.Available && t.dev().InMaintenance():
 		f.upd = t.ask(lookBeforeEndMaintenance, false)
 	case leaves[a] != "" && t.mayLeave(a) && t.dev().Allocatable():

@@ -254,6 +254,7 @@ func (t turn) settle() {
 			f.cleanUnderWay, f.inUse = true, noParty
 			f.clean = cleanRun{id: f.run*8 + f.cleans}
 			f.lock, f.main = byMain, t.ask(cleanReserve, true).clears(t)
+			f.main.inTask = true
 		default:
 			return
 		}
@@ -287,7 +288,7 @@ func (t turn) lowerFor(at *call, a act, generation int16, provider int8) {
 		return
 	}
 	*at = call{kind: lower, act: a, attempt: 1, asked: t.w.wf.dev, generation: generation, provider: provider,
-		known: known{generation: generation, provider: provider}}
+		known: known{generation: generation, provider: provider}, inTask: a == noAct}
 	if (d.Unseen || t.w.aged) && !t.without.look {
 		at.kind = lookBeforeReturn
 	}
@@ -312,6 +313,7 @@ func (t turn) interrupted(code device.Code) bool {
 	default:
 		t.must(device.Event{Kind: device.CleanFailed})
 	}
+	f.ensure = f.ensure || f.cleanUnderWay && f.clean.next >= planLength-1 && !t.without.lostReturn
 	f.cleanUnderWay, f.clean, f.main = false, cleanRun{}, call{}
 	return true
 }
@@ -388,13 +390,14 @@ func providerNumber(i device.Inventory) int8 {
 // lowered goes on after the write that lowers, or after the read that follows a failed one.
 func (t turn) lowered(at *call, c call, found device.Inventory, code device.Code) {
 	if c.kind == lower && code != "" {
-		at.kind, at.attempt = lowerRead, 1
+		at.kind, at.attempt, at.inTask = lowerRead, 1, false
 		return
 	}
 	s := t.snapshot(device.AskUnreserve, c, found, code)
 	o := t.decide(s)
 	if o.Needs(device.RepeatWrite) {
 		t.lowerFor(at, c.act, c.generation, c.provider)
+		at.inTask = false
 		return
 	}
 	t.record(o)
@@ -486,7 +489,7 @@ func (t turn) observe(q device.Question, result device.HostResult) device.Observ
 // stepEnded goes on after a step.
 func (t turn) stepEnded(of workDone, code device.Code) {
 	f := &t.w.wf
-	f.main = call{}
+	f.main, f.stepDone = call{}, false
 	if code == "" && (of.step != f.clean.next || of.clean != f.clean.id || of.seq != f.seq) && !t.without.sameWork {
 		code = device.CodeResultMismatch
 	}

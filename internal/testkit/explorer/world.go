@@ -157,6 +157,7 @@ type workflow struct {
 	main, rec, upd call
 	lock           holder
 	queued         bool // the update waits for the lock
+	stepDone       bool // the step's result is in the history, but the task that handles it was lost
 	unbinds        who  // an unbind waits for the burn of its instance
 }
 
@@ -182,6 +183,7 @@ type call struct {
 	act     act // what the update does after it
 	who     who // for whom
 	attempt int8
+	inTask  bool // its first attempt is made in the workflow task, and again if that is lost
 
 	expects        bool
 	expect         int16
