@@ -74,11 +74,11 @@ type deviceEnv struct {
 	ready     bool
 	finishErr error
 	// killed is the number of the run that was terminated last; publishedInstance is the
-	// instance in its search attributes.
-	killed                            int
-	publishedInstance, publishedState string
-	publishedMemo                     contract.StatusMemo
-	listed                            []*workflowpb.WorkflowExecutionInfo
+	// instance in its search attributes, publishedStep the step.
+	killed                                           int
+	publishedInstance, publishedState, publishedStep string
+	publishedMemo                                    contract.StatusMemo
+	listed                                           []*workflowpb.WorkflowExecutionInfo
 	// handedOver is the state that the last run passed to its successor.
 	handedOver *contract.DeviceState
 	events     []*event
@@ -104,12 +104,14 @@ type deviceEnv struct {
 	activitiesInFlight, upserts, memos, updates int
 	scheduledActivities                         []string // of the activities scheduled
 	localCalls                                  []string // those of them that were made in the workflow task
-	noLocalCalls                                bool     // calls in the workflow task fail before they have effect
-	defects                                     []string // logged by the workflow at level error
-	log                                         *slog.Logger
-	onChange                                    func() // called after every change
-	trace                                       func(string)
-	metrics                                     sdkclient.MetricsHandler // nil counts nothing
+	// loseTask says that the task of a call is lost: the call is made once more.
+	loseTask     func(activity string) bool
+	noLocalCalls bool     // calls in the workflow task fail before they have effect
+	defects      []string // logged by the workflow at level error
+	log          *slog.Logger
+	onChange     func() // called after every change
+	trace        func(string)
+	metrics      sdkclient.MetricsHandler // nil counts nothing
 }
 
 // event happens at a time, in the run of that time.

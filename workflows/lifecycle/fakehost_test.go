@@ -34,6 +34,8 @@ type fakeHost struct {
 	journal
 
 	running string // the step that runs now
+	// brief: a block takes a millisecond.
+	brief bool
 	// cancelDelay is how long a canceled step continues.
 	cancelDelay time.Duration
 	// injectFault may fail a step before a block, or a discovery before its answer.
@@ -164,7 +166,10 @@ func (h *fakeHost) processBlocks(ctx workflow.Context, j *job, in contract.StepI
 	for h.journal.offset < blocks {
 		block := h.journal.offset
 		took := pace
-		if !waitUntil(ctx, workflow.Now(ctx).Add(pace), func() bool { return h.epoch != epoch || j.canceled() }) {
+		if h.brief {
+			took = time.Millisecond
+		}
+		if !waitUntil(ctx, workflow.Now(ctx).Add(took), func() bool { return h.epoch != epoch || j.canceled() }) {
 			h.journal.ran += took
 		}
 		switch {

@@ -85,7 +85,19 @@ func (o *outboundInterceptor) ExecuteLocalActivity(ctx workflow.Context, name st
 		return future
 	}
 	o.w.localCalls = append(o.w.localCalls, name)
-	return o.ExecuteActivity(workflow.WithActivityOptions(ctx, opts), name, args...)
+	call := func() workflow.Future {
+		return o.ExecuteActivity(workflow.WithActivityOptions(ctx, opts), name, args...)
+	}
+	if o.w.loseTask == nil || !o.w.loseTask(name) {
+		return call()
+	}
+	future, set := workflow.NewFuture(ctx)
+	own, _ := workflow.NewDisconnectedContext(ctx)
+	workflow.Go(own, func(ctx workflow.Context) {
+		_ = call().Get(ctx, nil) // of the task that is lost
+		set.Chain(call())
+	})
+	return future
 }
 
 // ExecuteChildWorkflow records the child's input and options, and runs nothing.
@@ -150,6 +162,7 @@ func (o *outboundInterceptor) UpsertTypedSearchAttributes(ctx workflow.Context, 
 	o.w.attrs = temporal.NewSearchAttributes(contract.AttrUUID.ValueSet("carried over"))
 	shown := temporal.NewSearchAttributes(a...)
 	o.w.publishedInstance, _ = shown.GetKeyword(contract.AttrInstance)
+	o.w.publishedStep, _ = shown.GetKeyword(contract.AttrStep)
 	o.w.publishedState, _ = shown.GetKeyword(contract.AttrState)
 	return o.Next.UpsertTypedSearchAttributes(ctx, a...)
 }

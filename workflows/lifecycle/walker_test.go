@@ -156,9 +156,9 @@ func (k *walker) repeat() {
 
 func (k *walker) inventoryTrouble() {
 	r := k.r
-	switch r.IntN(4) {
+	switch r.IntN(5) {
 	case 0:
-		k.inventory.injectFault, k.faulty = nil, false
+		k.inventory.injectFault, k.loseTask, k.faulty = nil, nil, false
 		k.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
 		k.note("inventory healed")
 	case 1:
@@ -186,6 +186,10 @@ func (k *walker) inventoryTrouble() {
 		k.faulty = true
 		k.inventory.injectFault = times(n, call, after, code)
 		k.note("inventory fails %d %s after=%v: %v", n, call, after, code())
+	case 4:
+		share := 1 + r.IntN(4)
+		k.loseTask = func(string) bool { return r.IntN(share) == 0 }
+		k.note("1 in %d tasks is lost after its call", share)
 	}
 }
 

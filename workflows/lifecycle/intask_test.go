@@ -1,0 +1,140 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// A turnover makes its three inventory calls in workflow tasks; only steps are activities. A
+// listing is written when the state changes, and not for a step that takes a moment.
+func TestATurnoverCallsTheInventoryInItsTasks(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.host.brief = true
+	w.makeAvailable()
+	calls, local, upserts := len(w.scheduledActivities), len(w.localCalls), w.upserts
+	w.makeBound("i1")
+	require.Equal(t, upserts+1, w.upserts)
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	w.idle()
+	require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "zero", "verify", "Unreserve"}, w.scheduledActivities[calls:])
+	require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "Unreserve"}, w.localCalls[local:])
+	require.Equal(t, upserts+3, w.upserts, "allocated, cleaning, available")
+	w.requireNoDefect()
+}
+
+// The step that the listing shows is the present one if that lasts; the details show it at once.
+//
+// S3.32
+func TestTheListingShowsAStepThatLasts(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeBound("i1")
+	w.host.cancelDelay = time.Hour
+	ok[contract.Result](w.unbind("i1"))
+	w.stepRuns("zero")
+	require.Equal(t, "zero", w.publishedStep)
+	w.stepRuns("verify")
+	require.Equal(t, "zero", w.publishedStep)
+	require.Equal(t, "verify", w.view().CleanStep.Step)
+	upserts := w.upserts
+	w.until("the listing shows it", func() bool { return w.publishedStep == "verify" })
+	require.Equal(t, upserts+1, w.upserts)
+	require.Equal(t, string(device.Cleaning), w.publishedState)
+	w.reach(device.Available)
+	w.requireNoDefect()
+}
+
+// A task that is lost after its call of the inventory is made again, with the call: it finds
+// what the call wrote, and ends as if nothing had happened.
+//
+// F4, F5, F24, S0.4
+func TestATaskIsLostAfterItsCall(t *testing.T) {
+	for _, activity := range []string{contract.ActivityReserveForBind, contract.ActivityEnsureReserved, contract.ActivityUnreserve} {
+		t.Run(activity, func(t *testing.T) {
+			w := newDeviceEnv(t, standardPolicy())
+			w.makeAvailable()
+			cleans, lost := len(w.view().Cleans), 0
+			w.loseTask = func(name string) bool {
+				if name != activity || lost > 0 {
+					return false
+				}
+				lost++
+				return true
+			}
+			require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
+			require.Equal(t, "i1", w.recorded())
+			ok[contract.Result](w.unbind("i1"))
+			v := w.reach(device.Available)
+			w.idle()
+			require.Equal(t, 1, lost)
+			require.Len(t, v.Cleans, cleans+1)
+			require.Equal(t, "cleaned", v.Cleans[cleans].Outcome)
+			require.Zero(t, w.inventory.reserved)
+			require.Empty(t, w.recorded())
+			require.True(t, w.host.clean())
+			w.requireMatchingGenerations()
+			w.requireNoDefect()
+		})
+	}
+}
+
+// The task of a return is lost after it lowered the reservation, and an abort is in the task that
+// comes in its place: the reservation is raised again.
+//
+// F5, F30
+func TestAnAbortAfterALostReturnIsReserved(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeBound("i1")
+	w.host.cancelDelay = time.Second
+	ok[contract.Result](w.unbind("i1"))
+	w.stepRuns("verify")
+	w.inventory.reserved = 0
+	w.inventory.generation++
+	ok[contract.Result](w.send(contract.UpdateAbort, "", contract.ReasonInput{}))
+	v := w.reach(device.Error)
+	w.idle()
+	require.Equal(t, string(device.CodeAborted), v.Fault)
+	require.Equal(t, 1, w.inventory.reserved)
+	w.requireNoDefect()
+}
+
+// A call in the task that fails or is slow is made as an activity, which is retried and seen as
+// pending; while the inventory is away, no task waits for it.
+//
+// F29
+func TestAnInventoryThatIsAwayHoldsUpNoTask(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeBound("i1")
+	away := true
+	w.inventory.injectFault = func(string, bool) error {
+		if away {
+			return lostAnswer()
+		}
+		return nil
+	}
+	local := len(w.localCalls)
+	ok[contract.Result](w.unbind("i1"))
+	w.until("the wait is shown", func() bool { return w.view().Waiting != nil })
+	require.Equal(t, local+1, len(w.localCalls))
+	w.pass(time.Hour)
+	require.Equal(t, local+1, len(w.localCalls))
+	require.True(t, w.view().NeedsOperator)
+	away = false
+	w.reach(device.Available)
+	w.requireNoDefect()
+}
+
+// Nova's providers record nobody for whom a bind was made: its call is an activity alone, whose
+// attempts are counted.
+func TestABindOfNovasProviderIsAnActivity(t *testing.T) {
+	w := newNovaDevice(t)
+	w.makeAvailable()
+	local := len(w.localCalls)
+	w.bind("i1", "r1").wait()
+	require.NotContains(t, w.localCalls[local:], contract.ActivityReserveForBind)
+}
