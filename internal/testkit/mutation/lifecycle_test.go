@@ -26,8 +26,8 @@ var lifecycleMutations = []mutation{
 	{
 		rule: "F5", name: "a write that lowers reserved is not retried blindly",
 		file: "workflows/calls/options.go",
-		old:  `temporal.RetryPolicy{MaximumAttempts: 1}`,
-		new:  `temporal.RetryPolicy{MaximumAttempts: 3}`,
+		old:  `summary), temporal.RetryPolicy{MaximumAttempts: 1}`,
+		new:  `summary), temporal.RetryPolicy{MaximumAttempts: 3}`,
 		pkg:  "./workflows/lifecycle", run: "cites F5",
 	},
 	{

@@ -25,7 +25,7 @@ type mutation struct {
 
 var mutations = slices.Concat(
 	lifecycleMutations, runbookMutations, overrideMutations,
-	lostMutations,
+	lostMutations, inTaskMutations,
 	limitsMutations, pollMutations,
 	hostMutations,
 	stateDirMutations,

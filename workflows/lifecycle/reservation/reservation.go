@@ -207,13 +207,17 @@ func (d *Reservation) read(ctx workflow.Context, in contract.ReservationRequest)
 // ReserveForClean reserves the provider before a clean (F4), and records in the same write
 // that no instance has the device (F24). It is retried until it succeeds or opts is canceled.
 func (d *Reservation) ReserveForClean(ctx, opts workflow.Context) (contract.ReservationSnapshot, error) {
-	return d.callInTask(ctx, calls.WithInventory(opts, "reserve "+d.State.Name), contract.ActivityEnsureReserved, d.cleared(d.request()))
+	return d.reserveCleared(ctx, opts, d.callInTask)
 }
 
 // reserveForReturn is ReserveForClean before a return that no clean precedes. Nothing that it
 // finds is cleaned, so that it must know how often it wrote: it is never made in a task.
 func (d *Reservation) reserveForReturn(ctx workflow.Context) (contract.ReservationSnapshot, error) {
-	return d.call(ctx, calls.WithInventory(ctx, "reserve "+d.State.Name), contract.ActivityEnsureReserved, d.cleared(d.request()))
+	return d.reserveCleared(ctx, ctx, d.call)
+}
+
+func (d *Reservation) reserveCleared(ctx, opts workflow.Context, call inventoryCall) (contract.ReservationSnapshot, error) {
+	return call(ctx, calls.WithInventory(opts, "reserve "+d.State.Name), contract.ActivityEnsureReserved, d.cleared(d.request()))
 }
 
 // ensureReserved reserves the provider while a client waits.
