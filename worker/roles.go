@@ -54,11 +54,11 @@ const stickyTimeout = 2 * time.Second
 // contract.TaskTimeout also when all devices of a fleet have one.
 const workflowTasks = 100
 
-// Polls of the control worker for workflow tasks, for each of its two queues: that of new tasks
-// and the sticky one. With the SDK's default both queues share two polls, which all go to the
-// sticky queue while it has a backlog: on a busy machine a device that left the sticky queue, as
-// after stickyTimeout, then waited half a minute for its next task, and whoever asked it read
-// that no control worker answers.
+// The polls of a control worker for workflow tasks, for each of its two queues: the task queue
+// and its own sticky one. With the SDK's default the two share two polls, which all go to the
+// sticky queue while that has a backlog. A task of the other one, as after stickyTimeout or a
+// restart, then waited for minutes on a busy machine, and whoever asked its device read that no
+// control worker answered.
 const (
 	workflowPollers    = 2
 	maxWorkflowPollers = 20
@@ -97,6 +97,16 @@ func validate(settings config.Worker) error {
 	return errors.Join(wrong...)
 }
 
+// withWorkflows are the options of a worker that runs workflows.
+func withWorkflows(options worker.Options) worker.Options {
+	options.StickyScheduleToStartTimeout = stickyTimeout
+	options.MaxConcurrentWorkflowTaskExecutionSize = workflowTasks
+	options.WorkflowTaskPollerBehavior = worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{
+		InitialNumberOfPollers: workflowPollers, MaximumNumberOfPollers: maxWorkflowPollers,
+	})
+	return options
+}
+
 // startControl starts the control worker: workflows and control activities. The stop that
 // it returns may always be called.
 func startControl(settings config.Worker, server *serverGuard, pools oneview.Pools, options worker.Options, logger *slog.Logger) (stop func() error, err error) {
@@ -118,11 +128,7 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 		return stop, err
 	}
 	worker.SetStickyWorkflowCacheSize(settings.StickyCache)
-	options.StickyScheduleToStartTimeout = stickyTimeout
-	options.MaxConcurrentWorkflowTaskExecutionSize = workflowTasks
-	options.WorkflowTaskPollerBehavior = worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{
-		InitialNumberOfPollers: workflowPollers, MaximumNumberOfPollers: maxWorkflowPollers,
-	})
+	options = withWorkflows(options)
 	options.Interceptors = []interceptor.WorkerInterceptor{&activities.WaitReporter{Report: client.New(temporal).ReportWait, Log: logger}}
 	w := worker.New(temporal, contract.Queue, options)
 	devices := &lifecycle.Lifecycle{Planner: planner}

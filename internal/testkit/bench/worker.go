@@ -227,6 +227,9 @@ func (t task) start(c sdkclient.Client, out *publisher, logger *slog.Logger) (st
 	controlOptions, hostOptions := base, base
 	controlOptions.StickyScheduleToStartTimeout = 2 * time.Second
 	controlOptions.MaxConcurrentWorkflowTaskExecutionSize = 100
+	controlOptions.WorkflowTaskPollerBehavior = worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{
+		InitialNumberOfPollers: 2, MaximumNumberOfPollers: 20,
+	})
 	hostOptions.DisableWorkflowWorker = true
 	hostOptions.MaxConcurrentActivityExecutionSize = 1000
 	hostOptions.DefaultHeartbeatThrottleInterval = 5 * time.Second
