@@ -57,8 +57,8 @@ func (a *app) watchCommand() *cobra.Command {
 		Use:   "watch [NAME|UUID]",
 		Short: "follow the running cleans",
 		Long: `Without a NAME it shows every device in state pending_cleaning, cleaning or error, until
-Ctrl-C. With a NAME it stops at the end of that device's clean: exit code 0 if the clean
-succeeded, 1 if not. On a terminal it draws a bar for each device. Elsewhere it prints a
+Ctrl-C. With a NAME it stops at the end of that device's clean: exit code 0 if the device is
+clean then, 1 if not, as after named steps. On a terminal it draws a bar for each device. Elsewhere it prints a
 line for each change of state, and one every 10 seconds while a step runs. Rate and time
 left are those of the running step. Ctrl-C does not stop the clean.`,
 		Example: "  burnish watch h1_0000:01:00.0",
@@ -327,7 +327,25 @@ func (w *watcher) pollOne(ctx context.Context, first bool) (ended bool, err erro
 	if err := w.screen.finished(deviceSnapshot{DeviceStatus: v}); err != nil {
 		return false, err
 	}
-	return true, outcome
+	return true, cmp.Or(outcome, notClean(v))
+}
+
+// notClean is the end of a watch whose device may be used, or worked on, and is not clean: it was
+// not cleaned yet, only named steps were done, or it was offered without a clean. nil if it is,
+// or if it has a tenant by now.
+func notClean(v contract.DeviceStatus) error {
+	f := &failure{exit: exitFailed, code: device.CodeRefused, device: v.Name, state: v.DeviceState}
+	switch {
+	case v.DeviceState == device.Allocated:
+		return nil
+	case v.Dirty:
+		f.message, f.remedy = fmt.Sprintf("the device is in state %s, and is not clean", v.DeviceState), "provide "+v.Name+" to clean it"
+		return f
+	case v.NotSanitized:
+		f.message, f.remedy = fmt.Sprintf("the device is in state %s, and was not sanitized", v.DeviceState), "see burnish show "+v.Name
+		return f
+	}
+	return nil
 }
 
 // statusText describes the device's state without its progress.

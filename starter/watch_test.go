@@ -383,6 +383,9 @@ func TestWatchOne(t *testing.T) {
 	retired := failedWith("d1")
 	retired.Status.DeviceState, retired.Status.Fault, retired.Status.LastError = device.Retired, "", ""
 	ended := client.Execution{Name: "d1"}
+	dirty, unsanitized := standing("d1", device.Manageable), standing("d1", device.Available)
+	dirty.Status.Dirty, unsanitized.Status.NotSanitized = true, true
+	dirty.Status.Cleans = []contract.CleanSummary{{Number: 1, Outcome: "steps_done"}}
 	for name, tt := range map[string]struct {
 		rounds []map[string]client.Execution
 		exit   int
@@ -404,6 +407,14 @@ func TestWatchOne(t *testing.T) {
 		"has a tenant, and was not cleaned": {
 			rounds: []map[string]client.Execution{{"d1": standing("d1", device.Allocated)}}, exit: exitFailed,
 			out: "d1: allocated", errs: "burnish: watch d1: the device is in use, and was not cleaned\n",
+		},
+		"has done named steps only": {
+			rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": dirty}}, exit: exitFailed,
+			out: "d1: manageable", errs: "burnish: watch d1: the device is in state manageable, and is not clean; provide d1 to clean it\n",
+		},
+		"was offered without a clean": {
+			rounds: []map[string]client.Execution{{"d1": unsanitized}}, exit: exitFailed,
+			out: "d1: available", errs: "burnish: watch d1: the device is in state available, and was not sanitized; see burnish show d1\n",
 		},
 		"is unknown": {
 			rounds: []map[string]client.Execution{{"d1": standing("d1", device.Unknown)}}, exit: exitFailed,
