@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"strconv"
 	"testing"
@@ -23,7 +24,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			// No server listens there, and the developer's own profile is not used.
 			env.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
-			env.Setenv("TEMPORAL_CONFIG_FILE", env.WorkDir+"/no-profile.toml")
+			env.Setenv("TEMPORAL_CONFIG_FILE", os.DevNull)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},

@@ -79,6 +79,11 @@ func checkVariables(getenv func(string) string) error {
 			return fmt.Errorf("%s=%s: must be true or false", name, getenv(name))
 		}
 	}
+	if path := getenv(varFile); path != "" {
+		if _, err := os.Stat(path); err != nil { // the library would do without it
+			return fmt.Errorf("%s=%s: %w", varFile, path, cause(err))
+		}
+	}
 	// The key travels in a header.
 	if strings.ContainsFunc(getenv(varAPIKey), func(r rune) bool { return r < ' ' || r > '~' }) {
 		return fmt.Errorf("%s holds a line break or another character that no key has", varAPIKey)
@@ -140,11 +145,16 @@ func contents(getenv func(string) string, file, inline string) (data []byte, whe
 	}
 	where = file + "=" + path
 	if data, err = os.ReadFile(path); err != nil {
-		var at *fs.PathError
-		if errors.As(err, &at) {
-			err = at.Err
-		}
-		return nil, where, fmt.Errorf("%s: %w", where, err)
+		return nil, where, fmt.Errorf("%s: %w", where, cause(err))
 	}
 	return data, where, nil
+}
+
+// cause is why a file cannot be used, without its path.
+func cause(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }

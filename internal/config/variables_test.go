@@ -54,6 +54,7 @@ func TestUnusableTemporalVariables(t *testing.T) {
 		"no verification, yes":    {map[string]string{"TEMPORAL_TLS_DISABLE_HOST_VERIFICATION": "yes"}, []string{"TEMPORAL_TLS_DISABLE_HOST_VERIFICATION=yes: must be true or false"}},
 		"a key of two lines":      {map[string]string{"TEMPORAL_API_KEY": "a\nb"}, []string{"TEMPORAL_API_KEY holds a line break"}},
 		"no such profile":         {map[string]string{"TEMPORAL_PROFILE": "prod"}, []string{"TEMPORAL_PROFILE=prod", "no such profile"}},
+		"no profile file":         {map[string]string{"TEMPORAL_CONFIG_FILE": missing}, []string{"TEMPORAL_CONFIG_FILE=" + missing + ": no such file"}},
 		"a broken file":           {map[string]string{"TEMPORAL_CONFIG_FILE": broken}, []string{"TEMPORAL_CONFIG_FILE=" + broken}},
 		"all well":                {map[string]string{authority: certFile, clientCert: certFile, clientKey: keyFile}, nil},
 		"files that are not read": {map[string]string{"TEMPORAL_TLS": "false", authority: missing}, nil},
@@ -61,7 +62,7 @@ func TestUnusableTemporalVariables(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1") // nothing listens there
-			t.Setenv("TEMPORAL_CONFIG_FILE", filepath.Join(dir, "none.toml"))
+			t.Setenv("TEMPORAL_CONFIG_FILE", empty)
 			for variable, value := range tt.env {
 				t.Setenv(variable, value)
 			}
