@@ -126,6 +126,14 @@ func TestAnInventoryThatIsAwayHoldsUpNoTask(t *testing.T) {
 	require.True(t, w.view().NeedsOperator)
 	away = false
 	w.reach(device.Available)
+	away = true
+	w.signal(contract.SignalReleased, contract.Hint{})
+	w.until("it waits for the inventory", func() bool { return w.view().Waiting != nil })
+	local = len(w.localCalls)
+	require.Error(t, w.bind("i2", "r2").wait().err)
+	require.Len(t, w.localCalls, local, "known to be away")
+	away = false
+	w.reach(device.Available)
 	w.requireNoDefect()
 }
 

@@ -36,6 +36,8 @@ type Cloud struct {
 	// watched are the devices by the UUIDs of their providers.
 	watched       map[string]Device
 	dirtyOffers   []string
+	checks        sync.WaitGroup // of the states of devices
+	context       context.Context
 	writes        []openstack.Change // of all providers, in their order
 	sweepInterval time.Duration      // between two sweeps of its control workers
 }
@@ -75,7 +77,9 @@ func newCloud(t testing.TB, s *Site, placement *openstack.Server, token, novaHos
 	c.Root = c.Nova.Host(c.NovaHost)
 	c.Recorder.OnChange(c.recordWrite)
 	c.Recorder.OnChange(c.checkOffer)
+	c.context = t.Context()
 	t.Cleanup(func() {
+		c.checks.Wait()
 		for _, what := range c.checkInvariants() {
 			t.Errorf("reserved and available for too long: %s", what)
 		}
@@ -116,11 +120,24 @@ func (c *Cloud) checkOffer(change openstack.Change) {
 	if err != nil || zero != d.Blocks() {
 		c.dirtyOffers = append(c.dirtyOffers, fmt.Sprintf("%s may be allocated with %d of %d blocks zero (%v)", d.Name, zero, d.Blocks(), err))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience*5*time.Second)
+	c.checks.Go(func() { c.checkState(change, d.Name) })
+}
+
+// checkState checks what the workflow says of a device that may be allocated. The workflow task
+// that lowered the reservation waits for the answer of its write, and the query for that task:
+// what was written since, or a claim, is the device's next owner.
+func (c *Cloud) checkState(change openstack.Change, name string) {
+	ctx, cancel := context.WithTimeout(c.context, patience*5*time.Second)
 	defer cancel()
-	v, err := c.Workflows().Query(ctx, d.Name)
+	v, err := c.Workflows().Query(ctx, name)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	later := slices.ContainsFunc(c.writes, func(w openstack.Change) bool { return w.UUID == change.UUID && w.Generation > change.Generation })
+	if later || v.ClaimedBy != "" || c.context.Err() != nil {
+		return
+	}
 	if err != nil || v.Dirty || v.DeviceState != device.Available && v.DeviceState != device.Cleaning {
-		c.dirtyOffers = append(c.dirtyOffers, fmt.Sprintf("%s may be allocated while it is %s, dirty %v (%v)", d.Name, v.DeviceState, v.Dirty, err))
+		c.dirtyOffers = append(c.dirtyOffers, fmt.Sprintf("%s may be allocated while it is %s, dirty %v (%v)", name, v.DeviceState, v.Dirty, err))
 	}
 }
 
