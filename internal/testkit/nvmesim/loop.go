@@ -65,6 +65,9 @@ func detach(dir string, number int) error {
 		return nil
 	}
 	loop, err := os.OpenFile(loopNode(number), os.O_RDONLY, 0)
+	if errors.Is(err, unix.ENXIO) {
+		return nil // It was open when it was detached, and is being freed at this moment.
+	}
 	if err != nil {
 		return err
 	}
