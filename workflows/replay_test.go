@@ -79,7 +79,7 @@ func TestReplay_EveryReleasedHistoryUnderEverySetting(t *testing.T) {
 	}
 }
 
-// The replay can fail: a history with another first call of the clean is refused.
+// The replay can fail: a history with another first step of the clean is refused.
 func TestReplay_NoticesAnotherOrder(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(histories, "*", "turnover-1.json"))
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestReplay_NoticesAnotherOrder(t *testing.T) {
 	text, err := os.ReadFile(files[0])
 	require.NoError(t, err)
 	other := filepath.Join(t.TempDir(), "other.json")
-	require.NoError(t, os.WriteFile(other, []byte(strings.Replace(string(text), `"name": "EnsureReserved"`, `"name": "Unreserve"`, 1)), 0o600))
+	require.NoError(t, os.WriteFile(other, []byte(strings.Replace(string(text), `"name": "zero"`, `"name": "verify"`, 1)), 0o600))
 	require.Error(t, newReplayer(t, replayPolicies()["usual"])(other))
 }
 

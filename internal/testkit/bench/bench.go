@@ -154,7 +154,7 @@ func newBench(o options, dir string) (*bench, error) {
 func (b *bench) run(ctx context.Context, only string) error {
 	b.note("%d processors, load %s at the start", runtime.NumCPU(), loadAverage())
 	defer func() { b.note("load %s at the end; %.0f s in all", loadAverage(), time.Since(b.began).Seconds()) }()
-	for i, measure := range []func(context.Context) error{b.turnovers, b.disk, b.nvme, b.placement, b.redfish, b.limits, b.oneview, b.api, b.instances, b.peers, b.largeFleet} {
+	for i, measure := range []func(context.Context) error{b.turnovers, b.disk, b.nvme, b.placement, b.redfish, b.limits, b.oneview, b.api, b.instances, b.peers, b.largeFleet, b.commands} {
 		if only != "" && only != parts[i] {
 			continue
 		}

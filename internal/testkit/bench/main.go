@@ -30,7 +30,7 @@ import (
 const workerCommand = "worker"
 
 // parts are the values of -only.
-var parts = []string{"turnover", "disk", "nvme", "placement", "redfish", "limits", "oneview", "api", "instances", "peers", "fleet"}
+var parts = []string{"turnover", "disk", "nvme", "placement", "redfish", "limits", "oneview", "api", "instances", "peers", "fleet", "commands"}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
