@@ -80,7 +80,7 @@ func (s *serverNow) wouldEnroll(ctx context.Context, a *app, l deviceClient, in 
 	if in.Provide {
 		line += ", and provided"
 	}
-	return done(e.Name, oneLine(line))
+	return done(e.Name, oneLine(line+"; if its host finds the device, and allows it"))
 }
 
 // differs says in what an enrolled device differs from an enrollment; "": in nothing that the

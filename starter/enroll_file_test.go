@@ -124,7 +124,7 @@ func TestEnrollDryRun(t *testing.T) {
 	)
 	got := burnish(t, l, "", "enroll", "-f", file, "--dry-run")
 	require.Equal(t, exitPartly, got.code)
-	require.Equal(t, `new: would be enrolled on host h1 with driver fake, and provided
+	require.Equal(t, `new: would be enrolled on host h1 with driver fake, and provided; if its host finds the device, and allows it
 same: is already enrolled (state: available)
 waiting: is already enrolled (state: manageable); would be provided
 `, got.out)
@@ -136,6 +136,6 @@ waiting: is already enrolled (state: manageable); would be provided
 	require.Contains(t, lines[3], "3 of 6 devices failed")
 
 	got = burnish(t, l, "", "enroll", "alone", "--host", "h1", "--driver", "fake", "--dry-run")
-	require.Equal(t, ran{exitOK, "alone: would be enrolled on host h1 with driver fake\n", ""}, got)
+	require.Equal(t, ran{exitOK, "alone: would be enrolled on host h1 with driver fake; if its host finds the device, and allows it\n", ""}, got)
 	require.Empty(t, l.sent)
 }

@@ -38,7 +38,7 @@ func (c *Client) FurtherHosts(ctx context.Context, known []string) ([]string, er
 	if len(known) > 0 {
 		others = contract.AttrHost.GetName() + " NOT IN (" + strings.Join(quoted, ", ") + ")"
 	}
-	page, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+	page, err := c.page(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 		Query: joined(Filter{NotState: device.Retired}.Query(), others), PageSize: hostsPage,
 	})
 	seen := map[string]bool{}

@@ -133,7 +133,7 @@ func (c *Client) Pages(ctx context.Context, f Filter, do func([]Execution) error
 func (c *Client) pages(ctx context.Context, query string, do func([]*workflowpb.WorkflowExecutionInfo) (done bool, err error)) error {
 	request := &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: pageSize}
 	for {
-		page, err := c.temporal.ListWorkflow(ctx, request)
+		page, err := c.page(ctx, request)
 		if err != nil {
 			return err
 		}
@@ -142,6 +142,22 @@ func (c *Client) pages(ctx context.Context, query string, do func([]*workflowpb.
 		}
 		if request.NextPageToken = page.GetNextPageToken(); len(request.NextPageToken) == 0 {
 			return nil
+		}
+	}
+}
+
+// leastRequest is how long a request must have taken to be sent again.
+const leastRequest = time.Second
+
+// page asks for one page, for as long as ctx has time: the SDK gives a request ten seconds at
+// most, in which a busy server may not answer.
+func (c *Client) page(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	for {
+		began := time.Now()
+		page, err := c.temporal.ListWorkflow(ctx, request)
+		_, limited := ctx.Deadline()
+		if err == nil || !TimedOut(err) || !limited || ctx.Err() != nil || time.Since(began) < leastRequest {
+			return page, err
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package client
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/mock"
@@ -9,6 +11,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
+	"go.temporal.io/api/serviceerror"
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -189,4 +192,43 @@ func TestTimesAreTheSameListedAndQueried(t *testing.T) {
 	progress := step.Progress(contract.DeviceStatus{CleanStep: &contract.CleanStep{Step: "zero"}}, clock)
 	require.Equal(t, queried.UpdatedAt, progress.ProgressAt)
 	require.Equal(t, queried.UpdatedAt, progress.BudgetEnds)
+}
+
+// slowServer answers a listing after a while, when the SDK has given up its first requests.
+type slowServer struct {
+	sdkclient.Client
+	listed []*workflowpb.WorkflowExecutionInfo
+	late   int // requests that are given up
+}
+
+func (s *slowServer) ListWorkflow(ctx context.Context, _ *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	if s.late--; s.late >= 0 {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		<-ctx.Done()
+		return nil, serviceerror.NewDeadlineExceeded("context deadline exceeded")
+	}
+	return &workflowservice.ListWorkflowExecutionsResponse{Executions: s.listed}, nil
+}
+
+// A listing has all the time that its caller gives, although the SDK gives up each request after
+// ten seconds.
+func TestAListingHasItsCallersTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := func(late int) ([]Execution, time.Duration, error) {
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			c := New(&slowServer{late: late, listed: []*workflowpb.WorkflowExecutionInfo{run(t, "d1", "S1", device.Available)}})
+			found, err := c.List(ctx, Filter{})
+			return found, time.Since(began), err
+		}
+		found, took, err := list(2)
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		require.Equal(t, 20*time.Second, took)
+		_, took, err = list(9)
+		require.True(t, TimedOut(err), err)
+		require.Equal(t, 30*time.Second, took)
+	})
 }

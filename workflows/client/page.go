@@ -91,7 +91,7 @@ func (c *Client) nextRange(ctx context.Context, f Filter, after string, want int
 func (c *Client) runsIn(ctx context.Context, query string, all bool) (infos []*workflowpb.WorkflowExecutionInfo, complete bool, err error) {
 	request := &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: pageSize}
 	for {
-		page, err := c.temporal.ListWorkflow(ctx, request)
+		page, err := c.page(ctx, request)
 		if err != nil {
 			return nil, false, err
 		}
