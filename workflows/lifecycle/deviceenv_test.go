@@ -460,13 +460,6 @@ func (w *deviceEnv) scheduled(j *job) {
 	}
 }
 
-// checkLocal checks a call in the workflow task: one attempt, much shorter than the task may take.
-func (w *deviceEnv) checkLocal(name string, opts workflow.LocalActivityOptions) {
-	assert.LessOrEqual(w, opts.ScheduleToCloseTimeout, contract.TaskTimeout/3, name)
-	assert.EqualValues(w, 1, opts.RetryPolicy.MaximumAttempts, name)
-	assert.NotEmpty(w, opts.Summary, name)
-}
-
 // inboundInterceptor wraps the workflow itself.
 type inboundInterceptor struct {
 	interceptor.WorkerInterceptorBase

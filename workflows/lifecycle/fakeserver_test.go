@@ -100,6 +100,13 @@ func (o *outboundInterceptor) ExecuteLocalActivity(ctx workflow.Context, name st
 	return future
 }
 
+// checkLocal checks a call in the workflow task: one attempt, much shorter than the task may take.
+func (w *deviceEnv) checkLocal(name string, opts workflow.LocalActivityOptions) {
+	assert.LessOrEqual(w, opts.ScheduleToCloseTimeout, contract.TaskTimeout/3, name)
+	assert.EqualValues(w, 1, opts.RetryPolicy.MaximumAttempts, name)
+	assert.NotEmpty(w, opts.Summary, name)
+}
+
 // ExecuteChildWorkflow records the child's input and options, and runs nothing.
 func (o *outboundInterceptor) ExecuteChildWorkflow(ctx workflow.Context, _ string, args ...any) workflow.ChildWorkflowFuture {
 	future, set := workflow.NewFuture(ctx)

@@ -50,3 +50,10 @@ func (w without) admit(stored host.Entry, found bool, want host.Entry) host.Admi
 	}
 	return host.Admit(stored, found, want)
 }
+
+// observe is what a discovery means.
+func (t turn) observe(q device.Question, result device.HostResult) device.Observation {
+	s := device.Ask(q, t.dev(), device.Known{})
+	s.Host = result
+	return t.decide(s)
+}

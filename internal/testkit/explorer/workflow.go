@@ -479,13 +479,6 @@ func (t turn) lookedBeforeOffer(at *call, c call, result device.HostResult) {
 	}
 }
 
-// observe is what a discovery means.
-func (t turn) observe(q device.Question, result device.HostResult) device.Observation {
-	s := device.Ask(q, t.dev(), device.Known{})
-	s.Host = result
-	return t.decide(s)
-}
-
 // stepEnded goes on after a step.
 func (t turn) stepEnded(of workDone, code device.Code) {
 	f := &t.w.wf
