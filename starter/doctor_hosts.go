@@ -12,7 +12,7 @@ import (
 
 // checkInstallation checks what the server shows of all devices: that each of their hosts has
 // a worker, and that none has lost its workflow. It gives the hosts' last polls.
-func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l deviceClient) (polls []time.Time) {
+func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l deviceClient, now func() time.Time) (polls []time.Time) {
 	if !a.timeout.given {
 		before := a.timeout.limit
 		a.timeout.limit = walkTimeout
@@ -27,7 +27,7 @@ func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l devic
 		return nil
 	}
 	for _, h := range found.Hosts {
-		checkHost(f, h, a.now())
+		checkHost(f, h, now())
 		polls = append(polls, h.LastPoll)
 	}
 	for _, lost := range found.Lost {
@@ -71,8 +71,8 @@ func checkHost(f *doctor.Findings, h client.HostDiagnosis, now time.Time) {
 // pollsForgottenAfter is how long a Temporal server remembers a poll, by its own clock.
 const pollsForgottenAfter = 5 * time.Minute
 
-// checkClock compares this machine's clock with the server's, as far as the times of polls show
-// it: no poll is later than the server's clock, and none that it remembers is older than
+// checkClock compares the clocks where the server's cannot be read, as over the API: by the times
+// of polls. No poll is later than the server's clock, and none that it remembers is older than
 // pollsForgottenAfter. A difference that they do not show is not found.
 func checkClock(f *doctor.Findings, polls []time.Time, now time.Time) {
 	var ahead, behind time.Duration

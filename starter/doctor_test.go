@@ -245,6 +245,49 @@ func TestDoctorComparesTheClocks(t *testing.T) {
 	}
 }
 
+// withClock is a server whose clock can be read.
+type withClock struct {
+	*fakeClient
+	read func() (time.Time, error)
+}
+
+func (c withClock) ServerTime(context.Context) (time.Time, error) { return c.read() }
+
+// The server's clock is read where that is possible, and the ages of polls are by it: a machine
+// whose clock is wrong does not find that no worker polls.
+func TestDoctorReadsTheServersClock(t *testing.T) {
+	for name, tt := range map[string]struct {
+		server  time.Time
+		err     error
+		polled  time.Time
+		exit    int
+		says    string
+		saysNot string
+	}{
+		"the same":                {server: clock.Add(time.Second), polled: clock.Add(-50 * time.Second), says: "OK    clock: within 5s of the server's\n"},
+		"behind":                  {server: clock.Add(-3 * time.Minute), polled: clock.Add(-3*time.Minute - 40*time.Second), says: "WARN  clock: the server's clock is 3m0s behind this machine's; set this machine's clock"},
+		"ahead":                   {server: clock.Add(time.Hour), polled: clock.Add(time.Hour - 40*time.Second), says: "WARN  clock: the server's clock is 1h0m0s ahead of this machine's"},
+		"ahead, a worker is dead": {server: clock.Add(time.Hour), polled: clock.Add(50 * time.Minute), exit: exitFailed, says: "FAIL  worker: no worker has polled queue burnish for 10m0s"},
+		"it cannot be read":       {err: errors.New("no"), polled: clock.Add(-time.Second), says: "OK    worker: queue burnish is polled", saysNot: "clock"},
+		"nor are polls by it":     {err: errors.New("no"), polled: clock.Add(time.Minute), says: "WARN  clock: the server's clock is 1m0s ahead"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withoutWorker(t)
+			l := healthy()
+			l.onPolled = func(string) (time.Time, error) { return tt.polled, nil }
+			l.onDiagnosis = func() (client.Diagnosis, error) {
+				return client.Diagnosis{Hosts: []client.HostDiagnosis{{Host: "h1", LastPoll: tt.polled, Devices: 2}}}, nil
+			}
+			got := burnish(t, withClock{l, func() (time.Time, error) { return tt.server, tt.err }}, "", "doctor")
+			require.Equal(t, tt.exit, got.code, got.out)
+			require.Contains(t, got.out, tt.says)
+			if tt.saysNot != "" {
+				require.NotContains(t, got.out, tt.saysNot)
+			}
+		})
+	}
+}
+
 // Over the API doctor finds the same of the installation, and says what it did not check.
 func TestDoctorOfTheInstallationOverTheAPI(t *testing.T) {
 	withoutWorker(t)
