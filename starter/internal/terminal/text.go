@@ -97,6 +97,7 @@ func Fold(text string, width int) string {
 	for line := range strings.Lines(text) {
 		line, ended := strings.CutSuffix(line, "\n")
 		if Width(line) > width {
+			line = strings.Join(strings.Fields(line), " ") // as Wrap does
 			first := Wrap(line, width)[0]
 			b.WriteString(first)
 			rest := strings.TrimPrefix(strings.TrimPrefix(line, first), " ")
