@@ -158,7 +158,7 @@ func (k *walker) inventoryTrouble() {
 	r := k.r
 	switch r.IntN(5) {
 	case 0:
-		k.inventory.injectFault, k.loseTask, k.faulty = nil, nil, false
+		k.inventory.injectFault, k.loseTask, k.noLocalCalls, k.faulty = nil, nil, false, false
 		k.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
 		k.note("inventory healed")
 	case 1:
@@ -188,8 +188,8 @@ func (k *walker) inventoryTrouble() {
 		k.note("inventory fails %d %s after=%v: %v", n, call, after, code())
 	case 4:
 		share := 1 + r.IntN(4)
-		k.loseTask = func(string) bool { return r.IntN(share) == 0 }
-		k.note("1 in %d tasks is lost after its call", share)
+		k.loseTask, k.noLocalCalls = func(string) bool { return r.IntN(share) == 0 }, r.IntN(3) == 0
+		k.note("1 in %d tasks is lost after its call; all calls are activities: %v", share, k.noLocalCalls)
 	}
 }
 

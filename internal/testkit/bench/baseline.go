@@ -18,9 +18,9 @@ const entityWorkflow = "Entity"
 const maxHistory = 200
 
 // entity is the baseline: an entity workflow as one would write it in a day. It has the
-// product's two updates of a turnover, its five activities on the same two kinds of queue
-// with the same inputs, its search attributes at the same moments and its continue-as-new.
-// It has no state table, no plan, no faults and no record of earlier requests. Its timeouts
+// product's two updates of a turnover, its two steps and its three calls of the inventory with
+// the same inputs, its search attributes and its continue-as-new. Each call is an activity, and
+// each change of state or step a write of the search attributes. It has no state table, no plan, no faults and no record of earlier requests. Its timeouts
 // are the product's, because each is a timer that the server keeps. All fields survive
 // continue-as-new.
 type entity struct {
