@@ -94,7 +94,7 @@ func (p deviceHistory) table(a *app) string {
 		}
 		b.WriteString("\n" + a.columns(rows))
 	}
-	if len(p.Cleans) == 0 {
+	if len(p.Cleans) == 0 && p.State != device.Cleaning {
 		b.WriteString("\nno clean yet\n")
 	}
 	for _, c := range p.Cleans {
@@ -111,6 +111,9 @@ func (p deviceHistory) table(a *app) string {
 			rows = append(rows, []string{s.Step, size(s.Bytes), s.Method, roundDuration(s.RunTime).String(), redone, s.Note})
 		}
 		b.WriteString(a.columns(rows))
+	}
+	if p.State == device.Cleaning { // it is listed when it has ended
+		b.WriteString("\n" + a.fold("a clean is running: see burnish show "+p.Name) + "\n")
 	}
 	if events := p.Events(); len(events) > 0 {
 		b.WriteString("\n" + a.columns(eventRows(events)))

@@ -62,6 +62,9 @@ func TestHistoryThatIsEmpty(t *testing.T) {
 	}
 	got := burnish(t, l, "", "history", "d1")
 	require.Equal(t, ran{0, "d1, now manageable\n\nno binding yet\n\nno clean yet\n", ""}, got)
+	d.DeviceState = device.Cleaning
+	got = burnish(t, l, "", "history", "d1")
+	require.Equal(t, ran{0, "d1, now cleaning\n\nno binding yet\n\na clean is running: see burnish show d1\n", ""}, got)
 	got = burnish(t, l, "", "history", "d1", "-o", "json")
 	require.Zero(t, got.code)
 	var p map[string]json.RawMessage
