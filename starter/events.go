@@ -29,7 +29,7 @@ const (
 type deviceEvent struct {
 	Time   time.Time   `json:"time"`
 	Device string      `json:"device"`
-	Kind   string      `json:"kind"` // act, binding, clean, fault
+	Kind   string      `json:"kind"` // act, binding, clean, fault, state
 	Event  string      `json:"event"`
 	By     string      `json:"by,omitempty"`
 	From   string      `json:"from,omitempty"`
@@ -46,10 +46,11 @@ func (a *app) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events [NAME|UUID]",
 		Short: "show what happened to devices, in the order of time",
-		Long: `It shows what the devices' histories keep: acts, with who did them and why, bindings, cleans,
-and the fault that each device has now. Without a NAME it asks each device that the flags
-select; that needs a running control worker. With --follow it goes on with what comes, until
-Ctrl-C. Of a device that changes nothing a listing shows, an event may come some polls later.
+		Long: `It shows what the devices' histories keep: acts, with who did them and why, bindings and
+cleans that have ended; and the clean that runs, and the fault that each device has now.
+Without a NAME it asks each device that the flags select; that needs a running control worker.
+With --follow it goes on with what comes, until Ctrl-C. Of a device that changes nothing a
+listing shows, an event may come some polls later.
 With -o json each event is one line.`,
 		Example: `  burnish events h1_0000:01:00.0
   burnish events --host h1 --since 1h --follow`,
@@ -219,6 +220,10 @@ func (t *eventTrail) news(v, listed contract.DeviceStatus, now time.Time) (all [
 			Time: e.At.UTC(), Device: v.Name, Kind: kindOf(e), Event: eventText(e),
 			By: e.By, From: e.From, Reason: e.Reason, Fault: eventFault(e),
 		})
+	}
+	// A clean is in the history when it has ended.
+	if v.DeviceState == device.Cleaning && !v.StateSince.IsZero() {
+		add(deviceEvent{Time: v.StateSince.UTC(), Device: v.Name, Kind: "state", Event: "a clean is running", By: contract.ByBurnish})
 	}
 	if before.fault != "" && before.fault != v.Fault {
 		all = append(all, deviceEvent{Time: v.UpdatedAt, Device: v.Name, Kind: "fault", Event: "fault ended: " + before.fault, By: contract.ByBurnish})

@@ -206,6 +206,21 @@ func TestEventsFollow(t *testing.T) {
 	require.Equal(t, 4, strings.Count(got.out, "\n"))
 }
 
+// A clean that runs is an event at once, though the history has it when it has ended.
+func TestEventsOfARunningClean(t *testing.T) {
+	c := &chronicle{at: func(round int) []contract.DeviceStatus {
+		d := in("d1", device.Cleaning)
+		d.StateSince = clock.Add(-2 * time.Hour)
+		if round >= 3 {
+			d.DeviceState, d.StateSince, d.UpdatedAt = device.Available, clock.Add(3*time.Minute), clock.Add(3*time.Minute)
+			d.Cleans = []contract.CleanSummary{{Number: 1, Outcome: "cleaned", By: contract.ByBurnish, StartedAt: clock.Add(-2 * time.Hour), EndedAt: clock.Add(3 * time.Minute)}}
+		}
+		return []contract.DeviceStatus{d}
+	}}
+	require.Equal(t, []string{"d1: a clean is running"}, whatHappened(t, c.runs(t, 2, "--follow").out))
+	require.Equal(t, []string{"d1: a clean is running", "d1: clean 1 began", "d1: clean 1: cleaned"}, whatHappened(t, c.runs(t, 5, "--follow").out))
+}
+
 func TestEventsThatFail(t *testing.T) {
 	c := &chronicle{at: func(int) []contract.DeviceStatus { return nil }, broken: map[int]bool{}}
 	got := c.runs(t, 1, "d1")
