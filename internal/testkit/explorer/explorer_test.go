@@ -28,7 +28,7 @@ func TestExploreEverything(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, b := range []Bounds{{Faults: 1, Binds: 2, Acts: 1}, {Faults: 2, Binds: 2, Acts: 2}} {
-				b.Worlds = worlds(t, 300_000)
+				b.Worlds = worlds(t, 200_000)
 				r := newExplorer(nova).explore(b)
 				t.Logf("%d faults: %d worlds, complete: %v", b.Faults, r.Worlds, r.Complete)
 				if r.Found != nil {

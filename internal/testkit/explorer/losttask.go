@@ -7,7 +7,7 @@ package explorer
 // lost is a move whose task is lost after the call that the move makes the workflow begin.
 func lost(m move) move {
 	return move{m.name + ", and the task is lost after its call of the inventory", func(t turn) bool {
-		if t.w.faults == 0 || !t.w.wf.exists {
+		if t.w.faults == 0 || !t.w.wf.exists || !t.without.losesTasks() {
 			return false
 		}
 		before, after := *t.w, *t.w
