@@ -65,7 +65,11 @@ func checkHost(f *doctor.Findings, h client.HostDiagnosis, now time.Time) {
 	if h.Waiting > len(h.Names) {
 		names += fmt.Sprintf(" and %d more", h.Waiting-len(h.Names))
 	}
-	f.Fail(check, start, "%s, and %d of %s wait for it: %s", text, h.Waiting, devices, names)
+	wait := "wait"
+	if h.Waiting == 1 {
+		wait = "waits"
+	}
+	f.Fail(check, start, "%s, and %d of %s %s for it: %s", text, h.Waiting, devices, wait, names)
 }
 
 // pollsForgottenAfter is how long a Temporal server remembers a poll, by its own clock.

@@ -304,7 +304,7 @@ func TestDoctorOfTheInstallationOverTheAPI(t *testing.T) {
 	for _, line := range []string{
 		`OK    api: .* answers; Temporal and the workers are checked through it`,
 		`OK    host: h1: its worker polled .* ago, 2 devices`,
-		`FAIL  host: h2: no worker polls, and 1 of 1 device wait for it: d3; start burnish-worker on h2`,
+		`FAIL  host: h2: no worker polls, and 1 of 1 device waits for it: d3; start burnish-worker on h2`,
 		`WARN  workflow: no workflow runs for d7: failed at 2026-03-01T11:00:00Z: x`,
 	} {
 		require.Regexp(t, "(?m)^"+line, got.out)
