@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"burnish/internal/hardware"
 	"burnish/internal/host"
 	"burnish/internal/pci"
+	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
@@ -48,9 +48,7 @@ func runTests(m *testing.M) (code int) {
 				}
 			}()
 			supervisorBinary = filepath.Join(dir, "supervisor")
-			build := exec.Command("go", "build", "-o", supervisorBinary, "burnish/internal/testkit/cmd/supervisor")
-			build.Stderr = os.Stderr
-			err = build.Run()
+			err = proc.Compile("", "burnish/internal/testkit/cmd/supervisor", supervisorBinary)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "build the supervisor:", err)

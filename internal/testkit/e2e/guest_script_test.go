@@ -12,7 +12,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/testkit/guest"
-	"burnish/internal/testkit/site"
+	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/suites/hardwaretest"
 	"burnish/workflows/contract"
 )
@@ -28,7 +28,7 @@ const (
 func withScript(t testing.TB, address string) (driver guestDriver, files []guest.File, sum string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pcimemory")
-	require.NoError(t, site.Compile(root, "./internal/testkit/cmd/pcimemory", path))
+	require.NoError(t, proc.Compile(root, "./internal/testkit/cmd/pcimemory", path))
 	program, err := os.ReadFile(path)
 	require.NoError(t, err)
 	binary := sha256.Sum256(program)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/redfishsim"
 	"burnish/internal/testkit/site"
 	"burnish/workflows/contract"
@@ -29,7 +30,7 @@ const (
 // bmcProgram is the simulated BMC, built once.
 var bmcProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(programs.Burnish), "redfishsim")
-	return path, site.Compile(root, "./internal/testkit/cmd/redfishsim", path)
+	return path, proc.Compile(root, "./internal/testkit/cmd/redfishsim", path)
 })
 
 // nodeSite is a site whose devices are servers behind simulated BMCs.

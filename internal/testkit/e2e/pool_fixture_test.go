@@ -16,14 +16,13 @@ import (
 	"burnish/internal/testkit/oneviewsim"
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/simserver"
-	"burnish/internal/testkit/site"
 	"burnish/workflows/contract"
 )
 
 // oneviewProgram is the simulated appliance, built once.
 var oneviewProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(programs.Burnish), "oneviewsim")
-	return path, site.Compile(root, "./internal/testkit/cmd/oneviewsim", path)
+	return path, proc.Compile(root, "./internal/testkit/cmd/oneviewsim", path)
 })
 
 // What the tests disturb of an appliance, as the path of a fault.

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"burnish/internal/testkit/proc"
 )
 
 // realTool is the nvme-cli that is run.
@@ -182,10 +183,8 @@ func (s *Emulation) create(controllers []Controller) error {
 // far more, would start several times as slowly.
 var builtTool = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("%s%d", buildPrefix, os.Getpid()))
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "burnish/internal/testkit/cmd/emulate")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the emulator: %w: %s", err, out)
+	if err := proc.Compile("", "burnish/internal/testkit/cmd/emulate", path); err != nil {
+		return "", fmt.Errorf("build the emulator: %w", err)
 	}
 	toolPath = path
 	return path, nil

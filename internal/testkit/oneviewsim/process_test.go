@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -38,11 +37,7 @@ func TestMain(m *testing.M) {
 func build(name string) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
 		path := filepath.Join(folder, name)
-		out, err := exec.Command("go", "build", "-o", path, "burnish/internal/testkit/cmd/"+name).CombinedOutput()
-		if err != nil {
-			return string(out), err
-		}
-		return path, nil
+		return path, proc.Compile("", "burnish/internal/testkit/cmd/"+name, path)
 	})
 }
 
@@ -54,7 +49,7 @@ var (
 func startProcess(t *testing.T, options ...oneviewsim.Option) (*oneviewsim.Process, context.Context) {
 	t.Helper()
 	path, err := program()
-	require.NoError(t, err, path)
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	p, err := oneviewsim.StartProcess(ctx, path, filepath.Join(t.TempDir(), "appliance"), options...)
@@ -191,7 +186,7 @@ func TestAServerIsSeenThroughItsBMCToo(t *testing.T) {
 	t.Run("in two processes", func(t *testing.T) {
 		p, ctx := startProcess(t, serial)
 		path, err := bmcProgram()
-		require.NoError(t, err, path)
+		require.NoError(t, err)
 		bmc, err := redfishsim.StartProcess(ctx, path, filepath.Join(t.TempDir(), "bmc"), redfishsim.ILO)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, bmc.Kill()) })

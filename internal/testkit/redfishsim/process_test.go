@@ -2,7 +2,6 @@ package redfishsim_test
 
 import (
 	"context"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -16,17 +15,13 @@ import (
 
 var program = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(folder, "redfishsim")
-	out, err := exec.Command("go", "build", "-o", path, "burnish/internal/testkit/cmd/redfishsim").CombinedOutput()
-	if err != nil {
-		return string(out), err
-	}
-	return path, nil
+	return path, proc.Compile("", "burnish/internal/testkit/cmd/redfishsim", path)
 })
 
 // A BMC that is killed comes back with what is durable, and its server went on meanwhile.
 func TestAKilledBMCComesBack(t *testing.T) {
 	path, err := program()
-	require.NoError(t, err, path)
+	require.NoError(t, err)
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"burnish/internal/testkit/proc"
@@ -33,7 +31,7 @@ func Build(root, dir string) (Programs, error) {
 	if err != nil {
 		return p, err
 	}
-	if err := errors.Join(Compile(root, "./starter", p.Burnish), Compile(root, "./worker", p.Worker, "-tags=shortsettle")); err != nil {
+	if err := errors.Join(proc.Compile(root, "./starter", p.Burnish), proc.Compile(root, "./worker", p.Worker, "-tags=shortsettle")); err != nil {
 		return p, err
 	}
 	if server := os.Getenv("BURNISH_DEVSERVER"); server != "" {
@@ -53,17 +51,7 @@ func Build(root, dir string) (Programs, error) {
 		p.Server = ready
 		return p, nil
 	}
-	return p, Compile(sources, ".", p.Server)
-}
-
-// Compile builds the package pkg, as seen from the folder in, with the flags of `make
-// build`, so that both share one build cache, and these.
-func Compile(in, pkg, out string, flags ...string) error {
-	cmd := exec.Command("go", slices.Concat([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out}, flags, []string{pkg})...)
-	cmd.Dir = in
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	r, err := proc.Run(cmd)
-	return errors.Join(err, r.Err())
+	return p, proc.Compile(sources, ".", p.Server)
 }
 
 // newerThan reports whether file exists and no source below the folder is newer.
