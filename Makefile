@@ -8,7 +8,8 @@ export GOTOOLCHAIN := local
 VERSION := $(shell cat VERSION)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # How everything but the race tests is compiled: the same flags in every step,
-# because other flags would compile the whole Temporal server once more.
+# because other flags would compile the whole Temporal server once more. What tests
+# build themselves has these flags, too (proc.Compile).
 BUILD   := CGO_ENABLED=0 GOFLAGS="$(shell go env GOFLAGS) -trimpath -buildvcs=false"
 SERVER  := cd deploy/devserver && $(BUILD)
 TOOL    := $(BUILD) go tool -modfile=deploy/tools/go.mod
@@ -63,9 +64,15 @@ build: ## build bin/burnish, bin/burnish-worker and bin/burnish-devserver
 # requests, and a device's workflow runs one coroutine at a time: 76 s, and 444 with the
 # detector. `make soak` runs them with it.
 PLAIN := ./internal/device ./workflows/lifecycle ./internal/testkit/explorer ./internal/hardware/block ./internal/hardware/nvme ./internal/hardware/redfish
-# The end-to-end tests take longest, so that they begin at once. What they test are programs
-# that are built without the race detector.
-E2E   := ./internal/testkit/e2e
+# These take long, so that they begin at once, one after the other. What they test are programs
+# and mutants, which are built without the race detector; `make soak` runs the tests of mutations
+# with it.
+LONG  := ./internal/testkit/e2e ./internal/testkit/mutation
+# Of those with the race detector these begin first: they wait a lot, for OpenStack's services,
+# a broker and commands, while the others are compiled. Three at once keep two processors busy.
+WAIT  := ./internal/inventory/placement ./internal/nova ./starter
+# `make lint` vets, with more checks: go test need not vet again, and each dependency with it.
+TEST  := go test -vet=off -count=1 -json
 
 # Tests of chance, which kill, freeze or shuffle at random: one failure of theirs may be the
 # one in a thousand that they look for. They are never run a second time.
@@ -85,13 +92,13 @@ test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	fi; \
 	require=; [ "$${BURNISH_TEST_REQUIRE:-}" != all ] || require=-no-skips; \
 	died() { echo "{\"Action\":\"command-failed\",\"Package\":\"go test in $$1\"}"; }; \
-	apart=$$(go list $(E2E) $(PLAIN)); events=$$(mktemp -d); trap 'rm -rf "$$events"' EXIT; \
-	{ { go test -count=1 -timeout 40m -json $(E2E) || died "$(E2E)"; } >"$$events/e2e" & \
-	  { go test -p 1 -count=1 -timeout 20m -json $(PLAIN) || died "$(PLAIN)"; } >"$$events/plain" & \
-	  go test $$race -count=1 -timeout 35m -json $$(go list ./... | grep -vxF "$$apart") || died .; \
+	apart=$$(go list $(LONG) $(PLAIN) $(WAIT)); events=$$(mktemp -d); trap 'rm -rf "$$events"' EXIT; \
+	{ { $(BUILD) $(TEST) -p 1 -timeout 40m $(LONG) || died "$(LONG)"; \
+	    ($(SERVER) $(TEST) -timeout 10m ./...) || died deploy/devserver; } >"$$events/long" & \
+	  { $(BUILD) $(TEST) -p 1 -timeout 20m $(PLAIN) || died "$(PLAIN)"; } >"$$events/plain" & \
+	  $(TEST) $$race -p 3 -timeout 35m $(WAIT) $$(go list ./... | grep -vxF "$$apart") || died .; \
 	  wait; cat "$$events"/*; \
-	  ($(SERVER) go test -count=1 -timeout 10m -json ./...) || died deploy/devserver; \
-	} </dev/null | bin/testsum -o $(SUMMARY) -again "go test $$race -count=1 -timeout 20m -json" -once '$(ONCE)' $$require
+	} </dev/null | bin/testsum -o $(SUMMARY) -again "$(TEST) $$race -timeout 20m" -once '$(ONCE)' $$require
 
 # Those that start no server, emulator or guest, and need no root.
 SLOW := testkit/(e2e|site|mutation|bench|guest|nvmesim|openstack|messagebus)|hardware/(block|nvme|script)$$|hardware/nvme/privileged|inventory/(placement|backends)|internal/nova|^burnish/worker
@@ -164,7 +171,7 @@ soak: ## random walks (WALKS, 5000), STATES of the explorer (20 million), every 
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
 	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/testkit/explorer -run '^TestExploreEverything' -count=1 -timeout 2h -v
 	BURNISH_KILLS=all go test ./internal/testkit/e2e -run '^TestKillAtEveryRequestToABMC$$' -count=1 -timeout 4h -v
-	BURNISH_MUTATIONS=all go test ./internal/testkit/mutation -count=1 -timeout 2h
+	BURNISH_MUTATIONS=all go test -race ./internal/testkit/mutation -count=1 -timeout 2h
 	@for package in $(PARSERS); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 			echo "$$package $$target"; \
