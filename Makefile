@@ -64,10 +64,11 @@ build: ## build bin/burnish, bin/burnish-worker and bin/burnish-devserver
 # requests, and a device's workflow runs one coroutine at a time: 76 s, and 444 with the
 # detector. `make soak` runs them with it.
 PLAIN := ./internal/device ./workflows/lifecycle ./internal/testkit/explorer ./internal/hardware/block ./internal/hardware/nvme ./internal/hardware/redfish
-# These take long, so that they begin at once, one after the other. What they test are programs
-# and mutants, which are built without the race detector; `make soak` runs the tests of mutations
-# with it.
-LONG  := ./internal/testkit/e2e ./internal/testkit/mutation
+# The end-to-end tests take longest, so that they begin at once. What they test are programs
+# that are built without the race detector.
+E2E   := ./internal/testkit/e2e
+# Mutants are built without it, too; `make soak` runs the tests of mutations with it.
+MUTANTS := ./internal/testkit/mutation
 # Of those with the race detector these begin first: they wait a lot, for OpenStack's services,
 # a broker and commands, while the others are compiled. Three at once keep two processors busy.
 WAIT  := ./internal/inventory/placement ./internal/nova ./starter
@@ -92,10 +93,10 @@ test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	fi; \
 	require=; [ "$${BURNISH_TEST_REQUIRE:-}" != all ] || require=-no-skips; \
 	died() { echo "{\"Action\":\"command-failed\",\"Package\":\"go test in $$1\"}"; }; \
-	apart=$$(go list $(LONG) $(PLAIN) $(WAIT)); events=$$(mktemp -d); trap 'rm -rf "$$events"' EXIT; \
-	{ { $(BUILD) $(TEST) -p 1 -timeout 40m $(LONG) || died "$(LONG)"; \
-	    ($(SERVER) $(TEST) -timeout 10m ./...) || died deploy/devserver; } >"$$events/long" & \
-	  { $(BUILD) $(TEST) -p 1 -timeout 20m $(PLAIN) || died "$(PLAIN)"; } >"$$events/plain" & \
+	apart=$$(go list $(E2E) $(PLAIN) $(MUTANTS) $(WAIT)); events=$$(mktemp -d); trap 'rm -rf "$$events"' EXIT; \
+	{ { $(BUILD) $(TEST) -timeout 40m $(E2E) || died "$(E2E)"; } >"$$events/e2e" & \
+	  { $(BUILD) $(TEST) -p 1 -timeout 30m $(PLAIN) $(MUTANTS) || died "$(PLAIN) $(MUTANTS)"; \
+	    ($(SERVER) $(TEST) -timeout 10m ./...) || died deploy/devserver; } >"$$events/plain" & \
 	  $(TEST) $$race -p 3 -timeout 35m $(WAIT) $$(go list ./... | grep -vxF "$$apart") || died .; \
 	  wait; cat "$$events"/*; \
 	} </dev/null | bin/testsum -o $(SUMMARY) -again "$(TEST) $$race -timeout 20m" -once '$(ONCE)' $$require
@@ -171,7 +172,7 @@ soak: ## random walks (WALKS, 5000), STATES of the explorer (20 million), every 
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
 	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/testkit/explorer -run '^TestExploreEverything' -count=1 -timeout 2h -v
 	BURNISH_KILLS=all go test ./internal/testkit/e2e -run '^TestKillAtEveryRequestToABMC$$' -count=1 -timeout 4h -v
-	BURNISH_MUTATIONS=all go test -race ./internal/testkit/mutation -count=1 -timeout 2h
+	BURNISH_MUTATIONS=all go test -race $(MUTANTS) -count=1 -timeout 2h
 	@for package in $(PARSERS); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 			echo "$$package $$target"; \
