@@ -198,7 +198,9 @@ func (k Known) KeepsClean(d Device) bool {
 	case Manageable:
 		return true
 	case Cleaning: // returned without a clean before it, or running steps that prove nothing
-		return d.NamedSteps || d.Returning && !k.CleanRecorded && !d.NotSanitized
+		// One that is returned as not sanitized is not clean, but of a one-time-use device only
+		// the data that was there is accepted (D2).
+		return d.NamedSteps || d.Returning && !k.CleanRecorded && (!d.NotSanitized || d.OneTimeUse)
 	}
 	return false
 }

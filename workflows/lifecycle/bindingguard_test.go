@@ -150,6 +150,26 @@ func TestRetiredIsReserved(t *testing.T) {
 	}
 }
 
+// A device whose workflow was lost while it was offered is retired before its inventory answers:
+// it is reserved as soon as that does.
+//
+// F30, S2.40
+func TestRetiredWhileUnknownIsReserved(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeAvailable()
+	require.Zero(t, w.inventory.reserved)
+	w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
+	w.terminate()
+	w.until("it is unknown", func() bool { return w.view().DeviceState == device.Unknown })
+	ok[contract.Result](w.retire("", true))
+	w.pass(time.Hour)
+	require.Zero(t, w.inventory.reserved)
+	w.inventory.injectFault = nil
+	w.until("it is reserved", func() bool { return w.inventory.reserved == 1 })
+	require.Equal(t, device.Retired, w.view().DeviceState)
+	w.requireNoDefect()
+}
+
 // An unbind during the instance's own burn waits for it and ends the binding that it made,
 // also where an earlier binding of that instance has ended.
 //

@@ -38,6 +38,7 @@ import (
 // job is one scheduled activity.
 type job struct {
 	name    string
+	local   bool // it is made in the workflow task
 	opts    workflow.ActivityOptions
 	args    []any
 	attempt int
@@ -55,15 +56,18 @@ type outboundInterceptor struct {
 }
 
 func (o *outboundInterceptor) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	return o.execute(ctx, &job{name: name, opts: workflow.GetActivityOptions(ctx), args: args, caller: ctx})
+}
+
+func (o *outboundInterceptor) execute(ctx workflow.Context, j *job) workflow.Future {
 	future, set := workflow.NewFuture(ctx)
-	j := &job{name: name, opts: workflow.GetActivityOptions(ctx), args: args, caller: ctx}
 	o.w.scheduled(j)
 	settled := false
 	settle := func(value any, err error) {
 		if !settled {
 			settled = true
 			o.w.activitiesInFlight--
-			set.Set(value, failure(name, err))
+			set.Set(value, failure(j.name, err))
 		}
 	}
 	o.w.activitiesInFlight++
@@ -86,7 +90,7 @@ func (o *outboundInterceptor) ExecuteLocalActivity(ctx workflow.Context, name st
 	}
 	o.w.localCalls = append(o.w.localCalls, name)
 	call := func() workflow.Future {
-		return o.ExecuteActivity(workflow.WithActivityOptions(ctx, opts), name, args...)
+		return o.execute(ctx, &job{name: name, local: true, opts: opts, args: args, caller: ctx})
 	}
 	if o.w.loseTask == nil || !o.w.loseTask(name) {
 		return call()
@@ -294,14 +298,18 @@ func (j *job) retryAfter(err error) (time.Duration, bool) {
 }
 
 // control runs one attempt on the control worker. The call takes place after `before`
-// and its answer arrives after `after`, also when the activity has timed out.
+// and its answer arrives after `after`, also when the activity has timed out. Only a local
+// activity's context ends at its time-out: then it calls no more.
 func (w *deviceEnv) control(ctx workflow.Context, j *job, deadline time.Time, settle func(any, error)) (any, error) {
 	before, after := w.lag(j.name)
 	attempt := j.attempt
 	var value any
 	var err error
-	done := false
+	done, late := false, false
 	w.after(before, func() {
+		if late && j.local {
+			return
+		}
 		if w.beforeCall != nil {
 			w.beforeCall(j.name)
 		}
@@ -318,6 +326,7 @@ func (w *deviceEnv) control(ctx workflow.Context, j *job, deadline time.Time, se
 	until := deadlineIn(ctx, limit)
 	waits := j.opts.WaitForCancellation
 	waitUntil(ctx, earlier(until, deadline), func() bool { return done || !waits && j.canceled() })
+	late = !done
 	switch {
 	case done:
 		return value, err

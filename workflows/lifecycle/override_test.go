@@ -379,3 +379,34 @@ func TestOverrideSignaturesCountOnce(t *testing.T) {
 		})
 	}
 }
+
+// While an overridden device waits for its return, Nova re-creates its provider, as free, and an
+// instance uses it: two principals have accepted other data, and it is cleaned.
+//
+// D2, F28
+func TestOverrideAcceptsNoLaterData(t *testing.T) {
+	w := newNovaDevice(t)
+	w.signatures, w.oneTimeUse = overrideKey, true
+	w.makeAvailable()
+	w.allocatedByNova("c1")
+	w.failStep("verify", 0, device.CodeIO)
+	w.inventory.free("c1")
+	w.hintReconcile()
+	w.reach(device.Error)
+	w.idle()
+	w.host.up = false
+	w.overrideNow()
+	w.pass(10 * time.Minute)
+	require.Equal(t, device.Cleaning, w.view().DeviceState, "it waits for its host")
+	w.requireNotOfferedAfterUse("c-used")
+	w.recreateProvider(true)
+	w.hintReconcile()
+	w.pass(time.Minute)
+	w.host.injectFault = nil
+	w.host.restart()
+	w.reach(device.Available)
+	w.idle()
+	require.True(t, w.host.clean())
+	require.False(t, w.view().NotSanitized)
+	w.requireNoDefect()
+}

@@ -202,7 +202,7 @@ func (k *walker) wait() {
 // healAndBindAgain ends all faults: each device can be used again, and its next tenant gets a
 // clean one.
 func (k *walker) healAndBindAgain() {
-	k.inventory.injectFault, k.faulty = nil, false
+	k.inventory.injectFault, k.loseTask, k.noLocalCalls, k.faulty = nil, nil, false, false
 	k.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
 	k.host.injectFault, k.host.cancelDelay = nil, 0
 	k.host.restart()
@@ -219,7 +219,7 @@ func (k *walker) healAndBindAgain() {
 	k.note("healed")
 	k.signal(contract.SignalObserved, k.host.hint(k.clock()))
 	k.pass(time.Hour)
-	if k.finished {
+	if k.finished || !k.live { // it was being forgotten
 		k.requireNoDefect()
 		return
 	}

@@ -209,6 +209,7 @@ func (a *API) viewerChangesNothing(t *testing.T) {
 	names := []string{"available", "taken", "no-path", "operator"}
 	before := map[string]string{}
 	for _, name := range names {
+		a.awaitIdle(t, name)
 		before[name] = a.events(t, name)
 	}
 	for _, name := range names {

@@ -32,11 +32,13 @@ func TestHistoryBudget(t *testing.T) {
 	turnover := s.awaitIdle(t, "d1")[len(before):]
 	count := CountEvents(turnover)
 	t.Logf("%d events a turnover: %v", len(turnover), count)
+	// A slow machine makes an inventory call as an activity after a second, and lists the verify.
 	require.LessOrEqual(t, len(turnover), 57)
-	require.LessOrEqual(t, count[enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES], 5)
-	require.Equal(t, 5, count[enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED], "Reserve, Observe, zero, verify, Release")
+	require.LessOrEqual(t, count[enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES], 4)
+	require.GreaterOrEqual(t, count[enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED], 2, "zero and verify")
+	require.LessOrEqual(t, count[enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED], 5)
 	require.Zero(t, count[enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED], "the memo")
-	require.LessOrEqual(t, count[enumspb.EVENT_TYPE_TIMER_STARTED], 1, "the deadline of the instance's claim")
+	require.LessOrEqual(t, count[enumspb.EVENT_TYPE_TIMER_STARTED], 2, "the deadline of the instance's claim, and whether the verify lasts")
 	require.Zero(t, count[enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED])
 
 	run := s.Execution(t, "d1").GetRunId()

@@ -53,6 +53,9 @@ func (t turn) apply(e device.Event) bool {
 		next.State != device.Unknown && (next.State != device.PendingCleaning || next.AwaitingManualClean) {
 		f.ensure = true
 	}
+	if was.State == device.Unknown && next.State == device.Retired {
+		f.ensure = true
+	}
 	return true
 }
 

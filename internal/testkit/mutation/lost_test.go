@@ -137,4 +137,11 @@ var lostMutations = []mutation{
 		new:  `	case e.Name == "" && serverInPool(r.Pool) != serverInPool((*host.Pool)(e.Pool)):`,
 		pkg:  "./activities", run: "TestReenrollmentAsAnotherDeviceIsRefused",
 	},
+	{
+		rule: "F30", name: "an unknown device that is retired is reserved",
+		file: "workflows/lifecycle/record/record.go",
+		old:  `was.State == device.Unknown && next.State == device.Retired`,
+		new:  `was.State == device.Unknown && next.State == device.Absent`,
+		pkg:  "./workflows/lifecycle", run: "TestRetiredWhileUnknownIsReserved",
+	},
 }

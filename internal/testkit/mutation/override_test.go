@@ -105,4 +105,11 @@ var overrideMutations = []mutation{
 		new:  `Principal: in.Reason, Caller`,
 		pkg:  "./internal/api", run: "TestOverrideIsSignedForItsCaller",
 	},
+	{
+		rule: "F28", name: "two principals accept no data that came later",
+		file: "internal/device/observe.go",
+		old:  `(!d.NotSanitized || d.OneTimeUse)`,
+		new:  `!d.NotSanitized`,
+		pkg:  "./workflows/lifecycle", run: "TestOverrideAcceptsNoLaterData",
+	},
 }

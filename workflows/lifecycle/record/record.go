@@ -109,6 +109,11 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 		next.State != device.Unknown && (next.State != device.PendingCleaning || next.AwaitingManualClean) {
 		s.Intent.EnsureReserved = true
 	}
+	// The reservation of an unknown device is raised when it is resolved, which one that is
+	// retired never is (F30).
+	if r.LocalCalls && was.State == device.Unknown && next.State == device.Retired {
+		s.Intent.EnsureReserved = true
+	}
 	return nil
 }
 
