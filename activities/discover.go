@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -158,7 +159,7 @@ func checkSameEnrollment(r host.Record, e contract.Enrollment) error {
 	case r.Driver != e.Driver:
 		return enrollmentDiffers(e.Name, "driver", r.Driver)
 	case !maps.Equal(r.Settings, e.Settings):
-		return enrollmentDiffers(e.Name, "settings", fmt.Sprint(r.Settings))
+		return enrollmentDiffers(e.Name, "setting", settingsText(r.Settings))
 	case serverInPool(r.Pool) != serverInPool((*host.Pool)(e.Pool)):
 		return enrollmentDiffers(e.Name, "shared pool", serverInPool(r.Pool))
 	}
@@ -172,6 +173,15 @@ func serverInPool(p *host.Pool) string {
 		return "none"
 	}
 	return p.Appliance + " " + p.Hardware
+}
+
+// settingsText is settings as --set takes them.
+func settingsText(settings map[string]string) string {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		words = append(words, name+"="+settings[name])
+	}
+	return cmp.Or(strings.Join(words, ","), "none")
 }
 
 func enrollmentDiffers(name, what, have string) error {

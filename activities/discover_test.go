@@ -143,8 +143,8 @@ func TestReenrollmentAsAnotherDeviceIsRefused(t *testing.T) {
 		}, device.CodeAlreadyExists, "another driver (double)"},
 		{"settings", func(_ *testHost, in *contract.DiscoverInput) {
 			in.Enrollment.Settings = map[string]string{"path": "/dev/sda"}
-		}, device.CodeAlreadyExists, "another settings"},
-		{"fewer settings", func(_ *testHost, in *contract.DiscoverInput) { in.Enrollment.Settings = nil }, device.CodeAlreadyExists, "another settings"},
+		}, device.CodeAlreadyExists, "another setting ("},
+		{"fewer settings", func(_ *testHost, in *contract.DiscoverInput) { in.Enrollment.Settings = nil }, device.CodeAlreadyExists, "another setting ("},
 		{"another server of the pool", func(_ *testHost, in *contract.DiscoverInput) {
 			in.Enrollment.Pool = &contract.Pool{Appliance: "rack1", Hardware: "/rest/server-hardware/2"}
 		}, device.CodeAlreadyExists, "another shared pool (rack1 /rest/server-hardware/1)"},

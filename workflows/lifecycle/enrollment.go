@@ -172,7 +172,7 @@ func (d enrollment) checkNew(ctx workflow.Context) (found contract.ReservationSn
 	if err := d.discovery.CheckSerialUnique(ctx, d.State.Host.Identity.Serial); err != nil {
 		return found, previous, err
 	}
-	if found, err = d.reservation.EnsureProvider(ctx); err != nil {
+	if found, err = d.reservation.EnsureNewProvider(ctx); err != nil {
 		return found, previous, calls.FaultOf(err)
 	}
 	previous, err = d.previousRun(ctx)
@@ -181,7 +181,7 @@ func (d enrollment) checkNew(ctx workflow.Context) (found contract.ReservationSn
 
 func (d enrollment) previousRun(ctx workflow.Context) (found contract.PreviousRun, err error) {
 	opts := calls.WithClientDeadline(ctx, "previous run of "+d.State.Name)
-	if err := workflow.ExecuteActivity(opts, contract.ActivityFindPreviousRun, d.State.Name).Get(ctx, &found); err != nil {
+	if err := d.Look(ctx, opts, contract.ActivityFindPreviousRun, d.State.Name, &found); err != nil {
 		return found, calls.FaultOf(err)
 	}
 	return found, nil

@@ -246,7 +246,7 @@ func (d *Discovery) CheckSerialUnique(ctx workflow.Context, serial string) error
 	}
 	var known contract.DeviceBySerial
 	in := contract.FindBySerialInput{Name: d.State.Name, Serial: serial}
-	if err := workflow.ExecuteActivity(calls.WithClientDeadline(ctx, "serial of "+d.State.Name), contract.ActivityFindBySerial, in).Get(ctx, &known); err != nil {
+	if err := d.Look(ctx, calls.WithClientDeadline(ctx, "serial of "+d.State.Name), contract.ActivityFindBySerial, in, &known); err != nil {
 		return calls.FaultOf(err)
 	}
 	if known.Name == "" {

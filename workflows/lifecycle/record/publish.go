@@ -44,10 +44,3 @@ func (r *Record) PublishStep(ctx workflow.Context) {
 	r.stepDue = false
 	r.Published.Publish(ctx, r.State)
 }
-
-// InTask runs a call in this workflow task. Nothing is published meanwhile.
-func (r *Record) InTask(call func() error) error {
-	r.inTask++
-	defer func() { r.inTask-- }()
-	return call()
-}

@@ -158,9 +158,18 @@ func (d *Reservation) callBy(ctx workflow.Context, activity string, in contract.
 
 // EnsureProvider makes sure that the provider exists and is reserved.
 func (d *Reservation) EnsureProvider(ctx workflow.Context) (contract.ReservationSnapshot, error) {
+	return d.ensureProvider(ctx, d.call)
+}
+
+// EnsureNewProvider is EnsureProvider for a device that is being enrolled.
+func (d *Reservation) EnsureNewProvider(ctx workflow.Context) (contract.ReservationSnapshot, error) {
+	return d.ensureProvider(ctx, d.callInTask)
+}
+
+func (d *Reservation) ensureProvider(ctx workflow.Context, call inventoryCall) (contract.ReservationSnapshot, error) {
 	in := d.unconditional()
 	in.Class, in.Traits, in.Driver = d.class(), planning.Traits(d.State.Enrollment, d.State.Host), d.State.Enrollment.Driver
-	return d.call(ctx, calls.WithClientDeadline(ctx, "ensure the provider of "+d.State.Name), contract.ActivityEnsureProvider, in)
+	return call(ctx, calls.WithClientDeadline(ctx, "ensure the provider of "+d.State.Name), contract.ActivityEnsureProvider, in)
 }
 
 // DeleteProvider deletes the provider; opts are the activity's options.
