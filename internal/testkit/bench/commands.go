@@ -55,12 +55,17 @@ func (b *bench) commands(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.note("commands: %.0f %% of the processors were free before them", 100*free)
 	b.progress("commands: enrolling %d devices", commandFleet)
 	enrolled, err := timedCommand(ctx, s, commandFleet, "enroll", "-f", file)
 	if err != nil {
 		return err
 	}
+	after, err := freeProcessors(ctx)
+	if err != nil {
+		return err
+	}
+	free = min(free, after)
+	b.note("commands: %.0f %% of the processors were free before and after the enrollment", 100*free)
 	provided, err := timedCommand(ctx, s, commandProvided, "provide", "--label", "provided=true", "--yes")
 	if err != nil {
 		return err
