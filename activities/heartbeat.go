@@ -13,13 +13,14 @@ import (
 
 // heartbeater sends the latest progress until it is stopped. The SDK throttles what it
 // sends; its own goroutine keeps a server that does not answer from slowing the step.
-// The first heartbeat waits for the first change: the next one is sent a throttle
-// interval later. It also watches whether the step waits or makes no progress.
+// Progress is sent with the next one, within a second: a step that takes a moment sends none,
+// each of which costs the server as much as a start. A wait is sent at once. It also watches
+// whether the step waits or makes no progress.
 type heartbeater struct {
 	mu       sync.Mutex
 	progress contract.Progress
 	waits    *stepWaits
-	changed  chan struct{} // capacity 1: the progress changed
+	changed  chan struct{} // capacity 1: the step waits, or waits no longer
 	stop     func()        // ends the heartbeats; it is called once
 }
 
@@ -112,6 +113,10 @@ func (h *heartbeater) wait(code device.Code, what string) {
 		h.waits.waiting(to, code, what)
 		to.Waiting = what
 	})
+	select {
+	case h.changed <- struct{}{}:
+	default: // the heartbeat that is due sends the latest anyway
+	}
 }
 
 // watch reports a wait that lasts, and its end.
@@ -129,10 +134,6 @@ func (h *heartbeater) queue(place int) {
 
 func (h *heartbeater) update(change func(*contract.Progress)) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	change(&h.progress)
-	h.mu.Unlock()
-	select {
-	case h.changed <- struct{}{}:
-	default: // the heartbeat that is due sends the latest anyway
-	}
 }
