@@ -315,10 +315,7 @@ func (d *run) claimPending() bool {
 func (d *run) watchClaim(ctx workflow.Context) {
 	deadline := d.State.Device.Claim.Deadline
 	pending := func() bool { return d.claimPending() && d.State.Device.Claim.Deadline.Equal(deadline) }
-	ended, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
-		Timeout:      deadline.Sub(workflow.Now(ctx)),
-		TimerOptions: workflow.TimerOptions{Summary: "claim of " + d.State.Name},
-	}, func() bool { return !pending() })
+	ended, err := d.awaitFor(ctx, deadline.Sub(workflow.Now(ctx)), "claim of "+d.State.Name, func() bool { return !pending() })
 	if err == nil && !ended && pending() {
 		d.ApplyOrReport(ctx, device.Event{Kind: device.ClaimExpired})
 		d.State.LastRefusal = "a claim expired before its burn began"

@@ -166,10 +166,7 @@ func (d operations) carryOutOverride(ctx workflow.Context, approved contract.Ove
 func (d *run) watchOverride(ctx workflow.Context) {
 	id, expires := d.pendingOverride().ID, d.pendingOverride().ExpiresAt
 	pending := func() bool { p := d.pendingOverride(); return p != nil && p.ID == id }
-	ended, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
-		Timeout:      max(expires.Sub(workflow.Now(ctx)), 1),
-		TimerOptions: workflow.TimerOptions{Summary: "override of " + d.State.Name},
-	}, func() bool { return !pending() })
+	ended, err := d.awaitFor(ctx, max(expires.Sub(workflow.Now(ctx)), 1), "override of "+d.State.Name, func() bool { return !pending() })
 	if err == nil && !ended && pending() {
 		d.DropOverride()
 		d.State.LastRefusal = "a requested override expired before its approval"

@@ -52,12 +52,23 @@ func (d *run) recovered(ctx workflow.Context) {
 	}
 }
 
-// await waits until cond holds, at most for a time.
-func (d *run) await(ctx workflow.Context, atMost time.Duration, summary string, cond func() bool) {
-	_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+// awaitFor waits until cond holds, at most for a time, and says whether it holds. Its timer is
+// canceled then: one that fires for nothing costs a workflow task. In runs that began before
+// LocalCalls it fires.
+func (d *run) awaitFor(ctx workflow.Context, atMost time.Duration, summary string, cond func() bool) (bool, error) {
+	if d.LocalCalls {
+		var cancel workflow.CancelFunc
+		ctx, cancel = workflow.WithCancel(ctx)
+		defer cancel()
+	}
+	return workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
 		Timeout: atMost, TimerOptions: workflow.TimerOptions{Summary: summary},
 	}, cond)
-	if err != nil {
+}
+
+// await waits until cond holds, at most for a time.
+func (d *run) await(ctx workflow.Context, atMost time.Duration, summary string, cond func() bool) {
+	if _, err := d.awaitFor(ctx, atMost, summary, cond); err != nil {
 		workflow.GetLogger(ctx).Warn("timer ended early", "device", d.State.Name, "error", err)
 	}
 }

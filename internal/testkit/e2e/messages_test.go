@@ -39,6 +39,7 @@ func TestHistoryBudget(t *testing.T) {
 	require.LessOrEqual(t, count[enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED], 5)
 	require.Zero(t, count[enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED], "the memo")
 	require.LessOrEqual(t, count[enumspb.EVENT_TYPE_TIMER_STARTED], 2, "the deadline of the instance's claim, and whether the verify lasts")
+	require.Equal(t, count[enumspb.EVENT_TYPE_TIMER_STARTED], count[enumspb.EVENT_TYPE_TIMER_CANCELED]+count[enumspb.EVENT_TYPE_TIMER_FIRED], "none fires for nothing later")
 	require.Zero(t, count[enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED])
 
 	run := s.Execution(t, "d1").GetRunId()
