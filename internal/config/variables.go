@@ -1,12 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/client"
@@ -19,6 +21,7 @@ import (
 const (
 	varTLS        = "TEMPORAL_TLS"
 	varNoVerify   = "TEMPORAL_TLS_DISABLE_HOST_VERIFICATION"
+	varServerName = "TEMPORAL_TLS_SERVER_NAME"
 	varAuthority  = "TEMPORAL_TLS_SERVER_CA_CERT_PATH"
 	varAuthorityD = "TEMPORAL_TLS_SERVER_CA_CERT_DATA"
 	varCert       = "TEMPORAL_TLS_CLIENT_CERT_PATH"
@@ -33,7 +36,7 @@ const (
 // clientOptions reads the TEMPORAL_* variables and the profile file. What cannot be used is a
 // fault that names the variable: the library would leave some of it out in silence.
 func clientOptions() (client.Options, *device.Fault) {
-	if err := checkVariables(os.Getenv); err != nil {
+	if err := cmp.Or(checkNames(os.Environ()), checkVariables(os.Getenv)); err != nil {
 		return client.Options{}, unusable(err)
 	}
 	options, err := envconfig.LoadDefaultClientOptions()
@@ -68,6 +71,20 @@ func unusable(err error) *device.Fault {
 		fault.Remedy = "correct " + u.name + ", or the profile file"
 	}
 	return fault
+}
+
+// checkNames refuses a TEMPORAL_TLS_ variable that the library does not know: a connection that
+// was to be checked would not be.
+func checkNames(environment []string) error {
+	known := []string{varNoVerify, varServerName, varAuthority, varAuthorityD, varCert, varCertD, varKey, varKeyD}
+	for _, variable := range environment {
+		name, value, _ := strings.Cut(variable, "=")
+		if value == "" || !strings.HasPrefix(name, varTLS+"_") || slices.Contains(known, name) {
+			continue
+		}
+		return unusableVariable{name, name + " is no variable of Temporal's clients: use one of " + strings.Join(known, ", ")}
+	}
+	return nil
 }
 
 // checkVariables says which variable cannot be used, and why.
