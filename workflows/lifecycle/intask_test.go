@@ -137,7 +137,7 @@ func TestAnInventoryThatIsAwayHoldsUpNoTask(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Nova's providers record nobody for whom a bind was made: its call is an activity alone, whose
+// Nova's providers do not record the instance of a bind: its call is an activity alone, whose
 // attempts are counted.
 func TestABindOfNovasProviderIsAnActivity(t *testing.T) {
 	w := newNovaDevice(t)

@@ -32,7 +32,7 @@ var inTaskMutations = []mutation{
 		pkg:  "./workflows/lifecycle", run: "TestAnInventoryThatIsAwayHoldsUpNoTask",
 	},
 	{
-		rule: "S0.4", name: "a bind of a provider that records nobody is no call in a task",
+		rule: "S0.4", name: "a bind of a provider that records no instance is no call in a task",
 		file: "workflows/lifecycle/reservation/observe.go",
 		old: `	if !d.OwnedByBurnish() {
 		reserve = d.call`,
