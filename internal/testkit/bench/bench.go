@@ -16,7 +16,7 @@ import (
 // The bounds that a build must keep (docs/bench.md). Ratios are product to baseline.
 const (
 	maxLatencyRatio    = 0.55
-	minThroughputRatio = 1.50
+	minThroughputRatio = 1.10
 	maxEvents          = 36
 	maxActivities      = 2 // the steps zero and verify
 	maxUpserts         = 3
