@@ -89,7 +89,7 @@ func timedCommand(ctx context.Context, s *site.Site, devices int, args ...string
 	return seconds, err
 }
 
-// freeProcessors is the part of the processors' time that nobody used in two seconds.
+// freeProcessors is the part of the processors' time that was not used in two seconds.
 func freeProcessors(ctx context.Context) (float64, error) {
 	idle, all, err := processorTime()
 	if err != nil {

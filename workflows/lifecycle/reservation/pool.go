@@ -14,8 +14,8 @@ import (
 // lowered. A clean ends with one.
 const maxLookAge = 3 * time.Minute
 
-// ReturnToPool returns a device that has Returning set (F5). Returning was recorded
-// before the first write, and the write uses the generation that the clean recorded when
+// ReturnToPool returns a device that has Returning set (F5). What it follows from, the result
+// of the last step or an earlier task, was recorded before the first write, and the write uses the generation that the clean recorded when
 // it reserved the device. If its host has not seen it since it was out of our hands, the
 // host looks first (F27); while the host does not answer, it is tried again (Retry).
 func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
