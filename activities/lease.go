@@ -46,11 +46,15 @@ type lease struct {
 
 // newLease is the lease of a step, or of a change of the power.
 func (a *attempt) newLease(ctx context.Context) *lease {
-	return &lease{
+	l := &lease{
 		ctx: ctx, info: a.info, confirm: a.Confirm, clock: a.Clock, waits: a.heartbeats.wait,
 		details: func() any { return a.heartbeats.now() },
 		log:     a.Log.With("device", a.in.Enrollment.Name, "step", a.step.Name),
 	}
+	if a.before != nil {
+		l.acknowledged, l.asked = a.before.acknowledged, a.before.asked
+	}
+	return l
 }
 
 // defaultHeartbeat replaces the heartbeat time-out of an activity that has none.

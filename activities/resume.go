@@ -26,14 +26,18 @@ func (a *attempt) checkpoint(ctx, workCtx context.Context, fence *host.Fence, of
 }
 
 // recordOffset journals the resume point, unless the fence is lost: what was written without it
-// does not count. The step's goroutine may use the device meanwhile, but not the entry.
+// does not count. The step's goroutine may use the device meanwhile, but not the entry. The end of
+// the device is journaled with the step's result, which follows at once: a crash before it repeats no more
+// than one before this.
 func (a *attempt) recordOffset(fence *host.Fence, offset int64) error {
 	if err := fence.Held(); err != nil {
 		return err
 	}
 	a.entry.Offset, a.entry.RunTime = offset, a.runTime()
-	if err := a.Host.Journal(a.in.Enrollment.Name).Save(a.entry); err != nil {
-		return err
+	if offset < a.in.Identity.Size || offset == 0 {
+		if err := a.Host.Journal(a.in.Enrollment.Name).Save(a.entry); err != nil {
+			return err
+		}
 	}
 	a.heartbeats.set(offset, a.entry.RunTime)
 	return nil

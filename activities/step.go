@@ -54,17 +54,29 @@ const retryNowDelay = 20 * time.Millisecond
 // the journal. One that starts after the step is done reads the device's identity and
 // returns the recorded result. One that a later scheduling has superseded leaves the device alone. Retried: transient
 // faults, a restarted or stopping worker, an unreachable server. Final: everything else.
+//
+// After a step that took a moment it begins the input's next step too: see follow.
 func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInput) (contract.StepResult, error) {
 	return func(ctx context.Context, in contract.StepInput) (contract.StepResult, error) {
+		began := time.Now()
 		a := &attempt{Hardware: h, step: step, in: in, info: activity.GetInfo(ctx)}
-		result, err := a.run(ctx)
-		err = a.where(a.explain(ctx, err))
-		a.dropSlot(err)
-		a.reportFailure(ctx, err)
-		a.meter(ctx, err)
-		a.logEnd(result, err)
+		result, err := a.do(ctx)
+		if err == nil {
+			result.Next = a.follow(ctx, began, result)
+		}
 		return result, err
 	}
+}
+
+// do runs the attempt and says how it ended.
+func (a *attempt) do(ctx context.Context) (contract.StepResult, error) {
+	result, err := a.run(ctx)
+	err = a.where(a.explain(ctx, err))
+	a.dropSlot(err)
+	a.reportFailure(ctx, err)
+	a.meter(ctx, err)
+	a.logEnd(result, err)
+	return result, err
 }
 
 // attempt is one attempt of one scheduling of one step.
@@ -85,6 +97,12 @@ type attempt struct {
 	// has worked at this step. seed is that of the step's samples, 0 if it took none.
 	begun, resumes bool
 	seed           uint64
+	// lease is the attempt's right to write.
+	lease *lease
+	// follows: the step follows another one in its activity, for a moment. before is that one's
+	// lease, nil if it had none: the server's last answer is about the same activity.
+	follows bool
+	before  *lease
 }
 
 // meter counts the attempt by what became of it.
@@ -207,6 +225,8 @@ func explain(ctx context.Context, err error, name string) error {
 		return temporal.NewCanceledError()
 	case errors.Is(err, host.ErrWillRetry):
 		return retryNow(device.CodeWaitingForSlot, "still waiting for a slot of this host")
+	case errors.Is(err, errNotAMoment):
+		return retryNow(device.CodeInterrupted, "the step takes longer than a moment: it continues in an activity of its own")
 	case errors.Is(err, errStopping), errors.Is(cause, worker.ErrWorkerShutdown):
 		return retryNow(device.CodeWorkerStopping, "this worker is stopping; the next attempt continues")
 	case errors.Is(cause, activity.ErrActivityPaused), errors.Is(cause, activity.ErrActivityReset):

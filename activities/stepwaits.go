@@ -174,10 +174,11 @@ func (h *heartbeater) send(ctx context.Context) {
 
 // reportFailure reports a failed attempt that the server retries, once for each cause: what
 // the next attempt finds there, and what was reported, go on in the heartbeat. Ends that a
-// restart or a lost connection brings are reported only if they come again.
+// restart or a lost connection brings are reported only if they come again, and those of a step
+// that follows another one when it has an activity of its own.
 func (a *attempt) reportFailure(ctx context.Context, err error) {
 	f := retriedFault(err)
-	if f == nil || a.Report == nil {
+	if f == nil || a.Report == nil || a.follows {
 		return
 	}
 	switch f.Code {

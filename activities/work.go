@@ -32,6 +32,10 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 	defer stop(nil)
 	timer := time.AfterFunc(remaining, func() { stop(a.timeout()) })
 	defer timer.Stop()
+	if a.follows {
+		moment := time.AfterFunc(followsFor, func() { stop(errNotAMoment) })
+		defer moment.Stop()
+	}
 	defer context.AfterFunc(ctx, func() {
 		if stopNow(context.Cause(ctx)) {
 			stop(context.Cause(ctx))
@@ -61,20 +65,20 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 		return e.result, e.err
 	case <-workCtx.Done():
 	}
-	if !budgetSpent(workCtx) {
+	if !budgetSpent(workCtx) && !errors.Is(context.Cause(workCtx), errNotAMoment) {
 		// Canceled: wait for the step (F9).
 		e := <-ended
 		return e.result, e.err
 	}
-	// The budget is spent. The hardware may still be working: the fence stays held, and
-	// the next clean waits for it.
+	// The time is spent. The hardware may still be working: the fence stays held, and the next
+	// clean or the step's own activity waits for it.
 	grace := time.NewTimer(5 * time.Second)
 	defer grace.Stop()
 	select {
 	case e := <-ended:
 		return e.result, e.err
 	case <-grace.C:
-		return contract.StepResult{}, a.timeout()
+		return contract.StepResult{}, context.Cause(workCtx)
 	}
 }
 
@@ -139,14 +143,14 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 	// With the device open and before the first write: the context is as old as the last
 	// heartbeat, and a process that was frozen meanwhile could erase the device of a later
 	// binding.
-	lease := a.newLease(ctx)
-	if err := lease.check(workCtx); err != nil {
+	a.lease = a.newLease(ctx)
+	if err := a.lease.check(workCtx); err != nil {
 		return outcome, err
 	}
 	if err := a.checkpoint(ctx, workCtx, fence, a.entry.Offset); err != nil {
 		return outcome, err
 	}
-	return a.step.Run(hardware.WithLease(workCtx, lease.check), &steps.Work{
+	return a.step.Run(hardware.WithLease(workCtx, a.lease.check), &steps.Work{
 		Device: handle, Operation: a.in.Operation, Enrolled: a.in.Identity, Resume: a.entry.Offset,
 		Settings: a.in.Settings, Args: a.in.Args,
 		Progress: a.heartbeats.percent, Reflash: a.recordReflash,

@@ -93,7 +93,7 @@ func run(args []string) error {
 	}
 	notify := newNotices(logger)
 	server := connection{log: logger, status: notify.status, dial: func(ctx context.Context) (*config.Connection, error) {
-		return config.Dial(ctx, logger, identity.String(), figures.Options, config.Uncompressed)
+		return config.Dial(ctx, logger, identity.String(), figures.Options, config.ForWorkers)
 	}}
 	temporal, err := server.await(ctx)
 	if ctx.Err() != nil { // a signal ended the wait

@@ -50,5 +50,5 @@ func TestWorkersDoNotCompress(t *testing.T) {
 		return seen.all
 	}
 	require.Equal(t, []string{"gzip", "gzip"}, used())
-	require.Equal(t, []string{"", ""}, used(config.Uncompressed))
+	require.Equal(t, []string{"", ""}, used(config.ForWorkers))
 }

@@ -252,6 +252,10 @@ type CleanRun struct {
 	Resume    *Progress `json:"resume,omitempty"`
 	StartedAt time.Time `json:"started_at"`
 	StepAt    time.Time `json:"step_at,omitzero"` // when the present step was scheduled
+	// Seq is the number of the present step. NextBegun: its host may begin the next one too,
+	// which has the number after it.
+	Seq       int64 `json:"seq,omitempty"`
+	NextBegun bool  `json:"next_begun,omitempty"`
 	// Results are those of the finished steps, in the plan's order.
 	Results []StepResult `json:"results,omitempty"`
 	// Generation is the provider's when this clean reserved it: the later unreserve uses it
@@ -340,6 +344,38 @@ type StepInput struct {
 	More bool `json:"more,omitempty"`
 	// ReportStart: the host was reported as unreachable. The step reports that it runs.
 	ReportStart bool `json:"report_start,omitempty"`
+	// Next is the clean's next step where it only reads: after a step that took a moment the host
+	// begins it in the same activity.
+	Next *NextStep `json:"next,omitempty"`
+}
+
+// NextStep is the step after that of a StepInput, with the number after its Seq.
+type NextStep struct {
+	Step    string          `json:"step"`
+	Version int             `json:"version"`
+	Args    json.RawMessage `json:"args,omitempty"`
+	// Budget is its own; 0: what the step before it leaves of its own.
+	Budget time.Duration `json:"budget,omitempty"`
+	More   bool          `json:"more,omitempty"`
+}
+
+// Following is the StepInput of the step after in, once that has run for a while.
+func (in StepInput) Following(ran time.Duration) StepInput {
+	next := *in.Next
+	in.Step, in.Version, in.Args, in.More = next.Step, next.Version, next.Args, next.More
+	in.Seq++
+	if in.Budget -= ran; next.Budget > 0 {
+		in.Budget = next.Budget
+	}
+	in.Resume, in.ReportStart, in.Next = nil, false, nil
+	return in
+}
+
+// NextResult is how the next step ended that a host began in the activity of the step before
+// it. One of the two is set: what it reports, or why it failed for good.
+type NextResult struct {
+	Result  *StepResult `json:"result,omitempty"`
+	Refusal *Refusal    `json:"refusal,omitempty"`
 }
 
 // StepResult is the result of one step.
@@ -358,6 +394,9 @@ type StepResult struct {
 	Firmware string `json:"firmware,omitempty"`
 	// ReprocessedBytesMax is how many bytes at most were processed again after crashes.
 	ReprocessedBytesMax int64 `json:"reprocessed_bytes_max,omitempty"`
+	// Next is the end of the input's next step; nil: the host did not begin it, or not to its
+	// end. It is not kept here.
+	Next *NextResult `json:"next,omitempty"`
 }
 
 // DiscoverInput is the input of a discovery. Known is the identity that was enrolled; zero

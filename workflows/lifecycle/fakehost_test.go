@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -32,10 +33,14 @@ type fakeHost struct {
 	record contract.HostDeviceRecord
 	known  bool // the record exists and was not deleted
 	journal
+	begunBy *journal // that of the step whose activity begins the next one
 
 	running string // the step that runs now
 	// brief: a block takes a millisecond.
 	brief bool
+	// follows is how many blocks of the next step the host processes in the activity of the one
+	// before it; nil: it begins none there.
+	follows func() int
 	// cancelDelay is how long a canceled step continues.
 	cancelDelay time.Duration
 	// injectFault may fail a step before a block, or a discovery before its answer.
@@ -60,6 +65,7 @@ type journal struct {
 	open, done  bool
 	result      contract.StepResult
 	ran         time.Duration
+	before      *journal // the step before this one, in one activity with it
 }
 
 func newFakeHost() *fakeHost {
@@ -111,43 +117,88 @@ func (h *fakeHost) attempt(ctx workflow.Context, j *job) (any, error) {
 	switch {
 	case in.Version != version:
 		return nil, refuse(device.Permanent, device.CodePlanOutdated)
+	case h.journal.seq == in.Seq+1 && h.journal.before != nil && h.journal.before.seq == in.Seq && h.journal.before.clean == journalKey(in):
+		return h.follow(ctx, j, in, h.journal.before.result)
 	case in.Seq < h.journal.seq, in.Seq == h.journal.seq && (h.journal.clean != journalKey(in) || h.journal.step != in.Step):
 		return nil, contract.Refuse(contract.Refusal{
 			Fault: device.Fault{Class: device.Permanent, Code: device.CodeSuperseded, Message: "scripted superseded", Remedy: "none"},
 			Known: &contract.HostNumbers{Seq: h.record.Seq, Clean: h.record.Clean, Binding: h.record.Binding},
 		})
 	case in.Seq == h.journal.seq && h.journal.done:
-		return h.journal.result, nil
+		return h.follow(ctx, j, in, h.journal.result)
 	case in.Identity.Differs(h.discovery.Identity) != "":
 		return nil, refuse(device.NeedsOperator, device.MismatchCode(in.Identity.Differs(h.discovery.Identity)))
 	}
-	return h.step(ctx, j, in)
+	result, err := h.step(ctx, j, in, blocks)
+	if err != nil {
+		return nil, err
+	}
+	return h.follow(ctx, j, in, result)
 }
+
+// follow begins the next step in the same activity, as a host does.
+func (h *fakeHost) follow(ctx workflow.Context, j *job, in contract.StepInput, result contract.StepResult) (any, error) {
+	if in.Next == nil || h.follows == nil || result.Firmware != "" || j.canceled() {
+		return result, nil
+	}
+	upTo := h.follows()
+	if upTo == 0 {
+		return result, nil
+	}
+	next, epoch, before := in.Following(result.RunTime), h.epoch, h.journal
+	if next.Seq == h.journal.seq {
+		before = *h.journal.before
+	}
+	if next.Seq != h.journal.seq || !h.journal.done {
+		h.begunBy = &before
+		got, err := h.step(ctx, j, next, upTo)
+		switch refusal, final := contract.RefusalOf(err); {
+		case h.epoch != epoch: // killed: nothing is answered
+			return nil, err
+		case errors.Is(err, errHandedBack), err != nil && (!final || refusal.Fault.Class == device.Transient):
+			return result, nil
+		case err != nil:
+			result.Next = &contract.NextResult{Refusal: &refusal}
+			return result, nil
+		default:
+			result.Next = &contract.NextResult{Result: &got}
+			return result, nil
+		}
+	}
+	done := h.journal.result
+	result.Next = &contract.NextResult{Result: &done}
+	return result, nil
+}
+
+// errHandedBack ends a step that follows another one and takes too long for that.
+var errHandedBack = errors.New("handed back")
 
 // journalKey is the journal's key of a clean.
 func journalKey(in contract.StepInput) string {
 	return fmt.Sprint(in.Clean, " g", in.Generation, " v", in.Version)
 }
 
-func (h *fakeHost) step(ctx workflow.Context, j *job, in contract.StepInput) (any, error) {
+// step runs one attempt of a step, up to a block.
+func (h *fakeHost) step(ctx workflow.Context, j *job, in contract.StepInput, upTo int) (contract.StepResult, error) {
 	clean := journalKey(in)
 	same := h.journal.clean == clean && h.journal.step == in.Step
 	if same && h.journal.open && in.Settings.OnInterrupt == device.InterruptError {
-		return nil, refuse(device.NeedsOperator, device.CodeInterrupted)
+		return contract.StepResult{}, refuse(device.NeedsOperator, device.CodeInterrupted)
 	}
 	if !same {
-		h.journal = journal{clean: clean, step: in.Step}
+		h.journal = journal{clean: clean, step: in.Step, before: h.begunBy}
 	}
+	h.begunBy = nil
 	h.journal.seq, h.journal.open, h.journal.done = in.Seq, true, false
 	h.record.Seq, h.record.Clean = max(h.record.Seq, in.Seq), max(h.record.Clean, in.Number)
 	h.record.Binding = max(h.record.Binding, in.Binding)
 	h.running = in.Step
 	h.notify()
-	err := h.processBlocks(ctx, j, in)
+	err := h.processBlocks(ctx, j, in, upTo)
 	h.running = ""
 	h.notify()
 	if err != nil {
-		return nil, err
+		return contract.StepResult{}, err
 	}
 	h.journal.open, h.journal.done = false, true
 	h.journal.result = contract.StepResult{Step: in.Step, Clean: in.Clean, Seq: in.Seq, Bytes: blocks * blockSize, Method: "testdriver", RunTime: h.journal.ran}
@@ -161,9 +212,13 @@ func (h *fakeHost) step(ctx workflow.Context, j *job, in contract.StepInput) (an
 }
 
 // processBlocks handles one block after the other.
-func (h *fakeHost) processBlocks(ctx workflow.Context, j *job, in contract.StepInput) error {
+func (h *fakeHost) processBlocks(ctx workflow.Context, j *job, in contract.StepInput, upTo int) error {
 	epoch := h.epoch
 	for h.journal.offset < blocks {
+		if h.journal.offset >= upTo {
+			h.journal.open = false
+			return errHandedBack
+		}
 		block := h.journal.offset
 		took := pace
 		if h.brief {

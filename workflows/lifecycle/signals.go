@@ -113,11 +113,16 @@ func (d *run) onRecheck(ctx workflow.Context, name string, h contract.Hint) {
 	}
 }
 
+// underWay says whether a scheduling is the last one of this device, or that of its clean's step.
+func (d *run) underWay(seq int64) bool {
+	return seq == d.State.Seq || d.State.Clean != nil && seq == d.State.Clean.Seq
+}
+
 // onWait handles the report of an activity that it waits, or that it goes on. One that comes
 // late, when its call or its scheduling has ended, is dropped.
 func (d *run) onWait(ctx workflow.Context, in contract.WaitReport) {
 	switch {
-	case !d.Calling(in.For) || in.Seq != 0 && in.Seq != d.State.Seq:
+	case !d.Calling(in.For) || in.Seq != 0 && !d.underWay(in.Seq):
 	case in.Fault.Code == "":
 		d.EndWait(ctx, in.For)
 	case in.Stalled:

@@ -195,7 +195,11 @@ func (k *walker) inventoryTrouble() {
 
 func (k *walker) hostTrouble() {
 	r := k.r
-	switch r.IntN(6) {
+	switch r.IntN(7) {
+	case 6:
+		upTo := r.IntN(2*blocks + 1)
+		k.host.follows = func() int { return min(upTo, blocks) }
+		k.note("verify follows zero in its activity up to block %d", upTo)
 	case 0:
 		k.host.crash()
 		k.note("host crashes")

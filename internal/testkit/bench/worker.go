@@ -134,7 +134,7 @@ func (t task) serve(in io.Reader, out *publisher) (err error) {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	var cached atomic.Int64
 	options := sdkclient.Options{HostPort: t.Address, Namespace: t.Namespace, Logger: log.NewStructuredLogger(logger), MetricsHandler: sdkclient.MetricsNopHandler}
-	config.Uncompressed(&options)
+	config.ForWorkers(&options)
 	if t.Product {
 		counted, err := telemetry.New("bench", "all", logger)
 		if err != nil {

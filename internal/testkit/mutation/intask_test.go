@@ -13,8 +13,8 @@ var inTaskMutations = []mutation{
 	{
 		rule: "F5", name: "a lost return is raised again by the abort that comes in its place",
 		file: "workflows/lifecycle/cleaning/cleaning.go",
-		old:  `run.Full && len(run.Plan) > 0 && run.Next`,
-		new:  `!run.Full && len(run.Plan) > 0 && run.Next`,
+		old:  `run.Full && lastStepBegun`,
+		new:  `!run.Full && lastStepBegun`,
 		pkg:  "./workflows/lifecycle", run: "TestAnAbortAfterALostReturnIsReserved",
 	},
 	{

@@ -6,6 +6,7 @@ package cleaning
 import (
 	"fmt"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/clean"
@@ -110,24 +111,13 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 			}
 			continue
 		}
-		d.countFailure(run, err)
-		d.noteFailure(run, err)
-		d.meterStep(ctx, run, result, err)
-		if d.interrupted(ctx, err) {
+		begun := run.NextBegun
+		if d.ended(ctx, run, run.Seq, result, err) {
 			return nil
 		}
-		if f := mismatch(run, d.State.Seq, result); f != nil {
-			d.countFailure(run, f)
-			d.finish(ctx, "failed", f)
+		if begun && result.Next != nil && d.nextEnded(ctx, run, *result.Next) {
 			return nil
 		}
-		if result.Firmware != "" {
-			d.State.Host.Identity.Firmware = result.Firmware
-		}
-		result.Clean, result.Seq, result.Firmware = "", 0, "" // known by now
-		run.Results, run.RunTime = append(run.Results, result), run.RunTime+result.RunTime
-		run.Next, run.Resume = run.Next+1, nil
-		d.reportCanary(ctx, run)
 	}
 	if f := incomplete(run); f != nil {
 		d.finish(ctx, "failed", f)
@@ -195,10 +185,20 @@ func (d *Cleaning) interrupted(ctx workflow.Context, err error) bool {
 	}
 	// A task that is lost after the last step may have lowered the reservation, with an abort
 	// or a loss in the task that came in its place.
-	if d.LocalCalls && run != nil && run.Full && len(run.Plan) > 0 && run.Next >= len(run.Plan)-1 {
+	if d.LocalCalls && run != nil && run.Full && lastStepBegun(run, err) {
 		d.State.Intent.EnsureReserved = true
 	}
 	return true
+}
+
+// lastStepBegun says that the last step of the plan may have begun. The host begins none after
+// a step that failed.
+func lastStepBegun(run *contract.CleanRun, err error) bool {
+	begun := run.Next
+	if run.NextBegun && (err == nil || temporal.IsCanceledError(err)) {
+		begun++
+	}
+	return len(run.Plan) > 0 && begun >= len(run.Plan)-1
 }
 
 // end ends the clean for a reason of MustStop, or for the fault of a call that failed.

@@ -4,6 +4,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/clean"
+	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
@@ -18,12 +19,12 @@ func (d *Cleaning) meterClean(ctx workflow.Context, s contract.CleanSummary) {
 }
 
 // meterStep counts a step of the host that has ended, before anything follows from it.
-func (d *Cleaning) meterStep(ctx workflow.Context, run *contract.CleanRun, result contract.StepResult, err error) {
+func (d *Cleaning) meterStep(ctx workflow.Context, run *contract.CleanRun, result contract.StepResult, err error, wrong *device.Fault) {
 	planned, end := run.Plan[run.Next], contract.ResultDone
 	switch {
 	case !d.CleanUnderWay() || d.Reservation.InUse != nil || d.State.Intent.Abort:
 		end = contract.ResultStopped
-	case err != nil, mismatch(run, d.State.Seq, result) != nil:
+	case err != nil, wrong != nil:
 		end = contract.ResultFailed
 	}
 	figures := workflow.GetMetricsHandler(ctx).WithTags(map[string]string{contract.LabelStep: planned.Step, contract.LabelModel: d.model()})

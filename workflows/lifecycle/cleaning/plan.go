@@ -169,15 +169,20 @@ func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun
 	if budget <= 0 {
 		return false, errBudgetExceeded(p.Step, run.Budget)
 	}
+	next := d.nextStep(run)
 	d.State.Seq++
+	run.Seq, run.NextBegun = d.State.Seq, next != nil
+	if next != nil {
+		d.State.Seq++ // used, whether the host begins it or not
+	}
 	run.StepAt = workflow.Now(ctx).UTC()
 	d.Publish(ctx)
 	stepCtx := calls.WithStep(runCtx, d.State.Enrollment.Host, p.Step+" "+d.State.Name, startWithin, budget)
 	err = workflow.ExecuteActivity(stepCtx, p.Step, contract.StepInput{
 		Enrollment: d.State.Enrollment, Identity: d.State.Host.Identity, Operation: run.Operation,
-		Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: d.State.Seq,
+		Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: run.Seq,
 		Binding: d.State.Device.Bindings, Generation: run.Generation, Provider: run.Provider, Budget: budget,
-		Resume: run.Resume, Settings: run.Settings, Args: p.Args, ReportStart: again, More: moreOnHost(run),
+		Resume: run.Resume, Settings: run.Settings, Args: p.Args, ReportStart: again, More: moreOnHost(run), Next: next,
 	}).Get(stepCtx, result)
 	var late *temporal.TimeoutError
 	if !errors.As(err, &late) || !calls.IsScheduleToStart(late) {
@@ -192,9 +197,25 @@ func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun
 
 // moreOnHost says that the clean's next step runs on the host too. A runbook's hold or wait
 // does not, and may last for days.
-func moreOnHost(run *contract.CleanRun) bool {
-	next := run.Next + 1
-	return next < len(run.Plan) && !clean.OfWorkflow(run.Plan[next].Step)
+func moreOnHost(run *contract.CleanRun) bool { return onHost(run, run.Next+1) }
+
+func onHost(run *contract.CleanRun, i int) bool {
+	return i < len(run.Plan) && !clean.OfWorkflow(run.Plan[i].Step)
+}
+
+// nextStep is the step after the plan's next one, if the host may begin it in the same activity:
+// it only reads the device. Nil: it has an activity of its own.
+func (d *Cleaning) nextStep(run *contract.CleanRun) *contract.NextStep {
+	i := run.Next + 1
+	if !d.LocalCalls || !onHost(run, i) || run.Plan[i].Phase != string(clean.Verify) || held(run, i) {
+		return nil
+	}
+	p := run.Plan[i]
+	next := &contract.NextStep{Step: p.Step, Version: p.Version, Args: p.Args, More: onHost(run, i+1)}
+	if run.Budget <= 0 {
+		next.Budget = p.Timeout
+	}
+	return next
 }
 
 func errBudgetExceeded(step string, budget time.Duration) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -37,6 +38,43 @@ func (d *Cleaning) failureOf(run *contract.CleanRun, f *device.Fault) *contract.
 		}
 	}
 	return &failure
+}
+
+// ended records how one step of the plan ended, the scheduling seq of it, and says whether the
+// clean has ended with it.
+func (d *Cleaning) ended(ctx workflow.Context, run *contract.CleanRun, seq int64, result contract.StepResult, err error) bool {
+	d.countFailure(run, err)
+	d.noteFailure(run, err)
+	wrong := mismatch(run, seq, result)
+	d.meterStep(ctx, run, result, err, wrong)
+	if d.interrupted(ctx, err) {
+		return true
+	}
+	if wrong != nil {
+		d.countFailure(run, wrong)
+		d.finish(ctx, "failed", wrong)
+		return true
+	}
+	if result.Firmware != "" {
+		d.State.Host.Identity.Firmware = result.Firmware
+	}
+	result.Clean, result.Seq, result.Firmware, result.Next = "", 0, "", nil // known by now
+	run.Results, run.RunTime = append(run.Results, result), run.RunTime+result.RunTime
+	run.Next, run.Resume, run.NextBegun = run.Next+1, nil, false
+	d.reportCanary(ctx, run)
+	return false
+}
+
+// nextEnded is ended for a step that its host began in the activity of the one before it.
+func (d *Cleaning) nextEnded(ctx workflow.Context, run *contract.CleanRun, next contract.NextResult) bool {
+	var result contract.StepResult
+	var err error
+	if next.Refusal != nil {
+		err = contract.Refuse(*next.Refusal)
+	} else if next.Result != nil {
+		result = *next.Result
+	}
+	return d.ended(ctx, run, run.Seq+1, result, err)
 }
 
 // mismatch is the fault of a result that is not of the step that was asked for, in this

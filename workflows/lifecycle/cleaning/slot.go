@@ -109,16 +109,18 @@ func firmwareOf(args json.RawMessage) []string {
 // awaitHeldStep waits while the limits hold back the clean's next step, because it failed on
 // other devices of the model. The clean keeps its slot.
 func (d *Cleaning) awaitHeldStep(runCtx, ctx workflow.Context, run *contract.CleanRun) error {
-	held := func() bool {
-		return run.Slot != nil && slices.Contains(run.Slot.Hold, run.Plan[run.Next].Step)
-	}
-	if !held() {
+	if !held(run, run.Next) {
 		return nil
 	}
 	d.WaitingUntil(ctx, contract.WaitSlot, run.Slot.Why, time.Time{})
-	err := workflow.Await(runCtx, func() bool { return !held() })
+	err := workflow.Await(runCtx, func() bool { return !held(run, run.Next) })
 	d.EndWait(ctx, contract.WaitSlot)
 	return err
+}
+
+// held says that the limits hold back this step of the plan.
+func held(run *contract.CleanRun, i int) bool {
+	return run.Slot != nil && slices.Contains(run.Slot.Hold, run.Plan[i].Step)
 }
 
 // OnSlot handles an answer of the limits. A slot that nothing here waits for is given back.
