@@ -38,7 +38,7 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 		if err != nil {
 			return contract.StepResult{}, false, err
 		}
-		stored, found = host.Entry{Seq: record.Seq}, known && record.Seq > a.in.Seq
+		stored, found = host.Entry{Seq: record.Seq}, known && record.Seq > a.in.LastSeq()
 	}
 	want := host.Entry{
 		Seq: a.in.Seq, Attempt: a.info.Attempt, Clean: a.clean(), Step: a.step.Name,

@@ -232,6 +232,34 @@ func TestAnAttemptAfterAKillInAStepThatFollows(t *testing.T) {
 			require.Equal(t, "zero", recorded.Step)
 		})
 	}
+	inBubble(t, "before anything of the step was recorded", func(t *testing.T) {
+		s := newTestHost(t)
+		in := s.zeroThenVerify()
+		in.Next = nil
+		_, err := s.run(first(t), in)
+		require.NoError(t, err)
+		zeroed := s.called("zero")
+		result, err := s.run(again(t, 2), s.zeroThenVerify())
+		require.NoError(t, err)
+		require.Equal(t, "verify", result.Next.Result.Step)
+		require.Equal(t, zeroed, s.called("zero"))
+	})
+	for setting, want := range map[device.OnInterrupt]string{"": "done at 160", device.InterruptError: "working at 0"} {
+		inBubble(t, "that it has begun is recorded if a crash is an operator's ("+string(setting)+")", func(t *testing.T) {
+			s := newTestHost(t)
+			in, seen := s.zeroThenVerify(), ""
+			in.Settings.OnInterrupt = setting
+			s.onRead(func(int64, context.Context) error {
+				if seen == "" {
+					seen = s.journaled()
+				}
+				return nil
+			})
+			_, err := s.run(first(t), in)
+			require.NoError(t, err)
+			require.Equal(t, want, seen)
+		})
+	}
 	inBubble(t, "an operator is to decide", func(t *testing.T) {
 		s := killed(t, working)
 		in := s.zeroThenVerify()
@@ -263,8 +291,8 @@ func TestAnAttemptAfterAKillInAStepThatFollows(t *testing.T) {
 				return nil
 			}
 			frozen = true
-			e := s.entry() // the next attempt has begun meanwhile
-			e.Attempt++
+			e := s.entry() // the next attempt has begun meanwhile, and recorded how far it is
+			e.Seq, e.Attempt, e.Step, e.Done, e.Working, e.Offset = 2, 2, "verify", false, true, steps.Chunk
 			return errors.Join(s.host.Journal("d1").Save(e))
 		})
 		result, err := s.run(at, s.zeroThenVerify())

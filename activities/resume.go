@@ -150,10 +150,13 @@ func (a *attempt) journalResult(ctx, workCtx context.Context, outcome steps.Outc
 }
 
 // saveRecord writes the numbers that must never decrease to the host's record of the
-// device, which outlives the workflow (F10).
+// device, which outlives the workflow (F10). Those of a step that follows are in it already.
 func (a *attempt) saveRecord() error {
+	if a.follows {
+		return nil
+	}
 	return a.Host.UpdateRecord(a.in.Enrollment.Name, func(r *host.Record) error {
-		r.Seq, r.Clean = max(r.Seq, a.in.Seq), max(r.Clean, a.in.Number)
+		r.Seq, r.Clean = max(r.Seq, a.in.LastSeq()), max(r.Clean, a.in.Number)
 		r.Binding, r.Generation = max(r.Binding, a.in.Binding), a.in.Generation
 		if r.Driver == "" { // the record was lost: write a complete one
 			writeEnrollment(r, a.in.Enrollment, contract.DeviceUUID(a.in.Enrollment.Name), a.in.Identity)

@@ -47,7 +47,7 @@ func TestJournalIsNeverAheadOfTheDevice(t *testing.T) {
 			"zero 0: working at 0", "flush 0: working at 0",
 			"zero 64: working at 64", "flush 0: working at 64",
 			"zero 128: working at 128", "flush 0: working at 128",
-			"check 0: working at 160", "close 0: working at 160",
+			"check 0: working at 128", "close 0: working at 128",
 		}, traced(t, s, first(t), s.input("zero")))
 		require.Equal(t, "done at 160", s.journaled())
 		require.EqualValues(t, diskSize, s.disk.durableUpTo())
@@ -60,7 +60,7 @@ func TestJournalIsNeverAheadOfTheDevice(t *testing.T) {
 			"open 0: nothing",
 			// Blocks that are read ahead are not verified yet.
 			"read 0: working at 0", "read 64: working at 0", "read 128: working at 64",
-			"check 0: working at 160", "close 0: working at 160",
+			"check 0: working at 128", "close 0: working at 128",
 		}, traced(t, s, first(t), s.input("verify")))
 		require.Equal(t, "done at 160", s.journaled())
 	})

@@ -359,6 +359,14 @@ type NextStep struct {
 	More   bool          `json:"more,omitempty"`
 }
 
+// LastSeq is the greatest number that the activity uses.
+func (in StepInput) LastSeq() int64 {
+	if in.Next == nil {
+		return in.Seq
+	}
+	return in.Seq + 1
+}
+
 // Following is the StepInput of the step after in, once that has run for a while.
 func (in StepInput) Following(ran time.Duration) StepInput {
 	next := *in.Next

@@ -190,7 +190,7 @@ func (h *fakeHost) step(ctx workflow.Context, j *job, in contract.StepInput, upT
 	}
 	h.begunBy = nil
 	h.journal.seq, h.journal.open, h.journal.done = in.Seq, true, false
-	h.record.Seq, h.record.Clean = max(h.record.Seq, in.Seq), max(h.record.Clean, in.Number)
+	h.record.Seq, h.record.Clean = max(h.record.Seq, in.LastSeq()), max(h.record.Clean, in.Number)
 	h.record.Binding = max(h.record.Binding, in.Binding)
 	h.running = in.Step
 	h.notify()
