@@ -233,18 +233,18 @@ const InstanceSchema = 1
 
 // InstanceState survives continue-as-new. Add fields, never rename one.
 type InstanceState struct {
-	Schema    int            `json:"schema"`
-	UUID      string         `json:"uuid"`
-	Phase     InstancePhase  `json:"phase"`
-	Project   string         `json:"project,omitempty"`
-	Addresses []string       `json:"addresses,omitempty"`
-	Devices   []HeldDevice   `json:"devices,omitempty"`
-	Move      *InstanceMove  `json:"move,omitempty"`
-	Recent    []RecentUpdate `json:"recent,omitempty"`
-	Acts      ActLog         `json:"acts,omitempty"`
-	LastError string         `json:"last_error,omitempty"`
-	CreatedAt time.Time      `json:"created_at"`
-	UpdatedAt time.Time      `json:"updated_at"`
+	Schema    int           `json:"schema"`
+	UUID      string        `json:"uuid"`
+	Phase     InstancePhase `json:"phase"`
+	Project   string        `json:"project,omitempty"`
+	Addresses []string      `json:"addresses,omitempty"`
+	Devices   []HeldDevice  `json:"devices,omitempty"`
+	Move      *InstanceMove `json:"move,omitempty"`
+	Recent    RecentUpdates `json:"recent,omitempty"`
+	Acts      ActLog        `json:"acts,omitempty"`
+	LastError string        `json:"last_error,omitempty"`
+	CreatedAt time.Time     `json:"created_at"`
+	UpdatedAt time.Time     `json:"updated_at"`
 }
 
 // Has finds a device that the instance has.

@@ -44,7 +44,7 @@ type DeviceState struct {
 	// Steps are those of a full clean, by the policy at the last discovery.
 	Steps []CleanStep `json:"steps,omitempty"`
 	// History contains the last bindings, the present one last (KeptBindings).
-	History []device.Binding `json:"history,omitempty"`
+	History Bindings `json:"history,omitempty"`
 	// Generation is the provider's after this workflow's last call. GenerationUncertain says
 	// that the result of the last write is unknown, so that Generation proves nothing.
 	Generation          int64 `json:"generation,omitempty"`
@@ -56,7 +56,7 @@ type DeviceState struct {
 	Provider string `json:"provider,omitempty"`
 	// Recent contains the last updates by ID with their outcome, so that a repeated one
 	// changes nothing, also after a continue-as-new (KeptUpdates).
-	Recent []RecentUpdate `json:"recent,omitempty"`
+	Recent RecentUpdates `json:"recent,omitempty"`
 	// Acts are the last acts, for the history alone.
 	Acts ActLog `json:"acts,omitempty"`
 	// Bindings says when the bindings of History began and ended, for the history alone.
@@ -99,7 +99,7 @@ func (s *DeviceState) Left() string {
 	if s.BurnedFor != "" {
 		return s.BurnedFor
 	}
-	ended := s.History
+	ended := s.History.All()
 	if s.Device.Binding != nil {
 		ended = ended[:max(len(ended)-1, 0)]
 	}
@@ -112,13 +112,7 @@ func (s *DeviceState) Left() string {
 // Knows says that the instance has or had one of the last bindings, or a burn that failed.
 func (s *DeviceState) Knows(instance string) bool {
 	return device.SameTenant(instance, s.BurnedFor) ||
-		slices.ContainsFunc(s.History, func(b device.Binding) bool { return device.SameTenant(instance, b.Instance) })
-}
-
-// RecentUpdate is an update that was carried out. Refusal is set if it failed.
-type RecentUpdate struct {
-	ID      string   `json:"id"`
-	Refusal *Refusal `json:"refusal,omitempty"`
+		slices.ContainsFunc(s.History.All(), func(b device.Binding) bool { return device.SameTenant(instance, b.Instance) })
 }
 
 // Intent is the work that was requested and is not done, beyond what the state implies.

@@ -30,12 +30,8 @@ func (d binding) existingBinding(in contract.BindInput) (number int, ours, ended
 	if in.Request == "" {
 		return 0, false, false
 	}
-	for _, b := range d.State.History {
-		if device.SameTenant(b.Instance, in.Instance) && b.Request == in.Request {
-			return b.Number, false, true
-		}
-	}
-	return 0, false, false
+	number, ended = d.State.History.Of(in.Instance, in.Request)
+	return number, false, ended
 }
 
 // validateClaim is for claim and bind. A request never gets a second binding.
@@ -236,12 +232,8 @@ func (d binding) wasBoundTo(instance string) bool {
 	if b := d.State.Device.Binding; b != nil && device.SameTenant(b.Instance, instance) {
 		return false
 	}
-	for _, b := range d.State.History {
-		if device.SameTenant(b.Instance, instance) {
-			return true
-		}
-	}
-	return false
+	_, was := d.State.History.Of(instance, "")
+	return was
 }
 
 // claimedFor says that the instance holds a claim, or is being bound.

@@ -87,11 +87,7 @@ func (d *parts) recordEnd(b *device.Binding, verb, by, reason string) {
 	if reason != "" {
 		ended += ": " + reason
 	}
-	for i := range d.State.History {
-		if h := &d.State.History[i]; h.Number == b.Number {
-			h.Ended = ended
-		}
-	}
+	d.State.History = d.State.History.Ended(b.Number, ended)
 }
 
 // checkTenant is nameTenant for the inputs of retire and manage.

@@ -84,9 +84,10 @@ func (d *run) resolveUnknown(ctx workflow.Context) error {
 func (d *run) tenantUnrecorded(previous contract.PreviousRun) *device.Fault {
 	s := d.State
 	known := "its bindings are not known"
+	bindings := s.History.All()
 	switch {
-	case len(s.History) > 0:
-		known = fmt.Sprintf("the last instance that this workflow knows of was %s", s.History[len(s.History)-1].Instance)
+	case len(bindings) > 0:
+		known = fmt.Sprintf("the last instance that this workflow knows of was %s", bindings[len(bindings)-1].Instance)
 	case previous.RunID != "":
 		known = fmt.Sprintf("an earlier workflow ended at %s in state %s without an instance", previous.EndedAt.Format(time.RFC3339), previous.State)
 	}

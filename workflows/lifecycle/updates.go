@@ -94,7 +94,7 @@ func (d *run) register(ctx workflow.Context) error {
 			func() (contract.DeviceStatus, error) {
 				v := status.WithOverrideNumbers(d.Status(), d.State)
 				var unreadable, err error
-				v.Bindings, err = d.State.Bindings.Of(d.State.History)
+				v.Bindings, err = d.State.Bindings.Of(d.State.History.All())
 				unreadable = errors.Join(unreadable, err)
 				v.Acts, err = d.State.Acts.Acts()
 				unreadable = errors.Join(unreadable, err)

@@ -3,7 +3,6 @@
 package updates
 
 import (
-	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -14,40 +13,20 @@ import (
 
 // Log is the part of a workflow's state that keeps them. Of names the workflow in logs.
 type Log struct {
-	Recent *[]contract.RecentUpdate
+	Recent *contract.RecentUpdates
 	Acts   *contract.ActLog
 	Of     string
 }
 
 // Find finds an update that was carried out before, by its ID.
-func (l Log) Find(id string) (contract.RecentUpdate, bool) {
-	for _, u := range *l.Recent {
-		if u.ID == id {
-			return u, true
-		}
-	}
-	return contract.RecentUpdate{}, false
-}
+func (l Log) Find(id string) (contract.RecentUpdate, bool) { return l.Recent.Find(id) }
 
 // OtherBody says that an update with this ID's key and another body was carried out before.
-func (l Log) OtherBody(id string) bool {
-	return slices.ContainsFunc(*l.Recent, func(u contract.RecentUpdate) bool { return contract.OtherBody(u.ID, id) })
-}
+func (l Log) OtherBody(id string) bool { return l.Recent.OtherBody(id) }
 
 // Record keeps an update's ID and its outcome.
 func (l Log) Record(id string, refusal *contract.Refusal) {
-	recent := *l.Recent
-	for i := range recent {
-		if recent[i].ID == id {
-			recent[i].Refusal = refusal
-			return
-		}
-	}
-	recent = append(recent, contract.RecentUpdate{ID: id, Refusal: refusal})
-	if over := len(recent) - contract.KeptUpdates; over > 0 {
-		recent = slices.Clone(recent[over:])
-	}
-	*l.Recent = recent
+	*l.Recent = l.Recent.With(contract.RecentUpdate{ID: id, Refusal: refusal})
 }
 
 // Accept keeps an act that was accepted, and when.

@@ -46,9 +46,9 @@ var actMutations = []mutation{
 	},
 	{
 		name: "an update that is repeated in a later run does nothing",
-		file: "workflows/updates/updates.go",
-		old:  `		if u.ID == id {`,
-		new:  `		if u.ID == id && u.Refusal != nil {`,
+		file: "workflows/contract/recent.go",
+		old:  `		found := bytes.HasPrefix(u.packed, packed)`,
+		new:  `		found := bytes.HasPrefix(u.packed, packed) && u.packed[len(packed)] != 0 // has a refusal`,
 		pkg:  "./workflows/lifecycle", run: "TestActsAreThoseThatChangedSomething",
 	},
 	{

@@ -11,7 +11,8 @@ import (
 	"burnish/workflows/lifecycle/record"
 )
 
-// Devices share the descriptions of their search attributes' types, which keep their content.
+// Devices share the descriptions of the types of their search attributes and memos, which keep
+// their content.
 func TestDevicesShareTheTypesOfTheirAttributes(t *testing.T) {
 	attributes := func(value string) *commonpb.SearchAttributes {
 		of := func(kind string) *commonpb.Payload {
@@ -22,8 +23,8 @@ func TestDevicesShareTheTypesOfTheirAttributes(t *testing.T) {
 		}}
 	}
 	one, other := attributes(`"h1"`), attributes(`"h2"`)
-	record.CompactAttributes(one)
-	record.CompactAttributes(other)
+	record.CompactPayloads(one.GetIndexedFields())
+	record.CompactPayloads(other.GetIndexedFields())
 	require.True(t, proto.Equal(attributes(`"h1"`), one))
 	require.True(t, proto.Equal(attributes(`"h2"`), other))
 
@@ -34,5 +35,5 @@ func TestDevicesShareTheTypesOfTheirAttributes(t *testing.T) {
 	require.Equal(t, kind(one, "Host"), kind(other, "State"))
 	require.NotEqual(t, kind(one, "Host"), kind(one, "Dirty"))
 
-	record.CompactAttributes(nil)
+	record.CompactPayloads(nil)
 }

@@ -13,38 +13,12 @@ import (
 )
 
 // Compact makes a state that was just read from JSON smaller, because each idle device of a
-// worker keeps it in memory: its slices have no free room, the strings of its lists are in one
-// piece, and the devices of a host share the names of its steps. Its content stays the same.
+// worker keeps it in memory: its slices have no free room, and the devices of a host share the
+// names of its steps. Its content stays the same.
 func Compact(s *contract.DeviceState) {
-	s.Recent, s.History, s.Steps, s.Acts = slices.Clone(s.Recent), slices.Clone(s.History), slices.Clone(s.Steps), slices.Clone(s.Acts)
+	s.Steps, s.Acts = slices.Clone(s.Steps), slices.Clone(s.Acts)
 	s.Bindings, s.Archive = slices.Clone(s.Bindings), slices.Clone(s.Archive)
-	var texts []*string
-	for i := range s.Recent {
-		texts = append(texts, &s.Recent[i].ID)
-	}
-	for i := range s.History {
-		b := &s.History[i]
-		texts = append(texts, &b.Instance, &b.Request, &b.Tag, &b.Ended)
-	}
-	join(texts)
 	s.Host.Steps = sharedSteps(s.Host.Steps)
-}
-
-// join gives strings one backing, in which each of them is once.
-func join(texts []*string) {
-	var all strings.Builder
-	begin := make(map[string]int, len(texts))
-	for _, text := range texts {
-		if _, ok := begin[*text]; !ok {
-			begin[*text] = all.Len()
-			all.WriteString(*text)
-		}
-	}
-	backing := strings.Clone(all.String())
-	for _, text := range texts {
-		at := begin[*text]
-		*text = backing[at : at+len(*text)]
-	}
 }
 
 // stepSets are the sets of steps that hosts have, by content: one for each version of the
@@ -68,10 +42,10 @@ func sharedSteps(versions map[string]int) map[string]int {
 	return versions
 }
 
-// CompactAttributes makes smaller what the SDK keeps of the search attributes that a run began
-// with: devices share the description of a value's type, which takes more than the value.
-func CompactAttributes(attributes *commonpb.SearchAttributes) {
-	fields := attributes.GetIndexedFields()
+// CompactPayloads makes smaller what the SDK keeps of the search attributes and the memo that a
+// run began with: devices share the description of a value's type, which takes more than most
+// values.
+func CompactPayloads(fields map[string]*commonpb.Payload) {
 	for _, name := range workflow.DeterministicKeys(fields) {
 		if value := fields[name]; value != nil {
 			value.Metadata = sharedMetadata(value.Metadata)
@@ -79,10 +53,10 @@ func CompactAttributes(attributes *commonpb.SearchAttributes) {
 	}
 }
 
-// metadataSets are the descriptions of search attributes' types, by content: one for each type.
+// metadataSets are the descriptions of values' types, by content: one for each type.
 var metadataSets sync.Map
 
-// sharedMetadata is a description that all attributes of one type share. None changes it: a new
+// sharedMetadata is a description that all values of one type share. None changes it: a new
 // value has its own.
 func sharedMetadata(of map[string][]byte) map[string][]byte {
 	if len(of) == 0 {

@@ -89,7 +89,7 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 	if next.Binding != nil && (was.Binding == nil || was.Binding.Number != next.Binding.Number) {
 		s.BoundAt = s.UpdatedAt
 		s.BurnedFor = "" // an earlier burn's record is no more
-		s.History = lastN(append(s.History, *next.Binding), contract.KeptBindings)
+		s.History = s.History.With(*next.Binding)
 	}
 	r.logEvent(ctx, was, e.Kind)
 	if next.State == device.Available || next.State == device.Allocated || next.State == device.Manageable {
@@ -263,11 +263,4 @@ func (r *Record) Refusal(update string, err error) error {
 // Updates are the updates that were carried out, and who asked for them.
 func (r *Record) Updates() updates.Log {
 	return updates.Log{Recent: &r.State.Recent, Acts: &r.State.Acts, Of: r.State.Name}
-}
-
-func lastN[T any](all []T, n int) []T {
-	if len(all) > n {
-		return append([]T(nil), all[len(all)-n:]...)
-	}
-	return all
 }
