@@ -42,6 +42,9 @@ type lease struct {
 	// that counts while the machine is suspended.
 	acknowledged time.Duration
 	asked        bool
+	// answer is that of a request which begin sent at a time; nil: none is under way.
+	answer chan error
+	sent   time.Duration
 }
 
 // newLease is the lease of a step, or of a change of the power.
@@ -55,6 +58,18 @@ func (a *attempt) newLease(ctx context.Context) *lease {
 		l.acknowledged, l.asked = a.before.acknowledged, a.before.asked
 	}
 	return l
+}
+
+// begin asks the server for the first time, while the device is made ready: check waits for the
+// answer, whose age counts from now.
+func (l *lease) begin(ctx context.Context) {
+	now, err := l.now()
+	if l.confirm == nil || l.asked || err != nil { // check reads the clock too
+		return
+	}
+	answer := make(chan error, 1)
+	l.answer, l.sent = answer, now
+	go func() { answer <- l.ask(ctx) }()
 }
 
 // defaultHeartbeat replaces the heartbeat time-out of an activity that has none.
@@ -88,7 +103,12 @@ func (l *lease) check(ctx context.Context) error {
 		if l.asked && now-l.acknowledged <= timeout/3 {
 			return nil
 		}
-		err = l.ask(ctx)
+		begun := l.answer != nil
+		if begun {
+			now, err, l.answer = l.sent, <-l.answer, nil
+		} else {
+			err = l.ask(ctx)
+		}
 		answered, clockErr := l.now()
 		if clockErr != nil {
 			return clockErr
@@ -98,6 +118,9 @@ func (l *lease) check(ctx context.Context) error {
 			// Frozen while it asked: the answer may be as old as the question.
 			if answered-now <= timeout/3 {
 				return nil
+			}
+			if begun { // the device took long to open
+				continue
 			}
 			err = errors.New("its answer came too late")
 		}

@@ -23,6 +23,10 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 		done()
 		return contract.StepResult{}, a.timeout()
 	}
+	a.since = time.Now()
+	a.heartbeats.budget(a.since.Add(remaining))
+	a.lease = a.newLease(ctx)
+	a.lease.begin(ctx)
 	if err := a.saveRecord(); err != nil {
 		done()
 		return contract.StepResult{}, err
@@ -43,8 +47,6 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 	})()
 
 	a.entry.Working, a.entry.Slot = true, true
-	a.since = time.Now()
-	a.heartbeats.budget(a.since.Add(remaining))
 	type end struct {
 		result contract.StepResult
 		err    error
@@ -140,10 +142,8 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 			err = closeErr
 		}
 	}()
-	// With the device open and before the first write: the context is as old as the last
-	// heartbeat, and a process that was frozen meanwhile could erase the device of a later
-	// binding.
-	a.lease = a.newLease(ctx)
+	// Before the first write: the context is as old as the last heartbeat, and a process that was
+	// frozen meanwhile could erase the device of a later binding.
 	if err := a.lease.check(workCtx); err != nil {
 		return outcome, err
 	}

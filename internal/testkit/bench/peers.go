@@ -216,7 +216,7 @@ func (b *bench) burnishPeer(ctx context.Context, dir string) (*peer, error) {
 		return nil, err
 	}
 	v := &variant{name: "peer", task: task{
-		Product: true, Real: true, Queue: contract.Queue, Host: "bench-peer", Address: server.Address, Cache: 2000, Slots: 1000,
+		Product: true, Real: true, Queue: contract.Queue, Host: "bench-peer", Address: server.Address, Cache: 2000, Slots: 1000, Confirm: true,
 	}}
 	if err := b.startVariant(ctx, v); err != nil {
 		return nil, err

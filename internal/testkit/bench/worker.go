@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
@@ -55,6 +56,8 @@ type task struct {
 	// concurrently.
 	Cache int `json:"cache"`
 	Slots int `json:"slots"`
+	// Confirm: a step asks the server before it writes, as a real worker's does (F32).
+	Confirm bool `json:"confirm,omitempty"`
 	// Placement is the URL of the inventory; "" means a file inventory.
 	Placement string `json:"placement,omitempty"`
 	// Files for profiles: of the processor until the end, of all allocations at the end, of the
@@ -300,6 +303,14 @@ func (t task) real(c sdkclient.Client, logger *slog.Logger) (activitySet, func()
 	}
 	control := &activities.Control{Store: store, Client: client.New(c), Real: t.Placement != ""}
 	hardware := &activities.Hardware{Host: this, Drivers: drivers, Steps: steps.All(), Slots: host.NewFairSemaphore(t.Slots), Log: logger}
+	if t.Confirm {
+		hardware.Confirm = func(ctx context.Context, token []byte, details ...any) error {
+			if _, err := c.WorkflowService().GetClusterInfo(ctx, &workflowservice.GetClusterInfoRequest{}); err != nil {
+				return err
+			}
+			return c.RecordActivityHeartbeat(ctx, token, details...)
+		}
+	}
 	b := activitySet{
 		control: control.Activities(),
 		host:    map[string]any{contract.ActivityDiscover: hardware.Discover},
