@@ -31,8 +31,24 @@ type update[F family, In contract.Input, Out any] struct {
 	validateOnArrival func(F, workflow.Context, In) error
 }
 
-// The updates. All devices of a worker share them, so that each costs a device two
-// pointers.
+func (u *update[F, In, Out]) named() string { return u.name }
+
+// updatesByName are all updates.
+var updatesByName = byName(
+	enrollUpdate, claimUpdate, burnUpdate, unclaimUpdate, bindUpdate, unbindUpdate, rebuildUpdate,
+	cleanUpdate, abortUpdate, releaseHoldUpdate, provideUpdate, manageUpdate, maintainUpdate, retireUpdate, forgetUpdate,
+	replaceUpdate, moveUpdate, labelUpdate, powerUpdate, overrideUpdate, migrateUpdate,
+)
+
+func byName(all ...interface{ named() string }) map[string]any {
+	named := map[string]any{}
+	for _, u := range all {
+		named[u.named()] = u
+	}
+	return named
+}
+
+// The updates, which all devices of a worker share.
 var (
 	enrollUpdate = &update[enrollment, contract.EnrollInput, contract.Result]{contract.UpdateEnroll, "Enroll this device",
 		enrollment.validate, enrollment.enroll, already[enrollment, contract.EnrollInput], nil}
@@ -81,13 +97,14 @@ func (d *run) register(ctx workflow.Context) error {
 	if d.overridable() {
 		d.registerOverride(ctx)
 	}
-	return errors.Join(
-		handle(ctx, d.parts, enrollUpdate), handle(ctx, d.parts, provideUpdate),
-		handle(ctx, d.parts, claimUpdate), handle(ctx, d.parts, burnUpdate), handle(ctx, d.parts, unclaimUpdate),
-		handle(ctx, d.parts, bindUpdate), handle(ctx, d.parts, unbindUpdate), handle(ctx, d.parts, rebuildUpdate),
-		handle(ctx, d.parts, cleanUpdate), handle(ctx, d.parts, abortUpdate), handle(ctx, d.parts, releaseHoldUpdate),
-		handle(ctx, d.parts, manageUpdate), handle(ctx, d.parts, maintainUpdate),
-		handle(ctx, d.parts, retireUpdate), handle(ctx, d.parts, forgetUpdate),
+	binds, unbinds, operates := handlersOf(d.parts, bindUpdate), handlersOf(d.parts, unbindUpdate), handlersOf(d.parts, manageUpdate)
+	return errors.Join( // in this order, in which the SDK runs updates that came before
+		handle(ctx, d.parts, enrollUpdate), operates.handle(ctx, provideUpdate),
+		binds.handle(ctx, claimUpdate), binds.handle(ctx, burnUpdate), handle(ctx, d.parts, unclaimUpdate),
+		binds.handle(ctx, bindUpdate), unbinds.handle(ctx, unbindUpdate), unbinds.handle(ctx, rebuildUpdate),
+		handle(ctx, d.parts, cleanUpdate), operates.handle(ctx, abortUpdate), operates.handle(ctx, releaseHoldUpdate),
+		operates.handle(ctx, manageUpdate), handle(ctx, d.parts, maintainUpdate),
+		operates.handle(ctx, retireUpdate), operates.handle(ctx, forgetUpdate),
 		handle(ctx, d.parts, replaceUpdate), handle(ctx, d.parts, moveUpdate),
 		handle(ctx, d.parts, labelUpdate),
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDevice,
@@ -131,54 +148,84 @@ func already[F family, In contract.Input](d F, _ string, _ In) (contract.Result,
 
 func partsOf[F family](d F) *parts { return struct{ *parts }(d).parts }
 
-// handle registers one update. The state records its ID and outcome, because Temporal
+// handlers are what the SDK calls for the updates of one family whose inputs and results have
+// the same types. The updates share them, because every idle device has those of all updates:
+// they capture the device alone, and find the update by its name.
+type handlers[F family, In contract.Input, Out any] struct {
+	do       func(workflow.Context, In) (Out, error)
+	validate func(workflow.Context, In) error
+}
+
+// handlersOf makes those of a device, for updates like the one given.
+func handlersOf[F family, In contract.Input, Out any](d *parts, _ *update[F, In, Out]) handlers[F, In, Out] {
+	return handlers[F, In, Out]{
+		do: func(ctx workflow.Context, in In) (Out, error) {
+			return carryOut(ctx, d, calledUpdate[F, In, Out](ctx), in)
+		},
+		validate: func(ctx workflow.Context, in In) error {
+			u := calledUpdate[F, In, Out](ctx)
+			return d.LogRefused(ctx, shownVerb(u.name, in), in, validate(ctx, d, u, in))
+		},
+	}
+}
+
+// calledUpdate is the update that the SDK calls. It is there: handle refuses to register others.
+func calledUpdate[F family, In contract.Input, Out any](ctx workflow.Context) *update[F, In, Out] {
+	u, _ := updatesByName[workflow.GetCurrentUpdateInfo(ctx).Name].(*update[F, In, Out])
+	return u
+}
+
+// handle registers one update.
+func (h handlers[F, In, Out]) handle(ctx workflow.Context, u *update[F, In, Out]) error {
+	if updatesByName[u.name] != any(u) {
+		return fmt.Errorf("update %s is not in updatesByName", u.name)
+	}
+	return workflow.SetUpdateHandlerWithOptions(ctx, u.name, h.do, workflow.UpdateHandlerOptions{Description: u.about, Validator: h.validate})
+}
+
+// handle registers an update that shares its handlers with no other.
+func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts, u *update[F, In, Out]) error {
+	return handlersOf(d, u).handle(ctx, u)
+}
+
+// carryOut carries out one update. The state records its ID and outcome, because Temporal
 // forgets IDs at continue-as-new: a repeated update changes nothing, whichever instance the
 // device is bound to by then.
-func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts, u *update[F, In, Out]) error {
-	// The closures capture two pointers each: every idle device has all of them.
-	return workflow.SetUpdateHandlerWithOptions(ctx, u.name,
-		func(ctx workflow.Context, in In) (Out, error) {
-			ctx, _ = workflow.NewDisconnectedContext(ctx)
-			of := F(struct{ *parts }{d})
-			var none Out
-			id := workflow.GetCurrentUpdateInfo(ctx).ID
-			if before, seen := d.Updates().Find(id); seen {
-				if before.Refusal != nil {
-					return none, contract.Refuse(*before.Refusal)
-				}
-				return u.replayed(of, id, in)
-			}
-			if err := u.validate(of, in); err != nil {
-				return none, d.LogRefused(ctx, shownVerb(u.name, in), in, d.Refusal(shownVerb(u.name, in), err))
-			}
-			d.Updates().Record(id, nil)
-			act := in.Act()
-			act.Verb, act.Request = u.name, id
-			d.Updates().Accept(ctx, act)
-			ctx = record.WithAct(ctx, act)
-			out, err := u.do(of, ctx, in)
-			if err != nil {
-				err = d.Refusal(shownVerb(u.name, in), err)
-				refusal, ok := contract.RefusalOf(err)
-				if !ok { // an error that is no refusal fails a repeated update too
-					refusal.Fault = *calls.FaultOf(err)
-				}
-				d.Updates().Record(id, &refusal)
-				d.State.LastRefusal = refusal.Fault.Message
-				d.Updates().Fail(ctx, id, refusal.Fault.Code)
-				err = d.LogRefused(ctx, shownVerb(u.name, in), in, err)
-			} else if unchanged(out) {
-				d.Updates().Drop(ctx, id)
-			}
-			d.Publish(ctx)
-			return out, err
-		},
-		workflow.UpdateHandlerOptions{
-			Description: u.about,
-			Validator: func(ctx workflow.Context, in In) error {
-				return d.LogRefused(ctx, shownVerb(u.name, in), in, validate(ctx, d, u, in))
-			},
-		})
+func carryOut[F family, In contract.Input, Out any](ctx workflow.Context, d *parts, u *update[F, In, Out], in In) (Out, error) {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	of := F(struct{ *parts }{d})
+	var none Out
+	id := workflow.GetCurrentUpdateInfo(ctx).ID
+	if before, seen := d.Updates().Find(id); seen {
+		if before.Refusal != nil {
+			return none, contract.Refuse(*before.Refusal)
+		}
+		return u.replayed(of, id, in)
+	}
+	if err := u.validate(of, in); err != nil {
+		return none, d.LogRefused(ctx, shownVerb(u.name, in), in, d.Refusal(shownVerb(u.name, in), err))
+	}
+	d.Updates().Record(id, nil)
+	act := in.Act()
+	act.Verb, act.Request = u.name, id
+	d.Updates().Accept(ctx, act)
+	ctx = record.WithAct(ctx, act)
+	out, err := u.do(of, ctx, in)
+	if err != nil {
+		err = d.Refusal(shownVerb(u.name, in), err)
+		refusal, ok := contract.RefusalOf(err)
+		if !ok { // an error that is no refusal fails a repeated update too
+			refusal.Fault = *calls.FaultOf(err)
+		}
+		d.Updates().Record(id, &refusal)
+		d.State.LastRefusal = refusal.Fault.Message
+		d.Updates().Fail(ctx, id, refusal.Fault.Code)
+		err = d.LogRefused(ctx, shownVerb(u.name, in), in, err)
+	} else if unchanged(out) {
+		d.Updates().Drop(ctx, id)
+	}
+	d.Publish(ctx)
+	return out, err
 }
 
 // validate refuses an update when it arrives, without leaving history.
