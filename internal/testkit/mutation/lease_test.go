@@ -19,7 +19,7 @@ var leaseMutations = []mutation{
 	{
 		rule: "F32", name: "a step's writes have the attempt's right to write",
 		file: "activities/work.go",
-		old:  `a.step.Run(hardware.WithLease(workCtx, lease.check), &steps.Work{`,
+		old:  `a.step.Run(hardware.WithLease(workCtx, a.lease.check), &steps.Work{`,
 		new:  `a.step.Run(workCtx, &steps.Work{`,
 		pkg:  "./activities", run: "TestTheRightToWriteEndsWithTime",
 	},
