@@ -18,7 +18,7 @@ const (
 	maxLatencyRatio    = 0.55
 	minThroughputRatio = 1.10
 	maxEvents          = 36
-	maxActivities      = 2 // the steps zero and verify
+	maxActivities      = 1 // the step zero, which verify follows
 	maxUpserts         = 3
 	maxIdleEvents      = 15
 	maxIdleMemory      = 48 // KiB a device

@@ -216,7 +216,7 @@ func (f *fleet) active(b *bench) []string {
 
 // startHosts starts one worker for each host. Its discovery finds what was enrolled.
 func (f *fleet) startHosts(b *bench) error {
-	do := map[string]any{"zero": noopStep, "verify": f.verify, contract.ActivityDiscover: noops.host[contract.ActivityDiscover]}
+	do := map[string]any{"zero": f.zero, "verify": f.verify, contract.ActivityDiscover: noops.host[contract.ActivityDiscover]}
 	for i := range b.fleetHosts {
 		w := worker.New(f.client, contract.HostQueue(hostOf(i, b.fleetHosts)), worker.Options{DisableWorkflowWorker: true})
 		for name, run := range do {
@@ -228,6 +228,16 @@ func (f *fleet) startHosts(b *bench) error {
 		b.atEnd(func() error { w.Stop(); return nil })
 	}
 	return nil
+}
+
+func (f *fleet) zero(ctx context.Context, in contract.StepInput) (contract.StepResult, error) {
+	if in.Next == nil {
+		return noopStep(ctx, in)
+	}
+	if _, err := f.verify(ctx, in.Following(0)); err != nil {
+		return contract.StepResult{}, err
+	}
+	return noopSteps(ctx, in)
 }
 
 func (f *fleet) verify(ctx context.Context, in contract.StepInput) (contract.StepResult, error) {
