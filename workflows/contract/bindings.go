@@ -46,11 +46,11 @@ func (u *unpacker) binding() device.Binding {
 }
 
 func packBindings(all []device.Binding) Bindings {
-	var packed []byte
+	packed := make([]byte, 0, len(all)*packedLength)
 	for _, b := range all {
 		packed = packBinding(packed, b)
 	}
-	return bytes.Clone(packed) // without free room
+	return append([]byte(nil), packed...) // without free room
 }
 
 // With returns the bindings with one more.
@@ -85,7 +85,8 @@ func (l Bindings) All() []device.Binding {
 		return nil
 	}
 	all := make([]device.Binding, 0, KeptBindings)
-	for u := (unpacker{packed: l}); u.more(); {
+	u := unpacker{packed: l}
+	for u.grow(); u.more(); {
 		all = append(all, u.binding())
 	}
 	return all
@@ -120,7 +121,7 @@ func (l Bindings) MarshalJSON() ([]byte, error) { return json.Marshal(l.All()) }
 
 // UnmarshalJSON reads the list.
 func (l *Bindings) UnmarshalJSON(text []byte) error {
-	var all []device.Binding
+	all := make([]device.Binding, 0, KeptBindings)
 	if err := json.Unmarshal(text, &all); err != nil {
 		return fmt.Errorf("read the bindings: %w", err)
 	}

@@ -74,11 +74,13 @@ func fields(t reflect.Type, into map[string]bool) {
 			kind = list
 		}
 		if !f.Anonymous { // JSON shows its fields as those of the struct
-			into[fmt.Sprintf("%s.%s %s", t.Name(), name, kind)] = true
+			line := fmt.Sprintf("%s.%s %s", t.Name(), name, kind)
+			if into[line] { // a struct may hold one of its own kind
+				continue
+			}
+			into[line] = true
 		}
-		if kind != t {
-			fields(kind, into)
-		}
+		fields(kind, into)
 	}
 }
 

@@ -8,13 +8,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// packedLength is that of most texts, in bytes.
-const packedLength = 64
+// packedLength is that of most packed texts, uuidLength that of a UUID as text, in bytes.
+const (
+	packedLength = 64
+	uuidLength   = 36
+)
 
 // packText appends a text to a packed list: a UUID at its end takes 16 bytes of its 36. Each idle
 // device of a worker has about 80 of them in memory.
 func packText(to []byte, text string) []byte {
-	begin := len(text) - len(uuid.Nil.String())
+	begin := len(text) - uuidLength
 	if begin >= 0 {
 		// A UUID that is not in lower case would be read as another text.
 		if id, err := uuid.Parse(text[begin:]); err == nil && strings.ToLower(text[begin:]) == text[begin:] {
@@ -31,6 +34,9 @@ type unpacker struct {
 	packed []byte
 	texts  strings.Builder
 }
+
+// grow makes room for all texts of the list.
+func (u *unpacker) grow() { u.texts.Grow(len(u.packed) * uuidLength / len(uuid.Nil)) }
 
 // more says that the list has another entry.
 func (u *unpacker) more() bool { return len(u.packed) > 0 }
@@ -84,7 +90,7 @@ func (u *unpacker) text() string {
 	text, id := u.textParts()
 	u.texts.Write(text)
 	if len(id) == len(uuid.Nil) {
-		var form [36]byte
+		var form [uuidLength]byte
 		for at, part := 0, 0; part < len(uuidParts); part++ {
 			end := at + uuidParts[part]
 			hex.Encode(form[2*at+part:], id[at:end])

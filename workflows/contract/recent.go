@@ -70,7 +70,8 @@ func (l RecentUpdates) OtherBody(id string) bool {
 // All are the updates, the latest last.
 func (l RecentUpdates) All() []RecentUpdate {
 	all := make([]RecentUpdate, 0, KeptUpdates)
-	for u := (unpacker{packed: l}); u.more(); {
+	u := unpacker{packed: l}
+	for u.grow(); u.more(); {
 		id, refusal := u.text(), u.text()
 		all = append(all, RecentUpdate{ID: id, Refusal: readRefusal(refusal)})
 	}
@@ -82,15 +83,15 @@ func (l RecentUpdates) MarshalJSON() ([]byte, error) { return json.Marshal(l.All
 
 // UnmarshalJSON reads the list.
 func (l *RecentUpdates) UnmarshalJSON(text []byte) error {
-	var all []RecentUpdate
+	all := make([]RecentUpdate, 0, KeptUpdates)
 	if err := json.Unmarshal(text, &all); err != nil {
 		return fmt.Errorf("read the recent updates: %w", err)
 	}
-	var packed []byte
+	packed := make([]byte, 0, len(text))
 	for _, u := range all {
 		packed = packText(packText(packed, u.ID), packedRefusal(u.Refusal))
 	}
-	*l = slices.Clone(packed) // without free room
+	*l = append([]byte(nil), packed...) // without free room
 	return nil
 }
 
