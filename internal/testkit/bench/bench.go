@@ -21,7 +21,8 @@ const (
 	maxActivities      = 1 // the step zero, which verify follows
 	maxUpserts         = 3
 	maxIdleEvents      = 15
-	maxIdleMemory      = 48 // KiB a device
+	maxIdleMemory      = 40   // KiB a device
+	boundedDevices     = 3000 // at least, so that this bound counts
 
 	minZeroRatio   = 0.95 // of the rate, to dd's
 	minVerifyRatio = 0.9

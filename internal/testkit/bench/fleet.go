@@ -137,7 +137,7 @@ func (b *bench) populate(ctx context.Context, f *fleet) error {
 	}
 	b.note("fleet: %d devices on %d hosts, started in %.0f s; each with %s", b.fleetDevices, b.fleetHosts, took.Seconds(), x)
 	b.add(
-		single(fmt.Sprintf("fleet of %d: worker's memory a device", b.fleetDevices), "KiB", kib(after.Heap, before.Heap)+kib(after.Stack, before.Stack)).atMost(maxIdleMemory),
+		boundedMemory(single(fmt.Sprintf("fleet of %d: worker's memory a device", b.fleetDevices), "KiB", kib(after.Heap, before.Heap)+kib(after.Stack, before.Stack)), b.fleetDevices),
 		single("  of it live objects", "KiB", kib(after.Live, before.Live)),
 		single("  of it stacks", "KiB", kib(after.Stack, before.Stack)),
 	)

@@ -96,12 +96,21 @@ func (b *bench) idleMemory(ctx context.Context, variants []*variant, samples []s
 	b.note("memory: %d idle devices (baseline: %d), all of them in the worker's cache of %d; each with %s (baseline: %s)",
 		used[0].devices, used[1].devices, b.cacheSize(), samples[0], samples[1])
 	b.add(
-		counted("worker's memory an idle device", "KiB", used[0].heap+used[0].stack, used[1].heap+used[1].stack).atMost(maxIdleMemory),
+		boundedMemory(counted("worker's memory an idle device", "KiB", used[0].heap+used[0].stack, used[1].heap+used[1].stack), used[0].devices),
 		counted("  of it heap", "KiB", used[0].heap, used[1].heap),
 		counted("  of that in live objects", "KiB", used[0].live, used[1].live),
 		counted("  of it stacks", "KiB", used[0].stack, used[1].stack),
 	)
 	return nil
+}
+
+// boundedMemory is the figure of a worker's memory a device, with its bound if there are so many
+// devices that what a worker has once counts little.
+func boundedMemory(f figure, devices int) figure {
+	if devices < boundedDevices {
+		return f
+	}
+	return f.atMost(maxIdleMemory)
 }
 
 // cacheSize holds all idle devices, with room to spare.
