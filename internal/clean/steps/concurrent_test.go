@@ -24,11 +24,11 @@ type allowAll struct{}
 func (allowAll) AllowPath(string) error { return nil }
 
 // Sixteen real targets, files and (for root) loop devices, are zeroed and read back at once.
-// The process may grow by the two buffers of each read and a little more, and all that is
+// The process may grow by the four buffers of each read and a little more, and all that is
 // ever allocated, for reads of the kernel's tables too, does not depend on the targets' size.
 func TestSixteenAtOnceKeepMemoryFlat(t *testing.T) {
 	const wipes, size = 16, 9 * mib
-	const readBuffers, little, tableReads = wipes * 2 * 2 * mib, 8 * mib, wipes * 2 * mib
+	const readBuffers, little, tableReads = wipes * 4 * 2 * mib, 8 * mib, wipes * 2 * mib
 	driver := block.New(allowAll{})
 	targets, files := make([]hardware.Target, wipes), make([]hardwaretest.File, wipes)
 	who := make([]device.Identity, wipes)

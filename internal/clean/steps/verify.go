@@ -161,7 +161,7 @@ func extentsToRead(offset, size, every int64, seed uint64) iter.Seq[extent] {
 }
 
 // allZero reads extents, which must hold only zeroes, and gives the number of bytes. The
-// next extent is read while the last one is compared and recorded.
+// next extents are read while one is compared and recorded.
 func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent], checkpoint func(int64) error) (int64, error) {
 	zeroes, err := hardware.Zeroes()
 	if err != nil {
@@ -184,11 +184,10 @@ func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent], ch
 			return read, b.err
 		case got < b.n:
 			return read, verifyFailedAt(b.at+got, "the device ends early")
-		case !bytes.Equal(b.data[:b.n], zeroes[:b.n]):
-			return read, verifyFailedAt(b.at+firstNonZero(b.data[:b.n]), "a byte is not zero")
+		case !bytes.Equal(b.data(), zeroes[:b.n]):
+			return read, verifyFailedAt(b.at+firstNonZero(b.data()), "a byte is not zero")
 		}
 		read += b.n
-		b.done()
 	}
 	if recorded < size {
 		return read, checkpoint(size)

@@ -39,6 +39,7 @@ func TestSuite(t *testing.T) {
 			}
 			hardwaretest.Run(t, hardwaretest.Fixture{
 				Driver: driver,
+				Write:  writeSize,
 				New: func(t *testing.T, size int64) hardwaretest.Device {
 					made++
 					path := filepath.Join(dir, fmt.Sprintf("file%d", made))

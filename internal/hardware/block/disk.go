@@ -83,6 +83,9 @@ func (k Kernel) system() system {
 // FD is the descriptor that has the claim, for a child process to inherit. Do not close it.
 func (d *Disk) FD() int { return d.h.fd }
 
+// ReadsAtOnce says how many calls of ReadAt may run at once; see hardware.ConcurrentReader.
+func (d *Disk) ReadsAtOnce() int { return d.h.ReadsAtOnce() }
+
 // RefuseSignatures refuses a disk with data that its owner may still want, unless the
 // operator accepts it (F15). Faults: filesystem_signature, io_error.
 func (d *Disk) RefuseSignatures(t hardware.Target) error {

@@ -1,12 +1,13 @@
 package block
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"unsafe"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -20,8 +21,13 @@ const (
 	methodBuffered = "buffered"
 )
 
-// bounceLen is the size of the buffer for unaligned reads.
-const bounceLen = 1 << 20
+// Of a device that takes direct writes, writesAtOnce are under way at a time, each of
+// writeSize: together no more than may be issued without asking again (F32). With one after
+// the other the device has nothing to do between two of them.
+const (
+	writesAtOnce = 2
+	writeSize    = hardware.MaxWrite / writesAtOnce
+)
 
 // openTarget is what a handle has open.
 type openTarget interface {
@@ -49,7 +55,6 @@ type handle struct {
 	writable bool
 
 	zeroes []byte
-	bounce []byte
 	// direct: O_DIRECT is set. It is cleared for good if the first write is refused.
 	direct bool
 	// directWorks: a direct write has succeeded, so a later refusal is an error of the
@@ -57,6 +62,10 @@ type handle struct {
 	directWorks bool
 	// dirty: written since the last fsync.
 	dirty bool
+	// reading is locked for each read that may change what is below, and locked for reading
+	// while direct reads run beside each other.
+	reading sync.RWMutex
+	bounce  []byte
 	// cacheDropped: no cache holds data from before the last write. Nothing from readUpTo on
 	// was read since.
 	cacheDropped bool
@@ -99,8 +108,8 @@ func (h *handle) Method() string {
 }
 
 // ZeroAt writes zeroes to [offset, offset+n) and never past the end; see hardware.Handle. It
-// checks ctx, the right to write and the target before each write of at most 4 MiB. After an error, earlier
-// writes have been done.
+// checks ctx, the right to write and the target before each write of at most writeSize. After
+// an error, earlier writes have been done. When it returns, no write is under way.
 func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	if err := h.checkOpen(); err != nil {
 		return err
@@ -115,16 +124,81 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 		return hardware.CallerError("%d bytes at %d of %q are not whole blocks of %d", n, offset, h.path, hardware.Align)
 	}
 	for n > 0 {
+		if h.direct && h.directWorks && n >= 2*writeSize {
+			done, err := h.writeConcurrently(ctx, offset, n/writeSize*writeSize)
+			if err != nil {
+				return err
+			}
+			if offset, n = offset+done, n-done; done > 0 {
+				continue
+			}
+		}
 		if err := h.mayWrite(ctx, offset); err != nil {
 			return err
 		}
-		done, err := h.writeOnce(offset, min(n, int64(len(h.zeroes))))
+		done, err := h.writeOnce(offset, min(n, writeSize))
 		if err != nil {
 			return err
 		}
 		offset, n = offset+done, n-done
 	}
 	return nil
+}
+
+// writeConcurrently makes direct writes of writeSize until [offset, offset+n) is written, with
+// writesAtOnce of them under way. It returns how much is written from offset on, and stops at
+// the first error and at the first write that is short, which its caller repeats. The error is
+// that of the device before that of ctx. When it returns, no write is under way.
+func (h *handle) writeConcurrently(ctx context.Context, offset, n int64) (int64, error) {
+	h.dirty, h.cacheDropped = true, false
+	type ending struct {
+		at, done int64
+		err      error
+	}
+	endings, underWay := make(chan ending, writesAtOnce), 0
+	end, failed := offset+n, error(nil) // everything before end is written or under way
+	await := func() {
+		e := <-endings
+		underWay--
+		if at := e.at + e.done; e.done < writeSize && at < end {
+			end, failed = at, e.err
+		}
+	}
+	var stopped error
+	for at := offset; at < end && stopped == nil; {
+		if underWay == writesAtOnce {
+			await()
+			continue
+		}
+		if stopped = h.mayWrite(ctx, at); stopped != nil {
+			end = at
+			break
+		}
+		go func(at int64) {
+			done, err := h.writeDirectly(at)
+			endings <- ending{at, done, err}
+		}(at)
+		underWay++
+		at += writeSize
+	}
+	for underWay > 0 {
+		await()
+	}
+	return end - offset, cmp.Or(failed, stopped)
+}
+
+// writeDirectly is one direct pwrite of writeSize zeroes, and returns how many whole blocks it
+// wrote. It changes nothing of h.
+func (h *handle) writeDirectly(offset int64) (int64, error) {
+	var got int
+	err := retryEINTR(func() (err error) {
+		got, err = h.sys.pwrite(h.fd, h.zeroes[:writeSize], offset)
+		return err
+	})
+	if err != nil {
+		return 0, hardware.IOFault(fmt.Sprintf("write %d zeroes at %d of", writeSize, offset), h.path, err)
+	}
+	return int64(got) / h.unit * h.unit, nil
 }
 
 // mayWrite checks what must hold directly before each write: ctx, the right to write (F32)
@@ -205,117 +279,6 @@ func (h *handle) write(offset, n int64) (int64, error) {
 	}
 	h.directWorks = h.directWorks || h.direct && aligned
 	return done, nil
-}
-
-// ReadAt bypasses the page cache; see hardware.Handle. It fills an aligned buffer at an
-// aligned offset without a copy.
-func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
-	if err := h.checkOpen(); err != nil {
-		return 0, err
-	}
-	if offset < 0 {
-		return 0, hardware.CallerError("%d is before the start of %q", offset, h.path)
-	}
-	if err := h.dropCaches(offset, int64(len(p))); err != nil {
-		return 0, err
-	}
-	done := 0
-	for done < len(p) && offset+int64(done) < h.size {
-		got, err := h.readSome(p[done:], offset+int64(done))
-		done += got
-		if err != nil {
-			return done, err
-		}
-	}
-	if done < len(p) {
-		return done, io.EOF
-	}
-	return done, nil
-}
-
-// dropCaches makes the next read of the range come from the device, not from a cache: its
-// own if reads are buffered, or that of the file behind a loop device, which O_DIRECT on the
-// loop does not bypass. It drops everything before the first read, and before a range is
-// read again. What the kernel reads ahead meanwhile comes from the device too.
-func (h *handle) dropCaches(offset, n int64) error {
-	caches := make([]int, 0, 2)
-	if !h.direct {
-		caches = append(caches, h.fd)
-	}
-	if below := h.target.cacheFD(); below >= 0 {
-		caches = append(caches, below)
-	}
-	if len(caches) == 0 || h.cacheDropped && offset >= h.readUpTo {
-		h.readUpTo = offset + n
-		return nil
-	}
-	if h.dirty {
-		if err := h.sync(); err != nil {
-			return err
-		}
-	}
-	for _, fd := range caches {
-		// Not a range: the kernel drops only whole folios, which may be larger.
-		if err := unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED); err != nil {
-			return hardware.IOFault("drop the cache of", h.path, err)
-		}
-	}
-	h.cacheDropped, h.readUpTo = true, offset+n
-	return nil
-}
-
-// readSome reads at least one byte into p. p is not empty and starts before the end.
-func (h *handle) readSome(p []byte, offset int64) (int, error) {
-	skip := int(offset % hardware.Align)
-	whole := len(p) / hardware.Align * hardware.Align
-	if skip == 0 && whole > 0 && uintptr(unsafe.Pointer(unsafe.SliceData(p)))%hardware.Align == 0 {
-		return h.read(p[:whole], offset)
-	}
-	if h.bounce == nil {
-		h.bounce = hardware.AlignedBuffer(bounceLen)
-	}
-	wanted := (skip + len(p) + hardware.Align - 1) / hardware.Align * hardware.Align
-	got, err := h.read(h.bounce[:min(wanted, bounceLen)], offset-int64(skip))
-	if err != nil {
-		return 0, err
-	}
-	if got <= skip {
-		// A partial block before the end: the rest would not be aligned.
-		return 0, hardware.IOFault(fmt.Sprintf("read at %d of", offset), h.path, io.ErrUnexpectedEOF)
-	}
-	return copy(p, h.bounce[skip:got]), nil
-}
-
-// read is one aligned pread. It is short at the end of the target.
-func (h *handle) read(p []byte, offset int64) (int, error) {
-	var got int
-	err := retryEINTR(func() (err error) {
-		got, err = h.sys.pread(h.fd, p, offset)
-		return err
-	})
-	if errors.Is(err, unix.EINVAL) && h.direct {
-		// As in write: this file system needs larger blocks.
-		if err := h.sys.direct(h.fd, false); err != nil {
-			return 0, hardware.IOFault("clear O_DIRECT on", h.path, err)
-		}
-		h.direct, h.cacheDropped = false, false
-		if err := h.dropCaches(offset, int64(len(p))); err != nil {
-			return 0, err
-		}
-		return h.read(p, offset)
-	}
-	if err != nil {
-		return 0, hardware.IOFault(fmt.Sprintf("read %d bytes at %d of", len(p), offset), h.path, err)
-	}
-	if got == 0 {
-		return 0, h.endedEarly(offset)
-	}
-	return got, nil
-}
-
-// endedEarly is the fault of a target that ends before its enrolled size.
-func (h *handle) endedEarly(offset int64) error {
-	return hardware.Changed("size", fmt.Sprintf("%q ends at %d, enrolled were %d bytes", h.path, offset, h.size))
 }
 
 // Flush returns once everything written is on stable storage. After a failure it always

@@ -49,6 +49,7 @@ func TestLoopSuite(t *testing.T) {
 			dir := tc.dir(t)
 			hardwaretest.Run(t, hardwaretest.Fixture{
 				Driver: New(allowAll{}),
+				Write:  writeSize,
 				Sizes:  tc.sizes,
 				New: func(t *testing.T, size int64) hardwaretest.Device {
 					loop, file := loopOver(t, dir, size, tc.args...)

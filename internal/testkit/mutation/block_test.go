@@ -145,9 +145,23 @@ var blockMutations = []mutation{
 	},
 	{
 		rule: "F19", name: "a loop is read below its file's page cache",
-		file: "internal/hardware/block/handle.go",
+		file: "internal/hardware/block/read.go",
 		old:  `below := h.target.cacheFD(); below >= 0`,
 		new:  `below := h.target.cacheFD(); below < -1`,
 		pkg:  "./internal/hardware/block", run: "cites F19",
+	},
+	{
+		rule: "F14", name: "a short write among others leaves no hole",
+		file: "internal/hardware/block/handle.go",
+		old:  `e.done < writeSize && at < end`,
+		new:  `e.err != nil && at < end`,
+		pkg:  "./internal/hardware/block", run: "TestAShortWriteAmongOthersLeavesNoHole",
+	},
+	{
+		rule: "F32", name: "what is under way at once is bounded",
+		file: "internal/hardware/block/handle.go",
+		old:  `if underWay == writesAtOnce {`,
+		new:  `if underWay == 2*writesAtOnce {`,
+		pkg:  "./internal/hardware/block", run: "TestWritesThatAreUnderWayTogetherAreBounded",
 	},
 }

@@ -291,9 +291,24 @@ var stepsMutations = []mutation{
 	{
 		rule: "F19", name: "every byte is compared",
 		file: "internal/clean/steps/verify.go",
-		old:  `case !bytes.Equal(b.data[:b.n], zeroes[:b.n]):`,
-		new:  `case !bytes.Equal(b.data[:1], zeroes[:1]):`,
+		old:  `case !bytes.Equal(b.data(), zeroes[:b.n]):`,
+		new:  `case !bytes.Equal(b.data()[:1], zeroes[:1]):`,
 		pkg:  "./internal/clean/steps", run: "cites F19",
+	},
+	{
+		rule: "F19", name: "a block is compared once it was read",
+		file: "internal/clean/steps/readahead.go",
+		old: `			<-b.read
+`,
+		new: ``,
+		pkg: "./internal/clean/steps", run: "TestTheFirstDirtyByteIsFoundWhateverIsReadFirst",
+	},
+	{
+		rule: "F19", name: "no read begins behind one that failed",
+		file: "internal/clean/steps/readahead.go",
+		old:  `b.err == nil && !incomplete.isBelow(b.at) {`,
+		new:  `b.err == nil {`,
+		pkg:  "./internal/clean/steps", run: "TestAReadThatFailsAmongOthers",
 	},
 	{
 		rule: "F19", name: "every block is read",

@@ -1,0 +1,182 @@
+package block
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/hardware"
+)
+
+// readsAtOnce is how many direct reads keep a device busy while its reader waits for a
+// processor.
+const readsAtOnce = 2
+
+// bounceLen is the size of the buffer for unaligned reads.
+const bounceLen = 1 << 20
+
+// ReadsAtOnce says how many calls of ReadAt may run at once; see hardware.ConcurrentReader. A
+// cache that is dropped needs reads in their order.
+func (h *handle) ReadsAtOnce() int {
+	h.reading.RLock()
+	defer h.reading.RUnlock()
+	if !h.direct || h.target.cacheFD() >= 0 {
+		return 1
+	}
+	return readsAtOnce
+}
+
+// ReadAt bypasses the page cache; see hardware.Handle. It fills an aligned buffer at an
+// aligned offset without a copy, and beside others if they are like that too.
+func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
+	if err := h.checkOpen(); err != nil {
+		return 0, err
+	}
+	if offset < 0 {
+		return 0, hardware.CallerError("%d is before the start of %q", offset, h.path)
+	}
+	done, err := h.readDirectly(p, offset)
+	if err != nil || done == len(p) {
+		return done, err
+	}
+	h.reading.Lock()
+	defer h.reading.Unlock()
+	got, err := h.readInOrder(p[done:], offset+int64(done))
+	return done + got, err
+}
+
+// readDirectly reads what one aligned direct read gives, while others do so too: O_DIRECT and
+// what is known of caches stay as they are meanwhile. It leaves to readInOrder what it cannot
+// read so.
+func (h *handle) readDirectly(p []byte, offset int64) (int, error) {
+	h.reading.RLock()
+	defer h.reading.RUnlock()
+	whole := len(p) / hardware.Align * hardware.Align
+	if !h.direct || h.target.cacheFD() >= 0 || whole == 0 || offset+int64(whole) > h.size || !isAligned(p, offset) {
+		return 0, nil
+	}
+	var got int
+	err := retryEINTR(func() (err error) {
+		got, err = h.sys.pread(h.fd, p[:whole], offset)
+		return err
+	})
+	if errors.Is(err, unix.EINVAL) {
+		return 0, nil // this file system needs larger blocks
+	}
+	if err != nil {
+		return 0, hardware.IOFault(fmt.Sprintf("read %d bytes at %d of", whole, offset), h.path, err)
+	}
+	return got / hardware.Align * hardware.Align, nil
+}
+
+// isAligned: a direct read at offset may fill p.
+func isAligned(p []byte, offset int64) bool {
+	return offset%hardware.Align == 0 && uintptr(unsafe.Pointer(unsafe.SliceData(p)))%hardware.Align == 0
+}
+
+// readInOrder is ReadAt for the one caller that has locked reading.
+func (h *handle) readInOrder(p []byte, offset int64) (int, error) {
+	if err := h.dropCaches(offset, int64(len(p))); err != nil {
+		return 0, err
+	}
+	done := 0
+	for done < len(p) && offset+int64(done) < h.size {
+		got, err := h.readSome(p[done:], offset+int64(done))
+		done += got
+		if err != nil {
+			return done, err
+		}
+	}
+	if done < len(p) {
+		return done, io.EOF
+	}
+	return done, nil
+}
+
+// dropCaches makes the next read of the range come from the device, not from a cache: its
+// own if reads are buffered, or that of the file behind a loop device, which O_DIRECT on the
+// loop does not bypass. It drops everything before the first read, and before a range is
+// read again. What the kernel reads ahead meanwhile comes from the device too.
+func (h *handle) dropCaches(offset, n int64) error {
+	caches := make([]int, 0, 2)
+	if !h.direct {
+		caches = append(caches, h.fd)
+	}
+	if below := h.target.cacheFD(); below >= 0 {
+		caches = append(caches, below)
+	}
+	if len(caches) == 0 || h.cacheDropped && offset >= h.readUpTo {
+		h.readUpTo = offset + n
+		return nil
+	}
+	if h.dirty {
+		if err := h.sync(); err != nil {
+			return err
+		}
+	}
+	for _, fd := range caches {
+		// Not a range: the kernel drops only whole folios, which may be larger.
+		if err := unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED); err != nil {
+			return hardware.IOFault("drop the cache of", h.path, err)
+		}
+	}
+	h.cacheDropped, h.readUpTo = true, offset+n
+	return nil
+}
+
+// readSome reads at least one byte into p. p is not empty and starts before the end.
+func (h *handle) readSome(p []byte, offset int64) (int, error) {
+	skip := int(offset % hardware.Align)
+	whole := len(p) / hardware.Align * hardware.Align
+	if whole > 0 && isAligned(p, offset) {
+		return h.read(p[:whole], offset)
+	}
+	if h.bounce == nil {
+		h.bounce = hardware.AlignedBuffer(bounceLen)
+	}
+	wanted := (skip + len(p) + hardware.Align - 1) / hardware.Align * hardware.Align
+	got, err := h.read(h.bounce[:min(wanted, bounceLen)], offset-int64(skip))
+	if err != nil {
+		return 0, err
+	}
+	if got <= skip {
+		// A partial block before the end: the rest would not be aligned.
+		return 0, hardware.IOFault(fmt.Sprintf("read at %d of", offset), h.path, io.ErrUnexpectedEOF)
+	}
+	return copy(p, h.bounce[skip:got]), nil
+}
+
+// read is one aligned pread. It is short at the end of the target.
+func (h *handle) read(p []byte, offset int64) (int, error) {
+	var got int
+	err := retryEINTR(func() (err error) {
+		got, err = h.sys.pread(h.fd, p, offset)
+		return err
+	})
+	if errors.Is(err, unix.EINVAL) && h.direct {
+		// As in write: this file system needs larger blocks.
+		if err := h.sys.direct(h.fd, false); err != nil {
+			return 0, hardware.IOFault("clear O_DIRECT on", h.path, err)
+		}
+		h.direct, h.cacheDropped = false, false
+		if err := h.dropCaches(offset, int64(len(p))); err != nil {
+			return 0, err
+		}
+		return h.read(p, offset)
+	}
+	if err != nil {
+		return 0, hardware.IOFault(fmt.Sprintf("read %d bytes at %d of", len(p), offset), h.path, err)
+	}
+	if got == 0 {
+		return 0, h.endedEarly(offset)
+	}
+	return got, nil
+}
+
+// endedEarly is the fault of a target that ends before its enrolled size.
+func (h *handle) endedEarly(offset int64) error {
+	return hardware.Changed("size", fmt.Sprintf("%q ends at %d, enrolled were %d bytes", h.path, offset, h.size))
+}
