@@ -100,9 +100,9 @@ var firmwareMutations = []mutation{
 	},
 	{
 		name: "the version that a step gave a device is enrolled with its result",
-		file: "workflows/lifecycle/cleaning/cleaning.go",
-		old:  `		if result.Firmware != "" {`,
-		new:  `		if result.Firmware == "-" {`,
+		file: "workflows/lifecycle/cleaning/results.go",
+		old:  `	if result.Firmware != "" {`,
+		new:  `	if result.Firmware == "-" {`,
 		pkg:  "./workflows/lifecycle", run: "TestANewFirmwareVersionIsEnrolledBeforeTheDriveIsOffered",
 	},
 	{

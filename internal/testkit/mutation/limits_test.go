@@ -27,8 +27,8 @@ var limitsMutations = []mutation{
 	{
 		rule: "S3.38", name: "an open breaker holds the step of a clean that runs",
 		file: "workflows/lifecycle/cleaning/slot.go",
-		old:  `	if !held() {`,
-		new:  `	if held() {`,
+		old:  `	if !held(run, run.Next) {`,
+		new:  `	if held(run, run.Next) {`,
 		pkg:  "./workflows/lifecycle", run: "TestTheBreakerHolds",
 	},
 	{
