@@ -98,12 +98,17 @@ func (i *installation) turnover(ctx context.Context, id string) (last contract.C
 func (i *installation) steps(id string) measurement {
 	return func(ctx context.Context) (values, error) {
 		last, err := i.turnover(ctx, id)
-		took := values{}
-		for _, step := range last.Steps {
-			took[step.Step] = step.RunTime.Seconds()
-		}
-		return took, err
+		return runTimes(last), err
 	}
+}
+
+// runTimes is the running time of each step of a clean, in seconds.
+func runTimes(clean contract.CleanSummary) values {
+	took := values{}
+	for _, step := range clean.Steps {
+		took[step.Step] = step.RunTime.Seconds()
+	}
+	return took
 }
 
 // disk measures the steps zero and verify on a regular file, by the real worker with its

@@ -48,16 +48,16 @@ func (b *bench) discovery(ctx context.Context) error {
 		return err
 	}
 	b.progress("nvme: discovery, %d rounds", b.discoveries)
-	seconds := func(do func(context.Context) error) measurement {
+	seconds := func(what string, do func(context.Context) error) measurement {
 		return func(ctx context.Context) (values, error) {
 			began := time.Now()
-			err := do(ctx)
+			err := b.discoversWithin(ctx, what, do)
 			return values{"": time.Since(began).Seconds()}, err
 		}
 	}
 	got, err := interleave(ctx, exactly(b.discoveries),
-		seconds(func(ctx context.Context) error { return b.discover(ctx, emulation, emulation.Tool()) }),
-		seconds(func(ctx context.Context) error { return replay(ctx, emulation.Tool(), calls) }))
+		seconds("discovery", func(ctx context.Context) error { return b.discover(ctx, emulation, emulation.Tool()) }),
+		seconds("nvme-cli", func(ctx context.Context) error { return replay(ctx, emulation.Tool(), calls) }))
 	if err != nil {
 		return err
 	}
@@ -74,6 +74,15 @@ func (b *bench) discovery(ctx context.Context) error {
 		counted("  added by the driver (baseline: nvme-cli)", "s", median(added), median(tool)).atMost(maxDiscoverySeconds),
 	)
 	return nil
+}
+
+// discoveryWithin bounds a discovery of all controllers, which takes 18 s for 64.
+const discoveryWithin = 10 * time.Minute
+
+// discoversWithin bounds what is done with the emulated controllers.
+func (b *bench) discoversWithin(ctx context.Context, what string, do func(ctx context.Context) error) error {
+	what = fmt.Sprintf("%s of %d emulated controllers", what, b.controllers)
+	return within(ctx, discoveryWithin, what, func() string { return "" }, func() string { return "load " + loadAverage() }, do)
 }
 
 // discover is what a worker does on a new host: it finds all drives and looks at each.
@@ -108,7 +117,7 @@ func (b *bench) recordDiscovery(ctx context.Context, emulation *nvmesim.Emulatio
 	if err := os.WriteFile(tool, []byte(script), 0o755); err != nil {
 		return nil, err
 	}
-	if err := b.discover(ctx, emulation, tool); err != nil {
+	if err := b.discoversWithin(ctx, "the first discovery", func(ctx context.Context) error { return b.discover(ctx, emulation, tool) }); err != nil {
 		return nil, err
 	}
 	text, err := os.ReadFile(log)
@@ -126,6 +135,7 @@ func replay(ctx context.Context, tool string, calls [][]string) error {
 		cmd.Env = append(os.Environ(), "LC_ALL=C")
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		cmd.WaitDelay = time.Minute // a child of the tool may have its output open
 		// An error status of the drive is an answer that the driver received too.
 		if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 			return fmt.Errorf("nvme %s: %w", strings.Join(args, " "), err)

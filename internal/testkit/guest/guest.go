@@ -58,9 +58,17 @@ func (g *Guest) Address(serial string) string {
 	return ""
 }
 
+// Bounds of a boot, which takes seconds, on a machine that is very busy.
+const (
+	bootWithin  = 5 * time.Minute
+	readyWithin = 10 * time.Minute
+)
+
 // Boot starts a guest that does not run, and returns when it takes commands; its worker
-// may still be starting. A guest that does not come so far within ctx is ended.
+// may still be starting. A guest that does not come so far within ctx, or 5 minutes, is ended.
 func (g *Guest) Boot(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, bootWithin, fmt.Errorf("it takes no command within %s", bootWithin))
+	defer cancel()
 	if g.process.Alive() {
 		return errors.New("the guest runs already")
 	}
@@ -108,6 +116,9 @@ func (g *Guest) Kill() error {
 	return errors.Join(g.process.Kill(), g.agent.line.Close())
 }
 
+// Running: the guest was booted and has not ended.
+func (g *Guest) Running() bool { return g.process.Alive() }
+
 // Age is the time since the latest boot began.
 func (g *Guest) Age() time.Duration { return time.Since(g.process.Started) }
 
@@ -120,10 +131,10 @@ func (g *Guest) WorkerLog() string {
 	return all[min(g.workerLog, int64(len(all))):]
 }
 
-// WaitReady returns when the worker of the latest boot polls.
+// WaitReady returns when the worker of the latest boot polls, after 10 minutes at most.
 func (g *Guest) WaitReady(ctx context.Context) error {
 	started := func() bool { return strings.Contains(g.WorkerLog(), "worker started") }
-	err := proc.Await(ctx, time.Hour, 5*time.Millisecond, "the guest's worker to start", func() (bool, string) { // ctx bounds it
+	err := proc.Await(ctx, readyWithin, 5*time.Millisecond, "the guest's worker to start", func() (bool, string) {
 		return started() || strings.Contains(g.WorkerLog(), "guest: the worker ended") || !g.process.Alive(), ""
 	})
 	if err == nil && !started() {

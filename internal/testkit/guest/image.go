@@ -7,13 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"burnish/internal/testkit/proc"
 )
 
 //go:embed init.sh
@@ -159,6 +156,6 @@ func (p parts) makeState(file string) error {
 	if err := sparseFile(file, stateMB<<20); err != nil {
 		return err
 	}
-	r, err := proc.Run(exec.Command(p.mkfs, "-q", "-F", file))
-	return errors.Join(err, r.Err())
+	_, err := runTool(p.mkfs, "-q", "-F", file)
+	return err
 }

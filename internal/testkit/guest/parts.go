@@ -2,6 +2,7 @@ package guest
 
 import (
 	"bufio"
+	"context"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"burnish/internal/testkit/proc"
 )
@@ -83,12 +85,26 @@ func isStatic(path string) (bool, error) {
 	return static, program.Close()
 }
 
+// toolWithin bounds a program of this machine that makes a part of a guest.
+const toolWithin = time.Minute
+
+// runTool runs such a program.
+func runTool(name string, args ...string) (proc.Result, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), toolWithin)
+	defer cancel()
+	r, err := proc.Run(exec.CommandContext(ctx, name, args...))
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%s takes longer than %s", name, toolWithin)
+	}
+	return r, errors.Join(err, r.Err())
+}
+
 var libraryLine = regexp.MustCompile(`(?m)(?:=> )?(/\S+) \(0x[0-9a-f]+\)$`)
 
 // libraries are the files that a program is linked to, its interpreter among them.
 func libraries(path string) ([]string, error) {
-	r, err := proc.Run(exec.Command("ldd", path))
-	if err := errors.Join(err, r.Err()); err != nil {
+	r, err := runTool("ldd", path)
+	if err != nil {
 		return nil, err
 	}
 	var all []string
