@@ -32,6 +32,9 @@ type lease struct {
 	// confirm sends a heartbeat with the details, and fails unless the server still expects
 	// this attempt; nil: nothing is asked.
 	confirm func(ctx context.Context, token []byte, details ...any) error
+	// polled is when the poll was sent that brought the attempt, and whether the server that
+	// answered it is certain; nil: it never is.
+	polled  func(ctx context.Context, token []byte) (time.Duration, bool)
 	details func() any
 	// waits shows that the attempt waits for the server's answer, or, with "", that it goes on.
 	waits func(code device.Code, what string)
@@ -42,15 +45,20 @@ type lease struct {
 	// that counts while the machine is suspended.
 	acknowledged time.Duration
 	asked        bool
-	// answer is that of a request which begin sent at a time; nil: none is under way.
-	answer chan error
-	sent   time.Duration
+	// answer is the first one, which begin asked for; nil: none is under way.
+	answer chan acknowledgement
+}
+
+// acknowledgement is the server's answer to a request that was sent at a time.
+type acknowledgement struct {
+	sent time.Duration
+	err  error
 }
 
 // newLease is the lease of a step, or of a change of the power.
 func (a *attempt) newLease(ctx context.Context) *lease {
 	l := &lease{
-		ctx: ctx, info: a.info, confirm: a.Confirm, clock: a.Clock, waits: a.heartbeats.wait,
+		ctx: ctx, info: a.info, confirm: a.Confirm, polled: a.Polled, clock: a.Clock, waits: a.heartbeats.wait,
 		details: func() any { return a.heartbeats.now() },
 		log:     a.Log.With("device", a.in.Enrollment.Name, "step", a.step.Name),
 	}
@@ -67,9 +75,28 @@ func (l *lease) begin(ctx context.Context) {
 	if l.confirm == nil || l.asked || err != nil { // check reads the clock too
 		return
 	}
-	answer := make(chan error, 1)
-	l.answer, l.sent = answer, now
-	go func() { answer <- l.ask(ctx) }()
+	answer := make(chan acknowledgement, 1)
+	l.answer = answer
+	go func() { answer <- l.first(ctx, now) }()
+}
+
+// first is the server's first answer to this attempt: that which brought it, if that was asked
+// for a moment ago, as on a host that is never idle. A poll may be open for a minute.
+func (l *lease) first(ctx context.Context, now time.Duration) acknowledgement {
+	if l.polled != nil {
+		if sent, ok := l.polled(ctx, l.info.TaskToken); ok && now-sent <= l.timeout()/6 {
+			return acknowledgement{sent: sent}
+		}
+	}
+	return acknowledgement{sent: now, err: l.ask(ctx)}
+}
+
+// timeout is that of the attempt's heartbeats.
+func (l *lease) timeout() time.Duration {
+	if l.info.HeartbeatTimeout <= 0 {
+		return defaultHeartbeat
+	}
+	return l.info.HeartbeatTimeout
 }
 
 // defaultHeartbeat replaces the heartbeat time-out of an activity that has none.
@@ -85,10 +112,7 @@ func (l *lease) check(ctx context.Context) error {
 	if l.confirm == nil {
 		return nil
 	}
-	timeout := l.info.HeartbeatTimeout
-	if timeout <= 0 {
-		timeout = defaultHeartbeat
-	}
+	timeout := l.timeout()
 	waited := false
 	defer func() {
 		if waited {
@@ -105,7 +129,8 @@ func (l *lease) check(ctx context.Context) error {
 		}
 		begun := l.answer != nil
 		if begun {
-			now, err, l.answer = l.sent, <-l.answer, nil
+			first := <-l.answer
+			now, err, l.answer = first.sent, first.err, nil
 		} else {
 			err = l.ask(ctx)
 		}
@@ -187,6 +212,11 @@ func (l *lease) now() (time.Duration, error) {
 	if l.clock != nil {
 		return l.clock(), nil
 	}
+	return sinceBoot()
+}
+
+// sinceBoot is the machine's own clock.
+func sinceBoot() (time.Duration, error) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		return 0, fmt.Errorf("read the machine's clock: %w", err)

@@ -92,8 +92,9 @@ func run(args []string) error {
 		return err
 	}
 	notify := newNotices(logger)
+	asked := &activities.Asked{}
 	server := connection{log: logger, status: notify.status, dial: func(ctx context.Context) (*config.Connection, error) {
-		return config.Dial(ctx, logger, identity.String(), figures.Options, config.ForWorkers)
+		return config.Dial(ctx, logger, identity.String(), figures.Options, config.ForWorkers, asked.Options)
 	}}
 	temporal, err := server.await(ctx)
 	if ctx.Err() != nil { // a signal ended the wait
@@ -104,7 +105,7 @@ func run(args []string) error {
 		return err
 	}
 	defer temporal.Close()
-	return serve(ctx, settings, temporal, identity, figures, logger, testHooks{newDrivers: drivers.New, watch: activities.WatchInterval, notify: notify})
+	return serve(ctx, settings, temporal, identity, figures, logger, testHooks{newDrivers: drivers.New, watch: activities.WatchInterval, notify: notify, asked: asked})
 }
 
 // testHooks are what tests replace: how drivers are made, how often devices are watched, and
@@ -113,6 +114,7 @@ type testHooks struct {
 	newDrivers newDrivers
 	watch      time.Duration
 	notify     notices
+	asked      *activities.Asked // the polls of the connection; nil: steps do not use them
 }
 
 func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity, figures *telemetry.Telemetry, logger *slog.Logger, by testHooks) (err error) {
@@ -137,6 +139,9 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 	server, err := newServerGuard(ctx, settings, temporal.Client, temporal.Namespace, fatal)
 	if err != nil {
 		return err
+	}
+	if by.asked != nil {
+		server.asked = by.asked
 	}
 	stops = append(stops, runTasks(ctx, logger, task{"checking the Temporal cluster", nil, server.watch}))
 	stop, err := serveFigures(settings, figures)

@@ -20,10 +20,7 @@ func dynamicSettings() dynamicconfig.StaticClient {
 		// Default 10 a second: they would be shared by all enrollments, `burnish list` and
 		// the Web UI.
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): 100,
-		// Default 2000 a second: a listing reads the attributes' types for each device of its
-		// page (see below), and one of some hundred devices would never be answered.
+		// Default 2000 a second, which protects a database that others use too.
 		dynamicconfig.FrontendPersistenceMaxQPS.Key(): 1_000_000,
-		// Attributes registered at start are seen by the first workflow.
-		dynamicconfig.ForceSearchAttributesCacheRefreshOnRead.Key(): true,
 	}
 }

@@ -42,12 +42,31 @@ type peer struct {
 	poll states
 	// list reads the state of all devices in one request.
 	list func(ctx context.Context) (map[string]string, error)
+	// is reads one device, where a list may lag behind it; nil: it does not.
+	is func(ctx context.Context, id, state string) (bool, error)
 	// turnover gives the device away, takes it back and waits until it is available.
 	turnover func(ctx context.Context, id string, await states) (values, error)
 }
 
 func (p *peer) one(id string) measurement {
 	return func(ctx context.Context) (values, error) { return p.turnover(ctx, id, p.poll) }
+}
+
+// listed waits until the list shows the state, and the device itself has it.
+func (p *peer) listed(await states) states {
+	if p.is == nil {
+		return await
+	}
+	return func(ctx context.Context, id, state string) (time.Time, error) {
+		for {
+			if _, err := await(ctx, id, state); err != nil {
+				return time.Time{}, err
+			}
+			if is, err := p.is(ctx, id, state); err != nil || is {
+				return time.Now(), err
+			}
+		}
+	}
 }
 
 // peers measures Burnish and Ironic side by side, both asked over the network only. A note says
@@ -174,7 +193,7 @@ func (p *peer) load(ctx context.Context, ids []string, turnovers int) (values, e
 	var started atomic.Int64
 	err = parallel(len(ids), func(i int) error {
 		for started.Add(1) <= int64(turnovers) {
-			if _, err := p.turnover(ctx, ids[i], w.await); err != nil {
+			if _, err := p.turnover(ctx, ids[i], p.listed(w.await)); err != nil {
 				cancel() // the others wait in vain
 				return err
 			}
@@ -230,6 +249,14 @@ func (b *bench) burnishPeer(ctx context.Context, dir string) (*peer, error) {
 			err := v.await(ctx, id, device.State(state), turnoverWithin, pollEvery)
 			return time.Now(), err
 		},
+		is: func(ctx context.Context, id, state string) (bool, error) {
+			description, err := v.client.DescribeWorkflowExecution(ctx, id, "")
+			if err != nil {
+				return false, err
+			}
+			now, err := v.stateOf(description)
+			return string(now) == state, err
+		},
 		turnover: func(ctx context.Context, id string, await states) (values, error) {
 			began := time.Now()
 			instance, err := v.bind(ctx, id)
@@ -240,22 +267,11 @@ func (b *bench) burnishPeer(ctx context.Context, dir string) (*peer, error) {
 			if err := v.unbind(ctx, id, instance); err != nil {
 				return nil, err
 			}
-			for available := false; !available; {
-				if _, err := await(ctx, id, string(device.Available)); err != nil {
-					return nil, err
-				}
-				// A list may lag behind; the device itself does not.
-				description, err := v.client.DescribeWorkflowExecution(ctx, id, "")
-				if err != nil {
-					return nil, err
-				}
-				state, err := v.stateOf(description)
-				if err != nil {
-					return nil, err
-				}
-				available = state == device.Available
+			available, err := await(ctx, id, string(device.Available))
+			if err != nil {
+				return nil, err
 			}
-			return turnoverTimes(began, bound, time.Now()), nil
+			return turnoverTimes(began, bound, available), nil
 		},
 	}, nil
 }
