@@ -117,6 +117,9 @@ var (
 	boundHere    = allOf("a binding that was not observed", of(bound), isNot(of(observedByNova), ""))
 	cleanStarted = fact{"the clean has begun", func(_ Device, s Snapshot) bool { return s.CleanStarted }}
 	notStarted   = isNot(cleanStarted, "the clean has not begun")
+	// cleanReserved: the clean has made its reservation; before, it is about to.
+	cleanReserved = fact{"the clean has reserved it", func(_ Device, s Snapshot) bool { return s.CleanReserved }}
+	notReserved   = isNot(cleanReserved, "no clean has reserved it")
 
 	// keptClean is asked twice: of the device when the question was asked, and now.
 	keptNow = fact{"kept clean", func(d Device, s Snapshot) bool { return s.Known.KeepsClean(d) }}

@@ -100,7 +100,13 @@ var standingRows = observer{
 		"the record of the device's instance is missing: it is written again"},
 	{reads, in(Allocated), given(unused, credible, boundHere, notExposed, tenantRecorded), "", nil,
 		"only the unbind of its instance ends this binding"},
-	{reads, in(Unknown, Manageable, PendingCleaning, Cleaning, Error, Retired), given(unused, credible, exposed), "", todo(reserveIt),
+	// A clean whose reservation is gone cannot return the device (SAFETY F5): what stops here ends
+	// in vain anyway. Its next step would begin on a device that a scheduler may have allocated.
+	{reads, in(PendingCleaning, Cleaning), given(unused, credible, exposed, cleanReserved), "", does(EnsureReserved, RestartClean),
+		"the reservation of the running clean is gone: the clean stops, and begins again with it"},
+	{reads, in(PendingCleaning, Cleaning), given(unused, credible, exposed, notReserved), "", todo(reserveIt),
+		"the inventory offers the device although it is to be cleaned: it is reserved again"},
+	{reads, in(Unknown, Manageable, Error, Retired), given(unused, credible, exposed), "", todo(reserveIt),
 		"the inventory offers the device although it is not allocatable: it is reserved again"},
 	{reads, in(Unknown, Manageable, PendingCleaning, Cleaning, Error, Retired), given(unused, credible, notExposed), "", nil,
 		"the inventory shows what is expected"},

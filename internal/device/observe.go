@@ -267,6 +267,8 @@ type Snapshot struct {
 	// CleanStarted: the clean under way has begun, so that a use stops its running step
 	// before it becomes an event.
 	CleanStarted bool
+	// CleanReserved: it has reserved the device, so that a read which finds that undone stops it.
+	CleanReserved bool
 	// Refused (AskUnreserve): the inventory refused the write for good.
 	Refused bool
 	// Imported (AskImport) is the provider that the import was asked for.
@@ -313,6 +315,9 @@ const (
 	// StopClean: cancel the running step and wait for it. Where there is no event, the
 	// clean then asks its own question.
 	StopClean FollowUp = "stop the running clean"
+	// RestartClean: cancel the running step and wait for it; the clean then begins again, with
+	// its reservation.
+	RestartClean FollowUp = "stop the running clean and begin it again"
 	// RetryLater: ask again after a pause.
 	RetryLater FollowUp = "ask again later"
 	// RepeatWrite (AskUnreserve): write once more with the same generation.

@@ -153,6 +153,7 @@ func snapshots(q Question) []Snapshot {
 		}
 	}
 	vary(slices.Contains(reads, q), func(s *Snapshot) { s.CleanStarted = true })
+	vary(slices.Contains(reads, q), func(s *Snapshot) { s.CleanStarted, s.CleanReserved = true, true })
 	vary(q == AskUnreserve, func(s *Snapshot) { s.Refused = true })
 	vary(q == AskRecheck || q == AskReserve, func(s *Snapshot) { s.Known.CleanRecorded = true })
 	vary(q == AskRecheck, func(s *Snapshot) { s.detects = true })
@@ -192,6 +193,7 @@ func describeSnapshot(s Snapshot) string {
 	add(i.Witness != WitnessNone, "record %s %s", i.Witness, i.Tenant)
 	add(s.Known.Left != "", "left %s at %d", s.Known.Left, s.Known.LeftGeneration)
 	add(s.CleanStarted, "clean started")
+	add(s.CleanReserved, "clean reserved")
 	add(s.Known.CleanRecorded, "clean recorded")
 	add(s.Refused, "refused")
 	add(s.detects, "detects foreign writes")

@@ -200,7 +200,9 @@ func exposedIsReserved(c outcome) string {
 	}
 	// A clean and the resolution of an unknown device begin with a reservation.
 	begins := c.observation.Event != "" && (c.next.State == PendingCleaning || c.next.State == Unknown)
-	return unless(begins && s.Question != AskImport || c.observation.Needs(EnsureReserved), "a scheduler may allocate it")
+	return joinReasons(
+		unless(begins && s.Question != AskImport || c.observation.Needs(EnsureReserved), "a scheduler may allocate it"),
+		unless(!s.CleanReserved || !d.BeingCleaned() || c.observation.Event != "" || c.observation.Needs(RestartClean), "its clean goes on without its reservation"))
 }
 
 // reconcileAgrees leaves out what the status does not show: claims, the return to the pool, a
@@ -293,7 +295,7 @@ func actsOnce(c outcome) string {
 		// Once the event is applied, only re-checks read the same answer again.
 		s.Question, s.Inventory.Reserved = AskRecheck, s.Inventory.Total
 	}
-	s.CleanStarted = false
+	s.CleanStarted, s.CleanReserved = false, false
 	if c.next.State == Unknown || c.next.State == Cleaning || c.next.State == Available {
 		return "" // the device leaves these states by itself, so the next answer differs
 	}

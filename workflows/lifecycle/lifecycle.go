@@ -246,7 +246,7 @@ func (d *run) workDue() bool {
 	}
 	switch d.State.Device.State {
 	case device.Cleaning:
-		return true
+		return !d.pausing || !d.LocalCalls
 	case device.Unknown:
 		return !d.State.Device.AwaitingManualClean
 	case device.PendingCleaning:

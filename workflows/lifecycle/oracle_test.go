@@ -24,8 +24,9 @@ type oracle struct {
 	// freed: it was unreserved when that was allowed, and is free since.
 	freed bool
 	// recreatedUnreserved: Nova re-created the provider, unreserved, of a device that is not
-	// allocatable, and it is not reserved again yet. This is the only exception of the rules, for
-	// a limited time (see since); the walk does not allocate such a device.
+	// allocatable, and it is not reserved again yet. This is an exception of the rules, for a
+	// limited time (see since); the walk does not allocate such a device. The other one is
+	// cleanedUnread.
 	recreatedUnreserved bool
 	// since is the time from which reserved and the state disagree.
 	since time.Time
@@ -83,6 +84,14 @@ func (o *oracle) zeroed(block int) {
 		o.report("block %d was erased while %v use the device", block, o.w.inventory.consumers)
 	}
 	o.erased[block] = true // verified stays as it is
+}
+
+// cleanedUnread: Nova re-created the provider, unreserved, while a step runs or waits for its
+// host, and no answer of the inventory has shown that to the workflow yet. No workflow can stop
+// a step before that answer; from it on the step erases nothing. The walk does not allocate in
+// between.
+func (o *oracle) cleanedUnread() bool {
+	return o.w.view().CleanStep != nil && o.w.publishedMemo.Provider != o.w.inventory.novaProvider
 }
 
 func (o *oracle) read(block int) {

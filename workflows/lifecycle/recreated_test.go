@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -46,6 +47,153 @@ func TestBindAfterProviderRecreated(t *testing.T) {
 			// It can be bound again.
 			in.Request = "r2"
 			ok[contract.BindResult](w.send(contract.UpdateBind, "", in))
+			w.requireNoDefect()
+		})
+	}
+}
+
+// A read shows that a clean's reservation is gone, and the inventory takes no write: the step
+// stops, also one that waits for its host, because a scheduler may allocate the device now. What
+// an instance writes there stays.
+//
+// F4, F5
+func TestACleanStopsWhenItsReservationIsGone(t *testing.T) {
+	for _, crashed := range []bool{true, false} {
+		t.Run(fmt.Sprintf("its host is away %v", crashed), func(t *testing.T) {
+			w := newNovaDevice(t)
+			w.makeAvailable()
+			w.allocatedByNova("c1")
+			w.inventory.free("c1")
+			w.hintReconcile()
+			w.stepRuns("zero")
+			if crashed {
+				w.host.crash()
+			}
+			w.inventory.recreate("again")
+			w.inventory.injectFault = func(call string, _ bool) error {
+				if call == "PutReserved" {
+					return lostAnswer()
+				}
+				return nil
+			}
+			w.hintReconcile()
+			w.pass(2 * time.Second)
+			w.allocateUnseen("c2")
+			w.host.restart()
+			w.pass(time.Minute)
+			w.requireDataOf("c2")
+			w.inventory.injectFault = nil
+			w.hintReconcile()
+			require.Equal(t, "c2", *w.reach(device.Allocated).InstanceUUID)
+			w.idle()
+			w.requireDataOf("c2")
+			w.inventory.free("c2")
+			w.hintReconcile()
+			w.reach(device.Available)
+			w.idle()
+			require.True(t, w.host.clean())
+			w.requireNoDefect()
+		})
+	}
+}
+
+// allocateUnseen has Nova allocate and reserve the device, and an instance fill it with data.
+func (w *deviceEnv) allocateUnseen(consumer string) {
+	require.True(w.t, w.inventory.allocate(consumer), w.describe())
+	w.inventory.writeByOther(1)
+	w.host.writeAsTenant(consumer)
+}
+
+func (w *deviceEnv) requireDataOf(consumer string) {
+	w.t.Helper()
+	for block, of := range w.host.blocks {
+		require.Equal(w.t, consumer, of, "block %d; %s", block, w.describe())
+	}
+}
+
+// A clean whose reservation is gone begins again with it, whoever owns the provider: it returns
+// the device after one full plan.
+//
+// F4, F5
+func TestACleanBeginsAgainWithItsReservation(t *testing.T) {
+	for _, owner := range owners {
+		t.Run(string(owner), func(t *testing.T) {
+			w := newDeviceEnv(t, standardPolicy())
+			w.owner = owner
+			ok[contract.Result](w.enroll(true))
+			w.stepRuns("zero")
+			w.inventory.writeByOther(0)
+			w.hintReconcile()
+			w.reach(device.Available)
+			w.idle()
+			require.True(t, w.host.clean())
+			require.Len(t, w.host.inputs, 3, "zero, stopped; zero; verify")
+			require.NotEqual(t, w.host.inputs[0].Clean, w.host.inputs[1].Clean)
+			w.requireMatchingGenerations()
+			w.requireNoDefect()
+		})
+	}
+}
+
+// An abort is not lost while a clean waits to begin again.
+//
+// F9
+func TestAbortWhileACleanWaitsToBeginAgain(t *testing.T) {
+	w := newNovaDevice(t)
+	ok[contract.Result](w.enroll(true))
+	w.stepRuns("zero")
+	w.inventory.recreate("again")
+	w.inventory.injectFault = func(call string, _ bool) error {
+		if call == "PutReserved" {
+			w.inventory.providerGone = true
+			return lostAnswer()
+		}
+		return nil
+	}
+	w.hintReconcile()
+	w.until("the clean to stop", func() bool { return w.inventory.providerGone && w.host.running == "" })
+	w.pass(5 * time.Minute)
+	ok[contract.Result](w.send(contract.UpdateAbort, "", contract.ReasonInput{}))
+	w.inventory.injectFault, w.inventory.providerGone = nil, false
+	w.hintReconcile()
+	require.Equal(t, string(device.CodeAborted), w.reach(device.Error).Fault)
+	w.pass(time.Minute)
+	require.Equal(t, 1, w.inventory.reserved)
+	require.Len(t, w.host.inputs, 1)
+	w.requireNoDefect()
+}
+
+// A client that lowers the reservation during each clean has it begin again after a growing pause,
+// in which the device is reserved; the operator is called. The clean is not begun twice meanwhile.
+//
+// F5, F29
+func TestACleanThatBeginsAgainIsPaused(t *testing.T) {
+	for _, owner := range owners {
+		t.Run(string(owner), func(t *testing.T) {
+			w := newDeviceEnv(t, standardPolicy())
+			w.owner = owner
+			ok[contract.Result](w.enroll(true))
+			lowers := true
+			var lower func()
+			lower = func() {
+				if lowers && w.host.running != "" {
+					w.inventory.writeByOther(0)
+					w.hintReconcile()
+				}
+				w.after(time.Second, lower)
+			}
+			w.after(1, lower)
+			w.pass(2 * time.Hour)
+			require.Less(t, len(w.host.inputs), 25, "at least ten minutes between two")
+			require.Greater(t, len(w.host.inputs), 10)
+			w.until("the call", func() bool { return w.view().Waiting != nil && w.view().Waiting.For == contract.WaitPause })
+			w.requireWait(device.CodeReservationChanged, true)
+			require.Equal(t, 1, w.inventory.reserved)
+			lowers = false
+			w.reach(device.Available)
+			w.idle()
+			require.True(t, w.host.clean())
+			w.requireNoWait()
 			w.requireNoDefect()
 		})
 	}

@@ -400,6 +400,7 @@ func TestProviderRecreatedDuringACleanInMaintenance(t *testing.T) {
 	w.stepRuns("verify")
 	ok[contract.Result](w.maintain(false))
 	w.recreateProvider(false)
+	w.inventory.reserved = 1 // as an instance leaves it that used it meanwhile: the clean goes on
 	w.hintReconcile()
 	w.reach(device.Available)
 	w.idle()

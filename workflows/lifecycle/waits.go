@@ -96,8 +96,8 @@ const (
 // pauseClean puts off the next clean of a device whose provider another client wrote again
 // and again. Its reservation is kept up meanwhile.
 func (d *run) pauseClean(ctx workflow.Context) bool {
-	w := d.State.ForeignWrites
-	if w == nil || w.Count < 2 || d.State.Device.State != device.PendingCleaning {
+	w, begun := d.State.ForeignWrites, d.State.Device.State
+	if w == nil || w.Count < 2 || begun != device.PendingCleaning && !(d.LocalCalls && d.State.Device.BeingCleaned()) {
 		return false
 	}
 	end := w.At.Add(min(minForeignPause<<min(w.Count-2, 10), maxForeignPause))
@@ -119,7 +119,7 @@ func (d *run) pauseClean(ctx workflow.Context) bool {
 	}
 	d.pausing, d.State.Intent.EnsureReserved = true, true
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		d.await(ctx, pause, "pause before the clean of "+d.State.Name, func() bool { return d.State.Device.State != device.PendingCleaning })
+		d.await(ctx, pause, "pause before the clean of "+d.State.Name, func() bool { return d.State.Device.State != begun })
 		d.pausing = false
 		d.EndWait(ctx, contract.WaitPause)
 	})

@@ -272,8 +272,8 @@ func (k *walker) scheduler() {
 		return
 	}
 	consumer := fmt.Sprintf("c%d", k.r.IntN(100))
-	if k.recreatedUnreserved || k.host.running != "" {
-		return // the exception: see oracle
+	if k.recreatedUnreserved || k.cleanedUnread() {
+		return // the exceptions: see oracle
 	}
 	if k.inventory.allocate(consumer) {
 		k.writesAll(consumer)

@@ -170,7 +170,9 @@ func (t turn) snapshot(q device.Question, c call, found device.Inventory, code d
 		k.LeftGeneration++ // this write's own
 	}
 	s := device.Ask(q, t.atlas.all[c.asked], k)
-	s.CleanStarted = t.w.wf.cleanUnderWay
+	f := t.w.wf
+	s.CleanStarted = f.cleanUnderWay
+	s.CleanReserved = f.cleanUnderWay && (f.clean.generation != 0 || f.clean.provider != 0)
 	if code != "" {
 		return s.Failed(code)
 	}
@@ -202,6 +204,7 @@ func (t turn) conclude(s device.Snapshot) device.Observation {
 	if o.Needs(device.StopClean) && o.Event == "" {
 		t.w.wf.inUse = whoIs(s.Inventory.User())
 	}
+	t.w.wf.unreserved = t.w.wf.unreserved || o.Needs(device.RestartClean)
 	return o
 }
 
@@ -254,7 +257,7 @@ func (t turn) settle() {
 			t.startReturn()
 		case f.main.kind == none && f.lock == free && t.cleanDue() && !d.AwaitingManualClean:
 			f.cleans++
-			f.cleanUnderWay, f.inUse = true, noParty
+			f.cleanUnderWay, f.inUse, f.unreserved = true, noParty, false
 			f.clean = cleanRun{id: f.run*8 + f.cleans}
 			f.lock, f.main = byMain, t.ask(cleanReserve, true).clears(t)
 			f.main.inTask = true
@@ -309,6 +312,7 @@ func (t turn) interrupted(code device.Code) bool {
 		}
 		t.must(device.Event{Kind: device.ObservedInUse, Instance: f.inUse.String()})
 		f.inUse, f.backAgain = noParty, back
+	case f.unreserved: // the next clean begins at once
 	case code == "":
 		return false
 	case code == device.CodeInventoryGenerationAhead, code == device.CodeSuperseded:
@@ -317,7 +321,7 @@ func (t turn) interrupted(code device.Code) bool {
 		t.must(device.Event{Kind: device.CleanFailed})
 	}
 	f.ensure = f.ensure || f.cleanUnderWay && f.clean.next >= planLength-1 && !t.without.lostReturn
-	f.cleanUnderWay, f.clean, f.main = false, cleanRun{}, call{}
+	f.cleanUnderWay, f.clean, f.main, f.unreserved = false, cleanRun{}, call{}, false
 	return true
 }
 
@@ -326,7 +330,7 @@ func (t turn) mustStop() bool {
 	f := t.w.wf
 	switch f.main.kind {
 	case cleanReserve, cleanDiscover, cleanStep:
-		return !t.cleanDue() || f.inUse != noParty
+		return !t.cleanDue() || f.inUse != noParty || f.unreserved
 	}
 	return false
 }

@@ -148,7 +148,8 @@ type workflow struct {
 	cleanUnderWay bool // Clean is set
 	clean         cleanRun
 	cleans, seq   int8
-	inUse         who // a consumer was seen during the clean
+	inUse         who  // a consumer was seen during the clean
+	unreserved    bool // a read showed that the clean's reservation is gone
 
 	read, ensure, look bool // the intents
 	undiscovered       bool

@@ -17,6 +17,27 @@ var lifecycleMutations = []mutation{
 		pkg:  "./workflows/lifecycle", run: "cites F4",
 	},
 	{
+		rule: "F4", name: "a clean stops when a read shows that its reservation is gone",
+		file: "internal/device/observations.go",
+		old:  `does(EnsureReserved, RestartClean),`,
+		new:  `todo(reserveIt),`,
+		pkg:  "./workflows/lifecycle", run: "TestACleanStopsWhenItsReservationIsGone TestACleanBeginsAgainWithItsReservation",
+	},
+	{
+		rule: "F29", name: "a clean that begins again and again is paused",
+		file: "workflows/lifecycle/waits.go",
+		old:  `!(d.LocalCalls && d.State.Device.BeingCleaned())`,
+		new:  `true`,
+		pkg:  "./workflows/lifecycle", run: "TestACleanThatBeginsAgainIsPaused",
+	},
+	{
+		rule: "F9", name: "an abort of a clean that waits to begin again is not lost",
+		file: "workflows/lifecycle/cleaning/cleaning.go",
+		old:  `d.LocalCalls && s.Device.BeingCleaned()`,
+		new:  `!d.LocalCalls && s.Device.BeingCleaned()`,
+		pkg:  "./workflows/lifecycle", run: "TestAbortWhileACleanWaitsToBeginAgain",
+	},
+	{
 		rule: "F5", name: "reserved is lowered only with the recorded generation",
 		file: "internal/device/facts.go",
 		old:  `(otherProvider.holds(d, s) || s.Inventory.Generation != s.Known.Generation)`,

@@ -144,7 +144,7 @@ func (d *Cleaning) begin(ctx workflow.Context) *contract.CleanRun {
 		Number: s.Cleans, ID: fmt.Sprintf("%s/%d", workflow.GetInfo(ctx).FirstRunID, s.Cleans),
 		Reason: s.Intent.Reason, By: s.Intent.By, Full: !s.Device.NamedSteps, StartedAt: workflow.Now(ctx).UTC(),
 	}
-	s.Intent.Reason, s.Intent.By, s.Intent.Abort, d.Reservation.InUse = "", "", false, nil
+	s.Intent.Reason, s.Intent.By, s.Intent.Abort, d.Reservation.InUse, d.Reservation.Unreserved = "", "", false, nil, false
 	d.failure = contract.CleanFailure{}
 	return s.Clean
 }
@@ -152,7 +152,7 @@ func (d *Cleaning) begin(ctx workflow.Context) *contract.CleanRun {
 // postponed ends a clean that has not begun, if what it needs is away for a while: it is
 // due again after a pause.
 func (d *Cleaning) postponed(ctx workflow.Context, asked device.Snapshot, err error) bool {
-	if err == nil || !d.CleanUnderWay() || d.State.Intent.Abort || d.Reservation.InUse != nil || !d.Reservation.RetriesLater(asked, err) {
+	if err == nil || !d.CleanUnderWay() || d.State.Intent.Abort || d.Reservation.StopsClean() || !d.Reservation.RetriesLater(asked, err) {
 		return false
 	}
 	s := d.State
@@ -163,10 +163,10 @@ func (d *Cleaning) postponed(ctx workflow.Context, asked device.Snapshot, err er
 }
 
 // MustStop says that the running clean's call must be canceled: the device is no longer to
-// be cleaned, is in use, or the clean was aborted.
+// be cleaned, is in use or not reserved any more, or the clean was aborted.
 func (d *Cleaning) MustStop() bool {
 	return d.stop != nil && !d.State.Device.Returning &&
-		(!d.CleanUnderWay() || d.Reservation.InUse != nil || d.State.Intent.Abort)
+		(!d.CleanUnderWay() || d.Reservation.StopsClean() || d.State.Intent.Abort)
 }
 
 // Stop cancels the running clean's call; Run then ends the clean.
@@ -220,6 +220,9 @@ func (d *Cleaning) end(ctx workflow.Context, f *device.Fault, err error) bool {
 		d.State.LastRefusal = "not cleaned: the inventory shows the device in use by " + consumer
 	case d.State.Intent.Abort:
 		d.finish(ctx, "aborted", d.aborted())
+	case d.Reservation.Unreserved:
+		d.Reservation.Unreserved = false
+		d.beginAgain(ctx)
 	case f == nil:
 		return false
 	case f.Code == device.CodeInventoryGenerationAhead, f.Code == device.CodeSuperseded:
@@ -235,6 +238,19 @@ func (d *Cleaning) end(ctx workflow.Context, f *device.Fault, err error) bool {
 	return true
 }
 
+// beginAgain ends a clean whose reservation is gone. The device stays as it is, so that the next
+// clean begins at once: with the reservation, and the first step.
+func (d *Cleaning) beginAgain(ctx workflow.Context) {
+	s := d.State
+	f := &device.Fault{Class: device.Transient, Code: device.CodeReservationChanged,
+		Message: "another client undid its reservation, or its provider was re-created: the clean begins again",
+		Remedy:  "none needed: the device is cleaned again"}
+	d.archive(ctx, "failed", f)
+	d.CountForeignWrite(ctx)
+	s.Intent.Reason, s.Intent.By, s.LastError = s.Clean.Reason, s.Clean.By, f.Message
+	s.Clean = nil
+}
+
 // takeOver continues with the numbers of a host that knows newer ones than this workflow,
 // so that none of them is used again: the workflow was put back to an earlier moment (F26).
 func (d *Cleaning) takeOver(err error) {
@@ -248,10 +264,11 @@ func (d *Cleaning) takeOver(err error) {
 }
 
 // Abort asks the clean to end and says what it waits for. A clean that has not begun ends at
-// once: it waits for the operator (D7), or for the end of a pause.
+// once: it waits for the operator (D7), for the end of a pause, or to begin again.
 func (d *Cleaning) Abort(ctx workflow.Context) string {
 	s := d.State
-	if s.Device.State == device.PendingCleaning && d.stop == nil && s.Clean == nil {
+	due := s.Device.State == device.PendingCleaning || d.LocalCalls && s.Device.BeingCleaned()
+	if due && d.stop == nil && s.Clean == nil {
 		d.finish(ctx, "aborted", d.aborted())
 		return "aborted"
 	}

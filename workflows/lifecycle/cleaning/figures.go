@@ -22,7 +22,7 @@ func (d *Cleaning) meterClean(ctx workflow.Context, s contract.CleanSummary) {
 func (d *Cleaning) meterStep(ctx workflow.Context, run *contract.CleanRun, result contract.StepResult, err error, wrong *device.Fault) {
 	planned, end := run.Plan[run.Next], contract.ResultDone
 	switch {
-	case !d.CleanUnderWay() || d.Reservation.InUse != nil || d.State.Intent.Abort:
+	case !d.CleanUnderWay() || d.Reservation.StopsClean() || d.State.Intent.Abort:
 		end = contract.ResultStopped
 	case err != nil, wrong != nil:
 		end = contract.ResultFailed

@@ -179,7 +179,7 @@ func (d *Cleaning) askAgain(ctx workflow.Context) {
 // that is in use, and a host that is away or of another release are no failures of the step.
 func (d *Cleaning) countFailure(run *contract.CleanRun, err error) {
 	f := calls.FaultIn(err)
-	if f == nil || run.Slot == nil || !d.CleanUnderWay() || d.Reservation.InUse != nil || d.State.Intent.Abort {
+	if f == nil || run.Slot == nil || !d.CleanUnderWay() || d.Reservation.StopsClean() || d.State.Intent.Abort {
 		return
 	}
 	switch f.Code {

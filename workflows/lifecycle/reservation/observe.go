@@ -18,13 +18,17 @@ func (d *Reservation) Ask(q device.Question) device.Snapshot {
 // records it. Nothing else changes the state because of what the inventory shows (F6). The
 // caller handles the follow-ups that concern it.
 func (d *Reservation) Conclude(ctx workflow.Context, asked device.Snapshot, found contract.ReservationSnapshot, err error) device.Observation {
-	asked.CleanStarted = d.State.Clean != nil
+	run := d.State.Clean
+	asked.CleanStarted = run != nil
+	// In runs that began before LocalCalls such a clean goes on, and is repeated at its end.
+	asked.CleanReserved = d.LocalCalls && run != nil && (run.Generation != 0 || run.Provider != "")
 	asked = answer(asked, found, err)
 	o, why := device.Observe(d.State.Device, asked)
 	d.record(ctx, o, string(why), asked, calls.FaultIn(err))
 	if o.Needs(device.StopClean) && o.Event == "" {
 		d.InUse = &found
 	}
+	d.Unreserved = d.Unreserved || o.Needs(device.RestartClean)
 	return o
 }
 

@@ -1,6 +1,6 @@
 // Package reservation makes all inventory calls of one device, and owns the fields of the
 // state that come from them: generation, provider, and whether the generation is uncertain.
-// It records what an answer means for the device. Its caller reads InUse and
+// It records what an answer means for the device. Its caller reads InUse, Unreserved and
 // PoolTransitions.
 package reservation
 
@@ -24,6 +24,9 @@ type Reservation struct {
 	// InUse is the snapshot that showed a consumer during a clean. The clean stops, records
 	// the consumer, and clears it.
 	InUse *contract.ReservationSnapshot
+	// Unreserved: a read showed that the reservation of the running clean is gone. The clean
+	// stops, clears it and begins again.
+	Unreserved bool
 	// PoolTransitions counts the calls that take the device out of the pool or put it
 	// back: while there is one, the device cannot be claimed.
 	PoolTransitions int
@@ -33,6 +36,9 @@ type Reservation struct {
 func New(ctx workflow.Context, found *discovery.Discovery) *Reservation {
 	return &Reservation{Record: found.Record, discovery: found, lock: workflow.NewMutex(ctx)}
 }
+
+// StopsClean says that the running clean must stop because of what the inventory showed.
+func (d *Reservation) StopsClean() bool { return d.InUse != nil || d.Unreserved }
 
 // Lock serializes everything that reads and then writes the reservation.
 func (d *Reservation) Lock(ctx workflow.Context) error { return d.lock.Lock(ctx) }
