@@ -23,8 +23,8 @@ import (
 // heartbeats of the SDK do not count: they are throttled, and nothing shows when one was
 // answered.
 //
-// One write that was already issued is not stopped by this: at most hardware.MaxWrite bytes,
-// one command to a drive, or one program.
+// What was already issued is not stopped by this: writes of at most hardware.MaxWrite bytes
+// together, one command to a drive, or one program.
 type lease struct {
 	// ctx and info are the activity's.
 	ctx  context.Context
