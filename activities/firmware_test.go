@@ -47,7 +47,7 @@ func TestAnUpdateOfOneCleanIsFinishedByTheNext(t *testing.T) { // not parallel: 
 	require.Equal(t, []string{"firmware_reflash", "verify_firmware"}, found.SupportedSteps)
 	in.Identity = found.Identity
 	seq := int64(0)
-	step := func(name, cleanID string) (contract.StepResult, error) {
+	step := func(name, cleanID string) (contract.StepAnswer, error) {
 		seq++
 		in.Step, in.Clean, in.Seq, in.Args = name, cleanID, seq, nil
 		if name != "security_check" {

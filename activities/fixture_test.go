@@ -268,18 +268,18 @@ func (s *server) last() contract.Progress {
 }
 
 // run runs one attempt of a step.
-func (s *testHost) run(server *server, in contract.StepInput) (contract.StepResult, error) {
+func (s *testHost) run(server *server, in contract.StepInput) (contract.StepAnswer, error) {
 	i := slices.IndexFunc(s.hardware.Steps, func(step steps.Step) bool { return step.Name == in.Step })
 	if i < 0 {
-		return contract.StepResult{}, errors.New("no step " + in.Step)
+		return contract.StepAnswer{}, errors.New("no step " + in.Step)
 	}
 	env := server.env()
 	env.RegisterActivityWithOptions(s.hardware.Step(s.hardware.Steps[i]), activity.RegisterOptions{Name: in.Step})
 	value, err := env.ExecuteActivity(in.Step, in)
 	if err != nil {
-		return contract.StepResult{}, err
+		return contract.StepAnswer{}, err
 	}
-	var result contract.StepResult
+	var result contract.StepAnswer
 	return result, value.Get(&result)
 }
 
@@ -287,7 +287,7 @@ func (s *testHost) run(server *server, in contract.StepInput) (contract.StepResu
 type running struct {
 	*server
 	done   chan struct{}
-	result contract.StepResult
+	result contract.StepAnswer
 	err    error
 	took   time.Duration
 }
@@ -318,7 +318,7 @@ func (r *running) waitUntilWaiting(t *testing.T, waiting string) {
 }
 
 // wait returns when the attempt has ended.
-func (r *running) wait(t *testing.T) (contract.StepResult, error) {
+func (r *running) wait(t *testing.T) (contract.StepAnswer, error) {
 	t.Helper()
 	select {
 	case <-r.done:

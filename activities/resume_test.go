@@ -340,7 +340,7 @@ func TestOnInterruptError(t *testing.T) {
 	})
 }
 
-func errorOf(_ contract.StepResult, err error) error { return err }
+func errorOf(_ contract.StepAnswer, err error) error { return err }
 
 // F2
 func TestBytesThatACrashRepeatsAreCounted(t *testing.T) {

@@ -59,15 +59,16 @@ const retryNowDelay = 20 * time.Millisecond
 // faults, a restarted or stopping worker, an unreachable server. Final: everything else.
 //
 // After a step that took a moment it begins the input's next step too: see follow.
-func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInput) (contract.StepResult, error) {
-	return func(ctx context.Context, in contract.StepInput) (contract.StepResult, error) {
+func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInput) (contract.StepAnswer, error) {
+	return func(ctx context.Context, in contract.StepInput) (contract.StepAnswer, error) {
 		began := time.Now()
 		a := &attempt{Hardware: h, step: step, in: in, info: activity.GetInfo(ctx)}
 		result, err := a.do(ctx)
+		answer := contract.StepAnswer{StepResult: result}
 		if err == nil {
-			result.Next = a.follow(ctx, began, result)
+			answer.Next = a.follow(ctx, began, result)
 		}
-		return result, err
+		return answer, err
 	}
 }
 

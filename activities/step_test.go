@@ -189,7 +189,7 @@ func TestAResultIsRecorded(t *testing.T) {
 		s.disk.takes = 10 * time.Second
 		result, err := s.run(first(t), s.input("zero"))
 		require.NoError(t, err)
-		require.Equal(t, contract.StepResult{Step: "zero", Clean: "run/1", Seq: 1, Bytes: diskSize, Method: "double", RunTime: 30 * time.Second}, result)
+		require.Equal(t, contract.StepResult{Step: "zero", Clean: "run/1", Seq: 1, Bytes: diskSize, Method: "double", RunTime: 30 * time.Second}, result.StepResult)
 		e := s.entry()
 		require.JSONEq(t, fmt.Sprintf(`{"step":"zero","clean":"run/1","seq":1,"bytes":%d,"method":"double","run_time":%d}`, diskSize, 30*time.Second), string(e.Result))
 	})

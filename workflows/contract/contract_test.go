@@ -28,7 +28,7 @@ func TestNothingIsRenamed(t *testing.T) {
 	for _, root := range []any{
 		contract.DeviceInput{}, contract.EnrollInput{}, contract.BindInput{}, contract.BindResult{}, contract.UnbindInput{},
 		contract.CleanInput{}, contract.ReasonInput{}, contract.MaintainInput{}, contract.OverrideInput{}, contract.Result{}, contract.Hint{},
-		contract.StepInput{}, contract.StepResult{}, contract.DiscoverInput{}, contract.DiscoveryResult{}, contract.ReservationRequest{},
+		contract.StepInput{}, contract.StepAnswer{}, contract.StepResult{}, contract.DiscoverInput{}, contract.DiscoveryResult{}, contract.ReservationRequest{},
 		contract.ReservationSnapshot{}, contract.PreviousRun{}, contract.Refusal{}, contract.DeviceStatus{}, contract.StatusMemo{}, contract.Progress{},
 		contract.HostScanInput{}, contract.ScanRequest{}, contract.ScanInput{}, contract.ScanResult{},
 		contract.InventoryReconcileInput{}, contract.ReconcileRequest{}, contract.ReconcileInput{}, contract.ReconcileResult{},
@@ -74,11 +74,7 @@ func fields(t reflect.Type, into map[string]bool) {
 			kind = list
 		}
 		if !f.Anonymous { // JSON shows its fields as those of the struct
-			line := fmt.Sprintf("%s.%s %s", t.Name(), name, kind)
-			if into[line] { // a struct may hold one of its own kind
-				continue
-			}
-			into[line] = true
+			into[fmt.Sprintf("%s.%s %s", t.Name(), name, kind)] = true
 		}
 		fields(kind, into)
 	}

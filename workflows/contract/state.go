@@ -396,8 +396,12 @@ type StepResult struct {
 	Firmware string `json:"firmware,omitempty"`
 	// ReprocessedBytesMax is how many bytes at most were processed again after crashes.
 	ReprocessedBytesMax int64 `json:"reprocessed_bytes_max,omitempty"`
-	// Next is the end of the input's next step; nil: the host did not begin it, or not to its
-	// end. It is not kept here.
+}
+
+// StepAnswer is what the activity of a step returns: its result, and the end of the input's next
+// step; nil: the host did not begin that, or not to its end.
+type StepAnswer struct {
+	StepResult
 	Next *NextResult `json:"next,omitempty"`
 }
 

@@ -137,7 +137,8 @@ func (h *fakeHost) attempt(ctx workflow.Context, j *job) (any, error) {
 }
 
 // follow begins the next step in the same activity, as a host does.
-func (h *fakeHost) follow(ctx workflow.Context, j *job, in contract.StepInput, result contract.StepResult) (any, error) {
+func (h *fakeHost) follow(ctx workflow.Context, j *job, in contract.StepInput, done contract.StepResult) (any, error) {
+	result := contract.StepAnswer{StepResult: done}
 	if in.Next == nil || h.follows == nil || result.Firmware != "" || j.canceled() {
 		return result, nil
 	}
@@ -165,8 +166,7 @@ func (h *fakeHost) follow(ctx workflow.Context, j *job, in contract.StepInput, r
 			return result, nil
 		}
 	}
-	done := h.journal.result
-	result.Next = &contract.NextResult{Result: &done}
+	result.Next = &contract.NextResult{Result: &h.journal.result}
 	return result, nil
 }
 

@@ -230,12 +230,11 @@ func (f *fleet) startHosts(b *bench) error {
 	return nil
 }
 
-func (f *fleet) zero(ctx context.Context, in contract.StepInput) (contract.StepResult, error) {
-	if in.Next == nil {
-		return noopStep(ctx, in)
-	}
-	if _, err := f.verify(ctx, in.Following(0)); err != nil {
-		return contract.StepResult{}, err
+func (f *fleet) zero(ctx context.Context, in contract.StepInput) (contract.StepAnswer, error) {
+	if in.Next != nil {
+		if _, err := f.verify(ctx, in.Following(0)); err != nil {
+			return contract.StepAnswer{}, err
+		}
 	}
 	return noopSteps(ctx, in)
 }

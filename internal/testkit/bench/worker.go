@@ -359,8 +359,9 @@ func noopStep(_ context.Context, in contract.StepInput) (contract.StepResult, er
 }
 
 // noopSteps begins the next step too, as a host does after a step that takes no time.
-func noopSteps(ctx context.Context, in contract.StepInput) (contract.StepResult, error) {
-	result, err := noopStep(ctx, in)
+func noopSteps(ctx context.Context, in contract.StepInput) (contract.StepAnswer, error) {
+	did, err := noopStep(ctx, in)
+	result := contract.StepAnswer{StepResult: did}
 	if err != nil || in.Next == nil {
 		return result, err
 	}

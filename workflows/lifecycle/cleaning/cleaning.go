@@ -104,7 +104,7 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 			prepared = false // it may have lasted for days
 			continue
 		}
-		result, err := d.step(runCtx, ctx, run)
+		answer, err := d.step(runCtx, ctx, run)
 		if f := calls.FaultIn(err); f != nil && f.Code == device.CodePlanOutdated && run.Replans < maxReplans && !d.State.Intent.Abort {
 			if d.interrupted(ctx, d.replan(runCtx, ctx, run)) {
 				return nil
@@ -112,10 +112,10 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 			continue
 		}
 		begun := run.NextBegun
-		if d.ended(ctx, run, run.Seq, result, err) {
+		if d.ended(ctx, run, run.Seq, answer.StepResult, err) {
 			return nil
 		}
-		if begun && result.Next != nil && d.nextEnded(ctx, run, *result.Next) {
+		if begun && answer.Next != nil && d.nextEnded(ctx, run, *answer.Next) {
 			return nil
 		}
 	}

@@ -130,11 +130,11 @@ func toContract(plan []clean.Planned, hostSteps map[string]int) []contract.Plann
 
 // step schedules the plan's next step on the host and waits for it. An unreachable host is
 // recorded and waited for without limit; the step then reports that it runs.
-func (d *Cleaning) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (result contract.StepResult, err error) {
+func (d *Cleaning) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (answer contract.StepAnswer, err error) {
 	err = d.During(ctx, contract.WaitHost, func() error {
 		startWithin := min(run.HostSilentAfter, calls.HostNotice)
 		for again := false; ; again = true {
-			unreachable, err := d.schedule(runCtx, ctx, run, startWithin, again, &result)
+			unreachable, err := d.schedule(runCtx, ctx, run, startWithin, again, &answer)
 			if !unreachable || d.State.Intent.Abort || !d.CleanUnderWay() {
 				return err
 			}
@@ -142,7 +142,7 @@ func (d *Cleaning) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (r
 			startWithin = nextStartWithin(startWithin, run.HostSilentAfter)
 		}
 	})
-	return result, err
+	return answer, err
 }
 
 // maxStartWithin bounds the time after which a host that came back and is gone again is
@@ -157,7 +157,7 @@ func nextStartWithin(last, silentAfter time.Duration) time.Duration {
 
 // schedule schedules the step once. unreachable: no worker of the host started it within
 // startWithin.
-func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun, startWithin time.Duration, again bool, result *contract.StepResult) (unreachable bool, err error) {
+func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun, startWithin time.Duration, again bool, answer *contract.StepAnswer) (unreachable bool, err error) {
 	p := run.Plan[run.Next]
 	if clean.OfWorkflow(p.Step) { // no host may ever get it
 		return false, resultMismatch("the step " + p.Step + " is the workflow's own")
@@ -183,7 +183,7 @@ func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun
 		Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: run.Seq,
 		Binding: d.State.Device.Bindings, Generation: run.Generation, Provider: run.Provider, Budget: budget,
 		Resume: run.Resume, Settings: run.Settings, Args: p.Args, ReportStart: again, More: moreOnHost(run), Next: next,
-	}).Get(stepCtx, result)
+	}).Get(stepCtx, answer)
 	var late *temporal.TimeoutError
 	if !errors.As(err, &late) || !calls.IsScheduleToStart(late) {
 		return false, err

@@ -58,7 +58,7 @@ func (d *Cleaning) ended(ctx workflow.Context, run *contract.CleanRun, seq int64
 	if result.Firmware != "" {
 		d.State.Host.Identity.Firmware = result.Firmware
 	}
-	result.Clean, result.Seq, result.Firmware, result.Next = "", 0, "", nil // known by now
+	result.Clean, result.Seq, result.Firmware = "", 0, "" // known by now
 	run.Results, run.RunTime = append(run.Results, result), run.RunTime+result.RunTime
 	run.Next, run.Resume, run.NextBegun = run.Next+1, nil, false
 	d.reportCanary(ctx, run)
