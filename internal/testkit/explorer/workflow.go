@@ -328,11 +328,8 @@ func (t turn) interrupted(code device.Code) bool {
 // mustStop is cleaning.MustStop.
 func (t turn) mustStop() bool {
 	f := t.w.wf
-	switch f.main.kind {
-	case cleanReserve, cleanDiscover, cleanStep:
-		return !t.cleanDue() || f.inUse != noParty || f.unreserved
-	}
-	return false
+	called := f.main.kind == cleanReserve || f.main.kind == cleanDiscover || f.main.kind == cleanStep
+	return called && (!t.cleanDue() || f.inUse != noParty || f.unreserved)
 }
 
 // nextStep schedules the next step of the plan, or ends it.
