@@ -3,6 +3,7 @@ package activities_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -140,15 +141,16 @@ func TestTheRightToWriteEndsWithTime(t *testing.T) {
 	inBubble(t, "an answer that is older than the lease does not count", func(t *testing.T) {
 		s := newTestHost(t)
 		asked := 0
-		began, passed := time.Now(), time.Duration(0)
-		s.hardware.Clock = func() time.Duration { return time.Since(began) + passed }
+		began := time.Now()
+		var passed atomic.Int64 // the first question is asked beside the step
+		s.hardware.Clock = func() time.Duration { return time.Since(began) + time.Duration(passed.Load()) }
 		s.hardware.Confirm = func(context.Context, []byte, ...any) error {
 			switch asked++; asked {
 			case 1:
-				passed += third - time.Second
+				passed.Add(int64(third - time.Second))
 				return nil
 			case 2: // directly before a write, frozen with the answer on its way
-				passed += third + time.Second
+				passed.Add(int64(third + time.Second))
 				return nil
 			default:
 				return serviceerror.NewNotFound("the attempt timed out")
@@ -156,7 +158,7 @@ func TestTheRightToWriteEndsWithTime(t *testing.T) {
 		}
 		s.disk.intercept(func(call string, _ int64, _ context.Context) error {
 			if call == "zero" {
-				passed += 2 * time.Second
+				passed.Add(int64(2 * time.Second))
 			}
 			return nil
 		})
