@@ -23,7 +23,8 @@ const followsFor = time.Second
 var errNotAMoment = errors.New("the step takes longer than a moment")
 
 // follow begins the input's next step in the same activity, if it only reads and this one took
-// a moment. It has a number, a fence, a slot and a journal's entry of its own, as if it were scheduled.
+// a moment. It has a number, a fence and a slot of its own, as if it were scheduled; its entry replaces
+// that of the step before it in the journal with its first resume point or its result.
 //
 // Nil: it was not begun, or did not end: after a moment, a transient fault, a stop. The
 // workflow schedules it, and it continues from the journal. What it finds for good is

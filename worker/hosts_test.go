@@ -277,7 +277,7 @@ func startWith(t *testing.T, at *config.Connection, identity host.Identity, figu
 	r := &running{t: t, at: at, stop: stop, ended: make(chan error, 1), log: &testlog.Log{}}
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
 	go func() {
-		r.ended <- serve(ctx, s, at, identity, figures, logger, testHooks{newDrivers: drive, watch: 100 * time.Millisecond})
+		r.ended <- serve(ctx, s, at, identity, figures, logger, surroundings{newDrivers: drive, watch: 100 * time.Millisecond})
 	}()
 	return r
 }

@@ -105,19 +105,19 @@ func run(args []string) error {
 		return err
 	}
 	defer temporal.Close()
-	return serve(ctx, settings, temporal, identity, figures, logger, testHooks{newDrivers: drivers.New, watch: activities.WatchInterval, notify: notify, asked: asked})
+	return serve(ctx, settings, temporal, identity, figures, logger, surroundings{newDrivers: drivers.New, watch: activities.WatchInterval, notify: notify, asked: asked})
 }
 
-// testHooks are what tests replace: how drivers are made, how often devices are watched, and
-// who is told that the worker polls.
-type testHooks struct {
+// surroundings are what tests replace: how drivers are made, how often devices are watched, who
+// learns that the worker polls, and what is known of the connection's polls.
+type surroundings struct {
 	newDrivers newDrivers
 	watch      time.Duration
 	notify     notices
 	asked      *activities.Asked // the polls of the connection; nil: steps do not use them
 }
 
-func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity, figures *telemetry.Telemetry, logger *slog.Logger, by testHooks) (err error) {
+func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity, figures *telemetry.Telemetry, logger *slog.Logger, by surroundings) (err error) {
 	var stops []func() error
 	defer func() {
 		for i := len(stops) - 1; i >= 0; i-- {

@@ -246,10 +246,10 @@ type CleanRun struct {
 	Resume    *Progress `json:"resume,omitempty"`
 	StartedAt time.Time `json:"started_at"`
 	StepAt    time.Time `json:"step_at,omitzero"` // when the present step was scheduled
-	// Seq is the number of the present step. NextBegun: its host may begin the next one too,
+	// Seq is the number of the present step. NextAllowed: its host may begin the next one too,
 	// which has the number after it.
-	Seq       int64 `json:"seq,omitempty"`
-	NextBegun bool  `json:"next_begun,omitempty"`
+	Seq         int64 `json:"seq,omitempty"`
+	NextAllowed bool  `json:"next_allowed,omitempty"`
 	// Results are those of the finished steps, in the plan's order.
 	Results []StepResult `json:"results,omitempty"`
 	// Generation is the provider's when this clean reserved it: the later unreserve uses it

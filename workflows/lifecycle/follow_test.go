@@ -143,15 +143,5 @@ func TestAHostIsKilledInAStepThatFollows(t *testing.T) {
 func TestAnAbortAfterALostReturnOfTwoStepsIsReserved(t *testing.T) {
 	w := follows(t, blocks)
 	w.host.brief = false
-	w.host.cancelDelay = time.Second
-	ok[contract.Result](w.unbind("i1"))
-	w.stepRuns("zero")
-	w.inventory.reserved = 0
-	w.inventory.generation++
-	ok[contract.Result](w.send(contract.UpdateAbort, "", contract.ReasonInput{}))
-	v := w.reach(device.Error)
-	w.idle()
-	require.Equal(t, string(device.CodeAborted), v.Fault)
-	require.Equal(t, 1, w.inventory.reserved)
-	w.requireNoDefect()
+	w.requireAbortAfterALostReturn("zero")
 }

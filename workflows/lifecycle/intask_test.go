@@ -90,9 +90,16 @@ func TestATaskIsLostAfterItsCall(t *testing.T) {
 func TestAnAbortAfterALostReturnIsReserved(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
+	w.requireAbortAfterALostReturn("verify")
+}
+
+// requireAbortAfterALostReturn unbinds the device, lowers its reservation while the step runs that
+// the return follows, and requires that an abort raises it again.
+func (w *deviceEnv) requireAbortAfterALostReturn(step string) {
+	t := w.t
 	w.host.cancelDelay = time.Second
 	ok[contract.Result](w.unbind("i1"))
-	w.stepRuns("verify")
+	w.stepRuns(step)
 	w.inventory.reserved = 0
 	w.inventory.generation++
 	ok[contract.Result](w.send(contract.UpdateAbort, "", contract.ReasonInput{}))

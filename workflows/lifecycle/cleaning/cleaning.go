@@ -111,11 +111,11 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 			}
 			continue
 		}
-		begun := run.NextBegun
+		allowed := run.NextAllowed
 		if d.ended(ctx, run, run.Seq, answer.StepResult, err) {
 			return nil
 		}
-		if begun && answer.Next != nil && d.nextEnded(ctx, run, *answer.Next) {
+		if allowed && answer.Next != nil && d.nextEnded(ctx, run, *answer.Next) {
 			return nil
 		}
 	}
@@ -195,7 +195,7 @@ func (d *Cleaning) interrupted(ctx workflow.Context, err error) bool {
 // a step that failed.
 func lastStepBegun(run *contract.CleanRun, err error) bool {
 	begun := run.Next
-	if run.NextBegun && (err == nil || temporal.IsCanceledError(err)) {
+	if run.NextAllowed && (err == nil || temporal.IsCanceledError(err)) {
 		begun++
 	}
 	return len(run.Plan) > 0 && begun >= len(run.Plan)-1

@@ -171,7 +171,7 @@ func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun
 	}
 	next := d.nextStep(run)
 	d.State.Seq++
-	run.Seq, run.NextBegun = d.State.Seq, next != nil
+	run.Seq, run.NextAllowed = d.State.Seq, next != nil
 	if next != nil {
 		d.State.Seq++ // used, whether the host begins it or not
 	}

@@ -60,7 +60,7 @@ func (d *Cleaning) ended(ctx workflow.Context, run *contract.CleanRun, seq int64
 	}
 	result.Clean, result.Seq, result.Firmware = "", 0, "" // known by now
 	run.Results, run.RunTime = append(run.Results, result), run.RunTime+result.RunTime
-	run.Next, run.Resume, run.NextBegun = run.Next+1, nil, false
+	run.Next, run.Resume, run.NextAllowed = run.Next+1, nil, false
 	d.reportCanary(ctx, run)
 	return false
 }
