@@ -70,13 +70,16 @@ func TestHalfMadeSchemaLeavesNothing(t *testing.T) {
 func TestDynamicSettings(t *testing.T) {
 	settings := dynamicSettings()
 	for key, want := range map[string]any{
-		"history.transferProcessorMaxPollRPS":   2000,
-		"history.timerProcessorMaxPollRPS":      2000,
-		"history.visibilityProcessorMaxPollRPS": 500,
-		"matching.numTaskqueueReadPartitions":   1,
-		"matching.numTaskqueueWritePartitions":  1,
-		"frontend.namespaceRPS.visibility":      100,
-		"frontend.persistenceMaxQPS":            1_000_000,
+		"history.transferProcessorMaxPollRPS":             2000,
+		"history.timerProcessorMaxPollRPS":                2000,
+		"history.visibilityProcessorMaxPollRPS":           500,
+		"history.transferProcessorSchedulerWorkerCount":   16,
+		"history.timerProcessorSchedulerWorkerCount":      8,
+		"history.visibilityProcessorSchedulerWorkerCount": 4,
+		"matching.numTaskqueueReadPartitions":             1,
+		"matching.numTaskqueueWritePartitions":            1,
+		"frontend.namespaceRPS.visibility":                100,
+		"frontend.persistenceMaxQPS":                      1_000_000,
 	} {
 		values := settings.GetValue(dynamicconfig.MakeKey(key))
 		require.Len(t, values, 1, key)

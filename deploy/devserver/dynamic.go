@@ -14,6 +14,11 @@ func dynamicSettings() dynamicconfig.StaticClient {
 		dynamicconfig.TransferProcessorMaxPollRPS.Key():   2000,
 		dynamicconfig.TimerProcessorMaxPollRPS.Key():      2000,
 		dynamicconfig.VisibilityProcessorMaxPollRPS.Key(): 500,
+		// Default 512 each, which all wait for the one connection to the database: with a thousand
+		// devices at once, most tasks then end at their deadline of 3 s and are begun again.
+		dynamicconfig.TransferProcessorSchedulerWorkerCount.Key():   16,
+		dynamicconfig.TimerProcessorSchedulerWorkerCount.Key():      8,
+		dynamicconfig.VisibilityProcessorSchedulerWorkerCount.Key(): 4,
 		// Default 4: with few pollers a task may wait in a partition without a poller.
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,

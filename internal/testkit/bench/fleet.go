@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
+	"golang.org/x/time/rate"
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
@@ -28,6 +29,9 @@ const (
 	minManyRatio   = 0.8  // of the rate of few devices at once
 	// fleetWithin bounds one turnover of many at once.
 	fleetWithin = 10 * time.Minute
+	// fleetPolls is how often in a second states are asked for, of all devices together: with a
+	// pace for each, the questions of many that wait take the server's processors.
+	fleetPolls = 200
 	// startBatch is how many devices of the fleet are started at once.
 	startBatch = 100
 )
@@ -56,7 +60,7 @@ func (b *bench) largeFleet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f := &fleet{verified: map[string]chan struct{}{}}
+	f := &fleet{devices: devices{polls: rate.NewLimiter(fleetPolls, 1)}, verified: map[string]chan struct{}{}}
 	if f.Site, err = site.New(b.programs, server, site.DefaultNamespace, "control", dir); err != nil {
 		return err
 	}
@@ -280,7 +284,7 @@ func (f *fleet) unbindAndClean(ctx context.Context, name, instance string) error
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return f.await(ctx, contract.WorkflowID(name), device.Available, fleetWithin, 100*time.Millisecond)
+	return f.await(ctx, contract.WorkflowID(name), device.Available, fleetWithin, pollEvery)
 }
 
 // starts measures how long a control worker takes from its start to its first answer. The

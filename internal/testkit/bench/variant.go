@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"golang.org/x/time/rate"
 
 	"burnish/internal/device"
 	"burnish/internal/testkit/proc"
@@ -38,6 +39,8 @@ type devices struct {
 	client sdkclient.Client
 	// bare: without search attributes and continue-as-new.
 	bare bool
+	// polls bounds the questions of all that wait for a state. Nil: no bound.
+	polls *rate.Limiter
 }
 
 // update sends an update and waits for its result.
@@ -68,6 +71,11 @@ func (d devices) unbind(ctx context.Context, id, instance string) error {
 func (d devices) await(ctx context.Context, id string, state device.State, within, every time.Duration) error {
 	var failed error
 	err := proc.Await(ctx, within, every, id+" to be "+string(state), func() (bool, string) {
+		if d.polls != nil {
+			if failed = d.polls.Wait(ctx); failed != nil {
+				return true, ""
+			}
+		}
 		description, err := d.client.DescribeWorkflowExecution(ctx, id, "")
 		if err != nil {
 			failed = err
