@@ -93,6 +93,8 @@ func proofs() []proof {
 		{name: "allocatable is never Dirty", walk: ofPlace(allocatableIsNotDirty)},
 		// F27
 		{name: "allocatable is never unseen", walk: ofPlace(allocatableIsSeen)},
+		// S3.21, S4.10
+		{name: "no operator returns without a clean what others took", walk: ofStep(takenIsNotReturned)},
 		// F27
 		{name: "only a full plan and its host's look end unseen", walk: ofStep(onlyALookEndsUnseen)},
 		// F27

@@ -91,9 +91,12 @@ var (
 		return d.LostRace && d.Status != Maintaining && d.Maintenance != MaintenanceQuarantined
 	}}
 	maintenanceTaken = cond{"maintenance because it was taken", func(d Device, _ Event) bool { return d.Maintenance == MaintenanceTaken }}
-	bound            = cond{"a recorded binding", func(d Device, _ Event) bool { return d.Binding != nil }}
-	unbound          = not(bound, "no recorded binding")
-	byBoundInstance  = cond{"the binding's own instance", func(d Device, e Event) bool {
+	// takenByOthers: others may use the server now, and write what no operator has accepted.
+	takenByOthers   = cond{"a server that others took", func(d Device, _ Event) bool { return d.LostRace || d.Maintenance == MaintenanceTaken }}
+	notTaken        = not(takenByOthers, "no server that others took")
+	bound           = cond{"a recorded binding", func(d Device, _ Event) bool { return d.Binding != nil }}
+	unbound         = not(bound, "no recorded binding")
+	byBoundInstance = cond{"the binding's own instance", func(d Device, e Event) bool {
 		return d.Binding != nil && SameTenant(d.Binding.Instance, e.Instance)
 	}}
 	// SAFETY F25: a run is never recalled over a binding that is younger than it.
@@ -286,7 +289,7 @@ var table = concat(
 
 		{in(Manageable), Provide, when(dirty, cleanable), PendingCleaning, nil},
 		{in(Manageable), Provide, when(clean, seen), Cleaning, then(startReturn)},
-		{in(Manageable), Provide, when(dirty, uncleanable, reusable), Cleaning, then(returnUnsanitized)},
+		{in(Manageable), Provide, when(dirty, uncleanable, reusable, notTaken), Cleaning, then(returnUnsanitized)},
 		{in(Manageable), Provide, when(dirty, uncleanable, oneTimeUse), Error, then(setCleanFailed)},
 		{in(Manageable), CleanSteps, nil, Cleaning, then(nameSteps)},
 		// S4.10: while the operator works at it too, what others do changes nothing.
@@ -339,7 +342,8 @@ var table = concat(
 
 		{in(Error), Clean, when(cleanable), PendingCleaning, then(clearCleanFailed)},
 		{in(Error), Manage, nil, Manageable, then(clearCleanFailed)},
-		{in(Error), Override, nil, Cleaning, then(returnUnsanitized, clearCleanFailed)},
+		// An override accepts no later data: others must have left, which a poll finds.
+		{in(Error), Override, when(notTaken), Cleaning, then(returnUnsanitized, clearCleanFailed)},
 		{in(Error), Taken, when(lostRace), Manageable, then(setTaken)},
 		{in(Error), Freed, when(raceLostAlone), PendingCleaning, then(clearTaken, clearCleanFailed, awaitManualCleanIfOff)},
 		{in(Error), ObservedInUse, nil, Allocated, then(bindObserved, clearCleanFailed)},

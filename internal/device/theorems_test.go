@@ -12,6 +12,13 @@ func allocatableIsNotDirty(d Device, _ history) string {
 	return unless(!d.Allocatable() || !d.Dirty, "it is allocatable")
 }
 
+// takenIsNotReturned: others may write to it until a poll finds that they have left, and then it
+// is cleaned.
+func takenIsNotReturned(s step) string {
+	returned := s.after.Returning && s.before.Dirty && (s.event.Kind == Override || s.event.Kind == Provide)
+	return unless(!returned || !s.before.LostRace && s.before.Maintenance != MaintenanceTaken, "others may have its server")
+}
+
 func allocatableIsSeen(d Device, _ history) string {
 	return unless(!d.Allocatable() || !d.Unseen, "it is allocatable")
 }
@@ -309,11 +316,12 @@ func allowedIsNeverRefused(g *graph) error {
 		case Manage:
 			may = d.State == Error || d.State == Available && d.Claim == nil || d.State == Unknown && d.AwaitingManualClean
 		case Override:
-			may = d.State == Error
+			may = d.State == Error && !d.LostRace && d.Maintenance != MaintenanceTaken
 		case CleanSteps:
 			may = d.State == Manageable
 		case Provide:
-			may = d.State == Manageable && (d.Dirty || !d.Unseen)
+			uncleaned := !d.Cleanable && !d.OneTimeUse
+			may = d.State == Manageable && (d.Dirty || !d.Unseen) && !(uncleaned && d.Maintenance == MaintenanceTaken)
 		case Maintain:
 			may = alive && d.Claim == nil
 		case Retire:

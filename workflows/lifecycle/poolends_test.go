@@ -346,3 +346,38 @@ func TestMaintenanceOfASharedServerEnds(t *testing.T) {
 	w.leaveAndClean()
 	w.requireNoDefect()
 }
+
+// What others took is not returned without a clean: they may write to it until a poll finds that
+// they have left it. Then it is cleaned, or, where no operation erases it, its operators decide.
+//
+// S3.21, S4.10, S4.13
+func TestAServerThatOthersTookIsNotOverridden(t *testing.T) {
+	w := newShared(t)
+	w.signatures, w.oneTimeUse = overrideKey, true
+	w.makeAvailable()
+	w.host.discovery.Operation = ""
+	w.signal(contract.SignalRefresh, contract.Hint{})
+	w.pass(time.Minute)
+	require.True(t, w.pool.take())
+	w.poll(contract.SignalTaken)
+	w.requireTaken()
+	w.host.writeAsTenant("theirs")
+
+	ok[contract.Result](w.ask(contract.UpdateProvide)) // which finds no operation for it
+	w.reach(device.Error)
+	r := w.override(w.signed("alice", w.newOverride("x1"))).refused(device.CodeRefused)
+	require.Contains(t, r.Fault.Remedy, "manage d1")
+	w.pool.leave()
+	w.poll(contract.SignalFreed)
+	require.Equal(t, device.Error, w.view().DeviceState)
+
+	ok[contract.Result](w.ask(contract.UpdateManage))
+	w.poll(contract.SignalFreed)
+	v := w.reach(device.Error)
+	require.False(t, v.Pool.Taken)
+	w.overrideNow()
+	w.reach(device.Available)
+	require.False(t, w.view().Maintenance)
+	w.makeBound("i2")
+	w.requireNoDefect()
+}

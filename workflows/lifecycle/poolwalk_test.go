@@ -58,9 +58,7 @@ func (k *walker) othersAct() {
 	}
 	switch k.others.IntN(8) {
 	case 0, 1:
-		// What they take during a return without a clean, the next bind or poll finds.
-		v := k.view()
-		if returning := v.DeviceState == device.Cleaning && v.CleanStep == nil && !v.Dirty; !(returning && v.NotSanitized) && k.pool.take() {
+		if k.pool.take() {
 			k.writesAll("theirs")
 			k.note("others take the server")
 		}

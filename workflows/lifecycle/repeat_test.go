@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +66,8 @@ func (w *deviceEnv) makeAllocatable() {
 		switch v := w.settled(); {
 		case v.InstanceUUID != nil:
 			ok[contract.Result](w.unbind(*v.InstanceUUID))
+		case v.DeviceState == device.Error && v.Pool != nil && (v.Pool.LostRace || strings.HasPrefix(v.MaintenanceReason, "taken")):
+			ok[contract.Result](w.ask(contract.UpdateManage))
 		case v.Pool != nil && v.Pool.Taken:
 			w.pass(6 * time.Minute) // until a poll finds that the others have left
 		case v.Maintenance && v.DeviceState != device.Error:

@@ -64,6 +64,13 @@ var sharedPoolMutations = []mutation{
 		pkg:  "./internal/device", run: "TestRequirements",
 	},
 	{
+		rule: "S4.13", name: "no override accepts what others may still write",
+		file: "internal/device/table.go",
+		old:  `{in(Error), Override, when(notTaken), Cleaning,`,
+		new:  `{in(Error), Override, nil, Cleaning,`,
+		pkg:  "./workflows/lifecycle", run: "TestAServerThatOthersTookIsNotOverridden",
+	},
+	{
 		rule: "S4.13", name: "a bind of a server that others have is refused",
 		file: "internal/device/poolobservations.go",
 		old:  `{ask(AskPoolBind), in(Available), given(byOthers, of(claimed)), LostRace, nil,`,

@@ -31,6 +31,8 @@ func SuggestRemedy(s *contract.DeviceState, verb string, e *device.IllegalError)
 			return r.clean()
 		}
 		return r.reach(r.command("manage"))
+	case contract.UpdateOverride:
+		return r.override()
 	case contract.UpdateReplace, contract.UpdateMove:
 		return r.reach(r.command("manage"))
 	case contract.UpdateForget:
@@ -176,6 +178,17 @@ func (r remedy) clean() string {
 		return r.command("release-hold") + ", or " + r.command("abort")
 	case d.State == device.PendingCleaning, d.State == device.Cleaning:
 		return "none is needed: it is being cleaned"
+	}
+	return r.reach("")
+}
+
+// override leads to a device that is in error with what was on it when that was recorded.
+func (r remedy) override() string {
+	switch d := r.s.Device; {
+	case r.taken():
+		return anotherServer
+	case d.State == device.Error && d.Maintenance == device.MaintenanceTaken:
+		return r.command("manage") + ": it is cleaned as soon as the other user has left it"
 	}
 	return r.reach("")
 }
