@@ -48,9 +48,9 @@ func FaultOf(err error) *device.Fault {
 // be "".
 func HostUnreachable(host string) *device.Fault {
 	f := &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
-		Message: "no worker polls this host's task queue", Remedy: "start burnish-worker on the host"}
+		Message: "no worker of this host took its task in time", Remedy: "start burnish-worker on the host"}
 	if host != "" {
-		f.Message = "no worker of host " + host + " polls its task queue"
+		f.Message = "no worker of host " + host + " took its task in time"
 		f.Remedy = "start burnish-worker on " + host + "; the clean then continues automatically"
 	}
 	return f

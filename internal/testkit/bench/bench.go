@@ -24,8 +24,8 @@ const (
 	maxIdleMemory      = 40   // KiB a device
 	boundedDevices     = 3000 // at least, so that this bound counts
 
-	minZeroRatio   = 0.95 // of the rate, to dd's
-	minVerifyRatio = 0.9
+	minZeroRatio   = 1.0 // of the rate, to dd's
+	minVerifyRatio = 1.0
 	maxWipeMemory  = 100 // MiB above idle
 
 	maxDiscoverySeconds = 1    // that the driver adds to nvme-cli
@@ -97,7 +97,7 @@ func fullScale() scale {
 		warmUp: exactly(24), latency: timeBox{50, 250, 40 * time.Second},
 		fleet: 100, throughput: timeBox{4, 10, 50 * time.Second}, loadCycles: 100,
 		idle: 5000, idleTime: 4 * time.Minute,
-		file: 8 << 30, fileRounds: 5, wipes: 8, wipeSize: 1 << 30,
+		file: 8 << 30, fileRounds: 9, wipes: 8, wipeSize: 1 << 30,
 		controllers: 64, discoveries: 3, guestRounds: 3, slowDrives: 8, slowSize: 128 << 20, slowRate: 16 << 20,
 		free:       drivePair{name: "FREE", sizes: [2]int64{512 << 20, 4 << 30}},
 		limited:    drivePair{name: "LIMITED", sizes: [2]int64{64 << 20, 1 << 30}, rate: 64 << 20},

@@ -142,12 +142,19 @@ func (b *bench) disk(ctx context.Context) error {
 		return err
 	}
 	b.note("disk: a file of %d MiB, %d rounds; zero against dd bs=4M oflag=direct conv=fsync, verify against dd bs=4M iflag=direct", b.file>>20, b.fileRounds)
-	rate := func(step string) figure {
+	for _, v := range got {
+		for round := range v["zero"] {
+			v["both"] = append(v["both"], v["zero"][round]+v["verify"][round])
+		}
+	}
+	rate := func(step string, times int64) figure {
 		ours, dds := got[0][step], got[1][step]
-		mib := float64(b.file >> 20)
+		mib := float64(times * b.file >> 20)
 		return compared("rate of "+step+", a file (baseline: dd)", "MiB/s", mib/median(ours), mib/median(dds), pairedRatio(dds, ours))
 	}
-	b.add(rate("zero").ratioAtLeast(minZeroRatio), rate("verify").ratioAtLeast(minVerifyRatio))
+	// A disk that is limited to so many bytes a second gives a read more of them after a slower write:
+	// both steps together are free of that.
+	b.add(rate("zero", 1).ratioAtLeast(minZeroRatio), rate("verify", 1).ratioAtLeast(minVerifyRatio), rate("both", 2).ratioAtLeast(minZeroRatio))
 	return b.wipeMemory(ctx, i)
 }
 
