@@ -217,7 +217,7 @@ func TestAFailedLookTakesTheDeviceOutOfThePool(t *testing.T) {
 		w.pass(time.Hour)
 		v := w.view()
 		require.Equal(t, device.Available, v.DeviceState)
-		require.Contains(t, v.LastError, "no worker polls")
+		require.Contains(t, v.LastError, "no worker of this host took its task")
 		w.requireNoDefect()
 	})
 }
