@@ -12,13 +12,6 @@ func allocatableIsNotDirty(d Device, _ history) string {
 	return unless(!d.Allocatable() || !d.Dirty, "it is allocatable")
 }
 
-// takenIsNotReturned: others may write to it until a poll finds that they have left, and then it
-// is cleaned.
-func takenIsNotReturned(s step) string {
-	returned := s.after.Returning && s.before.Dirty && (s.event.Kind == Override || s.event.Kind == Provide)
-	return unless(!returned || !s.before.LostRace && s.before.Maintenance != MaintenanceTaken, "others may have its server")
-}
-
 func allocatableIsSeen(d Device, _ history) string {
 	return unless(!d.Allocatable() || !d.Unseen, "it is allocatable")
 }
@@ -96,6 +89,13 @@ func oneTimeUseIsCleaned(d Device, p history) string {
 	return joinReasons(
 		unless(!d.OneTimeUse || p != uncleaned, "a one-time-use device was returned without a clean"),
 		unless(!d.OneTimeUse || !d.NotSanitized || p == overridden || d.Dirty, "not sanitized, and no override said so"))
+}
+
+// takenIsNotReturned: others may write to it until a poll finds that they have left, and then it
+// is cleaned.
+func takenIsNotReturned(s step) string {
+	returned := s.after.Returning && s.before.Dirty && (s.event.Kind == Override || s.event.Kind == Provide)
+	return unless(!returned || !s.before.LostRace && s.before.Maintenance != MaintenanceTaken, "others may have its server")
 }
 
 func notSanitizedIsKept(s step) string {

@@ -17,7 +17,8 @@ type fakePool struct {
 	profiles map[string]string // name by URI
 	profile  string            // on the server; "" is none
 	made     int
-	version  int // changes with each change of the server
+	version  int  // changes with each change of the server
+	unread   bool // others took it, and no answer has said so yet
 	calls    []string
 	// injectFault may fail a call before it has effect, or lose its answer after.
 	injectFault func(call string, after bool) error
@@ -34,7 +35,7 @@ func (p *fakePool) take() bool {
 	if p.profile != "" {
 		return false
 	}
-	p.profile, p.profiles[theirProfile] = theirProfile, "theirs"
+	p.profile, p.profiles[theirProfile], p.unread = theirProfile, "theirs", true
 	p.version++
 	return true
 }
@@ -80,8 +81,11 @@ func (p *fakePool) call(name string, do func() (oneview.Found, error)) (oneview.
 	}
 	f, err := do()
 	if err == nil && p.injectFault != nil {
-		err = p.injectFault(name, true)
+		if lost := p.injectFault(name, true); lost != nil {
+			return f, lost
+		}
 	}
+	p.unread = false
 	return f, err
 }
 

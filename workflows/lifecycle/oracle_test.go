@@ -109,8 +109,8 @@ func (o *oracle) inventoryWritten(what string) {
 	s := o.w.inventory
 	v := o.w.view()
 	free := o.clean() || o.freed || o.mayReturnUncleaned() && (v.NotSanitized || o.assertedClean)
-	// What others take during the return, the next bind or poll finds.
-	free = free || o.w.pool != nil && o.w.pool.taken()
+	// What others take after the appliance's last answer in a return, the next bind or poll finds.
+	free = free || o.w.pool != nil && o.w.pool.taken() && o.w.pool.unread
 	o.freed = free
 	switch what {
 	case "create":

@@ -24,9 +24,8 @@ const (
 	maxIdleMemory      = 40   // KiB a device
 	boundedDevices     = 3000 // at least, so that this bound counts
 
-	minZeroRatio   = 1.0 // of the rate, to dd's
-	minVerifyRatio = 1.0
-	maxWipeMemory  = 100 // MiB above idle
+	minDiskRatio  = 1.0 // of the rate of zero and verify, to dd's
+	maxWipeMemory = 100 // MiB above idle
 
 	maxDiscoverySeconds = 1    // that the driver adds to nvme-cli
 	minWriteZeroesRatio = 0.95 // of the rate, to that of blkdiscard -z

@@ -182,7 +182,7 @@ func (r remedy) clean() string {
 	return r.reach("")
 }
 
-// override leads to a device that is in error with what was on it when that was recorded.
+// override leads to a server that no other user of its pool may have.
 func (r remedy) override() string {
 	switch d := r.s.Device; {
 	case r.taken():
