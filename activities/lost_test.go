@@ -81,26 +81,43 @@ func TestHostStartForgetsWhatWasLeft(t *testing.T) {
 }
 
 // A device for which no workflow runs is brought back; a listing that lags behind brings
-// nothing back, and neither does a run that forgot its device.
+// nothing back, and neither does a run that forgot its device. A workflow whose numbers are lower
+// than the host's is told those.
 //
-// F24
+// F24, F36
 func TestRecoverLost(t *testing.T) {
 	t.Parallel()
 	r := newRecovery(t)
-	for _, name := range []string{"listed", "unlisted", "gone", "forgotten"} {
+	for _, name := range []string{"listed", "older", "unlisted", "gone", "forgotten"} {
 		r.remembers(t, name, "S-"+name)
 	}
-	r.client.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{
-		Executions: []*workflowpb.WorkflowExecutionInfo{{
-			Execution:        &commonpb.WorkflowExecution{WorkflowId: "device/listed"},
+	known := r.fixture.record("listed")
+	listed := func(name string, bindings, cleans int) *workflowpb.WorkflowExecutionInfo {
+		return &workflowpb.WorkflowExecutionInfo{
+			Execution:        &commonpb.WorkflowExecution{WorkflowId: "device/" + name},
 			SearchAttributes: inState(t, r.fixture.host.Name(), device.Available),
-		}},
+			Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{
+				contract.MemoStatus: payload(t, contract.StatusMemo{Name: name, Bindings: bindings, Cleans: cleans}),
+			}},
+		}
+	}
+	r.client.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{
+		Executions: []*workflowpb.WorkflowExecutionInfo{listed("listed", known.Binding, known.Clean), listed("older", known.Binding, known.Clean-1)},
 	}, nil)
+	var compared []string
+	r.client.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalObserved, mock.Anything).Run(func(args mock.Arguments) {
+		hint, ok := args.Get(4).(contract.Hint)
+		require.True(t, ok && hint.Numbers && hint.Host.Clean == known.Clean)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		compared = append(compared, args.String(1))
+	}).Return(nil)
 	r.describes("unlisted", described(isRunning), nil)
 	r.describes("gone", nil, serviceerror.NewNotFound("no run"))
 	r.describes("forgotten", described(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED), nil)
 	back, _ := r.signals()
 	require.NoError(t, r.RecoverLost(t.Context(), r.fixture.host))
 	require.Equal(t, []string{"device/gone"}, *back)
+	require.Equal(t, []string{"device/older"}, compared, "its published numbers are lower than the host's (F36)")
 	require.True(t, r.fixture.record("forgotten").Forgotten)
 }

@@ -79,6 +79,7 @@ type listedDevice struct {
 	name, uuid, host, instance string
 	provider                   string // the provider of Nova's that it last had
 	generation                 int64  // of that provider, when the device was offered
+	bindings                   int    // it has had at least so many
 	left                       string // the instance that its provider may still record
 	state                      device.State
 	held                       bool
@@ -107,7 +108,7 @@ func (s *Reconciler) listDevices(ctx context.Context, in contract.ReconcileInput
 	all := make(map[string]listedDevice, len(newest))
 	for name, e := range newest {
 		k := listedDevice{
-			name: name, uuid: contract.DeviceUUID(name), host: e.Status.Hostname, provider: e.Memo.Provider, generation: e.Memo.Generation, left: e.Memo.Left,
+			name: name, uuid: contract.DeviceUUID(name), host: e.Status.Hostname, provider: e.Memo.Provider, generation: e.Memo.Generation, bindings: e.Memo.Bindings, left: e.Memo.Left,
 			state: e.Status.DeviceState, held: e.Memo.Maintenance, owner: e.Memo.Owner,
 		}
 		if e.Status.InstanceUUID != nil {
@@ -246,14 +247,14 @@ func (k listedDevice) device() device.Device {
 		d.Maintenance = device.MaintenanceOperator
 	}
 	if k.instance != "" {
-		d.Binding = &device.Binding{Instance: k.instance, Observed: k.owner == device.OwnerNova}
+		d.Binding = &device.Binding{Number: k.bindings, Instance: k.instance, Observed: k.owner == device.OwnerNova}
 	}
 	return d
 }
 
 // ask begins the question how the listed device compares with the inventory.
 func (k listedDevice) ask() device.Snapshot {
-	return device.Ask(device.AskReconcile, k.device(), device.Known{Provider: k.provider, Generation: k.generation, Left: k.left})
+	return device.Ask(device.AskReconcile, k.device(), device.Known{Provider: k.provider, Generation: k.generation, Bindings: k.bindings, Left: k.left})
 }
 
 // providerOf is the provider as a device's workflow knows it: by its UUID where Nova made

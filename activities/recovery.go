@@ -86,17 +86,18 @@ func (r *Recovery) forgetLeft(ctx context.Context, h *host.Host) error {
 }
 
 // RecoverLost brings back the devices that this host knows and for which no workflow runs
-// any more: its workflow was terminated, or failed, and nothing else starts it again.
-// The error joins what failed; a second call does it again.
+// any more: its workflow was terminated, or failed, and nothing else starts it again. A workflow
+// whose published numbers are lower than the host's has an older memory: it is told the host's
+// (F36). The error joins what failed; a second call does it again.
 func (r *Recovery) RecoverLost(ctx context.Context, h *host.Host) error {
 	records, err := h.ListRecords()
 	if err != nil {
 		r.Log.Warn("some records are unreadable: their devices are not managed until an operator acts", "error", err)
 	}
-	running := map[string]bool{}
+	running := map[string]contract.StatusMemo{}
 	err = r.Client.Pages(ctx, client.Filter{Hosts: []string{h.Name()}}, func(page []client.Execution) error {
 		for _, e := range page {
-			running[e.Name] = true
+			running[e.Name] = e.Memo
 		}
 		return nil
 	})
@@ -104,8 +105,16 @@ func (r *Recovery) RecoverLost(ctx context.Context, h *host.Host) error {
 		return fmt.Errorf("list the devices of host %s: %w", h.Name(), err)
 	}
 	return forEach(records, func(record host.Record) error {
-		if record.Forgotten || running[record.Name] {
+		if record.Forgotten {
 			return nil
+		}
+		if published, runs := running[record.Name]; runs {
+			if record.Binding <= published.Bindings && record.Clean <= published.Cleans {
+				return nil
+			}
+			known := recordOf(record, h.Name())
+			_, err := r.Client.Hint(ctx, record.Name, contract.SignalObserved, contract.Hint{Source: "host sweep", Host: &known, Numbers: true})
+			return err
 		}
 		if err := r.recoverLost(ctx, h, record); err != nil {
 			return fmt.Errorf("bring back %s: %w", record.Name, err)

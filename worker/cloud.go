@@ -17,18 +17,20 @@ import (
 // placementKind is the kind of inventory that belongs to a cloud.
 const placementKind = "placement"
 
-// cloudTasks are the tasks for the cloud whose Placement is the inventory: a reconciliation
-// at the start, which finds what happened while no worker ran, and Nova's notifications.
-// Another inventory has none.
+// filesCloud is the name by which an inventory in files is reconciled.
+const filesCloud = "files"
+
+// cloudTasks are the tasks for the inventory: a reconciliation at the start, which finds what
+// happened while no worker ran, and Nova's notifications.
 func cloudTasks(settings config.Worker, temporal *client.Client, logger *slog.Logger) []task {
-	if settings.Inventory != placementKind {
-		return nil
-	}
 	c := &cloud{name: settings.Cloud, every: settings.SweepInterval, hosts: settings.NovaHosts, temporal: temporal, moved: make(chan struct{}, 1)}
-	tasks := []task{{"requesting a reconciliation with Placement", nil, func(ctx context.Context) error {
+	if settings.Inventory != placementKind {
+		c.name = filesCloud
+	}
+	tasks := []task{{"requesting a reconciliation with the inventory", nil, func(ctx context.Context) error {
 		return c.reconcile(ctx, contract.ReconcileRequest{Source: "worker start", Interval: &settings.SweepInterval})
 	}}}
-	if settings.NovaBroker != "" {
+	if settings.Inventory == placementKind && settings.NovaBroker != "" {
 		listener := &nova.Listener{URL: settings.NovaBroker, Handle: c.onNotifications, OnConnected: c.onConnected, Log: logger}
 		tasks = append(tasks, task{"listening to Nova's notifications", nil, listener.Run}, task{"reconciling once more after moves", nil, c.reconcileAfterMove})
 	}

@@ -84,7 +84,7 @@ func TestAStartRequestsAReconciliation(t *testing.T) {
 	require.NoError(t, tasks[0].do(t.Context()))
 	interval := every
 	require.Equal(t, []contract.ReconcileRequest{{Source: "worker start", Interval: &interval}}, requests())
-	require.Empty(t, cloudTasks(config.Worker{Inventory: "file"}, c.temporal, nil))
+	require.Len(t, cloudTasks(config.Worker{Inventory: "file", NovaBroker: "amqp://nova"}, c.temporal, nil), 1, "files are reconciled too, and Nova does not write them")
 }
 
 // Notifications from before the connection may be lost: all devices are reconciled.

@@ -150,7 +150,7 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 	all := control.Activities()
 	maps.Copy(all, (&activities.Limits{Client: client.New(temporal), Policy: limitsOf(settings)}).Activities())
 	if fleet, ok := store.(inventory.Lister); ok {
-		control.Real = true
+		control.Real = settings.Inventory == placementKind
 		maps.Copy(all, (&activities.Reconciler{Client: client.New(temporal), Fleet: fleet, Log: logger}).Activities())
 	}
 	maps.Copy(all, (&activities.Instances{Client: client.New(temporal)}).Activities())

@@ -228,7 +228,7 @@ var (
 		return open.holds(d, s) || tenantMissing.holds(d, s)
 	}}
 	reserveHeld = follow{"reserve it if an operator holds it", EnsureReserved, func(d Device, _ Snapshot) bool {
-		return d.Hold() != HoldNone
+		return d.Hold() != HoldNone && d.State != Allocated
 	}}
 	recordAgain   = follow{"record its instance again", EnsureReserved, tenantMissing.holds}
 	reserveUnless = follow{"reserve it unless it is returning", EnsureReserved, func(d Device, _ Snapshot) bool { return d.Dirty || d.Binding != nil }}

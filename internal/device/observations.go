@@ -282,9 +282,11 @@ var (
 	recreatedFree = allOf("owner nova, unused, provider re-created", ownedByNova, allOf("", unused, recreated))
 	notRecreated  = isNot(recreatedFree, "not (owner nova, unused, provider re-created)")
 	// newerThanPublished: the published generation is 0 where the device does not compare it.
-	newerThanPublished = fact{"newer than the published generation", func(_ Device, s Snapshot) bool {
-		return s.Known.Generation > 0 && s.Inventory.Generation > s.Known.Generation
+	newerThanPublished = fact{"newer than the published generation or binding", func(_ Device, s Snapshot) bool {
+		return s.Known.Generation > 0 && s.Inventory.Generation > s.Known.Generation ||
+			s.Known.Bindings > 0 && s.Inventory.Bindings > s.Known.Bindings
 	}}
+	notNewer   = isNot(newerThanPublished, "not newer")
 	asBound    = allOf("used > 0, reserved = total, no other consumer", inUse, allOf("", closed, noOtherConsumer))
 	notAsBound = allOf("unused, not reserved, or another consumer", answered, isNot(asBound, ""))
 )
@@ -312,7 +314,9 @@ var reconcileRows = observer{
 		"the inventory records another instance than the device is bound to"},
 	{ask(AskReconcile), in(Allocated), given(answered, single, ownedHere, closed, isNot(recordedUse, "no other instance recorded"), tenantMissing), "", does(RequestRecheck),
 		"the inventory does not record the instance that has the device"},
-	{ask(AskReconcile), in(Allocated), given(answered, single, ownedHere, closed, isNot(recordedUse, "no other instance recorded"), tenantRecorded), "", nil,
+	{ask(AskReconcile), in(Allocated), given(answered, single, ownedHere, closed, isNot(recordedUse, "no other instance recorded"), tenantRecorded, newerThanPublished), "", does(RequestRecheck),
+		"the inventory is newer than what the device has published"},
+	{ask(AskReconcile), in(Allocated), given(answered, single, ownedHere, closed, isNot(recordedUse, "no other instance recorded"), tenantRecorded, notNewer), "", nil,
 		"only the unbind of its instance ends this binding"},
 	{ask(AskReconcile), in(Available), given(single, recreatedFree), "", does(RequestRecheck),
 		"its provider was re-created"},
@@ -320,7 +324,7 @@ var reconcileRows = observer{
 		"the device is in use"},
 	{ask(AskReconcile), in(Available), given(single, notRecreated, unused, of(notInMaintenance), open, newerThanPublished), "", does(RequestRecheck),
 		"its provider was written since the device was offered"},
-	{ask(AskReconcile), in(Available), given(single, notRecreated, unused, of(notInMaintenance), open, isNot(newerThanPublished, "not newer")), "", nil,
+	{ask(AskReconcile), in(Available), given(single, notRecreated, unused, of(notInMaintenance), open, notNewer), "", nil,
 		"the inventory shows what is expected"},
 	{ask(AskReconcile), in(Available), given(single, notRecreated, unused, of(notInMaintenance), closed), "", does(RequestRecheck, ReportMismatch),
 		"the device is reserved although it is available"},
@@ -338,7 +342,9 @@ var reconcileRows = observer{
 		"the inventory offers the device: it is being returned, or must be reserved"},
 	{ask(AskReconcile), in(Manageable, PendingCleaning, Error, Retired), given(single, unused, open), "", does(RequestRecheck, ReportMismatch),
 		"the inventory offers the device although it is not allocatable"},
-	{ask(AskReconcile), in(Manageable, PendingCleaning, Cleaning, Error, Retired), given(single, unused, closed), "", nil,
+	{ask(AskReconcile), in(Manageable, PendingCleaning, Cleaning, Error, Retired), given(single, unused, closed, newerThanPublished), "", does(RequestRecheck),
+		"the inventory is newer than what the device has published"},
+	{ask(AskReconcile), in(Manageable, PendingCleaning, Cleaning, Error, Retired), given(single, unused, closed, notNewer), "", nil,
 		"the inventory shows what is expected"},
 }
 

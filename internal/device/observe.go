@@ -174,6 +174,8 @@ type Known struct {
 	// Uncertain: the outcome of the last write is not known, so that the generation
 	// proves nothing.
 	Uncertain bool
+	// Bindings (AskReconcile) is the published number of bindings; 0: not known.
+	Bindings int
 	// CleanRecorded: a clean has recorded its own generation, from which it returns.
 	CleanRecorded bool
 	// Left is the instance of the last binding that ended, or of a later burn that failed

@@ -32,6 +32,8 @@ func mayBeLowered(was, next Device) bool {
 
 // holdUnrecorded: an operator holds the device now, which its provider does not record yet
 // (SAFETY F43). A device that is new has no record: it waits for its operator in any case (D16).
+// One that an instance has keeps the record of that: this memory may be older.
 func holdUnrecorded(was, next Device) bool {
-	return next.Owner != OwnerNova && was.State != Absent && next.Hold() != was.Hold() && next.Hold() != HoldNone
+	return next.Owner != OwnerNova && was.State != Absent && next.State != Allocated && next.Binding == nil &&
+		next.Hold() != was.Hold() && next.Hold() != HoldNone
 }

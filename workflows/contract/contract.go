@@ -257,8 +257,10 @@ type Result struct {
 type Hint struct {
 	// Source names the sender, as "host start".
 	Source string `json:"source,omitempty"`
-	// Host is the host's record of the device, sent when its worker starts.
-	Host *HostDeviceRecord `json:"host,omitempty"`
+	// Host is the host's record of the device, sent when its worker starts. With Numbers only its
+	// numbers are to be compared.
+	Host    *HostDeviceRecord `json:"host,omitempty"`
+	Numbers bool              `json:"numbers,omitempty"`
 	// Binding is the number of the binding that the hint is about; 0 for any.
 	Binding int `json:"binding,omitempty"`
 	// ObservedAt is the time of the observation, RFC 3339. A hint older than the present

@@ -124,8 +124,12 @@ type StatusMemo struct {
 	Steps             []CleanStep      `json:"steps,omitempty"`
 	// Provider is the UUID of the device's provider if Nova owns it. Generation is the
 	// provider's while the device is available: a later one means that somebody wrote it.
+	// Bindings and Cleans are at least so many: higher ones elsewhere mean that these are to be
+	// published again, or that the workflow's memory is older (F36).
 	Provider   string      `json:"provider,omitempty"`
 	Generation int64       `json:"generation,omitempty"`
+	Bindings   int         `json:"bindings,omitempty"`
+	Cleans     int         `json:"cleans,omitempty"`
 	Waiting    *StatusWait `json:"waiting,omitempty"`
 	// Pool is the device's pool; nil if it has none.
 	Pool *StatusPool `json:"pool,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"burnish/internal/device"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle/status"
 )
 
 // hardware is the family of updates for hardware that is replaced or relocated (D10).
@@ -35,6 +36,7 @@ func (d hardware) replace(ctx workflow.Context, in contract.ReplaceInput) (contr
 	if err := d.validateReplace(in); err != nil {
 		return contract.Result{}, err
 	}
+	was := d.State.Device.State
 	enrollment := d.State.Enrollment
 	enrollment.AcceptSignature = in.AcceptSignature
 	found, err := d.discovery.At(ctx, contract.DiscoverInput{Enrollment: enrollment, UUID: d.State.UUID, Replace: true})
@@ -49,6 +51,9 @@ func (d hardware) replace(ctx workflow.Context, in contract.ReplaceInput) (contr
 	}
 	if _, err := d.reservation.EnsureProvider(ctx); err != nil {
 		return contract.Result{}, calls.FaultOf(err)
+	}
+	if d.State.Device.State != was { // retired meanwhile: what was validated is no more
+		return contract.Result{}, d.Refuse(device.CodeConflict, "the device is "+status.Phrase(d.State)+" since the replacement began", "show "+d.State.Name+", and replace it again")
 	}
 	if err := d.Apply(ctx, device.Event{Kind: device.Replace}); err != nil {
 		return contract.Result{}, err

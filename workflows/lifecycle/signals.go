@@ -82,10 +82,14 @@ func (d *run) onRecheck(ctx workflow.Context, name string, h contract.Hint) {
 		d.Publish(ctx)
 		return
 	}
+	d.PublishNumbers()
 	if state := s.Device.State; !s.Enrolled || state == device.Absent || state == device.Retired && (h.Host != nil || name != contract.SignalObserved) {
 		return
 	}
-	if r := h.Host; r != nil && (r.Seq > s.Seq || r.Binding > s.Device.Bindings || r.Clean > s.Cleans) {
+	if h.Numbers && h.Host != nil && !isAhead(h.Host, s) {
+		return
+	}
+	if r := h.Host; r != nil && isAhead(r, s) {
 		d.Invalidate(ctx, r, fmt.Sprintf("its host's record has clean %d and binding %d, its workflow %d and %d",
 			r.Clean, r.Binding, s.Cleans, s.Device.Bindings))
 		d.Publish(ctx)
@@ -111,6 +115,11 @@ func (d *run) onRecheck(ctx workflow.Context, name string, h contract.Hint) {
 	if h.Host != nil || name == contract.SignalRefresh {
 		s.Intent.Rediscover = true
 	}
+}
+
+// isAhead says that the host knows higher numbers: this workflow's memory is older (F10, F36).
+func isAhead(r *contract.HostDeviceRecord, s *contract.DeviceState) bool {
+	return r.Seq > s.Seq || r.Binding > s.Device.Bindings || r.Clean > s.Cleans
 }
 
 // underWay says whether a scheduling is the last one of this device, or that of its clean's step.

@@ -335,7 +335,7 @@ var worldMoves = []move{
 	{"the operator ends the maintenance", func(t turn) bool { return t.acts() && t.startEndMaintenance() }},
 	{"the operator retires it", func(t turn) bool { return t.acts() && t.startLeave(actRetire, device.Retire) }},
 	{"the operator retires it as lost", func(t turn) bool {
-		return t.acts() && t.legal(device.Event{Kind: device.Lost}) && (!t.taken() || t.without.naming) && t.state() != device.Retired && t.apply(device.Event{Kind: device.Lost})
+		return t.acts() && t.legal(device.Event{Kind: device.Lost}) && !t.taken() && t.state() != device.Retired && t.apply(device.Event{Kind: device.Lost})
 	}},
 
 	{"Nova allocates it to first", func(t turn) bool { return t.allocate(first) }},
@@ -479,9 +479,9 @@ func (t turn) wantsRecheck() bool {
 		listed.Maintenance = device.MaintenanceOperator
 	}
 	if d.Binding != nil {
-		listed.Binding = &device.Binding{Instance: d.Binding.Instance, Observed: d.Owner == device.OwnerNova}
+		listed.Binding = &device.Binding{Number: d.Bindings, Instance: d.Binding.Instance, Observed: d.Owner == device.OwnerNova}
 	}
-	published := device.Known{Provider: providerName(t.w.wf.provider)}
+	published := device.Known{Provider: providerName(t.w.wf.provider), Bindings: d.Bindings}
 	if t.nova && d.Allocatable() && !t.w.wf.uncertain {
 		published.Generation = int64(t.w.wf.generation)
 	}

@@ -39,7 +39,7 @@ func (t turn) startLeave(a act, kind device.EventKind) bool {
 
 // mayLeave: an operator who names no instance ends no binding (F31).
 func (t turn) mayLeave(a act) bool {
-	return t.legal(device.Event{Kind: leaves[a]}) && (a == actMaintain || !t.taken() || t.without.naming)
+	return t.legal(device.Event{Kind: leaves[a]}) && (a == actMaintain || !t.taken())
 }
 
 func (t turn) taken() bool {

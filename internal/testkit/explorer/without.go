@@ -15,7 +15,6 @@ type without struct {
 	unexplained bool // F28: a generation that nothing explains means nothing
 	raise       bool // F30: a reservation that was lowered too late stays so
 	unbind      bool // F30: an unbind does not wait for the burn of its own instance
-	naming      bool // F31: an operator's command ends a binding without naming its instance
 	sweeps      bool // no fix: an inventory in files is not reconciled
 	lostReturn  bool // F5: a clean that ends after its last step leaves the reservation as it is
 	lease       bool // F32: a frozen attempt does not ask the server before it writes

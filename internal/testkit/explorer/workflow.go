@@ -159,13 +159,14 @@ func (t turn) leftGeneration() int16 {
 // records is reservation.recorded.
 func (c call) records(t turn) call {
 	switch d := t.dev(); {
+	case d.State == device.Unknown:
 	case d.Binding != nil && d.Binding.Instance != device.UnknownConsumer:
 		c.tenant, c.who = writeTenant, whoIs(d.Binding.Instance)
 		return c.recordOf(t)
 	case d.State == device.Retired:
 		c.tenant = clearTenant
 		return c.recordOf(t)
-	case d.Binding == nil && d.Claim == nil && d.State != device.Unknown && d.State != device.Allocated &&
+	case d.Binding == nil && d.Claim == nil && d.State != device.Allocated &&
 		(t.left() != noParty || d.Hold() != device.HoldNone):
 		return c.clears(t)
 	}

@@ -20,6 +20,10 @@ func (r *Record) Publish(ctx workflow.Context) {
 	r.Published.Publish(ctx, r.State)
 }
 
+// PublishNumbers has the numbers of the device written, too. A turnover changes them and does not
+// write them: who compares them asks, and then they are as they are.
+func (r *Record) PublishNumbers() { r.due, r.Published.Numbers = true, true }
+
 // PublishDue says that something is to be written, and that no call is under way in this task
 // whose answer may change it.
 func (r *Record) PublishDue() bool { return r.due && r.inTask == 0 }

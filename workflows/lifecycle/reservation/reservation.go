@@ -96,11 +96,12 @@ func (d *Reservation) leftGeneration() int64 {
 // instance has left (F24), and that an operator holds it (F43).
 func (d *Reservation) recorded(in contract.ReservationRequest) contract.ReservationRequest {
 	switch dev := d.State.Device; {
+	case dev.State == device.Unknown: // its memory is in doubt
 	case dev.Binding != nil && dev.Binding.Instance != device.UnknownConsumer:
 		in.Record = d.recordOf(dev.Binding.Instance)
 	case dev.State == device.Retired: // the record of whom it was retired from stays: `forget` asks for it (F31)
 		in.Record = d.recordOf("")
-	case dev.Binding == nil && dev.Claim == nil && dev.State != device.Unknown && dev.State != device.Allocated &&
+	case dev.Binding == nil && dev.Claim == nil && dev.State != device.Allocated &&
 		(d.left() != "" || dev.Hold() != device.HoldNone):
 		return d.cleared(in)
 	}

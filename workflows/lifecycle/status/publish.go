@@ -18,7 +18,11 @@ import (
 // (measured).
 type Publisher struct {
 	attributes attributes
-	memo       [sha256.Size]byte // of its JSON, which is long
+	memo       [sha256.Size]byte // of its JSON, which is long, without the numbers
+	// Numbers has bindings and cleans written, which alone are no reason to write; numbers are
+	// those that were.
+	Numbers bool
+	numbers [2]int
 }
 
 // Resume returns the Publisher of a run that continues an earlier one: continue-as-new
@@ -27,7 +31,7 @@ func Resume(ctx workflow.Context, s *contract.DeviceState) Publisher {
 	if workflow.GetTypedSearchAttributes(ctx).Size() == 0 {
 		return Publisher{}
 	}
-	return Publisher{attributesOf(s), digestOf(ctx, memo(s))}
+	return Publisher{attributes: attributesOf(s), memo: digestOf(ctx, memo(s))}
 }
 
 // Started says that this run or an earlier one has published something.
@@ -41,7 +45,9 @@ func (p *Publisher) Publish(ctx workflow.Context, s *contract.DeviceState) {
 	}
 	attributes, memo := attributesOf(s), memo(s)
 	digest := digestOf(ctx, memo)
-	memoChanged := digest != p.memo
+	numbers := [2]int{memo.Bindings, memo.Cleans}
+	memoChanged := digest != p.memo || p.Numbers && numbers != p.numbers
+	p.Numbers = false
 	if attributes != p.attributes || memoChanged {
 		if err := workflow.UpsertTypedSearchAttributes(ctx, attributes.updates(s.UpdatedAt)...); err != nil {
 			workflow.GetLogger(ctx).Error("search attributes were not written", "device", s.Name, "error", err)
@@ -53,7 +59,7 @@ func (p *Publisher) Publish(ctx workflow.Context, s *contract.DeviceState) {
 		if err := workflow.UpsertMemo(ctx, map[string]any{contract.MemoStatus: memo}); err != nil {
 			workflow.GetLogger(ctx).Error("memo was not written", "device", s.Name, "error", err)
 		} else {
-			p.memo = digest
+			p.memo, p.numbers = digest, numbers
 		}
 	}
 	Show(ctx, s)
@@ -76,6 +82,7 @@ func Show(ctx workflow.Context, s *contract.DeviceState) {
 }
 
 func digestOf(ctx workflow.Context, m contract.StatusMemo) [sha256.Size]byte {
+	m.Bindings, m.Cleans = 0, 0
 	text, err := json.Marshal(m)
 	if err != nil {
 		workflow.GetLogger(ctx).Error("memo cannot be encoded", "device", m.Name, "error", err)

@@ -77,6 +77,7 @@ func memo(s *contract.DeviceState) contract.StatusMemo {
 		Labels: s.Enrollment.Labels,
 	}
 	f.Pool = sharedPool(s)
+	f.Bindings, f.Cleans = s.Device.Bindings, s.Cleans
 	if s.Device.Owner == device.OwnerNova && s.Device.Allocatable() && !s.GenerationUncertain {
 		f.Generation = s.Generation
 	}
