@@ -124,7 +124,7 @@ func TestWriterIsFound(t *testing.T) {
 			require.NoError(t, os.Symlink("/nowhere", filepath.Join(sys.proc, "77/fd/6")))
 			want, err := inodeAt(path)
 			require.NoError(t, err)
-			err = sys.checkNoWriters(t.Context(), path, -1, func(stat *unix.Statx_t) bool { return stat.Ino == want.ino })
+			_, err = sys.checkNoWriters(t.Context(), path, -1, func(stat *unix.Statx_t) bool { return stat.Ino == want.ino })
 			requireCode(t, err, tc.code)
 			if tc.code == device.CodeTargetBusy {
 				require.ErrorContains(t, err, "by process 77 (qemu-system)")
@@ -133,7 +133,8 @@ func TestWriterIsFound(t *testing.T) {
 	}
 	sys := realSystem()
 	sys.proc = filepath.Join(t.TempDir(), "none")
-	hardwaretest.RequireFault(t, sys.checkNoWriters(t.Context(), "/f", -1, func(*unix.Statx_t) bool { return true }), device.CodeIO)
+	_, err := sys.checkNoWriters(t.Context(), "/f", -1, func(*unix.Statx_t) bool { return true })
+	hardwaretest.RequireFault(t, err, device.CodeIO)
 }
 
 // F12
