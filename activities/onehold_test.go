@@ -143,3 +143,19 @@ func TestAVerifyProvesOnlyWhatItReadUnderOneHold(t *testing.T) {
 		})
 	}
 }
+
+// The record says what the host could not look into when it looked for other users of the device.
+//
+// F40
+func TestTheRecordSaysWhatWasNotSeen(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "", func(t *testing.T) {
+		s := newTestHost(t)
+		s.disk.unseen = "those outside of its process namespace"
+		result, err := s.run(first(t), s.zeroThenVerify())
+		require.NoError(t, err)
+		const says = "the worker does not see all processes that may have the device: not those outside of its process namespace"
+		require.Equal(t, says, result.Note)
+		require.Equal(t, "167772160 bytes read under one hold; "+says, result.Next.Result.Note)
+	})
+}

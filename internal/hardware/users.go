@@ -1,7 +1,6 @@
 package hardware
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,7 +8,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,6 +37,10 @@ type Search struct {
 	Writers bool
 	// Is recognizes the target.
 	Is func(*unix.Statx_t) bool
+
+	// others has the device and inode of mapped files that are not the target: many processes map
+	// the same ones.
+	others *sync.Map
 }
 
 // First gives the first user, or nil. unseen is what it could not look into, or "": a descriptor
@@ -45,6 +50,7 @@ func (s Search) First() (found *User, unseen string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
+	s.others = &sync.Map{}
 	closed, first := 0, false
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
@@ -80,15 +86,15 @@ const firstNamespace = "pid:[4026531836]"
 func (s Search) unseen(closed int, first bool) string {
 	var all []string
 	if space, err := os.Readlink(filepath.Join(s.Proc, "self/ns/pid")); err == nil && space != firstNamespace {
-		all = append(all, "processes outside of this worker's process namespace")
+		all = append(all, "those outside of its process namespace")
 	}
 	if closed > 0 {
-		all = append(all, fmt.Sprintf("what %d processes of other users have open", closed))
+		all = append(all, fmt.Sprintf("%d processes that it may not look into", closed))
 	}
 	if !first {
-		all = append(all, "processes that "+s.Proc+" hides from this worker")
+		all = append(all, "those that "+s.Proc+" hides from it")
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(all, " and ")
 }
 
 // Unseen describes the processes of this machine that a search cannot see; "" if it sees all.
@@ -150,9 +156,15 @@ func (s Search) descriptors(dir string, pid int) (how string, err error) {
 		if pid == os.Getpid() && each.Name() == strconv.Itoa(s.Ours) {
 			continue
 		}
-		stat, ok := statx(filepath.Join(dir, "fd", each.Name()))
+		link := filepath.Join(dir, "fd", each.Name())
+		stat, err := statx(link)
+		if errors.Is(err, fs.ErrPermission) {
+			if _, err := os.Readlink(link); errors.Is(err, fs.ErrPermission) {
+				return "", err // as all of this process; else its file system refuses, which is no disk
+			}
+		}
 		switch {
-		case !ok: // closed meanwhile, or on a file system that does not answer, which is no disk
+		case err != nil: // closed meanwhile, or on a file system that does not answer, which is no disk
 		case stat.Mode&unix.S_IFMT == 0 && s.registered(dir, each.Name()):
 			return "registered with an io_uring", nil
 		case !s.Is(&stat):
@@ -173,9 +185,9 @@ func (s Search) descriptors(dir string, pid int) (how string, err error) {
 
 // statx follows the link. DONT_SYNC never asks another machine: a dead NFS server must not hang a
 // step.
-func statx(path string) (stat unix.Statx_t, ok bool) {
-	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &stat)
-	return stat, err == nil
+func statx(path string) (stat unix.Statx_t, err error) {
+	err = unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &stat)
+	return stat, err
 }
 
 // registered: the descriptor is that of an io_uring, and the target is among its registered files,
@@ -200,75 +212,133 @@ func (s Search) registered(dir, fd string) bool {
 // named: the path is that of the target, as this worker or the process sees it.
 func (s Search) named(dir, path string) bool {
 	for _, root := range []string{filepath.Join(dir, "root"), "/"} {
-		if stat, ok := statx(filepath.Join(root, path)); ok && s.Is(&stat) {
+		if stat, err := statx(filepath.Join(root, path)); err == nil && s.Is(&stat) {
 			return true
 		}
 	}
 	return false
 }
 
-// maps says how a mapping of a thread's memory has the target. files is where its process has
-// map_files.
+// maps says how a mapping of a thread's memory has the target; files is where its process has
+// map_files. The maps of a process that hangs while it changes them are closed to this worker.
 func (s Search) maps(dir, files string) (how string, err error) {
-	text, err := readInTime(filepath.Join(dir, "maps"))
-	if err != nil {
-		return "", err
+	type answer struct {
+		mapped bool
+		err    error
 	}
-	for line := range bytes.Lines(text) {
-		// 7f871fc67000-7f871fc68000 rw-s 00000000 fe:00 9977908    /dev/loop0
-		at, rest, _ := bytes.Cut(line, []byte(" "))
-		if len(rest) < 4 || s.Writers && rest[3] != 's' { // a private mapping writes to memory alone
-			continue
-		}
-		if fields := strings.Fields(string(rest)); len(fields) > 3 && fields[3] != "0" && s.mapped(files, string(at), fields) {
-			return "mapped", nil
-		}
-	}
-	return "", nil
-}
-
-// readInTime gives up reading the maps of a process that hangs while it changes them: they are then
-// closed to this worker.
-func readInTime(name string) ([]byte, error) {
-	type reading struct {
-		text []byte
-		err  error
-	}
-	read := make(chan reading, 1)
+	looked := make(chan answer, 1)
 	go func() {
-		text, err := os.ReadFile(name)
-		read <- reading{text, err}
+		mapped, err := s.queryMaps(filepath.Join(dir, "maps"), files)
+		if errors.Is(err, errors.ErrUnsupported) {
+			mapped, err = s.readMaps(filepath.Join(dir, "maps"), files)
+		}
+		looked <- answer{mapped, err}
 	}()
 	select {
-	case r := <-read:
-		return r.text, r.err
+	case a := <-looked:
+		if a.mapped {
+			how = "mapped"
+		}
+		return how, a.err
 	case <-time.After(2 * time.Second):
-		return nil, fs.ErrPermission
+		return "", fs.ErrPermission
 	}
 }
 
-// mapped: a line of maps is one of the target. fields are its permissions, offset, device, inode and
-// path.
-func (s Search) mapped(dir, at string, fields []string) bool {
-	from, to, _ := strings.Cut(at, "-")
-	link := filepath.Join(dir, "map_files", trimmed(from)+"-"+trimmed(to))
-	if stat, ok := statx(link); ok {
-		if !s.Is(&stat) || !s.Writers {
-			return s.Is(&stat)
-		}
-		// The link's own mode is that of the file as it was opened: protection can be changed later.
-		info, err := os.Lstat(link)
-		return err != nil || info.Mode()&0o200 != 0
+// queryMaps asks the kernel for the mappings of files alone: reading those of all processes takes
+// many times as long. The error is ErrUnsupported before Linux 6.11, and where the answer is not
+// enough.
+func (s Search) queryMaps(name, files string) (mapped bool, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return false, err
 	}
-	// A worker without the privilege to follow it (CAP_CHECKPOINT_RESTORE) has the line alone.
+	defer file.Close()
+	const request, shared, orNext, ofFiles = 0xc0686611, 1 << 3, 1 << 4, 1 << 5 // PROCMAP_QUERY
+	var query struct {
+		size, flags, address, from, to, is, page, offset, inode uint64
+		device                                                  [2]uint32
+		_                                                       [3]uint64 // the name and the build's ID, not asked for
+	}
+	query.size, query.flags = uint64(unsafe.Sizeof(query)), orNext|ofFiles
+	if s.Writers {
+		query.flags |= shared
+	}
+	for ; ; query.address = query.to {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, file.Fd(), request, uintptr(unsafe.Pointer(&query)))
+		switch {
+		case errno == unix.ENOENT: // there is no further one
+			return false, nil
+		case errno == unix.ENOTTY:
+			return false, errors.ErrUnsupported
+		case errno != 0:
+			return false, errno
+		}
+		file := [3]uint64{uint64(query.device[0]), uint64(query.device[1]), query.inode}
+		if _, other := s.others.Load(file); other {
+			continue
+		}
+		is, mapped, followed := s.followed(files, fmt.Sprintf("%x-%x", query.from, query.to))
+		switch {
+		case !followed:
+			return false, errors.ErrUnsupported
+		case mapped:
+			return true, nil
+		case !is:
+			s.others.Store(file, nil)
+		}
+	}
+}
+
+// followed says whether a mapping is one of the target, and one that counts, if this worker may
+// follow its link.
+func (s Search) followed(dir, at string) (is, counts, ok bool) {
+	link := filepath.Join(dir, "map_files", at)
+	stat, err := statx(link)
+	if err != nil {
+		return false, false, false
+	}
+	if is = s.Is(&stat); !is || !s.Writers {
+		return is, is, true
+	}
+	// The link's own mode is that of the file as it was opened: protection can be changed later.
+	info, err := os.Lstat(link)
+	return true, err != nil || info.Mode()&0o200 != 0, true
+}
+
+// readMaps reads the maps as text.
+func (s Search) readMaps(name, files string) (mapped bool, err error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(string(text)) {
+		// 7f871fc67000-7f871fc68000 rw-s 00000000 fe:00 9977908    /dev/loop0
+		fields := strings.Fields(line)
+		if len(fields) < 5 || fields[4] == "0" || s.Writers && fields[1][3] != 's' { // a private mapping writes to memory alone
+			continue
+		}
+		from, to, _ := strings.Cut(fields[0], "-")
+		_, mapped, ok := s.followed(files, strings.TrimLeft(from, "0")+"-"+strings.TrimLeft(to, "0"))
+		if !ok {
+			mapped = s.described(files, fields)
+		}
+		if mapped {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// described: a mapping whose link a worker without the privilege (CAP_CHECKPOINT_RESTORE) may not
+// follow is one of the target by its line: the file's own device and inode, or the path of a node.
+func (s Search) described(dir string, fields []string) bool {
 	stat := unix.Statx_t{Mode: unix.S_IFREG}
-	if _, err := fmt.Sscanf(fields[2]+" "+fields[3], "%x:%x %d", &stat.Dev_major, &stat.Dev_minor, &stat.Ino); err != nil {
+	if _, err := fmt.Sscanf(fields[3]+" "+fields[4], "%x:%x %d", &stat.Dev_major, &stat.Dev_minor, &stat.Ino); err != nil {
 		return false // not a line of maps
 	}
-	return s.Is(&stat) || len(fields) > 4 && s.named(dir, strings.Join(fields[4:], " "))
+	return s.Is(&stat) || len(fields) > 5 && s.named(dir, strings.Join(fields[5:], " "))
 }
-
-func trimmed(address string) string { return strings.TrimLeft(address, "0") }
 
 // DescribeUser says who has the target of an open descriptor, or a path, besides that
 // descriptor, as the end of a message: ": it is held open by process 7 (qemu)", or "" where

@@ -1,6 +1,7 @@
 package block
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -257,7 +258,7 @@ func (s system) devOf(dir string) (uint64, error) {
 	first, second, _ := strings.Cut(strings.TrimSpace(string(text)), ":")
 	major, err := strconv.ParseUint(first, 10, 32)
 	minor, minorErr := strconv.ParseUint(second, 10, 32)
-	if err := errors.Join(err, minorErr); err != nil {
+	if err := cmp.Or(err, minorErr); err != nil { // one line
 		return 0, fmt.Errorf("%q is not a device number: %w", text, err)
 	}
 	return unix.Mkdev(uint32(major), uint32(minor)), nil
