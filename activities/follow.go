@@ -30,9 +30,12 @@ var errNotAMoment = errors.New("the step takes longer than a moment")
 // workflow schedules it, and it begins again. What it finds for good is
 // returned: no failed verification is repeated until it passes.
 func (a *attempt) follow(ctx context.Context, began time.Time, result contract.StepResult) *contract.NextResult {
-	// A revision that the step gave the device is not yet part of the identity in the input. The result
-	// of a step that only reads is never reported from the journal, so nothing may follow it (F37).
-	if a.in.Next == nil || !a.step.Writes || result.Firmware != "" || result.RunTime >= followsFor || time.Since(began) >= followsFor || stopping(ctx) {
+	// The result of a step that only reads is never reported from the journal (F37), as that of one
+	// before another is. A revision that the step gave the device is not yet in the input's identity.
+	if a.in.Next == nil || !a.step.Writes {
+		return nil
+	}
+	if result.Firmware != "" || result.RunTime >= followsFor || time.Since(began) >= followsFor || stopping(ctx) {
 		return nil
 	}
 	i := slices.IndexFunc(a.Steps, func(s steps.Step) bool { return s.Name == a.in.Next.Step })

@@ -28,13 +28,18 @@ var breaks = map[string]func(t *testing.T, s *testHost) (*server, contract.StepI
 		require.NoError(t, s.host.Journal("d1").Save(e))
 		return again(t, 2), s.input("verify")
 	},
-	"the worker stops":        endedBy(func(at *server) error { close(at.stop); return nil }),
-	"contact is lost":         endedBy(func(at *server) error { at.end(serviceerror.NewNotFound("it timed out")); return nil }),
-	"the activity is paused":  endedBy(func(at *server) error { at.end(activity.ErrActivityPaused); return nil }),
-	"the activity is reset":   endedBy(func(at *server) error { at.end(activity.ErrActivityReset); return nil }),
-	"the worker shuts down":   endedBy(func(at *server) error { at.end(worker.ErrWorkerShutdown); return nil }),
-	"a read fails for a time": endedBy(func(*server) error { return &device.Fault{Class: device.Transient, Code: device.CodeIO} }),
-	"its journal is lost, and a heartbeat says how far it was": func(t *testing.T, s *testHost) (*server, contract.StepInput) {
+	"the worker stops": endedBy(func(at *server) error { close(at.stop); return nil }),
+	"contact is lost": endedBy(func(at *server) error {
+		at.end(serviceerror.NewNotFound("it timed out"))
+		return nil
+	}),
+	"the activity is paused": endedBy(func(at *server) error { at.end(activity.ErrActivityPaused); return nil }),
+	"the activity is reset":  endedBy(func(at *server) error { at.end(activity.ErrActivityReset); return nil }),
+	"the worker shuts down":  endedBy(func(at *server) error { at.end(worker.ErrWorkerShutdown); return nil }),
+	"a read fails for a time": endedBy(func(*server) error {
+		return &device.Fault{Class: device.Transient, Code: device.CodeIO}
+	}),
+	"its journal is lost and a heartbeat is left": func(t *testing.T, s *testHost) (*server, contract.StepInput) {
 		next := again(t, 2)
 		next.lastProgress = &contract.Progress{Step: "verify", Seq: 1, Offset: steps.Chunk, Size: diskSize}
 		return next, s.input("verify")
@@ -154,7 +159,8 @@ func TestTheRecordSaysWhatWasNotSeen(t *testing.T) {
 		s.disk.unseen = "those outside of its process namespace"
 		result, err := s.run(first(t), s.zeroThenVerify())
 		require.NoError(t, err)
-		const says = "the worker does not see all processes that may have the device: not those outside of its process namespace"
+		const says = "the worker does not see all processes that may have the device: " +
+			"not those outside of its process namespace"
 		require.Equal(t, says, result.Note)
 		require.Equal(t, "167772160 bytes read under one hold; "+says, result.Next.Result.Note)
 	})

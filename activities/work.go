@@ -165,7 +165,8 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 	})
 	if handle, ok := handle.(hardware.UserSearcher); ok && err == nil {
 		if unseen := handle.Unseen(); unseen != "" { // the record says what was not looked into (F40)
-			outcome.Note = strings.TrimPrefix(outcome.Note+"; the worker does not see all processes that may have the device: not "+unseen, "; ")
+			says := "the worker does not see all processes that may have the device: not " + unseen
+			outcome.Note = strings.TrimPrefix(outcome.Note+"; "+says, "; ")
 		}
 	}
 	return outcome, err

@@ -128,7 +128,7 @@ func TestMachine(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Join(s.root, "proc/self/ns"), 0o700))
 			require.NoError(t, os.MkdirAll(filepath.Join(s.root, "proc/1/fd"), 0o700))
 			require.NoError(t, os.Symlink("pid:[4026532207]", filepath.Join(s.root, "proc/self/ns/pid")))
-		}, level: Warn, check: "processes", says: "not those outside of its process namespace; run it as root in the machine's own"},
+		}, level: Warn, check: "processes", says: "outside of its process namespace; run it as root in the machine's own"},
 		"a worker that sees all processes": {change: func(t *testing.T, _ *config.Worker, s *system) {
 			s.root = t.TempDir()
 			require.NoError(t, os.MkdirAll(filepath.Join(s.root, "proc/1/fd"), 0o700))

@@ -315,7 +315,8 @@ func (s Search) readMaps(name, files string) (mapped bool, err error) {
 	for line := range strings.Lines(string(text)) {
 		// 7f871fc67000-7f871fc68000 rw-s 00000000 fe:00 9977908    /dev/loop0
 		fields := strings.Fields(line)
-		if len(fields) < 5 || fields[4] == "0" || s.Writers && fields[1][3] != 's' { // a private mapping writes to memory alone
+		// What a private mapping writes stays in memory.
+		if len(fields) < 5 || fields[4] == "0" || s.Writers && !strings.HasSuffix(fields[1], "s") {
 			continue
 		}
 		from, to, _ := strings.Cut(fields[0], "-")

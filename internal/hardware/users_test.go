@@ -82,7 +82,8 @@ func hold(mode, path string) error {
 		}
 		const registerFiles = 2
 		files := []int32{-1, int32(fd)}
-		if _, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, ring, registerFiles, uintptr(unsafe.Pointer(&files[0])), 2, 0, 0); errno != 0 {
+		at := uintptr(unsafe.Pointer(&files[0]))
+		if _, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, ring, registerFiles, at, 2, 0, 0); errno != 0 {
 			return errno
 		}
 		return unix.Close(fd)
@@ -136,7 +137,9 @@ func TestEveryWayToHoldIsFound(t *testing.T) {
 		"mapped, private":                 {"", "mapped"},
 		"registered":                      {"registered with an io_uring", "registered with an io_uring"},
 	} {
-		for space, flags := range map[string]uintptr{"": 0, " in a mount namespace": unix.CLONE_NEWNS, " in a process namespace": unix.CLONE_NEWPID} {
+		for space, flags := range map[string]uintptr{
+			"": 0, " in a mount namespace": unix.CLONE_NEWNS, " in a process namespace": unix.CLONE_NEWPID,
+		} {
 			t.Run(mode+space, func(t *testing.T) {
 				if flags != 0 && os.Geteuid() != 0 {
 					t.Skip("needs root: it makes a namespace")
@@ -192,7 +195,9 @@ func TestMapsAreReadWithoutTheirLinks(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) {
 			proc := t.TempDir()
-			for name, text := range map[string]string{"77/maps": line + "\n", "77/comm": "writer\n", "77/root/dev/x": "", "77/fd/x": "", "1/comm": ""} {
+			for name, text := range map[string]string{
+				"77/maps": line + "\n", "77/comm": "writer\n", "77/root/dev/x": "", "77/fd/x": "", "1/comm": "",
+			} {
 				require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(proc, name)), 0o700))
 				require.NoError(t, os.WriteFile(filepath.Join(proc, name), []byte(text), 0o600))
 			}
@@ -229,8 +234,10 @@ func TestWhatIsNotSeen(t *testing.T) {
 	space, err := os.Readlink("/proc/self/ns/pid")
 	require.NoError(t, err)
 	require.Equal(t, space != "pid:[4026531836]", strings.Contains(sees(nil), "namespace"))
-	require.Equal(t, "those outside of its process namespace", sees(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}))
-	require.Regexp(t, `\d+ processes that it may not look into`, sees(&syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}))
+	inside := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
+	require.Equal(t, "those outside of its process namespace", sees(inside))
+	nobody := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	require.Regexp(t, `\d+ processes that it may not look into`, sees(nobody))
 
 	hidden := t.TempDir() // as procfs with hidepid=invisible
 	require.NoError(t, os.MkdirAll(filepath.Join(hidden, "77/fd"), 0o700))

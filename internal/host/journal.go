@@ -156,8 +156,9 @@ type Admission struct {
 // Seqs and attempts only increase.
 //
 // A recorded "done" counts for the same step of the same clean on the same hardware only
-// (F26), and never for a step that only reads: it is done again (F37). Other work under the same Seq means that the workflow was put back to an earlier
-// moment and gives out numbers twice: it must take over the host's numbers first.
+// (F26), and never for a step that only reads: it is done again (F37). Other work under the same
+// Seq means that the workflow was put back to an earlier moment and gives out numbers twice: it must
+// take over the host's numbers first.
 func Admit(stored Entry, found bool, want Entry) Admission {
 	switch {
 	case !found:

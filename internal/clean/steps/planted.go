@@ -148,7 +148,8 @@ func (p planted) changed(ctx context.Context, from hardware.Handle) (note string
 		before := p.block(at)
 		for i := 0; i < len(now); i += sector {
 			if bytes.Equal(now[i:i+sector], before[i:i+sector]) {
-				return "", 0, notProven("the random data that was written at byte %d before the sanitize is still there", at+int64(i))
+				return "", 0, notProven("the random data that was written at byte %d before the sanitize is still there",
+					at+int64(i))
 			}
 		}
 	}

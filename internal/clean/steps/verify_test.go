@@ -303,7 +303,8 @@ func TestASampleReadsFirstLastAndOneOfEach(t *testing.T) {
 					inGroup[b/tt.every]++
 				}
 			}
-			require.True(t, strings.HasPrefix(out.Note, fmt.Sprintf("%d bytes read under one hold, sampled with seed ", sum)), out.Note)
+			says := fmt.Sprintf("%d bytes read under one hold, sampled with seed ", sum)
+			require.True(t, strings.HasPrefix(out.Note, says), out.Note)
 			require.True(t, seen[last] && seen[0], "first and last are always read")
 			require.Equal(t, tt.size, ranges[len(ranges)-1][1])
 			for group := int64(0); (group+1)*tt.every <= last; group++ {

@@ -196,7 +196,9 @@ func (s system) opener(path string, ours int) string {
 // only those who use it too, and a guest does not. is recognizes the target. Only processes
 // that this worker may inspect are found, so the claim is the real protection; this finds
 // some of those who made no claim. unseen is what it could not look into (F40).
-func (s system) checkNoWriters(ctx context.Context, path string, ours int, is func(*unix.Statx_t) bool) (unseen string, err error) {
+func (s system) checkNoWriters(ctx context.Context, path string, ours int, is func(*unix.Statx_t) bool) (
+	unseen string, err error,
+) {
 	var found *hardware.User
 	err = hardware.RetryInterrupted(ctx, s.busyTimeout, func() (err error) {
 		found, unseen, err = hardware.Search{Proc: s.proc, Ours: ours, Writers: true, Is: is}.First()

@@ -26,8 +26,8 @@ var oneHoldMutations = []mutation{
 	{
 		rule: "F37", name: "no step follows one that only reads",
 		file: "activities/follow.go",
-		old:  `a.in.Next == nil || !a.step.Writes ||`,
-		new:  `a.in.Next == nil ||`,
+		old:  `a.in.Next == nil || !a.step.Writes {`,
+		new:  `a.in.Next == nil {`,
 		pkg:  "./activities", run: "TestAStepFollowsInTheActivity",
 	},
 	{
