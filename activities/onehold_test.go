@@ -1,6 +1,7 @@
 package activities_test
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"testing/synctest"
@@ -115,9 +116,14 @@ func TestAVerifyProvesOnlyWhatItReadUnderOneHold(t *testing.T) {
 				s := newTestHost(t)
 				s.disk.durableBefore(diskSize)
 				next, in := interrupt(t, s)
-				s.disk.intercept(nil)
+				began := ""
+				s.onRead(func(int64, context.Context) error {
+					began = cmp.Or(began, s.journaled())
+					return nil
+				})
 				s.disk.dirtyByte = at
 				result, err := s.run(next, in)
+				require.Equal(t, "working at 0", began)
 				if at >= 0 {
 					requireFault(t, err, device.CodeVerifyFailed, false)
 					return
