@@ -42,7 +42,7 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	}
 	want := host.Entry{
 		Seq: a.in.Seq, Attempt: a.info.Attempt, Clean: a.clean(), Step: a.step.Name,
-		Serial: a.in.Identity.Serial, Size: a.in.Identity.Size,
+		Serial: a.in.Identity.Serial, Size: a.in.Identity.Size, Reads: !a.step.Writes,
 	}
 	verdict := host.Admit(stored, found, want)
 	switch {
@@ -79,12 +79,15 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 			}
 		}
 	}
-	if crashed {
+	if crashed || want.Reads && offset > 0 {
 		again := a.in.Identity.Size - offset
 		if a.in.Operation != device.Script { // a program starts over
 			again = min(again, steps.MaxRepeated)
 		}
 		redone += again
+	}
+	if want.Reads { // nothing has held the device since: what was read may be other bytes now (F37)
+		redone, offset = redone+offset, 0
 	}
 	a.resumes = crashed || offset > 0
 	a.entry = want

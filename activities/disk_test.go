@@ -33,6 +33,7 @@ type disk struct {
 
 	mu          sync.Mutex
 	cells       []cell
+	unseen      string
 	dirtyByte   int64 // one byte that is not zero, whatever is written; -1: none
 	calls       []string
 	opens       int
@@ -246,6 +247,8 @@ func (h *diskHandle) ReadAt(p []byte, offset int64) (int, error) {
 	}
 	return len(p), nil
 }
+
+func (h *diskHandle) Unseen() string { return h.disk.unseen }
 
 func (h *diskHandle) Flush(ctx context.Context) error {
 	if err := h.disk.call(ctx, "flush", 0); err != nil {

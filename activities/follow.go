@@ -27,11 +27,15 @@ var errNotAMoment = errors.New("the step takes longer than a moment")
 // that of the step before it in the journal with its first resume point or its result.
 //
 // Nil: it was not begun, or did not end: after a moment, a transient fault, a stop. The
-// workflow schedules it, and it continues from the journal. What it finds for good is
+// workflow schedules it, and it begins again. What it finds for good is
 // returned: no failed verification is repeated until it passes.
 func (a *attempt) follow(ctx context.Context, began time.Time, result contract.StepResult) *contract.NextResult {
-	// A revision that the step gave the device is not yet part of the identity in the input.
-	if a.in.Next == nil || result.Firmware != "" || result.RunTime >= followsFor || time.Since(began) >= followsFor || stopping(ctx) {
+	// The result of a step that only reads is never reported from the journal (F37), as that of one
+	// before another is. A revision that the step gave the device is not yet in the input's identity.
+	if a.in.Next == nil || !a.step.Writes {
+		return nil
+	}
+	if result.Firmware != "" || result.RunTime >= followsFor || time.Since(began) >= followsFor || stopping(ctx) {
 		return nil
 	}
 	i := slices.IndexFunc(a.Steps, func(s steps.Step) bool { return s.Name == a.in.Next.Step })

@@ -124,7 +124,8 @@ type journaled struct {
 func (a *attempt) journalResult(ctx, workCtx context.Context, outcome steps.Outcome, err error) (contract.StepResult, error) {
 	a.entry.RunTime, a.entry.Working = a.runTime(), false
 	result := contract.StepResult{
-		Step: a.step.Name, Clean: a.in.Clean, Seq: a.in.Seq, Bytes: outcome.Bytes, Method: outcome.Method, Note: outcome.Note,
+		Step: a.step.Name, Clean: a.in.Clean, Seq: a.in.Seq, Bytes: outcome.Bytes, HeldBytes: outcome.Held,
+		Method: outcome.Method, Note: outcome.Note,
 		RunTime: a.entry.RunTime, ReprocessedBytesMax: a.entry.Reprocessed, Firmware: outcome.Firmware,
 	}
 	if err == nil && outcome.Firmware != "" {

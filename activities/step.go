@@ -54,9 +54,10 @@ const retryNowDelay = 20 * time.Millisecond
 // journal's resume point, with heartbeats.
 //
 // A second attempt waits until the first one's last I/O has returned, and continues from
-// the journal. One that starts after the step is done reads the device's identity and
-// returns the recorded result. One that a later scheduling has superseded leaves the device alone. Retried: transient
-// faults, a restarted or stopping worker, an unreachable server. Final: everything else.
+// the journal; that of a step that only reads begins again (F37). One that starts after a step
+// that writes is done reads the device's identity and returns the recorded result. One that a
+// later scheduling has superseded leaves the device alone. Retried: transient faults, a restarted
+// or stopping worker, an unreachable server. Final: everything else.
 //
 // After a step that took a moment it begins the input's next step too: see follow.
 func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInput) (contract.StepAnswer, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -154,7 +155,7 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 	} else if err := a.checkpoint(ctx, workCtx, fence, a.entry.Offset); err != nil {
 		return outcome, err
 	}
-	return a.step.Run(hardware.WithLease(workCtx, a.lease.check), &steps.Work{
+	outcome, err = a.step.Run(hardware.WithLease(workCtx, a.lease.check), &steps.Work{
 		Device: handle, Operation: a.in.Operation, Enrolled: a.in.Identity, Resume: a.entry.Offset,
 		Settings: a.in.Settings, Args: a.in.Args,
 		Progress: a.heartbeats.percent, Reflash: a.recordReflash,
@@ -162,6 +163,13 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 		Record:  func(offset int64) error { return a.recordOffset(fence, offset) },
 		MayGoOn: func() error { return a.mayGoOn(ctx, workCtx, fence) },
 	})
+	if handle, ok := handle.(hardware.UserSearcher); ok && err == nil {
+		if unseen := handle.Unseen(); unseen != "" { // the record says what was not looked into (F40)
+			says := "the worker does not see all processes that may have the device: not " + unseen
+			outcome.Note = strings.TrimPrefix(outcome.Note+"; "+says, "; ")
+		}
+	}
+	return outcome, err
 }
 
 // beginsUnrecorded says that the journal need not say that the step has begun: it only reads, and after a

@@ -123,6 +123,16 @@ func TestMachine(t *testing.T) {
 		"leases not known": {change: func(_ *testing.T, _ *config.Worker, s *system) {
 			s.leases = func() (bool, error) { return false, os.ErrNotExist }
 		}, level: Warn, check: "kernel", says: "cannot read whether"},
+		"a worker in a container": {change: func(t *testing.T, _ *config.Worker, s *system) {
+			s.root = t.TempDir()
+			require.NoError(t, os.MkdirAll(filepath.Join(s.root, "proc/self/ns"), 0o700))
+			require.NoError(t, os.MkdirAll(filepath.Join(s.root, "proc/1/fd"), 0o700))
+			require.NoError(t, os.Symlink("pid:[4026532207]", filepath.Join(s.root, "proc/self/ns/pid")))
+		}, level: Warn, check: "processes", says: "outside of its process namespace; run it as root in the machine's own"},
+		"a worker that sees all processes": {change: func(t *testing.T, _ *config.Worker, s *system) {
+			s.root = t.TempDir()
+			require.NoError(t, os.MkdirAll(filepath.Join(s.root, "proc/1/fd"), 0o700))
+		}, level: OK, check: "processes", says: "sees every process"},
 		"an unknown driver": {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Drivers = []string{"floppy"} }, level: Fail, check: "drivers", says: "must be one of block, fake"},
 		"no host.yaml":      {change: func(_ *testing.T, w *config.Worker, _ *system) { w.HostFile += ".none" }, level: Fail, check: "host.yaml", says: "no such file"},
 		"a host.yaml that others may write": {

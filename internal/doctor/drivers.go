@@ -2,7 +2,10 @@ package doctor
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -43,8 +46,28 @@ func (m machine) drivers(rules *host.Rules) {
 	if finds {
 		m.checkActivation()
 	}
+	if drivers["block"] != nil || drivers["nvme"] != nil || drivers["script"] != nil {
+		m.users()
+	}
 	if drivers["redfish"] != nil {
 		m.secrets(rules)
+	}
+}
+
+// users reports whether the worker can see every process of the machine that may have a device
+// (F40).
+func (m machine) users() {
+	const check = "processes"
+	unseen, err := hardware.Unseen(filepath.Join(m.system.root, "proc"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // no procfs: the kernel's check fails
+	case err != nil:
+		m.Warn(check, "let the worker read /proc", "cannot look for other users of a device: %v", err)
+	case unseen != "":
+		m.Warn(check, "run it as root in the machine's own process namespace (docker --pid=host, Kubernetes hostPID)",
+			"the worker does not see all processes that may have a device: not %s", unseen)
+	default:
+		m.OK(check, "the worker sees every process of this machine")
 	}
 }
 

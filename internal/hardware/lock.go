@@ -26,7 +26,7 @@ func Lock(ctx context.Context, fd int, name string) error {
 	if errors.Is(err, atomicfile.ErrLocked) {
 		opener := ""
 		if stat := (unix.Stat_t{}); unix.Fstat(fd, &stat) == nil {
-			opener = DescribeOpener("/proc", &stat, fd)
+			opener = DescribeUser("/proc", &stat, fd)
 		}
 		return &device.Fault{
 			Class:   device.Transient,

@@ -45,6 +45,12 @@ type ProgramUser interface {
 	Programs() (map[string]error, error)
 }
 
+// UserSearcher is a Handle that looks for other users of its device, and may not see them all.
+type UserSearcher interface {
+	// Unseen describes what the last check could not look into, or is "" (F40).
+	Unseen() string
+}
+
 // SanitizeState is the state of the device's most recent sanitize.
 type SanitizeState string
 

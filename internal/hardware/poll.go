@@ -1,6 +1,7 @@
 package hardware
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -36,7 +37,7 @@ func poll(ctx context.Context, timeout, interval time.Duration, try func() (agai
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-deadline.C:
-			return err
+			return cmp.Or(context.Cause(ctx), err) // a try may take long
 		case <-pause.C:
 		}
 	}

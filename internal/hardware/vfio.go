@@ -34,7 +34,7 @@ func CheckVFIOFree(dev, group, what string, open func(path string) (int, error))
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EPERM):
 		who := ""
 		if stat := (unix.Stat_t{}); unix.Stat(path, &stat) == nil {
-			who = DescribeOpener("/proc", &stat, -1)
+			who = DescribeUser("/proc", &stat, -1)
 		}
 		return Busy("a guest still has %s (VFIO group %s): %v%s", what, group, err, who)
 	case err != nil:

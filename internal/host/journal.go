@@ -23,6 +23,9 @@ type Entry struct {
 	Serial string `json:"serial"`
 	Size   int64  `json:"size"`
 	Offset int64  `json:"offset"`
+	// Reads: the step only reads. What it read holds for the attempt alone, while that has the
+	// device: nothing held the device afterwards (F37).
+	Reads bool `json:"reads,omitempty"`
 	// RunTime is the running time that the step has used of its budget (F8).
 	RunTime time.Duration `json:"run_time"`
 	// Reprocessed is how many bytes at most were processed twice because of crashes: two
@@ -148,13 +151,14 @@ type Admission struct {
 }
 
 // Admit decides whether the attempt that want describes may touch the device whose journal
-// is stored (F1). want has the attempt's Seq, Attempt, Clean, Step, Serial and Size. Call it
+// is stored (F1). want has the attempt's Seq, Attempt, Clean, Step, Serial, Size and Reads. Call it
 // under the fence: an attempt that lost contact finds there the newer one that replaced it.
 // Seqs and attempts only increase.
 //
 // A recorded "done" counts for the same step of the same clean on the same hardware only
-// (F26). Other work under the same Seq means that the workflow was put back to an earlier
-// moment and gives out numbers twice: it must take over the host's numbers first.
+// (F26), and never for a step that only reads: it is done again (F37). Other work under the same
+// Seq means that the workflow was put back to an earlier moment and gives out numbers twice: it must
+// take over the host's numbers first.
 func Admit(stored Entry, found bool, want Entry) Admission {
 	switch {
 	case !found:
@@ -165,7 +169,7 @@ func Admit(stored Entry, found bool, want Entry) Admission {
 		return supersededScheduling(want.Seq, stored.Seq)
 	case stored.Seq == want.Seq && !stored.sameWork(want):
 		return superseded(fmt.Sprintf("scheduling %d was used before, for %s of clean %s", want.Seq, stored.Step, stored.Clean))
-	case stored.Seq == want.Seq && stored.Done:
+	case stored.Seq == want.Seq && stored.Done && !want.Reads:
 		return Admission{Done: true, Result: stored.Result}
 	case stored.Seq == want.Seq && stored.Attempt > want.Attempt:
 		return supersededAttempt(want.Attempt, stored.Attempt)

@@ -391,10 +391,14 @@ type StepResult struct {
 	Method  string        `json:"method,omitempty"`
 	Note    string        `json:"note,omitempty"`
 	RunTime time.Duration `json:"run_time"`
+	// HeldBytes is how many bytes one attempt of it has read, which held the device all the time:
+	// what a verification proves (F37).
+	HeldBytes int64 `json:"held_bytes,omitempty"`
 	// Firmware is the revision that the step gave the device: it becomes the enrolled one, and
 	// is not kept here.
 	Firmware string `json:"firmware,omitempty"`
-	// ReprocessedBytesMax is how many bytes at most were processed again after crashes.
+	// ReprocessedBytesMax is how many bytes at most were processed again after crashes; of a
+	// step that only reads, after every interruption.
 	ReprocessedBytesMax int64 `json:"reprocessed_bytes_max,omitempty"`
 }
 

@@ -85,25 +85,28 @@ func takeSamples(ctx context.Context, from hardware.Handle) (samples, error) {
 	return taken, nil
 }
 
-// changed reads the samples again; it fails where one reads as before.
-func (s samples) changed(ctx context.Context, from hardware.Handle) (note string, err error) {
+// changed reads the samples again; it fails where one reads as before. Samples that were taken
+// before the worker was restarted can only refuse: another writer may have changed a block since.
+// What proves a sanitize is what was planted just before it (F33). read is how many bytes it read.
+func (s samples) changed(ctx context.Context, from hardware.Handle) (note string, read int64, err error) {
 	if from.Size() != s.Size {
-		return "", notProven("the device has %d bytes and had %d before its sanitize", from.Size(), s.Size)
+		return "", 0, notProven("the device has %d bytes and had %d before its sanitize", from.Size(), s.Size)
 	}
 	unreadable := 0
 	for _, block := range s.Blocks {
 		now, err := readEvidence(ctx, from, block.At)
 		switch {
 		case err != nil:
-			return "", err
+			return "", 0, err
 		case now == nil:
 			unreadable++
 		case string(digest(now)) == string(block.Hash):
-			return "", notProven("the block at byte %d reads the same as before the sanitize", block.At)
+			return "", 0, notProven("the block at byte %d reads the same as before the sanitize", block.At)
 		}
 	}
+	changed := len(s.Blocks) - unreadable
 	return fmt.Sprintf("%d of %d sampled blocks of the tenant changed, %d unreadable; left out: %d constant, %d unreadable",
-		len(s.Blocks)-unreadable, len(s.Blocks), unreadable, s.Constant, s.Unreadable), nil
+		changed, len(s.Blocks), unreadable, s.Constant, s.Unreadable), int64(changed) * evidenceBlock, nil
 }
 
 // readEvidence reads one block, or gives nil where it cannot be read. The error is the end of

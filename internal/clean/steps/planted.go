@@ -126,19 +126,20 @@ func (p *planted) block(at int64) []byte {
 // sector is the smallest piece that a device erases or not.
 const sector = 512
 
-// changed reads the planted blocks again; it fails where a sector is still there.
-func (p planted) changed(ctx context.Context, from hardware.Handle) (note string, err error) {
+// changed reads the planted blocks again; it fails where a sector is still there. read is how
+// many bytes it read.
+func (p planted) changed(ctx context.Context, from hardware.Handle) (note string, read int64, err error) {
 	if from.Size() != p.Size {
-		return "", notProven("the device has %d bytes and had %d before its sanitize", from.Size(), p.Size)
+		return "", 0, notProven("the device has %d bytes and had %d before its sanitize", from.Size(), p.Size)
 	}
 	if !p.complete() {
-		return "", notPlanted(p)
+		return "", 0, notPlanted(p)
 	}
 	unreadable := 0
 	for _, at := range p.At {
 		now, err := readEvidence(ctx, from, at)
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 		if now == nil {
 			unreadable++
@@ -147,12 +148,14 @@ func (p planted) changed(ctx context.Context, from hardware.Handle) (note string
 		before := p.block(at)
 		for i := 0; i < len(now); i += sector {
 			if bytes.Equal(now[i:i+sector], before[i:i+sector]) {
-				return "", notProven("the random data that was written at byte %d before the sanitize is still there", at+int64(i))
+				return "", 0, notProven("the random data that was written at byte %d before the sanitize is still there",
+					at+int64(i))
 			}
 		}
 	}
+	changed := len(p.At) - unreadable
 	return fmt.Sprintf("%d of %d planted blocks changed, %d unreadable; %d could not be planted; seed %d",
-		len(p.At)-unreadable, len(p.At), unreadable, p.Failed, p.Seed), nil
+		changed, len(p.At), unreadable, p.Failed, p.Seed), int64(changed) * evidenceBlock, nil
 }
 
 // notPlanted is the fault of a device whose sanitize cannot be proved.

@@ -35,6 +35,8 @@ type nvmeDrive struct {
 	// readOnly: it takes no writes at all. forgets: reads never give what was written.
 	readOnly, forgets bool
 	written           map[int64][]byte
+	// onRead, if set, comes before each read.
+	onRead func()
 }
 
 const driveSize = 1 << 20
@@ -64,6 +66,9 @@ func (d *nvmeDrive) ZeroAt(context.Context, int64, int64) error {
 }
 
 func (d *nvmeDrive) ReadAt(p []byte, at int64) (int, error) {
+	if d.onRead != nil {
+		d.onRead()
+	}
 	if d.restricted {
 		return 0, io.ErrUnexpectedEOF
 	}
@@ -304,6 +309,63 @@ func TestPlantedDataSurvivesACrashAtAnyPoint(t *testing.T) {
 			}
 		}
 	}
+}
+
+// foreign is somebody else who writes to the whole drive.
+func (d *nvmeDrive) foreign() {
+	for i := range d.data {
+		d.data[i] = 0x99
+	}
+	d.log.GlobalErased = false
+}
+
+// The hold of a sanitize that erases nothing ends once it was started, and somebody else writes over
+// all that was planted before it is held again. That those blocks changed proves nothing: more is
+// planted, and sanitized again.
+//
+// F37, F33
+func TestWhatWasPlantedIsNoProofOnceSomebodyElseHasWritten(t *testing.T) {
+	for name, calls := range map[string]int{"just started": 1, "running": 2} {
+		t.Run(name, func(t *testing.T) {
+			s := sanitizes(newDrive(0x55))
+			s.erase = lies
+			whole := sanitizes(newDrive(0x55))
+			require.NoError(t, whole.run(t, steps.Sanitize()))
+			s.failAt = slices.Index(whole.calls, "start") + 1 + calls
+			require.ErrorIs(t, s.run(t, steps.Sanitize()), errInjected)
+			s.failAt, s.log.State = 0, hardware.SanitizeDone
+			s.foreign()
+			requireVerifyFailed(t, s.run(t, steps.Sanitize()), "is still there")
+			require.Equal(t, 2, s.started())
+		})
+	}
+}
+
+// A verify of a sanitized drive reads all of its evidence in one hold, whatever an earlier one read,
+// and refuses a drive that somebody else wrote to before its end.
+//
+// F37, F18
+func TestAVerifyOfASanitizeHoldsToItsEnd(t *testing.T) {
+	s := sanitizes(newDrive(0x55))
+	require.NoError(t, s.run(t, steps.Sanitize(), steps.Verify()))
+	want := s.done["verify"].Held
+	require.EqualValues(t, 2*64*4096, want, "all that was planted; the tenant's blocks are constant")
+	require.Contains(t, s.done["verify"].Note, fmt.Sprintf("%d bytes read under one hold", want))
+	for _, failAt := range []int{1, 2, 3} { // the log, the log after the last read, the resume point
+		again := len(s.calls) + failAt
+		s.failAt = again
+		require.ErrorIs(t, s.run(t, steps.Verify()), errInjected)
+		s.failAt = 0
+		require.NoError(t, s.run(t, steps.Verify()))
+		require.Equal(t, want, s.done["verify"].Held)
+	}
+	read := 0
+	s.onRead = func() {
+		if read++; read == 3 { // behind what it has compared
+			s.foreign()
+		}
+	}
+	requireVerifyFailed(t, s.run(t, steps.Verify()), "written to since its sanitize")
 }
 
 // A first sanitize erased the data, and its log does not count. A second one that erases nothing

@@ -112,7 +112,8 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 		}
 	}
 	// Before the namespaces change: then other blocks may be at the same offsets.
-	if own.Checked, err = own.compare(ctx, w.Device); err != nil {
+	read := int64(0)
+	if own.Checked, read, err = own.compare(ctx, w.Device); err != nil {
 		return Outcome{}, err
 	}
 	own.Proven = true
@@ -126,18 +127,19 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	return Outcome{Bytes: w.Enrolled.Size, Method: string(w.Operation), Seed: own.Planted.Seed,
+	return Outcome{Bytes: w.Enrolled.Size, Held: read, Method: string(w.Operation), Seed: own.Planted.Seed,
 		Note: fmt.Sprintf("command 0x%x, global data erased; %s%s", command, own.Checked, security)}, nil
 }
 
-// compare fails where what was planted, or what the tenant left, is still there.
-func (i sanitizeIntent) compare(ctx context.Context, from hardware.Handle) (note string, err error) {
-	first, err := i.Planted.changed(ctx, from)
+// compare fails where what was planted, or what the tenant left, is still there. read is how
+// many bytes it read.
+func (i sanitizeIntent) compare(ctx context.Context, from hardware.Handle) (note string, read int64, err error) {
+	first, planted, err := i.Planted.changed(ctx, from)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
-	second, err := i.Samples.changed(ctx, from)
-	return first + "; " + second, err
+	second, sampled, err := i.Samples.changed(ctx, from)
+	return first + "; " + second, planted + sampled, err
 }
 
 // recordSanitizeIntent records that the next sanitize is this clean's, before it is started

@@ -26,7 +26,8 @@ type Work struct {
 	Operation device.Operation
 	// Enrolled is the identity with which the device was enrolled.
 	Enrolled device.Identity
-	// Resume is the first byte that is not known to be done.
+	// Resume is the first byte that is not known to be done. A step that only reads begins at
+	// 0 in each attempt (F37).
 	Resume int64
 	// Settings are those that the plan recorded.
 	Settings device.StepSettings
@@ -72,6 +73,8 @@ type Outcome struct {
 	// Bytes is how many bytes of the device the step has read or written, in all its
 	// attempts.
 	Bytes int64
+	// Held is how many bytes this attempt read of the device, which it held all the time (F37).
+	Held int64
 	// Method says how: "o_direct", "full", …
 	Method string
 	// Note is one line for the record.
@@ -87,7 +90,7 @@ type Step struct {
 	clean.Step
 	// Writes says whether the step changes the device.
 	Writes bool
-	// Run carries out the step from w.Resume on. ctx ends only for a reason to stop at
+	// Run carries out the step, one that writes from w.Resume on. ctx ends only for a reason to stop at
 	// once; w.MayGoOn returns the others.
 	Run func(ctx context.Context, w *Work) (Outcome, error)
 }

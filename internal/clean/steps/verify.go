@@ -20,7 +20,7 @@ import (
 // must be zero. On a sanitized device, the evidence must prove that this clean's sanitize
 // was done, and no sampled block may read as before. A device that the operator's program
 // or a server's controllers erased is verified by its driver. The outcome says which method was used. A second run
-// continues from the last resume point.
+// begins again: what was read before this attempt held the device proves nothing now (F37).
 func Verify() Step {
 	return Step{
 		Step: clean.Step{
@@ -47,7 +47,7 @@ func verifyBudget(s clean.Subject) time.Duration {
 }
 
 func runVerify(ctx context.Context, w *Work) (Outcome, error) {
-	if drive, ok := w.Device.(hardware.Resetter); ok && w.Resume == 0 {
+	if drive, ok := w.Device.(hardware.Resetter); ok {
 		// Reads must come from the media, not from the drive's cache.
 		if err := w.Checkpoint(0); err != nil {
 			return Outcome{}, err
@@ -76,30 +76,44 @@ func verifySanitize(ctx context.Context, w *Work) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	now, err := drive.Sanitize(ctx)
-	switch {
-	case err != nil:
-		return Outcome{}, err
-	case !recorded || !own.Proven || !own.Planted.complete():
+	if !recorded || !own.Proven || !own.Planted.complete() {
 		return Outcome{}, notProven("this host has no record that this clean's sanitize was done")
-	case now.State != hardware.SanitizeDone || now.Command != own.Command:
-		return Outcome{}, notProven("the drive's last sanitize is %s with command 0x%x: it is not this clean's", now.State, now.Command)
-	case !now.GlobalErased:
-		return Outcome{}, notProven("the drive reports that it was written to since its sanitize")
+	}
+	if err := own.requireLast(ctx, drive); err != nil {
+		return Outcome{}, err
 	}
 	if err := requireWholeDevice(ctx, w); err != nil {
 		return Outcome{}, err
 	}
-	note := own.Checked
+	note, read := own.Checked, int64(0)
 	if w.Device.Size() == own.Planted.Size { // the namespaces have not changed since
-		if note, err = own.compare(ctx, w.Device); err != nil {
+		if note, read, err = own.compare(ctx, w.Device); err != nil {
 			return Outcome{}, err
 		}
+	}
+	// Once more: what was written meanwhile, the reads may have missed (F37).
+	if err := own.requireLast(ctx, drive); err != nil {
+		return Outcome{}, err
 	}
 	if err := w.Checkpoint(w.Enrolled.Size); err != nil {
 		return Outcome{}, err
 	}
-	return Outcome{Bytes: w.Enrolled.Size, Method: "provenance", Note: note, Seed: own.Planted.Seed}, w.Device.Check(ctx)
+	return Outcome{Bytes: w.Enrolled.Size, Held: read, Method: "provenance", Seed: own.Planted.Seed,
+		Note: fmt.Sprintf("%s; %s", note, underOneHold(read))}, w.Device.Check(ctx)
+}
+
+// requireLast fails unless the drive's last sanitize is this clean's, and nothing was written since.
+func (i sanitizeIntent) requireLast(ctx context.Context, drive hardware.Sanitizer) error {
+	now, err := drive.Sanitize(ctx)
+	switch {
+	case err != nil:
+		return err
+	case now.State != hardware.SanitizeDone || now.Command != i.Command:
+		return notProven("the drive's last sanitize is %s with command 0x%x: it is not this clean's", now.State, now.Command)
+	case !now.GlobalErased:
+		return notProven("the drive reports that it was written to since its sanitize")
+	}
+	return nil
 }
 
 // verifyZeroes reads the device, which must hold only zeroes.
@@ -118,7 +132,7 @@ func verifyZeroes(ctx context.Context, w *Work) (Outcome, error) {
 	seed := rand.Uint64()
 	read := int64(0)
 	if err := recordBehind(ctx, w, func(ctx context.Context, checkpoint func(int64) error) error {
-		read, err = allZero(ctx, w, size, extentsToRead(w.Resume, size, every, seed), checkpoint)
+		read, err = allZero(ctx, w, size, extentsToRead(size, every, seed), checkpoint)
 		return err
 	}); err != nil {
 		return Outcome{}, err
@@ -126,31 +140,32 @@ func verifyZeroes(ctx context.Context, w *Work) (Outcome, error) {
 	if err := w.Device.Check(ctx); err != nil {
 		return Outcome{}, err
 	}
-	out := Outcome{Bytes: size, Method: "full", Note: fmt.Sprintf("%d bytes read by this attempt", read)}
+	out := Outcome{Bytes: size, Held: read, Method: "full", Note: underOneHold(read)}
 	if every > 1 {
 		out.Method, out.Seed = w.Settings.Verify, seed
-		out.Note += fmt.Sprintf(", sampled from byte %d on with seed %d", w.Resume, seed)
+		out.Note += fmt.Sprintf(", sampled with seed %d", seed)
 	}
 	return out, nil
 }
 
+func underOneHold(read int64) string { return fmt.Sprintf("%d bytes read under one hold", read) }
+
 // extent is a range of a device's bytes.
 type extent struct{ at, n int64 }
 
-// extentsToRead lists the extents to read from offset to the end: all of them, or, for a
-// sample, the device's first and last block and one in each group of `every` blocks. Which
-// one differs from group to group and from attempt to attempt, so that data with a fixed
-// pattern cannot stay between the samples.
-func extentsToRead(offset, size, every int64, seed uint64) iter.Seq[extent] {
+// extentsToRead lists the extents of a device to read: all of them, or, for a sample, the
+// device's first and last block and one in each group of `every` blocks. Which one differs
+// from group to group and from attempt to attempt, so that data with a fixed pattern cannot
+// stay between the samples.
+func extentsToRead(size, every int64, seed uint64) iter.Seq[extent] {
 	return func(yield func(extent) bool) {
 		step := int64(readSize)
 		if every > 1 {
 			step = sampleSize
 		}
-		for at := offset; at < size; at += step {
+		for at := int64(0); at < size; at += step {
 			block := at / step
-			first := max(block/every*every, offset/step) // an attempt may start within a group
-			if every > 1 && block != sampledBlock(seed, first, every) && at != 0 && at+step < size {
+			if every > 1 && block != sampledBlock(seed, block/every, every) && at != 0 && at+step < size {
 				continue
 			}
 			if !yield(extent{at, min(step, size-at)}) {
@@ -169,9 +184,9 @@ func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent], ch
 	}
 	blocks, stop := readAhead(ctx, w.Device, list)
 	defer stop()
-	read, recorded := int64(0), w.Resume
+	read, recorded := int64(0), int64(0)
 	for b := range blocks {
-		if done := w.Resume + (b.at-w.Resume)/Chunk*Chunk; done > recorded {
+		if done := b.at / Chunk * Chunk; done > recorded {
 			recorded = done
 			if err := checkpoint(done); err != nil {
 				return read, err
@@ -195,13 +210,10 @@ func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent], ch
 	return read, nil
 }
 
-// sampledBlock gives the block to read of the group of `every` blocks that contains first;
-// it is first or one after it, since an attempt may start within a group. With a recorded
-// seed it gives the blocks that the attempt read, besides the first and the last one.
-func sampledBlock(seed uint64, first, every int64) int64 {
-	group := first / every
-	pick := rand.New(rand.NewPCG(seed, uint64(group)))
-	return first + pick.Int64N((group+1)*every-first)
+// sampledBlock gives the block to read of a group of `every` blocks. With a recorded seed it
+// gives the blocks that the attempt read, besides the first and the last one.
+func sampledBlock(seed uint64, group, every int64) int64 {
+	return group*every + rand.New(rand.NewPCG(seed, uint64(group))).Int64N(every)
 }
 
 func firstNonZero(p []byte) int64 {

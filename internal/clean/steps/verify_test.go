@@ -54,7 +54,8 @@ func TestFullVerifyReadsEveryByteOnce(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, size, out.Bytes)
 			require.Equal(t, "full", out.Method)
-			require.Equal(t, fmt.Sprintf("%d bytes read by this attempt", size), out.Note)
+			require.Equal(t, size, out.Held)
+			require.Equal(t, fmt.Sprintf("%d bytes read under one hold", size), out.Note)
 			at := int64(0)
 			for _, r := range reads(t, j.calls) {
 				require.Equal(t, at, r[0])
@@ -116,18 +117,33 @@ func TestTheFirstOfManyDirtyBytesIsReported(t *testing.T) {
 	require.ErrorContains(t, err, fmt.Sprintf("at byte %d:", mib+5))
 }
 
-// F2
-func TestVerifyResumes(t *testing.T) {
+// What an earlier attempt has read may have been written to since.
+//
+// F37
+func TestAVerifyNeverResumes(t *testing.T) {
 	const size = 2*steps.Chunk + 777
-	j := allZeroes(size)
-	j.stray[0] = 1 // before the resume point: it must not be read again
-	j.offset = steps.Chunk
-	out, err := verify(t.Context(), j.work())
-	require.NoError(t, err)
-	require.Equal(t, int64(size), out.Bytes)
-	require.Equal(t, fmt.Sprintf("%d bytes read by this attempt", size-steps.Chunk), out.Note)
-	require.Equal(t, int64(steps.Chunk), reads(t, j.calls)[0][0])
-	require.Equal(t, []int64{2 * steps.Chunk, size}, checkpoints(t, j.calls))
+	for _, setting := range []string{"full", "sample:16"} {
+		j := allZeroes(size)
+		j.offset = steps.Chunk
+		w := j.work()
+		w.Settings.Verify = setting
+		out, err := verify(t.Context(), w)
+		require.NoError(t, err)
+		require.Zero(t, reads(t, j.calls)[0][0])
+		read := int64(0)
+		for _, r := range reads(t, j.calls) {
+			read += r[1] - r[0]
+		}
+		require.Equal(t, read, out.Held)
+		require.Equal(t, []int64{steps.Chunk, 2 * steps.Chunk, size}, checkpoints(t, j.calls))
+
+		j = allZeroes(size)
+		j.stray[0], j.offset = 1, steps.Chunk
+		w = j.work()
+		w.Settings.Verify = setting
+		_, err = verify(t.Context(), w)
+		require.ErrorContains(t, err, "verify failed at byte 0:")
+	}
 }
 
 func checkpoints(t *testing.T, calls []string) (offsets []int64) {
@@ -143,10 +159,10 @@ func checkpoints(t *testing.T, calls []string) (offsets []int64) {
 	return offsets
 }
 
-// An error of any call ends verify there, and a later attempt can resume it.
+// An error of any call ends verify there, and a later attempt begins again.
 //
-// F2, S3.36
-func TestVerifyResumesAfterAnErrorOfAnyCall(t *testing.T) {
+// F37, S3.36
+func TestVerifyBeginsAgainAfterAnErrorOfAnyCall(t *testing.T) {
 	const size = steps.Chunk + 3<<20 + 777
 	whole := allZeroes(size)
 	_, err := verify(t.Context(), whole.work())
@@ -165,13 +181,10 @@ func TestVerifyResumesAfterAnErrorOfAnyCall(t *testing.T) {
 			require.LessOrEqual(t, recorded, failed[0][0], "the resume point is not behind the failed read")
 		}
 		require.NotContains(t, j.calls[i+1:], "check")
-		resumed := j.offset
 		j.crash()
 		_, err = verify(t.Context(), j.work())
 		require.NoError(t, err)
-		if resumed < size {
-			require.Equal(t, resumed, reads(t, j.calls)[0][0])
-		}
+		require.Equal(t, reads(t, whole.calls), reads(t, j.calls))
 	}
 }
 
@@ -263,19 +276,18 @@ func TestVerifyIsNotDoneWhenTheLastCheckFails(t *testing.T) {
 //
 // F19
 func TestASampleReadsFirstLastAndOneOfEach(t *testing.T) {
-	for _, tt := range []struct{ size, every, resume int64 }{
-		{200*mib + 777, 8, 0},
-		{200 * mib, 7, 0},
-		{200 * mib, 7, steps.Chunk},
-		{200 * mib, 1000, 0},
-		{2 * mib, 8, 0},
-		{777, 8, 0},
-		{64*mib + 1, 64, 0},
+	for _, tt := range []struct{ size, every int64 }{
+		{200*mib + 777, 8},
+		{200 * mib, 7},
+		{200 * mib, 1000},
+		{2 * mib, 8},
+		{777, 8},
+		{64*mib + 1, 64},
 	} {
 		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
 			j := allZeroes(tt.size)
 			w := j.work()
-			w.Settings.Verify, w.Resume = fmt.Sprintf("sample:%d", tt.every), tt.resume
+			w.Settings.Verify = fmt.Sprintf("sample:%d", tt.every)
 			out, err := verify(t.Context(), w)
 			require.NoError(t, err)
 			require.Equal(t, tt.size, out.Bytes)
@@ -291,11 +303,12 @@ func TestASampleReadsFirstLastAndOneOfEach(t *testing.T) {
 					inGroup[b/tt.every]++
 				}
 			}
-			require.True(t, strings.HasPrefix(out.Note, fmt.Sprintf("%d bytes read by this attempt, sampled from byte %d on with seed ", sum, tt.resume)), out.Note)
-			require.True(t, seen[last] && (seen[0] || tt.resume > 0), "first and last are always read")
+			says := fmt.Sprintf("%d bytes read under one hold, sampled with seed ", sum)
+			require.True(t, strings.HasPrefix(out.Note, says), out.Note)
+			require.True(t, seen[last] && seen[0], "first and last are always read")
 			require.Equal(t, tt.size, ranges[len(ranges)-1][1])
-			for group := tt.resume / mib / tt.every; (group+1)*tt.every <= last; group++ {
-				if max(group*tt.every, tt.resume/mib) == 0 {
+			for group := int64(0); (group+1)*tt.every <= last; group++ {
+				if group == 0 {
 					// The first block may be the sampled one of its group, or be read in addition.
 					require.LessOrEqual(t, inGroup[group], 1)
 					continue
@@ -311,51 +324,29 @@ func TestASampleReadsFirstLastAndOneOfEach(t *testing.T) {
 // F19
 func TestTheRecordedSeedGivesTheBlocksRead(t *testing.T) {
 	const size, every = 200*mib + 777, 9
-	for _, resume := range []int64{0, steps.Chunk} {
-		j := allZeroes(size)
-		w := j.work()
-		w.Settings.Verify, w.Resume = fmt.Sprintf("sample:%d", every), resume
-		out, err := verify(t.Context(), w)
-		require.NoError(t, err)
-		var sum, from int64
-		var seed uint64
-		_, err = fmt.Sscanf(out.Note, "%d bytes read by this attempt, sampled from byte %d on with seed %d", &sum, &from, &seed)
-		require.NoError(t, err, out.Note)
-		require.Equal(t, resume, from)
+	j := allZeroes(size)
+	w := j.work()
+	w.Settings.Verify = fmt.Sprintf("sample:%d", every)
+	out, err := verify(t.Context(), w)
+	require.NoError(t, err)
+	var sum int64
+	var seed uint64
+	_, err = fmt.Sscanf(out.Note, "%d bytes read under one hold, sampled with seed %d", &sum, &seed)
+	require.NoError(t, err, out.Note)
 
-		last := (int64(size) - 1) / mib
-		want := map[int64]bool{last: true}
-		if from == 0 {
-			want[0] = true
+	last := (int64(size) - 1) / mib
+	want := map[int64]bool{0: true, last: true}
+	for group := int64(0); group*every <= last; group++ {
+		pick := rand.New(rand.NewPCG(seed, uint64(group)))
+		if b := group*every + pick.Int64N(every); b <= last {
+			want[b] = true
 		}
-		for first := from / mib; first <= last; first = (first/every + 1) * every {
-			pick := rand.New(rand.NewPCG(seed, uint64(first/every)))
-			if b := first + pick.Int64N((first/every+1)*every-first); b <= last {
-				want[b] = true
-			}
-		}
-		got := map[int64]bool{}
-		for _, r := range reads(t, j.calls) {
-			got[r[0]/mib] = true
-		}
-		require.Equal(t, want, got)
 	}
-}
-
-// An attempt that resumes within a group samples the rest of the group, whatever an earlier
-// attempt has read of it.
-//
-// F19
-func TestAResumeWithinAGroupSamplesTheRest(t *testing.T) {
-	for range 20 {
-		j := allZeroes(200 * mib)
-		w := j.work()
-		w.Settings.Verify, w.Resume = "sample:100", steps.Chunk
-		_, err := verify(t.Context(), w)
-		require.NoError(t, err)
-		first := reads(t, j.calls)[0][0]
-		require.Less(t, first, 100*mib, "blocks 64 to 99 are the rest of the first group")
+	got := map[int64]bool{}
+	for _, r := range reads(t, j.calls) {
+		got[r[0]/mib] = true
 	}
+	require.Equal(t, want, got)
 }
 
 // Twenty runs do not all read the same blocks.

@@ -189,26 +189,29 @@ func (s system) opener(path string, ours int) string {
 	if err := retryEINTR(func() error { return unix.Stat(path, &stat) }); err != nil {
 		return ""
 	}
-	return hardware.DescribeOpener(s.proc, &stat, ours)
+	return hardware.DescribeUser(s.proc, &stat, ours)
 }
 
-// checkNoWriters refuses a target that another descriptor could write to: O_EXCL excludes
+// checkNoWriters refuses a target that another process could write to: O_EXCL excludes
 // only those who use it too, and a guest does not. is recognizes the target. Only processes
 // that this worker may inspect are found, so the claim is the real protection; this finds
-// some of those who made no claim.
-func (s system) checkNoWriters(ctx context.Context, path string, ours int, is func(*unix.Statx_t) bool) error {
-	var found *hardware.Opener
-	err := hardware.RetryInterrupted(ctx, s.busyTimeout, func() (err error) {
-		if found, err = hardware.FindOpener(s.proc, ours, true, is); found != nil && err == nil {
+// some of those who made no claim. unseen is what it could not look into (F40).
+func (s system) checkNoWriters(ctx context.Context, path string, ours int, is func(*unix.Statx_t) bool) (
+	unseen string, err error,
+) {
+	var found *hardware.User
+	err = hardware.RetryInterrupted(ctx, s.busyTimeout, func() (err error) {
+		found, unseen, err = hardware.Search{Proc: s.proc, Ours: ours, Writers: true, Is: is}.First()
+		if found != nil && err == nil {
 			return unix.EAGAIN
 		}
 		return err
 	})
 	switch {
 	case errors.Is(err, unix.EAGAIN) && found != nil:
-		return hardware.Busy("%q is held open for writing by %s", path, found)
+		return "", hardware.Busy("%q is %s for writing by %s", path, found.How, found)
 	case err != nil && ctx.Err() == nil:
-		return hardware.IOFault("find out who has open", path, err)
+		return "", hardware.IOFault("find out who has", path, err)
 	}
-	return err
+	return unseen, err
 }

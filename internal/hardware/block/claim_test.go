@@ -124,7 +124,7 @@ func TestWriterIsFound(t *testing.T) {
 			require.NoError(t, os.Symlink("/nowhere", filepath.Join(sys.proc, "77/fd/6")))
 			want, err := inodeAt(path)
 			require.NoError(t, err)
-			err = sys.checkNoWriters(t.Context(), path, -1, func(stat *unix.Statx_t) bool { return stat.Ino == want.ino })
+			_, err = sys.checkNoWriters(t.Context(), path, -1, func(stat *unix.Statx_t) bool { return stat.Ino == want.ino })
 			requireCode(t, err, tc.code)
 			if tc.code == device.CodeTargetBusy {
 				require.ErrorContains(t, err, "by process 77 (qemu-system)")
@@ -133,7 +133,48 @@ func TestWriterIsFound(t *testing.T) {
 	}
 	sys := realSystem()
 	sys.proc = filepath.Join(t.TempDir(), "none")
-	hardwaretest.RequireFault(t, sys.checkNoWriters(t.Context(), "/f", -1, func(*unix.Statx_t) bool { return true }), device.CodeIO)
+	_, err := sys.checkNoWriters(t.Context(), "/f", -1, func(*unix.Statx_t) bool { return true })
+	hardwaretest.RequireFault(t, err, device.CodeIO)
+}
+
+// A process that sends commands to a disk has not claimed it, and has another node of it.
+//
+// F40
+func TestNodesForCommandsCount(t *testing.T) {
+	sys := realSystem()
+	sys.sys = tables(t, map[string]string{
+		"sda/device/scsi_generic/sg3/dev": "21:3\n", "sda/device/bsg/0:0:0:0/dev": "250:4\n",
+		"nvme0/ng0n1/dev": "249:1\n", "nvme0/ng0n2/dev": "249:2\n", "nvme0/nvme0n1/size": "8\n",
+	})
+	for name, want := range map[string][]uint64{
+		"sda": {unix.Mkdev(21, 3), unix.Mkdev(250, 4)}, "nvme0/nvme0n1": {unix.Mkdev(249, 1)}, "loop0": nil,
+	} {
+		got, err := sys.commandNodes(node{name: filepath.Base(name), dir: filepath.Join(sys.sys, name)})
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	sys.sys = tables(t, map[string]string{"sda/device/scsi_generic/sg3/dev": "none"})
+	_, err := sys.commandNodes(node{name: "sda", dir: filepath.Join(sys.sys, "sda")})
+	hardwaretest.RequireFault(t, err, device.CodeIO)
+}
+
+// Open with a node of that kind, here /dev/null in its place.
+//
+// F40
+func TestAnOpenNodeForCommandsIsAUse(t *testing.T) {
+	f := enrollLoop(t, workDir(t), mib)
+	h := f.open(t, true)
+	defer func() { require.NoError(t, h.Close()) }()
+	disk := h.target.(*disk)
+	v := disk.info
+	v.node.dir = filepath.Join(t.TempDir(), v.node.name)
+	require.NoError(t, os.MkdirAll(filepath.Join(v.node.dir, "device/scsi_generic/sg3"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(v.node.dir, "device/scsi_generic/sg3/dev"), []byte("1:3\n"), 0o600))
+	null, err := os.OpenFile("/dev/null", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer null.Close()
+	fault := hardwaretest.RequireFault(t, disk.checkNoWriters(t.Context(), v, h.fd), device.CodeTargetBusy)
+	require.Contains(t, fault.Message, "held open for writing by")
 }
 
 // F12

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +21,8 @@ type disk struct {
 	writable bool
 
 	info diskInfo
+	// notSeen is what the last search for writers could not look into.
+	notSeen string
 }
 
 // diskInfo describes a block device, read through an open descriptor.
@@ -246,20 +249,30 @@ func (d *disk) checkUnused(v diskInfo) error {
 }
 
 // checkNoWriters proves that no other process can write to the device, one of its partitions, or
-// the file behind it.
+// the file behind it, also by the nodes that send commands past the kernel's block layer.
 func (d *disk) checkNoWriters(ctx context.Context, v diskInfo, fd int) error {
 	parts, err := d.sys.partitions(v.node)
 	if err != nil {
 		return err
 	}
-	return d.sys.checkNoWriters(ctx, v.identity.Path, fd, func(stat *unix.Statx_t) bool {
-		if stat.Mode&unix.S_IFMT == unix.S_IFBLK {
-			_, ok := findByNumber(parts, unix.Mkdev(stat.Rdev_major, stat.Rdev_minor))
+	passing, err := d.sys.commandNodes(v.node)
+	if err != nil {
+		return err
+	}
+	d.notSeen, err = d.sys.checkNoWriters(ctx, v.identity.Path, fd, func(stat *unix.Statx_t) bool {
+		switch number := unix.Mkdev(stat.Rdev_major, stat.Rdev_minor); stat.Mode & unix.S_IFMT {
+		case unix.S_IFBLK:
+			_, ok := findByNumber(parts, number)
 			return ok
+		case unix.S_IFCHR:
+			return slices.Contains(passing, number)
 		}
 		return v.image != nil && inodeOf(v.image.stat) == inode{dev: unix.Mkdev(stat.Dev_major, stat.Dev_minor), ino: stat.Ino}
 	})
+	return err
 }
+
+func (d *disk) unseen() string { return d.notSeen }
 
 // checkUnchanged is the cheap part of check, for use before each single write: the disk
 // sequence number, the size, and a loop's file.

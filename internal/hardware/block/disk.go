@@ -83,6 +83,9 @@ func (k Kernel) system() system {
 // FD is the descriptor that has the claim, for a child process to inherit. Do not close it.
 func (d *Disk) FD() int { return d.h.fd }
 
+// Unseen says which users of the disk were not looked for; see hardware.UserSearcher.
+func (d *Disk) Unseen() string { return d.h.Unseen() }
+
 // ReadsAtOnce says how many calls of ReadAt may run at once; see hardware.ConcurrentReader.
 func (d *Disk) ReadsAtOnce() int { return d.h.ReadsAtOnce() }
 
@@ -191,6 +194,7 @@ type claimedDisk struct {
 	sys      system
 	info     diskInfo
 	writable bool
+	notSeen  string
 }
 
 // inspectClaimed reads the number, size and block size of an open disk.
@@ -250,8 +254,12 @@ func (c *claimedDisk) check(ctx context.Context, fd int) error {
 		return err
 	}
 	disk := disk{sys: c.sys}
-	return disk.checkNoWriters(ctx, now, fd)
+	err = disk.checkNoWriters(ctx, now, fd)
+	c.notSeen = disk.notSeen
+	return err
 }
+
+func (c *claimedDisk) unseen() string { return c.notSeen }
 
 // checkUnchanged is the cheap check before each write.
 func (c *claimedDisk) checkUnchanged(fd int) error {

@@ -38,6 +38,8 @@ type openTarget interface {
 	// cacheFD is the descriptor of a file below the target that has its own cache, such as
 	// the file behind a loop device, or -1.
 	cacheFD() int
+	// unseen is what the last check could not look into.
+	unseen() string
 	// close closes what is open besides the handle's descriptor.
 	close() error
 }
@@ -98,6 +100,9 @@ func newHandle(sys system, of openTarget, fd int, enrolled device.Identity, unit
 
 // Size is the number of bytes of the target.
 func (h *handle) Size() int64 { return h.size }
+
+// Unseen says which users of the target were not looked for; see hardware.UserSearcher.
+func (h *handle) Unseen() string { return h.target.unseen() }
 
 // Method is "o_direct", or "buffered" where the file system refuses direct writes.
 func (h *handle) Method() string {

@@ -66,6 +66,48 @@ var loopRefusals = map[string]refusal{
 		open: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
 		message: "held open for writing by process",
 	},
+	"mapped_for_writing": {
+		change: func(t *testing.T, f *fixture) []string {
+			holdMapped(t, f.loop)
+			return []string{f.image}
+		},
+		open: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
+		message: "mapped for writing by process",
+	},
+	"mapped_by_another_node": {
+		change: func(t *testing.T, f *fixture) []string {
+			var stat unix.Stat_t
+			require.NoError(t, unix.Stat(f.loop, &stat))
+			node := filepath.Join(f.dir, "node of another namespace")
+			require.NoError(t, unix.Mknod(node, unix.S_IFBLK|0o600, int(stat.Rdev)))
+			holdMapped(t, node)
+			require.NoError(t, os.Remove(node))
+			return []string{f.image}
+		},
+		open: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
+		message: "mapped for writing by process",
+	},
+	"partition_mapped_for_writing": {
+		size: 16 * mib,
+		enrollWith: func(t *testing.T, dir string, size int64) *fixture {
+			f := enrollLoop(t, dir, size)
+			require.NoError(t, os.Symlink(partition(t, f), filepath.Join(dir, "part")))
+			return f
+		},
+		change: func(t *testing.T, f *fixture) []string {
+			holdMapped(t, filepath.Join(f.dir, "part"))
+			return []string{f.image}
+		},
+		open: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
+		message: "mapped for writing by process",
+	},
+	"file_behind_mapped_for_writing": {
+		change: func(t *testing.T, f *fixture) []string {
+			return holdMapped(t, f.image)
+		},
+		open: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
+		message: "mapped for writing by process",
+	},
 	"second_loop_over_the_file": {
 		change: func(t *testing.T, f *fixture) []string {
 			attach(t, f.image, "--read-only")

@@ -5,9 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
 	"burnish/internal/device"
 	"burnish/internal/testkit/suites/hardwaretest"
-	"github.com/stretchr/testify/require"
 )
 
 // refusal is a change to an enrolled target after which nothing may be written.
@@ -164,6 +166,13 @@ var refusals = map[string]refusal{
 		open: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
 		message: "held open",
 	},
+	"mapped_for_writing": { // the kernel's lease covers it
+		change: func(t *testing.T, f *fixture) []string {
+			return holdMapped(t, f.path)
+		},
+		open: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
+		message: "it is mapped by process",
+	},
 	"held_open_for_reading": {
 		change: func(t *testing.T, f *fixture) []string {
 			return holdOpen(t, f.path, os.O_RDONLY)
@@ -210,5 +219,17 @@ func holdOpen(t *testing.T, path string, flags int) []string {
 	file, err := os.OpenFile(path, flags, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, file.Close()) })
+	return []string{path}
+}
+
+// holdMapped maps a target until the test ends. No descriptor of it stays open.
+func holdMapped(t *testing.T, path string) []string {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	memory, err := unix.Mmap(int(file.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	t.Cleanup(func() { require.NoError(t, unix.Munmap(memory)) })
 	return []string{path}
 }

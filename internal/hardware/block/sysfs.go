@@ -1,6 +1,7 @@
 package block
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -221,7 +222,34 @@ func (s system) partitions(n node) ([]node, error) {
 	return all, nil
 }
 
-// devOf reads a block device's number from its sysfs directory.
+// commandNodes lists the numbers of the character devices through which a process sends commands
+// to a disk: a claim does not exclude it.
+func (s system) commandNodes(n node) ([]uint64, error) {
+	var all []uint64
+	for _, pattern := range []string{
+		filepath.Join(n.dir, "device/scsi_generic/*/dev"),
+		filepath.Join(n.dir, "device/bsg/*/dev"),
+		filepath.Join(filepath.Dir(n.dir), "ng"+strings.TrimPrefix(n.name, "nvme"), "dev"),
+	} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, hardware.IOFault("list the nodes of", n.dir, err)
+		}
+		for _, file := range found {
+			dev, err := s.devOf(filepath.Dir(file))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // removed after it was listed
+			}
+			if err != nil {
+				return nil, hardware.IOFault("read", file, err)
+			}
+			all = append(all, dev)
+		}
+	}
+	return all, nil
+}
+
+// devOf reads a device's number from its sysfs directory.
 func (s system) devOf(dir string) (uint64, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "dev"))
 	if err != nil {
@@ -230,7 +258,7 @@ func (s system) devOf(dir string) (uint64, error) {
 	first, second, _ := strings.Cut(strings.TrimSpace(string(text)), ":")
 	major, err := strconv.ParseUint(first, 10, 32)
 	minor, minorErr := strconv.ParseUint(second, 10, 32)
-	if err := errors.Join(err, minorErr); err != nil {
+	if err := cmp.Or(err, minorErr); err != nil { // one line
 		return 0, fmt.Errorf("%q is not a device number: %w", text, err)
 	}
 	return unix.Mkdev(uint32(major), uint32(minor)), nil

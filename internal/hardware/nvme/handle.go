@@ -49,6 +49,7 @@ var (
 	_ hardware.ZeroWriter       = (*handle)(nil)
 	_ hardware.EvidenceWriter   = (*handle)(nil)
 	_ hardware.ConcurrentReader = (*handle)(nil)
+	_ hardware.UserSearcher     = (*handle)(nil)
 	_ hardware.StepRunner       = (*handle)(nil)
 )
 
@@ -229,6 +230,14 @@ func (h *handle) ReadsAtOnce() int {
 		least = min(least, p.disk.ReadsAtOnce())
 	}
 	return least
+}
+
+// Unseen says which users of the drive were not looked for; see hardware.UserSearcher.
+func (h *handle) Unseen() string {
+	if len(h.parts) == 0 {
+		return ""
+	}
+	return h.parts[0].disk.Unseen()
 }
 
 // Flush returns once everything written is on stable storage.

@@ -109,6 +109,9 @@ func (h *handle) retryBusy(ctx context.Context, try func() error) error {
 // Size is what the program reported, or 0.
 func (h *handle) Size() int64 { return h.enrolled.Size }
 
+// Unseen says which users of the device were not looked for; see hardware.UserSearcher.
+func (h *handle) Unseen() string { return h.notSeen }
+
 // Method is the name of the driver.
 func (h *handle) Method() string { return "script" }
 

@@ -29,6 +29,8 @@ type pciDevice struct {
 	// script is the name of its program, target the enrolled device.
 	script string
 	target hardware.Target
+	// notSeen is what the last search for users could not look into.
+	notSeen string
 }
 
 // storage is the PCI base class of storage, which other drivers erase.
@@ -166,6 +168,9 @@ func (c *pciDevice) checkUnused() error {
 	if err := hardware.CheckVFIOFree(c.host.Dev, c.pci.IOMMUGroup, "the device at "+address, c.openGroup); err != nil {
 		return err
 	}
+	if err := c.checkNoWriters(); err != nil {
+		return err
+	}
 	interfaces := c.pci.Interfaces
 	virtio, err := filepath.Glob(filepath.Join(c.devices(), address, "virtio*/net/*"))
 	if err != nil {
@@ -189,6 +194,34 @@ func (c *pciDevice) checkUnused() error {
 		if flags&unix.IFF_UP != 0 {
 			return hardware.Busy("the host itself uses the device at %s: its interface %s is up", address, name)
 		}
+	}
+	return nil
+}
+
+// checkNoWriters refuses a device that a process reaches past its driver: it has the device's
+// memory mapped, or its configuration open, through sysfs (F40).
+func (c *pciDevice) checkNoWriters() error {
+	parts := map[[3]uint64]bool{}
+	for _, pattern := range []string{"resource*", "config"} {
+		all, err := filepath.Glob(filepath.Join(c.devices(), c.pci.Address, pattern))
+		if err != nil {
+			return fmt.Errorf("list the resources of %s: %w", c.pci.Address, err)
+		}
+		for _, file := range all {
+			var stat unix.Stat_t
+			if err := unix.Stat(file, &stat); err == nil { // else it was removed meanwhile
+				parts[[3]uint64{uint64(unix.Major(stat.Dev)), uint64(unix.Minor(stat.Dev)), stat.Ino}] = true
+			}
+		}
+	}
+	found, unseen, err := hardware.Search{Proc: "/proc", Ours: -1, Writers: true, Is: func(stat *unix.Statx_t) bool {
+		return parts[[3]uint64{uint64(stat.Dev_major), uint64(stat.Dev_minor), stat.Ino}]
+	}}.First()
+	if err != nil {
+		return fmt.Errorf("find out who has %s: %w", c.pci.Address, err)
+	}
+	if c.notSeen = unseen; found != nil {
+		return hardware.Busy("the device at %s is %s for writing by %s", c.pci.Address, found.How, found)
 	}
 	return nil
 }

@@ -109,6 +109,20 @@ func TestUnsupportedDevicesAreRefused(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Join(r.sys, "class/net/eth0"), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(r.sys, "class/net/eth0/flags"), []byte("0x1003\n"), 0o644))
 		}, device.CodeTargetBusy, "eth0 is up"},
+		"a process has its memory mapped": {func(t *testing.T, r *fakeHost) {
+			r.setAttribute(t, "resource1", strings.Repeat("\x00", 4096))
+			file, err := os.OpenFile(filepath.Join(r.deviceDir(), "resource1"), os.O_RDWR, 0)
+			require.NoError(t, err)
+			memory, err := unix.Mmap(int(file.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+			require.NoError(t, err)
+			require.NoError(t, file.Close())
+			t.Cleanup(func() { require.NoError(t, unix.Munmap(memory)) })
+		}, device.CodeTargetBusy, "mapped for writing by process"},
+		"a process has its configuration open": {func(t *testing.T, r *fakeHost) {
+			file, err := os.OpenFile(filepath.Join(r.deviceDir(), "config"), os.O_RDWR, 0)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, file.Close()) })
+		}, device.CodeTargetBusy, "held open for writing by process"},
 		"a guest may have it": {func(t *testing.T, r *fakeHost) {
 			require.NoError(t, os.Symlink("../../../drivers/vfio-pci", filepath.Join(r.deviceDir(), "driver")))
 			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))

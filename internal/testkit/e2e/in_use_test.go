@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
 	"burnish/internal/testkit/loops"
@@ -21,7 +22,7 @@ import (
 // Burnish does not write to a device that is in use on its host (F12, F14). The device is
 // in state error and needs an operator until that use has ended and the operator cleans it.
 //
-// F12
+// F12, F40
 func TestInUseIsErrorUntilTheOperatorCleans(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -32,20 +33,33 @@ func TestInUseIsErrorUntilTheOperatorCleans(t *testing.T) {
 	if loop, ok := s.loop(t, "loop", 4*MiB); ok {
 		all = append(all, loop)
 	}
+	if mapped, ok := s.loop(t, "mapped", 4*MiB); ok {
+		all = append(all, mapped)
+	}
 	ends := map[string]func(){}
 	for _, d := range all {
 		s.Enroll(t, d, "--provide")
 		s.AwaitReturned(t, d, 30*time.Second)
 		s.Bind(t, d.Name, "alice")
 		d.Stamp(t, 2)
-		if d.Name == "loop" {
+		switch d.Name {
+		case "mapped": // and no descriptor is left
+			file, err := os.OpenFile(d.Path, os.O_RDWR, 0)
+			require.NoError(t, err)
+			memory, err := unix.Mmap(int(file.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+			require.NoError(t, err)
+			require.NoError(t, file.Close())
+			off := sync.OnceFunc(func() { require.NoError(t, unix.Munmap(memory)) })
+			ends[d.Name] = off
+			t.Cleanup(off)
+		case "loop":
 			// Swap needs nothing but a header, which the tenant wrote.
 			command(t, "mkswap", d.Path)
 			command(t, "swapon", d.Path)
 			off := sync.OnceFunc(func() { command(t, "swapoff", d.Path) })
 			ends[d.Name] = off
 			t.Cleanup(off) // where the test failed before
-		} else {
+		default:
 			open, err := os.OpenFile(d.Path, os.O_RDWR, 0)
 			require.NoError(t, err)
 			ends[d.Name] = func() { require.NoError(t, open.Close()) }
@@ -82,7 +96,7 @@ func (s *Site) loop(t testing.TB, name string, size int64) (d Device, ok bool) {
 	path, err := loops.Attach(under.Path)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, loops.Detach(path)) })
-	s.Allow(t, path, filepath.Join(s.Files, "*"))
+	s.Allow(t, "/dev/loop*", filepath.Join(s.Files, "*"))
 	return Device{Name: name, Driver: "block", Path: path, Size: size, Set: []string{"path=" + path}}, true
 }
 

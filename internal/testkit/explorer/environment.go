@@ -133,6 +133,9 @@ var hostMoves = []move{
 		if t.w.wf.main.kind != cleanStep || t.w.wf.stepDone || t.w.wf.clean.next != verify || t.w.bytes[t.w.slot] == noParty || !t.w.wf.exists {
 			return false
 		}
+		if t.w.slot == enrolled && t.w.bytes[enrolled] == stranger {
+			return false // what was written after the erase is not what samples are for (F37)
+		}
 		left := t.w.bytes[t.w.slot]
 		t.w.bytes[t.w.slot] = noParty
 		ran := t.runStep(true)
@@ -140,6 +143,15 @@ var hostMoves = []move{
 			t.w.bytes[t.w.slot] = left
 		}
 		return ran
+	}},
+	{"somebody else writes to it between two attempts of its verify", func(t turn) bool {
+		f, j := &t.w.wf, t.w.host.journal
+		if f.main.kind != cleanStep || f.stepDone || !f.exists || t.w.slot != enrolled || t.w.bytes[enrolled] != noParty ||
+			f.clean.next != verify || j.step != verify || j.seq != f.seq || !t.fault() {
+			return false
+		}
+		t.w.bytes[enrolled] = stranger
+		return true
 	}},
 	{"the step runs, and the worker is killed before it answers", func(t turn) bool {
 		return t.w.wf.main.kind == cleanStep && t.w.wf.exists && t.fault() && t.runStep(false) && t.killed()

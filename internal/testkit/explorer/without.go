@@ -10,6 +10,7 @@ type without struct {
 	witness     bool // F24: who has a device is known to the workflow alone
 	sameWork    bool // F26: a recorded "done" counts by its number, and the workflow takes any result
 	inspection  bool // F26: a recorded "done" counts for whatever hardware is there now
+	oneHold     bool // F37: a verify's recorded "done" counts
 	look        bool // F27: a clean device is offered without a look of its host
 	lookFailed  bool // F27: an available device stays available whatever its host's look ends with
 	unexplained bool // F28: a generation that nothing explains means nothing
@@ -50,6 +51,7 @@ func (w without) admit(stored host.Entry, found bool, want host.Entry) host.Admi
 	if w.sameWork && stored.Seq == want.Seq {
 		stored.Clean, stored.Step, stored.Serial = want.Clean, want.Step, want.Serial
 	}
+	want.Reads = want.Reads && !w.oneHold
 	return host.Admit(stored, found, want)
 }
 

@@ -116,7 +116,7 @@ type workDone struct {
 
 func (d workDone) entry() host.Entry {
 	return host.Entry{Seq: int64(d.seq), Attempt: int32(d.attempt), Clean: fmt.Sprintf("%d g%d of %d", d.clean, d.generation, d.provider), Step: d.step.String(),
-		Serial: [...]string{"S1", "S2"}[enrolled]}
+		Serial: [...]string{"S1", "S2"}[enrolled], Reads: d.step == verify}
 }
 
 func (j journal) entry() host.Entry {

@@ -105,8 +105,8 @@ var stepsMutations = []mutation{
 	{
 		rule: "F18", name: "only a sanitize of this clean counts",
 		file: "internal/clean/steps/verify.go",
-		old:  `case !recorded || !own.Proven || !own`,
-		new:  `case !recorded || !own`,
+		old:  `if !recorded || !own.Proven || !own`,
+		new:  `if !recorded || !own`,
 		pkg:  "./internal/hardware/nvme", run: "TestAVerifyAloneProvesNothing",
 	},
 	{
@@ -313,8 +313,8 @@ var stepsMutations = []mutation{
 	{
 		rule: "F19", name: "every block is read",
 		file: "internal/clean/steps/verify.go",
-		old:  `for at := offset; at < size; at += step {`,
-		new:  `for at := offset; at < size; at += 2 * step {`,
+		old:  `for at := int64(0); at < size; at += step {`,
+		new:  `for at := int64(0); at < size; at += 2 * step {`,
 		pkg:  "./internal/clean/steps", run: "cites F19",
 	},
 	{

@@ -1,0 +1,383 @@
+package hardware
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// User is a process that has a target. How says in which way: "held open", "mapped",
+// "registered with an io_uring".
+type User struct {
+	PID       int
+	Name, How string
+}
+
+// String names the process for an operator.
+func (u *User) String() string { return fmt.Sprintf("process %d (%s)", u.PID, u.Name) }
+
+// Search is the one search for processes that have a target, of all drivers: open, mapped, or
+// registered with an io_uring. The last two outlive their descriptors (F40). It finds them in
+// every mount namespace, because it compares inodes and numbers, not paths.
+type Search struct {
+	// Proc is where procfs is.
+	Proc string
+	// Ours is the descriptor of this process that does not count.
+	Ours int
+	// Writers leaves out who cannot write to the target.
+	Writers bool
+	// Is recognizes the target.
+	Is func(*unix.Statx_t) bool
+
+	// others has the device and inode of mapped files that are not the target: many processes map
+	// the same ones.
+	others *sync.Map
+}
+
+// First gives the first user, or nil. unseen is what it could not look into, or "": a descriptor
+// that is under way in a socket's message is nobody's, and not found either.
+func (s Search) First() (found *User, unseen string, err error) {
+	entries, err := os.ReadDir(s.Proc)
+	if err != nil {
+		return nil, "", err
+	}
+	s.others = &sync.Map{}
+	closed, first := 0, false
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		first = first || pid == 1
+		how, err := s.process(pid)
+		if errors.Is(err, fs.ErrPermission) {
+			closed++
+			continue
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		if how == "" {
+			continue
+		}
+		name, err := os.ReadFile(filepath.Join(s.Proc, entry.Name(), "comm"))
+		if err != nil && !notReadable(err) {
+			return nil, "", err
+		}
+		return &User{pid, strings.TrimSpace(string(name)), how}, "", nil
+	}
+	return nil, s.unseen(closed, first), nil
+}
+
+// firstNamespace is the kernel's constant number of the process namespace that sees all others.
+const firstNamespace = "pid:[4026531836]"
+
+// unseen describes what a search cannot see: closed processes cannot be looked into, and first says
+// whether process 1 is shown, which always lives.
+func (s Search) unseen(closed int, first bool) string {
+	var all []string
+	if space, err := os.Readlink(filepath.Join(s.Proc, "self/ns/pid")); err == nil && space != firstNamespace {
+		all = append(all, "those outside of its process namespace")
+	}
+	if closed > 0 {
+		all = append(all, fmt.Sprintf("%d processes that it may not look into", closed))
+	}
+	if !first {
+		all = append(all, "those that "+s.Proc+" hides from it")
+	}
+	return strings.Join(all, " and ")
+}
+
+// Unseen describes the processes of this machine that a search cannot see; "" if it sees all.
+func Unseen(proc string) (string, error) {
+	_, unseen, err := Search{Proc: proc, Ours: -1, Is: func(*unix.Statx_t) bool { return false }}.First()
+	return unseen, err
+}
+
+// process says how a process has the target, or "". A process that ends meanwhile has nothing.
+func (s Search) process(pid int) (how string, err error) {
+	dir := filepath.Join(s.Proc, strconv.Itoa(pid))
+	for _, at := range threads(dir, pid) {
+		for _, look := range []func() (string, error){
+			func() (string, error) { return s.descriptors(at, pid) },
+			func() (string, error) { return s.maps(at, dir) },
+		} {
+			how, failed := look()
+			switch {
+			case how != "":
+				return how, nil
+			case failed != nil && !ended(failed):
+				err = failed
+			}
+		}
+	}
+	return "", err
+}
+
+// threads lists the directories of a process in procfs: its own, which is that of its first thread,
+// and that of each thread with other descriptors. Those of a first thread that has ended are gone.
+func threads(dir string, pid int) []string {
+	all := []string{dir}
+	tasks, _ := os.ReadDir(filepath.Join(dir, "task")) // ended, or closed, as dir is then
+	for _, task := range tasks {
+		tid, err := strconv.Atoi(task.Name())
+		if err == nil && tid != pid && !(same(pid, tid, kcmpFiles) && same(pid, tid, kcmpVM)) {
+			all = append(all, filepath.Join(dir, "task", task.Name()))
+		}
+	}
+	return all
+}
+
+// What kcmp compares: memory and descriptors.
+const kcmpVM, kcmpFiles = 1, 2
+
+// same: two threads share what they have. It is false also where the kernel does not say.
+func same(one, other, what int) bool {
+	differ, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(one), uintptr(other), uintptr(what), 0, 0, 0)
+	return errno == 0 && differ == 0
+}
+
+// descriptors says how a descriptor of a thread has the target.
+func (s Search) descriptors(dir string, pid int) (how string, err error) {
+	fds, err := os.ReadDir(filepath.Join(dir, "fd"))
+	if err != nil {
+		return "", err
+	}
+	for _, each := range fds {
+		if pid == os.Getpid() && each.Name() == strconv.Itoa(s.Ours) {
+			continue
+		}
+		link := filepath.Join(dir, "fd", each.Name())
+		stat, err := statx(link)
+		if errors.Is(err, fs.ErrPermission) {
+			if _, err := os.Readlink(link); errors.Is(err, fs.ErrPermission) {
+				return "", err // as all of this process; else its file system refuses, which is no disk
+			}
+		}
+		switch {
+		case err != nil: // closed meanwhile, or on a file system that does not answer, which is no disk
+		case stat.Mode&unix.S_IFMT == 0 && s.registered(dir, each.Name()):
+			return "registered with an io_uring", nil
+		case !s.Is(&stat):
+		case !s.Writers:
+			return "held open", nil
+		default:
+			writes, err := mayWrite(filepath.Join(dir, "fdinfo", each.Name()))
+			if err != nil {
+				return "", err
+			}
+			if writes {
+				return "held open", nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// statx follows the link. DONT_SYNC never asks another machine: a dead NFS server must not hang a
+// step.
+func statx(path string) (stat unix.Statx_t, err error) {
+	err = unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &stat)
+	return stat, err
+}
+
+// registered: the descriptor is that of an io_uring, and the target is among its registered files,
+// of which the kernel shows the paths alone.
+func (s Search) registered(dir, fd string) bool {
+	if link, err := os.Readlink(filepath.Join(dir, "fd", fd)); err != nil || link != "anon_inode:[io_uring]" {
+		return false
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "fdinfo", fd))
+	_, files, found := strings.Cut(string(text), "UserFiles:")
+	if err != nil || !found {
+		return false
+	}
+	for line := range strings.Lines(files) {
+		if _, path, found := strings.Cut(line, ": /"); found && s.named(dir, "/"+strings.TrimSpace(path)) {
+			return true
+		}
+	}
+	return false
+}
+
+// named: the path is that of the target, as this worker or the process sees it.
+func (s Search) named(dir, path string) bool {
+	for _, root := range []string{filepath.Join(dir, "root"), "/"} {
+		if stat, err := statx(filepath.Join(root, path)); err == nil && s.Is(&stat) {
+			return true
+		}
+	}
+	return false
+}
+
+// maps says how a mapping of a thread's memory has the target; files is where its process has
+// map_files. The maps of a process that hangs while it changes them are closed to this worker.
+func (s Search) maps(dir, files string) (how string, err error) {
+	type answer struct {
+		mapped bool
+		err    error
+	}
+	looked := make(chan answer, 1)
+	go func() {
+		mapped, err := s.queryMaps(filepath.Join(dir, "maps"), files)
+		if errors.Is(err, errors.ErrUnsupported) {
+			mapped, err = s.readMaps(filepath.Join(dir, "maps"), files)
+		}
+		looked <- answer{mapped, err}
+	}()
+	select {
+	case a := <-looked:
+		if a.mapped {
+			how = "mapped"
+		}
+		return how, a.err
+	case <-time.After(2 * time.Second):
+		return "", fs.ErrPermission
+	}
+}
+
+// queryMaps asks the kernel for the mappings of files alone: reading those of all processes takes
+// many times as long. The error is ErrUnsupported before Linux 6.11, and where the answer is not
+// enough.
+func (s Search) queryMaps(name, files string) (mapped bool, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	const request, shared, orNext, ofFiles = 0xc0686611, 1 << 3, 1 << 4, 1 << 5 // PROCMAP_QUERY
+	var query struct {
+		size, flags, address, from, to, is, page, offset, inode uint64
+		device                                                  [2]uint32
+		_                                                       [3]uint64 // the name and the build's ID, not asked for
+	}
+	query.size, query.flags = uint64(unsafe.Sizeof(query)), orNext|ofFiles
+	if s.Writers {
+		query.flags |= shared
+	}
+	for ; ; query.address = query.to {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, file.Fd(), request, uintptr(unsafe.Pointer(&query)))
+		switch {
+		case errno == unix.ENOENT: // there is no further one
+			return false, nil
+		case errno == unix.ENOTTY:
+			return false, errors.ErrUnsupported
+		case errno != 0:
+			return false, errno
+		}
+		file := [3]uint64{uint64(query.device[0]), uint64(query.device[1]), query.inode}
+		if _, other := s.others.Load(file); other {
+			continue
+		}
+		is, mapped, followed := s.followed(files, fmt.Sprintf("%x-%x", query.from, query.to))
+		switch {
+		case !followed:
+			return false, errors.ErrUnsupported
+		case mapped:
+			return true, nil
+		case !is:
+			s.others.Store(file, nil)
+		}
+	}
+}
+
+// followed says whether a mapping is one of the target, and one that counts, if this worker may
+// follow its link.
+func (s Search) followed(dir, at string) (is, counts, ok bool) {
+	link := filepath.Join(dir, "map_files", at)
+	stat, err := statx(link)
+	if err != nil {
+		return false, false, false
+	}
+	if is = s.Is(&stat); !is || !s.Writers {
+		return is, is, true
+	}
+	// The link's own mode is that of the file as it was opened: protection can be changed later.
+	info, err := os.Lstat(link)
+	return true, err != nil || info.Mode()&0o200 != 0, true
+}
+
+// readMaps reads the maps as text.
+func (s Search) readMaps(name, files string) (mapped bool, err error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(string(text)) {
+		// 7f871fc67000-7f871fc68000 rw-s 00000000 fe:00 9977908    /dev/loop0
+		fields := strings.Fields(line)
+		// What a private mapping writes stays in memory.
+		if len(fields) < 5 || fields[4] == "0" || s.Writers && !strings.HasSuffix(fields[1], "s") {
+			continue
+		}
+		from, to, _ := strings.Cut(fields[0], "-")
+		_, mapped, ok := s.followed(files, strings.TrimLeft(from, "0")+"-"+strings.TrimLeft(to, "0"))
+		if !ok {
+			mapped = s.described(files, fields)
+		}
+		if mapped {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// described: a mapping whose link a worker without the privilege (CAP_CHECKPOINT_RESTORE) may not
+// follow is one of the target by its line: the file's own device and inode, or the path of a node.
+func (s Search) described(dir string, fields []string) bool {
+	stat := unix.Statx_t{Mode: unix.S_IFREG}
+	if _, err := fmt.Sscanf(fields[3]+" "+fields[4], "%x:%x %d", &stat.Dev_major, &stat.Dev_minor, &stat.Ino); err != nil {
+		return false // not a line of maps
+	}
+	return s.Is(&stat) || len(fields) > 5 && s.named(dir, strings.Join(fields[5:], " "))
+}
+
+// DescribeUser says who has the target of an open descriptor, or a path, besides that
+// descriptor, as the end of a message: ": it is held open by process 7 (qemu)", or "" where
+// that cannot be found out.
+func DescribeUser(proc string, stat *unix.Stat_t, ours int) string {
+	is := func(now *unix.Statx_t) bool {
+		if stat.Mode&unix.S_IFMT == unix.S_IFBLK {
+			return now.Mode&unix.S_IFMT == unix.S_IFBLK && unix.Mkdev(now.Rdev_major, now.Rdev_minor) == uint64(stat.Rdev)
+		}
+		return now.Ino == stat.Ino && unix.Mkdev(now.Dev_major, now.Dev_minor) == uint64(stat.Dev)
+	}
+	found, _, err := Search{Proc: proc, Ours: ours, Is: is}.First()
+	if err != nil || found == nil {
+		return "" // the refusal itself does not depend on it
+	}
+	return fmt.Sprintf(": it is %s by %s", found.How, found)
+}
+
+// ended: a process or descriptor ended after it was listed.
+func ended(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
+
+// notReadable: it ended, or belongs to another user and cannot be inspected.
+func notReadable(err error) bool { return ended(err) || errors.Is(err, fs.ErrPermission) }
+
+// mayWrite: fdinfo says that the descriptor was opened for writing.
+func mayWrite(name string) (bool, error) {
+	text, err := os.ReadFile(name)
+	if notReadable(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "flags:"); ok {
+			flags, err := strconv.ParseUint(strings.TrimSpace(value), 8, 64)
+			return flags&unix.O_ACCMODE != unix.O_RDONLY && flags&unix.O_PATH == 0, err
+		}
+	}
+	return false, fmt.Errorf("%s has no line with flags", name)
+}

@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/host"
+)
+
+// A worker is killed while it verifies, or when it is done and has not reported it; somebody else
+// writes to what it has read. The next worker reads the device from its first byte, and does not
+// offer it.
+//
+// F37
+func TestWhatWasReadBeforeAKillProvesNothing(t *testing.T) {
+	t.Parallel()
+	for what, reached := range map[string]func(e host.Entry) bool{
+		"in mid-verify":         func(e host.Entry) bool { return e.Offset >= steps.Chunk },
+		"done and not reported": func(e host.Entry) bool { return e.Done },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := ownServer(t)
+			w := s.Run(t, "all")
+			d := s.Device(t, "block", "d1", 768*MiB, 0)
+			s.Enroll(t, d, "--provide")
+			await := func(where string, ok func(host.Entry) bool) {
+				PollFast(t, time.Minute, "d1 to be verified, "+where, func() (bool, string) {
+					e, _ := s.Journal(t, "d1")
+					return e.Step == "verify" && ok(e), fmt.Sprintf("%s at %d, done %v", e.Step, e.Offset, e.Done)
+				})
+			}
+			await("begun", func(host.Entry) bool { return true })
+			require.NoError(t, s.Server.Signal(syscall.SIGSTOP)) // it learns of no result
+			await(what, reached)
+			w.Kill(t)
+			secret := []byte("somebody's secret")
+			file, err := os.OpenFile(d.Path, os.O_RDWR, 0)
+			require.NoError(t, err)
+			_, err = file.WriteAt(secret, 4096)
+			require.NoError(t, err)
+			require.NoError(t, file.Close())
+			require.NoError(t, s.Server.Signal(syscall.SIGCONT))
+			w.Start(t)
+			v := s.AwaitState(t, "d1", time.Minute, device.Error)
+			require.Equal(t, string(device.CodeVerifyFailed), v.Fault)
+			require.Contains(t, v.LastError, "verify failed at byte 4096")
+			s.RequireReserved(t, "d1", 1)
+
+			s.Must(t, "clean", "d1", "--wait", "--timeout", "60s")
+			v = s.AwaitReturned(t, d, 10*time.Second)
+			proved := v.Cleans[len(v.Cleans)-1].Steps
+			require.Equal(t, d.Size, proved[len(proved)-1].HeldBytes)
+		})
+	}
+}
