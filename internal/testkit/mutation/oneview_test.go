@@ -130,6 +130,26 @@ var oneviewMutations = []mutation{
 		pkg:  "./internal/oneview", run: "TestALinkToAnotherHostIsNotFollowed",
 	},
 	{
+		name: "a version that is not known any more gives up no session",
+		file: "internal/oneview/session.go",
+		old: `			s.version = 0
+		}
+	}
+	return got, err`,
+		new: `			s.version, s.token = 0, ""
+		}
+	}
+	return got, err`,
+		pkg: "./internal/oneview", run: "TestAnUnknownVersionLeavesNoSessionOpen",
+	},
+	{
+		name: "a login whose caller gives up is not abandoned",
+		file: "internal/oneview/session.go",
+		old:  `s.send(context.WithoutCancel(ctx), post,`,
+		new:  `s.send(ctx, post,`,
+		pkg:  "./internal/oneview", run: "TestALoginThatIsCanceledLeavesNoSessionOpen",
+	},
+	{
 		name: "the session is logged out although the call was canceled",
 		file: "internal/oneview/session.go",
 		old:  `context.WithTimeout(context.WithoutCancel(ctx), s.timing.request)`,
