@@ -83,20 +83,21 @@ func (s *session) lock(ctx context.Context) (unlock func(), err error) {
 }
 
 // get reads a resource. It logs in where there is no session, once more where it has ended, and
-// asks for the versions once more where its own is not known any more.
-func (s *session) get(ctx context.Context, path string, into any) error {
+// asks for the versions once more where its own is not known any more. The date is the answer's, by
+// the appliance's clock.
+func (s *session) get(ctx context.Context, path string, into any) (date string, err error) {
 	var ended, outdated bool
 	for {
 		got, err := s.authorized(ctx, request{Method: http.MethodGet, Path: path})
 		switch {
 		case err == nil:
-			return got.decode(into)
+			return got.Header.Get("Date"), got.decode(into)
 		case hasStatus(err, http.StatusUnauthorized) && !ended:
 			ended = true
 		case versionUnknown(err) && !outdated:
 			outdated = true
 		default:
-			return err
+			return "", err
 		}
 	}
 }
