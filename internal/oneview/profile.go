@@ -205,13 +205,13 @@ func (c *call) change(ctx context.Context, v view, todo step) error {
 	if err := hardware.MayWrite(ctx); err != nil {
 		return err
 	}
-	if todo.change == create && c.server.Tag != "" && time.Since(asked) > blink {
+	if todo.change == create && c.server.Tag != "" && time.Since(asked) > device.Blink {
 		return c.pause(ctx, time.Time{}, 0, todo.doing) // what the slow read said is old by now
 	}
 	c.tries[todo.change]++
 	got, err := c.s.authorized(ctx, todo.request)
 	if todo.change == create || todo.change == remove {
-		c.prompt = err == nil && time.Since(asked) <= blink
+		c.prompt = err == nil && time.Since(asked) <= device.Blink
 	}
 	var no *refusal
 	switch {

@@ -13,11 +13,6 @@ import (
 // the server before the read. So the appliance's own times are compared: when the task ended that
 // removed Burnish's profile, when the server was last changed, when Burnish's profile was created.
 
-// blink is the time in which no other user takes a server, uses it and leaves it: it is shorter
-// than a server needs to start. Between Burnish's last look at a free server and its own profile
-// there must not be more.
-const blink = 2 * time.Second
-
 // gapOfRemove says that others may have used the free server since its profile was removed. They
 // have not if the removal is the last that happened to it.
 func (c *call) gapOfRemove(v view) bool {
@@ -45,7 +40,7 @@ func (c *call) gapOfApply(v view) bool {
 	}
 	_, at, found := strings.Cut(v.applied.Description, unchangedAt)
 	// The appliance's clock, in the header of its answer, has no fractions of a second.
-	return !found || moment(v.applied.Created).Sub(moment(at)) > blink+time.Second
+	return !found || moment(v.applied.Created).Sub(moment(at)) > device.Blink+time.Second
 }
 
 // describe gives the description of the profile to be created. For a tenant it says when the

@@ -21,7 +21,7 @@ func (r *rig) use() {
 // during does something while a call waits for the answer to a request with this fault.
 func (r *rig) during(f oneviewsim.Fault, do func(), call func() (Found, error)) (found Found, err error) {
 	r.Helper()
-	f.For = blink + 2*time.Second
+	f.For = device.Blink + 2*time.Second
 	r.sim.Inject(f)
 	over := make(chan struct{})
 	go func() {

@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"time"
+
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
@@ -100,6 +102,9 @@ func (d *run) returnToPool(ctx workflow.Context) error {
 	case o.Event == device.LostRace:
 		d.State.Clean = nil
 		d.Fail(ctx, d.pool.TakenFault())
+	case o.Event == device.ObservedUnused: // SAFETY F34: what others may have used is not offered
+		d.State.Clean = nil
+		d.pool.Conclude(ctx, device.AskPoolReturn, found, nil)
 	case err != nil:
 		d.State.Clean = nil
 		d.Fail(ctx, calls.FaultOf(err))
@@ -125,8 +130,7 @@ func (d binding) checkServer(ctx workflow.Context, in contract.BindInput) error 
 	case o.Event == device.LostRace:
 		return d.pool.TakenFault()
 	case o.Event == device.ObservedUnused:
-		return d.Refuse(device.CodeConflict, "its server was changed on "+d.State.Enrollment.Pool.Appliance+" since it was cleaned: another user may have had it",
-			"take another device; this one is cleaned automatically")
+		return d.pool.UsedFault()
 	case err != nil && o.Event == device.Unclaim:
 		return calls.FaultOf(err)
 	}
@@ -144,7 +148,7 @@ func (d binding) applyProfile(ctx workflow.Context, changed func() bool) func() 
 	}
 	return func() *device.Fault {
 		opts := calls.WhileClientWaits(calls.WithProfile(ctx, "apply the profile of "+d.State.Name))
-		found, err := d.pool.Apply(ctx, opts)
+		found, err := d.pool.Apply(ctx, opts, true)
 		if changed() {
 			return nil // which its caller finds too
 		}
@@ -153,6 +157,8 @@ func (d binding) applyProfile(ctx workflow.Context, changed func() bool) func() 
 			return nil
 		case o.Event == device.LostRace:
 			return d.pool.TakenFault()
+		case err == nil && found.Gap:
+			return d.pool.UsedFault()
 		}
 		return d.pool.FailedFault(err)
 	}
@@ -199,20 +205,18 @@ func (d *parts) checkNotTaken(ctx workflow.Context) error {
 	return nil
 }
 
-// noteTag records how the appliance shows a server whose power Burnish has changed, so that the
-// change is not taken for another user's. If it cannot be read, it is, and the device is cleaned.
-func (d operations) noteTag(ctx workflow.Context) {
+// noteTag records how the appliance shows an idle server whose power Burnish has changed, so that
+// the change is not taken for another user's. In a change that has lasted for longer than a blink
+// since the server was found unchanged, another user may have had it: it is cleaned (F34).
+func (d operations) noteTag(ctx workflow.Context, unchanged time.Time) {
 	if !d.pool.Shared() || d.State.Device.State != device.Available {
 		return
 	}
 	found, err := d.readPool(ctx)
-	if err != nil {
-		workflow.GetLogger(ctx).Warn("the server was not read after its power was changed", "device", d.State.Name, "error", err)
-		return
-	}
-	if found.Ownership != device.PoolTaken && d.State.Device.State == device.Available {
+	if err == nil && found.Ownership != device.PoolTaken && workflow.Now(ctx).Sub(unchanged) <= device.Blink && d.State.Device.State == device.Available {
 		d.pool.Update(func(s *contract.PoolState) { s.Tag = found.Tag })
 	}
+	d.State.Intent.ReadPool = true
 }
 
 // removeProfile removes the server's profile while a client waits.
