@@ -81,10 +81,10 @@ var poolRows = observer{
 
 	{ask(AskPoolReturn), in(Cleaning), given(of(returning), byOthers), LostRace, nil,
 		"others took the server before it was returned"},
-	// SAFETY F34: free is not unused.
-	{ask(AskPoolReturn), in(Cleaning), given(of(returning), poolFree, poolChanged), ObservedUnused, nil,
+	// SAFETY F34: free is not unused. What is not sanitized is offered as such, whoever had it.
+	{ask(AskPoolReturn), in(Cleaning), given(of(returning), poolFree, poolChanged, of(not(notSanitized, "sanitized"))), ReservationChanged, nil,
 		"others may have used the server since Burnish's profile was on it"},
-	{ask(AskPoolReturn), in(Cleaning), given(of(returning), poolFree, poolUnchanged), "", does(Proceed),
+	{ask(AskPoolReturn), in(Cleaning), given(of(returning), poolFree, anyOf("unchanged, or not sanitized", poolUnchanged, of(notSanitized))), "", does(Proceed),
 		"Burnish has no profile on the server any more"},
 	{ask(AskPoolReturn), in(Cleaning), given(of(returning), anyOf("ours, or the appliance did not answer", poolOurs, noPool)), "", does(RetryLater),
 		"Burnish's profile is not removed yet"},
@@ -118,6 +118,9 @@ var poolRows = observer{
 	{ask(AskPoll), exceptFor(), given(noPool), "", nil,
 		"the appliance did not answer"},
 }
+
+// notSanitized: it is offered without a clean, and shown as that.
+var notSanitized = cond{"not sanitized", func(d Device, _ Event) bool { return d.NotSanitized }}
 
 // keptOut: no poll ends why a manageable device is out of the pool (S4.10).
 var keptOut = isNot(allOf("", of(maintenanceTaken), of(notMaintained)), "not in maintenance because it was taken alone")

@@ -367,7 +367,6 @@ var table = concat(
 		{in(Cleaning), CleanFailed, nil, Error, then(markDirty, setCleanFailed)},
 		{in(Cleaning), WearLimitExceeded, when(notReturn), Error, then(markDirty, setCleanFailed, quarantine)},
 		{in(Cleaning), ReservationChanged, when(returning), PendingCleaning, then(markDirty, endReturn)},
-		{in(Cleaning), ObservedUnused, when(returning), PendingCleaning, then(markDirty, endReturn, awaitManualCleanIfOff)},
 		{in(Cleaning), ObservedInUse, nil, Allocated, then(bindObserved)},
 		{in(Cleaning), Returned, when(returning, notInMaintenance, seen), Available, then(endReturn)},
 		{in(Cleaning), Returned, when(returning, inMaintenance), Available, then(endOnHold)},

@@ -102,7 +102,7 @@ func (d *run) returnToPool(ctx workflow.Context) error {
 	case o.Event == device.LostRace:
 		d.State.Clean = nil
 		d.Fail(ctx, d.pool.TakenFault())
-	case o.Event == device.ObservedUnused: // SAFETY F34: what others may have used is not offered
+	case o.Event == device.ReservationChanged: // SAFETY F34: what others may have used is not offered
 		d.State.Clean = nil
 		d.pool.Conclude(ctx, device.AskPoolReturn, found, nil)
 	case err != nil:

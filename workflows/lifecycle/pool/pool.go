@@ -185,7 +185,7 @@ func (p *Pool) Conclude(ctx workflow.Context, q device.Question, found contract.
 	case device.LostRace:
 		p.State.Fault = p.TakenFault()
 		p.State.LastError = p.State.Fault.Message
-	case device.ObservedUnused:
+	case device.ObservedUnused, device.ReservationChanged:
 		p.State.LastError = p.UsedFault().Message + ": it is cleaned again"
 		p.CountForeignWrite(ctx)
 	}
