@@ -192,7 +192,8 @@ func (c *call) change(ctx context.Context, v view, todo step) error {
 	if err != nil {
 		return err
 	}
-	if now.Profile != v.hardware.Profile || now.Power != v.hardware.Power || now.State != v.hardware.State || now.Tag != v.hardware.Tag {
+	if now.Profile != v.hardware.Profile || now.Power != v.hardware.Power ||
+		now.State != v.hardware.State || now.Tag != v.hardware.Tag {
 		return c.pause(ctx, time.Time{}, 0, todo.doing)
 	}
 	if todo.change == create {
@@ -222,7 +223,8 @@ func (c *call) change(ctx context.Context, v view, todo step) error {
 		c.sent(todo.change)
 		if task := c.taskOf(got); task != "" {
 			err = c.follow(ctx, step{
-				task: task, doing: todo.doing, until: c.powerLimit(todo.change), removes: todo.change == remove && v.owner == device.PoolOurs,
+				task: task, doing: todo.doing, until: c.powerLimit(todo.change),
+				removes: todo.change == remove && v.owner == device.PoolOurs,
 			})
 		}
 		if todo.change == press || todo.change == hold {

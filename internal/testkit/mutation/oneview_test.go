@@ -55,9 +55,10 @@ var oneviewMutations = []mutation{
 	{
 		name: "a server that was taken since the look is not changed",
 		file: "internal/oneview/profile.go",
-		old:  `	if now.Profile != v.hardware.Profile || now.Power != v.hardware.Power || now.State != v.hardware.State {`,
-		new:  `	if now.Profile == "never" {`,
-		pkg:  "./internal/oneview", run: "TestTheServerIsReadRightBeforeEachChange",
+		old: `	if now.Profile != v.hardware.Profile || now.Power != v.hardware.Power ||
+		now.State != v.hardware.State || now.Tag != v.hardware.Tag {`,
+		new: `	if now.Profile == "never" {`,
+		pkg: "./internal/oneview", run: "TestTheServerIsReadRightBeforeEachChange",
 	},
 	{
 		name: "a server is switched off before its profile is removed, if it is Burnish's",
