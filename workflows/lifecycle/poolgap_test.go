@@ -113,6 +113,28 @@ func TestATenantGetsNoServerThatOthersUsedDuringTheBind(t *testing.T) {
 	}
 }
 
+// What others have used while it was in the operator's maintenance is cleaned when that ends, and
+// a change of its power meanwhile does not hide it.
+//
+// F34
+func TestTheEndOfAMaintenanceOffersNothingThatOthersUsed(t *testing.T) {
+	w := newShared(t)
+	w.host.discovery.Power = true
+	w.makeAvailable()
+	w.idle()
+	cleans := w.zeroed()
+	ok[contract.Result](w.maintain(false))
+	w.useServer()
+	w.setPower("on", "").refused(device.CodeConflict)
+	w.poll(contract.SignalFreed)
+	require.Equal(t, device.Available, w.view().DeviceState)
+	require.Equal(t, 1, w.inventory.reserved)
+	ok[contract.Result](w.maintain(true))
+	w.requireAvailableWithoutProfile()
+	require.Equal(t, cleans+1, w.zeroed())
+	w.requireNoDefect()
+}
+
 // A server whose profile is gone after a pause of its clean is cleaned from the first step on.
 //
 // F34

@@ -179,30 +179,35 @@ func (d operations) checkPower(ctx workflow.Context, in contract.PowerInput) err
 	if !d.pool.Shared() {
 		return nil
 	}
-	if err := d.checkNotTaken(ctx); err != nil {
+	_, used, err := d.checkNotTaken(ctx)
+	if err != nil {
 		return err
+	}
+	if used {
+		d.State.Intent.ReadPool = true
+		f := d.pool.UsedFault()
+		f.Remedy = "wait until it is cleaned again, or end its maintenance"
+		return f
 	}
 	return d.validatePower(in)
 }
 
-// checkNotTaken refuses a request for a server that others have, or that may be theirs; what
-// follows from that the device finds out by itself.
-func (d *parts) checkNotTaken(ctx workflow.Context) error {
+// checkNotTaken refuses a request for a server that others have; what follows from that the
+// device finds out by itself. used: it was changed since it was returned.
+func (d *parts) checkNotTaken(ctx workflow.Context) (found contract.PoolSnapshot, used bool, err error) {
 	if !d.pool.Shared() {
-		return nil
+		return found, false, nil
 	}
-	found, err := d.readPool(ctx)
+	found, err = d.readPool(ctx)
 	switch {
 	case err != nil:
-		return calls.FaultOf(err)
+		return found, false, calls.FaultOf(err)
 	case found.Ownership == device.PoolTaken:
 		d.State.Intent.ReadPool = true
-		return d.pool.TakenFault()
-	case d.pool.Observe(device.AskPool, found, nil).Event == device.ObservedUnused:
-		d.State.Intent.ReadPool = true
-		return d.Refuse(device.CodeConflict, "its server was changed on "+d.State.Enrollment.Pool.Appliance+" since it was cleaned", "wait until it is cleaned again")
+		return found, false, d.pool.TakenFault()
 	}
-	return nil
+	known := d.State.Pool
+	return found, known != nil && d.State.Device.State == device.Available && known.ChangedBy(found.Tag), nil
 }
 
 // noteTag records how the appliance shows an idle server whose power Burnish has changed, so that
