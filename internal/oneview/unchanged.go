@@ -23,7 +23,8 @@ func (c *call) gapOfRemove(v view) bool {
 	case h.Modified == "": // such an appliance does not say when
 		return !c.prompt
 	}
-	return c.removed.IsZero() || moment(h.Modified).After(c.removed)
+	changed := moment(h.Modified)
+	return c.removed.IsZero() || changed.IsZero() || changed.After(c.removed)
 }
 
 // gapOfApply says that others may have used the server of a tenant between Burnish's last act and
@@ -38,9 +39,10 @@ func (c *call) gapOfApply(v view) bool {
 	case v.applied.Created == "":
 		return !c.prompt
 	}
-	_, at, found := strings.Cut(v.applied.Description, unchangedAt)
+	_, at, _ := strings.Cut(v.applied.Description, unchangedAt)
+	unchanged, created := moment(at), moment(v.applied.Created)
 	// The appliance's clock, in the header of its answer, has no fractions of a second.
-	return !found || moment(v.applied.Created).Sub(moment(at)) > device.Blink+time.Second
+	return unchanged.IsZero() || created.IsZero() || created.Sub(unchanged) > device.Blink+time.Second
 }
 
 // describe gives the description of the profile to be created. For a tenant it says when the

@@ -167,15 +167,15 @@ var sharedPoolMutations = []mutation{
 	{
 		rule: "F34", name: "the removal is the last that happened to a server that counts as unused",
 		file: "internal/oneview/unchanged.go",
-		old:  `return c.removed.IsZero() || moment(h.Modified).After(c.removed)`,
-		new:  `return c.removed.IsZero()`,
+		old:  `changed.IsZero() || changed.After(c.removed)`,
+		new:  `changed.IsZero()`,
 		pkg:  "./internal/oneview", run: "TestAServerThatOthersUseWhileItIsReleasedIsNotTakenForUnused",
 	},
 	{
 		rule: "F34", name: "a server that is merely free is not unused",
 		file: "internal/oneview/unchanged.go",
-		old:  `return c.removed.IsZero() || moment`,
-		new:  `return !c.removed.IsZero() && moment`,
+		old:  `return c.removed.IsZero() || changed`,
+		new:  `return !c.removed.IsZero() && changed`,
 		pkg:  "./internal/oneview", run: "TestAServerThatIsMerelyFreeIsAGap",
 	},
 	{
@@ -195,8 +195,8 @@ var sharedPoolMutations = []mutation{
 	{
 		rule: "F34", name: "the tenant's profile follows the last look at the server within a blink",
 		file: "internal/oneview/unchanged.go",
-		old:  `.Sub(moment(at)) > device.Blink+time.Second`,
-		new:  `.Sub(moment(at)) > time.Hour`,
+		old:  `created.Sub(unchanged) > device.Blink+time.Second`,
+		new:  `created.Sub(unchanged) > time.Hour`,
 		pkg:  "./internal/oneview", run: "TestATenantGetsNoServerThatOthersHaveLeft",
 	},
 	{

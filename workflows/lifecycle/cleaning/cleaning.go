@@ -146,7 +146,7 @@ func (d *Cleaning) begin(ctx workflow.Context) *contract.CleanRun {
 		Reason: s.Intent.Reason, By: s.Intent.By, Full: !s.Device.NamedSteps, StartedAt: workflow.Now(ctx).UTC(),
 	}
 	s.Intent.Reason, s.Intent.By, s.Intent.Abort, d.Reservation.InUse, d.Reservation.Unreserved = "", "", false, nil, false
-	d.failure = contract.CleanFailure{}
+	d.failure, d.again = contract.CleanFailure{}, ""
 	return s.Clean
 }
 
