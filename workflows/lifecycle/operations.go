@@ -330,7 +330,8 @@ func (d operations) endOperatorMaintenance(ctx workflow.Context) (contract.Resul
 		switch server, used, err = d.checkNotTaken(ctx); {
 		case err != nil:
 		case used:
-			if f, _ := d.discovery.BeforeOffer(ctx); f != nil {
+			f, _ := d.discovery.BeforeOffer(ctx)
+			if f != nil {
 				err = f
 			}
 		default:

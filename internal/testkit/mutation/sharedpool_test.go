@@ -158,11 +158,9 @@ var sharedPoolMutations = []mutation{
 	{
 		rule: "F34", name: "what others used during a maintenance is cleaned when that ends",
 		file: "workflows/lifecycle/operations.go",
-		old: `		case used:
-			if f, _`,
-		new: `		case used && d.State.Name == "":
-			if f, _`,
-		pkg: "./workflows/lifecycle", run: "TestTheEndOfAMaintenanceOffersNothingThatOthersUsed",
+		old:  `		case used:`,
+		new:  `		case used && d.State.Name == "":`,
+		pkg:  "./workflows/lifecycle", run: "TestTheEndOfAMaintenanceOffersNothingThatOthersUsed",
 	},
 	{
 		rule: "F34", name: "the removal is the last that happened to a server that counts as unused",
