@@ -172,8 +172,8 @@ var sharedPoolMutations = []mutation{
 	{
 		rule: "F34", name: "a server that is merely free is not unused",
 		file: "internal/oneview/unchanged.go",
-		old:  `return c.removed.IsZero() || changed`,
-		new:  `return !c.removed.IsZero() && changed`,
+		old:  `return c.removed.IsZero() || changed.IsZero() ||`,
+		new:  `return !c.removed.IsZero() &&`,
 		pkg:  "./internal/oneview", run: "TestAServerThatIsMerelyFreeIsAGap",
 	},
 	{
