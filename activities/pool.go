@@ -80,7 +80,7 @@ func (p *Pools) call(ctx context.Context, in contract.PoolRequest, do func(conte
 	if err != nil {
 		return contract.PoolSnapshot{}, explain(ctx, err, in.Name)
 	}
-	return contract.PoolSnapshot{Ownership: found.Ownership, Profile: found.Profile, Power: found.Power, Tag: found.Tag}, nil
+	return contract.PoolSnapshot{Ownership: found.Ownership, Profile: found.Profile, Power: found.Power, Tag: found.Tag, Gap: found.Gap}, nil
 }
 
 // retriedWithFile is the fault of a file that does not have the appliance: the call is tried
@@ -98,7 +98,7 @@ func retriedWithFile(err error) error {
 func serverOf(in contract.PoolRequest) oneview.Server {
 	return oneview.Server{
 		Hardware: in.Pool.Hardware, Template: in.Pool.Template, UUID: in.UUID, Serial: in.Serial,
-		Recorded: in.State.Profile, Applying: in.State.Applying,
+		Recorded: in.State.Profile, Applying: in.State.Applying, Tag: in.State.Tag,
 	}
 }
 

@@ -261,8 +261,8 @@ type Snapshot struct {
 	// Pool is who has the server by its pool's appliance; "" where it did not answer, or was
 	// not asked.
 	Pool Ownership
-	// PoolChanged: the appliance has changed the server since it was returned. Others may have
-	// used it and left between two polls.
+	// PoolChanged: the appliance has changed the server since it was returned, or nothing shows that
+	// it was not used between two acts of Burnish. Others may have used it and left.
 	PoolChanged bool
 	// CleanStarted: the clean under way has begun, so that a use stops its running step
 	// before it becomes an event.

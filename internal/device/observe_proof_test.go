@@ -75,6 +75,8 @@ func observationTheorems() []observationTheorem {
 		// S4.8, S4.11, S4.13, S4.18
 		{"a server that others have is neither used, cleaned nor returned", takenIsLeftAlone},
 		// S4.9, S4.10, S4.28
+		// F34
+		{"a server that others may have used unseen is not offered, nor a tenant's", freeIsNotUnused},
 		{"a server counts as freed only by the appliance's own answer, and is cleaned", freedIsCleaned},
 		// S4.17
 		{"a poll asks for what the device would do, and nothing else", pollAgrees},

@@ -1,5 +1,12 @@
 package device
 
+import "time"
+
+// Blink is the time in which no other user takes a free server, uses it and leaves it: a server
+// needs longer to start. What others do within it, between the last look at a server and the act
+// that follows, cannot be seen (F34).
+const Blink = 2 * time.Second
+
 // poolRows: who has a server of a shared pool, by its appliance (S4.1 to S4.3). Polls only
 // give hints; these rows decide by the appliance's own answer (F6).
 var poolRows = observer{
@@ -45,8 +52,11 @@ var poolRows = observer{
 
 	{ask(AskPoolApplied), in(Available), given(byOthers, of(burning)), LostRace, nil,
 		"others took the server during the bind"},
-	{ask(AskPoolApplied), in(Available), given(poolOurs, of(burning)), "", does(Proceed),
+	{ask(AskPoolApplied), in(Available), given(poolOurs, poolUnchanged, of(burning)), "", does(Proceed),
 		"the server has Burnish's profile"},
+	// SAFETY F34: nothing shows that the tenant's is the first profile on it since.
+	{ask(AskPoolApplied), in(Available), given(poolOurs, poolChanged, of(burning)), BurnFailed, nil,
+		"others may have used the server during the bind: the device is cleaned"},
 	{ask(AskPoolApplied), in(Available), given(anyOf("no profile is on it, or the appliance did not answer", poolFree, noPool), of(burning)), BurnFailed, nil,
 		"the profile was not applied: the device is cleaned"},
 	{ask(AskPoolApplied), in(Available), given(of(notBurning)), "", nil,
@@ -71,7 +81,10 @@ var poolRows = observer{
 
 	{ask(AskPoolReturn), in(Cleaning), given(of(returning), byOthers), LostRace, nil,
 		"others took the server before it was returned"},
-	{ask(AskPoolReturn), in(Cleaning), given(of(returning), poolFree), "", does(Proceed),
+	// SAFETY F34: free is not unused. What is not sanitized is offered as such, whoever had it.
+	{ask(AskPoolReturn), in(Cleaning), given(of(returning), poolFree, poolChanged, of(not(notSanitized, "sanitized"))), ReservationChanged, nil,
+		"others may have used the server since Burnish's profile was on it"},
+	{ask(AskPoolReturn), in(Cleaning), given(of(returning), poolFree, anyOf("unchanged, or not sanitized", poolUnchanged, of(notSanitized))), "", does(Proceed),
 		"Burnish has no profile on the server any more"},
 	{ask(AskPoolReturn), in(Cleaning), given(of(returning), anyOf("ours, or the appliance did not answer", poolOurs, noPool)), "", does(RetryLater),
 		"Burnish's profile is not removed yet"},
@@ -105,6 +118,9 @@ var poolRows = observer{
 	{ask(AskPoll), exceptFor(), given(noPool), "", nil,
 		"the appliance did not answer"},
 }
+
+// notSanitized: it is offered without a clean, and shown as that.
+var notSanitized = cond{"not sanitized", func(d Device, _ Event) bool { return d.NotSanitized }}
 
 // keptOut: no poll ends why a manageable device is out of the pool (S4.10).
 var keptOut = isNot(allOf("", of(maintenanceTaken), of(notMaintained)), "not in maintenance because it was taken alone")

@@ -29,6 +29,15 @@ func takenIsLeftAlone(c outcome) string {
 		unless(s.Pool != "" || c.observation.Event == "" || c.observation.Event == Unclaim || c.observation.Event == BurnFailed, "no answer changes the state"))
 }
 
+// freeIsNotUnused: F34
+func freeIsNotUnused(c outcome) string {
+	s, d := c.snapshot, c.device
+	offered := s.Question == AskPoolReturn && !d.NotSanitized || s.Question == AskPoolApplied || s.Question == AskPoolBind && !(d.Claim != nil && d.Claim.Burning)
+	return joinReasons(
+		unless(!offered || !s.PoolChanged || !c.observation.Needs(Proceed), "others may have used the server"),
+		unless(s.Question != AskPoolReturn || c.observation.Event != ReservationChanged || c.next.State == PendingCleaning && c.next.Dirty, "it is not cleaned"))
+}
+
 func freedIsCleaned(c outcome) string {
 	if c.observation.Event != Freed {
 		return ""

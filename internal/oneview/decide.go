@@ -39,6 +39,8 @@ func (c *call) nextOfApply(v view) (step, error) {
 		return step{}, c.failed
 	case c.settling(create), v.spare != nil && c.settling(remove):
 		return c.await(nil, "applying the profile"), nil
+	case c.gapOfApply(v): // SAFETY F34: a tenant does not get what others have left
+		return step{done: true}, nil
 	case v.spare != nil:
 		return c.removal(v, v.spare)
 	case !c.server.Applying:
@@ -106,7 +108,7 @@ func (c *call) await(p *serverProfile, doing string) step {
 	if p == nil {
 		return step{doing: doing}
 	}
-	return step{task: p.Task, doing: doing}
+	return step{task: p.Task, doing: doing, removes: p.State == deleting && p.Hardware == c.server.Hardware}
 }
 
 // removal removes a profile of Burnish's. The server must be off; one that does not have the

@@ -21,6 +21,7 @@ const (
 	removingProfile  = "RemovingProfile"
 	updatingFirmware = "UpdatingFirmware"
 	profileError     = "ProfileError"
+	deleting         = "Deleting"
 )
 
 // serverHardware is a server as its appliance shows it.
@@ -36,22 +37,27 @@ type serverHardware struct {
 	Type    string `json:"serverHardwareTypeUri"`
 	Group   string `json:"serverGroupUri"`
 	Tag     string `json:"eTag"`
+	// Modified is when it was last changed, Date when the appliance said all this.
+	Modified string `json:"modified"`
+	Date     string `json:"-"`
 }
 
 // serverProfile is a profile as its appliance shows it.
 type serverProfile struct {
-	URI        string `json:"uri"`
-	Name       string `json:"name"`
-	Hardware   string `json:"serverHardwareUri"`
-	State      string `json:"state"`
-	Task       string `json:"taskUri"`
-	InProgress bool   `json:"inProgress"`
-	ETag       string `json:"eTag"`
+	URI         string `json:"uri"`
+	Name        string `json:"name"`
+	Hardware    string `json:"serverHardwareUri"`
+	State       string `json:"state"`
+	Task        string `json:"taskUri"`
+	InProgress  bool   `json:"inProgress"`
+	ETag        string `json:"eTag"`
+	Description string `json:"description"`
+	Created     string `json:"created"`
 }
 
 // busy: a task of the appliance is at work on it.
 func (p *serverProfile) busy() bool {
-	return p.InProgress || slices.Contains([]string{"Creating", "Updating", "Deleting", "Removing"}, p.State)
+	return p.InProgress || slices.Contains([]string{"Creating", "Updating", deleting, "Removing"}, p.State)
 }
 
 // failed: the last task has left it half done.
@@ -75,7 +81,7 @@ func (v view) found() Found {
 // server must not ask about another.
 func (c *call) readHardware(ctx context.Context) (serverHardware, error) {
 	var h serverHardware
-	err := c.s.get(ctx, c.server.Hardware, &h)
+	date, err := c.s.get(ctx, c.server.Hardware, &h)
 	if hasStatus(err, http.StatusNotFound) {
 		return h, c.s.refused(enrollAgain("server_hardware_uri"), "it has no server %s", c.server.Hardware)
 	}
@@ -87,7 +93,7 @@ func (c *call) readHardware(ctx context.Context) (serverHardware, error) {
 			Message: fmt.Sprintf("the server %s of the appliance %s has the serial number %q, and the host saw %q", c.server.Hardware, c.s.name, h.Serial, c.server.Serial),
 			Remedy:  enrollAgain("server_hardware_uri")}
 	}
-	if c.settings.IgnoreTags {
+	if h.Date = date; c.settings.IgnoreTags {
 		h.Tag = ""
 	}
 	if h.Profile != "" {
@@ -146,7 +152,7 @@ func (c *call) profile(ctx context.Context, uri string) (*serverProfile, error) 
 		return nil, nil
 	}
 	p := &serverProfile{}
-	err := c.s.get(ctx, uri, p)
+	_, err := c.s.get(ctx, uri, p)
 	if hasStatus(err, http.StatusNotFound) {
 		return nil, nil
 	}
@@ -164,7 +170,7 @@ func (c *call) findSpare(ctx context.Context) (*serverProfile, error) {
 		var page struct {
 			Members []*serverProfile `json:"members"`
 		}
-		if err := c.s.get(ctx, profilesPath+"?"+query.Encode(), &page); err != nil {
+		if _, err := c.s.get(ctx, profilesPath+"?"+query.Encode(), &page); err != nil {
 			return nil, c.s.fault(ctx, err)
 		}
 		for _, p := range page.Members {

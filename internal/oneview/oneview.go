@@ -30,6 +30,9 @@ type Server struct {
 	// Applying: a profile was requested whose URI is not recorded yet: one with the UUID as
 	// its name is Burnish's.
 	Applying bool
+	// Tag is the appliance's of the server after Burnish's own last act; "" if it is not known. With
+	// one, Apply is for a tenant: others may not have used the server since (F34).
+	Tag string
 }
 
 // Found is what the appliance says of a server.
@@ -41,6 +44,9 @@ type Found struct {
 	Power string
 	// Tag changes whenever the appliance changes the server; "" where it is not compared.
 	Tag string
+	// Gap, of Apply and Remove: others may have used the server unseen, since Burnish's own last act
+	// or between that and its profile.
+	Gap bool
 }
 
 // Hardware is one server of a page.

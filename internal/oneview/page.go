@@ -30,7 +30,7 @@ func (p *Appliances) Page(ctx context.Context, appliance string, start, count in
 		Members []*serverHardware `json:"members"`
 	}
 	query := url.Values{"start": {strconv.Itoa(start)}, "count": {strconv.Itoa(count)}, "sort": {"uri:ascending"}}
-	if err := s.get(ctx, hardwarePath+"?"+query.Encode(), &got); err != nil {
+	if _, err := s.get(ctx, hardwarePath+"?"+query.Encode(), &got); err != nil {
 		return Page{}, s.fault(ctx, err)
 	}
 	if got.Start != nil && *got.Start != start {

@@ -35,6 +35,11 @@ type call struct {
 	// over are the tasks that have ended, failed is why the last one of them failed.
 	over   map[string]bool
 	failed error
+	// removed is when the task ended that has removed the profile from the server, by the
+	// appliance's clock; zero if that is not known. prompt: the answer to the last request that
+	// changed a profile was no more than a blink behind the look before it.
+	removed time.Time
+	prompt  bool
 	// pressed and held are when the server was asked to switch off, notOff is why that failed.
 	pressed, held time.Time
 	notOff        error
@@ -66,6 +71,8 @@ type step struct {
 	task  string
 	until time.Time
 	doing string
+	// removes: the task removes the profile from the server.
+	removes bool
 }
 
 var uuidForm = regexp.MustCompile(`^[0-9A-Fa-f-]{8,64}$`)
@@ -94,19 +101,24 @@ func newCall(s *session, server Server, settings Settings, progress Progress) (*
 
 // Apply makes sure that the server has Burnish's profile, and gives its URI.
 func (p *Appliances) Apply(ctx context.Context, appliance string, server Server, progress Progress) (Found, error) {
-	return p.reach(ctx, appliance, server, progress, goal{next: (*call).nextOfApply, spare: func(o device.Ownership) bool { return o == device.PoolFree }})
+	return p.reach(ctx, appliance, server, progress, goal{
+		next: (*call).nextOfApply, gap: (*call).gapOfApply, spare: func(o device.Ownership) bool { return o == device.PoolFree },
+	})
 }
 
 // Remove switches the server off and removes Burnish's profile from it.
 func (p *Appliances) Remove(ctx context.Context, appliance string, server Server, progress Progress) (Found, error) {
-	return p.reach(ctx, appliance, server, progress, goal{next: (*call).nextOfRemove, spare: func(o device.Ownership) bool { return o != device.PoolOurs }})
+	return p.reach(ctx, appliance, server, progress, goal{
+		next: (*call).nextOfRemove, gap: (*call).gapOfRemove, spare: func(o device.Ownership) bool { return o != device.PoolOurs },
+	})
 }
 
-// goal is what a call reaches: next decides, and spare says whose servers' spare profiles it
-// must know.
+// goal is what a call reaches: next decides, spare says whose servers' spare profiles it must know,
+// and gap whether others may have used the server unseen.
 type goal struct {
 	next  func(*call, view) (step, error)
 	spare func(device.Ownership) bool
+	gap   func(*call, view) bool
 }
 
 // reach looks, decides and acts until the goal is reached.
@@ -127,7 +139,9 @@ func (p *Appliances) reach(ctx context.Context, appliance string, server Server,
 		}
 		todo, err := to.next(c, v)
 		if err != nil || todo.done {
-			return v.found(), err
+			found := v.found()
+			found.Gap = to.gap(c, v)
+			return found, err
 		}
 		switch {
 		case todo.prepare:
@@ -146,7 +160,7 @@ func (p *Appliances) reach(ctx context.Context, appliance string, server Server,
 // prepare reads the profile to be created from the template.
 func (c *call) prepare(ctx context.Context) error {
 	var body map[string]json.RawMessage
-	err := c.s.get(ctx, c.server.Template+"/new-profile", &body)
+	_, err := c.s.get(ctx, c.server.Template+"/new-profile", &body)
 	if hasStatus(err, http.StatusNotFound) {
 		return c.s.refused(enrollAgain("server_profile_template_uri"), "it has no template %s", c.server.Template)
 	}
@@ -156,10 +170,7 @@ func (c *call) prepare(ctx context.Context) error {
 	if body == nil {
 		return c.s.refused("see the template on the appliance", "the template %s gives no profile", c.server.Template)
 	}
-	for key, value := range map[string]string{
-		"name": c.server.UUID, "serverHardwareUri": c.server.Hardware,
-		"description": "Burnish has applied this profile, and removes it.",
-	} {
+	for key, value := range map[string]string{"name": c.server.UUID, "serverHardwareUri": c.server.Hardware} {
 		if body[key], err = json.Marshal(value); err != nil {
 			return err
 		}
@@ -176,20 +187,33 @@ func (c *call) change(ctx context.Context, v view, todo step) error {
 	if err := c.progress(0, todo.doing); err != nil {
 		return err
 	}
+	asked := time.Now().Round(0) // without Go's own clock, which stops while the machine is suspended
 	now, err := c.readHardware(ctx)
 	if err != nil {
 		return err
 	}
-	if now.Profile != v.hardware.Profile || now.Power != v.hardware.Power || now.State != v.hardware.State {
+	if now.Profile != v.hardware.Profile || now.Power != v.hardware.Power ||
+		now.State != v.hardware.State || now.Tag != v.hardware.Tag {
 		return c.pause(ctx, time.Time{}, 0, todo.doing)
+	}
+	if todo.change == create {
+		if c.body["description"], err = json.Marshal(c.describe(now)); err != nil {
+			return err
+		}
 	}
 	// Last, so that a worker that was frozen in the reads changes nothing that another attempt
 	// may have settled since (F32).
 	if err := hardware.MayWrite(ctx); err != nil {
 		return err
 	}
+	if todo.change == create && c.server.Tag != "" && time.Since(asked) > device.Blink {
+		return c.pause(ctx, time.Time{}, 0, todo.doing) // what the slow read said is old by now
+	}
 	c.tries[todo.change]++
 	got, err := c.s.authorized(ctx, todo.request)
+	if todo.change == create || todo.change == remove {
+		c.prompt = err == nil && time.Since(asked) <= device.Blink
+	}
 	var no *refusal
 	switch {
 	case ctx.Err() != nil:
@@ -198,7 +222,10 @@ func (c *call) change(ctx context.Context, v view, todo step) error {
 		c.last[todo.change], c.failed = nil, nil
 		c.sent(todo.change)
 		if task := c.taskOf(got); task != "" {
-			err = c.follow(ctx, step{task: task, doing: todo.doing, until: c.powerLimit(todo.change)})
+			err = c.follow(ctx, step{
+				task: task, doing: todo.doing, until: c.powerLimit(todo.change),
+				removes: todo.change == remove && v.owner == device.PoolOurs,
+			})
 		}
 		if todo.change == press || todo.change == hold {
 			c.notOff, c.failed = c.failed, nil
@@ -252,9 +279,10 @@ func (c *call) taskOf(a answer) string {
 
 // task is a task of the appliance.
 type task struct {
-	State   string    `json:"taskState"`
-	Percent int       `json:"percentComplete"`
-	Errors  []problem `json:"taskErrors"`
+	State    string    `json:"taskState"`
+	Percent  int       `json:"percentComplete"`
+	Errors   []problem `json:"taskErrors"`
+	Modified string    `json:"modified"`
 }
 
 // follow waits for the end of a task, or a pause where there is none to follow.
@@ -265,7 +293,7 @@ func (c *call) follow(ctx context.Context, what step) error {
 	}
 	for {
 		var t task
-		err := c.s.get(ctx, uri, &t)
+		_, err := c.s.get(ctx, uri, &t)
 		if hasStatus(err, http.StatusNotFound) {
 			c.over[uri] = true // the look settles what has come of it
 			return nil
@@ -275,7 +303,9 @@ func (c *call) follow(ctx context.Context, what step) error {
 		}
 		switch t.State {
 		case "Completed", "Warning":
-			c.over[uri] = true
+			if c.over[uri] = true; what.removes {
+				c.removed = moment(t.Modified)
+			}
 			return nil
 		case "Error", "Terminated", "Killed":
 			c.over[uri], c.failed = true, c.taskFailed(uri, t)

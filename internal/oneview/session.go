@@ -55,7 +55,7 @@ type session struct {
 	// context ends its wait.
 	one     chan struct{}
 	token   string
-	version int
+	version int // 0: not known
 	// refusal is why the last login was refused: until then no other is tried.
 	refusal error
 	until   time.Time
@@ -82,43 +82,54 @@ func (s *session) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// get reads a resource. It logs in where there is no session, and once more where it has ended
-// or its version is not known any more.
-func (s *session) get(ctx context.Context, path string, into any) error {
-	for tries := 1; ; tries++ {
+// get reads a resource. It logs in where there is no session, once more where it has ended, and
+// asks for the versions once more where its own is not known any more. The date is the answer's, by
+// the appliance's clock.
+func (s *session) get(ctx context.Context, path string, into any) (date string, err error) {
+	var ended, outdated bool
+	for {
 		got, err := s.authorized(ctx, request{Method: http.MethodGet, Path: path})
-		if err == nil {
-			return got.decode(into)
-		}
-		if tries > 1 || !sessionEnded(err) {
-			return err
+		switch {
+		case err == nil:
+			return got.Header.Get("Date"), got.decode(into)
+		case hasStatus(err, http.StatusUnauthorized) && !ended:
+			ended = true
+		case versionUnknown(err) && !outdated:
+			outdated = true
+		default:
+			return "", err
 		}
 	}
 }
 
-// sessionEnded: the request was not carried out. An appliance that was updated answers 412 to a
-// version that it does not know.
-func sessionEnded(err error) bool {
+// versionUnknown: an appliance that was updated answers 412 to a version that it does not know.
+func versionUnknown(err error) bool {
 	var no *refusal
-	return errors.As(err, &no) && (no.Status == http.StatusUnauthorized || no.Status == http.StatusPreconditionFailed && no.Method == http.MethodGet)
+	return errors.As(err, &no) && no.Status == http.StatusPreconditionFailed && no.Method == http.MethodGet
 }
 
 // authorized sends a request within the session, once. Where the session has ended, the next
-// request logs in again.
+// request logs in again; where the version may be unknown, it keeps the session, which would
+// stay open on the appliance, and asks for the versions.
 func (s *session) authorized(ctx context.Context, r request) (answer, error) {
 	token, version, err := s.login(ctx)
 	if err != nil {
 		return answer{}, err
 	}
 	got, err := s.send(ctx, r, version, token)
-	if sessionEnded(err) {
+	ended := hasStatus(err, http.StatusUnauthorized)
+	if ended || versionUnknown(err) {
 		unlock, stop := s.lock(ctx)
 		if stop != nil {
 			return got, stop
 		}
 		defer unlock()
-		if s.token == token {
+		switch {
+		case s.token != token: // another caller has renewed it
+		case ended:
 			s.token = ""
+		case s.version == version:
+			s.version = 0
 		}
 	}
 	return got, err
@@ -132,7 +143,7 @@ func (s *session) login(ctx context.Context) (token string, version int, err err
 		return "", 0, err
 	}
 	defer unlock()
-	if s.token != "" {
+	if s.token != "" && s.version != 0 {
 		return s.token, s.version, nil
 	}
 	if s.refusal != nil && time.Now().Before(s.until) {
@@ -142,11 +153,16 @@ func (s *session) login(ctx context.Context) (token string, version int, err err
 	if s.version, err = s.negotiate(ctx); err != nil {
 		return "", 0, err
 	}
+	if s.token != "" {
+		return s.token, s.version, nil
+	}
 	body := map[string]any{"userName": s.secret.Username, "password": s.secret.Password, "loginMsgAck": true}
 	if s.domain != "" {
 		body["authLoginDomain"] = s.domain
 	}
-	got, err := s.send(ctx, request{Method: http.MethodPost, Path: sessionsPath, Body: body}, s.version, "")
+	// Whoever gives up meanwhile: a session whose answer nobody reads would stay open.
+	post := request{Method: http.MethodPost, Path: sessionsPath, Body: body}
+	got, err := s.send(context.WithoutCancel(ctx), post, s.version, "")
 	if err != nil {
 		return "", 0, s.loginError(err)
 	}
@@ -230,7 +246,18 @@ func (s *session) end(ctx context.Context) error {
 	}
 	token := s.token
 	s.token = ""
-	_, err = s.send(ctx, request{Method: http.MethodDelete, Path: sessionsPath}, s.version, token)
+	for tries := 1; tries <= 2; tries++ {
+		if s.version == 0 {
+			if s.version, err = s.negotiate(ctx); err != nil {
+				break
+			}
+		}
+		_, err = s.send(ctx, request{Method: http.MethodDelete, Path: sessionsPath}, s.version, token)
+		if !hasStatus(err, http.StatusPreconditionFailed) {
+			break
+		}
+		s.version = 0 // the appliance was updated since
+	}
 	if err != nil && !hasStatus(err, http.StatusUnauthorized) && !hasStatus(err, http.StatusNotFound) {
 		return fmt.Errorf("log out of the appliance %s: %w", s.name, err)
 	}

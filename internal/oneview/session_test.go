@@ -176,6 +176,65 @@ func TestTheHighestVersionThatBothKnowIsSpoken(t *testing.T) {
 	}
 }
 
+// speak has the appliance updated, or put back, to one version of its API.
+func (r *rig) speak(version int) {
+	r.sim.Configure(func(c *oneviewsim.Config) { c.MinimumVersion, c.CurrentVersion = version, version })
+}
+
+// A read that is answered with 412, for whatever reason, gives up no session: it would stay open
+// on the appliance. One whose version is not known any more when it ends is logged out too.
+func TestAnUnknownVersionLeavesNoSessionOpen(t *testing.T) {
+	mismatch := oneviewsim.Fault{Method: http.MethodGet, Path: "/rest/server-hardware/*"}
+	always := mismatch
+	always.Times = -1
+	for name, disturb := range map[string]func(r *rig){
+		"for once": func(r *rig) { r.sim.Inject(oneviewsim.Mismatch(mismatch)) },
+		"for good": func(r *rig) { r.sim.Inject(oneviewsim.Mismatch(always)) },
+		"updated": func(r *rig) {
+			r.sim.Configure(func(c *oneviewsim.Config) { c.MinimumVersion, c.CurrentVersion = 8000, 8000 })
+		},
+		"and expired": func(r *rig) {
+			r.sim.Configure(func(c *oneviewsim.Config) { c.MinimumVersion, c.CurrentVersion = 8000, 8000 })
+			r.sim.ExpireSessions()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			_, err := r.read()
+			require.NoError(t, err)
+			disturb(r)
+			for range 5 {
+				_, err = r.read()
+				require.Equal(t, name != "for good", err == nil, "%v", err)
+			}
+			require.Len(t, r.sim.OpenSessions(r.sim.Username), 1)
+			r.speak(300)
+			require.NoError(t, r.pools.Close(t.Context()))
+			require.Empty(t, r.sim.OpenSessions(r.sim.Username))
+		})
+	}
+}
+
+// A login whose caller gives up is not abandoned: the next call finds its session.
+func TestALoginThatIsCanceledLeavesNoSessionOpen(t *testing.T) {
+	r := newRig(t)
+	r.sim.Inject(oneviewsim.Fault{Method: http.MethodPost, Path: sessionsPath, Kind: oneviewsim.HoldAfter})
+	ctx, cancel := context.WithCancel(t.Context())
+	gaveUp := make(chan error)
+	go func() {
+		_, err := r.pools.Read(ctx, "rack1", r.server)
+		gaveUp <- err
+	}()
+	opened := func() bool { return len(r.sim.OpenSessions(r.sim.Username)) == 1 }
+	require.Eventually(t, opened, time.Minute, time.Millisecond)
+	cancel()
+	r.sim.ClearFaults()
+	require.ErrorIs(t, <-gaveUp, context.Canceled)
+	_, err := r.read()
+	require.NoError(t, err)
+	require.Len(t, r.sim.OpenSessions(r.sim.Username), 1)
+}
+
 // served is an oneview.yaml of a handler.
 func served(t *testing.T, handler http.HandlerFunc) (*Appliances, string) {
 	t.Helper()

@@ -62,8 +62,9 @@ type PoolState struct {
 	// Applying: a profile was requested whose URI is not recorded yet, or may have been by a
 	// lost history. One that has the device's UUID as its name is Burnish's.
 	Applying bool `json:"applying,omitempty"`
-	// Tag is the appliance's of the server when the device was returned: with another one,
-	// others may have used the server and left it between two polls.
+	// Tag is the appliance's of the server after its profile was removed, Burnish's own last act:
+	// with another one, others may have used the server and left it between two polls. In the
+	// request of a profile for a tenant it is that of the server that the tenant shall get.
 	Tag string `json:"tag,omitempty"`
 	// Migrating: it became dynamic, and left the pool until its idle profile is removed (S4.35).
 	Migrating bool `json:"migrating,omitempty"`
@@ -107,6 +108,9 @@ type PoolSnapshot struct {
 	Power string `json:"power,omitempty"`
 	// Tag changes whenever the appliance changes the server; "" where it is not compared.
 	Tag string `json:"tag,omitempty"`
+	// Gap, of ApplyProfile and RemoveProfile: others may have used the server unseen, since
+	// Burnish's own last act or between that and its profile (F34).
+	Gap bool `json:"gap,omitempty"`
 }
 
 // The pool's activities, of the control worker.

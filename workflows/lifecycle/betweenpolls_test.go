@@ -72,20 +72,36 @@ func TestAnApplianceThatChangesIdleServersCallsTheOperator(t *testing.T) {
 	t.Fatal("the operator was not called")
 }
 
-// The power that Burnish changes is no use by others.
+// The power that Burnish changes within a blink is no use by others. In a change that takes longer
+// they may have used the server: it is cleaned.
+//
+// F34
 func TestPowerIsNoUseByOthers(t *testing.T) {
-	w := newShared(t)
-	w.host.discovery.Power = true
-	w.host.power = func(string) (contract.PowerResult, error) {
-		w.pool.version++
-		return contract.PowerResult{State: "on"}, nil
+	for name, slow := range map[string]bool{"within a blink": false, "slowly": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newShared(t)
+			w.host.discovery.Power = true
+			w.host.power = func(string) (contract.PowerResult, error) {
+				w.pool.version++
+				return contract.PowerResult{State: "on"}, nil
+			}
+			w.makeAvailable()
+			w.idle()
+			cleans := w.zeroed()
+			lag := w.lag
+			w.lag = func(activity string) (before, after time.Duration) {
+				if slow && activity == contract.ActivityReadPool {
+					return device.Blink, time.Millisecond
+				}
+				return lag(activity)
+			}
+			ok[contract.Result](w.send(contract.UpdatePower, "", contract.PowerInput{Action: "on"}))
+			w.lag = lag
+			w.poll(contract.SignalFreed)
+			w.requireAvailableWithoutProfile()
+			require.Equal(t, slow, w.zeroed() > cleans)
+		})
 	}
-	w.makeAvailable()
-	w.idle()
-	cleans := w.zeroed()
-	ok[contract.Result](w.send(contract.UpdatePower, "", contract.PowerInput{Action: "on"}))
-	w.poll(contract.SignalFreed)
-	require.Equal(t, cleans, w.zeroed())
 }
 
 // A device that lost its race is cleaned as soon as the others have left, also if no poll saw

@@ -20,6 +20,8 @@ type fakePool struct {
 	version  int  // changes with each change of the server
 	unread   bool // others took it, and no answer has said so yet
 	calls    []string
+	// meanwhile is what others do after Burnish's own act, before the answer to the call.
+	meanwhile func(call string)
 	// injectFault may fail a call before it has effect, or lose its answer after.
 	injectFault func(call string, after bool) error
 }
@@ -46,6 +48,13 @@ func (p *fakePool) leave() {
 		p.profile = ""
 		p.version++
 		delete(p.profiles, theirProfile)
+	}
+}
+
+// use has another user take the server, if it is free, and leave it again at once.
+func (p *fakePool) use() {
+	if p.take() {
+		p.leave()
 	}
 }
 
@@ -80,6 +89,9 @@ func (p *fakePool) call(name string, do func() (oneview.Found, error)) (oneview.
 		}
 	}
 	f, err := do()
+	if p.meanwhile != nil {
+		p.meanwhile(name)
+	}
 	if err == nil && p.injectFault != nil {
 		if lost := p.injectFault(name, true); lost != nil {
 			return f, lost
@@ -104,6 +116,10 @@ func (p *fakePool) Apply(_ context.Context, _ string, s oneview.Server, progress
 		case device.PoolTaken:
 			return oneview.Found{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeServerTaken, Message: "another user has the server"}
 		case device.PoolFree:
+			if f := p.found(s); s.Tag != "" && f.Tag != s.Tag {
+				f.Gap = true
+				return f, nil
+			}
 			p.made++
 			p.version++
 			p.profile = fmt.Sprintf("/rest/server-profiles/ours-%d", p.made)
@@ -118,13 +134,18 @@ func (p *fakePool) Apply(_ context.Context, _ string, s oneview.Server, progress
 // Remove is of oneview.Pools.
 func (p *fakePool) Remove(_ context.Context, _ string, s oneview.Server, _ oneview.Progress) (oneview.Found, error) {
 	return p.call("remove", func() (oneview.Found, error) {
+		last := s.Tag // the server's after Burnish's own last act
 		if p.found(s).Ownership == device.PoolOurs {
 			delete(p.profiles, p.profile)
 			p.profile = ""
 			p.version++
+			last = fmt.Sprint(p.version)
+		}
+		if p.meanwhile != nil {
+			p.meanwhile("removed")
 		}
 		f := p.found(s)
-		f.Power = "Off"
+		f.Power, f.Gap = "Off", f.Ownership == device.PoolFree && f.Tag != last
 		return f, nil
 	})
 }

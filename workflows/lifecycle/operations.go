@@ -323,11 +323,21 @@ func (d operations) endOperatorMaintenance(ctx workflow.Context) (contract.Resul
 	if d.State.Device.Status == device.Enabled && !quarantined {
 		return contract.Result{Device: d.Status(), Already: true, Note: d.pool.TakenNote()}, nil
 	}
+	var server contract.PoolSnapshot
+	var used bool
 	if d.State.Device.State == device.Available {
-		if err := d.checkNotTaken(ctx); err != nil {
-			return contract.Result{}, err
+		var err error
+		switch server, used, err = d.checkNotTaken(ctx); {
+		case err != nil:
+		case used:
+			f, _ := d.discovery.BeforeOffer(ctx)
+			if f != nil {
+				err = f
+			}
+		default:
+			err = d.reservation.EndMaintenance(ctx)
 		}
-		if err := d.reservation.EndMaintenance(ctx); err != nil {
+		if err != nil {
 			return contract.Result{}, err
 		}
 	}
@@ -337,5 +347,8 @@ func (d operations) endOperatorMaintenance(ctx workflow.Context) (contract.Resul
 		}
 	}
 	d.State.HoldReason = ""
+	if used { // SAFETY F34: it leaves its maintenance for a clean, not for the pool
+		d.pool.Conclude(ctx, device.AskPool, server, nil)
+	}
 	return contract.Result{Device: d.Status(), Note: d.pool.TakenNote()}, nil
 }

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -43,7 +44,8 @@ func (k *walker) pollAgain() {
 		case !k.live || v.Pool == nil:
 		case taken && (v.DeviceState == device.Available || v.DeviceState == device.Error && v.Pool.LostRace):
 			k.signal(contract.SignalTaken, contract.Hint{Source: "poll"})
-		case !taken && v.DeviceState == device.Manageable && v.Pool.Taken:
+		case !taken && v.DeviceState == device.Manageable && v.Pool.Taken,
+			!taken && v.DeviceState == device.Available && v.Pool.ChangedBy(fmt.Sprint(k.pool.version)):
 			k.signal(contract.SignalFreed, contract.Hint{Source: "poll"})
 		}
 		k.pollAgain()
@@ -63,8 +65,7 @@ func (k *walker) othersAct() {
 			k.note("others take the server")
 		}
 	case 2:
-		// What they take and leave between two polls is not noticed: docs/oneview.md says so.
-		if v := k.view(); k.pool.taken() && v.DeviceState != device.Available && v.DeviceState != device.Cleaning {
+		if k.pool.taken() {
 			k.pool.leave()
 			k.note("others leave the server")
 		}

@@ -56,12 +56,13 @@ func (d operations) validatePower(in contract.PowerInput) error {
 // power has the device's host change its power. On and off are repeated until they are so. A
 // reset is sent at most once: where its outcome is not known, the answer says so.
 func (d operations) power(ctx workflow.Context, in contract.PowerInput) (contract.Result, error) {
+	began := workflow.Now(ctx)
 	if err := d.checkPower(ctx, in); err != nil {
 		return contract.Result{}, err
 	}
 	got, err := d.callPower(ctx, in.Action)
+	d.noteTag(ctx, began)
 	if err == nil {
-		d.noteTag(ctx)
 		note := "power " + in.Action + " was carried out"
 		if got.State != "" {
 			note += "; the device is " + got.State

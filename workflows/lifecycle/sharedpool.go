@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"time"
+
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
@@ -100,6 +102,9 @@ func (d *run) returnToPool(ctx workflow.Context) error {
 	case o.Event == device.LostRace:
 		d.State.Clean = nil
 		d.Fail(ctx, d.pool.TakenFault())
+	case o.Event == device.ReservationChanged: // SAFETY F34: what others may have used is not offered
+		d.State.Clean = nil
+		d.pool.Conclude(ctx, device.AskPoolReturn, found, nil)
 	case err != nil:
 		d.State.Clean = nil
 		d.Fail(ctx, calls.FaultOf(err))
@@ -125,8 +130,7 @@ func (d binding) checkServer(ctx workflow.Context, in contract.BindInput) error 
 	case o.Event == device.LostRace:
 		return d.pool.TakenFault()
 	case o.Event == device.ObservedUnused:
-		return d.Refuse(device.CodeConflict, "its server was changed on "+d.State.Enrollment.Pool.Appliance+" since it was cleaned: another user may have had it",
-			"take another device; this one is cleaned automatically")
+		return d.pool.UsedFault()
 	case err != nil && o.Event == device.Unclaim:
 		return calls.FaultOf(err)
 	}
@@ -144,7 +148,7 @@ func (d binding) applyProfile(ctx workflow.Context, changed func() bool) func() 
 	}
 	return func() *device.Fault {
 		opts := calls.WhileClientWaits(calls.WithProfile(ctx, "apply the profile of "+d.State.Name))
-		found, err := d.pool.Apply(ctx, opts)
+		found, err := d.pool.Apply(ctx, opts, true)
 		if changed() {
 			return nil // which its caller finds too
 		}
@@ -153,6 +157,8 @@ func (d binding) applyProfile(ctx workflow.Context, changed func() bool) func() 
 			return nil
 		case o.Event == device.LostRace:
 			return d.pool.TakenFault()
+		case err == nil && found.Gap:
+			return d.pool.UsedFault()
 		}
 		return d.pool.FailedFault(err)
 	}
@@ -173,46 +179,49 @@ func (d operations) checkPower(ctx workflow.Context, in contract.PowerInput) err
 	if !d.pool.Shared() {
 		return nil
 	}
-	if err := d.checkNotTaken(ctx); err != nil {
+	_, used, err := d.checkNotTaken(ctx)
+	if err != nil {
 		return err
+	}
+	if used {
+		d.State.Intent.ReadPool = true
+		f := d.pool.UsedFault()
+		f.Remedy = "wait until it is cleaned again, or end its maintenance"
+		return f
 	}
 	return d.validatePower(in)
 }
 
-// checkNotTaken refuses a request for a server that others have, or that may be theirs; what
-// follows from that the device finds out by itself.
-func (d *parts) checkNotTaken(ctx workflow.Context) error {
+// checkNotTaken refuses a request for a server that others have; what follows from that the
+// device finds out by itself. used: it was changed since it was returned.
+func (d *parts) checkNotTaken(ctx workflow.Context) (found contract.PoolSnapshot, used bool, err error) {
 	if !d.pool.Shared() {
-		return nil
+		return found, false, nil
 	}
-	found, err := d.readPool(ctx)
+	found, err = d.readPool(ctx)
 	switch {
 	case err != nil:
-		return calls.FaultOf(err)
+		return found, false, calls.FaultOf(err)
 	case found.Ownership == device.PoolTaken:
 		d.State.Intent.ReadPool = true
-		return d.pool.TakenFault()
-	case d.pool.Observe(device.AskPool, found, nil).Event == device.ObservedUnused:
-		d.State.Intent.ReadPool = true
-		return d.Refuse(device.CodeConflict, "its server was changed on "+d.State.Enrollment.Pool.Appliance+" since it was cleaned", "wait until it is cleaned again")
+		return found, false, d.pool.TakenFault()
 	}
-	return nil
+	known := d.State.Pool
+	return found, known != nil && d.State.Device.State == device.Available && known.ChangedBy(found.Tag), nil
 }
 
-// noteTag records how the appliance shows a server whose power Burnish has changed, so that the
-// change is not taken for another user's. If it cannot be read, it is, and the device is cleaned.
-func (d operations) noteTag(ctx workflow.Context) {
+// noteTag records how the appliance shows an idle server whose power Burnish has changed, so that
+// the change is not taken for another user's. In a change that has lasted for longer than a blink
+// since the server was found unchanged, another user may have had it: it is cleaned (F34).
+func (d operations) noteTag(ctx workflow.Context, unchanged time.Time) {
 	if !d.pool.Shared() || d.State.Device.State != device.Available {
 		return
 	}
 	found, err := d.readPool(ctx)
-	if err != nil {
-		workflow.GetLogger(ctx).Warn("the server was not read after its power was changed", "device", d.State.Name, "error", err)
-		return
-	}
-	if found.Ownership != device.PoolTaken && d.State.Device.State == device.Available {
+	if err == nil && found.Ownership != device.PoolTaken && workflow.Now(ctx).Sub(unchanged) <= device.Blink && d.State.Device.State == device.Available {
 		d.pool.Update(func(s *contract.PoolState) { s.Tag = found.Tag })
 	}
+	d.State.Intent.ReadPool = true
 }
 
 // removeProfile removes the server's profile while a client waits.

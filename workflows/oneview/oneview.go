@@ -108,17 +108,22 @@ func (p *polls) idle(ctx workflow.Context) bool {
 	return !p.reading && !p.waiting && workflow.AllHandlersFinished(ctx)
 }
 
-// onLook records the request of a signal. An interval of 0 ends what is under way, too.
+// onLook records the request of a signal. An interval of 0 asks for no round, and where the polls
+// were on it ends what is under way, too. Where they are off it ends nothing: each worker that
+// starts sends it, and what is under way was asked for by an operator.
 func (p *polls) onLook(ctx workflow.Context, in contract.LookRequest) {
 	s := p.state
 	if in.TellAfter > 0 {
 		s.TellAfter = in.TellAfter
 	}
+	before := s.Interval
 	if in.Interval != nil {
 		s.Interval = max(*in.Interval, 0)
 	}
-	s.Requested = true
-	if in.Interval != nil && s.Interval == 0 {
+	switch off := in.Interval != nil && s.Interval == 0; {
+	case !off:
+		s.Requested = true
+	case before > 0:
 		s.Requested, s.Round, s.Next, s.Failing, s.NeedsOperator = false, nil, time.Time{}, time.Time{}, false
 	}
 	p.endTimer()

@@ -210,6 +210,24 @@ func TestTurningThePollsOffEndsTheRound(t *testing.T) {
 	require.Equal(t, time.Hour, s.Interval)
 }
 
+// A worker that starts while the polls are off says so again: that ends neither the round that an
+// operator has asked for, nor a request for one.
+//
+// S4.15
+func TestAWorkersStartEndsNoRoundThatWasAskedFor(t *testing.T) {
+	r := newRack(t, servers(6))
+	r.took = time.Minute
+	start := contract.LookRequest{Source: "worker start", Interval: pointerTo(0)}
+	r.look(time.Hour)
+	r.look(time.Hour+90*time.Second, start)
+	r.look(time.Hour + 100*time.Second)
+	r.look(time.Hour+110*time.Second, start)
+	s := r.run(10*time.Hour, contract.OneViewInput{})
+	require.Equal(t, []int{0, 2, 4, 0, 2, 4}, r.starts())
+	require.Equal(t, 2, s.Rounds)
+	require.Zero(t, s.Interval)
+}
+
 // look_now is a round at once; one that comes during a round is another round, whatever their
 // number. The interval can change.
 func TestLookNow(t *testing.T) {

@@ -55,9 +55,10 @@ var oneviewMutations = []mutation{
 	{
 		name: "a server that was taken since the look is not changed",
 		file: "internal/oneview/profile.go",
-		old:  `	if now.Profile != v.hardware.Profile || now.Power != v.hardware.Power || now.State != v.hardware.State {`,
-		new:  `	if now.Profile == "never" {`,
-		pkg:  "./internal/oneview", run: "TestTheServerIsReadRightBeforeEachChange",
+		old: `	if now.Profile != v.hardware.Profile || now.Power != v.hardware.Power ||
+		now.State != v.hardware.State || now.Tag != v.hardware.Tag {`,
+		new: `	if now.Profile == "never" {`,
+		pkg: "./internal/oneview", run: "TestTheServerIsReadRightBeforeEachChange",
 	},
 	{
 		name: "a server is switched off before its profile is removed, if it is Burnish's",
@@ -128,6 +129,26 @@ var oneviewMutations = []mutation{
 		old:  `	if u.Host != "" && (`,
 		new:  `	if false && (`,
 		pkg:  "./internal/oneview", run: "TestALinkToAnotherHostIsNotFollowed",
+	},
+	{
+		name: "a version that is not known any more gives up no session",
+		file: "internal/oneview/session.go",
+		old: `			s.version = 0
+		}
+	}
+	return got, err`,
+		new: `			s.version, s.token = 0, ""
+		}
+	}
+	return got, err`,
+		pkg: "./internal/oneview", run: "TestAnUnknownVersionLeavesNoSessionOpen",
+	},
+	{
+		name: "a login whose caller gives up is not abandoned",
+		file: "internal/oneview/session.go",
+		old:  `s.send(context.WithoutCancel(ctx), post,`,
+		new:  `s.send(ctx, post,`,
+		pkg:  "./internal/oneview", run: "TestALoginThatIsCanceledLeavesNoSessionOpen",
 	},
 	{
 		name: "the session is logged out although the call was canceled",

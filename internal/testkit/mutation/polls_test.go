@@ -60,8 +60,15 @@ var pollMutations = []mutation{
 	{
 		rule: "S4.15", name: "an interval of 0 turns the polls off",
 		file: "workflows/oneview/oneview.go",
-		old:  `if in.Interval != nil && s.Interval == 0 {`,
-		new:  `if in.Interval != nil && s.Interval < 0 {`,
+		old:  `off := in.Interval != nil && s.Interval == 0;`,
+		new:  `off := in.Interval != nil && s.Interval < 0;`,
 		pkg:  "./workflows/oneview", run: "TestIntervalZeroIsOff",
+	},
+	{
+		rule: "S4.15", name: "a worker that starts ends no round that was asked for",
+		file: "workflows/oneview/oneview.go",
+		old:  `	case before > 0:`,
+		new:  `	case before >= 0:`,
+		pkg:  "./workflows/oneview", run: "TestAWorkersStartEndsNoRoundThatWasAskedFor",
 	},
 }

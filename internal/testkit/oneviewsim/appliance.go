@@ -41,6 +41,8 @@ type Appliance struct {
 	onExit func()
 	// now is the number of the request that is being carried out.
 	now int
+	// doing is when what a task does now is due; zero between two of them.
+	doing time.Time
 	// taskFault is what becomes of the task that it begins.
 	taskFault TaskFault
 	// broken is an error of a question that returns none; Violations has it.
@@ -268,6 +270,15 @@ func (a *Appliance) touch(what any) {
 	switch one := what.(type) {
 	case *Hardware:
 		one.Version++
+		at := a.doing
+		if at.IsZero() {
+			at = time.Now()
+		}
+		// No two changes are at one moment, as the appliance shows it.
+		if next := one.Modified.Add(time.Millisecond); at.Before(next) {
+			at = next
+		}
+		one.Modified = at
 	case *Profile:
 		one.Version++
 	}

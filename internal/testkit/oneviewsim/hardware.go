@@ -14,6 +14,7 @@ func (a *Appliance) hardwareDoc(h *Hardware) map[string]any {
 		"maintenanceMode": h.MaintenanceMode, "serverProfileUri": orNull(h.Profile), "serverHardwareTypeUri": orNull(h.Type),
 		"serverGroupUri": orNull(h.Group), "state": h.State, "stateReason": h.StateReason, "status": h.Status,
 		"refreshState": h.RefreshState, "eTag": strconv.Itoa(h.Version), "licensingIntent": "OneView", "position": 0,
+		"modified": timestamp(h.Modified),
 	}
 }
 

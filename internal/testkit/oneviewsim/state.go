@@ -57,6 +57,7 @@ type Hardware struct {
 	State, StateReason        string
 	Status, RefreshState      string
 	Version                   int // its eTag
+	Modified                  time.Time
 }
 
 // URI is the server's.

@@ -186,11 +186,16 @@ func (a *Appliance) advance(now time.Time) {
 			return
 		}
 		at := next.Due
-		next.Modified = at
+		next.Modified, a.doing = at, at
 		if next.Stage == stageAccepted {
 			a.begin(next, at)
 		} else {
 			a.finish(next, at)
+		}
+		a.doing = time.Time{}
+		// A task ends after what it has done.
+		if h := a.hardware[next.Server]; h != nil && h.Modified.After(at) {
+			next.Modified = h.Modified
 		}
 		a.touch(next)
 	}

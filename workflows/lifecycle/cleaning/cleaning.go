@@ -34,6 +34,8 @@ type Cleaning struct {
 	// taking is the request of an operator who takes the device out of the pool while it
 	// waits; nil if none does.
 	taking *contract.CleanSlot
+	// again is why the clean must begin again; "" if it must not.
+	again string
 	// failure is how far the last step was that failed, by its host.
 	failure contract.CleanFailure
 }
@@ -83,7 +85,7 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 			return nil
 		}
 		if !prepared && !clean.OfWorkflow(run.Plan[run.Next].Step) {
-			if d.interrupted(ctx, d.prepareServer(runCtx, ctx)) {
+			if d.interrupted(ctx, d.prepareServer(runCtx, ctx, run)) {
 				return nil
 			}
 			prepared = true
@@ -144,7 +146,7 @@ func (d *Cleaning) begin(ctx workflow.Context) *contract.CleanRun {
 		Reason: s.Intent.Reason, By: s.Intent.By, Full: !s.Device.NamedSteps, StartedAt: workflow.Now(ctx).UTC(),
 	}
 	s.Intent.Reason, s.Intent.By, s.Intent.Abort, d.Reservation.InUse, d.Reservation.Unreserved = "", "", false, nil, false
-	d.failure = contract.CleanFailure{}
+	d.failure, d.again = contract.CleanFailure{}, ""
 	return s.Clean
 }
 
@@ -198,7 +200,9 @@ func (d *Cleaning) interrupted(ctx workflow.Context, err error) bool {
 		d.finish(ctx, "aborted", d.aborted())
 	case d.Reservation.Unreserved:
 		d.Reservation.Unreserved = false
-		d.beginAgain(ctx)
+		d.beginAgain(ctx, "another client undid its reservation, or its provider was re-created: the clean begins again")
+	case d.again != "":
+		d.beginAgain(ctx, d.again)
 	case f == nil:
 		return false
 	case f.Code == device.CodeInventoryGenerationAhead, f.Code == device.CodeSuperseded:
@@ -214,13 +218,13 @@ func (d *Cleaning) interrupted(ctx workflow.Context, err error) bool {
 	return true
 }
 
-// beginAgain ends a clean whose reservation is gone. The device stays as it is, so that the next
-// clean begins at once: with the reservation, and the first step.
-func (d *Cleaning) beginAgain(ctx workflow.Context) {
+// beginAgain ends a clean whose reservation, or whose server's profile, is gone. The device stays as
+// it is, so that the next clean begins at once: with the reservation, and the first step.
+func (d *Cleaning) beginAgain(ctx workflow.Context, why string) {
 	s := d.State
 	f := &device.Fault{Class: device.Transient, Code: device.CodeReservationChanged,
-		Message: "another client undid its reservation, or its provider was re-created: the clean begins again",
-		Remedy:  "none needed: the device is cleaned again"}
+		Message: why, Remedy: "none needed: the device is cleaned again"}
+	d.again = ""
 	d.archive(ctx, "failed", f)
 	d.CountForeignWrite(ctx)
 	s.Intent.Reason, s.Intent.By, s.LastError = s.Clean.Reason, s.Clean.By, f.Message

@@ -63,7 +63,7 @@ func (p *Pool) Request() contract.PoolRequest {
 // activity's options. A recorded profile that is not on the server is forgotten (S4.24).
 func (p *Pool) Read(ctx, opts workflow.Context) (contract.PoolSnapshot, error) {
 	asked := p.known()
-	found, err := p.call(ctx, opts, contract.ActivityReadPool)
+	found, err := p.call(ctx, opts, contract.ActivityReadPool, p.Request())
 	if err != nil || p.stop != nil || p.known() != asked {
 		return found, err // what was recorded meanwhile is newer
 	}
@@ -79,13 +79,25 @@ func (p *Pool) Read(ctx, opts workflow.Context) (contract.PoolSnapshot, error) {
 // ReadProfile reads which profile is on the server of a pre-allocated device. It records
 // nothing.
 func (p *Pool) ReadProfile(ctx, opts workflow.Context) (contract.PoolSnapshot, error) {
-	return p.call(ctx, opts, contract.ActivityReadPool)
+	return p.call(ctx, opts, contract.ActivityReadPool, p.Request())
 }
 
 // Apply makes sure that the server has Burnish's profile. The state says so before the
-// appliance is asked, so that a crash between the two leaves no unknown profile.
-func (p *Pool) Apply(ctx, opts workflow.Context) (contract.PoolSnapshot, error) {
-	return p.change(ctx, opts, contract.ActivityApplyProfile, func(s *contract.PoolState, found contract.PoolSnapshot) {
+// appliance is asked, so that a crash between the two leaves no unknown profile. For a tenant the
+// answer says, too, whether others may have used the server since it was returned.
+func (p *Pool) Apply(ctx, opts workflow.Context, tenant bool) (contract.PoolSnapshot, error) {
+	returned := ""
+	if tenant {
+		returned = p.known().Tag
+	}
+	begin := func() contract.PoolRequest {
+		p.Update(func(s *contract.PoolState) { s.Applying, s.Tag = true, "" })
+		p.Publish(ctx)
+		in := p.Request()
+		in.State.Tag = returned
+		return in
+	}
+	return p.change(ctx, opts, contract.ActivityApplyProfile, begin, func(s *contract.PoolState, found contract.PoolSnapshot) {
 		if found.Ownership == device.PoolOurs {
 			s.Profile, s.Applying = found.Profile, false
 		}
@@ -95,26 +107,25 @@ func (p *Pool) Apply(ctx, opts workflow.Context) (contract.PoolSnapshot, error) 
 // Remove switches the server off and removes Burnish's profile; what the state records of it
 // is forgotten only then.
 func (p *Pool) Remove(ctx, opts workflow.Context) (contract.PoolSnapshot, error) {
-	return p.change(ctx, opts, contract.ActivityRemoveProfile, func(s *contract.PoolState, found contract.PoolSnapshot) {
+	return p.change(ctx, opts, contract.ActivityRemoveProfile, p.Request, func(s *contract.PoolState, found contract.PoolSnapshot) {
 		if found.Ownership != device.PoolOurs {
 			s.Profile, s.Applying = "", false
 		}
 	})
 }
 
-// change makes one call that changes the server, and no two at once.
-func (p *Pool) change(ctx, opts workflow.Context, activity string, keep func(*contract.PoolState, contract.PoolSnapshot)) (contract.PoolSnapshot, error) {
+// change makes one call that changes the server, and no two at once: with the input that begin gives
+// when its turn has come. keep records its result.
+func (p *Pool) change(ctx, opts workflow.Context, activity string, begin func() contract.PoolRequest,
+	keep func(*contract.PoolState, contract.PoolSnapshot),
+) (contract.PoolSnapshot, error) {
 	if err := workflow.Await(opts, func() bool { return p.stop == nil }); err != nil {
 		return contract.PoolSnapshot{}, err
 	}
 	opts, stop := workflow.WithCancel(opts)
 	p.stop = stop
 	defer func() { p.stop = nil; stop() }()
-	if activity == contract.ActivityApplyProfile {
-		p.Update(func(s *contract.PoolState) { s.Applying, s.Tag = true, "" })
-		p.Publish(ctx)
-	}
-	found, err := p.call(ctx, opts, activity)
+	found, err := p.call(ctx, opts, activity, begin())
 	if err == nil {
 		p.Update(func(s *contract.PoolState) { keep(s, found) })
 		p.Publish(ctx)
@@ -122,9 +133,9 @@ func (p *Pool) change(ctx, opts workflow.Context, activity string, keep func(*co
 	return found, err
 }
 
-func (p *Pool) call(ctx, opts workflow.Context, activity string) (found contract.PoolSnapshot, err error) {
+func (p *Pool) call(ctx, opts workflow.Context, activity string, in contract.PoolRequest) (found contract.PoolSnapshot, err error) {
 	err = p.During(ctx, contract.WaitAppliance, func() error {
-		return workflow.ExecuteActivity(opts, activity, p.Request()).Get(ctx, &found)
+		return workflow.ExecuteActivity(opts, activity, in).Get(ctx, &found)
 	})
 	if f := calls.FaultIn(err); f != nil && f.Code == device.CodeTimeout {
 		return found, p.noAnswerFault()
@@ -150,6 +161,9 @@ func (p *Pool) Stop() {
 func (p *Pool) Observe(q device.Question, found contract.PoolSnapshot, err error) device.Observation {
 	asked := device.Ask(q, p.State.Device, device.Known{})
 	asked.Pool, asked.PoolChanged = found.Ownership, p.known().ChangedBy(found.Tag)
+	if q == device.AskPoolApplied || q == device.AskPoolReturn {
+		asked.PoolChanged = found.Gap // Burnish itself has changed the tag
+	}
 	if f := calls.FaultIn(err); f != nil {
 		asked.Pool = ""
 		if f.Code == device.CodeServerTaken {
@@ -171,8 +185,8 @@ func (p *Pool) Conclude(ctx workflow.Context, q device.Question, found contract.
 	case device.LostRace:
 		p.State.Fault = p.TakenFault()
 		p.State.LastError = p.State.Fault.Message
-	case device.ObservedUnused:
-		p.State.LastError = "its server was changed on " + p.State.Enrollment.Pool.Appliance + " since it was cleaned: it is cleaned again"
+	case device.ObservedUnused, device.ReservationChanged:
+		p.State.LastError = p.UsedFault().Message + ": it is cleaned again"
 		p.CountForeignWrite(ctx)
 	}
 	return o
@@ -183,6 +197,13 @@ func (p *Pool) TakenFault() *device.Fault {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeServerTaken,
 		Message: "another user of " + p.State.Enrollment.Pool.Appliance + " has the server",
 		Remedy:  "take another server; this one is cleaned when a poll finds that the other user has left it"}
+}
+
+// UsedFault is the fault of a server that nothing shows to be as Burnish has left it.
+func (p *Pool) UsedFault() *device.Fault {
+	return &device.Fault{Class: device.Permanent, Code: device.CodeConflict,
+		Message: "its server was changed on " + p.State.Enrollment.Pool.Appliance + " since it was cleaned: another user may have had it",
+		Remedy:  "take another device; this one is cleaned automatically"}
 }
 
 // TakenNote says why a device stays in maintenance after its operator has ended theirs; ""
