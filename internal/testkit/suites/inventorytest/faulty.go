@@ -19,6 +19,7 @@ const (
 	Stock       Kind = "Stock"
 	PutReserved Kind = "PutReserved"
 	Delete      Kind = "Delete"
+	OfHardware  Kind = "OfHardware"
 )
 
 // Point is a moment in a sequence of calls: before or after one of them.
@@ -131,6 +132,11 @@ func (f *Faulty) PutReserved(ctx context.Context, uuid string, generation int64,
 	return callFor(f, r, func() (inventory.Reservation, error) {
 		return f.store.PutReserved(ctx, uuid, generation, reserved, tenant)
 	})
+}
+
+// OfHardware is inventory.Store's.
+func (f *Faulty) OfHardware(ctx context.Context, hardware string) ([]inventory.Provider, error) {
+	return callFor(f, Request{Kind: OfHardware, UUID: hardware}, func() ([]inventory.Provider, error) { return f.store.OfHardware(ctx, hardware) })
 }
 
 // Delete is inventory.Store's.
