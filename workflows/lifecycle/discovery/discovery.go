@@ -1,6 +1,6 @@
 // Package discovery asks a device's host what the hardware is, and records what follows:
 // the device's identity, the operation that erases it (S2.25 to S2.29), and whether its
-// serial is unique (F23). It owns the discovery result in the state.
+// hardware is known under another name (F23, F35). It owns the discovery result in the state.
 package discovery
 
 import (
@@ -203,6 +203,11 @@ func (d *Discovery) silentHostFault() *device.Fault {
 func (d *Discovery) Rediscover(ctx workflow.Context) {
 	d.State.Intent.Rediscover = false
 	f := calls.FaultIn(d.Discover(d.WhileClientWaits(ctx)))
+	if f == nil && d.State.Intent.ConfirmSerial { // seen for the first time (F35)
+		if other := calls.FaultIn(d.CheckUnique(ctx, d.State.Host.Identity)); other != nil && other.Code == device.CodeDuplicateSerial {
+			f = other
+		}
+	}
 	result := device.HostResultOf(f)
 	// An unreachable host, or one that finds the device, does not prove that its serial is
 	// unique.
@@ -237,24 +242,44 @@ func (d *Discovery) conclude(ctx workflow.Context, q device.Question, result dev
 	return o
 }
 
-// CheckSerialUnique refuses a serial that another device has, and notifies that device:
-// two slots with one serial need an operator (F23). A listing may miss one, but a host
-// never accepts the same hardware twice.
-func (d *Discovery) CheckSerialUnique(ctx workflow.Context, serial string) error {
-	if serial == "" {
+// CheckUnique refuses hardware that another device has, and notifies that device: two slots
+// with one serial need an operator (F23), and so does hardware that is recorded under another
+// name (F35). A listing may miss a device, but a host never accepts the same hardware twice.
+func (d *Discovery) CheckUnique(ctx workflow.Context, i device.Identity) error {
+	return d.checkUnique(ctx, calls.WithClientDeadline(ctx, "serial of "+d.State.Name), i, i.Serial)
+}
+
+// CheckRecords is CheckUnique before a clean, until there is an answer or opts is canceled. The
+// inventory tells which other device has the hardware, but for those of Nova's: for them the
+// listing is asked.
+func (d *Discovery) CheckRecords(ctx, opts workflow.Context) error {
+	i, serial := d.State.Host.Identity, ""
+	if !d.OwnedByBurnish() {
+		serial = i.Serial
+	}
+	return d.During(ctx, contract.WaitInventory, func() error {
+		return d.checkUnique(ctx, calls.WithInventory(opts, "records of the hardware of "+d.State.Name), i, serial)
+	})
+}
+
+func (d *Discovery) checkUnique(ctx, opts workflow.Context, i device.Identity, serial string) error {
+	if i.Serial == "" {
 		return nil
 	}
 	var known contract.DeviceBySerial
-	in := contract.FindBySerialInput{Name: d.State.Name, Serial: serial}
-	if err := d.Look(ctx, calls.WithClientDeadline(ctx, "serial of "+d.State.Name), contract.ActivityFindBySerial, in, &known); err != nil {
-		return calls.FaultOf(err)
+	in := contract.FindBySerialInput{Name: d.State.Name, MovedFrom: d.State.MovedFrom, Serial: serial, Hardware: i.Hardware()}
+	if err := d.Look(ctx, opts, contract.ActivityFindBySerial, in, &known); err != nil {
+		return err
 	}
-	if known.Name == "" {
+	f := known.Fault
+	switch {
+	case known.Name == "":
 		return nil
+	case f == nil:
+		f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Other: known.Name,
+			Message: "serial " + i.Serial + " belongs to " + known.Name + " already",
+			Remedy:  "if the hardware was moved, move " + known.Name + " " + d.State.Name + "; if not, find out which device has which hardware"}
 	}
-	f := &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Other: known.Name,
-		Message: "serial " + serial + " belongs to " + known.Name + " already",
-		Remedy:  "if the hardware was moved, move " + known.Name + " " + d.State.Name + "; if not, find out which device has which hardware"}
 	d.NotifyOther(ctx, f)
 	return f
 }
@@ -268,7 +293,7 @@ func (d *Discovery) ConfirmSerialUnique(ctx workflow.Context) error {
 	s := d.State
 	d.Publish(ctx)
 	var known contract.DeviceBySerial
-	in := contract.FindBySerialInput{Name: s.Name, Serial: s.Device.Unit.Serial, Listed: true}
+	in := contract.FindBySerialInput{Name: s.Name, MovedFrom: s.MovedFrom, Serial: s.Device.Unit.Serial, Listed: true}
 	if err := workflow.ExecuteActivity(calls.WithInventory(ctx, "serial of "+s.Name), contract.ActivityFindBySerial, in).Get(ctx, &known); err != nil {
 		return calls.FaultOf(err)
 	}
@@ -277,7 +302,10 @@ func (d *Discovery) ConfirmSerialUnique(ctx workflow.Context) error {
 		return nil
 	}
 	s.Intent.DuplicateAt = known.Name
-	f := d.DuplicateSerialFault()
+	f := known.Fault
+	if f == nil {
+		f = d.DuplicateSerialFault()
+	}
 	d.NotifyOther(ctx, f)
 	if state := s.Device.State; state == device.PendingCleaning || state == device.Cleaning {
 		s.Clean = nil
