@@ -166,7 +166,7 @@ func (d *Discovery) unfit(before contract.DiscoveryResult) *device.Fault {
 func (d *Discovery) BeforeOffer(ctx workflow.Context) (f *device.Fault, again bool) {
 	d.State.Intent.Rediscover = false
 	before := d.State.Host
-	f = calls.FaultIn(d.Discover(d.WhileClientWaits(ctx)))
+	f = d.see(ctx)
 	result := device.HostResultOf(f)
 	if f == nil {
 		if f = d.unfit(before); f != nil {
@@ -187,6 +187,17 @@ func (d *Discovery) BeforeOffer(ctx workflow.Context) (f *device.Fault, again bo
 	return f, o.Needs(device.RetryLater)
 }
 
+// see has the host discover the device while a client waits. Hardware that is new here is asked
+// for under every other name, until a search that found this device itself has confirmed it: that
+// of an imported device was never seen before (F35).
+func (d *Discovery) see(ctx workflow.Context) *device.Fault {
+	f := calls.FaultIn(d.Discover(d.WhileClientWaits(ctx)))
+	if f == nil && d.State.Intent.ConfirmSerial {
+		f = calls.FaultIn(d.CheckUnique(ctx, d.State.Host.Identity))
+	}
+	return f
+}
+
 // silentHostFault is the fault of a device that is clean, and is not offered because its
 // host does not answer.
 func (d *Discovery) silentHostFault() *device.Fault {
@@ -202,12 +213,7 @@ func (d *Discovery) silentHostFault() *device.Fault {
 // Rediscover has the host discover the device again, because it may have changed.
 func (d *Discovery) Rediscover(ctx workflow.Context) {
 	d.State.Intent.Rediscover = false
-	f := calls.FaultIn(d.Discover(d.WhileClientWaits(ctx)))
-	if f == nil && d.State.Intent.ConfirmSerial { // seen for the first time (F35)
-		if other := calls.FaultIn(d.CheckUnique(ctx, d.State.Host.Identity)); other != nil && other.Code == device.CodeDuplicateSerial {
-			f = other
-		}
-	}
+	f := d.see(ctx)
 	result := device.HostResultOf(f)
 	// An unreachable host, or one that finds the device, does not prove that its serial is
 	// unique.
