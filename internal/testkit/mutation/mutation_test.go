@@ -25,7 +25,7 @@ type mutation struct {
 
 var mutations = slices.Concat(
 	lifecycleMutations, runbookMutations, overrideMutations,
-	lostMutations, inTaskMutations, followMutations,
+	lostMutations, hardwareMutations, inTaskMutations, followMutations,
 	limitsMutations, pollMutations,
 	hostMutations,
 	stateDirMutations,

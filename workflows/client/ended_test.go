@@ -1,0 +1,73 @@
+package client
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/mocks"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"burnish/internal/device"
+)
+
+// A serial belongs to a device whose workflow ended until that is running again, or was given up:
+// its last run says so, which the listing of the serial need not have.
+//
+// F35
+func TestFindBySerialFindsEndedWorkflows(t *testing.T) {
+	const (
+		runs       = enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+		terminated = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
+		completed  = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+		failed     = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
+	)
+	as := func(name, serial string, state device.State, status enumspb.WorkflowExecutionStatus) *workflowpb.WorkflowExecutionInfo {
+		r := run(t, name, serial, state)
+		if r.Status = status; status != runs {
+			r.CloseTime = timestamppb.New(time.Unix(1, 0))
+		}
+		return r
+	}
+	ended := as("d7", "S1", device.Allocated, terminated)
+	for name, c := range map[string]struct {
+		listed []*workflowpb.WorkflowExecutionInfo
+		last   *workflowpb.WorkflowExecutionInfo // of d7; nil: there is none
+		want   BySerial
+		ended  bool
+	}{
+		"terminated":                     {listed: []*workflowpb.WorkflowExecutionInfo{ended}, last: ended, ended: true},
+		"enrolled again, and refused":    {listed: []*workflowpb.WorkflowExecutionInfo{ended}, last: as("d7", "", device.Absent, failed), ended: true},
+		"running again":                  {listed: []*workflowpb.WorkflowExecutionInfo{ended}, last: as("d7", "S2", device.Available, runs)},
+		"forgotten since":                {listed: []*workflowpb.WorkflowExecutionInfo{ended}, last: as("d7", "S1", device.Retired, completed)},
+		"retired since":                  {listed: []*workflowpb.WorkflowExecutionInfo{ended}, last: as("d7", "S1", device.Retired, terminated)},
+		"replaced since":                 {listed: []*workflowpb.WorkflowExecutionInfo{ended}, last: as("d7", "S2", device.Available, terminated)},
+		"past its retention":             {listed: []*workflowpb.WorkflowExecutionInfo{ended}},
+		"its own earlier run":            {listed: []*workflowpb.WorkflowExecutionInfo{as("d1", "S1", device.Allocated, terminated)}},
+		"the name that it had":           {listed: []*workflowpb.WorkflowExecutionInfo{as("d0", "S1", device.Allocated, terminated)}},
+		"another one that has it by now": {listed: []*workflowpb.WorkflowExecutionInfo{ended, as("d8", "S1", device.Available, runs)}, want: BySerial{Other: "d8"}},
+		"itself is listed":               {listed: []*workflowpb.WorkflowExecutionInfo{as("d1", "S1", device.Available, runs)}, want: BySerial{Listed: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := &mocks.Client{}
+			server.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{Executions: c.listed}, nil)
+			if c.last == nil {
+				server.On("DescribeWorkflowExecution", mock.Anything, "device/d7", "").Return(nil, serviceerror.NewNotFound("none"))
+			} else {
+				server.On("DescribeWorkflowExecution", mock.Anything, "device/d7", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: c.last}, nil)
+			}
+			found, err := New(server).FindBySerial(t.Context(), "S1", "d1", "d0")
+			require.NoError(t, err)
+			if c.ended {
+				require.Equal(t, "d7", found.Ended.Name)
+				found.Ended = Execution{}
+			}
+			require.Equal(t, c.want, found)
+		})
+	}
+}
