@@ -41,7 +41,8 @@ func (c *Control) EnsureProvider(ctx context.Context, in contract.ReservationReq
 			return inventory.EnsureReserved(ctx, c.Store, id, nil, inventory.Holder{})
 		}
 		return inventory.EnsureProvider(ctx, c.Store, inventory.Provider{
-			UUID: id, Name: in.Name, Class: in.Class, Traits: in.Traits, Hardware: in.Hardware, FormerHardware: in.FormerHardware,
+			UUID: id, Name: in.Name, Class: in.Class, Traits: in.Traits,
+			Hardware: in.Hardware, FormerHardware: in.FormerHardware,
 		})
 	})
 }

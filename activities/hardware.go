@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"fmt"
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
@@ -28,10 +29,12 @@ func (c *Control) findHardware(ctx context.Context, in contract.FindBySerialInpu
 		return contract.DeviceBySerial{Name: found.Other}, nil
 	case in.Listed && !found.Listed:
 		return contract.DeviceBySerial{}, &device.Fault{Class: device.Transient, Code: device.CodeServerUnreachable,
-			Message: "the server does not list " + in.Name + " with its serial yet", Remedy: "none: it is tried again; if it goes on, check the server's visibility store"}
+			Message: "the server does not list " + in.Name + " with its serial yet",
+			Remedy:  "none: it is tried again; if it goes on, check the server's visibility store"}
 	}
 	if in.Hardware != "" {
-		records, err := inventory.HardwareRecords(ctx, c.Store, in.Hardware, contract.DeviceUUID(in.Name), contract.DeviceUUID(in.MovedFrom))
+		own, former := contract.DeviceUUID(in.Name), contract.DeviceUUID(in.MovedFrom)
+		records, err := inventory.HardwareRecords(ctx, c.Store, in.Hardware, own, former)
 		if err != nil {
 			return contract.DeviceBySerial{}, err
 		}
@@ -41,16 +44,17 @@ func (c *Control) findHardware(ctx context.Context, in contract.FindBySerialInpu
 			}
 		}
 	}
-	if found.Ended.Name == "" {
+	last := found.Ended
+	if last.Name == "" {
 		return contract.DeviceBySerial{}, nil
 	}
-	how, err := c.Client.HowEnded(ctx, found.Ended)
+	how, err := c.Client.HowEnded(ctx, last)
 	if err != nil {
 		return contract.DeviceBySerial{}, unlisted(err)
 	}
-	f := recordedElsewhere(in.Name, found.Ended.Name, "serial "+in.Serial+" belongs to "+found.Ended.Name+", whose workflow was "+how,
-		"its workflow (temporal workflow delete --workflow-id "+contract.WorkflowID(found.Ended.Name)+")")
-	return contract.DeviceBySerial{Name: found.Ended.Name, Fault: f}, nil
+	f := recordedElsewhere(in.Name, last.Name, "serial "+in.Serial+" belongs to "+last.Name+", whose workflow was "+how,
+		"its workflow (temporal workflow delete --workflow-id "+contract.WorkflowID(last.Name)+")")
+	return contract.DeviceBySerial{Name: last.Name, Fault: f}, nil
 }
 
 // recordedAs is the fault of hardware that the inventory records under another name than the
@@ -58,7 +62,8 @@ func (c *Control) findHardware(ctx context.Context, in contract.FindBySerialInpu
 func (c *Control) recordedAs(ctx context.Context, name string, r inventory.HardwareRecord) (*device.Fault, error) {
 	if r.Used > 0 || r.Witness == device.WitnessBound {
 		user := device.Inventory{Used: r.Used, Consumers: r.Consumers, Witness: r.Witness, Tenant: r.Tenant}.User()
-		return recordedElsewhere(name, r.Name, "the inventory records that "+user+" has this hardware, as "+r.Name, "its provider "+r.UUID), nil
+		message := "the inventory records that " + user + " has this hardware, as " + r.Name
+		return recordedElsewhere(name, r.Name, message, "its provider "+r.UUID), nil
 	}
 	last, found, err := c.Client.LastRun(ctx, r.Name)
 	if err != nil {
@@ -67,13 +72,16 @@ func (c *Control) recordedAs(ctx context.Context, name string, r inventory.Hardw
 	if found && last.Released() {
 		return nil, nil
 	}
-	return recordedElsewhere(name, r.Name, "the inventory records this hardware as "+r.Name+", which was neither retired nor forgotten", "its provider "+r.UUID), nil
+	message := "the inventory records this hardware as " + r.Name + ", which was neither retired nor forgotten"
+	return recordedElsewhere(name, r.Name, message, "its provider "+r.UUID), nil
 }
 
 // recordedElsewhere is the fault of hardware that is recorded under another name. record is what
 // an operator deletes if that name is lost.
 func recordedElsewhere(name, other, message, record string) *device.Fault {
-	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Other: other, Message: message,
-		Remedy: "start the worker of " + other + "'s host, or enroll " + other + " again as it was; then move " + other + " " + name +
-			", or retire and forget " + other + "; if it is gone for good, delete " + record}
+	return &device.Fault{
+		Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Other: other, Message: message,
+		Remedy: fmt.Sprintf("start the worker of %[1]s's host, or enroll %[1]s again as it was; "+
+			"then move %[1]s %[2]s, or retire and forget %[1]s; if it is gone for good, delete %[3]s", other, name, record),
+	}
 }

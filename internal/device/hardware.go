@@ -9,7 +9,8 @@ import (
 // SerialKey is a serial number without the differences in which two systems write it: blanks,
 // underscores in their place, and small letters. "" if it is unknown.
 func SerialKey(text string) string {
-	return strings.ToUpper(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '_' || r == 0 || unicode.IsSpace(r) }), ""))
+	blank := func(r rune) bool { return r == '_' || r == 0 || unicode.IsSpace(r) }
+	return strings.ToUpper(strings.Join(strings.FieldsFunc(text, blank), ""))
 }
 
 // noGeneration ends the serial of a file whose file system gave its inode no generation.

@@ -14,7 +14,10 @@ import (
 // F35
 func TestHardwareIsTheSameUnderEveryName(t *testing.T) {
 	same := [][]device.Identity{
-		{{Serial: "S 1_x"}, {Serial: "s1X"}, {Serial: "\tS_1  X\x00"}, {Serial: "S1X", Model: "another driver's", Path: "/dev/sdb", Size: 7, Device: 9}},
+		{
+			{Serial: "S 1_x"}, {Serial: "s1X"}, {Serial: "\tS_1  X\x00"},
+			{Serial: "S1X", Model: "another driver's", Path: "/dev/sdb", Size: 7, Device: 9},
+		},
 		{
 			{Serial: "ino-802-12-0000beef", Device: 0x802, Inode: 12, Model: "file"},
 			{Serial: "ino-802-12-0000beef", Device: 0x802, Inode: 12, Model: "loop"},

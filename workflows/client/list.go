@@ -175,8 +175,8 @@ type BySerial struct {
 }
 
 // FindBySerial searches the listing for the serial of the device called name; the devices
-// except do not count as others. A listing lags behind: that there is no other proves nothing. But of
-// two devices that are listed with one serial, the one that was listed last finds the other.
+// except do not count as others. A listing lags behind: that there is no other proves nothing.
+// But of two devices that are listed with one serial, the one that was listed last finds the other.
 func (c *Client) FindBySerial(ctx context.Context, serial, name string, except ...string) (found BySerial, err error) {
 	if serial == "" {
 		return found, nil
@@ -217,7 +217,8 @@ func (c *Client) FindBySerial(ctx context.Context, serial, name string, except .
 }
 
 func serialsQuery(serials []string) string {
-	return joined("WorkflowType = "+literal(contract.WorkflowDeviceLifecycle), "ExecutionStatus IN ('Running', 'Terminated', 'Canceled', 'TimedOut', 'Failed')",
+	return joined("WorkflowType = "+literal(contract.WorkflowDeviceLifecycle),
+		"ExecutionStatus IN ('Running', 'Terminated', 'Canceled', 'TimedOut', 'Failed')",
 		Filter{NotState: device.Retired}.conditions(), anyOf(contract.AttrSerial.GetName(), serials))
 }
 

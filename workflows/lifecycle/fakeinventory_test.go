@@ -146,7 +146,9 @@ func (s *fakeInventory) Usages(_ context.Context, uuid string) (inventory.Usage,
 
 func (s *fakeInventory) Reservation(_ context.Context, uuid string) (inventory.Reservation, error) {
 	if other, is := s.of(uuid); is {
-		return inventory.Reservation{Generation: other.Generation, Total: 1, Reserved: 1, Witness: other.Witness, Tenant: other.Tenant}, nil
+		r := inventory.Reservation{Generation: other.Generation, Total: 1, Reserved: 1}
+		r.Witness, r.Tenant = other.Witness, other.Tenant
+		return r, nil
 	}
 	var st inventory.Reservation
 	err := s.call("Reservation", uuid, func() error {

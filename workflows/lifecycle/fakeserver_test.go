@@ -404,9 +404,10 @@ func (v *listing) DescribeWorkflowExecution(_ context.Context, id, _ string) (*w
 		return nil, serviceerror.NewNotFound(id)
 	}
 	payload, err := converter.GetDefaultDataConverter().ToPayload(string(state))
+	fields := map[string]*commonpb.Payload{contract.AttrState.GetName(): payload}
 	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
 		Execution: &commonpb.WorkflowExecution{WorkflowId: id}, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
-		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{contract.AttrState.GetName(): payload}},
+		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: fields},
 	}}, err
 }
 

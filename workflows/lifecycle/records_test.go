@@ -13,7 +13,8 @@ import (
 
 // recordedElsewhere is a record of the hardware in d1's slot under the name d7.
 func (w *deviceEnv) recordedElsewhere(change func(*inventory.HardwareRecord)) {
-	r := inventory.HardwareRecord{Provider: inventory.Provider{UUID: contract.DeviceUUID("d7"), Name: "d7", Hardware: w.host.discovery.Identity.Hardware()}}
+	r := inventory.HardwareRecord{Provider: inventory.Provider{UUID: contract.DeviceUUID("d7"), Name: "d7"}}
+	r.Hardware = w.host.discovery.Identity.Hardware()
 	change(&r)
 	w.inventory.elsewhere = []inventory.HardwareRecord{r}
 }
@@ -21,6 +22,8 @@ func (w *deviceEnv) recordedElsewhere(change func(*inventory.HardwareRecord)) {
 func recordedTenant(r *inventory.HardwareRecord) {
 	r.Witness, r.Tenant = device.WitnessBound, "alice"
 }
+
+func recordedUse(r *inventory.HardwareRecord) { r.Used, r.Consumers = 1, []string{"bob"} }
 
 func recordedNobody(r *inventory.HardwareRecord) { r.Witness = device.WitnessFree }
 
@@ -37,6 +40,7 @@ func (w *deviceEnv) requireUntouched(who string) {
 //
 // F35
 func TestHardwareThatIsRecordedElsewhereIsNotEnrolled(t *testing.T) {
+	const notGivenUp = "neither retired nor forgotten"
 	for name, c := range map[string]struct {
 		record func(*inventory.HardwareRecord)
 		other  device.State // of d7's workflow; "": there is none
@@ -44,11 +48,11 @@ func TestHardwareThatIsRecordedElsewhereIsNotEnrolled(t *testing.T) {
 		serial string
 	}{
 		"its instance is recorded":                 {record: recordedTenant, says: "alice has this hardware, as d7"},
-		"it is in use":                             {record: func(r *inventory.HardwareRecord) { r.Used, r.Consumers = 1, []string{"bob"} }, says: "bob has this hardware"},
+		"it is in use":                             {record: recordedUse, says: "bob has this hardware"},
 		"it was retired as lost":                   {record: recordedTenant, other: device.Retired, says: "alice has this hardware"},
-		"nobody is recorded, its workflow is gone": {record: recordedNobody, says: "neither retired nor forgotten"},
-		"who has it was never recorded":            {record: func(*inventory.HardwareRecord) {}, says: "neither retired nor forgotten"},
-		"it is in service":                         {record: recordedNobody, other: device.Available, says: "neither retired nor forgotten"},
+		"nobody is recorded, its workflow is gone": {record: recordedNobody, says: notGivenUp},
+		"who has it was never recorded":            {record: func(*inventory.HardwareRecord) {}, says: notGivenUp},
+		"it is in service":                         {record: recordedNobody, other: device.Available, says: notGivenUp},
 		"its serial is written in another way":     {record: recordedTenant, serial: " s_1\x00", says: "alice"},
 	} {
 		for _, asserted := range []bool{false, true} {
@@ -65,7 +69,8 @@ func TestHardwareThatIsRecordedElsewhereIsNotEnrolled(t *testing.T) {
 				}
 				e := w.enrollment()
 				e.OperatorAssertsClean = asserted
-				r := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true}).refused(device.CodeDuplicateSerial)
+				in := contract.EnrollInput{Enrollment: e, Provide: true}
+				r := w.send(contract.UpdateEnroll, "", in).refused(device.CodeDuplicateSerial)
 				require.Contains(t, r.Fault.Message, c.says)
 				require.Contains(t, r.Fault.Remedy, "move d7 d1")
 				require.Contains(t, r.Fault.Remedy, contract.DeviceUUID("d7"))

@@ -80,12 +80,13 @@ func (s *Store) writeHardware(r *record, p inventory.Provider) error {
 			return err
 		}
 	}
-	before := r.Hardware
-	r.Hardware = inventory.WithHardware(before, p)
+	gone := slices.Clone(r.Hardware)
+	r.Hardware = inventory.WithHardware(r.Hardware, p)
 	if err := s.write(r); err != nil {
 		return err
 	}
-	return s.unlist(r.UUID, slices.DeleteFunc(slices.Clone(before), func(h string) bool { return slices.Contains(r.Hardware, h) }))
+	gone = slices.DeleteFunc(gone, func(h string) bool { return slices.Contains(r.Hardware, h) })
+	return s.unlist(r.UUID, gone)
 }
 
 // list adds a provider to the index of a hardware.

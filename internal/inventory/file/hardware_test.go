@@ -42,7 +42,8 @@ func TestARecordOfHardwareIsNotOverlooked(t *testing.T) {
 	require.NoError(t, os.RemoveAll(index))
 	_, err := s.OfHardware(t.Context(), p.Hardware)
 	inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, uuid.NewString()+".json"), []byte("{"), 0o600)) // of whatever hardware
+	unreadable := filepath.Join(dir, uuid.NewString()+".json") // of whatever hardware
+	require.NoError(t, os.WriteFile(unreadable, []byte("{"), 0o600))
 	found(open(t, dir))
 	found(s)
 }

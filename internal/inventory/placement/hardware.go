@@ -36,9 +36,7 @@ func (s *Store) addHardware(ctx context.Context, p inventory.Provider) error {
 	if p.Hardware == "" {
 		return nil
 	}
-	have, generation, err := s.aggregates(ctx, p.UUID, func(ctx context.Context, c *gophercloud.ServiceClient) resourceproviders.GetAggregatesResult {
-		return resourceproviders.GetAggregates(ctx, c, p.UUID)
-	})
+	have, generation, err := s.aggregates(ctx, p.UUID, resourceproviders.GetAggregates)
 	if err == nil {
 		_, err = s.recordHardware(ctx, p, generation, have)
 	}
@@ -47,25 +45,30 @@ func (s *Store) addHardware(ctx context.Context, p inventory.Provider) error {
 
 // recordHardware writes the hardware of p where the provider has other aggregates, and gives the
 // provider's generation.
-func (s *Store) recordHardware(ctx context.Context, p inventory.Provider, generation int64, have []string) (int64, error) {
+func (s *Store) recordHardware(ctx context.Context, p inventory.Provider, at int64, have []string) (int64, error) {
 	all := inventory.WithHardware(have, p)
 	if slices.Equal(all, have) {
-		return generation, nil
+		return at, nil
 	}
-	_, generation, err := s.aggregates(ctx, p.UUID, func(ctx context.Context, c *gophercloud.ServiceClient) resourceproviders.GetAggregatesResult {
-		return resourceproviders.UpdateAggregates(ctx, c, p.UUID, body{"resource_provider_generation": generation, "aggregates": all})
-	})
+	write := func(ctx context.Context, c *gophercloud.ServiceClient, id string) resourceproviders.GetAggregatesResult {
+		b := body{"resource_provider_generation": at, "aggregates": all}
+		return resourceproviders.UpdateAggregates(ctx, c, id, b)
+	}
+	_, generation, err := s.aggregates(ctx, p.UUID, write)
 	return generation, err
 }
 
-// aggregates makes one request that answers with a provider's aggregates.
-func (s *Store) aggregates(ctx context.Context, uuid string, request func(context.Context, *gophercloud.ServiceClient) resourceproviders.GetAggregatesResult) ([]string, int64, error) {
+// aggregatesRequest is a request about the provider with this UUID.
+type aggregatesRequest func(context.Context, *gophercloud.ServiceClient, string) resourceproviders.GetAggregatesResult
+
+// aggregates makes one request that answers with a provider's aggregates and its generation.
+func (s *Store) aggregates(ctx context.Context, uuid string, request aggregatesRequest) ([]string, int64, error) {
 	var answer struct {
 		Generation *int64    `json:"resource_provider_generation"`
 		Aggregates *[]string `json:"aggregates"`
 	}
 	err := s.do(ctx, requestInfo{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
-		if err := request(ctx, c).ExtractInto(&answer); err != nil {
+		if err := request(ctx, c, uuid).ExtractInto(&answer); err != nil {
 			return err
 		}
 		if answer.Generation == nil || answer.Aggregates == nil {

@@ -97,7 +97,9 @@ func (s *Store) list(ctx context.Context, required, inTree string) ([]resourcepr
 	return s.listBy(ctx, resourceproviders.ListOpts{Required: required, InTree: inTree})
 }
 
-func (s *Store) listBy(ctx context.Context, by resourceproviders.ListOpts) ([]resourceproviders.ResourceProvider, error) {
+func (s *Store) listBy(
+	ctx context.Context, by resourceproviders.ListOpts,
+) ([]resourceproviders.ResourceProvider, error) {
 	var answer struct {
 		Providers *[]resourceproviders.ResourceProvider `json:"resource_providers"`
 	}

@@ -45,7 +45,8 @@ func (s *Site) newHost(t *testing.T, name string) *Worker {
 
 // enrollOther is the command that enrolls a path under another name.
 func enrollOther(name, host, path string, flags ...string) []string {
-	return append([]string{"enroll", name, "--host", host, "--driver", "block", "--set", "path=" + path, "--provide"}, flags...)
+	args := []string{"enroll", name, "--host", host, "--driver", "block", "--set", "path=" + path, "--provide"}
+	return append(args, flags...)
 }
 
 // The workflow and its history are gone, and so is what the host had recorded: the inventory
@@ -77,7 +78,8 @@ func TestALostTenantsDiskUnderAnotherName(t *testing.T) {
 	require.NoError(t, os.Rename(d.Path, renamed))
 	refused(renamed)
 	require.NoError(t, os.Rename(renamed, d.Path))
-	fleet := s.writeFile(t, "fleet.yaml", fmt.Sprintf("devices:\n  - {name: y1, host: %s, driver: block, set: {path: %s}, provide: true}\n", other, d.Path))
+	fleet := s.writeFile(t, "fleet.yaml", fmt.Sprintf(
+		"devices:\n  - {name: y1, host: %s, driver: block, set: {path: %s}, provide: true}\n", other, d.Path))
 	r := s.Burnish(t, "enroll", "-f", fleet)
 	require.NotZero(t, r.Code, r)
 	require.Contains(t, r.Stderr, Instance("alice"))

@@ -5,8 +5,8 @@ var hardwareMutations = []mutation{
 	{
 		rule: "F35", name: "an enrollment asks for every record of its hardware",
 		file: "workflows/lifecycle/discovery/discovery.go",
-		old:  `Serial: serial, Hardware: i.Hardware()}`,
-		new:  `Serial: serial}`,
+		old:  `Serial: serial, Hardware: i.Hardware(),`,
+		new:  `Serial: serial,`,
 		pkg:  "./workflows/lifecycle", run: "TestHardwareThatIsRecordedElsewhereIsNotEnrolled",
 	},
 	{

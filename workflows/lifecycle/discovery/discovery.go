@@ -273,7 +273,9 @@ func (d *Discovery) checkUnique(ctx, opts workflow.Context, i device.Identity, s
 		return nil
 	}
 	var known contract.DeviceBySerial
-	in := contract.FindBySerialInput{Name: d.State.Name, MovedFrom: d.State.MovedFrom, Serial: serial, Hardware: i.Hardware()}
+	in := contract.FindBySerialInput{
+		Name: d.State.Name, MovedFrom: d.State.MovedFrom, Serial: serial, Hardware: i.Hardware(),
+	}
 	if err := d.Look(ctx, opts, contract.ActivityFindBySerial, in, &known); err != nil {
 		return err
 	}

@@ -177,7 +177,9 @@ func (d *Reservation) EnsureNewProvider(ctx workflow.Context) (contract.Reservat
 	return d.ensureProvider(ctx, d.callInTask, d.State.Host.Identity)
 }
 
-func (d *Reservation) ensureProvider(ctx workflow.Context, call inventoryCall, of device.Identity) (contract.ReservationSnapshot, error) {
+func (d *Reservation) ensureProvider(
+	ctx workflow.Context, call inventoryCall, of device.Identity,
+) (contract.ReservationSnapshot, error) {
 	in := d.unconditional()
 	in.Hardware = of.Hardware()
 	if former := d.State.Host.Identity.Hardware(); former != in.Hardware {

@@ -136,7 +136,9 @@ func (f *Faulty) PutReserved(ctx context.Context, uuid string, generation int64,
 
 // OfHardware is inventory.Store's.
 func (f *Faulty) OfHardware(ctx context.Context, hardware string) ([]inventory.Provider, error) {
-	return callFor(f, Request{Kind: OfHardware, UUID: hardware}, func() ([]inventory.Provider, error) { return f.store.OfHardware(ctx, hardware) })
+	return callFor(f, Request{Kind: OfHardware, UUID: hardware}, func() ([]inventory.Provider, error) {
+		return f.store.OfHardware(ctx, hardware)
+	})
 }
 
 // Delete is inventory.Store's.
