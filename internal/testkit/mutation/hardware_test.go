@@ -60,7 +60,7 @@ var hardwareMutations = []mutation{
 		file: "internal/inventory/hardware.go",
 		old:  `f.Code == device.CodeNoProvider {`,
 		new:  `f.Code != device.CodeInventoryUnavailable {`,
-		pkg:  "./internal/inventory/file", run: "TestAnUnreadableRecordOfHardwareIsAnError",
+		pkg:  "./internal/inventory", run: "TestARecordOfHardwareThatCannotBeReadIsAnError",
 	},
 	{
 		rule: "F35", name: "the serial of an ended workflow is found",
