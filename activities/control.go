@@ -54,7 +54,7 @@ func (c *Control) EnsureProvider(ctx context.Context, in contract.ReservationReq
 // generation that is newer than the workflow's.
 func (c *Control) ReserveForBind(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
-		return inventory.ReserveForBind(ctx, c.Store, id, instanceOf(in), in.Expect, earlierWrites(ctx, in) > 0)
+		return inventory.ReserveForBind(ctx, c.Store, id, recordFor(in), in.Expect, earlierWrites(ctx, in) > 0)
 	})
 }
 
@@ -136,12 +136,11 @@ func (c *Control) withProvider(ctx context.Context, in contract.ReservationReque
 
 // observedByNova adds who has a device of Nova's: Nova's allocations say so (F24).
 func observedByNova(found contract.ReservationSnapshot) contract.ReservationSnapshot {
-	if found.Used == 0 {
-		found.Witness, found.Tenant = device.WitnessFree, ""
-		return found
+	consumer := ""
+	if found.Used > 0 {
+		consumer = device.Inventory{Consumers: found.Consumers}.Consumer()
 	}
-	found.Witness = device.WitnessBound
-	found.Tenant = device.Inventory{Consumers: found.Consumers}.Consumer()
+	found.Record = device.RecordOf(consumer)
 	return found
 }
 
@@ -150,21 +149,18 @@ func earlierWrites(ctx context.Context, in contract.ReservationRequest) int64 {
 	return int64(activity.GetInfo(ctx).Attempt) - 1 + int64(in.EarlierWrites)
 }
 
-// instanceOf is the instance that a bind records; "" for a provider of Nova's, where Nova's
-// allocations are the record.
-func instanceOf(in contract.ReservationRequest) string {
-	if in.Owner == device.OwnerNova || in.Tenant == nil {
-		return ""
+// recordFor is what a write records; nil for a provider of Nova's, where Nova's allocations
+// are the record.
+func recordFor(in contract.ReservationRequest) *device.Record {
+	if in.Owner == device.OwnerNova {
+		return nil
 	}
-	return *in.Tenant
+	return in.Record
 }
 
 // holderOf is what a write records of who has the device.
 func holderOf(in contract.ReservationRequest) inventory.Holder {
-	if in.Owner == device.OwnerNova {
-		return inventory.Holder{}
-	}
-	return inventory.Holder{Tenant: in.Tenant, Left: in.Left, LeftGeneration: in.LeftGeneration}
+	return inventory.Holder{Record: recordFor(in), Left: in.Left, LeftGeneration: in.LeftGeneration}
 }
 
 // providerRecreated is the fault of a reserved device whose provider Nova has re-created: the
@@ -211,5 +207,5 @@ func (c *Control) FindPreviousRun(ctx context.Context, name string) (contract.Pr
 // snapshotOf converts the inventory's snapshot for the workflow; provider is the UUID of a
 // provider of Nova's, or empty.
 func snapshotOf(v inventory.ReservationSnapshot, provider string) contract.ReservationSnapshot {
-	return contract.ReservationSnapshot{Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers, Provider: provider, Witness: v.Witness, Tenant: v.Tenant}
+	return contract.ReservationSnapshot{Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers, Provider: provider, Record: v.Record}
 }

@@ -61,7 +61,7 @@ func (c *Control) findHardware(ctx context.Context, in contract.FindBySerialInpu
 // device's; nil if the device of that name was given up, and no instance is recorded.
 func (c *Control) recordedAs(ctx context.Context, name string, r inventory.HardwareRecord) (*device.Fault, error) {
 	if r.Used > 0 || r.Witness == device.WitnessBound {
-		user := device.Inventory{Used: r.Used, Consumers: r.Consumers, Witness: r.Witness, Tenant: r.Tenant}.User()
+		user := device.Inventory{Used: r.Used, Consumers: r.Consumers, Record: r.Record}.User()
 		message := "the inventory records that " + user + " has this hardware, as " + r.Name
 		return recordedElsewhere(name, r.Name, message, "its provider "+r.UUID), nil
 	}

@@ -229,7 +229,7 @@ func (w *reconciliation) compare(ctx context.Context, k listedDevice, s inventor
 	}
 	o, why := device.Observe(k.device(), asked.Answered(device.Inventory{
 		Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers, Provider: v.Provider,
-		Witness: v.Witness, Tenant: v.Tenant,
+		Record: v.Record,
 	}))
 	if o.Needs(device.RequestRecheck) || slices.Contains(w.missingBefore, k.name) { // a provider that is back is checked
 		w.hint(ctx, k.name)

@@ -36,6 +36,8 @@ const (
 	Burned       EventKind = "burned"
 	BurnFailed   EventKind = "burn_failed" // failed, or its outcome is unknown
 	LostRace     EventKind = "lost_race"
+	// BindRepeated: the instance of a binding that was read from the record sends its bind again.
+	BindRepeated EventKind = "bind_repeated"
 	Rebuild      EventKind = "rebuild"
 	Unbind       EventKind = "unbind"
 
@@ -43,6 +45,7 @@ const (
 	ObservedInUse      EventKind = "observed_in_use"
 	ObservedUnused     EventKind = "observed_unused"    // reserved and unused
 	ObservedFree       EventKind = "observed_free"      // neither reserved nor used
+	ObservedHeld       EventKind = "observed_held"      // unused, and recorded that an operator holds it (F43)
 	Released           EventKind = "released"           // the observed consumer is gone
 	BindingEnded       EventKind = "binding_ended"      // the inventory records that the instance of an unknown device has left
 	BindingMissing     EventKind = "binding_missing"    // allocated, but no binding is recorded (S2.69)
@@ -77,6 +80,10 @@ type Event struct {
 	// Recorded (ObservedInUse): the inventory records that Burnish gave the device to this
 	// instance (SAFETY F24), which ends whatever binding an older memory has.
 	Recorded bool
+	// Number (ObservedInUse) is the recorded number of that binding, 0 if there is none; Hold
+	// (ObservedHeld) how an operator holds the device.
+	Number int
+	Hold   Hold
 	// BoundSince (PreviousRunFound): the device's present binding began after that run had
 	// ended, so that the run says nothing about it.
 	BoundSince bool

@@ -15,8 +15,8 @@ import (
 func kinds() []EventKind {
 	return []EventKind{
 		Enroll, Import, Provide, Manage, Clean, CleanSteps, Maintain, MaintainOff, Retire, Lost, Forget, Replace, Move, Override, Power,
-		ClaimEvent, Unclaim, ClaimExpired, BurnStarted, Burned, BurnFailed, LostRace, Rebuild, Unbind,
-		ObservedInUse, ObservedUnused, ObservedFree, Released, BindingMissing, BindingEnded, PreviousRunFound, NoWitness, Invalidated, IdentityChanged, Seen, LookFailed, Taken, Freed,
+		ClaimEvent, Unclaim, ClaimExpired, BurnStarted, Burned, BurnFailed, LostRace, BindRepeated, Rebuild, Unbind,
+		ObservedInUse, ObservedUnused, ObservedFree, ObservedHeld, Released, BindingMissing, BindingEnded, PreviousRunFound, NoWitness, Invalidated, IdentityChanged, Seen, LookFailed, Taken, Freed,
 		CleanStarted, CleanDone, StepsDone, CleanFailed, WearLimitExceeded, ReservationChanged, Returned,
 	}
 }
@@ -36,6 +36,8 @@ func allEvents() []Event {
 						all = append(all, e)
 						e.Recorded = true
 						all = append(all, e)
+						e.Recorded, e.Hold = false, HoldMaintenance
+						all = append(all, e)
 					}
 				}
 			}
@@ -50,6 +52,7 @@ var alphabet = sync.OnceValue(func() []Event {
 	return slices.DeleteFunc(allEvents(), func(e Event) bool {
 		return e.Automated && !uses(e.Kind, "automated") || e.AssertedClean && !uses(e.Kind, "asserted-clean") ||
 			e.BoundSince && !uses(e.Kind, "bound-since") ||
+			e.Hold != HoldNone && !uses(e.Kind, "hold") ||
 			e.Recorded && (!uses(e.Kind, "recorded") || e.Instance == "") ||
 			e.Instance != "" && !uses(e.Kind, "instance") ||
 			// A claim and an unbind always name an instance.
@@ -64,7 +67,8 @@ var settingsUsed = map[string][]EventKind{
 	"asserted-clean": {Enroll},
 	"bound-since":    {PreviousRunFound},
 	"recorded":       {ObservedInUse},
-	"instance":       {ClaimEvent, Unclaim, BurnStarted, Rebuild, Unbind, ObservedInUse, PreviousRunFound},
+	"hold":           {ObservedHeld},
+	"instance":       {ClaimEvent, Unclaim, BurnStarted, BindRepeated, Rebuild, Unbind, ObservedInUse, PreviousRunFound},
 }
 
 // history is what happened to a device's data according to the events alone, without the
@@ -89,7 +93,7 @@ func (p history) after(d Device, e Event) history {
 			return operatorAsserted
 		}
 		return used
-	case BurnStarted, Burned, ObservedInUse, ObservedUnused, BindingMissing, NoWitness, Invalidated, IdentityChanged, LookFailed, Taken, Freed, LostRace, ReservationChanged,
+	case BurnStarted, Burned, ObservedInUse, ObservedUnused, ObservedHeld, BindingMissing, NoWitness, Invalidated, IdentityChanged, LookFailed, Taken, Freed, LostRace, ReservationChanged,
 		Retire, Lost, Replace:
 		return used
 	case PreviousRunFound:
@@ -413,6 +417,9 @@ func describeEvent(e Event) string {
 	if e.Recorded {
 		text += " recorded"
 	}
+	if e.Hold != HoldNone {
+		text += " in-maintenance"
+	}
 	return text
 }
 
@@ -436,6 +443,8 @@ func readEvent(text string) (Event, error) {
 			e.BoundSince = true
 		case field == "recorded":
 			e.Recorded = true
+		case field == "in-maintenance":
+			e.Hold = HoldMaintenance
 		default:
 			return e, fmt.Errorf("%q is not a word for an event", field)
 		}

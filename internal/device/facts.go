@@ -82,6 +82,9 @@ var (
 		return d.Owner != OwnerNova && s.Inventory.Witness == WitnessFree && s.Inventory.Generation > s.Known.Generation
 	}}
 	noRecord = isNot(recordedFree, "no record of who has it")
+	// recordedHold: SAFETY F43.
+	recordedHold = fact{"recorded that an operator holds it", func(_ Device, s Snapshot) bool { return s.Inventory.Hold != HoldNone }}
+	noHold       = isNot(recordedHold, "not recorded that an operator holds it")
 	// tenantMissing: a bound device without a record. It is asked of a read only: where a store
 	// keeps no record, a write would be repeated without end.
 	tenantMissing = fact{"its instance is not recorded", func(d Device, s Snapshot) bool {
@@ -97,7 +100,7 @@ var (
 func explains(d Device, s Snapshot) bool {
 	i, k := s.Inventory, s.Known
 	switch {
-	case d.Binding != nil && i.HeldBy(d.Binding.Instance), d.Claim != nil && d.Claim.Burning && i.HeldBy(d.Claim.Instance):
+	case d.Binding != nil && i.HeldBy(d.Binding.Instance) && i.Bindings <= d.Binding.Number, recordsBurn(d, i):
 		return true
 	case d.State == Unknown || !i.HeldBy(k.Left):
 		return false
@@ -105,6 +108,12 @@ func explains(d Device, s Snapshot) bool {
 		return true
 	}
 	return i.Generation <= k.LeftGeneration
+}
+
+// recordsBurn says that the provider records the burn under way: an attempt of it was carried out,
+// and its answer lost (SAFETY F42).
+func recordsBurn(d Device, i Inventory) bool {
+	return d.Owner != OwnerNova && d.Claim != nil && d.Claim.Burning && i.HeldBy(d.Claim.Instance)
 }
 
 // What the device is, beside its state.
@@ -137,7 +146,7 @@ var (
 	// explained by it; a clean begins with such a write.
 	unexplained = fact{"generation not explained", func(d Device, s Snapshot) bool {
 		return s.Question == AskRecheck && s.detects && s.Inventory.Generation > s.Known.Generation &&
-			!d.BeingCleaned() && d.State != Retired
+			!d.BeingCleaned() && d.State != Retired && !recordsBurn(d, s.Inventory)
 	}}
 	// offeredByNova: Nova's scheduler may allocate it, and no bind is under way.
 	offeredByNova = allOf("owner nova, neither on hold nor being bound", ownedByNova, allOf("", of(notInMaintenance), of(notBurning)))
@@ -217,6 +226,9 @@ var (
 	reserveOpen  = follow{"reserve it if reserved < total", EnsureReserved, open.holds}
 	reserveBound = follow{"reserve it if reserved < total, or if its instance is not recorded", EnsureReserved, func(d Device, s Snapshot) bool {
 		return open.holds(d, s) || tenantMissing.holds(d, s)
+	}}
+	reserveHeld = follow{"reserve it if an operator holds it", EnsureReserved, func(d Device, _ Snapshot) bool {
+		return d.Hold() != HoldNone
 	}}
 	recordAgain   = follow{"record its instance again", EnsureReserved, tenantMissing.holds}
 	reserveUnless = follow{"reserve it unless it is returning", EnsureReserved, func(d Device, _ Snapshot) bool { return d.Dirty || d.Binding != nil }}

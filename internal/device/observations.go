@@ -71,15 +71,15 @@ var standingRows = observer{
 	{reads, in(Retired), given(inUse), "", nil,
 		"a retired device stays reserved, whoever uses it"},
 
-	{ask(AskRecheck), in(Manageable, Available, Cleaning), given(unused, recreatedWhileKept), Invalidated, does(StopClean),
+	{ask(AskRecheck), in(Manageable, Available, Cleaning), given(unused, recreatedWhileKept), Invalidated, append(does(StopClean), reserveHeld),
 		"its provider was re-created while it was kept clean: somebody may have used it"},
 	{ask(AskRecheck), in(Available), given(unused, recreatedWhileOffered), ObservedUnused, nil,
 		"its provider was re-created although it was available: it is cleaned"},
 	{ask(AskRecheck), in(Available), given(unused, sameKept, unexplained, offeredByNova), ObservedUnused, todo(reserveOpen),
 		"its provider was written since it was offered, and not by Burnish: it may have been used, and is cleaned"},
-	{ask(AskRecheck), in(Available), given(unused, sameKept, unexplained, isNot(offeredByNova, "not offered by Nova")), Invalidated, nil,
+	{ask(AskRecheck), in(Available), given(unused, sameKept, unexplained, isNot(offeredByNova, "not offered by Nova")), Invalidated, todo(reserveHeld),
 		"the inventory is newer than this workflow"},
-	{ask(AskRecheck), in(Unknown, Manageable, Allocated, Cleaning, Error), given(unused, sameKept, unexplained), Invalidated, nil,
+	{ask(AskRecheck), in(Unknown, Manageable, Allocated, Cleaning, Error), given(unused, sameKept, unexplained), Invalidated, todo(reserveHeld),
 		"the inventory is newer than this workflow"},
 
 	{ask(AskRecheck, AskReserve, AskBeforeLeaving, AskEndMaintenance), in(Available), given(unused, credible, usedUnseen, recordedFree), ObservedUnused, nil,
@@ -114,7 +114,7 @@ var standingRows = observer{
 
 // failedReadRows: a read or a reservation that failed.
 var failedReadRows = observer{
-	{ask(AskRecheck, AskReserve), in(Manageable, Available, Cleaning), given(ahead, keptNow), Invalidated, does(StopClean),
+	{ask(AskRecheck, AskReserve), in(Manageable, Available, Cleaning), given(ahead, keptNow), Invalidated, append(does(StopClean), reserveHeld),
 		"another writer changed the provider of a device that is kept clean"},
 	{ask(AskRecheck), nil, given(missing, providerKnown), "", does(AwaitProvider),
 		"the device has no provider; reconciliation reports when there is one"},
@@ -188,7 +188,9 @@ var unreserveRows = observer{
 		"the write did not take effect"},
 	{ask(AskUnreserve), in(Cleaning), given(of(returning), ahead), Invalidated, nil,
 		"the inventory is newer than this workflow"},
-	{ask(AskUnreserve), in(Cleaning), given(of(returning), failedForGood), CleanFailed, todo(reserveIt),
+	{ask(AskUnreserve), in(Cleaning), given(of(returning), missing, ownedByNova), ReservationChanged, nil,
+		"its provider is gone until Nova makes it again: it is cleaned again, with that one's reservation"},
+	{ask(AskUnreserve), in(Cleaning), given(of(returning), failedForGood, notAway), CleanFailed, todo(reserveIt),
 		"the inventory refuses the return: a newer write voids what may still be under way"},
 
 	{ask(AskUnreserve), in(Available), given(lowered, inUse, of(notBurning)), ObservedInUse, todo(reserveOpen),
@@ -243,11 +245,15 @@ var bindRows = observer{
 var resolveRows = observer{
 	{ask(AskResolve), in(Unknown), given(inUse), ObservedInUse, nil,
 		"the inventory shows the device in use, or records who has it"},
-	{ask(AskResolve), in(Unknown), given(unused, of(unbound), recordedFree), ObservedUnused, nil,
+	{ask(AskResolve), in(Unknown), given(unused, of(unbound), recordedHold), ObservedHeld, nil,
+		"the inventory records that an operator holds the device"},
+	{ask(AskResolve), in(Unknown), given(unused, of(unbound), noHold, recordedFree), ObservedUnused, nil,
 		"the inventory records that no instance has the device"},
-	{ask(AskResolve), in(Unknown), given(unused, of(unbound), noRecord), NoWitness, nil,
+	{ask(AskResolve), in(Unknown), given(unused, of(unbound), noHold, noRecord), NoWitness, nil,
 		"nothing records who has the device: it waits for the operator"},
-	{ask(AskResolve), in(Unknown), given(unused, of(bound), recordedEnd), BindingEnded, nil,
+	{ask(AskResolve), in(Unknown), given(unused, of(bound), recordedEnd, recordedHold), ObservedHeld, nil,
+		"the inventory records that its instance has left, and that an operator holds the device"},
+	{ask(AskResolve), in(Unknown), given(unused, of(bound), recordedEnd, noHold), BindingEnded, nil,
 		"the inventory records that its instance has left: the clean began that this workflow does not know of"},
 	{ask(AskResolve), in(Unknown), given(unused, of(bound), isNot(recordedEnd, "not recorded that its instance has left")), ObservedUnused, todo(recordAgain),
 		"the device is bound, as far as it knows"},

@@ -104,10 +104,8 @@ type Inventory struct {
 	Consumers  []string
 	// Provider is the provider's UUID where Nova owns it, else "".
 	Provider string
-	// Witness is what the provider itself records of who has the device, and Tenant the
-	// instance that it names (WitnessBound).
-	Witness Witness
-	Tenant  string
+	// Record is what the provider itself records.
+	Record
 }
 
 // UnknownConsumer is the instance of a use whose consumer the inventory does not name.
@@ -341,14 +339,21 @@ type Reason string
 type Observation struct {
 	Event    EventKind
 	Instance string
-	// Recorded: the Instance is the one that the provider records (F24).
+	// Recorded: the Instance is the one that the provider records (F24), with the Number of its
+	// binding, 0 if that is not recorded.
 	Recorded bool
-	Then     []FollowUp
+	Number   int
+	// Hold (ObservedHeld) is how the record says that an operator holds the device.
+	Hold Hold
+	Then []FollowUp
 }
 
 // EventOf is the observation's event; automated is the setting of automated cleaning.
 func (o Observation) EventOf(automated bool) Event {
-	return Event{Kind: o.Event, Instance: o.Instance, Recorded: o.Recorded, Automated: automated && o.Event.UsesAutomated()}
+	return Event{
+		Kind: o.Event, Instance: o.Instance, Recorded: o.Recorded, Number: o.Number, Hold: o.Hold,
+		Automated: automated && o.Event.UsesAutomated(),
+	}
 }
 
 // Needs says whether the observation has this follow-up.
@@ -391,8 +396,11 @@ func (m observer) observe(d Device, s Snapshot) (Observation, Reason) {
 	if r.Event == ObservedInUse {
 		o.Instance = s.Inventory.Consumer()
 		if recordedUse.holds(d, s) && (s.Inventory.Used == 0 || d.Binding != nil) {
-			o.Instance, o.Recorded = s.Inventory.Tenant, true
+			o.Instance, o.Recorded, o.Number = s.Inventory.Tenant, true, s.Inventory.Bindings
 		}
+	}
+	if r.Event == ObservedHeld {
+		o.Hold = s.Inventory.Hold
 	}
 	if r.Event == Unclaim {
 		o.Instance = d.Claim.Instance

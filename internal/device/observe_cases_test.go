@@ -112,7 +112,7 @@ func snapshots(q Question) []Snapshot {
 		}
 		return all
 	}
-	records := []Inventory{{Witness: WitnessFree}, {Witness: WitnessBound, Tenant: own}, {Witness: WitnessBound, Tenant: other}}
+	records := []Record{RecordOf(""), RecordOf(own), RecordOf(other), {Witness: WitnessFree, Hold: HoldOperator}, {Witness: WitnessBound, Tenant: own, Bindings: 9}}
 	generations := []int64{ourGeneration}
 	if q == AskRecheck || q == AskUnreserve || q == AskReconcile || q == AskResolve {
 		generations = append(generations, ourGeneration+1)
@@ -129,7 +129,7 @@ func snapshots(q Question) []Snapshot {
 				continue
 			}
 			for _, r := range records {
-				i.Witness, i.Tenant = r.Witness, r.Tenant
+				i.Record = r
 				all = append(all, s.Answered(i))
 				if r.Tenant == own {
 					left := s

@@ -150,7 +150,7 @@ func unexplainedIsDirty(c outcome) string {
 	if s.Question != AskRecheck || s.Answer != Answered || (s.Inventory.Used > 0 || otherRecorded(d, s)) || !s.detects || s.Inventory.Generation <= s.Known.Generation {
 		return ""
 	}
-	return unless(d.BeingCleaned() || d.State == Retired || c.next.Dirty && slices.Contains([]State{Unknown, PendingCleaning}, c.next.State),
+	return unless(d.BeingCleaned() || d.State == Retired || recordsBurn(d, s.Inventory) || c.next.Dirty && (c.next.Hold() != HoldNone || slices.Contains([]State{Unknown, PendingCleaning}, c.next.State)),
 		"it still counts as clean")
 }
 
@@ -162,7 +162,7 @@ func recreatedIsDirty(c outcome) string {
 	switch {
 	case s.Question == AskRecheck && (d.Allocatable() || s.keptClean && s.Known.KeepsClean(d)),
 		s.Question == AskBind && d.Claim != nil && d.Claim.Burning:
-		return unless(c.next.Dirty && (c.next.State == Unknown || c.next.State == PendingCleaning), "it still counts as clean")
+		return unless(c.next.Dirty && (c.next.Hold() != HoldNone || c.next.State == Unknown || c.next.State == PendingCleaning), "it still counts as clean")
 	case s.Question == AskReconcile && d.Allocatable() && d.Owner == OwnerNova:
 		return unless(c.observation.Needs(RequestRecheck), "it is not re-checked")
 	}

@@ -47,9 +47,9 @@ func TestTheRecordOfARetiredDeviceStaysUnexplained(t *testing.T) {
 	require.NoError(t, err)
 	known := Known{Generation: 3, Left: own, LeftGeneration: 3}
 	for tenant, generation := range map[string]int64{own: 5, other: 3} {
-		after, _ := known.After(d, Inventory{Generation: generation, Total: 1, Reserved: 1, Witness: WitnessBound, Tenant: tenant})
+		after, _ := known.After(d, Inventory{Generation: generation, Total: 1, Reserved: 1, Record: RecordOf(tenant)})
 		require.Equal(t, int64(3), after.Generation, tenant)
 	}
-	after, _ := known.After(d, Inventory{Generation: 5, Total: 1, Reserved: 1, Witness: WitnessFree})
+	after, _ := known.After(d, Inventory{Generation: 5, Total: 1, Reserved: 1, Record: RecordOf("")})
 	require.Equal(t, int64(5), after.Generation)
 }

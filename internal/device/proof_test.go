@@ -127,6 +127,8 @@ func proofs() []proof {
 		{name: "an observed binding ends when its end is observed", walk: ofStep(observedBindingEnds)},
 		// S2.51, S4.10
 		{name: "maintenance ends by the system that began it", walk: ofStep(holdsEndByTheirOwn)},
+		// F43
+		{name: "what an operator holds is neither cleaned nor offered by itself", walk: ofStep(heldByOperator)},
 		// D7, F24, D16
 		{name: "automated cleaning off, or no record: the device waits for the operator's clean", walk: ofStep(heldUntilCleaned)},
 		// S2.66
@@ -272,7 +274,7 @@ func everyStateIsReached(g *graph) error {
 // host that can erase it, so that the next discovery finds a way (D4).
 func noTraps(overrides bool) func(*graph) error {
 	notCounted := []EventKind{
-		Import, Invalidated, IdentityChanged, LookFailed, Taken, LostRace, PreviousRunFound, ObservedInUse, ObservedUnused, ObservedFree,
+		Import, Invalidated, IdentityChanged, LookFailed, Taken, LostRace, PreviousRunFound, ObservedInUse, ObservedUnused, ObservedFree, ObservedHeld,
 		Retire, Lost, Forget, Replace, Move,
 	}
 	return func(g *graph) error {

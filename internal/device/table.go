@@ -85,11 +85,14 @@ var (
 	unseen                 = cond{"not seen by its host since", func(d Device, _ Event) bool { return d.Unseen }}
 	seen                   = not(unseen, "seen by its host")
 	lostRace               = cond{"a lost race", func(d Device, _ Event) bool { return d.LostRace }}
-	notMaintained          = cond{"not in the operator's maintenance", func(d Device, _ Event) bool { return d.Status != Maintaining }}
+	atWork                 = cond{"in the operator's maintenance", func(d Device, _ Event) bool { return d.Status == Maintaining }}
+	notMaintained          = not(atWork, "not in the operator's maintenance")
 	// raceLostAlone: nothing but the lost race keeps the device in error (S4.10, S4.12).
 	raceLostAlone = cond{"a lost race alone", func(d Device, _ Event) bool {
 		return d.LostRace && d.Status != Maintaining && d.Maintenance != MaintenanceQuarantined
 	}}
+	held             = cond{"held by an operator", func(d Device, _ Event) bool { return d.Hold() != HoldNone }}
+	notHeld          = not(held, "not held by an operator")
 	maintenanceTaken = cond{"maintenance because it was taken", func(d Device, _ Event) bool { return d.Maintenance == MaintenanceTaken }}
 	// takenByOthers: others may use the server now, and write what no operator has accepted.
 	takenByOthers   = cond{"a server that others took", func(d Device, _ Event) bool { return d.LostRace || d.Maintenance == MaintenanceTaken }}
@@ -111,6 +114,10 @@ var (
 	}}
 	observedByNova = cond{"a binding observed in Nova's inventory", func(d Device, _ Event) bool {
 		return d.Owner == OwnerNova && d.Binding != nil && d.Binding.Observed
+	}}
+	// readBack: the bind of a self-owned device was lost with its task, and its record was read.
+	readBack = cond{"a binding read from the record", func(d Device, _ Event) bool {
+		return d.Owner != OwnerNova && d.Binding != nil && d.Binding.Observed
 	}}
 )
 
@@ -140,17 +147,26 @@ var (
 		d.Claim = nil
 	}}
 	bindObserved = effect{"Dirty, Binding as observed", func(d *Device, e Event) {
+		claim := d.Claim
 		d.Dirty, d.AwaitingManualClean, d.Returning, d.NamedSteps, d.LostRace, d.Claim = true, false, false, false, false, nil
 		switch {
 		case e.Instance == "": // in use, and the inventory does not say by whom
 			return
-		case d.Binding != nil && SameTenant(e.Instance, d.Binding.Instance):
+		case d.Binding != nil && SameTenant(e.Instance, d.Binding.Instance) && e.Number <= d.Binding.Number:
 			return
 		case d.Binding != nil && d.Owner == OwnerSelf && !e.Recorded:
 			return // only its own unbind, or the record of a later bind, ends a binding of a self-owned device (F6, F24)
 		}
-		d.Bindings++
+		d.Bindings = max(d.Bindings+1, e.Number)
 		d.Binding = &Binding{Number: d.Bindings, Instance: e.Instance, Observed: true}
+		// SAFETY F42: the burn of this claim was carried out, and its answer lost with its task.
+		if claim != nil && e.Recorded && SameTenant(e.Instance, claim.Instance) {
+			*d.Binding = Binding{Number: d.Bindings, Instance: claim.Instance, Request: claim.Request, Tag: claim.Tag, Managed: claim.Managed}
+		}
+	}}
+	adoptRequest = effect{"the binding's request and tag", func(d *Device, e Event) {
+		b := d.Binding
+		b.Instance, b.Request, b.Tag, b.Managed, b.Observed = e.Instance, e.Request, e.Tag, e.Managed, false
 	}}
 	restoreBinding = effect{"Binding of the previous run, Dirty if it had one", func(d *Device, e Event) {
 		if e.Instance == "" {
@@ -229,6 +245,11 @@ var (
 		d.Dirty, d.Claim = true, nil
 		d.Returning, d.NamedSteps, d.AwaitingManualClean, d.LostRace = false, false, false, false
 	}}
+	restoreHold = effect{"maintenance if it was recorded", func(d *Device, e Event) {
+		if e.Hold == HoldMaintenance {
+			setMaintenance.apply(d, e)
+		}
+	}}
 	replaceUnit = effect{"Dirty, the next unit", func(d *Device, _ Event) {
 		d.Dirty, d.LostRace = true, false
 		d.Unit = Unit{Number: d.Unit.Number + 1}
@@ -269,7 +290,15 @@ var table = concat(
 		{in(Absent), Enroll, when(notAsserted), Manageable, then(markDirty, enrolled)},
 		{in(Absent), Enroll, when(assertedClean), Manageable, then(enrolled)},
 		{in(Absent), Import, nil, Unknown, then(enrolled)},
-		{nil, Invalidated, nil, Unknown, then(invalidate, clearCleanFailed)},
+		{in(Unknown), Invalidated, nil, noChange, then(invalidate)},
+		{in(Allocated, PendingCleaning), Invalidated, nil, Unknown, then(invalidate)},
+		{in(Available), Invalidated, when(notInMaintenance), Unknown, then(invalidate)},
+		{in(Cleaning), Invalidated, when(fullPlan), Unknown, then(invalidate)},
+		// SAFETY F43: what an operator holds is neither cleaned nor offered by itself.
+		{in(Manageable, Error), Invalidated, when(held), noChange, then(invalidate)},
+		{in(Manageable, Error), Invalidated, when(notHeld), Unknown, then(invalidate, clearCleanFailed)},
+		{in(Available), Invalidated, when(inMaintenance), Manageable, then(invalidate)},
+		{in(Cleaning), Invalidated, when(named), Manageable, then(invalidate)},
 		{in(Absent), Invalidated, nil, Unknown, then(invalidate, enrolled)},
 
 		{in(Unknown), PreviousRunFound, when(notBoundSince), noChange, then(restoreBinding)},
@@ -279,7 +308,10 @@ var table = concat(
 		{in(Unknown), NoWitness, when(unbound), noChange, then(markDirty, awaitManualClean)},
 		{in(Unknown), Clean, when(awaitingManualClean), PendingCleaning, then(allowClean)},
 		{in(Unknown), Manage, when(awaitingManualClean), Manageable, then(allowClean)},
-		{in(Unknown), ObservedUnused, when(unbound), PendingCleaning, then(markDirty, awaitManualCleanIfOff)},
+		{in(Unknown), ObservedHeld, when(unbound), Manageable, then(markDirty, allowClean, restoreHold)},
+		{in(Unknown), ObservedHeld, when(bound, ownedBySelf), Manageable, then(unbind, markDirty, restoreHold)},
+		{in(Unknown), ObservedUnused, when(unbound, notMaintained), PendingCleaning, then(markDirty, awaitManualCleanIfOff)},
+		{in(Unknown), ObservedUnused, when(unbound, atWork), Manageable, then(markDirty, allowClean)},
 		{in(Unknown), ObservedUnused, when(bound), Allocated, then(markDirty)},
 		// SAFETY F24: only the first write of a clean records that no instance has the device.
 		{in(Unknown), BindingEnded, when(bound, ownedBySelf), PendingCleaning, then(unbind, markDirty, awaitManualCleanIfOff)},
@@ -312,6 +344,7 @@ var table = concat(
 		{in(Available), LookFailed, when(notBurning), Error, then(markDirty, dropClaim, setCleanFailed)},
 
 		{in(Allocated), Rebuild, when(byBoundInstance), noChange, nil},
+		{in(Allocated), BindRepeated, when(byBoundInstance, readBack), noChange, then(adoptRequest)},
 		{in(Allocated), BindingMissing, when(unbound), PendingCleaning, then(markDirty, awaitManualCleanIfOff)},
 		{in(Allocated), ObservedInUse, when(unbound), noChange, then(bindObserved)},
 		// A migration gives the allocation another consumer, and back (S0.21, S0.22).

@@ -172,7 +172,9 @@ func bindingsComeFromBurns(s step) string {
 		c := s.before.Claim
 		return unless(c != nil && c.Burning && c.Instance == b.Instance && !b.Observed, "it is bound to another instance than the burn's")
 	case ObservedInUse:
-		return unless(b.Observed && b.Instance == s.event.Instance, "it is bound to another instance than the observed one")
+		c := s.before.Claim // F42: the burn that was lost with its task
+		return unless(b.Instance == s.event.Instance && (b.Observed || s.event.Recorded && c != nil && c.Instance == b.Instance),
+			"it is bound to another instance than the observed one")
 	case PreviousRunFound:
 		return unless(b.Instance == s.event.Instance && s.before.State == Unknown, "it is bound to another instance than the previous run's")
 	}
@@ -210,6 +212,10 @@ func bindingEndsByUnbind(s step) string {
 		return unless(s.event.Recorded && s.after.Binding != nil && s.after.Binding.Instance == s.event.Instance, "the inventory records no later bind")
 	case BindingEnded:
 		return joinReasons(unless(s.before.State == Unknown, "the device was not unknown"), unless(s.after.State == PendingCleaning, "it is not cleaned"))
+	case ObservedHeld:
+		return unless(s.before.State == Unknown && s.after.State == Manageable, "its operator does not have it")
+	case BindRepeated:
+		return unless(s.after.Binding != nil && SameTenant(b.Instance, s.after.Binding.Instance) && b.Number == s.after.Binding.Number, "it is another binding")
 	case PreviousRunFound:
 		return joinReasons(unless(s.before.State == Unknown, "the device was not unknown"), unless(!s.event.BoundSince, "a run ends a binding that is younger than it"))
 	}
@@ -243,7 +249,7 @@ func holdsEndByTheirOwn(s step) string {
 	was, is := s.before.Maintenance, s.after.Maintenance
 	return joinReasons(
 		unless(s.before.Status != Maintaining || s.after.Status == Maintaining || s.event.Kind == MaintainOff, "the operator's maintenance ends"),
-		unless(s.before.Status == Maintaining || s.after.Status != Maintaining || s.event.Kind == Maintain, "maintenance begins"),
+		unless(s.before.Status == Maintaining || s.after.Status != Maintaining || s.event.Kind == Maintain || s.event.Hold == HoldMaintenance, "maintenance begins"),
 		unless(s.event.Kind != Maintain || s.after.InMaintenance(), "it is not in maintenance"),
 		unless(was != MaintenanceTaken || is == MaintenanceTaken || s.event.Kind == Freed, "another system still has it"),
 		unless(was == MaintenanceTaken || is != MaintenanceTaken || s.event.Kind == Taken, "it was not taken"),
@@ -263,12 +269,26 @@ func heldUntilCleaned(s step) string {
 	stays := s.before.State == PendingCleaning && pending
 	return joinReasons(
 		unless(s.event.Kind != NoWitness || s.after.State == Unknown && s.after.AwaitingManualClean && s.after.Dirty, "a device for which no record speaks does not wait for the operator"),
-		unless(!unknown || s.after.State == Unknown || slices.Contains([]EventKind{Clean, Manage, Retire, Lost, ObservedInUse, ObservedUnused, ObservedFree}, s.event.Kind), "it does not wait for the operator"),
+		unless(!unknown || s.after.State == Unknown || slices.Contains([]EventKind{Clean, Manage, Retire, Lost, ObservedInUse, ObservedUnused, ObservedFree, ObservedHeld}, s.event.Kind), "it does not wait for the operator"),
 		unless(!ends || !pending || s.event.Automated || s.after.AwaitingManualClean, "it would be cleaned without the operator"),
 		unless(!ends || !pending || !s.event.Automated || !s.after.AwaitingManualClean, "it waits for the operator although cleaning is automated"),
 		unless(s.event.Kind != CleanStarted || !s.before.AwaitingManualClean, "a clean begins that the operator must start"),
 		unless(!stays || !s.before.AwaitingManualClean || s.after.AwaitingManualClean || s.event.Kind == Clean, "it does not wait for the operator any more"),
 		unless(s.event.Kind != Clean || !s.before.AwaitingManualClean || pending && !s.after.AwaitingManualClean, "the operator's clean does not start it"))
+}
+
+// heldByOperator: nothing but a command of the operator has a device cleaned or offered that the
+// operator holds. Of others' use, and of servers that others took, other theorems speak.
+func heldByOperator(s step) string {
+	was, is := s.before, s.after
+	if was.Hold() == HoldNone || !(was.State == Manageable || was.State == Error || was.State == Available && !was.LostRace) ||
+		slices.Contains([]EventKind{Provide, Clean, CleanSteps, MaintainOff, Override}, s.event.Kind) {
+		return ""
+	}
+	cleaned := is.State == PendingCleaning || is.State == Cleaning || is.State == Unknown
+	return joinReasons(
+		unless(!cleaned || s.event.Kind == Freed && was.Maintenance == MaintenanceTaken, "it is cleaned without its operator"),
+		unless(!is.Allocatable(), "it is offered without its operator"))
 }
 
 func cleanRuns(s step) string {

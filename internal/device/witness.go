@@ -19,9 +19,57 @@ const (
 	WitnessBound Witness = "bound"
 )
 
+// Record is what the provider of a device keeps outside Temporal, in the write that reserves it
+// (SAFETY F24, F36, F43): who has the device, whether an operator holds it, and the numbers of the
+// workflow that wrote it. Of a device of Nova's the allocations say who has it, and nothing says
+// the rest.
+type Record struct {
+	Witness Witness `json:"witness,omitempty"`
+	// Tenant is the instance that WitnessBound names: SameTenant compares it.
+	Tenant string `json:"tenant,omitempty"`
+	Hold   Hold   `json:"hold,omitempty"`
+	// Bindings and Cleans count those of the device, the recorded ones included; 0: not known.
+	Bindings int `json:"bindings,omitempty"`
+	Cleans   int `json:"cleans,omitempty"`
+}
+
+// RecordOf is the record of a device that an instance has; "" is no instance.
+func RecordOf(tenant string) Record {
+	if tenant == "" {
+		return Record{Witness: WitnessFree}
+	}
+	return Record{Witness: WitnessBound, Tenant: tenant}
+}
+
 // HeldBy says that the record names this instance.
-func (i Inventory) HeldBy(instance string) bool {
-	return i.Witness == WitnessBound && SameTenant(i.Tenant, instance)
+func (r Record) HeldBy(instance string) bool {
+	return r.Witness == WitnessBound && SameTenant(r.Tenant, instance)
+}
+
+// Hold says how an operator holds a device: it is not cleaned and not offered until the operator
+// lets it go (SAFETY F43).
+type Hold string
+
+// The holds.
+const (
+	HoldNone Hold = ""
+	// HoldOperator: the device is manageable, in error, retired, or runs steps that were named.
+	HoldOperator Hold = "operator"
+	// HoldMaintenance: the device is in the operator's maintenance.
+	HoldMaintenance Hold = "maintenance"
+)
+
+// Hold is how an operator holds the device. What is in error because of a lost race alone, or
+// manageable because others took it, is cleaned by itself when they have left.
+func (d Device) Hold() Hold {
+	switch {
+	case d.Status == Maintaining:
+		return HoldMaintenance
+	case d.State == Retired, d.NamedSteps, d.State == Manageable && d.Maintenance != MaintenanceTaken,
+		d.State == Error && (!d.LostRace || d.Maintenance == MaintenanceQuarantined):
+		return HoldOperator
+	}
+	return HoldNone
 }
 
 // SameTenant says that a recorded tenant is this instance. A record may hold the

@@ -42,7 +42,7 @@ func raiseUnknown(ctx context.Context, s inventory.Store, p inventory.Provider, 
 
 func burnAs(maybeOwnWrite bool) func(context.Context, inventory.Store, inventory.Provider, int64) (inventory.ReservationSnapshot, error) {
 	return func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error) {
-		return inventory.ReserveForBind(ctx, s, p.UUID, tenant, &known, maybeOwnWrite)
+		return inventory.ReserveForBind(ctx, s, p.UUID, ptr(tenant), &known, maybeOwnWrite)
 	}
 }
 
@@ -95,7 +95,7 @@ var brokenRules = []broken{
 		again: func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool) {
 			v, kinds, err := b.repeat(t, w, p, known)
 			require.NoError(t, err)
-			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1, Witness: device.WitnessBound, Tenant: tenant}, w.reservation(), "one burn, not two")
+			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1, Record: device.RecordOf(tenant)}, w.reservation(), "one burn, not two")
 			require.True(t, v.Burned())
 			require.Equal(t, known+1, v.Generation)
 			if took {
@@ -115,7 +115,7 @@ var brokenRules = []broken{
 				require.NoError(t, err)
 				require.True(t, v.Burned())
 			}
-			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1, Witness: device.WitnessBound, Tenant: tenant}, w.reservation())
+			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1, Record: device.RecordOf(tenant)}, w.reservation())
 		},
 	},
 	{
@@ -181,7 +181,7 @@ func TestAFaultBeforeAndAfterEveryCall(t *testing.T) {
 					if took {
 						want.Generation, want.Reserved = before.Generation+1, b.want
 						if b.records {
-							want.Witness, want.Tenant = device.WitnessBound, tenant
+							want.Record = device.RecordOf(tenant)
 						}
 					}
 					require.Equal(t, want, w.reservation())

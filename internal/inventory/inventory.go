@@ -28,10 +28,8 @@ type Reservation struct {
 	Generation int64 `json:"generation"`
 	Total      int   `json:"total"`
 	Reserved   int   `json:"reserved"`
-	// Witness is the provider's record of who has the device, and Tenant the instance that
-	// it names: device.SameTenant compares it.
-	Witness device.Witness `json:"witness,omitempty"`
-	Tenant  string         `json:"tenant,omitempty"`
+	// Record is what the provider records beside it.
+	device.Record
 }
 
 // Usage is what is allocated of a provider, at one generation. It names the consumers
@@ -69,9 +67,9 @@ type Store interface {
 	// PutReserved writes reserved if generation is the provider's present one, and
 	// returns the reservation with the new generation. It may be written while allocated.
 	// Below the total it is written only where that is 1: otherwise inventory_invalid.
-	// In the same write it records who has the device (F24): nil keeps the record as it
-	// is, "" records that no instance has it, and any other text is the instance.
-	PutReserved(ctx context.Context, uuid string, generation int64, reserved int, tenant *string) (Reservation, error)
+	// The same write replaces the record of the device (F24), whose Witness is free or bound;
+	// nil keeps it as it is.
+	PutReserved(ctx context.Context, uuid string, generation int64, reserved int, record *device.Record) (Reservation, error)
 	// Delete removes the provider. Without one there is no error; in use is in_use.
 	Delete(ctx context.Context, uuid string) error
 }

@@ -19,9 +19,8 @@ type ReservationSnapshot struct {
 	Reserved   int      `json:"reserved"`
 	Used       int      `json:"used"`
 	Consumers  []string `json:"consumers,omitempty"`
-	// Witness and Tenant are the provider's record of who has the device.
-	Witness device.Witness `json:"witness,omitempty"`
-	Tenant  string         `json:"tenant,omitempty"`
+	// Record is what the provider records.
+	device.Record
 	// Before is the generation before our own write, or Generation if nothing was
 	// written. If it is higher than the caller's, another client wrote since.
 	Before int64 `json:"before"`
@@ -30,16 +29,10 @@ type ReservationSnapshot struct {
 // Burned says that no scheduler allocates the device: reserved == total (S0.3).
 func (v ReservationSnapshot) Burned() bool { return v.Total > 0 && v.Reserved == v.Total }
 
-// heldBy says that the provider's record names this instance.
-func (v ReservationSnapshot) heldBy(instance string) bool {
-	return device.Inventory{Witness: v.Witness, Tenant: v.Tenant}.HeldBy(instance)
-}
-
 // Holder is what a write says of who has the device (F24).
 type Holder struct {
-	// Tenant: nil keeps the record, "" records that no instance has the device, and any other
-	// text is the instance that has it.
-	Tenant *string
+	// Record is to be written; nil keeps what the provider records.
+	Record *device.Record
 	// Left is the instance that had the device last, as far as the caller knows: its record,
 	// at a generation up to LeftGeneration, is out of date. A later one is a binding that
 	// the caller does not know of.
@@ -49,14 +42,12 @@ type Holder struct {
 
 // replaces gives the record to be written over what the provider records now; nil keeps
 // that. An instance that the caller does not name keeps its record.
-func (h Holder) replaces(v ReservationSnapshot) *string {
-	switch {
-	case h.Tenant == nil, v.heldBy(*h.Tenant):
+func (h Holder) replaces(v ReservationSnapshot) *device.Record {
+	if h.Record == nil || v.Witness == device.WitnessBound && !v.HeldBy(h.Record.Tenant) &&
+		!(v.HeldBy(h.Left) && v.Generation <= h.LeftGeneration) {
 		return nil
-	case v.Witness != device.WitnessBound, v.heldBy(h.Left) && v.Generation <= h.LeftGeneration:
-		return h.Tenant
 	}
-	return nil
+	return h.Record
 }
 
 // Read reads usages and reservation and writes nothing. If the provider changes
@@ -128,12 +119,13 @@ func EnsureReserved(ctx context.Context, s Store, uuid string, expect *int64, ho
 //
 // A caller that lost the answer repeats with maybeOwnWrite: then a burned, unused
 // provider counts as burned by the earlier attempt if it is exactly one write past
-// expect, or if expect is nil, and if it records the instance. That takes two requests and
-// no second write. Set maybeOwnWrite only if an attempt for this same binding may have
-// written: otherwise one device goes to two tenants.
+// expect, or if expect is nil, and if it records the instance; one that records the instance
+// also at expect itself, which is then a read that came after that attempt (F42). That takes
+// two requests and no second write. Set maybeOwnWrite only if an attempt for this same binding
+// may have written: otherwise one device goes to two tenants.
 //
-// Without an instance, for a provider of Nova's, no record is written or asked for.
-func ReserveForBind(ctx context.Context, s Store, uuid, instance string, expect *int64, maybeOwnWrite bool) (ReservationSnapshot, error) {
+// Without a record, for a provider of Nova's, none is written or asked for.
+func ReserveForBind(ctx context.Context, s Store, uuid string, record *device.Record, expect *int64, maybeOwnWrite bool) (ReservationSnapshot, error) {
 	var wrote *int64 // the generation before our own write
 	return retryOnConflict(uuid, func(bool) (ReservationSnapshot, error) {
 		u, err := s.Usages(ctx, uuid)
@@ -144,11 +136,11 @@ func ReserveForBind(ctx context.Context, s Store, uuid, instance string, expect 
 		if err != nil {
 			return ReservationSnapshot{}, err
 		}
-		ours := (maybeOwnWrite || wrote != nil) && (instance == "" || v.heldBy(instance))
+		ours := (maybeOwnWrite || wrote != nil) && (record == nil || v.HeldBy(record.Tenant))
 		switch {
 		case v.Used > 0:
 			return ReservationSnapshot{}, InUse(uuid, v.Consumers)
-		case v.Burned() && ours && (expect == nil || v.Generation == *expect+1):
+		case v.Burned() && ours && (expect == nil || v.Generation == *expect+1 || record != nil && v.Generation == *expect):
 			if wrote != nil {
 				v.Before = *wrote
 			}
@@ -157,14 +149,10 @@ func ReserveForBind(ctx context.Context, s Store, uuid, instance string, expect 
 			return ReservationSnapshot{}, alreadyReserved(uuid, v.Generation)
 		case isAhead(v.Generation, expect):
 			return ReservationSnapshot{}, generationAhead(uuid, v.Generation, *expect)
-		case instance != "" && v.Witness == device.WitnessBound && !v.heldBy(instance):
+		case record != nil && v.Witness == device.WitnessBound && !v.HeldBy(record.Tenant):
 			return ReservationSnapshot{}, InUse(uuid, []string{v.Tenant})
 		}
-		var tenant *string
-		if instance != "" {
-			tenant = &instance
-		}
-		put, err := reserveAll(ctx, s, uuid, v, tenant)
+		put, err := reserveAll(ctx, s, uuid, v, record)
 		if err != nil {
 			return ReservationSnapshot{}, err
 		}
@@ -197,7 +185,7 @@ func Unreserve(ctx context.Context, s Store, uuid string, generation int64) (Res
 	}
 	switch {
 	case back.Reserved == 0 && back.Generation >= put.Generation:
-		return ReservationSnapshot{Generation: put.Generation, Total: back.Total, Witness: back.Witness, Tenant: back.Tenant, Before: generation}, nil
+		return ReservationSnapshot{Generation: put.Generation, Total: back.Total, Record: back.Record, Before: generation}, nil
 	case back.Generation == put.Generation:
 		return ReservationSnapshot{}, notAsWritten(uuid, back, 0)
 	default:
@@ -251,21 +239,19 @@ func readInventory(ctx context.Context, s Store, uuid string, u Usage) (Reservat
 		Reserved:   st.Reserved,
 		Used:       u.Used,
 		Consumers:  u.Consumers,
-		Witness:    st.Witness,
-		Tenant:     st.Tenant,
+		Record:     st.Record,
 		Before:     u.Generation,
 	}, nil
 }
 
-// reserveAll writes reserved = total with the generation of the snapshot, and who has the
-// device.
-func reserveAll(ctx context.Context, s Store, uuid string, seen ReservationSnapshot, tenant *string) (Reservation, error) {
+// reserveAll writes reserved = total with the generation of the snapshot, and the record.
+func reserveAll(ctx context.Context, s Store, uuid string, seen ReservationSnapshot, record *device.Record) (Reservation, error) {
 	if seen.Total < 1 {
 		return Reservation{}, Invalid(
 			fmt.Sprintf("provider %s has total %d, so it cannot be reserved", uuid, seen.Total),
 			"give its resource class total=1 and reserved=1")
 	}
-	return s.PutReserved(ctx, uuid, seen.Generation, seen.Total, tenant)
+	return s.PutReserved(ctx, uuid, seen.Generation, seen.Total, record)
 }
 
 // readBackReserved checks that reserveAll took effect. A generation after our write's
@@ -280,7 +266,7 @@ func readBackReserved(ctx context.Context, s Store, uuid string, seen Reservatio
 	}
 	v := seen
 	v.Generation, v.Total, v.Reserved = back.Generation, back.Total, back.Reserved
-	v.Witness, v.Tenant = back.Witness, back.Tenant
+	v.Record = back.Record
 	if !v.Burned() {
 		return ReservationSnapshot{}, notAsWritten(uuid, back, seen.Total)
 	}

@@ -91,7 +91,7 @@ func (w *fixture) ensureReserved(expect *int64) (inventory.ReservationSnapshot, 
 }
 
 func (w *fixture) reserveForBind(expect *int64, maybeOwnWrite bool) (inventory.ReservationSnapshot, error) {
-	return inventory.ReserveForBind(w.t.Context(), w.faulty, w.id, tenant, expect, maybeOwnWrite)
+	return inventory.ReserveForBind(w.t.Context(), w.faulty, w.id, ptr(tenant), expect, maybeOwnWrite)
 }
 
 func (w *fixture) unreserve(generation int64) (inventory.ReservationSnapshot, error) {
@@ -237,7 +237,7 @@ func TestReserveForBindIsFourRequests(t *testing.T) {
 	g := w.reservation().Generation
 	v, err := w.reserveForBind(&g, false)
 	require.NoError(t, err)
-	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 1, Total: 1, Reserved: 1, Before: g, Witness: device.WitnessBound, Tenant: tenant}, v)
+	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 1, Total: 1, Reserved: 1, Before: g, Record: device.RecordOf(tenant)}, v)
 	require.Equal(t, burned, w.faulty.Kinds())
 }
 
@@ -285,7 +285,7 @@ func TestReserveForBindAcceptsItsEarlierWrite(t *testing.T) {
 	for _, expect := range []*int64{&earlier, nil} {
 		v, err := w.reserveForBind(expect, true)
 		require.NoError(t, err)
-		require.Equal(t, inventory.ReservationSnapshot{Generation: g, Total: 1, Reserved: 1, Before: g, Witness: device.WitnessBound, Tenant: tenant}, v)
+		require.Equal(t, inventory.ReservationSnapshot{Generation: g, Total: 1, Reserved: 1, Before: g, Record: device.RecordOf(tenant)}, v)
 	}
 	require.NotContains(t, w.faulty.Kinds(), inventorytest.PutReserved)
 }
@@ -339,7 +339,7 @@ func TestReserveForBindRecognizesItsOwnWrite(t *testing.T) {
 	w.meanwhile(inventorytest.After(inventorytest.PutReserved, 1), func() { w.put(1) })
 	v, err := w.reserveForBind(nil, false)
 	require.NoError(t, err)
-	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 2, Total: 1, Reserved: 1, Before: g, Witness: device.WitnessBound, Tenant: tenant}, v)
+	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 2, Total: 1, Reserved: 1, Before: g, Record: device.RecordOf(tenant)}, v)
 }
 
 // F5
@@ -437,8 +437,8 @@ func TestRulesGiveUpAfterFiveWriters(t *testing.T) {
 // below microversion 1.26 with fields that it does not know.
 type forgetful struct{ inventory.Store }
 
-func (f forgetful) PutReserved(ctx context.Context, id string, generation int64, reserved int, tenant *string) (inventory.Reservation, error) {
-	st, err := f.Store.PutReserved(ctx, id, generation, 1-reserved, tenant)
+func (f forgetful) PutReserved(ctx context.Context, id string, generation int64, reserved int, record *device.Record) (inventory.Reservation, error) {
+	st, err := f.Store.PutReserved(ctx, id, generation, 1-reserved, record)
 	st.Reserved = reserved
 	return st, err
 }
@@ -448,7 +448,7 @@ func TestAWriteMustBeReadBack(t *testing.T) {
 	w := newFixture(t, false, false)
 	_, err := inventory.EnsureReserved(t.Context(), forgetful{w.store}, w.id, nil, inventory.Holder{})
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
-	_, err = inventory.ReserveForBind(t.Context(), forgetful{w.store}, w.id, tenant, nil, false)
+	_, err = inventory.ReserveForBind(t.Context(), forgetful{w.store}, w.id, ptr(tenant), nil, false)
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	w.put(1)
 	_, err = inventory.Unreserve(t.Context(), forgetful{w.store}, w.id, w.reservation().Generation)
@@ -473,7 +473,7 @@ func TestNoInventoryIsNotBurned(t *testing.T) {
 	require.False(t, v.Burned())
 	_, err = inventory.EnsureReserved(t.Context(), empty{w.faulty}, w.id, nil, inventory.Holder{})
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
-	_, err = inventory.ReserveForBind(t.Context(), empty{w.faulty}, w.id, tenant, nil, false)
+	_, err = inventory.ReserveForBind(t.Context(), empty{w.faulty}, w.id, ptr(tenant), nil, false)
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	w.requireUnchanged(before)
 }

@@ -13,7 +13,7 @@ import (
 const otherTenant = "0a9f6f0e-9a0d-4d1b-8f43-6de1c9a3b7aa"
 
 // record writes who has the device as an earlier call did; nil keeps it.
-func (w *fixture) record(reserved int, tenant *string) int64 {
+func (w *fixture) record(reserved int, tenant *device.Record) int64 {
 	w.t.Helper()
 	st, err := w.store.PutReserved(w.t.Context(), w.id, w.reservation().Generation, reserved, tenant)
 	require.NoError(w.t, err)
@@ -27,7 +27,10 @@ func (w *fixture) requireRecord(witness device.Witness, tenant string) {
 	require.Equal(w.t, tenant, st.Tenant)
 }
 
-func ptr(s string) *string { return &s }
+func ptr(tenant string) *device.Record {
+	r := device.RecordOf(tenant)
+	return &r
+}
 
 // F24
 func TestNoRecordUntilTheFirstWriteThatMakesOne(t *testing.T) {
@@ -60,7 +63,7 @@ func TestARecordThroughOneBinding(t *testing.T) {
 	require.Equal(t, tenant, v.Tenant)
 
 	v, err = inventory.EnsureReserved(t.Context(), w.faulty, w.id, &v.Generation,
-		inventory.Holder{Tenant: ptr(""), Left: tenant, LeftGeneration: v.Generation})
+		inventory.Holder{Record: ptr(""), Left: tenant, LeftGeneration: v.Generation})
 	require.NoError(t, err)
 	require.Equal(t, device.WitnessFree, v.Witness)
 	require.Empty(t, v.Tenant)
@@ -90,8 +93,8 @@ func TestARecordOfAnotherInstanceStays(t *testing.T) {
 	name := "vm-17" // not a UUID: an inventory may know it by its TenantUUID alone
 	for _, test := range []struct {
 		name     string
-		recorded *string
-		tenant   *string
+		recorded *device.Record
+		tenant   *device.Record
 		left     string
 		later    bool // the record is newer than what the caller knows
 		want     device.Witness
@@ -118,7 +121,7 @@ func TestARecordOfAnotherInstanceStays(t *testing.T) {
 			if test.later {
 				knows--
 			}
-			v, err := inventory.EnsureReserved(t.Context(), w.faulty, w.id, nil, inventory.Holder{Tenant: test.tenant, Left: test.left, LeftGeneration: knows})
+			v, err := inventory.EnsureReserved(t.Context(), w.faulty, w.id, nil, inventory.Holder{Record: test.tenant, Left: test.left, LeftGeneration: knows})
 			require.NoError(t, err)
 			require.True(t, v.Burned())
 			require.Equal(t, test.want, v.Witness, "the caller must see it")
@@ -145,7 +148,7 @@ func TestReserveForBindRefusesTheRecordOfAnotherInstance(t *testing.T) {
 func TestReserveForBindKnowsItsEarlierWriteByTheRecord(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		recorded *string
+		recorded *device.Record
 		want     device.Code // none: it succeeds
 	}{
 		{"its own", ptr(tenant), ""},

@@ -236,7 +236,7 @@ func (c *Client) FindPreviousRun(ctx context.Context, name string) (contract.Pre
 		if err = run.attributesErr; err != nil {
 			break
 		}
-		found := contract.PreviousRun{RunID: run.RunID, State: run.Status.DeviceState, EndedAt: run.Ended.UTC()}
+		found := contract.PreviousRun{RunID: run.RunID, State: run.Status.DeviceState, Hold: run.hold(), EndedAt: run.Ended.UTC()}
 		switch {
 		case run.Status.InstanceUUID != nil:
 			found.Instance = *run.Status.InstanceUUID
@@ -249,6 +249,15 @@ func (c *Client) FindPreviousRun(ctx context.Context, name string) (contract.Pre
 		return contract.PreviousRun{}, fmt.Errorf("find the previous run of %s: %w", name, err)
 	}
 	return contract.PreviousRun{}, nil
+}
+
+// hold is how an operator held the device by what the run published.
+func (e Execution) hold() device.Hold {
+	d := device.Device{State: e.Status.DeviceState, Status: e.Memo.Status}
+	if strings.HasPrefix(e.Memo.MaintenanceReason, string(device.MaintenanceTaken)) {
+		d.Maintenance = device.MaintenanceTaken
+	}
+	return d.Hold()
 }
 
 func endedQuery(names []string) string {

@@ -459,12 +459,12 @@ type ReservationRequest struct {
 	Driver     string `json:"driver,omitempty"`
 	Expect     *int64 `json:"expect,omitempty"`
 	Generation int64  `json:"generation,omitempty"` // for Unreserve alone
-	// Tenant is recorded by the same write (F24): "" records that no instance has the device, nil
-	// keeps the record. Left is the instance that had it last; its record is replaced where
-	// the provider's generation is at most LeftGeneration, any other instance's stays.
-	Tenant         *string `json:"tenant,omitempty"`
-	Left           string  `json:"left,omitempty"`
-	LeftGeneration int64   `json:"left_generation,omitempty"`
+	// Record is written with it (F24); nil keeps what is recorded. Left is the instance that had
+	// the device last; its record is replaced where the provider's generation is at most
+	// LeftGeneration, any other instance's stays.
+	Record         *device.Record `json:"record,omitempty"`
+	Left           string         `json:"left,omitempty"`
+	LeftGeneration int64          `json:"left_generation,omitempty"`
 	// EarlierWrites is how often this very call may have been carried out before the first
 	// attempt of this activity, without the workflow knowing: a local activity runs again when
 	// its workflow task is lost.
@@ -480,10 +480,8 @@ type ReservationSnapshot struct {
 	Consumers  []string `json:"consumers,omitempty"`
 	// Provider is the provider's UUID if Nova owns it.
 	Provider string `json:"provider,omitempty"`
-	// Witness says who has the device by the provider's own record (F24), and Tenant is the
-	// instance that it names.
-	Witness device.Witness `json:"witness,omitempty"`
-	Tenant  string         `json:"tenant,omitempty"`
+	// Record is the provider's own.
+	device.Record
 }
 
 // PreviousRun is an ended run of the same device's workflow, and the instance that the
@@ -491,7 +489,9 @@ type ReservationSnapshot struct {
 type PreviousRun struct {
 	RunID    string `json:"run_id,omitempty"`
 	Instance string `json:"instance,omitempty"`
-	// State is what that run had published when it ended at EndedAt.
+	// State is what that run had published when it ended at EndedAt, and Hold how an operator
+	// held the device by it.
 	State   device.State `json:"state,omitempty"`
+	Hold    device.Hold  `json:"hold,omitempty"`
 	EndedAt time.Time    `json:"ended_at,omitzero"`
 }

@@ -88,6 +88,7 @@ func TestActsThatFailedSayWhy(t *testing.T) {
 func TestActsOfTheCleanSignal(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeFailed()
+	w.idle()
 	before := w.verbs()
 	w.signal(contract.SignalClean, contract.CleanInput{Reason: "again", Caller: ann})
 	w.signal(contract.SignalClean, contract.CleanInput{Reason: "twice", Caller: ann})

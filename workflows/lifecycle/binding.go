@@ -8,6 +8,7 @@ import (
 	"burnish/internal/device"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle/status"
 )
 
 // binding is the family of updates that bind the device to an instance and unbind it.
@@ -24,14 +25,23 @@ func requestOf(ctx workflow.Context, in contract.BindInput) string {
 // existingBinding finds the binding of a request: the present one (ours is true), or one
 // that has ended (ended is true).
 func (d binding) existingBinding(in contract.BindInput) (number int, ours, ended bool) {
-	if b := d.State.Device.Binding; b != nil && device.SameTenant(b.Instance, in.Instance) && (in.Request == "" || b.Request == in.Request) {
+	b := d.State.Device.Binding
+	bound := b != nil && device.SameTenant(b.Instance, in.Instance)
+	if bound && (in.Request == "" || b.Request == in.Request) {
 		return b.Number, true, false
 	}
 	if in.Request == "" {
 		return 0, false, false
 	}
-	number, ended = d.State.History.Of(in.Instance, in.Request)
-	return number, false, ended
+	if number, ended = d.State.History.Of(in.Instance, in.Request); ended {
+		return number, false, true
+	}
+	// A binding that was read from the record has no request: it is that of the instance's next
+	// one, whose first answer was lost (F42).
+	if bound && b.Observed && d.OwnedByBurnish() {
+		return b.Number, true, false
+	}
+	return 0, false, false
 }
 
 // validateClaim is for claim and bind. A request never gets a second binding.
@@ -80,8 +90,8 @@ func (d binding) validateUnclaim(in contract.BindInput) error {
 }
 
 func (d binding) claim(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
-	if number, ours, _ := d.existingBinding(in); ours {
-		return d.alreadyGranted(number)
+	if _, ours, _ := d.existingBinding(in); ours {
+		return d.grantAgain(ctx, in)
 	}
 	deadline, err := time.Parse(time.RFC3339, in.Deadline)
 	if err != nil || !deadline.After(workflow.Now(ctx)) {
@@ -120,8 +130,8 @@ func (d binding) unclaim(ctx workflow.Context, in contract.BindInput) (contract.
 
 // bind is claim and burn in one step, so that no other claim comes between them.
 func (d binding) bind(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
-	if number, ours, _ := d.existingBinding(in); ours {
-		return d.alreadyGranted(number)
+	if _, ours, _ := d.existingBinding(in); ours {
+		return d.grantAgain(ctx, in)
 	}
 	if d.State.Device.Claim == nil {
 		if err := d.takeClaim(ctx, in, workflow.Now(ctx).Add(calls.ClientDeadline)); err != nil {
@@ -135,8 +145,8 @@ func (d binding) bind(ctx workflow.Context, in contract.BindInput) (contract.Bin
 // (S0.4, S0.5). A device whose burn may have failed is cleaned: it is neither allocated nor
 // made available without a clean (S0.6).
 func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
-	if number, ours, _ := d.existingBinding(in); ours {
-		return d.alreadyGranted(number)
+	if _, ours, _ := d.existingBinding(in); ours {
+		return d.grantAgain(ctx, in)
 	}
 	if d.burnInProgress(in.Instance, in.Request) {
 		return d.joinBurn(ctx, in)
@@ -150,23 +160,24 @@ func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.Bin
 	if err := d.Apply(ctx, device.Event{Kind: device.BurnStarted, Instance: in.Instance}); err != nil {
 		return contract.BindResult{}, err
 	}
-	if err := d.reservation.Lock(ctx); err != nil {
-		return contract.BindResult{}, err
-	}
-	defer d.reservation.Unlock()
-	changed := func() bool {
-		c := d.State.Device.Claim
-		return c == nil || !c.Burning || c.Instance != in.Instance
-	}
-	if changed() {
-		return contract.BindResult{}, d.errTakenMeanwhile()
-	}
-	// A failure is answered once the device is pending its clean, or unknown.
-	f := d.reservation.ReserveForBind(ctx, func() bool { return !changed() }, d.applyProfile(ctx, changed))
+	f, err := d.reserveClaimed(ctx, in)
 	switch {
+	case err != nil:
+		return contract.BindResult{}, err
 	case f == nil && d.State.Device.Binding != nil && d.State.Device.Binding.Instance == in.Instance:
 		return contract.BindResult{Binding: d.State.Device.Binding.Number, Device: d.Status()}, nil
-	case f == nil: // invalidated or retired meanwhile, which handled the reservation
+	}
+	// What the burn wrote may stay: it is refused only once it is known that it does not (F42).
+	if d.State.Device.State == device.Unknown {
+		if err := d.awaitKnown(ctx); err != nil {
+			return contract.BindResult{}, err
+		}
+		if number, ours, _ := d.existingBinding(in); ours {
+			d.adopt(ctx, in)
+			return contract.BindResult{Binding: number, Device: d.Status()}, nil
+		}
+	}
+	if f == nil { // invalidated or retired meanwhile, which handled the reservation
 		return contract.BindResult{}, d.errTakenMeanwhile()
 	}
 	d.State.LastError = "bind failed: " + f.Message
@@ -178,19 +189,68 @@ func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.Bin
 	return contract.BindResult{}, f
 }
 
+// reserveClaimed reserves the device for the instance of its claim. A failure is answered once
+// the device is pending its clean, or unknown.
+func (d binding) reserveClaimed(ctx workflow.Context, in contract.BindInput) (*device.Fault, error) {
+	if err := d.reservation.Lock(ctx); err != nil {
+		return nil, err
+	}
+	defer d.reservation.Unlock()
+	changed := func() bool {
+		c := d.State.Device.Claim
+		return c == nil || !c.Burning || c.Instance != in.Instance
+	}
+	if changed() {
+		return nil, nil
+	}
+	return d.reservation.ReserveForBind(ctx, func() bool { return !changed() }, d.applyProfile(ctx, changed)), nil
+}
+
 // joinBurn waits for the same request's burn and gives the same answer: a client that was
 // killed and repeats its request must not get a conflict with itself.
 func (d binding) joinBurn(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
 	if err := workflow.Await(ctx, func() bool { return !d.burnInProgress(in.Instance, in.Request) }); err != nil {
 		return contract.BindResult{}, err
 	}
+	if d.State.Device.State == device.Unknown {
+		if err := d.awaitKnown(ctx); err != nil {
+			return contract.BindResult{}, err
+		}
+	}
 	if number, ours, _ := d.existingBinding(in); ours {
+		d.adopt(ctx, in)
 		return d.alreadyGranted(number)
 	}
 	if d.State.Device.LostRace {
 		return contract.BindResult{}, d.pool.TakenFault()
 	}
 	return contract.BindResult{}, d.Refuse(device.CodeConflict, "this request's burn failed", "take another device; this one is cleaned automatically")
+}
+
+// grantAgain answers a request whose binding this workflow knows, once the inventory's record
+// confirms it (F36).
+func (d binding) grantAgain(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+	if err := d.confirm(ctx); err != nil {
+		return contract.BindResult{}, err
+	}
+	number, ours, ended := d.existingBinding(in)
+	switch {
+	case ours:
+		d.adopt(ctx, in)
+		return d.alreadyGranted(number)
+	case ended:
+		return contract.BindResult{}, d.bindingEnded()
+	}
+	return contract.BindResult{}, d.Refuse(device.CodeConflict, "the inventory's record is newer than what is known of this request: the device is "+
+		status.Phrase(d.State), "show "+d.State.Name+", and bind again with a new request")
+}
+
+// adopt gives a binding that was read from the record the request and the tag of its bind.
+func (d binding) adopt(ctx workflow.Context, in contract.BindInput) {
+	e := device.Event{Kind: device.BindRepeated, Instance: in.Instance, Request: requestOf(ctx, in), Tag: in.Tag, Managed: in.Managed}
+	if d.Legal(e) == nil {
+		d.ApplyOrReport(ctx, e)
+	}
 }
 
 // alreadyGranted answers a request that was granted before.
@@ -202,25 +262,22 @@ func (d binding) errTakenMeanwhile() error {
 	return d.Refuse(device.CodeConflict, "the device was taken while the bind waited", "take another device")
 }
 
-func (d binding) claimReplayed(string, contract.BindInput) (contract.BindResult, error) {
+func (d binding) claimReplayed(workflow.Context, contract.BindInput) (contract.BindResult, error) {
 	return d.alreadyGranted(0)
 }
 
 // bindReplayed answers a bind that was carried out before, under its update ID. By now the
 // device may be bound to another instance.
-func (d binding) bindReplayed(id string, in contract.BindInput) (contract.BindResult, error) {
-	if in.Request == "" {
-		in.Request = id
-	}
-	return d.burnReplayed(id, in)
+func (d binding) bindReplayed(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+	in.Request = requestOf(ctx, in)
+	return d.burnReplayed(ctx, in)
 }
 
-func (d binding) burnReplayed(_ string, in contract.BindInput) (contract.BindResult, error) {
-	number, ours, _ := d.existingBinding(in)
-	if !ours {
+func (d binding) burnReplayed(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+	if _, ours, _ := d.existingBinding(in); !ours {
 		return contract.BindResult{}, d.bindingEnded()
 	}
-	return d.alreadyGranted(number)
+	return d.grantAgain(ctx, in)
 }
 
 func (d binding) bindingEnded() error {
@@ -229,11 +286,16 @@ func (d binding) bindingEnded() error {
 
 // wasBoundTo says that the device was bound to the instance, and is no longer.
 func (d binding) wasBoundTo(instance string) bool {
-	if b := d.State.Device.Binding; b != nil && device.SameTenant(b.Instance, instance) {
+	if d.boundTo(instance) {
 		return false
 	}
 	_, was := d.State.History.Of(instance, "")
 	return was
+}
+
+func (d binding) boundTo(instance string) bool {
+	b := d.State.Device.Binding
+	return b != nil && device.SameTenant(b.Instance, instance)
 }
 
 // claimedFor says that the instance holds a claim, or is being bound.
@@ -265,8 +327,14 @@ func (d binding) unbind(ctx workflow.Context, in contract.UnbindInput) (contract
 			return contract.Result{}, err
 		}
 	}
-	if b := d.State.Device.Binding; d.wasBoundTo(in.Instance) || claimed && (b == nil || b.Instance != in.Instance) {
-		return d.unchanged() // the burn failed
+	if d.wasBoundTo(in.Instance) || claimed && !d.boundTo(in.Instance) { // it has left, or the burn failed
+		was := d.State.Device
+		if err := d.confirm(ctx); err != nil {
+			return contract.Result{}, err
+		}
+		if !d.boundTo(in.Instance) || d.boundSince(was) {
+			return d.unchanged()
+		}
 	}
 	if err := d.EndBinding(ctx, device.Event{Kind: device.Unbind, Instance: in.Instance, ByInstance: in.ByInstance}); err != nil {
 		return contract.Result{}, err

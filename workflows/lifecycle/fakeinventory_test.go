@@ -20,7 +20,8 @@ type fakeInventory struct {
 	generation   int64
 	reserved     int
 	consumers    []string
-	tenant       *string // who has the device, by the provider's record
+	tenant       *string       // who has the device, by the provider's record
+	rest         device.Record // what else it records
 	hardware     []string
 	// elsewhere are records under other names than d1.
 	elsewhere []inventory.HardwareRecord
@@ -161,7 +162,7 @@ func (s *fakeInventory) Reservation(_ context.Context, uuid string) (inventory.R
 	return st, nil
 }
 
-func (s *fakeInventory) PutReserved(_ context.Context, uuid string, generation int64, reserved int, tenant *string) (inventory.Reservation, error) {
+func (s *fakeInventory) PutReserved(_ context.Context, uuid string, generation int64, reserved int, record *device.Record) (inventory.Reservation, error) {
 	var st inventory.Reservation
 	err := s.call("PutReserved", uuid, func() error {
 		w := write{generation: generation, reserved: reserved, done: generation == s.generation}
@@ -170,8 +171,8 @@ func (s *fakeInventory) PutReserved(_ context.Context, uuid string, generation i
 			return inventory.Conflict(uuid, generation)
 		}
 		s.reserved = reserved
-		if tenant != nil {
-			s.tenant = tenant
+		if record != nil {
+			s.tenant, s.rest = &record.Tenant, *record
 		}
 		s.generation++
 		s.notify("put")
@@ -197,10 +198,8 @@ func (s *fakeInventory) Delete(_ context.Context, uuid string) error {
 func (s *fakeInventory) snapshot() inventory.Reservation {
 	st := inventory.Reservation{Generation: s.generation, Total: 1, Reserved: s.reserved}
 	if s.tenant != nil {
-		st.Witness, st.Tenant = device.WitnessFree, *s.tenant
-		if st.Tenant != "" {
-			st.Witness = device.WitnessBound
-		}
+		st.Record = device.RecordOf(*s.tenant)
+		st.Hold, st.Bindings, st.Cleans = s.rest.Hold, s.rest.Bindings, s.rest.Cleans
 	}
 	return st
 }

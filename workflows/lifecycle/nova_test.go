@@ -120,16 +120,16 @@ var cleanAndReserved = []struct {
 		ok[contract.Result](w.cleanUp("verify"))
 		w.until("an end of the steps", func() bool {
 			s := w.view().DeviceState
-			return s == device.Manageable || s == device.Available && w.activitiesInFlight == 0
+			return s == device.Manageable || s == device.Error || s == device.Available && w.activitiesInFlight == 0
 		})
 		return w.ask(contract.UpdateProvide)
 	}, device.Available},
 }
 
 // A device that is kept clean and reserved has a new provider: it may have been used, so it is
-// cleaned before it is offered.
+// cleaned before it is offered, once its operator provides it.
 //
-// F5
+// F5, F43
 func TestProviderRecreatedWhileKeptClean(t *testing.T) {
 	for _, k := range cleanAndReserved {
 		for _, hinted := range []bool{false, true} {
@@ -146,13 +146,21 @@ func TestProviderRecreatedWhileKeptClean(t *testing.T) {
 				}
 				if hinted {
 					w.hintReconcile()
-					w.pass(time.Minute)
-					require.True(t, w.host.clean(), "it was not cleaned automatically: %s", w.describe())
+					w.pass(time.Hour)
+					v := w.view()
+					require.True(t, v.Dirty, "it is not clean any more: %s", w.describe())
+					require.NotEqual(t, device.Available, v.DeviceState, "its operator lets it go, nothing else (F43)")
 				}
 				k.back(w).wait()
 				w.pass(time.Hour)
 				if w.view().Maintenance {
 					ok[contract.Result](w.maintain(true))
+				}
+				switch w.view().DeviceState {
+				case device.Manageable:
+					ok[contract.Result](w.ask(contract.UpdateProvide))
+				case device.Error: // the steps found what the instance left
+					ok[contract.Result](w.cleanUp())
 				}
 				w.reach(k.backInto)
 				w.idle()

@@ -99,6 +99,11 @@ func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
 			if w.view().Maintenance { // the first request was refused
 				ok[contract.Result](w.maintain(true))
 			}
+			w.pass(24 * time.Hour)
+			v := w.view()
+			require.Equal(t, []any{device.Manageable, true}, []any{v.DeviceState, v.Dirty}, "its operator lets it go, nothing else (F43)")
+			require.Equal(t, 1, w.inventory.reserved)
+			ok[contract.Result](w.ask(contract.UpdateProvide))
 			w.reach(device.Available)
 			w.idle()
 			require.True(t, w.host.clean())
@@ -169,9 +174,12 @@ func TestMaintenanceThatCouldNotReserve(t *testing.T) {
 		w.maintain(false).refused(device.CodeInventoryInvalid)
 		w.pass(time.Minute)
 		v := w.settled()
-		require.Equal(t, device.Available, v.DeviceState)
-		require.False(t, v.Maintenance)
-		require.Zero(t, w.inventory.reserved)
+		if after { // what was written says that it is the operator's (F43)
+			require.Equal(t, []any{device.Manageable, true, true}, []any{v.DeviceState, v.Maintenance, v.Dirty})
+		} else {
+			require.Equal(t, []any{device.Available, false}, []any{v.DeviceState, v.Maintenance})
+			require.Zero(t, w.inventory.reserved)
+		}
 		ok[contract.Result](w.maintain(false))
 		require.Equal(t, 1, w.inventory.reserved)
 		w.requireNoDefect()

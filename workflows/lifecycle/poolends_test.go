@@ -203,10 +203,9 @@ func TestARecoveredServerFindsItsProfile(t *testing.T) {
 	w := newShared(t)
 	w.makeFailedShared()
 	w.terminate()
-	w.until("recovered", func() bool {
-		return w.runs == 2 && w.view().DeviceState == device.PendingCleaning || w.view().DeviceState == device.Available
-	})
+	w.until("recovered", func() bool { return w.runs == 2 && w.view().DeviceState == device.Manageable })
 	require.NotNil(t, w.view().Pool)
+	ok[contract.Result](w.ask(contract.UpdateProvide)) // it was in error: its operator has it (F43)
 	w.requireAvailableWithoutProfile()
 	require.Equal(t, 2, w.pool.made, "one for its first clean, one for its tenant")
 }

@@ -70,6 +70,9 @@ func (d *run) resolveUnknown(ctx workflow.Context) error {
 	if previous.RunID != "" && previous.RunID != d.State.PreviousRunID {
 		d.State.PreviousRunID = previous.RunID
 		d.restoreBinding(ctx, previous)
+		if found.Hold == device.HoldNone { // Nova's provider records none, and a write may not have come (F43)
+			found.Hold = previous.Hold
+		}
 	}
 	d.State.Fault = nil
 	if d.reservation.Conclude(ctx, asked, found, nil).Event == device.NoWitness {

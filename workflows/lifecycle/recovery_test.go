@@ -206,9 +206,19 @@ func TestHostIsAhead(t *testing.T) {
 				w.until("the invalidation", func() bool { return w.view().Dirty })
 				w.requireCleansBeforeOffer(1)
 				discoveries := count(w.scheduledActivities, "Discover")
-				if at == "manageable" { // never cleaned: no record says that it is free
-					w.awaitNoRecord()
+				switch at { // its operator lets it go, nothing else (F43)
+				case "error":
+					w.pass(24 * time.Hour)
+					require.Equal(t, device.Error, w.view().DeviceState)
 					ok[contract.Result](w.cleanUp())
+				case "manageable", "held":
+					w.pass(24 * time.Hour)
+					require.Equal(t, device.Manageable, w.view().DeviceState)
+					require.Equal(t, 1, w.inventory.reserved)
+					if at == "held" {
+						ok[contract.Result](w.maintain(true))
+					}
+					ok[contract.Result](w.ask(contract.UpdateProvide))
 				}
 				w.reach(device.Available)
 				w.idle()

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,7 +106,10 @@ func (w *deviceEnv) repeatInLaterRun(c *call) *call {
 	before, names, writes := w.state(), len(w.scheduledActivities), len(w.inventory.writes)
 	second := w.send(c.verb, c.id, c.in).wait()
 	w.pass(time.Hour)
-	require.Len(w.t, w.scheduledActivities, names, "the repetition did something")
+	repeated := slices.DeleteFunc(slices.Clone(w.scheduledActivities[names:]), func(name string) bool {
+		return name == contract.ActivityReadReservation // who has it is asked before it is answered (F36)
+	})
+	require.Empty(w.t, repeated, "the repetition did something")
 	require.Len(w.t, w.inventory.writes, writes)
 	w.requireSame(before, w.state())
 	return second

@@ -431,7 +431,9 @@ func TestPutBackToBeforeTheProfileWasApplied(t *testing.T) {
 		"its host": func(w *deviceEnv) {
 			w.signal(contract.SignalObserved, contract.Hint{Host: &contract.HostDeviceRecord{Seq: 1 << 20, Identity: w.host.discovery.Identity}})
 		},
-		"the tenant":  func(w *deviceEnv) { w.unbind("i1").wait() },
+		"the tenant": func(w *deviceEnv) {
+			ok[contract.Result](w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}))
+		},
 		"an operator": func(w *deviceEnv) { w.ask(contract.UpdateManage).wait() },
 	} {
 		t.Run(by, func(t *testing.T) {

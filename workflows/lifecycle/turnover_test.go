@@ -123,13 +123,14 @@ func TestErrorAllowsOnlyARetry(t *testing.T) {
 	w.failStep("zero", 0, device.CodeIO)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Error)
-	last := w.scheduledActivities[len(w.scheduledActivities)-1]
-	require.Equal(t, "zero", last, "after the step that failed, nothing is asked of the host or the inventory")
+	w.idle()
+	last := w.scheduledActivities[len(w.scheduledActivities)-2:]
+	require.Equal(t, []string{"zero", contract.ActivityEnsureReserved}, last, "after the step that failed, the inventory records the operator's hold")
 	ended := len(w.scheduledActivities)
 	w.bind("i2", "r-i2").refused(device.CodeRefused)
 	w.ask(contract.UpdateProvide).refused(device.CodeRefused)
 	w.pass(48 * time.Hour)
-	require.Empty(t, w.scheduledActivities[ended:], "it is left as it is: neither powered off, nor reset, nor written to")
+	require.Equal(t, []string{contract.ActivityReadReservation}, w.scheduledActivities[ended:], "for the bind; it is left as it is: neither powered off, nor reset, nor written to")
 	w.host.injectFault = nil
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)

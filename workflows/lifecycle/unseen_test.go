@@ -388,9 +388,9 @@ func TestRetiredDuringTheReturnIsReserved(t *testing.T) {
 }
 
 // A provider that Nova re-creates during a clean was free for a while. Maintenance keeps the
-// device from being returned; when it ends, the device is cleaned again.
+// device from being returned; when it ends, the device waits for its operator.
 //
-// F28
+// F28, F43
 func TestProviderRecreatedDuringACleanInMaintenance(t *testing.T) {
 	w := newNovaDevice(t)
 	w.makeAvailable()
@@ -406,6 +406,12 @@ func TestProviderRecreatedDuringACleanInMaintenance(t *testing.T) {
 	w.idle()
 	before := count(w.scheduledActivities, "zero")
 	w.maintain(true).wait()
+	if w.view().Maintenance { // the first request was refused
+		ok[contract.Result](w.maintain(true))
+	}
+	w.pass(24 * time.Hour)
+	require.Equal(t, device.Manageable, w.view().DeviceState, "its operator lets it go, nothing else (F43)")
+	ok[contract.Result](w.ask(contract.UpdateProvide))
 	w.reach(device.Available)
 	w.idle()
 	require.Equal(t, 1, count(w.scheduledActivities, "zero")-before, "cleaned again")

@@ -25,7 +25,7 @@ type update[F family, In contract.Input, Out any] struct {
 	validate func(F, In) error
 	do       func(F, workflow.Context, In) (Out, error)
 	// replayed answers an update that was carried out before, under its ID.
-	replayed func(d F, id string, in In) (Out, error)
+	replayed func(d F, ctx workflow.Context, in In) (Out, error)
 	// validateOnArrival refuses only when the update arrives, after validate. It is never
 	// replayed, so that it may depend on this worker's settings.
 	validateOnArrival func(F, workflow.Context, In) error
@@ -142,7 +142,7 @@ func (d *parts) unchanged() (contract.Result, error) {
 }
 
 // already is the answer to most repeated updates.
-func already[F family, In contract.Input](d F, _ string, _ In) (contract.Result, error) {
+func already[F family, In contract.Input](d F, _ workflow.Context, _ In) (contract.Result, error) {
 	return partsOf(d).unchanged()
 }
 
@@ -200,9 +200,19 @@ func carryOut[F family, In contract.Input, Out any](ctx workflow.Context, d *par
 		if before.Refusal != nil {
 			return none, contract.Refuse(*before.Refusal)
 		}
-		return u.replayed(of, id, in)
+		return u.replayed(of, ctx, in)
 	}
-	if err := u.validate(of, in); err != nil {
+	err := u.validate(of, in)
+	if refused := err; err != nil && d.asksRecord(u.name, err) {
+		was := d.State.Device
+		if err = d.confirm(ctx); err == nil {
+			err = u.validate(of, in)
+		}
+		if d.boundSince(was) {
+			err = refused // it came before that bind
+		}
+	}
+	if err != nil {
 		return none, d.LogRefused(ctx, shownVerb(u.name, in), in, d.Refusal(shownVerb(u.name, in), err))
 	}
 	d.Updates().Record(id, nil)
@@ -210,7 +220,8 @@ func carryOut[F family, In contract.Input, Out any](ctx workflow.Context, d *par
 	act.Verb, act.Request = u.name, id
 	d.Updates().Accept(ctx, act)
 	ctx = record.WithAct(ctx, act)
-	out, err := u.do(of, ctx, in)
+	var out Out
+	out, err = u.do(of, ctx, in)
 	if err != nil {
 		err = d.Refusal(shownVerb(u.name, in), err)
 		refusal, ok := contract.RefusalOf(err)
@@ -238,7 +249,33 @@ func validate[F family, In contract.Input, Out any](ctx workflow.Context, d *par
 	if d.Updates().OtherBody(id) {
 		return d.Refuse(device.CodeRequestReused, "another request was sent under this request's key", "give each request its own key")
 	}
-	return d.validateUpdate(u.name, in, func() error { return u.arrive(of, ctx, in) })
+	return d.validateUpdate(u.name, in, func() error {
+		err := u.arrive(of, ctx, in)
+		if d.asksRecord(u.name, err) {
+			return nil // the inventory is asked first
+		}
+		return err
+	})
+}
+
+// asksRecord says that a refusal states who has the device, by the memory of this workflow alone:
+// that may be older than the inventory's record, which is read first (SAFETY F36). A bind that is
+// refused because the device is not offered takes another one.
+func (d *parts) asksRecord(name string, refused error) bool {
+	switch name {
+	case contract.UpdateUnbind, contract.UpdateRebuild:
+	case contract.UpdateBind, contract.UpdateBurn:
+		if d.State.Device.State != device.Allocated {
+			return false
+		}
+	default:
+		return false
+	}
+	if errors.As(refused, new(*device.IllegalError)) {
+		return true
+	}
+	refusal, ok := contract.RefusalOf(refused)
+	return ok && (refusal.Fault.Code == device.CodeBindingEnded || refusal.Fault.Code == device.CodeRefused)
 }
 
 // validateUpdate refuses what no device could carry out, and else what arrive refuses.

@@ -25,20 +25,25 @@ type record struct {
 	Generation int64
 	// Tenant is who has the device: nil where that was never recorded, "" for no instance.
 	Tenant *string
+	// Hold, Bindings and Cleans are the rest of device.Record.
+	Hold             device.Hold
+	Bindings, Cleans int
 	// rest is the file as it was read, so that fields of a newer build are kept.
 	rest map[string]json.RawMessage
 }
 
 func (r *record) reservation() inventory.Reservation {
 	st := inventory.Reservation{Generation: r.Generation, Total: r.Total, Reserved: r.Reserved}
-	switch {
-	case r.Tenant == nil:
-	case *r.Tenant == "":
-		st.Witness = device.WitnessFree
-	default:
-		st.Witness, st.Tenant = device.WitnessBound, *r.Tenant
+	if r.Tenant != nil {
+		st.Record = device.RecordOf(*r.Tenant)
+		st.Hold, st.Bindings, st.Cleans = r.Hold, r.Bindings, r.Cleans
 	}
 	return st
+}
+
+// keep replaces what is recorded of the device.
+func (r *record) keep(of device.Record) {
+	r.Tenant, r.Hold, r.Bindings, r.Cleans = &of.Tenant, of.Hold, of.Bindings, of.Cleans
 }
 
 // fields maps the names of the fields to the fields. encoding/json itself would ignore
@@ -47,14 +52,17 @@ func (r *record) fields() map[string]any {
 	return map[string]any{
 		"uuid": &r.UUID, "name": &r.Name, "class": &r.Class, "traits": &r.Traits,
 		"total": &r.Total, "reserved": &r.Reserved, "used": &r.Used, "consumers": &r.Consumers,
-		"generation": &r.Generation, "tenant": &r.Tenant, "hardware": &r.Hardware,
+		"generation": &r.Generation, "tenant": &r.Tenant, "hold": &r.Hold, "bindings": &r.Bindings, "cleans": &r.Cleans,
+		"hardware": &r.Hardware,
 	}
 }
 
 // optional are the fields that may be absent or null. Any other missing field would
 // read as zero, and the device as not reserved. Without a tenant there is no record of who
 // has the device.
-var optional = map[string]bool{"traits": true, "consumers": true, "tenant": true, "hardware": true}
+var optional = map[string]bool{
+	"traits": true, "consumers": true, "tenant": true, "hold": true, "bindings": true, "cleans": true, "hardware": true,
+}
 
 // decode reads a file and checks that it is complete and consistent.
 func decode(uuid string, data []byte) (*record, error) {
@@ -102,7 +110,9 @@ func (r *record) encode() ([]byte, error) {
 	}
 	maps.Copy(all, r.fields())
 	if r.Tenant == nil {
-		delete(all, "tenant")
+		for _, name := range []string{"tenant", "hold", "bindings", "cleans"} {
+			delete(all, name)
+		}
 	}
 	if len(r.Hardware) == 0 {
 		delete(all, "hardware")

@@ -127,7 +127,7 @@ func (s *Store) Reservation(ctx context.Context, uuid string) (inventory.Reserva
 }
 
 // PutReserved is inventory.Store's. A value outside 0…total is inventory_invalid.
-func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int, tenant *string) (inventory.Reservation, error) {
+func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int, of *device.Record) (inventory.Reservation, error) {
 	var st inventory.Reservation
 	err := s.with(ctx, uuid, func(r *record) error {
 		if r.Generation != generation {
@@ -142,8 +142,8 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 			return inventory.NotOne(uuid, r.Total)
 		}
 		r.Reserved = reserved
-		if tenant != nil {
-			r.Tenant = tenant
+		if of != nil {
+			r.keep(*of)
 		}
 		r.Generation++
 		if err := s.write(r); err != nil {

@@ -189,7 +189,7 @@ func TestTokenIsReplaced(t *testing.T) {
 		answer, err := http.DefaultClient.Do(request)
 		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusUnauthorized
 	}, time.Minute, 100*time.Millisecond)
-	v, err = inventory.ReserveForBind(t.Context(), store, p.UUID, tenant, &v.Generation, false)
+	v, err = inventory.ReserveForBind(t.Context(), store, p.UUID, record(tenant), &v.Generation, false)
 	require.NoError(t, err)
 	require.True(t, v.Burned())
 	require.NotEqual(t, second, token())

@@ -164,17 +164,23 @@ func (s *Store) provider(ctx context.Context, uuid string) (have *resourceprovid
 	return have, err
 }
 
-// ensureClasses creates the class of a new provider, and once that of the record of who
-// has a device.
+// ensureClasses creates the class of a new provider, and once those of the record.
 func (s *Store) ensureClasses(ctx context.Context, class string) error {
 	if err := s.ensureClass(ctx, class); err != nil || s.has(TenantClass) {
 		return err
 	}
-	if err := s.ensureClass(ctx, TenantClass); err != nil {
+	if err := s.ensureRecordClasses(ctx); err != nil {
 		return err
 	}
 	s.firstTime(TenantClass)
 	return nil
+}
+
+func (s *Store) ensureRecordClasses(ctx context.Context) error {
+	if err := s.ensureClass(ctx, TenantClass); err != nil {
+		return err
+	}
+	return s.ensureClass(ctx, RecordClass)
 }
 
 // ensureClass creates the class if Placement does not know it.

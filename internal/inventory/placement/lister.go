@@ -419,7 +419,7 @@ func (v *listing) emit(r *row, u inventory.Usage) error {
 	r.ReservationSnapshot = inventory.ReservationSnapshot{
 		Generation: u.Generation, Before: u.Generation,
 		Total: r.inventory.total, Reserved: r.inventory.reserved, Used: u.Used, Consumers: u.Consumers,
-		Witness: r.inventory.holder.witness, Tenant: r.inventory.holder.tenant,
+		Record: r.inventory.recorded,
 	}
 	if r.Fault = r.invalid; r.fault != nil {
 		r.Fault, r.ReservationSnapshot = r.fault, inventory.ReservationSnapshot{}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 
+	"burnish/internal/device"
 	"burnish/internal/inventory"
 )
 
@@ -15,16 +16,15 @@ type cachedInventory struct {
 	class           string
 	total, reserved int
 	ratio           float64
-	// holder is of the second inventory, of TenantClass.
-	holder holder
+	// recorded is in the inventories of TenantClass and RecordClass.
+	recorded device.Record
 	// fields is the record as Placement gave it, to be written back.
 	fields map[string]any
 }
 
 func (s cachedInventory) reservation() inventory.Reservation {
 	return inventory.Reservation{
-		Generation: s.generation, Total: s.total, Reserved: s.reserved,
-		Witness: s.holder.witness, Tenant: s.holder.tenant,
+		Generation: s.generation, Total: s.total, Reserved: s.reserved, Record: s.recorded,
 	}
 }
 
@@ -37,14 +37,14 @@ func (s cachedInventory) write(generation int64, reserved int) body {
 	return b
 }
 
-// writeBoth gives the body that sets reserved and who has the device: all inventories that
-// the provider will have.
-func (s cachedInventory) writeBoth(generation int64, reserved int, tenant string) body {
+// writeAll gives the body that sets reserved and the record: all inventories that the provider
+// will have.
+func (s cachedInventory) writeAll(generation int64, reserved int, of device.Record) body {
 	b := maps.Clone(s.fields)
 	b["reserved"] = reserved
 	return body{
 		"resource_provider_generation": generation,
-		"inventories":                  map[string]any{s.class: b, TenantClass: tenantFields(tenant)},
+		"inventories":                  map[string]any{s.class: b, TenantClass: tenantFields(of.Tenant), RecordClass: restFields(of)},
 	}
 }
 

@@ -109,7 +109,7 @@ func (s *Store) consumers(ctx context.Context, uuid string) (u inventory.Usage, 
 }
 
 // Reservation is inventory.Store's. A provider without inventory has total 0; one with
-// more than one class beside TenantClass is inventory_invalid (S0.14).
+// more than one class beside those of the record is inventory_invalid (S0.14).
 func (s *Store) Reservation(ctx context.Context, uuid string) (inventory.Reservation, error) {
 	if err := checkUUID(uuid); err != nil {
 		return inventory.Reservation{}, err
@@ -137,7 +137,7 @@ func (i inventories) one(uuid string) (cachedInventory, error) {
 	one := cachedInventory{generation: i.generation}
 	var of []string
 	for class, r := range i.records {
-		if class == TenantClass {
+		if class == TenantClass || class == RecordClass {
 			continue
 		}
 		one, of = r, append(of, class)
@@ -149,7 +149,7 @@ func (i inventories) one(uuid string) (cachedInventory, error) {
 			"one device is one provider of one class: remove the others")
 	}
 	if r, ok := i.records[TenantClass]; ok {
-		one.holder = holderOf(r.fields)
+		one.recorded = recordOf(r.fields, i.records[RecordClass].fields)
 	}
 	return one, nil
 }
@@ -196,9 +196,9 @@ func readInventories(answer resourceproviders.GetInventoriesResult) (found inven
 }
 
 // PutReserved is inventory.Store's. It writes back the inventory of this generation with
-// another reserved; if that is not cached, it is read first. With a tenant it writes both
+// another reserved; if that is not cached, it is read first. With a record it writes all
 // inventories of the provider, in one request.
-func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int, tenant *string) (inventory.Reservation, error) {
+func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int, of *device.Record) (inventory.Reservation, error) {
 	if err := checkUUID(uuid); err != nil {
 		return inventory.Reservation{}, err
 	}
@@ -224,10 +224,10 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 	case reserved < known.total && known.total != 1:
 		return inventory.Reservation{}, inventory.NotOne(uuid, known.total)
 	}
-	written, err := s.put(ctx, uuid, known, reserved, tenant)
+	written, err := s.put(ctx, uuid, known, reserved, of)
 	if isUnknownClass(err) {
-		if err = s.ensureClass(ctx, TenantClass); err == nil {
-			written, err = s.put(ctx, uuid, known, reserved, tenant)
+		if err = s.ensureRecordClasses(ctx); err == nil {
+			written, err = s.put(ctx, uuid, known, reserved, of)
 		}
 	}
 	if err != nil {
@@ -244,10 +244,10 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 }
 
 // put writes over the inventory that is known, at its generation.
-func (s *Store) put(ctx context.Context, uuid string, known cachedInventory, reserved int, tenant *string) (written cachedInventory, err error) {
+func (s *Store) put(ctx context.Context, uuid string, known cachedInventory, reserved int, of *device.Record) (written cachedInventory, err error) {
 	err = s.do(ctx, requestInfo{uuid: uuid, generation: known.generation}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
-		if tenant != nil {
-			found, err := readInventories(resourceproviders.UpdateInventories(ctx, c, uuid, known.writeBoth(known.generation, reserved, *tenant)))
+		if of != nil {
+			found, err := readInventories(resourceproviders.UpdateInventories(ctx, c, uuid, known.writeAll(known.generation, reserved, *of)))
 			if err == nil {
 				written, err = found.one(uuid)
 			}
@@ -267,7 +267,7 @@ func (s *Store) put(ctx context.Context, uuid string, known cachedInventory, res
 		fields = maps.Clone(fields)
 		delete(fields, "resource_provider_generation")
 		written, err = record(known.class, *shape.Generation, fields)
-		written.holder = known.holder // this request leaves it
+		written.recorded = known.recorded // this request leaves it
 		return err
 	})
 	return written, err

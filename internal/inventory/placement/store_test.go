@@ -81,7 +81,7 @@ func TestReserveForBindIsFourRequests(t *testing.T) {
 		"GET /resource_providers/*/usages", "GET /resource_providers/*/inventories",
 		"PUT /resource_providers/*/inventories", "GET /resource_providers/*/inventories",
 	}
-	_, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, false)
+	_, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, record(tenant), &generation, false)
 	require.NoError(t, err)
 	s.recorder.RequireCalls(t, calls...)
 
@@ -89,7 +89,7 @@ func TestReserveForBindIsFourRequests(t *testing.T) {
 	p, generation = s.free(t)
 	again := s.open(t, placement.Settings{})
 	s.recorder.Reset()
-	_, err = inventory.ReserveForBind(t.Context(), again, p.UUID, tenant, &generation, false)
+	_, err = inventory.ReserveForBind(t.Context(), again, p.UUID, record(tenant), &generation, false)
 	require.NoError(t, err)
 	s.recorder.RequireCalls(t, calls...)
 }
@@ -478,17 +478,17 @@ func TestReserveForBindThroughARestart(t *testing.T) {
 		p, generation := s.free(t)
 		s.recorder.Reset()
 		undo := s.recorder.Inject(openstack.Match{Nth: nth}, openstack.Injection{Before: func() { s.server.Kill(t) }})
-		_, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, false)
+		_, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, record(tenant), &generation, false)
 		undo()
 		inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
-		_, err = inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, true)
+		_, err = inventory.ReserveForBind(t.Context(), s.store, p.UUID, record(tenant), &generation, true)
 		inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 		s.server.Restart(t)
-		v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, true)
+		v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, record(tenant), &generation, true)
 		require.NoError(t, err)
 		require.True(t, v.Burned())
 		require.Equal(t, generation+1, v.Generation, "burned once, at request %d", nth)
-		_, err = inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, false)
+		_, err = inventory.ReserveForBind(t.Context(), s.store, p.UUID, record(tenant), &generation, false)
 		inventorytest.RequireCode(t, device.CodeAlreadyBurned, err)
 	}
 }

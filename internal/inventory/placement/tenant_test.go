@@ -30,6 +30,11 @@ func (s *testPlacement) classes(t *testing.T, id string) map[string]map[string]a
 	return answer.Inventories
 }
 
+func record(tenant string) *device.Record {
+	r := device.RecordOf(tenant)
+	return &r
+}
+
 func (s *testPlacement) requireRecord(t *testing.T, id string, witness device.Witness, tenant string) {
 	t.Helper()
 	// By a worker that has just started: nothing is cached.
@@ -60,7 +65,7 @@ func TestATenantIsReadBackAsWritten(t *testing.T) {
 		names = append(names, uuid.NewString())
 	}
 	for _, name := range names {
-		st, err := s.store.PutReserved(t.Context(), p.UUID, generation, 1, &name)
+		st, err := s.store.PutReserved(t.Context(), p.UUID, generation, 1, record(name))
 		require.NoError(t, err, name)
 		require.Equal(t, generation+1, st.Generation)
 		generation = st.Generation
@@ -89,7 +94,7 @@ func TestTheRecordCostsNoRequest(t *testing.T) {
 	s.requireRecord(t, p.UUID, device.WitnessNone, "")
 
 	s.recorder.Reset()
-	v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, false)
+	v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, record(tenant), &generation, false)
 	require.NoError(t, err)
 	require.Equal(t, tenant, v.Tenant)
 	s.recorder.RequireCalls(t, "GET /resource_providers/*/usages", "GET /resource_providers/*/inventories",
@@ -97,8 +102,7 @@ func TestTheRecordCostsNoRequest(t *testing.T) {
 	s.requireRecord(t, p.UUID, device.WitnessBound, tenant)
 
 	s.recorder.Reset()
-	noTenant := ""
-	v, err = inventory.EnsureReserved(t.Context(), s.store, p.UUID, &v.Generation, inventory.Holder{Tenant: &noTenant, Left: tenant, LeftGeneration: v.Generation})
+	v, err = inventory.EnsureReserved(t.Context(), s.store, p.UUID, &v.Generation, inventory.Holder{Record: record(""), Left: tenant, LeftGeneration: v.Generation})
 	require.NoError(t, err)
 	require.Equal(t, device.WitnessFree, v.Witness)
 	require.Equal(t, 4, s.recorder.Count())
@@ -118,7 +122,7 @@ func TestTheRecordCostsNoRequest(t *testing.T) {
 func TestOtherWritesKeepTheRecord(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	p, generation := s.free(t)
-	v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, false)
+	v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, record(tenant), &generation, false)
 	require.NoError(t, err)
 	for _, store := range []*placement.Store{s.store, s.open(t, placement.Settings{})} {
 		for _, reserved := range []int{0, 1} {
@@ -145,9 +149,8 @@ func TestARecordIsWrittenOnlyAtItsGeneration(t *testing.T) {
 		_, err := store.Reservation(t.Context(), p.UUID)
 		require.NoError(t, err)
 		s.nova.SetReserved(p.UUID, 0)
-		name := tenant
 		for _, stale := range []int64{generation, generation + 7} {
-			_, err = store.PutReserved(t.Context(), p.UUID, stale, 1, &name)
+			_, err = store.PutReserved(t.Context(), p.UUID, stale, 1, record(tenant))
 			inventorytest.RequireCode(t, device.CodeConflict, err)
 		}
 		s.requireRecord(t, p.UUID, device.WitnessNone, "")
@@ -163,7 +166,7 @@ func TestTheRecordIsNotSchedulable(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	p, generation := s.free(t)
 	for _, name := range []string{"", tenant, "ffffffff-ffff-ffff-ffff-ffffffffffff", "00000000-0000-0000-0000-000000000000"} {
-		st, err := s.store.PutReserved(t.Context(), p.UUID, generation, 1, &name)
+		st, err := s.store.PutReserved(t.Context(), p.UUID, generation, 1, record(name))
 		require.NoError(t, err)
 		if st, err = s.store.PutReserved(t.Context(), p.UUID, st.Generation, 0, nil); err != nil {
 			require.NoError(t, err)
@@ -220,8 +223,7 @@ func TestTheRecordOfADeviceInUse(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	p, _ := s.free(t)
 	require.NoError(t, s.nova.Allocate(t.Context(), p.UUID, uuid.NewString()))
-	name := tenant
-	v, err := inventory.EnsureReserved(t.Context(), s.store, p.UUID, nil, inventory.Holder{Tenant: &name})
+	v, err := inventory.EnsureReserved(t.Context(), s.store, p.UUID, nil, inventory.Holder{Record: record(tenant)})
 	require.NoError(t, err)
 	require.Equal(t, 1, v.Used)
 	require.Equal(t, tenant, v.Tenant)
@@ -235,7 +237,7 @@ func TestTheRecordOfADeviceInUse(t *testing.T) {
 func TestAnUnreadableRecordIsNone(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	p, generation := s.free(t)
-	v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, false)
+	v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, record(tenant), &generation, false)
 	require.NoError(t, err)
 	good := s.classes(t, p.UUID)[placement.TenantClass]
 	generation = v.Generation
@@ -277,7 +279,7 @@ func TestTheClassOfTheRecordIsMade(t *testing.T) {
 	status, text, err := s.nova.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/resource_classes/"+placement.TenantClass, nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusNoContent, status, text)
-	v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, tenant, &generation, false)
+	v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, record(tenant), &generation, false)
 	require.NoError(t, err)
 	require.Equal(t, generation+1, v.Generation)
 	s.requireRecord(t, p.UUID, device.WitnessBound, tenant)

@@ -100,7 +100,8 @@ func (e *entity) status() entityStatus {
 
 func (e *entity) bind(ctx workflow.Context, in contract.BindInput) (entityStatus, error) {
 	e.State = device.Unknown // refuses other binds from here on
-	if err := e.inventory(ctx, contract.ActivityReserveForBind, contract.ReservationRequest{Expect: &e.Generation, Tenant: &in.Instance}); err != nil {
+	bound := device.RecordOf(in.Instance)
+	if err := e.inventory(ctx, contract.ActivityReserveForBind, contract.ReservationRequest{Expect: &e.Generation, Record: &bound}); err != nil {
 		return entityStatus{}, err
 	}
 	e.State, e.Instance, e.Bindings = device.Allocated, in.Instance, e.Bindings+1
@@ -114,8 +115,8 @@ func (e *entity) unbind(ctx workflow.Context, _ contract.UnbindInput) (entitySta
 
 func (e *entity) clean(ctx workflow.Context) error {
 	e.Cleans++
-	noTenant := ""
-	in := contract.ReservationRequest{Expect: &e.Generation, Tenant: &noTenant, Left: e.Left, LeftGeneration: e.Generation}
+	free := device.RecordOf("")
+	in := contract.ReservationRequest{Expect: &e.Generation, Record: &free, Left: e.Left, LeftGeneration: e.Generation}
 	if err := e.inventory(ctx, contract.ActivityEnsureReserved, in); err != nil {
 		return err
 	}

@@ -206,8 +206,7 @@ func (f *fleet) provide(ctx context.Context, b *bench) (map[string]int64, error)
 		if err != nil {
 			return nil, err
 		}
-		noTenant := ""
-		free, err := store.PutReserved(ctx, p.UUID, before.Generation, 0, &noTenant)
+		free, err := store.PutReserved(ctx, p.UUID, before.Generation, 0, &device.Record{Witness: device.WitnessFree})
 		if err != nil {
 			return nil, err
 		}

@@ -61,9 +61,9 @@ func (s *slowStore) Reservation(ctx context.Context, id string) (inventory.Reser
 	return s.Store.Reservation(ctx, id)
 }
 
-func (s *slowStore) PutReserved(ctx context.Context, id string, generation int64, reserved int, tenant *string) (inventory.Reservation, error) {
+func (s *slowStore) PutReserved(ctx context.Context, id string, generation int64, reserved int, record *device.Record) (inventory.Reservation, error) {
 	s.wait(ctx)
-	return s.Store.PutReserved(ctx, id, generation, reserved, tenant)
+	return s.Store.PutReserved(ctx, id, generation, reserved, record)
 }
 
 // instanceRun is a host with free devices, whose cleans take no time.

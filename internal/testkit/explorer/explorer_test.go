@@ -50,7 +50,7 @@ func TestExploreWithoutAFix(t *testing.T) {
 		within  Bounds
 	}{
 		"a bound tenant's disk is wiped: the workflow alone knows who has it": {without: without{witness: true}, broken: "the bytes of first, who has the device, are wiped", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
-		"a stale result counts by its number":                                 {without: without{sameWork: true}, broken: "holds the bytes of second", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
+		"a stale result counts by its number":                                 {without: without{sameWork: true}, broken: "holds the bytes of", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
 		"a swapped disk is offered without a look":                            {without: without{look: true}, broken: "holds the bytes of stranger", within: Bounds{Faults: 1, Binds: 0, Acts: 2}},
 		"a swapped disk stays offered when the look fails":                    {without: without{lookFailed: true}, broken: "it stays offered with the bytes of stranger", within: Bounds{Faults: 2, Binds: 0, Acts: 0}},
 		"used and freed between two readings":                                 {without: without{unexplained: true}, nova: true, broken: "it stays offered with the bytes of first", within: Bounds{Faults: 0, Binds: 1, Acts: 0}},

@@ -40,12 +40,10 @@ func (s store) Reservation(_ context.Context, id string) (inventory.Reservation,
 	if s.missing(id) {
 		return inventory.Reservation{}, inventory.NoProvider(id)
 	}
-	r := inventory.Reservation{Generation: int64(s.generation), Total: 1, Reserved: number(s.reserved), Witness: device.WitnessNone}
-	switch {
-	case s.recorded && s.tenant != noParty:
-		r.Witness, r.Tenant = device.WitnessBound, s.tenant.String()
-	case s.recorded:
-		r.Witness = device.WitnessFree
+	r := inventory.Reservation{Generation: int64(s.generation), Total: 1, Reserved: number(s.reserved)}
+	if s.recorded {
+		r.Record = device.RecordOf(s.tenant.String())
+		r.Hold, r.Bindings, r.Cleans = s.hold, int(s.bindings), int(s.cleans)
 	}
 	return r, nil
 }
@@ -58,7 +56,7 @@ func number(b bool) int {
 }
 
 // PutReserved implements inventory.Store.
-func (s store) PutReserved(ctx context.Context, id string, generation int64, reserved int, tenant *string) (inventory.Reservation, error) {
+func (s store) PutReserved(ctx context.Context, id string, generation int64, reserved int, of *device.Record) (inventory.Reservation, error) {
 	switch {
 	case s.missing(id):
 		return inventory.Reservation{}, inventory.NoProvider(id)
@@ -67,8 +65,9 @@ func (s store) PutReserved(ctx context.Context, id string, generation int64, res
 	}
 	s.generation++
 	s.reserved = reserved == 1
-	if tenant != nil {
-		s.recorded, s.stock.tenant = true, whoIs(*tenant)
+	if of != nil {
+		s.recorded, s.stock.tenant = true, whoIs(of.Tenant)
+		s.hold, s.bindings, s.cleans = of.Hold, int8(of.Bindings), int8(of.Cleans)
 	}
 	return s.Reservation(ctx, id)
 }
@@ -122,9 +121,8 @@ func (t turn) request(s store, c call) (device.Inventory, error) {
 		e := int64(c.expect)
 		expect = &e
 	}
-	instance := c.who.String()
 	if t.nova {
-		instance, c.tenant = "", keepTenant
+		c.tenant = keepTenant
 	}
 	var v inventory.ReservationSnapshot
 	var err error
@@ -139,7 +137,7 @@ func (t turn) request(s store, c call) (device.Inventory, error) {
 	case readReservation, lowerRead:
 		v, err = inventory.Read(ctx, s, id)
 	case bindReserve:
-		v, err = inventory.ReserveForBind(ctx, s, id, instance, expect, c.earlier() > 0)
+		v, err = inventory.ReserveForBind(ctx, s, id, c.holder().Record, expect, c.earlier() > 0)
 	default:
 		if expect != nil && c.provider == 0 {
 			*expect += c.earlier()
@@ -159,28 +157,29 @@ func (c call) earlier() int64 {
 
 // holder is what the call records of who has the device.
 func (c call) holder() inventory.Holder {
-	tenant := c.who.String()
+	of := device.RecordOf(c.who.String())
 	switch c.tenant {
 	case clearTenant:
-		tenant = ""
-		return inventory.Holder{Tenant: &tenant, Left: c.left.String(), LeftGeneration: int64(c.leftGeneration)}
-	case writeTenant:
-		return inventory.Holder{Tenant: &tenant}
+		of = device.RecordOf("")
+	case keepTenant:
+		return inventory.Holder{}
 	}
-	return inventory.Holder{}
+	of.Hold, of.Bindings, of.Cleans = c.hold, int(c.bindings), int(c.cleans)
+	return inventory.Holder{Record: &of, Left: c.left.String(), LeftGeneration: int64(c.leftGeneration)}
 }
 
 func (t turn) inventoryOf(v inventory.ReservationSnapshot, provider int8) device.Inventory {
 	i := device.Inventory{
 		Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers,
-		Witness: v.Witness, Tenant: v.Tenant,
+		Record: v.Record,
 	}
 	if !t.nova {
 		return i
 	}
-	i.Provider, i.Witness, i.Tenant = strconv.Itoa(int(provider)), device.WitnessFree, ""
+	consumer := ""
 	if v.Used > 0 {
-		i.Witness, i.Tenant = device.WitnessBound, i.Consumer()
+		consumer = i.Consumer()
 	}
+	i.Provider, i.Record = strconv.Itoa(int(provider)), device.RecordOf(consumer)
 	return i
 }

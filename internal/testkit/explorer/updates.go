@@ -86,12 +86,14 @@ func (t turn) updateGoesOn() {
 	switch {
 	case a == actBind && t.claimIsOf(p):
 		f.upd = t.ask(bindReserve, true)
-		f.upd.tenant, f.burnedFor = writeTenant, p
+		f.upd = f.upd.recordOf(t)
+		f.upd.bindings++
+		f.upd.tenant, f.upd.who, f.burnedFor = writeTenant, p, p
 		f.upd.inTask = true
 	case a == actMaintainOff && t.state() == device.Available && t.dev().InMaintenance():
 		f.upd = t.ask(lookBeforeEndMaintenance, false)
 	case leaves[a] != "" && t.mayLeave(a) && t.dev().Allocatable():
-		f.upd = t.ask(leaveReserve, true)
+		f.upd = t.ask(leaveReserve, true).clearsFor(t, leaves[a])
 	default: // refused, or nothing to reserve any more
 		if k := leaves[a]; k != "" && t.mayLeave(a) {
 			t.must(device.Event{Kind: k})

@@ -23,9 +23,6 @@ func (t turn) legal(e device.Event) bool {
 	return err == nil
 }
 
-// schedulable is record.schedulable.
-func schedulable(d device.Device) bool { return d.State == device.Available && !d.InMaintenance() }
-
 // apply is record.Apply.
 func (t turn) apply(e device.Event) bool {
 	was := t.dev()
@@ -49,11 +46,8 @@ func (t turn) apply(e device.Event) bool {
 	if was.Claim != nil && next.Claim == nil && next.State == device.Available {
 		f.read = true
 	}
-	if schedulable(was) && !schedulable(next) && e.Kind != device.Burned &&
-		next.State != device.Unknown && (next.State != device.PendingCleaning || next.AwaitingManualClean) {
-		f.ensure = true
-	}
-	if was.State == device.Unknown && next.State == device.Retired {
+	if device.MustReserve(was, next, e.Kind) && !(t.without.lostReturn && was.State == device.Cleaning) &&
+		!(t.without.raise && next.State == device.Retired) {
 		f.ensure = true
 	}
 	return true
@@ -76,7 +70,12 @@ func (t turn) invalidate(fromHost bool) {
 		t.setDev(d)
 	}
 	t.must(device.Event{Kind: device.Invalidated})
-	f.cleanUnderWay, f.clean, f.uncertain, f.look = false, cleanRun{}, true, true
+	f.cleanUnderWay, f.clean, f.look = false, cleanRun{}, true
+	if t.state() == device.Unknown {
+		f.uncertain = true
+	} else {
+		f.read = true
+	}
 }
 
 // known is reservation.known.
@@ -130,6 +129,22 @@ func (t turn) ask(kind callKind, conditional bool) call {
 // clears is reservation.cleared.
 func (c call) clears(t turn) call {
 	c.tenant, c.left, c.leftGeneration = clearTenant, t.left(), t.leftGeneration()
+	return c.recordOf(t)
+}
+
+// clearsFor is reservation.clearedFor.
+func (c call) clearsFor(t turn, kind device.EventKind) call {
+	c = c.clears(t)
+	if next, err := device.Next(t.dev(), device.Event{Kind: kind}); err == nil {
+		c.hold = next.Hold()
+	}
+	return c
+}
+
+// recordOf is reservation.recordOf.
+func (c call) recordOf(t turn) call {
+	d := t.dev()
+	c.hold, c.bindings, c.cleans = d.Hold(), int8(d.Bindings), t.w.wf.cleans
 	return c
 }
 
@@ -146,7 +161,12 @@ func (c call) records(t turn) call {
 	switch d := t.dev(); {
 	case d.Binding != nil && d.Binding.Instance != device.UnknownConsumer:
 		c.tenant, c.who = writeTenant, whoIs(d.Binding.Instance)
-	case d.Binding == nil && d.Claim == nil && d.State != device.Unknown && d.State != device.Allocated && t.left() != noParty:
+		return c.recordOf(t)
+	case d.State == device.Retired:
+		c.tenant = clearTenant
+		return c.recordOf(t)
+	case d.Binding == nil && d.Claim == nil && d.State != device.Unknown && d.State != device.Allocated &&
+		(t.left() != noParty || d.Hold() != device.HoldNone):
 		return c.clears(t)
 	}
 	return c
@@ -166,7 +186,9 @@ func (c *call) demand(t turn) {
 // snapshot is the question with its answer. A code of "" means that it was answered.
 func (t turn) snapshot(q device.Question, c call, found device.Inventory, code device.Code) device.Snapshot {
 	k := c.known.full()
-	if c.kind == ensureReserved && c.tenant != keepTenant {
+	switch {
+	case c.tenant == keepTenant:
+	case c.kind == ensureReserved, c.kind == leaveReserve, c.kind == endMaintenance:
 		k.LeftGeneration++ // this write's own
 	}
 	s := device.Ask(q, t.atlas.all[c.asked], k)
@@ -194,6 +216,18 @@ func (t turn) remember(c call, found device.Inventory, code device.Code) {
 	case device.CodeConflict, device.CodeInUse, device.CodeAlreadyBurned, device.CodeInventoryGenerationAhead, device.CodeNoProvider:
 	default:
 		f.uncertain = f.uncertain || c.kind != readReservation && c.kind != lowerRead
+	}
+	if code == "" {
+		t.takeNumbers(found.Record)
+	}
+}
+
+// takeNumbers is reservation.takeNumbers.
+func (t turn) takeNumbers(r device.Record) {
+	t.w.wf.cleans = max(t.w.wf.cleans, int8(r.Cleans))
+	if d := t.dev(); r.Witness == device.WitnessFree && r.Bindings > d.Bindings {
+		d.Bindings = r.Bindings
+		t.setDev(d)
 	}
 }
 
@@ -320,7 +354,6 @@ func (t turn) interrupted(code device.Code) bool {
 	default:
 		t.must(device.Event{Kind: device.CleanFailed})
 	}
-	f.ensure = f.ensure || f.cleanUnderWay && f.clean.next >= planLength-1 && !t.without.lostReturn
 	f.cleanUnderWay, f.clean, f.main, f.unreserved = false, cleanRun{}, call{}, false
 	return true
 }
@@ -421,7 +454,7 @@ func (t turn) answeredRec(c call, found device.Inventory, code device.Code) {
 		*intent = false
 	}
 	o := t.conclude(t.snapshot(q, c, found, code))
-	if code != "" && o.Event == device.Invalidated {
+	if code != "" && o.Event == device.Invalidated && t.state() == device.Unknown {
 		f.ensure = false
 	}
 }
@@ -478,7 +511,7 @@ func (t turn) lookedBeforeOffer(at *call, c call, result device.HostResult) {
 			t.must(device.Event{Kind: device.Provide})
 		}
 	case lookBeforeEndMaintenance:
-		*at = t.ask(endMaintenance, true)
+		*at = t.ask(endMaintenance, true).clearsFor(t, device.MaintainOff)
 		at.act = actMaintainOff
 	}
 }

@@ -82,6 +82,9 @@ type stock struct {
 	used       who
 	recorded   bool // the provider records who has it (SAFETY F24)
 	tenant     who
+	hold       device.Hold // and the rest of device.Record
+	bindings   int8
+	cleans     int8
 }
 
 // hostState is what the host knows.
@@ -191,6 +194,9 @@ type call struct {
 	provider       int8
 	generation     int16
 	tenant         tenantWrite
+	hold           device.Hold // what it records with it
+	bindings       int8
+	cleans         int8
 	left           who
 	leftGeneration int16
 

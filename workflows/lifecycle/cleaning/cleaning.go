@@ -6,7 +6,6 @@ package cleaning
 import (
 	"fmt"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/clean"
@@ -191,30 +190,7 @@ func (d *Cleaning) Stop() {
 // interrupted ends the clean if it must not continue: for a reason of MustStop, or because
 // a call failed for good. It is called after every call of the clean.
 func (d *Cleaning) interrupted(ctx workflow.Context, err error) bool {
-	run, f := d.State.Clean, calls.FaultIn(err)
-	if !d.end(ctx, f, err) {
-		return false
-	}
-	// A task that is lost after the last step may have lowered the reservation, with an abort
-	// or a loss in the task that came in its place.
-	if d.LocalCalls && run != nil && run.Full && lastStepBegun(run, err) {
-		d.State.Intent.EnsureReserved = true
-	}
-	return true
-}
-
-// lastStepBegun says that the last step of the plan may have begun. The host begins none after
-// a step that failed.
-func lastStepBegun(run *contract.CleanRun, err error) bool {
-	begun := run.Next
-	if run.NextAllowed && (err == nil || temporal.IsCanceledError(err)) {
-		begun++
-	}
-	return len(run.Plan) > 0 && begun >= len(run.Plan)-1
-}
-
-// end ends the clean for a reason of MustStop, or for the fault of a call that failed.
-func (d *Cleaning) end(ctx workflow.Context, f *device.Fault, err error) bool {
+	f := calls.FaultIn(err)
 	switch {
 	case !d.CleanUnderWay():
 		d.archive(ctx, "aborted", nil)

@@ -103,23 +103,11 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 	if was.Claim != nil && next.Claim == nil && next.State == device.Available {
 		s.Intent.ReadInventory = true
 	}
-	// A device that leaves the pool other than by a burn must be reserved too (S2.40). A
-	// clean and an unknown device begin with that.
-	if schedulable(was) && !schedulable(next) && e.Kind != device.Burned &&
-		next.State != device.Unknown && (next.State != device.PendingCleaning || next.AwaitingManualClean) {
-		s.Intent.EnsureReserved = true
-	}
-	// The reservation of an unknown device is raised when it is resolved, which one that is
-	// retired never is (F30).
-	if r.LocalCalls && was.State == device.Unknown && next.State == device.Retired {
+	if device.MustReserve(was, next, e.Kind) {
 		s.Intent.EnsureReserved = true
 	}
 	return nil
 }
-
-// schedulable says that the reservation of such a device is 0: it is allocatable, or
-// claimed and not burned yet.
-func schedulable(d device.Device) bool { return d.State == device.Available && !d.InMaintenance() }
 
 // ApplyOrReport is Apply for events that the caller has checked already. An illegal one
 // is a defect of Burnish, which is logged and shown.
@@ -154,7 +142,8 @@ func (r *Record) Fail(ctx workflow.Context, f *device.Fault) {
 }
 
 // Invalidate makes the device unknown because its host or inventory is ahead of this
-// workflow. Counters that must never decrease are taken from the host's record.
+// workflow. One that an operator holds stays with its operator, dirty: what it is now, a read of
+// the inventory says (F43). Counters that must never decrease are taken from the host's record.
 func (r *Record) Invalidate(ctx workflow.Context, known *contract.HostDeviceRecord, why string) {
 	s := r.State
 	if known != nil {
@@ -163,10 +152,18 @@ func (r *Record) Invalidate(ctx workflow.Context, known *contract.HostDeviceReco
 		s.Device.Bindings = max(s.Device.Bindings, known.Binding)
 		s.Host.Identity = known.Identity
 	}
+	if r.Waits(contract.WaitHold) { // an operator holds the clean: nothing begins it again
+		r.ApplyOrReport(ctx, device.Event{Kind: device.CleanFailed})
+	}
 	r.ApplyOrReport(ctx, device.Event{Kind: device.Invalidated})
-	s.Clean, s.GenerationUncertain = nil, true
-	s.Intent.Rediscover, s.Intent.Import = true, false // from now on the inventory alone proves nothing
-	s.LastError = "state unknown: " + why
+	s.Clean, s.Intent.Rediscover, s.Intent.Import = nil, true, false // from now on the inventory alone proves nothing
+	if s.Device.State == device.Unknown {
+		s.GenerationUncertain = true
+		s.LastError = "state unknown: " + why
+	} else {
+		s.Intent.ReadInventory = true
+		s.LastError = "dirty, and still its operator's: " + why
+	}
 	r.Updates().Accept(ctx, contract.Act{Verb: string(device.Invalidated), By: contract.ByBurnish, Reason: why})
 	workflow.GetLogger(ctx).Warn("device invalidated", r.about(logs.Error, why)...)
 }

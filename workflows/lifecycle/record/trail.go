@@ -28,7 +28,7 @@ func (r *Record) logEvent(ctx workflow.Context, was device.Device, kind device.E
 	if now != nil && (before == nil || now.Number != before.Number) {
 		workflow.GetLogger(ctx).Info(logs.Bound, r.about(logs.Binding, now.Number, logs.Instance, now.Instance, logs.Event, string(kind))...)
 	}
-	if kind == device.Returned && schedulable(r.State.Device) {
+	if kind == device.Returned && device.Offered(r.State.Device) {
 		workflow.GetLogger(ctx).Info(logs.Returned, r.about(logs.Clean, r.State.Cleans, logs.Binding, r.State.Device.Bindings)...)
 	}
 }

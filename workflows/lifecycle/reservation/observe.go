@@ -1,9 +1,12 @@
 package reservation
 
 import (
+	"fmt"
+
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
+	"burnish/internal/logs"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
 )
@@ -60,7 +63,7 @@ func answer(asked device.Snapshot, found contract.ReservationSnapshot, err error
 func inventoryOf(found contract.ReservationSnapshot) device.Inventory {
 	return device.Inventory{
 		Generation: found.Generation, Total: found.Total, Reserved: found.Reserved, Used: found.Used,
-		Consumers: found.Consumers, Provider: found.Provider, Witness: found.Witness, Tenant: found.Tenant,
+		Consumers: found.Consumers, Provider: found.Provider, Record: found.Record,
 	}
 }
 
@@ -72,6 +75,7 @@ func User(found contract.ReservationSnapshot) string { return inventoryOf(found)
 func (d *Reservation) record(ctx workflow.Context, o device.Observation, why string, asked device.Snapshot, f *device.Fault) {
 	s, wasAvailable := d.State, d.State.Device.State == device.Available
 	backAgain := o.Event == device.ObservedInUse && o.Recorded && s.Knows(o.Instance)
+	before := s.Device.Binding
 	if o.Event == device.Invalidated || o.Event == device.ReservationChanged {
 		d.CountForeignWrite(ctx)
 	}
@@ -98,6 +102,9 @@ func (d *Reservation) record(ctx workflow.Context, o device.Observation, why str
 	i.EnsureReserved = (i.EnsureReserved || o.Needs(device.EnsureReserved)) && !o.Needs(device.StopReserving)
 	i.ReadInventory = (i.ReadInventory || o.Needs(device.ReadAgain)) && !o.Needs(device.AwaitProvider)
 	i.Import = i.Import && !o.Needs(device.EndImport)
+	if b := s.Device.Binding; o.Recorded && b != nil && (before == nil || before.Number != b.Number) {
+		d.logGivenBack(ctx, before, b)
+	}
 	switch {
 	case backAgain:
 		d.BackAgain(o.Instance)
@@ -113,6 +120,18 @@ func (d *Reservation) record(ctx workflow.Context, o device.Observation, why str
 		o.Event == "" && o.Needs(device.EnsureReserved) && asked.Inventory.Used == 0:
 		s.LastError = why
 	}
+}
+
+// logGivenBack keeps in the history, and in the log, that the inventory's record gave the device
+// to an instance that this workflow did not know to have it, and by which numbers.
+func (d *Reservation) logGivenBack(ctx workflow.Context, before, now *device.Binding) {
+	knew := fmt.Sprintf("no binding after %d", now.Number-1)
+	if before != nil {
+		knew = fmt.Sprintf("binding %d of %s", before.Number, before.Instance)
+	}
+	why := fmt.Sprintf("the inventory records binding %d of %s; this workflow knew %s", now.Number, now.Instance, knew)
+	d.Updates().Accept(ctx, contract.Act{Verb: string(device.ObservedInUse), By: contract.ByBurnish, Reason: why})
+	workflow.GetLogger(ctx).Warn("the inventory gave the device to its instance", logs.Device, d.State.Name, logs.Error, why)
 }
 
 // BackAgain calls the operator for a device whose former instance may have left it for good:
@@ -144,12 +163,10 @@ func (d *Reservation) Reconcile(ctx workflow.Context) error {
 		}
 		i.EnsureProvider = false
 	case i.EnsureReserved:
-		asked, in := d.Ask(device.AskReserve), d.recorded(d.request())
+		in := d.recorded(d.request())
+		asked := d.askToWrite(device.AskReserve, in)
 		if !asked.Known.KeepsClean(d.State.Device) {
 			in.Expect = nil
-		}
-		if in.Tenant != nil {
-			asked.Known.LeftGeneration++ // this write's own
 		}
 		found, err := d.ensureReserved(ctx, in)
 		return d.reconciled(ctx, asked, found, err, &i.EnsureReserved)
@@ -171,7 +188,7 @@ func (d *Reservation) reconciled(ctx workflow.Context, asked device.Snapshot, fo
 	switch {
 	case o.Needs(device.RetryLater):
 		return err
-	case err != nil && o.Event == device.Invalidated:
+	case err != nil && o.Event == device.Invalidated && d.State.Device.State == device.Unknown:
 		d.State.Intent.EnsureReserved = false // an unknown device is reserved to be resolved
 	}
 	return nil
@@ -187,7 +204,8 @@ func (d *Reservation) reconciled(ctx workflow.Context, asked device.Snapshot, fo
 func (d *Reservation) ReserveForBind(ctx workflow.Context, claimed func() bool, then func() *device.Fault) *device.Fault {
 	asked, in := d.Ask(device.AskBind), d.request()
 	instance := d.State.Device.Claim.Instance
-	d.State.BurnedFor, in.Tenant = instance, &instance
+	d.State.BurnedFor, in.Record = instance, d.recordOf(instance)
+	in.Record.Bindings++ // that of this binding
 	reserve := inventoryCall(d.callInTask)
 	if !d.OwnedByBurnish() {
 		reserve = d.call // nothing records for whom an attempt in a lost task wrote

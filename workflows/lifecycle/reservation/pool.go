@@ -151,7 +151,7 @@ func (d *Reservation) ReserveThen(ctx workflow.Context, validate func() error, k
 	if !d.State.Device.Allocatable() {
 		return d.Apply(ctx, device.Event{Kind: kind})
 	}
-	in := d.request()
+	in := d.clearedFor(d.request(), kind)
 	if !d.OwnedByBurnish() {
 		// An instance that used the device since the last read left it reserved (D9), and
 		// one that uses it now may be gone before the write.
@@ -162,7 +162,7 @@ func (d *Reservation) ReserveThen(ctx workflow.Context, validate func() error, k
 		}
 		in.Expect, in.Provider = &found.Generation, found.Provider
 	}
-	asked := d.Ask(device.AskToLeave)
+	asked := d.askToWrite(device.AskToLeave, in)
 	found, err := d.ensureReserved(ctx, in)
 	if err := d.refuseUsed(d.Conclude(ctx, asked, found, err), err); err != nil {
 		return err
@@ -194,8 +194,9 @@ func (d *Reservation) EndMaintenance(ctx workflow.Context) error {
 	if err := d.Legal(device.Event{Kind: device.MaintainOff}); err != nil || d.State.Device.State != device.Available {
 		return err
 	}
-	asked := d.Ask(device.AskEndMaintenance)
-	found, err := d.ensureReserved(ctx, d.request())
+	in := d.clearedFor(d.request(), device.MaintainOff)
+	asked := d.askToWrite(device.AskEndMaintenance, in)
+	found, err := d.ensureReserved(ctx, in)
 	if err := d.refuseUsed(d.Conclude(ctx, asked, found, err), err); err != nil {
 		return err
 	}

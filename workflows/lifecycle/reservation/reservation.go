@@ -59,12 +59,27 @@ func (d *Reservation) known() device.Known {
 // left is the instance that the provider may still record although it has left.
 func (d *Reservation) left() string { return d.State.Left() }
 
+// recordOf is what this workflow records of the device if the instance has it; "" is none.
+func (d *Reservation) recordOf(instance string) *device.Record {
+	r := device.RecordOf(instance)
+	r.Hold, r.Bindings, r.Cleans = d.State.Device.Hold(), d.State.Device.Bindings, d.State.Cleans
+	return &r
+}
+
 // cleared is a request that also records that no instance has the device (F24), as the first
 // write of a clean or a return does. The record of the instance that left is replaced, any
 // other one stays.
 func (d *Reservation) cleared(in contract.ReservationRequest) contract.ReservationRequest {
-	noTenant := ""
-	in.Tenant, in.Left, in.LeftGeneration = &noTenant, d.left(), d.leftGeneration()
+	in.Record, in.Left, in.LeftGeneration = d.recordOf(""), d.left(), d.leftGeneration()
+	return in
+}
+
+// clearedFor is cleared before an event, whose hold it records.
+func (d *Reservation) clearedFor(in contract.ReservationRequest, kind device.EventKind) contract.ReservationRequest {
+	in = d.cleared(in)
+	if next, err := device.Next(d.State.Device, device.Event{Kind: kind}); err == nil {
+		in.Record.Hold = next.Hold()
+	}
 	return in
 }
 
@@ -78,12 +93,15 @@ func (d *Reservation) leftGeneration() int64 {
 }
 
 // recorded is a request that also records again who has a bound device, or that its last
-// instance has left (F24).
+// instance has left (F24), and that an operator holds it (F43).
 func (d *Reservation) recorded(in contract.ReservationRequest) contract.ReservationRequest {
 	switch dev := d.State.Device; {
 	case dev.Binding != nil && dev.Binding.Instance != device.UnknownConsumer:
-		in.Tenant = &dev.Binding.Instance
-	case dev.Binding == nil && dev.Claim == nil && dev.State != device.Unknown && dev.State != device.Allocated && d.left() != "":
+		in.Record = d.recordOf(dev.Binding.Instance)
+	case dev.State == device.Retired: // the record of whom it was retired from stays: `forget` asks for it (F31)
+		in.Record = d.recordOf("")
+	case dev.Binding == nil && dev.Claim == nil && dev.State != device.Unknown && dev.State != device.Allocated &&
+		(d.left() != "" || dev.Hold() != device.HoldNone):
 		return d.cleared(in)
 	}
 	return in
@@ -155,11 +173,48 @@ func (d *Reservation) callBy(ctx workflow.Context, activity string, in contract.
 	d.EndWait(ctx, contract.WaitProvider)
 	known, readAgain := d.known().After(d.State.Device, inventoryOf(found))
 	d.State.Generation, d.State.Provider, d.State.GenerationUncertain = known.Generation, known.Provider, known.Uncertain
-	if in.Tenant != nil && found.Witness != device.WitnessBound {
+	if in.Record != nil && found.Witness != device.WitnessBound {
 		d.State.BurnedFor = ""
 	}
+	d.takeNumbers(found.Record)
 	d.State.Intent.ReadInventory = d.State.Intent.ReadInventory || readAgain
 	return found, nil
+}
+
+// takeNumbers continues with numbers of the record that are higher than this workflow's: its
+// memory is older, or a task was lost (F36). That of a binding comes with the binding.
+func (d *Reservation) takeNumbers(r device.Record) {
+	d.State.Cleans = max(d.State.Cleans, r.Cleans)
+	if r.Witness == device.WitnessFree {
+		d.State.Device.Bindings = max(d.State.Device.Bindings, r.Bindings)
+	}
+}
+
+// askToWrite begins an observation of a write that records what in says: a record that it
+// replaces is explained.
+func (d *Reservation) askToWrite(q device.Question, in contract.ReservationRequest) device.Snapshot {
+	asked := d.Ask(q)
+	if in.Record != nil {
+		asked.Known.LeftGeneration++ // this write's own
+	}
+	return asked
+}
+
+// Confirm reads the provider and concludes from it, before an answer that this workflow's memory
+// alone supports (F36).
+func (d *Reservation) Confirm(ctx workflow.Context) error {
+	if err := d.Lock(ctx); err != nil {
+		return err
+	}
+	defer d.Unlock()
+	asked := d.Ask(device.AskRecheck)
+	found, err := d.callInTask(ctx, calls.WithClientDeadline(ctx, "read the reservation of "+d.State.Name),
+		contract.ActivityReadReservation, d.unconditional())
+	d.Conclude(ctx, asked, found, err)
+	if err != nil {
+		return calls.FaultOf(err)
+	}
+	return nil
 }
 
 // EnsureProvider makes sure that the provider exists and is reserved.

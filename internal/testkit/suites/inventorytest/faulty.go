@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"burnish/internal/device"
 	"burnish/internal/inventory"
 )
 
@@ -45,10 +46,10 @@ func After(kind Kind, nth int) Point { return Point{kind: kind, nth: nth, after:
 type Request struct {
 	Kind       Kind
 	UUID       string
-	Generation int64   // PutReserved's
-	Reserved   int     // PutReserved's
-	Tenant     *string // PutReserved's
-	Err        error   // the result
+	Generation int64          // PutReserved's
+	Reserved   int            // PutReserved's
+	Record     *device.Record // PutReserved's
+	Err        error          // the result
 }
 
 // Faulty is a Store that records every call and injects faults at given Points. Faults are
@@ -127,10 +128,10 @@ func (f *Faulty) Reservation(ctx context.Context, uuid string) (inventory.Reserv
 }
 
 // PutReserved is inventory.Store's.
-func (f *Faulty) PutReserved(ctx context.Context, uuid string, generation int64, reserved int, tenant *string) (inventory.Reservation, error) {
-	r := Request{Kind: PutReserved, UUID: uuid, Generation: generation, Reserved: reserved, Tenant: tenant}
+func (f *Faulty) PutReserved(ctx context.Context, uuid string, generation int64, reserved int, record *device.Record) (inventory.Reservation, error) {
+	r := Request{Kind: PutReserved, UUID: uuid, Generation: generation, Reserved: reserved, Record: record}
 	return callFor(f, r, func() (inventory.Reservation, error) {
-		return f.store.PutReserved(ctx, uuid, generation, reserved, tenant)
+		return f.store.PutReserved(ctx, uuid, generation, reserved, record)
 	})
 }
 

@@ -275,7 +275,7 @@ func recordOfTheTenant(t *testing.T, f Fixture) {
 	require.NoError(t, f.Store.Create(t.Context(), p))
 	st := stock(t, f, p.UUID)
 	require.Equal(t, device.WitnessNone, st.Witness, "no record says who has a new device")
-	instance, other, noTenant := uuid.NewString(), uuid.NewString(), ""
+	instance, other := uuid.NewString(), uuid.NewString()
 	requireRecord := func(witness device.Witness, tenant string) {
 		t.Helper()
 		now := stock(t, f, p.UUID)
@@ -283,28 +283,35 @@ func recordOfTheTenant(t *testing.T, f Fixture) {
 		require.Equal(t, witness, now.Witness)
 		require.Equal(t, tenant, now.Tenant)
 	}
-	write := func(reserved int, tenant *string) {
+	write := func(reserved int, record *device.Record) {
 		t.Helper()
 		var err error
-		st, err = f.Store.PutReserved(t.Context(), p.UUID, st.Generation, reserved, tenant)
+		st, err = f.Store.PutReserved(t.Context(), p.UUID, st.Generation, reserved, record)
 		require.NoError(t, err)
 	}
 	write(0, nil)
 	requireRecord(device.WitnessNone, "")
-	write(1, &instance)
+	write(1, recordOf(instance))
 	requireRecord(device.WitnessBound, instance)
 	write(0, nil)
 	requireRecord(device.WitnessBound, instance)
-	_, err := f.Store.PutReserved(t.Context(), p.UUID, st.Generation-1, 1, &other)
+	_, err := f.Store.PutReserved(t.Context(), p.UUID, st.Generation-1, 1, recordOf(other))
 	RequireCode(t, device.CodeConflict, err)
 	require.NoError(t, f.Store.Create(t.Context(), p))
 	requireRecord(device.WitnessBound, instance)
-	write(1, &other)
+	write(1, recordOf(other))
 	requireRecord(device.WitnessBound, other)
-	write(1, &noTenant)
+	write(1, recordOf(""))
 	requireRecord(device.WitnessFree, "")
 	write(0, nil)
 	requireRecord(device.WitnessFree, "")
+}
+
+// recordOf is a record with all of its fields.
+func recordOf(tenant string) *device.Record {
+	r := device.RecordOf(tenant)
+	r.Hold, r.Bindings, r.Cleans = device.HoldMaintenance, 41, 7
+	return &r
 }
 
 func putBeyondTotal(t *testing.T, f Fixture) {
@@ -344,7 +351,7 @@ func newProviderCounts(t *testing.T, f Fixture) {
 	p, instance := NewProvider(), uuid.NewString()
 	require.NoError(t, f.Store.Create(t.Context(), p))
 	first := stock(t, f, p.UUID)
-	was, err := f.Store.PutReserved(t.Context(), p.UUID, first.Generation, 1, &instance)
+	was, err := f.Store.PutReserved(t.Context(), p.UUID, first.Generation, 1, recordOf(instance))
 	require.NoError(t, err)
 	require.NoError(t, f.Store.Delete(t.Context(), p.UUID))
 	require.NoError(t, f.Store.Create(t.Context(), p))
@@ -384,10 +391,10 @@ func oneBinding(t *testing.T, f Fixture) {
 	require.False(t, v.Burned())
 	require.Zero(t, stock(t, f, p.UUID).Reserved)
 
-	v, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, uuid.NewString(), &v.Generation, false)
+	v, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, recordOf(uuid.NewString()), &v.Generation, false)
 	require.NoError(t, err)
 	require.True(t, v.Burned())
-	_, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, uuid.NewString(), &v.Generation, false)
+	_, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, recordOf(uuid.NewString()), &v.Generation, false)
 	RequireCode(t, device.CodeAlreadyBurned, err)
 
 	clean, err := inventory.EnsureReserved(ctx, f.Store, p.UUID, &v.Generation, inventory.Holder{})
@@ -401,7 +408,7 @@ func oneBinding(t *testing.T, f Fixture) {
 	require.NoError(t, err)
 	// This time a scheduler allocates it first.
 	require.NoError(t, f.Allocate(ctx, p.UUID, uuid.NewString()))
-	_, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, uuid.NewString(), &v.Generation, false)
+	_, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, recordOf(uuid.NewString()), &v.Generation, false)
 	RequireCode(t, device.CodeInUse, err)
 	require.Zero(t, stock(t, f, p.UUID).Reserved)
 	seen, err := inventory.EnsureReserved(ctx, f.Store, p.UUID, nil, inventory.Holder{})

@@ -34,7 +34,7 @@ func writeWithRetry(ctx context.Context, s inventory.Store, id string, reserved 
 		if err != nil {
 			return st, err
 		}
-		st, err = s.PutReserved(ctx, id, st.Generation, reserved, &tenant)
+		st, err = s.PutReserved(ctx, id, st.Generation, reserved, recordOf(tenant))
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeConflict {
 			continue // another writer was faster
 		}
@@ -73,7 +73,7 @@ func concurrentWriters(t *testing.T, f Fixture) {
 		require.NoError(t, errs[i])
 		for _, st := range wrote[i] {
 			require.NotContains(t, at, st.Generation, "two writes returned one generation")
-			require.Equal(t, inventory.Reservation{Generation: st.Generation, Total: 1, Reserved: i % 2, Witness: device.WitnessBound, Tenant: tenants[i]}, st)
+			require.Equal(t, inventory.Reservation{Generation: st.Generation, Total: 1, Reserved: i % 2, Record: *recordOf(tenants[i])}, st)
 			at[st.Generation] = st
 		}
 	}
@@ -161,7 +161,7 @@ func concurrentReservations(t *testing.T, f Fixture) {
 	var instances [writers]string
 	errs := parallel(func(i int) error {
 		instances[i] = uuid.NewString()
-		_, err := inventory.ReserveForBind(t.Context(), f.Store, id, instances[i], nil, false)
+		_, err := inventory.ReserveForBind(t.Context(), f.Store, id, recordOf(instances[i]), nil, false)
 		return err
 	})
 	won, winner := 0, ""
@@ -174,6 +174,6 @@ func concurrentReservations(t *testing.T, f Fixture) {
 	}
 	require.Equal(t, 1, won, "one device, one instance")
 	require.Equal(t, inventory.Reservation{
-		Generation: before.Generation + 1, Total: 1, Reserved: 1, Witness: device.WitnessBound, Tenant: winner,
+		Generation: before.Generation + 1, Total: 1, Reserved: 1, Record: *recordOf(winner),
 	}, stock(t, f, id))
 }

@@ -1,0 +1,42 @@
+package lifecycle
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/calls"
+)
+
+// This file asks the inventory's record before an answer about who has the device that only this
+// workflow's memory supports: the memory may be older (SAFETY F36).
+
+// confirm compares the device with its record, and waits until its state is known again.
+func (d *parts) confirm(ctx workflow.Context) error {
+	if d.State.Device.State != device.Unknown {
+		if err := d.reservation.Confirm(ctx); err != nil {
+			return err
+		}
+	}
+	return d.awaitKnown(ctx)
+}
+
+// boundSince says that a bind began since the device was so. One that was read from the record
+// began before.
+func (d *parts) boundSince(was device.Device) bool {
+	b := d.State.Device.Binding
+	return b != nil && b.Number > was.Bindings && !b.Observed || d.State.Device.Claim != nil && was.Claim == nil
+}
+
+// awaitKnown waits until the state of an unknown device is resolved, for as long as a client
+// waits. The fault of one that is not says that its instance may still have it.
+func (d *parts) awaitKnown(ctx workflow.Context) error {
+	resolved := func() bool { return d.State.Device.State != device.Unknown || d.State.Device.AwaitingManualClean }
+	ok, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+		Timeout: calls.ClientDeadline, TimerOptions: workflow.TimerOptions{Summary: "state of " + d.State.Name},
+	}, resolved)
+	if err == nil && !ok {
+		return d.Refuse(device.CodeReservationUnknown, "who has the device is not known yet: the inventory is being asked",
+			"wait until the inventory has been read")
+	}
+	return err
+}
