@@ -40,7 +40,10 @@ func (c *Control) EnsureProvider(ctx context.Context, in contract.ReservationReq
 		if in.Owner == device.OwnerNova {
 			return inventory.EnsureReserved(ctx, c.Store, id, nil, inventory.Holder{})
 		}
-		return inventory.EnsureProvider(ctx, c.Store, inventory.Provider{UUID: id, Name: in.Name, Class: in.Class, Traits: in.Traits})
+		return inventory.EnsureProvider(ctx, c.Store, inventory.Provider{
+			UUID: id, Name: in.Name, Class: in.Class, Traits: in.Traits,
+			Hardware: in.Hardware, FormerHardware: in.FormerHardware,
+		})
 	})
 }
 
@@ -165,19 +168,6 @@ func holderOf(in contract.ReservationRequest) inventory.Holder {
 func providerRecreated(in contract.ReservationRequest) error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInventoryGenerationAhead,
 		Message: "the provider of " + in.Name + " was re-created since Burnish burned it", Remedy: "none: an instance may have had it, and it is cleaned"}
-}
-
-// FindBySerial searches the running devices for another one with a serial; retired devices
-// do not count. The listing lags behind: finding none proves nothing, unless the input
-// requires that the device itself is listed, which is retried until it is so. It changes
-// nothing; every error is retried.
-func (c *Control) FindBySerial(ctx context.Context, in contract.FindBySerialInput) (contract.DeviceBySerial, error) {
-	name, listed, err := c.Client.FindBySerial(ctx, in.Serial, in.Name)
-	if err == nil && name == "" && in.Listed && !listed {
-		err = &device.Fault{Class: device.Transient, Code: device.CodeServerUnreachable,
-			Message: "the server does not list " + in.Name + " with its serial yet", Remedy: "none: it is tried again; if it goes on, check the server's visibility store"}
-	}
-	return contract.DeviceBySerial{Name: name}, asError(unlisted(err), in.Name)
 }
 
 // unlisted is the fault of a listing that the server did not give, or not in time.

@@ -282,10 +282,10 @@ func (v *hostScan) enroll(ctx context.Context, name string, one FoundDevice) err
 }
 
 // findSameSerial names another device of this host with this serial, which another driver
-// may have enrolled: all write a serial in one form (hardware.CanonicalSerial).
+// may have enrolled.
 func (v *hostScan) findSameSerial(name, serial string) string {
 	for _, r := range v.records {
-		if r.Name != name && !r.Forgotten && serial != "" && r.Identity.Serial == hardware.CanonicalSerial(serial) {
+		if r.Name != name && !r.Forgotten && hardware.SameSerial(r.Identity.Serial, serial) {
 			return r.Name
 		}
 	}

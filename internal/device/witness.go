@@ -87,7 +87,12 @@ func TenantUUID(instance string) string {
 	if uuidForm.MatchString(instance) {
 		return instance
 	}
-	sum := sha1.Sum([]byte("burnish:tenant:" + instance)) //nolint:gosec // see the import
+	return nameUUID("burnish:tenant:" + instance)
+}
+
+// nameUUID is a version 5 UUID made of a name.
+func nameUUID(name string) string {
+	sum := sha1.Sum([]byte(name)) //nolint:gosec // see the import
 	sum[6] = sum[6]&0x0f | 0x50
 	sum[8] = sum[8]&0x3f | 0x80
 	h := hex.EncodeToString(sum[:16])

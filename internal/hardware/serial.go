@@ -3,6 +3,8 @@ package hardware
 import (
 	"slices"
 	"strings"
+
+	"burnish/internal/device"
 )
 
 // CanonicalSerial is the one form of a serial, whichever driver or table it comes from: each
@@ -17,11 +19,8 @@ func SameSerial(a, b string) bool {
 	return SerialKey(a) != "" && SerialKey(a) == SerialKey(b)
 }
 
-// SerialKey is a serial number without the differences in which two systems write it: blanks,
-// the underscores of CanonicalSerial, and small letters. "" if it is unknown.
-func SerialKey(text string) string {
-	return strings.ToUpper(strings.ReplaceAll(CanonicalSerial(text), "_", ""))
-}
+// SerialKey is device.SerialKey.
+func SerialKey(text string) string { return device.SerialKey(text) }
 
 // SerialForms are the forms of a serial number in which a listing of devices may have it: a
 // listing compares whole words.

@@ -119,7 +119,7 @@ func (h *Host) ListRecords() ([]Record, error) {
 }
 
 // FindOtherWith names another device of this host, not forgotten, that is the same
-// hardware: the same serial, or the same file by device and inode (F23). It is "" where
+// hardware: the same serial, or the same file by device and inode (F23, F35). It is "" where
 // there is none. A corrupt record of another device is an error, because that device may
 // be the same hardware.
 func (h *Host) FindOtherWith(identity device.Identity, exceptNames ...string) (other string, err error) {
@@ -145,7 +145,7 @@ func (h *Host) FindOtherWith(identity device.Identity, exceptNames ...string) (o
 
 // sameHardware ignores empty fields: two devices without a serial are not the same.
 func sameHardware(a, b device.Identity) bool {
-	if a.Serial != "" && a.Serial == b.Serial {
+	if h := a.Hardware(); h != "" && h == b.Hardware() {
 		return true
 	}
 	return a.Inode != 0 && a.Device == b.Device && a.Inode == b.Inode

@@ -90,6 +90,7 @@ func TestFindOtherWith(t *testing.T) {
 		want     string
 	}{
 		"same serial":             {device.Identity{Serial: "S1", Model: "other"}, "new", "drive"},
+		"written otherwise":       {device.Identity{Serial: " s_1"}, "new", "drive"}, // F35
 		"itself":                  {device.Identity{Serial: "S1"}, "drive", ""},
 		"another serial":          {device.Identity{Serial: "S2"}, "new", ""},
 		"no serial":               {device.Identity{Model: "M"}, "new", ""},

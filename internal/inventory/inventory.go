@@ -17,6 +17,10 @@ type Provider struct {
 	Name   string   `json:"name"`
 	Class  string   `json:"class"`
 	Traits []string `json:"traits,omitempty"`
+	// Hardware is the device.Identity.Hardware of the device; "" if that is not known.
+	// FormerHardware is the one that it replaces (D10).
+	Hardware       string `json:"hardware,omitempty"`
+	FormerHardware string `json:"former_hardware,omitempty"`
 }
 
 // Reservation is a provider's inventory of its one resource class, at one generation.
@@ -48,10 +52,14 @@ type Usage struct {
 // was released.
 type Store interface {
 	// Create creates the provider with total 1 and reserved 1: it is burned from the
-	// start, and without a record of who has it. If it exists with this UUID and name,
-	// nothing changes. If the name has
+	// start, and without a record of who has it. If it exists with this UUID and name, only
+	// the hardware is recorded, beside what is recorded, without the former one; that may raise
+	// the generation. If the name has
 	// another UUID, or the UUID another name: inventory_invalid.
 	Create(ctx context.Context, p Provider) error
+	// OfHardware lists the providers, by UUID and name, that record this hardware (F35). It
+	// finds one from its Create until its Delete. A UUID that no provider has gives none.
+	OfHardware(ctx context.Context, hardware string) ([]Provider, error)
 	// Usages reads what is allocated.
 	Usages(ctx context.Context, uuid string) (Usage, error)
 	// Reservation reads the inventory.

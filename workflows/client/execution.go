@@ -178,5 +178,9 @@ func (e Execution) Progress(v contract.DeviceStatus, now time.Time) *contract.St
 	return shown
 }
 
+// Released reports whether an operator has given the device up: it was forgotten, or it is
+// retired.
+func (e Execution) Released() bool { return e.Forgotten || e.Status.DeviceState == device.Retired }
+
 // Absent reports whether the workflow runs, but its device was never enrolled.
 func (e Execution) Absent() bool { return e.Status.DeviceState == device.Absent }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -162,33 +163,63 @@ func (c *Client) page(ctx context.Context, request *workflowservice.ListWorkflow
 	}
 }
 
-// FindBySerial returns another device than name that has the serial and is not retired, ""
-// if none is known, and whether name itself is listed with it. A listing lags behind: ""
-// proves nothing. But of two devices that are listed with one serial, the one that was listed
-// last finds the other.
-func (c *Client) FindBySerial(ctx context.Context, serial, name string) (found string, listed bool, err error) {
+// BySerial is what is listed of a serial.
+type BySerial struct {
+	// Listed: the device that was asked for is listed with it.
+	Listed bool
+	// Other is another device that has it and is not retired, "" if none is known.
+	Other string
+	// Ended is the last run of another device that had it when its workflow ended, and that was
+	// neither retired nor forgotten (F35); its Name is "" if none is known.
+	Ended Execution
+}
+
+// FindBySerial searches the listing for the serial of the device called name; the devices
+// except do not count as others. A listing lags behind: that there is no other proves nothing.
+// But of two devices that are listed with one serial, the one that was listed last finds the other.
+func (c *Client) FindBySerial(ctx context.Context, serial, name string, except ...string) (found BySerial, err error) {
 	if serial == "" {
-		return "", false, nil
+		return found, nil
 	}
 	runs, err := c.serials.find(ctx, c, serial)
 	if err != nil {
-		return "", false, fmt.Errorf("find serial %q: %w", serial, err)
+		return found, fmt.Errorf("find serial %q: %w", serial, err)
 	}
 	f := Filter{Serial: serial, NotState: device.Retired}
+	var ended []string
 	for _, e := range runs {
 		switch {
-		case !f.Selects(e.Status):
+		case !f.Selects(e.Status), slices.Contains(except, e.Name):
 		case e.Name == name:
-			listed = true
-		case found == "":
-			found = e.Name
+			found.Listed = found.Listed || e.Ended.IsZero()
+		case e.Ended.IsZero():
+			found.Other = cmp.Or(found.Other, e.Name)
+		case !slices.Contains(ended, e.Name):
+			ended = append(ended, e.Name)
 		}
 	}
-	return found, listed, nil
+	if found.Other != "" {
+		return found, nil
+	}
+	for _, other := range ended {
+		last, there, err := c.LastRun(ctx, other)
+		switch {
+		case err != nil:
+			return BySerial{}, fmt.Errorf("find serial %q: %w", serial, err)
+		case !there || last.Running || last.Released(): // past its retention, or listed by itself
+		case last.Status.Serial != "" && stored(serial) != last.Status.Serial: // replaced since
+		default:
+			found.Ended = last
+			return found, nil
+		}
+	}
+	return found, nil
 }
 
 func serialsQuery(serials []string) string {
-	return joined(Filter{NotState: device.Retired}.Query(), anyOf(contract.AttrSerial.GetName(), serials))
+	return joined("WorkflowType = "+literal(contract.WorkflowDeviceLifecycle),
+		"ExecutionStatus IN ('Running', 'Terminated', 'Canceled', 'TimedOut', 'Failed')",
+		Filter{NotState: device.Retired}.conditions(), anyOf(contract.AttrSerial.GetName(), serials))
 }
 
 // FindPreviousRun returns the newest run of a device's workflow that did not end by itself

@@ -57,10 +57,9 @@ func TestManyEnrollmentsAtOnceNeedFewListings(t *testing.T) {
 		began := time.Now()
 		for i := range devices {
 			done.Go(func() {
-				found, listed, err := c.FindBySerial(t.Context(), fmt.Sprint("S", i), fmt.Sprint("d", i))
+				found, err := c.FindBySerial(t.Context(), fmt.Sprint("S", i), fmt.Sprint("d", i))
 				require.NoError(t, err)
-				require.Equal(t, fmt.Sprint("other", i), found)
-				require.False(t, listed)
+				require.Equal(t, BySerial{Other: fmt.Sprint("other", i)}, found)
 				_, err = c.FindPreviousRun(t.Context(), fmt.Sprint("d", i))
 				require.NoError(t, err)
 			})
@@ -83,14 +82,14 @@ func TestALookupThatIsGivenUpEndsNoOther(t *testing.T) {
 		impatient, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		done.Go(func() {
-			_, _, err := c.FindBySerial(impatient, "S1", "d1")
+			_, err := c.FindBySerial(impatient, "S1", "d1")
 			require.ErrorIs(t, err, context.Canceled)
 		})
 		synctest.Wait()
 		done.Go(func() {
-			found, _, err := c.FindBySerial(t.Context(), "S1", "d2")
+			found, err := c.FindBySerial(t.Context(), "S1", "d2")
 			require.NoError(t, err)
-			require.Equal(t, "other", found)
+			require.Equal(t, "other", found.Other)
 		})
 		synctest.Wait()
 		cancel()
@@ -104,7 +103,7 @@ func TestALookupThatIsGivenUpEndsNoOther(t *testing.T) {
 func TestALookupGivesEachOnlyItsOwn(t *testing.T) {
 	require.Equal(t, "(WorkflowId STARTS_WITH 'device/o' OR WorkflowId IN ('device/d1', 'device/d2')) AND ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Failed', 'Completed')",
 		endedQuery([]string{"d1", "o'neil", "d2"}))
-	require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceState != 'retired'", serialsQuery([]string{"S1", "'quoted"}))
+	require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus IN ('Running', 'Terminated', 'Canceled', 'TimedOut', 'Failed') AND DeviceState != 'retired'", serialsQuery([]string{"S1", "'quoted"}))
 	l := &lookups{query: endedQuery, value: func(e Execution) string { return e.Name }}
 	batch := []*lookup{{value: "d1"}, {value: "d1"}, {value: "o'neil"}}
 	server := &throttledServer{t: t}

@@ -70,6 +70,9 @@ type DeviceState struct {
 	Intent        Intent        `json:"intent"`
 	Fault         *device.Fault `json:"fault,omitempty"`
 	PreviousRunID string        `json:"previous_run_id,omitempty"` // the ended run whose binding was read last
+	// MovedFrom is the name that the device had in the slot before this one (D10): what is
+	// still recorded under it is its own.
+	MovedFrom string `json:"moved_from,omitempty"`
 
 	LastError   string    `json:"last_error,omitempty"`
 	LastRefusal string    `json:"last_refusal,omitempty"`
@@ -422,17 +425,23 @@ type DiscoverInput struct {
 	MovedFrom string `json:"moved_from,omitempty"`
 }
 
-// FindBySerialInput asks for another device than Name that has the serial. Listed: Name
-// itself must be listed with the serial before an answer counts.
+// FindBySerialInput asks for another device than Name that has the serial, and for records of
+// the hardware under another name (F35); what is "" is not asked for. MovedFrom is the name that
+// this device itself had. Listed: Name itself must be listed with the serial before an answer
+// counts.
 type FindBySerialInput struct {
-	Name   string `json:"name"`
-	Serial string `json:"serial"`
-	Listed bool   `json:"listed,omitempty"`
+	Name      string `json:"name"`
+	MovedFrom string `json:"moved_from,omitempty"`
+	Serial    string `json:"serial,omitempty"`
+	Hardware  string `json:"hardware,omitempty"`
+	Listed    bool   `json:"listed,omitempty"`
 }
 
-// DeviceBySerial is the name of such a device; "" if none is known.
+// DeviceBySerial is the name of such a device; "" if none is known. Fault is set where that
+// device does not run: by which record it is known, and who has the hardware.
 type DeviceBySerial struct {
-	Name string `json:"name,omitempty"`
+	Name  string        `json:"name,omitempty"`
+	Fault *device.Fault `json:"fault,omitempty"`
 }
 
 // ReservationRequest is the input of the activities that call the inventory for one
@@ -447,6 +456,9 @@ type ReservationRequest struct {
 	Provider string       `json:"provider,omitempty"`
 	Class    string       `json:"class,omitempty"`
 	Traits   []string     `json:"traits,omitempty"`
+	// Hardware is that of the device, FormerHardware the one that it replaces (F35).
+	Hardware       string `json:"hardware,omitempty"`
+	FormerHardware string `json:"former_hardware,omitempty"`
 	// Driver is set if the device may be new to the inventory.
 	Driver     string `json:"driver,omitempty"`
 	Expect     *int64 `json:"expect,omitempty"`

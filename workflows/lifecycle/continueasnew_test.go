@@ -178,7 +178,7 @@ func TestCost_OfATurnover(t *testing.T) {
 			ok[contract.Result](w.unbind(instance))
 			w.reach(device.Available)
 			w.idle()
-			require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "zero", "verify", "Unreserve"}, w.scheduledActivities[names:])
+			require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"}, w.scheduledActivities[names:])
 			require.LessOrEqual(t, w.upserts-upserts, 5, "3 + the number of steps")
 			require.Zero(t, w.memos-memos)
 			require.Equal(t, 3, len(w.inventory.writes)-writes, "burn, reservation of the clean, unreserve")

@@ -62,6 +62,8 @@ type deviceEnv struct {
 	signalDelay time.Duration
 	limits      fakeLimits
 	duplicate   string // the device with the same serial, as a listing shows it
+	// others are the states of the other devices whose workflow runs, by its ID.
+	others map[string]device.State
 	// duplicateOnceListed is the same, to a search that waits until this device is listed.
 	duplicateOnceListed string
 	activityContext     context.Context

@@ -126,17 +126,11 @@ func (d enrollment) enrollNew(ctx workflow.Context, in contract.EnrollInput) err
 		}
 		return f
 	}
-	if f := d.State.Host.Excluded; f != nil { // S2.25
-		d.discovery.ForgetRefused(ctx, d.State.Enrollment)
-		return f
-	}
-	if err := d.validatePool(d.State.Enrollment); err != nil { // its type is known now
-		d.discovery.ForgetRefused(ctx, d.State.Enrollment)
-		return err
-	}
 	found, previous, err := d.checkNew(ctx)
 	if err != nil {
-		d.discovery.ForgetRefused(ctx, d.State.Enrollment)
+		if !d.discovery.KnownToHost { // else its record is of a device whose workflow was lost (F35)
+			d.discovery.ForgetRefused(ctx, d.State.Enrollment)
+		}
 		return err
 	}
 	if d.discovery.KnownToHost || previous.RunID != "" {
@@ -166,11 +160,17 @@ func (d enrollment) enrollNew(ctx workflow.Context, in contract.EnrollInput) err
 	return nil
 }
 
-// checkNew checks a discovered device against the other devices, the inventory and the
-// ended runs of its own workflow.
+// checkNew checks a discovered device against the erase policy, the other devices, the inventory
+// and the ended runs of its own workflow.
 func (d enrollment) checkNew(ctx workflow.Context) (found contract.ReservationSnapshot, previous contract.PreviousRun, err error) {
-	if err := d.discovery.CheckSerialUnique(ctx, d.State.Host.Identity.Serial); err != nil {
+	if f := d.State.Host.Excluded; f != nil { // S2.25
+		return found, previous, f
+	}
+	if err := d.validatePool(d.State.Enrollment); err != nil { // its type is known now
 		return found, previous, err
+	}
+	if err := d.discovery.CheckUnique(ctx, d.State.Host.Identity); err != nil {
+		return found, previous, calls.FaultOf(err)
 	}
 	if found, err = d.reservation.EnsureNewProvider(ctx); err != nil {
 		return found, previous, calls.FaultOf(err)

@@ -281,7 +281,7 @@ func (h *fakeHost) discover(ctx workflow.Context, in contract.DiscoverInput) (an
 	if in.Known != (device.Identity{}) && in.Known.Differs(h.discovery.Identity) != "" {
 		return nil, refuse(device.NeedsOperator, device.CodeIdentityChanged)
 	}
-	h.known = true
+	h.record.KnownBefore, h.known = h.known, true
 	h.record.Enrollment, h.record.Identity = in.Enrollment, h.discovery.Identity
 	h.record.Binding = max(h.record.Binding, in.Binding)
 	facts, record := h.discovery, h.record

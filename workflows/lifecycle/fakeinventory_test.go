@@ -22,8 +22,11 @@ type fakeInventory struct {
 	consumers    []string
 	tenant       *string       // who has the device, by the provider's record
 	rest         device.Record // what else it records
-	writes       []write
-	uuids        []string // the provider that each call named
+	hardware     []string
+	// elsewhere are records under other names than d1.
+	elsewhere []inventory.HardwareRecord
+	writes    []write
+	uuids     []string // the provider that each call named
 	// injectFault may fail a call before it has effect, or lose its answer after.
 	injectFault func(call string, after bool) error
 	// onWrite is called after every change of reserved or of the consumers.
@@ -71,11 +74,42 @@ func (s *fakeInventory) Create(_ context.Context, p inventory.Provider) error {
 	s.created = p
 	return s.call("Create", p.UUID, func() error {
 		if !s.exists {
-			s.exists, s.generation, s.reserved, s.consumers, s.tenant = true, 0, 1, nil, nil
+			s.exists, s.generation, s.reserved, s.consumers, s.tenant, s.hardware = true, 0, 1, nil, nil, nil
 			s.notify("create")
+		}
+		if now := inventory.WithHardware(s.hardware, p); !slices.Equal(s.hardware, now) {
+			s.hardware, s.generation = now, s.generation+1
 		}
 		return nil
 	})
+}
+
+// OfHardware gives d1's provider and those of other names.
+func (s *fakeInventory) OfHardware(_ context.Context, hardware string) ([]inventory.Provider, error) {
+	if s.injectFault != nil {
+		if err := s.injectFault("OfHardware", false); err != nil {
+			return nil, err
+		}
+	}
+	var found []inventory.Provider
+	if s.exists && slices.Contains(s.hardware, hardware) {
+		found = append(found, s.created)
+	}
+	for _, r := range s.elsewhere {
+		if r.Hardware == hardware {
+			found = append(found, r.Provider)
+		}
+	}
+	return found, nil
+}
+
+// of gives the record of another name.
+func (s *fakeInventory) of(uuid string) (inventory.HardwareRecord, bool) {
+	i := slices.IndexFunc(s.elsewhere, func(r inventory.HardwareRecord) bool { return r.UUID == uuid })
+	if i < 0 {
+		return inventory.HardwareRecord{}, false
+	}
+	return s.elsewhere[i], true
 }
 
 // Find gives Nova's provider, which is free until Nova or Burnish reserves it.
@@ -97,6 +131,9 @@ func (s *fakeInventory) recreate(id string) {
 }
 
 func (s *fakeInventory) Usages(_ context.Context, uuid string) (inventory.Usage, error) {
+	if other, is := s.of(uuid); is {
+		return inventory.Usage{Generation: other.Generation, Used: other.Used, Consumers: other.Consumers}, nil
+	}
 	var u inventory.Usage
 	err := s.call("Usages", uuid, func() error {
 		u = inventory.Usage{Generation: s.generation, Used: len(s.consumers), Consumers: slices.Clone(s.consumers)}
@@ -109,6 +146,11 @@ func (s *fakeInventory) Usages(_ context.Context, uuid string) (inventory.Usage,
 }
 
 func (s *fakeInventory) Reservation(_ context.Context, uuid string) (inventory.Reservation, error) {
+	if other, is := s.of(uuid); is {
+		r := inventory.Reservation{Generation: other.Generation, Total: 1, Reserved: 1}
+		r.Witness, r.Tenant = other.Witness, other.Tenant
+		return r, nil
+	}
 	var st inventory.Reservation
 	err := s.call("Reservation", uuid, func() error {
 		st = s.snapshot()

@@ -366,10 +366,14 @@ func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 		}
 		return found, nil
 	case contract.FindBySerialInput:
-		if in.Listed {
+		switch {
+		case in.Listed:
 			return contract.DeviceBySerial{Name: w.duplicateOnceListed}, nil
+		case in.Serial != "" && w.duplicate != "":
+			return contract.DeviceBySerial{Name: w.duplicate}, nil
 		}
-		return contract.DeviceBySerial{Name: w.duplicate}, nil
+		in.Serial = "" // what is listed of it is scripted
+		return w.calls.FindBySerial(ctx, in)
 	case contract.SlotRequest:
 		w.limits.gone = false
 		return nil, w.limits.signal(contract.SignalSlotRequest, in)
@@ -391,6 +395,20 @@ type listing struct {
 
 func (v *listing) ListWorkflow(context.Context, *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	return &workflowservice.ListWorkflowExecutionsResponse{Executions: v.w.listed}, nil
+}
+
+// DescribeWorkflowExecution describes the other devices, by their state.
+func (v *listing) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	state, known := v.w.others[id]
+	if !known {
+		return nil, serviceerror.NewNotFound(id)
+	}
+	payload, err := converter.GetDefaultDataConverter().ToPayload(string(state))
+	fields := map[string]*commonpb.Payload{contract.AttrState.GetName(): payload}
+	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
+		Execution: &commonpb.WorkflowExecution{WorkflowId: id}, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
+		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: fields},
+	}}, err
 }
 
 // listTerminated lists the present run as terminated, with its last search attributes.

@@ -30,7 +30,7 @@ func TestVerifyFollowsInTheActivityOfZero(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	v := w.reach(device.Available)
 	w.idle()
-	require.Equal(t, []string{"EnsureReserved", "zero", "Unreserve"}, w.scheduledActivities[calls:])
+	require.Equal(t, []string{"EnsureReserved", "FindBySerial", "zero", "Unreserve"}, w.scheduledActivities[calls:])
 	require.Len(t, w.host.inputs, inputs+1)
 	require.Equal(t, upserts+2, w.upserts)
 	last := v.Cleans[len(v.Cleans)-1]
@@ -54,7 +54,7 @@ func TestAStepThatTakesLongerHasItsOwnActivity(t *testing.T) {
 	w.host.read = func(block int) { read = append(read, block) }
 	ok[contract.Result](w.unbind("i1"))
 	v := w.reach(device.Available)
-	require.Equal(t, []string{"EnsureReserved", "zero", "verify", "Unreserve"}, w.scheduledActivities[calls:])
+	require.Equal(t, []string{"EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"}, w.scheduledActivities[calls:])
 	require.Equal(t, []int{0, 1, 2, 3}, read)
 	zero, verify := w.host.inputs[inputs], w.host.inputs[inputs+1]
 	require.Equal(t, zero.Seq+2, verify.Seq)

@@ -10,7 +10,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// A turnover makes its three inventory calls in workflow tasks; only steps are activities. A
+// A turnover makes its four calls of the inventory in workflow tasks; only steps are activities. A
 // listing is written when the state changes, and not for a step that takes a moment.
 func TestATurnoverCallsTheInventoryInItsTasks(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
@@ -22,8 +22,8 @@ func TestATurnoverCallsTheInventoryInItsTasks(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	w.idle()
-	require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "zero", "verify", "Unreserve"}, w.scheduledActivities[calls:])
-	require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "Unreserve"}, w.localCalls[local:])
+	require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"}, w.scheduledActivities[calls:])
+	require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "FindBySerial", "Unreserve"}, w.localCalls[local:])
 	require.Equal(t, upserts+3, w.upserts, "allocated, cleaning, available")
 	w.requireNoDefect()
 }

@@ -54,7 +54,7 @@ func (w *deviceEnv) recreateProvider(used bool) {
 // F5
 func TestProviderRecreatedDuringAClean(t *testing.T) {
 	for _, used := range []bool{false, true} {
-		for _, when := range []string{"EnsureReserved", "zero", "verify", "before", "after"} {
+		for _, when := range []string{"EnsureReserved", "FindBySerial", "zero", "verify", "before", "after"} {
 			t.Run(fmt.Sprintf("%s, used %v", when, used), func(t *testing.T) {
 				w := newNovaDevice(t)
 				w.makeAvailable()

@@ -46,7 +46,7 @@ func TestReservedBeforeAnyStep(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	w.idle()
-	require.Equal(t, []string{"EnsureReserved", "zero", "verify", "Unreserve"}, w.scheduledActivities[names:])
+	require.Equal(t, []string{"EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"}, w.scheduledActivities[names:])
 	// The clean's own write comes first: earlier writes that are still on their way then conflict.
 	require.Len(t, w.inventory.writes[writes:], 2)
 	require.Equal(t, 1, w.inventory.writes[writes].reserved, "burned before the first step")

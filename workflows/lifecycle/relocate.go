@@ -118,7 +118,7 @@ func (d hardware) startRelocated(ctx workflow.Context, to contract.Enrollment, f
 	// The new slot has another provider.
 	state.Generation, state.Provider, state.GenerationUncertain, state.ContinueAsNew = 0, "", true, false
 	state.Intent = contract.Intent{EnsureProvider: true}
-	state.LastRefusal = "moved here from " + d.State.Name
+	state.LastRefusal, state.MovedFrom = "moved here from "+d.State.Name, d.State.Name
 	summary, details := contract.Summary(to, contract.HardwareOf(found.Identity))
 	child := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: contract.WorkflowID(to.Name), TaskQueue: contract.Queue, WorkflowTaskTimeout: contract.TaskTimeout,

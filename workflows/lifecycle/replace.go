@@ -46,10 +46,10 @@ func (d hardware) replace(ctx workflow.Context, in contract.ReplaceInput) (contr
 	if found.Identity == d.State.Host.Identity {
 		return contract.Result{}, d.Refuse(device.CodeRefused, "the hardware in its slot is the enrolled one", "put the other hardware into its slot first")
 	}
-	if err := d.discovery.CheckSerialUnique(ctx, found.Identity.Serial); err != nil {
-		return contract.Result{}, err
+	if err := d.discovery.CheckUnique(ctx, found.Identity); err != nil {
+		return contract.Result{}, calls.FaultOf(err)
 	}
-	if _, err := d.reservation.EnsureProvider(ctx); err != nil {
+	if _, err := d.reservation.ReplaceHardware(ctx, found.Identity); err != nil {
 		return contract.Result{}, calls.FaultOf(err)
 	}
 	if d.State.Device.State != was { // retired meanwhile: what was validated is no more

@@ -348,11 +348,11 @@ func TestNameIndexFollowsTheProviders(t *testing.T) {
 func TestDeleteLeavesNothing(t *testing.T) {
 	s, dir, _ := created(t)
 	require.NoError(t, s.Delete(t.Context(), example.UUID))
-	for _, d := range []string{dir, filepath.Join(dir, "names")} {
+	for _, d := range []string{dir, filepath.Join(dir, "names"), filepath.Join(dir, "hardware")} {
 		entries, err := os.ReadDir(d)
 		require.NoError(t, err)
 		for _, e := range entries {
-			require.Contains(t, []string{"names", ".lock"}, e.Name())
+			require.Contains(t, []string{"names", "hardware", ".lock"}, e.Name())
 		}
 	}
 }

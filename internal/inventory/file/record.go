@@ -17,6 +17,7 @@ type record struct {
 	Name       string
 	Class      string
 	Traits     []string
+	Hardware   []string // each one that its device was enrolled with
 	Total      int
 	Reserved   int
 	Used       int
@@ -52,13 +53,16 @@ func (r *record) fields() map[string]any {
 		"uuid": &r.UUID, "name": &r.Name, "class": &r.Class, "traits": &r.Traits,
 		"total": &r.Total, "reserved": &r.Reserved, "used": &r.Used, "consumers": &r.Consumers,
 		"generation": &r.Generation, "tenant": &r.Tenant, "hold": &r.Hold, "bindings": &r.Bindings, "cleans": &r.Cleans,
+		"hardware": &r.Hardware,
 	}
 }
 
 // optional are the fields that may be absent or null. Any other missing field would
 // read as zero, and the device as not reserved. Without a tenant there is no record of who
 // has the device.
-var optional = map[string]bool{"traits": true, "consumers": true, "tenant": true, "hold": true, "bindings": true, "cleans": true}
+var optional = map[string]bool{
+	"traits": true, "consumers": true, "tenant": true, "hold": true, "bindings": true, "cleans": true, "hardware": true,
+}
 
 // decode reads a file and checks that it is complete and consistent.
 func decode(uuid string, data []byte) (*record, error) {
@@ -109,6 +113,9 @@ func (r *record) encode() ([]byte, error) {
 		for _, name := range []string{"tenant", "hold", "bindings", "cleans"} {
 			delete(all, name)
 		}
+	}
+	if len(r.Hardware) == 0 {
+		delete(all, "hardware")
 	}
 	for name, list := range map[string][]string{"traits": r.Traits, "consumers": r.Consumers} {
 		if len(list) == 0 {

@@ -4,6 +4,7 @@
 //
 //	<dir>/<uuid>.json    one provider
 //	<dir>/names/<name>   the UUID of the provider with this name
+//	<dir>/hardware/<id>  the UUIDs of the providers that record this hardware
 //	<dir>/.lock          held during a call; never removed
 //
 // A write is durable when the call returns. Unknown fields are kept.
@@ -25,8 +26,8 @@ import (
 // Store is an inventory.Store on one directory. Many goroutines may use it, and other
 // Stores, also of other processes, may use the same directory.
 type Store struct {
-	dir  string
-	turn chan struct{} // one goroutine of this Store at a time; see lock
+	dir, index string        // index is hardwareDir
+	turn       chan struct{} // one goroutine of this Store at a time; see lock
 }
 
 var _ inventory.Store = (*Store)(nil)
@@ -40,7 +41,7 @@ func New(dir string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("inventory directory: %w", err)
 	}
-	s := &Store{dir: dir, turn: make(chan struct{}, 1)}
+	s := &Store{dir: dir, index: filepath.Join(dir, hardwareDir), turn: make(chan struct{}, 1)}
 	if err := s.prepare(); err != nil {
 		return nil, fmt.Errorf("inventory directory: %w", err)
 	}
@@ -55,10 +56,17 @@ func (s *Store) prepare() error {
 	if err != nil {
 		return err
 	}
+	if _, missing := os.Stat(s.index); missing != nil {
+		err = errors.Join(atomicfile.Lock(int(f.Fd())), s.buildIndex())
+	}
 	// Where another process holds the lock, it may be writing: its files stay.
-	err = atomicfile.TryLock(int(f.Fd()))
 	if err == nil {
-		err = errors.Join(atomicfile.RemoveUnfinished(s.dir), atomicfile.RemoveUnfinished(filepath.Join(s.dir, namesDir)))
+		err = atomicfile.TryLock(int(f.Fd()))
+	}
+	if err == nil {
+		for _, dir := range []string{s.dir, filepath.Join(s.dir, namesDir), s.index} {
+			err = errors.Join(err, atomicfile.RemoveUnfinished(dir))
+		}
 	} else if errors.Is(err, atomicfile.ErrLocked) {
 		err = nil
 	}
@@ -86,13 +94,15 @@ func (s *Store) Create(ctx context.Context, p inventory.Provider) error {
 		if err := s.claimName(p.Name, p.UUID); err != nil {
 			return err
 		}
-		if r != nil {
+		if r == nil {
+			r = &record{
+				UUID: p.UUID, Name: p.Name, Class: p.Class, Traits: p.Traits,
+				Total: 1, Reserved: 1,
+			}
+		} else if slices.Equal(r.Hardware, inventory.WithHardware(r.Hardware, p)) {
 			return nil
 		}
-		return s.write(&record{
-			UUID: p.UUID, Name: p.Name, Class: p.Class, Traits: p.Traits,
-			Total: 1, Reserved: 1,
-		})
+		return s.writeHardware(r, p)
 	})
 }
 
@@ -161,7 +171,7 @@ func (s *Store) Delete(ctx context.Context, uuid string) error {
 		if err := s.remove(s.path(uuid)); err != nil {
 			return err
 		}
-		return s.releaseName(r.Name, uuid)
+		return errors.Join(s.releaseName(r.Name, uuid), s.unlist(uuid, r.Hardware))
 	})
 }
 

@@ -85,6 +85,9 @@ func (s *Store) createNew(ctx context.Context, p inventory.Provider) error {
 	if err != nil {
 		return err
 	}
+	if generation, err = s.recordHardware(ctx, p, generation, nil); err != nil {
+		return err
+	}
 	return s.createInventory(ctx, p, generation)
 }
 
@@ -96,6 +99,9 @@ func (s *Store) completeProvider(ctx context.Context, p inventory.Provider) erro
 		return err
 	}
 	if slices.Contains(have, s.trait(OwnTrait)) {
+		if err := s.addHardware(ctx, p); err != nil {
+			return err
+		}
 		found, err := s.inventories(ctx, p.UUID)
 		if err != nil || len(found.records) > 0 {
 			return err
@@ -117,6 +123,9 @@ func (s *Store) completeProvider(ctx context.Context, p inventory.Provider) erro
 		return err
 	}
 	if generation, err = s.setTraits(ctx, p.UUID, generation, known); err != nil {
+		return err
+	}
+	if generation, err = s.recordHardware(ctx, p, generation, nil); err != nil {
 		return err
 	}
 	return s.createInventory(ctx, p, generation)

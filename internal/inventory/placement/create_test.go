@@ -114,9 +114,11 @@ func TestPartialCreateIsCompleted(t *testing.T) {
 	for _, do := range []openstack.Injection{{Drop: true}, {LoseAnswer: true}} {
 		for _, at := range []openstack.Match{
 			{Method: http.MethodPost}, {Method: http.MethodPut, Path: "/resource_providers/[^/]+/traits"},
+			{Method: http.MethodPut, Path: "/resource_providers/[^/]+/aggregates"},
 			{Method: http.MethodPut, Path: "/inventories"}, {Method: http.MethodPut, Path: "/resource_classes/"},
 		} {
 			p := inventorytest.NewProvider()
+			p.Hardware = uuid.NewString()
 			undo := s.recorder.Inject(at, do)
 			err := s.store.Create(t.Context(), p)
 			undo()
@@ -124,6 +126,9 @@ func TestPartialCreateIsCompleted(t *testing.T) {
 			// By another worker, with an empty cache.
 			require.NoError(t, s.open(t, placement.Settings{}).Create(t.Context(), p), "%+v %+v", at, do)
 			require.Contains(t, s.traits(t, p.UUID), placement.OwnTrait)
+			of, err := s.store.OfHardware(t.Context(), p.Hardware)
+			require.NoError(t, err)
+			require.Equal(t, []inventory.Provider{{UUID: p.UUID, Name: p.Name}}, of)
 			v, err := inventory.Read(t.Context(), s.store, p.UUID)
 			require.NoError(t, err)
 			require.True(t, v.Burned())

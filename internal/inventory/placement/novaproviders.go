@@ -94,11 +94,17 @@ func (s *Store) listNova(ctx context.Context, inTree string) ([]resourceprovider
 
 // list reads providers by traits, `A,!B`, and by tree.
 func (s *Store) list(ctx context.Context, required, inTree string) ([]resourceproviders.ResourceProvider, error) {
+	return s.listBy(ctx, resourceproviders.ListOpts{Required: required, InTree: inTree})
+}
+
+func (s *Store) listBy(
+	ctx context.Context, by resourceproviders.ListOpts,
+) ([]resourceproviders.ResourceProvider, error) {
 	var answer struct {
 		Providers *[]resourceproviders.ResourceProvider `json:"resource_providers"`
 	}
 	err := s.do(ctx, requestInfo{configured: true}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
-		page, err := resourceproviders.List(c, resourceproviders.ListOpts{Required: required, InTree: inTree}).AllPages(ctx)
+		page, err := resourceproviders.List(c, by).AllPages(ctx)
 		if err != nil {
 			return err
 		}

@@ -60,6 +60,9 @@ func (b body) ToResourceProviderUpdateInventoriesMap() (map[string]any, error) {
 // ToResourceProviderUpdateTraitsMap is gophercloud's.
 func (b body) ToResourceProviderUpdateTraitsMap() (map[string]any, error) { return b, nil }
 
+// ToResourceProviderUpdateAggregatesMap is gophercloud's.
+func (b body) ToResourceProviderUpdateAggregatesMap() (map[string]any, error) { return b, nil }
+
 // record reads one inventory's fields. A missing field is an error, never 0: without
 // reserved, the device must not count as free.
 func record(class string, generation int64, fields map[string]any) (cachedInventory, error) {

@@ -195,7 +195,10 @@ func (f *fleet) provide(ctx context.Context, b *bench) (map[string]int64, error)
 	}
 	generations := map[string]int64{}
 	for _, name := range f.active(b) {
-		p := inventory.Provider{UUID: contract.DeviceUUID(name), Name: name, Class: "CUSTOM_BENCH"}
+		p := inventory.Provider{
+			UUID: contract.DeviceUUID(name), Name: name, Class: "CUSTOM_BENCH",
+			Hardware: device.Identity{Serial: name}.Hardware(),
+		}
 		if err := store.Create(ctx, p); err != nil {
 			return nil, err
 		}

@@ -36,15 +36,14 @@ func TestFindBySerial(t *testing.T) {
 	for i, serial := range serials {
 		name := fmt.Sprintf("d%d", i)
 		Await(t, 20*time.Second, fmt.Sprintf("the device with serial %q to be found", serial), func() (bool, string) {
-			found, listed, err := s.Workflows().FindBySerial(t.Context(), serial, "another")
+			found, err := s.Workflows().FindBySerial(t.Context(), serial, "another")
 			require.NoError(t, err)
-			require.False(t, listed)
-			return found == name, "found " + found
+			require.False(t, found.Listed)
+			return found.Other == name, "found " + found.Other
 		})
-		found, listed, err := s.Workflows().FindBySerial(t.Context(), serial, name)
+		found, err := s.Workflows().FindBySerial(t.Context(), serial, name)
 		require.NoError(t, err)
-		require.True(t, listed)
-		require.Empty(t, found, "no other device has serial %q", serial)
+		require.Equal(t, client.BySerial{Listed: true}, found, "no other device has serial %q", serial)
 	}
 }
 

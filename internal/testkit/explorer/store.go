@@ -72,6 +72,9 @@ func (s store) PutReserved(ctx context.Context, id string, generation int64, res
 	return s.Reservation(ctx, id)
 }
 
+// OfHardware implements inventory.Store: no other name of the hardware is modeled.
+func (s store) OfHardware(context.Context, string) ([]inventory.Provider, error) { return nil, nil }
+
 // Delete implements inventory.Store.
 func (s store) Delete(context.Context, string) error {
 	*s.stock = stock{}

@@ -48,10 +48,10 @@ var inventoryMutations = []mutation{
 	{
 		rule: "F24", name: "a new provider records nothing",
 		file: "internal/inventory/file/store.go",
-		old: `			Total: 1, Reserved: 1,
-		})`,
-		new: `			Total: 1, Reserved: 1, Tenant: new(string),
-		})`,
+		old: `				Total: 1, Reserved: 1,
+			}`,
+		new: `				Total: 1, Reserved: 1, Tenant: new(string),
+			}`,
 		pkg: "./internal/inventory/file", run: "TestFileStore/ARecordOfTheTenant",
 	},
 	{

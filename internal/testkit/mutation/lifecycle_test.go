@@ -237,9 +237,9 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		rule: "F23", name: "that search counts only once the device itself is listed",
-		file: "activities/control.go",
-		old:  `in.Listed && !listed {`,
-		new:  `in.Listed && !listed && false {`,
+		file: "activities/hardware.go",
+		old:  `in.Listed && !found.Listed:`,
+		new:  `in.Listed && !found.Listed && false:`,
 		pkg:  "./activities", run: "TestFindBySerial",
 	},
 	{

@@ -70,6 +70,13 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 		if d.interrupted(ctx, d.discover(runCtx, ctx, run)) {
 			return nil
 		}
+		if d.State.Intent.ConfirmSerial { // an imported device's: it is searched for before the clean (F23)
+			d.postpone()
+			return nil
+		}
+	}
+	if d.interrupted(ctx, d.Discovery.CheckRecords(ctx, runCtx)) {
+		return nil
 	}
 	if f := d.makePlan(ctx, run); f != nil {
 		d.finish(ctx, "failed", f)
@@ -156,11 +163,16 @@ func (d *Cleaning) postponed(ctx workflow.Context, asked device.Snapshot, err er
 	if err == nil || !d.CleanUnderWay() || d.State.Intent.Abort || d.Reservation.StopsClean() || !d.Reservation.RetriesLater(asked, err) {
 		return false
 	}
-	s := d.State
-	s.Intent.Reason, s.Intent.By, s.Clean = s.Clean.Reason, s.Clean.By, nil
-	s.Cleans-- // no step of it was scheduled
+	d.postpone()
 	d.Retry = calls.FaultOf(err)
 	return true
+}
+
+// postpone ends a clean of which no step was scheduled; it is due again.
+func (d *Cleaning) postpone() {
+	s := d.State
+	s.Intent.Reason, s.Intent.By, s.Clean = s.Clean.Reason, s.Clean.By, nil
+	s.Cleans--
 }
 
 // MustStop says that the running clean's call must be canceled: the device is no longer to

@@ -1,6 +1,6 @@
 // Package discovery asks a device's host what the hardware is, and records what follows:
 // the device's identity, the operation that erases it (S2.25 to S2.29), and whether its
-// serial is unique (F23). It owns the discovery result in the state.
+// hardware is known under another name (F23, F35). It owns the discovery result in the state.
 package discovery
 
 import (
@@ -166,7 +166,7 @@ func (d *Discovery) unfit(before contract.DiscoveryResult) *device.Fault {
 func (d *Discovery) BeforeOffer(ctx workflow.Context) (f *device.Fault, again bool) {
 	d.State.Intent.Rediscover = false
 	before := d.State.Host
-	f = calls.FaultIn(d.Discover(d.WhileClientWaits(ctx)))
+	f = d.see(ctx)
 	result := device.HostResultOf(f)
 	if f == nil {
 		if f = d.unfit(before); f != nil {
@@ -187,6 +187,17 @@ func (d *Discovery) BeforeOffer(ctx workflow.Context) (f *device.Fault, again bo
 	return f, o.Needs(device.RetryLater)
 }
 
+// see has the host discover the device while a client waits. Hardware that is new here is asked
+// for under every other name, until a search that found this device itself has confirmed it: that
+// of an imported device was never seen before (F35).
+func (d *Discovery) see(ctx workflow.Context) *device.Fault {
+	f := calls.FaultIn(d.Discover(d.WhileClientWaits(ctx)))
+	if f == nil && d.State.Intent.ConfirmSerial {
+		f = calls.FaultIn(d.CheckUnique(ctx, d.State.Host.Identity))
+	}
+	return f
+}
+
 // silentHostFault is the fault of a device that is clean, and is not offered because its
 // host does not answer.
 func (d *Discovery) silentHostFault() *device.Fault {
@@ -202,7 +213,7 @@ func (d *Discovery) silentHostFault() *device.Fault {
 // Rediscover has the host discover the device again, because it may have changed.
 func (d *Discovery) Rediscover(ctx workflow.Context) {
 	d.State.Intent.Rediscover = false
-	f := calls.FaultIn(d.Discover(d.WhileClientWaits(ctx)))
+	f := d.see(ctx)
 	result := device.HostResultOf(f)
 	// An unreachable host, or one that finds the device, does not prove that its serial is
 	// unique.
@@ -237,24 +248,46 @@ func (d *Discovery) conclude(ctx workflow.Context, q device.Question, result dev
 	return o
 }
 
-// CheckSerialUnique refuses a serial that another device has, and notifies that device:
-// two slots with one serial need an operator (F23). A listing may miss one, but a host
-// never accepts the same hardware twice.
-func (d *Discovery) CheckSerialUnique(ctx workflow.Context, serial string) error {
-	if serial == "" {
+// CheckUnique refuses hardware that another device has, and notifies that device: two slots
+// with one serial need an operator (F23), and so does hardware that is recorded under another
+// name (F35). A listing may miss a device, but a host never accepts the same hardware twice.
+func (d *Discovery) CheckUnique(ctx workflow.Context, i device.Identity) error {
+	return d.checkUnique(ctx, calls.WithClientDeadline(ctx, "serial of "+d.State.Name), i, i.Serial)
+}
+
+// CheckRecords is CheckUnique before a clean, until there is an answer or opts is canceled. The
+// inventory tells which other device has the hardware, but for those of Nova's: for them the
+// listing is asked.
+func (d *Discovery) CheckRecords(ctx, opts workflow.Context) error {
+	i, serial := d.State.Host.Identity, ""
+	if !d.OwnedByBurnish() {
+		serial = i.Serial
+	}
+	return d.During(ctx, contract.WaitInventory, func() error {
+		return d.checkUnique(ctx, calls.WithInventory(opts, "records of the hardware of "+d.State.Name), i, serial)
+	})
+}
+
+func (d *Discovery) checkUnique(ctx, opts workflow.Context, i device.Identity, serial string) error {
+	if i.Serial == "" {
 		return nil
 	}
 	var known contract.DeviceBySerial
-	in := contract.FindBySerialInput{Name: d.State.Name, Serial: serial}
-	if err := d.Look(ctx, calls.WithClientDeadline(ctx, "serial of "+d.State.Name), contract.ActivityFindBySerial, in, &known); err != nil {
-		return calls.FaultOf(err)
+	in := contract.FindBySerialInput{
+		Name: d.State.Name, MovedFrom: d.State.MovedFrom, Serial: serial, Hardware: i.Hardware(),
 	}
-	if known.Name == "" {
+	if err := d.Look(ctx, opts, contract.ActivityFindBySerial, in, &known); err != nil {
+		return err
+	}
+	f := known.Fault
+	switch {
+	case known.Name == "":
 		return nil
+	case f == nil:
+		f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Other: known.Name,
+			Message: "serial " + i.Serial + " belongs to " + known.Name + " already",
+			Remedy:  "if the hardware was moved, move " + known.Name + " " + d.State.Name + "; if not, find out which device has which hardware"}
 	}
-	f := &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Other: known.Name,
-		Message: "serial " + serial + " belongs to " + known.Name + " already",
-		Remedy:  "if the hardware was moved, move " + known.Name + " " + d.State.Name + "; if not, find out which device has which hardware"}
 	d.NotifyOther(ctx, f)
 	return f
 }
@@ -268,7 +301,7 @@ func (d *Discovery) ConfirmSerialUnique(ctx workflow.Context) error {
 	s := d.State
 	d.Publish(ctx)
 	var known contract.DeviceBySerial
-	in := contract.FindBySerialInput{Name: s.Name, Serial: s.Device.Unit.Serial, Listed: true}
+	in := contract.FindBySerialInput{Name: s.Name, MovedFrom: s.MovedFrom, Serial: s.Device.Unit.Serial, Listed: true}
 	if err := workflow.ExecuteActivity(calls.WithInventory(ctx, "serial of "+s.Name), contract.ActivityFindBySerial, in).Get(ctx, &known); err != nil {
 		return calls.FaultOf(err)
 	}
@@ -277,7 +310,10 @@ func (d *Discovery) ConfirmSerialUnique(ctx workflow.Context) error {
 		return nil
 	}
 	s.Intent.DuplicateAt = known.Name
-	f := d.DuplicateSerialFault()
+	f := known.Fault
+	if f == nil {
+		f = d.DuplicateSerialFault()
+	}
 	d.NotifyOther(ctx, f)
 	if state := s.Device.State; state == device.PendingCleaning || state == device.Cleaning {
 		s.Clean = nil

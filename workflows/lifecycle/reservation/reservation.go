@@ -220,16 +220,27 @@ func (d *Reservation) Confirm(ctx workflow.Context) error {
 
 // EnsureProvider makes sure that the provider exists and is reserved.
 func (d *Reservation) EnsureProvider(ctx workflow.Context) (contract.ReservationSnapshot, error) {
-	return d.ensureProvider(ctx, d.call)
+	return d.ensureProvider(ctx, d.call, d.State.Host.Identity)
+}
+
+// ReplaceHardware is EnsureProvider for other hardware than the provider records (D10, F35).
+func (d *Reservation) ReplaceHardware(ctx workflow.Context, by device.Identity) (contract.ReservationSnapshot, error) {
+	return d.ensureProvider(ctx, d.call, by)
 }
 
 // EnsureNewProvider is EnsureProvider for a device that is being enrolled.
 func (d *Reservation) EnsureNewProvider(ctx workflow.Context) (contract.ReservationSnapshot, error) {
-	return d.ensureProvider(ctx, d.callInTask)
+	return d.ensureProvider(ctx, d.callInTask, d.State.Host.Identity)
 }
 
-func (d *Reservation) ensureProvider(ctx workflow.Context, call inventoryCall) (contract.ReservationSnapshot, error) {
+func (d *Reservation) ensureProvider(
+	ctx workflow.Context, call inventoryCall, of device.Identity,
+) (contract.ReservationSnapshot, error) {
 	in := d.unconditional()
+	in.Hardware = of.Hardware()
+	if former := d.State.Host.Identity.Hardware(); former != in.Hardware {
+		in.FormerHardware = former
+	}
 	in.Class, in.Traits, in.Driver = d.class(), planning.Traits(d.State.Enrollment, d.State.Host), d.State.Enrollment.Driver
 	return call(ctx, calls.WithClientDeadline(ctx, "ensure the provider of "+d.State.Name), contract.ActivityEnsureProvider, in)
 }

@@ -20,6 +20,7 @@ const (
 	Stock       Kind = "Stock"
 	PutReserved Kind = "PutReserved"
 	Delete      Kind = "Delete"
+	OfHardware  Kind = "OfHardware"
 )
 
 // Point is a moment in a sequence of calls: before or after one of them.
@@ -131,6 +132,13 @@ func (f *Faulty) PutReserved(ctx context.Context, uuid string, generation int64,
 	r := Request{Kind: PutReserved, UUID: uuid, Generation: generation, Reserved: reserved, Record: record}
 	return callFor(f, r, func() (inventory.Reservation, error) {
 		return f.store.PutReserved(ctx, uuid, generation, reserved, record)
+	})
+}
+
+// OfHardware is inventory.Store's.
+func (f *Faulty) OfHardware(ctx context.Context, hardware string) ([]inventory.Provider, error) {
+	return callFor(f, Request{Kind: OfHardware, UUID: hardware}, func() ([]inventory.Provider, error) {
+		return f.store.OfHardware(ctx, hardware)
 	})
 }
 

@@ -70,6 +70,8 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"ReservedProviderIsNotAllocated", reservedIsNotAllocated}, // S0.1
 		{"ReserveWhileAllocated", reserveWhileAllocated},           // F4
 		{"ARecordOfTheTenant", recordOfTheTenant},                  // F24
+		{"ProvidersOfAHardware", providersOfAHardware},             // F35
+		{"AHardwareIsRecordedWhereItIsKnown", hardwareIsAdded},     // F35
 		{"PutBeyondTotal", putBeyondTotal},
 		{"DeleteAndDeleteAgain", deleteProvider},
 		{"ANewProviderCountsFromTheStart", newProviderCounts}, // F28

@@ -1,0 +1,138 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/loops"
+	"burnish/internal/testkit/site"
+	"burnish/workflows/contract"
+)
+
+// A device's workflow is lost, and its hardware is enrolled under another name: its tenant keeps
+// his bytes all the same.
+
+// lostTenant is a disk that alice has. Its workflow was terminated while no worker of its host
+// runs; the control worker does.
+func lostTenant(t *testing.T, env ...string) (s *Site, d Device, control, host *Worker) {
+	t.Helper()
+	s = newSite(t)
+	control, host = s.Run(t, "control", env...), s.Run(t, "host", "BURNISH_SWEEP_INTERVAL=0")
+	d = s.Device(t, "block", "d1", 2*MiB, 0)
+	s.Enroll(t, d, "--provide")
+	s.AwaitReturned(t, d, 20*time.Second)
+	s.Bind(t, "d1", "alice")
+	d.Stamp(t, 2)
+	host.Kill(t)
+	require.NoError(t, s.Client.TerminateWorkflow(t.Context(), contract.WorkflowID("d1"), "", "by mistake"))
+	return s, d, control, host
+}
+
+// newHost starts a worker of a host that has recorded nothing.
+func (s *Site) newHost(t *testing.T, name string) *Worker {
+	t.Helper()
+	w := s.Worker(t, "host", "BURNISH_SWEEP_INTERVAL=0")
+	w.Host, w.StateDir = name, filepath.Join(s.Dir, "elsewhere-"+name)
+	w.Start(t)
+	return w
+}
+
+// enrollOther is the command that enrolls a path under another name.
+func enrollOther(name, host, path string, flags ...string) []string {
+	args := []string{"enroll", name, "--host", host, "--driver", "block", "--set", "path=" + path, "--provide"}
+	return append(args, flags...)
+}
+
+// The workflow and its history are gone, and so is what the host had recorded: the inventory
+// alone knows whose the disk is. Whatever path leads to it, under whatever name and on whatever
+// host it is enrolled, it is refused, until its device is back and its tenant has left it.
+//
+// F35
+func TestALostTenantsDiskUnderAnotherName(t *testing.T) {
+	t.Parallel()
+	s, d, _, w := lostTenant(t, "BURNISH_CLEAN_ON_ENROLL=false")
+	erase(t, s, "d1")
+	other := site.NewHost()
+	again := s.newHost(t, s.Host)
+	s.newHost(t, other)
+	n := 0
+	refused := func(path string, flags ...string) {
+		for _, host := range []string{s.Host, other} {
+			n++
+			r := s.Refused(t, device.CodeDuplicateSerial, enrollOther(fmt.Sprint("x", n), host, path, flags...)...)
+			require.Contains(t, r.Stderr, Instance("alice"), path)
+			require.Contains(t, r.Stderr, "move d1 ", path)
+		}
+	}
+	refused(d.Path)
+	refused(d.Path, "--clean")
+	link, renamed := filepath.Join(s.Files, "link.img"), filepath.Join(s.Files, "renamed.img")
+	require.NoError(t, os.Symlink(d.Path, link))
+	refused(link)
+	require.NoError(t, os.Rename(d.Path, renamed))
+	refused(renamed)
+	require.NoError(t, os.Rename(renamed, d.Path))
+	fleet := s.writeFile(t, "fleet.yaml", fmt.Sprintf(
+		"devices:\n  - {name: y1, host: %s, driver: block, set: {path: %s}, provide: true}\n", other, d.Path))
+	r := s.Burnish(t, "enroll", "-f", fleet)
+	require.NotZero(t, r.Code, r)
+	require.Contains(t, r.Stderr, Instance("alice"))
+	if os.Geteuid() == 0 {
+		loop, err := loops.Attach(d.Path)
+		require.NoError(t, err)
+		s.Allow(t, loop, filepath.Join(s.Files, "*"))
+		refused(loop)
+		require.NoError(t, loops.Detach(loop))
+	}
+	s.RequireUntouched(t, d, 2, time.Second)
+	s.RequireReserved(t, "d1", 1)
+
+	again.Kill(t)
+	w.Start(t) // its host brings it back
+	s.AwaitTenant(t, d, "alice", 2, 30*time.Second)
+	s.Unbind(t, "d1", "alice")
+	s.AwaitReturned(t, d, 20*time.Second)
+	d.Stamp(t, 3)
+	s.Must(t, "retire", "d1", "--reason", "taken to another host")
+	s.Must(t, enrollOther("x", other, d.Path)...)
+	s.AwaitState(t, "x", 20*time.Second, device.Available)
+	stamped, _, _ := d.Count(t, 3)
+	require.Zero(t, stamped)
+}
+
+// Neither the host nor the inventory has a record: the serial of the workflow that ended is found
+// in the server's listing, until its device is given up.
+//
+// F35
+func TestTheHardwareOfAnEndedWorkflowIsFound(t *testing.T) {
+	t.Parallel()
+	s, d, control, w := lostTenant(t)
+	control.Kill(t)
+	emptyDir(t, filepath.Join(s.State, "inventory"))
+	control.Start(t)
+	other := site.NewHost()
+	s.newHost(t, other)
+	Await(t, 20*time.Second, "the ended workflow to be listed", func() (bool, string) {
+		last, _, err := s.Workflows().LastRun(t.Context(), "d1")
+		require.NoError(t, err)
+		found, err := s.Workflows().FindBySerial(t.Context(), last.Status.Serial, "x")
+		require.NoError(t, err)
+		return found.Ended.Name == "d1", ""
+	})
+	said := s.Refused(t, device.CodeDuplicateSerial, enrollOther("x", other, d.Path)...).Stderr
+	require.Regexp(t, `belongs to d1, whose workflow was terminated at \S+ by .+ \(by mistake\)`, said)
+	d.RequireStamps(t, 2)
+
+	w.Start(t)
+	s.AwaitTenant(t, d, "alice", 2, 30*time.Second)
+	s.Must(t, "retire", "d1", "--instance", Instance("alice"), "--reason", "given up")
+	s.Must(t, "forget", "d1")
+	s.Must(t, enrollOther("x", other, d.Path)...)
+	s.AwaitState(t, "x", 20*time.Second, device.Available)
+}

@@ -1,0 +1,277 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+	"burnish/workflows/contract"
+)
+
+// recordedElsewhere is a record of the hardware in d1's slot under the name d7.
+func (w *deviceEnv) recordedElsewhere(change func(*inventory.HardwareRecord)) {
+	r := inventory.HardwareRecord{Provider: inventory.Provider{UUID: contract.DeviceUUID("d7"), Name: "d7"}}
+	r.Hardware = w.host.discovery.Identity.Hardware()
+	change(&r)
+	w.inventory.elsewhere = []inventory.HardwareRecord{r}
+}
+
+func recordedTenant(r *inventory.HardwareRecord) {
+	r.Witness, r.Tenant = device.WitnessBound, "alice"
+}
+
+func recordedUse(r *inventory.HardwareRecord) { r.Used, r.Consumers = 1, []string{"bob"} }
+
+func recordedNobody(r *inventory.HardwareRecord) { r.Witness = device.WitnessFree }
+
+// requireUntouched checks that no step was sent and nothing in the inventory lowered.
+func (w *deviceEnv) requireUntouched(who string) {
+	w.t.Helper()
+	require.Equal(w.t, who, w.host.blocks[0])
+	require.NotContains(w.t, w.scheduledActivities, "zero")
+	require.NotContains(w.t, w.scheduledActivities, contract.ActivityUnreserve)
+}
+
+// Hardware that the inventory records under another name is not enrolled: not while an instance
+// is recorded, whatever became of that device, and not if nobody gave it up.
+//
+// F35
+func TestHardwareThatIsRecordedElsewhereIsNotEnrolled(t *testing.T) {
+	const notGivenUp = "neither retired nor forgotten"
+	for name, c := range map[string]struct {
+		record func(*inventory.HardwareRecord)
+		other  device.State // of d7's workflow; "": there is none
+		says   string
+		serial string
+	}{
+		"its instance is recorded":                 {record: recordedTenant, says: "alice has this hardware, as d7"},
+		"it is in use":                             {record: recordedUse, says: "bob has this hardware"},
+		"it was retired as lost":                   {record: recordedTenant, other: device.Retired, says: "alice has this hardware"},
+		"nobody is recorded, its workflow is gone": {record: recordedNobody, says: notGivenUp},
+		"who has it was never recorded":            {record: func(*inventory.HardwareRecord) {}, says: notGivenUp},
+		"it is in service":                         {record: recordedNobody, other: device.Available, says: notGivenUp},
+		"its serial is written in another way":     {record: recordedTenant, serial: " s_1\x00", says: "alice"},
+	} {
+		for _, asserted := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				policy := standardPolicy()
+				policy.OnEnroll = !asserted
+				w := newDeviceEnv(t, policy)
+				w.recordedElsewhere(c.record)
+				if c.other != "" {
+					w.others = map[string]device.State{"device/d7": c.other}
+				}
+				if c.serial != "" {
+					w.host.discovery.Identity.Serial = c.serial
+				}
+				e := w.enrollment()
+				e.OperatorAssertsClean = asserted
+				in := contract.EnrollInput{Enrollment: e, Provide: true}
+				r := w.send(contract.UpdateEnroll, "", in).refused(device.CodeDuplicateSerial)
+				require.Contains(t, r.Fault.Message, c.says)
+				require.Contains(t, r.Fault.Remedy, "move d7 d1")
+				require.Contains(t, r.Fault.Remedy, contract.DeviceUUID("d7"))
+				w.until("its end", func() bool { return !w.live })
+				require.False(t, w.inventory.exists)
+				require.False(t, w.host.known)
+				w.requireUntouched("enrolled")
+			})
+		}
+	}
+}
+
+// A retired device keeps its provider until it is forgotten; its hardware may be enrolled again,
+// and is found by its new name from then on.
+//
+// F35
+func TestRetiredHardwareIsEnrolledAgain(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.recordedElsewhere(recordedNobody)
+	w.others = map[string]device.State{"device/d7": device.Retired}
+	w.makeAvailable()
+	require.Equal(t, []string{w.host.discovery.Identity.Hardware()}, w.inventory.hardware)
+	w.makeBound("i1")
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	require.True(t, w.host.clean())
+	w.requireNoDefect()
+}
+
+// Each clean asks before its first step, also one that an operator begins: as long as another
+// name has a record of the hardware, nothing is written.
+//
+// F35
+func TestEachCleanAsksForOtherRecordsOfItsHardware(t *testing.T) {
+	for _, owner := range owners {
+		for name, c := range map[string]struct {
+			appears func(w *deviceEnv)
+			code    device.Code
+		}{
+			"an instance is recorded": {func(w *deviceEnv) { w.recordedElsewhere(recordedTenant) }, device.CodeDuplicateSerial},
+			"a record is unreadable": {func(w *deviceEnv) {
+				w.inventory.injectFault = func(call string, _ bool) error {
+					if call == "OfHardware" {
+						return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
+					}
+					return nil
+				}
+			}, device.CodeInventoryInvalid},
+		} {
+			t.Run(string(owner)+": "+name, func(t *testing.T) {
+				w := newDeviceEnv(t, standardPolicy())
+				w.owner = owner
+				ok[contract.Result](w.enroll(false))
+				c.appears(w)
+				for _, begin := range []func() *call{
+					func() *call { return w.ask(contract.UpdateProvide) }, func() *call { return w.cleanUp() },
+				} {
+					ok[contract.Result](begin())
+					v := w.reach(device.Error)
+					require.Equal(t, []any{string(c.code), true, true}, []any{v.Fault, v.NeedsOperator, v.Dirty})
+					w.requireUntouched("enrolled")
+					require.Equal(t, 1, w.inventory.reserved)
+				}
+				w.inventory.elsewhere, w.inventory.injectFault = nil, nil
+				ok[contract.Result](w.cleanUp())
+				w.reach(device.Available)
+				require.True(t, w.host.clean())
+				w.requireNoDefect()
+			})
+		}
+	}
+}
+
+// Nova's providers have no record of the hardware: the listing of the serial is asked, with the
+// workflows that ended.
+//
+// F35
+func TestACleanOfNovasDeviceAsksTheListing(t *testing.T) {
+	w := newNovaDevice(t)
+	ok[contract.Result](w.enroll(false))
+	w.duplicate = "d7"
+	ok[contract.Result](w.ask(contract.UpdateProvide))
+	require.Equal(t, string(device.CodeDuplicateSerial), w.reach(device.Error).Fault)
+	w.requireUntouched("enrolled")
+	w.duplicate = ""
+	ok[contract.Result](w.cleanUp())
+	w.reach(device.Available)
+	w.requireNoDefect()
+}
+
+// An inventory that does not answer is waited for, visibly, before the first step.
+//
+// F29, F35
+func TestACleanWaitsForTheRecordsOfItsHardware(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	ok[contract.Result](w.enroll(false))
+	w.inventory.injectFault = func(call string, _ bool) error {
+		if call == "OfHardware" {
+			return lostAnswer()
+		}
+		return nil
+	}
+	ok[contract.Result](w.ask(contract.UpdateProvide))
+	w.until("the operator to be called", func() bool {
+		v := w.view()
+		return v.NeedsOperator && v.Fault == string(device.CodeInventoryUnavailable)
+	})
+	w.requireUntouched("enrolled")
+	w.inventory.injectFault = nil
+	w.reach(device.Available)
+	require.True(t, w.host.clean())
+	w.requireNoDefect()
+}
+
+// Hardware that comes into a slot is asked for like that of an enrollment, and the record then
+// follows it: what was replaced may be enrolled elsewhere.
+//
+// D10, F35
+func TestReplacingHardwareIsAskedForAndRecorded(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeSerialMismatch()
+	w.recordedElsewhere(recordedTenant)
+	require.Contains(t, w.replace(contract.ReplaceInput{}).refused(device.CodeDuplicateSerial).Fault.Message, "alice")
+	require.Equal(t, device.Error, w.view().DeviceState)
+	require.Equal(t, []string{device.Identity{Serial: "S1"}.Hardware()}, w.inventory.hardware)
+	w.inventory.elsewhere = nil
+	ok[contract.Result](w.replace(contract.ReplaceInput{Provide: true}))
+	require.Equal(t, []string{device.Identity{Serial: "S2"}.Hardware()}, w.inventory.hardware)
+	w.reach(device.Available)
+	w.requireNoDefect()
+}
+
+// What a moved device still has under its former name is its own.
+//
+// D10, F35
+func TestAMovedDeviceIsNotHeldByItsFormerName(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	ok[contract.Result](w.enroll(false))
+	ok[contract.Result](w.move("d2"))
+	moved := newDeviceEnvOf(t, standardPolicy(), w.children[0].in)
+	moved.updatesSent, moved.host = w.updatesSent, w.host
+	moved.recordedElsewhere(func(r *inventory.HardwareRecord) {
+		recordedTenant(r)
+		r.UUID, r.Name = contract.DeviceUUID("d1"), "d1"
+	})
+	ok[contract.Result](moved.ask(contract.UpdateProvide))
+	moved.reach(device.Available)
+	moved.requireNoDefect()
+}
+
+// A refused enrollment of a device that its host knew does not have the host forget it: its
+// workflow was lost, and the host brings it back.
+//
+// F35
+func TestARefusedEnrollmentKeepsWhatTheHostKnew(t *testing.T) {
+	for _, knew := range []bool{true, false} {
+		w := newDeviceEnv(t, standardPolicy())
+		w.recordedElsewhere(recordedTenant)
+		w.host.known = knew
+		w.enroll(true).refused(device.CodeDuplicateSerial)
+		w.until("its end", func() bool { return !w.live })
+		require.Equal(t, knew, w.host.known)
+	}
+}
+
+// The hardware of an imported device is not known before its host has seen it. It is asked for
+// then: before it is cleaned, and also where nothing is to be cleaned.
+//
+// F23, F35
+func TestTheHardwareOfAnImportedDeviceIsAskedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		reserved int
+		finds    func(w *deviceEnv)
+	}{
+		"to be cleaned, recorded elsewhere":   {1, func(w *deviceEnv) { w.recordedElsewhere(recordedTenant) }},
+		"to be cleaned, once it is listed":    {1, func(w *deviceEnv) { w.duplicateOnceListed = "d7" }},
+		"free in the inventory":               {0, func(w *deviceEnv) { w.recordedElsewhere(recordedTenant) }},
+		"free in the inventory, as a listing": {0, func(w *deviceEnv) { w.duplicate = "d7" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newNovaDevice(t)
+			c.finds(w)
+			ok[contract.Result](w.importWith(c.reserved))
+			v := w.reach(device.Error)
+			require.Equal(t, []any{string(device.CodeDuplicateSerial), true}, []any{v.Fault, v.NeedsOperator})
+			w.within(time.Minute, "it to be reserved", func() bool { return w.inventory.reserved == 1 })
+			require.NotContains(t, w.scheduledActivities, "zero")
+		})
+	}
+}
+
+// A device that its host brings back is recorded with its hardware, also where an earlier build
+// made its provider.
+//
+// F35
+func TestARecoveredDeviceIsRecordedWithItsHardware(t *testing.T) {
+	w := recovered(t, func(w *deviceEnv) {
+		w.makeAvailable()
+		w.inventory.hardware = nil
+	})
+	w.reach(device.Available)
+	require.Equal(t, []string{device.Identity{Serial: "S1"}.Hardware()}, w.inventory.hardware)
+	w.requireNoDefect()
+}
