@@ -137,6 +137,8 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 	if err != nil {
 		return outcome, err
 	}
+	a.opened.Store(a.in.Enrollment.Name, time.Time{})
+	defer func() { a.opened.Store(a.in.Enrollment.Name, time.Now().Add(eventsAfter)) }()
 	defer func() {
 		if closeErr := handle.Close(); err == nil && closeErr != nil {
 			err = closeErr
@@ -154,7 +156,7 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 	} else if err := a.checkpoint(ctx, workCtx, fence, a.entry.Offset); err != nil {
 		return outcome, err
 	}
-	return a.step.Run(hardware.WithLease(workCtx, a.lease.check), &steps.Work{
+	outcome, err = a.step.Run(hardware.WithLease(workCtx, a.lease.check), &steps.Work{
 		Device: handle, Operation: a.in.Operation, Enrolled: a.in.Identity, Resume: a.entry.Offset,
 		Settings: a.in.Settings, Args: a.in.Args,
 		Progress: a.heartbeats.percent, Reflash: a.recordReflash,
@@ -162,6 +164,10 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 		Record:  func(offset int64) error { return a.recordOffset(fence, offset) },
 		MayGoOn: func() error { return a.mayGoOn(ctx, workCtx, fence) },
 	})
+	if err == nil && a.step.Writes {
+		err = a.recordMark(workCtx, handle)
+	}
+	return outcome, err
 }
 
 // beginsUnrecorded says that the journal need not say that the step has begun: it only reads, and after a
