@@ -72,9 +72,14 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 			Remedy: "if it was moved, move " + other + " " + in.Enrollment.Name + "; if not, retire one of the two"}
 	}
 	var after host.Record
+	written := false
 	err = h.Host.UpdateRecord(in.Enrollment.Name, func(r *host.Record) error {
 		writeEnrollment(r, in.Enrollment, in.UUID, d.Identity)
 		r.Forgotten, r.Binding = false, max(r.Binding, in.Binding)
+		written = r.WrittenByOthers(d.Mark) && !in.Accept
+		if d.Mark != "" && (r.OwnMark() == "" || in.Accept) {
+			r.SetMark(d.Mark)
+		}
 		after = *r
 		return nil
 	})
@@ -87,7 +92,7 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: h.Steps.Versions(), Type: d.Type,
 		ClearAction: d.ClearAction, ClearStrategy: d.ClearStrategy, LiveMigratable: d.LiveMigratable,
 		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates, SupportedSteps: d.SupportedSteps, Power: d.Power,
-		ObservedAt: time.Now().UTC(), Record: &record,
+		Written: written, ObservedAt: time.Now().UTC(), Record: &record,
 	}, nil
 }
 
@@ -142,7 +147,7 @@ func forget(h *host.Host, name string) error {
 		return err
 	}
 	return h.UpdateRecord(name, func(r *host.Record) error {
-		r.Forgotten = true
+		r.Forgotten, r.Mark = true, host.Mark{}
 		return nil
 	})
 }

@@ -244,9 +244,12 @@ func (r *Recovery) findOrphans(ctx context.Context, id string, orphaned func(*wo
 }
 
 // forEach calls do for each element, up to 64 at once, and joins the errors.
-func forEach[T any](all []T, do func(T) error) error {
+func forEach[T any](all []T, do func(T) error) error { return forEachOf(64, all, do) }
+
+// forEachOf is forEach with up to atOnce calls at once.
+func forEachOf[T any](atOnce int, all []T, do func(T) error) error {
 	failed := make([]error, len(all))
-	places := make(chan struct{}, 64)
+	places := make(chan struct{}, atOnce)
 	var wait sync.WaitGroup
 	for i, one := range all {
 		places <- struct{}{}

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"burnish/internal/clean/steps"
+	"burnish/internal/hardware"
 	"burnish/internal/host"
 	"burnish/workflows/contract"
 )
@@ -94,6 +95,23 @@ func (a *attempt) loadEvidence(name string, into any) (bool, error) {
 		return false, fmt.Errorf("load evidence %s: %w", name, err)
 	}
 	return true, nil
+}
+
+// recordMark records the change mark of a device to which the step has written. It does before the
+// step counts as done: after a crash between the two it writes, and records, again.
+func (a *attempt) recordMark(ctx context.Context, handle hardware.Handle) error {
+	marker, ok := handle.(hardware.ChangeMarker)
+	if !ok {
+		return nil
+	}
+	mark, err := marker.ChangeMark(ctx)
+	if err != nil || mark == "" {
+		return err
+	}
+	return a.Host.UpdateRecord(a.in.Enrollment.Name, func(r *host.Record) error {
+		r.SetMark(mark)
+		return nil
+	})
 }
 
 // recordReflash records the firmware revision that the step is about to give the device.

@@ -30,6 +30,7 @@ type Hardware struct {
 	trail   trail
 
 	enrolling sync.Mutex // held from the check of who has a device to its record
+	opened    sync.Map   // by device, until when a step that has it open may cause events; zero: until it closes it
 	// Confirm sends a heartbeat that fails unless the server still expects this attempt;
 	// only tests leave it nil.
 	Confirm func(ctx context.Context, token []byte, details ...any) error
@@ -48,6 +49,17 @@ const confirmTimeout = 10 * time.Second
 
 // retryNowDelay replaces the retry policy's interval where a longer one has no use.
 const retryNowDelay = 20 * time.Millisecond
+
+// eventsAfter is how long a step's own changes may still be reported after it has closed the
+// device: udev reports a disk as changed when somebody who could write closes it.
+const eventsAfter = time.Second
+
+// AtWork says that the kernel may report what a step does, or has just done, to the device.
+func (h *Hardware) AtWork(name string) bool {
+	until, worked := h.opened.Load(name)
+	end, _ := until.(time.Time)
+	return worked && (end.IsZero() || time.Now().Before(end))
+}
 
 // Step gives the activity of one step. It holds the device's fence as long as anything
 // touches the device, waits for one of the host's slots, and runs the step from the

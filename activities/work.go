@@ -138,6 +138,8 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 	if err != nil {
 		return outcome, err
 	}
+	a.opened.Store(a.in.Enrollment.Name, time.Time{})
+	defer func() { a.opened.Store(a.in.Enrollment.Name, time.Now().Add(eventsAfter)) }()
 	defer func() {
 		if closeErr := handle.Close(); err == nil && closeErr != nil {
 			err = closeErr
@@ -168,6 +170,9 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 			says := "the worker does not see all processes that may have the device: not " + unseen
 			outcome.Note = strings.TrimPrefix(outcome.Note+"; "+says, "; ")
 		}
+	}
+	if err == nil && a.step.Writes {
+		err = a.recordMark(workCtx, handle)
 	}
 	return outcome, err
 }

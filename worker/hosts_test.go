@@ -148,7 +148,7 @@ func refused(t *testing.T, drive newDrivers) error {
 	c := &mocks.Client{}
 	c.On("WorkflowService", mock.Anything).Return(cluster{})
 	s := settings(t)
-	this, scanned, stop, err := startHost(s, &serverGuard{temporal: c, server: host.Server{Cluster: "c1", Namespace: "n1"}}, newFigures(t), sdkworker.Options{}, slog.New(slog.DiscardHandler), drive)
+	this, scanned, _, stop, err := startHost(s, &serverGuard{temporal: c, server: host.Server{Cluster: "c1", Namespace: "n1"}}, newFigures(t), sdkworker.Options{}, slog.New(slog.DiscardHandler), drive)
 	require.Nil(t, this)
 	require.Nil(t, scanned)
 	require.Error(t, err)
@@ -217,8 +217,10 @@ func TestRecoveryBeforeDiscovery(t *testing.T) {
 	scanned.inits = 1
 	quiet := slog.New(slog.DiscardHandler)
 	recovery := &activities.Recovery{Client: client.New(c), Log: quiet}
-	require.Len(t, hostTasks(recovery, this, nil, time.Millisecond, 0), 2)
-	tasks := hostTasks(recovery, this, &activities.HostScanner{Client: client.New(c), Host: this, Drivers: map[string]hardware.Driver{"nvme": scanned}, Log: quiet}, time.Millisecond, 0)
+	offered := &activities.Offered{}
+	require.Len(t, hostTasks(recovery, this, nil, offered, time.Millisecond, 0), 3)
+	require.Len(t, hostTasks(recovery, this, nil, offered, time.Millisecond, time.Minute), 5)
+	tasks := hostTasks(recovery, this, &activities.HostScanner{Client: client.New(c), Host: this, Drivers: map[string]hardware.Driver{"nvme": scanned}, Log: quiet}, offered, time.Millisecond, 0)
 	stop := runTasks(t.Context(), quiet, tasks...)
 	require.Equal(t, contract.SignalObserved, <-said)
 	select {

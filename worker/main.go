@@ -152,13 +152,13 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 	devices := client.New(temporal)
 	recovery := &activities.Recovery{Client: devices, Namespace: temporal.Namespace, Identity: identity, Log: logger}
 	if settings.Role.Hosts() {
-		thisHost, scanner, stop, err := startHost(settings, server, figures, base, logger, by.newDrivers)
+		thisHost, scanner, offered, stop, err := startHost(settings, server, figures, base, logger, by.newDrivers)
 		stops = append(stops, stop)
 		if err != nil {
 			return err
 		}
 		var tasks []task
-		for _, t := range hostTasks(recovery, thisHost, scanner, by.watch, settings.SweepInterval) {
+		for _, t := range hostTasks(recovery, thisHost, scanner, offered, by.watch, settings.SweepInterval) {
 			tasks = append(tasks, server.before(t))
 		}
 		stops = append(stops, runTasks(ctx, logger, tasks...))
@@ -210,8 +210,9 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 
 // hostTasks recover what a killed worker of this host has left, and then watch for devices
 // if there is a scanner: the first scan comes after the first round of recovery (S2.5). At
-// each reconcile interval they bring back devices without a workflow; 0 is never.
-func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *activities.HostScanner, every, reconcile time.Duration) []task {
+// each reconcile interval they bring back devices without a workflow, and compare those that are
+// offered; 0 is never.
+func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *activities.HostScanner, offered *activities.Offered, every, reconcile time.Duration) []task {
 	reported := make(chan struct{})
 	var once sync.Once
 	tasks := []task{
@@ -220,6 +221,7 @@ func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *acti
 			return recovery.ReportHostStart(ctx, thisHost)
 		}},
 		{"ending orphaned steps", orphanCheckDelays, func(ctx context.Context) error { return recovery.EndHostOrphans(ctx, thisHost) }},
+		{"hearing the kernel's events", nil, offered.Watch},
 	}
 	if reconcile > 0 {
 		tasks = append(tasks, task{"bringing back devices without a workflow", nil, func(ctx context.Context) error {
@@ -229,6 +231,13 @@ func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *acti
 			}
 			for wait(ctx, reconcile) {
 				if err := recovery.RecoverLost(ctx, thisHost); err != nil {
+					return err // and again after a pause
+				}
+			}
+			return ctx.Err()
+		}}, task{"comparing offered devices", nil, func(ctx context.Context) error {
+			for wait(ctx, reconcile) {
+				if err := offered.Compare(ctx); err != nil {
 					return err // and again after a pause
 				}
 			}

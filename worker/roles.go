@@ -28,6 +28,7 @@ import (
 	"burnish/internal/inventory/placement"
 	"burnish/internal/oneview"
 	"burnish/internal/telemetry"
+	"burnish/internal/uevent"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 	"burnish/workflows/hostscan"
@@ -173,15 +174,18 @@ type newDrivers func(names []string, h drivers.Host) (map[string]hardware.Driver
 // startHost starts the one worker of its host: it locks the host, initializes the drivers and
 // polls for the host's steps. The stop that it returns may always be called. The scanner is
 // nil where no driver finds devices.
-func startHost(settings config.Worker, server *serverGuard, figures *telemetry.Telemetry, options worker.Options, logger *slog.Logger, drive newDrivers) (thisHost *host.Host, scanner *activities.HostScanner, stop func() error, err error) {
+//
+// The kernel's events are heard from before the host's start is reported, upon which each device
+// is looked at.
+func startHost(settings config.Worker, server *serverGuard, figures *telemetry.Telemetry, options worker.Options, logger *slog.Logger, drive newDrivers) (thisHost *host.Host, scanner *activities.HostScanner, offered *activities.Offered, stop func() error, err error) {
 	stop = func() error { return nil }
 	rules, err := host.WorkerRules(settings.HostFile, settings.StateDir, settings.Role == config.RoleAll)
 	if err != nil {
-		return nil, nil, stop, fmt.Errorf("BURNISH_HOST_FILE: %w", err)
+		return nil, nil, nil, stop, fmt.Errorf("BURNISH_HOST_FILE: %w", err)
 	}
 	thisHost, err = host.Open(settings.StateDir, settings.Host, rules, host.WithCluster(server.server.Cluster))
 	if err != nil {
-		return nil, nil, stop, err
+		return nil, nil, nil, stop, err
 	}
 	stop = thisHost.Close
 	drivers, err := drive(settings.Drivers, drivers.Host{
@@ -189,10 +193,10 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 		NVMeHelper: settings.NVMeHelper,
 	})
 	if err != nil {
-		return nil, nil, stop, usageError{err}
+		return nil, nil, nil, stop, usageError{err}
 	}
 	if err := initDrivers(drivers); err != nil {
-		return nil, nil, stop, err
+		return nil, nil, nil, stop, err
 	}
 	if open := doctor.AutoActivationRisk("/"); open != "" && activities.AnyFinder(drivers) {
 		logger.Warn(open)
@@ -203,7 +207,7 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 		logger.Warn("which cleans had a slot of this host is not completely known: others may begin before they go on", "error", err)
 	}
 	if err := figures.Slots(slots.Load); err != nil {
-		return nil, nil, stop, err
+		return nil, nil, nil, stop, err
 	}
 	hardwareActivities := &activities.Hardware{
 		Host: thisHost, Drivers: drivers, Steps: steps.All(), Slots: slots, Log: logger,
@@ -231,10 +235,16 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 		w.RegisterActivityWithOptions(scanner.ScanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
 	}
 	if err := w.Start(); err != nil {
-		return nil, nil, stop, err
+		return nil, nil, nil, stop, err
 	}
 	logger.Info("host worker polls", "queue", contract.HostQueue(settings.Host))
-	return thisHost, scanner, func() error {
+	offered = &activities.Offered{Client: client.New(temporal), Host: thisHost, Drivers: drivers, Log: logger, AtWork: hardwareActivities.AtWork}
+	if events, err := uevent.Open(); err == nil {
+		offered.Events = events
+	} else {
+		logger.Warn("the kernel's events cannot be heard: a change of an offered device is found when it is bound, or compared", "error", err)
+	}
+	return thisHost, scanner, offered, func() error {
 		w.Stop()
 		return thisHost.Close()
 	}, nil

@@ -11,7 +11,7 @@ func Codes() []Code {
 		CodeAlreadyBurned, CodeInUse, CodeConflict, CodeReservationChanged, CodeInventoryGenerationAhead,
 		CodeInventoryUnavailable, CodeInventoryInvalid, CodeReservationUnknown, CodeNoProvider, CodeUnknownDriver,
 		CodeInvalidSetting, CodeInvalidConfig, CodeNotAllowed, CodeOverwriteUnsupported, CodeIdentityChanged,
-		CodeSerialMismatch, CodeDuplicateSerial, CodeTargetMissing, CodeTargetBusy, CodeTargetShared,
+		CodeForeignWrite, CodeSerialMismatch, CodeDuplicateSerial, CodeTargetMissing, CodeTargetBusy, CodeTargetShared,
 		CodeFilesystemSignature, CodePolicyUnsatisfied, CodeToolOutputInvalid, CodeToolTooOld, CodeToolMissing,
 		CodeCommandRefused, CodeNamespaceLayoutMismatch, CodeSanitizeRunning, CodeSanitizeFailed,
 		CodeSanitizeStalled, CodeWearLimitExceeded, CodeSecurityLocked, CodeFirmwareChanged, CodeFirmwareNotListed,

@@ -62,7 +62,7 @@ const (
 	StepsDone          EventKind = "steps_done" // named steps
 	CleanFailed        EventKind = "clean_failed"
 	WearLimitExceeded  EventKind = "wear_limit_exceeded" // over the limits of wear (S0.32)
-	ReservationChanged EventKind = "reservation_changed" // before it was lowered somebody else wrote it, or may have used the server
+	ReservationChanged EventKind = "reservation_changed" // before it was lowered somebody else wrote it, or may have used the device
 	Returned           EventKind = "returned"            // reserved = 0 was read back, or maintenance keeps it reserved
 )
 

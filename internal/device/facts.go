@@ -200,6 +200,7 @@ var (
 	otherDevice = anyOf("another device, none, or a serial seen twice", host("", HostOther, HostAbsent), duplicate)
 	unfit       = allOf("unfit, no serial seen twice", host("", HostUnfit), isNot(duplicate, ""))
 	enrolledOne = allOf("the enrolled device", host("", HostSame), isNot(duplicate, ""))
+	written     = allOf("written to by others, no serial seen twice", host("", HostWritten), isNot(duplicate, ""))
 	lookFailed  = allOf("the look failed", host("", HostFailed), isNot(duplicate, ""))
 	noWorker    = allOf("no worker took it", host("", HostUnreachable, HostNotAsked), isNot(duplicate, ""))
 )

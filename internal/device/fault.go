@@ -94,6 +94,7 @@ const (
 	CodeNotAllowed              Code = "not_allowed"
 	CodeOverwriteUnsupported    Code = "overwrite_unsupported"
 	CodeIdentityChanged         Code = "identity_changed"
+	CodeForeignWrite            Code = "foreign_write"
 	CodeSerialMismatch          Code = "serial_mismatch"
 	CodeDuplicateSerial         Code = "duplicate_serial"
 	CodeTargetMissing           Code = "target_missing"

@@ -348,23 +348,37 @@ var reconcileRows = observer{
 		"the inventory shows what is expected"},
 }
 
+// looks are the questions to the host before a device is offered, or bound.
+var looks = ask(AskHost, AskLook, AskBindLook)
+
 // hostRows: the host's discovery. An available device whose discovery does not succeed is
 // reserved, whatever the fault: what is there now may be another device. It is not cleaned
 // by itself, because it may be another owner's. Only where no worker of the host took the
 // discovery the device stays: nothing was found out, and the host's next start discovers it.
-// Every device is looked at again before it is offered (SAFETY F27).
+// Every device is looked at again before it is offered (SAFETY F27), and before it is bound
+// (SAFETY F39). A bind whose host does not answer is refused, and the device stays as it is.
 var hostRows = observer{
-	{ask(AskHost, AskLook), in(Unknown, Manageable, Allocated, Error), given(otherDevice), IdentityChanged, nil,
+	{looks, in(Unknown, Manageable, Allocated, Error), given(otherDevice), IdentityChanged, nil,
 		"the host found another device, none, or its serial twice"},
-	{ask(AskHost, AskLook), in(Available), given(otherDevice, of(notBurning)), IdentityChanged, nil,
+	{looks, in(Available), given(otherDevice, of(notBurning)), IdentityChanged, nil,
 		"the host found another device, none, or its serial twice"},
-	{ask(AskHost, AskLook), in(Available), given(unfit, of(notBurning)), IdentityChanged, nil,
+	{looks, in(Available), given(unfit, of(notBurning)), IdentityChanged, nil,
 		"the erase policy excludes the device, or its layout changed while it had no binding"},
-	{ask(AskHost, AskLook), in(Available), given(lookFailed, of(notBurning), of(notInMaintenance)), LookFailed, nil,
-		"the host cannot say that it is the enrolled device: it is not offered"},
-	{ask(AskHost, AskLook), in(Available), given(lookFailed, of(inMaintenance)), "", nil,
+	{looks, in(Available), given(written, of(notBurning), of(notInMaintenance)), ObservedUnused, nil,
+		"others wrote to it while it was offered: it may have been used, and is cleaned"},
+	{ask(AskHost, AskBindLook), in(Available), given(written, of(inMaintenance)), "", nil,
 		"the device is on hold: its host looks at it again before it is offered"},
-	{ask(AskHost, AskLook), in(Available), given(of(burning), isNot(anyOf("", enrolledOne, noWorker), "not the enrolled device as it was")), "", nil,
+	{ask(AskLook), in(Available), given(written, of(inMaintenance)), IdentityChanged, nil,
+		"others wrote to it while it was on hold: its operator decides"},
+	{ask(AskHost, AskLook), in(Manageable), given(written), IdentityChanged, nil,
+		"others wrote to it: it is cleaned before it is offered"},
+	{ask(AskHost), exceptFor(Available, Manageable), given(written), "", nil,
+		"only a clean device is cleaned for this"},
+	{looks, in(Available), given(lookFailed, of(notBurning), of(notInMaintenance)), LookFailed, nil,
+		"the host cannot say that it is the enrolled device: it is not offered"},
+	{looks, in(Available), given(lookFailed, of(inMaintenance)), "", nil,
+		"the device is on hold: its host looks at it again before it is offered"},
+	{looks, in(Available), given(of(burning), isNot(anyOf("", enrolledOne, noWorker), "not the enrolled device as it was")), "", nil,
 		"a bind is under way: its clean discovers the device again"},
 	{ask(AskHost), in(PendingCleaning, Cleaning), given(otherDevice), "", nil,
 		"the running clean checks the identity by itself"},
@@ -385,6 +399,8 @@ var hostRows = observer{
 		"the device is dirty: a clean looks at it"},
 	{ask(AskLook), in(Cleaning), given(enrolledOne, of(returning)), Seen, nil,
 		"the host found the enrolled device"},
+	{ask(AskLook), in(Cleaning), given(written, of(returning)), ReservationChanged, nil,
+		"others wrote to it before it was returned: it is cleaned again"},
 	{ask(AskLook), in(Cleaning), given(of(returning), anyOf("another device, unfit, or the look failed", otherDevice, unfit, lookFailed)), CleanFailed, todo(reserveIt),
 		"the host does not find the enrolled device as it was: it is not returned"},
 	{ask(AskLook), in(Cleaning), given(of(returning), noWorker), "", does(RetryLater),
@@ -403,4 +419,15 @@ var hostRows = observer{
 		"the device is not about to be offered any more"},
 	{ask(AskLook), in(PendingCleaning), given(otherDevice), "", nil,
 		"the running clean checks the identity by itself"},
+
+	{ask(AskBindLook), in(Available), given(enrolledOne, of(claimed), of(notBurning)), "", does(Proceed),
+		"the host found the enrolled device"},
+	{ask(AskBindLook), in(Available), given(noWorker, of(claimed), of(notBurning)), Unclaim, nil,
+		"the host does not answer: the bind is refused, and the device stays as it is"},
+	{ask(AskBindLook), in(Available), given(anyOf("the enrolled device, or no worker took it", enrolledOne, noWorker), anyOf("no claim, or a burn under way", of(unclaimed), of(burning))), "", nil,
+		"the claim ended meanwhile, or the same request's burn is under way"},
+	{ask(AskBindLook), in(Unknown, Manageable, Allocated, Error), given(isNot(otherDevice, "no other device")), "", nil,
+		"the claim ended meanwhile"},
+	{ask(AskBindLook), in(PendingCleaning, Cleaning, Retired), nil, "", nil,
+		"the claim ended meanwhile"},
 }

@@ -39,6 +39,8 @@ const (
 	AskHost Question = "host"
 	// AskLook asks the host to look at a clean device right before it is offered.
 	AskLook Question = "look before it is offered"
+	// AskBindLook asks the host to look at a claimed device right before it is burned.
+	AskBindLook Question = "look before it is bound"
 	// AskPool asks a shared pool's appliance who has the server, because a poll found a change.
 	AskPool Question = "pool"
 	// AskPoolBind asks it before a burn, and AskPoolApplied when a profile was applied for one.
@@ -57,7 +59,7 @@ const (
 func Questions() []Question {
 	return []Question{
 		AskRecheck, AskReserve, AskBeforeLeaving, AskToLeave, AskEndMaintenance, AskClean, AskReturn, AskUnreserve, AskBind,
-		AskResolve, AskImport, AskReconcile, AskHost, AskLook,
+		AskResolve, AskImport, AskReconcile, AskHost, AskLook, AskBindLook,
 		AskPool, AskPoolBind, AskPoolApplied, AskPoolClean, AskPoolReturn, AskPoll,
 	}
 }
@@ -144,6 +146,8 @@ const (
 	// HostUnfit: the enrolled device is there, but the erase policy excludes it or its
 	// namespace layout changed while it had no binding.
 	HostUnfit HostResult = "unfit"
+	// HostWritten: the enrolled device is there, and somebody else wrote to it since Burnish did.
+	HostWritten HostResult = "written"
 	// HostFailed: the discovery failed in another way, and reports no identity.
 	HostFailed HostResult = "failed"
 	// HostUnreachable: no worker of the host took the discovery.
@@ -162,6 +166,8 @@ func HostResultOf(f *Fault) HostResult {
 		return HostAbsent
 	case CodeHostUnreachable:
 		return HostUnreachable
+	case CodeForeignWrite:
+		return HostWritten
 	}
 	return HostFailed
 }
@@ -273,7 +279,7 @@ type Snapshot struct {
 	Refused bool
 	// Imported (AskImport) is the provider that the import was asked for.
 	Imported string
-	// Duplicate (AskHost, AskLook): the serial was seen at another name (SAFETY F23).
+	// Duplicate (AskHost and the looks): the serial was seen at another name (SAFETY F23).
 	Duplicate bool
 
 	// What held when the question was asked; the device may have changed since.

@@ -94,9 +94,9 @@ func inventories(generations ...int64) []Inventory {
 
 // snapshots are all observations for one question.
 func snapshots(q Question) []Snapshot {
-	if q == AskHost || q == AskLook {
+	if slices.Contains(looks, q) {
 		var all []Snapshot
-		for _, h := range []HostResult{HostNotAsked, HostSame, HostOther, HostAbsent, HostUnfit, HostFailed, HostUnreachable} {
+		for _, h := range []HostResult{HostNotAsked, HostSame, HostOther, HostAbsent, HostUnfit, HostWritten, HostFailed, HostUnreachable} {
 			for _, duplicate := range []bool{false, true} {
 				all = append(all, Snapshot{Question: q, Host: h, Duplicate: duplicate})
 			}

@@ -123,7 +123,7 @@ func repeatsSafely(c outcome) string {
 }
 
 func proceedsUnused(c outcome) string {
-	if !c.observation.Needs(Proceed) || slices.Contains(poolQuestions, c.snapshot.Question) {
+	if !c.observation.Needs(Proceed) || slices.Contains(poolQuestions, c.snapshot.Question) || c.snapshot.Question == AskBindLook {
 		return ""
 	}
 	i := c.snapshot.Inventory
@@ -239,8 +239,22 @@ func failureProvesNothing(c outcome) string {
 
 func hostIsBelieved(c outcome) string {
 	s, d := c.snapshot, c.device
-	if s.Question != AskHost && s.Question != AskLook {
+	if !slices.Contains(looks, s.Question) {
 		return ""
+	}
+	if c.observation.Needs(Proceed) {
+		return unless(s.Question == AskBindLook && s.Host == HostSame && !s.Duplicate && c.next.Claim != nil, "its host did not see it")
+	}
+	if c.observation.Event == Unclaim {
+		return unless(s.Question == AskBindLook && (s.Host == HostUnreachable || s.Host == HostNotAsked), "the host has answered")
+	}
+	if s.Host == HostWritten && !s.Duplicate {
+		offered := d.State == Available && (d.Claim == nil || !d.Claim.Burning) && !d.InMaintenance() || s.Question == AskLook && d.Returning
+		return joinReasons(
+			unless(!offered || c.next.Dirty && c.next.State == PendingCleaning, "it stays offered, or is not cleaned"),
+			unless(offered || c.observation.Event == "" || c.observation.Event == IdentityChanged && c.next.Dirty && c.next.State != PendingCleaning,
+				"it is cleaned by itself"),
+			unless(s.Question != AskLook || !slices.Contains([]State{Manageable, Available}, d.State) || c.next.Dirty, "it goes on to be offered"))
 	}
 	if c.observation.Event == Seen {
 		return unless(s.Question == AskLook && s.Host == HostSame && !s.Duplicate, "its host did not see it")

@@ -68,6 +68,8 @@ type Discovery struct {
 	// Estimates is how long each operation takes according to the device. An operation
 	// that the device gives no estimate for is missing.
 	Estimates map[device.Operation]time.Duration
+	// Mark is the target's change mark (see ChangeMarker); empty where it has none.
+	Mark string
 	// Power: the Handle is a PowerController.
 	Power bool
 	// Note is one line for the operator about how the driver works on this device.

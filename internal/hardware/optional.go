@@ -91,6 +91,14 @@ type Sanitizer interface {
 	ExitMediaVerification(ctx context.Context) error
 }
 
+// ChangeMarker is a Handle of a target that shows whether anybody has written to it: a file, by
+// its change time (F39).
+type ChangeMarker interface {
+	// ChangeMark is another one after each later write, whoever makes it; "" where the target
+	// shows none.
+	ChangeMark(ctx context.Context) (string, error)
+}
+
 // ConcurrentReader is a Handle that may be read by several goroutines at once, as an
 // io.ReaderAt. No other method may be called meanwhile.
 type ConcurrentReader interface {

@@ -31,6 +31,8 @@ type Record struct {
 	Seq        int64           `json:"seq,omitempty"`
 	// Reflashed is the firmware revision that a step gives the device, or gave it.
 	Reflashed Reflashed `json:"reflashed,omitzero"`
+	// Mark is what the target's change mark was when this host had written to it.
+	Mark Mark `json:"mark,omitzero"`
 	// Forgotten: the device was removed from this host. The record stays for its numbers:
 	// a device that is enrolled under the same name continues with them.
 	Forgotten bool `json:"forgotten,omitempty"`
@@ -52,6 +54,31 @@ type Reflashed struct {
 	Revision string `json:"revision,omitempty"`
 	Serial   string `json:"serial,omitempty"`
 	Binding  int    `json:"binding,omitempty"`
+}
+
+// Mark is the change mark of one unit (hardware.ChangeMarker) after Burnish's last write to it, or
+// as Burnish accepted it. It counts until the device's next binding: a later change is a
+// tenant's (F39).
+type Mark struct {
+	Mark    string `json:"mark,omitempty"`
+	Serial  string `json:"serial,omitempty"`
+	Binding int    `json:"binding,omitempty"`
+}
+
+// OwnMark is the mark that the device must still have, "" where none is known.
+func (r Record) OwnMark() string {
+	if r.Mark.Serial != r.Identity.Serial || r.Mark.Binding != r.Binding {
+		return ""
+	}
+	return r.Mark.Mark
+}
+
+// WrittenByOthers says that the device, whose mark is now, was changed since.
+func (r Record) WrittenByOthers(now string) bool { return r.OwnMark() != "" && r.OwnMark() != now }
+
+// SetMark keeps a mark as Burnish's own.
+func (r *Record) SetMark(now string) {
+	r.Mark = Mark{Mark: now, Serial: r.Identity.Serial, Binding: r.Binding}
 }
 
 // For gives the revision if it is of this unit and no binding came after it, else "".

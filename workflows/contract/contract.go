@@ -268,6 +268,8 @@ type Hint struct {
 	ObservedAt string `json:"observed_at,omitempty"`
 	// DuplicateAt is another device with the same serial (F23).
 	DuplicateAt string `json:"duplicate_at,omitempty"`
+	// Hardware: the host saw that the hardware may have changed: it looks at the device again.
+	Hardware bool `json:"hardware,omitempty"`
 	// Wait is the report of an activity of the device's own workflow, and no hint about the
 	// device.
 	Wait *WaitReport `json:"wait,omitempty"`

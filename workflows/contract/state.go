@@ -80,6 +80,9 @@ type DeviceState struct {
 	BoundAt     time.Time `json:"bound_at,omitzero"`
 	CreatedAt   time.Time `json:"created_at"`
 	UpdatedAt   time.Time `json:"updated_at"`
+	// SeenAt is when the device's host began its last look at it that found the enrolled device;
+	// zero if none did lately.
+	SeenAt time.Time `json:"seen_at,omitzero"`
 	// StateSince is when the device got its state; zero if an earlier version did not record it.
 	StateSince time.Time `json:"state_since,omitzero"`
 	// Waits are the waits of the device that have not ended; nil if it waits for nothing.
@@ -124,6 +127,9 @@ type Intent struct {
 	// device again.
 	ReadInventory bool `json:"read_inventory,omitempty"`
 	Rediscover    bool `json:"rediscover,omitempty"`
+	// HardwareChanged: the host reported that the hardware may have changed, and has not looked at
+	// the device since.
+	HardwareChanged bool `json:"hardware_changed,omitempty"`
 	// ReadPool: the pool's appliance must be asked who has the server.
 	ReadPool bool `json:"read_pool,omitempty"`
 	// Steps are the named steps of the requested clean.
@@ -180,6 +186,8 @@ type DiscoveryResult struct {
 	// Steps are the steps that the host's worker has, with their versions.
 	Steps      map[string]int `json:"steps,omitempty"`
 	ObservedAt time.Time      `json:"observed_at,omitzero"`
+	// Written: others have written to the device since Burnish did (F39). The state does not keep it.
+	Written bool `json:"written,omitempty"`
 	// Record is the host's record of the device, for counters that must never decrease.
 	Record *HostDeviceRecord `json:"record,omitempty"`
 }
@@ -423,6 +431,8 @@ type DiscoverInput struct {
 	Replace bool `json:"replace,omitempty"`
 	// MovedFrom is the name of the slot that the hardware Known was in before (D10).
 	MovedFrom string `json:"moved_from,omitempty"`
+	// Accept: what is on the device is offered as it is, not sanitized, whoever wrote it.
+	Accept bool `json:"accept,omitempty"`
 }
 
 // FindBySerialInput asks for another device than Name that has the serial, and for records of

@@ -103,6 +103,9 @@ func (d binding) claim(ctx workflow.Context, in contract.BindInput) (contract.Bi
 	if err := d.takeClaim(ctx, in, deadline); err != nil {
 		return contract.BindResult{}, err
 	}
+	if err := d.checkHardware(ctx, in); err != nil {
+		return contract.BindResult{}, err
+	}
 	return contract.BindResult{Device: d.Status()}, nil
 }
 
@@ -151,7 +154,11 @@ func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.Bin
 	if d.burnInProgress(in.Instance, in.Request) {
 		return d.joinBurn(ctx, in)
 	}
+	asks := d.pool.Shared() || d.mustLook(ctx) || in.Tag != "" // which the inventory does not record
 	if err := d.checkServer(ctx, in); err != nil {
+		return contract.BindResult{}, err
+	}
+	if err := d.checkHardware(ctx, in); err != nil {
 		return contract.BindResult{}, err
 	}
 	if d.burnInProgress(in.Instance, in.Request) {
@@ -159,6 +166,13 @@ func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.Bin
 	}
 	if err := d.Apply(ctx, device.Event{Kind: device.BurnStarted, Instance: in.Instance}); err != nil {
 		return contract.BindResult{}, err
+	}
+	if asks {
+		// The burn is in the history before its write is made in a task. Were it not, and that task
+		// lost, the repeated one could end a claim that counts as untouched, and leave the write.
+		if err := workflow.Sleep(ctx, time.Millisecond); err != nil {
+			return contract.BindResult{}, err
+		}
 	}
 	f, err := d.reserveClaimed(ctx, in)
 	switch {
@@ -187,6 +201,35 @@ func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.Bin
 			Remedy:  "take another device; this one is cleaned automatically"}
 	}
 	return contract.BindResult{}, f
+}
+
+func (d binding) mustLook(ctx workflow.Context) bool {
+	return d.OwnedByBurnish() && !d.discovery.SeenLately(ctx)
+}
+
+// checkHardware has the host look at a claimed device, unless it has just done so (F39): a device
+// may have been swapped, or written to, while it was offered. Nova binds without asking.
+func (d binding) checkHardware(ctx workflow.Context, in contract.BindInput) error {
+	if !d.mustLook(ctx) {
+		return nil
+	}
+	d.asking++
+	defer func() { d.asking-- }()
+	f := d.discovery.BeforeBind(ctx)
+	if f == nil { // what changed during the look is looked at, too
+		seen := func() bool { return !d.looking && !d.State.Intent.HardwareChanged || !d.claimedFor(in.Instance) }
+		if err := workflow.Await(ctx, seen); err != nil {
+			return err
+		}
+	}
+	switch {
+	case d.burnInProgress(in.Instance, in.Request): // the same request's: it is joined
+	case f != nil:
+		return f
+	case !d.claimedFor(in.Instance):
+		return d.errTakenMeanwhile()
+	}
+	return nil
 }
 
 // reserveClaimed reserves the device for the instance of its claim. A failure is answered once
@@ -316,7 +359,12 @@ func (d binding) validateUnbind(in contract.UnbindInput) error {
 // burn and ends the binding that the burn made (F30).
 func (d binding) unbind(ctx workflow.Context, in contract.UnbindInput) (contract.Result, error) {
 	claimed := d.claimedFor(in.Instance)
-	if claimed && !d.State.Device.Claim.Burning {
+	if claimed { // its bind may find that the instance has the device
+		if err := workflow.Await(ctx, func() bool { return d.asking == 0 }); err != nil {
+			return contract.Result{}, err
+		}
+	}
+	if d.claimedFor(in.Instance) && !d.State.Device.Claim.Burning {
 		if err := d.Apply(ctx, device.Event{Kind: device.Unclaim, Instance: in.Instance}); err != nil {
 			return contract.Result{}, err
 		}

@@ -53,6 +53,7 @@ type fakeHost struct {
 	powerCalls []string
 
 	inputs  []contract.StepInput // every scheduling that reached the host
+	looks   []contract.DiscoverInput
 	zeroed  func(block int)
 	read    func(block int)
 	changed func()
@@ -273,6 +274,7 @@ func (h *fakeHost) processBlocks(ctx workflow.Context, j *job, in contract.StepI
 
 func (h *fakeHost) discover(ctx workflow.Context, in contract.DiscoverInput) (any, error) {
 	waitUntil(ctx, workflow.Now(ctx).Add(time.Second), func() bool { return false })
+	h.looks = append(h.looks, in)
 	if h.injectFault != nil {
 		if err := h.injectFault(contract.ActivityDiscover, 0); err != nil {
 			return nil, err

@@ -307,19 +307,6 @@ func TestChangedIdentity(t *testing.T) {
 	}
 }
 
-// A host that does not answer does not block binds.
-func TestHostTrouble_DoesNotBlockBinds(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	w.host.up = false
-	w.signal(contract.SignalRefresh, contract.Hint{})
-	w.pass(time.Minute)
-	asked := w.clock()
-	w.makeBound("i1")
-	require.Less(t, w.clock().Sub(asked), 5*time.Minute)
-	w.requireNoDefect()
-}
-
 // The last discovery result can be queried, without a call to the host.
 func TestDiscoveryResultCanBeQueried(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())

@@ -49,6 +49,10 @@ type parts struct {
 	signatures  Signatures
 	// enrolling: an enrollment is under way.
 	enrolling bool
+	// asking counts the binds that ask the host before they burn. looking is true while the host
+	// looks because the hardware may have changed.
+	asking  int
+	looking bool
 	// finished ends the run: as failed with finishErr, or as completed if that is nil.
 	finished  bool
 	finishErr error
@@ -202,6 +206,8 @@ func (d *run) next(ctx, root workflow.Context) func() {
 		return d.start(ctx, &d.overrideTimer, d.watchOverride)
 	case !d.NextCall().IsZero() && !d.callTimer:
 		return d.start(ctx, &d.callTimer, d.callOperator)
+	case d.looksAtOnce() && !d.looking:
+		return d.start(ctx, &d.looking, d.lookAtOnce)
 	case d.needsReconcile() && !d.reconciling && !d.State.Device.Returning:
 		return d.start(ctx, &d.reconciling, d.reconcile)
 	case d.workDue() && !d.working && d.defect == nil:
@@ -286,7 +292,7 @@ func (d *run) canEndRun(ctx workflow.Context) bool {
 	if d.defect != nil {
 		return true
 	}
-	if !workflow.AllHandlersFinished(ctx) || d.working || d.reconciling || d.cleaning.Sending() || d.Notifying(ctx) || d.needsReconcile() || d.workDue() {
+	if !workflow.AllHandlersFinished(ctx) || d.working || d.reconciling || d.looking || d.cleaning.Sending() || d.Notifying(ctx) || d.looksAtOnce() || d.needsReconcile() || d.workDue() {
 		return false
 	}
 	return d.finished || d.State.ContinueAsNew || calls.LongHistory(ctx)

@@ -37,8 +37,8 @@ func (d operations) provide(ctx workflow.Context, in contract.ReasonInput) (cont
 	d.State.Intent.Reason, d.State.Intent.DuplicateAt = in.Reason, ""
 	d.doubtShared(ctx)
 	if !d.State.Device.Dirty {
-		// It was out of our hands, and is not cleaned (F27).
-		if f, _ := d.discovery.BeforeOffer(ctx); f != nil {
+		// It was out of our hands, and is not cleaned (F27), unless others wrote to it (F39).
+		if f, _ := d.discovery.BeforeOffer(ctx); f != nil && f.Code != device.CodeForeignWrite {
 			return contract.Result{}, f
 		}
 	}

@@ -76,6 +76,10 @@ func (d *run) onRecheck(ctx workflow.Context, name string, h contract.Hint) {
 		d.cleaning.OnSlot(ctx, *h.Slot)
 		return
 	}
+	if h.Hardware {
+		d.onHardware()
+		return
+	}
 	if !s.Enrolled && h.Host != nil && !d.enrolling && !d.finished {
 		// This run was reset to before its enrollment: the host's record is ahead.
 		recoverFrom(ctx, d.Record, h.Host, "its workflow had no record of it; its host has one")
@@ -120,6 +124,33 @@ func (d *run) onRecheck(ctx workflow.Context, name string, h contract.Hint) {
 // isAhead says that the host knows higher numbers: this workflow's memory is older (F10, F36).
 func isAhead(r *contract.HostDeviceRecord, s *contract.DeviceState) bool {
 	return r.Seq > s.Seq || r.Binding > s.Device.Bindings || r.Clean > s.Cleans
+}
+
+// onHardware handles the report of the host that the hardware may have changed (F39). The host looks
+// at an available device at once, and at one that is being cleaned when it is available. A
+// tenant's device changes as its guest wants, and what an operator has is looked at before it
+// is offered.
+func (d *run) onHardware() {
+	s := d.State
+	if s.Device.State != device.Available && s.Device.State != device.Cleaning {
+		return
+	}
+	s.SeenAt, s.Intent.HardwareChanged = time.Time{}, true
+	// Nova may have given it to a guest, for which it leaves the host's driver.
+	s.Intent.ReadInventory = s.Intent.ReadInventory || !d.OwnedByBurnish()
+}
+
+// looksAtOnce says that the host must look at hardware that is offered, because it may have
+// changed. The inventory is asked first where a guest of Nova's may be the reason; otherwise
+// the look does not wait for it.
+func (d *run) looksAtOnce() bool {
+	i := d.State.Intent
+	return i.HardwareChanged && d.State.Device.State == device.Available && (d.OwnedByBurnish() || !i.ReadInventory)
+}
+
+func (d *run) lookAtOnce(ctx workflow.Context) {
+	d.discovery.Rediscover(ctx)
+	d.Publish(ctx)
 }
 
 // underWay says whether a scheduling is the last one of this device, or that of its clean's step.

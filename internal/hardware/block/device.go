@@ -91,7 +91,13 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 			return hardware.Discovery{}, err
 		}
 	}
-	return hardware.Discovery{Identity: v.identity, Operation: device.Shred, Note: note}, nil
+	var mark string
+	if v.image != nil { // each write to the loop changes its file
+		if mark, err = changeMark(ctx, v.image.fd, v.image.path); err != nil {
+			return hardware.Discovery{}, err
+		}
+	}
+	return hardware.Discovery{Identity: v.identity, Operation: device.Shred, Note: note, Mark: mark}, nil
 }
 
 // checkFirstEnrollment is for a first enrollment only: it proves that no process has claimed the

@@ -59,9 +59,14 @@ func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, pat
 			return hardware.Discovery{}, err
 		}
 	}
+	mark, err := changeMark(ctx, fd, path)
+	if err != nil {
+		return hardware.Discovery{}, err
+	}
 	return hardware.Discovery{
 		Identity:  identity,
 		Operation: device.Shred,
+		Mark:      mark,
 		Note:      fmt.Sprintf("a regular file on %s: one pass of zeroes by writes", on.name),
 	}, nil
 }

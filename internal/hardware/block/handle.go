@@ -318,6 +318,19 @@ func (h *handle) Check(ctx context.Context) error {
 	return h.target.check(ctx, h.fd)
 }
 
+// ChangeMark is that of the file, or of the file behind a loop device; see
+// hardware.ChangeMarker.
+func (h *handle) ChangeMark(ctx context.Context) (string, error) {
+	if err := h.checkOpen(); err != nil {
+		return "", err
+	}
+	fd := h.target.cacheFD()
+	if _, ok := h.target.(*file); ok {
+		fd = h.fd
+	}
+	return changeMark(ctx, fd, h.path)
+}
+
 // Close closes the descriptor, which releases the lock.
 func (h *handle) Close() error {
 	if err := h.checkOpen(); err != nil {

@@ -16,11 +16,11 @@ func (t turn) owed(of int) *call {
 	return []*call{&t.w.wf.main, &t.w.wf.rec, &t.w.wf.upd}[of]
 }
 
-func (c call) onHost() bool { return c.kind == cleanStep || c.looks() }
+func (c call) onHost() bool { return c.kind == cleanStep || c.kind == burnBegun || c.looks() }
 
 func (c call) looks() bool {
 	switch c.kind {
-	case discover, cleanDiscover, lookBeforeReturn, lookBeforeProvide, lookBeforeEndMaintenance:
+	case discover, cleanDiscover, lookBeforeReturn, lookBeforeProvide, lookBeforeEndMaintenance, lookBeforeBind:
 		return true
 	}
 	return false
@@ -189,6 +189,14 @@ var hostMoves = []move{
 		t.wipe(t.w.host.frozenUnit)
 		return true
 	}},
+	{"the burn goes on in its next task", func(t turn) bool {
+		f := &t.w.wf
+		if !f.exists || f.upd.kind != burnBegun {
+			return false
+		}
+		f.upd.kind, f.queued = none, true
+		return true
+	}},
 	{"the host's worker reports the device", func(t turn) bool { return t.w.host.started && t.reported() }},
 }
 
@@ -214,7 +222,7 @@ func lookMoves(of int, by string) []move {
 		if result != device.HostUnreachable {
 			t.w.unseen = false
 		}
-		t.w.attended = t.w.attended || result == device.HostSame
+		t.w.attended = t.w.attended || result == device.HostSame && at.kind != lookBeforeBind
 		t.looked(at, result)
 		return true
 	}
@@ -393,7 +401,7 @@ var worldMoves = []move{
 		return true
 	}},
 	{"the hardware is swapped", func(t turn) bool {
-		if t.w.slot == other || t.w.attended || t.beingLowered() || !t.fault() {
+		if t.w.slot == other || t.w.attended || t.beingLowered() || t.bindLooked() || !t.fault() {
 			return false
 		}
 		for n := range t.w.tenants {

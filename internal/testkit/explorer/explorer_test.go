@@ -22,7 +22,7 @@ func worlds(t *testing.T, usual int) int {
 // No order of events, with up to two faults, breaks a promise. What one fault can do comes
 // first, because a bound on the worlds cuts off the longest stories.
 //
-// F4, F5, F10, F24, F26, F27, F28, F30, F31, F32
+// F4, F5, F10, F24, F26, F27, F28, F30, F31, F32, F39
 func TestExploreEverything(t *testing.T) {
 	for name, nova := range map[string]bool{"owner self": false, "owner nova": true} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestExploreEverything(t *testing.T) {
 
 // Without a fix the explorer finds what it mends.
 //
-// F24, F26, F27, F28, F30, F31, F32, F37
+// F24, F26, F27, F28, F30, F31, F32, F37, F39
 func TestExploreWithoutAFix(t *testing.T) {
 	for name, c := range map[string]struct {
 		without without
@@ -52,6 +52,7 @@ func TestExploreWithoutAFix(t *testing.T) {
 		"a bound tenant's disk is wiped: the workflow alone knows who has it": {without: without{witness: true}, broken: "the bytes of first, who has the device, are wiped", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
 		"a stale result counts by its number":                                 {without: without{sameWork: true}, broken: "holds the bytes of", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
 		"a swapped disk is offered without a look":                            {without: without{look: true}, broken: "holds the bytes of stranger", within: Bounds{Faults: 1, Binds: 0, Acts: 2}},
+		"a swapped disk is bound without a look":                              {without: without{bindLook: true}, broken: "gets hardware that was swapped while it was offered", within: Bounds{Faults: 1, Binds: 1, Acts: 0}},
 		"a swapped disk stays offered when the look fails":                    {without: without{lookFailed: true}, broken: "it stays offered with the bytes of stranger", within: Bounds{Faults: 2, Binds: 0, Acts: 0}},
 		"used and freed between two readings":                                 {without: without{unexplained: true}, nova: true, broken: "it stays offered with the bytes of first", within: Bounds{Faults: 0, Binds: 1, Acts: 0}},
 		"retired as lost while it is returned":                                {without: without{raise: true, sweeps: true}, broken: "it stays offered although it is retired", within: Bounds{Faults: 0, Binds: 1, Acts: 1}},

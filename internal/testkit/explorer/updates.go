@@ -17,10 +17,37 @@ func (t turn) startBind(p who) bool {
 		return false
 	}
 	t.must(device.Event{Kind: device.ClaimEvent, Instance: p.String()})
-	t.must(device.Event{Kind: device.BurnStarted, Instance: p.String()})
-	f.upd, f.queued = call{act: actBind, who: p}, true
 	t.w.tenants[p-first].left = false
+	if t.without.bindLook {
+		t.must(device.Event{Kind: device.BurnStarted, Instance: p.String()})
+		f.upd, f.queued = call{act: actBind, who: p}, true
+		return true
+	}
+	f.upd = t.ask(lookBeforeBind, false)
+	f.upd.act, f.upd.who = actBind, p
 	return true
+}
+
+// lookedBeforeBind is the end of discovery.BeforeBind.
+func (t turn) lookedBeforeBind(c call, result device.HostResult) {
+	f := &t.w.wf
+	f.upd = call{}
+	o := t.observe(device.AskBindLook, result)
+	t.record(o)
+	if claim := t.dev().Claim; o.Needs(device.Proceed) && claim != nil && claim.Instance == c.who.String() {
+		t.must(device.Event{Kind: device.BurnStarted, Instance: c.who.String()})
+		f.upd = call{kind: burnBegun, act: actBind, who: c.who}
+	} else if f.unbinds == c.who {
+		f.unbinds = noParty
+		t.unbind(c.who)
+	}
+}
+
+// bindLooked: the host has looked for a bind that is not answered yet. A swap in this moment is not
+// seen (F39).
+func (t turn) bindLooked() bool {
+	u := t.w.wf.upd
+	return u.act == actBind && u.kind != lookBeforeBind && !t.without.bindLook
 }
 
 // startLeave is manage, retire or maintain.
@@ -159,6 +186,9 @@ func (t turn) granted(p who) {
 	if theirs := t.w.tenants[second-p]; theirs.has {
 		t.broken("two tenants have the device")
 	}
+	if t.w.slot != enrolled && t.w.unseen {
+		t.broken(p.String() + " gets hardware that was swapped while it was offered")
+	}
 	mine.has = true
 	t.writes(p)
 }
@@ -189,7 +219,7 @@ func (t turn) override() bool {
 // finds a burn of the same instance waits for it, and ends what it made (F30).
 func (t turn) unbind(p who) bool {
 	f := &t.w.wf
-	if t.claimIsOf(p) && !t.without.unbind {
+	if c := t.dev().Claim; c != nil && c.Instance == p.String() && !t.without.unbind {
 		if f.unbinds == p {
 			return false
 		}

@@ -12,6 +12,7 @@ type without struct {
 	inspection  bool // F26: a recorded "done" counts for whatever hardware is there now
 	oneHold     bool // F37: a verify's recorded "done" counts
 	look        bool // F27: a clean device is offered without a look of its host
+	bindLook    bool // F39: a device is bound without a look of its host
 	lookFailed  bool // F27: an available device stays available whatever its host's look ends with
 	unexplained bool // F28: a generation that nothing explains means nothing
 	raise       bool // F30: a reservation that was lowered too late stays so

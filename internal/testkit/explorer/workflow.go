@@ -485,6 +485,9 @@ func (t turn) looked(at *call, result device.HostResult) {
 	case discover:
 		*at = call{}
 		t.record(t.observe(device.AskHost, result))
+	case lookBeforeBind:
+		f.look = false
+		t.lookedBeforeBind(c, result)
 	default:
 		t.lookedBeforeOffer(at, c, result)
 	}

@@ -242,12 +242,14 @@ const (
 	lookBeforeReturn
 	lookBeforeProvide
 	lookBeforeEndMaintenance
+	lookBeforeBind
+	burnBegun
 )
 
 func (k callKind) String() string {
 	return [...]string{"", "resolve", "reserve for the clean", "discover for the clean", "step", "reserve for the return",
 		"lower the reservation", "read after the write", "reserve", "read", "discover", "reserve for the bind", "reserve to leave the pool", "reserve to end the maintenance",
-		"look before the return", "look before it is provided", "look before the maintenance ends"}[k]
+		"look before the return", "look before it is provided", "look before the maintenance ends", "look before the bind", "the next task of the burn"}[k]
 }
 
 // act is an update.

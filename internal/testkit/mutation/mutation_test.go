@@ -33,7 +33,7 @@ var mutations = slices.Concat(
 	journalMutations,
 	leaseMutations,
 	inventoryMutations,
-	stepsMutations, offerMutations,
+	stepsMutations, offerMutations, watchedMutations,
 	blockMutations,
 	nvmeMutations, firmwareMutations, biosMutations,
 	redfishMutations, redfishSessionMutations, redfishLostMutations,

@@ -19,7 +19,7 @@ var offerMutations = []mutation{
 	{
 		rule: "F27", name: "provide asks the host",
 		file: "workflows/lifecycle/operations.go",
-		old:  `if f, _ := d.discovery.BeforeOffer(ctx); f != nil {`,
+		old:  `if f, _ := d.discovery.BeforeOffer(ctx); f != nil && f.Code != device.CodeForeignWrite {`,
 		new: `var f *device.Fault
 		if d.State.Device.Unseen = false; f != nil {`,
 		pkg: "./workflows/lifecycle", run: "TestSwappedHardwareIsNotOffered",

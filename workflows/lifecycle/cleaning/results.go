@@ -55,6 +55,7 @@ func (d *Cleaning) ended(ctx workflow.Context, run *contract.CleanRun, seq int64
 		d.finish(ctx, "failed", wrong)
 		return true
 	}
+	d.Discovery.Saw(workflow.Now(ctx).UTC())
 	if result.Firmware != "" {
 		d.State.Host.Identity.Firmware = result.Firmware
 	}

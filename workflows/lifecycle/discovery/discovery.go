@@ -5,6 +5,7 @@ package discovery
 
 import (
 	"cmp"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -20,20 +21,43 @@ type Discovery struct {
 	*record.Record
 	// KnownToHost: the host had a record of the device before this run discovered it.
 	KnownToHost bool
+	// written: the host found at its last look that others have written to a clean device.
+	written bool
 }
 
 // Discover has the host discover the device and keeps the result; opts are the activity's
 // options.
 func (d *Discovery) Discover(opts workflow.Context) error {
 	var found contract.DiscoveryResult
+	dev, began := d.State.Device, workflow.Now(opts).UTC()
+	d.State.Intent.HardwareChanged = false
 	err := workflow.ExecuteActivity(opts, contract.ActivityDiscover, contract.DiscoverInput{
-		Enrollment: d.State.Enrollment, UUID: d.State.UUID, Known: d.State.Host.Identity, Binding: d.State.Device.Bindings,
+		Enrollment: d.State.Enrollment, UUID: d.State.UUID, Known: d.State.Host.Identity, Binding: dev.Bindings,
+		Accept: dev.Returning && dev.NotSanitized,
 	}).Get(opts, &found)
 	if err != nil {
 		return err
 	}
+	d.Saw(began)
 	d.Keep(opts, found)
 	return nil
+}
+
+// Saw records that the host saw the enrolled device at that time. It does not count if the
+// hardware may have changed since.
+func (d *Discovery) Saw(at time.Time) {
+	if !d.State.Intent.HardwareChanged {
+		d.State.SeenAt = at
+	}
+}
+
+// recentLook is how old the host's last look at a device may be when it is bound.
+const recentLook = 5 * time.Second
+
+// SeenLately says that the host has just seen the device, and reported no change of the hardware
+// since: it need not look again before a bind.
+func (d *Discovery) SeenLately(ctx workflow.Context) bool {
+	return !d.State.Intent.HardwareChanged && workflow.Now(ctx).Sub(d.State.SeenAt) <= recentLook
 }
 
 // WhileClientWaits are the options of a Discover whose result a client waits for.
@@ -60,6 +84,7 @@ func (d *Discovery) At(ctx workflow.Context, in contract.DiscoverInput) (contrac
 // if no clean can be running with it (S2.28, S2.29).
 func (d *Discovery) Keep(ctx workflow.Context, found contract.DiscoveryResult) {
 	s := d.State
+	d.written, found.Written = found.Written && !s.Device.Dirty, false
 	if r := found.Record; r != nil {
 		s.Seq, s.Cleans = max(s.Seq, r.Seq), max(s.Cleans, r.Clean)
 		s.Device.Bindings = max(s.Device.Bindings, r.Binding)
@@ -167,6 +192,46 @@ func (d *Discovery) BeforeOffer(ctx workflow.Context) (f *device.Fault, again bo
 	d.State.Intent.Rediscover = false
 	before := d.State.Host
 	f = d.see(ctx)
+	if f != nil && f.Code == device.CodeHostUnreachable {
+		f = d.silentHostFault()
+	}
+	o, f := d.looked(ctx, device.AskLook, before, f)
+	if f == nil && o.Event != device.Seen {
+		f = d.changedMeanwhile()
+	}
+	return f, o.Needs(device.RetryLater)
+}
+
+// BeforeBind has the host look at a device that is claimed, right before it is burned (F39). It
+// returns nil if the host saw the enrolled device as Burnish left it and the claim still holds.
+// What else it saw is recorded, as by a discovery. Without an answer nothing is known: the claim
+// ends, and the device stays as it is.
+func (d *Discovery) BeforeBind(ctx workflow.Context) *device.Fault {
+	before := d.State.Host
+	f := calls.FaultIn(d.Discover(workflow.WithScheduleToCloseTimeout(d.WhileClientWaits(ctx), bindLookDeadline)))
+	if f != nil && (f.Code == device.CodeHostUnreachable || f.Code == device.CodeTimeout) {
+		host := d.State.Enrollment.Host
+		f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
+			Message: "no worker of host " + host + " looked at the device: it is not bound unseen",
+			Remedy:  "take another device, or start burnish-worker on " + host + " and bind again"}
+	}
+	o, f := d.looked(ctx, device.AskBindLook, before, f)
+	if f == nil && !o.Needs(device.Proceed) {
+		f = d.changedMeanwhile()
+	}
+	return f
+}
+
+// bindLookDeadline bounds such a look: the claim outlasts it, after a question to an appliance
+// too.
+const bindLookDeadline = calls.HostResponseTimeout + 5*time.Second
+
+// looked concludes from a discovery before the device is offered or bound. f is its fault, before
+// what was known until then; it returns the fault of what was found, too.
+func (d *Discovery) looked(ctx workflow.Context, q device.Question, before contract.DiscoveryResult, f *device.Fault) (device.Observation, *device.Fault) {
+	if f == nil && d.written {
+		f = d.writtenFault()
+	}
 	result := device.HostResultOf(f)
 	if f == nil {
 		if f = d.unfit(before); f != nil {
@@ -177,14 +242,22 @@ func (d *Discovery) BeforeOffer(ctx workflow.Context) (f *device.Fault, again bo
 	if duplicate && f == nil {
 		f = d.DuplicateSerialFault()
 	}
-	if f != nil && f.Code == device.CodeHostUnreachable {
-		f = d.silentHostFault()
+	return d.conclude(ctx, q, result, duplicate, f), f
+}
+
+func (d *Discovery) changedMeanwhile() *device.Fault {
+	return &device.Fault{Class: device.Permanent, Code: device.CodeConflict, Message: "the device changed while its host looked at it", Remedy: "show " + d.State.Name}
+}
+
+// writtenFault is the fault of a device that others have written to (F39).
+func (d *Discovery) writtenFault() *device.Fault {
+	f := &device.Fault{Class: device.Permanent, Code: device.CodeForeignWrite,
+		Message: "others have written to the device since Burnish did, or changed its file",
+		Remedy:  "take another device; this one is cleaned automatically"}
+	if d.State.Device.InMaintenance() {
+		f.Class, f.Remedy = device.NeedsOperator, "find out who it was, then clean "+d.State.Name
 	}
-	o := d.conclude(ctx, device.AskLook, result, duplicate, f)
-	if f == nil && o.Event != device.Seen {
-		f = &device.Fault{Class: device.Permanent, Code: device.CodeConflict, Message: "the device changed while its host looked at it", Remedy: "show " + d.State.Name}
-	}
-	return f, o.Needs(device.RetryLater)
+	return f
 }
 
 // see has the host discover the device while a client waits. Hardware that is new here is asked
@@ -213,7 +286,10 @@ func (d *Discovery) silentHostFault() *device.Fault {
 // Rediscover has the host discover the device again, because it may have changed.
 func (d *Discovery) Rediscover(ctx workflow.Context) {
 	d.State.Intent.Rediscover = false
-	f := d.see(ctx)
+	f := calls.FaultIn(d.Discover(d.WhileClientWaits(ctx)))
+	if f == nil && d.written {
+		f = d.writtenFault()
+	}
 	result := device.HostResultOf(f)
 	// An unreachable host, or one that finds the device, does not prove that its serial is
 	// unique.
@@ -238,8 +314,12 @@ func (d *Discovery) conclude(ctx workflow.Context, q device.Question, result dev
 	case "":
 	case device.CleanFailed:
 		d.Fail(ctx, f)
-	case device.Seen:
-		d.ApplyOrReport(ctx, device.Event{Kind: o.Event})
+	case device.Seen, device.Unclaim:
+		d.ApplyOrReport(ctx, o.EventOf(false))
+	case device.ObservedUnused, device.ReservationChanged: // it is cleaned
+		d.ApplyOrReport(ctx, o.EventOf(o.Event.UsesAutomated() && d.Policy(ctx).Automated))
+		d.State.LastError, d.State.Clean = f.Message, nil
+		d.CountForeignWrite(ctx)
 	default:
 		d.ApplyOrReport(ctx, device.Event{Kind: o.Event})
 		d.State.Fault, d.State.LastError = f, f.Message

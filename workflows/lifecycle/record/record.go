@@ -91,6 +91,9 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 		s.BurnedFor = "" // an earlier burn's record is no more
 		s.History = s.History.With(*next.Binding)
 	}
+	if next.Binding != nil || e.Kind == device.CleanStarted {
+		s.Intent.HardwareChanged = false // its tenant has it, or its verify looks at it
+	}
 	r.logEvent(ctx, was, e.Kind)
 	if next.State == device.Available || next.State == device.Allocated || next.State == device.Manageable {
 		s.Fault, s.LastError = nil, ""
