@@ -240,6 +240,9 @@ type InstanceState struct {
 	Addresses []string      `json:"addresses,omitempty"`
 	Devices   []HeldDevice  `json:"devices,omitempty"`
 	Move      *InstanceMove `json:"move,omitempty"`
+	// Granted are the last granted requests of bind and attach: none is granted again
+	// (KeptRequests).
+	Granted   Requests      `json:"granted,omitempty"`
 	Recent    RecentUpdates `json:"recent,omitempty"`
 	Acts      ActLog        `json:"acts,omitempty"`
 	LastError string        `json:"last_error,omitempty"`

@@ -45,6 +45,9 @@ type DeviceState struct {
 	Steps []CleanStep `json:"steps,omitempty"`
 	// History contains the last bindings, the present one last (KeptBindings).
 	History Bindings `json:"history,omitempty"`
+	// Requests are the last requests that were granted a binding: none gets a second one
+	// (KeptRequests).
+	Requests Requests `json:"requests,omitempty"`
 	// Generation is the provider's after this workflow's last call. GenerationUncertain says
 	// that the result of the last write is unknown, so that Generation proves nothing.
 	Generation          int64 `json:"generation,omitempty"`

@@ -240,21 +240,18 @@ func (i *instance) recordGuests(choices []contract.DeviceChoice) (changed bool) 
 }
 
 // granted says that a bind or attach with this request was granted: repeated it binds nothing
-// more, also when its devices have left.
+// more, also when its devices have left. That of an update without a request is its ID.
+//
+// SAFETY F41
 func (i *instance) granted(request string) bool {
 	_, before := i.log().Find(grantedID + request)
-	return before
+	return before || i.Granted.Has(i.UUID, request)
 }
 
-// grant records that a request was granted. That of an update without a request is its ID,
-// which is recorded already.
-func (i *instance) grant(request string) {
-	if _, isID := i.log().Find(request); !isID {
-		i.log().Record(grantedID+request, nil)
-	}
-}
+// grant records that a request was granted.
+func (i *instance) grant(request string) { i.Granted = i.Granted.With(i.UUID, request) }
 
-// grantedID begins the IDs by which granted requests are kept among the updates.
+// grantedID begins the IDs by which an older build kept granted requests among the updates.
 const grantedID = "granted "
 
 func (i *instance) log() updates.Log {

@@ -184,7 +184,7 @@ func migrating(i *instance, _ contract.InstanceActInput) error {
 }
 
 // handle registers one act. Acts wait for one another in the order of their arrival. A
-// repeated one, by its ID, changes nothing, also after a continue-as-new.
+// repeated one, by its ID, changes nothing, also after a continue-as-new (contract.KeptUpdates).
 func handle[In contract.Input](ctx workflow.Context, r *run, a *act[In]) error {
 	return workflow.SetUpdateHandlerWithOptions(ctx, a.name,
 		func(ctx workflow.Context, in In) (contract.InstanceResult, error) {

@@ -90,6 +90,7 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 		s.BoundAt = s.UpdatedAt
 		s.BurnedFor = "" // an earlier burn's record is no more
 		s.History = s.History.With(*next.Binding)
+		s.Requests = s.Requests.With(next.Binding.Instance, next.Binding.Request)
 	}
 	r.logEvent(ctx, was, e.Kind)
 	if next.State == device.Available || next.State == device.Allocated || next.State == device.Manageable {
