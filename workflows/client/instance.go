@@ -138,7 +138,7 @@ func (c *Client) Unclaim(ctx context.Context, name string, in contract.BindInput
 }
 
 func (c *Client) bindBy(ctx context.Context, name, verb string, in contract.BindInput) (contract.BindResult, error) {
-	result, err := update[contract.BindResult](ctx, c, contract.WorkflowID(name), verb, in)
+	result, err := updateDevice[contract.BindResult](ctx, c, name, verb, in)
 	result.Device = normalize(result.Device)
 	return result, err
 }

@@ -329,7 +329,6 @@ func TestRefusedOnArrival(t *testing.T) {
 		refuse("with bind only", attach, contract.InstanceBindInput{Devices: choices("h1_b"), Project: "p"})
 		refuse("not migrating", contract.UpdateInstanceConfirm, contract.InstanceActInput{})
 		refuse("not migrating", contract.UpdateInstanceRevert, contract.InstanceActInput{})
-		refuse("does not have h1_b", contract.UpdateInstanceDetach, contract.InstanceDetachInput{Devices: []string{"h1_b"}})
 		refuse("on h1 already", contract.UpdateInstanceMigrate, contract.InstanceMoveInput{To: "h1"})
 		refuse("2 devices are named", contract.UpdateInstanceMigrate, contract.InstanceMoveInput{To: "h2", Devices: choices("h2_a", "h2_b")})
 		refuse("longer than", attach, contract.InstanceBindInput{Reason: strings.Repeat("x", maxInput), Devices: choices("h1_b")})
