@@ -17,9 +17,10 @@ import (
 // Client talks to the workflows of one namespace.
 type Client struct {
 	temporal sdkclient.Client
-	// serials looks up running devices, ended the ended runs of devices.
-	serials, ended lookups
-	totals         totals
+	// serials looks up running devices, ended the ended runs of devices, bound the runs in which a
+	// device is an instance's.
+	serials, ended, bound lookups
+	totals                totals
 }
 
 // New returns a Client over a connection, which the caller closes.
@@ -28,6 +29,7 @@ func New(temporal sdkclient.Client) *Client {
 		temporal: temporal,
 		serials:  lookups{query: serialsQuery, value: func(e Execution) string { return e.Status.Serial }},
 		ended:    lookups{query: endedQuery, value: func(e Execution) string { return e.Name }},
+		bound:    lookups{query: boundQuery, value: instanceOf},
 	}
 }
 
