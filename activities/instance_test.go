@@ -86,10 +86,14 @@ func (s *askedDevices) update(ctx context.Context, o sdkclient.UpdateWorkflowOpt
 	if len(all) > 1 {
 		s.answers[o.WorkflowID] = all[1:]
 	}
-	if err, failed := all[0].(error); failed {
-		return nil, err
-	}
 	handle := &mocks.WorkflowUpdateHandle{}
+	if err, failed := all[0].(error); failed {
+		if _, answered := contract.RefusalOf(err); !answered {
+			return nil, err
+		}
+		handle.On("Get", mock.Anything, mock.Anything).Return(err)
+		return handle, nil
+	}
 	handle.On("Get", mock.Anything, mock.Anything).Return(func(_ context.Context, into any) error {
 		p, err := converter.GetDefaultDataConverter().ToPayloads(all[0])
 		return errors.Join(err, converter.GetDefaultDataConverter().FromPayloads(p, into))
