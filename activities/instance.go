@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -30,7 +31,7 @@ func (s *Instances) Activities() map[string]any {
 		contract.ActivityClaimDevices: s.ClaimDevices, contract.ActivityBurnDevices: s.BurnDevices,
 		contract.ActivityUnclaimDevices: s.UnclaimDevices, contract.ActivityUnbindDevices: s.UnbindDevices,
 		contract.ActivityRebuildDevices: s.RebuildDevices, contract.ActivityPickDevices: s.PickDevices,
-		contract.ActivityFindBound:      s.FindBoundDevices,
+		contract.ActivityFindBound: s.FindBoundDevices, contract.ActivityAskInstance: s.AskInstance,
 		contract.ActivityLeaseAddresses: s.LeaseAddresses, contract.ActivityReturnAddresses: s.ReturnAddresses,
 	}
 }
@@ -118,6 +119,26 @@ func (s *Instances) FindBoundDevices(ctx context.Context, instance string) ([]co
 	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx) })()
 	found, err := s.Client.BoundTo(ctx, instance)
 	return found, asError(unlisted(err), "")
+}
+
+// AskInstance asks an instance whether it has a device that has it by a record. It changes nothing;
+// every error is retried.
+//
+// SAFETY F38
+func (s *Instances) AskInstance(ctx context.Context, in contract.InstanceQuestion) (contract.InstanceAnswer, error) {
+	v, err := s.Client.Instance(ctx, in.Instance)
+	if err != nil {
+		if client.NotFound(err) {
+			err = nil
+		}
+		return contract.InstanceAnswer{}, asError(unlisted(err), in.Device)
+	}
+	has := slices.Concat(v.Devices, v.Unsettled)
+	if v.Move != nil {
+		has = append(has, v.Move.Source...)
+	}
+	known := slices.ContainsFunc(has, func(d contract.HeldDevice) bool { return d.Name == in.Device })
+	return contract.InstanceAnswer{Left: v.Phase == contract.InstanceReleased || v.Doing == "" && !known}, nil
 }
 
 // RebuildDevices asks each device to stay bound while its instance is rebuilt (S0.18). A second

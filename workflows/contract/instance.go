@@ -74,6 +74,22 @@ const (
 	ActivityReturnAddresses = "ReturnAddresses"
 )
 
+// ActivityAskInstance of the control worker asks the instance that is recorded for a device whether it
+// has it: its input is an InstanceQuestion, its answer an InstanceAnswer.
+const ActivityAskInstance = "AskInstance"
+
+// InstanceQuestion names a device, and the instance that is recorded for it.
+type InstanceQuestion struct {
+	Instance string `json:"instance"`
+	Device   string `json:"device"`
+}
+
+// InstanceAnswer says that the instance does not have the device: it was released, or knows nothing
+// of it. An instance without a workflow, and one that is doing something, does not say so.
+type InstanceAnswer struct {
+	Left bool `json:"left,omitempty"`
+}
+
 // GuestAddress is where the guest finds a device: the bus, and what is known of the rest.
 // Xen shows one disk on two buses. MAC is what the hypervisor gives a NIC in place of its own.
 type GuestAddress struct {

@@ -124,6 +124,9 @@ type Intent struct {
 	// device again.
 	ReadInventory bool `json:"read_inventory,omitempty"`
 	Rediscover    bool `json:"rediscover,omitempty"`
+	// AskInstance: the binding is by a record, and its instance must be asked whether it has the
+	// device.
+	AskInstance bool `json:"ask_instance,omitempty"`
 	// ReadPool: the pool's appliance must be asked who has the server.
 	ReadPool bool `json:"read_pool,omitempty"`
 	// Steps are the named steps of the requested clean.

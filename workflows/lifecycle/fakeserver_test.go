@@ -370,6 +370,9 @@ func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 			return contract.DeviceBySerial{Name: w.duplicateOnceListed}, nil
 		}
 		return contract.DeviceBySerial{Name: w.duplicate}, nil
+	case contract.InstanceQuestion:
+		w.asked = append(w.asked, in)
+		return w.instanceSays, w.unasked
 	case contract.SlotRequest:
 		w.limits.gone = false
 		return nil, w.limits.signal(contract.SignalSlotRequest, in)

@@ -91,6 +91,8 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 		s.BurnedFor = "" // an earlier burn's record is no more
 		s.History = s.History.With(*next.Binding)
 		s.Requests = s.Requests.With(next.Binding.Instance, next.Binding.Request)
+		// SAFETY F38: a record may name an instance that has left meanwhile.
+		s.Intent.AskInstance = e.Kind != device.Burned && r.OwnedByBurnish() && device.TenantUUID(next.Binding.Instance) == next.Binding.Instance
 	}
 	r.logEvent(ctx, was, e.Kind)
 	if next.State == device.Available || next.State == device.Allocated || next.State == device.Manageable {
