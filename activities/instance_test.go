@@ -307,3 +307,35 @@ func TestActsOfAnInstanceNameThePerson(t *testing.T) {
 		})
 	}
 }
+
+// An instance that was released, or that does nothing and knows nothing of a device, does not have it.
+// One that is about to get or to give back devices, and one without a workflow, does not say so.
+//
+// F38
+func TestInstanceIsAskedForADevice(t *testing.T) {
+	held := []contract.HeldDevice{{Name: "d1"}}
+	for name, tt := range map[string]struct {
+		status contract.InstanceStatus
+		err    error
+		left   bool
+	}{
+		"it has it":              {contract.InstanceStatus{Phase: contract.InstanceActive, Devices: held}, nil, false},
+		"it leaves it by a move": {contract.InstanceStatus{Phase: contract.InstanceMigrating, Move: &contract.InstanceMove{Source: held}}, nil, false},
+		"it gives it back":       {contract.InstanceStatus{Phase: contract.InstanceReleasing, Unsettled: held, Doing: "release"}, nil, false},
+		"it does something":      {contract.InstanceStatus{Phase: contract.InstanceBinding, Doing: "bind"}, nil, false},
+		"it has another":         {contract.InstanceStatus{Phase: contract.InstanceActive, Devices: []contract.HeldDevice{{Name: "d2"}}}, nil, true},
+		"it was released":        {contract.InstanceStatus{Phase: contract.InstanceReleased}, nil, true},
+		"it has no workflow":     {contract.InstanceStatus{}, serviceerror.NewNotFound("none"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &mocks.Client{}
+			value := &mocks.Value{}
+			value.On("Get", mock.Anything).Run(func(args mock.Arguments) { *args.Get(0).(*contract.InstanceStatus) = tt.status }).Return(nil)
+			s.On("QueryWorkflow", mock.Anything, contract.InstanceWorkflowID(someInstance), "", contract.QueryInstance).Return(value, tt.err)
+			s.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(described(isRunning), nil)
+			answer, err := (&activities.Instances{Client: client.New(s)}).AskInstance(t.Context(), contract.InstanceQuestion{Instance: someInstance, Device: "d1"})
+			require.NoError(t, err)
+			require.Equal(t, tt.left, answer.Left)
+		})
+	}
+}
