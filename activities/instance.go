@@ -103,7 +103,7 @@ func (s *Instances) unboundByRecord(ctx context.Context, name, instance string) 
 	case found.Used == 0 && found.Witness == device.WitnessNone, holder.User() == device.UnknownConsumer:
 		return errors.New(gone + "does not record who has it")
 	case device.SameTenant(holder.User(), instance):
-		return errors.New(gone + "records that this instance has it: start its host's worker, which brings it back, or enroll it again")
+		return errors.New(gone + "records that this instance has it: start its host's worker, or enroll it again")
 	}
 	return contract.Refuse(noSuchDevice())
 }

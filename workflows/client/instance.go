@@ -65,7 +65,9 @@ func (c *Client) lost(ctx context.Context, instance string) (*contract.InstanceS
 		return nil, err
 	}
 	now := time.Now().UTC()
-	state := &contract.InstanceState{Schema: contract.InstanceSchema, UUID: instance, Phase: contract.InstanceActive, CreatedAt: now, UpdatedAt: now}
+	state := &contract.InstanceState{
+		Schema: contract.InstanceSchema, UUID: instance, Phase: contract.InstanceActive, CreatedAt: now, UpdatedAt: now,
+	}
 	if last.Phase != contract.InstanceReleased {
 		state.Project, state.Addresses, state.Devices, state.Move = last.Project, last.Addresses, last.Devices, last.Move
 	}
@@ -75,7 +77,8 @@ func (c *Client) lost(ctx context.Context, instance string) (*contract.InstanceS
 	bound, err := c.BoundTo(ctx, instance)
 	for _, d := range slices.Concat(last.Unsettled, bound) {
 		ofName := func(has contract.HeldDevice) bool { return has.Name == d.Name }
-		if !slices.ContainsFunc(state.Devices, ofName) && (state.Move == nil || !slices.ContainsFunc(state.Move.Source, ofName)) {
+		source := state.Move != nil && slices.ContainsFunc(state.Move.Source, ofName)
+		if !source && !slices.ContainsFunc(state.Devices, ofName) {
 			state.Devices = append(state.Devices, d)
 		}
 	}
@@ -125,7 +128,8 @@ func instanceOf(e Execution) string {
 }
 
 func boundQuery(instances []string) string {
-	return joined("WorkflowType = "+literal(contract.WorkflowDeviceLifecycle), anyOf(contract.AttrInstance.GetName(), instances),
+	return joined("WorkflowType = "+literal(contract.WorkflowDeviceLifecycle),
+		anyOf(contract.AttrInstance.GetName(), instances),
 		"ExecutionStatus IN ('Running', 'Terminated', 'Canceled', 'TimedOut', 'Failed')")
 }
 

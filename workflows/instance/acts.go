@@ -112,9 +112,8 @@ func (i *instance) returnAddresses() {
 		return
 	}
 	i.doingNow("return addresses")
-	i.untilDone(func() error {
-		return i.world.Addresses(contract.ActivityReturnAddresses, contract.AddressesCall{Instance: i.UUID, Addresses: addresses})
-	})
+	call := contract.AddressesCall{Instance: i.UUID, Addresses: addresses}
+	i.untilDone(func() error { return i.world.Addresses(contract.ActivityReturnAddresses, call) })
 	i.InstanceState.Addresses = nil
 }
 

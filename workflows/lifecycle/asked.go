@@ -21,7 +21,8 @@ func (d *run) askInstance(ctx workflow.Context) {
 	}
 	var answer contract.InstanceAnswer
 	opts := calls.WithClientDeadline(ctx, "ask instance "+asked.Instance)
-	err := workflow.ExecuteActivity(opts, contract.ActivityAskInstance, contract.InstanceQuestion{Instance: asked.Instance, Device: d.State.Name}).Get(ctx, &answer)
+	in := contract.InstanceQuestion{Instance: asked.Instance, Device: d.State.Name}
+	err := workflow.ExecuteActivity(opts, contract.ActivityAskInstance, in).Get(ctx, &answer)
 	now := d.State.Device.Binding
 	switch {
 	case now == nil || now.Number != asked.Number: // it has ended, and another one is asked for

@@ -92,7 +92,8 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 		s.History = s.History.With(*next.Binding)
 		s.Requests = s.Requests.With(next.Binding.Instance, next.Binding.Request)
 		// SAFETY F38: a record may name an instance that has left meanwhile.
-		s.Intent.AskInstance = e.Kind != device.Burned && r.OwnedByBurnish() && device.TenantUUID(next.Binding.Instance) == next.Binding.Instance
+		instance := next.Binding.Instance
+		s.Intent.AskInstance = e.Kind != device.Burned && r.OwnedByBurnish() && device.TenantUUID(instance) == instance
 	}
 	r.logEvent(ctx, was, e.Kind)
 	if next.State == device.Available || next.State == device.Allocated || next.State == device.Manageable {
