@@ -90,6 +90,15 @@ var answerMutations = []mutation{
 		pkg:  "./activities", run: "TestInstanceIsAskedForADevice",
 	},
 	{
+		rule: "F38", name: "a run that has ended does not say that its device is bound already",
+		file: "workflows/client/attach.go",
+		old: `	case !found || !e.Running:
+		return lostWorkflow(name)`,
+		new: `	case !found:
+		return lostWorkflow(name)`,
+		pkg: "./workflows/client", run: "TestOnlyADeviceItselfIsBoundAlready",
+	},
+	{
 		rule: "F38", name: "the address of a terminated instance is not taken over",
 		file: "workflows/client/address.go",
 		old:  `GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, err`,
