@@ -100,7 +100,7 @@ func (s *Instances) unboundByRecord(ctx context.Context, name, instance string) 
 		return contract.Refuse(noSuchDevice())
 	case err != nil:
 		return fmt.Errorf(gone+"does not say who has it: %s", err.Error())
-	case found.Used == 0 && found.Witness == device.WitnessNone, holder.User() == device.UnknownConsumer:
+	case holder.User() == device.UnknownConsumer:
 		return errors.New(gone + "does not record who has it")
 	case device.SameTenant(holder.User(), instance):
 		return errors.New(gone + "records that this instance has it: start its host's worker, or enroll it again")

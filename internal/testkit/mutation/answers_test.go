@@ -26,8 +26,8 @@ var answerMutations = []mutation{
 	{
 		rule: "F38", name: "without a record nothing says that a device is not bound",
 		file: "activities/instance.go",
-		old:  `	case found.Used == 0 && found.Witness == device.WitnessNone, holder`,
-		new:  `	case holder`,
+		old:  `	case holder.User() == device.UnknownConsumer:`,
+		new:  `	case holder.User() == device.UnknownConsumer && name == "":`,
 		pkg:  "./activities", run: "TestUnbindOfADeviceWithoutAWorkflowIsAnsweredByTheRecord",
 	},
 	{
@@ -41,7 +41,7 @@ var answerMutations = []mutation{
 		rule: "F38", name: "a device whose workflow ended is its instance's still",
 		file: "workflows/client/instance.go",
 		old:  `		if found && !e.Forgotten && v.InstanceUUID`,
-		new:  `		if e.Running && v.InstanceUUID`,
+		new:  `		if found && e.Running && v.InstanceUUID`,
 		pkg:  "./workflows/client", run: "TestALostInstanceIsReleased",
 	},
 	{
