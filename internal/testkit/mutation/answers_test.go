@@ -92,11 +92,9 @@ var answerMutations = []mutation{
 	{
 		rule: "F38", name: "a run that has ended does not say that its device is bound already",
 		file: "workflows/client/attach.go",
-		old: `	case !found || !e.Running:
-		return lostWorkflow(name)`,
-		new: `	case !found:
-		return lostWorkflow(name)`,
-		pkg: "./workflows/client", run: "TestOnlyADeviceItselfIsBoundAlready",
+		old:  `	case !found || !e.Running:`,
+		new:  `	case !found || !e.Running && name == "":`,
+		pkg:  "./workflows/client", run: "TestOnlyADeviceItselfIsBoundAlready",
 	},
 	{
 		rule: "F38", name: "the address of a terminated instance is not taken over",
