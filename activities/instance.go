@@ -93,7 +93,7 @@ func (s *Instances) unboundByRecord(ctx context.Context, name, instance string) 
 		in.Owner = device.OwnerNova
 		found, err = control.ReadReservation(ctx, in)
 	}
-	holder := device.Inventory{Used: found.Used, Consumers: found.Consumers, Witness: found.Witness, Tenant: found.Tenant}
+	holder := device.Inventory{Used: found.Used, Consumers: found.Consumers, Record: found.Record}
 	const gone = "it has no workflow, and the inventory "
 	switch {
 	case noProvider(err), err == nil && found.Used == 0 && found.Witness == device.WitnessFree:

@@ -251,7 +251,14 @@ func TestUnbindOfADeviceWithoutAWorkflowIsAnsweredByTheRecord(t *testing.T) {
 				id := contract.DeviceUUID("d1")
 				if tt.provider {
 					require.NoError(t, store.Create(t.Context(), inventory.Provider{UUID: id, Name: "d1", Class: "CUSTOM_X"}))
-					_, err := store.PutReserved(t.Context(), id, 0, 0, tt.tenant)
+					var record *device.Record
+					if tt.tenant != nil {
+						record = &device.Record{Witness: device.WitnessFree}
+						if *tt.tenant != "" {
+							record = &device.Record{Witness: device.WitnessBound, Tenant: *tt.tenant}
+						}
+					}
+					_, err := store.PutReserved(t.Context(), id, 0, 0, record)
 					require.NoError(t, err)
 				}
 				if tt.consumer != "" {
