@@ -26,16 +26,17 @@ type leaseServer struct {
 	t       *testing.T
 	mu      sync.Mutex        // addresses are returned at once
 	holders map[string]string // by the address's workflow
-	living  map[string]bool   // by the instance's workflow
+	// by the instance's workflow
+	instances map[string]enumspb.WorkflowExecutionStatus
 }
 
 func newLeaseServer(t *testing.T, holders map[string]string, living ...string) *leaseServer {
-	s := &leaseServer{Client: &mocks.Client{}, t: t, holders: map[string]string{}, living: map[string]bool{}}
+	s := &leaseServer{Client: &mocks.Client{}, t: t, holders: map[string]string{}, instances: map[string]enumspb.WorkflowExecutionStatus{}}
 	for address, instance := range holders {
 		s.holders[contract.GuestAddressWorkflowID(address)] = instance
 	}
 	for _, instance := range living {
-		s.living[contract.InstanceWorkflowID(instance)] = true
+		s.instances[contract.InstanceWorkflowID(instance)] = isRunning
 	}
 	s.On("ExecuteWorkflow", mock.Anything, mock.Anything, contract.WorkflowGuestAddress, mock.Anything).Return(s.start)
 	s.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(s.describe)
@@ -63,12 +64,12 @@ func (s *leaseServer) start(_ context.Context, o sdkclient.StartWorkflowOptions,
 func (s *leaseServer) describe(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	info := &workflowpb.WorkflowExecutionInfo{Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}
+	info := &workflowpb.WorkflowExecutionInfo{Status: isRunning}
 	if holder, held := s.holders[id]; held {
 		p, err := converter.GetDefaultDataConverter().ToPayload(holder)
 		require.NoError(s.t, err)
 		info.Execution, info.Memo = &commonpb.WorkflowExecution{RunId: "of " + holder}, &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoInstance: p}}
-	} else if !s.living[id] {
+	} else if info.Status = s.instances[id]; info.Status == 0 {
 		return nil, serviceerror.NewNotFound("no such workflow")
 	}
 	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info}, nil
@@ -99,24 +100,33 @@ func (s *leaseServer) end(id, run string) error {
 }
 
 // An address that a living instance has is refused with its name, and then none is taken. That
-// of an instance whose workflow has ended is taken over.
+// of an instance that was released, or is not known, is taken over; that of one whose workflow was
+// terminated is not, because its guest may have it still.
+//
+// F38
 func TestAddressesAreLeasedAllOrNone(t *testing.T) {
 	const u, other = someInstance, "00000000-0000-0000-0000-0000000000aa"
 	both := contract.AddressesCall{Instance: u, Addresses: []string{"192.0.2.1", "192.0.2.2"}}
 	for name, c := range map[string]struct {
 		held   map[string]string
 		living []string
-		want   map[string]string // after it
-		holder string            // that refuses
+		ended  enumspb.WorkflowExecutionStatus // the other's; 0: it is not known
+		want   map[string]string               // after it
+		holder string                          // that refuses
 	}{
-		"free":                  {nil, nil, map[string]string{"192.0.2.1": u, "192.0.2.2": u}, ""},
-		"leased by an attempt":  {map[string]string{"192.0.2.1": u}, []string{u}, map[string]string{"192.0.2.1": u, "192.0.2.2": u}, ""},
-		"of a living instance":  {map[string]string{"192.0.2.2": other}, []string{u, other}, map[string]string{"192.0.2.2": other}, other},
-		"of an ended instance":  {map[string]string{"192.0.2.2": other}, []string{u}, map[string]string{"192.0.2.1": u, "192.0.2.2": u}, ""},
-		"an attempt, and other": {map[string]string{"192.0.2.1": u, "192.0.2.2": other}, []string{other}, map[string]string{"192.0.2.2": other}, other},
+		"free":                  {nil, nil, 0, map[string]string{"192.0.2.1": u, "192.0.2.2": u}, ""},
+		"leased by an attempt":  {map[string]string{"192.0.2.1": u}, []string{u}, 0, map[string]string{"192.0.2.1": u, "192.0.2.2": u}, ""},
+		"of a living instance":  {map[string]string{"192.0.2.2": other}, []string{u, other}, 0, map[string]string{"192.0.2.2": other}, other},
+		"of an unknown one":     {map[string]string{"192.0.2.2": other}, []string{u}, 0, map[string]string{"192.0.2.1": u, "192.0.2.2": u}, ""},
+		"of a released one":     {map[string]string{"192.0.2.2": other}, []string{u}, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, map[string]string{"192.0.2.1": u, "192.0.2.2": u}, ""},
+		"of a terminated one":   {map[string]string{"192.0.2.2": other}, []string{u}, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, map[string]string{"192.0.2.2": other}, other},
+		"an attempt, and other": {map[string]string{"192.0.2.1": u, "192.0.2.2": other}, []string{other}, 0, map[string]string{"192.0.2.2": other}, other},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newLeaseServer(t, c.held, c.living...)
+			if c.ended != 0 {
+				s.instances[contract.InstanceWorkflowID(other)] = c.ended
+			}
 			_, err := ask(t, s, contract.ActivityLeaseAddresses, both)
 			if c.holder == "" {
 				require.NoError(t, err)

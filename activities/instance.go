@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
 
 	"burnish/internal/device"
+	"burnish/internal/inventory"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -17,6 +19,8 @@ import (
 // free ones, and lease the guests' addresses.
 type Instances struct {
 	Client *client.Client
+	// Store is the inventory: its record says who has a device that has no workflow.
+	Store inventory.Store
 	// Shuffle puts n things in a random order; nil is rand.Shuffle.
 	Shuffle func(n int, swap func(i, j int))
 }
@@ -27,6 +31,7 @@ func (s *Instances) Activities() map[string]any {
 		contract.ActivityClaimDevices: s.ClaimDevices, contract.ActivityBurnDevices: s.BurnDevices,
 		contract.ActivityUnclaimDevices: s.UnclaimDevices, contract.ActivityUnbindDevices: s.UnbindDevices,
 		contract.ActivityRebuildDevices: s.RebuildDevices, contract.ActivityPickDevices: s.PickDevices,
+		contract.ActivityFindBound: s.FindBoundDevices, contract.ActivityAskInstance: s.AskInstance,
 		contract.ActivityLeaseAddresses: s.LeaseAddresses, contract.ActivityReturnAddresses: s.ReturnAddresses,
 	}
 }
@@ -60,16 +65,80 @@ func (s *Instances) UnclaimDevices(ctx context.Context, in contract.DevicesCall)
 }
 
 // UnbindDevices ends the instance's bindings; the devices are cleaned. A second run finds them
-// ended. Retried: until each device has answered, and knows who has it.
+// ended. Retried: until each device has answered, and knows who has it. That a device has no workflow
+// is no answer, because it may come back with its binding: there the inventory's record answers.
+//
+// SAFETY F38
 func (s *Instances) UnbindDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
 	return s.askAll(ctx, in, contract.UpdateUnbind, func(ctx context.Context, d contract.DeviceCall) (contract.BindResult, error) {
 		result, err := s.Client.Unbind(ctx, d.Name, contract.UnbindInput{Instance: in.Instance, ByInstance: true, Reason: in.Reason, Caller: in.Caller})
-		if refusal, ok := contract.RefusalOf(err); ok && refusal.State == device.Unknown {
+		switch refusal, ok := contract.RefusalOf(err); {
+		case client.NotFound(err), ok && refusal.Fault.Code == device.CodeNotFound: // or its run has just begun
+			err = s.unboundByRecord(ctx, d.Name, in.Instance)
+		case ok && refusal.State == device.Unknown:
 			// The inventory's record may give it back to the instance.
-			return contract.BindResult{}, fmt.Errorf("it is not known yet who has it: %s", refusal.Fault.Message)
+			err = fmt.Errorf("it is not known yet who has it: %s", refusal.Fault.Message)
 		}
 		return contract.BindResult{Device: result.Device, Already: result.Already}, err
 	})
+}
+
+// unboundByRecord says of a device that has no workflow that it is not bound to the instance, if the
+// inventory's record does. Any other error says that this is not known.
+func (s *Instances) unboundByRecord(ctx context.Context, name, instance string) error {
+	control := &Control{Store: s.Store}
+	in := contract.ReservationRequest{UUID: contract.DeviceUUID(name), Name: name}
+	found, err := control.ReadReservation(ctx, in)
+	if _, nova := s.Store.(inventory.NovaProviders); nova && noProvider(err) {
+		in.Owner = device.OwnerNova
+		found, err = control.ReadReservation(ctx, in)
+	}
+	holder := device.Inventory{Used: found.Used, Consumers: found.Consumers, Record: found.Record}
+	const gone = "it has no workflow, and the inventory "
+	switch {
+	case noProvider(err), err == nil && found.Used == 0 && found.Witness == device.WitnessFree:
+		return contract.Refuse(noSuchDevice())
+	case err != nil:
+		return fmt.Errorf(gone+"does not say who has it: %s", err.Error())
+	case holder.User() == device.UnknownConsumer:
+		return errors.New(gone + "does not record who has it")
+	case device.SameTenant(holder.User(), instance):
+		return errors.New(gone + "records that this instance has it: start its host's worker, or enroll it again")
+	}
+	return contract.Refuse(noSuchDevice())
+}
+
+func noProvider(err error) bool {
+	refusal, ok := contract.RefusalOf(err)
+	return ok && refusal.Fault.Code == device.CodeNoProvider
+}
+
+// FindBoundDevices gives the devices that say they are bound to an instance, as far as they are
+// listed. It changes nothing; every error is retried.
+func (s *Instances) FindBoundDevices(ctx context.Context, instance string) ([]contract.HeldDevice, error) {
+	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx) })()
+	found, err := s.Client.BoundTo(ctx, instance)
+	return found, asError(unlisted(err), "")
+}
+
+// AskInstance asks an instance whether it has a device that has it by a record. It changes nothing;
+// every error is retried.
+//
+// SAFETY F38
+func (s *Instances) AskInstance(ctx context.Context, in contract.InstanceQuestion) (contract.InstanceAnswer, error) {
+	v, err := s.Client.Instance(ctx, in.Instance)
+	if err != nil {
+		if client.NotFound(err) {
+			err = nil
+		}
+		return contract.InstanceAnswer{}, asError(unlisted(err), in.Device)
+	}
+	has := slices.Concat(v.Devices, v.Unsettled)
+	if v.Move != nil {
+		has = append(has, v.Move.Source...)
+	}
+	known := slices.ContainsFunc(has, func(d contract.HeldDevice) bool { return d.Name == in.Device })
+	return contract.InstanceAnswer{Left: v.Phase == contract.InstanceReleased || v.Doing == "" && !known}, nil
 }
 
 // RebuildDevices asks each device to stay bound while its instance is rebuilt (S0.18). A second
@@ -113,9 +182,8 @@ func (s *Instances) askAll(ctx context.Context, in contract.DevicesCall, verb st
 			return nil
 		}
 		refusal, definite := definiteRefusal(err)
-		if definite && refusal.Fault.Code == workflowEnded {
-			definite, err = s.hasEnded(ctx, d.Name, err)
-			refusal = noSuchDevice()
+		if client.Ended(err) && (verb == contract.UpdateClaim || verb == contract.UpdateUnclaim) {
+			refusal, definite = noSuchDevice(), true // a claim ends with its run, and wrote nothing
 		}
 		if !definite {
 			return fmt.Errorf("%s: %w", d.Name, err)
@@ -138,18 +206,8 @@ func notAnswered(verb string, err error) error {
 		Remedy: "none: it is asked again; if it goes on, check the control workers"}
 }
 
-// hasEnded says whether a device whose run ended before it had answered has no other run. One
-// that was reset carries the update out again: it is asked again.
-func (s *Instances) hasEnded(ctx context.Context, name string, ended error) (bool, error) {
-	run, _, err := s.Client.LastRun(ctx, name)
-	if err != nil {
-		return false, err
-	}
-	return !run.Running, ended
-}
-
-// definiteRefusal is what a device answered, or the fault not_found if it has no workflow, or
-// workflowEnded. Any other error leaves open whether the update is carried out.
+// definiteRefusal is what a device answered, or the fault not_found if it had no workflow when it
+// was asked. Any other error leaves open whether the update is carried out.
 func definiteRefusal(err error) (contract.Refusal, bool) {
 	switch refusal, ok := contract.RefusalOf(err); {
 	case client.Accepted(err) || client.Unconfirmed(err):
@@ -165,10 +223,6 @@ func definiteRefusal(err error) (contract.Refusal, bool) {
 func noSuchDevice() contract.Refusal {
 	return contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: "no such device", Remedy: "enroll it, or name another one"}}
 }
-
-// workflowEnded is the server's error type for an update whose run was terminated, also by a
-// reset, before it had answered.
-const workflowEnded device.Code = "AcceptedUpdateCompletedWorkflow"
 
 // held is what an instance keeps of a device.
 func held(v contract.DeviceStatus) contract.HeldDevice {

@@ -3,23 +3,29 @@ package activities_test
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"burnish/activities"
 	"burnish/internal/device"
+	"burnish/internal/inventory"
+	"burnish/internal/inventory/file"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -32,14 +38,26 @@ type askedDevices struct {
 	*mocks.Client
 	mu      sync.Mutex
 	answers map[string][]any // by device: a BindResult, a Result or an error
-	sent    []sdkclient.UpdateWorkflowOptions
+	// runs are how the last runs of devices ended, a moment ago if they are not running.
+	runs map[string]enumspb.WorkflowExecutionStatus
+	sent []sdkclient.UpdateWorkflowOptions
 	// meet, if set, is closed by the device that is asked last, and each waits for it.
 	meet    chan struct{}
 	awaited int
 }
 
 func newAskedDevices(answers map[string][]any) *askedDevices {
-	s := &askedDevices{Client: &mocks.Client{}, answers: answers}
+	s := &askedDevices{Client: &mocks.Client{}, answers: answers, runs: map[string]enumspb.WorkflowExecutionStatus{}}
+	s.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(func(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+		if s.runs[id] == 0 {
+			return nil, serviceerror.NewNotFound("no such workflow")
+		}
+		run := described(s.runs[id])
+		state, err := converter.GetDefaultDataConverter().ToPayload(device.Allocated)
+		run.WorkflowExecutionInfo.SearchAttributes = &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{contract.AttrState.GetName(): state}}
+		run.WorkflowExecutionInfo.CloseTime = timestamppb.Now()
+		return run, err
+	})
 	s.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(func(ctx context.Context, o sdkclient.UpdateWorkflowOptions) (sdkclient.WorkflowUpdateHandle, error) {
 		return s.update(ctx, o)
 	})
@@ -68,10 +86,14 @@ func (s *askedDevices) update(ctx context.Context, o sdkclient.UpdateWorkflowOpt
 	if len(all) > 1 {
 		s.answers[o.WorkflowID] = all[1:]
 	}
-	if err, failed := all[0].(error); failed {
-		return nil, err
-	}
 	handle := &mocks.WorkflowUpdateHandle{}
+	if err, failed := all[0].(error); failed {
+		if _, answered := contract.RefusalOf(err); !answered {
+			return nil, err
+		}
+		handle.On("Get", mock.Anything, mock.Anything).Return(err)
+		return handle, nil
+	}
 	handle.On("Get", mock.Anything, mock.Anything).Return(func(_ context.Context, into any) error {
 		p, err := converter.GetDefaultDataConverter().ToPayloads(all[0])
 		return errors.Join(err, converter.GetDefaultDataConverter().FromPayloads(p, into))
@@ -82,8 +104,14 @@ func (s *askedDevices) update(ctx context.Context, o sdkclient.UpdateWorkflowOpt
 // ask runs one attempt of an activity that asks devices.
 func ask(t *testing.T, s sdkclient.Client, name string, in any) (contract.DevicesAnswer, error) {
 	t.Helper()
+	return askWith(t, s, nil, name, in)
+}
+
+// askWith is ask with an inventory.
+func askWith(t *testing.T, s sdkclient.Client, store inventory.Store, name string, in any) (contract.DevicesAnswer, error) {
+	t.Helper()
 	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
-	do := (&activities.Instances{Client: client.New(s)}).Activities()[name]
+	do := (&activities.Instances{Client: client.New(s), Store: store}).Activities()[name]
 	env.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
 	value, err := env.ExecuteActivity(name, in)
 	var answer contract.DevicesAnswer
@@ -170,23 +198,96 @@ func TestUnbindWaitsUntilItIsKnownWhoHasTheDevice(t *testing.T) {
 	require.Equal(t, []any{contract.UnbindInput{Instance: someInstance, ByInstance: true}}, s.sent[0].Args)
 }
 
-// A run that ends before it has answered is answered for by the server. A device that was reset
-// has another run, which carries the same update out again: what it does is not guessed.
-func TestDeviceThatWasResetIsAskedAgain(t *testing.T) {
+// A run that ends before it has answered is no answer to a burn: what it had begun may have taken
+// effect, or another run carries the same update out again. A claim ends with its run.
+//
+// F42
+func TestDeviceWhoseRunEndedIsAskedAgain(t *testing.T) {
 	ended := temporal.NewApplicationError("Workflow Update failed because the Workflow completed before the Update completed.", "AcceptedUpdateCompletedWorkflow")
-	s := newAskedDevices(map[string][]any{"device/d1": {ended, bound("d1", 1)}, "device/d2": {ended}})
-	for id, status := range map[string]enumspb.WorkflowExecutionStatus{
-		"device/d1": enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, "device/d2": enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED,
-	} {
-		s.On("DescribeWorkflowExecution", mock.Anything, id, "").Return(described(status), nil)
-	}
+	gone := serviceerror.NewNotFound("workflow execution already completed")
+	s := newAskedDevices(map[string][]any{"device/d1": {ended, bound("d1", 1)}, "device/d2": {gone, bound("d2", 1)}})
+	s.runs["device/d2"] = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
 	_, err := ask(t, s, contract.ActivityBurnDevices, call("d1", "d2"))
-	require.ErrorContains(t, err, "d1: Workflow Update failed")
-	require.NotContains(t, err.Error(), "d2")
+	require.Regexp(t, "d[12]: its workflow ended before it had answered", err)
 	answer, err := ask(t, s, contract.ActivityBurnDevices, call("d1", "d2"))
 	require.NoError(t, err)
-	require.Equal(t, 1, answer.Outcomes[0].Device.Binding)
-	require.Equal(t, device.CodeNotFound, answer.Outcomes[1].Fault.Code, "it was terminated")
+	require.Equal(t, []int{1, 1}, []int{answer.Outcomes[0].Device.Binding, answer.Outcomes[1].Device.Binding})
+
+	s = newAskedDevices(map[string][]any{"device/d1": {ended}, "device/d2": {gone}})
+	s.runs["device/d2"] = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
+	answer, err = ask(t, s, contract.ActivityClaimDevices, call("d1", "d2"))
+	require.NoError(t, err)
+	for _, outcome := range answer.Outcomes {
+		require.Equal(t, device.CodeNotFound, outcome.Fault.Code)
+	}
+}
+
+// A device that has no workflow, or whose run has just begun, may come back with its binding: that it
+// is not bound to the instance, only the inventory's record says. Until it does, the unbind waits.
+//
+// F38
+func TestUnbindOfADeviceWithoutAWorkflowIsAnsweredByTheRecord(t *testing.T) {
+	const other = "00000000-0000-0000-0000-0000000000aa"
+	none, self, someone := "", someInstance, other
+	begun := contract.Refuse(contract.Refusal{Device: "d1", Fault: device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: "this device is not enrolled"}})
+	for name, tt := range map[string]struct {
+		provider bool
+		tenant   *string
+		consumer string
+		waits    string // "": it is answered
+	}{
+		"no provider":            {provider: false},
+		"recorded as free":       {provider: true, tenant: &none},
+		"another's":              {provider: true, tenant: &someone},
+		"another consumer's":     {provider: true, tenant: &none, consumer: other},
+		"its own":                {provider: true, tenant: &self, waits: "records that this instance has it"},
+		"its own, as a consumer": {provider: true, tenant: &none, consumer: someInstance, waits: "records that this instance has it"},
+		"nothing recorded":       {provider: true, waits: "does not record who has it"},
+	} {
+		for run, answers := range map[string][]any{"no workflow": nil, "its run has just begun": {begun}} {
+			t.Run(name+", "+run, func(t *testing.T) {
+				store, err := file.New(t.TempDir())
+				require.NoError(t, err)
+				id := contract.DeviceUUID("d1")
+				if tt.provider {
+					require.NoError(t, store.Create(t.Context(), inventory.Provider{UUID: id, Name: "d1", Class: "CUSTOM_X"}))
+					var record *device.Record
+					if tt.tenant != nil {
+						record = &device.Record{Witness: device.WitnessFree}
+						if *tt.tenant != "" {
+							record = &device.Record{Witness: device.WitnessBound, Tenant: *tt.tenant}
+						}
+					}
+					_, err := store.PutReserved(t.Context(), id, 0, 0, record)
+					require.NoError(t, err)
+				}
+				if tt.consumer != "" {
+					require.NoError(t, store.UnsafeAllocate(t.Context(), id, tt.consumer))
+				}
+				answer, err := askWith(t, newAskedDevices(map[string][]any{"device/d1": answers}), store, contract.ActivityUnbindDevices, call("d1"))
+				if tt.waits != "" {
+					require.ErrorContains(t, err, "d1: it has no workflow, and the inventory "+tt.waits)
+					refusal, ok := contract.RefusalOf(err)
+					require.True(t, ok && refusal.Fault.Class == device.Transient, "the server tries it again")
+					return
+				}
+				require.NoError(t, err)
+				require.Equal(t, device.CodeNotFound, answer.Outcomes[0].Fault.Code)
+			})
+		}
+	}
+	// A workflow that has just ended may have begun what the record does not show yet; an inventory
+	// that does not answer says nothing.
+	dir := t.TempDir()
+	store, err := file.New(dir)
+	require.NoError(t, err)
+	s := newAskedDevices(nil)
+	s.runs["device/d1"] = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
+	_, err = askWith(t, s, store, contract.ActivityUnbindDevices, call("d1"))
+	require.ErrorContains(t, err, "its workflow ended before it had answered")
+	require.NoError(t, os.RemoveAll(dir))
+	_, err = askWith(t, newAskedDevices(nil), store, contract.ActivityUnbindDevices, call("d1"))
+	require.ErrorContains(t, err, "the inventory does not say who has it")
 }
 
 // What an instance asks of its devices, it asks in the name of the person whose request it
@@ -210,6 +311,38 @@ func TestActsOfAnInstanceNameThePerson(t *testing.T) {
 			require.True(t, ok)
 			act := sent.Act()
 			require.Equal(t, []string{"ann (42)", "192.0.2.7", "a demo"}, []string{act.By, act.From, act.Reason})
+		})
+	}
+}
+
+// An instance that was released, or that does nothing and knows nothing of a device, does not have it.
+// One that is about to get or to give back devices, and one without a workflow, does not say so.
+//
+// F38
+func TestInstanceIsAskedForADevice(t *testing.T) {
+	held := []contract.HeldDevice{{Name: "d1"}}
+	for name, tt := range map[string]struct {
+		status contract.InstanceStatus
+		err    error
+		left   bool
+	}{
+		"it has it":              {contract.InstanceStatus{Phase: contract.InstanceActive, Devices: held}, nil, false},
+		"it leaves it by a move": {contract.InstanceStatus{Phase: contract.InstanceMigrating, Move: &contract.InstanceMove{Source: held}}, nil, false},
+		"it gives it back":       {contract.InstanceStatus{Phase: contract.InstanceReleasing, Unsettled: held, Doing: "release"}, nil, false},
+		"it does something":      {contract.InstanceStatus{Phase: contract.InstanceBinding, Doing: "bind"}, nil, false},
+		"it has another":         {contract.InstanceStatus{Phase: contract.InstanceActive, Devices: []contract.HeldDevice{{Name: "d2"}}}, nil, true},
+		"it was released":        {contract.InstanceStatus{Phase: contract.InstanceReleased}, nil, true},
+		"it has no workflow":     {contract.InstanceStatus{}, serviceerror.NewNotFound("none"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &mocks.Client{}
+			value := &mocks.Value{}
+			value.On("Get", mock.Anything).Run(func(args mock.Arguments) { *args.Get(0).(*contract.InstanceStatus) = tt.status }).Return(nil)
+			s.On("QueryWorkflow", mock.Anything, contract.InstanceWorkflowID(someInstance), "", contract.QueryInstance).Return(value, tt.err)
+			s.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(described(isRunning), nil)
+			answer, err := (&activities.Instances{Client: client.New(s)}).AskInstance(t.Context(), contract.InstanceQuestion{Instance: someInstance, Device: "d1"})
+			require.NoError(t, err)
+			require.Equal(t, tt.left, answer.Left)
 		})
 	}
 }

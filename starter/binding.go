@@ -46,7 +46,8 @@ func (a *app) bindCommand() *cobra.Command {
 		})
 	}
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "`UUID`: the instance, in the 36-character form")
-	cmd.Flags().StringVar(&in.Request, "request", "", "`ID`: a repeated bind with the same one and instance returns the same binding, never a second one")
+	cmd.Flags().StringVar(&in.Request, "request", "", "`ID`: a repeated bind with the same one and instance "+
+		"returns the same binding, never a second one. A device knows its last 500")
 	cmd.Flags().StringVar(&in.Tag, "tag", "", "`T`: the device's role in the guest, 1 to 60 characters, but no comma and no slash")
 	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the device")
 	return cmd

@@ -162,6 +162,10 @@ func (a *app) explainOf(parent context.Context, l deviceClient, of subject, err 
 		f.exit, f.code = exitUnreachable, device.CodeUnreachable
 		f.message = "accepted, and is still carried out; " + lost + " before the result: " + err.Error()
 		f.remedy = of.show()
+	case client.Ended(err):
+		f.exit, f.code = exitUnreachable, device.CodeUnreachable
+		f.message = "its workflow ended before it had answered; " + mayStill
+		f.remedy = of.show() + " before you repeat it"
 	case unconfirmed && !client.TimedOut(err):
 		f.exit, f.code = exitUnreachable, device.CodeUnreachable
 		f.message = lost + ": " + err.Error() + "; " + mayStill

@@ -124,7 +124,8 @@ func (a *app) instanceBindCommand(cmd *cobra.Command, past string, method instan
 	flags.StringVar(&in.Host, "host", "", "`HOST`: where the requested devices are")
 	flags.StringVarP(&file, "file", "f", "", "`FILE`: YAML with devices, requests, host, project and addresses; - is the standard input")
 	flags.StringVar(&domain, "domain", "", "`FILE`: libvirt's domain, as virsh dumpxml prints it, with the guest's addresses; - is the standard input. Of a device with --guest, that counts")
-	flags.StringVar(&in.Request, "request-id", "", "`ID`: a repeated request with the same one binds nothing more")
+	flags.StringVar(&in.Request, "request-id", "", "`ID`: a repeated request with the same one "+
+		"binds nothing more, until the instance is released. It knows its last 500")
 	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the instance")
 	if cmd.Name() == "bind" {
 		flags.StringVar(&in.Project, "project", "", "`ID`: the instance's project, for the metadata service")

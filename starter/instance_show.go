@@ -78,6 +78,9 @@ func (a *app) instanceTable(s contract.InstanceStatus) string {
 	if s.Move != nil {
 		text += "\non " + oneLine(s.Move.From) + ", until the migration ends\n" + a.heldTable(s.Move.Source)
 	}
+	if len(s.Unsettled) > 0 {
+		text += "\nnot its own, and not answered yet\n" + a.heldTable(s.Unsettled)
+	}
 	if left := leftOut(s.Devices); len(left) > 0 {
 		text += "\n" + strings.Join(left, "\n") + "\n"
 	}

@@ -154,7 +154,7 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 		control.Real = settings.Inventory == placementKind
 		maps.Copy(all, (&activities.Reconciler{Client: client.New(temporal), Fleet: fleet, Log: logger}).Activities())
 	}
-	maps.Copy(all, (&activities.Instances{Client: client.New(temporal)}).Activities())
+	maps.Copy(all, (&activities.Instances{Client: client.New(temporal), Store: store}).Activities())
 	maps.Copy(all, (&activities.Poller{Client: client.New(temporal), Pools: pools, Log: logger}).Activities())
 	maps.Copy(all, (&activities.Pools{Pools: pools, Confirm: server.confirm, Log: logger}).Activities())
 	maps.Copy(all, (&activities.PoolServers{Client: client.New(temporal), Pools: pools}).Activities())

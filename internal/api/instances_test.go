@@ -9,7 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	sdkclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 
 	"burnish/internal/device"
 	"burnish/workflows/client"
@@ -225,6 +227,14 @@ type updates struct {
 func (u *updates) UpdateWorkflow(_ context.Context, o sdkclient.UpdateWorkflowOptions) (sdkclient.WorkflowUpdateHandle, error) {
 	u.ids = append(u.ids, o.UpdateID)
 	return nil, serviceerror.NewNotFound("none")
+}
+
+func (u *updates) QueryWorkflow(context.Context, string, string, string, ...any) (converter.EncodedValue, error) {
+	return nil, serviceerror.NewNotFound("none")
+}
+
+func (u *updates) ListWorkflow(context.Context, *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	return &workflowservice.ListWorkflowExecutionsResponse{}, nil
 }
 
 // The device's own bind and unbind go by way of its instance.

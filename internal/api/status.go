@@ -52,6 +52,7 @@ var statuses = map[device.Code]int{
 	device.CodeReservationUnknown:       http.StatusConflict,
 	device.CodeNoProvider:               http.StatusConflict,
 	device.CodeTenantUnrecorded:         http.StatusConflict,
+	device.CodeTenantLeft:               http.StatusConflict,
 	device.CodeAutomatedCleanOff:        http.StatusConflict,
 	device.CodeAborted:                  http.StatusConflict,
 	device.CodeInterrupted:              http.StatusConflict,

@@ -7,7 +7,7 @@ func Codes() []Code {
 		CodeNoSuchStep, CodeNoSuchRunbook, CodeOnHold, CodeRunbookWait, CodeInterrupted, CodeWorkerRestarted,
 		CodeWorkerStopping, CodeServerUnreachable, CodeWaitingForSlot, CodeBreakerOpen, CodeCanaryRunning,
 		CodeFreeCapacity, CodePowerUnknown, CodeNoPowerControl, CodeNoProgress, CodeSuperseded, CodeResultMismatch,
-		CodeVerifyFailed, CodeStepFailed, CodeInternal, CodeAutomatedCleanOff, CodeTenantUnrecorded,
+		CodeVerifyFailed, CodeStepFailed, CodeInternal, CodeAutomatedCleanOff, CodeTenantUnrecorded, CodeTenantLeft,
 		CodeAlreadyBurned, CodeInUse, CodeConflict, CodeReservationChanged, CodeInventoryGenerationAhead,
 		CodeInventoryUnavailable, CodeInventoryInvalid, CodeReservationUnknown, CodeNoProvider, CodeUnknownDriver,
 		CodeInvalidSetting, CodeInvalidConfig, CodeNotAllowed, CodeOverwriteUnsupported, CodeIdentityChanged,

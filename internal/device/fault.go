@@ -75,6 +75,7 @@ const (
 	CodeInternal          Code = "internal"
 	CodeAutomatedCleanOff Code = "automated_clean_off"
 	CodeTenantUnrecorded  Code = "tenant_unrecorded"
+	CodeTenantLeft        Code = "tenant_left"
 
 	// The inventory.
 	CodeAlreadyBurned            Code = "already_burned"

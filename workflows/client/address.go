@@ -102,13 +102,14 @@ func (c *Client) ReturnAddress(ctx context.Context, address, instance string) er
 	return err
 }
 
-// InstanceRuns says whether an instance's workflow runs. No worker needs to run.
+// InstanceRuns says whether an instance's workflow runs, or ended otherwise than by itself: then its
+// guest may have the address still, until the instance is released. No worker needs to run.
 func (c *Client) InstanceRuns(ctx context.Context, instance string) (bool, error) {
 	answer, err := c.temporal.DescribeWorkflowExecution(ctx, contract.InstanceWorkflowID(instance), "")
 	if NotFound(err) {
 		return false, nil
 	}
-	return answer.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, err
+	return answer.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, err
 }
 
 // lease is who holds an address, by which run; "" if no instance does.

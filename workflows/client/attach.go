@@ -25,6 +25,9 @@ func (c *Client) AttachDevice(ctx context.Context, name string, in contract.Bind
 	}
 	held, has := result.Instance.Has(name)
 	v, err := c.statusAfter(ctx, name)
+	if err == nil && has && result.Already {
+		err = c.confirm(ctx, name, v)
+	}
 	switch {
 	case err != nil:
 		return contract.BindResult{}, err
@@ -47,21 +50,30 @@ func (c *Client) notAttached(ctx context.Context, name string, in contract.BindI
 	case err != nil: // the refusal says more
 		return contract.BindResult{}, contract.Refuse(refusal)
 	case in.Request == "" && v.InstanceUUID != nil && device.SameTenant(*v.InstanceUUID, in.Instance) && v.DeviceState == device.Allocated:
-		return contract.BindResult{Binding: v.Binding, Device: v, Already: true}, nil
+		return contract.BindResult{Binding: v.Binding, Device: v, Already: true}, c.confirm(ctx, name, v)
 	}
 	refusal.State = v.DeviceState
 	return contract.BindResult{}, contract.Refuse(refusal)
 }
 
 // DetachDevice ends the binding of one device by way of its instance's workflow, or by the
-// device's own unbind where that workflow does not hold it.
+// device's own unbind where that workflow does not hold it. A device that has no workflow may come
+// back with its binding: its instance's workflow waits for it, or for what the inventory records.
+//
+// SAFETY F38
 func (c *Client) DetachDevice(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
 	if !hasWorkflow(in.Instance) {
-		return c.Unbind(ctx, name, in)
+		result, err := c.Unbind(ctx, name, in)
+		return result, c.mayComeBack(ctx, name, err)
 	}
-	result, err := c.InstanceDetach(ctx, in.Instance, contract.InstanceDetachInput{Devices: []string{name}, Reason: in.Reason, Caller: in.Caller})
+	detach := contract.InstanceDetachInput{Devices: []string{name}, Reason: in.Reason, Caller: in.Caller}
+	result, err := c.instance(ctx, in.Instance, contract.UpdateInstanceDetach, detach)
 	if refusal, ok := contract.RefusalOf(err); NotFound(err) || ok && refusal.Fault.Code == device.CodeNotFound {
-		return c.Unbind(ctx, name, in)
+		var unbound contract.Result
+		if unbound, err = c.Unbind(ctx, name, in); !NotFound(err) && !Ended(err) {
+			return unbound, err
+		}
+		result, err = c.InstanceDetach(ctx, in.Instance, detach)
 	}
 	if err != nil {
 		return contract.Result{}, err
@@ -70,7 +82,48 @@ func (c *Client) DetachDevice(ctx context.Context, name string, in contract.Unbi
 		return contract.Result{Device: normalize(*result.Detached), Already: result.Already}, nil
 	}
 	v, err := c.statusAfter(ctx, name)
+	if NotFound(err) { // it was forgotten
+		return contract.Result{Device: contract.DeviceStatus{Name: name}, Already: result.Already}, nil
+	}
 	return contract.Result{Device: v, Already: result.Already}, err
+}
+
+// confirm refuses to say that a device is bound already where only a run that has ended says so, or
+// one that does not know yet who has it.
+//
+// SAFETY F38
+func (c *Client) confirm(ctx context.Context, name string, v contract.DeviceStatus) error {
+	e, found, err := c.LastRun(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case !found || !e.Running:
+		return lostWorkflow(name)
+	case v.DeviceState == device.Unknown:
+		return contract.Refuse(contract.Refusal{Device: name, State: v.DeviceState, Fault: device.Fault{
+			Class: device.NeedsOperator, Code: device.CodeRefused,
+			Message: "it is not known yet who has it", Remedy: "see burnish show " + name + ", and repeat it"}})
+	}
+	return nil
+}
+
+// mayComeBack says of a device that has no workflow that it may come back with its binding.
+func (c *Client) mayComeBack(ctx context.Context, name string, err error) error {
+	if !NotFound(err) {
+		return err
+	}
+	e, found, unknown := c.LastRun(ctx, name)
+	if unknown == nil && (!found || e.Forgotten || e.Absent()) {
+		return err
+	}
+	return lostWorkflow(name)
+}
+
+func lostWorkflow(name string) error {
+	return contract.Refuse(contract.Refusal{Device: name, Fault: device.Fault{
+		Class: device.NeedsOperator, Code: device.CodeNotFound,
+		Message: "its workflow has ended, and may come back with its binding",
+		Remedy:  "see burnish show " + name + ", and repeat it when its host has brought it back"}})
 }
 
 // statusAfter is the device's status after an update that its instance sent it, as the update

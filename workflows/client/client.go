@@ -3,10 +3,12 @@ package client
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	enumspb "go.temporal.io/api/enums/v1"
 	sdkclient "go.temporal.io/sdk/client"
+	"google.golang.org/grpc/codes"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -15,9 +17,10 @@ import (
 // Client talks to the workflows of one namespace.
 type Client struct {
 	temporal sdkclient.Client
-	// serials looks up running devices, ended the ended runs of devices.
-	serials, ended lookups
-	totals         totals
+	// serials looks up running devices, ended the ended runs of devices, bound the runs in which a
+	// device is an instance's.
+	serials, ended, bound lookups
+	totals                totals
 }
 
 // New returns a Client over a connection, which the caller closes.
@@ -26,6 +29,7 @@ func New(temporal sdkclient.Client) *Client {
 		temporal: temporal,
 		serials:  lookups{query: serialsQuery, value: func(e Execution) string { return e.Status.Serial }},
 		ended:    lookups{query: endedQuery, value: func(e Execution) string { return e.Name }},
+		bound:    lookups{query: boundQuery, value: instanceOf},
 	}
 }
 
@@ -182,7 +186,7 @@ func (c *Client) OneViewState(ctx context.Context, appliance string) (contract.O
 
 // request sends an update to a device.
 func (c *Client) request(ctx context.Context, name, request string, in any) (contract.Result, error) {
-	result, err := update[contract.Result](ctx, c, contract.WorkflowID(name), request, in)
+	result, err := updateDevice[contract.Result](ctx, c, name, request, in)
 	result.Device = normalize(result.Device)
 	return result, err
 }
@@ -197,16 +201,47 @@ func update[R any](ctx context.Context, c *Client, workflow, name string, in any
 	return awaitResult[R](ctx, handle)
 }
 
+// updateDevice is update for a device, which calls the inventory in its workflow task: one that is
+// lost with the workflow may have carried out a request that it never answered.
+//
+// SAFETY F42
+func updateDevice[R any](ctx context.Context, c *Client, name, request string, in any) (R, error) {
+	began := time.Now()
+	result, err := update[R](ctx, c, contract.WorkflowID(name), request, in)
+	if NotFound(err) && c.endedSince(ctx, name, began) {
+		err = ended(err)
+	}
+	return result, err
+}
+
+// endedLately is for how long after its end a workflow may have been there when a request was
+// sent: the clocks of two machines differ, and what an ended workflow had begun goes on for a
+// moment.
+const endedLately = time.Minute
+
+// endedSince says that a device's workflow may have ended, other than by itself, since a moment.
+func (c *Client) endedSince(ctx context.Context, name string, since time.Time) bool {
+	e, found, err := c.LastRun(ctx, name)
+	return err != nil || e.Running || found && !e.Forgotten && !e.Absent() && e.Ended.After(since.Add(-endedLately))
+}
+
 // awaitResult waits for the result of an accepted update. Only an answer ends it: without
-// one the update is still carried out.
+// one the update is still carried out, or may be by the next run of its workflow.
 func awaitResult[R any](ctx context.Context, handle sdkclient.WorkflowUpdateHandle) (R, error) {
 	var result R
 	err := handle.Get(ctx, &result)
-	if Unconfirmed(unconfirmed(err)) {
+	switch refusal, ok := contract.RefusalOf(err); {
+	case ok && refusal.Fault.Code == completedWorkflow:
+		err = ended(err)
+	case code(err) != codes.Unknown, Unconfirmed(unconfirmed(err)): // the server's error is no answer either
 		err = AcceptedError{Err: err}
 	}
 	return result, err
 }
+
+// completedWorkflow is the server's error type for an update whose run was terminated, also by a
+// reset, before it had answered.
+const completedWorkflow device.Code = "AcceptedUpdateCompletedWorkflow"
 
 func query[R any](ctx context.Context, c *Client, workflow, name string, in ...any) (R, error) {
 	var result R

@@ -64,30 +64,33 @@ func TestAccepted(t *testing.T) {
 // An error that does not prove that the request had no effect says so; an answer proves it.
 func TestUnconfirmed(t *testing.T) {
 	for name, tt := range map[string]struct {
-		err  error
-		want bool
+		err error
+		// sent: it may be carried out if it was sent; accepted: if it was accepted.
+		sent, accepted bool
 	}{
-		"connection lost":  {serviceerror.NewUnavailable("closing"), true},
-		"out of time":      {context.DeadlineExceeded, true},
-		"canceled":         {context.Canceled, true},
-		"no workflow":      {serviceerror.NewNotFound("none"), false},
-		"denied":           {serviceerror.NewPermissionDenied("no", ""), false},
-		"a busy server":    {serviceerror.NewResourceExhausted(0, "busy"), false},
-		"refused":          {&device.Fault{Code: device.CodeRefused}, false},
-		"invalid argument": {serviceerror.NewInvalidArgument("no"), false},
+		"connection lost":  {serviceerror.NewUnavailable("closing"), true, true},
+		"out of time":      {context.DeadlineExceeded, true, true},
+		"canceled":         {context.Canceled, true, true},
+		"a failed task":    {serviceerror.NewWorkflowNotReady("unexpected workflow task failure"), true, true},
+		"no workflow":      {serviceerror.NewNotFound("none"), false, true},
+		"denied":           {serviceerror.NewPermissionDenied("no", ""), false, true},
+		"a busy server":    {serviceerror.NewResourceExhausted(0, "busy"), false, true},
+		"refused":          {&device.Fault{Code: device.CodeRefused}, false, false},
+		"invalid argument": {serviceerror.NewInvalidArgument("no"), false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			temporal := mocks.NewClient(t)
+			temporal.On("DescribeWorkflowExecution", mock.Anything, "device/d1", "").Return(nil, serviceerror.NewNotFound("none")).Maybe()
 			temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, tt.err).Once()
 			_, err := New(temporal).Unbind(t.Context(), "d1", contract.UnbindInput{})
 			require.ErrorIs(t, err, tt.err)
-			require.Equal(t, tt.want, Unconfirmed(err))
+			require.Equal(t, tt.sent, Unconfirmed(err))
 
 			handle := mocks.NewWorkflowUpdateHandle(t)
 			handle.On("Get", mock.Anything, mock.Anything).Return(tt.err)
 			temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(handle, nil).Once()
 			_, err = New(temporal).Unbind(t.Context(), "d1", contract.UnbindInput{})
-			require.Equal(t, tt.want, Accepted(err), "accepted, and no answer says how it ended")
+			require.Equal(t, tt.accepted, Accepted(err), "accepted, and no answer says how it ended")
 		})
 	}
 }

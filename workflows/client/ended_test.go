@@ -6,73 +6,62 @@ import (
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
-	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/mocks"
+	sdktemporal "go.temporal.io/sdk/temporal"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"burnish/internal/device"
+	"burnish/workflows/contract"
 )
 
-// A serial belongs to a device whose workflow ended until that is running again, or was given up:
-// its last run says so, which the listing of the serial need not have.
+// A device's workflow that ends while a request is under way may have carried it out: the server's
+// answer, that there is no such workflow or that it completed, is no refusal. Where it ended long
+// before, or by itself, or never began, there is nothing that could have.
 //
-// F35
-func TestFindBySerialFindsEndedWorkflows(t *testing.T) {
-	type listed = []*workflowpb.WorkflowExecutionInfo
-	const (
-		runs       = enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
-		terminated = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
-		completed  = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
-		failed     = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
-	)
-	type status = enumspb.WorkflowExecutionStatus
-	as := func(name, serial string, state device.State, status status) *workflowpb.WorkflowExecutionInfo {
-		r := run(t, name, serial, state)
-		if r.Status = status; status != runs {
-			r.CloseTime = timestamppb.New(time.Unix(1, 0))
-		}
-		return r
-	}
-	ended := as("d7", "S1", device.Allocated, terminated)
-	other, itself := as("d8", "S1", device.Available, runs), as("d1", "S1", device.Available, runs)
-	for name, c := range map[string]struct {
-		listed listed
-		last   *workflowpb.WorkflowExecutionInfo // of d7; nil: there is none
-		want   BySerial
-		ended  bool
+// F42
+func TestRequestWhoseWorkflowEndsMayBeCarriedOut(t *testing.T) {
+	now := time.Now()
+	for name, tt := range map[string]struct {
+		status enumspb.WorkflowExecutionStatus
+		ended  time.Time
+		state  device.State
+		want   bool
 	}{
-		"terminated":                     {listed: listed{ended}, last: ended, ended: true},
-		"enrolled again, and refused":    {listed: listed{ended}, last: as("d7", "", device.Absent, failed), ended: true},
-		"running again":                  {listed: listed{ended}, last: as("d7", "S2", device.Available, runs)},
-		"forgotten since":                {listed: listed{ended}, last: as("d7", "S1", device.Retired, completed)},
-		"retired since":                  {listed: listed{ended}, last: as("d7", "S1", device.Retired, terminated)},
-		"replaced since":                 {listed: listed{ended}, last: as("d7", "S2", device.Available, terminated)},
-		"past its retention":             {listed: listed{ended}},
-		"its own earlier run":            {listed: listed{as("d1", "S1", device.Allocated, terminated)}},
-		"the name that it had":           {listed: listed{as("d0", "S1", device.Allocated, terminated)}},
-		"another one that has it by now": {listed: listed{ended, other}, want: BySerial{Other: "d8"}},
-		"itself is listed":               {listed: listed{itself}, want: BySerial{Listed: true}},
+		"terminated meanwhile":         {enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, now, device.Available, true},
+		"failed meanwhile":             {enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, now, device.Available, true},
+		"terminated, and back":         {enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, time.Time{}, device.Unknown, true},
+		"terminated yesterday":         {enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, now.Add(-24 * time.Hour), device.Available, false},
+		"forgotten":                    {enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, now, device.Retired, false},
+		"its enrollment was refused":   {enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, now, device.Absent, false},
+		"terminated on a clock ahead":  {enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, now.Add(10 * time.Second), device.Available, true},
+		"terminated on a clock behind": {enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, now.Add(-10 * time.Second), device.Available, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := &mocks.Client{}
-			page := &workflowservice.ListWorkflowExecutionsResponse{Executions: c.listed}
-			server.On("ListWorkflow", mock.Anything, mock.Anything).Return(page, nil)
-			describe := server.On("DescribeWorkflowExecution", mock.Anything, "device/d7", "")
-			if c.last == nil {
-				describe.Return(nil, serviceerror.NewNotFound("none"))
-			} else {
-				describe.Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: c.last}, nil)
+			run := info("d1", map[string]*commonpb.Payload{contract.AttrState.GetName(): payload(t, tt.state)}, nil)
+			run.Status, run.CloseTime = tt.status, timestamppb.New(tt.ended)
+			temporal := mocks.NewClient(t)
+			temporal.On("DescribeWorkflowExecution", mock.Anything, "device/d1", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: run}, nil)
+			temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, serviceerror.NewNotFound("workflow execution already completed"))
+			for _, send := range []func() error{
+				func() error { _, err := New(temporal).Bind(t.Context(), "d1", contract.BindInput{}); return err },
+				func() error { _, err := New(temporal).Unbind(t.Context(), "d1", contract.UnbindInput{}); return err },
+			} {
+				err := send()
+				require.Equal(t, tt.want, Ended(err), "%v", err)
+				require.Equal(t, tt.want, Unconfirmed(err))
+				require.Equal(t, !tt.want, NotFound(err))
 			}
-			found, err := New(server).FindBySerial(t.Context(), "S1", "d1", "d0")
-			require.NoError(t, err)
-			if c.ended {
-				require.Equal(t, "d7", found.Ended.Name)
-				found.Ended = Execution{}
-			}
-			require.Equal(t, c.want, found)
 		})
 	}
+	handle, temporal := mocks.NewWorkflowUpdateHandle(t), mocks.NewClient(t)
+	handle.On("Get", mock.Anything, mock.Anything).Return(sdktemporal.NewApplicationError("Workflow Update failed", "AcceptedUpdateCompletedWorkflow"))
+	temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(handle, nil)
+	_, err := New(temporal).Bind(t.Context(), "d1", contract.BindInput{})
+	require.True(t, Ended(err) && Unconfirmed(err), "%v", err)
+	_, refused := Fault(err)
+	require.False(t, refused)
 }

@@ -36,6 +36,23 @@ func (e UnconfirmedError) Error() string { return e.Err.Error() }
 // Unwrap returns the error that ended the wait.
 func (e UnconfirmedError) Unwrap() error { return e.Err }
 
+// EndedError is the error of a request whose workflow ended, other than by itself, before it had
+// answered. What it had begun may have taken effect: a device that comes back has what the
+// inventory records.
+type EndedError struct{ Err error }
+
+// Error says that the workflow ended. The cause is not unwrapped: that the workflow was not found
+// is no answer to this request.
+func (e EndedError) Error() string {
+	return "its workflow ended before it had answered: " + e.Err.Error()
+}
+
+// Ended reports whether the workflow of the request behind err ended before it had answered.
+func Ended(err error) bool { return errors.As(err, new(EndedError)) }
+
+// ended marks the error of a request whose workflow ended before it had answered.
+func ended(err error) error { return UnconfirmedError{EndedError{err}} }
+
 // What became of a change that was not answered in time, as the HTTP API's answer says it: see
 // AcceptedError and UnconfirmedError.
 const (
@@ -63,7 +80,8 @@ func Unconfirmed(err error) bool { return errors.As(err, new(UnconfirmedError)) 
 // of the device proves that it is not carried out.
 func unconfirmed(err error) error {
 	switch code(err) {
-	case codes.Unavailable, codes.Canceled, codes.Internal, codes.Aborted, codes.DataLoss:
+	case codes.Unavailable, codes.Canceled, codes.Internal, codes.Aborted, codes.DataLoss,
+		codes.FailedPrecondition: // the workflow task that had begun to carry it out failed
 		return UnconfirmedError{err}
 	}
 	if TimedOut(err) || errors.Is(err, context.Canceled) {

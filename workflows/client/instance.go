@@ -3,12 +3,14 @@ package client
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	sdkclient "go.temporal.io/sdk/client"
 
+	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
@@ -24,14 +26,19 @@ func (c *Client) InstanceAttach(ctx context.Context, instance string, in contrac
 	return c.startInstance(ctx, contract.InstanceInput{UUID: instance}, contract.UpdateInstanceAttach, in)
 }
 
-// InstanceDetach ends the bindings of some of an instance's devices.
+// InstanceDetach ends the bindings of some of an instance's devices. One that no run of the
+// instance knows of may be bound to it: a new run asks it.
 func (c *Client) InstanceDetach(ctx context.Context, instance string, in contract.InstanceDetachInput) (contract.InstanceResult, error) {
-	return c.instance(ctx, instance, contract.UpdateInstanceDetach, in)
+	result, err := c.instance(ctx, instance, contract.UpdateInstanceDetach, in)
+	if NotFound(err) {
+		return c.startInstance(ctx, contract.InstanceInput{UUID: instance}, contract.UpdateInstanceDetach, in)
+	}
+	return result, err
 }
 
 // InstanceRelease ends the bindings of all devices of an instance, and its workflow. An
-// instance whose workflow has completed is released already; for one whose workflow was lost,
-// see lost.
+// instance whose workflow has completed is released already, unless a device says that it is bound
+// to it.
 func (c *Client) InstanceRelease(ctx context.Context, instance string, in contract.InstanceActInput) (contract.InstanceResult, error) {
 	result, err := c.instance(ctx, instance, contract.UpdateInstanceRelease, in)
 	if !NotFound(err) {
@@ -45,33 +52,85 @@ func (c *Client) InstanceRelease(ctx context.Context, instance string, in contra
 	case known != nil && !NotFound(known):
 		return result, known
 	}
-	state, found := c.lost(ctx, instance, status)
-	switch {
-	case found != nil:
-		return result, found
-	case known != nil && len(state.Devices) == 0:
-		return result, err
-	}
-	return c.startInstance(ctx, contract.InstanceInput{UUID: instance, State: state}, contract.UpdateInstanceRelease, in)
+	return result, err
 }
 
-// lost is the state of an instance whose workflow was terminated, or is past the server's
-// retention: what its last run says, and the devices that say they are bound to it. A new run
-// releases it.
-func (c *Client) lost(ctx context.Context, instance string, last contract.InstanceStatus) (*contract.InstanceState, error) {
+// lost is the state of an instance whose workflow does not run: it was terminated, is past the
+// server's retention, or was released while a device says that it is bound to it. It has what its
+// last run had or was about to get or to give back, and the devices that say they are bound to it;
+// nil if there is none.
+func (c *Client) lost(ctx context.Context, instance string) (*contract.InstanceState, error) {
+	last, err := c.Instance(ctx, instance)
+	if err != nil && !NotFound(err) {
+		return nil, err
+	}
 	now := time.Now().UTC()
 	state := &contract.InstanceState{
-		Schema: contract.InstanceSchema, UUID: instance, Phase: contract.InstanceActive, Project: last.Project, Addresses: last.Addresses,
-		Devices: last.Devices, Move: last.Move, CreatedAt: now, UpdatedAt: now,
+		Schema: contract.InstanceSchema, UUID: instance, Phase: contract.InstanceActive, CreatedAt: now, UpdatedAt: now,
 	}
-	listed, err := c.List(ctx, Filter{Instances: []string{instance}})
-	for _, e := range listed {
-		ofName := func(d contract.HeldDevice) bool { return d.Name == e.Name }
-		if !slices.ContainsFunc(state.Devices, ofName) && (last.Move == nil || !slices.ContainsFunc(last.Move.Source, ofName)) {
-			state.Devices = append(state.Devices, contract.HeldDevice{Name: e.Name, Type: e.Status.Type, Host: e.Status.Hostname, Binding: e.Status.Binding})
+	if last.Phase != contract.InstanceReleased {
+		state.Project, state.Addresses, state.Devices, state.Move = last.Project, last.Addresses, last.Devices, last.Move
+	}
+	if state.Move != nil {
+		state.Phase = contract.InstanceMigrating
+	}
+	bound, err := c.BoundTo(ctx, instance)
+	for _, d := range slices.Concat(last.Unsettled, bound) {
+		ofName := func(has contract.HeldDevice) bool { return has.Name == d.Name }
+		source := state.Move != nil && slices.ContainsFunc(state.Move.Source, ofName)
+		if !source && !slices.ContainsFunc(state.Devices, ofName) {
+			state.Devices = append(state.Devices, d)
 		}
 	}
+	if len(state.Devices) == 0 && state.Move == nil {
+		return nil, err
+	}
 	return state, err
+}
+
+// BoundTo returns the devices that say they are bound to an instance, also those whose workflow
+// ended while they were. The listing by which they are found lags behind: that a device is not
+// among them proves nothing.
+func (c *Client) BoundTo(ctx context.Context, instance string) ([]contract.HeldDevice, error) {
+	runs, err := c.bound.find(ctx, c, instance)
+	if err != nil {
+		return nil, fmt.Errorf("find the devices of instance %s: %w", instance, err)
+	}
+	names := map[string]bool{}
+	for _, run := range runs {
+		names[run.Name] = true
+	}
+	var bound []contract.HeldDevice
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		e, found, err := c.LastRun(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		v := e.Status
+		if e.Running { // it says so itself, if it answers
+			if now, err := c.Query(ctx, name); err == nil {
+				v = now
+			}
+		}
+		if found && !e.Forgotten && v.InstanceUUID != nil && device.SameTenant(*v.InstanceUUID, instance) {
+			bound = append(bound, contract.HeldDevice{Name: name, Type: v.Type, Host: v.Hostname, Binding: v.Binding})
+		}
+	}
+	return bound, nil
+}
+
+// instanceOf is the instance of a run of a device; "" if it has none.
+func instanceOf(e Execution) string {
+	if e.Status.InstanceUUID == nil {
+		return ""
+	}
+	return *e.Status.InstanceUUID
+}
+
+func boundQuery(instances []string) string {
+	return joined("WorkflowType = "+literal(contract.WorkflowDeviceLifecycle),
+		anyOf(contract.AttrInstance.GetName(), instances),
+		"ExecutionStatus IN ('Running', 'Terminated', 'Canceled', 'TimedOut', 'Failed')")
 }
 
 // InstanceRebuild keeps the devices bound while their instance is rebuilt.
@@ -138,14 +197,28 @@ func (c *Client) Unclaim(ctx context.Context, name string, in contract.BindInput
 }
 
 func (c *Client) bindBy(ctx context.Context, name, verb string, in contract.BindInput) (contract.BindResult, error) {
-	result, err := update[contract.BindResult](ctx, c, contract.WorkflowID(name), verb, in)
+	result, err := updateDevice[contract.BindResult](ctx, c, name, verb, in)
 	result.Device = normalize(result.Device)
 	return result, err
 }
 
-// instance sends an update to an instance that has devices.
+// instance sends an update to an instance that has devices. If its workflow does not run, a new run
+// takes over what is known of them; NotFound if nothing is.
+//
+// SAFETY F38
 func (c *Client) instance(ctx context.Context, instance, name string, in any) (contract.InstanceResult, error) {
-	return update[contract.InstanceResult](ctx, c, contract.InstanceWorkflowID(instance), name, in)
+	result, err := update[contract.InstanceResult](ctx, c, contract.InstanceWorkflowID(instance), name, in)
+	if !NotFound(err) {
+		return result, err
+	}
+	state, unknown := c.lost(ctx, instance)
+	switch {
+	case unknown != nil:
+		return result, unknown
+	case state == nil:
+		return result, err
+	}
+	return c.startInstance(ctx, contract.InstanceInput{UUID: instance, State: state}, name, in)
 }
 
 // startTries bounds how often an update is sent to an instance that ends at the same moment.

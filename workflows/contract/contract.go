@@ -38,7 +38,8 @@ func DeviceUUID(name string) string {
 // on another worker. A kill -9 of a worker delays its running tasks by this long.
 const TaskTimeout = 3 * time.Second
 
-// Updates: each is validated and answered, and is idempotent by DeviceState.Recent.
+// Updates: each is validated and answered, and is idempotent by DeviceState.Recent, a bind also
+// by DeviceState.Requests.
 const (
 	UpdateEnroll   = "enroll"
 	UpdateProvide  = "provide"

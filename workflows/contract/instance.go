@@ -58,7 +58,8 @@ type DeviceLeft struct {
 	Binding int    `json:"binding"`
 }
 
-// Activities of the control worker for instances. Each asks devices by their updates, all at
+// ActivityFindBound of the control worker gives the devices that say they are bound to the instance
+// whose UUID it is given. The other activities for instances ask devices by their updates, all at
 // once, under IDs that depend on the request alone, so that it may be repeated; it answers
 // when every device has given a definite answer.
 const (
@@ -67,10 +68,27 @@ const (
 	ActivityUnclaimDevices  = "UnclaimDevices"
 	ActivityUnbindDevices   = "UnbindDevices"
 	ActivityRebuildDevices  = "RebuildDevices"
+	ActivityFindBound       = "FindBoundDevices"
 	ActivityPickDevices     = "PickDevices"
 	ActivityLeaseAddresses  = "LeaseAddresses"
 	ActivityReturnAddresses = "ReturnAddresses"
 )
+
+// ActivityAskInstance of the control worker asks the instance that is recorded for a device whether it
+// has it: its input is an InstanceQuestion, its answer an InstanceAnswer.
+const ActivityAskInstance = "AskInstance"
+
+// InstanceQuestion names a device, and the instance that is recorded for it.
+type InstanceQuestion struct {
+	Instance string `json:"instance"`
+	Device   string `json:"device"`
+}
+
+// InstanceAnswer says that the instance does not have the device: it was released, or knows nothing
+// of it. An instance without a workflow, and one that is doing something, does not say so.
+type InstanceAnswer struct {
+	Left bool `json:"left,omitempty"`
+}
 
 // GuestAddress is where the guest finds a device: the bus, and what is known of the rest.
 // Xen shows one disk on two buses. MAC is what the hypervisor gives a NIC in place of its own.
@@ -220,6 +238,8 @@ type InstanceStatus struct {
 	Addresses []string      `json:"addresses,omitempty"`
 	Devices   []HeldDevice  `json:"devices"`
 	Move      *InstanceMove `json:"move,omitempty"`
+	// Unsettled are devices that it does not have, and that may be bound to it: see InstanceState.
+	Unsettled []HeldDevice `json:"unsettled,omitempty"`
 	// Doing is the verb of the act under way; "" if there is none.
 	Doing     string    `json:"doing,omitempty"`
 	LastError string    `json:"last_error,omitempty"`
@@ -229,7 +249,7 @@ type InstanceStatus struct {
 }
 
 // InstanceSchema is the version of InstanceState that this build writes.
-const InstanceSchema = 1
+const InstanceSchema = 2
 
 // InstanceState survives continue-as-new. Add fields, never rename one.
 type InstanceState struct {
@@ -240,6 +260,12 @@ type InstanceState struct {
 	Addresses []string      `json:"addresses,omitempty"`
 	Devices   []HeldDevice  `json:"devices,omitempty"`
 	Move      *InstanceMove `json:"move,omitempty"`
+	// Unsettled are devices that the instance does not have, and that may be bound to it: the act
+	// under way burns or unbinds them, and none leaves the list before it has answered.
+	Unsettled []HeldDevice `json:"unsettled,omitempty"`
+	// Granted are the last granted requests of bind and attach: none is granted again
+	// (KeptRequests).
+	Granted   Requests      `json:"granted,omitempty"`
 	Recent    RecentUpdates `json:"recent,omitempty"`
 	Acts      ActLog        `json:"acts,omitempty"`
 	LastError string        `json:"last_error,omitempty"`

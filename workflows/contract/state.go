@@ -45,6 +45,9 @@ type DeviceState struct {
 	Steps []CleanStep `json:"steps,omitempty"`
 	// History contains the last bindings, the present one last (KeptBindings).
 	History Bindings `json:"history,omitempty"`
+	// Requests are the last requests that were granted a binding: none gets a second one
+	// (KeptRequests).
+	Requests Requests `json:"requests,omitempty"`
 	// Generation is the provider's after this workflow's last call. GenerationUncertain says
 	// that the result of the last write is unknown, so that Generation proves nothing.
 	Generation          int64 `json:"generation,omitempty"`
@@ -130,6 +133,9 @@ type Intent struct {
 	// HardwareChanged: the host reported that the hardware may have changed, and has not looked at
 	// the device since.
 	HardwareChanged bool `json:"hardware_changed,omitempty"`
+	// AskInstance: the binding is by a record, and its instance must be asked whether it has the
+	// device.
+	AskInstance bool `json:"ask_instance,omitempty"`
 	// ReadPool: the pool's appliance must be asked who has the server.
 	ReadPool bool `json:"read_pool,omitempty"`
 	// Steps are the named steps of the requested clean.

@@ -30,6 +30,9 @@ type world interface {
 	Pick(in contract.PickInput) (contract.PickAnswer, error)
 	Ask(activity string, call contract.DevicesCall) (contract.DevicesAnswer, error)
 	Addresses(activity string, call contract.AddressesCall) error
+	// FindBound gives the devices that say they are bound to the instance, as far as they are
+	// listed: that a device is not among them proves nothing.
+	FindBound(instance string) ([]contract.HeldDevice, error)
 	// CallID is another one for each call of all runs.
 	CallID() string
 	// Changed publishes the state and what is under way.
@@ -140,37 +143,54 @@ func (i *instance) claimAndBurn(request string, choices []contract.DeviceChoice)
 	return devices, nil, err
 }
 
-// burn burns devices that are claimed. Its answer is definite for each: a device that is bound
-// is unbound if another one is not; one whose burn failed cleans itself; one whose burn did
-// not begin is unclaimed.
+// burn burns devices that are claimed. If one refuses, all of them are unbound, and the answer is
+// that of this unbind: a burn that was refused may have taken effect all the same. A device whose
+// burn did not begin ends its claim by it.
+//
+// SAFETY F42
 func (i *instance) burn(claim contract.DevicesCall, choices []contract.DeviceChoice, claims []contract.DeviceOutcome) ([]contract.HeldDevice, error) {
 	call := claim
 	call.ID, call.Deadline = i.CallID(), time.Time{}
+	var devices, tried []contract.HeldDevice
+	for n, c := range choices {
+		if claims[n].Device.Binding == 0 { // an older binding of this request is not this act's to end
+			tried = append(tried, contract.HeldDevice{Name: c.Name, Tag: c.Tag, Request: call.Request})
+		}
+	}
+	i.unsettle(tried)
 	i.doingNow(fmt.Sprintf("burn %d devices", len(choices)))
-	var devices, bound []contract.HeldDevice
-	var failed []contract.DeviceChoice
 	var err error
 	for n, outcome := range i.settle(contract.ActivityBurnDevices, call) {
-		if outcome.Fault != nil {
-			failed = append(failed, choices[n])
-			if err == nil {
-				err = refusal(choices[n].Name, outcome.Fault)
-			}
-			continue
-		}
 		d := outcome.Device
 		d.Name, d.Tag, d.Guest, d.Request = choices[n].Name, choices[n].Tag, choices[n].Guest, call.Request
 		devices = append(devices, d)
-		if claims[n].Device.Binding == 0 { // an older binding of this request is not this act's to end
-			bound = append(bound, d)
+		if outcome.Fault != nil && err == nil {
+			err = refusal(choices[n].Name, outcome.Fault)
 		}
 	}
-	if err == nil {
-		return devices, nil
+	if err != nil {
+		i.unbind(tried)
+		return nil, err
 	}
-	i.unclaim(call.Request, failed)
-	i.unbind(bound)
-	return nil, err
+	i.settled(tried)
+	return devices, nil
+}
+
+// unsettle notes devices that may be bound to the instance although it does not have them: a run
+// that is terminated before they have answered leaves them for the next one to release.
+func (i *instance) unsettle(devices []contract.HeldDevice) {
+	i.settled(devices)
+	i.Unsettled = append(i.Unsettled, devices...)
+}
+
+// settled drops devices that have answered.
+func (i *instance) settled(devices []contract.HeldDevice) {
+	i.Unsettled = slices.DeleteFunc(slices.Clone(i.Unsettled), func(d contract.HeldDevice) bool {
+		return slices.ContainsFunc(devices, func(a contract.HeldDevice) bool { return a.Name == d.Name })
+	})
+	if len(i.Unsettled) == 0 {
+		i.Unsettled = nil
+	}
 }
 
 // unclaim gives claims back. One that is not given back ends by its deadline.
@@ -188,11 +208,16 @@ func (i *instance) unclaim(request string, choices []contract.DeviceChoice) {
 	}
 }
 
-// unbind ends bindings; the devices are cleaned. A device that refuses has no such binding.
+// unbind ends bindings; the devices are cleaned. It returns when each has said so, or that it has
+// no such binding.
+//
+// SAFETY F38
 func (i *instance) unbind(devices []contract.HeldDevice) []contract.DeviceOutcome {
 	if len(devices) == 0 {
 		return nil
 	}
+	i.unsettle(devices)
+	defer i.settled(devices)
 	call := contract.DevicesCall{ID: i.CallID()}
 	for _, d := range devices {
 		call.Devices = append(call.Devices, contract.DeviceCall{Name: d.Name, Binding: d.Binding})
@@ -212,11 +237,20 @@ func (i *instance) ask(activity string, call contract.DevicesCall) ([]contract.D
 }
 
 // settle asks devices until they have answered: what they did is never guessed.
-func (i *instance) settle(activity string, call contract.DevicesCall) []contract.DeviceOutcome {
+func (i *instance) settle(activity string, call contract.DevicesCall) (outcomes []contract.DeviceOutcome) {
+	i.untilDone(func() (err error) {
+		outcomes, err = i.ask(activity, call)
+		return err
+	})
+	return outcomes
+}
+
+// untilDone does something again until it ends without an error.
+func (i *instance) untilDone(do func() error) {
 	for pause := time.Second; ; pause = min(2*pause, maxPause) {
-		outcomes, err := i.ask(activity, call)
+		err := do()
 		if err == nil {
-			return outcomes
+			return
 		}
 		i.LastError = "asked again: " + err.Error()
 		i.Changed()

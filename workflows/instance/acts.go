@@ -3,7 +3,6 @@ package instance
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"burnish/internal/device"
 	"burnish/internal/nova/metadata"
@@ -113,7 +112,8 @@ func (i *instance) returnAddresses() {
 		return
 	}
 	i.doingNow("return addresses")
-	i.settleAddresses(contract.AddressesCall{Instance: i.UUID, Addresses: addresses})
+	call := contract.AddressesCall{Instance: i.UUID, Addresses: addresses}
+	i.untilDone(func() error { return i.world.Addresses(contract.ActivityReturnAddresses, call) })
 	i.InstanceState.Addresses = nil
 }
 
@@ -125,18 +125,25 @@ func (i *instance) end() {
 }
 
 // detach ends the bindings of some devices. They leave the state, and with it the guest's
-// document, before they are unbound.
+// document, before they are unbound. A device that the instance does not know of may be bound to
+// it: it is asked first.
 func (i *instance) detach(in contract.InstanceDetachInput) error {
-	var leaving []contract.HeldDevice
+	var leaving, unknown []contract.HeldDevice
 	for _, name := range in.Devices {
-		n := i.index(name)
-		if n < 0 {
-			return errNotHeld(name)
+		if n := i.index(name); n >= 0 {
+			leaving = append(leaving, i.Devices[n])
+		} else {
+			unknown = append(unknown, contract.HeldDevice{Name: name})
 		}
-		leaving = append(leaving, i.Devices[n])
+	}
+	outcomes := i.unbind(unknown)
+	for n, outcome := range outcomes {
+		if outcome.Fault != nil {
+			return errNotHeld(unknown[n].Name)
+		}
 	}
 	i.Devices = slices.DeleteFunc(slices.Clone(i.Devices), func(d contract.HeldDevice) bool { return slices.Contains(in.Devices, d.Name) })
-	if outcomes := i.unbind(leaving); len(outcomes) == 1 {
+	if outcomes = append(outcomes, i.unbind(leaving)...); len(outcomes) == 1 {
 		i.detached = outcomes[0].Status
 	}
 	return nil
@@ -146,21 +153,34 @@ func errNotHeld(name string) error {
 	return refuse(device.CodeNotFound, "the instance does not have "+name, "show the instance for its devices")
 }
 
-// release ends all bindings of the instance. Its document is gone before its addresses are
-// returned, and its addresses before its devices are unbound. already: it is released.
+// release ends all bindings of the instance, also those that it does not know of. Its document is
+// gone before its addresses are returned, and its addresses before its devices are unbound.
+// already: it is released.
 func (i *instance) release() (already bool) {
-	if i.Phase == contract.InstanceReleased {
-		return true
+	already = i.Phase == contract.InstanceReleased
+	if !already {
+		i.Phase = contract.InstanceReleasing
+		i.returnAddresses()
+		leaving := slices.Clone(i.Devices)
+		if i.Move != nil {
+			leaving = append(leaving, i.Move.Source...)
+		}
+		i.unbind(leaving)
+		i.Devices, i.Move = nil, nil
 	}
-	i.Phase = contract.InstanceReleasing
-	i.returnAddresses()
-	leaving := slices.Clone(i.Devices)
-	if i.Move != nil {
-		leaving = append(leaving, i.Move.Source...)
-	}
-	i.unbind(leaving)
-	i.Devices, i.Move = nil, nil
-	return false
+	found := i.findBound()
+	i.unbind(found)
+	return already && len(found) == 0
+}
+
+// findBound finds the devices that say they are bound to the instance, until it is done.
+func (i *instance) findBound() (found []contract.HeldDevice) {
+	i.doingNow("find the devices that name the instance")
+	i.untilDone(func() (err error) {
+		found, err = i.world.FindBound(i.UUID)
+		return err
+	})
+	return found
 }
 
 // rebuild keeps all devices bound while their instance is rebuilt (S0.18).
@@ -240,21 +260,18 @@ func (i *instance) recordGuests(choices []contract.DeviceChoice) (changed bool) 
 }
 
 // granted says that a bind or attach with this request was granted: repeated it binds nothing
-// more, also when its devices have left.
+// more, also when its devices have left. That of an update without a request is its ID.
+//
+// SAFETY F41
 func (i *instance) granted(request string) bool {
 	_, before := i.log().Find(grantedID + request)
-	return before
+	return before || i.Granted.Has(i.UUID, request)
 }
 
-// grant records that a request was granted. That of an update without a request is its ID,
-// which is recorded already.
-func (i *instance) grant(request string) {
-	if _, isID := i.log().Find(request); !isID {
-		i.log().Record(grantedID+request, nil)
-	}
-}
+// grant records that a request was granted.
+func (i *instance) grant(request string) { i.Granted = i.Granted.With(i.UUID, request) }
 
-// grantedID begins the IDs by which granted requests are kept among the updates.
+// grantedID begins the IDs by which an older build kept granted requests among the updates.
 const grantedID = "granted "
 
 func (i *instance) log() updates.Log {
@@ -294,19 +311,6 @@ func sameSet(a, b []string) bool {
 	slices.Sort(a)
 	slices.Sort(b)
 	return slices.Equal(a, b)
-}
-
-// settleAddresses returns addresses until it is done.
-func (i *instance) settleAddresses(call contract.AddressesCall) {
-	for pause := time.Second; ; pause = min(2*pause, maxPause) {
-		err := i.world.Addresses(contract.ActivityReturnAddresses, call)
-		if err == nil {
-			return
-		}
-		i.LastError = "asked again: " + err.Error()
-		i.Changed()
-		i.Pause(pause)
-	}
 }
 
 // beginAct says whose act is under way.

@@ -2,6 +2,7 @@ package instance
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -328,7 +329,6 @@ func TestRefusedOnArrival(t *testing.T) {
 		refuse("with bind only", attach, contract.InstanceBindInput{Devices: choices("h1_b"), Project: "p"})
 		refuse("not migrating", contract.UpdateInstanceConfirm, contract.InstanceActInput{})
 		refuse("not migrating", contract.UpdateInstanceRevert, contract.InstanceActInput{})
-		refuse("does not have h1_b", contract.UpdateInstanceDetach, contract.InstanceDetachInput{Devices: []string{"h1_b"}})
 		refuse("on h1 already", contract.UpdateInstanceMigrate, contract.InstanceMoveInput{To: "h1"})
 		refuse("2 devices are named", contract.UpdateInstanceMigrate, contract.InstanceMoveInput{To: "h2", Devices: choices("h2_a", "h2_b")})
 		refuse("longer than", attach, contract.InstanceBindInput{Reason: strings.Repeat("x", maxInput), Devices: choices("h1_b")})
@@ -412,6 +412,31 @@ func TestRequestIsGrantedOnce(t *testing.T) {
 		require.NoError(t, repeated.err)
 		require.True(t, repeated.Already)
 		require.Equal(t, []string{"h1_a"}, e.held(guest))
+		e.release()
+	})
+	e.run(nil)
+}
+
+// A granted request is known after more updates than an instance keeps.
+//
+// F41
+func TestGrantedRequestIsKnownAfterManyUpdates(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.add("h1", "NVME", "h1_a", "h1_b")
+	attach := func(id, request string) *answer {
+		return e.update(id, contract.UpdateInstanceAttach, contract.InstanceBindInput{Request: request, Requests: []contract.DeviceRequest{{Type: "NVME", Count: 1}}})
+	}
+	var repeated *answer
+	e.then(func() { attach("u1", "r1") })
+	for n := range contract.KeptUpdates + 5 {
+		e.then(func() { e.update(fmt.Sprint("other ", n), contract.UpdateInstanceRebuild, contract.InstanceActInput{}) })
+	}
+	e.then(func() { repeated = attach("u2", "r1") })
+	e.then(func() {
+		require.NoError(t, repeated.err)
+		require.True(t, repeated.Already)
+		require.Len(t, e.held(guest), 1)
 		e.release()
 	})
 	e.run(nil)

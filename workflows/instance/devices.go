@@ -49,6 +49,11 @@ func (d *devices) Addresses(activity string, call contract.AddressesCall) error 
 	return d.execute(activity, fmt.Sprintf("%d addresses of %s", len(call.Addresses), call.Instance), within[activity], call, nil)
 }
 
+func (d *devices) FindBound(instance string) (found []contract.HeldDevice, err error) {
+	err = d.execute(contract.ActivityFindBound, "devices that name "+instance, 0, instance, &found)
+	return found, err
+}
+
 func (d *devices) execute(activity, summary string, within time.Duration, in, out any) error {
 	ctx := calls.WithDevices(d.ctx, summary, within)
 	return workflow.ExecuteActivity(ctx, activity, in).Get(ctx, out)

@@ -39,6 +39,10 @@ func (w *direct) Ask(activity string, call contract.DevicesCall) (contract.Devic
 	return w.fleet.ask(activity, call)
 }
 
+func (w *direct) FindBound(instance string) ([]contract.HeldDevice, error) {
+	return w.bound(instance), nil
+}
+
 func (w *direct) Addresses(activity string, call contract.AddressesCall) error {
 	if w.onAddresses != nil {
 		w.onAddresses(activity)

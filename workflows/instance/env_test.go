@@ -47,6 +47,9 @@ func newEnv(t *testing.T) *env {
 			return e.ask(name, call)
 		})
 	}
+	do(contract.ActivityFindBound, func(_ context.Context, instance string) ([]contract.HeldDevice, error) {
+		return e.bound(instance), nil
+	})
 	for _, name := range []string{contract.ActivityLeaseAddresses, contract.ActivityReturnAddresses} {
 		do(name, func(_ context.Context, call contract.AddressesCall) error { return e.address(name, call) })
 	}

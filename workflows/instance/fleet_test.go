@@ -31,10 +31,10 @@ type fakeDevice struct {
 	device.Device
 	info     contract.HeldDevice
 	answered map[string]contract.DeviceOutcome
-	// failBurns: the next burn fails. cleans counts the bindings and burns that made it dirty.
-	failBurns bool
-	cleans    int
-	ended     []device.Binding
+	// failBurns: the next burn fails. burnsAllTheSame: the next one is refused, and takes effect. cleans counts the bindings and burns that made it dirty.
+	failBurns, burnsAllTheSame bool
+	cleans                     int
+	ended                      []device.Binding
 }
 
 func newFleet() *fleet {
@@ -185,7 +185,12 @@ func (d *fakeDevice) do(activity string, call contract.DevicesCall, c contract.D
 			}
 			return fmt.Errorf("the burn failed")
 		}
-		return d.apply(device.Event{Kind: device.Burned})
+		err := d.apply(device.Event{Kind: device.Burned})
+		if d.burnsAllTheSame && err == nil {
+			err = fmt.Errorf("the device was taken while the bind waited")
+		}
+		d.burnsAllTheSame = false
+		return err
 	case contract.ActivityUnbindDevices:
 		if b := d.Binding; c.Binding != 0 && (b == nil || b.Number != c.Binding) {
 			return fmt.Errorf("binding %d has ended", c.Binding)
@@ -233,6 +238,14 @@ func (f *fleet) held(instance string) []string {
 		}
 	}
 	return names
+}
+
+// bound are the devices that say they are bound to an instance.
+func (f *fleet) bound(instance string) (all []contract.HeldDevice) {
+	for _, name := range f.held(instance) {
+		all = append(all, contract.HeldDevice{Name: name})
+	}
+	return all
 }
 
 // cleaned names the devices that a bind has made dirty.

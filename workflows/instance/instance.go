@@ -27,6 +27,7 @@ func InstanceLifecycle(root workflow.Context, in contract.InstanceInput) error {
 	if r.Phase == contract.InstanceReleased {
 		return nil
 	}
+	r.Schema = contract.InstanceSchema
 	return workflow.NewContinueAsNewError(root, contract.WorkflowInstance, contract.InstanceInput{UUID: r.UUID, State: r.InstanceState})
 }
 
@@ -149,7 +150,7 @@ func (r *run) status() (contract.InstanceStatus, error) {
 	}
 	s := contract.InstanceStatus{
 		UUID: r.UUID, Phase: r.Phase, Host: hostOf(r.Devices), Project: r.Project, Addresses: r.InstanceState.Addresses,
-		Devices: r.Devices, Move: r.Move, Doing: r.doing, LastError: r.LastError,
+		Devices: r.Devices, Move: r.Move, Unsettled: r.Unsettled, Doing: r.doing, LastError: r.LastError,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Acts: acts,
 	}
 	if s.Devices == nil {

@@ -58,6 +58,10 @@ func (r *run) details() string {
 		fmt.Fprintf(&b, "\n%s from %s to %s since %s; the source:\n\n", m.Verb, m.From, m.To, m.Since.UTC().Format("2006-01-02T15:04:05Z"))
 		show(m.Source)
 	}
+	if len(r.Unsettled) > 0 {
+		b.WriteString("\nnot its own, and not answered yet:\n\n")
+		show(r.Unsettled)
+	}
 	if r.LastError != "" {
 		fmt.Fprintf(&b, "\nlast error: %s\n", r.LastError)
 	}

@@ -123,6 +123,11 @@ func (w *simWorld) Ask(activity string, call contract.DevicesCall) (contract.Dev
 	return r.devices, r.err
 }
 
+func (w *simWorld) FindBound(instance string) ([]contract.HeldDevice, error) {
+	r := w.do(simCall{what: contract.ActivityFindBound, pick: contract.PickInput{Instance: instance}})
+	return r.pick.Known, r.err
+}
+
 func (w *simWorld) Addresses(activity string, call contract.AddressesCall) error {
 	return w.do(simCall{what: activity, addresses: call}).err
 }
@@ -314,6 +319,8 @@ func (i *simInstance) answerCall() {
 	switch {
 	case c.what == contract.ActivityPickDevices:
 		r.pick, r.err = i.pick(c.pick)
+	case c.what == contract.ActivityFindBound:
+		r.pick.Known = i.bound(c.pick.Instance)
 	case len(c.addresses.Addresses) > 0:
 		r.err = i.address(c.what, c.addresses)
 	default:
@@ -369,6 +376,8 @@ func (s *sim) disturb() {
 	case n == 2 && d.State == device.Available: // its host does not find it
 		s.injected[d.info.Name] = true
 		try(device.LookFailed)
+	case n == 3:
+		d.burnsAllTheSame = true
 	case n < 8:
 		s.clock = s.clock.Add(time.Duration(s.rand.IntN(40)) * time.Second)
 	case n < 20:

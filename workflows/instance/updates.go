@@ -144,17 +144,10 @@ func mayRelease(i *instance, in contract.InstanceActInput) error {
 	return hasDevices(i, in)
 }
 
-func mayDetach(i *instance, in contract.InstanceDetachInput) error {
-	switch {
-	case i.empty():
-		return errNoDevices()
-	case i.Move != nil:
+// mayDetach allows devices that the instance does not know of: they say themselves whose they are.
+func mayDetach(i *instance, _ contract.InstanceDetachInput) error {
+	if i.Move != nil {
 		return i.errMoving()
-	}
-	for _, name := range in.Devices {
-		if i.index(name) < 0 {
-			return errNotHeld(name)
-		}
 	}
 	return nil
 }
@@ -184,7 +177,7 @@ func migrating(i *instance, _ contract.InstanceActInput) error {
 }
 
 // handle registers one act. Acts wait for one another in the order of their arrival. A
-// repeated one, by its ID, changes nothing, also after a continue-as-new.
+// repeated one, by its ID, changes nothing, also after a continue-as-new (contract.KeptUpdates).
 func handle[In contract.Input](ctx workflow.Context, r *run, a *act[In]) error {
 	return workflow.SetUpdateHandlerWithOptions(ctx, a.name,
 		func(ctx workflow.Context, in In) (contract.InstanceResult, error) {

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -261,5 +262,27 @@ func TestDeadlineDoesNotEndABurn(t *testing.T) {
 	ok[contract.BindResult](w.claim("i1", 3*time.Second))
 	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
+	w.requireNoDefect()
+}
+
+// A request never gets a second binding, also when more bindings came after it than the history
+// lists, and more updates than are kept.
+//
+// F41
+func TestRequestGetsNoSecondBindingAfterManyOthers(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeAvailable()
+	ok[contract.BindResult](w.bind("i1", "r0"))
+	ok[contract.Result](w.unbind("i1"))
+	for n := range contract.KeptBindings + 3 {
+		w.makeAllocatable()
+		ok[contract.BindResult](w.bind("i1", fmt.Sprint("other ", n)))
+		ok[contract.Result](w.unbind("i1"))
+	}
+	w.makeAllocatable()
+	w.bind("i1", "r0").refused(device.CodeBindingEnded)
+	w.send(contract.UpdateClaim, "", contract.BindInput{Instance: "i1", Request: "r0", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}).
+		refused(device.CodeBindingEnded)
+	ok[contract.BindResult](w.bind("i2", "r0")) // another instance's request is another one
 	w.requireNoDefect()
 }

@@ -23,7 +23,9 @@ func requestOf(ctx workflow.Context, in contract.BindInput) string {
 }
 
 // existingBinding finds the binding of a request: the present one (ours is true), or one
-// that has ended (ended is true).
+// that has ended (ended is true), of the last contract.KeptRequests.
+//
+// SAFETY F41
 func (d binding) existingBinding(in contract.BindInput) (number int, ours, ended bool) {
 	b := d.State.Device.Binding
 	bound := b != nil && device.SameTenant(b.Instance, in.Instance)
@@ -33,8 +35,9 @@ func (d binding) existingBinding(in contract.BindInput) (number int, ours, ended
 	if in.Request == "" {
 		return 0, false, false
 	}
-	if number, ended = d.State.History.Of(in.Instance, in.Request); ended {
-		return number, false, true
+	// A state of an older build has the bindings alone.
+	if _, ended = d.State.History.Of(in.Instance, in.Request); ended || d.State.Requests.Has(in.Instance, in.Request) {
+		return 0, false, true
 	}
 	// A binding that was read from the record has no request: it is that of the instance's next
 	// one, whose first answer was lost (F42).

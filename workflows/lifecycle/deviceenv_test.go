@@ -52,8 +52,12 @@ type deviceEnv struct {
 	// beforeCall is called before an activity has effect.
 	beforeCall func(activity string)
 	// lag is the time before a control call has its effect, and the time until its answer.
-	lag           func(activity string) (before, after time.Duration)
-	previousRun   contract.PreviousRun
+	lag         func(activity string) (before, after time.Duration)
+	previousRun contract.PreviousRun
+	// asked are the questions to instances, instanceSays what each answers, unasked why none does.
+	asked         []contract.InstanceQuestion
+	instanceSays  contract.InstanceAnswer
+	unasked       error
 	forgetLater   []string // "host name" of each name that was left for a host
 	children      []child
 	nameTaken     bool // another workflow already has the ID of the next child
@@ -442,7 +446,7 @@ func (w *deviceEnv) scheduled(j *job) {
 	want := contract.HostQueue("h1")
 	_, control := (&activities.Control{}).Activities()[j.name]
 	_, ofPool := w.pools.Activities()[j.name]
-	control = control || ofPool || j.name == contract.ActivityRequestSlot
+	control = control || ofPool || j.name == contract.ActivityRequestSlot || j.name == contract.ActivityAskInstance
 	if control {
 		want = contract.Queue
 	}

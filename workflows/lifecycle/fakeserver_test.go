@@ -374,6 +374,9 @@ func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 		}
 		in.Serial = "" // what is listed of it is scripted
 		return w.calls.FindBySerial(ctx, in)
+	case contract.InstanceQuestion:
+		w.asked = append(w.asked, in)
+		return w.instanceSays, w.unasked
 	case contract.SlotRequest:
 		w.limits.gone = false
 		return nil, w.limits.signal(contract.SignalSlotRequest, in)

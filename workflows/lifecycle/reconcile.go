@@ -17,7 +17,8 @@ func (d *run) needsReconcile() bool {
 	if s == device.Retired || !d.State.Enrolled || d.backingOff {
 		return (i.EnsureReserved || i.ReadInventory) && d.State.Enrolled && !d.backingOff
 	}
-	return d.reservation.Wanted() || d.asksPool() || i.Rediscover && !d.CleanUnderWay() && s != device.Unknown
+	return d.reservation.Wanted() || d.asksPool() || i.AskInstance ||
+		i.Rediscover && !d.CleanUnderWay() && s != device.Unknown
 }
 
 // reconcile compares the device with its inventory or, if nothing is wanted of that, with
@@ -33,6 +34,8 @@ func (d *run) reconcile(ctx workflow.Context) {
 		}
 	case d.asksPool():
 		d.askPool(ctx)
+	case d.State.Intent.AskInstance:
+		d.askInstance(ctx)
 	default:
 		d.discovery.Rediscover(ctx) // without the lock: it may take long and makes no inventory call
 	}

@@ -190,7 +190,7 @@ func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts
 
 // carryOut carries out one update. The state records its ID and outcome, because Temporal
 // forgets IDs at continue-as-new: a repeated update changes nothing, whichever instance the
-// device is bound to by then.
+// device is bound to by then. It knows its last contract.KeptUpdates.
 func carryOut[F family, In contract.Input, Out any](ctx workflow.Context, d *parts, u *update[F, In, Out], in In) (Out, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	of := F(struct{ *parts }{d})

@@ -19,16 +19,16 @@ var instanceDeviceMutations = []mutation{
 	{
 		name: "a device of which it is not known who has it is not unbound",
 		file: "activities/instance.go",
-		old:  `ok && refusal.State == device.Unknown {`,
-		new:  `ok && refusal.State == device.Absent {`,
+		old:  `case ok && refusal.State == device.Unknown:`,
+		new:  `case ok && refusal.State == device.Absent:`,
 		pkg:  "./activities", run: "TestUnbindWaitsUntilItIsKnownWhoHasTheDevice",
 	},
 	{
-		name: "a device that was reset is not taken for one that is gone",
-		file: "activities/instance.go",
-		old:  `	return !run.Running, ended`,
-		new:  `	return run.Name != "", ended`,
-		pkg:  "./activities", run: "TestDeviceThatWasResetIsAskedAgain",
+		rule: "F42", name: "a device whose run ended has not refused its burn",
+		file: "workflows/client/client.go",
+		old:  `	case ok && refusal.Fault.Code == completedWorkflow:`,
+		new:  `	case ok && refusal.Fault.Code == completedWorkflow && ctx == nil:`,
+		pkg:  "./activities", run: "TestDeviceWhoseRunEndedIsAskedAgain",
 	},
 	{
 		name: "an instance shows which device does not answer",

@@ -37,23 +37,23 @@ var instanceMutations = []mutation{
 	{
 		rule: "S0.6", name: "a bind that fails unbinds what it has bound",
 		file: "workflows/instance/acquire.go",
-		old: `	i.unbind(bound)
+		old: `		i.unbind(tried)
 `,
-		new: `	i.unbind(bound[:0])
+		new: `		i.unbind(tried[:0])
 `,
 		pkg: "./workflows/instance", run: "TestBindThatFailsToBurnUnbindsWhatItBound",
 	},
 	{
 		rule: "S0.6", name: "a burn without an answer is asked again",
 		file: "workflows/instance/acquire.go",
-		old: `		outcomes, err := i.ask(activity, call)
-		if err == nil {
-			return outcomes
-		}`,
-		new: `		outcomes, err := i.ask(activity, call)
-		if err == nil || activity == contract.ActivityBurnDevices {
-			return outcomes
-		}`,
+		old: `		outcomes, err = i.ask(activity, call)
+		return err
+`,
+		new: `		if outcomes, err = i.ask(activity, call); activity == contract.ActivityBurnDevices {
+			return nil
+		}
+		return err
+`,
 		pkg: "./workflows/instance", run: "TestBurnWithoutAnswerIsAskedAgain",
 	},
 	{
@@ -68,12 +68,12 @@ var instanceMutations = []mutation{
 	{
 		rule: "S1.36", name: "a detached device leaves the document before it is unbound",
 		file: "workflows/instance/acts.go",
-		old: `	if outcomes := i.unbind(leaving); len(outcomes) == 1 {
+		old: `	if outcomes = append(outcomes, i.unbind(leaving)...); len(outcomes) == 1 {
 		i.detached = outcomes[0].Status
 	}`,
 		new: `	after := i.Devices
 	i.Devices = append(slices.Clone(after), leaving...)
-	if outcomes := i.unbind(leaving); len(outcomes) == 1 {
+	if outcomes = append(outcomes, i.unbind(leaving)...); len(outcomes) == 1 {
 		i.detached = outcomes[0].Status
 	}
 	i.Devices = after`,
@@ -82,12 +82,12 @@ var instanceMutations = []mutation{
 	{
 		name: "addresses are returned once the document is gone",
 		file: "workflows/instance/acts.go",
-		old: `	i.Phase = contract.InstanceReleasing
-	i.returnAddresses()
-	leaving :=`,
-		new: `	i.returnAddresses()
-	i.Phase = contract.InstanceReleasing
-	leaving :=`,
+		old: `		i.Phase = contract.InstanceReleasing
+		i.returnAddresses()
+		leaving :=`,
+		new: `		i.returnAddresses()
+		i.Phase = contract.InstanceReleasing
+		leaving :=`,
 		pkg: "./workflows/instance", run: "TestDocumentIsGoneBeforeAnythingIsGivenBack",
 	},
 	{
@@ -209,8 +209,8 @@ var instanceMutations = []mutation{
 	{
 		name: "a release of an instance whose workflow was lost frees what says it is bound to it",
 		file: "workflows/client/instance.go",
-		old:  `Filter{Instances: []string{instance}}`,
-		new:  `Filter{Names: []string{instance}}`,
+		old:  `slices.Concat(last.Unsettled, bound)`,
+		new:  `slices.Concat(last.Unsettled, bound[:0])`,
 		pkg:  "./workflows/client", run: "TestALostInstanceIsReleased",
 	},
 	{

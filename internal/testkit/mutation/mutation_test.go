@@ -44,7 +44,7 @@ var mutations = slices.Concat(
 	oneviewMutations, sharedPoolMutations,
 	metadataMutations,
 	accessMutations, apiMutations, listMutations, actMutations,
-	guestDeviceMutations, guestMutations, instanceMutations,
+	guestDeviceMutations, guestMutations, instanceMutations, answerMutations,
 )
 
 // root is the repository's root, relative to this package.

@@ -17,7 +17,7 @@ import (
 // names of its steps. Its content stays the same.
 func Compact(s *contract.DeviceState) {
 	s.Steps, s.Acts = slices.Clone(s.Steps), slices.Clone(s.Acts)
-	s.Bindings, s.Archive = slices.Clone(s.Bindings), slices.Clone(s.Archive)
+	s.Bindings, s.Archive, s.Requests = slices.Clone(s.Bindings), slices.Clone(s.Archive), slices.Clone(s.Requests)
 	s.Host.Steps = sharedSteps(s.Host.Steps)
 }
 

@@ -90,6 +90,10 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 		s.BoundAt = s.UpdatedAt
 		s.BurnedFor = "" // an earlier burn's record is no more
 		s.History = s.History.With(*next.Binding)
+		s.Requests = s.Requests.With(next.Binding.Instance, next.Binding.Request)
+		// SAFETY F38: a record may name an instance that has left meanwhile.
+		instance := next.Binding.Instance
+		s.Intent.AskInstance = e.Kind != device.Burned && r.OwnedByBurnish() && device.TenantUUID(instance) == instance
 	}
 	if next.Binding != nil || e.Kind == device.CleanStarted {
 		s.Intent.HardwareChanged = false // its tenant has it, or its verify looks at it

@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/testkit/proc"
+	"burnish/workflows/contract"
+)
+
+func (f *fleet) terminate(t testing.TB, workflows ...string) {
+	t.Helper()
+	for _, id := range workflows {
+		require.NoError(t, f.Client.TerminateWorkflow(t.Context(), id, "", "by mistake"))
+	}
+}
+
+// The workflows of devices are terminated, and their tenants give them back before their host has
+// brought them back: no command says that it is done, and each is done when the device is there. So
+// it is where the instance's own workflow is lost too, and for the source of a migration.
+//
+// F38
+func TestGivenBackWhileTheWorkflowsAreLost(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	h1, h2 := f.host(t), f.host(t)
+	devices := h1.enroll(t, "", "d1", "d2", "d3", "d4")
+	other := h2.enroll(t, "", "e4")
+	alice, bob, carol, dave := Instance("alice"), Instance("bob"), Instance("carol"), Instance("dave")
+	for n, instance := range []string{alice, bob, carol, dave} {
+		f.act(t, "bind", instance, named(devices[n])...)
+	}
+	f.act(t, "migrate", dave, "--to", h2.Host)
+	stampAll(t, 2, devices...)
+	h1.Kill(t)
+	for _, d := range devices {
+		f.terminate(t, contract.WorkflowID(d.Name))
+	}
+	f.terminate(t, contract.InstanceWorkflowID(bob), contract.InstanceWorkflowID(carol))
+
+	for _, args := range [][]string{
+		{"unbind", "d1", "--instance", alice}, {"unbind", "d2", "--instance", bob}, {"instance", "release", carol}, {"instance", "confirm", dave},
+	} {
+		r := f.Burnish(t, append(args, "--timeout", "4s")...)
+		require.Equal(t, 4, r.Code, r)
+		require.Contains(t, r.Stderr, "accepted; still running")
+	}
+	Await(t, 20*time.Second, "the instance to show what it waits for", func() (bool, string) {
+		text := f.act(t, "show", alice)
+		return strings.Contains(text, "not its own, and not answered yet") && strings.Contains(text, "d1: its workflow ended before it had answered"), text
+	})
+	for _, d := range devices {
+		d.RequireStamps(t, 2)
+	}
+
+	h1.Start(t)
+	f.awaitReturned(t, devices...)
+	f.requireHeldNow(t, dave, other...)
+	for _, instance := range []string{alice, bob, carol} {
+		Await(t, 20*time.Second, "the instance to be released", func() (bool, string) {
+			v := f.instance(t, instance)
+			return v.Phase == contract.InstanceReleased && len(v.Unsettled) == 0, ""
+		})
+		require.Contains(t, f.act(t, "release", instance), "already released")
+	}
+}
+
+// requireHeldNow asserts that the instance has these devices, by its own word and by theirs.
+func (f *fleet) requireHeldNow(t testing.TB, instance string, devices ...Device) {
+	t.Helper()
+	f.awaitAll(t, devices, "to be the instance's", heldBy(instance))
+	v := f.instance(t, instance)
+	require.Len(t, v.Devices, len(devices))
+	for _, d := range devices {
+		_, has := v.Has(d.Name)
+		require.True(t, has, "%+v", v)
+	}
+}
+
+// A workflow is terminated while a bind waits for the inventory. That of the instance: the command
+// says that the bind may still be carried out, and a release gives back what was. That of a device:
+// it comes back with what the inventory records, and the instance has it, or nobody.
+//
+// F38, F42
+func TestTerminatedInMidBind(t *testing.T) {
+	t.Parallel()
+	for _, whose := range []string{"instance", "device"} {
+		t.Run(whose, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t)
+			h := f.Worker(t, "host", "BURNISH_SWEEP_INTERVAL=2s")
+			h.Start(t)
+			devices := (&fleetHost{h, f}).enroll(t, "", "d1", "d2")
+			alice := Instance("alice")
+			lock, err := os.OpenFile(filepath.Join(f.State, "inventory", ".lock"), os.O_RDWR, 0)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, lock.Close()) }()
+			require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
+			bound := make(chan proc.Result, 1)
+			go func() { bound <- f.Burnish(t, append([]string{"instance", "bind", alice}, named(devices...)...)...) }()
+			Await(t, 20*time.Second, "d1 to wait for the inventory", func() (bool, string) {
+				return len(f.Describe(t, "d1").GetPendingActivities()) > 0, ""
+			})
+			if whose == "instance" {
+				f.terminate(t, contract.InstanceWorkflowID(alice))
+				r := <-bound
+				require.Equal(t, 5, r.Code, r)
+				require.Contains(t, r.Stderr, "the request may still be carried out")
+				require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_UN))
+			} else {
+				f.terminate(t, contract.WorkflowID("d1"))
+				require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_UN))
+				if r := <-bound; r.Code == 0 {
+					f.requireHeldNow(t, alice, devices...)
+				}
+			}
+			f.act(t, "release", alice)
+			f.awaitReturned(t, devices...)
+			require.Contains(t, f.act(t, "release", alice), "already released")
+		})
+	}
+}

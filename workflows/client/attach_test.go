@@ -1,0 +1,57 @@
+package client
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/mocks"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// What the instance remembers, or the last run of a device, does not say that the device is bound
+// already, where its workflow does not run, or does not know yet who has it.
+//
+// F38
+func TestOnlyADeviceItselfIsBoundAlready(t *testing.T) {
+	has := released
+	for name, tt := range map[string]struct {
+		run   enumspb.WorkflowExecutionStatus
+		state device.State
+		code  device.Code
+	}{
+		"it says so":                   {enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, device.Allocated, ""},
+		"its run has ended":            {enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, device.Allocated, device.CodeNotFound},
+		"it does not know whose it is": {enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, device.Unknown, device.CodeRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			temporal, handle := mocks.NewClient(t), &mocks.WorkflowUpdateHandle{}
+			temporal.On("NewWithStartWorkflowOperation", mock.Anything, contract.WorkflowInstance, mock.Anything).Return(nil)
+			temporal.On("UpdateWithStartWorkflow", mock.Anything, mock.Anything).Return(handle, nil)
+			handle.On("Get", mock.Anything, mock.Anything).Run(func(args mock.Arguments) {
+				*args.Get(1).(*contract.InstanceResult) = contract.InstanceResult{Already: true,
+					Instance: contract.InstanceStatus{Devices: []contract.HeldDevice{{Name: "d1", Binding: 3}}}}
+			}).Return(nil)
+			run := info("d1", map[string]*commonpb.Payload{contract.AttrState.GetName(): payload(t, tt.state)}, nil)
+			run.Status = tt.run
+			temporal.On("DescribeWorkflowExecution", mock.Anything, "device/d1", "").
+				Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: run}, nil)
+			temporal.On("QueryWorkflow", mock.Anything, "device/d1", "", contract.QueryDevice).
+				Return(deviceValue{status: contract.DeviceStatus{Name: "d1", DeviceState: tt.state, InstanceUUID: &has}}, nil)
+			result, err := New(temporal).AttachDevice(t.Context(), "d1", contract.BindInput{Instance: released})
+			if tt.code == "" {
+				require.NoError(t, err)
+				require.Equal(t, 3, result.Binding)
+				return
+			}
+			refusal, ok := contract.RefusalOf(err)
+			require.True(t, ok, "%v", err)
+			require.Equal(t, tt.code, refusal.Fault.Code)
+		})
+	}
+}
