@@ -75,7 +75,7 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	written := false
 	err = h.Host.UpdateRecord(in.Enrollment.Name, func(r *host.Record) error {
 		writeEnrollment(r, in.Enrollment, in.UUID, d.Identity)
-		r.Forgotten, r.Binding = false, max(r.Binding, in.Binding)
+		r.Forgotten, r.MovedFrom, r.Binding = false, in.MovedFrom, max(r.Binding, in.Binding)
 		written = r.WrittenByOthers(d.Mark) && !in.Accept
 		if d.Mark != "" && (r.OwnMark() == "" || in.Accept) {
 			r.SetMark(d.Mark)

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"burnish/internal/device"
+	"burnish/internal/host"
 	"burnish/workflows/contract"
 )
 
@@ -120,4 +121,26 @@ func TestRecoverLost(t *testing.T) {
 	require.Equal(t, []string{"device/gone"}, *back)
 	require.Equal(t, []string{"device/older"}, compared, "its published numbers are lower than the host's (F36)")
 	require.True(t, r.fixture.record("forgotten").Forgotten)
+}
+
+// The record that a move has made is left to the move while the device's former workflow runs, at
+// the host's start and in each sweep; once that has ended, the device is brought back.
+//
+// F23
+func TestAMoveIsNotOvertakenByItsHost(t *testing.T) {
+	t.Parallel()
+	for former, brought := range map[enumspb.WorkflowExecutionStatus]bool{isRunning: false, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED: true} {
+		r := newRecovery(t)
+		r.remembers(t, "new", "S-new")
+		require.NoError(t, r.fixture.host.UpdateRecord("new", func(record *host.Record) error {
+			record.MovedFrom = "old"
+			return nil
+		}))
+		r.client.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{}, nil)
+		r.describes("new", nil, serviceerror.NewNotFound("no run"))
+		r.describes("old", described(former), nil)
+		back, _ := r.signals()
+		require.NoError(t, r.RecoverLost(t.Context(), r.fixture.host))
+		require.Equal(t, brought, len(*back) == 1, "%s", former)
+	}
 }

@@ -126,9 +126,13 @@ func (r *Recovery) RecoverLost(ctx context.Context, h *host.Host) error {
 // recoverLost asks the server for the device's workflow itself: a listing lags behind.
 func (r *Recovery) recoverLost(ctx context.Context, h *host.Host, record host.Record) error {
 	run, found, err := r.Client.LastRun(ctx, record.Name)
-	switch {
-	case err != nil || found && run.Running:
+	if err != nil || found && run.Running {
 		return err
+	}
+	if moving, err := r.moving(ctx, record, found && !run.Forgotten); err != nil || moving {
+		return err
+	}
+	switch {
 	case found && run.Forgotten:
 		return forget(h, record.Name)
 	}
@@ -140,6 +144,16 @@ func (r *Recovery) recoverLost(ctx context.Context, h *host.Host, record host.Re
 	}
 	r.Log.Warn("no workflow runs for a device of this host: it is brought back", "device", record.Name, "ended", known.Ended)
 	return r.Client.Recover(ctx, known, time.Now())
+}
+
+// moving says that the record was made by a move that has not started its workflow: that starts
+// it, or has it forgotten, and nobody else may (F23). began: a workflow of this name was started.
+func (r *Recovery) moving(ctx context.Context, record host.Record, began bool) (bool, error) {
+	if record.MovedFrom == "" || began {
+		return false, nil
+	}
+	former, found, err := r.Client.LastRun(ctx, record.MovedFrom)
+	return found && former.Running, err
 }
 
 // EndHostOrphans ends the attempts that an earlier worker process of this host has left,
@@ -264,10 +278,13 @@ func forEachOf[T any](atOnce int, all []T, do func(T) error) error {
 
 func (r *Recovery) reportTo(ctx context.Context, h *host.Host, record host.Record) error {
 	run, found, err := r.Client.LastRun(ctx, record.Name)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case found && run.Forgotten:
+	}
+	if moving, err := r.moving(ctx, record, found && !run.Forgotten); err != nil || moving {
+		return err
+	}
+	if found && run.Forgotten {
 		return forget(h, record.Name)
 	}
 	return r.Client.Recover(ctx, recordOf(record, h.Name()), time.Now())

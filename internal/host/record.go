@@ -36,6 +36,9 @@ type Record struct {
 	// Forgotten: the device was removed from this host. The record stays for its numbers:
 	// a device that is enrolled under the same name continues with them.
 	Forgotten bool `json:"forgotten,omitempty"`
+	// MovedFrom is the name that the device had, until a discovery under this one: while that
+	// one's workflow runs and this one's does not, the move between them is under way.
+	MovedFrom string `json:"moved_from,omitempty"`
 	// Updated is set by SaveRecord and UpdateRecord.
 	Updated time.Time `json:"updated"`
 }

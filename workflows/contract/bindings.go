@@ -79,6 +79,17 @@ func (l Bindings) Ended(number int, how string) Bindings {
 	return packBindings(all)
 }
 
+// Replaced returns the bindings with this one in the place of that of its number.
+func (l Bindings) Replaced(b device.Binding) Bindings {
+	all := l.All()
+	for i := range all {
+		if all[i].Number == b.Number {
+			all[i] = b
+		}
+	}
+	return packBindings(all)
+}
+
 // All are the bindings, the present one last.
 func (l Bindings) All() []device.Binding {
 	if len(l) == 0 {

@@ -45,13 +45,4 @@ var followMutations = []mutation{
 		new:  `		d.State.Seq += 0 // used`,
 		pkg:  "./workflows/lifecycle", run: "TestAStepThatTakesLongerHasItsOwnActivity",
 	},
-	{
-		rule: "F5", name: "a return that is lost with the end of two steps is raised again",
-		file: "workflows/lifecycle/cleaning/cleaning.go",
-		old: `(err == nil || temporal.IsCanceledError(err)) {
-		begun++`,
-		new: `(err == nil || temporal.IsCanceledError(err)) {
-		begun += 0`,
-		pkg: "./workflows/lifecycle", run: "TestAnAbortAfterALostReturnOfTwoStepsIsReserved",
-	},
 }

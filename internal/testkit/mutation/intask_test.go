@@ -12,9 +12,9 @@ var inTaskMutations = []mutation{
 	},
 	{
 		rule: "F5", name: "a lost return is raised again by the abort that comes in its place",
-		file: "workflows/lifecycle/cleaning/cleaning.go",
-		old:  `run.Full && lastStepBegun`,
-		new:  `!run.Full && lastStepBegun`,
+		file: "internal/device/reserve.go",
+		old:  `was.State != Cleaning || was.NamedSteps`,
+		new:  `was.State != Cleaning || next.State == Error`,
 		pkg:  "./workflows/lifecycle", run: "TestAnAbortAfterALostReturnIsReserved",
 	},
 	{

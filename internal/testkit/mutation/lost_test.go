@@ -5,8 +5,8 @@ var lostMutations = []mutation{
 	{
 		rule: "F24", name: "an unknown device without a record is not cleaned",
 		file: "internal/device/observations.go",
-		old:  `given(unused, of(unbound), recordedFree), ObservedUnused`,
-		new:  `given(unused, of(unbound)), ObservedUnused`,
+		old:  `given(unused, of(unbound), noHold, recordedFree), ObservedUnused`,
+		new:  `given(unused, of(unbound), noHold), ObservedUnused`,
 		pkg:  "./workflows/lifecycle", run: "TestRecovery_EnrolledAgainByHand",
 	},
 	{
@@ -77,15 +77,21 @@ var lostMutations = []mutation{
 	{
 		rule: "F24", name: "a host brings back a device without a workflow",
 		file: "activities/recovery.go",
-		old:  `		if record.Forgotten || running[record.Name] {`,
-		new:  `		if record.Forgotten || running[record.Name] || record.Seq > 0 {`,
-		pkg:  "./activities", run: "TestRecoverLost",
+		old: `		if record.Forgotten {
+			return nil
+		}
+		if published`,
+		new: `		if record.Forgotten || record.Seq > 0 {
+			return nil
+		}
+		if published`,
+		pkg: "./activities", run: "TestRecoverLost",
 	},
 	{
 		rule: "F24", name: "the record of a later clean ends a binding that an older history has",
 		file: "internal/device/observations.go",
-		old:  `of(bound), recordedEnd), BindingEnded, nil,`,
-		new:  `of(bound), recordedEnd), ObservedUnused, nil,`,
+		old:  `of(bound), recordedEnd, noHold), BindingEnded, nil,`,
+		new:  `of(bound), recordedEnd, noHold), ObservedUnused, nil,`,
 		pkg:  "./internal/testkit/explorer", run: "TestExploreEverything",
 	},
 	{
@@ -139,9 +145,9 @@ var lostMutations = []mutation{
 	},
 	{
 		rule: "F30", name: "an unknown device that is retired is reserved",
-		file: "workflows/lifecycle/record/record.go",
-		old:  `was.State == device.Unknown && next.State == device.Retired`,
-		new:  `was.State == device.Unknown && next.State == device.Absent`,
+		file: "internal/device/reserve.go",
+		old:  `return was.State != Retired`,
+		new:  `return was.State != Retired && was.State != Unknown`,
 		pkg:  "./workflows/lifecycle", run: "TestRetiredWhileUnknownIsReserved",
 	},
 }

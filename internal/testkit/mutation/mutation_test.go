@@ -25,7 +25,7 @@ type mutation struct {
 
 var mutations = slices.Concat(
 	lifecycleMutations, runbookMutations, overrideMutations,
-	lostMutations, hardwareMutations, inTaskMutations, followMutations, oneHoldMutations,
+	lostMutations, recordMutations, hardwareMutations, inTaskMutations, followMutations, oneHoldMutations,
 	limitsMutations, pollMutations,
 	hostMutations,
 	stateDirMutations,

@@ -95,6 +95,11 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 		instance := next.Binding.Instance
 		s.Intent.AskInstance = e.Kind != device.Burned && r.OwnedByBurnish() && device.TenantUUID(instance) == instance
 	}
+	if e.Kind == device.BindRepeated { // only now is its request known
+		s.History = s.History.Replaced(*next.Binding)
+		s.Requests = s.Requests.With(next.Binding.Instance, next.Binding.Request)
+		s.Intent.AskInstance = false
+	}
 	if next.Binding != nil || e.Kind == device.CleanStarted {
 		s.Intent.HardwareChanged = false // its tenant has it, or its verify looks at it
 	}

@@ -1,0 +1,216 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// These tests put a device's memory back to an earlier moment, as a database that is put back does,
+// or a task that is lost after its write together with the request that it handled.
+
+// lose is a device that remembers nothing since its preparation, and what a lost task wrote.
+func lose(t *testing.T, prepare, lost func(*deviceEnv)) *deviceEnv {
+	w := putBack(t, prepare, lost)
+	w.signal(contract.SignalObserved, w.host.hint(w.clock())) // the host's start
+	return w
+}
+
+// A former tenant asks again for the binding that the memory still has: another instance has the
+// device since, and has it still.
+//
+// F36
+func TestAFormerTenantIsNotBoundAlready(t *testing.T) {
+	w := putBack(t, func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) {
+		ok[contract.Result](w.unbind("i1"))
+		w.reach(device.Available)
+		w.makeBound("i2")
+	})
+	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
+	require.Equal(t, "i2", *w.view().InstanceUUID)
+	require.Equal(t, 2, w.view().Binding)
+	ok[contract.Result](w.unbind("i2"))
+	w.reach(device.Available)
+	require.True(t, w.host.clean())
+	w.requireNoDefect()
+}
+
+// The tenant of whom the memory does not know unbinds: it has the device by the record, and the
+// history says that it was given back to it, and by which numbers.
+//
+// F36
+func TestATenantThatIsForgottenUnbinds(t *testing.T) {
+	w := putBack(t, (*deviceEnv).makeAvailable, func(w *deviceEnv) { w.makeBound("i1"); w.host.writeAsTenant("i1") })
+	require.False(t, ok[contract.Result](w.unbind("i1")).Already)
+	v := w.reach(device.Available)
+	require.True(t, w.host.clean())
+	require.Empty(t, w.recorded())
+	var reasons []string
+	for _, act := range v.Acts {
+		if act.Verb == string(device.ObservedInUse) {
+			reasons = append(reasons, act.Reason)
+		}
+	}
+	require.Equal(t, []string{"the inventory records binding 1 of i1; this workflow knew no binding after 0"}, reasons)
+	w.requireNoDefect()
+}
+
+// The same instance has a later binding than the memory: the earlier request is not answered with it.
+//
+// F36
+func TestALaterBindingOfTheSameInstance(t *testing.T) {
+	w := putBack(t, func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) {
+		ok[contract.Result](w.unbind("i1"))
+		w.reach(device.Available)
+		require.Equal(t, 2, ok[contract.BindResult](w.bind("i1", "later")).Binding)
+	})
+	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
+	require.Equal(t, 2, w.view().Binding)
+	require.Equal(t, 2, ok[contract.BindResult](w.bind("i1", "later")).Binding)
+	w.requireNoDefect()
+}
+
+// The write of a burn was made, and its task lost: the claim's request, tag and instance's workflow
+// have the device, and the burn that comes again is granted.
+//
+// F42
+func TestABurnThatWasLostWithItsTask(t *testing.T) {
+	claim := func(w *deviceEnv) contract.BindInput {
+		return contract.BindInput{Instance: "i1", Request: "r1", Tag: "t1", Managed: true, Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
+	}
+	for _, hinted := range []bool{false, true} {
+		w := putBack(t, func(w *deviceEnv) {
+			w.makeAvailable()
+			ok[contract.BindResult](w.send(contract.UpdateClaim, "", claim(w)))
+		}, func(w *deviceEnv) { ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))) })
+		if hinted {
+			w.signal(contract.SignalObserved, w.host.hint(w.clock()))
+			w.pass(time.Minute)
+		}
+		require.Equal(t, 1, ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))).Binding)
+		b := w.state().Device.Binding
+		require.Equal(t, []any{"i1", "r1", "t1", true}, []any{b.Instance, b.Request, b.Tag, b.Managed}, "hinted: %v", hinted)
+		w.requireNoDefect()
+	}
+}
+
+// The same of a bind in one request, of which only the record knows: the instance's next request is
+// granted it, with its tag. Another instance is refused.
+//
+// F42
+func TestABindThatWasLostWithItsTask(t *testing.T) {
+	w := lose(t, (*deviceEnv).makeAvailable, func(w *deviceEnv) { ok[contract.BindResult](w.bind("i1", "r1")) })
+	w.pass(time.Minute)
+	w.bind("i2", "r2").refused(device.CodeRefused)
+	got := ok[contract.BindResult](w.send(contract.UpdateBind, "", contract.BindInput{Instance: "i1", Request: "r1", Tag: "t1"}))
+	require.Equal(t, 1, got.Binding)
+	b := w.state().Device.Binding
+	require.Equal(t, []any{"i1", "r1", "t1"}, []any{b.Instance, b.Request, b.Tag})
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	w.bind("i1", "r1").refused(device.CodeBindingEnded)
+	w.requireNoDefect()
+}
+
+// A clean of an operator's device began, and its task was lost with the request: the device becomes
+// dirty, and stays with its operator. So does one that others wrote to.
+//
+// F43
+func TestALostCleanLeavesTheDeviceToItsOperator(t *testing.T) {
+	provided := func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateManage)) }
+	named := func(w *deviceEnv) {
+		ok[contract.Result](w.cleanUp("verify"))
+		w.until("the first write", func() bool { return w.inventory.generation > 3 })
+	}
+	foreign := func(w *deviceEnv) { w.inventory.generation++ }
+	for name, c := range map[string]struct {
+		prepare, lost func(*deviceEnv)
+		state         device.State
+	}{
+		"named steps of a managed one": {provided, named, device.Manageable},
+		"written by others":            {provided, foreign, device.Manageable},
+		"in error, written by others":  {(*deviceEnv).makeFailed, foreign, device.Error},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := lose(t, c.prepare, c.lost)
+			w.host.writeAsTenant("the operator's bytes")
+			w.pass(24 * time.Hour)
+			v := w.view()
+			require.Equal(t, []any{c.state, true}, []any{v.DeviceState, v.Dirty})
+			require.Equal(t, 1, w.inventory.reserved)
+			require.Equal(t, "the operator's bytes", w.host.blocks[0], "it was erased")
+			w.requireNoDefect()
+		})
+	}
+}
+
+// What an operator holds is the operator's too once its workflow was terminated: the record says so,
+// and for Nova's devices what the ended run had published.
+//
+// F43
+func TestAHoldOutlivesTheWorkflow(t *testing.T) {
+	for name, c := range map[string]struct {
+		hold        func(*deviceEnv)
+		maintenance bool
+	}{
+		"managed":     {func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) }, false},
+		"maintenance": {func(w *deviceEnv) { ok[contract.Result](w.maintain(false)) }, true},
+		"retired": {func(w *deviceEnv) {
+			ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "worn"}))
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newDeviceEnv(t, standardPolicy())
+			w.makeAvailable()
+			c.hold(w)
+			w.idle()
+			w.host.writeAsTenant("the operator's bytes")
+			w.terminate()
+			w.until("its operator has it", func() bool { return w.runs == 2 && w.view().DeviceState == device.Manageable })
+			w.pass(24 * time.Hour)
+			v := w.view()
+			require.Equal(t, []any{device.Manageable, true, c.maintenance}, []any{v.DeviceState, v.Dirty, v.Maintenance})
+			require.Equal(t, 1, w.inventory.reserved)
+			require.Equal(t, "the operator's bytes", w.host.blocks[0], "it was erased")
+			if c.maintenance {
+				ok[contract.Result](w.maintain(true))
+			}
+			ok[contract.Result](w.ask(contract.UpdateProvide))
+			w.reach(device.Available)
+			w.requireNoDefect()
+		})
+	}
+}
+
+// An act that ends another in the place of a task that was lost after the lowering write raises the
+// reservation again.
+//
+// F30
+func TestWhatEndsALostReturnRaisesIt(t *testing.T) {
+	for name, end := range map[string]func(*deviceEnv){
+		"retire --lost": func(w *deviceEnv) {
+			ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "lost", Lost: true}))
+		},
+		"abort":    func(w *deviceEnv) { ok[contract.Result](w.send(contract.UpdateAbort, "", contract.ReasonInput{})) },
+		"maintain": func(w *deviceEnv) { ok[contract.Result](w.maintain(false)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newDeviceEnv(t, standardPolicy())
+			w.makeBound("i1")
+			w.host.cancelDelay = time.Second
+			ok[contract.Result](w.unbind("i1"))
+			w.stepRuns("verify")
+			w.inventory.reserved = 0 // as the task that was lost left it
+			w.inventory.generation++
+			end(w)
+			w.pass(time.Hour)
+			w.idle()
+			require.Equal(t, 1, w.inventory.reserved)
+			w.requireNoDefect()
+		})
+	}
+}
