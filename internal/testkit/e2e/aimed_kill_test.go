@@ -112,7 +112,7 @@ func (k *anvil) strikeAll(t *testing.T, acts []*aimedAct) {
 		t.Logf("%s: writes after %v", a.act.name, a.writes)
 		for n := range a.writes {
 			for j, b := range blows {
-				if every := os.Getenv("BURNISH_KILLS") == "all"; (every || j == (i+n)%ordinary) && (!b.first || len(a.act.first) > 0) {
+				if strikes(j, i+n) && (!b.first || len(a.act.first) > 0) {
 					cases = append(cases, &aim{k: k, act: a.act, nth: n + 1, blow: b})
 				}
 			}
@@ -123,15 +123,24 @@ func (k *anvil) strikeAll(t *testing.T, acts []*aimedAct) {
 	}
 }
 
+// strikes says that the blow with this index falls on an act's write: all do with
+// BURNISH_KILLS=all, and the one whose name is BURNISH_BLOW.
+func strikes(blow, turn int) bool {
+	if only := os.Getenv("BURNISH_BLOW"); only != "" {
+		return blows[blow].name == only
+	}
+	return os.Getenv("BURNISH_KILLS") == "all" || blow == turn%ordinary
+}
+
 // strikeTogether strikes aims with the same blow, some at once: those whose writes come at about
-// the same time.
+// the same time. One whose write had not come by then is struck again alone.
 func (k *anvil) strikeTogether(t *testing.T, aims []*aim) {
 	slices.SortStableFunc(aims, func(a, b *aim) int { return cmp.Compare(a.lead(), b.lead()) })
 	for len(aims) > 0 {
-		var now, later []*aim
-		creates := false
-		for _, a := range aims {
-			if len(now) == struckAtOnce || a.act.creates && creates || a.tries > 0 && len(now) > 0 || len(now) > 0 && now[0].tries > 0 || a.tries > 2 {
+		now, later := aims[:1:1], []*aim(nil)
+		creates := now[0].act.creates
+		for _, a := range aims[1:] {
+			if len(now) == struckAtOnce || now[0].again || a.again || creates && a.act.creates {
 				later = append(later, a)
 				continue
 			}
@@ -139,8 +148,8 @@ func (k *anvil) strikeTogether(t *testing.T, aims []*aim) {
 		}
 		k.strike(t, now...)
 		for _, a := range now {
-			if a.nth > 0 && a.hit == 0 {
-				later = append(later, &aim{k: k, act: a.act, nth: a.nth, blow: a.blow, tries: a.tries + 1})
+			if a.nth > 0 && a.hit == 0 && !a.again {
+				later = append(later, &aim{k: k, act: a.act, nth: a.nth, blow: a.blow, again: true})
 			}
 		}
 		aims = later
@@ -199,8 +208,8 @@ type aim struct {
 	act  *aimedAct
 	blow blow
 	nth  int // the write after which it strikes; 0: none does
-	// tries is how often a blow has fallen before the write had come.
-	tries int
+	// again: an earlier blow fell before the write had come.
+	again bool
 
 	devices  []Device
 	instance string
@@ -218,6 +227,9 @@ func (a *aim) String() string {
 		return a.act.name + ", no blow"
 	}
 	what := fmt.Sprintf("%s, write %d, %s", a.act.name, a.nth, a.blow.name)
+	if a.again {
+		what += ", again"
+	}
 	if a.other != nil {
 		what += " (" + strings.Join(a.other[:1], " ") + ")"
 	}
@@ -546,7 +558,7 @@ func (a *aim) lead() time.Duration {
 // kill waits for the writes, and kills worker and server.
 func (k *anvil) kill(t *testing.T, aims []*aim, reached <-chan *aim, clients context.CancelFunc) {
 	t.Helper()
-	limit := time.After(time.Minute)
+	limit := time.After(30 * time.Second)
 waiting:
 	for n := range aims {
 		select {
