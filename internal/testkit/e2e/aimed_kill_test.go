@@ -67,7 +67,7 @@ const holdFor = 500 * time.Millisecond
 // restWithin is how long an act may take to come to rest after a blow. needs_operator comes
 // after tellAfter, a sweep every sweepEvery.
 const (
-	restWithin = 45 * time.Second
+	restWithin = patience * 40 * time.Second
 	tellAfter  = 4 * time.Second
 	sweepEvery = 2 * time.Second
 )
@@ -716,8 +716,8 @@ func (a *aim) judgeOther(t *testing.T) {
 	switch a.other[0] {
 	case "retire --lost", "retire":
 		require.Equal(t, device.Retired, f.State)
-	case "manage":
-		require.Equal(t, device.Manageable, f.State)
+	case "manage": // it may have been so already, and the act goes on
+		require.True(t, f.State == device.Manageable || a.act.done(a) == nil, "%+v", f)
 	case "abort":
 		require.Contains(t, []device.State{device.Error, device.Manageable}, f.State)
 	case "maintain":
