@@ -64,12 +64,13 @@ const struckAtOnce = 5
 // holdFor is how long the first of them is held for the others.
 const holdFor = 500 * time.Millisecond
 
-// restWithin is how long an act may take to come to rest after a blow. needs_operator comes
-// after tellAfter, a sweep every sweepEvery.
+// restWithin is how long an act may take to come to rest after a blow, restsFor how long it must
+// rest then. needs_operator comes after tellAfter. There are no sweeps: what a blow leaves behind
+// is put right because the worker is back, not by the next sweep, which would hide it.
 const (
 	restWithin = patience * 40 * time.Second
-	tellAfter  = 4 * time.Second
-	sweepEvery = 2 * time.Second
+	restsFor   = 3 * time.Second
+	tellAfter  = 2 * time.Second
 )
 
 // Worker and server are killed after every write that any act makes. Then: an act that was
@@ -186,7 +187,7 @@ runbooks:
 	cancel()
 	c.context = over
 	k := &anvil{Cloud: c}
-	env := c.Env("BURNISH_SWEEP_INTERVAL="+sweepEvery.String(), "BURNISH_TELL_AFTER="+tellAfter.String(), "BURNISH_POLICY="+policy)
+	env := c.Env("BURNISH_SWEEP_INTERVAL=0", "BURNISH_TELL_AFTER="+tellAfter.String(), "BURNISH_POLICY="+policy)
 	k.worker = c.Run(t, "all", env...)
 	return k
 }
@@ -661,7 +662,7 @@ func (k *anvil) awaitAdmitted(t *testing.T, workflow, id string, answered <-chan
 
 // judge waits until the devices rest, and asserts what must hold then.
 func (a *aim) judge(t *testing.T) {
-	stuck := a.rest(sweepEvery + time.Second)
+	stuck := a.rest(restsFor)
 	t.Logf("the write had arrived %s before the blow", a.hit.Round(time.Millisecond))
 	if a.result != nil {
 		t.Log(*a.result)
