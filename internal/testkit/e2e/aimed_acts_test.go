@@ -25,8 +25,10 @@ type aimedAct struct {
 	command func(*aim) []string
 	// done says what is missing of all of it.
 	done func(*aim) error
-	// others are the commands of which each may come first.
+	// first are the commands of which each may come first.
 	first []string
+	// nth and by are the write and the blow that are worst for it.
+	nth, by int
 	// creates: it makes a provider. cleans: it may erase what an operator holds. ofInstance:
 	// it is an act of an instance.
 	creates, cleans, ofInstance, elsewhere bool
@@ -34,14 +36,6 @@ type aimedAct struct {
 	// leads are how long it takes from the command to each of its writes, as measured where
 	// nothing is killed.
 	leads []time.Duration
-}
-
-// others is the command that comes first under this aim.
-func (x *aimedAct) others(a *aim) []string {
-	if len(x.first) == 0 {
-		return nil
-	}
-	return []string{x.first[a.nth%len(x.first)]}
 }
 
 func (a *aim) prepare(t *testing.T) {
@@ -275,77 +269,77 @@ func aimedActs() []*aimedAct {
 		}
 	}
 	return []*aimedAct{
-		{name: "bind", start: available, command: bind(), done: has(0), first: []string{"unbind", "retire --lost", "manage"}},
+		{name: "bind", nth: 1, by: first, start: available, command: bind(), done: has(0), first: []string{"unbind", "retire --lost", "manage"}},
 		{
-			name: "bind with request and tag", start: available, command: bind("--request", "r1", "--tag", "database"),
+			name: "bind with request and tag", nth: 1, by: alive, start: available, command: bind("--request", "r1", "--tag", "database"),
 			done: isAt(func(a *aim, f facts) bool {
 				return f.State == device.Allocated && f.Instance == a.instance && f.Request == "r1" && f.Tag == "database"
 			}), first: []string{"retire --lost", "unbind"},
 		},
 		{
-			name: "unbind", start: bound, done: isFree, first: []string{"retire --lost", "maintain"},
+			name: "unbind", nth: 2, by: first, start: bound, done: isFree, first: []string{"retire --lost", "maintain"},
 			command: func(a *aim) []string { return []string{"unbind", a.devices[0].Name, "--instance", a.instance} },
 		},
-		{name: "provide", start: enrolled, command: about("provide"), done: isFree, cleans: true, first: []string{"retire --lost", "abort"}},
+		{name: "provide", nth: 2, by: gone, start: enrolled, command: about("provide"), done: isFree, cleans: true, first: []string{"retire --lost", "abort"}},
 		{
-			name: "provide a clean one", start: then(available, []string{"manage"}), command: about("provide"), done: isFree,
+			name: "provide a clean one", nth: 2, by: first, start: then(available, []string{"manage"}), command: about("provide"), done: isFree,
 			first: []string{"retire --lost"},
 		},
 		{
-			name: "clean by a verify of one never provided", start: enrolled, command: about("clean", "--steps", "verify"),
+			name: "clean by a verify of one never provided", nth: 1, by: alive, start: enrolled, command: about("clean", "--steps", "verify"),
 			done:  isAt(func(_ *aim, f facts) bool { return f.operators() && f.Bytes == "tenant 1" }),
 			first: []string{"maintain", "retire --lost"},
 		},
 		{
 			// Its serial is confirmed: the write is in the same task as the request.
-			name: "clean by a verify of one never provided, again", start: then(enrolled, []string{"clean", "--steps", "verify", "--wait"}, []string{"manage"}),
+			name: "clean by a verify of one never provided, again", nth: 1, by: gone, start: then(enrolled, []string{"clean", "--steps", "verify", "--wait"}, []string{"manage"}),
 			command: about("clean", "--steps", "verify"),
 			done:    isAt(func(_ *aim, f facts) bool { return f.operators() && f.Bytes == "tenant 1" }),
 			first:   []string{"maintain", "retire --lost"},
 		},
 		{
-			name: "clean by zero", start: enrolled, command: about("clean", "--steps", "zero"), cleans: true,
+			name: "clean by zero", nth: 1, by: first, start: enrolled, command: about("clean", "--steps", "zero"), cleans: true,
 			done: inState(device.Manageable, "zero"), first: []string{"retire --lost", "abort"},
 		},
 		{
-			name: "clean by a runbook", start: enrolled, command: about("clean", "--runbook", "by-hand"), cleans: true,
+			name: "clean by a runbook", nth: 1, by: gone, start: enrolled, command: about("clean", "--runbook", "by-hand"), cleans: true,
 			done: inState(device.Manageable, "zero"), first: []string{"abort", "retire --lost"},
 		},
 		{
-			name: "clean by a verify of one that was provided", start: then(available, []string{"manage"}), command: about("clean", "--steps", "verify"),
+			name: "clean by a verify of one that was provided", nth: 1, by: alive, start: then(available, []string{"manage"}), command: about("clean", "--steps", "verify"),
 			done: inState(device.Manageable, "zero"), first: []string{"maintain", "retire --lost"},
 		},
-		{name: "clean after an error", start: failed, command: about("clean"), cleans: true, done: isAt(func(_ *aim, f facts) bool {
+		{name: "clean after an error", nth: 1, by: gone, start: failed, command: about("clean"), cleans: true, done: isAt(func(_ *aim, f facts) bool {
 			return f.State == device.Cleaning && f.Fault == string(device.CodeOnHold)
 		}), first: []string{"retire --lost", "manage"}},
-		{name: "manage", start: available, command: about("manage"), done: inState(device.Manageable, "zero"), first: []string{"retire --lost", "maintain"}},
-		{name: "maintain", start: available, command: about("maintain", "--reason", "test"), done: isAt(func(_ *aim, f facts) bool {
+		{name: "manage", nth: 1, by: gone, start: available, command: about("manage"), done: inState(device.Manageable, "zero"), first: []string{"retire --lost", "maintain"}},
+		{name: "maintain", nth: 1, by: alive, start: available, command: about("maintain", "--reason", "test"), done: isAt(func(_ *aim, f facts) bool {
 			return f.State == device.Available && f.OnHold
 		}), first: []string{"retire --lost", "manage"}},
 		{
-			name: "maintain --off", start: then(available, []string{"maintain", "--reason", "test"}), command: about("maintain", "--off"),
+			name: "maintain --off", nth: 2, by: first, start: then(available, []string{"maintain", "--reason", "test"}), command: about("maintain", "--off"),
 			done: isFree, first: []string{"retire --lost", "manage"},
 		},
-		{name: "abort", start: atHold, command: about("abort"), cleans: true, done: isAt(func(_ *aim, f facts) bool { return f.State == device.Error })},
-		{name: "release-hold", start: atHold, command: about("release-hold"), done: isFree, first: []string{"retire --lost", "abort"}},
-		{name: "retire", start: available, command: about("retire", "--reason", "worn"), done: inState(device.Retired, "zero"), first: []string{"maintain", "manage"}},
+		{name: "abort", nth: 1, by: alive, start: atHold, command: about("abort"), cleans: true, done: isAt(func(_ *aim, f facts) bool { return f.State == device.Error })},
+		{name: "release-hold", nth: 1, by: first, start: atHold, command: about("release-hold"), done: isFree, first: []string{"retire --lost", "abort"}},
+		{name: "retire", nth: 1, by: first, start: available, command: about("retire", "--reason", "worn"), done: inState(device.Retired, "zero"), first: []string{"maintain", "manage"}},
 		{
-			name: "retire --lost", start: available, command: about("retire", "--lost", "--reason", "gone"), done: inState(device.Retired, "zero"),
+			name: "retire --lost", nth: 1, by: alive, start: available, command: about("retire", "--lost", "--reason", "gone"), done: inState(device.Retired, "zero"),
 			first: []string{"manage"},
 		},
 		{
-			name: "retire of an instance's", start: bound, done: inState(device.Retired, "tenant 2"), first: []string{"unbind"},
+			name: "retire of an instance's", nth: 1, by: alive, start: bound, done: inState(device.Retired, "tenant 2"), first: []string{"unbind"},
 			command: func(a *aim) []string {
 				return []string{"retire", a.devices[0].Name, "--reason", "worn", "--instance", a.instance}
 			},
 		},
-		{name: "replace", start: swapped, command: about("replace"), done: inState(device.Manageable, "tenant 9"), first: []string{"retire --lost"}},
+		{name: "replace", nth: 1, by: first, start: swapped, command: about("replace"), done: inState(device.Manageable, "tenant 9"), first: []string{"retire --lost"}},
 		{
-			name: "replace --provide", start: swapped, command: about("replace", "--provide"), cleans: true, done: isFree,
+			name: "replace --provide", nth: 2, by: gone, start: swapped, command: about("replace", "--provide"), cleans: true, done: isFree,
 			first: []string{"retire --lost", "manage"},
 		},
 		{
-			name: "move", devices: 2, creates: true, done: func(a *aim) error {
+			name: "move", nth: 3, by: alive, devices: 2, creates: true, done: func(a *aim) error {
 				if a.after[0].State != device.Absent || a.after[1].State != device.Manageable || a.after[1].Bytes != "tenant 1" {
 					return fmt.Errorf("%+v", a.after)
 				}
@@ -357,43 +351,43 @@ func aimedActs() []*aimedAct {
 			},
 			command: func(a *aim) []string { return []string{"move", a.devices[0].Name, a.devices[1].Name} },
 		},
-		{name: "forget", start: then(available, []string{"retire", "--reason", "worn"}), command: about("forget"), done: inState(device.Absent, "zero")},
+		{name: "forget", nth: 1, by: alive, start: then(available, []string{"retire", "--reason", "worn"}), command: about("forget"), done: inState(device.Absent, "zero")},
 		{
-			name: "enroll", creates: true, start: func(*aim) error { return nil }, done: inState(device.Manageable, "tenant 1"),
+			name: "enroll", nth: 1, by: gone, creates: true, start: func(*aim) error { return nil }, done: inState(device.Manageable, "tenant 1"),
 			command: func(a *aim) []string { return a.k.EnrollArgs(a.devices[0]) },
 		},
 		{
-			name: "enroll --provide", creates: true, cleans: true, start: func(*aim) error { return nil }, done: isFree,
+			name: "enroll --provide", nth: 5, by: alive, creates: true, cleans: true, start: func(*aim) error { return nil }, done: isFree,
 			command: func(a *aim) []string { return a.k.EnrollArgs(a.devices[0], "--provide") },
 		},
 		{
-			name: "instance bind", devices: 3, ofInstance: true, start: available, done: has(0, 1, 2), first: []string{"release"},
+			name: "instance bind", nth: 2, by: alive, devices: 3, ofInstance: true, start: available, done: has(0, 1, 2), first: []string{"release"},
 			command: withDevices("bind", 0, 1, 2),
 		},
 		{
-			name: "instance attach", devices: 3, ofInstance: true, start: instanceHas(0), done: has(0, 1, 2), first: []string{"release"},
+			name: "instance attach", nth: 1, by: first, devices: 3, ofInstance: true, start: instanceHas(0), done: has(0, 1, 2), first: []string{"release"},
 			command: withDevices("attach", 1, 2),
 		},
 		{
-			name: "instance detach", devices: 3, ofInstance: true, start: instanceHas(0, 1, 2), done: has(0), first: []string{"release"},
+			name: "instance detach", nth: 1, by: gone, devices: 3, ofInstance: true, start: instanceHas(0, 1, 2), done: has(0), first: []string{"release"},
 			command: func(a *aim) []string {
 				return []string{"instance", "detach", a.instance, a.devices[1].Name, a.devices[2].Name}
 			},
 		},
 		{
-			name: "instance release", devices: 2, ofInstance: true, start: instanceHas(0, 1), done: has(), first: []string{"release"},
+			name: "instance release", nth: 2, by: first, devices: 2, ofInstance: true, start: instanceHas(0, 1), done: has(), first: []string{"release"},
 			command: ofInstance("release"),
 		},
 		{
-			name: "instance migrate", devices: 4, ofInstance: true, elsewhere: true, start: instanceHas(0, 1), done: has(0, 1, 2, 3),
+			name: "instance migrate", nth: 2, by: alive, devices: 4, ofInstance: true, elsewhere: true, start: instanceHas(0, 1), done: has(0, 1, 2, 3),
 			command: instanceMigrate, first: []string{"release"},
 		},
 		{
-			name: "instance confirm", devices: 4, ofInstance: true, elsewhere: true, start: instanceMoves, done: has(2, 3),
+			name: "instance confirm", nth: 1, by: first, devices: 4, ofInstance: true, elsewhere: true, start: instanceMoves, done: has(2, 3),
 			command: ofInstance("confirm"), first: []string{"release"},
 		},
 		{
-			name: "instance revert", devices: 4, ofInstance: true, elsewhere: true, start: instanceMoves, done: has(0, 1),
+			name: "instance revert", nth: 2, by: gone, devices: 4, ofInstance: true, elsewhere: true, start: instanceMoves, done: has(0, 1),
 			command: ofInstance("revert"), first: []string{"release"},
 		},
 	}
