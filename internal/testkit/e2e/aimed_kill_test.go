@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -82,15 +83,16 @@ const (
 // operator called; what an operator holds is neither erased nor offered, a tenant keeps his
 // bytes for as long as he has the device, and nothing dirty is offered (see Cloud). Each act
 // meets the blow that is its worst; with BURNISH_KILLS=all every blow after each of its writes,
-// and every other command. BURNISH_AIM is a prefix of the names of the acts that are struck.
+// and every other command. BURNISH_AIM is a regular expression for the names of the acts.
 //
 // F30, F42, F43, S0.5, S0.6
 func TestKillAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	const anvils = 3
 	acts := map[int][]*aimedAct{}
+	wanted := regexp.MustCompile(os.Getenv("BURNISH_AIM"))
 	for i, x := range aimedActs() {
-		if strings.HasPrefix(x.name, os.Getenv("BURNISH_AIM")) {
+		if wanted.MatchString(x.name) {
 			acts[i%anvils] = append(acts[i%anvils], x)
 		}
 	}
@@ -150,7 +152,8 @@ func (k *anvil) strikeTogether(t *testing.T, aims []*aim) {
 		now, later := aims[:1:1], []*aim(nil)
 		creates := now[0].act.creates
 		for _, a := range aims[1:] {
-			if len(now) == struckAtOnce || now[0].again || a.again || creates && a.act.creates {
+			full := a.nth > 0 && len(now) == struckAtOnce
+			if full || now[0].again || a.again || creates && a.act.creates {
 				later = append(later, a)
 				continue
 			}
