@@ -27,7 +27,7 @@ type aimedAct struct {
 	done func(*aim) error
 	// first are the commands of which each may come first.
 	first []string
-	// nth and by are the write and the blow that are worst for it.
+	// nth and by are the write and the blow that are worst for it; 0: it is struck in a soak only.
 	nth, by int
 	// creates: it makes a provider. cleans: it may erase what an operator holds. ofInstance:
 	// it is an act of an instance.
@@ -280,13 +280,13 @@ func aimedActs() []*aimedAct {
 			name: "unbind", nth: 2, by: first, start: bound, done: isFree, first: []string{"retire --lost", "maintain"},
 			command: func(a *aim) []string { return []string{"unbind", a.devices[0].Name, "--instance", a.instance} },
 		},
-		{name: "provide", nth: 2, by: gone, start: enrolled, command: about("provide"), done: isFree, cleans: true, first: []string{"retire --lost", "abort"}},
+		{name: "provide", start: enrolled, command: about("provide"), done: isFree, cleans: true, first: []string{"retire --lost", "abort"}},
 		{
 			name: "provide a clean one", nth: 2, by: first, start: then(available, []string{"manage"}), command: about("provide"), done: isFree,
 			first: []string{"retire --lost"},
 		},
 		{
-			name: "clean by a verify of one never provided", nth: 1, by: alive, start: enrolled, command: about("clean", "--steps", "verify"),
+			name: "clean by a verify of one never provided", start: enrolled, command: about("clean", "--steps", "verify"),
 			done:  isAt(func(_ *aim, f facts) bool { return f.operators() && f.Bytes == "tenant 1" }),
 			first: []string{"maintain", "retire --lost"},
 		},
@@ -298,44 +298,44 @@ func aimedActs() []*aimedAct {
 			first:   []string{"maintain", "retire --lost"},
 		},
 		{
-			name: "clean by zero", nth: 1, by: first, start: enrolled, command: about("clean", "--steps", "zero"), cleans: true,
+			name: "clean by zero", start: enrolled, command: about("clean", "--steps", "zero"), cleans: true,
 			done: inState(device.Manageable, "zero"), first: []string{"retire --lost", "abort"},
 		},
 		{
-			name: "clean by a runbook", nth: 1, by: gone, start: enrolled, command: about("clean", "--runbook", "by-hand"), cleans: true,
+			name: "clean by a runbook", start: enrolled, command: about("clean", "--runbook", "by-hand"), cleans: true,
 			done: inState(device.Manageable, "zero"), first: []string{"abort", "retire --lost"},
 		},
 		{
 			name: "clean by a verify of one that was provided", nth: 1, by: alive, start: then(available, []string{"manage"}), command: about("clean", "--steps", "verify"),
 			done: inState(device.Manageable, "zero"), first: []string{"maintain", "retire --lost"},
 		},
-		{name: "clean after an error", nth: 1, by: gone, start: failed, command: about("clean"), cleans: true, done: isAt(func(_ *aim, f facts) bool {
+		{name: "clean after an error", start: failed, command: about("clean"), cleans: true, done: isAt(func(_ *aim, f facts) bool {
 			return f.State == device.Cleaning && f.Fault == string(device.CodeOnHold)
 		}), first: []string{"retire --lost", "manage"}},
-		{name: "manage", nth: 1, by: gone, start: available, command: about("manage"), done: inState(device.Manageable, "zero"), first: []string{"retire --lost", "maintain"}},
-		{name: "maintain", nth: 1, by: alive, start: available, command: about("maintain", "--reason", "test"), done: isAt(func(_ *aim, f facts) bool {
+		{name: "manage", start: available, command: about("manage"), done: inState(device.Manageable, "zero"), first: []string{"retire --lost", "maintain"}},
+		{name: "maintain", start: available, command: about("maintain", "--reason", "test"), done: isAt(func(_ *aim, f facts) bool {
 			return f.State == device.Available && f.OnHold
 		}), first: []string{"retire --lost", "manage"}},
 		{
 			name: "maintain --off", nth: 2, by: first, start: then(available, []string{"maintain", "--reason", "test"}), command: about("maintain", "--off"),
 			done: isFree, first: []string{"retire --lost", "manage"},
 		},
-		{name: "abort", nth: 1, by: alive, start: atHold, command: about("abort"), cleans: true, done: isAt(func(_ *aim, f facts) bool { return f.State == device.Error })},
-		{name: "release-hold", nth: 1, by: first, start: atHold, command: about("release-hold"), done: isFree, first: []string{"retire --lost", "abort"}},
+		{name: "abort", start: atHold, command: about("abort"), cleans: true, done: isAt(func(_ *aim, f facts) bool { return f.State == device.Error })},
+		{name: "release-hold", start: atHold, command: about("release-hold"), done: isFree, first: []string{"retire --lost", "abort"}},
 		{name: "retire", nth: 1, by: first, start: available, command: about("retire", "--reason", "worn"), done: inState(device.Retired, "zero"), first: []string{"maintain", "manage"}},
 		{
-			name: "retire --lost", nth: 1, by: alive, start: available, command: about("retire", "--lost", "--reason", "gone"), done: inState(device.Retired, "zero"),
+			name: "retire --lost", start: available, command: about("retire", "--lost", "--reason", "gone"), done: inState(device.Retired, "zero"),
 			first: []string{"manage"},
 		},
 		{
-			name: "retire of an instance's", nth: 1, by: alive, start: bound, done: inState(device.Retired, "tenant 2"), first: []string{"unbind"},
+			name: "retire of an instance's", start: bound, done: inState(device.Retired, "tenant 2"), first: []string{"unbind"},
 			command: func(a *aim) []string {
 				return []string{"retire", a.devices[0].Name, "--reason", "worn", "--instance", a.instance}
 			},
 		},
 		{name: "replace", nth: 1, by: first, start: swapped, command: about("replace"), done: inState(device.Manageable, "tenant 9"), first: []string{"retire --lost"}},
 		{
-			name: "replace --provide", nth: 2, by: gone, start: swapped, command: about("replace", "--provide"), cleans: true, done: isFree,
+			name: "replace --provide", start: swapped, command: about("replace", "--provide"), cleans: true, done: isFree,
 			first: []string{"retire --lost", "manage"},
 		},
 		{
@@ -353,7 +353,7 @@ func aimedActs() []*aimedAct {
 		},
 		{name: "forget", nth: 1, by: alive, start: then(available, []string{"retire", "--reason", "worn"}), command: about("forget"), done: inState(device.Absent, "zero")},
 		{
-			name: "enroll", nth: 1, by: gone, creates: true, start: func(*aim) error { return nil }, done: inState(device.Manageable, "tenant 1"),
+			name: "enroll", creates: true, start: func(*aim) error { return nil }, done: inState(device.Manageable, "tenant 1"),
 			command: func(a *aim) []string { return a.k.EnrollArgs(a.devices[0]) },
 		},
 		{
@@ -365,17 +365,17 @@ func aimedActs() []*aimedAct {
 			command: withDevices("bind", 0, 1, 2),
 		},
 		{
-			name: "instance attach", nth: 1, by: first, devices: 3, ofInstance: true, start: instanceHas(0), done: has(0, 1, 2), first: []string{"release"},
+			name: "instance attach", devices: 3, ofInstance: true, start: instanceHas(0), done: has(0, 1, 2), first: []string{"release"},
 			command: withDevices("attach", 1, 2),
 		},
 		{
-			name: "instance detach", nth: 1, by: gone, devices: 3, ofInstance: true, start: instanceHas(0, 1, 2), done: has(0), first: []string{"release"},
+			name: "instance detach", devices: 3, ofInstance: true, start: instanceHas(0, 1, 2), done: has(0), first: []string{"release"},
 			command: func(a *aim) []string {
 				return []string{"instance", "detach", a.instance, a.devices[1].Name, a.devices[2].Name}
 			},
 		},
 		{
-			name: "instance release", nth: 2, by: first, devices: 2, ofInstance: true, start: instanceHas(0, 1), done: has(), first: []string{"release"},
+			name: "instance release", nth: 2, by: gone, devices: 2, ofInstance: true, start: instanceHas(0, 1), done: has(), first: []string{"release"},
 			command: ofInstance("release"),
 		},
 		{
@@ -383,11 +383,11 @@ func aimedActs() []*aimedAct {
 			command: instanceMigrate, first: []string{"release"},
 		},
 		{
-			name: "instance confirm", nth: 1, by: first, devices: 4, ofInstance: true, elsewhere: true, start: instanceMoves, done: has(2, 3),
+			name: "instance confirm", devices: 4, ofInstance: true, elsewhere: true, start: instanceMoves, done: has(2, 3),
 			command: ofInstance("confirm"), first: []string{"release"},
 		},
 		{
-			name: "instance revert", nth: 2, by: gone, devices: 4, ofInstance: true, elsewhere: true, start: instanceMoves, done: has(0, 1),
+			name: "instance revert", devices: 4, ofInstance: true, elsewhere: true, start: instanceMoves, done: has(0, 1),
 			command: ofInstance("revert"), first: []string{"release"},
 		},
 	}
