@@ -167,11 +167,11 @@ histories: build ## record histories from this code, for later replays
 	@./deploy/histories.sh
 
 .PHONY: soak
-soak: ## random walks (WALKS, 5000), STATES of the explorer (20 million), every mutation, a kill at every request to a BMC, FUZZ inputs to each parser (100000x), the race detector everywhere
+soak: ## random walks (WALKS, 5000), STATES of the explorer (20 million), every mutation, a kill at every request to a BMC and every write to the inventory, FUZZ inputs to each parser (100000x), the race detector everywhere
 	go test -race -count=1 -timeout 40m $(PLAIN)
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
 	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/testkit/explorer -run '^TestExploreEverything' -count=1 -timeout 2h -v
-	BURNISH_KILLS=all go test ./internal/testkit/e2e -run '^TestKillAtEveryRequestToABMC$$' -count=1 -timeout 4h -v
+	BURNISH_KILLS=all go test ./internal/testkit/e2e -run '^Test(KillAtEveryRequestToABMC|KillAtEveryWrite|RandomChaosOverPlacement)$$' -count=1 -timeout 6h -v
 	BURNISH_MUTATIONS=all go test -race $(MUTANTS) -count=1 -timeout 2h
 	@for package in $(PARSERS); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \

@@ -309,9 +309,11 @@ func (r *Recorder) update(c Change) []func(Change) {
 	return slices.Clone(r.onChange)
 }
 
-// tenantClass is the class of the inventory that says who has a device. It is never
-// allocatable.
-const tenantClass = "CUSTOM_BURNISH_TENANT"
+// isRecord says that an inventory of this class is part of Burnish's record of a device. It is
+// never allocatable.
+func isRecord(class string) bool {
+	return class == "CUSTOM_BURNISH_TENANT" || class == "CUSTOM_BURNISH_RECORD"
+}
 
 // changeOf reads the state after a write of an inventory or of a provider.
 func changeOf(e Exchange) (Change, bool) {
@@ -350,7 +352,7 @@ func changeOf(e Exchange) (Change, bool) {
 	if len(rest) == 1 {
 		c.Stocked = len(answer.Inventories) > 0
 		for class, one := range answer.Inventories {
-			if class == tenantClass {
+			if isRecord(class) {
 				continue
 			}
 			c.Total += one.Total

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -133,8 +134,8 @@ type Inventory struct {
 	Fields     map[string]any
 }
 
-// Inventory reads a provider's inventory. There must be exactly one, beside the one that
-// says who has the device.
+// Inventory reads a provider's inventory. There must be exactly one, beside those of Burnish's
+// record.
 func (c Client) Inventory(ctx context.Context, provider string) (Inventory, error) {
 	var answer struct {
 		Generation  int64                     `json:"resource_provider_generation"`
@@ -144,7 +145,7 @@ func (c Client) Inventory(ctx context.Context, provider string) (Inventory, erro
 	if err != nil {
 		return Inventory{}, err
 	}
-	delete(answer.Inventories, tenantClass)
+	maps.DeleteFunc(answer.Inventories, func(class string, _ map[string]any) bool { return isRecord(class) })
 	if status != http.StatusOK || len(answer.Inventories) != 1 {
 		return Inventory{}, fmt.Errorf("%w: %d %s", errRefused, status, text)
 	}

@@ -1,0 +1,408 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/openstack"
+	"burnish/internal/testkit/proc"
+	"burnish/workflows/contract"
+)
+
+// How rough the way to Placement is, in parts of a hundred of Burnish's requests.
+const (
+	answersLost = 3
+	unavailable = 3
+	delayed     = 5
+	longestWait = 2 * time.Second
+	chaosSweep  = 3 * time.Second
+)
+
+// roughRoad forwards Burnish's requests to the recorder: some answers are lost, some requests
+// refused, some late.
+func roughRoad(t *testing.T, target string, random *rand.Rand) string {
+	t.Helper()
+	var mu sync.Mutex
+	dice := func() (what, wait int) {
+		mu.Lock()
+		defer mu.Unlock()
+		return random.IntN(100), random.IntN(int(longestWait/time.Millisecond) + 1)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		what, wait := dice()
+		if what >= 100-delayed {
+			outage(t, time.Duration(wait)*time.Millisecond)
+		}
+		if what < unavailable {
+			http.Error(w, "chaos", http.StatusServiceUnavailable)
+			return
+		}
+		on, err := http.NewRequest(r.Method, target+r.URL.RequestURI(), bytes.NewReader(body)) //nolint:noctx // a client that gives up does not undo its request
+		if err != nil {
+			return
+		}
+		on.Header = r.Header.Clone()
+		answer, err := http.DefaultTransport.RoundTrip(on)
+		if err != nil || what < unavailable+answersLost {
+			if err == nil {
+				_ = answer.Body.Close()
+			}
+			panic(http.ErrAbortHandler) // the connection breaks
+		}
+		defer answer.Body.Close()
+		for name, values := range answer.Header {
+			w.Header()[name] = values
+		}
+		w.WriteHeader(answer.StatusCode)
+		_, _ = io.Copy(w, answer.Body) // the client may have gone
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// chaos is a cloud with a rough road, in which everything happens at once.
+type chaos struct {
+	*Cloud
+	random        *rand.Rand
+	control, host *Worker
+	slots         []*chaosSlot
+	down          []span
+}
+
+// chaosSlot is one of Nova's devices.
+type chaosSlot struct {
+	d         Device
+	address   string
+	mu        sync.Mutex
+	provider  string
+	instance  string    // "": Placement has no allocation
+	freed     time.Time // when the last one left
+	tenants   uint64
+	dirtyOpen []opening
+}
+
+// opening is a time in which a device was dirty, by its own workflow, while a scheduler could
+// allocate its provider.
+type opening struct {
+	from, to time.Time
+	state    device.State
+	// unnoticed: Burnish does not know yet that somebody's bytes are on it.
+	unnoticed bool
+	by        openstack.Change // the last write before
+	freed     time.Time        // when Nova ended an allocation after that write; zero: it did not
+}
+
+// byBurnish says that Burnish's own write opened it.
+func (o opening) byBurnish() bool { return !o.by.By.ByScheduler && o.freed.IsZero() }
+
+func (o opening) String() string {
+	opened := fmt.Sprintf("opened by Burnish at %s", clock(o.by.At))
+	switch {
+	case !o.freed.IsZero():
+		opened = fmt.Sprintf("opened by Nova, which had not burned it and deleted the instance at %s", clock(o.freed))
+	case o.by.By.ByScheduler:
+		opened = fmt.Sprintf("opened by Nova at %s: %s %s", clock(o.by.At), o.by.By.Method, o.by.By.Path)
+	}
+	if o.unnoticed {
+		opened = "not noticed yet, " + opened
+	}
+	return fmt.Sprintf("%s for %s from %s on, %s", o.state, o.to.Sub(o.from).Round(time.Millisecond), clock(o.from), opened)
+}
+
+// S2.40, F4, F5, F28
+func TestRandomChaosOverPlacement(t *testing.T) {
+	t.Parallel()
+	length := 40 * time.Second
+	if os.Getenv("BURNISH_KILLS") == "all" {
+		length = 150 * time.Second
+	}
+	seed := uint64(time.Now().UnixNano())
+	if given := os.Getenv("BURNISH_SEED"); given != "" {
+		var err error
+		seed, err = strconv.ParseUint(given, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("the seed is %d: BURNISH_SEED=%d repeats it", seed, seed)
+	c := &chaos{Cloud: NewCloud(t, newSite(t)), random: rand.New(rand.NewPCG(seed, 1))}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	c.context = over // what a device says is watched here, also while its worker is dead
+	road := roughRoad(t, c.Recorder.URL, rand.New(rand.NewPCG(seed, 2)))
+	c.access = []string{"OS_AUTH_TYPE=none", "OS_PLACEMENT_ENDPOINT_OVERRIDE=" + road}
+	c.control = c.Run(t, "control", c.Env("BURNISH_SWEEP_INTERVAL="+chaosSweep.String())...)
+	c.host = c.Run(t, "host", c.Env("BURNISH_SWEEP_INTERVAL="+chaosSweep.String())...)
+	for i := range 3 {
+		s := &chaosSlot{address: fmt.Sprintf("0000:%02x:00.0", i+1)}
+		s.d, s.provider = c.NovaDevice(t, s.address, 4*MiB)
+		c.EnrollNovaDevice(t, s.d)
+		c.slots = append(c.slots, s)
+	}
+	watching, stop := context.WithCancel(t.Context())
+	var watchers sync.WaitGroup
+	for _, s := range c.slots {
+		watchers.Go(func() { c.watchSlot(watching, s) })
+	}
+	lowered := make(chan string, 100)
+	c.Recorder.OnChange(func(change openstack.Change) {
+		if change.Allocatable() && !change.By.ByScheduler {
+			select {
+			case lowered <- change.UUID:
+			default:
+			}
+		}
+	})
+	for end := time.Now().Add(length); time.Now().Before(end); {
+		select {
+		case provider := <-lowered: // Nova may be waiting for a device
+			if i := slices.IndexFunc(c.slots, func(s *chaosSlot) bool { return s.provider == provider && s.instance == "" }); i >= 0 && c.random.IntN(2) == 0 {
+				c.spawn(t, c.slots[i])
+			}
+		case <-time.After(time.Duration(50+c.random.IntN(700)) * time.Millisecond):
+			c.happen(t)
+		}
+	}
+	t.Logf("%s calm", clock(time.Now()))
+	for _, s := range c.slots {
+		c.leave(t, s)
+	}
+	calm := make([]error, len(c.slots))
+	for i, s := range c.slots {
+		calm[i] = proc.Await(t.Context(), time.Minute, 200*time.Millisecond, s.d.Name+" to be clean and offered", func() (bool, string) {
+			v, err := c.Workflows().Query(t.Context(), s.d.Name)
+			_, zero, _ := s.d.Count(t, 0)
+			last, _ := c.Recorder.Latest(s.provider)
+			return err == nil && v.DeviceState == device.Available && zero == s.d.Blocks() && last.Allocatable(), fmt.Sprintf("%s %s, %d blocks zero, %v", v.DeviceState, v.LastError, zero, err)
+		})
+	}
+	stop()
+	watchers.Wait()
+	for i, s := range c.slots {
+		assert.NoError(t, calm[i])
+		for _, o := range s.dirtyOpen {
+			t.Logf("%s was dirty and could be allocated: %s", s.d.Name, o)
+			if o.byBurnish() || o.to.After(c.lasts(o)) {
+				t.Errorf("that is too long, or Burnish's own doing:\n%s", c.story(s, o))
+			}
+		}
+	}
+}
+
+// lasts is until when an opening may last: one sweep, and what a busy machine and the rough road
+// take; the time in which the control worker or Placement was down does not count.
+func (c *chaos) lasts(o opening) time.Time {
+	l := timeline{outages: mergeOutages(c.down, nil)}
+	return l.addWithoutOutages(o.from, chaosSweep+margin)
+}
+
+// outageOf runs what takes the control worker or Placement down and brings it back.
+func (c *chaos) outageOf(do func()) {
+	began := time.Now()
+	do()
+	c.down = append(c.down, span{began, time.Now()})
+}
+
+// story is what was written to the slot's providers, and published, around an opening.
+func (c *chaos) story(s *chaosSlot, o opening) string {
+	type line struct {
+		at   time.Time
+		text string
+	}
+	var lines []line
+	for _, e := range c.Recorder.Exchanges() {
+		if e.Method == http.MethodGet || !strings.Contains(e.Path, o.by.UUID) && !strings.Contains(e.Body, o.by.UUID) {
+			continue
+		}
+		who := "Burnish"
+		if e.ByScheduler {
+			who = "Nova"
+		}
+		lines = append(lines, line{e.Began, fmt.Sprintf("%s: %s %s %s -> %d until %s", who, e.Method, e.Path, e.Body, e.Status, clock(e.Ended))})
+	}
+	if events, err := c.histories(context.Background(), contract.WorkflowID(s.d.Name)); err == nil {
+		if all, err := statusesOf(events); err == nil {
+			for _, st := range all {
+				lines = append(lines, line{st.At, fmt.Sprintf("published: %s", st.State)})
+			}
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return a.at.Compare(b.at) })
+	var b strings.Builder
+	for _, l := range lines {
+		if l.at.After(o.from.Add(-30*time.Second)) && l.at.Before(o.to.Add(5*time.Second)) {
+			fmt.Fprintf(&b, "  %s %s\n", clock(l.at), l.text)
+		}
+	}
+	return b.String()
+}
+
+// watchSlot compares what a device's workflow says with what its provider is at the same moment.
+func (c *chaos) watchSlot(ctx context.Context, s *chaosSlot) {
+	for ctx.Err() == nil {
+		before, freed, free := c.now(s)
+		at := time.Now()
+		v, err := c.Workflows().Query(ctx, s.d.Name)
+		after, freedThen, freeThen := c.now(s)
+		left := err == nil && !v.Dirty && s.d.endsInBytes()
+		if err == nil && (v.Dirty || left) && free && freeThen && before.At.Equal(after.At) && freed.Equal(freedThen) {
+			o := opening{from: at, to: time.Now(), state: v.DeviceState, unnoticed: left, by: after}
+			if freed.After(after.At) {
+				o.freed = freed
+			}
+			s.note(o)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// endsInBytes says that the device's last byte is not zero: somebody's, since a wipe ends there.
+func (d Device) endsInBytes() bool {
+	file, err := os.Open(d.Path)
+	if err != nil {
+		return true
+	}
+	defer file.Close()
+	last := make([]byte, 1)
+	_, err = file.ReadAt(last, d.Size-1)
+	return err != nil || last[0] != 0
+}
+
+// now is the last write to the slot's provider, when its last allocation ended, and whether a
+// scheduler could allocate it.
+func (c *chaos) now(s *chaosSlot) (last openstack.Change, freed time.Time, free bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, known := c.Recorder.Latest(s.provider)
+	return last, s.freed, known && last.Allocatable() && s.instance == ""
+}
+
+// has records who has the slot by Placement's allocations.
+func (s *chaosSlot) has(instance string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.instance = instance; instance == "" {
+		s.freed = time.Now()
+	}
+}
+
+// note records an opening, or that the last one lasts.
+func (s *chaosSlot) note(o opening) {
+	if n := len(s.dirtyOpen); n > 0 && s.dirtyOpen[n-1].by.At.Equal(o.by.At) && s.dirtyOpen[n-1].freed.Equal(o.freed) && s.dirtyOpen[n-1].unnoticed == o.unnoticed {
+		s.dirtyOpen[n-1].to = o.to
+		return
+	}
+	s.dirtyOpen = append(s.dirtyOpen, o)
+}
+
+// happen lets one thing happen.
+func (c *chaos) happen(t *testing.T) {
+	t.Helper()
+	s := c.slots[c.random.IntN(len(c.slots))]
+	switch n := c.random.IntN(100); {
+	case n < 40 && s.instance == "":
+		c.spawn(t, s)
+	case n < 75 && s.instance != "":
+		c.leave(t, s)
+	case n < 75: // it is as it should be
+	case n < 81:
+		c.outageOf(func() { c.bounce(t, c.control) })
+	case n < 86:
+		c.bounce(t, c.host)
+	case n < 89:
+		t.Logf("%s Placement is restarted", clock(time.Now()))
+		c.outageOf(func() {
+			c.Placement.Kill(t)
+			outage(t, time.Duration(c.random.IntN(3000))*time.Millisecond)
+			c.Placement.Restart(t)
+		})
+	case n < 96 && s.instance == "":
+		c.recreate(t, s)
+	default:
+		t.Logf("%s Nova resets %s", clock(time.Now()), s.d.Name)
+		c.Nova.SetReserved(s.provider, 0)
+	}
+}
+
+// spawn gives the device to an instance, if Placement offers it. Nova may forget to burn it.
+func (c *chaos) spawn(t *testing.T, s *chaosSlot) {
+	t.Helper()
+	instance := uuid.NewString()
+	s.has(instance)
+	if err := c.Nova.Allocate(t.Context(), s.provider, instance); err != nil {
+		s.mu.Lock()
+		s.instance = ""
+		s.mu.Unlock()
+		return
+	}
+	// Whoever had the device before left nothing: it was offered.
+	_, zero, _ := s.d.Count(t, 0)
+	if zero != s.d.Blocks() {
+		t.Logf("%s %s was allocated with %d of %d blocks zero", clock(time.Now()), s.d.Name, zero, s.d.Blocks())
+	}
+	s.tenants++
+	s.d.Stamp(t, s.tenants)
+	burns := c.random.IntN(3) > 0
+	t.Logf("%s %s is allocated, burned %v", clock(time.Now()), s.d.Name, burns)
+	if burns {
+		c.Nova.Burn(s.provider)
+	}
+}
+
+// leave ends the instance, whose bytes must be there.
+func (c *chaos) leave(t *testing.T, s *chaosSlot) {
+	t.Helper()
+	if s.instance == "" {
+		return
+	}
+	s.d.RequireStamps(t, s.tenants)
+	t.Logf("%s %s is left", clock(time.Now()), s.d.Name)
+	c.Destroy(t, s.instance)
+	s.has("")
+}
+
+// bounce kills a worker, and starts it again.
+func (c *chaos) bounce(t *testing.T, w *Worker) {
+	t.Helper()
+	t.Logf("%s kill -9 of the %s worker", clock(time.Now()), w.Role)
+	w.Kill(t)
+	outage(t, time.Duration(c.random.IntN(1500))*time.Millisecond)
+	w.Start(t)
+}
+
+// recreate has Nova delete the provider and make it again, at once or later.
+func (c *chaos) recreate(t *testing.T, s *chaosSlot) {
+	t.Helper()
+	t.Logf("%s Nova re-creates the provider of %s", clock(time.Now()), s.d.Name)
+	c.Nova.Delete(s.provider)
+	if c.random.IntN(2) == 0 {
+		outage(t, time.Duration(c.random.IntN(3000))*time.Millisecond)
+	}
+	again := c.Nova.Device(c.Root, c.NovaHost, s.address, Class)
+	c.Cloud.watch(again, s.d)
+	s.mu.Lock()
+	s.provider = again
+	s.mu.Unlock()
+}

@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/openstack"
+	"burnish/workflows/contract"
+)
+
+// Nova deletes the provider at the moment in which Burnish lowers its reservation, and makes it
+// again seconds later. The device waits for it, as while it is pending and while it is cleaned,
+// is cleaned once more, because the new one was free, and is offered: no operator is needed.
+//
+// S2.40, D9, F5
+func TestProviderIsReplacedDuringTheLoweringWrite(t *testing.T) {
+	t.Parallel()
+	for what, how := range map[string]struct{ before, lost bool }{
+		"before the write":                      {before: true},
+		"before its answer":                     {},
+		"before its answer, and that gets lost": {lost: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			c := NewCloud(t, newSite(t))
+			d, provider := c.NovaDevice(t, "0000:01:00.0", MiB)
+			c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=1s")...)
+			c.EnrollNovaDevice(t, d)
+			instance := c.Spawn(t, provider)
+			d.Stamp(t, 1)
+			c.AwaitState(t, d.Name, time.Minute, device.Allocated)
+			c.awaitIdle(t, d.Name) // the next write is its clean's, and the one after it lowers
+			gone := make(chan struct{})
+			var once sync.Once
+			vanish := func() { once.Do(func() { c.Nova.Delete(provider); close(gone) }) }
+			in := openstack.Injection{After: vanish, LoseAnswer: how.lost}
+			if how.before {
+				in = openstack.Injection{Before: vanish}
+			}
+			undo := c.Recorder.Inject(openstack.Match{Method: http.MethodPut, Path: provider + "/inventories", Nth: 2}, in)
+			c.Destroy(t, instance)
+			select {
+			case <-gone:
+			case <-time.After(patience * time.Minute):
+				t.Fatal("the reservation was not lowered")
+			}
+			undo()
+			require.NotEqual(t, device.Available, c.Show(t, d.Name).DeviceState, "there is nothing that offers it")
+			outage(t, 12*time.Second)
+			again := c.Nova.Device(c.Root, c.NovaHost, "0000:01:00.0", Class)
+			c.watch(again, d)
+			v := c.AwaitState(t, d.Name, 30*time.Second, device.Available)
+			require.False(t, v.NeedsOperator)
+			d.RequireZero(t)
+			c.AwaitReserved(t, again, 0)
+			events, err := c.histories(t.Context(), contract.WorkflowID(d.Name))
+			require.NoError(t, err)
+			states, err := statusesOf(events)
+			require.NoError(t, err)
+			for _, s := range states {
+				t.Log(clock(s.At), s.State)
+			}
+		})
+	}
+}
