@@ -53,6 +53,7 @@ var statuses = map[device.Code]int{
 	device.CodeNoProvider:               http.StatusConflict,
 	device.CodeTenantUnrecorded:         http.StatusConflict,
 	device.CodeTenantLeft:               http.StatusConflict,
+	device.CodeForeignWrite:             http.StatusConflict,
 	device.CodeAutomatedCleanOff:        http.StatusConflict,
 	device.CodeAborted:                  http.StatusConflict,
 	device.CodeInterrupted:              http.StatusConflict,

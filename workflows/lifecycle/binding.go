@@ -128,6 +128,12 @@ func (d binding) unclaim(ctx workflow.Context, in contract.BindInput) (contract.
 	if d.State.Device.Claim == nil || d.claimedByOther(in) {
 		return d.unchanged()
 	}
+	if err := d.confirm(ctx); err != nil { // its burn may have been carried out, and lost with its task (F42)
+		return contract.Result{}, err
+	}
+	if d.boundTo(in.Instance) {
+		return d.endFor(ctx, contract.UnbindInput{Instance: in.Instance, ByInstance: true})
+	}
 	if err := d.Apply(ctx, device.Event{Kind: device.Unclaim, Instance: in.Instance}); err != nil {
 		return contract.Result{}, err
 	}
@@ -367,7 +373,13 @@ func (d binding) unbind(ctx workflow.Context, in contract.UnbindInput) (contract
 			return contract.Result{}, err
 		}
 	}
-	if d.claimedFor(in.Instance) && !d.State.Device.Claim.Burning {
+	claimOnly := func() bool { return d.claimedFor(in.Instance) && !d.State.Device.Claim.Burning }
+	if claimOnly() { // its burn may have been carried out, and lost with its task (F42)
+		if err := d.confirm(ctx); err != nil {
+			return contract.Result{}, err
+		}
+	}
+	if claimOnly() {
 		if err := d.Apply(ctx, device.Event{Kind: device.Unclaim, Instance: in.Instance}); err != nil {
 			return contract.Result{}, err
 		}
@@ -387,6 +399,11 @@ func (d binding) unbind(ctx workflow.Context, in contract.UnbindInput) (contract
 			return d.unchanged()
 		}
 	}
+	return d.endFor(ctx, in)
+}
+
+// endFor ends the binding of an instance.
+func (d binding) endFor(ctx workflow.Context, in contract.UnbindInput) (contract.Result, error) {
 	if err := d.EndBinding(ctx, device.Event{Kind: device.Unbind, Instance: in.Instance, ByInstance: in.ByInstance}); err != nil {
 		return contract.Result{}, err
 	}

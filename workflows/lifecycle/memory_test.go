@@ -98,6 +98,28 @@ func TestABurnThatWasLostWithItsTask(t *testing.T) {
 	}
 }
 
+// The instance gives its claim back, of which the burn was carried out: the binding ends.
+//
+// F42
+func TestAClaimIsGivenBackWithItsBurn(t *testing.T) {
+	for verb, in := range map[string]any{
+		contract.UpdateUnbind:  contract.UnbindInput{Instance: "i1"},
+		contract.UpdateUnclaim: contract.BindInput{Instance: "i1", Request: "r1"},
+	} {
+		claim := func(w *deviceEnv) contract.BindInput {
+			return contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
+		}
+		w := putBack(t, func(w *deviceEnv) {
+			w.makeAvailable()
+			ok[contract.BindResult](w.send(contract.UpdateClaim, "", claim(w)))
+		}, func(w *deviceEnv) { ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))) })
+		ok[contract.Result](w.send(verb, "", in))
+		w.reach(device.Available)
+		require.Empty(t, w.recorded(), verb)
+		w.requireNoDefect()
+	}
+}
+
 // The same of a bind in one request, of which only the record knows: the instance's next request is
 // granted it, with its tag. Another instance is refused.
 //
