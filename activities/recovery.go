@@ -132,8 +132,7 @@ func (r *Recovery) recoverLost(ctx context.Context, h *host.Host, record host.Re
 	if moving, err := r.moving(ctx, record, found && !run.Forgotten); err != nil || moving {
 		return err
 	}
-	switch {
-	case found && run.Forgotten:
+	if found && run.Forgotten {
 		return forget(h, record.Name)
 	}
 	known := recordOf(record, h.Name())

@@ -152,7 +152,7 @@ func unexplainedIsDirty(c outcome) string {
 	if s.Question != AskRecheck || s.Answer != Answered || (s.Inventory.Used > 0 || otherRecorded(d, s)) || !s.detects || s.Inventory.Generation <= s.Known.Generation {
 		return ""
 	}
-	return unless(d.BeingCleaned() || d.State == Retired || recordsBurn(d, s.Inventory) || c.next.Dirty && (c.next.Hold() != HoldNone || slices.Contains([]State{Unknown, PendingCleaning}, c.next.State)),
+	return unless(d.BeingCleaned() || d.State == Retired || recordsBurn(d, s.Inventory) || c.observation.Event == ObservedInUse || c.next.Dirty && (c.next.Hold() != HoldNone || slices.Contains([]State{Unknown, PendingCleaning}, c.next.State)),
 		"it still counts as clean")
 }
 

@@ -253,7 +253,7 @@ func (s Search) queryMaps(name, files string) (mapped bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer file.Close()
+	defer func() { err = errors.Join(err, file.Close()) }()
 	const request, shared, orNext, ofFiles = 0xc0686611, 1 << 3, 1 << 4, 1 << 5 // PROCMAP_QUERY
 	var query struct {
 		size, flags, address, from, to, is, page, offset, inode uint64

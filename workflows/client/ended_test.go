@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/mocks"
-	sdktemporal "go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/temporal"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"burnish/internal/device"
@@ -43,12 +43,12 @@ func TestRequestWhoseWorkflowEndsMayBeCarriedOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run := info("d1", map[string]*commonpb.Payload{contract.AttrState.GetName(): payload(t, tt.state)}, nil)
 			run.Status, run.CloseTime = tt.status, timestamppb.New(tt.ended)
-			temporal := mocks.NewClient(t)
-			temporal.On("DescribeWorkflowExecution", mock.Anything, "device/d1", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: run}, nil)
-			temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, serviceerror.NewNotFound("workflow execution already completed"))
+			server := mocks.NewClient(t)
+			server.On("DescribeWorkflowExecution", mock.Anything, "device/d1", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: run}, nil)
+			server.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, serviceerror.NewNotFound("workflow execution already completed"))
 			for _, send := range []func() error{
-				func() error { _, err := New(temporal).Bind(t.Context(), "d1", contract.BindInput{}); return err },
-				func() error { _, err := New(temporal).Unbind(t.Context(), "d1", contract.UnbindInput{}); return err },
+				func() error { _, err := New(server).Bind(t.Context(), "d1", contract.BindInput{}); return err },
+				func() error { _, err := New(server).Unbind(t.Context(), "d1", contract.UnbindInput{}); return err },
 			} {
 				err := send()
 				require.Equal(t, tt.want, Ended(err), "%v", err)
@@ -57,10 +57,10 @@ func TestRequestWhoseWorkflowEndsMayBeCarriedOut(t *testing.T) {
 			}
 		})
 	}
-	handle, temporal := mocks.NewWorkflowUpdateHandle(t), mocks.NewClient(t)
-	handle.On("Get", mock.Anything, mock.Anything).Return(sdktemporal.NewApplicationError("Workflow Update failed", "AcceptedUpdateCompletedWorkflow"))
-	temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(handle, nil)
-	_, err := New(temporal).Bind(t.Context(), "d1", contract.BindInput{})
+	handle, server := mocks.NewWorkflowUpdateHandle(t), mocks.NewClient(t)
+	handle.On("Get", mock.Anything, mock.Anything).Return(temporal.NewApplicationError("Workflow Update failed", "AcceptedUpdateCompletedWorkflow"))
+	server.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(handle, nil)
+	_, err := New(server).Bind(t.Context(), "d1", contract.BindInput{})
 	require.True(t, Ended(err) && Unconfirmed(err), "%v", err)
 	_, refused := Fault(err)
 	require.False(t, refused)

@@ -54,7 +54,7 @@ func TestOneOfEightCleansIsCarriedOut(t *testing.T) {
 	require.GreaterOrEqual(t, winner, 0)
 	s.AwaitReturned(t, d, 20*time.Second)
 	s.Refused(t, device.CodeRefused, "clean", "d1")
-	s.Refused(t, device.CodeRefused, "unbind", "d1", "--instance", Instance("alice"))
+	s.Refused(t, device.CodeRefused, "release-hold", "d1")
 	after := CountEvents(s.awaitIdle(t, "d1"))
 	accepted := enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED
 	require.Equal(t, before[accepted]+1, after[accepted])
