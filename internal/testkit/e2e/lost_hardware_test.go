@@ -132,7 +132,7 @@ func TestTheHardwareOfAnEndedWorkflowIsFound(t *testing.T) {
 	w.Start(t)
 	s.AwaitTenant(t, d, "alice", 2, 30*time.Second)
 	s.Must(t, "retire", "d1", "--instance", Instance("alice"), "--reason", "given up")
-	s.Must(t, "forget", "d1")
+	s.Must(t, "forget", "d1", "--instance", Instance("alice"))
 	s.Must(t, enrollOther("x", other, d.Path)...)
 	s.AwaitState(t, "x", 20*time.Second, device.Available)
 }

@@ -164,7 +164,7 @@ func TestRecreatedProviderIsReservedAgain(t *testing.T) {
 	again := c.Nova.Recreate(provider, c.Root, c.NovaHost, "0000:0B:00.0", Class)
 	c.watch(again, d)
 	c.AwaitReserved(t, again, 1)
-	c.AwaitState(t, d.Name, time.Minute, device.Available) // cleaned, and still in maintenance
+	c.AwaitState(t, d.Name, time.Minute, device.Manageable) // dirty, and still its operator's (F43)
 	// And the same for one that an operator retired: it is permanently reserved.
 	c.Must(t, "retire", d.Name, "--reason", "worn")
 	third := c.Nova.Recreate(again, c.Root, c.NovaHost, "0000:0B:00.0", Class)
