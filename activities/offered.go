@@ -62,7 +62,6 @@ func (o *Offered) Watch(ctx context.Context) error {
 	if o.Events == nil {
 		return nil
 	}
-	defer context.AfterFunc(ctx, func() { _ = o.Events.Close() })()
 	heard, ended := make(chan uevent.Event, heardAtOnce), make(chan error, 1)
 	go func() { ended <- o.read(ctx, heard) }()
 	due, sent := map[string]time.Time{}, map[string]time.Time{}
@@ -71,7 +70,9 @@ func (o *Offered) Watch(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			err := o.Events.Close() // which ends the reader
+			<-ended
+			return errors.Join(ctx.Err(), err)
 		case err := <-ended:
 			return err
 		case <-timer.C:

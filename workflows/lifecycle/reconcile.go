@@ -73,7 +73,7 @@ func (d *run) resolveUnknown(ctx workflow.Context) error {
 	if previous.RunID != "" && previous.RunID != d.State.PreviousRunID {
 		d.State.PreviousRunID = previous.RunID
 		d.restoreBinding(ctx, previous)
-		if found.Hold == device.HoldNone { // Nova's provider records none, and a write may not have come (F43)
+		if found.Hold == device.HoldNone && found.Witness != device.WitnessNone { // Nova's provider records none, and a write may not have come (F43)
 			found.Hold = previous.Hold
 		}
 	}

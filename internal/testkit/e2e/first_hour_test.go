@@ -71,6 +71,8 @@ func TestFirstHour(t *testing.T) {
 	back := strings.NewReplacer(theirs...)
 	for i := range commands {
 		answers[i] = back.Replace(answers[i])
+		// A machine may have processes that not even root may look into, as in a container.
+		answers[i] = regexp.MustCompile(`(?m)^WARN  processes: .*\n`).ReplaceAllString(answers[i], "")
 	}
 	compare(t, firstHour, string(text), commands, answers, func(line string) string { return line })
 }
