@@ -64,7 +64,7 @@ func (m machine) users() {
 	case err != nil:
 		m.Warn(check, "let the worker read /proc", "cannot look for other users of a device: %v", err)
 	case unseen != "":
-		m.Warn(check, "run it as root in the machine's own process namespace (docker --pid=host, Kubernetes hostPID)",
+		m.Warn(check, "run it as root in the machine's own process namespace (hostPID in Kubernetes, the host's pid mode in Docker)",
 			"the worker does not see all processes that may have a device: not %s", unseen)
 	default:
 		m.OK(check, "the worker sees every process of this machine")
