@@ -80,10 +80,10 @@ func (c *Cloud) retiredWhileLowered(name string, loseAnswer bool) func(*testing.
 		var writes []int // the values of reserved, in their order
 		Await(t, 10*time.Second, "the device to be reserved again", func() (bool, string) {
 			writes = c.reservedSince(provider, before)
-			return len(writes) >= 2 && c.Stock(t, provider)[1] == 1, fmt.Sprint(writes) // the held one, and one after it
+			return len(writes) >= 2 && c.Stock(t, provider)[1] == 1, fmt.Sprint(writes)
 		})
-		require.Equal(t, []int{0, 1}, writes[:2], "it was lowered, and the next write raised it")
-		require.NotContains(t, writes[2:], 0)
+		// The held write lowered it, and the next one raised it; or an earlier one had voided it.
+		require.NotContains(t, writes[1:], 0)
 		v := c.Show(t, d.Name)
 		require.Equal(t, device.Retired, v.DeviceState)
 		require.True(t, v.Dirty)
