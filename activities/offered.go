@@ -70,9 +70,11 @@ func (o *Offered) Watch(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			err := o.Events.Close() // which ends the reader
-			<-ended
-			return errors.Join(ctx.Err(), err)
+			closed := o.Events.Close() // which ends the reader, whose error is that
+			if err := <-ended; closed != nil {
+				return errors.Join(ctx.Err(), closed, err)
+			}
+			return ctx.Err()
 		case err := <-ended:
 			return err
 		case <-timer.C:
