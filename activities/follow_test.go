@@ -94,7 +94,7 @@ func TestAStepFollowsInTheActivity(t *testing.T) {
 	})
 	for what, change := range map[string]func(*testHost, *contract.StepInput){
 		"after a step that only reads":   func(_ *testHost, in *contract.StepInput) { in.Step = "verify" },
-		"a step that writes":             func(_ *testHost, in *contract.StepInput) { in.Step, in.Next.Step = "verify", "zero" },
+		"a step that writes":             func(_ *testHost, in *contract.StepInput) { in.Next.Step = "zero" },
 		"a step that is not known":       func(_ *testHost, in *contract.StepInput) { in.Next.Step = "polish" },
 		"one of another version":         func(_ *testHost, in *contract.StepInput) { in.Next.Version++ },
 		"after more than a moment":       func(s *testHost, _ *contract.StepInput) { s.disk.takes = time.Second },

@@ -90,10 +90,12 @@ func TestABurnThatWasLostWithItsTask(t *testing.T) {
 		if hinted {
 			w.signal(contract.SignalObserved, w.host.hint(w.clock()))
 			w.pass(time.Minute)
+		} else {
+			require.Equal(t, 1, ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))).Binding)
 		}
-		require.Equal(t, 1, ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))).Binding)
 		b := w.state().Device.Binding
 		require.Equal(t, []any{"i1", "r1", "t1", true}, []any{b.Instance, b.Request, b.Tag, b.Managed}, "hinted: %v", hinted)
+		require.Equal(t, 1, ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))).Binding)
 		w.requireNoDefect()
 	}
 }
@@ -149,6 +151,7 @@ func TestALostCleanLeavesTheDeviceToItsOperator(t *testing.T) {
 		w.until("the first write", func() bool { return w.inventory.generation > 3 })
 	}
 	foreign := func(w *deviceEnv) { w.inventory.generation++ }
+	ofNova := func(w *deviceEnv) { w.owner = device.OwnerNova; provided(w) } // no record says that it is held
 	for name, c := range map[string]struct {
 		prepare, lost func(*deviceEnv)
 		state         device.State
@@ -156,6 +159,7 @@ func TestALostCleanLeavesTheDeviceToItsOperator(t *testing.T) {
 		"named steps of a managed one": {provided, named, device.Manageable},
 		"written by others":            {provided, foreign, device.Manageable},
 		"in error, written by others":  {(*deviceEnv).makeFailed, foreign, device.Error},
+		"Nova's, written by others":    {ofNova, foreign, device.Manageable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := lose(t, c.prepare, c.lost)

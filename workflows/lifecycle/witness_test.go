@@ -23,6 +23,7 @@ func putBack(t *testing.T, before, since func(*deviceEnv)) *deviceEnv {
 	w := newDeviceEnvOf(t, standardPolicy(), contract.DeviceInput{Name: "d1", State: &memory})
 	w.inventory, w.host = old.inventory, old.host
 	w.calls.Store = w.inventory
+	w.owner, w.oneTimeUse = old.owner, old.oneTimeUse
 	return w
 }
 

@@ -146,8 +146,8 @@ var lostMutations = []mutation{
 	{
 		rule: "F30", name: "an unknown device that is retired is reserved",
 		file: "internal/device/reserve.go",
-		old:  `return was.State != Retired`,
-		new:  `return was.State != Retired && was.State != Unknown`,
+		old:  `|| mayBeLowered(was, next) || holdUnrecorded(was, next)`,
+		new:  `|| was.State != Unknown && (mayBeLowered(was, next) || holdUnrecorded(was, next))`,
 		pkg:  "./workflows/lifecycle", run: "TestRetiredWhileUnknownIsReserved",
 	},
 }
