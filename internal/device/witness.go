@@ -75,8 +75,11 @@ func (d Device) Hold() Hold {
 // SameTenant says that a recorded tenant is this instance. A record may hold the
 // instance's TenantUUID instead of its name.
 func SameTenant(recorded, instance string) bool {
-	return instance != "" && (recorded == instance || recorded == TenantUUID(instance))
+	return instance != "" && (recorded == instance || len(recorded) == uuidLength && recorded == TenantUUID(instance))
 }
+
+// uuidLength is that of a UUID in its usual form.
+const uuidLength = 36
 
 var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
