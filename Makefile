@@ -62,8 +62,9 @@ build: ## build bin/burnish, bin/burnish-worker and bin/burnish-devserver
 # pure and knows no goroutine, the drivers of disks and drives move bytes, for which the
 # detector takes up to eight times as long, that of servers is interrupted at each of its
 # requests, and a device's workflow runs one coroutine at a time: 76 s, and 444 with the
-# detector. `make soak` runs them with it.
-PLAIN := ./internal/device ./workflows/lifecycle ./internal/testkit/explorer ./internal/hardware/block ./internal/hardware/nvme ./internal/hardware/redfish
+# detector. `make soak` runs them with it. The drivers come last in the lane of those that wait.
+PLAIN := ./internal/device ./workflows/lifecycle ./internal/testkit/explorer
+DRIVERS := ./internal/hardware/block ./internal/hardware/nvme ./internal/hardware/redfish
 # The end-to-end tests take longest, so that they begin at once. What they test are programs
 # that are built without the race detector.
 E2E   := ./internal/testkit/e2e
@@ -80,7 +81,8 @@ TEST  := go test -vet=off -count=1 -json
 ONCE := ^Test(Kill|Walk|Explore|Random|Frozen|Planted|Interleave|Any)
 
 # testsum reads the events of all modules, says what failed, and fails. Results
-# are never cached (-count=1): many tests run programs that Go does not track. Of up to three
+# are never cached (-count=1): many tests run programs that Go does not track. What the tests
+# and their programs collect less often (GOGC) is memory that the machine has. Of up to three
 # tests that failed each runs once more by itself; the report names those that then pass.
 .PHONY: test
 test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
@@ -93,11 +95,13 @@ test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	fi; \
 	require=; [ "$${BURNISH_TEST_REQUIRE:-}" != all ] || require=-no-skips; \
 	died() { echo "{\"Action\":\"command-failed\",\"Package\":\"go test in $$1\"}"; }; \
-	apart=$$(go list $(E2E) $(PLAIN) $(MUTANTS) $(WAIT)); events=$$(mktemp -d); trap 'rm -rf "$$events"' EXIT; \
+	apart=$$(go list $(E2E) $(PLAIN) $(DRIVERS) $(MUTANTS) $(WAIT)); events=$$(mktemp -d); trap 'rm -rf "$$events"' EXIT; \
+	export GOGC=400; \
 	{ { $(BUILD) $(TEST) -timeout 40m $(E2E) || died "$(E2E)"; } >"$$events/e2e" & \
 	  { $(BUILD) $(TEST) -p 1 -timeout 30m $(PLAIN) $(MUTANTS) || died "$(PLAIN) $(MUTANTS)"; \
 	    ($(SERVER) $(TEST) -timeout 10m ./...) || died deploy/devserver; } >"$$events/plain" & \
 	  $(TEST) $$race -p 3 -timeout 35m $(WAIT) $$(go list ./... | grep -vxF "$$apart") || died .; \
+	  $(BUILD) $(TEST) -p 2 -timeout 30m $(DRIVERS) || died "$(DRIVERS)"; \
 	  wait; cat "$$events"/*; \
 	} </dev/null | bin/testsum -o $(SUMMARY) -again "$(TEST) $$race -timeout 20m" -once '$(ONCE)' $$require
 
@@ -168,7 +172,7 @@ histories: build ## record histories from this code, for later replays
 
 .PHONY: soak
 soak: ## random walks (WALKS, 5000), STATES of the explorer (20 million), every mutation, a kill at every request to a BMC and every write to the inventory, FUZZ inputs to each parser (100000x), the race detector everywhere
-	go test -race -count=1 -timeout 40m $(PLAIN)
+	go test -race -count=1 -timeout 40m $(PLAIN) $(DRIVERS)
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
 	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/testkit/explorer -run '^TestExploreEverything' -count=1 -timeout 2h -v
 	BURNISH_KILLS=all go test ./internal/testkit/e2e -run '^Test(KillAtEveryRequestToABMC|KillAtEveryWrite|RandomChaosOverPlacement)$$' -count=1 -timeout 6h -v
