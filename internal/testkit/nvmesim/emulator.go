@@ -28,7 +28,12 @@ func Run(args []string) int {
 		return (&emulator{err: err}).exit(1)
 	}
 	e := emulator{dir: filepath.Dir(self)}
-	code, err := trace(args, e.answer)
+	tool, err := toolOf(e.dir)
+	if err != nil {
+		e.err = err
+		return e.exit(1)
+	}
+	code, err := trace(tool, args, e.answer)
 	e.err = errors.Join(e.err, err)
 	return e.exit(code)
 }

@@ -14,8 +14,6 @@ import (
 	"burnish/internal/testkit/proc"
 )
 
-// realTool is the nvme-cli that is run.
-const realTool = "/usr/sbin/nvme"
 
 const (
 	// dirPrefix is how the name of a host's directory begins.
@@ -88,7 +86,7 @@ func (e *Emulation) Close() error {
 
 // checkPrerequisites checks what can be checked before anything is created.
 func checkPrerequisites() error {
-	switch _, err := os.Stat(realTool); {
+	switch _, err := os.Stat(installedTool()[0]); {
 	case !traceable:
 		return errors.New("system calls cannot be intercepted on this processor")
 	case err != nil:
@@ -161,6 +159,9 @@ func (s *Emulation) create(controllers []Controller) error {
 	}
 	// It finds the host by its own path.
 	if err := os.Link(tool, s.Tool()); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(s.Dir, toolFile), []byte(strings.Join(installedTool(), "\n")), 0o644); err != nil {
 		return err
 	}
 	return withState(s.Dir, func(w *state) error {

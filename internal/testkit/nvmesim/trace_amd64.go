@@ -45,14 +45,14 @@ func (p tracee) write(address uint64, data []byte) error {
 
 // trace runs nvme to its end. Each ioctl of NVMe goes to answer first. If that returns true,
 // the kernel does not see the call and nvme gets the value.
-func trace(args []string, answer func(p tracee, path string, request uint32, argument uint64) (int64, bool)) (code int, err error) {
+func trace(tool, args []string, answer func(p tracee, path string, request uint32, argument uint64) (int64, bool)) (code int, err error) {
 	// Only the thread that started nvme may trace it, and nvme dies with that thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := stopAtIoctls(); err != nil {
 		return 0, err
 	}
-	nvme := exec.Command(realTool, args...)
+	nvme := exec.Command(tool[0], append(tool[1:], args...)...)
 	nvme.Stdin, nvme.Stdout, nvme.Stderr = os.Stdin, os.Stdout, os.Stderr
 	nvme.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
 	if err := nvme.Start(); err != nil {

@@ -13,6 +13,6 @@ func (tracee) read(uint64, int) ([]byte, error) { return nil, errors.ErrUnsuppor
 
 func (tracee) write(uint64, []byte) error { return errors.ErrUnsupported }
 
-func trace([]string, func(tracee, string, uint32, uint64) (int64, bool)) (int, error) {
+func trace([]string, []string, func(tracee, string, uint32, uint64) (int64, bool)) (int, error) {
 	return 0, errors.ErrUnsupported
 }
