@@ -159,13 +159,7 @@ func (c *pciDevice) checkUnused() error {
 	if err := c.inspect(address, device.Identity{}); err != nil { // its present driver and IOMMU group
 		return err
 	}
-	if c.pci.Driver == hardware.GuestDriver {
-		// Without the group's node a guest may have the device in another way.
-		if _, err := os.Stat(filepath.Join(c.host.Dev, "vfio", cmp.Or(c.pci.IOMMUGroup, "-"))); err != nil {
-			return hardware.Refused(device.CodeTargetBusy, "unbind it from "+hardware.GuestDriver, "cannot check whether a guest has the device at %s: %v", address, err)
-		}
-	}
-	if err := hardware.CheckVFIOFree(c.host.Dev, c.pci.IOMMUGroup, "the device at "+address, c.openGroup); err != nil {
+	if err := hardware.CheckVFIOFree(c.host.Dev, c.pci.Driver, c.pci.IOMMUGroup, "the device at "+address, c.openGroup); err != nil {
 		return err
 	}
 	if err := c.checkNoWriters(); err != nil {

@@ -159,7 +159,7 @@ func TestOnlyItsOwnVFIOGroupIsOpened(t *testing.T) {
 	require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
 	r.setAttribute(t, "net/eth0/address", "\n") // gone from class/net meanwhile
 	r.discover(t)
-	require.Equal(t, []string{filepath.Join(r.dev, "vfio/7")}, r.opened)
+	require.Equal(t, []string{filepath.Join(r.dev, "vfio/7"), filepath.Join(r.dev, "vfio/noiommu-7")}, r.opened)
 }
 
 // Another device, or the same at another address, gets no verb that changes anything.

@@ -60,7 +60,7 @@ func (l *Local) checkVFIOFree(dev pci.Device) error {
 	if open == nil {
 		open = hardware.OpenVFIO
 	}
-	return hardware.CheckVFIOFree(l.Dev, dev.IOMMUGroup, "the drive at "+dev.Address, open)
+	return hardware.CheckVFIOFree(l.Dev, dev.Driver, dev.IOMMUGroup, "the drive at "+dev.Address, open)
 }
 
 // writeAttribute writes one sysfs attribute.
