@@ -149,7 +149,7 @@ func (c *controller) enrolledIdentity(now namespaceLayout, known device.Identity
 	if identity.BlockSize == 0 {
 		return identity, hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace without metadata with the vendor's tool", "the drive at %s has no namespace that a host can address in full", c.Address)
 	}
-	if c.id.Capabilities().ManageNamespaces && identity.Capacity > 0 {
+	if c.id.Capabilities().ManageNamespaces && identity.Capacity > 0 && !c.noUnallocated && !(len(now.active) == 1 && c.id.Unallocated == 0) {
 		identity.Size = identity.Capacity / identity.BlockSize * identity.BlockSize
 		return identity, nil
 	}
@@ -315,7 +315,13 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 	if err != nil {
 		return err
 	}
+	create := func(bytes int64) error {
+		return h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.CreateNamespace, Blocks: uint64(bytes / h.enrolled.BlockSize), Format: uint8(format)})
+	}
 	if len(before.allocated) > 0 {
+		if err := h.checkRest(before, create); err != nil {
+			return err
+		}
 		if err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.DeleteNamespaces}); err != nil {
 			return err
 		}
@@ -330,8 +336,7 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 	if len(after.allocated) > 0 {
 		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "check the drive's namespaces", "all namespaces of the drive at %s were deleted, but %d are left", h.c.Address, len(after.allocated))
 	}
-	create := privileged.Request{Verb: privileged.CreateNamespace, Blocks: uint64(h.enrolled.Size / h.enrolled.BlockSize), Format: uint8(format)}
-	if err := h.change(ctx, mayGoOn, create); err != nil {
+	if err := create(h.enrolled.Size); err != nil {
 		return err
 	}
 	created, err := h.c.namespaces(ctx)
@@ -353,6 +358,30 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 		return asFault(err)
 	}
 	return h.claimNewNamespace(ctx)
+}
+
+// checkRest proves, before anything is deleted, that the drive can give one namespace the enrolled
+// size: it gives the bytes that no namespace has to one more. Some drives count bytes in their
+// capacity that they never allocate.
+func (h *handle) checkRest(before namespaceLayout, create func(bytes int64) error) error {
+	rest := h.enrolled.Size
+	for _, n := range before.info {
+		bytes, err := n.Bytes()
+		if err != nil {
+			return err
+		}
+		rest -= max(bytes, int64(min(n.Allocated, 1<<62)))
+	}
+	if rest <= 0 {
+		return nil
+	}
+	err := create(rest)
+	if f, ok := device.AsFault(err); ok && f.Code == device.CodeCommandRefused {
+		return hardware.Refused(device.CodeNamespaceLayoutMismatch,
+			"if its namespaces are all that it can allocate, forget it and enroll it with --set unallocated=no; else make one namespace of the enrolled size with the vendor's tool",
+			"%d bytes of the drive at %s are in no namespace and cannot be allocated, so that no namespace was deleted: %s", rest, h.c.Address, f.Message)
+	}
+	return err
 }
 
 // formatIndex finds the LBA format with the enrolled block size and no metadata.

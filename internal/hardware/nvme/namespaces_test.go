@@ -105,7 +105,7 @@ func TestWithoutNamespaceManagement(t *testing.T) {
 func TestADriveThatRefusesNamespaceManagement(t *testing.T) {
 	for name, injection := range map[string]nvmesim.Injection{
 		"delete": {Opcode: nvmesim.ManageNamespace, CDW10: 1, Mask: 0xf, Status: nvmesim.InvalidOpcode},
-		"create": {Opcode: nvmesim.ManageNamespace, CDW10: 0, Mask: 0xf, Status: nvmesim.NoCapacity},
+		"create": {Opcode: nvmesim.ManageNamespace, CDW10: 0, Mask: 0xf, Skip: 1, Status: nvmesim.NoCapacity},
 		"attach": {Opcode: nvmesim.AttachNamespace, Status: nvmesim.InvalidControllers},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,4 +129,52 @@ func TestADriveThatRefusesNamespaceManagement(t *testing.T) {
 			require.Zero(t, b.tenantBlocks(0))
 		})
 	}
+}
+
+// A drive counts bytes in its capacity that it never allocates. Nothing is deleted before the drive
+// has shown that it can give one namespace the enrolled size.
+//
+// F17
+func TestADriveThatCannotAllocateItsWholeCapacity(t *testing.T) {
+	const unallocatable = 1 << 20
+	whole := nvmesim.Drive("S1")
+	whole.Unallocatable = unallocatable
+	whole.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: (whole.Capacity - unallocatable) / 512, Attached: true}}
+	t.Run("nothing is deleted", func(t *testing.T) {
+		b := newDriveFixture(t, whole)
+		found := b.enroll(0)
+		require.EqualValues(t, whole.Capacity, found.Identity.Size)
+		b.writeAsTenant(0)
+		before := b.tenantBlocks(0)
+		r := b.clean(0, found, device.WriteZeroes)
+		step, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
+		fault(t, device.CodeNamespaceLayoutMismatch, err)
+		require.Equal(t, "consolidate_namespaces", step)
+		require.ErrorContains(t, err, "1048576 bytes of the drive at")
+		require.Equal(t, whole.Namespaces[0].Blocks, b.site.State(0).Namespaces[0].Blocks)
+		require.Equal(t, before, b.tenantBlocks(0))
+	})
+	t.Run("enrolled without the rest", func(t *testing.T) {
+		b := newDriveFixture(t, whole)
+		target := b.target(0)
+		target.Settings = map[string]string{"unallocated": "no"}
+		found, err := b.driver.Discover(t.Context(), target, device.Identity{})
+		require.NoError(t, err)
+		require.EqualValues(t, whole.Capacity-unallocatable, found.Identity.Size)
+		require.Equal(t, device.LayoutWhole, found.Layout)
+		b.writeAsTenant(0)
+		// A tenant splits it; it becomes one namespace of the enrolled size again.
+		b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}} })
+		b.site.Rescan(0)
+		r := b.clean(0, found, device.WriteZeroes)
+		_, err = r.all(t.Context(), r.plan(*found.Capabilities)...)
+		require.NoError(t, err)
+		require.Equal(t, whole.Namespaces[0].Blocks, b.site.State(0).Namespaces[0].Blocks)
+	})
+	t.Run("a rest that the drive does not report", func(t *testing.T) {
+		c := whole
+		c.HidesUnallocatable = true
+		found := newDriveFixture(t, c).enroll(0)
+		require.EqualValues(t, whole.Capacity-unallocatable, found.Identity.Size)
+	})
 }

@@ -221,12 +221,14 @@ type options struct {
 	// rebind: take the drive back from the guests' driver (S2.60). noReset: do not reset
 	// the controller before reading it back.
 	rebind, noReset bool
+	// noUnallocated: what no namespace has is no part of the drive's size.
+	noUnallocated bool
 }
 
 // settings reads the device's settings and refuses unknown ones, so that a misspelled
 // setting is not silently ignored.
 func settings(t hardware.Target) (options, error) {
-	if err := t.KnownSettings("rebind", "reset"); err != nil {
+	if err := t.KnownSettings("rebind", "reset", "unallocated"); err != nil {
 		return options{}, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(t.Settings)) {
@@ -234,7 +236,7 @@ func settings(t hardware.Target) (options, error) {
 			return options{}, hardware.Invalid("the setting %s must be yes or no, not %q", key, value)
 		}
 	}
-	return options{rebind: t.Settings["rebind"] == "yes", noReset: t.Settings["reset"] == "no"}, nil
+	return options{rebind: t.Settings["rebind"] == "yes", noReset: t.Settings["reset"] == "no", noUnallocated: t.Settings["unallocated"] == "no"}, nil
 }
 
 // checkAllowed asks the host's rules (F13).

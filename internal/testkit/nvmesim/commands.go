@@ -124,7 +124,7 @@ func (s *slot) createNamespace(c *call) error {
 		return c.refuse(NoCapacity)
 	}
 	n.Offset = s.freeExtent(s.bytes(&n), s.Controller.Namespaces)
-	if n.Offset+s.bytes(&n) > s.Size {
+	if n.Offset+s.bytes(&n) > s.Size-s.Controller.Unallocatable {
 		return c.refuse(NoCapacity)
 	}
 	s.Controller.Namespaces = append(s.Controller.Namespaces, n)

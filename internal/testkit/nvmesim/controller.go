@@ -92,6 +92,10 @@ type Controller struct {
 	// Capacity is the drive's size in bytes (TNVMCAP). With 0 the controller does not report
 	// it, and the media is as large as the Namespaces need.
 	Capacity uint64
+	// Unallocatable is how many bytes of the capacity no namespace ever gets.
+	Unallocatable uint64
+	// HidesUnallocatable: UNVMCAP does not count them.
+	HidesUnallocatable bool
 
 	Formats    []Format
 	Namespaces []Namespace

@@ -74,6 +74,9 @@ func (s *slot) unallocated() uint64 {
 	for i := range s.Controller.Namespaces {
 		left -= min(left, s.bytes(&s.Controller.Namespaces[i]))
 	}
+	if s.Controller.HidesUnallocatable {
+		left -= min(left, s.Controller.Unallocatable)
+	}
 	return left
 }
 

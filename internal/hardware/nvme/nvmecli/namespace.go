@@ -21,6 +21,8 @@ type Namespace struct {
 	// Blocks is NSZE, Capacity NCAP and Used NUSE, in blocks. An inactive namespace has no
 	// blocks.
 	Blocks, Capacity, Used uint64
+	// Allocated is NVMCAP: how many bytes of the drive's capacity it takes; 0 if not reported.
+	Allocated uint64
 	// Format is the index in Formats of the format in use.
 	Format  int
 	Formats []Format
@@ -36,7 +38,7 @@ type Namespace struct {
 func ParseNamespace(output []byte) (Namespace, error) {
 	r := read("id-ns", output)
 	n := Namespace{
-		Blocks: r.uint("nsze", 64), Capacity: r.uint("ncap", 64), Used: r.optionalUint("nuse", 64),
+		Blocks: r.uint("nsze", 64), Capacity: r.uint("ncap", 64), Used: r.optionalUint("nuse", 64), Allocated: r.counter("nvmcap"),
 		Shared: r.optionalUint("nmic", 8)&1 != 0, WriteProtected: r.optionalUint("nsattr", 8)&1 != 0,
 		NGUID: r.text("nguid"), EUI64: r.text("eui64"),
 	}
