@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.temporal.io/api/operatorservice/v1"
@@ -61,6 +62,15 @@ func (s *Server) Start(ctx context.Context) error {
 	if s.Fast {
 		args = append(args, "--unsafe-fast")
 	}
+	err := s.start(ctx, args)
+	// It picks its internal ports before it listens: another process may have taken one since.
+	for again := 0; err != nil && again < 3 && strings.Contains(err.Error(), "bind: address already in use"); again++ {
+		err = s.start(ctx, args)
+	}
+	return err
+}
+
+func (s *Server) start(ctx context.Context, args []string) error {
 	cmd := exec.Command(s.Program, args...)
 	cmd.Env = append(os.Environ(), s.Env...)
 	start := proc.Start
