@@ -16,7 +16,9 @@ func (t turn) owed(of int) *call {
 	return []*call{&t.w.wf.main, &t.w.wf.rec, &t.w.wf.upd}[of]
 }
 
-func (c call) onHost() bool { return c.kind == cleanStep || c.kind == burnBegun || c.looks() }
+func (c call) ofInventory() bool {
+	return c.kind != none && c.kind != cleanStep && c.kind != burnBegun && c.kind != awaitKnown && !c.looks()
+}
 
 func (c call) looks() bool {
 	switch c.kind {
@@ -58,7 +60,7 @@ func (t turn) deliver(of int, c call, found device.Inventory, code device.Code) 
 func inventoryMoves(of int, by string) []move {
 	asked := func(t turn) (call, bool) {
 		c := *t.owed(of)
-		return c, t.w.wf.exists && c.kind != none && !c.onHost() && !(of == 2 && t.w.wf.queued)
+		return c, t.w.wf.exists && c.ofInventory() && !(of == 2 && t.w.wf.queued)
 	}
 	return []move{
 		{by + ": its call of the inventory is answered", func(t turn) bool {
@@ -332,10 +334,15 @@ func (t turn) revive() {
 
 // worldMoves are what tenants, operators, other services, the database and the hardware do.
 var worldMoves = []move{
-	{"first binds it", func(t turn) bool { return t.bindBy(first) }},
-	{"second binds it", func(t turn) bool { return t.bindBy(second) }},
+	{"first binds it", func(t turn) bool { return t.bindBy(first, actBind) }},
+	{"second binds it", func(t turn) bool { return t.bindBy(second, actBind) }},
 	{"first unbinds it", func(t turn) bool { return t.unbindBy(first) }},
 	{"second unbinds it", func(t turn) bool { return t.unbindBy(second) }},
+	{"first claims it", func(t turn) bool { return t.bindBy(first, actClaim) }},
+	{"first burns its claim", func(t turn) bool { return t.burnBy(first) }},
+	{"the claim expires", func(t turn) bool {
+		return t.w.wf.exists && t.dev().Claim != nil && t.w.wf.upd.kind == none && !t.w.wf.queued && t.apply(device.Event{Kind: device.ClaimExpired})
+	}},
 
 	{"the operator manages it", func(t turn) bool { return t.acts() && t.startLeave(actManage, device.Manage) }},
 	{"the operator provides it", func(t turn) bool { return t.acts() && t.startProvide() }},
@@ -441,7 +448,7 @@ var worldMoves = []move{
 // stays its own, which is what an operator sees.
 func (t turn) forgetUnbind() {
 	if p := t.w.inv.tenant; p == first || p == second {
-		t.w.tenants[p-first].left = false
+		t.w.tenants[p-first].told = notTold
 	}
 }
 
@@ -453,23 +460,30 @@ func (t turn) beingLowered() bool {
 
 func (t turn) busy() bool {
 	f := t.w.wf
-	return f.main.kind != none || f.rec.kind != none || f.upd.kind != none || f.queued
+	return f.main.kind != none || f.rec.kind != none || f.upd.kind != none || f.queued || t.dev().Claim != nil
 }
 
-func (t turn) bindBy(p who) bool {
-	// A tenant that has the device repeats its bind where the workflow does not know of it.
-	if b := t.dev().Binding; b != nil && b.Instance == p.String() {
+func (t turn) bindBy(p who, a act) bool {
+	f := &t.w.wf
+	if t.nova || !f.exists || f.upd.kind != none || f.queued {
 		return false
 	}
-	if t.nova || !t.w.wf.exists || t.w.binds == 0 || p == second && t.dev().Bindings == 0 {
+	if d := t.dev(); d.Binding != nil {
+		// Its tenant repeats its bind, or who has the device where the workflow does not know of it.
+		known, recorded := d.Binding.Instance == p.String(), d.State == device.Allocated && t.w.inv.tenant == p
+		return a == actBind && (known && !t.w.tenants[p-first].has || !known && recorded) && t.bindAgain(p)
+	}
+	if t.w.binds == 0 || p == second && t.dev().Bindings == 0 {
 		return false
 	}
 	t.w.binds--
-	return t.startBind(p)
+	return t.startBind(p, a)
 }
 
+// unbindBy: who never had the device, and asked for none, does not unbind it.
 func (t turn) unbindBy(p who) bool {
-	if t.nova || !t.w.wf.exists || t.w.tenants[p-first].left {
+	f, mine := t.w.wf, t.w.tenants[p-first]
+	if t.nova || !f.exists || mine.told == unbindAnswered || !mine.has && !f.had[p-first] && !t.claimed(p) {
 		return false
 	}
 	return t.unbind(p)

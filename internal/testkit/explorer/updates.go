@@ -4,28 +4,106 @@ import "burnish/internal/device"
 
 // This file models the updates: what tenants and operators ask of the workflow.
 
-// validInstance is the claim's instance.
-func (t turn) claimIsOf(p who) bool {
+// claimed: the claim is of this instance.
+func (t turn) claimed(p who) bool {
 	c := t.dev().Claim
-	return c != nil && c.Burning && c.Instance == p.String()
+	return c != nil && c.Instance == p.String()
 }
 
-// startBind is the update bind, up to its first wait.
-func (t turn) startBind(p who) bool {
+func (t turn) bound(p who) bool {
+	b := t.dev().Binding
+	return b != nil && b.Instance == p.String()
+}
+
+// startBind is the update bind, or claim, up to its first wait.
+func (t turn) startBind(p who, a act) bool {
 	f := &t.w.wf
-	if f.upd.kind != none || f.queued || !t.legal(device.Event{Kind: device.ClaimEvent, Instance: p.String()}) {
+	if !t.legal(device.Event{Kind: device.ClaimEvent, Instance: p.String()}) {
 		return false
 	}
 	t.must(device.Event{Kind: device.ClaimEvent, Instance: p.String()})
-	t.w.tenants[p-first].left = false
+	t.w.tenants[p-first].told = notTold
 	if t.without.bindLook {
 		t.must(device.Event{Kind: device.BurnStarted, Instance: p.String()})
 		f.upd, f.queued = call{act: actBind, who: p}, true
 		return true
 	}
 	f.upd = t.ask(lookBeforeBind, false)
-	f.upd.act, f.upd.who = actBind, p
+	f.upd.act, f.upd.who = a, p
 	return true
+}
+
+// burnBy is the update burn of a claim whose hardware was just looked at. It begins in the task of
+// its write, and is lost with it.
+func (t turn) burnBy(p who) bool {
+	f := &t.w.wf
+	if !f.exists || f.upd.kind != none || f.queued || !t.claimed(p) {
+		return false
+	}
+	t.must(device.Event{Kind: device.BurnStarted, Instance: p.String()})
+	f.upd, f.queued = call{act: actBind, who: p}, true
+	return true
+}
+
+// bindAgain is the update bind of an instance that may have the device, as far as workflow or record
+// know.
+func (t turn) bindAgain(p who) bool {
+	t.w.tenants[p-first].told = notTold
+	switch {
+	case t.without.lostBurn:
+		t.refused(p)
+	case t.without.bound:
+		t.bindAnswered(p)
+	default:
+		t.confirm(actBindAgain, p)
+	}
+	return true
+}
+
+// confirm begins parts.confirm.
+func (t turn) confirm(a act, p who) {
+	t.w.wf.upd, t.w.wf.queued = call{act: a, who: p}, true
+}
+
+// confirmed is an answer of which of both is the case, now that it is known who has the device.
+func (t turn) confirmed() {
+	c := t.w.wf.upd
+	t.w.wf.upd = call{}
+	if c.act == actUnbind {
+		t.unbindAnswered(c.who)
+		return
+	}
+	if c.act == actBind && t.bound(c.who) && t.w.slot != enrolled && t.w.unseen {
+		t.broken(c.who.String() + " gets hardware that was swapped while it was offered")
+	}
+	t.bindAnswered(c.who)
+	t.unbindWaiting(c.who)
+}
+
+func (t turn) bindAnswered(p who) {
+	if !t.bound(p) {
+		t.refused(p)
+		return
+	}
+	if again := (device.Event{Kind: device.BindRepeated, Instance: p.String()}); t.legal(again) {
+		t.must(again)
+	}
+	t.granted(p)
+}
+
+// refused: the bind is refused, and has no effect (F42).
+func (t turn) refused(p who) {
+	if mine := &t.w.tenants[p-first]; !mine.has {
+		mine.told = bindRefused
+	}
+}
+
+// unbindWaiting is what an unbind does that waited for the burn of its instance.
+func (t turn) unbindWaiting(p who) {
+	if t.w.wf.unbinds == p {
+		t.w.wf.unbinds = noParty
+		t.unbind(p)
+	}
 }
 
 // lookedBeforeBind is the end of discovery.BeforeBind.
@@ -34,20 +112,20 @@ func (t turn) lookedBeforeBind(c call, result device.HostResult) {
 	f.upd = call{}
 	o := t.observe(device.AskBindLook, result)
 	t.record(o)
-	if claim := t.dev().Claim; o.Needs(device.Proceed) && claim != nil && claim.Instance == c.who.String() {
+	switch claimed := o.Needs(device.Proceed) && t.claimed(c.who); {
+	case claimed && c.act == actBind:
 		t.must(device.Event{Kind: device.BurnStarted, Instance: c.who.String()})
 		f.upd = call{kind: burnBegun, act: actBind, who: c.who}
-	} else if f.unbinds == c.who {
-		f.unbinds = noParty
-		t.unbind(c.who)
+		return
+	case !claimed:
 	}
+	t.unbindWaiting(c.who)
 }
 
 // bindLooked: the host has looked for a bind that is not answered yet. A swap in this moment is not
 // seen (F39).
 func (t turn) bindLooked() bool {
-	u := t.w.wf.upd
-	return u.act == actBind && u.kind != lookBeforeBind && !t.without.bindLook
+	return t.dev().Claim != nil && t.w.wf.upd.kind != lookBeforeBind && !t.without.bindLook
 }
 
 // startLeave is manage, retire or maintain.
@@ -111,12 +189,16 @@ func (t turn) updateGoesOn() {
 	f := &t.w.wf
 	a, p := f.upd.act, f.upd.who
 	switch {
-	case a == actBind && t.claimIsOf(p):
+	case a == actBind && t.claimed(p):
 		f.upd = t.ask(bindReserve, true)
 		f.upd = f.upd.recordOf(t)
 		f.upd.bindings++
 		f.upd.tenant, f.upd.who, f.burnedFor = writeTenant, p, p
 		f.upd.inTask = true
+	case a == actBind, a == actBindAgain && t.state() == device.Unknown, a == actUnbind && t.state() == device.Unknown:
+		f.upd.kind, f.lock = awaitKnown, free
+	case a == actBindAgain, a == actUnbind:
+		f.upd = t.ask(readReservation, false)
 	case a == actMaintainOff && t.state() == device.Available && t.dev().InMaintenance():
 		f.upd = t.ask(lookBeforeEndMaintenance, false)
 	case leaves[a] != "" && t.mayLeave(a) && t.dev().Allocatable():
@@ -137,19 +219,14 @@ func (t turn) answeredUpd(c call, found device.Inventory, code device.Code) {
 	t.remember(c, found, code)
 	switch c.kind {
 	case bindReserve:
-		f.upd, f.lock = call{}, free
-		if t.claimIsOf(c.who) {
-			if t.conclude(t.snapshot(device.AskBind, c, found, code)).Event == device.BurnFailed {
-				f.uncertain = true // an attempt before the last one may have written
-			}
+		f.upd.kind, f.lock = awaitKnown, free
+		if t.claimed(c.who) && t.conclude(t.snapshot(device.AskBind, c, found, code)).Event == device.BurnFailed {
+			f.uncertain = true // an attempt before the last one may have written
 		}
-		if b := t.dev().Binding; b != nil && b.Instance == c.who.String() {
-			f.had[c.who-first], f.burnedFor = true, noParty
-			t.granted(c.who)
-		}
-		if f.unbinds == c.who {
-			f.unbinds = noParty
-			t.unbind(c.who)
+	case readReservation:
+		f.upd.kind, f.lock = awaitKnown, free
+		if t.conclude(t.snapshot(device.AskRecheck, c, found, code)); code != "" {
+			f.upd = call{} // it is not known, which the answer says
 		}
 	case leaveReserve:
 		f.upd, f.lock = call{}, free
@@ -180,14 +257,11 @@ func (t turn) answeredUpd(c call, found device.Inventory, code device.Code) {
 // granted: the bind is answered, and the tenant writes its data.
 func (t turn) granted(p who) {
 	mine := &t.w.tenants[p-first]
-	if mine.left {
+	if mine.told == unbindAnswered {
 		return // its client gave up and unbound it meanwhile
 	}
 	if theirs := t.w.tenants[second-p]; theirs.has {
 		t.broken("two tenants have the device")
-	}
-	if t.w.slot != enrolled && t.w.unseen {
-		t.broken(p.String() + " gets hardware that was swapped while it was offered")
 	}
 	mine.has = true
 	t.writes(p)
@@ -219,26 +293,40 @@ func (t turn) override() bool {
 // finds a burn of the same instance waits for it, and ends what it made (F30).
 func (t turn) unbind(p who) bool {
 	f := &t.w.wf
-	if c := t.dev().Claim; c != nil && c.Instance == p.String() && !t.without.unbind {
+	switch waits := f.upd.kind != none || f.queued; {
+	case t.claimed(p) && waits && !t.without.unbind:
 		if f.unbinds == p {
 			return false
 		}
 		f.unbinds = p
-		return true
-	}
-	b := t.dev().Binding
-	ours := b != nil && b.Instance == p.String()
-	switch {
-	case !ours && f.had[p-first]: // it had the device before
-	case t.legal(device.Event{Kind: device.Unbind, Instance: p.String(), Automated: true}):
-		t.must(device.Event{Kind: device.Unbind, Instance: p.String(), Automated: true})
-		f.backAgain = noParty
-		f.left = p
-	default:
+	case t.legal(unbindOf(p)), t.without.unbound, t.without.unbind, t.without.unclaim && t.claimed(p):
+		t.unbindAnswered(p)
+	case waits:
 		return false
+	default:
+		t.w.tenants[p-first] = tenant{}
+		t.confirm(actUnbind, p)
 	}
-	t.w.tenants[p-first] = tenant{left: true}
 	return true
+}
+
+func unbindOf(p who) device.Event {
+	return device.Event{Kind: device.Unbind, Instance: p.String(), Automated: true}
+}
+
+// unbindAnswered is the end of an unbind.
+func (t turn) unbindAnswered(p who) {
+	answer := unbindAnswered
+	switch claim := t.dev().Claim; {
+	case t.legal(unbindOf(p)):
+		t.must(unbindOf(p))
+		t.w.wf.backAgain = noParty
+	case t.claimed(p) && !claim.Burning:
+		t.must(device.Event{Kind: device.Unclaim, Instance: p.String()})
+	case !t.w.wf.had[p-first]:
+		answer = unbindRefused
+	}
+	t.w.tenants[p-first] = tenant{told: answer}
 }
 
 // stillAccepted: an override ends when the device is Dirty again. The write under way was

@@ -19,11 +19,17 @@ type without struct {
 	unbind      bool // F30: an unbind does not wait for the burn of its own instance
 	sweeps      bool // no fix: an inventory in files is not reconciled
 	lostReturn  bool // F5: a clean that ends after its last step leaves the reservation as it is
+	bound       bool // F36: "already bound" is answered from memory
+	unbound     bool // F36: "already unbound", and the refusal of an unbind, are answered from memory
+	lostBurn    bool // F42: a bind whose burn was lost with its task is refused
+	unclaim     bool // F42: a claim is given back without a read
 	lease       bool // F32: a frozen attempt does not ask the server before it writes
 }
 
 // losesTasks: what other fixes mend is found without the loss of a task, and much sooner.
-func (w without) losesTasks() bool { return w == (without{}) || w.lostReturn }
+func (w without) losesTasks() bool {
+	return w == (without{}) || w.lostReturn || w.lostBurn || w.unclaim
+}
 
 // decide is device.Observe.
 func (t turn) decide(s device.Snapshot) device.Observation {

@@ -276,6 +276,8 @@ func (t turn) settle() {
 		case f.queued && f.lock == free:
 			f.queued, f.lock = false, byUpd
 			t.updateGoesOn()
+		case f.upd.kind == awaitKnown && (d.State != device.Unknown || d.AwaitingManualClean):
+			t.confirmed()
 		case f.rec.kind == none && !d.Returning && f.lock == free && (f.read || f.ensure):
 			f.lock = byRec
 			if f.ensure {

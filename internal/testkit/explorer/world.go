@@ -70,7 +70,21 @@ const (
 // tenant is what an instance believes.
 type tenant struct {
 	has  bool // its bind was answered, and it has not asked to unbind since
-	left bool // its last unbind was answered, after its last bind was sent
+	told told // if it was told since its last bind was sent that it does not have the device
+}
+
+// told is the answer by which a tenant knows that it does not have the device.
+type told uint8
+
+const (
+	notTold told = iota
+	unbindAnswered
+	unbindRefused
+	bindRefused
+)
+
+func (a told) String() string {
+	return [...]string{"", "unbind was answered", "unbind was refused", "bind was refused"}[a]
 }
 
 // stock is the provider.
@@ -244,12 +258,13 @@ const (
 	lookBeforeEndMaintenance
 	lookBeforeBind
 	burnBegun
+	awaitKnown
 )
 
 func (k callKind) String() string {
 	return [...]string{"", "resolve", "reserve for the clean", "discover for the clean", "step", "reserve for the return",
 		"lower the reservation", "read after the write", "reserve", "read", "discover", "reserve for the bind", "reserve to leave the pool", "reserve to end the maintenance",
-		"look before the return", "look before it is provided", "look before the maintenance ends", "look before the bind", "the next task of the burn"}[k]
+		"look before the return", "look before it is provided", "look before the maintenance ends", "look before the bind", "the next task of the burn", "the state of an unknown device"}[k]
 }
 
 // act is an update.
@@ -258,6 +273,9 @@ type act uint8
 const (
 	noAct act = iota
 	actBind
+	actClaim     // the first half of a bind; actBind is the second
+	actBindAgain // of what its instance may have
+	actUnbind
 	actManage
 	actRetire
 	actMaintain
