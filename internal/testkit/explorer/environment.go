@@ -244,6 +244,9 @@ func (t turn) wipe(u unit) {
 			t.broken("the bytes of " + p.String() + ", who has the device, are wiped")
 		}
 	}
+	if t.w.held {
+		t.broken("an operator holds the device, and it is wiped")
+	}
 	t.w.bytes[u] = noParty
 }
 
@@ -326,7 +329,7 @@ func (t turn) revive() {
 	if t.nova {
 		d.Owner = device.OwnerNova
 	}
-	t.w.wf = workflow{exists: true, run: t.w.wf.run + 1, undiscovered: true}
+	t.w.wf = workflow{exists: true, run: t.w.wf.run + 1, undiscovered: true, ended: t.w.wf.ended}
 	d.Bindings = int(r.bindings)
 	t.setDev(d)
 	t.invalidate(true)
@@ -339,7 +342,8 @@ var worldMoves = []move{
 	{"first unbinds it", func(t turn) bool { return t.unbindBy(first) }},
 	{"second unbinds it", func(t turn) bool { return t.unbindBy(second) }},
 	{"first claims it", func(t turn) bool { return t.bindBy(first, actClaim) }},
-	{"first burns its claim", func(t turn) bool { return t.burnBy(first) }},
+	{"first burns its claim", func(t turn) bool { return t.burnBy(first, false) }},
+	{"first burns its claim, some time after the look", func(t turn) bool { return t.burnBy(first, true) }},
 	{"the claim expires", func(t turn) bool {
 		return t.w.wf.exists && t.dev().Claim != nil && t.w.wf.upd.kind == none && !t.w.wf.queued && t.apply(device.Event{Kind: device.ClaimExpired})
 	}},
@@ -348,6 +352,9 @@ var worldMoves = []move{
 	{"the operator provides it", func(t turn) bool { return t.acts() && t.startProvide() }},
 	{"the operator cleans it", func(t turn) bool {
 		return t.acts() && t.legal(device.Event{Kind: device.Clean}) && t.apply(device.Event{Kind: device.Clean})
+	}},
+	{"the operator has it verified", func(t turn) bool {
+		return t.acts() && t.legal(device.Event{Kind: device.CleanSteps}) && t.apply(device.Event{Kind: device.CleanSteps})
 	}},
 	{"the operator aborts its clean", func(t turn) bool {
 		f := t.w.wf
@@ -429,6 +436,7 @@ var worldMoves = []move{
 		if !t.w.backup.exists || t.w.backup == t.w.wf || !t.fault() {
 			return false
 		}
+		t.w.held = t.w.held && t.holdRecorded()
 		t.w.wf, t.w.backup = t.w.backup, workflow{}
 		t.w.unseen = t.w.slot == other // the host's scan forgot what it found, too
 		t.forgetUnbind()
@@ -438,10 +446,21 @@ var worldMoves = []move{
 		if !t.w.wf.exists || !t.fault() {
 			return false
 		}
-		t.w.wf, t.w.host.started = workflow{run: t.w.wf.run, dev: t.w.wf.dev}, true
+		ended := t.dev().Hold()
+		if t.state() == device.Unknown {
+			ended = t.w.wf.ended // this run knew no more
+		}
+		t.w.wf, t.w.host.started = workflow{run: t.w.wf.run, dev: t.w.wf.dev, ended: ended}, true
 		t.forgetUnbind()
 		return true
 	}},
+}
+
+// holdRecorded: the provider records that an operator holds the device. That of Nova's never does, and
+// of a device that was not offered the record comes after the answer.
+func (t turn) holdRecorded() bool {
+	i, f := t.w.inv, t.w.wf
+	return i.hold != device.HoldNone && i.tenant == noParty && !f.ensure && f.rec.kind == none
 }
 
 // forgetUnbind: only the lost history knew that the recorded instance has left. The device
@@ -472,6 +491,13 @@ func (t turn) bindBy(p who, a act) bool {
 		// Its tenant repeats its bind, or who has the device where the workflow does not know of it.
 		known, recorded := d.Binding.Instance == p.String(), d.State == device.Allocated && t.w.inv.tenant == p
 		return a == actBind && (known && !t.w.tenants[p-first].has || !known && recorded) && t.bindAgain(p)
+	}
+	if !t.legal(device.Event{Kind: device.ClaimEvent, Instance: p.String()}) {
+		if t.without.gapUnread && t.w.inv.tenant == p {
+			t.refused(p)
+			return true
+		}
+		return false
 	}
 	if t.w.binds == 0 || p == second && t.dev().Bindings == 0 {
 		return false

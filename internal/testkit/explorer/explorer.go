@@ -101,13 +101,14 @@ func (e *explorer) explore(b Bounds) Result {
 	frontier := []node{{start, 0}}
 	e.parents = append(e.parents, parent{-1, 0})
 	e.seen[maphash.Comparable(seed, start)] = struct{}{}
+	w := new(world)
+	t := turn{e, w}
 	for len(frontier) > 0 {
 		var next []node
 		for _, n := range frontier {
 			for i := range e.moves {
-				w := n.w
+				*w = n.w
 				e.broke = ""
-				t := turn{e, &w}
 				if !e.moves[i].do(t) {
 					continue
 				}
@@ -117,15 +118,15 @@ func (e *explorer) explore(b Bounds) Result {
 					t.check()
 				}
 				if e.broke != "" {
-					return Result{Worlds: len(e.parents), Found: e.story(start, n.index, i, w)}
+					return Result{Worlds: len(e.parents), Found: e.story(start, n.index, i)}
 				}
-				key := maphash.Comparable(seed, w)
+				key := maphash.Comparable(seed, *w)
 				if _, ok := e.seen[key]; ok {
 					continue
 				}
 				e.seen[key] = struct{}{}
 				e.parents = append(e.parents, parent{n.index, uint16(i)})
-				next = append(next, node{w, int32(len(e.parents) - 1)})
+				next = append(next, node{*w, int32(len(e.parents) - 1)})
 				if len(e.parents) >= b.Worlds {
 					return Result{Worlds: len(e.parents)}
 				}
@@ -137,7 +138,7 @@ func (e *explorer) explore(b Bounds) Result {
 }
 
 // story is how a world was reached.
-func (e *explorer) story(start world, from int32, last int, end world) *Found {
+func (e *explorer) story(start world, from int32, last int) *Found {
 	moves := []int{last}
 	for from > 0 {
 		moves = append(moves, int(e.parents[from].move))

@@ -27,7 +27,8 @@ func lost(m move) move {
 		then.carryOut(c)
 		w := before
 		w.inv, w.attended, w.faults = after.inv, after.attended, after.faults-1
-		for n := range w.tenants { // who asks to unbind has left, answered or not
+		w.held = before.held && after.held // who lets it go has done so, answered or not
+		for n := range w.tenants {         // who asks to unbind has left, answered or not
 			w.tenants[n].has = before.tenants[n].has && after.tenants[n].has
 		}
 		if before.wf.main.kind == cleanStep && after.wf.main != before.wf.main {

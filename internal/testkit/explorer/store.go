@@ -91,6 +91,9 @@ func (t turn) carryOut(c call) (device.Inventory, device.Code) {
 	if wasReserved && !i.reserved && i.exists && t.unaccounted() != noParty {
 		t.broken("the reservation is lowered, and the device holds the bytes of " + t.w.bytes[t.w.slot].String())
 	}
+	if wasReserved && !i.reserved && i.exists && t.w.held {
+		t.broken("an operator holds the device, and it is offered")
+	}
 	if err != nil {
 		f, ok := device.AsFault(err)
 		if !ok {

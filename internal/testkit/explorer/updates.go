@@ -18,9 +18,6 @@ func (t turn) bound(p who) bool {
 // startBind is the update bind, or claim, up to its first wait.
 func (t turn) startBind(p who, a act) bool {
 	f := &t.w.wf
-	if !t.legal(device.Event{Kind: device.ClaimEvent, Instance: p.String()}) {
-		return false
-	}
 	t.must(device.Event{Kind: device.ClaimEvent, Instance: p.String()})
 	t.w.tenants[p-first].told = notTold
 	if t.without.bindLook {
@@ -28,17 +25,25 @@ func (t turn) startBind(p who, a act) bool {
 		f.upd, f.queued = call{act: actBind, who: p}, true
 		return true
 	}
-	f.upd = t.ask(lookBeforeBind, false)
-	f.upd.act, f.upd.who = a, p
+	t.lookFor(a, p)
 	return true
 }
 
-// burnBy is the update burn of a claim whose hardware was just looked at. It begins in the task of
-// its write, and is lost with it.
-func (t turn) burnBy(p who) bool {
+func (t turn) lookFor(a act, p who) {
+	t.w.wf.upd = t.ask(lookBeforeBind, false)
+	t.w.wf.upd.act, t.w.wf.upd.who = a, p
+}
+
+// burnBy is the update burn. Where the hardware of its claim was just looked at, it begins in the
+// task of its write, and is lost with it.
+func (t turn) burnBy(p who, looks bool) bool {
 	f := &t.w.wf
 	if !f.exists || f.upd.kind != none || f.queued || !t.claimed(p) {
 		return false
+	}
+	if looks {
+		t.lookFor(actBind, p)
+		return true
 	}
 	t.must(device.Event{Kind: device.BurnStarted, Instance: p.String()})
 	f.upd, f.queued = call{act: actBind, who: p}, true
@@ -117,7 +122,8 @@ func (t turn) lookedBeforeBind(c call, result device.HostResult) {
 		t.must(device.Event{Kind: device.BurnStarted, Instance: c.who.String()})
 		f.upd = call{kind: burnBegun, act: actBind, who: c.who}
 		return
-	case !claimed:
+	case !claimed && t.without.gapLook:
+		t.refused(c.who)
 	}
 	t.unbindWaiting(c.who)
 }
@@ -287,6 +293,19 @@ func (t turn) override() bool {
 	f.cleanUnderWay, f.clean = false, cleanRun{}
 	t.w.accepted = t.w.slot == enrolled
 	return t.apply(device.Event{Kind: device.Override})
+}
+
+// heldAfter says whether an operator holds the device after an event: since a command that was
+// answered, until another one, or until a tenant has it.
+func (t turn) heldAfter(next device.Device, by device.EventKind) bool {
+	switch by {
+	case device.Manage, device.Maintain, device.MaintainOff, device.Retire, device.Returned:
+		atRest := next.State != device.Unknown && next.State != device.Allocated && !next.BeingCleaned() && !next.Returning
+		return atRest && next.Hold() != device.HoldNone
+	case device.Clean, device.Provide, device.Override:
+		return false
+	}
+	return t.w.held && next.State != device.Allocated
 }
 
 // unbind is the update unbind of an instance. It says whether it was accepted. One that

@@ -23,12 +23,19 @@ type without struct {
 	unbound     bool // F36: "already unbound", and the refusal of an unbind, are answered from memory
 	lostBurn    bool // F42: a bind whose burn was lost with its task is refused
 	unclaim     bool // F42: a claim is given back without a read
+	hold        bool // F43: what an operator holds is unknown when its workflow is behind
+	holdRecord  bool // F43: neither record nor listing says that an operator holds a device
 	lease       bool // F32: a frozen attempt does not ask the server before it writes
+
+	// What is not mended is found with these, and passed over without them.
+	gapRead   bool // F43: a read explains an operator's write if a clean is due when it is answered, and has not begun
+	gapLook   bool // F42: a bind is refused after a look whatever the device has become meanwhile
+	gapUnread bool // F42: a bind of a device that is not offered is refused without a read, unless it is allocated
 }
 
 // losesTasks: what other fixes mend is found without the loss of a task, and much sooner.
 func (w without) losesTasks() bool {
-	return w == (without{}) || w.lostReturn || w.lostBurn || w.unclaim
+	return w == (without{}) || w.lostReturn || w.lostBurn || w.unclaim || w.hold || w.gapRead || w.gapLook || w.gapUnread
 }
 
 // decide is device.Observe.
@@ -50,7 +57,16 @@ func (w without) answer(i device.Inventory) device.Inventory {
 	if w.witness {
 		i.Witness, i.Tenant = device.WitnessFree, ""
 	}
+	i.Hold = w.held(i.Hold)
 	return i
+}
+
+// held is what an answer shows of an operator's hold.
+func (w without) held(h device.Hold) device.Hold {
+	if w.hold || w.holdRecord {
+		return device.HoldNone
+	}
+	return h
 }
 
 // admit is host.Admit.

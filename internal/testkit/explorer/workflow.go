@@ -15,13 +15,10 @@ type turn struct {
 	w *world
 }
 
-func (t turn) dev() device.Device     { return t.atlas.all[t.w.wf.dev] }
-func (t turn) setDev(d device.Device) { t.w.wf.dev = t.atlas.id(d) }
-func (t turn) state() device.State    { return t.dev().State }
-func (t turn) legal(e device.Event) bool {
-	_, err := device.Next(t.dev(), e)
-	return err == nil
-}
+func (t turn) dev() device.Device        { return t.atlas.all[t.w.wf.dev] }
+func (t turn) setDev(d device.Device)    { t.w.wf.dev = t.atlas.id(d) }
+func (t turn) state() device.State       { return t.dev().State }
+func (t turn) legal(e device.Event) bool { return device.Allows(t.dev(), e) }
 
 // apply is record.Apply.
 func (t turn) apply(e device.Event) bool {
@@ -33,7 +30,7 @@ func (t turn) apply(e device.Event) bool {
 	}
 	t.setDev(next)
 	f := &t.w.wf
-	t.w.accepted = t.stillAccepted(next)
+	t.w.accepted, t.w.held = t.stillAccepted(next), t.heldAfter(next, e.Kind)
 	if was.Binding != nil && (next.Binding == nil || next.Binding.Number != was.Binding.Number) {
 		f.left = whoIs(was.Binding.Instance)
 	}
@@ -69,8 +66,15 @@ func (t turn) invalidate(fromHost bool) {
 		d.Bindings = max(d.Bindings, int(r.bindings))
 		t.setDev(d)
 	}
+	if d := t.dev(); t.without.hold && d.Hold() != device.HoldNone {
+		d.State, d.NamedSteps, d.Status, d.Maintenance = device.Unknown, false, device.Enabled, device.MaintenanceOff
+		t.setDev(d)
+	}
 	t.must(device.Event{Kind: device.Invalidated})
-	f.cleanUnderWay, f.clean, f.look = false, cleanRun{}, true
+	f.cleanUnderWay, f.look = false, true
+	if f.main.kind != cleanStep { // which knows what it does until it ends
+		f.clean = cleanRun{}
+	}
 	if t.state() == device.Unknown {
 		f.uncertain = true
 	} else {
@@ -210,6 +214,9 @@ func (t turn) remember(c call, found device.Inventory, code device.Code) {
 		if c.tenant != keepTenant && found.Witness != device.WitnessBound {
 			f.burnedFor = noParty
 		}
+		if c.kind == readReservation && t.cleanDue() && !f.cleanUnderWay && !t.without.gapRead {
+			t.w.held = false
+		}
 		k, readAgain := t.known().full().After(t.dev(), found)
 		n, _ := strconv.Atoi(k.Provider)
 		f.generation, f.provider, f.uncertain = int16(k.Generation), int8(n), k.Uncertain
@@ -296,6 +303,9 @@ func (t turn) settle() {
 			f.cleans++
 			f.cleanUnderWay, f.inUse, f.unreserved = true, noParty, false
 			f.clean = cleanRun{id: f.run*8 + f.cleans}
+			if d.NamedSteps {
+				f.clean.next = verify
+			}
 			f.lock, f.main = byMain, t.ask(cleanReserve, true).clears(t)
 			f.main.inTask = true
 		default:
@@ -383,8 +393,13 @@ func (t turn) nextStep() {
 		f.main = t.ask(cleanStep, false)
 		return
 	}
-	t.must(device.Event{Kind: device.CleanDone})
 	f.main = call{}
+	if t.dev().NamedSteps {
+		t.must(device.Event{Kind: device.StepsDone})
+		f.cleanUnderWay, f.clean = false, cleanRun{}
+		return
+	}
+	t.must(device.Event{Kind: device.CleanDone})
 }
 
 // answeredMain goes on after an answer to the main coroutine's call of the inventory.
@@ -396,6 +411,12 @@ func (t turn) answeredMain(c call, found device.Inventory, code device.Code) {
 		f.main, f.lock = call{}, free
 		if t.state() != device.Unknown {
 			return
+		}
+		if code == "" {
+			if found.Hold == device.HoldNone && found.Witness != device.WitnessNone {
+				found.Hold = t.without.held(f.ended) // by the listing
+			}
+			f.ended = device.HoldNone
 		}
 		t.conclude(t.snapshot(device.AskResolve, c, found, code))
 	case cleanReserve:

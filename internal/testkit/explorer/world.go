@@ -46,6 +46,8 @@ type world struct {
 	bytes [2]who
 	// accepted: two principals offer the bytes of the enrolled hardware as they are (D2).
 	accepted bool
+	// held: an operator holds the device by a command that was answered (F43).
+	held bool
 	// unseen: the hardware was swapped, and no discovery has ended since.
 	unseen bool
 	// aged: what the host saw last is older than a swap takes.
@@ -158,9 +160,10 @@ type workflow struct {
 	generation int16
 	provider   int8
 	uncertain  bool
-	left       who     // the instance of the last binding that ended
-	burnedFor  who     // the instance of a burn that is not known to have succeeded
-	had        [2]bool // the instances that were bound
+	ended      device.Hold // the hold by the last run that ended, until it is known who has the device
+	left       who         // the instance of the last binding that ended
+	burnedFor  who         // the instance of a burn that is not known to have succeeded
+	had        [2]bool     // the instances that were bound
 
 	cleanUnderWay bool // Clean is set
 	clean         cleanRun
