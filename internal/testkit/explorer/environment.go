@@ -429,7 +429,7 @@ var worldMoves = []move{
 		if t.keepDatabase || t.w.backup.exists || !t.w.wf.exists || t.busy() || t.w.faults == 0 {
 			return false
 		}
-		t.w.backup = t.w.wf
+		t.w.backup, t.w.acceptedThen = t.w.wf, t.w.accepted
 		return true
 	}},
 	{"the database is put back", func(t turn) bool {
@@ -438,6 +438,7 @@ var worldMoves = []move{
 		}
 		t.w.held = t.w.held && t.holdRecorded()
 		t.w.wf, t.w.backup = t.w.backup, workflow{}
+		t.w.accepted, t.w.acceptedThen = t.w.accepted || t.w.acceptedThen, false
 		t.w.unseen = t.w.slot == other // the host's scan forgot what it found, too
 		t.forgetUnbind()
 		return true
@@ -492,14 +493,7 @@ func (t turn) bindBy(p who, a act) bool {
 		known, recorded := d.Binding.Instance == p.String(), d.State == device.Allocated && t.w.inv.tenant == p
 		return a == actBind && (known && !t.w.tenants[p-first].has || !known && recorded) && t.bindAgain(p)
 	}
-	if !t.legal(device.Event{Kind: device.ClaimEvent, Instance: p.String()}) {
-		if t.without.gapUnread && t.w.inv.tenant == p {
-			t.refused(p)
-			return true
-		}
-		return false
-	}
-	if t.w.binds == 0 || p == second && t.dev().Bindings == 0 {
+	if !t.legal(device.Event{Kind: device.ClaimEvent, Instance: p.String()}) || t.w.binds == 0 || p == second && t.dev().Bindings == 0 {
 		return false
 	}
 	t.w.binds--

@@ -20,15 +20,15 @@ func worlds(t *testing.T, usual int) int {
 }
 
 // No order of events, with up to two faults, breaks a promise. What one fault can do comes
-// first, because a bound on the worlds cuts off the longest stories.
+// first, and is explored completely: of two faults a bound on the worlds cuts off the longest stories.
 //
-// F4, F5, F10, F24, F26, F27, F28, F30, F31, F32, F39
+// F4, F5, F10, F24, F26, F27, F28, F30, F31, F32, F36, F39, F42, F43
 func TestExploreEverything(t *testing.T) {
 	for name, nova := range map[string]bool{"owner self": false, "owner nova": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, b := range []Bounds{{Faults: 1, Binds: 2, Acts: 1}, {Faults: 2, Binds: 2, Acts: 2}} {
-				b.Worlds = worlds(t, 200_000)
+				b.Worlds = worlds(t, 400_000)
 				r := newExplorer(nova).explore(b)
 				t.Logf("%d faults: %d worlds, complete: %v", b.Faults, r.Worlds, r.Complete)
 				if r.Found != nil {
@@ -41,7 +41,7 @@ func TestExploreEverything(t *testing.T) {
 
 // Without a fix the explorer finds what it mends.
 //
-// F24, F26, F27, F28, F30, F31, F32, F37, F39
+// F24, F26, F27, F28, F30, F31, F32, F36, F37, F39, F42, F43
 func TestExploreWithoutAFix(t *testing.T) {
 	for name, c := range map[string]struct {
 		without without
@@ -61,18 +61,17 @@ func TestExploreWithoutAFix(t *testing.T) {
 		"somebody wrote to what a killed verify had read": {
 			without: without{oneHold: true}, broken: "holds the bytes of stranger", within: Bounds{Faults: 2, Binds: 1, Acts: 0},
 		},
-		"an abort after the task of the return was lost":                         {without: without{lostReturn: true, sweeps: true}, broken: "it stays offered although it is error", within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}},
-		"a former tenant's bind after the database was put back":                 {without: without{bound: true}, broken: "the bytes of first, who has the device, are wiped", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
-		"a tenant's unbind that its workflow does not know":                      {without: without{unbound: true}, broken: "it stays bound to first, whose unbind was refused", within: Bounds{Faults: 1, Binds: 1, Acts: 0}},
-		"a burn that was lost with its task":                                     {without: without{lostBurn: true}, broken: "it stays bound to first, whose bind was refused", within: Bounds{Faults: 1, Binds: 1, Acts: 0, KeepDatabase: true}},
-		"a claim is given back whose burn was lost with its task":                {without: without{unclaim: true}, broken: "it stays bound to first, whose unbind was answered", within: Bounds{Faults: 1, Binds: 1, Acts: 0, KeepDatabase: true}},
-		"an operator's device whose steps were lost with their task":             {without: without{hold: true}, broken: "an operator holds the device, and it is wiped", within: Bounds{Faults: 1, Binds: 1, Acts: 2, KeepDatabase: true}},
-		"an operator's device whose workflow was lost":                           {without: without{holdRecord: true}, broken: "an operator holds the device, and it is wiped", within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}},
-		"an operator's device of Nova's whose workflow was lost":                 {without: without{holdRecord: true}, nova: true, broken: "an operator holds the device, and it is wiped", within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}},
-		"not mended: a read when a clean is due":                                 {without: without{gapRead: true}, broken: "an operator holds the device, and it is wiped", within: Bounds{Faults: 1, Binds: 1, Acts: 1}},
-		"not mended: a bind is refused after a look":                             {without: without{gapLook: true}, broken: "it stays bound to first, whose bind was refused", within: Bounds{Faults: 1, Binds: 1, Acts: 0, KeepDatabase: true}},
-		"not mended: a bind is refused while it is not known who has the device": {without: without{gapUnread: true}, broken: "it stays bound to first, whose bind was refused", within: Bounds{Faults: 1, Binds: 2, Acts: 0, KeepDatabase: true}},
-		"a frozen attempt wakes while the next tenant has the device":            {without: without{lease: true}, broken: "who has the device, are wiped", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
+		"an abort after the task of the return was lost":              {without: without{lostReturn: true, sweeps: true}, broken: "it stays offered although it is error", within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}},
+		"a former tenant's bind after the database was put back":      {without: without{bound: true}, broken: "the bytes of first, who has the device, are wiped", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
+		"a tenant's unbind that its workflow does not know":           {without: without{unbound: true}, broken: "it stays bound to first, whose unbind was refused", within: Bounds{Faults: 1, Binds: 1, Acts: 0}},
+		"a burn that was lost with its task":                          {without: without{lostBurn: true}, broken: "it stays bound to first, whose bind was refused", within: Bounds{Faults: 1, Binds: 1, Acts: 0, KeepDatabase: true}},
+		"a claim is given back whose burn was lost with its task":     {without: without{unclaim: true}, broken: "it stays bound to first, whose unbind was answered", within: Bounds{Faults: 1, Binds: 1, Acts: 0, KeepDatabase: true}},
+		"an operator's device whose steps were lost with their task":  {without: without{hold: true}, broken: "an operator holds the device, and it is wiped", within: Bounds{Faults: 1, Binds: 1, Acts: 2, KeepDatabase: true}},
+		"an operator's device whose workflow was lost":                {without: without{holdRecord: true}, broken: "an operator holds the device, and it is wiped", within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}},
+		"an operator's device of Nova's whose workflow was lost":      {without: without{holdRecord: true}, nova: true, broken: "an operator holds the device, and it is wiped", within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}},
+		"not mended: a read when a clean is due":                      {without: without{gapRead: true}, broken: "an operator holds the device, and it is wiped", within: Bounds{Faults: 1, Binds: 1, Acts: 1}},
+		"not mended: a bind is refused after a look":                  {without: without{gapLook: true}, broken: "it stays bound to first, whose bind was refused", within: Bounds{Faults: 1, Binds: 1, Acts: 0, KeepDatabase: true}},
+		"a frozen attempt wakes while the next tenant has the device": {without: without{lease: true}, broken: "who has the device, are wiped", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

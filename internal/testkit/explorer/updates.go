@@ -274,7 +274,9 @@ func (t turn) granted(p who) {
 }
 
 // writes: the tenant writes its data.
-func (t turn) writes(p who) { t.w.bytes[t.w.slot], t.w.accepted = p, false }
+func (t turn) writes(p who) {
+	t.w.bytes[t.w.slot], t.w.accepted, t.w.acceptedThen = p, false, false
+}
 
 // unaccounted are whose bytes are in the slot, unless an override is about them.
 func (t turn) unaccounted() who {

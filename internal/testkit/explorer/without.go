@@ -28,14 +28,13 @@ type without struct {
 	lease       bool // F32: a frozen attempt does not ask the server before it writes
 
 	// What is not mended is found with these, and passed over without them.
-	gapRead   bool // F43: a read explains an operator's write if a clean is due when it is answered, and has not begun
-	gapLook   bool // F42: a bind is refused after a look whatever the device has become meanwhile
-	gapUnread bool // F42: a bind of a device that is not offered is refused without a read, unless it is allocated
+	gapRead bool // F43: a read explains an operator's write if a clean is due when it is answered, and has not begun
+	gapLook bool // F42: a bind is refused after a look whatever the device has become meanwhile
 }
 
 // losesTasks: what other fixes mend is found without the loss of a task, and much sooner.
 func (w without) losesTasks() bool {
-	return w == (without{}) || w.lostReturn || w.lostBurn || w.unclaim || w.hold || w.gapRead || w.gapLook || w.gapUnread
+	return w == (without{}) || w.lostReturn || w.lostBurn || w.unclaim || w.hold || w.gapRead || w.gapLook
 }
 
 // decide is device.Observe.
