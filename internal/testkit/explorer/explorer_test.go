@@ -61,16 +61,43 @@ func TestExploreWithoutAFix(t *testing.T) {
 		"somebody wrote to what a killed verify had read": {
 			without: without{oneHold: true}, broken: "holds the bytes of stranger", within: Bounds{Faults: 2, Binds: 1, Acts: 0},
 		},
-		"an abort after the task of the return was lost":              {without: without{lostReturn: true, sweeps: true}, broken: "it stays offered although it is error", within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}},
-		"a former tenant's bind after the database was put back":      {without: without{bound: true}, broken: "the bytes of first, who has the device, are wiped", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
-		"a tenant's unbind that its workflow does not know":           {without: without{unbound: true}, broken: "it stays bound to first, whose unbind was refused", within: Bounds{Faults: 1, Binds: 1, Acts: 0}},
-		"a burn that was lost with its task":                          {without: without{lostBurn: true}, broken: "it stays bound to first, whose bind was refused", within: Bounds{Faults: 1, Binds: 1, Acts: 0, KeepDatabase: true}},
-		"a claim is given back whose burn was lost with its task":     {without: without{unclaim: true}, broken: "it stays bound to first, whose unbind was answered", within: Bounds{Faults: 1, Binds: 1, Acts: 0, KeepDatabase: true}},
-		"an operator's device whose steps were lost with their task":  {without: without{hold: true}, broken: "an operator holds the device, and it is wiped", within: Bounds{Faults: 1, Binds: 1, Acts: 2, KeepDatabase: true}},
-		"an operator's device whose workflow was lost":                {without: without{holdRecord: true}, broken: "an operator holds the device, and it is wiped", within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}},
-		"an operator's device of Nova's whose workflow was lost":      {without: without{holdRecord: true}, nova: true, broken: "an operator holds the device, and it is wiped", within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}},
-		"not mended: a read when a clean is due":                      {without: without{gapRead: true}, broken: "an operator holds the device, and it is wiped", within: Bounds{Faults: 1, Binds: 1, Acts: 1}},
-		"not mended: a bind is refused after a look":                  {without: without{gapLook: true}, broken: "it stays bound to first, whose bind was refused", within: Bounds{Faults: 1, Binds: 1, Acts: 0, KeepDatabase: true}},
+		"an abort after the task of the return was lost": {without: without{lostReturn: true, sweeps: true}, broken: "it stays offered although it is error", within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true}},
+		"a former tenant's bind after the database was put back": {
+			without: without{bound: true}, broken: "the bytes of first, who has the device, are wiped",
+			within: Bounds{Faults: 1, Binds: 2, Acts: 0},
+		},
+		"the unbind of a tenant that the workflow does not know": {
+			without: without{unbound: true}, broken: "it stays bound to first, whose unbind was refused",
+			within: Bounds{Faults: 1, Binds: 1, Acts: 0},
+		},
+		"a burn that was lost with its task": {
+			without: without{lostBurn: true}, broken: "it stays bound to first, whose bind was refused",
+			within: Bounds{Faults: 1, Binds: 1, Acts: 0, KeepDatabase: true},
+		},
+		"a claim is given back whose burn was lost with its task": {
+			without: without{unclaim: true}, broken: "it stays bound to first, whose unbind was answered",
+			within: Bounds{Faults: 1, Binds: 1, Acts: 0, KeepDatabase: true},
+		},
+		"an operator's device whose workflow is behind": {
+			without: without{hold: true}, nova: true, broken: "an operator holds the device, and it is wiped",
+			within: Bounds{Faults: 1, Binds: 0, Acts: 2, KeepDatabase: true},
+		},
+		"an operator's device whose workflow was lost": {
+			without: without{holdRecord: true}, broken: "an operator holds the device, and it is wiped",
+			within: Bounds{Faults: 1, Binds: 0, Acts: 1, KeepDatabase: true},
+		},
+		"an operator's device of Nova's whose workflow was lost": {
+			without: without{holdRecord: true}, nova: true, broken: "an operator holds the device, and it is wiped",
+			within: Bounds{Faults: 1, Binds: 0, Acts: 1, KeepDatabase: true},
+		},
+		"not mended: a read that is answered when a clean is due": {
+			without: without{gapRead: true}, broken: "an operator holds the device, and it is wiped",
+			within: Bounds{Faults: 1, Binds: 1, Acts: 1},
+		},
+		"not mended: a bind is refused after a look": {
+			without: without{gapLook: true}, broken: "it stays bound to first, whose bind was refused",
+			within: Bounds{Faults: 1, Binds: 1, Acts: 0, KeepDatabase: true},
+		},
 		"a frozen attempt wakes while the next tenant has the device": {without: without{lease: true}, broken: "who has the device, are wiped", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
 	} {
 		t.Run(name, func(t *testing.T) {

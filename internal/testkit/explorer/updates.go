@@ -70,7 +70,7 @@ func (t turn) confirm(a act, p who) {
 	t.w.wf.upd, t.w.wf.queued = call{act: a, who: p}, true
 }
 
-// confirmed is an answer of which of both is the case, now that it is known who has the device.
+// confirmed answers the update, now that it is known who has the device.
 func (t turn) confirmed() {
 	c := t.w.wf.upd
 	t.w.wf.upd = call{}

@@ -23,7 +23,7 @@ type without struct {
 	unbound     bool // F36: "already unbound", and the refusal of an unbind, are answered from memory
 	lostBurn    bool // F42: a bind whose burn was lost with its task is refused
 	unclaim     bool // F42: a claim is given back without a read
-	hold        bool // F43: what an operator holds is unknown when its workflow is behind
+	hold        bool // F43: what an operator holds becomes unknown when its workflow is behind
 	holdRecord  bool // F43: neither record nor listing says that an operator holds a device
 	lease       bool // F32: a frozen attempt does not ask the server before it writes
 
@@ -34,7 +34,7 @@ type without struct {
 
 // losesTasks: what other fixes mend is found without the loss of a task, and much sooner.
 func (w without) losesTasks() bool {
-	return w == (without{}) || w.lostReturn || w.lostBurn || w.unclaim || w.hold || w.gapRead || w.gapLook
+	return w == (without{}) || w.lostReturn || w.lostBurn || w.unclaim || w.gapLook
 }
 
 // decide is device.Observe.
@@ -62,7 +62,7 @@ func (w without) answer(i device.Inventory) device.Inventory {
 
 // held is what an answer shows of an operator's hold.
 func (w without) held(h device.Hold) device.Hold {
-	if w.hold || w.holdRecord {
+	if w.holdRecord {
 		return device.HoldNone
 	}
 	return h
