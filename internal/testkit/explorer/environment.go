@@ -457,11 +457,11 @@ var worldMoves = []move{
 	}},
 }
 
-// holdRecorded: the provider records that an operator holds the device. That of Nova's never does, and
-// of a device that was not offered the record comes after the answer.
+// holdRecorded: the provider records that an operator holds the device, and no late write replaces
+// that. One of Nova's never does, and of a device that was not offered the record comes after the answer.
 func (t turn) holdRecorded() bool {
 	i, f := t.w.inv, t.w.wf
-	return i.hold != device.HoldNone && i.tenant == noParty && !f.ensure && f.rec.kind == none
+	return i.hold != device.HoldNone && i.tenant == noParty && !f.ensure && f.rec.kind == none && t.w.late.kind == none
 }
 
 // forgetUnbind: only the lost history knew that the recorded instance has left. The device
