@@ -345,7 +345,7 @@ var worldMoves = []move{
 	{"first burns its claim", func(t turn) bool { return t.burnBy(first, false) }},
 	{"first burns its claim, some time after the look", func(t turn) bool { return t.burnBy(first, true) }},
 	{"the claim expires", func(t turn) bool {
-		return t.w.wf.exists && t.dev().Claim != nil && t.w.wf.upd.kind == none && !t.w.wf.queued && t.apply(device.Event{Kind: device.ClaimExpired})
+		return t.w.wf.exists && t.dev().Claim != nil && !t.updating() && t.apply(device.Event{Kind: device.ClaimExpired})
 	}},
 
 	{"the operator manages it", func(t turn) bool { return t.acts() && t.startLeave(actManage, device.Manage) }},
@@ -480,12 +480,12 @@ func (t turn) beingLowered() bool {
 
 func (t turn) busy() bool {
 	f := t.w.wf
-	return f.main.kind != none || f.rec.kind != none || f.upd.kind != none || f.queued || t.dev().Claim != nil
+	return f.main.kind != none || f.rec.kind != none || t.updating() || t.dev().Claim != nil
 }
 
 func (t turn) bindBy(p who, a act) bool {
 	f := &t.w.wf
-	if t.nova || !f.exists || f.upd.kind != none || f.queued {
+	if t.nova || !f.exists || t.updating() {
 		return false
 	}
 	if d := t.dev(); d.Binding != nil {
@@ -493,11 +493,13 @@ func (t turn) bindBy(p who, a act) bool {
 		known, recorded := d.Binding.Instance == p.String(), d.State == device.Allocated && t.w.inv.tenant == p
 		return a == actBind && (known && !t.w.tenants[p-first].has || !known && recorded) && t.bindAgain(p)
 	}
-	if !t.legal(device.Event{Kind: device.ClaimEvent, Instance: p.String()}) || t.w.binds == 0 || p == second && t.dev().Bindings == 0 {
+	refused := !t.legal(device.Event{Kind: device.ClaimEvent, Instance: p.String()})
+	if refused || t.w.binds == 0 || p == second && t.dev().Bindings == 0 {
 		return false
 	}
 	t.w.binds--
-	return t.startBind(p, a)
+	t.startBind(p, a)
+	return true
 }
 
 // unbindBy: who never had the device, and asked for none, does not unbind it.

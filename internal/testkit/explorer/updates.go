@@ -15,18 +15,20 @@ func (t turn) bound(p who) bool {
 	return b != nil && b.Instance == p.String()
 }
 
+// updating: an update is under way; there is one at a time.
+func (t turn) updating() bool { return t.w.wf.upd.kind != none || t.w.wf.queued }
+
 // startBind is the update bind, or claim, up to its first wait.
-func (t turn) startBind(p who, a act) bool {
+func (t turn) startBind(p who, a act) {
 	f := &t.w.wf
 	t.must(device.Event{Kind: device.ClaimEvent, Instance: p.String()})
 	t.w.tenants[p-first].told = notTold
 	if t.without.bindLook {
 		t.must(device.Event{Kind: device.BurnStarted, Instance: p.String()})
 		f.upd, f.queued = call{act: actBind, who: p}, true
-		return true
+		return
 	}
 	t.lookFor(a, p)
-	return true
 }
 
 func (t turn) lookFor(a act, p who) {
@@ -38,7 +40,7 @@ func (t turn) lookFor(a act, p who) {
 // task of its write, and is lost with it.
 func (t turn) burnBy(p who, looks bool) bool {
 	f := &t.w.wf
-	if !f.exists || f.upd.kind != none || f.queued || !t.claimed(p) {
+	if !f.exists || t.updating() || !t.claimed(p) {
 		return false
 	}
 	if looks {
@@ -137,7 +139,7 @@ func (t turn) bindLooked() bool {
 // startLeave is manage, retire or maintain.
 func (t turn) startLeave(a act, kind device.EventKind) bool {
 	f := &t.w.wf
-	if f.upd.kind != none || f.queued || !t.mayLeave(a) {
+	if t.updating() || !t.mayLeave(a) {
 		return false
 	}
 	if t.state() != device.Available || !t.dev().Allocatable() {
@@ -160,7 +162,7 @@ func (t turn) taken() bool {
 
 func (t turn) startEndMaintenance() bool {
 	f := &t.w.wf
-	if f.upd.kind != none || f.queued || t.dev().Status == device.Enabled || t.state() != device.Available && !t.legal(device.Event{Kind: device.MaintainOff}) {
+	if t.updating() || t.dev().Status == device.Enabled || t.state() != device.Available && !t.legal(device.Event{Kind: device.MaintainOff}) {
 		return false
 	}
 	if t.state() != device.Available {
@@ -174,7 +176,7 @@ func (t turn) startEndMaintenance() bool {
 // startProvide is the update provide.
 func (t turn) startProvide() bool {
 	f := &t.w.wf
-	if f.upd.kind != none || f.queued || t.state() != device.Manageable {
+	if t.updating() || t.state() != device.Manageable {
 		return false
 	}
 	if !t.dev().Dirty && t.without.look {
@@ -314,7 +316,7 @@ func (t turn) heldAfter(next device.Device, by device.EventKind) bool {
 // finds a burn of the same instance waits for it, and ends what it made (F30).
 func (t turn) unbind(p who) bool {
 	f := &t.w.wf
-	switch waits := f.upd.kind != none || f.queued; {
+	switch waits := t.updating(); {
 	case t.claimed(p) && waits && !t.without.unbind:
 		if f.unbinds == p {
 			return false
