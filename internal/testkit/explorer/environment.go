@@ -429,7 +429,7 @@ var worldMoves = []move{
 		if t.keepDatabase || t.w.backup.exists || !t.w.wf.exists || t.busy() || t.w.faults == 0 {
 			return false
 		}
-		t.w.backup, t.w.acceptedThen = t.w.wf, t.w.accepted
+		t.w.backup = t.w.wf
 		return true
 	}},
 	{"the database is put back", func(t turn) bool {
@@ -438,7 +438,7 @@ var worldMoves = []move{
 		}
 		t.w.held = t.w.held && t.holdRecorded()
 		t.w.wf, t.w.backup = t.w.backup, workflow{}
-		t.w.accepted, t.w.acceptedThen = t.w.accepted || t.w.acceptedThen, false
+		t.w.accepted = t.w.acceptedOnce
 		t.w.unseen = t.w.slot == other // the host's scan forgot what it found, too
 		t.forgetUnbind()
 		return true

@@ -277,7 +277,7 @@ func (t turn) granted(p who) {
 
 // writes: the tenant writes its data.
 func (t turn) writes(p who) {
-	t.w.bytes[t.w.slot], t.w.accepted, t.w.acceptedThen = p, false, false
+	t.w.bytes[t.w.slot], t.w.accepted, t.w.acceptedOnce = p, false, false
 }
 
 // unaccounted are whose bytes are in the slot, unless an override is about them.
@@ -296,6 +296,7 @@ func (t turn) override() bool {
 	f := &t.w.wf
 	f.cleanUnderWay, f.clean = false, cleanRun{}
 	t.w.accepted = t.w.slot == enrolled
+	t.w.acceptedOnce = t.w.accepted
 	return t.apply(device.Event{Kind: device.Override})
 }
 

@@ -44,9 +44,9 @@ type world struct {
 	// slot is the hardware in the slot, bytes whose data each hardware holds.
 	slot  unit
 	bytes [2]who
-	// accepted: two principals offer the bytes of the enrolled hardware as they are (D2), now and
-	// when the database was saved.
-	accepted, acceptedThen bool
+	// accepted: two principals offer the bytes of the enrolled hardware as they are (D2); it ends when
+	// the device is dirty again, which a database that is put back forgets: acceptedOnce does not end.
+	accepted, acceptedOnce bool
 	// held: an operator holds the device by a command that was answered (F43).
 	held bool
 	// unseen: the hardware was swapped, and no discovery has ended since.
