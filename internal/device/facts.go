@@ -146,7 +146,7 @@ var (
 	// explained by it; a clean begins with such a write.
 	unexplained = fact{"generation not explained", func(d Device, s Snapshot) bool {
 		return s.Question == AskRecheck && s.detects && s.Inventory.Generation > s.Known.Generation &&
-			!d.BeingCleaned() && d.State != Retired && !recordsBurn(d, s.Inventory)
+			!(d.BeingCleaned() && s.CleanReserved) && d.State != Retired && !recordsBurn(d, s.Inventory)
 	}}
 	// offeredByNova: Nova's scheduler may allocate it, and no bind is under way.
 	offeredByNova = allOf("owner nova, neither on hold nor being bound", ownedByNova, allOf("", of(notInMaintenance), of(notBurning)))

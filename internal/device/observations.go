@@ -79,7 +79,7 @@ var standingRows = observer{
 		"its provider was written since it was offered, and not by Burnish: it may have been used, and is cleaned"},
 	{ask(AskRecheck), in(Available), given(unused, sameKept, unexplained, isNot(offeredByNova, "not offered by Nova")), Invalidated, todo(reserveHeld),
 		"the inventory is newer than this workflow"},
-	{ask(AskRecheck), in(Unknown, Manageable, Allocated, Cleaning, Error), given(unused, sameKept, unexplained), Invalidated, todo(reserveHeld),
+	{ask(AskRecheck), in(Unknown, Manageable, Allocated, PendingCleaning, Cleaning, Error), given(unused, sameKept, unexplained), Invalidated, todo(reserveHeld),
 		"the inventory is newer than this workflow"},
 
 	{ask(AskRecheck, AskReserve, AskBeforeLeaving, AskEndMaintenance), in(Available), given(unused, credible, usedUnseen, recordedFree), ObservedUnused, nil,

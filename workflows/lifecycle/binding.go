@@ -107,7 +107,7 @@ func (d binding) claim(ctx workflow.Context, in contract.BindInput) (contract.Bi
 		return contract.BindResult{}, err
 	}
 	if err := d.checkHardware(ctx, in); err != nil {
-		return contract.BindResult{}, err
+		return d.unlessBound(ctx, in, err)
 	}
 	return contract.BindResult{Device: d.Status()}, nil
 }
@@ -168,7 +168,7 @@ func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.Bin
 		return contract.BindResult{}, err
 	}
 	if err := d.checkHardware(ctx, in); err != nil {
-		return contract.BindResult{}, err
+		return d.unlessBound(ctx, in, err)
 	}
 	if d.burnInProgress(in.Instance, in.Request) {
 		return d.joinBurn(ctx, in)
@@ -210,6 +210,19 @@ func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.Bin
 			Remedy:  "take another device; this one is cleaned automatically"}
 	}
 	return contract.BindResult{}, f
+}
+
+// unlessBound refuses a bind after a look, unless the record says that the instance has the device: an
+// earlier burn was carried out, and its task lost (F42).
+func (d binding) unlessBound(ctx workflow.Context, in contract.BindInput, refused error) (contract.BindResult, error) {
+	if err := d.confirm(ctx); err != nil {
+		return contract.BindResult{}, err
+	}
+	if number, ours, _ := d.existingBinding(in); ours {
+		d.adopt(ctx, in)
+		return d.alreadyGranted(number)
+	}
+	return contract.BindResult{}, refused
 }
 
 func (d binding) mustLook(ctx workflow.Context) bool {

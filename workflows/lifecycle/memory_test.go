@@ -174,6 +174,67 @@ func TestALostCleanLeavesTheDeviceToItsOperator(t *testing.T) {
 	}
 }
 
+// A burn that was lost with its task is asked for again, some time after the look of its claim: it is
+// granted, whatever the inventory and the host say meanwhile, or its device is not bound.
+//
+// F42
+func TestABurnThatWasLostIsAskedForAgainLater(t *testing.T) {
+	for how, meanwhile := range map[string]func(*deviceEnv){
+		"read during the look": func(*deviceEnv) {},
+		"the host is silent":   func(w *deviceEnv) { w.host.up = false },
+		"the look fails": func(w *deviceEnv) {
+			w.host.injectFault = func(string, int) error { return fault(device.NeedsOperator, device.CodeIO)() }
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			claim := func(w *deviceEnv) contract.BindInput {
+				return contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
+			}
+			w := putBack(t, func(w *deviceEnv) {
+				w.makeAvailable()
+				ok[contract.BindResult](w.send(contract.UpdateClaim, "", claim(w)))
+			}, func(w *deviceEnv) { ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))) })
+			w.pass(time.Minute)
+			meanwhile(w)
+			burn := w.send(contract.UpdateBurn, "", claim(w))
+			if how == "read during the look" {
+				w.until("its look", func() bool { return w.activitiesInFlight > 0 })
+				w.signal(contract.SignalRefresh, contract.Hint{Source: "reconciliation"})
+			}
+			burn.wait()
+			w.pass(time.Hour)
+			require.Equal(t, burn.err == nil, w.view().DeviceState == device.Allocated, "%v", burn.err)
+			w.requireNoDefect()
+		})
+	}
+}
+
+// An operator has the device since the memory's binding ended, which ends once more while the record is
+// read: the answer shows the operator's write, although a clean is due by then.
+//
+// F43
+func TestAnUnbindDuringTheReadThatShowsAnOperatorsWrite(t *testing.T) {
+	w := putBack(t, func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) {
+		ok[contract.Result](w.unbind("i1"))
+		w.reach(device.Available)
+		ok[contract.Result](w.ask(contract.UpdateManage))
+		w.idle()
+		w.host.writeAsTenant("the operator's bytes")
+	})
+	w.lag = func(activity string) (time.Duration, time.Duration) {
+		if activity == contract.ActivityReadReservation {
+			return 4 * time.Second, time.Second
+		}
+		return time.Millisecond, time.Millisecond
+	}
+	w.signal(contract.SignalRefresh, contract.Hint{Source: "reconciliation"})
+	w.until("a read", func() bool { return w.activitiesInFlight > 0 })
+	w.pass(time.Second)
+	ok[contract.Result](w.unbind("i1"))
+	w.pass(time.Hour)
+	require.Equal(t, "the operator's bytes", w.host.blocks[0], "it was erased")
+}
+
 // What an operator holds is the operator's too once its workflow was terminated: the record says so,
 // and for Nova's devices what the ended run had published.
 //

@@ -164,7 +164,9 @@ func TestADriveThatCannotAllocateItsWholeCapacity(t *testing.T) {
 		require.Equal(t, device.LayoutWhole, found.Layout)
 		b.writeAsTenant(0)
 		// A tenant splits it; it becomes one namespace of the enrolled size again.
-		b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}} })
+		b.site.Change(0, func(c *nvmesim.Controller) {
+			c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}}
+		})
 		b.site.Rescan(0)
 		r := b.clean(0, found, device.WriteZeroes)
 		_, err = r.all(t.Context(), r.plan(*found.Capabilities)...)

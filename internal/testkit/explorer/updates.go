@@ -124,8 +124,11 @@ func (t turn) lookedBeforeBind(c call, result device.HostResult) {
 		t.must(device.Event{Kind: device.BurnStarted, Instance: c.who.String()})
 		f.upd = call{kind: burnBegun, act: actBind, who: c.who}
 		return
-	case !claimed && t.without.gapLook:
+	case !claimed && t.without.lookRefuses:
 		t.refused(c.who)
+	case !claimed:
+		t.confirm(actBindAgain, c.who)
+		return
 	}
 	t.unbindWaiting(c.who)
 }

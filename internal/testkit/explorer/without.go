@@ -25,16 +25,13 @@ type without struct {
 	unclaim     bool // F42: a claim is given back without a read
 	hold        bool // F43: what an operator holds becomes unknown when its workflow is behind
 	holdRecord  bool // F43: neither record nor listing says that an operator holds a device
+	lookRefuses bool // F42: a bind is refused after a look whatever the device has become meanwhile
 	lease       bool // F32: a frozen attempt does not ask the server before it writes
-
-	// What is not mended is found with these, and passed over without them.
-	gapRead bool // F43: a read explains an operator's write if a clean is due when it is answered, and has not begun
-	gapLook bool // F42: a bind is refused after a look whatever the device has become meanwhile
 }
 
 // losesTasks: what other fixes mend is found without the loss of a task, and much sooner.
 func (w without) losesTasks() bool {
-	return w == (without{}) || w.lostReturn || w.lostBurn || w.unclaim || w.gapLook
+	return w == (without{}) || w.lostReturn || w.lostBurn || w.unclaim || w.lookRefuses
 }
 
 // decide is device.Observe.

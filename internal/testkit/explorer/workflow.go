@@ -214,9 +214,6 @@ func (t turn) remember(c call, found device.Inventory, code device.Code) {
 		if c.tenant != keepTenant && found.Witness != device.WitnessBound {
 			f.burnedFor = noParty
 		}
-		if c.kind == readReservation && t.cleanDue() && !f.cleanUnderWay && !t.without.gapRead {
-			t.w.held = false
-		}
 		k, readAgain := t.known().full().After(t.dev(), found)
 		n, _ := strconv.Atoi(k.Provider)
 		f.generation, f.provider, f.uncertain = int16(k.Generation), int8(n), k.Uncertain

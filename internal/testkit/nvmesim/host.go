@@ -14,7 +14,6 @@ import (
 	"burnish/internal/testkit/proc"
 )
 
-
 const (
 	// dirPrefix is how the name of a host's directory begins.
 	dirPrefix = "burnish-nvme-"
