@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -35,7 +36,7 @@ func (s *biosState) removal(refused map[string]bool) (move, bool) {
 			return move{doing: "removes the BIOS job " + job.name, send: &request{Method: http.MethodDelete, Path: job.path}}, true
 		}
 	}
-	target := s.settingsBIOS.Actions.Oem.ClearPending.Target
+	target := string(s.settingsBIOS.Actions.Oem.ClearPending.Target)
 	if target != "" && len(s.jobs) == 0 && len(s.pending()) > 0 && !refused[target] {
 		return move{doing: "clears pending BIOS settings", send: &request{Method: http.MethodPost, Path: target}}, true
 	}
@@ -56,10 +57,7 @@ func (s *biosState) nextOfReset(refused map[string]bool) (move, error) {
 	if m, ok := s.removal(refused); ok {
 		return m, nil
 	}
-	target := s.bios.Actions.Reset.Target
-	if target == "" {
-		target = s.settingsBIOS.Actions.Reset.Target
-	}
+	target := string(cmp.Or(s.bios.Actions.Reset.Target, s.settingsBIOS.Actions.Reset.Target))
 	if target == "" {
 		return move{}, hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware, see its license, or disable the step", "the BMC cannot reset the BIOS: %s has no such action", s.path)
 	}

@@ -103,7 +103,7 @@ func (e *eraser) find(ctx context.Context, r *eraseRecord) error {
 	}
 	if doing != nil {
 		r.Seen = true
-		return e.found(r, e.h.c.taskPath(doing.AssociatedTask))
+		return e.found(r, string(doing.AssociatedTask))
 	}
 	// A BMC may show a task late, after a restart later.
 	if r.looked.IsZero() {
@@ -221,7 +221,7 @@ func (h *handle) driveOperation(ctx context.Context, d *drive) (*driveOperation,
 	for i, shown := range d.Shown {
 		now := &driveResource{path: shown.path}
 		if err := h.c.get(ctx, shown.path, now); err != nil {
-			return nil, driveUnreadable(shown.path, err)
+			return nil, driveUnreadable(err)
 		}
 		if have := hardware.CanonicalSerial(now.SerialNumber); have != d.Serial {
 			return nil, hardware.Refused(device.CodeDrivesChanged, "put the enrolled drive back, then clean the server again",
@@ -250,7 +250,7 @@ func (r *eraseRecord) isFor(t *task) bool {
 
 // within: path is the resource of, or something below it.
 func within(path, of string) bool {
-	return samePath(path, of) || strings.HasPrefix(strings.ToLower(path), strings.ToLower(strings.TrimSuffix(of, "/"))+"/")
+	return strings.HasPrefix(plainPath(path)+"/", plainPath(of)+"/")
 }
 
 // erases: a task's name says that it erases something.

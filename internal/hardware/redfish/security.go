@@ -115,7 +115,7 @@ func (h *handle) jobsOf(s *system, t *task) []*request {
 		return nil
 	}
 	for _, link := range s.Links.ManagedBy {
-		if manager := strings.TrimSuffix(h.c.path(link.String()), "/"); manager != "" {
+		if manager := strings.TrimSuffix(string(link), "/"); manager != "" {
 			ways = append(ways, &request{Method: http.MethodDelete, Path: manager + "/Jobs/" + job},
 				&request{Method: http.MethodDelete, Path: manager + "/Oem/Dell/Jobs/" + job})
 		}
@@ -147,7 +147,7 @@ func (h *handle) pendingBIOS(ctx context.Context, s *system, way func(...*reques
 		}
 	}
 	var clearing *request
-	if target := h.c.path(state.settingsBIOS.Actions.Oem.ClearPending.Target); target != "" {
+	if target := string(state.settingsBIOS.Actions.Oem.ClearPending.Target); target != "" {
 		clearing = &request{Method: http.MethodPost, Path: target}
 	}
 	var back *request
