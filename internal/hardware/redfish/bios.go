@@ -175,7 +175,7 @@ func (h *handle) biosJobs(ctx context.Context, s *system) ([]biosJob, error) {
 	for _, t := range all {
 		if t.active() && t.changesBIOS() {
 			waits := slices.Contains([]redfish.TaskState{redfish.PendingTaskState, redfish.NewTaskState, redfish.SuspendedTaskState}, t.TaskState)
-			jobs = append(jobs, biosJob{path: t.ODataID, name: hardware.OneLine(t.Name), waits: waits})
+			jobs = append(jobs, biosJob{path: t.path, name: hardware.OneLine(t.Name), waits: waits})
 		}
 	}
 	return jobs, nil

@@ -85,17 +85,16 @@ func (s *biosState) nextOfApply(wanted attributes, refused map[string]bool) (mov
 	if len(pending) == 0 && len(notInForce(s.bios.Attributes, wanted)) == 0 {
 		return move{already: true}, nil
 	}
-	// What others want, without a job, would come into force with ours.
-	others := maps.Clone(pending)
-	maps.DeleteFunc(others, func(name string, _ any) bool { _, ours := wanted[name]; return ours })
-	if len(others) > 0 {
-		if m, ok := s.removal(refused); ok {
-			return m, nil
-		}
+	// What is pending without a job is taken back first. What others want would come into force with
+	// ours; and what is pending already, an iDRAC does not make a job of, so that no restart brings it
+	// into force.
+	if m, ok := s.removal(refused); ok {
+		return m, nil
 	}
 	all := maps.Clone(wanted)
-	for name := range others {
-		if v, ok := s.bios.Attributes[name]; ok {
+	for name := range pending {
+		_, ours := wanted[name]
+		if v, ok := s.bios.Attributes[name]; ok && !ours {
 			all[name] = v
 		}
 	}

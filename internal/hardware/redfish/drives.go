@@ -47,8 +47,8 @@ type resourceStatus struct {
 func (s *resourceStatus) unreadable(words string) { s.State = words }
 
 type driveOperation struct {
-	OperationName      string
-	PercentageComplete int `bmc:"optional"`
+	OperationName      string `bmc:"required"`
+	PercentageComplete int    `bmc:"optional"`
 	AssociatedTask     link
 }
 

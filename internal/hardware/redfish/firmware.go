@@ -177,9 +177,9 @@ func (h *handle) updates(ctx context.Context, service *updateService, all []*sof
 		case err != nil:
 			return "", "", err
 		case waits:
-			staged = fmt.Sprintf("the task %s (%s) waits for a reset", t.ODataID, t.Name)
+			staged = fmt.Sprintf("the task %s (%s) waits for a reset", t.path, t.Name)
 		default:
-			running = fmt.Sprintf("the task %s (%s) runs, %d %%", t.ODataID, t.Name, t.PercentComplete)
+			running = fmt.Sprintf("the task %s (%s) runs, %d %%", t.path, t.Name, t.PercentComplete)
 		}
 	}
 	if state := service.busy(); state != "" {

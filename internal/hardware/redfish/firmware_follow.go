@@ -320,6 +320,6 @@ func (u *update) find(ctx context.Context) error {
 	if len(ours) != 1 {
 		return nil
 	}
-	u.Phase, u.Answered, u.Task, u.Start = updateAccepted, true, ours[0].ODataID, ""
+	u.Phase, u.Answered, u.Task, u.Start = updateAccepted, true, ours[0].path, ""
 	return u.save()
 }

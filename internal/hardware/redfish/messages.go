@@ -14,7 +14,7 @@ import (
 // message is one of a BMC's messages, whatever it is about.
 type message struct {
 	// Property is the one at which it stands; "": the whole request.
-	Property string `json:"-"`
+	property string
 	ID       string `json:"MessageId" bmc:"optional"`
 	Text     string `json:"Message" bmc:"optional"`
 	Severity string
@@ -23,7 +23,7 @@ type message struct {
 
 // String is one short line.
 func (m message) String() string {
-	return hardware.OneLine(strings.Join([]string{m.Property, m.ID, m.Text}, " "))
+	return hardware.OneLine(strings.Join([]string{m.property, m.ID, m.Text}, " "))
 }
 
 // severity is what the BMC says of it in lower case, "" for nothing.
@@ -73,7 +73,7 @@ func messagesIn(v any) (all []message) {
 				list = []any{v[key]}
 			}
 			for _, text := range list {
-				one := message{Property: property}
+				one := message{property: property}
 				if err := (reader{}).read(key, text, reflect.ValueOf(&one).Elem()); err != nil {
 					one.Text = err.Error()
 				}
@@ -102,7 +102,7 @@ func (m message) refuses() bool {
 	case slices.Contains([]string{"ok", "information", "informational"}, m.severity()):
 		return false
 	}
-	return m.Property != "" || m.severity() != ""
+	return m.property != "" || m.severity() != ""
 }
 
 // refused is the refusal of an answer that says no with a status that says yes; nil: there is none. What

@@ -290,7 +290,7 @@ func (h *handle) checkNothingWrites(ctx context.Context) error {
 			return err
 		}
 		if !waits {
-			return hardware.Busy("the BMC's task %s (%s) is running, %d %%: the power state is not changed meanwhile", t.ODataID, hardware.OneLine(t.Name), t.PercentComplete)
+			return hardware.Busy("the BMC's task %s (%s) is running, %d %%: the power state is not changed meanwhile", t.path, hardware.OneLine(t.Name), t.PercentComplete)
 		}
 	}
 	if state, err := h.updateState(ctx); err != nil || state != "" {
@@ -320,7 +320,7 @@ func (h *handle) isScheduled(ctx context.Context, s *system, t *task) (bool, err
 	default:
 		return false, nil
 	}
-	job := t.ODataID[strings.LastIndexByte(strings.TrimSuffix(t.ODataID, "/"), '/')+1:]
+	job := t.path[strings.LastIndexByte(strings.TrimSuffix(t.path, "/"), '/')+1:]
 	if !strings.HasPrefix(job, "JID_") {
 		return t.TaskState == redfish.NewTaskState && t.PercentComplete == 0, nil
 	}

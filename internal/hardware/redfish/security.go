@@ -98,8 +98,8 @@ func (h *handle) leftover(ctx context.Context, refusedBefore map[string]bool) (*
 		if t.changesBIOS() {
 			code = device.CodeBIOSJobWaiting
 		}
-		ways := append(h.jobsOf(s, t), &request{Method: http.MethodDelete, Path: t.ODataID})
-		return &leftover{what: fmt.Sprintf("the task %s (%s)", path.Base(strings.TrimSuffix(t.ODataID, "/")), hardware.OneLine(t.Name)), remove: way(ways...), code: code}, nil
+		ways := append(h.jobsOf(s, t), &request{Method: http.MethodDelete, Path: t.path})
+		return &leftover{what: fmt.Sprintf("the task %s (%s)", path.Base(strings.TrimSuffix(t.path, "/")), hardware.OneLine(t.Name)), remove: way(ways...), code: code}, nil
 	}
 	if left, err := h.pendingBIOS(ctx, s, way); left != nil || err != nil {
 		return left, err
@@ -110,7 +110,7 @@ func (h *handle) leftover(ctx context.Context, refusedBefore map[string]bool) (*
 // jobsOf are the requests that delete an iDRAC's job of a task.
 func (h *handle) jobsOf(s *system, t *task) []*request {
 	var ways []*request
-	job := path.Base(strings.TrimSuffix(t.ODataID, "/"))
+	job := path.Base(strings.TrimSuffix(t.path, "/"))
 	if !strings.HasPrefix(job, "JID_") {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -146,7 +147,8 @@ func (w *work) checkTime(lastChange time.Time, t *task) error {
 
 // task is what the driver reads of a Task, of whatever vendor.
 type task struct {
-	ODataID         string `json:"-"`
+	path            string
+	ID              link `json:"@odata.id" bmc:"optional"`
 	Name            string
 	TaskState       redfish.TaskState
 	TaskStatus      string
@@ -236,6 +238,7 @@ func (c *client) readTask(ctx context.Context, uri string) (*task, error) {
 			return nil, err
 		}
 	}
+	t.path = cmp.Or(string(t.ID), uri)
 	switch {
 	case t.TaskState != "":
 		return t, nil
@@ -285,7 +288,7 @@ func (c *client) tasks(ctx context.Context) ([]*task, error) {
 			return nil, err
 		}
 		if t != nil {
-			t.ODataID = uri
+			t.path = uri
 			all = append(all, t)
 		}
 	}
