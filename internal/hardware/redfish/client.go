@@ -231,17 +231,22 @@ func unreachable(err error) error {
 func (c *client) members(ctx context.Context, path string) ([]string, error) {
 	all, err := readPages[link](ctx, path, c.get)
 	if err == nil && slices.Contains(all, "") {
-		err = hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the collection %s has a member without a link", path)
+		err = hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
+			"the collection %s has a member without a link", path)
 	}
 	return paths(all), err
 }
 
+// getter reads a resource into a struct.
+type getter func(ctx context.Context, path string, into any) error
+
 // readPages reads the members of all pages of a collection.
-func readPages[T any](ctx context.Context, path string, get func(ctx context.Context, path string, into any) error) ([]T, error) {
+func readPages[T any](ctx context.Context, path string, get getter) ([]T, error) {
 	var all []T
 	for next, pages := path, 0; next != ""; pages++ {
 		if pages > 1000 {
-			return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the collection %s has no end", path)
+			return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
+				"the collection %s has no end", path)
 		}
 		var page struct {
 			Members []T  `bmc:"required"`

@@ -62,7 +62,8 @@ var (
 func TestAnOptionalPropertyOfAnotherTypeCostsThatPropertyOnly(t *testing.T) {
 	for name, lost := range map[string]func(p *device.Properties){
 		"BiosVersion": nil, "LastResetTime": nil, "BootProgress": nil, "BootSourceOverrideTarget": nil,
-		"ProcessorSummary": nil, "MemorySummary": nil, "Count": nil, "CoreCount": nil, "TotalSystemMemoryGiB": nil, // the collections have it
+		// The collections have it.
+		"ProcessorSummary": nil, "MemorySummary": nil, "Count": nil, "CoreCount": nil, "TotalSystemMemoryGiB": nil,
 		"TotalCores": nil, "CapacityMiB": nil, // the summary has it
 		"PCIeInterface": func(p *device.Properties) { p.Links = nil },
 		"PCIeType": func(p *device.Properties) {
@@ -104,7 +105,8 @@ func TestAPropertyOfAnotherTypeThatDecidesIsAFault(t *testing.T) {
 	}{
 		"Operations": {"erase_drives", redfishsim.ILO}, "Drives": {"erase_drives", redfishsim.IDRAC},
 		"Chassis": {"erase_drives", redfishsim.IDRAC}, "SerialNumber": {"erase_drives", redfishsim.IDRAC},
-		"PowerState": {"bios_reset", redfishsim.ILO}, "State": {"bios_reset", redfishsim.ILO}, "PostState": {"bios_reset", redfishsim.ILO},
+		"PowerState": {"bios_reset", redfishsim.ILO}, "State": {"bios_reset", redfishsim.ILO},
+		"PostState": {"bios_reset", redfishsim.ILO}, "PercentComplete": {"bios_reset", redfishsim.OpenBMC},
 		"TaskState": {"firmware_reflash", redfishsim.OpenBMC}, "TaskStatus": {"firmware_reflash", redfishsim.OpenBMC},
 		"Messages": {"firmware_reflash", redfishsim.OpenBMC}, "Members": {"firmware_reflash", redfishsim.OpenBMC},
 		"Version":    {"verify_firmware", redfishsim.IDRAC},
@@ -119,7 +121,9 @@ func TestAPropertyOfAnotherTypeThatDecidesIsAFault(t *testing.T) {
 				args = s.update("BIOS")
 			}
 			s.bmc.Change(func(state *redfishsim.State) {
-				state.Tasks = append(state.Tasks, &redfishsim.Task{ID: "JID_1", Name: "Odd", State: "Completed", Status: "OK", JobType: "BIOSConfiguration"})
+				state.Tasks = append(state.Tasks, &redfishsim.Task{
+					ID: "JID_1", Name: "Odd", State: "Completed", Status: "OK", JobType: "BIOSConfiguration",
+				})
 			})
 			other := any(odd)
 			if slices.Contains([]string{"Operations", "Drives", "Chassis", "Messages", "Members"}, name) {
@@ -167,7 +171,8 @@ func TestADriveWithAnOperationWithoutANameIsIdle(t *testing.T) {
 }
 
 func TestJobsAreReadWithoutALicenseForExpand(t *testing.T) {
-	for _, how := range []redfishsim.Expand{redfishsim.ExpandRefused, redfishsim.ExpandErrorFirst, redfishsim.ExpandIgnored} {
+	all := []redfishsim.Expand{redfishsim.ExpandRefused, redfishsim.ExpandErrorFirst, redfishsim.ExpandIgnored}
+	for _, how := range all {
 		t.Run(string(how), func(t *testing.T) {
 			s := newStepper(t, redfishsim.IDRAC, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoExpand = how })
 			s.bmc.Change(tenantJob)
@@ -182,12 +187,40 @@ func TestJobsAreReadWithoutALicenseForExpand(t *testing.T) {
 // An error in the place of a resource is a refusal, and nothing that is there and empty.
 func TestAnErrorWithAGoodStatusIsARefusal(t *testing.T) {
 	s := newStepper(t, redfishsim.OpenBMC, twoDrives)
-	s.bmc.Inject(redfishsim.Fault{Method: http.MethodGet, Path: tasksPath, Kind: redfishsim.Respond, Status: 200, Times: -1,
-		Body: `{"error": {"code": "Odd.1.0.TasksAreOut", "message": "no tasks today"}}`})
+	s.bmc.Inject(redfishsim.Fault{
+		Method: http.MethodGet, Path: tasksPath, Kind: redfishsim.Respond, Status: 200, Times: -1,
+		Body: `{"error": {"code": "Odd.1.0.TasksAreOut", "message": "no tasks today"}}`,
+	})
 	_, err := s.run("erase_drives", nil)
 	require.Equal(t, device.CodeCommandRefused, code(err), "%v", err)
 	require.ErrorContains(t, err, "no tasks today")
 	require.Empty(t, s.bmc.Writes())
+}
+
+// A task, or a drive, of which nothing that is known is said may be at work.
+func TestThePowerStateIsNotChangedWhereWhatRunsCannotBeRead(t *testing.T) {
+	for path, body := range map[string]string{
+		tasksPath + "/7":  `{"Id": "7", "Name": "odd"}`,
+		tasksPath:         `{"Name": "a collection without members"}`,
+		"*/Drives/*":      `{"SerialNumber": "S", "Operations": {"OperationName": "Sanitize"}}`,
+		"*/Storage":       `{"Members": [{}]}`,
+		"*/Storage/*":     `{"Drives": {"@odata.id": "/redfish/v1/Drives"}}`,
+		"*/UpdateService": `{"Oem": {"Hpe": {"State": ["Updating"]}}}`,
+	} {
+		t.Run(path, func(t *testing.T) {
+			s := newStepper(t, redfishsim.OpenBMC, twoDrives)
+			s.bmc.Change(func(state *redfishsim.State) {
+				state.Tasks = append(state.Tasks, &redfishsim.Task{ID: "7", Name: "odd", State: "Completed", Status: "OK"})
+			})
+			s.bmc.Inject(redfishsim.Fault{
+				Method: http.MethodGet, Path: path, Kind: redfishsim.Respond, Status: 200, Times: -1, Body: body,
+			})
+			h := s.open()
+			require.Equal(t, device.CodeToolOutputInvalid, code(h.Power(t.Context(), "off")))
+			require.Empty(t, s.bmc.Writes())
+			require.NoError(t, h.Close())
+		})
+	}
 }
 
 // A setting that is refused at its property is not restarted for, whatever the status.
@@ -199,23 +232,29 @@ func TestTheServerIsNotRestartedForASettingThatIsRefused(t *testing.T) {
 			})
 			_, err := s.run("bios_apply", wantedBIOS)
 			require.Equal(t, device.CodeCommandRefused, code(err), "%v", err)
-			require.ErrorContains(t, err, "Attributes Base.1.8.PropertyNotWritable The property BootMode is a read only property")
+			require.ErrorContains(t, err, "Attributes Base.1.8.PropertyNotWritable The property BootMode is a read only")
 			require.Zero(t, s.bmc.State().ResetCount)
 		}
 	}
 	for name, body := range map[string]string{
-		"at the attribute":       `{"BootMode@Message.ExtendedInfo": [{"MessageId": "Base.1.19.PropertyValueTypeError", "MessageSeverity": "Warning", "Message": "why not"}]}`,
-		"below the attributes":   `{"Attributes": {"BootMode@Message.ExtendedInfo": [{"MessageId": "Base.1.19.Odd", "Message": "why not"}]}}`,
-		"in the error":           `{"error": {"code": "Base.1.8.GeneralError", "Boot@Message.ExtendedInfo": [{"MessageId": "Base.1.10.PropertyUnknown", "Message": "why not"}]}}`,
-		"one that is no list":    `{"Attributes@Message.ExtendedInfo": {"MessageId": "Base.1.19.PropertyNotWritable", "Message": "why not"}}`,
-		"among others":           `{"@Message.ExtendedInfo": [{"MessageId": "Base.1.8.Success", "Severity": "OK"}], "Attributes@Message.ExtendedInfo": [{"MessageId": "X.PropertyNotWritable", "Message": "why not"}]}`,
-		"a warning, never seen":  `{"@Message.ExtendedInfo": [{"MessageId": "X.1.0.Zebra", "Severity": "Warning", "Message": "why not"}]}`,
+		"at the attribute": `{"BootMode@Message.ExtendedInfo":
+			[{"MessageId": "Base.1.19.PropertyValueTypeError", "MessageSeverity": "Warning", "Message": "why not"}]}`,
+		"below the attributes": `{"Attributes": {"BootMode@Message.ExtendedInfo": [{"MessageId": "Base.1.19.Odd", "Message": "why not"}]}}`,
+		"in the error": `{"error": {"code": "Base.1.8.GeneralError",
+			"Boot@Message.ExtendedInfo": [{"MessageId": "Base.1.10.PropertyUnknown", "Message": "why not"}]}}`,
+		"one that is no list": `{"Attributes@Message.ExtendedInfo": {"MessageId": "X.PropertyNotWritable", "Message": "why not"}}`,
+		"among others": `{"@Message.ExtendedInfo": [{"MessageId": "Base.1.8.Success", "Severity": "OK"}],
+			"Attributes@Message.ExtendedInfo": [{"MessageId": "X.PropertyNotWritable", "Message": "why not"}]}`,
+		"a warning, never seen": `{"@Message.ExtendedInfo":
+			[{"MessageId": "X.1.0.Zebra", "Severity": "Warning", "Message": "why not"}]}`,
 		"an error without infos": `{"error": {"code": "Base.1.0.PropertyNotWritable", "message": "why not"}}`,
 		"words for a message":    `{"Attributes@Message.ExtendedInfo": ["why not"]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStepper(t, redfishsim.Supermicro, quickBMC)
-			s.bmc.Inject(redfishsim.Fault{Method: http.MethodPatch, Kind: redfishsim.Respond, Status: 200, Body: body, Times: -1})
+			s.bmc.Inject(redfishsim.Fault{
+				Method: http.MethodPatch, Kind: redfishsim.Respond, Status: 200, Body: body, Times: -1,
+			})
 			_, err := s.run("bios_apply", wantedBIOS)
 			require.Equal(t, device.CodeCommandRefused, code(err), "%v", err)
 			require.ErrorContains(t, err, "why not")
@@ -227,8 +266,10 @@ func TestTheServerIsNotRestartedForASettingThatIsRefused(t *testing.T) {
 // What comes with a success is no refusal.
 func TestAMessageOfASuccessIsNoRefusal(t *testing.T) {
 	for name, body := range map[string]string{
-		"HPE":        `{"error": {"code": "iLO.0.10.ExtendedInfo", "message": "See @Message.ExtendedInfo for more information.", "@Message.ExtendedInfo": [{"MessageId": "iLO.2.14.SystemResetRequired"}]}}`,
-		"Dell":       `{"@Message.ExtendedInfo": [{"MessageId": "IDRAC.2.8.SYS413", "Message": "The operation successfully completed.", "Severity": "Informational"}]}`,
+		"HPE": `{"error": {"code": "iLO.0.10.ExtendedInfo", "message": "See @Message.ExtendedInfo for more information.",
+			"@Message.ExtendedInfo": [{"MessageId": "iLO.2.14.SystemResetRequired"}]}}`,
+		"Dell": `{"@Message.ExtendedInfo": [{"MessageId": "IDRAC.2.8.SYS413",
+			"Message": "The operation successfully completed.", "Severity": "Informational"}]}`,
 		"Supermicro": `{"Success": {"code": "Base.v1_4_0.Success", "Message": "Successfully Completed Request."}}`,
 		"a warning":  `{"@Message.ExtendedInfo": [{"MessageId": "Base.1.8.ResetRequired", "MessageSeverity": "Warning"}]}`,
 		"at a property": `{"Attributes@Message.ExtendedInfo": [{"MessageId": "Base.1.8.Success", "Message": "done", "Severity": "OK"},

@@ -48,7 +48,7 @@ func (s *resourceStatus) unreadable(words string) { s.State = words }
 
 type driveOperation struct {
 	OperationName      string `bmc:"required"`
-	PercentageComplete int    `bmc:"optional"`
+	PercentageComplete int
 	AssociatedTask     link
 }
 

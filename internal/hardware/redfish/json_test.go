@@ -35,7 +35,8 @@ func refuses[T any](t *testing.T, texts ...string) {
 }
 
 func TestNumbersAreReadAsBMCsWriteThem(t *testing.T) {
-	reads[int64](t, 122_880_000_000_000, `122880000000000`, `1.2288e+14`, `1.2288E14`, `122880000000000.0`, `"122880000000000"`, `"1.2288e+14"`)
+	reads[int64](t, 122_880_000_000_000, `122880000000000`, `1.2288e+14`, `1.2288E14`, `122880000000000.0`,
+		`"122880000000000"`, `"1.2288e+14"`)
 	reads[int64](t, 219_999_996_215_300, `2.199999962153e+14`)
 	reads[int64](t, 9_007_199_254_740_993, `9007199254740993`, `9.007199254740993e15`)
 	reads[int64](t, math.MaxInt64, `9223372036854775807`, `9.223372036854775807e18`)
@@ -43,7 +44,8 @@ func TestNumbersAreReadAsBMCsWriteThem(t *testing.T) {
 	reads(t, 0, `0`, `-0.0`, `null`, `""`, `[]`, `{}`)
 	reads(t, -7, `-7`, `-7.00`)
 	reads(t, 0.08, `0.08`, `8e-2`, `"0.08"`)
-	refuses[int](t, `26.5`, `1e-1`, `1e400`, `1e999999999`, `9223372036854775808`, `9.3e18`, `true`, `"26 %"`, `"0x1a"`, `"Inf"`, `[26]`, `{"Count": 26}`)
+	refuses[int](t, `26.5`, `1e-1`, `1e400`, `1e999999999`, `9223372036854775808`, `9.3e18`,
+		`true`, `"26 %"`, `"0x1a"`, `"Inf"`, `[26]`, `{"Count": 26}`)
 	refuses[float64](t, `"3.84 TB"`, `[1.5]`, `false`)
 }
 
@@ -61,25 +63,28 @@ func TestValuesAreReadAsBMCsWriteThem(t *testing.T) {
 	reads(t, resourceStatus{State: "Enabled"}, `{"State": "Enabled", "Health": null}`, `{"state": "Enabled", "Health": []}`)
 	reads(t, resourceStatus{}, `{}`, `[]`, `null`, `""`)
 	refuses[resourceStatus](t, `["Enabled"]`, `"OK"`, `{"State": ["Enabled"]}`)
-	reads(t, attributes{"A": json.Number("26"), "B": "26.0", "C": json.Number("1.5"), "D": nil, "E": true}, `{"A": 2.60e1, "B": "26.0", "C": 1.5, "D": null, "E": true}`)
+	reads(t, attributes{"A": json.Number("26"), "B": "26.0", "C": json.Number("1.5"), "D": nil, "E": true},
+		`{"A": 2.60e1, "B": "26.0", "C": 1.5, "D": null, "E": true}`)
 }
 
 func TestLinksAreReadAsBMCsWriteThem(t *testing.T) {
-	reads[link](t, "/redfish/v1/Systems/1/Bios",
-		`{"@odata.id": "/redfish/v1/Systems/1/Bios"}`, `{"href": "/redfish/v1/Systems/1/Bios"}`, `"/redfish/v1/Systems/1/Bios"`,
-		`"https://10.0.0.17/redfish/v1/Systems/1/Bios"`, `"https://10.0.0.17:443/redfish/v1/Systems/1/Bios"`, `"http://10.0.0.17/redfish/v1/Systems/1/Bios"`,
-		`"//10.0.0.17/redfish/v1/Systems/1/Bios"`, `"redfish/v1/Systems/1/Bios"`, `"Bios"`, `"./Bios"`, `"../1/Bios"`)
+	const path = "/redfish/v1/Systems/1/Bios"
+	reads[link](t, path, `{"@odata.id": "`+path+`"}`, `{"href": "`+path+`"}`, `"`+path+`"`,
+		`"https://10.0.0.17`+path+`"`, `"https://10.0.0.17:443`+path+`"`, `"http://10.0.0.17`+path+`"`,
+		`"//10.0.0.17`+path+`"`, `"redfish/v1/Systems/1/Bios"`, `"Bios"`, `"./Bios"`, `"../1/Bios"`)
 	reads[link](t, "", `null`, `{}`, `[]`, `""`, `{"@odata.id": ""}`, `{"@odata.id": null, "href": ""}`)
-	refuses[link](t, `"https://10.0.0.18/redfish/v1/x"`, `"https://10.0.0.17:8443/redfish/v1/x"`, `"http://10.0.0.17:80/redfish/v1/x"`,
+	refuses[link](t, `"https://10.0.0.18`+path+`"`, `"https://10.0.0.17:8443`+path+`"`, `"http://10.0.0.17:80`+path+`"`,
 		`{"Odd": "/redfish/v1/x"}`, `[{"@odata.id": "/redfish/v1/x"}]`, `1`, `{"@odata.id": {"a": 1}}`)
 }
 
 func TestActionsAreFoundByTheirNameWithoutAVersion(t *testing.T) {
-	for _, key := range []string{"#DellManager.ClearPending", "#DellManager.v1_0_0.ClearPending", "DellManager.v1_0_0#DellManager.ClearPending",
-		"#DellManager.v1_2_0.DellManager#DellManager.ClearPending", "#dellmanager.clearpending"} {
+	for _, key := range []string{
+		"#DellManager.ClearPending", "#DellManager.v1_0_0.ClearPending", "DellManager.v1_0_0#DellManager.ClearPending",
+		"#DellManager.v1_2_0.DellManager#DellManager.ClearPending", "#dellmanager.clearpending",
+	} {
 		var body bios
-		b := &bmc{base: &url.URL{Scheme: "https", Host: "10.0.0.17"}}
-		require.NoError(t, answer{Body: []byte(`{"Actions": {"Oem": {"` + key + `": {"target": "/x"}}}}`), bmc: b}.decode(&body), key)
+		text := `{"Actions": {"Oem": {"` + key + `": {"target": "/x"}}}}`
+		require.NoError(t, answer{Body: []byte(text), bmc: &bmc{}}.decode(&body), key)
 		require.EqualValues(t, "/x", body.Actions.Oem.ClearPending.Target, key)
 	}
 }

@@ -87,7 +87,8 @@ func messagesIn(v any) (all []message) {
 // The last parts of IDs that say yes, or no, whatever the severity.
 var (
 	saysYes = regexp.MustCompile(`(?i)^(success|accepted|created|nooperation|\w*(reset|reboot|restart)required)$`)
-	saysNo  = regexp.MustCompile(`(Not|Unknown|Unable|Unavailable|Unsupported|Unauthorized|Invalid|Error|Fail\w*|Missing|Denied|Insufficient|Conflict|Exceeded)([A-Z]|$)`)
+	saysNo  = regexp.MustCompile(`(Not|Un(known|able|available|supported|authorized)|Invalid|Error|Fail\w*|` +
+		`Missing|Denied|Insufficient|Conflict|Exceeded)([A-Z]|$)`)
 )
 
 // refuses: it says that the request, or a part of it, was not carried out, or something with a

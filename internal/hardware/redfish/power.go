@@ -240,7 +240,8 @@ func (h *handle) reset(ctx context.Context, run powerRun, s *system, ways ...red
 	_, err = h.change(ctx, request{Method: http.MethodPost, Path: target, Body: map[string]any{"ResetType": way}})
 	h.resetRefusal, h.resetWay = "", way
 	refusal, answered := asRefusal(err)
-	if isLost(err) || answered && (refusal.Status < 300 || refusal.Status == http.StatusConflict || refusal.Status == http.StatusBadRequest || refusal.Status >= http.StatusInternalServerError) {
+	if isLost(err) || answered && (refusal.Status < 300 || refusal.Status >= http.StatusInternalServerError ||
+		slices.Contains([]int{http.StatusConflict, http.StatusBadRequest}, refusal.Status)) {
 		h.resetRefusal = "; " + err.Error()
 		return nil // on when on, off when off, or unknown: the caller reads the state
 	}
@@ -345,10 +346,8 @@ func (h *handle) isScheduled(ctx context.Context, s *system, t *task) (bool, err
 func (h *handle) updateState(ctx context.Context) (string, error) {
 	service := &updateService{}
 	err := h.c.get(ctx, "/redfish/v1/UpdateService", service)
-	if r, ok := asRefusal(err); ok && r.Status < 500 {
-		return "", nil // no update service, or no license for it
-	}
-	return service.busy(), err
+	// There may be no update service, or no license for it.
+	return service.busy(), ignoreRefusal(err)
 }
 
 // driveOperations is what one of the system's drives is doing, "" for nothing. A BMC without a
@@ -375,7 +374,7 @@ func (h *handle) driveOperations(ctx context.Context, s *system) (string, error)
 
 // ignoreRefusal drops an answer that says no. In POST, a BMC does not know its drives.
 func ignoreRefusal(err error) error {
-	if r, ok := asRefusal(err); ok && r.Status < 500 {
+	if r, ok := asRefusal(err); ok && r.Status >= 400 && r.Status < 500 {
 		return nil
 	}
 	return err

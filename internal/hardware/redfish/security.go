@@ -29,7 +29,7 @@ func (h *handle) securityCheck(ctx context.Context, run hardware.StepRun) (strin
 	var removed []string
 	waiting := h.c.bmc.timing.wait(h.c.bmc.timing.post)
 	defer waiting.stop()
-	refusedBefore := map[string]bool{}
+	refusedBefore, why := map[string]bool{}, ""
 	for {
 		left, err := h.leftover(ctx, refusedBefore)
 		if err != nil {
@@ -40,7 +40,7 @@ func (h *handle) securityCheck(ctx context.Context, run hardware.StepRun) (strin
 		}
 		if left.remove == nil {
 			return "", hardware.Refused(left.code, "take it back on the BMC, or reset the server by hand once; then clean the server",
-				"%s waits for the next reset, and the BMC has no way to take it back", left.what)
+				"%s waits for the next reset, and the BMC has no way to take it back%s", left.what, why)
 		}
 		if err := h.progress(run, 0, "takes back "+left.what); err != nil {
 			return "", err
@@ -51,7 +51,7 @@ func (h *handle) securityCheck(ctx context.Context, run hardware.StepRun) (strin
 			removed = append(removed, left.what)
 		case isLost(err), inPOST(err), isRefusal && mayPass(err): // look again
 		case isRefusal && r.Status != http.StatusForbidden:
-			refusedBefore[left.remove.Method+left.remove.Path] = true
+			refusedBefore[left.remove.Method+left.remove.Path], why = true, ": "+r.Error()
 		default:
 			return "", err
 		}

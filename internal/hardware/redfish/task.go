@@ -153,7 +153,7 @@ type task struct {
 	TaskState       redfish.TaskState
 	TaskStatus      string
 	StartTime       string `bmc:"optional"`
-	PercentComplete int    `bmc:"optional"`
+	PercentComplete int
 	Messages        []message
 	Payload         struct {
 		TargetURI string `json:"TargetUri"`
@@ -283,12 +283,15 @@ func (c *client) tasks(ctx context.Context) ([]*task, error) {
 	}
 	var all []*task
 	for _, uri := range paths {
-		t, err := c.readTask(ctx, uri)
-		if err != nil {
+		t := &task{path: uri}
+		switch err := c.get(ctx, uri, t); {
+		case hasStatus(err, http.StatusNotFound): // it has just been forgotten
+		case err != nil:
 			return nil, err
-		}
-		if t != nil {
-			t.path = uri
+		case t.TaskState == "":
+			return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
+				"the BMC's task %s (%s) has no state", uri, hardware.OneLine(t.Name))
+		default:
 			all = append(all, t)
 		}
 	}

@@ -54,8 +54,8 @@ var redfishMutations = []mutation{
 	{
 		name: "a Location on another host is not followed",
 		file: "internal/hardware/redfish/client.go",
-		old:  `	if u.Host != "" && (!strings.EqualFold(u.Host, b.base.Host) || `,
-		new:  `	if u.Host != "" && (false && !strings.EqualFold(u.Host, b.base.Host) || `,
+		old:  `u.Host != "" && (!b.isHost(u) || u.Path == "")`,
+		new:  `u.Host != "" && (!b.isHost(u) && u.Path == "")`,
 		pkg:  "./internal/hardware/redfish", run: "TestALinkToAnotherHostIsNotFollowed",
 	},
 	{
