@@ -200,7 +200,7 @@ type dellJob struct {
 
 // dellLinks are the links of a manager that is an iDRAC.
 type dellLinks struct {
-	Oem struct{ Dell struct{ Jobs link } }
+	Oem struct{ Dell struct{ Jobs link } } `bmc:"object"`
 }
 
 // dellJobs gives the BIOS jobs of an iDRAC; false where the BMC is none.

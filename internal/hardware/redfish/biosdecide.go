@@ -91,6 +91,10 @@ func (s *biosState) nextOfApply(wanted attributes, refused map[string]bool) (mov
 	if m, ok := s.removal(refused); ok {
 		return m, nil
 	}
+	if s.settingsBIOS.Actions.Oem.ClearPending.Target != "" && len(pending) > 0 {
+		return move{}, hardware.Refused(device.CodeBIOSJobWaiting, "clear the pending BIOS settings on the BMC, then try again",
+			"the BMC refuses to clear BIOS settings that are pending without a job: %s", listed(pending.names()))
+	}
 	all := maps.Clone(wanted)
 	for name := range pending {
 		_, ours := wanted[name]

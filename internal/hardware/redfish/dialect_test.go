@@ -81,7 +81,7 @@ func TestAnOptionalPropertyOfAnotherTypeCostsThatPropertyOnly(t *testing.T) {
 				p.Drives[i].Protocol = ""
 			}
 		},
-		"Actions": nil, "Description": nil, "Redundancy@odata.count": nil,
+		"Actions": nil, "Oem": nil, "Description": nil, "Redundancy@odata.count": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStepper(t, redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoLastResetTime = true })
@@ -313,4 +313,11 @@ func TestBIOSApplyOfWhatIsPendingAlready(t *testing.T) {
 		require.NoError(t, err)
 		sc.requireEnd(t, s)
 	}
+	s := newStepper(t, redfishsim.IDRAC, quickBMC)
+	s.bmc.Change(tenantSettings)
+	s.bmc.Inject(redfishsim.Fault{Method: "POST", Path: "*ClearPending", Times: -1, Kind: redfishsim.Respond, Status: 400})
+	_, err := s.run("bios_apply", wantedBIOS)
+	require.Equal(t, device.CodeBIOSJobWaiting, code(err), "%v", err)
+	require.ErrorContains(t, err, "BootMode; WorkloadProfile")
+	require.Zero(t, s.bmc.State().ResetCount)
 }

@@ -29,7 +29,7 @@ type updateService struct {
 		SimpleUpdate updateAction `json:"#UpdateService.SimpleUpdate"`
 		StartUpdate  updateAction `json:"#UpdateService.StartUpdate"`
 	}
-	Oem struct{ Hpe, Hp *hpeUpdates }
+	Oem struct{ Hpe, Hp *hpeUpdates } `bmc:"object"`
 }
 
 // hpeUpdates is what HPE says besides.

@@ -52,7 +52,7 @@ type system struct {
 	Oem struct {
 		Hpe *hpeSystem
 		Hp  *hpeSystem
-	}
+	} `bmc:"object"`
 }
 
 // hpeSystem is what HPE says besides.

@@ -20,7 +20,8 @@ import (
 // an empty list for an object without properties, texts that are numbers. All of it is read here, and
 // what can only mean one thing is taken as that. Any other type than the property's own makes the
 // resource unreadable: what it says is unknown, and not nothing. But where the field has the tag
-// bmc:"optional", it costs that property only; one with bmc:"required" must be there.
+// bmc:"optional", it costs that property only, and where it has bmc:"object", only what is in an object
+// counts. One with bmc:"required" must be there.
 
 // link is where a resource is, or what an action is posted to: its path on the BMC, "" for none.
 type link string
@@ -187,14 +188,16 @@ func (r reader) read(name string, v any, to reflect.Value) error {
 
 func (r reader) readLink(name string, v any, to reflect.Value) error {
 	target := v
-	for _, key := range []string{"href", "@odata.id"} {
-		if object, ok := v.(map[string]any); ok && object[key] != nil {
-			target = object[key]
+	object, _ := v.(map[string]any)
+	for _, key := range []string{"@odata.id", "href"} { // href: before Redfish 1.0
+		if value, there := object[key]; there {
+			target = value
+			break
 		}
 	}
 	text, ok := target.(string)
 	path, here := r.resolve(text)
-	if !ok && !isEmpty(v) || !here {
+	if !ok && !isEmpty(target) || !here {
 		return wrongType(name, v)
 	}
 	to.SetString(path)
@@ -234,21 +237,22 @@ func (r reader) readObject(name string, object map[string]any, to reflect.Value)
 			continue
 		}
 		key := field.Name
-		if tag := field.Tag.Get("json"); tag != "" {
-			key = tag
+		if named := field.Tag.Get("json"); named != "" {
+			key = named
 		}
 		v, there := object[key]
 		if !there {
 			v, there = properties[propertyName(key)]
 		}
-		if !there {
-			if field.Tag.Get("bmc") == "required" {
-				return fmt.Errorf("it has no %s", strings.TrimPrefix(name+"."+key, "."))
-			}
+		tag := field.Tag.Get("bmc")
+		if _, isObject := v.(map[string]any); !there && tag != "required" || tag == "object" && !isObject {
 			continue
 		}
+		if !there {
+			return fmt.Errorf("it has no %s", strings.TrimPrefix(name+"."+key, "."))
+		}
 		err := r.read(name+"."+key, v, to.Field(i))
-		if err != nil && field.Tag.Get("bmc") == "optional" {
+		if err != nil && tag == "optional" {
 			to.Field(i).SetZero()
 			if keeps, ok := to.Field(i).Addr().Interface().(unreadable); ok {
 				keeps.unreadable(err.Error())

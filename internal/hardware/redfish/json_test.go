@@ -72,7 +72,7 @@ func TestLinksAreReadAsBMCsWriteThem(t *testing.T) {
 	reads[link](t, path, `{"@odata.id": "`+path+`"}`, `{"href": "`+path+`"}`, `"`+path+`"`,
 		`"https://10.0.0.17`+path+`"`, `"https://10.0.0.17:443`+path+`"`, `"http://10.0.0.17`+path+`"`,
 		`"//10.0.0.17`+path+`"`, `"redfish/v1/Systems/1/Bios"`, `"Bios"`, `"./Bios"`, `"../1/Bios"`)
-	reads[link](t, "", `null`, `{}`, `[]`, `""`, `{"@odata.id": ""}`, `{"@odata.id": null, "href": ""}`)
+	reads[link](t, "", `null`, `{}`, `[]`, `""`, `{"@odata.id": ""}`, `{"@odata.id": null}`, `{"@odata.id": []}`)
 	refuses[link](t, `"https://10.0.0.18`+path+`"`, `"https://10.0.0.17:8443`+path+`"`, `"http://10.0.0.17:80`+path+`"`,
 		`{"Odd": "/redfish/v1/x"}`, `[{"@odata.id": "/redfish/v1/x"}]`, `1`, `{"@odata.id": {"a": 1}}`)
 }

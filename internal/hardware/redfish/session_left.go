@@ -115,7 +115,7 @@ type sessionResource struct {
 	Context     string
 	Oem         struct {
 		Hpe struct{ LoginTime, UserIP string }
-	}
+	} `bmc:"object"`
 }
 
 func (s *sessionResource) created() string {

@@ -135,7 +135,7 @@ var redfishMutations = []mutation{
 	{
 		name: "a property of another type that decides is not taken for nothing",
 		file: "internal/hardware/redfish/json.go",
-		old:  `		if err != nil && field.Tag.Get("bmc") == "optional" {`,
+		old:  `		if err != nil && tag == "optional" {`,
 		new:  `		if err != nil {`,
 		pkg:  "./internal/hardware/redfish", run: "TestAPropertyOfAnotherTypeThatDecidesIsAFault",
 	},
