@@ -109,18 +109,15 @@ func (m message) refuses() bool {
 // refused is the refusal of an answer that says no with a status that says yes; nil: there is none. What
 // was read is an error in the place of the resource, what was to be changed has a message that refuses.
 func (a answer) refused() error {
-	no := slices.ContainsFunc(a.messages(), message.refuses)
+	said := a.messages()
+	no := slices.ContainsFunc(said, message.refuses)
 	if a.Method == http.MethodGet {
-		var body map[string]any
 		document, err := parse(a.Body)
-		if err != nil {
-			return nil //nolint:nilerr // decode says so
-		}
-		body, _ = document.(map[string]any)
-		no = body["error"] != nil && body["@odata.id"] == nil
+		body, _ := document.(map[string]any)
+		no = err == nil && body["error"] != nil && body["@odata.id"] == nil
 	}
 	if !no {
 		return nil
 	}
-	return &refusal{Method: a.Method, Path: a.Path, Status: a.Status, Messages: a.messages(), header: a.Header}
+	return &refusal{Method: a.Method, Path: a.Path, Status: a.Status, Messages: said, header: a.Header}
 }
