@@ -199,7 +199,7 @@ func (h *handle) wayToErase(ctx context.Context, d *drive) (way eraseWay, why st
 // inVolume says that a volume is made of several drives. Controllers refuse to erase its
 // drives, and a deleted volume erases nothing.
 func (h *handle) inVolume(ctx context.Context, path string) (why string, err error) {
-	var volume struct{ Name, RAIDType, VolumeType string }
+	var volume struct{ RAIDType, VolumeType string }
 	if err := h.c.get(ctx, path, &volume); err != nil {
 		return "", err
 	}

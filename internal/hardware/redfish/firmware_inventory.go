@@ -28,7 +28,7 @@ type updateService struct {
 	Actions             struct {
 		SimpleUpdate updateAction `json:"#UpdateService.SimpleUpdate"`
 		StartUpdate  updateAction `json:"#UpdateService.StartUpdate"`
-	}
+	} `bmc:"optional"`
 	Oem struct{ Hpe, Hp *hpeUpdates } `bmc:"object"`
 }
 

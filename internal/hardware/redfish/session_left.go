@@ -241,12 +241,13 @@ func (b *bmc) readSessions(ctx context.Context, header http.Header) ([]sessionRe
 	}
 	var all []sessionResource
 	for _, member := range members {
-		one := sessionResource{ID: member}
+		var one sessionResource
 		switch err := get(ctx, string(member), &one); {
 		case hasStatus(err, http.StatusNotFound): // it has ended
 		case err != nil:
 			return nil, err
 		default:
+			one.ID = member
 			all = append(all, one)
 		}
 	}
