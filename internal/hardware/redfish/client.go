@@ -274,14 +274,14 @@ func (b *bmc) resolve(path, link string) (string, bool) {
 	if strings.HasPrefix(link, "redfish/") {
 		link = "/" + link // some leave the first slash out
 	}
+	from, wrong := url.Parse(path)
 	u, err := url.Parse(link)
-	if err != nil || u.Host != "" && (!b.isHost(u) || u.Path == "") || u.User != nil || u.Opaque != "" {
+	if err != nil || wrong != nil || u.Host != "" && (!b.isHost(u) || u.Path == "") || u.User != nil || u.Opaque != "" {
 		return "", false
 	}
 	if link == "" {
 		return "", true
 	}
-	from := &url.URL{Path: path}
 	return from.ResolveReference(u).RequestURI(), true
 }
 

@@ -77,6 +77,21 @@ func TestLinksAreReadAsBMCsWriteThem(t *testing.T) {
 		`{"Odd": "/redfish/v1/x"}`, `[{"@odata.id": "/redfish/v1/x"}]`, `1`, `{"@odata.id": {"a": 1}}`)
 }
 
+func TestLinksAreRelativeToTheirResource(t *testing.T) {
+	b := &bmc{base: &url.URL{Scheme: "https", Host: "bmc.example:8443"}}
+	const path = "/redfish/v1/Managers/a%20b/Jobs?$expand=*($levels=1)"
+	for link, want := range map[string]string{
+		"?$skip=50":                             "/redfish/v1/Managers/a%20b/Jobs?$skip=50",
+		"Jobs/1":                                "/redfish/v1/Managers/a%20b/Jobs/1",
+		"/redfish/v1/x?a=b#/c":                  "/redfish/v1/x?a=b",
+		"https://BMC.example:8443/redfish/v1/x": "/redfish/v1/x",
+		"https://bmc.example/redfish/v1/x":      "",
+		" /redfish/v1/x\n":                      "/redfish/v1/x",
+	} {
+		require.Equal(t, want, b.path(path, link), link)
+	}
+}
+
 func TestActionsAreFoundByTheirNameWithoutAVersion(t *testing.T) {
 	for _, key := range []string{
 		"#DellManager.ClearPending", "#DellManager.v1_0_0.ClearPending", "DellManager.v1_0_0#DellManager.ClearPending",

@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"reflect"
@@ -109,15 +110,18 @@ func (m message) refuses() bool {
 // refused is the refusal of an answer that says no with a status that says yes; nil: there is none. What
 // was read is an error in the place of the resource, what was to be changed has a message that refuses.
 func (a answer) refused() error {
-	said := a.messages()
-	no := slices.ContainsFunc(said, message.refuses)
+	var no bool
 	if a.Method == http.MethodGet {
-		document, err := parse(a.Body)
-		body, _ := document.(map[string]any)
-		no = err == nil && body["error"] != nil && body["@odata.id"] == nil
+		var body struct {
+			Error any `json:"error"`
+			ID    any `json:"@odata.id"`
+		}
+		no = json.Unmarshal(a.Body, &body) == nil && body.Error != nil && body.ID == nil
+	} else {
+		no = slices.ContainsFunc(a.messages(), message.refuses)
 	}
 	if !no {
 		return nil
 	}
-	return &refusal{Method: a.Method, Path: a.Path, Status: a.Status, Messages: said, header: a.Header}
+	return &refusal{Method: a.Method, Path: a.Path, Status: a.Status, Messages: a.messages(), header: a.Header}
 }
