@@ -74,8 +74,8 @@ var biosMutations = []mutation{
 		old: `	if m, ok := s.removal(refused); ok {
 		return m, nil
 	}
-	all :=`,
-		new: `	all :=`,
+	if s.settingsBIOS.Actions.Oem.ClearPending.Target != "" && len(pending) > 0 {`,
+		new: `	if len(pending) < 0 {`,
 		pkg: "./internal/hardware/redfish", run: "TestBIOSApplyOfWhatIsPendingAlready",
 	},
 	{
