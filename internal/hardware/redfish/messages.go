@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -14,12 +15,12 @@ import (
 
 // message is one of a BMC's messages, whatever it is about.
 type message struct {
-	// Property is the one at which it stands; "": the whole request.
+	// property is the one at which it stands; "": the whole request.
 	property string
 	ID       string `json:"MessageId" bmc:"optional"`
 	Text     string `json:"Message" bmc:"optional"`
 	Severity string
-	Newer    string `json:"MessageSeverity"` // name of the same
+	Newer    string `json:"MessageSeverity"` // a newer name of Severity; some write both
 }
 
 // String is one short line.
@@ -28,9 +29,11 @@ func (m message) String() string {
 }
 
 // severity is what the BMC says of it in lower case, "" for nothing.
-func (m message) severity() string { return strings.ToLower(m.Severity + m.Newer) }
+func (m message) severity() string { return strings.ToLower(cmp.Or(m.Newer, m.Severity)) }
 
-func (m message) critical() bool { return strings.Contains(m.severity(), "critical") }
+func (m message) critical() bool {
+	return strings.EqualFold(m.Severity, "Critical") || strings.EqualFold(m.Newer, "Critical")
+}
 
 // extendedInfo ends the name of a property with messages, after that of the property that they are about.
 const extendedInfo = "@Message.ExtendedInfo"
