@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stmcginnis/gofish/common"
 	"github.com/stmcginnis/gofish/redfish"
 
 	"burnish/internal/device"
@@ -32,18 +31,18 @@ type bios struct {
 	AttributeRegistry string
 	Attributes        attributes // nil: the BMC does not show them
 	Settings          struct {
-		Object common.Link `json:"SettingsObject"`
+		Object link `json:"SettingsObject"`
 	} `json:"@Redfish.Settings"`
 	Actions struct {
-		Reset actionTarget `json:"#Bios.ResetBios"`
+		Reset actionTarget `json:"#Bios.ResetBios" bmc:"optional"`
 		Oem   struct {
-			ClearPending actionTarget `json:"#DellManager.ClearPending"`
-		}
-	}
+			ClearPending actionTarget `json:"#DellManager.ClearPending" bmc:"optional"`
+		} `bmc:"optional"`
+	} `bmc:"optional"`
 }
 
 type actionTarget struct {
-	Target string `json:"target"`
+	Target link `json:"target" bmc:"optional"`
 }
 
 // pending are the attributes that somebody wants and that are not in force.
@@ -71,7 +70,7 @@ func (h *handle) readBIOS(ctx context.Context, known *biosState) (*biosState, er
 	if err != nil {
 		return nil, err
 	}
-	s := &biosState{path: h.c.path(system.Bios.String())}
+	s := &biosState{path: string(system.Bios)}
 	if s.path == "" {
 		return nil, hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware, or disable the step", "the BMC shows no BIOS of %s", h.system)
 	}
@@ -82,16 +81,10 @@ func (h *handle) readBIOS(ctx context.Context, known *biosState) (*biosState, er
 	if err := h.c.get(ctx, s.path, &s.bios); err != nil {
 		return nil, err
 	}
-	if link := s.bios.Settings.Object.String(); link != "" {
-		if s.settings = h.c.path(link); s.settings == "" {
-			return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the BIOS settings are said to be on another host: %s", hardware.OneLine(link))
-		}
+	if s.settings = string(s.bios.Settings.Object); s.settings != "" {
 		if err := h.c.get(ctx, s.settings, &s.settingsBIOS); err != nil {
 			return nil, err
 		}
-	}
-	for _, target := range []*string{&s.bios.Actions.Reset.Target, &s.settingsBIOS.Actions.Reset.Target, &s.settingsBIOS.Actions.Oem.ClearPending.Target} {
-		*target = h.c.path(*target) // none on another host
 	}
 	if known != nil {
 		s.registry = known.registry
@@ -110,12 +103,12 @@ func (h *handle) readRegistry(ctx context.Context, name string) (registry, error
 	if err != nil || file == "" {
 		return nil, err
 	}
-	r := registry{}
-	err = h.c.get(ctx, file, &r)
+	var body registryFile
+	err = h.c.get(ctx, file, &body)
 	if hasStatus(err, http.StatusNotFound) {
 		return nil, nil
 	}
-	return r, err
+	return body.registry(), err
 }
 
 // findRegistry gives the path of the registry itself, "" where the BMC does not have it.
@@ -145,17 +138,17 @@ func (h *handle) findRegistry(ctx context.Context, name string) (string, error) 
 	}
 	var file struct {
 		Location []struct {
-			Language string
-			URI      string `json:"Uri"`
+			Language string `bmc:"optional"`
+			URI      link   `json:"Uri" bmc:"optional"`
 		}
 	}
-	if err := h.c.get(ctx, h.c.path(files[0]), &file); err != nil {
+	if err := h.c.get(ctx, files[0], &file); err != nil {
 		return "", err
 	}
 	found := ""
 	for _, l := range file.Location {
-		if uri := h.c.path(l.URI); uri != "" && (found == "" || strings.HasPrefix(strings.ToLower(l.Language), "en")) {
-			found = uri
+		if l.URI != "" && (found == "" || strings.HasPrefix(strings.ToLower(l.Language), "en")) {
+			found = string(l.URI)
 		}
 	}
 	return found, nil
@@ -182,7 +175,7 @@ func (h *handle) biosJobs(ctx context.Context, s *system) ([]biosJob, error) {
 	for _, t := range all {
 		if t.active() && t.changesBIOS() {
 			waits := slices.Contains([]redfish.TaskState{redfish.PendingTaskState, redfish.NewTaskState, redfish.SuspendedTaskState}, t.TaskState)
-			jobs = append(jobs, biosJob{path: t.ODataID, name: hardware.OneLine(t.Name), waits: waits})
+			jobs = append(jobs, biosJob{path: t.path, name: hardware.OneLine(t.Name), waits: waits})
 		}
 	}
 	return jobs, nil
@@ -199,30 +192,25 @@ func (t *task) changesBIOS() bool {
 
 // dellJob is what the driver reads of a job of an iDRAC.
 type dellJob struct {
-	ODataID  string `json:"@odata.id"`
+	Path     link `json:"@odata.id"`
 	Name     string
 	JobType  string
 	JobState string
 }
 
+// dellLinks are the links of a manager that is an iDRAC.
+type dellLinks struct {
+	Oem struct{ Dell struct{ Jobs link } } `bmc:"object"`
+}
+
 // dellJobs gives the BIOS jobs of an iDRAC; false where the BMC is none.
 func (h *handle) dellJobs(ctx context.Context, s *system) (jobs []biosJob, has bool, err error) {
-	for _, link := range s.Links.ManagedBy {
-		manager := h.c.path(link.String())
-		if manager == "" {
-			continue
-		}
-		var body struct {
-			Links struct {
-				Oem struct {
-					Dell struct{ Jobs common.Link }
-				}
-			}
-		}
+	for _, manager := range paths(s.Links.ManagedBy) {
+		var body struct{ Links dellLinks }
 		if err := h.c.get(ctx, manager, &body); err != nil {
 			return nil, false, err
 		}
-		list := h.c.path(body.Links.Oem.Dell.Jobs.String())
+		list := string(body.Links.Oem.Dell.Jobs)
 		if list == "" {
 			continue
 		}
@@ -232,30 +220,38 @@ func (h *handle) dellJobs(ctx context.Context, s *system) (jobs []biosJob, has b
 	return nil, false, nil
 }
 
-func (h *handle) readDellJobs(ctx context.Context, list string) ([]biosJob, error) {
-	var jobs []biosJob
-	for next := list + "?$expand=*($levels=1)"; next != ""; {
-		var page struct {
-			Members []dellJob
-			Next    string `json:"Members@odata.nextLink"`
+// readDellJobs reads the jobs of a list in one request. Without a license, or where a BMC does not
+// know it, that is refused, in whatever way, or not done: then each job is read by itself.
+func (h *handle) readDellJobs(ctx context.Context, list string) (jobs []biosJob, err error) {
+	all, err := readPages[dellJob](ctx, list+"?$expand=*($levels=1)", h.c.get)
+	incomplete := slices.ContainsFunc(all, func(j dellJob) bool { return j.JobState == "" || j.Path == "" })
+	if _, refused := asRefusal(err); incomplete || refused || isUnreadable(err) {
+		all, err = h.readEachDellJob(ctx, list)
+	}
+	for _, job := range all {
+		if job.changesBIOS() && job.active() {
+			jobs = append(jobs, biosJob{path: string(job.Path), name: hardware.OneLine(job.Name), waits: job.waits()})
 		}
-		if err := h.c.get(ctx, next, &page); err != nil {
+	}
+	return jobs, err
+}
+
+func (h *handle) readEachDellJob(ctx context.Context, list string) ([]dellJob, error) {
+	members, err := h.c.members(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	var all []dellJob
+	for _, path := range members {
+		job := dellJob{Path: link(path)}
+		if err := h.c.get(ctx, path, &job); hasStatus(err, http.StatusNotFound) {
+			continue // it was just deleted
+		} else if err != nil {
 			return nil, err
 		}
-		for _, job := range page.Members {
-			uri := h.c.path(job.ODataID)
-			if job.JobState == "" && uri != "" { // the BMC does not expand
-				if err := h.c.get(ctx, uri, &job); err != nil {
-					return nil, err
-				}
-			}
-			if uri != "" && job.changesBIOS() && job.active() {
-				jobs = append(jobs, biosJob{path: uri, name: hardware.OneLine(job.Name), waits: job.waits()})
-			}
-		}
-		next = h.c.path(page.Next)
+		all = append(all, job)
 	}
-	return jobs, nil
+	return all, nil
 }
 
 func (j dellJob) changesBIOS() bool {

@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -35,7 +36,7 @@ func (s *biosState) removal(refused map[string]bool) (move, bool) {
 			return move{doing: "removes the BIOS job " + job.name, send: &request{Method: http.MethodDelete, Path: job.path}}, true
 		}
 	}
-	target := s.settingsBIOS.Actions.Oem.ClearPending.Target
+	target := string(s.settingsBIOS.Actions.Oem.ClearPending.Target)
 	if target != "" && len(s.jobs) == 0 && len(s.pending()) > 0 && !refused[target] {
 		return move{doing: "clears pending BIOS settings", send: &request{Method: http.MethodPost, Path: target}}, true
 	}
@@ -56,10 +57,7 @@ func (s *biosState) nextOfReset(refused map[string]bool) (move, error) {
 	if m, ok := s.removal(refused); ok {
 		return m, nil
 	}
-	target := s.bios.Actions.Reset.Target
-	if target == "" {
-		target = s.settingsBIOS.Actions.Reset.Target
-	}
+	target := string(cmp.Or(s.bios.Actions.Reset.Target, s.settingsBIOS.Actions.Reset.Target))
 	if target == "" {
 		return move{}, hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware, see its license, or disable the step", "the BMC cannot reset the BIOS: %s has no such action", s.path)
 	}
@@ -87,17 +85,20 @@ func (s *biosState) nextOfApply(wanted attributes, refused map[string]bool) (mov
 	if len(pending) == 0 && len(notInForce(s.bios.Attributes, wanted)) == 0 {
 		return move{already: true}, nil
 	}
-	// What others want, without a job, would come into force with ours.
-	others := maps.Clone(pending)
-	maps.DeleteFunc(others, func(name string, _ any) bool { _, ours := wanted[name]; return ours })
-	if len(others) > 0 {
-		if m, ok := s.removal(refused); ok {
-			return m, nil
-		}
+	// What is pending without a job is taken back first. What others want would come into force with
+	// ours; and what is pending already, an iDRAC does not make a job of, so that no restart brings it
+	// into force.
+	if m, ok := s.removal(refused); ok {
+		return m, nil
+	}
+	if s.settingsBIOS.Actions.Oem.ClearPending.Target != "" && len(pending) > 0 {
+		return move{}, hardware.Refused(device.CodeBIOSJobWaiting, "clear the pending BIOS settings on the BMC, then try again",
+			"the BMC refuses to clear BIOS settings that are pending without a job: %s", listed(pending.names()))
 	}
 	all := maps.Clone(wanted)
-	for name := range others {
-		if v, ok := s.bios.Attributes[name]; ok {
+	for name := range pending {
+		_, ours := wanted[name]
+		if v, ok := s.bios.Attributes[name]; ok && !ours {
 			all[name] = v
 		}
 	}

@@ -2,7 +2,6 @@ package redfish
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"burnish/internal/device"
@@ -37,8 +36,10 @@ func (h *handle) runBIOSReset(ctx context.Context, run hardware.StepRun) (string
 
 // runBIOSApply sets the attributes that the step's arguments name.
 func (h *handle) runBIOSApply(ctx context.Context, run hardware.StepRun) (string, error) {
-	var given, wanted attributes
-	if err := json.Unmarshal(run.Args, &given); err != nil || len(given) == 0 {
+	var wanted attributes
+	args, err := parse(run.Args)
+	given, ok := plainNumbers(args).(map[string]any)
+	if err != nil || !ok || len(given) == 0 {
 		return "", hardware.Refused(device.CodeBIOSSettingInvalid, "name the attributes in the policy, or with --arg ATTRIBUTE=VALUE", "bios_apply has no attributes to set")
 	}
 	b := &biosStep{h: h, run: run}

@@ -1,14 +1,12 @@
 package redfish
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math/big"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -18,18 +16,6 @@ import (
 
 // attributes are values of a BIOS by name: text, numbers (json.Number) and booleans.
 type attributes map[string]any
-
-// UnmarshalJSON keeps numbers as they are written.
-func (a *attributes) UnmarshalJSON(text []byte) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	var values map[string]any
-	if err := d.Decode(&values); err != nil {
-		return err
-	}
-	*a = values
-	return nil
-}
 
 // names are the attributes' names in order.
 func (a attributes) names() []string { return slices.Sorted(maps.Keys(a)) }
@@ -45,10 +31,9 @@ func sameValue(a, b any) bool {
 	if _, second := b.(string); text && second {
 		return false
 	}
-	m, errM := strconv.ParseFloat(x, 64)
-	n, errN := strconv.ParseFloat(y, 64)
-	if errM == nil && errN == nil {
-		return m == n
+	m, isNumber := number(x)
+	if n, both := number(y); isNumber && both {
+		return m.Cmp(n) == 0
 	}
 	return isBool(a, b) && strings.EqualFold(x, y)
 }
@@ -77,51 +62,44 @@ func isScalar(v any) bool {
 // registry is a BIOS attribute registry: what attributes there are.
 type registry map[string]*registryAttribute
 
-// registryAttribute is one attribute of a registry. What BMCs write in several types is read
-// when it is needed.
+// registryAttribute is one attribute of a registry. A bound that is no number is none.
 type registryAttribute struct {
 	Name         string `json:"AttributeName"`
 	Type         string
-	Default      json.RawMessage `json:"DefaultValue"`
-	LowerBound   json.RawMessage
-	UpperBound   json.RawMessage
-	MinLength    json.RawMessage
-	MaxLength    json.RawMessage
-	ReadOnly     bool
-	Immutable    bool
+	Default      any `json:"DefaultValue"`
+	LowerBound   any
+	UpperBound   any
+	MinLength    any
+	MaxLength    any
+	ReadOnly     bool `bmc:"optional"`
+	Immutable    bool `bmc:"optional"`
 	WriteOnly    bool
-	SystemUnique bool `json:"IsSystemUniqueProperty"`
+	SystemUnique bool `json:"IsSystemUniqueProperty" bmc:"optional"`
 	Values       []struct {
 		Name string `json:"ValueName"`
-	} `json:"Value"`
+	} `json:"Value" bmc:"optional"`
 }
 
-// UnmarshalJSON reads an AttributeRegistry.
-func (r *registry) UnmarshalJSON(text []byte) error {
-	var body struct {
-		Entries struct{ Attributes []*registryAttribute } `json:"RegistryEntries"`
-	}
-	if err := json.Unmarshal(text, &body); err != nil {
-		return err
-	}
-	*r = make(registry)
-	for _, a := range body.Entries.Attributes {
+// registryFile is an AttributeRegistry as BMCs have it.
+type registryFile struct {
+	Entries struct {
+		Attributes []*registryAttribute `bmc:"required"`
+	} `json:"RegistryEntries" bmc:"required"`
+}
+
+func (f registryFile) registry() registry {
+	r := make(registry)
+	for _, a := range f.Entries.Attributes {
 		if a != nil && a.Name != "" {
-			(*r)[a.Name] = a
+			r[a.Name] = a
 		}
 	}
-	return nil
+	return r
 }
 
 // defaultValue is the value that the BIOS has after a reset; false: the registry has none.
 func (a *registryAttribute) defaultValue() (any, bool) {
-	d := json.NewDecoder(bytes.NewReader(a.Default))
-	d.UseNumber()
-	var v any
-	if len(a.Default) == 0 || d.Decode(&v) != nil || !isScalar(v) {
-		return nil, false
-	}
-	return v, true
+	return a.Default, isScalar(a.Default)
 }
 
 // uniqueName are names of attributes that are different on each server and that a reset of
@@ -242,7 +220,7 @@ func fitKind(name string, v any, kind string) (any, error) {
 	text := valueText(v)
 	switch kind {
 	case "Integer":
-		n, ok := new(big.Int).SetString(text, 10)
+		n, ok := whole(text)
 		if isBool(v) || !ok {
 			return nil, fmt.Errorf("%s must be a whole number, not %q", name, text)
 		}
@@ -269,31 +247,23 @@ func (a *registryAttribute) checkValue(v any) error {
 			return fmt.Errorf("%s must be one of %s, not %q", a.Name, strings.Join(names, ", "), text)
 		}
 	case "Integer":
-		n, err := strconv.ParseFloat(text, 64)
-		low, hasLow := bound(a.LowerBound)
-		high, hasHigh := bound(a.UpperBound)
+		n, ok := number(text)
+		low, hasLow := number(valueText(a.LowerBound))
+		high, hasHigh := number(valueText(a.UpperBound))
 		// Some registries give both bounds as 0 where there are none.
-		if hasLow && hasHigh && low == 0 && high == 0 {
+		if hasLow && hasHigh && low.Sign() == 0 && high.Sign() == 0 {
 			return nil
 		}
-		if err != nil || hasLow && n < low || hasHigh && n > high {
-			return fmt.Errorf("%s must be from %s to %s, not %s", a.Name, rawText(a.LowerBound), rawText(a.UpperBound), text)
+		if !ok || hasLow && n.Cmp(low) < 0 || hasHigh && n.Cmp(high) > 0 {
+			return fmt.Errorf("%s must be from %s to %s, not %s", a.Name, valueText(a.LowerBound), valueText(a.UpperBound), text)
 		}
 	case "String":
-		length := float64(utf8.RuneCountInString(text))
-		low, hasLow := bound(a.MinLength)
-		high, hasHigh := bound(a.MaxLength)
-		if hasLow && length < low || hasHigh && high > 0 && length > high {
-			return fmt.Errorf("%s must have from %s to %s characters", a.Name, rawText(a.MinLength), rawText(a.MaxLength))
+		length := big.NewFloat(float64(utf8.RuneCountInString(text)))
+		low, hasLow := number(valueText(a.MinLength))
+		high, hasHigh := number(valueText(a.MaxLength))
+		if hasLow && length.Cmp(low) < 0 || hasHigh && high.Sign() > 0 && length.Cmp(high) > 0 {
+			return fmt.Errorf("%s must have from %s to %s characters", a.Name, valueText(a.MinLength), valueText(a.MaxLength))
 		}
 	}
 	return nil
 }
-
-// bound reads a number that may be written as text; false: there is none.
-func bound(raw json.RawMessage) (float64, bool) {
-	n, err := strconv.ParseFloat(rawText(raw), 64)
-	return n, err == nil
-}
-
-func rawText(raw json.RawMessage) string { return strings.Trim(string(raw), `" `) }

@@ -28,11 +28,11 @@ const testAttributes = `{"Mode": "Bios", "Delay": 60, "Free": 5.0, "Quiet": "Tru
 
 func parseBIOS(t *testing.T) (attributes, registry) {
 	t.Helper()
-	var r registry
-	require.NoError(t, json.Unmarshal([]byte(testRegistry), &r))
-	var a attributes
-	require.NoError(t, json.Unmarshal([]byte(testAttributes), &a))
-	return a, r
+	var file registryFile
+	require.NoError(t, answer{Body: []byte(testRegistry)}.decode(&file))
+	var body bios
+	require.NoError(t, answer{Body: []byte(`{"Attributes": ` + testAttributes + `}`)}.decode(&body))
+	return body.Attributes, file.registry()
 }
 
 func TestBIOSIsComparedWithTheDefaultsOfSettingsOnly(t *testing.T) {

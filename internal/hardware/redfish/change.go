@@ -3,6 +3,7 @@ package redfish
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"burnish/internal/hardware"
@@ -36,10 +37,10 @@ func (h *handle) change(ctx context.Context, r request) (answer, error) {
 		case hasStatus(err, http.StatusUnauthorized) && tagged < maxTries:
 			tagged++ // it was not carried out; the read of the identity logs in again
 		case (hasStatus(err, http.StatusPreconditionRequired) || hasStatus(err, http.StatusPreconditionFailed)) && tagged < maxTries:
-			tagged++
-			if r.IfMatch, err = h.tag(ctx, r); err != nil {
+			if r.IfMatch, err = h.tag(ctx, r.Path, tagged); err != nil {
 				return answer{}, err
 			}
+			tagged++
 		case isUnanswered(err) && !isLost(err):
 			if again, stop := waiting.next(ctx, 0); stop != nil {
 				return answer{}, stop
@@ -55,27 +56,34 @@ func (h *handle) change(ctx context.Context, r request) (answer, error) {
 // maxTries bounds how often a request is sent again that was refused for its token or tag.
 const maxTries = 4
 
-// tag reads the ETag of the resource that r changes. A weak tag that has failed as it is, is
-// given without its W/: some BMCs compare the two as texts.
-func (h *handle) tag(ctx context.Context, r request) (string, error) {
-	got, err := h.c.Get(ctx, r.Path)
+// tag reads the ETag of the resource at path. BMCs differ in which of their tags they compare, and
+// how: after so many failures it is that of the header or of the body, then each without its W/.
+func (h *handle) tag(ctx context.Context, path string, failures int) (string, error) {
+	got, err := h.c.Get(ctx, path)
 	if err != nil {
 		return "", err
 	}
-	tag := got.Header.Get("ETag")
-	if tag == "" {
-		var body struct {
-			Tag string `json:"@odata.etag"`
-		}
-		if err := got.decode(&body); err != nil {
-			return "", err
-		}
-		tag = body.Tag
+	var body struct {
+		Tag string `json:"@odata.etag"`
 	}
-	if strong, weak := strings.CutPrefix(tag, "W/"); weak && strings.HasPrefix(r.IfMatch, "W/") {
-		return strong, nil
+	if err := got.decode(&body); err != nil {
+		return "", err
 	}
-	return tag, nil
+	var tags []string
+	for _, tag := range []string{got.Header.Get("ETag"), body.Tag} {
+		if tag != "" && !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
+		}
+	}
+	for _, tag := range tags {
+		if strong, weak := strings.CutPrefix(tag, "W/"); weak {
+			tags = append(tags, strong)
+		}
+	}
+	if len(tags) == 0 {
+		return "", nil
+	}
+	return tags[failures%len(tags)], nil
 }
 
 // sendChange sends a request that changes something, once, within the session.
@@ -87,6 +95,9 @@ func (b *bmc) sendChange(ctx context.Context, r request) (answer, error) {
 	got, err := b.send(ctx, r, http.Header{"X-Auth-Token": {token}})
 	if hasStatus(err, http.StatusUnauthorized) {
 		b.expired(ctx, token)
+	}
+	if err == nil {
+		err = got.refused()
 	}
 	return got, err
 }

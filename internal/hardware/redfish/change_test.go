@@ -24,7 +24,7 @@ func (s *stepper) reset(h *handle) request {
 	s.t.Helper()
 	system, err := h.c.readSystem(s.t.Context(), h.system)
 	require.NoError(s.t, err)
-	return request{Method: http.MethodPost, Path: system.Actions.Reset.Target, Body: map[string]any{"ResetType": "ForceOff"}}
+	return request{Method: http.MethodPost, Path: string(system.Actions.Reset.Target), Body: map[string]any{"ResetType": "ForceOff"}}
 }
 
 // F11

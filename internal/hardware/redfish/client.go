@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,12 +12,11 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/stmcginnis/gofish/common"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -60,40 +60,30 @@ type answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
+	// Method and Path are those of the request, bmc is who answered.
+	Method, Path string
+	bmc          *bmc
 }
 
-// decode reads the answer's JSON.
+// decode reads the answer's JSON; see reader.
 func (a answer) decode(into any) error {
-	if err := json.Unmarshal(a.Body, into); err != nil {
-		return &device.Fault{Class: device.Transient, Code: device.CodeToolOutputInvalid, Message: fmt.Sprintf("the BMC's answer is not the JSON that Redfish defines: %v", err)}
+	document, err := parse(a.Body)
+	if err == nil {
+		read := reader{func(link string) (string, bool) { return a.bmc.resolve(a.Path, link) }}
+		err = read.read("", document, reflect.ValueOf(into).Elem())
+	}
+	if err != nil {
+		return &device.Fault{Class: device.Transient, Code: device.CodeToolOutputInvalid,
+			Message: fmt.Sprintf("the BMC's answer to %s %s is not what Redfish defines: %v", a.Method, a.Path, err)}
 	}
 	return nil
-}
-
-// messages gives the extended messages of an answer, of an error or beside the content.
-func (a answer) messages() []common.Message {
-	var body struct {
-		Error struct {
-			Code, Message string
-			Info          []common.Message `json:"@Message.ExtendedInfo"`
-		} `json:"error"`
-		Info []common.Message `json:"@Message.ExtendedInfo"`
-	}
-	if json.Unmarshal(a.Body, &body) != nil {
-		return nil // an error page of a web server
-	}
-	all := slices.Concat(body.Error.Info, body.Info)
-	if len(all) == 0 && body.Error.Code != "" {
-		all = []common.Message{{MessageID: body.Error.Code, Message: body.Error.Message}}
-	}
-	return all
 }
 
 // refusal is an answer that says no: the BMC did not carry out the request.
 type refusal struct {
 	Method, Path string
 	Status       int
-	Messages     []common.Message
+	Messages     []message
 	// Redirect: the answer sends the client elsewhere, and the client does not go.
 	Redirect bool
 	header   http.Header
@@ -107,7 +97,7 @@ func (r *refusal) Error() string {
 		b.WriteString(": a redirect to another host or with another method, which is not followed")
 	}
 	for _, m := range r.Messages {
-		fmt.Fprintf(&b, ": %s", hardware.OneLine(m.MessageID+" "+m.Message))
+		fmt.Fprintf(&b, ": %s", m)
 	}
 	return b.String()
 }
@@ -115,7 +105,7 @@ func (r *refusal) Error() string {
 // says: one of the messages has this in its ID or text.
 func (r *refusal) says(word string) bool {
 	for _, m := range r.Messages {
-		if strings.Contains(m.MessageID, word) || strings.Contains(m.Message, word) {
+		if strings.Contains(m.ID, word) || strings.Contains(m.Text, word) {
 			return true
 		}
 	}
@@ -191,6 +181,9 @@ func (c *client) Get(ctx context.Context, path string) (answer, error) {
 	defer waiting.stop()
 	for {
 		got, err := c.bmc.authorized(ctx, c.report, request{Method: http.MethodGet, Path: path})
+		if err == nil {
+			err = got.refused()
+		}
 		if err == nil || !mayPass(err) {
 			return got, err
 		}
@@ -234,42 +227,68 @@ func unreachable(err error) error {
 		Message: "the BMC does not answer: " + hardware.OneLine(err.Error()), Remedy: "check the BMC and its network"}
 }
 
-// members gives the links of a collection, all pages of it, in its order.
+// members gives the paths of a collection's members, in its order.
 func (c *client) members(ctx context.Context, path string) ([]string, error) {
-	var all []string
-	for pages := 0; path != ""; pages++ {
+	all, err := readPages[link](ctx, path, c.get)
+	if err == nil && slices.Contains(all, "") {
+		err = hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
+			"the collection %s has a member without a link", path)
+	}
+	return paths(all), err
+}
+
+// getter reads a resource into a struct.
+type getter func(ctx context.Context, path string, into any) error
+
+// readPages reads the members of all pages of a collection.
+func readPages[T any](ctx context.Context, path string, get getter) ([]T, error) {
+	var all []T
+	for next, pages := path, 0; next != ""; pages++ {
 		if pages > 1000 {
-			return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the collection %s has no end", path)
+			return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
+				"the collection %s has no end", path)
 		}
 		var page struct {
-			Members common.Links
-			Next    string `json:"Members@odata.nextLink"`
+			Members []T  `bmc:"required"`
+			Next    link `json:"Members@odata.nextLink"`
 		}
-		if err := c.get(ctx, path, &page); err != nil {
+		if err := get(ctx, next, &page); err != nil {
 			return nil, err
 		}
-		all = append(all, page.Members.ToStrings()...)
-		path = page.Next
+		all, next = append(all, page.Members...), string(page.Next)
 	}
 	return all, nil
 }
 
-// path gives the path of a link or Location of the BMC. "" is returned for none and for one
-// that leads to another host: what is there is not this BMC's.
-func (c *client) path(link string) string { return c.bmc.path(link) }
+// path gives the path of a link, such as a Location, in an answer to path. "" is returned for none
+// and for one that leads to another host: what is there is not this BMC's.
+func (b *bmc) path(path, link string) string {
+	to, _ := b.resolve(path, link)
+	return to
+}
 
-func (b *bmc) path(link string) string {
-	u, err := url.Parse(strings.TrimSpace(link))
-	if err != nil || link == "" {
-		return ""
+// resolve gives the path of a link in the resource at path, which is absolute or relative; false: it
+// leads to another host.
+func (b *bmc) resolve(path, link string) (string, bool) {
+	link = strings.TrimSpace(link)
+	if strings.HasPrefix(link, "redfish/") {
+		link = "/" + link // some leave the first slash out
 	}
-	if u.Host != "" && (!strings.EqualFold(u.Host, b.base.Host) || u.Scheme != "" && u.Scheme != b.base.Scheme) || u.User != nil || u.Opaque != "" {
-		return ""
+	from, wrong := url.Parse(path)
+	u, err := url.Parse(link)
+	if err != nil || wrong != nil || u.Host != "" && (!b.isHost(u) || u.Path == "") || u.User != nil || u.Opaque != "" {
+		return "", false
 	}
-	if !strings.HasPrefix(u.Path, "/") {
-		return ""
+	if link == "" {
+		return "", true
 	}
-	return u.RequestURI()
+	return from.ResolveReference(u).RequestURI(), true
+}
+
+// isHost: u is on the BMC's host. BMCs behind TLS write links with http, and links with the usual port.
+func (b *bmc) isHost(u *url.URL) bool {
+	usual := map[string]string{"https": "443", "http": "80"}[b.base.Scheme]
+	return strings.EqualFold(u.Hostname(), b.base.Hostname()) && cmp.Or(u.Port(), usual) == cmp.Or(b.base.Port(), usual)
 }
 
 // send sends one request, once. Only Get, change and the session's own requests call it.
@@ -325,7 +344,7 @@ func (b *bmc) send(ctx context.Context, r request, header http.Header) (answer, 
 	if date, err := http.ParseTime(in.Header.Get("Date")); err == nil {
 		b.date.Store(&clockReading{date.UTC(), time.Now()})
 	}
-	got := answer{Status: in.StatusCode, Header: in.Header, Body: body}
+	got := answer{Status: in.StatusCode, Header: in.Header, Body: body, Method: r.Method, Path: r.Path, bmc: b}
 	if got.Status >= 300 {
 		return got, &refusal{Method: r.Method, Path: r.Path, Status: got.Status, Messages: got.messages(), Redirect: got.Status < 400, header: got.Header}
 	}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stmcginnis/gofish/common"
-
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
@@ -24,31 +22,34 @@ type drive struct {
 type driveResource struct {
 	path          string
 	SerialNumber  string
-	Model         string
-	Protocol      string
-	CapacityBytes int64
-	Status        resourceStatus
+	Model         string         `bmc:"optional"`
+	Protocol      string         `bmc:"optional"`
+	CapacityBytes int64          `bmc:"optional"`
+	Status        resourceStatus `bmc:"optional"`
 	// Operations are what the drive does now; some BMCs show an erase only here.
 	Operations []driveOperation
-	Links      struct{ Volumes common.Links }
+	Links      struct{ Volumes []link }
 	Actions    struct {
 		SecureErase struct {
-			Target     string   `json:"target"`
+			Target     link     `json:"target"`
 			Allowed    []string `json:"SanitizationType@Redfish.AllowableValues"`
-			ActionInfo string   `json:"@Redfish.ActionInfo"`
+			ActionInfo link     `json:"@Redfish.ActionInfo"`
 		} `json:"#Drive.SecureErase"`
-	}
+	} `bmc:"optional"`
 }
 
 type resourceStatus struct {
 	State  string
-	Health common.Health
+	Health string
 }
 
+// unreadable makes a state of it that is none of the good ones.
+func (s *resourceStatus) unreadable(words string) { s.State = words }
+
 type driveOperation struct {
-	OperationName      string
+	OperationName      string `bmc:"required"`
 	PercentageComplete int
-	AssociatedTask     common.Link
+	AssociatedTask     link
 }
 
 // driveProperties are the server's drives as its enrollment records them, by serial.
@@ -72,13 +73,13 @@ func (h *handle) drives(ctx context.Context) ([]*drive, error) {
 	}
 	paths, err := h.drivePaths(ctx, before)
 	if err != nil {
-		return nil, err
+		return nil, driveUnreadable(err)
 	}
 	var found driveList
 	for _, p := range paths {
 		shown := &driveResource{path: p.path}
 		if err := h.c.get(ctx, p.path, shown); err != nil {
-			return nil, driveUnreadable(p.path, err)
+			return nil, driveUnreadable(err)
 		}
 		if p.shared && !found.has(shown.SerialNumber) {
 			return nil, hardware.Refused(device.CodeToolOutputInvalid, "enroll the server by a URL whose chassis is its own",
@@ -109,7 +110,7 @@ func (h *handle) readReady(ctx context.Context) (*system, error) {
 
 // driveUnreadable is the fault of a drive, or of a list of drives, that cannot be read. Where
 // it is not found, the BMC may have begun to discover its drives again.
-func driveUnreadable(path string, err error) error {
+func driveUnreadable(err error) error {
 	r, ok := asRefusal(err)
 	if !ok {
 		return err
@@ -119,7 +120,7 @@ func driveUnreadable(path string, err error) error {
 		class = device.Transient
 	}
 	return &device.Fault{Class: class, Code: device.CodeToolOutputInvalid,
-		Message: fmt.Sprintf("%s cannot be read, so the server's drives are not known: %v", path, err),
+		Message: fmt.Sprintf("%s cannot be read, so the server's drives are not known: %v", r.Path, err),
 		Remedy:  "see the drives on the BMC, then clean the server again"}
 }
 
@@ -132,11 +133,10 @@ type drivePath struct {
 // drivePaths lists the drives of all storages and of the system's chassis.
 func (h *handle) drivePaths(ctx context.Context, s *system) ([]drivePath, error) {
 	var all []drivePath
-	add := func(storage string, shared bool, links []string) error {
-		for _, link := range links {
-			path := h.c.path(link)
+	add := func(storage string, shared bool, paths []string) error {
+		for _, path := range paths {
 			if path == "" {
-				return hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the BMC lists a drive elsewhere: %q", hardware.OneLine(link))
+				return hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the BMC lists a drive without a link")
 			}
 			// The same resource in a second collection is no second drive.
 			if !slices.ContainsFunc(all, func(have drivePath) bool { return samePath(have.path, path) }) {
@@ -145,24 +145,23 @@ func (h *handle) drivePaths(ctx context.Context, s *system) ([]drivePath, error)
 		}
 		return nil
 	}
-	if storages := h.c.path(s.Storage.String()); storages != "" {
-		members, err := h.c.members(ctx, storages)
+	if s.Storage != "" {
+		members, err := h.c.members(ctx, string(s.Storage))
 		if err != nil {
-			return nil, driveUnreadable(storages, err)
+			return nil, err
 		}
-		for _, member := range members {
-			var storage struct{ Drives common.Links }
-			path := h.c.path(member)
+		for _, path := range members {
+			var storage struct{ Drives []link }
 			if err := h.c.get(ctx, path, &storage); err != nil {
-				return nil, driveUnreadable(path, err)
+				return nil, err
 			}
-			if err := add(path, false, storage.Drives.ToStrings()); err != nil {
+			if err := add(path, false, paths(storage.Drives)); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for _, link := range s.Links.Chassis {
-		links, shared, err := h.chassisDrives(ctx, h.c.path(link.String()))
+		links, shared, err := h.chassisDrives(ctx, string(link))
 		if err != nil {
 			return nil, err
 		}
@@ -177,20 +176,20 @@ func (h *handle) drivePaths(ctx context.Context, s *system) ([]drivePath, error)
 // not say whose its drives are.
 func (h *handle) chassisDrives(ctx context.Context, path string) (links []string, shared bool, err error) {
 	var chassis struct {
-		Drives common.Link
-		Links  struct{ Drives, ComputerSystems common.Links }
+		Drives link
+		Links  struct{ Drives, ComputerSystems []link }
 	}
 	if err := h.c.get(ctx, path, &chassis); err != nil {
-		return nil, false, driveUnreadable(path, err)
+		return nil, false, err
 	}
-	for _, other := range chassis.Links.ComputerSystems.ToStrings() {
-		shared = shared || !samePath(h.c.path(other), h.system)
+	for _, other := range paths(chassis.Links.ComputerSystems) {
+		shared = shared || !samePath(other, h.system)
 	}
-	links = chassis.Links.Drives.ToStrings()
-	if collection := h.c.path(chassis.Drives.String()); collection != "" {
+	links = paths(chassis.Links.Drives)
+	if collection := string(chassis.Drives); collection != "" {
 		members, err := h.c.members(ctx, collection)
 		if err != nil {
-			return nil, false, driveUnreadable(collection, err)
+			return nil, false, err
 		}
 		links = append(links, members...)
 	}
@@ -275,11 +274,12 @@ func compareDrives(enrolled []device.Drive, present []*drive) error {
 		"the server's drives are not the enrolled ones (%s)", strings.Join(wrong, "; "))
 }
 
-// operation is what the drive does now, by any of the places that show it; nil: nothing.
+// operation is what the drive does now, by any of the places that show it; nil: nothing. Some show
+// an operation without a name, a task or progress where there is none.
 func (d *drive) operation() *driveOperation {
 	for _, shown := range d.Shown {
-		if len(shown.Operations) > 0 {
-			return &shown.Operations[0]
+		if i := slices.IndexFunc(shown.Operations, func(o driveOperation) bool { return o != driveOperation{} }); i >= 0 {
+			return &shown.Operations[i]
 		}
 	}
 	return nil
@@ -288,7 +288,7 @@ func (d *drive) operation() *driveOperation {
 // unhealthy says what is wrong with the drive, "" if nothing is.
 func (d *drive) unhealthy() string {
 	for _, shown := range d.Shown {
-		if shown.Status.Health == common.CriticalHealth {
+		if shown.Status.Health == "Critical" {
 			return fmt.Sprintf("its health is %s", shown.Status.Health)
 		}
 		if s := shown.Status.State; s != "" && s != "Enabled" && s != "StandbyOffline" && s != "StandbySpare" {

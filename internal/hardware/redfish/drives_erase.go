@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stmcginnis/gofish/common"
-
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
@@ -166,22 +164,21 @@ func stallOf(setting time.Duration, d *drive) time.Duration {
 // wayToErase finds how the drive's controller erases it; why says why it does not.
 func (h *handle) wayToErase(ctx context.Context, d *drive) (way eraseWay, why string, err error) {
 	for _, shown := range d.Shown {
-		for _, link := range shown.Links.Volumes.ToStrings() {
-			if why, err := h.inVolume(ctx, h.c.path(link)); err != nil || why != "" {
+		for _, link := range paths(shown.Links.Volumes) {
+			if why, err := h.inVolume(ctx, link); err != nil || why != "" {
 				return eraseWay{}, why, err
 			}
 		}
 	}
 	for _, shown := range d.Shown {
-		target := h.c.path(shown.Actions.SecureErase.Target)
+		erase := shown.Actions.SecureErase
+		target := string(erase.Target)
 		if target == "" {
 			continue
 		}
-		allowed := shown.Actions.SecureErase.Allowed
-		if info := h.c.path(shown.Actions.SecureErase.ActionInfo); len(allowed) == 0 && info != "" {
-			if allowed, err = h.allowedValues(ctx, info, "SanitizationType"); err != nil {
-				return eraseWay{}, "", err
-			}
+		allowed, err := h.allowedValues(ctx, erase.Allowed, erase.ActionInfo, "SanitizationType")
+		if err != nil {
+			return eraseWay{}, "", err
 		}
 		if len(allowed) == 0 {
 			return eraseWay{target: target}, "", nil
@@ -202,7 +199,7 @@ func (h *handle) wayToErase(ctx context.Context, d *drive) (way eraseWay, why st
 // inVolume says that a volume is made of several drives. Controllers refuse to erase its
 // drives, and a deleted volume erases nothing.
 func (h *handle) inVolume(ctx context.Context, path string) (why string, err error) {
-	var volume struct{ Name, RAIDType, VolumeType string }
+	var volume struct{ RAIDType, VolumeType string }
 	if err := h.c.get(ctx, path, &volume); err != nil {
 		return "", err
 	}
@@ -212,15 +209,19 @@ func (h *handle) inVolume(ctx context.Context, path string) (why string, err err
 	return strings.TrimSpace("it is in the volume " + path + " " + volume.RAIDType), nil
 }
 
-// allowedValues reads the allowable values of an action's parameter.
-func (h *handle) allowedValues(ctx context.Context, info, parameter string) ([]string, error) {
+// allowedValues are the allowable values of an action's parameter, which the action lists itself or
+// its ActionInfo does; none where the BMC does not say.
+func (h *handle) allowedValues(ctx context.Context, listed []string, info link, parameter string) ([]string, error) {
+	if len(listed) > 0 || info == "" {
+		return listed, nil
+	}
 	var body struct {
 		Parameters []struct {
 			Name            string
 			AllowableValues []string
 		}
 	}
-	if err := h.c.get(ctx, info, &body); err != nil {
+	if err := h.c.get(ctx, string(info), &body); err != nil {
 		return nil, err
 	}
 	for _, p := range body.Parameters {
@@ -412,6 +413,3 @@ func (e *eraser) summary() string {
 	}
 	return fmt.Sprintf("%d of %d drives erased; %s", done, len(e.records), strings.Join(now, ", "))
 }
-
-// taskPath gives the path of a link to a task, "" for none.
-func (c *client) taskPath(link common.Link) string { return c.path(link.String()) }

@@ -81,14 +81,14 @@ func (e *eraser) find(ctx context.Context, r *eraseRecord) error {
 		return err
 	}
 	if i := slices.IndexFunc(all, func(t *task) bool { return r.isNew(t) && r.isFor(t) && r.isOurs(t) }); i >= 0 {
-		return e.found(r, all[i].ODataID)
+		return e.found(r, all[i].path)
 	}
 	// A Dell job does not say of which drive it is. A new one can only be this request's where
 	// no other erase is without its task.
 	var jobs []string
 	for _, t := range all {
-		if r.isNew(t) && t.Payload.TargetURI == "" && t.erases() && r.isOurs(t) && !e.hasTask(t.ODataID) {
-			jobs = append(jobs, t.ODataID)
+		if r.isNew(t) && t.Payload.TargetURI == "" && t.erases() && r.isOurs(t) && !e.hasTask(t.path) {
+			jobs = append(jobs, t.path)
 		}
 	}
 	if len(jobs) == 1 && e.withoutTask() == 1 {
@@ -103,7 +103,7 @@ func (e *eraser) find(ctx context.Context, r *eraseRecord) error {
 	}
 	if doing != nil {
 		r.Seen = true
-		return e.found(r, e.h.c.taskPath(doing.AssociatedTask))
+		return e.found(r, string(doing.AssociatedTask))
 	}
 	// A BMC may show a task late, after a restart later.
 	if r.looked.IsZero() {
@@ -152,7 +152,7 @@ func (e *eraser) mayNotHaveBegun(ctx context.Context, r *eraseRecord, all []*tas
 		return false, err
 	}
 	for _, t := range all {
-		if r.isNew(t) && (r.isFor(t) || t.Payload.TargetURI == "" && t.erases() && !e.hasTask(t.ODataID)) {
+		if r.isNew(t) && (r.isFor(t) || t.Payload.TargetURI == "" && t.erases() && !e.hasTask(t.path)) {
 			return false, nil // it may be this request's
 		}
 	}
@@ -221,7 +221,7 @@ func (h *handle) driveOperation(ctx context.Context, d *drive) (*driveOperation,
 	for i, shown := range d.Shown {
 		now := &driveResource{path: shown.path}
 		if err := h.c.get(ctx, shown.path, now); err != nil {
-			return nil, driveUnreadable(shown.path, err)
+			return nil, driveUnreadable(err)
 		}
 		if have := hardware.CanonicalSerial(now.SerialNumber); have != d.Serial {
 			return nil, hardware.Refused(device.CodeDrivesChanged, "put the enrolled drive back, then clean the server again",
@@ -238,7 +238,7 @@ func eraseUnknown(r *eraseRecord, format string, args ...any) error {
 }
 
 // mark distinguishes a task from another one that gets its number after a restart of the BMC.
-func (t *task) mark() string { return t.ODataID + " " + t.StartTime }
+func (t *task) mark() string { return t.path + " " + t.StartTime }
 
 // isNew: the task was not there before the request.
 func (r *eraseRecord) isNew(t *task) bool { return !slices.Contains(r.Before, t.mark()) }
@@ -250,7 +250,7 @@ func (r *eraseRecord) isFor(t *task) bool {
 
 // within: path is the resource of, or something below it.
 func within(path, of string) bool {
-	return samePath(path, of) || strings.HasPrefix(strings.ToLower(path), strings.ToLower(strings.TrimSuffix(of, "/"))+"/")
+	return strings.HasPrefix(plainPath(path)+"/", plainPath(of)+"/")
 }
 
 // erases: a task's name says that it erases something.
@@ -347,7 +347,7 @@ func (e *eraser) others(ctx context.Context) (doing string, staged bool, err err
 				return "", false, err
 			}
 			if !waits {
-				return fmt.Sprintf("drive %s, task %s, %d %%", r.drive.Serial, t.ODataID, t.PercentComplete), false, nil
+				return fmt.Sprintf("drive %s, task %s, %d %%", r.drive.Serial, t.path, t.PercentComplete), false, nil
 			}
 			staged = true
 		}
@@ -361,13 +361,13 @@ func (e *eraser) others(ctx context.Context) (doing string, staged bool, err err
 	}
 	for _, t := range all {
 		// A job that does not say of which drive it is.
-		if t.active() && t.Payload.TargetURI == "" && t.erases() && !e.hasTask(t.ODataID) {
+		if t.active() && t.Payload.TargetURI == "" && t.erases() && !e.hasTask(t.path) {
 			waits, err := e.h.waitsForReset(ctx, t)
 			if err != nil {
 				return "", false, err
 			}
 			if !waits {
-				return fmt.Sprintf("task %s, %d %%", t.ODataID, t.PercentComplete), false, nil
+				return fmt.Sprintf("task %s, %d %%", t.path, t.PercentComplete), false, nil
 			}
 			staged = true
 		}
@@ -379,7 +379,7 @@ func (e *eraser) others(ctx context.Context) (doing string, staged bool, err err
 func (h *handle) waitsForReset(ctx context.Context, t *task) (bool, error) {
 	switch t.TaskState {
 	case redfish.NewTaskState:
-		if !strings.Contains(t.ODataID, "/JID_") {
+		if !strings.Contains(t.path, "/JID_") {
 			return false, nil // it may begin at any moment
 		}
 	case redfish.PendingTaskState, redfish.SuspendedTaskState, redfish.StartingTaskState:

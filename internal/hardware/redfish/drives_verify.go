@@ -64,7 +64,7 @@ func (h *handle) provenErases(ctx context.Context, run hardware.StepRun) (string
 		}
 		r.drive = d
 		if i := slices.IndexFunc(all, func(t *task) bool { return t.active() && r.isFor(t) }); i >= 0 {
-			return "", notErased(d, "the task %s is %s", all[i].ODataID, all[i].TaskState)
+			return "", notErased(d, "the task %s is %s", all[i].path, all[i].TaskState)
 		}
 		said = append(said, r.String())
 	}

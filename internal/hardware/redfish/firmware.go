@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stmcginnis/gofish/common"
-
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
@@ -131,7 +129,7 @@ func (h *handle) atTarget(ctx context.Context, images []firmwareImage) (string, 
 		if s.Version != image.To {
 			return "", notActive("%s runs version %q, the policy demands %q", image.Component, s.Version, image.To)
 		}
-		if s.Status.Health == common.CriticalHealth {
+		if s.Status.Health == "Critical" {
 			return "", notActive("%s runs version %q, and its health is %s", image.Component, s.Version, s.Status.Health)
 		}
 		said = append(said, image.Component+" "+s.Version)
@@ -143,7 +141,7 @@ func (h *handle) atTarget(ctx context.Context, images []firmwareImage) (string, 
 	if err := h.c.get(ctx, h.system, &system); err != nil {
 		return "", err
 	}
-	if system.Status.Health == common.CriticalHealth {
+	if system.Status.Health == "Critical" {
 		return "", notActive("the server's health is %s after the update", system.Status.Health)
 	}
 	return "runs " + strings.Join(said, ", "), nil
@@ -179,9 +177,9 @@ func (h *handle) updates(ctx context.Context, service *updateService, all []*sof
 		case err != nil:
 			return "", "", err
 		case waits:
-			staged = fmt.Sprintf("the task %s (%s) waits for a reset", t.ODataID, t.Name)
+			staged = fmt.Sprintf("the task %s (%s) waits for a reset", t.path, t.Name)
 		default:
-			running = fmt.Sprintf("the task %s (%s) runs, %d %%", t.ODataID, t.Name, t.PercentComplete)
+			running = fmt.Sprintf("the task %s (%s) runs, %d %%", t.path, t.Name, t.PercentComplete)
 		}
 	}
 	if state := service.busy(); state != "" {

@@ -164,7 +164,7 @@ func (u *update) wouldShow(service *updateService) bool {
 	if hpe := service.hpe(); hpe != nil {
 		return strings.EqualFold(hpe.State, "Idle")
 	}
-	return len(u.Before) > 0 && (u.Starting || samePath(u.Target, u.h.c.path(service.MultipartHTTPPushURI)))
+	return len(u.Before) > 0 && (u.Starting || samePath(u.Target, string(service.MultipartHTTPPushURI)))
 }
 
 // patience is how long nothing need show what becomes of the update. A BMC that has accepted
@@ -320,6 +320,6 @@ func (u *update) find(ctx context.Context) error {
 	if len(ours) != 1 {
 		return nil
 	}
-	u.Phase, u.Answered, u.Task, u.Start = updateAccepted, true, ours[0].ODataID, ""
+	u.Phase, u.Answered, u.Task, u.Start = updateAccepted, true, ours[0].path, ""
 	return u.save()
 }

@@ -2,14 +2,11 @@ package redfish
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/stmcginnis/gofish/common"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -18,53 +15,43 @@ import (
 // updateService is what the driver reads of the UpdateService.
 type updateService struct {
 	path                 string
-	FirmwareInventory    common.Link
-	MultipartHTTPPushURI string          `json:"MultipartHttpPushUri"`
-	HTTPPushURI          string          `json:"HttpPushUri"`
-	HTTPPushTargets      json.RawMessage `json:"HttpPushUriTargets"`
-	HTTPPushTargetsBusy  bool            `json:"HttpPushUriTargetsBusy"`
-	OperationApplyTimes  applyTimes
-	ServiceTimes         applyTimes `json:"@Redfish.OperationApplyTimeSupport"`
-	MultipartTimes       applyTimes `json:"MultipartHttpPushUri@Redfish.OperationApplyTimeSupport"`
-	Actions              struct {
+	FirmwareInventory    link
+	MultipartHTTPPushURI link `json:"MultipartHttpPushUri" bmc:"optional"`
+	HTTPPushURI          link `json:"HttpPushUri" bmc:"optional"`
+	// HTTPPushTargets are those of the next upload to HttpPushUri; nil: none can be named. Some BMCs
+	// show null for none.
+	HTTPPushTargets     []string   `json:"HttpPushUriTargets"`
+	HTTPPushTargetsBusy bool       `json:"HttpPushUriTargetsBusy"`
+	OperationApplyTimes applyTimes `bmc:"optional"`
+	ServiceTimes        applyTimes `json:"@Redfish.OperationApplyTimeSupport" bmc:"optional"`
+	MultipartTimes      applyTimes `json:"MultipartHttpPushUri@Redfish.OperationApplyTimeSupport" bmc:"optional"`
+	Actions             struct {
 		SimpleUpdate updateAction `json:"#UpdateService.SimpleUpdate"`
 		StartUpdate  updateAction `json:"#UpdateService.StartUpdate"`
-	}
-	Oem struct{ Hpe, Hp *hpeUpdates }
+	} `bmc:"optional"`
+	Oem struct{ Hpe, Hp *hpeUpdates } `bmc:"object"`
 }
 
 // hpeUpdates is what HPE says besides.
 type hpeUpdates struct {
 	State           string
-	UpdateTaskQueue common.Link
+	UpdateTaskQueue link
 }
 
 type applyTimes struct{ SupportedValues []string }
 
 type updateAction struct {
-	Target     string     `json:"target"`
-	Protocols  []string   `json:"TransferProtocol@Redfish.AllowableValues"`
-	ApplyTimes applyTimes `json:"@Redfish.OperationApplyTimeSupport"`
+	Target     link       `json:"target" bmc:"optional"`
+	Protocols  []string   `json:"TransferProtocol@Redfish.AllowableValues" bmc:"optional"`
+	ApplyTimes applyTimes `json:"@Redfish.OperationApplyTimeSupport" bmc:"optional"`
 }
 
 // busy says what the service is doing, where it says so: HPE's has no task. "" is nothing.
 func (u *updateService) busy() string {
-	if oem := u.hpe(); oem != nil && !slices.Contains([]string{"", "Idle", "Complete", "Error"}, oem.State) {
+	if oem := u.hpe(); oem != nil && !slices.Contains([]string{"", "idle", "complete", "error"}, strings.ToLower(oem.State)) {
 		return oem.State
 	}
 	return ""
-}
-
-// pushTargets are those of the next upload to HttpPushUri. named: they can be named; some BMCs
-// show null for none.
-func (u *updateService) pushTargets() (targets []string, named bool, err error) {
-	if len(u.HTTPPushTargets) == 0 {
-		return nil, false, nil
-	}
-	if err := json.Unmarshal(u.HTTPPushTargets, &targets); err != nil {
-		return nil, false, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the BMC's HttpPushUriTargets are invalid: %v", err)
-	}
-	return targets, true, nil
 }
 
 func (u *updateService) hpe() *hpeUpdates {
@@ -84,14 +71,14 @@ func (h *handle) updateQueue(ctx context.Context, u *updateService) ([]queuedUpd
 	if oem == nil || oem.UpdateTaskQueue == "" {
 		return nil, nil
 	}
-	members, err := h.c.members(ctx, h.c.path(oem.UpdateTaskQueue.String()))
+	members, err := h.c.members(ctx, string(oem.UpdateTaskQueue))
 	if err != nil {
 		return nil, err
 	}
 	var all []queuedUpdate
 	for _, member := range members {
 		var one queuedUpdate
-		err := h.c.get(ctx, h.c.path(member), &one)
+		err := h.c.get(ctx, member, &one)
 		if hasStatus(err, http.StatusNotFound) {
 			continue // it has just ended
 		}
@@ -113,16 +100,16 @@ type software struct {
 	Version     string
 	SoftwareID  string `json:"SoftwareId"`
 	Status      resourceStatus
-	RelatedItem []common.Link
+	RelatedItem []link
 }
 
 // readUpdateService reads the BMC's UpdateService.
 func (h *handle) readUpdateService(ctx context.Context) (*updateService, error) {
-	var root struct{ UpdateService common.Link }
+	var root struct{ UpdateService link }
 	if err := h.c.get(ctx, "/redfish/v1/", &root); err != nil {
 		return nil, err
 	}
-	u := &updateService{path: h.c.path(root.UpdateService.String())}
+	u := &updateService{path: string(root.UpdateService)}
 	if u.path == "" {
 		return nil, hardware.Refused(device.CodeCommandRefused, "see the BMC's license and the rights of the secret's user", "the BMC has no UpdateService")
 	}
@@ -142,7 +129,7 @@ func (h *handle) inventory(ctx context.Context, u *updateService) ([]*software, 
 }
 
 func (h *handle) readInventory(ctx context.Context, u *updateService) ([]*software, error) {
-	collection := h.c.path(u.FirmwareInventory.String())
+	collection := string(u.FirmwareInventory)
 	if collection == "" {
 		return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the BMC has no firmware inventory")
 	}
@@ -152,7 +139,7 @@ func (h *handle) readInventory(ctx context.Context, u *updateService) ([]*softwa
 	}
 	var all []*software
 	for _, member := range members {
-		one := &software{path: h.c.path(member)}
+		one := &software{path: member}
 		if err := h.c.get(ctx, one.path, one); err != nil {
 			return nil, err
 		}
@@ -211,7 +198,7 @@ func (s *software) isUsually(component string) bool {
 // ofOther: the entry belongs to another system of the same BMC.
 func (s *software) ofOther(system string) bool {
 	for _, link := range s.RelatedItem {
-		if strings.Contains(strings.ToLower(link.String()), "/systems/") && !within(link.String(), system) {
+		if strings.Contains(strings.ToLower(string(link)), "/systems/") && !within(string(link), system) {
 			return true
 		}
 	}
@@ -220,13 +207,13 @@ func (s *software) ofOther(system string) bool {
 
 // of: the entry says that it belongs to the system.
 func (s *software) of(system string) bool {
-	return slices.ContainsFunc(s.RelatedItem, func(link common.Link) bool { return within(link.String(), system) })
+	return slices.ContainsFunc(s.RelatedItem, func(of link) bool { return within(string(of), system) })
 }
 
 // ofBMC: the entry is the firmware of the BMC itself.
 func (s *software) ofBMC() bool {
-	return s.isUsually("bmc") || slices.ContainsFunc(s.RelatedItem, func(link common.Link) bool {
-		return strings.Contains(strings.ToLower(link.String()), "/managers/")
+	return s.isUsually("bmc") || slices.ContainsFunc(s.RelatedItem, func(of link) bool {
+		return strings.Contains(strings.ToLower(string(of)), "/managers/")
 	})
 }
 

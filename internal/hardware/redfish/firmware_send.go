@@ -19,7 +19,7 @@ const uploadTime = 30 * time.Minute
 func (u *update) target(service *updateService, now *software) string {
 	// Where uploads are started by an action, inventory entries are no targets.
 	if service.Actions.StartUpdate.Target != "" && len(now.RelatedItem) > 0 {
-		return now.RelatedItem[0].String()
+		return string(now.RelatedItem[0])
 	}
 	return now.path
 }
@@ -49,11 +49,8 @@ func (u *update) send(ctx context.Context, service *updateService, now *software
 	if at := u.applyTime(service.MultipartTimes, service.ServiceTimes, service.OperationApplyTimes, service.Actions.SimpleUpdate.ApplyTimes); at != "" {
 		parameters["@Redfish.OperationApplyTime"] = at
 	}
-	multipart, push, simple := u.h.c.path(service.MultipartHTTPPushURI), u.h.c.path(service.HTTPPushURI), u.h.c.path(service.Actions.SimpleUpdate.Target)
-	_, named, err := service.pushTargets()
+	multipart, push, simple := string(service.MultipartHTTPPushURI), string(service.HTTPPushURI), string(service.Actions.SimpleUpdate.Target)
 	switch {
-	case err != nil:
-		return err
 	case multipart != "":
 		u.Way = wayPushed
 		body, err := image.multipart(parameters, filepath.Base(u.image.Path))
@@ -61,7 +58,7 @@ func (u *update) send(ctx context.Context, service *updateService, now *software
 			return err
 		}
 		return u.push(ctx, multipart, image, body)
-	case push != "" && named:
+	case push != "" && service.HTTPPushTargets != nil:
 		u.Way = wayPushed
 		if err := u.setPushTargets(ctx, service, u.target(service, now)); err != nil {
 			return err
@@ -87,7 +84,7 @@ func (u *update) setPushTargets(ctx context.Context, service *updateService, tar
 	if err != nil {
 		return err
 	}
-	if targets, _, err := now.pushTargets(); err != nil || len(targets) != 1 || !samePath(targets[0], target) {
+	if len(now.HTTPPushTargets) != 1 || !samePath(now.HTTPPushTargets[0], target) {
 		return hardware.Refused(device.CodeCommandRefused, "see the update service on the BMC", "the BMC does not take the target %s for an upload", target)
 	}
 	return nil
@@ -170,7 +167,7 @@ func (u *update) sent(ctx context.Context, got answer, err error) error {
 // startUpload begins what was uploaded, where the BMC does not do so by itself. That is the
 // commit: it is journaled before, and sent once.
 func (u *update) startUpload(ctx context.Context, service *updateService) error {
-	path := u.h.c.path(service.Actions.StartUpdate.Target)
+	path := string(service.Actions.StartUpdate.Target)
 	before, err := u.h.c.tasks(ctx)
 	if err != nil {
 		return err

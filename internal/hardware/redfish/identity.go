@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stmcginnis/gofish/common"
 	"github.com/stmcginnis/gofish/redfish"
 
 	"burnish/internal/device"
@@ -17,47 +16,49 @@ import (
 type system struct {
 	ODataID      string `json:"@odata.id"`
 	SerialNumber string
-	Manufacturer string
-	SKU          string
-	Model        string
-	BiosVersion  string
+	Manufacturer string `bmc:"optional"`
+	SKU          string `bmc:"optional"`
+	Model        string `bmc:"optional"`
+	BiosVersion  string `bmc:"optional"`
 	PowerState   redfish.PowerState
 	BootProgress struct {
 		LastState     redfish.BootProgressTypes
 		LastStateTime string
-	}
-	LastResetTime string
-	Bios          common.Link
-	Storage       common.Link
-	Processors    common.Link
-	Memory        common.Link
-	PCIeDevices   []common.Link
+	} `bmc:"optional"`
+	LastResetTime string `bmc:"optional"`
+	Bios          link
+	Storage       link
+	Processors    link   `bmc:"optional"`
+	Memory        link   `bmc:"optional"`
+	PCIeDevices   []link `bmc:"optional"`
 	Links         struct {
-		Chassis     []common.Link
-		ManagedBy   []common.Link
-		PCIeDevices []common.Link
+		Chassis     []link
+		ManagedBy   []link
+		PCIeDevices []link `bmc:"optional"`
 	}
-	ProcessorSummary struct{ Count, CoreCount int }
-	MemorySummary    struct{ TotalSystemMemoryGiB float64 }
-	Actions          struct {
+	ProcessorSummary struct {
+		Count, CoreCount int `bmc:"optional"`
+	} `bmc:"optional"`
+	MemorySummary struct {
+		TotalSystemMemoryGiB float64 `bmc:"optional"`
+	} `bmc:"optional"`
+	Actions struct {
 		Reset struct {
-			Target     string              `json:"target"`
-			Allowed    []redfish.ResetType `json:"ResetType@Redfish.AllowableValues"`
-			ActionInfo string              `json:"@Redfish.ActionInfo"`
-		} `json:"#ComputerSystem.Reset"`
-	}
+			Target     link     `json:"target"`
+			Allowed    []string `json:"ResetType@Redfish.AllowableValues" bmc:"optional"`
+			ActionInfo link     `json:"@Redfish.ActionInfo" bmc:"optional"`
+		} `json:"#ComputerSystem.Reset" bmc:"optional"`
+	} `bmc:"optional"`
 	Oem struct {
 		Hpe *hpeSystem
 		Hp  *hpeSystem
-	}
+	} `bmc:"object"`
 }
 
 // hpeSystem is what HPE says besides.
 type hpeSystem struct {
-	PostState                string
-	DeviceDiscoveryComplete  *struct{ DeviceDiscovery string }
-	AggregateHealthStatus    any `json:"-"`
-	IntelligentProvisioning_ any `json:"-"`
+	PostState               string
+	DeviceDiscoveryComplete *struct{ DeviceDiscovery string }
 }
 
 func (s *system) hpe() *hpeSystem {
@@ -92,13 +93,9 @@ func (c *client) identify(ctx context.Context, s *system) (device.Identity, erro
 		Serial: serial(s.SerialNumber), Vendor: strings.TrimSpace(s.Manufacturer),
 		Product: strings.TrimSpace(s.SKU), Model: strings.TrimSpace(s.Model), Firmware: strings.TrimSpace(s.BiosVersion),
 	}
-	for _, link := range s.Links.Chassis {
+	for _, path := range paths(s.Links.Chassis) {
 		if identity.Serial != "" {
 			break
-		}
-		path := c.path(link.String())
-		if path == "" {
-			continue
 		}
 		var chassis struct{ SerialNumber string }
 		if err := c.get(ctx, path, &chassis); err != nil {

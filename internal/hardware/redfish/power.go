@@ -62,7 +62,7 @@ func (h *handle) shutdown(ctx context.Context, run powerRun) error {
 	if err != nil || s.PowerState == redfish.OffPowerState {
 		return err
 	}
-	if slices.Contains(s.Actions.Reset.Allowed, redfish.GracefulShutdownResetType) && s.PowerState == redfish.OnPowerState {
+	if slices.Contains(s.Actions.Reset.Allowed, string(redfish.GracefulShutdownResetType)) && s.PowerState == redfish.OnPowerState {
 		if err := h.reset(ctx, run, s, redfish.GracefulShutdownResetType); err != nil {
 			return err
 		}
@@ -215,17 +215,17 @@ func (h *handle) becomes(ctx context.Context, run powerRun, want redfish.PowerSt
 // reset sends the first of these resets that the server has. That it is so already is no
 // error, and neither is a lost answer: the caller waits for the state.
 func (h *handle) reset(ctx context.Context, run powerRun, s *system, ways ...redfish.ResetType) error {
-	target := h.c.path(s.Actions.Reset.Target)
+	target := string(s.Actions.Reset.Target)
 	if target == "" {
 		return hardware.Refused(device.CodeCommandRefused, "see the BMC's license and the rights of the secret's user", "the BMC offers no reset of %s", h.system)
 	}
 	way := ways[0]
-	allowed, err := h.allowedResets(ctx, s)
+	allowed, err := h.allowedValues(ctx, s.Actions.Reset.Allowed, s.Actions.Reset.ActionInfo, "ResetType")
 	if err != nil {
 		return err
 	}
 	if len(allowed) > 0 {
-		i := slices.IndexFunc(ways, func(w redfish.ResetType) bool { return slices.Contains(allowed, w) })
+		i := slices.IndexFunc(ways, func(w redfish.ResetType) bool { return slices.Contains(allowed, string(w)) })
 		if i < 0 {
 			return hardware.Refused(device.CodeCommandRefused, "change the power state by hand", "the BMC has none of the resets %v, only %v", ways, allowed)
 		}
@@ -240,35 +240,12 @@ func (h *handle) reset(ctx context.Context, run powerRun, s *system, ways ...red
 	_, err = h.change(ctx, request{Method: http.MethodPost, Path: target, Body: map[string]any{"ResetType": way}})
 	h.resetRefusal, h.resetWay = "", way
 	refusal, answered := asRefusal(err)
-	if isLost(err) || answered && (refusal.Status == http.StatusConflict || refusal.Status == http.StatusBadRequest || refusal.Status >= http.StatusInternalServerError) {
+	if isLost(err) || answered && (refusal.Status < 300 || refusal.Status >= http.StatusInternalServerError ||
+		slices.Contains([]int{http.StatusConflict, http.StatusBadRequest}, refusal.Status)) {
 		h.resetRefusal = "; " + err.Error()
 		return nil // on when on, off when off, or unknown: the caller reads the state
 	}
 	return err
-}
-
-// allowedResets are the resets that the server has, from the action or its ActionInfo; none
-// where the BMC does not say.
-func (h *handle) allowedResets(ctx context.Context, s *system) ([]redfish.ResetType, error) {
-	info := h.c.path(s.Actions.Reset.ActionInfo)
-	if len(s.Actions.Reset.Allowed) > 0 || info == "" {
-		return s.Actions.Reset.Allowed, nil
-	}
-	var body struct {
-		Parameters []struct {
-			Name            string
-			AllowableValues []redfish.ResetType
-		}
-	}
-	if err := h.c.get(ctx, info, &body); err != nil {
-		return nil, err
-	}
-	for _, p := range body.Parameters {
-		if p.Name == "ResetType" {
-			return p.AllowableValues, nil
-		}
-	}
-	return nil, nil
 }
 
 // waitUntilNothingWrites waits for the end of what a change of the power state would
@@ -314,7 +291,7 @@ func (h *handle) checkNothingWrites(ctx context.Context) error {
 			return err
 		}
 		if !waits {
-			return hardware.Busy("the BMC's task %s (%s) is running, %d %%: the power state is not changed meanwhile", t.ODataID, hardware.OneLine(t.Name), t.PercentComplete)
+			return hardware.Busy("the BMC's task %s (%s) is running, %d %%: the power state is not changed meanwhile", t.path, hardware.OneLine(t.Name), t.PercentComplete)
 		}
 	}
 	if state, err := h.updateState(ctx); err != nil || state != "" {
@@ -344,14 +321,14 @@ func (h *handle) isScheduled(ctx context.Context, s *system, t *task) (bool, err
 	default:
 		return false, nil
 	}
-	job := t.ODataID[strings.LastIndexByte(strings.TrimSuffix(t.ODataID, "/"), '/')+1:]
+	job := t.path[strings.LastIndexByte(strings.TrimSuffix(t.path, "/"), '/')+1:]
 	if !strings.HasPrefix(job, "JID_") {
 		return t.TaskState == redfish.NewTaskState && t.PercentComplete == 0, nil
 	}
 	for _, link := range s.Links.ManagedBy {
 		for _, below := range []string{"/Jobs/", "/Oem/Dell/Jobs/"} {
 			var body struct{ JobState string }
-			err := h.c.get(ctx, strings.TrimSuffix(h.c.path(link.String()), "/")+below+job, &body)
+			err := h.c.get(ctx, strings.TrimSuffix(string(link), "/")+below+job, &body)
 			if hasStatus(err, http.StatusNotFound) {
 				continue
 			}
@@ -367,23 +344,14 @@ func (h *handle) isScheduled(ctx context.Context, s *system, t *task) (bool, err
 // updateState is what the update service is doing, "" for nothing. Only an iLO says so, which
 // has no task for it.
 func (h *handle) updateState(ctx context.Context) (string, error) {
-	var service struct {
-		Oem struct{ Hpe, Hp struct{ State string } }
-	}
-	err := h.c.get(ctx, "/redfish/v1/UpdateService", &service)
-	if r, ok := asRefusal(err); ok && r.Status < 500 {
-		return "", nil // no update service, or no license for it
-	}
-	state := service.Oem.Hpe.State + service.Oem.Hp.State
-	switch strings.ToLower(state) {
-	case "idle", "complete", "error":
-		state = ""
-	}
-	return strings.ToLower(state), err
+	service := &updateService{}
+	err := h.c.get(ctx, "/redfish/v1/UpdateService", service)
+	// There may be no update service, or no license for it.
+	return service.busy(), ignoreRefusal(err)
 }
 
 // driveOperations is what one of the system's drives is doing, "" for nothing. A BMC without a
-// task for an erase shows it there. Drives that cannot be read say nothing.
+// task for an erase shows it there. Drives that it does not give say nothing.
 func (h *handle) driveOperations(ctx context.Context, s *system) (string, error) {
 	if s.PowerState == redfish.OffPowerState {
 		return "", nil
@@ -393,20 +361,12 @@ func (h *handle) driveOperations(ctx context.Context, s *system) (string, error)
 		return "", ignoreRefusal(err)
 	}
 	for _, p := range paths {
-		var drive struct {
-			SerialNumber string
-			Operations   []struct {
-				OperationName      string
-				PercentageComplete int
-			}
+		shown := &driveResource{}
+		if err := ignoreRefusal(h.c.get(ctx, p.path, shown)); err != nil {
+			return "", err
 		}
-		if err := h.c.get(ctx, p.path, &drive); err != nil {
-			if err = ignoreRefusal(err); err != nil {
-				return "", err
-			}
-		}
-		for _, o := range drive.Operations {
-			return fmt.Sprintf("the drive %s is being worked on (%s, %d %%)", strings.TrimSpace(drive.SerialNumber), hardware.OneLine(o.OperationName), o.PercentageComplete), nil
+		if o := (&drive{Shown: []*driveResource{shown}}).operation(); o != nil {
+			return fmt.Sprintf("the drive %s is being worked on (%s, %d %%)", strings.TrimSpace(shown.SerialNumber), hardware.OneLine(o.OperationName), o.PercentageComplete), nil
 		}
 	}
 	return "", nil
@@ -414,11 +374,14 @@ func (h *handle) driveOperations(ctx context.Context, s *system) (string, error)
 
 // ignoreRefusal drops an answer that says no. In POST, a BMC does not know its drives.
 func ignoreRefusal(err error) error {
-	if r, ok := asRefusal(err); ok && r.Status < 500 {
-		return nil
-	}
-	if f, ok := device.AsFault(err); ok && f.Code == device.CodeToolOutputInvalid {
+	if r, ok := asRefusal(err); ok && r.Status >= 400 && r.Status < 500 {
 		return nil
 	}
 	return err
+}
+
+// isUnreadable: what the BMC answered is not what it was asked for.
+func isUnreadable(err error) bool {
+	f, ok := device.AsFault(err)
+	return ok && f.Code == device.CodeToolOutputInvalid
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stmcginnis/gofish/common"
 	"github.com/stmcginnis/gofish/redfish"
 
 	"burnish/internal/device"
@@ -51,9 +50,9 @@ func (h *handle) readProperties(ctx context.Context, s *system) (device.Properti
 func (h *handle) countCPUs(ctx context.Context, s *system) (cpus, cores int, err error) {
 	err = h.each(ctx, s.Processors, func(a answer) error {
 		var cpu struct {
-			ProcessorType redfish.ProcessorType
-			TotalCores    int
-			Status        resourceStatus
+			ProcessorType redfish.ProcessorType `bmc:"optional"`
+			TotalCores    int                   `bmc:"optional"`
+			Status        resourceStatus        `bmc:"optional"`
 		}
 		if err := a.decode(&cpu); err != nil {
 			return err
@@ -70,8 +69,8 @@ func (h *handle) countCPUs(ctx context.Context, s *system) (cpus, cores int, err
 func (h *handle) sumMemory(ctx context.Context, s *system) (sum int64, err error) {
 	err = h.each(ctx, s.Memory, func(a answer) error {
 		var module struct {
-			CapacityMiB int64
-			Status      resourceStatus
+			CapacityMiB int64          `bmc:"optional"`
+			Status      resourceStatus `bmc:"optional"`
 		}
 		if err := a.decode(&module); err != nil {
 			return err
@@ -86,30 +85,25 @@ func (h *handle) sumMemory(ctx context.Context, s *system) (sum int64, err error
 
 // readLinks reads the PCIe devices of the system, else of its chassis, that have a link.
 func (h *handle) readLinks(ctx context.Context, s *system) ([]device.Link, error) {
-	paths := append(slices.Clone(s.PCIeDevices), s.Links.PCIeDevices...)
-	if len(paths) == 0 {
-		for _, link := range s.Links.Chassis {
-			chassis := h.c.path(link.String())
-			if chassis == "" {
-				continue
+	devices := paths(append(slices.Clone(s.PCIeDevices), s.Links.PCIeDevices...))
+	if len(devices) == 0 {
+		for _, chassis := range s.Links.Chassis {
+			var body struct {
+				PCIeDevices link `bmc:"optional"`
 			}
-			var body struct{ PCIeDevices common.Link }
-			if err := h.c.get(ctx, chassis, &body); err != nil {
+			if err := h.c.get(ctx, string(chassis), &body); err != nil {
 				return nil, err
 			}
 			found, err := h.list(ctx, body.PCIeDevices)
 			if err != nil {
 				return nil, err
 			}
-			for _, path := range found {
-				paths = append(paths, common.Link(path))
-			}
+			devices = append(devices, found...)
 		}
 	}
 	var links []device.Link
 	read := map[string]bool{}
-	for _, link := range paths {
-		path := h.c.path(link.String())
+	for _, path := range devices {
 		if path == "" || read[path] {
 			continue
 		}
@@ -117,11 +111,11 @@ func (h *handle) readLinks(ctx context.Context, s *system) ([]device.Link, error
 		var d struct {
 			ID            string `json:"Id"`
 			Name          string
-			Status        resourceStatus
+			Status        resourceStatus `bmc:"optional"`
 			PCIeInterface struct {
-				LanesInUse int
-				PCIeType   string
-			}
+				LanesInUse int    `bmc:"optional"`
+				PCIeType   string `bmc:"optional"`
+			} `bmc:"optional"`
 		}
 		if err := h.c.get(ctx, path, &d); err != nil {
 			return nil, err
@@ -138,8 +132,8 @@ func (h *handle) readLinks(ctx context.Context, s *system) ([]device.Link, error
 }
 
 // list gives the members of a collection; none where the BMC does not have it.
-func (h *handle) list(ctx context.Context, collection common.Link) ([]string, error) {
-	path := h.c.path(collection.String())
+func (h *handle) list(ctx context.Context, collection link) ([]string, error) {
+	path := string(collection)
 	if path == "" {
 		return nil, nil
 	}
@@ -151,17 +145,13 @@ func (h *handle) list(ctx context.Context, collection common.Link) ([]string, er
 }
 
 // each reads every member of a collection.
-func (h *handle) each(ctx context.Context, collection common.Link, use func(answer) error) error {
+func (h *handle) each(ctx context.Context, collection link, use func(answer) error) error {
 	members, err := h.list(ctx, collection)
 	if err != nil {
 		return err
 	}
 	for _, member := range members {
-		path := h.c.path(member)
-		if path == "" {
-			continue
-		}
-		got, err := h.c.Get(ctx, path)
+		got, err := h.c.Get(ctx, member)
 		if err != nil {
 			return err
 		}

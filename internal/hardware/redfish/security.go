@@ -29,7 +29,7 @@ func (h *handle) securityCheck(ctx context.Context, run hardware.StepRun) (strin
 	var removed []string
 	waiting := h.c.bmc.timing.wait(h.c.bmc.timing.post)
 	defer waiting.stop()
-	refusedBefore := map[string]bool{}
+	refusedBefore, why := map[string]bool{}, ""
 	for {
 		left, err := h.leftover(ctx, refusedBefore)
 		if err != nil {
@@ -40,7 +40,7 @@ func (h *handle) securityCheck(ctx context.Context, run hardware.StepRun) (strin
 		}
 		if left.remove == nil {
 			return "", hardware.Refused(left.code, "take it back on the BMC, or reset the server by hand once; then clean the server",
-				"%s waits for the next reset, and the BMC has no way to take it back", left.what)
+				"%s waits for the next reset, and the BMC has no way to take it back%s", left.what, why)
 		}
 		if err := h.progress(run, 0, "takes back "+left.what); err != nil {
 			return "", err
@@ -51,7 +51,7 @@ func (h *handle) securityCheck(ctx context.Context, run hardware.StepRun) (strin
 			removed = append(removed, left.what)
 		case isLost(err), inPOST(err), isRefusal && mayPass(err): // look again
 		case isRefusal && r.Status != http.StatusForbidden:
-			refusedBefore[left.remove.Method+left.remove.Path] = true
+			refusedBefore[left.remove.Method+left.remove.Path], why = true, ": "+r.Error()
 		default:
 			return "", err
 		}
@@ -98,8 +98,8 @@ func (h *handle) leftover(ctx context.Context, refusedBefore map[string]bool) (*
 		if t.changesBIOS() {
 			code = device.CodeBIOSJobWaiting
 		}
-		ways := append(h.jobsOf(s, t), &request{Method: http.MethodDelete, Path: t.ODataID})
-		return &leftover{what: fmt.Sprintf("the task %s (%s)", path.Base(strings.TrimSuffix(t.ODataID, "/")), hardware.OneLine(t.Name)), remove: way(ways...), code: code}, nil
+		ways := append(h.jobsOf(s, t), &request{Method: http.MethodDelete, Path: t.path})
+		return &leftover{what: fmt.Sprintf("the task %s (%s)", path.Base(strings.TrimSuffix(t.path, "/")), hardware.OneLine(t.Name)), remove: way(ways...), code: code}, nil
 	}
 	if left, err := h.pendingBIOS(ctx, s, way); left != nil || err != nil {
 		return left, err
@@ -110,12 +110,12 @@ func (h *handle) leftover(ctx context.Context, refusedBefore map[string]bool) (*
 // jobsOf are the requests that delete an iDRAC's job of a task.
 func (h *handle) jobsOf(s *system, t *task) []*request {
 	var ways []*request
-	job := path.Base(strings.TrimSuffix(t.ODataID, "/"))
+	job := path.Base(strings.TrimSuffix(t.path, "/"))
 	if !strings.HasPrefix(job, "JID_") {
 		return nil
 	}
 	for _, link := range s.Links.ManagedBy {
-		if manager := strings.TrimSuffix(h.c.path(link.String()), "/"); manager != "" {
+		if manager := strings.TrimSuffix(string(link), "/"); manager != "" {
 			ways = append(ways, &request{Method: http.MethodDelete, Path: manager + "/Jobs/" + job},
 				&request{Method: http.MethodDelete, Path: manager + "/Oem/Dell/Jobs/" + job})
 		}
@@ -147,7 +147,7 @@ func (h *handle) pendingBIOS(ctx context.Context, s *system, way func(...*reques
 		}
 	}
 	var clearing *request
-	if target := h.c.path(state.settingsBIOS.Actions.Oem.ClearPending.Target); target != "" {
+	if target := string(state.settingsBIOS.Actions.Oem.ClearPending.Target); target != "" {
 		clearing = &request{Method: http.MethodPost, Path: target}
 	}
 	var back *request

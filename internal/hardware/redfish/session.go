@@ -3,7 +3,6 @@ package redfish
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -226,10 +225,8 @@ func (b *bmc) loginOnce(ctx context.Context) error {
 		return loginError(err)
 	}
 	var body sessionResource
-	if len(made.Body) > 0 {
-		if err := json.Unmarshal(made.Body, &body); err != nil {
-			body = sessionResource{} // the Location has it
-		}
+	if made.decode(&body) != nil {
+		body = sessionResource{} // the Location has it
 	}
 	token := made.Header.Get("X-Auth-Token")
 	if token == "" {
@@ -237,8 +234,8 @@ func (b *bmc) loginOnce(ctx context.Context) error {
 	}
 	b.token = token
 	// Some answers have no Location.
-	if b.session = b.path(made.Header.Get("Location")); b.session == "" {
-		b.session = b.path(body.ID)
+	if b.session = b.path(made.Path, made.Header.Get("Location")); b.session == "" {
+		b.session = string(body.ID)
 	}
 	if known.URI != "" && known.URI != b.session {
 		known.Left = append(known.Left, known.openSession)
@@ -295,15 +292,13 @@ func (b *bmc) findSessions(ctx context.Context) error {
 	}
 	var root struct {
 		Links struct {
-			Sessions struct {
-				ID string `json:"@odata.id"`
-			}
-		}
+			Sessions link `bmc:"optional"`
+		} `bmc:"optional"`
 	}
 	if err := got.decode(&root); err != nil {
 		return err
 	}
-	if b.sessions = b.path(root.Links.Sessions.ID); b.sessions == "" {
+	if b.sessions = string(root.Links.Sessions); b.sessions == "" {
 		b.sessions = "/redfish/v1/SessionService/Sessions"
 	}
 	return nil
@@ -318,7 +313,7 @@ func loginError(err error) error {
 	}
 	full := tableFull(err)
 	for i := range r.Messages {
-		r.Messages[i].Message = ""
+		r.Messages[i].Text = ""
 	}
 	if full || mayPass(err) {
 		return err

@@ -108,14 +108,14 @@ func stateDirError(err error) error {
 
 // sessionResource is what the driver reads of a Session, of whatever vendor.
 type sessionResource struct {
-	ID          string `json:"@odata.id"`
+	ID          link `json:"@odata.id"`
 	UserName    string
 	CreatedTime string
 	Origin      string `json:"ClientOriginIPAddress"`
 	Context     string
 	Oem         struct {
 		Hpe struct{ LoginTime, UserIP string }
-	}
+	} `bmc:"object"`
 }
 
 func (s *sessionResource) created() string {
@@ -162,7 +162,7 @@ func (b *bmc) deleteOrphan(ctx context.Context, left openSession, header http.He
 		return hasStatus(err, http.StatusNotFound)
 	}
 	var now sessionResource
-	if json.Unmarshal(got.Body, &now) != nil {
+	if got.decode(&now) != nil {
 		return true // nothing says whose it is
 	}
 	if now.UserName != left.User || left.Created != "" && now.created() != left.Created || left.Context != "" && now.Context != left.Context {
@@ -186,13 +186,13 @@ func (b *bmc) settleLogins(ctx context.Context, f sessionsFile, header http.Head
 	}
 	pending := f.Pending
 	settled := func(own sessionResource, i int) {
-		if b.deleteSession(ctx, own.ID, header, false) {
+		if b.deleteSession(ctx, string(own.ID), header, false) {
 			pending = slices.Delete(slices.Clone(pending), i, i+1)
 		}
 	}
 	var without []sessionResource
 	for _, one := range open {
-		if one.Context == "" && !samePath(one.ID, f.URI) {
+		if one.Context == "" && !samePath(string(one.ID), f.URI) {
 			without = append(without, one)
 		}
 		if i := slices.IndexFunc(pending, func(l loginIntent) bool { return l.Context != "" && l.Context == one.Context }); i >= 0 {
@@ -228,40 +228,27 @@ func (b *bmc) loginOf(s sessionResource, pending []loginIntent) int {
 
 // readSessions reads the sessions on the BMC.
 func (b *bmc) readSessions(ctx context.Context, header http.Header) ([]sessionResource, error) {
-	var all []sessionResource
-	for path := b.sessions; path != ""; {
+	get := func(ctx context.Context, path string, into any) error {
 		got, err := b.send(ctx, request{Method: http.MethodGet, Path: path, Timeout: b.timing.login}, header)
 		if err != nil {
+			return err
+		}
+		return got.decode(into)
+	}
+	members, err := readPages[link](ctx, b.sessions, get)
+	if err != nil {
+		return nil, err
+	}
+	var all []sessionResource
+	for _, member := range members {
+		var one sessionResource
+		switch err := get(ctx, string(member), &one); {
+		case hasStatus(err, http.StatusNotFound): // it has ended
+		case err != nil:
 			return nil, err
-		}
-		var page struct {
-			Members []sessionResource
-			Next    string `json:"Members@odata.nextLink"`
-		}
-		if err := got.decode(&page); err != nil {
-			return nil, err
-		}
-		for _, member := range page.Members {
-			uri := b.path(member.ID)
-			if uri == "" {
-				continue
-			}
-			got, err := b.send(ctx, request{Method: http.MethodGet, Path: uri, Timeout: b.timing.login}, header)
-			if hasStatus(err, http.StatusNotFound) {
-				continue // it has ended
-			}
-			if err != nil {
-				return nil, err
-			}
-			var one sessionResource
-			if err := got.decode(&one); err != nil {
-				return nil, err
-			}
-			one.ID = uri
+		default:
+			one.ID = member
 			all = append(all, one)
-		}
-		if path = b.path(page.Next); len(all) > 1000 {
-			break
 		}
 	}
 	return all, nil

@@ -319,15 +319,19 @@ func TestALinkToAnotherHostIsNotFollowed(t *testing.T) {
 		"/redfish/v1/x":                      "/redfish/v1/x",
 		"https://" + own + "/redfish/v1/x?a": "/redfish/v1/x?a",
 		"https://other.example/redfish/v1/x": "",
-		"http://" + own + "/redfish/v1/x":    "",
+		"http://" + own + "/redfish/v1/x":    "/redfish/v1/x",
+		"https://127.0.0.1/redfish/v1/x":     "", // another port
 		"//other.example/x":                  "",
-		"@other.example/x":                   "",
+		"@other.example/x":                   "/redfish/v1/Systems/@other.example/x",
 		"https://u:p@" + own + "/x":          "",
-		"relative":                           "",
+		"relative":                           "/redfish/v1/Systems/relative",
+		"../Chassis/1":                       "/redfish/v1/Chassis/1",
+		"redfish/v1/Chassis/1":               "/redfish/v1/Chassis/1",
+		"https://" + own:                     "",
 		"":                                   "",
 		"javascript:x":                       "",
 	} {
-		require.Equal(t, want, h.c.path(link), link)
+		require.Equal(t, want, h.c.bmc.path("/redfish/v1/Systems/1", link), link)
 	}
 	_, err := h.c.Get(t.Context(), "@other.example/x")
 	require.Error(t, err)

@@ -1,16 +1,16 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/stmcginnis/gofish/common"
 	"github.com/stmcginnis/gofish/redfish"
 
 	"burnish/internal/device"
@@ -75,15 +75,11 @@ func (h *handle) bmcRestarted(ctx context.Context, w *work) (restarted, keepsTas
 	}
 	for _, link := range s.Links.ManagedBy {
 		var manager struct {
-			LastResetTime string
-			Links         struct {
-				Oem struct{ Dell struct{ Jobs common.Link } }
-			}
+			LastResetTime string `bmc:"optional"`
+			Links         dellLinks
 		}
-		if err := h.c.get(ctx, h.c.path(link.String()), &manager); err != nil {
-			if err = ignoreRefusal(err); err != nil {
-				return false, false, err
-			}
+		if err := ignoreRefusal(h.c.get(ctx, string(link), &manager)); err != nil {
+			return false, false, err
 		}
 		if at, err := time.Parse(time.RFC3339, manager.LastResetTime); err == nil && !at.Before(w.Sent) {
 			return true, manager.Links.Oem.Dell.Jobs != "", nil
@@ -151,35 +147,27 @@ func (w *work) checkTime(lastChange time.Time, t *task) error {
 
 // task is what the driver reads of a Task, of whatever vendor.
 type task struct {
-	ODataID         string `json:"@odata.id"`
+	path            string
+	ID              link `json:"@odata.id" bmc:"optional"`
 	Name            string
 	TaskState       redfish.TaskState
-	TaskStatus      common.Health
-	StartTime       string
+	TaskStatus      string
+	StartTime       string `bmc:"optional"`
 	PercentComplete int
-	Messages        []taskMessage
+	Messages        []message
 	Payload         struct {
 		TargetURI string `json:"TargetUri"`
 	}
-}
-
-type taskMessage struct {
-	common.Message
-	MessageSeverity string
-}
-
-func (m taskMessage) critical() bool {
-	return strings.EqualFold(m.Severity, "Critical") || strings.EqualFold(m.MessageSeverity, "Critical")
 }
 
 // result is what a task says of its end: "" while it runs. It has succeeded only if it is
 // Completed and OK, without a critical message: a failed job of an iDRAC is Completed too.
 func (t *task) result(a action) (outcome, error) {
 	var said []string
-	bad := t.TaskStatus == common.CriticalHealth || t.TaskStatus == common.WarningHealth
+	bad := t.TaskStatus == "Critical" || t.TaskStatus == "Warning"
 	for _, m := range t.Messages {
-		if m.Message.Message != "" {
-			said = append(said, m.Message.Message)
+		if m.Text != "" {
+			said = append(said, m.Text)
 		}
 		bad = bad || m.critical()
 	}
@@ -188,7 +176,7 @@ func (t *task) result(a action) (outcome, error) {
 		if bad {
 			break
 		}
-		if t.TaskStatus != common.OKHealth {
+		if t.TaskStatus != "OK" {
 			return unsettled, nil
 		}
 		return succeeded, nil
@@ -224,9 +212,15 @@ func (w *work) isOurs(t *task) bool {
 	return !started.Before(w.Sent.Add(-2 * time.Second))
 }
 
-// samePath compares two paths as BMCs do: some add a slash, some change the case.
-func samePath(a, b string) bool {
-	return strings.EqualFold(strings.TrimSuffix(a, "/"), strings.TrimSuffix(b, "/"))
+// samePath compares two paths as BMCs write them: some add a slash, some change the case, some write
+// a whole URL.
+func samePath(a, b string) bool { return plainPath(a) == plainPath(b) }
+
+func plainPath(path string) string {
+	if u, err := url.Parse(path); err == nil && u.Host != "" {
+		path = u.RequestURI()
+	}
+	return strings.ToLower(strings.TrimSuffix(path, "/"))
 }
 
 // readTask reads a task, or nil where it is gone, or only its monitor is left.
@@ -239,14 +233,20 @@ func (c *client) readTask(ctx context.Context, uri string) (*task, error) {
 		return nil, err
 	}
 	t := &task{}
-	if json.Unmarshal(got.Body, t) != nil || t.TaskState == "" {
-		if got.Status == http.StatusAccepted {
-			t.TaskState = redfish.RunningTaskState // a monitor, while the task runs
-			return t, nil
+	if len(got.Body) > 0 {
+		if err := got.decode(t); err != nil {
+			return nil, err
 		}
-		return nil, nil
 	}
-	return t, nil
+	t.path = cmp.Or(string(t.ID), uri)
+	switch {
+	case t.TaskState != "":
+		return t, nil
+	case got.Status == http.StatusAccepted:
+		t.TaskState = redfish.RunningTaskState // a monitor, while the task runs
+		return t, nil
+	}
+	return nil, nil
 }
 
 // tasksPath is where every BMC has its tasks.
@@ -256,16 +256,13 @@ const tasksPath = "/redfish/v1/TaskService/Tasks"
 // Location, or by the number of Dell's job at the end of the Location.
 func (c *client) taskOf(a answer) string {
 	var body struct {
-		ID    string `json:"@odata.id"`
-		State string `json:"TaskState"`
-		Task  common.Link
+		ID    link   `json:"@odata.id" bmc:"optional"`
+		State string `json:"TaskState" bmc:"optional"`
 	}
-	if json.Unmarshal(a.Body, &body) == nil {
-		if uri := c.path(body.ID); uri != "" && (body.State != "" || strings.Contains(uri, "/TaskService/Tasks/")) {
-			return uri
-		}
+	if a.decode(&body) == nil && body.ID != "" && (body.State != "" || strings.Contains(string(body.ID), "/TaskService/Tasks/")) {
+		return string(body.ID)
 	}
-	location := c.path(a.Header.Get("Location"))
+	location := c.bmc.path(a.Path, a.Header.Get("Location"))
 	if job := path.Base(location); strings.HasPrefix(job, "JID_") {
 		return tasksPath + "/" + job
 	}
@@ -286,15 +283,15 @@ func (c *client) tasks(ctx context.Context) ([]*task, error) {
 	}
 	var all []*task
 	for _, uri := range paths {
-		if uri = c.path(uri); uri == "" {
-			continue
-		}
-		t, err := c.readTask(ctx, uri)
-		if err != nil {
+		t := &task{path: uri}
+		switch err := c.get(ctx, uri, t); {
+		case hasStatus(err, http.StatusNotFound): // it has just been forgotten
+		case err != nil:
 			return nil, err
-		}
-		if t != nil {
-			t.ODataID = uri
+		case t.TaskState == "":
+			return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
+				"the BMC's task %s (%s) has no state", uri, hardware.OneLine(t.Name))
+		default:
 			all = append(all, t)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stmcginnis/gofish/common"
 	"github.com/stmcginnis/gofish/redfish"
 	"github.com/stretchr/testify/require"
 
@@ -18,30 +17,30 @@ func redfishPower(state string) redfish.PowerState { return redfish.PowerState(s
 
 // F22: a failed job of an iDRAC is Completed, at 100 %.
 func TestATaskSucceedsOnlyByAllThatItSays(t *testing.T) {
-	critical := taskMessage{Message: common.Message{Message: "it failed", Severity: "Critical"}}
-	newer := taskMessage{Message: common.Message{Message: "it failed"}, MessageSeverity: "Critical"}
-	fine := taskMessage{Message: common.Message{Message: "fine", Severity: "OK"}}
+	critical := message{Text: "it failed", Severity: "Critical"}
+	newer := message{Text: "it failed", Newer: "Critical"}
+	fine := message{Text: "fine", Severity: "OK"}
 	for name, tt := range map[string]struct {
 		state    redfish.TaskState
-		status   common.Health
-		messages []taskMessage
+		status   string
+		messages []message
 		want     outcome
 		fails    bool
 	}{
-		"succeeded":                 {redfish.CompletedTaskState, common.OKHealth, []taskMessage{fine}, succeeded, false},
-		"completed, critical":       {redfish.CompletedTaskState, common.CriticalHealth, nil, "", true},
-		"completed, warning":        {redfish.CompletedTaskState, common.WarningHealth, nil, "", true},
+		"succeeded":                 {redfish.CompletedTaskState, "OK", []message{fine}, succeeded, false},
+		"completed, critical":       {redfish.CompletedTaskState, "Critical", nil, "", true},
+		"completed, warning":        {redfish.CompletedTaskState, "Warning", nil, "", true},
 		"completed, no status":      {redfish.CompletedTaskState, "", nil, unsettled, false},
-		"critical message":          {redfish.CompletedTaskState, common.OKHealth, []taskMessage{fine, critical}, "", true},
-		"critical message severity": {redfish.CompletedTaskState, common.OKHealth, []taskMessage{newer}, "", true},
-		"exception":                 {redfish.ExceptionTaskState, common.OKHealth, nil, "", true},
-		"killed":                    {redfish.KilledTaskState, common.OKHealth, nil, "", true},
-		"canceled":                  {redfish.CancelledTaskState, common.OKHealth, nil, "", true},
-		"pending":                   {redfish.PendingTaskState, common.OKHealth, nil, scheduled, false},
-		"running":                   {redfish.RunningTaskState, common.OKHealth, nil, "", false},
-		"starting":                  {redfish.StartingTaskState, common.OKHealth, nil, "", false},
-		"interrupted":               {redfish.InterruptedTaskState, common.OKHealth, nil, "", false},
-		"unknown":                   {"Odd", common.OKHealth, nil, "", false},
+		"critical message":          {redfish.CompletedTaskState, "OK", []message{fine, critical}, "", true},
+		"critical message severity": {redfish.CompletedTaskState, "OK", []message{newer}, "", true},
+		"exception":                 {redfish.ExceptionTaskState, "OK", nil, "", true},
+		"killed":                    {redfish.KilledTaskState, "OK", nil, "", true},
+		"canceled":                  {redfish.CancelledTaskState, "OK", nil, "", true},
+		"pending":                   {redfish.PendingTaskState, "OK", nil, scheduled, false},
+		"running":                   {redfish.RunningTaskState, "OK", nil, "", false},
+		"starting":                  {redfish.StartingTaskState, "OK", nil, "", false},
+		"interrupted":               {redfish.InterruptedTaskState, "OK", nil, "", false},
+		"unknown":                   {"Odd", "OK", nil, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := &task{TaskState: tt.state, TaskStatus: tt.status, Messages: tt.messages, PercentComplete: 100}
@@ -53,7 +52,7 @@ func TestATaskSucceedsOnlyByAllThatItSays(t *testing.T) {
 			}
 			require.Equal(t, device.CodeStepFailed, code(err), "%v", err)
 			for _, m := range tt.messages {
-				require.Contains(t, err.Error(), m.Message.Message)
+				require.Contains(t, err.Error(), m.Text)
 			}
 		})
 	}

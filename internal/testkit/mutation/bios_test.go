@@ -69,6 +69,16 @@ var biosMutations = []mutation{
 		pkg: "./internal/hardware/redfish", run: "TestBIOSResetRemovesWhatATenantWants",
 	},
 	{
+		name: "what is pending already is taken back before it is asked for",
+		file: "internal/hardware/redfish/biosdecide.go",
+		old: `	if m, ok := s.removal(refused); ok {
+		return m, nil
+	}
+	if s.settingsBIOS.Actions.Oem.ClearPending.Target != "" && len(pending) > 0 {`,
+		new: `	if len(pending) < 0 {`,
+		pkg: "./internal/hardware/redfish", run: "TestBIOSApplyOfWhatIsPendingAlready",
+	},
+	{
 		rule: "F20", name: "another's BIOS job is not taken for ours",
 		file: "internal/hardware/redfish/biosdecide.go",
 		old:  `		if s.jobsAreOurs(wanted) {`,

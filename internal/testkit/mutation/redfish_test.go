@@ -54,14 +54,14 @@ var redfishMutations = []mutation{
 	{
 		name: "a Location on another host is not followed",
 		file: "internal/hardware/redfish/client.go",
-		old:  `	if u.Host != "" && (!strings.EqualFold(u.Host, b.base.Host) || `,
-		new:  `	if u.Host != "" && (false && !strings.EqualFold(u.Host, b.base.Host) || `,
+		old:  `u.Host != "" && (!b.isHost(u) || u.Path == "")`,
+		new:  `u.Host != "" && (!b.isHost(u) && u.Path == "")`,
 		pkg:  "./internal/hardware/redfish", run: "TestALinkToAnotherHostIsNotFollowed",
 	},
 	{
 		name: "a task that is Completed has succeeded only if it is OK",
 		file: "internal/hardware/redfish/task.go",
-		old:  `	bad := t.TaskStatus == common.CriticalHealth || t.TaskStatus == common.WarningHealth`,
+		old:  `	bad := t.TaskStatus == "Critical" || t.TaskStatus == "Warning"`,
 		new:  `	bad := false`,
 		pkg:  "./internal/hardware/redfish", run: "TestATaskSucceedsOnlyByAllThatItSays",
 	},
@@ -117,9 +117,27 @@ var redfishMutations = []mutation{
 	{
 		name: "what a BMC says about a login is not repeated: it may hold the password",
 		file: "internal/hardware/redfish/session.go",
-		old:  `		r.Messages[i].Message = ""`,
-		new:  `		r.Messages[i].Message += ""`,
+		old:  `		r.Messages[i].Text = ""`,
+		new:  `		r.Messages[i].Text += ""`,
 		pkg:  "./internal/hardware/redfish", run: "TestAWrongPasswordIsTriedOnceAndNeverShown",
+	},
+	{
+		name: "what a BMC refuses with a good status is not restarted for",
+		file: "internal/hardware/redfish/change.go",
+		old: `	if err == nil {
+		err = got.refused()
+	}`,
+		new: `	if err != nil {
+		_ = got.refused()
+	}`,
+		pkg: "./internal/hardware/redfish", run: "TestTheServerIsNotRestartedForASettingThatIsRefused",
+	},
+	{
+		name: "a property of another type that decides is not taken for nothing",
+		file: "internal/hardware/redfish/json.go",
+		old:  `		if err != nil && tag == "optional" {`,
+		new:  `		if err != nil {`,
+		pkg:  "./internal/hardware/redfish", run: "TestAPropertyOfAnotherTypeThatDecidesIsAFault",
 	},
 	{
 		name: "no power change while firmware is written or a drive is erased",

@@ -46,6 +46,10 @@ func failure(status int, id, text string) answer {
 	}}}
 }
 
+func noExpand() answer {
+	return failure(400, "SMC.1.0.OemLicenseNotPassed", "Not licensed to perform this request. The following licenses SFT-DCMS-SINGLE were needed")
+}
+
 func notFound() answer {
 	return failure(404, "Base.1.8.ResourceMissingAtURI", "The resource at the URI was not found.")
 }

@@ -3,6 +3,7 @@ package redfishsim
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -140,6 +141,10 @@ func (m *Machine) patchSettings(c *call) answer {
 		return failure(400, "Base.1.8.PropertyMissing", "The property Attributes is a required property.")
 	}
 	b := &m.state.BIOS
+	if _, named := wanted[m.config.RefusedAttribute]; named {
+		no := information("Base.1.8.PropertyNotWritable", "The property "+m.config.RefusedAttribute+" is a read only property and cannot be assigned a value.", "Warning")
+		return answer{status: m.config.RefusedStatus, body: map[string]any{"Attributes@Message.ExtendedInfo": []any{no}}}
+	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if _, known := b.Attributes[name]; known && !settable(b, name) {
 			return failure(400, "Base.1.8.PropertyNotWritable", fmt.Sprintf("The property %s is a read only property and cannot be assigned a value.", name))
@@ -155,6 +160,7 @@ func (m *Machine) patchSettings(c *call) answer {
 	if m.config.RefuseSecondPatch && m.biosJob() != nil {
 		return failure(400, "IDRAC.2.8.SYS011", "Pending configuration values are already committed, unable to perform another set operation.")
 	}
+	before := maps.Clone(b.Pending)
 	if b.Pending == nil {
 		b.Pending = map[string]any{}
 	}
@@ -163,7 +169,7 @@ func (m *Machine) patchSettings(c *call) answer {
 	if !m.config.NeedsApplyTime {
 		return message(200, "Base.1.8.SystemResetRequired", "One or more properties were changed and will not take effect until the system is reset.")
 	}
-	if !asked {
+	if !asked || m.config.RepeatMakesNoJob && reflect.DeepEqual(before, b.Pending) {
 		return message(200, "Base.1.8.Success", "The attributes are pending.")
 	}
 	switch applyTime {

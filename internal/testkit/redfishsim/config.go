@@ -37,6 +37,16 @@ const (
 	MonitorBoth  Form = "monitor, and body" // 202, Location is the monitor, the body the task
 )
 
+// Expand is what comes of a query with $expand that is not carried out.
+type Expand string
+
+// What comes of it.
+const (
+	ExpandRefused    Expand = "400"
+	ExpandErrorFirst Expand = "error first" // an error object, then the document as it is without the query
+	ExpandIgnored    Expand = "ignored"
+)
+
 // Ending is how a task of one kind ends.
 type Ending string
 
@@ -88,6 +98,10 @@ type Config struct {
 	AnyCase                        bool
 	ManagerReset                   bool // the manager shows when it was restarted last
 
+	Dialect  Dialect
+	NoExpand Expand // what comes of a query with $expand; "": it is expanded
+	OddETag  string // "header" or "body": the tag there is never the right one
+
 	// Sessions.
 	SessionsPath         string
 	MaxSessions          int
@@ -115,6 +129,9 @@ type Config struct {
 	Endings         map[string]Ending // by kind
 
 	// BIOS.
+	RefusedAttribute  string // it is refused with RefusedStatus, and messages at the property
+	RefusedStatus     int
+	RepeatMakesNoJob  bool // a PATCH of what is pending already stays without a job
 	NoAttributes      bool
 	NoRegistry        bool
 	NoBootProgress    bool

@@ -149,6 +149,9 @@ func (m *Machine) answer(r *http.Request, body []byte, at time.Time) answer {
 	case route.handler == nil:
 		return failure(405, "Base.1.8.OperationNotAllowed", "The HTTP method is not allowed on this resource.")
 	}
+	if m.config.NoExpand == ExpandRefused && strings.Contains(r.URL.RawQuery, "expand") {
+		return noExpand()
+	}
 	c := &call{request: r, at: at, vars: vars, body: body, session: session}
 	if len(body) > 0 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 		if err := json.Unmarshal(body, &c.json); err != nil {
@@ -194,16 +197,34 @@ func (m *Machine) write(w http.ResponseWriter, r *http.Request, a answer) {
 		return
 	}
 	tag, raw, err := etag(a.body)
+	if err == nil {
+		raw, err = config.Dialect.written(raw, r.Host)
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
+	}
+	if config.NoExpand == ExpandErrorFirst && strings.Contains(r.URL.RawQuery, "expand") {
+		_, before, err := etag(noExpand().body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		raw = append(before, raw...)
 	}
 	if a.etag {
 		if config.WeakETags {
 			tag = "W/" + tag
 		}
-		w.Header().Set("ETag", tag)
-		inside := strconv.AppendQuote([]byte(`{"@odata.etag":`), tag)
+		header, body := tag, tag
+		switch config.OddETag {
+		case "header":
+			header = strconv.Quote(tag)
+		case "body":
+			body = `"1689255909"`
+		}
+		w.Header().Set("ETag", header)
+		inside := strconv.AppendQuote([]byte(`{"@odata.etag":`), body)
 		if len(a.body) > 0 {
 			inside = append(inside, ',')
 		}

@@ -201,7 +201,7 @@ func (m *Machine) jobsDoc(c *call) answer {
 		members = append(members, path+"/"+task.ID)
 	}
 	doc := m.collection("DellJobCollection", path, members...)
-	if strings.Contains(c.request.URL.RawQuery, "expand") {
+	if strings.Contains(c.request.URL.RawQuery, "expand") && m.config.NoExpand == "" {
 		list := []any{}
 		for _, task := range m.state.Tasks {
 			list = append(list, m.jobBody(task, c.at))
