@@ -166,7 +166,7 @@ func (a *app) enrollServers(ctx context.Context, l deviceClient, like enrollment
 		server := found[i]
 		name := deviceName(server)
 		switch other := hardwareOf[name]; {
-		case server.Serial == "":
+		case device.SerialKey(server.Serial) == "":
 			return failed("enroll", cmp.Or(server.Name, server.Hardware), &failure{exit: exitFailed, code: device.CodeInvalid,
 				message: "the appliance has no serial number of " + server.Hardware, remedy: "refresh the server there"})
 		case other != server.Hardware:

@@ -116,6 +116,7 @@ func TestEnrollFromAnAppliancePartly(t *testing.T) {
 			{Hardware: "/rest/server-hardware/3", Name: "a", Serial: "S1"},
 			{Hardware: "/rest/server-hardware/4/x", Name: "c", Serial: "S4"},
 			{Hardware: "/rest/server-hardware/5", Name: "e", Serial: "S5"},
+			{Hardware: "/rest/server-hardware/6", Name: "f", Serial: "Not Available"},
 		}}, nil
 	}, onEnroll: func(asked contract.EnrollInput) (contract.Result, error) {
 		if asked.Enrollment.Name == "e-s5" {
@@ -127,10 +128,11 @@ func TestEnrollFromAnAppliancePartly(t *testing.T) {
 	require.Equal(t, exitPartly, r.code)
 	require.Equal(t, "a-s1: enrolled, now manageable\n", r.out)
 	require.Contains(t, r.errors, "burnish: enroll b: the appliance has no serial number of /rest/server-hardware/2; ")
+	require.Contains(t, r.errors, "the appliance has no serial number of /rest/server-hardware/6; ")
 	require.Contains(t, r.errors, "burnish: enroll a-s1: /rest/server-hardware/1 and /rest/server-hardware/3 have the same serial number S1; ")
 	require.Contains(t, r.errors, "burnish: enroll c-s4: server_hardware_uri")
 	require.Contains(t, r.errors, "burnish: enroll e-s5: not in host.yaml\n")
-	require.Contains(t, r.errors, "4 of 5 devices failed")
+	require.Contains(t, r.errors, "5 of 6 devices failed")
 }
 
 func TestEnrollFromAnApplianceWrongUse(t *testing.T) {

@@ -51,6 +51,7 @@ var meanings = map[int]string{
 	http.StatusNotAcceptable:               "The version is not supported",
 	http.StatusConflict:                    "The device's state or hardware does not allow it",
 	http.StatusRequestEntityTooLarge:       "The body is larger than 64 KiB",
+	http.StatusRequestURITooLong:           "The address is larger than 16 KiB; the answer is text",
 	http.StatusUnsupportedMediaType:        "The body is not application/json",
 	http.StatusRequestHeaderFieldsTooLarge: "The headers are too large; the answer is text",
 	http.StatusUnprocessableEntity:         "The Idempotency-Key was used with another body",
@@ -88,7 +89,7 @@ func document(t *testing.T) object {
 			}
 		}
 		content := object{"application/json": object{"schema": s.of(reflect.TypeFor[errorBody](), false)}}
-		if status == http.StatusRequestHeaderFieldsTooLarge { // which is Go's own answer
+		if status == http.StatusRequestHeaderFieldsTooLarge || status == http.StatusRequestURITooLong { // before the API is asked
 			content = object{"text/plain": object{"schema": object{"type": "string"}}}
 		}
 		failures[strconv.Itoa(status)] = object{"description": meaning, "headers": headers, "content": content}
@@ -165,7 +166,7 @@ func (s *schemas) operation(r route) object {
 
 // statusesOf are the statuses of an operation's errors.
 func statusesOf(r route) []int {
-	found := []int{http.StatusForbidden, http.StatusBadRequest, http.StatusMethodNotAllowed,
+	found := []int{http.StatusForbidden, http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestURITooLong,
 		http.StatusRequestHeaderFieldsTooLarge, http.StatusInternalServerError}
 	if strings.HasPrefix(r.Path, "/v2/") {
 		found = append(found, http.StatusNotFound, http.StatusNotAcceptable)
@@ -248,9 +249,11 @@ func (s *schemas) of(t reflect.Type, request bool) object {
 	return nil
 }
 
+// orNull allows null besides. In OpenAPI 3.0.3 nullable adds to the type beside it, and to
+// nothing else: beside a reference it has no effect.
 func (s *schemas) orNull(schema object) object {
 	if _, ok := schema["$ref"]; ok {
-		return object{"nullable": true, "allOf": []any{schema}}
+		return object{"anyOf": []any{schema, object{"type": "object", "nullable": true, "enum": []any{nil}}}}
 	}
 	schema["nullable"] = true
 	return schema

@@ -3,15 +3,7 @@ package device
 import (
 	"fmt"
 	"strings"
-	"unicode"
 )
-
-// SerialKey is a serial number without the differences in which two systems write it: blanks,
-// underscores in their place, and small letters. "" if it is unknown.
-func SerialKey(text string) string {
-	blank := func(r rune) bool { return r == '_' || r == 0 || unicode.IsSpace(r) }
-	return strings.ToUpper(strings.Join(strings.FieldsFunc(text, blank), ""))
-}
 
 // noGeneration ends the serial of a file whose file system gave its inode no generation.
 const noGeneration = "-00000000"

@@ -1,10 +1,14 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,8 +35,12 @@ func files(t *testing.T, root string, all map[string]string) {
 	t.Helper()
 	for name, text := range all {
 		file := filepath.Join(root, name)
+		mode := os.FileMode(0o600)
+		if strings.HasPrefix(text, "#!") {
+			mode = 0o700
+		}
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		require.NoError(t, os.WriteFile(file, []byte(text), mode))
 	}
 }
 
@@ -54,6 +62,21 @@ func shipped(t *testing.T, name bool) string {
 }
 
 const address = "0000:01:00.0"
+
+// rhel9 is LVM's own list on RHEL 9 as it is installed: switched on by how LVM was built.
+var rhel9 = map[string]string{
+	"etc/lvm/lvm.conf": "devices {\n\t# This configuration option has an automatic default value.\n\t# use_devicesfile = 1\n" +
+		"\t# global_filter = [ \"a|.*|\" ]\n}\n",
+	"etc/lvm/lvmlocal.conf":          "# devices {\n#\tuse_devicesfile = 0\n# }\nlocal {\n}\n",
+	"etc/lvm/devices/system.devices": "VERSION=1.1.1\nIDTYPE=sys_wwid IDNAME=naa.5000c500a1b2c3d4 DEVNAME=/dev/sda2 PVID=none PART=2\n",
+}
+
+// with gives the files and these.
+func with(some, more map[string]string) map[string]string {
+	all := maps.Clone(some)
+	maps.Copy(all, more)
+	return all
+}
 
 // S2.3
 func TestDriversAreCheckedOnTheirHost(t *testing.T) {
@@ -117,29 +140,63 @@ func TestActivationOfAGuestsVolumes(t *testing.T) {
 		"the settings": {files: map[string]string{
 			"etc/lvm/lvm.conf": "devices {\n\tglobal_filter = [ \"a|^/dev/sda|\", \"r|.*|\" ]\n}\n", "etc/mdadm/mdadm.conf": "ARRAY /dev/md0 UUID=1\nAUTO -all\n",
 		}},
-		"one word, and LVM's own list": {files: map[string]string{
-			"etc/lvm/lvm.conf": "global_filter = \"r/nvme/\"\n", "etc/mdadm.conf": "auto -all\n",
+		"one word": {files: map[string]string{
+			"etc/lvm/lvm.conf": "devices/global_filter = \"r/nvme/\"\n", "etc/mdadm.conf": "auto -all\n",
 		}},
 		"LVM's own list": {files: map[string]string{
 			"etc/lvm/lvmlocal.conf": "devices {\n  use_devicesfile=1\n}\n", "etc/lvm/devices/system.devices": "VERSION=1.1.1\n",
 		}, open: []string{"md"}},
+		"a list of another name": {files: map[string]string{
+			"etc/lvm/lvm.conf": "devices { use_devicesfile = \"yes\" }\ndevices { devicesfile = \"own.devices\" }", "etc/lvm/devices/own.devices": "",
+		}, open: []string{"md"}},
 		"a list that is not there": {files: map[string]string{"etc/lvm/lvmlocal.conf": "devices {\n  use_devicesfile=1\n}\n"}, open: []string{"LVM", "md"}},
-		"a filter by kernel names": {files: map[string]string{"etc/lvm/lvm.conf": "global_filter = [ \"r|^/dev/nvme|\" ]\n"}, open: []string{"md"}},
+		"a filter by kernel names": {files: map[string]string{"etc/lvm/lvm.conf": "devices { global_filter = [ \"r|^/dev/nvme|\" ] }\n"}, open: []string{"md"}},
 		"a host on a drive of its own": {files: map[string]string{
-			"etc/lvm/lvm.conf": "global_filter = [ \"a|^/dev/disk/by-id/nvme-MODEL_SERIAL-part3$|\",\n\t\"r|^/dev/nvme|\" ]\n",
+			"etc/lvm/lvm.conf": "devices {\nglobal_filter = [ \"a|^/dev/disk/by-id/nvme-MODEL_SERIAL-part3$|\", # its own\n\t\"r|^/dev/nvme|\" ]\n}\n",
 		}, open: []string{"md"}},
 		"another name is accepted": {files: map[string]string{
-			"etc/lvm/lvm.conf": "global_filter = [ \"r|^/dev/nvme|\", \"a|.*|\" ]\n",
+			"etc/lvm/lvm.conf": "devices { global_filter = [ \"r|^/dev/nvme|\", \"a|.*|\" ] }\n",
 		}, open: []string{"LVM", "md"}},
-		"other disks are rejected":     {files: map[string]string{"etc/lvm/lvm.conf": "global_filter = [ \"r|^/dev/sd|\" ]\n"}, open: []string{"LVM", "md"}},
-		"a filter that cannot be read": {files: map[string]string{"etc/lvm/lvm.conf": "global_filter = [ \"r|(|\", \"r\" ]\n"}, open: []string{"LVM", "md"}},
-		"an empty pattern":             {files: map[string]string{"etc/lvm/lvm.conf": "global_filter = [ \"r\", \"r|.*|\" ]\n"}, open: []string{"LVM", "md"}},
+		"other disks are rejected":     {files: map[string]string{"etc/lvm/lvm.conf": "devices { global_filter = [ \"r|^/dev/sd|\" ] }\n"}, open: []string{"LVM", "md"}},
+		"a filter that cannot be read": {files: map[string]string{"etc/lvm/lvm.conf": "devices { global_filter = [ \"r|(|\", \"r\" ] }\n"}, open: []string{"LVM", "md"}},
+		"an empty pattern":             {files: map[string]string{"etc/lvm/lvm.conf": "devices { global_filter = [ \"r\", \"r|.*|\" ] }\n"}, open: []string{"LVM", "md"}},
 		"comments": {files: map[string]string{
-			"etc/lvm/lvm.conf": "# global_filter = [ \"r|.*|\" ]\n\t# use_devicesfile = 1\nuse_devicesfile = 0\n", "etc/mdadm/mdadm.conf": "#AUTO -all\n",
+			"etc/lvm/lvm.conf":               "devices {\n# global_filter = [ \"r|.*|\" ]\n\t# use_devicesfile = 1\nuse_devicesfile = 0 # use_devicesfile = 1\n}\n",
+			"etc/lvm/devices/system.devices": "", "etc/mdadm/mdadm.conf": "#AUTO -all\n",
 		}, open: []string{"LVM", "md"}},
 		"all is accepted": {files: map[string]string{
-			"etc/lvm/lvm.conf": "global_filter = [ \"a|.*|\" ]\nfilter = [ \"r|.*|\" ]\n", "etc/mdadm/mdadm.conf": "AUTO +1.x -all\nAUTO -all\n",
+			"etc/lvm/lvm.conf": "devices {\nglobal_filter = [ \"a|.*|\" ]\nfilter = [ \"r|.*|\" ]\n}\n", "etc/mdadm/mdadm.conf": "AUTO +1.x -all\nAUTO -all\n",
 		}, open: []string{"LVM", "md"}},
+		// LVM says "It's not part of any section", and uses its default.
+		"in no section":      {files: map[string]string{"etc/lvm/lvm.conf": "global_filter = [ \"r|nvme|\" ]\n"}, open: []string{"LVM", "md"}},
+		"in another section": {files: map[string]string{"etc/lvm/lvm.conf": "backup { global_filter = [ \"r|nvme|\" ] }\n"}, open: []string{"LVM", "md"}},
+		"the last value counts": {files: map[string]string{
+			"etc/lvm/lvm.conf": "devices { global_filter = [ \"r|nvme|\" ] }\ndevices { global_filter = [ \"a|.*|\" ] }\n",
+		}, open: []string{"LVM", "md"}},
+		"lvmlocal.conf switches the list off": {files: map[string]string{
+			"etc/lvm/lvm.conf": "devices { use_devicesfile = 1 }\n", "etc/lvm/lvmlocal.conf": "devices { use_devicesfile = 0 }\n",
+			"etc/lvm/devices/system.devices": "",
+		}, open: []string{"LVM", "md"}},
+		"lvmlocal.conf accepts all": {files: map[string]string{
+			"etc/lvm/lvm.conf": "devices { global_filter = [ \"r|nvme|\" ] }\n", "etc/lvm/lvmlocal.conf": "devices { global_filter = [ \"a|.*|\" ] }\n",
+		}, open: []string{"LVM", "md"}},
+		"RHEL 9":                {files: with(rhel9, nil), open: []string{"md"}},
+		"RHEL 9 without a list": {files: map[string]string{"etc/lvm/lvm.conf": rhel9["etc/lvm/lvm.conf"]}, open: []string{"LVM", "md"}},
+		"RHEL 9 with the list switched off": {files: with(rhel9, map[string]string{
+			"etc/lvm/lvmlocal.conf": "devices {\n\tuse_devicesfile = 0\n}\n",
+		}), open: []string{"LVM", "md"}},
+		"RHEL 9, by its program": {files: with(rhel9, map[string]string{
+			"etc/lvm/lvm.conf": "devices {\n}\n", "usr/sbin/lvm": "#!/bin/sh\necho use_devicesfile=1\n",
+		}), open: []string{"md"}},
+		"Debian 12": {files: map[string]string{
+			"etc/lvm/lvm.conf": "devices {\n\t# use_devicesfile = 0\n}\n", "etc/lvm/devices/system.devices": "",
+		}, open: []string{"LVM", "md"}},
+		"a comment that the program contradicts": {files: with(rhel9, map[string]string{
+			"usr/sbin/lvm": "#!/bin/sh\necho use_devicesfile=0\n",
+		}), open: []string{"LVM", "md"}},
+		"a program that does not know the list": {files: with(rhel9, map[string]string{
+			"usr/sbin/lvm": "#!/bin/sh\necho 'Configuration node devices/use_devicesfile not found' >&2; exit 5\n",
+		}), open: []string{"LVM", "md"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -162,6 +219,35 @@ func TestActivationOfAGuestsVolumes(t *testing.T) {
 			}
 			require.Empty(t, AutoActivationRisk(root))
 		})
+	}
+}
+
+// What this file reads of LVM's configuration is what LVM itself reads.
+func TestLVMReadsTheSame(t *testing.T) {
+	lvm, err := exec.LookPath("lvm")
+	if err != nil {
+		t.Skip("lvm is not installed: deploy/setup-test.sh installs it")
+	}
+	for _, text := range []string{
+		"devices { global_filter = \"r/nvme/\" }", "devices/global_filter = [ \"r/nvme/\" ]", "global_filter = [ \"r|nvme|\" ]",
+		"devices { global_filter = [ 'r|a b|', \"r|nvme#x|\" ] # \"r|y|\"\n}", "devices { global_filter = [ \"a|1|\" ] }\ndevices { global_filter = [ \"r|2|\" ] }",
+		"# devices { global_filter = [ \"r|nvme|\" ] }\nlog { level = 0 }", "activation { global_filter = [ \"r|nvme|\" ] }\ndevices { filter = [ \"r|.*|\" ] }",
+	} {
+		root := t.TempDir()
+		files(t, root, map[string]string{"etc/lvm/lvm.conf": text})
+		command := exec.CommandContext(t.Context(), lvm, "lvmconfig", "--typeconfig", "full", "devices/global_filter")
+		command.Env = append(os.Environ(), "LVM_SYSTEM_DIR="+filepath.Join(root, "etc/lvm"))
+		var words bytes.Buffer
+		command.Stderr = &words
+		said, err := command.Output()
+		require.NoError(t, err, "%s\n%s", text, &words)
+		theirs := map[string][]string{}
+		parseLVM("devices { "+string(said)+" }", theirs)
+		ours := readLVM(root)["devices/global_filter"]
+		if ours == nil {
+			ours = []string{"a|.*|"} // LVM's default
+		}
+		require.Equal(t, theirs["devices/global_filter"], ours, "%s\n%s", text, said)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -83,51 +82,6 @@ func findActivationGuard(root string) activationGuard {
 func setsGuard(text string) bool {
 	return strings.Contains(text, `ENV{`+blkidOff+`}="1"`) &&
 		(!strings.Contains(text, `LABEL="burnish_nvme"`) || strings.Contains(text, `GOTO="burnish_nvme"`))
-}
-
-// LVM's filter, the patterns in it, and its devices file, which counts only if the file
-// exists.
-var (
-	filter   = regexp.MustCompile(`\bglobal_filter\s*=\s*\[?((?:\s*"[^"]*"\s*,?)*)`)
-	patterns = regexp.MustCompile(`"([^"]*)"`)
-	listed   = regexp.MustCompile(`\buse_devicesfile\s*=\s*1\b`)
-)
-
-func lvmGuarded(root string) bool {
-	_, missing := os.Stat(filepath.Join(root, "etc/lvm/devices/system.devices"))
-	for _, file := range []string{"etc/lvm/lvm.conf", "etc/lvm/lvmlocal.conf"} {
-		text := active(filepath.Join(root, file))
-		if missing == nil && listed.MatchString(text) {
-			return true
-		}
-		if found := filter.FindStringSubmatch(text); found != nil {
-			first := func(path string) string { return firstMatch(patterns.FindAllStringSubmatch(found[1], -1), path) }
-			// LVM accepts a drive if it accepts any of the drive's names.
-			if first("/dev/nvme9n1") == "r" && first("/dev/disk/by-id/nvme-eui.9") != "a" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// firstMatch gives the letter (a or r) of the first pattern that matches a path, as LVM
-// does; "" if none matches or one is invalid.
-func firstMatch(patterns [][]string, path string) string {
-	for _, p := range patterns {
-		if len(p[1]) < 3 {
-			return ""
-		}
-		// After the letter: a delimiter, the expression, and the delimiter again.
-		expression, err := regexp.Compile(p[1][2 : len(p[1])-1])
-		if err != nil {
-			return ""
-		}
-		if expression.MatchString(path) {
-			return p[1][:1]
-		}
-	}
-	return ""
 }
 
 // mdGuarded requires -all as the first word of AUTO: the first matching word counts, and

@@ -7,9 +7,18 @@ import (
 	"burnish/internal/device"
 )
 
-// CanonicalSerial is the one form of a serial, whichever driver or table it comes from: each
-// run of blanks is one underscore (F23).
+// CanonicalSerial is the one form of a serial, whichever driver or table it comes from: a
+// CanonicalText (F23), or "" for what SerialKey takes for none.
 func CanonicalSerial(text string) string {
+	if SerialKey(text) == "" {
+		return ""
+	}
+	return CanonicalText(text)
+}
+
+// CanonicalText is the one form of what hardware says of itself: each run of blanks is one
+// underscore.
+func CanonicalText(text string) string {
 	return strings.Join(strings.Fields(strings.Trim(text, "\x00")), "_")
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
 
@@ -14,6 +15,35 @@ func TestCanonicalSerialIsTheSameFromEveryTable(t *testing.T) {
 		require.Equal(t, "S_1_x", hardware.CanonicalSerial(text), "%q", text)
 	}
 	require.Empty(t, hardware.CanonicalSerial(" \x00"))
+}
+
+// What factories, firmware, BMCs, bridges and hypervisors report for a serial that nobody wrote.
+func TestAPlaceholderIsNoSerial(t *testing.T) {
+	for _, none := range []string{
+		"", "0", "00000000", "0000-0000", "NA", "N/A", "n.a.", "None", "(none)", "NULL", "(null)", "<empty>", "unknown",
+		"INVALID", "Unknow", "-", "--------", "........", "Not Applicable", "NOT APPLICABLE", "not_applicable", "NotApplicable",
+		"Not Available", "Not Specified", "Not Present", "Not Set", "Not Provided", "Undefined", "Unspecified", "TBD",
+		"Default string", "Default_String", "To Be Filled By O.E.M.", "To be filled by OEM", "TO BE FILLED BY O.E.M", "O.E.M.",
+		"System Serial Number", "Chassis Serial Number", "Base Board Serial Number", "Type2 - Board Serial Number",
+		"Serial Number", "SerNum0", "No Serial Number", "12345", "12345678", "123456789", "0123456789", "1234567890",
+		"123456789012", "0123456789ABCDEF", "0123456789abcdef", "1234567890ABCDEF", "12345678901234567890", "ABCDEFGH",
+		"MB-1234567890", "BSN12345678901234567", "SN00000000", "FFFFFFFF", "ffffffffffffffff", "XXXXXXXXXX", "1111111", "zzzz",
+		"\xff\xff\xff\xff", "naa.0000000000000000", "eui.0000000000000000", "0x0000000000000000",
+		"uuid.00000000-0000-0000-0000-000000000000",
+	} {
+		require.Empty(t, hardware.CanonicalSerial(none), "%q", none)
+		require.Empty(t, hardware.SerialForms(none), "%q", none)
+		require.False(t, hardware.SameSerial(none, none), "%q", none)
+		require.Empty(t, device.Identity{Serial: none}.Hardware(), "%q", none)
+	}
+	for _, serial := range []string{
+		"S", "S1", "SN00", "SN123456", "S64FNX0T100001", "PHLF7300003T1P0GGN", "CZ3406N4WX", "GGZWSZZ", "00000001", "disk 1",
+		"vol-1", "QM00001", "1234", "5000c500a1b2c3d4", "nonstop7", "deadbeef", "Z1Z00001", "S/N 0042", "NA12345X",
+		"111111112", "naa.5000c500a1b2c3d4", "eui.0025385b71b0a1b2",
+	} {
+		require.NotEmpty(t, hardware.CanonicalSerial(serial), "%q", serial)
+		require.True(t, hardware.SameSerial(serial, serial), "%q", serial)
+	}
 }
 
 func TestSerialNumbersAreComparedWithoutCaseAndSpaces(t *testing.T) {

@@ -107,6 +107,7 @@ func TestInvalidSpecsHaveTheirLine(t *testing.T) {
 func TestOneTimeUseIsAKeyOfAnEntry(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false, ", one_time_use: true": true, ", one_time_use: false": false, ", one_time_use: yes": true, ", one_time_use: 'no'": false, ", one_time_use: '1'": true,
+		", one_time_use: on": true, ", one_time_use: 'off'": false, ", one_time_use: t": true, ", one_time_use: null": false, ", one_time_use: 1": true,
 	} {
 		rules, err := LoadRules(writeRules(t, "allow: {device_spec: [{vendor_id: '8086'"+text+"}]}\n"))
 		require.NoError(t, err, text)

@@ -133,8 +133,10 @@ func (r *rulesReader) deviceSpec(node yamlfile.Node) DeviceSpec {
 			entry[key] = r.Scalar(value, key)
 			continue
 		}
-		if (key == "one_time_use" || key == "live_migratable") && value.IsBool() {
-			entry[key] = r.Bool(value, key)
+		if key == "one_time_use" || key == "live_migratable" {
+			if !value.Nothing() {
+				entry[key] = r.Scalar(value, key)
+			}
 			continue
 		}
 		if key != "address" || !value.IsMapping() {

@@ -36,7 +36,7 @@ var (
 	passwordTypes   = []string{"password", "v3password"}
 	tokenTypes      = []string{"token", "v3token"}
 	credentialTypes = []string{"v3applicationcredential"}
-	noneTypes       = []string{"none", "noauth", "admin_token"}
+	noneTypes       = []string{"none", "noauth", "admin_token", "token_endpoint"}
 )
 
 // Given says whether these variables are about a Keystone.
@@ -47,7 +47,11 @@ func Given(getenv func(string) string) bool {
 // Read reads the credentials as the command `openstack` does: those of the
 // cloud that OS_CLOUD names, else OS_* variables.
 func Read(getenv func(string) string) (Access, error) {
-	a, err := readVariables(variables(getenv))
+	v, read := variables(getenv), readVariables
+	if cloud := v.first("CLOUD"); cloud != "" {
+		read = func(v variables) (Access, error) { return readCloud(v, cloud) }
+	}
+	a, err := read(v)
 	if err != nil {
 		return Access{}, err
 	}
@@ -60,9 +64,6 @@ func Read(getenv func(string) string) (Access, error) {
 }
 
 func readVariables(v variables) (Access, error) {
-	if cloud := v.first("CLOUD"); cloud != "" {
-		return readCloud(v, cloud)
-	}
 	a := Access{Override: v.first("PLACEMENT_ENDPOINT_OVERRIDE")}
 	var err error
 	if a.Service, err = v.service(); err != nil {
@@ -136,7 +137,7 @@ func (v variables) options(kind string) (gophercloud.AuthOptions, error) {
 		o.Scope = v.scope()
 		return o, v.user(&o)
 	default:
-		return o, fmt.Errorf("OS_AUTH_TYPE=%s must be one of %s", kind,
+		return o, fmt.Errorf("OS_AUTH_TYPE, or auth_type, %s: must be one of %s", kind,
 			strings.Join(slices.Concat(passwordTypes, tokenTypes, credentialTypes, noneTypes), ", "))
 	}
 }

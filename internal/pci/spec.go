@@ -22,11 +22,12 @@ type Spec struct {
 // ParseSpec reads one entry from a JSON object, as Nova and Cyborg do:
 //
 //   - vendor_id, product_id: hexadecimal, at most FFFF; "*" is any;
+//   - address and devname: what is false in Python (null, "", 0, an empty object) is as absent;
 //   - address: a string domain:bus:slot.function, aligned to the right, where a blank
 //     field or * is any; or an object of regular expressions domain, bus, slot and
 //     function, which match as a prefix and know capitals from small letters;
 //   - devname: a network interface; it excludes address;
-//   - one_time_use and live_migratable: yes, no, true, false, 1 or 0;
+//   - one_time_use and live_migratable: what Nova takes for yes and no; null is as absent;
 //   - clear_action and clear_strategy: Cyborg's policy;
 //   - every other key is a tag: kept, and not matched.
 //
@@ -48,17 +49,14 @@ func ParseSpec(text []byte) (Spec, error) {
 		}
 	}
 	place, hasPlace := pop(given, "address")
-	if hasPlace {
+	if hasPlace = hasPlace && !isFalse(place); hasPlace {
 		if s.address, err = parseAddress(place); err != nil {
 			return Spec{}, err
 		}
 	}
-	if value, ok := pop(given, "devname"); ok {
+	if value, ok := pop(given, "devname"); ok && !isFalse(value) {
 		if s.devname, err = parseString("devname", value); err != nil {
 			return Spec{}, err
-		}
-		if s.devname == "" {
-			return Spec{}, invalid("devname", "is empty")
 		}
 		if hasPlace {
 			return Spec{}, invalid("devname", "excludes address; give only one of them")
@@ -66,7 +64,7 @@ func ParseSpec(text []byte) (Spec, error) {
 	}
 	for _, key := range []string{oneTimeUse, liveMigratable} {
 		value, ok := given[key]
-		if !ok {
+		if !ok || string(value) == "null" {
 			continue
 		}
 		yes, err := parseBool(key, value)
@@ -95,7 +93,8 @@ func pop(fields map[string]json.RawMessage, key string) (json.RawMessage, bool) 
 
 func identifierOrAny(field string, value json.RawMessage) (string, error) {
 	text, err := parseString(field, value)
-	if err != nil || text == wildcard {
+	// Nova takes the blanks off the vendor only.
+	if err != nil || text == wildcard || field == "vendor_id" && strings.TrimSpace(text) == wildcard {
 		return wildcard, err
 	}
 	digits, why := hexadecimal(text, 4, 0xFFFF)
@@ -103,6 +102,29 @@ func identifierOrAny(field string, value json.RawMessage) (string, error) {
 		return "", invalid(field, "%s", why)
 	}
 	return digits, nil
+}
+
+// isFalse says whether Python takes a JSON value for false.
+func isFalse(value json.RawMessage) bool {
+	var python any
+	if json.Unmarshal(value, &python) != nil {
+		return false
+	}
+	switch is := python.(type) {
+	case nil:
+		return true
+	case bool:
+		return !is
+	case float64:
+		return is == 0
+	case string:
+		return is == ""
+	case []any:
+		return len(is) == 0
+	case map[string]any:
+		return len(is) == 0
+	}
+	return false
 }
 
 func parseAddress(value json.RawMessage) (criterion, error) {
@@ -119,7 +141,8 @@ func parseAddress(value json.RawMessage) (criterion, error) {
 	return nil, invalid("address", "must be a string or an object, not %s", kind(value))
 }
 
-// parseBool reads yes, no, true, false, 1 or 0, in any case, with quotes or without.
+// parseBool reads what oslo.utils' bool_from_string does: a word for yes or no in any case, with
+// blanks around it, as Nova asks for it; or true, false, 1 or 0 without quotes.
 func parseBool(field string, value json.RawMessage) (bool, error) {
 	text := string(value)
 	if value[0] == '"' {
@@ -127,15 +150,15 @@ func parseBool(field string, value json.RawMessage) (bool, error) {
 		if text, err = parseString(field, value); err != nil {
 			return false, err
 		}
-		text = strings.ToLower(text)
+		text = strings.ToLower(strings.TrimSpace(text))
 	}
 	switch text {
-	case "yes", "true", "1":
+	case "yes", "true", "on", "y", "t", "1":
 		return true, nil
-	case "no", "false", "0":
+	case "no", "false", "off", "n", "f", "0", "-0":
 		return false, nil
 	}
-	return false, invalid(field, "must be one of yes, no, true, false, 1, 0, not %s", kind(value))
+	return false, invalid(field, "must be one of yes, no, true, false, on, off, y, n, t, f, 1, 0, not %s", kind(value))
 }
 
 // checkPolicy checks Cyborg's policy: the values, and the one pair of them that is
@@ -236,7 +259,7 @@ func (s Spec) Match(d Device) (bool, error) {
 		(s.vendor == wildcard || s.vendor == d.Vendor) &&
 		(s.product == wildcard || s.product == d.Product) &&
 		(s.devname == "" || slices.Contains(d.Interfaces, s.devname) || slices.Contains(d.ParentInterfaces, s.devname))
-	if _, given := s.tags[oneTimeUse]; ok && given && d.Type == Virtual {
+	if given := s.tags[oneTimeUse]; ok && given != nil && string(given) != "null" && d.Type == Virtual {
 		return false, invalid(oneTimeUse, "is only for physical devices, and this one is a virtual function")
 	}
 	return ok, nil

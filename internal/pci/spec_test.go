@@ -107,16 +107,17 @@ func TestInvalidSpecsNameTheField(t *testing.T) {
 		"vendor has a sign":             {`{"vendor_id": "-1"}`, "vendor_id", "not a hexadecimal"},
 		"vendor is 0x alone":            {`{"vendor_id": "0x"}`, "vendor_id", "not a hexadecimal"},
 		"vendor is too large":           {`{"vendor_id": "10000"}`, "vendor_id", `"10000" is more than FFFF`},
-		"vendor is any, with blanks":    {`{"vendor_id": " * "}`, "vendor_id", "not a hexadecimal"},
 		"expression repeats an end":     {`{"address": {"bus": "0a$*"}}`, "address.bus", "repeats an expression of no length"},
 		"expression repeats an edge":    {`{"address": {"bus": "(0|\\b{2})a"}}`, "address.bus", "repeats an expression of no length"},
 		"product is empty":              {`{"product_id": ""}`, "product_id", "not a hexadecimal"},
 		"product is a number":           {`{"product_id": 1}`, "product_id", "must be a string"},
 		"product is too large":          {`{"product_id": "0x1FFFF"}`, "product_id", "is more than FFFF"},
 		"product is far too large":      {`{"product_id": "ffffffffffffffffffff"}`, "product_id", "is more than FFFF"},
-		"address is a number":           {`{"address": 0}`, "address", "must be a string or an object, not 0"},
-		"address is null":               {`{"address": null}`, "address", "must be a string or an object, not null"},
-		"address is a list":             {`{"address": []}`, "address", "not a list"},
+		"product is any, with blanks":   {`{"product_id": " * "}`, "product_id", "not a hexadecimal"},
+		"product is null":               {`{"product_id": null}`, "product_id", "must be a string, not null"},
+		"address is a number":           {`{"address": 5}`, "address", "must be a string or an object, not 5"},
+		"address is true":               {`{"address": true}`, "address", "must be a string or an object, not true"},
+		"address is a list":             {`{"address": ["0a:00.1"]}`, "address", "not a list"},
 		"wildcard within a field":       {`{"address": "0000:0*:00.1"}`, "address", `bus "0*" is not a hexadecimal number; * stands for a whole field only`},
 		"wildcard within the function":  {`{"address": "0000:0a:00.1*"}`, "address", "function"},
 		"two wildcards":                 {`{"address": "0000:**:00.1"}`, "address", "bus"},
@@ -143,14 +144,14 @@ func TestInvalidSpecsNameTheField(t *testing.T) {
 		"expression ends early":         {`{"address": {"bus": "0\\"}}`, "address.bus", "lone"},
 		"devname and address":           {`{"devname": "eth0", "address": "0a:00.1"}`, "devname", "excludes address"},
 		"devname and object address":    {`{"devname": "eth0", "address": {"bus": "0a"}}`, "devname", "excludes address"},
-		"devname is empty":              {`{"devname": ""}`, "devname", "is empty"},
 		"devname is a number":           {`{"devname": 1}`, "devname", "must be a string"},
-		"one_time_use maybe":            {`{"one_time_use": "maybe"}`, "one_time_use", `must be one of yes, no, true, false, 1, 0, not "maybe"`},
-		"one_time_use empty":            {`{"one_time_use": ""}`, "one_time_use", "must be one of yes, no, true, false, 1, 0"},
-		"one_time_use null":             {`{"one_time_use": null}`, "one_time_use", "1, 0, not null"},
-		"one_time_use on":               {`{"one_time_use": "on"}`, "one_time_use", "must be one of yes, no, true, false, 1, 0"},
+		"one_time_use maybe":            {`{"one_time_use": "maybe"}`, "one_time_use", `must be one of yes, no, true, false, on, off, y, n, t, f, 1, 0, not "maybe"`},
+		"one_time_use empty":            {`{"one_time_use": ""}`, "one_time_use", "must be one of yes, no"},
 		"one_time_use 2":                {`{"one_time_use": 2}`, "one_time_use", "1, 0, not 2"},
 		"one_time_use a list":           {`{"one_time_use": ["yes"]}`, "one_time_use", "1, 0, not a list"},
+		"one_time_use 1.0":              {`{"one_time_use": 1.0}`, "one_time_use", "1, 0, not 1.0"},
+		"live_migratable an object":     {`{"live_migratable": {}}`, "live_migratable", "1, 0, not an object"},
+		"one_time_use enabled":          {`{"one_time_use": "enabled"}`, "one_time_use", "must be one of yes, no"},
 		"clear_action":                  {`{"clear_action": "erase"}`, "clear_action", `"erase" is unknown: must be one of auto, sanitize, zero`},
 		"clear_strategy":                {`{"clear_strategy": "shred"}`, "clear_strategy", `"shred" is unknown: must be one of auto, crypto, block`},
 		"zero with crypto":              {`{"clear_action": "zero", "clear_strategy": "crypto"}`, "clear_strategy", "is impossible with clear_action zero"},
@@ -183,6 +184,7 @@ func TestInvalidSpecsNameTheField(t *testing.T) {
 func TestOneTimeUse(t *testing.T) {
 	for value, want := range map[string]bool{
 		`"yes"`: true, `"YES"`: true, `"true"`: true, `"True"`: true, `"1"`: true, `true`: true, `1`: true,
+		`"on"`: true, `"t"`: true, `"Y"`: true, `" ON\n"`: true, `"off"`: false, `"f"`: false, `"N"`: false, `-0`: false,
 		`"no"`: false, `"No"`: false, `"false"`: false, `"FALSE"`: false, `"0"`: false, `false`: false, `0`: false,
 	} {
 		s, err := ParseSpec([]byte(`{ "one_time_use" :  ` + value + ` , "x":1}`))
@@ -195,6 +197,36 @@ func TestOneTimeUse(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, s.OneTimeUse(), "absent means no")
 	require.NotContains(t, s.Tags(), "one_time_use")
+
+	// null is as absent, for a virtual function too.
+	s, err = ParseSpec([]byte(`{"vendor_id": "8086", "one_time_use": null, "live_migratable": null}`))
+	require.NoError(t, err)
+	require.False(t, s.OneTimeUse() || s.LiveMigratable())
+	ok, err := s.Match(Device{Address: "0000:0a:02.0", Vendor: "8086", Product: "10ed", Type: Virtual})
+	require.NoError(t, err)
+	require.True(t, ok)
+}
+
+// What is false in Python is no address and no devname for Nova (run with Nova 26.2.2).
+//
+// S2.7
+func TestWhatNovaTakesForNoCriterion(t *testing.T) {
+	for _, spec := range []string{
+		`{"address": null}`, `{"address": ""}`, `{"address": " "}`, `{"address": {}}`, `{"address": [ ]}`, `{"address": 0.0}`, `{"address": false}`,
+		`{"devname": null}`, `{"devname": ""}`, `{"devname": 0}`, `{"vendor_id": " * "}`,
+	} {
+		s, err := ParseSpec([]byte(spec))
+		require.NoError(t, err, spec)
+		require.False(t, s.Narrows(), spec)
+		ok, err := s.Match(Device{Address: "0000:0a:00.1", Vendor: "8086", Product: "10ed", Type: Whole})
+		require.NoError(t, err, spec)
+		require.True(t, ok, spec)
+	}
+	for _, spec := range []string{`{"devname": "", "address": "0a:00.1"}`, `{"devname": "eth0", "address": null}`} {
+		s, err := ParseSpec([]byte(spec))
+		require.NoError(t, err, spec)
+		require.True(t, s.Narrows(), spec)
+	}
 }
 
 // S0.13

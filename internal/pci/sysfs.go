@@ -48,7 +48,7 @@ type scanner struct {
 
 // kernelAddress is an address as the kernel writes it; its domain may be longer than
 // the four digits that a spec can name.
-var kernelAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+var kernelAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
 
 func (s *scanner) scan() ([]Device, error) {
 	entries, err := os.ReadDir(s.folder)

@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -17,7 +18,11 @@ const (
 	// writeTimeout is longer than the longest request to Temporal.
 	writeTimeout = time.Minute
 	idleTimeout  = time.Minute
-	largestHead  = 16 << 10
+	// largestHead is what a request line, or the headers together, may have. More is read than
+	// that, so that most of what is refused has been read when its connection is closed: else the
+	// kernel resets it, and the caller may lose the answer.
+	largestHead = 16 << 10
+	readHead    = 96 << 10
 	// connections are how many there are at most, connectionsEach from one address.
 	connections, connectionsEach = 2048, 512
 )
@@ -51,17 +56,41 @@ func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 	only1 := new(http.Protocols)
 	only1.SetHTTP1(true)
 	return &http.Server{
-		Handler:                      handler,
+		Handler:                      limitHead(handler),
 		Protocols:                    only1, // whose requests are counted by connections
 		DisableGeneralOptionsHandler: true,  // OPTIONS * too is the handler's to refuse
 		ReadHeaderTimeout:            headerTimeout,
 		ReadTimeout:                  readTimeout,
 		WriteTimeout:                 writeTimeout,
 		IdleTimeout:                  idleTimeout,
-		MaxHeaderBytes:               largestHead,
+		MaxHeaderBytes:               readHead,
 		ConnContext:                  connContext,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+}
+
+// limitHead refuses a request whose line or headers are too large, in Go's own words and form.
+func limitHead(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		size := 0
+		for name, values := range r.Header {
+			for _, value := range values {
+				size += len(name) + len(value) + len(": \r\n")
+			}
+		}
+		status := 0
+		switch {
+		case len(r.RequestURI) > largestHead:
+			status = http.StatusRequestURITooLong
+		case size > largestHead || len(r.Host) > largestHead:
+			status = http.StatusRequestHeaderFieldsTooLarge
+		default:
+			handler.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Connection", "close")
+		http.Error(w, fmt.Sprintf("%d %s", status, http.StatusText(status)), status)
+	})
 }
 
 // counted accepts a bounded number of connections; it closes those beyond at once.

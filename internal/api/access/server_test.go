@@ -117,7 +117,10 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct{ request, status string }{
 		"a large header":               {head + "X-Large: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", "431"},
 		"many headers":                 {head + strings.Repeat("X-Many: x\r\n", 10_000) + "\r\n", "431"},
-		"a large address":              {"GET /" + strings.Repeat("x", 64<<10) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "431"},
+		"a large address":              {"GET /" + strings.Repeat("x", 64<<10) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "414"},
+		"a large query":                {"GET /?x=" + strings.Repeat("x", 17<<10) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "414"},
+		"a large host":                 {"GET / HTTP/1.1\r\nHost: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", "431"},
+		"an endless header":            {head + "X-Large: " + strings.Repeat("x", 1<<20) + "\r\n\r\n", "431"},
 		"two hosts":                    {"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n", "400"},
 		"no host":                      {"GET / HTTP/1.1\r\n\r\n", "400"},
 		"no HTTP":                      {"hello\r\n\r\n", "400"},
@@ -142,6 +145,32 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 			require.Equal(t, tt.status, fmt.Sprint(answer.StatusCode))
 			require.Empty(t, answer.Header.Values("Access-Control-Allow-Origin"))
 		})
+	}
+}
+
+// A caller that takes its time to send, and reads when it has sent all, gets the answer: the
+// connection is not reset meanwhile.
+func TestALargeHeadIsAnswered(t *testing.T) {
+	address := serve(t, answering(fileGate(t, twoTokens)), "127.0.0.1:0", nil)
+	for _, tt := range []struct{ request, status string }{
+		{"GET /" + strings.Repeat("x", 64<<10) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "414 Request URI Too Long"},
+		{"GET / HTTP/1.1\r\nHost: localhost\r\nX-Large: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", "431 Request Header Fields Too Large"},
+		{"GET / HTTP/1.1\r\nHost: localhost\r\n" + strings.Repeat("X-Many: 123456\r\n", 4<<10) + "\r\n", "431 Request Header Fields Too Large"},
+	} {
+		c := dial(t, address)
+		half := len(tt.request) / 2
+		send(t, c, tt.request[:half])
+		time.Sleep(time.Second) //nolint:forbidigo // longer than a server waits before it resets a connection
+		send(t, c, tt.request[half:])
+		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		require.NoError(t, err)
+		require.Equal(t, tt.status, answer.Status)
+		require.True(t, answer.Close)
+		require.Equal(t, "text/plain; charset=utf-8", answer.Header.Get("Content-Type"))
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		require.Equal(t, tt.status+"\n", string(body))
+		require.NoError(t, answer.Body.Close())
 	}
 }
 

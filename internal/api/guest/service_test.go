@@ -292,7 +292,7 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 		require.Less(t, limit, 30*time.Second)
 	}
 	require.Less(t, timeout, web.WriteTimeout)
-	require.LessOrEqual(t, web.MaxHeaderBytes, 64<<10)
+	require.LessOrEqual(t, web.MaxHeaderBytes, 96<<10)
 
 	f := newFleet()
 	address := serve(t, f, func(web *http.Server) {

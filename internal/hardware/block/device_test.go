@@ -39,6 +39,36 @@ var disks = map[string]struct {
 		"scsi", map[string]string{"device/vpd_pg80": "\x00\x80\x00\x0a  Z1Z00001\x00\x00", "device/model": "OLD\n"},
 		device.Identity{Serial: "Z1Z00001", Model: "OLD"},
 	},
+	"scsi_with_a_zero_wwid": {
+		"scsi", map[string]string{"device/wwid": "naa.0000000000000000\n", "device/vpd_pg80": "\x00\x80\x00\x08Z1Z00001"},
+		device.Identity{Serial: "Z1Z00001"},
+	},
+	"usb_bridge_that_counts_its_disks": {
+		"scsi", map[string]string{"device/wwid": "naa.5000000000000001\n", "device/vpd_pg80": "\x00\x80\x00\x08Z1Z00001"},
+		device.Identity{Serial: "Z1Z00001"},
+	},
+	"usb_bridge_with_a_serial_in_order": {
+		"scsi", map[string]string{
+			"device/wwid": "t10.JMicron Generic         0123456789ABCDEF\n", "device/vendor": "JMicron \n", "device/model": "Generic         \n",
+			"device/vpd_pg80": "\x00\x80\x00\x08Z1Z00001",
+		},
+		device.Identity{Serial: "Z1Z00001", Vendor: "JMicron", Model: "Generic"},
+	},
+	"scsi_whose_wwid_is_its_model": {
+		"scsi", map[string]string{
+			"device/wwid": "t10.VENDOR  Mass Storage\n", "device/vendor": "VENDOR  \n", "device/model": "Mass Storage    \n",
+			"device/vpd_pg80": "\x00\x80\x00\x08Z1Z00001",
+		},
+		device.Identity{Serial: "Z1Z00001", Vendor: "VENDOR", Model: "Mass_Storage"},
+	},
+	"model_that_reads_like_none": {
+		"scsi", map[string]string{"device/wwid": "naa.5000c500a1b2c3d4\n", "device/model": "Default string  \n"},
+		device.Identity{Serial: "naa.5000c500a1b2c3d4", Model: "Default_string"},
+	},
+	"nvme_whose_serial_is_none": {
+		"nvme", map[string]string{"device/serial": "00000000000000000000\n", "device/model": "M\n", "wwid": "eui.0025385b71b0a1b2\n"},
+		device.Identity{Serial: "eui.0025385b71b0a1b2", Model: "M"},
+	},
 	"virtio": {
 		"virtio", map[string]string{"serial": "vol-1", "device/vendor": "0x1af4\n"},
 		device.Identity{Serial: "vol-1", Model: "virtio"},
@@ -142,7 +172,14 @@ func TestOnlyWholeDisksAreAccepted(t *testing.T) {
 		"metadata":             {says: "has 8 bytes of metadata", attributes: map[string]string{"metadata_bytes": "8\n"}},
 		"no serial":            {says: "neither a wwid nor a serial", attributes: map[string]string{"device/wwid": "", "device/vpd_pg80": ""}},
 		"serial of zeroes":     {says: "neither a wwid nor a serial", attributes: map[string]string{"device/wwid": "0000\n", "device/vpd_pg80": ""}},
-		"read-only":            {says: "is read-only", attributes: map[string]string{"ro": "1\n"}, code: device.CodeNotAllowed},
+		"zero wwid": {says: "neither a wwid nor a serial", attributes: map[string]string{
+			"device/wwid": "eui.0000000000000000\n", "device/vpd_pg80": "\x00\x80\x00\x0a0000000000",
+		}},
+		"placeholder of virtio": {says: "neither a wwid nor a serial", bus: "virtio", attributes: map[string]string{"serial": "(none)\n"}},
+		"wwid that is made of a serial of zeroes": {says: "neither a wwid nor a serial", bus: "nvme", attributes: map[string]string{
+			"device/serial": "00000000\n", "wwid": "nvme.1b36-3030303030303030-51454d55-00000001\n",
+		}},
+		"read-only": {says: "is read-only", attributes: map[string]string{"ro": "1\n"}, code: device.CodeNotAllowed},
 		"no bytes": {says: "has no bytes", prepare: func(_ *testing.T, f *fixture) {
 			f.driver.sys.size = func(int) (int64, error) { return 0, nil }
 		}},

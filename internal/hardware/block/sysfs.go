@@ -2,11 +2,13 @@ package block
 
 import (
 	"cmp"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,19 +124,19 @@ type diskID struct{ serial, vendor, model, firmware string }
 
 // readDiskID reads a disk's identity. The serial must be unique: a SCSI disk's wwid or unit
 // serial, the serial of an NVMe namespace's drive, or the serial that the host gave a virtio
-// disk. All zeroes count as no serial.
+// disk. One that is none is not used, and hides no other.
 func (s system) readDiskID(n node) (diskID, error) {
 	var k diskID
 	var err error
 	read := func(name string) string {
 		text, readErr := attribute(n.dir, name)
 		err = errors.Join(err, readErr)
-		return hardware.CanonicalSerial(text)
+		return hardware.CanonicalText(text)
 	}
 	switch bus := s.bus(n.dir); bus {
 	case "scsi":
-		k = diskID{serial: read("device/wwid"), vendor: read("device/vendor"), model: read("device/model"), firmware: read("device/rev")}
-		if k.serial == "" {
+		k = diskID{vendor: read("device/vendor"), model: read("device/model"), firmware: read("device/rev")}
+		if k.serial = wwid(read("device/wwid"), k.model); k.serial == "" {
 			page, pageErr := os.ReadFile(filepath.Join(n.dir, "device/vpd_pg80"))
 			if pageErr != nil && !errors.Is(pageErr, fs.ErrNotExist) {
 				err = errors.Join(err, pageErr)
@@ -142,17 +144,42 @@ func (s system) readDiskID(n node) (diskID, error) {
 			k.serial = unitSerial(page)
 		}
 	case "virtio":
-		k = diskID{serial: read("serial"), model: bus}
+		k = diskID{serial: hardware.CanonicalSerial(read("serial")), model: bus}
 	default:
-		k = diskID{serial: read("device/serial"), model: read("device/model"), firmware: read("device/firmware_rev")}
-		if k.serial == "" {
-			k.serial = read("wwid")
+		k = diskID{model: read("device/model"), firmware: read("device/firmware_rev")}
+		if k.serial = hardware.CanonicalSerial(read("device/serial")); k.serial == "" {
+			k.serial = wwid(read("wwid"), k.model)
 		}
 	}
-	if strings.Trim(k.serial, "0") == "" {
-		k.serial = ""
-	}
 	return k, err
+}
+
+// noCompany is a number that no company has given: some bridges count their disks so (5000000000000001).
+var noCompany = regexp.MustCompile(`^(naa\.[56]|eui\.)000000`)
+
+// wwid is what the kernel shows of page 0x83, or makes of an NVMe drive's serial and model;
+// "" where nothing in it is of this disk alone.
+func wwid(text, model string) string {
+	serial := text
+	switch kind, number, _ := strings.Cut(text, "."); kind {
+	case "t10":
+		// The vendor, most often the model, and a serial if there is one.
+		if _, behind, found := strings.Cut(number, model); found && model != "" {
+			number = behind
+		}
+		serial = number[strings.LastIndex(number, "_")+1:]
+	case "nvme":
+		// The vendor, the serial and the model in hexadecimal, and the namespace.
+		digits, err := hex.DecodeString(strings.Split(number+"-", "-")[1])
+		if err != nil {
+			return ""
+		}
+		serial = string(digits)
+	}
+	if hardware.CanonicalSerial(serial) == "" || noCompany.MatchString(text) {
+		return ""
+	}
+	return text
 }
 
 // unitSerial is the serial in SCSI's page 0x80: a header of four bytes with the length, then

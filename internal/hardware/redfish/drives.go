@@ -209,7 +209,7 @@ func (l *driveList) add(storage string, shown *driveResource) error {
 	if name == "" && strings.EqualFold(shown.Status.State, "Absent") {
 		return nil
 	}
-	if serial(name) == "" {
+	if name == "" {
 		return hardware.Refused(device.CodeToolOutputInvalid, "see the drive on the BMC; replace it if it has no serial",
 			"the drive %s has no serial: it cannot be counted", shown.path)
 	}

@@ -2,7 +2,6 @@ package redfish
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/stmcginnis/gofish/redfish"
@@ -74,23 +73,11 @@ func (c *client) readSystem(ctx context.Context, path string) (*system, error) {
 	return s, c.get(ctx, path, s)
 }
 
-// placeholders are what firmware says where a factory has written no serial.
-var placeholders = []string{"", "0", "NA", "N/A", "NONE", "NULL", "UNKNOWN", "DEFAULT_STRING", "NOT_SPECIFIED", "TO_BE_FILLED_BY_O.E.M.", "SYSTEM_SERIAL_NUMBER", "0123456789", "123456789", "1234567890", "0000000000"}
-
-// serial gives a serial in its one form, "" for a placeholder.
-func serial(text string) string {
-	text = hardware.CanonicalSerial(text)
-	if slices.Contains(placeholders, strings.ToUpper(text)) {
-		return ""
-	}
-	return text
-}
-
 // identify gives the identity of a system that was just read: by its serial, else by that of
 // its chassis.
 func (c *client) identify(ctx context.Context, s *system) (device.Identity, error) {
 	identity := device.Identity{
-		Serial: serial(s.SerialNumber), Vendor: strings.TrimSpace(s.Manufacturer),
+		Serial: hardware.CanonicalSerial(s.SerialNumber), Vendor: strings.TrimSpace(s.Manufacturer),
 		Product: strings.TrimSpace(s.SKU), Model: strings.TrimSpace(s.Model), Firmware: strings.TrimSpace(s.BiosVersion),
 	}
 	for _, path := range paths(s.Links.Chassis) {
@@ -101,11 +88,11 @@ func (c *client) identify(ctx context.Context, s *system) (device.Identity, erro
 		if err := c.get(ctx, path, &chassis); err != nil {
 			return device.Identity{}, err
 		}
-		identity.Serial = serial(chassis.SerialNumber)
+		identity.Serial = hardware.CanonicalSerial(chassis.SerialNumber)
 	}
 	if identity.Serial == "" {
 		return device.Identity{}, hardware.Refused(device.CodeIdentityChanged, "write the serial into the server's firmware with the vendor's tool",
-			"neither the system nor its chassis has a serial: the server cannot be recognized")
+			"neither the system, which says %q, nor its chassis has a serial: the server cannot be recognized", s.SerialNumber)
 	}
 	return identity, nil
 }

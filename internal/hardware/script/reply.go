@@ -55,10 +55,11 @@ func parseIdentifyReply(line []byte) (identifyReply, error) {
 		needed      bool
 	}{{"serial", s.Serial, true}, {"model", s.Model, false}, {"firmware", s.Firmware, false}} {
 		switch {
-		case text.needed && text.value == "":
-			return identifyReply{}, fmt.Errorf("its answer has no %s, so the device cannot be distinguished from another", text.name)
 		case len(text.value) > 128 || strings.TrimSpace(text.value) != text.value || strings.ContainsFunc(text.value, func(r rune) bool { return !unicode.IsPrint(r) }):
 			return identifyReply{}, fmt.Errorf("its %s is not one short printable line: %q", text.name, text.value)
+		case text.needed && hardware.CanonicalSerial(text.value) == "":
+			return identifyReply{}, fmt.Errorf("its answer has no %s (%q), so the device cannot be distinguished from another",
+				text.name, text.value)
 		}
 	}
 	if s.MAC != "" {

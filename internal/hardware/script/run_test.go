@@ -56,6 +56,7 @@ func TestOnlyDoneTrueIsSuccess(t *testing.T) {
 func TestAnswersToIdentify(t *testing.T) {
 	for name, tt := range map[string]struct{ answer, says string }{
 		"no serial":             {`{"model": "A100"}`, "no serial"},
+		"a serial that is none": {`{"serial": "Not Applicable", "steps": ["erase_device", "verify"]}`, `no serial ("Not Applicable")`},
 		"a serial of two lines": {`{"serial": "S\n1"}`, "printable line"},
 		"a serial in spaces":    {`{"serial": " S1"}`, "printable line"},
 		"a long one":            {`{"serial": "` + strings.Repeat("S", 129) + `"}`, "printable line"},

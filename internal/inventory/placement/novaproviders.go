@@ -18,7 +18,7 @@ type novaDevice struct {
 	host string // "" if the provider's name has another form
 }
 
-var addressForm = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+var addressForm = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
 
 // deviceOf parses Nova's name of a provider, `{hypervisor_hostname}_{ADDRESS}`. The host
 // may contain underscores.

@@ -27,7 +27,7 @@ const (
 
 // buses are the buses with an example of an address on each; none has no address.
 var buses = []struct{ name, form, example string }{
-	{PCI, `[a-f0-9]{4}:[a-f0-9]{2}:[a-f0-9]{2}\.[a-f0-9]`, "0000:00:05.0"},
+	{PCI, `[a-f0-9]{4}:[a-f0-9]{2}:[01][a-f0-9]\.[0-7]`, "0000:00:05.0"},
 	{USB, `[a-f0-9]+:[a-f0-9]+`, "0:1"},
 	{SCSI, `[a-f0-9]+:[a-f0-9]+:[a-f0-9]+:[a-f0-9]+`, "1:0:2:0"},
 	{IDE, `[0-1]:[0-1]`, "0:1"},

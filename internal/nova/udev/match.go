@@ -115,7 +115,7 @@ type place struct {
 }
 
 var (
-	pciForm = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+	pciForm = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
 	// The document's numbers are hexadecimal and the kernel's decimal, and documents exist that
 	// mix them up: only one digit is sure to be the same number.
 	usbForm  = regexp.MustCompile(`^[0-9]:[0-9]$`)

@@ -26,8 +26,8 @@ var metadataMutations = []mutation{
 	{
 		rule: "S1.11", name: "the schema's dot is a dot",
 		file: "internal/nova/metadata/device-role-tagging.json",
-		old:  `[a-f0-9]{2}\\.[a-f0-9]$`,
-		new:  `[a-f0-9]{2}.[a-f0-9]$`,
+		old:  `[01][a-f0-9]\\.[0-7]$`,
+		new:  `[01][a-f0-9].[0-7]$`,
 		pkg:  "./internal/nova/metadata", run: "TestTheSchemaRefusesEachDeviation",
 	},
 	{
