@@ -86,9 +86,9 @@ func TestLinksAreRelativeToTheirResource(t *testing.T) {
 		"/redfish/v1/x?a=b#/c":                  "/redfish/v1/x?a=b",
 		"https://BMC.example:8443/redfish/v1/x": "/redfish/v1/x",
 		"https://bmc.example/redfish/v1/x":      "",
-		" /redfish/v1/x\n":                      "/redfish/v1/x",
 	} {
 		require.Equal(t, want, b.path(path, link), link)
+		require.Equal(t, want, b.path(path, " "+link+"\n"), "with blanks")
 	}
 }
 
