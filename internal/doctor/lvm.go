@@ -15,16 +15,12 @@ import (
 // LVM has a list in force, it ignores the filter.
 func lvmGuarded(root string) bool {
 	settings := readLVM(root)
-	word := func(key, builtin string) string {
-		if value := settings[key]; len(value) > 0 {
-			return value[0]
-		}
-		return builtin
+	use, name := settings["devices/use_devicesfile"], append(settings["devices/devicesfile"], "system.devices")
+	if len(use) == 0 {
+		use = []string{builtinDevicesFile(root)}
 	}
-	use := strings.ToLower(word("devices/use_devicesfile", builtinDevicesFile(root)))
-	if slices.Contains([]string{"1", "y", "yes", "on", "true"}, use) {
-		list := filepath.Join(root, "etc/lvm/devices", word("devices/devicesfile", "system.devices"))
-		if _, err := os.Stat(list); err == nil {
+	if slices.Contains([]string{"1", "y", "yes", "on", "true"}, strings.ToLower(use[0])) {
+		if _, err := os.Stat(filepath.Join(root, "etc/lvm/devices", name[0])); err == nil {
 			return true // a list that is not there lists everything
 		}
 	}
@@ -114,7 +110,8 @@ func builtinDevicesFile(root string) string {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		said, err := exec.CommandContext(ctx, program, "lvmconfig", "--typeconfig", "default", "devices/use_devicesfile").Output()
+		ask := exec.CommandContext(ctx, program, "lvmconfig", "--typeconfig", "default", "devices/use_devicesfile")
+		said, err := ask.Output()
 		_, value, found := strings.Cut(string(said), "=")
 		if err != nil || !found {
 			return "0" // an older LVM does not know it
