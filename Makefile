@@ -58,11 +58,10 @@ build: ## build bin/burnish, bin/burnish-worker and bin/burnish-devserver
 	@$(BUILD) go build -ldflags "$(LDFLAGS)" -o bin/burnish-worker ./worker
 	@$(SERVER) go build -ldflags "$(LDFLAGS)" -o ../../bin/burnish-devserver .
 
-# Tested without the race detector, beside the others, which wait a lot: the machine is
-# pure and knows no goroutine, the drivers of disks and drives move bytes, for which the
-# detector takes up to eight times as long, that of servers is interrupted at each of its
-# requests, and a device's workflow runs one coroutine at a time: 76 s, and 444 with the
-# detector. `make soak` runs them with it. The drivers come last in the lane of those that wait.
+# Tested beside the others, which wait a lot: the machine is pure, and a device's workflow runs one
+# coroutine at a time. The drivers of disks and drives move bytes, for which the race detector takes
+# up to eight times as long, and that of servers is interrupted at each of its requests: they come
+# last in the lane of those that wait.
 PLAIN := ./internal/device ./workflows/lifecycle ./internal/testkit/explorer
 DRIVERS := ./internal/hardware/block ./internal/hardware/nvme ./internal/hardware/redfish
 # The end-to-end tests take longest, so that they begin at once. What they test are programs
@@ -70,9 +69,12 @@ DRIVERS := ./internal/hardware/block ./internal/hardware/nvme ./internal/hardwar
 E2E   := ./internal/testkit/e2e
 # Mutants are built without it, too; `make soak` runs the tests of mutations with it.
 MUTANTS := ./internal/testkit/mutation
-# Of those with the race detector these begin first: they wait a lot, for OpenStack's services,
-# a broker and commands, while the others are compiled. Three at once keep two processors busy.
-WAIT  := ./internal/inventory/placement ./internal/nova ./starter
+# Tested with the race detector: what runs several goroutines. Those that wait a lot, for
+# OpenStack's services and a broker, begin first. `make soak` runs every package with it.
+RACED := ./internal/inventory/placement ./internal/nova ./activities ./worker ./internal/api/... ./internal/clean/steps ./internal/hardware \
+	./internal/hardware/script ./internal/host ./internal/inventory/... ./internal/keystone ./internal/oneview ./internal/telemetry ./workflows/client
+# Guests that take minutes, for what other tests show as well in their own way: in `make soak`.
+LONG  := ^Test(GuestLosesPower|GuestMemoryOfACard)$$
 # `make lint` vets, with more checks: go test need not vet again, and each dependency with it.
 TEST  := go test -vet=off -count=1 -json
 
@@ -95,13 +97,13 @@ test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	fi; \
 	require=; [ "$${BURNISH_TEST_REQUIRE:-}" != all ] || require=-no-skips; \
 	died() { echo "{\"Action\":\"command-failed\",\"Package\":\"go test in $$1\"}"; }; \
-	apart=$$(go list $(E2E) $(PLAIN) $(DRIVERS) $(MUTANTS) $(WAIT)); events=$$(mktemp -d); trap 'rm -rf "$$events"' EXIT; \
+	apart=$$(go list $(E2E) $(PLAIN) $(DRIVERS) $(MUTANTS) $(RACED)); events=$$(mktemp -d); trap 'rm -rf "$$events"' EXIT; \
 	export GOGC=400; \
-	{ { $(BUILD) $(TEST) -timeout 40m $(E2E) || died "$(E2E)"; } >"$$events/e2e" & \
+	{ { $(BUILD) $(TEST) -timeout 40m -skip '$(LONG)' $(E2E) || died "$(E2E)"; } >"$$events/e2e" & \
 	  { $(BUILD) $(TEST) -p 1 -timeout 30m $(PLAIN) $(MUTANTS) || died "$(PLAIN) $(MUTANTS)"; \
 	    ($(SERVER) $(TEST) -timeout 10m ./...) || died deploy/devserver; } >"$$events/plain" & \
-	  $(TEST) $$race -p 3 -timeout 35m $(WAIT) $$(go list ./... | grep -vxF "$$apart") || died .; \
-	  $(BUILD) $(TEST) -p 2 -timeout 30m $(DRIVERS) || died "$(DRIVERS)"; \
+	  $(TEST) $$race -p 3 -timeout 35m $(RACED) || died "$(RACED)"; \
+	  $(BUILD) $(TEST) -p 2 -timeout 30m $(DRIVERS) $$(go list ./... | grep -vxF "$$apart") || died .; \
 	  wait; cat "$$events"/*; \
 	} </dev/null | bin/testsum -o $(SUMMARY) -again "$(TEST) $$race -timeout 20m" -once '$(ONCE)' $$require
 
@@ -172,7 +174,8 @@ histories: build ## record histories from this code, for later replays
 
 .PHONY: soak
 soak: ## random walks (WALKS, 5000), STATES of the explorer (20 million), every mutation, a kill at every request to a BMC and every write to the inventory, FUZZ inputs to each parser (100000x), the race detector everywhere
-	go test -race -count=1 -timeout 40m $(PLAIN) $(DRIVERS)
+	go test -race -count=1 -timeout 60m $$(go list ./... | grep -vxF "$$(go list $(E2E) $(MUTANTS))")
+	go test -count=1 -timeout 20m -run '$(LONG)' $(E2E)
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
 	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/testkit/explorer -run '^TestExploreEverything' -count=1 -timeout 2h -v
 	BURNISH_KILLS=all go test ./internal/testkit/e2e -run '^Test(KillAtEveryRequestToABMC|KillAtEveryWrite|RandomChaosOverPlacement)$$' -count=1 -timeout 6h -v

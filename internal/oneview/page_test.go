@@ -70,7 +70,7 @@ func pagesOf(t *testing.T, body func(start, count int) string) *Appliances {
 }
 
 func TestPagesThatShrinkRepeatOrLieEnd(t *testing.T) {
-	member := func(n int) string { return fmt.Sprintf(`{"uri": "/rest/server-hardware/%d"}`, n) }
+	member := func(n int) string { return fmt.Sprintf(`{"uri": "/rest/server-hardware/%d", "serverProfileUri": null}`, n) }
 	for name, tt := range map[string]struct {
 		body  func(start, count int) string
 		pages int // at most
@@ -79,6 +79,9 @@ func TestPagesThatShrinkRepeatOrLieEnd(t *testing.T) {
 		"honest": {func(start, _ int) string {
 			return fmt.Sprintf(`{"start": %d, "total": 3, "members": [%s]}`, start, member(start))
 		}, 3, 3},
+		"a server without a word of its profile is not free": {func(start, _ int) string {
+			return fmt.Sprintf(`{"start": %d, "total": 2, "members": [%s, {"uri": "/rest/server-hardware/9"}]}`, start, member(start))
+		}, 1, 1},
 		"empty": {func(int, int) string { return `{"start": 0, "total": 0, "members": []}` }, 1, 0},
 		"a total that is too large": {func(start, _ int) string {
 			if start >= 2 {

@@ -306,7 +306,7 @@ func aimedActs() []*aimedAct {
 			done: inState(device.Manageable, "zero"), first: []string{"abort", "retire --lost"},
 		},
 		{
-			name: "clean by a verify of one that was provided", nth: 1, by: alive, start: then(available, []string{"manage"}), command: about("clean", "--steps", "verify"),
+			name: "clean by a verify of one that was provided", start: then(available, []string{"manage"}), command: about("clean", "--steps", "verify"),
 			done: inState(device.Manageable, "zero"), first: []string{"maintain", "retire --lost"},
 		},
 		{name: "clean after an error", start: failed, command: about("clean"), cleans: true, done: isAt(func(_ *aim, f facts) bool {
@@ -322,7 +322,7 @@ func aimedActs() []*aimedAct {
 		},
 		{name: "abort", start: atHold, command: about("abort"), cleans: true, done: isAt(func(_ *aim, f facts) bool { return f.State == device.Error })},
 		{name: "release-hold", start: atHold, command: about("release-hold"), done: isFree, first: []string{"retire --lost", "abort"}},
-		{name: "retire", nth: 1, by: first, start: available, command: about("retire", "--reason", "worn"), done: inState(device.Retired, "zero"), first: []string{"maintain", "manage"}},
+		{name: "retire", start: available, command: about("retire", "--reason", "worn"), done: inState(device.Retired, "zero"), first: []string{"maintain", "manage"}},
 		{
 			name: "retire --lost", start: available, command: about("retire", "--lost", "--reason", "gone"), done: inState(device.Retired, "zero"),
 			first: []string{"manage"},
@@ -333,7 +333,7 @@ func aimedActs() []*aimedAct {
 				return []string{"retire", a.devices[0].Name, "--reason", "worn", "--instance", a.instance}
 			},
 		},
-		{name: "replace", nth: 1, by: first, start: swapped, command: about("replace"), done: inState(device.Manageable, "tenant 9"), first: []string{"retire --lost"}},
+		{name: "replace", start: swapped, command: about("replace"), done: inState(device.Manageable, "tenant 9"), first: []string{"retire --lost"}},
 		{
 			name: "replace --provide", start: swapped, command: about("replace", "--provide"), cleans: true, done: isFree,
 			first: []string{"retire --lost", "manage"},
@@ -351,13 +351,13 @@ func aimedActs() []*aimedAct {
 			},
 			command: func(a *aim) []string { return []string{"move", a.devices[0].Name, a.devices[1].Name} },
 		},
-		{name: "forget", nth: 1, by: alive, start: then(available, []string{"retire", "--reason", "worn"}), command: about("forget"), done: inState(device.Absent, "zero")},
+		{name: "forget", start: then(available, []string{"retire", "--reason", "worn"}), command: about("forget"), done: inState(device.Absent, "zero")},
 		{
 			name: "enroll", creates: true, start: func(*aim) error { return nil }, done: inState(device.Manageable, "tenant 1"),
 			command: func(a *aim) []string { return a.k.EnrollArgs(a.devices[0]) },
 		},
 		{
-			name: "enroll --provide", nth: 5, by: alive, creates: true, cleans: true, start: func(*aim) error { return nil }, done: isFree,
+			name: "enroll --provide", creates: true, cleans: true, start: func(*aim) error { return nil }, done: isFree,
 			command: func(a *aim) []string { return a.k.EnrollArgs(a.devices[0], "--provide") },
 		},
 		{

@@ -88,7 +88,7 @@ const (
 // F30, F42, F43, S0.5, S0.6
 func TestKillAtEveryWrite(t *testing.T) {
 	t.Parallel()
-	const anvils = 3
+	const anvils = 2
 	acts := map[int][]*aimedAct{}
 	wanted, n := regexp.MustCompile(os.Getenv("BURNISH_AIM")), 0
 	for _, x := range aimedActs() {
