@@ -70,7 +70,9 @@ func pagesOf(t *testing.T, body func(start, count int) string) *Appliances {
 }
 
 func TestPagesThatShrinkRepeatOrLieEnd(t *testing.T) {
-	member := func(n int) string { return fmt.Sprintf(`{"uri": "/rest/server-hardware/%d", "serverProfileUri": null}`, n) }
+	member := func(n int) string {
+		return fmt.Sprintf(`{"uri": "/rest/server-hardware/%d", "serverProfileUri": null}`, n)
+	}
 	for name, tt := range map[string]struct {
 		body  func(start, count int) string
 		pages int // at most

@@ -59,7 +59,7 @@ func testNVMeLayouts(t *testing.T) {
 		drive("DETACHED", namespace("attached", nil), namespace("detached", func(ns *guest.Namespace) { ns.Detached = true })),
 		drive("TWO", namespace("first", nil), namespace("second", nil)),
 		drive("METADATA", namespace("metadata", func(ns *guest.Namespace) { ns.Metadata = 8 })),
-		drive("EMPTY"),
+		drive("BARE"),
 	)
 
 	inOrder, others := []string{"WHOLE", "BLOCKS4K"}, []string{"DETACHED", "TWO", "METADATA"}
@@ -77,7 +77,7 @@ func testNVMeLayouts(t *testing.T) {
 
 	// A drive without a namespace has nothing to address; a device that device_spec does not
 	// match is refused.
-	empty, flags := withNVMe.device(t, g, "EMPTY")
+	empty, flags := withNVMe.device(t, g, "BARE")
 	empty.Driver = withNVMe.name
 	g.Refused(t, "namespace_layout_mismatch", g.EnrollArgs(empty, flags...)...)
 	g.Refused(t, device.CodeNotFound, "show", empty.Name)
