@@ -45,7 +45,7 @@ var recordMutations = []mutation{
 		file: "internal/device/facts.go",
 		old:  ` && d.State != Retired && !recordsBurn(d, s.Inventory)`,
 		new:  ` && d.State != Retired`,
-		pkg:  "./internal/device", run: "TestObservationLaws",
+		pkg:  "./workflows/lifecycle", run: "TestABurnThatWasLostWithItsTask",
 	},
 	{
 		rule: "F42", name: "a bind that was lost with its task is that of its instance's next request",
