@@ -41,13 +41,6 @@ var recordMutations = []mutation{
 		pkg:  "./workflows/lifecycle", run: "TestABurnThatWasLostWithItsTask",
 	},
 	{
-		rule: "F42", name: "the record of the burn under way is explained",
-		file: "internal/device/facts.go",
-		old:  ` && d.State != Retired && !recordsBurn(d, s.Inventory)`,
-		new:  ` && d.State != Retired`,
-		pkg:  "./workflows/lifecycle", run: "TestABurnThatWasLostWithItsTask",
-	},
-	{
 		rule: "F42", name: "a bind that was lost with its task is that of its instance's next request",
 		file: "workflows/lifecycle/binding.go",
 		old:  `	if bound && b.Observed && d.OwnedByBurnish() {`,
