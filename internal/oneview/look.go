@@ -41,23 +41,22 @@ type serverHardware struct {
 	// Modified is when it was last changed, Date when the appliance said all this.
 	Modified string `json:"modified"`
 	Date     string `json:"-"`
-	// told: the appliance says which profile the server has, or null. One that says nothing has not
-	// said that it has none.
-	told bool
+	// answersProfile: the answer has the profile, or null. An answer without it does not say that there is none.
+	answersProfile bool
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (h *serverHardware) UnmarshalJSON(text []byte) error {
 	type plain serverHardware
-	said := struct {
+	answer := struct {
 		*plain
 		Profile json.RawMessage `json:"serverProfileUri"`
 	}{plain: (*plain)(h)}
-	if err := json.Unmarshal(text, &said); err != nil || said.Profile == nil {
+	if err := json.Unmarshal(text, &answer); err != nil || answer.Profile == nil {
 		return err
 	}
-	h.told = true
-	return json.Unmarshal(said.Profile, &h.Profile)
+	h.answersProfile = true
+	return json.Unmarshal(answer.Profile, &h.Profile)
 }
 
 // serverProfile is a profile as its appliance shows it.
@@ -111,7 +110,7 @@ func (c *call) readHardware(ctx context.Context) (serverHardware, error) {
 			Message: fmt.Sprintf("the server %s of the appliance %s has the serial number %q, and the host saw %q", c.server.Hardware, c.s.name, h.Serial, c.server.Serial),
 			Remedy:  enrollAgain("server_hardware_uri")}
 	}
-	if !h.told {
+	if !h.answersProfile {
 		return h, &device.Fault{Class: device.Transient, Code: device.CodeToolOutputInvalid,
 			Message: fmt.Sprintf("the appliance %s does not say which profile the server %s has", c.s.name, c.server.Hardware)}
 	}

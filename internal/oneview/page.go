@@ -39,7 +39,7 @@ func (p *Appliances) Page(ctx context.Context, appliance string, start, count in
 	page := Page{Total: max(got.Total, 0), Next: s.next(got.Next, start, len(got.Members), got.Total)}
 	seen := make(map[string]bool, len(got.Members))
 	for _, h := range got.Members {
-		if h == nil || !h.told {
+		if h == nil || !h.answersProfile {
 			continue
 		}
 		uri := s.resource(h.URI, hardwarePath+"/")

@@ -81,7 +81,7 @@ func TestPagesThatShrinkRepeatOrLieEnd(t *testing.T) {
 		"honest": {func(start, _ int) string {
 			return fmt.Sprintf(`{"start": %d, "total": 3, "members": [%s]}`, start, member(start))
 		}, 3, 3},
-		"a server without a word of its profile is not free": {func(start, _ int) string {
+		"a server whose answer lacks its profile is not free": {func(start, _ int) string {
 			return fmt.Sprintf(`{"start": %d, "total": 2, "members": [%s, {"uri": "/rest/server-hardware/9"}]}`, start, member(start))
 		}, 1, 1},
 		"empty": {func(int, int) string { return `{"start": 0, "total": 0, "members": []}` }, 1, 0},
