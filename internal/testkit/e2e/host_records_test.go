@@ -197,7 +197,7 @@ func TestADiskSwappedAfterItsVerifyIsNotOffered(t *testing.T) {
 	require.NoError(t, os.WriteFile(d.Path, nil, 0o600))
 	require.NoError(t, os.Truncate(d.Path, d.Size))
 	d.Stamp(t, 9)
-	proxy.Heal()
+	w.Address = s.Server.Address // what the dead worker sent stays in the proxy
 	w.Start(t)
 	v := s.AwaitState(t, "d1", 60*time.Second, device.Error)
 	require.True(t, v.NeedsOperator)
