@@ -35,7 +35,8 @@ func CheckVFIOFree(dev, driver, group, what string, open func(path string) (int,
 		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV):
 			continue // it is not available to guests
 		case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-			return Refused(device.CodeNotAllowed, "let the worker's user open the VFIO group", "cannot check whether a guest has %s: open VFIO group %s: %v", what, node, err)
+			return Refused(device.CodeNotAllowed, "let the worker's user open the VFIO group",
+				"cannot check whether a guest has %s: open VFIO group %s: %v", what, node, err)
 		case errors.Is(err, unix.EBUSY):
 			who := ""
 			if stat := (unix.Stat_t{}); unix.Stat(path, &stat) == nil {

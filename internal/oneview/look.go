@@ -41,7 +41,7 @@ type serverHardware struct {
 	// Modified is when it was last changed, Date when the appliance said all this.
 	Modified string `json:"modified"`
 	Date     string `json:"-"`
-	// answersProfile: the answer has the profile, or null. An answer without it does not say that there is none.
+	// answersProfile: the answer has the profile, or null. One without it does not say that there is none.
 	answersProfile bool
 }
 

@@ -149,7 +149,8 @@ func (c *controller) enrolledIdentity(now namespaceLayout, known device.Identity
 	if identity.BlockSize == 0 {
 		return identity, hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace without metadata with the vendor's tool", "the drive at %s has no namespace that a host can address in full", c.Address)
 	}
-	if c.id.Capabilities().ManageNamespaces && identity.Capacity > 0 && !c.noUnallocated && !(len(now.active) == 1 && c.id.Unallocated == 0) {
+	allIsAllocated := c.noUnallocated || len(now.active) == 1 && c.id.Unallocated == 0
+	if c.id.Capabilities().ManageNamespaces && identity.Capacity > 0 && !allIsAllocated {
 		identity.Size = identity.Capacity / identity.BlockSize * identity.BlockSize
 		return identity, nil
 	}
@@ -316,7 +317,8 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 		return err
 	}
 	create := func(bytes int64) error {
-		return h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.CreateNamespace, Blocks: uint64(bytes / h.enrolled.BlockSize), Format: uint8(format)})
+		blocks := uint64(bytes / h.enrolled.BlockSize)
+		return h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.CreateNamespace, Blocks: blocks, Format: uint8(format)})
 	}
 	if len(before.allocated) > 0 {
 		if err := h.checkRest(before, create); err != nil {
@@ -378,8 +380,10 @@ func (h *handle) checkRest(before namespaceLayout, create func(bytes int64) erro
 	err := create(rest)
 	if f, ok := device.AsFault(err); ok && f.Code == device.CodeCommandRefused {
 		return hardware.Refused(device.CodeNamespaceLayoutMismatch,
-			"if its namespaces are all that it can allocate, forget it and enroll it with --set unallocated=no; else make one namespace of the enrolled size with the vendor's tool",
-			"%d bytes of the drive at %s are in no namespace and cannot be allocated, so that no namespace was deleted: %s", rest, h.c.Address, f.Message)
+			"if its namespaces are all that it can allocate, forget it and enroll it with --set unallocated=no; "+
+				"else make one namespace of the enrolled size with the vendor's tool",
+			"%d bytes of the drive at %s are in no namespace and cannot be allocated, so that no namespace was deleted: %s",
+			rest, h.c.Address, f.Message)
 	}
 	return err
 }

@@ -236,7 +236,9 @@ func settings(t hardware.Target) (options, error) {
 			return options{}, hardware.Invalid("the setting %s must be yes or no, not %q", key, value)
 		}
 	}
-	return options{rebind: t.Settings["rebind"] == "yes", noReset: t.Settings["reset"] == "no", noUnallocated: t.Settings["unallocated"] == "no"}, nil
+	return options{
+		rebind: t.Settings["rebind"] == "yes", noReset: t.Settings["reset"] == "no", noUnallocated: t.Settings["unallocated"] == "no",
+	}, nil
 }
 
 // checkAllowed asks the host's rules (F13).

@@ -159,7 +159,8 @@ func (c *pciDevice) checkUnused() error {
 	if err := c.inspect(address, device.Identity{}); err != nil { // its present driver and IOMMU group
 		return err
 	}
-	if err := hardware.CheckVFIOFree(c.host.Dev, c.pci.Driver, c.pci.IOMMUGroup, "the device at "+address, c.openGroup); err != nil {
+	err := hardware.CheckVFIOFree(c.host.Dev, c.pci.Driver, c.pci.IOMMUGroup, "the device at "+address, c.openGroup)
+	if err != nil {
 		return err
 	}
 	if err := c.checkNoWriters(); err != nil {

@@ -14,6 +14,6 @@
 //
 // The promises, checked in every world that is reached: no byte of a tenant is wiped while
 // the tenant has the device, nothing is offered that holds a tenant's or a stranger's
-// bytes, what an operator holds is neither wiped nor offered, nobody has a device who was told
+// bytes, what an operator holds is neither wiped nor offered, no tenant has a device whose last answer was
 // the contrary, and no device waits in silence.
 package explorer

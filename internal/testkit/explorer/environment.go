@@ -468,7 +468,7 @@ func (t turn) holdRecorded() bool {
 // stays its own, which is what an operator sees.
 func (t turn) forgetUnbind() {
 	if p := t.w.inv.tenant; p == first || p == second {
-		t.w.tenants[p-first].told = notTold
+		t.w.tenants[p-first].denied = noDenial
 	}
 }
 
@@ -505,7 +505,7 @@ func (t turn) bindBy(p who, a act) bool {
 // unbindBy: who never had the device, and asked for none, does not unbind it.
 func (t turn) unbindBy(p who) bool {
 	f, mine := t.w.wf, t.w.tenants[p-first]
-	if t.nova || !f.exists || mine.told == unbindAnswered || !mine.has && !f.had[p-first] && !t.claimed(p) {
+	if t.nova || !f.exists || mine.denied == unbindAnswered || !mine.has && !f.had[p-first] && !t.claimed(p) {
 		return false
 	}
 	return t.unbind(p)

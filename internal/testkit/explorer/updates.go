@@ -22,7 +22,7 @@ func (t turn) updating() bool { return t.w.wf.upd.kind != none || t.w.wf.queued 
 func (t turn) startBind(p who, a act) {
 	f := &t.w.wf
 	t.must(device.Event{Kind: device.ClaimEvent, Instance: p.String()})
-	t.w.tenants[p-first].told = notTold
+	t.w.tenants[p-first].denied = noDenial
 	if t.without.bindLook {
 		t.must(device.Event{Kind: device.BurnStarted, Instance: p.String()})
 		f.upd, f.queued = call{act: actBind, who: p}, true
@@ -55,7 +55,7 @@ func (t turn) burnBy(p who, looks bool) bool {
 // bindAgain is the update bind of an instance that may have the device, as far as workflow or record
 // know.
 func (t turn) bindAgain(p who) bool {
-	t.w.tenants[p-first].told = notTold
+	t.w.tenants[p-first].denied = noDenial
 	switch {
 	case t.without.lostBurn:
 		t.refused(p)
@@ -101,7 +101,7 @@ func (t turn) bindAnswered(p who) {
 // refused: the bind is refused, and has no effect (F42).
 func (t turn) refused(p who) {
 	if mine := &t.w.tenants[p-first]; !mine.has {
-		mine.told = bindRefused
+		mine.denied = bindRefused
 	}
 }
 
@@ -268,7 +268,7 @@ func (t turn) answeredUpd(c call, found device.Inventory, code device.Code) {
 // granted: the bind is answered, and the tenant writes its data.
 func (t turn) granted(p who) {
 	mine := &t.w.tenants[p-first]
-	if mine.told == unbindAnswered {
+	if mine.denied == unbindAnswered {
 		return // its client gave up and unbound it meanwhile
 	}
 	if theirs := t.w.tenants[second-p]; theirs.has {
@@ -353,7 +353,7 @@ func (t turn) unbindAnswered(p who) {
 	case !t.w.wf.had[p-first]:
 		answer = unbindRefused
 	}
-	t.w.tenants[p-first] = tenant{told: answer}
+	t.w.tenants[p-first] = tenant{denied: answer}
 }
 
 // stillAccepted: an override ends when the device is Dirty again. The write under way was

@@ -72,21 +72,21 @@ const (
 
 // tenant is what an instance believes.
 type tenant struct {
-	has  bool // its bind was answered, and it has not asked to unbind since
-	told told // if it was told since its last bind was sent that it does not have the device
+	has    bool   // its bind was answered, and it has not asked to unbind since
+	denied denial // the answer since its last bind was sent that it does not have the device
 }
 
-// told is the answer by which a tenant knows that it does not have the device.
-type told uint8
+// denial is the answer by which a tenant knows that it does not have the device.
+type denial uint8
 
 const (
-	notTold told = iota
+	noDenial denial = iota
 	unbindAnswered
 	unbindRefused
 	bindRefused
 )
 
-func (a told) String() string {
+func (a denial) String() string {
 	return [...]string{"", "unbind was answered", "unbind was refused", "bind was refused"}[a]
 }
 

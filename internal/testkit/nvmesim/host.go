@@ -85,7 +85,7 @@ func (e *Emulation) Close() error {
 
 // checkPrerequisites checks what can be checked before anything is created.
 func checkPrerequisites() error {
-	switch _, err := os.Stat(installedTool()[0]); {
+	switch _, err := os.Stat(toolCommand()[0]); {
 	case !traceable:
 		return errors.New("system calls cannot be intercepted on this processor")
 	case err != nil:
@@ -160,7 +160,7 @@ func (s *Emulation) create(controllers []Controller) error {
 	if err := os.Link(tool, s.Tool()); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(s.Dir, toolFile), []byte(strings.Join(installedTool(), "\n")), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(s.Dir, toolFile), []byte(strings.Join(toolCommand(), "\n")), 0o644); err != nil {
 		return err
 	}
 	return withState(s.Dir, func(w *state) error {

@@ -38,8 +38,9 @@ type Namespace struct {
 func ParseNamespace(output []byte) (Namespace, error) {
 	r := read("id-ns", output)
 	n := Namespace{
-		Blocks: r.uint("nsze", 64), Capacity: r.uint("ncap", 64), Used: r.optionalUint("nuse", 64), Allocated: r.counter("nvmcap"),
-		Shared: r.optionalUint("nmic", 8)&1 != 0, WriteProtected: r.optionalUint("nsattr", 8)&1 != 0,
+		Blocks: r.uint("nsze", 64), Capacity: r.uint("ncap", 64), Used: r.optionalUint("nuse", 64),
+		Allocated: r.counter("nvmcap"),
+		Shared:    r.optionalUint("nmic", 8)&1 != 0, WriteProtected: r.optionalUint("nsattr", 8)&1 != 0,
 		NGUID: r.text("nguid"), EUI64: r.text("eui64"),
 	}
 	flbas := r.uint("flbas", 8)

@@ -10,12 +10,12 @@ import (
 const toolFile = "nvme-cli"
 
 // Unpacked is the environment variable with the folder of an unpacked nvme-cli, with its
-// libraries, to run in place of the machine's own (deploy/nvme-versions.sh).
+// libraries, to run in place of the machine's own.
 const Unpacked = "BURNISH_TEST_NVME_CLI"
 
-// installedTool is how nvme-cli is run. An unpacked one is run by its own loader with its own
+// toolCommand is how nvme-cli is run. An unpacked one is run by its own loader with its own
 // libraries.
-func installedTool() []string {
+func toolCommand() []string {
 	root := os.Getenv(Unpacked)
 	if root == "" {
 		return []string{"/usr/sbin/nvme"}
