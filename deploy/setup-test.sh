@@ -62,8 +62,52 @@ missing() {
 	done
 }
 
+# The driver for NVMe drives is tested with the nvme-cli of other releases, too: unpacked, each
+# with its libraries, never installed. Their lists and packages stay apart from this machine's.
+unpacked=/usr/local/lib/burnish-test/nvme-cli
+releases=(bullseye trixie sid)
+
+unpack() {
+	local release=$1 dir=$unpacked/$1 archive work deb
+	archive=$(apt-get indextargets --format '$(REPO_URI) $(LABEL)' 'Created-By: Packages' | awk '$2 == "Debian" { print $1; exit }')
+	[ -n "$archive" ] || return 1
+	work=$(mktemp -d)
+	mkdir -p "$work/lists/partial" "$work/archives/partial"
+	touch "$work/status" # nothing is installed there, so that every library is fetched
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $archive $release main" >"$work/sources.list"
+	local options=(-qq -o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State=$work"
+		-o "Dir::State::Lists=$work/lists" -o "Dir::State::status=$work/status" -o "Dir::Cache=$work"
+		-o "Dir::Cache::archives=$work/archives" -o APT::Sandbox::User=root -o Acquire::Languages=none)
+	apt-get "${options[@]}" update &&
+		apt-get "${options[@]}" install -y --no-install-recommends --download-only nvme-cli >/dev/null || return 1
+	rm -rf "$dir.new"
+	mkdir -p "$dir.new"
+	for deb in "$work"/archives/*.deb; do
+		dpkg -x "$deb" "$dir.new/root" || return 1
+	done
+	rm -rf "$work" "$dir"
+	mv "$dir.new" "$dir"
+}
+
+unpack_releases() {
+	local release
+	for release in "${releases[@]}"; do
+		if [ -x "$unpacked/$release/root/usr/sbin/nvme" ]; then
+			continue
+		fi
+		if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+			echo "setup-test: missing, and this user cannot unpack it: the nvme-cli of $release"
+			continue
+		fi
+		echo "setup-test: unpacking the nvme-cli of $release"
+		mkdir -p "$unpacked"
+		unpack "$release" </dev/null || echo "setup-test: the nvme-cli of $release cannot be had"
+	done
+}
+
 mapfile -t packages < <(missing)
 if [ ${#packages[@]} -eq 0 ]; then
+	unpack_releases
 	exit 0
 fi
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
@@ -102,4 +146,5 @@ for package in ${services[@]+"${services[@]}"}; do
 		echo "setup-test: $package may start with this machine: systemctl could not disable it"
 	fi
 done
+unpack_releases
 exit 0

@@ -141,7 +141,7 @@ it prints the reason; the exit code is 0.`,
 
 // planFor plans with every step, as for a host that supports all of them.
 func planFor(output []byte, policy clean.ErasePolicy, namespaces int) (planResult, error) {
-	controller, err := nvmecli.ParseController(output)
+	controller, err := nvmecli.ParseSaved(output)
 	if err != nil {
 		return planResult{}, err
 	}

@@ -100,6 +100,16 @@ func (m machine) initialize(name string, d hardware.Initializer) {
 	default:
 		m.Fail(name, "correct it; the worker does not start before", "%v", err)
 	}
+	user, ok := d.(hardware.ToolUser)
+	if !ok || err != nil {
+		return
+	}
+	switch untried, err := user.UntriedTool(ctx); {
+	case err != nil:
+		m.Fail(name, "correct it", "%v", err)
+	case untried != "":
+		m.Warn(name, "try it: enroll and clean one device before the others", "never tested with %s", untried)
+	}
 }
 
 // programs compares each of the operator's programs with host.yaml.

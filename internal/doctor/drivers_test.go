@@ -24,9 +24,12 @@ type finder struct {
 	hardware.Driver
 	init, err error
 	found     []hardware.Found
+	untried   string
 }
 
 func (f finder) Init(context.Context) error { return f.init }
+
+func (f finder) UntriedTool(context.Context) (string, error) { return f.untried, nil }
 
 func (f finder) Find(context.Context) ([]hardware.Found, error) { return f.found, f.err }
 
@@ -89,6 +92,7 @@ func TestDriversAreCheckedOnTheirHost(t *testing.T) {
 	}{
 		"in order":            {finder{found: one}, 0, OK, "device_spec matches 1 devices (0000:01:00.0)"},
 		"it can start":        {finder{found: one}, 0, OK, "the driver can start on this host"},
+		"an unknown version":  {finder{untried: "a tool 9.9"}, 0, Warn, "never tested with a tool 9.9"},
 		"many":                {finder{found: make([]hardware.Found, 9)}, 0, OK, "device_spec matches 9 devices (, , , , , , , , …)"},
 		"none":                {finder{}, 0, Warn, "no device matches device_spec"},
 		"no permission":       {finder{err: errors.New("permission denied")}, 0, Fail, "permission denied"},

@@ -15,7 +15,7 @@ import (
 // LVM has a list in force, it ignores the filter.
 func lvmGuarded(root string) bool {
 	settings := readLVM(root)
-	use, name := settings["devices/use_devicesfile"], append(settings["devices/devicesfile"], "system.devices")
+	use, name := settings["devices/use_devicesfile"], slices.Concat(settings["devices/devicesfile"], []string{"system.devices"})
 	if len(use) == 0 {
 		use = []string{builtinDevicesFile(root)}
 	}

@@ -18,6 +18,13 @@ type Initializer interface {
 	Init(ctx context.Context) error
 }
 
+// ToolUser is a Driver that works with a program of the host's whose versions differ.
+type ToolUser interface {
+	// UntriedTool names the program and its version if the driver was never tested with that;
+	// "" if it was.
+	UntriedTool(ctx context.Context) (string, error)
+}
+
 // Found is a device that a driver discovered by itself on its host.
 type Found struct {
 	// Address is the PCI address, in the kernel's form.

@@ -31,7 +31,7 @@ func TestWithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
 		"not to be run":  {os.DevNull, device.CodeToolMissing, "cannot run nvme-cli"},
 		"broken":         {script("echo libnvme.so.1: no such file >&2; exit 127"), device.CodeToolMissing, "libnvme.so.1"},
 		"its usage":      {script(`printf '\033[1mUsage:\033[0m nvme \a<device>\033]0;x\007\n' >&2; exit 1`), device.CodeToolMissing, "Usage: nvme <device>"},
-		"too old":        {script("echo nvme version 1.8"), device.CodeToolTooOld, "1.16 or later is needed"},
+		"too old":        {script("echo nvme version 1.8"), device.CodeToolTooOld, "1.12 or later is needed"},
 		"something else": {script("echo hello"), device.CodeToolOutputInvalid, "no version in"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,16 @@ import (
 	"burnish/internal/hardware/nvme/privileged"
 )
 
+// unsupported reports whether the drive refused a command as one that it does not have. Any
+// other refusal says nothing about the drive's abilities.
+func unsupported(err error) bool {
+	switch status, _ := privileged.StatusOf(err); status {
+	case nvmecli.StatusInvalidOpcode, nvmecli.StatusInvalidField, nvmecli.StatusInvalidNamespace:
+		return true
+	}
+	return false
+}
+
 // asFault turns a failed nvme-cli command into a fault. Other errors stay as they are:
 // faults, and the ends of a context.
 func asFault(err error) error {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,9 +48,20 @@ func newDriveFixture(t *testing.T, controllers ...nvmesim.Controller) *driveFixt
 		},
 		Specs:  func() (pci.Specs, error) { return b.specs, nil },
 		Tool:   b.site.Tool(),
-		Kernel: block.Kernel{Proc: "/proc", Sys: b.site.Sys, Dev: b.site.Dev},
+		Kernel: block.Kernel{Proc: ownProc(t), Sys: b.site.Sys, Dev: b.site.Dev},
 	})
 	return b
+}
+
+// ownProc is a procfs with process 1 and this one alone. To look for users of a drive among all
+// processes of the machine takes longer than most tests, and finds none.
+func ownProc(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"1", strconv.Itoa(os.Getpid()), "self", "swaps", "fs"} {
+		require.NoError(t, os.Symlink(filepath.Join("/proc", name), filepath.Join(dir, name)))
+	}
+	return dir
 }
 
 func (b *driveFixture) target(i int) hardware.Target {

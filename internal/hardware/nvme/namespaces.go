@@ -57,14 +57,13 @@ func (c *controller) namespaces(ctx context.Context) (namespaceLayout, error) {
 // knows only the NVM command set: reporting came with the others.
 func (c *controller) commandSet(ctx context.Context, nsid uint32) (uint8, error) {
 	output, err := c.query(ctx, privileged.Request{Verb: privileged.NamespaceCommandSet, NSID: nsid})
-	if _, answered := privileged.StatusOf(err); answered {
+	if unsupported(err) {
 		return nvmecli.NVMCommandSet, nil
 	}
 	if err != nil {
 		return 0, asFault(err)
 	}
-	// Some versions print a line before the bytes, even in binary form.
-	return nvmecli.ParseCommandSet(output[max(0, len(output)-privileged.NamespaceCommandSetSize):])
+	return nvmecli.ParseCommandSet(output)
 }
 
 func (c *controller) listNamespaces(ctx context.Context, which privileged.Verb) ([]uint32, error) {

@@ -104,6 +104,20 @@ func (d *Driver) Init(ctx context.Context) error {
 	return nil
 }
 
+// UntriedTool names a version of nvme-cli with which the driver was never tested; see
+// hardware.ToolUser.
+func (d *Driver) UntriedTool(ctx context.Context) (string, error) {
+	output, err := d.executor.Version(ctx)
+	if err != nil {
+		return "", err
+	}
+	version, err := nvmecli.ParseVersion(output)
+	if err != nil || !version.Untried() {
+		return "", err
+	}
+	return fmt.Sprintf("nvme-cli %s (tried: %s)", version.Text, strings.Join(nvmecli.Tried(), ", ")), nil
+}
+
 // Find lists the NVMe controllers that device_spec allows; see hardware.Finder.
 func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
 	if d.host.Specs == nil {

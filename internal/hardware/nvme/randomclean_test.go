@@ -98,7 +98,7 @@ func randomClean(t *testing.T, seed uint64) bool {
 func TestRandomFaultsNeverLeaveTenantData(t *testing.T) {
 	seeds := 12
 	if testing.Short() {
-		seeds = 3
+		seeds = 2
 	}
 	var ended atomic.Int64
 	t.Run("seeds", func(t *testing.T) {

@@ -9,12 +9,8 @@ import (
 	"burnish/internal/hardware/nvme/privileged"
 )
 
-const (
-	// noProgress is the value of SPROG when no sanitize is making progress.
-	noProgress = 65535
-	// mediaVerification is the value of SANS in the media verification state.
-	mediaVerification = 5
-)
+// mediaVerification is the value of SANS in the media verification state.
+const mediaVerification = 5
 
 // CanSanitize: the drive reports a sanitize (SANICAP), and then has its log.
 func (h *handle) CanSanitize() bool { return h.c.id.SANICAP != 0 }
@@ -24,17 +20,6 @@ func (h *handle) Sanitize(ctx context.Context) (hardware.Sanitize, error) {
 	log, err := h.c.sanitizeLog(ctx)
 	if err != nil {
 		return hardware.Sanitize{}, err
-	}
-	if log.Running() && log.Progress == noProgress && log.State < 0 {
-		// It runs without progress, so it may be in media verification. Most versions of
-		// nvme-cli do not report that state.
-		output, err := h.c.query(ctx, privileged.Request{Verb: privileged.SanitizeState})
-		if err != nil {
-			return hardware.Sanitize{}, asFault(err)
-		}
-		if log.State, err = nvmecli.ParseSanitizeState(output); err != nil {
-			return hardware.Sanitize{}, err
-		}
 	}
 	states := map[nvmecli.SanitizeStatus]hardware.SanitizeState{
 		nvmecli.NeverSanitized: hardware.SanitizeNever, nvmecli.SanitizeInProgress: hardware.SanitizeRunning,

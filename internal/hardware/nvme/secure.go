@@ -2,6 +2,7 @@ package nvme
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -73,14 +74,13 @@ func (c *controller) checkOpal(ctx context.Context) (string, error) {
 		return "no security commands", nil
 	}
 	output, err := c.query(ctx, privileged.Request{Verb: privileged.OpalLevel0Discovery})
-	if status, answered := privileged.StatusOf(err); answered && (status == nvmecli.StatusInvalidField || status == nvmecli.StatusInvalidOpcode) {
+	if unsupported(err) {
 		return "no TCG", nil
 	}
 	if err != nil {
 		return "", asFault(err)
 	}
-	// Some versions print a line before the bytes, even in binary form.
-	found, err := nvmecli.ParseLevel0(output[max(0, len(output)-privileged.OpalLevel0Size):])
+	found, err := nvmecli.ParseLevel0(output)
 	if err != nil {
 		return "", err
 	}
@@ -173,14 +173,13 @@ func (h *handle) restoreFeatures(ctx context.Context, mayGoOn func() error) (res
 // readFeature reads one value of a feature. known is false where the drive has none.
 func (c *controller) readFeature(ctx context.Context, feature uint8, which privileged.Verb) (value uint32, known bool, err error) {
 	output, err := c.query(ctx, privileged.Request{Verb: which, Feature: feature})
-	if _, answered := privileged.StatusOf(err); answered {
+	if unsupported(err) {
 		return 0, false, nil
 	}
 	if err != nil {
 		return 0, false, asFault(err)
 	}
-	value, err = nvmecli.ParseFeature(output)
-	return value, err == nil, err
+	return binary.LittleEndian.Uint32(output), true, nil
 }
 
 // deleteMetadata deletes what hosts wrote about themselves into the controller and its
@@ -225,14 +224,13 @@ func (h *handle) deleteMetadata(ctx context.Context, mayGoOn func() error) (forg
 func (c *controller) readMetadata(ctx context.Context, place privileged.Request) ([]uint8, error) {
 	place.Verb = privileged.HostMetadata
 	output, err := c.query(ctx, place)
-	if _, answered := privileged.StatusOf(err); answered {
+	if unsupported(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, asFault(err)
 	}
-	// Some versions print a line before the bytes, even in binary form.
-	return nvmecli.ParseHostMetadata(output[max(0, len(output)-privileged.MetadataSize):])
+	return nvmecli.ParseHostMetadata(output)
 }
 
 // unprotect ends the write protection of namespaces: it survives the tenant who set it, and

@@ -272,6 +272,9 @@ func TestEachStepOfANodeFailsOnceAndIsRepeated(t *testing.T) {
 // doneSteps are the steps that the server's last clean has done.
 func doneSteps(v contract.DeviceStatus) []string {
 	names := []string{}
+	if len(v.Cleans) == 0 {
+		return names
+	}
 	for _, step := range v.Cleans[len(v.Cleans)-1].Steps {
 		names = append(names, step.Step)
 	}

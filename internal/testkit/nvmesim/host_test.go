@@ -32,8 +32,7 @@ func TestHealth(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Health = nvmesim.Health{PercentUsed: 101, Spare: 9, SpareThreshold: 10, CriticalWarning: 5, PowerOnHours: 1234}
 	s := nvmesim.New(t, drive)
-	h, err := nvmecli.ParseHealth(done(t, s, "smart-log", s.Node(0), "-o", "json"))
-	require.NoError(t, err)
+	h := received(t, s, s.Node(0), healthLog, nvmecli.ParseHealth)
 	require.EqualValues(t, 101, h.PercentUsed)
 	require.EqualValues(t, 9, h.AvailableSpare)
 	require.EqualValues(t, 10, h.SpareThreshold)
@@ -47,13 +46,10 @@ func TestFirmware(t *testing.T) {
 	s := nvmesim.New(t, drive)
 	node := s.Node(0)
 	running := func() string {
-		c, err := nvmecli.ParseController(done(t, s, "id-ctrl", node, "-o", "json"))
-		require.NoError(t, err)
-		return c.Firmware
+		return received(t, s, node, controllerData, nvmecli.ParseController).Firmware
 	}
-	log := string(done(t, s, "fw-log", node, "-o", "json"))
-	require.Contains(t, log, `"Active Firmware Slot (afi)":33`)
-	require.Contains(t, log, "0.9.9")
+	require.Equal(t, nvmecli.Firmware{Active: 1, Next: 2, Revisions: map[int]string{1: "1.0.0", 2: "0.9.9"}},
+		received(t, s, node, firmwareLog, nvmecli.ParseFirmware))
 	require.Equal(t, "1.0.0", running())
 	done(t, s, "reset", node)
 	require.Equal(t, "0.9.9", running())
@@ -106,9 +102,7 @@ func TestFeatures(t *testing.T) {
 	refused(t, s, nvmecli.StatusInvalidField, "get-feature", node, "-f", "0x30")
 
 	done(t, s, "set-feature", node, "-n", "1", "-f", "0x84", "-v", "1")
-	n, err := nvmecli.ParseNamespace(done(t, s, "id-ns", node, "-n", "1", "-o", "json"))
-	require.NoError(t, err)
-	require.True(t, n.WriteProtected)
+	require.True(t, received(t, s, node, identify(0, 1), nvmecli.ParseNamespace).WriteProtected)
 	refused(t, s, 0x20, "sanitize", node, "-a", "2")
 	require.Equal(t, "0", attribute(t, s, "block/nvme0n1/ro"))
 	done(t, s, "ns-rescan", node)
@@ -159,11 +153,11 @@ func TestInjection(t *testing.T) {
 	}
 	s := nvmesim.New(t, drive)
 	node := s.Node(0)
-	done(t, s, "smart-log", node, "-o", "json")
-	refused(t, s, nvmecli.StatusInternal, "smart-log", node, "-o", "json")
-	done(t, s, "sanitize-log", node, "-o", "json")
-	refused(t, s, nvmecli.StatusInternal, "smart-log", node, "-o", "json")
-	done(t, s, "smart-log", node, "-o", "json")
+	done(t, s, healthLog.Args(node, false)...)
+	refused(t, s, nvmecli.StatusInternal, healthLog.Args(node, false)...)
+	done(t, s, sanitizeLogPage.Args(node, false)...)
+	refused(t, s, nvmecli.StatusInternal, healthLog.Args(node, false)...)
+	done(t, s, healthLog.Args(node, false)...)
 
 	refused(t, s, nvmecli.StatusInternal, "delete-ns", node, "-n", "1")
 	require.Equal(t, []string{"nvme0"}, nodes(t, s), "the command took effect")
@@ -179,9 +173,7 @@ func TestInjection(t *testing.T) {
 	_, _, err = nvme(t, s, "get-feature", node, "-f", "4")
 	require.ErrorContains(t, err, "signal: killed")
 	done(t, s, "set-feature", node, "-f", "4", "-v", "0x150")
-	c, err := nvmecli.ParseController(done(t, s, "id-ctrl", node, "-o", "json"))
-	require.NoError(t, err)
-	require.Equal(t, "S9", c.Serial)
+	require.Equal(t, "S9", received(t, s, node, controllerData, nvmecli.ParseController).Serial)
 }
 
 // A command that hangs can be killed and leaves no process.
@@ -281,9 +273,7 @@ func TestConcurrentCommands(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	ids, err := nvmecli.ParseNamespaceList(done(t, s, "list-ns", s.Node(0), "--all", "-o", "json"))
-	require.NoError(t, err)
-	require.Equal(t, []uint32{1, 2, 3, 4, 5, 6}, ids)
+	require.Equal(t, []uint32{1, 2, 3, 4, 5, 6}, received(t, s, s.Node(0), allocatedNamespaces, nvmecli.ParseNamespaceList))
 }
 
 func TestSwap(t *testing.T) {
@@ -292,8 +282,7 @@ func TestSwap(t *testing.T) {
 	old := s.Media(0)
 	s.Swap(0, "S3", func(c *nvmesim.Controller) { c.Model = "Another" })
 	require.Equal(t, "S3", attribute(t, s, "bus/pci/devices/0000:01:00.0/nvme/nvme0/serial"))
-	c, err := nvmecli.ParseController(done(t, s, "id-ctrl", s.Node(0), "-o", "json"))
-	require.NoError(t, err)
+	c := received(t, s, s.Node(0), controllerData, nvmecli.ParseController)
 	require.Equal(t, "S3", c.Serial)
 	require.Equal(t, "Another", c.Model)
 	require.Zero(t, contents(t, s, "nvme0n1")[0])
@@ -309,13 +298,11 @@ func TestRenumber(t *testing.T) {
 	s.Renumber(1, "nvme0")
 	require.Equal(t, []string{"nvme0", "nvme0n1", "nvme3", "nvme3n1"}, nodes(t, s))
 	sameTarget(t, s, "class/nvme/nvme0/device", "devices/pci0000:00/0000:02:00.0")
-	c, err := nvmecli.ParseController(done(t, s, "id-ctrl", filepath.Join(s.Dev, "nvme0"), "-o", "json"))
-	require.NoError(t, err)
-	require.Equal(t, "S2", c.Serial)
+	require.Equal(t, "S2", received(t, s, filepath.Join(s.Dev, "nvme0"), controllerData, nvmecli.ParseController).Serial)
 	require.EqualValues(t, 0x11, contents(t, s, "nvme3n1")[0])
 	s.Remove(1)
 	require.NoDirExists(t, filepath.Join(s.Sys, "bus/pci/devices/0000:02:00.0"))
-	_, complaint, err := nvme(t, s, "id-ctrl", filepath.Join(s.Dev, "nvme0"), "-o", "json")
+	_, complaint, err := nvme(t, s, controllerData.Args(filepath.Join(s.Dev, "nvme0"), false)...)
 	require.Error(t, err)
 	require.Contains(t, string(complaint), "No such file or directory")
 }

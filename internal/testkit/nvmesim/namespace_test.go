@@ -110,9 +110,7 @@ func TestTree(t *testing.T) {
 	}
 	require.Error(t, err)
 
-	ids, err := nvmecli.ParseNamespaceList(done(t, s, "list-ns", s.Node(0), "-o", "json"))
-	require.NoError(t, err)
-	require.Equal(t, []uint32{3, 4, 5, 6}, ids)
+	require.Equal(t, []uint32{3, 4, 5, 6}, received(t, s, s.Node(0), activeNamespaces, nvmecli.ParseNamespaceList))
 
 	s.BindDriver(0, "vfio-pci")
 	require.Equal(t, []string{"nvme1", "nvme1n1"}, nodes(t, s))
@@ -138,7 +136,7 @@ func TestMultipath(t *testing.T) {
 	sameTarget(t, s, "class/nvme-subsystem/nvme-subsys0/nvme1", "devices/pci0000:00/0000:02:00.0/nvme/nvme1")
 	require.Equal(t, "1", attribute(t, s, "class/nvme/nvme0/nvme0c0n1/hidden"))
 	require.NoFileExists(t, filepath.Join(s.Sys, "class/nvme/nvme0/nvme0c0n1/dev"))
-	require.Contains(t, string(done(t, s, "list-ctrl", s.Node(0), "-o", "json")), `"num_ctrl":2`)
+	require.Len(t, received(t, s, s.Node(0), controllers, nvmecli.ParseControllerList), 2)
 	s.Remove(1)
 	require.Equal(t, []string{"nvme0", "nvme0n1"}, nodes(t, s))
 	sameTarget(t, s, "block/nvme0n1", "devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1")
@@ -163,9 +161,7 @@ func TestFreshNamespaceShowsOldBytes(t *testing.T) {
 	refused(t, s, nvmecli.StatusNotAttached, "detach-ns", node, "-n", "1", "-c", "3")
 	done(t, s, "delete-ns", node, "-n", "0xffffffff")
 	refused(t, s, nvmecli.StatusInvalidNamespace, "delete-ns", node, "-n", "1")
-	ids, err := nvmecli.ParseNamespaceList(done(t, s, "list-ns", node, "--all", "-o", "json"))
-	require.NoError(t, err)
-	require.Empty(t, ids)
+	require.Empty(t, received(t, s, node, allocatedNamespaces, nvmecli.ParseNamespaceList))
 	out := done(t, s, "create-ns", node, "--nsze", "2048", "--ncap", "2048", "--flbas", "1")
 	require.Contains(t, string(out), "nsid:1")
 	require.Equal(t, []string{"nvme0"}, nodes(t, s))
@@ -177,9 +173,7 @@ func TestFreshNamespaceShowsOldBytes(t *testing.T) {
 	all := contents(t, s, "nvme0n1")
 	require.Len(t, all, 8<<20)
 	require.Equal(t, len(all), bytes.Count(all, []byte{0x55}))
-	n, err := nvmecli.ParseNamespace(done(t, s, "id-ns", node, "-n", "1", "-o", "json"))
-	require.NoError(t, err)
-	size, err := n.Bytes()
+	size, err := received(t, s, node, identify(0, 1), nvmecli.ParseNamespace).Bytes()
 	require.NoError(t, err)
 	require.EqualValues(t, 8<<20, size)
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -17,9 +18,7 @@ import (
 // sanitizeLog reads the drive's log.
 func sanitizeLog(t *testing.T, s *nvmesim.Host) nvmecli.SanitizeLog {
 	t.Helper()
-	l, err := nvmecli.ParseSanitizeLog(done(t, s, "sanitize-log", s.Node(0), "-o", "json"))
-	require.NoError(t, err)
-	return l
+	return received(t, s, s.Node(0), sanitizeLogPage, nvmecli.ParseSanitizeLog)
 }
 
 // all reads the media and returns the byte that fills it.
@@ -37,7 +36,7 @@ func TestSanitize(t *testing.T) {
 	require.Equal(t, nvmecli.NeverSanitized, l.Status)
 	require.True(t, l.GlobalErased)
 	require.EqualValues(t, 65535, l.Progress)
-	require.Equal(t, nvmecli.NoEstimate, l.Overwrite)
+	require.Equal(t, 2*time.Second, l.CryptoErase)
 
 	node := s.Node(0)
 	s.Fill(0, 0xaa)
@@ -182,9 +181,9 @@ func TestSanitizeVariants(t *testing.T) {
 		drive := small("S1")
 		drive.SANICAP, drive.OACS = 0, 0x17
 		s := nvmesim.New(t, drive)
-		refused(t, s, 0x109, "sanitize-log", s.Node(0), "-o", "json")
+		refused(t, s, 0x109, sanitizeLogPage.Args(s.Node(0), false)...)
 		refused(t, s, nvmecli.StatusInvalidOpcode, "sanitize", s.Node(0), "-a", "4")
-		refused(t, s, nvmecli.StatusInvalidField, "list-ns", s.Node(0), "--all", "-o", "json")
+		refused(t, s, nvmecli.StatusInvalidField, allocatedNamespaces.Args(s.Node(0), false)...)
 		refused(t, s, nvmecli.StatusInvalidOpcode, "delete-ns", s.Node(0), "-n", "1")
 	})
 	t.Run("running since before", func(t *testing.T) {

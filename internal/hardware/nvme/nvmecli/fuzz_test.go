@@ -1,6 +1,7 @@
 package nvmecli_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,18 +20,23 @@ import (
 // with an empty result; a second parse gives the same result; and the result is as the doc
 // comment promises. A normal run tries only the seeds; `make soak` continues from them.
 
-// seeded adds every sample and these texts to f.
+// seeded adds every sample, pages of each byte, and these texts to f.
 func seeded(f *testing.F, texts ...string) {
 	f.Helper()
 	files, err := filepath.Glob("testdata/*.*")
 	require.NoError(f, err)
-	require.Greater(f, len(files), 10)
+	require.NotEmpty(f, files)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(f, err)
 		f.Add(text)
 	}
-	for _, text := range append(texts, "", "{", "{}", "null", "{\n{", `{"error":"a\nb"}`) {
+	for _, size := range []int{0, 1, nvmecli.LogSize, nvmecli.IdentifySize} {
+		for _, b := range []byte{0, 1, 0x21, 0xff} {
+			f.Add(bytes.Repeat([]byte{b}, size))
+		}
+	}
+	for _, text := range append(texts, "{", "{}", "{\n{", `{"error":"a\nb"}`) {
 		f.Add([]byte(text))
 	}
 }
@@ -77,24 +83,31 @@ func line(t *testing.T, all ...string) {
 	}
 }
 
-func FuzzController(f *testing.F) {
-	seeded(f, `{"sanicap":-1,"oncs":"0x","oacs":1e9}`, `{"sanicap":0,"oncs":8,"oacs":"0xf","sn":" a\u0000","mn":"a\nb","tnvmcap":"1e3"}`)
+func FuzzSaved(f *testing.F) {
+	seeded(f, `{"sanicap":-1,"oncs":1,"oacs":1e9}`, `{"sanicap":0,"oncs":8,"oacs":15,"sn":" a\u0000"}`)
 	f.Fuzz(func(t *testing.T, output []byte) {
-		c, ok := parsed(t, nvmecli.ParseController, output)
-		line(t, c.Serial, c.Model, c.Firmware, c.Subsystem)
-		require.Equal(t, strings.TrimSpace(c.Serial), c.Serial)
+		c, ok := parsed(t, nvmecli.ParseSaved, output)
+		line(t, c.Serial)
 		require.Equal(t, ok && c.SANICAP&1 != 0, c.Capabilities().CryptoErase)
 	})
 }
 
+func FuzzController(f *testing.F) {
+	seeded(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, _ := parsed(t, nvmecli.ParseController, data)
+		line(t, c.Serial, c.Model, c.Firmware, c.Subsystem)
+		require.Equal(t, strings.TrimSpace(c.Serial), c.Serial)
+	})
+}
+
 func FuzzNamespace(f *testing.F) {
-	seeded(f, `{"nsze":1,"ncap":1,"flbas":255,"lbafs":[{"ms":0,"ds":9}]}`, `{"nsze":"0xffffffffffffffff","ncap":1,"flbas":0,"lbafs":[{"ms":0,"ds":30}]}`)
+	seeded(f, string(namespace(1, 9, 12)), string(namespace(0, 30)))
 	f.Fuzz(func(t *testing.T, output []byte) {
 		n, ok := parsed(t, nvmecli.ParseNamespace, output)
 		if !ok {
 			return
 		}
-		line(t, n.NGUID, n.EUI64)
 		require.True(t, n.Format >= 0 && n.Format < len(n.Formats))
 		format := n.Formats[n.Format]
 		size, err := n.Bytes()
@@ -115,7 +128,7 @@ func FuzzNamespace(f *testing.F) {
 }
 
 func FuzzNamespaceList(f *testing.F) {
-	seeded(f, `{"nsid_list":[{}]}`, `{"nsid_list":[{"nsid":2},{"nsid":1},-2]}`)
+	seeded(f, string(list(2, 1)), string(list(1, 1)))
 	f.Fuzz(func(t *testing.T, output []byte) {
 		ids, ok := parsed(t, nvmecli.ParseNamespaceList, output)
 		if !ok {
@@ -130,7 +143,7 @@ func FuzzNamespaceList(f *testing.F) {
 }
 
 func FuzzControllerList(f *testing.F) {
-	seeded(f, `{"ctrl_list":[]}`, `{"num_ctrl":2,"ctrl_list":[{"ctrl_id":0},{"ctrl_id":1}]}`)
+	seeded(f)
 	f.Fuzz(func(t *testing.T, output []byte) {
 		if ids, ok := parsed(t, nvmecli.ParseControllerList, output); ok {
 			require.NotNil(t, ids)
@@ -140,52 +153,37 @@ func FuzzControllerList(f *testing.F) {
 }
 
 func FuzzSanitizeLog(f *testing.F) {
-	seeded(f, `{"nvme0":{"sprog":1,"sstat":{"a":"(9) "},"cdw10_info":-1}}`,
-		`{"nvme0":{"sprog":65535,"sstat":{"global_erased":1,"a":"(1) x","b":"(4) y"},"cdw10_info":4}}`,
-		`{"sprog":65535,"sstat":257,"cdw10info":4,"time_block_erase":"0xffffffff","sanitize_state_information":{"sanitize_state":"(5) x"}}`)
-	f.Fuzz(func(t *testing.T, output []byte) {
-		l, ok := parsed(t, nvmecli.ParseSanitizeLog, output)
+	seeded(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l, ok := parsed(t, nvmecli.ParseSanitizeLog, data)
 		if !ok {
 			require.False(t, l.Done() || l.Running() || l.GlobalErased)
 			return
 		}
 		require.LessOrEqual(t, l.Status, nvmecli.SanitizeDoneNoDealloc)
-		require.Equal(t, l.Status == 1 || l.Status == 4, l.Done())
-		require.Equal(t, l.Status == 2, l.Running())
-		require.LessOrEqual(t, l.Passes, uint8(31))
-		require.GreaterOrEqual(t, l.State, -1)
-		for _, estimate := range []time.Duration{l.Overwrite, l.BlockErase, l.CryptoErase, l.OverwriteNoDealloc, l.BlockEraseNoDealloc, l.CryptoEraseNoDealloc} {
+		require.LessOrEqual(t, l.State, uint8(7))
+		for _, estimate := range []time.Duration{l.BlockErase, l.CryptoErase} {
 			require.True(t, estimate == nvmecli.NoEstimate || estimate >= 0 && estimate < 1<<32*time.Second)
 		}
 	})
 }
 
-func FuzzSanitizeState(f *testing.F) {
-	seeded(f, strings.Repeat("\xff", 36), strings.Repeat("\xff", 37), strings.Repeat("\x00", 512))
-	f.Fuzz(func(t *testing.T, page []byte) {
-		state, ok := parsed(t, nvmecli.ParseSanitizeState, page)
-		require.True(t, state >= 0 && state <= 7)
-		require.Equal(t, len(page) > 36, ok)
-	})
-}
-
-func FuzzHealth(f *testing.F) {
-	seeded(f, `{"avail_spare":1,"spare_thresh":1,"percent_used":255,"critical_warning":{"value":"0x3f"},"media_errors":"340282366920938463463374607431768211455"}`)
-	f.Fuzz(func(t *testing.T, output []byte) { parsed(t, nvmecli.ParseHealth, output) })
-}
-
 func FuzzFirmware(f *testing.F) {
-	seeded(f, `{"nvme0":{"Active Firmware Slot (afi)":"0x21","Firmware Rev Slot 1":"2314885530819505713 (1.0.....)","Firmware Rev Slot 8":1}}`,
-		`{"Active Firmware Slot (afi)":1,"Firmware Rev Slot 1":1,"Firmware Rev Slot 01":2,"Firmware Rev Slot +1":3}`, `{"Active Firmware Slot (afi)":1,"Firmware Rev Slot 2":"0xff0a"}`)
-	f.Fuzz(func(t *testing.T, output []byte) {
-		firmware, ok := parsed(t, nvmecli.ParseFirmware, output)
+	seeded(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		firmware, ok := parsed(t, nvmecli.ParseFirmware, data)
 		require.True(t, firmware.Active >= 0 && firmware.Active <= 7 && firmware.Next >= 0 && firmware.Next <= 7)
 		require.Equal(t, ok, firmware.Revisions != nil)
 		for number, revision := range firmware.Revisions {
-			require.True(t, number >= 1 && number <= 7)
+			require.True(t, number >= 1 && number <= 7 && revision != "")
 			line(t, revision)
 		}
 	})
+}
+
+func FuzzResult(f *testing.F) {
+	seeded(f, "NVMe command result:00000003\n", "Success and result: 0xffffffff\n", "result: 0x")
+	f.Fuzz(func(t *testing.T, output []byte) { parsed(t, nvmecli.ParseResult, output) })
 }
 
 func FuzzVersion(f *testing.F) {
@@ -224,15 +222,6 @@ func FuzzLevel0(f *testing.F) {
 			require.GreaterOrEqual(t, len(output), 48)
 			noLength := output[0]|output[1]|output[2]|output[3] == 0
 			require.False(t, noLength && strings.Trim(string(output), "\x00") != "", "a length of zero, and bytes after it")
-		}
-	})
-}
-
-func FuzzFeature(f *testing.F) {
-	seeded(f, "get-feature:0x06 (Volatile Write Cache), Current value:0x00000001\n\tmore", "value: 4294967296", "VALUE:0X1", "value:08")
-	f.Fuzz(func(t *testing.T, output []byte) {
-		if _, ok := parsed(t, nvmecli.ParseFeature, output); ok {
-			require.Contains(t, strings.ToLower(string(output)), "value:")
 		}
 	})
 }

@@ -1,11 +1,5 @@
 package nvmecli
 
-import (
-	"encoding/binary"
-	"strconv"
-	"strings"
-)
-
 // Health is the SMART / Health Information log page (02h).
 type Health struct {
 	// CriticalWarning bit 0: spare below threshold, 1: temperature, 2: reliability
@@ -16,45 +10,23 @@ type Health struct {
 	AvailableSpare, SpareThreshold uint8
 	// PercentUsed is the vendor's estimate of wear. It can exceed 100, up to 255.
 	PercentUsed uint8
-	// Kelvin is the composite temperature; 0 if not reported.
-	Kelvin uint16
-	// The following are 0 if not reported, and the largest number if larger than 64 bits.
-	// DataUnitsRead and DataUnitsWritten count units of 1000 times 512 bytes.
-	DataUnitsRead, DataUnitsWritten          uint64
-	ReadCommands, WriteCommands, BusyMinutes uint64
-	PowerCycles, PowerOnHours                uint64
-	UnsafeShutdowns, MediaErrors, Errors     uint64
+	// PowerOnHours is the largest number if larger than 64 bits.
+	PowerOnHours uint64
 }
 
-// ParseHealth reads the output of `nvme smart-log -o json`. Warning, spare, threshold and
-// wear must be present, so that a worn device is not taken for a good one. Faults:
-// tool_output_invalid.
-func ParseHealth(output []byte) (Health, error) {
-	r := read("smart-log", output)
-	h := Health{
-		AvailableSpare: uint8(r.uint("avail_spare", 8)), SpareThreshold: uint8(r.uint("spare_thresh", 8)),
-		PercentUsed:   uint8(r.uint("percent_used", 8)),
-		Kelvin:        uint16(r.optionalUint("temperature", 16)),
-		DataUnitsRead: r.counter("data_units_read"), DataUnitsWritten: r.counter("data_units_written"),
-		ReadCommands: r.counter("host_read_commands"), WriteCommands: r.counter("host_write_commands"),
-		BusyMinutes: r.counter("controller_busy_time"), PowerCycles: r.counter("power_cycles"),
-		PowerOnHours: r.counter("power_on_hours"), UnsafeShutdowns: r.counter("unsafe_shutdowns"),
-		MediaErrors: r.counter("media_errors"), Errors: r.counter("num_err_log_entries"),
-	}
-	warning := r.required("critical_warning")
-	if object, ok := warning.(map[string]any); ok {
-		// 2.11 and 2.12 print the byte's bits, and beside them the whole value.
-		if warning, ok = object["value"]; !ok {
-			r.fail("critical_warning has no value")
-		}
-	}
-	if r.fault == nil {
-		h.CriticalWarning = uint8(r.number("critical_warning", warning, 8))
-	}
-	if err := r.err(); err != nil {
+// LogSize is the size of the log pages that are read, in bytes.
+const LogSize = 512
+
+// ParseHealth reads the SMART / Health Information log page. Faults: tool_output_invalid.
+func ParseHealth(data []byte) (Health, error) {
+	p, err := pageOf("the SMART log", data, LogSize)
+	if err != nil {
 		return Health{}, err
 	}
-	return h, nil
+	return Health{
+		CriticalWarning: p[0], AvailableSpare: p[3], SpareThreshold: p[4], PercentUsed: p[5],
+		PowerOnHours: p.counter(128),
+	}, nil
 }
 
 // Firmware is the Firmware Slot Information log page (03h).
@@ -64,42 +36,23 @@ type Firmware struct {
 	// Next is the slot that the next reset activates: AFI bits 6:4; 0 if none is staged
 	// (F20).
 	Next int
-	// Revisions is the firmware in each slot. The running revision is Controller.Firmware.
+	// Revisions is the firmware in each slot that has some. The running revision is
+	// Controller.Firmware.
 	Revisions map[int]string
 }
 
-const (
-	afi  = "Active Firmware Slot (afi)"
-	slot = "Firmware Rev Slot "
-)
-
-// ParseFirmware reads the output of `nvme fw-log -o json`. Faults: tool_output_invalid.
-func ParseFirmware(output []byte) (Firmware, error) {
-	r := read("fw-log", output).device(afi)
-	info := r.uint(afi, 8)
-	f := Firmware{Active: int(info & 7), Next: int(info >> 4 & 7), Revisions: map[int]string{}}
-	for key, v := range r.fields {
-		name, ok := strings.CutPrefix(key, slot)
-		if !ok {
-			continue
-		}
-		n, err := strconv.Atoi(name)
-		if err != nil || n < 1 || n > 7 || len(name) != 1 {
-			r.fail("there is no slot %s", quoted(name))
-			break
-		}
-		// "2314885530819505713 (1.0.....)": the number holds all eight bytes; in the
-		// parentheses spaces became dots.
-		number := v
-		if text, ok := v.(string); ok {
-			number, _, _ = strings.Cut(text, " ")
-		}
-		var raw [8]byte
-		binary.LittleEndian.PutUint64(raw[:], r.number(key, number, 64))
-		f.Revisions[n] = oneLine(strings.TrimRight(string(raw[:]), " \x00"))
-	}
-	if err := r.err(); err != nil {
+// ParseFirmware reads the Firmware Slot Information log page. Faults: tool_output_invalid.
+func ParseFirmware(data []byte) (Firmware, error) {
+	p, err := pageOf("the firmware slot log", data, LogSize)
+	if err != nil {
 		return Firmware{}, err
+	}
+	f := Firmware{Active: int(p[0] & 7), Next: int(p[0] >> 4 & 7), Revisions: map[int]string{}}
+	const slots, width = 7, 8
+	for slot := 1; slot <= slots; slot++ {
+		if revision := p.text(width*slot, width); revision != "" {
+			f.Revisions[slot] = revision
+		}
 	}
 	return f, nil
 }

@@ -2,9 +2,8 @@ package nvmecli
 
 import "burnish/internal/device"
 
-// Controller is the output of `nvme id-ctrl`: the Identify Controller data structure (NVM
-// Express Base Specification, Identify command, CNS 01h). Text is without padding, and
-// empty if a version does not print it.
+// Controller is the Identify Controller data structure (NVM Express Base Specification,
+// Identify command, CNS 01h). Text is without padding.
 type Controller struct {
 	Vendor    uint16 // VID, the PCI vendor
 	Serial    string // SN
@@ -30,25 +29,28 @@ type Controller struct {
 	// Namespaces is NN, the highest possible namespace number, not the number of
 	// namespaces.
 	Namespaces uint32
-	// Capacity is TNVMCAP, Unallocated UNVMCAP, in bytes; 0 if not reported.
+	// Capacity is TNVMCAP, Unallocated UNVMCAP, in bytes; 0 if not reported, and the largest
+	// number if larger than 64 bits.
 	Capacity, Unallocated uint64
 }
 
-// ParseController reads the output of `nvme id-ctrl -o json`. SANICAP, ONCS and OACS must be
-// present, so that no capability is guessed. Faults: tool_output_invalid.
-func ParseController(output []byte) (Controller, error) {
-	r := read("id-ctrl", output)
-	c := Controller{
-		SANICAP: uint32(r.uint("sanicap", 32)), ONCS: uint16(r.uint("oncs", 16)), OACS: uint16(r.uint("oacs", 16)),
-		Vendor: uint16(r.optionalUint("vid", 16)), ID: uint16(r.optionalUint("cntlid", 16)), CMIC: uint8(r.optionalUint("cmic", 8)),
-		FNA: uint8(r.optionalUint("fna", 8)), FirmwareSlots: uint8(r.optionalUint("frmw", 8)), FirmwareUnit: uint8(r.optionalUint("fwug", 8)), Namespaces: uint32(r.optionalUint("nn", 32)),
-		Serial: r.text("sn"), Model: r.text("mn"), Firmware: r.text("fr"), Subsystem: r.text("subnqn"),
-		Capacity: r.optionalUint("tnvmcap", 64), Unallocated: r.optionalUint("unvmcap", 64),
-	}
-	if err := r.err(); err != nil {
+// IdentifySize is the size of each of Identify's data structures, in bytes.
+const IdentifySize = 4096
+
+// ParseController reads Identify Controller. Faults: tool_output_invalid.
+func ParseController(data []byte) (Controller, error) {
+	p, err := pageOf("Identify Controller", data, IdentifySize)
+	if err != nil {
 		return Controller{}, err
 	}
-	return c, nil
+	return Controller{
+		Vendor: p.u16(0), Serial: p.text(4, 20), Model: p.text(24, 40), Firmware: p.text(64, 8),
+		CMIC: p[76], ID: p.u16(78),
+		OACS: p.u16(256), FirmwareSlots: p[260], Capacity: p.counter(280), Unallocated: p.counter(296),
+		FirmwareUnit: p[319], SANICAP: p.u32(328),
+		Namespaces: p.u32(516), ONCS: p.u16(520), FNA: p[524],
+		Subsystem: p.text(768, 256),
+	}, nil
 }
 
 // Capabilities are those for erasing, as the controller reports them (S2.11 to S2.14).

@@ -1,7 +1,6 @@
 package nvmecli
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -15,8 +14,8 @@ type Format struct {
 	Metadata uint16
 }
 
-// Namespace is the output of `nvme id-ns`: the Identify Namespace data structure (NVM
-// Command Set Specification, CNS 00h).
+// Namespace is the Identify Namespace data structure (NVM Command Set Specification, CNS 00h
+// and 11h).
 type Namespace struct {
 	// Blocks is NSZE, Capacity NCAP and Used NUSE, in blocks. An inactive namespace has no
 	// blocks.
@@ -30,55 +29,41 @@ type Namespace struct {
 	Shared bool
 	// WriteProtected: NSATTR bit 0.
 	WriteProtected bool
-	// NGUID and EUI64 are as printed; all zeroes if the namespace has none.
-	NGUID, EUI64 string
 }
 
-// ParseNamespace reads the output of `nvme id-ns -o json`. Faults: tool_output_invalid.
-func ParseNamespace(output []byte) (Namespace, error) {
-	r := read("id-ns", output)
+// ParseNamespace reads Identify Namespace. Faults: tool_output_invalid.
+func ParseNamespace(data []byte) (Namespace, error) {
+	p, err := pageOf("Identify Namespace", data, IdentifySize)
+	if err != nil {
+		return Namespace{}, err
+	}
 	n := Namespace{
-		Blocks: r.uint("nsze", 64), Capacity: r.uint("ncap", 64), Used: r.optionalUint("nuse", 64),
-		Allocated: r.counter("nvmcap"),
-		Shared:    r.optionalUint("nmic", 8)&1 != 0, WriteProtected: r.optionalUint("nsattr", 8)&1 != 0,
-		NGUID: r.text("nguid"), EUI64: r.text("eui64"),
+		Blocks: p.u64(0), Capacity: p.u64(8), Used: p.u64(16), Shared: p[30]&1 != 0,
+		Allocated: p.counter(48), WriteProtected: p[99]&1 != 0,
 	}
-	flbas := r.uint("flbas", 8)
-	list, ok := r.required("lbafs").([]any)
-	if !ok {
-		r.fail("lbafs is not a list")
+	const formats, size, most, smallest, largest = 128, 4, 64, 9, 30
+	count := int(p[25]) + 1 // NLBAF is 0's based
+	if count > most {
+		return Namespace{}, invalid("Identify Namespace", "it has %d formats", count)
 	}
-	for _, item := range list {
-		fields, ok := item.(map[string]any)
-		if !ok {
-			r.fail("lbafs has an element that is not a format")
-			break
-		}
-		one := &reader{command: r.command, fields: fields}
-		format := Format{Metadata: uint16(one.uint("ms", 16))}
+	for at := formats; at < formats+count*size; at += size {
+		format := Format{Metadata: p.u16(at)}
 		// A format below 512 bytes is unusable, and no block has a GiB.
-		switch shift := one.uint("ds", 8); {
-		case shift > 30:
-			one.fail("ds is %d: no block is that large", shift)
-		case shift >= 9:
+		switch shift := p[at+2]; {
+		case shift > largest:
+			return Namespace{}, invalid("Identify Namespace", "a format has blocks of 2^%d bytes", shift)
+		case shift >= smallest:
 			format.BlockSize = 1 << shift
-		}
-		if one.fault != nil {
-			r.fault = cmp.Or(r.fault, one.fault)
-			break
 		}
 		n.Formats = append(n.Formats, format)
 	}
 	// FLBAS bits 3:0, and above them bits 6:5 if there are more than 16 formats.
-	n.Format = int(flbas & 0xf)
+	n.Format = int(p[26] & 0xf)
 	if len(n.Formats) > 16 {
-		n.Format |= int(flbas>>5&3) << 4
+		n.Format |= int(p[26]>>5&3) << 4
 	}
 	if n.Format >= len(n.Formats) {
-		r.fail("flbas selects format %d of %d", n.Format, len(n.Formats))
-	}
-	if err := r.err(); err != nil {
-		return Namespace{}, err
+		return Namespace{}, invalid("Identify Namespace", "it has format %d of %d", n.Format, len(n.Formats))
 	}
 	return n, nil
 }
@@ -90,32 +75,26 @@ func (n Namespace) Bytes() (int64, error) {
 		return 0, nil
 	}
 	size := n.Formats[n.Format].BlockSize
-	r := &reader{command: "id-ns"}
 	switch {
 	case size == 0:
-		r.fail("the namespace has %d blocks without a size", n.Blocks)
+		return 0, invalid("Identify Namespace", "the namespace has %d blocks without a size", n.Blocks)
 	case n.Blocks > uint64(math.MaxInt64/size):
-		r.fail("the namespace has %d blocks of %d bytes, more than any device", n.Blocks, size)
-	default:
-		return int64(n.Blocks) * size, nil
+		return 0, invalid("Identify Namespace", "the namespace has %d blocks of %d bytes, more than any device", n.Blocks, size)
 	}
-	return 0, r.err()
+	return int64(n.Blocks) * size, nil
 }
 
 // NVMCommandSet is the command set of blocks that a host can overwrite.
 const NVMCommandSet = 0
 
-// ParseCommandSet finds the command set (CSI) in the Namespace Identification Descriptor list,
-// as `nvme ns-descs --raw-binary` prints it. A namespace without this descriptor has the NVM
-// command set. Faults: tool_output_invalid.
-func ParseCommandSet(output []byte) (uint8, error) {
+// ParseCommandSet finds the command set (CSI) in the Namespace Identification Descriptor list.
+// A namespace without this descriptor has the NVM command set. Faults: tool_output_invalid.
+func ParseCommandSet(data []byte) (uint8, error) {
 	const header, kind, commandSet = 4, 0, 4
-	r := &reader{command: "ns-descs"}
-	for rest := output; len(rest) >= header && rest[kind] != 0; {
+	for rest := data; len(rest) >= header && rest[kind] != 0; {
 		size := int(rest[1])
 		if size == 0 || len(rest) < header+size {
-			r.fail("a descriptor is cut short")
-			return 0, r.err()
+			return 0, invalid("the namespace's descriptors", "one is cut short")
 		}
 		if rest[kind] == commandSet {
 			return rest[header], nil
@@ -125,42 +104,30 @@ func ParseCommandSet(output []byte) (uint8, error) {
 	return NVMCommandSet, nil
 }
 
-// maxListed is the capacity of one list.
-const maxListed = 1024
-
-// ParseNamespaceList reads the output of `nvme list-ns -o json`, also with --all: the
-// namespaces' numbers in rising order without duplicates; empty, not nil, if there are
-// none. A full list is a fault, because more may follow, and what is not listed would not be
-// erased (F17). Faults: tool_output_invalid.
-func ParseNamespaceList(output []byte) ([]uint32, error) {
-	r := read("list-ns", output)
-	list, ok := r.required("nsid_list").([]any)
-	if !ok {
-		r.fail("nsid_list is not a list")
-	}
-	if len(list) >= maxListed {
-		r.fail("it lists %d namespaces, and there may be more", len(list))
-	}
-	ids := make([]uint32, 0, len(list))
-	for _, item := range list {
-		if r.fault != nil {
-			break
-		}
-		if fields, ok := item.(map[string]any); ok {
-			item = fields["nsid"]
-		}
-		id := uint32(r.number("nsid", item, 32))
-		if id == 0 || id == math.MaxUint32 {
-			r.fail("nsid is %d, which is not a valid number", id)
-		}
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	if len(slices.Compact(slices.Clone(ids))) != len(ids) {
-		r.fail("nsid_list has a duplicate")
-	}
-	if err := r.err(); err != nil {
+// ParseNamespaceList reads a list of namespaces, active or allocated: their numbers in rising
+// order without duplicates; empty, not nil, if there are none. A full list is a fault, because
+// more may follow, and what is not listed would not be erased (F17). Faults:
+// tool_output_invalid.
+func ParseNamespaceList(data []byte) ([]uint32, error) {
+	p, err := pageOf("the list of namespaces", data, IdentifySize)
+	if err != nil {
 		return nil, err
 	}
-	return ids, nil
+	const size = 4
+	ids := make([]uint32, 0, 1)
+	for at := 0; ; at += size {
+		switch {
+		case at == len(p):
+			return nil, invalid("the list of namespaces", "it has %d namespaces, and there may be more", len(ids))
+		case p.u32(at) == 0:
+			slices.Sort(ids)
+			if len(slices.Compact(slices.Clone(ids))) != len(ids) {
+				return nil, invalid("the list of namespaces", "it has one twice")
+			}
+			return ids, nil
+		case p.u32(at) == math.MaxUint32:
+			return nil, invalid("the list of namespaces", "it has namespace 0xffffffff, which is not a valid number")
+		}
+		ids = append(ids, p.u32(at))
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"burnish/internal/device"
@@ -16,22 +17,19 @@ type Version struct {
 	Text string
 }
 
-// MinVersion is the oldest version whose output can be parsed.
-var MinVersion = Version{Major: 1, Minor: 16, Text: "1.16"}
+// MinVersion is the oldest version that is known to work.
+var MinVersion = Version{Major: 1, Minor: 12, Text: "1.12"}
 
 var versionLine = regexp.MustCompile(`(?m)^nvme version ((\d{1,4})\.(\d{1,4})[!-~]{0,40})`)
 
 // ParseVersion reads the output of `nvme version`. Faults: tool_output_invalid.
 func ParseVersion(output []byte) (Version, error) {
-	r := &reader{command: "version"}
 	if len(output) > MaxOutput {
-		r.fail("more than %d bytes of output", MaxOutput)
-		return Version{}, r.err()
+		return Version{}, invalid("nvme version", "more than %d bytes of output", MaxOutput)
 	}
 	found := versionLine.FindSubmatch(output)
 	if found == nil {
-		r.fail("no version in %s", quoted(string(output)))
-		return Version{}, r.err()
+		return Version{}, invalid("nvme version", "no version in %s", quoted(string(output)))
 	}
 	major, _ := strconv.Atoi(string(found[2])) // at most four digits
 	minor, _ := strconv.Atoi(string(found[3]))
@@ -48,6 +46,15 @@ func (v Version) Check() error {
 		Message: fmt.Sprintf("nvme-cli is version %s, and %s or later is needed", v.Text, MinVersion.Text),
 		Remedy:  "install a newer nvme-cli on this host",
 	}
+}
+
+// Tried are the versions with which the driver's whole suite of tests passes.
+func Tried() []string { return []string{"1.12", "2.3", "2.13", "2.16"} }
+
+// Untried reports whether the driver was never tested with this version. It may well work: all
+// versions since MinVersion have sent a command and printed its answer in the same way.
+func (v Version) Untried() bool {
+	return !slices.Contains(Tried(), fmt.Sprintf("%d.%d", v.Major, v.Minor))
 }
 
 // Status is a controller's answer to a command: status type and code, without the bits More
@@ -84,21 +91,6 @@ var (
 	statusLine = regexp.MustCompile(`(?m)^NVMe status:.*$`)
 	statusCode = regexp.MustCompile(`\(0x([0-9a-fA-F]{1,8})\)`)
 )
-
-var needsReset = regexp.MustCompile(`(?m)^Success activating firmware .* requires (conventional|subsystem|any controller) reset`)
-
-// ParseCommitted finds in the stdout of nvme-cli that a commit of firmware succeeded, and
-// which reset it needs: some versions exit with 1 then, and print no status.
-func ParseCommitted(stdout []byte) (Status, bool) {
-	if len(stdout) > MaxOutput {
-		return 0, false
-	}
-	found := needsReset.FindSubmatch(stdout)
-	if found == nil {
-		return 0, false
-	}
-	return map[string]Status{"conventional": StatusNeedsReset, "subsystem": StatusNeedsSubsystemReset, "any controller": StatusNeedsControllerReset}[string(found[1])], true
-}
 
 // ParseStatus finds the controller's status in the stderr of nvme-cli. The text differs
 // between versions, so only the hex in the line's last parentheses counts. ok is false if

@@ -28,6 +28,7 @@ const readTimeout = 90 * time.Second
 
 // Failure is a command of nvme-cli that failed. Its error text is kept short.
 type Failure struct {
+	// Command is the verb, or "version".
 	Command string `json:"command"`
 	// Status is the controller's answer. Answered: there was one.
 	Status   nvmecli.Status `json:"status,omitempty"`
@@ -40,7 +41,7 @@ func (f *Failure) Error() string {
 	if f.Answered {
 		return fmt.Sprintf("the drive refused %s (status 0x%x)", f.Command, uint16(f.Status))
 	}
-	return fmt.Sprintf("nvme %s failed: %s", f.Command, f.Text)
+	return fmt.Sprintf("nvme-cli failed at %s: %s", f.Command, f.Text)
 }
 
 // StatusOf gives the controller's answer, if err holds one.
@@ -52,25 +53,27 @@ func StatusOf(err error) (nvmecli.Status, bool) {
 	return f.Status, f.Answered
 }
 
-// read runs a command that only reads, and returns its output.
-func (l *Local) read(ctx context.Context, args ...string) ([]byte, error) {
+// read runs a command that only reads, and returns what it printed.
+func (l *Local) read(ctx context.Context, what string, args []string) (stdout, stderr []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	return l.run(ctx, nil, nil, args)
+	return l.run(ctx, nil, nil, what, args)
 }
 
 // change runs a command that changes the drive, and waits for its end even after ctx ends.
 // The child inherits the descriptors in held and keeps them for as long as it lives (F1,
 // F12). It reads data, if not nil, from its stdin.
-func (l *Local) change(ctx context.Context, held []int, data io.Reader, args ...string) ([]byte, error) {
+func (l *Local) change(ctx context.Context, held []int, data io.Reader, what string, args []string) error {
 	if err := context.Cause(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	return l.run(context.WithoutCancel(ctx), held, data, args)
+	_, _, err := l.run(context.WithoutCancel(ctx), held, data, what, args)
+	return err
 }
 
-// run runs nvme-cli with a list of arguments, never through a shell.
-func (l *Local) run(ctx context.Context, held []int, data io.Reader, args []string) (output []byte, err error) {
+// run runs nvme-cli with a list of arguments, never through a shell. what names the command in an
+// error.
+func (l *Local) run(ctx context.Context, held []int, data io.Reader, what string, args []string) (stdout, stderr []byte, err error) {
 	cmd := exec.CommandContext(ctx, l.Tool, args...)
 	cmd.Env, cmd.Dir = l.environment(), "/"
 	// The child dies with this process and has its own process group. Never call this from
@@ -81,12 +84,12 @@ func (l *Local) run(ctx context.Context, held []int, data io.Reader, args []stri
 	// (seen with eight cleans at once).
 	cmd.WaitDelay = 30 * time.Second
 	cmd.Stdin = data
-	var stdout, stderr limitedBuffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	var out, complaint limitedBuffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
 	for _, fd := range held {
 		copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
-			return nil, fmt.Errorf("copy a descriptor for nvme: %w", err)
+			return nil, nil, fmt.Errorf("copy a descriptor for nvme: %w", err)
 		}
 		file := os.NewFile(uintptr(copied), "held")
 		defer func() { err = errors.Join(err, file.Close()) }()
@@ -95,20 +98,26 @@ func (l *Local) run(ctx context.Context, held []int, data io.Reader, args []stri
 	err = cmd.Run()
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
-		return nil, hardware.Refused(device.CodeToolMissing, "install nvme-cli on this host", "cannot run nvme-cli: %v", err)
+		return nil, nil, hardware.Refused(device.CodeToolMissing, "install nvme-cli on this host", "cannot run nvme-cli: %v", err)
 	case err == nil:
-		return stdout.Bytes(), nil
+		return out.Bytes(), complaint.Bytes(), nil
 	case context.Cause(ctx) != nil:
-		return nil, fmt.Errorf("nvme %s was stopped: %w", args[0], context.Cause(ctx))
+		return nil, nil, fmt.Errorf("nvme-cli was stopped at %s: %w", what, context.Cause(ctx))
 	}
-	f := &Failure{Command: args[0], Text: truncate(strings.Join(strings.Fields(printable(stderr.String())), " "))}
-	if f.Status, f.Answered = nvmecli.ParseStatus(stderr.Bytes()); !f.Answered {
-		f.Status, f.Answered = nvmecli.ParseCommitted(stdout.Bytes())
+	// Some versions print some of their errors on stdout.
+	f := &Failure{Command: what}
+	for _, said := range [][]byte{complaint.Bytes(), out.Bytes()} {
+		if !f.Answered {
+			f.Status, f.Answered = nvmecli.ParseStatus(said)
+		}
+		if f.Text == "" {
+			f.Text = truncate(strings.Join(strings.Fields(printable(string(said))), " "))
+		}
 	}
 	if f.Text == "" {
 		f.Text = err.Error()
 	}
-	return nil, f
+	return nil, nil, f
 }
 
 // environment is the environment of nvme-cli: that of this process, or, in a helper whose

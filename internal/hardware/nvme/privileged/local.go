@@ -3,6 +3,7 @@ package privileged
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
+	"burnish/internal/hardware/nvme/nvmecli"
 )
 
 // Executor does what needs privilege.
@@ -38,8 +40,8 @@ type Drive interface {
 	Path() DevicePath
 	// Lock takes the exclusive lock on the node (F1). Fault: target_busy.
 	Lock(ctx context.Context) error
-	// Read runs a verb that changes nothing, and returns the output of nvme-cli. The error
-	// of a failed command is a *Failure.
+	// Read runs a verb that changes nothing, and returns the data that the drive returned: of
+	// a feature its value, of 4 bytes. The error of a failed command is a *Failure.
 	Read(ctx context.Context, r Request) ([]byte, error)
 	// Change runs a verb that changes something, only if the drive has this serial. It
 	// returns when the command has ended, even after ctx ends. The command's process
@@ -78,7 +80,10 @@ type Local struct {
 const KernelTimeout = 5 * time.Second
 
 // Version returns the output of nvme version; see Executor.
-func (l *Local) Version(ctx context.Context) ([]byte, error) { return l.read(ctx, "version") }
+func (l *Local) Version(ctx context.Context) ([]byte, error) {
+	stdout, _, err := l.read(ctx, "version", []string{"version"})
+	return stdout, err
+}
 
 // Open opens the controller's node and proves that it is the one at address; see Executor.
 func (l *Local) Open(ctx context.Context, address string) (Drive, error) {
@@ -203,11 +208,19 @@ func (d *localDrive) Read(ctx context.Context, r Request) ([]byte, error) {
 	if err := d.verifyNode(); err != nil {
 		return nil, err
 	}
-	output, err := d.read(ctx, d.argv(k, r)...)
+	command := k.command(r)
+	stdout, stderr, err := d.read(ctx, string(r.Verb), command.Args(d.path.Node, false))
 	if err != nil {
 		return nil, err
 	}
-	return output, d.verifyNode()
+	if err := d.verifyNode(); err != nil {
+		return nil, err
+	}
+	if command.Receives > 0 {
+		return command.Received(stdout)
+	}
+	value, err := nvmecli.ParseResult(slices.Concat(stderr, stdout)) // where it is printed differs by version
+	return binary.LittleEndian.AppendUint32(nil, value), err
 }
 
 // Change runs a verb that changes something; see Drive.
@@ -232,19 +245,22 @@ func (d *localDrive) Change(ctx context.Context, r Request, serial string, held 
 			return err
 		}
 		data = held.Image
-	case k.stdin != nil:
-		data = bytes.NewReader(k.stdin(r))
+	case k.data != nil:
+		data = bytes.NewReader(k.data(r))
 	}
-	if _, err := d.change(ctx, append(keep, held.Disks...), data, d.argv(k, r)...); err != nil {
+	if err := d.change(ctx, append(keep, held.Disks...), data, string(r.Verb), k.args(r, d.path.Node)); err != nil {
 		return err
 	}
 	return d.verifySerial(serial)
 }
 
-// argv is the command line: the command, the controller's node, its options.
-func (d *localDrive) argv(k verbSpec, r Request) []string {
-	args := k.argv(r)
-	return slices.Concat(args[:1], []string{d.path.Node}, args[1:])
+// args are the arguments of nvme-cli.
+func (k verbSpec) args(r Request, node string) []string {
+	if k.words == nil {
+		return k.command(r).Args(node, k.changes)
+	}
+	words := k.words(r)
+	return slices.Concat(words[:1], []string{node}, words[1:])
 }
 
 // Close closes the node, which frees the controller's number.

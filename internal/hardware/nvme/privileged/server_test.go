@@ -337,10 +337,13 @@ func TestEveryVerbIsOneCommandLine(t *testing.T) {
 		require.NoError(t, err, verb)
 		_, err = taken.spec(!k.changes)
 		require.Error(t, err, verb)
-		for i, word := range k.argv(taken) {
-			form := `^--[a-z0-9-]+(=(0x)?[0-9a-f]+|=json|=/dev/stdin)?$`
-			if i == 0 {
+		for i, word := range k.args(taken, "NODE") {
+			form := `^--[a-z0-9-]+(=(0x)?[0-9a-f]+|=/dev/stdin)?$`
+			switch i {
+			case 0:
 				form = `^[a-z-]+$`
+			case 1:
+				form = `^NODE$`
 			}
 			require.Regexp(t, form, word, verb)
 		}
@@ -362,7 +365,7 @@ func TestMetadataRequestsAreValidated(t *testing.T) {
 	}
 	k, err := Request{Verb: DeleteMetadata, Feature: NamespaceMetadata, NSID: 1, Element: 63}.spec(true)
 	require.NoError(t, err)
-	require.Len(t, k.stdin(Request{Element: 63}), MetadataSize)
+	require.Len(t, k.data(Request{Element: 63}), metadataSize)
 }
 
 // showProc makes the server read this procfs from now on.

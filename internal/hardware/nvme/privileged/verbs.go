@@ -9,11 +9,13 @@ package privileged
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware/nvme/nvmecli"
 )
 
 // Verb is one operation on a controller.
@@ -28,7 +30,6 @@ const (
 	NamespaceCommandSet Verb = "namespace-command-set"
 	Controllers         Verb = "controllers"
 	SanitizeLog         Verb = "sanitize-log"
-	SanitizeState       Verb = "sanitize-state"
 	Health              Verb = "health"
 	Firmware            Verb = "firmware"
 	OpalLevel0Discovery Verb = "opal-level-0"
@@ -92,7 +93,7 @@ const (
 // AllNamespaces is the NSID for all namespaces.
 const AllNamespaces uint32 = 0xffffffff
 
-// OpalLevel0Size is the size of the answer at the end of OpalLevel0Discovery's output.
+// OpalLevel0Size is the size of the answer to OpalLevel0Discovery, in bytes.
 const OpalLevel0Size = 2048
 
 // Features are those that may be read and set. They survive a tenant, and need neither data
@@ -107,11 +108,8 @@ const (
 	NamespaceMetadata          uint8 = 0x7f
 )
 
-// NamespaceCommandSetSize is the size of the list at the end of NamespaceCommandSet's output.
-const NamespaceCommandSetSize = 4096
-
-// MetadataSize is the size of the data at the end of HostMetadata's output.
-const MetadataSize = 4096
+// metadataSize is the size of host metadata, in bytes.
+const metadataSize = 4096
 
 // writeProtection is the feature that Unprotect clears.
 const writeProtection uint8 = 0x84
@@ -125,30 +123,53 @@ type verbSpec struct {
 	fields func(r Request) Request
 	// validate says what is wrong with the numbers, or "".
 	validate func(r Request) string
+	// command is the admin command to send.
+	command func(r Request) nvmecli.Command
+	// data is what the command sends to the drive.
+	data func(r Request) []byte
 	// image: nvme-cli reads the held image from its stdin and sends it to the drive.
 	image bool
-	// argv is the command of nvme-cli without the controller's node, its second word.
-	argv func(r Request) []string
-	// stdin is the data that nvme-cli reads from its stdin and sends to the drive.
-	stdin func(r Request) []byte
+	// words is the command of nvme-cli that replaces command, for what is no admin command, or
+	// more than one. The controller's node becomes its second word.
+	words func(r Request) []string
 }
 
-const asJSON = "--output-format=json"
+// The opcodes and parameters are those of the NVM Express Base Specification.
+const (
+	getLogPage          = 0x02
+	identify            = 0x06
+	setFeatures         = 0x09
+	getFeatures         = 0x0a
+	namespaceManagement = 0x0d
+	firmwareCommit      = 0x10
+	namespaceAttachment = 0x15
+	securityReceive     = 0x82
+	sanitize            = 0x84
+)
 
-// readVerb is a verb without numbers.
-func readVerb(words ...string) verbSpec {
-	return verbSpec{argv: func(Request) []string { return words }}
+// identifyBy is the command Identify of a data structure (CNS).
+func identifyBy(cns uint32, nsid uint32) nvmecli.Command {
+	return nvmecli.Command{Opcode: identify, NSID: nsid, CDW: [6]uint32{cns}, Receives: nvmecli.IdentifySize}
 }
 
-// changeVerb is a verb without numbers that changes something.
-func changeVerb(words ...string) verbSpec {
-	k := readVerb(words...)
-	k.changes = true
-	return k
+// identifyVerb reads a data structure that is not of one namespace.
+func identifyVerb(cns uint32) verbSpec {
+	return verbSpec{command: func(Request) nvmecli.Command { return identifyBy(cns, 0) }}
 }
 
-func numberOption[T uint8 | uint16 | uint32 | uint64](option string, n T) string {
-	return "--" + option + "=" + strconv.FormatUint(uint64(n), 10)
+// logVerb reads a log page of the whole drive.
+func logVerb(page uint32) verbSpec {
+	const dwords = nvmecli.LogSize/4 - 1 // 0's based
+	return verbSpec{command: func(Request) nvmecli.Command {
+		return nvmecli.Command{
+			Opcode: getLogPage, NSID: AllNamespaces, CDW: [6]uint32{page | dwords<<16}, Receives: nvmecli.LogSize,
+		}
+	}}
+}
+
+// wordsVerb is a verb without numbers that is no admin command.
+func wordsVerb(words ...string) verbSpec {
+	return verbSpec{changes: true, words: func(Request) []string { return words }}
 }
 
 func featureOnly(r Request) Request { return Request{Feature: r.Feature} }
@@ -160,68 +181,75 @@ func validateFeature(r Request) string {
 	return ""
 }
 
-func featureVerb(which string) verbSpec {
-	return verbSpec{fields: featureOnly, validate: validateFeature, argv: func(r Request) []string {
-		return []string{"get-feature", numberOption("feature-id", r.Feature), "--sel=" + which}
+// featureVerb reads one value of a feature, which is dword 0 of the completion.
+func featureVerb(selected uint32) verbSpec {
+	return verbSpec{fields: featureOnly, validate: validateFeature, command: func(r Request) nvmecli.Command {
+		return nvmecli.Command{Opcode: getFeatures, CDW: [6]uint32{uint32(r.Feature) | selected<<8}}
 	}}
 }
 
 // verbSpecs are all verbs.
 var verbSpecs = map[Verb]verbSpec{
-	IdentifyController:  readVerb("id-ctrl", asJSON),
-	ActiveNamespaces:    readVerb("list-ns", asJSON),
-	AllocatedNamespaces: readVerb("list-ns", "--all", asJSON),
-	Controllers:         readVerb("list-ctrl", asJSON),
-	SanitizeLog:         readVerb("sanitize-log", asJSON),
-	SanitizeState:       readVerb("get-log", "--log-id=0x81", "--log-len=512", "--raw-binary"),
-	Health:              readVerb("smart-log", asJSON),
-	Firmware:            readVerb("fw-log", asJSON),
-	OpalLevel0Discovery: readVerb("security-recv", "--secp=1", "--spsp=1", numberOption("size", uint32(OpalLevel0Size)), numberOption("al", uint32(OpalLevel0Size)), "--raw-binary"),
-	DefaultFeature:      featureVerb("1"),
-	SavedFeature:        featureVerb("2"),
+	IdentifyController:  identifyVerb(0x01),
+	ActiveNamespaces:    identifyVerb(0x02),
+	AllocatedNamespaces: identifyVerb(0x10),
+	Controllers:         identifyVerb(0x13),
+	Health:              logVerb(0x02),
+	Firmware:            logVerb(0x03),
+	SanitizeLog:         logVerb(0x81),
+	DefaultFeature:      featureVerb(1),
+	SavedFeature:        featureVerb(2),
+	OpalLevel0Discovery: {command: func(Request) nvmecli.Command {
+		const protocol, level0 = 1, 1
+		return nvmecli.Command{
+			Opcode: securityReceive, CDW: [6]uint32{protocol<<24 | level0<<8, OpalLevel0Size}, Receives: OpalLevel0Size,
+		}
+	}},
 	IdentifyNamespace: {
 		fields:   func(r Request) Request { return Request{NSID: r.NSID, Detached: r.Detached} },
 		validate: validateNamespace,
-		argv: func(r Request) []string {
-			words := []string{"id-ns", numberOption("namespace-id", r.NSID), asJSON}
+		command: func(r Request) nvmecli.Command {
 			if r.Detached {
-				words = append(words, "--force")
+				return identifyBy(0x11, r.NSID)
 			}
-			return words
+			return identifyBy(0x00, r.NSID)
 		},
 	},
 	NamespaceCommandSet: {
 		fields:   func(r Request) Request { return Request{NSID: r.NSID} },
 		validate: validateOneNamespace,
-		argv: func(r Request) []string {
-			return []string{"ns-descs", numberOption("namespace-id", r.NSID), "--raw-binary"}
-		},
+		command:  func(r Request) nvmecli.Command { return identifyBy(0x03, r.NSID) },
 	},
 	SetFeature: {
 		changes:  true,
 		fields:   func(r Request) Request { return Request{Feature: r.Feature, Value: r.Value} },
 		validate: validateFeature,
-		argv: func(r Request) []string {
-			return []string{"set-feature", numberOption("feature-id", r.Feature), numberOption("value", r.Value), "--save"}
+		command: func(r Request) nvmecli.Command {
+			const save = 1 << 31
+			return nvmecli.Command{Opcode: setFeatures, CDW: [6]uint32{uint32(r.Feature) | save, r.Value}}
 		},
 	},
 	HostMetadata: {
 		fields:   func(r Request) Request { return Request{Feature: r.Feature, NSID: r.NSID} },
 		validate: validateMetadata,
-		argv: func(r Request) []string {
-			return append([]string{"get-feature"}, metadataOptions(r, "--raw-binary")...)
+		command: func(r Request) nvmecli.Command {
+			return nvmecli.Command{
+				Opcode: getFeatures, NSID: r.NSID, CDW: [6]uint32{uint32(r.Feature)}, Receives: metadataSize,
+			}
 		},
 	},
 	DeleteMetadata: {
 		changes:  true,
 		fields:   func(r Request) Request { return Request{Feature: r.Feature, NSID: r.NSID, Element: r.Element} },
 		validate: validateMetadata,
-		argv: func(r Request) []string {
-			const deleteEntries = 1 << 13 // dword 11, Element Action
-			return append([]string{"set-feature"}, metadataOptions(r, numberOption("value", uint32(deleteEntries)))...)
+		command: func(r Request) nvmecli.Command {
+			const deleteEntries = 1 << 13 // Element Action
+			return nvmecli.Command{
+				Opcode: setFeatures, NSID: r.NSID, CDW: [6]uint32{uint32(r.Feature), deleteEntries}, Sends: metadataSize,
+			}
 		},
-		stdin: func(r Request) []byte {
-			one := make([]byte, MetadataSize)
+		data: func(r Request) []byte {
+			one := make([]byte, metadataSize)
 			one[0], one[2] = 1, r.Element // one descriptor, without a value
 			return one
 		},
@@ -231,8 +259,8 @@ var verbSpecs = map[Verb]verbSpec{
 		changes:  true,
 		fields:   func(r Request) Request { return Request{NSID: r.NSID} },
 		validate: validateOneNamespace,
-		argv: func(r Request) []string {
-			return []string{"set-feature", numberOption("feature-id", writeProtection), numberOption("namespace-id", r.NSID), "--value=0"}
+		command: func(r Request) nvmecli.Command {
+			return nvmecli.Command{Opcode: setFeatures, NSID: r.NSID, CDW: [6]uint32{uint32(writeProtection)}}
 		},
 	},
 	Sanitize: {
@@ -244,11 +272,17 @@ var verbSpecs = map[Verb]verbSpec{
 			}
 			return ""
 		},
-		argv: func(r Request) []string { return []string{"sanitize", numberOption("sanact", r.Action)} },
+		command: func(r Request) nvmecli.Command {
+			return nvmecli.Command{Opcode: sanitize, CDW: [6]uint32{uint32(r.Action)}}
+		},
 	},
-	// nvme sanitize itself refuses this action in common versions.
-	ExitMediaVerification: changeVerb("admin-passthru", "--opcode=0x84", numberOption("cdw10", uint32(exitMediaVerification))),
-	DeleteNamespaces:      changeVerb("delete-ns", "--namespace-id=0xffffffff"),
+	ExitMediaVerification: {changes: true, command: func(Request) nvmecli.Command {
+		return nvmecli.Command{Opcode: sanitize, CDW: [6]uint32{exitMediaVerification}}
+	}},
+	DeleteNamespaces: {changes: true, command: func(Request) nvmecli.Command {
+		const deletes = 1
+		return nvmecli.Command{Opcode: namespaceManagement, NSID: AllNamespaces, CDW: [6]uint32{deletes}}
+	}},
 	CreateNamespace: {
 		changes: true,
 		fields:  func(r Request) Request { return Request{Blocks: r.Blocks, Format: r.Format} },
@@ -259,23 +293,36 @@ var verbSpecs = map[Verb]verbSpec{
 			}
 			return ""
 		},
-		argv: func(r Request) []string {
-			return []string{"create-ns", numberOption("nsze", r.Blocks), numberOption("ncap", r.Blocks), numberOption("flbas", r.Format)}
+		command: func(Request) nvmecli.Command {
+			return nvmecli.Command{Opcode: namespaceManagement, Sends: nvmecli.IdentifySize}
+		},
+		data: func(r Request) []byte {
+			n := make([]byte, nvmecli.IdentifySize)
+			binary.LittleEndian.PutUint64(n, r.Blocks)     // NSZE
+			binary.LittleEndian.PutUint64(n[8:], r.Blocks) // NCAP
+			n[26] = r.Format&0xf | r.Format>>4<<5          // FLBAS: bits 3:0, and 5:4 in its bits 6:5
+			return n
 		},
 	},
 	AttachNamespace: {
 		changes:  true,
 		fields:   func(r Request) Request { return Request{NSID: r.NSID, Controller: r.Controller} },
 		validate: validateOneNamespace,
-		argv: func(r Request) []string {
-			return []string{"attach-ns", numberOption("namespace-id", r.NSID), numberOption("controllers", r.Controller)}
+		command: func(r Request) nvmecli.Command {
+			return nvmecli.Command{Opcode: namespaceAttachment, NSID: r.NSID, Sends: nvmecli.IdentifySize}
+		},
+		data: func(r Request) []byte {
+			list := make([]byte, nvmecli.IdentifySize)
+			list[0] = 1 // one controller
+			binary.LittleEndian.PutUint16(list[2:], r.Controller)
+			return list
 		},
 	},
-	Rescan: {changes: true, noNamespaces: true, argv: func(Request) []string { return []string{"ns-rescan"} }},
-	Reset:  changeVerb("reset"),
+	Rescan: {changes: true, noNamespaces: true, words: func(Request) []string { return []string{"ns-rescan"} }},
+	Reset:  wordsVerb("reset"),
 	// A reset of the subsystem resets each of its controllers: a driver refuses a drive that
 	// has another one (F12).
-	SubsystemReset: changeVerb("subsystem-reset"),
+	SubsystemReset: wordsVerb("subsystem-reset"),
 	// A download changes nothing that a tenant sees. It always begins at the image's start.
 	DownloadFirmware: {
 		changes: true, image: true,
@@ -289,8 +336,8 @@ var verbSpecs = map[Verb]verbSpec{
 			}
 			return ""
 		},
-		argv: func(r Request) []string {
-			return []string{"fw-download", "--fw=/dev/stdin", numberOption("xfer", r.Transfer), "--offset=0"}
+		words: func(r Request) []string {
+			return []string{"fw-download", "--fw=/dev/stdin", "--xfer=" + strconv.FormatUint(uint64(r.Transfer), 10), "--offset=0"}
 		},
 	},
 	// The slot is always named. The image is activated by the next reset, never at once.
@@ -303,8 +350,8 @@ var verbSpecs = map[Verb]verbSpec{
 			}
 			return ""
 		},
-		argv: func(r Request) []string {
-			return []string{"fw-commit", numberOption("slot", r.Slot), numberOption("action", uint8(replaceAtNextReset))}
+		command: func(r Request) nvmecli.Command {
+			return nvmecli.Command{Opcode: firmwareCommit, CDW: [6]uint32{uint32(r.Slot) | replaceAtNextReset<<3}}
 		},
 	},
 }
@@ -319,15 +366,6 @@ const (
 	// runs after the next reset.
 	replaceAtNextReset = 1
 )
-
-// metadataOptions are the options that select host metadata, and one more.
-func metadataOptions(r Request, more string) []string {
-	words := []string{numberOption("feature-id", r.Feature), numberOption("data-len", uint32(MetadataSize)), more}
-	if r.NSID != 0 {
-		words = append(words, numberOption("namespace-id", r.NSID))
-	}
-	return words
-}
 
 func validateMetadata(r Request) string {
 	const types = 64
