@@ -9,7 +9,7 @@ var nvmeMutations = []mutation{
 `,
 		new: `			return ids, nil
 `,
-		pkg:  "./internal/hardware/nvme/nvmecli", run: "cites F17",
+		pkg: "./internal/hardware/nvme/nvmecli", run: "cites F17",
 	},
 	{
 		rule: "F17", name: "a block size of zero is a fault",
