@@ -23,7 +23,7 @@ STATES  ?= 20000000
 PARSERS := ./internal/hardware/nvme/nvmecli ./internal/pci ./internal/nova ./workflows/client
 
 # Seconds that each part of `make check` may take on two cores.
-BUDGETS := tidy-check:300 build:900 lint:420 test:2100 demo:180
+BUDGETS := tidy-check:300 build:900 lint:420 test:1800 demo:180
 
 .PHONY: help
 help: ## list the targets
@@ -61,20 +61,19 @@ build: ## build bin/burnish, bin/burnish-worker and bin/burnish-devserver
 # Tested beside the others, which wait a lot: the machine is pure, and a device's workflow runs one
 # coroutine at a time. The drivers of disks and drives move bytes, for which the race detector takes
 # up to eight times as long, and that of servers is interrupted at each of its requests: they come
-# last in the lane of those that wait.
+# first of the rest, with those that wait for OpenStack's services and a broker.
 PLAIN := ./internal/device ./workflows/lifecycle ./internal/testkit/explorer
-DRIVERS := ./internal/hardware/block ./internal/hardware/nvme ./internal/hardware/redfish
+SLOWEST := ./internal/hardware/nvme ./internal/inventory/placement ./internal/hardware/block ./internal/nova ./internal/hardware/redfish
 # The end-to-end tests take longest, so that they begin at once. What they test are programs
 # that are built without the race detector.
 E2E   := ./internal/testkit/e2e
 # Mutants are built without it, too; `make soak` runs the tests of mutations with it.
 MUTANTS := ./internal/testkit/mutation
-# Tested with the race detector: what runs several goroutines. Those that wait a lot, for
-# OpenStack's services and a broker, begin first. `make soak` runs every package with it.
-RACED := ./internal/inventory/placement ./internal/nova ./activities ./worker ./internal/api/... ./internal/clean/steps ./internal/hardware \
-	./internal/hardware/script ./internal/host ./internal/inventory/... ./internal/keystone ./internal/oneview ./internal/telemetry ./workflows/client
+# Tested with the race detector: what shares memory between goroutines, and imports no SDK, because
+# all that it imports is compiled once more. `make soak` runs every package with it.
+RACED := ./internal/hardware ./internal/hardware/script ./internal/host ./internal/inventory
 # Guests that take minutes, for what other tests show as well in their own way: in `make soak`.
-LONG  := ^Test(GuestLosesPower|GuestMemoryOfACard)$$
+LONG  := ^TestGuest(LosesPower|NVMeLosesPower|NVMeIsRenamed|MemoryOfACard)$$
 # `make lint` vets, with more checks: go test need not vet again, and each dependency with it.
 TEST  := go test -vet=off -count=1 -json
 
@@ -97,13 +96,13 @@ test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	fi; \
 	require=; [ "$${BURNISH_TEST_REQUIRE:-}" != all ] || require=-no-skips; \
 	died() { echo "{\"Action\":\"command-failed\",\"Package\":\"go test in $$1\"}"; }; \
-	apart=$$(go list $(E2E) $(PLAIN) $(DRIVERS) $(MUTANTS) $(RACED)); events=$$(mktemp -d); trap 'rm -rf "$$events"' EXIT; \
+	apart=$$(go list $(E2E) $(PLAIN) $(SLOWEST) $(MUTANTS) $(RACED)); events=$$(mktemp -d); trap 'rm -rf "$$events"' EXIT; \
 	export GOGC=400; \
 	{ { $(BUILD) $(TEST) -timeout 40m -skip '$(LONG)' $(E2E) || died "$(E2E)"; } >"$$events/e2e" & \
 	  { $(BUILD) $(TEST) -p 1 -timeout 30m $(PLAIN) $(MUTANTS) || died "$(PLAIN) $(MUTANTS)"; \
 	    ($(SERVER) $(TEST) -timeout 10m ./...) || died deploy/devserver; } >"$$events/plain" & \
-	  $(TEST) $$race -p 3 -timeout 35m $(RACED) || died "$(RACED)"; \
-	  $(BUILD) $(TEST) -p 2 -timeout 30m $(DRIVERS) $$(go list ./... | grep -vxF "$$apart") || died .; \
+	  $(TEST) $$race -p 2 -timeout 30m $(RACED) || died "$(RACED)"; \
+	  $(BUILD) $(TEST) -p 3 -timeout 30m $(SLOWEST) $$(go list ./... | grep -vxF "$$apart") || died .; \
 	  wait; cat "$$events"/*; \
 	} </dev/null | bin/testsum -o $(SUMMARY) -again "$(TEST) $$race -timeout 20m" -once '$(ONCE)' $$require
 
@@ -175,7 +174,7 @@ histories: build ## record histories from this code, for later replays
 .PHONY: soak
 soak: ## random walks (WALKS, 5000), STATES of the explorer (20 million), every mutation, a kill at every request to a BMC and every write to the inventory, FUZZ inputs to each parser (100000x), the race detector everywhere
 	go test -race -count=1 -timeout 60m $$(go list ./... | grep -vxF "$$(go list $(E2E) $(MUTANTS))")
-	go test -count=1 -timeout 20m -run '$(LONG)' $(E2E)
+	go test -count=1 -timeout 20m -parallel 1 -run '$(LONG)' $(E2E)
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
 	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/testkit/explorer -run '^TestExploreEverything' -count=1 -timeout 2h -v
 	BURNISH_KILLS=all go test ./internal/testkit/e2e -run '^Test(KillAtEveryRequestToABMC|KillAtEveryWrite|RandomChaosOverPlacement)$$' -count=1 -timeout 6h -v

@@ -26,21 +26,20 @@ var withNVMe = guestDriver{
 	},
 }
 
-// One guest after the other: two at once, with that of the driver block, fill the
-// machine.
+// The same as with the driver block, by the drive's own Write Zeroes.
 //
-// F2, F11, F17
-func TestGuestNVMe(t *testing.T) {
+// F2
+func TestGuestNVMeLosesPower(t *testing.T) {
 	t.Parallel()
-	// The same as with the driver block, by the drive's own Write Zeroes.
-	t.Run("loses power", func(t *testing.T) { testLosesPower(t, withNVMe) })
-	t.Run("layouts", testNVMeLayouts)
-	t.Run("renamed", testNVMeIsRenamed)
+	testLosesPower(t, withNVMe)
 }
 
-// S2.16, S2.27, SAFETY F17: what the drives say of themselves decides how they are
-// erased; one that could keep bytes beside what is erased never comes back.
-func testNVMeLayouts(t *testing.T) {
+// What the drives say of themselves decides how they are erased; one that could keep bytes
+// beside what is erased never comes back.
+//
+// S2.16, S2.27, F17
+func TestGuestNVMe(t *testing.T) {
+	t.Parallel()
 	const size = 8 * MiB
 	dir := t.TempDir()
 	namespace := func(name string, change func(*guest.Namespace)) guest.Namespace {
@@ -135,8 +134,11 @@ func testNVMeLayouts(t *testing.T) {
 }
 
 // A drive that the kernel finds again under another name and number is still the enrolled
-// one, by its slot and serial (F11).
-func testNVMeIsRenamed(t *testing.T) {
+// one, by its slot and serial.
+//
+// F11
+func TestGuestNVMeIsRenamed(t *testing.T) {
+	t.Parallel()
 	const size = 8 * MiB
 	dir := t.TempDir()
 	g := newGuestSite(t, withNVMe,

@@ -24,13 +24,6 @@ var lifecycleMutations = []mutation{
 		pkg:  "./workflows/lifecycle", run: "TestACleanStopsWhenItsReservationIsGone TestACleanBeginsAgainWithItsReservation",
 	},
 	{
-		rule: "F29", name: "a clean that begins again and again is paused",
-		file: "workflows/lifecycle/waits.go",
-		old:  `!(d.LocalCalls && d.State.Device.BeingCleaned())`,
-		new:  `true`,
-		pkg:  "./workflows/lifecycle", run: "TestACleanThatBeginsAgainIsPaused",
-	},
-	{
 		rule: "F9", name: "an abort of a clean that waits to begin again is not lost",
 		file: "workflows/lifecycle/cleaning/cleaning.go",
 		old:  `d.LocalCalls && s.Device.BeingCleaned()`,
@@ -122,6 +115,13 @@ var lifecycleMutations = []mutation{
 		old:  `return s.Inventory.Provider == s.Imported }`,
 		new:  `return s.Inventory.Used == 0 }`,
 		pkg:  "./workflows/lifecycle", run: "cites D8",
+	},
+	{
+		rule: "F29", name: "a clean that begins again and again is paused",
+		file: "workflows/lifecycle/waits.go",
+		old:  `!(d.LocalCalls && d.State.Device.BeingCleaned())`,
+		new:  `true`,
+		pkg:  "./workflows/lifecycle", run: "TestACleanThatBeginsAgainIsPaused",
 	},
 	{
 		rule: "D8", name: "an import accepts the provider that was listed",

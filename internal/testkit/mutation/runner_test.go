@@ -29,13 +29,13 @@ const (
 )
 
 // TestEveryMutationIsNoticed runs the tests of each mutation without it, where they must
-// pass, and with it, where one must fail: twice, and pass again without it in between, so
-// that neither a test that was red before nor one that fails now and then counts. A panic
-// or a time-out is an error of the table. It takes one of each safety rule; all of them with
-// BURNISH_MUTATIONS=all, as in `make soak`; or those whose name, file or test holds that text.
+// pass, and with it, where one must fail. A panic or a time-out is an error of the table. It
+// takes one of each package; all of them with BURNISH_MUTATIONS=all, as in `make soak`; or
+// those whose name, file or test holds that text. In both cases the test must pass again without
+// the mutation and fail again with it, so that one that fails now and then does not count.
 func TestEveryMutationIsNoticed(t *testing.T) {
 	packages := map[string]*pkg{}
-	chosen := ofEachRule()
+	chosen := ofEachPackage()
 	if wanted := os.Getenv("BURNISH_MUTATIONS"); wanted == "all" {
 		chosen = mutations
 	} else if wanted != "" {
@@ -49,6 +49,7 @@ func TestEveryMutationIsNoticed(t *testing.T) {
 		if packages[m.pkg] == nil {
 			p, err := newPackage(t.Context(), m.pkg, filepath.Join(t.TempDir(), "test"))
 			require.NoError(t, err)
+			p.twice = os.Getenv("BURNISH_MUTATIONS") != ""
 			packages[m.pkg] = p
 		}
 		require.NoError(t, packages[m.pkg].want(m))
@@ -67,21 +68,17 @@ func TestEveryMutationIsNoticed(t *testing.T) {
 	}
 }
 
-// ofEachRule gives one mutation of each safety rule: the first whose file is in the package of its
-// tests, where less is compiled anew, or else the first. All the others, of requirements and
-// of promises without a number, run in `make soak` alone: each takes seconds to compile.
-func ofEachRule() []mutation {
+// ofEachPackage gives one mutation of a safety rule for each package of tests: the first whose file
+// is in that package, where less is compiled anew. The others run in `make soak` alone: each
+// takes seconds to compile.
+func ofEachPackage() []mutation {
 	var chosen []mutation
 	seen := map[string]bool{}
-	take := func(takes func(mutation) bool) {
-		for _, m := range mutations {
-			if strings.HasPrefix(m.rule, "F") && !seen[m.rule] && takes(m) {
-				chosen, seen[m.rule] = append(chosen, m), true
-			}
+	for _, m := range mutations {
+		if strings.HasPrefix(m.rule, "F") && !seen[m.pkg] && "./"+filepath.Dir(m.file) == m.pkg {
+			chosen, seen[m.pkg] = append(chosen, m), true
 		}
 	}
-	take(func(m mutation) bool { return "./"+filepath.Dir(m.file) == m.pkg })
-	take(func(mutation) bool { return true })
 	return chosen
 }
 
@@ -91,6 +88,8 @@ type pkg struct {
 	tests      testsOf
 	wanted     []string // all that mutations name, without subtests
 	leastLimit time.Duration
+	// twice: the test that notices a mutation must do so again.
+	twice bool
 
 	// binary is the path of the tests without a mutation, compiled once.
 	binary func() (string, error)
@@ -105,7 +104,7 @@ func newPackage(ctx context.Context, path, binary string) (*pkg, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pkg{path: path, tests: tests, leastLimit: leastLimit}
+	p := &pkg{path: path, tests: tests, leastLimit: leastLimit, twice: true}
 	p.binary = sync.OnceValues(func() (string, error) { return binary, compile(ctx, binary, path) })
 	p.green = sync.OnceValues(func() (result, error) { return p.run(ctx, pattern(p.wanted, ""), greenLimit) })
 	return p, nil
@@ -162,6 +161,9 @@ func (p *pkg) check(ctx context.Context, dir string, m mutation) (string, error)
 	}
 	if len(first.failed) == 0 {
 		return "", fmt.Errorf("every test passed with the mutation:\n%s", first.out)
+	}
+	if !p.twice {
+		return first.failed[0], nil
 	}
 	// A test that fails now and then: it must pass again without, and fail again with it. One
 	// subtest of it is enough, if it can run alone.
