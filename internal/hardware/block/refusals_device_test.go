@@ -31,7 +31,7 @@ var loopRefusals = map[string]refusal{
 	},
 	"used_as_swap": {
 		change: swapOnIt,
-		open:   device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, preventedByClaim: true,
+		open:   device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, preventedByClaim: true, swap: true,
 	},
 	"claimed_by_another": {
 		change: claimIt,
@@ -268,7 +268,7 @@ var diskRefusals = map[string]refusal{
 	},
 	"used_as_swap": {
 		change: swapOnIt,
-		open:   device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, preventedByClaim: true,
+		open:   device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, preventedByClaim: true, swap: true,
 	},
 	"claimed_by_another": {change: claimIt, open: device.CodeTargetBusy, first: device.CodeTargetBusy, preventedByClaim: true},
 	"held": {
@@ -363,10 +363,7 @@ func mountIt(t *testing.T, f *fixture) []string {
 
 // swapOnIt uses the device as swap.
 func swapOnIt(t *testing.T, f *fixture) []string {
-	requireTools(t, "mkswap", "swapon")
-	run(t, "mkswap", f.loop)
-	runOrSkip(t, "swapon", f.loop)
-	t.Cleanup(func() { run(t, "swapoff", f.loop) })
+	swapOn(t, f.loop)
 	return []string{f.image}
 }
 

@@ -33,6 +33,20 @@ type refusal struct {
 	preventedByClaim bool
 	// onlyWritable: opening for reading is still allowed.
 	onlyWritable bool
+	// swap: the kernel itself may write to the first swapArea bytes.
+	swap bool
+}
+
+// swapArea is the size of the smallest area that mkswap makes, in bytes.
+const swapArea = 10 * 4096
+
+// swapOn uses the start of a file or device as swap.
+func swapOn(t *testing.T, path string) {
+	t.Helper()
+	requireTools(t, "mkswap", "swapon")
+	run(t, "mkswap", path, strconv.Itoa(swapArea/1024))
+	runOrSkip(t, "swapon", path)
+	t.Cleanup(func() { run(t, "swapoff", path) })
 }
 
 var refusals = map[string]refusal{
@@ -119,14 +133,11 @@ var refusals = map[string]refusal{
 	"used_as_swap": {
 		size: 8 * mib,
 		change: func(t *testing.T, f *fixture) []string {
-			requireTools(t, "mkswap", "swapon")
-			run(t, "mkswap", f.path)
-			runOrSkip(t, "swapon", f.path)
-			t.Cleanup(func() { run(t, "swapoff", f.path) })
+			swapOn(t, f.path)
 			return []string{f.path}
 		},
 		open: device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
-		message: "used as swap",
+		message: "used as swap", swap: true,
 	},
 	"behind_a_loop_device": {
 		change: func(t *testing.T, f *fixture) []string {
