@@ -23,7 +23,7 @@ STATES  ?= 20000000
 PARSERS := ./internal/hardware/nvme/nvmecli ./internal/pci ./internal/nova ./workflows/client
 
 # Seconds that each part of `make check` may take on two cores.
-BUDGETS := tidy-check:300 build:900 lint:420 test:1800 demo:180
+BUDGETS := tidy-check:300 build:900 lint:420 test:2100 demo:180
 
 .PHONY: help
 help: ## list the targets
@@ -73,7 +73,7 @@ MUTANTS := ./internal/testkit/mutation
 # all that it imports is compiled once more. `make soak` runs every package with it.
 RACED := ./internal/hardware ./internal/hardware/script ./internal/host ./internal/inventory
 # Guests that take minutes, for what other tests show as well in their own way: in `make soak`.
-LONG  := ^TestGuest(LosesPower|NVMeLosesPower|NVMeIsRenamed|MemoryOfACard)$$
+LONG  := ^TestGuest(LosesPower|NVMe|NVMeLosesPower|NVMeIsRenamed|MemoryOfACard)$$
 # `make lint` vets, with more checks: go test need not vet again, and each dependency with it.
 TEST  := go test -vet=off -count=1 -json
 
@@ -101,7 +101,7 @@ test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	{ { $(BUILD) $(TEST) -timeout 40m -skip '$(LONG)' $(E2E) || died "$(E2E)"; } >"$$events/e2e" & \
 	  { $(BUILD) $(TEST) -p 1 -timeout 30m $(PLAIN) $(MUTANTS) || died "$(PLAIN) $(MUTANTS)"; \
 	    ($(SERVER) $(TEST) -timeout 10m ./...) || died deploy/devserver; } >"$$events/plain" & \
-	  $(TEST) $$race -p 2 -timeout 30m $(RACED) || died "$(RACED)"; \
+	  $(TEST) $$race -p 4 -timeout 30m $(RACED) || died "$(RACED)"; \
 	  $(BUILD) $(TEST) -p 3 -timeout 30m $(SLOWEST) $$(go list ./... | grep -vxF "$$apart") || died .; \
 	  wait; cat "$$events"/*; \
 	} </dev/null | bin/testsum -o $(SUMMARY) -again "$(TEST) $$race -timeout 20m" -once '$(ONCE)' $$require

@@ -33,10 +33,31 @@ func Run(args []string) int {
 		e.err = err
 		return e.exit(1)
 	}
-	code, err := trace(tool, args, e.answer)
+	recorder, err := newRecorder(e.dir, tool, args)
+	if err != nil {
+		e.err = err
+		return e.exit(1)
+	}
+	run := recorder.run
+	if recorder == nil {
+		run = func(tool, args []string, answer answerer) (int, error) {
+			return trace(tool, args, os.Stdin, os.Stdout, os.Stderr, answer)
+		}
+	}
+	code, err := run(tool, args, e.answer)
 	e.err = errors.Join(e.err, err)
 	return e.exit(code)
 }
+
+// memory is that of the process that sends a command.
+type memory interface {
+	read(address uint64, size int) ([]byte, error)
+	write(address uint64, data []byte) error
+}
+
+// answerer gives the result of an ioctl on the file at path, whose argument is at an address, or
+// false for the kernel's own.
+type answerer func(p memory, path string, request uint32, argument uint64) (int64, bool)
 
 // emulator is one run of nvme.
 type emulator struct {
@@ -56,7 +77,7 @@ func (e *emulator) exit(code int) int {
 }
 
 // answer returns the result of an ioctl on the file at path, or false for the kernel's own.
-func (e *emulator) answer(p tracee, path string, request uint32, argument uint64) (int64, bool) {
+func (e *emulator) answer(p memory, path string, request uint32, argument uint64) (int64, bool) {
 	if filepath.Dir(path) != filepath.Join(e.dir, "dev") {
 		return 0, false
 	}
@@ -176,7 +197,7 @@ func (w *state) execute(s *slot, c *call, instead Injection) error {
 // call is a command in the memory of the nvme process.
 type call struct {
 	Command
-	process  tracee
+	process  memory
 	address  uint64
 	result64 bool
 	// address and length are those of its data.

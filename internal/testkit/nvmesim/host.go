@@ -160,8 +160,10 @@ func (s *Emulation) create(controllers []Controller) error {
 	if err := os.Link(tool, s.Tool()); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(s.Dir, toolFile), []byte(strings.Join(toolCommand(), "\n")), 0o644); err != nil {
-		return err
+	for name, text := range map[string]string{toolFile: strings.Join(toolCommand(), "\n"), runsFile: tool + runsSuffix} {
+		if err := os.WriteFile(filepath.Join(s.Dir, name), []byte(text), 0o644); err != nil {
+			return err
+		}
 	}
 	return withState(s.Dir, func(w *state) error {
 		for i, c := range controllers {
@@ -187,8 +189,11 @@ var builtTool = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("build the emulator: %w", err)
 	}
 	toolPath = path
-	return path, nil
+	return path, os.Mkdir(path+runsSuffix, 0o777)
 })
+
+// runsSuffix is what the name of the folder with recorded runs has behind the program's.
+const runsSuffix = ".runs"
 
 // toolPath is the path of what builtTool has built, "" for none.
 var toolPath string
@@ -208,7 +213,7 @@ func RemoveTool() error {
 	if toolPath == "" {
 		return nil
 	}
-	return os.Remove(toolPath)
+	return errors.Join(os.Remove(toolPath), os.RemoveAll(toolPath+runsSuffix))
 }
 
 // complete sets the fields that a controller must have.

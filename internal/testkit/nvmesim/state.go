@@ -2,6 +2,7 @@ package nvmesim
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 // state is the content of a host's state file, while its lock is held.
 type state struct {
 	dir   string
+	saved []byte // the file's content
 	Slots []*slot
 }
 
@@ -95,15 +97,17 @@ func withState(dir string, do func(*state) error) error {
 		if err := json.Unmarshal(text, w); err != nil {
 			return fmt.Errorf("read the host's state: %w", err)
 		}
+		w.saved = text
 	}
 	return errors.Join(do(w), w.restrictWrites(), w.save())
 }
 
 func (w *state) save() error {
 	text, err := json.Marshal(w)
-	if err != nil {
+	if err != nil || bytes.Equal(text, w.saved) {
 		return err
 	}
+	w.saved = text
 	next := filepath.Join(w.dir, stateFile+".new")
 	if err := os.WriteFile(next, text, 0o600); err != nil {
 		return err

@@ -45,7 +45,7 @@ func (p tracee) write(address uint64, data []byte) error {
 
 // trace runs nvme to its end. Each ioctl of NVMe goes to answer first. If that returns true,
 // the kernel does not see the call and nvme gets the value.
-func trace(tool, args []string, answer func(p tracee, path string, request uint32, argument uint64) (int64, bool)) (code int, err error) {
+func trace(tool, args []string, stdin, stdout, stderr *os.File, answer answerer) (code int, err error) {
 	// Only the thread that started nvme may trace it, and nvme dies with that thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -53,7 +53,7 @@ func trace(tool, args []string, answer func(p tracee, path string, request uint3
 		return 0, err
 	}
 	nvme := exec.Command(tool[0], append(tool[1:], args...)...)
-	nvme.Stdin, nvme.Stdout, nvme.Stderr = os.Stdin, os.Stdout, os.Stderr
+	nvme.Stdin, nvme.Stdout, nvme.Stderr = stdin, stdout, stderr
 	nvme.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
 	if err := nvme.Start(); err != nil {
 		return 0, err
@@ -115,7 +115,7 @@ func stopAtIoctls() error {
 }
 
 // atIoctl gives the call before which nvme has stopped to answer.
-func atIoctl(pid int, answer func(p tracee, path string, request uint32, argument uint64) (int64, bool)) error {
+func atIoctl(pid int, answer answerer) error {
 	var regs unix.PtraceRegs
 	if err := unix.PtraceGetRegs(pid, &regs); err != nil {
 		return fmt.Errorf("read nvme's registers: %w", err)

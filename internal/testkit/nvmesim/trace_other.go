@@ -2,7 +2,10 @@
 
 package nvmesim
 
-import "errors"
+import (
+	"errors"
+	"os"
+)
 
 // traceable says that this processor's registers are known here.
 const traceable = false
@@ -13,6 +16,6 @@ func (tracee) read(uint64, int) ([]byte, error) { return nil, errors.ErrUnsuppor
 
 func (tracee) write(uint64, []byte) error { return errors.ErrUnsupported }
 
-func trace([]string, []string, func(tracee, string, uint32, uint64) (int64, bool)) (int, error) {
+func trace(_, _ []string, _, _, _ *os.File, _ answerer) (int, error) {
 	return 0, errors.ErrUnsupported
 }
