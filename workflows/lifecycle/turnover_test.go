@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,16 +12,19 @@ import (
 	"burnish/workflows/contract"
 )
 
-// A device is one-time-use only if its enrollment says so.
+// A device is one-time-use only if its enrollment says so; then its provider has the trait.
 //
-// S0.2
+// S0.2, S0.10
 func TestOneTimeUseIsOptIn(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	e := w.enrollment()
-	e.OneTimeUse = false
-	r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}))
-	require.False(t, r.Device.OneTimeUse)
-	w.requireNoDefect()
+	for _, oneTime := range []bool{false, true} {
+		w := newDeviceEnv(t, standardPolicy())
+		w.oneTimeUse = oneTime
+		r := ok[contract.Result](w.enroll(true))
+		require.Equal(t, oneTime, r.Device.OneTimeUse)
+		w.reach(device.Available) // the trait does not mean dirty
+		require.Equal(t, oneTime, slices.Contains(w.inventory.created.Traits, "HW_PCI_ONE_TIME_USE"))
+		w.requireNoDefect()
+	}
 }
 
 // The end of a binding writes nothing to the inventory; only the clean that follows does.
