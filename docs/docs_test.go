@@ -48,7 +48,7 @@ func TestTheGuaranteesAreDocumented(t *testing.T) {
 
 // What a move and a bind leave behind is documented.
 //
-// S0.21, S0.22, S0.23, S0.24, S1.15, S1.28
+// S0.21, S0.22, S0.23, S0.24, S1.15
 func TestWhatInstancesLeaveBehindIsDocumented(t *testing.T) {
 	page := words(t, "instances.md")
 	for _, sentence := range []string{
@@ -165,7 +165,7 @@ func TestTheReadmeIsShort(t *testing.T) {
 
 // What a guest's programs may rely on, and who says what.
 //
-// S1.21, S1.28
+// S1.21
 func TestTheGuestsDocumentIsDocumented(t *testing.T) {
 	page := words(t, "role-tagging.md")
 	for _, sentence := range []string{

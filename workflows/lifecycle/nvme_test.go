@@ -51,7 +51,7 @@ func stepsOf(v contract.DeviceStatus) []string {
 // The operation, type, class and traits are recorded and shown (S2.32, S2.33, S2.15); the steps
 // have the policy's limits.
 //
-// S2.26, S2.106
+// S2.26, S2.34, S2.106
 func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	e := w.enrollment()
@@ -72,6 +72,7 @@ func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
 			require.Equal(t, 2*time.Hour, in.Budget, "twice its own estimate")
 		}
 	}
+	require.Equal(t, e.Name, w.inventory.created.Name)
 	require.Equal(t, "CUSTOM_NVME_8086_0A54", w.inventory.created.Class)
 	require.Contains(t, w.inventory.created.Traits, "HW_NVME_CES")
 	require.Contains(t, w.inventory.created.Traits, "HW_NVME_WZS")
@@ -121,7 +122,7 @@ func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 // A drive that cannot satisfy the policy is refused at enrollment, and later taken out of the
 // pool. It is never returned as one that nothing can clean (D4), although it is not one-time-use.
 //
-// S2.25
+// S2.25, S2.98
 func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 	t.Run("at enrollment", func(t *testing.T) {
 		w := newDrive(t, clean.ErasePolicy{Action: clean.ActionSanitize})

@@ -100,22 +100,30 @@ func TestStatesOfATurnover(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A step succeeds only when it reports its completion: without a result, by an error or an
-// unreachable host, the device never becomes available.
+// A step succeeds only when it reports its completion: without a result, by an error, a device
+// that is gone or an unreachable host, the device never becomes available.
 //
 // S2.68
 func TestAStepWithoutAResultIsNoSuccess(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
-	w.host.up = false
-	ok[contract.Result](w.unbind("i1"))
-	w.pass(24 * time.Hour)
-	v := w.view()
-	require.Equal(t, device.Cleaning, v.DeviceState)
-	require.True(t, v.Dirty)
-	require.Equal(t, string(device.CodeHostUnreachable), v.Fault)
-	require.Equal(t, 1, w.inventory.reserved)
-	w.requireNoDefect()
+	for want, prevent := range map[device.Code]func(*deviceEnv){
+		device.CodeHostUnreachable: func(w *deviceEnv) { w.host.up = false },
+		device.CodeIO:              func(w *deviceEnv) { w.failStep("verify", 0, device.CodeIO) },
+		device.CodeTargetMissing:   func(w *deviceEnv) { w.failStep("zero", blocks-1, device.CodeTargetMissing) }, // it was detached
+	} {
+		t.Run(string(want), func(t *testing.T) {
+			w := newDeviceEnv(t, standardPolicy())
+			w.makeBound("i1")
+			prevent(w)
+			ok[contract.Result](w.unbind("i1"))
+			w.pass(24 * time.Hour)
+			v := w.view()
+			require.Contains(t, []device.State{device.Cleaning, device.Error}, v.DeviceState)
+			require.True(t, v.Dirty)
+			require.Equal(t, string(want), v.Fault)
+			require.Equal(t, 1, w.inventory.reserved)
+			w.requireNoDefect()
+		})
+	}
 }
 
 // From error an operator may clean again; nothing makes the device available without a clean.
