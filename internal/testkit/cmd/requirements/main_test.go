@@ -59,6 +59,12 @@ func TestThePageNamesTheTests(t *testing.T) {
 	require.Equal(t, 0, run([]string{"-check", root}, &problems), problems.String())
 }
 
+// A row names tests of whole programs last.
+func TestTheLowestTestsComeFirst(t *testing.T) {
+	whole, one := citation{Test: "internal/testkit/e2e.TestAll"}, citation{Test: "workflows.TestOne"}
+	require.Equal(t, []string{one.Test, whole.Test}, tests([]citation{whole, one, whole}))
+}
+
 func TestMistakesAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ page, rules, test, want string }{
 		"no test":          {somePage, someRules, strings.Replace(someTest, "S0.1, ", "", 1), "S0.1 has no test: first"},
