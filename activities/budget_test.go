@@ -19,7 +19,7 @@ import (
 // grace is how much longer than its budget an attempt may take to answer.
 const grace = 5 * time.Second
 
-// F8
+// F8, S2.94
 func TestBudgetIsRunningTime(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "an attempt ends itself", func(t *testing.T) {

@@ -218,10 +218,14 @@ func TestWhichSnapshotsAreMismatches(t *testing.T) {
 			for i, want := range strings.Fields(row) {
 				t.Run(fmt.Sprintf("%s %s %d of 1 used %d", owner, o.state, stocks[i].Reserved, stocks[i].Used), func(t *testing.T) {
 					s := newReconcileFixture(t)
+					var log strings.Builder
+					s.Log = slog.New(slog.NewTextHandler(&log, nil))
 					s.adds("h1_0000:01:00.0", device.State(state), owner, held, stocks[i])
 					out := s.must(contract.ReconcileInput{})
 					require.Equal(t, want != "=", len(s.hints) == 1, o.rule)
 					require.Equal(t, want == "odd", len(out.Mismatches) == 1, o.rule)
+					warned := strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), "device=h1_0000:01:00.0")
+					require.Equal(t, want == "odd", warned, log.String())
 					require.Equal(t, len(out.Mismatches), out.Counts.Mismatch)
 					require.Equal(t, len(s.hints), out.Counts.Hinted)
 					require.Empty(t, out.Missing)

@@ -26,7 +26,7 @@ func refusedWith(class device.Class, code device.Code, message string) error {
 // A new device is enrolled once, manageable, under the name made of host and address. A
 // second scan that gets the digests of the first sends nothing.
 //
-// S2.6, D14
+// S0.2, S2.6, S2.34, D14
 func TestNewDevicesAreEnrolled(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)

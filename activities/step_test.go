@@ -338,6 +338,7 @@ func TestSupersededEvenWhereTheJournalIsGone(t *testing.T) {
 	}
 }
 
+// S3.16
 func TestAnotherVersionIsPlannedAgain(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int{0, 2} {

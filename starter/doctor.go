@@ -38,7 +38,8 @@ type health struct {
 }
 
 func (a *app) doctorCommand() *cobra.Command {
-	return &cobra.Command{
+	var try bool
+	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "check this machine and the server",
 		Long: `Run it as the worker's user, with the worker's environment. It checks Temporal: the
@@ -47,9 +48,10 @@ device with the age of its worker's last poll, and the devices whose workflow wa
 --api it asks the API instead, and says what that leaves unchecked. If a BURNISH_ variable of a worker
 is set or the default state directory exists, it also checks what a worker needs on this
 machine: the settings, the state directory, host.yaml, the kernel, and each driver and its
-devices. It changes nothing. Exit code 0 if no check fails (a WARN is not a failure),
-otherwise 1. Without --timeout each request may take 5s, and the walk over all devices and
-hosts a minute.`,
+devices. It changes nothing. Only with --placement it tries, on a provider of its own in Placement
+that it deletes again, whether instances with a one-time-use device can be moved. Exit code 0 if
+no check fails (a WARN is not a failure), otherwise 1. Without --timeout each request may take 5s,
+and the walk over all devices and hosts a minute.`,
 		Example: "  BURNISH_ROLE=host BURNISH_HOST_FILE=/etc/burnish/host.yaml burnish doctor",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,6 +70,9 @@ hosts a minute.`,
 			if usable {
 				f.Machine(worker, server)
 			}
+			if try {
+				f.PlacementTrial(cmd.Context(), worker)
+			}
 			if err := a.emit(health{f}, func() string { return a.findingsTable(f) }); err != nil {
 				return err
 			}
@@ -80,6 +85,8 @@ hosts a minute.`,
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&try, "placement", false, "also try whether Placement lets instances with a one-time-use device be moved")
+	return cmd
 }
 
 // isWorkerMachine says whether a worker is meant to run on this machine.

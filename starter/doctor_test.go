@@ -185,6 +185,9 @@ func TestDoctorForPrograms(t *testing.T) {
 		require.Equal(t, doctor.OK, f.Level)
 	}
 	require.Equal(t, exitUsage, burnish(t, nil, "", "doctor", "d1").code)
+	got = burnish(t, healthy(), "", "doctor", "--placement")
+	require.Equal(t, exitFailed, got.code)
+	require.Contains(t, got.out, "FAIL  moves of instances: there is no Placement to try it on; ")
 }
 
 // The walk over all devices and hosts is many requests: it has more time than one, unless the

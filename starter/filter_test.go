@@ -168,6 +168,22 @@ func TestFiltersAreSentToTheServer(t *testing.T) {
 	require.Equal(t, base+" AND DeviceType IN ('NVME', 'GPU') AND DeviceHost IN ('h1', 'h2') AND DeviceFault IN ('io_error', 'aborted') AND NeedsOperator = true", q.Query())
 }
 
+// One-time-use devices, and those that wait for a clean, can be listed.
+//
+// S0.11
+func TestListsOfOneTimeUse(t *testing.T) {
+	once, often := in("d1", device.Available), in("d2", device.Available)
+	once.OneTimeUse = true
+	asked := ""
+	l := &fakeClient{onList: func(query string) ([]client.Execution, error) {
+		asked = query
+		return []client.Execution{running(once), running(often)}, nil
+	}}
+	require.Equal(t, "d1\n", burnish(t, l, "", "list", "--one-time-use", "-o", "name").out)
+	burnish(t, l, "", "list", "--awaiting-cleaning", "-o", "name")
+	require.Contains(t, asked, "(DeviceState = 'pending_cleaning' OR (DeviceState = 'error' AND DeviceDirty = true))")
+}
+
 // A value that no device has is an error of the command line, and says what was probably meant;
 // nothing is sent. Where every value is known, one listing is enough.
 func TestUnknownValuesAreUsageErrors(t *testing.T) {

@@ -13,7 +13,10 @@ import (
 	"burnish/workflows/contract"
 )
 
-// A request file is read strictly: each mistake is named with its line.
+// A request file is read strictly: each mistake is named with its line. Who requests a device
+// chooses no address.
+//
+// S1.28
 func TestInstanceFileProblems(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                                "must be a mapping with the keys devices or requests",
@@ -41,16 +44,17 @@ func TestInstanceFileProblems(t *testing.T) {
 		"devices: [{name: &a d1}]":                                            "name must be text, not an anchor",
 		"devices: [{name: d1}]\n---\ndevices: []":                             "a second document begins",
 		"requests: [{count: 2}]":                                              "line 1: a request for devices needs their type",
-		"requests: [null]":                                                    "a request must be a mapping, not nothing",
-		"requests: [{type: NVME, count: 0}]":                                  "count must be a number from 1 to 64",
-		"requests: [{type: NVME, count: 010}]":                                "count must be a plain number",
-		"requests: [{type: NVME, count: 2, tag: t}]":                          `the tag "t" is for one device, not for 2`,
-		"requests: [{type: NVME, traits: HW_X}]":                              "traits must be a list, not text",
-		"requests: [{type: NVME, traits: [hw]}]":                              `"hw" is not a valid trait`,
-		"requests: [{type: NVME, live_migratable: 1}]":                        "live_migratable must be true or false",
-		"requests: [{type: NVME}]\naddresses: [10.0.0.256]":                   `"10.0.0.256" is not a valid IP address`,
-		"requests: [{type: NVME}]\nproject: ":                                 "project is empty",
-		"requests: [{type: NVME}]\nhost: h/1":                                 `"h/1" is not a valid host name`,
+		"requests: [{type: NVME, guest: [{bus: pci}]}]":                       `unknown key "guest" in a request`,
+		"requests: [null]":                                  "a request must be a mapping, not nothing",
+		"requests: [{type: NVME, count: 0}]":                "count must be a number from 1 to 64",
+		"requests: [{type: NVME, count: 010}]":              "count must be a plain number",
+		"requests: [{type: NVME, count: 2, tag: t}]":        `the tag "t" is for one device, not for 2`,
+		"requests: [{type: NVME, traits: HW_X}]":            "traits must be a list, not text",
+		"requests: [{type: NVME, traits: [hw]}]":            `"hw" is not a valid trait`,
+		"requests: [{type: NVME, live_migratable: 1}]":      "live_migratable must be true or false",
+		"requests: [{type: NVME}]\naddresses: [10.0.0.256]": `"10.0.0.256" is not a valid IP address`,
+		"requests: [{type: NVME}]\nproject: ":               "project is empty",
+		"requests: [{type: NVME}]\nhost: h/1":               `"h/1" is not a valid host name`,
 	} {
 		t.Run(text, func(t *testing.T) {
 			_, err := parseInstanceFile([]byte(text))

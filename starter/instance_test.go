@@ -51,7 +51,7 @@ requests:
 // Order, tags and addresses arrive as they were given; names, host and addresses in their one
 // spelling.
 //
-// S1.1, S1.2, S1.5, S1.37
+// S1.5, S1.37
 func TestInstanceRequestsAreSentAsContracted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "request.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(requestFile), 0o600))

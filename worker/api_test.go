@@ -19,8 +19,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	sdkclient "go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/mocks"
 
 	"burnish/internal/config"
@@ -105,20 +103,14 @@ func overSocket(t *testing.T, socket, path string) (int, error) {
 }
 
 func TestAStoppingWorkerAnswersWhatIsInFlight(t *testing.T) {
-	at, identity := devserver(t)
+	at := devserver(t)
 	socket := writePrivate(t, "none", "")
 	require.NoError(t, os.Remove(socket))
 	s := settings(t)
 	s.Role, s.APIAddress, s.GracefulStop = "control", "unix:"+socket, 20*time.Second
 	// The API is ready when the SDK's figures show that the worker polls.
 	figures := newFigures(t)
-	options := sdkclient.Options{HostPort: at.Address, Namespace: at.Namespace, Identity: identity.String(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))}
-	figures.Options(&options)
-	var err error
-	at.Client, err = sdkclient.Dial(options)
-	require.NoError(t, err)
-	t.Cleanup(at.Close)
-	w := startWith(t, at, identity, figures, s, nil)
+	w := startWith(t, at, figures, s, nil)
 	await(t, "the API", func() (bool, string) {
 		status, err := overSocket(t, socket, "/readyz")
 		return err == nil && status == http.StatusOK, fmt.Sprint(status, err, w.log)
@@ -128,7 +120,7 @@ func TestAStoppingWorkerAnswersWhatIsInFlight(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 
 	// Another worker at the same address does not start, and does not disturb the first.
-	second := start(t, at, identity, s, nil)
+	second := start(t, at, s, nil)
 	require.ErrorContains(t, <-second.ended, "BURNISH_API_ADDRESS: another process listens on "+socket)
 	status, err = overSocket(t, socket, "/healthz")
 	require.NoError(t, err)

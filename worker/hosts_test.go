@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/mocks"
@@ -48,6 +50,9 @@ type slots struct {
 	discovered map[string]int // calls of Discover, by name
 	// holds is foreign content of devices, by address.
 	holds map[string]string
+	// stuck has scans hang until it is closed; hanging counts them.
+	stuck   chan struct{}
+	hanging int
 }
 
 func (s *slots) Init(context.Context) error {
@@ -57,9 +62,16 @@ func (s *slots) Init(context.Context) error {
 	return s.broken
 }
 
-func (s *slots) Find(context.Context) ([]hardware.Found, error) {
+func (s *slots) Find(ctx context.Context) ([]hardware.Found, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if stuck := s.stuck; stuck != nil && activity.IsActivity(ctx) {
+		s.hanging++
+		s.mu.Unlock()
+		<-stuck
+		s.mu.Lock()
+		return nil, errors.New("its worker has ended")
+	}
 	if s.inits == 0 {
 		return nil, errors.New("asked before Init")
 	}
@@ -85,6 +97,19 @@ func (s *slots) sees(all ...hardware.Found) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.there = all
+}
+
+// sticks has scans hang from now on, or no more.
+func (s *slots) sticks(until chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stuck = until
+}
+
+func (s *slots) hangs() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hanging > 0
 }
 
 func (s *slots) discoveries(name string) int {
@@ -233,9 +258,9 @@ func TestRecoveryBeforeDiscovery(t *testing.T) {
 	require.NoError(t, stop())
 }
 
-// devserver is a Temporal server for this test, with a client of a namespace of its
-// own, and that client's identity. `make test` builds it before.
-func devserver(t *testing.T) (*config.Connection, host.Identity) {
+// devserver is a Temporal server for this test, with a client of a namespace of its own. `make
+// test` builds it before.
+func devserver(t *testing.T) *config.Connection {
 	t.Helper()
 	program := os.Getenv("BURNISH_DEVSERVER")
 	if program == "" {
@@ -251,15 +276,20 @@ func devserver(t *testing.T) (*config.Connection, host.Identity) {
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })
 	const namespace = "worker-test"
 	require.NoError(t, server.NewNamespace(t.Context(), namespace))
-	identity, err := host.NewIdentity("worker test")
-	require.NoError(t, err)
-	c, err := sdkclient.Dial(sdkclient.Options{HostPort: server.Address, Namespace: namespace, Identity: identity.String(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
-	return &config.Connection{Client: c, Address: server.Address, Namespace: namespace}, identity
+	return dial(t, sdkclient.Options{HostPort: server.Address, Namespace: namespace})
 }
 
-// running is a worker that runs in this process.
+func dial(t *testing.T, options sdkclient.Options) *config.Connection {
+	t.Helper()
+	options.Logger = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
+	c, err := sdkclient.Dial(options)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return &config.Connection{Client: c, Address: options.HostPort, Namespace: options.Namespace}
+}
+
+// running is a worker that runs in this process, with a connection and an identity of its own: a
+// worker that starts ends the attempts that others have left.
 type running struct {
 	t     *testing.T
 	at    *config.Connection
@@ -268,18 +298,23 @@ type running struct {
 	log   *testlog.Log
 }
 
-func start(t *testing.T, at *config.Connection, identity host.Identity, s config.Worker, drive newDrivers) *running {
+func start(t *testing.T, at *config.Connection, s config.Worker, drive newDrivers) *running {
 	t.Helper()
-	return startWith(t, at, identity, newFigures(t), s, drive)
+	return startWith(t, at, newFigures(t), s, drive)
 }
 
-func startWith(t *testing.T, at *config.Connection, identity host.Identity, figures *telemetry.Telemetry, s config.Worker, drive newDrivers) *running {
+func startWith(t *testing.T, at *config.Connection, figures *telemetry.Telemetry, s config.Worker, drive newDrivers) *running {
 	t.Helper()
+	identity, err := host.NewIdentity("worker test " + rand.Text())
+	require.NoError(t, err)
+	options := sdkclient.Options{HostPort: at.Address, Namespace: at.Namespace, Identity: identity.String()}
+	figures.Options(&options)
+	own := dial(t, options)
 	ctx, stop := context.WithCancel(t.Context())
 	r := &running{t: t, at: at, stop: stop, ended: make(chan error, 1), log: &testlog.Log{}}
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
 	go func() {
-		r.ended <- serve(ctx, s, at, identity, figures, logger, surroundings{newDrivers: drive, watch: 100 * time.Millisecond})
+		r.ended <- serve(ctx, s, own, identity, figures, logger, surroundings{newDrivers: drive, watch: 100 * time.Millisecond})
 	}()
 	return r
 }
@@ -321,11 +356,12 @@ func (r *running) view(name string) contract.DeviceStatus {
 }
 
 // TestAHostFindsItsDevices runs a worker against a real server: devices come,
-// change, are removed, refused and forgotten, and the worker starts again.
+// change, are removed, refused and forgotten, and the worker starts again while a scan of its
+// predecessor has no result.
 //
 // S2.6
 func TestAHostFindsItsDevices(t *testing.T) {
-	at, identity := devserver(t)
+	at := devserver(t)
 	s := settings(t)
 	name := func(slot int) string { return fmt.Sprintf("%s_0000:%02x:00.0", s.Host, slot) }
 	found := func(slot int, digest string) hardware.Found {
@@ -336,7 +372,7 @@ func TestAHostFindsItsDevices(t *testing.T) {
 	one.OneTimeUse = true
 	scanned := newSlots("nvme", one, found(2, "a"), foreign)
 	scanned.holds = map[string]string{foreign.Address: "ext4"}
-	w := start(t, at, identity, s, with(scanned))
+	w := start(t, at, s, with(scanned))
 	// The first scan enrolls, and what it has enrolled makes the host scan once more.
 	state := w.await(s.Host, "the first scan", func(s contract.HostScanState) bool { return s.Scans > 0 })
 	require.Equal(t, 2, state.Enrolled)
@@ -367,15 +403,20 @@ func TestAHostFindsItsDevices(t *testing.T) {
 	scanned.sees(one, found(2, "b"), foreign)
 	w.await(s.Host, "it to be back", func(s contract.HostScanState) bool { return len(s.Missing) == 0 && s.KnownDigests[name(1)] == "a" })
 
+	ended := make(chan struct{})
+	defer close(ended)
+	scanned.sticks(ended)
 	_, err := client.New(at).Retire(t.Context(), name(2), contract.ReasonInput{Reason: "sold"})
 	require.NoError(t, err)
 	_, err = client.New(at).Forget(t.Context(), name(2), contract.ReasonInput{Reason: "sold"})
 	require.NoError(t, err)
+	await(t, "the scan after it to hang", func() (bool, string) { return scanned.hangs(), w.log.String() })
 	w.end()
 
+	scanned.sticks(nil)
 	scanned.holds = nil // its owner has emptied it
 	scanned.sees(one, found(2, "b"), foreign)
-	w = start(t, at, identity, s, with(scanned))
+	w = start(t, at, s, with(scanned))
 	state = w.await(s.Host, "the scan after the start", func(s contract.HostScanState) bool { return s.Enrolled == 3 })
 	require.Equal(t, 1, state.Last.Forgotten, "the operator forgot it")
 	require.Empty(t, state.Refused)
@@ -391,9 +432,9 @@ func TestAHostFindsItsDevices(t *testing.T) {
 //
 // S2.6
 func TestNoFinderNoHostWorkflow(t *testing.T) {
-	at, identity := devserver(t)
+	at := devserver(t)
 	s := settings(t)
-	w := start(t, at, identity, s, drivers.New)
+	w := start(t, at, s, drivers.New)
 	await(t, "the worker to start", func() (bool, string) {
 		return strings.Contains(w.log.String(), "worker started"), w.log.String()
 	})

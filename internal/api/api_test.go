@@ -163,7 +163,9 @@ func TestResumeWithoutLimits(t *testing.T) {
 	require.Contains(t, w.Body.String(), "the policy has no limits")
 }
 
-// S2.76 to S2.80: what refuses a clean, and with which status.
+// What refuses a clean, and with which status.
+//
+// S2.74, S2.75, S2.76, S2.77, S2.78
 func TestCleanRefused(t *testing.T) {
 	refuse := func(code device.Code, s device.State) error {
 		return contract.Refuse(contract.Refusal{Fault: device.Fault{Code: code, Message: "m", Remedy: "r"}, Device: testName, State: s})

@@ -21,7 +21,7 @@ func erasure(t *testing.T, policy clean.ErasePolicy, can device.Capabilities, la
 // TestStepsOfEachOperation: which steps, in which order, by operation, layout
 // and OACS bit 3.
 //
-// S2.53, D15, S2.57, S2.58, F17
+// S2.53, D15, S2.57, S2.58, S2.98, F17
 func TestStepsOfEachOperation(t *testing.T) {
 	const (
 		sanitize    = "sanitize"
@@ -101,7 +101,7 @@ func TestAPlanErasesInOneWay(t *testing.T) {
 
 // TestNoPlanWithoutAnOperation, even where every step is known.
 //
-// S2.25
+// S2.25, S2.94
 func TestNoPlanWithoutAnOperation(t *testing.T) {
 	made, fault := erasure(t, clean.ErasePolicy{Action: "sanitize"}, can("w"), device.LayoutWhole)
 	require.Empty(t, made)

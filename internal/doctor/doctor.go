@@ -1,5 +1,5 @@
 // Package doctor checks a machine that runs a worker. It calls the worker's own code
-// where that exists. It only reads.
+// where that exists. It only reads; PlacementTrial alone writes.
 package doctor
 
 import (

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"burnish/internal/config"
 	"burnish/internal/device"
 	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
@@ -34,9 +35,7 @@ func (m machine) inventory() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), inventoryTimeout)
 	defer cancel()
-	store, err := backends.Open(ctx, m.settings.Inventory, backends.Options{Placement: placement.Settings{
-		NovaHosts: m.settings.NovaHosts, Traits: m.settings.Traits, Log: slog.New(slog.DiscardHandler),
-	}})
+	store, err := backends.Open(ctx, m.settings.Inventory, backends.Options{Placement: placementSettings(m.settings)})
 	if err == nil {
 		_, err = store.Reservation(ctx, uuid.NewString()) // expected: no such provider
 	}
@@ -47,5 +46,35 @@ func (m machine) inventory() {
 		m.Fail(check, f.Remedy, "%s", f.Message)
 	default:
 		m.Fail(check, "correct it; the control worker does not start before", "%v", err)
+	}
+}
+
+func placementSettings(w config.Worker) placement.Settings {
+	return placement.Settings{NovaHosts: w.NovaHosts, Traits: w.Traits, Log: slog.New(slog.DiscardHandler)}
+}
+
+// PlacementTrial tries whether instances with a one-time-use device can be moved (S0.25). It is
+// the one check that writes: a provider of its own, which it deletes.
+func (f *Findings) PlacementTrial(ctx context.Context, w config.Worker) {
+	const check = "moves of instances"
+	if w.Inventory != "placement" {
+		f.Fail(check, "run it with a control worker's environment: BURNISH_INVENTORY=placement and OpenStack's variables",
+			"there is no Placement to try it on")
+		return
+	}
+	var refusal string
+	store, err := placement.Open(ctx, placementSettings(w))
+	if err == nil {
+		refusal, err = store.TryMove(ctx)
+	}
+	switch {
+	case refusal != "":
+		f.Warn(check, "upgrade Placement to 2025.2 or later; until then neither resize nor migrate them",
+			"Placement refuses to move the allocation of a reserved device, so instances with a one-time-use device cannot be resized or migrated: %s", refusal)
+	case err == nil:
+		f.OK(check, "Placement moves the allocation of a reserved device")
+	}
+	if err != nil {
+		f.Fail(check, "", "%s", strings.ReplaceAll(err.Error(), "\n", "; ")) // which says what to do
 	}
 }

@@ -63,13 +63,15 @@ func (f *fleet) take(name string) {
 	d.Device.Binding, d.Dirty = &device.Binding{Number: d.Bindings, Instance: other}, true
 }
 
-// An instance gets all devices that it names, with their tags. When it is released, all are
-// cleaned and its workflow ends.
+// An instance gets all devices that it names, with their tags, also while it runs. When it is
+// released, all are cleaned and its workflow ends.
+//
+// S1.1, S1.2
 func TestBindNamedDevices(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	e.add("h1", "NVME", "h1_a", "h1_b")
-	var bound *answer
+	e.add("h1", "NVME", "h1_a", "h1_b", "h1_c")
+	var bound, attached *answer
 	e.then(func() { bound = e.bind("u1", "h1_a oracledb", "h1_b") })
 	e.then(func() {
 		require.NoError(t, bound.err)
@@ -84,12 +86,17 @@ func TestBindNamedDevices(t *testing.T) {
 		require.Equal(t, "h1", s.Host)
 		require.Equal(t, []string{"h1_a", "h1_b"}, e.held(guest))
 		require.Equal(t, "bind", s.Acts[0].Verb)
+		attached = e.attach("u2", "h1_c cache")
+	})
+	e.then(func() {
+		require.NoError(t, attached.err)
+		require.Equal(t, "cache", e.status().Devices[2].Tag)
 		e.release()
 	})
 	e.run(nil)
 	require.NoError(t, e.GetWorkflowError())
 	require.Equal(t, contract.InstanceReleased, e.status().Phase)
-	require.Equal(t, []string{"h1_a", "h1_b"}, e.cleaned())
+	require.Equal(t, []string{"h1_a", "h1_b", "h1_c"}, e.cleaned())
 }
 
 // S0.6: a device that is named and lost is no other one's fault: the claims are given back,

@@ -277,13 +277,19 @@ func TestPowerOverTheAPI(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// GET …/cleaning/steps is a bare list of exactly these members, in order.
+// GET …/cleaning/steps is a bare list of exactly these members, in order. A priority is the
+// operator's, there and in the running step.
 //
-// S3.31
+// S3.9, S3.10, S3.31
 func TestCleaningStepsOverTheAPI(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	p := standardPolicy()
+	p.Priorities = map[string]float64{"zero": 70.5}
+	w := newDeviceEnv(t, p)
+	w.makeBound("i1")
 	answer := overAPI(t, w)("reader", "GET", "/v2/devices/d1/cleaning/steps", "")
 	require.Equal(t, http.StatusOK, answer.Code)
-	require.JSONEq(t, `[{"step":"zero","priority":70,"interface":"deploy"},{"step":"verify","priority":60,"interface":"deploy"}]`, answer.Body.String())
+	require.JSONEq(t, `[{"step":"zero","priority":70.5,"interface":"deploy"},{"step":"verify","priority":60,"interface":"deploy"}]`, answer.Body.String())
+	ok[contract.Result](w.unbind("i1"))
+	w.stepRuns("zero")
+	require.Equal(t, contract.CleanStep{Step: "zero", Priority: 70.5, Interface: "deploy"}, *w.view().CleanStep)
 }

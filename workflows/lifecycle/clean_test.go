@@ -20,7 +20,9 @@ func (w *deviceEnv) failStep(step string, block int, code device.Code) {
 	}
 }
 
-// S3.23
+// A step that fails ends the clean, and is no error of the one who released the device.
+//
+// S3.11, S3.23, S3.48
 func TestFailedStepNeedsTheOperator(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
 		for block := range blocks {
@@ -266,7 +268,7 @@ func TestWaitingForTheHostSpendsNoBudget(t *testing.T) {
 
 // Without a configured budget each step has its own.
 //
-// D5, S3.11
+// D5
 func TestBudgetOfEachStep(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()

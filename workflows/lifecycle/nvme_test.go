@@ -51,11 +51,17 @@ func stepsOf(v contract.DeviceStatus) []string {
 // The operation, type, class and traits are recorded and shown (S2.32, S2.33, S2.15); the steps
 // have the policy's limits.
 //
-// S2.26
+// S2.26, S2.34, S2.106
 func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
-	w.makeAvailable()
+	e := w.enrollment()
+	e.Address = "0000:01:00.0"
+	ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true}))
+	w.reach(device.Available)
 	require.Equal(t, device.CryptoErase, w.view().Operation)
+	board := contract.BoardInfo{ProductID: "0a54", PCIAddress: "0000:01:00.0", Operation: device.CryptoErase}
+	require.Equal(t, board, w.view().StdBoardInfo)
+	require.Equal(t, board, w.publishedMemo.StdBoardInfo, "for listings")
 	require.Equal(t, []string{"security_check", "wear_check", "sanitize", "consolidate_namespaces", "verify"}, stepsOf(w.view()))
 	require.True(t, w.host.clean())
 	for _, in := range w.host.inputs {
@@ -66,6 +72,7 @@ func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
 			require.Equal(t, 2*time.Hour, in.Budget, "twice its own estimate")
 		}
 	}
+	require.Equal(t, e.Name, w.inventory.created.Name)
 	require.Equal(t, "CUSTOM_NVME_8086_0A54", w.inventory.created.Class)
 	require.Contains(t, w.inventory.created.Traits, "HW_NVME_CES")
 	require.Contains(t, w.inventory.created.Traits, "HW_NVME_WZS")
@@ -115,7 +122,7 @@ func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 // A drive that cannot satisfy the policy is refused at enrollment, and later taken out of the
 // pool. It is never returned as one that nothing can clean (D4), although it is not one-time-use.
 //
-// S2.25
+// S2.25, S2.98
 func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 	t.Run("at enrollment", func(t *testing.T) {
 		w := newDrive(t, clean.ErasePolicy{Action: clean.ActionSanitize})

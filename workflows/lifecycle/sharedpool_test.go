@@ -281,16 +281,20 @@ func TestACleanWaitsForTheAppliance(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A recorded profile that is not on the server any more is forgotten, and the clean goes on with
-// another one.
+// A recorded profile that is not on the server any more is forgotten, also in error, and the
+// clean goes on with another one.
 //
 // S4.24
 func TestARecordedProfileThatIsGone(t *testing.T) {
 	w := newShared(t)
-	w.makeBound("i1")
+	w.makeFailedShared()
+	require.NotEmpty(t, w.view().Pool.Profile)
 	delete(w.pool.profiles, w.pool.profile)
 	w.pool.profile = ""
-	ok[contract.Result](w.unbind("i1"))
+	w.poll(contract.SignalFreed)
+	require.Equal(t, device.Error, w.view().DeviceState)
+	require.Empty(t, w.view().Pool.Profile, "nothing else was applied")
+	ok[contract.Result](w.cleanUp())
 	w.stepRuns("zero")
 	require.Equal(t, w.pool.profile, w.view().Pool.Profile)
 	require.Equal(t, 1, w.pool.ours())

@@ -123,9 +123,10 @@ func TestACleanKeepsItsSlotOverAllItsSteps(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A device that waits is burned, says why, and costs nothing: a day without an activity.
+// A device that waits is burned, says why, and costs nothing: a day without an activity. A tenant
+// who binds and releases quickly waits for it.
 //
-// S3.38, F29
+// S3.38, S3.46, F29
 func TestADeviceThatWaitsForASlotShowsWhy(t *testing.T) {
 	w := newQueued(t, device.Limits{ConcurrentCleans: 1})
 	done, upserts := len(w.scheduledActivities), w.upserts
@@ -135,6 +136,7 @@ func TestADeviceThatWaitsForASlotShowsWhy(t *testing.T) {
 	require.Equal(t, "queued for a slot (3rd in line): 1 of 1 cleans run", v.Waiting.Message)
 	require.Equal(t, device.PendingCleaning, v.DeviceState)
 	require.Equal(t, 1, w.inventory.reserved)
+	w.bind("i1", "again").refused(device.CodeRefused)
 	require.Len(t, w.scheduledActivities, done, "neither an activity nor a try")
 	require.Equal(t, upserts+1, w.upserts)
 

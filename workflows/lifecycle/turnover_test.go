@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,16 +12,19 @@ import (
 	"burnish/workflows/contract"
 )
 
-// A device is one-time-use only if its enrollment says so.
+// A device is one-time-use only if its enrollment says so; then its provider has the trait.
 //
-// S0.2
+// S0.2, S0.10
 func TestOneTimeUseIsOptIn(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	e := w.enrollment()
-	e.OneTimeUse = false
-	r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}))
-	require.False(t, r.Device.OneTimeUse)
-	w.requireNoDefect()
+	for _, oneTime := range []bool{false, true} {
+		w := newDeviceEnv(t, standardPolicy())
+		w.oneTimeUse = oneTime
+		r := ok[contract.Result](w.enroll(true))
+		require.Equal(t, oneTime, r.Device.OneTimeUse)
+		w.reach(device.Available) // the trait does not mean dirty
+		require.Equal(t, oneTime, slices.Contains(w.inventory.created.Traits, "HW_PCI_ONE_TIME_USE"))
+		w.requireNoDefect()
+	}
 }
 
 // The end of a binding writes nothing to the inventory; only the clean that follows does.
@@ -96,22 +100,30 @@ func TestStatesOfATurnover(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A step succeeds only when it reports its completion: without a result, by an error or an
-// unreachable host, the device never becomes available.
+// A step succeeds only when it reports its completion: without a result, by an error, a device
+// that is gone or an unreachable host, the device never becomes available.
 //
 // S2.68
 func TestAStepWithoutAResultIsNoSuccess(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
-	w.host.up = false
-	ok[contract.Result](w.unbind("i1"))
-	w.pass(24 * time.Hour)
-	v := w.view()
-	require.Equal(t, device.Cleaning, v.DeviceState)
-	require.True(t, v.Dirty)
-	require.Equal(t, string(device.CodeHostUnreachable), v.Fault)
-	require.Equal(t, 1, w.inventory.reserved)
-	w.requireNoDefect()
+	for want, prevent := range map[device.Code]func(*deviceEnv){
+		device.CodeHostUnreachable: func(w *deviceEnv) { w.host.up = false },
+		device.CodeIO:              func(w *deviceEnv) { w.failStep("verify", 0, device.CodeIO) },
+		device.CodeTargetMissing:   func(w *deviceEnv) { w.failStep("zero", blocks-1, device.CodeTargetMissing) }, // it was detached
+	} {
+		t.Run(string(want), func(t *testing.T) {
+			w := newDeviceEnv(t, standardPolicy())
+			w.makeBound("i1")
+			prevent(w)
+			ok[contract.Result](w.unbind("i1"))
+			w.pass(24 * time.Hour)
+			v := w.view()
+			require.Contains(t, []device.State{device.Cleaning, device.Error}, v.DeviceState)
+			require.True(t, v.Dirty)
+			require.Equal(t, string(want), v.Fault)
+			require.Equal(t, 1, w.inventory.reserved)
+			w.requireNoDefect()
+		})
+	}
 }
 
 // From error an operator may clean again; nothing makes the device available without a clean.

@@ -76,9 +76,7 @@ func flashing(firmware ...string) func(*contract.SlotRequest) {
 	}
 }
 
-// A tenant who binds and releases quickly waits with the others.
-//
-// S3.38, S3.46
+// S3.38
 func TestRequestsOverTheLimitWaitInOrder(t *testing.T) {
 	l := newLine(t, device.Limits{ConcurrentCleans: 2})
 	for _, name := range []string{"d1", "d2", "d3", "d4"} {

@@ -19,6 +19,8 @@ var operations = []device.Operation{"", device.CryptoErase, device.BlockErase, d
 
 // The catalog of steps is one whole: each step of it that this build has, with its interface,
 // phase and priority. The operators' page lists the same.
+//
+// S3.43
 func TestTheStepsAndTheirPriorities(t *testing.T) {
 	type row struct {
 		name, iface string
@@ -128,7 +130,7 @@ func TestZeroIsForWhatIsOverwritten(t *testing.T) {
 	}
 }
 
-// D5
+// D5, S2.62
 func TestZeroAndVerifyHaveTimeBySize(t *testing.T) {
 	for name, tt := range map[string]struct {
 		size int64

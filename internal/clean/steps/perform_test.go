@@ -25,7 +25,7 @@ func (c *card) RunStep(_ context.Context, run hardware.StepRun) (string, error) 
 
 // A program's step is recorded before it starts.
 //
-// S0.31
+// S0.31, S2.2
 func TestAProgramsStep(t *testing.T) {
 	for _, step := range []steps.Step{steps.EraseDevice(), steps.Verify(), steps.FirmwareReflash(), steps.PCIReset()} {
 		t.Run(step.Name, func(t *testing.T) {

@@ -1,6 +1,10 @@
 package drivers_test
 
 import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,7 +26,7 @@ func TestEveryDriverGoesByItsName(t *testing.T) {
 	}
 }
 
-// S2.1, S2.2
+// S2.1
 func TestOnlyNVMeInitializesItsHostAndFindsDevices(t *testing.T) {
 	made, err := drivers.New(drivers.Names(), drivers.Host{})
 	require.NoError(t, err)
@@ -31,6 +35,25 @@ func TestOnlyNVMeInitializesItsHostAndFindsDevices(t *testing.T) {
 		_, finds := driver.(hardware.Finder)
 		require.Equal(t, name == "nvme", initializes, name)
 		require.Equal(t, name == "nvme", finds, name)
+	}
+}
+
+// What is above the drivers plans and runs steps over ports: it knows no driver.
+//
+// S2.2
+func TestNothingAboveKnowsADriver(t *testing.T) {
+	for _, dir := range []string{"activities", "workflows", "internal/clean", "internal/device", "internal/inventory"} {
+		require.NoError(t, filepath.WalkDir("../../../"+dir, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+			require.NoError(t, err)
+			for _, one := range file.Imports {
+				require.NotContains(t, one.Path.Value, "burnish/internal/hardware/", path)
+			}
+			return nil
+		}))
 	}
 }
 

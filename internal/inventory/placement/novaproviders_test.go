@@ -18,7 +18,6 @@ import (
 
 const otuClass = "CUSTOM_PCI_144D_A80A"
 
-// S0.11
 func TestFindByHostAndAddress(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{NovaHosts: map[string]string{"CMP_07.Example.Org": "node-7"}})
 	mapped, plain := s.nova.Host("cmp_07.example.org"), s.nova.Host("Node_8")

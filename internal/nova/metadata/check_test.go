@@ -45,7 +45,7 @@ func TestTagsOfOneToSixtyCharactersWithoutCommaAndSlash(t *testing.T) {
 	require.NotContains(t, metadata.CheckTag("a\n\x1b[2J,b").Error(), "\x1b", "a tag is quoted")
 }
 
-// S1.10, S1.11–S1.14, S1.18
+// S1.10, S1.11, S1.12, S1.13, S1.14, S1.18
 func TestGuestAddressesOfEachBus(t *testing.T) {
 	good := map[string][]string{
 		"pci":  {"", "0000:00:05.0", "00FF:0a:1f.7"},

@@ -154,6 +154,11 @@ func TestUdevMarksWhatTheDocumentMeans(t *testing.T) {
 	devices = append(devices, nvmeAt(0, slot1.path, "S1")...)
 	devices = append(devices, nvmeAt(1, slot2.path, "S1")...)
 	devices = append(devices, nvmeAt(2, behind.path, "S3")...)
+	for _, partition := range []string{behind.path + "/nvme/nvme2/nvme2n1/nvme2n1p1", scsi + "/block/sda/sda1"} { // they inherit serial and address
+		name := filepath.Base(partition)
+		devices = append(devices, sysDevice{path: partition, subsystem: "class/block",
+			uevent: fmt.Sprintf("MAJOR=259\nMINOR=%d\nDEVNAME=%s\nDEVTYPE=partition\n", 64+len(name), name)})
+	}
 	for _, c := range []struct {
 		name, devices string
 		want          map[string]string

@@ -42,8 +42,8 @@ func TestKillServerPastTheHeartbeat(t *testing.T) {
 	require.Zero(t, v.Cleans[0].Steps[0].ReprocessedBytesMax, "nothing crashed on the host")
 }
 
-// S2.94–99: kill -9 of the server in mid-wipe, for longer than heartbeats are
-// throttled; the step goes on meanwhile or is resumed.
+// kill -9 of the server in mid-wipe, for longer than heartbeats are throttled; the step goes on
+// meanwhile or is resumed.
 //
 // F2
 func TestKillServer(t *testing.T) {

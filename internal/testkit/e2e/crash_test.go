@@ -41,10 +41,9 @@ func reprocessedBytes(t *testing.T, d Device, e host.Entry, nonce uint64) int64 
 	return again
 }
 
-// SAFETY F1, F2, S2.70 with D1, S3.35: kill -9 of the worker in mid-wipe. Not
-// parallel: the time until the work goes on is measured.
+// kill -9 of the worker in mid-wipe. Not parallel: the time until the work goes on is measured.
 //
-// F2
+// F1, F2, D1, S2.70, S2.97, S3.35
 func TestKillWorker(t *testing.T) {
 	for _, kind := range Kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -110,7 +109,7 @@ func TestVerifyDoesNotTrustTheJournal(t *testing.T) {
 	}
 }
 
-// S2.94–99: both are killed.
+// Both are killed.
 //
 // F2
 func TestKillServerAndWorker(t *testing.T) {

@@ -200,7 +200,7 @@ func TestAMoveCleansTheDeviceThatIsLeft(t *testing.T) {
 }
 
 // replaceConsumer gives a reserved device's allocation another consumer. Placement 2025.2
-// allows that at once; here reserved has to be lowered for a moment (S0.25).
+// allows that at once; here reserved has to be lowered for a moment.
 func (c *Cloud) replaceConsumer(t *testing.T, provider, from, to string) {
 	t.Helper()
 	has, err := c.Nova.Inventory(t.Context(), provider)

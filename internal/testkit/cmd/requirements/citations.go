@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -16,6 +18,9 @@ import (
 
 // number is a requirement, a safety rule or a decision as comments cite it.
 var number = regexp.MustCompile(`\b(?:S[0-4]\.[1-9][0-9]*|[FD][1-9][0-9]?)\b`)
+
+// several are numbers that are not all written out: only the first would be read.
+var several = regexp.MustCompile(number.String() + `(?: ?[-–—/] ?[0-9]| ?[-–—] ?[SFD][0-9]| (?:to|through) [SFD][0-9])`)
 
 // citation is one place that cites a number.
 type citation struct {
@@ -70,8 +75,11 @@ func inGo(path, name string, cited map[string][]citation) error {
 			if strings.HasPrefix(comment.Text, "//go:") {
 				continue
 			}
+			place := name + ":" + files.Position(comment.Pos()).String()[len(path)+1:]
+			if found := several.FindString(comment.Text); isTest && found != "" {
+				return fmt.Errorf("%s: %q…: cite each number", place, found)
+			}
 			for _, n := range number.FindAllString(comment.Text, -1) {
-				place := name + ":" + files.Position(comment.Pos()).String()[len(path)+1:]
 				cited[n] = append(cited[n], citation{Place: place, Test: test})
 			}
 		}
@@ -118,6 +126,9 @@ func inTable(path, name string, cited map[string][]citation) error {
 		if !isCase || strings.HasPrefix(first, "#") {
 			continue
 		}
+		if found := several.FindString(first); found != "" {
+			return fmt.Errorf("%s: %q…: cite each number", name, found)
+		}
 		for _, n := range number.FindAllString(first, -1) {
 			cited[n] = append(cited[n], citation{Place: name, Test: filepath.ToSlash(name)})
 		}
@@ -125,7 +136,8 @@ func inTable(path, name string, cited map[string][]citation) error {
 	return nil
 }
 
-// tests gives the tests that cite a number, each once, in order.
+// tests gives the tests that cite a number, each once: the lowest first, which are not those of
+// whole programs.
 func tests(all []citation) []string {
 	var names []string
 	for _, c := range all {
@@ -133,6 +145,8 @@ func tests(all []citation) []string {
 			names = append(names, c.Test)
 		}
 	}
-	slices.Sort(names)
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(strings.Count(a, "internal/testkit/"), strings.Count(b, "internal/testkit/")), cmp.Compare(a, b))
+	})
 	return names
 }

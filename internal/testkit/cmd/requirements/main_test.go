@@ -59,11 +59,19 @@ func TestThePageNamesTheTests(t *testing.T) {
 	require.Equal(t, 0, run([]string{"-check", root}, &problems), problems.String())
 }
 
+// A row names tests of whole programs last.
+func TestTheLowestTestsComeFirst(t *testing.T) {
+	whole, one := citation{Test: "internal/testkit/e2e.TestAll"}, citation{Test: "workflows.TestOne"}
+	require.Equal(t, []string{one.Test, whole.Test}, tests([]citation{whole, one, whole}))
+}
+
 func TestMistakesAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ page, rules, test, want string }{
 		"no test":          {somePage, someRules, strings.Replace(someTest, "S0.1, ", "", 1), "S0.1 has no test: first"},
 		"a rule, no test":  {somePage, someRules, strings.Replace(someTest, ", F1", "", 1), "F1 has no test: One rule"},
 		"an unknown one":   {somePage, someRules, strings.Replace(someTest, "S0.1", "S0.1, S0.9", 1), "p/p_test.go:5:1 cites S0.9"},
+		"a range":          {somePage, someRules, strings.Replace(someTest, "S0.1", "S0.1–2", 1), `p/p_test.go:5:1: "S0.1–2"…: cite each number`},
+		"from one to one":  {somePage, someRules, strings.Replace(someTest, "S0.1", "S0.1 to S0.2", 1), "cite each number"},
 		"listed twice":     {"| S0.1 | first |  |\n" + somePage, someRules, someTest, "S0.1 is listed twice"},
 		"no place for all": {"| S0.1 | first |  |\n", someRules, someTest, "want one line"},
 	} {
