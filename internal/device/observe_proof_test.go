@@ -316,10 +316,11 @@ func newerIsNotBelieved(c outcome) string {
 func actsOnce(c outcome) string {
 	s := c.snapshot
 	repeated := append([]Question{AskClean, AskReturn, AskHost}, reads...)
-	if c.observation.Event == "" || s.Answer != Answered && s.Question != AskHost || !slices.Contains(repeated, s.Question) {
+	if c.observation.Event == "" || s.Answer != Answered && s.Question != AskHost || !slices.Contains(repeated, s.Question) ||
+		c.device.Owner != OwnerNova && s.Known.Provider != "" { // which no workflow knows of its own provider
 		return ""
 	}
-	s.Known, _ = s.Known.After(c.device, s.Inventory)
+	s.Known, _ = s.Known.After(c.device, s.Inventory, s.Question != AskRecheck)
 	if s.Question != AskHost {
 		// Once the event is applied, only re-checks read the same answer again.
 		s.Question, s.Inventory.Reserved = AskRecheck, s.Inventory.Total

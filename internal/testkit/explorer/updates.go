@@ -293,7 +293,7 @@ func (t turn) unaccounted() who {
 
 // override is the approval of an override: a return without a clean.
 func (t turn) override() bool {
-	if t.without != (without{}) || !t.acts() || !t.legal(device.Event{Kind: device.Override}) {
+	if t.without != (without{}) && !t.without.compares || !t.acts() || !t.legal(device.Event{Kind: device.Override}) {
 		return false
 	}
 	f := &t.w.wf

@@ -15,6 +15,7 @@ type without struct {
 	bindLook    bool // F39: a device is bound without a look of its host
 	lookFailed  bool // F27: an available device stays available whatever its host's look ends with
 	unexplained bool // F28: a generation that nothing explains means nothing
+	compares    bool // F34: any answer replaces what is known of a device that is kept clean
 	raise       bool // F30: a reservation that was lowered too late stays so
 	unbind      bool // F30: an unbind does not wait for the burn of its own instance
 	sweeps      bool // no fix: an inventory in files is not reconciled
@@ -31,7 +32,7 @@ type without struct {
 
 // losesTasks: what other fixes mend is found without the loss of a task, and much sooner.
 func (w without) losesTasks() bool {
-	return w == (without{}) || w.lostReturn || w.lostBurn || w.unclaim || w.lookRefuses
+	return w == (without{}) || w.lostReturn || w.lostBurn || w.unclaim || w.lookRefuses || w.compares
 }
 
 // decide is device.Observe.

@@ -214,7 +214,8 @@ func (t turn) remember(c call, found device.Inventory, code device.Code) {
 		if c.tenant != keepTenant && found.Witness != device.WitnessBound {
 			f.burnedFor = noParty
 		}
-		k, readAgain := t.known().full().After(t.dev(), found)
+		compared := c.expects || c.kind == lower || c.kind == lowerRead || t.without.compares
+		k, readAgain := t.known().full().After(t.dev(), found, compared)
 		n, _ := strconv.Atoi(k.Provider)
 		f.generation, f.provider, f.uncertain = int16(k.Generation), int8(n), k.Uncertain
 		f.read = f.read || readAgain

@@ -95,8 +95,9 @@ func (d *Reservation) unreserve(ctx workflow.Context, call inventoryCall, genera
 	pause := 200 * time.Millisecond
 	defer d.EndWait(ctx, contract.WaitReturn)
 	read := d.unconditional()
+	read.Generation = generation
 	in := read
-	in.Generation, in.Provider = generation, provider
+	in.Provider = provider
 	for {
 		if f := d.look(ctx, &seenAt); f != nil {
 			return f

@@ -172,7 +172,7 @@ func (d *Reservation) callBy(ctx workflow.Context, activity string, in contract.
 		return found, err
 	}
 	d.EndWait(ctx, contract.WaitProvider)
-	known, readAgain := d.known().After(d.State.Device, inventoryOf(found))
+	known, readAgain := d.known().After(d.State.Device, inventoryOf(found), in.Expect != nil || in.Generation != 0)
 	d.State.Generation, d.State.Provider, d.State.GenerationUncertain = known.Generation, known.Provider, known.Uncertain
 	if in.Record != nil && found.Witness != device.WitnessBound {
 		d.State.BurnedFor = ""
