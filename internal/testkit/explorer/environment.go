@@ -360,7 +360,7 @@ var worldMoves = []move{
 		f := t.w.wf
 		switch f.main.kind {
 		case cleanReserve, cleanDiscover, cleanStep:
-			return t.without.losesTasks() && !f.main.inTask && t.cleanDue() && f.inUse == noParty && !f.unreserved && t.acts() && t.interrupted(device.CodeAborted)
+			return t.without.losesTasks() && !f.main.inTask && t.cleanUnderWay() && f.inUse == noParty && !f.unreserved && t.acts() && t.interrupted(device.CodeAborted)
 		}
 		return false
 	}},

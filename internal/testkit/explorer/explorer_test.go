@@ -98,6 +98,10 @@ func TestExploreWithoutAFix(t *testing.T) {
 			without: without{compares: true}, nova: true, broken: "the reservation is lowered, and the device holds the bytes of first",
 			within: Bounds{Faults: 1, Binds: 2, Acts: 2, KeepDatabase: true},
 		},
+		"what a refused request read explains a use": {
+			without: without{compares: true}, nova: true, broken: "the reservation is lowered, and the device holds the bytes of first",
+			within: Bounds{Faults: 1, Binds: 1, Acts: 3, KeepDatabase: true},
+		},
 		"a frozen attempt wakes while the next tenant has the device": {without: without{lease: true}, broken: "who has the device, are wiped", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -145,12 +145,26 @@ func (t turn) startLeave(a act, kind device.EventKind) bool {
 	if t.updating() || !t.mayLeave(a) {
 		return false
 	}
-	if t.state() != device.Available || !t.dev().Allocatable() {
+	if !t.dev().Allocatable() && !t.asksRecord(a) {
 		t.must(device.Event{Kind: kind})
 		return true
 	}
 	f.upd, f.queued = call{act: a}, true
 	return true
+}
+
+// asksRecord: an instance that the record names is to be named first (F31). What leaves the pool is read
+// where it is reserved.
+func (t turn) asksRecord(a act) bool {
+	return (a == actManage || a == actRetire) && t.state() != device.Available
+}
+
+// recordAsked is the end of operations.withdraw of such a device.
+func (t turn) recordAsked(c call, found device.Inventory, code device.Code) {
+	named := found.Used > 0 || found.Witness == device.WitnessBound && whoIs(found.Tenant) != t.left()
+	if (code == "" && !named || code == device.CodeNoProvider) && t.asksRecord(c.act) && t.mayLeave(c.act) {
+		t.must(device.Event{Kind: leaves[c.act]})
+	}
 }
 
 // mayLeave: an operator who names no instance ends no binding (F31).
@@ -210,6 +224,8 @@ func (t turn) updateGoesOn() {
 		f.upd.kind, f.lock = awaitKnown, free
 	case a == actBindAgain, a == actUnbind:
 		f.upd = t.ask(readReservation, false)
+	case t.asksRecord(a) && t.mayLeave(a):
+		f.upd = t.ask(readReservation, false)
 	case a == actMaintainOff && t.state() == device.Available && t.dev().InMaintenance():
 		f.upd = t.ask(lookBeforeEndMaintenance, false)
 	case leaves[a] != "" && t.mayLeave(a) && t.dev().Allocatable():
@@ -235,7 +251,13 @@ func (t turn) answeredUpd(c call, found device.Inventory, code device.Code) {
 			f.uncertain = true // an attempt before the last one may have written
 		}
 	case readReservation:
-		f.upd.kind, f.lock = awaitKnown, free
+		f.lock = free
+		if leaves[c.act] != "" {
+			f.upd = call{}
+			t.recordAsked(c, found, code)
+			return
+		}
+		f.upd.kind = awaitKnown
 		if t.conclude(t.snapshot(device.AskRecheck, c, found, code)); code != "" {
 			f.upd = call{} // it is not known, which the answer says
 		}

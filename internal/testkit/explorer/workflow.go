@@ -272,6 +272,9 @@ func (t turn) record(o device.Observation) {
 
 func (t turn) cleanDue() bool { return t.dev().BeingCleaned() }
 
+// cleanUnderWay is Cleaning.CleanUnderWay.
+func (t turn) cleanUnderWay() bool { return t.w.wf.cleanUnderWay && t.cleanDue() }
+
 // settle starts what the workflow starts by itself, until it waits.
 func (t turn) settle() {
 	f := &t.w.wf
@@ -349,7 +352,7 @@ func (t turn) lowerFor(at *call, a act, generation int16, provider int8) {
 func (t turn) interrupted(code device.Code) bool {
 	f := &t.w.wf
 	switch {
-	case !t.cleanDue():
+	case !t.cleanUnderWay():
 	case f.inUse != noParty:
 		back := noParty
 		if t.knows(f.inUse) {
@@ -373,7 +376,7 @@ func (t turn) interrupted(code device.Code) bool {
 func (t turn) mustStop() bool {
 	f := t.w.wf
 	called := f.main.kind == cleanReserve || f.main.kind == cleanDiscover || f.main.kind == cleanStep
-	return called && (!t.cleanDue() || f.inUse != noParty || f.unreserved)
+	return called && (!t.cleanUnderWay() || f.inUse != noParty || f.unreserved)
 }
 
 // nextStep schedules the next step of the plan, or ends it.

@@ -157,6 +157,10 @@ func (d *Cleaning) begin(ctx workflow.Context) *contract.CleanRun {
 	return s.Clean
 }
 
+// CleanUnderWay says that the running clean is the one that the device is due: what took the device
+// out of a clean has cleared the clean, and a next one may be due before its step has stopped.
+func (d *Cleaning) CleanUnderWay() bool { return d.State.Clean != nil && d.Record.CleanUnderWay() }
+
 // postponed ends a clean that has not begun, if what it needs is away for a while: it is
 // due again after a pause.
 func (d *Cleaning) postponed(ctx workflow.Context, asked device.Snapshot, err error) bool {
