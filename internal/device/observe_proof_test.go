@@ -165,7 +165,7 @@ func unexplainedIsDirty(c outcome) string {
 	if s.Question != AskRecheck || s.Answer != Answered || (s.Inventory.Used > 0 || otherRecorded(d, s)) || !s.detects || s.Inventory.Generation <= s.Known.Generation {
 		return ""
 	}
-	return unless(d.BeingCleaned() || d.State == Retired || recordsBurn(d, s.Inventory) || c.observation.Event == ObservedInUse || c.next.Dirty && (c.next.Hold() != HoldNone || slices.Contains([]State{Unknown, PendingCleaning}, c.next.State)),
+	return unless(d.BeingCleaned() || d.State == Retired || c.observation.Event == ObservedInUse || c.next.Dirty && (c.next.Hold() != HoldNone || slices.Contains([]State{Unknown, PendingCleaning}, c.next.State)),
 		"it still counts as clean")
 }
 
@@ -337,14 +337,14 @@ func actsOnce(c outcome) string {
 	return unless(err == nil && visitedOf(again, "") == visitedOf(c.next, ""), "%s follows (%s)", o.Event, why)
 }
 
-// otherRecorded says that the record names an instance, and that neither the device's binding,
-// its burn nor the instance that left explains it. It repeats no code of the table.
+// otherRecorded says that the record names an instance, and that neither the device's binding nor
+// the instance that left explains it. It repeats no code of the table.
 func otherRecorded(d Device, s Snapshot) bool {
 	i := s.Inventory
 	if s.Answer != Answered || d.Owner == OwnerNova || i.Witness != WitnessBound {
 		return false
 	}
-	if d.Binding != nil && d.Binding.Instance == i.Tenant || d.Claim != nil && d.Claim.Burning && d.Claim.Instance == i.Tenant {
+	if d.Binding != nil && d.Binding.Instance == i.Tenant {
 		return false
 	}
 	return d.State == Unknown || s.Known.Left != i.Tenant || i.Generation > s.Known.LeftGeneration && s.Question != AskReconcile
