@@ -134,9 +134,11 @@ func (t turn) lookedBeforeBind(c call, result device.HostResult) {
 }
 
 // bindLooked: the host has looked for a bind that is not answered yet. A swap in this moment is not
-// seen (F39).
+// seen (F39), also where the burn's answer makes the device unknown first.
 func (t turn) bindLooked() bool {
-	return t.dev().Claim != nil && t.w.wf.upd.kind != lookBeforeBind && !t.without.bindLook
+	f := t.w.wf
+	claimed := t.dev().Claim != nil && f.upd.kind != lookBeforeBind
+	return !t.without.bindLook && (claimed || f.upd.kind == awaitKnown && f.upd.act == actBind)
 }
 
 // startLeave is manage, retire or maintain.

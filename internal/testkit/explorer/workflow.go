@@ -242,11 +242,14 @@ func (t turn) conclude(s device.Snapshot) device.Observation {
 	o := t.decide(s)
 	t.record(o)
 	if o.Needs(device.StopClean) && o.Event == "" {
-		t.w.wf.inUse = whoIs(s.Inventory.User())
+		s.CleanStarted, s.CleanReserved = false, false // by then
+		t.w.wf.inUse = useOf(t.decide(s))
 	}
 	t.w.wf.unreserved = t.w.wf.unreserved || o.Needs(device.RestartClean)
 	return o
 }
+
+func useOf(o device.Observation) use { return use{whoIs(o.Instance), o.Recorded, int8(o.Number)} }
 
 func (t turn) record(o device.Observation) {
 	switch o.Event {
@@ -284,7 +287,7 @@ func (t turn) settle() {
 		case f.queued && f.lock == free:
 			f.queued, f.lock = false, byUpd
 			t.updateGoesOn()
-		case f.upd.kind == awaitKnown && (d.State != device.Unknown || d.AwaitingManualClean):
+		case f.upd.kind == awaitKnown && f.inUse.by == noParty && (d.State != device.Unknown || d.AwaitingManualClean):
 			t.confirmed()
 		case f.rec.kind == none && !d.Returning && f.lock == free && (f.read || f.ensure):
 			f.lock = byRec
@@ -302,7 +305,7 @@ func (t turn) settle() {
 			t.startReturn()
 		case f.main.kind == none && f.lock == free && t.cleanDue() && !d.AwaitingManualClean:
 			f.cleans++
-			f.cleanUnderWay, f.inUse, f.unreserved = true, noParty, false
+			f.cleanUnderWay, f.inUse, f.unreserved = true, use{}, false
 			f.clean = cleanRun{id: f.run*8 + f.cleans}
 			if d.NamedSteps {
 				f.clean.next = verify
@@ -353,13 +356,8 @@ func (t turn) interrupted(code device.Code) bool {
 	f := &t.w.wf
 	switch {
 	case !t.cleanUnderWay():
-	case f.inUse != noParty:
-		back := noParty
-		if t.knows(f.inUse) {
-			back = f.inUse
-		}
-		t.must(device.Event{Kind: device.ObservedInUse, Instance: f.inUse.String()})
-		f.inUse, f.backAgain = noParty, back
+	case f.inUse.by != noParty:
+		t.record(device.Observation{Event: device.ObservedInUse, Instance: f.inUse.by.String(), Recorded: f.inUse.recorded, Number: int(f.inUse.number)})
 	case f.unreserved: // the next clean begins at once
 	case code == "":
 		return false
@@ -368,7 +366,7 @@ func (t turn) interrupted(code device.Code) bool {
 	default:
 		t.must(device.Event{Kind: device.CleanFailed})
 	}
-	f.cleanUnderWay, f.clean, f.main, f.unreserved = false, cleanRun{}, call{}, false
+	f.cleanUnderWay, f.clean, f.main, f.unreserved, f.inUse = false, cleanRun{}, call{}, false, use{}
 	return true
 }
 
@@ -376,7 +374,7 @@ func (t turn) interrupted(code device.Code) bool {
 func (t turn) mustStop() bool {
 	f := t.w.wf
 	called := f.main.kind == cleanReserve || f.main.kind == cleanDiscover || f.main.kind == cleanStep
-	return called && (!t.cleanUnderWay() || f.inUse != noParty || f.unreserved)
+	return called && (!t.cleanUnderWay() || f.inUse.by != noParty || f.unreserved)
 }
 
 // nextStep schedules the next step of the plan, or ends it.
@@ -426,7 +424,7 @@ func (t turn) answeredMain(c call, found device.Inventory, code device.Code) {
 			return
 		}
 		if o := t.decide(t.snapshot(device.AskClean, c, found, code)); !o.Needs(device.Proceed) {
-			f.inUse = whoIs(o.Instance)
+			f.inUse = useOf(o)
 			t.interrupted("")
 			return
 		}

@@ -21,9 +21,8 @@ type Reservation struct {
 	lock workflow.Mutex
 	// discovery looks at the device before it is offered.
 	discovery *discovery.Discovery
-	// InUse is the snapshot that showed a consumer during a clean. The clean stops, records
-	// the consumer, and clears it.
-	InUse *contract.ReservationSnapshot
+	// InUse is the observation of a use during a clean. The clean stops, and concludes from it.
+	InUse *device.Snapshot
 	// Unreserved: a read showed that the reservation of the running clean is gone. The clean
 	// stops, clears it and begins again.
 	Unreserved bool
