@@ -132,14 +132,14 @@ var (
 		return s.Question == AskRecheck && s.keptClean && s.Known.KeepsClean(d) && s.Inventory.Provider != s.Known.Provider
 	}}
 	recreatedWhileOffered = fact{"provider re-created while allocatable", func(d Device, s Snapshot) bool {
-		return s.Question == AskRecheck && d.Allocatable() && s.Known.recreated(d, s.Inventory)
+		return slices.Contains(readOnly, s.Question) && d.Allocatable() && s.Known.recreated(d, s.Inventory)
 	}}
 	recreated = fact{"provider re-created", func(d Device, s Snapshot) bool { return s.Known.recreated(d, s.Inventory) }}
 	sameOne   = isNot(recreated, "the same provider")
 	// unexplained: none of our writes explains the generation. An answer to our own write is
 	// explained by it; a clean begins with such a write.
 	unexplained = fact{"generation not explained", func(d Device, s Snapshot) bool {
-		return s.Question == AskRecheck && s.detects && s.Inventory.Generation > s.Known.Generation &&
+		return slices.Contains(readOnly, s.Question) && s.detects && s.Inventory.Generation > s.Known.Generation &&
 			!(d.BeingCleaned() && s.CleanReserved) && d.State != Retired
 	}}
 	// offeredByNova: Nova's scheduler may allocate it, and no bind is under way.

@@ -61,15 +61,16 @@ func TestWhatIsKnownOfADeviceKeptCleanIsCompared(t *testing.T) {
 	kept, err := read("manageable nova")
 	require.NoError(t, err)
 	known := Known{Generation: 3, Provider: "p"}
-	for _, i := range []Inventory{{Generation: 4, Provider: "p"}, {Generation: 3, Provider: "q"}, {Generation: 2, Provider: "p"}} {
+	for _, found := range []Known{{Generation: 4, Provider: "p"}, {Generation: 3, Provider: "q"}, {Generation: 2, Provider: "p"}} {
+		i := Inventory{Generation: found.Generation, Provider: found.Provider}
 		after, again := known.After(kept, i, false)
 		require.Equal(t, known, after)
 		require.True(t, again, "the device is to read again")
 		after, _ = known.After(kept, i, true)
-		require.Equal(t, Known{Generation: i.Generation, Provider: i.Provider}, after)
+		require.Equal(t, found, after)
 		dirty := kept
 		dirty.Dirty = true
 		after, _ = known.After(dirty, i, false)
-		require.Equal(t, Known{Generation: i.Generation, Provider: i.Provider}, after)
+		require.Equal(t, found, after)
 	}
 }

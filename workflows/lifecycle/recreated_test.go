@@ -237,3 +237,33 @@ func TestReadOfARefusedRequestExplainsNothing(t *testing.T) {
 		})
 	}
 }
+
+// An instance used an available device of Nova's, and left it as free as before. An operator who takes it
+// out of the pool before a re-check does not get it as clean, and does not give it back so.
+//
+// D9, F28, F34
+func TestAUseBeforeTheDeviceLeavesThePoolIsSeen(t *testing.T) {
+	for name, leave := range map[string]func(*deviceEnv) *call{
+		"manage":   func(w *deviceEnv) *call { return w.ask(contract.UpdateManage) },
+		"maintain": func(w *deviceEnv) *call { return w.maintain(false) },
+	} {
+		for provider, another := range map[string]bool{"the same provider": false, "another provider": true} {
+			t.Run(name+", "+provider, func(t *testing.T) {
+				w := newNovaDevice(t)
+				w.makeAvailable()
+				if another {
+					w.inventory.recreate("again")
+				}
+				require.True(t, w.inventory.allocate("c2"))
+				w.host.writeAsTenant("c2")
+				w.inventory.free("c2")
+				w.requireNotOfferedAfterUse("c2")
+				leave(w).refused(device.CodeInUse)
+				w.reach(device.Available)
+				w.idle()
+				require.True(t, w.host.clean(), w.describe())
+				w.requireNoDefect()
+			})
+		}
+	}
+}

@@ -183,7 +183,8 @@ func TestATenantUnbindsDuringTheCleanThatForgotIt(t *testing.T) {
 	w.stepRuns("verify")
 	w.host.cancelDelay = 10 * time.Second
 	tenant := "i2"
-	w.inventory.tenant, w.inventory.rest = &tenant, device.Record{Witness: device.WitnessBound, Tenant: tenant, Bindings: 7, Cleans: 9}
+	w.inventory.tenant = &tenant
+	w.inventory.rest = device.Record{Witness: device.WitnessBound, Tenant: tenant, Bindings: 7, Cleans: 9}
 	w.inventory.generation += 5
 	w.host.writeAsTenant(tenant)
 	require.False(t, ok[contract.Result](w.unbind(tenant)).Already)

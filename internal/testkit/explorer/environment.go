@@ -360,7 +360,8 @@ var worldMoves = []move{
 		f := t.w.wf
 		switch f.main.kind {
 		case cleanReserve, cleanDiscover, cleanStep:
-			return t.without.losesTasks() && !f.main.inTask && t.cleanUnderWay() && f.inUse.by == noParty && !f.unreserved && t.acts() && t.interrupted(device.CodeAborted)
+			goesOn := !f.main.inTask && t.cleanUnderWay() && f.inUse.by == noParty && !f.unreserved
+			return t.without.losesTasks() && goesOn && t.acts() && t.interrupted(device.CodeAborted)
 		}
 		return false
 	}},
@@ -426,7 +427,9 @@ var worldMoves = []move{
 		return true
 	}},
 	{"the database is saved", func(t turn) bool {
-		if f := t.w.wf; t.keepDatabase || t.w.backup.exists || !f.exists || f.rec.kind != none || t.updating() || t.dev().Claim != nil || t.w.faults == 0 {
+		f := t.w.wf
+		asks := f.rec.kind != none || t.updating() || t.dev().Claim != nil // whose answers the save would split
+		if t.keepDatabase || t.w.backup.exists || !f.exists || asks || t.w.faults == 0 {
 			return false
 		}
 		t.w.backup = t.w.wf
@@ -459,11 +462,11 @@ var worldMoves = []move{
 
 // holdRecorded: the provider records that an operator holds the device, and no late write replaces
 // that. One of Nova's never does, and of a device that was not offered the record comes after the answer.
-// A clean that was under way when the database was saved asks nobody before it goes on.
+// A clean or a return that was under way when the database was saved goes on without a look at it.
 func (t turn) holdRecorded() bool {
-	i, f, saved := t.w.inv, t.w.wf, t.w.backup.main.kind
+	i, f := t.w.inv, t.w.wf
 	return i.hold != device.HoldNone && i.tenant == noParty && !f.ensure && f.rec.kind == none && t.w.late.kind == none &&
-		saved != cleanDiscover && saved != cleanStep
+		t.w.backup.main.kind == none
 }
 
 // forgetUnbind: only the lost history knew that the recorded instance has left. The device

@@ -357,7 +357,9 @@ func (t turn) interrupted(code device.Code) bool {
 	switch {
 	case !t.cleanUnderWay():
 	case f.inUse.by != noParty:
-		t.record(device.Observation{Event: device.ObservedInUse, Instance: f.inUse.by.String(), Recorded: f.inUse.recorded, Number: int(f.inUse.number)})
+		t.record(device.Observation{
+			Event: device.ObservedInUse, Instance: f.inUse.by.String(), Recorded: f.inUse.recorded, Number: int(f.inUse.number),
+		})
 	case f.unreserved: // the next clean begins at once
 	case code == "":
 		return false

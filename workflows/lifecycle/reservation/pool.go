@@ -157,7 +157,7 @@ func (d *Reservation) ReserveThen(ctx workflow.Context, validate func() error, k
 		// An instance that used the device since the last read left it reserved (D9), and
 		// one that uses it now may be gone before the write.
 		asked := d.Ask(device.AskBeforeLeaving)
-		found, err := d.read(ctx, in)
+		found, err := d.Read(ctx)
 		if err := d.refuseUsed(d.Conclude(ctx, asked, found, err), err); err != nil {
 			return err
 		}
