@@ -20,6 +20,11 @@ func (c call) ofInventory() bool {
 	return c.kind != none && c.kind != cleanStep && c.kind != burnBegun && c.kind != awaitKnown && !c.looks()
 }
 
+// reads: it writes nothing to the inventory.
+func (c call) reads() bool {
+	return c.kind == readReservation || c.kind == lowerRead || c.kind == readToLeave
+}
+
 func (c call) looks() bool {
 	switch c.kind {
 	case discover, cleanDiscover, lookBeforeReturn, lookBeforeProvide, lookBeforeEndMaintenance, lookBeforeBind:
@@ -74,7 +79,7 @@ func inventoryMoves(of int, by string) []move {
 		}},
 		{by + ": the answer of the inventory is lost", func(t turn) bool {
 			c, ok := asked(t)
-			if !ok || c.kind == readReservation || c.kind == lowerRead || !t.fault() {
+			if !ok || c.reads() || !t.fault() {
 				return false
 			}
 			t.carryOut(c)
@@ -91,7 +96,7 @@ func inventoryMoves(of int, by string) []move {
 		}},
 		{by + ": its request is carried out, and will be once more", func(t turn) bool {
 			c, ok := asked(t)
-			if !ok || t.w.late.kind != none || c.kind == readReservation || c.kind == lowerRead || !t.fault() {
+			if !ok || t.w.late.kind != none || c.reads() || !t.fault() {
 				return false
 			}
 			found, code := t.carryOut(c)

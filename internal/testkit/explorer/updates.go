@@ -230,6 +230,8 @@ func (t turn) updateGoesOn() {
 		f.upd = t.ask(readReservation, false)
 	case a == actMaintainOff && t.state() == device.Available && t.dev().InMaintenance():
 		f.upd = t.ask(lookBeforeEndMaintenance, false)
+	case leaves[a] != "" && t.mayLeave(a) && t.dev().Allocatable() && t.nova:
+		f.upd = t.ask(readToLeave, false)
 	case leaves[a] != "" && t.mayLeave(a) && t.dev().Allocatable():
 		f.upd = t.ask(leaveReserve, true).clearsFor(t, leaves[a])
 	default: // refused, or nothing to reserve any more
@@ -263,6 +265,14 @@ func (t turn) answeredUpd(c call, found device.Inventory, code device.Code) {
 		if t.conclude(t.snapshot(device.AskRecheck, c, found, code)); code != "" {
 			f.upd = call{} // it is not known, which the answer says
 		}
+	case readToLeave:
+		o := t.conclude(t.snapshot(device.AskBeforeLeaving, c, found, code))
+		if code != "" || o.Event != "" || !t.mayLeave(c.act) {
+			f.upd, f.lock = call{}, free
+			return
+		}
+		f.upd = t.ask(leaveReserve, true).clearsFor(t, leaves[c.act])
+		f.upd.act, f.upd.expects, f.upd.expect, f.upd.provider = c.act, true, int16(found.Generation), providerNumber(found)
 	case leaveReserve:
 		f.upd, f.lock = call{}, free
 		o := t.conclude(t.snapshot(device.AskToLeave, c, found, code))

@@ -221,7 +221,7 @@ func (t turn) remember(c call, found device.Inventory, code device.Code) {
 		f.read = f.read || readAgain
 	case device.CodeConflict, device.CodeInUse, device.CodeAlreadyBurned, device.CodeInventoryGenerationAhead, device.CodeNoProvider:
 	default:
-		f.uncertain = f.uncertain || c.kind != readReservation && c.kind != lowerRead
+		f.uncertain = f.uncertain || !c.reads()
 	}
 	if code == "" {
 		t.takeNumbers(found.Record)

@@ -262,6 +262,7 @@ const (
 	readReservation
 	discover
 	bindReserve
+	readToLeave
 	leaveReserve
 	endMaintenance
 	lookBeforeReturn
@@ -274,7 +275,7 @@ const (
 
 func (k callKind) String() string {
 	return [...]string{"", "resolve", "reserve for the clean", "discover for the clean", "step", "reserve for the return",
-		"lower the reservation", "read after the write", "reserve", "read", "discover", "reserve for the bind", "reserve to leave the pool", "reserve to end the maintenance",
+		"lower the reservation", "read after the write", "reserve", "read", "discover", "reserve for the bind", "read to leave the pool", "reserve to leave the pool", "reserve to end the maintenance",
 		"look before the return", "look before it is provided", "look before the maintenance ends", "look before the bind", "the next task of the burn", "the state of an unknown device"}[k]
 }
 
