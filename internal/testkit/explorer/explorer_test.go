@@ -100,6 +100,10 @@ func TestExploreWithoutAFix(t *testing.T) {
 			without: without{compares: true}, nova: true, broken: "the device holds the bytes of first",
 			within: Bounds{Faults: 1, Binds: 2, Acts: 2, KeepDatabase: true},
 		},
+		"used and freed before it leaves the pool": {
+			without: without{leaving: true}, nova: true, broken: "it stays offered with the bytes of first",
+			within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true},
+		},
 		"what a refused request read explains a use": {
 			without: without{compares: true}, nova: true, broken: "the device holds the bytes of first",
 			within: Bounds{Faults: 1, Binds: 1, Acts: 3, KeepDatabase: true},

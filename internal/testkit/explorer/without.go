@@ -15,6 +15,7 @@ type without struct {
 	bindLook    bool // F39: a device is bound without a look of its host
 	lookFailed  bool // F27: an available device stays available whatever its host's look ends with
 	unexplained bool // F28: a generation that nothing explains means nothing
+	leaving     bool // F28: nor does it before an operator takes the device out of the pool
 	compares    bool // F34: any answer replaces what is known of a device that is kept clean
 	raise       bool // F30: a reservation that was lowered too late stays so
 	unbind      bool // F30: an unbind does not wait for the burn of its own instance
@@ -39,6 +40,9 @@ func (w without) losesTasks() bool {
 func (t turn) decide(s device.Snapshot) device.Observation {
 	if t.without.unexplained && s.Answer == device.Answered && s.Question != device.AskUnreserve {
 		s.Inventory.Generation = min(s.Inventory.Generation, s.Known.Generation)
+	}
+	if t.without.leaving && s.Answer == device.Answered && s.Question == device.AskBeforeLeaving {
+		s.Inventory.Generation, s.Inventory.Provider = s.Known.Generation, s.Known.Provider
 	}
 	o, _ := device.Observe(t.dev(), s)
 	switch {
