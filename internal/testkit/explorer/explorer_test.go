@@ -100,6 +100,10 @@ func TestExploreWithoutAFix(t *testing.T) {
 			without: without{compares: true}, nova: true, broken: "the device holds the bytes of first",
 			within: Bounds{Faults: 1, Binds: 2, Acts: 2, KeepDatabase: true},
 		},
+		"a clean that waits for a discovery, of a database that was put back": {
+			without: without{discovered: true}, broken: "the bytes of first, who has the device, are wiped",
+			within: Bounds{Faults: 2, Binds: 1, Acts: 0},
+		},
 		"used and freed before it leaves the pool": {
 			without: without{leaving: true}, nova: true, broken: "it stays offered with the bytes of first",
 			within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true},

@@ -9,6 +9,7 @@ import (
 type without struct {
 	witness     bool // F24: who has a device is known to the workflow alone
 	sameWork    bool // F26: a recorded "done" counts by its number, and the workflow takes any result
+	discovered  bool // F26: a clean begins whatever its host's discovery knows
 	inspection  bool // F26: a recorded "done" counts for whatever hardware is there now
 	oneHold     bool // F37: a verify's recorded "done" counts
 	look        bool // F27: a clean device is offered without a look of its host

@@ -487,6 +487,7 @@ func (t turn) answeredRec(c call, found device.Inventory, code device.Code) {
 // looked goes on after a discovery of the host, of the coroutine whose call it is.
 func (t turn) looked(at *call, result device.HostResult) {
 	f, c := &t.w.wf, *at
+	seq, cleans := f.seq, f.cleans
 	if result == device.HostSame {
 		r := t.w.host.record
 		f.cleans, f.seq = max(f.cleans, r.cleans), max(f.seq, r.seq)
@@ -497,7 +498,9 @@ func (t turn) looked(at *call, result device.HostResult) {
 		code := device.Code("")
 		switch result {
 		case device.HostSame:
-			f.undiscovered = false
+			if f.undiscovered = false; (f.seq != seq || f.cleans != cleans) && !t.without.discovered {
+				code = device.CodeSuperseded
+			}
 		case device.HostFailed:
 			code = device.CodeIO
 		default:
