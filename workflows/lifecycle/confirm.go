@@ -42,7 +42,8 @@ func (d *parts) awaitKnown(ctx workflow.Context) error {
 	case err != nil || ok:
 		return err
 	case stops():
-		return d.Refuse(device.CodeReservationUnknown, "an instance has the device by the inventory: the step of its clean is being stopped",
+		return d.Refuse(device.CodeReservationUnknown,
+			"an instance has the device by the inventory: the step of its clean is being stopped",
 			"repeat the request once the step has stopped")
 	}
 	return d.Refuse(device.CodeReservationUnknown, "who has the device is not known yet: the inventory is being asked",

@@ -109,8 +109,10 @@ func (d *Cleaning) discover(runCtx, ctx workflow.Context, run *contract.CleanRun
 			err := d.Discovery.Discover(calls.OnHost(runCtx, host, "discover "+d.State.Name, startWithin))
 			f := calls.FaultIn(err)
 			if f == nil && (d.State.Seq != seq || d.State.Cleans != cleans) {
-				return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: device.CodeSuperseded,
-					Message: "its host knows later work than this workflow", Remedy: "none needed: the inventory's record is read"}})
+				return contract.Refuse(contract.Refusal{Fault: device.Fault{
+					Class: device.Permanent, Code: device.CodeSuperseded, Message: "its host knows later work than this workflow",
+					Remedy: "none needed: the inventory's record is read",
+				}})
 			}
 			if f == nil || f.Code != device.CodeHostUnreachable || d.State.Intent.Abort || !d.CleanUnderWay() {
 				return err
