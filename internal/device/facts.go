@@ -95,12 +95,12 @@ var (
 )
 
 // explains says that the device knows why the provider records this instance: it has the
-// device, its burn is under way, or it left and nothing was written since. An unknown device
-// explains nothing by what it remembers of earlier instances.
+// device, or it left and nothing was written since. An unknown device explains nothing by what
+// it remembers of earlier instances. Whatever a burn under way has recorded, its own answer shows.
 func explains(d Device, s Snapshot) bool {
 	i, k := s.Inventory, s.Known
 	switch {
-	case d.Binding != nil && i.HeldBy(d.Binding.Instance) && i.Bindings <= d.Binding.Number, recordsBurn(d, i):
+	case d.Binding != nil && i.HeldBy(d.Binding.Instance) && i.Bindings <= d.Binding.Number:
 		return true
 	case d.State == Unknown || !i.HeldBy(k.Left):
 		return false
@@ -108,12 +108,6 @@ func explains(d Device, s Snapshot) bool {
 		return true
 	}
 	return i.Generation <= k.LeftGeneration
-}
-
-// recordsBurn says that the provider records the burn under way: an attempt of it was carried out,
-// and its answer lost (SAFETY F42).
-func recordsBurn(d Device, i Inventory) bool {
-	return d.Owner != OwnerNova && d.Claim != nil && d.Claim.Burning && i.HeldBy(d.Claim.Instance)
 }
 
 // What the device is, beside its state.
@@ -138,15 +132,15 @@ var (
 		return s.Question == AskRecheck && s.keptClean && s.Known.KeepsClean(d) && s.Inventory.Provider != s.Known.Provider
 	}}
 	recreatedWhileOffered = fact{"provider re-created while allocatable", func(d Device, s Snapshot) bool {
-		return s.Question == AskRecheck && d.Allocatable() && s.Known.recreated(d, s.Inventory)
+		return slices.Contains(readOnly, s.Question) && d.Allocatable() && s.Known.recreated(d, s.Inventory)
 	}}
 	recreated = fact{"provider re-created", func(d Device, s Snapshot) bool { return s.Known.recreated(d, s.Inventory) }}
 	sameOne   = isNot(recreated, "the same provider")
 	// unexplained: none of our writes explains the generation. An answer to our own write is
 	// explained by it; a clean begins with such a write.
 	unexplained = fact{"generation not explained", func(d Device, s Snapshot) bool {
-		return s.Question == AskRecheck && s.detects && s.Inventory.Generation > s.Known.Generation &&
-			!(d.BeingCleaned() && s.CleanReserved) && d.State != Retired && !recordsBurn(d, s.Inventory)
+		return slices.Contains(readOnly, s.Question) && s.detects && s.Inventory.Generation > s.Known.Generation &&
+			!(d.BeingCleaned() && s.CleanReserved) && d.State != Retired
 	}}
 	// offeredByNova: Nova's scheduler may allocate it, and no bind is under way.
 	offeredByNova = allOf("owner nova, neither on hold nor being bound", ownedByNova, allOf("", of(notInMaintenance), of(notBurning)))

@@ -43,6 +43,9 @@ func exceptFor(states ...State) []State {
 // reads are the questions whose answer says how the device stands in the inventory.
 var reads = ask(AskRecheck, AskReserve, AskBeforeLeaving, AskToLeave, AskEndMaintenance)
 
+// readOnly are those that read, and write nothing: whatever such an answer shows was written by others.
+var readOnly = ask(AskRecheck, AskBeforeLeaving)
+
 // observations is the second table.
 var observations = slices.Concat(standingRows, failedReadRows, cleanRows, unreserveRows, bindRows, resolveRows, reconcileRows, hostRows, poolRows)
 
@@ -73,13 +76,13 @@ var standingRows = observer{
 
 	{ask(AskRecheck), in(Manageable, Available, Cleaning), given(unused, recreatedWhileKept), Invalidated, append(does(StopClean), reserveHeld),
 		"its provider was re-created while it was kept clean: somebody may have used it"},
-	{ask(AskRecheck), in(Available), given(unused, recreatedWhileOffered), ObservedUnused, nil,
+	{readOnly, in(Available), given(unused, recreatedWhileOffered), ObservedUnused, nil,
 		"its provider was re-created although it was available: it is cleaned"},
-	{ask(AskRecheck), in(Available), given(unused, sameKept, unexplained, offeredByNova), ObservedUnused, todo(reserveOpen),
+	{readOnly, in(Available), given(unused, sameKept, unexplained, offeredByNova), ObservedUnused, todo(reserveOpen),
 		"its provider was written since it was offered, and not by Burnish: it may have been used, and is cleaned"},
-	{ask(AskRecheck), in(Available), given(unused, sameKept, unexplained, isNot(offeredByNova, "not offered by Nova")), Invalidated, todo(reserveHeld),
+	{readOnly, in(Available), given(unused, sameKept, unexplained, isNot(offeredByNova, "not offered by Nova")), Invalidated, todo(reserveHeld),
 		"the inventory is newer than this workflow"},
-	{ask(AskRecheck), in(Unknown, Manageable, Allocated, PendingCleaning, Cleaning, Error), given(unused, sameKept, unexplained), Invalidated, todo(reserveHeld),
+	{readOnly, in(Unknown, Manageable, Allocated, PendingCleaning, Cleaning, Error), given(unused, sameKept, unexplained), Invalidated, todo(reserveHeld),
 		"the inventory is newer than this workflow"},
 
 	{ask(AskRecheck, AskReserve, AskBeforeLeaving, AskEndMaintenance), in(Available), given(unused, credible, usedUnseen, recordedFree), ObservedUnused, nil,

@@ -233,10 +233,15 @@ func (k Known) Expects(d Device) (generation *int64, provider string) {
 	return generation, provider
 }
 
-// After gives what is known once a call was answered. The provider of an available device
-// is kept when another one answers: the device must re-check itself (readAgain), and what
-// was known until then is what it compares with.
-func (k Known) After(d Device, i Inventory) (known Known, readAgain bool) {
+// After gives what is known once a call was answered; compared says that it was a write which what
+// is known did permit. The provider of an available device is kept when another one answers, and all
+// that is known of one that is kept clean when an answer differs that compared nothing: the device
+// must re-check itself (readAgain), and what was known until then is what it compares with (SAFETY
+// F34). It may be kept clean only since the question was asked.
+func (k Known) After(d Device, i Inventory, compared bool) (known Known, readAgain bool) {
+	if !compared && k.KeepsClean(d) && (i.Generation != k.Generation || i.Provider != k.Provider) {
+		return k, true
+	}
 	readAgain = k.recreated(d, i)
 	known = Known{Generation: i.Generation, Provider: i.Provider, CleanRecorded: k.CleanRecorded, Left: k.Left, LeftGeneration: k.LeftGeneration}
 	if readAgain {

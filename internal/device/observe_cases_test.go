@@ -114,7 +114,7 @@ func snapshots(q Question) []Snapshot {
 	}
 	records := []Record{RecordOf(""), RecordOf(own), RecordOf(other), {Witness: WitnessFree, Hold: HoldOperator}, {Witness: WitnessBound, Tenant: own, Bindings: 9}}
 	generations := []int64{ourGeneration}
-	if q == AskRecheck || q == AskUnreserve || q == AskReconcile || q == AskResolve {
+	if slices.Contains(readOnly, q) || q == AskUnreserve || q == AskReconcile || q == AskResolve {
 		generations = append(generations, ourGeneration+1)
 	}
 	if q == AskUnreserve {
@@ -156,7 +156,7 @@ func snapshots(q Question) []Snapshot {
 	vary(slices.Contains(reads, q), func(s *Snapshot) { s.CleanStarted, s.CleanReserved = true, true })
 	vary(q == AskUnreserve, func(s *Snapshot) { s.Refused = true })
 	vary(q == AskRecheck || q == AskReserve, func(s *Snapshot) { s.Known.CleanRecorded = true })
-	vary(q == AskRecheck, func(s *Snapshot) { s.detects = true })
+	vary(slices.Contains(readOnly, q), func(s *Snapshot) { s.detects = true })
 	vary(q == AskRecheck, func(s *Snapshot) { s.keptClean = true })
 	return all
 }

@@ -162,11 +162,11 @@ func endRecorded(c outcome) bool {
 
 func unexplainedIsDirty(c outcome) string {
 	s, d := c.snapshot, c.device
-	if s.Question != AskRecheck || s.Answer != Answered || (s.Inventory.Used > 0 || otherRecorded(d, s)) || !s.detects || s.Inventory.Generation <= s.Known.Generation {
+	if !slices.Contains(readOnly, s.Question) || s.Answer != Answered || (s.Inventory.Used > 0 || otherRecorded(d, s)) || !s.detects || s.Inventory.Generation <= s.Known.Generation {
 		return ""
 	}
-	return unless(d.BeingCleaned() || d.State == Retired || recordsBurn(d, s.Inventory) || c.observation.Event == ObservedInUse || c.next.Dirty && (c.next.Hold() != HoldNone || slices.Contains([]State{Unknown, PendingCleaning}, c.next.State)),
-		"it still counts as clean")
+	dirty := c.next.Dirty && (c.next.Hold() != HoldNone || slices.Contains([]State{Unknown, PendingCleaning}, c.next.State))
+	return unless(d.BeingCleaned() || d.State == Retired || c.observation.Event == ObservedInUse || dirty, "it still counts as clean")
 }
 
 func recreatedIsDirty(c outcome) string {
@@ -175,7 +175,7 @@ func recreatedIsDirty(c outcome) string {
 		return ""
 	}
 	switch {
-	case s.Question == AskRecheck && (d.Allocatable() || s.keptClean && s.Known.KeepsClean(d)),
+	case slices.Contains(readOnly, s.Question) && d.Allocatable(), s.Question == AskRecheck && s.keptClean && s.Known.KeepsClean(d),
 		s.Question == AskBind && d.Claim != nil && d.Claim.Burning:
 		return unless(c.next.Dirty && (c.next.Hold() != HoldNone || c.next.State == Unknown || c.next.State == PendingCleaning), "it still counts as clean")
 	case s.Question == AskReconcile && d.Allocatable() && d.Owner == OwnerNova:
@@ -316,10 +316,11 @@ func newerIsNotBelieved(c outcome) string {
 func actsOnce(c outcome) string {
 	s := c.snapshot
 	repeated := append([]Question{AskClean, AskReturn, AskHost}, reads...)
-	if c.observation.Event == "" || s.Answer != Answered && s.Question != AskHost || !slices.Contains(repeated, s.Question) {
+	if c.observation.Event == "" || s.Answer != Answered && s.Question != AskHost || !slices.Contains(repeated, s.Question) ||
+		c.device.Owner != OwnerNova && s.Known.Provider != "" { // which no workflow knows of its own provider
 		return ""
 	}
-	s.Known, _ = s.Known.After(c.device, s.Inventory)
+	s.Known, _ = s.Known.After(c.device, s.Inventory, !slices.Contains(readOnly, s.Question))
 	if s.Question != AskHost {
 		// Once the event is applied, only re-checks read the same answer again.
 		s.Question, s.Inventory.Reserved = AskRecheck, s.Inventory.Total
@@ -336,14 +337,14 @@ func actsOnce(c outcome) string {
 	return unless(err == nil && visitedOf(again, "") == visitedOf(c.next, ""), "%s follows (%s)", o.Event, why)
 }
 
-// otherRecorded says that the record names an instance, and that neither the device's binding,
-// its burn nor the instance that left explains it. It repeats no code of the table.
+// otherRecorded says that the record names an instance, and that neither the device's binding nor
+// the instance that left explains it. It repeats no code of the table.
 func otherRecorded(d Device, s Snapshot) bool {
 	i := s.Inventory
 	if s.Answer != Answered || d.Owner == OwnerNova || i.Witness != WitnessBound {
 		return false
 	}
-	if d.Binding != nil && d.Binding.Instance == i.Tenant || d.Claim != nil && d.Claim.Burning && d.Claim.Instance == i.Tenant {
+	if d.Binding != nil && d.Binding.Instance == i.Tenant {
 		return false
 	}
 	return d.State == Unknown || s.Known.Left != i.Tenant || i.Generation > s.Known.LeftGeneration && s.Question != AskReconcile

@@ -47,9 +47,30 @@ func TestTheRecordOfARetiredDeviceStaysUnexplained(t *testing.T) {
 	require.NoError(t, err)
 	known := Known{Generation: 3, Left: own, LeftGeneration: 3}
 	for tenant, generation := range map[string]int64{own: 5, other: 3} {
-		after, _ := known.After(d, Inventory{Generation: generation, Total: 1, Reserved: 1, Record: RecordOf(tenant)})
+		after, _ := known.After(d, Inventory{Generation: generation, Total: 1, Reserved: 1, Record: RecordOf(tenant)}, false)
 		require.Equal(t, int64(3), after.Generation, tenant)
 	}
-	after, _ := known.After(d, Inventory{Generation: 5, Total: 1, Reserved: 1, Record: RecordOf("")})
+	after, _ := known.After(d, Inventory{Generation: 5, Total: 1, Reserved: 1, Record: RecordOf("")}, false)
 	require.Equal(t, int64(5), after.Generation)
+}
+
+// Only a write that compared what is known of a device that is kept clean replaces it.
+//
+// F34
+func TestWhatIsKnownOfADeviceKeptCleanIsCompared(t *testing.T) {
+	kept, err := read("manageable nova")
+	require.NoError(t, err)
+	known := Known{Generation: 3, Provider: "p"}
+	for _, found := range []Known{{Generation: 4, Provider: "p"}, {Generation: 3, Provider: "q"}, {Generation: 2, Provider: "p"}} {
+		i := Inventory{Generation: found.Generation, Provider: found.Provider}
+		after, again := known.After(kept, i, false)
+		require.Equal(t, known, after)
+		require.True(t, again, "the device is to read again")
+		after, _ = known.After(kept, i, true)
+		require.Equal(t, found, after)
+		dirty := kept
+		dirty.Dirty = true
+		after, _ = known.After(dirty, i, false)
+		require.Equal(t, found, after)
+	}
 }

@@ -478,7 +478,7 @@ type ReservationRequest struct {
 	// Driver is set if the device may be new to the inventory.
 	Driver     string `json:"driver,omitempty"`
 	Expect     *int64 `json:"expect,omitempty"`
-	Generation int64  `json:"generation,omitempty"` // for Unreserve alone
+	Generation int64  `json:"generation,omitempty"` // for Unreserve, and the read that follows it
 	// Record is written with it (F24); nil keeps what is recorded. Left is the instance that had
 	// the device last; its record is replaced where the provider's generation is at most
 	// LeftGeneration, any other instance's stays.

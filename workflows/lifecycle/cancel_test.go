@@ -126,3 +126,45 @@ func TestCancel_WhileACleanAwaitsTheOperator(t *testing.T) {
 	w.reach(device.Available)
 	w.requireNoDefect()
 }
+
+// A clean that must stop does not end the next one: the device is provided while its step still stops.
+//
+// F9
+func TestAStoppedCleanDoesNotEndTheNextOne(t *testing.T) {
+	for name, next := range map[string]func(*deviceEnv){
+		"named steps, and its provider was re-created": func(w *deviceEnv) {
+			ok[contract.Result](w.ask(contract.UpdateManage))
+			ok[contract.Result](w.cleanUp("verify"))
+			w.stepRuns("verify")
+			w.inventory.recreate("again")
+			w.hintReconcile()
+			w.until("its end", func() bool { return w.view().DeviceState == device.Manageable })
+		},
+		"retired as lost, and replaced": func(w *deviceEnv) {
+			w.allocatedByNova("c1")
+			w.inventory.free("c1")
+			w.hintReconcile()
+			w.stepRuns("verify")
+			ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "lost", Lost: true}))
+			w.host.discovery.Identity.Serial = "S2"
+			ok[contract.Result](w.replace(contract.ReplaceInput{Reason: "another drive"}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newNovaDevice(t)
+			w.makeAvailable()
+			w.host.cancelDelay = time.Minute
+			next(w)
+			ok[contract.Result](w.ask(contract.UpdateProvide))
+			require.NotEmpty(t, w.host.running, "its step stops")
+			w.until("its end", func() bool {
+				state := w.view().DeviceState
+				return state == device.Available || state == device.Error
+			})
+			require.Equal(t, device.Available, w.view().DeviceState)
+			w.idle()
+			require.True(t, w.host.clean())
+			w.requireNoDefect()
+		})
+	}
+}

@@ -27,16 +27,25 @@ func (d *parts) boundSince(was device.Device) bool {
 	return b != nil && b.Number > was.Bindings && !b.Observed || d.State.Device.Claim != nil && was.Claim == nil
 }
 
-// awaitKnown waits until the state of an unknown device is resolved, for as long as a client
-// waits. The fault of one that is not says that its instance may still have it.
+// awaitKnown waits until the state of an unknown device is resolved, or a use that was read is the
+// device's, for as long as a client waits. The fault of one that is not says that its instance may
+// still have it.
 func (d *parts) awaitKnown(ctx workflow.Context) error {
-	resolved := func() bool { return d.State.Device.State != device.Unknown || d.State.Device.AwaitingManualClean }
+	stops := func() bool { return d.reservation.InUse != nil } // a clean, whose step stops first
+	resolved := func() bool {
+		return !stops() && (d.State.Device.State != device.Unknown || d.State.Device.AwaitingManualClean)
+	}
 	ok, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
 		Timeout: calls.ClientDeadline, TimerOptions: workflow.TimerOptions{Summary: "state of " + d.State.Name},
 	}, resolved)
-	if err == nil && !ok {
-		return d.Refuse(device.CodeReservationUnknown, "who has the device is not known yet: the inventory is being asked",
-			"wait until the inventory has been read")
+	switch {
+	case err != nil || ok:
+		return err
+	case stops():
+		return d.Refuse(device.CodeReservationUnknown,
+			"an instance has the device by the inventory: the step of its clean is being stopped",
+			"repeat the request once the step has stopped")
 	}
-	return err
+	return d.Refuse(device.CodeReservationUnknown, "who has the device is not known yet: the inventory is being asked",
+		"wait until the inventory has been read")
 }

@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,6 +45,37 @@ func TestTheHostsNumbersAreTakenOver(t *testing.T) {
 		require.Len(t, last.Steps, 2)
 		w.requireNoDefect()
 	}
+}
+
+// The database is put back to a clean that waits for its host's discovery, and the host has worked for a
+// later tenant since: the clean was reserved before that, and does not begin.
+//
+// F26, F36
+func TestACleanThatItsHostHasOvertakenDoesNotBegin(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeAvailable()
+	w.host.up = false
+	w.terminate()
+	w.until("the discovery", func() bool {
+		v, calls := w.view(), w.scheduledActivities
+		return w.runs == 2 && v.DeviceState == device.PendingCleaning && calls[len(calls)-1] == contract.ActivityDiscover
+	})
+	tenant := "i2"
+	w.inventory.tenant = &tenant
+	w.inventory.rest = device.Record{Witness: device.WitnessBound, Tenant: tenant, Bindings: 1, Cleans: 9}
+	w.inventory.generation += 5
+	w.host.record.Seq, w.host.record.Clean = w.host.record.Seq+3, 9
+	w.host.writeAsTenant(tenant)
+	w.host.restart()
+	v := w.reach(device.Allocated)
+	require.Equal(t, tenant, *v.InstanceUUID)
+	w.pass(time.Hour)
+	require.Equal(t, tenant, w.host.blocks[0], "it was erased")
+	ok[contract.Result](w.unbind(tenant))
+	w.reach(device.Available)
+	w.idle()
+	require.True(t, w.host.clean())
+	w.requireNoDefect()
 }
 
 // F26

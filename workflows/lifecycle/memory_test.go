@@ -59,6 +59,48 @@ func TestATenantThatIsForgottenUnbinds(t *testing.T) {
 	w.requireNoDefect()
 }
 
+// A workflow is reset into an earlier tenancy, while another instance has the device: whatever is sent
+// again, or asked for in the former tenant's name, the device is neither cleaned nor offered, and its
+// instance unbinds it.
+//
+// F31, F36
+func TestResetIntoAnEarlierTenancy(t *testing.T) {
+	former := contract.ReasonInput{Reason: "test", Instance: "i1"}
+	lost := former
+	lost.Lost = true
+	for name, send := range map[string]func(*deviceEnv){
+		"nothing":         func(*deviceEnv) {},
+		"a sweep":         (*deviceEnv).hintReconcile,
+		"its host":        func(w *deviceEnv) { w.signal(contract.SignalObserved, w.host.hint(w.clock())) },
+		"unbind":          func(w *deviceEnv) { ok[contract.Result](w.unbind("i1")) },
+		"unbind, twice":   func(w *deviceEnv) { w.unbind("i1"); w.unbind("i1").wait() },
+		"unbind and bind": func(w *deviceEnv) { w.unbind("i1"); w.bind("i1", "later").wait() },
+		"rebuild":         func(w *deviceEnv) { w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}).wait() },
+		"manage":          func(w *deviceEnv) { w.send(contract.UpdateManage, "", former).wait() },
+		"retire":          func(w *deviceEnv) { w.send(contract.UpdateRetire, "", former).refused(device.CodeInUse) },
+		"retire --lost":   func(w *deviceEnv) { ok[contract.Result](w.send(contract.UpdateRetire, "", lost)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := putBack(t, func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) { w.bindAgain("i2") })
+			send(w)
+			w.pass(time.Hour)
+			w.hintReconcile()
+			w.pass(time.Hour)
+			require.Equal(t, "i2", w.host.blocks[0], "it was erased")
+			require.Equal(t, []any{1, "i2"}, []any{w.inventory.reserved, *w.inventory.tenant})
+			if w.view().DeviceState == device.Retired {
+				return
+			}
+			require.Equal(t, "i2", *w.view().InstanceUUID)
+			require.False(t, ok[contract.Result](w.unbind("i2")).Already)
+			w.reach(device.Available)
+			w.idle()
+			require.True(t, w.host.clean())
+			w.requireNoDefect()
+		})
+	}
+}
+
 // The same instance has a later binding than the memory: the earlier request is not answered with it.
 //
 // F36

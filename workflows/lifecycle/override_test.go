@@ -410,3 +410,67 @@ func TestOverrideAcceptsNoLaterData(t *testing.T) {
 	require.False(t, w.view().NotSanitized)
 	w.requireNoDefect()
 }
+
+// A call of the inventory was asked for while the device was in error. Its override is approved, and an
+// instance uses the device and leaves, before the call is carried out: its answer does not explain
+// that use. The device is cleaned.
+//
+// D2, F28, F34
+func TestOverrideIsNotExplainedByAnEarlierCall(t *testing.T) {
+	read := contract.ActivityReadReservation
+	for name, c := range map[string]struct {
+		activity string
+		ask      func(*deviceEnv)
+	}{
+		"a reservation": {contract.ActivityEnsureReserved, func(w *deviceEnv) {
+			w.inventory.writeByOther(0)
+			w.hintReconcile()
+		}},
+		"a read":              {read, (*deviceEnv).hintReconcile},
+		"the read of manage":  {read, func(w *deviceEnv) { w.ask(contract.UpdateManage) }},
+		"the read of retire":  {read, func(w *deviceEnv) { w.ask(contract.UpdateRetire) }},
+		"the read of release": {read, func(w *deviceEnv) { w.unbind("c1") }},
+	} {
+		for use, another := range map[string]bool{"under the same provider": false, "under another provider": true} {
+			t.Run(name+", "+use, func(t *testing.T) {
+				w := newNovaDevice(t)
+				w.signatures, w.oneTimeUse = overrideKey, true
+				w.makeAvailable()
+				w.allocatedByNova("c1")
+				w.failStep("verify", 0, device.CodeIO)
+				w.inventory.free("c1")
+				w.hintReconcile()
+				w.reach(device.Error)
+				w.idle()
+				w.host.injectFault = nil
+				w.requestOverride("x1")
+				approval := w.signed("bob", contract.OverrideInput{Approve: "x1"})
+				w.requireNotOfferedAfterUse("c2")
+
+				began := false
+				w.lag = func(activity string) (before, after time.Duration) {
+					if activity != c.activity || began {
+						return time.Millisecond, time.Millisecond
+					}
+					began = true
+					return 20 * time.Second, time.Millisecond
+				}
+				c.ask(w)
+				w.until("the call", func() bool { return began })
+				ok[contract.Result](w.override(approval))
+				if another {
+					w.inventory.recreate("again")
+				} else if w.inventory.reserved == 1 {
+					w.inventory.writeByOther(0)
+				}
+				w.allocateUnseen("c2")
+				w.inventory.free("c2")
+				w.reach(device.Available)
+				w.idle()
+				require.True(t, w.host.clean(), w.describe())
+				require.False(t, w.view().NotSanitized)
+				w.requireNoDefect()
+			})
+		}
+	}
+}

@@ -198,3 +198,72 @@ func TestACleanThatBeginsAgainIsPaused(t *testing.T) {
 		})
 	}
 }
+
+// The provider of a manageable, clean device was re-created, and an instance uses it, or did so. What
+// a refused request reads does not explain that: the device is not offered with the instance's data.
+//
+// D9, F34
+func TestReadOfARefusedRequestExplainsNothing(t *testing.T) {
+	for _, left := range []bool{true, false} {
+		t.Run(fmt.Sprintf("the instance has left %v", left), func(t *testing.T) {
+			w := newNovaDevice(t)
+			w.makeAvailable()
+			ok[contract.Result](w.ask(contract.UpdateManage))
+			w.inventory.recreate("again")
+			w.allocateUnseen("c2")
+			w.requireNotOfferedAfterUse("c2")
+			if left {
+				w.inventory.free("c2")
+				w.lag = func(activity string) (before, after time.Duration) {
+					if activity == contract.ActivityReadReservation {
+						return 20 * time.Second, time.Millisecond
+					}
+					return time.Millisecond, time.Millisecond
+				}
+				retire := w.ask(contract.UpdateRetire)
+				w.until("the read", func() bool { return w.activitiesInFlight > 0 })
+				ok[contract.Result](w.ask(contract.UpdateProvide))
+				retire.refused(device.CodeRefused)
+			} else {
+				w.ask(contract.UpdateRetire).refused(device.CodeInUse)
+				w.inventory.free("c2")
+				w.pass(time.Minute)
+				ok[contract.Result](w.ask(contract.UpdateProvide))
+			}
+			w.reach(device.Available)
+			w.idle()
+			require.True(t, w.host.clean(), w.describe())
+			w.requireNoDefect()
+		})
+	}
+}
+
+// An instance used an available device of Nova's, and left it as free as before. An operator who takes it
+// out of the pool before a re-check does not get it as clean, and does not give it back so.
+//
+// D9, F28, F34
+func TestAUseBeforeTheDeviceLeavesThePoolIsSeen(t *testing.T) {
+	for name, leave := range map[string]func(*deviceEnv) *call{
+		"manage":   func(w *deviceEnv) *call { return w.ask(contract.UpdateManage) },
+		"maintain": func(w *deviceEnv) *call { return w.maintain(false) },
+	} {
+		for provider, another := range map[string]bool{"the same provider": false, "another provider": true} {
+			t.Run(name+", "+provider, func(t *testing.T) {
+				w := newNovaDevice(t)
+				w.makeAvailable()
+				if another {
+					w.inventory.recreate("again")
+				}
+				require.True(t, w.inventory.allocate("c2"))
+				w.host.writeAsTenant("c2")
+				w.inventory.free("c2")
+				w.requireNotOfferedAfterUse("c2")
+				leave(w).refused(device.CodeInUse)
+				w.reach(device.Available)
+				w.idle()
+				require.True(t, w.host.clean(), w.describe())
+				w.requireNoDefect()
+			})
+		}
+	}
+}

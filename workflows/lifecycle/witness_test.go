@@ -171,3 +171,29 @@ func TestAFormerInstanceThatMayBeBackCallsTheOperator(t *testing.T) {
 	require.False(t, w.view().NeedsOperator)
 	w.requireNoDefect()
 }
+
+// The database is put back to the middle of a clean, and another instance has the device since. Its
+// unbind is answered once the clean's step has stopped: it is its own by the record, with its number.
+//
+// F36
+func TestATenantUnbindsDuringTheCleanThatForgotIt(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeBound("i1")
+	ok[contract.Result](w.unbind("i1"))
+	w.stepRuns("verify")
+	w.host.cancelDelay = 10 * time.Second
+	tenant := "i2"
+	w.inventory.tenant = &tenant
+	w.inventory.rest = device.Record{Witness: device.WitnessBound, Tenant: tenant, Bindings: 7, Cleans: 9}
+	w.inventory.generation += 5
+	w.host.writeAsTenant(tenant)
+	require.False(t, ok[contract.Result](w.unbind(tenant)).Already)
+	require.Equal(t, tenant, w.host.blocks[0], "it was erased before its instance left")
+	v := w.reach(device.Available)
+	require.Equal(t, 7, v.Bindings[len(v.Bindings)-1].Number)
+	require.Contains(t, v.Acts[len(v.Acts)-2].Reason, "the inventory records binding 7 of i2")
+	w.idle()
+	require.True(t, w.host.clean())
+	require.Empty(t, w.recorded())
+	w.requireNoDefect()
+}

@@ -20,6 +20,11 @@ func (c call) ofInventory() bool {
 	return c.kind != none && c.kind != cleanStep && c.kind != burnBegun && c.kind != awaitKnown && !c.looks()
 }
 
+// reads: it writes nothing to the inventory.
+func (c call) reads() bool {
+	return c.kind == readReservation || c.kind == lowerRead || c.kind == readToLeave
+}
+
 func (c call) looks() bool {
 	switch c.kind {
 	case discover, cleanDiscover, lookBeforeReturn, lookBeforeProvide, lookBeforeEndMaintenance, lookBeforeBind:
@@ -74,7 +79,7 @@ func inventoryMoves(of int, by string) []move {
 		}},
 		{by + ": the answer of the inventory is lost", func(t turn) bool {
 			c, ok := asked(t)
-			if !ok || c.kind == readReservation || c.kind == lowerRead || !t.fault() {
+			if !ok || c.reads() || !t.fault() {
 				return false
 			}
 			t.carryOut(c)
@@ -91,7 +96,7 @@ func inventoryMoves(of int, by string) []move {
 		}},
 		{by + ": its request is carried out, and will be once more", func(t turn) bool {
 			c, ok := asked(t)
-			if !ok || t.w.late.kind != none || c.kind == readReservation || c.kind == lowerRead || !t.fault() {
+			if !ok || t.w.late.kind != none || c.reads() || !t.fault() {
 				return false
 			}
 			found, code := t.carryOut(c)
@@ -360,7 +365,8 @@ var worldMoves = []move{
 		f := t.w.wf
 		switch f.main.kind {
 		case cleanReserve, cleanDiscover, cleanStep:
-			return t.without.losesTasks() && !f.main.inTask && t.cleanDue() && f.inUse == noParty && !f.unreserved && t.acts() && t.interrupted(device.CodeAborted)
+			goesOn := !f.main.inTask && t.cleanUnderWay() && f.inUse.by == noParty && !f.unreserved
+			return t.without.losesTasks() && goesOn && t.acts() && t.interrupted(device.CodeAborted)
 		}
 		return false
 	}},
@@ -426,7 +432,9 @@ var worldMoves = []move{
 		return true
 	}},
 	{"the database is saved", func(t turn) bool {
-		if t.keepDatabase || t.w.backup.exists || !t.w.wf.exists || t.busy() || t.w.faults == 0 {
+		f := t.w.wf
+		asks := f.rec.kind != none || t.updating() || t.dev().Claim != nil // whose answers the save would split
+		if t.keepDatabase || t.w.backup.exists || !f.exists || asks || t.w.faults == 0 {
 			return false
 		}
 		t.w.backup = t.w.wf
@@ -459,9 +467,11 @@ var worldMoves = []move{
 
 // holdRecorded: the provider records that an operator holds the device, and no late write replaces
 // that. One of Nova's never does, and of a device that was not offered the record comes after the answer.
+// A clean or a return that was under way when the database was saved goes on without a look at it.
 func (t turn) holdRecorded() bool {
 	i, f := t.w.inv, t.w.wf
-	return i.hold != device.HoldNone && i.tenant == noParty && !f.ensure && f.rec.kind == none && t.w.late.kind == none
+	return i.hold != device.HoldNone && i.tenant == noParty && !f.ensure && f.rec.kind == none && t.w.late.kind == none &&
+		t.w.backup.main.kind == none
 }
 
 // forgetUnbind: only the lost history knew that the recorded instance has left. The device

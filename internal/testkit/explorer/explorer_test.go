@@ -27,10 +27,12 @@ func TestExploreEverything(t *testing.T) {
 	for name, nova := range map[string]bool{"owner self": false, "owner nova": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, b := range []Bounds{{Faults: 1, Binds: 2, Acts: 1}, {Faults: 2, Binds: 2, Acts: 2}} {
-				b.Worlds = worlds(t, 400_000)
+			for _, b := range []Bounds{
+				{Faults: 1, Binds: 2, Acts: 1}, {Faults: 1, Binds: 1, Acts: 3, KeepDatabase: true}, {Faults: 2, Binds: 2, Acts: 2},
+			} {
+				b.Worlds = worlds(t, 600_000)
 				r := newExplorer(nova).explore(b)
-				t.Logf("%d faults: %d worlds, complete: %v", b.Faults, r.Worlds, r.Complete)
+				t.Logf("%+v: %d worlds, complete: %v", b, r.Worlds, r.Complete)
 				if r.Found != nil {
 					t.Fatal(r.Found)
 				}
@@ -41,7 +43,7 @@ func TestExploreEverything(t *testing.T) {
 
 // Without a fix the explorer finds what it mends.
 //
-// F24, F26, F27, F28, F30, F31, F32, F36, F37, F39, F42, F43
+// F24, F26, F27, F28, F30, F31, F32, F34, F36, F37, F39, F42, F43
 func TestExploreWithoutAFix(t *testing.T) {
 	for name, c := range map[string]struct {
 		without without
@@ -93,6 +95,22 @@ func TestExploreWithoutAFix(t *testing.T) {
 		"a bind is refused after a look": {
 			without: without{lookRefuses: true}, broken: "it stays bound to first, whose bind was refused",
 			within: Bounds{Faults: 1, Binds: 1, Acts: 0, KeepDatabase: true},
+		},
+		"what was asked before an override explains what follows it": {
+			without: without{compares: true}, nova: true, broken: "the device holds the bytes of first",
+			within: Bounds{Faults: 1, Binds: 2, Acts: 2, KeepDatabase: true},
+		},
+		"a clean that waits for a discovery, of a database that was put back": {
+			without: without{discovered: true}, broken: "the bytes of first, who has the device, are wiped",
+			within: Bounds{Faults: 2, Binds: 1, Acts: 0},
+		},
+		"used and freed before it leaves the pool": {
+			without: without{leaving: true}, nova: true, broken: "it stays offered with the bytes of first",
+			within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true},
+		},
+		"what a refused request read explains a use": {
+			without: without{compares: true}, nova: true, broken: "the device holds the bytes of first",
+			within: Bounds{Faults: 1, Binds: 1, Acts: 3, KeepDatabase: true},
 		},
 		"a frozen attempt wakes while the next tenant has the device": {without: without{lease: true}, broken: "who has the device, are wiped", within: Bounds{Faults: 1, Binds: 2, Acts: 0}},
 	} {

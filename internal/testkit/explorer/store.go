@@ -137,7 +137,7 @@ func (t turn) request(s store, c call) (device.Inventory, error) {
 			}
 		}
 		v, err = inventory.EnsureReserved(ctx, s, id, nil, inventory.Holder{})
-	case readReservation, lowerRead:
+	case readReservation, lowerRead, readToLeave:
 		v, err = inventory.Read(ctx, s, id)
 	case bindReserve:
 		v, err = inventory.ReserveForBind(ctx, s, id, c.holder().Record, expect, c.earlier() > 0)

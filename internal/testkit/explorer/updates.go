@@ -134,9 +134,11 @@ func (t turn) lookedBeforeBind(c call, result device.HostResult) {
 }
 
 // bindLooked: the host has looked for a bind that is not answered yet. A swap in this moment is not
-// seen (F39).
+// seen (F39), also where the burn's answer makes the device unknown first.
 func (t turn) bindLooked() bool {
-	return t.dev().Claim != nil && t.w.wf.upd.kind != lookBeforeBind && !t.without.bindLook
+	f := t.w.wf
+	claimed := t.dev().Claim != nil && f.upd.kind != lookBeforeBind
+	return !t.without.bindLook && (claimed || f.upd.kind == awaitKnown && f.upd.act == actBind)
 }
 
 // startLeave is manage, retire or maintain.
@@ -145,12 +147,26 @@ func (t turn) startLeave(a act, kind device.EventKind) bool {
 	if t.updating() || !t.mayLeave(a) {
 		return false
 	}
-	if t.state() != device.Available || !t.dev().Allocatable() {
+	if !t.dev().Allocatable() && !t.asksRecord(a) {
 		t.must(device.Event{Kind: kind})
 		return true
 	}
 	f.upd, f.queued = call{act: a}, true
 	return true
+}
+
+// asksRecord: an instance that the record names is to be named first (F31). What leaves the pool is read
+// where it is reserved.
+func (t turn) asksRecord(a act) bool {
+	return (a == actManage || a == actRetire) && t.state() != device.Available
+}
+
+// recordAsked is the end of operations.withdraw of such a device.
+func (t turn) recordAsked(c call, found device.Inventory, code device.Code) {
+	named := found.Used > 0 || found.Witness == device.WitnessBound && whoIs(found.Tenant) != t.left()
+	if (code == "" && !named || code == device.CodeNoProvider) && t.asksRecord(c.act) && t.mayLeave(c.act) {
+		t.must(device.Event{Kind: leaves[c.act]})
+	}
 }
 
 // mayLeave: an operator who names no instance ends no binding (F31).
@@ -210,8 +226,12 @@ func (t turn) updateGoesOn() {
 		f.upd.kind, f.lock = awaitKnown, free
 	case a == actBindAgain, a == actUnbind:
 		f.upd = t.ask(readReservation, false)
+	case t.asksRecord(a) && t.mayLeave(a):
+		f.upd = t.ask(readReservation, false)
 	case a == actMaintainOff && t.state() == device.Available && t.dev().InMaintenance():
 		f.upd = t.ask(lookBeforeEndMaintenance, false)
+	case leaves[a] != "" && t.mayLeave(a) && t.dev().Allocatable() && t.nova:
+		f.upd = t.ask(readToLeave, false)
 	case leaves[a] != "" && t.mayLeave(a) && t.dev().Allocatable():
 		f.upd = t.ask(leaveReserve, true).clearsFor(t, leaves[a])
 	default: // refused, or nothing to reserve any more
@@ -235,10 +255,24 @@ func (t turn) answeredUpd(c call, found device.Inventory, code device.Code) {
 			f.uncertain = true // an attempt before the last one may have written
 		}
 	case readReservation:
-		f.upd.kind, f.lock = awaitKnown, free
+		f.lock = free
+		if leaves[c.act] != "" {
+			f.upd = call{}
+			t.recordAsked(c, found, code)
+			return
+		}
+		f.upd.kind = awaitKnown
 		if t.conclude(t.snapshot(device.AskRecheck, c, found, code)); code != "" {
 			f.upd = call{} // it is not known, which the answer says
 		}
+	case readToLeave:
+		o := t.conclude(t.snapshot(device.AskBeforeLeaving, c, found, code))
+		if code != "" || o.Event != "" || !t.mayLeave(c.act) {
+			f.upd, f.lock = call{}, free
+			return
+		}
+		f.upd = t.ask(leaveReserve, true).clearsFor(t, leaves[c.act])
+		f.upd.act, f.upd.expects, f.upd.expect, f.upd.provider = c.act, true, int16(found.Generation), providerNumber(found)
 	case leaveReserve:
 		f.upd, f.lock = call{}, free
 		o := t.conclude(t.snapshot(device.AskToLeave, c, found, code))
@@ -293,7 +327,7 @@ func (t turn) unaccounted() who {
 
 // override is the approval of an override: a return without a clean.
 func (t turn) override() bool {
-	if t.without != (without{}) || !t.acts() || !t.legal(device.Event{Kind: device.Override}) {
+	if t.without != (without{}) && !t.without.compares || !t.acts() || !t.legal(device.Event{Kind: device.Override}) {
 		return false
 	}
 	f := &t.w.wf

@@ -9,12 +9,15 @@ import (
 type without struct {
 	witness     bool // F24: who has a device is known to the workflow alone
 	sameWork    bool // F26: a recorded "done" counts by its number, and the workflow takes any result
+	discovered  bool // F26: a clean begins whatever its host's discovery knows
 	inspection  bool // F26: a recorded "done" counts for whatever hardware is there now
 	oneHold     bool // F37: a verify's recorded "done" counts
 	look        bool // F27: a clean device is offered without a look of its host
 	bindLook    bool // F39: a device is bound without a look of its host
 	lookFailed  bool // F27: an available device stays available whatever its host's look ends with
 	unexplained bool // F28: a generation that nothing explains means nothing
+	leaving     bool // F28: nor does it before an operator takes the device out of the pool
+	compares    bool // F34: any answer replaces what is known of a device that is kept clean
 	raise       bool // F30: a reservation that was lowered too late stays so
 	unbind      bool // F30: an unbind does not wait for the burn of its own instance
 	sweeps      bool // no fix: an inventory in files is not reconciled
@@ -31,13 +34,16 @@ type without struct {
 
 // losesTasks: what other fixes mend is found without the loss of a task, and much sooner.
 func (w without) losesTasks() bool {
-	return w == (without{}) || w.lostReturn || w.lostBurn || w.unclaim || w.lookRefuses
+	return w == (without{}) || w.lostReturn || w.lostBurn || w.unclaim || w.lookRefuses || w.compares
 }
 
 // decide is device.Observe.
 func (t turn) decide(s device.Snapshot) device.Observation {
 	if t.without.unexplained && s.Answer == device.Answered && s.Question != device.AskUnreserve {
 		s.Inventory.Generation = min(s.Inventory.Generation, s.Known.Generation)
+	}
+	if t.without.leaving && s.Answer == device.Answered && s.Question == device.AskBeforeLeaving {
+		s.Inventory.Generation, s.Inventory.Provider = s.Known.Generation, s.Known.Provider
 	}
 	o, _ := device.Observe(t.dev(), s)
 	switch {

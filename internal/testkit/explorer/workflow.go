@@ -214,13 +214,14 @@ func (t turn) remember(c call, found device.Inventory, code device.Code) {
 		if c.tenant != keepTenant && found.Witness != device.WitnessBound {
 			f.burnedFor = noParty
 		}
-		k, readAgain := t.known().full().After(t.dev(), found)
+		compared := c.expects || c.kind == lower || c.kind == lowerRead || t.without.compares
+		k, readAgain := t.known().full().After(t.dev(), found, compared)
 		n, _ := strconv.Atoi(k.Provider)
 		f.generation, f.provider, f.uncertain = int16(k.Generation), int8(n), k.Uncertain
 		f.read = f.read || readAgain
 	case device.CodeConflict, device.CodeInUse, device.CodeAlreadyBurned, device.CodeInventoryGenerationAhead, device.CodeNoProvider:
 	default:
-		f.uncertain = f.uncertain || c.kind != readReservation && c.kind != lowerRead
+		f.uncertain = f.uncertain || !c.reads()
 	}
 	if code == "" {
 		t.takeNumbers(found.Record)
@@ -241,11 +242,14 @@ func (t turn) conclude(s device.Snapshot) device.Observation {
 	o := t.decide(s)
 	t.record(o)
 	if o.Needs(device.StopClean) && o.Event == "" {
-		t.w.wf.inUse = whoIs(s.Inventory.User())
+		s.CleanStarted, s.CleanReserved = false, false // by then
+		t.w.wf.inUse = useOf(t.decide(s))
 	}
 	t.w.wf.unreserved = t.w.wf.unreserved || o.Needs(device.RestartClean)
 	return o
 }
+
+func useOf(o device.Observation) use { return use{whoIs(o.Instance), o.Recorded, int8(o.Number)} }
 
 func (t turn) record(o device.Observation) {
 	switch o.Event {
@@ -271,6 +275,9 @@ func (t turn) record(o device.Observation) {
 
 func (t turn) cleanDue() bool { return t.dev().BeingCleaned() }
 
+// cleanUnderWay is Cleaning.CleanUnderWay.
+func (t turn) cleanUnderWay() bool { return t.w.wf.cleanUnderWay && t.cleanDue() }
+
 // settle starts what the workflow starts by itself, until it waits.
 func (t turn) settle() {
 	f := &t.w.wf
@@ -280,7 +287,7 @@ func (t turn) settle() {
 		case f.queued && f.lock == free:
 			f.queued, f.lock = false, byUpd
 			t.updateGoesOn()
-		case f.upd.kind == awaitKnown && (d.State != device.Unknown || d.AwaitingManualClean):
+		case f.upd.kind == awaitKnown && f.inUse.by == noParty && (d.State != device.Unknown || d.AwaitingManualClean):
 			t.confirmed()
 		case f.rec.kind == none && !d.Returning && f.lock == free && (f.read || f.ensure):
 			f.lock = byRec
@@ -298,7 +305,7 @@ func (t turn) settle() {
 			t.startReturn()
 		case f.main.kind == none && f.lock == free && t.cleanDue() && !d.AwaitingManualClean:
 			f.cleans++
-			f.cleanUnderWay, f.inUse, f.unreserved = true, noParty, false
+			f.cleanUnderWay, f.inUse, f.unreserved = true, use{}, false
 			f.clean = cleanRun{id: f.run*8 + f.cleans}
 			if d.NamedSteps {
 				f.clean.next = verify
@@ -348,14 +355,11 @@ func (t turn) lowerFor(at *call, a act, generation int16, provider int8) {
 func (t turn) interrupted(code device.Code) bool {
 	f := &t.w.wf
 	switch {
-	case !t.cleanDue():
-	case f.inUse != noParty:
-		back := noParty
-		if t.knows(f.inUse) {
-			back = f.inUse
-		}
-		t.must(device.Event{Kind: device.ObservedInUse, Instance: f.inUse.String()})
-		f.inUse, f.backAgain = noParty, back
+	case !t.cleanUnderWay():
+	case f.inUse.by != noParty:
+		t.record(device.Observation{
+			Event: device.ObservedInUse, Instance: f.inUse.by.String(), Recorded: f.inUse.recorded, Number: int(f.inUse.number),
+		})
 	case f.unreserved: // the next clean begins at once
 	case code == "":
 		return false
@@ -364,7 +368,7 @@ func (t turn) interrupted(code device.Code) bool {
 	default:
 		t.must(device.Event{Kind: device.CleanFailed})
 	}
-	f.cleanUnderWay, f.clean, f.main, f.unreserved = false, cleanRun{}, call{}, false
+	f.cleanUnderWay, f.clean, f.main, f.unreserved, f.inUse = false, cleanRun{}, call{}, false, use{}
 	return true
 }
 
@@ -372,7 +376,7 @@ func (t turn) interrupted(code device.Code) bool {
 func (t turn) mustStop() bool {
 	f := t.w.wf
 	called := f.main.kind == cleanReserve || f.main.kind == cleanDiscover || f.main.kind == cleanStep
-	return called && (!t.cleanDue() || f.inUse != noParty || f.unreserved)
+	return called && (!t.cleanUnderWay() || f.inUse.by != noParty || f.unreserved)
 }
 
 // nextStep schedules the next step of the plan, or ends it.
@@ -422,7 +426,7 @@ func (t turn) answeredMain(c call, found device.Inventory, code device.Code) {
 			return
 		}
 		if o := t.decide(t.snapshot(device.AskClean, c, found, code)); !o.Needs(device.Proceed) {
-			f.inUse = whoIs(o.Instance)
+			f.inUse = useOf(o)
 			t.interrupted("")
 			return
 		}
@@ -483,6 +487,7 @@ func (t turn) answeredRec(c call, found device.Inventory, code device.Code) {
 // looked goes on after a discovery of the host, of the coroutine whose call it is.
 func (t turn) looked(at *call, result device.HostResult) {
 	f, c := &t.w.wf, *at
+	seq, cleans := f.seq, f.cleans
 	if result == device.HostSame {
 		r := t.w.host.record
 		f.cleans, f.seq = max(f.cleans, r.cleans), max(f.seq, r.seq)
@@ -493,7 +498,9 @@ func (t turn) looked(at *call, result device.HostResult) {
 		code := device.Code("")
 		switch result {
 		case device.HostSame:
-			f.undiscovered = false
+			if f.undiscovered = false; (f.seq != seq || f.cleans != cleans) && !t.without.discovered {
+				code = device.CodeSuperseded
+			}
 		case device.HostFailed:
 			code = device.CodeIO
 		default:

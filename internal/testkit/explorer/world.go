@@ -169,7 +169,7 @@ type workflow struct {
 	cleanUnderWay bool // Clean is set
 	clean         cleanRun
 	cleans, seq   int8
-	inUse         who  // a consumer was seen during the clean
+	inUse         use  // seen during the clean
 	unreserved    bool // a read showed that the clean's reservation is gone
 
 	read, ensure, look bool // the intents
@@ -181,6 +181,13 @@ type workflow struct {
 	queued         bool // the update waits for the lock
 	stepDone       bool // the step's result is in the history, but the task that handles it was lost
 	unbinds        who  // an unbind waits for the burn of its instance
+}
+
+// use is who has the device by the inventory, and by which number of its record.
+type use struct {
+	by       who
+	recorded bool
+	number   int8
 }
 
 type cleanRun struct {
@@ -255,6 +262,7 @@ const (
 	readReservation
 	discover
 	bindReserve
+	readToLeave
 	leaveReserve
 	endMaintenance
 	lookBeforeReturn
@@ -267,7 +275,7 @@ const (
 
 func (k callKind) String() string {
 	return [...]string{"", "resolve", "reserve for the clean", "discover for the clean", "step", "reserve for the return",
-		"lower the reservation", "read after the write", "reserve", "read", "discover", "reserve for the bind", "reserve to leave the pool", "reserve to end the maintenance",
+		"lower the reservation", "read after the write", "reserve", "read", "discover", "reserve for the bind", "read to leave the pool", "reserve to leave the pool", "reserve to end the maintenance",
 		"look before the return", "look before it is provided", "look before the maintenance ends", "look before the bind", "the next task of the burn", "the state of an unknown device"}[k]
 }
 

@@ -22,8 +22,8 @@ var recordMutations = []mutation{
 	{
 		rule: "F36", name: "a later binding of the same instance is another one",
 		file: "internal/device/facts.go",
-		old:  ` && i.Bindings <= d.Binding.Number, recordsBurn(d, i):`,
-		new:  `, recordsBurn(d, i):`,
+		old:  ` && i.Bindings <= d.Binding.Number:`,
+		new:  `:`,
 		pkg:  "./workflows/lifecycle", run: "TestALaterBindingOfTheSameInstance",
 	},
 	{

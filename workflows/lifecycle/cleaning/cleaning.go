@@ -61,7 +61,6 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 		return nil
 	}
 	if !d.Reservation.Allows(asked, found) {
-		d.Reservation.InUse = &found
 		d.interrupted(ctx, nil)
 		return nil
 	}
@@ -157,6 +156,10 @@ func (d *Cleaning) begin(ctx workflow.Context) *contract.CleanRun {
 	return s.Clean
 }
 
+// CleanUnderWay says that the running clean is the one that the device is due: what took the device
+// out of a clean has cleared the clean, and a next one may be due before its step has stopped.
+func (d *Cleaning) CleanUnderWay() bool { return d.State.Clean != nil && d.Record.CleanUnderWay() }
+
 // postponed ends a clean that has not begun, if what it needs is away for a while: it is
 // due again after a pause.
 func (d *Cleaning) postponed(ctx workflow.Context, asked device.Snapshot, err error) bool {
@@ -196,18 +199,11 @@ func (d *Cleaning) interrupted(ctx workflow.Context, err error) bool {
 	switch {
 	case !d.CleanUnderWay():
 		d.archive(ctx, "aborted", nil)
-		d.State.Clean = nil
+		d.State.Clean, d.Reservation.InUse = nil, nil
 	case d.Reservation.InUse != nil:
-		consumer := reservation.User(*d.Reservation.InUse)
-		d.Reservation.InUse = nil
 		d.archive(ctx, "in_use", nil)
 		d.State.Clean = nil
-		backAgain := d.State.Knows(consumer)
-		d.ApplyOrReport(ctx, device.Event{Kind: device.ObservedInUse, Instance: consumer})
-		if backAgain && d.OwnedByBurnish() {
-			d.Reservation.BackAgain(consumer)
-		}
-		d.State.LastRefusal = "not cleaned: the inventory shows the device in use by " + consumer
+		d.State.LastRefusal = "not cleaned: the inventory shows the device in use by " + d.Reservation.ConcludeUse(ctx)
 	case d.State.Intent.Abort:
 		d.finish(ctx, "aborted", d.aborted())
 	case d.Reservation.Unreserved:

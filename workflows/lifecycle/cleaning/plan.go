@@ -94,18 +94,26 @@ func (d *Cleaning) replan(runCtx, ctx workflow.Context, run *contract.CleanRun) 
 }
 
 // discover has the host discover the device before a plan is made. An unreachable host is
-// recorded and waited for without limit.
+// recorded and waited for without limit. One that knows later work than this workflow did it after
+// the clean reserved the device: the clean is of an older memory (F26).
 func (d *Cleaning) discover(runCtx, ctx workflow.Context, run *contract.CleanRun) error {
 	silentAfter := run.HostSilentAfter
 	if silentAfter == 0 {
 		silentAfter = d.Policy(ctx).HostSilentAfter
 	}
 	host, since := d.State.Enrollment.Host, workflow.Now(ctx)
+	seq, cleans := d.State.Seq, d.State.Cleans
 	return d.During(ctx, contract.WaitHost, func() error {
 		startWithin := min(silentAfter, calls.HostNotice)
 		for {
 			err := d.Discovery.Discover(calls.OnHost(runCtx, host, "discover "+d.State.Name, startWithin))
 			f := calls.FaultIn(err)
+			if f == nil && (d.State.Seq != seq || d.State.Cleans != cleans) {
+				return contract.Refuse(contract.Refusal{Fault: device.Fault{
+					Class: device.Permanent, Code: device.CodeSuperseded, Message: "its host knows later work than this workflow",
+					Remedy: "none needed: the inventory's record is read",
+				}})
+			}
 			if f == nil || f.Code != device.CodeHostUnreachable || d.State.Intent.Abort || !d.CleanUnderWay() {
 				return err
 			}

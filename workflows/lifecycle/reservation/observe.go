@@ -29,15 +29,30 @@ func (d *Reservation) Conclude(ctx workflow.Context, asked device.Snapshot, foun
 	o, why := device.Observe(d.State.Device, asked)
 	d.record(ctx, o, string(why), asked, calls.FaultIn(err))
 	if o.Needs(device.StopClean) && o.Event == "" {
-		d.InUse = &found
+		d.InUse = &asked
 	}
 	d.Unreserved = d.Unreserved || o.Needs(device.RestartClean)
 	return o
 }
 
-// Allows says that the operation may proceed by this answer. It records nothing.
+// ConcludeUse records the use that stopped a clean, which has ended, and returns who has the device.
+func (d *Reservation) ConcludeUse(ctx workflow.Context) string {
+	asked := *d.InUse
+	asked.CleanStarted, asked.CleanReserved, d.InUse = false, false, nil
+	o, why := device.Observe(d.State.Device, asked)
+	d.record(ctx, o, string(why), asked, nil)
+	return o.Instance
+}
+
+// Allows says that a clean may proceed by this answer. If not, the answer shows a use, which stops it.
 func (d *Reservation) Allows(asked device.Snapshot, found contract.ReservationSnapshot) bool {
-	return d.observe(asked, found).Needs(device.Proceed)
+	asked = answer(asked, found, nil)
+	o, _ := device.Observe(d.State.Device, asked)
+	if o.Needs(device.Proceed) {
+		return true
+	}
+	d.InUse = &asked
+	return false
 }
 
 // observe says what an answer means now. It records nothing.
@@ -66,9 +81,6 @@ func inventoryOf(found contract.ReservationSnapshot) device.Inventory {
 		Consumers: found.Consumers, Provider: found.Provider, Record: found.Record,
 	}
 }
-
-// User is who has the device by a snapshot that shows it in use.
-func User(found contract.ReservationSnapshot) string { return inventoryOf(found).User() }
 
 // record applies an observation to the state. f is the fault of the call, nil if it
 // succeeded.
@@ -107,7 +119,7 @@ func (d *Reservation) record(ctx workflow.Context, o device.Observation, why str
 	}
 	switch {
 	case backAgain:
-		d.BackAgain(o.Instance)
+		d.callBackAgain(o.Instance)
 	case o.Event == device.ReservationChanged:
 		s.Fault = changedFault(why)
 		s.LastError = s.Fault.Message
@@ -134,9 +146,9 @@ func (d *Reservation) logGivenBack(ctx workflow.Context, before, now *device.Bin
 	workflow.GetLogger(ctx).Warn("the inventory gave the device to its instance", logs.Device, d.State.Name, logs.Error, why)
 }
 
-// BackAgain calls the operator for a device whose former instance may have left it for good:
+// callBackAgain calls the operator for a device whose former instance may have left it for good:
 // another client's write hides which of its bindings the record is of.
-func (d *Reservation) BackAgain(instance string) {
+func (d *Reservation) callBackAgain(instance string) {
 	d.State.Fault = &device.Fault{Class: device.NeedsOperator, Code: device.CodeReservationChanged,
 		Message: "the inventory records " + instance + " after a write that is not Burnish's: whether it has left the device is not known",
 		Remedy:  "if it has left, unbind " + d.State.Name + " --instance " + instance}

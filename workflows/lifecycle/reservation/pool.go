@@ -95,8 +95,9 @@ func (d *Reservation) unreserve(ctx workflow.Context, call inventoryCall, genera
 	pause := 200 * time.Millisecond
 	defer d.EndWait(ctx, contract.WaitReturn)
 	read := d.unconditional()
+	read.Generation = generation
 	in := read
-	in.Generation, in.Provider = generation, provider
+	in.Provider = provider
 	for {
 		if f := d.look(ctx, &seenAt); f != nil {
 			return f
@@ -156,7 +157,7 @@ func (d *Reservation) ReserveThen(ctx workflow.Context, validate func() error, k
 		// An instance that used the device since the last read left it reserved (D9), and
 		// one that uses it now may be gone before the write.
 		asked := d.Ask(device.AskBeforeLeaving)
-		found, err := d.read(ctx, in)
+		found, err := d.Read(ctx)
 		if err := d.refuseUsed(d.Conclude(ctx, asked, found, err), err); err != nil {
 			return err
 		}

@@ -21,9 +21,8 @@ type Reservation struct {
 	lock workflow.Mutex
 	// discovery looks at the device before it is offered.
 	discovery *discovery.Discovery
-	// InUse is the snapshot that showed a consumer during a clean. The clean stops, records
-	// the consumer, and clears it.
-	InUse *contract.ReservationSnapshot
+	// InUse is the observation of a use during a clean. The clean stops, and concludes from it.
+	InUse *device.Snapshot
 	// Unreserved: a read showed that the reservation of the running clean is gone. The clean
 	// stops, clears it and begins again.
 	Unreserved bool
@@ -172,7 +171,7 @@ func (d *Reservation) callBy(ctx workflow.Context, activity string, in contract.
 		return found, err
 	}
 	d.EndWait(ctx, contract.WaitProvider)
-	known, readAgain := d.known().After(d.State.Device, inventoryOf(found))
+	known, readAgain := d.known().After(d.State.Device, inventoryOf(found), in.Expect != nil || in.Generation != 0)
 	d.State.Generation, d.State.Provider, d.State.GenerationUncertain = known.Generation, known.Provider, known.Uncertain
 	if in.Record != nil && found.Witness != device.WitnessBound {
 		d.State.BurnedFor = ""
