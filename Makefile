@@ -73,7 +73,7 @@ MUTANTS := ./internal/testkit/mutation
 # all that it imports is compiled once more. `make soak` runs every package with it.
 RACED := ./internal/hardware ./internal/hardware/script ./internal/host ./internal/inventory
 # Guests that take minutes, for what other tests show as well in their own way: in `make soak`.
-LONG  := ^TestGuest(LosesPower|NVMe|NVMeLosesPower|NVMeIsRenamed|MemoryOfACard)$$
+LONG  := ^TestGuest(LosesPower|NVMe|NVMeLosesPower|NVMeIsRenamed|Block|MemoryOfACard)$$
 # `make lint` vets, with more checks: go test need not vet again, and each dependency with it.
 TEST  := go test -vet=off -count=1 -json
 
