@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	walks    = flag.Int("walks", 100, "how many random walks TestWalk makes")
+	walks    = flag.Int("walks", 60, "how many random walks TestWalk makes")
 	walkSeed = flag.Uint64("walkseed", 0, "the only seed of TestWalk; 0: one seed for each walk")
 )
 
