@@ -85,7 +85,8 @@ and the walk over all devices and hosts a minute.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&try, "placement", false, "also try whether Placement lets instances with a one-time-use device be moved")
+	cmd.Flags().BoolVar(&try, "placement", false,
+		"also try whether Placement lets instances with a one-time-use device be moved")
 	return cmd
 }
 

@@ -70,7 +70,8 @@ func (f *Findings) PlacementTrial(ctx context.Context, w config.Worker) {
 	switch {
 	case refusal != "":
 		f.Warn(check, "upgrade Placement to 2025.2 or later; until then neither resize nor migrate them",
-			"Placement refuses to move the allocation of a reserved device, so instances with a one-time-use device cannot be resized or migrated: %s", refusal)
+			"Placement refuses to move the allocation of a reserved device, so instances with a one-time-use device "+
+				"cannot be resized or migrated: %s", refusal)
 	case err == nil:
 		f.OK(check, "Placement moves the allocation of a reserved device")
 	}

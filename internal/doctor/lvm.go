@@ -15,7 +15,8 @@ import (
 // LVM has a list in force, it ignores the filter.
 func lvmGuarded(root string) bool {
 	settings := readLVM(root)
-	use, name := settings["devices/use_devicesfile"], slices.Concat(settings["devices/devicesfile"], []string{"system.devices"})
+	use := settings["devices/use_devicesfile"]
+	name := slices.Concat(settings["devices/devicesfile"], []string{"system.devices"})
 	if len(use) == 0 {
 		use = []string{builtinDevicesFile(root)}
 	}

@@ -26,7 +26,7 @@ type rig struct {
 func quickTiming() timing {
 	return timing{
 		request: 20 * time.Second, poll: time.Millisecond, press: 60 * time.Millisecond, hold: time.Second,
-		settle: 25 * time.Millisecond, refusal: time.Hour,
+		settle: 150 * time.Millisecond, refusal: time.Hour,
 	}
 }
 

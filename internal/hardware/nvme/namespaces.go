@@ -317,7 +317,8 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 	}
 	create := func(bytes int64) error {
 		blocks := uint64(bytes / h.enrolled.BlockSize)
-		return h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.CreateNamespace, Blocks: blocks, Format: uint8(format)})
+		r := privileged.Request{Verb: privileged.CreateNamespace, Blocks: blocks, Format: uint8(format)}
+		return h.change(ctx, mayGoOn, r)
 	}
 	if len(before.allocated) > 0 {
 		if err := h.checkRest(before, create); err != nil {

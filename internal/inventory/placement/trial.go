@@ -14,8 +14,8 @@ import (
 	"burnish/internal/inventory"
 )
 
-// The provider of a trial, whose name allows one trial at a time, and its class, which nobody
-// else requests.
+// The provider of a trial, whose name allows one trial at a time, and its class, which no one else
+// requests.
 const (
 	trialName  = "burnish-doctor-trial"
 	trialClass = "CUSTOM_BURNISH_TRIAL"

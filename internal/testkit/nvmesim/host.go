@@ -55,10 +55,13 @@ func New(t testing.TB, controllers ...Controller) *Host {
 			t.Errorf("remove the host: %v", err)
 		}
 	})
+	if err := os.WriteFile(filepath.Join(e.Dir, runsFile), []byte(toolPath+runsSuffix), 0o644); err != nil {
+		t.Fatalf("record the runs of nvme: %v", err)
+	}
 	return &Host{e, t}
 }
 
-// Create is New outside of a test. The caller closes it.
+// Create is New outside of a test, where nvme runs for each command. The caller closes it.
 func Create(controllers ...Controller) (*Emulation, error) {
 	if err := checkPrerequisites(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -160,10 +163,8 @@ func (s *Emulation) create(controllers []Controller) error {
 	if err := os.Link(tool, s.Tool()); err != nil {
 		return err
 	}
-	for name, text := range map[string]string{toolFile: strings.Join(toolCommand(), "\n"), runsFile: tool + runsSuffix} {
-		if err := os.WriteFile(filepath.Join(s.Dir, name), []byte(text), 0o644); err != nil {
-			return err
-		}
+	if err := os.WriteFile(filepath.Join(s.Dir, toolFile), []byte(strings.Join(toolCommand(), "\n")), 0o644); err != nil {
+		return err
 	}
 	return withState(s.Dir, func(w *state) error {
 		for i, c := range controllers {

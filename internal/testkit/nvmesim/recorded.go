@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,7 +45,8 @@ type recorder struct {
 // runsFile is the file of a host with the path of the folder.
 const runsFile = "nvme-runs"
 
-// newRecorder gives nil for a run that is no passthrough command, or that a test means to end early.
+// newRecorder gives nil for a run that is no passthrough command, or that a test means to end early,
+// and where nothing is recorded.
 func newRecorder(dir string, tool, args []string) (*recorder, error) {
 	if len(args) < 2 || args[0] != "admin-passthru" {
 		return nil, nil
@@ -61,6 +63,9 @@ func newRecorder(dir string, tool, args []string) (*recorder, error) {
 		return nil, err
 	}
 	path, err := os.ReadFile(filepath.Join(dir, runsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

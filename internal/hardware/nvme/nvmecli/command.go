@@ -62,9 +62,10 @@ var resultLine = regexp.MustCompile(`(?m)result: ?(?:0x)?([0-9a-fA-F]{1,8})\s*$`
 // ParseResult reads dword 0 of a completion, which nvme prints of a command without data.
 // Faults: tool_output_invalid.
 func ParseResult(output []byte) (uint32, error) {
-	found := resultLine.FindSubmatch(output[:min(len(output), MaxOutput)])
+	output = output[:min(len(output), MaxOutput)]
+	found := resultLine.FindSubmatch(output)
 	if found == nil {
-		return 0, invalid("nvme admin-passthru", "no result in %s", quoted(string(output[:min(len(output), MaxOutput)])))
+		return 0, invalid("nvme admin-passthru", "no result in %s", quoted(string(output)))
 	}
 	n, err := strconv.ParseUint(string(found[1]), 16, 32)
 	if err != nil {

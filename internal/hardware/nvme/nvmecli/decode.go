@@ -21,7 +21,7 @@ import (
 // about one device.
 const MaxOutput = 1 << 20
 
-// invalid is the fault of what a drive or nvme-cli says and nobody can read.
+// invalid is the fault of what a drive or nvme-cli says, and no version of the specification means.
 func invalid(what, format string, args ...any) *device.Fault {
 	return &device.Fault{
 		Class: device.Permanent, Code: device.CodeToolOutputInvalid,

@@ -17,16 +17,13 @@ type Format struct {
 // Namespace is the Identify Namespace data structure (NVM Command Set Specification, CNS 00h
 // and 11h).
 type Namespace struct {
-	// Blocks is NSZE, Capacity NCAP and Used NUSE, in blocks. An inactive namespace has no
-	// blocks.
-	Blocks, Capacity, Used uint64
+	// Blocks is NSZE. An inactive namespace has no blocks.
+	Blocks uint64
 	// Allocated is NVMCAP: how many bytes of the drive's capacity it takes; 0 if not reported.
 	Allocated uint64
 	// Format is the index in Formats of the format in use.
 	Format  int
 	Formats []Format
-	// Shared: another controller may reach it (NMIC bit 0).
-	Shared bool
 	// WriteProtected: NSATTR bit 0.
 	WriteProtected bool
 }
@@ -37,10 +34,7 @@ func ParseNamespace(data []byte) (Namespace, error) {
 	if err != nil {
 		return Namespace{}, err
 	}
-	n := Namespace{
-		Blocks: p.u64(0), Capacity: p.u64(8), Used: p.u64(16), Shared: p[30]&1 != 0,
-		Allocated: p.counter(48), WriteProtected: p[99]&1 != 0,
-	}
+	n := Namespace{Blocks: p.u64(0), Allocated: p.counter(48), WriteProtected: p[99]&1 != 0}
 	const formats, size, most, smallest, largest = 128, 4, 64, 9, 30
 	count := int(p[25]) + 1 // NLBAF is 0's based
 	if count > most {
@@ -79,7 +73,8 @@ func (n Namespace) Bytes() (int64, error) {
 	case size == 0:
 		return 0, invalid("Identify Namespace", "the namespace has %d blocks without a size", n.Blocks)
 	case n.Blocks > uint64(math.MaxInt64/size):
-		return 0, invalid("Identify Namespace", "the namespace has %d blocks of %d bytes, more than any device", n.Blocks, size)
+		return 0, invalid("Identify Namespace",
+			"the namespace has %d blocks of %d bytes, more than any device", n.Blocks, size)
 	}
 	return int64(n.Blocks) * size, nil
 }

@@ -6,25 +6,6 @@ import (
 	"slices"
 )
 
-// ParseControllerList reads a list of the subsystem's controllers, their IDs. A full list is a
-// fault. Faults: tool_output_invalid.
-func ParseControllerList(data []byte) ([]uint16, error) {
-	p, err := pageOf("the list of controllers", data, IdentifySize)
-	if err != nil {
-		return nil, err
-	}
-	const size, most = 2, 2047
-	count := int(p.u16(0))
-	if count >= most {
-		return nil, invalid("the list of controllers", "it has %d controllers, and there may be more", count)
-	}
-	ids := make([]uint16, 0, count)
-	for i := range count {
-		ids = append(ids, p.u16(size+size*i))
-	}
-	return ids, nil
-}
-
 // Locking is what a Level 0 Discovery says about locks: the Locking feature (TCG Storage
 // Architecture Core Specification, feature 0002h) and the SID value state (TCG Storage Feature
 // Set: Block SID Authentication, feature 0402h).

@@ -70,16 +70,16 @@ func refusesOtherSizes[T any](t *testing.T, parse func([]byte) (T, error), size 
 func TestController(t *testing.T) {
 	// The registers of a Solidigm SBFPF2BU153T, with other names.
 	got, err := nvmecli.ParseController(identified(
-		field{0, uint16(0x25e)}, field{4, "SERIAL \x1bNUMBER       "}, field{24, "SOLIDIGM SBFPF2BU153T" + "                    "},
+		field{4, "SERIAL \x1bNUMBER       "}, field{24, "SOLIDIGM SBFPF2BU153T" + "                    "},
 		field{64, "6CV10100"}, field{76, uint8(2)}, field{78, uint16(513)}, field{256, uint16(94)}, field{260, uint8(24)},
 		field{280, uint64(15362991415296)}, field{296, uint64(4096)}, field{319, uint8(1)}, field{328, uint32(0x60000003)},
-		field{516, uint32(128)}, field{520, uint16(95)}, field{524, uint8(4)}, field{768, "nqn.2023-01.com.example:drive"},
+		field{520, uint16(95)}, field{768, "nqn.2023-01.com.example:drive"},
 	))
 	require.NoError(t, err)
 	require.Equal(t, nvmecli.Controller{
-		Vendor: 0x25e, Serial: "SERIAL ?NUMBER", Model: "SOLIDIGM SBFPF2BU153T", Firmware: "6CV10100", CMIC: 2, ID: 513,
+		Serial: "SERIAL ?NUMBER", Model: "SOLIDIGM SBFPF2BU153T", Firmware: "6CV10100", CMIC: 2, ID: 513,
 		OACS: 94, FirmwareSlots: 24, Capacity: 15362991415296, Unallocated: 4096, FirmwareUnit: 1, SANICAP: 0x60000003,
-		Namespaces: 128, ONCS: 95, FNA: 4, Subsystem: "nqn.2023-01.com.example:drive",
+		ONCS: 95, Subsystem: "nqn.2023-01.com.example:drive",
 	}, got)
 	huge, err := nvmecli.ParseController(identified(field{288, uint8(1)}, field{304, uint8(1)}))
 	require.NoError(t, err)
@@ -187,11 +187,11 @@ func namespace(flbas uint8, shifts ...uint8) []byte {
 // F17
 func TestNamespace(t *testing.T) {
 	got, err := nvmecli.ParseNamespace(identified(
-		field{0, uint64(131072)}, field{8, uint64(131071)}, field{16, uint64(5)}, field{25, uint8(1)}, field{26, uint8(1)}, field{30, uint8(1)},
+		field{0, uint64(131072)}, field{25, uint8(1)}, field{26, uint8(1)},
 		field{48, uint64(1 << 40)}, field{99, uint8(1)}, field{130, uint8(9)}, field{132, uint16(64)}, field{134, uint8(12)}))
 	require.NoError(t, err)
 	require.Equal(t, nvmecli.Namespace{
-		Blocks: 131072, Capacity: 131071, Used: 5, Allocated: 1 << 40, Format: 1, Shared: true, WriteProtected: true,
+		Blocks: 131072, Allocated: 1 << 40, Format: 1, WriteProtected: true,
 		Formats: []nvmecli.Format{{BlockSize: 512}, {BlockSize: 4096, Metadata: 64}},
 	}, got)
 

@@ -110,7 +110,9 @@ func TestSavedOutput(t *testing.T) {
 	} {
 		text := string(sample(t, file))
 		for around, output := range map[string]string{
-			"nothing": text, "a warning": "WARNING: {this} alias is deprecated\n" + text, "lines": "a\n{oops\n\n" + text + "\n{}",
+			"nothing":                    text,
+			"a warning":                  "WARNING: {this} alias is deprecated\n" + text,
+			"lines":                      "a\n{oops\n\n" + text + "\n{}",
 			"the lines' ends of Windows": strings.ReplaceAll("warning\n"+text, "\n", "\r\n"),
 		} {
 			got, err := nvmecli.ParseSaved([]byte(output))
@@ -123,13 +125,21 @@ func TestSavedOutput(t *testing.T) {
 	require.Equal(t, nvmecli.Controller{Serial: "A", SANICAP: 0xa0000003}, signed, "versions 2.1 to 2.3")
 	whole := string(sample(t, "id-ctrl-qemu-2.3.json"))
 	for text, want := range map[string]string{
-		"": "no whole JSON object", "/dev/nvme9: No such file": "no whole JSON object", `[1]`: "no whole JSON object",
-		whole[:len(whole)-20]: "no whole JSON object", strings.Repeat(" ", nvmecli.MaxOutput) + whole: "more than 1048576 bytes",
-		`{"error":"Permission\ndenied"}`: `missing; its error is "Permission denied"`, `{"oncs":8,"oacs":8}`: "sanicap is missing",
-		`{"sanicap":3,"oncs":null,"oacs":8}`: "oncs is missing", `{"sanicap":{"value":3},"oncs":8,"oacs":8}`: "sanicap is not a whole number",
-		`{"sanicap":4294967296,"oncs":8,"oacs":8}`: "sanicap is not a whole number of 32 bits", `{"sanicap":3.5,"oncs":8,"oacs":8}`: "not a whole",
-		`{"sanicap":3,"oncs":-8,"oacs":8}`: "oncs is not a whole number of 16 bits", `{"sanicap":3,"oncs":65544,"oacs":8}`: "oncs is not a whole",
-		`{"sanicap":"both","oncs":8,"oacs":8}`: "sanicap is not a whole number", `{"nvme0":{"sanicap":3,"oncs":8,"oacs":8}}`: "is missing",
+		"":                         "no whole JSON object",
+		"/dev/nvme9: No such file": "no whole JSON object",
+		`[1]`:                      "no whole JSON object",
+		whole[:len(whole)-20]:      "no whole JSON object",
+		strings.Repeat(" ", nvmecli.MaxOutput) + whole: "more than 1048576 bytes",
+		`{"error":"Permission\ndenied"}`:               `missing; its error is "Permission denied"`,
+		`{"oncs":8,"oacs":8}`:                          "sanicap is missing",
+		`{"sanicap":3,"oncs":null,"oacs":8}`:           "oncs is missing",
+		`{"sanicap":{"value":3},"oncs":8,"oacs":8}`:    "sanicap is not a whole number",
+		`{"sanicap":4294967296,"oncs":8,"oacs":8}`:     "sanicap is not a whole number of 32 bits",
+		`{"sanicap":3.5,"oncs":8,"oacs":8}`:            "not a whole",
+		`{"sanicap":3,"oncs":-8,"oacs":8}`:             "oncs is not a whole number of 16 bits",
+		`{"sanicap":3,"oncs":65544,"oacs":8}`:          "oncs is not a whole",
+		`{"sanicap":"both","oncs":8,"oacs":8}`:         "sanicap is not a whole number",
+		`{"nvme0":{"sanicap":3,"oncs":8,"oacs":8}}`:    "is missing",
 	} {
 		got, err := nvmecli.ParseSaved([]byte(text))
 		refused(t, want, got, err)

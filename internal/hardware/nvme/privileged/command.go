@@ -73,7 +73,9 @@ func (l *Local) change(ctx context.Context, held []int, data io.Reader, what str
 
 // run runs nvme-cli with a list of arguments, never through a shell. what names the command in an
 // error.
-func (l *Local) run(ctx context.Context, held []int, data io.Reader, what string, args []string) (stdout, stderr []byte, err error) {
+func (l *Local) run(
+	ctx context.Context, held []int, data io.Reader, what string, args []string,
+) (stdout, stderr []byte, err error) {
 	cmd := exec.CommandContext(ctx, l.Tool, args...)
 	cmd.Env, cmd.Dir = l.environment(), "/"
 	// The child dies with this process and has its own process group. Never call this from
@@ -98,7 +100,8 @@ func (l *Local) run(ctx context.Context, held []int, data io.Reader, what string
 	err = cmd.Run()
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
-		return nil, nil, hardware.Refused(device.CodeToolMissing, "install nvme-cli on this host", "cannot run nvme-cli: %v", err)
+		return nil, nil, hardware.Refused(device.CodeToolMissing, "install nvme-cli on this host",
+			"cannot run nvme-cli: %v", err)
 	case err == nil:
 		return out.Bytes(), complaint.Bytes(), nil
 	case context.Cause(ctx) != nil:

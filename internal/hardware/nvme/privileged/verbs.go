@@ -12,7 +12,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware/nvme/nvmecli"
@@ -337,7 +336,7 @@ var verbSpecs = map[Verb]verbSpec{
 			return ""
 		},
 		words: func(r Request) []string {
-			return []string{"fw-download", "--fw=/dev/stdin", "--xfer=" + strconv.FormatUint(uint64(r.Transfer), 10), "--offset=0"}
+			return []string{"fw-download", "--fw=/dev/stdin", fmt.Sprintf("--xfer=%d", r.Transfer), "--offset=0"}
 		},
 	},
 	// The slot is always named. The image is activated by the next reset, never at once.

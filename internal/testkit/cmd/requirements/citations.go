@@ -20,7 +20,8 @@ import (
 var number = regexp.MustCompile(`\b(?:S[0-4]\.[1-9][0-9]*|[FD][1-9][0-9]?)\b`)
 
 // several are numbers that are not all written out: only the first would be read.
-var several = regexp.MustCompile(number.String() + `(?: ?[-–—/] ?[0-9]| ?[-–—] ?[SFD][0-9]| (?:to|through) [SFD][0-9])`)
+var several = regexp.MustCompile(number.String() +
+	`(?: ?[-–—/] ?[0-9]| ?[-–—] ?[SFD][0-9]| (?:to|through) [SFD][0-9])`)
 
 // citation is one place that cites a number.
 type citation struct {
@@ -146,7 +147,8 @@ func tests(all []citation) []string {
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(strings.Count(a, "internal/testkit/"), strings.Count(b, "internal/testkit/")), cmp.Compare(a, b))
+		whole := func(test string) int { return strings.Count(test, "internal/testkit/") }
+		return cmp.Or(cmp.Compare(whole(a), whole(b)), cmp.Compare(a, b))
 	})
 	return names
 }

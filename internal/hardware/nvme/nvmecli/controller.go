@@ -5,7 +5,6 @@ import "burnish/internal/device"
 // Controller is the Identify Controller data structure (NVM Express Base Specification,
 // Identify command, CNS 01h). Text is without padding.
 type Controller struct {
-	Vendor    uint16 // VID, the PCI vendor
 	Serial    string // SN
 	Model     string // MN
 	Firmware  string // FR: the running revision
@@ -20,15 +19,10 @@ type Controller struct {
 	ONCS uint16
 	// SANICAP bit 0 is crypto erase, bit 1 block erase, bit 2 overwrite.
 	SANICAP uint32
-	// FNA bit 2 is crypto erase by format.
-	FNA uint8
 	// FirmwareSlots is FRMW.
 	FirmwareSlots uint8
 	// FirmwareUnit is FWUG, the unit of downloads in 4 KiB: 0 not reported, 0xff any.
 	FirmwareUnit uint8
-	// Namespaces is NN, the highest possible namespace number, not the number of
-	// namespaces.
-	Namespaces uint32
 	// Capacity is TNVMCAP, Unallocated UNVMCAP, in bytes; 0 if not reported, and the largest
 	// number if larger than 64 bits.
 	Capacity, Unallocated uint64
@@ -44,12 +38,11 @@ func ParseController(data []byte) (Controller, error) {
 		return Controller{}, err
 	}
 	return Controller{
-		Vendor: p.u16(0), Serial: p.text(4, 20), Model: p.text(24, 40), Firmware: p.text(64, 8),
+		Serial: p.text(4, 20), Model: p.text(24, 40), Firmware: p.text(64, 8),
 		CMIC: p[76], ID: p.u16(78),
 		OACS: p.u16(256), FirmwareSlots: p[260], Capacity: p.counter(280), Unallocated: p.counter(296),
 		FirmwareUnit: p[319], SANICAP: p.u32(328),
-		Namespaces: p.u32(516), ONCS: p.u16(520), FNA: p[524],
-		Subsystem: p.text(768, 256),
+		ONCS: p.u16(520), Subsystem: p.text(768, 256),
 	}, nil
 }
 
@@ -59,4 +52,23 @@ func (c Controller) Capabilities() device.Capabilities {
 		CryptoErase: c.SANICAP&(1<<0) != 0, BlockErase: c.SANICAP&(1<<1) != 0,
 		WriteZeroes: c.ONCS&(1<<3) != 0, ManageNamespaces: c.OACS&(1<<3) != 0,
 	}
+}
+
+// ParseControllerList reads a list of the subsystem's controllers, their IDs. A full list is a
+// fault. Faults: tool_output_invalid.
+func ParseControllerList(data []byte) ([]uint16, error) {
+	p, err := pageOf("the list of controllers", data, IdentifySize)
+	if err != nil {
+		return nil, err
+	}
+	const size, most = 2, 2047
+	count := int(p.u16(0))
+	if count >= most {
+		return nil, invalid("the list of controllers", "it has %d controllers, and there may be more", count)
+	}
+	ids := make([]uint16, 0, count)
+	for i := range count {
+		ids = append(ids, p.u16(size+size*i))
+	}
+	return ids, nil
 }
