@@ -456,6 +456,7 @@ func TestSwappedBetweenTwoCommands(t *testing.T) {
 // F12
 func TestDriveInUseIsNotTouched(t *testing.T) {
 	b := newDriveFixture(t, nvmesim.Drive("S1"))
+	b.showThisProcess()
 	found := b.enroll(0)
 	b.writeAsTenant(0)
 	all := b.tenantBlocks(0)

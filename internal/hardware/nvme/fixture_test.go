@@ -31,6 +31,8 @@ type driveFixture struct {
 	t      *testing.T
 	site   *nvmesim.Host
 	driver *nvme.Driver
+	// proc is the procfs that the driver sees.
+	proc string
 	// allow is the host's rule; nil allows everything.
 	allow func(pci.Device) error
 	specs pci.Specs
@@ -38,7 +40,7 @@ type driveFixture struct {
 
 func newDriveFixture(t *testing.T, controllers ...nvmesim.Controller) *driveFixture {
 	t.Helper()
-	b := &driveFixture{t: t, site: nvmesim.New(t, controllers...)}
+	b := &driveFixture{t: t, site: nvmesim.New(t, controllers...), proc: quietProc(t)}
 	b.driver = nvme.New(nvme.Host{
 		Allow: func(d pci.Device) error {
 			if b.allow != nil {
@@ -48,20 +50,27 @@ func newDriveFixture(t *testing.T, controllers ...nvmesim.Controller) *driveFixt
 		},
 		Specs:  func() (pci.Specs, error) { return b.specs, nil },
 		Tool:   b.site.Tool(),
-		Kernel: block.Kernel{Proc: ownProc(t), Sys: b.site.Sys, Dev: b.site.Dev},
+		Kernel: block.Kernel{Proc: b.proc, Sys: b.site.Sys, Dev: b.site.Dev},
 	})
 	return b
 }
 
-// ownProc is a procfs with process 1 and this one alone. To look for users of a drive among all
-// processes of the machine takes longer than most tests, and finds none.
-func ownProc(t *testing.T) string {
+// quietProc is a procfs with process 1 alone. To look for users of a drive among all processes of
+// the machine takes longer than most tests, and finds none.
+func quietProc(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"1", strconv.Itoa(os.Getpid()), "self", "swaps", "fs"} {
+	for _, name := range []string{"1", "self", "swaps", "fs"} {
 		require.NoError(t, os.Symlink(filepath.Join("/proc", name), filepath.Join(dir, name)))
 	}
 	return dir
+}
+
+// showThisProcess has the driver look for users in this process, too.
+func (b *driveFixture) showThisProcess() {
+	b.t.Helper()
+	pid := strconv.Itoa(os.Getpid())
+	require.NoError(b.t, os.Symlink(filepath.Join("/proc", pid), filepath.Join(b.proc, pid)))
 }
 
 func (b *driveFixture) target(i int) hardware.Target {
