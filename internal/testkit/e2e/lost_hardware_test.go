@@ -136,3 +136,65 @@ func TestTheHardwareOfAnEndedWorkflowIsFound(t *testing.T) {
 	s.Must(t, enrollOther("x", other, d.Path)...)
 	s.AwaitState(t, "x", 20*time.Second, device.Available)
 }
+
+// The same where the inventory is Placement, which cannot be asked for the hardware of Nova's devices:
+// the disks of tenants whose workflows are lost are refused under other names, and no command says of
+// a tenant that left meanwhile that he has no device. Each comes back as what Placement says by then.
+//
+// F35, F38
+func TestLostWorkflowsOverPlacement(t *testing.T) {
+	t.Parallel()
+	c := NewCloud(t, newSite(t))
+	c.Run(t, "control", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
+	host := c.Run(t, "host", "BURNISH_SWEEP_INTERVAL=0")
+	own := c.OwnDevice(t, "d1", 2*MiB)
+	c.Enroll(t, own, "--provide")
+	c.AwaitState(t, own.Name, 20*time.Second, device.Available)
+	stays, pStays := c.NovaDevice(t, "0000:01:00.0", 2*MiB)
+	leaves, pLeaves := c.NovaDevice(t, "0000:02:00.0", 2*MiB)
+	c.EnrollNovaDevice(t, stays)
+	c.EnrollNovaDevice(t, leaves)
+	c.Bind(t, own.Name, "alice")
+	stayer, leaver := c.Spawn(t, pStays), c.Spawn(t, pLeaves)
+	c.ReconcileNow(t, contract.ReconcileRequest{})
+	for _, d := range []Device{own, stays, leaves} {
+		c.AwaitState(t, d.Name, 20*time.Second, device.Allocated)
+		d.Stamp(t, 2)
+	}
+	host.Kill(t)
+	for _, d := range []Device{own, stays, leaves} {
+		require.NoError(t, c.Client.TerminateWorkflow(t.Context(), contract.WorkflowID(d.Name), "", "by mistake"))
+	}
+	erase(t, c.Site, own.Name) // of it Placement alone has a record
+
+	other := site.NewHost()
+	c.newHost(t, other)
+	for _, d := range []Device{own, stays, leaves} {
+		r := c.Refused(t, device.CodeDuplicateSerial, enrollOther("x-"+d.Name, other, d.Path)...)
+		require.Contains(t, r.Stderr, d.Name)
+	}
+	c.Destroy(t, leaver)
+	for _, left := range [][]string{
+		{"unbind", own.Name, "--instance", Instance("alice")},
+		{"unbind", leaves.Name, "--instance", leaver},
+		{"instance", "release", leaver},
+	} {
+		r := c.Burnish(t, append(left, "--timeout", "4s")...)
+		require.Equal(t, 4, r.Code, r) // accepted, and still running
+	}
+	for _, d := range []Device{own, stays, leaves} {
+		d.RequireStamps(t, 2)
+	}
+
+	host.Start(t)
+	c.ReconcileNow(t, contract.ReconcileRequest{})
+	c.AwaitState(t, own.Name, 30*time.Second, device.Available)
+	own.RequireZero(t)
+	c.AwaitState(t, leaves.Name, 30*time.Second, device.Available)
+	leaves.RequireZero(t)
+	c.RequireStock(t, pLeaves, 0)
+	v := c.AwaitState(t, stays.Name, 30*time.Second, device.Allocated)
+	require.Equal(t, stayer, *v.InstanceUUID)
+	stays.RequireStamps(t, 2)
+	c.RequireStock(t, pStays, 1)
+}

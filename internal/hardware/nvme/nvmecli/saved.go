@@ -29,7 +29,12 @@ func ParseSaved(output []byte) (Controller, error) {
 		return Controller{}, invalid(command, "no whole JSON object in %s", quoted(string(output)))
 	}
 	registers := map[string]uint64{}
-	for name, bits := range map[string]int{"sanicap": 32, "oncs": 16, "oacs": 16} {
+	// In order: of several that are missing, the same is named every time.
+	for _, register := range []struct {
+		name string
+		bits int
+	}{{"sanicap", 32}, {"oncs", 16}, {"oacs", 16}} {
+		name, bits := register.name, register.bits
 		v, present := fields[name]
 		n, isNumber := v.(json.Number)
 		value, err := parseRegister(n.String(), bits)
