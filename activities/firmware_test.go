@@ -29,7 +29,7 @@ func TestAnUpdateOfOneCleanIsFinishedByTheNext(t *testing.T) { // not parallel: 
 	emulated := nvmesim.New(t, nvmesim.Drive("S1"))
 	s := newTestHost(t)
 	s.hardware.Drivers["nvme"] = nvme.New(nvme.Host{
-		Allow: func(pci.Device) error { return nil }, Tool: emulated.Tool(),
+		Allow: func(pci.Device) error { return nil }, Tool: emulated.Tool(), Run: emulated.Run,
 		Kernel: block.Kernel{Proc: "/proc", Sys: emulated.Sys, Dev: emulated.Dev},
 	})
 	content := nvmesim.Image("2.0.0", 8<<10)

@@ -38,7 +38,7 @@ func TestPlantedDataIsInTheJournal(t *testing.T) {
 			emulated := nvmesim.New(t, drive)
 			s := newTestHost(t)
 			s.hardware.Drivers["nvme"] = nvme.New(nvme.Host{
-				Allow: func(pci.Device) error { return nil }, Tool: emulated.Tool(),
+				Allow: func(pci.Device) error { return nil }, Tool: emulated.Tool(), Run: emulated.Run,
 				Kernel: block.Kernel{Proc: "/proc", Sys: emulated.Sys, Dev: emulated.Dev},
 			})
 			in := s.input("sanitize")

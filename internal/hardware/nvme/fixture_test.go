@@ -50,17 +50,18 @@ func newDriveFixture(t *testing.T, controllers ...nvmesim.Controller) *driveFixt
 		},
 		Specs:  func() (pci.Specs, error) { return b.specs, nil },
 		Tool:   b.site.Tool(),
+		Run:    b.site.Run,
 		Kernel: block.Kernel{Proc: b.proc, Sys: b.site.Sys, Dev: b.site.Dev},
 	})
 	return b
 }
 
-// quietProc is a procfs with process 1 alone. To look for users of a drive among all processes of
+// quietProc is a procfs without processes. To look for users of a drive among all processes of
 // the machine takes longer than most tests, and finds none.
 func quietProc(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"1", "self", "swaps", "fs"} {
+	for _, name := range []string{"self", "swaps", "fs"} {
 		require.NoError(t, os.Symlink(filepath.Join("/proc", name), filepath.Join(dir, name)))
 	}
 	return dir

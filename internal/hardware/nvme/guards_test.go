@@ -164,7 +164,7 @@ func TestMountsAndSwapAreLookedAt(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(proc, "swaps"), []byte(tt.swaps), 0o600))
 			c := *b
 			c.driver = nvme.New(nvme.Host{
-				Allow: func(pci.Device) error { return nil }, Tool: b.site.Tool(),
+				Allow: func(pci.Device) error { return nil }, Tool: b.site.Tool(), Run: b.site.Run,
 				Kernel: block.Kernel{Proc: proc, Sys: b.site.Sys, Dev: b.site.Dev},
 			})
 			for _, step := range []string{"zero", "sanitize", "wear_check"} {

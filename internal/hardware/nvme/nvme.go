@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,6 +43,8 @@ type Host struct {
 	Specs func() (pci.Specs, error)
 	// Tool is the path of nvme-cli; empty means "nvme" in the PATH.
 	Tool string
+	// Run runs a command of it; nil means exec.Cmd.Run. The helper's are not run by it.
+	Run func(*exec.Cmd) error
 	// Helper is the program that does what this process has no privilege for; empty means
 	// none.
 	Helper string
@@ -66,7 +69,7 @@ func New(host Host) *Driver {
 	if host.Kernel.Sys != "" {
 		d.sys, d.dev = host.Kernel.Sys, host.Kernel.Dev
 	}
-	d.local = &privileged.Local{Tool: host.Tool, Sys: d.sys, Dev: d.dev, Timeout: kernelTimeout}
+	d.local = &privileged.Local{Tool: host.Tool, Run: host.Run, Sys: d.sys, Dev: d.dev, Timeout: kernelTimeout}
 	if d.local.Tool == "" {
 		d.local.Tool = "nvme"
 	}

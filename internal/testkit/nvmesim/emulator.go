@@ -33,7 +33,7 @@ func Run(args []string) int {
 		e.err = err
 		return e.exit(1)
 	}
-	recorder, err := newRecorder(e.dir, tool, args)
+	recorder, err := newRecorder(e.dir, tool, args, os.Stdin)
 	if err != nil {
 		e.err = err
 		return e.exit(1)
@@ -63,6 +63,8 @@ type answerer func(p memory, path string, request uint32, argument uint64) (int6
 type emulator struct {
 	dir string
 	err error
+	// inTest: it runs in the process of the test, which no command may end.
+	inTest bool
 }
 
 // exitBroken is the exit code after an error of the emulator itself.
@@ -136,6 +138,9 @@ func (e *emulator) answer(p memory, path string, request uint32, argument uint64
 		return -int64(unix.EIO), true
 	}
 	switch {
+	case then.endsNever() && e.inTest:
+		e.err = errors.New("a command that was under way is to be killed or to hang")
+		return -int64(unix.EIO), true
 	case then.Kill:
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 	case then.Hang:
@@ -180,6 +185,9 @@ func (s *slot) injectionFor(c *call) *Injection {
 func (i Injection) changesNothing() bool {
 	return i.Status == Success && i.Errno == 0 && !i.Kill && !i.Hang && !i.NoEffect
 }
+
+// endsNever reports whether the command does not come back.
+func (i Injection) endsNever() bool { return i.Kill || i.Hang }
 
 // execute runs the command as changed by the injection.
 func (w *state) execute(s *slot, c *call, instead Injection) error {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,9 +20,9 @@ import (
 )
 
 // What nvme admin-passthru prints depends on its arguments, its input and the answer to its one
-// ioctl alone. To start it costs three times what the rest of a command does, so each version runs
-// once for each such case in a test program, and what it printed then is printed again for the
-// next one.
+// ioctl alone. To start it costs far more than the rest of a command does, so each version runs
+// once for each such case in a test program, and [Host.Run] prints what it printed then the next
+// time.
 
 // recordedRun is how nvme sends a command: the ioctl, with its structure.
 type recordedRun struct {
@@ -46,20 +47,19 @@ type recorder struct {
 const runsFile = "nvme-runs"
 
 // newRecorder gives nil for a run that is no passthrough command, or that a test means to end early,
-// and where nothing is recorded.
-func newRecorder(dir string, tool, args []string) (*recorder, error) {
+// and where nothing is recorded. It reads what the command sends.
+func newRecorder(dir string, tool, args []string, stdin io.Reader) (*recorder, error) {
 	if len(args) < 2 || args[0] != "admin-passthru" {
 		return nil, nil
-	}
-	ends := func(s *slot) bool {
-		return slices.ContainsFunc(s.Controller.Inject, func(i Injection) bool { return i.Kill || i.Hang })
 	}
 	var now state
 	text, err := os.ReadFile(filepath.Join(dir, stateFile))
 	if err == nil {
 		err = json.Unmarshal(text, &now)
 	}
-	if err != nil || slices.ContainsFunc(now.Slots, ends) {
+	if err != nil || slices.ContainsFunc(now.Slots, func(s *slot) bool {
+		return slices.ContainsFunc(s.Controller.Inject, Injection.endsNever)
+	}) {
 		return nil, err
 	}
 	path, err := os.ReadFile(filepath.Join(dir, runsFile))
@@ -71,7 +71,7 @@ func newRecorder(dir string, tool, args []string) (*recorder, error) {
 	}
 	r := &recorder{dir: string(path)}
 	if slices.Contains(args, "--write") {
-		if r.input, err = io.ReadAll(os.Stdin); err != nil {
+		if r.input, err = io.ReadAll(stdin); err != nil {
 			return nil, err
 		}
 	}
@@ -138,18 +138,20 @@ func (m *replayed) write(address uint64, data []byte) error {
 	return err
 }
 
-// given is an answer to the ioctl of a run.
+// given is an answer to the ioctl of a run: its value, and what the process has in its memory then.
 type given struct {
-	value int64
-	// structure and data are what the process has in its memory then.
-	structure, data []byte
+	Value           int64
+	Structure, Data []byte
 }
+
+// givenFile is the environment variable with the path of the answer to a run that was given already.
+const givenFile = "BURNISH_TEST_NVME_GIVEN"
 
 // endKey is the key of how nvme ends after an answer.
 func (r *recorder) endKey(g given) string {
-	structure := bytes.Clone(g.structure)
+	structure := bytes.Clone(g.Structure)
 	clear(structure[dataAddressAt : dataAddressAt+8])
-	return keyOf(r.key, fmt.Sprint(g.value), string(structure), string(g.data))
+	return keyOf(r.key, fmt.Sprint(g.Value), string(structure), string(g.Data))
 }
 
 // recorded answers the ioctl that nvme would send, false if that is not known.
@@ -172,13 +174,13 @@ func (r *recorder) recorded(node string, answer answerer) (given, bool) {
 
 // give puts an answer that was given already into the memory of nvme.
 func (g given) give(p memory, address uint64) error {
-	own, err := p.read(address, len(g.structure))
+	own, err := p.read(address, len(g.Structure))
 	if err != nil {
 		return err
 	}
 	data := binary.LittleEndian.Uint64(own[dataAddressAt:])
 	const after = dataLengthAt + 4 + 4*6 // the result follows dwords 10 to 15 and the time-out
-	return errors.Join(p.write(data, g.data), p.write(address+after, g.structure[after:]))
+	return errors.Join(p.write(data, g.Data), p.write(address+after, g.Structure[after:]))
 }
 
 // take reads the answer that nvme got, and the ioctl before it.
@@ -192,12 +194,15 @@ func take(p memory, address uint64, request uint32, value int64) (given, error) 
 	return given{value, structure, data}, err
 }
 
-// run runs nvme, or ends as it would. It returns the exit code.
+// run runs nvme, in the program that stands for it, and records that. It returns the exit code.
 func (r *recorder) run(tool, args []string, answer answerer) (int, error) {
-	g, known := r.recorded(args[1], answer)
-	var end recordedEnd
-	if known && r.read(r.endKey(g), &end) {
-		return end.print()
+	var g given
+	known := os.Getenv(givenFile) != ""
+	if known {
+		text, err := os.ReadFile(os.Getenv(givenFile))
+		if err = errors.Join(err, json.Unmarshal(text, &g)); err != nil {
+			return 0, err
+		}
 	}
 	requests := 0
 	var run recordedRun
@@ -216,30 +221,30 @@ func (r *recorder) run(tool, args []string, answer answerer) (int, error) {
 	}
 	code, err := trace(tool, args, files[0], files[1], files[2],
 		func(p memory, path string, request uint32, address uint64) (int64, bool) {
-			before, err := take(p, address, request, 0)
 			if known {
-				failed = errors.Join(failed, err, g.give(p, address))
-				return g.value, true
+				failed = errors.Join(failed, g.give(p, address))
+				return g.Value, true
 			}
+			before, err := take(p, address, request, 0)
+			failed = errors.Join(failed, err)
 			value, answered := answer(p, path, request, address)
 			if !answered {
 				return value, false
 			}
 			requests++
-			run = recordedRun{request, before.structure}
+			run = recordedRun{request, before.Structure}
 			g, err = take(p, address, request, value)
 			failed = errors.Join(failed, err)
 			return value, true
 		})
-	end = recordedEnd{contents(files[1]), contents(files[2]), code}
-	if err == nil && failed == nil && requests <= 1 && g.structure != nil {
+	end := recordedEnd{contents(files[1]), contents(files[2]), code}
+	if err == nil && failed == nil && requests <= 1 && g.Structure != nil {
 		err = r.write(r.endKey(g), end)
 		if !known {
 			err = errors.Join(err, r.write(r.key, run))
 		}
 	}
-	code, printed := end.print()
-	return code, errors.Join(err, printed)
+	return code, errors.Join(err, end.print(os.Stdout, os.Stderr))
 }
 
 // contents is what is in a file in memory.
@@ -248,9 +253,52 @@ func contents(file *os.File) []byte {
 	return text
 }
 
-// print prints what nvme printed, and gives its exit code.
-func (e recordedEnd) print() (int, error) {
-	_, out := os.Stdout.Write(e.Stdout)
-	_, complaint := os.Stderr.Write(e.Stderr)
-	return e.Code, errors.Join(out, complaint)
+// print prints what nvme printed.
+func (e recordedEnd) print(stdout, stderr io.Writer) error {
+	_, out := stdout.Write(e.Stdout)
+	_, complaint := stderr.Write(e.Stderr)
+	return errors.Join(out, complaint)
+}
+
+// Run runs a command of the Tool to its end. What nvme is known to print then is printed in this
+// process.
+func (s *Host) Run(cmd *exec.Cmd) error {
+	if cmd.Path != s.Tool() || cmd.Err != nil {
+		return cmd.Run()
+	}
+	tool, err := toolOf(s.Dir)
+	if err != nil {
+		return err
+	}
+	r, err := newRecorder(s.Dir, tool, cmd.Args[1:], cmd.Stdin)
+	if err != nil || r == nil {
+		return errors.Join(err, cmd.Run())
+	}
+	e := emulator{dir: s.Dir, inTest: true}
+	g, known := r.recorded(cmd.Args[2], e.answer)
+	var end recordedEnd
+	switch {
+	case e.err != nil:
+		return fmt.Errorf("the NVMe emulator failed: %w", e.err)
+	case known && r.read(r.endKey(g), &end):
+		err = end.print(cmd.Stdout, cmd.Stderr)
+		if end.Code != 0 {
+			err = errors.Join(err, fmt.Errorf("exit status %d", end.Code))
+		}
+		return err
+	case known:
+		text, err := json.Marshal(g)
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(s.t.TempDir(), "given")
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			return err
+		}
+		cmd.Env = append(cmd.Env, givenFile+"="+path)
+	}
+	if r.input != nil {
+		cmd.Stdin = bytes.NewReader(r.input)
+	}
+	return cmd.Run()
 }

@@ -97,7 +97,11 @@ func (l *Local) run(
 		defer func() { err = errors.Join(err, file.Close()) }()
 		cmd.ExtraFiles = append(cmd.ExtraFiles, file)
 	}
-	err = cmd.Run()
+	run := (*exec.Cmd).Run
+	if l.Run != nil {
+		run = l.Run
+	}
+	err = run(cmd)
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
 		return nil, nil, hardware.Refused(device.CodeToolMissing, "install nvme-cli on this host",

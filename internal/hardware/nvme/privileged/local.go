@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -70,6 +71,8 @@ type Local struct {
 	Timeout time.Duration
 	// OpenGroup opens a VFIO group; nil means hardware.OpenVFIO.
 	OpenGroup func(path string) (int, error)
+	// Run runs a command of nvme-cli; nil means exec.Cmd.Run.
+	Run func(*exec.Cmd) error
 	// CleanEnvironment: nvme-cli gets nothing of this process's environment.
 	CleanEnvironment bool
 	// AmbientCaps are the capabilities that nvme-cli needs in addition to its user's.
