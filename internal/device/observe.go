@@ -304,6 +304,17 @@ func (s Snapshot) Answered(i Inventory) Snapshot {
 	return s
 }
 
+// WroteFirst counts as known what the first call of a clean wrote in a task that was lost: the record
+// names this clean and holds the device as it does, and nothing was written since (SAFETY F43).
+func (s Snapshot) WroteFirst(clean int, hold Hold) Snapshot {
+	i := s.Inventory
+	if s.Answer == Answered && !s.CleanReserved && i.Generation == s.Known.Generation+1 &&
+		i.Witness == WitnessFree && i.Cleans == clean && i.Hold == hold {
+		s.Known.Generation = i.Generation
+	}
+	return s
+}
+
 // Failed is the Snapshot of a call that ended with a fault of this code.
 func (s Snapshot) Failed(c Code) Snapshot {
 	s.Answer, s.Inventory = AnswerOf(c), Inventory{}

@@ -216,6 +216,32 @@ func TestALostCleanLeavesTheDeviceToItsOperator(t *testing.T) {
 	}
 }
 
+// A clean of an operator's device is asked for again while the inventory is read in which its lost
+// task has written: it is carried out. What others wrote instead stops it.
+//
+// F43
+func TestALostCleanIsAskedForAgainDuringARead(t *testing.T) {
+	for name, lost := range map[string]func(*deviceEnv){
+		"its own write": func(w *deviceEnv) { w.inventory.generation++; w.inventory.rest.Cleans++ },
+		"another write": func(w *deviceEnv) { w.inventory.generation++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := putBack(t, func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateManage)) }, lost)
+			w.lag = slowReads
+			w.signal(contract.SignalRefresh, contract.Hint{Source: "reconciliation"})
+			w.until("a read", func() bool { return w.activitiesInFlight > 0 })
+			w.pass(time.Second)
+			ok[contract.Result](w.cleanUp("zero"))
+			w.pass(time.Hour)
+			v := w.view()
+			ours := name == "its own write"
+			require.Equal(t, []any{device.Manageable, !ours}, []any{v.DeviceState, v.Dirty})
+			require.Equal(t, ours, v.Cleans[len(v.Cleans)-1].Outcome == "steps_done")
+			w.requireNoDefect()
+		})
+	}
+}
+
 // A burn that was lost with its task is asked for again, some time after the look of its claim: it is
 // granted, whatever the inventory and the host say meanwhile, or its device is not bound.
 //
@@ -251,6 +277,14 @@ func TestABurnThatWasLostIsAskedForAgainLater(t *testing.T) {
 	}
 }
 
+// slowReads lets each read of the inventory take five seconds.
+func slowReads(activity string) (before, after time.Duration) {
+	if activity == contract.ActivityReadReservation {
+		return 4 * time.Second, time.Second
+	}
+	return time.Millisecond, time.Millisecond
+}
+
 // An operator has the device since the memory's binding ended, which ends once more while the record is
 // read: the answer shows the operator's write, although a clean is due by then.
 //
@@ -263,12 +297,7 @@ func TestAnUnbindDuringTheReadThatShowsAnOperatorsWrite(t *testing.T) {
 		w.idle()
 		w.host.writeAsTenant("the operator's bytes")
 	})
-	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityReadReservation {
-			return 4 * time.Second, time.Second
-		}
-		return time.Millisecond, time.Millisecond
-	}
+	w.lag = slowReads
 	w.signal(contract.SignalRefresh, contract.Hint{Source: "reconciliation"})
 	w.until("a read", func() bool { return w.activitiesInFlight > 0 })
 	w.pass(time.Second)

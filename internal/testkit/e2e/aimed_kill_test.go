@@ -363,7 +363,8 @@ func (f facts) resting() (bool, string) {
 	case device.Error:
 		return f.Reserved == 1 && f.Called, text
 	case device.Unknown, device.PendingCleaning, device.Cleaning:
-		return f.Reserved == 1 && f.Called, text
+		// What was not answered in time goes on by itself, although its operator is told.
+		return f.Reserved == 1 && f.Called && f.Fault != string(device.CodeTimeout), text
 	}
 	return false, text
 }

@@ -203,7 +203,11 @@ func (t turn) snapshot(q device.Question, c call, found device.Inventory, code d
 	if code != "" {
 		return s.Failed(code)
 	}
-	return s.Answered(found)
+	s = s.Answered(found)
+	if f.cleanUnderWay {
+		s = s.WroteFirst(int(f.cleans), t.dev().Hold())
+	}
+	return s
 }
 
 // remember is the end of reservation.call.

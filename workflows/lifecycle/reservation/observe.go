@@ -26,6 +26,9 @@ func (d *Reservation) Conclude(ctx workflow.Context, asked device.Snapshot, foun
 	// In runs that began before LocalCalls such a clean goes on, and is repeated at its end.
 	asked.CleanReserved = d.LocalCalls && run != nil && (run.Generation != 0 || run.Provider != "")
 	asked = answer(asked, found, err)
+	if run != nil {
+		asked = asked.WroteFirst(run.Number, d.State.Device.Hold())
+	}
 	o, why := device.Observe(d.State.Device, asked)
 	d.record(ctx, o, string(why), asked, calls.FaultIn(err))
 	if o.Needs(device.StopClean) && o.Event == "" {
