@@ -17,12 +17,8 @@ type DeviceInput struct {
 	Recovered *HostDeviceRecord `json:"recovered,omitempty"`
 }
 
-// Schema is the version of DeviceState that this build writes. SchemaLocalCalls is the first
-// one whose runs make inventory calls in the workflow task and publish at its end.
-const (
-	Schema           = 3
-	SchemaLocalCalls = 3
-)
+// Schema is the version of DeviceState that this build writes.
+const Schema = 3
 
 // Bounds of what DeviceState keeps.
 const (

@@ -122,7 +122,7 @@ func (l *Lifecycle) begin(root workflow.Context, in contract.DeviceInput) (*run,
 	case d.Published.Started():
 		status.Show(ctx, d.State) // what the last run showed ended with it
 	default:
-		d.Publish(ctx) // relocated: this state was begun under another name
+		d.Publish() // relocated: this state was begun under another name
 	}
 	return d, ctx, nil
 }
@@ -142,11 +142,6 @@ func (d *run) end(root workflow.Context) error {
 
 func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) *run {
 	r := &record.Record{State: in.State, Planner: l.Planner}
-	if in.State != nil {
-		r.LocalCalls = in.State.Schema >= contract.SchemaLocalCalls
-	} else { // a device's first run has no state that says which build began it
-		r.LocalCalls = workflow.GetVersion(ctx, "local_calls", workflow.DefaultVersion, 1) >= 1
-	}
 	switch {
 	case in.State != nil:
 		calls.RequireSchema("device "+in.Name, in.State.Schema)
@@ -252,7 +247,7 @@ func (d *run) workDue() bool {
 	}
 	switch d.State.Device.State {
 	case device.Cleaning:
-		return !d.pausing || !d.LocalCalls
+		return !d.pausing
 	case device.Unknown:
 		return !d.State.Device.AwaitingManualClean
 	case device.PendingCleaning:
@@ -283,7 +278,7 @@ func (d *run) work(ctx workflow.Context) {
 	} else if !d.backingOff {
 		d.recovered(ctx)
 	}
-	d.Publish(ctx)
+	d.Publish()
 }
 
 // canEndRun decides alone whether the run may continue as new or end: no handler runs, and
@@ -310,7 +305,7 @@ func (d *run) cancel(ctx workflow.Context) {
 	} else {
 		d.State.LastRefusal = "the Cancel changed nothing: no clean was running; forget ends a retired device's workflow"
 	}
-	d.Publish(ctx)
+	d.Publish()
 }
 
 // claimPending says that the device is claimed and its burn has not begun.
@@ -327,6 +322,6 @@ func (d *run) watchClaim(ctx workflow.Context) {
 	if err == nil && !ended && pending() {
 		d.ApplyOrReport(ctx, device.Event{Kind: device.ClaimExpired})
 		d.State.LastRefusal = "a claim expired before its burn began"
-		d.Publish(ctx)
+		d.Publish()
 	}
 }

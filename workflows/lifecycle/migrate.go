@@ -58,7 +58,7 @@ func (d operations) migrate(ctx workflow.Context, in contract.ReasonInput) (cont
 	d.State.Enrollment.Pool = &dynamic
 	d.State.Pool = &contract.PoolState{Profile: found.Profile, Migrating: idle && found.Profile != ""}
 	d.State.Intent.Rediscover = true // so that its host records it too
-	d.Publish(ctx)
+	d.Publish()
 	return d.endMigration(ctx, false, note)
 }
 

@@ -170,6 +170,6 @@ func (d *run) watchOverride(ctx workflow.Context) {
 	if err == nil && !ended && pending() {
 		d.DropOverride()
 		d.State.LastRefusal = "a requested override expired before its approval"
-		d.Publish(ctx)
+		d.Publish()
 	}
 }

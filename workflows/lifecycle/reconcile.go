@@ -39,7 +39,7 @@ func (d *run) reconcile(ctx workflow.Context) {
 	default:
 		d.discovery.Rediscover(ctx) // without the lock: it may take long and makes no inventory call
 	}
-	d.Publish(ctx)
+	d.Publish()
 }
 
 // resolveUnknown decides the state of an unknown device (D8): it reserves the device, asks
@@ -49,7 +49,7 @@ func (d *run) resolveUnknown(ctx workflow.Context) error {
 		return err
 	}
 	defer d.reservation.Unlock()
-	d.Publish(ctx)
+	d.Publish()
 	if d.State.Intent.Import {
 		d.resolveImport(ctx)
 		return nil

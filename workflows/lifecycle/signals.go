@@ -57,7 +57,7 @@ func (d *run) onClean(ctx workflow.Context, in contract.CleanInput) {
 		err = d.LogRefused(ctx, contract.UpdateClean, in, d.Refusal(contract.UpdateClean, err))
 		d.State.LastRefusal = "the clean signal was refused: " + calls.FaultOf(err).Error()
 	}
-	d.Publish(ctx)
+	d.Publish()
 }
 
 // onRecheck handles a hint: the device reads its inventory and, for a hint from or about
@@ -83,7 +83,7 @@ func (d *run) onRecheck(ctx workflow.Context, name string, h contract.Hint) {
 	if !s.Enrolled && h.Host != nil && !d.enrolling && !d.finished {
 		// This run was reset to before its enrollment: the host's record is ahead.
 		recoverFrom(ctx, d.Record, h.Host, "its workflow had no record of it; its host has one")
-		d.Publish(ctx)
+		d.Publish()
 		return
 	}
 	d.PublishNumbers()
@@ -96,7 +96,7 @@ func (d *run) onRecheck(ctx workflow.Context, name string, h contract.Hint) {
 	if r := h.Host; r != nil && isAhead(r, s) {
 		d.Invalidate(ctx, r, fmt.Sprintf("its host's record has clean %d and binding %d, its workflow %d and %d",
 			r.Clean, r.Binding, s.Cleans, s.Device.Bindings))
-		d.Publish(ctx)
+		d.Publish()
 		return
 	}
 	if f := status.Fault(s); h.Host != nil && f != nil && f.Code == device.CodeHostUnreachable { // its worker is back
@@ -150,7 +150,7 @@ func (d *run) looksAtOnce() bool {
 
 func (d *run) lookAtOnce(ctx workflow.Context) {
 	d.discovery.Rediscover(ctx)
-	d.Publish(ctx)
+	d.Publish()
 }
 
 // underWay says whether a scheduling is the last one of this device, or that of its clean's step.

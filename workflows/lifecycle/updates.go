@@ -235,7 +235,7 @@ func carryOut[F family, In contract.Input, Out any](ctx workflow.Context, d *par
 	} else if unchanged(out) {
 		d.Updates().Drop(ctx, id)
 	}
-	d.Publish(ctx)
+	d.Publish()
 	return out, err
 }
 

@@ -53,14 +53,10 @@ func (d *run) recovered(ctx workflow.Context) {
 }
 
 // awaitFor waits until cond holds, at most for a time, and says whether it holds. Its timer is
-// canceled then: one that fires for nothing costs a workflow task. In runs that began before
-// LocalCalls it fires.
+// canceled then: one that fires for nothing costs a workflow task.
 func (d *run) awaitFor(ctx workflow.Context, atMost time.Duration, summary string, cond func() bool) (bool, error) {
-	if d.LocalCalls {
-		var cancel workflow.CancelFunc
-		ctx, cancel = workflow.WithCancel(ctx)
-		defer cancel()
-	}
+	ctx, cancel := workflow.WithCancel(ctx)
+	defer cancel()
 	return workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
 		Timeout: atMost, TimerOptions: workflow.TimerOptions{Summary: summary},
 	}, cond)
@@ -97,7 +93,7 @@ const (
 // and again. Its reservation is kept up meanwhile.
 func (d *run) pauseClean(ctx workflow.Context) bool {
 	w, begun := d.State.ForeignWrites, d.State.Device.State
-	if w == nil || w.Count < 2 || begun != device.PendingCleaning && !(d.LocalCalls && d.State.Device.BeingCleaned()) {
+	if w == nil || w.Count < 2 || !d.State.Device.BeingCleaned() {
 		return false
 	}
 	end := w.At.Add(min(minForeignPause<<min(w.Count-2, 10), maxForeignPause))

@@ -27,8 +27,8 @@ var inTaskMutations = []mutation{
 	{
 		rule: "F29", name: "no task waits for an inventory that is known to be away",
 		file: "workflows/lifecycle/reservation/reservation.go",
-		old:  `!d.LocalCalls || d.Waits(contract.WaitInventory)`,
-		new:  `!d.LocalCalls`,
+		old:  `d.Waits(contract.WaitInventory) || d.Waits(contract.WaitReturn)`,
+		new:  `d.Waits(contract.WaitReturn)`,
 		pkg:  "./workflows/lifecycle", run: "TestAnInventoryThatIsAwayHoldsUpNoTask",
 	},
 	{

@@ -26,8 +26,8 @@ var lifecycleMutations = []mutation{
 	{
 		rule: "F9", name: "an abort of a clean that waits to begin again is not lost",
 		file: "workflows/lifecycle/cleaning/cleaning.go",
-		old:  `d.LocalCalls && s.Device.BeingCleaned()`,
-		new:  `!d.LocalCalls && s.Device.BeingCleaned()`,
+		old:  `s.Device.BeingCleaned() && d.stop`,
+		new:  `s.Device.State == device.PendingCleaning && d.stop`,
 		pkg:  "./workflows/lifecycle", run: "TestAbortWhileACleanWaitsToBeginAgain",
 	},
 	{
@@ -119,8 +119,8 @@ var lifecycleMutations = []mutation{
 	{
 		rule: "F29", name: "a clean that begins again and again is paused",
 		file: "workflows/lifecycle/waits.go",
-		old:  `!(d.LocalCalls && d.State.Device.BeingCleaned())`,
-		new:  `true`,
+		old:  `!d.State.Device.BeingCleaned()`,
+		new:  `d.State.Device.State != device.PendingCleaning`,
 		pkg:  "./workflows/lifecycle", run: "TestACleanThatBeginsAgainIsPaused",
 	},
 	{

@@ -47,7 +47,7 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 	runCtx, stop := workflow.WithCancel(ctx)
 	d.stop = stop
 	defer func() { d.stop = nil; stop() }()
-	d.Publish(ctx)
+	d.Publish()
 
 	// The lock excludes a reconciliation: each would mistake the other's write for a foreign
 	// one.
@@ -255,8 +255,7 @@ func (d *Cleaning) takeOver(err error) {
 // once: it waits for the operator (D7), for the end of a pause, or to begin again.
 func (d *Cleaning) Abort(ctx workflow.Context) string {
 	s := d.State
-	due := s.Device.State == device.PendingCleaning || d.LocalCalls && s.Device.BeingCleaned()
-	if due && d.stop == nil && s.Clean == nil {
+	if s.Device.BeingCleaned() && d.stop == nil && s.Clean == nil {
 		d.finish(ctx, "aborted", d.aborted())
 		return "aborted"
 	}

@@ -18,7 +18,7 @@ import (
 func (d *Cleaning) pause(runCtx, ctx workflow.Context, run *contract.CleanRun, p contract.Planned) (contract.StepResult, error) {
 	began := workflow.Now(ctx)
 	run.StepAt, run.ReleasedBy = began.UTC(), ""
-	d.Publish(ctx)
+	d.Publish()
 	var note string
 	var err error
 	if p.Step == clean.StepHold {

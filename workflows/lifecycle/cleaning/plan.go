@@ -184,7 +184,7 @@ func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun
 		d.State.Seq++ // used, whether the host begins it or not
 	}
 	run.StepAt = workflow.Now(ctx).UTC()
-	d.Publish(ctx)
+	d.Publish()
 	stepCtx := calls.WithStep(runCtx, d.State.Enrollment.Host, p.Step+" "+d.State.Name, startWithin, budget)
 	err = workflow.ExecuteActivity(stepCtx, p.Step, contract.StepInput{
 		Enrollment: d.State.Enrollment, Identity: d.State.Host.Identity, Operation: run.Operation,
@@ -215,7 +215,7 @@ func onHost(run *contract.CleanRun, i int) bool {
 // it only reads the device. Nil: it has an activity of its own.
 func (d *Cleaning) nextStep(run *contract.CleanRun) *contract.NextStep {
 	i := run.Next + 1
-	if !d.LocalCalls || !onHost(run, i) || run.Plan[i].Phase != string(clean.Verify) || held(run, i) {
+	if !onHost(run, i) || run.Plan[i].Phase != string(clean.Verify) || held(run, i) {
 		return nil
 	}
 	p := run.Plan[i]

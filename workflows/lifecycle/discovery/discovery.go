@@ -379,7 +379,7 @@ func (d *Discovery) checkUnique(ctx, opts workflow.Context, i device.Identity, s
 // decides about both before either is cleaned or returned (F23).
 func (d *Discovery) ConfirmSerialUnique(ctx workflow.Context) error {
 	s := d.State
-	d.Publish(ctx)
+	d.Publish()
 	var known contract.DeviceBySerial
 	in := contract.FindBySerialInput{Name: s.Name, MovedFrom: s.MovedFrom, Serial: s.Device.Unit.Serial, Listed: true}
 	if err := workflow.ExecuteActivity(calls.WithInventory(ctx, "serial of "+s.Name), contract.ActivityFindBySerial, in).Get(ctx, &known); err != nil {

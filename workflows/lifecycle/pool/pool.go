@@ -92,7 +92,7 @@ func (p *Pool) Apply(ctx, opts workflow.Context, tenant bool) (contract.PoolSnap
 	}
 	begin := func() contract.PoolRequest {
 		p.Update(func(s *contract.PoolState) { s.Applying, s.Tag = true, "" })
-		p.Publish(ctx)
+		p.Publish()
 		in := p.Request()
 		in.State.Tag = returned
 		return in
@@ -128,7 +128,7 @@ func (p *Pool) change(ctx, opts workflow.Context, activity string, begin func() 
 	found, err := p.call(ctx, opts, activity, begin())
 	if err == nil {
 		p.Update(func(s *contract.PoolState) { keep(s, found) })
-		p.Publish(ctx)
+		p.Publish()
 	}
 	return found, err
 }

@@ -14,14 +14,12 @@ func (r *Record) InTask(call func() error) error {
 	return call()
 }
 
-// Look makes a call that changes nothing: in this workflow task where the run makes such calls,
-// and where that fails or is slow as the activity with these options.
+// Look makes a call that changes nothing: in this workflow task, and where that fails or is slow as
+// the activity with these options.
 func (r *Record) Look(ctx, opts workflow.Context, activity string, in, out any) error {
-	if r.LocalCalls {
-		err := r.InTask(func() error { return workflow.ExecuteLocalActivity(calls.Locally(opts), activity, in).Get(ctx, out) })
-		if f := calls.FaultIn(err); f == nil || f.Class != device.Transient {
-			return err
-		}
+	err := r.InTask(func() error { return workflow.ExecuteLocalActivity(calls.Locally(opts), activity, in).Get(ctx, out) })
+	if f := calls.FaultIn(err); f == nil || f.Class != device.Transient {
+		return err
 	}
 	return workflow.ExecuteActivity(opts, activity, in).Get(ctx, out)
 }

@@ -10,15 +10,8 @@ import (
 // sixth of what the server does for a turnover (measured): there is one in a workflow task, when
 // all that the task does is done, and none for a step that takes a moment.
 
-// Publish has the changed parts of the status written to the server before the task ends, or at
-// once in a run that began before LocalCalls.
-func (r *Record) Publish(ctx workflow.Context) {
-	if r.LocalCalls {
-		r.due = true
-		return
-	}
-	r.Published.Publish(ctx, r.State)
-}
+// Publish has the changed parts of the status written to the server before the task ends.
+func (r *Record) Publish() { r.due = true }
 
 // PublishNumbers has the numbers of the device written, too. A turnover changes them and does not
 // write them: who compares them asks, and then they are as they are.

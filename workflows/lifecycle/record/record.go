@@ -27,9 +27,6 @@ type Record struct {
 	// Retry is why the work that the state requires must be tried again after a pause; nil
 	// if it need not. The run takes it.
 	Retry *device.Fault
-	// LocalCalls: this run makes some inventory calls in the workflow task, and publishes at its
-	// end (contract.SchemaLocalCalls).
-	LocalCalls bool
 
 	// due: something is to be published. stepDue: only another step of the running clean is.
 	// inTask counts the calls under way in this task.

@@ -92,7 +92,7 @@ func (r *Record) WaitingUntil(ctx workflow.Context, waitsFor string, f *device.F
 		w.CallAt = callAt.UTC()
 	}
 	w.Called = w.Called || !w.CallAt.IsZero() && !w.CallAt.After(now)
-	r.Publish(ctx)
+	r.Publish()
 }
 
 // NoteWait records a wait that is expected to end within moments, and publishes nothing: the
@@ -123,7 +123,7 @@ func (r *Record) EndWait(ctx workflow.Context, waitsFor string) {
 		w := r.State.Waits[i]
 		r.drop(i)
 		r.logHostWait(ctx, w, w.Fault.Code, "")
-		r.Publish(ctx)
+		r.Publish()
 	}
 }
 
@@ -158,7 +158,7 @@ func (r *Record) CallOperator(ctx workflow.Context) {
 		w := &r.State.Waits[i]
 		w.Called = w.Called || !w.CallAt.IsZero() && !w.CallAt.After(workflow.Now(ctx))
 	}
-	r.Publish(ctx)
+	r.Publish()
 }
 
 // foreignQuiet is the time without a foreign write after which they are counted from zero.

@@ -23,8 +23,7 @@ func (d *Reservation) Ask(q device.Question) device.Snapshot {
 func (d *Reservation) Conclude(ctx workflow.Context, asked device.Snapshot, found contract.ReservationSnapshot, err error) device.Observation {
 	run := d.State.Clean
 	asked.CleanStarted = run != nil
-	// In runs that began before LocalCalls such a clean goes on, and is repeated at its end.
-	asked.CleanReserved = d.LocalCalls && run != nil && (run.Generation != 0 || run.Provider != "")
+	asked.CleanReserved = run != nil && (run.Generation != 0 || run.Provider != "")
 	asked = answer(asked, found, err)
 	if run != nil {
 		asked = asked.WroteFirst(run.Number, d.State.Device.Hold())

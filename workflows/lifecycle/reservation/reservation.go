@@ -143,7 +143,7 @@ func (d *Reservation) call(ctx, opts workflow.Context, activity string, in contr
 // the call is made again, perhaps after other events: what it wrote then counts as written by
 // an earlier attempt of the same call.
 func (d *Reservation) callInTask(ctx, opts workflow.Context, activity string, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
-	if !d.LocalCalls || d.Waits(contract.WaitInventory) || d.Waits(contract.WaitReturn) {
+	if d.Waits(contract.WaitInventory) || d.Waits(contract.WaitReturn) {
 		return d.call(ctx, opts, activity, in)
 	}
 	in.EarlierWrites = 1
