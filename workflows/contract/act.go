@@ -3,7 +3,6 @@ package contract
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -51,85 +50,37 @@ type Act struct {
 	Fault device.Code `json:"fault,omitempty"`
 }
 
-// Bounds of an ActLog: the number of acts, the bytes of each text but the request, the bytes
-// of JSON of all acts, and the bytes that it takes.
+// Bounds of an ActLog: the number of acts, and the bytes of each text but the request.
 const (
-	KeptActs     = 20
-	KeptActText  = 200
-	KeptActsSize = 8 << 10
-	KeptActLog   = 1632
+	KeptActs    = 20
+	KeptActText = 200
 )
 
-// ActLog contains the last acts of a device, the latest last, within the bounds above. It is
-// compressed JSON, a tenth of the size, as Archive is and for its reasons.
-type ActLog []byte
+// ActLog contains the last acts, the latest last, within the bounds above.
+type ActLog []Act
 
-// Acts returns the acts, the latest last.
-func (l ActLog) Acts() ([]Act, error) {
-	if len(l) == 0 {
-		return nil, nil
+// With returns the log with one more act.
+func (l ActLog) With(a Act) ActLog {
+	for _, text := range []*string{&a.Detail, &a.By, &a.From, &a.Reason} {
+		*text = cut(*text)
 	}
-	var all []Act
-	if err := Decompress(l, &all); err != nil {
-		return nil, fmt.Errorf("read the log of acts: %w", err)
-	}
-	return all, nil
-}
-
-// With returns the log with one more act, and without the oldest ones that exceed the bounds.
-func (l ActLog) With(a Act) (ActLog, error) {
-	for limit := KeptActText; ; limit /= 2 {
-		for _, text := range []*string{&a.Detail, &a.By, &a.From, &a.Reason} {
-			*text = cutTo(*text, limit)
-		}
-		if a.size() <= KeptActLog*3/4 || limit < 20 { // else it might not fit beside its other fields
-			break
-		}
-	}
-	all, err := readList(l)
-	if err != nil {
-		return nil, fmt.Errorf("read the log of acts: %w", err)
-	}
-	latest, err := listOf(a)
-	if err != nil {
-		return nil, err
-	}
-	return append(all, latest...).last(KeptActs, KeptActsSize).compressed(KeptActLog)
+	return append(slices.Clone(l[max(len(l)+1-KeptActs, 0):]), a)
 }
 
 // Without returns the log without the act of a request.
-func (l ActLog) Without(request string) (ActLog, error) {
-	return l.change(func(all []Act) []Act {
-		return slices.DeleteFunc(all, func(a Act) bool { return a.Request == request })
-	})
+func (l ActLog) Without(request string) ActLog {
+	return slices.DeleteFunc(slices.Clone(l), func(a Act) bool { return a.Request == request })
 }
 
 // Failed returns the log in which the act of a request has failed.
-func (l ActLog) Failed(request string, fault device.Code) (ActLog, error) {
-	return l.change(func(all []Act) []Act {
-		for i := range all {
-			if all[i].Request == request {
-				all[i].Fault = fault
-			}
+func (l ActLog) Failed(request string, fault device.Code) ActLog {
+	l = slices.Clone(l)
+	for i := range l {
+		if l[i].Request == request {
+			l[i].Fault = fault
 		}
-		return all
-	})
-}
-
-func (l ActLog) change(how func([]Act) []Act) (ActLog, error) {
-	all, err := l.Acts()
-	if err != nil {
-		return nil, err
 	}
-	changed, err := listOf(how(all)...)
-	if err != nil {
-		return nil, err
-	}
-	return changed.compressed(KeptActLog)
-}
-
-func (a Act) size() int {
-	return len(a.Detail) + len(a.By) + len(a.From) + len(a.Reason) + len(a.Request)
+	return l
 }
 
 // cut gives a text on one line, valid and within KeptActText.

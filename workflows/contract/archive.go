@@ -8,27 +8,25 @@ import (
 // KeptArchive bounds the bytes that an Archive takes.
 const KeptArchive = 1632
 
-// Archive contains the summaries of past cleans, the latest last, within KeptCleans,
-// KeptCleanSize and KeptArchive. It is compressed JSON (DEFLATE), a tenth of the size, because
+// Archive contains the summaries of past cleans, the latest last, within KeptCleans and
+// KeptArchive. It is compressed JSON (DEFLATE), a tenth of the size, because
 // each device keeps it in memory and in every continue-as-new.
 type Archive []byte
 
 // With returns the archive with one more clean, and without the oldest ones that exceed
 // the bounds.
 func (a Archive) With(s CleanSummary) (Archive, error) {
-	all, err := readList(a)
+	all, err := a.Cleans()
 	if err != nil {
-		return a, fmt.Errorf("read the archive of cleans: %w", err)
+		return a, err
 	}
-	latest, err := listOf(s.shortened())
-	if err != nil {
-		return a, fmt.Errorf("archive a clean: %w", err)
+	all = append(all, s.shortened())
+	for all = all[max(len(all)-KeptCleans, 0):]; ; all = all[1:] {
+		compressed, err := Compress(all)
+		if err != nil || len(compressed) <= KeptArchive || len(all) == 1 {
+			return compressed, err
+		}
 	}
-	compressed, err := append(all, latest...).last(KeptCleans, KeptCleanSize).compressed(KeptArchive)
-	if err != nil {
-		return a, fmt.Errorf("archive a clean: %w", err)
-	}
-	return compressed, nil
 }
 
 // Cleans returns the summaries, the latest last.

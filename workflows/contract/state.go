@@ -22,10 +22,9 @@ const Schema = 3
 
 // Bounds of what DeviceState keeps.
 const (
-	KeptBindings  = 20
-	KeptCleans    = 20
-	KeptUpdates   = 40
-	KeptCleanSize = 16 << 10 // bytes of JSON, over all summaries
+	KeptBindings = 20
+	KeptCleans   = 20
+	KeptUpdates  = 40
 )
 
 // DeviceState survives continue-as-new. Add fields, never rename one.
@@ -39,7 +38,7 @@ type DeviceState struct {
 	Device     device.Device   `json:"device"`
 	// Steps are those of a full clean, by the policy at the last discovery.
 	Steps []CleanStep `json:"steps,omitempty"`
-	// History contains the last bindings, the present one last (KeptBindings).
+	// History contains the last bindings, the present one last.
 	History Bindings `json:"history,omitempty"`
 	// Requests are the last requests that were granted a binding: none gets a second one
 	// (KeptRequests).
@@ -58,8 +57,6 @@ type DeviceState struct {
 	Recent RecentUpdates `json:"recent,omitempty"`
 	// Acts are the last acts, for the history alone.
 	Acts ActLog `json:"acts,omitempty"`
-	// Bindings says when the bindings of History began and ended, for the history alone.
-	Bindings BindingLog `json:"bindings,omitempty"`
 	// Cleans counts the cleans, Seq the scheduled host steps. The host refuses a Seq lower
 	// than the last one.
 	Cleans        int           `json:"cleans,omitempty"`
@@ -104,7 +101,7 @@ func (s *DeviceState) Left() string {
 	if s.BurnedFor != "" {
 		return s.BurnedFor
 	}
-	ended := s.History.All()
+	ended := s.History
 	if s.Device.Binding != nil {
 		ended = ended[:max(len(ended)-1, 0)]
 	}
@@ -117,7 +114,7 @@ func (s *DeviceState) Left() string {
 // Knows says that the instance has or had one of the last bindings, or a burn that failed.
 func (s *DeviceState) Knows(instance string) bool {
 	return device.SameTenant(instance, s.BurnedFor) ||
-		slices.ContainsFunc(s.History.All(), func(b device.Binding) bool { return device.SameTenant(instance, b.Instance) })
+		slices.ContainsFunc(s.History, func(b device.Binding) bool { return device.SameTenant(instance, b.Instance) })
 }
 
 // Intent is the work that was requested and is not done, beyond what the state implies.

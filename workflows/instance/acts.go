@@ -275,7 +275,7 @@ func (i *instance) grant(request string) { i.Granted = i.Granted.With(i.UUID, re
 const grantedID = "granted "
 
 func (i *instance) log() updates.Log {
-	return updates.Log{Recent: &i.Recent, Acts: &i.InstanceState.Acts, Of: i.UUID}
+	return updates.Log{Recent: &i.Recent, Acts: &i.InstanceState.Acts}
 }
 
 func (i *instance) empty() bool { return len(i.Devices) == 0 && i.Move == nil }

@@ -1,7 +1,6 @@
 package instance
 
 import (
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -137,24 +136,20 @@ func (r *run) onDeviceLeft(ctx workflow.Context, left contract.DeviceLeft) {
 
 // result is the answer to an act.
 func (r *run) result(already bool) (contract.InstanceResult, error) {
-	status, err := r.status()
+	status := r.status()
 	status.Acts = nil
-	return contract.InstanceResult{Instance: status, Already: already}, err
+	return contract.InstanceResult{Instance: status, Already: already}, nil
 }
 
 // status is the instance as clients read it.
-func (r *run) status() (contract.InstanceStatus, error) {
-	acts, err := r.InstanceState.Acts.Acts()
-	if err != nil {
-		return contract.InstanceStatus{}, fmt.Errorf("instance %s: %w", r.UUID, err)
-	}
+func (r *run) status() contract.InstanceStatus {
 	s := contract.InstanceStatus{
 		UUID: r.UUID, Phase: r.Phase, Host: hostOf(r.Devices), Project: r.Project, Addresses: r.InstanceState.Addresses,
 		Devices: r.Devices, Move: r.Move, Unsettled: r.Unsettled, Doing: r.doing, LastError: r.LastError,
-		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Acts: acts,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Acts: r.InstanceState.Acts,
 	}
 	if s.Devices == nil {
 		s.Devices = []contract.HeldDevice{}
 	}
-	return s, nil
+	return s
 }

@@ -67,7 +67,7 @@ func (r *run) register(ctx workflow.Context) error {
 		handle(ctx, r, bindAct), handle(ctx, r, attachAct), handle(ctx, r, detachAct), handle(ctx, r, releaseAct), handle(ctx, r, rebuildAct),
 		handle(ctx, r, migrateAct), handle(ctx, r, liveMigrateAct), handle(ctx, r, confirmAct), handle(ctx, r, revertAct), handle(ctx, r, evacuateAct),
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryInstance,
-			func() (contract.InstanceStatus, error) { return r.status() },
+			func() (contract.InstanceStatus, error) { return r.status(), nil },
 			workflow.QueryHandlerOptions{Description: "The instance as `burnish instance show` prints it"}),
 	)
 }
@@ -202,9 +202,9 @@ func handle[In contract.Input](ctx workflow.Context, r *run, a *act[In]) error {
 				refused := asRefusal(err)
 				err = contract.Refuse(refused)
 				r.log().Record(id, &refused)
-				r.log().Fail(ctx, id, refused.Fault.Code)
+				r.log().Fail(id, refused.Fault.Code)
 			} else if already {
-				r.log().Drop(ctx, id)
+				r.log().Drop(id)
 			}
 			r.endTurn(ctx)
 			if err != nil {

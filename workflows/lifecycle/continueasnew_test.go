@@ -216,8 +216,8 @@ func TestCost_StateIsBounded(t *testing.T) {
 		w.idle()
 	}
 	s := w.state() // checkHandover checks its bounds
-	require.Len(t, s.History.All(), 20)
-	require.Len(t, s.Recent.All(), 40)
+	require.Len(t, s.History, 20)
+	require.Len(t, s.Recent, 40)
 	cleans, err := s.Archive.Cleans()
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(cleans), 20)

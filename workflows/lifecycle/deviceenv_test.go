@@ -435,8 +435,8 @@ func (w *deviceEnv) checkHandover(in contract.DeviceInput) {
 	assert.NoError(w, err)
 	_, err = s.Archive.Cleans() // package contract tests its bounds
 	assert.NoError(w, err)
-	assert.LessOrEqual(w, len(s.History.All()), 20)
-	assert.LessOrEqual(w, len(s.Recent.All()), 40)
+	assert.LessOrEqual(w, len(s.History), 20)
+	assert.LessOrEqual(w, len(s.Recent), 40)
 	assert.Less(w, len(text), 48<<10, "the state does not stay small")
 	assert.Equal(w, device.Absent == s.Device.State, !s.Enrolled)
 }

@@ -85,7 +85,7 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 			w.nextRun()
 			s := w.state()
 			require.Equal(t, device.Unit{Number: 2, Serial: "S2"}, s.Device.Unit)
-			require.Len(t, s.History.All(), 1, "the first unit's binding is kept")
+			require.Len(t, s.History, 1, "the first unit's binding is kept")
 			require.Equal(t, 2, w.makeBound("i2"), "bindings are counted on")
 			w.requireNoDefect()
 		})
@@ -173,7 +173,7 @@ func TestMoveKeepsStateAndDirtyFlag(t *testing.T) {
 	s := next.in.State
 	require.Equal(t, []any{"d2", contract.DeviceUUID("d2"), "d2", device.Error, true, 1, 2},
 		[]any{s.Name, s.UUID, s.Enrollment.Name, s.Device.State, s.Device.Dirty, s.Device.Bindings, s.Cleans})
-	require.Len(t, s.History.All(), 1)
+	require.Len(t, s.History, 1)
 
 	// The new workflow reserves the device first, then it goes on as before.
 	moved := newDeviceEnvOf(t, standardPolicy(), next.in)

@@ -145,11 +145,6 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) *run {
 	switch {
 	case in.State != nil:
 		calls.RequireSchema("device "+in.Name, in.State.Schema)
-		record.Compact(in.State)
-		info := workflow.GetInfo(ctx)
-		record.CompactPayloads(info.Memo.GetFields())
-		//nolint:staticcheck // deprecated for reading: here it is what the SDK keeps
-		record.CompactPayloads(info.SearchAttributes.GetIndexedFields())
 		r.Published = status.Resume(ctx, r.State)
 	case in.Recovered != nil:
 		r.State = &contract.DeviceState{}

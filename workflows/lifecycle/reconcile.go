@@ -90,7 +90,7 @@ func (d *run) resolveUnknown(ctx workflow.Context) error {
 func (d *run) tenantUnrecorded(previous contract.PreviousRun) *device.Fault {
 	s := d.State
 	known := "its bindings are not known"
-	bindings := s.History.All()
+	bindings := s.History
 	switch {
 	case len(bindings) > 0:
 		known = fmt.Sprintf("the last instance that this workflow knows of was %s", bindings[len(bindings)-1].Instance)

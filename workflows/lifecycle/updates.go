@@ -110,13 +110,10 @@ func (d *run) register(ctx workflow.Context) error {
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDevice,
 			func() (contract.DeviceStatus, error) {
 				v := status.WithOverrideNumbers(d.Status(), d.State)
-				var unreadable, err error
-				v.Bindings, err = d.State.Bindings.Of(d.State.History.All())
-				unreadable = errors.Join(unreadable, err)
-				v.Acts, err = d.State.Acts.Acts()
-				unreadable = errors.Join(unreadable, err)
+				var err error
+				v.Bindings, v.Acts = d.State.History, d.State.Acts
 				v.Cleans, err = d.State.Archive.Cleans()
-				return v, errors.Join(unreadable, err)
+				return v, err
 			},
 			workflow.QueryHandlerOptions{Description: "The device as `burnish show` prints it"}),
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDiscovery,
@@ -230,10 +227,10 @@ func carryOut[F family, In contract.Input, Out any](ctx workflow.Context, d *par
 		}
 		d.Updates().Record(id, &refusal)
 		d.State.LastRefusal = refusal.Fault.Message
-		d.Updates().Fail(ctx, id, refusal.Fault.Code)
+		d.Updates().Fail(id, refusal.Fault.Code)
 		err = d.LogRefused(ctx, shownVerb(u.name, in), in, err)
 	} else if unchanged(out) {
-		d.Updates().Drop(ctx, id)
+		d.Updates().Drop(id)
 	}
 	d.Publish()
 	return out, err

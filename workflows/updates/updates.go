@@ -11,11 +11,10 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Log is the part of a workflow's state that keeps them. Of names the workflow in logs.
+// Log is the part of a workflow's state that keeps them.
 type Log struct {
 	Recent *contract.RecentUpdates
 	Acts   *contract.ActLog
-	Of     string
 }
 
 // Find finds an update that was carried out before, by its ID.
@@ -32,25 +31,12 @@ func (l Log) Record(id string, refusal *contract.Refusal) {
 // Accept keeps an act that was accepted, and when.
 func (l Log) Accept(ctx workflow.Context, a contract.Act) {
 	a.At = workflow.Now(ctx).UTC().Truncate(time.Millisecond)
-	l.keep(ctx)(l.Acts.With(a))
+	*l.Acts = l.Acts.With(a)
 }
 
 // Fail records that an accepted act failed.
-func (l Log) Fail(ctx workflow.Context, request string, code device.Code) {
-	l.keep(ctx)(l.Acts.Failed(request, code))
-}
+func (l Log) Fail(request string, code device.Code) { *l.Acts = l.Acts.Failed(request, code) }
 
 // Drop removes an accepted act that had nothing to change, so that repeating it never
 // displaces others.
-func (l Log) Drop(ctx workflow.Context, request string) {
-	l.keep(ctx)(l.Acts.Without(request))
-}
-
-func (l Log) keep(ctx workflow.Context) func(contract.ActLog, error) {
-	return func(log contract.ActLog, err error) {
-		if err != nil {
-			workflow.GetLogger(ctx).Error("the acts before are unreadable: the log begins again", "name", l.Of, "error", err)
-		}
-		*l.Acts = log
-	}
-}
+func (l Log) Drop(request string) { *l.Acts = l.Acts.Without(request) }

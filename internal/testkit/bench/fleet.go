@@ -171,7 +171,7 @@ func (v *variant) availableSample(ctx context.Context) (x sample, err error) {
 		if x, err = newSample(v, id, events[0].GetWorkflowExecutionStartedEventAttributes()); err != nil {
 			return x, err
 		}
-		if s := x.product.State; x.state == device.Available && len(s.History.All()) == contract.KeptBindings && len(s.Recent.All()) == contract.KeptUpdates {
+		if s := x.product.State; x.state == device.Available && len(s.History) == contract.KeptBindings && len(s.Recent) == contract.KeptUpdates {
 			return x, nil
 		}
 		if bound := x.product.State.Device.Binding; bound != nil {

@@ -188,7 +188,7 @@ func (x sample) String() string {
 		if err != nil {
 			return err.Error()
 		}
-		fmt.Fprintf(&b, ": %d bindings, %d cleans, %d updates recorded", len(s.History.All()), len(cleans), len(s.Recent.All()))
+		fmt.Fprintf(&b, ": %d bindings, %d cleans, %d updates recorded", len(s.History), len(cleans), len(s.Recent))
 	}
 	return b.String()
 }

@@ -60,10 +60,10 @@ func (r *Record) keepMoments(ctx workflow.Context, was device.Device, e device.E
 		}
 	}
 	if was.Binding != nil && (next.Binding == nil || next.Binding.Number != was.Binding.Number) {
-		r.keepBindings(ctx)(s.Bindings.Over(was.Binding.Number, m))
+		s.History = s.History.Over(was.Binding.Number, m)
 	}
 	if next.Binding != nil && (was.Binding == nil || was.Binding.Number != next.Binding.Number) {
-		r.keepBindings(ctx)(s.Bindings.Began(next.Binding.Number, m))
+		s.History = s.History.With(*next.Binding, m)
 	}
 }
 
@@ -78,13 +78,4 @@ func moment(ctx workflow.Context, e device.Event) device.Moment {
 		m.Verb, m.By, m.Reason = a.Verb, a.By, a.Reason
 	}
 	return m
-}
-
-func (r *Record) keepBindings(ctx workflow.Context) func(contract.BindingLog, error) {
-	return func(log contract.BindingLog, err error) {
-		if err != nil {
-			workflow.GetLogger(ctx).Error("when the bindings before began and ended is unreadable: the log begins again", "device", r.State.Name, "error", err)
-		}
-		r.State.Bindings = log
-	}
 }

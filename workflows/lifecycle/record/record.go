@@ -86,7 +86,6 @@ func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 	if next.Binding != nil && (was.Binding == nil || was.Binding.Number != next.Binding.Number) {
 		s.BoundAt = s.UpdatedAt
 		s.BurnedFor = "" // an earlier burn's record is no more
-		s.History = s.History.With(*next.Binding)
 		s.Requests = s.Requests.With(next.Binding.Instance, next.Binding.Request)
 		// SAFETY F38: a record may name an instance that has left meanwhile.
 		instance := next.Binding.Instance
@@ -268,5 +267,5 @@ func (r *Record) Refusal(update string, err error) error {
 
 // Updates are the updates that were carried out, and who asked for them.
 func (r *Record) Updates() updates.Log {
-	return updates.Log{Recent: &r.State.Recent, Acts: &r.State.Acts, Of: r.State.Name}
+	return updates.Log{Recent: &r.State.Recent, Acts: &r.State.Acts}
 }
