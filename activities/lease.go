@@ -32,9 +32,6 @@ type lease struct {
 	// confirm sends a heartbeat with the details, and fails unless the server still expects
 	// this attempt; nil: nothing is asked.
 	confirm func(ctx context.Context, token []byte, details ...any) error
-	// polled is when the poll was sent that brought the attempt, and whether the server that
-	// answered it is certain; nil: it never is.
-	polled  func(ctx context.Context, token []byte) (time.Duration, bool)
 	details func() any
 	// waits shows that the attempt waits for the server's answer, or, with "", that it goes on.
 	waits func(code device.Code, what string)
@@ -58,7 +55,7 @@ type acknowledgement struct {
 // newLease is the lease of a step, or of a change of the power.
 func (a *attempt) newLease(ctx context.Context) *lease {
 	l := &lease{
-		ctx: ctx, info: a.info, confirm: a.Confirm, polled: a.Polled, clock: a.Clock, waits: a.heartbeats.wait,
+		ctx: ctx, info: a.info, confirm: a.Confirm, clock: a.Clock, waits: a.heartbeats.wait,
 		details: func() any { return a.heartbeats.now() },
 		log:     a.Log.With("device", a.in.Enrollment.Name, "step", a.step.Name),
 	}
@@ -77,18 +74,7 @@ func (l *lease) begin(ctx context.Context) {
 	}
 	answer := make(chan acknowledgement, 1)
 	l.answer = answer
-	go func() { answer <- l.first(ctx, now) }()
-}
-
-// first is the server's first answer to this attempt: that which brought it, if that was asked
-// for a moment ago, as on a host that is never idle. A poll may be open for a minute.
-func (l *lease) first(ctx context.Context, now time.Duration) acknowledgement {
-	if l.polled != nil {
-		if sent, ok := l.polled(ctx, l.info.TaskToken); ok && now-sent <= l.timeout()/6 {
-			return acknowledgement{sent: sent}
-		}
-	}
-	return acknowledgement{sent: now, err: l.ask(ctx)}
+	go func() { answer <- acknowledgement{sent: now, err: l.ask(ctx)} }()
 }
 
 // timeout is that of the attempt's heartbeats.

@@ -41,38 +41,6 @@ func TestTheRightToWriteEndsWithTime(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, asked)
 	})
-	for what, c := range map[string]struct {
-		age   time.Duration
-		sure  bool
-		opens time.Duration
-		asked int
-	}{
-		"the answer that brought the attempt is one":                     {age: 5 * time.Second, sure: true},
-		"unless it was asked for long ago":                               {age: 5*time.Second + 1, sure: true, asked: 1},
-		"or may be another server's":                                     {age: time.Second, asked: 1},
-		"its age counts from its request on, when the device opens late": {age: 5 * time.Second, sure: true, opens: 5*time.Second + 1, asked: 1},
-		"and not from its answer":                                        {age: 5 * time.Second, sure: true, opens: 5 * time.Second},
-	} {
-		inBubble(t, what, func(t *testing.T) {
-			s := newTestHost(t)
-			asked := 0
-			s.hardware.Confirm = func(context.Context, []byte, ...any) error { asked++; return nil }
-			frozen(s, -1, 0)
-			s.hardware.Polled = func(_ context.Context, token []byte) (time.Duration, bool) {
-				require.NotEmpty(t, token)
-				return s.hardware.Clock() - c.age, c.sure
-			}
-			s.disk.intercept(func(call string, _ int64, _ context.Context) error {
-				if call == "open" {
-					<-time.After(c.opens)
-				}
-				return nil
-			})
-			_, err := s.run(first(t), s.input("zero"))
-			require.NoError(t, err)
-			require.Equal(t, c.asked, asked)
-		})
-	}
 	inBubble(t, "a slow step asks once in each third of the time-out", func(t *testing.T) {
 		s := newTestHost(t)
 		asked := 0

@@ -34,9 +34,6 @@ type Hardware struct {
 	// Confirm sends a heartbeat that fails unless the server still expects this attempt;
 	// only tests leave it nil.
 	Confirm func(ctx context.Context, token []byte, details ...any) error
-	// Polled is when the poll was sent that brought an attempt, if the server that answered it is
-	// certain to be the right one; nil: it never is.
-	Polled func(ctx context.Context, token []byte) (time.Duration, bool)
 	// Clock is the time since the machine's start, with that in suspension; nil is the
 	// kernel's.
 	Clock func() time.Duration

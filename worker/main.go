@@ -92,9 +92,8 @@ func run(args []string) error {
 		return err
 	}
 	notify := newNotices(logger)
-	asked := &activities.Asked{}
 	server := connection{log: logger, status: notify.status, dial: func(ctx context.Context) (*config.Connection, error) {
-		return config.Dial(ctx, logger, identity.String(), figures.Options, config.ForWorkers, asked.Options)
+		return config.Dial(ctx, logger, identity.String(), figures.Options, config.ForWorkers)
 	}}
 	temporal, err := server.await(ctx)
 	if ctx.Err() != nil { // a signal ended the wait
@@ -105,16 +104,15 @@ func run(args []string) error {
 		return err
 	}
 	defer temporal.Close()
-	return serve(ctx, settings, temporal, identity, figures, logger, surroundings{newDrivers: drivers.New, watch: activities.WatchInterval, notify: notify, asked: asked})
+	return serve(ctx, settings, temporal, identity, figures, logger, surroundings{newDrivers: drivers.New, watch: activities.WatchInterval, notify: notify})
 }
 
-// surroundings are what tests replace: how drivers are made, how often devices are watched, who
-// learns that the worker polls, and what is known of the connection's polls.
+// surroundings are what tests replace: how drivers are made, how often devices are watched, and who
+// learns that the worker polls.
 type surroundings struct {
 	newDrivers newDrivers
 	watch      time.Duration
 	notify     notices
-	asked      *activities.Asked // the polls of the connection; nil: steps do not use them
 }
 
 func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity, figures *telemetry.Telemetry, logger *slog.Logger, by surroundings) (err error) {
@@ -139,9 +137,6 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 	server, err := newServerGuard(ctx, settings, temporal.Client, temporal.Namespace, fatal)
 	if err != nil {
 		return err
-	}
-	if by.asked != nil {
-		server.asked = by.asked
 	}
 	stops = append(stops, runTasks(ctx, logger, task{"checking the Temporal cluster", nil, server.watch}))
 	stop, err := serveFigures(settings, figures)

@@ -211,7 +211,7 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 	}
 	hardwareActivities := &activities.Hardware{
 		Host: thisHost, Drivers: drivers, Steps: steps.All(), Slots: slots, Log: logger,
-		Confirm: server.confirm, Polled: server.polled, Report: client.New(server.temporal).ReportWait,
+		Confirm: server.confirm, Report: client.New(server.temporal).ReportWait,
 	}
 	reporter := &activities.WaitReporter{Report: hardwareActivities.Report, Log: logger}
 	for _, step := range hardwareActivities.Steps {

@@ -9,7 +9,6 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	sdkclient "go.temporal.io/sdk/client"
 
-	"burnish/activities"
 	"burnish/internal/config"
 	"burnish/internal/host"
 )
@@ -28,16 +27,8 @@ type serverGuard struct {
 	temporal sdkclient.Client
 	stateDir string
 	server   host.Server
-	// asked knows the polls of the connection; nil: it does not count them.
-	asked polls
 	// fatal ends the worker.
 	fatal func(error)
-}
-
-// polls is what activities.Asked knows.
-type polls interface {
-	Of(token []byte) (activities.Poll, bool)
-	Connections() int
 }
 
 // newServerGuard ties the state directory to the server, if this worker uses it.
@@ -90,19 +81,6 @@ func (g *serverGuard) confirm(ctx context.Context, token []byte, details ...any)
 		return err
 	}
 	return g.temporal.RecordActivityHeartbeat(ctx, token, details...)
-}
-
-// polled is when the poll was sent that brought an attempt. Its answer counts only from the
-// right server: the one that answers now, on the connection on which the poll was sent.
-func (g *serverGuard) polled(ctx context.Context, token []byte) (time.Duration, bool) {
-	if g.asked == nil {
-		return 0, false
-	}
-	poll, ok := g.asked.Of(token)
-	if !ok || g.check(ctx) != nil || g.asked.Connections() != poll.Connections {
-		return 0, false
-	}
-	return poll.At, true
 }
 
 // watch checks the server until ctx ends, or until it is another one. A server that does not

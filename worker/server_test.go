@@ -12,7 +12,6 @@ import (
 	"go.temporal.io/sdk/mocks"
 	"google.golang.org/grpc"
 
-	"burnish/activities"
 	"burnish/internal/config"
 	"burnish/internal/host"
 )
@@ -37,48 +36,6 @@ func guarded(t *testing.T, settings config.Worker, server *changing) (g *serverG
 	c.On("RecordActivityHeartbeat", mock.Anything, mock.Anything, mock.Anything).Run(func(mock.Arguments) { *heartbeats++ }).Return(nil)
 	g, err = newServerGuard(t.Context(), settings, c, "n1", func(err error) { *ended = append(*ended, err) })
 	return g, heartbeats, ended, err
-}
-
-// brought are the polls of a connection.
-type brought struct {
-	poll        activities.Poll
-	connections int
-}
-
-func (b *brought) Of(token []byte) (activities.Poll, bool) {
-	return b.poll, string(token) == "token"
-}
-
-func (b *brought) Connections() int { return b.connections }
-
-// The poll that brought an attempt is the server's answer to it, if that server answers on the same
-// connection still.
-//
-// F25, F32
-func TestThePollOfAnAttemptCountsFromTheRightServerOnly(t *testing.T) {
-	server := &changing{id: "c1"}
-	g, heartbeats, ended, err := guarded(t, settings(t), server)
-	require.NoError(t, err)
-	sure := func(token string) bool {
-		at, ok := g.polled(t.Context(), []byte(token))
-		require.Equal(t, ok, at == time.Second)
-		return ok
-	}
-	require.False(t, sure("token"), "without polls")
-	polls := &brought{poll: activities.Poll{At: time.Second, Connections: 2}, connections: 2}
-	g.asked = polls
-	require.True(t, sure("token"))
-	require.False(t, sure("another"))
-	polls.connections++
-	require.False(t, sure("token"), "connected again since")
-	polls.connections--
-	server.err = errors.New("connection refused")
-	require.False(t, sure("token"))
-	require.Empty(t, *ended)
-	server.id, server.err = "c2", nil
-	require.False(t, sure("token"))
-	require.Len(t, *ended, 1)
-	require.Zero(t, *heartbeats)
 }
 
 // F25

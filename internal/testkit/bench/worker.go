@@ -138,10 +138,6 @@ func (t task) serve(in io.Reader, out *publisher) (err error) {
 	var cached atomic.Int64
 	options := sdkclient.Options{HostPort: t.Address, Namespace: t.Namespace, Logger: log.NewStructuredLogger(logger), MetricsHandler: sdkclient.MetricsNopHandler}
 	config.ForWorkers(&options)
-	asked := &activities.Asked{}
-	if t.Confirm {
-		asked.Options(&options)
-	}
 	if t.Product {
 		counted, err := telemetry.New("bench", "all", logger)
 		if err != nil {
@@ -155,7 +151,7 @@ func (t task) serve(in io.Reader, out *publisher) (err error) {
 		return err
 	}
 	defer c.Close()
-	stop, err := t.start(c, asked, out, logger)
+	stop, err := t.start(c, out, logger)
 	defer func() { err = errors.Join(err, stop()) }()
 	if err != nil {
 		return err
@@ -210,7 +206,7 @@ func usedMemory(gc bool) memory {
 
 // start starts the two workers of a burnish-worker in role all, with its options
 // (worker/roles.go).
-func (t task) start(c sdkclient.Client, asked *activities.Asked, out *publisher, logger *slog.Logger) (stop func() error, err error) {
+func (t task) start(c sdkclient.Client, out *publisher, logger *slog.Logger) (stop func() error, err error) {
 	var stops []func() error
 	stop = func() error {
 		var failed []error
@@ -249,7 +245,7 @@ func (t task) start(c sdkclient.Client, asked *activities.Asked, out *publisher,
 	all := noops
 	if t.Real {
 		var closeHost func() error
-		if all, closeHost, err = t.real(c, asked, logger); err != nil {
+		if all, closeHost, err = t.real(c, logger); err != nil {
 			return stop, err
 		}
 		stops = append(stops, closeHost)
@@ -288,7 +284,7 @@ func register(w worker.Worker, all map[string]any) {
 
 // real is the product's activities, with a file inventory or Placement, a host's journal on
 // stable storage, and simulated devices or files.
-func (t task) real(c sdkclient.Client, asked *activities.Asked, logger *slog.Logger) (activitySet, func() error, error) {
+func (t task) real(c sdkclient.Client, logger *slog.Logger) (activitySet, func() error, error) {
 	kind, options := "file", backends.Options{Dir: filepath.Join(t.Dir, "inventory")}
 	if t.Placement != "" {
 		kind, options = "placement", backends.Options{Placement: placement.Settings{Getenv: openstack.Noauth(t.Placement), Log: logger}}
@@ -317,10 +313,6 @@ func (t task) real(c sdkclient.Client, asked *activities.Asked, logger *slog.Log
 				return err
 			}
 			return c.RecordActivityHeartbeat(ctx, token, details...)
-		}
-		hardware.Polled = func(ctx context.Context, token []byte) (time.Duration, bool) {
-			poll, ok := asked.Of(token)
-			return poll.At, ok && cluster(ctx) == nil && asked.Connections() == poll.Connections
 		}
 	}
 	b := activitySet{

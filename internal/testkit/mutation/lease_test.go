@@ -3,31 +3,6 @@ package mutation
 // leaseMutations take out the end of an attempt's right to write.
 var leaseMutations = []mutation{
 	{
-		rule: "F32", name: "the answer that brought an attempt counts for a moment only",
-		file: "activities/lease.go",
-		old:  `ok && now-sent <= l.timeout()/6`,
-		new:  `ok`,
-		pkg:  "./activities", run: "TestTheRightToWriteEndsWithTime",
-	},
-	{
-		rule: "F32", name: "a poll's answer is as old as the poll",
-		file: "activities/asked.go",
-		old: `		sent := Poll{At: at, Connections: a.Connections()}
-		err := invoker(ctx, method, req, reply, cc, opts...)
-`,
-		new: `		err := invoker(ctx, method, req, reply, cc, opts...)
-		sent := Poll{At: at, Connections: a.Connections()}
-`,
-		pkg: "./activities", run: "TestAskedKnowsWhenAPollWasSent",
-	},
-	{
-		rule: "F25", name: "a poll that was sent on another connection does not count",
-		file: "worker/server.go",
-		old:  ` || g.asked.Connections() != poll.Connections`,
-		new:  ``,
-		pkg:  "./worker", run: "TestThePollOfAnAttemptCountsFromTheRightServerOnly",
-	},
-	{
 		rule: "F32", name: "the right to write ends with time",
 		file: "activities/lease.go",
 		old:  `if l.asked && now-l.acknowledged <= timeout/3 {`,
