@@ -184,6 +184,6 @@ func TestRepeated_MemoryIsBounded(t *testing.T) {
 		ok[contract.Result](w.maintain(false))
 		ok[contract.Result](w.maintain(true))
 	}
-	require.Len(t, w.state().Recent.All(), 40)
+	require.Len(t, w.state().Recent, 40)
 	w.requireNoDefect()
 }
