@@ -52,12 +52,6 @@ func TestNothingIsRenamed(t *testing.T) {
 	}
 }
 
-// packedLists are the types that JSON shows as lists of structs.
-var packedLists = map[reflect.Type]reflect.Type{
-	reflect.TypeFor[contract.RecentUpdates](): reflect.TypeFor[[]contract.RecentUpdate](),
-	reflect.TypeFor[contract.Bindings]():      reflect.TypeFor[[]device.Binding](),
-}
-
 // fields collects a struct's fields as `Type.json_name kind`, and those of the
 // structs that it holds.
 func fields(t reflect.Type, into map[string]bool) {
@@ -69,14 +63,10 @@ func fields(t reflect.Type, into map[string]bool) {
 	}
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		kind := f.Type
-		if list, ok := packedLists[kind]; ok {
-			kind = list
-		}
 		if !f.Anonymous { // JSON shows its fields as those of the struct
-			into[fmt.Sprintf("%s.%s %s", t.Name(), name, kind)] = true
+			into[fmt.Sprintf("%s.%s %s", t.Name(), name, f.Type)] = true
 		}
-		fields(kind, into)
+		fields(f.Type, into)
 	}
 }
 
