@@ -32,8 +32,6 @@ func TestAnotherProviderIsHinted(t *testing.T) {
 
 // An allocated device gets a hint if another instance has it. For Burnish's own providers
 // the consumers do not count.
-//
-// S0.22, S0.21
 func TestAnotherConsumerIsHinted(t *testing.T) {
 	t.Parallel()
 	for consumer, hinted := range map[string]bool{"i-h1_a": false, "another": true} {

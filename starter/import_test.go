@@ -66,7 +66,7 @@ func TestImportDryRunChangesNothing(t *testing.T) {
 	require.Equal(t, 3, strings.Count(r.out, "would be imported: reserved=1 of 1, used=0"))
 }
 
-// S0.14, S2.84
+// S2.84
 func TestImportRefusesADeviceThatIsEnrolledAsOurs(t *testing.T) {
 	l := &fakeClient{served: []string{"default"}, importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
 		return contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Address: "0000:01:00.0", Total: 1, Enrolled: device.OwnerSelf}}}, nil

@@ -109,7 +109,7 @@ func TestUseFoundWhileReplanning(t *testing.T) {
 
 // A binding by Nova ends when its consumer is gone, whichever hint made the device check.
 //
-// F6
+// F6, S0.19
 func TestNovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.owner = device.OwnerNova

@@ -90,7 +90,7 @@ func TestMaintenanceGoesOnWhereTheLookFails(t *testing.T) {
 
 // A device that is returned without a clean is looked at first, because its tenant had it.
 //
-// F27, D4, D7
+// F27, D4, D7, S0.39
 func TestReturnedWithoutACleanOnlyIfSeen(t *testing.T) {
 	for name, set := range map[string]func(*deviceEnv){
 		"no erase path":          func(w *deviceEnv) { w.host.discovery.Operation = "" },

@@ -65,13 +65,13 @@ func applyOf(p redfishsim.Personality, power string) *scenario {
 	return sc
 }
 
-// S0.31, S3.5, S3.36
+// S3.5, S3.36
 func TestBIOSResetIsInterruptedEverywhere(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) { resetOf(p, "On").interruptEverywhere(t) })
 	t.Run("off", func(t *testing.T) { resetOf(redfishsim.Supermicro, "Off").interruptEverywhere(t) })
 }
 
-// S0.31, S3.5, S3.36
+// S3.5, S3.36
 func TestBIOSApplyIsInterruptedEverywhere(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		if p != redfishsim.OpenBMC { // it has no attributes

@@ -21,7 +21,6 @@ func (s *stepper) requireNoHarm() {
 	}
 }
 
-// S0.31
 func TestEachDriveIsErased(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p)

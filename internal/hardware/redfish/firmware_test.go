@@ -37,7 +37,7 @@ func (s *stepper) update(component string) map[string]any {
 	return policy(s.t, component, redfishsim.Image(component, "9.9.9"), "9.9.9", s.component(component).Version)
 }
 
-// S0.31, S3.5
+// S3.5
 func TestFirmwareReachesItsTarget(t *testing.T) {
 	for _, component := range []string{"BIOS", "BMC"} {
 		t.Run(component, func(t *testing.T) {

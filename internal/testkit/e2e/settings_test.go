@@ -173,7 +173,7 @@ func TestAssertedCleanIsIgnored(t *testing.T) {
 
 // What nothing can erase.
 //
-// D4, S2.44, S0.1
+// D4, S2.44
 func TestNoErasePath(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
