@@ -208,7 +208,7 @@ var order = []struct{ rule, state, nova, self string }{
 
 // Each state with each reservation.
 //
-// S2.52, S2.40, S0.9, S0.15, S0.16, D9
+// S2.52, S2.40, S0.9, S0.15, D9
 func TestWhichSnapshotsAreMismatches(t *testing.T) {
 	t.Parallel()
 	stocks := []inventory.ReservationSnapshot{{Total: 1}, {Total: 1, Used: 1}, {Total: 1, Reserved: 1}, {Total: 1, Reserved: 1, Used: 1}}

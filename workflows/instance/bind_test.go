@@ -84,6 +84,7 @@ func TestBindNamedDevices(t *testing.T) {
 		require.Empty(t, s.Devices[1].Tag)
 		require.Equal(t, []string{"oracledb"}, metadata.New(s).Devices[1].Tags, "the guest reads it; no tag comes first")
 		require.Equal(t, 1, s.Devices[0].Binding)
+		require.Equal(t, "oracledb", e.find("h1_a").Binding.Tag, "the device knows it, too")
 		require.Equal(t, "u1", s.Devices[0].Request)
 		require.Equal(t, "h1", s.Host)
 		require.Equal(t, []string{"h1_a", "h1_b"}, e.held(guest))
