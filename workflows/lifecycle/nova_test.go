@@ -265,7 +265,7 @@ func (w *deviceEnv) importWith(reserved int, consumers ...string) *call {
 // The import follows Placement's record; after a previous run a free provider does not show that
 // the device is clean.
 //
-// S2.84, D8
+// S0.10, S2.84, D8
 func TestImportFollowsTheInventory(t *testing.T) {
 	for _, c := range []struct {
 		name        string

@@ -225,7 +225,7 @@ func TestAFailedLookTakesTheDeviceOutOfThePool(t *testing.T) {
 // A device of Nova's that was used and freed between two reads, and never reserved, is
 // cleaned; one that was not used is never cleaned, however often it is read.
 //
-// F28, S0.16
+// F28, S0.9, S0.16
 func TestUsedAndFreedBetweenTwoReads(t *testing.T) {
 	for name, read := range map[string]func(*deviceEnv){
 		"the inventory answers": func(*deviceEnv) {},
