@@ -119,7 +119,7 @@ func TestDatabasePutBackToBeforeABind(t *testing.T) {
 // The operator has the host's worker accept another, empty server. With the same inventory the
 // device is its tenant's; with another one, which records nothing, it waits for the operator.
 //
-// S0.39, F24, F25
+// F24, F25
 func TestAnotherServerThatWasAccepted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
