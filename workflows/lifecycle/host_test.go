@@ -238,6 +238,39 @@ func TestPlanOutdatedStartsOver(t *testing.T) {
 	w.requireNoDefect()
 }
 
+// A new build, that has another version of a step which the plan does not have, and a new policy
+// restart nothing: the clean goes on as it was planned.
+//
+// S3.16
+func TestANewBuildOrPolicyRestartsNothing(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.host.steps["sanitize"] = 1
+	w.makeBound("i1")
+	began := len(w.host.inputs)
+	ok[contract.Result](w.unbind("i1"))
+	w.stepRuns("zero")
+	p := standardPolicy()
+	p.Priorities, p.Verify = map[string]float64{"zero": 71}, "sample:2"
+	w.setPolicy(p)
+	w.host.crash()
+	w.host.steps["sanitize"] = 2
+	w.host.restart()
+	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
+	w.nextRun()
+	v := w.reach(device.Available)
+	inputs := w.host.inputs[began:]
+	first := inputs[0]
+	require.Greater(t, len(inputs), 2, "an attempt of zero for each build")
+	for i, in := range inputs {
+		require.Equal(t, first.Clean, in.Clean)
+		require.Equal(t, first.Settings, in.Settings)
+		require.True(t, in.Step == "zero" || i == len(inputs)-1, "%s", in.Step)
+	}
+	require.Len(t, v.Cleans[1].Steps, 2)
+	require.Len(t, v.Cleans, 2)
+	w.requireNoDefect()
+}
+
 // A host whose versions never settle ends in error after five times.
 //
 // S3.16

@@ -75,6 +75,39 @@ func TestPlansOfPolicies(t *testing.T) {
 	}
 }
 
+// The operators' page says in which order steps run, and each of its examples does what it says.
+//
+// S3.43
+func TestThePageSaysHowToChangeTheSteps(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/operating.md")
+	require.NoError(t, err)
+	page := strings.Join(strings.Fields(string(text)), " ")
+	plan := func(kind int, example string) (names []string) {
+		require.Contains(t, page, example)
+		file := filepath.Join(t.TempDir(), "policy.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(example+"\n"), 0o600))
+		policy, err := config.LoadPolicy(file)
+		require.NoError(t, err)
+		planner, err := clean.NewPlanner(steps.All().Planning(), policy)
+		require.NoError(t, err)
+		for _, p := range planner.Enabled(devices()[kind]) {
+			names = append(names, fmt.Sprintf("%s %s %g", p.Step.Phase, p.Step.Name, p.Priority))
+		}
+		return names
+	}
+	const drive, gpu = 1, 3
+	require.Contains(t, page, "Phases run in the order prepare, erase, verify, restore; within a phase the higher priority runs first")
+	require.Equal(t, []string{"prepare security_check 100", "prepare wear_check 95", "erase sanitize 90", "erase consolidate_namespaces 80", "verify verify 60"}, plan(drive, ""))
+	require.Equal(t, []string{"erase erase_device 75", "verify verify 60", "restore firmware_reflash 50"}, plan(gpu, ""))
+
+	require.Contains(t, page, "# 0 switches a step off, another number on")
+	const priorities = "priorities: {wear_check: 0, security_check: 110, pci_reset: 20}"
+	require.Equal(t, []string{"prepare security_check 110", "erase sanitize 90", "erase consolidate_namespaces 80", "verify verify 60"}, plan(drive, priorities))
+	require.Equal(t, []string{"erase erase_device 75", "verify verify 60", "restore firmware_reflash 50", "restore pci_reset 20"}, plan(gpu, priorities))
+
+	require.Equal(t, []string{"prepare firmware_reflash 50", "erase erase_device 75", "verify verify 60"}, plan(gpu, "phases: {firmware_reflash: prepare}"))
+}
+
 // An operator chooses among the firmware policy's images, and brings none; other arguments than
 // those of a step's schema are refused.
 func TestTheFirmwareIsThePolicys(t *testing.T) {

@@ -222,7 +222,7 @@ func TestHiddenNamespaceIsRefusedUntilAccepted(t *testing.T) {
 
 // No drive is not an error (S2.4).
 //
-// S2.6
+// S0.2, S2.6
 func TestFindListsWhatDeviceSpecAllows(t *testing.T) {
 	one, two := nvmesim.Drive("S1"), nvmesim.Drive("S2")
 	one.VendorID, two.VendorID = 0x8086, 0x144d
