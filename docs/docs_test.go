@@ -74,6 +74,34 @@ func TestTheLimitsOfAnEraseAreDocumented(t *testing.T) {
 	require.Contains(t, page, "encryption keys stay as they are")
 }
 
+// What cleaning does not protect against, and what the steps of each interface do.
+//
+// S3.44, S3.45
+func TestWhatCleaningDoesNotCoverIsDocumented(t *testing.T) {
+	for page, sentences := range map[string][]string{
+		"redfish.md": {
+			"A whole server in the hands of an untrusted tenant can be changed below what any BMC shows.",
+			"**areas that the erase of a controller leaves out**: reallocated blocks, boot partitions",
+			"**firmware that the tenant has replaced by one that shows the right version**",
+			"| drives that a tenant locked (TCG Opal, ATA passwords) | the erase fails, and the server needs the operator |",
+		},
+		"nvme.md": {
+			"| TCG Opal ownership and locks | found and refused; only the PSID reverts them.",
+			"firmware that reports a false revision is not detected",
+			"| boot partitions, RPMB, persistent memory region | not checked; each record says so |",
+		},
+		"operating.md": {
+			"`management` asks a controller about itself, and has a server's controllers erase their drives;",
+			"`deploy` erases a drive, and proves each erase; `vendor` is your own program's erase;",
+			"`firmware` and `bios` set back and compare what a tenant may have changed; `power` resets the device.",
+		},
+	} {
+		for _, sentence := range sentences {
+			require.Contains(t, words(t, page), sentence)
+		}
+	}
+}
+
 // The page says what the other users of a pool must do while cleaning is off, how
 // pre-allocation is given up, and how long a profile may take.
 //
