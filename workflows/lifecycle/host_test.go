@@ -251,7 +251,9 @@ func TestANewBuildOrPolicyRestartsNothing(t *testing.T) {
 	w.stepRuns("zero")
 	p := standardPolicy()
 	p.Priorities, p.Verify = map[string]float64{"zero": 71}, "sample:2"
+	running := w.planner
 	w.setPolicy(p)
+	*running = *w.planner // as on another control worker, which replays the workflow
 	w.host.crash()
 	w.host.steps["sanitize"] = 2
 	w.host.restart()

@@ -198,7 +198,8 @@ func TestMigrationToDynamic(t *testing.T) {
 	})
 }
 
-// A device that is recovered from its host's record finds its profile by its name.
+// A device that is recovered from its host's record finds its profile by its name, and so does one
+// that is enrolled again.
 func TestARecoveredServerFindsItsProfile(t *testing.T) {
 	w := newShared(t)
 	w.makeFailedShared()
@@ -208,6 +209,12 @@ func TestARecoveredServerFindsItsProfile(t *testing.T) {
 	ok[contract.Result](w.ask(contract.UpdateProvide)) // it was in error: its operator has it (F43)
 	w.requireAvailableWithoutProfile()
 	require.Equal(t, 2, w.pool.made, "one for its first clean, one for its tenant")
+
+	w = newShared(t)
+	w.pool.profile = "/rest/server-profiles/ours-0"
+	w.pool.profiles[w.pool.profile] = w.pool.uuid
+	w.makeAvailable()
+	w.requireAvailableWithoutProfile()
 }
 
 // A tenant's server whose workflow was lost is still the tenant's, and its profile is recorded
@@ -309,8 +316,8 @@ func TestATakenServerIsMadeManageable(t *testing.T) {
 	}
 }
 
-// Others may have used and left a server that no poll looks at: what the operator provides is
-// cleaned.
+// Others may have used and left a server that no poll looks at, and its host cannot always tell:
+// what the operator provides is cleaned.
 //
 // S4.28
 func TestAProvidedSharedServerIsCleaned(t *testing.T) {
@@ -318,11 +325,12 @@ func TestAProvidedSharedServerIsCleaned(t *testing.T) {
 	w.makeAvailable()
 	ok[contract.Result](w.ask(contract.UpdateManage))
 	require.True(t, w.pool.take())
-	w.host.writeAsTenant("theirs")
 	w.pool.leave()
 	require.False(t, w.view().Dirty)
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	cleans := w.zeroed()
+	require.True(t, ok[contract.Result](w.ask(contract.UpdateProvide)).Device.Dirty, "said at once")
 	w.requireAvailableWithoutProfile()
+	require.Equal(t, cleans+1, w.zeroed())
 	w.requireNoDefect()
 }
 
