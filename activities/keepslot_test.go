@@ -20,7 +20,7 @@ import (
 // A clean keeps the host's slot between its steps, while another waits; its last step gives it
 // back.
 //
-// S2.65, S3.38
+// S2.65
 func TestACleanKeepsItsSlotOnTheHost(t *testing.T) {
 	inBubble(t, "between steps", func(t *testing.T) {
 		s := newTestHost(t)

@@ -101,7 +101,7 @@ func TestGoesOnFromTheJournal(t *testing.T) {
 	}
 }
 
-// F2
+// F2, S3.35
 func TestResumesOnlyWhatCountsTheSameBytes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -143,6 +143,7 @@ func TestResumesOnlyWhatCountsTheSameBytes(t *testing.T) {
 	}
 }
 
+// S3.16
 func TestHalfDoneStepOfAnotherVersionBeginsAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {

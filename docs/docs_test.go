@@ -105,7 +105,7 @@ func TestWhatCleaningDoesNotCoverIsDocumented(t *testing.T) {
 // The page says what the other users of a pool must do while cleaning is off, how
 // pre-allocation is given up, and how long a profile may take.
 //
-// S4.30, S4.38, S4.39
+// S4.38, S4.39, S4.30
 func TestTheDutiesInASharedPoolAreDocumented(t *testing.T) {
 	page := words(t, "oneview.md")
 	for _, sentence := range []string{

@@ -73,9 +73,7 @@ func observationTheorems() []observationTheorem {
 		{"an unknown device is cleaned automatically only where the record says that no instance has it", recordDecides},
 		// F24
 		{"a bound device is recorded again, and nothing else is", recordedAgain},
-		// S4.8, S4.11, S4.13, S4.18
 		{"a server that others have is neither used, cleaned nor returned", takenIsLeftAlone},
-		// S4.9, S4.10, S4.28
 		// F34
 		{"a server that others may have used unseen is not offered, nor a tenant's", freeIsNotUnused},
 		{"a server counts as freed only by the appliance's own answer, and is cleaned", freedIsCleaned},

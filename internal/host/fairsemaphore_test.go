@@ -266,7 +266,7 @@ func TestFairSemaphoreUnderLoad(t *testing.T) {
 // A clean keeps its slot between its steps, also while others wait; a slot that nothing takes
 // up becomes free.
 //
-// S2.65, S3.38
+// S2.65
 func TestFairSemaphoreKeepsASlotBetweenSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewFairSemaphore(1)

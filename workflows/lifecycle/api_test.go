@@ -252,7 +252,7 @@ func TestARepeatedRequestIsCarriedOutOnce(t *testing.T) {
 // Power is refused while the device is cleaned, and allowed in state error. The history says
 // who asked for it.
 //
-// S3.28, S3.29
+// S3.28
 func TestPowerOverTheAPI(t *testing.T) {
 	w := newPowered(t)
 	w.makeBound("i1")

@@ -113,8 +113,6 @@ func TestNamedStepsRunInTheOrderGiven(t *testing.T) {
 
 // A step that the host supports but that does not apply to this device is refused, and nothing
 // changes.
-//
-// S3.22
 func TestAnUnplannedStepIsRefused(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.host.steps["sanitize"] = 1

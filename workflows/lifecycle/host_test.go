@@ -274,8 +274,6 @@ func TestANewBuildOrPolicyRestartsNothing(t *testing.T) {
 }
 
 // A host whose versions never settle ends in error after five times.
-//
-// S3.16
 func TestReplanningIsBounded(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")

@@ -115,7 +115,7 @@ func TestOneTimeUseWaitsForTheOperator(t *testing.T) {
 
 // Other devices return at once, marked not sanitized until the next full clean.
 //
-// D7
+// D7, S3.6
 func TestReusableReturnsNotSanitized(t *testing.T) {
 	w := newDeviceEnv(t, notAutomated())
 	w.makeBound("i1")

@@ -219,8 +219,6 @@ func TestARecoveredServerFindsItsProfile(t *testing.T) {
 
 // A tenant's server whose workflow was lost is still the tenant's, and its profile is recorded
 // again, so that all that asks who has it finds that it is not others'.
-//
-// S4.2
 func TestARecoveredTenantsServerKeepsItsProfile(t *testing.T) {
 	w := newShared(t)
 	w.makeBound("i1")
@@ -289,7 +287,7 @@ func TestNoOneviewFile(t *testing.T) {
 // A server that others have may be made manageable. It stays as it is, and is cleaned before it
 // is available again.
 //
-// S4.7, S4.28
+// S4.7
 func TestATakenServerIsMadeManageable(t *testing.T) {
 	for name, loses := range map[string]bool{"available": false, "after a lost race": true} {
 		t.Run(name, func(t *testing.T) {
@@ -335,8 +333,6 @@ func TestAProvidedSharedServerIsCleaned(t *testing.T) {
 }
 
 // The end of the operator's maintenance offers no server that others have taken meanwhile.
-//
-// S4.8, S4.10
 func TestMaintenanceOfASharedServerEnds(t *testing.T) {
 	w := newShared(t)
 	w.makeAvailable()
@@ -356,8 +352,6 @@ func TestMaintenanceOfASharedServerEnds(t *testing.T) {
 
 // What others took is not returned without a clean: they may write to it until a poll finds that
 // they have left it. Then it is cleaned, or, where no operation erases it, its operators decide.
-//
-// S3.21, S4.10, S4.13
 func TestAServerThatOthersTookIsNotOverridden(t *testing.T) {
 	w := newShared(t)
 	w.signatures, w.oneTimeUse = overrideKey, true

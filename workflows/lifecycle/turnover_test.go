@@ -85,7 +85,7 @@ func TestOnlyItsOwnProviderIsCalled(t *testing.T) {
 
 // A turnover has the documented states in the documented order, and only its end lowers the reservation.
 //
-// S0.8, S0.28, S2.39, S3.17
+// S0.8, S0.28, S2.39, S3.1, S3.17
 func TestStatesOfATurnover(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")

@@ -37,8 +37,6 @@ func TestWalk(t *testing.T) {
 
 // TestWalk_SharedPool is TestWalk with a server of a shared pool, which others take and free,
 // and whose appliance loses answers.
-//
-// S4.13, S4.23, S4.26, S4.28
 func TestWalk_SharedPool(t *testing.T) {
 	first, n := uint64(1), *walks/2
 	if *walkSeed != 0 {

@@ -130,7 +130,7 @@ func TestZeroIsForWhatIsOverwritten(t *testing.T) {
 	}
 }
 
-// D5, S2.62
+// D5, S2.62, S3.41
 func TestZeroAndVerifyHaveTimeBySize(t *testing.T) {
 	for name, tt := range map[string]struct {
 		size int64

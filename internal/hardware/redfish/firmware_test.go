@@ -68,7 +68,7 @@ func TestFirmwareReachesItsTarget(t *testing.T) {
 	}
 }
 
-// S3.35, S3.36: each request of an update fails, before and after it was carried out, the BMC
+// Each request of an update fails, before and after it was carried out, the BMC
 // restarts at each, and the worker is killed at each: in the end the component is at its target,
 // written once, or an operator is called. The server is never reset while it is written. An
 // update of the BMC itself ends its sessions and tasks besides.

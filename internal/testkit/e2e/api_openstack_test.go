@@ -203,7 +203,7 @@ func (a *API) acts(t *testing.T, name string) map[string]string {
 // A viewer's token, stolen or not, changes nothing, whatever else is sent with it: 403 and no
 // event. It sees Cyborg's own members of a device, and nothing of its tenants.
 //
-// S2.76, S3.38
+// S2.76
 func (a *API) viewerChangesNothing(t *testing.T) {
 	c := a.As(t, a.Viewer)
 	names := []string{"available", "taken", "no-path", "operator"}

@@ -96,7 +96,7 @@ func TestCleanupTimeoutIsRunningTime(t *testing.T) {
 // With automated cleaning off a one-time-use device waits for the operator's
 // clean, any other returns at once, not sanitized.
 //
-// D7, S3.6
+// D7
 func TestAutomatedCleanOff(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
