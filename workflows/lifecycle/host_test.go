@@ -258,7 +258,6 @@ func TestANewBuildOrPolicyRestartsNothing(t *testing.T) {
 	w.host.steps["sanitize"] = 2
 	w.host.restart()
 	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
-	w.nextRun()
 	v := w.reach(device.Available)
 	inputs := w.host.inputs[began:]
 	first := inputs[0]
