@@ -68,8 +68,6 @@ func (s *testHost) cleaned(t *testing.T, name string) error {
 
 // Of eight drives on a host with four slots the first four are erased, verified and returned
 // before another one begins: no verify waits until all drives are zeroed.
-//
-// S2.65
 func TestTheFirstDrivesReturnBeforeOthersBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const drives, slots = 8, 4

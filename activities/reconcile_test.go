@@ -193,7 +193,7 @@ func (s *reconcileFixture) hinted() []string {
 
 // order is what the requirements say about each state and the values of reserved and used,
 // which are in the order 0/0 0/1 1/0 1/1: "=" as expected,
-// "hint" the device gets a hint, "odd" it does and a mismatch is reported (S2.52).
+// "hint" the device gets a hint, "odd" it does and a mismatch is reported.
 var order = []struct{ rule, state, nova, self string }{
 	{"D8, S2.84: it finds out by itself", "unknown", "= = = =", "= = = ="},
 	{"S0.16, S2.40", "manageable", "odd odd = odd", "odd odd = odd"},
@@ -208,7 +208,7 @@ var order = []struct{ rule, state, nova, self string }{
 
 // Each state with each reservation.
 //
-// S2.52, S2.40, S0.9, S0.15, D9
+// S2.52, S0.9, S0.15, D9
 func TestWhichSnapshotsAreMismatches(t *testing.T) {
 	t.Parallel()
 	stocks := []inventory.ReservationSnapshot{{Total: 1}, {Total: 1, Used: 1}, {Total: 1, Reserved: 1}, {Total: 1, Reserved: 1, Used: 1}}
@@ -313,8 +313,6 @@ func TestListedTwice(t *testing.T) {
 
 // A device without a provider is reported by each reconciliation, and gets one hint, and
 // another when the provider is back. A retired or unknown device is never missing.
-//
-// S2.52
 func TestAMissingProviderIsHintedOnce(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)
@@ -444,8 +442,6 @@ func TestDevicesOfTheGivenInstancesAreHintedFirst(t *testing.T) {
 }
 
 // The list of mismatches is bounded and sorted by name.
-//
-// S2.52
 func TestMismatchesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)

@@ -213,8 +213,6 @@ func TestNoErasePath(t *testing.T) {
 
 // TestHostTooOld: a step that the host does not know ends the plan, whichever
 // it is, and is named.
-//
-// S2.75
 func TestHostTooOld(t *testing.T) {
 	steps := catalog()
 	p := planner(t, steps, clean.Policy{})

@@ -45,7 +45,7 @@ func observationTheorems() []observationTheorem {
 		{"an operation goes on only with an unused device", proceedsUnused},
 		// F6
 		{"no observation ends a binding of a self-owned device", keepsOwnBinding},
-		// F6
+		// F6, S2.49
 		{"reconciliation never changes the state", func(c outcome) string {
 			return unless(c.snapshot.Question != AskReconcile || c.observation.Event == "", "reconciliation changes the state")
 		}},

@@ -226,8 +226,6 @@ func TestADeviceOfNoPoolOverTheAPI(t *testing.T) {
 
 // A clean that is repeated under its key is carried out once, also in a later run, and its
 // answer is 202 again; under the same key another body is refused.
-//
-// S2.73
 func TestARepeatedRequestIsCarriedOutOnce(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeFailed()

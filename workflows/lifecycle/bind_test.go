@@ -11,7 +11,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-// S2.41
 func TestOfTwoBindsAtOnceOneWins(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()

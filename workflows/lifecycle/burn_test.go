@@ -27,7 +27,7 @@ func (w *deviceEnv) requireCleansBeforeOffer(n int) {
 // Each code of an inventory at each request of a burn, before it had effect and with its answer
 // lost.
 //
-// S0.6
+// S0.6, S2.96
 func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 	codes := []struct {
 		class device.Class

@@ -173,8 +173,6 @@ func TestSettingsAreTheCleansOwn(t *testing.T) {
 }
 
 // A host worker that does not support the step is reported at once.
-//
-// S2.87, S2.75
 func TestHostWorkerTooOld(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
 		w := newDeviceEnv(t, standardPolicy())
@@ -205,7 +203,7 @@ func TestPlanNeedsTheHostsSteps(t *testing.T) {
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodeHostWorkerTooOld), v.Fault)
 	require.Empty(t, w.host.inputs, "nothing destructive without a complete plan")
-	w.cleanUp().refused(device.CodeHostWorkerTooOld) // S2.75
+	w.cleanUp().refused(device.CodeHostWorkerTooOld)
 	w.host.steps["verify"] = 1
 	w.signal(contract.SignalObserved, w.host.hint(w.clock())) // its worker starts
 	w.pass(time.Minute)
@@ -293,7 +291,7 @@ func TestReplanningIsBounded(t *testing.T) {
 }
 
 // Discovery does not replace the recorded operation while the device is in use, and does when the
-// device is idle (S2.28, S2.29).
+// device is idle.
 //
 // S2.28
 func TestOperationIsReplacedOnlyWhenIdle(t *testing.T) {

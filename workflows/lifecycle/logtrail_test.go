@@ -68,6 +68,8 @@ func TestATurnoverLeavesATrail(t *testing.T) {
 
 // A failed clean is a warning with its step, fault and remedy. What was refused says who asked
 // for it and why it was not done, and is no error.
+//
+// S2.63
 func TestAFailureAndARefusalInTheLog(t *testing.T) {
 	w, trail := trailed(t)
 	w.makeBound("i1")

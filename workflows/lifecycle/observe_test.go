@@ -204,8 +204,6 @@ func TestReservedAndUnusedIsCleaned(t *testing.T) {
 }
 
 // A device that is not allocatable does not stay free in the inventory.
-//
-// S2.40
 func TestUnreservedByOthersIsReservedAgain(t *testing.T) {
 	for _, owner := range owners {
 		w := newDeviceEnv(t, standardPolicy())

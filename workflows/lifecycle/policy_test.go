@@ -19,7 +19,7 @@ func notAutomated() clean.Policy {
 
 // Nothing can clean it, and it is one-time-use: it needs the operator.
 //
-// D4, S2.74
+// D4
 func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.oneTimeUse = true

@@ -20,8 +20,6 @@ var (
 
 // TestWalk sends random requests, hints, faults and crashes to a device and compares what
 // happens with the oracle. A failed walk names its seed: -walkseed repeats it.
-//
-// S2.49
 func TestWalk(t *testing.T) {
 	first, n := uint64(1), *walks
 	if *walkSeed != 0 {

@@ -338,8 +338,6 @@ func TestACorruptReconcileNow(t *testing.T) {
 }
 
 // A control worker lists the importable devices, also during a full run.
-//
-// S2.84
 func TestCandidates(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.duration = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
@@ -359,8 +357,6 @@ func TestCandidates(t *testing.T) {
 }
 
 // Each full run gets the devices that were missing before; partial runs do not change them.
-//
-// S2.52
 func TestMissingDevicesArePassedOn(t *testing.T) {
 	c := newReconcileFixture(t, func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 		if len(in.Hosts) > 0 {
@@ -376,8 +372,6 @@ func TestMissingDevicesArePassedOn(t *testing.T) {
 }
 
 // The summary names what needs the operator, and stays short.
-//
-// S2.52
 func TestSummaryOfACloud(t *testing.T) {
 	var missing []string
 	for i := range 200 {

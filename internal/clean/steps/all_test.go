@@ -117,7 +117,7 @@ func TestTheStepsMakeAPlanner(t *testing.T) {
 // A device is zeroed only if its operation overwrites it, sanitized only if it does not, and
 // each erase has its verify.
 //
-// S2.22, S2.58
+// S2.22
 func TestZeroIsForWhatIsOverwritten(t *testing.T) {
 	for _, operation := range operations {
 		want := operation == device.WriteZeroes || operation == device.Shred

@@ -68,9 +68,7 @@ func TestUsedAndFreedBetweenTwoSweeps(t *testing.T) {
 
 // One-time use is configured late: devices in use are imported as they are, burned at
 // the next reconcile, free ones stay free, for the trait does not mean dirty,
-// used ones are cleaned (S2.84, D8).
-//
-// S2.84, S2.85
+// used ones are cleaned (D8).
 func TestImportOfAFleetThatIsInUse(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
@@ -121,9 +119,7 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 }
 
 // Burnish never writes to providers of devices that are not enrolled, nor to
-// those of another controller (S2.36).
-//
-// S2.36
+// those of another controller.
 func TestForeignProvidersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
@@ -290,8 +286,6 @@ func TestPlacementIsDownInMidBurnAndMidReturn(t *testing.T) {
 }
 
 // The same in the return of a device whose provider is Nova's.
-//
-// S2.96
 func TestPlacementIsDownInTheReturnOfNovasDevice(t *testing.T) {
 	t.Parallel()
 	for what, after := range map[string]bool{"before the write": false, "after the write": true} {

@@ -12,9 +12,9 @@ import (
 	"burnish/workflows/contract"
 )
 
-// ON_INTERRUPT=error does as S2.70 says.
+// ON_INTERRUPT=error: after a crash a clean ends in state error.
 //
-// D1, S2.70
+// D1
 func TestOnInterruptError(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -173,7 +173,7 @@ func TestAssertedCleanIsIgnored(t *testing.T) {
 
 // What nothing can erase.
 //
-// D4, S2.44
+// D4
 func TestNoErasePath(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -10,8 +10,6 @@ import (
 )
 
 // One device from one tenant to the next.
-//
-// S2.40, S2.41, S2.43, S2.45, S2.46
 func TestTurnover(t *testing.T) {
 	t.Parallel()
 	for _, kind := range Kinds {
