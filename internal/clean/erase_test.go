@@ -132,7 +132,7 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 }
 
 // TestOneOperationAndAlwaysTheSame: resolving is a function of policy and
-// device, and gives an operation that the device supports (S2.27: there is no second choice).
+// device, and gives an operation that the device supports (there is no second choice).
 func TestOneOperationAndAlwaysTheSame(t *testing.T) {
 	for _, action := range []clean.Action{"", "auto", "sanitize", "zero"} {
 		for _, strategy := range []clean.Strategy{"", "auto", "crypto", "block"} {

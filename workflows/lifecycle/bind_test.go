@@ -58,6 +58,7 @@ func TestBindIsRefusedFromAnyOtherState(t *testing.T) {
 	}
 }
 
+// S2.41
 func TestBindAgainIsTheSameBinding(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()

@@ -234,7 +234,7 @@ func TestNothingToAbort(t *testing.T) {
 
 // A configured budget limits the running time of the whole clean.
 //
-// F8, S2.62
+// F8, S2.62, S2.63
 func TestBudgetOfTheWholeClean(t *testing.T) {
 	p := standardPolicy()
 	p.CleanupTimeout = 6 * pace

@@ -106,6 +106,7 @@ func TestAFailureAndARefusalInTheLog(t *testing.T) {
 	require.Equal(t, "unbound, clean failed", short)
 	failed := lines[1]
 	require.Equal(t, []any{"verify", "verify_failed", "byte 7", "look"}, []any{failed[logs.Step], failed[logs.Fault], failed[logs.Error], failed[logs.Remedy]})
+	require.Equal(t, "WARN", failed[slog.LevelKey])
 	require.Equal(t, []int64{2, 1}, []int64{failed.Number(logs.Clean), failed.Number(logs.Binding)})
 
 	w.host.injectFault, w.host.cancelDelay = nil, time.Second

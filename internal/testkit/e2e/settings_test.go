@@ -46,7 +46,7 @@ func TestOnInterruptError(t *testing.T) {
 // Past its time-out a clean ends in error, with a warning that has
 // the device's UUID.
 //
-// S2.62, S2.63, F8
+// F8
 func TestCleanupTimeout(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
