@@ -142,8 +142,6 @@ func TestForeignProvidersAreLeftAlone(t *testing.T) {
 
 // Nova re-created the provider, with another UUID and reserved=0, while the device is
 // dirty: it is reserved again within one sweep, and the device stays the same.
-//
-// S2.40
 func TestRecreatedProviderIsReservedAgain(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
