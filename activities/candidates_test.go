@@ -14,8 +14,6 @@ import (
 
 // Candidates lists page by page which providers could be imported: not those of enrolled
 // devices, and not those without a device name.
-//
-// S2.84
 func TestCandidatesInPages(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)

@@ -49,6 +49,7 @@ func (s *testHost) record(name string) host.Record {
 	return r
 }
 
+// S0.24
 func TestDiscoverRecordsTheDeviceAndReportsIt(t *testing.T) {
 	t.Parallel()
 	s := newTestHost(t)
@@ -58,11 +59,12 @@ func TestDiscoverRecordsTheDeviceAndReportsIt(t *testing.T) {
 	in.Enrollment.Settings = map[string]string{"size": "1GiB"}
 	in.Enrollment.Pool = &contract.Pool{Appliance: "rack1", Hardware: "/rest/server-hardware/1", Template: "/rest/server-profile-templates/1", Dynamic: true}
 	in.Binding = 4
-	s.disk.clearAction, s.disk.clearStrategy = "zero", "block"
+	s.disk.clearAction, s.disk.clearStrategy, s.disk.liveMigratable = "zero", "block", true
 	facts, err := s.discover(t, in)
 	require.NoError(t, err)
 	require.Equal(t, "zero", facts.ClearAction)
 	require.Equal(t, "block", facts.ClearStrategy)
+	require.True(t, facts.LiveMigratable)
 	require.Equal(t, s.disk.identity, facts.Identity)
 	require.Equal(t, device.Shred, facts.Operation)
 	require.Equal(t, "a double", facts.Note)

@@ -54,7 +54,7 @@ func programs(t *testing.T, size int64) (*testHost, contract.StepInput) {
 
 // A program's step ends as any other does. Where another step resumes, it starts over.
 //
-// S0.31, F1, F2, F3, F9
+// F1, F2, F3, F9
 func TestAProgramsStepEndsAsOthersDo(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "done, without a size", func(t *testing.T) {

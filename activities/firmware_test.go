@@ -24,7 +24,7 @@ import (
 // knows from the host's record that it is Burnish's own, and activates it without another
 // commit. The next discovery enrolls the new version.
 //
-// S0.31, F20, F22
+// F20, F22
 func TestAnUpdateOfOneCleanIsFinishedByTheNext(t *testing.T) { // not parallel: see TestPlantedDataIsInTheJournal
 	emulated := nvmesim.New(t, nvmesim.Drive("S1"))
 	s := newTestHost(t)

@@ -209,7 +209,6 @@ func TestAWaitingAttemptEndsAtOnce(t *testing.T) {
 	}
 }
 
-// S2.65
 func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "it is in the heartbeat, and is kept until the next attempt", func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 // A clean keeps the host's slot between its steps, while another waits; its last step gives it
 // back.
 //
-// S2.65, S3.38
+// S2.65
 func TestACleanKeepsItsSlotOnTheHost(t *testing.T) {
 	inBubble(t, "between steps", func(t *testing.T) {
 		s := newTestHost(t)
@@ -68,8 +68,6 @@ func (s *testHost) cleaned(t *testing.T, name string) error {
 
 // Of eight drives on a host with four slots the first four are erased, verified and returned
 // before another one begins: no verify waits until all drives are zeroed.
-//
-// S2.65
 func TestTheFirstDrivesReturnBeforeOthersBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const drives, slots = 8, 4

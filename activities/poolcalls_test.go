@@ -64,6 +64,8 @@ func callPool(t *testing.T, r *activities.Pools, name string) (contract.PoolSnap
 }
 
 // Each activity makes its one call, with what the workflow records.
+//
+// S4.2, S4.19
 func TestPoolActivities(t *testing.T) {
 	for name, call := range map[string]string{
 		contract.ActivityReadPool: "read rack1", contract.ActivityApplyProfile: "apply rack1", contract.ActivityRemoveProfile: "remove rack1",

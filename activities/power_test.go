@@ -94,7 +94,7 @@ func TestPowerIsRefused(t *testing.T) {
 // A change of the power and a step never work at one device at once: whoever has its fence
 // goes first, and the power does not wait for long.
 //
-// F1, S3.28
+// F1
 func TestPowerWaitsForNoStep(t *testing.T) {
 	t.Parallel()
 	s, power := newPowered(t, map[string]string{"power": "on", "serial": "NODE1"})

@@ -15,7 +15,7 @@ import (
 // An available device gets a hint if its provider is not the one that it last had, even
 // if it is free: an instance may have used the earlier one.
 //
-// S2.40, D9
+// D9
 func TestAnotherProviderIsHinted(t *testing.T) {
 	t.Parallel()
 	for provider, hinted := range map[string]bool{"": false, "nova-h1_a": false, "the-one-before": true} {
@@ -32,8 +32,6 @@ func TestAnotherProviderIsHinted(t *testing.T) {
 
 // An allocated device gets a hint if another instance has it. For Burnish's own providers
 // the consumers do not count.
-//
-// S0.22, S0.21
 func TestAnotherConsumerIsHinted(t *testing.T) {
 	t.Parallel()
 	for consumer, hinted := range map[string]bool{"i-h1_a": false, "another": true} {

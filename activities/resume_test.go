@@ -81,7 +81,7 @@ func firstZero(t *testing.T, s *testHost, server *server, in contract.StepInput)
 	return at
 }
 
-// F2
+// F2, S2.70
 func TestGoesOnFromTheJournal(t *testing.T) {
 	t.Parallel()
 	for _, chunks := range []int64{0, 1, 2} {
@@ -101,7 +101,7 @@ func TestGoesOnFromTheJournal(t *testing.T) {
 	}
 }
 
-// F2
+// F2, S3.35
 func TestResumesOnlyWhatCountsTheSameBytes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -143,6 +143,7 @@ func TestResumesOnlyWhatCountsTheSameBytes(t *testing.T) {
 	}
 }
 
+// S3.16
 func TestHalfDoneStepOfAnotherVersionBeginsAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
@@ -268,7 +269,7 @@ func TestRecordThatCannotBeTrustedNeedsTheOperator(t *testing.T) {
 	}
 }
 
-// D1
+// D1, S2.70
 func TestOnInterruptError(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "after a crash", func(t *testing.T) {

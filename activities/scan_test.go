@@ -26,7 +26,7 @@ func refusedWith(class device.Class, code device.Code, message string) error {
 // A new device is enrolled once, manageable, under the name made of host and address. A
 // second scan that gets the digests of the first sends nothing.
 //
-// S0.2, S2.6, S2.34, D14
+// S0.2, S2.34, D14
 func TestNewDevicesAreEnrolled(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
@@ -148,8 +148,6 @@ func TestADriverTakesNoDeviceFromAnother(t *testing.T) {
 
 // A device is never reported missing if its driver finds no devices, if it was forgotten,
 // or if it has no address.
-//
-// S2.6
 func TestDevicesThatAreNotMissing(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
@@ -165,7 +163,7 @@ func TestDevicesThatAreNotMissing(t *testing.T) {
 // A refused enrollment is logged once and reported with its reason. It is tried again only
 // when the device changed or the worker started.
 //
-// F15, S2.25
+// F15
 func TestARefusedDeviceIsTriedOnce(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
@@ -221,8 +219,6 @@ func TestEnrolledByTheOperator(t *testing.T) {
 
 // A device that an operator has forgotten is not enrolled again, and its workflow is
 // described once. A device whose enrollment was refused is enrolled.
-//
-// S2.6
 func TestForgottenDevicesAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -265,8 +261,6 @@ func TestForgottenDevicesAreLeftAlone(t *testing.T) {
 // When the worker starts, the scan checks again how the run of a forgotten device ended:
 // an enrollment may have failed after its scan timed out, and a refused device may since
 // have been enrolled and forgotten by the operator.
-//
-// S2.6
 func TestAHostStartTriesRefusedDevicesAgain(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
@@ -323,8 +317,6 @@ func TestTwoDriversOneDevice(t *testing.T) {
 
 // A transient failure fails the attempt after everything else was done; the next attempt
 // does only the rest.
-//
-// S2.6
 func TestARetriedScanContinues(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
@@ -367,8 +359,6 @@ func TestARetriedScanContinues(t *testing.T) {
 }
 
 // A scan whose hint fails is retried, and the device does not count as reported.
-//
-// S2.6
 func TestAHintThatFails(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
@@ -387,8 +377,6 @@ func TestAHintThatFails(t *testing.T) {
 }
 
 // A workflow that knows a device that the host does not know gets a hint to discover it.
-//
-// S2.6
 func TestADeviceThatOnlyItsWorkflowKnowsIsHinted(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
@@ -401,8 +389,6 @@ func TestADeviceThatOnlyItsWorkflowKnowsIsHinted(t *testing.T) {
 }
 
 // An address that makes no valid name is refused; other devices are enrolled.
-//
-// S2.6
 func TestAnInvalidAddressIsRefused(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
@@ -412,7 +398,6 @@ func TestAnInvalidAddressIsRefused(t *testing.T) {
 	require.Equal(t, device.CodeInvalid, out.Refused[0].Code)
 }
 
-// S2.6
 func TestAScanFailsWithItsFinder(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
@@ -448,8 +433,6 @@ func TestASerialOfAnotherDriversDeviceIsRefused(t *testing.T) {
 }
 
 // The enrollment of a drive in use is tried again only when the drive changes.
-//
-// S2.60
 func TestADriveInUseIsTriedWhenItChanges(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)

@@ -197,8 +197,6 @@ func (l *scanFixture) sent() (enrolled, hinted, asked []string) {
 
 // Watch reports the worker's start, and then only changes. A failure is retried and logged
 // once.
-//
-// S2.6
 func TestWatchReportsChanges(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "with failures", func(t *testing.T) {
@@ -273,8 +271,6 @@ func TestAnOrphanedScanEnds(t *testing.T) {
 }
 
 // A host watches for devices only if one of its drivers can find them.
-//
-// S2.6
 func TestAnyFinder(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)

@@ -203,6 +203,7 @@ func TestAResultIsRecorded(t *testing.T) {
 	})
 }
 
+// S3.35
 func TestAFinishedStepIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // are compared. Its device is not without a provider. That of a device that is not enrolled is
 // read by the import, which names it.
 //
-// S0.30, F29
+// F29
 func TestAnUnreadableProviderEndsNoReconciliation(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)

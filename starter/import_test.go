@@ -58,7 +58,6 @@ func TestImportEnrollsEveryCandidateOnce(t *testing.T) {
 	}, one.Enrollment)
 }
 
-// S2.84
 func TestImportDryRunChangesNothing(t *testing.T) {
 	l := &fakeClient{served: []string{"default"}, importable: pages(3, 10)}
 	r := burnish(t, l, "", "import", "--from", "placement", "--dry-run")
@@ -66,7 +65,6 @@ func TestImportDryRunChangesNothing(t *testing.T) {
 	require.Equal(t, 3, strings.Count(r.out, "would be imported: reserved=1 of 1, used=0"))
 }
 
-// S0.14, S2.84
 func TestImportRefusesADeviceThatIsEnrolledAsOurs(t *testing.T) {
 	l := &fakeClient{served: []string{"default"}, importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
 		return contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Address: "0000:01:00.0", Total: 1, Enrolled: device.OwnerSelf}}}, nil
@@ -79,7 +77,6 @@ func TestImportRefusesADeviceThatIsEnrolledAsOurs(t *testing.T) {
 	}
 }
 
-// S2.84
 func TestImportWrongUse(t *testing.T) {
 	for line, want := range map[string]string{
 		"import":             `--from "": must be placement`,
@@ -133,8 +130,6 @@ func TestImportCheck(t *testing.T) {
 }
 
 // A provider that cannot be read is named, and the others are imported.
-//
-// S2.84
 func TestImportNamesWhatCannotBeRead(t *testing.T) {
 	fault := &device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable, Message: "it answers 500", Remedy: "wait"}
 	l := &fakeClient{served: []string{"default"}, importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
@@ -150,8 +145,6 @@ func TestImportNamesWhatCannotBeRead(t *testing.T) {
 }
 
 // A one-time-use provider whose name does not have Nova's form is reported and skipped.
-//
-// S2.84
 func TestImportSkipsProvidersWithAnotherNameForm(t *testing.T) {
 	l := &fakeClient{served: []string{"default"}, importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
 		return contract.Candidates{Devices: []contract.Candidate{{Name: "weird", Total: 1}}}, nil
@@ -163,7 +156,6 @@ func TestImportSkipsProvidersWithAnotherNameForm(t *testing.T) {
 	}
 }
 
-// S2.84
 func TestImportFromAnUnservedCloud(t *testing.T) {
 	l := &fakeClient{importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
 		return contract.Candidates{}, serviceerror.NewNotFound("workflow not found")

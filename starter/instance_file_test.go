@@ -65,8 +65,6 @@ func TestInstanceFileProblems(t *testing.T) {
 
 // The guest's address is the one that libvirt gives the guest, not the host's in <source>; one
 // that is given by --guest goes before it, and what the domain does not have stays unknown.
-//
-// S1.15
 func TestInstanceBindWithADomain(t *testing.T) {
 	domain := filepath.Join(t.TempDir(), "vm1.xml")
 	require.NoError(t, os.WriteFile(domain, []byte(`<domain type='kvm'>

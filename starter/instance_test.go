@@ -51,7 +51,7 @@ requests:
 // Order, tags and addresses arrive as they were given; names, host and addresses in their one
 // spelling.
 //
-// S1.5, S1.37
+// S1.37
 func TestInstanceRequestsAreSentAsContracted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "request.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(requestFile), 0o600))
@@ -220,7 +220,6 @@ func exampleInstance() contract.InstanceStatus {
 	return s
 }
 
-// S1.16
 func TestInstanceGolden(t *testing.T) {
 	shown := map[string]contract.InstanceStatus{someInstance: exampleInstance(), contract.DeviceUUID("bare"): has(contract.InstanceReleased)}
 	l := &fakeClient{onShowInstance: func(_ context.Context, instance string) (contract.InstanceStatus, error) { return shown[instance], nil }}

@@ -12,8 +12,6 @@ import (
 
 // A mistake on the command line of an instance is one line with exit code 2, and nothing is
 // sent: no device is claimed.
-//
-// S1.7, S1.10, S1.15, S1.35
 func TestWrongInputForInstances(t *testing.T) {
 	for _, tt := range []struct {
 		args []string
@@ -110,7 +108,7 @@ func TestWrongInputForInstances(t *testing.T) {
 	}
 }
 
-// S1.35: no tag is one thing, an empty one another; so for the bind of one device.
+// No tag is one thing, an empty one another; so for the bind of one device.
 func TestBindRefusesAnEmptyTag(t *testing.T) {
 	l := &fakeClient{onUpdate: func(context.Context, string, string, any) (contract.Result, error) { return contract.Result{}, nil }}
 	got := burnish(t, l, "", "bind", "d1", "--instance", someInstance, "--tag", "")

@@ -38,8 +38,6 @@ func limitedFleet() *fakeClient {
 }
 
 // list and show say the place in line as it is now, and the alarm that stands for all.
-//
-// S3.38
 func TestPlacesInLine(t *testing.T) {
 	l := limitedFleet()
 	got := burnish(t, l, "", "list", "--needs-operator")

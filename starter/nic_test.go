@@ -12,8 +12,6 @@ import (
 )
 
 // show has a NIC's MAC and the mark of a live-migratable device, and nothing where there is none.
-//
-// S0.24, S1.16
 func TestShowHasMACAndLiveMigratableMark(t *testing.T) {
 	v := in("d1", device.Available)
 	shown := func(args ...string) string {

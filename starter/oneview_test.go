@@ -26,8 +26,6 @@ func polledAppliances() *fakeClient {
 }
 
 // The line of an appliance is its last good round and the next one, or that there is none.
-//
-// S4.15
 func TestOneViewStatus(t *testing.T) {
 	got := burnish(t, polledAppliances(), "", "oneview", "status")
 	require.Equal(t, 0, got.code, got.errors)

@@ -90,8 +90,6 @@ func plannedFleet(t *testing.T, args ...string) map[string]devicePlan {
 }
 
 // The default policy does not change the operations that it locked in.
-//
-// S2.16
 func TestFleetByTheDefaultPolicy(t *testing.T) {
 	all := plannedFleet(t)
 	for name, d := range all {
@@ -104,8 +102,6 @@ func TestFleetByTheDefaultPolicy(t *testing.T) {
 }
 
 // Another policy: which devices change, which cannot satisfy it, which stay locked in.
-//
-// S2.25, S2.28
 func TestFleetByAnotherPolicy(t *testing.T) {
 	all := plannedFleet(t, "--policy", policyFile(t, "nvme: {clear_action: sanitize, clear_strategy: block}\n"))
 	require.Equal(t, devicePlan{
@@ -132,8 +128,6 @@ func TestFleetByAnotherPolicy(t *testing.T) {
 // A device that the policy excludes already does not change while it stays excluded, and
 // changes when it is included again. A device that can manage its namespaces is included,
 // whatever its layout is.
-//
-// S2.25
 func TestFleetOfExcludedDevices(t *testing.T) {
 	known := steps.All().Versions()
 	facts := contract.DiscoveryResult{
@@ -165,8 +159,6 @@ func TestFleetOfExcludedDevices(t *testing.T) {
 }
 
 // The entry of device_spec of each device comes before the policy of the file.
-//
-// S2.105
 func TestFleetByTheEntriesOfDeviceSpec(t *testing.T) {
 	facts := contract.DiscoveryResult{
 		Operation: device.BlockErase, Capabilities: &device.Capabilities{CryptoErase: true, BlockErase: true, ManageNamespaces: true},
@@ -185,7 +177,6 @@ func TestFleetByTheEntriesOfDeviceSpec(t *testing.T) {
 	require.Contains(t, bad.Reason, "crypto is impossible with clear_action zero")
 }
 
-// S2.25
 func TestFleetForPeople(t *testing.T) {
 	got := burnish(t, plannable(), "", "plan", "--fleet", "--policy", policyFile(t, "nvme: {clear_action: zero}\n"))
 	require.Equal(t, exitOK, got.code, got.errors)
@@ -212,8 +203,6 @@ func TestFleetJSONHasItsKeys(t *testing.T) {
 }
 
 // An invalid policy is reported with its line before a server is contacted.
-//
-// S2.23
 func TestFleetWithAnInvalidPolicy(t *testing.T) {
 	for text, want := range map[string]string{
 		"nvme: {clear_action: zero, clear_strategy: crypto}\n": "impossible with clear_action zero",

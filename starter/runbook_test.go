@@ -14,6 +14,8 @@ import (
 )
 
 // The flags of clean make its input; values have the types that JSON has.
+//
+// S2.82
 func TestTheInputOfACleanWithArguments(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args []string

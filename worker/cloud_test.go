@@ -50,8 +50,6 @@ func TestABatchRequestsOneReconciliation(t *testing.T) {
 }
 
 // Nova's notification of a move comes too early, so one more reconciliation follows.
-//
-// S0.24
 func TestAMoveIsReconciledTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, requests := recorded(t, nil)

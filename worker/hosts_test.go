@@ -358,8 +358,6 @@ func (r *running) view(name string) contract.DeviceStatus {
 // TestAHostFindsItsDevices runs a worker against a real server: devices come,
 // change, are removed, refused and forgotten, and the worker starts again while a scan of its
 // predecessor has no result.
-//
-// S2.6
 func TestAHostFindsItsDevices(t *testing.T) {
 	at := devserver(t)
 	s := settings(t)
@@ -429,8 +427,6 @@ func TestAHostFindsItsDevices(t *testing.T) {
 }
 
 // Without a driver that finds, no workflow of the host is started.
-//
-// S2.6
 func TestNoFinderNoHostWorkflow(t *testing.T) {
 	at := devserver(t)
 	s := settings(t)

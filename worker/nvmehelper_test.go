@@ -9,8 +9,6 @@ import (
 )
 
 // The helper takes no arguments, so that its caller cannot influence it.
-//
-// S2.67
 func TestTheHelperTakesNoArguments(t *testing.T) {
 	err := run([]string{privileged.Subcommand, "--host-file=/tmp/mine"})
 	require.EqualError(t, err, "nvme-helper takes no arguments")

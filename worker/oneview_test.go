@@ -46,7 +46,7 @@ func (f *fileOf) Settings(name string) (oneview.Settings, error) {
 // Each appliance gets a round when the worker starts, with its interval; once more when the
 // file has another interval or another appliance, and not otherwise. What fails is tried again.
 //
-// S4.14, S4.15
+// S4.14
 func TestTheWorkerStartsThePolls(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	file := &fileOf{intervals: map[string]time.Duration{"rack1": 5 * time.Minute, "rack2": 0}}

@@ -10,6 +10,8 @@ import (
 
 // Wrong settings end a worker of any role with exit code 2 and the variable's name, before
 // it contacts a server (there is none) or polls.
+//
+// S0.12
 func TestWrongSettingsEndEveryRoleFirst(t *testing.T) {
 	for name, tt := range map[string]struct{ value, says string }{
 		"VERIFY":    {"half", `BURNISH_VERIFY: "half" is neither full nor sample:N`},

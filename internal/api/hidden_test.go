@@ -38,8 +38,6 @@ func (ended) Query(context.Context, string) (contract.DeviceStatus, error) {
 // An error shows no more of a device than the device itself: who may not read details sees
 // neither its name nor its words, and none who asks whether the API is ready sees where the
 // server is.
-//
-// S2.76
 func TestErrorsShowNoDetails(t *testing.T) {
 	const address = "10.9.8.7:7233"
 	refusal := contract.Refuse(contract.Refusal{Device: testName, State: device.Allocated,

@@ -56,7 +56,6 @@ func requestOf(t *testing.T, r route, method string, headers ...string) *http.Re
 	return q
 }
 
-// S2.76
 func TestAStolenTokenOfAViewerChangesNothing(t *testing.T) {
 	h, lines := guarded(t, untouchable{})
 	policy, err := access.ReadPolicy("")

@@ -96,7 +96,7 @@ func TestTheReasonSaysWhatIsMissing(t *testing.T) {
 // TestInvalidPoliciesAreRefused, when they are loaded and when they are used,
 // whatever the device can do.
 //
-// S2.23, S2.8, S2.9
+// S2.23
 func TestInvalidPoliciesAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		policy clean.ErasePolicy
@@ -132,9 +132,7 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 }
 
 // TestOneOperationAndAlwaysTheSame: resolving is a function of policy and
-// device, and gives an operation that the device supports (S2.27: there is no second choice).
-//
-// S2.26
+// device, and gives an operation that the device supports (there is no second choice).
 func TestOneOperationAndAlwaysTheSame(t *testing.T) {
 	for _, action := range []clean.Action{"", "auto", "sanitize", "zero"} {
 		for _, strategy := range []clean.Strategy{"", "auto", "crypto", "block"} {

@@ -75,8 +75,6 @@ func TestStepsOfEachOperation(t *testing.T) {
 
 // TestAPlanErasesInOneWay: no plan holds two ways to erase, and each holds one,
 // before its verify.
-//
-// S2.27
 func TestAPlanErasesInOneWay(t *testing.T) {
 	for _, action := range []clean.Action{"auto", "sanitize", "zero"} {
 		for _, strategy := range []clean.Strategy{"auto", "crypto", "block"} {
@@ -101,7 +99,7 @@ func TestAPlanErasesInOneWay(t *testing.T) {
 
 // TestNoPlanWithoutAnOperation, even where every step is known.
 //
-// S2.25, S2.94
+// S2.94
 func TestNoPlanWithoutAnOperation(t *testing.T) {
 	made, fault := erasure(t, clean.ErasePolicy{Action: "sanitize"}, can("w"), device.LayoutWhole)
 	require.Empty(t, made)

@@ -70,7 +70,7 @@ func full(t *testing.T, steps []clean.Step, policy clean.Policy) []string {
 	return namesOf(plan)
 }
 
-// D13, S3.7, S3.9, S3.8, S3.10
+// D13, S3.7, S3.9, S3.8
 func TestPhaseThenPriority(t *testing.T) {
 	for name, tt := range map[string]struct {
 		priorities map[string]float64
@@ -145,7 +145,6 @@ func TestRefusedPolicies(t *testing.T) {
 	}
 }
 
-// S3.13
 func TestNoTie(t *testing.T) {
 	for name, priorities := range map[string]map[string]float64{
 		"two interfaces":      {"firmware": 30},
@@ -214,8 +213,6 @@ func TestNoErasePath(t *testing.T) {
 
 // TestHostTooOld: a step that the host does not know ends the plan, whichever
 // it is, and is named.
-//
-// S2.75
 func TestHostTooOld(t *testing.T) {
 	steps := catalog()
 	p := planner(t, steps, clean.Policy{})
@@ -281,7 +278,7 @@ func TestNamedSteps(t *testing.T) {
 	}
 }
 
-// S3.10, S3.8
+// S3.10
 func TestEnabledIsTheFullPlan(t *testing.T) {
 	p := planner(t, catalog(), clean.Policy{Priorities: map[string]float64{"wear": 0, "zero": 99.5}})
 	plan, fault := p.Full(subject(catalog()))

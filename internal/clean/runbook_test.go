@@ -26,8 +26,6 @@ var everything = &clean.Match{Type: "*"}
 
 // A runbook that matches is the full clean, in its own order; what it does not name does not
 // run, and what it names runs although its priority is 0.
-//
-// S3.7, S3.8
 func TestARunbookReplacesPhasesAndPriorities(t *testing.T) {
 	want := []string{"security", "firmware", "namespaces", "zero", "verify", "reset"}
 	require.Equal(t, want, full(t, catalog(), withBooks(book("r", everything, want...))))

@@ -146,6 +146,7 @@ func TestEmptyIsUnset(t *testing.T) {
 	}
 }
 
+// S3.6
 func TestGoodValues(t *testing.T) {
 	for name, s := range settings(t) {
 		t.Run(name, func(t *testing.T) {

@@ -109,8 +109,6 @@ func TestClaimAndBindingKeepWhatTheEventSays(t *testing.T) {
 }
 
 // Each binding has the next number. Observing the same binding again keeps its number.
-//
-// S2.41
 func TestBindingsAreNumbered(t *testing.T) {
 	d, err := read("available nova cleanable")
 	require.NoError(t, err)
@@ -170,7 +168,6 @@ func TestIllegalEventsNameWhatWouldBeLegal(t *testing.T) {
 	}
 }
 
-// S2.40
 func TestAllocatableNeedsAllFour(t *testing.T) {
 	for text, want := range map[string]bool{
 		"available":                         true,

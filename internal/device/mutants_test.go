@@ -53,7 +53,6 @@ func mutations() []mutant {
 		{"a changed device in the pool is clean", dropEffect(Available, IdentityChanged, markDirty), usedIsDirty},
 		{"a changed device is clean", dropEffect(Manageable, IdentityChanged, markDirty), usedIsDirty},
 		{"taken leaves it clean", everywhere(setTaken, but(setTaken, keepDirt)), usedIsDirty},
-		// S4.28
 		{"freed leaves it clean", dropEffect(Manageable, Freed, markDirty), usedIsDirty},
 		{"a lost race leaves it clean", everywhere(markRaceLost, but(markRaceLost, keepDirt)), usedIsDirty},
 		{"the instance of a previous run leaves it clean", everywhere(restoreBinding, but(restoreBinding, keepDirt)), usedIsDirty},
@@ -167,7 +166,6 @@ func mutations() []mutant {
 		{"taken ends a quarantine", everywhere(setTaken, but(setTaken, func(_ Device, d *Device) { d.Maintenance = MaintenanceTaken })), fails},
 		{"a lost race is cleaned at once", leadTo(Available, LostRace, PendingCleaning), fails},
 		{"freed ends any maintenance", dropGuard(Manageable, Freed, maintenanceTaken), maintained},
-		// S4.28
 		{"freed is not cleaned", leadTo(Manageable, Freed, Available), maintained},
 		{"a full plan ends the operator's maintenance", addEffect(Cleaning, CleanDone, freeDevice), maintained},
 		{"provide makes it allocatable at once", leadTo(Manageable, Provide, Available, clean), pool},
@@ -187,10 +185,8 @@ func mutations() []mutant {
 		{"error has no way out", both(dropRow(Error, Clean), dropRow(Error, Manage)), traps},
 		{"taken is never freed", dropRow(Manageable, Freed), allowed},
 		{"a clean that waits for the operator never starts", dropRow(PendingCleaning, Clean), allowed},
-		// S3.20
 		{"no clean from error", dropRow(Error, Clean), allowed},
 		{"no manage from error", dropRow(Error, Manage), allowed},
-		// S3.22
 		{"no named steps", dropRow(Manageable, CleanSteps), allowed},
 		{"named steps never end", dropRow(Cleaning, StepsDone), allowed},
 		{"an unbind of an uncleanable device by another instance", dropGuard(Allocated, Unbind, byBoundInstance, uncleanable), unbinds},

@@ -45,7 +45,7 @@ func observationTheorems() []observationTheorem {
 		{"an operation goes on only with an unused device", proceedsUnused},
 		// F6
 		{"no observation ends a binding of a self-owned device", keepsOwnBinding},
-		// F6
+		// F6, S2.49, S2.52
 		{"reconciliation never changes the state", func(c outcome) string {
 			return unless(c.snapshot.Question != AskReconcile || c.observation.Event == "", "reconciliation changes the state")
 		}},
@@ -56,7 +56,6 @@ func observationTheorems() []observationTheorem {
 		{"a use is never ignored", useIsSeen},
 		// S2.40
 		{"what is not allocatable does not stay schedulable", exposedIsReserved},
-		// S2.52
 		{"reconciliation reports what a re-check would act on", reconcileAgrees},
 		{"a call that failed proves nothing", failureProvesNothing},
 		{"only a positive result of the host changes the identity", hostIsBelieved},
@@ -73,9 +72,7 @@ func observationTheorems() []observationTheorem {
 		{"an unknown device is cleaned automatically only where the record says that no instance has it", recordDecides},
 		// F24
 		{"a bound device is recorded again, and nothing else is", recordedAgain},
-		// S4.8, S4.11, S4.13, S4.18
 		{"a server that others have is neither used, cleaned nor returned", takenIsLeftAlone},
-		// S4.9, S4.10, S4.28
 		// F34
 		{"a server that others may have used unseen is not offered, nor a tenant's", freeIsNotUnused},
 		{"a server counts as freed only by the appliance's own answer, and is cleaned", freedIsCleaned},

@@ -82,11 +82,9 @@ func proofs() []proof {
 		{name: "at most one row holds", rows: oneRowHolds},
 		{name: "no row is dead", walked: noRowIsDead},
 		{name: "every state is reached", walk: everyStateIsReached},
-		// S3.20
 		{name: "an allowed event of operator, tenant or workflow is never refused", walk: allowedIsNeverRefused},
-		// S2.48
 		{name: "no traps: allocatable again, by Burnish and its operator alone", walk: noTraps(false)},
-		// S2.48, D2
+		// D2
 		{name: "no traps with overrides: without another erase path too", walk: noTraps(true)},
 		{name: "no traps: retire and forget end every device", walk: everyDeviceCanEnd},
 		// S2.40
@@ -109,13 +107,11 @@ func proofs() []proof {
 		{name: "named steps clear nothing", walk: ofStep(namedStepsClearNothing)},
 		// S0.1
 		{name: "a one-time-use device returns to the pool only by a full plan or an override", walk: ofPlace(oneTimeUseIsCleaned)},
-		// S3.21, S4.10
 		{name: "no operator returns without a clean what others took", walk: ofStep(takenIsNotReturned)},
 		// D2, D4, D7
 		{name: "NotSanitized is set by an exemption and cleared by a full plan", walk: ofStep(notSanitizedIsKept)},
 		// S2.40
 		{name: "four events alone make a device allocatable", walk: ofStep(fourWaysIntoThePool)},
-		// S2.42
 		{name: "a claim excludes every other request", walk: claimExcludes},
 		// S0.27
 		{name: "a binding comes from its own instance's burn", walk: ofStep(bindingsComeFromBurns)},
@@ -125,17 +121,13 @@ func proofs() []proof {
 		{name: "only its own unbind ends a binding of a self-owned device", walk: ofStep(bindingEndsByUnbind)},
 		// F6
 		{name: "an observed binding ends when its end is observed", walk: ofStep(observedBindingEnds)},
-		// S2.51, S4.10
 		{name: "maintenance ends by the system that began it", walk: ofStep(holdsEndByTheirOwn)},
 		// F43
 		{name: "what an operator holds is neither cleaned nor offered by itself", walk: ofStep(heldByOperator)},
 		// D7, F24, D16
 		{name: "automated cleaning off, or no record: the device waits for the operator's clean", walk: ofStep(heldUntilCleaned)},
-		// S2.66
 		{name: "a running clean ends by its own end, a use, an invalidation or a loss", walk: ofStep(cleanRuns)},
-		// S3.23
 		{name: "a failed clean leads to error and maintenance, until the operator acts", walk: ofStep(failureNeedsOperator)},
-		// S2.49
 		{name: "the fields fit the state", walk: ofPlace(marksFitTheState)},
 	}
 }

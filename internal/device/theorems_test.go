@@ -346,7 +346,7 @@ func allowedIsNeverRefused(g *graph) error {
 			may = alive && d.Claim == nil
 		case Retire:
 			may = alive && d.Claim == nil && d.State != Cleaning
-		case Power: // S3.28, S3.29
+		case Power:
 			may = d.Claim == nil && slices.Contains([]State{Manageable, Available, Allocated, Error, Retired}, d.State)
 		case Lost, Invalidated:
 			may = alive

@@ -81,7 +81,6 @@ func with(some, more map[string]string) map[string]string {
 	return all
 }
 
-// S2.3
 func TestDriversAreCheckedOnTheirHost(t *testing.T) {
 	one := []hardware.Found{{Address: address}}
 	for name, tt := range map[string]struct {

@@ -10,8 +10,6 @@ import (
 )
 
 // Problems with the inventory are reported with their remedy.
-//
-// S0.12
 func TestTheInventoryIsChecked(t *testing.T) {
 	check := func(w config.Worker) Finding {
 		t.Helper()

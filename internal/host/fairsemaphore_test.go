@@ -145,7 +145,6 @@ func TestFairSemaphoreServesInOrder(t *testing.T) {
 	})
 }
 
-// S2.65
 func TestFairSemaphoreKeepsThePosition(t *testing.T) {
 	inBubble(t, "the position is kept", func(t *testing.T) {
 		s := NewFairSemaphore(1)
@@ -223,8 +222,6 @@ func TestFairSemaphoreKeepsThePosition(t *testing.T) {
 }
 
 // With many random clients no more than n have a slot, and in the end no slot is lost.
-//
-// S2.65
 func TestFairSemaphoreUnderLoad(t *testing.T) {
 	const n = 3
 	s := NewFairSemaphore(n)
@@ -265,8 +262,6 @@ func TestFairSemaphoreUnderLoad(t *testing.T) {
 
 // A clean keeps its slot between its steps, also while others wait; a slot that nothing takes
 // up becomes free.
-//
-// S2.65, S3.38
 func TestFairSemaphoreKeepsASlotBetweenSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewFairSemaphore(1)

@@ -75,7 +75,7 @@ func TestDeviceSpecIsReadAgainEachTime(t *testing.T) {
 	require.Contains(t, fault.Message, "line 1: device_spec: vendor_id: ", "an invalid entry disallows everything")
 }
 
-// F13, S2.7
+// F13
 func TestInvalidSpecsHaveTheirLine(t *testing.T) {
 	for what, c := range map[string]struct{ entry, want string }{
 		"vendor":            {"vendor_id: intel", `line 4: device_spec: vendor_id: "intel" is not a hexadecimal number`},
@@ -148,8 +148,6 @@ func TestLiveMigratableIsAKeyOfAnEntry(t *testing.T) {
 
 // The erase policy of an entry's devices, and tags. What resembles a criterion is no tag: as
 // one it would make the entry match more devices.
-//
-// S2.105
 func TestErasePolicyAndTagsAreKeysOfAnEntry(t *testing.T) {
 	rules, err := LoadRules(writeRules(t, `allow:
   device_spec:

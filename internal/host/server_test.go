@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// F25
+// F25, S0.39
 func TestAStateDirectoryBelongsToOneServer(t *testing.T) {
 	dir := filepath.Join(testDir(t), "state")
 	_, found, err := RecordedServer(dir)

@@ -194,8 +194,6 @@ func TestAFaultBeforeAndAfterEveryCall(t *testing.T) {
 }
 
 // A first EnsureProvider that fails at any call leaves no provider, or a burned one.
-//
-// S2.40
 func TestAnInterruptedEnsureProviderLeavesNothingFree(t *testing.T) {
 	calls := append([]inventorytest.Kind{inventorytest.Create}, burned...)
 	for n := 1; n <= len(calls); n++ {

@@ -231,7 +231,6 @@ func TestEnsureReservedAcceptsConcurrentWrites(t *testing.T) {
 	}
 }
 
-// S0.4
 func TestReserveForBindIsFourRequests(t *testing.T) {
 	w := newFixture(t, false, false)
 	g := w.reservation().Generation
@@ -277,7 +276,6 @@ func TestReserveForBindRefusesAndWritesNothing(t *testing.T) {
 	}
 }
 
-// S0.6
 func TestReserveForBindAcceptsItsEarlierWrite(t *testing.T) {
 	w := newFixture(t, false, false)
 	g := w.record(1, ptr(tenant))
@@ -290,7 +288,6 @@ func TestReserveForBindAcceptsItsEarlierWrite(t *testing.T) {
 	require.NotContains(t, w.faulty.Kinds(), inventorytest.PutReserved)
 }
 
-// S0.4
 func TestReserveForBindLosesToAnEarlierWriter(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -332,7 +329,6 @@ func TestReserveForBindLosesToAnEarlierWriter(t *testing.T) {
 	}
 }
 
-// S0.4
 func TestReserveForBindRecognizesItsOwnWrite(t *testing.T) {
 	w := newFixture(t, false, false)
 	g := w.reservation().Generation
@@ -464,8 +460,12 @@ func (e empty) Reservation(ctx context.Context, id string) (inventory.Reservatio
 	return st, err
 }
 
+// Burned is all of an inventory, not a part of it, nor all of none.
+//
 // S0.3
 func TestNoInventoryIsNotBurned(t *testing.T) {
+	require.True(t, inventory.ReservationSnapshot{Total: 2, Reserved: 2}.Burned())
+	require.False(t, inventory.ReservationSnapshot{Total: 2, Reserved: 1}.Burned())
 	w := newFixture(t, false, false)
 	before := w.reservation()
 	v, err := inventory.Read(t.Context(), empty{w.faulty}, w.id)

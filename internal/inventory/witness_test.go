@@ -144,7 +144,7 @@ func TestReserveForBindRefusesTheRecordOfAnotherInstance(t *testing.T) {
 // A second attempt takes a burned provider for its own earlier write only where that
 // records its instance.
 //
-// S0.6, F24
+// F24
 func TestReserveForBindKnowsItsEarlierWriteByTheRecord(t *testing.T) {
 	for _, test := range []struct {
 		name     string

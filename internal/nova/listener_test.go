@@ -20,8 +20,6 @@ import (
 )
 
 // Only the URL and the handler are set.
-//
-// S0.29
 func TestDeletedInstanceIsHandled(t *testing.T) {
 	s := newTestQueue(t)
 	s.exchange = "nova"
@@ -142,7 +140,7 @@ func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
 	}, soon, 200*time.Millisecond, "log: %s", s.log)
 	require.Equal(t, uint64(1), l.Counts().Reconnects)
 	require.True(t, l.Counts().Connected)
-	<-began // earlier notifications are lost (S0.30)
+	<-began // earlier notifications are lost
 	require.Empty(t, began)
 }
 

@@ -44,6 +44,8 @@ func TestDeletedInstanceNamesItsHost(t *testing.T) {
 }
 
 // The events of boots, moves and deletions name these hosts.
+//
+// S0.20, S0.21, S0.22
 func TestHostsOfMoves(t *testing.T) {
 	for _, c := range []struct {
 		name, event, publisher string

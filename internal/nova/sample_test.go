@@ -197,8 +197,6 @@ func TestTheSampleCleansWhatAnInstanceLeft(t *testing.T) {
 }
 
 // An allocation during the clean must not be lost.
-//
-// S0.37
 func TestTheSampleDoesNotLowerBehindAnAllocation(t *testing.T) {
 	s := needsSample(t)
 	d := &oneDevice{reserved: 1, generation: 7}
@@ -221,8 +219,6 @@ func TestTheSampleDoesNotLowerBehindAnAllocation(t *testing.T) {
 }
 
 // A device whose clean failed stays reserved, and its clean is retried.
-//
-// S0.37
 func TestTheSampleKeepsWhatItCouldNotClean(t *testing.T) {
 	s := needsSample(t)
 	d := &oneDevice{reserved: 1, generation: 7}
@@ -235,8 +231,6 @@ func TestTheSampleKeepsWhatItCouldNotClean(t *testing.T) {
 
 // Otherwise two commands would clean one device, and the first could write to it after
 // the second has made it available.
-//
-// S0.37
 func TestTheSampleWaitsForACommandThatOutlivedIt(t *testing.T) {
 	s := needsSample(t)
 	d := &oneDevice{reserved: 1, generation: 7}
@@ -252,8 +246,6 @@ func TestTheSampleWaitsForACommandThatOutlivedIt(t *testing.T) {
 }
 
 // It uses Keystone, as in nova.conf, and the real Placement.
-//
-// S0.37
 func TestTheSampleWithKeystone(t *testing.T) {
 	s := needsSample(t)
 	keystone := openstack.StartKeystone(t, openstack.KeystoneOptions{})

@@ -226,8 +226,6 @@ func (o ordeal) requireEnd(r *rig, err error) {
 
 // Every request of every call is lost, refused or raced once; then another call ends right, and
 // nothing of another user was touched.
-//
-// S4.22, S4.23, S4.24, S4.25, S4.26, S4.30
 func TestACallThatIsDisturbedAnywhereEndsRightTheNextTime(t *testing.T) {
 	type job struct {
 		name string

@@ -14,7 +14,7 @@ func serverIs(power string) oneviewsim.Option {
 	return func(_ *oneviewsim.Config, s *oneviewsim.State) { s.Hardware[0].Power = power }
 }
 
-// S4.19, S4.20, S4.21, S4.22, S4.25
+// S4.19, S4.20, S4.22, S4.25
 func TestAProfileIsAppliedReadAndRemoved(t *testing.T) {
 	for _, form := range []oneviewsim.Form{oneviewsim.LocationOnly, oneviewsim.BodyOnly, oneviewsim.Both, oneviewsim.Absolute} {
 		for _, power := range []string{oneviewsim.On, oneviewsim.Off} {

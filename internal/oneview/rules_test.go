@@ -19,7 +19,7 @@ import (
 	"burnish/internal/testkit/oneviewsim"
 )
 
-// S4.22, S4.23, S4.26
+// S4.23, S4.24
 func TestATakenServerIsLeftAlone(t *testing.T) {
 	for _, recorded := range []string{"", "/rest/server-profiles/ours"} {
 		for _, applying := range []bool{false, true} {
@@ -44,8 +44,6 @@ func TestATakenServerIsLeftAlone(t *testing.T) {
 }
 
 // A profile with the device's UUID as its name is Burnish's only while one is requested.
-//
-// S4.3, S4.24
 func TestAProfileIsAdoptedByItsNameOnlyWhileOneIsRequested(t *testing.T) {
 	r := newRig(t)
 	_, err := r.apply()
@@ -108,7 +106,7 @@ func TestAServerWithAnotherSerialNumberIsNotAskedAbout(t *testing.T) {
 
 // Another user takes the server between the look that decides and the request.
 //
-// S4.13, S4.22, S4.26
+// S4.13
 func TestTheServerIsReadRightBeforeEachChange(t *testing.T) {
 	// Of a server that is off the first look only reads the template.
 	for power, looks := range map[string]int{oneviewsim.On: 0, oneviewsim.Off: 1} {

@@ -108,7 +108,6 @@ func TestARefusedLoginIsNotRepeated(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// S4.31
 func TestTheFileIsReadAgain(t *testing.T) {
 	r := newRig(t)
 	_, err := r.read()

@@ -95,7 +95,6 @@ func TestCriteriaOfASpec(t *testing.T) {
 	}
 }
 
-// S2.7
 func TestInvalidSpecsNameTheField(t *testing.T) {
 	for what, c := range map[string]struct{ spec, field, reason string }{
 		"vendor is empty":               {`{"vendor_id": ""}`, "vendor_id", `"" is not a hexadecimal number`},
@@ -180,7 +179,7 @@ func TestInvalidSpecsNameTheField(t *testing.T) {
 	}
 }
 
-// S0.2, S2.105
+// S0.2
 func TestOneTimeUse(t *testing.T) {
 	for value, want := range map[string]bool{
 		`"yes"`: true, `"YES"`: true, `"true"`: true, `"True"`: true, `"1"`: true, `true`: true, `1`: true,
@@ -208,8 +207,6 @@ func TestOneTimeUse(t *testing.T) {
 }
 
 // What is false in Python is no address and no devname for Nova (run with Nova 26.2.2).
-//
-// S2.7
 func TestWhatNovaTakesForNoCriterion(t *testing.T) {
 	for _, spec := range []string{
 		`{"address": null}`, `{"address": ""}`, `{"address": " "}`, `{"address": {}}`, `{"address": [ ]}`, `{"address": 0.0}`, `{"address": false}`,
@@ -261,7 +258,6 @@ func TestOneTimeUseIsForWholeDevices(t *testing.T) {
 	}
 }
 
-// S2.7
 func TestTagsAreKept(t *testing.T) {
 	s, err := ParseSpec([]byte(`{"vendor_id": "8086", "product_id": "1", "address": "0a:00.1", "physical_network": "physnet1",
 		"trusted": "True", "managed": "no", "remote_managed": "false", "live_migratable": "yes", "resource_class": "CUSTOM_X",
@@ -283,7 +279,6 @@ func TestTagsAreKept(t *testing.T) {
 	require.Empty(t, s.Tags())
 }
 
-// S2.7
 func TestASpecOfAPhysicalFunctionMatchesItsVirtualOnes(t *testing.T) {
 	const vf = `{"address": "0000:0a:02.1", "vendor_id": "8086", "product_id": "154c", "parent_addr": "0000:0a:00.0", "parent_ifname": "ens1"}`
 	for spec, match := range map[string]bool{
@@ -317,7 +312,6 @@ func TestASpecOfAPhysicalFunctionMatchesItsVirtualOnes(t *testing.T) {
 	require.True(t, got)
 }
 
-// S2.7
 func TestTheFirstEntryThatMatchesCounts(t *testing.T) {
 	specs, err := ParseSpecs([]byte(` [{"vendor_id": "8087", "n": 1}, {"product_id": "0a54", "n": 2}, {"vendor_id": "8086", "n": 3}]`))
 	require.NoError(t, err)
@@ -358,7 +352,6 @@ func TestTheFirstEntryThatMatchesCounts(t *testing.T) {
 	}
 }
 
-// S2.7
 func TestDevicesOfASpec(t *testing.T) {
 	d := parsed(t, `{"address": "0:A:0.1", "vendor_id": "0X8086", "product_id": "A54", "dev_type": null, "parent_addr": null, "label": "x", "numa_node": 0}`)
 	require.Equal(t, Device{Address: "0000:0a:00.1", Vendor: "8086", Product: "0a54", Type: Whole, NUMANode: -1}, d)
@@ -394,8 +387,6 @@ func TestDevicesOfASpec(t *testing.T) {
 }
 
 // A criterion without a value on the device neither matches nor mismatches.
-//
-// S2.7
 func TestADeviceMustSayWhatTheSpecAsksFor(t *testing.T) {
 	for spec, field := range map[string]string{
 		`{"vendor_id": "8086"}`:         "vendor_id",
@@ -430,7 +421,6 @@ func TestADeviceMustSayWhatTheSpecAsksFor(t *testing.T) {
 	require.ErrorContains(t, err, "parent_addr: ")
 }
 
-// S2.7
 func TestNarrows(t *testing.T) {
 	for spec, want := range map[string]bool{
 		`{}`: false, `{"physical_network": "x"}`: false, `{"vendor_id": "*"}`: false, `{"address": "*:*:*.*"}`: false, `{"address": ""}`: false,
@@ -443,7 +433,6 @@ func TestNarrows(t *testing.T) {
 	}
 }
 
-// S2.6
 func TestSelect(t *testing.T) {
 	devices := []Device{
 		{Address: "0000:01:00.0", Vendor: "8086"}, {Address: "0000:02:00.0", Vendor: "1234"},

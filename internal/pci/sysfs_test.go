@@ -128,8 +128,6 @@ func TestNoDeviceIsNoError(t *testing.T) {
 }
 
 // A device that cannot be read is reported, and hides no other.
-//
-// S2.6
 func TestABrokenDeviceIsReported(t *testing.T) {
 	for what, c := range map[string]struct {
 		name, value, want string
@@ -167,7 +165,6 @@ func TestABrokenDeviceIsReported(t *testing.T) {
 	require.Empty(t, devices)
 }
 
-// S2.6
 func TestADeviceThatVanishesIsLeftOut(t *testing.T) {
 	for what, vanish := range map[string]func(tr tree, address string){
 		"unplugged": tree.remove,
@@ -199,7 +196,6 @@ func TestADeviceThatVanishesIsLeftOut(t *testing.T) {
 	}
 }
 
-// S2.6
 func TestAnotherDeviceInThePlaceIsReadAsAWhole(t *testing.T) {
 	tr := newTree(t)
 	const address = "0000:01:00.0"
@@ -230,8 +226,6 @@ func TestAnotherDeviceInThePlaceIsReadAsAWhole(t *testing.T) {
 }
 
 // The two errors that the kernel returns for a device that has just disappeared.
-//
-// S2.6
 func TestErrorsOfARemovedDevice(t *testing.T) {
 	require.True(t, isGone(&os.PathError{Op: "read", Path: "vendor", Err: syscall.ENODEV}))
 	require.True(t, isGone(&os.PathError{Op: "open", Path: "vendor", Err: syscall.ENOENT}))
@@ -240,8 +234,6 @@ func TestErrorsOfARemovedDevice(t *testing.T) {
 }
 
 // The devices of this machine can be read.
-//
-// S2.6
 func TestThisMachine(t *testing.T) {
 	devices, err := Scan(Devices)
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/mocks"
 
 	"burnish/internal/device"
@@ -15,9 +16,10 @@ import (
 )
 
 // What the instance remembers, or the last run of a device, does not say that the device is bound
-// already, where its workflow does not run, or does not know yet who has it.
+// already, where its workflow does not run, or does not know yet who has it. The instance is asked with
+// the request and the tag of the bind.
 //
-// F38
+// F38, S1.1
 func TestOnlyADeviceItselfIsBoundAlready(t *testing.T) {
 	has := released
 	for name, tt := range map[string]struct {
@@ -32,7 +34,10 @@ func TestOnlyADeviceItselfIsBoundAlready(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			temporal, handle := mocks.NewClient(t), &mocks.WorkflowUpdateHandle{}
 			temporal.On("NewWithStartWorkflowOperation", mock.Anything, contract.WorkflowInstance, mock.Anything).Return(nil)
-			temporal.On("UpdateWithStartWorkflow", mock.Anything, mock.Anything).Return(handle, nil)
+			var sent []any
+			temporal.On("UpdateWithStartWorkflow", mock.Anything, mock.Anything).Run(func(args mock.Arguments) {
+				sent = args.Get(1).(sdkclient.UpdateWithStartWorkflowOptions).UpdateOptions.Args
+			}).Return(handle, nil)
 			handle.On("Get", mock.Anything, mock.Anything).Run(func(args mock.Arguments) {
 				*args.Get(1).(*contract.InstanceResult) = contract.InstanceResult{Already: true,
 					Instance: contract.InstanceStatus{Devices: []contract.HeldDevice{{Name: "d1", Binding: 3}}}}
@@ -43,7 +48,10 @@ func TestOnlyADeviceItselfIsBoundAlready(t *testing.T) {
 				Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: run}, nil)
 			temporal.On("QueryWorkflow", mock.Anything, "device/d1", "", contract.QueryDevice).
 				Return(deviceValue{status: contract.DeviceStatus{Name: "d1", DeviceState: tt.state, InstanceUUID: &has}}, nil)
-			result, err := New(temporal).AttachDevice(t.Context(), "d1", contract.BindInput{Instance: released})
+			asked := contract.BindInput{Instance: released, Request: "r1", Tag: "db"}
+			result, err := New(temporal).AttachDevice(t.Context(), "d1", asked)
+			require.Equal(t, []any{contract.InstanceBindInput{Request: "r1", OfDevice: true,
+				Devices: []contract.DeviceChoice{{Name: "d1", Tag: "db"}}}}, sent)
 			if tt.code == "" {
 				require.NoError(t, err)
 				require.Equal(t, 3, result.Binding)

@@ -142,6 +142,7 @@ func TestUpdateIDsAreUnique(t *testing.T) {
 	require.Equal(t, sdkclient.WorkflowUpdateStageAccepted, a.WaitForStage)
 }
 
+// S2.49
 func TestEnrollStartsOrJoins(t *testing.T) {
 	c, handle := &mocks.Client{}, &mocks.WorkflowUpdateHandle{}
 	c.On("NewWithStartWorkflowOperation", mock.MatchedBy(func(o sdkclient.StartWorkflowOptions) bool {
@@ -177,8 +178,6 @@ func TestListKeepsTheNewestRun(t *testing.T) {
 }
 
 // Times are the same listed and queried, in whole seconds: a script may compare the two.
-//
-// S2.81
 func TestTimesAreTheSameListedAndQueried(t *testing.T) {
 	created, updated := clock.Add(123456789*time.Nanosecond), clock.Add(time.Minute+999*time.Millisecond)
 	queried := normalize(contract.DeviceStatus{Name: "d1", CreatedAt: created, UpdatedAt: updated})

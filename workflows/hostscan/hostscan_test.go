@@ -88,8 +88,6 @@ func found(digests map[string]string) contract.ScanResult {
 }
 
 // Each scan_now is one scan on the host's own queue, and its digests are passed to the next.
-//
-// S2.6
 func TestScanNowIsOneScan(t *testing.T) {
 	l := newScanFixture(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
 		if n == 1 {
@@ -120,8 +118,6 @@ func TestScanNowIsOneScan(t *testing.T) {
 }
 
 // The summary in the Web UI names what needs the operator.
-//
-// S2.6
 func TestSummaryOfAHost(t *testing.T) {
 	l := newScanFixture(t, func(int, contract.ScanInput) (contract.ScanResult, error) {
 		return contract.ScanResult{
@@ -146,8 +142,6 @@ func TestSummaryOfAHost(t *testing.T) {
 
 // A scan that fails transiently is retried by the activity's policy; the workflow gets the
 // final result only.
-//
-// S2.6
 func TestATransientFailureIsRetried(t *testing.T) {
 	l := newScanFixture(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
 		if n < 5 {
@@ -165,8 +159,6 @@ func TestATransientFailureIsRetried(t *testing.T) {
 
 // A scan that fails permanently is shown and changes nothing; the next scan_now scans again,
 // including devices that were refused before.
-//
-// S2.30
 func TestAPermanentFailureIsShown(t *testing.T) {
 	known := map[string]string{"h1_0000:01:00.0": "a"}
 	l := newScanFixture(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
@@ -190,8 +182,6 @@ func TestAPermanentFailureIsShown(t *testing.T) {
 }
 
 // A worker without the scan activity is called once.
-//
-// S2.6
 func TestAHostWorkerThatIsTooOld(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	l := &scanFixture{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
@@ -214,8 +204,6 @@ func TestAHostWorkerThatIsTooOld(t *testing.T) {
 }
 
 // Signals during a scan cause one more scan, with all that they request.
-//
-// S2.6
 func TestNoScanRequestIsLost(t *testing.T) {
 	l := newScanFixture(t, func(n int, in contract.ScanInput) (contract.ScanResult, error) { return contract.ScanResult{}, nil })
 	l.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) {
@@ -232,8 +220,6 @@ func TestNoScanRequestIsLost(t *testing.T) {
 }
 
 // A signal that cannot be decoded changes nothing, and the next one is handled.
-//
-// S2.6
 func TestACorruptSignal(t *testing.T) {
 	l := newScanFixture(t, func(int, contract.ScanInput) (contract.ScanResult, error) { return contract.ScanResult{}, nil })
 	l.at(time.Minute, func() { l.SignalWorkflow(contract.SignalScanNow, "now") })
@@ -243,8 +229,6 @@ func TestACorruptSignal(t *testing.T) {
 }
 
 // Continue-as-new passes on the whole state; a signal in the same task is not lost.
-//
-// S2.6
 func TestContinueAsNewLosesNothing(t *testing.T) {
 	l := newScanFixture(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
 		return contract.ScanResult{

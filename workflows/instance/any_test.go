@@ -17,8 +17,6 @@ import (
 // Whatever instances ask for, and whatever fails meanwhile: every device is in the end held by
 // exactly one instance, or is cleaned, or is clean and available; no tag is twice in an
 // instance, and no instance shows a device that it does not have.
-//
-// S0.6, S1.3
 func TestAnyInterleavingLeavesEachDeviceInOnePlace(t *testing.T) {
 	t.Parallel()
 	first, granted := rand.Uint64(), map[string]int{}

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"burnish/internal/device"
+	"burnish/internal/nova/metadata"
 	"burnish/workflows/contract"
 )
 
@@ -81,7 +82,9 @@ func TestBindNamedDevices(t *testing.T) {
 		require.Equal(t, []string{"h1_a", "h1_b"}, devicesOf(s))
 		require.Equal(t, "oracledb", s.Devices[0].Tag)
 		require.Empty(t, s.Devices[1].Tag)
+		require.Equal(t, []string{"oracledb"}, metadata.New(s).Devices[1].Tags, "the guest reads it; no tag comes first")
 		require.Equal(t, 1, s.Devices[0].Binding)
+		require.Equal(t, "oracledb", e.find("h1_a").Binding.Tag, "the device knows it, too")
 		require.Equal(t, "u1", s.Devices[0].Request)
 		require.Equal(t, "h1", s.Host)
 		require.Equal(t, []string{"h1_a", "h1_b"}, e.held(guest))
@@ -91,6 +94,7 @@ func TestBindNamedDevices(t *testing.T) {
 	e.then(func() {
 		require.NoError(t, attached.err)
 		require.Equal(t, "cache", e.status().Devices[2].Tag)
+		require.Equal(t, []string{"cache"}, metadata.New(e.status()).Devices[1].Tags)
 		e.release()
 	})
 	e.run(nil)
@@ -99,7 +103,7 @@ func TestBindNamedDevices(t *testing.T) {
 	require.Equal(t, []string{"h1_a", "h1_b", "h1_c"}, e.cleaned())
 }
 
-// S0.6: a device that is named and lost is no other one's fault: the claims are given back,
+// A device that is named and lost is no other one's fault: the claims are given back,
 // nothing is burned and nothing is cleaned.
 func TestBindThatLosesARaceHoldsAndCleansNothing(t *testing.T) {
 	t.Parallel()
@@ -167,7 +171,7 @@ func TestBindByRequestGivesUp(t *testing.T) {
 	require.Empty(t, e.held(guest))
 }
 
-// S0.6: if one burn fails, the devices that are bound are unbound and cleaned; the one that
+// If one burn fails, the devices that are bound are unbound and cleaned; the one that
 // failed cleans itself.
 func TestBindThatFailsToBurnUnbindsWhatItBound(t *testing.T) {
 	t.Parallel()
@@ -313,6 +317,8 @@ func TestTagIsUniqueAlsoAtOnce(t *testing.T) {
 }
 
 // What can never be bound is refused when it arrives, and claims nothing.
+//
+// S1.10, S1.35
 func TestRefusedOnArrival(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

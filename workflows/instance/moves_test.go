@@ -35,7 +35,7 @@ func onTwoHosts(t *testing.T) *env {
 	return e
 }
 
-// S0.21, S0.23: from the migration on the document shows the destination, with the tags and
+// S0.21: from the migration on the document shows the destination, with the tags and
 // without the guest's old addresses; confirm cleans the source.
 func TestMigrateAndConfirm(t *testing.T) {
 	t.Parallel()

@@ -226,8 +226,6 @@ func TestADeviceOfNoPoolOverTheAPI(t *testing.T) {
 
 // A clean that is repeated under its key is carried out once, also in a later run, and its
 // answer is 202 again; under the same key another body is refused.
-//
-// S2.73
 func TestARepeatedRequestIsCarriedOutOnce(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeFailed()
@@ -252,7 +250,7 @@ func TestARepeatedRequestIsCarriedOutOnce(t *testing.T) {
 // Power is refused while the device is cleaned, and allowed in state error. The history says
 // who asked for it.
 //
-// S3.28, S3.29
+// S3.28
 func TestPowerOverTheAPI(t *testing.T) {
 	w := newPowered(t)
 	w.makeBound("i1")

@@ -107,7 +107,7 @@ func TestPowerIsNoUseByOthers(t *testing.T) {
 // A device that lost its race is cleaned as soon as the others have left, also if no poll saw
 // them.
 //
-// S4.12, S4.28
+// S4.28
 func TestALostRaceEndsWhenTheOthersHaveLeft(t *testing.T) {
 	w := newShared(t)
 	w.makeAvailable()

@@ -11,7 +11,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-// S2.41
 func TestOfTwoBindsAtOnceOneWins(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
@@ -59,7 +58,7 @@ func TestBindIsRefusedFromAnyOtherState(t *testing.T) {
 	}
 }
 
-// S0.6
+// S2.41
 func TestBindAgainIsTheSameBinding(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
@@ -90,8 +89,6 @@ func TestBindAgainIsTheSameBinding(t *testing.T) {
 
 // A client that was killed during its bind repeats the request: it gets the result of that bind,
 // and not a refusal because the device is claimed.
-//
-// S0.6
 func TestBindAgainWhileTheFirstIsUnderWay(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
@@ -190,7 +187,6 @@ func TestClaimThenBurn(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// S0.5
 func TestBindTakesUpItsOwnClaim(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
@@ -199,7 +195,6 @@ func TestBindTakesUpItsOwnClaim(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// S0.5
 func TestUnclaimLeavesTheDeviceAsItWas(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
@@ -216,7 +211,6 @@ func TestUnclaimLeavesTheDeviceAsItWas(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// S0.5
 func TestClaimExpiresAtItsDeadline(t *testing.T) {
 	for _, runs := range []int{0, 1, 3} {
 		w := newDeviceEnv(t, standardPolicy())
@@ -242,7 +236,6 @@ func TestClaimExpiresAtItsDeadline(t *testing.T) {
 	}
 }
 
-// S0.5
 func TestClaimNeedsADeadlineAhead(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
@@ -254,8 +247,6 @@ func TestClaimNeedsADeadlineAhead(t *testing.T) {
 }
 
 // A burn that began holds the device past its claim's deadline.
-//
-// S0.6
 func TestDeadlineDoesNotEndABurn(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()

@@ -119,8 +119,6 @@ func TestManageAndRetireNameTheRecordedTenant(t *testing.T) {
 
 // A retired device is permanently reserved, also if it was not reserved before, and again when
 // Nova re-creates its provider.
-//
-// S2.40
 func TestRetiredIsReserved(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		for _, consumers := range [][]string{nil, {"c1"}} {
@@ -153,7 +151,7 @@ func TestRetiredIsReserved(t *testing.T) {
 // A device whose workflow was lost while it was offered is retired before its inventory answers:
 // it is reserved as soon as that does.
 //
-// F30, S2.40
+// F30
 func TestRetiredWhileUnknownIsReserved(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()

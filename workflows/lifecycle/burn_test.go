@@ -27,7 +27,7 @@ func (w *deviceEnv) requireCleansBeforeOffer(n int) {
 // Each code of an inventory at each request of a burn, before it had effect and with its answer
 // lost.
 //
-// S0.6
+// S0.6, S2.96
 func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 	codes := []struct {
 		class device.Class
@@ -99,8 +99,6 @@ func count(all []string, one string) int {
 }
 
 // A call whose answer is lost once is repeated, and the second attempt recognizes its own write.
-//
-// S0.6
 func TestLostAnswersAreRetried(t *testing.T) {
 	for _, at := range []string{"Usages", "Reservation", "PutReserved"} {
 		for _, after := range []bool{false, true} {
@@ -120,8 +118,6 @@ func TestLostAnswersAreRetried(t *testing.T) {
 
 // The inventory does not answer while the bind waits: the bind fails, and the device is cleaned
 // when the inventory answers again.
-//
-// S0.6
 func TestUnavailableInventoryFailsTheBind(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		w := newDeviceEnv(t, standardPolicy())
@@ -177,8 +173,6 @@ func TestUnknownOutcomeOfABurnIsReported(t *testing.T) {
 }
 
 // The worker that burned dies before it answers; the next attempt finds its write.
-//
-// S0.6
 func TestReserveAttemptThatDied(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
@@ -228,8 +222,6 @@ func TestAlreadyBurnedIsRefused(t *testing.T) {
 }
 
 // Nova's consumer is there before the bind.
-//
-// S0.6
 func TestInUseIsRefusedAndLeftAlone(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
@@ -247,8 +239,6 @@ func TestInUseIsRefusedAndLeftAlone(t *testing.T) {
 
 // The device is invalidated or lost while the burn waits for its answer: the bind is refused, and
 // the workflow goes on.
-//
-// S0.6
 func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 	for name, meanwhile := range map[string]func(*deviceEnv){
 		"host is ahead": func(w *deviceEnv) {
@@ -285,8 +275,6 @@ func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 }
 
 // A bind that waits while the device is lost or invalidated burns nothing.
-//
-// S0.6
 func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
@@ -303,8 +291,6 @@ func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
 }
 
 // A read that is under way recognizes the burn's write as Burnish's own.
-//
-// S0.5
 func TestBindDuringACheck(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()

@@ -113,8 +113,6 @@ func TestNamedStepsRunInTheOrderGiven(t *testing.T) {
 
 // A step that the host supports but that does not apply to this device is refused, and nothing
 // changes.
-//
-// S3.22
 func TestAnUnplannedStepIsRefused(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.host.steps["sanitize"] = 1
@@ -236,7 +234,7 @@ func TestNothingToAbort(t *testing.T) {
 
 // A configured budget limits the running time of the whole clean.
 //
-// F8
+// F8, S2.62, S2.63
 func TestBudgetOfTheWholeClean(t *testing.T) {
 	p := standardPolicy()
 	p.CleanupTimeout = 6 * pace

@@ -38,7 +38,7 @@ func TestADevicesOwnErasePolicyComesFirst(t *testing.T) {
 
 // A locked-in operation is kept while the device is in use, whatever the entry says meanwhile.
 //
-// S2.26, S2.27, S2.28, S2.29
+// S2.26
 func TestAnEntrysPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	w.makeBound("i1")
@@ -56,8 +56,6 @@ func TestAnEntrysPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 
 // Half of the pair comes from the policy for all devices, and together they are
 // contradictory, or nothing that the device can do: it is not offered until that is corrected.
-//
-// S2.23, S2.25, S2.105
 func TestHalfAnErasePolicyIsCheckedTogetherWithTheRest(t *testing.T) {
 	for name, tt := range map[string]struct {
 		global clean.ErasePolicy

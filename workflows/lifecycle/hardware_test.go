@@ -92,7 +92,7 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 	}
 }
 
-// The operation is chosen for the new hardware, not taken from the old (S2.28).
+// The operation is chosen for the new hardware, not taken from the old.
 //
 // D10
 func TestReplaceChoosesItsOwnErasePath(t *testing.T) {

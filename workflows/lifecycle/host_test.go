@@ -173,8 +173,6 @@ func TestSettingsAreTheCleansOwn(t *testing.T) {
 }
 
 // A host worker that does not support the step is reported at once.
-//
-// S2.87, S2.75
 func TestHostWorkerTooOld(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
 		w := newDeviceEnv(t, standardPolicy())
@@ -205,7 +203,7 @@ func TestPlanNeedsTheHostsSteps(t *testing.T) {
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodeHostWorkerTooOld), v.Fault)
 	require.Empty(t, w.host.inputs, "nothing destructive without a complete plan")
-	w.cleanUp().refused(device.CodeHostWorkerTooOld) // S2.75
+	w.cleanUp().refused(device.CodeHostWorkerTooOld)
 	w.host.steps["verify"] = 1
 	w.signal(contract.SignalObserved, w.host.hint(w.clock())) // its worker starts
 	w.pass(time.Minute)
@@ -238,9 +236,41 @@ func TestPlanOutdatedStartsOver(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A host whose versions never settle ends in error after five times.
+// A new build, that has another version of a step which the plan does not have, and a new policy
+// restart nothing: the clean goes on as it was planned.
 //
 // S3.16
+func TestANewBuildOrPolicyRestartsNothing(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.host.steps["sanitize"] = 1
+	w.makeBound("i1")
+	began := len(w.host.inputs)
+	ok[contract.Result](w.unbind("i1"))
+	w.stepRuns("zero")
+	p := standardPolicy()
+	p.Priorities, p.Verify = map[string]float64{"zero": 71}, "sample:2"
+	running := w.planner
+	w.setPolicy(p)
+	*running = *w.planner // as on another control worker, which replays the workflow
+	w.host.crash()
+	w.host.steps["sanitize"] = 2
+	w.host.restart()
+	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
+	v := w.reach(device.Available)
+	inputs := w.host.inputs[began:]
+	first := inputs[0]
+	require.Greater(t, len(inputs), 2, "an attempt of zero for each build")
+	for i, in := range inputs {
+		require.Equal(t, first.Clean, in.Clean)
+		require.Equal(t, first.Settings, in.Settings)
+		require.True(t, in.Step == "zero" || i == len(inputs)-1, "%s", in.Step)
+	}
+	require.Len(t, v.Cleans[1].Steps, 2)
+	require.Len(t, v.Cleans, 2)
+	w.requireNoDefect()
+}
+
+// A host whose versions never settle ends in error after five times.
 func TestReplanningIsBounded(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
@@ -261,7 +291,7 @@ func TestReplanningIsBounded(t *testing.T) {
 }
 
 // Discovery does not replace the recorded operation while the device is in use, and does when the
-// device is idle (S2.28, S2.29).
+// device is idle.
 //
 // S2.28
 func TestOperationIsReplacedOnlyWhenIdle(t *testing.T) {

@@ -86,7 +86,7 @@ func (w *deviceEnv) requireDirtyReserved() {
 // Nova re-creates a provider as free, regardless of earlier use. Only the provider that was
 // imported shows that the device is clean; with another one it is reserved and cleaned.
 //
-// D8, S2.40, S2.84
+// D8
 func TestOnlyTheImportedProviderIsKnownClean(t *testing.T) {
 	for _, r := range providerChanges {
 		t.Run(r.name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestOnlyTheImportedProviderIsKnownClean(t *testing.T) {
 
 // With automated cleaning off it is reserved too, and waits for the operator.
 //
-// D8, S2.40
+// D8
 func TestAnotherProviderWaitsReserved(t *testing.T) {
 	for _, r := range providerChanges {
 		t.Run(r.name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestAnotherProviderInUse(t *testing.T) {
 // The same provider, free: available at once, listed or not, and whatever else
 // kept the inventory from answering.
 //
-// S2.84, D8
+// D8
 func TestTheImportedProviderIsKnownClean(t *testing.T) {
 	for _, listed := range []string{"", "nova-1"} {
 		for _, trouble := range []bool{false, true} {

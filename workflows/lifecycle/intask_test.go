@@ -52,7 +52,7 @@ func TestTheListingShowsAStepThatLasts(t *testing.T) {
 // A task that is lost after its call of the inventory is made again, with the call: it finds
 // what the call wrote, and ends as if nothing had happened.
 //
-// F4, F5, F24, S0.4
+// F4, F5, F24
 func TestATaskIsLostAfterItsCall(t *testing.T) {
 	for _, activity := range []string{contract.ActivityReserveForBind, contract.ActivityEnsureReserved, contract.ActivityUnreserve} {
 		t.Run(activity, func(t *testing.T) {

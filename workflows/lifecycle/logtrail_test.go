@@ -68,6 +68,8 @@ func TestATurnoverLeavesATrail(t *testing.T) {
 
 // A failed clean is a warning with its step, fault and remedy. What was refused says who asked
 // for it and why it was not done, and is no error.
+//
+// S2.63
 func TestAFailureAndARefusalInTheLog(t *testing.T) {
 	w, trail := trailed(t)
 	w.makeBound("i1")
@@ -104,6 +106,7 @@ func TestAFailureAndARefusalInTheLog(t *testing.T) {
 	require.Equal(t, "unbound, clean failed", short)
 	failed := lines[1]
 	require.Equal(t, []any{"verify", "verify_failed", "byte 7", "look"}, []any{failed[logs.Step], failed[logs.Fault], failed[logs.Error], failed[logs.Remedy]})
+	require.Equal(t, "WARN", failed[slog.LevelKey])
 	require.Equal(t, []int64{2, 1}, []int64{failed.Number(logs.Clean), failed.Number(logs.Binding)})
 
 	w.host.injectFault, w.host.cancelDelay = nil, time.Second

@@ -175,7 +175,7 @@ func TestProviderRecreatedWhileKeptClean(t *testing.T) {
 // Maintenance that begins during the return reserves the device again; a use in between is
 // found.
 //
-// S2.51, F5
+// F5
 func TestUsedBetweenTheReturnAndMaintenance(t *testing.T) {
 	w := newNovaDevice(t)
 	w.makeAvailable()
@@ -265,7 +265,7 @@ func (w *deviceEnv) importWith(reserved int, consumers ...string) *call {
 // The import follows Placement's record; after a previous run a free provider does not show that
 // the device is clean.
 //
-// S2.84, D8
+// S0.10, S2.84, D8, S2.85
 func TestImportFollowsTheInventory(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -319,8 +319,6 @@ func TestImportFollowsTheInventory(t *testing.T) {
 }
 
 // A use between the import and the return is found, however long that takes.
-//
-// S2.84
 func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 	for _, recreated := range []bool{false, true} {
 		w := newNovaDevice(t)
@@ -417,7 +415,7 @@ func TestProviderRecreatedBeforeUnreserve(t *testing.T) {
 // A hint while the import waits for its inventory does not reserve the device: a reservation
 // would count as a use.
 //
-// S2.84, D8
+// D8
 func TestHintDuringAnImport(t *testing.T) {
 	w := newNovaDevice(t)
 	w.inventory.injectFault = func(string, bool) error {

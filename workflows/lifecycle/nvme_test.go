@@ -55,13 +55,15 @@ func stepsOf(v contract.DeviceStatus) []string {
 func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	e := w.enrollment()
-	e.Address = "0000:01:00.0"
+	e.Address, e.Type = "0000:01:00.0", ""
 	ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true}))
 	w.reach(device.Available)
 	require.Equal(t, device.CryptoErase, w.view().Operation)
 	board := contract.BoardInfo{ProductID: "0a54", PCIAddress: "0000:01:00.0", Operation: device.CryptoErase}
 	require.Equal(t, board, w.view().StdBoardInfo)
 	require.Equal(t, board, w.publishedMemo.StdBoardInfo, "for listings")
+	require.Equal(t, device.CryptoErase, w.publishedMemo.Operation)
+	require.Equal(t, "NVME", w.view().Type, "its driver's")
 	require.Equal(t, []string{"security_check", "wear_check", "sanitize", "consolidate_namespaces", "verify"}, stepsOf(w.view()))
 	require.True(t, w.host.clean())
 	for _, in := range w.host.inputs {
@@ -98,7 +100,7 @@ func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Error)
 	require.Equal(t, device.CryptoErase, w.view().Operation, "no fallback to another operation")
-	// S2.45: the operator's retry has the same operation …
+	// The operator's retry has the same operation …
 	w.host.injectFault = func(what string, _ int) error {
 		require.NotEqual(t, "zero", what)
 		if what == "sanitize" {

@@ -109,7 +109,7 @@ func TestUseFoundWhileReplanning(t *testing.T) {
 
 // A binding by Nova ends when its consumer is gone, whichever hint made the device check.
 //
-// F6
+// F6, S0.19
 func TestNovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.owner = device.OwnerNova
@@ -204,8 +204,6 @@ func TestReservedAndUnusedIsCleaned(t *testing.T) {
 }
 
 // A device that is not allocatable does not stay free in the inventory.
-//
-// S2.40
 func TestUnreservedByOthersIsReservedAgain(t *testing.T) {
 	for _, owner := range owners {
 		w := newDeviceEnv(t, standardPolicy())

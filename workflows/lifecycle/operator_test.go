@@ -42,7 +42,7 @@ func TestMaintenanceReservesAndItsEndUnreserves(t *testing.T) {
 	}
 }
 
-// requireMaintenanceReserved checks S2.40 after every event: outside of the pool a device is
+// requireMaintenanceReserved checks after every event: outside of the pool a device is
 // reserved.
 func (w *deviceEnv) requireMaintenanceReserved() {
 	w.onChange = func() {
@@ -57,8 +57,6 @@ func (w *deviceEnv) requireMaintenanceReserved() {
 }
 
 // In use when maintenance ends: it is allocated to its consumer.
-//
-// S2.51
 func TestInUseWhenMaintenanceEnds(t *testing.T) {
 	for _, owner := range owners {
 		w := newDeviceEnv(t, standardPolicy())
@@ -80,8 +78,6 @@ func TestInUseWhenMaintenanceEnds(t *testing.T) {
 
 // It was used and freed during maintenance in spite of the reservation: it is cleaned before it
 // is unreserved.
-//
-// S2.51
 func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
 	for _, owner := range owners {
 		t.Run(string(owner), func(t *testing.T) {
@@ -115,8 +111,6 @@ func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
 
 // Maintenance may begin at any time, and keeps the device out of the pool at the end of its
 // clean.
-//
-// S2.51
 func TestMaintenanceDuringAClean(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
@@ -135,8 +129,6 @@ func TestMaintenanceDuringAClean(t *testing.T) {
 
 // Of a bind and a request to take the device out of the pool at the same time, exactly one
 // succeeds.
-//
-// S2.51
 func TestMaintenanceAndBindAtOnce(t *testing.T) {
 	for name, verb := range map[string]func(*deviceEnv) *call{
 		"maintain": func(w *deviceEnv) *call { return w.maintain(false) },
@@ -164,8 +156,6 @@ func TestMaintenanceAndBindAtOnce(t *testing.T) {
 }
 
 // The inventory does not answer: maintenance is refused, and the device re-checks.
-//
-// S2.51
 func TestMaintenanceThatCouldNotReserve(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		w := newDeviceEnv(t, standardPolicy())
@@ -207,8 +197,6 @@ func TestLeavingThePoolReservesFirst(t *testing.T) {
 }
 
 // In use when the operator asks: the request is refused, and the consumer keeps the device.
-//
-// S2.40
 func TestLeavingThePoolFindsUse(t *testing.T) {
 	for _, verb := range []string{contract.UpdateManage, contract.UpdateRetire} {
 		w := newDeviceEnv(t, standardPolicy())

@@ -214,7 +214,7 @@ func (o *oracle) checkInvariants() {
 	if offered && v.Dirty && v.ClaimedBy == "" {
 		o.report("available and dirty")
 	}
-	// S2.40: both agree, except during the time that a write takes.
+	// Both agree, except during the time that a write takes.
 	agree := free == offered || free && (v.DeviceState == device.Cleaning && v.CleanStep == nil) || v.ClaimedBy != ""
 	if agree || o.faulty || w.inventory.providerGone {
 		o.since = time.Time{}

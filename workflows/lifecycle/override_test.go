@@ -240,8 +240,6 @@ func TestOverrideIsOff(t *testing.T) {
 }
 
 // Only a device in state error can be overridden: in every other state the update is refused.
-//
-// S3.21
 func TestOverrideOnlyFromError(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeUncleanable()

@@ -19,7 +19,7 @@ func notAutomated() clean.Policy {
 
 // Nothing can clean it, and it is one-time-use: it needs the operator.
 //
-// D4, S2.74
+// D4
 func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.oneTimeUse = true
@@ -115,7 +115,7 @@ func TestOneTimeUseWaitsForTheOperator(t *testing.T) {
 
 // Other devices return at once, marked not sanitized until the next full clean.
 //
-// D7
+// D7, S3.6
 func TestReusableReturnsNotSanitized(t *testing.T) {
 	w := newDeviceEnv(t, notAutomated())
 	w.makeBound("i1")

@@ -102,7 +102,7 @@ func TestARunbookIsTheFullClean(t *testing.T) {
 
 // A manual clean never makes a dirty device available, whatever its runbook erases.
 //
-// F7, S3.22
+// F7
 func TestARunbookByHandNeverClearsDirty(t *testing.T) {
 	for name, send := range map[string]func(*deviceEnv){
 		"update": func(w *deviceEnv) { ok[contract.Result](w.runbook("erase")) },
@@ -184,8 +184,6 @@ func TestAHoldStopsTheClean(t *testing.T) {
 }
 
 // A clean that is held keeps its slot, and is no failure of the model when it is aborted.
-//
-// S3.38
 func TestAHeldCleanKeepsItsSlot(t *testing.T) {
 	for how, end := range map[string]func(*deviceEnv) device.State{
 		"released": func(w *deviceEnv) device.State { ok[contract.Result](w.releaseHold()); return device.Available },

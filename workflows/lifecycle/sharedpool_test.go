@@ -113,7 +113,7 @@ func TestASharedServerHasAProfileOnlyWhileItIsUsed(t *testing.T) {
 // What others took is not bound, whichever moment they chose, and is not cleaned until they have
 // left.
 //
-// S4.8, S4.9, S4.11, S4.13, S4.18, S4.22, S4.28
+// S4.11, S4.18
 func TestOthersTakeTheServerBetweenAnyTwoCalls(t *testing.T) {
 	n := 0
 	life := func(t *testing.T, at int) (took bool) {
@@ -174,7 +174,7 @@ func TestOthersTakeTheServerBetweenAnyTwoCalls(t *testing.T) {
 
 // The same request sent twice waits for the same end, also for a race that is lost during it.
 //
-// S4.13, S4.22
+// S4.13
 func TestARepeatedBindOfASharedServer(t *testing.T) {
 	for name, taken := range map[string]bool{"applied": false, "lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -213,8 +213,6 @@ func TestARepeatedBindOfASharedServer(t *testing.T) {
 
 // Without an answer of the appliance a server is not bound, and nothing changes; a profile that
 // is refused has it cleaned.
-//
-// S4.22
 func TestABindThatTheApplianceFails(t *testing.T) {
 	w := newShared(t)
 	w.makeAvailable()
@@ -305,7 +303,7 @@ func TestARecordedProfileThatIsGone(t *testing.T) {
 // Hints never move the state: the appliance decides, and only what is in maintenance because
 // others took it, and for no other reason, is cleaned when they leave.
 //
-// S4.8, S4.9, S4.10, S4.12
+// S4.8, S4.9
 func TestPollsOnlyGiveHints(t *testing.T) {
 	w := newShared(t)
 	w.makeAvailable()
@@ -427,7 +425,7 @@ func TestPoolsThatAreRefused(t *testing.T) {
 // A database that is put back to before a bind has no record of the tenant's profile, which is
 // found by its name: the server is not taken for another user's.
 //
-// S4.2, F24
+// F24
 func TestPutBackToBeforeTheProfileWasApplied(t *testing.T) {
 	for by, asks := range map[string]func(*deviceEnv){
 		"a poll": func(w *deviceEnv) { w.poll(contract.SignalTaken) },

@@ -126,7 +126,7 @@ func TestACleanKeepsItsSlotOverAllItsSteps(t *testing.T) {
 // A device that waits is burned, says why, and costs nothing: a day without an activity. A tenant
 // who binds and releases quickly waits for it.
 //
-// S3.38, S3.46, F29
+// S3.46, F29
 func TestADeviceThatWaitsForASlotShowsWhy(t *testing.T) {
 	w := newQueued(t, device.Limits{ConcurrentCleans: 1})
 	done, upserts := len(w.scheduledActivities), w.upserts
@@ -219,8 +219,6 @@ func TestWhateverEndsACleanGivesItsSlotBack(t *testing.T) {
 }
 
 // A clean that has its slot does not begin a step that failed on others of its model.
-//
-// S3.38
 func TestTheBreakerHolds(t *testing.T) {
 	w := newQueued(t, device.Limits{Breaker: 3})
 	w.answer(contract.SlotAnswer{Granted: true})
@@ -315,8 +313,6 @@ func TestTheFirstDeviceReportsItsFirmware(t *testing.T) {
 
 // Taking an available device out of the pool waits until enough others are free. It stays
 // free for tenants meanwhile.
-//
-// S3.38
 func TestTakingADeviceOutWaitsForFreeCapacity(t *testing.T) {
 	w := newDeviceEnv(t, limited(device.Limits{FreeCapacity: device.Capacity{Devices: 1}}))
 	w.grantAtOnce()

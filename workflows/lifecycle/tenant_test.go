@@ -46,7 +46,7 @@ func TestTheProviderRecordsWhoHasTheDevice(t *testing.T) {
 // A burn whose effect is not known may have recorded its instance, which
 // never got the device: the clean after it clears the record.
 //
-// S0.6, F24
+// F24
 func TestTheRecordOfABurnThatFailedIsCleared(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i0")

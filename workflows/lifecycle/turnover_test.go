@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -49,7 +50,7 @@ func TestUnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
 // One device has one provider with total 1, and reserved is 0 or that total: the total while the
 // device is allocated, waits for cleaning or is in maintenance.
 //
-// S0.14, S0.16
+// S0.16
 func TestReservedIsZeroOrTheTotal(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
@@ -82,21 +83,24 @@ func TestOnlyItsOwnProviderIsCalled(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A turnover has the documented states in the documented order.
+// A turnover has the documented states in the documented order, and only its end lowers the reservation.
 //
-// S2.39, S3.17
+// S0.8, S0.28, S2.39, S3.1, S3.17
 func TestStatesOfATurnover(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	var states []string
 	w.onChange = func() {
-		if s := string(w.view().DeviceState); len(states) == 0 || states[len(states)-1] != s {
+		s := fmt.Sprintf("%s %d", w.view().DeviceState, w.inventory.reserved)
+		if len(states) == 0 || states[len(states)-1] != s {
 			states = append(states, s)
 		}
 	}
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
-	require.Equal(t, "pending_cleaning cleaning available", strings.TrimPrefix(strings.Join(states, " "), "allocated "))
+	want := "pending_cleaning 1 cleaning 1 cleaning 0 available 0"
+	require.Equal(t, want, strings.TrimPrefix(strings.Join(states, " "), "allocated 1 "))
+	require.True(t, w.host.clean())
 	w.requireNoDefect()
 }
 

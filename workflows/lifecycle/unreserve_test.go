@@ -211,7 +211,7 @@ func TestRefusedUnreserveNeedsTheOperator(t *testing.T) {
 // The read after a lost answer fails permanently while Unreserve is still on its way: a device in
 // error does not stay free in the inventory.
 //
-// F5, S2.40
+// F5
 func TestLateUnreserveDoesNotFreeADeviceInError(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
@@ -233,8 +233,6 @@ func TestLateUnreserveDoesNotFreeADeviceInError(t *testing.T) {
 }
 
 // The device is clean and being returned: abort is refused, maintenance is accepted.
-//
-// S2.51
 func TestMaintenanceDuringTheReturn(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")

@@ -90,7 +90,7 @@ func TestMaintenanceGoesOnWhereTheLookFails(t *testing.T) {
 
 // A device that is returned without a clean is looked at first, because its tenant had it.
 //
-// F27, D4, D7
+// F27, D4, D7, S0.39
 func TestReturnedWithoutACleanOnlyIfSeen(t *testing.T) {
 	for name, set := range map[string]func(*deviceEnv){
 		"no erase path":          func(w *deviceEnv) { w.host.discovery.Operation = "" },
@@ -225,7 +225,7 @@ func TestAFailedLookTakesTheDeviceOutOfThePool(t *testing.T) {
 // A device of Nova's that was used and freed between two reads, and never reserved, is
 // cleaned; one that was not used is never cleaned, however often it is read.
 //
-// F28
+// F28, S0.9, S0.16
 func TestUsedAndFreedBetweenTwoReads(t *testing.T) {
 	for name, read := range map[string]func(*deviceEnv){
 		"the inventory answers": func(*deviceEnv) {},

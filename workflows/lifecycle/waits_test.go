@@ -188,7 +188,7 @@ func TestAQueueThatMovesDoesNotCallTheOperator(t *testing.T) {
 // Nova's provider is away for a moment, as while Nova re-creates it: the clean waits for it,
 // also for hours, and goes on with the new one once it is burned.
 //
-// F29, S2.40
+// F29
 func TestCleanWaitsForItsProvider(t *testing.T) {
 	for _, away := range []time.Duration{5 * time.Second, time.Hour} {
 		w := newNovaDevice(t)

@@ -20,8 +20,6 @@ var (
 
 // TestWalk sends random requests, hints, faults and crashes to a device and compares what
 // happens with the oracle. A failed walk names its seed: -walkseed repeats it.
-//
-// S2.49
 func TestWalk(t *testing.T) {
 	first, n := uint64(1), *walks
 	if *walkSeed != 0 {
@@ -37,8 +35,6 @@ func TestWalk(t *testing.T) {
 
 // TestWalk_SharedPool is TestWalk with a server of a shared pool, which others take and free,
 // and whose appliance loses answers.
-//
-// S4.13, S4.23, S4.26, S4.28
 func TestWalk_SharedPool(t *testing.T) {
 	first, n := uint64(1), *walks/2
 	if *walkSeed != 0 {

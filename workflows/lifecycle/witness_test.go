@@ -30,7 +30,7 @@ func putBack(t *testing.T, before, since func(*deviceEnv)) *deviceEnv {
 // The database is put back to before a bind: the inventory records the instance that has the
 // device, so that it is neither cleaned nor given to another one, whatever asks first.
 //
-// F24
+// F24, S0.39
 func TestPutBackToBeforeTheBind(t *testing.T) {
 	unbound := func(w *deviceEnv) { ok[contract.Result](w.unbind("i0")); w.reach(device.Available) }
 	for from, before := range map[string]func(*deviceEnv){

@@ -347,8 +347,6 @@ func TestALongRunContinuesAsNew(t *testing.T) {
 
 // A thousand servers through fifty slots: while any waits, every slot is busy. Each signal takes
 // 50 ms on its way, and a clean 20 s, half more or less.
-//
-// S3.38
 func TestAThousandServersKeepFiftySlotsBusy(t *testing.T) {
 	const devices, slots, latency = 1000, 50, 50 * time.Millisecond
 	random := rand.New(rand.NewPCG(1, 2))

@@ -212,8 +212,6 @@ func TestTurningThePollsOffEndsTheRound(t *testing.T) {
 
 // A worker that starts while the polls are off says so again: that ends neither the round that an
 // operator has asked for, nor a request for one.
-//
-// S4.15
 func TestAWorkersStartEndsNoRoundThatWasAskedFor(t *testing.T) {
 	r := newRack(t, servers(6))
 	r.took = time.Minute

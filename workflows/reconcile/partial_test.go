@@ -45,8 +45,6 @@ func TestPartialRunsBesideAFullRun(t *testing.T) {
 }
 
 // More than 50 hosts, in one signal or in many, are a full run.
-//
-// S0.29
 func TestManyHostsAreAFullRun(t *testing.T) {
 	var many []string
 	for i := range 51 {
@@ -77,8 +75,6 @@ func TestManyHostsAreAFullRun(t *testing.T) {
 }
 
 // A partial run that fails permanently is followed by a full run, also without an interval.
-//
-// S0.29
 func TestAFailedPartialRunIsFollowedByAFullRun(t *testing.T) {
 	c := newReconcileFixture(t, func(_ int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 		if len(in.Hosts) > 0 {
@@ -95,8 +91,6 @@ func TestAFailedPartialRunIsFollowedByAFullRun(t *testing.T) {
 
 // With a long history, too, a partial run does not wait for the end of a full run; the workflow
 // continues as new after both.
-//
-// S0.29
 func TestPartialRunsInALongHistory(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.duration = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
@@ -117,8 +111,6 @@ func TestPartialRunsInALongHistory(t *testing.T) {
 }
 
 // Many signals cause only a few partial runs.
-//
-// S0.29
 func TestManySignalsAreFewRuns(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.duration = func(contract.ReconcileInput) time.Duration { return time.Second }

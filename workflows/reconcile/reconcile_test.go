@@ -162,8 +162,6 @@ func TestReconcilesAtEachInterval(t *testing.T) {
 }
 
 // After the workflow was canceled, any first request starts the interval again.
-//
-// S0.30
 func TestANotificationStartsTheInterval(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.request(0, contract.ReconcileRequest{Source: "nova", Hosts: []string{"h1"}})
@@ -173,8 +171,6 @@ func TestANotificationStartsTheInterval(t *testing.T) {
 }
 
 // BURNISH_SWEEP_INTERVAL=0: runs on request only, and the summary says so.
-//
-// S0.30
 func TestIntervalZeroStopsTheTimer(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	var shown, before string
@@ -192,8 +188,6 @@ func TestIntervalZeroStopsTheTimer(t *testing.T) {
 
 // Workers with different settings do not postpone a run: a shorter interval counts from its
 // request, a longer one after the next run.
-//
-// S0.30
 func TestIntervalIsChangedByASignal(t *testing.T) {
 	for name, c := range map[string]struct {
 		requests map[time.Duration]time.Duration // time and interval of each request
@@ -227,8 +221,6 @@ func TestIntervalIsChangedByASignal(t *testing.T) {
 }
 
 // The next run is a whole interval after a requested one.
-//
-// S0.30
 func TestARequestPostponesTheNextRun(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.request(9*time.Minute, contract.ReconcileRequest{})
@@ -237,8 +229,6 @@ func TestARequestPostponesTheNextRun(t *testing.T) {
 }
 
 // A signal during a run causes another run: the first may have read the changed part already.
-//
-// S0.29
 func TestASignalDuringARunIsAnotherRun(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.duration = func(contract.ReconcileInput) time.Duration { return 5 * time.Second }
@@ -254,8 +244,6 @@ func TestASignalDuringARunIsAnotherRun(t *testing.T) {
 
 // A permanent failure is shown, and the run is repeated after the interval; earlier results stay.
 // Transient failures are retried by the activity.
-//
-// S0.30
 func TestAFailureIsShownAndRetried(t *testing.T) {
 	tries := 0
 	c := newReconcileFixture(t, func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
@@ -283,8 +271,6 @@ func TestAFailureIsShownAndRetried(t *testing.T) {
 
 // Continue-as-new passes on everything that is pending, also signals that arrive while a run and
 // the timer are under way.
-//
-// S0.30
 func TestContinueAsNewLosesNothing(t *testing.T) {
 	c := newReconcileFixture(t, func(int, contract.ReconcileInput) (contract.ReconcileResult, error) {
 		return contract.ReconcileResult{Missing: []string{"d7"}, Mismatches: []contract.Mismatch{{Name: "d8", What: "odd"}}, Counts: contract.ReconcileCounts{Devices: 9}}, nil
@@ -321,8 +307,6 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 }
 
 // A workflow that only waits for its timer continues as new at once, and the timer keeps its time.
-//
-// S0.30
 func TestContinueAsNewKeepsTheTimer(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.RegisterDelayedCallback(func() {
@@ -346,8 +330,6 @@ func TestContinueAsNewKeepsTheTimer(t *testing.T) {
 }
 
 // A signal that cannot be decoded changes nothing, and the next one is handled.
-//
-// S0.29
 func TestACorruptReconcileNow(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalReconcileNow, "now") }, time.Minute)
@@ -356,8 +338,6 @@ func TestACorruptReconcileNow(t *testing.T) {
 }
 
 // A control worker lists the importable devices, also during a full run.
-//
-// S2.84
 func TestCandidates(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.duration = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
@@ -377,8 +357,6 @@ func TestCandidates(t *testing.T) {
 }
 
 // Each full run gets the devices that were missing before; partial runs do not change them.
-//
-// S2.52
 func TestMissingDevicesArePassedOn(t *testing.T) {
 	c := newReconcileFixture(t, func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 		if len(in.Hosts) > 0 {
@@ -394,8 +372,6 @@ func TestMissingDevicesArePassedOn(t *testing.T) {
 }
 
 // The summary names what needs the operator, and stays short.
-//
-// S2.52
 func TestSummaryOfACloud(t *testing.T) {
 	var missing []string
 	for i := range 200 {

@@ -25,6 +25,8 @@ func writePolicy(t *testing.T, text string) string {
 }
 
 // S2.76: role:admin by default.
+//
+// S3.38
 func TestByDefaultReadersReadAndAdminsAct(t *testing.T) {
 	p, err := ReadPolicy("")
 	require.NoError(t, err)

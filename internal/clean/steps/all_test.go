@@ -117,7 +117,7 @@ func TestTheStepsMakeAPlanner(t *testing.T) {
 // A device is zeroed only if its operation overwrites it, sanitized only if it does not, and
 // each erase has its verify.
 //
-// S2.22, S2.58
+// S2.22
 func TestZeroIsForWhatIsOverwritten(t *testing.T) {
 	for _, operation := range operations {
 		want := operation == device.WriteZeroes || operation == device.Shred
@@ -130,7 +130,7 @@ func TestZeroIsForWhatIsOverwritten(t *testing.T) {
 	}
 }
 
-// D5, S2.62
+// D5, S2.62, S3.41
 func TestZeroAndVerifyHaveTimeBySize(t *testing.T) {
 	for name, tt := range map[string]struct {
 		size int64

@@ -57,7 +57,7 @@ func work(d *drive, operation device.Operation) *steps.Work {
 
 // If the drive's write zeroes fails, no other way is tried.
 //
-// F16, S2.27
+// F16, S2.27, S2.58
 func TestAnErrorOfWriteZeroesIsFinal(t *testing.T) {
 	refused := &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: "no"}
 	d := &drive{memory: newMemory(200*mib, tenants), zero: func(offset int64) error {

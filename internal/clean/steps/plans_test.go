@@ -38,7 +38,7 @@ func devices() []clean.Subject {
 
 // Each policy of testdata/plans gives each kind of device the plan beside it.
 //
-// D6, D13, S3.7, S3.8, S3.9, S3.10, S3.12
+// D6, D13, S3.7, S3.8, S3.12
 func TestPlansOfPolicies(t *testing.T) {
 	files, err := filepath.Glob("testdata/plans/*.yaml")
 	require.NoError(t, err)
@@ -73,6 +73,42 @@ func TestPlansOfPolicies(t *testing.T) {
 			require.Equal(t, string(want), b.String())
 		})
 	}
+}
+
+// The operators' page says in which order steps run, and each of its examples does what it says.
+//
+// S3.43
+func TestThePageSaysHowToChangeTheSteps(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/operating.md")
+	require.NoError(t, err)
+	page := strings.Join(strings.Fields(string(text)), " ")
+	plan := func(kind int, example string) (names []string) {
+		require.Contains(t, page, example)
+		file := filepath.Join(t.TempDir(), "policy.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(example+"\n"), 0o600))
+		policy, err := config.LoadPolicy(file)
+		require.NoError(t, err)
+		planner, err := clean.NewPlanner(steps.All().Planning(), policy)
+		require.NoError(t, err)
+		for _, p := range planner.Enabled(devices()[kind]) {
+			names = append(names, fmt.Sprintf("%s %s %g", p.Step.Phase, p.Step.Name, p.Priority))
+		}
+		return names
+	}
+	const drive, gpu = 1, 3
+	require.Contains(t, page, "Phases run in the order prepare, erase, verify, restore;")
+	require.Contains(t, page, "within a phase the higher priority runs first")
+	erase := []string{"erase sanitize 90", "erase consolidate_namespaces 80", "verify verify 60"}
+	require.Equal(t, append([]string{"prepare security_check 100", "prepare wear_check 95"}, erase...), plan(drive, ""))
+	program := []string{"erase erase_device 75", "verify verify 60"}
+	require.Equal(t, append(program, "restore firmware_reflash 50"), plan(gpu, ""))
+
+	require.Contains(t, page, "# 0 switches a step off, another number on")
+	const priorities = "priorities: {wear_check: 0, security_check: 110, pci_reset: 20}"
+	require.Equal(t, append([]string{"prepare security_check 110"}, erase...), plan(drive, priorities))
+	require.Equal(t, append(program, "restore firmware_reflash 50", "restore pci_reset 20"), plan(gpu, priorities))
+	const phases = "phases: {firmware_reflash: prepare}"
+	require.Equal(t, append([]string{"prepare firmware_reflash 50"}, program...), plan(gpu, phases))
 }
 
 // An operator chooses among the firmware policy's images, and brings none; other arguments than

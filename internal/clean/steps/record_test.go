@@ -101,7 +101,7 @@ func (d *timed) work() *steps.Work {
 // next one begun. Before the resume point on stable storage every byte is zero on stable
 // storage, at most two chunks behind it were begun, and the next attempt leaves no byte.
 //
-// F2
+// F2, S2.97
 func TestZeroSurvivesACrashAtAnyMoment(t *testing.T) {
 	const size = 4*steps.Chunk + 3*blockSize + 777
 	for _, saves := range []time.Duration{2, 6, 40} { // a chunk takes 14

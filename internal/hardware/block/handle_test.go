@@ -140,7 +140,6 @@ func TestFirstDirectWriteRefusedGoesOnBuffered(t *testing.T) {
 	require.Equal(t, oddSize/512+1, zero)
 }
 
-// S2.27
 func TestLaterRefusalIsAFaultAndNoOtherMethod(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	h := f.open(t, true)

@@ -376,8 +376,6 @@ func TestMediaVerificationIsLeftFirst(t *testing.T) {
 }
 
 // Zeroing continues after an interruption, on the same drive only.
-//
-// S2.98
 func TestZeroResumes(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Capacity = 160 << 20

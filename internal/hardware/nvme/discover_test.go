@@ -49,14 +49,14 @@ func TestWithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
 
 // The drive is found by its PCI address and identified by its controller.
 //
-// S2.10
+// S2.10, S2.32
 func TestDriveIdentity(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Model, drive.Firmware, drive.Address, drive.VendorID, drive.ProductID = "Best 9000", "FW1", "0000:3b:00.0", 0x8086, 0x0a54
-	b := newDriveFixture(t, drive)
-	found := b.enroll(0)
+	b := newDriveFixture(t, nvmesim.Drive("S0"), drive)
+	found := b.enroll(1)
 	require.Equal(t, device.Identity{
-		Serial: "S1", Vendor: "8086", Product: "0a54", Model: "Best 9000", Firmware: "FW1", Subsystem: b.site.State(0).SubsystemNQN,
+		Serial: "S1", Vendor: "8086", Product: "0a54", Model: "Best 9000", Firmware: "FW1", Subsystem: b.site.State(1).SubsystemNQN,
 		Size: 16 << 20, Capacity: 16 << 20, BlockSize: 512, Path: "0000:3b:00.0",
 	}, found.Identity)
 	require.Equal(t, nvme.Type, found.Type)
@@ -69,12 +69,12 @@ func TestDriveIdentity(t *testing.T) {
 
 	// A tenant's namespaces and firmware do not change the identity (F11). The enrolled
 	// firmware stays the one to compare with (F20).
-	b.site.Change(0, func(c *nvmesim.Controller) {
+	b.site.Change(1, func(c *nvmesim.Controller) {
 		c.Firmware = "FW2"
 		c.Namespaces = []nvmesim.Namespace{{NSID: 4, Blocks: 100, Format: 1, Attached: true}}
 	})
-	b.site.Rescan(0)
-	again, err := b.driver.Discover(t.Context(), b.target(0), found.Identity)
+	b.site.Rescan(1)
+	again, err := b.driver.Discover(t.Context(), b.target(1), found.Identity)
 	require.NoError(t, err)
 	require.Equal(t, found.Identity, again.Identity)
 	require.Equal(t, device.LayoutSplit, again.Layout)
@@ -220,9 +220,7 @@ func TestHiddenNamespaceIsRefusedUntilAccepted(t *testing.T) {
 	}
 }
 
-// No drive is not an error (S2.4).
-//
-// S2.6
+// S0.2, S2.6, S2.105
 func TestFindListsWhatDeviceSpecAllows(t *testing.T) {
 	one, two := nvmesim.Drive("S1"), nvmesim.Drive("S2")
 	one.VendorID, two.VendorID = 0x8086, 0x144d
@@ -237,6 +235,7 @@ func TestFindListsWhatDeviceSpecAllows(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	require.Equal(t, b.site.State(0).Address, found[0].Address)
+	require.Equal(t, "NVME", found[0].Type)
 	require.True(t, found[0].OneTimeUse)
 	require.Empty(t, b.site.Log(), "no drive gets a command")
 

@@ -78,7 +78,7 @@ func (b *driveFixture) requireReadsBetweenCommits() {
 
 var smallImage = nvmesim.Image("2.0.0", 8<<10)
 
-// S0.31, F11, F20
+// F11, F20
 func TestFirmwareIsReflashed(t *testing.T) {
 	t.Parallel()
 	type drive = nvmesim.Controller

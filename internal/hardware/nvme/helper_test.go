@@ -246,8 +246,6 @@ func TestAWorkerWithoutRootCleans(t *testing.T) {
 }
 
 // The image reaches the helper by its descriptor.
-//
-// S2.67
 func TestAWorkerWithoutRootUpdatesFirmware(t *testing.T) {
 	u := newUnprivileged(t, "firmware_reflash", "verify_firmware")
 	image := policyImage(t, smallImage)
@@ -285,8 +283,6 @@ func (u *unprivileged) udev() (stop func()) {
 }
 
 // The helper uses rules that only root can write.
-//
-// S2.67
 func TestTheHelperHasItsOwnRules(t *testing.T) {
 	u := newUnprivileged(t)
 	u.writeAsTenant(0)
@@ -380,8 +376,6 @@ func holding(t *testing.T, path string) map[int]string {
 }
 
 // After a helper is killed, its drive cannot be used, and the next Open starts a new helper.
-//
-// S2.67
 func TestAKilledHelperIsReplaced(t *testing.T) {
 	u := newUnprivileged(t)
 	hands := &privileged.Remote{Program: u.settings.Helper}
@@ -413,8 +407,6 @@ func TestAKilledHelperIsReplaced(t *testing.T) {
 
 // A helper that is not root gives nvme-cli the two capabilities, and nothing from the
 // caller's environment.
-//
-// S2.67
 func TestFileCapabilitiesAreEnough(t *testing.T) {
 	u := newUnprivileged(t)
 	require.NoError(t, os.Chmod(u.settings.Helper, 0o755))

@@ -12,7 +12,7 @@ import (
 // Whatever namespaces a tenant left, no byte of the tenant survives, and the drive has one full
 // namespace again. Without namespace management, unreachable bytes are a fault.
 //
-// F17
+// F17, S2.57
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	const blocks = 16 << 20 / 512
@@ -57,8 +57,6 @@ func TestNamespaces(t *testing.T) {
 
 // Every namespace is zeroed as it is. If their sum is not the enrolled size, that is a fault,
 // and nothing is written.
-//
-// S2.57
 func TestWithoutNamespaceManagement(t *testing.T) {
 	const half = 8 << 20 / 512
 	two := func(c *nvmesim.Controller) {

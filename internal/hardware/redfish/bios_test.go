@@ -65,13 +65,13 @@ func applyOf(p redfishsim.Personality, power string) *scenario {
 	return sc
 }
 
-// S0.31, S3.5, S3.36
+// S3.36
 func TestBIOSResetIsInterruptedEverywhere(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) { resetOf(p, "On").interruptEverywhere(t) })
 	t.Run("off", func(t *testing.T) { resetOf(redfishsim.Supermicro, "Off").interruptEverywhere(t) })
 }
 
-// S0.31, S3.5, S3.36
+// S3.36, S3.47
 func TestBIOSApplyIsInterruptedEverywhere(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		if p != redfishsim.OpenBMC { // it has no attributes
@@ -140,6 +140,7 @@ func TestBIOSResetIsAskedForAgainAfterAnothersJob(t *testing.T) {
 	require.Equal(t, 2, s.bmc.State().POSTs)
 }
 
+// S3.5
 func TestBIOSResetIsNoSuccessByItsAnswer(t *testing.T) {
 	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO, redfishsim.Supermicro} {
 		s := newStepper(t, p, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.BIOSNeverApplies, c.ResetBIOSStatus = true, 204 })
@@ -316,6 +317,7 @@ func TestBIOSApplyRefusesAnothersJobThatStays(t *testing.T) {
 	require.Zero(t, s.bmc.State().ResetCount)
 }
 
+// S3.5
 func TestBIOSApplyThatTheBMCDoesNotCarryOut(t *testing.T) {
 	for _, how := range []redfishsim.Ending{redfishsim.CompletedCritical, redfishsim.Exception, redfishsim.Lies} {
 		s := newStepper(t, redfishsim.IDRAC, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Endings[redfishsim.KindBIOS] = how })

@@ -21,7 +21,6 @@ func (s *stepper) requireNoHarm() {
 	}
 }
 
-// S0.31
 func TestEachDriveIsErased(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p)
@@ -45,7 +44,7 @@ func TestEachDriveIsErased(t *testing.T) {
 	})
 }
 
-// S3.35, S3.36: each request fails before and after it was carried out, the BMC restarts at each, and the
+// Each request fails before and after it was carried out, the BMC restarts at each, and the
 // worker is killed at each: in the end each drive was erased, once, or an operator is called.
 func TestNoDriveIsErasedBlindlyTwice(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {

@@ -37,7 +37,7 @@ func (s *stepper) update(component string) map[string]any {
 	return policy(s.t, component, redfishsim.Image(component, "9.9.9"), "9.9.9", s.component(component).Version)
 }
 
-// S0.31, S3.5
+// S3.5
 func TestFirmwareReachesItsTarget(t *testing.T) {
 	for _, component := range []string{"BIOS", "BMC"} {
 		t.Run(component, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestFirmwareReachesItsTarget(t *testing.T) {
 	}
 }
 
-// S3.35, S3.36: each request of an update fails, before and after it was carried out, the BMC
+// Each request of an update fails, before and after it was carried out, the BMC
 // restarts at each, and the worker is killed at each: in the end the component is at its target,
 // written once, or an operator is called. The server is never reset while it is written. An
 // update of the BMC itself ends its sessions and tasks besides.

@@ -23,7 +23,6 @@ func (s *stepper) power(action string) error {
 	return err
 }
 
-// S3.24, S3.29
 func TestPowerIsIdempotent(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p)
@@ -93,7 +92,7 @@ func TestAPowerChangeSurvivesEachLostRequest(t *testing.T) {
 	}
 }
 
-// S3.28: a power change while firmware is written destroys the server.
+// A power change while firmware is written destroys the server.
 func TestNoPowerChangeWhileSomethingIsWritten(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		for name, work := range map[string]*redfishsim.Work{

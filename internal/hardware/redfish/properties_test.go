@@ -21,7 +21,6 @@ func (s *stepper) enrollWhole() device.Properties {
 	return p
 }
 
-// S3.5
 func TestPropertiesOfAServerAreEnrolled(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		is := newStepper(t, p, quickBMC).enrollWhole()
@@ -94,6 +93,7 @@ func TestPropertiesAreReadFromTheCollections(t *testing.T) {
 	require.NoError(t, h.Close())
 }
 
+// S3.47
 func TestPropertiesOfAServerThatIsOff(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		sc := &scenario{personality: p, step: "verify_properties", prepare: off, writesOnly: true, check: func(t *testing.T, bmc *redfishsim.Server) {

@@ -27,8 +27,6 @@ esac
 `
 
 // The example in docs/script.md works as the page says.
-//
-// S0.31
 func TestExampleInDocs(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/script.md")
 	require.NoError(t, err)

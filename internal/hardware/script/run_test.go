@@ -52,7 +52,6 @@ func TestOnlyDoneTrueIsSuccess(t *testing.T) {
 	}
 }
 
-// S0.31
 func TestAnswersToIdentify(t *testing.T) {
 	for name, tt := range map[string]struct{ answer, says string }{
 		"no serial":             {`{"model": "A100"}`, "no serial"},

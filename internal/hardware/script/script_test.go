@@ -74,7 +74,7 @@ func TestOnlySupportedStepsAreCalled(t *testing.T) {
 	require.NotContains(t, r.calls(t), "firmware_reflash")
 }
 
-// F11, F12, F13, F21, S0.13, S2.7
+// F11, F12, F13, F21, S0.13
 func TestUnsupportedDevicesAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(t *testing.T, r *fakeHost)

@@ -197,8 +197,6 @@ func TestListingEndsWithTheCallersErrorOrContext(t *testing.T) {
 
 // The requests of a reconciliation of n providers are counted; internal/testkit/bench does
 // the same for a thousand.
-//
-// S0.30
 func TestRequestsOfAReconciliation(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	const hosts, each = 25, 8

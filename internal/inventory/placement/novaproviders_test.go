@@ -60,8 +60,6 @@ func TestFindByHostAndAddress(t *testing.T) {
 
 // Nova re-creates a deleted provider with another UUID and reserved = 0. After any call
 // finds that the old one is gone, Find gives the new one.
-//
-// S2.40
 func TestRecreatedProvider(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	const name, address = "node-7_0000:3b:00.0", "0000:3b:00.0"

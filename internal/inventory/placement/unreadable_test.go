@@ -19,8 +19,6 @@ import (
 // A provider whose inventory, or whose use, Placement does not give is passed on with its
 // fault, and all others are read; also many of them. A Placement that answers nothing any
 // more ends the list.
-//
-// S0.30
 func TestAnUnreadableProviderHidesNoOther(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	root := s.nova.Host("node-7")

@@ -64,8 +64,6 @@ func files(t *testing.T, image, names string) map[string]string {
 }
 
 // Both trees have the folders of the versions, each with its document, and nothing else.
-//
-// S1.23
 func TestOtherProgramsReadTheImage(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{"small": someDocument, "several blocks": `{"uuid":"` + strings.Repeat("x", 3*blockSize) + `"}`, "whole blocks": strings.Repeat(" ", 2*blockSize)} {

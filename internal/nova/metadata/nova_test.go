@@ -67,7 +67,7 @@ func byTagOf(t *testing.T, all []entry) (byTag map[string]entry, untagged []entr
 // For the same devices, as libvirt has them, Nova's own code and this package give the same
 // entries, but for the differences named here, each of which occurs.
 //
-// S1.8, S1.15, S1.17, S1.21
+// S1.8, S1.21
 func TestNovasOwnCodeGivesTheSameEntries(t *testing.T) {
 	t.Parallel()
 	domain, err := os.ReadFile("testdata/domain.xml")
@@ -177,8 +177,6 @@ func checkBuses(t *testing.T, buses []entry) {
 }
 
 // FromDomain reads the same domain as Nova does.
-//
-// S1.15
 func TestWhereADomainsGuestFindsItsDevices(t *testing.T) {
 	t.Parallel()
 	domain, err := os.ReadFile("testdata/domain.xml")

@@ -80,7 +80,7 @@ var (
 
 func wrap(device string) string { return `{"devices":[` + device + `]}` }
 
-// S1.10, S1.11, S1.12, S1.13, S1.14, S1.16, S1.18, S1.20
+// S1.10, S1.11, S1.12, S1.13, S1.14, S1.15, S1.16, S1.18, S1.20, S1.21
 func TestTheSchemaRefusesEachDeviation(t *testing.T) {
 	for name, device := range deviations {
 		require.ErrorContains(t, metadata.Validate([]byte(wrap(device))), "deviates from its schema", name)

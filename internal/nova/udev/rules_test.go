@@ -15,8 +15,6 @@ import (
 
 // Whatever the tags, serials and MACs are, each line is one that this package meant: it says
 // exactly the document's tags, and its matches are those of the serial and no other text.
-//
-// S1.27
 func TestRandomTextIsHarmless(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

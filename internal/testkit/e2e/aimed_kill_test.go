@@ -85,7 +85,7 @@ const (
 // meet the blow that is their worst; with BURNISH_KILLS=all each meets every blow after each of
 // its writes, and every other command. BURNISH_AIM is a regular expression for the names of the acts.
 //
-// F30, F42, F43, S0.5, S0.6
+// F30, F42, F43
 func TestKillAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	const anvils = 2

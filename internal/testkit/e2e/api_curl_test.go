@@ -26,7 +26,7 @@ var updateAnswers = flag.Bool("update", false, "write the answers in testdata/ap
 // The scripts of testdata/api use the API with curl, as the document of Cyborg's driver shows
 // it, and compare whole answers.
 //
-// S2.72, S2.73, S2.74, S2.76, S2.77, S2.78, S2.79, S2.80, S2.81, S3.31
+// S3.31
 func (a *API) curlScripts(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "api", "*.txt"))
 	require.NoError(t, err)

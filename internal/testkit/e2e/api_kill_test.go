@@ -41,8 +41,6 @@ func (s *Site) ServeAPI(t testing.TB, env ...string) (*Worker, Caller) {
 
 // Two control workers serve the API. One is killed while it answers a clean: the same request
 // at the other gets the answer, and the device is cleaned once, however far the first one was.
-//
-// S2.73
 func TestARepeatedRequestActsOnceAlthoughAControlWorkerIsKilled(t *testing.T) {
 	t.Parallel()
 	const kills = 12

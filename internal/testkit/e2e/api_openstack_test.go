@@ -74,8 +74,6 @@ var cyborgMembers = []string{"created_at", "hostname", "model", "status", "std_b
 
 // Debian's openstacksdk finds the API by Keystone's catalog, reads devices whole and page by
 // page, and cleans one.
-//
-// S2.72, S2.73, S2.77, S2.78, S2.81
 func (a *API) openstackSDK(t *testing.T, uuids []string) {
 	fails := contract.DeviceUUID("fails")
 	type answer struct {
@@ -129,8 +127,6 @@ func (a *API) openstackSDK(t *testing.T, uuids []string) {
 }
 
 // Debian's python3-cyborgclient, the plugin of `openstack`, lists and shows devices.
-//
-// S2.72, S2.82
 func (a *API) cyborgClient(t *testing.T, uuids []string) {
 	const openstackProgram = "/usr/bin/openstack"
 	var listed []map[string]any
@@ -202,8 +198,6 @@ func (a *API) acts(t *testing.T, name string) map[string]string {
 
 // A viewer's token, stolen or not, changes nothing, whatever else is sent with it: 403 and no
 // event. It sees Cyborg's own members of a device, and nothing of its tenants.
-//
-// S2.76, S3.38
 func (a *API) viewerChangesNothing(t *testing.T) {
 	c := a.As(t, a.Viewer)
 	names := []string{"available", "taken", "no-path", "operator"}

@@ -18,7 +18,7 @@ import (
 // so, and only then; its record says that it was not sanitized. Whoever may write in the
 // namespace cannot do it without the API.
 //
-// D2, S3.21
+// D2
 func (a *API) override(t *testing.T, name string) {
 	path := devicePath(name, "override")
 	ada, ben := a.As(t, a.Admin), a.As(t, a.Second)

@@ -239,8 +239,6 @@ func (a *API) tooLarge(t *testing.T, admin Caller) {
 
 // Of eight requests at once for a clean one is accepted; more requests than a caller may make
 // are refused, and both cost no event.
-//
-// S2.73, S2.80, S3.38
 func (a *API) concurrentRequests(t *testing.T) {
 	const name = "fails-too"
 	a.EnrollAll(t, map[string]string{name: `set: {size: 1MiB, fault: "fail:zero@50%x1"}, provide: true`})

@@ -130,7 +130,7 @@ func (o opening) String() string {
 	return fmt.Sprintf("%s for %s from %s on, %s", o.state, o.to.Sub(o.from).Round(time.Millisecond), clock(o.from), opened)
 }
 
-// S2.40, F4, F5, F28
+// F4, F5, F28
 func TestRandomChaosOverPlacement(t *testing.T) {
 	t.Parallel()
 	length := 40 * time.Second

@@ -101,7 +101,7 @@ func (c *Cloud) recordWrite(change openstack.Change) {
 
 // checkOffer runs after each write that Placement accepted, before the writer gets the
 // answer: a provider that may be allocated must be of a device without a tenant's byte, whose
-// workflow says that it is clean and is being returned, or available (S2.40).
+// workflow says that it is clean and is being returned, or available.
 func (c *Cloud) checkOffer(change openstack.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -124,7 +124,7 @@ func (s *Site) AwaitMidWipe(t testing.TB, d Device, past int64, within time.Dura
 }
 
 // AwaitReturned waits until the inventory offers the device. At that very moment
-// no byte of a tenant may be left on it (S2.40); then the device must say that it is
+// no byte of a tenant may be left on it; then the device must say that it is
 // available and clean.
 func (s *Site) AwaitReturned(t testing.TB, d Device, within time.Duration) contract.DeviceStatus {
 	t.Helper()

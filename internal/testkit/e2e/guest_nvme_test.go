@@ -37,7 +37,7 @@ func TestGuestNVMeLosesPower(t *testing.T) {
 // What the drives say of themselves decides how they are erased; one that could keep bytes
 // beside what is erased never comes back.
 //
-// S2.16, S2.27, F17
+// S2.27, F17
 func TestGuestNVMe(t *testing.T) {
 	t.Parallel()
 	const size = 8 * MiB

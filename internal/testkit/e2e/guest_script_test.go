@@ -49,10 +49,8 @@ func withScript(t testing.TB, address string) (driver guestDriver, files []guest
 
 // A card whose memory only its own program can reach is cleaned by that program, also after
 // a power failure in the middle of it, and only by the very program whose digest is in
-// host.yaml (S0.31, F2, F13). What is left is counted in the file that is the card's memory,
+// host.yaml (F2, F13). What is left is counted in the file that is the card's memory,
 // outside the guest. That file keeps its bytes without power, which is the worst case.
-//
-// S0.31
 func TestGuestMemoryOfACard(t *testing.T) {
 	t.Parallel()
 	if why := guest.Missing(); why != "" {

@@ -40,8 +40,6 @@ func guestDocument(t testing.TB, devices ...contract.HeldDevice) []byte {
 // A guest with real kernel, udev and devices boots with the config drive, runs the hook, and
 // finds each device under its tag; what it writes there reaches the right drive. The
 // service then gives the tag to the other drive, and the card has none any more.
-//
-// S1.23, S1.27, S1.38
 func TestGuestFindsItsDevicesByTheirTags(t *testing.T) {
 	t.Parallel()
 	requireGuest(t)

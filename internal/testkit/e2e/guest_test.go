@@ -259,7 +259,7 @@ func (g *guestSite) awaitMidWipe(t testing.TB, d Device, past int64) host.Entry 
 	return stored.Data
 }
 
-// SAFETY F2, F9, S2.70: the host loses its power in mid-wipe. When it is back, the wipe
+// SAFETY F2, F9: the host loses its power in mid-wipe. When it is back, the wipe
 // goes on by itself behind what the disk kept of it; nothing is left, and what is beside
 // it is untouched. Then a binding, whose bytes go through the guest's own drivers.
 //

@@ -136,8 +136,6 @@ func TestGracefulStop(t *testing.T) {
 }
 
 // Of two binds at once by two processes exactly one wins, each time.
-//
-// S2.41, S2.42
 func TestTwoBindsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -177,7 +175,7 @@ func TestTwoBindsAtOnce(t *testing.T) {
 
 // Two cleans run at once on a host; the others wait in their order and report it.
 //
-// S2.65, S2.66
+// S2.65
 func TestMaxCleansPerHost(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -146,8 +146,6 @@ func (a *killedAct) bindFlags() []string {
 // The control worker is killed at many moments of `instance bind` of four devices. In the end
 // the instance has all of them, and says so to whoever repeats the request, or none is held,
 // and none was cleaned whose burn had not begun.
-//
-// S0.5, S0.6
 func TestKillWhileInstancesBind(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -11,8 +11,6 @@ import (
 
 // Somebody terminates an instance's workflow: its devices stay bound, and are not cleaned. A
 // release frees them and the guest's address, as it would have before; so does the unbind of one.
-//
-// S0.39
 func TestInstancesWhoseWorkflowIsTerminated(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -13,8 +13,6 @@ import (
 
 // Each guest reads what its instance has at this moment, also where a device left by itself: by
 // an unbind that its instance did not ask for. An address is one living instance's.
-//
-// S1.22, S1.36, S1.37
 func TestGuestsReadTheirOwnDevicesOnly(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

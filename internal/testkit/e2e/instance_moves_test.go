@@ -63,8 +63,6 @@ func (f *fleet) statuses(t testing.TB, devices ...Device) (all []contract.Device
 
 // migrateAndConfirm: the source stays burned until the instance has left it, and is cleaned then;
 // the destination has the source's tags, and the guest reads the new serials.
-//
-// S0.21, S0.23
 func (f *fleet) migrateAndConfirm(t *testing.T, from, to *fleetHost) {
 	const guest = "127.3.0.1"
 	source, destination := from.enroll(t, "", "ca1", "ca2"), to.enroll(t, "", "cb1", "cb2")
@@ -103,8 +101,6 @@ func (f *fleet) migrateAndConfirm(t *testing.T, from, to *fleetHost) {
 }
 
 // migrateAndRevert: the destination is cleaned, and the source is as it was.
-//
-// S0.22
 func (f *fleet) migrateAndRevert(t *testing.T, from, to *fleetHost) {
 	const guest = "127.3.0.2"
 	source, destination := from.enroll(t, "", "ra1", "ra2"), to.enroll(t, "", "rb1", "rb2")
@@ -133,8 +129,6 @@ func (f *fleet) migrateAndRevert(t *testing.T, from, to *fleetHost) {
 }
 
 // liveMigrate: devices that are not marked are refused before anything is claimed.
-//
-// S0.24
 func (f *fleet) liveMigrate(t *testing.T, from, to *fleetHost) {
 	const guest = "127.3.0.3"
 	const marked = `, vendor: live, live_migratable: "yes"`
@@ -168,8 +162,6 @@ func (f *fleet) liveMigrate(t *testing.T, from, to *fleetHost) {
 }
 
 // rebuildInPlace: nothing is cleaned, nothing is burned again.
-//
-// S0.18
 func (f *fleet) rebuildInPlace(t *testing.T, on *fleetHost) {
 	devices := on.enroll(t, "", "bb1", "bb2")
 	vm := Instance("rebuilt")
@@ -194,8 +186,6 @@ func (f *fleet) rebuildInPlace(t *testing.T, on *fleetHost) {
 
 // evacuate: the host's worker is dead. The instance gets its devices elsewhere; those of the dead
 // host stay burned with their bytes, and are cleaned when it is back.
-//
-// S0.19, S0.20, S0.27
 func (f *fleet) evacuate(t *testing.T, from, to *fleetHost) {
 	const guest = "127.3.0.5"
 	source, destination := from.enroll(t, "", "ea1", "ea2"), to.enroll(t, "", "eb1", "eb2")

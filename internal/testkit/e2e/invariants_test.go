@@ -21,7 +21,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// checkInvariants describes each window of a watched device that lasted too long (S0.9). A
+// checkInvariants describes each window of a watched device that lasted too long. A
 // timeline that cannot be read is a violation too: a test that stops its server starts it
 // again before it ends.
 func (c *Cloud) checkInvariants() []string {

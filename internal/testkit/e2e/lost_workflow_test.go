@@ -36,7 +36,7 @@ func erase(t *testing.T, s *Site, name string) {
 // the tenant's stays his, by the inventory's record; the free one is cleaned; of the one that
 // was never cleaned nothing records who has it, so that it waits for its operator.
 //
-// S0.39, F24, D16
+// F24, D16
 func TestTerminatedAndPastRetention(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -88,7 +88,7 @@ func TestShowSaysHowAWorkflowEnded(t *testing.T) {
 // The database is put back to before a bind, while the tenant writes: whatever asks first, the
 // device is the one's whom the inventory records.
 //
-// S0.39, F24
+// F24
 func TestDatabasePutBackToBeforeABind(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t)
@@ -119,7 +119,7 @@ func TestDatabasePutBackToBeforeABind(t *testing.T) {
 // The operator has the host's worker accept another, empty server. With the same inventory the
 // device is its tenant's; with another one, which records nothing, it waits for the operator.
 //
-// S0.39, F24, F25
+// F24, F25
 func TestAnotherServerThatWasAccepted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -81,8 +81,6 @@ func (s *Site) serveMetadata(t testing.TB) (metadataService, Caller) {
 // A guest reads its devices and their roles from the metadata service, as Neutron's proxy or
 // from its own address, and cloud-init does; what was detached is gone, and when release has
 // returned there is no document. The API has the same one.
-//
-// S1.22, S1.36, S1.37
 func TestAGuestReadsWhichDeviceIsWhich(t *testing.T) {
 	t.Parallel()
 	const latest = "/openstack/latest/meta_data.json"

@@ -30,8 +30,6 @@ var nodeSteps = []string{
 // tenant, each step cleans what the tenant left, and only then it is offered again. Between
 // cleans its BMC gets no request and has no session, and no secret is anywhere but in the
 // secrets file. The next tenant finds the BIOS and the power as the policy has them.
-//
-// S0.31, S3.5, S3.24, S3.47
 func TestANodeIsCleanedByAllSteps(t *testing.T) {
 	t.Parallel()
 	s := newNodeSite(t, ownServer(t), redfishsim.Personalities)

@@ -134,8 +134,6 @@ var nodeTroubles = []nodeTrouble{
 // A server that is not what was enrolled, or does not become what it should be, is not returned:
 // its tenant's release succeeds all the same, the operator sees the fault, may switch the server
 // on and off, and corrects it; then the operator's clean returns it.
-//
-// S3.23, S3.29, S3.48
 func TestANodeInTroubleIsNotReturned(t *testing.T) {
 	t.Parallel()
 	s := newNodeSite(t, newSite(t), slices.Repeat([]redfishsim.Personality{redfishsim.IDRAC}, len(nodeTroubles)))

@@ -99,10 +99,8 @@ func (c *Cloud) giveToTenant(t *testing.T, p *messagebus.Producer, d Device, pro
 
 // Nova's notifications are enough, without any sweep: an instance is deleted and its device
 // is cleaned, also after the broker was killed and its bindings are gone. A rebuild cleans
-// nothing (S0.18). A notification that comes late, twice, or about a binding that has ended
+// nothing. A notification that comes late, twice, or about a binding that has ended
 // changes nothing (F6).
-//
-// S0.29, S0.18
 func TestNotificationsAreEnough(t *testing.T) {
 	t.Parallel()
 	b, p := startBroker(t)
@@ -145,9 +143,7 @@ func TestNotificationsAreEnough(t *testing.T) {
 }
 
 // An instance moves from one device to another: the device that it leaves is cleaned, on
-// confirm the source (S0.21, S0.24), on revert the destination (S0.22), and never the other.
-//
-// S0.21, S0.22
+// confirm the source, on revert the destination, and never the other.
 func TestAMoveCleansTheDeviceThatIsLeft(t *testing.T) {
 	t.Parallel()
 	b, p := startBroker(t)
@@ -229,9 +225,7 @@ func (c *Cloud) replaceConsumer(t *testing.T, provider, from, to string) {
 }
 
 // An evacuated instance's old device stays reserved until its host recovers and deletes the
-// allocation, without a notification; then it is cleaned (S0.19).
-//
-// S0.19
+// allocation, without a notification; then it is cleaned.
 func TestEvacuatedSourceIsCleanedWhenItsHostDropsIt(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))

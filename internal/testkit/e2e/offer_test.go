@@ -21,7 +21,7 @@ import (
 // that was retired or unbound in the middle of a write is not left as that write leaves it,
 // and a provider that two instances could have is never offered.
 //
-// S0.9, S0.14, F5, F28, F30
+// F5, F28, F30
 func TestOffersInPlacement(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))

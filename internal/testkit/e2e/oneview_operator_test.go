@@ -33,8 +33,6 @@ func oneviewFile(t testing.TB, appliance *oneviewsim.Server) string {
 // migrates them: the tenant's profile is recorded and stays, the idle one is removed, and the
 // server is available again. A second run changes nothing. Then validate shows who has a
 // server.
-//
-// S4.5, S4.6, S4.7, S4.34, S4.35, S4.36, S4.37
 func TestServersAreEnrolledAndMigrated(t *testing.T) {
 	t.Parallel()
 	appliance := oneviewsim.Start(t, oneviewsim.Servers(5))

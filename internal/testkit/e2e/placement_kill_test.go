@@ -17,7 +17,7 @@ import (
 // The workflow task is lost, and the next worker makes the call again: the bind is answered,
 // each binding is followed by one clean, and nothing is offered before it.
 //
-// F4, F5, F24, S0.4
+// F4, F5, F24
 func TestKilledInAnInventoryCall(t *testing.T) {
 	t.Parallel()
 	for what, after := range map[string]bool{"before the write": false, "after the write": true} {

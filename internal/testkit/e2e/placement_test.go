@@ -17,9 +17,7 @@ import (
 
 // Nova's own functional scenario of one-time-use devices, step by step, with Burnish as
 // the operator's cleaning workflow: free, allocated and reserved, deleted, cleaned,
-// allocatable again. Burnish learns of it from sweeps alone (S0.30).
-//
-// S0.1, S0.28
+// allocatable again. Burnish learns of it from sweeps alone.
 func TestNovaScenarioWithSweepsOnly(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
@@ -45,9 +43,7 @@ func TestNovaScenarioWithSweepsOnly(t *testing.T) {
 	}
 }
 
-// A device that a tenant used and left between two sweeps is cleaned (D9, S0.9).
-//
-// S0.9
+// A device that a tenant used and left between two sweeps is cleaned (D9).
 func TestUsedAndFreedBetweenTwoSweeps(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
@@ -71,10 +67,8 @@ func TestUsedAndFreedBetweenTwoSweeps(t *testing.T) {
 }
 
 // One-time use is configured late: devices in use are imported as they are, burned at
-// the next reconcile (S0.15), free ones stay free, for the trait does not mean dirty
-// (S0.10), used ones are cleaned (S2.84, D8).
-//
-// S0.10, S0.15, S2.84, S2.85
+// the next reconcile, free ones stay free, for the trait does not mean dirty,
+// used ones are cleaned (D8).
 func TestImportOfAFleetThatIsInUse(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
@@ -124,10 +118,8 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 	used.RequireZero(t)
 }
 
-// Burnish never writes to providers of devices that are not enrolled (S0.17, S0.35), nor to
-// those of another controller (S2.36).
-//
-// S0.35, S2.36
+// Burnish never writes to providers of devices that are not enrolled, nor to
+// those of another controller.
 func TestForeignProvidersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
@@ -150,8 +142,6 @@ func TestForeignProvidersAreLeftAlone(t *testing.T) {
 
 // Nova re-created the provider, with another UUID and reserved=0, while the device is
 // dirty: it is reserved again within one sweep, and the device stays the same.
-//
-// S2.40
 func TestRecreatedProviderIsReservedAgain(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
@@ -248,9 +238,9 @@ func TestKilledAfterTheLoweringWrite(t *testing.T) {
 	d.RequireZero(t)
 }
 
-// Placement is killed in the middle of a bind and of a return, and down for 30 s (S0.6).
+// Placement is killed in the middle of a bind and of a return, and down for 30 s.
 //
-// S0.6, S2.96
+// S2.96
 func TestPlacementIsDownInMidBurnAndMidReturn(t *testing.T) {
 	t.Parallel()
 	for what, after := range map[string]bool{"before the write": false, "after the write": true} {
@@ -294,8 +284,6 @@ func TestPlacementIsDownInMidBurnAndMidReturn(t *testing.T) {
 }
 
 // The same in the return of a device whose provider is Nova's.
-//
-// S0.6, S2.96
 func TestPlacementIsDownInTheReturnOfNovasDevice(t *testing.T) {
 	t.Parallel()
 	for what, after := range map[string]bool{"before the write": false, "after the write": true} {

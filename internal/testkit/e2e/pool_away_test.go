@@ -18,7 +18,7 @@ import (
 // changed; a clean waits, says why and calls the operator; so do the polls. When the appliance is
 // back, all goes on by itself.
 //
-// S4.22, F29
+// F29
 func TestAnApplianceIsAwayForLong(t *testing.T) {
 	t.Parallel()
 	s := newPoolSite(t, newSite(t), []string{"rack1"}, oneviewsim.Servers(3))
@@ -76,8 +76,6 @@ func TestAnApplianceIsAwayForLong(t *testing.T) {
 // A migration is killed while it removes an idle profile, with the worker that does it. What was
 // begun ends by itself, and a second run does the rest. Profiles are removed from servers that
 // are off, and only from those that have no tenant.
-//
-// S4.34, S4.35, S4.36, S4.37
 func TestAMigrationIsKilledInTheMiddle(t *testing.T) {
 	t.Parallel()
 	profiles := map[string]string{}

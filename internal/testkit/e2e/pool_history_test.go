@@ -17,7 +17,7 @@ import (
 // by its name: it is not taken for another user's, and none is left behind. The tenant's server is
 // not cleaned.
 //
-// S4.2, S4.19, S4.20, F24
+// F24
 func TestASharedServersHistoryIsLost(t *testing.T) {
 	t.Parallel()
 	s := newPoolSite(t, newSite(t), []string{"rack1"}, oneviewsim.Servers(3))
@@ -68,7 +68,7 @@ func TestASharedServersHistoryIsLost(t *testing.T) {
 // taken by others, the recorded profile is gone: nothing of theirs is touched, and what they free
 // is cleaned.
 //
-// S4.2, S4.3, S4.23, S4.24, S4.26, F24
+// F24
 func TestADatabasePutBackForASharedServer(t *testing.T) {
 	t.Parallel()
 	s := newPoolSite(t, ownServer(t), []string{"rack1"}, oneviewsim.Servers(2))

@@ -19,8 +19,6 @@ import (
 // with a temporary profile and available without one; others take it, and what they free is
 // cleaned; a tenant gets it with a profile, which the next clean uses and removes. No secret is
 // anywhere, and when the worker stops no session is left.
-//
-// S4.8, S4.9, S4.18, S4.19, S4.20, S4.21, S4.22, S4.28
 func TestASharedServerGoesItsWholePath(t *testing.T) {
 	t.Parallel()
 	own := ownServer(t)

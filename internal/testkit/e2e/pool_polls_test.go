@@ -22,8 +22,6 @@ var polled = map[string]string{
 // maintenance outlasts them, a pre-allocated device is not looked at, the error of one device does
 // not stop a round, and a page that is not read changes nothing for its servers. With an interval
 // of 0 only look_now finds something.
-//
-// S4.8, S4.9, S4.10, S4.11, S4.12, S4.13, S4.14, S4.15, S4.16, S4.17, S4.28, S4.36
 func TestThePollsFindWhatOthersDo(t *testing.T) {
 	t.Parallel()
 	s := newPoolSite(t, newSite(t), []string{"rack1"}, oneviewsim.Servers(8))

@@ -17,7 +17,7 @@ import (
 // again seconds later. The device waits for it, as while it is pending and while it is cleaned,
 // is cleaned once more, because the new one was free, and is offered: no operator is needed.
 //
-// S2.40, D9, F5
+// D9, F5
 func TestProviderIsReplacedDuringTheLoweringWrite(t *testing.T) {
 	t.Parallel()
 	for what, how := range map[string]struct{ before, lost bool }{

@@ -31,7 +31,7 @@ runbooks:
 // A runbook's hold outlasts a kill -9 of the worker, keeps the device reserved until it is
 // released, and stands in the record. A runbook by hand makes no dirty device available.
 //
-// F7, S3.22
+// F7
 func TestARunbookThatHolds(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

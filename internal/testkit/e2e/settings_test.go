@@ -12,9 +12,9 @@ import (
 	"burnish/workflows/contract"
 )
 
-// ON_INTERRUPT=error does as S2.70 says.
+// ON_INTERRUPT=error: after a crash a clean ends in state error.
 //
-// D1, S2.70
+// D1
 func TestOnInterruptError(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -46,7 +46,7 @@ func TestOnInterruptError(t *testing.T) {
 // Past its time-out a clean ends in error, with a warning that has
 // the device's UUID.
 //
-// S2.62, S2.63, F8
+// F8
 func TestCleanupTimeout(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -96,7 +96,7 @@ func TestCleanupTimeoutIsRunningTime(t *testing.T) {
 // With automated cleaning off a one-time-use device waits for the operator's
 // clean, any other returns at once, not sanitized.
 //
-// D7, S3.6
+// D7
 func TestAutomatedCleanOff(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -173,7 +173,7 @@ func TestAssertedCleanIsIgnored(t *testing.T) {
 
 // What nothing can erase.
 //
-// D4, S2.44, S0.1
+// D4
 func TestNoErasePath(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

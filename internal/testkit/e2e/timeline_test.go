@@ -12,7 +12,7 @@ import (
 	"burnish/internal/testkit/proc"
 )
 
-// How long a reserved device may look available (S0.9, D9).
+// How long a reserved device may look available (D9).
 const (
 	// margin is what a device may take to follow its own write, or the sweep that saw it,
 	// on a busy machine.

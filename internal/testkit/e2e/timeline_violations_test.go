@@ -20,9 +20,7 @@ func wrote(seconds float64, reserved int, byNova bool) openstack.Change {
 	return openstack.Change{Exists: true, Stocked: true, Total: 1, Reserved: reserved, At: at(seconds), By: openstack.Exchange{ByScheduler: byNova}}
 }
 
-// What is a violation of S0.9, and what is not.
-//
-// S0.9
+// What is a device that should be cleaned and is not, and what is none.
 func TestTimelineViolations(t *testing.T) {
 	t.Parallel()
 	const nova, burnish = true, false
@@ -77,8 +75,6 @@ func TestTimelineViolations(t *testing.T) {
 }
 
 // The invariant check of any test notices that Burnish does not sweep although it should.
-//
-// S0.9
 func TestInvariantCheckSeesAMissingSweep(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
@@ -109,8 +105,6 @@ func TestInvariantCheckSeesAMissingSweep(t *testing.T) {
 }
 
 // An outage excuses what it struck, and no more.
-//
-// S0.9
 func TestOutagesAreExcused(t *testing.T) {
 	t.Parallel()
 	const provider, other = "/resource_providers/11111111-1111-1111-1111-111111111111", "/resource_providers/22222222-2222-2222-2222-222222222222"

@@ -16,7 +16,7 @@ import (
 // Placement in trouble, with real workers and a device of Burnish's own: what passes is
 // waited for, and what is slow gets through. Who has the device is in Placement all the time.
 //
-// S0.4, F24, F29
+// F24, F29
 func TestPlacementInTrouble(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))

@@ -10,8 +10,6 @@ import (
 )
 
 // One device from one tenant to the next.
-//
-// S0.1, S0.4, S0.7, S0.8, S2.40, S2.41, S2.43, S2.45, S2.46, S3.1, S3.18
 func TestTurnover(t *testing.T) {
 	t.Parallel()
 	for _, kind := range Kinds {

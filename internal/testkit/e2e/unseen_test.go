@@ -26,7 +26,7 @@ func (d Device) swap(t testing.TB) (back func()) {
 // A disk that was swapped while it was out of the pool is not offered: the host must see the
 // enrolled one first. Without an answer of the host the request is refused.
 //
-// S0.39, F27
+// F27
 func TestSwappedDiskIsNotOffered(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

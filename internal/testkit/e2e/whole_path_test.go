@@ -250,7 +250,7 @@ func (p *wholePath) awaitWorker(t *testing.T, nth int) {
 // The Recorder sees each write to Placement as it happens: a write that makes a device
 // allocatable must find its image without a tenant's byte (checkOffer).
 //
-// F2, S0.1, S0.28, S0.29, S2.6, S2.70, S2.84, S2.85, S2.86
+// F2
 func TestWholePathFromImportToTheNextTenant(t *testing.T) {
 	t.Parallel()
 	p := newWholePath(t)

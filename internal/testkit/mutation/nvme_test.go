@@ -89,7 +89,7 @@ var nvmeMutations = []mutation{
 		file: "internal/hardware/nvme/namespaces.go",
 		old:  `if sum <= 0 || sum != h.enrolled.Size || sum != h.Size() {`,
 		new:  `if sum < 0 {`,
-		pkg:  "./internal/hardware/nvme", run: "cites S2.57",
+		pkg:  "./internal/hardware/nvme", run: "TestWithoutNamespaceManagement",
 	},
 	{
 		rule: "F20", name: "write protection ends also while a sanitize delays the check",

@@ -18,7 +18,7 @@ import (
 // testsOf holds a package's tests by name, each with the numbers that its comment cites.
 type testsOf map[string][]string
 
-// numbersLine is a line of a comment that holds numbers alone, such as "F1, S2.84".
+// numbersLine is a line of a comment that holds numbers alone.
 var numbersLine = regexp.MustCompile(`^[A-Z]\d+(\.\d+)?(, [A-Z]\d+(\.\d+)?)*$`)
 
 func parseTests(dir string) (testsOf, error) {

@@ -21,7 +21,7 @@ var scriptMutations = []mutation{
 		file: "internal/hardware/script/pcidevice.go",
 		old:  `if flags&unix.IFF_UP != 0 {`,
 		new:  `if flags&unix.IFF_UP == 1<<20 {`,
-		pkg:  "./internal/hardware/script", run: "cites S2.7",
+		pkg:  "./internal/hardware/script", run: "cites S0.13",
 	},
 	{
 		rule: "F1", name: "the processes that a program starts hold the fence",

@@ -9,8 +9,6 @@ import (
 )
 
 // The address is that of the enrollment, or the name's.
-//
-// S2.34, S2.81
 func TestAddressOfABoard(t *testing.T) {
 	for name, address := range map[string]string{"h1_0000:01:00.0": "0000:01:00.0", "h1_x_0000:0a:00.1": "0000:0a:00.1", "gpu1": "", "h1_": ""} {
 		require.Equal(t, contract.BoardInfo{PCIAddress: address}, boardInfo(&contract.DeviceState{Name: name}), name)

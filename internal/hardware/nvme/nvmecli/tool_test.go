@@ -20,7 +20,6 @@ func sample(t testing.TB, name string) []byte {
 	return text
 }
 
-// S2.3
 func TestVersion(t *testing.T) {
 	for text, want := range map[string]nvmecli.Version{
 		string(sample(t, "version-2.3.txt")):                               {Major: 2, Minor: 3, Text: "2.3"},

@@ -14,8 +14,6 @@ import (
 
 // The helper sends only bytes that cannot be changed any more, and whose digest it has
 // computed itself.
-//
-// S2.67
 func TestTheHelperChecksTheImage(t *testing.T) {
 	b := newHelperFixture(t).open()
 	path := filepath.Join(t.TempDir(), "image")
