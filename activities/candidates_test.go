@@ -17,9 +17,9 @@ import (
 func TestCandidatesInPages(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)
-	s.adds("h1_0000:01:00.0", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+	s.adds("h1_0000:01:00.0", device.Available, device.OwnerNova, false, device.Inventory{Total: 1})
 	for _, name := range []string{"h1_0000:04:00.0", "h1_0000:02:00.0", "h1_0000:03:00.0", ""} {
-		s.sights(name, device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
+		s.sights(name, device.OwnerNova, device.Inventory{Total: 1, Reserved: 1, Used: 1})
 	}
 	ask := func(in contract.CandidatesInput) contract.Candidates {
 		env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
@@ -54,8 +54,8 @@ func TestADeviceWithTwoOwnersIsReported(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)
 	const name = "h1_0000:01:00.0"
-	s.adds(name, device.Manageable, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
-	s.sights(name, device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
+	s.adds(name, device.Manageable, device.OwnerSelf, false, device.Inventory{Total: 1, Reserved: 1})
+	s.sights(name, device.OwnerNova, device.Inventory{Total: 1, Reserved: 1, Used: 1})
 
 	out, err := s.reconcile(contract.ReconcileInput{})
 	require.NoError(t, err)

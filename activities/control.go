@@ -35,8 +35,8 @@ func (c *Control) Activities() map[string]any {
 // EnsureProvider creates the device's provider, reserved, or reserves the one that exists.
 // A provider of Nova's is only reserved, never created. A second run finds it done.
 // Retried: an inventory that does not answer.
-func (c *Control) EnsureProvider(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
-	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
+func (c *Control) EnsureProvider(ctx context.Context, in contract.ReservationRequest) (device.Inventory, error) {
+	return c.withProvider(ctx, in, func(id string) (device.Inventory, error) {
 		if in.Owner == device.OwnerNova {
 			return inventory.EnsureReserved(ctx, c.Store, id, nil, inventory.Holder{})
 		}
@@ -52,24 +52,24 @@ func (c *Control) EnsureProvider(ctx context.Context, in contract.ReservationReq
 // second run accepts the write of a first one whose answer was lost. Retried: an inventory
 // that does not answer. Final: a device in use, a reservation by someone else, a
 // generation that is newer than the workflow's.
-func (c *Control) ReserveForBind(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
-	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
+func (c *Control) ReserveForBind(ctx context.Context, in contract.ReservationRequest) (device.Inventory, error) {
+	return c.withProvider(ctx, in, func(id string) (device.Inventory, error) {
 		return inventory.ReserveForBind(ctx, c.Store, id, recordFor(in), in.Expect, earlierWrites(ctx, in) > 0)
 	})
 }
 
 // ReadReservation reads the device's provider. It writes nothing. Retried: an inventory
 // that does not answer.
-func (c *Control) ReadReservation(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
-	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) { return inventory.Read(ctx, c.Store, id) })
+func (c *Control) ReadReservation(ctx context.Context, in contract.ReservationRequest) (device.Inventory, error) {
+	return c.withProvider(ctx, in, func(id string) (device.Inventory, error) { return inventory.Read(ctx, c.Store, id) })
 }
 
 // EnsureReserved reserves the device's provider unless it is reserved, and reads it back
 // (F4). The same write records who has it; another instance's record stays, and the
 // snapshot shows it (F24). A second run finds it reserved. Retried: an inventory that does
 // not answer.
-func (c *Control) EnsureReserved(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
-	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
+func (c *Control) EnsureReserved(ctx context.Context, in contract.ReservationRequest) (device.Inventory, error) {
+	return c.withProvider(ctx, in, func(id string) (device.Inventory, error) {
 		expect := in.Expect
 		if earlier := earlierWrites(ctx, in); expect != nil && earlier > 0 && in.Provider == "" {
 			// Each earlier attempt may have written once before its answer was lost. To a
@@ -84,58 +84,58 @@ func (c *Control) EnsureReserved(ctx context.Context, in contract.ReservationReq
 // Unreserve lowers the reservation with exactly the given generation, and reads it back
 // (F5). It reads no generation itself, and writes to the provider that the generation is
 // of. The server never retries it.
-func (c *Control) Unreserve(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
+func (c *Control) Unreserve(ctx context.Context, in contract.ReservationRequest) (device.Inventory, error) {
 	id := in.UUID
 	if in.Owner == device.OwnerNova {
 		id = in.Provider
 	}
 	v, err := inventory.Unreserve(ctx, c.Store, id, in.Generation)
-	return snapshotOf(v, in.Provider), asError(err, in.Name)
+	return of(in.Provider, v), asError(err, in.Name)
 }
 
 // DeleteProvider deletes the device's provider; one of Nova's stays, reserved. A second run
 // finds nothing to do. Retried: an inventory that does not answer.
-func (c *Control) DeleteProvider(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
+func (c *Control) DeleteProvider(ctx context.Context, in contract.ReservationRequest) (device.Inventory, error) {
 	if in.Owner == device.OwnerNova {
-		return contract.ReservationSnapshot{}, nil
+		return device.Inventory{}, nil
 	}
-	return contract.ReservationSnapshot{}, asError(c.Store.Delete(ctx, in.UUID), in.Name)
+	return device.Inventory{}, asError(c.Store.Delete(ctx, in.UUID), in.Name)
 }
 
 // withProvider calls do with the UUID of the device's provider: Burnish's own, or the one
 // that Nova created. If Nova's was deleted since it was found, it searches once more.
-func (c *Control) withProvider(ctx context.Context, in contract.ReservationRequest, do func(id string) (inventory.ReservationSnapshot, error)) (contract.ReservationSnapshot, error) {
+func (c *Control) withProvider(ctx context.Context, in contract.ReservationRequest, do func(id string) (device.Inventory, error)) (device.Inventory, error) {
 	if c.Real && in.Driver == "fake" { // SAFETY F13
-		return contract.ReservationSnapshot{}, asError(&device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed,
+		return device.Inventory{}, asError(&device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed,
 			Message: "a fake device has no place in a real inventory", Remedy: "enroll it where BURNISH_INVENTORY=file"}, in.Name)
 	}
 	if in.Owner != device.OwnerNova {
 		v, err := do(in.UUID)
-		return snapshotOf(v, ""), asError(err, in.Name)
+		return v, asError(err, in.Name)
 	}
 	nova, ok := c.Store.(inventory.NovaProviders)
 	if !ok {
-		return contract.ReservationSnapshot{}, asError(inventory.Invalid("this inventory holds no providers of Nova's",
+		return device.Inventory{}, asError(inventory.Invalid("this inventory holds no providers of Nova's",
 			"set BURNISH_INVENTORY=placement, or enroll "+in.Name+" with owner=self"), in.Name)
 	}
 	for again := true; ; again = false {
 		p, err := nova.Find(ctx, in.Name)
 		if err != nil {
-			return contract.ReservationSnapshot{}, asError(err, in.Name)
+			return device.Inventory{}, asError(err, in.Name)
 		}
 		if in.Provider != "" && p.UUID != in.Provider {
-			return contract.ReservationSnapshot{}, asError(providerRecreated(in), in.Name)
+			return device.Inventory{}, asError(providerRecreated(in), in.Name)
 		}
 		v, err := do(p.UUID)
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeNoProvider && again {
 			continue
 		}
-		return observedByNova(snapshotOf(v, p.UUID)), asError(err, in.Name)
+		return observedByNova(of(p.UUID, v)), asError(err, in.Name)
 	}
 }
 
 // observedByNova adds who has a device of Nova's: Nova's allocations say so (F24).
-func observedByNova(found contract.ReservationSnapshot) contract.ReservationSnapshot {
+func observedByNova(found device.Inventory) device.Inventory {
 	consumer := ""
 	if found.Used > 0 {
 		consumer = device.Inventory{Consumers: found.Consumers}.Consumer()
@@ -204,8 +204,8 @@ func (c *Control) FindPreviousRun(ctx context.Context, name string) (contract.Pr
 	return found, asError(unlisted(err), name)
 }
 
-// snapshotOf converts the inventory's snapshot for the workflow; provider is the UUID of a
-// provider of Nova's, or empty.
-func snapshotOf(v inventory.ReservationSnapshot, provider string) contract.ReservationSnapshot {
-	return contract.ReservationSnapshot{Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers, Provider: provider, Record: v.Record}
+// of is what the inventory says of a provider of Nova's, or, with "", of Burnish's own.
+func of(provider string, v device.Inventory) device.Inventory {
+	v.Provider = provider
+	return v
 }

@@ -52,7 +52,7 @@ func (s *inventoryFixture) expecting() contract.ReservationRequest {
 }
 
 // now reads the inventory without injected failures.
-func (s *inventoryFixture) now() inventory.ReservationSnapshot {
+func (s *inventoryFixture) now() device.Inventory {
 	s.t.Helper()
 	v, err := inventory.Read(s.t.Context(), s.store, s.stock.UUID)
 	require.NoError(s.t, err)
@@ -69,7 +69,7 @@ func (s *inventoryFixture) others(reserved ...int) {
 }
 
 // call runs one attempt of a control activity over a store that fails at the points.
-func (s *inventoryFixture) call(attempt int32, name string, in contract.ReservationRequest, points ...inventorytest.Point) (contract.ReservationSnapshot, []inventorytest.Request, error) {
+func (s *inventoryFixture) call(attempt int32, name string, in contract.ReservationRequest, points ...inventorytest.Point) (device.Inventory, []inventorytest.Request, error) {
 	faulty := inventorytest.NewFaulty(s.store)
 	for _, p := range points {
 		faulty.Fail(p, inventorytest.Lost())
@@ -78,7 +78,7 @@ func (s *inventoryFixture) call(attempt int32, name string, in contract.Reservat
 	return stock, faulty.Requests(), err
 }
 
-func (s *inventoryFixture) callOver(store inventory.Store, attempt int32, name string, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
+func (s *inventoryFixture) callOver(store inventory.Store, attempt int32, name string, in contract.ReservationRequest) (device.Inventory, error) {
 	control := &activities.Control{Store: store}
 	env := again(s.t, attempt).env()
 	env.RegisterActivityWithOptions(map[string]any{
@@ -88,9 +88,9 @@ func (s *inventoryFixture) callOver(store inventory.Store, attempt int32, name s
 	}[name], activity.RegisterOptions{Name: name})
 	value, err := env.ExecuteActivity(name, in)
 	if err != nil {
-		return contract.ReservationSnapshot{}, err
+		return device.Inventory{}, err
 	}
-	var stock contract.ReservationSnapshot
+	var stock device.Inventory
 	return stock, value.Get(&stock)
 }
 
@@ -120,7 +120,7 @@ func TestReserveForBindAcceptsItsOwnEarlierWrite(t *testing.T) {
 				requireFault(t, err, device.CodeInventoryUnavailable, true)
 				stock, requests, err := s.call(2, contract.ActivityReserveForBind, in)
 				require.NoError(t, err)
-				require.Equal(t, contract.ReservationSnapshot{Generation: s.generation + 1, Total: 1, Reserved: 1}, stock)
+				require.Equal(t, device.Inventory{Generation: s.generation + 1, Total: 1, Reserved: 1}, stock)
 				require.EqualValues(t, 1, s.writes(), "one burn is one write, although an answer was lost")
 				if p == inventorytest.AfterCall(3) || p == inventorytest.BeforeCall(4) || p == inventorytest.AfterCall(4) {
 					require.Len(t, requests, 2, "it found its own write and wrote again")
@@ -186,7 +186,7 @@ func TestEnsureReservedReservesAFreeProvider(t *testing.T) {
 			requireFault(t, err, device.CodeInventoryUnavailable, true)
 			stock, _, err := s.call(2, contract.ActivityEnsureReserved, s.expecting())
 			require.NoError(t, err)
-			require.Equal(t, contract.ReservationSnapshot{Generation: s.now().Generation, Total: 1, Reserved: 1}, stock)
+			require.Equal(t, device.Inventory{Generation: s.now().Generation, Total: 1, Reserved: 1}, stock)
 			require.LessOrEqual(t, s.writes(), int64(2))
 		})
 	}
@@ -236,7 +236,7 @@ func TestEnsureReservedReservesAFreeProvider(t *testing.T) {
 		require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
 		stock, _, err := s.call(1, contract.ActivityEnsureReserved, s.stock)
 		require.NoError(t, err)
-		require.Equal(t, contract.ReservationSnapshot{Generation: s.generation + 2, Total: 1, Reserved: 1, Used: 1, Consumers: []string{"vm"}}, stock)
+		require.Equal(t, device.Inventory{Generation: s.generation + 2, Total: 1, Reserved: 1, Used: 1, Consumers: []string{"vm"}}, stock)
 	})
 }
 
@@ -246,7 +246,7 @@ func TestReadReservation(t *testing.T) {
 		s := newInventoryFixture(t, 0)
 		stock, requests, err := s.call(1, contract.ActivityReadReservation, s.expecting())
 		require.NoError(t, err)
-		require.Equal(t, contract.ReservationSnapshot{Generation: s.generation, Total: 1}, stock)
+		require.Equal(t, device.Inventory{Generation: s.generation, Total: 1}, stock)
 		require.Len(t, requests, 2)
 		require.Zero(t, s.writes())
 	})
@@ -272,7 +272,7 @@ func TestUnreserveWritesOnceWithTheGenerationGiven(t *testing.T) {
 		s := newInventoryFixture(t, 1)
 		stock, requests, err := s.call(1, contract.ActivityUnreserve, releasing(s))
 		require.NoError(t, err)
-		require.Equal(t, contract.ReservationSnapshot{Generation: s.generation + 1, Total: 1}, stock)
+		require.Equal(t, device.Inventory{Generation: s.generation + 1, Total: 1}, stock)
 		require.Equal(t, []inventorytest.Request{
 			{Kind: inventorytest.PutReserved, UUID: s.stock.UUID, Generation: s.generation},
 			{Kind: inventorytest.Stock, UUID: s.stock.UUID},

@@ -224,14 +224,11 @@ func unreadable(k listedDevice, s inventory.ProviderSnapshot) contract.Mismatch 
 func (w *reconciliation) compare(ctx context.Context, k listedDevice, s inventory.ProviderSnapshot) {
 	w.found[k.name] = true
 	asked := k.ask()
-	v := snapshotOf(s.ReservationSnapshot, k.providerOf(s))
+	v := of(k.providerOf(s), s.Inventory)
 	if k.owner == device.OwnerNova {
 		v = observedByNova(v)
 	}
-	o, why := device.Observe(k.device(), asked.Answered(device.Inventory{
-		Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers, Provider: v.Provider,
-		Record: v.Record,
-	}))
+	o, why := device.Observe(k.device(), asked.Answered(v))
 	if o.Needs(device.RequestRecheck) || slices.Contains(w.missingBefore, k.name) { // a provider that is back is checked
 		w.hint(ctx, k.name)
 	}

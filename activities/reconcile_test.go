@@ -139,7 +139,7 @@ func listed(t *testing.T, name, host string, state device.State, owner device.Ow
 }
 
 // adds adds a device and its provider; of a bound device of our own that records the instance.
-func (s *reconcileFixture) adds(name string, state device.State, owner device.Owner, held bool, v inventory.ReservationSnapshot) {
+func (s *reconcileFixture) adds(name string, state device.State, owner device.Owner, held bool, v device.Inventory) {
 	host, _, _ := strings.Cut(name, "_")
 	if len(s.pages) == 0 {
 		s.pages = [][]*workflowpb.WorkflowExecutionInfo{nil}
@@ -151,9 +151,9 @@ func (s *reconcileFixture) adds(name string, state device.State, owner device.Ow
 	s.sights(name, owner, v)
 }
 
-func (s *reconcileFixture) sights(name string, owner device.Owner, v inventory.ReservationSnapshot) {
+func (s *reconcileFixture) sights(name string, owner device.Owner, v device.Inventory) {
 	host, _, _ := strings.Cut(name, "_")
-	p := inventory.ProviderSnapshot{Host: host, ReservationSnapshot: v}
+	p := inventory.ProviderSnapshot{Host: host, Inventory: v}
 	if owner == device.OwnerNova {
 		p.UUID, p.Device = "nova-"+name, name
 		s.foreign = append(s.foreign, p)
@@ -211,7 +211,7 @@ var order = []struct{ rule, state, nova, self string }{
 // S2.52, S0.9, S0.15, D9
 func TestWhichSnapshotsAreMismatches(t *testing.T) {
 	t.Parallel()
-	stocks := []inventory.ReservationSnapshot{{Total: 1}, {Total: 1, Used: 1}, {Total: 1, Reserved: 1}, {Total: 1, Reserved: 1, Used: 1}}
+	stocks := []device.Inventory{{Total: 1}, {Total: 1, Used: 1}, {Total: 1, Reserved: 1}, {Total: 1, Reserved: 1, Used: 1}}
 	for _, o := range order {
 		state, held := strings.CutSuffix(o.state, " held")
 		for owner, row := range map[device.Owner]string{device.OwnerNova: o.nova, device.OwnerSelf: o.self} {
@@ -242,7 +242,7 @@ func TestAnotherTotalIsAMismatch(t *testing.T) {
 	t.Parallel()
 	for _, total := range []int{0, 2} {
 		s := newReconcileFixture(t)
-		s.adds("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: total})
+		s.adds("h1_a", device.Available, device.OwnerNova, false, device.Inventory{Total: total})
 		out := s.must(contract.ReconcileInput{})
 		require.Len(t, out.Mismatches, 1)
 		require.Contains(t, out.Mismatches[0].What, "one provider with total = 1")
@@ -256,10 +256,10 @@ func TestAnotherTotalIsAMismatch(t *testing.T) {
 func TestUnenrolledProvidersAreOnlyCounted(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)
-	s.adds("h1_a", device.Available, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
-	s.sights("h1_a", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
-	s.sights("h1_b", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
-	s.sights("h2_c", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Used: 1})
+	s.adds("h1_a", device.Available, device.OwnerSelf, false, device.Inventory{Total: 1})
+	s.sights("h1_a", device.OwnerNova, device.Inventory{Total: 1, Reserved: 1, Used: 1})
+	s.sights("h1_b", device.OwnerNova, device.Inventory{Total: 1, Reserved: 1})
+	s.sights("h2_c", device.OwnerNova, device.Inventory{Total: 1, Used: 1})
 	out := s.must(contract.ReconcileInput{})
 	require.Empty(t, s.hints)
 	require.Equal(t, contract.ReconcileCounts{Providers: 4, Devices: 1, Mismatch: 1, Unenrolled: 2}, out.Counts)
@@ -274,9 +274,9 @@ func TestOnlyThoseThatDifferAreHinted(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)
 	began := time.Now()
-	s.adds("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
-	s.adds("h1_b", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
-	s.adds("h2_c", device.Available, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
+	s.adds("h1_a", device.Available, device.OwnerNova, false, device.Inventory{Total: 1})
+	s.adds("h1_b", device.Allocated, device.OwnerNova, false, device.Inventory{Total: 1, Reserved: 1})
+	s.adds("h2_c", device.Available, device.OwnerSelf, false, device.Inventory{Total: 1})
 	out := s.must(contract.ReconcileInput{})
 	require.Equal(t, []string{"h1_b"}, s.hinted())
 	hint := s.hints["h1_b"][0]
@@ -303,7 +303,7 @@ func TestListedTwice(t *testing.T) {
 		if newerFirst {
 			slices.Reverse(s.pages)
 		}
-		s.sights("h1_a", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
+		s.sights("h1_a", device.OwnerNova, device.Inventory{Total: 1})
 		out := s.must(contract.ReconcileInput{})
 		require.Len(t, s.queries, 2)
 		require.Empty(t, s.hints)
@@ -317,7 +317,7 @@ func TestAMissingProviderIsHintedOnce(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)
 	for name, state := range map[string]device.State{"h1_a": device.Available, "h1_b": device.Error, "h1_r": device.Retired, "h1_u": device.Unknown} {
-		s.adds(name, state, device.OwnerNova, false, inventory.ReservationSnapshot{})
+		s.adds(name, state, device.OwnerNova, false, device.Inventory{})
 	}
 	s.foreign = nil
 	out := s.must(contract.ReconcileInput{})
@@ -328,7 +328,7 @@ func TestAMissingProviderIsHintedOnce(t *testing.T) {
 	again := s.must(contract.ReconcileInput{Missing: out.Missing})
 	require.Empty(t, s.hints)
 	require.Equal(t, out.Missing, again.Missing)
-	s.sights("h1_a", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
+	s.sights("h1_a", device.OwnerNova, device.Inventory{Total: 1})
 	back := s.must(contract.ReconcileInput{Missing: again.Missing})
 	require.Equal(t, []string{"h1_a"}, s.hinted(), "the provider is back, and may be another one")
 	require.Equal(t, []string{"h1_b"}, back.Missing)
@@ -341,7 +341,7 @@ func TestAFailedHintFailsTheReconciliation(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)
 	for i := range 40 {
-		s.adds(fmt.Sprintf("h1_%02d", i), device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+		s.adds(fmt.Sprintf("h1_%02d", i), device.Error, device.OwnerNova, false, device.Inventory{Total: 1})
 	}
 	s.hintError = func(name string) error {
 		if name == "h1_03" {
@@ -369,8 +369,8 @@ func TestAFailedHintFailsTheReconciliation(t *testing.T) {
 func TestAReconciliationFailsWithItsInventory(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)
-	s.adds("h1_a", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
-	s.adds("h1_b", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+	s.adds("h1_a", device.Error, device.OwnerNova, false, device.Inventory{Total: 1})
+	s.adds("h1_b", device.Error, device.OwnerNova, false, device.Inventory{Total: 1})
 	s.foreign = s.foreign[:1]
 	s.fails = inventory.Unavailable("list", "wait", context.DeadlineExceeded)
 	_, err := s.reconcile(contract.ReconcileInput{})
@@ -382,8 +382,8 @@ func TestAReconciliationFailsWithItsInventory(t *testing.T) {
 func TestAHintIsSentBeforeAllProvidersAreRead(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)
-	s.adds("h1_a", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
-	s.adds("h1_b", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+	s.adds("h1_a", device.Error, device.OwnerNova, false, device.Inventory{Total: 1})
+	s.adds("h1_b", device.Error, device.OwnerNova, false, device.Inventory{Total: 1})
 	hinted := make(chan string, 2)
 	s.hintError = func(name string) error {
 		hinted <- name
@@ -406,8 +406,8 @@ func TestAHintIsSentBeforeAllProvidersAreRead(t *testing.T) {
 func TestAReconciliationOfSomeHostsAndInstances(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)
-	s.adds("h1_a", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
-	s.sights("h2_b", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
+	s.adds("h1_a", device.Allocated, device.OwnerNova, false, device.Inventory{Total: 1, Reserved: 1})
+	s.sights("h2_b", device.OwnerNova, device.Inventory{Total: 1})
 	out := s.must(contract.ReconcileInput{Hosts: []string{"h1", "o'neil"}, Instances: []string{"i1"}})
 	require.Contains(t, s.queries[0], "DeviceHost STARTS_WITH 'o' OR DeviceHost = 'h1'")
 	require.Contains(t, s.queries[0], " OR ")
@@ -427,8 +427,8 @@ func TestAReconciliationOfSomeHostsAndInstances(t *testing.T) {
 func TestDevicesOfTheGivenInstancesAreHintedFirst(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)
-	s.adds("h1_a", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1}) // it is free
-	s.adds("h1_b", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
+	s.adds("h1_a", device.Allocated, device.OwnerNova, false, device.Inventory{Total: 1, Reserved: 1}) // it is free
+	s.adds("h1_b", device.Allocated, device.OwnerNova, false, device.Inventory{Total: 1, Reserved: 1, Used: 1})
 	providers := s.foreign
 	s.foreign, s.fails = nil, inventory.Unavailable("Placement", "wait", errors.New("gone"))
 	_, err := s.reconcile(contract.ReconcileInput{Instances: []string{"i-h1_a"}})
@@ -446,7 +446,7 @@ func TestMismatchesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)
 	for i := range 70 {
-		s.adds(fmt.Sprintf("h1_%02d", 69-i), device.Error, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
+		s.adds(fmt.Sprintf("h1_%02d", 69-i), device.Error, device.OwnerSelf, false, device.Inventory{Total: 1})
 	}
 	out := s.must(contract.ReconcileInput{})
 	require.Equal(t, 70, out.Counts.Mismatch)

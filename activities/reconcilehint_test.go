@@ -20,7 +20,7 @@ func TestAnotherProviderIsHinted(t *testing.T) {
 	t.Parallel()
 	for provider, hinted := range map[string]bool{"": false, "nova-h1_a": false, "the-one-before": true} {
 		s := newReconcileFixture(t)
-		s.adds("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+		s.adds("h1_a", device.Available, device.OwnerNova, false, device.Inventory{Total: 1})
 		facts, err := converter.GetDefaultDataConverter().ToPayload(contract.StatusMemo{Name: "h1_a", Owner: device.OwnerNova, Provider: provider})
 		require.NoError(t, err)
 		s.pages[0][0].Memo.Fields[contract.MemoStatus] = facts
@@ -36,7 +36,7 @@ func TestAnotherConsumerIsHinted(t *testing.T) {
 	t.Parallel()
 	for consumer, hinted := range map[string]bool{"i-h1_a": false, "another": true} {
 		s := newReconcileFixture(t)
-		burned := inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1, Consumers: []string{consumer}}
+		burned := device.Inventory{Total: 1, Reserved: 1, Used: 1, Consumers: []string{consumer}}
 		s.adds("h1_a", device.Allocated, device.OwnerNova, false, burned)
 		s.adds("h1_b", device.Allocated, device.OwnerSelf, false, burned)
 		out := s.must(contract.ReconcileInput{})
@@ -53,7 +53,7 @@ func TestAnotherConsumerIsHinted(t *testing.T) {
 func TestReconcileComparesTheGeneration(t *testing.T) {
 	s := newReconcileFixture(t)
 	for name, generation := range map[string]int64{"h1_same": 7, "h1_written": 9} {
-		s.adds(name, device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Generation: generation, Total: 1})
+		s.adds(name, device.Available, device.OwnerNova, false, device.Inventory{Generation: generation, Total: 1})
 	}
 	for i, e := range s.pages[0] {
 		name := strings.TrimPrefix(e.GetExecution().GetWorkflowId(), "device/")

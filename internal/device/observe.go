@@ -97,18 +97,22 @@ func AnswerOf(c Code) Answer {
 	return Failed
 }
 
-// Inventory is what the inventory says of a device at one moment.
+// Inventory is what the inventory says of a device at one moment: its provider's reservation and
+// use when Used was read, at Generation.
 type Inventory struct {
-	Generation int64
-	Total      int
-	Reserved   int
-	Used       int
-	Consumers  []string
+	Generation int64    `json:"generation"`
+	Total      int      `json:"total"`
+	Reserved   int      `json:"reserved"`
+	Used       int      `json:"used"`
+	Consumers  []string `json:"consumers,omitempty"`
 	// Provider is the provider's UUID where Nova owns it, else "".
-	Provider string
+	Provider string `json:"provider,omitempty"`
 	// Record is what the provider itself records.
 	Record
 }
+
+// Burned says that no scheduler allocates the device: reserved == total (S0.3).
+func (i Inventory) Burned() bool { return i.Total > 0 && i.Reserved == i.Total }
 
 // UnknownConsumer is the instance of a use whose consumer the inventory does not name.
 const UnknownConsumer = "an unknown consumer"

@@ -20,28 +20,28 @@ type broken struct {
 	calls        []inventorytest.Kind
 	want         int  // reserved after the write
 	records      bool // the write records the tenant
-	run          func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error)
+	run          func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (device.Inventory, error)
 	// again checks the second run; took says whether the write of the first took effect.
 	again func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool)
 }
 
 // repeat runs the rule again without faults, and returns the calls that it made.
-func (b broken) repeat(t *testing.T, w *fixture, p inventory.Provider, known int64) (inventory.ReservationSnapshot, []inventorytest.Kind, error) {
+func (b broken) repeat(t *testing.T, w *fixture, p inventory.Provider, known int64) (device.Inventory, []inventorytest.Kind, error) {
 	f := inventorytest.NewFaulty(w.store)
 	v, err := b.run(t.Context(), f, p, known)
 	return v, f.Kinds(), err
 }
 
-func raiseKnown(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error) {
+func raiseKnown(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (device.Inventory, error) {
 	return inventory.EnsureReserved(ctx, s, p.UUID, &known, inventory.Holder{})
 }
 
-func raiseUnknown(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (inventory.ReservationSnapshot, error) {
+func raiseUnknown(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (device.Inventory, error) {
 	return inventory.EnsureReserved(ctx, s, p.UUID, nil, inventory.Holder{})
 }
 
-func burnAs(maybeOwnWrite bool) func(context.Context, inventory.Store, inventory.Provider, int64) (inventory.ReservationSnapshot, error) {
-	return func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error) {
+func burnAs(maybeOwnWrite bool) func(context.Context, inventory.Store, inventory.Provider, int64) (device.Inventory, error) {
+	return func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (device.Inventory, error) {
 		return inventory.ReserveForBind(ctx, s, p.UUID, ptr(tenant), &known, maybeOwnWrite)
 	}
 }
@@ -56,20 +56,19 @@ func burnsAgain(t *testing.T, b broken, w *fixture, p inventory.Provider, known 
 	if took {
 		before++
 	}
-	require.Equal(t, before, v.Before)
 	require.Equal(t, before+1, v.Generation)
 }
 
 var brokenRules = []broken{
 	{
 		name: "Read", calls: readCalls,
-		run: func(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (inventory.ReservationSnapshot, error) {
+		run: func(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (device.Inventory, error) {
 			return inventory.Read(ctx, s, p.UUID)
 		},
 		again: func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, _ bool) {
 			v, _, err := b.repeat(t, w, p, known)
 			require.NoError(t, err)
-			require.Equal(t, inventory.ReservationSnapshot{Generation: known, Total: 1, Before: known}, v)
+			require.Equal(t, device.Inventory{Generation: known, Total: 1}, v)
 		},
 	},
 	{name: "Raise, free", calls: burned, want: 1, run: raiseUnknown, again: burnsAgain},
@@ -120,7 +119,7 @@ var brokenRules = []broken{
 	},
 	{
 		name: "Lower", burned: true, calls: []inventorytest.Kind{inventorytest.PutReserved, inventorytest.Stock}, want: 0,
-		run: func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error) {
+		run: func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (device.Inventory, error) {
 			return inventory.Unreserve(ctx, s, p.UUID, known)
 		},
 		again: func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool) {
@@ -133,7 +132,7 @@ var brokenRules = []broken{
 			}
 			v, err := inventory.Read(t.Context(), w.store, p.UUID)
 			require.NoError(t, err)
-			require.Equal(t, inventory.ReservationSnapshot{Generation: known + 1, Total: 1, Before: known + 1}, v, "reserved=0 is done")
+			require.Equal(t, device.Inventory{Generation: known + 1, Total: 1}, v, "reserved=0 is done")
 		},
 	},
 	{
@@ -143,7 +142,7 @@ var brokenRules = []broken{
 	},
 }
 
-func publish(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (inventory.ReservationSnapshot, error) {
+func publish(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (device.Inventory, error) {
 	return inventory.EnsureProvider(ctx, s, p)
 }
 

@@ -10,7 +10,7 @@ import (
 // HardwareRecord is a provider that records some hardware, and what it says of who has it.
 type HardwareRecord struct {
 	Provider
-	ReservationSnapshot
+	device.Inventory
 }
 
 // WithHardware is the hardware that a provider records after a Create of p, where it recorded

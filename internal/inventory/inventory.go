@@ -94,7 +94,7 @@ type ProviderSnapshot struct {
 	Device string `json:"device,omitempty"`
 	// Host is the device's host in lower case, as Burnish calls it.
 	Host string `json:"host,omitempty"`
-	ReservationSnapshot
+	device.Inventory
 	// Fault is why the provider, which is there, could not be read. With it the snapshot has
 	// no meaning, unless it is inventory_invalid: then the inventory counts as empty.
 	Fault *device.Fault `json:"fault,omitempty"`

@@ -11,24 +11,6 @@ import (
 // provider. After that Temporal retries the activity.
 const maxTries = 5
 
-// ReservationSnapshot is a provider's reservation and use when Used was read, at
-// Generation.
-type ReservationSnapshot struct {
-	Generation int64    `json:"generation"`
-	Total      int      `json:"total"`
-	Reserved   int      `json:"reserved"`
-	Used       int      `json:"used"`
-	Consumers  []string `json:"consumers,omitempty"`
-	// Record is what the provider records.
-	device.Record
-	// Before is the generation before our own write, or Generation if nothing was
-	// written. If it is higher than the caller's, another client wrote since.
-	Before int64 `json:"before"`
-}
-
-// Burned says that no scheduler allocates the device: reserved == total (S0.3).
-func (v ReservationSnapshot) Burned() bool { return v.Total > 0 && v.Reserved == v.Total }
-
 // Holder is what a write says of who has the device (F24).
 type Holder struct {
 	// Record is to be written; nil keeps what the provider records.
@@ -42,7 +24,7 @@ type Holder struct {
 
 // replaces gives the record to be written over what the provider records now; nil keeps
 // that. An instance that the caller does not name keeps its record.
-func (h Holder) replaces(v ReservationSnapshot) *device.Record {
+func (h Holder) replaces(v device.Inventory) *device.Record {
 	if h.Record == nil || v.Witness == device.WitnessBound && !v.HeldBy(h.Record.Tenant) &&
 		!(v.HeldBy(h.Left) && v.Generation <= h.LeftGeneration) {
 		return nil
@@ -53,11 +35,11 @@ func (h Holder) replaces(v ReservationSnapshot) *device.Record {
 // Read reads usages and reservation and writes nothing. If the provider changes
 // between the two reads, it reads both again, up to five times; then the fault is
 // conflict (transient).
-func Read(ctx context.Context, s Store, uuid string) (ReservationSnapshot, error) {
-	return retryOnConflict(uuid, func(bool) (ReservationSnapshot, error) {
+func Read(ctx context.Context, s Store, uuid string) (device.Inventory, error) {
+	return retryOnConflict(uuid, func(bool) (device.Inventory, error) {
 		u, err := s.Usages(ctx, uuid)
 		if err != nil {
-			return ReservationSnapshot{}, err
+			return device.Inventory{}, err
 		}
 		return readInventory(ctx, s, uuid, u)
 	})
@@ -87,22 +69,22 @@ func Read(ctx context.Context, s Store, uuid string) (ReservationSnapshot, error
 // A second call finds the provider burned and writes it again, at the next generation.
 // It cannot tell the write of the first call from another client's: a caller that lost
 // the first answer repeats with expect nil.
-func EnsureReserved(ctx context.Context, s Store, uuid string, expect *int64, holder Holder) (ReservationSnapshot, error) {
-	return retryOnConflict(uuid, func(first bool) (ReservationSnapshot, error) {
+func EnsureReserved(ctx context.Context, s Store, uuid string, expect *int64, holder Holder) (device.Inventory, error) {
+	return retryOnConflict(uuid, func(first bool) (device.Inventory, error) {
 		u, err := s.Usages(ctx, uuid)
 		if err != nil {
-			return ReservationSnapshot{}, err
+			return device.Inventory{}, err
 		}
 		if first && isAhead(u.Generation, expect) {
-			return ReservationSnapshot{}, generationAhead(uuid, u.Generation, *expect)
+			return device.Inventory{}, generationAhead(uuid, u.Generation, *expect)
 		}
 		v, err := readInventory(ctx, s, uuid, u)
 		if err != nil {
-			return ReservationSnapshot{}, err
+			return device.Inventory{}, err
 		}
 		put, err := reserveAll(ctx, s, uuid, v, holder.replaces(v))
 		if err != nil {
-			return ReservationSnapshot{}, err
+			return device.Inventory{}, err
 		}
 		return readBackReserved(ctx, s, uuid, v, put)
 	})
@@ -125,38 +107,35 @@ func EnsureReserved(ctx context.Context, s Store, uuid string, expect *int64, ho
 // may have written: otherwise one device goes to two tenants.
 //
 // Without a record, for a provider of Nova's, none is written or asked for.
-func ReserveForBind(ctx context.Context, s Store, uuid string, record *device.Record, expect *int64, maybeOwnWrite bool) (ReservationSnapshot, error) {
-	var wrote *int64 // the generation before our own write
-	return retryOnConflict(uuid, func(bool) (ReservationSnapshot, error) {
+func ReserveForBind(ctx context.Context, s Store, uuid string, record *device.Record, expect *int64, maybeOwnWrite bool) (device.Inventory, error) {
+	wrote := false
+	return retryOnConflict(uuid, func(bool) (device.Inventory, error) {
 		u, err := s.Usages(ctx, uuid)
 		if err != nil {
-			return ReservationSnapshot{}, err
+			return device.Inventory{}, err
 		}
 		v, err := readInventory(ctx, s, uuid, u)
 		if err != nil {
-			return ReservationSnapshot{}, err
+			return device.Inventory{}, err
 		}
-		ours := (maybeOwnWrite || wrote != nil) && (record == nil || v.HeldBy(record.Tenant))
+		ours := (maybeOwnWrite || wrote) && (record == nil || v.HeldBy(record.Tenant))
 		switch {
 		case v.Used > 0:
-			return ReservationSnapshot{}, InUse(uuid, v.Consumers)
+			return device.Inventory{}, InUse(uuid, v.Consumers)
 		case v.Burned() && ours && (expect == nil || v.Generation == *expect+1 || record != nil && v.Generation == *expect):
-			if wrote != nil {
-				v.Before = *wrote
-			}
 			return v, nil
 		case v.Burned() && !(ours && isAhead(v.Generation, expect)):
-			return ReservationSnapshot{}, alreadyReserved(uuid, v.Generation)
+			return device.Inventory{}, alreadyReserved(uuid, v.Generation)
 		case isAhead(v.Generation, expect):
-			return ReservationSnapshot{}, generationAhead(uuid, v.Generation, *expect)
+			return device.Inventory{}, generationAhead(uuid, v.Generation, *expect)
 		case record != nil && v.Witness == device.WitnessBound && !v.HeldBy(record.Tenant):
-			return ReservationSnapshot{}, InUse(uuid, []string{v.Tenant})
+			return device.Inventory{}, InUse(uuid, []string{v.Tenant})
 		}
 		put, err := reserveAll(ctx, s, uuid, v, record)
 		if err != nil {
-			return ReservationSnapshot{}, err
+			return device.Inventory{}, err
 		}
-		wrote = &v.Generation
+		wrote = true
 		return readBackReserved(ctx, s, uuid, v, put)
 	})
 }
@@ -174,22 +153,22 @@ func ReserveForBind(ctx context.Context, s Store, uuid string, record *device.Re
 // is harmless: if the first one took effect, it ends in a conflict. The caller Reads:
 // reserved = 0 means done, the same generation means try again with it, and anything
 // else means reservation_changed.
-func Unreserve(ctx context.Context, s Store, uuid string, generation int64) (ReservationSnapshot, error) {
+func Unreserve(ctx context.Context, s Store, uuid string, generation int64) (device.Inventory, error) {
 	put, err := s.PutReserved(ctx, uuid, generation, 0, nil)
 	if err != nil {
-		return ReservationSnapshot{}, err
+		return device.Inventory{}, err
 	}
 	back, err := s.Reservation(ctx, uuid)
 	if err != nil {
-		return ReservationSnapshot{}, err
+		return device.Inventory{}, err
 	}
 	switch {
 	case back.Reserved == 0 && back.Generation >= put.Generation:
-		return ReservationSnapshot{Generation: put.Generation, Total: back.Total, Record: back.Record, Before: generation}, nil
+		return device.Inventory{Generation: put.Generation, Total: back.Total, Record: back.Record}, nil
 	case back.Generation == put.Generation:
-		return ReservationSnapshot{}, notAsWritten(uuid, back, 0)
+		return device.Inventory{}, notAsWritten(uuid, back, 0)
 	default:
-		return ReservationSnapshot{}, Conflict(uuid, put.Generation)
+		return device.Inventory{}, Conflict(uuid, put.Generation)
 	}
 }
 
@@ -198,23 +177,23 @@ func Unreserve(ctx context.Context, s Store, uuid string, generation int64) (Res
 //
 // A second call burns the provider again, also if it was unreserved meanwhile: do not
 // call it for a device that is available.
-func EnsureProvider(ctx context.Context, s Store, p Provider) (ReservationSnapshot, error) {
+func EnsureProvider(ctx context.Context, s Store, p Provider) (device.Inventory, error) {
 	if err := s.Create(ctx, p); err != nil {
-		return ReservationSnapshot{}, err
+		return device.Inventory{}, err
 	}
 	return EnsureReserved(ctx, s, p.UUID, nil, Holder{})
 }
 
 // retryOnConflict calls try until its result is not a conflict, at most five times;
 // first is true the first time.
-func retryOnConflict(uuid string, try func(first bool) (ReservationSnapshot, error)) (ReservationSnapshot, error) {
+func retryOnConflict(uuid string, try func(first bool) (device.Inventory, error)) (device.Inventory, error) {
 	for i := range maxTries {
 		v, err := try(i == 0)
 		if !isConflict(err) {
 			return v, err
 		}
 	}
-	return ReservationSnapshot{}, &device.Fault{
+	return device.Inventory{}, &device.Fault{
 		Class:   device.Transient,
 		Code:    device.CodeConflict,
 		Message: fmt.Sprintf("another client wrote provider %s during each of %d tries", uuid, maxTries),
@@ -225,27 +204,26 @@ func retryOnConflict(uuid string, try func(first bool) (ReservationSnapshot, err
 // readInventory adds the reservation to usages that were read before it. Another
 // generation is a conflict: a snapshot of two moments could show a device as unused
 // that was allocated between them.
-func readInventory(ctx context.Context, s Store, uuid string, u Usage) (ReservationSnapshot, error) {
+func readInventory(ctx context.Context, s Store, uuid string, u Usage) (device.Inventory, error) {
 	st, err := s.Reservation(ctx, uuid)
 	if err != nil {
-		return ReservationSnapshot{}, err
+		return device.Inventory{}, err
 	}
 	if st.Generation != u.Generation {
-		return ReservationSnapshot{}, Conflict(uuid, u.Generation)
+		return device.Inventory{}, Conflict(uuid, u.Generation)
 	}
-	return ReservationSnapshot{
+	return device.Inventory{
 		Generation: u.Generation,
 		Total:      st.Total,
 		Reserved:   st.Reserved,
 		Used:       u.Used,
 		Consumers:  u.Consumers,
 		Record:     st.Record,
-		Before:     u.Generation,
 	}, nil
 }
 
 // reserveAll writes reserved = total with the generation of the snapshot, and the record.
-func reserveAll(ctx context.Context, s Store, uuid string, seen ReservationSnapshot, record *device.Record) (Reservation, error) {
+func reserveAll(ctx context.Context, s Store, uuid string, seen device.Inventory, record *device.Record) (Reservation, error) {
 	if seen.Total < 1 {
 		return Reservation{}, Invalid(
 			fmt.Sprintf("provider %s has total %d, so it cannot be reserved", uuid, seen.Total),
@@ -256,19 +234,19 @@ func reserveAll(ctx context.Context, s Store, uuid string, seen ReservationSnaps
 
 // readBackReserved checks that reserveAll took effect. A generation after our write's
 // is a conflict: what was read before may no longer be true.
-func readBackReserved(ctx context.Context, s Store, uuid string, seen ReservationSnapshot, put Reservation) (ReservationSnapshot, error) {
+func readBackReserved(ctx context.Context, s Store, uuid string, seen device.Inventory, put Reservation) (device.Inventory, error) {
 	back, err := s.Reservation(ctx, uuid)
 	if err != nil {
-		return ReservationSnapshot{}, err
+		return device.Inventory{}, err
 	}
 	if back.Generation != put.Generation {
-		return ReservationSnapshot{}, Conflict(uuid, put.Generation)
+		return device.Inventory{}, Conflict(uuid, put.Generation)
 	}
 	v := seen
 	v.Generation, v.Total, v.Reserved = back.Generation, back.Total, back.Reserved
 	v.Record = back.Record
 	if !v.Burned() {
-		return ReservationSnapshot{}, notAsWritten(uuid, back, seen.Total)
+		return device.Inventory{}, notAsWritten(uuid, back, seen.Total)
 	}
 	return v, nil
 }

@@ -82,19 +82,19 @@ func (w *fixture) meanwhile(at inventorytest.Point, do func()) {
 	w.faulty.Do(at, func() error { do(); return nil })
 }
 
-func (w *fixture) read() (inventory.ReservationSnapshot, error) {
+func (w *fixture) read() (device.Inventory, error) {
 	return inventory.Read(w.t.Context(), w.faulty, w.id)
 }
 
-func (w *fixture) ensureReserved(expect *int64) (inventory.ReservationSnapshot, error) {
+func (w *fixture) ensureReserved(expect *int64) (device.Inventory, error) {
 	return inventory.EnsureReserved(w.t.Context(), w.faulty, w.id, expect, inventory.Holder{})
 }
 
-func (w *fixture) reserveForBind(expect *int64, maybeOwnWrite bool) (inventory.ReservationSnapshot, error) {
+func (w *fixture) reserveForBind(expect *int64, maybeOwnWrite bool) (device.Inventory, error) {
 	return inventory.ReserveForBind(w.t.Context(), w.faulty, w.id, ptr(tenant), expect, maybeOwnWrite)
 }
 
-func (w *fixture) unreserve(generation int64) (inventory.ReservationSnapshot, error) {
+func (w *fixture) unreserve(generation int64) (device.Inventory, error) {
 	return inventory.Unreserve(w.t.Context(), w.faulty, w.id, generation)
 }
 
@@ -116,7 +116,7 @@ func TestEnsureReservedWritesWithTheGenerationOfTheUsages(t *testing.T) {
 	g := w.reservation().Generation
 	v, err := w.ensureReserved(&g)
 	require.NoError(t, err)
-	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 1, Total: 1, Reserved: 1, Before: g}, v)
+	require.Equal(t, device.Inventory{Generation: g + 1, Total: 1, Reserved: 1}, v)
 	require.Equal(t, burned, w.faulty.Kinds())
 	require.Equal(t, g, w.faulty.Requests()[2].Generation)
 }
@@ -145,7 +145,6 @@ func TestEnsureReservedDetectsAnAllocationAtAnyMoment(t *testing.T) {
 				require.Equal(t, w.reservation(), inventory.Reservation{Generation: v.Generation, Total: 1, Reserved: 1})
 				beforeWrite := n < 2 || at == inventorytest.BeforeCall(3)
 				require.Equal(t, beforeWrite, v.Used == 1)
-				require.Equal(t, beforeWrite, v.Before > known)
 			})
 		}
 	}
@@ -226,7 +225,7 @@ func TestEnsureReservedAcceptsConcurrentWrites(t *testing.T) {
 			w.meanwhile(at, func() { w.put(w.reservation().Reserved) })
 			v, err := w.ensureReserved(&known)
 			require.NoError(t, err)
-			require.Greater(t, v.Before, known)
+			require.Greater(t, v.Generation, known+1)
 		})
 	}
 }
@@ -236,7 +235,7 @@ func TestReserveForBindIsFourRequests(t *testing.T) {
 	g := w.reservation().Generation
 	v, err := w.reserveForBind(&g, false)
 	require.NoError(t, err)
-	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 1, Total: 1, Reserved: 1, Before: g, Record: device.RecordOf(tenant)}, v)
+	require.Equal(t, device.Inventory{Generation: g + 1, Total: 1, Reserved: 1, Record: device.RecordOf(tenant)}, v)
 	require.Equal(t, burned, w.faulty.Kinds())
 }
 
@@ -283,7 +282,7 @@ func TestReserveForBindAcceptsItsEarlierWrite(t *testing.T) {
 	for _, expect := range []*int64{&earlier, nil} {
 		v, err := w.reserveForBind(expect, true)
 		require.NoError(t, err)
-		require.Equal(t, inventory.ReservationSnapshot{Generation: g, Total: 1, Reserved: 1, Before: g, Record: device.RecordOf(tenant)}, v)
+		require.Equal(t, device.Inventory{Generation: g, Total: 1, Reserved: 1, Record: device.RecordOf(tenant)}, v)
 	}
 	require.NotContains(t, w.faulty.Kinds(), inventorytest.PutReserved)
 }
@@ -335,7 +334,7 @@ func TestReserveForBindRecognizesItsOwnWrite(t *testing.T) {
 	w.meanwhile(inventorytest.After(inventorytest.PutReserved, 1), func() { w.put(1) })
 	v, err := w.reserveForBind(nil, false)
 	require.NoError(t, err)
-	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 2, Total: 1, Reserved: 1, Before: g, Record: device.RecordOf(tenant)}, v)
+	require.Equal(t, device.Inventory{Generation: g + 2, Total: 1, Reserved: 1, Record: device.RecordOf(tenant)}, v)
 }
 
 // F5
@@ -344,7 +343,7 @@ func TestUnreserveIsOneWriteAndOneReadBack(t *testing.T) {
 	g := w.reservation().Generation
 	v, err := w.unreserve(g)
 	require.NoError(t, err)
-	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 1, Total: 1, Before: g}, v)
+	require.Equal(t, device.Inventory{Generation: g + 1, Total: 1}, v)
 	require.Equal(t, []inventorytest.Kind{inventorytest.PutReserved, inventorytest.Stock}, w.faulty.Kinds())
 	require.Equal(t, inventorytest.Request{Kind: inventorytest.PutReserved, UUID: w.id, Generation: g}, w.faulty.Requests()[0])
 }
@@ -403,10 +402,10 @@ func TestReadIsOfOneMoment(t *testing.T) {
 }
 
 func TestRulesGiveUpAfterFiveWriters(t *testing.T) {
-	for name, rule := range map[string]func(*fixture) (inventory.ReservationSnapshot, error){
+	for name, rule := range map[string]func(*fixture) (device.Inventory, error){
 		"Read":  (*fixture).read,
-		"Raise": func(w *fixture) (inventory.ReservationSnapshot, error) { return w.ensureReserved(nil) },
-		"Burn":  func(w *fixture) (inventory.ReservationSnapshot, error) { return w.reserveForBind(nil, false) },
+		"Raise": func(w *fixture) (device.Inventory, error) { return w.ensureReserved(nil) },
+		"Burn":  func(w *fixture) (device.Inventory, error) { return w.reserveForBind(nil, false) },
 	} {
 		for _, at := range []inventorytest.Point{inventorytest.Before(inventorytest.Stock, 0), inventorytest.Before(inventorytest.PutReserved, 0)} {
 			if name == "Read" && at == inventorytest.Before(inventorytest.PutReserved, 0) {
@@ -464,8 +463,8 @@ func (e empty) Reservation(ctx context.Context, id string) (inventory.Reservatio
 //
 // S0.3
 func TestNoInventoryIsNotBurned(t *testing.T) {
-	require.True(t, inventory.ReservationSnapshot{Total: 2, Reserved: 2}.Burned())
-	require.False(t, inventory.ReservationSnapshot{Total: 2, Reserved: 1}.Burned())
+	require.True(t, device.Inventory{Total: 2, Reserved: 2}.Burned())
+	require.False(t, device.Inventory{Total: 2, Reserved: 1}.Burned())
 	w := newFixture(t, false, false)
 	before := w.reservation()
 	v, err := inventory.Read(t.Context(), empty{w.faulty}, w.id)

@@ -29,7 +29,7 @@ func TestNothingIsRenamed(t *testing.T) {
 		contract.DeviceInput{}, contract.EnrollInput{}, contract.BindInput{}, contract.BindResult{}, contract.UnbindInput{},
 		contract.CleanInput{}, contract.ReasonInput{}, contract.MaintainInput{}, contract.OverrideInput{}, contract.Result{}, contract.Hint{},
 		contract.StepInput{}, contract.StepAnswer{}, contract.StepResult{}, contract.DiscoverInput{}, contract.DiscoveryResult{}, contract.ReservationRequest{},
-		contract.ReservationSnapshot{}, contract.PreviousRun{}, contract.Refusal{}, contract.DeviceStatus{}, contract.StatusMemo{}, contract.Progress{},
+		device.Inventory{}, contract.PreviousRun{}, contract.Refusal{}, contract.DeviceStatus{}, contract.StatusMemo{}, contract.Progress{},
 		contract.HostScanInput{}, contract.ScanRequest{}, contract.ScanInput{}, contract.ScanResult{},
 		contract.InventoryReconcileInput{}, contract.ReconcileRequest{}, contract.ReconcileInput{}, contract.ReconcileResult{},
 		contract.CandidatesInput{}, contract.Candidates{}, contract.CleanPlan{}, contract.ServersInput{}, contract.Servers{},

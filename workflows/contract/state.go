@@ -484,19 +484,6 @@ type ReservationRequest struct {
 	EarlierWrites int `json:"earlier_writes,omitempty"`
 }
 
-// ReservationSnapshot is the inventory's view of a device at one moment.
-type ReservationSnapshot struct {
-	Generation int64    `json:"generation"`
-	Total      int      `json:"total"`
-	Reserved   int      `json:"reserved"`
-	Used       int      `json:"used"`
-	Consumers  []string `json:"consumers,omitempty"`
-	// Provider is the provider's UUID if Nova owns it.
-	Provider string `json:"provider,omitempty"`
-	// Record is the provider's own.
-	device.Record
-}
-
 // PreviousRun is an ended run of the same device's workflow, and the instance that the
 // device was bound to.
 type PreviousRun struct {

@@ -162,7 +162,7 @@ func (d enrollment) enrollNew(ctx workflow.Context, in contract.EnrollInput) err
 
 // checkNew checks a discovered device against the erase policy, the other devices, the inventory
 // and the ended runs of its own workflow.
-func (d enrollment) checkNew(ctx workflow.Context) (found contract.ReservationSnapshot, previous contract.PreviousRun, err error) {
+func (d enrollment) checkNew(ctx workflow.Context) (found device.Inventory, previous contract.PreviousRun, err error) {
 	if f := d.State.Host.Excluded; f != nil { // S2.25
 		return found, previous, f
 	}

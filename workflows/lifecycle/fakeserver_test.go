@@ -347,7 +347,7 @@ func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 		w.forgetLater = append(w.forgetLater, in.Host+" "+in.Name)
 		return nil, nil
 	case contract.ReservationRequest:
-		act := map[string]func(context.Context, contract.ReservationRequest) (contract.ReservationSnapshot, error){
+		act := map[string]func(context.Context, contract.ReservationRequest) (device.Inventory, error){
 			contract.ActivityEnsureProvider: w.calls.EnsureProvider, contract.ActivityReserveForBind: w.calls.ReserveForBind,
 			contract.ActivityReadReservation: w.calls.ReadReservation, contract.ActivityEnsureReserved: w.calls.EnsureReserved, contract.ActivityUnreserve: w.calls.Unreserve,
 			contract.ActivityDeleteProvider: w.calls.DeleteProvider,

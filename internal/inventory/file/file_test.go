@@ -118,7 +118,7 @@ func TestReopenedAfterAnyWrite(t *testing.T) {
 	require.NoError(t, s.UnsafeAllocate(t.Context(), example.UUID, "c1"))
 	v, err := inventory.Read(t.Context(), open(t, dir), example.UUID)
 	require.NoError(t, err)
-	require.Equal(t, inventory.ReservationSnapshot{Generation: 2, Total: 1, Used: 1, Consumers: []string{"c1"}, Before: 2}, v)
+	require.Equal(t, device.Inventory{Generation: 2, Total: 1, Used: 1, Consumers: []string{"c1"}}, v)
 }
 
 // requireRefused requires that every call refuses the file, names it, and does not change it.

@@ -21,9 +21,9 @@ func (s *Store) ListOwn(ctx context.Context, uuids []string, at func(), each fun
 		err := s.with(ctx, uuid, func(r *record) error {
 			now := r.reservation()
 			p.Provider = inventory.Provider{UUID: r.UUID, Name: r.Name, Class: r.Class, Traits: r.Traits}
-			p.ReservationSnapshot = inventory.ReservationSnapshot{
+			p.Inventory = device.Inventory{
 				Generation: now.Generation, Total: now.Total, Reserved: now.Reserved, Record: now.Record,
-				Used: r.Used, Consumers: r.Consumers, Before: now.Generation,
+				Used: r.Used, Consumers: r.Consumers,
 			}
 			return nil
 		})

@@ -416,13 +416,12 @@ func (v *listing) emit(r *row, u inventory.Usage) error {
 		return v.err
 	}
 	r.Class = r.inventory.class
-	r.ReservationSnapshot = inventory.ReservationSnapshot{
-		Generation: u.Generation, Before: u.Generation,
-		Total: r.inventory.total, Reserved: r.inventory.reserved, Used: u.Used, Consumers: u.Consumers,
-		Record: r.inventory.recorded,
+	r.Inventory = device.Inventory{
+		Generation: u.Generation, Total: r.inventory.total, Reserved: r.inventory.reserved, Used: u.Used,
+		Consumers: u.Consumers, Record: r.inventory.recorded,
 	}
 	if r.Fault = r.invalid; r.fault != nil {
-		r.Fault, r.ReservationSnapshot = r.fault, inventory.ReservationSnapshot{}
+		r.Fault, r.Inventory = r.fault, device.Inventory{}
 	}
 	v.err = v.each(r.ProviderSnapshot)
 	return v.err

@@ -1,6 +1,7 @@
 package placement_test
 
 import (
+	"burnish/internal/device"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func TestListNovaShowsEachProvider(t *testing.T) {
 		require.NoError(t, err)
 		require.ElementsMatch(t, v.Consumers, d.Consumers)
 		v.Consumers = d.Consumers
-		require.Equal(t, v, d.ReservationSnapshot)
+		require.Equal(t, v, d.Inventory)
 		require.Equal(t, []int{reserved, used}, []int{d.Reserved, d.Used})
 	}
 	for range 2 { // with an empty cache, and with a full one
@@ -96,7 +97,7 @@ func TestListNovaShowsEachProvider(t *testing.T) {
 	got := s.listNova(t)
 	require.Equal(t, inventory.ProviderSnapshot{
 		Provider: inventory.Provider{UUID: devices[0], Name: "cmp_7_0000:3B:00.0", Class: otuClass},
-		Device:   "node-7_0000:3b:00.0", Host: "node-7", ReservationSnapshot: got[devices[0]].ReservationSnapshot,
+		Device:   "node-7_0000:3b:00.0", Host: "node-7", Inventory: got[devices[0]].Inventory,
 	}, got[devices[0]])
 	require.Zero(t, got[two].Total)
 	require.Equal(t, 1, strings.Count(s.log.String(), "is not valid for one device"), "logged once")

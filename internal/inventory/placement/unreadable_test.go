@@ -55,7 +55,7 @@ func TestAnUnreadableProviderHidesNoOther(t *testing.T) {
 					require.Len(t, got, 10)
 					require.NotNil(t, got[bad].Fault)
 					require.Equal(t, device.CodeInventoryUnavailable, got[bad].Fault.Code)
-					require.Zero(t, got[bad].ReservationSnapshot)
+					require.Zero(t, got[bad].Inventory)
 					for id, p := range got {
 						require.Equal(t, id == bad, p.Fault != nil)
 						require.Equal(t, id != bad, p.Total == 1)

@@ -153,7 +153,7 @@ func (e *entity) run(ctx workflow.Context, step string) error {
 func (e *entity) inventory(ctx workflow.Context, activity string, in contract.ReservationRequest) error {
 	in.UUID, in.Name = contract.DeviceUUID(e.Enrollment.Name), e.Enrollment.Name
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: e.Queue, StartToCloseTimeout: 10 * time.Second})
-	var stock contract.ReservationSnapshot
+	var stock device.Inventory
 	err := workflow.ExecuteActivity(ctx, activity, in).Get(ctx, &stock)
 	e.Generation = stock.Generation
 	return err

@@ -342,8 +342,8 @@ var noops = activitySet{
 	},
 }
 
-func noopInventory(_ context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
-	return contract.ReservationSnapshot{Generation: in.Generation + 1, Total: 1}, nil
+func noopInventory(_ context.Context, in contract.ReservationRequest) (device.Inventory, error) {
+	return device.Inventory{Generation: in.Generation + 1, Total: 1}, nil
 }
 
 func noopStep(_ context.Context, in contract.StepInput) (contract.StepResult, error) {

@@ -127,7 +127,7 @@ func (t turn) request(s store, c call) (device.Inventory, error) {
 	if t.nova {
 		c.tenant = keepTenant
 	}
-	var v inventory.ReservationSnapshot
+	var v device.Inventory
 	var err error
 	switch c.kind {
 	case resolve:
@@ -171,18 +171,14 @@ func (c call) holder() inventory.Holder {
 	return inventory.Holder{Record: &of, Left: c.left.String(), LeftGeneration: int64(c.leftGeneration)}
 }
 
-func (t turn) inventoryOf(v inventory.ReservationSnapshot, provider int8) device.Inventory {
-	i := device.Inventory{
-		Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers,
-		Record: v.Record,
-	}
+func (t turn) inventoryOf(v device.Inventory, provider int8) device.Inventory {
 	if !t.nova {
-		return i
+		return v
 	}
 	consumer := ""
 	if v.Used > 0 {
-		consumer = i.Consumer()
+		consumer = v.Consumer()
 	}
-	i.Provider, i.Record = strconv.Itoa(int(provider)), device.RecordOf(consumer)
-	return i
+	v.Provider, v.Record = strconv.Itoa(int(provider)), device.RecordOf(consumer)
+	return v
 }

@@ -99,7 +99,7 @@ var hostMutations = []mutation{
 		rule: "S0.17", name: "Nova's provider is not deleted",
 		file: "activities/control.go",
 		old: `	if in.Owner == device.OwnerNova {
-		return contract.ReservationSnapshot{}, nil
+		return device.Inventory{}, nil
 	}
 `,
 		new: ``,

@@ -20,7 +20,7 @@ func (d *Reservation) Ask(q device.Question) device.Snapshot {
 // Conclude decides by the table of observations what an answer of the inventory means, and
 // records it. Nothing else changes the state because of what the inventory shows (F6). The
 // caller handles the follow-ups that concern it.
-func (d *Reservation) Conclude(ctx workflow.Context, asked device.Snapshot, found contract.ReservationSnapshot, err error) device.Observation {
+func (d *Reservation) Conclude(ctx workflow.Context, asked device.Snapshot, found device.Inventory, err error) device.Observation {
 	run := d.State.Clean
 	asked.CleanStarted = run != nil
 	asked.CleanReserved = run != nil && (run.Generation != 0 || run.Provider != "")
@@ -47,7 +47,7 @@ func (d *Reservation) ConcludeUse(ctx workflow.Context) string {
 }
 
 // Allows says that a clean may proceed by this answer. If not, the answer shows a use, which stops it.
-func (d *Reservation) Allows(asked device.Snapshot, found contract.ReservationSnapshot) bool {
+func (d *Reservation) Allows(asked device.Snapshot, found device.Inventory) bool {
 	asked = answer(asked, found, nil)
 	o, _ := device.Observe(d.State.Device, asked)
 	if o.Needs(device.Proceed) {
@@ -58,7 +58,7 @@ func (d *Reservation) Allows(asked device.Snapshot, found contract.ReservationSn
 }
 
 // observe says what an answer means now. It records nothing.
-func (d *Reservation) observe(asked device.Snapshot, found contract.ReservationSnapshot) device.Observation {
+func (d *Reservation) observe(asked device.Snapshot, found device.Inventory) device.Observation {
 	o, _ := device.Observe(d.State.Device, answer(asked, found, nil))
 	return o
 }
@@ -66,22 +66,15 @@ func (d *Reservation) observe(asked device.Snapshot, found contract.ReservationS
 // RetriesLater says that the operation is to be tried again after a pause. It records
 // nothing.
 func (d *Reservation) RetriesLater(asked device.Snapshot, err error) bool {
-	o, _ := device.Observe(d.State.Device, answer(asked, contract.ReservationSnapshot{}, err))
+	o, _ := device.Observe(d.State.Device, answer(asked, device.Inventory{}, err))
 	return o.Needs(device.RetryLater)
 }
 
-func answer(asked device.Snapshot, found contract.ReservationSnapshot, err error) device.Snapshot {
+func answer(asked device.Snapshot, found device.Inventory, err error) device.Snapshot {
 	if err != nil {
 		return asked.Failed(calls.FaultOf(err).Code)
 	}
-	return asked.Answered(inventoryOf(found))
-}
-
-func inventoryOf(found contract.ReservationSnapshot) device.Inventory {
-	return device.Inventory{
-		Generation: found.Generation, Total: found.Total, Reserved: found.Reserved, Used: found.Used,
-		Consumers: found.Consumers, Provider: found.Provider, Record: found.Record,
-	}
+	return asked.Answered(found)
 }
 
 // record applies an observation to the state. f is the fault of the call, nil if it
@@ -194,7 +187,7 @@ func (d *Reservation) Reconcile(ctx workflow.Context) error {
 
 // reconciled concludes from an answer and clears the intent that asked for it. An error
 // that it returns must be retried after a pause.
-func (d *Reservation) reconciled(ctx workflow.Context, asked device.Snapshot, found contract.ReservationSnapshot, err error, intent *bool) error {
+func (d *Reservation) reconciled(ctx workflow.Context, asked device.Snapshot, found device.Inventory, err error, intent *bool) error {
 	if err == nil {
 		*intent = false
 	}

@@ -126,11 +126,11 @@ func (d *Reservation) unconditional() contract.ReservationRequest {
 }
 
 // inventoryCall is call or callInTask.
-type inventoryCall func(ctx, opts workflow.Context, activity string, in contract.ReservationRequest) (contract.ReservationSnapshot, error)
+type inventoryCall func(ctx, opts workflow.Context, activity string, in contract.ReservationRequest) (device.Inventory, error)
 
 // call makes one inventory call, and records the generation and provider of its answer.
-func (d *Reservation) call(ctx, opts workflow.Context, activity string, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
-	return d.callBy(ctx, activity, in, func(found *contract.ReservationSnapshot) error {
+func (d *Reservation) call(ctx, opts workflow.Context, activity string, in contract.ReservationRequest) (device.Inventory, error) {
+	return d.callBy(ctx, activity, in, func(found *device.Inventory) error {
 		return workflow.ExecuteActivity(opts, activity, in).Get(ctx, found)
 	})
 }
@@ -142,12 +142,12 @@ func (d *Reservation) call(ctx, opts workflow.Context, activity string, in contr
 // An attempt in a task is not in the history before its task has ended. If the task is lost,
 // the call is made again, perhaps after other events: what it wrote then counts as written by
 // an earlier attempt of the same call.
-func (d *Reservation) callInTask(ctx, opts workflow.Context, activity string, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
+func (d *Reservation) callInTask(ctx, opts workflow.Context, activity string, in contract.ReservationRequest) (device.Inventory, error) {
 	if d.Waits(contract.WaitInventory) || d.Waits(contract.WaitReturn) {
 		return d.call(ctx, opts, activity, in)
 	}
 	in.EarlierWrites = 1
-	return d.callBy(ctx, activity, in, func(found *contract.ReservationSnapshot) error {
+	return d.callBy(ctx, activity, in, func(found *device.Inventory) error {
 		err := d.InTask(func() error { return workflow.ExecuteLocalActivity(calls.Locally(opts), activity, in).Get(ctx, found) })
 		if f := calls.FaultIn(err); activity == contract.ActivityUnreserve || f == nil || f.Class != device.Transient {
 			return err
@@ -158,8 +158,8 @@ func (d *Reservation) callInTask(ctx, opts workflow.Context, activity string, in
 }
 
 // callBy makes one inventory call by do.
-func (d *Reservation) callBy(ctx workflow.Context, activity string, in contract.ReservationRequest, do func(*contract.ReservationSnapshot) error) (contract.ReservationSnapshot, error) {
-	var found contract.ReservationSnapshot
+func (d *Reservation) callBy(ctx workflow.Context, activity string, in contract.ReservationRequest, do func(*device.Inventory) error) (device.Inventory, error) {
+	var found device.Inventory
 	err := d.During(ctx, contract.WaitInventory, func() error { return do(&found) })
 	if err != nil {
 		switch calls.FaultOf(err).Code {
@@ -171,7 +171,7 @@ func (d *Reservation) callBy(ctx workflow.Context, activity string, in contract.
 		return found, err
 	}
 	d.EndWait(ctx, contract.WaitProvider)
-	known, readAgain := d.known().After(d.State.Device, inventoryOf(found), in.Expect != nil || in.Generation != 0)
+	known, readAgain := d.known().After(d.State.Device, found, in.Expect != nil || in.Generation != 0)
 	d.State.Generation, d.State.Provider, d.State.GenerationUncertain = known.Generation, known.Provider, known.Uncertain
 	if in.Record != nil && found.Witness != device.WitnessBound {
 		d.State.BurnedFor = ""
@@ -218,23 +218,23 @@ func (d *Reservation) Confirm(ctx workflow.Context) error {
 }
 
 // EnsureProvider makes sure that the provider exists and is reserved.
-func (d *Reservation) EnsureProvider(ctx workflow.Context) (contract.ReservationSnapshot, error) {
+func (d *Reservation) EnsureProvider(ctx workflow.Context) (device.Inventory, error) {
 	return d.ensureProvider(ctx, d.call, d.State.Host.Identity)
 }
 
 // ReplaceHardware is EnsureProvider for other hardware than the provider records (D10, F35).
-func (d *Reservation) ReplaceHardware(ctx workflow.Context, by device.Identity) (contract.ReservationSnapshot, error) {
+func (d *Reservation) ReplaceHardware(ctx workflow.Context, by device.Identity) (device.Inventory, error) {
 	return d.ensureProvider(ctx, d.call, by)
 }
 
 // EnsureNewProvider is EnsureProvider for a device that is being enrolled.
-func (d *Reservation) EnsureNewProvider(ctx workflow.Context) (contract.ReservationSnapshot, error) {
+func (d *Reservation) EnsureNewProvider(ctx workflow.Context) (device.Inventory, error) {
 	return d.ensureProvider(ctx, d.callInTask, d.State.Host.Identity)
 }
 
 func (d *Reservation) ensureProvider(
 	ctx workflow.Context, call inventoryCall, of device.Identity,
-) (contract.ReservationSnapshot, error) {
+) (device.Inventory, error) {
 	in := d.unconditional()
 	in.Hardware = of.Hardware()
 	if former := d.State.Host.Identity.Hardware(); former != in.Hardware {
@@ -251,12 +251,12 @@ func (d *Reservation) DeleteProvider(opts workflow.Context) error {
 }
 
 // Read reads the device's present provider. It changes nothing in the inventory.
-func (d *Reservation) Read(ctx workflow.Context) (contract.ReservationSnapshot, error) {
+func (d *Reservation) Read(ctx workflow.Context) (device.Inventory, error) {
 	return d.read(ctx, d.unconditional())
 }
 
 // ReadForImport is Read for a device that is not enrolled yet.
-func (d *Reservation) ReadForImport(ctx workflow.Context) (contract.ReservationSnapshot, error) {
+func (d *Reservation) ReadForImport(ctx workflow.Context) (device.Inventory, error) {
 	in := d.request()
 	in.Driver = d.State.Enrollment.Driver
 	return d.read(ctx, in)
@@ -274,35 +274,35 @@ func (d *Reservation) Tenant(ctx workflow.Context) (string, error) {
 	case f != nil:
 		return "", f
 	case found.Used > 0:
-		return inventoryOf(found).Consumer(), nil
+		return found.Consumer(), nil
 	case found.Witness == device.WitnessBound && (d.State.Device.State == device.Retired || found.Tenant != d.left()):
 		return found.Tenant, nil
 	}
 	return "", nil
 }
 
-func (d *Reservation) read(ctx workflow.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
+func (d *Reservation) read(ctx workflow.Context, in contract.ReservationRequest) (device.Inventory, error) {
 	return d.call(ctx, calls.WithClientDeadline(ctx, "read the reservation of "+d.State.Name), contract.ActivityReadReservation, in)
 }
 
 // ReserveForClean reserves the provider before a clean (F4), and records in the same write
 // that no instance has the device (F24). It is retried until it succeeds or opts is canceled.
-func (d *Reservation) ReserveForClean(ctx, opts workflow.Context) (contract.ReservationSnapshot, error) {
+func (d *Reservation) ReserveForClean(ctx, opts workflow.Context) (device.Inventory, error) {
 	return d.reserveCleared(ctx, opts, d.callInTask)
 }
 
 // reserveForReturn is ReserveForClean before a return that no clean precedes. Nothing that it
 // finds is cleaned, so that it must know how often it wrote: it is never made in a task.
-func (d *Reservation) reserveForReturn(ctx workflow.Context) (contract.ReservationSnapshot, error) {
+func (d *Reservation) reserveForReturn(ctx workflow.Context) (device.Inventory, error) {
 	return d.reserveCleared(ctx, ctx, d.call)
 }
 
-func (d *Reservation) reserveCleared(ctx, opts workflow.Context, call inventoryCall) (contract.ReservationSnapshot, error) {
+func (d *Reservation) reserveCleared(ctx, opts workflow.Context, call inventoryCall) (device.Inventory, error) {
 	return call(ctx, calls.WithInventory(opts, "reserve "+d.State.Name), contract.ActivityEnsureReserved, d.cleared(d.request()))
 }
 
 // ensureReserved reserves the provider while a client waits.
-func (d *Reservation) ensureReserved(ctx workflow.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
+func (d *Reservation) ensureReserved(ctx workflow.Context, in contract.ReservationRequest) (device.Inventory, error) {
 	return d.call(ctx, calls.WithClientDeadline(ctx, "reserve "+d.State.Name), contract.ActivityEnsureReserved, in)
 }
 

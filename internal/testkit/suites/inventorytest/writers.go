@@ -123,7 +123,7 @@ func readUnderWriters(t *testing.T, f Fixture) {
 		}
 		return nil
 	}
-	var snapshots [writers][]inventory.ReservationSnapshot
+	var snapshots [writers][]device.Inventory
 	read := func(i int) error {
 		for range 2 * rounds {
 			v, err := inventory.Read(ctx, f.Store, id)
