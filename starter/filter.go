@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"burnish/internal/device"
-	"burnish/starter/internal/near"
+	"burnish/internal/spelling"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
@@ -97,7 +97,7 @@ func unknownValue[T ~string](flag, value string, known []T, message string) erro
 	for i, k := range known {
 		words[i] = string(k)
 	}
-	if meant := near.Of(value, words); len(meant) > 0 {
+	if meant := spelling.Near(value, words); len(meant) > 0 {
 		f.remedy = "did you mean " + strings.Join(meant[:min(3, len(meant))], " or ") + "?"
 	}
 	return f

@@ -1,5 +1,4 @@
-// Package near finds the known word that a mistyped one was meant to be.
-package near
+package spelling
 
 import (
 	"slices"
@@ -9,14 +8,14 @@ import (
 // maxDistance is how many changed characters a typing error has at most.
 const maxDistance = 2
 
-// Of gives the known words that are as near to a word as any, within a typing error or as
+// Near gives the known words that are as near to a word as any, within a typing error or as
 // its continuation, sorted; none if nothing is near.
-func Of(word string, known []string) []string {
+func Near(word string, known []string) []string {
 	word = strings.ToLower(word)
 	var found []string
 	best := maxDistance
 	for _, k := range known {
-		d := distance(word, strings.ToLower(k))
+		d := Distance(word, strings.ToLower(k))
 		if len(word) > 2 && strings.HasPrefix(strings.ToLower(k), word) {
 			d = min(d, maxDistance)
 		}
@@ -34,8 +33,8 @@ func Of(word string, known []string) []string {
 	return slices.Compact(found)
 }
 
-// distance counts the characters to insert, delete, replace or swap with the next one.
-func distance(a, b string) int {
+// Distance counts the characters to insert, delete, replace or swap with the next one.
+func Distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	var before []int
 	row := make([]int, len(y)+1)
