@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/internal/inventory"
 	"burnish/workflows/contract"
 )
 

@@ -8,7 +8,6 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"burnish/internal/device"
-	"burnish/internal/inventory"
 	"burnish/workflows/contract"
 )
 

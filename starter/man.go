@@ -22,7 +22,7 @@ same help as --help shows. DIR is created if it does not exist.`,
 		Example: "  burnish man /usr/local/share/man/man1",
 		Args:    oneName("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cmd.Root().DisableAutoGenTag = true
+			cmd.Root().DisableAutoGenTag = true // no date of this run
 			now := a.now()
 			header := &doc.GenManHeader{Section: "1", Date: &now, Source: "burnish " + version, Manual: "Burnish"}
 			err := os.MkdirAll(args[0], 0o755)

@@ -62,8 +62,3 @@ func overstruck(text []byte) []byte {
 		text = append(text[:i-1:i-1], text[i+1:]...)
 	}
 }
-
-// What roff would take as a request or an escape is text.
-func TestRoff(t *testing.T) {
-	require.Equal(t, "a\\-b \\e \\(aq\n\\&.SH x", roff("a-b \\ '\n.SH x"))
-}

@@ -1,12 +1,38 @@
 package main
 
-import "github.com/goccy/go-yaml"
+import (
+	"bytes"
+	"slices"
+	"strings"
 
-// toYAML writes JSON as YAML, keys in the same order.
+	"go.yaml.in/yaml/v3"
+)
+
+// toYAML writes JSON, which is YAML too, as block YAML, keys in the same order.
 func toYAML(data []byte) ([]byte, error) {
-	var v any
-	if err := yaml.UnmarshalWithOptions(data, &v, yaml.UseOrderedMap()); err != nil {
+	var document yaml.Node
+	if err := yaml.Unmarshal(data, &document); err != nil {
 		return nil, err
 	}
-	return yaml.MarshalWithOptions(v, yaml.IndentSequence(true))
+	unstyled(&document)
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(&document); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), e.Close()
+}
+
+// booleans of YAML 1.1, which many readers still know.
+var booleans = []string{"y", "n", "yes", "no", "on", "off"}
+
+// unstyled takes from a node and those below it how they were written, the quotes of such words apart.
+func unstyled(n *yaml.Node) {
+	if !slices.Contains(booleans, strings.ToLower(n.Value)) {
+		n.Style = 0
+	}
+	for _, child := range n.Content {
+		unstyled(child)
+	}
 }

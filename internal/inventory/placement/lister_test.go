@@ -1,7 +1,6 @@
 package placement_test
 
 import (
-	"burnish/internal/device"
 	"context"
 	"errors"
 	"fmt"
