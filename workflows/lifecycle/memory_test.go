@@ -227,10 +227,7 @@ func TestALostCleanIsAskedForAgainDuringARead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := putBack(t, func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateManage)) }, lost)
-			w.lag = slowReads
-			w.signal(contract.SignalRefresh, contract.Hint{Source: "reconciliation"})
-			w.until("a read", func() bool { return w.activitiesInFlight > 0 })
-			w.pass(time.Second)
+			w.beginRead()
 			ok[contract.Result](w.cleanUp("zero"))
 			w.pass(time.Hour)
 			v := w.view()
@@ -277,12 +274,17 @@ func TestABurnThatWasLostIsAskedForAgainLater(t *testing.T) {
 	}
 }
 
-// slowReads lets each read of the inventory take five seconds.
-func slowReads(activity string) (before, after time.Duration) {
-	if activity == contract.ActivityReadReservation {
-		return 4 * time.Second, time.Second
+// beginRead has the inventory read, which answers in four seconds from now.
+func (w *deviceEnv) beginRead() {
+	w.lag = func(activity string) (time.Duration, time.Duration) {
+		if activity == contract.ActivityReadReservation {
+			return 4 * time.Second, time.Second
+		}
+		return time.Millisecond, time.Millisecond
 	}
-	return time.Millisecond, time.Millisecond
+	w.signal(contract.SignalRefresh, contract.Hint{Source: "reconciliation"})
+	w.until("a read", func() bool { return w.activitiesInFlight > 0 })
+	w.pass(time.Second)
 }
 
 // An operator has the device since the memory's binding ended, which ends once more while the record is
@@ -297,10 +299,7 @@ func TestAnUnbindDuringTheReadThatShowsAnOperatorsWrite(t *testing.T) {
 		w.idle()
 		w.host.writeAsTenant("the operator's bytes")
 	})
-	w.lag = slowReads
-	w.signal(contract.SignalRefresh, contract.Hint{Source: "reconciliation"})
-	w.until("a read", func() bool { return w.activitiesInFlight > 0 })
-	w.pass(time.Second)
+	w.beginRead()
 	ok[contract.Result](w.unbind("i1"))
 	w.pass(time.Hour)
 	require.Equal(t, "the operator's bytes", w.host.blocks[0], "it was erased")

@@ -39,7 +39,7 @@ func TestEveryVersionOfTheTool(t *testing.T) {
 	for _, root := range roots {
 		t.Run(filepath.Base(filepath.Dir(root)), func(t *testing.T) {
 			t.Parallel()
-			all := exec.CommandContext(t.Context(), os.Args[0], "-test.short", "-test.v", "-test.timeout=25m")
+			all := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.timeout=25m")
 			all.Env = append(os.Environ(), nvmesim.Unpacked+"="+root)
 			output, err := all.CombinedOutput()
 			if err != nil {

@@ -19,7 +19,8 @@ import (
 // The bounds of a turnover beside that of Ironic: deploy, delete, clean, available.
 const (
 	maxPeerTime      = 1.0 / 3
-	minPeerRatio     = 3 // of the turnovers a second of the largest fleet
+	minPeerRate      = 25 // turnovers a second of the largest fleet
+	minPeerRatio     = 2  // of that rate
 	maxPeerProcessor = 1
 )
 
@@ -164,6 +165,10 @@ func (b *bench) peersMany(ctx context.Context, ours, theirs *peer, fleet int, bo
 		rates, times = rates.ratioAtLeast(minPeerRatio), times.ratioAtMost(maxPeerProcessor)
 	}
 	b.add(rates, times)
+	if bounded {
+		absolute := single(fmt.Sprintf("turnovers of %d devices at once", fleet), "/s", median(rate))
+		b.add(absolute.bounded(fmt.Sprintf("≥ %d /s", minPeerRate), absolute.Product < minPeerRate, len(rate) >= enoughRounds))
+	}
 	for i, p := range []*peer{ours, theirs} {
 		for name := range p.processes {
 			b.note("peers: %d at once: %s: %s %.1f ms of processor time a turnover", fleet, p.name, name, median(got[i][name]))

@@ -138,7 +138,7 @@ func (e *emulator) answer(p memory, path string, request uint32, argument uint64
 		return -int64(unix.EIO), true
 	}
 	switch {
-	case then.endsNever() && e.inTest:
+	case then.neverAnswers() && e.inTest:
 		e.err = errors.New("a command that was under way is to be killed or to hang")
 		return -int64(unix.EIO), true
 	case then.Kill:
@@ -186,8 +186,8 @@ func (i Injection) changesNothing() bool {
 	return i.Status == Success && i.Errno == 0 && !i.Kill && !i.Hang && !i.NoEffect
 }
 
-// endsNever reports whether the command does not come back.
-func (i Injection) endsNever() bool { return i.Kill || i.Hang }
+// neverAnswers reports whether the command does not come back.
+func (i Injection) neverAnswers() bool { return i.Kill || i.Hang }
 
 // execute runs the command as changed by the injection.
 func (w *state) execute(s *slot, c *call, instead Injection) error {

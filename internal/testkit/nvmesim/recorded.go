@@ -58,7 +58,7 @@ func newRecorder(dir string, tool, args []string, stdin io.Reader) (*recorder, e
 		err = json.Unmarshal(text, &now)
 	}
 	if err != nil || slices.ContainsFunc(now.Slots, func(s *slot) bool {
-		return slices.ContainsFunc(s.Controller.Inject, Injection.endsNever)
+		return slices.ContainsFunc(s.Controller.Inject, Injection.neverAnswers)
 	}) {
 		return nil, err
 	}
@@ -271,8 +271,11 @@ func (s *Host) Run(cmd *exec.Cmd) error {
 		return err
 	}
 	r, err := newRecorder(s.Dir, tool, cmd.Args[1:], cmd.Stdin)
-	if err != nil || r == nil {
-		return errors.Join(err, cmd.Run())
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		return cmd.Run()
 	}
 	e := emulator{dir: s.Dir, inTest: true}
 	g, known := r.recorded(cmd.Args[2], e.answer)

@@ -48,8 +48,9 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-func TestStatusByItsHexAlone(t *testing.T) {
+func TestStatusByItsNumberAlone(t *testing.T) {
 	for text, want := range map[string]nvmecli.Status{
+		`{"status: 29":[{"error":"a sanitize is under way"}]}`:                                                                      nvmecli.StatusSanitizeInProgress,
 		"NVMe status: Sanitize In Progress: The requested function is prohibited while a sanitize operation is in progress(0x401d)": nvmecli.StatusSanitizeInProgress,
 		"NVMe status: Sanitize Failed: The most recent(0x1c)\n":                                                                     nvmecli.StatusSanitizeFailed,
 		"NVMe status: INVALID_OPCODE: The associated command opcode field is not valid(0x2001)":                                     nvmecli.StatusInvalidOpcode,
@@ -61,7 +62,8 @@ func TestStatusByItsHexAlone(t *testing.T) {
 		require.True(t, ok, text)
 		require.Equal(t, want, got)
 	}
-	for _, text := range []string{"", "/dev/nvme9: No such file or directory", "Invalid size:3 for f/w image", "NVMe status: no hex", "sanitize: Permission denied(0x1d)"} {
+	for _, text := range []string{"", "/dev/nvme9: No such file or directory", "Invalid size:3 for f/w image", "NVMe status: no hex", "sanitize: Permission denied(0x1d)",
+		`{"error":"Permission denied","type":"nvme"}`, `{"status: x":[]}`, `{"status: 99999999999":[]}`} {
 		_, ok := nvmecli.ParseStatus([]byte(text))
 		require.False(t, ok, text)
 	}

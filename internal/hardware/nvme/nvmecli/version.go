@@ -90,20 +90,24 @@ const (
 var (
 	statusLine = regexp.MustCompile(`(?m)^NVMe status:.*$`)
 	statusCode = regexp.MustCompile(`\(0x([0-9a-fA-F]{1,8})\)`)
+	// statusJSON is how 3.0 refuses where it prints JSON.
+	statusJSON = regexp.MustCompile(`^\s*\{\s*"status: ([0-9]{1,10})"\s*:`)
 )
 
-// ParseStatus finds the controller's status in the stderr of nvme-cli. The text differs
-// between versions, so only the hex in the line's last parentheses counts. ok is false if
-// the controller did not answer, because the error is the host's.
-func ParseStatus(stderr []byte) (Status, bool) {
-	if len(stderr) > MaxOutput {
+// ParseStatus finds the controller's status in what nvme-cli said. The text differs between
+// versions, so only the hex in the line's last parentheses counts, or the number in the JSON of
+// 3.0. ok is false if the controller did not answer, because the error is the host's.
+func ParseStatus(said []byte) (Status, bool) {
+	if len(said) > MaxOutput {
 		return 0, false
 	}
-	codes := statusCode.FindAllSubmatch(statusLine.Find(stderr), -1)
-	if len(codes) == 0 {
-		return 0, false
+	digits, base := "", 16
+	if codes := statusCode.FindAllSubmatch(statusLine.Find(said), -1); len(codes) > 0 {
+		digits = string(codes[len(codes)-1][1])
+	} else if code := statusJSON.FindSubmatch(said); code != nil {
+		digits, base = string(code[1]), 10
 	}
-	raw, err := strconv.ParseUint(string(codes[len(codes)-1][1]), 16, 32)
+	raw, err := strconv.ParseUint(digits, base, 32)
 	if err != nil {
 		return 0, false
 	}
