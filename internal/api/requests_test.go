@@ -258,7 +258,7 @@ func TestReadersSeeCyborgsFields(t *testing.T) {
 // cleanOnly allows nothing but cleans.
 type cleanOnly struct{}
 
-func (cleanOnly) Allows(rule string, _ access.Principal) bool { return rule == ruleOf("clean") }
+func (cleanOnly) Allows(rule string, _ access.Principal) bool { return rule == access.DeviceRule(contract.VerbClean) }
 
 // The comparison with the document notices a member, a status or a header that it has not.
 func TestTheComparisonNotices(t *testing.T) {

@@ -8,10 +8,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-// migrateUpdate is registered only for devices of a shared pool.
-var migrateUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateMigratePool, "Use the server's pool dynamically: no profile while it is idle",
-	operations.validateMigrate, operations.migrate, already[operations, contract.ReasonInput], nil}
-
 func (d operations) validateMigrate(contract.ReasonInput) error {
 	switch {
 	case d.State.Enrollment.Pool == nil:

@@ -28,7 +28,7 @@ func (a *API) override(t *testing.T, name string) {
 	// raw sends an act as any client of Temporal may.
 	raw := func(in contract.OverrideInput) error {
 		handle, err := a.Client.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
-			WorkflowID: contract.WorkflowID(name), UpdateName: contract.UpdateOverride, Args: []any{in},
+			WorkflowID: contract.WorkflowID(name), UpdateName: contract.VerbOverride.Update(), Args: []any{in},
 			WaitForStage: client.WorkflowUpdateStageCompleted,
 		})
 		if err != nil {

@@ -57,7 +57,7 @@ func TestGuestAddressesBelongToOneInstance(t *testing.T) {
 
 	s.AwaitState(t, "d2", time.Minute, device.Available)
 	// An unbind by a raw client: the device signals its instance.
-	_, err = s.Workflows().Unbind(t.Context(), "d1", contract.UnbindInput{Instance: alice})
+	_, err = s.Workflows().Send(t.Context(), "d1", contract.VerbUnbind, contract.UnbindInput{Instance: alice})
 	require.NoError(t, err)
 	Await(t, time.Minute, "the instance's end", func() (bool, string) {
 		v, err := s.Workflows().Instance(t.Context(), alice)

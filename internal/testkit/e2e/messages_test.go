@@ -107,11 +107,11 @@ func TestUpdateSentAgain(t *testing.T) {
 	s.AwaitReturned(t, d, 20*time.Second)
 
 	alice, bob := Instance("alice"), Instance("bob")
-	bind := func(id, instance, request string) (contract.BindResult, error) {
-		return send[contract.BindResult](t, s, "d1", contract.UpdateBind, id, contract.BindInput{Instance: instance, Request: request})
+	bind := func(id, instance, request string) (contract.Result, error) {
+		return send[contract.Result](t, s, "d1", contract.VerbBind.Update(), id, contract.BindInput{Instance: instance, Request: request})
 	}
 	unbind := func(id, instance string) (contract.Result, error) {
-		return send[contract.Result](t, s, "d1", contract.UpdateUnbind, id, contract.UnbindInput{Instance: instance})
+		return send[contract.Result](t, s, "d1", contract.VerbUnbind.Update(), id, contract.UnbindInput{Instance: instance})
 	}
 	first, err := bind("bind-1", alice, "request-1")
 	require.NoError(t, err)

@@ -137,9 +137,9 @@ func TestReset(t *testing.T) {
 	t.Parallel()
 	for point, update := range map[string]string{
 		"first task":        "",
-		"enrollment":        contract.UpdateEnroll,
-		"binding before":    contract.UpdateBurn,
-		"end of the former": contract.UpdateUnbind,
+		"enrollment":        contract.VerbEnroll.Update(),
+		"binding before":    contract.VerbBurn.Update(),
+		"end of the former": contract.VerbUnbind.Update(),
 	} {
 		for _, again := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, updates again %v", point, again), func(t *testing.T) {
