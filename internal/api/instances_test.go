@@ -210,7 +210,7 @@ func TestBindOfADeviceGoesThroughItsInstance(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
 	who := contract.Caller{By: "admin (token:admin)", From: "192.0.2.1"}
 	require.Equal(t, map[string]any{
-		"bind " + testName: contract.BindInput{Instance: testInstance, Tag: "database", Caller: who},
+		"bind " + testName:   contract.BindInput{Instance: testInstance, Tag: "database", Caller: who},
 		"unbind " + testName: contract.UnbindInput{Instance: testInstance, Caller: who},
 	}, f.acts)
 }

@@ -220,7 +220,7 @@ func TestADeviceOfNoPoolOverTheAPI(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	answer := overAPI(t, w)("admin", "POST", "/v2/devices/d1/migrate-pool", `{"reason":"r"}`)
-	requireAPIFault(t, answer, http.StatusConflict, device.CodeRefused, "")
+	requireAPIFault(t, answer, http.StatusConflict, device.CodeRefused, device.Available)
 	require.Contains(t, answer.Body.String(), "it is in no pool")
 }
 

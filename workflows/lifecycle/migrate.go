@@ -11,7 +11,7 @@ import (
 func (d operations) validateMigrate(contract.ReasonInput) error {
 	switch {
 	case d.State.Enrollment.Pool == nil:
-		return d.Refuse(device.CodeRefused, "the device is in no shared pool", "enroll it with --set oneview=NAME")
+		return d.Refuse(device.CodeRefused, "it is in no pool", "see server_hardware_uri of burnish enroll --help")
 	case d.State.Device.Claim != nil:
 		return d.Refuse(device.CodeConflict, "the device is being bound", "repeat it in a moment")
 	}

@@ -30,7 +30,7 @@ func (d operations) validatePower(in contract.PowerInput) error {
 		return d.Refuse(device.CodeRefused, "its host has not said yet that it has power control",
 			"wait until its host has looked at it: show "+d.State.Name)
 	default:
-		return d.Refuse(device.CodeNoPowerControl, "the driver "+d.State.Enrollment.Driver+" has no power control", "change the power of "+d.State.Name+" at the hardware")
+		return d.Refuse(device.CodeNoPowerControl, "its driver has no power control", "change its power at the hardware")
 	}
 	if err := d.Legal(device.Event{Kind: device.Power}); err != nil {
 		return err
