@@ -59,6 +59,11 @@ func (s envServer) QueryWorkflow(_ context.Context, workflow, _, query string, a
 	return s.w.env.QueryWorkflow(query, args...)
 }
 
+func (s envServer) QueryWorkflowWithOptions(ctx context.Context, r *sdkclient.QueryWorkflowWithOptionsRequest) (*sdkclient.QueryWorkflowWithOptionsResponse, error) {
+	value, err := s.QueryWorkflow(ctx, r.WorkflowID, "", r.QueryType, r.Args...)
+	return &sdkclient.QueryWorkflowWithOptionsResponse{QueryResult: value}, err
+}
+
 func (s envServer) DescribeWorkflowExecution(_ context.Context, workflow, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	if err := s.has(workflow); err != nil {
 		return nil, err
