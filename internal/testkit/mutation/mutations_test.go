@@ -396,8 +396,8 @@ var mutations = []mutation{
 	{
 		rule: "F31", name: "a binding is not ended without its instance",
 		file: "workflows/lifecycle/operations.go",
-		old:  `if err := d.checkTenant(contract.UpdateRetire, in); err != nil {`,
-		new:  `if err := d.checkTenant(contract.UpdateRetire, in); false {`,
+		old:  `if err := d.nameTenant(contract.VerbRetire.Update(), in.Instance); err != nil {`,
+		new:  `if err := d.nameTenant(contract.VerbRetire.Update(), in.Instance); false {`,
 		pkg:  "./workflows/lifecycle", test: "TestRetireNamesTheTenant",
 	},
 	{
@@ -467,7 +467,7 @@ var mutations = []mutation{
 		rule: "F36", name: "a bind that was granted is confirmed by the record",
 		file: "workflows/lifecycle/binding.go",
 		old: `	if err := d.confirm(ctx); err != nil {
-		return contract.BindResult{}, err
+		return contract.Result{}, err
 	}
 	number, ours, ended`,
 		new: `	number, ours, ended`,
