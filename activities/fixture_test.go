@@ -273,14 +273,7 @@ func (s *testHost) run(server *server, in contract.StepInput) (contract.StepAnsw
 	if i < 0 {
 		return contract.StepAnswer{}, errors.New("no step " + in.Step)
 	}
-	env := server.env()
-	env.RegisterActivityWithOptions(s.hardware.Step(s.hardware.Steps[i]), activity.RegisterOptions{Name: in.Step})
-	value, err := env.ExecuteActivity(in.Step, in)
-	if err != nil {
-		return contract.StepAnswer{}, err
-	}
-	var result contract.StepAnswer
-	return result, value.Get(&result)
+	return execute[contract.StepAnswer](server, in.Step, s.hardware.Step(s.hardware.Steps[i]), in)
 }
 
 // running is one attempt in a goroutine of its own.
