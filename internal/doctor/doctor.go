@@ -13,6 +13,7 @@ import (
 	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
 	"burnish/internal/config"
+	"burnish/internal/device"
 	"burnish/internal/host"
 )
 
@@ -50,6 +51,15 @@ func (f *Findings) Warn(check, remedy, format string, args ...any) {
 // Fail adds a finding that keeps a worker from working.
 func (f *Findings) Fail(check, remedy, format string, args ...any) {
 	*f = append(*f, Finding{Level: Fail, Check: check, Message: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+// fault adds why something does not work: a fault has its own remedy.
+func (f *Findings) fault(check, remedy string, err error) {
+	if fault, ok := device.AsFault(err); ok {
+		f.Fail(check, fault.Remedy, "%s", fault.Message)
+	} else {
+		f.Fail(check, remedy, "%v", err)
+	}
 }
 
 // Failures counts the findings at level Fail.

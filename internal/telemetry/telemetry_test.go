@@ -60,23 +60,6 @@ func TestModelsAreBounded(t *testing.T) {
 	require.InDelta(t, 1, scrape(t, f)["burnish_steps_total{model=other,result=none}"], 0)
 }
 
-// Devices with the same labels share one handler, so that none costs memory for it.
-func TestHandlersAreShared(t *testing.T) {
-	f := newTelemetry(t)
-	a := f.handler.WithTags(map[string]string{"workflow_type": "W", "namespace": "n"})
-	again := map[string]string{"namespace": "n", "workflow_type": "W", "workflow_id": "device/d1"}
-	require.Same(t, a, f.handler.WithTags(again))
-	require.LessOrEqual(t, testing.AllocsPerRun(50, func() { f.handler.WithTags(again) }), 1.0, "the SDK asks with each call")
-	for i := range 3 * maxGiven {
-		f.handler.WithTags(map[string]string{"namespace": "n", "workflow_type": fmt.Sprint(i)})
-		f.handler.WithTags(map[string]string{"namespace": strings.Repeat("n", maxKey), "workflow_type": fmt.Sprint(i)})
-	}
-	require.LessOrEqual(t, len(f.handler.given), maxGiven)
-	for key := range f.handler.given {
-		require.LessOrEqual(t, len(key), maxKey)
-	}
-}
-
 // What stands in a label's value is never taken for another label.
 func TestLabelsAreKeptApart(t *testing.T) {
 	f := newTelemetry(t)
