@@ -29,9 +29,8 @@ const unnamedStep = "a step"
 // the key in this process, and the only open file with the lock on this machine. Close it
 // after the last I/O has returned, not before.
 type Fence struct {
-	key     string
-	path    string
-	release func()
+	key  string
+	path string
 
 	mu   sync.Mutex
 	file *os.File // nil after Close
@@ -56,7 +55,7 @@ func (h *Host) Fence(ctx context.Context, key string, waiting func(holder string
 	if err != nil {
 		return nil, fmt.Errorf("wait for the fence of %s: %w", key, err)
 	}
-	f := &Fence{key: key, path: path, lock: turn, release: func() { h.fences.unlock(name) }}
+	f := &Fence{key: key, path: path, lock: turn}
 	f.file, err = h.lockFence(ctx, f, waiting)
 	return f.finish(err)
 }
@@ -73,7 +72,7 @@ func (h *Host) TryFence(key string) (*Fence, error) {
 	if turn == nil {
 		return nil, heldFault(key, holder)
 	}
-	f := &Fence{key: key, path: path, lock: turn, release: func() { h.fences.unlock(name) }}
+	f := &Fence{key: key, path: path, lock: turn}
 	f.file, err = lockFile(path)
 	var busy *lockedError
 	switch {
@@ -94,7 +93,7 @@ func (f *Fence) finish(err error) (*Fence, error) {
 		if f.file != nil {
 			err = errors.Join(err, f.file.Close())
 		}
-		f.release()
+		f.lock.unlock()
 		return nil, err
 	}
 	return f, nil
@@ -270,7 +269,7 @@ func (f *Fence) Close() error {
 	// the open file (measured).
 	err := f.file.Close()
 	f.file = nil
-	f.release()
+	f.lock.unlock()
 	return err
 }
 

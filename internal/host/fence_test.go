@@ -130,36 +130,24 @@ func TestOneHolderAmongManyProcessesAndGoroutines(t *testing.T) {
 // F1
 func TestWaitersOfOneProcessAreServedInOrder(t *testing.T) {
 	h := openHost(t)
-	f, err := h.Fence(t.Context(), "S1", nil)
-	require.NoError(t, err)
-	const n = 5
-	served := make(chan int, n)
-	for i := range n {
-		inLine := make(chan struct{})
-		var once sync.Once
-		go func() {
-			f, err := h.Fence(context.WithoutCancel(t.Context()), "S1", func(string) { once.Do(func() { close(inLine) }) })
-			if err != nil {
-				served <- -1
-				return
-			}
-			served <- i
-			if err := f.Close(); err != nil {
-				served <- -1
-			}
-		}()
-		<-inLine
-	}
-	require.NoError(t, f.Close())
-	for i := range n {
-		require.Equal(t, i, <-served)
-	}
-	f, err = h.TryFence("S1")
-	for err != nil { // the last one closes its fence after its report
-		f, err = h.TryFence("S1")
-	}
-	require.NoError(t, f.Close())
-	require.Empty(t, h.fences.held, "free keys are removed")
+	synctest.Test(t, func(t *testing.T) {
+		f, err := h.Fence(t.Context(), "S1", nil)
+		require.NoError(t, err)
+		const n = 5
+		var served []int
+		for i := range n {
+			go func() {
+				if f, err := h.Fence(context.WithoutCancel(t.Context()), "S1", nil); err == nil && f.Close() == nil {
+					served = append(served, i)
+				}
+			}()
+			time.Sleep(2 * waitInterval) //nolint:forbidigo // on the test's own clock
+		}
+		require.NoError(t, f.Close())
+		synctest.Wait()
+		require.Len(t, served, n)
+		require.IsIncreasing(t, served)
+	})
 }
 
 // Without the lock inside this process a deleted lock file would let a second attempt in.
