@@ -60,30 +60,6 @@ func (h *Host) Fence(ctx context.Context, key string, waiting func(holder string
 	return f.finish(err)
 }
 
-// TryFence is Fence without waiting: a fence that is held is a transient fault
-// fence_held that names the holder.
-func (h *Host) TryFence(key string) (*Fence, error) {
-	name, err := fileName(key)
-	if err != nil {
-		return nil, err
-	}
-	path := h.path(lockFolder, name)
-	turn, holder := h.fences.tryLock(name)
-	if turn == nil {
-		return nil, heldFault(key, holder)
-	}
-	f := &Fence{key: key, path: path, lock: turn}
-	f.file, err = lockFile(path)
-	var busy *lockedError
-	switch {
-	case errors.As(err, &busy):
-		err = heldFault(key, busy.holder)
-	case err != nil:
-		err = stateDirFault(fmt.Sprintf("could not lock %s: %v", path, err), h.dir)
-	}
-	return f.finish(err)
-}
-
 // finish writes the holder to the lock file; if err is set, it releases everything.
 func (f *Fence) finish(err error) (*Fence, error) {
 	if err == nil {
@@ -97,14 +73,6 @@ func (f *Fence) finish(err error) (*Fence, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-func heldFault(key, holder string) *device.Fault {
-	return &device.Fault{
-		Class: device.Transient, Code: device.CodeFenceHeld,
-		Message: fmt.Sprintf("device %s is in use by %s", key, holder),
-		Remedy:  "wait until it ends; the step is retried",
-	}
 }
 
 // lockFence polls for the file lock: a thread that blocks in flock could not be stopped when

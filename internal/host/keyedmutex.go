@@ -54,15 +54,6 @@ func (t *keyedMutex) of(key string) *keyLock {
 	return t.locks[key]
 }
 
-// tryLock takes key if it is free; otherwise it names the holder.
-func (t *keyedMutex) tryLock(key string) (l *keyLock, holder string) {
-	l = t.of(key)
-	if !l.turn.TryAcquire(1) {
-		return nil, l.holder()
-	}
-	return l, ""
-}
-
 // lock waits for key until ctx ends, and reports at once and every second that it waits.
 func (t *keyedMutex) lock(ctx context.Context, key string, waiting func(holder string)) (*keyLock, error) {
 	l := t.of(key)
