@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -30,25 +29,33 @@ var allowed = []string{
 	contract.LabelOutcome, contract.LabelModel, contract.LabelStep, contract.LabelResult, contract.LabelMethod, contract.LabelAppliance,
 }
 
-// handler is the SDK's metrics handler with bounded labels.
+// handler is the SDK's metrics handler with bounded labels. One set of labels has one handler,
+// which all workflows share: a device costs no memory for it.
 type handler struct {
 	sdkclient.MetricsHandler
 	values *values
+	tagged sync.Map // by the labels
 }
 
-func newHandler(inner sdkclient.MetricsHandler) handler {
-	return handler{inner, &values{known: map[string]map[string]bool{}}}
+func newHandler(inner sdkclient.MetricsHandler) *handler {
+	return &handler{MetricsHandler: inner, values: &values{known: map[string]map[string]bool{}}}
 }
 
 // WithTags gives the handler with further labels.
-func (h handler) WithTags(tags map[string]string) sdkclient.MetricsHandler {
+func (h *handler) WithTags(tags map[string]string) sdkclient.MetricsHandler {
 	kept := make(map[string]string, len(tags))
-	for name, value := range tags {
-		if slices.Contains(allowed, name) {
+	key := ""
+	for _, name := range allowed {
+		if value, ok := tags[name]; ok {
 			kept[name] = h.values.bounded(name, value)
+			key += name + "\x00" + kept[name] + "\x00"
 		}
 	}
-	return handler{h.MetricsHandler.WithTags(kept), h.values}
+	if found, ok := h.tagged.Load(key); ok {
+		return found.(sdkclient.MetricsHandler)
+	}
+	found, _ := h.tagged.LoadOrStore(key, &handler{MetricsHandler: h.MetricsHandler.WithTags(kept), values: h.values})
+	return found.(sdkclient.MetricsHandler)
 }
 
 // values bounds the values of each label.

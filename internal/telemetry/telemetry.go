@@ -30,7 +30,7 @@ const maxSeries = 5000
 type Telemetry struct {
 	*Readiness
 	registry *prometheus.Registry
-	handler  handler
+	handler  *handler
 	slotWait sdkclient.MetricsTimer
 	log      *slog.Logger
 }

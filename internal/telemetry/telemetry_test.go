@@ -60,6 +60,13 @@ func TestModelsAreBounded(t *testing.T) {
 	require.InDelta(t, 1, scrape(t, f)["burnish_steps_total{model=other,result=none}"], 0)
 }
 
+// Devices with the same labels share one handler, so that none costs memory for it.
+func TestHandlersAreShared(t *testing.T) {
+	f := newTelemetry(t)
+	a := f.handler.WithTags(map[string]string{"workflow_type": "W", "namespace": "n"})
+	require.Same(t, a, f.handler.WithTags(map[string]string{"namespace": "n", "workflow_type": "W", "workflow_id": "device/d1"}))
+}
+
 // What stands in a label's value is never taken for another label.
 func TestLabelsAreKeptApart(t *testing.T) {
 	f := newTelemetry(t)
