@@ -123,14 +123,23 @@ func (s *testHost) journaled() string {
 
 // fenced fails if the fence of a serial is free.
 func (s *testHost) fenced(serial string) error {
-	f, err := s.host.TryFence(serial)
+	f, err := s.tryFence(serial)
 	if err == nil {
 		return errors.Join(errors.New("the fence of "+serial+" is free"), f.Close())
 	}
-	if fault, ok := device.AsFault(err); ok && fault.Code == device.CodeFenceHeld {
+	if errors.Is(err, errFenceHeld) {
 		return nil
 	}
 	return err
+}
+
+var errFenceHeld = errors.New("the fence is held")
+
+// tryFence takes a fence without waiting.
+func (s *testHost) tryFence(serial string) (*host.Fence, error) {
+	ctx, cancel := context.WithCancelCause(s.t.Context())
+	defer cancel(nil)
+	return s.host.Fence(ctx, serial, func(string) { cancel(errFenceHeld) })
 }
 
 func (s *testHost) lockFile(serial string) string { return filepath.Join(s.host.Dir(), "lock", serial) }
