@@ -59,14 +59,14 @@ type server struct {
 	Options
 	paths []path
 	names *nameCache
-	// pages and single are the turns of reads of a page and of one device.
-	pages, single *pace
+	fleet *fleet
 }
 
 // New returns the API's handler.
 func New(o Options) http.Handler {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	return &server{Options: o, paths: pathsOf(routes()), names: newNameCache(), pages: newPace(pageRest), single: newPace(deviceRest)}
+	return &server{Options: o, paths: pathsOf(routes()), names: newNameCache(),
+		fleet: &fleet{list: func(ctx context.Context) ([]client.Execution, error) { return o.Devices.Fleet(ctx) }, log: o.Log}}
 }
 
 // call is one request on its way to its answer.
@@ -153,14 +153,7 @@ func (c *call) answer() (status int, answer any, err error) {
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), c.patience())
 	defer cancel()
-	if c.changes() || c.route.Rule == "" || c.route.Paced {
-		answer, err = c.route.do(ctx, c)
-	} else {
-		err = c.single.read(ctx, maxHeld, func() error {
-			answer, err = c.route.do(ctx, c)
-			return err
-		})
-	}
+	answer, err = c.route.do(ctx, c)
 	return cmp.Or(c.route.Status, http.StatusOK), answer, err
 }
 
