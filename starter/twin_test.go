@@ -71,7 +71,7 @@ func apiBefore(t *testing.T, l *fakeClient) string {
 	require.NoError(t, err)
 	server := httptest.NewServer(apitest.Handler(t, api.New(api.Options{
 		Devices: served{l}, Server: temporal, Authenticator: operators{}, Policy: operators{}, Guards: operators{},
-		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil },
+		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }, ListAge: 1,
 	})))
 	t.Cleanup(server.Close)
 	return server.URL

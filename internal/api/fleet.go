@@ -11,19 +11,16 @@ import (
 	"burnish/workflows/client"
 )
 
-const (
-	// leastAge is how old a listing of all devices may be before it is read again.
-	leastAge = time.Second
-	// ageRatio bounds what reading costs a large fleet: a listing that took longer is shown for so
-	// many times as long, however many callers there are.
-	ageRatio = 2
-)
+// ageRatio bounds what reading costs a large fleet: a listing that took longer is shown for so
+// many times as long, however many callers there are.
+const ageRatio = 2
 
 // fleet is the listing of all devices, which pages are cut from. It is read when somebody asks for a
 // page and it is too old, once for all who wait for it.
 type fleet struct {
 	list  func(context.Context) ([]client.Execution, error)
 	log   *slog.Logger
+	age   time.Duration
 	reads singleflight.Group
 
 	mu      sync.Mutex
@@ -65,6 +62,6 @@ func (f *fleet) readAgain(ctx context.Context) ([]client.Execution, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.devices, f.until = devices, time.Now().Add(max(leastAge, ageRatio*time.Since(began)))
+	f.devices, f.until = devices, time.Now().Add(max(f.age, ageRatio*time.Since(began)))
 	return devices, nil
 }

@@ -34,6 +34,8 @@ type Options struct {
 	Ready func(ctx context.Context) error
 	// Timeout bounds one request to Temporal; 0 is DefaultTimeout.
 	Timeout time.Duration
+	// ListAge is how old a listing of all devices may be before it is read again; 0 is DefaultListAge.
+	ListAge time.Duration
 }
 
 // Policy says whether a principal may do what a rule is about.
@@ -51,8 +53,11 @@ type Guards interface {
 	Enter(who access.Principal, change bool) (leave func(), err error)
 }
 
-// DefaultTimeout bounds one request to Temporal.
-const DefaultTimeout = 30 * time.Second
+// The defaults of Options.
+const (
+	DefaultTimeout = 30 * time.Second
+	DefaultListAge = time.Second
+)
 
 // server is the API's handler.
 type server struct {
@@ -66,7 +71,7 @@ type server struct {
 func New(o Options) http.Handler {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	return &server{Options: o, paths: pathsOf(routes()), names: newNameCache(),
-		fleet: &fleet{list: func(ctx context.Context) ([]client.Execution, error) { return o.Devices.Fleet(ctx) }, log: o.Log}}
+		fleet: &fleet{list: func(ctx context.Context) ([]client.Execution, error) { return o.Devices.Fleet(ctx) }, log: o.Log, age: cmp.Or(o.ListAge, DefaultListAge)}}
 }
 
 // call is one request on its way to its answer.

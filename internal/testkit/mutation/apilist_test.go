@@ -4,17 +4,17 @@ package mutation
 // caller may not see.
 var listMutations = []mutation{
 	{
-		name: "a device that continues as new is on one page",
-		file: "workflows/client/page.go",
+		name: "a device that continues as new is in the fleet",
+		file: "workflows/client/fleet.go",
 		old:  `AND (ExecutionStatus = 'Running' OR CloseTime > %s)"`,
 		new:  `AND (ExecutionStatus = 'Running' OR CloseTime < %s)"`,
-		pkg:  "./workflows/client", run: "TestADeviceThatContinuesAsNewIsOnOnePage",
+		pkg:  "./workflows/client", run: "TestTheFleetHasADeviceThatContinuesAsNewOnce",
 	},
 	{
 		name: "an ended run gives no old state",
-		file: "workflows/client/page.go",
-		old:  `		if !e.Running {`,
-		new:  `		if e.Name == "" {`,
+		file: "workflows/client/list.go",
+		old:  `e.Started.After(before.Started)`,
+		new:  `e.Started.Before(before.Started)`,
 		pkg:  "./workflows/client", run: "TestAnEndedRunGivesNoOldState",
 	},
 	{
@@ -38,12 +38,5 @@ var listMutations = []mutation{
 		old:  `	case f.detail && !c.may(ruleDetail):`,
 		new:  `	case f.detail && !c.may(ruleList):`,
 		pkg:  "./internal/api", run: "TestReadersUseCyborgsFieldsOnly",
-	},
-	{
-		name: "readers leave the server time for changes",
-		file: "internal/api/pace.go",
-		old:  `	if p.waiting.Load() > 0 {`,
-		new:  `	if p.waiting.Load() > 1<<20 {`,
-		pkg:  "./internal/api", run: "TestReadsTakeAShareOfTheTime",
 	},
 }
