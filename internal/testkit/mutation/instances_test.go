@@ -100,8 +100,8 @@ var instanceMutations = []mutation{
 	{
 		rule: "S1.4", name: "a disk and a NIC may have one tag",
 		file: "workflows/instance/acts.go",
-		old:  `		r := role{metadata.TypeOf(d.Type), d.Tag}`,
-		new:  `		r := role{metadata.TypeOf(""), d.Tag}`,
+		old:  `		r := role{tagging.TypeOf(d.Type), d.Tag}`,
+		new:  `		r := role{tagging.TypeOf(""), d.Tag}`,
 		pkg:  "./workflows/instance", run: "TestTagIsUniqueAlsoAtOnce",
 	},
 	{

@@ -4,24 +4,24 @@ package mutation
 var metadataMutations = []mutation{
 	{
 		rule: "S1.35", name: "a tag has neither a comma nor a slash",
-		file: "internal/nova/metadata/check.go",
+		file: "internal/device/tag.go",
 		old:  `strings.ContainsAny(tag, ",/")`,
 		new:  `strings.ContainsAny(tag, ",")`,
-		pkg:  "./internal/nova/metadata", run: "TestTagsOfOneToSixtyCharactersWithoutCommaAndSlash",
+		pkg:  "./internal/device", run: "TestTagsOfOneToSixtyCharactersWithoutCommaAndSlash",
 	},
 	{
 		rule: "S1.35", name: "a tag is measured in characters",
-		file: "internal/nova/metadata/check.go",
+		file: "internal/device/tag.go",
 		old:  `utf8.RuneCountInString(tag)`,
 		new:  `len(tag)`,
-		pkg:  "./internal/nova/metadata", run: "TestTagsOfOneToSixtyCharactersWithoutCommaAndSlash",
+		pkg:  "./internal/device", run: "TestTagsOfOneToSixtyCharactersWithoutCommaAndSlash",
 	},
 	{
 		rule: "S1.14", name: "an address is of its bus as a whole",
-		file: "internal/nova/metadata/check.go",
+		file: "internal/tagging/tagging.go",
 		old:  "regexp.MustCompile(`\\A(?:` + b.form + `)\\z`)",
 		new:  "regexp.MustCompile(`\\A(?:` + b.form + `)`)",
-		pkg:  "./internal/nova/metadata", run: "TestGuestAddressesOfEachBus",
+		pkg:  "./internal/tagging", run: "TestGuestAddressesOfEachBus",
 	},
 	{
 		rule: "S1.11", name: "the schema's dot is a dot",
