@@ -1,4 +1,4 @@
-package metadata_test
+package tagging_test
 
 import (
 	"strings"
@@ -6,44 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"burnish/internal/nova/metadata"
+	"burnish/internal/tagging"
 	"burnish/workflows/contract"
 )
-
-// S1.35
-func TestTagsOfOneToSixtyCharactersWithoutCommaAndSlash(t *testing.T) {
-	for name, tag := range map[string]string{
-		"one character":             "a",
-		"sixty characters":          strings.Repeat("a", 60),
-		"sixty of several bytes":    strings.Repeat("ä", 60),
-		"sixty outside the BMP":     strings.Repeat("🖧", 60),
-		"blanks":                    "  oracle  db ",
-		"quotes":                    `"it's"`,
-		"line ends":                 "a\nb\r\n",
-		"equals sign and colon":     "role=db:1",
-		"what a shell acts on":      "$(id) `id` ; & | > <",
-		"what a udev rule acts on":  `%k $kernel \ * ? [a]`,
-		"NUL":                       "a\x00b",
-		"the replacement character": "\uFFFD",
-	} {
-		t.Run(name, func(t *testing.T) { require.NoError(t, metadata.CheckTag(tag)) })
-	}
-	for name, tag := range map[string]string{
-		"empty":                     "",
-		"sixty-one characters":      strings.Repeat("a", 61),
-		"sixty-one of several byte": strings.Repeat("ä", 61),
-		"comma":                     "a,b",
-		"slash":                     "a/b",
-		"not UTF-8":                 "a\xff",
-	} {
-		t.Run(name, func(t *testing.T) {
-			err := metadata.CheckTag(tag)
-			require.Error(t, err)
-			require.NotContains(t, err.Error(), "\n", "an error is one line")
-		})
-	}
-	require.NotContains(t, metadata.CheckTag("a\n\x1b[2J,b").Error(), "\x1b", "a tag is quoted")
-}
 
 // S1.10, S1.11, S1.12, S1.13, S1.14, S1.18
 func TestGuestAddressesOfEachBus(t *testing.T) {
@@ -67,7 +32,7 @@ func TestGuestAddressesOfEachBus(t *testing.T) {
 		"":     {"", "0000:00:05.0"},
 	}
 	check := func(bus, address string) error {
-		return metadata.CheckGuest([]contract.GuestAddress{{Bus: bus, Address: address}})
+		return tagging.CheckGuest([]contract.GuestAddress{{Bus: bus, Address: address}})
 	}
 	for bus, addresses := range good {
 		for _, a := range addresses {
@@ -79,14 +44,14 @@ func TestGuestAddressesOfEachBus(t *testing.T) {
 			require.Error(t, check(bus, a), "%s %q", bus, a)
 		}
 	}
-	require.NoError(t, metadata.CheckGuest(nil), "nothing is known")
+	require.NoError(t, tagging.CheckGuest(nil), "nothing is known")
 }
 
 // S1.5
 func TestADeviceOnTwoBusesNamesEachOnce(t *testing.T) {
 	ide, xen := contract.GuestAddress{Bus: "ide", Address: "0:0"}, contract.GuestAddress{Bus: "xen", Address: "0", Path: "/dev/xvda"}
-	require.NoError(t, metadata.CheckGuest([]contract.GuestAddress{ide, xen}))
-	require.ErrorContains(t, metadata.CheckGuest([]contract.GuestAddress{ide, ide}), "bus ide is given twice")
+	require.NoError(t, tagging.CheckGuest([]contract.GuestAddress{ide, xen}))
+	require.ErrorContains(t, tagging.CheckGuest([]contract.GuestAddress{ide, ide}), "bus ide is given twice")
 }
 
 func TestNamesInTheGuest(t *testing.T) {
@@ -97,7 +62,7 @@ func TestNamesInTheGuest(t *testing.T) {
 		{Bus: "none", Devname: strings.Repeat("e", 15)},
 		{Bus: "pci", MAC: "52:54:00:AB:cd:ef"},
 	} {
-		require.NoError(t, metadata.CheckGuest([]contract.GuestAddress{g}), g)
+		require.NoError(t, tagging.CheckGuest([]contract.GuestAddress{g}), g)
 	}
 	for _, g := range []contract.GuestAddress{
 		{Bus: "none", Path: "sda"},
@@ -115,6 +80,6 @@ func TestNamesInTheGuest(t *testing.T) {
 		{Bus: "pci", MAC: "52:54:00:ab:cd:ef:00"},
 		{Bus: "pci", MAC: "52:54:00:ab:cd:ef\n"},
 	} {
-		require.Error(t, metadata.CheckGuest([]contract.GuestAddress{g}), "%q", g)
+		require.Error(t, tagging.CheckGuest([]contract.GuestAddress{g}), "%q", g)
 	}
 }

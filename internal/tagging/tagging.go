@@ -1,7 +1,8 @@
-package metadata
+// Package tagging is what Nova's device role tagging takes: the types of devices among which a tag is
+// unique, and the buses and addresses at which a guest finds a device. It is pure.
+package tagging
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -14,6 +15,24 @@ import (
 	"burnish/workflows/contract"
 )
 
+// The document's types of devices that have fields of their own. Every other type is the
+// device's in lower case (S1.9).
+const (
+	NIC  = "nic"
+	Disk = "disk"
+)
+
+// TypeOf is the document's type for a device's type (S1.9). A tag is unique among an
+// instance's devices of one type in this sense (S1.3).
+func TypeOf(deviceType string) string {
+	switch t := strings.ToLower(deviceType); t {
+	case "nvme", Disk:
+		return Disk
+	default:
+		return t
+	}
+}
+
 // The guest's buses (S1.10). None is that of containers and of devices on the board, and of
 // a device of whose bus nothing is known.
 const (
@@ -25,8 +44,12 @@ const (
 	None = "none"
 )
 
-// buses are the buses with an example of an address on each; none has no address.
-var buses = []struct{ name, form, example string }{
+// Bus is one of the guest's buses with the form of its addresses and an example of one; none has
+// no address.
+type Bus struct{ Name, Form, Example string }
+
+// Buses are all of them.
+var Buses = []Bus{
 	{PCI, `[a-f0-9]{4}:[a-f0-9]{2}:[01][a-f0-9]\.[0-7]`, "0000:00:05.0"},
 	{USB, `[a-f0-9]+:[a-f0-9]+`, "0:1"},
 	{SCSI, `[a-f0-9]+:[a-f0-9]+:[a-f0-9]+:[a-f0-9]+`, "1:0:2:0"},
@@ -40,9 +63,9 @@ var addressForms = compileForms()
 // compileForms makes patterns that must match all of an address.
 func compileForms() map[string]*regexp.Regexp {
 	forms := map[string]*regexp.Regexp{}
-	for _, b := range buses {
-		if b.form != "" {
-			forms[b.name] = regexp.MustCompile(`\A(?:` + b.form + `)\z`)
+	for _, b := range Buses {
+		if b.Form != "" {
+			forms[b.Name] = regexp.MustCompile(`\A(?:` + b.Form + `)\z`)
 		}
 	}
 	return forms
@@ -54,22 +77,6 @@ const (
 	maxPath    = 255
 	maxDevname = 15 // the kernel's, without the closing NUL
 )
-
-// CheckTag refuses what cannot be a tag (S1.35): one has 1 to 60 characters, and neither a
-// comma nor a slash. Everything else is legal: blanks, quotes and line ends too.
-func CheckTag(tag string) error {
-	switch n := utf8.RuneCountInString(tag); {
-	case tag == "":
-		return errors.New("a tag is empty: leave it out, or give 1 to 60 characters")
-	case !utf8.ValidString(tag):
-		return fmt.Errorf("tag %q is not UTF-8", tag)
-	case n > device.MaxTag:
-		return fmt.Errorf("tag %q has %d characters: the most is %d", tag, n, device.MaxTag)
-	case strings.ContainsAny(tag, ",/"):
-		return fmt.Errorf("tag %q has a comma or a slash: neither is allowed", tag)
-	}
-	return nil
-}
 
 // CheckGuest refuses guest addresses of one device that the document cannot show. Several
 // are for a device that the guest sees on several buses, so that each bus is named once.
@@ -88,7 +95,7 @@ func CheckGuest(guest []contract.GuestAddress) error {
 }
 
 func checkAddress(g contract.GuestAddress) error {
-	i := slices.IndexFunc(buses, func(b struct{ name, form, example string }) bool { return b.name == g.Bus })
+	i := slices.IndexFunc(Buses, func(b Bus) bool { return b.Name == g.Bus })
 	switch {
 	case g.Bus == "":
 		return fmt.Errorf("a guest's address has no bus: it is one of %s", busNames())
@@ -98,7 +105,7 @@ func checkAddress(g contract.GuestAddress) error {
 	case g.Bus == None:
 		return fmt.Errorf("address %q on bus none: that bus has no addresses", g.Address)
 	case len(g.Address) > maxAddress || !addressForms[g.Bus].MatchString(strings.ToLower(g.Address)):
-		return fmt.Errorf("address %q is not one of bus %s, such as %s", g.Address, g.Bus, buses[i].example)
+		return fmt.Errorf("address %q is not one of bus %s, such as %s", g.Address, g.Bus, Buses[i].Example)
 	}
 	if g.MAC != "" {
 		if _, err := device.CanonicalMAC(g.MAC); err != nil {
@@ -117,8 +124,8 @@ func checkAddress(g contract.GuestAddress) error {
 
 func busNames() string {
 	var names []string
-	for _, b := range buses {
-		names = append(names, b.name)
+	for _, b := range Buses {
+		names = append(names, b.Name)
 	}
 	return strings.Join(names, ", ")
 }
