@@ -58,13 +58,6 @@ func TestProviderIsReplacedDuringTheLoweringWrite(t *testing.T) {
 			require.False(t, v.NeedsOperator)
 			d.RequireZero(t)
 			c.AwaitReserved(t, again, 0)
-			events, err := c.histories(t.Context(), contract.WorkflowID(d.Name))
-			require.NoError(t, err)
-			states, err := statusesOf(events)
-			require.NoError(t, err)
-			for _, s := range states {
-				t.Log(clock(s.At), s.State)
-			}
 		})
 	}
 }
