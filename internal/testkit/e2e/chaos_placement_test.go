@@ -22,7 +22,6 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/testkit/openstack"
 	"burnish/internal/testkit/proc"
-	"burnish/workflows/contract"
 )
 
 // How rough the way to Placement is, in parts of a hundred of Burnish's requests.

@@ -1,12 +1,8 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,7 +10,6 @@ import (
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
-	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
 	"burnish/workflows/contract"
 )
@@ -133,106 +128,4 @@ func TestGracefulStop(t *testing.T) {
 			require.Zero(t, v.Cleans[0].Steps[0].ReprocessedBytesMax)
 		})
 	}
-}
-
-// Of two binds at once by two processes exactly one wins, each time.
-func TestTwoBindsAtOnce(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.Run(t, "all")
-	d := s.Fake(t, "d1", 64<<10)
-	s.Enroll(t, d, "--provide")
-	const rounds = 20
-	wins := map[string]int{}
-	for round := range rounds {
-		s.AwaitReturned(t, d, 20*time.Second)
-		tenants := []string{fmt.Sprint("left", round), fmt.Sprint("right", round)}
-		results := make([]proc.Result, len(tenants))
-		errs := make([]error, len(tenants))
-		var both sync.WaitGroup
-		for i, tenant := range tenants {
-			both.Go(func() {
-				results[i], errs[i] = s.Site.Burnish(t.Context(), "bind", "d1", "--instance", Instance(tenant))
-			})
-		}
-		both.Wait()
-		winner := 0
-		if results[0].Code != 0 {
-			winner = 1
-		}
-		require.NoError(t, errs[0])
-		require.NoError(t, errs[1])
-		require.Zero(t, results[winner].Code, "round %d: %v", round, results)
-		require.Equal(t, 1, results[1-winner].Code, "round %d: %v", round, results)
-		d.Stamp(t, uint64(round+2))
-		s.AwaitTenant(t, d, tenants[winner], uint64(round+2), 5*time.Second)
-		wins[strings.TrimRight(tenants[winner], "0123456789")]++
-		s.Unbind(t, "d1", tenants[winner])
-	}
-	s.AwaitReturned(t, d, 20*time.Second)
-	t.Logf("of %d rounds %v", rounds, wins)
-}
-
-// Two cleans run at once on a host; the others wait in their order and report it.
-//
-// S2.65
-func TestMaxCleansPerHost(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.Run(t, "all", "BURNISH_MAX_CLEANS_PER_HOST=2")
-	var all []Device
-	for i := range 6 {
-		d := s.Fake(t, fmt.Sprintf("d%d", i), 4*MiB, "delay=4s")
-		d.Stamp(t, 1)
-		all = append(all, d)
-		s.Enroll(t, d)
-	}
-	args := []string{"provide", "--yes", "--host", s.Host}
-	s.Must(t, args...)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	atOnce := make(chan int, 1)
-	go func() { atOnce <- mostWiped(ctx, all) }()
-	waited := map[string]bool{}
-	Await(t, 60*time.Second, "all to be returned", func() (bool, string) {
-		back := 0
-		for _, d := range all {
-			if p := s.Provider(t, d.Name); p.Reserved == 0 {
-				back++
-			}
-			if p := s.Pending(t, d.Name, "zero"); p != nil {
-				var beat contract.Progress
-				if s.decode(p.GetHeartbeatDetails(), &beat) && strings.HasPrefix(beat.Waiting, "queued for a slot (") {
-					waited[beat.Waiting] = true
-				}
-			}
-		}
-		return back == len(all), fmt.Sprintf("%d back", back)
-	})
-	stop()
-	require.Equal(t, 2, <-atOnce, "cleans at once")
-	require.Contains(t, waited, "queued for a slot (1st in line)")
-	require.Contains(t, waited, "queued for a slot (2nd in line)")
-	for _, d := range all {
-		s.AwaitReturned(t, d, time.Second)
-	}
-}
-
-// mostWiped is how many of the devices at most, all full of the first tenant's bytes, were wiped
-// at one moment until ctx ended. Those that were in the middle when each was looked at, and still
-// are when all have been, were so at one moment: between two looks one may end and another begin.
-func mostWiped(ctx context.Context, all []Device) (most int) {
-	half := func(d Device) bool {
-		_, zero, _, err := site.Device(d).Count(1)
-		return err == nil && zero > 0 && zero < d.Blocks()
-	}
-	for ctx.Err() == nil {
-		begun := slices.DeleteFunc(slices.Clone(all), func(d Device) bool { return !half(d) })
-		most = max(most, len(slices.DeleteFunc(begun, func(d Device) bool { return !half(d) })))
-		select {
-		case <-ctx.Done():
-		case <-time.After(proc.PollEvery):
-		}
-	}
-	return most
 }

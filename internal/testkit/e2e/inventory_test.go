@@ -211,92 +211,9 @@ func allocate(t *testing.T, store *file.Store, name, consumer string) {
 	}
 }
 
-// A consumer that the inventory shows makes the device allocated, whatever its state was,
-// and nothing destructive begins (F4, F6). The device reads the inventory itself: because of
-// a hint, or at the start of a clean.
-//
-// F4
-func TestUsed(t *testing.T) {
-	t.Parallel()
-	used := map[string]struct {
-		env []string
-		set []string
-		// reach brings the device to the state in which the consumer gets it and stamps it
-		// with 5; its first clean has begun before.
-		reach func(t *testing.T, s *Site, d Device)
-		read  func(t *testing.T, s *Site) // makes the device read the inventory
-	}{
-		"available, hint": {reach: reachAvailable, read: signalObserved},
-		"available, bind": {reach: reachAvailable, read: func(t *testing.T, s *Site) {
-			s.Refused(t, device.CodeInUse, "bind", "d1", "--instance", Instance("bob"))
-		}},
-		"pending cleaning, hint": {env: []string{"BURNISH_AUTOMATED_CLEAN=false"}, reach: reachHeld, read: signalObserved},
-		"pending cleaning, clean": {env: []string{"BURNISH_AUTOMATED_CLEAN=false"}, reach: reachHeld, read: func(t *testing.T, s *Site) {
-			s.Must(t, "clean", "d1")
-		}},
-		"error, hint":  {set: []string{"fault=fail:zero@0%x9"}, reach: reachError, read: signalObserved},
-		"error, clean": {set: []string{"fault=fail:zero@0%x9"}, reach: reachError, read: func(t *testing.T, s *Site) { s.Must(t, "clean", "d1") }},
-		"manageable, hint": {set: []string{"fault=fail:zero@0%x9"}, reach: func(t *testing.T, s *Site, d Device) {
-			reachError(t, s, d)
-			s.Must(t, "manage", "d1")
-		}, read: signalObserved},
-		"manageable, provide": {set: []string{"fault=fail:zero@0%x9"}, reach: func(t *testing.T, s *Site, d Device) {
-			reachError(t, s, d)
-			s.Must(t, "manage", "d1")
-		}, read: func(t *testing.T, s *Site) { s.Must(t, "provide", "d1") }},
-	}
-	for what, tt := range used {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t)
-			s.Run(t, "all", tt.env...)
-			d := s.Fake(t, "d1", 1*MiB, tt.set...)
-			d.Stamp(t, 1)
-			s.Enroll(t, d, "--provide", "--one-time-use")
-			tt.reach(t, s, d)
-			allocate(t, s.Store(t), "d1", Instance("nova"))
-			d.Stamp(t, 5)
-			tt.read(t, s)
-			s.AwaitDevice(t, "d1", 20*time.Second, "to be the consumer's", func(v contract.DeviceStatus) bool {
-				stamped, zero, other := d.Count(t, 5)
-				require.Equal(t, d.Blocks(), stamped, "%d zero and %d other blocks while it is %s", zero, other, v.DeviceState)
-				return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == Instance("nova")
-			})
-			Await(t, 10*time.Second, "the device to be burned", func() (bool, string) {
-				p := s.Provider(t, "d1")
-				return p.Reserved == 1 && p.Used == 1, fmt.Sprint(p)
-			})
-			RequireThroughout(t, time.Second, "nothing destructive", func() (bool, string) {
-				stamped, zero, other := d.Count(t, 5)
-				return stamped == d.Blocks(), fmt.Sprint(stamped, zero, other)
-			})
-			s.Refused(t, device.CodeRefused, "bind", "d1", "--instance", Instance("bob"))
-			require.Equal(t, device.Allocated, s.Show(t, "d1").DeviceState)
-		})
-	}
-}
-
 func signalObserved(t *testing.T, s *Site) {
 	t.Helper()
 	s.Signal(t, "d1", contract.SignalObserved, contract.Hint{Source: "test"})
-}
-
-func reachAvailable(t *testing.T, s *Site, d Device) {
-	t.Helper()
-	s.AwaitReturned(t, d, 20*time.Second)
-}
-
-func reachHeld(t *testing.T, s *Site, d Device) {
-	t.Helper()
-	s.AwaitReturned(t, d, 20*time.Second)
-	s.Bind(t, "d1", "alice")
-	s.Unbind(t, "d1", "alice")
-	s.AwaitState(t, "d1", 10*time.Second, device.PendingCleaning)
-}
-
-func reachError(t *testing.T, s *Site, _ Device) {
-	t.Helper()
-	s.AwaitState(t, "d1", 20*time.Second, device.Error)
 }
 
 // A consumer appears in the middle of a clean: a hint stops the clean, and the workflow

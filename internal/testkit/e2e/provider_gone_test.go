@@ -10,7 +10,6 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/testkit/openstack"
-	"burnish/workflows/contract"
 )
 
 // Nova deletes the provider at the moment in which Burnish lowers its reservation, and makes it

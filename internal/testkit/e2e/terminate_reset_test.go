@@ -61,26 +61,6 @@ func TestTerminate(t *testing.T) {
 	s.AwaitReturned(t, allocated, 20*time.Second)
 }
 
-// The fleet file is applied again after a device's workflow was terminated: the tenant
-// keeps the device, whatever the enrollment says.
-//
-// F10
-func TestEnrollAfterTerminate(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	w := s.Run(t, "all")
-	d := s.BoundDevice(t, "d1", "alice")
-	require.NoError(t, s.Client.TerminateWorkflow(t.Context(), contract.WorkflowID("d1"), "", "test"))
-	r := s.Burnish(t, s.EnrollArgs(d, "--provide")...)
-	t.Log(r)
-	s.RequireUntouched(t, d, 2, 3*time.Second)
-	w.Kill(t)
-	w.Start(t)
-	s.AwaitTenant(t, d, "alice", 2, 20*time.Second)
-	s.Unbind(t, "d1", "alice")
-	s.AwaitReturned(t, d, 20*time.Second)
-}
-
 // A Cancel is an abort: of a clean, or of nothing.
 //
 // F9
