@@ -68,37 +68,6 @@ func TestTerminatedAndPastRetention(t *testing.T) {
 	s.AwaitReturned(t, allocated, 20*time.Second)
 }
 
-// The operator has the host's worker accept another, empty server. With the same inventory the
-// device is its tenant's; with another one, which records nothing, it waits for the operator.
-//
-// F24, F25
-func TestAnotherServerThatWasAccepted(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	w := s.Run(t, "all")
-	d := s.BoundDevice(t, "d1", "alice")
-	w.Kill(t)
-	inventory := filepath.Join(s.State, "inventory")
-	for _, other := range []bool{false, true} {
-		server := s.emptyServer(t)
-		if other {
-			emptyDir(t, inventory)
-		}
-		s.Server = server
-		w.Address, w.Env = server.Address, []string{"BURNISH_ACCEPT_SERVER=" + clusterOf(t, server, s.Namespace) + "/" + s.Namespace}
-		w.Start(t)
-		if !other {
-			s.AwaitTenant(t, d, "alice", 2, 20*time.Second)
-		} else {
-			v := s.AwaitDevice(t, "d1", 20*time.Second, "to wait for its operator", func(v contract.DeviceStatus) bool { return v.NeedsOperator })
-			require.Equal(t, string(device.CodeTenantUnrecorded), v.Fault)
-			require.Equal(t, device.Unknown, v.DeviceState)
-		}
-		s.RequireUntouched(t, d, 2, 2*time.Second)
-		w.Kill(t)
-	}
-}
-
 // A device is retired and forgotten while its host is away, and its run is past the retention
 // when the host comes back: the host forgets it, and does not bring it back.
 //
