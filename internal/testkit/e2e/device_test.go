@@ -133,8 +133,8 @@ func (s *Site) AwaitReturned(t testing.TB, d Device, within time.Duration) contr
 		if err == nil && p.Reserved == 0 {
 			return true, ""
 		}
-		v, shown := s.Site.Show(t.Context(), d.Name)
-		return false, fmt.Sprintf("%+v %v; %+v %v", p, err, v, shown)
+		_, seen, _ := s.query(t.Context(), d.Name)
+		return false, fmt.Sprintf("%+v %v; %s", p, err, seen)
 	})
 	d.RequireZero(t)
 	v := s.AwaitState(t, d.Name, 10*time.Second, device.Available)
@@ -148,9 +148,7 @@ func (s *Site) AwaitReturned(t testing.TB, d Device, within time.Duration) contr
 // byte as it was written.
 func (s *Site) AwaitTenant(t testing.TB, d Device, tenant string, nonce uint64, within time.Duration) contract.DeviceStatus {
 	t.Helper()
-	v := s.AwaitDevice(t, d.Name, within, "to be "+tenant+"'s", func(v contract.DeviceStatus) bool {
-		return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == Instance(tenant)
-	})
+	v := s.AwaitStatus(t, d.Name, within, "to be "+tenant+"'s", heldBy(Instance(tenant)))
 	d.RequireStamps(t, nonce)
 	require.Equal(t, 1, s.Provider(t, d.Name).Reserved)
 	return v

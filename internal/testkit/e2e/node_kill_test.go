@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/redfishsim"
 	"burnish/workflows/contract"
 )
@@ -365,14 +364,6 @@ func (s *nodeSite) unbindFast(t testing.TB, name, tenant string) {
 		_, err := s.Workflows().Unbind(ctx, name, contract.UnbindInput{Instance: Instance(tenant)})
 		return err
 	})
-}
-
-func (s *nodeSite) retry(t testing.TB, what string, do func(context.Context) error) {
-	t.Helper()
-	require.NoError(t, proc.Await(t.Context(), patience*time.Minute, proc.PollEvery, what, func() (bool, string) {
-		err := do(t.Context())
-		return err == nil, fmt.Sprint(err)
-	}))
 }
 
 // requests are all that reached the BMC.

@@ -156,9 +156,7 @@ func TestAMoveCleansTheDeviceThatIsLeft(t *testing.T) {
 	instance := c.giveToTenant(t, p, one, pOne, 1)
 	is := func(d Device, consumer string) contract.DeviceStatus {
 		t.Helper()
-		return c.AwaitDevice(t, d.Name, time.Minute, "to be "+consumer+"'s", func(v contract.DeviceStatus) bool {
-			return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == consumer
-		})
+		return c.AwaitDevice(t, d.Name, time.Minute, "to be "+consumer+"'s", heldBy(consumer))
 	}
 	// migrate has Nova give the source to a migration and the destination to the instance.
 	migrate := func(source string, from, to Device, destination string, has, brings uint64) (migration string) {

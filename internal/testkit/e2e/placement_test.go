@@ -232,9 +232,7 @@ func TestKilledAfterTheLoweringWrite(t *testing.T) {
 	d.Stamp(t, 2)
 	w.Start(t)
 	c.Burnish(t, "clean", d.Name) // whatever it answers
-	v := c.AwaitDevice(t, d.Name, time.Minute, "to be the new tenant's", func(v contract.DeviceStatus) bool {
-		return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == next
-	})
+	v := c.AwaitDevice(t, d.Name, time.Minute, "to be the new tenant's", heldBy(next))
 	require.True(t, v.Dirty)
 	d.RequireStamps(t, 2)
 	c.Destroy(t, next)

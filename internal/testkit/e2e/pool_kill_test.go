@@ -364,7 +364,7 @@ func (k *kills) end(t *testing.T, name string, s poolStrike) {
 	rack := k.of(name)
 	switch {
 	case s.taken:
-		k.await(t, name, time.Minute, "to have lost the race", func(v contract.DeviceStatus) bool {
+		k.AwaitStatus(t, name, time.Minute, "to have lost the race", func(v contract.DeviceStatus) bool {
 			return v.DeviceState == device.Error && v.Pool.LostRace
 		})
 		k.RequireReserved(t, name, 1)
