@@ -133,7 +133,7 @@ func (o opening) String() string {
 // F4, F5, F28
 func TestRandomChaosOverPlacement(t *testing.T) {
 	t.Parallel()
-	length := 40 * time.Second
+	length := 20 * time.Second
 	if os.Getenv("BURNISH_KILLS") == "all" {
 		length = 150 * time.Second
 	}

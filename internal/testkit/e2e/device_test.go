@@ -32,9 +32,6 @@ func (s *Site) Fake(t testing.TB, name string, size int64, set ...string) Device
 // File is a file that the block driver cleans.
 func (s *Site) File(name string, size int64) Device { return Device(s.FileDevice(name, size)) }
 
-// Kinds are the drivers that a machine without hardware has.
-var Kinds = []string{"fake", "block"}
-
 // Device makes a device of a kind, full of the bytes of an earlier tenant. A fake one
 // takes delay for a pass; a file is as fast as its disk.
 func (s *Site) Device(t testing.TB, kind, name string, size int64, delay time.Duration) Device {
