@@ -51,7 +51,6 @@ func TestActsAreKept(t *testing.T) {
 	w.reach(device.Available)
 	w.nextRun()
 	require.Equal(t, []string{"enroll provide", "maintain", "maintain off", "bind i1", "unbind i1"}, w.verbs(), "in a later run too")
-	w.requireNoDefect()
 }
 
 // A request that is refused leaves no act, a repeated one leaves one, and one that has nothing
@@ -70,7 +69,6 @@ func TestActsAreThoseThatChangedSomething(t *testing.T) {
 	w.nextRun()
 	ok[contract.Result](w.send(c.verb, c.id, c.in))
 	require.Equal(t, append(before, "manage"), w.verbs())
-	w.requireNoDefect()
 }
 
 // An act that was accepted and failed says so.
@@ -81,7 +79,6 @@ func TestActsThatFailedSayWhy(t *testing.T) {
 	w.bind("i1", "r1").refused(device.CodeInventoryInvalid)
 	require.Equal(t, device.CodeInventoryInvalid, w.lastAct().Fault)
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // The clean signal is an act too, unless it is refused.
@@ -95,7 +92,6 @@ func TestActsOfTheCleanSignal(t *testing.T) {
 	w.reach(device.Available)
 	require.Equal(t, append(before, "clean"), w.verbs())
 	require.Equal(t, "again", w.lastAct().Reason)
-	w.requireNoDefect()
 }
 
 // The last 20 acts are kept, with bounded texts.
@@ -122,7 +118,6 @@ func TestActsAreBounded(t *testing.T) {
 	require.LessOrEqual(t, size, 20*5*contract.KeptActText)
 	require.Len(t, acts, 20)
 	require.Equal(t, strings.Repeat("ä", 98)+"…", acts[len(acts)-2].Reason)
-	w.requireNoDefect()
 }
 
 // Of eight cleans that are requested at once the device accepts one; it refuses the others
@@ -162,7 +157,6 @@ func TestOneOfEightCleansIsAccepted(t *testing.T) {
 			c := accepted[0]
 			require.True(t, ok[contract.Result](w.send(c.verb, c.id, c.in)).Already, "it was answered before")
 			require.Len(t, w.verbs(), len(before)+1)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -181,7 +175,6 @@ func TestARequestKeyStandsForOneBody(t *testing.T) {
 	}
 	ok[contract.Result](w.send(contract.UpdateMaintain, contract.RequestID("k2", []byte("disk")), contract.MaintainInput{Reason: "disk"}))
 	require.Contains(t, w.view().MaintenanceReason, "disk")
-	w.requireNoDefect()
 }
 
 // An enrollment is remembered by its request too: repeated much later, it provides nothing.
@@ -195,5 +188,4 @@ func TestRepeated_EnrollmentProvidesOnce(t *testing.T) {
 	ok[contract.Result](w.send(c.verb, c.id, c.in))
 	w.pass(time.Hour)
 	require.Equal(t, device.Manageable, w.view().DeviceState)
-	w.requireNoDefect()
 }

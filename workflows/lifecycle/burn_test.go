@@ -81,7 +81,6 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 					require.Empty(t, w.view().LastError, "cleared by the clean")
 					require.Empty(t, w.view().Fault)
 					w.makeBound("i2")
-					w.requireNoDefect()
 				})
 			}
 		}
@@ -111,7 +110,6 @@ func TestLostAnswersAreRetried(t *testing.T) {
 			w.reach(device.Available)
 			w.idle()
 			require.Len(t, w.view().Cleans, 2, "one clean, not two")
-			w.requireNoDefect()
 		}
 	}
 }
@@ -141,7 +139,6 @@ func TestUnavailableInventoryFailsTheBind(t *testing.T) {
 		w.inventory.injectFault = nil
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
-		w.requireNoDefect()
 	}
 }
 
@@ -152,12 +149,7 @@ func TestUnknownOutcomeOfABurnIsReported(t *testing.T) {
 	for _, late := range []time.Duration{90 * time.Second, time.Hour} {
 		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
-		w.lag = func(activity string) (time.Duration, time.Duration) {
-			if activity == contract.ActivityReserveForBind {
-				return late, time.Millisecond // has its effect after the time-out
-			}
-			return time.Millisecond, time.Millisecond
-		}
+		w.slow(contract.ActivityReserveForBind, late, time.Millisecond) // has its effect after the time-out
 		bind := w.bind("i1", "r1")
 		bind.refused(device.CodeReservationUnknown)
 		w.host.writeAsTenant("i1")
@@ -168,7 +160,6 @@ func TestUnknownOutcomeOfABurnIsReported(t *testing.T) {
 		ok[contract.Result](w.maintain(false)) // the device accepts requests regardless of the late write
 		v := w.settled()
 		require.Contains(t, []device.State{device.Available}, v.DeviceState)
-		w.requireNoDefect()
 	}
 }
 
@@ -186,7 +177,6 @@ func TestReserveAttemptThatDied(t *testing.T) {
 	}
 	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
 	require.Len(t, w.inventory.writes, 4, "burned once, after three earlier writes")
-	w.requireNoDefect()
 }
 
 // An inventory that takes three seconds a request answers a bind after four of them.
@@ -195,14 +185,13 @@ func TestReserveAttemptThatDied(t *testing.T) {
 func TestASlowInventoryGetsThrough(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
-	w.lag = func(string) (time.Duration, time.Duration) { return 12 * time.Second, time.Millisecond }
+	w.slow("", 12*time.Second, time.Millisecond)
 	before := len(w.scheduledActivities)
 	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
 	require.Equal(t, []string{"ReserveForBind", "ReserveForBind"}, w.scheduledActivities[before:], "in the task for a second, then as an activity")
 	require.Len(t, w.inventory.writes, 4, "burned once, after three earlier writes")
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // Burned by another client between two readings.
@@ -218,7 +207,6 @@ func TestAlreadyBurnedIsRefused(t *testing.T) {
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
 	w.makeBound("i2")
-	w.requireNoDefect()
 }
 
 // Nova's consumer is there before the bind.
@@ -234,7 +222,6 @@ func TestInUseIsRefusedAndLeftAlone(t *testing.T) {
 	require.Equal(t, "c1", *v.InstanceUUID)
 	require.Len(t, w.host.inputs, runs, "nothing destructive")
 	require.Equal(t, 1, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // The device is invalidated or lost while the burn waits for its answer: the bind is refused, and
@@ -253,7 +240,7 @@ func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newDeviceEnv(t, standardPolicy())
 			w.makeAvailable()
-			w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+			w.slow("", 4*time.Second, 4*time.Second)
 			bind := w.bind("i1", "r1")
 			w.pass(time.Second)
 			meanwhile(w)
@@ -269,7 +256,6 @@ func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 			}
 			require.Nil(t, v.InstanceUUID)
 			w.idle()
-			w.requireNoDefect()
 		})
 	}
 }
@@ -278,7 +264,7 @@ func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
-	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+	w.slow("", 4*time.Second, 4*time.Second)
 	w.signal(contract.SignalReleased, contract.Hint{}) // a read is under way
 	w.pass(time.Second)
 	bind := w.bind("i1", "r1")
@@ -287,19 +273,13 @@ func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
 	bind.refused(device.CodeConflict)
 	require.Zero(t, count(w.scheduledActivities, "ReserveForBind"))
 	w.idle()
-	w.requireNoDefect()
 }
 
 // A read that is under way recognizes the burn's write as Burnish's own.
 func TestBindDuringACheck(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
-	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityReadReservation {
-			return 3 * time.Second, time.Second
-		}
-		return time.Millisecond, time.Millisecond
-	}
+	w.slow(contract.ActivityReadReservation, 3*time.Second, time.Second)
 	before := count(w.scheduledActivities, "FindPreviousRun")
 	w.signal(contract.SignalReleased, contract.Hint{})
 	w.pass(time.Millisecond)
@@ -307,7 +287,6 @@ func TestBindDuringACheck(t *testing.T) {
 	w.pass(time.Minute)
 	require.Equal(t, before, count(w.scheduledActivities, "FindPreviousRun"), "it was invalidated")
 	require.Equal(t, "i1", *w.view().InstanceUUID)
-	w.requireNoDefect()
 }
 
 // The inventory's generation is ahead of a workflow that was reset: the previous run is read
@@ -331,6 +310,5 @@ func TestBindFindsANewerInventory(t *testing.T) {
 		require.Equal(t, device.Allocated, v.DeviceState)
 		require.Equal(t, "i7", *v.InstanceUUID)
 		require.Equal(t, "i7", w.host.blocks[0], "a tenant's data was erased")
-		w.requireNoDefect()
 	}
 }

@@ -36,14 +36,13 @@ func TestContinueAsNew_SuggestedAllTheTime(t *testing.T) {
 	}
 	require.Greater(t, w.runs, 6)
 	require.Len(t, w.view().Cleans, 6)
-	w.requireNoDefect()
 }
 
 // While a handler waits for its activity, the run goes on.
 func TestContinueAsNew_NotWhileAHandlerRuns(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
-	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+	w.slow("", 4*time.Second, 4*time.Second)
 	bind := w.bind("i1", "r1")
 	w.pass(time.Second)
 	runs := w.runs
@@ -53,7 +52,6 @@ func TestContinueAsNew_NotWhileAHandlerRuns(t *testing.T) {
 	ok[contract.BindResult](bind)
 	w.pass(time.Second)
 	require.Equal(t, runs+1, w.runs)
-	w.requireNoDefect()
 }
 
 // While a check is under way, for which no update waits, the run goes on.
@@ -69,7 +67,7 @@ func TestContinueAsNew_NotWhileACheckRuns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newDeviceEnv(t, standardPolicy())
 			w.makeAvailable()
-			w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+			w.slow("", 4*time.Second, 4*time.Second)
 			hint(w)
 			w.pass(time.Millisecond)
 			runs := w.runs
@@ -78,7 +76,6 @@ func TestContinueAsNew_NotWhileACheckRuns(t *testing.T) {
 			require.Equal(t, runs, w.runs)
 			w.pass(20 * time.Second)
 			require.Equal(t, runs+1, w.runs)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -97,7 +94,6 @@ func TestContinueAsNew_NotWhileACleanRuns(t *testing.T) {
 	w.pass(time.Second)
 	require.Equal(t, runs+1, w.runs)
 	require.Zero(t, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // An idle device does not continue as new for nothing, and does past 200 events.
@@ -109,7 +105,6 @@ func TestContinueAsNew_ByHistoryLength(t *testing.T) {
 		w.after(1, func() { w.env.SetCurrentHistoryLength(length) })
 		w.pass(24 * time.Hour)
 		require.Equal(t, runs+more, w.runs, "%d events", length)
-		w.requireNoDefect()
 	}
 }
 
@@ -127,7 +122,6 @@ func TestContinueAsNew_SignalInItsTask(t *testing.T) {
 	require.Equal(t, runs+1, w.runs)
 	cleans := w.view().Cleans
 	require.Equal(t, "late", cleans[len(cleans)-1].Reason)
-	w.requireNoDefect()
 }
 
 // The same with hints: none is lost.
@@ -141,7 +135,6 @@ func TestContinueAsNew_HintInItsTask(t *testing.T) {
 		w.pass(time.Minute)
 		require.Greater(t, len(w.scheduledActivities), names, "%s was lost", name)
 		require.Equal(t, device.Allocated, w.view().DeviceState)
-		w.requireNoDefect()
 	}
 }
 
@@ -158,7 +151,6 @@ func TestContinueAsNew_UpdateInItsTask(t *testing.T) {
 	w.until("the update", func() bool { return clean != nil && clean.done })
 	require.NoError(t, clean.err)
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // What a turnover costs: five activities, at most five upserts of search attributes,
@@ -183,7 +175,6 @@ func TestCost_OfATurnover(t *testing.T) {
 			require.Zero(t, w.memos-memos)
 			require.Equal(t, 3, len(w.inventory.writes)-writes, "burn, reservation of the clean, unreserve")
 		}
-		w.requireNoDefect()
 	}
 }
 
@@ -196,7 +187,6 @@ func TestCost_OfMaintenance(t *testing.T) {
 	ok[contract.Result](w.maintain(true))
 	w.idle()
 	require.Equal(t, []string{"EnsureReserved", "Discover", "EnsureReserved", "Unreserve"}, w.scheduledActivities[names:])
-	w.requireNoDefect()
 }
 
 // The state that is passed on stays small after many bindings and cleans.
@@ -226,7 +216,6 @@ func TestCost_StateIsBounded(t *testing.T) {
 	require.LessOrEqual(t, len(archive), 16<<10)
 	require.Equal(t, 61, s.Cleans)
 	require.Equal(t, 30, s.Device.Bindings)
-	w.requireNoDefect()
 }
 
 // A worker does not go on from a state of a newer schema, and does not end the workflow: a

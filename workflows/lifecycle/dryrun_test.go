@@ -233,7 +233,6 @@ func TestLabelsAreKept(t *testing.T) {
 	require.Equal(t, want, w.publishedMemo.Labels)
 	ok[contract.Result](label(device.LabelChange{Remove: []string{"rack", "tier"}}))
 	require.Empty(t, w.view().Labels)
-	w.requireNoDefect()
 }
 
 // A device says since when it has its state; what changes nothing of it keeps that time.

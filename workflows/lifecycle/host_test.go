@@ -34,7 +34,6 @@ func TestUnreachableHost_IsReportedAndWaitedFor(t *testing.T) {
 	require.False(t, v.NeedsOperator)
 	require.Empty(t, v.Fault)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // When a host reports its start it does not count as unreachable any more, even while its step
@@ -55,7 +54,6 @@ func TestUnreachableHost_IsClearedWhenItStarts(t *testing.T) {
 	require.Empty(t, v.Fault)
 	w.reach(device.Available)
 	require.Len(t, w.host.inputs, 4)
-	w.requireNoDefect()
 }
 
 // The last heartbeat's progress is passed to the next scheduling of the step.
@@ -81,7 +79,6 @@ func TestUnreachableHost_ResumePointIsPassedOn(t *testing.T) {
 	require.EqualValues(t, 2*blockSize, resumed[0].Resume.Offset)
 	require.Equal(t, "zero", resumed[0].Resume.Step)
 	require.Nil(t, w.host.inputs[len(w.host.inputs)-1].Resume, "not passed to the next step")
-	w.requireNoDefect()
 }
 
 // The scheduling's number rises with each, so that the host knows which is newest.
@@ -104,7 +101,6 @@ func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
 		require.Greater(t, in.Seq, last)
 		last = in.Seq
 	}
-	w.requireNoDefect()
 }
 
 // The worker after one that was killed during a step resumes the step.
@@ -125,7 +121,6 @@ func TestCrashResumes(t *testing.T) {
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
 		require.LessOrEqual(t, zeroed, 3, "not from the beginning")
-		w.requireNoDefect()
 	}
 }
 
@@ -145,7 +140,6 @@ func TestCrashEndsInErrorIfConfigured(t *testing.T) {
 	require.Equal(t, string(device.CodeInterrupted), v.Fault)
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // The clean keeps the settings of the worker that planned it.
@@ -169,7 +163,6 @@ func TestSettingsAreTheCleansOwn(t *testing.T) {
 	last := w.host.inputs[len(w.host.inputs)-1]
 	require.Empty(t, last.Settings.OnInterrupt)
 	require.Equal(t, "full", last.Settings.Verify)
-	w.requireNoDefect()
 }
 
 // A host worker that does not support the step is reported at once.
@@ -188,7 +181,6 @@ func TestHostWorkerTooOld(t *testing.T) {
 		w.host.steps = map[string]int{"zero": 1, "verify": 1}
 		ok[contract.Result](w.cleanUp())
 		w.reach(device.Available)
-		w.requireNoDefect()
 	}
 }
 
@@ -209,7 +201,6 @@ func TestPlanNeedsTheHostsSteps(t *testing.T) {
 	w.pass(time.Minute)
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // A step's version changed during a clean: it starts again from the first step, with the same
@@ -233,7 +224,6 @@ func TestPlanOutdatedStartsOver(t *testing.T) {
 	require.Equal(t, device.Shred, v.Cleans[1].Operation)
 	require.Equal(t, 2, w.host.inputs[5].Version)
 	require.Len(t, v.Cleans, 2, "one clean, not two")
-	w.requireNoDefect()
 }
 
 // A new build, that has another version of a step which the plan does not have, and a new policy
@@ -267,7 +257,6 @@ func TestANewBuildOrPolicyRestartsNothing(t *testing.T) {
 	}
 	require.Len(t, v.Cleans[1].Steps, 2)
 	require.Len(t, v.Cleans, 2)
-	w.requireNoDefect()
 }
 
 // A host whose versions never settle ends in error after five times.
@@ -287,7 +276,6 @@ func TestReplanningIsBounded(t *testing.T) {
 	require.Equal(t, string(device.CodePlanOutdated), v.Fault)
 	require.Equal(t, 1, w.inventory.reserved)
 	w.host.injectFault = nil
-	w.requireNoDefect()
 }
 
 // Discovery does not replace the recorded operation while the device is in use, and does when the
@@ -306,7 +294,6 @@ func TestOperationIsReplacedOnlyWhenIdle(t *testing.T) {
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
 	require.Equal(t, device.WriteZeroes, w.view().Operation)
-	w.requireNoDefect()
 }
 
 // Another device in the same slot stops everything.
@@ -332,7 +319,6 @@ func TestChangedIdentity(t *testing.T) {
 				require.Equal(t, device.Error, v.DeviceState)
 			}
 			require.Equal(t, "S1", v.Serial)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -348,5 +334,4 @@ func TestDiscoveryResultCanBeQueried(t *testing.T) {
 	require.Equal(t, w.host.discovery.Identity, facts.Identity)
 	require.Equal(t, device.Shred, facts.Operation)
 	require.Equal(t, w.host.steps, facts.Steps)
-	w.requireNoDefect()
 }

@@ -25,7 +25,6 @@ func TestATurnoverCallsTheInventoryInItsTasks(t *testing.T) {
 	require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"}, w.scheduledActivities[calls:])
 	require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "FindBySerial", "Unreserve"}, w.localCalls[local:])
 	require.Equal(t, upserts+3, w.upserts, "allocated, cleaning, available")
-	w.requireNoDefect()
 }
 
 // The step that the listing shows is the present one if that lasts; the details show it at once.
@@ -46,7 +45,6 @@ func TestTheListingShowsAStepThatLasts(t *testing.T) {
 	require.Equal(t, upserts+1, w.upserts)
 	require.Equal(t, string(device.Cleaning), w.publishedState)
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // A task that is lost after its call of the inventory is made again, with the call: it finds
@@ -78,7 +76,6 @@ func TestATaskIsLostAfterItsCall(t *testing.T) {
 			require.Empty(t, w.recorded())
 			require.True(t, w.host.clean())
 			w.requireMatchingGenerations()
-			w.requireNoDefect()
 		})
 	}
 }
@@ -107,7 +104,6 @@ func (w *deviceEnv) requireAbortAfterALostReturn(step string) {
 	w.idle()
 	require.Equal(t, string(device.CodeAborted), v.Fault)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // A call in the task that fails or is slow is made as an activity, which is retried and seen as
@@ -141,7 +137,6 @@ func TestAnInventoryThatIsAwayHoldsUpNoTask(t *testing.T) {
 	require.Len(t, w.localCalls, local, "known to be away")
 	away = false
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // Nova's providers do not record the instance of a bind: its call is an activity alone, whose

@@ -73,7 +73,6 @@ func TestInstanceIsSignaledThatADeviceLeftIt(t *testing.T) {
 			})
 			w.idle()
 			require.Equal(t, c.want, w.left())
-			w.requireNoDefect()
 		})
 	}
 }
@@ -92,7 +91,6 @@ func TestRunWaitsForTheSignalToItsInstance(t *testing.T) {
 	require.Equal(t, runs, w.runs, "continued as new before the signal was sent")
 	w.until("continue-as-new", func() bool { return w.runs > runs })
 	require.Len(t, w.left(), 1)
-	w.requireNoDefect()
 }
 
 // Unclaim ends the claim of its own request, and no other one of the same instance.
@@ -105,7 +103,6 @@ func TestUnclaimEndsTheClaimOfItsRequest(t *testing.T) {
 	require.Equal(t, "i1", w.view().ClaimedBy)
 	require.False(t, ok[contract.Result](w.unclaim("i1")).Already)
 	require.Empty(t, w.view().ClaimedBy)
-	w.requireNoDefect()
 }
 
 // S1.35: a tag has 1 to 60 characters, whatever their bytes, and neither comma nor slash.

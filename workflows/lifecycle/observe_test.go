@@ -31,7 +31,6 @@ func TestUseFoundAtTheStartOfAClean(t *testing.T) {
 			require.True(t, v.Dirty)
 			require.Len(t, w.host.inputs, runs, "nothing destructive")
 			require.Equal(t, 1, w.inventory.reserved)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -51,7 +50,6 @@ func TestReservedBeforeAnyStep(t *testing.T) {
 	require.Len(t, w.inventory.writes[writes:], 2)
 	require.Equal(t, 1, w.inventory.writes[writes].reserved, "burned before the first step")
 	require.Equal(t, 0, w.inventory.writes[writes+1].reserved)
-	w.requireNoDefect()
 }
 
 // A use is found during a clean: the step is canceled and waited for, and only then is the
@@ -83,7 +81,6 @@ func TestUseFoundDuringAClean(t *testing.T) {
 				w.pass(time.Hour)
 				require.Len(t, w.host.inputs, runs)
 				require.Equal(t, 1, w.inventory.reserved)
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -104,7 +101,6 @@ func TestUseFoundWhileReplanning(t *testing.T) {
 	v := w.settled()
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Equal(t, "c1", *v.InstanceUUID)
-	w.requireNoDefect()
 }
 
 // A binding by Nova ends when its consumer is gone, whichever hint made the device check.
@@ -127,7 +123,6 @@ func TestNovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
 	w.signal(contract.SignalReleased, contract.Hint{Source: "nova"})
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // With owner self, used = 0 does not end a binding.
@@ -147,7 +142,6 @@ func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Equal(t, "i1", *v.InstanceUUID)
 	require.Len(t, w.host.inputs, 2, "the first clean's alone")
-	w.requireNoDefect()
 }
 
 // A hint for another binding, or from before this binding began, does not cause a read.
@@ -175,7 +169,6 @@ func TestOldHintsAreDropped(t *testing.T) {
 	w.pass(time.Minute)
 	require.Len(t, w.scheduledActivities, names+1)
 	require.Equal(t, "i2", *w.view().InstanceUUID)
-	w.requireNoDefect()
 }
 
 // Available, reserved and unused: it was used between two readings.
@@ -198,7 +191,6 @@ func TestReservedAndUnusedIsCleaned(t *testing.T) {
 			require.True(t, w.host.clean())
 			require.Zero(t, w.inventory.reserved)
 			require.Len(t, w.host.inputs, 4, "cleaned once, not twice")
-			w.requireNoDefect()
 		})
 	}
 }
@@ -215,7 +207,6 @@ func TestUnreservedByOthersIsReservedAgain(t *testing.T) {
 		v := w.settled()
 		require.Equal(t, device.Allocated, v.DeviceState)
 		require.Equal(t, "i1", *v.InstanceUUID)
-		w.requireNoDefect()
 	}
 }
 
@@ -235,7 +226,6 @@ func TestFailingReadsAreSpaced(t *testing.T) {
 	names = len(w.scheduledActivities)
 	w.pass(time.Hour)
 	require.Len(t, w.scheduledActivities, names, "it was read, and the device is idle")
-	w.requireNoDefect()
 }
 
 // What a read found while the device was claimed counts at once: the claim ends.
@@ -251,5 +241,4 @@ func TestReservedWhileItWasClaimed(t *testing.T) {
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.until("another clean", func() bool { v := w.view(); return len(v.Cleans) == 2 && v.DeviceState == device.Available })
 	require.Zero(t, w.inventory.reserved)
-	w.requireNoDefect()
 }

@@ -58,7 +58,6 @@ func TestABindIsAnsweredAfterALook(t *testing.T) {
 			w.host.looks = nil
 			ok[contract.BindResult](w.bind("i1", "r1"))
 			require.Len(t, w.host.looks, c.looks)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -75,7 +74,6 @@ func TestAClaimIsLookedAtOnce(t *testing.T) {
 	require.Len(t, w.host.looks, 1)
 	ok[contract.BindResult](w.burn("i1"))
 	require.Len(t, w.host.looks, 1)
-	w.requireNoDefect()
 }
 
 // A device that is not what it was when it was offered is not bound: nobody gets it before an
@@ -109,7 +107,6 @@ func TestOtherHardwareIsNotBound(t *testing.T) {
 				require.Nil(t, v.InstanceUUID)
 				require.Len(t, w.host.inputs, steps, "nothing was written")
 				w.bind("i2", "r2").refused(device.CodeRefused)
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -133,7 +130,6 @@ func TestAWrittenDeviceIsCleanedBeforeItIsBound(t *testing.T) {
 			require.True(t, w.host.clean())
 			require.Zero(t, w.inventory.reserved)
 			ok[contract.BindResult](w.bind("i2", "r2"))
-			w.requireNoDefect()
 		})
 	}
 }
@@ -165,7 +161,6 @@ func TestASilentHostRefusesABind(t *testing.T) {
 			require.Equal(t, []any{device.Available, false, 0, ""}, []any{v.DeviceState, v.Dirty, w.inventory.reserved, v.Fault})
 			w.host.restart()
 			ok[contract.BindResult](w.bind("i2", "r2"))
-			w.requireNoDefect()
 		})
 	}
 }
@@ -205,7 +200,6 @@ func TestTheHostLooksWhenHardwareChanges(t *testing.T) {
 				w.pass(time.Hour)
 				require.Empty(t, w.host.looks)
 				require.Equal(t, c.ends, w.view().DeviceState)
-				w.requireNoDefect()
 				return
 			}
 			if w.host.running == "" {
@@ -220,7 +214,6 @@ func TestTheHostLooksWhenHardwareChanges(t *testing.T) {
 			w.inventory.injectFault = nil
 			w.within(5*time.Minute, "its reservation", func() bool { return w.inventory.reserved == 1 })
 			require.Equal(t, string(device.CodeIdentityChanged), w.view().Fault)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -241,7 +234,6 @@ func TestAnEventOfANovaDevice(t *testing.T) {
 		w.pass(time.Hour)
 		require.Empty(t, w.host.looks)
 		require.Empty(t, w.view().LastError)
-		w.requireNoDefect()
 	})
 	t.Run("others write to it", func(t *testing.T) {
 		w := newNovaDevice(t)
@@ -251,7 +243,6 @@ func TestAnEventOfANovaDevice(t *testing.T) {
 		w.until("its clean", func() bool { return len(w.view().Cleans) == 2 && w.view().DeviceState == device.Available })
 		w.idle()
 		require.True(t, w.host.clean())
-		w.requireNoDefect()
 	})
 }
 
@@ -269,7 +260,6 @@ func TestAWrittenDeviceIsNotOffered(t *testing.T) {
 		ok[contract.Result](w.ask(contract.UpdateProvide))
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
-		w.requireNoDefect()
 	})
 	t.Run("in maintenance", func(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
@@ -288,7 +278,6 @@ func TestAWrittenDeviceIsNotOffered(t *testing.T) {
 		ok[contract.Result](w.maintain(true))
 		ok[contract.Result](w.cleanUp())
 		w.reach(device.Available)
-		w.requireNoDefect()
 	})
 	t.Run("before a late return", func(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
@@ -310,7 +299,6 @@ func TestAWrittenDeviceIsNotOffered(t *testing.T) {
 		w.until("another clean", func() bool { return len(w.host.inputs) == 6 && w.view().DeviceState == device.Available })
 		w.idle()
 		require.True(t, w.host.clean())
-		w.requireNoDefect()
 	})
 }
 
@@ -335,7 +323,6 @@ func TestANotSanitizedReturnAcceptsWhatIsThere(t *testing.T) {
 	w.pass(time.Minute)
 	ok[contract.BindResult](w.bind("i2", "r2"))
 	require.False(t, w.host.looks[len(w.host.looks)-1].Accept)
-	w.requireNoDefect()
 }
 
 // An unbind during the look of its own instance's bind waits for the bind, and ends the binding
@@ -363,7 +350,6 @@ func TestUnbindDuringALook(t *testing.T) {
 				require.False(t, ok[contract.Result](unbind).Already)
 				w.until("its clean", func() bool { v := w.view(); return v.DeviceState == device.Available && len(v.Cleans) == 2 })
 			}
-			w.requireNoDefect()
 		})
 	}
 }
@@ -384,7 +370,6 @@ func TestAnEventDuringALook(t *testing.T) {
 	w.replaceHardware("S2")
 	bind.refused(device.CodeConflict)
 	require.Equal(t, string(device.CodeIdentityChanged), w.reach(device.Error).Fault)
-	w.requireNoDefect()
 }
 
 // A burn after a look is in the history before it writes: the task of its write may be lost, and the
@@ -406,5 +391,4 @@ func TestABurnIsRecordedBeforeItsWrite(t *testing.T) {
 	ok[contract.BindResult](w.bind("i1", "r1"))
 	require.False(t, looked.IsZero())
 	require.True(t, wrote.After(looked), "in a later task")
-	w.requireNoDefect()
 }

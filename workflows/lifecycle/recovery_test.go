@@ -51,7 +51,6 @@ func TestRecovery_UnusedIsCleaned(t *testing.T) {
 	require.Len(t, v.Cleans, 1)
 	require.True(t, w.host.clean())
 	require.Zero(t, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // Terminated while bound: the previous run shows the instance, and nothing is erased.
@@ -70,7 +69,6 @@ func TestRecovery_InstanceOfThePreviousRun(t *testing.T) {
 	v = w.reach(device.Available)
 	require.False(t, v.NotSanitized)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // The same while discovery fails: a device whose operation is not known does not count as one
@@ -113,7 +111,6 @@ func TestRecovery_UnknownOperationIsNotUncleanable(t *testing.T) {
 			}
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
-			w.requireNoDefect()
 		})
 	}
 }
@@ -135,7 +132,6 @@ func TestRecovery_TerminatedAgainWhileUnknown(t *testing.T) {
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Equal(t, "i1", *v.InstanceUUID)
 	require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was erased")
-	w.requireNoDefect()
 }
 
 // Reset to before its enrollment: the workflow knows nothing, and its host has a record.
@@ -152,7 +148,6 @@ func TestRecovery_ResetToBeforeTheEnrollment(t *testing.T) {
 	w.reach(device.Available)
 	require.Greater(t, w.host.inputs[0].Seq, int64(9))
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // Listings are eventually consistent: that there is no previous run counts only after three
@@ -164,7 +159,6 @@ func TestRecovery_ListingLagsBehind(t *testing.T) {
 	v := w.reach(device.Allocated)
 	require.Equal(t, "i1", *v.InstanceUUID)
 	require.Equal(t, "i1", w.host.blocks[0])
-	w.requireNoDefect()
 }
 
 // Terminated during a clean: the step may still run; the next clean starts from its first step.
@@ -178,7 +172,6 @@ func TestRecovery_TerminatedDuringAClean(t *testing.T) {
 	v := w.settled()
 	require.Equal(t, device.Available, v.DeviceState, "%s", w.describe())
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // A host's record that is newer than a running workflow invalidates the device.
@@ -229,7 +222,6 @@ func TestHostIsAhead(t *testing.T) {
 				w.signal(contract.SignalObserved, w.host.hint(w.clock())) // nothing new any more
 				w.pass(time.Hour)
 				require.Equal(t, "i9", *w.view().InstanceUUID)
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -268,7 +260,6 @@ func TestInvalidatedKeepsTheInstance(t *testing.T) {
 			require.Equal(t, device.Allocated, v.DeviceState)
 			require.Equal(t, c.want, *v.InstanceUUID)
 			require.Len(t, w.host.inputs, 2, "nothing was erased")
-			w.requireNoDefect()
 		})
 	}
 }
@@ -296,7 +287,6 @@ func TestRecovery_EnrolledAgainByHand(t *testing.T) {
 		require.Equal(t, "i0", w.host.blocks[0], "a tenant's data was erased")
 		ok[contract.Result](w.unbind("i0"))
 		w.reach(device.Available)
-		w.requireNoDefect()
 	}
 }
 
@@ -320,7 +310,6 @@ func TestRunBeforeTheEnrollmentIsIgnored(t *testing.T) {
 		require.Equal(t, device.Allocated, v.DeviceState, "previous instance %q", instance)
 		require.Equal(t, "i1", *v.InstanceUUID)
 		require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was erased")
-		w.requireNoDefect()
 	}
 }
 
@@ -338,7 +327,6 @@ func TestInventoryGenerationIsAhead(t *testing.T) {
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
 	require.Len(t, w.host.inputs, 4)
-	w.requireNoDefect()
 }
 
 // The inventory is unavailable while an unknown device is resolved: it needs the operator, and
@@ -359,7 +347,6 @@ func TestUnknownWaitsForItsInventory(t *testing.T) {
 	w.inventory.injectFault = nil
 	v = w.reach(device.Available)
 	require.False(t, v.NeedsOperator)
-	w.requireNoDefect()
 }
 
 // A repeated hint from a newer host invalidates the device once.
@@ -384,7 +371,6 @@ func TestRepeatedHintInvalidatesOnce(t *testing.T) {
 	require.Equal(t, before, count(w.scheduledActivities, "FindPreviousRun"))
 	require.Equal(t, "i1", *w.view().InstanceUUID)
 	require.Len(t, w.host.inputs, 4)
-	w.requireNoDefect()
 }
 
 // A read that reserves the device while a clean begins: the new generation is the workflow's
@@ -406,5 +392,4 @@ func TestReservingReadDuringAClean(t *testing.T) {
 	cleans := w.view().Cleans
 	require.Len(t, cleans, 1)
 	require.Equal(t, "cleaned", cleans[0].Outcome)
-	w.requireNoDefect()
 }

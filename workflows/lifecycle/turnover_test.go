@@ -24,7 +24,6 @@ func TestOneTimeUseIsOptIn(t *testing.T) {
 		require.Equal(t, oneTime, r.Device.OneTimeUse)
 		w.reach(device.Available) // the trait does not mean dirty
 		require.Equal(t, oneTime, slices.Contains(w.inventory.created.Traits, "HW_PCI_ONE_TIME_USE"))
-		w.requireNoDefect()
 	}
 }
 
@@ -44,7 +43,6 @@ func TestUnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
 	}
 	require.Equal(t, 1, w.inventory.reserved)
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // One device has one provider with total 1, and reserved is 0 or that total: the total while the
@@ -64,7 +62,6 @@ func TestReservedIsZeroOrTheTotal(t *testing.T) {
 	for _, write := range w.inventory.writes {
 		require.Contains(t, []int{0, 1}, write.reserved)
 	}
-	w.requireNoDefect()
 }
 
 // Burnish does not change the reservations of other providers: every call names the device's own
@@ -80,7 +77,6 @@ func TestOnlyItsOwnProviderIsCalled(t *testing.T) {
 	for _, uuid := range w.inventory.uuids {
 		require.Equal(t, contract.DeviceUUID("d1"), uuid)
 	}
-	w.requireNoDefect()
 }
 
 // A turnover has the documented states in the documented order, and only its end lowers the reservation.
@@ -101,7 +97,6 @@ func TestStatesOfATurnover(t *testing.T) {
 	want := "pending_cleaning 1 cleaning 1 cleaning 0 available 0"
 	require.Equal(t, want, strings.TrimPrefix(strings.Join(states, " "), "allocated 1 "))
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // A step succeeds only when it reports its completion: without a result, by an error, a device
@@ -125,7 +120,6 @@ func TestAStepWithoutAResultIsNoSuccess(t *testing.T) {
 			require.True(t, v.Dirty)
 			require.Equal(t, string(want), v.Fault)
 			require.Equal(t, 1, w.inventory.reserved)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -150,7 +144,6 @@ func TestErrorAllowsOnlyARetry(t *testing.T) {
 	w.host.injectFault = nil
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // An allocated device without a recorded binding, because the inventory names no consumer, is
@@ -179,7 +172,6 @@ func TestAllocatedWithoutABindingAtHostStart(t *testing.T) {
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
 			require.Zero(t, w.inventory.reserved)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -203,7 +195,6 @@ func TestErrorThenCleanLeadsToAvailable(t *testing.T) {
 	require.Equal(t, failed.Operation, r.Device.Operation)
 	w.reach(device.Available)
 	require.Zero(t, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // Maintenance changes the status and not the device state; a clean changes the state and not the
@@ -227,7 +218,6 @@ func TestStatusAndStateAreIndependent(t *testing.T) {
 	require.Equal(t, device.Enabled, v.Status)
 	require.Equal(t, device.Available, v.DeviceState)
 	require.Zero(t, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // S2.43
@@ -246,5 +236,4 @@ func TestWholeCycle(t *testing.T) {
 	require.True(t, w.host.clean())
 	require.Zero(t, w.inventory.reserved)
 	require.Equal(t, 2, w.makeBound("i2"))
-	w.requireNoDefect()
 }

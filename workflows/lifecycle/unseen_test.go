@@ -63,7 +63,6 @@ func TestSwappedHardwareIsNotOffered(t *testing.T) {
 				w.reach(device.Available)
 				w.idle()
 				require.True(t, w.host.clean())
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -85,7 +84,6 @@ func TestMaintenanceGoesOnWhereTheLookFails(t *testing.T) {
 	w.idle()
 	require.Zero(t, w.inventory.reserved)
 	require.Len(t, w.host.inputs, 2, "it was not cleaned again")
-	w.requireNoDefect()
 }
 
 // A device that is returned without a clean is looked at first, because its tenant had it.
@@ -108,7 +106,6 @@ func TestReturnedWithoutACleanOnlyIfSeen(t *testing.T) {
 			ok[contract.Result](w.unbind("i1"))
 			v := w.reach(device.Error)
 			require.Equal(t, []any{true, string(device.CodeIdentityChanged), 1}, []any{v.Dirty, v.Fault, w.inventory.reserved})
-			w.requireNoDefect()
 		})
 	}
 }
@@ -149,7 +146,6 @@ func TestALateReturnLooksAgain(t *testing.T) {
 				require.Len(t, w.host.inputs, 4, "it is not cleaned again")
 			}
 			require.Equal(t, looks+1, count(w.scheduledActivities, contract.ActivityDiscover))
-			w.requireNoDefect()
 		})
 	}
 }
@@ -177,7 +173,6 @@ func TestAMovedDeviceIsDirty(t *testing.T) {
 	ok[contract.Result](moved.ask(contract.UpdateProvide))
 	moved.reach(device.Available)
 	require.True(t, moved.host.clean())
-	moved.requireNoDefect()
 }
 
 // An available device of which its host cannot say that it is the enrolled one leaves the
@@ -206,7 +201,6 @@ func TestAFailedLookTakesTheDeviceOutOfThePool(t *testing.T) {
 			ok[contract.Result](w.cleanUp())
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
-			w.requireNoDefect()
 		})
 	}
 	t.Run("a host that does not answer", func(t *testing.T) {
@@ -218,7 +212,6 @@ func TestAFailedLookTakesTheDeviceOutOfThePool(t *testing.T) {
 		v := w.view()
 		require.Equal(t, device.Available, v.DeviceState)
 		require.Contains(t, v.LastError, "no worker of this host took its task")
-		w.requireNoDefect()
 	})
 }
 
@@ -262,7 +255,6 @@ func TestUsedAndFreedBetweenTwoReads(t *testing.T) {
 			}
 			require.Len(t, w.view().Cleans, cleans+1)
 			require.Len(t, w.inventory.writes, writes)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -297,7 +289,6 @@ func TestListedGenerationAfterAFailedRead(t *testing.T) {
 	w.until("another clean", func() bool { v := w.view(); return len(v.Cleans) == 2 && v.DeviceState == device.Available })
 	w.idle()
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // The answer of the lowering write is lost, and an instance used the device before the result
@@ -326,7 +317,6 @@ func TestUsedAfterALostAnswer(t *testing.T) {
 	w.until("a third clean", func() bool { v := w.view(); return len(v.Cleans) == 3 && v.DeviceState == device.Available })
 	w.idle()
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // requireNotOfferedAfterUse checks that Burnish does not unreserve the device with this data.
@@ -380,7 +370,6 @@ func TestRetiredDuringTheReturnIsReserved(t *testing.T) {
 					require.Equal(t, 1, w.inventory.reserved)
 					v := w.view()
 					require.Equal(t, []any{device.Retired, true}, []any{v.DeviceState, v.Dirty})
-					w.requireNoDefect()
 				})
 			}
 		}
@@ -416,5 +405,4 @@ func TestProviderRecreatedDuringACleanInMaintenance(t *testing.T) {
 	w.idle()
 	require.Equal(t, 1, count(w.scheduledActivities, "zero")-before, "cleaned again")
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }

@@ -268,9 +268,3 @@ func (w *deviceEnv) state() contract.DeviceState {
 	w.nextRun()
 	return *w.handedOver
 }
-
-// requireNoDefect checks that the workflow logged no error.
-func (w *deviceEnv) requireNoDefect() {
-	w.t.Helper()
-	require.Empty(w.t, w.defects)
-}

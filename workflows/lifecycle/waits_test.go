@@ -109,7 +109,6 @@ func TestWaitsShowTheirCause(t *testing.T) {
 			w.reach(tt.ends)
 			w.idle()
 			w.requireNoWait()
-			w.requireNoDefect()
 		})
 	}
 }
@@ -129,7 +128,6 @@ func TestUnreachableHost_IsShownSoon(t *testing.T) {
 	w.host.restart()
 	w.reach(device.Available)
 	w.requireNoWait()
-	w.requireNoDefect()
 }
 
 // A report of a step that has ended, or of an earlier scheduling, is dropped; one of a step
@@ -162,7 +160,6 @@ func TestReportsOfSteps(t *testing.T) {
 	send(seq, false)
 	w.reach(device.Available)
 	w.requireNoWait()
-	w.requireNoDefect()
 }
 
 // A queue that moves never calls the operator by itself.
@@ -182,7 +179,6 @@ func TestAQueueThatMovesDoesNotCallTheOperator(t *testing.T) {
 	w.host.injectFault = nil
 	w.reach(device.Available)
 	w.requireNoWait()
-	w.requireNoDefect()
 }
 
 // Nova's provider is away for a moment, as while Nova re-creates it: the clean waits for it,
@@ -207,7 +203,6 @@ func TestCleanWaitsForItsProvider(t *testing.T) {
 		require.True(t, w.host.clean())
 		require.Len(t, w.view().Cleans, 2)
 		w.requireNoWait()
-		w.requireNoDefect()
 	}
 }
 
@@ -221,7 +216,6 @@ func TestACleanThatWaitsForItsProviderIsAborted(t *testing.T) {
 	ok[contract.Result](w.ask(contract.UpdateAbort))
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodeAborted), v.Fault)
-	w.requireNoDefect()
 }
 
 // Failed work is tried again after a second, and at once after a hint.
@@ -245,7 +239,6 @@ func TestFailedWorkIsTriedAgainSoon(t *testing.T) {
 	w.inventory.injectFault = nil
 	w.pass(time.Minute)
 	w.requireNoWait()
-	w.requireNoDefect()
 }
 
 // A client that writes the provider all the time has the device cleaned again each time, with
@@ -288,7 +281,6 @@ func TestForeignWritesArePaused(t *testing.T) {
 			w.idle()
 			require.True(t, w.host.clean())
 			w.requireNoWait()
-			w.requireNoDefect()
 		})
 	}
 }
