@@ -120,47 +120,6 @@ func TestActsAreBounded(t *testing.T) {
 	require.Equal(t, strings.Repeat("ä", 98)+"…", acts[len(acts)-2].Reason)
 }
 
-// Of eight cleans that are requested at once the device accepts one; it refuses the others
-// alike, and the state says that a clean is under way. A repetition of the one is answered.
-func TestOneOfEightCleansIsAccepted(t *testing.T) {
-	for name, tt := range map[string]struct {
-		lead func(*deviceEnv)
-		send func(*deviceEnv) *call
-	}{
-		"a full clean": {(*deviceEnv).makeFailed, func(w *deviceEnv) *call { return w.cleanUp() }},
-		"named steps": {func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) },
-			func(w *deviceEnv) *call { return w.cleanUp("verify") }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			tt.lead(w)
-			before := w.verbs()
-			var accepted []*call
-			var sent []*call
-			for range 8 {
-				sent = append(sent, tt.send(w))
-			}
-			for _, c := range sent {
-				if c.wait().err == nil {
-					accepted = append(accepted, c)
-					continue
-				}
-				c.refused(device.CodeRefused)
-				refusal, _ := contract.RefusalOf(c.err)
-				require.Contains(t, []device.State{device.PendingCleaning, device.Cleaning}, refusal.State)
-			}
-			require.Len(t, accepted, 1)
-			require.False(t, ok[contract.Result](accepted[0]).Already)
-			require.Len(t, w.verbs(), len(before)+1)
-			w.settled()
-			w.nextRun()
-			c := accepted[0]
-			require.True(t, ok[contract.Result](w.send(c.verb, c.id, c.in)).Already, "it was answered before")
-			require.Len(t, w.verbs(), len(before)+1)
-		})
-	}
-}
-
 // A key stands for one request: another body under it is refused, in a later run too.
 func TestARequestKeyStandsForOneBody(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())

@@ -38,37 +38,30 @@ func TestContinueAsNew_SuggestedAllTheTime(t *testing.T) {
 	require.Len(t, w.view().Cleans, 6)
 }
 
-// While a handler waits for its activity, the run goes on.
-func TestContinueAsNew_NotWhileAHandlerRuns(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	w.slow("", 4*time.Second, 4*time.Second)
-	bind := w.bind("i1", "r1")
-	w.pass(time.Second)
-	runs := w.runs
-	w.suggestContinueAsNew()
-	w.pass(6 * time.Second)
-	require.Equal(t, runs, w.runs)
-	ok[contract.BindResult](bind)
-	w.pass(time.Second)
-	require.Equal(t, runs+1, w.runs)
-}
-
-// While a check is under way, for which no update waits, the run goes on.
-func TestContinueAsNew_NotWhileACheckRuns(t *testing.T) {
-	for name, hint := range map[string]func(*deviceEnv){
-		"of the inventory": func(w *deviceEnv) { w.signal(contract.SignalReleased, contract.Hint{}) },
-		"of the host": func(w *deviceEnv) {
+// While anything is under way, the run goes on: a handler that waits for its activity, a check for
+// which no update waits, a clean.
+func TestContinueAsNew_NotWhileAnythingRuns(t *testing.T) {
+	for name, begin := range map[string]func(*deviceEnv){
+		"a bind":                   func(w *deviceEnv) { w.bind("i1", "r1") },
+		"a check of the inventory": func(w *deviceEnv) { w.signal(contract.SignalReleased, contract.Hint{}) },
+		"a check of the host": func(w *deviceEnv) {
 			w.signal(contract.SignalRefresh, contract.Hint{})
 			n := count(w.scheduledActivities, "Discover")
 			w.until("discover", func() bool { return count(w.scheduledActivities, "Discover") > n })
+		},
+		"a clean": func(w *deviceEnv) {
+			w.makeBound("i1")
+			ok[contract.Result](w.unbind("i1"))
+			w.stepRuns("zero")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newDeviceEnv(t, standardPolicy())
 			w.makeAvailable()
-			w.slow("", 4*time.Second, 4*time.Second)
-			hint(w)
+			if name != "a clean" {
+				w.slow("", 4*time.Second, 4*time.Second)
+			}
+			begin(w)
 			w.pass(time.Millisecond)
 			runs := w.runs
 			w.suggestContinueAsNew()
@@ -78,22 +71,6 @@ func TestContinueAsNew_NotWhileACheckRuns(t *testing.T) {
 			require.Equal(t, runs+1, w.runs)
 		})
 	}
-}
-
-// While a clean runs, the run goes on.
-func TestContinueAsNew_NotWhileACleanRuns(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
-	ok[contract.Result](w.unbind("i1"))
-	w.stepRuns("zero")
-	runs := w.runs
-	w.suggestContinueAsNew()
-	w.stepRuns("verify")
-	require.Equal(t, runs, w.runs)
-	w.reach(device.Available)
-	w.pass(time.Second)
-	require.Equal(t, runs+1, w.runs)
-	require.Zero(t, w.inventory.reserved)
 }
 
 // An idle device does not continue as new for nothing, and does past 200 events.
