@@ -33,39 +33,36 @@ func TestEnrollRefusals(t *testing.T) {
 	require.NoError(t, os.WriteFile(short, nil, 0o600))
 
 	block := func(path string) []string { return []string{"--driver", "block", "--set", "path=" + path} }
-	t.Run("refusals", func(t *testing.T) { // ends when all of them have
-		for what, tt := range map[string]struct {
-			code device.Code
-			args []string
-		}{
-			"a driver that is not known":       {device.CodeUnknownDriver, []string{"--driver", "floppy"}},
-			"a path outside host.yaml":         {device.CodeNotAllowed, block(outside.Path)},
-			"a link to a path outside":         {device.CodeNotAllowed, block(link)},
-			"a file that is not there":         {device.CodeTargetMissing, block(filepath.Join(s.Files, "missing.img"))},
-			"a file that is enrolled already":  {device.CodeDuplicateSerial, block(d.Path)},
-			"a serial that is enrolled":        {device.CodeDuplicateSerial, []string{"--driver", "fake", "--set", "size=1MiB,serial=SAME"}},
-			"a driver's setting that is wrong": {device.CodeInvalidSetting, []string{"--driver", "fake", "--set", "color=red"}},
-		} {
-			t.Run(what, func(t *testing.T) {
-				t.Parallel()
-				s.Refused(t, tt.code, append([]string{"enroll", "other", "--host", s.Host, "--provide"}, tt.args...)...)
-			})
-		}
-		t.Run("a file without a byte", func(t *testing.T) {
-			t.Parallel()
+	refusals := map[string]func(*testing.T){
+		"a file without a byte": func(t *testing.T) {
 			s.Refused(t, device.CodeInvalidSetting, append([]string{"enroll", "other2", "--host", s.Host}, block(short)...)...)
-		})
-		t.Run("a host without a worker", func(t *testing.T) {
-			t.Parallel()
+		},
+		"a host without a worker": func(t *testing.T) {
 			s.Refused(t, device.CodeHostUnreachable, "enroll", "other3", "--host", "missing-host", "--driver", "fake", "--timeout", "60s")
 			s.Refused(t, device.CodeNotFound, "show", "other3")
-		})
-		t.Run("with other settings than before", func(t *testing.T) {
-			t.Parallel()
+		},
+		"with other settings than before": func(t *testing.T) {
 			s.Refused(t, device.CodeAlreadyExists, "enroll", "d1", "--host", s.Host, "--driver", "fake")
 			s.Refused(t, device.CodeAlreadyExists, append(s.EnrollArgs(d), "--one-time-use")...)
-		})
-	})
+		},
+	}
+	for what, tt := range map[string]struct {
+		code device.Code
+		args []string
+	}{
+		"a driver that is not known":       {device.CodeUnknownDriver, []string{"--driver", "floppy"}},
+		"a path outside host.yaml":         {device.CodeNotAllowed, block(outside.Path)},
+		"a link to a path outside":         {device.CodeNotAllowed, block(link)},
+		"a file that is not there":         {device.CodeTargetMissing, block(filepath.Join(s.Files, "missing.img"))},
+		"a file that is enrolled already":  {device.CodeDuplicateSerial, block(d.Path)},
+		"a serial that is enrolled":        {device.CodeDuplicateSerial, []string{"--driver", "fake", "--set", "size=1MiB,serial=SAME"}},
+		"a driver's setting that is wrong": {device.CodeInvalidSetting, []string{"--driver", "fake", "--set", "color=red"}},
+	} {
+		refusals[what] = func(t *testing.T) {
+			s.Refused(t, tt.code, append([]string{"enroll", "other", "--host", s.Host, "--provide"}, tt.args...)...)
+		}
+	}
+	beside(t, refusals)
 	for _, name := range []string{"other", "other2", "other3"} {
 		s.Refused(t, device.CodeNotFound, "show", name)
 		require.NoFileExists(t, filepath.Join(s.State, "inventory", contract.DeviceUUID(name)+".json"))

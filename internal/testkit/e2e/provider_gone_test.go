@@ -21,6 +21,7 @@ func TestProviderIsReplacedDuringTheLoweringWrite(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
 	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=1s")...)
+	variants := map[string]func(*testing.T){}
 	for what, how := range map[string]struct {
 		address      string
 		before, lost bool
@@ -29,8 +30,7 @@ func TestProviderIsReplacedDuringTheLoweringWrite(t *testing.T) {
 		"before its answer":                     {address: "0000:02:00.0"},
 		"before its answer, and that gets lost": {address: "0000:03:00.0", lost: true},
 	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
+		variants[what] = func(t *testing.T) {
 			d, provider := c.NovaDevice(t, how.address, MiB)
 			c.EnrollNovaDevice(t, d)
 			instance := c.Spawn(t, provider)
@@ -60,6 +60,7 @@ func TestProviderIsReplacedDuringTheLoweringWrite(t *testing.T) {
 			require.False(t, v.NeedsOperator)
 			d.RequireZero(t)
 			c.AwaitReserved(t, again, 0)
-		})
+		}
 	}
+	beside(t, variants)
 }

@@ -14,9 +14,9 @@ func TestTurnover(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all")
+	turnovers := map[string]func(*testing.T){}
 	for _, kind := range []string{"fake", "block"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
+		turnovers[kind] = func(t *testing.T) {
 			size := int64(8 * MiB)
 			if kind == "block" {
 				size += 3*512 + 100 // a tail that O_DIRECT refuses
@@ -58,6 +58,7 @@ func TestTurnover(t *testing.T) {
 				require.Equal(t, d.Size, last.Steps[i].Bytes)
 				require.Zero(t, last.Steps[i].ReprocessedBytesMax)
 			}
-		})
+		}
 	}
+	beside(t, turnovers)
 }

@@ -58,14 +58,9 @@ func TestSwappedDiskIsNotOffered(t *testing.T) {
 	for _, a := range all {
 		a.undo = a.d.swap(t)
 	}
-	t.Run("silent host", func(t *testing.T) { // ends when all of them have
-		for _, a := range all {
-			t.Run(a.d.Name, func(t *testing.T) {
-				t.Parallel()
-				s.Refused(t, device.CodeHostUnreachable, append(a.back, "--timeout", "60s")...)
-				s.RequireReserved(t, a.d.Name, 1)
-			})
-		}
+	each(t, all, func(_ int, a *story) {
+		s.Refused(t, device.CodeHostUnreachable, append(a.back, "--timeout", "60s")...)
+		s.RequireReserved(t, a.d.Name, 1)
 	})
 	host.Start(t)
 	for _, a := range all {
