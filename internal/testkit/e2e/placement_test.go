@@ -23,6 +23,7 @@ func TestNovasDevicesWithSweepsOnly(t *testing.T) {
 	t.Run("foreign providers", c.foreignProvidersAreLeftAlone)
 	t.Run("its scenario", c.novaScenario)
 	t.Run("a provider that it makes again", c.recreatedProviderIsReservedAgain)
+	t.Run("an evacuation", c.evacuatedSourceIsCleanedWhenItsHostDropsIt)
 }
 
 // novaScenario is Nova's own functional scenario of one-time-use devices, step by step, with
