@@ -33,8 +33,7 @@ func (w *deviceEnv) lastAct() contract.Act {
 
 // The device keeps who did what, from where, when and why.
 func TestActsAreKept(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.pass(time.Minute)
 	at := w.clock().Truncate(time.Second)
 	c := w.send(contract.UpdateMaintain, "", contract.MaintainInput{Reason: "a new\nfan", Caller: ann})
@@ -56,8 +55,7 @@ func TestActsAreKept(t *testing.T) {
 // A request that is refused leaves no act, a repeated one leaves one, and one that has nothing
 // to change leaves none.
 func TestActsAreThoseThatChangedSomething(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	before := w.verbs()
 	w.cleanUp().refused(device.CodeRefused)
 	ok[contract.Result](w.ask(contract.UpdateProvide))
@@ -73,8 +71,7 @@ func TestActsAreThoseThatChangedSomething(t *testing.T) {
 
 // An act that was accepted and failed says so.
 func TestActsThatFailedSayWhy(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.injectFault = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 	w.bind("i1", "r1").refused(device.CodeInventoryInvalid)
 	require.Equal(t, device.CodeInventoryInvalid, w.lastAct().Fault)
@@ -96,8 +93,7 @@ func TestActsOfTheCleanSignal(t *testing.T) {
 
 // The last 20 acts are kept, with bounded texts.
 func TestActsAreBounded(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	for i := range 15 {
 		ok[contract.Result](w.send(contract.UpdateMaintain, "", contract.MaintainInput{Reason: fmt.Sprint("hold ", i)}))
 		ok[contract.Result](w.maintain(true))
@@ -122,8 +118,7 @@ func TestActsAreBounded(t *testing.T) {
 
 // A key stands for one request: another body under it is refused, in a later run too.
 func TestARequestKeyStandsForOneBody(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	in := contract.MaintainInput{Reason: "fan"}
 	first, other := contract.RequestID("k1", []byte("fan")), contract.RequestID("k1", []byte("disk"))
 	ok[contract.Result](w.send(contract.UpdateMaintain, first, in))

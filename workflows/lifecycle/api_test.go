@@ -217,8 +217,7 @@ func TestCleanOverTheAPI(t *testing.T) {
 
 // A device of no shared pool refuses what only those of one can do, and says why.
 func TestADeviceOfNoPoolOverTheAPI(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	answer := overAPI(t, w)("admin", "POST", "/v2/devices/d1/migrate-pool", `{"reason":"r"}`)
 	requireAPIFault(t, answer, http.StatusConflict, device.CodeRefused, "")
 	require.Contains(t, answer.Body.String(), "it is in no pool")

@@ -12,8 +12,7 @@ import (
 )
 
 func TestOfTwoBindsAtOnceOneWins(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.answered = func(c *call) {
 		if c.err == nil && w.inventory.reserved != 1 {
 			w.Errorf("%s was answered before the device was burned", c.verb)
@@ -58,8 +57,7 @@ func TestBindIsRefusedFromAnyOtherState(t *testing.T) {
 
 // S2.41
 func TestBindAgainIsTheSameBinding(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	require.Equal(t, 1, w.makeBound("i1"))
 	writes := len(w.inventory.writes)
 	for range 2 {
@@ -87,8 +85,7 @@ func TestBindAgainIsTheSameBinding(t *testing.T) {
 // A client that was killed during its bind repeats the request: it gets the result of that bind,
 // and not a refusal because the device is claimed.
 func TestBindAgainWhileTheFirstIsUnderWay(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.slow("", 4*time.Second, 4*time.Second)
 	first := w.bind("i1", "r1")
 	w.pass(time.Second)
@@ -99,8 +96,7 @@ func TestBindAgainWhileTheFirstIsUnderWay(t *testing.T) {
 
 // F6
 func TestUnbindNamesItsInstance(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.unbind("i2").refused(device.CodeRefused)
 	w.unbind("").refused(device.CodeRefused)
 	require.Equal(t, device.Allocated, w.view().DeviceState)
@@ -117,8 +113,7 @@ func TestUnbindNamesItsInstance(t *testing.T) {
 
 // S0.18, S3.26
 func TestRebuildKeepsTheDevice(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	names, writes := len(w.scheduledActivities), len(w.inventory.writes)
 	for range 2 {
 		ok[contract.Result](w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}))
@@ -163,8 +158,7 @@ func (w *deviceEnv) makeFailed() {
 
 // S0.5
 func TestClaimThenBurn(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	r := ok[contract.BindResult](w.claim("i1", time.Hour))
 	require.Zero(t, r.Binding)
 	require.Zero(t, w.inventory.reserved, "burned as late as possible")
@@ -181,15 +175,13 @@ func TestClaimThenBurn(t *testing.T) {
 }
 
 func TestBindTakesUpItsOwnClaim(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	ok[contract.BindResult](w.claim("i1", time.Hour))
 	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r-i1")).Binding)
 }
 
 func TestUnclaimLeavesTheDeviceAsItWas(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	cleans, writes := len(w.view().Cleans), len(w.inventory.writes)
 	ok[contract.BindResult](w.claim("i1", time.Hour))
 	ok[contract.Result](w.unclaim("i1"))
@@ -204,8 +196,7 @@ func TestUnclaimLeavesTheDeviceAsItWas(t *testing.T) {
 
 func TestClaimExpiresAtItsDeadline(t *testing.T) {
 	for _, runs := range []int{0, 1, 3} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		cleans, writes := len(w.view().Cleans), len(w.inventory.writes)
 		until := w.clock().Add(time.Hour).Truncate(time.Second)
 		ok[contract.BindResult](w.claim("i1", time.Hour))
@@ -227,8 +218,7 @@ func TestClaimExpiresAtItsDeadline(t *testing.T) {
 }
 
 func TestClaimNeedsADeadlineAhead(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.claim("i1", -time.Second).refused(device.CodeInvalid)
 	w.send(contract.UpdateClaim, "", contract.BindInput{Instance: "i1", Deadline: "tomorrow"}).refused(device.CodeInvalid)
 	w.send(contract.UpdateClaim, "", contract.BindInput{Deadline: "2031-01-01T00:00:00Z"}).refused(device.CodeInvalid)
@@ -237,8 +227,7 @@ func TestClaimNeedsADeadlineAhead(t *testing.T) {
 
 // A burn that began holds the device past its claim's deadline.
 func TestDeadlineDoesNotEndABurn(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	ok[contract.BindResult](w.claim("i1", 3*time.Second))
 	w.slow("", 4*time.Second, 4*time.Second)
 	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
@@ -249,8 +238,7 @@ func TestDeadlineDoesNotEndABurn(t *testing.T) {
 //
 // F41
 func TestRequestGetsNoSecondBindingAfterManyOthers(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	ok[contract.BindResult](w.bind("i1", "r0"))
 	ok[contract.Result](w.unbind("i1"))
 	for n := range contract.KeptBindings + 3 {

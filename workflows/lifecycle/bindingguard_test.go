@@ -152,8 +152,7 @@ func TestRetiredIsReserved(t *testing.T) {
 //
 // F30
 func TestRetiredWhileUnknownIsReserved(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	require.Zero(t, w.inventory.reserved)
 	w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
 	w.terminate()
@@ -174,8 +173,7 @@ func TestUnbindDuringItsOwnBurn(t *testing.T) {
 	for name, earlier := range map[string]bool{"its first": false, "its second": true} {
 		for what, fail := range map[string]bool{"succeeds": false, "fails": true} {
 			t.Run(name+" "+what, func(t *testing.T) {
-				w := newDeviceEnv(t, standardPolicy())
-				w.makeAvailable()
+				w := newAvailable(t)
 				if earlier {
 					w.makeBound("i1")
 					ok[contract.Result](w.unbind("i1"))
@@ -210,8 +208,7 @@ func TestUnbindDuringItsOwnBurn(t *testing.T) {
 //
 // F30
 func TestUnbindEndsAClaim(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	in := contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
 	ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
 	w.unbind("i2").refused(device.CodeRefused)

@@ -45,8 +45,7 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 					continue // a conflict had no effect
 				}
 				t.Run(fmt.Sprintf("%s after=%v %s", at, after, c.code), func(t *testing.T) {
-					w := newDeviceEnv(t, standardPolicy())
-					w.makeAvailable()
+					w := newAvailable(t)
 					w.inventory.injectFault = times(1, at, after, fault(c.class, c.code))
 					if c.code == device.CodeConflict { // the inventory package itself starts over five times
 						w.inventory.injectFault = times(5, at, after, fault(device.Permanent, c.code))
@@ -101,8 +100,7 @@ func count(all []string, one string) int {
 func TestLostAnswersAreRetried(t *testing.T) {
 	for _, at := range []string{"Usages", "Reservation", "PutReserved"} {
 		for _, after := range []bool{false, true} {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			w.inventory.injectFault = times(1, at, after, lostAnswer)
 			require.Equal(t, 1, w.makeBound("i1"), "%s after=%v", at, after)
 			w.inventory.injectFault = nil
@@ -118,8 +116,7 @@ func TestLostAnswersAreRetried(t *testing.T) {
 // when the inventory answers again.
 func TestUnavailableInventoryFailsTheBind(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		gone := false
 		w.inventory.injectFault = func(call string, isAfter bool) error {
 			if gone = gone || call == "PutReserved" && isAfter == after; gone {
@@ -147,8 +144,7 @@ func TestUnavailableInventoryFailsTheBind(t *testing.T) {
 // S0.6
 func TestUnknownOutcomeOfABurnIsReported(t *testing.T) {
 	for _, late := range []time.Duration{90 * time.Second, time.Hour} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.slow(contract.ActivityReserveForBind, late, time.Millisecond) // has its effect after the time-out
 		bind := w.bind("i1", "r1")
 		bind.refused(device.CodeReservationUnknown)
@@ -165,8 +161,7 @@ func TestUnknownOutcomeOfABurnIsReported(t *testing.T) {
 
 // The worker that burned dies before it answers; the next attempt finds its write.
 func TestReserveAttemptThatDied(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	first := true
 	w.lag = func(activity string) (time.Duration, time.Duration) {
 		if activity == contract.ActivityReserveForBind && first {
@@ -183,8 +178,7 @@ func TestReserveAttemptThatDied(t *testing.T) {
 //
 // S0.4
 func TestASlowInventoryGetsThrough(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.slow("", 12*time.Second, time.Millisecond)
 	before := len(w.scheduledActivities)
 	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
@@ -198,8 +192,7 @@ func TestASlowInventoryGetsThrough(t *testing.T) {
 //
 // S0.27
 func TestAlreadyBurnedIsRefused(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.writeByOther(1)
 	w.host.writeAsTenant("c-unknown")
 	w.requireCleansBeforeOffer(1)
@@ -211,8 +204,7 @@ func TestAlreadyBurnedIsRefused(t *testing.T) {
 
 // Nova's consumer is there before the bind.
 func TestInUseIsRefusedAndLeftAlone(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.allocate("c1")
 	w.host.writeAsTenant("c1")
 	runs := len(w.host.inputs)
@@ -238,8 +230,7 @@ func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			w.slow("", 4*time.Second, 4*time.Second)
 			bind := w.bind("i1", "r1")
 			w.pass(time.Second)
@@ -262,8 +253,7 @@ func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 
 // A bind that waits while the device is lost or invalidated burns nothing.
 func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.slow("", 4*time.Second, 4*time.Second)
 	w.signal(contract.SignalReleased, contract.Hint{}) // a read is under way
 	w.pass(time.Second)
@@ -277,8 +267,7 @@ func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
 
 // A read that is under way recognizes the burn's write as Burnish's own.
 func TestBindDuringACheck(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.slow(contract.ActivityReadReservation, 3*time.Second, time.Second)
 	before := count(w.scheduledActivities, "FindPreviousRun")
 	w.signal(contract.SignalReleased, contract.Hint{})
@@ -298,8 +287,7 @@ func TestBindFindsANewerInventory(t *testing.T) {
 		device.CodeInventoryGenerationAhead: func(s *fakeInventory) { s.allocate("c"); s.free("c") },
 		device.CodeAlreadyBurned:            func(s *fakeInventory) { s.writeByOther(1) },
 	} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		newer(w.inventory)
 		i7 := "i7"
 		w.inventory.tenant = &i7

@@ -14,8 +14,7 @@ import (
 func (w *deviceEnv) cancel() { w.after(1, func() { w.env.CancelWorkflow() }) }
 
 func TestCancel_IsAnAbortInEveryRun(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	for range 3 {
 		runs := w.runs
 		if v := w.view(); v.InstanceUUID != nil {
@@ -70,8 +69,7 @@ func TestCancel_ChangesNothingWhereNothingRuns(t *testing.T) {
 
 // A cancel does not interrupt a bind.
 func TestCancel_DuringABind(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.slow("", 4*time.Second, 4*time.Second)
 	bind := w.bind("i1", "r1")
 	w.pass(time.Second)

@@ -26,8 +26,7 @@ func (w *deviceEnv) failStep(step string, block int, code device.Code) {
 func TestFailedStepNeedsTheOperator(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
 		for block := range blocks {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			w.failStep(step, block, device.CodeIO)
 			ok[contract.Result](w.unbind("i1"))
 			v := w.reach(device.Error)
@@ -63,8 +62,7 @@ func TestFailedStepNeedsTheOperator(t *testing.T) {
 //
 // F19
 func TestVerifyThatFindsData(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.read = func(block int) {
 		if block == 1 {
 			w.host.blocks[1] = "i1"
@@ -259,8 +257,7 @@ func TestWaitingForTheHostSpendsNoBudget(t *testing.T) {
 //
 // D5
 func TestBudgetOfEachStep(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	require.Equal(t, 900*time.Second, w.host.inputs[0].Budget)
 	require.Equal(t, 900*time.Second, w.host.inputs[1].Budget)
 }
@@ -269,8 +266,7 @@ func TestBudgetOfEachStep(t *testing.T) {
 //
 // S3.14
 func TestCurrentStepIsShown(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	require.Nil(t, w.view().CleanStep)
 	ok[contract.Result](w.unbind("i1"))
 	for _, step := range []string{"zero", "verify"} {

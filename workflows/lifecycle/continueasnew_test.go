@@ -56,8 +56,7 @@ func TestContinueAsNew_NotWhileAnythingRuns(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			if name != "a clean" {
 				w.slow("", 4*time.Second, 4*time.Second)
 			}
@@ -76,8 +75,7 @@ func TestContinueAsNew_NotWhileAnythingRuns(t *testing.T) {
 // An idle device does not continue as new for nothing, and does past 200 events.
 func TestContinueAsNew_ByHistoryLength(t *testing.T) {
 	for length, more := range map[int]int{0: 0, 100: 0, 200: 0, 201: 1, 5000: 1} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		runs := w.runs
 		w.after(1, func() { w.env.SetCurrentHistoryLength(length) })
 		w.pass(24 * time.Hour)
@@ -104,8 +102,7 @@ func TestContinueAsNew_SignalInItsTask(t *testing.T) {
 // The same with hints: none is lost.
 func TestContinueAsNew_HintInItsTask(t *testing.T) {
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.inventory.allocate("c1") // found by reading the inventory only
 		names := len(w.scheduledActivities)
 		w.signalThen(name, contract.Hint{Source: "late"}, func() { w.env.SetContinueAsNewSuggested(true) })
@@ -134,8 +131,7 @@ func TestContinueAsNew_UpdateInItsTask(t *testing.T) {
 // no memo.
 func TestCost_OfATurnover(t *testing.T) {
 	for _, next := range []bool{false, true} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		if next {
 			w.nextRun()
 		}
@@ -157,8 +153,7 @@ func TestCost_OfATurnover(t *testing.T) {
 
 // Maintenance of an idle device costs three activities and a look of its host.
 func TestCost_OfMaintenance(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	names := len(w.scheduledActivities)
 	ok[contract.Result](w.maintain(false))
 	ok[contract.Result](w.maintain(true))
@@ -168,8 +163,7 @@ func TestCost_OfMaintenance(t *testing.T) {
 
 // The state that is passed on stays small after many bindings and cleans.
 func TestCost_StateIsBounded(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	reason := strings.Repeat("because ", 200)
 	for i := range 30 {
 		instance := fmt.Sprintf("instance-%032d", i)

@@ -130,8 +130,7 @@ func TestReplaceIsRefused(t *testing.T) {
 		require.Equal(t, device.Error, w.view().DeviceState)
 	})
 	t.Run("in other states than manageable, error and retired", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
 		w.makeBound("i1")
 		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
@@ -146,8 +145,7 @@ func TestReplaceIsRefused(t *testing.T) {
 //
 // D10
 func TestMoveKeepsStateAndDirtyFlag(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
@@ -220,8 +218,7 @@ func TestMoveIsRefused(t *testing.T) {
 		still(t, w)
 	})
 	t.Run("offered", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.move("d2").refused(device.CodeRefused)
 		require.Equal(t, device.Available, w.view().DeviceState)
 		w.makeBound("i1")
@@ -324,8 +321,7 @@ func TestDuplicateSerialTakesTheDeviceOutOfThePool(t *testing.T) {
 		}, device.CodeTargetMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			tc.sees(w)
 			w.signal(contract.SignalRefresh, hint)
 			v := w.reach(device.Error)
@@ -334,8 +330,7 @@ func TestDuplicateSerialTakesTheDeviceOutOfThePool(t *testing.T) {
 		})
 	}
 	t.Run("it stays bound, and is not returned after the unbind", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.makeBound("i1")
 		w.signal(contract.SignalRefresh, hint)
 		w.until("it needs the operator", func() bool { return w.view().NeedsOperator })
@@ -347,8 +342,7 @@ func TestDuplicateSerialTakesTheDeviceOutOfThePool(t *testing.T) {
 		repaired(t, w)
 	})
 	t.Run("during its clean", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.makeBound("i1")
 		ok[contract.Result](w.unbind("i1"))
 		w.stepRuns("zero")

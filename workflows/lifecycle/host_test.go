@@ -13,8 +13,7 @@ import (
 // A host without a polling worker is reported to the operator; when the worker polls again the
 // clean goes on automatically.
 func TestUnreachableHost_IsReportedAndWaitedFor(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
 	w.pass(4 * time.Minute)
@@ -39,8 +38,7 @@ func TestUnreachableHost_IsReportedAndWaitedFor(t *testing.T) {
 // When a host reports its start it does not count as unreachable any more, even while its step
 // takes hours.
 func TestUnreachableHost_IsClearedWhenItStarts(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
 	w.until("the report", func() bool { return w.view().NeedsOperator })
@@ -58,8 +56,7 @@ func TestUnreachableHost_IsClearedWhenItStarts(t *testing.T) {
 
 // The last heartbeat's progress is passed to the next scheduling of the step.
 func TestUnreachableHost_ResumePointIsPassedOn(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	w.pass(2*pace + pace/2)
@@ -85,8 +82,7 @@ func TestUnreachableHost_ResumePointIsPassedOn(t *testing.T) {
 //
 // F1
 func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
 	w.until("the report", func() bool { return w.view().NeedsOperator })
@@ -108,8 +104,7 @@ func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
 // D1
 func TestCrashResumes(t *testing.T) {
 	for _, back := range []time.Duration{time.Second, 2 * time.Minute, time.Hour} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeBound("i1")
+		w := newBound(t)
 		ok[contract.Result](w.unbind("i1"))
 		w.stepRuns("zero")
 		w.pass(2 * pace)
@@ -168,8 +163,7 @@ func TestSettingsAreTheCleansOwn(t *testing.T) {
 // A host worker that does not support the step is reported at once.
 func TestHostWorkerTooOld(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeBound("i1")
+		w := newBound(t)
 		delete(w.host.steps, step)
 		w.host.steps["other"] = 1
 		ok[contract.Result](w.unbind("i1"))
@@ -208,8 +202,7 @@ func TestPlanNeedsTheHostsSteps(t *testing.T) {
 //
 // S3.16
 func TestPlanOutdatedStartsOver(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	w.host.steps["verify"] = 2
@@ -261,8 +254,7 @@ func TestANewBuildOrPolicyRestartsNothing(t *testing.T) {
 
 // A host whose versions never settle ends in error after five times.
 func TestReplanningIsBounded(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	version := 2
 	ok[contract.Result](w.unbind("i1"))
 	w.host.injectFault = func(what string, block int) error {
@@ -283,8 +275,7 @@ func TestReplanningIsBounded(t *testing.T) {
 //
 // S2.28
 func TestOperationIsReplacedOnlyWhenIdle(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.discovery.Operation = device.WriteZeroes
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
@@ -325,8 +316,7 @@ func TestChangedIdentity(t *testing.T) {
 
 // The last discovery result can be queried, without a call to the host.
 func TestDiscoveryResultCanBeQueried(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	value, err := w.env.QueryWorkflow(contract.QueryDiscovery)
 	require.NoError(t, err)
 	var facts contract.DiscoveryResult

@@ -26,8 +26,7 @@ func (w *deviceEnv) rollBack(lastStep string) {
 // F26
 func TestTheHostsNumbersAreTakenOver(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeBound("i1")
+		w := newBound(t)
 		w.host.writeAsTenant("i1")
 		before := len(w.host.inputs)
 		w.rollBack(step)
@@ -51,8 +50,7 @@ func TestTheHostsNumbersAreTakenOver(t *testing.T) {
 //
 // F26, F36
 func TestACleanThatItsHostHasOvertakenDoesNotBegin(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.host.up = false
 	w.terminate()
 	w.until("the discovery", func() bool {
@@ -85,8 +83,7 @@ func TestAResultOfOtherWorkDoesNotCount(t *testing.T) {
 		"another scheduling": func(r *contract.StepResult) { r.Seq-- },
 	} {
 		t.Run(what, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			w.host.misreport = func(r *contract.StepResult) {
 				if r.Step == "zero" {
 					change(r)

@@ -31,8 +31,7 @@ func TestATurnoverCallsTheInventoryInItsTasks(t *testing.T) {
 //
 // S3.32
 func TestTheListingShowsAStepThatLasts(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.cancelDelay = time.Hour
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
@@ -54,8 +53,7 @@ func TestTheListingShowsAStepThatLasts(t *testing.T) {
 func TestATaskIsLostAfterItsCall(t *testing.T) {
 	for _, activity := range []string{contract.ActivityReserveForBind, contract.ActivityEnsureReserved, contract.ActivityUnreserve} {
 		t.Run(activity, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			cleans, lost := len(w.view().Cleans), 0
 			w.loseTask = func(name string) bool {
 				if name != activity || lost > 0 {
@@ -85,8 +83,7 @@ func TestATaskIsLostAfterItsCall(t *testing.T) {
 //
 // F5, F30
 func TestAnAbortAfterALostReturnIsReserved(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.requireAbortAfterALostReturn("verify")
 }
 
@@ -111,8 +108,7 @@ func (w *deviceEnv) requireAbortAfterALostReturn(step string) {
 //
 // F29
 func TestAnInventoryThatIsAwayHoldsUpNoTask(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	away := true
 	w.inventory.injectFault = func(string, bool) error {
 		if away {

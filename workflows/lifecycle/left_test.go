@@ -79,8 +79,7 @@ func TestInstanceIsSignaledThatADeviceLeftIt(t *testing.T) {
 
 // A run does not end while such a signal is under way: the server would drop it.
 func TestRunWaitsForTheSignalToItsInstance(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.bindManaged("i0")
 	w.signalDelay = time.Hour
 	ok[contract.Result](w.unbind("i0"))
@@ -95,8 +94,7 @@ func TestRunWaitsForTheSignalToItsInstance(t *testing.T) {
 
 // Unclaim ends the claim of its own request, and no other one of the same instance.
 func TestUnclaimEndsTheClaimOfItsRequest(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	ok[contract.BindResult](w.claim("i1", time.Hour))
 	other := contract.BindInput{Instance: "i1", Request: "another"}
 	require.True(t, ok[contract.Result](w.send(contract.UpdateUnclaim, "", other)).Already)
@@ -111,8 +109,7 @@ func TestTagCountsCharacters(t *testing.T) {
 		strings.Repeat("ä", 60): true, strings.Repeat("ä", 61): false, strings.Repeat("x", 60): true,
 		"a,b": false, "a/b": false, "a\nb=\"c d\"": true,
 	} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		c := w.send(contract.UpdateBind, "", contract.BindInput{Instance: "i1", Tag: tag})
 		if legal {
 			ok[contract.BindResult](c)

@@ -306,8 +306,7 @@ func TestAHoldOutlivesTheWorkflow(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			c.hold(w)
 			w.idle()
 			w.host.writeAsTenant("the operator's bytes")
@@ -340,8 +339,7 @@ func TestWhatEndsALostReturnRaisesIt(t *testing.T) {
 		"maintain": func(w *deviceEnv) { ok[contract.Result](w.maintain(false)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			w.host.cancelDelay = time.Second
 			ok[contract.Result](w.unbind("i1"))
 			w.stepRuns("verify")

@@ -39,8 +39,7 @@ func TestUseFoundAtTheStartOfAClean(t *testing.T) {
 //
 // F4
 func TestReservedBeforeAnyStep(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	names, writes := len(w.scheduledActivities), len(w.inventory.writes)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
@@ -90,8 +89,7 @@ func TestUseFoundDuringAClean(t *testing.T) {
 //
 // F4
 func TestUseFoundWhileReplanning(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.steps["verify"] = 2
 	ok[contract.Result](w.unbind("i1"))
 	discovers := count(w.scheduledActivities, "Discover")
@@ -129,8 +127,7 @@ func TestNovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
 //
 // F6
 func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
 		for range 3 {
 			w.signal(name, contract.Hint{Source: "sweep"})
@@ -148,8 +145,7 @@ func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
 //
 // F6
 func TestOldHintsAreDropped(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	old := w.clock().UTC().Format(time.RFC3339Nano)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
@@ -212,8 +208,7 @@ func TestUnreservedByOthersIsReservedAgain(t *testing.T) {
 
 // An inventory that fails for hours is read every half minute, and nothing else happens.
 func TestFailingReadsAreSpaced(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.injectFault = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
 	names := len(w.scheduledActivities)
 	w.signal(contract.SignalRefresh, contract.Hint{Source: "operator"})

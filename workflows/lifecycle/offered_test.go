@@ -51,8 +51,7 @@ func TestABindIsAnsweredAfterALook(t *testing.T) {
 		{"in the next run", func(w *deviceEnv) { w.pass(time.Minute); w.nextRun() }, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			w.host.looks = nil
 			c.lead(w)
 			w.host.looks = nil
@@ -66,8 +65,7 @@ func TestABindIsAnsweredAfterALook(t *testing.T) {
 //
 // F39
 func TestAClaimIsLookedAtOnce(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.pass(time.Minute)
 	w.host.looks = nil
 	ok[contract.BindResult](w.claim("i1", 2*time.Minute))
@@ -94,8 +92,7 @@ func TestOtherHardwareIsNotBound(t *testing.T) {
 			},
 		} {
 			t.Run(bind+" "+name, func(t *testing.T) {
-				w := newDeviceEnv(t, standardPolicy())
-				w.makeAvailable()
+				w := newAvailable(t)
 				w.pass(time.Minute)
 				steps := len(w.host.inputs)
 				get := lead(w)
@@ -118,8 +115,7 @@ func TestOtherHardwareIsNotBound(t *testing.T) {
 func TestAWrittenDeviceIsCleanedBeforeItIsBound(t *testing.T) {
 	for bind, lead := range binds {
 		t.Run(bind, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			w.pass(time.Minute)
 			get := lead(w)
 			w.writeUnseen()
@@ -148,8 +144,7 @@ func (w *deviceEnv) writeUnseen() {
 func TestASilentHostRefusesABind(t *testing.T) {
 	for bind, lead := range binds {
 		t.Run(bind, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			w.pass(time.Minute)
 			get := lead(w)
 			w.host.up = false
@@ -191,8 +186,7 @@ func TestTheHostLooksWhenHardwareChanges(t *testing.T) {
 		{"bound", func(w *deviceEnv) { ok[contract.BindResult](w.bind("i1", "r1")) }, device.Allocated},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			c.lead(w)
 			w.host.looks = nil
 			w.signal(contract.SignalRefresh, eventOfHardware)
@@ -252,8 +246,7 @@ func TestAnEventOfANovaDevice(t *testing.T) {
 // F39
 func TestAWrittenDeviceIsNotOffered(t *testing.T) {
 	t.Run("manageable", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		ok[contract.Result](w.ask(contract.UpdateManage))
 		w.writeUnseen()
 		w.requireNotOffered("unknown data")
@@ -262,8 +255,7 @@ func TestAWrittenDeviceIsNotOffered(t *testing.T) {
 		require.True(t, w.host.clean())
 	})
 	t.Run("in maintenance", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		ok[contract.Result](w.maintain(false))
 		w.writeUnseen()
 		w.requireNotOffered("unknown data")
@@ -280,8 +272,7 @@ func TestAWrittenDeviceIsNotOffered(t *testing.T) {
 		w.reach(device.Available)
 	})
 	t.Run("before a late return", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeBound("i1")
+		w := newBound(t)
 		away := false
 		w.inventory.injectFault = func(call string, after bool) error {
 			away = away || call == "PutReserved" && !after && w.host.journal.step == "verify" && w.host.journal.done && len(w.host.inputs) == 4
@@ -332,8 +323,7 @@ func TestANotSanitizedReturnAcceptsWhatIsThere(t *testing.T) {
 func TestUnbindDuringALook(t *testing.T) {
 	for name, swapped := range map[string]bool{"the enrolled hardware": false, "other hardware": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			w.pass(time.Minute)
 			bind := w.bind("i1", "r1")
 			w.until("its look", func() bool { return w.activitiesInFlight > 0 })
@@ -358,8 +348,7 @@ func TestUnbindDuringALook(t *testing.T) {
 //
 // F39
 func TestAnEventDuringALook(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.pass(time.Minute)
 	w.host.looks = nil
 	bind := w.bind("i1", "r1")
@@ -377,8 +366,7 @@ func TestAnEventDuringALook(t *testing.T) {
 //
 // F24, F39
 func TestABurnIsRecordedBeforeItsWrite(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.pass(time.Minute)
 	var looked, wrote time.Time
 	w.host.injectFault = func(string, int) error { looked = w.clock(); return nil }

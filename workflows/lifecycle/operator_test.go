@@ -109,8 +109,7 @@ func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
 // Maintenance may begin at any time, and keeps the device out of the pool at the end of its
 // clean.
 func TestMaintenanceDuringAClean(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	ok[contract.Result](w.maintain(false))
@@ -133,8 +132,7 @@ func TestMaintenanceAndBindAtOnce(t *testing.T) {
 	} {
 		for _, between := range []time.Duration{1, time.Second, 3 * time.Second} {
 			t.Run(name+" "+between.String(), func(t *testing.T) {
-				w := newDeviceEnv(t, standardPolicy())
-				w.makeAvailable()
+				w := newAvailable(t)
 				w.slow("", 2*time.Second, 2*time.Second)
 				out := verb(w)
 				w.pass(between)
@@ -153,8 +151,7 @@ func TestMaintenanceAndBindAtOnce(t *testing.T) {
 // The inventory does not answer: maintenance is refused, and the device re-checks.
 func TestMaintenanceThatCouldNotReserve(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.inventory.injectFault = times(1, "PutReserved", after, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 		w.maintain(false).refused(device.CodeInventoryInvalid)
 		w.pass(time.Minute)
@@ -178,8 +175,7 @@ func TestLeavingThePoolReservesFirst(t *testing.T) {
 		"manage": func(w *deviceEnv) *call { return w.ask(contract.UpdateManage) },
 		"retire": func(w *deviceEnv) *call { return w.ask(contract.UpdateRetire) },
 	} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.requireMaintenanceReserved()
 		w.slow("", 3*time.Second, 3*time.Second)
 		ok[contract.Result](verb(w))
@@ -258,8 +254,7 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 		"with its host unreachable": func(w *deviceEnv) { w.host.crash() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			w.ask(contract.UpdateForget).refused(device.CodeRefused)
 			ok[contract.Result](w.ask(contract.UpdateRetire))
 			w.idle()
@@ -282,8 +277,7 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 //
 // D10
 func TestForgetIsRefusedWhileInUse(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	ok[contract.Result](w.ask(contract.UpdateRetire))
 	w.idle()
 	w.inventory.allocateUnchecked("c1")
@@ -299,8 +293,7 @@ func TestForgetIsRefusedWhileInUse(t *testing.T) {
 //
 // D10
 func TestForgetAfterALoss(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
 	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: true}))
 	w.pass(10 * time.Minute)

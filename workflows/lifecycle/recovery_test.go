@@ -118,8 +118,7 @@ func TestRecovery_UnknownOperationIsNotUncleanable(t *testing.T) {
 // Terminated again before the first recovery was complete: the run before that recovery counts,
 // not the recovery's own run.
 func TestRecovery_TerminatedAgainWhileUnknown(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.idle()
 	w.inventory.injectFault = func(string, bool) error { return lostAnswer() } // the recovery cannot go on
 	for range 3 {
@@ -245,8 +244,7 @@ func TestInvalidatedKeepsTheInstance(t *testing.T) {
 		"an earlier one, unbound, listed late": {contract.PreviousRun{RunID: "r0"}, -time.Hour, "i1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			w.pass(time.Second)
 			c.previous.EndedAt = w.clock().Add(c.ended)
 			w.previousRun = c.previous
@@ -317,8 +315,7 @@ func TestRunBeforeTheEnrollmentIsIgnored(t *testing.T) {
 //
 // F10
 func TestInventoryGenerationIsAhead(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.allocate("c1")
 	w.host.writeAsTenant("c1")
 	w.inventory.free("c1") // and reserved is 0 as if nothing had been
@@ -334,8 +331,7 @@ func TestInventoryGenerationIsAhead(t *testing.T) {
 //
 // F10
 func TestUnknownWaitsForItsInventory(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.injectFault = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
 	w.signal(contract.SignalObserved, w.hintFromNewerHost(func(r *contract.HostDeviceRecord) { r.Seq += 2 }))
 	w.pass(10 * time.Minute)
@@ -353,8 +349,7 @@ func TestUnknownWaitsForItsInventory(t *testing.T) {
 //
 // F10
 func TestRepeatedHintInvalidatesOnce(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	hint := w.hintFromNewerHost(func(r *contract.HostDeviceRecord) { r.Seq += 2; r.Clean += 2 })
 	w.signal(contract.SignalObserved, hint)
 	w.reach(device.PendingCleaning)

@@ -138,8 +138,7 @@ func TestRepeated_UpdateChangesNothing(t *testing.T) {
 // device any more.
 func TestRepeated_BindOfAnEndedBindingIsRefused(t *testing.T) {
 	for _, request := range []string{"r1", ""} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		c := w.bind("i1", request)
 		require.Equal(t, 1, ok[contract.BindResult](c).Binding)
 		w.nextRun()
@@ -150,8 +149,7 @@ func TestRepeated_BindOfAnEndedBindingIsRefused(t *testing.T) {
 }
 
 func TestRepeated_ClaimIsNotRenewed(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	c := w.claim("i1", 1000*time.Hour)
 	ok[contract.BindResult](c)
 	ok[contract.Result](w.unclaim("i1"))
@@ -161,8 +159,7 @@ func TestRepeated_ClaimIsNotRenewed(t *testing.T) {
 
 // A failed update is recorded with its failure, and is not tried again.
 func TestRepeated_FailedBindFailsAgain(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.injectFault = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 	c := w.bind("i1", "r1")
 	c.refused(device.CodeInventoryInvalid)
@@ -174,8 +171,7 @@ func TestRepeated_FailedBindFailsAgain(t *testing.T) {
 
 // 40 updates are remembered, not more.
 func TestRepeated_MemoryIsBounded(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	for range 30 {
 		ok[contract.Result](w.maintain(false))
 		ok[contract.Result](w.maintain(true))

@@ -109,8 +109,7 @@ func TestSignals_TooLong(t *testing.T) {
 
 // Hints that cannot be read change nothing and stop nothing.
 func TestSignals_CorruptHints(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
 		for _, in := range []any{7, "x", []int{1}, map[string]any{"binding": "one"}, map[string]any{"host": 3}} {
 			w.signal(name, in)

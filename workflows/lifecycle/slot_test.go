@@ -79,8 +79,7 @@ func newQueued(t *testing.T, limits device.Limits) *deviceEnv {
 }
 
 func TestWithoutLimitsNothingIsAsked(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	require.Empty(t, w.limits.requests)

@@ -24,8 +24,7 @@ func (w *deviceEnv) actsOf(verb device.EventKind) (found []contract.Act) {
 // Each binding says when it began and ended, by whom and why: also where the inventory shows
 // it, and where a retirement ends it. What is kept survives a continue-as-new.
 func TestBindingsSayWhenAndByWhom(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.pass(time.Minute)
 	began := w.clock()
 	ok[contract.BindResult](w.send(contract.UpdateBind, "", contract.BindInput{Instance: "i1", Request: "r1", Reason: "a demo", Caller: ann}))
@@ -127,8 +126,7 @@ func TestAFailedCleanStaysVisible(t *testing.T) {
 // A Cancel that ends a clean is an act; one that changes nothing is none. A signal says that it
 // is one. Neither says who sent it.
 func TestACancelIsAnAct(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	before := w.verbs()
 	w.cancel()
 	w.pass(time.Second)
@@ -167,8 +165,7 @@ func TestAResumeIsAnActOfTheDevicesThatWaited(t *testing.T) {
 // as one by callers who say nothing.
 func TestWhatIsKeptCostsNoEvent(t *testing.T) {
 	turnover := func(by contract.Caller, reason string) int {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		activities, upserts := len(w.scheduledActivities), w.upserts
 		ok[contract.BindResult](w.send(contract.UpdateBind, "", contract.BindInput{Instance: "i1", Request: "r1", Reason: reason, Caller: by}))
 		ok[contract.Result](w.send(contract.UpdateUnbind, "", contract.UnbindInput{Instance: "i1", Reason: reason, Caller: by}))

@@ -31,8 +31,7 @@ func TestOneTimeUseIsOptIn(t *testing.T) {
 //
 // S0.7, S3.18
 func TestUnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.cancelDelay = time.Hour
 	writes, at := len(w.inventory.writes), w.clock()
 	r := ok[contract.Result](w.unbind("i1"))
@@ -51,8 +50,7 @@ func TestUnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
 //
 // S0.8, S0.16, S0.17, S0.28, S2.39, S2.43, S3.1, S3.17
 func TestStatesOfATurnover(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	var states []string
 	w.onChange = func() {
 		s := fmt.Sprintf("%s %d", w.view().DeviceState, w.inventory.reserved)
@@ -92,8 +90,7 @@ func TestAStepWithoutAResultIsNoSuccess(t *testing.T) {
 		device.CodeTargetMissing:   func(w *deviceEnv) { w.failStep("zero", blocks-1, device.CodeTargetMissing) }, // it was detached
 	} {
 		t.Run(string(want), func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			prevent(w)
 			ok[contract.Result](w.unbind("i1"))
 			w.pass(24 * time.Hour)
@@ -112,8 +109,7 @@ func TestAStepWithoutAResultIsNoSuccess(t *testing.T) {
 //
 // S2.45, S2.46, S2.47, S2.48, S3.21, S3.24
 func TestErrorAllowsOnlyARetry(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.failStep("zero", 0, device.CodeIO)
 	ok[contract.Result](w.unbind("i1"))
 	failed := w.reach(device.Error)
@@ -170,8 +166,7 @@ func TestAllocatedWithoutABindingAtHostStart(t *testing.T) {
 //
 // S2.50
 func TestStatusAndStateAreIndependent(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.maintain(false))
 	v := w.view()
 	require.Equal(t, device.Maintaining, v.Status)

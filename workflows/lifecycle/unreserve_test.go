@@ -80,8 +80,7 @@ func TestLostUnreserveIsRepeatedWithTheSameGeneration(t *testing.T) {
 //
 // F5
 func TestLateUnreserveHasNoEffect(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.noLocalCalls = true // one in the task calls no more after its second
 	slow := true
 	w.lag = func(activity string) (time.Duration, time.Duration) {
@@ -206,8 +205,7 @@ func TestRefusedUnreserveNeedsTheOperator(t *testing.T) {
 //
 // F5
 func TestLateUnreserveDoesNotFreeADeviceInError(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.slow(contract.ActivityUnreserve, 5*time.Minute, time.Millisecond)
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("verify")
@@ -221,8 +219,7 @@ func TestLateUnreserveDoesNotFreeADeviceInError(t *testing.T) {
 
 // The device is clean and being returned: abort is refused, maintenance is accepted.
 func TestMaintenanceDuringTheReturn(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.slow(contract.ActivityUnreserve, 4*time.Second, 4*time.Second)
 	ok[contract.Result](w.unbind("i1"))
 	w.until("Unreserve", func() bool { return count(w.scheduledActivities, "Unreserve") == 2 })

@@ -72,8 +72,7 @@ func TestSwappedHardwareIsNotOffered(t *testing.T) {
 //
 // F27
 func TestMaintenanceGoesOnWhereTheLookFails(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	ok[contract.Result](w.maintain(false))
 	w.host.injectFault = func(string, int) error { return refuse(device.Permanent, device.CodeTargetBusy) }
 	w.maintain(true).refused(device.CodeTargetBusy)
@@ -117,8 +116,7 @@ func TestReturnedWithoutACleanOnlyIfSeen(t *testing.T) {
 func TestALateReturnLooksAgain(t *testing.T) {
 	for name, swapped := range map[string]bool{"the same hardware": false, "swapped meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			away := false
 			w.inventory.injectFault = func(call string, after bool) error {
 				away = away || call == "PutReserved" && !after && w.host.journal.step == "verify" && w.host.journal.done && len(w.host.inputs) == 4
@@ -154,8 +152,7 @@ func TestALateReturnLooksAgain(t *testing.T) {
 //
 // F27, D10
 func TestAMovedDeviceIsDirty(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	ok[contract.Result](w.ask(contract.UpdateManage))
 	require.False(t, w.view().Dirty)
 	ok[contract.Result](w.move("d2"))
@@ -186,8 +183,7 @@ func TestAFailedLookTakesTheDeviceOutOfThePool(t *testing.T) {
 		device.CodeUnknownDriver, device.CodeInternal, device.CodeIdentityChanged, device.CodeTargetMissing,
 	} {
 		t.Run(string(code), func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			w.host.injectFault = func(string, int) error { return refuse(device.Permanent, code) }
 			w.host.writeAsTenant("unknown data")
 			w.signal(contract.SignalObserved, w.host.hint(w.clock()))
@@ -204,8 +200,7 @@ func TestAFailedLookTakesTheDeviceOutOfThePool(t *testing.T) {
 		})
 	}
 	t.Run("a host that does not answer", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.host.up = false
 		w.signal(contract.SignalRefresh, contract.Hint{})
 		w.pass(time.Hour)

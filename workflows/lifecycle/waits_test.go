@@ -117,8 +117,7 @@ func TestWaitsShowTheirCause(t *testing.T) {
 //
 // F29
 func TestUnreachableHost_IsShownSoon(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
 	w.pass(30 * time.Second)
@@ -135,8 +134,7 @@ func TestUnreachableHost_IsShownSoon(t *testing.T) {
 //
 // F29
 func TestReportsOfSteps(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	report := contract.WaitReport{For: contract.WaitHost, Stalled: true, Fault: device.Fault{Code: device.CodeNoProgress, Message: "m", Remedy: "r"}}
 	send := func(seq int64, over bool) {
 		in := report
@@ -166,8 +164,7 @@ func TestReportsOfSteps(t *testing.T) {
 //
 // F29
 func TestAQueueThatMovesDoesNotCallTheOperator(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	w.host.injectFault = func(string, int) error { return refuse(device.Transient, device.CodeWaitingForSlot) }
@@ -220,8 +217,7 @@ func TestACleanThatWaitsForItsProviderIsAborted(t *testing.T) {
 
 // Failed work is tried again after a second, and at once after a hint.
 func TestFailedWorkIsTriedAgainSoon(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.inventory.injectFault = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
 	reads := func() int { return count(w.scheduledActivities, contract.ActivityReadReservation) }
 	before := reads()

@@ -76,8 +76,7 @@ func TestTheRecordOfABoundDeviceIsWrittenAgain(t *testing.T) {
 	noTenant := ""
 	for name, record := range map[string]*string{"removed": nil, "no instance": &noTenant} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			w.inventory.tenant = record
 			w.signal(contract.SignalReleased, contract.Hint{})
 			w.until("the record", func() bool { return w.inventory.tenant != nil && *w.inventory.tenant == "i1" })
@@ -126,8 +125,7 @@ func TestWithoutARecordTheOperatorDecides(t *testing.T) {
 func TestForgottenWhileItsHostIsAway(t *testing.T) {
 	for name, away := range map[string]bool{"there": false, "away": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			ok[contract.Result](w.ask(contract.UpdateRetire))
 			if away {
 				w.host.crash()
@@ -150,8 +148,7 @@ func TestForgottenWhileItsHostIsAway(t *testing.T) {
 //
 // F24, F29
 func TestAFormerInstanceThatMayBeBackCallsTheOperator(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.slow("", 2*time.Second, time.Millisecond)
 	ok[contract.Result](w.unbind("i1"))
 	w.pass(time.Second)
@@ -173,8 +170,7 @@ func TestAFormerInstanceThatMayBeBackCallsTheOperator(t *testing.T) {
 //
 // F36
 func TestATenantUnbindsDuringTheCleanThatForgotIt(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("verify")
 	w.host.cancelDelay = 10 * time.Second
