@@ -147,7 +147,10 @@ func (s *Site) AwaitTenant(t testing.TB, d Device, tenant string, nonce uint64, 
 	t.Helper()
 	v := s.AwaitStatus(t, d.Name, within, "to be "+tenant+"'s", heldBy(Instance(tenant)))
 	d.RequireStamps(t, nonce)
-	require.Equal(t, 1, s.Provider(t, d.Name).Reserved)
+	Await(t, 10*time.Second, d.Name+" to be reserved", func() (bool, string) { // its provider may have to be made again
+		p, err := s.Site.Provider(d.Name)
+		return err == nil && p.Reserved == 1, fmt.Sprint(p, err)
+	})
 	return v
 }
 

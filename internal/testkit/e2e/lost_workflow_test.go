@@ -25,7 +25,7 @@ func erase(t *testing.T, s *Site, name string) {
 		Namespace: s.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(name)},
 	})
 	require.NoError(t, err)
-	Await(t, 20*time.Second, "the workflow of "+name+" to be gone", func() (bool, string) {
+	Await(t, time.Minute, "the workflow of "+name+" to be gone", func() (bool, string) {
 		now, found, err := s.Workflows().LastRun(t.Context(), name)
 		return err == nil && (!found || now.RunID != erased), "" // its host may have brought it back
 	})
