@@ -84,7 +84,7 @@ func TestAWorkerRefusesAnotherServer(t *testing.T) {
 
 	accept := func(server *site.Server) {
 		t.Helper()
-		s.Server = server
+		s.serve(t, server)
 		w.Address, w.Env = server.Address, []string{"BURNISH_ACCEPT_SERVER=" + clusterOf(t, server, s.Namespace) + "/" + s.Namespace}
 		w.Start(t)
 	}

@@ -57,12 +57,19 @@ func siteOn(t testing.TB, server *site.Server) *Site {
 	s, err := site.New(programs, server, host, host, dir)
 	require.NoError(t, err)
 	s.Files = inPlaceDir(t, s.Files)
+	own := &Site{Site: s}
+	own.serve(t, server)
+	own.Allow(t, s.Files+"/**")
+	return own
+}
+
+// serve makes a server the site's.
+func (s *Site) serve(t testing.TB, server *site.Server) {
+	t.Helper()
 	c, err := server.Dial(s.Namespace)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	own := &Site{Site: s, Client: c}
-	own.Allow(t, s.Files+"/**")
-	return own
+	s.Server, s.Client = server, c
 }
 
 // inPlaceDir gives a folder whose file system overwrites in place: the wanted one, or else
