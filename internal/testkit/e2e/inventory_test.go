@@ -15,7 +15,6 @@ import (
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
-	"burnish/internal/inventory/file"
 	"burnish/internal/testkit/site"
 	"burnish/internal/testkit/suites/hardwaretest"
 	"burnish/workflows/contract"
@@ -189,81 +188,6 @@ func (s *Site) awaitFailure(t *testing.T, name, step, text string) {
 		p := s.Pending(t, name, step)
 		return p.GetAttempt() > 1 && strings.Contains(p.GetLastFailure().GetMessage(), text), p.String()
 	})
-}
-
-// allocate gives the device to a consumer, as a scheduler does that had read the provider
-// before Burnish reserved it: reserved is as before afterwards.
-func allocate(t *testing.T, store *file.Store, name, consumer string) {
-	t.Helper()
-	uuid := contract.DeviceUUID(name)
-	before, err := store.Reservation(t.Context(), uuid)
-	require.NoError(t, err)
-	if before.Reserved > 0 {
-		_, err = store.PutReserved(t.Context(), uuid, before.Generation, 0, nil)
-		require.NoError(t, err)
-	}
-	require.NoError(t, store.UnsafeAllocate(t.Context(), uuid, consumer))
-	if before.Reserved > 0 {
-		now, err := store.Reservation(t.Context(), uuid)
-		require.NoError(t, err)
-		_, err = store.PutReserved(t.Context(), uuid, now.Generation, before.Reserved, nil)
-		require.NoError(t, err)
-	}
-}
-
-func signalObserved(t *testing.T, s *Site) {
-	t.Helper()
-	s.Signal(t, "d1", contract.SignalObserved, contract.Hint{Source: "test"})
-}
-
-// A consumer appears in the middle of a clean: a hint stops the clean, and the workflow
-// waits for its end; without a hint the device's return notices the consumer (F4, F5).
-//
-// F4
-func TestUsedWhileCleaning(t *testing.T) {
-	t.Parallel()
-	for _, hinted := range []bool{true, false} {
-		t.Run(fmt.Sprintf("hinted %v", hinted), func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t)
-			s.Run(t, "all")
-			delay := 3 * time.Second
-			if hinted {
-				delay = 15 * time.Second // a running step is canceled at its next heartbeat
-			}
-			d := enrollDirty(t, s, "fake", 32*MiB, delay)
-			s.AwaitMidWipe(t, d, 0, 20*time.Second)
-			allocate(t, s.Store(t), "d1", Instance("nova"))
-			if hinted {
-				signalObserved(t, s)
-			}
-			s.AwaitDevice(t, "d1", 30*time.Second, "to be the consumer's", func(v contract.DeviceStatus) bool {
-				require.NotEqual(t, device.Available, v.DeviceState)
-				return v.DeviceState == device.Allocated && *v.InstanceUUID == Instance("nova")
-			})
-			if hinted {
-				stamped, _, _ := d.Count(t, 1)
-				require.NotZero(t, stamped, "the wipe was not stopped")
-			}
-			d.Stamp(t, 5)
-			p := s.Provider(t, "d1")
-			require.Equal(t, [2]int{1, 1}, [2]int{p.Reserved, p.Used})
-			RequireThroughout(t, 3*time.Second, "nothing destructive", func() (bool, string) {
-				stamped, zero, other := d.Count(t, 5)
-				return stamped == d.Blocks(), fmt.Sprint(stamped, zero, other)
-			})
-			s.AwaitTenant(t, d, "nova", 5, time.Second)
-			require.Nil(t, s.Pending(t, "d1", "zero"))
-
-			// Its end is the instance's unbind, not an inventory that shows no use (F6).
-			require.NoError(t, s.Store(t).UnsafeDeallocate(t.Context(), contract.DeviceUUID("d1"), Instance("nova")))
-			signalObserved(t, s)
-			s.RequireUntouched(t, d, 5, time.Second)
-			s.AwaitTenant(t, d, "nova", 5, time.Second)
-			s.Unbind(t, "d1", "nova")
-			s.AwaitReturned(t, d, 40*time.Second)
-		})
-	}
 }
 
 // A step that runs and does not get on looks like any other in the heartbeats: show says since

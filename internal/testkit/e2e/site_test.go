@@ -16,7 +16,6 @@ import (
 	sdkclient "go.temporal.io/sdk/client"
 
 	"burnish/internal/device"
-	"burnish/internal/inventory/file"
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
 	"burnish/workflows/client"
@@ -254,14 +253,6 @@ func (s *Site) AwaitReserved(t testing.TB, name string, reserved int) {
 		p := s.Provider(t, name)
 		return p.Reserved == reserved, fmt.Sprint(p)
 	})
-}
-
-// Store opens the inventory beside the worker that has it open.
-func (s *Site) Store(t testing.TB) *file.Store {
-	t.Helper()
-	store, err := file.New(filepath.Join(s.State, "inventory"))
-	require.NoError(t, err)
-	return store
 }
 
 // Worker is a worker of one test.
