@@ -261,7 +261,7 @@ var lifecycleMutations = []mutation{
 		file: "workflows/lifecycle/lifecycle.go",
 		old:  `!workflow.AllHandlersFinished(ctx) || `,
 		new:  ``,
-		pkg:  "./workflows/lifecycle", run: "TestContinueAsNew_NotWhileAHandlerRuns",
+		pkg:  "./workflows/lifecycle", run: "TestContinueAsNew_NotWhileAnythingRuns",
 	},
 	{
 		rule: "F29", name: "a wait that lasts calls the operator",
