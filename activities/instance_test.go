@@ -121,8 +121,8 @@ func askWith(t *testing.T, s sdkclient.Client, store inventory.Store, name strin
 	return answer, err
 }
 
-func bound(name string, binding int) contract.BindResult {
-	return contract.BindResult{Binding: binding, Device: contract.DeviceStatus{Name: name, Type: "NVME", Hostname: "h1", Serial: "S-" + name, DeviceState: device.Allocated}}
+func bound(name string, binding int) contract.Result {
+	return contract.Result{Binding: binding, Device: contract.DeviceStatus{Name: name, Type: "NVME", Hostname: "h1", Serial: "S-" + name, DeviceState: device.Allocated}}
 }
 
 func refusedBy(name string, state device.State) error {

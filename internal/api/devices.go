@@ -16,7 +16,6 @@ import (
 type Devices interface {
 	Reader
 	Writer
-	Instances
 	Describe(ctx context.Context, name string) (client.Execution, error)
 	Query(ctx context.Context, name string) (contract.DeviceStatus, error)
 	ByUUID(ctx context.Context, uuid string) (client.Execution, bool, error)

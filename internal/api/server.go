@@ -15,6 +15,7 @@ import (
 	"burnish/internal/api/access"
 	"burnish/internal/device"
 	"burnish/workflows/client"
+	"burnish/workflows/contract"
 )
 
 // Options are what the API needs.
@@ -32,6 +33,8 @@ type Options struct {
 	Metrics http.Handler
 	// Ready says why the API cannot answer at present; nil if it can.
 	Ready func(ctx context.Context) error
+	// Verbs are what may be asked of devices; nil: contract.Verbs.
+	Verbs []contract.Verb
 	// Timeout bounds one request to Temporal; 0 is DefaultTimeout.
 	Timeout time.Duration
 }
@@ -66,7 +69,10 @@ type server struct {
 // New returns the API's handler.
 func New(o Options) http.Handler {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	return &server{Options: o, paths: pathsOf(routes()), names: newNameCache(), pages: newPace(pageRest), single: newPace(deviceRest)}
+	if o.Verbs == nil {
+		o.Verbs = contract.Verbs
+	}
+	return &server{Options: o, paths: pathsOf(routes(o.Verbs)), names: newNameCache(), pages: newPace(pageRest), single: newPace(deviceRest)}
 }
 
 // call is one request on its way to its answer.

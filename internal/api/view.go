@@ -120,6 +120,7 @@ func isPlain(text string) bool {
 
 // resultView is the answer to a change, as its caller sees it.
 type resultView struct {
+	Binding int        `json:"binding,omitempty"`
 	Device  deviceView `json:"device"`
 	Already bool       `json:"already,omitempty"`
 	Note    string     `json:"note,omitempty"`
@@ -131,5 +132,5 @@ func (c *call) result(r contract.Result, err error) (any, error) {
 		return nil, err
 	}
 	c.names.add(r.Device.Name)
-	return resultView{c.view(r.Device), r.Already, r.Note}, nil
+	return resultView{r.Binding, c.view(r.Device), r.Already, r.Note}, nil
 }

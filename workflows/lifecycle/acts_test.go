@@ -36,7 +36,7 @@ func TestActsAreKept(t *testing.T) {
 	w := newAvailable(t)
 	w.pass(time.Minute)
 	at := w.clock().Truncate(time.Second)
-	c := w.send(contract.UpdateMaintain, "", contract.MaintainInput{Reason: "a new\nfan", Caller: ann})
+	c := w.send(contract.VerbMaintain.Update(), "", contract.MaintenanceInput{Reason: "a new\nfan", Caller: ann})
 	ok[contract.Result](c)
 	last := w.lastAct()
 	require.WithinDuration(t, at, last.At, 2*time.Second)
@@ -45,7 +45,7 @@ func TestActsAreKept(t *testing.T) {
 	require.Equal(t, contract.Act{Verb: "maintain", By: "ann (42)", From: "192.0.2.7", Reason: "a new fan", Request: c.id}, last)
 	ok[contract.Result](w.maintain(true))
 	require.Equal(t, []string{"enroll provide", "maintain", "maintain off"}, w.verbs())
-	ok[contract.BindResult](w.bind("i1", "r1"))
+	ok[contract.Result](w.bind("i1", "r1"))
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	w.nextRun()
@@ -58,11 +58,11 @@ func TestActsAreThoseThatChangedSomething(t *testing.T) {
 	w := newAvailable(t)
 	before := w.verbs()
 	w.cleanUp().refused(device.CodeRefused)
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	require.Equal(t, before, w.verbs())
-	c := w.ask(contract.UpdateManage)
+	c := w.ask(contract.VerbManage.Update())
 	ok[contract.Result](c)
-	ok[contract.Result](w.ask(contract.UpdateManage))
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	ok[contract.Result](w.send(c.verb, c.id, c.in))
 	w.nextRun()
 	ok[contract.Result](w.send(c.verb, c.id, c.in))
@@ -95,7 +95,7 @@ func TestActsOfTheCleanSignal(t *testing.T) {
 func TestActsAreBounded(t *testing.T) {
 	w := newAvailable(t)
 	for i := range 15 {
-		ok[contract.Result](w.send(contract.UpdateMaintain, "", contract.MaintainInput{Reason: fmt.Sprint("hold ", i)}))
+		ok[contract.Result](w.send(contract.VerbMaintain.Update(), "", contract.MaintenanceInput{Reason: fmt.Sprint("hold ", i)}))
 		ok[contract.Result](w.maintain(true))
 	}
 	acts := w.view().Acts
@@ -103,7 +103,7 @@ func TestActsAreBounded(t *testing.T) {
 	require.Equal(t, "hold 5", acts[0].Reason)
 	long := strings.Repeat("ä", 1000)
 	for range 12 {
-		ok[contract.Result](w.send(contract.UpdateMaintain, "", contract.MaintainInput{Reason: long, Caller: contract.Caller{By: long, From: long}}))
+		ok[contract.Result](w.send(contract.VerbMaintain.Update(), "", contract.MaintenanceInput{Reason: long, Caller: contract.Caller{By: long, From: long}}))
 		ok[contract.Result](w.maintain(true))
 	}
 	acts = w.view().Acts
@@ -119,15 +119,15 @@ func TestActsAreBounded(t *testing.T) {
 // A key stands for one request: another body under it is refused, in a later run too.
 func TestARequestKeyStandsForOneBody(t *testing.T) {
 	w := newAvailable(t)
-	in := contract.MaintainInput{Reason: "fan"}
+	in := contract.MaintenanceInput{Reason: "fan"}
 	first, other := contract.RequestID("k1", []byte("fan")), contract.RequestID("k1", []byte("disk"))
-	ok[contract.Result](w.send(contract.UpdateMaintain, first, in))
+	ok[contract.Result](w.send(contract.VerbMaintain.Update(), first, in))
 	for range 2 {
-		w.send(contract.UpdateMaintain, other, contract.MaintainInput{Reason: "disk"}).refused(device.CodeRequestReused)
-		ok[contract.Result](w.send(contract.UpdateMaintain, first, in))
+		w.send(contract.VerbMaintain.Update(), other, contract.MaintenanceInput{Reason: "disk"}).refused(device.CodeRequestReused)
+		ok[contract.Result](w.send(contract.VerbMaintain.Update(), first, in))
 		w.nextRun()
 	}
-	ok[contract.Result](w.send(contract.UpdateMaintain, contract.RequestID("k2", []byte("disk")), contract.MaintainInput{Reason: "disk"}))
+	ok[contract.Result](w.send(contract.VerbMaintain.Update(), contract.RequestID("k2", []byte("disk")), contract.MaintenanceInput{Reason: "disk"}))
 	require.Contains(t, w.view().MaintenanceReason, "disk")
 }
 
@@ -137,7 +137,7 @@ func TestRepeated_EnrollmentProvidesOnce(t *testing.T) {
 	c := w.enroll(true)
 	ok[contract.Result](c)
 	w.reach(device.Available)
-	ok[contract.Result](w.ask(contract.UpdateManage))
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	w.nextRun()
 	ok[contract.Result](w.send(c.verb, c.id, c.in))
 	w.pass(time.Hour)

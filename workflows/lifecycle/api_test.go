@@ -59,6 +59,11 @@ func (s envServer) QueryWorkflow(_ context.Context, workflow, _, query string, a
 	return s.w.env.QueryWorkflow(query, args...)
 }
 
+func (s envServer) QueryWorkflowWithOptions(ctx context.Context, r *sdkclient.QueryWorkflowWithOptionsRequest) (*sdkclient.QueryWorkflowWithOptionsResponse, error) {
+	value, err := s.QueryWorkflow(ctx, r.WorkflowID, "", r.QueryType, r.Args...)
+	return &sdkclient.QueryWorkflowWithOptionsResponse{QueryResult: value}, err
+}
+
 func (s envServer) DescribeWorkflowExecution(_ context.Context, workflow, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	if err := s.has(workflow); err != nil {
 		return nil, err
@@ -219,7 +224,7 @@ func TestCleanOverTheAPI(t *testing.T) {
 func TestADeviceOfNoPoolOverTheAPI(t *testing.T) {
 	w := newAvailable(t)
 	answer := overAPI(t, w)("admin", "POST", "/v2/devices/d1/migrate-pool", `{"reason":"r"}`)
-	requireAPIFault(t, answer, http.StatusConflict, device.CodeRefused, "")
+	requireAPIFault(t, answer, http.StatusConflict, device.CodeRefused, device.Available)
 	require.Contains(t, answer.Body.String(), "it is in no pool")
 }
 

@@ -94,7 +94,7 @@ func TestPowerIsNoUseByOthers(t *testing.T) {
 				}
 				return lag(activity)
 			}
-			ok[contract.Result](w.send(contract.UpdatePower, "", contract.PowerInput{Action: "on"}))
+			ok[contract.Result](w.send(contract.VerbPower.Update(), "", contract.PowerInput{Target: "on"}))
 			w.lag = lag
 			w.poll(contract.SignalFreed)
 			w.requireAvailableWithoutProfile()

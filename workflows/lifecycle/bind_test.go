@@ -42,8 +42,8 @@ func TestBindIsRefusedFromAnyOtherState(t *testing.T) {
 		"cleaning":   func(w *deviceEnv) { w.makeBound("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("verify") },
 		"error":      func(w *deviceEnv) { w.makeFailed() },
 		"held":       func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)) },
-		"claimed":    func(w *deviceEnv) { w.makeAvailable(); ok[contract.BindResult](w.claim("i1", time.Hour)) },
-		"retired":    func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateRetire)) },
+		"claimed":    func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.claim("i1", time.Hour)) },
+		"retired":    func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.VerbRetire.Update())) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newDeviceEnv(t, standardPolicy())
@@ -61,12 +61,12 @@ func TestBindAgainIsTheSameBinding(t *testing.T) {
 	require.Equal(t, 1, w.makeBound("i1"))
 	writes := len(w.inventory.writes)
 	for range 2 {
-		again := ok[contract.BindResult](w.bind("i1", "r-i1"))
+		again := ok[contract.Result](w.bind("i1", "r-i1"))
 		require.Equal(t, 1, again.Binding)
 		require.True(t, again.Already)
 		w.nextRun()
 	}
-	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "")).Binding, "the instance that has it, without a request")
+	require.Equal(t, 1, ok[contract.Result](w.bind("i1", "")).Binding, "the instance that has it, without a request")
 	w.bind("i1", "another request").refused(device.CodeRefused)
 	w.bind("i9", "").refused(device.CodeRefused)
 	w.bind("i9", "r-i1").refused(device.CodeRefused)
@@ -78,7 +78,7 @@ func TestBindAgainIsTheSameBinding(t *testing.T) {
 	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
 	w.nextRun()
 	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
-	require.Equal(t, 2, ok[contract.BindResult](w.bind("i1", "r2")).Binding)
+	require.Equal(t, 2, ok[contract.Result](w.bind("i1", "r2")).Binding)
 	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
 }
 
@@ -90,8 +90,8 @@ func TestBindAgainWhileTheFirstIsUnderWay(t *testing.T) {
 	first := w.bind("i1", "r1")
 	w.pass(time.Second)
 	second := w.bind("i1", "r1")
-	require.Equal(t, 1, ok[contract.BindResult](first).Binding)
-	require.Equal(t, 1, ok[contract.BindResult](second).Binding)
+	require.Equal(t, 1, ok[contract.Result](first).Binding)
+	require.Equal(t, 1, ok[contract.Result](second).Binding)
 }
 
 // F6
@@ -116,29 +116,29 @@ func TestRebuildKeepsTheDevice(t *testing.T) {
 	w := newBound(t)
 	names, writes := len(w.scheduledActivities), len(w.inventory.writes)
 	for range 2 {
-		ok[contract.Result](w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}))
+		ok[contract.Result](w.send(contract.VerbRebuild.Update(), "", contract.UnbindInput{Instance: "i1"}))
 	}
-	w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i2"}).refused(device.CodeRefused)
+	w.send(contract.VerbRebuild.Update(), "", contract.UnbindInput{Instance: "i2"}).refused(device.CodeRefused)
 	w.pass(time.Hour)
 	require.Equal(t, []string{contract.ActivityReadReservation}, w.scheduledActivities[names:], "no clean and no burn")
 	require.Len(t, w.inventory.writes, writes)
 	require.Equal(t, 1, w.view().Binding)
 	ok[contract.Result](w.unbind("i1"))
-	w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}).refused(device.CodeRefused)
+	w.send(contract.VerbRebuild.Update(), "", contract.UnbindInput{Instance: "i1"}).refused(device.CodeRefused)
 }
 
 func (w *deviceEnv) claim(instance string, within time.Duration) *call {
-	return w.send(contract.UpdateClaim, "", contract.BindInput{
+	return w.send(contract.VerbClaim.Update(), "", contract.BindInput{
 		Instance: instance, Request: "r-" + instance, Deadline: w.clock().Add(within).Format(time.RFC3339),
 	})
 }
 
 func (w *deviceEnv) burn(instance string) *call {
-	return w.send(contract.UpdateBurn, "", contract.BindInput{Instance: instance, Request: "r-" + instance})
+	return w.send(contract.VerbBurn.Update(), "", contract.BindInput{Instance: instance, Request: "r-" + instance})
 }
 
 func (w *deviceEnv) unclaim(instance string) *call {
-	return w.send(contract.UpdateUnclaim, "", contract.BindInput{Instance: instance, Request: "r-" + instance})
+	return w.send(contract.VerbUnclaim.Update(), "", contract.BindInput{Instance: instance, Request: "r-" + instance})
 }
 
 // makeFailed brings the device into error by a failing step.
@@ -159,31 +159,31 @@ func (w *deviceEnv) makeFailed() {
 // S0.5
 func TestClaimThenBurn(t *testing.T) {
 	w := newAvailable(t)
-	r := ok[contract.BindResult](w.claim("i1", time.Hour))
+	r := ok[contract.Result](w.claim("i1", time.Hour))
 	require.Zero(t, r.Binding)
 	require.Zero(t, w.inventory.reserved, "burned as late as possible")
 	require.Equal(t, "i1", w.view().ClaimedBy)
-	require.True(t, ok[contract.BindResult](w.claim("i1", time.Hour)).Already)
+	require.True(t, ok[contract.Result](w.claim("i1", time.Hour)).Already)
 	w.claim("i2", time.Hour).refused(device.CodeRefused)
 	w.bind("i2", "r-i2").refused(device.CodeRefused)
 	w.burn("i2").refused(device.CodeRefused)
 	w.unclaim("i2").refused(device.CodeRefused)
 	w.nextRun()
-	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
+	require.Equal(t, 1, ok[contract.Result](w.burn("i1")).Binding)
 	require.Equal(t, 1, w.inventory.reserved)
-	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
+	require.Equal(t, 1, ok[contract.Result](w.burn("i1")).Binding)
 }
 
 func TestBindTakesUpItsOwnClaim(t *testing.T) {
 	w := newAvailable(t)
-	ok[contract.BindResult](w.claim("i1", time.Hour))
-	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r-i1")).Binding)
+	ok[contract.Result](w.claim("i1", time.Hour))
+	require.Equal(t, 1, ok[contract.Result](w.bind("i1", "r-i1")).Binding)
 }
 
 func TestUnclaimLeavesTheDeviceAsItWas(t *testing.T) {
 	w := newAvailable(t)
 	cleans, writes := len(w.view().Cleans), len(w.inventory.writes)
-	ok[contract.BindResult](w.claim("i1", time.Hour))
+	ok[contract.Result](w.claim("i1", time.Hour))
 	ok[contract.Result](w.unclaim("i1"))
 	require.True(t, ok[contract.Result](w.unclaim("i1")).Already)
 	w.pass(2 * time.Hour)
@@ -199,7 +199,7 @@ func TestClaimExpiresAtItsDeadline(t *testing.T) {
 		w := newAvailable(t)
 		cleans, writes := len(w.view().Cleans), len(w.inventory.writes)
 		until := w.clock().Add(time.Hour).Truncate(time.Second)
-		ok[contract.BindResult](w.claim("i1", time.Hour))
+		ok[contract.Result](w.claim("i1", time.Hour))
 		for range runs {
 			w.pass(10 * time.Minute)
 			w.nextRun()
@@ -220,17 +220,17 @@ func TestClaimExpiresAtItsDeadline(t *testing.T) {
 func TestClaimNeedsADeadlineAhead(t *testing.T) {
 	w := newAvailable(t)
 	w.claim("i1", -time.Second).refused(device.CodeInvalid)
-	w.send(contract.UpdateClaim, "", contract.BindInput{Instance: "i1", Deadline: "tomorrow"}).refused(device.CodeInvalid)
-	w.send(contract.UpdateClaim, "", contract.BindInput{Deadline: "2031-01-01T00:00:00Z"}).refused(device.CodeInvalid)
+	w.send(contract.VerbClaim.Update(), "", contract.BindInput{Instance: "i1", Deadline: "tomorrow"}).refused(device.CodeInvalid)
+	w.send(contract.VerbClaim.Update(), "", contract.BindInput{Deadline: "2031-01-01T00:00:00Z"}).refused(device.CodeInvalid)
 	require.Empty(t, w.view().ClaimedBy)
 }
 
 // A burn that began holds the device past its claim's deadline.
 func TestDeadlineDoesNotEndABurn(t *testing.T) {
 	w := newAvailable(t)
-	ok[contract.BindResult](w.claim("i1", 3*time.Second))
+	ok[contract.Result](w.claim("i1", 3*time.Second))
 	w.slow("", 4*time.Second, 4*time.Second)
-	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
+	require.Equal(t, 1, ok[contract.Result](w.burn("i1")).Binding)
 }
 
 // A request never gets a second binding, also when more bindings came after it than the history
@@ -239,16 +239,16 @@ func TestDeadlineDoesNotEndABurn(t *testing.T) {
 // F41
 func TestRequestGetsNoSecondBindingAfterManyOthers(t *testing.T) {
 	w := newAvailable(t)
-	ok[contract.BindResult](w.bind("i1", "r0"))
+	ok[contract.Result](w.bind("i1", "r0"))
 	ok[contract.Result](w.unbind("i1"))
 	for n := range contract.KeptBindings + 3 {
 		w.makeAllocatable()
-		ok[contract.BindResult](w.bind("i1", fmt.Sprint("other ", n)))
+		ok[contract.Result](w.bind("i1", fmt.Sprint("other ", n)))
 		ok[contract.Result](w.unbind("i1"))
 	}
 	w.makeAllocatable()
 	w.bind("i1", "r0").refused(device.CodeBindingEnded)
-	w.send(contract.UpdateClaim, "", contract.BindInput{Instance: "i1", Request: "r0", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}).
+	w.send(contract.VerbClaim.Update(), "", contract.BindInput{Instance: "i1", Request: "r0", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}).
 		refused(device.CodeBindingEnded)
-	ok[contract.BindResult](w.bind("i2", "r0")) // another instance's request is another one
+	ok[contract.Result](w.bind("i2", "r0")) // another instance's request is another one
 }

@@ -62,7 +62,7 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 					if after && at == "PutReserved" && (c.code == device.CodeAlreadyBurned || c.code == device.CodeInventoryGenerationAhead) {
 						// The workflow is older than the inventory, which records the instance: it has
 						// the device (F24), and its bind is granted (F42).
-						require.Equal(t, 1, ok[contract.BindResult](bind).Binding)
+						require.Equal(t, 1, ok[contract.Result](bind).Binding)
 						v := w.reach(device.Allocated)
 						require.Equal(t, "i1", *v.InstanceUUID)
 						require.Equal(t, "i1", w.host.blocks[0])
@@ -170,7 +170,7 @@ func TestReserveAttemptThatDied(t *testing.T) {
 		}
 		return time.Millisecond, time.Millisecond
 	}
-	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
+	require.Equal(t, 1, ok[contract.Result](w.bind("i1", "r1")).Binding)
 	require.Len(t, w.inventory.writes, 4, "burned once, after three earlier writes")
 }
 
@@ -181,7 +181,7 @@ func TestASlowInventoryGetsThrough(t *testing.T) {
 	w := newAvailable(t)
 	w.slow("", 12*time.Second, time.Millisecond)
 	before := len(w.scheduledActivities)
-	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
+	require.Equal(t, 1, ok[contract.Result](w.bind("i1", "r1")).Binding)
 	require.Equal(t, []string{"ReserveForBind", "ReserveForBind"}, w.scheduledActivities[before:], "in the task for a second, then as an activity")
 	require.Len(t, w.inventory.writes, 4, "burned once, after three earlier writes")
 	ok[contract.Result](w.unbind("i1"))
@@ -226,7 +226,7 @@ func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 			w.signal(contract.SignalObserved, hint)
 		},
 		"retire --lost": func(w *deviceEnv) {
-			w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "burnt out", Lost: true, Instance: "i1"})
+			w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Reason: "burnt out", Lost: true, Instance: "i1"})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
 	w.pass(time.Second)
 	bind := w.bind("i1", "r1")
 	w.pass(time.Second)
-	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: true, Instance: "i1"}))
+	ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Lost: true, Instance: "i1"}))
 	bind.refused(device.CodeConflict)
 	require.Zero(t, count(w.scheduledActivities, "ReserveForBind"))
 	w.idle()
@@ -272,7 +272,7 @@ func TestBindDuringACheck(t *testing.T) {
 	before := count(w.scheduledActivities, "FindPreviousRun")
 	w.signal(contract.SignalReleased, contract.Hint{})
 	w.pass(time.Millisecond)
-	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
+	require.Equal(t, 1, ok[contract.Result](w.bind("i1", "r1")).Binding)
 	w.pass(time.Minute)
 	require.Equal(t, before, count(w.scheduledActivities, "FindPreviousRun"), "it was invalidated")
 	require.Equal(t, "i1", *w.view().InstanceUUID)

@@ -74,7 +74,7 @@ func TestCancel_DuringABind(t *testing.T) {
 	bind := w.bind("i1", "r1")
 	w.pass(time.Second)
 	w.cancel()
-	require.Equal(t, 1, ok[contract.BindResult](bind).Binding)
+	require.Equal(t, 1, ok[contract.Result](bind).Binding)
 	w.until("the next run", func() bool { return w.runs == 2 })
 	require.Equal(t, "i1", *w.view().InstanceUUID)
 }
@@ -126,7 +126,7 @@ func TestCancel_WhileACleanAwaitsTheOperator(t *testing.T) {
 func TestAStoppedCleanDoesNotEndTheNextOne(t *testing.T) {
 	for name, next := range map[string]func(*deviceEnv){
 		"named steps, and its provider was re-created": func(w *deviceEnv) {
-			ok[contract.Result](w.ask(contract.UpdateManage))
+			ok[contract.Result](w.ask(contract.VerbManage.Update()))
 			ok[contract.Result](w.cleanUp("verify"))
 			w.stepRuns("verify")
 			w.inventory.recreate("again")
@@ -138,7 +138,7 @@ func TestAStoppedCleanDoesNotEndTheNextOne(t *testing.T) {
 			w.inventory.free("c1")
 			w.hintReconcile()
 			w.stepRuns("verify")
-			ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "lost", Lost: true}))
+			ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Reason: "lost", Lost: true}))
 			w.host.discovery.Identity.Serial = "S2"
 			ok[contract.Result](w.replace(contract.ReplaceInput{Reason: "another drive"}))
 		},
@@ -148,7 +148,7 @@ func TestAStoppedCleanDoesNotEndTheNextOne(t *testing.T) {
 			w.makeAvailable()
 			w.host.cancelDelay = time.Minute
 			next(w)
-			ok[contract.Result](w.ask(contract.UpdateProvide))
+			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			require.NotEmpty(t, w.host.running, "its step stops")
 			w.until("its end", func() bool {
 				state := w.view().DeviceState

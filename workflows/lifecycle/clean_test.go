@@ -86,7 +86,7 @@ func TestNamedStepsNeverClearDirty(t *testing.T) {
 	require.True(t, v.Dirty)
 	require.True(t, w.host.clean())
 	require.Equal(t, 1, w.inventory.reserved)
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	w.reach(device.Available)
 	require.Len(t, w.host.inputs, 4, "the full plan runs all the same")
 }
@@ -175,14 +175,14 @@ func TestAbortInEachPhase(t *testing.T) {
 			w.host.cancelDelay = 10 * time.Minute
 			phase.lead(w)
 			asked := w.clock()
-			r := ok[contract.Result](w.ask(contract.UpdateAbort))
+			r := ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 			require.NotEmpty(t, r.Note)
 			require.Less(t, w.clock().Sub(asked), time.Second, "answered at once")
 			if phase.busy != "" {
 				require.Contains(t, r.Note, phase.busy)
 				require.Equal(t, phase.busy, w.host.running)
 				require.Equal(t, device.Cleaning, w.view().DeviceState, "until the step has stopped")
-				require.True(t, ok[contract.Result](w.ask(contract.UpdateAbort)).Already)
+				require.True(t, ok[contract.Result](w.ask(contract.VerbAbort.Update())).Already)
 			}
 			w.onChange = func() {
 				if w.view().DeviceState == device.Error && w.host.running != "" {
@@ -194,7 +194,7 @@ func TestAbortInEachPhase(t *testing.T) {
 			require.True(t, v.Maintenance)
 			require.True(t, v.NeedsOperator)
 			w.idle()
-			w.ask(contract.UpdateAbort).refused(device.CodeRefused)
+			w.ask(contract.VerbAbort.Update()).refused(device.CodeRefused)
 			require.Equal(t, 1, w.inventory.reserved)
 			w.host.restart()
 			w.slow("", time.Millisecond, time.Millisecond)
@@ -211,13 +211,13 @@ func TestAbortInEachPhase(t *testing.T) {
 func TestNothingToAbort(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	ok[contract.Result](w.enroll(false))
-	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	w.ask(contract.VerbAbort.Update()).refused(device.CodeRefused)
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	w.reach(device.Available)
 	w.idle()
-	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
+	w.ask(contract.VerbAbort.Update()).refused(device.CodeRefused)
 	w.makeBound("i1")
-	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
+	w.ask(contract.VerbAbort.Update()).refused(device.CodeRefused)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	require.Len(t, w.host.inputs, 4, "a refused abort does not end a later clean")

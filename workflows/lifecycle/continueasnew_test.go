@@ -170,9 +170,9 @@ func TestCost_StateIsBounded(t *testing.T) {
 		w.makeBound(instance)
 		ok[contract.Result](w.unbind(instance))
 		w.stepRuns("zero")
-		ok[contract.Result](w.ask(contract.UpdateAbort))
+		ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 		w.reach(device.Error)
-		ok[contract.Result](w.send(contract.UpdateClean, "", contract.CleanInput{Reason: reason}))
+		ok[contract.Result](w.send(contract.VerbClean.Update(), "", contract.CleanInput{Reason: reason}))
 		w.reach(device.Available)
 		w.idle()
 	}

@@ -42,7 +42,7 @@ func TestEnroll_RefusedEndsTheWorkflow(t *testing.T) {
 			if c.in != nil {
 				c.in(&e)
 			}
-			enroll := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true})
+			enroll := w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e, Provide: true})
 			w.within(time.Hour, "the end", func() bool { return !w.live })
 			enroll.refused(c.code)
 			ended, is := contract.RefusalOf(w.finishErr)
@@ -111,16 +111,16 @@ func TestEnrollWithOtherSettingsIsRefused(t *testing.T) {
 		e := w.enrollment()
 		change(&e)
 		before := w.view()
-		w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true}).refused(device.CodeAlreadyExists)
+		w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e, Provide: true}).refused(device.CodeAlreadyExists)
 		require.Equal(t, before, w.view(), name)
 	}
 	e := w.enrollment()
 	e.Settings = nil
-	r := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}).refused(device.CodeAlreadyExists)
+	r := w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e}).refused(device.CodeAlreadyExists)
 	require.Contains(t, r.Fault.Message, "other settings: path=/dev/d1")
 	e = w.enrollment()
 	e.Host = "H1"
-	require.True(t, ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e})).Already)
+	require.True(t, ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e})).Already)
 }
 
 // Before it is enrolled a device accepts only enroll.
@@ -130,7 +130,7 @@ func TestEnroll_ComesFirst(t *testing.T) {
 	enroll := w.enroll(false)
 	w.pass(time.Second / 2)
 	w.bind("i1", "r1").refused(device.CodeNotFound)
-	w.ask(contract.UpdateForget).refused(device.CodeNotFound)
+	w.ask(contract.VerbForget.Update()).refused(device.CodeNotFound)
 	w.signal(contract.SignalClean, nil)
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.host.injectFault = nil
@@ -164,7 +164,7 @@ func TestFakeDeviceIsRefusedInARealInventory(t *testing.T) {
 			if imported && owner == device.OwnerSelf {
 				code = device.CodeInvalid
 			}
-			w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Import: imported}).refused(code)
+			w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e, Import: imported}).refused(code)
 			require.Empty(t, w.inventory.writes)
 		}
 	}
@@ -175,7 +175,7 @@ func TestFakeDeviceIsRefusedInARealInventory(t *testing.T) {
 //
 // D9
 func TestReleasedBetweenTheReadAndTheReservation(t *testing.T) {
-	for i, verb := range []string{contract.UpdateManage, contract.UpdateMaintain, contract.UpdateRetire, contract.UpdateManage} {
+	for i, verb := range []string{contract.VerbManage.Update(), contract.VerbMaintain.Update(), contract.VerbRetire.Update(), contract.VerbManage.Update()} {
 		w := newNovaDevice(t)
 		w.makeAvailable()
 		require.True(t, w.inventory.allocate("c1"))
@@ -207,7 +207,7 @@ func TestEnrollOfAMissingPathNamesTheEnrollment(t *testing.T) {
 		w.host.injectFault = func(string, int) error {
 			return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: device.NeedsOperator, Code: device.CodeTargetMissing, Message: "no /dev/sdx", Remedy: said}})
 		}
-		enroll := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrollment()})
+		enroll := w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: w.enrollment()})
 		w.within(time.Hour, "the end", func() bool { return !w.live })
 		enroll.refused(device.CodeTargetMissing)
 		ended, is := contract.RefusalOf(w.finishErr)

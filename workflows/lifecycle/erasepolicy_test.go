@@ -77,11 +77,11 @@ func TestHalfAnErasePolicyIsCheckedTogetherWithTheRest(t *testing.T) {
 			require.Equal(t, string(tt.code), v.Fault)
 			require.Equal(t, 1, w.inventory.reserved)
 			require.Equal(t, device.CryptoErase, v.Operation, "nothing is replaced")
-			ok[contract.Result](w.ask(contract.UpdateClean))
+			ok[contract.Result](w.ask(contract.VerbClean.Update()))
 			require.Equal(t, string(tt.code), w.reach(device.Error).Fault)
 			w.host.discovery = before
 			w.rediscoverDrive()
-			ok[contract.Result](w.ask(contract.UpdateClean))
+			ok[contract.Result](w.ask(contract.VerbClean.Update()))
 			w.reach(device.Available)
 			w.pass(time.Minute)
 		})

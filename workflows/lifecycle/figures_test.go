@@ -81,7 +81,7 @@ func TestCleansAndStepsAreCounted(t *testing.T) {
 	w.nextRun()
 	ok[contract.Result](w.cleanUp())
 	w.stepRuns("verify")
-	ok[contract.Result](w.ask(contract.UpdateAbort))
+	ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 	w.reach(device.Error)
 	all = read()
 	require.InDelta(t, 1, all["burnish_cleans_total{model=Acme 1,operation=shred,outcome=aborted}"], 0)
@@ -89,7 +89,7 @@ func TestCleansAndStepsAreCounted(t *testing.T) {
 	require.InDelta(t, 3*size, all["burnish_wiped_bytes_total{method=testdriver,step=zero}"], 0)
 
 	// Steps that an operator names are no full clean.
-	ok[contract.Result](w.ask(contract.UpdateManage))
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	ok[contract.Result](w.cleanUp("verify"))
 	w.reach(device.Manageable)
 	all = read()

@@ -18,13 +18,13 @@ func (w *deviceEnv) replaceHardware(serial string) {
 }
 
 func (w *deviceEnv) replace(in contract.ReplaceInput) *call {
-	return w.send(contract.UpdateReplace, "", in)
+	return w.send(contract.VerbReplace.Update(), "", in)
 }
 
 func (w *deviceEnv) move(to string) *call {
 	e := w.enrollment()
 	e.Name = to
-	return w.send(contract.UpdateMove, "", contract.MoveInput{Enrollment: e})
+	return w.send(contract.VerbMove.Update(), "", contract.MoveInput{Enrollment: e})
 }
 
 // An invalid name is refused, and changes nothing.
@@ -76,7 +76,7 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 				require.Equal(t, device.Manageable, answer.Device.DeviceState)
 				require.Empty(t, answer.Device.Fault)
 				w.nextRun()
-				ok[contract.Result](w.ask(contract.UpdateProvide))
+				ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			}
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
@@ -149,7 +149,7 @@ func TestMoveKeepsStateAndDirtyFlag(t *testing.T) {
 	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
-	ok[contract.Result](w.ask(contract.UpdateAbort))
+	ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 	w.reach(device.Error)
 	require.Equal(t, "continues as d2", ok[contract.Result](w.move("d2")).Note)
 	w.until("the old name's end", func() bool { return !w.live })
@@ -195,7 +195,7 @@ func TestMoveIsRefused(t *testing.T) {
 		require.True(t, w.live)
 		require.True(t, w.inventory.exists)
 		require.Empty(t, w.children)
-		ok[contract.Result](w.ask(contract.UpdateProvide))
+		ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 		w.reach(device.Available)
 	}
 	t.Run("the name is taken", func(t *testing.T) {
@@ -285,7 +285,7 @@ func TestDuplicateSerialEnrolledAtTheSameMoment(t *testing.T) {
 		w.duplicateOnceListed = "d7"
 		e := w.enrollment()
 		e.OperatorAssertsClean = true
-		ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true}))
+		ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e, Provide: true}))
 		held(t, w)
 	})
 }

@@ -62,7 +62,7 @@ func TestATaskIsLostAfterItsCall(t *testing.T) {
 				lost++
 				return true
 			}
-			require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
+			require.Equal(t, 1, ok[contract.Result](w.bind("i1", "r1")).Binding)
 			require.Equal(t, "i1", w.recorded())
 			ok[contract.Result](w.unbind("i1"))
 			v := w.reach(device.Available)
@@ -96,7 +96,7 @@ func (w *deviceEnv) requireAbortAfterALostReturn(step string) {
 	w.stepRuns(step)
 	w.inventory.reserved = 0
 	w.inventory.generation++
-	ok[contract.Result](w.send(contract.UpdateAbort, "", contract.ReasonInput{}))
+	ok[contract.Result](w.send(contract.VerbAbort.Update(), "", contract.ReasonInput{}))
 	v := w.reach(device.Error)
 	w.idle()
 	require.Equal(t, string(device.CodeAborted), v.Fault)

@@ -15,13 +15,13 @@ import (
 func (w *deviceEnv) bindManaged(instance string) {
 	w.t.Helper()
 	in := contract.BindInput{Instance: instance, Request: "r-" + instance, Managed: true, Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
-	ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
-	ok[contract.BindResult](w.send(contract.UpdateBurn, "", in))
+	ok[contract.Result](w.send(contract.VerbClaim.Update(), "", in))
+	ok[contract.Result](w.send(contract.VerbBurn.Update(), "", in))
 	w.host.writeAsTenant(instance)
 }
 
 func (w *deviceEnv) unbindByInstance(instance string) *call {
-	return w.send(contract.UpdateUnbind, "", contract.UnbindInput{Instance: instance, ByInstance: true})
+	return w.send(contract.VerbUnbind.Update(), "", contract.UnbindInput{Instance: instance, ByInstance: true})
 }
 
 // left are the signals that instances got.
@@ -95,9 +95,9 @@ func TestRunWaitsForTheSignalToItsInstance(t *testing.T) {
 // Unclaim ends the claim of its own request, and no other one of the same instance.
 func TestUnclaimEndsTheClaimOfItsRequest(t *testing.T) {
 	w := newAvailable(t)
-	ok[contract.BindResult](w.claim("i1", time.Hour))
+	ok[contract.Result](w.claim("i1", time.Hour))
 	other := contract.BindInput{Instance: "i1", Request: "another"}
-	require.True(t, ok[contract.Result](w.send(contract.UpdateUnclaim, "", other)).Already)
+	require.True(t, ok[contract.Result](w.send(contract.VerbUnclaim.Update(), "", other)).Already)
 	require.Equal(t, "i1", w.view().ClaimedBy)
 	require.False(t, ok[contract.Result](w.unclaim("i1")).Already)
 	require.Empty(t, w.view().ClaimedBy)
@@ -110,9 +110,9 @@ func TestTagCountsCharacters(t *testing.T) {
 		"a,b": false, "a/b": false, "a\nb=\"c d\"": true,
 	} {
 		w := newAvailable(t)
-		c := w.send(contract.UpdateBind, "", contract.BindInput{Instance: "i1", Tag: tag})
+		c := w.send(contract.VerbBind.Update(), "", contract.BindInput{Instance: "i1", Tag: tag})
 		if legal {
-			ok[contract.BindResult](c)
+			ok[contract.Result](c)
 		} else {
 			c.refused(device.CodeInvalid)
 		}

@@ -63,7 +63,7 @@ func TestATenantThatIsForgottenUnbinds(t *testing.T) {
 //
 // F31, F36
 func TestResetIntoAnEarlierTenancy(t *testing.T) {
-	former := contract.ReasonInput{Reason: "test", Instance: "i1"}
+	former := contract.RetireInput{Reason: "test", Instance: "i1"}
 	lost := former
 	lost.Lost = true
 	for name, send := range map[string]func(*deviceEnv){
@@ -73,10 +73,12 @@ func TestResetIntoAnEarlierTenancy(t *testing.T) {
 		"unbind":          func(w *deviceEnv) { ok[contract.Result](w.unbind("i1")) },
 		"unbind, twice":   func(w *deviceEnv) { w.unbind("i1"); w.unbind("i1").wait() },
 		"unbind and bind": func(w *deviceEnv) { w.unbind("i1"); w.bind("i1", "later").wait() },
-		"rebuild":         func(w *deviceEnv) { w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}).wait() },
-		"manage":          func(w *deviceEnv) { w.send(contract.UpdateManage, "", former).wait() },
-		"retire":          func(w *deviceEnv) { w.send(contract.UpdateRetire, "", former).refused(device.CodeInUse) },
-		"retire --lost":   func(w *deviceEnv) { ok[contract.Result](w.send(contract.UpdateRetire, "", lost)) },
+		"rebuild": func(w *deviceEnv) {
+			w.send(contract.VerbRebuild.Update(), "", contract.UnbindInput{Instance: "i1"}).wait()
+		},
+		"manage":        func(w *deviceEnv) { w.send(contract.VerbManage.Update(), "", former).wait() },
+		"retire":        func(w *deviceEnv) { w.send(contract.VerbRetire.Update(), "", former).refused(device.CodeInUse) },
+		"retire --lost": func(w *deviceEnv) { ok[contract.Result](w.send(contract.VerbRetire.Update(), "", lost)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := putBack(t, func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) { w.bindAgain("i2") })
@@ -105,11 +107,11 @@ func TestALaterBindingOfTheSameInstance(t *testing.T) {
 	w := putBack(t, func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) {
 		ok[contract.Result](w.unbind("i1"))
 		w.reach(device.Available)
-		require.Equal(t, 2, ok[contract.BindResult](w.bind("i1", "later")).Binding)
+		require.Equal(t, 2, ok[contract.Result](w.bind("i1", "later")).Binding)
 	})
 	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
 	require.Equal(t, 2, w.view().Binding)
-	require.Equal(t, 2, ok[contract.BindResult](w.bind("i1", "later")).Binding)
+	require.Equal(t, 2, ok[contract.Result](w.bind("i1", "later")).Binding)
 }
 
 // The write of a burn was made, and its task lost: the claim's request, tag and instance's workflow
@@ -123,17 +125,17 @@ func TestABurnThatWasLostWithItsTask(t *testing.T) {
 	for _, hinted := range []bool{false, true} {
 		w := putBack(t, func(w *deviceEnv) {
 			w.makeAvailable()
-			ok[contract.BindResult](w.send(contract.UpdateClaim, "", claim(w)))
-		}, func(w *deviceEnv) { ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))) })
+			ok[contract.Result](w.send(contract.VerbClaim.Update(), "", claim(w)))
+		}, func(w *deviceEnv) { ok[contract.Result](w.send(contract.VerbBurn.Update(), "", claim(w))) })
 		if hinted {
 			w.signal(contract.SignalObserved, w.host.hint(w.clock()))
 			w.pass(time.Minute)
 		} else {
-			require.Equal(t, 1, ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))).Binding)
+			require.Equal(t, 1, ok[contract.Result](w.send(contract.VerbBurn.Update(), "", claim(w))).Binding)
 		}
 		b := w.state().Device.Binding
 		require.Equal(t, []any{"i1", "r1", "t1", true}, []any{b.Instance, b.Request, b.Tag, b.Managed}, "hinted: %v", hinted)
-		require.Equal(t, 1, ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))).Binding)
+		require.Equal(t, 1, ok[contract.Result](w.send(contract.VerbBurn.Update(), "", claim(w))).Binding)
 	}
 }
 
@@ -142,16 +144,16 @@ func TestABurnThatWasLostWithItsTask(t *testing.T) {
 // F42
 func TestAClaimIsGivenBackWithItsBurn(t *testing.T) {
 	for verb, in := range map[string]any{
-		contract.UpdateUnbind:  contract.UnbindInput{Instance: "i1"},
-		contract.UpdateUnclaim: contract.BindInput{Instance: "i1", Request: "r1"},
+		contract.VerbUnbind.Update():  contract.UnbindInput{Instance: "i1"},
+		contract.VerbUnclaim.Update(): contract.BindInput{Instance: "i1", Request: "r1"},
 	} {
 		claim := func(w *deviceEnv) contract.BindInput {
 			return contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
 		}
 		w := putBack(t, func(w *deviceEnv) {
 			w.makeAvailable()
-			ok[contract.BindResult](w.send(contract.UpdateClaim, "", claim(w)))
-		}, func(w *deviceEnv) { ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))) })
+			ok[contract.Result](w.send(contract.VerbClaim.Update(), "", claim(w)))
+		}, func(w *deviceEnv) { ok[contract.Result](w.send(contract.VerbBurn.Update(), "", claim(w))) })
 		ok[contract.Result](w.send(verb, "", in))
 		w.reach(device.Available)
 		require.Empty(t, w.recorded(), verb)
@@ -163,10 +165,10 @@ func TestAClaimIsGivenBackWithItsBurn(t *testing.T) {
 //
 // F42
 func TestABindThatWasLostWithItsTask(t *testing.T) {
-	w := lose(t, (*deviceEnv).makeAvailable, func(w *deviceEnv) { ok[contract.BindResult](w.bind("i1", "r1")) })
+	w := lose(t, (*deviceEnv).makeAvailable, func(w *deviceEnv) { ok[contract.Result](w.bind("i1", "r1")) })
 	w.pass(time.Minute)
 	w.bind("i2", "r2").refused(device.CodeRefused)
-	got := ok[contract.BindResult](w.send(contract.UpdateBind, "", contract.BindInput{Instance: "i1", Request: "r1", Tag: "t1"}))
+	got := ok[contract.Result](w.send(contract.VerbBind.Update(), "", contract.BindInput{Instance: "i1", Request: "r1", Tag: "t1"}))
 	require.Equal(t, 1, got.Binding)
 	b := w.state().Device.Binding
 	require.Equal(t, []any{"i1", "r1", "t1"}, []any{b.Instance, b.Request, b.Tag})
@@ -180,7 +182,7 @@ func TestABindThatWasLostWithItsTask(t *testing.T) {
 //
 // F43
 func TestALostCleanLeavesTheDeviceToItsOperator(t *testing.T) {
-	provided := func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateManage)) }
+	provided := func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.VerbManage.Update())) }
 	named := func(w *deviceEnv) {
 		ok[contract.Result](w.cleanUp("verify"))
 		w.until("the first write", func() bool { return w.inventory.generation > 3 })
@@ -218,7 +220,7 @@ func TestALostCleanIsAskedForAgainDuringARead(t *testing.T) {
 		"another write": func(w *deviceEnv) { w.inventory.generation++ },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := putBack(t, func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateManage)) }, lost)
+			w := putBack(t, func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.VerbManage.Update())) }, lost)
 			w.beginRead()
 			ok[contract.Result](w.cleanUp("zero"))
 			w.pass(time.Hour)
@@ -248,11 +250,11 @@ func TestABurnThatWasLostIsAskedForAgainLater(t *testing.T) {
 			}
 			w := putBack(t, func(w *deviceEnv) {
 				w.makeAvailable()
-				ok[contract.BindResult](w.send(contract.UpdateClaim, "", claim(w)))
-			}, func(w *deviceEnv) { ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))) })
+				ok[contract.Result](w.send(contract.VerbClaim.Update(), "", claim(w)))
+			}, func(w *deviceEnv) { ok[contract.Result](w.send(contract.VerbBurn.Update(), "", claim(w))) })
 			w.pass(time.Minute)
 			meanwhile(w)
-			burn := w.send(contract.UpdateBurn, "", claim(w))
+			burn := w.send(contract.VerbBurn.Update(), "", claim(w))
 			if how == "read during the look" {
 				w.until("its look", func() bool { return w.activitiesInFlight > 0 })
 				w.signal(contract.SignalRefresh, contract.Hint{Source: "reconciliation"})
@@ -280,7 +282,7 @@ func TestAnUnbindDuringTheReadThatShowsAnOperatorsWrite(t *testing.T) {
 	w := putBack(t, func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) {
 		ok[contract.Result](w.unbind("i1"))
 		w.reach(device.Available)
-		ok[contract.Result](w.ask(contract.UpdateManage))
+		ok[contract.Result](w.ask(contract.VerbManage.Update()))
 		w.idle()
 		w.host.writeAsTenant("the operator's bytes")
 	})
@@ -299,10 +301,10 @@ func TestAHoldOutlivesTheWorkflow(t *testing.T) {
 		hold        func(*deviceEnv)
 		maintenance bool
 	}{
-		"managed":     {func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) }, false},
+		"managed":     {func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbManage.Update())) }, false},
 		"maintenance": {func(w *deviceEnv) { ok[contract.Result](w.maintain(false)) }, true},
 		"retired": {func(w *deviceEnv) {
-			ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "worn"}))
+			ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.ReasonInput{Reason: "worn"}))
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -320,7 +322,7 @@ func TestAHoldOutlivesTheWorkflow(t *testing.T) {
 			if c.maintenance {
 				ok[contract.Result](w.maintain(true))
 			}
-			ok[contract.Result](w.ask(contract.UpdateProvide))
+			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			w.reach(device.Available)
 		})
 	}
@@ -333,9 +335,11 @@ func TestAHoldOutlivesTheWorkflow(t *testing.T) {
 func TestWhatEndsALostReturnRaisesIt(t *testing.T) {
 	for name, end := range map[string]func(*deviceEnv){
 		"retire --lost": func(w *deviceEnv) {
-			ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "lost", Lost: true}))
+			ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Reason: "lost", Lost: true}))
 		},
-		"abort":    func(w *deviceEnv) { ok[contract.Result](w.send(contract.UpdateAbort, "", contract.ReasonInput{})) },
+		"abort": func(w *deviceEnv) {
+			ok[contract.Result](w.send(contract.VerbAbort.Update(), "", contract.ReasonInput{}))
+		},
 		"maintain": func(w *deviceEnv) { ok[contract.Result](w.maintain(false)) },
 	} {
 		t.Run(name, func(t *testing.T) {

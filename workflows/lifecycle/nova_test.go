@@ -111,17 +111,17 @@ var cleanAndReserved = []struct {
 	backInto device.State
 }{
 	{"in maintenance", func(w *deviceEnv) { ok[contract.Result](w.maintain(false)) }, func(w *deviceEnv) *call { return w.maintain(true) }, device.Available},
-	{"manageable", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) }, func(w *deviceEnv) *call { return w.ask(contract.UpdateProvide) }, device.Available},
-	{"manageable, named steps", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) }, func(w *deviceEnv) *call {
+	{"manageable", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbManage.Update())) }, func(w *deviceEnv) *call { return w.ask(contract.VerbProvide.Update()) }, device.Available},
+	{"manageable, named steps", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbManage.Update())) }, func(w *deviceEnv) *call {
 		if w.view().DeviceState != device.Manageable {
-			return w.ask(contract.UpdateProvide)
+			return w.ask(contract.VerbProvide.Update())
 		}
 		ok[contract.Result](w.cleanUp("verify"))
 		w.until("an end of the steps", func() bool {
 			s := w.view().DeviceState
 			return s == device.Manageable || s == device.Error || s == device.Available && w.activitiesInFlight == 0
 		})
-		return w.ask(contract.UpdateProvide)
+		return w.ask(contract.VerbProvide.Update())
 	}, device.Available},
 }
 
@@ -157,7 +157,7 @@ func TestProviderRecreatedWhileKeptClean(t *testing.T) {
 				}
 				switch w.view().DeviceState {
 				case device.Manageable:
-					ok[contract.Result](w.ask(contract.UpdateProvide))
+					ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 				case device.Error: // the steps found what the instance left
 					ok[contract.Result](w.cleanUp())
 				}
@@ -249,7 +249,7 @@ func TestConsumerChangesDuringAMigration(t *testing.T) {
 func (w *deviceEnv) importWith(reserved int, consumers ...string) *call {
 	w.inventory.recreate("nova-1")
 	w.inventory.reserved, w.inventory.consumers, w.inventory.generation = reserved, consumers, 7
-	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrollment(), Import: true})
+	return w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: w.enrollment(), Import: true})
 }
 
 // The import follows Placement's record; after a previous run a free provider does not show that
@@ -364,8 +364,8 @@ func TestWithoutAProviderItReadsOncePerHint(t *testing.T) {
 func TestForgetKeepsNovasProvider(t *testing.T) {
 	w := newNovaDevice(t)
 	w.makeAvailable()
-	ok[contract.Result](w.ask(contract.UpdateRetire))
-	ok[contract.Result](w.ask(contract.UpdateForget))
+	ok[contract.Result](w.ask(contract.VerbRetire.Update()))
+	ok[contract.Result](w.ask(contract.VerbForget.Update()))
 	require.True(t, w.inventory.exists)
 	require.Equal(t, 1, w.inventory.reserved)
 }

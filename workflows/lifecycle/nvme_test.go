@@ -56,7 +56,7 @@ func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	e := w.enrollment()
 	e.Address, e.Type = "0000:01:00.0", ""
-	ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true}))
+	ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e, Provide: true}))
 	w.reach(device.Available)
 	require.Equal(t, device.CryptoErase, w.view().Operation)
 	board := contract.BoardInfo{ProductID: "0a54", PCIAddress: "0000:01:00.0", Operation: device.CryptoErase}
@@ -107,13 +107,13 @@ func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 		}
 		return nil
 	}
-	ok[contract.Result](w.ask(contract.UpdateClean))
+	ok[contract.Result](w.ask(contract.VerbClean.Update()))
 	w.reach(device.Error)
 	// … until discovery in error has replaced it.
 	w.host.injectFault = nil
 	w.rediscoverDrive()
 	require.Equal(t, device.WriteZeroes, w.view().Operation)
-	ok[contract.Result](w.ask(contract.UpdateClean))
+	ok[contract.Result](w.ask(contract.VerbClean.Update()))
 	w.reach(device.Available)
 	require.Contains(t, stepsOf(w.view()), "zero")
 	require.NotContains(t, stepsOf(w.view()), "sanitize")
@@ -143,12 +143,12 @@ func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 		require.Equal(t, device.Error, v.DeviceState)
 		require.Equal(t, string(device.CodePolicyUnsatisfied), v.Fault)
 		require.Equal(t, 1, w.inventory.reserved)
-		ok[contract.Result](w.ask(contract.UpdateClean))
+		ok[contract.Result](w.ask(contract.VerbClean.Update()))
 		require.Equal(t, string(device.CodePolicyUnsatisfied), w.reach(device.Error).Fault)
 		// The configuration is corrected.
 		w.erasePolicy(clean.ErasePolicy{})
 		w.rediscoverDrive()
-		ok[contract.Result](w.ask(contract.UpdateClean))
+		ok[contract.Result](w.ask(contract.VerbClean.Update()))
 		w.reach(device.Available)
 		require.Len(t, w.defects, 1, "an error is logged")
 		require.Contains(t, w.defects[0], "the erase policy excludes the device")
@@ -214,13 +214,13 @@ func TestAWornDriveIsQuarantined(t *testing.T) {
 	require.Equal(t, string(device.MaintenanceQuarantined), v.MaintenanceReason)
 	require.True(t, v.NeedsOperator)
 	require.False(t, w.host.clean(), "nothing was erased")
-	ended := ok[contract.Result](w.send(contract.UpdateMaintain, "", contract.MaintainInput{Off: true}))
+	ended := ok[contract.Result](w.send(contract.VerbMaintain.Update(), "", contract.MaintenanceInput{Off: true}))
 	require.False(t, ended.Already)
 	require.False(t, ended.Device.Maintenance, "the operator ends a quarantine")
-	ok[contract.Result](w.ask(contract.UpdateClean))
+	ok[contract.Result](w.ask(contract.VerbClean.Update()))
 	require.Equal(t, string(device.MaintenanceQuarantined), w.reach(device.Error).MaintenanceReason)
 	w.host.injectFault = nil
-	ok[contract.Result](w.ask(contract.UpdateClean))
+	ok[contract.Result](w.ask(contract.VerbClean.Update()))
 	v = w.reach(device.Available)
 	require.False(t, v.Maintenance)
 }

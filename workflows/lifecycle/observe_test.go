@@ -231,7 +231,7 @@ func TestReservedWhileItWasClaimed(t *testing.T) {
 	w.owner = device.OwnerNova
 	w.makeAvailable()
 	in := contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
-	ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
+	ok[contract.Result](w.send(contract.VerbClaim.Update(), "", in))
 	w.inventory.writeByOther(1)
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.until("another clean", func() bool { v := w.view(); return len(v.Cleans) == 2 && v.DeviceState == device.Available })

@@ -19,7 +19,7 @@ var binds = map[string]func(*deviceEnv) (get func() *call){
 	"bind":  func(w *deviceEnv) func() *call { return func() *call { return w.bind("i1", "r1") } },
 	"claim": func(w *deviceEnv) func() *call { return func() *call { return w.claim("i1", 2*time.Minute) } },
 	"burn": func(w *deviceEnv) func() *call {
-		ok[contract.BindResult](w.claim("i1", 2*time.Minute))
+		ok[contract.Result](w.claim("i1", 2*time.Minute))
 		w.pass(10 * time.Second)
 		return func() *call { return w.burn("i1") }
 	},
@@ -55,7 +55,7 @@ func TestABindIsAnsweredAfterALook(t *testing.T) {
 			w.host.looks = nil
 			c.lead(w)
 			w.host.looks = nil
-			ok[contract.BindResult](w.bind("i1", "r1"))
+			ok[contract.Result](w.bind("i1", "r1"))
 			require.Len(t, w.host.looks, c.looks)
 		})
 	}
@@ -68,9 +68,9 @@ func TestAClaimIsLookedAtOnce(t *testing.T) {
 	w := newAvailable(t)
 	w.pass(time.Minute)
 	w.host.looks = nil
-	ok[contract.BindResult](w.claim("i1", 2*time.Minute))
+	ok[contract.Result](w.claim("i1", 2*time.Minute))
 	require.Len(t, w.host.looks, 1)
-	ok[contract.BindResult](w.burn("i1"))
+	ok[contract.Result](w.burn("i1"))
 	require.Len(t, w.host.looks, 1)
 }
 
@@ -125,7 +125,7 @@ func TestAWrittenDeviceIsCleanedBeforeItIsBound(t *testing.T) {
 			w.idle()
 			require.True(t, w.host.clean())
 			require.Zero(t, w.inventory.reserved)
-			ok[contract.BindResult](w.bind("i2", "r2"))
+			ok[contract.Result](w.bind("i2", "r2"))
 		})
 	}
 }
@@ -155,7 +155,7 @@ func TestASilentHostRefusesABind(t *testing.T) {
 			v := w.view()
 			require.Equal(t, []any{device.Available, false, 0, ""}, []any{v.DeviceState, v.Dirty, w.inventory.reserved, v.Fault})
 			w.host.restart()
-			ok[contract.BindResult](w.bind("i2", "r2"))
+			ok[contract.Result](w.bind("i2", "r2"))
 		})
 	}
 }
@@ -178,12 +178,12 @@ func TestTheHostLooksWhenHardwareChanges(t *testing.T) {
 			w.pass(5 * time.Minute)
 		}, device.Error},
 		{"being returned", func(w *deviceEnv) {
-			ok[contract.BindResult](w.bind("i1", "r1"))
+			ok[contract.Result](w.bind("i1", "r1"))
 			ok[contract.Result](w.unbind("i1"))
 			w.stepRuns("verify")
 		}, device.Error},
-		{"manageable", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) }, device.Manageable},
-		{"bound", func(w *deviceEnv) { ok[contract.BindResult](w.bind("i1", "r1")) }, device.Allocated},
+		{"manageable", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbManage.Update())) }, device.Manageable},
+		{"bound", func(w *deviceEnv) { ok[contract.Result](w.bind("i1", "r1")) }, device.Allocated},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newAvailable(t)
@@ -247,10 +247,10 @@ func TestAnEventOfANovaDevice(t *testing.T) {
 func TestAWrittenDeviceIsNotOffered(t *testing.T) {
 	t.Run("manageable", func(t *testing.T) {
 		w := newAvailable(t)
-		ok[contract.Result](w.ask(contract.UpdateManage))
+		ok[contract.Result](w.ask(contract.VerbManage.Update()))
 		w.writeUnseen()
 		w.requireNotOffered("unknown data")
-		ok[contract.Result](w.ask(contract.UpdateProvide))
+		ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
 	})
@@ -301,9 +301,9 @@ func TestANotSanitizedReturnAcceptsWhatIsThere(t *testing.T) {
 	p.Automated = false
 	w := newDeviceEnv(t, p)
 	ok[contract.Result](w.enroll(false))
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	w.reach(device.Available)
-	ok[contract.BindResult](w.bind("i1", "r1"))
+	ok[contract.Result](w.bind("i1", "r1"))
 	w.host.looks = nil
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
@@ -312,7 +312,7 @@ func TestANotSanitizedReturnAcceptsWhatIsThere(t *testing.T) {
 	require.Len(t, w.host.looks, 1)
 	require.True(t, w.host.looks[0].Accept)
 	w.pass(time.Minute)
-	ok[contract.BindResult](w.bind("i2", "r2"))
+	ok[contract.Result](w.bind("i2", "r2"))
 	require.False(t, w.host.looks[len(w.host.looks)-1].Accept)
 }
 
@@ -336,7 +336,7 @@ func TestUnbindDuringALook(t *testing.T) {
 				require.True(t, ok[contract.Result](unbind).Already)
 				require.Equal(t, device.Error, w.reach(device.Error).DeviceState)
 			} else {
-				ok[contract.BindResult](bind)
+				ok[contract.Result](bind)
 				require.False(t, ok[contract.Result](unbind).Already)
 				w.until("its clean", func() bool { v := w.view(); return v.DeviceState == device.Available && len(v.Cleans) == 2 })
 			}
@@ -376,7 +376,7 @@ func TestABurnIsRecordedBeforeItsWrite(t *testing.T) {
 		}
 		return false
 	}
-	ok[contract.BindResult](w.bind("i1", "r1"))
+	ok[contract.Result](w.bind("i1", "r1"))
 	require.False(t, looked.IsZero())
 	require.True(t, wrote.After(looked), "in a later task")
 }

@@ -97,7 +97,7 @@ func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
 			v := w.view()
 			require.Equal(t, []any{device.Manageable, true}, []any{v.DeviceState, v.Dirty}, "its operator lets it go, nothing else (F43)")
 			require.Equal(t, 1, w.inventory.reserved)
-			ok[contract.Result](w.ask(contract.UpdateProvide))
+			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			w.reach(device.Available)
 			w.idle()
 			require.True(t, w.host.clean())
@@ -127,8 +127,8 @@ func TestMaintenanceDuringAClean(t *testing.T) {
 func TestMaintenanceAndBindAtOnce(t *testing.T) {
 	for name, verb := range map[string]func(*deviceEnv) *call{
 		"maintain": func(w *deviceEnv) *call { return w.maintain(false) },
-		"manage":   func(w *deviceEnv) *call { return w.ask(contract.UpdateManage) },
-		"retire":   func(w *deviceEnv) *call { return w.ask(contract.UpdateRetire) },
+		"manage":   func(w *deviceEnv) *call { return w.ask(contract.VerbManage.Update()) },
+		"retire":   func(w *deviceEnv) *call { return w.ask(contract.VerbRetire.Update()) },
 	} {
 		for _, between := range []time.Duration{1, time.Second, 3 * time.Second} {
 			t.Run(name+" "+between.String(), func(t *testing.T) {
@@ -172,8 +172,8 @@ func TestMaintenanceThatCouldNotReserve(t *testing.T) {
 // S2.40
 func TestLeavingThePoolReservesFirst(t *testing.T) {
 	for name, verb := range map[string]func(*deviceEnv) *call{
-		"manage": func(w *deviceEnv) *call { return w.ask(contract.UpdateManage) },
-		"retire": func(w *deviceEnv) *call { return w.ask(contract.UpdateRetire) },
+		"manage": func(w *deviceEnv) *call { return w.ask(contract.VerbManage.Update()) },
+		"retire": func(w *deviceEnv) *call { return w.ask(contract.VerbRetire.Update()) },
 	} {
 		w := newAvailable(t)
 		w.requireMaintenanceReserved()
@@ -187,7 +187,7 @@ func TestLeavingThePoolReservesFirst(t *testing.T) {
 
 // In use when the operator asks: the request is refused, and the consumer keeps the device.
 func TestLeavingThePoolFindsUse(t *testing.T) {
-	for _, verb := range []string{contract.UpdateManage, contract.UpdateRetire} {
+	for _, verb := range []string{contract.VerbManage.Update(), contract.VerbRetire.Update()} {
 		w := newDeviceEnv(t, standardPolicy())
 		w.owner = device.OwnerNova
 		w.makeAvailable()
@@ -224,7 +224,7 @@ func TestRetireLostWithoutHostAndInventory(t *testing.T) {
 			w.host.crash()
 			w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
 			asked := w.clock()
-			r := ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "burnt", Lost: true, Instance: "i1"}))
+			r := ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Reason: "burnt", Lost: true, Instance: "i1"}))
 			require.Equal(t, device.Retired, r.Device.DeviceState)
 			require.Less(t, w.clock().Sub(asked), time.Second)
 			w.pass(time.Hour)
@@ -255,12 +255,12 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newAvailable(t)
-			w.ask(contract.UpdateForget).refused(device.CodeRefused)
-			ok[contract.Result](w.ask(contract.UpdateRetire))
+			w.ask(contract.VerbForget.Update()).refused(device.CodeRefused)
+			ok[contract.Result](w.ask(contract.VerbRetire.Update()))
 			w.idle()
 			before(w)
 			require.Equal(t, device.Retired, w.view().DeviceState)
-			forget := w.ask(contract.UpdateForget)
+			forget := w.ask(contract.VerbForget.Update())
 			w.within(2*time.Hour, "the end", func() bool { return !w.live })
 			require.NoError(t, forget.err)
 			require.True(t, forget.done)
@@ -278,13 +278,13 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 // D10
 func TestForgetIsRefusedWhileInUse(t *testing.T) {
 	w := newAvailable(t)
-	ok[contract.Result](w.ask(contract.UpdateRetire))
+	ok[contract.Result](w.ask(contract.VerbRetire.Update()))
 	w.idle()
 	w.inventory.allocateUnchecked("c1")
-	w.ask(contract.UpdateForget).refused(device.CodeInUse)
+	w.ask(contract.VerbForget.Update()).refused(device.CodeInUse)
 	require.Equal(t, device.Retired, w.view().DeviceState)
 	w.inventory.free("c1")
-	w.ask(contract.UpdateForget)
+	w.ask(contract.VerbForget.Update())
 	w.until("the end", func() bool { return !w.live })
 	require.NoError(t, w.finishErr)
 }
@@ -295,12 +295,12 @@ func TestForgetIsRefusedWhileInUse(t *testing.T) {
 func TestForgetAfterALoss(t *testing.T) {
 	w := newAvailable(t)
 	w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
-	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: true}))
+	ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Lost: true}))
 	w.pass(10 * time.Minute)
-	w.ask(contract.UpdateForget).wait()
+	w.ask(contract.VerbForget.Update()).wait()
 	require.Equal(t, device.Retired, w.view().DeviceState)
 	w.inventory.injectFault = nil
-	w.ask(contract.UpdateForget)
+	w.ask(contract.VerbForget.Update())
 	w.within(2*time.Hour, "the end", func() bool { return !w.live })
 	require.NoError(t, w.finishErr)
 	require.False(t, w.inventory.exists)

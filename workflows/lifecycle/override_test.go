@@ -56,7 +56,7 @@ func (w *deviceEnv) newOverride(id string) contract.OverrideInput {
 }
 
 func (w *deviceEnv) override(in contract.OverrideInput) *call {
-	return w.send(contract.UpdateOverride, "", in)
+	return w.send(contract.VerbOverride.Update(), "", in)
 }
 
 // overrideNow returns a device in state error without a clean.
@@ -124,7 +124,7 @@ func TestOverride(t *testing.T) {
 	require.Equal(t, []string{"alice", "bob"}, []string{v.Acts[len(v.Acts)-2].By, v.Acts[len(v.Acts)-1].By})
 
 	// The next tenant's data are another matter.
-	ok[contract.BindResult](w.bind("i2", "r2"))
+	ok[contract.Result](w.bind("i2", "r2"))
 	w.host.discovery.Operation = newFakeHost().discovery.Operation
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
@@ -242,7 +242,7 @@ func TestOverrideOnlyFromError(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeUncleanable()
 	in := w.signed("alice", w.newOverride("x1"))
-	ok[contract.Result](w.ask(contract.UpdateManage))
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	require.Nil(t, w.view().Override, "it shows nothing to sign")
 	w.override(in).refusedUnseen(device.CodeRefused)
 }
@@ -252,7 +252,7 @@ func TestOverrideOnlyFromError(t *testing.T) {
 // D2
 func TestPendingOverrideEnds(t *testing.T) {
 	for name, change := range map[string]func(*deviceEnv){
-		"manage": func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) },
+		"manage": func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbManage.Update())) },
 		"clean": func(w *deviceEnv) {
 			w.host.discovery.Operation = newFakeHost().discovery.Operation
 			w.signal(contract.SignalRefresh, contract.Hint{})
@@ -296,8 +296,8 @@ func TestDroppedOverrideIsNotRepeated(t *testing.T) {
 	request := w.signed("alice", w.newOverride("x1"))
 	before := *w.view().Override.Numbers
 	ok[contract.Result](w.override(request))
-	ok[contract.Result](w.ask(contract.UpdateManage))
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	now := *w.reach(device.Error).Override.Numbers
 	require.Equal(t, []any{before.Since, before.Clean, before.Binding}, []any{now.Since, now.Clean, now.Binding})
 	w.override(request).refusedUnseen(device.CodeOverrideUnsigned)
@@ -331,12 +331,12 @@ func TestOverrideNumbersFollowTheDevice(t *testing.T) {
 func TestOverrideSignaturesCountOnce(t *testing.T) {
 	for name, again := range map[string]func(*deviceEnv){
 		"after the next failed clean": func(w *deviceEnv) {
-			ok[contract.BindResult](w.bind("i2", "r2"))
+			ok[contract.Result](w.bind("i2", "r2"))
 			w.host.writeAsTenant("i2")
 			ok[contract.Result](w.unbind("i2"))
 		},
 		"back in error without a clean": func(w *deviceEnv) {
-			ok[contract.Result](w.ask(contract.UpdateManage))
+			ok[contract.Result](w.ask(contract.VerbManage.Update()))
 			w.host.writeAsTenant("i2")
 			h := w.host.hint(w.clock())
 			h.Host.Clean++ // which makes it unknown, and dirty
@@ -361,8 +361,8 @@ func TestOverrideSignaturesCountOnce(t *testing.T) {
 			w.idle()
 			again(w)
 			if s := w.settled().DeviceState; s != device.Error {
-				ok[contract.Result](w.ask(contract.UpdateManage))
-				w.ask(contract.UpdateProvide).wait()
+				ok[contract.Result](w.ask(contract.VerbManage.Update()))
+				w.ask(contract.VerbProvide.Update()).wait()
 				w.settled()
 			}
 			require.Equal(t, device.Error, w.view().DeviceState, w.describe())
@@ -420,8 +420,8 @@ func TestOverrideIsNotExplainedByAnEarlierCall(t *testing.T) {
 			w.hintReconcile()
 		}},
 		"a read":              {read, (*deviceEnv).hintReconcile},
-		"the read of manage":  {read, func(w *deviceEnv) { w.ask(contract.UpdateManage) }},
-		"the read of retire":  {read, func(w *deviceEnv) { w.ask(contract.UpdateRetire) }},
+		"the read of manage":  {read, func(w *deviceEnv) { w.ask(contract.VerbManage.Update()) }},
+		"the read of retire":  {read, func(w *deviceEnv) { w.ask(contract.VerbRetire.Update()) }},
 		"the read of release": {read, func(w *deviceEnv) { w.unbind("c1") }},
 	} {
 		for use, another := range map[string]bool{"under the same provider": false, "under another provider": true} {

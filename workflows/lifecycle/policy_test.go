@@ -37,7 +37,7 @@ func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
 	w.pass(24 * time.Hour)
 	require.Equal(t, 1, w.inventory.reserved)
 	require.Equal(t, "i1", w.host.blocks[0])
-	ok[contract.Result](w.ask(contract.UpdateRetire))
+	ok[contract.Result](w.ask(contract.VerbRetire.Update()))
 }
 
 // D4
@@ -63,7 +63,7 @@ func TestReusableWithoutAnErasePath(t *testing.T) {
 	require.True(t, v.NotSanitized)
 	w.idle()
 	require.Zero(t, w.inventory.reserved)
-	ok[contract.BindResult](w.bind("i1", "r1"))
+	ok[contract.Result](w.bind("i1", "r1"))
 	ok[contract.Result](w.unbind("i1"))
 	v = w.reach(device.Available)
 	require.True(t, v.NotSanitized)
@@ -182,11 +182,11 @@ func TestCleanOnEnrollment(t *testing.T) {
 		w := newDeviceEnv(t, p)
 		e := w.enrollment()
 		e.OperatorAssertsClean = c.assertedClean
-		r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}))
+		r := ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e}))
 		require.Equal(t, c.cleaned, r.Device.Dirty)
 		require.Equal(t, device.Manageable, r.Device.DeviceState)
 		require.Equal(t, 1, w.inventory.reserved, "burned in each case")
-		ok[contract.Result](w.ask(contract.UpdateProvide))
+		ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 		w.reach(device.Available)
 		w.idle()
 		require.Equal(t, c.cleaned, len(w.host.inputs) > 0, "%+v", c)

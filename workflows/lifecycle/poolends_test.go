@@ -60,19 +60,19 @@ func TestARetiredServerLeavesNoProfile(t *testing.T) {
 	t.Run("retired", func(t *testing.T) {
 		w := newShared(t)
 		w.makeFailedShared()
-		require.Contains(t, ok[contract.Result](w.ask(contract.UpdateRetire)).Note, "was removed")
+		require.Contains(t, ok[contract.Result](w.ask(contract.VerbRetire.Update())).Note, "was removed")
 		require.Empty(t, w.pool.profiles)
-		ok[contract.Result](w.ask(contract.UpdateForget))
+		ok[contract.Result](w.ask(contract.VerbForget.Update()))
 	})
 	t.Run("the appliance is away", func(t *testing.T) {
 		w := newShared(t)
 		w.makeFailedShared()
 		w.pool.injectFault = away
-		require.Contains(t, ok[contract.Result](w.ask(contract.UpdateRetire)).Note, "forget tries again")
-		w.ask(contract.UpdateForget).refused(device.CodeApplianceUnreachable)
+		require.Contains(t, ok[contract.Result](w.ask(contract.VerbRetire.Update())).Note, "forget tries again")
+		w.ask(contract.VerbForget.Update()).refused(device.CodeApplianceUnreachable)
 		require.Equal(t, 1, w.pool.ours())
 		w.pool.injectFault = nil
-		ok[contract.Result](w.ask(contract.UpdateForget))
+		ok[contract.Result](w.ask(contract.VerbForget.Update()))
 		require.Empty(t, w.pool.profiles)
 	})
 	t.Run("lost", func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestARetiredServerLeavesNoProfile(t *testing.T) {
 		w.makeBound("i1")
 		w.pool.injectFault = away
 		require.Contains(t, ok[contract.Result](w.retire("i1", true)).Note, "remove it on rack1")
-		ok[contract.Result](w.send(contract.UpdateForget, "", contract.ReasonInput{Instance: "i1"}))
+		ok[contract.Result](w.send(contract.VerbForget.Update(), "", contract.TenantInput{Instance: "i1"}))
 		require.Equal(t, 1, w.pool.ours())
 	})
 	t.Run("lost while it is returned", func(t *testing.T) {
@@ -98,8 +98,8 @@ func TestARetiredServerLeavesNoProfile(t *testing.T) {
 		w := newShared(t)
 		w.makeAvailable()
 		require.True(t, w.pool.take())
-		ok[contract.Result](w.ask(contract.UpdateRetire))
-		ok[contract.Result](w.ask(contract.UpdateForget))
+		ok[contract.Result](w.ask(contract.VerbRetire.Update()))
+		ok[contract.Result](w.ask(contract.VerbForget.Update()))
 		require.True(t, w.pool.taken(), "theirs stays")
 	})
 }
@@ -134,7 +134,7 @@ func TestMigrationToDynamic(t *testing.T) {
 		require.True(t, w.pool.take()) // by whoever allocated it before
 		return w
 	}
-	migrate := func(w *deviceEnv) *call { return w.ask(contract.UpdateMigratePool) }
+	migrate := func(w *deviceEnv) *call { return w.ask(contract.VerbMigratePool.Update()) }
 	t.Run("in use", func(t *testing.T) {
 		w := newPreAllocated(t)
 		w.makeBound("i1")
@@ -199,7 +199,7 @@ func TestARecoveredServerFindsItsProfile(t *testing.T) {
 	w.terminate()
 	w.until("recovered", func() bool { return w.runs == 2 && w.view().DeviceState == device.Manageable })
 	require.NotNil(t, w.view().Pool)
-	ok[contract.Result](w.ask(contract.UpdateProvide)) // it was in error: its operator has it (F43)
+	ok[contract.Result](w.ask(contract.VerbProvide.Update())) // it was in error: its operator has it (F43)
 	w.requireAvailableWithoutProfile()
 	require.Equal(t, 2, w.pool.made, "one for its first clean, one for its tenant")
 
@@ -289,7 +289,7 @@ func TestATakenServerIsMadeManageable(t *testing.T) {
 			if loses {
 				w.bind("i1", "r").refused(device.CodeServerTaken)
 			}
-			ok[contract.Result](w.ask(contract.UpdateManage))
+			ok[contract.Result](w.ask(contract.VerbManage.Update()))
 			v := w.view()
 			require.Equal(t, device.Manageable, v.DeviceState)
 			require.Equal(t, 1, w.inventory.reserved)
@@ -298,7 +298,7 @@ func TestATakenServerIsMadeManageable(t *testing.T) {
 			require.True(t, w.pool.taken(), "theirs stays")
 			w.host.writeAsTenant("theirs")
 			w.pool.leave()
-			ok[contract.Result](w.ask(contract.UpdateProvide))
+			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			w.requireAvailableWithoutProfile()
 		})
 	}
@@ -311,12 +311,12 @@ func TestATakenServerIsMadeManageable(t *testing.T) {
 func TestAProvidedSharedServerIsCleaned(t *testing.T) {
 	w := newShared(t)
 	w.makeAvailable()
-	ok[contract.Result](w.ask(contract.UpdateManage))
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	require.True(t, w.pool.take())
 	w.pool.leave()
 	require.False(t, w.view().Dirty)
 	cleans := w.zeroed()
-	require.True(t, ok[contract.Result](w.ask(contract.UpdateProvide)).Device.Dirty, "said at once")
+	require.True(t, ok[contract.Result](w.ask(contract.VerbProvide.Update())).Device.Dirty, "said at once")
 	w.requireAvailableWithoutProfile()
 	require.Equal(t, cleans+1, w.zeroed())
 }
@@ -352,7 +352,7 @@ func TestAServerThatOthersTookIsNotOverridden(t *testing.T) {
 	w.requireTaken()
 	w.host.writeAsTenant("theirs")
 
-	ok[contract.Result](w.ask(contract.UpdateProvide)) // which finds no operation for it
+	ok[contract.Result](w.ask(contract.VerbProvide.Update())) // which finds no operation for it
 	w.reach(device.Error)
 	r := w.override(w.signed("alice", w.newOverride("x1"))).refused(device.CodeRefused)
 	require.Contains(t, r.Fault.Remedy, "manage d1")
@@ -360,7 +360,7 @@ func TestAServerThatOthersTookIsNotOverridden(t *testing.T) {
 	w.poll(contract.SignalFreed)
 	require.Equal(t, device.Error, w.view().DeviceState)
 
-	ok[contract.Result](w.ask(contract.UpdateManage))
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	w.poll(contract.SignalFreed)
 	v := w.reach(device.Error)
 	require.False(t, v.Pool.Taken)

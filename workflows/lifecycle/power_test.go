@@ -27,7 +27,7 @@ func (w *deviceEnv) makePowered() {
 }
 
 func (w *deviceEnv) setPower(action, instance string) *call {
-	return w.send(contract.UpdatePower, "", contract.PowerInput{Action: action, Instance: instance, Caller: contract.Caller{By: "test"}})
+	return w.send(contract.VerbPower.Update(), "", contract.PowerInput{Target: action, Instance: instance, Caller: contract.Caller{By: "test"}})
 }
 
 // S3.28, S3.29
@@ -38,9 +38,9 @@ func TestPowerByState(t *testing.T) {
 	}{
 		"manageable":       {func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) }, true},
 		"available":        {func(w *deviceEnv) { w.makeAvailable() }, true},
-		"claimed":          {func(w *deviceEnv) { w.makeAvailable(); ok[contract.BindResult](w.claim("i1", time.Hour)) }, false},
+		"claimed":          {func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.claim("i1", time.Hour)) }, false},
 		"error":            {func(w *deviceEnv) { w.makeFailed() }, true},
-		"retired":          {func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateRetire)) }, true},
+		"retired":          {func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.VerbRetire.Update())) }, true},
 		"cleaning":         {func(w *deviceEnv) { w.makeBound("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("verify") }, false},
 		"pending cleaning": {func(w *deviceEnv) { w.makeBound("i1"); ok[contract.Result](w.unbind("i1")) }, false},
 	} {

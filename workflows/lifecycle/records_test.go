@@ -70,7 +70,7 @@ func TestHardwareThatIsRecordedElsewhereIsNotEnrolled(t *testing.T) {
 				e := w.enrollment()
 				e.OperatorAssertsClean = asserted
 				in := contract.EnrollInput{Enrollment: e, Provide: true}
-				r := w.send(contract.UpdateEnroll, "", in).refused(device.CodeDuplicateSerial)
+				r := w.send(contract.VerbEnroll.Update(), "", in).refused(device.CodeDuplicateSerial)
 				require.Contains(t, r.Fault.Message, c.says)
 				require.Contains(t, r.Fault.Remedy, "move d7 d1")
 				require.Contains(t, r.Fault.Remedy, contract.DeviceUUID("d7"))
@@ -125,7 +125,7 @@ func TestEachCleanAsksForOtherRecordsOfItsHardware(t *testing.T) {
 				ok[contract.Result](w.enroll(false))
 				c.appears(w)
 				for _, begin := range []func() *call{
-					func() *call { return w.ask(contract.UpdateProvide) }, func() *call { return w.cleanUp() },
+					func() *call { return w.ask(contract.VerbProvide.Update()) }, func() *call { return w.cleanUp() },
 				} {
 					ok[contract.Result](begin())
 					v := w.reach(device.Error)
@@ -150,7 +150,7 @@ func TestACleanOfNovasDeviceAsksTheListing(t *testing.T) {
 	w := newNovaDevice(t)
 	ok[contract.Result](w.enroll(false))
 	w.duplicate = "d7"
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	require.Equal(t, string(device.CodeDuplicateSerial), w.reach(device.Error).Fault)
 	w.requireUntouched("enrolled")
 	w.duplicate = ""
@@ -170,7 +170,7 @@ func TestACleanWaitsForTheRecordsOfItsHardware(t *testing.T) {
 		}
 		return nil
 	}
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	w.until("the operator to be called", func() bool {
 		v := w.view()
 		return v.NeedsOperator && v.Fault == string(device.CodeInventoryUnavailable)
@@ -211,7 +211,7 @@ func TestAMovedDeviceIsNotHeldByItsFormerName(t *testing.T) {
 		recordedTenant(r)
 		r.UUID, r.Name = contract.DeviceUUID("d1"), "d1"
 	})
-	ok[contract.Result](moved.ask(contract.UpdateProvide))
+	ok[contract.Result](moved.ask(contract.VerbProvide.Update()))
 	moved.reach(device.Available)
 }
 

@@ -210,7 +210,7 @@ func TestHostIsAhead(t *testing.T) {
 					if at == "held" {
 						ok[contract.Result](w.maintain(true))
 					}
-					ok[contract.Result](w.ask(contract.UpdateProvide))
+					ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 				}
 				w.reach(device.Available)
 				w.idle()

@@ -53,7 +53,7 @@ func (h *fakeHost) stepsRun() []string {
 }
 
 func (w *deviceEnv) runbook(name string) *call {
-	return w.send(contract.UpdateClean, "", contract.CleanInput{Reason: "test", Runbook: name})
+	return w.send(contract.VerbClean.Update(), "", contract.CleanInput{Reason: "test", Runbook: name})
 }
 
 // onHold waits until the clean is held.
@@ -73,7 +73,7 @@ func (w *deviceEnv) makeRunbook() {
 }
 
 func (w *deviceEnv) releaseHold() *call {
-	return w.send(contract.UpdateReleaseHold, "", contract.ReasonInput{Reason: "seen", Caller: contract.Caller{By: "ann@ops"}})
+	return w.send(contract.VerbReleaseHold.Update(), "", contract.ReasonInput{Reason: "seen", Caller: contract.Caller{By: "ann@ops"}})
 }
 
 // A runbook that matches the device is its full clean: its order, its arguments, and the record
@@ -120,7 +120,7 @@ func TestARunbookByHandNeverClearsDirty(t *testing.T) {
 			require.Equal(t, "erase", v.Cleans[0].Runbook)
 			w.pass(time.Hour)
 			require.Equal(t, device.Manageable, w.view().DeviceState)
-			ok[contract.Result](w.ask(contract.UpdateProvide))
+			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			v = w.reach(device.Available)
 			require.Equal(t, []string{"zero", "verify", "bios_reset"}, w.host.stepsRun()[3:])
 			require.Empty(t, v.Cleans[1].Runbook, "the full clean follows no runbook")
@@ -183,7 +183,10 @@ func TestAHoldStopsTheClean(t *testing.T) {
 func TestAHeldCleanKeepsItsSlot(t *testing.T) {
 	for how, end := range map[string]func(*deviceEnv) device.State{
 		"released": func(w *deviceEnv) device.State { ok[contract.Result](w.releaseHold()); return device.Available },
-		"aborted":  func(w *deviceEnv) device.State { ok[contract.Result](w.ask(contract.UpdateAbort)); return device.Error },
+		"aborted": func(w *deviceEnv) device.State {
+			ok[contract.Result](w.ask(contract.VerbAbort.Update()))
+			return device.Error
+		},
 	} {
 		t.Run(how, func(t *testing.T) {
 			w := newServerEnv(t, withRunbook(limited(device.Limits{ConcurrentCleans: 1, Breaker: 1}), "held", &clean.Match{Type: "NVME"}, holdStep, zeroStep, verifyStep))
@@ -216,7 +219,7 @@ func TestEachHoldIsReleased(t *testing.T) {
 	require.Equal(t, "on hold: again", w.onHold().LastError)
 	w.pass(time.Hour)
 	require.Equal(t, device.Cleaning, w.view().DeviceState)
-	ok[contract.Result](w.send(contract.UpdateReleaseHold, "", contract.ReasonInput{Reason: strings.Repeat("long\n", 1000)}))
+	ok[contract.Result](w.send(contract.VerbReleaseHold.Update(), "", contract.ReasonInput{Reason: strings.Repeat("long\n", 1000)}))
 	v := w.reach(device.Manageable)
 	require.Len(t, v.Cleans[0].Steps, 3)
 	require.Contains(t, v.Cleans[0].Steps[2].Note, "by an operator: long long")
@@ -250,7 +253,7 @@ func TestHoldAndWaitAreEndedAtOnce(t *testing.T) {
 	for name, step := range map[string][2]string{"hold": holdStep, "wait": waitStep} {
 		for how, end := range map[string]func(*deviceEnv) device.State{
 			"abort": func(w *deviceEnv) device.State {
-				require.Contains(w.t, ok[contract.Result](w.ask(contract.UpdateAbort)).Note, name)
+				require.Contains(w.t, ok[contract.Result](w.ask(contract.VerbAbort.Update())).Note, name)
 				return device.Error
 			},
 			"cancel": func(w *deviceEnv) device.State { w.cancel(); return device.Error },
@@ -316,7 +319,7 @@ func TestArgumentsThatDoNotFit(t *testing.T) {
 			ok[contract.Result](w.enroll(false))
 			w.idle()
 			before := w.view()
-			w.send(contract.UpdateClean, "", tt.in).refused(tt.code)
+			w.send(contract.VerbClean.Update(), "", tt.in).refused(tt.code)
 			require.Equal(t, before, w.view())
 			w.signal(contract.SignalClean, tt.in)
 			w.pass(time.Minute)
@@ -344,7 +347,7 @@ func TestArgumentsByHand(t *testing.T) {
 	ok[contract.Result](w.cleanUp("bios_apply"))
 	w.reach(device.Manageable)
 	require.JSONEq(t, `{"BootMode":"Bios"}`, string(w.host.inputs[0].Args))
-	ok[contract.Result](w.send(contract.UpdateClean, "", contract.CleanInput{Steps: []string{"bios_apply", "bios_reset"},
+	ok[contract.Result](w.send(contract.VerbClean.Update(), "", contract.CleanInput{Steps: []string{"bios_apply", "bios_reset"},
 		Args: map[string]json.RawMessage{"bios_apply": json.RawMessage(`{"Big":9007199254740993,"On":true}`)}}))
 	w.until("both", func() bool { return len(w.host.inputs) == 3 })
 	w.reach(device.Manageable)

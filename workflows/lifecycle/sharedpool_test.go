@@ -186,8 +186,8 @@ func TestARepeatedBindOfASharedServer(t *testing.T) {
 			w.pass(time.Minute)
 			require.False(t, first.done || second.done)
 			if !taken {
-				require.Equal(t, 1, ok[contract.BindResult](first).Binding)
-				require.True(t, ok[contract.BindResult](second).Already)
+				require.Equal(t, 1, ok[contract.Result](first).Binding)
+				require.True(t, ok[contract.Result](second).Already)
 				require.Equal(t, 1, w.pool.ours())
 			} else {
 				require.True(t, w.pool.take())
@@ -384,7 +384,7 @@ func TestPoolsThatAreRefused(t *testing.T) {
 			w := newShared(t)
 			e := w.enrollment()
 			tt.change(&e)
-			r := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}).refused(device.CodeInvalid)
+			r := w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e}).refused(device.CodeInvalid)
 			require.Contains(t, r.Fault.Message, tt.want)
 			require.NotContains(t, r.Fault.Error(), "\n")
 			require.False(t, w.inventory.exists)
@@ -395,7 +395,7 @@ func TestPoolsThatAreRefused(t *testing.T) {
 		w.host.discovery.Type = "NVME"
 		e := w.enrollment()
 		e.Type = ""
-		w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}).refused(device.CodeInvalid)
+		w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e}).refused(device.CodeInvalid)
 		require.False(t, w.inventory.exists)
 	})
 	t.Run("another pool than before", func(t *testing.T) {
@@ -404,7 +404,7 @@ func TestPoolsThatAreRefused(t *testing.T) {
 		ok[contract.Result](w.enroll(false))
 		e := w.enrollment()
 		e.Pool.Template += "x"
-		r := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}).refused(device.CodeAlreadyExists)
+		r := w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e}).refused(device.CodeAlreadyExists)
 		require.True(t, strings.Contains(r.Fault.Message, "another pool"), r.Fault.Message)
 	})
 }
@@ -421,9 +421,9 @@ func TestPutBackToBeforeTheProfileWasApplied(t *testing.T) {
 			w.signal(contract.SignalObserved, contract.Hint{Host: &contract.HostDeviceRecord{Seq: 1 << 20, Identity: w.host.discovery.Identity}})
 		},
 		"the tenant": func(w *deviceEnv) {
-			ok[contract.Result](w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}))
+			ok[contract.Result](w.send(contract.VerbRebuild.Update(), "", contract.UnbindInput{Instance: "i1"}))
 		},
-		"an operator": func(w *deviceEnv) { w.ask(contract.UpdateManage).wait() },
+		"an operator": func(w *deviceEnv) { w.ask(contract.VerbManage.Update()).wait() },
 	} {
 		t.Run(by, func(t *testing.T) {
 			var before *fakePool

@@ -20,7 +20,7 @@ var startStates = []struct {
 }{
 	{"manageable", func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) }, ""},
 	{"available", func(w *deviceEnv) { w.makeAvailable() }, ""},
-	{"claimed", func(w *deviceEnv) { w.makeAvailable(); ok[contract.BindResult](w.claim("i1", 1000*time.Hour)) }, ""},
+	{"claimed", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.claim("i1", 1000*time.Hour)) }, ""},
 	{"held", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)); w.idle() }, ""},
 	{"allocated", func(w *deviceEnv) { w.makeBound("i1") }, ""},
 	{"pending_cleaning", func(w *deviceEnv) {
@@ -30,7 +30,11 @@ var startStates = []struct {
 	}, ""},
 	{"cleaning", func(w *deviceEnv) { w.makeBound("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") }, ""},
 	{"error", (*deviceEnv).makeFailed, device.Available},
-	{"retired", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateRetire)); w.idle() }, ""},
+	{"retired", func(w *deviceEnv) {
+		w.makeAvailable()
+		ok[contract.Result](w.ask(contract.VerbRetire.Update()))
+		w.idle()
+	}, ""},
 }
 
 // Any Temporal client may send `clean`; what the state refuses changes nothing and is
@@ -96,10 +100,10 @@ func TestSignals_TooLong(t *testing.T) {
 	v.LastRefusal, v.UpdatedAt = before.LastRefusal, before.UpdatedAt
 	require.Equal(t, before, v)
 	for verb, in := range map[string]any{
-		contract.UpdateBind:     contract.BindInput{Instance: "i1", Request: long},
-		contract.UpdateClean:    contract.CleanInput{Reason: long},
-		contract.UpdateMaintain: contract.MaintainInput{Reason: long},
-		contract.UpdateRetire:   contract.ReasonInput{Reason: long},
+		contract.VerbBind.Update():     contract.BindInput{Instance: "i1", Request: long},
+		contract.VerbClean.Update():    contract.CleanInput{Reason: long},
+		contract.VerbMaintain.Update(): contract.MaintenanceInput{Reason: long},
+		contract.VerbRetire.Update():   contract.ReasonInput{Reason: long},
 	} {
 		require.Contains(t, w.send(verb, "", in).refused(device.CodeInvalid).Fault.Message, "longer than 16 KiB", verb)
 	}

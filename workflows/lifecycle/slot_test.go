@@ -168,8 +168,8 @@ func TestWhateverEndsACleanGivesItsSlotBack(t *testing.T) {
 		ends   device.State
 		failed string
 	}{
-		"an abort in the queue": {func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateAbort)) }, device.Error, ""},
-		"retired in the queue":  {func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateRetire)) }, device.Retired, ""},
+		"an abort in the queue": {func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbAbort.Update())) }, device.Error, ""},
+		"retired in the queue":  {func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbRetire.Update())) }, device.Retired, ""},
 		"a cancel in the queue": {func(w *deviceEnv) { w.cancel() }, device.Error, ""},
 		"its host is ahead": {func(w *deviceEnv) {
 			w.signal(contract.SignalObserved, w.hintFromNewerHost(func(r *contract.HostDeviceRecord) { r.Seq += 9 }))
@@ -180,7 +180,7 @@ func TestWhateverEndsACleanGivesItsSlotBack(t *testing.T) {
 		"an abort in a step": {func(w *deviceEnv) {
 			w.answer(contract.SlotAnswer{Granted: true})
 			w.stepRuns("zero")
-			ok[contract.Result](w.ask(contract.UpdateAbort))
+			ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 		}, device.Error, ""},
 		"a step that fails": {func(w *deviceEnv) {
 			w.failStep("verify", 1, device.CodeVerifyFailed)
@@ -190,7 +190,7 @@ func TestWhateverEndsACleanGivesItsSlotBack(t *testing.T) {
 			w.host.up = false
 			w.answer(contract.SlotAnswer{Granted: true})
 			w.pass(time.Hour)
-			ok[contract.Result](w.ask(contract.UpdateAbort))
+			ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 		}, device.Error, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestTheBreakerHolds(t *testing.T) {
 	w.until("a request", func() bool { return len(w.limits.requests) == 2 })
 	w.answer(contract.SlotAnswer{Granted: true, Hold: []string{"zero"}, Why: why})
 	w.pass(time.Minute)
-	ok[contract.Result](w.ask(contract.UpdateAbort))
+	ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 	w.reach(device.Error)
 }
 
@@ -309,7 +309,7 @@ func TestTakingADeviceOutWaitsForFreeCapacity(t *testing.T) {
 	w.grantAtOnce()
 	w.makeAvailable()
 	w.limits = fakeLimits{}
-	manage := w.ask(contract.UpdateManage)
+	manage := w.ask(contract.VerbManage.Update())
 	w.until("a request", func() bool { return len(w.limits.requests) == 1 })
 	require.True(t, w.limits.requests[0].TakesCapacity)
 	w.answer(contract.SlotAnswer{Why: &device.Fault{Class: device.Transient, Code: device.CodeFreeCapacity, Message: "1 devices are free, and 1 must stay free", Remedy: "wait"}})
@@ -317,7 +317,7 @@ func TestTakingADeviceOutWaitsForFreeCapacity(t *testing.T) {
 	w.requireWait(device.CodeFreeCapacity, false)
 	require.Equal(t, device.Available, w.view().DeviceState)
 	require.Zero(t, w.inventory.reserved)
-	w.ask(contract.UpdateManage).refused(device.CodeRefused)
+	w.ask(contract.VerbManage.Update()).refused(device.CodeRefused)
 	w.answer(contract.SlotAnswer{Granted: true})
 	ok[contract.Result](manage)
 	require.Equal(t, device.Manageable, w.view().DeviceState)
@@ -327,11 +327,11 @@ func TestTakingADeviceOutWaitsForFreeCapacity(t *testing.T) {
 
 	// A tenant may get it meanwhile, or the operator may think again.
 	for _, end := range []func(){
-		func() { ok[contract.BindResult](w.bind("i1", "r1")) },
-		func() { ok[contract.Result](w.ask(contract.UpdateAbort)) },
+		func() { ok[contract.Result](w.bind("i1", "r1")) },
+		func() { ok[contract.Result](w.ask(contract.VerbAbort.Update())) },
 	} {
 		if w.view().DeviceState == device.Manageable {
-			ok[contract.Result](w.ask(contract.UpdateProvide))
+			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 		} else {
 			w.host.writeAsTenant("i1")
 			w.grantAtOnce()
@@ -340,7 +340,7 @@ func TestTakingADeviceOutWaitsForFreeCapacity(t *testing.T) {
 		w.reach(device.Available)
 		w.idle()
 		w.limits = fakeLimits{}
-		manage := w.ask(contract.UpdateManage)
+		manage := w.ask(contract.VerbManage.Update())
 		w.until("a request", func() bool { return len(w.limits.requests) == 1 })
 		end()
 		manage.wait()

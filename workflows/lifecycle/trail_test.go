@@ -27,13 +27,13 @@ func TestBindingsSayWhenAndByWhom(t *testing.T) {
 	w := newAvailable(t)
 	w.pass(time.Minute)
 	began := w.clock()
-	ok[contract.BindResult](w.send(contract.UpdateBind, "", contract.BindInput{Instance: "i1", Request: "r1", Reason: "a demo", Caller: ann}))
+	ok[contract.Result](w.send(contract.VerbBind.Update(), "", contract.BindInput{Instance: "i1", Request: "r1", Reason: "a demo", Caller: ann}))
 	w.pass(time.Hour)
 	over := w.clock()
-	ok[contract.Result](w.send(contract.UpdateUnbind, "", contract.UnbindInput{Instance: "i1", Caller: contract.Caller{By: "bob@h1"}}))
+	ok[contract.Result](w.send(contract.VerbUnbind.Update(), "", contract.UnbindInput{Instance: "i1", Caller: contract.Caller{By: "bob@h1"}}))
 	w.reach(device.Available)
 	w.makeBound("i2")
-	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Instance: "i2", Reason: "worn out", Caller: ann}))
+	ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Instance: "i2", Reason: "worn out", Caller: ann}))
 	w.nextRun()
 	all := w.view().Bindings
 	require.Len(t, all, 2)
@@ -51,7 +51,7 @@ func TestBindingsSayWhenAndByWhom(t *testing.T) {
 func TestActsOfTheMachine(t *testing.T) {
 	t.Run("the clean after a binding", func(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
-		ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrollment(), Provide: true, Caller: ann}))
+		ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: w.enrollment(), Provide: true, Caller: ann}))
 		w.reach(device.Available)
 		w.makeBound("i1")
 		ok[contract.Result](w.unbind("i1"))
@@ -111,7 +111,7 @@ func TestAFailedCleanStaysVisible(t *testing.T) {
 	w.enroll(true)
 	w.reach(device.Error)
 	w.host.injectFault = nil
-	ok[contract.Result](w.send(contract.UpdateClean, "", contract.CleanInput{Reason: "again", Caller: ann}))
+	ok[contract.Result](w.send(contract.VerbClean.Update(), "", contract.CleanInput{Reason: "again", Caller: ann}))
 	w.reach(device.Available)
 	w.nextRun()
 	cleans := w.view().Cleans
@@ -167,8 +167,8 @@ func TestWhatIsKeptCostsNoEvent(t *testing.T) {
 	turnover := func(by contract.Caller, reason string) int {
 		w := newAvailable(t)
 		activities, upserts := len(w.scheduledActivities), w.upserts
-		ok[contract.BindResult](w.send(contract.UpdateBind, "", contract.BindInput{Instance: "i1", Request: "r1", Reason: reason, Caller: by}))
-		ok[contract.Result](w.send(contract.UpdateUnbind, "", contract.UnbindInput{Instance: "i1", Reason: reason, Caller: by}))
+		ok[contract.Result](w.send(contract.VerbBind.Update(), "", contract.BindInput{Instance: "i1", Request: "r1", Reason: reason, Caller: by}))
+		ok[contract.Result](w.send(contract.VerbUnbind.Update(), "", contract.UnbindInput{Instance: "i1", Reason: reason, Caller: by}))
 		w.reach(device.Available)
 		w.idle()
 		return 100*(len(w.scheduledActivities)-activities) + w.upserts - upserts

@@ -120,7 +120,7 @@ func TestErrorAllowsOnlyARetry(t *testing.T) {
 	require.Equal(t, []string{"zero", contract.ActivityEnsureReserved}, last, "after the step that failed, the inventory records the operator's hold")
 	ended := len(w.scheduledActivities)
 	w.bind("i2", "r-i2").refused(device.CodeRefused)
-	w.ask(contract.UpdateProvide).refused(device.CodeRefused)
+	w.ask(contract.VerbProvide.Update()).refused(device.CodeRefused)
 	w.pass(48 * time.Hour)
 	require.Empty(t, w.scheduledActivities[ended:], "it is left as it is: neither powered off, nor reset, nor written to")
 	w.host.injectFault = nil

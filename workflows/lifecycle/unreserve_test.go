@@ -223,7 +223,7 @@ func TestMaintenanceDuringTheReturn(t *testing.T) {
 	w.slow(contract.ActivityUnreserve, 4*time.Second, 4*time.Second)
 	ok[contract.Result](w.unbind("i1"))
 	w.until("Unreserve", func() bool { return count(w.scheduledActivities, "Unreserve") == 2 })
-	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
+	w.ask(contract.VerbAbort.Update()).refused(device.CodeRefused)
 	ok[contract.Result](w.maintain(false))
 	v := w.reach(device.Available)
 	require.True(t, v.Maintenance)

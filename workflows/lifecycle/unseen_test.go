@@ -58,7 +58,7 @@ func TestSwappedHardwareIsNotOffered(t *testing.T) {
 				if v.DeviceState == device.Error {
 					ok[contract.Result](w.cleanUp())
 				} else {
-					ok[contract.Result](w.ask(contract.UpdateProvide))
+					ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 				}
 				w.reach(device.Available)
 				w.idle()
@@ -97,9 +97,9 @@ func TestReturnedWithoutACleanOnlyIfSeen(t *testing.T) {
 			w := newDeviceEnv(t, standardPolicy())
 			set(w)
 			ok[contract.Result](w.enroll(false))
-			ok[contract.Result](w.ask(contract.UpdateProvide))
+			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			w.reach(device.Available)
-			ok[contract.BindResult](w.bind("i1", "r1"))
+			ok[contract.Result](w.bind("i1", "r1"))
 			w.replaceHardware("S2")
 			w.requireNotOffered("unknown data")
 			ok[contract.Result](w.unbind("i1"))
@@ -153,7 +153,7 @@ func TestALateReturnLooksAgain(t *testing.T) {
 // F27, D10
 func TestAMovedDeviceIsDirty(t *testing.T) {
 	w := newAvailable(t)
-	ok[contract.Result](w.ask(contract.UpdateManage))
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	require.False(t, w.view().Dirty)
 	ok[contract.Result](w.move("d2"))
 	w.until("the old name's end", func() bool { return !w.live })
@@ -167,7 +167,7 @@ func TestAMovedDeviceIsDirty(t *testing.T) {
 	moved.host.writeAsTenant("unknown data")
 	moved.requireNotOffered("unknown data")
 	moved.until("its provider", func() bool { return moved.inventory.exists && moved.inventory.reserved == 1 })
-	ok[contract.Result](moved.ask(contract.UpdateProvide))
+	ok[contract.Result](moved.ask(contract.VerbProvide.Update()))
 	moved.reach(device.Available)
 	require.True(t, moved.host.clean())
 }
@@ -358,7 +358,7 @@ func TestRetiredDuringTheReturnIsReserved(t *testing.T) {
 					w.until("the return is being written", func() bool {
 						return count(w.scheduledActivities, contract.ActivityUnreserve) > unreserves
 					})
-					ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "gone", Lost: true}))
+					ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Reason: "gone", Lost: true}))
 					w.until("the write arrives", func() bool { return w.inventory.reserved == 0 })
 					w.pass(time.Minute)
 					w.nextRun()
@@ -395,7 +395,7 @@ func TestProviderRecreatedDuringACleanInMaintenance(t *testing.T) {
 	}
 	w.pass(24 * time.Hour)
 	require.Equal(t, device.Manageable, w.view().DeviceState, "its operator lets it go, nothing else (F43)")
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	w.reach(device.Available)
 	w.idle()
 	require.Equal(t, 1, count(w.scheduledActivities, "zero")-before, "cleaned again")

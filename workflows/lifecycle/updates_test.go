@@ -178,15 +178,15 @@ func (w *deviceEnv) enrollment() contract.Enrollment {
 }
 
 func (w *deviceEnv) enroll(provide bool) *call {
-	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrollment(), Provide: provide})
+	return w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: w.enrollment(), Provide: provide})
 }
 
 func (w *deviceEnv) bind(instance, request string) *call {
-	return w.send(contract.UpdateBind, "", contract.BindInput{Instance: instance, Request: request})
+	return w.send(contract.VerbBind.Update(), "", contract.BindInput{Instance: instance, Request: request})
 }
 
 func (w *deviceEnv) unbind(instance string) *call {
-	return w.send(contract.UpdateUnbind, "", contract.UnbindInput{Instance: instance})
+	return w.send(contract.VerbUnbind.Update(), "", contract.UnbindInput{Instance: instance})
 }
 
 func (w *deviceEnv) ask(verb string) *call {
@@ -194,11 +194,11 @@ func (w *deviceEnv) ask(verb string) *call {
 }
 
 func (w *deviceEnv) maintain(off bool) *call {
-	return w.send(contract.UpdateMaintain, "", contract.MaintainInput{Reason: "test", Off: off})
+	return w.send(contract.VerbMaintain.Update(), "", contract.MaintenanceInput{Reason: "test", Off: off})
 }
 
 func (w *deviceEnv) cleanUp(steps ...string) *call {
-	return w.send(contract.UpdateClean, "", contract.CleanInput{Reason: "test", Steps: steps})
+	return w.send(contract.VerbClean.Update(), "", contract.CleanInput{Reason: "test", Steps: steps})
 }
 
 // reach waits for a state.
@@ -258,7 +258,7 @@ func (w *deviceEnv) makeBound(instance string) int {
 	if w.runs == 0 {
 		w.makeAvailable()
 	}
-	r := ok[contract.BindResult](w.bind(instance, "r-"+instance))
+	r := ok[contract.Result](w.bind(instance, "r-"+instance))
 	require.Equal(w.t, 1, w.inventory.reserved, "bind returned before the device was burned")
 	w.host.writeAsTenant(instance)
 	return r.Binding

@@ -210,7 +210,7 @@ func TestACleanThatWaitsForItsProviderIsAborted(t *testing.T) {
 	w.inventory.providerGone = true
 	ok[contract.Result](w.unbind("i1"))
 	w.pass(2 * time.Minute)
-	ok[contract.Result](w.ask(contract.UpdateAbort))
+	ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodeAborted), v.Fault)
 }

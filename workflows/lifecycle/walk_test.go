@@ -143,7 +143,7 @@ func (k *walker) enrollOrImport() {
 	if k.owner == device.OwnerNova && k.r.IntN(3) == 0 {
 		in = contract.EnrollInput{Enrollment: k.enrollment(), Import: true, Provider: k.importable()}
 	}
-	c := k.deviceEnv.send(contract.UpdateEnroll, "", in)
+	c := k.deviceEnv.send(contract.VerbEnroll.Update(), "", in)
 	ok[contract.Result](c)
 	k.calls = append(k.calls, c)
 	k.note("enrolled")

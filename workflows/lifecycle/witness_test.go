@@ -35,7 +35,7 @@ func TestPutBackToBeforeTheBind(t *testing.T) {
 	unbound := func(w *deviceEnv) { ok[contract.Result](w.unbind("i0")); w.reach(device.Available) }
 	for from, before := range map[string]func(*deviceEnv){
 		"available":   (*deviceEnv).makeAvailable,
-		"manageable":  func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateManage)) },
+		"manageable":  func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.VerbManage.Update())) },
 		"maintenance": func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)) },
 		"allocated":   func(w *deviceEnv) { w.makeBound("i0") },
 		"unbound":     func(w *deviceEnv) { w.makeBound("i0"); unbound(w) },
@@ -43,8 +43,8 @@ func TestPutBackToBeforeTheBind(t *testing.T) {
 		for by, asks := range map[string]func(*deviceEnv){
 			"a hint":      func(w *deviceEnv) { w.signal(contract.SignalReleased, contract.Hint{}) },
 			"a bind":      func(w *deviceEnv) { w.bind("i9", "r9").wait() },
-			"provide":     func(w *deviceEnv) { w.send(contract.UpdateProvide, "", contract.ReasonInput{}).wait() },
-			"manage":      func(w *deviceEnv) { w.ask(contract.UpdateManage).wait() },
+			"provide":     func(w *deviceEnv) { w.send(contract.VerbProvide.Update(), "", contract.ReasonInput{}).wait() },
+			"manage":      func(w *deviceEnv) { w.ask(contract.VerbManage.Update()).wait() },
 			"maintenance": func(w *deviceEnv) { w.maintain(true).wait() },
 			"an unbind":   func(w *deviceEnv) { w.unbind("i0").wait() },
 		} {
@@ -100,8 +100,11 @@ func TestWithoutARecordTheOperatorDecides(t *testing.T) {
 	for name, act := range map[string]func(*deviceEnv){
 		"clean":  func(w *deviceEnv) { ok[contract.Result](w.cleanUp()); w.reach(device.Available) },
 		"signal": func(w *deviceEnv) { w.signal(contract.SignalClean, contract.CleanInput{}); w.reach(device.Available) },
-		"manage": func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)); w.reach(device.Manageable) },
-		"retire": func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateRetire)); w.reach(device.Retired) },
+		"manage": func(w *deviceEnv) {
+			ok[contract.Result](w.ask(contract.VerbManage.Update()))
+			w.reach(device.Manageable)
+		},
+		"retire": func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbRetire.Update())); w.reach(device.Retired) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := recovered(t, func(w *deviceEnv) { w.makeBound("i1"); w.inventory.tenant = nil })
@@ -126,11 +129,11 @@ func TestForgottenWhileItsHostIsAway(t *testing.T) {
 	for name, away := range map[string]bool{"there": false, "away": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newAvailable(t)
-			ok[contract.Result](w.ask(contract.UpdateRetire))
+			ok[contract.Result](w.ask(contract.VerbRetire.Update()))
 			if away {
 				w.host.crash()
 			}
-			ok[contract.Result](w.ask(contract.UpdateForget))
+			ok[contract.Result](w.ask(contract.VerbForget.Update()))
 			w.until("the end", func() bool { return !w.live })
 			require.NoError(t, w.finishErr)
 			if away {

@@ -58,7 +58,7 @@ func (b *bench) install(ctx context.Context, name string, env ...string) (*insta
 // enroll enrolls a device and waits until it is available.
 func (i *installation) enroll(ctx context.Context, in contract.EnrollInput) (id string, err error) {
 	id = contract.WorkflowID(in.Enrollment.Name)
-	if _, err := client.New(i.client).Enroll(ctx, in); err != nil {
+	if _, err := client.New(i.client).Do(ctx, in.Enrollment.Name, contract.VerbEnroll, in); err != nil {
 		return id, fmt.Errorf("enroll %s: %w", in.Enrollment.Name, err)
 	}
 	return id, i.await(ctx, id, device.Available, cleanWithin, i.pollEvery)

@@ -38,7 +38,7 @@ func (r *instanceRun) documents(ctx context.Context) (read, query measurement, s
 		in.Devices = append(in.Devices, contract.DeviceChoice{Name: r.name(i), Tag: fmt.Sprint("role ", i)})
 	}
 	id := uuid.NewString()
-	if _, err := r.devices.InstanceBind(ctx, id, in); err != nil {
+	if _, err := r.devices.DoInstance(ctx, id, contract.VerbInstanceBind, in); err != nil {
 		return nil, nil, stop, err
 	}
 	listener, err := guest.Listen(ctx, "127.0.0.1:0")
@@ -53,7 +53,7 @@ func (r *instanceRun) documents(ctx context.Context) (read, query measurement, s
 		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
 			err = errors.Join(err, served)
 		}
-		_, released := r.devices.InstanceRelease(ctx, id, contract.InstanceActInput{})
+		_, released := r.devices.DoInstance(ctx, id, contract.VerbInstanceRelease, contract.ReasonInput{})
 		return errors.Join(err, released, r.awaitFree(ctx))
 	}
 	mac := hmac.New(sha256.New, []byte(readSecret))

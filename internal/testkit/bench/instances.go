@@ -103,7 +103,7 @@ func (r *instanceRun) start(ctx context.Context, c sdkclient.Client, dir string)
 	}
 	stop = func() { control.Stop(); host.Stop() }
 	err = parallel(instanceDevices, func(i int) error {
-		_, err := r.devices.Enroll(ctx, contract.EnrollInput{Provide: true, Enrollment: contract.Enrollment{
+		_, err := r.devices.Do(ctx, r.name(i), contract.VerbEnroll, contract.EnrollInput{Provide: true, Enrollment: contract.Enrollment{
 			Name: r.name(i), Host: "bench", Driver: "fake", Type: "NVME", Owner: device.OwnerSelf,
 		}})
 		return err
@@ -135,14 +135,14 @@ func (r *instanceRun) bind(n int, delay time.Duration) measurement {
 		id := uuid.NewString()
 		r.store.delay.Store(int64(delay))
 		began := time.Now()
-		result, err := r.devices.InstanceBind(ctx, id, in)
+		result, err := r.devices.DoInstance(ctx, id, contract.VerbInstanceBind, in)
 		took := milliseconds(time.Since(began))
 		r.store.delay.Store(0)
 		if err == nil && len(result.Instance.Devices) != n {
 			err = fmt.Errorf("%d of %d devices are bound", len(result.Instance.Devices), n)
 		}
 		if err == nil {
-			_, err = r.devices.InstanceRelease(ctx, id, contract.InstanceActInput{})
+			_, err = r.devices.DoInstance(ctx, id, contract.VerbInstanceRelease, contract.ReasonInput{})
 		}
 		return values{"bind": took}, errors.Join(err, r.awaitFree(ctx))
 	}

@@ -131,7 +131,7 @@ func (r *slotRun) run(ctx context.Context, c sdkclient.Client, dir string) (err 
 		wait.Go(func() {
 			atOnce <- struct{}{}
 			defer func() { <-atOnce }()
-			_, err := devices.Enroll(ctx, contract.EnrollInput{Provide: true, Enrollment: contract.Enrollment{
+			_, err := devices.Do(ctx, r.name(i), contract.VerbEnroll, contract.EnrollInput{Provide: true, Enrollment: contract.Enrollment{
 				Name: r.name(i), Host: "bench", Driver: "fake", Type: "NODE", Owner: device.OwnerSelf,
 			}})
 			failed <- err

@@ -60,11 +60,11 @@ func (d devices) update(ctx context.Context, id, name string, in any) error {
 // bind binds the device to a new instance.
 func (d devices) bind(ctx context.Context, id string) (instance string, err error) {
 	instance = uuid.NewString()
-	return instance, d.update(ctx, id, contract.UpdateBind, contract.BindInput{Instance: instance, Request: uuid.NewString()})
+	return instance, d.update(ctx, id, contract.VerbBind.Update(), contract.BindInput{Instance: instance, Request: uuid.NewString()})
 }
 
 func (d devices) unbind(ctx context.Context, id, instance string) error {
-	return d.update(ctx, id, contract.UpdateUnbind, contract.UnbindInput{Instance: instance})
+	return d.update(ctx, id, contract.VerbUnbind.Update(), contract.UnbindInput{Instance: instance})
 }
 
 // await waits until the device is in a state.
@@ -232,7 +232,7 @@ func (v *variant) enroll(ctx context.Context, name string) (id string, err error
 	if v.Product {
 		_, err = v.client.ExecuteWorkflow(ctx, options, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name})
 		if err == nil {
-			err = v.update(ctx, options.ID, contract.UpdateEnroll, contract.EnrollInput{Enrollment: v.enrollment(name), Provide: true})
+			err = v.update(ctx, options.ID, contract.VerbEnroll.Update(), contract.EnrollInput{Enrollment: v.enrollment(name), Provide: true})
 		}
 	} else {
 		_, err = v.client.ExecuteWorkflow(ctx, options, entityWorkflow, entity{Enrollment: v.enrollment(name), Queue: v.Queue, Bare: v.bare})

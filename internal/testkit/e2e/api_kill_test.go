@@ -108,7 +108,7 @@ func TestARepeatedRequestActsOnceAlthoughAControlWorkerIsKilled(t *testing.T) {
 		require.Len(t, history.Cleans, 1, name)
 		var cleans []contract.Act
 		for _, act := range history.Acts {
-			if act.Verb == contract.UpdateClean {
+			if act.Verb == contract.VerbClean.Update() {
 				cleans = append(cleans, act)
 			}
 		}

@@ -153,7 +153,7 @@ func (f *fleet) liveMigrate(t *testing.T, from, to *fleetHost) {
 	f.act(t, "live-migrate", vm, "--to", to.Host)
 	v := f.instance(t, vm)
 	require.Equal(t, map[string]string{"lb1": "tag of la1"}, roles(v), "the marked one was picked")
-	require.Equal(t, contract.UpdateInstanceLiveMigrate, v.Move.Verb)
+	require.Equal(t, contract.VerbInstanceLiveMigrate.Update(), v.Move.Verb)
 	stampAll(t, 4, liveThere...)
 	f.requireHeld(t, vm, 3, live...)
 	require.Equal(t, map[string]string{"LB1": "tag of la1"}, f.shown(t, guest))

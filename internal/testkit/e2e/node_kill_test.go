@@ -245,7 +245,7 @@ func (s *nodeSite) strike(t *testing.T, w *Worker, v victim, chosen map[string]s
 			s.unbindFast(t, name, tenant)
 			return
 		}
-		_, err := s.Workflows().Provide(t.Context(), name, contract.ReasonInput{})
+		_, err := s.Workflows().Do(t.Context(), name, contract.VerbProvide, contract.ReasonInput{})
 		require.NoError(t, err)
 	})
 	s.eachNode(t, names, func(name string) {
@@ -352,7 +352,7 @@ func (s *nodeSite) requireOnce(t testing.TB, name string, k strike, before, afte
 func (s *nodeSite) bindFast(t testing.TB, name, tenant string) {
 	t.Helper()
 	s.retry(t, "bind "+name, func(ctx context.Context) error {
-		_, err := s.Workflows().Bind(ctx, name, contract.BindInput{Instance: Instance(tenant), Request: tenant})
+		_, err := s.Workflows().Send(ctx, name, contract.VerbBind, contract.BindInput{Instance: Instance(tenant), Request: tenant})
 		return err
 	})
 }
@@ -360,7 +360,7 @@ func (s *nodeSite) bindFast(t testing.TB, name, tenant string) {
 func (s *nodeSite) unbindFast(t testing.TB, name, tenant string) {
 	t.Helper()
 	s.retry(t, "unbind "+name, func(ctx context.Context) error {
-		_, err := s.Workflows().Unbind(ctx, name, contract.UnbindInput{Instance: Instance(tenant)})
+		_, err := s.Workflows().Send(ctx, name, contract.VerbUnbind, contract.UnbindInput{Instance: Instance(tenant)})
 		return err
 	})
 }

@@ -120,10 +120,10 @@ func (c *Cloud) unboundWhileReserved(t *testing.T) {
 	both := make(chan int, 2)
 	go func() { both <- c.Burnish(t, "bind", d.Name, "--instance", Instance("one")).Code }()
 	put.await(t)
-	earlier := c.accepted(t, d.Name, contract.UpdateUnbind)
+	earlier := c.accepted(t, d.Name, contract.VerbUnbind.Update())
 	go func() { both <- c.Burnish(t, "unbind", d.Name, "--instance", Instance("one")).Code }()
 	Await(t, 20*time.Second, "the unbind to be accepted", func() (bool, string) {
-		return c.accepted(t, d.Name, contract.UpdateUnbind) > earlier, ""
+		return c.accepted(t, d.Name, contract.VerbUnbind.Update()) > earlier, ""
 	})
 	put.release()
 	for range 2 {

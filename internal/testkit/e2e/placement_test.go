@@ -102,7 +102,7 @@ func (c *Cloud) importOfAFleetThatIsInUse(t *testing.T) {
 			Name: d.Name, Host: c.Host, Address: strings.SplitN(d.Name, "_", 2)[1], Driver: "block", Type: "DISK",
 			Settings: map[string]string{"path": d.Path}, Owner: device.OwnerNova, OneTimeUse: true,
 		}}
-		result, err := c.Workflows().Enroll(t.Context(), in)
+		result, err := c.Workflows().Do(t.Context(), in.Enrollment.Name, contract.VerbEnroll, in)
 		require.NoError(t, err, i)
 		require.Equal(t, device.Unknown, result.Device.DeviceState)
 	}

@@ -248,9 +248,9 @@ func (k *kills) begin(t *testing.T, name string, p phase) {
 	k.retry(t, string(p)+" "+name, func(ctx context.Context) (err error) {
 		switch p {
 		case cleaning:
-			_, err = k.Workflows().Provide(ctx, name, contract.ReasonInput{})
+			_, err = k.Workflows().Do(ctx, name, contract.VerbProvide, contract.ReasonInput{})
 		case returning:
-			_, err = k.Workflows().Unbind(ctx, name, contract.UnbindInput{Instance: Instance(name)})
+			_, err = k.Workflows().Send(ctx, name, contract.VerbUnbind, contract.UnbindInput{Instance: Instance(name)})
 		case binding: // the answer comes when the profile is applied: see bound
 		}
 		return err
@@ -262,7 +262,7 @@ func (k *kills) begin(t *testing.T, name string, p phase) {
 func (k *kills) bound(t *testing.T, name string) (lost bool) {
 	t.Helper()
 	k.retry(t, "bind "+name, func(ctx context.Context) error {
-		_, err := k.Workflows().Bind(ctx, name, contract.BindInput{Instance: Instance(name), Request: name})
+		_, err := k.Workflows().Send(ctx, name, contract.VerbBind, contract.BindInput{Instance: Instance(name), Request: name})
 		if r, ok := contract.RefusalOf(err); ok && r.Fault.Code != device.CodeApplianceUnreachable { // which may be slow on a busy machine
 			lost = r.Fault.Code == device.CodeServerTaken || r.Fault.Code == device.CodeRefused
 			require.True(t, lost, "%s: %v", name, err)

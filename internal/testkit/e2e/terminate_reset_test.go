@@ -126,7 +126,7 @@ func TestReset(t *testing.T) {
 	s := newSite(t)
 	w := s.Run(t, "all")
 	var all []Device
-	points := map[string]string{"first-task": "", "enrollment": contract.UpdateEnroll, "binding-before": contract.UpdateBurn, "end-of-the-former": contract.UpdateUnbind}
+	points := map[string]string{"first-task": "", "enrollment": contract.VerbEnroll.Update(), "binding-before": contract.VerbBurn.Update(), "end-of-the-former": contract.VerbUnbind.Update()}
 	for point := range points {
 		for _, again := range []bool{true, false} {
 			d := s.Device(t, "fake", fmt.Sprintf("%s-%v", point, again), 2*MiB, 0)

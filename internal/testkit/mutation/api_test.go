@@ -6,8 +6,8 @@ var apiMutations = []mutation{
 	{
 		name: "202 says that the device accepted the clean",
 		file: "internal/api/clean.go",
-		old:  `	return c.result(c.Devices.Clean(ctx, c.name, input))`,
-		new: `	result, _ := c.Devices.Clean(ctx, c.name, input)
+		old:  `	return c.result(c.Devices.Do(ctx, c.name, contract.VerbClean, input))`,
+		new: `	result, _ := c.Devices.Do(ctx, c.name, contract.VerbClean, input)
 	return c.result(result, nil)`,
 		pkg: "./internal/api", run: "TestCleanRefused",
 	},

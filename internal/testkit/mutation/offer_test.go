@@ -84,8 +84,8 @@ var offerMutations = []mutation{
 	{
 		rule: "F31", name: "a binding is not ended without its instance",
 		file: "workflows/lifecycle/operations.go",
-		old:  `if err := d.checkTenant(contract.UpdateRetire, in); err != nil {`,
-		new:  `if err := d.checkTenant(contract.UpdateRetire, in); false {`,
+		old:  `if err := d.checkTenant(contract.VerbRetire.Update(), in); err != nil {`,
+		new:  `if err := d.checkTenant(contract.VerbRetire.Update(), in); false {`,
 		pkg:  "./workflows/lifecycle", run: "TestRetireNamesTheTenant",
 	},
 	{

@@ -6,7 +6,7 @@ var recordMutations = []mutation{
 		rule: "F36", name: "a bind that was granted is confirmed by the record",
 		file: "workflows/lifecycle/binding.go",
 		old: `	if err := d.confirm(ctx); err != nil {
-		return contract.BindResult{}, err
+		return contract.Result{}, err
 	}
 	number, ours, ended`,
 		new: `	number, ours, ended`,
@@ -15,8 +15,8 @@ var recordMutations = []mutation{
 	{
 		rule: "F36", name: "an unbind that is refused asks the record first",
 		file: "workflows/lifecycle/updates.go",
-		old:  `	case contract.UpdateUnbind, contract.UpdateRebuild:`,
-		new:  `	case contract.UpdateRebuild:`,
+		old:  `	case contract.VerbUnbind.Update(), contract.VerbRebuild.Update():`,
+		new:  `	case contract.VerbRebuild.Update():`,
 		pkg:  "./workflows/lifecycle", run: "TestATenantThatIsForgottenUnbinds",
 	},
 	{
