@@ -33,8 +33,7 @@ func (w *deviceEnv) lastAct() contract.Act {
 
 // The device keeps who did what, from where, when and why.
 func TestActsAreKept(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.pass(time.Minute)
 	at := w.clock().Truncate(time.Second)
 	c := w.send(contract.VerbMaintain.Update(), "", contract.MaintenanceInput{Reason: "a new\nfan", Caller: ann})
@@ -51,14 +50,12 @@ func TestActsAreKept(t *testing.T) {
 	w.reach(device.Available)
 	w.nextRun()
 	require.Equal(t, []string{"enroll provide", "maintain", "maintain off", "bind i1", "unbind i1"}, w.verbs(), "in a later run too")
-	w.requireNoDefect()
 }
 
 // A request that is refused leaves no act, a repeated one leaves one, and one that has nothing
 // to change leaves none.
 func TestActsAreThoseThatChangedSomething(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	before := w.verbs()
 	w.cleanUp().refused(device.CodeRefused)
 	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
@@ -70,18 +67,15 @@ func TestActsAreThoseThatChangedSomething(t *testing.T) {
 	w.nextRun()
 	ok[contract.Result](w.send(c.verb, c.id, c.in))
 	require.Equal(t, append(before, "manage"), w.verbs())
-	w.requireNoDefect()
 }
 
 // An act that was accepted and failed says so.
 func TestActsThatFailedSayWhy(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.injectFault = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 	w.bind("i1", "r1").refused(device.CodeInventoryInvalid)
 	require.Equal(t, device.CodeInventoryInvalid, w.lastAct().Fault)
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // The clean signal is an act too, unless it is refused.
@@ -95,13 +89,11 @@ func TestActsOfTheCleanSignal(t *testing.T) {
 	w.reach(device.Available)
 	require.Equal(t, append(before, "clean"), w.verbs())
 	require.Equal(t, "again", w.lastAct().Reason)
-	w.requireNoDefect()
 }
 
 // The last 20 acts are kept, with bounded texts.
 func TestActsAreBounded(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	for i := range 15 {
 		ok[contract.Result](w.send(contract.VerbMaintain.Update(), "", contract.MaintenanceInput{Reason: fmt.Sprint("hold ", i)}))
 		ok[contract.Result](w.maintain(true))
@@ -122,55 +114,11 @@ func TestActsAreBounded(t *testing.T) {
 	require.LessOrEqual(t, size, 20*5*contract.KeptActText)
 	require.Len(t, acts, 20)
 	require.Equal(t, strings.Repeat("ä", 98)+"…", acts[len(acts)-2].Reason)
-	w.requireNoDefect()
-}
-
-// Of eight cleans that are requested at once the device accepts one; it refuses the others
-// alike, and the state says that a clean is under way. A repetition of the one is answered.
-func TestOneOfEightCleansIsAccepted(t *testing.T) {
-	for name, tt := range map[string]struct {
-		lead func(*deviceEnv)
-		send func(*deviceEnv) *call
-	}{
-		"a full clean": {(*deviceEnv).makeFailed, func(w *deviceEnv) *call { return w.cleanUp() }},
-		"named steps": {func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) },
-			func(w *deviceEnv) *call { return w.cleanUp("verify") }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			tt.lead(w)
-			before := w.verbs()
-			var accepted []*call
-			var sent []*call
-			for range 8 {
-				sent = append(sent, tt.send(w))
-			}
-			for _, c := range sent {
-				if c.wait().err == nil {
-					accepted = append(accepted, c)
-					continue
-				}
-				c.refused(device.CodeRefused)
-				refusal, _ := contract.RefusalOf(c.err)
-				require.Contains(t, []device.State{device.PendingCleaning, device.Cleaning}, refusal.State)
-			}
-			require.Len(t, accepted, 1)
-			require.False(t, ok[contract.Result](accepted[0]).Already)
-			require.Len(t, w.verbs(), len(before)+1)
-			w.settled()
-			w.nextRun()
-			c := accepted[0]
-			require.True(t, ok[contract.Result](w.send(c.verb, c.id, c.in)).Already, "it was answered before")
-			require.Len(t, w.verbs(), len(before)+1)
-			w.requireNoDefect()
-		})
-	}
 }
 
 // A key stands for one request: another body under it is refused, in a later run too.
 func TestARequestKeyStandsForOneBody(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	in := contract.MaintenanceInput{Reason: "fan"}
 	first, other := contract.RequestID("k1", []byte("fan")), contract.RequestID("k1", []byte("disk"))
 	ok[contract.Result](w.send(contract.VerbMaintain.Update(), first, in))
@@ -181,7 +129,6 @@ func TestARequestKeyStandsForOneBody(t *testing.T) {
 	}
 	ok[contract.Result](w.send(contract.VerbMaintain.Update(), contract.RequestID("k2", []byte("disk")), contract.MaintenanceInput{Reason: "disk"}))
 	require.Contains(t, w.view().MaintenanceReason, "disk")
-	w.requireNoDefect()
 }
 
 // An enrollment is remembered by its request too: repeated much later, it provides nothing.
@@ -195,5 +142,4 @@ func TestRepeated_EnrollmentProvidesOnce(t *testing.T) {
 	ok[contract.Result](w.send(c.verb, c.id, c.in))
 	w.pass(time.Hour)
 	require.Equal(t, device.Manageable, w.view().DeviceState)
-	w.requireNoDefect()
 }

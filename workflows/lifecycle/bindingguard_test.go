@@ -143,7 +143,6 @@ func TestRetiredIsReserved(t *testing.T) {
 			w.hintReconcile()
 			w.until("burned again", func() bool { return w.inventory.reserved == 1 })
 			require.Equal(t, device.Retired, w.view().DeviceState)
-			w.requireNoDefect()
 		}
 	}
 }
@@ -153,8 +152,7 @@ func TestRetiredIsReserved(t *testing.T) {
 //
 // F30
 func TestRetiredWhileUnknownIsReserved(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	require.Zero(t, w.inventory.reserved)
 	w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
 	w.terminate()
@@ -165,7 +163,6 @@ func TestRetiredWhileUnknownIsReserved(t *testing.T) {
 	w.inventory.injectFault = nil
 	w.until("it is reserved", func() bool { return w.inventory.reserved == 1 })
 	require.Equal(t, device.Retired, w.view().DeviceState)
-	w.requireNoDefect()
 }
 
 // An unbind during the instance's own burn waits for it and ends the binding that it made,
@@ -176,8 +173,7 @@ func TestUnbindDuringItsOwnBurn(t *testing.T) {
 	for name, earlier := range map[string]bool{"its first": false, "its second": true} {
 		for what, fail := range map[string]bool{"succeeds": false, "fails": true} {
 			t.Run(name+" "+what, func(t *testing.T) {
-				w := newDeviceEnv(t, standardPolicy())
-				w.makeAvailable()
+				w := newAvailable(t)
 				if earlier {
 					w.makeBound("i1")
 					ok[contract.Result](w.unbind("i1"))
@@ -185,12 +181,7 @@ func TestUnbindDuringItsOwnBurn(t *testing.T) {
 					w.idle()
 				}
 				w.noLocalCalls = true
-				w.lag = func(activity string) (time.Duration, time.Duration) {
-					if activity == contract.ActivityReserveForBind {
-						return 3 * time.Second, 3 * time.Second
-					}
-					return time.Millisecond, time.Millisecond
-				}
+				w.slow(contract.ActivityReserveForBind, 3*time.Second, 3*time.Second)
 				if fail {
 					w.inventory.injectFault = times(1, "PutReserved", false, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 				}
@@ -208,7 +199,6 @@ func TestUnbindDuringItsOwnBurn(t *testing.T) {
 				w.idle()
 				require.Zero(t, w.inventory.reserved)
 				require.True(t, w.host.clean())
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -218,8 +208,7 @@ func TestUnbindDuringItsOwnBurn(t *testing.T) {
 //
 // F30
 func TestUnbindEndsAClaim(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	in := contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
 	ok[contract.Result](w.send(contract.VerbClaim.Update(), "", in))
 	w.unbind("i2").refused(device.CodeRefused)
@@ -227,5 +216,4 @@ func TestUnbindEndsAClaim(t *testing.T) {
 	require.Empty(t, w.view().ClaimedBy)
 	w.bind("i2", "r2").wait()
 	require.Equal(t, "i2", *w.view().InstanceUUID)
-	w.requireNoDefect()
 }

@@ -159,8 +159,7 @@ func TestADryRunSaysWhatTheUpdateDoes(t *testing.T) {
 // A dry run is no event: it changes neither state nor acts, and a device that was asked a
 // hundred times passes on what it would have passed on.
 func TestADryRunLeavesNoEvent(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.idle()
 	before := w.state()
 	w.idle()
@@ -189,8 +188,7 @@ func TestNoUpdateEndsABindingUnnamed(t *testing.T) {
 				if instance != "" {
 					in["instance"] = instance
 				}
-				w := newDeviceEnv(t, standardPolicy())
-				w.makeBound("i1")
+				w := newBound(t)
 				w.idle()
 				would := w.dry(act.update, in)
 				require.Empty(t, would.Instance)
@@ -233,13 +231,11 @@ func TestLabelsAreKept(t *testing.T) {
 	require.Equal(t, want, w.publishedMemo.Labels)
 	ok[contract.Result](label(device.LabelChange{Remove: []string{"rack", "tier"}}))
 	require.Empty(t, w.view().Labels)
-	w.requireNoDefect()
 }
 
 // A device says since when it has its state; what changes nothing of it keeps that time.
 func TestStateSince(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	since := w.view().StateSince
 	require.NotZero(t, since)
 	w.pass(time.Hour)

@@ -51,7 +51,6 @@ func TestEnroll_RefusedEndsTheWorkflow(t *testing.T) {
 			require.False(t, w.host.known, "the host has no record of it")
 			require.Empty(t, w.host.inputs)
 			require.Zero(t, w.upserts+w.memos, "never shown as a device")
-			w.requireNoDefect()
 		})
 	}
 }
@@ -73,7 +72,6 @@ func TestEnroll_SecondRequestInTime(t *testing.T) {
 	w.pass(time.Minute)
 	require.True(t, w.live)
 	require.Equal(t, device.Manageable, w.view().DeviceState)
-	w.requireNoDefect()
 }
 
 func TestEnroll_IsIdempotent(t *testing.T) {
@@ -91,7 +89,6 @@ func TestEnroll_IsIdempotent(t *testing.T) {
 	require.True(t, ok[contract.Result](w.enroll(true)).Already)
 	require.Len(t, w.scheduledActivities, names+1, "the bind's own ReserveForBind")
 	require.Equal(t, device.Allocated, w.view().DeviceState)
-	w.requireNoDefect()
 }
 
 // The same name with other settings is refused.
@@ -124,7 +121,6 @@ func TestEnrollWithOtherSettingsIsRefused(t *testing.T) {
 	e = w.enrollment()
 	e.Host = "H1"
 	require.True(t, ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e})).Already)
-	w.requireNoDefect()
 }
 
 // Before it is enrolled a device accepts only enroll.
@@ -140,7 +136,6 @@ func TestEnroll_ComesFirst(t *testing.T) {
 	w.host.injectFault = nil
 	ok[contract.Result](enroll)
 	require.Equal(t, device.Manageable, w.view().DeviceState)
-	w.requireNoDefect()
 }
 
 // The numbers continue from the host's record of an earlier enrollment.
@@ -153,7 +148,6 @@ func TestNumbersNeverGoBack(t *testing.T) {
 	require.Greater(t, w.host.inputs[0].Seq, int64(40))
 	require.Greater(t, w.host.inputs[0].Number, 9)
 	require.Equal(t, 8, w.makeBound("i1"))
-	w.requireNoDefect()
 }
 
 // A fake device is never in an inventory from which schedulers allocate.
@@ -172,7 +166,6 @@ func TestFakeDeviceIsRefusedInARealInventory(t *testing.T) {
 			}
 			w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e, Import: imported}).refused(code)
 			require.Empty(t, w.inventory.writes)
-			w.requireNoDefect()
 		}
 	}
 }
@@ -201,7 +194,6 @@ func TestReleasedBetweenTheReadAndTheReservation(t *testing.T) {
 		w.hintReconcile()
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
-		w.requireNoDefect()
 	}
 }
 

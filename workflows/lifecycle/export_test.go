@@ -24,6 +24,8 @@ func AddVerb(t *testing.T, v contract.Verb) {
 		do: func(d operations, _ workflow.Context, in contract.ReasonInput) (contract.Result, error) {
 			return contract.Result{Device: d.Status(), Note: in.Reason}, nil
 		},
-		ahead: func(d operations, in contract.ReasonInput) (contract.DryRun, error) { return d.asItIs(false, in.Reason) },
+		ahead: func(d operations, in contract.ReasonInput) (contract.DryRun, error) {
+			return d.asItIs(false, in.Reason)
+		},
 	})
 }

@@ -95,7 +95,6 @@ func TestCleansAndStepsAreCounted(t *testing.T) {
 	all = read()
 	require.InDelta(t, 1, all["burnish_cleans_total{model=Acme 1,operation=shred,outcome=steps_done}"], 0)
 	require.InDelta(t, 2, all["burnish_cleans_total{model=Acme 1,operation=shred,outcome=cleaned}"], 0)
-	w.requireNoDefect()
 }
 
 // A step whose result is not the one that was asked for has failed, and wiped nothing.
@@ -109,7 +108,6 @@ func TestAResultOfAnotherStepCountsAsFailed(t *testing.T) {
 	require.Equal(t, figures.Figures{"burnish_steps_total{model=M1,result=failed,step=zero}": 1}, all.With("burnish_steps_total"))
 	require.Empty(t, all.With("burnish_wiped_bytes"))
 	require.Empty(t, all.With("burnish_step_duration"))
-	w.requireNoDefect()
 }
 
 // The wait for a slot in the limits is measured.
@@ -125,5 +123,4 @@ func TestTheWaitForTheLimitsIsMeasured(t *testing.T) {
 	all := read()
 	require.InDelta(t, 1, all["burnish_limits_wait_seconds_count{}"], 0)
 	require.InDelta(t, 90, all["burnish_limits_wait_seconds_sum{}"], 2)
-	w.requireNoDefect()
 }

@@ -73,15 +73,13 @@ func TestInstanceIsSignaledThatADeviceLeftIt(t *testing.T) {
 			})
 			w.idle()
 			require.Equal(t, c.want, w.left())
-			w.requireNoDefect()
 		})
 	}
 }
 
 // A run does not end while such a signal is under way: the server would drop it.
 func TestRunWaitsForTheSignalToItsInstance(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.bindManaged("i0")
 	w.signalDelay = time.Hour
 	ok[contract.Result](w.unbind("i0"))
@@ -92,20 +90,17 @@ func TestRunWaitsForTheSignalToItsInstance(t *testing.T) {
 	require.Equal(t, runs, w.runs, "continued as new before the signal was sent")
 	w.until("continue-as-new", func() bool { return w.runs > runs })
 	require.Len(t, w.left(), 1)
-	w.requireNoDefect()
 }
 
 // Unclaim ends the claim of its own request, and no other one of the same instance.
 func TestUnclaimEndsTheClaimOfItsRequest(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	ok[contract.Result](w.claim("i1", time.Hour))
 	other := contract.BindInput{Instance: "i1", Request: "another"}
 	require.True(t, ok[contract.Result](w.send(contract.VerbUnclaim.Update(), "", other)).Already)
 	require.Equal(t, "i1", w.view().ClaimedBy)
 	require.False(t, ok[contract.Result](w.unclaim("i1")).Already)
 	require.Empty(t, w.view().ClaimedBy)
-	w.requireNoDefect()
 }
 
 // S1.35: a tag has 1 to 60 characters, whatever their bytes, and neither comma nor slash.
@@ -114,8 +109,7 @@ func TestTagCountsCharacters(t *testing.T) {
 		strings.Repeat("ä", 60): true, strings.Repeat("ä", 61): false, strings.Repeat("x", 60): true,
 		"a,b": false, "a/b": false, "a\nb=\"c d\"": true,
 	} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		c := w.send(contract.VerbBind.Update(), "", contract.BindInput{Instance: "i1", Tag: tag})
 		if legal {
 			ok[contract.Result](c)

@@ -36,7 +36,6 @@ func TestAFormerTenantIsNotBoundAlready(t *testing.T) {
 	ok[contract.Result](w.unbind("i2"))
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // The tenant of whom the memory does not know unbinds: it has the device by the record, and the
@@ -56,7 +55,6 @@ func TestATenantThatIsForgottenUnbinds(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"the inventory records binding 1 of i1; this workflow knew no binding after 0"}, reasons)
-	w.requireNoDefect()
 }
 
 // A workflow is reset into an earlier tenancy, while another instance has the device: whatever is sent
@@ -98,7 +96,6 @@ func TestResetIntoAnEarlierTenancy(t *testing.T) {
 			w.reach(device.Available)
 			w.idle()
 			require.True(t, w.host.clean())
-			w.requireNoDefect()
 		})
 	}
 }
@@ -115,7 +112,6 @@ func TestALaterBindingOfTheSameInstance(t *testing.T) {
 	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
 	require.Equal(t, 2, w.view().Binding)
 	require.Equal(t, 2, ok[contract.Result](w.bind("i1", "later")).Binding)
-	w.requireNoDefect()
 }
 
 // The write of a burn was made, and its task lost: the claim's request, tag and instance's workflow
@@ -140,7 +136,6 @@ func TestABurnThatWasLostWithItsTask(t *testing.T) {
 		b := w.state().Device.Binding
 		require.Equal(t, []any{"i1", "r1", "t1", true}, []any{b.Instance, b.Request, b.Tag, b.Managed}, "hinted: %v", hinted)
 		require.Equal(t, 1, ok[contract.Result](w.send(contract.VerbBurn.Update(), "", claim(w))).Binding)
-		w.requireNoDefect()
 	}
 }
 
@@ -162,7 +157,6 @@ func TestAClaimIsGivenBackWithItsBurn(t *testing.T) {
 		ok[contract.Result](w.send(verb, "", in))
 		w.reach(device.Available)
 		require.Empty(t, w.recorded(), verb)
-		w.requireNoDefect()
 	}
 }
 
@@ -181,7 +175,6 @@ func TestABindThatWasLostWithItsTask(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	w.bind("i1", "r1").refused(device.CodeBindingEnded)
-	w.requireNoDefect()
 }
 
 // A clean of an operator's device began, and its task was lost with the request: the device becomes
@@ -213,7 +206,6 @@ func TestALostCleanLeavesTheDeviceToItsOperator(t *testing.T) {
 			require.Equal(t, []any{c.state, true}, []any{v.DeviceState, v.Dirty})
 			require.Equal(t, 1, w.inventory.reserved)
 			require.Equal(t, "the operator's bytes", w.host.blocks[0], "it was erased")
-			w.requireNoDefect()
 		})
 	}
 }
@@ -236,7 +228,6 @@ func TestALostCleanIsAskedForAgainDuringARead(t *testing.T) {
 			ours := name == "its own write"
 			require.Equal(t, []any{device.Manageable, !ours}, []any{v.DeviceState, v.Dirty})
 			require.Equal(t, ours, v.Cleans[len(v.Cleans)-1].Outcome == "steps_done")
-			w.requireNoDefect()
 		})
 	}
 }
@@ -271,19 +262,13 @@ func TestABurnThatWasLostIsAskedForAgainLater(t *testing.T) {
 			burn.wait()
 			w.pass(time.Hour)
 			require.Equal(t, burn.err == nil, w.view().DeviceState == device.Allocated, "%v", burn.err)
-			w.requireNoDefect()
 		})
 	}
 }
 
 // beginRead has the inventory read, which answers in four seconds from now.
 func (w *deviceEnv) beginRead() {
-	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityReadReservation {
-			return 4 * time.Second, time.Second
-		}
-		return time.Millisecond, time.Millisecond
-	}
+	w.slow(contract.ActivityReadReservation, 4*time.Second, time.Second)
 	w.signal(contract.SignalRefresh, contract.Hint{Source: "reconciliation"})
 	w.until("a read", func() bool { return w.activitiesInFlight > 0 })
 	w.pass(time.Second)
@@ -323,8 +308,7 @@ func TestAHoldOutlivesTheWorkflow(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			c.hold(w)
 			w.idle()
 			w.host.writeAsTenant("the operator's bytes")
@@ -340,7 +324,6 @@ func TestAHoldOutlivesTheWorkflow(t *testing.T) {
 			}
 			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			w.reach(device.Available)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -360,8 +343,7 @@ func TestWhatEndsALostReturnRaisesIt(t *testing.T) {
 		"maintain": func(w *deviceEnv) { ok[contract.Result](w.maintain(false)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			w.host.cancelDelay = time.Second
 			ok[contract.Result](w.unbind("i1"))
 			w.stepRuns("verify")
@@ -371,7 +353,6 @@ func TestWhatEndsALostReturnRaisesIt(t *testing.T) {
 			w.pass(time.Hour)
 			w.idle()
 			require.Equal(t, 1, w.inventory.reserved)
-			w.requireNoDefect()
 		})
 	}
 }

@@ -78,7 +78,6 @@ func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
 	require.Equal(t, "CUSTOM_NVME_8086_0A54", w.inventory.created.Class)
 	require.Contains(t, w.inventory.created.Traits, "HW_NVME_CES")
 	require.Contains(t, w.inventory.created.Traits, "HW_NVME_WZS")
-	w.requireNoDefect()
 }
 
 // A new policy does not replace the operation of a device that is in use; in error it does
@@ -118,7 +117,6 @@ func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 	w.reach(device.Available)
 	require.Contains(t, stepsOf(w.view()), "zero")
 	require.NotContains(t, stepsOf(w.view()), "sanitize")
-	w.requireNoDefect()
 }
 
 // A drive that cannot satisfy the policy is refused at enrollment, and later taken out of the
@@ -164,7 +162,6 @@ func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 		ok[contract.Result](w.unbind("i1"))
 		w.reach(device.Available)
 		require.Equal(t, device.CryptoErase, w.view().Cleans[len(w.view().Cleans)-1].Operation, "the recorded operation")
-		w.requireNoDefect()
 	})
 }
 
@@ -198,7 +195,6 @@ func TestAChangedLayoutTakesTheDeviceOutOfThePool(t *testing.T) {
 	require.Equal(t, string(device.CodeNamespaceLayoutMismatch), v.Fault)
 	require.True(t, v.Dirty)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // A worn drive is quarantined until a check finds it within its limits.
@@ -227,7 +223,6 @@ func TestAWornDriveIsQuarantined(t *testing.T) {
 	ok[contract.Result](w.ask(contract.VerbClean.Update()))
 	v = w.reach(device.Available)
 	require.False(t, v.Maintenance)
-	w.requireNoDefect()
 }
 
 // Discovery enrolls a device as manageable; the operator's `enroll --provide` then provides it.
@@ -238,5 +233,4 @@ func TestEnroll_ProvidesADiscoveredDevice(t *testing.T) {
 	require.False(t, ok[contract.Result](w.enroll(true)).Already)
 	w.reach(device.Available)
 	require.True(t, ok[contract.Result](w.enroll(true)).Already)
-	w.requireNoDefect()
 }

@@ -38,7 +38,6 @@ func TestMaintenanceReservesAndItsEndUnreserves(t *testing.T) {
 		w.requireMatchingGenerations()
 		w.idle()
 		w.makeBound("i2")
-		w.requireNoDefect()
 	}
 }
 
@@ -72,7 +71,6 @@ func TestInUseWhenMaintenanceEnds(t *testing.T) {
 		require.Equal(t, "c1", *v.InstanceUUID)
 		require.Equal(t, 1, w.inventory.reserved)
 		require.Len(t, w.host.inputs, 2)
-		w.requireNoDefect()
 	}
 }
 
@@ -104,7 +102,6 @@ func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
 			w.idle()
 			require.True(t, w.host.clean())
 			require.Zero(t, w.inventory.reserved)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -112,8 +109,7 @@ func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
 // Maintenance may begin at any time, and keeps the device out of the pool at the end of its
 // clean.
 func TestMaintenanceDuringAClean(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	ok[contract.Result](w.maintain(false))
@@ -124,7 +120,6 @@ func TestMaintenanceDuringAClean(t *testing.T) {
 	require.True(t, w.host.clean())
 	ok[contract.Result](w.maintain(true))
 	require.Zero(t, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // Of a bind and a request to take the device out of the pool at the same time, exactly one
@@ -137,9 +132,8 @@ func TestMaintenanceAndBindAtOnce(t *testing.T) {
 	} {
 		for _, between := range []time.Duration{1, time.Second, 3 * time.Second} {
 			t.Run(name+" "+between.String(), func(t *testing.T) {
-				w := newDeviceEnv(t, standardPolicy())
-				w.makeAvailable()
-				w.lag = func(string) (time.Duration, time.Duration) { return 2 * time.Second, 2 * time.Second }
+				w := newAvailable(t)
+				w.slow("", 2*time.Second, 2*time.Second)
 				out := verb(w)
 				w.pass(between)
 				bind := w.bind("i1", "r1")
@@ -149,7 +143,6 @@ func TestMaintenanceAndBindAtOnce(t *testing.T) {
 				require.Equal(t, 1, w.inventory.reserved)
 				w.pass(time.Hour)
 				require.Len(t, w.host.inputs, 2, "nothing was used, nothing is cleaned")
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -158,8 +151,7 @@ func TestMaintenanceAndBindAtOnce(t *testing.T) {
 // The inventory does not answer: maintenance is refused, and the device re-checks.
 func TestMaintenanceThatCouldNotReserve(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.inventory.injectFault = times(1, "PutReserved", after, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 		w.maintain(false).refused(device.CodeInventoryInvalid)
 		w.pass(time.Minute)
@@ -172,7 +164,6 @@ func TestMaintenanceThatCouldNotReserve(t *testing.T) {
 		}
 		ok[contract.Result](w.maintain(false))
 		require.Equal(t, 1, w.inventory.reserved)
-		w.requireNoDefect()
 	}
 }
 
@@ -184,15 +175,13 @@ func TestLeavingThePoolReservesFirst(t *testing.T) {
 		"manage": func(w *deviceEnv) *call { return w.ask(contract.VerbManage.Update()) },
 		"retire": func(w *deviceEnv) *call { return w.ask(contract.VerbRetire.Update()) },
 	} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.requireMaintenanceReserved()
-		w.lag = func(string) (time.Duration, time.Duration) { return 3 * time.Second, 3 * time.Second }
+		w.slow("", 3*time.Second, 3*time.Second)
 		ok[contract.Result](verb(w))
 		require.Equal(t, 1, w.inventory.reserved, name)
 		require.True(t, ok[contract.Result](verb(w)).Already)
 		w.idle()
-		w.requireNoDefect()
 	}
 }
 
@@ -207,7 +196,6 @@ func TestLeavingThePoolFindsUse(t *testing.T) {
 		v := w.settled()
 		require.Equal(t, device.Allocated, v.DeviceState)
 		require.Equal(t, "c1", *v.InstanceUUID)
-		w.requireNoDefect()
 	}
 }
 
@@ -247,7 +235,6 @@ func TestRetireLostWithoutHostAndInventory(t *testing.T) {
 			require.Empty(t, w.view().Fault)
 			w.idle()
 			w.nextRun()
-			w.requireNoDefect()
 		})
 	}
 }
@@ -267,8 +254,7 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 		"with its host unreachable": func(w *deviceEnv) { w.host.crash() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			w.ask(contract.VerbForget.Update()).refused(device.CodeRefused)
 			ok[contract.Result](w.ask(contract.VerbRetire.Update()))
 			w.idle()
@@ -283,7 +269,6 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 			if name != "with its host unreachable" {
 				require.False(t, w.host.known)
 			}
-			w.requireNoDefect()
 		})
 	}
 }
@@ -292,8 +277,7 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 //
 // D10
 func TestForgetIsRefusedWhileInUse(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	ok[contract.Result](w.ask(contract.VerbRetire.Update()))
 	w.idle()
 	w.inventory.allocateUnchecked("c1")
@@ -309,8 +293,7 @@ func TestForgetIsRefusedWhileInUse(t *testing.T) {
 //
 // D10
 func TestForgetAfterALoss(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
 	ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Lost: true}))
 	w.pass(10 * time.Minute)

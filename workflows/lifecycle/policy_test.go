@@ -38,7 +38,6 @@ func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
 	require.Equal(t, 1, w.inventory.reserved)
 	require.Equal(t, "i1", w.host.blocks[0])
 	ok[contract.Result](w.ask(contract.VerbRetire.Update()))
-	w.requireNoDefect()
 }
 
 // D4
@@ -51,7 +50,6 @@ func TestOneTimeUseWithoutAnErasePathIsNeverProvided(t *testing.T) {
 	require.Equal(t, device.Error, v.DeviceState)
 	require.Equal(t, string(device.CodeNoErasePath), v.Fault)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // Nothing can clean it, and it is not one-time-use: it is returned and marked not sanitized.
@@ -71,7 +69,6 @@ func TestReusableWithoutAnErasePath(t *testing.T) {
 	require.True(t, v.NotSanitized)
 	require.Empty(t, w.host.inputs)
 	w.requireMatchingGenerations()
-	w.requireNoDefect()
 }
 
 // Automated cleaning is off. A one-time-use device waits for the operator, by
@@ -108,7 +105,6 @@ func TestOneTimeUseWaitsForTheOperator(t *testing.T) {
 			require.Empty(t, v.Fault)
 			require.False(t, v.NotSanitized)
 			require.True(t, w.host.clean())
-			w.requireNoDefect()
 		})
 	}
 }
@@ -133,7 +129,6 @@ func TestReusableReturnsNotSanitized(t *testing.T) {
 	ok[contract.Result](w.unbind("i2"))
 	w.reach(device.Available)
 	require.False(t, w.view().NotSanitized)
-	w.requireNoDefect()
 }
 
 // After a failed burn or an invalidation a device waits for the operator, too.
@@ -171,7 +166,6 @@ func TestInvalidatedDevicesWaitToo(t *testing.T) {
 			require.Equal(t, string(device.CodeAutomatedCleanOff), w.view().Fault, "the reason is shown")
 			ok[contract.Result](w.cleanUp())
 			w.reach(device.Available)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -200,6 +194,5 @@ func TestCleanOnEnrollment(t *testing.T) {
 		if c.assertedClean && c.onEnroll {
 			require.Equal(t, "--clean was not accepted: cleaning on enrollment is on", r.Device.LastRefusal)
 		}
-		w.requireNoDefect()
 	}
 }

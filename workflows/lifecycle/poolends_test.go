@@ -32,7 +32,6 @@ func TestAFailedCleanKeepsTheProfile(t *testing.T) {
 	ok[contract.Result](w.cleanUp())
 	w.requireAvailableWithoutProfile()
 	require.Equal(t, made, w.pool.made)
-	w.requireNoDefect()
 }
 
 // Steps that an operator names need a profile too, and leave none.
@@ -47,7 +46,6 @@ func TestNamedStepsOfASharedServer(t *testing.T) {
 	w.reach(device.Manageable)
 	require.Zero(t, w.pool.ours())
 	require.Empty(t, w.view().Pool.PoolState)
-	w.requireNoDefect()
 }
 
 // A retired device leaves no profile, and none is forgotten with one; of lost hardware it is
@@ -95,7 +93,6 @@ func TestARetiredServerLeavesNoProfile(t *testing.T) {
 		w.pool.injectFault = nil
 		require.Contains(t, ok[contract.Result](c).Note, "was removed")
 		require.Empty(t, w.pool.profiles)
-		w.requireNoDefect()
 	})
 	t.Run("taken by others", func(t *testing.T) {
 		w := newShared(t)
@@ -123,7 +120,6 @@ func TestPowerOfASharedServer(t *testing.T) {
 	w.pool.injectFault = func(string, bool) error { return unreachable() }
 	w.setPower("on", "").refused(device.CodeApplianceUnreachable)
 	require.Len(t, w.host.powerCalls, calls)
-	w.requireNoDefect()
 }
 
 // A migration records the profile of a server in use and removes that of an idle one; once
@@ -148,7 +144,6 @@ func TestMigrationToDynamic(t *testing.T) {
 		require.True(t, ok[contract.Result](migrate(w)).Already)
 		ok[contract.Result](w.unbind("i1"))
 		w.requireAvailableWithoutProfile()
-		w.requireNoDefect()
 	})
 	t.Run("available", func(t *testing.T) {
 		w := newPreAllocated(t)
@@ -164,7 +159,6 @@ func TestMigrationToDynamic(t *testing.T) {
 		w.requireAvailableWithoutProfile()
 		require.True(t, ok[contract.Result](migrate(w)).Already)
 		w.makeBound("i1")
-		w.requireNoDefect()
 	})
 	t.Run("its host is away, and it is repeated", func(t *testing.T) {
 		w := newPreAllocated(t)
@@ -175,7 +169,6 @@ func TestMigrationToDynamic(t *testing.T) {
 		w.host.restart()
 		ok[contract.Result](migrate(w))
 		w.requireAvailableWithoutProfile()
-		w.requireNoDefect()
 	})
 	t.Run("unreadable", func(t *testing.T) {
 		w := newPreAllocated(t)
@@ -234,7 +227,6 @@ func TestARecoveredTenantsServerKeepsItsProfile(t *testing.T) {
 	require.Equal(t, 1, w.pool.ours())
 	ok[contract.Result](w.unbind("i1"))
 	w.requireAvailableWithoutProfile()
-	w.requireNoDefect()
 }
 
 // Other hardware has another URI on the appliance; hardware that moved keeps its own.
@@ -267,7 +259,6 @@ func TestASharedServerContinuesAsNew(t *testing.T) {
 	w.requireTaken()
 	w.nextRun()
 	w.leaveAndClean()
-	w.requireNoDefect()
 }
 
 // A worker without the appliance in its file delays the device until the file has it.
@@ -309,7 +300,6 @@ func TestATakenServerIsMadeManageable(t *testing.T) {
 			w.pool.leave()
 			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			w.requireAvailableWithoutProfile()
-			w.requireNoDefect()
 		})
 	}
 }
@@ -329,7 +319,6 @@ func TestAProvidedSharedServerIsCleaned(t *testing.T) {
 	require.True(t, ok[contract.Result](w.ask(contract.VerbProvide.Update())).Device.Dirty, "said at once")
 	w.requireAvailableWithoutProfile()
 	require.Equal(t, cleans+1, w.zeroed())
-	w.requireNoDefect()
 }
 
 // The end of the operator's maintenance offers no server that others have taken meanwhile.
@@ -347,7 +336,6 @@ func TestMaintenanceOfASharedServerEnds(t *testing.T) {
 	ok[contract.Result](w.maintain(true))
 	w.requireTaken()
 	w.leaveAndClean()
-	w.requireNoDefect()
 }
 
 // What others took is not returned without a clean: they may write to it until a poll finds that
@@ -380,5 +368,4 @@ func TestAServerThatOthersTookIsNotOverridden(t *testing.T) {
 	w.reach(device.Available)
 	require.False(t, w.view().Maintenance)
 	w.makeBound("i2")
-	w.requireNoDefect()
 }

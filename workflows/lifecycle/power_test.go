@@ -55,7 +55,6 @@ func TestPowerByState(t *testing.T) {
 			}
 			require.Equal(t, "power off was carried out; the device is off", ok[contract.Result](c).Note)
 			require.Equal(t, []string{"off"}, w.host.powerCalls)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -71,7 +70,6 @@ func TestPowerOfABoundDeviceNamesItsInstance(t *testing.T) {
 	require.Equal(t, []string{"reset"}, w.host.powerCalls)
 	require.Equal(t, "i1", *w.view().InstanceUUID)
 	w.setPower("burn", "i1").refused(device.CodeInvalid)
-	w.requireNoDefect()
 }
 
 // A reset is sent at most once, also where its answer was lost; on and off are repeated.
@@ -108,7 +106,6 @@ func TestAResetIsSentOnce(t *testing.T) {
 	calls := len(w.host.powerCalls)
 	w.setPower("reset", "").refused(device.CodeHostUnreachable)
 	require.Len(t, w.host.powerCalls, calls)
-	w.requireNoDefect()
 }
 
 // A request of a device without power control is refused.

@@ -97,7 +97,6 @@ func TestRetiredHardwareIsEnrolledAgain(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // Each clean asks before its first step, also one that an operator begins: as long as another
@@ -138,7 +137,6 @@ func TestEachCleanAsksForOtherRecordsOfItsHardware(t *testing.T) {
 				ok[contract.Result](w.cleanUp())
 				w.reach(device.Available)
 				require.True(t, w.host.clean())
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -158,7 +156,6 @@ func TestACleanOfNovasDeviceAsksTheListing(t *testing.T) {
 	w.duplicate = ""
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // An inventory that does not answer is waited for, visibly, before the first step.
@@ -182,7 +179,6 @@ func TestACleanWaitsForTheRecordsOfItsHardware(t *testing.T) {
 	w.inventory.injectFault = nil
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // Hardware that comes into a slot is asked for like that of an enrollment, and the record then
@@ -200,7 +196,6 @@ func TestReplacingHardwareIsAskedForAndRecorded(t *testing.T) {
 	ok[contract.Result](w.replace(contract.ReplaceInput{Provide: true}))
 	require.Equal(t, []string{device.Identity{Serial: "S2"}.Hardware()}, w.inventory.hardware)
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // What a moved device still has under its former name is its own.
@@ -218,7 +213,6 @@ func TestAMovedDeviceIsNotHeldByItsFormerName(t *testing.T) {
 	})
 	ok[contract.Result](moved.ask(contract.VerbProvide.Update()))
 	moved.reach(device.Available)
-	moved.requireNoDefect()
 }
 
 // A refused enrollment of a device that its host knew does not have the host forget it: its
@@ -273,5 +267,4 @@ func TestARecoveredDeviceIsRecordedWithItsHardware(t *testing.T) {
 	})
 	w.reach(device.Available)
 	require.Equal(t, []string{device.Identity{Serial: "S1"}.Hardware()}, w.inventory.hardware)
-	w.requireNoDefect()
 }

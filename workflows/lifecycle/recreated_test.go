@@ -47,7 +47,6 @@ func TestBindAfterProviderRecreated(t *testing.T) {
 			// It can be bound again.
 			in.Request = "r2"
 			ok[contract.Result](w.send(contract.VerbBind.Update(), "", in))
-			w.requireNoDefect()
 		})
 	}
 }
@@ -92,7 +91,6 @@ func TestACleanStopsWhenItsReservationIsGone(t *testing.T) {
 			w.reach(device.Available)
 			w.idle()
 			require.True(t, w.host.clean())
-			w.requireNoDefect()
 		})
 	}
 }
@@ -130,7 +128,6 @@ func TestACleanBeginsAgainWithItsReservation(t *testing.T) {
 			require.Len(t, w.host.inputs, 3, "zero, stopped; zero; verify")
 			require.NotEqual(t, w.host.inputs[0].Clean, w.host.inputs[1].Clean)
 			w.requireMatchingGenerations()
-			w.requireNoDefect()
 		})
 	}
 }
@@ -160,7 +157,6 @@ func TestAbortWhileACleanWaitsToBeginAgain(t *testing.T) {
 	w.pass(time.Minute)
 	require.Equal(t, 1, w.inventory.reserved)
 	require.Len(t, w.host.inputs, 1)
-	w.requireNoDefect()
 }
 
 // A client that lowers the reservation during each clean has it begin again after a growing pause,
@@ -194,7 +190,6 @@ func TestACleanThatBeginsAgainIsPaused(t *testing.T) {
 			w.idle()
 			require.True(t, w.host.clean())
 			w.requireNoWait()
-			w.requireNoDefect()
 		})
 	}
 }
@@ -233,7 +228,6 @@ func TestReadOfARefusedRequestExplainsNothing(t *testing.T) {
 			w.reach(device.Available)
 			w.idle()
 			require.True(t, w.host.clean(), w.describe())
-			w.requireNoDefect()
 		})
 	}
 }
@@ -262,7 +256,6 @@ func TestAUseBeforeTheDeviceLeavesThePoolIsSeen(t *testing.T) {
 				w.reach(device.Available)
 				w.idle()
 				require.True(t, w.host.clean(), w.describe())
-				w.requireNoDefect()
 			})
 		}
 	}

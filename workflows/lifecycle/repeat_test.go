@@ -130,7 +130,6 @@ func TestRepeated_UpdateChangesNothing(t *testing.T) {
 				w.repeatInLaterRun(c)
 				require.Equal(t, "i9", *w.view().InstanceUUID)
 			}
-			w.requireNoDefect()
 		})
 	}
 }
@@ -139,33 +138,28 @@ func TestRepeated_UpdateChangesNothing(t *testing.T) {
 // device any more.
 func TestRepeated_BindOfAnEndedBindingIsRefused(t *testing.T) {
 	for _, request := range []string{"r1", ""} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		c := w.bind("i1", request)
 		require.Equal(t, 1, ok[contract.Result](c).Binding)
 		w.nextRun()
 		require.Equal(t, 1, ok[contract.Result](w.send(c.verb, c.id, c.in)).Binding, "request %q", request)
 		w.bindAgain("i9")
 		w.repeatInLaterRun(c).refused(device.CodeBindingEnded)
-		w.requireNoDefect()
 	}
 }
 
 func TestRepeated_ClaimIsNotRenewed(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	c := w.claim("i1", 1000*time.Hour)
 	ok[contract.Result](c)
 	ok[contract.Result](w.unclaim("i1"))
 	w.repeatInLaterRun(c)
 	require.Empty(t, w.view().ClaimedBy)
-	w.requireNoDefect()
 }
 
 // A failed update is recorded with its failure, and is not tried again.
 func TestRepeated_FailedBindFailsAgain(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.injectFault = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 	c := w.bind("i1", "r1")
 	c.refused(device.CodeInventoryInvalid)
@@ -173,17 +167,14 @@ func TestRepeated_FailedBindFailsAgain(t *testing.T) {
 	w.repeatInLaterRun(c).refused(device.CodeInventoryInvalid)
 	w.bindAgain("i9")
 	w.repeatInLaterRun(c).refused(device.CodeInventoryInvalid)
-	w.requireNoDefect()
 }
 
 // 40 updates are remembered, not more.
 func TestRepeated_MemoryIsBounded(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	for range 30 {
 		ok[contract.Result](w.maintain(false))
 		ok[contract.Result](w.maintain(true))
 	}
 	require.Len(t, w.state().Recent, 40)
-	w.requireNoDefect()
 }

@@ -97,7 +97,6 @@ func TestARunbookIsTheFullClean(t *testing.T) {
 	require.Equal(t, book.Digest(), last.RunbookDigest)
 	require.Empty(t, v.Runbook)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // A manual clean never makes a dirty device available, whatever its runbook erases.
@@ -126,7 +125,6 @@ func TestARunbookByHandNeverClearsDirty(t *testing.T) {
 			require.Equal(t, []string{"zero", "verify", "bios_reset"}, w.host.stepsRun()[3:])
 			require.Empty(t, v.Cleans[1].Runbook, "the full clean follows no runbook")
 			w.runbook("erase").refused(device.CodeRefused)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -140,7 +138,6 @@ func TestARunbookInStateErrorIsRefused(t *testing.T) {
 	w.pass(time.Minute)
 	require.Equal(t, device.Error, w.view().DeviceState)
 	require.Contains(t, w.view().LastRefusal, "clean")
-	w.requireNoDefect()
 }
 
 // A hold stops the clean until it is released: visibly, without work, budget or polling.
@@ -180,7 +177,6 @@ func TestAHoldStopsTheClean(t *testing.T) {
 	require.Equal(t, []bool{true, false, false}, more, "the host keeps a slot while an operator is waited for")
 	w.requireNoWait()
 	w.releaseHold().refused(device.CodeRefused)
-	w.requireNoDefect()
 }
 
 // A clean that is held keeps its slot, and is no failure of the model when it is aborted.
@@ -205,7 +201,6 @@ func TestAHeldCleanKeepsItsSlot(t *testing.T) {
 			require.Len(t, w.limits.reports, 1)
 			require.True(t, w.limits.reports[0].Over)
 			require.Empty(t, w.limits.reports[0].Failed)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -229,7 +224,6 @@ func TestEachHoldIsReleased(t *testing.T) {
 	require.Len(t, v.Cleans[0].Steps, 3)
 	require.Contains(t, v.Cleans[0].Steps[2].Note, "by an operator: long long")
 	require.Less(t, len(v.Cleans[0].Steps[2].Note), 400)
-	w.requireNoDefect()
 }
 
 // A wait lasts its time, shows until when, and needs no operator.
@@ -250,7 +244,6 @@ func TestAWaitLastsItsTime(t *testing.T) {
 	v = w.reach(device.Available)
 	require.Equal(t, "waited for 10m", v.Cleans[0].Steps[0].Note)
 	require.Equal(t, []string{"zero", "verify"}, w.host.stepsRun())
-	w.requireNoDefect()
 }
 
 // An abort ends a hold and a wait at once; so does a Cancel, and what takes the device away.
@@ -289,7 +282,6 @@ func TestHoldAndWaitAreEndedAtOnce(t *testing.T) {
 					require.Equal(t, "r", v.Cleans[0].Runbook)
 				}
 				w.releaseHold().refused(device.CodeRefused)
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -342,7 +334,6 @@ func TestArgumentsThatDoNotFit(t *testing.T) {
 			require.True(t, v.Dirty)
 			require.Empty(t, w.host.inputs)
 			require.Equal(t, 1, w.inventory.reserved)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -363,7 +354,6 @@ func TestArgumentsByHand(t *testing.T) {
 	require.JSONEq(t, `{"Big":9007199254740993,"On":true}`, string(w.host.inputs[1].Args))
 	require.Contains(t, string(w.host.inputs[1].Args), "9007199254740993")
 	require.Empty(t, w.host.inputs[2].Args)
-	w.requireNoDefect()
 }
 
 // A device that two runbooks match is cleaned by neither: the operator decides.
@@ -387,7 +377,6 @@ func TestTwoRunbooksForOneDevice(t *testing.T) {
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
 	require.Equal(t, []string{"zero", "verify", "bios_reset"}, w.host.stepsRun())
-	w.requireNoDefect()
 }
 
 // What a clean would do is answered without changing anything.
@@ -422,5 +411,4 @@ func TestValidate(t *testing.T) {
 	require.Equal(t, device.CodeInvalid, ask(contract.CleanInput{Runbook: "erase", Steps: []string{"zero"}}).Fault.Code)
 	require.Equal(t, device.CodeNoSuchStep, ask(contract.CleanInput{Steps: []string{"polish"}}).Fault.Code)
 	require.Equal(t, before, w.state())
-	w.requireNoDefect()
 }

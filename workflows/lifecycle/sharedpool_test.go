@@ -107,7 +107,6 @@ func TestASharedServerHasAProfileOnlyWhileItIsUsed(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	w.requireAvailableWithoutProfile()
 	require.Equal(t, []string{"read", "remove"}, w.pool.calls, "the clean uses the tenant's profile")
-	w.requireNoDefect()
 }
 
 // What others took is not bound, whichever moment they chose, and is not cleaned until they have
@@ -159,7 +158,6 @@ func TestOthersTakeTheServerBetweenAnyTwoCalls(t *testing.T) {
 		w.requireTaken()
 		require.Len(t, w.pool.profiles, 1, "theirs alone")
 		w.leaveAndClean()
-		w.requireNoDefect()
 		return took
 	}
 	for ; ; n++ {
@@ -180,12 +178,7 @@ func TestARepeatedBindOfASharedServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newShared(t)
 			w.makeAvailable()
-			w.lag = func(activity string) (time.Duration, time.Duration) {
-				if activity == contract.ActivityApplyProfile {
-					return time.Hour, time.Second
-				}
-				return time.Millisecond, time.Millisecond
-			}
+			w.slow(contract.ActivityApplyProfile, time.Hour, time.Second)
 			first := w.bind("i1", "r")
 			w.until("the profile is being applied", func() bool { return w.view().Pool.Applying })
 			second := w.bind("i1", "r")
@@ -206,7 +199,6 @@ func TestARepeatedBindOfASharedServer(t *testing.T) {
 				w.poll(contract.SignalTaken)
 				w.requireTaken()
 			}
-			w.requireNoDefect()
 		})
 	}
 }
@@ -227,7 +219,7 @@ func TestABindThatTheApplianceFails(t *testing.T) {
 	require.Len(t, w.inventory.writes, writes)
 
 	lag := w.lag
-	w.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Hour }
+	w.slow("", time.Millisecond, time.Hour)
 	w.pool.injectFault = nil
 	r := w.bind("i1", "hung").refused(device.CodeApplianceUnreachable)
 	require.Contains(t, r.Fault.Message, "the appliance rack1 has not answered in time")
@@ -251,7 +243,6 @@ func TestABindThatTheApplianceFails(t *testing.T) {
 	w.pool.injectFault = nil
 	w.requireAvailableWithoutProfile()
 	require.Equal(t, 0, w.pool.ours())
-	w.requireNoDefect()
 }
 
 // An appliance that is away delays a clean, which shows it, calls the operator, and goes on by
@@ -276,7 +267,6 @@ func TestACleanWaitsForTheAppliance(t *testing.T) {
 	away = false
 	w.requireAvailableWithoutProfile()
 	w.requireNoWait()
-	w.requireNoDefect()
 }
 
 // A recorded profile that is not on the server any more is forgotten, also in error, and the
@@ -297,7 +287,6 @@ func TestARecordedProfileThatIsGone(t *testing.T) {
 	require.Equal(t, w.pool.profile, w.view().Pool.Profile)
 	require.Equal(t, 1, w.pool.ours())
 	w.requireAvailableWithoutProfile()
-	w.requireNoDefect()
 }
 
 // Hints never move the state: the appliance decides, and only what is in maintenance because
@@ -358,7 +347,6 @@ func TestPollsOnlyGiveHints(t *testing.T) {
 	require.True(t, w.pool.take())
 	w.poll(contract.SignalTaken)
 	require.Equal(t, device.Error, w.view().DeviceState)
-	w.requireNoDefect()
 }
 
 // The polls touch no pre-allocated server, and neither does anything else.
@@ -377,7 +365,6 @@ func TestAPreAllocatedServerIsNotAsked(t *testing.T) {
 	require.Equal(t, device.Available, w.view().DeviceState)
 	require.Empty(t, w.pool.calls)
 	require.False(t, w.view().Pool.Dynamic)
-	w.requireNoDefect()
 }
 
 // An enrollment with a pool that cannot be used is refused in one line.
@@ -455,7 +442,6 @@ func TestPutBackToBeforeTheProfileWasApplied(t *testing.T) {
 			require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was erased")
 			ok[contract.Result](w.unbind("i1"))
 			w.requireAvailableWithoutProfile()
-			w.requireNoDefect()
 		})
 	}
 }
@@ -477,5 +463,4 @@ func TestABindOfATakenServer(t *testing.T) {
 	w.idle()
 	require.Equal(t, 1, w.inventory.reserved)
 	require.NotContains(t, w.scheduledActivities, contract.ActivityReserveForBind)
-	w.requireNoDefect()
 }

@@ -25,7 +25,7 @@ var startStates = []struct {
 	{"allocated", func(w *deviceEnv) { w.makeBound("i1") }, ""},
 	{"pending_cleaning", func(w *deviceEnv) {
 		w.makeBound("i1")
-		w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+		w.slow("", 4*time.Second, 4*time.Second)
 		ok[contract.Result](w.unbind("i1"))
 	}, ""},
 	{"cleaning", func(w *deviceEnv) { w.makeBound("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") }, ""},
@@ -58,7 +58,6 @@ func TestSignalClean_InEveryState(t *testing.T) {
 				if p.ends != "" && !corrupt[name] {
 					w.reach(p.ends)
 					require.True(t, w.host.clean())
-					w.requireNoDefect()
 					return
 				}
 				require.Equal(t, before.DeviceState, v.DeviceState)
@@ -74,7 +73,6 @@ func TestSignalClean_InEveryState(t *testing.T) {
 				w.pass(time.Hour)
 				require.True(t, w.live)
 				w.bindAgainUnlessRetired("i9")
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -111,13 +109,11 @@ func TestSignals_TooLong(t *testing.T) {
 	}
 	w.signal(contract.SignalClean, contract.CleanInput{Reason: long[:15<<10]})
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // Hints that cannot be read change nothing and stop nothing.
 func TestSignals_CorruptHints(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
 		for _, in := range []any{7, "x", []int{1}, map[string]any{"binding": "one"}, map[string]any{"host": 3}} {
 			w.signal(name, in)
@@ -130,7 +126,6 @@ func TestSignals_CorruptHints(t *testing.T) {
 	w.pass(time.Minute)
 	require.Greater(t, len(w.scheduledActivities), names, "the next valid one is handled")
 	require.Equal(t, "i1", *w.view().InstanceUUID)
-	w.requireNoDefect()
 }
 
 // No hint changes any state by itself, also when it is repeated.
@@ -164,7 +159,6 @@ func TestHintsNeverMoveAState(t *testing.T) {
 				require.Equal(t, before.Dirty, after.Dirty)
 			}
 			w.bindAgainUnlessRetired("i9")
-			w.requireNoDefect()
 		})
 	}
 }

@@ -79,13 +79,11 @@ func newQueued(t *testing.T, limits device.Limits) *deviceEnv {
 }
 
 func TestWithoutLimitsNothingIsAsked(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	require.Empty(t, w.limits.requests)
 	require.Empty(t, w.limits.reports)
-	w.requireNoDefect()
 }
 
 // A clean keeps its slot over all its steps: it asks once, before the first, when the device
@@ -120,7 +118,6 @@ func TestACleanKeepsItsSlotOverAllItsSteps(t *testing.T) {
 	require.Equal(t, []string{"zero", "verify"}, in.Steps)
 	require.Equal(t, contract.SlotReport{Device: "d1", Clean: in.Clean, Done: in.Steps, Over: true}, out)
 	w.requireNoWait()
-	w.requireNoDefect()
 }
 
 // A device that waits is burned, says why, and costs nothing: a day without an activity. A tenant
@@ -152,7 +149,6 @@ func TestADeviceThatWaitsForASlotShowsWhy(t *testing.T) {
 	w.answer(contract.SlotAnswer{Granted: true})
 	w.reach(device.Available)
 	w.requireNoWait()
-	w.requireNoDefect()
 }
 
 // Until the first answer a query shows what the device waits for.
@@ -213,7 +209,6 @@ func TestWhateverEndsACleanGivesItsSlotBack(t *testing.T) {
 			require.Equal(t, clean, w.limits.reports[0].Clean)
 			require.True(t, w.limits.reports[0].Over)
 			require.Equal(t, tt.failed, w.limits.reports[0].Failed)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -242,7 +237,6 @@ func TestTheBreakerHolds(t *testing.T) {
 	w.pass(time.Minute)
 	ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 	w.reach(device.Error)
-	w.requireNoDefect()
 }
 
 // The workflow of the limits does not run: a control worker starts it with the request.
@@ -253,7 +247,6 @@ func TestARequestStartsTheLimits(t *testing.T) {
 	w.makeAvailable()
 	require.Contains(t, w.scheduledActivities, contract.ActivityRequestSlot)
 	require.Len(t, w.limits.requests, 1)
-	w.requireNoDefect()
 }
 
 // After a loss of the queue a device asks once more, and says whether it has its slot.
@@ -279,7 +272,6 @@ func TestAfterALossADeviceAsksOnceMore(t *testing.T) {
 	w.answer(contract.SlotAnswer{Clean: "an older one", Granted: true})
 	w.until("a report", func() bool { return len(w.limits.reports) > reports })
 	require.Equal(t, contract.SlotReport{Device: "d1", Clean: "an older one", Over: true}, w.limits.reports[reports])
-	w.requireNoDefect()
 }
 
 // The first device of a model that gets new firmware reports as soon as it is verified.
@@ -308,7 +300,6 @@ func TestTheFirstDeviceReportsItsFirmware(t *testing.T) {
 	require.Equal(t, []string{"verify_firmware"}, w.limits.reports[0].Done)
 	require.Len(t, w.limits.reports, 2)
 	require.NotContains(t, reportsAt, "firmware_reflash")
-	w.requireNoDefect()
 }
 
 // Taking an available device out of the pool waits until enough others are free. It stays
@@ -359,5 +350,4 @@ func TestTakingADeviceOutWaitsForFreeCapacity(t *testing.T) {
 		require.False(t, w.limits.reports[0].Withdrawn)
 	}
 	require.NotContains(t, w.view().LastRefusal, "defect")
-	w.requireNoDefect()
 }

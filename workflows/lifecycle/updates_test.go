@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
@@ -235,6 +236,22 @@ func (w *deviceEnv) makeAvailable() {
 	require.True(w.t, w.host.clean())
 }
 
+// newAvailable is a device that is available, by the standard policy.
+func newAvailable(t testing.TB) *deviceEnv {
+	t.Helper()
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeAvailable()
+	return w
+}
+
+// newBound is one that the instance i1 has.
+func newBound(t testing.TB) *deviceEnv {
+	t.Helper()
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeBound("i1")
+	return w
+}
+
 // makeBound binds a device to an instance, and fills it with the instance's data.
 func (w *deviceEnv) makeBound(instance string) int {
 	w.t.Helper()
@@ -267,10 +284,4 @@ func (w *deviceEnv) state() contract.DeviceState {
 	w.t.Helper()
 	w.nextRun()
 	return *w.handedOver
-}
-
-// requireNoDefect checks that the workflow logged no error.
-func (w *deviceEnv) requireNoDefect() {
-	w.t.Helper()
-	require.Empty(w.t, w.defects)
 }

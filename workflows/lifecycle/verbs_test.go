@@ -30,8 +30,7 @@ func (anything) Allows(string, access.Principal) bool { return true }
 func TestAVerbThatIsAdded(t *testing.T) {
 	inspect := contract.Verb{Name: "inspect-board", About: "look at the board", Input: contract.ReasonInput{}, DryRun: true}
 	lifecycle.AddVerb(t, inspect)
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	devices := client.New(envServer{w: w})
 	h := api.New(api.Options{Devices: devices, Authenticator: roles{}, Policy: anything{}, Guards: noGuards{}, Log: slog.New(slog.DiscardHandler),
 		Ready: func(context.Context) error { return nil }, Verbs: append(slices.Clone(contract.Verbs), inspect)})
@@ -71,8 +70,7 @@ func TestAVerbThatIsAdded(t *testing.T) {
 // Every verb of the table is one that the workflow knows, and has a dry run there if its entry says so.
 func TestEveryVerbIsAnswered(t *testing.T) {
 	for _, v := range contract.Verbs {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		devices := client.New(envServer{w: w})
 		_, err := devices.Ask(t.Context(), "d1", v, v.Input)
 		none := err != nil && strings.Contains(err.Error(), "there is no dry run of "+v.Update())

@@ -245,7 +245,6 @@ func (k *walker) useByNova(consumer string) {
 		k.inventory.free(consumer)
 	}
 	k.makeAllocatable()
-	k.requireNoDefect()
 }
 
 // scheduler allocates and frees a device of Nova's, as Nova does.

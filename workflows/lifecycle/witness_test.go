@@ -63,7 +63,6 @@ func TestPutBackToBeforeTheBind(t *testing.T) {
 				ok[contract.Result](w.unbind("i1"))
 				w.makeAllocatable()
 				require.True(t, w.host.clean())
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -77,8 +76,7 @@ func TestTheRecordOfABoundDeviceIsWrittenAgain(t *testing.T) {
 	noTenant := ""
 	for name, record := range map[string]*string{"removed": nil, "no instance": &noTenant} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			w.inventory.tenant = record
 			w.signal(contract.SignalReleased, contract.Hint{})
 			w.until("the record", func() bool { return w.inventory.tenant != nil && *w.inventory.tenant == "i1" })
@@ -90,7 +88,6 @@ func TestTheRecordOfABoundDeviceIsWrittenAgain(t *testing.T) {
 			require.Len(t, w.inventory.writes, writes, "once is enough")
 			ok[contract.Result](w.unbind("i1"))
 			w.reach(device.Available)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -121,7 +118,6 @@ func TestWithoutARecordTheOperatorDecides(t *testing.T) {
 			w.bind("i2", "").refused(device.CodeRefused)
 			act(w)
 			require.Empty(t, w.view().Fault)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -132,8 +128,7 @@ func TestWithoutARecordTheOperatorDecides(t *testing.T) {
 func TestForgottenWhileItsHostIsAway(t *testing.T) {
 	for name, away := range map[string]bool{"there": false, "away": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			ok[contract.Result](w.ask(contract.VerbRetire.Update()))
 			if away {
 				w.host.crash()
@@ -156,9 +151,8 @@ func TestForgottenWhileItsHostIsAway(t *testing.T) {
 //
 // F24, F29
 func TestAFormerInstanceThatMayBeBackCallsTheOperator(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
-	w.lag = func(string) (time.Duration, time.Duration) { return 2 * time.Second, time.Millisecond }
+	w := newBound(t)
+	w.slow("", 2*time.Second, time.Millisecond)
 	ok[contract.Result](w.unbind("i1"))
 	w.pass(time.Second)
 	w.inventory.writeByOther(1)
@@ -172,7 +166,6 @@ func TestAFormerInstanceThatMayBeBackCallsTheOperator(t *testing.T) {
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
 	require.False(t, w.view().NeedsOperator)
-	w.requireNoDefect()
 }
 
 // The database is put back to the middle of a clean, and another instance has the device since. Its
@@ -180,8 +173,7 @@ func TestAFormerInstanceThatMayBeBackCallsTheOperator(t *testing.T) {
 //
 // F36
 func TestATenantUnbindsDuringTheCleanThatForgotIt(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("verify")
 	w.host.cancelDelay = 10 * time.Second
@@ -198,5 +190,4 @@ func TestATenantUnbindsDuringTheCleanThatForgotIt(t *testing.T) {
 	w.idle()
 	require.True(t, w.host.clean())
 	require.Empty(t, w.recorded())
-	w.requireNoDefect()
 }

@@ -540,14 +540,11 @@ func (k *anvil) strike(t *testing.T, aims ...*aim) {
 		k.revive(t, aims)
 	}
 	commands.Wait()
-	t.Run("struck", func(t *testing.T) {
-		for _, a := range aims {
-			t.Run(a.String(), func(t *testing.T) {
-				t.Parallel()
-				a.judge(t)
-			})
-		}
-	})
+	struck := map[string]func(*testing.T){}
+	for _, a := range aims {
+		struck[a.String()] = a.judge
+	}
+	t.Run("struck", func(t *testing.T) { beside(t, struck) })
 	if aims[0].nth == 0 {
 		for _, one := range undo {
 			one()

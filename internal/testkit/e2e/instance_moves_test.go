@@ -19,11 +19,13 @@ func TestInstanceMoves(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "BURNISH_HOST_SILENT_AFTER=3s")
 	left, right, third := f.host(t), f.host(t), f.host(t)
-	t.Run("confirmed", func(t *testing.T) { t.Parallel(); f.migrateAndConfirm(t, left, right) })
-	t.Run("reverted", func(t *testing.T) { t.Parallel(); f.migrateAndRevert(t, left, right) })
-	t.Run("live", func(t *testing.T) { t.Parallel(); f.liveMigrate(t, left, right) })
-	t.Run("rebuilt", func(t *testing.T) { t.Parallel(); f.rebuildInPlace(t, right) })
-	t.Run("evacuated", func(t *testing.T) { t.Parallel(); f.evacuate(t, third, right) })
+	beside(t, map[string]func(*testing.T){
+		"confirmed": func(t *testing.T) { f.migrateAndConfirm(t, left, right) },
+		"reverted":  func(t *testing.T) { f.migrateAndRevert(t, left, right) },
+		"live":      func(t *testing.T) { f.liveMigrate(t, left, right) },
+		"rebuilt":   func(t *testing.T) { f.rebuildInPlace(t, right) },
+		"evacuated": func(t *testing.T) { f.evacuate(t, third, right) },
+	})
 }
 
 // bound binds the devices, each with a tag and a guest's address, to the instance, whose guest

@@ -55,7 +55,7 @@ func TestOthersUseAServerWhileAnAnswerIsSlow(t *testing.T) {
 	}
 	requireCleaned := func(cleans int, nonce uint64) {
 		t.Helper()
-		s.await(t, "node1", time.Minute, "to be cleaned again", func(v contract.DeviceStatus) bool {
+		s.AwaitStatus(t, "node1", time.Minute, "to be cleaned again", func(v contract.DeviceStatus) bool {
 			return len(v.Cleans) == cleans && v.DeviceState == device.Available
 		})
 		s.requireIdle(t, "node1", "rack1", "server-1")
