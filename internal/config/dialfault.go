@@ -3,10 +3,8 @@ package config
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"time"
@@ -19,71 +17,110 @@ import (
 	"burnish/internal/device"
 )
 
-// probeTimeout bounds the search for the reason why a server did not answer.
-const probeTimeout = 3 * time.Second
+// askTimeout bounds what is asked about a server that did not answer.
+const askTimeout = 3 * time.Second
 
-// dialFault names the server, what is wrong, and the variable to change. What gRPC says of a
-// connection that it could not make depends on the moment at which it gave up, so the address is
-// tried once more, step by step.
+// refusal is what is wrong with a connection, and the variable to change.
+type refusal struct {
+	sign    string // in gRPC's error
+	message string // %s is the error from the sign on
+	remedy  string
+}
+
+// refusals are in the order in which they are looked for. gRPC gives the reason why it could not
+// make a connection as text alone; TestDialFaults holds these against real listeners.
+var refusals = []refusal{
+	{"first record does not look like a TLS handshake", "does not speak TLS, which these settings ask for", ""},
+	{"authentication handshake failed: EOF", "does not speak TLS, which these settings ask for", ""},
+	{"x509: certificate signed by unknown authority", "has a certificate that is not trusted: %s",
+		"set TEMPORAL_TLS_SERVER_CA_CERT_PATH to the file of its authority"},
+	{"x509: cannot validate certificate for", "has a certificate for another name: %s", nameRemedy},
+	{"x509: certificate is valid for", "has a certificate for another name: %s", nameRemedy},
+	{"x509: certificate is not valid for", "has a certificate for another name: %s", nameRemedy},
+	{"x509: ", "has a certificate that is not valid: %s", "renew it on the server, and check the clock of this machine"},
+	{"remote error: tls: no application protocol", foreign, "set TEMPORAL_ADDRESS"},
+	{"missing selected ALPN property", foreign, "set TEMPORAL_ADDRESS"},
+	{"remote error: tls:", "refuses the connection: %s",
+		"set TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH, or set TEMPORAL_ADDRESS"},
+	{"http2: frame too large", foreign, "set TEMPORAL_ADDRESS"},
+}
+
+const (
+	foreign    = "is another program: it does not answer as Temporal does"
+	nameRemedy = "set TEMPORAL_TLS_SERVER_NAME to a name in it, or set TEMPORAL_ADDRESS"
+)
+
+// dialFault names the server, what is wrong, and the variable to change.
 func dialFault(ctx context.Context, options client.Options, err error) *device.Fault {
 	at := "Temporal at " + options.HostPort
 	fault := func(class device.Class, remedy, format string, args ...any) *device.Fault {
-		return &device.Fault{Class: class, Code: device.CodeUnreachable, Message: at + " " + fmt.Sprintf(format, args...), Remedy: remedy}
+		return &device.Fault{
+			Class: class, Code: device.CodeUnreachable, Message: at + " " + fmt.Sprintf(format, args...), Remedy: remedy,
+		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	var (
 		missing *serviceerror.NamespaceNotFound
 		denied  *serviceerror.PermissionDenied
+		address *net.AddrError
+		unknown *net.DNSError
 	)
+	host, _, notAddress := net.SplitHostPort(options.HostPort)
 	switch {
+	case errors.As(notAddress, &address):
+		return fault(device.Permanent, "set TEMPORAL_ADDRESS to HOST:PORT",
+			"cannot be reached: this is no address (%s)", address.Err)
 	case errors.As(err, &missing):
 		return fault(device.Permanent, "create it, or set TEMPORAL_NAMESPACE", "has no namespace %q", options.Namespace)
 	case errors.As(err, &denied), code(err) == codes.Unauthenticated:
-		return fault(device.Permanent, "set TEMPORAL_API_KEY or TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH", "refuses these credentials: %s", oneLine(err))
+		return fault(device.Permanent,
+			"set TEMPORAL_API_KEY or TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH",
+			"refuses these credentials: %s", oneLine(err))
+	case code(err) == codes.Unimplemented, code(err) == codes.Unknown:
+		return fault(device.Permanent, "set TEMPORAL_ADDRESS", foreign) // it speaks gRPC, but not Temporal's service
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	found := probe(ctx, options)
-	if found == nil && (code(err) == codes.Unimplemented || code(err) == codes.Unknown) {
-		found = errForeign // it speaks gRPC's transport, and does not know Temporal's service
+	o := options.ConnectionOptions
+	withTLS := o.TLS != nil || options.Credentials != nil && !o.TLSDisabled
+	said := oneLine(err)
+	if _, reason, found := strings.Cut(said, `desc = "`); found {
+		said = strings.TrimPrefix(strings.TrimSuffix(reason, `"`), "transport: Error while dialing: ")
 	}
-	var (
-		authority x509.UnknownAuthorityError
-		name      x509.HostnameError
-		invalid   x509.CertificateInvalidError
-		unknown   *net.DNSError
-		address   *net.AddrError
-	)
-	switch {
-	case errors.As(found, &address):
-		return fault(device.Permanent, "set TEMPORAL_ADDRESS to HOST:PORT", "cannot be reached: this is no address (%s)", address.Err)
-	case errors.As(found, &unknown):
+	if !withTLS && strings.Contains(said, "error reading server preface: ") && speaksTLS(ctx, options.HostPort) {
+		return fault(device.Permanent, "set TEMPORAL_TLS=true, or set TEMPORAL_ADDRESS",
+			"speaks TLS, and these settings do not")
+	}
+	for _, r := range refusals {
+		_, more, found := strings.Cut(said, r.sign)
+		switch {
+		case !found:
+			continue
+		case r.remedy != "":
+		case o.TLS == nil || options.Credentials != nil:
+			r.remedy = "set TEMPORAL_TLS=false, because TEMPORAL_API_KEY turns TLS on, or set TEMPORAL_ADDRESS"
+		default:
+			r.remedy = "unset TEMPORAL_TLS and the TEMPORAL_TLS_ variables, or set TEMPORAL_ADDRESS"
+		}
+		return fault(device.Permanent, r.remedy, "%s", strings.Replace(r.message, "%s", r.sign+more, 1))
+	}
+	// gRPC drops the reason why a name has no address.
+	if _, lookup := net.DefaultResolver.LookupHost(ctx, host); errors.As(lookup, &unknown) {
 		why := "does not resolve"
 		if !unknown.IsNotFound {
 			why = "cannot be looked up: " + unknown.Err
 		}
-		return fault(device.Transient, "set TEMPORAL_ADDRESS, or correct the name service", "cannot be reached: the name %s %s", unknown.Name, oneLine(errors.New(why)))
-	case errors.Is(found, errPlain):
-		turnedOn := "unset TEMPORAL_TLS and the TEMPORAL_TLS_ variables"
-		if options.ConnectionOptions.TLS == nil || options.Credentials != nil {
-			turnedOn = "set TEMPORAL_TLS=false, because TEMPORAL_API_KEY turns TLS on"
-		}
-		return fault(device.Permanent, turnedOn+", or set TEMPORAL_ADDRESS", "does not speak TLS, which these settings ask for")
-	case errors.Is(found, errSecret):
-		return fault(device.Permanent, "set TEMPORAL_TLS=true, or set TEMPORAL_ADDRESS", "speaks TLS, and these settings do not")
-	case errors.As(found, &authority):
-		return fault(device.Permanent, "set TEMPORAL_TLS_SERVER_CA_CERT_PATH to the file of its authority", "has a certificate that is not trusted: %s", oneLine(authority))
-	case errors.As(found, &name):
-		return fault(device.Permanent, "set TEMPORAL_TLS_SERVER_NAME to a name in it, or set TEMPORAL_ADDRESS", "has a certificate for another name: %s", oneLine(name))
-	case errors.As(found, &invalid):
-		return fault(device.Permanent, "renew it on the server, and check the clock of this machine", "has a certificate that is not valid: %s", oneLine(invalid))
-	case errors.Is(found, errForeign):
-		return fault(device.Permanent, "set TEMPORAL_ADDRESS", "is another program: it does not answer as Temporal does")
-	case found != nil && strings.Contains(found.Error(), "remote error: tls:"):
-		return fault(device.Permanent, "set TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH, or set TEMPORAL_ADDRESS", "refuses the connection: %s", oneLine(found))
-	case found != nil:
-		err = found
+		return fault(device.Transient, "set TEMPORAL_ADDRESS, or correct the name service",
+			"cannot be reached: the name %s %s", unknown.Name, oneLine(errors.New(why)))
 	}
-	return fault(device.Transient, "start it, or set TEMPORAL_ADDRESS", "does not answer: %s", oneLine(err))
+	return fault(device.Transient, "start it, or set TEMPORAL_ADDRESS", "does not answer: %s", said)
+}
+
+// speaksTLS tries it: a server that does may close the connection of one that does not without a
+// word, as others do, or answer in any way.
+func speaksTLS(ctx context.Context, address string) bool {
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // nothing is sent
+	c, err := dialer.DialContext(ctx, "tcp", address)
+	return err == nil && c.Close() == nil
 }
 
 // code is the gRPC code of an error, also of one that the SDK has converted.
@@ -93,95 +130,4 @@ func code(err error) codes.Code {
 		return s.Status().Code()
 	}
 	return status.Code(err)
-}
-
-// What a probe finds where a connection could be made.
-var (
-	errPlain   = errors.New("it does not speak TLS")
-	errSecret  = errors.New("it speaks TLS")
-	errForeign = errors.New("it is another program")
-)
-
-// probe connects to the server as gRPC does, and says what is in the way; nil if nothing is, or
-// if the server was silent.
-func probe(ctx context.Context, options client.Options) error {
-	host, _, err := net.SplitHostPort(options.HostPort)
-	if err != nil {
-		return err
-	}
-	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", options.HostPort)
-	if err != nil {
-		return err
-	}
-	defer raw.Close() //nolint:errcheck // nothing was written that counts
-	deadline, _ := ctx.Deadline()
-	if err := raw.SetDeadline(deadline); err != nil {
-		return err
-	}
-	o := options.ConnectionOptions
-	if o.TLS == nil && (options.Credentials == nil || o.TLSDisabled) {
-		return probePlain(ctx, raw, options.HostPort)
-	}
-	settings := &tls.Config{MinVersion: tls.VersionTLS12}
-	if o.TLS != nil {
-		settings = o.TLS.Clone()
-	}
-	if settings.ServerName == "" {
-		settings.ServerName = host
-	}
-	settings.NextProtos = []string{"h2"}
-	secret := tls.Client(raw, settings)
-	err = secret.HandshakeContext(ctx)
-	switch {
-	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, io.EOF):
-		return errPlain
-	case err != nil && strings.Contains(err.Error(), "no application protocol"):
-		return errForeign
-	case err != nil:
-		return err
-	case secret.ConnectionState().NegotiatedProtocol != "h2":
-		return errForeign
-	}
-	return preface(secret)
-}
-
-// probePlain looks what a server without TLS says; one that says nothing of use may be one with
-// TLS.
-func probePlain(ctx context.Context, raw net.Conn, address string) error {
-	said := preface(raw)
-	if said == nil {
-		return nil
-	}
-	again, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", address) //nolint:gosec // nothing is sent: only that it speaks TLS is of interest
-	if err == nil {
-		_ = again.Close()
-		return errSecret
-	}
-	if errors.Is(said, errForeign) {
-		return errForeign
-	}
-	return said
-}
-
-// preface sends the beginning of HTTP/2 and reads the answer's: each server of gRPC begins with a
-// frame of its settings.
-func preface(c net.Conn) error {
-	const (
-		head     = 9 // bytes of a frame's header, whose fourth is its kind
-		settings = 4
-	)
-	if _, err := io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"); err != nil {
-		return err
-	}
-	var answer [head]byte
-	n, err := io.ReadFull(c, answer[:])
-	switch {
-	case n == head && answer[3] == settings:
-		return nil
-	case n > 0:
-		return errForeign
-	case errors.Is(err, io.EOF):
-		return errors.New("it closes the connection")
-	}
-	return err
 }

@@ -56,6 +56,7 @@ func TestDialFaults(t *testing.T) {
 	secretWeb := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(secretWeb.Close)
 	mute := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	closing := listen(t, func(c net.Conn) { _ = c.Close() })
 	talker := listen(t, func(c net.Conn) {
 		_, _ = io.WriteString(c, "220 mail.example ESMTP\r\n")
 		_, _ = io.Copy(io.Discard, c)
@@ -76,19 +77,24 @@ func TestDialFaults(t *testing.T) {
 		message string      // or of no address
 		remedy  string
 	}{
-		"no server listens":               {env: at("127.0.0.1:1"), says: "does not answer: dial tcp 127.0.0.1:1: connect: connection refused", remedy: "start it, or set TEMPORAL_ADDRESS"},
-		"a server that never answers":     {env: at(mute), says: "does not answer: ", remedy: "start it, or set TEMPORAL_ADDRESS"},
-		"a name that does not resolve":    {env: at("temporal.invalid:7233"), says: "cannot be reached: the name temporal.invalid ", remedy: "set TEMPORAL_ADDRESS, or correct the name service"},
-		"an address without a port":       {env: at("127.0.0.1"), says: "cannot be reached: this is no address (missing port in address)", remedy: "set TEMPORAL_ADDRESS to HOST:PORT"},
-		"TLS against plain":               {env: with(plain, "TEMPORAL_TLS", "true"), says: "does not speak TLS, which these settings ask for", remedy: "unset TEMPORAL_TLS and the TEMPORAL_TLS_ variables, or set TEMPORAL_ADDRESS"},
-		"an API key against plain":        {env: with(plain, "TEMPORAL_API_KEY", "k"), says: "does not speak TLS, which these settings ask for", remedy: "set TEMPORAL_TLS=false, because TEMPORAL_API_KEY turns TLS on, or set TEMPORAL_ADDRESS"},
-		"plain against TLS":               {env: at(secret), says: "speaks TLS, and these settings do not", remedy: "set TEMPORAL_TLS=true, or set TEMPORAL_ADDRESS"},
-		"a certificate of nobody":         {env: with(secret, "TEMPORAL_TLS", "true"), says: "has a certificate that is not trusted: x509: certificate signed by unknown authority", remedy: "set TEMPORAL_TLS_SERVER_CA_CERT_PATH to the file of its authority"},
-		"a certificate for another name":  {env: with(named, "TEMPORAL_TLS_SERVER_CA_CERT_PATH", otherAuthority), says: "has a certificate for another name: x509: ", remedy: "set TEMPORAL_TLS_SERVER_NAME to a name in it, or set TEMPORAL_ADDRESS"},
-		"a certificate that has expired":  {env: with(expired, "TEMPORAL_TLS_SERVER_CA_CERT_PATH", oldAuthority), says: "has a certificate that is not valid: x509: certificate has expired", remedy: "renew it on the server, and check the clock of this machine"},
-		"a server that wants a client's":  {env: with(strict, "TEMPORAL_TLS_SERVER_CA_CERT_PATH", authority), says: "refuses the connection: remote error: tls: certificate required", remedy: "set TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH, or set TEMPORAL_ADDRESS"},
-		"a web server":                    {env: at(web.Listener.Addr().String()), says: "is another program: it does not answer as Temporal does", remedy: "set TEMPORAL_ADDRESS"},
-		"a web server with TLS":           {env: with(secretWeb.Listener.Addr().String(), "TEMPORAL_TLS_DISABLE_HOST_VERIFICATION", "true"), says: "is another program: it does not answer as Temporal does", remedy: "set TEMPORAL_ADDRESS"},
+		"no server listens":              {env: at("127.0.0.1:1"), says: "does not answer: dial tcp 127.0.0.1:1: connect: connection refused", remedy: "start it, or set TEMPORAL_ADDRESS"},
+		"a server that never answers":    {env: at(mute), says: "does not answer: ", remedy: "start it, or set TEMPORAL_ADDRESS"},
+		"a name that does not resolve":   {env: at("temporal.invalid:7233"), says: "cannot be reached: the name temporal.invalid ", remedy: "set TEMPORAL_ADDRESS, or correct the name service"},
+		"an address without a port":      {env: at("127.0.0.1"), says: "cannot be reached: this is no address (missing port in address)", remedy: "set TEMPORAL_ADDRESS to HOST:PORT"},
+		"TLS against plain":              {env: with(plain, "TEMPORAL_TLS", "true"), says: "does not speak TLS, which these settings ask for", remedy: "unset TEMPORAL_TLS and the TEMPORAL_TLS_ variables, or set TEMPORAL_ADDRESS"},
+		"an API key against plain":       {env: with(plain, "TEMPORAL_API_KEY", "k"), says: "does not speak TLS, which these settings ask for", remedy: "set TEMPORAL_TLS=false, because TEMPORAL_API_KEY turns TLS on, or set TEMPORAL_ADDRESS"},
+		"plain against TLS":              {env: at(secret), says: "speaks TLS, and these settings do not", remedy: "set TEMPORAL_TLS=true, or set TEMPORAL_ADDRESS"},
+		"a certificate of nobody":        {env: with(secret, "TEMPORAL_TLS", "true"), says: "has a certificate that is not trusted: x509: certificate signed by unknown authority", remedy: "set TEMPORAL_TLS_SERVER_CA_CERT_PATH to the file of its authority"},
+		"a certificate for another name": {env: with(named, "TEMPORAL_TLS_SERVER_CA_CERT_PATH", otherAuthority), says: "has a certificate for another name: x509: ", remedy: "set TEMPORAL_TLS_SERVER_NAME to a name in it, or set TEMPORAL_ADDRESS"},
+		"a certificate that has expired": {env: with(expired, "TEMPORAL_TLS_SERVER_CA_CERT_PATH", oldAuthority), says: "has a certificate that is not valid: x509: certificate has expired", remedy: "renew it on the server, and check the clock of this machine"},
+		"a server that wants a client's": {env: with(strict, "TEMPORAL_TLS_SERVER_CA_CERT_PATH", authority), says: "refuses the connection: remote error: tls: certificate required", remedy: "set TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH, or set TEMPORAL_ADDRESS"},
+		"a web server":                   {env: at(web.Listener.Addr().String()), says: "is another program: it does not answer as Temporal does", remedy: "set TEMPORAL_ADDRESS"},
+		"a web server with TLS":          {env: with(secretWeb.Listener.Addr().String(), "TEMPORAL_TLS_DISABLE_HOST_VERIFICATION", "true"), says: "is another program: it does not answer as Temporal does", remedy: "set TEMPORAL_ADDRESS"},
+		"plain against a web server with TLS": {
+			env: at(secretWeb.Listener.Addr().String()), says: "speaks TLS, and these settings do not",
+			remedy: "set TEMPORAL_TLS=true, or set TEMPORAL_ADDRESS",
+		},
+		"a server that closes":            {env: at(closing), says: "does not answer: ", remedy: "start it, or set TEMPORAL_ADDRESS"},
 		"a mail server":                   {env: at(talker), says: "is another program: it does not answer as Temporal does", remedy: "set TEMPORAL_ADDRESS"},
 		"a namespace that does not exist": {env: with(plain, "TEMPORAL_NAMESPACE", "nobody"), says: `has no namespace "nobody"`, remedy: "create it, or set TEMPORAL_NAMESPACE"},
 		"a missing certificate": {
