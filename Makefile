@@ -67,7 +67,7 @@ SLOWEST := ./internal/hardware/nvme ./internal/inventory/placement ./internal/ha
 # The end-to-end tests take longest, so that they begin at once. What they test are programs
 # that are built without the race detector.
 E2E   := ./internal/testkit/e2e
-# Mutants are built without it, too; `make soak` runs the tests of mutations with it.
+# Mutants are built without it, too.
 MUTANTS := ./internal/testkit/mutation
 # Tested with the race detector: what shares memory between goroutines, and imports no SDK, because
 # all that it imports is compiled once more. `make soak` runs every package with it.
@@ -179,7 +179,7 @@ soak: ## random walks (WALKS, 5000), STATES of the explorer (20 million), every 
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
 	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/testkit/explorer -run '^TestExploreEverything' -count=1 -timeout 2h -v
 	BURNISH_KILLS=all go test ./internal/testkit/e2e -run '^Test(Kill|Random)' -count=1 -timeout 6h -v
-	BURNISH_MUTATIONS=all go test -race $(MUTANTS) -count=1 -timeout 2h
+	BURNISH_MUTATIONS=all go test $(MUTANTS) -count=1 -timeout 2h
 	@for package in $(PARSERS); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 			echo "$$package $$target"; \

@@ -80,7 +80,7 @@ var mutations = []mutation{
 		file: "workflows/calls/options.go",
 		old:  `summary), temporal.RetryPolicy{MaximumAttempts: 1}`,
 		new:  `summary), temporal.RetryPolicy{MaximumAttempts: 3}`,
-		pkg:  "./workflows/lifecycle", test: "TestLostAnswerOfUnreserveIsReadBack",
+		pkg:  "./workflows/lifecycle", test: "TestLateUnreserveHasNoEffect",
 	},
 	{
 		rule: "F6", name: "only its own instance ends a binding",
@@ -342,7 +342,7 @@ var mutations = []mutation{
 		file: "internal/host/journal.go",
 		old:  `case stored.Seq == want.Seq && !stored.sameWork(want):`,
 		new:  `case false:`,
-		pkg:  "./internal/host", test: "TestAdmit",
+		pkg:  "./activities", test: "TestARecordedResultOfOtherWorkDoesNotCount",
 	},
 	{
 		rule: "F26", name: "a clean ends with a result of each planned step",
@@ -363,7 +363,7 @@ var mutations = []mutation{
 		file: "internal/device/table.go",
 		old:  `{in(Manageable), Provide, when(clean, seen), Cleaning, then(startReturn)},`,
 		new:  `{in(Manageable), Provide, when(clean), Cleaning, then(startReturn, markSeen)},`,
-		pkg:  "./internal/device", test: "TestProofs/allocatable_is_never_unseen",
+		pkg:  "./internal/device", test: "TestProofs/look_end_unseen",
 	},
 	{
 		rule: "F28", name: "a generation of Nova's that nothing explains is a use",
@@ -380,11 +380,11 @@ var mutations = []mutation{
 		pkg:  "./workflows/lifecycle", test: "TestListedGenerationAfterAFailedRead",
 	},
 	{
-		rule: "F30", name: "a device that left its return is reserved again",
-		file: "internal/device/observations.go",
-		old:  `given(isNot(missing, "not for a missing provider")), "", todo(reserveIt),`,
-		new:  `given(isNot(missing, "not for a missing provider")), "", nil,`,
-		pkg:  "./workflows/lifecycle", test: "TestRetiredDuringTheReturnIsReserved",
+		rule: "F30", name: "an unknown device that is retired is reserved",
+		file: "internal/device/reserve.go",
+		old:  `|| mayBeLowered(was, next) || holdUnrecorded(was, next)`,
+		new:  `|| was.State != Unknown && (mayBeLowered(was, next) || holdUnrecorded(was, next))`,
+		pkg:  "./workflows/lifecycle", test: "TestRetiredWhileUnknownIsReserved",
 	},
 	{
 		rule: "F30", name: "unbind looks at a burn of its own instance",
@@ -560,10 +560,10 @@ var mutations = []mutation{
 		pkg:  "./internal/device", test: "TestProofs/operator_holds",
 	},
 	{
-		rule: "F43", name: "the record says that an operator holds the device",
-		file: "workflows/lifecycle/reservation/reservation.go",
-		old:  `	r.Hold, r.Bindings, r.Cleans = d.State.Device.Hold(),`,
-		new:  `	r.Hold, r.Bindings, r.Cleans = device.HoldNone,`,
-		pkg:  "./workflows/lifecycle", test: "TestAHoldOutlivesTheWorkflow",
+		rule: "F43", name: "what the record says that an operator holds comes back as the operator's",
+		file: "internal/device/table.go",
+		old:  `ObservedHeld, when(unbound), Manageable,`,
+		new:  `ObservedHeld, when(unbound), PendingCleaning,`,
+		pkg:  "./internal/device", test: "TestRequirements",
 	},
 }
