@@ -201,9 +201,5 @@ func but(e effect, spoil func(before Device, d *Device)) func(*Device, Event) {
 }
 
 var (
-	keepDirt   = func(before Device, d *Device) { d.Dirty = before.Dirty }
-	keepBinds  = func(before Device, d *Device) { d.Binding = before.Binding }
-	clearDirt  = effect{"mutant: not Dirty", func(d *Device, _ Event) { d.Dirty = false }}
-	loseBind   = effect{"mutant: no Binding", func(d *Device, _ Event) { d.Binding = nil }}
-	freeDevice = effect{"mutant: no holds", func(d *Device, _ Event) { d.Status, d.Maintenance = Enabled, MaintenanceOff }}
+	clearDirt = effect{"mutant: not Dirty", func(d *Device, _ Event) { d.Dirty = false }}
 )

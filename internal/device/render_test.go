@@ -7,26 +7,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMarkdownHasEveryRowOnce(t *testing.T) {
-	text := Markdown()
-	rows := 0
-	from := ""
-	printed := map[string]int{}
+// markdownRows counts the rows of a table by their cells. An empty first cell is that of the row above.
+func markdownRows(t *testing.T, text string, columns int) (rows int, printed map[string]int) {
+	t.Helper()
+	head, printed := "", map[string]int{}
 	for _, line := range strings.Split(text, "\n") {
-		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| from") {
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "| from") || strings.HasPrefix(line, "| asked") || strings.HasPrefix(line, "|---") {
 			continue
 		}
 		cells := strings.Split(strings.Trim(line, "|"), "|")
-		require.Len(t, cells, 5, line)
+		require.Len(t, cells, columns, line)
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
 		if cells[0] != "" {
-			from = strings.Trim(cells[0], "*")
+			head = strings.Trim(cells[0], "*")
 		}
 		rows++
-		printed[strings.Join(append([]string{from}, cells[1:]...), "|")]++
+		printed[strings.Join(append([]string{head}, cells[1:]...), "|")]++
 	}
+	return rows, printed
+}
+
+func TestMarkdownHasEveryRowOnce(t *testing.T) {
+	text := Markdown()
+	rows, printed := markdownRows(t, text, 5)
 	require.Equal(t, len(table), rows)
 	for i, r := range Rows() {
 		from := strings.Join(r.From, ", ")
@@ -85,23 +90,7 @@ func TestMermaidHasEveryChangeOfState(t *testing.T) {
 
 func TestObservationMarkdownHasEveryRowOnce(t *testing.T) {
 	text := ObservationMarkdown()
-	rows, asked := 0, ""
-	printed := map[string]int{}
-	for _, line := range strings.Split(text, "\n") {
-		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "| asked") || strings.HasPrefix(line, "|---") {
-			continue
-		}
-		cells := strings.Split(strings.Trim(line, "|"), "|")
-		require.Len(t, cells, 6, line)
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		if cells[0] != "" {
-			asked = strings.Trim(cells[0], "*")
-		}
-		rows++
-		printed[strings.Join(append([]string{asked}, cells[1:]...), "|")]++
-	}
+	rows, printed := markdownRows(t, text, 6)
 	require.Equal(t, len(observations), rows)
 	for _, r := range ObservationRows() {
 		want := strings.Join([]string{strings.Join(r.Questions, ", "), statesText(r.From), strings.Join(r.When, ", "), r.Event, strings.Join(r.Then, ", "), r.Reason}, "|")
