@@ -317,7 +317,9 @@ func TestShowByUUID(t *testing.T) {
 	var asked string
 	l := &fakeClient{
 		onList: func(query string) ([]client.Execution, error) {
-			require.Contains(t, query, "DeviceUuid = '"+contract.DeviceUUID("d1")+"'")
+			if !throughAPI {
+				require.Contains(t, query, "DeviceUuid = '"+contract.DeviceUUID("d1")+"'")
+			}
 			return []client.Execution{running(in("d1", device.Available))}, nil
 		},
 		onDescribe: func(name string) (client.Execution, error) {

@@ -99,7 +99,7 @@ func TestAQuestionShowsTheDevices(t *testing.T) {
 		var found []client.Execution
 		for i := range 30 {
 			v := in(fmt.Sprintf("d%02d", i), device.Available)
-			v.Hostname = "h1"
+			v.Hostname, v.Type = "h1", "DISK"
 			switch i {
 			case 27:
 				v.DeviceState, v.InstanceUUID = device.Allocated, &instance
@@ -112,7 +112,7 @@ func TestAQuestionShowsTheDevices(t *testing.T) {
 		}
 		return found, nil
 	}
-	got := burnish(t, l, "n\n", "retire", "--host", "h1", "--reason", "old")
+	got := burnish(t, l, "n\n", "retire", "--type", "disk", "--reason", "old")
 	require.Equal(t, exitFailed, got.code)
 	require.Empty(t, got.out, "the result is on standard output, and nothing was done")
 	lines := strings.Split(got.errors, "\n")

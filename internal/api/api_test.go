@@ -28,7 +28,6 @@ type fakeDevices struct {
 	err      error
 	sent     []any
 	limits   contract.LimitsStatus
-	order    []string // the names, by UUID
 }
 
 func (f *fakeDevices) Describe(_ context.Context, name string) (client.Execution, error) {

@@ -30,8 +30,6 @@ type route struct {
 	Status int
 	// ReadOnly: it changes nothing, although its method is POST.
 	ReadOnly bool
-	// Paced: it waits for its turn to read by itself.
-	Paced bool
 	// Codes are its further errors, beside those that every operation has.
 	Codes []device.Code
 	do    func(ctx context.Context, c *call) (any, error)
@@ -67,7 +65,7 @@ func routes(verbs []contract.Verb) []route {
 		{Method: http.MethodGet, Path: openAPIPath, Operation: "openAPI", Summary: "This description", Out: map[string]any{}, do: getOpenAPI},
 
 		{Method: http.MethodGet, Path: "/v2/devices", Operation: "listDevices", Summary: "The devices, a page at a time",
-			Rule: ruleList, Query: listParameters(), Out: devicesDocument{}, do: listDevices, Paced: true,
+			Rule: ruleList, Query: listParameters(), Out: devicesDocument{}, do: listDevices,
 			Codes: []device.Code{device.CodeInvalid, device.CodeUnreachable}},
 		{Method: http.MethodGet, Path: "/v2/devices/{device}", Operation: "showDevice", Summary: "One device",
 			Rule: ruleGet, Out: contract.DeviceStatus{}, do: showDevice, Codes: readCodes},

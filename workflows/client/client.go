@@ -20,7 +20,6 @@ type Client struct {
 	// serials looks up running devices, ended the ended runs of devices, bound the runs in which a
 	// device is an instance's.
 	serials, ended, bound lookups
-	totals                totals
 }
 
 // New returns a Client over a connection, which the caller closes.

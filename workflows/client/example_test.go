@@ -51,6 +51,6 @@ func ExampleClient_List() {
 }
 
 func ExampleFilter_Query() {
-	fmt.Println(client.Filter{States: []device.State{device.Error}, Serial: `ends in \`}.Query())
+	fmt.Println(client.Filter{States: []device.State{device.Error}, Serials: []string{`ends in \`}}.Query())
 	// Output: WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceState = 'error' AND DeviceSerial STARTS_WITH 'ends in '
 }

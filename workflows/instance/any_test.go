@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/internal/nova/metadata"
+	"burnish/internal/tagging"
 	"burnish/workflows/contract"
 )
 
@@ -195,7 +195,7 @@ func (s *sim) check() {
 		state := i.live.InstanceState
 		tags := map[string]bool{}
 		for _, d := range state.Devices {
-			tag := metadata.TypeOf(d.Type) + "/" + d.Tag
+			tag := tagging.TypeOf(d.Type) + "/" + d.Tag
 			require.False(s, d.Tag != "" && tags[tag], "%s has the tag %s twice", i.uuid, tag)
 			tags[tag] = true
 		}

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
-	"burnish/internal/nova/metadata"
+	"burnish/internal/tagging"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
 )
@@ -88,7 +88,7 @@ func always(*instance, contract.InstanceBindInput) error { return nil }
 func checkBind(in contract.InstanceBindInput) (contract.InstanceBindInput, error) {
 	for _, r := range in.Requests {
 		if r.Tag != "" {
-			if err := metadata.CheckTag(r.Tag); err != nil {
+			if err := device.CheckTag(r.Tag); err != nil {
 				return in, err
 			}
 		}
@@ -110,11 +110,11 @@ func checkMove(in contract.InstanceMoveInput) (contract.InstanceMoveInput, error
 func checkRoles(devices []contract.DeviceChoice) error {
 	for _, c := range devices {
 		if c.Tag != "" {
-			if err := metadata.CheckTag(c.Tag); err != nil {
+			if err := device.CheckTag(c.Tag); err != nil {
 				return fmt.Errorf("%s: %w", c.Name, err)
 			}
 		}
-		if err := metadata.CheckGuest(c.Guest); err != nil {
+		if err := tagging.CheckGuest(c.Guest); err != nil {
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 	}

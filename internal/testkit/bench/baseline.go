@@ -20,9 +20,9 @@ const maxHistory = 200
 // entity is the baseline: an entity workflow as one would write it in a day. It has the
 // product's two updates of a turnover, its two steps and its three calls of the inventory with
 // the same inputs, its search attributes and its continue-as-new. Each call is an activity, and
-// each change of state or step a write of the search attributes. It has no state table, no plan, no faults and no record of earlier requests. Its timeouts
-// are the product's, because each is a timer that the server keeps. All fields survive
-// continue-as-new.
+// each change of state or step a write of the search attributes. It has no state table, no plan,
+// no faults and no record of earlier requests. Its timeouts are the product's, because each is a
+// timer that the server keeps. All fields survive continue-as-new.
 type entity struct {
 	Enrollment contract.Enrollment      `json:"enrollment"`
 	Queue      string                   `json:"queue"` // of the control activities
@@ -35,15 +35,6 @@ type entity struct {
 	Cleans     int                      `json:"cleans,omitempty"`
 	Seq        int64                    `json:"seq,omitempty"`
 	Generation int64                    `json:"generation,omitempty"`
-	// Bare leaves out search attributes and continue-as-new.
-	Bare bool `json:"bare,omitempty"`
-}
-
-// entityStatus is the result of the entity's updates and its query.
-type entityStatus struct {
-	Binding  int          `json:"binding,omitempty"`
-	Instance string       `json:"instance,omitempty"`
-	State    device.State `json:"state"`
 }
 
 // Entity enrolls its device in its first run and then turns over without end.
@@ -58,7 +49,7 @@ func Entity(ctx workflow.Context, e entity) error {
 	}
 	for {
 		renew := func() bool {
-			return !e.Bare && workflow.GetInfo(ctx).GetCurrentHistoryLength() > maxHistory &&
+			return workflow.GetInfo(ctx).GetCurrentHistoryLength() > maxHistory &&
 				(e.State == device.Available || e.State == device.Allocated) && workflow.AllHandlersFinished(ctx)
 		}
 		if err := workflow.Await(ctx, func() bool { return e.State == device.PendingCleaning || renew() }); err != nil {
@@ -83,7 +74,6 @@ func (e *entity) listen(ctx workflow.Context) error {
 				return e.require(e.State == device.Allocated && in.Instance == e.Instance)
 			},
 		}),
-		workflow.SetQueryHandler(ctx, contract.QueryDevice, func() (entityStatus, error) { return e.status(), nil }),
 	)
 }
 
@@ -94,23 +84,19 @@ func (e *entity) require(ok bool) error {
 	return nil
 }
 
-func (e *entity) status() entityStatus {
-	return entityStatus{Binding: e.Bindings, Instance: e.Instance, State: e.State}
-}
-
-func (e *entity) bind(ctx workflow.Context, in contract.BindInput) (entityStatus, error) {
+func (e *entity) bind(ctx workflow.Context, in contract.BindInput) (device.State, error) {
 	e.State = device.Unknown // refuses other binds from here on
 	bound := device.RecordOf(in.Instance)
 	if err := e.inventory(ctx, contract.ActivityReserveForBind, contract.ReservationRequest{Expect: &e.Generation, Record: &bound}); err != nil {
-		return entityStatus{}, err
+		return "", err
 	}
 	e.State, e.Instance, e.Bindings = device.Allocated, in.Instance, e.Bindings+1
-	return e.status(), e.publish(ctx)
+	return e.State, e.publish(ctx)
 }
 
-func (e *entity) unbind(ctx workflow.Context, _ contract.UnbindInput) (entityStatus, error) {
+func (e *entity) unbind(ctx workflow.Context, _ contract.UnbindInput) (device.State, error) {
 	e.State, e.Instance, e.Left = device.PendingCleaning, "", e.Instance
-	return e.status(), e.publish(ctx)
+	return e.State, e.publish(ctx)
 }
 
 func (e *entity) clean(ctx workflow.Context) error {
@@ -161,9 +147,6 @@ func (e *entity) inventory(ctx workflow.Context, activity string, in contract.Re
 
 // publish writes the product's search attributes.
 func (e *entity) publish(ctx workflow.Context) error {
-	if e.Bare {
-		return nil
-	}
 	word := func(key temporal.SearchAttributeKeyKeyword, value string) temporal.SearchAttributeUpdate {
 		if value == "" {
 			return key.ValueUnset()

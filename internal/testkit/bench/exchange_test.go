@@ -18,10 +18,18 @@ func TestTheLastReadOfEachURI(t *testing.T) {
 
 // What differs from BMC to BMC and from look to look is no other state.
 func TestStatesAreComparedWithoutTimes(t *testing.T) {
-	one := `{"PowerState": "On", "LastResetTime": "10:00", "BootProgress": {"LastState": "OSRunning", "LastStateTime": "1"}, "@odata.etag": "1"}`
-	require.True(t, sameState([]byte(one), []byte(`{"BootProgress": {"LastState": "OSRunning"}, "PowerState": "On", "LastResetTime": "11:00"}`)))
-	require.False(t, sameState([]byte(one), []byte(`{"BootProgress": {"LastState": "MemoryInitializationStarted"}, "PowerState": "On"}`)))
-	require.True(t, sameState([]byte(`{"Members": [{"TaskState": "Running", "PercentComplete": 3}]}`), []byte(`{"Members": [{"TaskState": "Running", "PercentComplete": 40}]}`)))
-	require.False(t, sameState([]byte(`{"TaskState": "Running"}`), []byte(`{"TaskState": "Completed"}`)))
-	require.True(t, sameState(nil, nil))
+	for _, c := range []struct {
+		same     bool
+		one, two string
+	}{
+		{true, `{"LastResetTime": "10:00", "PowerState": "On"}`, `{"LastResetTime": "11:00", "PowerState": "On"}`},
+		{true, `{"@odata.etag": "1", "PowerState": "On"}`, `{"PowerState": "On"}`},
+		{false, `{"LastResetTime": "10:00", "PowerState": "On"}`, `{"LastResetTime": "10:00", "PowerState": "Off"}`},
+		{true, `{"Members": [{"PercentComplete": 3, "TaskState": "Running"}]}`, `{"Members": [{"PercentComplete": 40, "TaskState": "Running"}]}`},
+		{true, `{"PercentComplete": null, "TaskState": "Running"}`, `{"PercentComplete": 40, "TaskState": "Running"}`},
+		{false, `{"PercentComplete": 3, "TaskState": "Running"}`, `{"PercentComplete": 100, "TaskState": "Completed"}`},
+		{true, "", ""},
+	} {
+		require.Equal(t, c.same, sameState([]byte(c.one), []byte(c.two)), "%s, %s", c.one, c.two)
+	}
 }

@@ -41,19 +41,26 @@ type result struct {
 	Figures []figure `json:"measures"`
 }
 
-// counted is a figure without noise.
-func counted(name, unit string, product, baseline float64) figure {
-	return figure{Name: name, Unit: unit, Product: product, Baseline: baseline, Ratio: product / baseline}
-}
-
 // single is a figure without a baseline.
 func single(name, unit string, product float64) figure {
 	return figure{Name: name, Unit: unit, Product: product}
 }
 
-// compared is a figure with noise.
-func compared(name, unit string, product, baseline float64, r ratio) figure {
-	return figure{Name: name, Unit: unit, Product: product, Baseline: baseline, Ratio: r.value, Low: &r.low, High: &r.high, reliable: r.reliable}
+// compared is a figure whose noise is known: the medians of the same rounds, and their ratio.
+func compared(name, unit string, product, baseline []float64) figure {
+	r := ratioOf(product, baseline)
+	return figure{
+		Name: name, Unit: unit, Product: median(product), Baseline: median(baseline),
+		Ratio: r.value, Low: &r.low, High: &r.high, reliable: r.reliable,
+	}
+}
+
+// beyond is what the product takes longer than its baseline, in milliseconds. The bound is broken
+// only beyond the noise of both.
+func beyond(name string, product, baseline []float64, limit float64) figure {
+	f := compared(name, "ms", product, baseline)
+	more, sure := f.Product-f.Baseline, f.reliable && f.Baseline*(*f.Low-1) > limit
+	return single(name, "ms", more).bounded(fmt.Sprintf("≤ %g ms", limit), more > limit, sure)
 }
 
 func (f figure) bounded(text string, isBroken, isSure bool) figure {

@@ -1,16 +1,6 @@
-// Command bench measures what a turnover (bind, unbind, clean, available) costs as a
-// DeviceLifecycle, compared with a bare entity workflow of one file (baseline.go) on the
-// same real server and disk. It fails when a bound of docs/bench.md is broken. The devices
-// are simulated and so small that erasing them takes no time: what is left is the
-// orchestration. It needs the programs of `make build`. Product and baseline each run in a
-// worker process, which is this program again.
-//
-// Beside that it measures what wiping costs, files compared with dd and NVMe drives with
-// nvme-cli and blkdiscard, what a real Placement and Nova's notifications cost, what the
-// driver redfish adds to its requests, what the polls of a large OneView appliance cost, and
-// what the HTTP API adds to Temporal's own answers, how long the bind of several devices to an
-// instance takes, a turnover beside that of Ironic, and how one control worker serves a large
-// fleet.
+// Command bench measures what Burnish costs, part by part, each beside a baseline that is measured
+// in the same run: docs/bench.md says which. It fails when a bound is broken. It needs the programs
+// of `make build`.
 package main
 
 import (
@@ -24,13 +14,24 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
+
+	"burnish/internal/config"
+	"burnish/internal/testkit/site"
 )
 
-// workerCommand is the first argument of a child that is a worker process.
-const workerCommand = "worker"
+// part is a value of -only.
+type part struct {
+	name    string
+	measure func(*bench, context.Context) error
+}
 
-// parts are the values of -only.
-var parts = []string{"turnover", "disk", "nvme", "placement", "redfish", "limits", "oneview", "api", "instances", "peers", "fleet", "commands"}
+// parts are all, in their order. The first one needs a machine that has nothing else to do.
+var parts = []part{
+	{"commands", (*bench).commands}, {"turnover", (*bench).turnover}, {"disk", (*bench).disk}, {"nvme", (*bench).nvme},
+	{"placement", (*bench).placement}, {"redfish", (*bench).redfish}, {"limits", (*bench).limits}, {"oneview", (*bench).oneview},
+	{"api", (*bench).api}, {"instances", (*bench).instances}, {"peers", (*bench).peers}, {"fleet", (*bench).fleet},
+}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -41,40 +42,27 @@ func main() {
 	}
 }
 
-// options are the flags.
-type options struct {
-	quick                            bool
-	only, output, bin, dir, profiles string
-	against                          string
-}
-
 func run(args []string) error {
-	if len(args) > 0 && args[0] == workerCommand {
-		return workerMain(args[1:], os.Stdin, os.Stdout)
+	var names []string
+	for _, p := range parts {
+		names = append(names, p.name)
 	}
-	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.BoolVar(&o.quick, "quick", false, "a short run: it shows that everything works; its figures are rough")
-	flags.StringVar(&o.only, "only", "", "one of "+strings.Join(parts, ", ")+"; all without it")
-	flags.StringVar(&o.output, "o", "table", "table or json")
-	flags.StringVar(&o.bin, "bin", "bin", "the folder with the programs of make build")
-	flags.StringVar(&o.dir, "dir", "run", "the folder to work in; its disk is part of what is measured")
-	flags.StringVar(&o.profiles, "profiles", "", "write profiles of the workers into this folder")
-	flags.StringVar(&o.against, "against", "", "another build of this program, whose worker takes part in the turnovers")
+	quick := flags.Bool("quick", false, "a short run: it shows that everything works; its figures are rough")
+	only := flags.String("only", "", "one of "+strings.Join(names, ", ")+"; all without it")
+	output := flags.String("o", "table", "table or json")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 || o.output != "table" && o.output != "json" || o.only != "" && !slices.Contains(parts, o.only) {
+	if flags.NArg() > 0 || *output != "table" && *output != "json" || *only != "" && !slices.Contains(names, *only) {
 		return fmt.Errorf("%q is not known; see -help", strings.Join(args, " "))
 	}
+	config.SetDefaultGOGC() // as burnish-worker does
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r, err := o.measure(ctx)
-	if err != nil && len(r.Figures) == 0 {
-		return err
-	}
+	r, err := measure(ctx, *quick, *only)
 	write := r.writeTable
-	if o.output == "json" {
+	if *output == "json" {
 		write = r.writeJSON
 	}
 	// After a failure the figures so far are written too.
@@ -87,29 +75,24 @@ func run(args []string) error {
 	return nil
 }
 
-// measure works in a folder of its own, which it removes.
-func (o options) measure(ctx context.Context) (r result, err error) {
-	for _, dir := range []string{o.dir, o.profiles} {
-		if dir == "" {
-			continue
-		}
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return r, err
-		}
-	}
-	dir, err := os.MkdirTemp(o.dir, "bench-")
+// measure works in a folder of its own below run, which it removes.
+func measure(ctx context.Context, quick bool, only string) (r result, err error) {
+	programs, err := site.Built("bin")
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if dir, err = filepath.Abs(dir); err != nil {
-		return r, err
+	below, err := filepath.Abs("run")
+	if err == nil {
+		err = os.MkdirAll(below, 0o700)
 	}
-	b, err := newBench(o, dir)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, b.stop()) }()
-	err = b.run(ctx, o.only)
-	return b.result, err
+	dir, err := os.MkdirTemp(below, "bench-")
+	if err != nil {
+		return r, err
+	}
+	b := &bench{dir: dir, programs: programs, quick: quick, began: time.Now()}
+	err = b.run(ctx, only)
+	return b.result, errors.Join(err, os.RemoveAll(dir))
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -20,18 +20,20 @@ import (
 	"burnish/workflows/contract"
 )
 
+const maxFirstStep = 1000 // milliseconds, p95
+
 // notified is one device, and Nova that allocates it, deallocates it and notifies.
 type notified struct {
-	*installation
+	*place
 	nova         openstack.Client
 	producer     *messagebus.Producer
 	novaHost     string
 	provider, id string // the device's provider and workflow
 }
 
-// notificationLatency measures the time from Nova's instance.delete.end, sent by
-// oslo.messaging through a RabbitMQ, to the start of the clean's first step on the host.
-func (b *bench) notificationLatency(ctx context.Context, c *cloud) error {
+// notifications measures the time from Nova's instance.delete.end, sent by oslo.messaging through a
+// RabbitMQ, to the start of the clean's first step on the host.
+func (b *bench) notifications(ctx context.Context, c *cloud) error {
 	if missing := messagebus.Missing(); missing != "" {
 		b.note("placement: notifications are skipped: %s", missing)
 		return nil
@@ -51,44 +53,20 @@ func (b *bench) notificationLatency(ctx context.Context, c *cloud) error {
 		return err
 	}
 	b.atEnd(n.producer.Stop)
-	if n.installation, err = b.installOn(ctx, c, "notice", "BURNISH_AMQP_URL="+broker.TransportURL()); err != nil {
+	if n.place, err = b.installationOn(ctx, c, "notice", "BURNISH_AMQP_URL="+broker.TransportURL()); err != nil {
 		return err
 	}
 	if err := n.prepare(ctx, c.server); err != nil {
 		return err
 	}
-	if _, err := interleave(ctx, exactly(1), n.round(false)); err != nil { // it fills caches
+	if _, err := n.round(ctx); err != nil { // it fills caches
 		return err
 	}
-	idle, err := interleave(ctx, exactly(b.notifications), n.round(false))
-	if err != nil {
-		return err
+	got, err := interleave(ctx, scale(b, 40, 5), n.round)
+	if err == nil {
+		b.add(single("instance.delete.end to the first clean step, p95", "ms", quantile(got[0][took], 0.95)).atMost(maxFirstStep))
 	}
-	b.note("placement: %d rounds on one device, beside %d other providers, without a reconciliation; the time runs from before oslo.messaging sends instance.delete.end, by the server's clock on this machine, to the attempt's start in the history",
-		b.notifications, b.providers)
-	started := idle[0]["started"]
-	b.noteSlowest(idle[0], "")
-	b.add(
-		single("instance.delete.end to the first clean step, p95", "ms", quantile(started, 0.95)).atMost(maxFirstStep),
-		single("  median", "ms", median(started)), single("  greatest", "ms", slices.Max(started)),
-		single("  median until the device is signaled", "ms", median(idle[0]["signaled"])),
-		single("  median until the step is scheduled", "ms", median(idle[0]["scheduled"])),
-	)
-	busy, err := interleave(ctx, exactly(max(1, b.notifications/4)), n.round(true))
-	if err != nil {
-		return err
-	}
-	started = busy[0]["started"]
-	b.note("placement: %d more rounds in the middle of a reconciliation of %d providers", len(started), b.providers)
-	b.noteSlowest(busy[0], " of those")
-	b.add(single("  in the middle of a reconciliation, median", "ms", median(started)), single("  in the middle of a reconciliation, greatest", "ms", slices.Max(started)))
-	return nil
-}
-
-func (b *bench) noteSlowest(s series, which string) {
-	n := slices.Index(s["started"], slices.MaxFunc(s["started"], cmp.Compare))
-	b.note("placement: in the slowest round%s the device was signaled after %.0f ms, the step scheduled after %.0f ms, and started after %.0f ms",
-		which, s["signaled"][n], s["scheduled"][n], s["started"][n])
+	return err
 }
 
 // prepare waits until the worker listens and enrolls the device.
@@ -118,79 +96,61 @@ func (n *notified) prepare(ctx context.Context, server *openstack.Server) error 
 	return err
 }
 
-// round is one binding: Nova allocates and reserves the device and deallocates it again,
-// where wanted while a reconciliation runs. It measures the stages in milliseconds.
-func (n *notified) round(reconciling bool) measurement {
-	return func(ctx context.Context) (values, error) {
-		instance := uuid.NewString()
-		if err := n.nova.Allocate(ctx, n.provider, instance); err != nil {
-			return nil, err
-		}
-		if err := errors.Join(n.nova.WriteReserved(ctx, n.provider, 1),
-			n.producer.Send(messagebus.Instance("instance.create.end", instance, n.novaHost)),
-			n.await(ctx, n.id, device.Allocated, turnoverWithin, pollEvery)); err != nil {
-			return nil, err
-		}
-		if _, err := n.settled(ctx, n.id); err != nil {
-			return nil, err
-		}
-		if err := n.nova.Deallocate(ctx, n.provider, instance); err != nil {
-			return nil, err
-		}
-		if reconciling {
-			if err := n.requestReconcile(ctx); err != nil {
-				return nil, err
-			}
-		}
-		sent := time.Now()
-		if err := errors.Join(n.producer.Send(messagebus.Instance("instance.delete.end", instance, n.novaHost)), n.awaitAvailable(ctx, n.id)); err != nil {
-			return nil, err
-		}
-		var stages values
-		err := n.runs(ctx, n.id, func(events []*historypb.HistoryEvent) bool { // the run may have ended with the clean
-			stages = stagesOf(events, contract.HostQueue(n.Host), sent)
-			return stages != nil
-		})
-		if err == nil && reconciling {
-			_, err = n.reconciled(ctx, 1)
-		}
-		return stages, err
+// round is one binding: Nova allocates and reserves the device and deallocates it again. It measures
+// the milliseconds from then to the first step.
+func (n *notified) round(ctx context.Context) (values, error) {
+	instance := uuid.NewString()
+	if err := n.nova.Allocate(ctx, n.provider, instance); err != nil {
+		return nil, err
 	}
+	if err := errors.Join(n.nova.WriteReserved(ctx, n.provider, 1),
+		n.producer.Send(messagebus.Instance("instance.create.end", instance, n.novaHost)),
+		n.await(ctx, n.id, device.Allocated)); err != nil {
+		return nil, err
+	}
+	if _, err := n.settled(ctx, n.id); err != nil {
+		return nil, err
+	}
+	if err := n.nova.Deallocate(ctx, n.provider, instance); err != nil {
+		return nil, err
+	}
+	sent := time.Now()
+	if err := errors.Join(n.producer.Send(messagebus.Instance("instance.delete.end", instance, n.novaHost)),
+		n.await(ctx, n.id, device.Available)); err != nil {
+		return nil, err
+	}
+	var first time.Duration
+	found, err := n.runs(ctx, n.id, func(events []*historypb.HistoryEvent) bool { // the run may have ended with the clean
+		first = firstStep(events, contract.HostQueue(n.Host), sent)
+		return first > 0
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("no run of %s has a step after its notification", n.id)
+	}
+	return values{took: milliseconds(first)}, err
 }
 
-// stagesOf finds the first step of a clean on a host's queue after a time, and how long
-// after it the device was "signaled", the step "scheduled" and its attempt "started". It is
-// nil without such a step, or after a second attempt, whose history lacks the first.
-func stagesOf(events []*historypb.HistoryEvent, queue string, since time.Time) values {
-	stages, step := values{"signaled": 0}, int64(0)
+// firstStep finds the first step of a clean on a host's queue after a time, and how long after it its
+// attempt started. It is 0 without such a step, or after a second attempt, whose history lacks the
+// first.
+func firstStep(events []*historypb.HistoryEvent, queue string, since time.Time) time.Duration {
+	step := int64(0)
 	for _, e := range events {
 		after := e.GetEventTime().AsTime().Sub(since)
 		if after <= 0 {
 			continue
 		}
-		if s := e.GetWorkflowExecutionSignaledEventAttributes(); s.GetSignalName() == contract.SignalObserved && stages["signaled"] == 0 {
-			stages["signaled"] = milliseconds(after)
-		}
 		s := e.GetActivityTaskScheduledEventAttributes()
-		if step == 0 && s.GetTaskQueue().GetName() == queue && isStep(s.GetActivityType().GetName()) {
-			step, stages["scheduled"] = e.GetEventId(), milliseconds(after)
+		isStep := slices.ContainsFunc(steps.All(), func(one steps.Step) bool { return one.Name == s.GetActivityType().GetName() })
+		if step == 0 && isStep && s.GetTaskQueue().GetName() == queue {
+			step = e.GetEventId()
 		}
 		if s := e.GetActivityTaskStartedEventAttributes(); step != 0 && s.GetScheduledEventId() == step {
 			if s.GetAttempt() != 1 {
-				return nil
+				return 0
 			}
-			stages["started"] = milliseconds(after)
-			return stages
+			return after
 		}
 	}
-	return nil
-}
-
-func isStep(activity string) bool {
-	for _, s := range steps.All() {
-		if s.Name == activity {
-			return true
-		}
-	}
-	return false
+	return 0
 }

@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,20 +11,15 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/testkit/openstack"
-	"burnish/internal/testkit/proc"
-	"burnish/workflows/contract"
+	"burnish/workflows/client"
 )
 
 // The bounds of a turnover beside that of Ironic: deploy, delete, clean, available.
 const (
-	maxPeerTime      = 1.0 / 3
-	minPeerRate      = 25 // turnovers a second of the largest fleet
-	minPeerRatio     = 2  // of that rate
-	maxPeerProcessor = 1
+	maxPeerTime      = 0.30
+	minPeerRatio     = 3 // of the rate of many at once
+	maxPeerProcessor = 0.4
 )
-
-// enoughRounds of a fleet make a bound certain.
-const enoughRounds = 4
 
 // states waits, as a client does that only reads, until a device is in a state and takes the next
 // request. It returns when the state was first seen.
@@ -34,39 +28,16 @@ type states func(ctx context.Context, id, state string) (time.Time, error)
 // peer is one side of the comparison.
 type peer struct {
 	name string
-	// processes are all of this side, by what they are.
-	processes map[string]cpuMeter
+	// processes are all of this side.
+	processes []running
 	// add makes a device that is available.
 	add func(ctx context.Context, name string) (id string, err error)
 	// poll waits for one device by reading it again and again.
 	poll states
 	// list reads the state of all devices in one request.
 	list func(ctx context.Context) (map[string]string, error)
-	// is reads one device, where a list may lag behind it; nil: it does not.
-	is func(ctx context.Context, id, state string) (bool, error)
 	// turnover gives the device away, takes it back and waits until it is available.
-	turnover func(ctx context.Context, id string, await states) (values, error)
-}
-
-func (p *peer) one(id string) measurement {
-	return func(ctx context.Context) (values, error) { return p.turnover(ctx, id, p.poll) }
-}
-
-// listed waits until the list shows the state, and the device itself has it.
-func (p *peer) listed(await states) states {
-	if p.is == nil {
-		return await
-	}
-	return func(ctx context.Context, id, state string) (time.Time, error) {
-		for {
-			if _, err := await(ctx, id, state); err != nil {
-				return time.Time{}, err
-			}
-			if is, err := p.is(ctx, id, state); err != nil || is {
-				return time.Now(), err
-			}
-		}
-	}
+	turnover func(ctx context.Context, id string, await states) (available time.Time, err error)
 }
 
 // peers measures Burnish and Ironic side by side, both asked over the network only. A note says
@@ -80,210 +51,104 @@ func (b *bench) peers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.progress("peers: starting Ironic")
 	ironic, err := openstack.StartIronic(ctx, dir)
 	if err != nil {
 		return err
 	}
 	b.atEnd(ironic.Stop)
-	if dir, err = b.folder("peers"); err != nil {
-		return err
-	}
-	ours, err := b.burnishPeer(ctx, dir)
+	ours, err := b.installation(ctx, "peers", "BURNISH_DRIVERS=fake", "BURNISH_MAX_CLEANS_PER_HOST=1000")
 	if err != nil {
 		return err
 	}
-	theirs := ironicPeer(ironic, false)
-	b.note("peers: Burnish and Ironic with fake hardware, each on SQLite (WAL, synchronous=2), asked over loopback; states are polled")
-	if err := b.peersOne(ctx, ours, theirs, ironicPeer(ironic, true)); err != nil {
-		return err
-	}
-	for i, fleet := range b.peerFleets {
-		if err := b.peersMany(ctx, ours, theirs, fleet, i == len(b.peerFleets)-1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// peersOne measures one device of each side at a time.
-func (b *bench) peersOne(ctx context.Context, all ...*peer) error {
-	var turnovers []measurement
-	for _, p := range all {
-		id, err := p.add(ctx, p.name+"-one")
-		if err != nil {
-			return err
-		}
-		turnovers = append(turnovers, p.one(id))
-	}
-	b.progress("peers: one device at a time")
-	if _, err := interleave(ctx, b.peerWarmUp, turnovers...); err != nil {
-		return err
-	}
-	got, err := interleave(ctx, b.peerRounds, turnovers...)
-	if err != nil {
-		return err
-	}
-	ours, theirs, steps := got[0], got[1], got[2]
-	compare := func(name string, ours, theirs []float64) figure {
-		return compared(name, "ms", median(ours), median(theirs), quantileRatio(ours, theirs, 0.5))
-	}
-	b.note("peers: %d turnovers of one device a side, in turn", len(ours["turnover"]))
-	b.add(
-		compare("turnover, median, Ironic's deploy + delete + clean", ours["turnover"], theirs["turnover"]).ratioAtMost(maxPeerTime),
-		compare("from unbind to available, Ironic's delete + clean", ours["clean"], theirs["clean"]),
-		compare("turnover, median, Ironic's with two clean steps", ours["turnover"], steps["turnover"]),
-		compare("from unbind to available, Ironic's with two clean steps", ours["clean"], steps["clean"]),
-	)
-	return nil
-}
-
-// peersMany measures a fleet of each side at once.
-func (b *bench) peersMany(ctx context.Context, ours, theirs *peer, fleet int, bounded bool) error {
-	b.progress("peers: %d devices at once", fleet)
-	var all []measurement
-	for _, p := range []*peer{ours, theirs} {
+	var one, many []measurement
+	fleet := scale(b, 100, 20)
+	for _, p := range []*peer{burnishPeer(ours), ironicPeer(ironic)} {
 		ids := make([]string, fleet)
-		if err := parallelAtMost(10, fleet, func(i int) (err error) {
-			ids[i], err = p.add(ctx, fmt.Sprintf("%s-%d-of-%d", p.name, i, fleet))
+		if err := parallel(10, fleet, func(i int) (err error) {
+			ids[i], err = p.add(ctx, fmt.Sprintf("%s-%d", p.name, i))
 			return err
 		}); err != nil {
 			return err
 		}
-		all = append(all, func(ctx context.Context) (values, error) { return p.load(ctx, ids, b.peerCycles*fleet) })
+		one = append(one, func(ctx context.Context) (values, error) {
+			began := time.Now()
+			available, err := p.turnover(ctx, ids[0], p.poll)
+			return values{took: milliseconds(available.Sub(began))}, err
+		})
+		many = append(many, func(ctx context.Context) (values, error) { return p.load(ctx, ids) })
 	}
-	got, err := interleave(ctx, b.peerLoads, all...)
+	b.progress("peers: one device at a time")
+	if _, err := interleave(ctx, scale(b, 10, 3), one...); err != nil {
+		return err
+	}
+	got, err := interleave(ctx, scale(b, 150, 15), one...)
 	if err != nil {
 		return err
 	}
-	rate, processor := got[0]["rate"], got[0]["processor"]
-	rates := compared(fmt.Sprintf("turnovers of %d devices at once, beside Ironic", fleet), "/s",
-		median(rate), median(got[1]["rate"]), pairedRatio(rate, got[1]["rate"]))
-	times := compared(fmt.Sprintf("processor time a turnover of %d at once, beside Ironic", fleet), "ms",
-		median(processor), median(got[1]["processor"]), pairedRatio(processor, got[1]["processor"]))
-	if bounded {
-		rates, times = rates.ratioAtLeast(minPeerRatio), times.ratioAtMost(maxPeerProcessor)
+	b.add(compared("turnover, median (baseline: Ironic's deploy + delete + clean)", "ms", got[0][took], got[1][took]).ratioAtMost(maxPeerTime))
+	b.progress("peers: %d devices at once", fleet)
+	if got, err = interleave(ctx, scale(b, someRounds, 1), many...); err != nil {
+		return err
 	}
-	b.add(rates, times)
-	if bounded {
-		absolute := single(fmt.Sprintf("turnovers of %d devices at once", fleet), "/s", median(rate))
-		b.add(absolute.bounded(fmt.Sprintf("≥ %d /s", minPeerRate), absolute.Product < minPeerRate, len(rate) >= enoughRounds))
-	}
-	for i, p := range []*peer{ours, theirs} {
-		for name := range p.processes {
-			b.note("peers: %d at once: %s: %s %.1f ms of processor time a turnover", fleet, p.name, name, median(got[i][name]))
-		}
-		b.note("peers: %d at once: %s: %d rounds of %d turnovers, %.2f lists a turnover", fleet, p.name, len(got[i]["rate"]), b.peerCycles*fleet, median(got[i]["lists"]))
-	}
+	b.add(
+		compared(fmt.Sprintf("  turnovers of %d devices at once", fleet), "/s", got[0]["rate"], got[1]["rate"]).ratioAtLeast(minPeerRatio),
+		compared("  processor time for each", "ms", got[0]["processor"], got[1]["processor"]).ratioAtMost(maxPeerProcessor),
+	)
 	return nil
 }
 
-// load is one round of turnovers by a whole fleet, which one client watches.
-func (p *peer) load(ctx context.Context, ids []string, turnovers int) (values, error) {
+// load is one round of two turnovers by each device of a fleet, which one client watches.
+func (p *peer) load(ctx context.Context, ids []string) (values, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	before, err := p.processorTimes()
-	if err != nil {
-		return nil, err
-	}
-	w := newWatcher(p.list)
+	w := newWatcher()
 	watching := make(chan struct{})
-	go func() { defer close(watching); w.run(ctx) }()
-	began := time.Now()
-	var started atomic.Int64
-	err = parallel(len(ids), func(i int) error {
-		for started.Add(1) <= int64(turnovers) {
-			if _, err := p.turnover(ctx, ids[i], p.listed(w.await)); err != nil {
-				cancel() // the others wait in vain
-				return err
-			}
+	go func() { defer close(watching); w.run(ctx, p.list) }()
+	defer func() { cancel(); <-watching }()
+	return load(len(ids), 2*len(ids), p.processes, func(i int) error {
+		_, err := p.turnover(ctx, ids[i], w.await)
+		if err != nil {
+			cancel() // the others wait in vain
 		}
-		return nil
+		return err
 	})
-	took := time.Since(began)
-	cancel()
-	<-watching
-	after, err2 := p.processorTimes()
-	if err := errors.Join(err, err2); err != nil {
-		return nil, err
-	}
-	n := float64(turnovers)
-	v := values{"rate": n / took.Seconds(), "lists": float64(w.lists) / n}
-	for name := range p.processes {
-		v[name] = milliseconds(after[name]-before[name]) / n
-		v["processor"] += v[name]
-	}
-	return v, nil
 }
 
-func (p *peer) processorTimes() (map[string]time.Duration, error) {
-	times := map[string]time.Duration{}
-	var errs []error
-	for name, process := range p.processes {
-		var err error
-		times[name], err = groupTime(process)
-		errs = append(errs, err)
-	}
-	return times, errors.Join(errs...)
-}
-
-// burnishPeer starts a server and a worker of this program. Bind and unbind are answered when they
-// are done, so that only the clean is waited for.
-func (b *bench) burnishPeer(ctx context.Context, dir string) (*peer, error) {
-	server, err := b.server(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	v := &variant{name: "peer", task: task{
-		Product: true, Real: true, Queue: contract.Queue, Host: "bench-peer", Address: server.Address, Cache: 2000, Slots: 1000, Confirm: true,
-	}}
-	if err := b.startVariant(ctx, v); err != nil {
-		return nil, err
-	}
+// burnishPeer is a real server and worker. Bind and unbind are answered when they are done, so that
+// only the clean is waited for.
+func burnishPeer(p *place) *peer {
 	return &peer{
-		name:      "Burnish",
-		processes: map[string]cpuMeter{"server": server.Process, "worker": v.worker},
-		add:       v.enroll,
-		list:      v.listStates,
+		name: "Burnish", processes: []running{p.Server.Process, p.worker}, add: p.enrollFake, list: p.listStates,
 		poll: func(ctx context.Context, id, state string) (time.Time, error) {
-			err := v.await(ctx, id, device.State(state), turnoverWithin, pollEvery)
+			err := p.await(ctx, id, device.State(state))
 			return time.Now(), err
 		},
-		is: func(ctx context.Context, id, state string) (bool, error) {
-			description, err := v.client.DescribeWorkflowExecution(ctx, id, "")
-			if err != nil {
-				return false, err
+		turnover: func(ctx context.Context, id string, await states) (time.Time, error) {
+			instance, err := p.bind(ctx, id)
+			if err == nil {
+				err = p.unbind(ctx, id, instance)
 			}
-			now, err := v.stateOf(description)
-			return string(now) == state, err
+			if err != nil {
+				return time.Time{}, err
+			}
+			for { // a list may lag behind the device
+				available, err := await(ctx, id, string(device.Available))
+				if err != nil {
+					return available, err
+				}
+				if now, err := p.state(ctx, id); err != nil || now == device.Available {
+					return available, err
+				}
+			}
 		},
-		turnover: func(ctx context.Context, id string, await states) (values, error) {
-			began := time.Now()
-			instance, err := v.bind(ctx, id)
-			if err != nil {
-				return nil, err
-			}
-			bound := time.Now()
-			if err := v.unbind(ctx, id, instance); err != nil {
-				return nil, err
-			}
-			available, err := await(ctx, id, string(device.Available))
-			if err != nil {
-				return nil, err
-			}
-			return turnoverTimes(began, bound, available), nil
-		},
-	}, nil
+	}
 }
 
-// listStates reads the states of all devices, as a listing does.
-func (d devices) listStates(ctx context.Context) (map[string]string, error) {
+// listStates reads the states of all devices by Temporal's own listing, in pages as large as it gives.
+func (p *place) listStates(ctx context.Context) (map[string]string, error) {
 	found := map[string]string{}
-	in := &workflowservice.ListWorkflowExecutionsRequest{
-		PageSize: 1000, Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", contract.WorkflowDeviceLifecycle),
-	}
+	in := &workflowservice.ListWorkflowExecutionsRequest{PageSize: 1000, Query: (client.Filter{}).Query()}
 	for {
-		page, err := d.client.ListWorkflow(ctx, in)
+		page, err := p.sdk.ListWorkflow(ctx, in)
 		if err != nil {
 			return nil, err
 		}
@@ -300,40 +165,37 @@ func (d devices) listStates(ctx context.Context) (map[string]string, error) {
 	}
 }
 
-// ironicPeer is Ironic with nodes whose cleans have two steps, or none.
-func ironicPeer(ironic *openstack.Ironic, steps bool) *peer {
+// ironicPeer is Ironic with nodes whose cleans have no step.
+func ironicPeer(ironic *openstack.Ironic) *peer {
 	// A node takes a request once no conductor has reserved it: a request before that waits a second.
 	poll := func(ctx context.Context, id, state string) (seen time.Time, err error) {
-		var failed error
-		err = proc.Await(ctx, turnoverWithin, pollEvery, id+" to be "+state, func() (bool, string) {
+		err = awaitNoError(ctx, time.Millisecond, id+" to be "+state, func() (bool, string, error) {
 			n, err := ironic.Node(ctx, id)
-			if failed = errors.Join(err, n.Failed()); failed != nil {
-				return true, ""
+			if err == nil {
+				err = n.Failed()
 			}
 			if n.State == state && seen.IsZero() {
 				seen = time.Now()
 			}
-			return n.State == state && n.Reservation == "", n.State
+			return n.State == state && n.Reservation == "", n.State, err
 		})
-		return seen, errors.Join(err, failed)
+		return seen, err
 	}
-	name := "Ironic"
-	if steps {
-		name = "Ironic-steps"
+	request := func(ctx context.Context, id, target, state string, await states) (time.Time, error) {
+		if err := ironic.Provision(ctx, id, target); err != nil {
+			return time.Time{}, err
+		}
+		return await(ctx, id, state)
 	}
 	return &peer{
-		name:      name,
-		processes: map[string]cpuMeter{"api": ironic.API, "conductor": ironic.Conductor},
-		poll:      poll,
+		name: "Ironic", processes: []running{ironic.API, ironic.Conductor}, poll: poll,
 		add: func(ctx context.Context, name string) (string, error) {
-			n, err := ironic.NewNode(ctx, name+"-"+uuid.NewString()[:8], steps)
-			for _, to := range [][2]string{{"manage", "manageable"}, {"provide", "available"}} {
-				if err == nil {
-					err = ironic.Provision(ctx, n.UUID, to[0])
-				}
-				if err == nil {
-					_, err = poll(ctx, n.UUID, to[1])
-				}
+			n, err := ironic.NewNode(ctx, name+"-"+uuid.NewString()[:8], false)
+			if err == nil {
+				_, err = request(ctx, n.UUID, "manage", "manageable", poll)
+			}
+			if err == nil {
+				_, err = request(ctx, n.UUID, "provide", "available", poll)
 			}
 			return n.UUID, err
 		},
@@ -341,35 +203,73 @@ func ironicPeer(ironic *openstack.Ironic, steps bool) *peer {
 			nodes, err := ironic.Nodes(ctx)
 			found := map[string]string{}
 			for _, n := range nodes {
-				err = errors.Join(err, n.Failed())
+				if failed := n.Failed(); failed != nil {
+					return nil, failed
+				}
 				if n.Reservation == "" {
 					found[n.UUID] = n.State
 				}
 			}
 			return found, err
 		},
-		turnover: func(ctx context.Context, id string, await states) (values, error) {
-			request := func(target, state string) (time.Time, error) {
-				if err := ironic.Provision(ctx, id, target); err != nil {
-					return time.Time{}, err
-				}
-				return await(ctx, id, state)
+		turnover: func(ctx context.Context, id string, await states) (time.Time, error) {
+			if _, err := request(ctx, id, "active", "active", await); err != nil {
+				return time.Time{}, err
 			}
-			began := time.Now()
-			if _, err := request("active", "active"); err != nil {
-				return nil, err
-			}
-			taken := time.Now()
-			available, err := request("deleted", "available")
-			if err != nil {
-				return nil, err
-			}
-			return turnoverTimes(began, taken, available), nil
+			return request(ctx, id, "deleted", "available", await)
 		},
 	}
 }
 
-// turnoverTimes are those of a device that was given away, taken back and available again.
-func turnoverTimes(began, taken, available time.Time) values {
-	return values{"turnover": milliseconds(available.Sub(began)), "clean": milliseconds(available.Sub(taken))}
+// The pauses between two lists are so many times what the last one took, so that watching takes at
+// most a twentieth of one processor on either side; but not shorter or longer than these.
+const (
+	listPause    = 19
+	minListPause = 20 * time.Millisecond
+	maxListPause = time.Second
+)
+
+// watcher waits for many devices by listing them all, as a client of many devices does.
+type watcher struct {
+	changed *sync.Cond
+	// The last list, when it began, and its error, which is the last one.
+	listed map[string]string
+	began  time.Time
+	failed error
+}
+
+func newWatcher() *watcher { return &watcher{changed: sync.NewCond(&sync.Mutex{})} }
+
+// await waits until a list that began after this call shows the device in the state.
+func (w *watcher) await(_ context.Context, id, state string) (time.Time, error) {
+	asked := time.Now()
+	w.changed.L.Lock()
+	defer w.changed.L.Unlock()
+	for w.failed == nil && (w.began.Before(asked) || w.listed[id] != state) {
+		if time.Since(asked) > turnoverWithin {
+			return time.Time{}, fmt.Errorf("no list showed %s in state %s within %s", id, state, turnoverWithin)
+		}
+		w.changed.Wait()
+	}
+	return time.Now(), w.failed
+}
+
+// run lists until ctx ends or a list fails, which is the result of all who wait.
+func (w *watcher) run(ctx context.Context, list func(context.Context) (map[string]string, error)) {
+	for failed := error(nil); failed == nil; {
+		began := time.Now()
+		var listed map[string]string
+		if listed, failed = list(ctx); failed == nil {
+			failed = ctx.Err()
+		}
+		elapsed := time.Since(began)
+		w.changed.L.Lock()
+		w.listed, w.began, w.failed = listed, began, failed
+		w.changed.L.Unlock()
+		w.changed.Broadcast()
+		select {
+		case <-time.After(min(max(elapsed*listPause, minListPause), maxListPause)):
+		case <-ctx.Done():
+		}
+	}
 }

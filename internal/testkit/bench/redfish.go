@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -89,10 +88,8 @@ func (s *simulated) check() error {
 		return fmt.Errorf("the drives %v were not erased", left)
 	}
 	state := s.machine.State()
-	for _, c := range state.Components {
-		if c.Name == "BIOS" && c.System == "" && c.Version != benchBIOS {
-			return fmt.Errorf("the BIOS is at %s", c.Version)
-		}
+	if now := biosVersion(state); now != benchBIOS {
+		return fmt.Errorf("the BIOS is at %s", now)
 	}
 	if now := state.BIOS.Attributes["WorkloadProfile"]; now != benchProfile {
 		return fmt.Errorf("the BIOS setting is %v", now)
@@ -109,6 +106,15 @@ const (
 	benchProfile = "TelcoOptimizedProfile"
 )
 
+func biosVersion(state redfishsim.State) string {
+	for _, c := range state.Components {
+		if c.Name == "BIOS" && c.System == "" {
+			return c.Version
+		}
+	}
+	return ""
+}
+
 // serverSteps are the steps of a server's clean, in their order.
 func serverSteps(dir string, from redfishsim.State) ([]serverStep, error) {
 	image := redfishsim.Image("BIOS", benchBIOS)
@@ -116,14 +122,8 @@ func serverSteps(dir string, from redfishsim.State) ([]serverStep, error) {
 	if err := os.WriteFile(path, image, 0o600); err != nil {
 		return nil, err
 	}
-	version := ""
-	for _, c := range from.Components {
-		if c.Name == "BIOS" && c.System == "" {
-			version = c.Version
-		}
-	}
 	firmware := map[string]any{"components": []any{map[string]any{
-		"component": "BIOS", "from": []string{version}, "to": benchBIOS, "image": path, "sha256": redfishsim.Digest(image),
+		"component": "BIOS", "from": []string{biosVersion(from)}, "to": benchBIOS, "image": path, "sha256": redfishsim.Digest(image),
 	}}}
 	return []serverStep{
 		{"security_check", nil}, {"erase_drives", nil}, {"verify", nil},
@@ -135,84 +135,69 @@ func serverSteps(dir string, from redfishsim.State) ([]serverStep, error) {
 
 // redfish compares the driver's steps with their requests alone.
 func (b *bench) redfish(ctx context.Context) error {
-	all := series{}
+	rounds, post := scale(b, 4, 1), scale(b, 4*time.Second, 2*time.Second)
+	driver, alone := series{}, series{}
 	var steps []serverStep
-	for round := range b.serverRounds {
-		b.progress("redfish: round %d of %d", round+1, b.serverRounds)
+	var late, open int // requests after the clean, and sessions that are open then
+	for round := range rounds {
+		b.progress("redfish: round %d of %d", round+1, rounds)
 		dir, err := b.folder(fmt.Sprintf("redfish-%d", round))
 		if err != nil {
 			return err
 		}
-		bmc := simulate(b.serverPOST)
-		b.atEnd(func() error { bmc.stop(); return nil })
-		if steps, err = serverSteps(dir, bmc.machine.State()); err != nil {
+		first, second := simulate(post), simulate(post)
+		b.atEnd(func() error { first.stop(); second.stop(); return nil })
+		if steps, err = serverSteps(dir, first.machine.State()); err != nil {
 			return err
 		}
-		took, logs, err := cleanServer(ctx, bmc, dir, steps)
+		logs, err := cleanServer(ctx, first, dir, steps, driver)
 		if err != nil {
 			return err
 		}
-		if err := bmc.check(); err != nil {
-			return fmt.Errorf("after the driver's clean: %w", err)
+		raw := newReplayer(second)
+		if err := eachStep(steps, alone, func(i int) error { return raw.step(ctx, logs[i]) }); err != nil {
+			return fmt.Errorf("the requests alone: %w", err)
 		}
-		if err := b.replayServer(ctx, all, steps, took, logs); err != nil {
+		if err := errors.Join(first.check(), second.check()); err != nil {
 			return err
 		}
-		all["idle"] = append(all["idle"], float64(len(bmc.requests())))
-		all["sessions"] = append(all["sessions"], float64(len(bmc.machine.OpenSessions())))
+		late, open = max(late, len(first.requests())), max(open, len(first.machine.OpenSessions()))
 	}
-	b.note("redfish: %d rounds of a simulated iDRAC's whole clean: %v for POST and for a write of firmware, %v for an erase",
-		b.serverRounds, b.serverPOST, 3*b.serverPOST/2)
-	const whole = "whole clean"
-	compare := func(name string) figure {
-		product, baseline := all["driver "+name], all["raw "+name]
-		return compared("redfish: "+name, "s", median(product), median(baseline), pairedRatio(product, baseline))
-	}
-	b.add(compare(whole).ratioAtMost(maxStepOverhead))
+	b.note("redfish: %d rounds of a simulated iDRAC's whole clean: %v for POST and for a write of firmware, %v for an erase", rounds, post, 3*post/2)
+	b.add(compared("clean of a server over Redfish (baseline: its requests)", "s", driver[whole], alone[whole]).ratioAtMost(maxStepOverhead))
 	for _, step := range steps {
-		figure := compare(step.name)
-		figure.Name = "  " + step.name
-		if figure.Baseline >= hardwareWorks {
-			figure = figure.ratioAtMost(maxStepOverhead)
+		if median(alone[step.name]) >= hardwareWorks {
+			b.add(compared("  "+step.name, "s", driver[step.name], alone[step.name]).ratioAtMost(maxStepOverhead))
 		}
-		b.add(figure)
 	}
 	b.add(
-		counted("  requests, all steps", "", median(all["driver requests"]), median(all["raw requests"])),
-		single("  requests after the clean, while its requests are repeated", "", slices.Max(all["idle"])).atMost(0),
-		single("  sessions that are open then", "", slices.Max(all["sessions"])).atMost(0),
+		single("  requests after the clean, while its requests are repeated", "", float64(late)).atMost(0),
+		single("  sessions that are open then", "", float64(open)).atMost(0),
 	)
 	return nil
 }
 
-// replayServer repeats the requests of each step on a server like the first.
-func (b *bench) replayServer(ctx context.Context, all series, steps []serverStep, took []time.Duration, logs [][]exchange) error {
-	bmc := simulate(b.serverPOST)
-	b.atEnd(func() error { bmc.stop(); return nil })
-	raw := newReplayer(bmc)
-	var driver, alone time.Duration
-	requests := 0
-	add := func(name string, value float64) { all[name] = append(all[name], value) }
+// whole is the name of the time of all steps.
+const whole = "all"
+
+// eachStep does something for each step, and adds the seconds that it takes.
+func eachStep(steps []serverStep, into series, do func(i int) error) error {
+	all := 0.0
 	for i, step := range steps {
 		began := time.Now()
-		if err := raw.step(ctx, logs[i]); err != nil {
-			return fmt.Errorf("the requests of %s alone: %w", step.name, err)
+		if err := do(i); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
 		}
-		elapsed := time.Since(began)
-		driver, alone, requests = driver+took[i], alone+elapsed, requests+len(logs[i])
-		add("driver "+step.name, took[i].Seconds())
-		add("raw "+step.name, elapsed.Seconds())
+		seconds := time.Since(began).Seconds()
+		into[step.name], all = append(into[step.name], seconds), all+seconds
 	}
-	add("driver whole clean", driver.Seconds())
-	add("raw whole clean", alone.Seconds())
-	add("driver requests", float64(requests))
-	add("raw requests", float64(len(bmc.requests())))
-	return bmc.check()
+	into[whole] = append(into[whole], all)
+	return nil
 }
 
 // cleanServer enrolls a server and runs the steps of its clean by the driver, in this process.
 // What a step saves goes to stable storage, as a worker's journal does.
-func cleanServer(ctx context.Context, bmc *simulated, dir string, steps []serverStep) (took []time.Duration, logs [][]exchange, err error) {
+func cleanServer(ctx context.Context, bmc *simulated, dir string, steps []serverStep, into series) (logs [][]exchange, err error) {
 	driver := redfish.New(redfish.Host{
 		StateDir: dir, Allow: func(string) error { return nil },
 		Secret: func(string) (host.Secret, error) {
@@ -222,17 +207,15 @@ func cleanServer(ctx context.Context, bmc *simulated, dir string, steps []server
 	target := hardware.Target{Name: "node1", Driver: "redfish", Settings: map[string]string{"url": bmc.system, "secret": "rack"}}
 	found, err := driver.Discover(ctx, target, device.Identity{})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	bmc.requests()
-	for _, step := range steps {
-		began := time.Now()
-		if err := runStep(ctx, driver, target, found.Identity, dir, step); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", step.name, err)
-		}
-		took, logs = append(took, time.Since(began)), append(logs, bmc.requests())
-	}
-	return took, logs, nil
+	err = eachStep(steps, into, func(i int) error {
+		err := runStep(ctx, driver, target, found.Identity, dir, steps[i])
+		logs = append(logs, bmc.requests())
+		return err
+	})
+	return logs, err
 }
 
 func runStep(ctx context.Context, driver hardware.Driver, target hardware.Target, enrolled device.Identity, dir string, step serverStep) (err error) {

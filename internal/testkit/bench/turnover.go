@@ -4,230 +4,265 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
-	"burnish/internal/testkit/site"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/worker"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
-// The variants of the turnover, in the order of bench.variants.
+// The bounds of a turnover beside that of the bare entity.
 const (
-	product = iota // DeviceLifecycle
-	same           // the baseline: its calls are activities
-	noop           // the baseline with activities that do nothing
-	bare           // noop without search attributes and continue-as-new
-	other          // the product as another build has it, where one takes part
+	maxLatencyRatio    = 0.55
+	minThroughputRatio = 1.10
+	maxEvents          = 36
+	maxActivities      = 1 // the step zero, which verify follows
+	maxUpserts         = 3
 )
 
-// turnovers measures latency, throughput, events and memory of orchestration alone.
-func (b *bench) turnovers(ctx context.Context) error {
-	server, err := b.server(ctx, b.dir)
-	if err != nil {
-		return err
+// side is Burnish, or the bare entity, on one server.
+type side struct {
+	*place
+	crew  crew
+	host  string
+	files string // the folder of its devices, where they are files
+}
+
+// sides starts Burnish and the bare entity, each with a control worker and a host of its own, whose
+// devices are simulated; or files, where schedulers allocate what is in the inventory.
+func (b *bench) sides(p *place, slots int, scheduled bool, store func(dir string) (inventory.Store, error)) ([]*side, error) {
+	all := []*side{
+		{place: p, host: p.Host + "-product", crew: crew{queue: contract.Queue}},
+		{place: p, host: p.Host + "-baseline", crew: crew{queue: "burnish-bench-baseline", plain: true}},
 	}
-	const baselineQueue = "burnish-bench-same"
-	variants := []*variant{
-		{name: "product", task: task{Product: true, Real: true, Queue: contract.Queue}},
-		{name: "same", task: task{Real: true, Queue: baselineQueue}},
-		{name: "noop", task: task{Queue: "burnish-bench-noop"}},
-	}
-	for _, v := range variants {
-		v.Host, v.Address, v.Cache, v.Slots = "bench-"+v.name, server.Address, 2000, b.fleet
-		if err := b.startVariant(ctx, v); err != nil {
-			return err
-		}
-	}
-	least := *variants[noop] // shares its worker process
-	least.name, least.bare = "bare", true
-	variants = append(variants, &least)
-	if b.against != "" {
-		before, err := b.otherBuild(ctx, server)
+	for _, s := range all {
+		dir, err := b.folder(s.host)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		variants = append(variants, before)
+		if s.crew.store, err = store(dir); err != nil {
+			return nil, err
+		}
+		if s.crew.steps, err = b.realSteps(p, s.host, dir, slots); err != nil {
+			return nil, err
+		}
+		if s.crew.scheduled = scheduled; scheduled {
+			if s.files, err = b.folder(s.host, "files"); err != nil {
+				return nil, err
+			}
+		}
+		s.crew.hosts, s.crew.signaled = []string{s.host}, contract.ActivityUnreserve
+		if _, err := b.start(p, s.crew); err != nil {
+			return nil, err
+		}
 	}
-	b.note("one server on SQLite (WAL, synchronous=2), and a worker process for each variant, which is this program again")
+	return all, nil
+}
 
-	samples, err := b.latencies(ctx, variants)
+// add enrolls a device and waits until it is available.
+func (s *side) add(ctx context.Context, name string) (id string, err error) {
+	e := fakeDevice(s.host+"-"+name, s.host)
+	if s.files != "" {
+		e.Driver, e.Settings = "block", map[string]string{"path": filepath.Join(s.files, e.Name)}
+		if err := os.WriteFile(e.Settings["path"], make([]byte, 4096), 0o600); err != nil {
+			return "", err
+		}
+	}
+	if !s.crew.plain {
+		return s.enroll(ctx, contract.EnrollInput{Enrollment: e, Provide: true})
+	}
+	options := client.DeviceStart(e, contract.Hardware{})
+	options.TaskQueue = s.crew.queue
+	if _, err := s.sdk.ExecuteWorkflow(ctx, options, entityWorkflow, entity{Enrollment: e, Queue: s.crew.queue}); err != nil {
+		return "", err
+	}
+	return options.ID, s.await(ctx, options.ID, device.Available)
+}
+
+// turnover measures orchestration alone: latency, history, throughput, and memory. The devices are
+// simulated, and so small that erasing them takes no time.
+func (b *bench) turnover(ctx context.Context) error {
+	fleet, idle := scale(b, 100, 20), scale(b, 5000, 300)
+	worker.SetStickyWorkflowCacheSize(idle + 10*fleet)
+	p, err := b.place(ctx, "turnover")
 	if err != nil {
 		return err
 	}
-	if err := b.throughputs(ctx, server.Process, append(variants[:same+1:same+1], variants[min(other, len(variants)):]...)); err != nil {
+	sides, err := b.sides(p, fleet, false, func(dir string) (inventory.Store, error) { return fileStore(ctx, dir) })
+	if err != nil {
 		return err
 	}
-	if err := b.stop(); err != nil {
+	ids, err := b.latencies(ctx, sides)
+	if err != nil {
 		return err
 	}
-	return b.idleMemory(ctx, variants, samples)
-}
-
-// otherBuild starts the product's worker of another build, in a namespace of its own.
-func (b *bench) otherBuild(ctx context.Context, server *site.Server) (*variant, error) {
-	v := &variant{name: "other", program: b.against, task: task{
-		Product: true, Real: true, Queue: contract.Queue, Host: "bench-other", Namespace: "other",
-		Address: server.Address, Cache: 2000, Slots: b.fleet,
-	}}
-	if err := server.NewNamespace(ctx, v.Namespace); err != nil {
-		return nil, err
+	if err := b.throughputs(ctx, sides, fleet); err != nil {
+		return err
 	}
-	return v, b.startVariant(ctx, v)
+	b.progress("turnover: until the device continues as new")
+	x, err := p.sample(ctx, ids[0])
+	if err != nil {
+		return err
+	}
+	b.add(single("  events of an idle device, just continued as new", "", float64(x.events)).atMost(maxIdleEvents))
+	b.progress("turnover: %d idle devices", idle)
+	return b.idle(ctx, p, idle, func(i int) (string, error) {
+		name := fmt.Sprintf("idle-%05d", i)
+		return contract.WorkflowID(name), x.copy(ctx, p, name, p.Host, 0)
+	})
 }
 
-// latencies measures one device a variant: the latency of turnovers, what they leave in the
-// history, and the history of an idle device. It returns samples for the memory.
-func (b *bench) latencies(ctx context.Context, variants []*variant) ([]sample, error) {
-	var ids []string
+// latencies measures one device of each side at a time, and what its turnovers leave in the history.
+func (b *bench) latencies(ctx context.Context, sides []*side) (ids []string, err error) {
 	var all []measurement
-	for i, v := range variants {
-		id, err := v.enroll(ctx, "one")
+	for _, s := range sides {
+		id, err := s.add(ctx, "one")
 		if err != nil {
 			return nil, err
 		}
-		m := v.turnover(id)
-		if i == noop || i == bare { // no bound depends on it
-			m = everyNth(4, m)
-		}
-		ids, all = append(ids, id), append(all, m)
+		ids, all = append(ids, id), append(all, s.turnover(id))
 	}
-	b.progress("latency: one device a variant")
-	if _, err := interleave(ctx, b.warmUp, all...); err != nil {
+	b.progress("turnover: one device a side")
+	if _, err := interleave(ctx, scale(b, 24, 5), all...); err != nil {
 		return nil, err
 	}
-	got, err := interleave(ctx, b.latency, all...)
+	got, err := interleave(ctx, scale(b, 200, 20), all...)
 	if err != nil {
 		return nil, err
 	}
-	b.add(
-		latencyFigure("turnover, median, the plain way", got[product], got[same], "turnover", 0.5).ratioAtMost(maxLatencyRatio),
-		latencyFigure("turnover, p95, the plain way", got[product], got[same], "turnover", 0.95),
-		latencyFigure("bind answered, median, the plain way", got[product], got[same], "bind", 0.5),
-		latencyFigure("turnover, median, no-op activities", got[product], got[noop], "turnover", 0.5),
-		latencyFigure("turnover, median, no-op, no upserts, never continued", got[product], got[bare], "turnover", 0.5),
-	)
-	if len(variants) > other {
-		b.add(latencyFigure("turnover, median, the other build", got[product], got[other], "turnover", 0.5))
-	}
-	b.note("latency: %d turnovers a variant", len(got[product]["turnover"]))
-	return b.histories(ctx, variants[:same+1], ids)
-}
-
-func latencyFigure(name string, product, baseline series, what string, q float64) figure {
-	p, s := product[what], baseline[what]
-	return compared(name, "ms", quantile(p, q), quantile(s, q), quantileRatio(p, s, q))
-}
-
-// histories measures the events of turnovers and of an idle device.
-func (b *bench) histories(ctx context.Context, variants []*variant, ids []string) (samples []sample, err error) {
-	prints := make([]footprint, len(variants))
-	for i, v := range variants {
-		if prints[i], err = v.footprint(ctx, ids[i]); err != nil {
+	var prints []footprint
+	for i, s := range sides {
+		var f footprint
+		found, err := s.runs(ctx, ids[i], func(events []*historypb.HistoryEvent) bool {
+			var turnovers int
+			f, turnovers = footprintOf(events)
+			return turnovers >= 2
+		})
+		if err == nil && !found {
+			err = fmt.Errorf("no run of %s has two turnovers", ids[i])
+		}
+		if err != nil {
 			return nil, err
 		}
+		prints = append(prints, f)
 	}
-	if err := checkBaseline(prints[same]); err != nil {
+	if err := checkBaseline(prints[1]); err != nil {
 		return nil, err
 	}
-	b.progress("idle: turning over until the runs continue as new")
-	var idle []float64
-	for i, v := range variants {
-		events, err := v.idleHistory(ctx, ids[i])
-		if err != nil {
-			return nil, err
-		}
-		x, err := newSample(v, ids[i], events[0].GetWorkflowExecutionStartedEventAttributes())
-		if err != nil {
-			return nil, err
-		}
-		samples, idle = append(samples, x), append(idle, float64(len(events)))
-	}
+	b.note("turnover: %d turnovers of one device a side, in turn", len(got[0]["turnover"]))
 	b.add(
-		counted("events of an idle device, just continued as new", "", idle[0], idle[1]).atMost(maxIdleEvents),
-		counted("events a turnover", "", prints[0].events, prints[1].events).atMost(maxEvents),
-		counted("activities a turnover", "", prints[0].activities, prints[1].activities).atMost(maxActivities),
-		counted("writes of search attributes a turnover", "", prints[0].upserts, prints[1].upserts).atMost(maxUpserts),
-		counted("workflow tasks a turnover", "", prints[0].tasks, prints[1].tasks),
-		counted("history a turnover", "KiB", prints[0].bytes/1024, prints[1].bytes/1024),
+		compared("turnover, median (baseline: a bare entity)", "ms", got[0]["turnover"], got[1]["turnover"]).ratioAtMost(maxLatencyRatio),
+		single("  events", "", prints[0].events).atMost(maxEvents),
+		single("  activities", "", prints[0].activities).atMost(maxActivities),
+		single("  writes of search attributes", "", prints[0].upserts).atMost(maxUpserts),
 	)
-	return samples, nil
+	return ids, nil
 }
 
-// cpuMeter is a process whose processor time is measured.
-type cpuMeter interface{ PID() int }
-
-// throughputs measures a fleet of each variant: turnovers a second, and processor time.
-func (b *bench) throughputs(ctx context.Context, server cpuMeter, variants []*variant) error {
-	b.progress("throughput: enrolling %d devices a variant", b.fleet)
+// throughputs measures a fleet of each side at once, and the processor time of the server.
+func (b *bench) throughputs(ctx context.Context, sides []*side, fleet int) error {
+	b.progress("turnover: %d devices at once", fleet)
 	var all []measurement
-	for _, v := range variants {
-		ids := make([]string, b.fleet)
-		if err := parallelAtMost(10, b.fleet, func(i int) (err error) {
-			ids[i], err = v.enroll(ctx, fmt.Sprintf("many-%d", i))
+	for _, s := range sides {
+		ids := make([]string, fleet)
+		if err := parallel(10, fleet, func(i int) (err error) {
+			ids[i], err = s.add(ctx, fmt.Sprintf("many-%d", i))
 			return err
 		}); err != nil {
 			return err
 		}
-		all = append(all, func(ctx context.Context) (values, error) { return b.load(ctx, server, v, ids) })
+		all = append(all, func(ctx context.Context) (values, error) {
+			return load(fleet, fleet, []running{s.Server.Process}, func(i int) error {
+				_, err := s.turnover(ids[i])(ctx)
+				return err
+			})
+		})
 	}
-	b.progress("throughput: rounds of %d turnovers", b.loadCycles)
-	got, err := interleave(ctx, b.throughput, all...)
+	got, err := interleave(ctx, scale(b, 6, 1), all...)
 	if err != nil {
 		return err
 	}
-	against := func(baseline series, name, unit, what string) figure {
-		p, s := got[product][what], baseline[what]
-		return compared(name, unit, median(p), median(s), pairedRatio(p, s))
-	}
-	line := func(name, unit, what string) figure { return against(got[same], name, unit, what) }
-	b.note("throughput: %d rounds a variant, each of %d turnovers by %d devices at once", len(got[product]["rate"]), b.loadCycles, b.fleet)
+	b.note("turnover: %d rounds a side of %d turnovers at once", len(got[0]["rate"]), fleet)
 	b.add(
-		line(fmt.Sprintf("turnovers of %d devices at once, the plain way", b.fleet), "/s", "rate").ratioAtLeast(minThroughputRatio),
-		line("server's processor time a turnover", "ms", "server"),
-		line("worker's processor time a turnover", "ms", "worker"),
-		line("worker's allocations a turnover", "objects", "objects"),
-		line("worker's allocations a turnover", "KiB", "bytes"),
+		compared(fmt.Sprintf("turnovers of %d devices at once", fleet), "/s", got[0]["rate"], got[1]["rate"]).ratioAtLeast(minThroughputRatio),
+		compared("  server's processor time for each", "ms", got[0]["processor"], got[1]["processor"]),
 	)
-	if last := got[len(got)-1]; len(got) > same+1 {
-		b.add(
-			against(last, "turnovers at once, the other build", "/s", "rate"),
-			against(last, "server's processor time a turnover, the other build", "ms", "server"),
-			against(last, "worker's processor time a turnover, the other build", "ms", "worker"),
-			against(last, "worker's allocations a turnover, the other build", "objects", "objects"),
-			against(last, "worker's allocations a turnover, the other build", "KiB", "bytes"),
-		)
-	}
 	return nil
 }
 
-// load is one round of loadCycles turnovers by the whole fleet.
-func (b *bench) load(ctx context.Context, server cpuMeter, v *variant, ids []string) (values, error) {
-	usage := func() (server1, worker time.Duration, allocated memory, err error) {
-		allocated, err = v.worker.usedMemory(ctx, false)
-		server1, err2 := cpuTime(server)
-		worker, err3 := cpuTime(v.worker)
-		return server1, worker, allocated, errors.Join(err, err2, err3)
+// load has so many devices do so many acts, each the next as soon as its last has ended. It measures
+// the "rate" of the acts a second, and the "processor" time of these processes for each.
+func load(devices, acts int, of []running, act func(i int) error) (values, error) {
+	used := func() (sum time.Duration, err error) {
+		for _, p := range of {
+			t, err2 := groupTime(p)
+			sum, err = sum+t, errors.Join(err, err2)
+		}
+		return sum, err
 	}
-	server0, worker0, allocated0, err := usage()
+	before, err := used()
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	var started atomic.Int64
-	err = parallel(len(ids), func(i int) error {
-		turnover := v.turnover(ids[i])
-		for started.Add(1) <= int64(b.loadCycles) {
-			if _, err := turnover(ctx); err != nil {
+	var begun atomic.Int64
+	err = parallel(devices, devices, func(i int) error {
+		for begun.Add(1) <= int64(acts) {
+			if err := act(i); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	took := time.Since(began)
-	server1, worker1, allocated1, err2 := usage()
-	n := float64(b.loadCycles)
-	return values{
-		"rate": n / took.Seconds(), "server": milliseconds(server1-server0) / n, "worker": milliseconds(worker1-worker0) / n,
-		"objects": float64(allocated1.Objects-allocated0.Objects) / n, "bytes": float64(allocated1.Bytes-allocated0.Bytes) / 1024 / n,
-	}, errors.Join(err, err2)
+	elapsed := time.Since(began)
+	after, err2 := used()
+	n := float64(acts)
+	return values{"rate": n / elapsed.Seconds(), "processor": milliseconds(after-before) / n}, errors.Join(err, err2)
+}
+
+// footprint is what one turnover leaves in the history, on average over whole ones.
+type footprint struct{ events, activities, upserts float64 }
+
+// footprintOf counts from the first bind to the last: whole turnovers, wherever the run
+// began and ended.
+func footprintOf(events []*historypb.HistoryEvent) (f footprint, turnovers int) {
+	var binds []int
+	for i, e := range events {
+		request := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest()
+		if request.GetInput().GetName() == contract.VerbBind.Update() {
+			binds = append(binds, i)
+		}
+	}
+	if turnovers = len(binds) - 1; turnovers < 1 {
+		return f, 0
+	}
+	for _, e := range events[binds[0]:binds[turnovers]] {
+		f.events++
+		switch e.GetEventType() {
+		case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+			f.activities++
+		case enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES:
+			f.upserts++
+		}
+	}
+	n := float64(turnovers)
+	return footprint{f.events / n, f.activities / n, f.upserts / n}, turnovers
+}
+
+// checkBaseline checks that the baseline is the plain way: each call an activity, each change of the
+// state a write of search attributes. A slower one would flatter the product.
+func checkBaseline(f footprint) error {
+	const calls = 5
+	if f.activities != calls || f.upserts != calls {
+		return fmt.Errorf("a turnover of the baseline has %g activities and %g upserts, and must have %d of each", f.activities, f.upserts, calls)
+	}
+	return nil
 }
