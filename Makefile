@@ -81,30 +81,31 @@ TEST  := go test -vet=off -count=1 -json
 # one in a thousand that they look for. They are never run a second time.
 ONCE := ^Test(Kill|Walk|Explore|Random|Frozen|Planted|Interleave|Any)
 
-# testsum reads the events of all modules, says what failed, and fails. Results
-# are never cached (-count=1): many tests run programs that Go does not track. What the tests
-# and their programs collect less often (GOGC) is memory that the machine has. Of up to three
-# tests that failed each runs once more by itself; the report names those that then pass.
+# deploy/test.sh runs the tests of all modules. gotestsum says what failed, and runs each of up to
+# three tests that failed once more by itself; testsum counts. Results are never cached (-count=1):
+# many tests run programs that Go does not track. What the tests and their programs collect less
+# often (GOGC) is memory that the machine has.
+EVENTS := bin/test-events.json
+RERUNS := bin/test-reruns.txt
 .PHONY: test
 test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	@./deploy/setup-test.sh </dev/null
-	@rm -f $(SUMMARY)
+	@rm -f $(SUMMARY) $(EVENTS) $(RERUNS)
 	@$(BUILD) go build -o bin/testsum ./internal/testkit/cmd/testsum
+	@$(BUILD) go build -modfile=deploy/tools/go.mod -o bin/gotestsum gotest.tools/gotestsum
 	@race=-race; if ! command -v gcc >/dev/null; then \
 		[ "$${BURNISH_TEST_REQUIRE:-}" != all ] || { echo "the race detector needs gcc"; exit 1; }; \
 		echo "no gcc: testing without the race detector"; race=; \
 	fi; \
-	require=; [ "$${BURNISH_TEST_REQUIRE:-}" != all ] || require=-no-skips; \
-	died() { echo "{\"Action\":\"command-failed\",\"Package\":\"go test in $$1\"}"; }; \
-	apart=$$(go list $(E2E) $(PLAIN) $(SLOWEST) $(MUTANTS) $(RACED)); events=$$(mktemp -d); trap 'rm -rf "$$events"' EXIT; \
-	export GOGC=400; \
-	{ { $(BUILD) $(TEST) -timeout 40m -skip '$(LONG)' $(E2E) || died "$(E2E)"; } >"$$events/e2e" & \
-	  { $(BUILD) $(TEST) -p 1 -timeout 30m $(PLAIN) $(MUTANTS) || died "$(PLAIN) $(MUTANTS)"; \
-	    ($(SERVER) $(TEST) -timeout 10m ./...) || died deploy/devserver; } >"$$events/plain" & \
-	  $(TEST) $$race -p 4 -timeout 30m $(RACED) || died "$(RACED)"; \
-	  $(BUILD) $(TEST) -p 3 -timeout 30m $(SLOWEST) $$(go list ./... | grep -vxF "$$apart") || died .; \
-	  wait; cat "$$events"/*; \
-	} </dev/null | bin/testsum -o $(SUMMARY) -again "$(TEST) $$race -timeout 20m" -once '$(ONCE)' $$require
+	require=; [ "$${BURNISH_TEST_REQUIRE:-}" != all ] || require=-no-skips; status=0; \
+	export E2E='$(E2E)' PLAIN='$(PLAIN)' SLOWEST='$(SLOWEST)' MUTANTS='$(MUTANTS)' RACED='$(RACED)'; \
+	export LONG='$(LONG)' ONCE='$(ONCE)' TEST='$(TEST)' RACE=$$race; \
+	GOGC=400 bin/gotestsum --format pkgname --rerun-fails=1 --rerun-fails-max-failures=3 \
+		--rerun-fails-abort-on-data-race --rerun-fails-report $(RERUNS) --jsonfile $(EVENTS) \
+		--raw-command -- ./deploy/test.sh </dev/null || status=$$?; \
+	bin/gotestsum tool slowest --threshold 10s --jsonfile $(EVENTS) || status=1; \
+	[ ! -s $(RERUNS) ] || { echo "unsteady where fewer failures than runs; mend them:"; cat $(RERUNS); }; \
+	bin/testsum -o $(SUMMARY) -status $$status $$require $(EVENTS)
 
 # Those that start no server, emulator or guest, and need no root.
 SLOW := testkit/(e2e|site|mutation|bench|guest|nvmesim|openstack|messagebus)|hardware/(block|nvme|script)$$|hardware/nvme/privileged|inventory/(placement|backends)|internal/nova|^burnish/worker

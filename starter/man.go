@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -23,6 +23,7 @@ same help as --help shows. DIR is created if it does not exist.`,
 		Args:    oneName("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cmd.Root().DisableAutoGenTag = true // no date of this run
+			eachCommand(cmd.Root(), func(c *cobra.Command) { c.Long = ownLines.ReplaceAllString(c.Long, "    ") })
 			now := a.now()
 			header := &doc.GenManHeader{Section: "1", Date: &now, Source: "burnish " + version, Manual: "Burnish"}
 			err := os.MkdirAll(args[0], 0o755)
@@ -41,5 +42,6 @@ same help as --help shows. DIR is created if it does not exist.`,
 	}
 }
 
-// manName is a command's name as man has it.
-func manName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
+// ownLines finds the lines that stand for themselves, which Markdown, from which cobra makes its
+// pages, has four spaces farther in.
+var ownLines = regexp.MustCompile(`(?m)^  `)

@@ -122,6 +122,10 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 			err = errors.Join(err, stops[i]())
 		}
 	}()
+	use := func(stop func() error, err error) error {
+		stops = append(stops, stop)
+		return err
+	}
 	failed := make(chan error, 2)
 	fatal := func(err error) {
 		select {
@@ -139,17 +143,14 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 		return err
 	}
 	stops = append(stops, runTasks(ctx, logger, task{"checking the Temporal cluster", nil, server.watch}))
-	stop, err := serveFigures(settings, figures)
-	stops = append(stops, stop)
-	if err != nil {
+	if err := use(serveFigures(settings, figures)); err != nil {
 		return err
 	}
 	devices := client.New(temporal)
 	recovery := &activities.Recovery{Client: devices, Namespace: temporal.Namespace, Identity: identity, Log: logger}
 	if settings.Role.Hosts() {
 		thisHost, scanner, offered, stop, err := startHost(settings, server, figures, base, logger, by.newDrivers)
-		stops = append(stops, stop)
-		if err != nil {
+		if err := use(stop, err); err != nil {
 			return err
 		}
 		var tasks []task
@@ -164,28 +165,21 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 			return err
 		}
 		stops = append(stops, closePools)
-		hideFleet, err := figures.ShowFleet(fleetOf(settings, devices, pools, logger))
-		stops = append(stops, hideFleet)
-		if err != nil {
+		if err := use(figures.ShowFleet(fleetOf(settings, devices, pools, logger))); err != nil {
 			return err
 		}
-		stop, err := startControl(settings, server, pools, base, logger)
-		stops = append(stops, stop)
-		if err != nil {
+		if err := use(startControl(settings, server, pools, base, logger)); err != nil {
 			return err
 		}
 		tasks := append(cloudTasks(settings, devices, logger), limitsTask(settings, devices),
 			task{"ending orphaned inventory calls", orphanCheckDelays, recovery.EndControlOrphans})
 		tasks = append(tasks, pollTasks(settings, pools, devices, poolFileInterval)...)
 		stops = append(stops, runTasks(ctx, logger, tasks...))
-		stop, err = serveAPI(ctx, settings, client.Server{Address: temporal.Address, Namespace: temporal.Namespace}, devices, figures, logger, fatal)
-		stops = append(stops, stop)
-		if err != nil {
+		here := client.Server{Address: temporal.Address, Namespace: temporal.Namespace}
+		if err := use(serveAPI(ctx, settings, here, devices, figures, logger, fatal)); err != nil {
 			return err
 		}
-		stop, err = serveMetadata(ctx, settings, devices, logger, fatal)
-		stops = append(stops, stop)
-		if err != nil {
+		if err := use(serveMetadata(ctx, settings, devices, logger, fatal)); err != nil {
 			return err
 		}
 	}

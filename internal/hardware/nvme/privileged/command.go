@@ -9,10 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"strings"
 	"syscall"
 	"time"
-	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -118,7 +116,7 @@ func (l *Local) run(
 			f.Status, f.Answered = nvmecli.ParseStatus(said)
 		}
 		if f.Text == "" {
-			f.Text = truncate(strings.Join(strings.Fields(printable(string(said))), " "))
+			f.Text = hardware.OneLine(escape.ReplaceAllString(string(said), ""))
 		}
 	}
 	if f.Text == "" {
@@ -154,23 +152,3 @@ func (c *limitedBuffer) ReadFrom(r io.Reader) (int64, error) {
 
 // escape is an escape sequence of a terminal: nvme-cli prints its usage in bold.
 var escape = regexp.MustCompile(`\x1b(\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_])`)
-
-// printable removes escape sequences and control characters, which must not reach an
-// operator's terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && !unicode.IsSpace(r) || r == unicode.ReplacementChar {
-			return -1
-		}
-		return r
-	}, escape.ReplaceAllString(text, ""))
-}
-
-// truncate shortens text to fit in one line.
-func truncate(text string) string {
-	const most = 200
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return text
-}

@@ -1,75 +1,74 @@
-// Command testsum reads `go test -json` and prints a summary in one line:
-// `N passed, N failed, N skipped`. Before it prints the output of failures, one line for
-// each package, the slowest tests, and the reason of each skip.
+// Command testsum counts the results in gotestsum's --jsonfile, and prints them in one line:
+// `N passed, N failed, N skipped`. Of a test that ran twice the last result counts. A package that
+// failed without a failed test is one failure, and so is a run that failed, or had no test.
 //
-// Missing output is a failure too: a test that did not end, a package that did not build,
-// a go test that died, a run without any test. Every test and subtest counts, as in
-// `go test -v`.
-//
-// With -again, each of up to three tests that failed runs once more by itself; see again.
-//
-// usage: go test -json ./... | testsum [-o FILE] [-no-skips] [-again COMMAND [-once REGEXP]]
+// usage: testsum [-o FILE] [-no-skips] [-status N] EVENTS
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"regexp"
-	"strings"
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-}
-
-// run returns the exit code: 1 if a test failed (or was skipped, with -no-skips), 2 for a
-// wrong flag.
-func run(args []string, in io.Reader, out, problems io.Writer) int {
-	flags := flag.NewFlagSet("testsum", flag.ContinueOnError)
-	flags.SetOutput(problems)
-	file := flags.String("o", "", "write the summary line to this `file` too")
-	noSkips := flags.Bool("no-skips", false, "a skip is a failure")
-	again := flags.String("again", "", "run tests that failed once more by this `command`, a go test -json")
-	var once *regexp.Regexp
-	flags.Func("once", "never run those again whose names match this `regexp`", func(text string) (err error) {
-		once, err = regexp.Compile(text)
-		return err
-	})
-	if err := flags.Parse(args); err != nil {
-		return 2
+	file := flag.String("o", "", "write the line to this `file` too")
+	noSkips := flag.Bool("no-skips", false, "a skip is a failure")
+	status := flag.Int("status", 0, "gotestsum's exit code")
+	flag.Parse()
+	line, ok, err := summarize(flag.Arg(0), *status, *noSkips)
+	if err == nil && *file != "" {
+		err = os.WriteFile(*file, []byte(line+"\n"), 0o644)
 	}
-	ok, err := summarize(in, out, *file, *noSkips, func(s *summary) {
-		if command := strings.Fields(*again); len(command) > 0 {
-			s.again(command, once)
-		}
-	})
 	if err != nil {
-		_, _ = fmt.Fprintf(problems, "testsum: %v\n", err) // there is no better place
-		return 1
+		fmt.Fprintln(os.Stderr, "testsum:", err)
+		os.Exit(1)
 	}
+	fmt.Println(line)
 	if !ok {
-		return 1
+		os.Exit(1)
 	}
-	return 0
 }
 
-func summarize(in io.Reader, out io.Writer, file string, noSkips bool, again func(*summary)) (bool, error) {
-	s := newSummary(out)
-	readErr := s.read(in)
-	s.end()
-	if readErr == nil {
-		again(s)
+func summarize(path string, status int, noSkips bool) (line string, ok bool, err error) {
+	events, err := os.Open(path)
+	if err != nil {
+		return "", false, err
 	}
-	s.finish(noSkips)
-	if file != "" {
-		if err := os.WriteFile(file, []byte(s.line()+"\n"), 0o644); err != nil {
-			return false, errors.Join(readErr, err)
+	defer events.Close() //nolint:errcheck // it is only read
+	type id struct{ Package, Test string }
+	last := map[id]string{}
+	failedIn := map[string]bool{} // packages, of which a test failed
+	for decoder := json.NewDecoder(events); ; {
+		var e struct {
+			id
+			Action string
+		}
+		if err := decoder.Decode(&e); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return "", false, fmt.Errorf("%s: %w", path, err)
+		}
+		switch e.Action {
+		case "pass", "fail", "skip":
+			failedIn[e.Package] = failedIn[e.Package] || e.Test != "" && e.Action == "fail"
+			if e.Test != "" || e.Action == "fail" {
+				last[e.id] = e.Action
+			}
 		}
 	}
-	_, err := fmt.Fprintln(out, s.line())
-	ok := s.failed == 0 && (s.skipped() == 0 || !noSkips)
-	return ok, errors.Join(readErr, s.writeErr, err)
+	count := map[string]int{}
+	for test, action := range last {
+		if test.Test != "" || !failedIn[test.Package] {
+			count[action]++
+		}
+	}
+	if count["fail"] == 0 && (status != 0 || len(last) == 0) {
+		count["fail"] = 1
+	}
+	line = fmt.Sprintf("%d passed, %d failed, %d skipped", count["pass"], count["fail"], count["skip"])
+	return line, count["fail"] == 0 && (count["skip"] == 0 || !noSkips), nil
 }
