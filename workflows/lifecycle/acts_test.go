@@ -46,8 +46,7 @@ func TestActsAreKept(t *testing.T) {
 	ok[contract.Result](w.maintain(true))
 	require.Equal(t, []string{"enroll provide", "maintain", "maintain off"}, w.verbs())
 	ok[contract.Result](w.bind("i1", "r1"))
-	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
+	w.turnOver("i1")
 	w.nextRun()
 	require.Equal(t, []string{"enroll provide", "maintain", "maintain off", "bind i1", "unbind i1"}, w.verbs(), "in a later run too")
 }

@@ -33,8 +33,7 @@ func TestAServerUsedBetweenTwoPollsIsCleaned(t *testing.T) {
 		},
 	} {
 		t.Run(by, func(t *testing.T) {
-			w := newShared(t)
-			w.makeAvailable()
+			w := newShared(t).available()
 			w.idle()
 			cleans := w.zeroed()
 			require.True(t, w.pool.take())
@@ -54,8 +53,7 @@ func TestAServerUsedBetweenTwoPollsIsCleaned(t *testing.T) {
 // An appliance that changes an idle server again and again has it cleaned more and more rarely,
 // and the operator is called.
 func TestAnApplianceThatChangesIdleServersCallsTheOperator(t *testing.T) {
-	w := newShared(t)
-	w.makeAvailable()
+	w := newShared(t).available()
 	for range 4 {
 		w.pool.version++
 		w.signal(contract.SignalFreed, contract.Hint{})
@@ -108,8 +106,7 @@ func TestPowerIsNoUseByOthers(t *testing.T) {
 //
 // S4.28
 func TestALostRaceEndsWhenTheOthersHaveLeft(t *testing.T) {
-	w := newShared(t)
-	w.makeAvailable()
+	w := newShared(t).available()
 	w.pool.take()
 	w.bind("i1", "r1").refused(device.CodeServerTaken)
 	require.Equal(t, device.Error, w.view().DeviceState)

@@ -177,8 +177,7 @@ func TestUnbindDuringItsOwnBurn(t *testing.T) {
 				if earlier {
 					w.makeBound("i1")
 					ok[contract.Result](w.unbind("i1"))
-					w.reach(device.Available)
-					w.idle()
+					w.returned()
 				}
 				w.noLocalCalls = true
 				w.slow(contract.ActivityReserveForBind, 3*time.Second, 3*time.Second)

@@ -66,16 +66,12 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 						v := w.reach(device.Allocated)
 						require.Equal(t, "i1", *v.InstanceUUID)
 						require.Equal(t, "i1", w.host.blocks[0])
-						ok[contract.Result](w.unbind("i1"))
-						w.reach(device.Available)
+						w.turnOver("i1")
 						return
 					}
 					bind.refused(c.code)
 					require.NotEqual(t, device.Available, w.view().DeviceState)
-					w.reach(device.Available)
-					w.idle()
-					require.True(t, w.host.clean())
-					require.Zero(t, w.inventory.reserved)
+					w.requireReturned()
 					require.Equal(t, 1, count(w.scheduledActivities, "ReserveForBind"))
 					require.Empty(t, w.view().LastError, "cleared by the clean")
 					require.Empty(t, w.view().Fault)
@@ -105,8 +101,7 @@ func TestLostAnswersAreRetried(t *testing.T) {
 			require.Equal(t, 1, w.makeBound("i1"), "%s after=%v", at, after)
 			w.inventory.injectFault = nil
 			ok[contract.Result](w.unbind("i1"))
-			w.reach(device.Available)
-			w.idle()
+			w.returned()
 			require.Len(t, w.view().Cleans, 2, "one clean, not two")
 		}
 	}
@@ -134,8 +129,7 @@ func TestUnavailableInventoryFailsTheBind(t *testing.T) {
 		require.Equal(t, device.PendingCleaning, w.view().DeviceState)
 		require.Empty(t, w.host.inputs[2:], "nothing destructive before the inventory was read")
 		w.inventory.injectFault = nil
-		w.reach(device.Available)
-		require.True(t, w.host.clean())
+		w.requireReturned()
 	}
 }
 
@@ -150,8 +144,7 @@ func TestUnknownOutcomeOfABurnIsReported(t *testing.T) {
 		bind.refused(device.CodeReservationUnknown)
 		w.host.writeAsTenant("i1")
 		w.requireCleansBeforeOffer(1)
-		w.reach(device.Available)
-		require.True(t, w.host.clean())
+		w.requireReturned()
 		w.pass(2 * time.Hour)
 		ok[contract.Result](w.maintain(false)) // the device accepts requests regardless of the late write
 		v := w.settled()
@@ -184,8 +177,7 @@ func TestASlowInventoryGetsThrough(t *testing.T) {
 	require.Equal(t, 1, ok[contract.Result](w.bind("i1", "r1")).Binding)
 	require.Equal(t, []string{"ReserveForBind", "ReserveForBind"}, w.scheduledActivities[before:], "in the task for a second, then as an activity")
 	require.Len(t, w.inventory.writes, 4, "burned once, after three earlier writes")
-	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
+	w.turnOver("i1")
 }
 
 // Burned by another client between two readings.
@@ -197,8 +189,7 @@ func TestAlreadyBurnedIsRefused(t *testing.T) {
 	w.host.writeAsTenant("c-unknown")
 	w.requireCleansBeforeOffer(1)
 	w.bind("i1", "r1").refused(device.CodeAlreadyBurned)
-	w.reach(device.Available)
-	require.True(t, w.host.clean())
+	w.requireReturned()
 	w.makeBound("i2")
 }
 

@@ -86,15 +86,13 @@ func TestCancel_DuringEnrollmentAndReturn(t *testing.T) {
 	w.pass(time.Second)
 	w.cancel()
 	ok[contract.Result](enroll)
-	w.reach(device.Available)
-	w.idle()
+	w.returned()
 	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	n := count(w.scheduledActivities, "Unreserve")
 	w.until("Unreserve", func() bool { return count(w.scheduledActivities, "Unreserve") > n })
 	w.cancel()
-	w.reach(device.Available)
-	w.idle()
+	w.returned()
 	require.Zero(t, w.inventory.reserved)
 	w.bindAgain("i2")
 }
@@ -144,8 +142,7 @@ func TestAStoppedCleanDoesNotEndTheNextOne(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newNovaDevice(t)
-			w.makeAvailable()
+			w := newNovaDevice(t).available()
 			w.host.cancelDelay = time.Minute
 			next(w)
 			ok[contract.Result](w.ask(contract.VerbProvide.Update()))

@@ -201,8 +201,7 @@ func TestAbortInEachPhase(t *testing.T) {
 			w.pass(time.Minute)
 			require.Equal(t, device.Error, w.view().DeviceState, "no automatic second clean")
 			ok[contract.Result](w.cleanUp())
-			w.reach(device.Available)
-			require.True(t, w.host.clean())
+			w.requireReturned()
 		})
 	}
 }
@@ -213,13 +212,11 @@ func TestNothingToAbort(t *testing.T) {
 	ok[contract.Result](w.enroll(false))
 	w.ask(contract.VerbAbort.Update()).refused(device.CodeRefused)
 	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
-	w.reach(device.Available)
-	w.idle()
+	w.returned()
 	w.ask(contract.VerbAbort.Update()).refused(device.CodeRefused)
 	w.makeBound("i1")
 	w.ask(contract.VerbAbort.Update()).refused(device.CodeRefused)
-	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
+	w.turnOver("i1")
 	require.Len(t, w.host.inputs, 4, "a refused abort does not end a later clean")
 }
 

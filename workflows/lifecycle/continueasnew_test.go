@@ -31,8 +31,7 @@ func TestContinueAsNew_SuggestedAllTheTime(t *testing.T) {
 		w.signal(contract.SignalRefresh, contract.Hint{})
 		ok[contract.Result](w.unbind(instance))
 		w.signal(contract.SignalRefresh, contract.Hint{})
-		w.reach(device.Available)
-		w.idle()
+		w.returned()
 	}
 	require.Greater(t, w.runs, 6)
 	require.Len(t, w.view().Cleans, 6)
@@ -91,8 +90,7 @@ func TestContinueAsNew_SignalInItsTask(t *testing.T) {
 	w.idle()
 	runs := w.runs
 	w.signalThen(contract.SignalClean, contract.CleanInput{Reason: "late"}, func() { w.env.SetContinueAsNewSuggested(true) })
-	w.reach(device.Available)
-	require.True(t, w.host.clean())
+	w.requireReturned()
 	w.pass(time.Second)
 	require.Equal(t, runs+1, w.runs)
 	cleans := w.view().Cleans
@@ -141,8 +139,7 @@ func TestCost_OfATurnover(t *testing.T) {
 			instance := fmt.Sprintf("i%d", i)
 			w.makeBound(instance)
 			ok[contract.Result](w.unbind(instance))
-			w.reach(device.Available)
-			w.idle()
+			w.returned()
 			require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"}, w.scheduledActivities[names:])
 			require.LessOrEqual(t, w.upserts-upserts, 5, "3 + the number of steps")
 			require.Zero(t, w.memos-memos)
@@ -173,8 +170,7 @@ func TestCost_StateIsBounded(t *testing.T) {
 		ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 		w.reach(device.Error)
 		ok[contract.Result](w.send(contract.VerbClean.Update(), "", contract.CleanInput{Reason: reason}))
-		w.reach(device.Available)
-		w.idle()
+		w.returned()
 	}
 	s := w.state() // checkHandover checks its bounds
 	require.Len(t, s.History, 20)

@@ -176,8 +176,7 @@ func TestFakeDeviceIsRefusedInARealInventory(t *testing.T) {
 // D9
 func TestReleasedBetweenTheReadAndTheReservation(t *testing.T) {
 	for i, verb := range []string{contract.VerbManage.Update(), contract.VerbMaintain.Update(), contract.VerbRetire.Update(), contract.VerbManage.Update()} {
-		w := newNovaDevice(t)
-		w.makeAvailable()
+		w := newNovaDevice(t).available()
 		require.True(t, w.inventory.allocate("c1"))
 		if i == 3 {
 			w.inventory.writeByOther(1)
@@ -192,8 +191,7 @@ func TestReleasedBetweenTheReadAndTheReservation(t *testing.T) {
 		w.ask(verb).refused(device.CodeInUse)
 		w.pass(time.Minute)
 		w.hintReconcile()
-		w.reach(device.Available)
-		require.True(t, w.host.clean())
+		w.requireReturned()
 	}
 }
 

@@ -78,8 +78,7 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 				w.nextRun()
 				ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			}
-			w.reach(device.Available)
-			require.True(t, w.host.clean())
+			w.requireReturned()
 			w.idle()
 			w.nextRun()
 			s := w.state()

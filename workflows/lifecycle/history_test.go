@@ -16,8 +16,7 @@ func TestHistoryIsInTheQueryOnly(t *testing.T) {
 	first := ok[contract.Result](w.unbind("i1"))
 	require.Empty(t, first.Device.Bindings)
 	require.Empty(t, first.Device.Cleans)
-	w.reach(device.Available)
-	w.idle()
+	w.returned()
 	w.state() // the next run
 	w.makeBound("i2")
 	want := []device.Binding{

@@ -90,8 +90,7 @@ func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
 	w.reach(device.Available)
 	w.nextRun()
 	w.bindAgain("i2")
-	ok[contract.Result](w.unbind("i2"))
-	w.reach(device.Available)
+	w.turnOver("i2")
 	var last int64
 	for _, in := range w.host.inputs {
 		require.Greater(t, in.Seq, last)
@@ -113,8 +112,7 @@ func TestCrashResumes(t *testing.T) {
 		w.host.restart()
 		zeroed := 0
 		w.host.zeroed = func(int) { zeroed++ }
-		w.reach(device.Available)
-		require.True(t, w.host.clean())
+		w.requireReturned()
 		require.LessOrEqual(t, zeroed, 3, "not from the beginning")
 	}
 }
@@ -145,16 +143,14 @@ func TestSettingsAreTheCleansOwn(t *testing.T) {
 	p.OnInterrupt, p.Verify, p.HostSilentAfter = device.InterruptError, "sample:4", 7*time.Minute
 	w := newDeviceEnv(t, p)
 	w.makeBound("i1")
-	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
+	w.turnOver("i1")
 	for _, in := range w.host.inputs {
 		require.Equal(t, p.StepSettings, in.Settings)
 	}
 	w.setPolicy(standardPolicy())
 	w.nextRun()
 	w.bindAgain("i2")
-	ok[contract.Result](w.unbind("i2"))
-	w.reach(device.Available)
+	w.turnOver("i2")
 	last := w.host.inputs[len(w.host.inputs)-1]
 	require.Empty(t, last.Settings.OnInterrupt)
 	require.Equal(t, "full", last.Settings.Verify)
@@ -280,8 +276,7 @@ func TestOperationIsReplacedOnlyWhenIdle(t *testing.T) {
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
 	require.Equal(t, device.Shred, w.view().Operation)
-	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
+	w.turnOver("i1")
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
 	require.Equal(t, device.WriteZeroes, w.view().Operation)

@@ -69,9 +69,7 @@ func TestACleanThatItsHostHasOvertakenDoesNotBegin(t *testing.T) {
 	w.pass(time.Hour)
 	require.Equal(t, tenant, w.host.blocks[0], "it was erased")
 	ok[contract.Result](w.unbind(tenant))
-	w.reach(device.Available)
-	w.idle()
-	require.True(t, w.host.clean())
+	w.requireReturned()
 }
 
 // F26

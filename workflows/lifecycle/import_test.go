@@ -95,9 +95,7 @@ func TestOnlyTheImportedProviderIsKnownClean(t *testing.T) {
 			w.requireDirtyReserved()
 			r.lead(w, w.inventory.recreate)
 			w.within(2*time.Minute, "burned again", func() bool { return w.inventory.reserved == 1 })
-			w.reach(device.Available)
-			w.idle()
-			require.True(t, w.host.clean())
+			w.requireReturned()
 			require.Len(t, w.view().Cleans, 1)
 			require.Zero(t, w.inventory.reserved)
 		})
@@ -146,8 +144,7 @@ func TestAnotherProviderInUse(t *testing.T) {
 			require.Equal(t, "c1", w.host.blocks[0])
 			w.inventory.free("c1")
 			w.hintReconcile()
-			w.reach(device.Available)
-			require.True(t, w.host.clean())
+			w.requireReturned()
 		})
 	}
 }

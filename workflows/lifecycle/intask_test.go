@@ -20,8 +20,7 @@ func TestATurnoverCallsTheInventoryInItsTasks(t *testing.T) {
 	w.makeBound("i1")
 	require.Equal(t, upserts+1, w.upserts)
 	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
-	w.idle()
+	w.returned()
 	require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"}, w.scheduledActivities[calls:])
 	require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "FindBySerial", "Unreserve"}, w.localCalls[local:])
 	require.Equal(t, upserts+3, w.upserts, "allocated, cleaning, available")
@@ -138,8 +137,7 @@ func TestAnInventoryThatIsAwayHoldsUpNoTask(t *testing.T) {
 // Nova's providers do not record the instance of a bind: its call is an activity alone, whose
 // attempts are counted.
 func TestABindOfNovasProviderIsAnActivity(t *testing.T) {
-	w := newNovaDevice(t)
-	w.makeAvailable()
+	w := newNovaDevice(t).available()
 	local := len(w.localCalls)
 	w.bind("i1", "r1").wait()
 	require.NotContains(t, w.localCalls[local:], contract.ActivityReserveForBind)

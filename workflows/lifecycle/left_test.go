@@ -82,8 +82,7 @@ func TestRunWaitsForTheSignalToItsInstance(t *testing.T) {
 	w := newAvailable(t)
 	w.bindManaged("i0")
 	w.signalDelay = time.Hour
-	ok[contract.Result](w.unbind("i0"))
-	w.reach(device.Available)
+	w.turnOver("i0")
 	runs := w.runs
 	w.after(1, func() { w.env.SetContinueAsNewSuggested(true) })
 	w.pass(50 * time.Minute)

@@ -26,16 +26,14 @@ func lose(t *testing.T, prepare, lost func(*deviceEnv)) *deviceEnv {
 // F36
 func TestAFormerTenantIsNotBoundAlready(t *testing.T) {
 	w := putBack(t, func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) {
-		ok[contract.Result](w.unbind("i1"))
-		w.reach(device.Available)
+		w.turnOver("i1")
 		w.makeBound("i2")
 	})
 	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
 	require.Equal(t, "i2", *w.view().InstanceUUID)
 	require.Equal(t, 2, w.view().Binding)
 	ok[contract.Result](w.unbind("i2"))
-	w.reach(device.Available)
-	require.True(t, w.host.clean())
+	w.requireReturned()
 }
 
 // The tenant of whom the memory does not know unbinds: it has the device by the record, and the
@@ -93,9 +91,7 @@ func TestResetIntoAnEarlierTenancy(t *testing.T) {
 			}
 			require.Equal(t, "i2", *w.view().InstanceUUID)
 			require.False(t, ok[contract.Result](w.unbind("i2")).Already)
-			w.reach(device.Available)
-			w.idle()
-			require.True(t, w.host.clean())
+			w.requireReturned()
 		})
 	}
 }
@@ -105,8 +101,7 @@ func TestResetIntoAnEarlierTenancy(t *testing.T) {
 // F36
 func TestALaterBindingOfTheSameInstance(t *testing.T) {
 	w := putBack(t, func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) {
-		ok[contract.Result](w.unbind("i1"))
-		w.reach(device.Available)
+		w.turnOver("i1")
 		require.Equal(t, 2, ok[contract.Result](w.bind("i1", "later")).Binding)
 	})
 	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
@@ -172,8 +167,7 @@ func TestABindThatWasLostWithItsTask(t *testing.T) {
 	require.Equal(t, 1, got.Binding)
 	b := w.state().Device.Binding
 	require.Equal(t, []any{"i1", "r1", "t1"}, []any{b.Instance, b.Request, b.Tag})
-	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
+	w.turnOver("i1")
 	w.bind("i1", "r1").refused(device.CodeBindingEnded)
 }
 
@@ -280,8 +274,7 @@ func (w *deviceEnv) beginRead() {
 // F43
 func TestAnUnbindDuringTheReadThatShowsAnOperatorsWrite(t *testing.T) {
 	w := putBack(t, func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) {
-		ok[contract.Result](w.unbind("i1"))
-		w.reach(device.Available)
+		w.turnOver("i1")
 		ok[contract.Result](w.ask(contract.VerbManage.Update()))
 		w.idle()
 		w.host.writeAsTenant("the operator's bytes")

@@ -56,8 +56,7 @@ func TestProviderRecreatedDuringAClean(t *testing.T) {
 	for _, used := range []bool{false, true} {
 		for _, when := range []string{"EnsureReserved", "FindBySerial", "zero", "verify", "before", "after"} {
 			t.Run(fmt.Sprintf("%s, used %v", when, used), func(t *testing.T) {
-				w := newNovaDevice(t)
-				w.makeAvailable()
+				w := newNovaDevice(t).available()
 				w.allocatedByNova("c1")
 				w.inventory.writes = nil
 				w.inventory.free("c1")
@@ -93,8 +92,7 @@ func TestProviderRecreatedDuringAClean(t *testing.T) {
 					require.Equal(t, string(device.CodeVerifyFailed), w.reach(device.Error).Fault)
 					ok[contract.Result](w.cleanUp())
 				}
-				w.reach(device.Available)
-				w.idle()
+				w.returned()
 				w.pass(time.Hour)
 				require.True(t, w.host.clean())
 				require.Zero(t, w.inventory.reserved)
@@ -133,8 +131,7 @@ func TestProviderRecreatedWhileKeptClean(t *testing.T) {
 	for _, k := range cleanAndReserved {
 		for _, hinted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, hinted %v", k.name, hinted), func(t *testing.T) {
-				w := newNovaDevice(t)
-				w.makeAvailable()
+				w := newNovaDevice(t).available()
 				k.lead(w)
 				w.idle()
 				w.recreateProvider(true)
@@ -175,8 +172,7 @@ func TestProviderRecreatedWhileKeptClean(t *testing.T) {
 //
 // F5
 func TestUsedBetweenTheReturnAndMaintenance(t *testing.T) {
-	w := newNovaDevice(t)
-	w.makeAvailable()
+	w := newNovaDevice(t).available()
 	w.allocatedByNova("c1")
 	w.slow(contract.ActivityUnreserve, time.Millisecond, 4*time.Second)
 	w.inventory.free("c1")
@@ -203,8 +199,7 @@ func TestUsedBetweenTheReturnAndMaintenance(t *testing.T) {
 //
 // S0.15
 func TestReservedAtTheNextCheck(t *testing.T) {
-	w := newNovaDevice(t)
-	w.makeAvailable()
+	w := newNovaDevice(t).available()
 	require.True(t, w.inventory.allocate("c1"))
 	w.host.writeAsTenant("c1")
 	w.hintReconcile()
@@ -226,8 +221,7 @@ func TestReservedAtTheNextCheck(t *testing.T) {
 //
 // S0.21, S0.22
 func TestConsumerChangesDuringAMigration(t *testing.T) {
-	w := newNovaDevice(t)
-	w.makeAvailable()
+	w := newNovaDevice(t).available()
 	w.allocatedByNova("vm")
 	for _, hands := range [][]string{{"vm", "migration"}, {"migration"}, {"migration", "vm"}, {"vm"}} {
 		w.inventory.consumers = hands
@@ -241,8 +235,7 @@ func TestConsumerChangesDuringAMigration(t *testing.T) {
 	}
 	w.inventory.consumers = nil
 	w.hintReconcile()
-	w.reach(device.Available)
-	require.True(t, w.host.clean())
+	w.requireReturned()
 }
 
 // importWith imports the device with this state of its provider.
@@ -330,8 +323,7 @@ func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 			w.host.writeAsTenant("c1")
 			w.inventory.free("c1")
 		}
-		w.reach(device.Available)
-		w.idle()
+		w.returned()
 		require.True(t, w.host.clean(), w.describe())
 		require.Len(t, w.view().Cleans, 1)
 	}
@@ -341,8 +333,7 @@ func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 //
 // F6
 func TestWithoutAProviderItReadsOncePerHint(t *testing.T) {
-	w := newNovaDevice(t)
-	w.makeAvailable()
+	w := newNovaDevice(t).available()
 	w.allocatedByNova("c1")
 	w.inventory.providerGone = true
 	names := len(w.scheduledActivities)
@@ -362,8 +353,7 @@ func TestWithoutAProviderItReadsOncePerHint(t *testing.T) {
 //
 // S0.17
 func TestForgetKeepsNovasProvider(t *testing.T) {
-	w := newNovaDevice(t)
-	w.makeAvailable()
+	w := newNovaDevice(t).available()
 	ok[contract.Result](w.ask(contract.VerbRetire.Update()))
 	ok[contract.Result](w.ask(contract.VerbForget.Update()))
 	require.True(t, w.inventory.exists)
@@ -374,8 +364,7 @@ func TestForgetKeepsNovasProvider(t *testing.T) {
 //
 // F5
 func TestProviderRecreatedBeforeUnreserve(t *testing.T) {
-	w := newNovaDevice(t)
-	w.makeAvailable()
+	w := newNovaDevice(t).available()
 	w.allocatedByNova("c1")
 	releases := count(w.scheduledActivities, contract.ActivityUnreserve)
 	w.slow(contract.ActivityUnreserve, 4*time.Second, time.Millisecond)
@@ -419,8 +408,7 @@ func TestHintDuringAnImport(t *testing.T) {
 //
 // D9
 func TestProviderRecreatedWhileAvailable(t *testing.T) {
-	w := newNovaDevice(t)
-	w.makeAvailable()
+	w := newNovaDevice(t).available()
 	require.True(t, w.inventory.allocate("c1"))
 	w.host.writeAsTenant("c1")
 	w.recreateProvider(false)
@@ -450,6 +438,5 @@ func TestUseAmongManyAttemptsIsDetected(t *testing.T) {
 	}
 	ok[contract.Result](w.importWith(0))
 	w.until("a clean", func() bool { return len(w.view().Cleans) == 1 })
-	w.reach(device.Available)
-	require.True(t, w.host.clean())
+	w.requireReturned()
 }

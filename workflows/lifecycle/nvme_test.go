@@ -159,8 +159,7 @@ func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 		w.erasePolicy(clean.ErasePolicy{Action: clean.ActionZero})
 		w.host.discovery.Capabilities = &device.Capabilities{}
 		w.rediscoverDrive()
-		ok[contract.Result](w.unbind("i1"))
-		w.reach(device.Available)
+		w.turnOver("i1")
 		require.Equal(t, device.CryptoErase, w.view().Cleans[len(w.view().Cleans)-1].Operation, "the recorded operation")
 	})
 }

@@ -42,8 +42,7 @@ func TestReservedBeforeAnyStep(t *testing.T) {
 	w := newBound(t)
 	names, writes := len(w.scheduledActivities), len(w.inventory.writes)
 	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
-	w.idle()
+	w.returned()
 	require.Equal(t, []string{"EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"}, w.scheduledActivities[names:])
 	// The clean's own write comes first: earlier writes that are still on their way then conflict.
 	require.Len(t, w.inventory.writes[writes:], 2)
@@ -119,8 +118,7 @@ func TestNovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
 	require.Equal(t, device.Allocated, w.view().DeviceState, "a hint alone ends nothing")
 	w.inventory.free("c1")
 	w.signal(contract.SignalReleased, contract.Hint{Source: "nova"})
-	w.reach(device.Available)
-	require.True(t, w.host.clean())
+	w.requireReturned()
 }
 
 // With owner self, used = 0 does not end a binding.
@@ -147,8 +145,7 @@ func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
 func TestOldHintsAreDropped(t *testing.T) {
 	w := newBound(t)
 	old := w.clock().UTC().Format(time.RFC3339Nano)
-	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
+	w.turnOver("i1")
 	w.makeBound("i2")
 	w.idle()
 	names := len(w.scheduledActivities)
@@ -182,10 +179,7 @@ func TestReservedAndUnusedIsCleaned(t *testing.T) {
 			w.inventory.free("c1")
 			w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
 			w.until("a clean", func() bool { return len(w.host.inputs) > 2 })
-			w.reach(device.Available)
-			w.idle()
-			require.True(t, w.host.clean())
-			require.Zero(t, w.inventory.reserved)
+			w.requireReturned()
 			require.Len(t, w.host.inputs, 4, "cleaned once, not twice")
 		})
 	}

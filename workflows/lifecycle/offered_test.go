@@ -121,10 +121,7 @@ func TestAWrittenDeviceIsCleanedBeforeItIsBound(t *testing.T) {
 			w.writeUnseen()
 			f := get().refused(device.CodeForeignWrite).Fault
 			require.Contains(t, f.Remedy, "cleaned automatically")
-			w.reach(device.Available)
-			w.idle()
-			require.True(t, w.host.clean())
-			require.Zero(t, w.inventory.reserved)
+			w.requireReturned()
 			ok[contract.Result](w.bind("i2", "r2"))
 		})
 	}
@@ -218,8 +215,7 @@ func TestTheHostLooksWhenHardwareChanges(t *testing.T) {
 // F39
 func TestAnEventOfANovaDevice(t *testing.T) {
 	t.Run("its guest starts", func(t *testing.T) {
-		w := newNovaDevice(t)
-		w.makeAvailable()
+		w := newNovaDevice(t).available()
 		require.True(t, w.inventory.allocate("c1"))
 		w.host.injectFault = func(string, int) error { return refuse(device.Transient, device.CodeTargetBusy) }
 		w.host.looks = nil
@@ -230,8 +226,7 @@ func TestAnEventOfANovaDevice(t *testing.T) {
 		require.Empty(t, w.view().LastError)
 	})
 	t.Run("others write to it", func(t *testing.T) {
-		w := newNovaDevice(t)
-		w.makeAvailable()
+		w := newNovaDevice(t).available()
 		w.writeUnseen()
 		w.signal(contract.SignalRefresh, eventOfHardware)
 		w.until("its clean", func() bool { return len(w.view().Cleans) == 2 && w.view().DeviceState == device.Available })
@@ -251,8 +246,7 @@ func TestAWrittenDeviceIsNotOffered(t *testing.T) {
 		w.writeUnseen()
 		w.requireNotOffered("unknown data")
 		ok[contract.Result](w.ask(contract.VerbProvide.Update()))
-		w.reach(device.Available)
-		require.True(t, w.host.clean())
+		w.requireReturned()
 	})
 	t.Run("in maintenance", func(t *testing.T) {
 		w := newAvailable(t)
@@ -306,8 +300,7 @@ func TestANotSanitizedReturnAcceptsWhatIsThere(t *testing.T) {
 	ok[contract.Result](w.bind("i1", "r1"))
 	w.host.looks = nil
 	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
-	w.idle()
+	w.returned()
 	require.True(t, w.view().NotSanitized)
 	require.Len(t, w.host.looks, 1)
 	require.True(t, w.host.looks[0].Accept)

@@ -98,10 +98,7 @@ func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
 			require.Equal(t, []any{device.Manageable, true}, []any{v.DeviceState, v.Dirty}, "its operator lets it go, nothing else (F43)")
 			require.Equal(t, 1, w.inventory.reserved)
 			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
-			w.reach(device.Available)
-			w.idle()
-			require.True(t, w.host.clean())
-			require.Zero(t, w.inventory.reserved)
+			w.requireReturned()
 		})
 	}
 }

@@ -357,8 +357,7 @@ func TestOverrideSignaturesCountOnce(t *testing.T) {
 			ok[contract.Result](w.override(request))
 			approval := w.signed("bob", contract.OverrideInput{Approve: "x1"})
 			ok[contract.Result](w.override(approval))
-			w.reach(device.Available)
-			w.idle()
+			w.returned()
 			again(w)
 			if s := w.settled().DeviceState; s != device.Error {
 				ok[contract.Result](w.ask(contract.VerbManage.Update()))
@@ -398,9 +397,7 @@ func TestOverrideAcceptsNoLaterData(t *testing.T) {
 	w.pass(time.Minute)
 	w.host.injectFault = nil
 	w.host.restart()
-	w.reach(device.Available)
-	w.idle()
-	require.True(t, w.host.clean())
+	w.requireReturned()
 	require.False(t, w.view().NotSanitized)
 }
 
@@ -458,8 +455,7 @@ func TestOverrideIsNotExplainedByAnEarlierCall(t *testing.T) {
 				}
 				w.allocateUnseen("c2")
 				w.inventory.free("c2")
-				w.reach(device.Available)
-				w.idle()
+				w.returned()
 				require.True(t, w.host.clean(), w.describe())
 				require.False(t, w.view().NotSanitized)
 			})

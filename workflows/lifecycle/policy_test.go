@@ -126,8 +126,7 @@ func TestReusableReturnsNotSanitized(t *testing.T) {
 	w.setPolicy(standardPolicy())
 	w.nextRun()
 	w.makeBound("i2")
-	ok[contract.Result](w.unbind("i2"))
-	w.reach(device.Available)
+	w.turnOver("i2")
 	require.False(t, w.view().NotSanitized)
 }
 
@@ -187,8 +186,7 @@ func TestCleanOnEnrollment(t *testing.T) {
 		require.Equal(t, device.Manageable, r.Device.DeviceState)
 		require.Equal(t, 1, w.inventory.reserved, "burned in each case")
 		ok[contract.Result](w.ask(contract.VerbProvide.Update()))
-		w.reach(device.Available)
-		w.idle()
+		w.returned()
 		require.Equal(t, c.cleaned, len(w.host.inputs) > 0, "%+v", c)
 		require.Zero(t, w.inventory.reserved)
 		if c.assertedClean && c.onEnroll {

@@ -95,8 +95,7 @@ func TestARetiredServerLeavesNoProfile(t *testing.T) {
 		require.Empty(t, w.pool.profiles)
 	})
 	t.Run("taken by others", func(t *testing.T) {
-		w := newShared(t)
-		w.makeAvailable()
+		w := newShared(t).available()
 		require.True(t, w.pool.take())
 		ok[contract.Result](w.ask(contract.VerbRetire.Update()))
 		ok[contract.Result](w.ask(contract.VerbForget.Update()))
@@ -282,8 +281,7 @@ func TestNoOneviewFile(t *testing.T) {
 func TestATakenServerIsMadeManageable(t *testing.T) {
 	for name, loses := range map[string]bool{"available": false, "after a lost race": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newShared(t)
-			w.makeAvailable()
+			w := newShared(t).available()
 			require.True(t, w.pool.take())
 			w.pool.calls = nil
 			if loses {
@@ -309,8 +307,7 @@ func TestATakenServerIsMadeManageable(t *testing.T) {
 //
 // S4.28
 func TestAProvidedSharedServerIsCleaned(t *testing.T) {
-	w := newShared(t)
-	w.makeAvailable()
+	w := newShared(t).available()
 	ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	require.True(t, w.pool.take())
 	w.pool.leave()
@@ -323,8 +320,7 @@ func TestAProvidedSharedServerIsCleaned(t *testing.T) {
 
 // The end of the operator's maintenance offers no server that others have taken meanwhile.
 func TestMaintenanceOfASharedServerEnds(t *testing.T) {
-	w := newShared(t)
-	w.makeAvailable()
+	w := newShared(t).available()
 	ok[contract.Result](w.maintain(false))
 	w.pool.injectFault = func(string, bool) error { return unreachable() }
 	w.maintain(true).refused(device.CodeApplianceUnreachable)

@@ -93,8 +93,7 @@ func (w *deviceEnv) takeProfileAway() {
 func TestATenantGetsNoServerThatOthersUsedDuringTheBind(t *testing.T) {
 	for name, at := range map[string]string{"before the burn": contract.ActivityReserveForBind, "before the profile": contract.ActivityApplyProfile} {
 		t.Run(name, func(t *testing.T) {
-			w := newShared(t)
-			w.makeAvailable()
+			w := newShared(t).available()
 			w.idle()
 			cleans, check := w.zeroed(), w.beforeCall
 			use := once(at, w.useServer)

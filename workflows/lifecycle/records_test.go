@@ -95,8 +95,7 @@ func TestRetiredHardwareIsEnrolledAgain(t *testing.T) {
 	require.Equal(t, []string{w.host.discovery.Identity.Hardware()}, w.inventory.hardware)
 	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
-	require.True(t, w.host.clean())
+	w.requireReturned()
 }
 
 // Each clean asks before its first step, also one that an operator begins: as long as another
@@ -135,8 +134,7 @@ func TestEachCleanAsksForOtherRecordsOfItsHardware(t *testing.T) {
 				}
 				w.inventory.elsewhere, w.inventory.injectFault = nil, nil
 				ok[contract.Result](w.cleanUp())
-				w.reach(device.Available)
-				require.True(t, w.host.clean())
+				w.requireReturned()
 			})
 		}
 	}
@@ -177,8 +175,7 @@ func TestACleanWaitsForTheRecordsOfItsHardware(t *testing.T) {
 	})
 	w.requireUntouched("enrolled")
 	w.inventory.injectFault = nil
-	w.reach(device.Available)
-	require.True(t, w.host.clean())
+	w.requireReturned()
 }
 
 // Hardware that comes into a slot is asked for like that of an enrollment, and the record then

@@ -109,8 +109,7 @@ func TestRecovery_UnknownOperationIsNotUncleanable(t *testing.T) {
 				w.pass(time.Minute)
 				ok[contract.Result](w.cleanUp())
 			}
-			w.reach(device.Available)
-			require.True(t, w.host.clean())
+			w.requireReturned()
 		})
 	}
 }
@@ -143,8 +142,7 @@ func TestRecovery_ResetToBeforeTheEnrollment(t *testing.T) {
 	v := w.reach(device.Allocated)
 	require.Equal(t, "i1", *v.InstanceUUID)
 	require.GreaterOrEqual(t, v.Binding, 3)
-	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
+	w.turnOver("i1")
 	require.Greater(t, w.host.inputs[0].Seq, int64(9))
 	require.True(t, w.host.clean())
 }
@@ -212,9 +210,7 @@ func TestHostIsAhead(t *testing.T) {
 					}
 					ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 				}
-				w.reach(device.Available)
-				w.idle()
-				require.True(t, w.host.clean())
+				w.requireReturned()
 				require.Greater(t, count(w.scheduledActivities, "Discover"), discoveries, "its host discovered it again")
 				w.bindAgain("i9")
 				require.Greater(t, w.view().Binding, hint.Host.Binding)
@@ -275,16 +271,14 @@ func TestRecovery_EnrolledAgainByHand(t *testing.T) {
 			w.pass(time.Hour)
 			require.Equal(t, "i0", w.host.blocks[0], "it was cleaned without a record")
 			ok[contract.Result](w.cleanUp())
-			w.reach(device.Available)
-			require.True(t, w.host.clean())
+			w.requireReturned()
 			continue
 		}
 		v := w.settled()
 		require.Equal(t, device.Allocated, v.DeviceState)
 		require.Equal(t, instance, *v.InstanceUUID)
 		require.Equal(t, "i0", w.host.blocks[0], "a tenant's data was erased")
-		ok[contract.Result](w.unbind("i0"))
-		w.reach(device.Available)
+		w.turnOver("i0")
 	}
 }
 
@@ -321,8 +315,7 @@ func TestInventoryGenerationIsAhead(t *testing.T) {
 	w.inventory.free("c1") // and reserved is 0 as if nothing had been
 	w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
 	w.until("the invalidation", func() bool { return w.view().Dirty })
-	w.reach(device.Available)
-	require.True(t, w.host.clean())
+	w.requireReturned()
 	require.Len(t, w.host.inputs, 4)
 }
 

@@ -32,16 +32,14 @@ func TestBindAfterProviderRecreated(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newNovaDevice(t)
-			w.makeAvailable()
+			w := newNovaDevice(t).available()
 			w.recreateProvider(true)
 			w.recreateProvider(false) // free again, and not checked
 			require.False(t, w.host.clean())
 			in := contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
 			ask(w, in)
 			require.Nil(t, w.view().InstanceUUID, "a device with another instance's data is not bound")
-			w.reach(device.Available)
-			w.idle()
+			w.returned()
 			require.True(t, w.host.clean(), w.describe())
 			require.Zero(t, w.inventory.reserved)
 			// It can be bound again.
@@ -59,8 +57,7 @@ func TestBindAfterProviderRecreated(t *testing.T) {
 func TestACleanStopsWhenItsReservationIsGone(t *testing.T) {
 	for _, crashed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("its host is away %v", crashed), func(t *testing.T) {
-			w := newNovaDevice(t)
-			w.makeAvailable()
+			w := newNovaDevice(t).available()
 			w.allocatedByNova("c1")
 			w.inventory.free("c1")
 			w.hintReconcile()
@@ -88,9 +85,7 @@ func TestACleanStopsWhenItsReservationIsGone(t *testing.T) {
 			w.requireDataOf("c2")
 			w.inventory.free("c2")
 			w.hintReconcile()
-			w.reach(device.Available)
-			w.idle()
-			require.True(t, w.host.clean())
+			w.requireReturned()
 		})
 	}
 }
@@ -122,9 +117,7 @@ func TestACleanBeginsAgainWithItsReservation(t *testing.T) {
 			w.stepRuns("zero")
 			w.inventory.writeByOther(0)
 			w.hintReconcile()
-			w.reach(device.Available)
-			w.idle()
-			require.True(t, w.host.clean())
+			w.requireReturned()
 			require.Len(t, w.host.inputs, 3, "zero, stopped; zero; verify")
 			require.NotEqual(t, w.host.inputs[0].Clean, w.host.inputs[1].Clean)
 			w.requireMatchingGenerations()
@@ -186,9 +179,7 @@ func TestACleanThatBeginsAgainIsPaused(t *testing.T) {
 			w.requireWait(device.CodeReservationChanged, true)
 			require.Equal(t, 1, w.inventory.reserved)
 			lowers = false
-			w.reach(device.Available)
-			w.idle()
-			require.True(t, w.host.clean())
+			w.requireReturned()
 			w.requireNoWait()
 		})
 	}
@@ -201,8 +192,7 @@ func TestACleanThatBeginsAgainIsPaused(t *testing.T) {
 func TestReadOfARefusedRequestExplainsNothing(t *testing.T) {
 	for _, left := range []bool{true, false} {
 		t.Run(fmt.Sprintf("the instance has left %v", left), func(t *testing.T) {
-			w := newNovaDevice(t)
-			w.makeAvailable()
+			w := newNovaDevice(t).available()
 			ok[contract.Result](w.ask(contract.VerbManage.Update()))
 			w.inventory.recreate("again")
 			w.allocateUnseen("c2")
@@ -225,8 +215,7 @@ func TestReadOfARefusedRequestExplainsNothing(t *testing.T) {
 				w.pass(time.Minute)
 				ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			}
-			w.reach(device.Available)
-			w.idle()
+			w.returned()
 			require.True(t, w.host.clean(), w.describe())
 		})
 	}
@@ -243,8 +232,7 @@ func TestAUseBeforeTheDeviceLeavesThePoolIsSeen(t *testing.T) {
 	} {
 		for provider, another := range map[string]bool{"the same provider": false, "another provider": true} {
 			t.Run(name+", "+provider, func(t *testing.T) {
-				w := newNovaDevice(t)
-				w.makeAvailable()
+				w := newNovaDevice(t).available()
 				if another {
 					w.inventory.recreate("again")
 				}
@@ -253,8 +241,7 @@ func TestAUseBeforeTheDeviceLeavesThePoolIsSeen(t *testing.T) {
 				w.inventory.free("c2")
 				w.requireNotOfferedAfterUse("c2")
 				leave(w).refused(device.CodeInUse)
-				w.reach(device.Available)
-				w.idle()
+				w.returned()
 				require.True(t, w.host.clean(), w.describe())
 			})
 		}

@@ -34,8 +34,7 @@ func TestANewFirmwareVersionIsEnrolledBeforeTheDriveIsOffered(t *testing.T) {
 	require.Subset(t, stepsOf(w.view()), []string{"firmware_reflash", "verify_firmware"})
 	seen := len(w.host.inputs)
 	ok[contract.Result](w.bind("i2", "r2"))
-	ok[contract.Result](w.unbind("i2"))
-	w.reach(device.Available)
+	w.turnOver("i2")
 	require.Greater(t, len(w.host.inputs), seen)
 	for _, in := range w.host.inputs[seen:] {
 		require.Equal(t, "2", in.Identity.Firmware, in.Step)

@@ -80,8 +80,7 @@ func newQueued(t *testing.T, limits device.Limits) *deviceEnv {
 
 func TestWithoutLimitsNothingIsAsked(t *testing.T) {
 	w := newBound(t)
-	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
+	w.turnOver("i1")
 	require.Empty(t, w.limits.requests)
 	require.Empty(t, w.limits.reports)
 }
@@ -109,8 +108,7 @@ func TestACleanKeepsItsSlotOverAllItsSteps(t *testing.T) {
 		grant(signal)
 	}
 	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
-	w.idle()
+	w.returned()
 	require.Len(t, w.limits.requests, 1)
 	require.Len(t, w.limits.reports, 1)
 	in, out := w.limits.requests[0], w.limits.reports[0]
@@ -262,8 +260,7 @@ func TestAfterALossADeviceAsksOnceMore(t *testing.T) {
 	w.until("another request", func() bool { return len(w.limits.requests) == 3 })
 	require.True(t, w.limits.requests[2].Granted)
 	require.Equal(t, w.limits.requests[0].Clean, w.limits.requests[2].Clean)
-	w.reach(device.Available)
-	w.idle()
+	w.returned()
 	w.answer(again)
 	w.pass(time.Minute)
 	require.Len(t, w.limits.requests, 3, "who needs no slot asks for none")
@@ -337,8 +334,7 @@ func TestTakingADeviceOutWaitsForFreeCapacity(t *testing.T) {
 			w.grantAtOnce()
 			ok[contract.Result](w.unbind("i1"))
 		}
-		w.reach(device.Available)
-		w.idle()
+		w.returned()
 		w.limits = fakeLimits{}
 		manage := w.ask(contract.VerbManage.Update())
 		w.until("a request", func() bool { return len(w.limits.requests) == 1 })

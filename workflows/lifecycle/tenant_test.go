@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/workflows/contract"
 )
 
 // recorded is who has the device by its provider's record.
@@ -35,8 +34,7 @@ func TestTheProviderRecordsWhoHasTheDevice(t *testing.T) {
 	writes = nil
 	w.makeBound("i1")
 	require.Equal(t, []string{"i1"}, writes)
-	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
+	w.turnOver("i1")
 	require.Equal(t, []string{"i1", "", ""}, writes)
 	w.makeBound("i2")
 	require.Equal(t, "i2", w.recorded())
@@ -49,8 +47,7 @@ func TestTheProviderRecordsWhoHasTheDevice(t *testing.T) {
 func TestTheRecordOfABurnThatFailedIsCleared(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i0")
-	ok[contract.Result](w.unbind("i0"))
-	w.reach(device.Available)
+	w.turnOver("i0")
 	gone := false
 	w.inventory.injectFault = func(call string, after bool) error {
 		if gone = gone || call == "PutReserved" && after; gone {

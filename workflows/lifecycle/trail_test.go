@@ -54,8 +54,7 @@ func TestActsOfTheMachine(t *testing.T) {
 		ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: w.enrollment(), Provide: true, Caller: ann}))
 		w.reach(device.Available)
 		w.makeBound("i1")
-		ok[contract.Result](w.unbind("i1"))
-		w.reach(device.Available)
+		w.turnOver("i1")
 		cleans := w.view().Cleans
 		require.Equal(t, []string{"ann (42)", contract.ByBurnish}, []string{cleans[0].By, cleans[1].By})
 	})
@@ -75,16 +74,14 @@ func TestActsOfTheMachine(t *testing.T) {
 		require.Contains(t, ended.Reason, "timeout")
 	})
 	t.Run("the inventory", func(t *testing.T) {
-		w := newNovaDevice(t)
-		w.makeAvailable()
+		w := newNovaDevice(t).available()
 		w.allocatedByNova("i7")
 		b := w.view().Bindings
 		began := b[len(b)-1].Began
 		require.Equal(t, []string{"observed_in_use", contract.ByBurnish, "the inventory shows it in use"}, []string{began.Verb, began.By, began.Reason})
 	})
 	t.Run("a poll of its pool", func(t *testing.T) {
-		w := newShared(t)
-		w.makeAvailable()
+		w := newShared(t).available()
 		require.Empty(t, w.actsOf(device.Taken))
 		w.pool.take()
 		w.poll(contract.SignalTaken)
@@ -169,8 +166,7 @@ func TestWhatIsKeptCostsNoEvent(t *testing.T) {
 		activities, upserts := len(w.scheduledActivities), w.upserts
 		ok[contract.Result](w.send(contract.VerbBind.Update(), "", contract.BindInput{Instance: "i1", Request: "r1", Reason: reason, Caller: by}))
 		ok[contract.Result](w.send(contract.VerbUnbind.Update(), "", contract.UnbindInput{Instance: "i1", Reason: reason, Caller: by}))
-		w.reach(device.Available)
-		w.idle()
+		w.returned()
 		return 100*(len(w.scheduledActivities)-activities) + w.upserts - upserts
 	}
 	require.Equal(t, turnover(contract.Caller{}, ""), turnover(ann, "a demo"))

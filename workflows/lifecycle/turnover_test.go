@@ -58,8 +58,7 @@ func TestStatesOfATurnover(t *testing.T) {
 			states = append(states, s)
 		}
 	}
-	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
+	w.turnOver("i1")
 	want := "pending_cleaning 1 cleaning 1 cleaning 0 available 0"
 	require.Equal(t, want, strings.TrimPrefix(strings.Join(states, " "), "allocated 1 "))
 	require.True(t, w.host.clean())
@@ -154,9 +153,7 @@ func TestAllocatedWithoutABindingAtHostStart(t *testing.T) {
 			require.Len(t, w.host.inputs, runs)
 			w.inventory.free("")
 			w.signal(contract.SignalRefresh, w.host.hint(w.clock()))
-			w.reach(device.Available)
-			require.True(t, w.host.clean())
-			require.Zero(t, w.inventory.reserved)
+			w.requireReturned()
 		})
 	}
 }

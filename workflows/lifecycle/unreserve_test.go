@@ -54,8 +54,7 @@ func TestReturningIsRecordedBeforeTheWrite(t *testing.T) {
 func TestLostAnswerOfUnreserveIsReadBack(t *testing.T) {
 	for _, owner := range owners {
 		w := returnWith(t, owner, true, func(*deviceEnv) error { return lostAnswer() })
-		w.reach(device.Available)
-		w.idle()
+		w.returned()
 		require.Len(t, w.inventory.unreserves(), 1, "the write had effect: it is not repeated")
 		require.Zero(t, w.inventory.reserved)
 		require.Len(t, w.host.inputs, 4)
@@ -66,8 +65,7 @@ func TestLostAnswerOfUnreserveIsReadBack(t *testing.T) {
 func TestLostUnreserveIsRepeatedWithTheSameGeneration(t *testing.T) {
 	for _, owner := range owners {
 		w := returnWith(t, owner, false, func(*deviceEnv) error { return lostAnswer() })
-		w.reach(device.Available)
-		w.idle()
+		w.returned()
 		require.Zero(t, w.inventory.reserved)
 		require.Len(t, w.host.inputs, 4)
 		require.Len(t, w.inventory.unreserves(), 1) // the first never reached the store
@@ -91,8 +89,7 @@ func TestLateUnreserveHasNoEffect(t *testing.T) {
 		return time.Millisecond, time.Millisecond
 	}
 	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
-	w.idle()
+	w.returned()
 	w.makeBound("i2")
 	w.pass(2 * time.Hour)
 	require.Equal(t, 1, w.inventory.reserved, "the late write unreserved a bound device")
@@ -131,9 +128,7 @@ func TestReservationChangedIsCleanedAgain(t *testing.T) {
 					return nil
 				})
 				w.until("a third clean", func() bool { return len(w.host.inputs) > 4 })
-				w.reach(device.Available)
-				w.idle()
-				require.True(t, w.host.clean())
+				w.requireReturned()
 				require.Len(t, w.host.inputs, 6)
 				lowerings := w.inventory.unreserves()
 				require.Len(t, lowerings, 2)

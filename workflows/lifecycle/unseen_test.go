@@ -60,8 +60,7 @@ func TestSwappedHardwareIsNotOffered(t *testing.T) {
 				} else {
 					ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 				}
-				w.reach(device.Available)
-				w.idle()
+				w.returned()
 				require.True(t, w.host.clean())
 			})
 		}
@@ -138,8 +137,7 @@ func TestALateReturnLooksAgain(t *testing.T) {
 				v := w.reach(device.Error)
 				require.Equal(t, []any{string(device.CodeIdentityChanged), 1}, []any{v.Fault, w.inventory.reserved})
 			} else {
-				w.reach(device.Available)
-				w.idle()
+				w.returned()
 				require.Zero(t, w.inventory.reserved)
 				require.Len(t, w.host.inputs, 4, "it is not cleaned again")
 			}
@@ -195,8 +193,7 @@ func TestAFailedLookTakesTheDeviceOutOfThePool(t *testing.T) {
 			w.bind("i1", "r1").refused(device.CodeRefused)
 			w.host.injectFault = nil
 			ok[contract.Result](w.cleanUp())
-			w.reach(device.Available)
-			require.True(t, w.host.clean())
+			w.requireReturned()
 		})
 	}
 	t.Run("a host that does not answer", func(t *testing.T) {
@@ -225,8 +222,7 @@ func TestUsedAndFreedBetweenTwoReads(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newNovaDevice(t)
-			w.makeAvailable()
+			w := newNovaDevice(t).available()
 			cleans, writes := len(w.view().Cleans), len(w.inventory.writes)
 			for range 5 {
 				w.hintReconcile()
@@ -259,8 +255,7 @@ func TestUsedAndFreedBetweenTwoReads(t *testing.T) {
 //
 // F28
 func TestListedGenerationAfterAFailedRead(t *testing.T) {
-	w := newNovaDevice(t)
-	w.makeAvailable()
+	w := newNovaDevice(t).available()
 	w.idle()
 	require.Equal(t, w.inventory.generation, w.publishedMemo.Generation)
 	shown := w.memos
@@ -291,8 +286,7 @@ func TestListedGenerationAfterAFailedRead(t *testing.T) {
 //
 // F28
 func TestUsedAfterALostAnswer(t *testing.T) {
-	w := newNovaDevice(t)
-	w.makeAvailable()
+	w := newNovaDevice(t).available()
 	w.allocatedByNova("c1")
 	w.inventory.free("c1")
 	w.requireNotOfferedAfterUse("c2")
@@ -376,8 +370,7 @@ func TestRetiredDuringTheReturnIsReserved(t *testing.T) {
 //
 // F28, F43
 func TestProviderRecreatedDuringACleanInMaintenance(t *testing.T) {
-	w := newNovaDevice(t)
-	w.makeAvailable()
+	w := newNovaDevice(t).available()
 	w.allocatedByNova("c1")
 	w.inventory.free("c1")
 	w.hintReconcile()
@@ -386,8 +379,7 @@ func TestProviderRecreatedDuringACleanInMaintenance(t *testing.T) {
 	w.recreateProvider(false)
 	w.inventory.reserved = 1 // as an instance leaves it that used it meanwhile: the clean goes on
 	w.hintReconcile()
-	w.reach(device.Available)
-	w.idle()
+	w.returned()
 	before := count(w.scheduledActivities, "zero")
 	w.maintain(true).wait()
 	if w.view().Maintenance { // the first request was refused
@@ -396,8 +388,7 @@ func TestProviderRecreatedDuringACleanInMaintenance(t *testing.T) {
 	w.pass(24 * time.Hour)
 	require.Equal(t, device.Manageable, w.view().DeviceState, "its operator lets it go, nothing else (F43)")
 	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
-	w.reach(device.Available)
-	w.idle()
+	w.returned()
 	require.Equal(t, 1, count(w.scheduledActivities, "zero")-before, "cleaned again")
 	require.True(t, w.host.clean())
 }

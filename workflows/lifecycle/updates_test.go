@@ -239,9 +239,36 @@ func (w *deviceEnv) makeAvailable() {
 // newAvailable is a device that is available, by the standard policy.
 func newAvailable(t testing.TB) *deviceEnv {
 	t.Helper()
-	w := newDeviceEnv(t, standardPolicy())
+	return newDeviceEnv(t, standardPolicy()).available()
+}
+
+// available is makeAvailable of a new environment.
+func (w *deviceEnv) available() *deviceEnv {
+	w.t.Helper()
 	w.makeAvailable()
 	return w
+}
+
+// turnOver takes the device from an instance, and waits until it is available.
+func (w *deviceEnv) turnOver(instance string) {
+	w.t.Helper()
+	ok[contract.Result](w.unbind(instance))
+	w.reach(device.Available)
+}
+
+// returned waits until the device is available and nothing is under way.
+func (w *deviceEnv) returned() {
+	w.t.Helper()
+	w.reach(device.Available)
+	w.idle()
+}
+
+// requireReturned is returned of a device that is clean, and free in the inventory.
+func (w *deviceEnv) requireReturned() {
+	w.t.Helper()
+	w.returned()
+	require.True(w.t, w.host.clean(), w.describe())
+	require.Zero(w.t, w.inventory.reserved)
 }
 
 // newBound is one that the instance i1 has.

@@ -196,8 +196,7 @@ func TestCleanWaitsForItsProvider(t *testing.T) {
 		w.recreateProvider(false)
 		require.Zero(t, w.inventory.reserved, "as Nova makes it")
 		w.within(time.Minute, "burned", func() bool { return w.inventory.reserved == 1 })
-		w.reach(device.Available)
-		require.True(t, w.host.clean())
+		w.requireReturned()
 		require.Len(t, w.view().Cleans, 2)
 		w.requireNoWait()
 	}
@@ -273,9 +272,7 @@ func TestForeignWritesArePaused(t *testing.T) {
 			w.until("the call", func() bool { return w.view().Waiting != nil && w.view().Waiting.For == contract.WaitPause })
 			w.requireWait(device.CodeReservationChanged, true)
 			writing = false
-			w.reach(device.Available)
-			w.idle()
-			require.True(t, w.host.clean())
+			w.requireReturned()
 			w.requireNoWait()
 		})
 	}

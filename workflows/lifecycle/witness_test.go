@@ -86,8 +86,7 @@ func TestTheRecordOfABoundDeviceIsWrittenAgain(t *testing.T) {
 			w.signal(contract.SignalReleased, contract.Hint{})
 			w.idle()
 			require.Len(t, w.inventory.writes, writes, "once is enough")
-			ok[contract.Result](w.unbind("i1"))
-			w.reach(device.Available)
+			w.turnOver("i1")
 		})
 	}
 }
@@ -163,8 +162,7 @@ func TestAFormerInstanceThatMayBeBackCallsTheOperator(t *testing.T) {
 	require.True(t, v.NeedsOperator)
 	require.Contains(t, v.Remedy, "--instance i1")
 	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
-	require.True(t, w.host.clean())
+	w.requireReturned()
 	require.False(t, w.view().NeedsOperator)
 }
 
