@@ -61,11 +61,11 @@ func TestMachine(t *testing.T) {
 			s.openat2 = func() error { return errors.New("not asked") }
 		}, level: OK, check: "policy"},
 		"an unknown step in the policy": {
-			change: func(_ *testing.T, w *config.Worker, _ *system) { w.Priorities = map[string]float64{"polish": 3} },
+			change: func(_ *testing.T, w *config.Worker, _ *system) { w.Policy.Priorities = map[string]float64{"polish": 3} },
 			level:  Fail, check: "policy", says: "polish",
 		},
 		"the erase switched off": {
-			change: func(_ *testing.T, w *config.Worker, _ *system) { w.Priorities = map[string]float64{"zero": 0} },
+			change: func(_ *testing.T, w *config.Worker, _ *system) { w.Policy.Priorities = map[string]float64{"zero": 0} },
 			level:  Fail, check: "policy", says: "zero",
 		},
 		"a wrong verify":       {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Verify = "some" }, level: Fail, check: "policy", says: `"some"`},

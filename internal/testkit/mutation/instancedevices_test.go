@@ -86,11 +86,4 @@ var instanceDeviceMutations = []mutation{
 		new:  `in.Request != "" && c.Request == in.Deadline`,
 		pkg:  "./workflows/lifecycle", run: "TestUnclaimEndsTheClaimOfItsRequest",
 	},
-	{
-		name: "the characters of a tag are counted",
-		file: "internal/device/tag.go",
-		old:  `utf8.RuneCountInString(tag) > MaxTag`,
-		new:  `len(tag) > MaxTag && utf8.RuneCountInString(tag) > 0`,
-		pkg:  "./workflows/lifecycle", run: "TestTagCountsCharacters",
-	},
 }

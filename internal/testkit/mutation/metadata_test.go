@@ -19,8 +19,8 @@ var metadataMutations = []mutation{
 	{
 		rule: "S1.14", name: "an address is of its bus as a whole",
 		file: "internal/tagging/tagging.go",
-		old:  "regexp.MustCompile(`\\A(?:` + b.form + `)\\z`)",
-		new:  "regexp.MustCompile(`\\A(?:` + b.form + `)`)",
+		old:  "regexp.MustCompile(`\\A(?:` + b.Form + `)\\z`)",
+		new:  "regexp.MustCompile(`\\A(?:` + b.Form + `)`)",
 		pkg:  "./internal/tagging", run: "TestGuestAddressesOfEachBus",
 	},
 	{
@@ -40,8 +40,8 @@ var metadataMutations = []mutation{
 	{
 		rule: "S1.15", name: "without a guest's address the host's is not shown",
 		file: "internal/nova/metadata/metadata.go",
-		old:  `guest = []contract.GuestAddress{{Bus: None}}`,
-		new:  `guest = []contract.GuestAddress{{Bus: PCI, Address: strings.TrimPrefix(d.Name, "h1_")}}`,
+		old:  `guest = []contract.GuestAddress{{Bus: tagging.None}}`,
+		new:  `guest = []contract.GuestAddress{{Bus: tagging.PCI, Address: strings.TrimPrefix(d.Name, "h1_")}}`,
 		pkg:  "./internal/nova/metadata", run: "TestTheHostsAddressIsNeverShown",
 	},
 	{
