@@ -68,7 +68,7 @@ func TestMachine(t *testing.T) {
 			change: func(_ *testing.T, w *config.Worker, _ *system) { w.Policy.Priorities = map[string]float64{"zero": 0} },
 			level:  Fail, check: "policy", says: "zero",
 		},
-		"a wrong verify":       {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Verify = "some" }, level: Fail, check: "policy", says: `"some"`},
+		"a wrong verify":       {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Policy.Verify = "some" }, level: Fail, check: "policy", says: `"some"`},
 		"an unknown inventory": {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Inventory = "book" }, level: Fail, check: "inventory", says: `"book"`},
 		"no state directory":   {change: func(_ *testing.T, w *config.Worker, _ *system) { w.StateDir += "-none" }, level: Fail, check: "state directory", says: "does not exist; start burnish-worker"},
 		"others may write it": {
