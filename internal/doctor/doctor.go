@@ -134,7 +134,7 @@ func (m machine) control() {
 			m.Fail("policy", "correct BURNISH_POLICY or BURNISH_VERIFY", "%v", wrong)
 		}
 	} else {
-		m.OK("policy", "the policy is valid, verify is %s", m.settings.Verify)
+		m.OK("policy", "the policy is valid, verify is %s", m.settings.Policy.Verify)
 	}
 	m.inventory()
 	m.oneview()
