@@ -86,8 +86,8 @@ type Subject struct {
 	HostSteps map[string]int
 }
 
-// Policy is what the operator decides for all devices. The tags name the variable of the
-// environment (BURNISH_…) that sets a field; the others are in policy.yaml.
+// Policy is what the operator decides for all devices. internal/config lists the variables of the
+// environment and the keys of policy.yaml that set it.
 type Policy struct {
 	// Priorities replaces steps' own; 0 switches a step off (S3.8, S3.9).
 	Priorities map[string]float64 `json:"priorities,omitempty"`
@@ -96,14 +96,14 @@ type Policy struct {
 	Phases map[string]Phase `json:"phases,omitempty"`
 	// HostSilentAfter is how long a step waits for its host until the operator is
 	// informed.
-	HostSilentAfter time.Duration `json:"host_silent_after" env:"HOST_SILENT_AFTER" envDefault:"5m" help:"how long a step waits for its host before the operator is informed"`
+	HostSilentAfter time.Duration `json:"host_silent_after"`
 	// CleanupTimeout is the budget of running time for one whole clean; 0: each
 	// step's own (D5).
-	CleanupTimeout time.Duration `json:"cleanup_timeout,omitempty" env:"CLEANUP_TIMEOUT" help:"running time of one whole clean; default: by step and size"`
+	CleanupTimeout time.Duration `json:"cleanup_timeout,omitempty"`
 	// Automated: a clean begins by itself when a binding ends (S3.6).
-	Automated bool `json:"automated" env:"AUTOMATED_CLEAN" envDefault:"true" help:"clean by itself when a binding ends"`
+	Automated bool `json:"automated"`
 	// OnEnroll: a device is dirty when it is enrolled (S3.2).
-	OnEnroll bool `json:"on_enroll" env:"CLEAN_ON_ENROLL" envDefault:"true" help:"a device is dirty when it is enrolled"`
+	OnEnroll bool `json:"on_enroll"`
 	// NVMe is how NVMe devices are erased (S2.8, S2.9).
 	NVMe ErasePolicy `json:"nvme,omitzero"`
 	// Limits bound what happens to the fleet at once; nil: nothing is limited, and cleans

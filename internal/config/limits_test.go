@@ -23,7 +23,7 @@ func TestTheLimitsOfAFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, err := loadPolicy(t, tt.text)
 			require.NoError(t, err)
-			require.Equal(t, tt.want, w.Limits)
+			require.Equal(t, tt.want, w.Policy.Limits)
 		})
 	}
 	for name, tt := range map[string]struct{ text, says string }{

@@ -28,8 +28,8 @@ func TestTheErasePolicyOfAFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, err := loadPolicy(t, tt.text)
 			require.NoError(t, err)
-			require.Equal(t, tt.want, w.NVMe)
-			require.Empty(t, w.Priorities)
+			require.Equal(t, tt.want, w.Policy.NVMe)
+			require.Empty(t, w.Policy.Priorities)
 		})
 	}
 }
@@ -72,7 +72,7 @@ func TestInvalidErasePolicyIsRefusedAtLoad(t *testing.T) {
 func TestAStepCanBeMovedToAnotherPhase(t *testing.T) {
 	w, err := loadPolicy(t, "phases: {firmware_reflash: prepare}\n")
 	require.NoError(t, err)
-	require.Equal(t, map[string]clean.Phase{"firmware_reflash": clean.Prepare}, w.Phases)
+	require.Equal(t, map[string]clean.Phase{"firmware_reflash": clean.Prepare}, w.Policy.Phases)
 	_, err = loadPolicy(t, "phases:\n  firmware_reflash: 1\n")
 	require.ErrorContains(t, err, "line 2: the phase of firmware_reflash must be text")
 }

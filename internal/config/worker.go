@@ -18,6 +18,7 @@ import (
 
 	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
+	"burnish/internal/device"
 	"burnish/internal/nova/brokers"
 )
 
@@ -49,8 +50,16 @@ type Worker struct {
 	NovaHosts  NameMap  `env:"NOVA_HOSTS" help:"hosts that Nova names differently: NOVA=BURNISH,…; case is ignored"`
 	Traits     NameMap  `env:"TRAITS" help:"names for standard traits that an old Placement does not know: HW_X=CUSTOM_X,…"`
 	Drivers    []string `env:"DRIVERS" envDefault:"block,fake" help:"drivers, separated by commas"`
-	// Policy holds the settings of cleans: variables and the policy file.
-	clean.Policy
+	// Policy is the policy file with the variables of cleans, which follow.
+	Policy          clean.Policy
+	HostSilentAfter time.Duration      `env:"HOST_SILENT_AFTER" envDefault:"5m" help:"how long a step waits for its host before the operator is informed"`
+	CleanupTimeout  time.Duration      `env:"CLEANUP_TIMEOUT" help:"running time of one whole clean; default: by step and size"`
+	Automated       bool               `env:"AUTOMATED_CLEAN" envDefault:"true" help:"clean by itself when a binding ends"`
+	OnEnroll        bool               `env:"CLEAN_ON_ENROLL" envDefault:"true" help:"a device is dirty when it is enrolled"`
+	Verify          string             `env:"VERIFY" envDefault:"full" help:"full, or sample:N for one block in N"`
+	OnInterrupt     device.OnInterrupt `env:"ON_INTERRUPT" envDefault:"resume" help:"after a crash in mid-clean: resume or error"`
+	TellAfter       time.Duration      `env:"TELL_AFTER" envDefault:"5m" help:"how long a device may wait without progress until it needs the operator"`
+
 	MaxCleansPerHost int           `env:"MAX_CLEANS_PER_HOST" envDefault:"4" help:"cleans that run at the same time on this host"`
 	StickyCache      int           `env:"WORKFLOW_CACHE" envDefault:"2000" help:"devices whose workflows are kept in memory"`
 	GracefulStop     time.Duration `env:"STOP_TIMEOUT" envDefault:"30s" help:"how long a stopping worker lets steps finish their chunk"`
@@ -105,7 +114,8 @@ func LoadWorker() (Worker, error) {
 		return w, fmt.Errorf("BURNISH_STATE_DIR: %w", err)
 	}
 	w.StateDir = dir
-	w.SanitizeStall = defaultStall
+	w.Policy = clean.Policy{HostSilentAfter: w.HostSilentAfter, CleanupTimeout: w.CleanupTimeout, Automated: w.Automated, OnEnroll: w.OnEnroll,
+		StepSettings: device.StepSettings{Verify: w.Verify, OnInterrupt: w.OnInterrupt, TellAfter: w.TellAfter, SanitizeStall: defaultStall}}
 	w.tidy()
 	if w.PolicyFile != "" {
 		if err := readPolicy(w.PolicyFile, &w.Policy); err != nil {
@@ -145,7 +155,7 @@ func (w Worker) check() error {
 	if slices.Contains(w.Drivers, "") {
 		complain("DRIVERS", "%q has an empty name", strings.Join(w.Drivers, ","))
 	}
-	if err := w.StepSettings.Validate(); err != nil {
+	if err := w.Policy.StepSettings.Validate(); err != nil {
 		wrong = append(wrong, eachLine(prefix, err))
 	}
 	if w.HostSilentAfter <= 0 {

@@ -131,7 +131,7 @@ func TestDefaults(t *testing.T) {
 	for name, s := range settings(t) {
 		require.Equal(t, s.byItself, fieldOf(w, s.field), name)
 	}
-	require.Empty(t, w.Priorities)
+	require.Empty(t, w.Policy.Priorities)
 }
 
 // An empty variable counts as not set: `BURNISH_X= burnish-worker`.
@@ -253,7 +253,7 @@ func TestPolicyFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := loadPolicy(t, tt.text)
 			require.NoError(t, err)
-			require.Equal(t, tt.want, got.Priorities)
+			require.Equal(t, tt.want, got.Policy.Priorities)
 		})
 	}
 }

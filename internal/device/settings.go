@@ -11,20 +11,20 @@ import (
 // StepSettings are the operator's settings that the steps of a clean obey. A worker reads
 // them once; the plan records them, each step's input carries that record, and the step
 // gets it unchanged. A new setting is one field here, the check of its values, and its use
-// in the step. The tags name the variable of the environment (BURNISH_…) that sets a
-// field; one without is a key of policy.yaml, which internal/config lists.
+// in the step. internal/config lists the variables of the environment and the keys of
+// policy.yaml that set the fields.
 type StepSettings struct {
 	// Verify is how much a verify reads: "full", or "sample:N" for one block in N.
-	Verify string `json:"verify,omitempty" env:"VERIFY" envDefault:"full" help:"full, or sample:N for one block in N"`
+	Verify string `json:"verify,omitempty"`
 	// OnInterrupt is how a step ends that a crash interrupted (D1).
-	OnInterrupt OnInterrupt `json:"on_interrupt,omitempty" env:"ON_INTERRUPT" envDefault:"resume" help:"after a crash in mid-clean: resume or error"`
+	OnInterrupt OnInterrupt `json:"on_interrupt,omitempty"`
 	// Wear limits the wear of a device that goes to another tenant (S0.32).
 	Wear WearLimits `json:"wear,omitzero"`
 	// SanitizeStall is how long a sanitize may make no progress before an operator is
 	// called; 0: without limit.
 	SanitizeStall time.Duration `json:"sanitize_stall,omitempty"`
 	// TellAfter is how long a device may wait without progress until its operator is called.
-	TellAfter time.Duration `json:"tell_after,omitempty" env:"TELL_AFTER" envDefault:"5m" help:"how long a device may wait without progress until it needs the operator"`
+	TellAfter time.Duration `json:"tell_after,omitempty"`
 }
 
 // OnInterrupt says what a step does that finds itself interrupted by a crash; empty is

@@ -140,12 +140,12 @@ func (m machine) all() {
 // control checks what the control worker refuses to start without.
 func (m machine) control() {
 	_, err := clean.NewPlanner(steps.All().Planning(), m.settings.Policy)
-	if err = errors.Join(err, m.settings.StepSettings.Validate()); err != nil {
+	if err = errors.Join(err, m.settings.Policy.StepSettings.Validate()); err != nil {
 		for _, wrong := range split(err) {
 			m.Fail("policy", "correct BURNISH_POLICY or BURNISH_VERIFY", "%v", wrong)
 		}
 	} else {
-		m.OK("policy", "the policy is valid, verify is %s", m.settings.Verify)
+		m.OK("policy", "the policy is valid, verify is %s", m.settings.Policy.Verify)
 	}
 	m.inventory()
 	m.oneview()

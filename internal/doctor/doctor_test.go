@@ -61,14 +61,14 @@ func TestMachine(t *testing.T) {
 			s.openat2 = func() error { return errors.New("not asked") }
 		}, level: OK, check: "policy"},
 		"an unknown step in the policy": {
-			change: func(_ *testing.T, w *config.Worker, _ *system) { w.Priorities = map[string]float64{"polish": 3} },
+			change: func(_ *testing.T, w *config.Worker, _ *system) { w.Policy.Priorities = map[string]float64{"polish": 3} },
 			level:  Fail, check: "policy", says: "polish",
 		},
 		"the erase switched off": {
-			change: func(_ *testing.T, w *config.Worker, _ *system) { w.Priorities = map[string]float64{"zero": 0} },
+			change: func(_ *testing.T, w *config.Worker, _ *system) { w.Policy.Priorities = map[string]float64{"zero": 0} },
 			level:  Fail, check: "policy", says: "zero",
 		},
-		"a wrong verify":       {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Verify = "some" }, level: Fail, check: "policy", says: `"some"`},
+		"a wrong verify":       {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Policy.Verify = "some" }, level: Fail, check: "policy", says: `"some"`},
 		"an unknown inventory": {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Inventory = "book" }, level: Fail, check: "inventory", says: `"book"`},
 		"no state directory":   {change: func(_ *testing.T, w *config.Worker, _ *system) { w.StateDir += "-none" }, level: Fail, check: "state directory", says: "does not exist; start burnish-worker"},
 		"others may write it": {
