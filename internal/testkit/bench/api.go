@@ -15,7 +15,6 @@ import (
 
 	"go.temporal.io/api/workflowservice/v1"
 	sdkclient "go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
 
 	"burnish/internal/device"
 	"burnish/internal/testkit/proc"
@@ -68,7 +67,8 @@ func (b *bench) startAPI(ctx context.Context) (*apiUser, error) {
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: apiReaders}},
 	}
 	b.atEnd(func() error { u.http.CloseIdleConnections(); return nil })
-	u.place, err = b.installation(ctx, "api-server", "BURNISH_DRIVERS=fake", "BURNISH_API_ADDRESS="+address, "BURNISH_API_TOKENS="+file)
+	u.place, err = b.installation(ctx, "api-server", noSweep, "BURNISH_DRIVERS=fake", "BURNISH_API_ADDRESS="+address,
+		"BURNISH_API_TOKENS="+file)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,8 @@ func (b *bench) startAPI(ctx context.Context) (*apiUser, error) {
 		return name, idleNode(name, fmt.Sprintf("rack%d", i%40), "SN-"+name, contract.StatusMemo{
 			Model: "PowerEdge R750", Vendor: "Dell Inc.", Driver: "redfish", CreatedAt: time.Now(),
 			Operation: device.Shred, Steps: []contract.CleanStep{
-				{Step: "erase_drives", Priority: 75, Interface: "management"}, {Step: "bios_reset", Priority: 40, Interface: "bios"},
+				{Step: "erase_drives", Priority: 75, Interface: "management"}, {Step: "bios_reset", Priority: 40,
+					Interface: "bios"},
 				{Step: "verify_properties", Priority: 30, Interface: "management"},
 			},
 		})
@@ -98,18 +99,15 @@ func idleName(i int) string      { return fmt.Sprintf("server-%05d", i) }
 // idleNode is how the workflow of an available server starts.
 func idleNode(name, host, serial string, memo contract.StatusMemo) sdkclient.StartWorkflowOptions {
 	memo.Name, memo.Status, memo.Owner = name, device.Enabled, device.OwnerSelf
-	options := client.DeviceStart(contract.Enrollment{Name: name}, contract.Hardware{})
-	options.TypedSearchAttributes = temporal.NewSearchAttributes(
-		contract.AttrState.ValueSet(string(device.Available)), contract.AttrUUID.ValueSet(contract.DeviceUUID(name)),
-		contract.AttrSerial.ValueSet(serial), contract.AttrType.ValueSet(contract.TypeNode), contract.AttrHost.ValueSet(host),
-		contract.AttrNeedsOperator.ValueSet(false), contract.AttrDirty.ValueSet(false), contract.AttrUpdated.ValueSet(time.Now()))
+	options := availableStart(name, host, serial, contract.TypeNode)
 	options.Memo = map[string]any{contract.MemoStatus: memo}
 	return options
 }
 
 // seed starts workflows of devices that no worker runs: what a listing reads of them is real. It
 // waits until all are listed.
-func (p *place) seed(ctx context.Context, n int, node func(i int) (name string, options sdkclient.StartWorkflowOptions)) error {
+func (p *place) seed(ctx context.Context, n int,
+	node func(i int) (name string, options sdkclient.StartWorkflowOptions)) error {
 	const queue = "burnish-bench-idle"
 	if err := parallel(50, n, func(i int) error {
 		name, options := node(i)
@@ -180,7 +178,8 @@ func (u *apiUser) allPages(ctx context.Context, path string) error {
 
 // list is Temporal's own list of as many devices as a page has.
 func (u *apiUser) list(ctx context.Context) error {
-	found, err := u.sdk.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: (client.Filter{}).Query(), PageSize: apiPage})
+	found, err := u.sdk.ListWorkflow(ctx,
+		&workflowservice.ListWorkflowExecutionsRequest{Query: (client.Filter{}).Query(), PageSize: apiPage})
 	if err == nil && len(found.GetExecutions()) != apiPage {
 		err = fmt.Errorf("a list of %d devices", len(found.GetExecutions()))
 	}
@@ -296,7 +295,8 @@ func (b *bench) bindsBesideReaders(ctx context.Context, u *apiUser) error {
 		}
 		idle, busy, reads = append(idle, alone...), append(busy, beside...), reads+answered
 	}
-	b.note("api: %d devices in pages of %d; %d answers to %d readers during the binds", u.idle+apiDevices, apiPage, reads, apiReaders)
+	b.note("api: %d devices in pages of %d; %d answers to %d readers during the binds", u.idle+apiDevices, apiPage,
+		reads, apiReaders)
 	name := fmt.Sprintf("  bind answered while %d read, median (baseline: without)", apiReaders)
 	b.add(compared(name, "ms", busy, idle).ratioAtMost(maxReadersRatio))
 	return nil

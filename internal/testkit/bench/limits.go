@@ -74,7 +74,8 @@ func (b *bench) limits(ctx context.Context) error {
 	}
 	r := &slotRun{cleans: map[string]*busy{}}
 	c := crew{
-		queue: contract.Queue, store: store, limits: &device.Limits{ConcurrentCleans: slots, Breaker: 3}, hosts: []string{p.Host},
+		queue: contract.Queue, store: store, limits: &device.Limits{ConcurrentCleans: slots,
+			Breaker: 3}, hosts: []string{p.Host},
 		steps: map[string]any{contract.ActivityDiscover: noDiscover, "zero": r.step, "verify": r.step},
 	}
 	if _, err := b.start(p, c); err != nil {
