@@ -58,7 +58,8 @@ func (b *bench) startPool(ctx context.Context, servers int) (*pool, error) {
 	user := p.rack.Config().Users[0]
 	ca, file := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "oneview.yaml")
 	text := fmt.Sprintf(
-		"appliances: {%s: {url: 'https://%s', username: %s, password: %q, ca: %s, periodic_check_interval: 0, page_size: %d}}",
+		"appliances: {%s: {url: 'https://%s', username: %s, password: %q, ca: %s, periodic_check_interval: 0, "+
+			"page_size: %d}}",
 		benchRack, listener.Addr(), user.Name, user.Password, ca, poolPageSize)
 	if err := errors.Join(os.WriteFile(ca, authority, 0o600), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 		return nil, err
