@@ -177,7 +177,7 @@ soak: ## random walks (WALKS, 5000), STATES of the explorer (20 million), every 
 	go test -count=1 -timeout 20m -parallel 1 -run '$(LONG)' $(E2E)
 	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
 	BURNISH_EXPLORE_STATES=$(STATES) go test ./internal/testkit/explorer -run '^TestExploreEverything' -count=1 -timeout 2h -v
-	BURNISH_KILLS=all go test ./internal/testkit/e2e -run '^Test(KillAtEveryRequestToABMC|KillAtEveryWrite|RandomChaosOverPlacement)$$' -count=1 -timeout 6h -v
+	BURNISH_KILLS=all go test ./internal/testkit/e2e -run '^Test(Kill|Random)' -count=1 -timeout 6h -v
 	BURNISH_MUTATIONS=all go test -race $(MUTANTS) -count=1 -timeout 2h
 	@for package in $(PARSERS); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \

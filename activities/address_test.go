@@ -13,7 +13,6 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	sdkclient "go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
 
 	"burnish/internal/device"
@@ -66,9 +65,8 @@ func (s *leaseServer) describe(_ context.Context, id, _ string) (*workflowservic
 	defer s.mu.Unlock()
 	info := &workflowpb.WorkflowExecutionInfo{Status: isRunning}
 	if holder, held := s.holders[id]; held {
-		p, err := converter.GetDefaultDataConverter().ToPayload(holder)
-		require.NoError(s.t, err)
-		info.Execution, info.Memo = &commonpb.WorkflowExecution{RunId: "of " + holder}, &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoInstance: p}}
+		info.Execution = &commonpb.WorkflowExecution{RunId: "of " + holder}
+		info.Memo = &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoInstance: payload(s.t, holder)}}
 	} else if info.Status = s.instances[id]; info.Status == 0 {
 		return nil, serviceerror.NewNotFound("no such workflow")
 	}

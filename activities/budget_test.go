@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/temporal"
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
@@ -252,19 +251,6 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		back()
 		_, err = next.wait(t)
 		requireNotInterrupted(t, err)
-	})
-	inBubble(t, "a canceled attempt waits for the hang", func(t *testing.T) {
-		s := newTestHost(t)
-		back := hangsAt(t, s, steps.Chunk)
-		server, in := first(t), s.input("zero")
-		r := s.start(server, in)
-		pass(time.Second)
-		server.end(temporal.NewCanceledError())
-		pass(5 * time.Minute)
-		require.False(t, r.over(), "it answered before the last I/O returned")
-		back()
-		_, err := r.wait(t)
-		require.True(t, temporal.IsCanceledError(err), "%v", err)
 	})
 }
 

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/testsuite"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -20,16 +18,7 @@ func TestCandidatesInPages(t *testing.T) {
 	for _, name := range []string{"h1_0000:04:00.0", "h1_0000:02:00.0", "h1_0000:03:00.0", ""} {
 		s.sights(name, device.OwnerNova, device.Inventory{Total: 1, Reserved: 1, Used: 1})
 	}
-	ask := func(in contract.CandidatesInput) contract.Candidates {
-		env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
-		env.RegisterActivityWithOptions(s.Candidates, activity.RegisterOptions{Name: contract.ActivityCandidates})
-		value, err := env.ExecuteActivity(contract.ActivityCandidates, in)
-		require.NoError(t, err)
-		var out contract.Candidates
-		require.NoError(t, value.Get(&out))
-		return out
-	}
-	page := ask(contract.CandidatesInput{Host: "H1", Limit: 2})
+	page := s.candidates(contract.CandidatesInput{Host: "H1", Limit: 2})
 	require.True(t, page.More)
 	require.Equal(t, []string{"h1_0000:04:00.0", "h1_0000:02:00.0", "h1_0000:03:00.0"}, s.read, "nothing of an enrolled device")
 	require.Equal(t, []contract.Candidate{
@@ -37,7 +26,7 @@ func TestCandidatesInPages(t *testing.T) {
 		{Name: "h1_0000:03:00.0", Host: "h1", Address: "0000:03:00.0", Reserved: 1, Total: 1, Used: 1, Provider: "nova-h1_0000:03:00.0"},
 	}, page.Devices)
 	s.read = nil
-	rest := ask(contract.CandidatesInput{After: page.Devices[1].Name})
+	rest := s.candidates(contract.CandidatesInput{After: page.Devices[1].Name})
 	require.False(t, rest.More)
 	require.Len(t, rest.Devices, 1)
 	require.Equal(t, []string{"h1_0000:04:00.0"}, s.read, "nothing of an earlier page")
@@ -64,12 +53,7 @@ func TestADeviceWithTwoOwnersIsReported(t *testing.T) {
 	require.Contains(t, out.Mismatches[0].What, "Nova has a provider for it too, nova-"+name+" with reserved=1 of 1, used=1")
 	require.Empty(t, s.hints, "the device reads its own provider, and that is in order")
 
-	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
-	env.RegisterActivityWithOptions(s.Candidates, activity.RegisterOptions{Name: contract.ActivityCandidates})
-	value, err := env.ExecuteActivity(contract.ActivityCandidates, contract.CandidatesInput{})
-	require.NoError(t, err)
-	var found contract.Candidates
-	require.NoError(t, value.Get(&found))
+	found := s.candidates(contract.CandidatesInput{})
 	require.Len(t, found.Devices, 1)
 	require.Equal(t, device.OwnerSelf, found.Devices[0].Enrolled)
 }

@@ -18,7 +18,7 @@ import (
 // F1
 func TestAnAttemptConfirmsWithTheServerBeforeItWrites(t *testing.T) {
 	t.Parallel()
-	inBubble(t, "once, while the device is made ready", func(t *testing.T) {
+	inBubble(t, "once, with a heartbeat", func(t *testing.T) {
 		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		before := len(s.disk.history())
@@ -44,23 +44,6 @@ func TestAnAttemptConfirmsWithTheServerBeforeItWrites(t *testing.T) {
 		beat.BudgetEnds, beat.ProgressAt = time.Time{}, time.Time{}
 		beat.Waiting = "" // a child that another test forks holds the fence until its exec
 		require.Equal(t, []any{contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize}}, []any{beat}, "the confirmation is a heartbeat")
-	})
-	inBubble(t, "an answer that is old when the device is ready does not count", func(t *testing.T) {
-		s := newTestHost(t)
-		began := time.Now()
-		s.hardware.Clock = func() time.Duration { return time.Since(began) }
-		asked := 0
-		s.hardware.Confirm = func(context.Context, []byte, ...any) error { asked++; return nil }
-		s.disk.intercept(func(call string, _ int64, _ context.Context) error {
-			if call == "open" {
-				<-time.After(11 * time.Second)
-			}
-			return nil
-		})
-		_, err := s.run(first(t), s.input("zero"))
-		require.NoError(t, err)
-		require.Equal(t, 2, asked)
-		require.Equal(t, 11*time.Second, time.Since(began), "it asks again at once")
 	})
 	for name, answer := range map[string]error{
 		"the server no longer knows the attempt": serviceerror.NewNotFound("the attempt timed out"),

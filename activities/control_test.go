@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
 	"burnish/activities"
@@ -80,288 +79,105 @@ func (s *inventoryFixture) call(attempt int32, name string, in contract.Reservat
 
 func (s *inventoryFixture) callOver(store inventory.Store, attempt int32, name string, in contract.ReservationRequest) (device.Inventory, error) {
 	control := &activities.Control{Store: store}
-	env := again(s.t, attempt).env()
-	env.RegisterActivityWithOptions(map[string]any{
+	do := map[string]any{
 		contract.ActivityEnsureProvider: control.EnsureProvider, contract.ActivityReserveForBind: control.ReserveForBind,
 		contract.ActivityReadReservation: control.ReadReservation, contract.ActivityEnsureReserved: control.EnsureReserved, contract.ActivityUnreserve: control.Unreserve,
 		contract.ActivityDeleteProvider: control.DeleteProvider,
-	}[name], activity.RegisterOptions{Name: name})
-	value, err := env.ExecuteActivity(name, in)
-	if err != nil {
-		return device.Inventory{}, err
-	}
-	var stock device.Inventory
-	return stock, value.Get(&stock)
-}
-
-// points are the moments before and after each of so many calls.
-func points(calls int) []inventorytest.Point {
-	var all []inventorytest.Point
-	for i := range calls {
-		all = append(all, inventorytest.BeforeCall(i+1), inventorytest.AfterCall(i+1))
-	}
-	return all
+	}[name]
+	return execute[device.Inventory](again(s.t, attempt), name, do, in)
 }
 
 // writes counts the writes that reached the store.
 func (s *inventoryFixture) writes() int64 { return s.now().Generation - s.generation }
 
-func TestReserveForBindAcceptsItsOwnEarlierWrite(t *testing.T) {
+// The rules themselves are proved in package inventory. Here is what an attempt brings to them:
+// each earlier one may have written once.
+//
+// F4
+func TestAnAttemptKnowsWhatEarlierOnesMayHaveWritten(t *testing.T) {
 	t.Parallel()
-	for _, expect := range []bool{true, false} {
-		for _, p := range points(4) {
-			t.Run(fmt.Sprintf("%s, expecting %v", p, expect), func(t *testing.T) {
-				s := newInventoryFixture(t, 0)
-				in := s.stock
-				if expect {
-					in = s.expecting()
-				}
-				_, _, err := s.call(1, contract.ActivityReserveForBind, in, p)
-				requireFault(t, err, device.CodeInventoryUnavailable, true)
-				stock, requests, err := s.call(2, contract.ActivityReserveForBind, in)
-				require.NoError(t, err)
-				require.Equal(t, device.Inventory{Generation: s.generation + 1, Total: 1, Reserved: 1}, stock)
-				require.EqualValues(t, 1, s.writes(), "one burn is one write, although an answer was lost")
-				if p == inventorytest.AfterCall(3) || p == inventorytest.BeforeCall(4) || p == inventorytest.AfterCall(4) {
-					require.Len(t, requests, 2, "it found its own write and wrote again")
-				}
-			})
-		}
-	}
-	t.Run("a second time", func(t *testing.T) {
-		s := newInventoryFixture(t, 0)
-		for attempt := int32(1); attempt <= 3; attempt++ {
-			_, _, err := s.call(attempt, contract.ActivityReserveForBind, s.expecting(), inventorytest.After(inventorytest.PutReserved, 1), inventorytest.Before(inventorytest.Stock, 1+int(attempt)%2))
-			if attempt < 3 {
-				requireFault(t, err, device.CodeInventoryUnavailable, true)
-			}
-		}
-		stock, _, err := s.call(4, contract.ActivityReserveForBind, s.expecting())
-		require.NoError(t, err)
-		require.Equal(t, s.generation+1, stock.Generation)
-	})
-}
-
-func TestReserveForBindRejectsAnothersWrite(t *testing.T) {
-	t.Parallel()
+	const bind, reserve = contract.ActivityReserveForBind, contract.ActivityEnsureReserved
 	for _, c := range []struct {
 		name    string
 		attempt int32
-		others  func(*inventoryFixture)
-		code    device.Code
-	}{
-		{"burned before the first attempt", 1, func(s *inventoryFixture) { s.others(1) }, device.CodeAlreadyBurned},
-		{"given back and burned", 1, func(s *inventoryFixture) { s.others(1, 0, 1) }, device.CodeAlreadyBurned},
-		{"more than one write past what is known", 2, func(s *inventoryFixture) { s.others(1, 1) }, device.CodeInventoryGenerationAhead},
-		{"our write, then given back and burned", 2, func(s *inventoryFixture) { s.others(1, 0, 1) }, device.CodeInventoryGenerationAhead},
-		{"our write, then given back", 2, func(s *inventoryFixture) { s.others(1, 0) }, device.CodeInventoryGenerationAhead},
-		{"written since", 1, func(s *inventoryFixture) { s.others(0) }, device.CodeInventoryGenerationAhead},
-		{"in use", 1, func(s *inventoryFixture) { require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm")) }, device.CodeInUse},
-		{"in use, second attempt", 2, func(s *inventoryFixture) { require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm")) }, device.CodeInUse},
-		{"used and freed meanwhile", 2, func(s *inventoryFixture) {
-			require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
-			require.NoError(t, s.store.UnsafeDeallocate(t.Context(), s.stock.UUID, "vm"))
-		}, device.CodeInventoryGenerationAhead},
-		{"no provider", 1, func(s *inventoryFixture) { require.NoError(t, s.store.Delete(t.Context(), s.stock.UUID)) }, device.CodeNoProvider},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := newInventoryFixture(t, 0)
-			c.others(s)
-			_, requests, err := s.call(c.attempt, contract.ActivityReserveForBind, s.expecting())
-			requireFault(t, err, c.code, false)
-			for _, r := range requests {
-				require.NotEqual(t, inventorytest.PutReserved, r.Kind, "it wrote what it refused")
-			}
-		})
-	}
-}
-
-// F4
-func TestEnsureReservedReservesAFreeProvider(t *testing.T) {
-	t.Parallel()
-	for _, p := range points(4) {
-		t.Run(p.String(), func(t *testing.T) {
-			s := newInventoryFixture(t, 0)
-			_, _, err := s.call(1, contract.ActivityEnsureReserved, s.expecting(), p)
-			requireFault(t, err, device.CodeInventoryUnavailable, true)
-			stock, _, err := s.call(2, contract.ActivityEnsureReserved, s.expecting())
-			require.NoError(t, err)
-			require.Equal(t, device.Inventory{Generation: s.now().Generation, Total: 1, Reserved: 1}, stock)
-			require.LessOrEqual(t, s.writes(), int64(2))
-		})
-	}
-	t.Run("each attempt may have written once", func(t *testing.T) {
-		s := newInventoryFixture(t, 0)
-		for attempt := int32(1); attempt <= 5; attempt++ {
-			_, _, err := s.call(attempt, contract.ActivityEnsureReserved, s.expecting(), inventorytest.After(inventorytest.PutReserved, 1))
-			requireFault(t, err, device.CodeInventoryUnavailable, true)
-		}
-		require.EqualValues(t, 5, s.writes())
-		stock, _, err := s.call(6, contract.ActivityEnsureReserved, s.expecting())
-		require.NoError(t, err)
-		require.Equal(t, s.generation+6, stock.Generation)
-	})
-	for _, c := range []struct {
-		attempt int32
 		others  []int
-		newer   bool
+		code    device.Code // none: it succeeds
 	}{
-		{attempt: 1}, {attempt: 1, others: []int{0}, newer: true},
-		{attempt: 2, others: []int{1}}, {attempt: 2, others: []int{1, 0}, newer: true},
-		{attempt: 3, others: []int{1, 0}}, {attempt: 3, others: []int{1, 0, 1}, newer: true},
+		{bind, 1, []int{1}, device.CodeAlreadyBurned},
+		{bind, 2, []int{1}, ""},
+		{bind, 2, []int{1, 1}, device.CodeInventoryGenerationAhead},
+		{bind, 1, []int{0}, device.CodeInventoryGenerationAhead},
+		{reserve, 1, nil, ""}, {reserve, 1, []int{0}, device.CodeInventoryGenerationAhead},
+		{reserve, 2, []int{1}, ""}, {reserve, 2, []int{1, 0}, device.CodeInventoryGenerationAhead},
+		{reserve, 3, []int{1, 0}, ""}, {reserve, 3, []int{1, 0, 1}, device.CodeInventoryGenerationAhead},
 	} {
-		t.Run(fmt.Sprintf("attempt %d after %d writes", c.attempt, len(c.others)), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s, attempt %d after %v", c.name, c.attempt, c.others), func(t *testing.T) {
 			s := newInventoryFixture(t, 0)
 			s.others(c.others...)
 			before := s.now()
-			_, _, err := s.call(c.attempt, contract.ActivityEnsureReserved, s.expecting())
-			if !c.newer {
+			stock, _, err := s.call(c.attempt, c.name, s.expecting())
+			if c.code == "" {
 				require.NoError(t, err)
+				require.True(t, stock.Burned())
 				return
 			}
-			refusal := requireFault(t, err, device.CodeInventoryGenerationAhead, false)
-			require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
+			requireFault(t, err, c.code, false)
 			require.Equal(t, before, s.now(), "it wrote what it refused")
 		})
 	}
-	t.Run("generations that prove nothing are not compared", func(t *testing.T) {
+	t.Run("one burn is one write, although an answer was lost", func(t *testing.T) {
 		s := newInventoryFixture(t, 0)
-		s.others(0, 0, 0)
-		stock, _, err := s.call(1, contract.ActivityEnsureReserved, s.stock)
+		_, _, err := s.call(1, bind, s.expecting(), inventorytest.After(inventorytest.PutReserved, 1))
+		requireFault(t, err, device.CodeInventoryUnavailable, true)
+		stock, requests, err := s.call(2, bind, s.expecting())
 		require.NoError(t, err)
-		require.Equal(t, 1, stock.Reserved)
+		require.Equal(t, device.Inventory{Generation: s.generation + 1, Total: 1, Reserved: 1}, stock)
+		require.Len(t, requests, 2, "it found its own write and wrote again")
 	})
-	t.Run("a device in use is reserved, and the result says that it is in use", func(t *testing.T) {
-		s := newInventoryFixture(t, 0)
-		require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
-		stock, _, err := s.call(1, contract.ActivityEnsureReserved, s.stock)
-		require.NoError(t, err)
-		require.Equal(t, device.Inventory{Generation: s.generation + 2, Total: 1, Reserved: 1, Used: 1, Consumers: []string{"vm"}}, stock)
-	})
-}
-
-func TestReadReservation(t *testing.T) {
-	t.Parallel()
-	t.Run("it writes nothing", func(t *testing.T) {
-		s := newInventoryFixture(t, 0)
-		stock, requests, err := s.call(1, contract.ActivityReadReservation, s.expecting())
-		require.NoError(t, err)
-		require.Equal(t, device.Inventory{Generation: s.generation, Total: 1}, stock)
-		require.Len(t, requests, 2)
-		require.Zero(t, s.writes())
-	})
-	for _, p := range points(2) {
-		t.Run("one that fails "+p.String(), func(t *testing.T) {
-			s := newInventoryFixture(t, 0)
-			_, _, err := s.call(1, contract.ActivityReadReservation, s.stock, p)
-			requireFault(t, err, device.CodeInventoryUnavailable, true)
-			require.Zero(t, s.writes())
-		})
-	}
 }
 
 // F5
 func TestUnreserveWritesOnceWithTheGenerationGiven(t *testing.T) {
 	t.Parallel()
-	releasing := func(s *inventoryFixture) contract.ReservationRequest {
-		in := s.stock
-		in.Generation = s.generation
-		return in
-	}
-	t.Run("lowers", func(t *testing.T) {
-		s := newInventoryFixture(t, 1)
-		stock, requests, err := s.call(1, contract.ActivityUnreserve, releasing(s))
-		require.NoError(t, err)
-		require.Equal(t, device.Inventory{Generation: s.generation + 1, Total: 1}, stock)
-		require.Equal(t, []inventorytest.Request{
-			{Kind: inventorytest.PutReserved, UUID: s.stock.UUID, Generation: s.generation},
-			{Kind: inventorytest.Stock, UUID: s.stock.UUID},
-		}, requests, "it writes first, then reads back")
-	})
-	for _, p := range points(2) {
-		t.Run(p.String(), func(t *testing.T) {
-			s := newInventoryFixture(t, 1)
-			_, requests, err := s.call(1, contract.ActivityUnreserve, releasing(s), p)
-			requireFault(t, err, device.CodeInventoryUnavailable, true)
-			require.Equal(t, inventorytest.PutReserved, requests[0].Kind)
-			for _, r := range requests[1:] {
-				require.NotEqual(t, inventorytest.PutReserved, r.Kind, "it wrote twice")
-			}
-			if p == inventorytest.BeforeCall(1) {
-				require.True(t, s.now().Burned())
-			} else {
-				require.Zero(t, s.now().Reserved)
-			}
-			// A second attempt, in spite of MaximumAttempts 1, changes nothing more.
-			_, _, err = s.call(2, contract.ActivityUnreserve, releasing(s))
-			if p == inventorytest.BeforeCall(1) {
-				require.NoError(t, err)
-			} else {
-				requireFault(t, err, device.CodeConflict, true)
-			}
-			require.EqualValues(t, 1, s.writes())
-		})
-	}
-	for name, others := range map[string]func(*testing.T, *inventoryFixture){
-		"burned by another": func(_ *testing.T, s *inventoryFixture) { s.others(1) },
-		"used and freed": func(t *testing.T, s *inventoryFixture) {
-			s.others(0)
-			require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
-			require.NoError(t, s.store.UnsafeDeallocate(t.Context(), s.stock.UUID, "vm"))
-			s.others(1)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newInventoryFixture(t, 1)
-			others(t, s)
-			before := s.now()
-			_, _, err := s.call(1, contract.ActivityUnreserve, releasing(s))
-			requireFault(t, err, device.CodeConflict, true)
-			require.Equal(t, before, s.now(), "it lowered a later reservation")
-		})
-	}
+	s := newInventoryFixture(t, 1)
+	in := s.stock
+	in.Generation = s.generation
+	_, requests, err := s.call(1, contract.ActivityUnreserve, in, inventorytest.After(inventorytest.PutReserved, 1))
+	requireFault(t, err, device.CodeInventoryUnavailable, true)
+	require.Equal(t, inventorytest.PutReserved, requests[0].Kind, "it writes first")
+	require.Equal(t, s.generation, requests[0].Generation)
+	require.Zero(t, s.now().Reserved)
+	// A second attempt, in spite of MaximumAttempts 1, changes nothing more.
+	_, _, err = s.call(2, contract.ActivityUnreserve, in)
+	requireFault(t, err, device.CodeConflict, true)
+	require.EqualValues(t, 1, s.writes())
 }
 
-func TestEnsureAndDeleteProviderMayBeRepeated(t *testing.T) {
+func TestProvidersAreMadeReadAndDeleted(t *testing.T) {
 	t.Parallel()
-	for _, p := range points(5) {
-		t.Run("EnsureProvider "+p.String(), func(t *testing.T) {
-			s := newInventoryFixture(t, 1)
-			require.NoError(t, s.store.Delete(t.Context(), s.stock.UUID))
-			_, _, err := s.call(1, contract.ActivityEnsureProvider, s.stock, p)
-			requireFault(t, err, device.CodeInventoryUnavailable, true)
-			stock, _, err := s.call(2, contract.ActivityEnsureProvider, s.stock)
-			require.NoError(t, err)
-			require.Equal(t, 1, stock.Reserved)
-			require.True(t, s.now().Burned())
-		})
-	}
-	for _, p := range points(1) {
-		t.Run("DeleteProvider "+p.String(), func(t *testing.T) {
-			s := newInventoryFixture(t, 1)
-			_, _, err := s.call(1, contract.ActivityDeleteProvider, s.stock, p)
-			requireFault(t, err, device.CodeInventoryUnavailable, true)
-			for range 2 {
-				_, _, err = s.call(2, contract.ActivityDeleteProvider, s.stock)
-				require.NoError(t, err)
-			}
-			_, err = s.store.Reservation(t.Context(), s.stock.UUID)
-			inventorytest.RequireCode(t, device.CodeNoProvider, err)
-		})
-	}
-	t.Run("DeleteProvider in use", func(t *testing.T) {
-		s := newInventoryFixture(t, 0)
-		require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
-		_, _, err := s.call(1, contract.ActivityDeleteProvider, s.stock)
-		requireFault(t, err, device.CodeInUse, false)
-	})
-	t.Run("another's name", func(t *testing.T) {
-		s := newInventoryFixture(t, 1)
-		in := s.stock
-		in.UUID = contract.DeviceUUID("d2")
-		_, _, err := s.call(1, contract.ActivityEnsureProvider, in)
-		requireFault(t, err, device.CodeInventoryInvalid, false)
-	})
+	s := newInventoryFixture(t, 1)
+	require.NoError(t, s.store.Delete(t.Context(), s.stock.UUID))
+	_, _, err := s.call(1, contract.ActivityEnsureProvider, s.stock, inventorytest.AfterCall(1))
+	requireFault(t, err, device.CodeInventoryUnavailable, true)
+	made, _, err := s.call(2, contract.ActivityEnsureProvider, s.stock)
+	require.NoError(t, err)
+	require.True(t, made.Burned())
+	read, requests, err := s.call(1, contract.ActivityReadReservation, s.stock)
+	require.NoError(t, err)
+	require.Equal(t, made, read)
+	require.Len(t, requests, 2)
+
+	other := s.stock
+	other.UUID = contract.DeviceUUID("d2")
+	_, _, err = s.call(1, contract.ActivityEnsureProvider, other)
+	requireFault(t, err, device.CodeInventoryInvalid, false)
+
+	_, _, err = s.call(1, contract.ActivityDeleteProvider, s.stock, inventorytest.AfterCall(1))
+	requireFault(t, err, device.CodeInventoryUnavailable, true)
+	_, _, err = s.call(2, contract.ActivityDeleteProvider, s.stock)
+	require.NoError(t, err)
+	_, err = s.store.Reservation(t.Context(), s.stock.UUID)
+	inventorytest.RequireCode(t, device.CodeNoProvider, err)
 }
 
 func TestTheClassOfAFaultSaysWhetherTheServerRetries(t *testing.T) {
@@ -401,9 +217,7 @@ func TestTheClassOfAFaultSaysWhetherTheServerRetries(t *testing.T) {
 		server := first(t)
 		server.end(temporal.NewCanceledError())
 		control := &activities.Control{Store: s.store}
-		env := server.env()
-		env.RegisterActivityWithOptions(control.ReadReservation, activity.RegisterOptions{Name: contract.ActivityReadReservation})
-		_, err := env.ExecuteActivity(contract.ActivityReadReservation, s.stock)
+		_, err := execute[any](server, contract.ActivityReadReservation, control.ReadReservation, s.stock)
 		require.True(t, temporal.IsCanceledError(err), "%v", err)
 	})
 	t.Run("an update is refused by the same error", func(t *testing.T) {

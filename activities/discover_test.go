@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/activity"
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
@@ -18,21 +17,12 @@ import (
 
 func (s *testHost) discover(t *testing.T, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
 	t.Helper()
-	env := first(t).env()
-	env.RegisterActivityWithOptions(s.hardware.Discover, activity.RegisterOptions{Name: contract.ActivityDiscover})
-	value, err := env.ExecuteActivity(contract.ActivityDiscover, in)
-	if err != nil {
-		return contract.DiscoveryResult{}, err
-	}
-	var facts contract.DiscoveryResult
-	return facts, value.Get(&facts)
+	return execute[contract.DiscoveryResult](first(t), contract.ActivityDiscover, s.hardware.Discover, in)
 }
 
 func (s *testHost) forget(t *testing.T, name string) error {
 	t.Helper()
-	env := first(t).env()
-	env.RegisterActivityWithOptions(s.hardware.Forget, activity.RegisterOptions{Name: contract.ActivityForget})
-	_, err := env.ExecuteActivity(contract.ActivityForget, contract.DiscoverInput{Enrollment: s.enrollment(name)})
+	_, err := execute[any](first(t), contract.ActivityForget, s.hardware.Forget, contract.DiscoverInput{Enrollment: s.enrollment(name)})
 	return err
 }
 

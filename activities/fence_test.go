@@ -3,6 +3,7 @@ package activities_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -275,56 +276,45 @@ func TestFullDiskAtACheckpointIsTransient(t *testing.T) {
 	})
 }
 
-func TestAPanicIsAnErrorAndFreesTheDevice(t *testing.T) {
+func TestAnErrorOrAPanicOfAnyCallFreesTheDevice(t *testing.T) {
 	t.Parallel()
+	broken := &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: "medium error"}
 	for _, at := range []string{"open", "zero", "flush", "check", "close"} {
-		inBubble(t, at, func(t *testing.T) {
-			s := newTestHost(t)
-			s.hardware.Slots = host.NewFairSemaphore(1)
-			s.disk.intercept(func(call string, _ int64, _ context.Context) error {
-				if call == at {
-					panic("a mistake in a driver")
+		for _, panics := range []bool{false, true} {
+			inBubble(t, fmt.Sprintf("%s, panics %v", at, panics), func(t *testing.T) {
+				s := newTestHost(t)
+				s.hardware.Slots = host.NewFairSemaphore(1)
+				s.disk.intercept(func(call string, _ int64, _ context.Context) error {
+					if call != at {
+						return nil
+					}
+					if panics {
+						panic("a mistake in a driver")
+					}
+					return broken
+				})
+				_, err := s.run(first(t), s.input("zero"))
+				if panics {
+					require.Contains(t, requireFault(t, err, device.CodeInternal, true).Fault.Message, "a mistake in a driver")
+				} else {
+					refusal := requireFault(t, err, device.CodeIO, false)
+					require.Equal(t, "d1", refusal.Device)
+					require.EqualValues(t, 1, refusal.Attempt, "the history says in which attempt, and how far it was")
+					require.Equal(t, s.entry().Offset, refusal.Progress.Offset)
+					require.False(t, s.entry().Done)
 				}
-				return nil
-			})
-			_, err := s.run(first(t), s.input("zero"))
-			refusal := requireFault(t, err, device.CodeInternal, true)
-			require.Contains(t, refusal.Fault.Message, "a mistake in a driver")
-			s.disk.intercept(nil)
-			require.NoError(t, freed(s, "S1"))
-			s.disk.mu.Lock()
-			s.disk.handles = 0 // a Close that panicked left one
-			s.disk.mu.Unlock()
-			in := s.input("zero")
-			in.Settings.OnInterrupt = device.InterruptError
-			_, err = s.run(again(t, 2), in)
-			require.NoError(t, err, "the slot or the fence was kept, or a crash was seen")
-		})
-	}
-}
-
-func TestAnErrorOfAnyCallFreesTheDevice(t *testing.T) {
-	t.Parallel()
-	for _, at := range []string{"open", "zero", "flush", "check", "close"} {
-		inBubble(t, at, func(t *testing.T) {
-			s := newTestHost(t)
-			s.hardware.Slots = host.NewFairSemaphore(1)
-			s.disk.intercept(func(call string, _ int64, _ context.Context) error {
-				if call == at {
-					return &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: "medium error"}
+				s.disk.intercept(nil)
+				require.NoError(t, freed(s, "S1"))
+				s.disk.mu.Lock()
+				s.disk.handles = 0 // a Close that panicked left one
+				s.disk.mu.Unlock()
+				in, next := s.input("zero"), again(t, 2)
+				if in.Settings.OnInterrupt = device.InterruptError; !panics {
+					in.Seq, next = 2, first(t)
 				}
-				return nil
+				_, err = s.run(next, in)
+				require.NoError(t, err, "the slot or the fence was kept, or a crash was seen")
 			})
-			_, err := s.run(first(t), s.input("zero"))
-			refusal := requireFault(t, err, device.CodeIO, false)
-			require.Equal(t, "d1", refusal.Device)
-			require.False(t, s.entry().Done)
-			require.NoError(t, freed(s, "S1"))
-			s.disk.intercept(nil)
-			in := s.input("zero")
-			in.Seq = 2
-			_, err = s.run(first(t), in)
-			require.NoError(t, err)
-		})
+		}
 	}
 }

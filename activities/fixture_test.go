@@ -123,14 +123,23 @@ func (s *testHost) journaled() string {
 
 // fenced fails if the fence of a serial is free.
 func (s *testHost) fenced(serial string) error {
-	f, err := s.host.TryFence(serial)
+	f, err := s.tryFence(serial)
 	if err == nil {
 		return errors.Join(errors.New("the fence of "+serial+" is free"), f.Close())
 	}
-	if fault, ok := device.AsFault(err); ok && fault.Code == device.CodeFenceHeld {
+	if errors.Is(err, errFenceHeld) {
 		return nil
 	}
 	return err
+}
+
+var errFenceHeld = errors.New("the fence is held")
+
+// tryFence takes a fence without waiting.
+func (s *testHost) tryFence(serial string) (*host.Fence, error) {
+	ctx, cancel := context.WithCancelCause(s.t.Context())
+	defer cancel(nil)
+	return s.host.Fence(ctx, serial, func(string) { cancel(errFenceHeld) })
 }
 
 func (s *testHost) lockFile(serial string) string { return filepath.Join(s.host.Dir(), "lock", serial) }
@@ -273,14 +282,7 @@ func (s *testHost) run(server *server, in contract.StepInput) (contract.StepAnsw
 	if i < 0 {
 		return contract.StepAnswer{}, errors.New("no step " + in.Step)
 	}
-	env := server.env()
-	env.RegisterActivityWithOptions(s.hardware.Step(s.hardware.Steps[i]), activity.RegisterOptions{Name: in.Step})
-	value, err := env.ExecuteActivity(in.Step, in)
-	if err != nil {
-		return contract.StepAnswer{}, err
-	}
-	var result contract.StepAnswer
-	return result, value.Get(&result)
+	return execute[contract.StepAnswer](server, in.Step, s.hardware.Step(s.hardware.Steps[i]), in)
 }
 
 // running is one attempt in a goroutine of its own.

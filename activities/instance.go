@@ -40,27 +40,26 @@ func (s *Instances) Activities() map[string]any {
 // whose answer was lost. Nothing is written to the inventory. A second run gets the same
 // answers. Retried: until each device has granted or refused.
 func (s *Instances) ClaimDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
-	return s.askAll(ctx, in, contract.UpdateClaim, func(ctx context.Context, d contract.DeviceCall) (contract.BindResult, error) {
+	return s.askAll(ctx, in, contract.VerbClaim.Update(), func(ctx context.Context, d contract.DeviceCall) (contract.Result, error) {
 		claim := bindInput(in, d)
 		claim.Deadline = in.Deadline.UTC().Format(time.RFC3339)
-		return s.Client.Claim(ctx, d.Name, claim)
+		return s.Client.Send(ctx, d.Name, contract.VerbClaim, claim)
 	})
 }
 
 // BurnDevices burns devices that the instance has claimed. A second run joins the burns of the
 // first one, and gets their answers. Retried: until each device is bound or has refused.
 func (s *Instances) BurnDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
-	return s.askAll(ctx, in, contract.UpdateBurn, func(ctx context.Context, d contract.DeviceCall) (contract.BindResult, error) {
-		return s.Client.Burn(ctx, d.Name, bindInput(in, d))
+	return s.askAll(ctx, in, contract.VerbBurn.Update(), func(ctx context.Context, d contract.DeviceCall) (contract.Result, error) {
+		return s.Client.Send(ctx, d.Name, contract.VerbBurn, bindInput(in, d))
 	})
 }
 
 // UnclaimDevices ends the claims of this instance and request whose burn has not begun; any
 // other claim stays. A second run finds none. Retried: until each device has answered.
 func (s *Instances) UnclaimDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
-	return s.askAll(ctx, in, contract.UpdateUnclaim, func(ctx context.Context, d contract.DeviceCall) (contract.BindResult, error) {
-		result, err := s.Client.Unclaim(ctx, d.Name, bindInput(in, d))
-		return contract.BindResult{Device: result.Device, Already: result.Already}, err
+	return s.askAll(ctx, in, contract.VerbUnclaim.Update(), func(ctx context.Context, d contract.DeviceCall) (contract.Result, error) {
+		return s.Client.Send(ctx, d.Name, contract.VerbUnclaim, bindInput(in, d))
 	})
 }
 
@@ -70,8 +69,8 @@ func (s *Instances) UnclaimDevices(ctx context.Context, in contract.DevicesCall)
 //
 // SAFETY F38
 func (s *Instances) UnbindDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
-	return s.askAll(ctx, in, contract.UpdateUnbind, func(ctx context.Context, d contract.DeviceCall) (contract.BindResult, error) {
-		result, err := s.Client.Unbind(ctx, d.Name, contract.UnbindInput{Instance: in.Instance, ByInstance: true, Reason: in.Reason, Caller: in.Caller})
+	return s.askAll(ctx, in, contract.VerbUnbind.Update(), func(ctx context.Context, d contract.DeviceCall) (contract.Result, error) {
+		result, err := s.Client.Send(ctx, d.Name, contract.VerbUnbind, contract.UnbindInput{Instance: in.Instance, ByInstance: true, Reason: in.Reason, Caller: in.Caller})
 		switch refusal, ok := contract.RefusalOf(err); {
 		case client.NotFound(err), ok && refusal.Fault.Code == device.CodeNotFound: // or its run has just begun
 			err = s.unboundByRecord(ctx, d.Name, in.Instance)
@@ -79,7 +78,7 @@ func (s *Instances) UnbindDevices(ctx context.Context, in contract.DevicesCall) 
 			// The inventory's record may give it back to the instance.
 			err = fmt.Errorf("it is not known yet who has it: %s", refusal.Fault.Message)
 		}
-		return contract.BindResult{Device: result.Device, Already: result.Already}, err
+		return result, err
 	})
 }
 
@@ -144,9 +143,9 @@ func (s *Instances) AskInstance(ctx context.Context, in contract.InstanceQuestio
 // RebuildDevices asks each device to stay bound while its instance is rebuilt (S0.18). A second
 // run changes nothing. Retried: until each device has answered.
 func (s *Instances) RebuildDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
-	return s.askAll(ctx, in, contract.UpdateRebuild, func(ctx context.Context, d contract.DeviceCall) (contract.BindResult, error) {
-		result, err := s.Client.Rebuild(ctx, d.Name, contract.UnbindInput{Instance: in.Instance, Reason: in.Reason, Caller: in.Caller})
-		return contract.BindResult{Device: result.Device, Binding: result.Device.Binding, Already: result.Already}, err
+	return s.askAll(ctx, in, contract.VerbRebuild.Update(), func(ctx context.Context, d contract.DeviceCall) (contract.Result, error) {
+		result, err := s.Client.Send(ctx, d.Name, contract.VerbRebuild, contract.UnbindInput{Instance: in.Instance, Reason: in.Reason, Caller: in.Caller})
+		return contract.Result{Device: result.Device, Binding: result.Device.Binding, Already: result.Already}, err
 	})
 }
 
@@ -160,7 +159,7 @@ const askTimeout = time.Minute
 
 // askAll asks all devices at once, each by one update whose ID is the same in each attempt.
 // It answers only if each device has.
-func (s *Instances) askAll(ctx context.Context, in contract.DevicesCall, verb string, ask func(context.Context, contract.DeviceCall) (contract.BindResult, error)) (contract.DevicesAnswer, error) {
+func (s *Instances) askAll(ctx context.Context, in contract.DevicesCall, verb string, ask func(context.Context, contract.DeviceCall) (contract.Result, error)) (contract.DevicesAnswer, error) {
 	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx) })()
 	answer := contract.DevicesAnswer{Outcomes: make([]contract.DeviceOutcome, len(in.Devices))}
 	numbers := make([]int, len(in.Devices))
@@ -176,13 +175,13 @@ func (s *Instances) askAll(ctx context.Context, in contract.DevicesCall, verb st
 		if err == nil {
 			*out = contract.DeviceOutcome{Device: held(result.Device), State: result.Device.DeviceState, Already: result.Already}
 			out.Device.Binding = result.Binding
-			if verb == contract.UpdateUnbind && len(in.Devices) == 1 {
+			if verb == contract.VerbUnbind.Update() && len(in.Devices) == 1 {
 				out.Status = &result.Device
 			}
 			return nil
 		}
 		refusal, definite := definiteRefusal(err)
-		if client.Ended(err) && (verb == contract.UpdateClaim || verb == contract.UpdateUnclaim) {
+		if client.Ended(err) && (verb == contract.VerbClaim.Update() || verb == contract.VerbUnclaim.Update()) {
 			refusal, definite = noSuchDevice(), true // a claim ends with its run, and wrote nothing
 		}
 		if !definite {

@@ -10,16 +10,13 @@ import (
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
-	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/activity"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"burnish/activities"
@@ -46,17 +43,16 @@ type askedDevices struct {
 	awaited int
 }
 
-func newAskedDevices(answers map[string][]any) *askedDevices {
+func newAskedDevices(t testing.TB, answers map[string][]any) *askedDevices {
 	s := &askedDevices{Client: &mocks.Client{}, answers: answers, runs: map[string]enumspb.WorkflowExecutionStatus{}}
 	s.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(func(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 		if s.runs[id] == 0 {
 			return nil, serviceerror.NewNotFound("no such workflow")
 		}
 		run := described(s.runs[id])
-		state, err := converter.GetDefaultDataConverter().ToPayload(device.Allocated)
-		run.WorkflowExecutionInfo.SearchAttributes = &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{contract.AttrState.GetName(): state}}
+		run.WorkflowExecutionInfo.SearchAttributes = attributes(t, contract.AttrState, device.Allocated)
 		run.WorkflowExecutionInfo.CloseTime = timestamppb.Now()
-		return run, err
+		return run, nil
 	})
 	s.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(func(ctx context.Context, o sdkclient.UpdateWorkflowOptions) (sdkclient.WorkflowUpdateHandle, error) {
 		return s.update(ctx, o)
@@ -110,19 +106,12 @@ func ask(t *testing.T, s sdkclient.Client, name string, in any) (contract.Device
 // askWith is ask with an inventory.
 func askWith(t *testing.T, s sdkclient.Client, store inventory.Store, name string, in any) (contract.DevicesAnswer, error) {
 	t.Helper()
-	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
 	do := (&activities.Instances{Client: client.New(s), Store: store}).Activities()[name]
-	env.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
-	value, err := env.ExecuteActivity(name, in)
-	var answer contract.DevicesAnswer
-	if err == nil && value.HasValue() {
-		err = value.Get(&answer)
-	}
-	return answer, err
+	return execute[contract.DevicesAnswer](first(t), name, do, in)
 }
 
-func bound(name string, binding int) contract.BindResult {
-	return contract.BindResult{Binding: binding, Device: contract.DeviceStatus{Name: name, Type: "NVME", Hostname: "h1", Serial: "S-" + name, DeviceState: device.Allocated}}
+func bound(name string, binding int) contract.Result {
+	return contract.Result{Binding: binding, Device: contract.DeviceStatus{Name: name, Type: "NVME", Hostname: "h1", Serial: "S-" + name, DeviceState: device.Allocated}}
 }
 
 func refusedBy(name string, state device.State) error {
@@ -140,7 +129,7 @@ func call(names ...string) contract.DevicesCall {
 // Each device gives a definite answer: granted, refused, or that there is no such device. The
 // outcomes are in the order of the call, and each update names its instance, request and tag.
 func TestDevicesAreAskedForDefiniteAnswers(t *testing.T) {
-	s := newAskedDevices(map[string][]any{"device/d1": {bound("d1", 3)}, "device/d2": {refusedBy("d2", device.Cleaning)}})
+	s := newAskedDevices(t, map[string][]any{"device/d1": {bound("d1", 3)}, "device/d2": {refusedBy("d2", device.Cleaning)}})
 	s.meet, s.awaited = make(chan struct{}), 3 // all are asked at once
 	answer, err := ask(t, s, contract.ActivityBurnDevices, call("d1", "d2", "d3"))
 	require.NoError(t, err)
@@ -165,7 +154,7 @@ func TestDevicesWithoutAnAnswerAreAskedAgain(t *testing.T) {
 		"a busy server":   serviceerror.NewResourceExhausted(0, "busy"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newAskedDevices(map[string][]any{"device/d1": {bound("d1", 1)}, "device/d2": {lost, bound("d2", 1)}})
+			s := newAskedDevices(t, map[string][]any{"device/d1": {bound("d1", 1)}, "device/d2": {lost, bound("d2", 1)}})
 			answer, err := ask(t, s, contract.ActivityBurnDevices, call("d1", "d2"))
 			require.Error(t, err)
 			require.Empty(t, answer.Outcomes)
@@ -188,7 +177,7 @@ func TestDevicesWithoutAnAnswerAreAskedAgain(t *testing.T) {
 // A device of which it is not known who has it may turn out to be the instance's: its refusal
 // to be unbound is no answer. Any other state's is.
 func TestUnbindWaitsUntilItIsKnownWhoHasTheDevice(t *testing.T) {
-	s := newAskedDevices(map[string][]any{"device/d1": {refusedBy("d1", device.Unknown), contract.Result{Device: contract.DeviceStatus{Name: "d1"}}}, "device/d2": {refusedBy("d2", device.Retired)}})
+	s := newAskedDevices(t, map[string][]any{"device/d1": {refusedBy("d1", device.Unknown), contract.Result{Device: contract.DeviceStatus{Name: "d1"}}}, "device/d2": {refusedBy("d2", device.Retired)}})
 	_, err := ask(t, s, contract.ActivityUnbindDevices, call("d1", "d2"))
 	require.ErrorContains(t, err, "not known yet who has it")
 	answer, err := ask(t, s, contract.ActivityUnbindDevices, call("d1", "d2"))
@@ -205,7 +194,7 @@ func TestUnbindWaitsUntilItIsKnownWhoHasTheDevice(t *testing.T) {
 func TestDeviceWhoseRunEndedIsAskedAgain(t *testing.T) {
 	ended := temporal.NewApplicationError("Workflow Update failed because the Workflow completed before the Update completed.", "AcceptedUpdateCompletedWorkflow")
 	gone := serviceerror.NewNotFound("workflow execution already completed")
-	s := newAskedDevices(map[string][]any{"device/d1": {ended, bound("d1", 1)}, "device/d2": {gone, bound("d2", 1)}})
+	s := newAskedDevices(t, map[string][]any{"device/d1": {ended, bound("d1", 1)}, "device/d2": {gone, bound("d2", 1)}})
 	s.runs["device/d2"] = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
 	_, err := ask(t, s, contract.ActivityBurnDevices, call("d1", "d2"))
 	require.Regexp(t, "d[12]: its workflow ended before it had answered", err)
@@ -213,7 +202,7 @@ func TestDeviceWhoseRunEndedIsAskedAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 1}, []int{answer.Outcomes[0].Device.Binding, answer.Outcomes[1].Device.Binding})
 
-	s = newAskedDevices(map[string][]any{"device/d1": {ended}, "device/d2": {gone}})
+	s = newAskedDevices(t, map[string][]any{"device/d1": {ended}, "device/d2": {gone}})
 	s.runs["device/d2"] = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
 	answer, err = ask(t, s, contract.ActivityClaimDevices, call("d1", "d2"))
 	require.NoError(t, err)
@@ -264,7 +253,7 @@ func TestUnbindOfADeviceWithoutAWorkflowIsAnsweredByTheRecord(t *testing.T) {
 				if tt.consumer != "" {
 					require.NoError(t, store.UnsafeAllocate(t.Context(), id, tt.consumer))
 				}
-				answer, err := askWith(t, newAskedDevices(map[string][]any{"device/d1": answers}), store, contract.ActivityUnbindDevices, call("d1"))
+				answer, err := askWith(t, newAskedDevices(t, map[string][]any{"device/d1": answers}), store, contract.ActivityUnbindDevices, call("d1"))
 				if tt.waits != "" {
 					require.ErrorContains(t, err, "d1: it has no workflow, and the inventory "+tt.waits)
 					refusal, ok := contract.RefusalOf(err)
@@ -281,12 +270,12 @@ func TestUnbindOfADeviceWithoutAWorkflowIsAnsweredByTheRecord(t *testing.T) {
 	dir := t.TempDir()
 	store, err := file.New(dir)
 	require.NoError(t, err)
-	s := newAskedDevices(nil)
+	s := newAskedDevices(t, nil)
 	s.runs["device/d1"] = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
 	_, err = askWith(t, s, store, contract.ActivityUnbindDevices, call("d1"))
 	require.ErrorContains(t, err, "its workflow ended before it had answered")
 	require.NoError(t, os.RemoveAll(dir))
-	_, err = askWith(t, newAskedDevices(nil), store, contract.ActivityUnbindDevices, call("d1"))
+	_, err = askWith(t, newAskedDevices(t, nil), store, contract.ActivityUnbindDevices, call("d1"))
 	require.ErrorContains(t, err, "the inventory does not say who has it")
 }
 
@@ -301,7 +290,7 @@ func TestActsOfAnInstanceNameThePerson(t *testing.T) {
 			if name == contract.ActivityClaimDevices || name == contract.ActivityBurnDevices {
 				result = bound("d1", 1)
 			}
-			s := newAskedDevices(map[string][]any{"device/d1": {result}})
+			s := newAskedDevices(t, map[string][]any{"device/d1": {result}})
 			in := call("d1")
 			in.Caller, in.Reason = contract.Caller{By: "ann (42)", From: "192.0.2.7"}, "a demo"
 			_, err := ask(t, s, name, in)

@@ -42,14 +42,6 @@ type lease struct {
 	// that counts while the machine is suspended.
 	acknowledged time.Duration
 	asked        bool
-	// answer is the first one, which begin asked for; nil: none is under way.
-	answer chan acknowledgement
-}
-
-// acknowledgement is the server's answer to a request that was sent at a time.
-type acknowledgement struct {
-	sent time.Duration
-	err  error
 }
 
 // newLease is the lease of a step, or of a change of the power.
@@ -63,18 +55,6 @@ func (a *attempt) newLease(ctx context.Context) *lease {
 		l.acknowledged, l.asked = a.before.acknowledged, a.before.asked
 	}
 	return l
-}
-
-// begin asks the server for the first time, while the device is made ready: check waits for the
-// answer, whose age counts from now.
-func (l *lease) begin(ctx context.Context) {
-	now, err := l.now()
-	if l.confirm == nil || l.asked || err != nil { // check reads the clock too
-		return
-	}
-	answer := make(chan acknowledgement, 1)
-	l.answer = answer
-	go func() { answer <- acknowledgement{sent: now, err: l.ask(ctx)} }()
 }
 
 // timeout is that of the attempt's heartbeats.
@@ -113,13 +93,7 @@ func (l *lease) check(ctx context.Context) error {
 		if l.asked && now-l.acknowledged <= timeout/3 {
 			return nil
 		}
-		begun := l.answer != nil
-		if begun {
-			first := <-l.answer
-			now, err, l.answer = first.sent, first.err, nil
-		} else {
-			err = l.ask(ctx)
-		}
+		err = l.ask(ctx)
 		answered, clockErr := l.now()
 		if clockErr != nil {
 			return clockErr
@@ -129,9 +103,6 @@ func (l *lease) check(ctx context.Context) error {
 			// Frozen while it asked: the answer may be as old as the question.
 			if answered-now <= timeout/3 {
 				return nil
-			}
-			if begun { // the device took long to open
-				continue
 			}
 			err = errors.New("its answer came too late")
 		}

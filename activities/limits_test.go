@@ -8,12 +8,9 @@ import (
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
-	commonpb "go.temporal.io/api/common/v1"
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
 
 	"burnish/activities"
@@ -32,25 +29,21 @@ type fleetServer struct {
 
 func infoOf(t *testing.T, name string, state device.State) *workflowpb.WorkflowExecutionInfo {
 	t.Helper()
-	p, err := converter.GetDefaultDataConverter().ToPayload(string(state))
-	require.NoError(t, err)
-	return &workflowpb.WorkflowExecutionInfo{
-		Execution: &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(name), RunId: "r"}, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
-		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{contract.AttrState.GetName(): p}},
-	}
+	run := deviceRun(name, attributes(t, contract.AttrState, state), nil)
+	run.Execution.RunId = "r"
+	return run
 }
 
 func newFleetServer(t *testing.T) *fleetServer {
 	s := &fleetServer{Client: &mocks.Client{}, listed: map[string]device.State{}, real: map[string]device.State{}}
-	s.On("ListWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, in *workflowservice.ListWorkflowExecutionsRequest) *workflowservice.ListWorkflowExecutionsResponse {
-		page := &workflowservice.ListWorkflowExecutionsResponse{}
+	lists(s.Client, func(query string, _ []byte) (runs []*workflowpb.WorkflowExecutionInfo, _ []byte, _ error) {
 		for name, state := range s.listed {
-			if strings.Contains(in.GetQuery(), "'"+string(state)+"'") {
-				page.Executions = append(page.Executions, infoOf(t, name, state))
+			if strings.Contains(query, "'"+string(state)+"'") {
+				runs = append(runs, infoOf(t, name, state))
 			}
 		}
-		return page
-	}, nil)
+		return runs, nil, nil
+	})
 	s.On("CountWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.CountWorkflowExecutionsResponse{Count: 50}, nil)
 	for _, name := range []string{"d1", "d2", "d3", "d4"} {
 		s.On("DescribeWorkflowExecution", mock.Anything, contract.WorkflowID(name), "").Return(

@@ -1,7 +1,6 @@
 package activities_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/mock"
@@ -17,18 +16,9 @@ import (
 	"burnish/workflows/contract"
 )
 
-func payload(t *testing.T, value any) *commonpb.Payload {
-	t.Helper()
-	text, err := json.Marshal(value)
-	require.NoError(t, err)
-	return &commonpb.Payload{Metadata: map[string][]byte{"encoding": []byte("json/plain")}, Data: text}
-}
-
 func inState(t *testing.T, host string, state device.State) *commonpb.SearchAttributes {
 	t.Helper()
-	return &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{
-		contract.AttrHost.GetName(): payload(t, host), contract.AttrState.GetName(): payload(t, state),
-	}}
+	return attributes(t, contract.AttrHost, host, contract.AttrState, state)
 }
 
 // signals records what the server is signaled: the workflows of devices, and the names that a
@@ -94,13 +84,8 @@ func TestRecoverLost(t *testing.T) {
 	}
 	known := r.fixture.record("listed")
 	listed := func(name string, bindings, cleans int) *workflowpb.WorkflowExecutionInfo {
-		return &workflowpb.WorkflowExecutionInfo{
-			Execution:        &commonpb.WorkflowExecution{WorkflowId: "device/" + name},
-			SearchAttributes: inState(t, r.fixture.host.Name(), device.Available),
-			Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{
-				contract.MemoStatus: payload(t, contract.StatusMemo{Name: name, Bindings: bindings, Cleans: cleans}),
-			}},
-		}
+		return deviceRun(name, inState(t, r.fixture.host.Name(), device.Available),
+			statusMemo(t, contract.StatusMemo{Name: name, Bindings: bindings, Cleans: cleans}))
 	}
 	r.client.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{
 		Executions: []*workflowpb.WorkflowExecutionInfo{listed("listed", known.Binding, known.Clean), listed("older", known.Binding, known.Clean-1)},

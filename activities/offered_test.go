@@ -16,9 +16,7 @@ import (
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
-	commonpb "go.temporal.io/api/common/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/mocks"
 
 	"burnish/activities"
@@ -192,18 +190,12 @@ func newOffering(t *testing.T) *offering {
 		o.hints = append(o.hints, fmt.Sprintf("%s %s", strings.TrimPrefix(id, "device/"), time.Since(began)))
 		return nil
 	})
-	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
-		require.Contains(t, in.GetQuery(), "available")
-		page := &workflowservice.ListWorkflowExecutionsResponse{}
+	lists(c, func(query string, _ []byte) (runs []*workflowpb.WorkflowExecutionInfo, _ []byte, _ error) {
+		require.Contains(t, query, "available")
 		for _, name := range o.listed {
-			page.Executions = append(page.Executions, &workflowpb.WorkflowExecutionInfo{
-				Execution: &commonpb.WorkflowExecution{WorkflowId: "device/" + name},
-				SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{
-					contract.AttrState.GetName(): jsonPayload("available"), contract.AttrHost.GetName(): jsonPayload(s.host.Name()),
-				}},
-			})
+			runs = append(runs, deviceRun(name, attributes(t, contract.AttrState, device.Available, contract.AttrHost, s.host.Name()), nil))
 		}
-		return page, nil
+		return runs, nil, nil
 	})
 	for _, r := range []host.Record{
 		{Name: "nvme", Driver: "double", Address: "0000:03:00.0"},
@@ -214,10 +206,6 @@ func newOffering(t *testing.T) *offering {
 		require.NoError(t, s.host.SaveRecord(r))
 	}
 	return o
-}
-
-func jsonPayload(text string) *commonpb.Payload {
-	return &commonpb.Payload{Metadata: map[string][]byte{"encoding": []byte("json/plain")}, Data: []byte(`"` + text + `"`)}
 }
 
 // takes gives the hints since the last call, in order.

@@ -10,14 +10,10 @@ import (
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
-	"go.temporal.io/sdk/testsuite"
 
 	"burnish/activities"
 	"burnish/internal/device"
@@ -35,26 +31,15 @@ type shelfDevice struct {
 // listingServer lists devices, and answers their queries.
 func listingServer(t *testing.T, all []shelfDevice) *mocks.Client {
 	t.Helper()
-	payload := func(v any) *commonpb.Payload {
-		p, err := converter.GetDefaultDataConverter().ToPayload(v)
-		require.NoError(t, err)
-		return p
-	}
 	server := &mocks.Client{}
-	server.On("ListWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
-		out := &workflowservice.ListWorkflowExecutionsResponse{}
+	lists(server, func(query string, _ []byte) (runs []*workflowpb.WorkflowExecutionInfo, _ []byte, _ error) {
 		for _, d := range all {
-			if !strings.Contains(in.GetQuery(), "'"+d.kind+"'") || !strings.Contains(in.GetQuery(), "'available'") {
-				continue
+			if strings.Contains(query, "'"+d.kind+"'") && strings.Contains(query, "'available'") {
+				runs = append(runs, deviceRun(d.name, attributes(t, contract.AttrState, device.Available, contract.AttrType, d.kind, contract.AttrHost, d.host),
+					statusMemo(t, contract.StatusMemo{Name: d.name, Vendor: d.vendor, Model: d.model, Maintenance: d.maintenance})))
 			}
-			out.Executions = append(out.Executions, &workflowpb.WorkflowExecutionInfo{
-				Execution: &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(d.name)}, Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
-				SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{
-					contract.AttrState.GetName(): payload("available"), contract.AttrType.GetName(): payload(d.kind), contract.AttrHost.GetName(): payload(d.host)}},
-				Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoStatus: payload(contract.StatusMemo{Name: d.name, Vendor: d.vendor, Model: d.model, Maintenance: d.maintenance})}},
-			})
 		}
-		return out, nil
+		return runs, nil, nil
 	})
 	server.On("QueryWorkflow", mock.Anything, mock.Anything, "", mock.Anything).Return(func(_ context.Context, id, _, query string, _ ...any) (converter.EncodedValue, error) {
 		i := slices.IndexFunc(all, func(d shelfDevice) bool { return contract.WorkflowID(d.name) == id })
@@ -86,14 +71,8 @@ func answered(t *testing.T, v any) converter.EncodedValue {
 
 func pick(t *testing.T, all []shelfDevice, in contract.PickInput) ([]string, contract.PickAnswer, error) {
 	t.Helper()
-	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
 	s := &activities.Instances{Client: client.New(listingServer(t, all))}
-	env.RegisterActivityWithOptions(s.PickDevices, activity.RegisterOptions{Name: contract.ActivityPickDevices})
-	value, err := env.ExecuteActivity(contract.ActivityPickDevices, in)
-	var answer contract.PickAnswer
-	if err == nil {
-		err = value.Get(&answer)
-	}
+	answer, err := execute[contract.PickAnswer](first(t), contract.ActivityPickDevices, s.PickDevices, in)
 	var names []string
 	for i, d := range answer.Devices {
 		require.Equal(t, d.Name, answer.Known[i].Name)

@@ -39,27 +39,8 @@ func (p *Poller) Activities() map[string]any {
 // appliance or a server that does not answer.
 func (p *Poller) PollPage(ctx context.Context, in contract.PollPageInput) (contract.PollPageResult, error) {
 	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx) })()
-	began := time.Now()
 	out, err := p.pollPage(ctx, in)
-	if err == nil && out.Next > 0 {
-		err = pause(ctx, min(2*time.Since(began), maxPagePause))
-	}
 	return out, asError(err, "the polls of "+in.Appliance)
-}
-
-// maxPagePause bounds the pause after a page. It is twice the time that the page took, so
-// that a long round leaves the server and the appliance to others for two thirds of the time.
-const maxPagePause = 3 * time.Second
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 func (p *Poller) pollPage(ctx context.Context, in contract.PollPageInput) (contract.PollPageResult, error) {
@@ -128,18 +109,14 @@ func (p *pagePoll) compare(ctx context.Context, servers []oneview.Hardware) erro
 			hints = append(hints, pollHint{name, signal, count})
 		}
 	}
-	atOnce := make(chan struct{}, maxConcurrentHints)
-	var pending sync.WaitGroup
-	for _, h := range hints {
-		atOnce <- struct{}{}
-		pending.Go(func() {
-			defer func() { <-atOnce }()
-			p.signal(ctx, h)
-		})
-	}
-	pending.Wait()
-	return nil
+	return forEachOf(maxConcurrentHints, hints, func(h pollHint) error {
+		p.signal(ctx, h)
+		return nil
+	})
 }
+
+// maxConcurrentHints bounds the signals that are sent at once.
+const maxConcurrentHints = 8
 
 // pollHint is a signal to one device, and what counts it.
 type pollHint struct {

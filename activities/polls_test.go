@@ -13,15 +13,9 @@ import (
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
-	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
-	"go.temporal.io/sdk/testsuite"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"burnish/activities"
 	"burnish/internal/device"
@@ -52,9 +46,9 @@ func newPollFixture(t *testing.T) *pollFixture {
 	p := &pollFixture{t: t, signals: map[string][]string{}, signalError: func(string) error { return nil }}
 	c := &mocks.Client{}
 	p.Poller = &activities.Poller{Client: client.New(c), Pools: p, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
-		p.queries = append(p.queries, in.GetQuery())
-		return &workflowservice.ListWorkflowExecutionsResponse{Executions: p.devices}, nil
+	lists(c, func(query string, _ []byte) ([]*workflowpb.WorkflowExecutionInfo, []byte, error) {
+		p.queries = append(p.queries, query)
+		return p.devices, nil, nil
 	})
 	c.On("SignalWorkflow", mock.Anything, mock.Anything, "", mock.Anything, mock.Anything).Return(func(_ context.Context, id, _, signal string, hint any) error {
 		name := strings.TrimPrefix(id, contract.WorkflowID(""))
@@ -94,19 +88,10 @@ func dynamic(name string) contract.StatusPool {
 
 func (p *pollFixture) add(d polled) {
 	p.t.Helper()
-	payload := func(v any) *commonpb.Payload {
-		out, err := converter.GetDefaultDataConverter().ToPayload(v)
-		require.NoError(p.t, err)
-		return out
-	}
 	serial := "SN-" + strings.ToUpper(d.name)
-	p.devices = append(p.devices, &workflowpb.WorkflowExecutionInfo{
-		Execution: &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(d.name)}, StartTime: timestamppb.New(time.Unix(1000, 0)),
-		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{
-			contract.AttrState.GetName(): payload(string(d.state)), contract.AttrSerial.GetName(): payload(serial), contract.AttrType.GetName(): payload(contract.TypeNode),
-		}},
-		Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoStatus: payload(contract.StatusMemo{Name: d.name, Status: device.Enabled, Maintenance: d.pool.Taken || d.reason != "", MaintenanceReason: d.reason, Pool: &d.pool})}},
-	})
+	p.devices = append(p.devices, deviceRun(d.name,
+		attributes(p.t, contract.AttrState, d.state, contract.AttrSerial, serial, contract.AttrType, contract.TypeNode),
+		statusMemo(p.t, contract.StatusMemo{Name: d.name, Status: device.Enabled, Maintenance: d.pool.Taken || d.reason != "", MaintenanceReason: d.reason, Pool: &d.pool})))
 	if d.serial != "" {
 		serial = d.serial
 	}
@@ -114,19 +99,10 @@ func (p *pollFixture) add(d polled) {
 	p.page.Total = len(p.page.Servers)
 }
 
-func (p *pollFixture) poll(in contract.PollPageInput) (out contract.PollPageResult, err error) {
+func (p *pollFixture) poll(in contract.PollPageInput) (contract.PollPageResult, error) {
 	p.t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestActivityEnvironment()
-	for name, do := range p.Activities() {
-		env.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
-	}
 	in.Appliance = "rack1"
-	value, err := env.ExecuteActivity(contract.ActivityPollPage, in)
-	if err == nil {
-		require.NoError(p.t, value.Get(&out))
-	}
-	return out, err
+	return execute[contract.PollPageResult](first(p.t), contract.ActivityPollPage, p.Activities()[contract.ActivityPollPage], in)
 }
 
 // ours and others are profiles on a server.

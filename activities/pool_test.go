@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/testsuite"
 
 	"burnish/activities"
 	"burnish/internal/device"
@@ -46,19 +44,15 @@ func TestAServersProfileIsChangedUnderTheLease(t *testing.T) {
 		pool := &leasedPool{}
 		var answer error
 		p := &activities.Pools{Pools: pool, Log: slog.New(slog.DiscardHandler), Confirm: func(context.Context, []byte, ...any) error { return answer }}
-		env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
-		for name, do := range p.Activities() {
-			env.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
-		}
 		in := contract.PoolRequest{Name: "node1", Pool: contract.Pool{Appliance: "rack1"}}
 
 		answer = serviceerror.NewNotFound("the attempt timed out")
-		_, err := env.ExecuteActivity(name, in)
+		_, err := execute[any](first(t), name, p.Activities()[name], in)
 		require.ErrorContains(t, err, "contact to the server was lost")
 		require.Zero(t, pool.changes)
 
 		answer = nil
-		_, err = env.ExecuteActivity(name, in)
+		_, err = execute[any](first(t), name, p.Activities()[name], in)
 		require.NoError(t, err)
 		require.Equal(t, 1, pool.changes)
 	}

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/testsuite"
 
 	"burnish/activities"
 	"burnish/internal/device"
@@ -49,18 +47,7 @@ var poolRequest = contract.PoolRequest{
 }
 
 func callPool(t *testing.T, r *activities.Pools, name string) (contract.PoolSnapshot, error) {
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestActivityEnvironment()
-	for name, do := range r.Activities() {
-		env.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
-	}
-	value, err := env.ExecuteActivity(name, poolRequest)
-	if err != nil {
-		return contract.PoolSnapshot{}, err
-	}
-	var found contract.PoolSnapshot
-	require.NoError(t, value.Get(&found))
-	return found, nil
+	return execute[contract.PoolSnapshot](first(t), name, r.Activities()[name], poolRequest)
 }
 
 // Each activity makes its one call, with what the workflow records.

@@ -7,15 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
-	commonpb "go.temporal.io/api/common/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
-	"go.temporal.io/sdk/testsuite"
 
 	"burnish/activities"
 	"burnish/internal/device"
@@ -50,34 +44,19 @@ func findServers(t *testing.T, r *racks, enrolled []string, in contract.ServersI
 	t.Helper()
 	var queries []string
 	server := &mocks.Client{}
-	server.On("ListWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
-		queries = append(queries, in.GetQuery())
-		out := &workflowservice.ListWorkflowExecutionsResponse{}
+	lists(server, func(query string, _ []byte) (runs []*workflowpb.WorkflowExecutionInfo, _ []byte, _ error) {
+		queries = append(queries, query)
 		for i, serial := range enrolled {
-			if !strings.Contains(in.GetQuery(), "'"+serial+"'") {
-				continue
+			if strings.Contains(query, "'"+serial+"'") {
+				found := attributes(t, contract.AttrState, device.Available, contract.AttrSerial, serial, contract.AttrType, contract.TypeNode)
+				runs = append(runs, deviceRun(fmt.Sprintf("node%d", i), found, nil))
 			}
-			info := listed(t, fmt.Sprintf("node%d", i), "h1", device.Available, device.OwnerSelf, false)
-			for key, value := range map[string]string{contract.AttrSerial.GetName(): serial, contract.AttrType.GetName(): contract.TypeNode} {
-				payload, err := converter.GetDefaultDataConverter().ToPayload(value)
-				require.NoError(t, err)
-				info.SearchAttributes.IndexedFields[key] = payload
-			}
-			info.Execution = &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(fmt.Sprintf("node%d", i))}
-			out.Executions = append(out.Executions, []*workflowpb.WorkflowExecutionInfo{info}...)
 		}
-		return out, nil
+		return runs, nil, nil
 	})
 	p := &activities.PoolServers{Client: client.New(server), Pools: r}
-	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
-	env.RegisterActivityWithOptions(p.FindServers, activity.RegisterOptions{Name: contract.ActivityFindServers})
-	value, err := env.ExecuteActivity(contract.ActivityFindServers, in)
-	if err != nil {
-		return contract.Servers{}, queries, err
-	}
-	var found contract.Servers
-	require.NoError(t, value.Get(&found))
-	return found, queries, nil
+	found, err := execute[contract.Servers](first(t), contract.ActivityFindServers, p.FindServers, in)
+	return found, queries, err
 }
 
 // Servers that are enrolled are counted only, however their serial numbers are written.

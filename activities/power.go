@@ -26,8 +26,8 @@ const powerFenceWait = 3 * time.Second
 // without power control.
 func (h *Hardware) Power(ctx context.Context, in contract.PowerCall) (contract.PowerResult, error) {
 	a := &attempt{
-		Hardware: h, step: steps.Step{Step: clean.Step{Name: contract.UpdatePower}}, info: activity.GetInfo(ctx),
-		in: contract.StepInput{Enrollment: in.Enrollment, Identity: in.Identity, Step: contract.UpdatePower, Seq: in.Seq},
+		Hardware: h, step: steps.Step{Step: clean.Step{Name: contract.VerbPower.Update()}}, info: activity.GetInfo(ctx),
+		in: contract.StepInput{Enrollment: in.Enrollment, Identity: in.Identity, Step: contract.VerbPower.Update(), Seq: in.Seq},
 	}
 	result, err := a.power(ctx, in)
 	return result, a.explain(ctx, err)

@@ -30,15 +30,8 @@ func newPowered(t *testing.T, settings map[string]string) (*testHost, func(actio
 		for _, c := range change {
 			c(&in)
 		}
-		env := first(t).env()
-		env.RegisterActivityWithOptions(s.hardware.Power, activity.RegisterOptions{Name: contract.ActivityPower})
-		value, err := env.ExecuteActivity(contract.ActivityPower, in)
-		if err != nil {
-			return "", err
-		}
-		var result contract.PowerResult
-		require.NoError(t, value.Get(&result))
-		return result.State, nil
+		result, err := execute[contract.PowerResult](first(t), contract.ActivityPower, s.hardware.Power, in)
+		return result.State, err
 	}
 }
 

@@ -4,15 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
-	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -22,40 +17,31 @@ import (
 	"burnish/workflows/contract"
 )
 
-// findPreviousRun asks for the ended run of a device; the server answers with page or answer.
-func findPreviousRun(t *testing.T, name string, page *workflowservice.ListWorkflowExecutionsResponse, answer error) (contract.PreviousRun, string, error) {
+// findPreviousRun asks for the ended run of a device; the server answers with runs or answer.
+func findPreviousRun(t *testing.T, name string, runs []*workflowpb.WorkflowExecutionInfo, answer error) (contract.PreviousRun, string, error) {
 	t.Helper()
 	var query string
 	server := &mocks.Client{}
-	server.On("ListWorkflow", mock.Anything, mock.Anything).Run(func(args mock.Arguments) {
-		if in, ok := args.Get(1).(*workflowservice.ListWorkflowExecutionsRequest); ok {
-			query = in.GetQuery()
-		}
-	}).Return(page, answer)
+	lists(server, func(asked string, _ []byte) ([]*workflowpb.WorkflowExecutionInfo, []byte, error) {
+		query = asked
+		return runs, nil, answer
+	})
 	control := &activities.Control{Client: client.New(server)}
-	env := first(t).env()
-	env.RegisterActivityWithOptions(control.FindPreviousRun, activity.RegisterOptions{Name: contract.ActivityFindPreviousRun})
-	value, err := env.ExecuteActivity(contract.ActivityFindPreviousRun, name)
-	if err != nil {
-		return contract.PreviousRun{}, query, err
-	}
-	var got contract.PreviousRun
-	return got, query, value.Get(&got)
+	found, err := execute[contract.PreviousRun](first(t), contract.ActivityFindPreviousRun, control.FindPreviousRun, name)
+	return found, query, err
 }
 
 func endedRun(t *testing.T, id string, state device.State, instance string, closed time.Time) *workflowpb.WorkflowExecutionInfo {
 	t.Helper()
-	run := &workflowpb.WorkflowExecutionInfo{
-		Execution: &commonpb.WorkflowExecution{WorkflowId: "device/h1_0000:01:00.0", RunId: id}, CloseTime: timestamppb.New(closed),
-		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{}},
+	found := attributes(t)
+	if state != "" {
+		found = attributes(t, contract.AttrState, state)
 	}
-	for key, value := range map[string]string{contract.AttrState.GetName(): string(state), contract.AttrInstance.GetName(): instance} {
-		if value != "" {
-			p, err := converter.GetDefaultDataConverter().ToPayload(value)
-			require.NoError(t, err)
-			run.SearchAttributes.IndexedFields[key] = p
-		}
+	if instance != "" {
+		found.IndexedFields[contract.AttrInstance.GetName()] = payload(t, instance)
 	}
+	run := deviceRun("h1_0000:01:00.0", found, nil)
+	run.Execution.RunId, run.CloseTime, run.Status = id, timestamppb.New(closed), 0
 	return run
 }
 
@@ -90,7 +76,7 @@ func TestFindPreviousRun(t *testing.T) {
 			contract.PreviousRun{RunID: "r6", Instance: "vm-6", State: device.Allocated, EndedAt: at.Add(2 * time.Hour)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, query, err := findPreviousRun(t, "h1_0000:01:00.0", &workflowservice.ListWorkflowExecutionsResponse{Executions: c.runs}, nil)
+			got, query, err := findPreviousRun(t, "h1_0000:01:00.0", c.runs, nil)
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)
 			require.Contains(t, query, "WorkflowId = 'device/h1_0000:01:00.0'")
@@ -98,7 +84,7 @@ func TestFindPreviousRun(t *testing.T) {
 		})
 	}
 	t.Run("a quote in a name does not end the query's string", func(t *testing.T) {
-		_, query, err := findPreviousRun(t, "o'neil", &workflowservice.ListWorkflowExecutionsResponse{}, nil)
+		_, query, err := findPreviousRun(t, "o'neil", nil, nil)
 		require.NoError(t, err)
 		require.Contains(t, query, "WorkflowId STARTS_WITH 'device/o'")
 	})

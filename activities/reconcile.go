@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -34,9 +33,6 @@ func (s *Reconciler) Activities() map[string]any {
 	return map[string]any{contract.ActivityReconcileInventory: s.ReconcileInventory, contract.ActivityCandidates: s.Candidates}
 }
 
-// maxConcurrentHints bounds the signals that are sent at once.
-const maxConcurrentHints = 8
-
 // ReconcileInventory compares all devices, or those of some hosts and instances, with their
 // providers. A second run finds no difference at devices that have read their provider
 // since. Retried: an inventory or a server that does not answer.
@@ -47,8 +43,7 @@ func (s *Reconciler) ReconcileInventory(ctx context.Context, in contract.Reconci
 
 func (s *Reconciler) reconcile(ctx context.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 	// Everything is read after this moment: a device that is bound later drops the hint.
-	w := &reconciliation{Reconciler: s, startedAt: time.Now().UTC(), found: map[string]bool{}, hintedDevices: map[string]bool{}, missingBefore: in.Missing, hintSlots: make(chan struct{}, maxConcurrentHints)}
-	defer w.pendingHints.Wait()
+	w := &reconciliation{Reconciler: s, startedAt: time.Now().UTC(), found: map[string]bool{}, hintedDevices: map[string]bool{}, missingBefore: in.Missing}
 	whole := len(in.Hosts) == 0 && len(in.Instances) == 0
 	var err error
 	if w.devices, err = s.listDevices(ctx, in); err != nil {
@@ -57,7 +52,7 @@ func (s *Reconciler) reconcile(ctx context.Context, in contract.ReconcileInput) 
 	// Something happened to these instances: their devices get a hint before Placement has
 	// listed a whole host.
 	w.markByInstance(ctx, in.Instances)
-	if err := w.waitForHints(ctx); err != nil {
+	if err := w.hintsSent(ctx); err != nil {
 		return contract.ReconcileResult{}, err
 	}
 	if err := w.compareNovaProviders(ctx, whole); err != nil {
@@ -67,7 +62,7 @@ func (s *Reconciler) reconcile(ctx context.Context, in contract.ReconcileInput) 
 		return contract.ReconcileResult{}, err
 	}
 	w.reportMissing(ctx)
-	err = w.waitForHints(ctx)
+	err = w.hintsSent(ctx)
 	w.out.Mismatches = kept(w.out.Mismatches)
 	w.out.Unreadable = kept(w.out.Unreadable)
 	w.out.Counts.Devices, w.out.Counts.Missing = len(w.devices), len(w.out.Missing)
@@ -128,13 +123,8 @@ type reconciliation struct {
 	out           contract.ReconcileResult
 	found         map[string]bool // the devices whose provider was read
 	hintedDevices map[string]bool // the devices that got a hint
-	pendingHints  sync.WaitGroup  // the hints that are being sent
-	hintSlots     chan struct{}   // bounds them to maxConcurrentHints
-
-	mu          sync.Mutex
-	hints       int   // hints that were delivered
-	failed      error // the first hint's that was not
-	hintsFailed int   // how many more were not
+	failed        error           // the first hint's that was not delivered
+	hintsFailed   int             // how many more were not
 }
 
 // markByInstance sends a hint to the devices of owner nova that these instances have.
@@ -298,38 +288,27 @@ func (w *reconciliation) reportMissing(ctx context.Context) {
 }
 
 // hint asks a device to read its provider; each device gets one. It is sent before the
-// rest is compared: the device may be free now, and a reconciliation is long. It waits
-// while maxConcurrentHints are being sent.
+// rest is compared: the device may be free now, and a reconciliation is long.
 func (w *reconciliation) hint(ctx context.Context, name string) {
 	if w.hintedDevices[name] {
 		return
 	}
 	w.hintedDevices[name] = true
-	w.hintSlots <- struct{}{}
 	activity.RecordHeartbeat(ctx) // for each: thousands may differ
-	w.pendingHints.Go(func() {
-		defer func() { <-w.hintSlots }()
-		hint := contract.Hint{Source: "reconciliation", ObservedAt: w.startedAt.Format(time.RFC3339Nano)}
-		found, err := w.Client.Hint(ctx, name, contract.SignalObserved, hint)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		switch {
-		case err == nil && found:
-			w.hints++
-		case err == nil: // it has ended since it was listed
-		case w.failed == nil:
-			w.failed = fmt.Errorf("hint to %s: %w", name, err)
-		default:
-			w.hintsFailed++
-		}
-	})
+	hint := contract.Hint{Source: "reconciliation", ObservedAt: w.startedAt.Format(time.RFC3339Nano)}
+	switch found, err := w.Client.Hint(ctx, name, contract.SignalObserved, hint); {
+	case err == nil && found:
+		w.out.Counts.Hinted++
+	case err == nil: // it has ended since it was listed
+	case w.failed == nil:
+		w.failed = fmt.Errorf("hint to %s: %w", name, err)
+	default:
+		w.hintsFailed++
+	}
 }
 
-// waitForHints waits until every hint was sent. Its error names the first that was not
-// delivered.
-func (w *reconciliation) waitForHints(ctx context.Context) error {
-	w.pendingHints.Wait()
-	w.out.Counts.Hinted = w.hints
+// hintsSent names the first hint that was not delivered.
+func (w *reconciliation) hintsSent(ctx context.Context) error {
 	switch {
 	case w.failed == nil, ctx.Err() != nil:
 		return ctx.Err()

@@ -15,14 +15,9 @@ import (
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
-	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
-	"go.temporal.io/sdk/testsuite"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"burnish/activities"
@@ -58,17 +53,16 @@ func newReconcileFixture(t *testing.T) *reconcileFixture {
 	s := &reconcileFixture{t: t, hints: map[string][]contract.Hint{}, hintError: func(string) error { return nil }, after: func() {}}
 	c := &mocks.Client{}
 	s.Reconciler = &activities.Reconciler{Client: client.New(c), Fleet: s, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
-		s.queries = append(s.queries, in.GetQuery())
-		page := len(in.GetNextPageToken())
-		out := &workflowservice.ListWorkflowExecutionsResponse{}
+	lists(c, func(query string, token []byte) (runs []*workflowpb.WorkflowExecutionInfo, next []byte, _ error) {
+		s.queries = append(s.queries, query)
+		page := len(token)
 		if page < len(s.pages) {
-			out.Executions = s.pages[page]
+			runs = s.pages[page]
 		}
 		if page+1 < len(s.pages) {
-			out.NextPageToken = make([]byte, page+1)
+			next = make([]byte, page+1)
 		}
-		return out, nil
+		return runs, next, nil
 	})
 	var under atomic.Int64
 	c.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalObserved, mock.Anything).Return(func(_ context.Context, id, _, _ string, hint any) error {
@@ -122,20 +116,10 @@ func (s *reconcileFixture) ListOwn(_ context.Context, uuids []string, at func(),
 // listed is a device as the server's listing has it.
 func listed(t *testing.T, name, host string, state device.State, owner device.Owner, held bool) *workflowpb.WorkflowExecutionInfo {
 	t.Helper()
-	payload := func(v any) *commonpb.Payload {
-		p, err := converter.GetDefaultDataConverter().ToPayload(v)
-		require.NoError(t, err)
-		return p
-	}
-	return &workflowpb.WorkflowExecutionInfo{
-		Execution: &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(name)},
-		StartTime: timestamppb.New(time.Unix(1000, 0)),
-		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{
-			contract.AttrState.GetName(): payload(string(state)), contract.AttrHost.GetName(): payload(host),
-			contract.AttrInstance.GetName(): payload("i-" + name),
-		}},
-		Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoStatus: payload(contract.StatusMemo{Name: name, Owner: owner, Maintenance: held})}},
-	}
+	run := deviceRun(name, attributes(t, contract.AttrState, state, contract.AttrHost, host, contract.AttrInstance, "i-"+name),
+		statusMemo(t, contract.StatusMemo{Name: name, Owner: owner, Maintenance: held}))
+	run.StartTime = timestamppb.New(time.Unix(1000, 0))
+	return run
 }
 
 // adds adds a device and its provider; of a bound device of our own that records the instance.
@@ -165,14 +149,14 @@ func (s *reconcileFixture) sights(name string, owner device.Owner, v device.Inve
 
 func (s *reconcileFixture) reconcile(in contract.ReconcileInput) (contract.ReconcileResult, error) {
 	s.t.Helper()
-	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
-	env.RegisterActivityWithOptions(s.ReconcileInventory, activity.RegisterOptions{Name: contract.ActivityReconcileInventory})
-	value, err := env.ExecuteActivity(contract.ActivityReconcileInventory, in)
-	if err != nil {
-		return contract.ReconcileResult{}, err
-	}
-	var out contract.ReconcileResult
-	return out, value.Get(&out)
+	return execute[contract.ReconcileResult](first(s.t), contract.ActivityReconcileInventory, s.ReconcileInventory, in)
+}
+
+func (s *reconcileFixture) candidates(in contract.CandidatesInput) contract.Candidates {
+	s.t.Helper()
+	found, err := execute[contract.Candidates](first(s.t), contract.ActivityCandidates, s.Candidates, in)
+	require.NoError(s.t, err)
+	return found
 }
 
 func (s *reconcileFixture) must(in contract.ReconcileInput) contract.ReconcileResult {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/converter"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -20,9 +19,7 @@ func TestAnotherProviderIsHinted(t *testing.T) {
 	for provider, hinted := range map[string]bool{"": false, "nova-h1_a": false, "the-one-before": true} {
 		s := newReconcileFixture(t)
 		s.adds("h1_a", device.Available, device.OwnerNova, false, device.Inventory{Total: 1})
-		facts, err := converter.GetDefaultDataConverter().ToPayload(contract.StatusMemo{Name: "h1_a", Owner: device.OwnerNova, Provider: provider})
-		require.NoError(t, err)
-		s.pages[0][0].Memo.Fields[contract.MemoStatus] = facts
+		s.pages[0][0].Memo = statusMemo(t, contract.StatusMemo{Name: "h1_a", Owner: device.OwnerNova, Provider: provider})
 		out := s.must(contract.ReconcileInput{})
 		require.Equal(t, hinted, len(s.hints["h1_a"]) == 1, provider)
 		require.Empty(t, out.Mismatches)
@@ -56,11 +53,7 @@ func TestReconcileComparesTheGeneration(t *testing.T) {
 	}
 	for i, e := range s.pages[0] {
 		name := strings.TrimPrefix(e.GetExecution().GetWorkflowId(), "device/")
-		p, err := converter.GetDefaultDataConverter().ToPayload(contract.StatusMemo{
-			Name: name, Owner: device.OwnerNova, Provider: s.foreign[i].UUID, Generation: 7,
-		})
-		require.NoError(t, err)
-		e.Memo.Fields[contract.MemoStatus] = p
+		e.Memo = statusMemo(t, contract.StatusMemo{Name: name, Owner: device.OwnerNova, Provider: s.foreign[i].UUID, Generation: 7})
 	}
 	for range 2 {
 		require.Empty(t, s.must(contract.ReconcileInput{}).Mismatches)

@@ -3,13 +3,8 @@ package activities_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
-	commonpb "go.temporal.io/api/common/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
 
 	"burnish/activities"
@@ -110,9 +105,7 @@ func TestDiscoverAtAnotherSlot(t *testing.T) {
 // F23
 func TestFindBySerial(t *testing.T) {
 	t.Parallel()
-	serial, err := converter.GetDefaultDataConverter().ToPayload("it's")
-	require.NoError(t, err)
-	const d1, d7 = "device/d1", "device/d7"
+	const d1, d7 = "d1", "d7"
 	for _, c := range []struct {
 		ids    []string // those that the listing has
 		listed bool     // d1 itself must be among them
@@ -129,28 +122,22 @@ func TestFindBySerial(t *testing.T) {
 	} {
 		var query string
 		server := &mocks.Client{}
-		page := &workflowservice.ListWorkflowExecutionsResponse{}
-		for _, id := range c.ids {
-			page.Executions = append(page.Executions, &workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: id},
-				SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{contract.AttrSerial.GetName(): serial}}})
-		}
-		server.On("ListWorkflow", mock.Anything, mock.Anything).Run(func(args mock.Arguments) {
-			if in, ok := args.Get(1).(*workflowservice.ListWorkflowExecutionsRequest); ok {
-				query = in.GetQuery()
+		lists(server, func(asked string, _ []byte) (runs []*workflowpb.WorkflowExecutionInfo, _ []byte, _ error) {
+			query = asked
+			for _, id := range c.ids {
+				runs = append(runs, deviceRun(id, attributes(t, contract.AttrSerial, "it's"), nil))
 			}
-		}).Return(page, nil)
+			return runs, nil, nil
+		})
 		control := &activities.Control{Client: client.New(server)}
-		env := first(t).env()
-		env.RegisterActivityWithOptions(control.FindBySerial, activity.RegisterOptions{Name: contract.ActivityFindBySerial})
-		value, err := env.ExecuteActivity(contract.ActivityFindBySerial, contract.FindBySerialInput{Name: "d1", Serial: "it's", Listed: c.listed})
+		got, err := execute[contract.DeviceBySerial](first(t), contract.ActivityFindBySerial, control.FindBySerial,
+			contract.FindBySerialInput{Name: "d1", Serial: "it's", Listed: c.listed})
 		require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus IN ('Running', 'Terminated', 'Canceled', 'TimedOut', 'Failed') AND DeviceState != 'retired' AND DeviceSerial STARTS_WITH 'it'", query)
 		if c.again {
 			requireFault(t, err, device.CodeServerUnreachable, true)
 			continue
 		}
 		require.NoError(t, err)
-		var got contract.DeviceBySerial
-		require.NoError(t, value.Get(&got))
 		require.Equal(t, c.found, got.Name, "%v", c)
 	}
 }

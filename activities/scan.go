@@ -256,7 +256,7 @@ func (v *hostScan) enroll(ctx context.Context, name string, one FoundDevice) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, enrollTimeout)
 	defer cancel()
-	result, err := v.Client.Enroll(ctx, contract.EnrollInput{Caller: contract.Caller{By: "worker of host " + v.Host.Name()}, Enrollment: contract.Enrollment{
+	result, err := v.Client.Do(ctx, name, contract.VerbEnroll, contract.EnrollInput{Caller: contract.Caller{By: "worker of host " + v.Host.Name()}, Enrollment: contract.Enrollment{
 		Name: name, Host: v.Host.Name(), Driver: one.Driver, Type: strings.ToUpper(one.Type), Address: one.Address,
 		Owner: device.OwnerSelf, OneTimeUse: one.OneTimeUse,
 	}, Hardware: contract.Hardware{Model: one.Model, Serial: one.Serial}})

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
 	"burnish/activities"
@@ -406,9 +405,7 @@ func TestAScanFailsWithItsFinder(t *testing.T) {
 	require.ErrorContains(t, err, "the driver nvme: no sysfs")
 	in := contract.ScanInput{Host: "elsewhere"}
 	l.finder.err = nil
-	env := first(t).env()
-	env.RegisterActivityWithOptions(l.ScanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
-	_, err = env.ExecuteActivity(contract.ActivityScanHost, in)
+	_, err = execute[any](first(t), contract.ActivityScanHost, l.ScanHost, in)
 	require.ErrorContains(t, err, "not elsewhere")
 }
 

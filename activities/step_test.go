@@ -69,7 +69,7 @@ func TestJournalIsNeverAheadOfTheDevice(t *testing.T) {
 // freed fails unless the fence is free. It does not keep the fence.
 func freed(s *testHost, serial string) error {
 	synctest.Wait()
-	f, err := s.host.TryFence(serial)
+	f, err := s.tryFence(serial)
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/testsuite"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -36,12 +34,7 @@ func TestAnUnreadableProviderEndsNoReconciliation(t *testing.T) {
 	require.Empty(t, out.Missing)
 	require.Equal(t, []string{"h1_d", "h1_e"}, s.hinted())
 
-	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
-	env.RegisterActivityWithOptions(s.Candidates, activity.RegisterOptions{Name: contract.ActivityCandidates})
-	value, err := env.ExecuteActivity(contract.ActivityCandidates, contract.CandidatesInput{})
-	require.NoError(t, err)
-	var found contract.Candidates
-	require.NoError(t, value.Get(&found))
+	found := s.candidates(contract.CandidatesInput{})
 	require.Len(t, found.Devices, 1)
 	require.Equal(t, "h1_c", found.Devices[0].Name)
 	require.Equal(t, lost, found.Devices[0].Fault)

@@ -27,7 +27,6 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 	a.since = time.Now()
 	a.heartbeats.budget(a.since.Add(remaining))
 	a.lease = a.newLease(ctx)
-	a.lease.begin(ctx)
 	if err := a.saveRecord(); err != nil {
 		done()
 		return contract.StepResult{}, err

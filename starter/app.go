@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"burnish/internal/device"
+	"burnish/workflows/contract"
 )
 
 // app is one invocation: its input, output and connection, and the global flags.
@@ -31,6 +32,9 @@ type app struct {
 	screen *os.File
 	now    func() time.Time
 	pause  func(context.Context, time.Duration) error
+
+	// verbs are what may be asked of devices; nil: contract.Verbs.
+	verbs []contract.Verb
 
 	format  format
 	timeout timeout
@@ -144,14 +148,8 @@ func (a *app) addCommands(root *cobra.Command) {
 		{groupDevices, []*cobra.Command{
 			a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(), a.historyCommand(), a.watchCommand(), a.topCommand(), a.eventsCommand(),
 		}},
-		{groupTenants, []*cobra.Command{
-			a.bindCommand(), a.unbindCommand(), a.rebuildCommand(), a.instanceCommand(),
-		}},
-		{groupOperators, []*cobra.Command{
-			a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.releaseHoldCommand(), a.manageCommand(),
-			a.maintainCommand(), a.labelCommand(), a.retireCommand(), a.forgetCommand(), a.powerCommand(), a.overrideCommand(),
-			a.resumeCommand(), a.replaceCommand(), a.moveCommand(), a.importCommand(), a.oneviewCommand(),
-		}},
+		{groupTenants, append(a.verbCommands(true), a.instanceCommand())},
+		{groupOperators, append(a.verbCommands(false), a.resumeCommand(), a.importCommand(), a.oneviewCommand())},
 		{groupInformation, []*cobra.Command{
 			a.validateCommand(), a.planCommand(), a.doctorCommand(), a.statesCommand(), a.specCommand(),
 			a.udevRulesCommand(), a.completionCommand(), a.manCommand(), a.versionCommand(),

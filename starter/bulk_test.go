@@ -103,11 +103,15 @@ func TestSelectors(t *testing.T) {
 		a, b := in("a", device.Error), in("b", device.Error)
 		a.Model, b.Model = "X 1", "X 10"
 		a.Hostname, b.Hostname, a.Type, b.Type = "h1", "h1", "NVME", "NVME"
+		a.Fault, b.Fault = "verify_failed", "verify_failed"
 		return []client.Execution{running(b), running(a)}, nil
 	}
 	got := burnish(t, l, "", "clean", "--state", "error", "--type", "nvme", "--host", "H1", "--fault", "verify_failed", "--model", "X 1", "--yes")
 	require.Equal(t, exitOK, got.code, got.errors)
 	require.Equal(t, []string{"clean a"}, l.sent, "the model is compared exactly")
+	if throughAPI { // which selects them itself
+		return
+	}
 	require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceState = 'error'"+
 		" AND DeviceType = 'NVME' AND DeviceHost = 'h1' AND DeviceFault = 'verify_failed'", asked)
 }

@@ -15,41 +15,14 @@ import (
 
 // deviceClient is the part of client.Client that the commands use.
 type deviceClient interface {
-	Enroll(ctx context.Context, in contract.EnrollInput) (contract.Result, error)
-	Provide(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
-	Clean(ctx context.Context, name string, in contract.CleanInput) (contract.Result, error)
-	Abort(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
-	ReleaseHold(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
-	Manage(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
-	Maintain(ctx context.Context, name string, in contract.MaintainInput) (contract.Result, error)
-	Retire(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
-	Forget(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
-	Replace(ctx context.Context, name string, in contract.ReplaceInput) (contract.Result, error)
-	Move(ctx context.Context, name string, in contract.MoveInput) (contract.Result, error)
-	Label(ctx context.Context, name string, in contract.LabelInput) (contract.Result, error)
-	// DryRun asks what an update would do.
-	DryRun(ctx context.Context, name, update string, in any) (contract.DryRun, error)
-	AttachDevice(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error)
-	DetachDevice(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error)
-	Rebuild(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error)
-
-	Power(ctx context.Context, name string, in contract.PowerInput) (contract.Result, error)
-	Override(ctx context.Context, name string, in contract.OverrideInput) (contract.Result, error)
-	LimitsStatus(ctx context.Context, name string) (contract.LimitsStatus, bool, error)
+	Do(ctx context.Context, name string, v contract.Verb, in contract.Input) (contract.Result, error)
+	// Ask asks what a verb would do.
+	Ask(ctx context.Context, name string, v contract.Verb, in contract.Input) (contract.DryRun, error)
+	DoInstance(ctx context.Context, instance string, v contract.Verb, in contract.Input) (contract.InstanceResult, error)
 	Resume(ctx context.Context, in contract.ResumeInput) (contract.ResumeResult, error)
 
-	InstanceBind(ctx context.Context, instance string, in contract.InstanceBindInput) (contract.InstanceResult, error)
-	InstanceAttach(ctx context.Context, instance string, in contract.InstanceBindInput) (contract.InstanceResult, error)
-	InstanceDetach(ctx context.Context, instance string, in contract.InstanceDetachInput) (contract.InstanceResult, error)
-	InstanceRelease(ctx context.Context, instance string, in contract.InstanceActInput) (contract.InstanceResult, error)
-	InstanceRebuild(ctx context.Context, instance string, in contract.InstanceActInput) (contract.InstanceResult, error)
-	InstanceMigrate(ctx context.Context, instance string, in contract.InstanceMoveInput) (contract.InstanceResult, error)
-	InstanceLiveMigrate(ctx context.Context, instance string, in contract.InstanceMoveInput) (contract.InstanceResult, error)
-	InstanceConfirm(ctx context.Context, instance string, in contract.InstanceActInput) (contract.InstanceResult, error)
-	InstanceRevert(ctx context.Context, instance string, in contract.InstanceActInput) (contract.InstanceResult, error)
-	InstanceEvacuate(ctx context.Context, instance string, in contract.InstanceMoveInput) (contract.InstanceResult, error)
 	Instance(ctx context.Context, instance string) (contract.InstanceStatus, error)
-
+	LimitsStatus(ctx context.Context, name string) (contract.LimitsStatus, bool, error)
 	Describe(ctx context.Context, name string) (client.Execution, error)
 	Query(ctx context.Context, name string) (contract.DeviceStatus, error)
 	Validate(ctx context.Context, name string, in contract.CleanInput) (contract.CleanPlan, error)
@@ -62,7 +35,6 @@ type deviceClient interface {
 	Appliances(ctx context.Context) ([]string, error)
 	Servers(ctx context.Context, in contract.ServersInput) (contract.Servers, error)
 	ReadPool(ctx context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error)
-	MigratePool(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error)
 	LastPoll(ctx context.Context, queue string) (time.Time, error)
 	// Server gives the Temporal server; with an error, as much of it as is known.
 	Server(ctx context.Context) (client.Server, error)

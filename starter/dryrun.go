@@ -2,42 +2,27 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"burnish/internal/device"
-	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
-// dryClient asks what an update would do in the place of sending it.
-type dryClient struct {
-	*client.DryRuns
-	others
-}
-
-// others are the methods that DryRuns does not have.
-type others struct{ deviceClient }
-
 // dryRun asks what an action would do to each device, and prints the answers. What would be
 // refused fails as the action itself does.
-func (a *app) dryRun(ctx context.Context, l deviceClient, command string, names []string, o action) error {
+func (a *app) dryRun(ctx context.Context, l deviceClient, names []string, o action) error {
 	return a.forEachDevice(len(names), parallelism, func(i int) outcome {
 		name := names[i]
-		asked := &client.DryRuns{Ask: l.DryRun}
 		rctx, cancel := a.requestContext(ctx)
 		defer cancel()
-		_, err := o.send(rctx, dryClient{asked, others{l}}, name)
-		if !errors.Is(err, client.ErrDryRun) {
-			if err == nil {
-				err = &failure{exit: exitFailed, code: device.CodeInternal, message: "it has no dry run"}
-			}
-			return failed(command, name, a.explain(ctx, l, name, err))
+		answer, err := l.Ask(rctx, name, o.verb, o.in)
+		if err != nil {
+			return failed(o.verb.Name, name, a.explain(ctx, l, name, err))
 		}
-		result := done(name, dryRunLine(name, o, asked.Answer))
-		result.DryRun = &asked.Answer
+		result := done(name, dryRunLine(name, o, answer))
+		result.DryRun = &answer
 		return result
 	})
 }
@@ -48,7 +33,7 @@ func dryRunLine(name string, o action, would contract.DryRun) string {
 	if would.State == device.Absent {
 		state = "not enrolled"
 	}
-	parts := []string{name + ": would " + o.verb + " it, then " + state}
+	parts := []string{name + ": would " + o.does + " it, then " + state}
 	if would.Already {
 		parts[0] = name + ": would change nothing: already " + o.done + " (state: " + state + ")"
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -21,17 +20,17 @@ var dryArguments = map[string]struct {
 	update string
 	input  any
 }{
-	"provide":      {[]string{"d1", "--reason", "R"}, contract.UpdateProvide, contract.ReasonInput{Reason: "R", Caller: operator()}},
-	"clean":        {[]string{"d1", "--steps", "zero"}, contract.UpdateClean, contract.CleanInput{Steps: []string{"zero"}, Caller: operator()}},
-	"abort":        {[]string{"d1"}, contract.UpdateAbort, contract.ReasonInput{Caller: operator()}},
-	"release-hold": {[]string{"d1"}, contract.UpdateReleaseHold, contract.ReasonInput{Caller: operator()}},
-	"manage":       {[]string{"d1", "--instance", someInstance}, contract.UpdateManage, contract.ReasonInput{Instance: someInstance, Caller: operator()}},
-	"maintain":     {[]string{"d1", "--off"}, contract.UpdateMaintain, contract.MaintainInput{Off: true, Caller: operator()}},
-	"retire":       {[]string{"d1", "--lost", "--reason", "R"}, contract.UpdateRetire, contract.ReasonInput{Reason: "R", Lost: true, Caller: operator()}},
-	"forget":       {[]string{"d1"}, contract.UpdateForget, contract.ReasonInput{Caller: operator()}},
-	"label":        {[]string{"d1", "rack=a", "tier-"}, contract.UpdateLabel, contract.LabelInput{LabelChange: device.LabelChange{Set: map[string]string{"rack": "a"}, Remove: []string{"tier"}}, Caller: operator()}},
-	"replace":      {[]string{"d1", "--provide"}, contract.UpdateReplace, contract.ReplaceInput{Provide: true, Caller: operator()}},
-	"move":         {[]string{"d1", "d2", "--host", "h2", "--set", "path=/x"}, contract.UpdateMove, contract.MoveInput{Enrollment: contract.Enrollment{Name: "d2", Host: "h2", Settings: map[string]string{"path": "/x"}}, Caller: operator()}},
+	"provide":      {[]string{"d1", "--reason", "R"}, contract.VerbProvide.Update(), contract.ReasonInput{Reason: "R", Caller: operator()}},
+	"clean":        {[]string{"d1", "--steps", "zero"}, contract.VerbClean.Update(), contract.CleanInput{Steps: []string{"zero"}, Caller: operator()}},
+	"abort":        {[]string{"d1"}, contract.VerbAbort.Update(), contract.ReasonInput{Caller: operator()}},
+	"release-hold": {[]string{"d1"}, contract.VerbReleaseHold.Update(), contract.ReasonInput{Caller: operator()}},
+	"manage":       {[]string{"d1", "--instance", someInstance}, contract.VerbManage.Update(), contract.TenantInput{Instance: someInstance, Caller: operator()}},
+	"maintain":     {[]string{"d1", "--off"}, contract.VerbMaintain.Update(), contract.MaintenanceInput{Off: true, Caller: operator()}},
+	"retire":       {[]string{"d1", "--lost", "--reason", "R"}, contract.VerbRetire.Update(), contract.RetireInput{Reason: "R", Lost: true, Caller: operator()}},
+	"forget":       {[]string{"d1"}, contract.VerbForget.Update(), contract.TenantInput{Caller: operator()}},
+	"label":        {[]string{"d1", "rack=a", "tier-"}, contract.VerbLabel.Update(), contract.LabelInput{LabelChange: device.LabelChange{Set: map[string]string{"rack": "a"}, Remove: []string{"tier"}}, Caller: operator()}},
+	"replace":      {[]string{"d1", "--provide"}, contract.VerbReplace.Update(), contract.ReplaceInput{Provide: true, Caller: operator()}},
+	"move":         {[]string{"d1", "d2", "--host", "h2", "--set", "path=/x"}, contract.VerbMove.Update(), contract.MoveInput{Enrollment: contract.Enrollment{Name: "d2", Host: "h2", Settings: map[string]string{"path": "/x"}}, Caller: operator()}},
 }
 
 // A dry run asks about the very update that the command would send, and sends none: every
@@ -87,7 +86,7 @@ func TestADryRunOfMany(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		asked++
-		assert.Equal(t, contract.UpdateRetire, update)
+		assert.Equal(t, contract.VerbRetire.Update(), update)
 		switch name {
 		case "d01":
 			return contract.DryRun{State: device.Retired, Already: true}, nil
@@ -128,6 +127,3 @@ func TestHelpSaysWhatHasNoDryRun(t *testing.T) {
 		require.Contains(t, helpText(cmd), noDryRun, name)
 	}
 }
-
-// The methods of DryRuns are those of the client, so that none of them can be missed.
-var _ deviceClient = dryClient{&client.DryRuns{}, others{}}

@@ -127,7 +127,7 @@ func (a *app) enroll(ctx context.Context, l deviceClient, in contract.EnrollInpu
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	in.Caller = operator()
-	result, err := l.Enroll(rctx, in)
+	result, err := l.Do(rctx, in.Enrollment.Name, contract.VerbEnroll, in)
 	if err != nil {
 		return contract.Result{}, a.explain(ctx, l, in.Enrollment.Name, err)
 	}
@@ -188,7 +188,7 @@ func resultLine(name, what string, r contract.Result) string {
 	case what == state:
 	case strings.HasPrefix(r.Note, "waiting "):
 		return oneLine(line + ", " + r.Note)
-	case r.Already || what == onHold:
+	case r.Already || what == contract.VerbMaintain.Command.Done:
 		line += " (state: " + state + ")"
 	default:
 		line += ", now " + state

@@ -64,11 +64,11 @@ func (a *app) enrollFrom(ctx context.Context, like enrollment, f fromPool) error
 // question is asked before servers are enrolled: they are chosen by a filter, and --provide
 // erases them.
 func (f fromPool) question(a *app, like enrollment, found []contract.PoolServer) question {
-	verb, may := "enroll", effectOf("enroll")
+	does, may := "enroll", contract.VerbEnroll.May
 	if like.provide {
-		verb, may = "enroll and clean", may|erases
+		does, may = "enroll and clean", may|contract.Erases
 	}
-	return question{verb: verb, n: len(found), above: asksAbove(may, true), yes: f.yes, show: func() (string, error) {
+	return question{does: does, n: len(found), above: asksAbove(may, true), yes: f.yes, show: func() (string, error) {
 		rows := [][]string{{"NAME", "HOST", "SERIAL", "MODEL", "PROFILE"}}
 		for _, s := range found[:min(maxAsked, len(found))] {
 			rows = append(rows, []string{deviceName(s), like.host, s.Serial, s.Model, s.Profile})

@@ -65,84 +65,22 @@ type fakeClient struct {
 	sent []string // "update name", in order of arrival
 }
 
-func (f *fakeClient) Enroll(_ context.Context, in contract.EnrollInput) (contract.Result, error) {
-	return f.onEnroll(in)
-}
-
-func (f *fakeClient) update(ctx context.Context, name, update string, input any) (contract.Result, error) {
+func (f *fakeClient) Do(ctx context.Context, name string, v contract.Verb, in contract.Input) (contract.Result, error) {
+	if enroll, ok := in.(contract.EnrollInput); ok {
+		return f.onEnroll(enroll)
+	}
 	f.mu.Lock()
-	f.sent = append(f.sent, update+" "+name)
+	f.sent = append(f.sent, v.Update()+" "+name)
 	f.mu.Unlock()
-	return f.onUpdate(ctx, name, update, input)
+	answer, err := f.onUpdate(ctx, name, v.Update(), in)
+	if v.Name == contract.VerbBind.Name {
+		answer.Binding = answer.Device.Binding
+	}
+	return answer, err
 }
 
-func (f *fakeClient) AttachDevice(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
-	answer, err := f.update(ctx, name, contract.UpdateBind, in)
-	return contract.BindResult{Binding: answer.Device.Binding, Device: answer.Device, Already: answer.Already}, err
-}
-
-func (f *fakeClient) Provide(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdateProvide, in)
-}
-
-func (f *fakeClient) Clean(ctx context.Context, name string, in contract.CleanInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdateClean, in)
-}
-
-func (f *fakeClient) Abort(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdateAbort, in)
-}
-
-func (f *fakeClient) ReleaseHold(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdateReleaseHold, in)
-}
-
-func (f *fakeClient) Manage(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdateManage, in)
-}
-
-func (f *fakeClient) Maintain(ctx context.Context, name string, in contract.MaintainInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdateMaintain, in)
-}
-
-func (f *fakeClient) Retire(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdateRetire, in)
-}
-
-func (f *fakeClient) Forget(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdateForget, in)
-}
-
-func (f *fakeClient) Replace(ctx context.Context, name string, in contract.ReplaceInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdateReplace, in)
-}
-
-func (f *fakeClient) Move(ctx context.Context, name string, in contract.MoveInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdateMove, in)
-}
-
-func (f *fakeClient) Label(ctx context.Context, name string, in contract.LabelInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdateLabel, in)
-}
-
-func (f *fakeClient) DryRun(_ context.Context, name, update string, in any) (contract.DryRun, error) {
-	return f.onDryRun(name, update, in)
-}
-
-func (f *fakeClient) DetachDevice(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdateUnbind, in)
-}
-
-func (f *fakeClient) Rebuild(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdateRebuild, in)
-}
-
-func (f *fakeClient) Power(ctx context.Context, name string, in contract.PowerInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdatePower, in)
-}
-
-func (f *fakeClient) Override(ctx context.Context, name string, in contract.OverrideInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdateOverride, in)
+func (f *fakeClient) Ask(_ context.Context, name string, v contract.Verb, in contract.Input) (contract.DryRun, error) {
+	return f.onDryRun(name, v.Update(), in)
 }
 
 func (f *fakeClient) LimitsStatus(context.Context, string) (contract.LimitsStatus, bool, error) {
@@ -210,10 +148,6 @@ func (f *fakeClient) Servers(_ context.Context, in contract.ServersInput) (contr
 
 func (f *fakeClient) ReadPool(_ context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error) {
 	return f.onPool(in)
-}
-
-func (f *fakeClient) MigratePool(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
-	return f.update(ctx, name, contract.UpdateMigratePool, in)
 }
 
 func (f *fakeClient) LastPoll(_ context.Context, queue string) (time.Time, error) {

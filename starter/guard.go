@@ -14,52 +14,13 @@ import (
 	"burnish/workflows/contract"
 )
 
-// effect is what a command may do to the devices that it is given.
-type effect uint8
-
-const (
-	// erases: a step may overwrite the device.
-	erases effect = 1 << iota
-	// endsBinding: a tenant may lose the device.
-	endsBinding
-	// retires: the device leaves service.
-	retires
-	// keeps: neither its contents nor its tenant nor its service change.
-	keeps effect = 0
-)
-
-// effects says of every command that takes several devices what it may do to them. A command
-// that does not keep everything asks before it acts on devices that a filter chose, however
-// few they are: a filter may select more than its author remembers.
-var effects = map[string]effect{
-	"provide":         erases,
-	"clean":           erases,
-	"release-hold":    erases, // the steps behind the hold may erase
-	"abort":           keeps,
-	"manage":          endsBinding,
-	"maintain":        keeps,
-	"retire":          endsBinding | retires,
-	"label":           keeps,
-	"enroll":          keeps, // with --provide it erases, see enrollFrom
-	"oneview migrate": keeps,
-}
-
-// effectOf is what a command may do; one that the table does not name may do everything.
-func effectOf(command string) effect {
-	e, known := effects[command]
-	if !known {
-		return erases | endsBinding | retires
-	}
-	return e
-}
-
 // confirmThreshold is the number of devices above which every command on several devices
 // asks.
 const confirmThreshold = 10
 
 // question is what a command asks before it acts on devices.
 type question struct {
-	verb string
+	does string
 	n    int
 	// above is the number of devices above which it asks.
 	above int
@@ -69,9 +30,11 @@ type question struct {
 	show func() (string, error)
 }
 
-// asksAbove is the number of devices above which a command that may do this asks.
-func asksAbove(may effect, byFilter bool) int {
-	if byFilter && may != keeps {
+// asksAbove is the number of devices above which a command that may do this asks. One that does not
+// keep everything asks of devices that a filter chose, however few they are: a filter may select more
+// than its author remembers.
+func asksAbove(may contract.Effect, byFilter bool) int {
+	if byFilter && may != contract.Keeps {
 		return 0
 	}
 	return confirmThreshold
@@ -85,7 +48,7 @@ func (a *app) refuse(q question) error {
 	if !q.due() || a.terminal() {
 		return nil
 	}
-	f := usagef("this would %s %s, and there is no terminal to ask for confirmation", q.verb, countOf(q.n))
+	f := usagef("this would %s %s, and there is no terminal to ask for confirmation", q.does, countOf(q.n))
 	f.remedy = "check with --dry-run, then use --yes"
 	return f
 }
@@ -103,7 +66,7 @@ func (a *app) confirm(ctx context.Context, q question) error {
 		return err
 	}
 	// Who does not see the question answers nothing, which is a no.
-	fmt.Fprintf(a.stderr, "%s%s %s? y/N ", table, q.verb, countOf(q.n))
+	fmt.Fprintf(a.stderr, "%s%s %s? y/N ", table, q.does, countOf(q.n))
 	answer, err := unlessEnded(ctx, func() (string, error) {
 		// An answer that cannot be read is a no.
 		line, _ := bufio.NewReader(io.LimitReader(a.stdin, 256)).ReadString('\n')

@@ -24,12 +24,7 @@ func TestEveryCommandThatDestroysAsks(t *testing.T) {
 	var checked []string
 	for _, cmd := range leaves((&app{}).root()) {
 		name := strings.TrimPrefix(cmd.CommandPath(), "burnish ")
-		if cmd.Flags().Lookup("yes") == nil {
-			require.NotContains(t, effects, name, "a command that cannot be told yes")
-			continue
-		}
-		require.Contains(t, effects, name, "what may it do to a device?")
-		if cmd.Flags().Lookup("state") == nil {
+		if cmd.Flags().Lookup("yes") == nil || cmd.Flags().Lookup("state") == nil {
 			continue // its devices are not chosen by the filters of devices
 		}
 		checked = append(checked, name)
@@ -104,7 +99,7 @@ func TestAQuestionShowsTheDevices(t *testing.T) {
 		var found []client.Execution
 		for i := range 30 {
 			v := in(fmt.Sprintf("d%02d", i), device.Available)
-			v.Hostname = "h1"
+			v.Hostname, v.Type = "h1", "DISK"
 			switch i {
 			case 27:
 				v.DeviceState, v.InstanceUUID = device.Allocated, &instance
@@ -117,7 +112,7 @@ func TestAQuestionShowsTheDevices(t *testing.T) {
 		}
 		return found, nil
 	}
-	got := burnish(t, l, "n\n", "retire", "--host", "h1", "--reason", "old")
+	got := burnish(t, l, "n\n", "retire", "--type", "disk", "--reason", "old")
 	require.Equal(t, exitFailed, got.code)
 	require.Empty(t, got.out, "the result is on standard output, and nothing was done")
 	lines := strings.Split(got.errors, "\n")

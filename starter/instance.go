@@ -23,7 +23,6 @@ moves to another host. See burnish instance COMMAND --help.`,
 		a.instanceBindCommand(&cobra.Command{
 			Use:         "bind UUID --device NAME[=TAG] [--guest …]…",
 			Annotations: forms("instance bind UUID --request type=T[,count=N]…", "instance bind UUID --file FILE"),
-			Short:       "reserve several devices for an instance: all of them, or none",
 			Long: `It returns when all devices are reserved. Start the guest only after that. If one device is
 refused, none is bound. What was only claimed is free again; what was already being reserved
 is cleaned.
@@ -45,71 +44,60 @@ FILE:
   burnish instance bind 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 --request type=NVME,count=2,trait=HW_NVME_CES
   virsh dumpxml vm1 | burnish instance bind 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 \
     --device h1_0000:01:00.0=database --domain -`,
-		}, "bound", deviceClient.InstanceBind),
+		}, "bound", contract.VerbInstanceBind),
 		a.instanceBindCommand(&cobra.Command{
 			Use:         "attach UUID --device NAME[=TAG] [--guest …]…",
 			Annotations: forms("instance attach UUID --request type=T[,count=N]…", "instance attach UUID --file FILE"),
-			Short:       "add devices to an instance: all of them, or none",
 			Long: `A device that the instance already has is not bound again: its guest's addresses are
 recorded, if they are given.`,
 			Example: "  burnish instance attach 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 --device h1_0000:03:00.0=scratch",
-		}, "attached", deviceClient.InstanceAttach),
+		}, "attached", contract.VerbInstanceAttach),
 		a.instanceDetachCommand(),
 		a.instanceActCommand(&cobra.Command{
-			Use:   "release UUID",
-			Short: "take all devices from an instance that is deleted",
+			Use: "release UUID",
 			Long: `Its document is gone before the first binding ends. During a migration the devices of both
 hosts are released. Each device is then cleaned by itself.`,
 			Example: "  burnish instance release 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90",
-		}, "released", deviceClient.InstanceRelease),
+		}, "released", contract.VerbInstanceRelease),
 		a.instanceActCommand(&cobra.Command{
 			Use:     "rebuild UUID",
-			Short:   "rebuild an instance; it keeps its devices, and nothing is cleaned",
 			Long:    "The devices stay bound, and their data stays as it is.",
 			Example: "  burnish instance rebuild 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90",
-		}, "rebuilt", deviceClient.InstanceRebuild),
+		}, "rebuilt", contract.VerbInstanceRebuild),
 		a.instanceMoveCommand(&cobra.Command{
-			Use:   "migrate UUID --to HOST",
-			Short: "bind devices on another host, until confirm or revert",
+			Use: "migrate UUID --to HOST",
 			Long: `The instance has the devices of both hosts until burnish instance confirm or revert. From
 now on the guest's document shows the new ones, with the same tags. No data is copied
 between devices.`,
 			Example: "  burnish instance migrate 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 --to h2",
-		}, "", deviceClient.InstanceMigrate),
+		}, "", contract.VerbInstanceMigrate),
 		a.instanceMoveCommand(&cobra.Command{
-			Use:   "live-migrate UUID --to HOST",
-			Short: "bind devices on another host for a guest that keeps running",
+			Use: "live-migrate UUID --to HOST",
 			Long: `As migrate, but only if each device on both hosts is marked live-migratable; otherwise it is
 refused, and nothing is bound. Ended by burnish instance confirm or revert.`,
 			Example: "  burnish instance live-migrate 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 --to h2",
-		}, "", deviceClient.InstanceLiveMigrate),
+		}, "", contract.VerbInstanceLiveMigrate),
 		a.instanceActCommand(&cobra.Command{
 			Use:     "confirm UUID",
-			Short:   "end a migration: the instance stays on the new host",
 			Long:    "The devices of the old host stay reserved, and are cleaned.",
 			Example: "  burnish instance confirm 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90",
-		}, "confirmed", deviceClient.InstanceConfirm),
+		}, "confirmed", contract.VerbInstanceConfirm),
 		a.instanceActCommand(&cobra.Command{
-			Use:   "revert UUID",
-			Short: "take a migration back: the instance stays on the old host",
+			Use: "revert UUID",
 			Long: `The devices of the new host stay reserved, and are cleaned. Those of the old host are the
 instance's again, as they were.`,
 			Example: "  burnish instance revert 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90",
-		}, "reverted", deviceClient.InstanceRevert),
+		}, "reverted", contract.VerbInstanceRevert),
 		a.instanceMoveCommand(&cobra.Command{
 			Use:     "evacuate UUID --to HOST",
-			Short:   "give an instance devices on another host, because its own is lost",
 			Long:    "The old host need not answer. Its devices stay reserved, and are cleaned when it is back.",
 			Example: "  burnish instance evacuate 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 --to h2",
-		}, "evacuated", deviceClient.InstanceEvacuate),
+		}, "evacuated", contract.VerbInstanceEvacuate),
 		a.instanceShowCommand(), a.configDriveCommand(), a.instanceSchemaCommand(),
 	)
 }
 
-// instanceMethod is one of the client's methods for instances.
-type instanceMethod[I any] func(deviceClient, context.Context, string, I) (contract.InstanceResult, error)
-
-func (a *app) instanceBindCommand(cmd *cobra.Command, past string, method instanceMethod[contract.InstanceBindInput]) *cobra.Command {
+func (a *app) instanceBindCommand(cmd *cobra.Command, past string, v contract.Verb) *cobra.Command {
 	var (
 		d              deviceFlags
 		in             contract.InstanceBindInput
@@ -118,7 +106,7 @@ func (a *app) instanceBindCommand(cmd *cobra.Command, past string, method instan
 		inTheFile      = []string{"device", "guest", "request", "host"}
 		ofMetadataOnly = []string{"project", "address"}
 	)
-	cmd.Args = oneName("UUID")
+	cmd.Short, cmd.Args = v.About, oneName("UUID")
 	d.flags(flags, "`NAME[=TAG]`: a device, and its role in the guest; repeatable. A TAG has 1 to 60 characters, but no comma and no slash")
 	flags.Var(flagFunc{"key=value", d.addRequest}, "request", "`type=T[,count=N][,trait=HW_X]…[,vendor=V][,model=M][,tag=TAG]`: free devices, which Burnish picks, all on one host; repeatable, and so is trait. With live_migratable=true only such devices")
 	flags.StringVar(&in.Host, "host", "", "`HOST`: where the requested devices are")
@@ -172,7 +160,7 @@ func (a *app) instanceBindCommand(cmd *cobra.Command, past string, method instan
 			if in.Devices, err = a.addDomain(cmd.Context(), l, found, in.Devices); err != nil {
 				return err
 			}
-			return actOnInstance(a, cmd.Context(), l, instance, past, method, in)
+			return a.actOnInstance(cmd.Context(), l, instance, past, v, in)
 		})
 	}
 	return cmd
@@ -194,8 +182,7 @@ func noneEmpty(flags *pflag.FlagSet, names ...string) error {
 
 func (a *app) instanceDetachCommand() *cobra.Command {
 	var in contract.InstanceDetachInput
-	cmd := &cobra.Command{Use: "detach UUID NAME…",
-		Short: "take devices from an instance; each is then cleaned by itself",
+	cmd := &cobra.Command{Use: "detach UUID NAME…", Short: contract.VerbInstanceDetach.About,
 		Long: `A device leaves the document that the guest reads before its binding ends. Remove it from
 the guest first: its data is erased.`,
 		Example: "  burnish instance detach 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 h1_0000:03:00.0",
@@ -220,16 +207,16 @@ the guest first: its data is erased.`,
 		}
 		in.Reason, in.Caller = strings.TrimSpace(in.Reason), operator()
 		return a.devices(cmd.Context(), func(l deviceClient) error {
-			return actOnInstance(a, cmd.Context(), l, instance, "detached "+strings.Join(in.Devices, ", "), deviceClient.InstanceDetach, in)
+			return a.actOnInstance(cmd.Context(), l, instance, "detached "+strings.Join(in.Devices, ", "), contract.VerbInstanceDetach, in)
 		})
 	}
 	return cmd
 }
 
 // instanceActCommand is a command that takes nothing but the instance.
-func (a *app) instanceActCommand(cmd *cobra.Command, past string, method instanceMethod[contract.InstanceActInput]) *cobra.Command {
-	var in contract.InstanceActInput
-	cmd.Args = oneName("UUID")
+func (a *app) instanceActCommand(cmd *cobra.Command, past string, v contract.Verb) *cobra.Command {
+	var in contract.ReasonInput
+	cmd.Short, cmd.Args = v.About, oneName("UUID")
 	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the instance")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		instance, err := instanceArg(args[0])
@@ -238,20 +225,20 @@ func (a *app) instanceActCommand(cmd *cobra.Command, past string, method instanc
 		}
 		in.Reason, in.Caller = strings.TrimSpace(in.Reason), operator()
 		return a.devices(cmd.Context(), func(l deviceClient) error {
-			return actOnInstance(a, cmd.Context(), l, instance, past, method, in)
+			return a.actOnInstance(cmd.Context(), l, instance, past, v, in)
 		})
 	}
 	return cmd
 }
 
-func (a *app) instanceMoveCommand(cmd *cobra.Command, past string, method instanceMethod[contract.InstanceMoveInput]) *cobra.Command {
+func (a *app) instanceMoveCommand(cmd *cobra.Command, past string, v contract.Verb) *cobra.Command {
 	var (
 		d      deviceFlags
 		in     contract.InstanceMoveInput
 		domain string
 		flags  = cmd.Flags()
 	)
-	cmd.Args = oneName("UUID")
+	cmd.Short, cmd.Args = v.About, oneName("UUID")
 	d.flags(flags, "`NAME[=TAG]`: the devices to take there: one for each of the instance's, in their order. Without it free ones of the same type, vendor and model are taken. The roles' tags stay; a TAG must be the same")
 	flags.StringVar(&in.To, "to", "", "`HOST`: where the instance moves")
 	flags.StringVar(&domain, "domain", "", "`FILE`: libvirt's domain, as virsh dumpxml prints it, with the guest's addresses; - is the standard input. Of a device with --guest, that counts")
@@ -280,7 +267,7 @@ func (a *app) instanceMoveCommand(cmd *cobra.Command, past string, method instan
 			if in.Devices, err = a.addDomain(cmd.Context(), l, found, in.Devices); err != nil {
 				return err
 			}
-			return actOnInstance(a, cmd.Context(), l, instance, past, method, in)
+			return a.actOnInstance(cmd.Context(), l, instance, past, v, in)
 		})
 	}
 	return cmd
@@ -309,10 +296,10 @@ func instanceArg(given string) (string, error) {
 }
 
 // actOnInstance sends one request to an instance, and prints its answer.
-func actOnInstance[I any](a *app, ctx context.Context, l deviceClient, instance, past string, method instanceMethod[I], in I) error {
+func (a *app) actOnInstance(ctx context.Context, l deviceClient, instance, past string, v contract.Verb, in contract.Input) error {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
-	result, err := method(l, rctx, instance, in)
+	result, err := l.DoInstance(rctx, instance, v, in)
 	if err != nil {
 		return a.explainInstance(ctx, l, instance, err)
 	}

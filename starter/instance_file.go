@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"burnish/internal/nova/metadata"
+	"burnish/internal/device"
 	"burnish/internal/yamlfile"
 	"burnish/workflows/contract"
 )
@@ -63,7 +63,7 @@ func readTag(r *yamlfile.Reader, node yamlfile.Node) string {
 	if len(r.Problems()) > 0 {
 		return tag
 	}
-	if err := metadata.CheckTag(tag); err != nil {
+	if err := device.CheckTag(tag); err != nil {
 		r.Problem(node, "%s", err)
 	}
 	return tag

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"burnish/internal/device"
-	"burnish/internal/nova/metadata"
+	"burnish/internal/tagging"
 	"burnish/workflows/contract"
 )
 
@@ -53,7 +53,7 @@ func (d *deviceFlags) addDevice(text string) error {
 		return fmt.Errorf("%s is named twice", name)
 	}
 	if tagged {
-		if err := metadata.CheckTag(tag); err != nil {
+		if err := device.CheckTag(tag); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -86,7 +86,7 @@ func guestKeys(g *contract.GuestAddress) map[string]*string {
 // appendGuest adds a guest's address, if all together are valid.
 func appendGuest(known []contract.GuestAddress, found contract.GuestAddress) ([]contract.GuestAddress, error) {
 	all := append(slices.Clone(known), found)
-	if err := metadata.CheckGuest(all); err != nil {
+	if err := tagging.CheckGuest(all); err != nil {
 		return known, err
 	}
 	return all, nil
@@ -117,7 +117,7 @@ func (d *deviceFlags) addRequest(text string) error {
 		return fmt.Errorf("live_migratable %q: must be true or false", live)
 	}
 	if r.Tag != "" {
-		if err := metadata.CheckTag(r.Tag); err != nil {
+		if err := device.CheckTag(r.Tag); err != nil {
 			return err
 		}
 	}

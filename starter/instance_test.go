@@ -82,10 +82,10 @@ func TestInstanceRequestsAreSentAsContracted(t *testing.T) {
 			contract.InstanceBindInput{Devices: []contract.DeviceChoice{{Name: "d1", Tag: "t"}}, Reason: "R", Caller: operator()}},
 		{[]string{"detach", someInstance, "H1_0000:0A:00.0", "d2", "--reason", "R"}, "detach",
 			contract.InstanceDetachInput{Devices: []string{"h1_0000:0a:00.0", "d2"}, Reason: "R", Caller: operator()}},
-		{[]string{"release", someInstance, "--reason", "R"}, "release", contract.InstanceActInput{Reason: "R", Caller: operator()}},
-		{[]string{"rebuild", someInstance}, "rebuild", contract.InstanceActInput{Caller: operator()}},
-		{[]string{"confirm", someInstance}, "confirm", contract.InstanceActInput{Caller: operator()}},
-		{[]string{"revert", someInstance}, "revert", contract.InstanceActInput{Caller: operator()}},
+		{[]string{"release", someInstance, "--reason", "R"}, "release", contract.ReasonInput{Reason: "R", Caller: operator()}},
+		{[]string{"rebuild", someInstance}, "rebuild", contract.ReasonInput{Caller: operator()}},
+		{[]string{"confirm", someInstance}, "confirm", contract.ReasonInput{Caller: operator()}},
+		{[]string{"revert", someInstance}, "revert", contract.ReasonInput{Caller: operator()}},
 		{[]string{"migrate", someInstance, "--to", "H2", "--device", "d9", "--guest", "bus=pci,address=0000:00:05.0"}, "migrate",
 			contract.InstanceMoveInput{To: "h2", Devices: []contract.DeviceChoice{{Name: "d9", Guest: []contract.GuestAddress{pci}}}, Caller: operator()}},
 		{[]string{"live-migrate", someInstance, "--to", "h2"}, "live_migrate", contract.InstanceMoveInput{To: "h2", Caller: operator()}},
@@ -211,12 +211,12 @@ func exampleInstance() contract.InstanceStatus {
 		contract.HeldDevice{Name: "h2_0000:02:00.0", Host: "h2", Type: "NIC", Tag: "uplink", Binding: 11})
 	s.Project, s.Addresses, s.Doing, s.LastError = "0123", []string{"10.0.0.5", "2001:db8::1"}, "confirm", "d9: refused"
 	s.UpdatedAt = clock.Add(time.Minute)
-	s.Move = &contract.InstanceMove{Verb: contract.UpdateInstanceLiveMigrate, From: "h1", To: "h2", Since: clock, Source: []contract.HeldDevice{
+	s.Move = &contract.InstanceMove{Verb: contract.VerbInstanceLiveMigrate.Update(), From: "h1", To: "h2", Since: clock, Source: []contract.HeldDevice{
 		{Name: "h1_0000:01:00.0", Host: "h1", Type: "NVME", Tag: "data", Serial: "S2", Binding: 7},
 		{Name: "h1_0000:02:00.0", Host: "h1", Type: "NIC", Tag: "uplink", MAC: "02:00:00:00:00:01", Binding: 1, Guest: []contract.GuestAddress{{Bus: "pci", Address: "0000:00:05.0"}}}}}
 	s.Acts = []contract.Act{
 		{At: clock, Verb: "bind", By: "op@h", From: "10.0.0.1", Reason: "a\nb\x1b[2J\u202e"},
-		{At: clock.Add(time.Second), Verb: contract.UpdateInstanceLiveMigrate, Detail: "to h2", By: "op@h", Fault: device.CodeRefused}}
+		{At: clock.Add(time.Second), Verb: contract.VerbInstanceLiveMigrate.Update(), Detail: "to h2", By: "op@h", Fault: device.CodeRefused}}
 	return s
 }
 

@@ -13,33 +13,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-func (a *app) powerCommand() *cobra.Command {
-	var in contract.PowerInput
-	cmd := &cobra.Command{
-		Use:   "power NAME on|off|reset",
-		Short: "switch a device on or off, or reset it",
-		Long: `Refused while the device is cleaned. on and off may be repeated; a reset is sent at most
-once: where its outcome is not known, the answer says so.`,
-		Example: "  burnish power node1 off",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return usagef("takes NAME and one of on, off, reset")
-			}
-			if action := args[1]; action != "on" && action != "off" && action != "reset" {
-				return usagef("%q must be one of on, off, reset", action)
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in.Action, in.Caller = args[1], operator()
-			return a.actOnNamed(cmd, args[0], action{done: "done", send: request(deviceClient.Power, in)})
-		},
-	}
-	cmd.Flags().StringVar(&in.Instance, "instance", "", "`UUID`: the instance that has the device")
-	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the device")
-	return cmd
-}
-
 func (a *app) resumeCommand() *cobra.Command {
 	var in contract.ResumeInput
 	cmd := &cobra.Command{

@@ -16,6 +16,7 @@ func queuedDevice(name string) contract.DeviceStatus {
 	v := in(name, device.PendingCleaning)
 	v.Waiting = &contract.StatusWait{For: contract.WaitSlot, Code: device.CodeWaitingForSlot, Message: "queued for a slot (9th in line): 2 of 2 cleans run", Since: clock}
 	v.LastError, v.Fault = v.Waiting.Message, string(device.CodeWaitingForSlot)
+	v.NeedsOperator = true
 	return v
 }
 

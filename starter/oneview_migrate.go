@@ -99,7 +99,7 @@ func (a *app) migrate(ctx context.Context, l deviceClient, c *selection, names [
 		}
 	}
 	if !c.dryRun {
-		ask := question{verb: "migrate", n: len(names), above: asksAbove(effectOf("oneview migrate"), true), yes: c.yes}
+		ask := question{does: "migrate", n: len(names), above: asksAbove(contract.VerbMigratePool.May, true), yes: c.yes}
 		ask.show = func() (string, error) {
 			views, err := a.named(ctx, l, names)
 			return a.affected(views), err
@@ -170,7 +170,7 @@ func (a *app) migrateOne(ctx context.Context, l deviceClient, name, reason strin
 		report.Profile = found.Profile
 		return reported(name, name+": "+wouldMigrate(v, found.Profile), report), nil
 	}
-	result, err := a.send(ctx, l, name, action{send: request(deviceClient.MigratePool, contract.ReasonInput{Reason: reason, Caller: operator()})})
+	result, err := a.send(ctx, l, name, action{verb: contract.VerbMigratePool, in: contract.ReasonInput{Reason: reason, Caller: operator()}})
 	if err != nil {
 		return outcome{}, err
 	}

@@ -38,6 +38,8 @@ func TestOverrideCommand(t *testing.T) {
 			var sent *contract.OverrideInput
 			l := &fakeClient{onUpdate: func(_ context.Context, _, _ string, given any) (contract.Result, error) {
 				got := given.(contract.OverrideInput)
+				require.Equal(t, operator(), got.Caller)
+				got.Caller = contract.Caller{}
 				sent = &got
 				return contract.Result{Device: in("d1", device.Error), Note: "it waits"}, nil
 			}}

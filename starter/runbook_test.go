@@ -36,7 +36,7 @@ func TestTheInputOfACleanWithArguments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got contract.CleanInput
 			l := &fakeClient{onUpdate: func(_ context.Context, _, update string, input any) (contract.Result, error) {
-				require.Equal(t, contract.UpdateClean, update)
+				require.Equal(t, contract.VerbClean.Update(), update)
 				got = input.(contract.CleanInput)
 				return contract.Result{Device: in("d1", device.Manageable)}, nil
 			}}
@@ -52,7 +52,7 @@ func TestTheInputOfACleanWithArguments(t *testing.T) {
 func TestReleaseHold(t *testing.T) {
 	var inputs []contract.ReasonInput
 	l := &fakeClient{onUpdate: func(_ context.Context, name, update string, input any) (contract.Result, error) {
-		require.Equal(t, contract.UpdateReleaseHold, update)
+		require.Equal(t, contract.VerbReleaseHold.Update(), update)
 		inputs = append(inputs, input.(contract.ReasonInput))
 		return contract.Result{Device: in(name, device.Cleaning)}, nil
 	}}

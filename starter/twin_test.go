@@ -37,32 +37,10 @@ func (s served) ClusterID(ctx context.Context) (string, error) {
 	return found.Cluster, err
 }
 
-func (s served) Each(ctx context.Context, f client.Filter, do func(client.Execution) error) error {
-	found, err := s.List(ctx, f)
-	if err != nil {
-		return err
-	}
+func (s served) Fleet(ctx context.Context) ([]client.Execution, error) {
+	found, err := s.List(ctx, client.Filter{})
 	slices.SortFunc(found, func(a, b client.Execution) int { return cmp.Compare(a.Status.UUID, b.Status.UUID) })
-	for _, e := range found {
-		if err := do(e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s served) Page(ctx context.Context, f client.Filter, after string, limit int) (page []client.Execution, more bool, err error) {
-	err = s.Each(ctx, f, func(e client.Execution) error {
-		switch {
-		case e.Status.UUID <= after:
-		case len(page) == limit:
-			more = true
-		default:
-			page = append(page, e)
-		}
-		return nil
-	})
-	return page, more, err
+	return found, err
 }
 
 func (s served) ByUUID(ctx context.Context, uuid string) (client.Execution, bool, error) {
@@ -93,7 +71,7 @@ func apiBefore(t *testing.T, l *fakeClient) string {
 	require.NoError(t, err)
 	server := httptest.NewServer(apitest.Handler(t, api.New(api.Options{
 		Devices: served{l}, Server: temporal, Authenticator: operators{}, Policy: operators{}, Guards: operators{},
-		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil },
+		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }, ListAge: 1,
 	})))
 	t.Cleanup(server.Close)
 	return server.URL

@@ -2,8 +2,7 @@ package main
 
 import (
 	"bytes"
-	"slices"
-	"strings"
+	"regexp"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -24,12 +23,12 @@ func toYAML(data []byte) ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// booleans of YAML 1.1, which many readers still know.
-var booleans = []string{"y", "n", "yes", "no", "on", "off"}
+// ofYAML11 is text that readers of YAML 1.1 take for a boolean or a number to the base 60.
+var ofYAML11 = regexp.MustCompile(`(?i)^(y|n|yes|no|on|off|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)$`)
 
-// unstyled takes from a node and those below it how they were written, the quotes of such words apart.
+// unstyled takes from a node and those below it how they were written, the quotes of such text apart.
 func unstyled(n *yaml.Node) {
-	if !slices.Contains(booleans, strings.ToLower(n.Value)) {
+	if !ofYAML11.MatchString(n.Value) {
 		n.Style = 0
 	}
 	for _, child := range n.Content {

@@ -38,29 +38,18 @@ func logRules(logger *slog.Logger, settings config.Worker) {
 	if err != nil {
 		return
 	}
-	about := []any{logs.File, settings.HostFile, logs.Drivers, settings.Drivers}
-	add := func(key string, value any, err error) {
-		if err != nil {
-			value = err.Error()
-		} else if list, ok := value.([]string); ok {
-			value = append([]string{}, list...) // an empty one is [] in JSON
-		}
-		about = append(about, key, value)
+	may, err := rules.Content()
+	if err != nil {
+		return
 	}
-	paths, err := rules.Paths()
-	add(logs.Paths, paths, err)
-	entries, err := rules.DeviceSpecs()
-	specs := make([]string, 0, len(entries))
-	for _, entry := range entries {
+	list := func(all []string) []string { return append([]string{}, all...) } // an empty one is [] in JSON
+	specs := []string{}
+	for _, entry := range may.Specs {
 		specs = append(specs, string(entry.JSON))
 	}
-	add(logs.Specs, specs, err)
-	scripts, err := rules.Scripts()
-	add(logs.Scripts, slices.Sorted(maps.Keys(scripts)), err)
-	nodes, err := rules.Nodes()
-	add(logs.Nodes, nodes, err)
-	add(logs.Fake, rules.AllowFake() == nil, nil)
-	secrets, err := rules.SecretsFile()
-	add(logs.Secrets, secrets, err)
+	about := []any{
+		logs.File, settings.HostFile, logs.Drivers, settings.Drivers, logs.Paths, list(may.Paths), logs.Specs, specs,
+		logs.Scripts, list(slices.Sorted(maps.Keys(may.Scripts))), logs.Nodes, list(may.Nodes), logs.Fake, may.Fake, logs.Secrets, may.Secrets,
+	}
 	logger.Info(logs.Rules, about...)
 }

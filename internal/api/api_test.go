@@ -28,7 +28,6 @@ type fakeDevices struct {
 	err      error
 	sent     []any
 	limits   contract.LimitsStatus
-	order    []string // the names, by UUID
 }
 
 func (f *fakeDevices) Describe(_ context.Context, name string) (client.Execution, error) {
@@ -52,7 +51,7 @@ func (f *fakeDevices) ByUUID(_ context.Context, uuid string) (client.Execution, 
 	return client.Execution{}, false, f.err
 }
 
-func (f *fakeDevices) Clean(_ context.Context, name string, in contract.CleanInput) (contract.Result, error) {
+func (f *fakeDevices) Do(_ context.Context, name string, _ contract.Verb, in contract.Input) (contract.Result, error) {
 	f.sent = append(f.sent, in)
 	return contract.Result{Device: f.statuses[name]}, f.err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/workflows/contract"
 )
 
 // The words of a wrong body are for its sender, who knows no type of Go.
@@ -20,7 +21,7 @@ func TestWhatIsWrongWithABodyIsSaidInItsOwnWords(t *testing.T) {
 		`{"reason":"a","reason":"b"}`:    `duplicate object member name "reason"`,
 		`{"reason":"a"`:                  `unexpected EOF after offset 13`,
 	} {
-		var in cleanBody
+		var in contract.CleanBody
 		err := json.Unmarshal([]byte(body), &in, json.RejectUnknownMembers(true))
 		require.Error(t, err)
 		require.Equal(t, says, describe(err))

@@ -16,11 +16,10 @@ import (
 type Devices interface {
 	Reader
 	Writer
-	Instances
 	Describe(ctx context.Context, name string) (client.Execution, error)
 	Query(ctx context.Context, name string) (contract.DeviceStatus, error)
 	ByUUID(ctx context.Context, uuid string) (client.Execution, bool, error)
-	Page(ctx context.Context, f client.Filter, after string, limit int) ([]client.Execution, bool, error)
+	Fleet(ctx context.Context) ([]client.Execution, error)
 }
 
 // maxNames is how many names of devices are kept by their UUID.

@@ -66,7 +66,7 @@ func document(t *testing.T) object {
 	t.Helper()
 	s := &schemas{t: t, all: object{}, types: map[string]reflect.Type{}}
 	paths := object{}
-	for _, r := range routes() {
+	for _, r := range routes(contract.Verbs) {
 		at, ok := paths[r.Path].(object)
 		if !ok {
 			at = object{}
@@ -159,7 +159,7 @@ func (s *schemas) operation(r route) object {
 		}
 	}
 	if r.In != nil {
-		op["requestBody"] = object{"content": object{"application/json": object{"schema": s.of(reflect.TypeOf(r.In), true)}}}
+		op["requestBody"] = object{"content": object{"application/json": object{"schema": s.body(r)}}}
 	}
 	return op
 }
@@ -226,7 +226,7 @@ func (s *schemas) of(t reflect.Type, request bool) object {
 	case reflect.Pointer:
 		return s.orNull(s.of(t.Elem(), request))
 	case reflect.Struct:
-		return s.reference(t, request)
+		return s.reference(t, t.Name(), request)
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return object{"type": "string", "format": "byte"}
@@ -259,9 +259,17 @@ func (s *schemas) orNull(schema object) object {
 	return schema
 }
 
+// body is the schema of a request's body.
+func (s *schemas) body(r route) object {
+	if r.InName != "" {
+		return s.reference(reflect.TypeOf(r.In), r.InName, true)
+	}
+	return s.of(reflect.TypeOf(r.In), true)
+}
+
 // reference gives the reference to a struct's schema.
-func (s *schemas) reference(t reflect.Type, request bool) object {
-	name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
+func (s *schemas) reference(t reflect.Type, name string, request bool) object {
+	name = strings.ToUpper(name[:1]) + name[1:]
 	switch {
 	case t == reflect.TypeFor[contract.DeviceStatus]() && s.selected:
 		name = "SelectedDevice"

@@ -2,53 +2,36 @@ package api
 
 import (
 	"context"
-	"errors"
 
 	"burnish/internal/api/access"
-	"burnish/internal/device"
-	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
 // dryRunParameter has a change answered by what it would do.
 const dryRunParameter = "dry_run"
 
-// withDryRun gives changes of one device the parameter dry_run. Who may ask is who may do it,
-// and a refusal is that of the change itself.
-func withDryRun(routes ...route) []route {
-	for i := range routes {
-		r := &routes[i]
-		do := r.do
-		r.Query = append(r.Query, parameter{Name: dryRunParameter,
-			About: "true: nothing is changed, and the answer is a DryRun: what the change would do, as far as the device's workflow knows"})
-		r.do = func(ctx context.Context, c *call) (any, error) {
-			given := c.r.URL.Query()
-			switch {
-			case !given.Has(dryRunParameter), given.Get(dryRunParameter) == "false":
-				return do(ctx, c)
-			case given.Get(dryRunParameter) != "true":
-				return nil, invalid(dryRunParameter+" is neither true nor false", "give one of them, or leave it out")
-			}
-			return c.dryRun(ctx, do)
-		}
+// wantsDryRun says whether the request asks what a change would do. Who may ask is who may do it, and
+// a refusal is that of the change itself.
+func (c *call) wantsDryRun() (bool, error) {
+	given := c.r.URL.Query()
+	switch {
+	case !given.Has(dryRunParameter), given.Get(dryRunParameter) == "false":
+		return false, nil
+	case given.Get(dryRunParameter) != "true":
+		return false, invalid(dryRunParameter+" is neither true nor false", "give one of them, or leave it out")
 	}
-	return routes
+	access.RecordOf(c.r.Context()).Change = false
+	return true, nil
 }
 
-// dryRun carries out a change up to its update, and asks what that would do.
-func (c *call) dryRun(ctx context.Context, do func(context.Context, *call) (any, error)) (any, error) {
-	access.RecordOf(c.r.Context()).Change = false
-	asked := &client.DryRuns{Ask: c.Devices.DryRun}
-	server, route := *c.server, *c.route
-	server.Devices, route.Status = dryRunner{asked, others{c.Devices}}, 0
-	c.server, c.route = &server, &route
-	switch _, err := do(ctx, c); {
-	case err == nil:
-		return nil, errors.New("the change has no dry run")
-	case !errors.Is(err, client.ErrDryRun):
+// dryRun asks what a verb would do. Its answer is no acceptance of it.
+func (c *call) dryRun(ctx context.Context, v contract.Verb, in contract.Input) (any, error) {
+	route := *c.route
+	route.Status, c.route = 0, &route
+	answer, err := c.Devices.Ask(ctx, c.name, v, in)
+	if err != nil {
 		return nil, err
 	}
-	answer := asked.Answer
 	if !c.may(ruleDetail) {
 		answer = contract.DryRun{State: answer.State, Already: answer.Already}
 	}
@@ -56,19 +39,4 @@ func (c *call) dryRun(ctx context.Context, do func(context.Context, *call) (any,
 		answer.State = ""
 	}
 	return answer, nil
-}
-
-// dryRunner sends no update that has a dry run, and asks about it.
-type dryRunner struct {
-	*client.DryRuns
-	others
-}
-
-// others are the methods that DryRuns does not have.
-type others struct{ Devices }
-
-// labelBody changes labels.
-type labelBody struct {
-	device.LabelChange
-	Reason string `json:"reason,omitempty"`
 }

@@ -23,8 +23,8 @@ type asked struct {
 	err   error
 }
 
-func (a *asked) DryRun(_ context.Context, name, update string, _ any) (contract.DryRun, error) {
-	a.about = append(a.about, update+" "+name)
+func (a *asked) Ask(_ context.Context, name string, v contract.Verb, _ contract.Input) (contract.DryRun, error) {
+	a.about = append(a.about, v.Name+" "+name)
 	return contract.DryRun{State: device.Retired, Steps: []string{"zero"}, Instance: testInstance, Note: "n"}, a.err
 }
 
@@ -32,14 +32,14 @@ func (a *asked) DryRun(_ context.Context, name, update string, _ any) (contract.
 // no dry run refuses the parameter, and changes nothing.
 func TestWhoMayAskForADryRun(t *testing.T) {
 	var dry []string
-	for _, r := range routes() {
+	for _, r := range routes(contract.Verbs) {
 		if r.Method != http.MethodPost || r.ReadOnly {
 			continue
 		}
 		_, has := r.parameter(dryRunParameter)
 		if has {
 			dry = append(dry, strings.TrimPrefix(r.Path, "/v2/devices/{device}/"))
-			require.Equal(t, ruleOf(dry[len(dry)-1]), r.Rule)
+			require.Equal(t, "cyborg:device:"+strings.ReplaceAll(dry[len(dry)-1], "-", "_"), r.Rule)
 		}
 		t.Run(r.Operation, func(t *testing.T) {
 			for token, want := range map[string]int{"admin-token": http.StatusOK, "reader-token": http.StatusForbidden, "member-token": http.StatusForbidden, "": http.StatusUnauthorized} {
@@ -97,15 +97,15 @@ func TestADryRunShowsWhatItsCallerSees(t *testing.T) {
 		h.ServeHTTP(w, q)
 		return w
 	}
-	require.JSONEq(t, `{"state":"retired"}`, ask("dry_run=true", ruleOf("retire")).Body.String())
-	require.Contains(t, ask("dry_run=true", ruleOf("retire"), ruleDetail).Body.String(), testInstance)
+	require.JSONEq(t, `{"state":"retired"}`, ask("dry_run=true", access.DeviceRule(contract.VerbRetire)).Body.String())
+	require.Contains(t, ask("dry_run=true", access.DeviceRule(contract.VerbRetire), ruleDetail).Body.String(), testInstance)
 	devices.err = contract.Refuse(contract.Refusal{Device: "d1", State: device.Allocated, Fault: device.Fault{Class: device.Permanent, Code: device.CodeInUse, Message: "instance i1 has it"}})
-	w := ask("dry_run=true", ruleOf("retire"), ruleDetail)
+	w := ask("dry_run=true", access.DeviceRule(contract.VerbRetire), ruleDetail)
 	require.Equal(t, http.StatusConflict, w.Code)
 	require.Contains(t, w.Body.String(), "instance i1 has it")
-	require.NotContains(t, ask("dry_run=true", ruleOf("retire")).Body.String(), "i1")
+	require.NotContains(t, ask("dry_run=true", access.DeviceRule(contract.VerbRetire)).Body.String(), "i1")
 	require.Len(t, devices.about, 4)
-	require.Equal(t, http.StatusBadRequest, ask("dry_run=yes", ruleOf("retire")).Code)
-	require.Equal(t, http.StatusBadRequest, ask("dry_run", ruleOf("retire")).Code)
+	require.Equal(t, http.StatusBadRequest, ask("dry_run=yes", access.DeviceRule(contract.VerbRetire)).Code)
+	require.Equal(t, http.StatusBadRequest, ask("dry_run", access.DeviceRule(contract.VerbRetire)).Code)
 	require.Len(t, devices.about, 4)
 }

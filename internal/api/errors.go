@@ -143,11 +143,6 @@ func encode(v any) ([]byte, error) {
 	if text, ok := v.(encoded); ok {
 		return text, nil
 	}
-	if large, ok := v.(interface {
-		appendJSON(b []byte) ([]byte, error)
-	}); ok {
-		return large.appendJSON(nil)
-	}
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -40,54 +40,17 @@ func (f *fakeInstances) act(verb, id string, in any) (contract.InstanceResult, e
 	return contract.InstanceResult{Instance: f.instance}, f.err
 }
 
-func (f *fakeInstances) InstanceBind(_ context.Context, id string, in contract.InstanceBindInput) (contract.InstanceResult, error) {
-	return f.act("bind", id, in)
+func (f *fakeInstances) DoInstance(_ context.Context, id string, v contract.Verb, in contract.Input) (contract.InstanceResult, error) {
+	return f.act(v.Name, id, in)
 }
 
-func (f *fakeInstances) InstanceAttach(_ context.Context, id string, in contract.InstanceBindInput) (contract.InstanceResult, error) {
-	return f.act("attach", id, in)
-}
-
-func (f *fakeInstances) InstanceDetach(_ context.Context, id string, in contract.InstanceDetachInput) (contract.InstanceResult, error) {
-	return f.act("detach", id, in)
-}
-
-func (f *fakeInstances) InstanceRelease(_ context.Context, id string, in contract.InstanceActInput) (contract.InstanceResult, error) {
-	return f.act("release", id, in)
-}
-
-func (f *fakeInstances) InstanceRebuild(_ context.Context, id string, in contract.InstanceActInput) (contract.InstanceResult, error) {
-	return f.act("rebuild", id, in)
-}
-
-func (f *fakeInstances) InstanceMigrate(_ context.Context, id string, in contract.InstanceMoveInput) (contract.InstanceResult, error) {
-	return f.act("migrate", id, in)
-}
-
-func (f *fakeInstances) InstanceLiveMigrate(_ context.Context, id string, in contract.InstanceMoveInput) (contract.InstanceResult, error) {
-	return f.act("live-migrate", id, in)
-}
-
-func (f *fakeInstances) InstanceConfirm(_ context.Context, id string, in contract.InstanceActInput) (contract.InstanceResult, error) {
-	return f.act("confirm", id, in)
-}
-
-func (f *fakeInstances) InstanceRevert(_ context.Context, id string, in contract.InstanceActInput) (contract.InstanceResult, error) {
-	return f.act("revert", id, in)
-}
-
-func (f *fakeInstances) InstanceEvacuate(_ context.Context, id string, in contract.InstanceMoveInput) (contract.InstanceResult, error) {
-	return f.act("evacuate", id, in)
-}
-
-func (f *fakeInstances) AttachDevice(_ context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
-	f.acts["attach "+name] = in
-	return contract.BindResult{Binding: 1, Device: f.statuses[name]}, f.err
-}
-
-func (f *fakeInstances) DetachDevice(_ context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
-	f.acts["detach "+name] = in
-	return contract.Result{Device: f.statuses[name]}, f.err
+func (f *fakeInstances) Do(_ context.Context, name string, v contract.Verb, in contract.Input) (contract.Result, error) {
+	f.acts[v.Name+" "+name] = in
+	result := contract.Result{Device: f.statuses[name]}
+	if v.Name == contract.VerbBind.Name {
+		result.Binding = 1
+	}
+	return result, f.err
 }
 
 func newInstances() *fakeInstances {
@@ -109,7 +72,7 @@ func TestActsOfInstances(t *testing.T) {
 	who := contract.Caller{By: "admin (token:admin)", From: "192.0.2.1"}
 	move := contract.InstanceMoveInput{To: "h2", Devices: []contract.DeviceChoice{{Name: "h2_d1", Tag: "t"}}, Reason: "why", Caller: who}
 	moveText := `{"to":"H2","devices":[{"name":"h2_d1","tag":"t"}],"reason":"why"}`
-	plain := contract.InstanceActInput{Reason: "why", Caller: who}
+	plain := contract.ReasonInput{Reason: "why", Caller: who}
 	bind := contract.InstanceBindInput{Request: "r1", Host: "h1", Project: "p1", Addresses: []string{"192.0.2.7"}, Reason: "why", Caller: who,
 		Devices:  []contract.DeviceChoice{{Name: testName, Tag: "a b=\"c\"\n", Guest: []contract.GuestAddress{{Bus: "pci", Address: "0000:00:05.0"}}}},
 		Requests: []contract.DeviceRequest{{Type: "NVME", Count: 2, Traits: []string{"HW_NVME_CES"}}}}
@@ -247,7 +210,7 @@ func TestBindOfADeviceGoesThroughItsInstance(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
 	who := contract.Caller{By: "admin (token:admin)", From: "192.0.2.1"}
 	require.Equal(t, map[string]any{
-		"attach " + testName: contract.BindInput{Instance: testInstance, Tag: "database", Caller: who},
-		"detach " + testName: contract.UnbindInput{Instance: testInstance, Caller: who},
+		"bind " + testName:   contract.BindInput{Instance: testInstance, Tag: "database", Caller: who},
+		"unbind " + testName: contract.UnbindInput{Instance: testInstance, Caller: who},
 	}, f.acts)
 }

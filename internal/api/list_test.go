@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,34 +19,12 @@ import (
 	"burnish/workflows/contract"
 )
 
-func (f *fakeDevices) each(by client.Filter, do func(client.Execution) error) error {
-	if f.order == nil {
-		f.order = slices.SortedFunc(maps.Keys(f.statuses), func(a, b string) int { return strings.Compare(f.statuses[a].UUID, f.statuses[b].UUID) })
+func (f *fakeDevices) Fleet(context.Context) (all []client.Execution, err error) {
+	for name, v := range f.statuses {
+		all = append(all, client.Execution{Name: name, Running: true, Status: v})
 	}
-	for _, name := range f.order {
-		v := f.statuses[name]
-		if !by.Selects(v) {
-			continue
-		}
-		if err := do(client.Execution{Name: name, Running: true, Status: v}); err != nil {
-			return err
-		}
-	}
-	return f.err
-}
-
-func (f *fakeDevices) Page(_ context.Context, by client.Filter, after string, limit int) (page []client.Execution, more bool, err error) {
-	err = f.each(by, func(e client.Execution) error {
-		switch {
-		case e.Status.UUID <= after:
-		case len(page) == limit:
-			more = true
-		default:
-			page = append(page, e)
-		}
-		return nil
-	})
-	return page, more, err
+	slices.SortFunc(all, func(a, b client.Execution) int { return strings.Compare(a.Status.UUID, b.Status.UUID) })
+	return all, f.err
 }
 
 func (f *fakeDevices) LimitsStatus(context.Context, string) (contract.LimitsStatus, bool, error) {
@@ -171,6 +148,7 @@ func TestMarkerOfAnotherState(t *testing.T) {
 		v := devices.statuses[marker]
 		v.DeviceState = device.Retired
 		devices.statuses[marker] = v
+		h.(*server).fleet.until = time.Time{}
 		require.Equal(t, whole[2:], follow(t, h, first.Links[0].Href, 2), sort)
 	}
 }

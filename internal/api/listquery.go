@@ -12,17 +12,20 @@ import (
 	"github.com/google/uuid"
 
 	"burnish/internal/device"
-	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
 // listQuery is what a caller asks of GET /v2/devices.
 type listQuery struct {
-	filter client.Filter
-	limit  int
-	marker string
-	sort   deviceOrder
-	fields []deviceField
+	filters []func(contract.DeviceStatus) bool // all of which must hold
+	limit   int
+	marker  string
+	sort    deviceOrder
+	fields  []deviceField
+}
+
+func (q listQuery) selects(v contract.DeviceStatus) bool {
+	return !slices.ContainsFunc(q.filters, func(selects func(contract.DeviceStatus) bool) bool { return !selects(v) })
 }
 
 // listFilter is a parameter that selects devices by a field. Values are alternatives.
@@ -32,79 +35,67 @@ type listFilter struct {
 	list bool
 	// allowed are all values; nil: there are others.
 	allowed []string
-	apply   func(q *listQuery, values []string)
-}
-
-// by adds a condition that Temporal cannot compare.
-func (q *listQuery) by(match func(contract.DeviceStatus) bool) {
-	before := q.filter.Match
-	q.filter.Match = func(v contract.DeviceStatus) bool { return (before == nil || before(v)) && match(v) }
-}
-
-// isOneOf selects by a field that Temporal cannot compare.
-func isOneOf[T ~string](field func(contract.DeviceStatus) T) func(*listQuery, []string) {
-	return func(q *listQuery, values []string) {
-		q.by(func(v contract.DeviceStatus) bool { return slices.Contains(values, string(field(v))) })
-	}
-}
-
-// trueOrFalse selects by a field that is true or false. one narrows Temporal's own listing for true.
-func trueOrFalse(of func(contract.DeviceStatus) bool, narrow func(*client.Filter)) func(*listQuery, []string) {
-	return func(q *listQuery, values []string) {
-		want := values[0] == "true"
-		if want && narrow != nil {
-			narrow(&q.filter)
-		}
-		q.by(func(v contract.DeviceStatus) bool { return of(v) == want })
-	}
+	// of is what the values are compared with; nil: by the labels. fold gives a value its case.
+	of   func(contract.DeviceStatus) string
+	fold func(string) string
 }
 
 var (
 	booleans   = []string{"true", "false"}
 	stateWords = wordsOf(device.States())
-	byState    = func(q *listQuery, values []string) {
-		for _, v := range values {
-			q.filter.States = append(q.filter.States, device.State(v))
+	hostOf     = func(v contract.DeviceStatus) string { return v.Hostname }
+	stateOf    = func(v contract.DeviceStatus) string { return string(v.DeviceState) }
+	instanceOf = func(v contract.DeviceStatus) string {
+		if v.InstanceUUID == nil {
+			return ""
 		}
+		return *v.InstanceUUID
 	}
-	byHost = func(q *listQuery, values []string) { q.filter.Hosts = lower(values) }
 )
 
 // listFilters are Cyborg's filters and those of `burnish list`.
 var listFilters = []listFilter{
-	{name: "uuid", field: "uuid", list: true, about: "of these UUIDs",
-		apply: func(q *listQuery, values []string) { q.filter.UUIDs = lower(values) }},
-	{name: "type", field: "type", list: true, about: "of these types, such as DISK or NVME",
-		apply: func(q *listQuery, values []string) { q.filter.Types = upper(values) }},
+	{name: "uuid", field: "uuid", list: true, about: "of these UUIDs", fold: strings.ToLower,
+		of: func(v contract.DeviceStatus) string { return v.UUID }},
+	{name: "type", field: "type", list: true, about: "of these types, such as DISK or NVME", fold: strings.ToUpper,
+		of: func(v contract.DeviceStatus) string { return v.Type }},
 	{name: "vendor", field: "vendor", about: "of these vendors",
-		apply: isOneOf(func(v contract.DeviceStatus) string { return v.Vendor })},
+		of: func(v contract.DeviceStatus) string { return v.Vendor }},
 	{name: "model", field: "model", about: "of exactly these models",
-		apply: isOneOf(func(v contract.DeviceStatus) string { return v.Model })},
-	{name: "hostname", field: "hostname", list: true, about: "on these hosts", apply: byHost},
-	{name: "host", field: "hostname", list: true, about: "as hostname", apply: byHost},
-	{name: "status", field: "status", list: true, about: "with these administrative states", allowed: wordsOf([]device.Status{device.Enabled, device.Maintaining}),
-		apply: isOneOf(func(v contract.DeviceStatus) device.Status { return v.Status })},
-	{name: "device_state", field: "device_state", list: true, about: "in these states (2.1)", allowed: stateWords, apply: byState},
-	{name: "state", field: "device_state", list: true, about: "as device_state (2.1)", allowed: stateWords, apply: byState},
+		of: func(v contract.DeviceStatus) string { return v.Model }},
+	{name: "hostname", field: "hostname", list: true, about: "on these hosts", fold: strings.ToLower, of: hostOf},
+	{name: "host", field: "hostname", list: true, about: "as hostname", fold: strings.ToLower, of: hostOf},
+	{name: "status", field: "status", list: true, about: "with these administrative states",
+		allowed: wordsOf([]device.Status{device.Enabled, device.Maintaining}),
+		of:      func(v contract.DeviceStatus) string { return string(v.Status) }},
+	{name: "device_state", field: "device_state", list: true, about: "in these states (2.1)", allowed: stateWords, of: stateOf},
+	{name: "state", field: "device_state", list: true, about: "as device_state (2.1)", allowed: stateWords, of: stateOf},
 	{name: "name", field: "name", list: true, about: "with these names",
-		apply: func(q *listQuery, values []string) { q.filter.Names = values }},
+		of: func(v contract.DeviceStatus) string { return v.Name }},
 	{name: "serial", field: "serial", about: "with these serial numbers",
-		apply: func(q *listQuery, values []string) { q.filter.Serials = values }},
-	{name: "instance", field: "instance_uuid", list: true, about: "bound to these instances",
-		apply: func(q *listQuery, values []string) { q.filter.Instances = lower(values) }},
+		of: func(v contract.DeviceStatus) string { return v.Serial }},
+	{name: "instance", field: "instance_uuid", list: true, about: "bound to these instances", fold: strings.ToLower, of: instanceOf},
 	{name: "fault", field: "fault", list: true, about: "with these faults",
-		apply: func(q *listQuery, values []string) { q.filter.Faults = values }},
-	{name: "label", field: "labels", list: true, about: "with these labels, all of which must match: KEY=VALUE, KEY!=VALUE, KEY or !KEY",
-		apply: func(q *listQuery, values []string) {
-			selector, _ := device.ParseLabelSelector(strings.Join(values, ",")) // values has read it
-			q.by(func(v contract.DeviceStatus) bool { return selector.Selects(v.Labels) })
-		}},
-	{name: "needs_operator", field: "needs_operator", about: "that need an operator, or do not", allowed: booleans,
-		apply: trueOrFalse(func(v contract.DeviceStatus) bool { return v.NeedsOperator }, func(f *client.Filter) { f.NeedsOperator = true })},
-	{name: "awaiting_cleaning", field: "dirty", about: "that wait for a clean, or do not: pending_cleaning, and error while dirty", allowed: booleans,
-		apply: trueOrFalse(contract.DeviceStatus.AwaitsCleaning, func(f *client.Filter) { f.AwaitingCleaning = true })},
-	{name: "one_time_use", field: "one_time_use", about: "that are cleaned after every tenant, or are not", allowed: booleans,
-		apply: trueOrFalse(func(v contract.DeviceStatus) bool { return v.OneTimeUse }, nil)},
+		of: func(v contract.DeviceStatus) string { return v.Fault }},
+	{name: "label", field: "labels", list: true,
+		about: "with these labels, all of which must match: KEY=VALUE, KEY!=VALUE, KEY or !KEY"},
+	{name: "needs_operator", field: "needs_operator", about: "that need an operator, or do not", allowed: booleans, fold: strings.ToLower,
+		of: func(v contract.DeviceStatus) string { return strconv.FormatBool(v.NeedsOperator) }},
+	{name: "awaiting_cleaning", field: "dirty", allowed: booleans, fold: strings.ToLower,
+		about: "that wait for a clean, or do not: pending_cleaning, and error while dirty",
+		of:    func(v contract.DeviceStatus) string { return strconv.FormatBool(v.AwaitsCleaning()) }},
+	{name: "one_time_use", field: "one_time_use", about: "that are cleaned after every tenant, or are not",
+		allowed: booleans, fold: strings.ToLower, // Python's clients send True
+		of: func(v contract.DeviceStatus) string { return strconv.FormatBool(v.OneTimeUse) }},
+}
+
+// by is the filter with values that it has read.
+func (f listFilter) by(values []string) func(contract.DeviceStatus) bool {
+	if f.of == nil {
+		selector, _ := device.ParseLabelSelector(strings.Join(values, ",")) // values has read it
+		return func(v contract.DeviceStatus) bool { return selector.Selects(v.Labels) }
+	}
+	return func(v contract.DeviceStatus) bool { return slices.Contains(values, f.of(v)) }
 }
 
 // listParameters are all parameters of GET /v2/devices.
@@ -157,7 +148,7 @@ func (c *call) listQuery() (q listQuery, err error) {
 		if err != nil {
 			return q, err
 		}
-		f.apply(&q, values)
+		q.filters = append(q.filters, f.by(values))
 	}
 	if given.Has("state") && given.Has("device_state") || given.Has("host") && given.Has("hostname") {
 		return q, invalid("state is device_state, and host is hostname: both are given", "leave out one of them")
@@ -191,8 +182,8 @@ func (f listFilter) values(given []string) ([]string, error) {
 				return nil, invalid("label: "+err.Error(), "give terms such as rack=a1")
 			}
 		}
-		if slices.Equal(f.allowed, booleans) {
-			v = strings.ToLower(v) // Python's clients send True
+		if f.fold != nil {
+			v = f.fold(v)
 		}
 		if f.allowed != nil && !slices.Contains(f.allowed, v) {
 			return nil, invalid(fmt.Sprintf("%s: %q is not one of %s", f.name, v, strings.Join(f.allowed, ", ")), "give one of them")
@@ -322,16 +313,4 @@ func wordsOf[T ~string](values []T) []string {
 		words[i] = string(v)
 	}
 	return words
-}
-
-func lower(values []string) []string { return mapped(values, strings.ToLower) }
-
-func upper(values []string) []string { return mapped(values, strings.ToUpper) }
-
-func mapped(values []string, by func(string) string) []string {
-	out := make([]string, len(values))
-	for i, v := range values {
-		out[i] = by(v)
-	}
-	return out
 }

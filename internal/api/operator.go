@@ -17,8 +17,8 @@ import (
 // beyond the devices themselves.
 type Reader interface {
 	Validate(ctx context.Context, name string, in contract.CleanInput) (contract.CleanPlan, error)
-	DryRun(ctx context.Context, name, update string, in any) (contract.DryRun, error)
 	Discovery(ctx context.Context, name string) (contract.DiscoveryResult, error)
+	Instance(ctx context.Context, instance string) (contract.InstanceStatus, error)
 	LimitsStatus(ctx context.Context, name string) (contract.LimitsStatus, bool, error)
 	Clouds(ctx context.Context) ([]string, error)
 	ReconcileState(ctx context.Context, cloud string) (contract.InventoryReconcileState, error)
@@ -94,15 +94,15 @@ func readDiscovery(ctx context.Context, c *call) (any, error) {
 	return found, err
 }
 
-func validateClean(ctx context.Context, c *call, in cleanBody) (any, error) {
-	input, err := in.input()
-	if err != nil {
+func validateClean(ctx context.Context, c *call, in contract.CleanBody) (any, error) {
+	if err := checkInterfaces(in); err != nil {
 		return nil, err
 	}
 	if err := c.resolve(ctx); err != nil {
 		return nil, err
 	}
-	return c.Devices.Validate(ctx, c.name, input)
+	asked, _ := in.Input().(contract.CleanInput)
+	return c.Devices.Validate(ctx, c.name, asked)
 }
 
 func readLimits(ctx context.Context, c *call) (any, error) {

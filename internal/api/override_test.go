@@ -16,11 +16,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-func (f *fakeDevices) Override(_ context.Context, name string, in contract.OverrideInput) (contract.Result, error) {
-	f.sent = append(f.sent, in)
-	return contract.Result{Device: f.statuses[name]}, f.err
-}
-
 // The API signs an override for whom it has authenticated, over what the device shows: for a
 // request what the body says, for an approval what is pending.
 //

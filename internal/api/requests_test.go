@@ -220,8 +220,8 @@ func TestRequestKeys(t *testing.T) {
 
 // An unexpected end of a handler is an answer too, and stands in the log alone.
 func TestAnUnexpectedEndIsAnAnswer(t *testing.T) {
-	h := testServer(t, oneDevice()) // whose Provide is missing
-	requireProblem(t, send(t, h, "POST", devicePath+"/provide", "", admin), http.StatusInternalServerError, device.CodeInternal)
+	h := testServer(t, oneDevice()) // whose Clouds is missing
+	requireProblem(t, send(t, h, "GET", "/v2/clouds", "", admin), http.StatusInternalServerError, device.CodeInternal)
 }
 
 // What openstacksdk and other clients discover the API by.
@@ -258,7 +258,7 @@ func TestReadersSeeCyborgsFields(t *testing.T) {
 // cleanOnly allows nothing but cleans.
 type cleanOnly struct{}
 
-func (cleanOnly) Allows(rule string, _ access.Principal) bool { return rule == ruleOf("clean") }
+func (cleanOnly) Allows(rule string, _ access.Principal) bool { return rule == access.DeviceRule(contract.VerbClean) }
 
 // The comparison with the document notices a member, a status or a header that it has not.
 func TestTheComparisonNotices(t *testing.T) {

@@ -61,7 +61,7 @@ func TestAStolenTokenOfAViewerChangesNothing(t *testing.T) {
 	policy, err := access.ReadPolicy("")
 	require.NoError(t, err)
 	changes := 0
-	for _, r := range routes() {
+	for _, r := range routes(contract.Verbs) {
 		if r.Rule == "" {
 			require.Equal(t, http.MethodGet, r.Method, "what needs no token changes nothing")
 			continue
@@ -103,7 +103,7 @@ func TestAStolenTokenOfAViewerChangesNothing(t *testing.T) {
 
 func TestAReaderSeesNoDetails(t *testing.T) {
 	h, _ := guarded(t, untouchable{})
-	for _, r := range routes() {
+	for _, r := range routes(contract.Verbs) {
 		if r.Method != http.MethodGet || r.Rule != ruleDetail {
 			continue
 		}
@@ -115,7 +115,7 @@ func TestAReaderSeesNoDetails(t *testing.T) {
 
 func TestNoOptionsAndNoCORS(t *testing.T) {
 	h, _ := guarded(t, untouchable{})
-	for _, r := range routes() {
+	for _, r := range routes(contract.Verbs) {
 		for _, method := range []string{http.MethodOptions, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodTrace} {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, requestOf(t, r, method, "X-Auth-Token: admin-token", "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: x-auth-token"))

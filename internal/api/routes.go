@@ -24,12 +24,12 @@ type route struct {
 	Query []parameter
 	// In and Out are values of the types of its body and its answer; nil: it has none.
 	In, Out any
+	// InName is the name of In in the document, where its type has none.
+	InName string
 	// Status is that of its success; 0 is 200.
 	Status int
 	// ReadOnly: it changes nothing, although its method is POST.
 	ReadOnly bool
-	// Paced: it waits for its turn to read by itself.
-	Paced bool
 	// Codes are its further errors, beside those that every operation has.
 	Codes []device.Code
 	do    func(ctx context.Context, c *call) (any, error)
@@ -49,13 +49,10 @@ const (
 	ruleDetail = "cyborg:device:get_details"
 )
 
-// ruleOf is the rule of a change.
-func ruleOf(verb string) string { return "cyborg:device:" + strings.ReplaceAll(verb, "-", "_") }
-
 const openAPIPath = "/openapi.json"
 
 // routes lists the operations.
-func routes() []route {
+func routes(verbs []contract.Verb) []route {
 	all := []route{
 		{Method: http.MethodGet, Path: "/", Operation: "listVersions", Summary: "The versions of the API",
 			Out: versionsDocument{}, do: getVersions},
@@ -68,7 +65,7 @@ func routes() []route {
 		{Method: http.MethodGet, Path: openAPIPath, Operation: "openAPI", Summary: "This description", Out: map[string]any{}, do: getOpenAPI},
 
 		{Method: http.MethodGet, Path: "/v2/devices", Operation: "listDevices", Summary: "The devices, a page at a time",
-			Rule: ruleList, Query: listParameters(), Out: devicesDocument{}, do: listDevices, Paced: true,
+			Rule: ruleList, Query: listParameters(), Out: devicesDocument{}, do: listDevices,
 			Codes: []device.Code{device.CodeInvalid, device.CodeUnreachable}},
 		{Method: http.MethodGet, Path: "/v2/devices/{device}", Operation: "showDevice", Summary: "One device",
 			Rule: ruleGet, Out: contract.DeviceStatus{}, do: showDevice, Codes: readCodes},
@@ -77,7 +74,7 @@ func routes() []route {
 		{Method: http.MethodGet, Path: "/v2/devices/{device}/history", Operation: "showHistory", Summary: "The last bindings, cleans and changes, the newest last",
 			Rule: ruleDetail, Out: contract.History{}, do: showHistory, Codes: readCodes},
 	}
-	return slices.Concat(all, changeRoutes(), instanceRoutes(), operatorRoutes())
+	return slices.Concat(all, changeRoutes(verbs), instanceRoutes(), operatorRoutes())
 }
 
 // readCodes are the errors of a request about one device that changes nothing.
@@ -86,25 +83,6 @@ var readCodes = []device.Code{device.CodeNotFound, device.CodeUnreachable}
 // actCodes are those of a request for a change.
 var actCodes = []device.Code{device.CodeInvalid, device.CodeNotFound, device.CodeRequestTooLarge, device.CodeMediaType, device.CodeRefused, device.CodeRequestReused,
 	device.CodeUnreachable, device.CodeTimeout, device.CodeInternal}
-
-// act is the route of a change of one device, whose body is an In, with the verb's own rule.
-func act[In any](verb string, since version, status int, summary string, do func(ctx context.Context, c *call, in In) (any, error)) route {
-	var in In
-	return route{
-		Method: http.MethodPost, Path: "/v2/devices/{device}/" + verb, Operation: operationOf(verb, "Device"), Summary: summary,
-		Rule: ruleOf(verb), Since: since, In: in, Out: contract.Result{}, Status: status, Codes: actCodes,
-		do: func(ctx context.Context, c *call) (any, error) {
-			var in In
-			if err := c.readBody(&in); err != nil {
-				return nil, err
-			}
-			if err := c.resolve(ctx); err != nil {
-				return nil, err
-			}
-			return do(c.withRequest(ctx, in), c, in)
-		},
-	}
-}
 
 // checkQuery refuses parameters that the operation does not have, or twice.
 func (c *call) checkQuery() error {

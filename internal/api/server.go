@@ -15,6 +15,7 @@ import (
 	"burnish/internal/api/access"
 	"burnish/internal/device"
 	"burnish/workflows/client"
+	"burnish/workflows/contract"
 )
 
 // Options are what the API needs.
@@ -32,8 +33,12 @@ type Options struct {
 	Metrics http.Handler
 	// Ready says why the API cannot answer at present; nil if it can.
 	Ready func(ctx context.Context) error
+	// Verbs are what may be asked of devices; nil: contract.Verbs.
+	Verbs []contract.Verb
 	// Timeout bounds one request to Temporal; 0 is DefaultTimeout.
 	Timeout time.Duration
+	// ListAge is how old a listing of all devices may be before it is read again; 0 is DefaultListAge.
+	ListAge time.Duration
 }
 
 // Policy says whether a principal may do what a rule is about.
@@ -51,22 +56,28 @@ type Guards interface {
 	Enter(who access.Principal, change bool) (leave func(), err error)
 }
 
-// DefaultTimeout bounds one request to Temporal.
-const DefaultTimeout = 30 * time.Second
+// The defaults of Options.
+const (
+	DefaultTimeout = 30 * time.Second
+	DefaultListAge = time.Second
+)
 
 // server is the API's handler.
 type server struct {
 	Options
 	paths []path
 	names *nameCache
-	// pages and single are the turns of reads of a page and of one device.
-	pages, single *pace
+	fleet *fleet
 }
 
 // New returns the API's handler.
 func New(o Options) http.Handler {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	return &server{Options: o, paths: pathsOf(routes()), names: newNameCache(), pages: newPace(pageRest), single: newPace(deviceRest)}
+	if o.Verbs == nil {
+		o.Verbs = contract.Verbs
+	}
+	return &server{Options: o, paths: pathsOf(routes(o.Verbs)), names: newNameCache(),
+		fleet: &fleet{list: func(ctx context.Context) ([]client.Execution, error) { return o.Devices.Fleet(ctx) }, log: o.Log, age: cmp.Or(o.ListAge, DefaultListAge)}}
 }
 
 // call is one request on its way to its answer.
@@ -153,14 +164,7 @@ func (c *call) answer() (status int, answer any, err error) {
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), c.patience())
 	defer cancel()
-	if c.changes() || c.route.Rule == "" || c.route.Paced {
-		answer, err = c.route.do(ctx, c)
-	} else {
-		err = c.single.read(ctx, maxHeld, func() error {
-			answer, err = c.route.do(ctx, c)
-			return err
-		})
-	}
+	answer, err = c.route.do(ctx, c)
 	return cmp.Or(c.route.Status, http.StatusOK), answer, err
 }
 

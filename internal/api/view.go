@@ -1,10 +1,10 @@
 package api
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -67,59 +67,30 @@ type deviceView struct {
 func (c *call) view(v contract.DeviceStatus) deviceView { return deviceView{v, c.visible()} }
 
 // MarshalJSON writes the fields that are seen, in their order.
-func (v deviceView) MarshalJSON() ([]byte, error) { return v.appendJSON(nil) }
-
-func (v deviceView) appendJSON(b []byte) ([]byte, error) {
+func (v deviceView) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
 	of := reflect.ValueOf(v.device)
-	b = append(b, '{')
 	for _, f := range v.fields {
 		value := of.Field(f.index)
 		if f.omitEmpty && value.IsZero() {
 			continue
 		}
-		if b[len(b)-1] != '{' {
-			b = append(b, ',')
+		out := value.Interface()
+		if at, ok := out.(time.Time); ok {
+			out = at.UTC().Truncate(time.Second)
 		}
-		b = append(append(append(b, '"'), f.name...), `":`...)
-		var err error
-		if b, err = appendValue(b, value); err != nil {
+		text, err := encode(out)
+		if err != nil {
 			return nil, fmt.Errorf("encode %s: %w", f.name, err)
 		}
+		fmt.Fprintf(&b, ",%q:%s", f.name, text)
 	}
-	return append(b, '}'), nil
-}
-
-// appendValue appends a value's JSON. A page has tens of thousands of them, most of which are
-// plain words or empty.
-func appendValue(b []byte, value reflect.Value) ([]byte, error) {
-	switch kind := value.Kind(); {
-	case kind == reflect.String && isPlain(value.String()):
-		return append(append(append(b, '"'), value.String()...), '"'), nil
-	case kind == reflect.Bool:
-		return strconv.AppendBool(b, value.Bool()), nil
-	case kind == reflect.Pointer && value.IsNil():
-		return append(b, "null"...), nil
-	}
-	out := value.Interface()
-	if at, ok := out.(time.Time); ok {
-		out = at.UTC().Truncate(time.Second)
-	}
-	text, err := encode(out)
-	return append(b, text...), err
-}
-
-// isPlain says that JSON writes the text as it is.
-func isPlain(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
+	return append(append([]byte{'{'}, bytes.TrimPrefix(b.Bytes(), []byte(","))...), '}'), nil
 }
 
 // resultView is the answer to a change, as its caller sees it.
 type resultView struct {
+	Binding int        `json:"binding,omitempty"`
 	Device  deviceView `json:"device"`
 	Already bool       `json:"already,omitempty"`
 	Note    string     `json:"note,omitempty"`
@@ -131,5 +102,5 @@ func (c *call) result(r contract.Result, err error) (any, error) {
 		return nil, err
 	}
 	c.names.add(r.Device.Name)
-	return resultView{c.view(r.Device), r.Already, r.Note}, nil
+	return resultView{r.Binding, c.view(r.Device), r.Already, r.Note}, nil
 }

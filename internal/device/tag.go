@@ -10,18 +10,18 @@ import (
 // MaxTag is how many characters a role tag may have.
 const MaxTag = 60
 
-// CheckTag checks a device's role tag: 1 to 60 characters, none of them a comma or a slash.
-// All else is legal: blanks, quotes, line ends (S1.35).
+// CheckTag refuses what cannot be a tag (S1.35): one has 1 to 60 characters, and neither a
+// comma nor a slash. Everything else is legal: blanks, quotes and line ends too.
 func CheckTag(tag string) error {
-	switch {
+	switch n := utf8.RuneCountInString(tag); {
 	case tag == "":
-		return errors.New("the tag is empty")
+		return errors.New("a tag is empty: leave it out, or give 1 to 60 characters")
 	case !utf8.ValidString(tag):
-		return errors.New("the tag is not valid UTF-8")
-	case utf8.RuneCountInString(tag) > MaxTag:
-		return fmt.Errorf("the tag is longer than %d characters", MaxTag)
+		return fmt.Errorf("tag %q is not UTF-8", tag)
+	case n > MaxTag:
+		return fmt.Errorf("tag %q has %d characters: the most is %d", tag, n, MaxTag)
 	case strings.ContainsAny(tag, ",/"):
-		return errors.New("the tag contains a comma or a slash")
+		return fmt.Errorf("tag %q has a comma or a slash: neither is allowed", tag)
 	}
 	return nil
 }

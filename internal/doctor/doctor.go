@@ -8,11 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
 	"burnish/internal/config"
+	"burnish/internal/device"
 	"burnish/internal/host"
 )
 
@@ -50,6 +52,15 @@ func (f *Findings) Warn(check, remedy, format string, args ...any) {
 // Fail adds a finding that keeps a worker from working.
 func (f *Findings) Fail(check, remedy, format string, args ...any) {
 	*f = append(*f, Finding{Level: Fail, Check: check, Message: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+// fault adds why something does not work: a fault has its own remedy.
+func (f *Findings) fault(check, remedy string, err error) {
+	if fault, ok := device.AsFault(err); ok {
+		f.Fail(check, fault.Remedy, "%s", fault.Message)
+	} else {
+		f.Fail(check, remedy, "%v", err)
+	}
 }
 
 // Failures counts the findings at level Fail.
@@ -208,35 +219,31 @@ func (m machine) host() {
 // allowed lists what may be destroyed on this host.
 func (m machine) allowed(rules *host.Rules) {
 	const check = "host.yaml"
-	paths, err := rules.Paths()
-	specs, specsErr := rules.DeviceSpecs()
-	nodes, nodesErr := rules.Nodes()
-	if err := errors.Join(err, specsErr, nodesErr); err != nil {
+	may, err := rules.Content()
+	if err != nil {
 		m.Fail(check, "correct it; no restart is needed", "%v", err)
 		return
 	}
-	fake := rules.AllowFake() == nil
 	where := m.settings.HostFile
 	if where == "" {
 		where = "no host.yaml"
 	}
-	if len(paths) == 0 && len(specs) == 0 && len(nodes) == 0 && !fake {
+	if len(may.Paths) == 0 && len(may.Specs) == 0 && len(may.Nodes) == 0 && !may.Fake {
 		m.Warn(check, "list what may be destroyed, and set BURNISH_HOST_FILE to the file", "%s: nothing may be destroyed on this host", where)
 		return
 	}
-	var what []string
-	what = append(what, paths...)
-	if len(specs) > 0 {
-		what = append(what, fmt.Sprintf("%d PCI device specs", len(specs)))
+	what := slices.Clone(may.Paths)
+	if len(may.Specs) > 0 {
+		what = append(what, fmt.Sprintf("%d PCI device specs", len(may.Specs)))
 	}
-	if len(nodes) > 0 {
-		what = append(what, fmt.Sprintf("%d servers", len(nodes)))
+	if len(may.Nodes) > 0 {
+		what = append(what, fmt.Sprintf("%d servers", len(may.Nodes)))
 	}
-	if fake {
+	if may.Fake {
 		what = append(what, "fake devices")
 	}
 	m.OK(check, "%s: may be destroyed: %s", where, strings.Join(what, ", "))
-	for _, pattern := range paths {
+	for _, pattern := range may.Paths {
 		if strings.HasPrefix(pattern, "/dev/") && m.uid != 0 {
 			m.Fail(check, "run burnish-worker as root on this host, or remove "+pattern+" from host.yaml", "%s is allowed, but uid %d cannot write to block devices", pattern, m.uid)
 			continue

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -10,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/drivers"
 	"burnish/internal/host"
@@ -75,11 +75,9 @@ func (m machine) users() {
 func (m machine) secrets(rules *host.Rules) {
 	const check = "redfish"
 	names, err := rules.SecretNames()
-	switch f, ok := device.AsFault(err); {
-	case ok:
-		m.Fail(check, f.Remedy, "%s", f.Message)
+	switch {
 	case err != nil:
-		m.Fail(check, "correct it; no restart is needed", "%v", err)
+		m.fault(check, "correct it; no restart is needed", err)
 	case len(names) == 0:
 		m.Warn(check, "see docs/redfish.md", "host.yaml names no secrets file with a secret, and this driver needs one")
 	default:
@@ -91,17 +89,13 @@ func (m machine) secrets(rules *host.Rules) {
 func (m machine) initialize(name string, d hardware.Initializer) {
 	ctx, cancel := context.WithTimeout(context.Background(), driverTimeout)
 	defer cancel()
-	err := d.Init(ctx)
-	switch f, ok := device.AsFault(err); {
-	case err == nil:
-		m.OK(name, "the driver can start on this host")
-	case ok:
-		m.Fail(name, f.Remedy, "%s", f.Message)
-	default:
-		m.Fail(name, "correct it; the worker does not start before", "%v", err)
+	if err := d.Init(ctx); err != nil {
+		m.fault(name, "correct it; the worker does not start before", err)
+		return
 	}
+	m.OK(name, "the driver can start on this host")
 	user, ok := d.(hardware.ToolUser)
-	if !ok || err != nil {
+	if !ok {
 		return
 	}
 	switch untried, err := user.UntriedTool(ctx); {
@@ -123,14 +117,10 @@ func (m machine) programs(name string, d hardware.ProgramUser) {
 		m.Warn(name, "see docs/script.md", "host.yaml allows no script, and this driver needs one")
 	}
 	for _, program := range slices.Sorted(maps.Keys(all)) {
-		err := all[program]
-		switch f, ok := device.AsFault(err); {
-		case err == nil:
+		if err := all[program]; err != nil {
+			m.fault(name, "correct it; no device that uses it can be cleaned before", fmt.Errorf("%s: %w", program, err))
+		} else {
 			m.OK(name, "%s matches host.yaml", program)
-		case ok:
-			m.Fail(name, f.Remedy, "%s", f.Message)
-		default:
-			m.Fail(name, "correct it; no device that uses it can be cleaned before", "%s: %v", program, err)
 		}
 	}
 }

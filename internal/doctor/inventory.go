@@ -39,13 +39,10 @@ func (m machine) inventory() {
 	if err == nil {
 		_, err = store.Reservation(ctx, uuid.NewString()) // expected: no such provider
 	}
-	switch f, ok := device.AsFault(err); {
-	case ok && f.Code == device.CodeNoProvider:
+	if f, ok := device.AsFault(err); ok && f.Code == device.CodeNoProvider {
 		m.OK(check, "Placement answers, as %s", m.settings.Cloud)
-	case ok:
-		m.Fail(check, f.Remedy, "%s", f.Message)
-	default:
-		m.Fail(check, "correct it; the control worker does not start before", "%v", err)
+	} else {
+		m.fault(check, "correct it; the control worker does not start before", err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"burnish/internal/device"
 	"burnish/internal/oneview"
 )
 
@@ -19,13 +18,7 @@ func (m machine) oneview() {
 	if m.settings.OneView == "" {
 		return
 	}
-	fail := func(err error) {
-		if f, ok := device.AsFault(err); ok {
-			m.Fail(check, f.Remedy, "%s", f.Message)
-		} else {
-			m.Fail(check, "correct it; no restart is needed", "%v", err)
-		}
-	}
+	fail := func(err error) { m.fault(check, "correct it; no restart is needed", err) }
 	pools, err := oneview.Open(m.settings.OneView)
 	if err != nil {
 		fail(err)

@@ -8,9 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,10 +35,6 @@ type Search struct {
 	Writers bool
 	// Is recognizes the target.
 	Is func(*unix.Statx_t) bool
-
-	// others has the device and inode of mapped files that are not the target: many processes map
-	// the same ones.
-	others *sync.Map
 }
 
 // First gives the first user, or nil. unseen is what it could not look into, or "": a descriptor
@@ -50,7 +44,6 @@ func (s Search) First() (found *User, unseen string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	s.others = &sync.Map{}
 	closed, first := 0, false
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
@@ -228,10 +221,7 @@ func (s Search) maps(dir, files string) (how string, err error) {
 	}
 	looked := make(chan answer, 1)
 	go func() {
-		mapped, err := s.queryMaps(filepath.Join(dir, "maps"), files)
-		if errors.Is(err, errors.ErrUnsupported) {
-			mapped, err = s.readMaps(filepath.Join(dir, "maps"), files)
-		}
+		mapped, err := s.readMaps(filepath.Join(dir, "maps"), files)
 		looked <- answer{mapped, err}
 	}()
 	select {
@@ -245,65 +235,20 @@ func (s Search) maps(dir, files string) (how string, err error) {
 	}
 }
 
-// queryMaps asks the kernel for the mappings of files alone: reading those of all processes takes
-// many times as long. The error is ErrUnsupported before Linux 6.11, and where the answer is not
-// enough.
-func (s Search) queryMaps(name, files string) (mapped bool, err error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	const request, shared, orNext, ofFiles = 0xc0686611, 1 << 3, 1 << 4, 1 << 5 // PROCMAP_QUERY
-	var query struct {
-		size, flags, address, from, to, is, page, offset, inode uint64
-		device                                                  [2]uint32
-		_                                                       [3]uint64 // the name and the build's ID, not asked for
-	}
-	query.size, query.flags = uint64(unsafe.Sizeof(query)), orNext|ofFiles
-	if s.Writers {
-		query.flags |= shared
-	}
-	for ; ; query.address = query.to {
-		_, _, errno := unix.Syscall(unix.SYS_IOCTL, file.Fd(), request, uintptr(unsafe.Pointer(&query)))
-		switch {
-		case errno == unix.ENOENT: // there is no further one
-			return false, nil
-		case errno == unix.ENOTTY:
-			return false, errors.ErrUnsupported
-		case errno != 0:
-			return false, errno
-		}
-		file := [3]uint64{uint64(query.device[0]), uint64(query.device[1]), query.inode}
-		if _, other := s.others.Load(file); other {
-			continue
-		}
-		is, mapped, followed := s.followed(files, fmt.Sprintf("%x-%x", query.from, query.to))
-		switch {
-		case !followed:
-			return false, errors.ErrUnsupported
-		case mapped:
-			return true, nil
-		case !is:
-			s.others.Store(file, nil)
-		}
-	}
-}
-
-// followed says whether a mapping is one of the target, and one that counts, if this worker may
-// follow its link.
-func (s Search) followed(dir, at string) (is, counts, ok bool) {
+// followed says whether a mapping is one of the target that counts, if this worker may follow its
+// link.
+func (s Search) followed(dir, at string) (counts, ok bool) {
 	link := filepath.Join(dir, "map_files", at)
 	stat, err := statx(link)
 	if err != nil {
-		return false, false, false
+		return false, false
 	}
-	if is = s.Is(&stat); !is || !s.Writers {
-		return is, is, true
+	if is := s.Is(&stat); !is || !s.Writers {
+		return is, true
 	}
 	// The link's own mode is that of the file as it was opened: protection can be changed later.
 	info, err := os.Lstat(link)
-	return true, err != nil || info.Mode()&0o200 != 0, true
+	return err != nil || info.Mode()&0o200 != 0, true
 }
 
 // readMaps reads the maps as text.
@@ -320,7 +265,7 @@ func (s Search) readMaps(name, files string) (mapped bool, err error) {
 			continue
 		}
 		from, to, _ := strings.Cut(fields[0], "-")
-		_, mapped, ok := s.followed(files, strings.TrimLeft(from, "0")+"-"+strings.TrimLeft(to, "0"))
+		mapped, ok := s.followed(files, strings.TrimLeft(from, "0")+"-"+strings.TrimLeft(to, "0"))
 		if !ok {
 			mapped = s.described(files, fields)
 		}

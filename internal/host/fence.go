@@ -29,9 +29,8 @@ const unnamedStep = "a step"
 // the key in this process, and the only open file with the lock on this machine. Close it
 // after the last I/O has returned, not before.
 type Fence struct {
-	key     string
-	path    string
-	release func()
+	key  string
+	path string
 
 	mu   sync.Mutex
 	file *os.File // nil after Close
@@ -56,32 +55,8 @@ func (h *Host) Fence(ctx context.Context, key string, waiting func(holder string
 	if err != nil {
 		return nil, fmt.Errorf("wait for the fence of %s: %w", key, err)
 	}
-	f := &Fence{key: key, path: path, lock: turn, release: func() { h.fences.unlock(name) }}
+	f := &Fence{key: key, path: path, lock: turn}
 	f.file, err = h.lockFence(ctx, f, waiting)
-	return f.finish(err)
-}
-
-// TryFence is Fence without waiting: a fence that is held is a transient fault
-// fence_held that names the holder.
-func (h *Host) TryFence(key string) (*Fence, error) {
-	name, err := fileName(key)
-	if err != nil {
-		return nil, err
-	}
-	path := h.path(lockFolder, name)
-	turn, holder := h.fences.tryLock(name)
-	if turn == nil {
-		return nil, heldFault(key, holder)
-	}
-	f := &Fence{key: key, path: path, lock: turn, release: func() { h.fences.unlock(name) }}
-	f.file, err = lockFile(path)
-	var busy *lockedError
-	switch {
-	case errors.As(err, &busy):
-		err = heldFault(key, busy.holder)
-	case err != nil:
-		err = stateDirFault(fmt.Sprintf("could not lock %s: %v", path, err), h.dir)
-	}
 	return f.finish(err)
 }
 
@@ -94,18 +69,10 @@ func (f *Fence) finish(err error) (*Fence, error) {
 		if f.file != nil {
 			err = errors.Join(err, f.file.Close())
 		}
-		f.release()
+		f.lock.unlock()
 		return nil, err
 	}
 	return f, nil
-}
-
-func heldFault(key, holder string) *device.Fault {
-	return &device.Fault{
-		Class: device.Transient, Code: device.CodeFenceHeld,
-		Message: fmt.Sprintf("device %s is in use by %s", key, holder),
-		Remedy:  "wait until it ends; the step is retried",
-	}
 }
 
 // lockFence polls for the file lock: a thread that blocks in flock could not be stopped when
@@ -270,7 +237,7 @@ func (f *Fence) Close() error {
 	// the open file (measured).
 	err := f.file.Close()
 	f.file = nil
-	f.release()
+	f.lock.unlock()
 	return err
 }
 

@@ -19,6 +19,13 @@ import (
 	"burnish/internal/device"
 )
 
+// tryFence is Fence without waiting: one that is held is a *lockedError.
+func tryFence(h *Host, key string) (*Fence, error) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	return h.Fence(ctx, key, func(holder string) { cancel(&lockedError{holder}) })
+}
+
 // F1
 func TestOrphanKeepsTheFenceOfItsKilledWorker(t *testing.T) {
 	dir, name := testDir(t), hostName(t)
@@ -30,9 +37,8 @@ func TestOrphanKeepsTheFenceOfItsKilledWorker(t *testing.T) {
 	h, err := Open(dir, name, nil)
 	require.NoError(t, err, "the orphan must not keep the next worker from starting")
 	defer func() { require.NoError(t, h.Close()) }()
-	_, err = h.TryFence("S1")
-	fault := requireFault(t, err, device.Transient, device.CodeFenceHeld)
-	require.Contains(t, fault.Message, fmt.Sprintf("a child of pid %d, which has ended (zero of clean 7)", worker.Process.Pid))
+	_, err = tryFence(h, "S1")
+	require.ErrorContains(t, err, fmt.Sprintf("a child of pid %d, which has ended (zero of clean 7)", worker.Process.Pid))
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := errors.New("the attempt is over")
@@ -64,11 +70,11 @@ func TestCloseLeavesTheFenceToTheChild(t *testing.T) {
 	require.Equal(t, "ready", child.line(t))
 
 	require.NoError(t, f.Close())
-	_, err = h.TryFence("S1")
-	requireFault(t, err, device.Transient, device.CodeFenceHeld)
+	_, err = tryFence(h, "S1")
+	require.ErrorAs(t, err, new(*lockedError))
 
 	child.kill9(t)
-	f, err = h.TryFence("S1")
+	f, err = tryFence(h, "S1")
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 }
@@ -83,9 +89,8 @@ func TestStoppedHolderKeepsTheFence(t *testing.T) {
 		require.NoError(t, unix.Kill(pid, unix.SIGSTOP))
 		defer func() { require.NoError(t, unix.Kill(pid, unix.SIGCONT)) }()
 	}
-	_, err = (&Host{dir: dir}).TryFence("S1")
-	fault := requireFault(t, err, device.Transient, device.CodeFenceHeld)
-	require.Contains(t, fault.Message, fmt.Sprintf("pid %d (zero of clean 7)", worker.Process.Pid))
+	_, err = tryFence(&Host{dir: dir}, "S1")
+	require.ErrorContains(t, err, fmt.Sprintf("pid %d (zero of clean 7)", worker.Process.Pid))
 }
 
 // F1
@@ -96,7 +101,7 @@ func TestOnlyTheNamedDescriptorIsInherited(t *testing.T) {
 	child := startChild(t, childCommand("idle")) // inherits nothing
 	require.Equal(t, "ready", child.line(t))
 	require.NoError(t, f.Close())
-	f, err = h.TryFence("S1")
+	f, err = tryFence(h, "S1")
 	require.NoError(t, err, "a child without the fence got its descriptor")
 	require.NoError(t, f.Close())
 }
@@ -130,36 +135,24 @@ func TestOneHolderAmongManyProcessesAndGoroutines(t *testing.T) {
 // F1
 func TestWaitersOfOneProcessAreServedInOrder(t *testing.T) {
 	h := openHost(t)
-	f, err := h.Fence(t.Context(), "S1", nil)
-	require.NoError(t, err)
-	const n = 5
-	served := make(chan int, n)
-	for i := range n {
-		inLine := make(chan struct{})
-		var once sync.Once
-		go func() {
-			f, err := h.Fence(context.WithoutCancel(t.Context()), "S1", func(string) { once.Do(func() { close(inLine) }) })
-			if err != nil {
-				served <- -1
-				return
-			}
-			served <- i
-			if err := f.Close(); err != nil {
-				served <- -1
-			}
-		}()
-		<-inLine
-	}
-	require.NoError(t, f.Close())
-	for i := range n {
-		require.Equal(t, i, <-served)
-	}
-	f, err = h.TryFence("S1")
-	for err != nil { // the last one closes its fence after its report
-		f, err = h.TryFence("S1")
-	}
-	require.NoError(t, f.Close())
-	require.Empty(t, h.fences.held, "free keys are removed")
+	synctest.Test(t, func(t *testing.T) {
+		f, err := h.Fence(t.Context(), "S1", nil)
+		require.NoError(t, err)
+		const n = 5
+		var served []int
+		for i := range n {
+			go func() {
+				if f, err := h.Fence(context.WithoutCancel(t.Context()), "S1", nil); err == nil && f.Close() == nil {
+					served = append(served, i)
+				}
+			}()
+			time.Sleep(2 * waitInterval) //nolint:forbidigo // on the test's own clock
+		}
+		require.NoError(t, f.Close())
+		synctest.Wait()
+		require.Len(t, served, n)
+		require.IsIncreasing(t, served)
+	})
 }
 
 // Without the lock inside this process a deleted lock file would let a second attempt in.
@@ -170,8 +163,8 @@ func TestDeletedLockFileDoesNotLetASecondAttemptIn(t *testing.T) {
 	f, err := h.Fence(t.Context(), "S1", nil)
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(f.path))
-	_, err = h.TryFence("S1")
-	requireFault(t, err, device.Transient, device.CodeFenceHeld)
+	_, err = tryFence(h, "S1")
+	require.ErrorAs(t, err, new(*lockedError))
 	require.NoError(t, f.Close())
 }
 
@@ -179,7 +172,7 @@ func TestDeletedLockFileDoesNotLetASecondAttemptIn(t *testing.T) {
 func TestWaiterReportsAtOnceAndEverySecond(t *testing.T) {
 	hold := map[string]func(t *testing.T, h *Host) io.Closer{
 		"in this process": func(t *testing.T, h *Host) io.Closer {
-			f, err := h.TryFence("S1")
+			f, err := tryFence(h, "S1")
 			require.NoError(t, err)
 			require.NoError(t, f.Describe("verify"))
 			return f
@@ -209,7 +202,7 @@ func TestWaiterReportsAtOnceAndEverySecond(t *testing.T) {
 				require.Equal(t, 3500*time.Millisecond, time.Since(start), "ends with its context, not later")
 				require.Equal(t, []time.Duration{0, 1e9, 2e9, 3e9}, reports)
 				require.NoError(t, holder.Close())
-				f, err := h.TryFence("S1")
+				f, err := tryFence(h, "S1")
 				require.NoError(t, err, "the waiter that gave up left a lock")
 				require.NoError(t, f.Close())
 			})
@@ -224,7 +217,7 @@ func TestEndedContextNeverGetsTheFence(t *testing.T) {
 	cancel()
 	_, err := h.Fence(ctx, "S1", nil)
 	require.ErrorIs(t, err, context.Canceled)
-	f, err := h.TryFence("S1")
+	f, err := tryFence(h, "S1")
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 }
@@ -243,7 +236,7 @@ func TestWaiterThatGivesUpPassesTheFenceOn(t *testing.T) {
 			cancel()
 		})
 		require.ErrorIs(t, err, context.Canceled)
-		f, err = h.TryFence("S1")
+		f, err = tryFence(h, "S1")
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
 	}
@@ -316,7 +309,7 @@ func TestRemovedLockFileIsNotAFence(t *testing.T) {
 func TestFence_StateDirFailure(t *testing.T) {
 	h := openHost(t)
 	require.NoError(t, os.Symlink("elsewhere", h.path(lockFolder, "S1")))
-	_, err := h.TryFence("S1")
+	_, err := tryFence(h, "S1")
 	requireFault(t, err, device.Transient, device.CodeStateDirError)
 	_, err = h.Fence(t.Context(), "S1", nil)
 	requireFault(t, err, device.Transient, device.CodeStateDirError)
@@ -324,7 +317,7 @@ func TestFence_StateDirFailure(t *testing.T) {
 	require.ErrorContains(t, err, "empty")
 
 	require.NoError(t, os.Remove(h.path(lockFolder, "S1")))
-	f, err := h.TryFence("S1")
+	f, err := tryFence(h, "S1")
 	require.NoError(t, err, "a failure left the key locked in this process")
 	require.NoError(t, f.Close())
 }

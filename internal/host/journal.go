@@ -98,10 +98,11 @@ func (j *Journal) Load() (Entry, bool, error) {
 // a replacement, an attempt that still hangs on the old hardware has another fence than
 // the steps of the new one, under the same name.
 func (j *Journal) Save(e Entry) error {
-	if _, err := j.saving.lock(context.Background(), j.name, func(string) {}); err != nil {
+	turn, err := j.saving.lock(context.Background(), j.name, func(string) {})
+	if err != nil {
 		return err
 	}
-	defer j.saving.unlock(j.name)
+	defer turn.unlock()
 	stored, found, err := j.Load()
 	switch {
 	case errors.As(err, new(*CorruptError)): // nothing in it may be used

@@ -76,26 +76,18 @@ type DeviceSpec struct {
 // LoadRules reads the rules from file, which must be valid. The file and its directory must
 // belong to root or to this worker's own user, and only their owner may write to them. The
 // error lists every mistake with its line.
-func LoadRules(file string) (*Rules, error) {
-	absolute, err := filepath.Abs(file)
-	if err != nil {
-		return nil, fmt.Errorf("resolve %s: %w", file, err)
-	}
-	r := &Rules{file: absolute}
-	if _, err := r.read(); err != nil {
-		return nil, err
-	}
-	return r, nil
-}
+func LoadRules(file string) (*Rules, error) { return loadRules(file, false) }
 
 // LoadRootRules is LoadRules for a program that has more privileges than the user who starts
 // it: the file and its directory must belong to root.
-func LoadRootRules(file string) (*Rules, error) {
+func LoadRootRules(file string) (*Rules, error) { return loadRules(file, true) }
+
+func loadRules(file string, ofRoot bool) (*Rules, error) {
 	absolute, err := filepath.Abs(file)
 	if err != nil {
 		return nil, fmt.Errorf("resolve %s: %w", file, err)
 	}
-	r := &Rules{file: absolute, ofRoot: true}
+	r := &Rules{file: absolute, ofRoot: ofRoot}
 	if _, err := r.read(); err != nil {
 		return nil, err
 	}
@@ -125,13 +117,19 @@ func WorkerRules(file, stateDir string, byDefault bool) (*Rules, error) {
 	return &Rules{}, nil
 }
 
-// Paths gives the patterns of what may be destroyed at this moment.
-func (r *Rules) Paths() ([]string, error) {
-	if r.file == "" && r.root != "" {
-		return []string{r.root + anyDepth}, nil
+// Content gives what the rules say at this moment.
+func (r *Rules) Content() (Content, error) {
+	switch {
+	case r.file != "":
+		content, err := r.read()
+		if err != nil {
+			return Content{}, unusable(err)
+		}
+		return content, nil
+	case r.root != "":
+		return Content{Paths: []string{r.root + anyDepth}, Fake: true}, nil
 	}
-	content, err := r.readOrNothing()
-	return content.paths, err
+	return Content{}, nil
 }
 
 // protect makes the rules refuse the records of a state directory.
@@ -155,11 +153,11 @@ func (r *Rules) AllowPath(resolved string) error {
 	if r.file == "" {
 		return r.allowBelowRoot(resolved)
 	}
-	content, err := r.read()
+	content, err := r.Content()
 	if err != nil {
-		return unusable(err)
+		return err
 	}
-	for _, pattern := range content.paths {
+	for _, pattern := range content.Paths {
 		if matchPath(pattern, resolved) {
 			return nil
 		}
@@ -174,106 +172,71 @@ func (r *Rules) AllowPCI(d pci.Device) error {
 	if d.Address == "" {
 		return notAllowed("a PCI device without an address may not be destroyed", "enroll the device by its PCI address")
 	}
-	if r.file == "" {
-		return notAllowed(fmt.Sprintf("PCI device %s may not be destroyed on this host", d.Address), writeFileRemedy)
-	}
-	content, err := r.read()
+	content, err := r.Content()
 	if err != nil {
-		return unusable(err)
+		return err
 	}
 	_, matches, err := content.pciSpecs().Match(d)
 	switch {
 	case err != nil:
 		return notAllowed(fmt.Sprintf("PCI device %s cannot be matched with device_spec: %v", d.Address, err), "see what the device says of itself in "+pci.Devices)
 	case !matches:
-		return notAllowed(fmt.Sprintf("PCI device %s (%s:%s) may not be destroyed on this host", d.Address, d.Vendor, d.Product),
-			fmt.Sprintf("if it may, add it to allow.device_spec in %s", r.file))
+		return notAllowed(fmt.Sprintf("PCI device %s (%s:%s) may not be destroyed on this host", d.Address, d.Vendor, d.Product), r.add("add it to allow.device_spec"))
 	}
 	return nil
+}
+
+// add is the remedy where no rule allows a device.
+func (r *Rules) add(what string) string {
+	if r.file == "" {
+		return writeFileRemedy
+	}
+	return "if it may, " + what + " in " + r.file
 }
 
 // AllowNode is nil if the server with this serial may be destroyed now. Its fault is
 // not_allowed.
 func (r *Rules) AllowNode(serial string) error {
-	if r.file == "" {
-		return notAllowed(fmt.Sprintf("the server %s may not be destroyed on this host", serial), writeFileRemedy)
-	}
-	content, err := r.read()
+	content, err := r.Content()
 	if err != nil {
-		return unusable(err)
+		return err
 	}
-	if serial == "" || !slices.Contains(content.nodes, serial) {
-		return notAllowed(fmt.Sprintf("the server %s may not be destroyed on this host", serial),
-			fmt.Sprintf("if it may, add its serial to allow.nodes in %s", r.file))
+	if serial == "" || !slices.Contains(content.Nodes, serial) {
+		return notAllowed(fmt.Sprintf("the server %s may not be destroyed on this host", serial), r.add("add its serial to allow.nodes"))
 	}
 	return nil
 }
 
-// Nodes gives the serials of the servers that may be destroyed at this moment.
-func (r *Rules) Nodes() ([]string, error) {
-	content, err := r.readOrNothing()
-	return content.nodes, err
-}
-
 // AllowFake is nil if fake devices may be cleaned now; otherwise the fault is not_allowed.
 func (r *Rules) AllowFake() error {
-	if r.file == "" {
-		if r.root != "" {
-			return nil
-		}
-		return notAllowed("no device may be destroyed on this host", writeFileRemedy)
-	}
-	content, err := r.read()
+	content, err := r.Content()
 	if err != nil {
-		return unusable(err)
+		return err
 	}
-	if !content.fake {
-		return notAllowed("fake devices are not allowed on this host", fmt.Sprintf("if they may be, set allow.fake: true in %s", r.file))
+	if !content.Fake {
+		return notAllowed("fake devices are not allowed on this host", r.add("set allow.fake: true"))
 	}
 	return nil
 }
 
 // Scripts gives the commands that are allowed at this moment, by name.
 func (r *Rules) Scripts() (map[string]Script, error) {
-	content, err := r.readOrNothing()
-	return content.scripts, err
+	content, err := r.Content()
+	return content.Scripts, err
 }
 
-// DeviceSpecs gives the entries of device_spec that are in force at this moment.
-func (r *Rules) DeviceSpecs() ([]DeviceSpec, error) {
-	content, err := r.readOrNothing()
-	return content.specs, err
-}
-
-// PCISpecs gives the same entries as what PCI devices are matched with.
+// PCISpecs gives the entries of device_spec as what PCI devices are matched with.
 func (r *Rules) PCISpecs() (pci.Specs, error) {
-	content, err := r.readOrNothing()
+	content, err := r.Content()
 	return content.pciSpecs(), err
 }
 
-func (c rulesContent) pciSpecs() pci.Specs {
-	specs := make(pci.Specs, 0, len(c.specs))
-	for _, entry := range c.specs {
+func (c Content) pciSpecs() pci.Specs {
+	specs := make(pci.Specs, 0, len(c.Specs))
+	for _, entry := range c.Specs {
 		specs = append(specs, entry.Spec)
 	}
 	return specs
-}
-
-// SecretsFile gives the path of the file with the secrets, "" where none is named.
-func (r *Rules) SecretsFile() (string, error) {
-	content, err := r.readOrNothing()
-	return content.secrets, err
-}
-
-func (r *Rules) readOrNothing() (rulesContent, error) {
-	if r.file == "" {
-		return rulesContent{}, nil
-	}
-	content, err := r.read()
-	if err != nil {
-		return rulesContent{}, unusable(err)
-	}
-	return content, nil
 }
 
 func (r *Rules) allowBelowRoot(resolved string) error {
@@ -338,10 +301,10 @@ func IsTransient(err error) bool {
 const largestRules = 64 << 10
 
 // read checks who may write to the file, and reads it.
-func (r *Rules) read() (rulesContent, error) {
+func (r *Rules) read() (Content, error) {
 	text, err := readTrusted(r.file, r.owner(), largestRules, false)
 	if err != nil {
-		return rulesContent{}, err
+		return Content{}, err
 	}
 	return parseRules(r.file, text)
 }

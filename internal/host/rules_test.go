@@ -56,18 +56,15 @@ func TestRulesOfAFile(t *testing.T) {
 	require.Contains(t, fault.Remedy, file)
 	require.Contains(t, fault.Remedy, "allow.paths")
 
-	secrets, err := r.SecretsFile()
+	now, err := r.Content()
 	require.NoError(t, err)
-	require.Equal(t, "/etc/burnish/secrets", secrets)
-	scripts, err := r.Scripts()
-	require.NoError(t, err)
+	require.Equal(t, "/etc/burnish/secrets", now.Secrets)
 	zero, sum := uint32(0), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	require.Equal(t, map[string]Script{
 		"reset": {Path: "/usr/local/sbin/reset", Owner: "root", SHA256: sum, UID: &zero},
 		"other": {Path: "/x", Owner: "12", SHA256: sum},
-	}, scripts)
-	specs, err := r.DeviceSpecs()
-	require.NoError(t, err)
+	}, now.Scripts)
+	specs := now.Specs
 	require.Len(t, specs, 2)
 	require.JSONEq(t, `{"vendor_id":"8086","address":"0000:0a:00.*"}`, string(specs[0].JSON))
 	require.JSONEq(t, `{"address":{"domain":".*","bus":"0a","slot":"00","function":"[0-3]"}}`, string(specs[1].JSON))
@@ -349,10 +346,10 @@ func FuzzRules(f *testing.F) {
 			require.Zero(t, content)
 			return
 		}
-		for _, pattern := range content.paths {
+		for _, pattern := range content.Paths {
 			require.Empty(t, checkPattern(pattern))
 		}
-		for _, spec := range content.specs {
+		for _, spec := range content.Specs {
 			require.True(t, json.Valid(spec.JSON))
 		}
 	})

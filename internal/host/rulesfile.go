@@ -16,14 +16,14 @@ import (
 	"burnish/internal/yamlfile"
 )
 
-// rulesContent is what a valid host.yaml says.
-type rulesContent struct {
-	paths   []string
-	specs   []DeviceSpec
-	scripts map[string]Script
-	nodes   []string
-	fake    bool
-	secrets string
+// Content is what a valid host.yaml says.
+type Content struct {
+	Paths   []string
+	Specs   []DeviceSpec
+	Scripts map[string]Script
+	Nodes   []string // the serials of servers
+	Fake    bool
+	Secrets string // the path of the file with the secrets, "" where none is named
 }
 
 // RulesError lists what is wrong with a host.yaml, each with its line.
@@ -38,11 +38,11 @@ func (e *RulesError) Error() string {
 }
 
 // parseRules reads host.yaml.
-func parseRules(name string, text []byte) (rulesContent, error) {
+func parseRules(name string, text []byte) (Content, error) {
 	r := &rulesReader{}
 	content := r.file(text)
 	if problems := r.Problems(); len(problems) > 0 {
-		return rulesContent{}, &RulesError{File: name, Problems: problems}
+		return Content{}, &RulesError{File: name, Problems: problems}
 	}
 	return content, nil
 }
@@ -50,41 +50,41 @@ func parseRules(name string, text []byte) (rulesContent, error) {
 // rulesReader reads host.yaml.
 type rulesReader struct{ yamlfile.Reader }
 
-func (r *rulesReader) file(text []byte) rulesContent {
-	var content rulesContent
+func (r *rulesReader) file(text []byte) Content {
+	var content Content
 	for key, value := range r.Mapping(r.Parse(text), "host.yaml", "allow", "secrets") {
 		switch key {
 		case "allow":
 			r.allow(value, &content)
 		case "secrets":
-			content.secrets = r.absolute(value, "secrets")
+			content.Secrets = r.absolute(value, "secrets")
 		}
 	}
 	return content
 }
 
-func (r *rulesReader) allow(node yamlfile.Node, content *rulesContent) {
+func (r *rulesReader) allow(node yamlfile.Node, content *Content) {
 	for key, value := range r.Mapping(node, "allow", "paths", "device_spec", "scripts", "nodes", "fake") {
 		switch key {
 		case "paths":
 			for _, item := range r.List(value, key) {
-				content.paths = append(content.paths, r.pattern(item))
+				content.Paths = append(content.Paths, r.pattern(item))
 			}
 		case "device_spec":
 			for _, item := range r.List(value, key) {
-				content.specs = append(content.specs, r.deviceSpec(item))
+				content.Specs = append(content.Specs, r.deviceSpec(item))
 			}
 		case "scripts":
-			content.scripts = make(map[string]Script)
+			content.Scripts = make(map[string]Script)
 			for name, script := range r.Mapping(value, key) {
-				content.scripts[name] = r.script(script, name)
+				content.Scripts[name] = r.script(script, name)
 			}
 		case "nodes":
 			for _, item := range r.List(value, key) {
-				content.nodes = append(content.nodes, r.serial(item))
+				content.Nodes = append(content.Nodes, r.serial(item))
 			}
 		case "fake":
-			content.fake = r.Bool(value, key)
+			content.Fake = r.Bool(value, key)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func (s Secret) TLS() (*tls.Config, error) {
 // SecretNames checks the secrets file and every CA that it names, and gives the secrets'
 // names. Without a secrets file there are none.
 func (r *Rules) SecretNames() ([]string, error) {
-	if file, err := r.SecretsFile(); err != nil || file == "" {
+	if content, err := r.Content(); err != nil || content.Secrets == "" {
 		return nil, err
 	}
 	all, _, err := r.secrets()
@@ -110,11 +110,11 @@ func (r *Rules) SecretNames() ([]string, error) {
 }
 
 func (r *Rules) secrets() (all map[string]Secret, file string, err error) {
-	file, err = r.SecretsFile()
+	content, err := r.Content()
 	if err != nil {
 		return nil, "", err
 	}
-	if file == "" {
+	if file = content.Secrets; file == "" {
 		return nil, "", secretInvalid("write a secrets file, and name it in host.yaml under secrets", "this host has no secrets file")
 	}
 	text, err := readTrusted(file, r.owner(), largestRules, true)

@@ -198,12 +198,9 @@ func (s *session) loginError(err error) error {
 	return s.refusal
 }
 
-// versions are those that this client knows, by the X-API-Version of each release since
-// OneView 3.0; the resources that it uses are alike in all.
-var versions = []int{
-	300, 500, 600, 800, 1000, 1200, 1600, 1800, 2000, 2200, 2400, 2600, 2800, 3000, 3200, 3400, 3600, 3800, 4000,
-	4200, 4400, 4600, 4800, 5000, 5200, 5400, 5600, 5800, 6000, 6200, 6400, 6600, 6800, 7000, 7200, 7400, 7600, 7800, 8000,
-}
+// The X-API-Version of OneView 3.0 and of the newest release that this client knows; the
+// resources that it uses are alike in all.
+const oldestVersion, newestVersion = 300, 8000
 
 // negotiate gives the highest version that both know.
 func (s *session) negotiate(ctx context.Context) (int, error) {
@@ -218,14 +215,9 @@ func (s *session) negotiate(ctx context.Context) (int, error) {
 	if err := got.decode(&its); err != nil {
 		return 0, err
 	}
-	best := 0
-	for _, version := range versions {
-		if version <= its.Current && version >= its.Minimum {
-			best = version
-		}
-	}
-	if best == 0 {
-		return 0, s.refused("update the appliance, or Burnish", "it speaks the API versions %d to %d, and Burnish %d to %d", its.Minimum, its.Current, versions[0], versions[len(versions)-1])
+	best := min(its.Current, newestVersion)
+	if best < max(its.Minimum, oldestVersion) {
+		return 0, s.refused("update the appliance, or Burnish", "it speaks the API versions %d to %d, and Burnish %d to %d", its.Minimum, its.Current, oldestVersion, newestVersion)
 	}
 	return best, nil
 }

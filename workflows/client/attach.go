@@ -8,20 +8,20 @@ import (
 	"burnish/workflows/contract"
 )
 
-// AttachDevice binds one device to an instance by way of the instance's workflow, which then
-// holds the binding. It answers as Bind does.
-func (c *Client) AttachDevice(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
+// attach binds one device to an instance by way of the instance's workflow, which then
+// holds the binding. It answers as the device itself does.
+func (c *Client) attach(ctx context.Context, name string, in contract.BindInput) (contract.Result, error) {
 	if !hasWorkflow(in.Instance) {
-		return c.Bind(ctx, name, in)
+		return c.Send(ctx, name, contract.VerbBind, in)
 	}
-	result, err := c.InstanceAttach(ctx, in.Instance, contract.InstanceBindInput{
+	result, err := c.DoInstance(ctx, in.Instance, contract.VerbInstanceAttach, contract.InstanceBindInput{
 		Request: in.Request, Devices: []contract.DeviceChoice{{Name: name, Tag: in.Tag}}, OfDevice: true, Reason: in.Reason, Caller: in.Caller,
 	})
 	if refusal, ok := contract.RefusalOf(err); ok {
 		return c.notAttached(ctx, name, in, refusal)
 	}
 	if err != nil {
-		return contract.BindResult{}, err
+		return contract.Result{}, err
 	}
 	held, has := result.Instance.Has(name)
 	v, err := c.statusAfter(ctx, name)
@@ -30,50 +30,50 @@ func (c *Client) AttachDevice(ctx context.Context, name string, in contract.Bind
 	}
 	switch {
 	case err != nil:
-		return contract.BindResult{}, err
+		return contract.Result{}, err
 	case !has: // this very request was carried out before, and the device has left since
-		return contract.BindResult{}, contract.Refuse(contract.Refusal{Device: name, State: v.DeviceState, Fault: device.Fault{
+		return contract.Result{}, contract.Refuse(contract.Refusal{Device: name, State: v.DeviceState, Fault: device.Fault{
 			Class: device.Permanent, Code: device.CodeBindingEnded, Message: "the binding of this request has ended", Remedy: "bind again with a new request"}})
 	}
-	return contract.BindResult{Binding: held.Binding, Device: v, Already: result.Already}, nil
+	return contract.Result{Binding: held.Binding, Device: v, Already: result.Already}, nil
 }
 
-// notAttached is the answer to a refused AttachDevice: in the device's own words, with its
+// notAttached is the answer to a refused attach: in the device's own words, with its
 // state. A device that the instance bound without its workflow is bound already.
-func (c *Client) notAttached(ctx context.Context, name string, in contract.BindInput, refusal contract.Refusal) (contract.BindResult, error) {
+func (c *Client) notAttached(ctx context.Context, name string, in contract.BindInput, refusal contract.Refusal) (contract.Result, error) {
 	refusal.Fault.Message = strings.TrimPrefix(refusal.Fault.Message, name+": ")
 	refusal.Device = name
 	v, err := c.statusAfter(ctx, name)
 	switch {
 	case NotFound(err):
-		return contract.BindResult{}, err
+		return contract.Result{}, err
 	case err != nil: // the refusal says more
-		return contract.BindResult{}, contract.Refuse(refusal)
+		return contract.Result{}, contract.Refuse(refusal)
 	case in.Request == "" && v.InstanceUUID != nil && device.SameTenant(*v.InstanceUUID, in.Instance) && v.DeviceState == device.Allocated:
-		return contract.BindResult{Binding: v.Binding, Device: v, Already: true}, c.confirm(ctx, name, v)
+		return contract.Result{Binding: v.Binding, Device: v, Already: true}, c.confirm(ctx, name, v)
 	}
 	refusal.State = v.DeviceState
-	return contract.BindResult{}, contract.Refuse(refusal)
+	return contract.Result{}, contract.Refuse(refusal)
 }
 
-// DetachDevice ends the binding of one device by way of its instance's workflow, or by the
+// detach ends the binding of one device by way of its instance's workflow, or by the
 // device's own unbind where that workflow does not hold it. A device that has no workflow may come
 // back with its binding: its instance's workflow waits for it, or for what the inventory records.
 //
 // SAFETY F38
-func (c *Client) DetachDevice(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
+func (c *Client) detach(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
 	if !hasWorkflow(in.Instance) {
-		result, err := c.Unbind(ctx, name, in)
+		result, err := c.Send(ctx, name, contract.VerbUnbind, in)
 		return result, c.mayComeBack(ctx, name, err)
 	}
 	detach := contract.InstanceDetachInput{Devices: []string{name}, Reason: in.Reason, Caller: in.Caller}
-	result, err := c.instance(ctx, in.Instance, contract.UpdateInstanceDetach, detach)
+	result, err := c.instance(ctx, in.Instance, contract.VerbInstanceDetach, detach)
 	if refusal, ok := contract.RefusalOf(err); NotFound(err) || ok && refusal.Fault.Code == device.CodeNotFound {
 		var unbound contract.Result
-		if unbound, err = c.Unbind(ctx, name, in); !NotFound(err) && !Ended(err) {
+		if unbound, err = c.Send(ctx, name, contract.VerbUnbind, in); !NotFound(err) && !Ended(err) {
 			return unbound, err
 		}
-		result, err = c.InstanceDetach(ctx, in.Instance, detach)
+		result, err = c.DoInstance(ctx, in.Instance, contract.VerbInstanceDetach, detach)
 	}
 	if err != nil {
 		return contract.Result{}, err

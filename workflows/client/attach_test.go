@@ -49,7 +49,7 @@ func TestOnlyADeviceItselfIsBoundAlready(t *testing.T) {
 			temporal.On("QueryWorkflow", mock.Anything, "device/d1", "", contract.QueryDevice).
 				Return(deviceValue{status: contract.DeviceStatus{Name: "d1", DeviceState: tt.state, InstanceUUID: &has}}, nil)
 			asked := contract.BindInput{Instance: released, Request: "r1", Tag: "db"}
-			result, err := New(temporal).AttachDevice(t.Context(), "d1", asked)
+			result, err := New(temporal).Do(t.Context(), "d1", contract.VerbBind, asked)
 			require.Equal(t, []any{contract.InstanceBindInput{Request: "r1", OfDevice: true,
 				Devices: []contract.DeviceChoice{{Name: "d1", Tag: "db"}}}}, sent)
 			if tt.code == "" {

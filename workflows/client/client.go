@@ -2,7 +2,7 @@ package client
 
 import (
 	"context"
-	"strings"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,7 +20,6 @@ type Client struct {
 	// serials looks up running devices, ended the ended runs of devices, bound the runs in which a
 	// device is an instance's.
 	serials, ended, bound lookups
-	totals                totals
 }
 
 // New returns a Client over a connection, which the caller closes.
@@ -33,114 +32,52 @@ func New(temporal sdkclient.Client) *Client {
 	}
 }
 
-// Enroll enrolls a device. It starts the device's workflow if there is none.
-func (c *Client) Enroll(ctx context.Context, in contract.EnrollInput) (contract.Result, error) {
+// Do asks a device to carry out a verb. An enrollment starts the device's workflow if there is none. A
+// bind and an unbind go by way of the workflow of the instance, which then holds the binding.
+func (c *Client) Do(ctx context.Context, name string, v contract.Verb, in contract.Input) (contract.Result, error) {
+	switch in := in.(type) {
+	case contract.EnrollInput:
+		return c.enroll(ctx, in)
+	case contract.BindInput:
+		if v.Name == contract.VerbBind.Name {
+			return c.attach(ctx, name, in)
+		}
+	case contract.UnbindInput:
+		if v.Name == contract.VerbUnbind.Name {
+			return c.detach(ctx, name, in)
+		}
+	}
+	return c.Send(ctx, name, v, in)
+}
+
+// Send sends a verb to the device itself, as the workflow of an instance does.
+func (c *Client) Send(ctx context.Context, name string, v contract.Verb, in contract.Input) (contract.Result, error) {
+	if !v.Takes(in) {
+		return contract.Result{}, fmt.Errorf("%s takes a %T, not a %T", v.Name, v.Input, in)
+	}
+	// It calls the inventory in its workflow task: one that is lost with the workflow may have carried
+	// out a request that it never answered (SAFETY F42).
+	began := time.Now()
+	result, err := update[contract.Result](ctx, c, contract.WorkflowID(name), v.Update(), in)
+	if NotFound(err) && c.endedSince(ctx, name, began) {
+		err = ended(err)
+	}
+	result.Device = normalize(result.Device)
+	return result, err
+}
+
+func (c *Client) enroll(ctx context.Context, in contract.EnrollInput) (contract.Result, error) {
 	name := in.Enrollment.Name
 	ctx, sent := watchSending(ctx)
 	handle, err := c.temporal.UpdateWithStartWorkflow(ctx, sdkclient.UpdateWithStartWorkflowOptions{
-		StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(DeviceStart(in.Enrollment, in.Hardware), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name}),
-		UpdateOptions:          updateOptions(ctx, contract.WorkflowID(name), contract.UpdateEnroll, in),
+		StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(DeviceStart(in.Enrollment, in.Hardware),
+			contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name}),
+		UpdateOptions: updateOptions(ctx, contract.WorkflowID(name), contract.VerbEnroll.Update(), in),
 	})
 	if err != nil {
 		return contract.Result{}, sent.unconfirmed(err)
 	}
 	return awaitResult[contract.Result](ctx, handle)
-}
-
-// Provide cleans a manageable device and makes it available.
-func (c *Client) Provide(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
-	return c.request(ctx, name, contract.UpdateProvide, in)
-}
-
-// Clean starts a clean.
-func (c *Client) Clean(ctx context.Context, name string, in contract.CleanInput) (contract.Result, error) {
-	return c.request(ctx, name, contract.UpdateClean, in)
-}
-
-// Abort stops the running clean.
-func (c *Client) Abort(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
-	return c.request(ctx, name, contract.UpdateAbort, in)
-}
-
-// ReleaseHold goes on with a clean that its runbook holds.
-func (c *Client) ReleaseHold(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
-	return c.request(ctx, name, contract.UpdateReleaseHold, in)
-}
-
-// Manage takes a device out of the pool.
-func (c *Client) Manage(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
-	return c.request(ctx, name, contract.UpdateManage, in)
-}
-
-// Maintain puts a device on hold, or releases it.
-func (c *Client) Maintain(ctx context.Context, name string, in contract.MaintainInput) (contract.Result, error) {
-	return c.request(ctx, name, contract.UpdateMaintain, in)
-}
-
-// Retire takes a device out of service.
-func (c *Client) Retire(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
-	return c.request(ctx, name, contract.UpdateRetire, in)
-}
-
-// Forget ends the workflow of a retired device.
-func (c *Client) Forget(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
-	return c.request(ctx, name, contract.UpdateForget, in)
-}
-
-// Replace accepts new hardware in the device's slot.
-func (c *Client) Replace(ctx context.Context, name string, in contract.ReplaceInput) (contract.Result, error) {
-	return c.request(ctx, name, contract.UpdateReplace, in)
-}
-
-// Move records that the device's hardware is in another slot, under another name.
-func (c *Client) Move(ctx context.Context, name string, in contract.MoveInput) (contract.Result, error) {
-	return c.request(ctx, name, contract.UpdateMove, in)
-}
-
-// Power switches a device on or off, or resets it. A device whose driver has no power control
-// has no such update.
-func (c *Client) Power(ctx context.Context, name string, in contract.PowerInput) (contract.Result, error) {
-	found, err := c.Discovery(ctx, name)
-	if err == nil && !found.Power && found.Identity.Serial != "" {
-		return contract.Result{}, contract.Refuse(contract.Refusal{Device: name, Fault: device.Fault{
-			Class: device.Permanent, Code: device.CodeNoPowerControl, Message: "its driver has no power control", Remedy: "change its power at the hardware"}})
-	}
-	if err != nil {
-		return contract.Result{}, err
-	}
-	return c.requestWhereKnown(ctx, name, contract.UpdatePower, in, "its host has not said yet that it has power control", "wait until its host has looked at it: show "+name)
-}
-
-// Override sends one act of an override, which the HTTP API has signed. Only a device that is,
-// or lately was, in state error has this update.
-func (c *Client) Override(ctx context.Context, name string, in contract.OverrideInput) (contract.Result, error) {
-	return c.requestWhereKnown(ctx, name, contract.UpdateOverride, in, "only a device in state error can be overridden", "show "+name)
-}
-
-// requestWhereKnown sends an update that only some devices have. The others refuse it with this
-// message and remedy.
-func (c *Client) requestWhereKnown(ctx context.Context, name, update string, in any, message, remedy string) (contract.Result, error) {
-	result, err := c.request(ctx, name, update, in)
-	if err != nil && strings.Contains(err.Error(), "unknown update "+update) {
-		err = contract.Refuse(contract.Refusal{Device: name, Fault: device.Fault{Class: device.Permanent, Code: device.CodeRefused,
-			Message: message, Remedy: remedy}})
-	}
-	return result, err
-}
-
-// Bind reserves a device and binds it to an instance.
-func (c *Client) Bind(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
-	return c.bindBy(ctx, name, contract.UpdateBind, in)
-}
-
-// Unbind ends the binding of an instance.
-func (c *Client) Unbind(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
-	return c.request(ctx, name, contract.UpdateUnbind, in)
-}
-
-// Rebuild keeps the device bound while its instance is rebuilt.
-func (c *Client) Rebuild(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
-	return c.request(ctx, name, contract.UpdateRebuild, in)
 }
 
 // Candidates asks a cloud's workflow which devices could be imported.
@@ -157,11 +94,6 @@ func (c *Client) Query(ctx context.Context, name string) (contract.DeviceStatus,
 // Validate asks the device's workflow what a clean would do.
 func (c *Client) Validate(ctx context.Context, name string, in contract.CleanInput) (contract.CleanPlan, error) {
 	return query[contract.CleanPlan](ctx, c, contract.WorkflowID(name), contract.QueryValidate, in)
-}
-
-// Label changes a device's labels.
-func (c *Client) Label(ctx context.Context, name string, in contract.LabelInput) (contract.Result, error) {
-	return c.request(ctx, name, contract.UpdateLabel, in)
 }
 
 // Discovery asks the device's workflow for the result of the host's last discovery.
@@ -184,13 +116,6 @@ func (c *Client) OneViewState(ctx context.Context, appliance string) (contract.O
 	return query[contract.OneViewState](ctx, c, contract.OneViewWorkflowID(appliance), contract.QueryOneView)
 }
 
-// request sends an update to a device.
-func (c *Client) request(ctx context.Context, name, request string, in any) (contract.Result, error) {
-	result, err := updateDevice[contract.Result](ctx, c, name, request, in)
-	result.Device = normalize(result.Device)
-	return result, err
-}
-
 func update[R any](ctx context.Context, c *Client, workflow, name string, in any) (R, error) {
 	ctx, sent := watchSending(ctx)
 	handle, err := c.temporal.UpdateWorkflow(ctx, updateOptions(ctx, workflow, name, in))
@@ -199,19 +124,6 @@ func update[R any](ctx context.Context, c *Client, workflow, name string, in any
 		return none, sent.unconfirmed(err)
 	}
 	return awaitResult[R](ctx, handle)
-}
-
-// updateDevice is update for a device, which calls the inventory in its workflow task: one that is
-// lost with the workflow may have carried out a request that it never answered.
-//
-// SAFETY F42
-func updateDevice[R any](ctx context.Context, c *Client, name, request string, in any) (R, error) {
-	began := time.Now()
-	result, err := update[R](ctx, c, contract.WorkflowID(name), request, in)
-	if NotFound(err) && c.endedSince(ctx, name, began) {
-		err = ended(err)
-	}
-	return result, err
 }
 
 // endedLately is for how long after its end a workflow may have been there when a request was

@@ -58,16 +58,11 @@ type LostWorkflow struct {
 // lags behind.
 func (c *Client) Diagnosis(ctx context.Context) (Diagnosis, error) {
 	d := Diagnosis{Hosts: []HostDiagnosis{}, Lost: []LostWorkflow{}}
-	running := map[string]Execution{}
-	err := c.Pages(ctx, Filter{}, func(page []Execution) error {
-		for _, e := range page {
-			Newest(running, e)
-		}
-		return nil
-	})
+	running, err := c.Fleet(ctx)
 	if err != nil {
-		return d, fmt.Errorf("list the devices: %w", err)
+		return d, err
 	}
+	slices.SortFunc(running, func(a, b Execution) int { return cmp.Compare(a.Name, b.Name) })
 	if d.Hosts, err = c.diagnoseHosts(ctx, running); err != nil {
 		return d, err
 	}
@@ -75,11 +70,11 @@ func (c *Client) Diagnosis(ctx context.Context) (Diagnosis, error) {
 	return d, err
 }
 
-func (c *Client) diagnoseHosts(ctx context.Context, running map[string]Execution) ([]HostDiagnosis, error) {
+func (c *Client) diagnoseHosts(ctx context.Context, running []Execution) ([]HostDiagnosis, error) {
 	hosts := map[string]*HostDiagnosis{}
-	for _, name := range slices.Sorted(maps.Keys(running)) {
-		v := running[name].Status
-		if v.Hostname == "" || v.DeviceState == device.Retired || v.DeviceState == device.Absent {
+	for _, e := range running {
+		v := e.Status
+		if v.Hostname == "" || v.DeviceState == device.Retired {
 			continue
 		}
 		h := hosts[v.Hostname]
@@ -91,7 +86,7 @@ func (c *Client) diagnoseHosts(ctx context.Context, running map[string]Execution
 		if waitsForHost(v) {
 			h.Waiting++
 			if len(h.Names) < maxNamed {
-				h.Names = append(h.Names, name)
+				h.Names = append(h.Names, e.Name)
 			}
 		}
 	}
@@ -117,13 +112,15 @@ func waitsForHost(v contract.DeviceStatus) bool {
 
 // lostWorkflows finds devices whose last run was terminated, failed or timed out. A run in
 // which a device was never enrolled has lost nothing.
-func (c *Client) lostWorkflows(ctx context.Context, running map[string]Execution) (lost []LostWorkflow, more bool, err error) {
-	candidates := map[string]bool{}
+func (c *Client) lostWorkflows(ctx context.Context, running []Execution) (lost []LostWorkflow, more bool, err error) {
+	runs, candidates := map[string]bool{}, map[string]bool{}
+	for _, e := range running {
+		runs[e.Name] = true
+	}
 	query := joined("WorkflowType = "+literal(contract.WorkflowDeviceLifecycle), "ExecutionStatus IN ('Terminated', 'Failed', 'TimedOut')")
 	err = c.pages(ctx, query, func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
 		for _, info := range infos {
-			e := executionOf(info, nil)
-			if _, runs := running[e.Name]; !runs && !e.Absent() {
+			if e := executionOf(info, nil); !runs[e.Name] && !e.Absent() {
 				candidates[e.Name] = true
 			}
 		}

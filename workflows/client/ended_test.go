@@ -47,8 +47,8 @@ func TestRequestWhoseWorkflowEndsMayBeCarriedOut(t *testing.T) {
 			server.On("DescribeWorkflowExecution", mock.Anything, "device/d1", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: run}, nil)
 			server.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, serviceerror.NewNotFound("workflow execution already completed"))
 			for _, send := range []func() error{
-				func() error { _, err := New(server).Bind(t.Context(), "d1", contract.BindInput{}); return err },
-				func() error { _, err := New(server).Unbind(t.Context(), "d1", contract.UnbindInput{}); return err },
+				func() error { _, err := New(server).Send(t.Context(), "d1", contract.VerbBind, contract.BindInput{}); return err },
+				func() error { _, err := New(server).Send(t.Context(), "d1", contract.VerbUnbind, contract.UnbindInput{}); return err },
 			} {
 				err := send()
 				require.Equal(t, tt.want, Ended(err), "%v", err)
@@ -60,7 +60,7 @@ func TestRequestWhoseWorkflowEndsMayBeCarriedOut(t *testing.T) {
 	handle, server := mocks.NewWorkflowUpdateHandle(t), mocks.NewClient(t)
 	handle.On("Get", mock.Anything, mock.Anything).Return(temporal.NewApplicationError("Workflow Update failed", "AcceptedUpdateCompletedWorkflow"))
 	server.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(handle, nil)
-	_, err := New(server).Bind(t.Context(), "d1", contract.BindInput{})
+	_, err := New(server).Send(t.Context(), "d1", contract.VerbBind, contract.BindInput{})
 	require.True(t, Ended(err) && Unconfirmed(err), "%v", err)
 	_, refused := Fault(err)
 	require.False(t, refused)

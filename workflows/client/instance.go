@@ -14,43 +14,33 @@ import (
 	"burnish/workflows/contract"
 )
 
-// InstanceBind binds devices to an instance: all, or none. It starts the instance's workflow
-// if there is none.
-func (c *Client) InstanceBind(ctx context.Context, instance string, in contract.InstanceBindInput) (contract.InstanceResult, error) {
-	return c.startInstance(ctx, contract.InstanceInput{UUID: instance}, contract.UpdateInstanceBind, in)
-}
-
-// InstanceAttach binds further devices to an instance: all, or none. It starts the instance's
-// workflow if there is none.
-func (c *Client) InstanceAttach(ctx context.Context, instance string, in contract.InstanceBindInput) (contract.InstanceResult, error) {
-	return c.startInstance(ctx, contract.InstanceInput{UUID: instance}, contract.UpdateInstanceAttach, in)
-}
-
-// InstanceDetach ends the bindings of some of an instance's devices. One that no run of the
-// instance knows of may be bound to it: a new run asks it.
-func (c *Client) InstanceDetach(ctx context.Context, instance string, in contract.InstanceDetachInput) (contract.InstanceResult, error) {
-	result, err := c.instance(ctx, instance, contract.UpdateInstanceDetach, in)
-	if NotFound(err) {
-		return c.startInstance(ctx, contract.InstanceInput{UUID: instance}, contract.UpdateInstanceDetach, in)
+// DoInstance asks an instance to carry out a verb. Bind and attach start its workflow if there is none.
+// Release answers that it is so already of an instance whose workflow has completed, unless a device
+// says that it is bound to it; a device that no run of the instance knows of may be bound to it: a new
+// run asks it, for a detach.
+func (c *Client) DoInstance(ctx context.Context, instance string, v contract.Verb, in contract.Input) (contract.InstanceResult, error) {
+	if !v.Takes(in) {
+		return contract.InstanceResult{}, fmt.Errorf("%s takes a %T, not a %T", v.Name, v.Input, in)
 	}
-	return result, err
-}
-
-// InstanceRelease ends the bindings of all devices of an instance, and its workflow. An
-// instance whose workflow has completed is released already, unless a device says that it is bound
-// to it.
-func (c *Client) InstanceRelease(ctx context.Context, instance string, in contract.InstanceActInput) (contract.InstanceResult, error) {
-	result, err := c.instance(ctx, instance, contract.UpdateInstanceRelease, in)
+	start := contract.InstanceInput{UUID: instance}
+	if _, binds := in.(contract.InstanceBindInput); binds {
+		return c.startInstance(ctx, start, v, in)
+	}
+	result, err := c.instance(ctx, instance, v, in)
 	if !NotFound(err) {
 		return result, err
 	}
-	// The query finds a completed run too.
-	status, known := c.Instance(ctx, instance)
-	switch {
-	case known == nil && status.Phase == contract.InstanceReleased:
-		return contract.InstanceResult{Instance: status, Already: true}, nil
-	case known != nil && !NotFound(known):
-		return result, known
+	switch v.Name {
+	case contract.VerbInstanceDetach.Name:
+		return c.startInstance(ctx, start, v, in)
+	case contract.VerbInstanceRelease.Name:
+		status, known := c.Instance(ctx, instance) // the query finds a completed run too
+		switch {
+		case known == nil && status.Phase == contract.InstanceReleased:
+			return contract.InstanceResult{Instance: status, Already: true}, nil
+		case known != nil && !NotFound(known):
+			return result, known
+		}
 	}
 	return result, err
 }
@@ -133,36 +123,6 @@ func boundQuery(instances []string) string {
 		"ExecutionStatus IN ('Running', 'Terminated', 'Canceled', 'TimedOut', 'Failed')")
 }
 
-// InstanceRebuild keeps the devices bound while their instance is rebuilt.
-func (c *Client) InstanceRebuild(ctx context.Context, instance string, in contract.InstanceActInput) (contract.InstanceResult, error) {
-	return c.instance(ctx, instance, contract.UpdateInstanceRebuild, in)
-}
-
-// InstanceMigrate binds devices on another host, until InstanceConfirm or InstanceRevert.
-func (c *Client) InstanceMigrate(ctx context.Context, instance string, in contract.InstanceMoveInput) (contract.InstanceResult, error) {
-	return c.instance(ctx, instance, contract.UpdateInstanceMigrate, in)
-}
-
-// InstanceLiveMigrate is InstanceMigrate for devices that are marked live-migratable.
-func (c *Client) InstanceLiveMigrate(ctx context.Context, instance string, in contract.InstanceMoveInput) (contract.InstanceResult, error) {
-	return c.instance(ctx, instance, contract.UpdateInstanceLiveMigrate, in)
-}
-
-// InstanceConfirm ends a migration: the devices of the source are unbound.
-func (c *Client) InstanceConfirm(ctx context.Context, instance string, in contract.InstanceActInput) (contract.InstanceResult, error) {
-	return c.instance(ctx, instance, contract.UpdateInstanceConfirm, in)
-}
-
-// InstanceRevert takes a migration back: the devices of the destination are unbound.
-func (c *Client) InstanceRevert(ctx context.Context, instance string, in contract.InstanceActInput) (contract.InstanceResult, error) {
-	return c.instance(ctx, instance, contract.UpdateInstanceRevert, in)
-}
-
-// InstanceEvacuate binds devices on another host and unbinds those of the present one.
-func (c *Client) InstanceEvacuate(ctx context.Context, instance string, in contract.InstanceMoveInput) (contract.InstanceResult, error) {
-	return c.instance(ctx, instance, contract.UpdateInstanceEvacuate, in)
-}
-
 // Instance asks an instance's workflow for its status. A control worker must answer. That of a
 // completed run has the phase released; NotFound where no run is known. The last error of an act
 // under way is that of the call which is made again until devices have answered it.
@@ -181,33 +141,12 @@ func (c *Client) Instance(ctx context.Context, instance string) (contract.Instan
 	return status, err
 }
 
-// Claim holds a device for an instance until a deadline.
-func (c *Client) Claim(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
-	return c.bindBy(ctx, name, contract.UpdateClaim, in)
-}
-
-// Burn burns a claimed device and binds it to its instance.
-func (c *Client) Burn(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
-	return c.bindBy(ctx, name, contract.UpdateBurn, in)
-}
-
-// Unclaim ends a claim whose burn has not begun.
-func (c *Client) Unclaim(ctx context.Context, name string, in contract.BindInput) (contract.Result, error) {
-	return c.request(ctx, name, contract.UpdateUnclaim, in)
-}
-
-func (c *Client) bindBy(ctx context.Context, name, verb string, in contract.BindInput) (contract.BindResult, error) {
-	result, err := updateDevice[contract.BindResult](ctx, c, name, verb, in)
-	result.Device = normalize(result.Device)
-	return result, err
-}
-
 // instance sends an update to an instance that has devices. If its workflow does not run, a new run
 // takes over what is known of them; NotFound if nothing is.
 //
 // SAFETY F38
-func (c *Client) instance(ctx context.Context, instance, name string, in any) (contract.InstanceResult, error) {
-	result, err := update[contract.InstanceResult](ctx, c, contract.InstanceWorkflowID(instance), name, in)
+func (c *Client) instance(ctx context.Context, instance string, v contract.Verb, in contract.Input) (contract.InstanceResult, error) {
+	result, err := update[contract.InstanceResult](ctx, c, contract.InstanceWorkflowID(instance), v.Update(), in)
 	if !NotFound(err) {
 		return result, err
 	}
@@ -218,16 +157,16 @@ func (c *Client) instance(ctx context.Context, instance, name string, in any) (c
 	case state == nil:
 		return result, err
 	}
-	return c.startInstance(ctx, contract.InstanceInput{UUID: instance, State: state}, name, in)
+	return c.startInstance(ctx, contract.InstanceInput{UUID: instance, State: state}, v, in)
 }
 
 // startTries bounds how often an update is sent to an instance that ends at the same moment.
 const startTries = 3
 
 // startInstance sends an update to an instance, whose workflow it starts if none runs.
-func (c *Client) startInstance(ctx context.Context, start contract.InstanceInput, name string, in any) (contract.InstanceResult, error) {
+func (c *Client) startInstance(ctx context.Context, start contract.InstanceInput, v contract.Verb, in contract.Input) (contract.InstanceResult, error) {
 	id := contract.InstanceWorkflowID(start.UUID)
-	options := updateOptions(ctx, id, name, in)
+	options := updateOptions(ctx, id, v.Update(), in)
 	ctx, sent := watchSending(ctx)
 	for try := 1; ; try++ {
 		handle, err := c.temporal.UpdateWithStartWorkflow(ctx, sdkclient.UpdateWithStartWorkflowOptions{

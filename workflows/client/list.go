@@ -185,7 +185,7 @@ func (c *Client) FindBySerial(ctx context.Context, serial, name string, except .
 	if err != nil {
 		return found, fmt.Errorf("find serial %q: %w", serial, err)
 	}
-	f := Filter{Serial: serial, NotState: device.Retired}
+	f := Filter{Serials: []string{serial}, NotState: device.Retired}
 	var ended []string
 	for _, e := range runs {
 		switch {

@@ -134,10 +134,10 @@ func TestLastPollIsTheLatest(t *testing.T) {
 
 // Two calls are two updates; the device decides what a repeated request means.
 func TestUpdateIDsAreUnique(t *testing.T) {
-	a, b := updateOptions(t.Context(), "device/d1", contract.UpdateBind, nil), updateOptions(t.Context(), "device/d1", contract.UpdateBind, nil)
+	a, b := updateOptions(t.Context(), "device/d1", contract.VerbBind.Update(), nil), updateOptions(t.Context(), "device/d1", contract.VerbBind.Update(), nil)
 	require.NotEqual(t, a.UpdateID, b.UpdateID)
 	request := WithRequest(t.Context(), "r1")
-	require.Equal(t, "r1", updateOptions(request, "device/d1", contract.UpdateBind, nil).UpdateID, "the sender gave the ID")
+	require.Equal(t, "r1", updateOptions(request, "device/d1", contract.VerbBind.Update(), nil).UpdateID, "the sender gave the ID")
 	require.Equal(t, "device/d1", a.WorkflowID)
 	require.Equal(t, sdkclient.WorkflowUpdateStageAccepted, a.WaitForStage)
 }
@@ -152,7 +152,7 @@ func TestEnrollStartsOrJoins(t *testing.T) {
 		return o.UpdateOptions.UpdateName == "enroll"
 	})).Return(handle, nil).Once()
 	handle.On("Get", mock.Anything, mock.Anything).Return(nil).Once()
-	_, err := New(c).Enroll(t.Context(), contract.EnrollInput{Enrollment: contract.Enrollment{Name: "d1"}})
+	_, err := New(c).Do(t.Context(), "d1", contract.VerbEnroll, contract.EnrollInput{Enrollment: contract.Enrollment{Name: "d1"}})
 	require.NoError(t, err)
 	c.AssertExpectations(t)
 	handle.AssertExpectations(t)

@@ -23,8 +23,3 @@ func (c *Client) Servers(ctx context.Context, in contract.ServersInput) (contrac
 func (c *Client) ReadPool(ctx context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error) {
 	return update[contract.PoolSnapshot](ctx, c, contract.OneViewWorkflowID(in.Pool.Appliance), contract.UpdateReadPool, in)
 }
-
-// MigratePool makes a pre-allocated device dynamic. Only a device of a shared pool has this update.
-func (c *Client) MigratePool(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
-	return c.requestWhereKnown(ctx, name, contract.UpdateMigratePool, in, "it is in no pool", "see server_hardware_uri of burnish enroll --help")
-}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"burnish/internal/device"
@@ -21,7 +20,6 @@ type Filter struct {
 	Hosts     []string
 	Instances []string
 	Faults    []string
-	Serial    string
 	Serials   []string
 	UUID      string
 	// HostsOrInstances joins Hosts and Instances by or.
@@ -29,10 +27,8 @@ type Filter struct {
 	NeedsOperator    bool
 	// AwaitingCleaning selects pending_cleaning, and error while dirty.
 	AwaitingCleaning bool
-	// Names are canonical, UUIDs in lower case.
-	Names, UUIDs []string
-	// Match selects by what the server cannot compare; nil selects all.
-	Match func(contract.DeviceStatus) bool
+	// Names are canonical.
+	Names []string
 }
 
 // running selects the workflows of one type that have not ended.
@@ -45,9 +41,6 @@ func running(workflowType string) string {
 func (f Filter) Query() string {
 	return joined(running(contract.WorkflowDeviceLifecycle), f.conditions())
 }
-
-// recentQuery is Query with the runs that ended a moment ago.
-func (f Filter) recentQuery(now time.Time) string { return joined(recent(now), f.conditions()) }
 
 // conditions are those of the filter's fields.
 func (f Filter) conditions() string {
@@ -63,8 +56,10 @@ func (f Filter) conditions() string {
 	case hosts != "" && instances != "":
 		terms = append(terms, "("+hosts+" OR "+instances+")")
 	}
-	terms = append(terms, anyOf(contract.AttrFault.GetName(), f.Faults), equals(contract.AttrSerial.GetName(), f.Serial),
-		anyOf(contract.AttrSerial.GetName(), f.Serials), equals(contract.AttrUUID.GetName(), f.UUID), anyOf(contract.AttrUUID.GetName(), f.UUIDs))
+	terms = append(terms, anyOf(contract.AttrFault.GetName(), f.Faults), anyOf(contract.AttrSerial.GetName(), f.Serials))
+	if f.UUID != "" {
+		terms = append(terms, anyOf(contract.AttrUUID.GetName(), []string{f.UUID}))
+	}
 	ids := make([]string, len(f.Names))
 	for i, name := range f.Names {
 		ids[i] = contract.WorkflowID(name)
@@ -97,21 +92,13 @@ func (f Filter) Selects(v contract.DeviceStatus) bool {
 	}
 	return where && selected(f.States, v.DeviceState) && (f.NotState == "" || v.DeviceState != f.NotState) &&
 		selected(f.Types, v.Type) && selected(f.Faults, v.Fault) && selected(f.Serials, v.Serial) &&
-		(f.Serial == "" || stored(f.Serial) == v.Serial) && (f.UUID == "" || f.UUID == v.UUID) &&
-		(!f.NeedsOperator || v.NeedsOperator) && (!f.AwaitingCleaning || v.AwaitsCleaning()) &&
-		selected(f.Names, v.Name) && selected(f.UUIDs, v.UUID) && (f.Match == nil || f.Match(v))
+		(f.UUID == "" || f.UUID == v.UUID) && (!f.NeedsOperator || v.NeedsOperator) &&
+		(!f.AwaitingCleaning || v.AwaitsCleaning()) && selected(f.Names, v.Name)
 }
 
 // selected reports whether a field with these alternatives selects a value.
 func selected[T ~string](alternatives []T, value T) bool {
 	return len(alternatives) == 0 || slices.ContainsFunc(alternatives, func(a T) bool { return stored(string(a)) == string(value) })
-}
-
-func equals(attribute, value string) string {
-	if value == "" {
-		return ""
-	}
-	return anyOf(attribute, []string{value})
 }
 
 // anyOf selects the workflows whose attribute has one of the values. Temporal's SQL stores

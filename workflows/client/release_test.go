@@ -75,14 +75,14 @@ func (v deviceValue) Get(into any) error {
 // already. One that is not known, and that no device has, is not.
 func TestAReleasedInstanceIsReleasedAlready(t *testing.T) {
 	temporal := lostInstance(t, contract.InstanceStatus{UUID: released, Phase: contract.InstanceReleased}, nil)
-	result, err := New(temporal).InstanceRelease(t.Context(), released, contract.InstanceActInput{})
+	result, err := New(temporal).DoInstance(t.Context(), released, contract.VerbInstanceRelease, contract.ReasonInput{})
 	require.NoError(t, err)
 	require.True(t, result.Already)
 	require.Equal(t, contract.InstanceReleased, result.Instance.Phase)
 
-	_, err = New(lostInstance(t, contract.InstanceStatus{}, serviceerror.NewNotFound("no workflow"))).InstanceRelease(t.Context(), released, contract.InstanceActInput{})
+	_, err = New(lostInstance(t, contract.InstanceStatus{}, serviceerror.NewNotFound("no workflow"))).DoInstance(t.Context(), released, contract.VerbInstanceRelease, contract.ReasonInput{})
 	require.True(t, NotFound(err), "%v", err)
-	_, err = New(lostInstance(t, contract.InstanceStatus{}, serviceerror.NewUnavailable("no worker"))).InstanceRelease(t.Context(), released, contract.InstanceActInput{})
+	_, err = New(lostInstance(t, contract.InstanceStatus{}, serviceerror.NewUnavailable("no worker"))).DoInstance(t.Context(), released, contract.VerbInstanceRelease, contract.ReasonInput{})
 	require.ErrorContains(t, err, "no worker", "it may have been released")
 }
 
@@ -127,15 +127,15 @@ func TestALostInstanceIsReleased(t *testing.T) {
 				return s.UUID == released && s.Phase == phase && slices.Equal(s.Addresses, addresses) &&
 					assert.Equal(t, tt.want, s.Devices) && assert.Equal(t, tt.status.Move, s.Move)
 			})).Return(nil).Once()
-			verb, send := contract.UpdateInstanceRelease, New(temporal).InstanceRelease
+			verb := contract.VerbInstanceRelease
 			if tt.status.Move != nil {
-				verb, send = contract.UpdateInstanceConfirm, New(temporal).InstanceConfirm
+				verb = contract.VerbInstanceConfirm
 			}
 			temporal.On("UpdateWithStartWorkflow", mock.Anything, mock.MatchedBy(func(o sdkclient.UpdateWithStartWorkflowOptions) bool {
-				return o.UpdateOptions.UpdateName == verb
+				return o.UpdateOptions.UpdateName == verb.Update()
 			})).Return(handle, nil).Once()
 			handle.On("Get", mock.Anything, mock.Anything).Return(nil).Once()
-			_, err := send(t.Context(), released, contract.InstanceActInput{})
+			_, err := New(temporal).DoInstance(t.Context(), released, verb, contract.ReasonInput{})
 			require.NoError(t, err)
 		})
 	}

@@ -26,7 +26,7 @@ func TestStartsHaveASummary(t *testing.T) {
 		c.On("NewWithStartWorkflowOperation", described, contract.WorkflowDeviceLifecycle, mock.Anything).Return(nil).Once()
 		c.On("UpdateWithStartWorkflow", mock.Anything, mock.Anything).Return(handle, nil).Once()
 		handle.On("Get", mock.Anything, mock.Anything).Return(nil).Once()
-		_, err := New(c).Enroll(t.Context(), contract.EnrollInput{Enrollment: enrollment, Hardware: contract.Hardware{Model: "Acme X1", Serial: "S1"}})
+		_, err := New(c).Do(t.Context(), enrollment.Name, contract.VerbEnroll, contract.EnrollInput{Enrollment: enrollment, Hardware: contract.Hardware{Model: "Acme X1", Serial: "S1"}})
 		require.NoError(t, err)
 		c.AssertExpectations(t)
 	})

@@ -119,7 +119,11 @@ const requestMark = "#"
 
 // Act says what the input asks for beyond its update's name, and why; the other inputs have
 // the same method.
-func (in ReasonInput) Act() Act {
+func (in ReasonInput) Act() Act { return in.Caller.act(in.Reason) }
+
+func (in TenantInput) Act() Act { return in.Caller.act(in.Reason) }
+
+func (in RetireInput) Act() Act {
 	a := in.Caller.act(in.Reason)
 	if in.Lost {
 		a.Detail = "lost"
@@ -141,7 +145,7 @@ func (in MoveInput) Act() Act {
 	return a
 }
 
-func (in MaintainInput) Act() Act {
+func (in MaintenanceInput) Act() Act {
 	a := in.Caller.act(in.Reason)
 	if in.Off {
 		a.Detail = "off"
@@ -162,7 +166,7 @@ func (in CleanInput) Act() Act {
 
 func (in PowerInput) Act() Act {
 	a := in.Caller.act(in.Reason)
-	a.Detail = in.Action
+	a.Detail = in.Target
 	return a
 }
 

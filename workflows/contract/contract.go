@@ -38,35 +38,6 @@ func DeviceUUID(name string) string {
 // on another worker. A kill -9 of a worker delays its running tasks by this long.
 const TaskTimeout = 3 * time.Second
 
-// Updates: each is validated and answered, and is idempotent by DeviceState.Recent, a bind also
-// by DeviceState.Requests.
-const (
-	UpdateEnroll   = "enroll"
-	UpdateProvide  = "provide"
-	UpdateClaim    = "claim"
-	UpdateBurn     = "burn"
-	UpdateUnclaim  = "unclaim"
-	UpdateBind     = "bind"
-	UpdateUnbind   = "unbind"
-	UpdateRebuild  = "rebuild"
-	UpdateClean    = "clean"
-	UpdateAbort    = "abort"
-	UpdateManage   = "manage"
-	UpdateMaintain = "maintain"
-	UpdateRetire   = "retire"
-	UpdateForget   = "forget"
-	UpdateReplace  = "replace"
-	UpdateMove     = "move"
-	// UpdatePower is there only where the device's driver has power control.
-	UpdatePower = "power"
-
-	UpdateReleaseHold = "release_hold"
-	UpdateLabel       = "label"
-	// UpdateOverride offers a device in state error without a clean; its input is signed by the
-	// HTTP API (D2).
-	UpdateOverride = "override"
-)
-
 // Signals. Only clean can change the state directly; the others are hints to re-check.
 const (
 	SignalClean    = "clean"
@@ -144,49 +115,41 @@ type EnrollInput struct {
 	Reason     string     `json:"reason,omitempty"`
 	// Hardware is what the sender knows of it; only the workflow's summary shows it.
 	Hardware Hardware `json:"hardware,omitzero"`
-	Caller
+	Caller   `api:"-"`
 }
 
 // BindInput is the input of claim, burn, unclaim and bind. Only claim uses Deadline, which
 // is RFC 3339.
 type BindInput struct {
-	Instance string `json:"instance"`
-	Request  string `json:"request,omitempty"`
-	Tag      string `json:"tag,omitempty"`
-	Deadline string `json:"deadline,omitempty"`
+	Instance string `json:"instance" flag:"instance" help:"UUID: the instance, in the 36-character form"`
+	Request  string `json:"request,omitempty" flag:"request" help:"ID: a repeated bind with the same one and instance returns the same binding, never a second one. A device knows its last 500"`
+	Tag      string `json:"tag,omitempty" flag:"tag" help:"T: the device's role in the guest, 1 to 60 characters, but no comma and no slash"`
+	Deadline string `json:"deadline,omitempty" api:"-"`
 	// Managed: the instance's workflow holds the binding. If the binding ends otherwise than by
 	// an unbind with ByInstance, the device signals SignalDeviceLeft to it.
-	Managed bool   `json:"managed,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Caller
-}
-
-// BindResult contains the binding's number; 0 for a claim, which is no binding yet.
-type BindResult struct {
-	Binding int          `json:"binding"`
-	Device  DeviceStatus `json:"device"`
-	// Already: the same request was granted before.
-	Already bool `json:"already,omitempty"`
+	Managed bool   `json:"managed,omitempty" api:"-"`
+	Reason  string `json:"reason,omitempty" flag:"reason"`
+	Caller  `api:"-"`
 }
 
 // UnbindInput is the input of unbind and rebuild.
 type UnbindInput struct {
-	Instance string `json:"instance"`
+	Instance string `json:"instance" flag:"instance" help:"UUID: the instance that the device is bound to"`
 	// ByInstance: the instance's workflow ends the binding itself. Only unbind uses it.
-	ByInstance bool   `json:"by_instance,omitempty"`
-	Reason     string `json:"reason,omitempty"`
-	Caller
+	ByInstance bool   `json:"by_instance,omitempty" api:"-"`
+	Reason     string `json:"reason,omitempty" flag:"reason"`
+	Caller     `api:"-"`
 }
 
 // CleanInput is the input of the clean update and signal. Without Steps and Runbook it is a
 // full clean. Args are the arguments of the named steps, each a JSON object. Runbook names a
 // runbook of the policy; then there are neither Steps nor Args.
 type CleanInput struct {
-	Reason  string                     `json:"reason,omitempty"`
+	Reason  string                     `json:"reason,omitempty" flag:"reason"`
 	Steps   []string                   `json:"steps,omitempty"`
 	Args    map[string]json.RawMessage `json:"args,omitempty"`
 	Runbook string                     `json:"runbook,omitempty"`
-	Caller
+	Caller  `api:"-"`
 }
 
 // Manual says that the clean is not a full one: it never makes a dirty device available.
@@ -202,45 +165,53 @@ type CleanPlan struct {
 	Fault         *device.Fault    `json:"fault,omitempty"`
 }
 
-// ReasonInput is the input of manage, provide, abort, release_hold, retire and forget. Only
-// retire uses Lost: the hardware is gone.
-//
-// Instance names the instance that has the device: retire, manage and forget are refused
-// without it, because they would end its binding.
+// ReasonInput is the input of what takes nothing but a reason.
 type ReasonInput struct {
-	Reason   string `json:"reason,omitempty"`
-	Lost     bool   `json:"lost,omitempty"`
-	Instance string `json:"instance,omitempty"`
-	Caller
+	Reason string `json:"reason,omitempty" flag:"reason"`
+	Caller `api:"-"`
+}
+
+// TenantInput is the input of manage and forget. Instance names the instance that has the device:
+// they are refused without it, because they would end its binding.
+type TenantInput struct {
+	Instance string `json:"instance,omitempty" flag:"instance" help:"UUID: the instance that has the device, whose binding this ends"`
+	Reason   string `json:"reason,omitempty" flag:"reason"`
+	Caller   `api:"-"`
+}
+
+// RetireInput is the input of retire. Lost: the hardware is gone. Instance is as in TenantInput.
+type RetireInput struct {
+	Instance string `json:"instance,omitempty" flag:"instance" help:"UUID: the instance that has the device, whose binding this ends"`
+	Reason   string `json:"reason,omitempty" flag:"reason"`
+	Lost     bool   `json:"lost,omitempty" flag:"lost" help:"the hardware is gone; do not contact its host"`
+	Caller   `api:"-"`
 }
 
 // ReplaceInput accepts other hardware in the device's slot. Provide starts its first clean
-// at once.
+// at once. Instance is as in TenantInput.
 type ReplaceInput struct {
-	AcceptSignature string `json:"accept_signature,omitempty"`
-	Provide         bool   `json:"provide,omitempty"`
-	Reason          string `json:"reason,omitempty"`
-	// Instance is as in ReasonInput.
-	Instance string `json:"instance,omitempty"`
-	Caller
+	Provide         bool   `json:"provide,omitempty" flag:"provide" help:"clean it and make it available"`
+	AcceptSignature string `json:"accept_signature,omitempty" flag:"accept-signature" help:"S[,S…]: file-system signatures on it that may be destroyed"`
+	Instance        string `json:"instance,omitempty" flag:"instance" help:"UUID: the instance that has the device, whose binding this ends"`
+	Reason          string `json:"reason,omitempty" flag:"reason"`
+	Caller          `api:"-"`
 }
 
 // MoveInput names the slot that the device's hardware is in now. It uses the enrollment's
-// Name and Address, and its Host, Driver and Settings if they are set.
-//
-// Instance is as in ReasonInput.
+// Name and Address, and its Host, Driver and Settings if they are set. Instance is as in
+// TenantInput.
 type MoveInput struct {
 	Enrollment Enrollment `json:"enrollment"`
-	Instance   string     `json:"instance,omitempty"`
-	Reason     string     `json:"reason,omitempty"`
-	Caller
+	Instance   string     `json:"instance,omitempty" flag:"instance" help:"UUID: the instance that has the device, whose binding this ends"`
+	Reason     string     `json:"reason,omitempty" flag:"reason"`
+	Caller     `api:"-"`
 }
 
-// MaintainInput begins or, with Off, ends the operator's maintenance.
-type MaintainInput struct {
-	Reason string `json:"reason,omitempty"`
-	Off    bool   `json:"off,omitempty"`
-	Caller
+// MaintenanceInput begins or, with Off, ends the operator's maintenance.
+type MaintenanceInput struct {
+	Reason string `json:"reason,omitempty" flag:"reason"`
+	Off    bool   `json:"off,omitempty" flag:"off" help:"release it"`
+	Caller `api:"-"`
 }
 
 // Result is the answer to an update. Already says that nothing had to change, which is also
@@ -248,7 +219,10 @@ type MaintainInput struct {
 // same run Temporal gives the first answer again. A clean has no other use for Already: a
 // second clean is refused, by CodeRefused with the state pending_cleaning or cleaning, so that
 // any Result says that this very request was accepted. Note is one line for the operator.
+//
+// Binding is the number of the binding that a bind made or found; a claim is no binding yet.
 type Result struct {
+	Binding int          `json:"binding,omitempty"`
 	Device  DeviceStatus `json:"device"`
 	Already bool         `json:"already,omitempty"`
 	Note    string       `json:"note,omitempty"`

@@ -26,8 +26,8 @@ var update = flag.Bool("update", false, "write testdata/fields.txt")
 func TestNothingIsRenamed(t *testing.T) {
 	have := map[string]bool{}
 	for _, root := range []any{
-		contract.DeviceInput{}, contract.EnrollInput{}, contract.BindInput{}, contract.BindResult{}, contract.UnbindInput{},
-		contract.CleanInput{}, contract.ReasonInput{}, contract.MaintainInput{}, contract.OverrideInput{}, contract.Result{}, contract.Hint{},
+		contract.DeviceInput{}, contract.EnrollInput{}, contract.BindInput{}, contract.UnbindInput{},
+		contract.CleanInput{}, contract.ReasonInput{}, contract.TenantInput{}, contract.RetireInput{}, contract.MaintenanceInput{}, contract.OverrideInput{}, contract.Result{}, contract.Hint{},
 		contract.StepInput{}, contract.StepAnswer{}, contract.StepResult{}, contract.DiscoverInput{}, contract.DiscoveryResult{}, contract.ReservationRequest{},
 		device.Inventory{}, contract.PreviousRun{}, contract.Refusal{}, contract.DeviceStatus{}, contract.StatusMemo{}, contract.Progress{},
 		contract.HostScanInput{}, contract.ScanRequest{}, contract.ScanInput{}, contract.ScanResult{},

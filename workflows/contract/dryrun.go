@@ -9,8 +9,8 @@ import (
 // LabelInput changes a device's labels.
 type LabelInput struct {
 	device.LabelChange
-	Reason string `json:"reason,omitempty"`
-	Caller
+	Reason string `json:"reason,omitempty" flag:"reason"`
+	Caller `api:"-"`
 }
 
 // Act says what the input asks for beyond its update's name, and why.

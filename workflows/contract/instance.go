@@ -31,20 +31,6 @@ type GuestAddressInput struct {
 // GuestAddressWorkflowID is the workflow ID of a guest's address in its canonical form.
 func GuestAddressWorkflowID(address string) string { return "guest-address/" + address }
 
-// Updates of an instance. All but bind and attach need that it has devices.
-const (
-	UpdateInstanceBind        = "bind"
-	UpdateInstanceAttach      = "attach"
-	UpdateInstanceDetach      = "detach"
-	UpdateInstanceRelease     = "release"
-	UpdateInstanceRebuild     = "rebuild"
-	UpdateInstanceMigrate     = "migrate"
-	UpdateInstanceLiveMigrate = "live_migrate"
-	UpdateInstanceConfirm     = "confirm"
-	UpdateInstanceRevert      = "revert"
-	UpdateInstanceEvacuate    = "evacuate"
-)
-
 // QueryInstance answers with an InstanceStatus.
 const QueryInstance = "instance"
 
@@ -141,15 +127,15 @@ type InstanceBindInput struct {
 	Reason    string          `json:"reason,omitempty"`
 	// OfDevice: the request is that of the one device's bind. Other devices may be bound to the
 	// instance by the same; only the device says whether it was granted.
-	OfDevice bool `json:"of_device,omitempty"`
-	Caller
+	OfDevice bool `json:"of_device,omitempty" api:"-"`
+	Caller   `api:"-"`
 }
 
 // InstanceDetachInput is the input of detach: the devices' names.
 type InstanceDetachInput struct {
 	Devices []string `json:"devices"`
 	Reason  string   `json:"reason,omitempty"`
-	Caller
+	Caller  `api:"-"`
 }
 
 // InstanceMoveInput is the input of migrate, live_migrate and evacuate. Devices, if given,
@@ -159,19 +145,12 @@ type InstanceMoveInput struct {
 	To      string         `json:"to"`
 	Devices []DeviceChoice `json:"devices,omitempty"`
 	Reason  string         `json:"reason,omitempty"`
-	Caller
-}
-
-// InstanceActInput is the input of release, rebuild, confirm and revert.
-type InstanceActInput struct {
-	Reason string `json:"reason,omitempty"`
-	Caller
+	Caller  `api:"-"`
 }
 
 // Act is what the instance's log of acts keeps of the input; so for the other inputs.
 func (in InstanceBindInput) Act() Act   { return in.Caller.act(in.Reason) }
 func (in InstanceDetachInput) Act() Act { return in.Caller.act(in.Reason) }
-func (in InstanceActInput) Act() Act    { return in.Caller.act(in.Reason) }
 
 func (in InstanceMoveInput) Act() Act {
 	a := in.Caller.act(in.Reason)

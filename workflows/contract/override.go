@@ -85,15 +85,15 @@ func (s *DeviceState) OverrideNumbers() OverrideNumbers {
 // OverrideInput is one act of an override. The request gives Reason and ExpiresAt, the
 // approval gives the request's ID in Approve.
 type OverrideInput struct {
-	Reason    string    `json:"reason,omitempty"`
+	Reason    string    `json:"reason,omitempty" flag:"reason"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	Approve   string    `json:"approve,omitempty"`
+	Approve   string    `json:"approve,omitempty" flag:"approve" help:"ID: approve the request that burnish show NAME names so"`
 	// ID is that of the request, which the API makes.
-	ID string `json:"id,omitempty"`
+	ID string `json:"id,omitempty" api:"-"`
 	// Principal is the unique ID of who acts, Signature the API's over the OverrideClaims.
-	Principal string `json:"principal,omitempty"`
-	Signature []byte `json:"signature,omitempty"`
-	Caller
+	Principal string `json:"principal,omitempty" api:"-"`
+	Signature []byte `json:"signature,omitempty" api:"-"`
+	Caller    `api:"-"`
 }
 
 // Claims are what the act's signature is over: device is the UUID, numbers and pending are the

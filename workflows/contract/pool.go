@@ -125,7 +125,3 @@ const (
 	SignalTaken = "taken"
 	SignalFreed = "freed"
 )
-
-// UpdateMigratePool makes a pre-allocated device dynamic (S4.34). Only devices of a pool
-// have it.
-const UpdateMigratePool = "migrate_pool"

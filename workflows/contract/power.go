@@ -2,14 +2,12 @@ package contract
 
 import "burnish/internal/device"
 
-// PowerInput is the input of power. Action is on, off or reset.
-//
-// Instance is as in ReasonInput.
+// PowerInput is the input of power. Target is on, off or reset. Instance is as in TenantInput.
 type PowerInput struct {
-	Action   string `json:"action"`
-	Instance string `json:"instance,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	Caller
+	Target   string `json:"target"`
+	Instance string `json:"instance,omitempty" flag:"instance" help:"UUID: the instance that has the device"`
+	Reason   string `json:"reason,omitempty" flag:"reason"`
+	Caller   `api:"-"`
 }
 
 // PowerCall is the input of the activity Power. Without an Action it reads the state.

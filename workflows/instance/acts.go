@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"burnish/internal/device"
-	"burnish/internal/nova/metadata"
+	"burnish/internal/tagging"
 	"burnish/workflows/contract"
 	"burnish/workflows/updates"
 )
@@ -216,7 +216,7 @@ func (i *instance) fits(host string, found []contract.HeldDevice) error {
 		if d.Type != contract.TypeNode && d.Host != host {
 			return refuse(device.CodeRefused, fmt.Sprintf("%s is on host %s, the instance's devices on %s", d.Name, d.Host, host), "take devices of one host")
 		}
-		r := role{metadata.TypeOf(d.Type), d.Tag}
+		r := role{tagging.TypeOf(d.Type), d.Tag}
 		if other := tags[r]; other != "" && d.Tag != "" {
 			return refuse(device.CodeConflict, fmt.Sprintf("%s cannot have the tag %q: %s has it", d.Name, d.Tag, other), "give each device of a type a tag of its own")
 		}

@@ -23,8 +23,8 @@ func TestDetach(t *testing.T) {
 	var one, partly *answer
 	e.then(func() { e.bind("u1", "h1_a x", "h1_b", "h1_c") })
 	e.then(func() {
-		one = e.update("u2", contract.UpdateInstanceDetach, contract.InstanceDetachInput{Devices: []string{"h1_a"}})
-		partly = e.update("u3", contract.UpdateInstanceDetach, contract.InstanceDetachInput{Devices: []string{"h1_b", "h1_a"}})
+		one = e.update("u2", contract.VerbInstanceDetach.Update(), contract.InstanceDetachInput{Devices: []string{"h1_a"}})
+		partly = e.update("u3", contract.VerbInstanceDetach.Update(), contract.InstanceDetachInput{Devices: []string{"h1_b", "h1_a"}})
 	})
 	e.then(func() {
 		require.NoError(t, one.err)
@@ -32,7 +32,7 @@ func TestDetach(t *testing.T) {
 		requireRefused(t, partly, device.CodeNotFound, "does not have h1_a")
 		require.Equal(t, []string{"h1_b", "h1_c"}, devicesOf(e.status()))
 		require.Equal(t, []string{"h1_a"}, e.cleaned())
-		e.update("u4", contract.UpdateInstanceDetach, contract.InstanceDetachInput{Devices: []string{"h1_c", "h1_b"}})
+		e.update("u4", contract.VerbInstanceDetach.Update(), contract.InstanceDetachInput{Devices: []string{"h1_c", "h1_b"}})
 	})
 	e.run(nil)
 	require.NoError(t, e.GetWorkflowError())
@@ -70,9 +70,9 @@ func TestDocumentIsGoneBeforeAnythingIsGivenBack(t *testing.T) {
 	do(carryOut(w.instance, bindAct, contract.InstanceBindInput{Devices: choices("h1_a", "h1_b"), Addresses: []string{"10.0.0.1"}}, "u1"))
 	do(carryOut(w.instance, detachAct, contract.InstanceDetachInput{Devices: []string{"h1_a"}}, "u2"))
 	do(carryOut(w.instance, migrateAct, contract.InstanceMoveInput{To: "h2"}, "u3"))
-	do(carryOut(w.instance, revertAct, contract.InstanceActInput{}, "u4"))
+	do(carryOut(w.instance, revertAct, contract.ReasonInput{}, "u4"))
 	do(carryOut(w.instance, evacuateAct, contract.InstanceMoveInput{To: "h2"}, "u5"))
-	do(carryOut(w.instance, releaseAct, contract.InstanceActInput{}, "u6"))
+	do(carryOut(w.instance, releaseAct, contract.ReasonInput{}, "u6"))
 	require.Equal(t, 4, unbound)
 	require.Equal(t, 1, returned)
 	require.Empty(t, w.addresses)
@@ -100,7 +100,7 @@ func TestAddressesAreLeased(t *testing.T) {
 			}
 			var bound *answer
 			e.then(func() {
-				bound = e.update("u1", contract.UpdateInstanceBind, contract.InstanceBindInput{
+				bound = e.update("u1", contract.VerbInstanceBind.Update(), contract.InstanceBindInput{
 					Devices: choices("h1_a"), Addresses: []string{"10.0.0.1", "::ffff:10.0.0.2"},
 				})
 			})
@@ -125,8 +125,8 @@ func TestActsWaitForOneAnother(t *testing.T) {
 		if activity == contract.ActivityBurnDevices && !during {
 			during = true
 			e.RegisterDelayedCallback(func() {
-				released = e.act("u2", contract.UpdateInstanceRelease)
-				twice = e.act("u2b", contract.UpdateInstanceRelease)
+				released = e.act("u2", contract.VerbInstanceRelease.Update())
+				twice = e.act("u2b", contract.VerbInstanceRelease.Update())
 				again = e.bind("u3", "h1_b")
 			}, 0)
 		}
@@ -144,7 +144,7 @@ func TestActsWaitForOneAnother(t *testing.T) {
 		require.Equal(t, []string{"h1_b"}, devicesOf(e.status()))
 		require.Equal(t, []string{"h1_b"}, e.held(guest))
 		require.Equal(t, []string{"h1_a"}, e.cleaned())
-		e.act("u4", contract.UpdateInstanceRelease)
+		e.act("u4", contract.VerbInstanceRelease.Update())
 	})
 	e.run(nil)
 	require.NoError(t, e.GetWorkflowError())
@@ -157,11 +157,11 @@ func TestRebuild(t *testing.T) {
 	e.add("h1", "NVME", "h1_a", "h1_b")
 	var fine, refused *answer
 	e.then(func() { e.bind("u1", "h1_a", "h1_b") })
-	e.then(func() { fine = e.act("u2", contract.UpdateInstanceRebuild) })
+	e.then(func() { fine = e.act("u2", contract.VerbInstanceRebuild.Update()) })
 	e.then(func() {
 		require.NoError(t, fine.err)
 		e.take("h1_b")
-		refused = e.act("u3", contract.UpdateInstanceRebuild)
+		refused = e.act("u3", contract.VerbInstanceRebuild.Update())
 	})
 	e.then(func() {
 		requireRefused(t, refused, device.CodeRefused, "h1_b: rebuild is not possible")
@@ -182,7 +182,7 @@ func TestDeviceThatLeft(t *testing.T) {
 		e.SignalWorkflow(contract.SignalDeviceLeft, contract.DeviceLeft{Device: name, Binding: binding})
 	}
 	e.then(func() {
-		e.update("u1", contract.UpdateInstanceBind, contract.InstanceBindInput{Devices: choices("h1_a", "h1_b"), Addresses: []string{"10.0.0.1"}})
+		e.update("u1", contract.VerbInstanceBind.Update(), contract.InstanceBindInput{Devices: choices("h1_a", "h1_b"), Addresses: []string{"10.0.0.1"}})
 	})
 	e.then(func() { left("h1_a", 7); left("h1_a", 0) })
 	e.then(func() {
@@ -228,7 +228,7 @@ func TestRepeatedAlsoAfterContinueAsNew(t *testing.T) {
 	e.then(func() { e.bind(key, "h1_a db") })
 	e.then(func() { e.attach("u2", "h1_b db") })
 	e.then(func() {
-		e.update("u3", contract.UpdateInstanceDetach, contract.InstanceDetachInput{Devices: []string{"h1_a"}})
+		e.update("u3", contract.VerbInstanceDetach.Update(), contract.InstanceDetachInput{Devices: []string{"h1_a"}})
 		e.attach("u4", "h1_c")
 	})
 	e.then(func() { e.SetContinueAsNewSuggested(true); e.attach("u5", "h1_c") })
@@ -241,7 +241,7 @@ func TestRepeatedAlsoAfterContinueAsNew(t *testing.T) {
 	var bound, refused, detached, otherBody *answer
 	again.then(func() {
 		bound, refused = again.bind(key, "h1_a db"), again.attach("u2", "h1_b db")
-		detached = again.update("u3", contract.UpdateInstanceDetach, contract.InstanceDetachInput{Devices: []string{"h1_a"}})
+		detached = again.update("u3", contract.VerbInstanceDetach.Update(), contract.InstanceDetachInput{Devices: []string{"h1_a"}})
 		otherBody = again.bind(others, "h1_b")
 	})
 	again.then(func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/internal/nova/metadata"
+	"burnish/internal/tagging"
 	"burnish/workflows/contract"
 )
 
@@ -38,9 +38,9 @@ func TestAnyInterleavingLeavesEachDeviceInOnePlace(t *testing.T) {
 		}
 	}
 	for _, verb := range []string{
-		contract.UpdateInstanceBind, contract.UpdateInstanceAttach, contract.UpdateInstanceDetach, contract.UpdateInstanceRelease,
-		contract.UpdateInstanceRebuild, contract.UpdateInstanceMigrate, contract.UpdateInstanceLiveMigrate, contract.UpdateInstanceConfirm,
-		contract.UpdateInstanceRevert, contract.UpdateInstanceEvacuate,
+		contract.VerbInstanceBind.Update(), contract.VerbInstanceAttach.Update(), contract.VerbInstanceDetach.Update(), contract.VerbInstanceRelease.Update(),
+		contract.VerbInstanceRebuild.Update(), contract.VerbInstanceMigrate.Update(), contract.VerbInstanceLiveMigrate.Update(), contract.VerbInstanceConfirm.Update(),
+		contract.VerbInstanceRevert.Update(), contract.VerbInstanceEvacuate.Update(),
 	} {
 		require.NotZero(t, granted[verb], "no %s was ever granted", verb)
 	}
@@ -92,8 +92,8 @@ func (i *simInstance) enqueue(a any, in any, named []string) {
 		sent.verb, sent.do = a.name, carried(a, in.(contract.InstanceDetachInput), sent.id)
 	case *act[contract.InstanceMoveInput]:
 		sent.verb, sent.do = a.name, carried(a, in.(contract.InstanceMoveInput), sent.id)
-	case *act[contract.InstanceActInput]:
-		sent.verb, sent.do = a.name, carried(a, in.(contract.InstanceActInput), sent.id)
+	case *act[contract.ReasonInput]:
+		sent.verb, sent.do = a.name, carried(a, in.(contract.ReasonInput), sent.id)
 	}
 	i.waiting = append(i.waiting, sent)
 }
@@ -156,19 +156,19 @@ func (i *simInstance) anyAct() {
 	case 6:
 		i.enqueue(detachAct, contract.InstanceDetachInput{Devices: []string{fmt.Sprintf("%s_%d", host, r.IntN(5))}}, nil)
 	case 7:
-		i.enqueue(releaseAct, contract.InstanceActInput{}, nil)
+		i.enqueue(releaseAct, contract.ReasonInput{}, nil)
 	case 8:
 		i.enqueue(migrateAct, contract.InstanceMoveInput{To: host}, nil)
 	case 9:
 		i.enqueue(liveMigrateAct, contract.InstanceMoveInput{To: host}, nil)
 	case 10:
-		i.enqueue(confirmAct, contract.InstanceActInput{}, nil)
+		i.enqueue(confirmAct, contract.ReasonInput{}, nil)
 	case 11:
-		i.enqueue(revertAct, contract.InstanceActInput{}, nil)
+		i.enqueue(revertAct, contract.ReasonInput{}, nil)
 	case 12:
 		i.enqueue(evacuateAct, contract.InstanceMoveInput{To: host}, nil)
 	case 13:
-		i.enqueue(rebuildAct, contract.InstanceActInput{}, nil)
+		i.enqueue(rebuildAct, contract.ReasonInput{}, nil)
 	}
 }
 
@@ -195,7 +195,7 @@ func (s *sim) check() {
 		state := i.live.InstanceState
 		tags := map[string]bool{}
 		for _, d := range state.Devices {
-			tag := metadata.TypeOf(d.Type) + "/" + d.Tag
+			tag := tagging.TypeOf(d.Type) + "/" + d.Tag
 			require.False(s, d.Tag != "" && tags[tag], "%s has the tag %s twice", i.uuid, tag)
 			tags[tag] = true
 		}

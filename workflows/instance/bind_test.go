@@ -20,15 +20,15 @@ const other = "99999999-2222-3333-4444-555555555555"
 
 // bind sends a bind of named devices.
 func (e *env) bind(id string, texts ...string) *answer {
-	return e.update(id, contract.UpdateInstanceBind, contract.InstanceBindInput{Devices: choices(texts...)})
+	return e.update(id, contract.VerbInstanceBind.Update(), contract.InstanceBindInput{Devices: choices(texts...)})
 }
 
 func (e *env) attach(id string, texts ...string) *answer {
-	return e.update(id, contract.UpdateInstanceAttach, contract.InstanceBindInput{Devices: choices(texts...)})
+	return e.update(id, contract.VerbInstanceAttach.Update(), contract.InstanceBindInput{Devices: choices(texts...)})
 }
 
 func (e *env) release() {
-	e.update("release", contract.UpdateInstanceRelease, contract.InstanceActInput{})
+	e.update("release", contract.VerbInstanceRelease.Update(), contract.ReasonInput{})
 }
 
 // requireRefused requires that the act was refused, for the reason.
@@ -139,7 +139,7 @@ func TestBindByRequestPicksAgain(t *testing.T) {
 	}
 	var bound *answer
 	e.then(func() {
-		bound = e.update("u1", contract.UpdateInstanceBind, contract.InstanceBindInput{Requests: []contract.DeviceRequest{{Type: "nvme", Count: 2}}})
+		bound = e.update("u1", contract.VerbInstanceBind.Update(), contract.InstanceBindInput{Requests: []contract.DeviceRequest{{Type: "nvme", Count: 2}}})
 	})
 	e.then(func() {
 		require.NoError(t, bound.err)
@@ -163,7 +163,7 @@ func TestBindByRequestGivesUp(t *testing.T) {
 	}
 	var bound *answer
 	e.then(func() {
-		bound = e.update("u1", contract.UpdateInstanceBind, contract.InstanceBindInput{Requests: []contract.DeviceRequest{{Type: "NVME"}}})
+		bound = e.update("u1", contract.VerbInstanceBind.Update(), contract.InstanceBindInput{Requests: []contract.DeviceRequest{{Type: "NVME"}}})
 	})
 	e.run(nil)
 	requireRefused(t, bound, device.CodeRefused, "claim is not possible")
@@ -264,14 +264,14 @@ func TestBindAgain(t *testing.T) {
 	e.add("h1", "NVME", "h1_a", "h1_b", "h1_c")
 	var same, sameRequest, more, tags, requested *answer
 	e.then(func() {
-		e.update("u1", contract.UpdateInstanceBind, contract.InstanceBindInput{Request: "r1", Devices: choices("h1_a x", "h1_b")})
+		e.update("u1", contract.VerbInstanceBind.Update(), contract.InstanceBindInput{Request: "r1", Devices: choices("h1_a x", "h1_b")})
 	})
 	e.then(func() {
 		same = e.bind("u2", "h1_b", "h1_a x")
-		sameRequest = e.update("u3", contract.UpdateInstanceBind, contract.InstanceBindInput{Request: "r1", Requests: []contract.DeviceRequest{{Type: "NVME"}}})
+		sameRequest = e.update("u3", contract.VerbInstanceBind.Update(), contract.InstanceBindInput{Request: "r1", Requests: []contract.DeviceRequest{{Type: "NVME"}}})
 		more = e.bind("u4", "h1_a x", "h1_b", "h1_c")
 		tags = e.bind("u5", "h1_a", "h1_b")
-		requested = e.update("u6", contract.UpdateInstanceBind, contract.InstanceBindInput{Requests: []contract.DeviceRequest{{Type: "NVME"}}})
+		requested = e.update("u6", contract.VerbInstanceBind.Update(), contract.InstanceBindInput{Requests: []contract.DeviceRequest{{Type: "NVME"}}})
 	})
 	e.then(func() {
 		require.NoError(t, same.err)
@@ -333,17 +333,17 @@ func TestRefusedOnArrival(t *testing.T) {
 	}
 	e.then(func() { e.bind("u1", "h1_a") })
 	e.then(func() {
-		attach := contract.UpdateInstanceAttach
+		attach := contract.VerbInstanceAttach.Update()
 		refuse("61 characters", attach, contract.InstanceBindInput{Devices: []contract.DeviceChoice{{Name: "h1_b", Tag: long}}})
 		refuse("comma or a slash", attach, contract.InstanceBindInput{Devices: choices("h1_b a,b")})
 		refuse("named twice", attach, contract.InstanceBindInput{Devices: choices("h1_b", "h1_b")})
 		refuse("bus \"isa\"", attach, contract.InstanceBindInput{Devices: []contract.DeviceChoice{{Name: "h1_b", Guest: []contract.GuestAddress{{Bus: "isa"}}}}})
 		refuse("no device", attach, contract.InstanceBindInput{})
 		refuse("with bind only", attach, contract.InstanceBindInput{Devices: choices("h1_b"), Project: "p"})
-		refuse("not migrating", contract.UpdateInstanceConfirm, contract.InstanceActInput{})
-		refuse("not migrating", contract.UpdateInstanceRevert, contract.InstanceActInput{})
-		refuse("on h1 already", contract.UpdateInstanceMigrate, contract.InstanceMoveInput{To: "h1"})
-		refuse("2 devices are named", contract.UpdateInstanceMigrate, contract.InstanceMoveInput{To: "h2", Devices: choices("h2_a", "h2_b")})
+		refuse("not migrating", contract.VerbInstanceConfirm.Update(), contract.ReasonInput{})
+		refuse("not migrating", contract.VerbInstanceRevert.Update(), contract.ReasonInput{})
+		refuse("on h1 already", contract.VerbInstanceMigrate.Update(), contract.InstanceMoveInput{To: "h1"})
+		refuse("2 devices are named", contract.VerbInstanceMigrate.Update(), contract.InstanceMoveInput{To: "h2", Devices: choices("h2_a", "h2_b")})
 		refuse("longer than", attach, contract.InstanceBindInput{Reason: strings.Repeat("x", maxInput), Devices: choices("h1_b")})
 	})
 	var elsewhere, unknown *answer
@@ -384,8 +384,10 @@ func TestAttachRecordsTheGuestsAddress(t *testing.T) {
 	in := contract.InstanceBindInput{Devices: []contract.DeviceChoice{{Name: "h1_a", Guest: at}}}
 	var first, again, tagged *answer
 	e.then(func() { e.bind("u1", "h1_a db") })
-	e.then(func() { first = e.update("u2", contract.UpdateInstanceAttach, in) })
-	e.then(func() { again, tagged = e.update("u3", contract.UpdateInstanceAttach, in), e.attach("u4", "h1_a web") })
+	e.then(func() { first = e.update("u2", contract.VerbInstanceAttach.Update(), in) })
+	e.then(func() {
+		again, tagged = e.update("u3", contract.VerbInstanceAttach.Update(), in), e.attach("u4", "h1_a web")
+	})
 	e.then(func() {
 		require.NoError(t, first.err)
 		require.False(t, first.Already)
@@ -409,14 +411,14 @@ func TestRequestIsGrantedOnce(t *testing.T) {
 	e := newEnv(t)
 	e.add("h1", "NVME", "h1_a", "h1_b", "h1_c")
 	attach := func(id string, count int) *answer {
-		return e.update(id, contract.UpdateInstanceAttach, contract.InstanceBindInput{Request: "r1", Requests: []contract.DeviceRequest{{Type: "NVME", Count: count}}})
+		return e.update(id, contract.VerbInstanceAttach.Update(), contract.InstanceBindInput{Request: "r1", Requests: []contract.DeviceRequest{{Type: "NVME", Count: count}}})
 	}
 	var refused, granted, repeated *answer
 	e.then(func() { e.bind("u1", "h1_a") })
 	e.then(func() { refused = attach("u2", 5) })
 	e.then(func() { granted = attach("u3", 1) })
 	e.then(func() {
-		e.update("u4", contract.UpdateInstanceDetach, contract.InstanceDetachInput{Devices: []string{"h1_b"}})
+		e.update("u4", contract.VerbInstanceDetach.Update(), contract.InstanceDetachInput{Devices: []string{"h1_b"}})
 	})
 	e.then(func() { repeated = attach("u5", 1) })
 	e.then(func() {
@@ -438,12 +440,14 @@ func TestGrantedRequestIsKnownAfterManyUpdates(t *testing.T) {
 	e := newEnv(t)
 	e.add("h1", "NVME", "h1_a", "h1_b")
 	attach := func(id, request string) *answer {
-		return e.update(id, contract.UpdateInstanceAttach, contract.InstanceBindInput{Request: request, Requests: []contract.DeviceRequest{{Type: "NVME", Count: 1}}})
+		return e.update(id, contract.VerbInstanceAttach.Update(), contract.InstanceBindInput{Request: request, Requests: []contract.DeviceRequest{{Type: "NVME", Count: 1}}})
 	}
 	var repeated *answer
 	e.then(func() { attach("u1", "r1") })
 	for n := range contract.KeptUpdates + 5 {
-		e.then(func() { e.update(fmt.Sprint("other ", n), contract.UpdateInstanceRebuild, contract.InstanceActInput{}) })
+		e.then(func() {
+			e.update(fmt.Sprint("other ", n), contract.VerbInstanceRebuild.Update(), contract.ReasonInput{})
+		})
 	}
 	e.then(func() { repeated = attach("u2", "r1") })
 	e.then(func() {

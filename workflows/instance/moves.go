@@ -15,9 +15,9 @@ func (i *instance) migrate(in contract.InstanceMoveInput, request string, live b
 	if err != nil {
 		return err
 	}
-	verb := contract.UpdateInstanceMigrate
+	verb := contract.VerbInstanceMigrate.Update()
 	if live {
-		verb = contract.UpdateInstanceLiveMigrate
+		verb = contract.VerbInstanceLiveMigrate.Update()
 	}
 	i.Move = &contract.InstanceMove{Verb: verb, From: hostOf(i.Devices), To: in.To, Source: i.Devices, Since: i.Now()}
 	i.Devices, i.Phase = devices, contract.InstanceMigrating

@@ -10,7 +10,7 @@ import (
 )
 
 // act sends release, rebuild, confirm or revert.
-func (e *env) act(id, verb string) *answer { return e.update(id, verb, contract.InstanceActInput{}) }
+func (e *env) act(id, verb string) *answer { return e.update(id, verb, contract.ReasonInput{}) }
 
 func (e *env) move(id, verb, to string, names ...string) *answer {
 	return e.update(id, verb, contract.InstanceMoveInput{To: to, Devices: choices(names...)})
@@ -28,7 +28,7 @@ func onTwoHosts(t *testing.T) *env {
 		e.find(name).info.LiveMigratable = true
 	}
 	e.then(func() {
-		e.update("bind", contract.UpdateInstanceBind, contract.InstanceBindInput{Devices: []contract.DeviceChoice{
+		e.update("bind", contract.VerbInstanceBind.Update(), contract.InstanceBindInput{Devices: []contract.DeviceChoice{
 			{Name: "h1_a", Tag: "db", Guest: []contract.GuestAddress{{Bus: "pci", Address: "0000:00:05.0"}}}, {Name: "h1_n"},
 		}})
 	})
@@ -39,7 +39,7 @@ func onTwoHosts(t *testing.T) *env {
 // without the guest's old addresses; confirm cleans the source.
 func TestMigrateAndConfirm(t *testing.T) {
 	t.Parallel()
-	for _, verb := range []string{contract.UpdateInstanceMigrate, contract.UpdateInstanceLiveMigrate} {
+	for _, verb := range []string{contract.VerbInstanceMigrate.Update(), contract.VerbInstanceLiveMigrate.Update()} {
 		e := onTwoHosts(t)
 		var moved *answer
 		e.then(func() { moved = e.move("u1", verb, "h2") })
@@ -55,7 +55,7 @@ func TestMigrateAndConfirm(t *testing.T) {
 			require.Equal(t, "h1_a", s.Move.Source[0].Name)
 			require.Equal(t, []string{"h1_a", "h1_n", "h2_n", "h2_a"}, e.held(guest))
 			require.Empty(t, e.cleaned())
-			e.act("u2", contract.UpdateInstanceConfirm)
+			e.act("u2", contract.VerbInstanceConfirm.Update())
 		})
 		e.then(func() {
 			s := e.status()
@@ -78,9 +78,9 @@ func TestMigrateAndRevert(t *testing.T) {
 	var before contract.InstanceStatus
 	e.then(func() {
 		before = e.status()
-		e.move("u1", contract.UpdateInstanceMigrate, "h2")
+		e.move("u1", contract.VerbInstanceMigrate.Update(), "h2")
 	})
-	e.then(func() { e.act("u2", contract.UpdateInstanceRevert) })
+	e.then(func() { e.act("u2", contract.VerbInstanceRevert.Update()) })
 	e.then(func() {
 		s := e.status()
 		require.Equal(t, contract.InstanceActive, s.Phase)
@@ -101,8 +101,8 @@ func TestLiveMigrateNeedsMarkedDevices(t *testing.T) {
 		e.find(unmarked).info.LiveMigratable = false
 		var moved, picked *answer
 		e.then(func() {
-			moved = e.move("u1", contract.UpdateInstanceLiveMigrate, "h2", "h2_a", "h2_n")
-			picked = e.move("u2", contract.UpdateInstanceLiveMigrate, "h2")
+			moved = e.move("u1", contract.VerbInstanceLiveMigrate.Update(), "h2", "h2_a", "h2_n")
+			picked = e.move("u2", contract.VerbInstanceLiveMigrate.Update(), "h2")
 		})
 		e.then(func() {
 			requireRefused(t, moved, device.CodeRefused, unmarked+" is not marked")
@@ -120,7 +120,7 @@ func TestEvacuate(t *testing.T) {
 	t.Parallel()
 	e := onTwoHosts(t)
 	var moved *answer
-	e.then(func() { moved = e.move("u1", contract.UpdateInstanceEvacuate, "h2", "h2_a", "h2_n") })
+	e.then(func() { moved = e.move("u1", contract.VerbInstanceEvacuate.Update(), "h2", "h2_a", "h2_n") })
 	e.then(func() {
 		require.NoError(t, moved.err)
 		s := e.status()
@@ -138,7 +138,7 @@ func TestEvacuate(t *testing.T) {
 // A move that fails leaves the instance as it was.
 func TestMoveThatFailsChangesNothing(t *testing.T) {
 	t.Parallel()
-	for _, verb := range []string{contract.UpdateInstanceMigrate, contract.UpdateInstanceEvacuate} {
+	for _, verb := range []string{contract.VerbInstanceMigrate.Update(), contract.VerbInstanceEvacuate.Update()} {
 		e := onTwoHosts(t)
 		e.find("h2_n").failBurns = true
 		var wrongHost, wrongType, wrongTag, failed *answer
@@ -171,14 +171,14 @@ func TestWhatAMigratingInstanceAccepts(t *testing.T) {
 	e.add("h2", "NVME", "h2_b")
 	var refused []*answer
 	var rebuilt, released *answer
-	e.then(func() { e.move("u1", contract.UpdateInstanceMigrate, "h2") })
+	e.then(func() { e.move("u1", contract.VerbInstanceMigrate.Update(), "h2") })
 	e.then(func() {
 		refused = []*answer{
-			e.attach("u2", "h2_b"), e.update("u3", contract.UpdateInstanceDetach, contract.InstanceDetachInput{Devices: []string{"h2_a"}}),
-			e.move("u4", contract.UpdateInstanceMigrate, "h1"), e.move("u5", contract.UpdateInstanceEvacuate, "h1"),
-			e.move("u6", contract.UpdateInstanceLiveMigrate, "h1"),
+			e.attach("u2", "h2_b"), e.update("u3", contract.VerbInstanceDetach.Update(), contract.InstanceDetachInput{Devices: []string{"h2_a"}}),
+			e.move("u4", contract.VerbInstanceMigrate.Update(), "h1"), e.move("u5", contract.VerbInstanceEvacuate.Update(), "h1"),
+			e.move("u6", contract.VerbInstanceLiveMigrate.Update(), "h1"),
 		}
-		rebuilt = e.act("u7", contract.UpdateInstanceRebuild)
+		rebuilt = e.act("u7", contract.VerbInstanceRebuild.Update())
 	})
 	e.then(func() {
 		for _, a := range refused {
@@ -186,7 +186,7 @@ func TestWhatAMigratingInstanceAccepts(t *testing.T) {
 		}
 		require.NoError(t, rebuilt.err)
 		require.Empty(t, e.cleaned())
-		released = e.act("u8", contract.UpdateInstanceRelease)
+		released = e.act("u8", contract.VerbInstanceRelease.Update())
 	})
 	e.run(nil)
 	require.NoError(t, released.err)
@@ -198,12 +198,12 @@ func TestWhatAMigratingInstanceAccepts(t *testing.T) {
 func TestMoveToASideThatIsGone(t *testing.T) {
 	t.Parallel()
 	for verb, gone := range map[string][]string{
-		contract.UpdateInstanceRevert:  {"h1_a", "h1_n"},
-		contract.UpdateInstanceConfirm: {"h2_a", "h2_n"},
+		contract.VerbInstanceRevert.Update():  {"h1_a", "h1_n"},
+		contract.VerbInstanceConfirm.Update(): {"h2_a", "h2_n"},
 	} {
 		e := onTwoHosts(t)
 		var ended *answer
-		e.then(func() { e.move("u1", contract.UpdateInstanceMigrate, "h2") })
+		e.then(func() { e.move("u1", contract.VerbInstanceMigrate.Update(), "h2") })
 		e.then(func() {
 			for _, name := range gone {
 				e.SignalWorkflow(contract.SignalDeviceLeft, contract.DeviceLeft{Device: name, Binding: 1})

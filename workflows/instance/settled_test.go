@@ -16,7 +16,7 @@ import (
 // F42
 func TestRefusedBurnIsGivenBack(t *testing.T) {
 	t.Parallel()
-	for _, verb := range []string{contract.UpdateInstanceBind, contract.UpdateInstanceAttach, contract.UpdateInstanceMigrate, contract.UpdateInstanceEvacuate} {
+	for _, verb := range []string{contract.VerbInstanceBind.Update(), contract.VerbInstanceAttach.Update(), contract.VerbInstanceMigrate.Update(), contract.VerbInstanceEvacuate.Update()} {
 		for _, all := range []bool{false, true} {
 			t.Run(verb, func(t *testing.T) {
 				t.Parallel()
@@ -27,7 +27,7 @@ func TestRefusedBurnIsGivenBack(t *testing.T) {
 				var refused *answer
 				own := []string{}
 				switch verb {
-				case contract.UpdateInstanceBind, contract.UpdateInstanceAttach:
+				case contract.VerbInstanceBind.Update(), contract.VerbInstanceAttach.Update():
 					e.then(func() {
 						refused = e.update("u1", verb, contract.InstanceBindInput{Devices: choices("h2_a", "h2_b")})
 					})
@@ -76,7 +76,7 @@ func TestDevicesThatHaveNotAnsweredAreRemembered(t *testing.T) {
 	e.then(func() { e.bind("u1", "h1_a", "h1_b") })
 	e.then(func() {
 		require.Empty(t, e.status().Unsettled)
-		e.update("u2", contract.UpdateInstanceDetach, contract.InstanceDetachInput{Devices: []string{"h1_a"}})
+		e.update("u2", contract.VerbInstanceDetach.Update(), contract.InstanceDetachInput{Devices: []string{"h1_a"}})
 	})
 	e.then(func() { e.release() })
 	e.run(nil)
@@ -117,7 +117,7 @@ func TestDetachAsksADeviceThatTheInstanceDoesNotKnow(t *testing.T) {
 	e := newEnv(t)
 	e.add("h1", "NVME", "h1_a", "h1_b", "h1_c")
 	detach := func(id string, names ...string) *answer {
-		return e.update(id, contract.UpdateInstanceDetach, contract.InstanceDetachInput{Devices: names})
+		return e.update(id, contract.VerbInstanceDetach.Update(), contract.InstanceDetachInput{Devices: names})
 	}
 	var refused, detached *answer
 	e.then(func() { e.bind("u1", "h1_a", "h1_b") })

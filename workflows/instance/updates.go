@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
-	"burnish/internal/nova/metadata"
+	"burnish/internal/tagging"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
 )
@@ -29,33 +29,33 @@ type act[In contract.Input] struct {
 
 // The acts.
 var (
-	bindAct = &act[contract.InstanceBindInput]{contract.UpdateInstanceBind, "Bind and burn devices, all or none", checkBind, always,
+	bindAct = &act[contract.InstanceBindInput]{contract.VerbInstanceBind.Update(), "Bind and burn devices, all or none", checkBind, always,
 		func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
 			return i.bind(named(in, id))
 		}}
-	attachAct = &act[contract.InstanceBindInput]{contract.UpdateInstanceAttach, "Bind and burn further devices, all or none", checkAttach, always,
+	attachAct = &act[contract.InstanceBindInput]{contract.VerbInstanceAttach.Update(), "Bind and burn further devices, all or none", checkAttach, always,
 		func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
 			return i.attach(named(in, id))
 		}}
-	detachAct = &act[contract.InstanceDetachInput]{contract.UpdateInstanceDetach, "Unbind some devices", contract.InstanceDetachInput.Normalize, mayDetach,
+	detachAct = &act[contract.InstanceDetachInput]{contract.VerbInstanceDetach.Update(), "Unbind some devices", contract.InstanceDetachInput.Normalize, mayDetach,
 		func(i *instance, in contract.InstanceDetachInput, _ string) (bool, error) { return false, i.detach(in) }}
-	releaseAct = &act[contract.InstanceActInput]{contract.UpdateInstanceRelease, "Unbind all devices, and end the instance", asIs, mayRelease,
-		func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { return i.release(), nil }}
-	rebuildAct = &act[contract.InstanceActInput]{contract.UpdateInstanceRebuild, "The instance is rebuilt in place; nothing is cleaned", asIs, hasDevices,
-		func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { return false, i.rebuild() }}
-	migrateAct = &act[contract.InstanceMoveInput]{contract.UpdateInstanceMigrate, "Bind devices on another host, until confirm or revert", checkMove, mayMove,
+	releaseAct = &act[contract.ReasonInput]{contract.VerbInstanceRelease.Update(), "Unbind all devices, and end the instance", asIs, mayRelease,
+		func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return i.release(), nil }}
+	rebuildAct = &act[contract.ReasonInput]{contract.VerbInstanceRebuild.Update(), "The instance is rebuilt in place; nothing is cleaned", asIs, hasDevices,
+		func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.rebuild() }}
+	migrateAct = &act[contract.InstanceMoveInput]{contract.VerbInstanceMigrate.Update(), "Bind devices on another host, until confirm or revert", checkMove, mayMove,
 		func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
 			return false, i.migrate(in, id, false)
 		}}
-	liveMigrateAct = &act[contract.InstanceMoveInput]{contract.UpdateInstanceLiveMigrate, "Migrate devices that are marked live-migratable", checkMove, mayMove,
+	liveMigrateAct = &act[contract.InstanceMoveInput]{contract.VerbInstanceLiveMigrate.Update(), "Migrate devices that are marked live-migratable", checkMove, mayMove,
 		func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
 			return false, i.migrate(in, id, true)
 		}}
-	confirmAct = &act[contract.InstanceActInput]{contract.UpdateInstanceConfirm, "End a migration: unbind the source", asIs, migrating,
-		func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { return false, i.confirm() }}
-	revertAct = &act[contract.InstanceActInput]{contract.UpdateInstanceRevert, "Take a migration back: unbind the destination", asIs, migrating,
-		func(i *instance, _ contract.InstanceActInput, _ string) (bool, error) { return false, i.revert() }}
-	evacuateAct = &act[contract.InstanceMoveInput]{contract.UpdateInstanceEvacuate, "Bind devices on another host, and unbind the present ones", checkMove, mayMove,
+	confirmAct = &act[contract.ReasonInput]{contract.VerbInstanceConfirm.Update(), "End a migration: unbind the source", asIs, migrating,
+		func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.confirm() }}
+	revertAct = &act[contract.ReasonInput]{contract.VerbInstanceRevert.Update(), "Take a migration back: unbind the destination", asIs, migrating,
+		func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.revert() }}
+	evacuateAct = &act[contract.InstanceMoveInput]{contract.VerbInstanceEvacuate.Update(), "Bind devices on another host, and unbind the present ones", checkMove, mayMove,
 		func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
 			return false, i.evacuate(in, id)
 		}}
@@ -80,7 +80,7 @@ func named(in contract.InstanceBindInput, id string) contract.InstanceBindInput 
 	return in
 }
 
-func asIs(in contract.InstanceActInput) (contract.InstanceActInput, error) { return in, nil }
+func asIs(in contract.ReasonInput) (contract.ReasonInput, error) { return in, nil }
 
 func always(*instance, contract.InstanceBindInput) error { return nil }
 
@@ -88,7 +88,7 @@ func always(*instance, contract.InstanceBindInput) error { return nil }
 func checkBind(in contract.InstanceBindInput) (contract.InstanceBindInput, error) {
 	for _, r := range in.Requests {
 		if r.Tag != "" {
-			if err := metadata.CheckTag(r.Tag); err != nil {
+			if err := device.CheckTag(r.Tag); err != nil {
 				return in, err
 			}
 		}
@@ -110,11 +110,11 @@ func checkMove(in contract.InstanceMoveInput) (contract.InstanceMoveInput, error
 func checkRoles(devices []contract.DeviceChoice) error {
 	for _, c := range devices {
 		if c.Tag != "" {
-			if err := metadata.CheckTag(c.Tag); err != nil {
+			if err := device.CheckTag(c.Tag); err != nil {
 				return fmt.Errorf("%s: %w", c.Name, err)
 			}
 		}
-		if err := metadata.CheckGuest(c.Guest); err != nil {
+		if err := tagging.CheckGuest(c.Guest); err != nil {
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 	}
@@ -129,7 +129,7 @@ func checkAttach(in contract.InstanceBindInput) (contract.InstanceBindInput, err
 	return checkBind(in)
 }
 
-func hasDevices(i *instance, _ contract.InstanceActInput) error {
+func hasDevices(i *instance, _ contract.ReasonInput) error {
 	if i.empty() {
 		return errNoDevices()
 	}
@@ -137,7 +137,7 @@ func hasDevices(i *instance, _ contract.InstanceActInput) error {
 }
 
 // mayRelease allows a release that was sent again while the first one was under way.
-func mayRelease(i *instance, in contract.InstanceActInput) error {
+func mayRelease(i *instance, in contract.ReasonInput) error {
 	if i.Phase == contract.InstanceReleased {
 		return nil
 	}
@@ -166,7 +166,7 @@ func mayMove(i *instance, in contract.InstanceMoveInput) error {
 	return nil
 }
 
-func migrating(i *instance, _ contract.InstanceActInput) error {
+func migrating(i *instance, _ contract.ReasonInput) error {
 	switch {
 	case i.empty():
 		return errNoDevices()

@@ -33,11 +33,10 @@ func (w *deviceEnv) lastAct() contract.Act {
 
 // The device keeps who did what, from where, when and why.
 func TestActsAreKept(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.pass(time.Minute)
 	at := w.clock().Truncate(time.Second)
-	c := w.send(contract.UpdateMaintain, "", contract.MaintainInput{Reason: "a new\nfan", Caller: ann})
+	c := w.send(contract.VerbMaintain.Update(), "", contract.MaintenanceInput{Reason: "a new\nfan", Caller: ann})
 	ok[contract.Result](c)
 	last := w.lastAct()
 	require.WithinDuration(t, at, last.At, 2*time.Second)
@@ -46,42 +45,37 @@ func TestActsAreKept(t *testing.T) {
 	require.Equal(t, contract.Act{Verb: "maintain", By: "ann (42)", From: "192.0.2.7", Reason: "a new fan", Request: c.id}, last)
 	ok[contract.Result](w.maintain(true))
 	require.Equal(t, []string{"enroll provide", "maintain", "maintain off"}, w.verbs())
-	ok[contract.BindResult](w.bind("i1", "r1"))
+	ok[contract.Result](w.bind("i1", "r1"))
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	w.nextRun()
 	require.Equal(t, []string{"enroll provide", "maintain", "maintain off", "bind i1", "unbind i1"}, w.verbs(), "in a later run too")
-	w.requireNoDefect()
 }
 
 // A request that is refused leaves no act, a repeated one leaves one, and one that has nothing
 // to change leaves none.
 func TestActsAreThoseThatChangedSomething(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	before := w.verbs()
 	w.cleanUp().refused(device.CodeRefused)
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	require.Equal(t, before, w.verbs())
-	c := w.ask(contract.UpdateManage)
+	c := w.ask(contract.VerbManage.Update())
 	ok[contract.Result](c)
-	ok[contract.Result](w.ask(contract.UpdateManage))
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	ok[contract.Result](w.send(c.verb, c.id, c.in))
 	w.nextRun()
 	ok[contract.Result](w.send(c.verb, c.id, c.in))
 	require.Equal(t, append(before, "manage"), w.verbs())
-	w.requireNoDefect()
 }
 
 // An act that was accepted and failed says so.
 func TestActsThatFailedSayWhy(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.injectFault = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 	w.bind("i1", "r1").refused(device.CodeInventoryInvalid)
 	require.Equal(t, device.CodeInventoryInvalid, w.lastAct().Fault)
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // The clean signal is an act too, unless it is refused.
@@ -95,15 +89,13 @@ func TestActsOfTheCleanSignal(t *testing.T) {
 	w.reach(device.Available)
 	require.Equal(t, append(before, "clean"), w.verbs())
 	require.Equal(t, "again", w.lastAct().Reason)
-	w.requireNoDefect()
 }
 
 // The last 20 acts are kept, with bounded texts.
 func TestActsAreBounded(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	for i := range 15 {
-		ok[contract.Result](w.send(contract.UpdateMaintain, "", contract.MaintainInput{Reason: fmt.Sprint("hold ", i)}))
+		ok[contract.Result](w.send(contract.VerbMaintain.Update(), "", contract.MaintenanceInput{Reason: fmt.Sprint("hold ", i)}))
 		ok[contract.Result](w.maintain(true))
 	}
 	acts := w.view().Acts
@@ -111,7 +103,7 @@ func TestActsAreBounded(t *testing.T) {
 	require.Equal(t, "hold 5", acts[0].Reason)
 	long := strings.Repeat("ä", 1000)
 	for range 12 {
-		ok[contract.Result](w.send(contract.UpdateMaintain, "", contract.MaintainInput{Reason: long, Caller: contract.Caller{By: long, From: long}}))
+		ok[contract.Result](w.send(contract.VerbMaintain.Update(), "", contract.MaintenanceInput{Reason: long, Caller: contract.Caller{By: long, From: long}}))
 		ok[contract.Result](w.maintain(true))
 	}
 	acts = w.view().Acts
@@ -122,66 +114,21 @@ func TestActsAreBounded(t *testing.T) {
 	require.LessOrEqual(t, size, 20*5*contract.KeptActText)
 	require.Len(t, acts, 20)
 	require.Equal(t, strings.Repeat("ä", 98)+"…", acts[len(acts)-2].Reason)
-	w.requireNoDefect()
-}
-
-// Of eight cleans that are requested at once the device accepts one; it refuses the others
-// alike, and the state says that a clean is under way. A repetition of the one is answered.
-func TestOneOfEightCleansIsAccepted(t *testing.T) {
-	for name, tt := range map[string]struct {
-		lead func(*deviceEnv)
-		send func(*deviceEnv) *call
-	}{
-		"a full clean": {(*deviceEnv).makeFailed, func(w *deviceEnv) *call { return w.cleanUp() }},
-		"named steps": {func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) },
-			func(w *deviceEnv) *call { return w.cleanUp("verify") }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			tt.lead(w)
-			before := w.verbs()
-			var accepted []*call
-			var sent []*call
-			for range 8 {
-				sent = append(sent, tt.send(w))
-			}
-			for _, c := range sent {
-				if c.wait().err == nil {
-					accepted = append(accepted, c)
-					continue
-				}
-				c.refused(device.CodeRefused)
-				refusal, _ := contract.RefusalOf(c.err)
-				require.Contains(t, []device.State{device.PendingCleaning, device.Cleaning}, refusal.State)
-			}
-			require.Len(t, accepted, 1)
-			require.False(t, ok[contract.Result](accepted[0]).Already)
-			require.Len(t, w.verbs(), len(before)+1)
-			w.settled()
-			w.nextRun()
-			c := accepted[0]
-			require.True(t, ok[contract.Result](w.send(c.verb, c.id, c.in)).Already, "it was answered before")
-			require.Len(t, w.verbs(), len(before)+1)
-			w.requireNoDefect()
-		})
-	}
 }
 
 // A key stands for one request: another body under it is refused, in a later run too.
 func TestARequestKeyStandsForOneBody(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	in := contract.MaintainInput{Reason: "fan"}
+	w := newAvailable(t)
+	in := contract.MaintenanceInput{Reason: "fan"}
 	first, other := contract.RequestID("k1", []byte("fan")), contract.RequestID("k1", []byte("disk"))
-	ok[contract.Result](w.send(contract.UpdateMaintain, first, in))
+	ok[contract.Result](w.send(contract.VerbMaintain.Update(), first, in))
 	for range 2 {
-		w.send(contract.UpdateMaintain, other, contract.MaintainInput{Reason: "disk"}).refused(device.CodeRequestReused)
-		ok[contract.Result](w.send(contract.UpdateMaintain, first, in))
+		w.send(contract.VerbMaintain.Update(), other, contract.MaintenanceInput{Reason: "disk"}).refused(device.CodeRequestReused)
+		ok[contract.Result](w.send(contract.VerbMaintain.Update(), first, in))
 		w.nextRun()
 	}
-	ok[contract.Result](w.send(contract.UpdateMaintain, contract.RequestID("k2", []byte("disk")), contract.MaintainInput{Reason: "disk"}))
+	ok[contract.Result](w.send(contract.VerbMaintain.Update(), contract.RequestID("k2", []byte("disk")), contract.MaintenanceInput{Reason: "disk"}))
 	require.Contains(t, w.view().MaintenanceReason, "disk")
-	w.requireNoDefect()
 }
 
 // An enrollment is remembered by its request too: repeated much later, it provides nothing.
@@ -190,10 +137,9 @@ func TestRepeated_EnrollmentProvidesOnce(t *testing.T) {
 	c := w.enroll(true)
 	ok[contract.Result](c)
 	w.reach(device.Available)
-	ok[contract.Result](w.ask(contract.UpdateManage))
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	w.nextRun()
 	ok[contract.Result](w.send(c.verb, c.id, c.in))
 	w.pass(time.Hour)
 	require.Equal(t, device.Manageable, w.view().DeviceState)
-	w.requireNoDefect()
 }

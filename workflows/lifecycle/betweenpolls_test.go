@@ -47,7 +47,6 @@ func TestAServerUsedBetweenTwoPollsIsCleaned(t *testing.T) {
 			w.poll(contract.SignalFreed)
 			require.Equal(t, cleans+1, w.zeroed(), "a server that did not change is cleaned again")
 			w.makeBound("i2")
-			w.requireNoDefect()
 		})
 	}
 }
@@ -95,7 +94,7 @@ func TestPowerIsNoUseByOthers(t *testing.T) {
 				}
 				return lag(activity)
 			}
-			ok[contract.Result](w.send(contract.UpdatePower, "", contract.PowerInput{Action: "on"}))
+			ok[contract.Result](w.send(contract.VerbPower.Update(), "", contract.PowerInput{Target: "on"}))
 			w.lag = lag
 			w.poll(contract.SignalFreed)
 			w.requireAvailableWithoutProfile()
@@ -116,5 +115,4 @@ func TestALostRaceEndsWhenTheOthersHaveLeft(t *testing.T) {
 	require.Equal(t, device.Error, w.view().DeviceState)
 	w.leaveAndClean()
 	w.makeBound("i1")
-	w.requireNoDefect()
 }

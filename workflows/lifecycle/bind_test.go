@@ -12,8 +12,7 @@ import (
 )
 
 func TestOfTwoBindsAtOnceOneWins(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.answered = func(c *call) {
 		if c.err == nil && w.inventory.reserved != 1 {
 			w.Errorf("%s was answered before the device was burned", c.verb)
@@ -33,7 +32,6 @@ func TestOfTwoBindsAtOnceOneWins(t *testing.T) {
 	}
 	require.Len(t, won, 1)
 	require.Equal(t, won[0], *w.view().InstanceUUID)
-	w.requireNoDefect()
 }
 
 // S2.42
@@ -44,8 +42,8 @@ func TestBindIsRefusedFromAnyOtherState(t *testing.T) {
 		"cleaning":   func(w *deviceEnv) { w.makeBound("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("verify") },
 		"error":      func(w *deviceEnv) { w.makeFailed() },
 		"held":       func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)) },
-		"claimed":    func(w *deviceEnv) { w.makeAvailable(); ok[contract.BindResult](w.claim("i1", time.Hour)) },
-		"retired":    func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateRetire)) },
+		"claimed":    func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.claim("i1", time.Hour)) },
+		"retired":    func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.VerbRetire.Update())) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newDeviceEnv(t, standardPolicy())
@@ -53,24 +51,22 @@ func TestBindIsRefusedFromAnyOtherState(t *testing.T) {
 			before := w.view()
 			w.bind("i9", "r9").refused(device.CodeRefused)
 			require.Equal(t, before, w.view(), "a refusal by the validator leaves nothing behind")
-			w.requireNoDefect()
 		})
 	}
 }
 
 // S2.41
 func TestBindAgainIsTheSameBinding(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	require.Equal(t, 1, w.makeBound("i1"))
 	writes := len(w.inventory.writes)
 	for range 2 {
-		again := ok[contract.BindResult](w.bind("i1", "r-i1"))
+		again := ok[contract.Result](w.bind("i1", "r-i1"))
 		require.Equal(t, 1, again.Binding)
 		require.True(t, again.Already)
 		w.nextRun()
 	}
-	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "")).Binding, "the instance that has it, without a request")
+	require.Equal(t, 1, ok[contract.Result](w.bind("i1", "")).Binding, "the instance that has it, without a request")
 	w.bind("i1", "another request").refused(device.CodeRefused)
 	w.bind("i9", "").refused(device.CodeRefused)
 	w.bind("i9", "r-i1").refused(device.CodeRefused)
@@ -82,29 +78,25 @@ func TestBindAgainIsTheSameBinding(t *testing.T) {
 	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
 	w.nextRun()
 	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
-	require.Equal(t, 2, ok[contract.BindResult](w.bind("i1", "r2")).Binding)
+	require.Equal(t, 2, ok[contract.Result](w.bind("i1", "r2")).Binding)
 	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
-	w.requireNoDefect()
 }
 
 // A client that was killed during its bind repeats the request: it gets the result of that bind,
 // and not a refusal because the device is claimed.
 func TestBindAgainWhileTheFirstIsUnderWay(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+	w := newAvailable(t)
+	w.slow("", 4*time.Second, 4*time.Second)
 	first := w.bind("i1", "r1")
 	w.pass(time.Second)
 	second := w.bind("i1", "r1")
-	require.Equal(t, 1, ok[contract.BindResult](first).Binding)
-	require.Equal(t, 1, ok[contract.BindResult](second).Binding)
-	w.requireNoDefect()
+	require.Equal(t, 1, ok[contract.Result](first).Binding)
+	require.Equal(t, 1, ok[contract.Result](second).Binding)
 }
 
 // F6
 func TestUnbindNamesItsInstance(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.unbind("i2").refused(device.CodeRefused)
 	w.unbind("").refused(device.CodeRefused)
 	require.Equal(t, device.Allocated, w.view().DeviceState)
@@ -117,39 +109,36 @@ func TestUnbindNamesItsInstance(t *testing.T) {
 	require.True(t, ok[contract.Result](w.unbind("i1")).Already, "the unbind of an earlier binding does not end the new one")
 	require.Equal(t, "i2", *w.view().InstanceUUID)
 	w.unbind("i3").refused(device.CodeRefused)
-	w.requireNoDefect()
 }
 
 // S0.18, S3.26
 func TestRebuildKeepsTheDevice(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	names, writes := len(w.scheduledActivities), len(w.inventory.writes)
 	for range 2 {
-		ok[contract.Result](w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}))
+		ok[contract.Result](w.send(contract.VerbRebuild.Update(), "", contract.UnbindInput{Instance: "i1"}))
 	}
-	w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i2"}).refused(device.CodeRefused)
+	w.send(contract.VerbRebuild.Update(), "", contract.UnbindInput{Instance: "i2"}).refused(device.CodeRefused)
 	w.pass(time.Hour)
 	require.Equal(t, []string{contract.ActivityReadReservation}, w.scheduledActivities[names:], "no clean and no burn")
 	require.Len(t, w.inventory.writes, writes)
 	require.Equal(t, 1, w.view().Binding)
 	ok[contract.Result](w.unbind("i1"))
-	w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}).refused(device.CodeRefused)
-	w.requireNoDefect()
+	w.send(contract.VerbRebuild.Update(), "", contract.UnbindInput{Instance: "i1"}).refused(device.CodeRefused)
 }
 
 func (w *deviceEnv) claim(instance string, within time.Duration) *call {
-	return w.send(contract.UpdateClaim, "", contract.BindInput{
+	return w.send(contract.VerbClaim.Update(), "", contract.BindInput{
 		Instance: instance, Request: "r-" + instance, Deadline: w.clock().Add(within).Format(time.RFC3339),
 	})
 }
 
 func (w *deviceEnv) burn(instance string) *call {
-	return w.send(contract.UpdateBurn, "", contract.BindInput{Instance: instance, Request: "r-" + instance})
+	return w.send(contract.VerbBurn.Update(), "", contract.BindInput{Instance: instance, Request: "r-" + instance})
 }
 
 func (w *deviceEnv) unclaim(instance string) *call {
-	return w.send(contract.UpdateUnclaim, "", contract.BindInput{Instance: instance, Request: "r-" + instance})
+	return w.send(contract.VerbUnclaim.Update(), "", contract.BindInput{Instance: instance, Request: "r-" + instance})
 }
 
 // makeFailed brings the device into error by a failing step.
@@ -169,37 +158,32 @@ func (w *deviceEnv) makeFailed() {
 
 // S0.5
 func TestClaimThenBurn(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	r := ok[contract.BindResult](w.claim("i1", time.Hour))
+	w := newAvailable(t)
+	r := ok[contract.Result](w.claim("i1", time.Hour))
 	require.Zero(t, r.Binding)
 	require.Zero(t, w.inventory.reserved, "burned as late as possible")
 	require.Equal(t, "i1", w.view().ClaimedBy)
-	require.True(t, ok[contract.BindResult](w.claim("i1", time.Hour)).Already)
+	require.True(t, ok[contract.Result](w.claim("i1", time.Hour)).Already)
 	w.claim("i2", time.Hour).refused(device.CodeRefused)
 	w.bind("i2", "r-i2").refused(device.CodeRefused)
 	w.burn("i2").refused(device.CodeRefused)
 	w.unclaim("i2").refused(device.CodeRefused)
 	w.nextRun()
-	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
+	require.Equal(t, 1, ok[contract.Result](w.burn("i1")).Binding)
 	require.Equal(t, 1, w.inventory.reserved)
-	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
-	w.requireNoDefect()
+	require.Equal(t, 1, ok[contract.Result](w.burn("i1")).Binding)
 }
 
 func TestBindTakesUpItsOwnClaim(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	ok[contract.BindResult](w.claim("i1", time.Hour))
-	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r-i1")).Binding)
-	w.requireNoDefect()
+	w := newAvailable(t)
+	ok[contract.Result](w.claim("i1", time.Hour))
+	require.Equal(t, 1, ok[contract.Result](w.bind("i1", "r-i1")).Binding)
 }
 
 func TestUnclaimLeavesTheDeviceAsItWas(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	cleans, writes := len(w.view().Cleans), len(w.inventory.writes)
-	ok[contract.BindResult](w.claim("i1", time.Hour))
+	ok[contract.Result](w.claim("i1", time.Hour))
 	ok[contract.Result](w.unclaim("i1"))
 	require.True(t, ok[contract.Result](w.unclaim("i1")).Already)
 	w.pass(2 * time.Hour)
@@ -208,16 +192,14 @@ func TestUnclaimLeavesTheDeviceAsItWas(t *testing.T) {
 	require.Len(t, w.inventory.writes, writes)
 	w.burn("i1").refused(device.CodeRefused)
 	w.makeBound("i2")
-	w.requireNoDefect()
 }
 
 func TestClaimExpiresAtItsDeadline(t *testing.T) {
 	for _, runs := range []int{0, 1, 3} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		cleans, writes := len(w.view().Cleans), len(w.inventory.writes)
 		until := w.clock().Add(time.Hour).Truncate(time.Second)
-		ok[contract.BindResult](w.claim("i1", time.Hour))
+		ok[contract.Result](w.claim("i1", time.Hour))
 		for range runs {
 			w.pass(10 * time.Minute)
 			w.nextRun()
@@ -232,28 +214,23 @@ func TestClaimExpiresAtItsDeadline(t *testing.T) {
 		require.Len(t, w.inventory.writes, writes)
 		w.burn("i1").refused(device.CodeRefused)
 		w.makeBound("i2")
-		w.requireNoDefect()
 	}
 }
 
 func TestClaimNeedsADeadlineAhead(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.claim("i1", -time.Second).refused(device.CodeInvalid)
-	w.send(contract.UpdateClaim, "", contract.BindInput{Instance: "i1", Deadline: "tomorrow"}).refused(device.CodeInvalid)
-	w.send(contract.UpdateClaim, "", contract.BindInput{Deadline: "2031-01-01T00:00:00Z"}).refused(device.CodeInvalid)
+	w.send(contract.VerbClaim.Update(), "", contract.BindInput{Instance: "i1", Deadline: "tomorrow"}).refused(device.CodeInvalid)
+	w.send(contract.VerbClaim.Update(), "", contract.BindInput{Deadline: "2031-01-01T00:00:00Z"}).refused(device.CodeInvalid)
 	require.Empty(t, w.view().ClaimedBy)
-	w.requireNoDefect()
 }
 
 // A burn that began holds the device past its claim's deadline.
 func TestDeadlineDoesNotEndABurn(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	ok[contract.BindResult](w.claim("i1", 3*time.Second))
-	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
-	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
-	w.requireNoDefect()
+	w := newAvailable(t)
+	ok[contract.Result](w.claim("i1", 3*time.Second))
+	w.slow("", 4*time.Second, 4*time.Second)
+	require.Equal(t, 1, ok[contract.Result](w.burn("i1")).Binding)
 }
 
 // A request never gets a second binding, also when more bindings came after it than the history
@@ -261,19 +238,17 @@ func TestDeadlineDoesNotEndABurn(t *testing.T) {
 //
 // F41
 func TestRequestGetsNoSecondBindingAfterManyOthers(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	ok[contract.BindResult](w.bind("i1", "r0"))
+	w := newAvailable(t)
+	ok[contract.Result](w.bind("i1", "r0"))
 	ok[contract.Result](w.unbind("i1"))
 	for n := range contract.KeptBindings + 3 {
 		w.makeAllocatable()
-		ok[contract.BindResult](w.bind("i1", fmt.Sprint("other ", n)))
+		ok[contract.Result](w.bind("i1", fmt.Sprint("other ", n)))
 		ok[contract.Result](w.unbind("i1"))
 	}
 	w.makeAllocatable()
 	w.bind("i1", "r0").refused(device.CodeBindingEnded)
-	w.send(contract.UpdateClaim, "", contract.BindInput{Instance: "i1", Request: "r0", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}).
+	w.send(contract.VerbClaim.Update(), "", contract.BindInput{Instance: "i1", Request: "r0", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}).
 		refused(device.CodeBindingEnded)
-	ok[contract.BindResult](w.bind("i2", "r0")) // another instance's request is another one
-	w.requireNoDefect()
+	ok[contract.Result](w.bind("i2", "r0")) // another instance's request is another one
 }

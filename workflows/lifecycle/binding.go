@@ -92,24 +92,24 @@ func (d binding) validateUnclaim(in contract.BindInput) error {
 	return d.Legal(device.Event{Kind: device.Unclaim, Instance: in.Instance})
 }
 
-func (d binding) claim(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+func (d binding) claim(ctx workflow.Context, in contract.BindInput) (contract.Result, error) {
 	if _, ours, _ := d.existingBinding(in); ours {
 		return d.grantAgain(ctx, in)
 	}
 	deadline, err := time.Parse(time.RFC3339, in.Deadline)
 	if err != nil || !deadline.After(workflow.Now(ctx)) {
-		return contract.BindResult{}, d.Refuse(device.CodeInvalid, "the claim's deadline must be an RFC 3339 time in the future", "give a deadline")
+		return contract.Result{}, d.Refuse(device.CodeInvalid, "the claim's deadline must be an RFC 3339 time in the future", "give a deadline")
 	}
 	if c := d.State.Device.Claim; c != nil && c.Instance == in.Instance && c.Request == requestOf(ctx, in) {
 		return d.alreadyGranted(0)
 	}
 	if err := d.takeClaim(ctx, in, deadline); err != nil {
-		return contract.BindResult{}, err
+		return contract.Result{}, err
 	}
 	if err := d.checkHardware(ctx, in); err != nil {
 		return d.unlessBound(ctx, in, err)
 	}
-	return contract.BindResult{Device: d.Status()}, nil
+	return contract.Result{Device: d.Status()}, nil
 }
 
 func (d binding) takeClaim(ctx workflow.Context, in contract.BindInput, deadline time.Time) error {
@@ -141,13 +141,13 @@ func (d binding) unclaim(ctx workflow.Context, in contract.BindInput) (contract.
 }
 
 // bind is claim and burn in one step, so that no other claim comes between them.
-func (d binding) bind(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+func (d binding) bind(ctx workflow.Context, in contract.BindInput) (contract.Result, error) {
 	if _, ours, _ := d.existingBinding(in); ours {
 		return d.grantAgain(ctx, in)
 	}
 	if d.State.Device.Claim == nil {
 		if err := d.takeClaim(ctx, in, workflow.Now(ctx).Add(calls.ClientDeadline)); err != nil {
-			return contract.BindResult{}, err
+			return contract.Result{}, err
 		}
 	}
 	return d.burn(ctx, in)
@@ -156,7 +156,7 @@ func (d binding) bind(ctx workflow.Context, in contract.BindInput) (contract.Bin
 // burn raises the reservation and reads it back before it answers that the device is bound
 // (S0.4, S0.5). A device whose burn may have failed is cleaned: it is neither allocated nor
 // made available without a clean (S0.6).
-func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.Result, error) {
 	if _, ours, _ := d.existingBinding(in); ours {
 		return d.grantAgain(ctx, in)
 	}
@@ -165,7 +165,7 @@ func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.Bin
 	}
 	asks := d.pool.Shared() || d.mustLook(ctx) || in.Tag != "" // which the inventory does not record
 	if err := d.checkServer(ctx, in); err != nil {
-		return contract.BindResult{}, err
+		return contract.Result{}, err
 	}
 	if err := d.checkHardware(ctx, in); err != nil {
 		return d.unlessBound(ctx, in, err)
@@ -174,34 +174,34 @@ func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.Bin
 		return d.joinBurn(ctx, in)
 	}
 	if err := d.Apply(ctx, device.Event{Kind: device.BurnStarted, Instance: in.Instance}); err != nil {
-		return contract.BindResult{}, err
+		return contract.Result{}, err
 	}
 	if asks {
 		// The burn is in the history before its write is made in a task. Were it not, and that task
 		// lost, the repeated one could end a claim that counts as untouched, and leave the write.
 		if err := workflow.Sleep(ctx, time.Millisecond); err != nil {
-			return contract.BindResult{}, err
+			return contract.Result{}, err
 		}
 	}
 	f, err := d.reserveClaimed(ctx, in)
 	switch {
 	case err != nil:
-		return contract.BindResult{}, err
+		return contract.Result{}, err
 	case f == nil && d.State.Device.Binding != nil && d.State.Device.Binding.Instance == in.Instance:
-		return contract.BindResult{Binding: d.State.Device.Binding.Number, Device: d.Status()}, nil
+		return contract.Result{Binding: d.State.Device.Binding.Number, Device: d.Status()}, nil
 	}
 	// What the burn wrote may stay: it is refused only once it is known that it does not (F42).
 	if d.State.Device.State == device.Unknown {
 		if err := d.awaitKnown(ctx); err != nil {
-			return contract.BindResult{}, err
+			return contract.Result{}, err
 		}
 		if number, ours, _ := d.existingBinding(in); ours {
 			d.adopt(ctx, in)
-			return contract.BindResult{Binding: number, Device: d.Status()}, nil
+			return contract.Result{Binding: number, Device: d.Status()}, nil
 		}
 	}
 	if f == nil { // invalidated or retired meanwhile, which handled the reservation
-		return contract.BindResult{}, d.errTakenMeanwhile()
+		return contract.Result{}, d.errTakenMeanwhile()
 	}
 	d.State.LastError = "bind failed: " + f.Message
 	if f.Code == device.CodeTimeout {
@@ -209,20 +209,20 @@ func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.Bin
 			Message: "the inventory did not answer in time: it is unknown whether the burn succeeded",
 			Remedy:  "take another device; this one is cleaned automatically"}
 	}
-	return contract.BindResult{}, f
+	return contract.Result{}, f
 }
 
 // unlessBound refuses a bind after a look, unless the record says that the instance has the device: an
 // earlier burn was carried out, and its task lost (F42).
-func (d binding) unlessBound(ctx workflow.Context, in contract.BindInput, refused error) (contract.BindResult, error) {
+func (d binding) unlessBound(ctx workflow.Context, in contract.BindInput, refused error) (contract.Result, error) {
 	if err := d.confirm(ctx); err != nil {
-		return contract.BindResult{}, err
+		return contract.Result{}, err
 	}
 	if number, ours, _ := d.existingBinding(in); ours {
 		d.adopt(ctx, in)
 		return d.alreadyGranted(number)
 	}
-	return contract.BindResult{}, refused
+	return contract.Result{}, refused
 }
 
 func (d binding) mustLook(ctx workflow.Context) bool {
@@ -273,13 +273,13 @@ func (d binding) reserveClaimed(ctx workflow.Context, in contract.BindInput) (*d
 
 // joinBurn waits for the same request's burn and gives the same answer: a client that was
 // killed and repeats its request must not get a conflict with itself.
-func (d binding) joinBurn(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+func (d binding) joinBurn(ctx workflow.Context, in contract.BindInput) (contract.Result, error) {
 	if err := workflow.Await(ctx, func() bool { return !d.burnInProgress(in.Instance, in.Request) }); err != nil {
-		return contract.BindResult{}, err
+		return contract.Result{}, err
 	}
 	if d.State.Device.State == device.Unknown {
 		if err := d.awaitKnown(ctx); err != nil {
-			return contract.BindResult{}, err
+			return contract.Result{}, err
 		}
 	}
 	if number, ours, _ := d.existingBinding(in); ours {
@@ -287,16 +287,16 @@ func (d binding) joinBurn(ctx workflow.Context, in contract.BindInput) (contract
 		return d.alreadyGranted(number)
 	}
 	if d.State.Device.LostRace {
-		return contract.BindResult{}, d.pool.TakenFault()
+		return contract.Result{}, d.pool.TakenFault()
 	}
-	return contract.BindResult{}, d.Refuse(device.CodeConflict, "this request's burn failed", "take another device; this one is cleaned automatically")
+	return contract.Result{}, d.Refuse(device.CodeConflict, "this request's burn failed", "take another device; this one is cleaned automatically")
 }
 
 // grantAgain answers a request whose binding this workflow knows, once the inventory's record
 // confirms it (F36).
-func (d binding) grantAgain(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+func (d binding) grantAgain(ctx workflow.Context, in contract.BindInput) (contract.Result, error) {
 	if err := d.confirm(ctx); err != nil {
-		return contract.BindResult{}, err
+		return contract.Result{}, err
 	}
 	number, ours, ended := d.existingBinding(in)
 	switch {
@@ -304,9 +304,9 @@ func (d binding) grantAgain(ctx workflow.Context, in contract.BindInput) (contra
 		d.adopt(ctx, in)
 		return d.alreadyGranted(number)
 	case ended:
-		return contract.BindResult{}, d.bindingEnded()
+		return contract.Result{}, d.bindingEnded()
 	}
-	return contract.BindResult{}, d.Refuse(device.CodeConflict, "the inventory's record is newer than what is known of this request: the device is "+
+	return contract.Result{}, d.Refuse(device.CodeConflict, "the inventory's record is newer than what is known of this request: the device is "+
 		status.Phrase(d.State), "show "+d.State.Name+", and bind again with a new request")
 }
 
@@ -319,28 +319,28 @@ func (d binding) adopt(ctx workflow.Context, in contract.BindInput) {
 }
 
 // alreadyGranted answers a request that was granted before.
-func (d binding) alreadyGranted(number int) (contract.BindResult, error) {
-	return contract.BindResult{Binding: number, Device: d.Status(), Already: true}, nil
+func (d binding) alreadyGranted(number int) (contract.Result, error) {
+	return contract.Result{Binding: number, Device: d.Status(), Already: true}, nil
 }
 
 func (d binding) errTakenMeanwhile() error {
 	return d.Refuse(device.CodeConflict, "the device was taken while the bind waited", "take another device")
 }
 
-func (d binding) claimReplayed(workflow.Context, contract.BindInput) (contract.BindResult, error) {
+func (d binding) claimReplayed(workflow.Context, contract.BindInput) (contract.Result, error) {
 	return d.alreadyGranted(0)
 }
 
 // bindReplayed answers a bind that was carried out before, under its update ID. By now the
 // device may be bound to another instance.
-func (d binding) bindReplayed(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+func (d binding) bindReplayed(ctx workflow.Context, in contract.BindInput) (contract.Result, error) {
 	in.Request = requestOf(ctx, in)
 	return d.burnReplayed(ctx, in)
 }
 
-func (d binding) burnReplayed(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+func (d binding) burnReplayed(ctx workflow.Context, in contract.BindInput) (contract.Result, error) {
 	if _, ours, _ := d.existingBinding(in); !ours {
-		return contract.BindResult{}, d.bindingEnded()
+		return contract.Result{}, d.bindingEnded()
 	}
 	return d.grantAgain(ctx, in)
 }

@@ -4,7 +4,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
-	"burnish/workflows/contract"
 	"burnish/workflows/lifecycle/status"
 )
 
@@ -88,9 +87,4 @@ func (d *parts) recordEnd(b *device.Binding, verb, by, reason string) {
 		ended += ": " + reason
 	}
 	d.State.History = d.State.History.Ended(b.Number, ended)
-}
-
-// checkTenant is nameTenant for the inputs of retire and manage.
-func (d operations) checkTenant(verb string, in contract.ReasonInput) error {
-	return d.nameTenant(verb, in.Instance)
 }

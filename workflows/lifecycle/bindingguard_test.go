@@ -12,7 +12,7 @@ import (
 )
 
 func (w *deviceEnv) retire(instance string, lost bool) *call {
-	return w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "worn", Lost: lost, Instance: instance, Caller: contract.Caller{By: "op@h1"}})
+	return w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Reason: "worn", Lost: lost, Instance: instance, Caller: contract.Caller{By: "op@h1"}})
 }
 
 // A device that somebody has is retired only by naming the instance, and the history says
@@ -46,10 +46,10 @@ func TestRetireNamesTheTenant(t *testing.T) {
 				v = w.view()
 				require.Equal(t, []any{device.Retired, 1}, []any{v.DeviceState, w.inventory.reserved})
 				require.Equal(t, "retired by op@h1: worn", v.Bindings[len(v.Bindings)-1].Ended)
-				f := w.send(contract.UpdateForget, "", contract.ReasonInput{}).refused(device.CodeInUse).Fault
+				f := w.send(contract.VerbForget.Update(), "", contract.ReasonInput{}).refused(device.CodeInUse).Fault
 				require.Contains(t, f.Remedy, "forget d1 --instance i1")
 				require.Equal(t, before, w.host.blocks, "nothing was written")
-				ok[contract.Result](w.send(contract.UpdateForget, "", contract.ReasonInput{Instance: "i1"}))
+				ok[contract.Result](w.send(contract.VerbForget.Update(), "", contract.TenantInput{Instance: "i1"}))
 				w.until("its end", func() bool { return !w.live })
 			})
 		}
@@ -65,7 +65,7 @@ func TestReplaceAndMoveNameTheRecordedTenant(t *testing.T) {
 		"move": func(w *deviceEnv, instance string) *call {
 			e := w.enrollment()
 			e.Name = "d2"
-			return w.send(contract.UpdateMove, "", contract.MoveInput{Enrollment: e, Instance: instance})
+			return w.send(contract.VerbMove.Update(), "", contract.MoveInput{Enrollment: e, Instance: instance})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,11 +91,11 @@ func TestReplaceAndMoveNameTheRecordedTenant(t *testing.T) {
 //
 // F31
 func TestManageAndRetireNameTheRecordedTenant(t *testing.T) {
-	for _, verb := range []string{contract.UpdateManage, contract.UpdateRetire} {
+	for _, verb := range []string{contract.VerbManage.Update(), contract.VerbRetire.Update()} {
 		// Placement records a name that is no UUID by a UUID made of it.
 		for _, tenant := range []string{"i1", device.TenantUUID("i1")} {
 			t.Run(verb+" "+tenant, func(t *testing.T) {
-				var in contract.ReasonInput
+				var in contract.RetireInput
 				w := newDeviceEnv(t, standardPolicy())
 				w.makeBound("i0")
 				w.failStep("verify", 0, device.CodeIO)
@@ -131,19 +131,18 @@ func TestRetiredIsReserved(t *testing.T) {
 			}
 			w.importWith(0, consumers...).wait()
 			require.Equal(t, device.Unknown, w.view().DeviceState)
-			in := contract.ReasonInput{Lost: lost}
+			in := contract.RetireInput{Lost: lost}
 			if !lost { // it asks whom the inventory records
-				require.Error(t, w.send(contract.UpdateRetire, "", in).wait().err)
+				require.Error(t, w.send(contract.VerbRetire.Update(), "", in).wait().err)
 				w.inventory.injectFault, in.Instance = nil, strings.Join(consumers, "")
 			}
-			ok[contract.Result](w.send(contract.UpdateRetire, "", in))
+			ok[contract.Result](w.send(contract.VerbRetire.Update(), "", in))
 			w.inventory.injectFault = nil
 			w.until("burned", func() bool { return w.inventory.reserved == 1 })
 			w.inventory.recreate("nova-2")
 			w.hintReconcile()
 			w.until("burned again", func() bool { return w.inventory.reserved == 1 })
 			require.Equal(t, device.Retired, w.view().DeviceState)
-			w.requireNoDefect()
 		}
 	}
 }
@@ -153,8 +152,7 @@ func TestRetiredIsReserved(t *testing.T) {
 //
 // F30
 func TestRetiredWhileUnknownIsReserved(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	require.Zero(t, w.inventory.reserved)
 	w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
 	w.terminate()
@@ -165,7 +163,6 @@ func TestRetiredWhileUnknownIsReserved(t *testing.T) {
 	w.inventory.injectFault = nil
 	w.until("it is reserved", func() bool { return w.inventory.reserved == 1 })
 	require.Equal(t, device.Retired, w.view().DeviceState)
-	w.requireNoDefect()
 }
 
 // An unbind during the instance's own burn waits for it and ends the binding that it made,
@@ -176,8 +173,7 @@ func TestUnbindDuringItsOwnBurn(t *testing.T) {
 	for name, earlier := range map[string]bool{"its first": false, "its second": true} {
 		for what, fail := range map[string]bool{"succeeds": false, "fails": true} {
 			t.Run(name+" "+what, func(t *testing.T) {
-				w := newDeviceEnv(t, standardPolicy())
-				w.makeAvailable()
+				w := newAvailable(t)
 				if earlier {
 					w.makeBound("i1")
 					ok[contract.Result](w.unbind("i1"))
@@ -185,12 +181,7 @@ func TestUnbindDuringItsOwnBurn(t *testing.T) {
 					w.idle()
 				}
 				w.noLocalCalls = true
-				w.lag = func(activity string) (time.Duration, time.Duration) {
-					if activity == contract.ActivityReserveForBind {
-						return 3 * time.Second, 3 * time.Second
-					}
-					return time.Millisecond, time.Millisecond
-				}
+				w.slow(contract.ActivityReserveForBind, 3*time.Second, 3*time.Second)
 				if fail {
 					w.inventory.injectFault = times(1, "PutReserved", false, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 				}
@@ -208,7 +199,6 @@ func TestUnbindDuringItsOwnBurn(t *testing.T) {
 				w.idle()
 				require.Zero(t, w.inventory.reserved)
 				require.True(t, w.host.clean())
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -218,14 +208,12 @@ func TestUnbindDuringItsOwnBurn(t *testing.T) {
 //
 // F30
 func TestUnbindEndsAClaim(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	in := contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
-	ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
+	ok[contract.Result](w.send(contract.VerbClaim.Update(), "", in))
 	w.unbind("i2").refused(device.CodeRefused)
 	ok[contract.Result](w.unbind("i1"))
 	require.Empty(t, w.view().ClaimedBy)
 	w.bind("i2", "r2").wait()
 	require.Equal(t, "i2", *w.view().InstanceUUID)
-	w.requireNoDefect()
 }

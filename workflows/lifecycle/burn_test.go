@@ -45,8 +45,7 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 					continue // a conflict had no effect
 				}
 				t.Run(fmt.Sprintf("%s after=%v %s", at, after, c.code), func(t *testing.T) {
-					w := newDeviceEnv(t, standardPolicy())
-					w.makeAvailable()
+					w := newAvailable(t)
 					w.inventory.injectFault = times(1, at, after, fault(c.class, c.code))
 					if c.code == device.CodeConflict { // the inventory package itself starts over five times
 						w.inventory.injectFault = times(5, at, after, fault(device.Permanent, c.code))
@@ -63,7 +62,7 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 					if after && at == "PutReserved" && (c.code == device.CodeAlreadyBurned || c.code == device.CodeInventoryGenerationAhead) {
 						// The workflow is older than the inventory, which records the instance: it has
 						// the device (F24), and its bind is granted (F42).
-						require.Equal(t, 1, ok[contract.BindResult](bind).Binding)
+						require.Equal(t, 1, ok[contract.Result](bind).Binding)
 						v := w.reach(device.Allocated)
 						require.Equal(t, "i1", *v.InstanceUUID)
 						require.Equal(t, "i1", w.host.blocks[0])
@@ -81,7 +80,6 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 					require.Empty(t, w.view().LastError, "cleared by the clean")
 					require.Empty(t, w.view().Fault)
 					w.makeBound("i2")
-					w.requireNoDefect()
 				})
 			}
 		}
@@ -102,8 +100,7 @@ func count(all []string, one string) int {
 func TestLostAnswersAreRetried(t *testing.T) {
 	for _, at := range []string{"Usages", "Reservation", "PutReserved"} {
 		for _, after := range []bool{false, true} {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			w.inventory.injectFault = times(1, at, after, lostAnswer)
 			require.Equal(t, 1, w.makeBound("i1"), "%s after=%v", at, after)
 			w.inventory.injectFault = nil
@@ -111,7 +108,6 @@ func TestLostAnswersAreRetried(t *testing.T) {
 			w.reach(device.Available)
 			w.idle()
 			require.Len(t, w.view().Cleans, 2, "one clean, not two")
-			w.requireNoDefect()
 		}
 	}
 }
@@ -120,8 +116,7 @@ func TestLostAnswersAreRetried(t *testing.T) {
 // when the inventory answers again.
 func TestUnavailableInventoryFailsTheBind(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		gone := false
 		w.inventory.injectFault = func(call string, isAfter bool) error {
 			if gone = gone || call == "PutReserved" && isAfter == after; gone {
@@ -141,7 +136,6 @@ func TestUnavailableInventoryFailsTheBind(t *testing.T) {
 		w.inventory.injectFault = nil
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
-		w.requireNoDefect()
 	}
 }
 
@@ -150,14 +144,8 @@ func TestUnavailableInventoryFailsTheBind(t *testing.T) {
 // S0.6
 func TestUnknownOutcomeOfABurnIsReported(t *testing.T) {
 	for _, late := range []time.Duration{90 * time.Second, time.Hour} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
-		w.lag = func(activity string) (time.Duration, time.Duration) {
-			if activity == contract.ActivityReserveForBind {
-				return late, time.Millisecond // has its effect after the time-out
-			}
-			return time.Millisecond, time.Millisecond
-		}
+		w := newAvailable(t)
+		w.slow(contract.ActivityReserveForBind, late, time.Millisecond) // has its effect after the time-out
 		bind := w.bind("i1", "r1")
 		bind.refused(device.CodeReservationUnknown)
 		w.host.writeAsTenant("i1")
@@ -168,14 +156,12 @@ func TestUnknownOutcomeOfABurnIsReported(t *testing.T) {
 		ok[contract.Result](w.maintain(false)) // the device accepts requests regardless of the late write
 		v := w.settled()
 		require.Contains(t, []device.State{device.Available}, v.DeviceState)
-		w.requireNoDefect()
 	}
 }
 
 // The worker that burned dies before it answers; the next attempt finds its write.
 func TestReserveAttemptThatDied(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	first := true
 	w.lag = func(activity string) (time.Duration, time.Duration) {
 		if activity == contract.ActivityReserveForBind && first {
@@ -184,33 +170,29 @@ func TestReserveAttemptThatDied(t *testing.T) {
 		}
 		return time.Millisecond, time.Millisecond
 	}
-	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
+	require.Equal(t, 1, ok[contract.Result](w.bind("i1", "r1")).Binding)
 	require.Len(t, w.inventory.writes, 4, "burned once, after three earlier writes")
-	w.requireNoDefect()
 }
 
 // An inventory that takes three seconds a request answers a bind after four of them.
 //
 // S0.4
 func TestASlowInventoryGetsThrough(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	w.lag = func(string) (time.Duration, time.Duration) { return 12 * time.Second, time.Millisecond }
+	w := newAvailable(t)
+	w.slow("", 12*time.Second, time.Millisecond)
 	before := len(w.scheduledActivities)
-	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
+	require.Equal(t, 1, ok[contract.Result](w.bind("i1", "r1")).Binding)
 	require.Equal(t, []string{"ReserveForBind", "ReserveForBind"}, w.scheduledActivities[before:], "in the task for a second, then as an activity")
 	require.Len(t, w.inventory.writes, 4, "burned once, after three earlier writes")
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // Burned by another client between two readings.
 //
 // S0.27
 func TestAlreadyBurnedIsRefused(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.writeByOther(1)
 	w.host.writeAsTenant("c-unknown")
 	w.requireCleansBeforeOffer(1)
@@ -218,13 +200,11 @@ func TestAlreadyBurnedIsRefused(t *testing.T) {
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
 	w.makeBound("i2")
-	w.requireNoDefect()
 }
 
 // Nova's consumer is there before the bind.
 func TestInUseIsRefusedAndLeftAlone(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.allocate("c1")
 	w.host.writeAsTenant("c1")
 	runs := len(w.host.inputs)
@@ -234,7 +214,6 @@ func TestInUseIsRefusedAndLeftAlone(t *testing.T) {
 	require.Equal(t, "c1", *v.InstanceUUID)
 	require.Len(t, w.host.inputs, runs, "nothing destructive")
 	require.Equal(t, 1, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // The device is invalidated or lost while the burn waits for its answer: the bind is refused, and
@@ -247,13 +226,12 @@ func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 			w.signal(contract.SignalObserved, hint)
 		},
 		"retire --lost": func(w *deviceEnv) {
-			w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "burnt out", Lost: true, Instance: "i1"})
+			w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Reason: "burnt out", Lost: true, Instance: "i1"})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
-			w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+			w := newAvailable(t)
+			w.slow("", 4*time.Second, 4*time.Second)
 			bind := w.bind("i1", "r1")
 			w.pass(time.Second)
 			meanwhile(w)
@@ -269,45 +247,35 @@ func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 			}
 			require.Nil(t, v.InstanceUUID)
 			w.idle()
-			w.requireNoDefect()
 		})
 	}
 }
 
 // A bind that waits while the device is lost or invalidated burns nothing.
 func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+	w := newAvailable(t)
+	w.slow("", 4*time.Second, 4*time.Second)
 	w.signal(contract.SignalReleased, contract.Hint{}) // a read is under way
 	w.pass(time.Second)
 	bind := w.bind("i1", "r1")
 	w.pass(time.Second)
-	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: true, Instance: "i1"}))
+	ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Lost: true, Instance: "i1"}))
 	bind.refused(device.CodeConflict)
 	require.Zero(t, count(w.scheduledActivities, "ReserveForBind"))
 	w.idle()
-	w.requireNoDefect()
 }
 
 // A read that is under way recognizes the burn's write as Burnish's own.
 func TestBindDuringACheck(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityReadReservation {
-			return 3 * time.Second, time.Second
-		}
-		return time.Millisecond, time.Millisecond
-	}
+	w := newAvailable(t)
+	w.slow(contract.ActivityReadReservation, 3*time.Second, time.Second)
 	before := count(w.scheduledActivities, "FindPreviousRun")
 	w.signal(contract.SignalReleased, contract.Hint{})
 	w.pass(time.Millisecond)
-	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
+	require.Equal(t, 1, ok[contract.Result](w.bind("i1", "r1")).Binding)
 	w.pass(time.Minute)
 	require.Equal(t, before, count(w.scheduledActivities, "FindPreviousRun"), "it was invalidated")
 	require.Equal(t, "i1", *w.view().InstanceUUID)
-	w.requireNoDefect()
 }
 
 // The inventory's generation is ahead of a workflow that was reset: the previous run is read
@@ -319,8 +287,7 @@ func TestBindFindsANewerInventory(t *testing.T) {
 		device.CodeInventoryGenerationAhead: func(s *fakeInventory) { s.allocate("c"); s.free("c") },
 		device.CodeAlreadyBurned:            func(s *fakeInventory) { s.writeByOther(1) },
 	} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		newer(w.inventory)
 		i7 := "i7"
 		w.inventory.tenant = &i7
@@ -331,6 +298,5 @@ func TestBindFindsANewerInventory(t *testing.T) {
 		require.Equal(t, device.Allocated, v.DeviceState)
 		require.Equal(t, "i7", *v.InstanceUUID)
 		require.Equal(t, "i7", w.host.blocks[0], "a tenant's data was erased")
-		w.requireNoDefect()
 	}
 }

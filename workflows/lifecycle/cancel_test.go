@@ -14,8 +14,7 @@ import (
 func (w *deviceEnv) cancel() { w.after(1, func() { w.env.CancelWorkflow() }) }
 
 func TestCancel_IsAnAbortInEveryRun(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	for range 3 {
 		runs := w.runs
 		if v := w.view(); v.InstanceUUID != nil {
@@ -39,7 +38,6 @@ func TestCancel_IsAnAbortInEveryRun(t *testing.T) {
 	w.host.cancelDelay = 0
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // While no step runs, a cancel changes nothing, is recorded as refused, and does not end the
@@ -65,28 +63,25 @@ func TestCancel_ChangesNothingWhereNothingRuns(t *testing.T) {
 			require.Equal(t, before.InstanceUUID, w.view().InstanceUUID)
 			require.Equal(t, before.ClaimedBy, w.view().ClaimedBy)
 			w.bindAgainUnlessRetired("i9")
-			w.requireNoDefect()
 		})
 	}
 }
 
 // A cancel does not interrupt a bind.
 func TestCancel_DuringABind(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+	w := newAvailable(t)
+	w.slow("", 4*time.Second, 4*time.Second)
 	bind := w.bind("i1", "r1")
 	w.pass(time.Second)
 	w.cancel()
-	require.Equal(t, 1, ok[contract.BindResult](bind).Binding)
+	require.Equal(t, 1, ok[contract.Result](bind).Binding)
 	w.until("the next run", func() bool { return w.runs == 2 })
 	require.Equal(t, "i1", *w.view().InstanceUUID)
-	w.requireNoDefect()
 }
 
 func TestCancel_DuringEnrollmentAndReturn(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
-	w.lag = func(string) (time.Duration, time.Duration) { return 2 * time.Second, 2 * time.Second }
+	w.slow("", 2*time.Second, 2*time.Second)
 	enroll := w.enroll(true)
 	w.pass(time.Second)
 	w.cancel()
@@ -102,7 +97,6 @@ func TestCancel_DuringEnrollmentAndReturn(t *testing.T) {
 	w.idle()
 	require.Zero(t, w.inventory.reserved)
 	w.bindAgain("i2")
-	w.requireNoDefect()
 }
 
 // While a clean waits for the operator (D7), a cancel either leads to error, as abort does, or
@@ -124,7 +118,6 @@ func TestCancel_WhileACleanAwaitsTheOperator(t *testing.T) {
 	}
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // A clean that must stop does not end the next one: the device is provided while its step still stops.
@@ -133,7 +126,7 @@ func TestCancel_WhileACleanAwaitsTheOperator(t *testing.T) {
 func TestAStoppedCleanDoesNotEndTheNextOne(t *testing.T) {
 	for name, next := range map[string]func(*deviceEnv){
 		"named steps, and its provider was re-created": func(w *deviceEnv) {
-			ok[contract.Result](w.ask(contract.UpdateManage))
+			ok[contract.Result](w.ask(contract.VerbManage.Update()))
 			ok[contract.Result](w.cleanUp("verify"))
 			w.stepRuns("verify")
 			w.inventory.recreate("again")
@@ -145,7 +138,7 @@ func TestAStoppedCleanDoesNotEndTheNextOne(t *testing.T) {
 			w.inventory.free("c1")
 			w.hintReconcile()
 			w.stepRuns("verify")
-			ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "lost", Lost: true}))
+			ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Reason: "lost", Lost: true}))
 			w.host.discovery.Identity.Serial = "S2"
 			ok[contract.Result](w.replace(contract.ReplaceInput{Reason: "another drive"}))
 		},
@@ -155,7 +148,7 @@ func TestAStoppedCleanDoesNotEndTheNextOne(t *testing.T) {
 			w.makeAvailable()
 			w.host.cancelDelay = time.Minute
 			next(w)
-			ok[contract.Result](w.ask(contract.UpdateProvide))
+			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			require.NotEmpty(t, w.host.running, "its step stops")
 			w.until("its end", func() bool {
 				state := w.view().DeviceState
@@ -164,7 +157,6 @@ func TestAStoppedCleanDoesNotEndTheNextOne(t *testing.T) {
 			require.Equal(t, device.Available, w.view().DeviceState)
 			w.idle()
 			require.True(t, w.host.clean())
-			w.requireNoDefect()
 		})
 	}
 }

@@ -26,8 +26,7 @@ func (w *deviceEnv) failStep(step string, block int, code device.Code) {
 func TestFailedStepNeedsTheOperator(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
 		for block := range blocks {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			w.failStep(step, block, device.CodeIO)
 			ok[contract.Result](w.unbind("i1"))
 			v := w.reach(device.Error)
@@ -55,7 +54,6 @@ func TestFailedStepNeedsTheOperator(t *testing.T) {
 			require.Empty(t, v.LastError)
 			require.True(t, w.host.clean())
 			w.makeBound("i2")
-			w.requireNoDefect()
 		}
 	}
 }
@@ -64,8 +62,7 @@ func TestFailedStepNeedsTheOperator(t *testing.T) {
 //
 // F19
 func TestVerifyThatFindsData(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.read = func(block int) {
 		if block == 1 {
 			w.host.blocks[1] = "i1"
@@ -75,7 +72,6 @@ func TestVerifyThatFindsData(t *testing.T) {
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodeVerifyFailed), v.Fault)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // Steps that an operator named do not make a device clean.
@@ -90,10 +86,9 @@ func TestNamedStepsNeverClearDirty(t *testing.T) {
 	require.True(t, v.Dirty)
 	require.True(t, w.host.clean())
 	require.Equal(t, 1, w.inventory.reserved)
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	w.reach(device.Available)
 	require.Len(t, w.host.inputs, 4, "the full plan runs all the same")
-	w.requireNoDefect()
 }
 
 // S3.22
@@ -108,7 +103,6 @@ func TestNamedStepsRunInTheOrderGiven(t *testing.T) {
 	w.cleanUp("polish").refused(device.CodeNoSuchStep)
 	w.cleanUp("zero", " ").refused(device.CodeInvalid)
 	require.Equal(t, device.Manageable, w.view().DeviceState)
-	w.requireNoDefect()
 }
 
 // A step that the host supports but that does not apply to this device is refused, and nothing
@@ -125,7 +119,6 @@ func TestAnUnplannedStepIsRefused(t *testing.T) {
 	require.Empty(t, w.host.inputs)
 	ok[contract.Result](w.cleanUp("zero"))
 	w.reach(device.Manageable)
-	w.requireNoDefect()
 }
 
 // An abort is answered at once, and the step is waited for.
@@ -138,7 +131,7 @@ func TestAbortInEachPhase(t *testing.T) {
 		busy string
 	}{
 		{"reading the inventory", func(w *deviceEnv) {
-			w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+			w.slow("", 4*time.Second, 4*time.Second)
 			ok[contract.Result](w.unbind("i1"))
 			w.pass(time.Second)
 		}, ""},
@@ -182,14 +175,14 @@ func TestAbortInEachPhase(t *testing.T) {
 			w.host.cancelDelay = 10 * time.Minute
 			phase.lead(w)
 			asked := w.clock()
-			r := ok[contract.Result](w.ask(contract.UpdateAbort))
+			r := ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 			require.NotEmpty(t, r.Note)
 			require.Less(t, w.clock().Sub(asked), time.Second, "answered at once")
 			if phase.busy != "" {
 				require.Contains(t, r.Note, phase.busy)
 				require.Equal(t, phase.busy, w.host.running)
 				require.Equal(t, device.Cleaning, w.view().DeviceState, "until the step has stopped")
-				require.True(t, ok[contract.Result](w.ask(contract.UpdateAbort)).Already)
+				require.True(t, ok[contract.Result](w.ask(contract.VerbAbort.Update())).Already)
 			}
 			w.onChange = func() {
 				if w.view().DeviceState == device.Error && w.host.running != "" {
@@ -201,16 +194,15 @@ func TestAbortInEachPhase(t *testing.T) {
 			require.True(t, v.Maintenance)
 			require.True(t, v.NeedsOperator)
 			w.idle()
-			w.ask(contract.UpdateAbort).refused(device.CodeRefused)
+			w.ask(contract.VerbAbort.Update()).refused(device.CodeRefused)
 			require.Equal(t, 1, w.inventory.reserved)
 			w.host.restart()
-			w.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
+			w.slow("", time.Millisecond, time.Millisecond)
 			w.pass(time.Minute)
 			require.Equal(t, device.Error, w.view().DeviceState, "no automatic second clean")
 			ok[contract.Result](w.cleanUp())
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
-			w.requireNoDefect()
 		})
 	}
 }
@@ -219,17 +211,16 @@ func TestAbortInEachPhase(t *testing.T) {
 func TestNothingToAbort(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	ok[contract.Result](w.enroll(false))
-	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	w.ask(contract.VerbAbort.Update()).refused(device.CodeRefused)
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	w.reach(device.Available)
 	w.idle()
-	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
+	w.ask(contract.VerbAbort.Update()).refused(device.CodeRefused)
 	w.makeBound("i1")
-	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
+	w.ask(contract.VerbAbort.Update()).refused(device.CodeRefused)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	require.Len(t, w.host.inputs, 4, "a refused abort does not end a later clean")
-	w.requireNoDefect()
 }
 
 // A configured budget limits the running time of the whole clean.
@@ -244,7 +235,6 @@ func TestBudgetOfTheWholeClean(t *testing.T) {
 	require.Equal(t, string(device.CodeTimeout), v.Fault)
 	require.Equal(t, 6*pace, w.host.inputs[0].Budget)
 	require.Equal(t, 2*pace, w.host.inputs[1].Budget, "what zero left of it")
-	w.requireNoDefect()
 }
 
 // Waiting for an unreachable host does not count.
@@ -261,26 +251,22 @@ func TestWaitingForTheHostSpendsNoBudget(t *testing.T) {
 	require.Equal(t, device.Cleaning, w.view().DeviceState)
 	w.host.restart()
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // Without a configured budget each step has its own.
 //
 // D5
 func TestBudgetOfEachStep(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	require.Equal(t, 900*time.Second, w.host.inputs[0].Budget)
 	require.Equal(t, 900*time.Second, w.host.inputs[1].Budget)
-	w.requireNoDefect()
 }
 
 // The running step is shown.
 //
 // S3.14
 func TestCurrentStepIsShown(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	require.Nil(t, w.view().CleanStep)
 	ok[contract.Result](w.unbind("i1"))
 	for _, step := range []string{"zero", "verify"} {
@@ -290,5 +276,4 @@ func TestCurrentStepIsShown(t *testing.T) {
 	}
 	w.reach(device.Available)
 	require.Nil(t, w.view().CleanStep)
-	w.requireNoDefect()
 }

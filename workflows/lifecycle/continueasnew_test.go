@@ -36,41 +36,31 @@ func TestContinueAsNew_SuggestedAllTheTime(t *testing.T) {
 	}
 	require.Greater(t, w.runs, 6)
 	require.Len(t, w.view().Cleans, 6)
-	w.requireNoDefect()
 }
 
-// While a handler waits for its activity, the run goes on.
-func TestContinueAsNew_NotWhileAHandlerRuns(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
-	bind := w.bind("i1", "r1")
-	w.pass(time.Second)
-	runs := w.runs
-	w.suggestContinueAsNew()
-	w.pass(6 * time.Second)
-	require.Equal(t, runs, w.runs)
-	ok[contract.BindResult](bind)
-	w.pass(time.Second)
-	require.Equal(t, runs+1, w.runs)
-	w.requireNoDefect()
-}
-
-// While a check is under way, for which no update waits, the run goes on.
-func TestContinueAsNew_NotWhileACheckRuns(t *testing.T) {
-	for name, hint := range map[string]func(*deviceEnv){
-		"of the inventory": func(w *deviceEnv) { w.signal(contract.SignalReleased, contract.Hint{}) },
-		"of the host": func(w *deviceEnv) {
+// While anything is under way, the run goes on: a handler that waits for its activity, a check for
+// which no update waits, a clean.
+func TestContinueAsNew_NotWhileAnythingRuns(t *testing.T) {
+	for name, begin := range map[string]func(*deviceEnv){
+		"a bind":                   func(w *deviceEnv) { w.bind("i1", "r1") },
+		"a check of the inventory": func(w *deviceEnv) { w.signal(contract.SignalReleased, contract.Hint{}) },
+		"a check of the host": func(w *deviceEnv) {
 			w.signal(contract.SignalRefresh, contract.Hint{})
 			n := count(w.scheduledActivities, "Discover")
 			w.until("discover", func() bool { return count(w.scheduledActivities, "Discover") > n })
 		},
+		"a clean": func(w *deviceEnv) {
+			w.makeBound("i1")
+			ok[contract.Result](w.unbind("i1"))
+			w.stepRuns("zero")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
-			w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
-			hint(w)
+			w := newAvailable(t)
+			if name != "a clean" {
+				w.slow("", 4*time.Second, 4*time.Second)
+			}
+			begin(w)
 			w.pass(time.Millisecond)
 			runs := w.runs
 			w.suggestContinueAsNew()
@@ -78,38 +68,18 @@ func TestContinueAsNew_NotWhileACheckRuns(t *testing.T) {
 			require.Equal(t, runs, w.runs)
 			w.pass(20 * time.Second)
 			require.Equal(t, runs+1, w.runs)
-			w.requireNoDefect()
 		})
 	}
-}
-
-// While a clean runs, the run goes on.
-func TestContinueAsNew_NotWhileACleanRuns(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
-	ok[contract.Result](w.unbind("i1"))
-	w.stepRuns("zero")
-	runs := w.runs
-	w.suggestContinueAsNew()
-	w.stepRuns("verify")
-	require.Equal(t, runs, w.runs)
-	w.reach(device.Available)
-	w.pass(time.Second)
-	require.Equal(t, runs+1, w.runs)
-	require.Zero(t, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // An idle device does not continue as new for nothing, and does past 200 events.
 func TestContinueAsNew_ByHistoryLength(t *testing.T) {
 	for length, more := range map[int]int{0: 0, 100: 0, 200: 0, 201: 1, 5000: 1} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		runs := w.runs
 		w.after(1, func() { w.env.SetCurrentHistoryLength(length) })
 		w.pass(24 * time.Hour)
 		require.Equal(t, runs+more, w.runs, "%d events", length)
-		w.requireNoDefect()
 	}
 }
 
@@ -127,21 +97,18 @@ func TestContinueAsNew_SignalInItsTask(t *testing.T) {
 	require.Equal(t, runs+1, w.runs)
 	cleans := w.view().Cleans
 	require.Equal(t, "late", cleans[len(cleans)-1].Reason)
-	w.requireNoDefect()
 }
 
 // The same with hints: none is lost.
 func TestContinueAsNew_HintInItsTask(t *testing.T) {
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.inventory.allocate("c1") // found by reading the inventory only
 		names := len(w.scheduledActivities)
 		w.signalThen(name, contract.Hint{Source: "late"}, func() { w.env.SetContinueAsNewSuggested(true) })
 		w.pass(time.Minute)
 		require.Greater(t, len(w.scheduledActivities), names, "%s was lost", name)
 		require.Equal(t, device.Allocated, w.view().DeviceState)
-		w.requireNoDefect()
 	}
 }
 
@@ -158,15 +125,13 @@ func TestContinueAsNew_UpdateInItsTask(t *testing.T) {
 	w.until("the update", func() bool { return clean != nil && clean.done })
 	require.NoError(t, clean.err)
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // What a turnover costs: five activities, at most five upserts of search attributes,
 // no memo.
 func TestCost_OfATurnover(t *testing.T) {
 	for _, next := range []bool{false, true} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		if next {
 			w.nextRun()
 		}
@@ -183,35 +148,31 @@ func TestCost_OfATurnover(t *testing.T) {
 			require.Zero(t, w.memos-memos)
 			require.Equal(t, 3, len(w.inventory.writes)-writes, "burn, reservation of the clean, unreserve")
 		}
-		w.requireNoDefect()
 	}
 }
 
 // Maintenance of an idle device costs three activities and a look of its host.
 func TestCost_OfMaintenance(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	names := len(w.scheduledActivities)
 	ok[contract.Result](w.maintain(false))
 	ok[contract.Result](w.maintain(true))
 	w.idle()
 	require.Equal(t, []string{"EnsureReserved", "Discover", "EnsureReserved", "Unreserve"}, w.scheduledActivities[names:])
-	w.requireNoDefect()
 }
 
 // The state that is passed on stays small after many bindings and cleans.
 func TestCost_StateIsBounded(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	reason := strings.Repeat("because ", 200)
 	for i := range 30 {
 		instance := fmt.Sprintf("instance-%032d", i)
 		w.makeBound(instance)
 		ok[contract.Result](w.unbind(instance))
 		w.stepRuns("zero")
-		ok[contract.Result](w.ask(contract.UpdateAbort))
+		ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 		w.reach(device.Error)
-		ok[contract.Result](w.send(contract.UpdateClean, "", contract.CleanInput{Reason: reason}))
+		ok[contract.Result](w.send(contract.VerbClean.Update(), "", contract.CleanInput{Reason: reason}))
 		w.reach(device.Available)
 		w.idle()
 	}
@@ -226,7 +187,6 @@ func TestCost_StateIsBounded(t *testing.T) {
 	require.LessOrEqual(t, len(archive), 16<<10)
 	require.Equal(t, 61, s.Cleans)
 	require.Equal(t, 30, s.Device.Bindings)
-	w.requireNoDefect()
 }
 
 // A worker does not go on from a state of a newer schema, and does not end the workflow: a

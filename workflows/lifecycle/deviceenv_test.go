@@ -144,8 +144,8 @@ func newDeviceEnvOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) 
 	w := &deviceEnv{
 		t: t, policy: policy, owner: device.OwnerSelf, inventory: &fakeInventory{}, host: newFakeHost(), now: epoch, live: true,
 		toLoop: make(chan struct{}), toScript: make(chan struct{}), quit: make(chan struct{}), loopEnded: make(chan struct{}),
-		lag: func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond },
 	}
+	w.slow("", time.Millisecond, time.Millisecond)
 	w.calls = &activities.Control{Store: w.inventory}
 	w.renewClient()
 	w.setPolicy(policy)
@@ -153,6 +153,9 @@ func newDeviceEnvOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) 
 	w.activityContext, err = newActivityContext()
 	require.NoError(t, err)
 	t.Cleanup(func() {
+		for _, logged := range w.defects { // but what its operator is told
+			assert.True(t, strings.HasPrefix(logged, "the erase policy excludes the device"), logged)
+		}
 		close(w.quit)
 		<-w.loopEnded
 	})
@@ -165,6 +168,16 @@ func newDeviceEnvOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) 
 		}
 	}()
 	return w
+}
+
+// slow makes a control call, or any for "", take so long until its effect, and until its answer.
+func (w *deviceEnv) slow(activity string, before, after time.Duration) {
+	w.lag = func(name string) (time.Duration, time.Duration) {
+		if activity == "" || name == activity {
+			return before, after
+		}
+		return time.Millisecond, time.Millisecond
+	}
 }
 
 // renewClient gives the activities a client that has asked nothing yet: one that has asked spreads

@@ -16,37 +16,28 @@ import (
 // table decide, nothing is recorded, and nothing changes. It asks neither host nor inventory nor
 // appliance, whose answers may still refuse the update.
 
-// dryRuns are the updates that have a dry run.
-var dryRuns = map[string]func(*parts, json.RawMessage) contract.DryRun{
-	contract.UpdateProvide:     dryRun(provideUpdate, operations.aheadProvide),
-	contract.UpdateClean:       dryRun(cleanUpdate, operations.aheadClean),
-	contract.UpdateAbort:       dryRun(abortUpdate, operations.aheadAbort),
-	contract.UpdateReleaseHold: dryRun(releaseHoldUpdate, operations.aheadReleaseHold),
-	contract.UpdateManage:      dryRun(manageUpdate, operations.aheadManage),
-	contract.UpdateMaintain:    dryRun(maintainUpdate, operations.aheadMaintain),
-	contract.UpdateRetire:      dryRun(retireUpdate, operations.aheadRetire),
-	contract.UpdateForget:      dryRun(forgetUpdate, operations.aheadForget),
-	contract.UpdateLabel:       dryRun(labelUpdate, operations.aheadLabel),
-	contract.UpdateReplace:     dryRun(replaceUpdate, hardware.aheadReplace),
-	contract.UpdateMove:        dryRun(moveUpdate, hardware.aheadMove),
+// dryRun is what the update refuses when it arrives, and else what ahead says.
+func (u *update[F, In]) dryRun(d *parts, text json.RawMessage) contract.DryRun {
+	name, of := u.asked.Update(), F(struct{ *parts }{d})
+	if u.ahead == nil {
+		return d.noDryRun(name)
+	}
+	var in In
+	if err := json.Unmarshal(text, &in); err != nil {
+		return d.refusedDryRun(name, d.Refuse(device.CodeInvalid, "the input of "+name+" cannot be read: "+err.Error(), "send the input of the update"))
+	}
+	if err := d.validateUpdate(name, in, func() error { return u.arrive(of, nil, in) }); err != nil {
+		return d.refusedDryRun(name, err)
+	}
+	out, err := u.ahead(of, in)
+	if err != nil {
+		return d.refusedDryRun(name, d.Refusal(name, err))
+	}
+	return out
 }
 
-// dryRun is the dry run of one update: what it refuses when it arrives, and else what ahead says.
-func dryRun[F family, In contract.Input, Out any](u *update[F, In, Out], ahead func(F, In) (contract.DryRun, error)) func(*parts, json.RawMessage) contract.DryRun {
-	return func(d *parts, text json.RawMessage) contract.DryRun {
-		var in In
-		if err := json.Unmarshal(text, &in); err != nil {
-			return d.refusedDryRun(u.name, d.Refuse(device.CodeInvalid, "the input of "+u.name+" cannot be read: "+err.Error(), "send the input of the update"))
-		}
-		if err := d.validateUpdate(u.name, in, func() error { return u.arrive(F(struct{ *parts }{d}), nil, in) }); err != nil {
-			return d.refusedDryRun(u.name, err)
-		}
-		out, err := ahead(F(struct{ *parts }{d}), in)
-		if err != nil {
-			return d.refusedDryRun(u.name, d.Refusal(u.name, err))
-		}
-		return out
-	}
+func (d *parts) noDryRun(name string) contract.DryRun {
+	return d.refusedDryRun(name, d.Refuse(device.CodeInvalid, "there is no dry run of "+name, "leave out --dry-run"))
 }
 
 func (d *parts) refusedDryRun(update string, err error) contract.DryRun {
@@ -60,11 +51,12 @@ func (d *parts) refusedDryRun(update string, err error) contract.DryRun {
 
 // answerDryRun is the query.
 func (d *parts) answerDryRun(in contract.DryRunInput) contract.DryRun {
-	run, known := dryRuns[in.Update]
-	if !known {
-		return d.refusedDryRun(in.Update, d.Refuse(device.CodeInvalid, "there is no dry run of "+in.Update, "leave out --dry-run"))
+	for _, a := range acts {
+		if a.verb().Update() == in.Update {
+			return a.dryRun(d, in.Input)
+		}
 	}
-	return run(d, in.Input)
+	return d.noDryRun(in.Update)
 }
 
 // ahead is the device after an event, with the steps of the clean that it starts.
@@ -147,14 +139,14 @@ func (d operations) aheadReleaseHold(contract.ReasonInput) (contract.DryRun, err
 	return out, err
 }
 
-func (d operations) aheadManage(contract.ReasonInput) (contract.DryRun, error) {
+func (d operations) aheadManage(contract.TenantInput) (contract.DryRun, error) {
 	if d.State.Device.State == device.Manageable {
 		return d.asItIs(true, "")
 	}
 	return d.ahead(device.Event{Kind: device.Manage})
 }
 
-func (d operations) aheadMaintain(in contract.MaintainInput) (contract.DryRun, error) {
+func (d operations) aheadMaintain(in contract.MaintenanceInput) (contract.DryRun, error) {
 	already := (d.State.Device.Status == device.Maintaining) != in.Off
 	if !in.Off || already || d.State.Device.State != device.Available || !d.State.Device.Unseen {
 		return d.asItIs(already, "")
@@ -162,7 +154,7 @@ func (d operations) aheadMaintain(in contract.MaintainInput) (contract.DryRun, e
 	return d.asItIs(false, unseenNote)
 }
 
-func (d operations) aheadRetire(in contract.ReasonInput) (contract.DryRun, error) {
+func (d operations) aheadRetire(in contract.RetireInput) (contract.DryRun, error) {
 	switch {
 	case d.State.Device.State == device.Retired:
 		return d.asItIs(true, "")
@@ -172,7 +164,7 @@ func (d operations) aheadRetire(in contract.ReasonInput) (contract.DryRun, error
 	return d.ahead(device.Event{Kind: device.Retire})
 }
 
-func (d operations) aheadForget(contract.ReasonInput) (contract.DryRun, error) {
+func (d operations) aheadForget(contract.TenantInput) (contract.DryRun, error) {
 	return d.ahead(device.Event{Kind: device.Forget})
 }
 
@@ -201,12 +193,12 @@ func (d hardware) aheadMove(in contract.MoveInput) (contract.DryRun, error) {
 
 // arrive refuses an update as its arrival does: by what the device allows, and by this worker's
 // settings.
-func (u *update[F, In, Out]) arrive(of F, ctx workflow.Context, in In) error {
+func (u *update[F, In]) arrive(of F, ctx workflow.Context, in In) error {
 	if err := u.validate(of, in); err != nil {
-		return partsOf(of).Refusal(shownVerb(u.name, in), err)
+		return partsOf(of).Refusal(u.shown(in), err)
 	}
-	if u.validateOnArrival == nil {
+	if u.arriving == nil {
 		return nil
 	}
-	return u.validateOnArrival(of, ctx, in)
+	return u.arriving(of, ctx, in)
 }

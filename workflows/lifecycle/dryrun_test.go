@@ -28,7 +28,7 @@ var dryStates = map[string]func(w *deviceEnv){
 	"available":  (*deviceEnv).makeAvailable,
 	"manageable and clean": func(w *deviceEnv) {
 		w.makeAvailable()
-		ok[contract.Result](w.ask(contract.UpdateManage))
+		ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	},
 	"on hold": func(w *deviceEnv) {
 		w.makeAvailable()
@@ -67,28 +67,28 @@ var dryActs = map[string]struct {
 	update string
 	in     any
 }{
-	"provide":         {contract.UpdateProvide, contract.ReasonInput{}},
-	"clean":           {contract.UpdateClean, contract.CleanInput{}},
-	"named steps":     {contract.UpdateClean, contract.CleanInput{Steps: []string{"zero", "verify"}}},
-	"an unknown step": {contract.UpdateClean, contract.CleanInput{Steps: []string{"polish"}}},
-	"a runbook":       {contract.UpdateClean, contract.CleanInput{Runbook: "none"}},
-	"abort":           {contract.UpdateAbort, contract.ReasonInput{}},
-	"release_hold":    {contract.UpdateReleaseHold, contract.ReasonInput{}},
-	"manage":          {contract.UpdateManage, contract.ReasonInput{}},
-	"manage of i1":    {contract.UpdateManage, contract.ReasonInput{Instance: "i1"}},
-	"maintain":        {contract.UpdateMaintain, contract.MaintainInput{Reason: "fan"}},
-	"maintain off":    {contract.UpdateMaintain, contract.MaintainInput{Off: true}},
-	"retire":          {contract.UpdateRetire, contract.ReasonInput{Reason: "old"}},
-	"retire of i1":    {contract.UpdateRetire, contract.ReasonInput{Reason: "old", Instance: "i1"}},
-	"retire of i2":    {contract.UpdateRetire, contract.ReasonInput{Reason: "old", Instance: "i2"}},
-	"retire as lost":  {contract.UpdateRetire, contract.ReasonInput{Reason: "old", Lost: true, Instance: "i1"}},
-	"forget":          {contract.UpdateForget, contract.ReasonInput{Instance: "i1"}},
-	"label":           {contract.UpdateLabel, contract.LabelInput{LabelChange: device.LabelChange{Set: map[string]string{"rack": "a"}}}},
-	"no label":        {contract.UpdateLabel, contract.LabelInput{LabelChange: device.LabelChange{Remove: []string{"rack"}}}},
-	"a wrong label":   {contract.UpdateLabel, contract.LabelInput{LabelChange: device.LabelChange{Set: map[string]string{"rack": "a b"}}}},
-	"replace":         {contract.UpdateReplace, contract.ReplaceInput{Instance: "i1"}},
-	"move":            {contract.UpdateMove, contract.MoveInput{Enrollment: contract.Enrollment{Name: "d2"}, Instance: "i1"}},
-	"move nowhere":    {contract.UpdateMove, contract.MoveInput{Enrollment: contract.Enrollment{Name: "d1"}}},
+	"provide":         {contract.VerbProvide.Update(), contract.ReasonInput{}},
+	"clean":           {contract.VerbClean.Update(), contract.CleanInput{}},
+	"named steps":     {contract.VerbClean.Update(), contract.CleanInput{Steps: []string{"zero", "verify"}}},
+	"an unknown step": {contract.VerbClean.Update(), contract.CleanInput{Steps: []string{"polish"}}},
+	"a runbook":       {contract.VerbClean.Update(), contract.CleanInput{Runbook: "none"}},
+	"abort":           {contract.VerbAbort.Update(), contract.ReasonInput{}},
+	"release_hold":    {contract.VerbReleaseHold.Update(), contract.ReasonInput{}},
+	"manage":          {contract.VerbManage.Update(), contract.ReasonInput{}},
+	"manage of i1":    {contract.VerbManage.Update(), contract.TenantInput{Instance: "i1"}},
+	"maintain":        {contract.VerbMaintain.Update(), contract.MaintenanceInput{Reason: "fan"}},
+	"maintain off":    {contract.VerbMaintain.Update(), contract.MaintenanceInput{Off: true}},
+	"retire":          {contract.VerbRetire.Update(), contract.ReasonInput{Reason: "old"}},
+	"retire of i1":    {contract.VerbRetire.Update(), contract.RetireInput{Reason: "old", Instance: "i1"}},
+	"retire of i2":    {contract.VerbRetire.Update(), contract.RetireInput{Reason: "old", Instance: "i2"}},
+	"retire as lost":  {contract.VerbRetire.Update(), contract.RetireInput{Reason: "old", Lost: true, Instance: "i1"}},
+	"forget":          {contract.VerbForget.Update(), contract.TenantInput{Instance: "i1"}},
+	"label":           {contract.VerbLabel.Update(), contract.LabelInput{LabelChange: device.LabelChange{Set: map[string]string{"rack": "a"}}}},
+	"no label":        {contract.VerbLabel.Update(), contract.LabelInput{LabelChange: device.LabelChange{Remove: []string{"rack"}}}},
+	"a wrong label":   {contract.VerbLabel.Update(), contract.LabelInput{LabelChange: device.LabelChange{Set: map[string]string{"rack": "a b"}}}},
+	"replace":         {contract.VerbReplace.Update(), contract.ReplaceInput{Instance: "i1"}},
+	"move":            {contract.VerbMove.Update(), contract.MoveInput{Enrollment: contract.Enrollment{Name: "d2"}, Instance: "i1"}},
+	"move nowhere":    {contract.VerbMove.Update(), contract.MoveInput{Enrollment: contract.Enrollment{Name: "d1"}}},
 }
 
 // In each state, a dry run of each update says what the update then does: the state that it
@@ -128,11 +128,11 @@ func TestADryRunSaysWhatTheUpdateDoes(t *testing.T) {
 				require.NoError(t, json.Unmarshal(text, &done))
 				require.Equal(t, would.Already, done.Already)
 				switch act.update {
-				case contract.UpdateForget, contract.UpdateMove:
+				case contract.VerbForget.Update(), contract.VerbMove.Update():
 					require.Empty(t, would.State)
 					w.until("its end", func() bool { return !w.live })
 					return
-				case contract.UpdateAbort:
+				case contract.VerbAbort.Update():
 					w.reach(would.State)
 				default:
 					require.Equal(t, would.State, done.Device.DeviceState)
@@ -142,13 +142,13 @@ func TestADryRunSaysWhatTheUpdateDoes(t *testing.T) {
 				} else {
 					require.Empty(t, would.Instance)
 				}
-				if starts := act.update == contract.UpdateProvide || act.update == contract.UpdateClean; starts && !would.Already &&
+				if starts := act.update == contract.VerbProvide.Update() || act.update == contract.VerbClean.Update(); starts && !would.Already &&
 					(would.State == device.PendingCleaning || name == "named steps") {
 					require.NotEmpty(t, would.Steps)
 					w.settled()
 					require.Equal(t, would.Steps, w.host.stepsRun())
 				}
-				if !would.Already && act.update == contract.UpdateLabel {
+				if !would.Already && act.update == contract.VerbLabel.Update() {
 					require.Equal(t, map[string]string{"rack": "a"}, w.view().Labels)
 				}
 			})
@@ -159,8 +159,7 @@ func TestADryRunSaysWhatTheUpdateDoes(t *testing.T) {
 // A dry run is no event: it changes neither state nor acts, and a device that was asked a
 // hundred times passes on what it would have passed on.
 func TestADryRunLeavesNoEvent(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.idle()
 	before := w.state()
 	w.idle()
@@ -173,7 +172,7 @@ func TestADryRunLeavesNoEvent(t *testing.T) {
 	require.Equal(t, []int{upserts, memos}, []int{w.upserts, w.memos})
 	require.Equal(t, before, w.state())
 	require.Equal(t, device.CodeInvalid, w.dry("bind", contract.BindInput{}).Refusal.Fault.Code)
-	require.Equal(t, device.CodeInvalid, w.dry(contract.UpdateRetire, []string{"no input"}).Refusal.Fault.Code)
+	require.Equal(t, device.CodeInvalid, w.dry(contract.VerbRetire.Update(), []string{"no input"}).Refusal.Fault.Code)
 }
 
 // No update ends the binding of an instance that it does not name, whatever else it says.
@@ -189,8 +188,7 @@ func TestNoUpdateEndsABindingUnnamed(t *testing.T) {
 				if instance != "" {
 					in["instance"] = instance
 				}
-				w := newDeviceEnv(t, standardPolicy())
-				w.makeBound("i1")
+				w := newBound(t)
 				w.idle()
 				would := w.dry(act.update, in)
 				require.Empty(t, would.Instance)
@@ -211,11 +209,11 @@ func TestLabelsAreKept(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	e := w.enrollment()
 	e.Labels = map[string]string{"rack": "a"}
-	ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}))
+	ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e}))
 	require.Equal(t, e.Labels, w.view().Labels)
 	require.Equal(t, e.Labels, w.publishedMemo.Labels)
 	label := func(change device.LabelChange) *call {
-		return w.send(contract.UpdateLabel, "", contract.LabelInput{LabelChange: change, Caller: ann})
+		return w.send(contract.VerbLabel.Update(), "", contract.LabelInput{LabelChange: change, Caller: ann})
 	}
 	state := w.view().UpdatedAt
 	ok[contract.Result](label(device.LabelChange{Set: map[string]string{"tier": "gold"}}))
@@ -233,19 +231,17 @@ func TestLabelsAreKept(t *testing.T) {
 	require.Equal(t, want, w.publishedMemo.Labels)
 	ok[contract.Result](label(device.LabelChange{Remove: []string{"rack", "tier"}}))
 	require.Empty(t, w.view().Labels)
-	w.requireNoDefect()
 }
 
 // A device says since when it has its state; what changes nothing of it keeps that time.
 func TestStateSince(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	since := w.view().StateSince
 	require.NotZero(t, since)
 	w.pass(time.Hour)
 	ok[contract.Result](w.maintain(false))
 	require.Equal(t, since, w.view().StateSince)
 	require.True(t, w.view().UpdatedAt.After(since))
-	ok[contract.Result](w.ask(contract.UpdateManage))
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	require.True(t, w.view().StateSince.After(since))
 }

@@ -42,7 +42,7 @@ func TestEnroll_RefusedEndsTheWorkflow(t *testing.T) {
 			if c.in != nil {
 				c.in(&e)
 			}
-			enroll := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true})
+			enroll := w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e, Provide: true})
 			w.within(time.Hour, "the end", func() bool { return !w.live })
 			enroll.refused(c.code)
 			ended, is := contract.RefusalOf(w.finishErr)
@@ -51,7 +51,6 @@ func TestEnroll_RefusedEndsTheWorkflow(t *testing.T) {
 			require.False(t, w.host.known, "the host has no record of it")
 			require.Empty(t, w.host.inputs)
 			require.Zero(t, w.upserts+w.memos, "never shown as a device")
-			w.requireNoDefect()
 		})
 	}
 }
@@ -73,7 +72,6 @@ func TestEnroll_SecondRequestInTime(t *testing.T) {
 	w.pass(time.Minute)
 	require.True(t, w.live)
 	require.Equal(t, device.Manageable, w.view().DeviceState)
-	w.requireNoDefect()
 }
 
 func TestEnroll_IsIdempotent(t *testing.T) {
@@ -91,7 +89,6 @@ func TestEnroll_IsIdempotent(t *testing.T) {
 	require.True(t, ok[contract.Result](w.enroll(true)).Already)
 	require.Len(t, w.scheduledActivities, names+1, "the bind's own ReserveForBind")
 	require.Equal(t, device.Allocated, w.view().DeviceState)
-	w.requireNoDefect()
 }
 
 // The same name with other settings is refused.
@@ -114,17 +111,16 @@ func TestEnrollWithOtherSettingsIsRefused(t *testing.T) {
 		e := w.enrollment()
 		change(&e)
 		before := w.view()
-		w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true}).refused(device.CodeAlreadyExists)
+		w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e, Provide: true}).refused(device.CodeAlreadyExists)
 		require.Equal(t, before, w.view(), name)
 	}
 	e := w.enrollment()
 	e.Settings = nil
-	r := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}).refused(device.CodeAlreadyExists)
+	r := w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e}).refused(device.CodeAlreadyExists)
 	require.Contains(t, r.Fault.Message, "other settings: path=/dev/d1")
 	e = w.enrollment()
 	e.Host = "H1"
-	require.True(t, ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e})).Already)
-	w.requireNoDefect()
+	require.True(t, ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e})).Already)
 }
 
 // Before it is enrolled a device accepts only enroll.
@@ -134,13 +130,12 @@ func TestEnroll_ComesFirst(t *testing.T) {
 	enroll := w.enroll(false)
 	w.pass(time.Second / 2)
 	w.bind("i1", "r1").refused(device.CodeNotFound)
-	w.ask(contract.UpdateForget).refused(device.CodeNotFound)
+	w.ask(contract.VerbForget.Update()).refused(device.CodeNotFound)
 	w.signal(contract.SignalClean, nil)
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.host.injectFault = nil
 	ok[contract.Result](enroll)
 	require.Equal(t, device.Manageable, w.view().DeviceState)
-	w.requireNoDefect()
 }
 
 // The numbers continue from the host's record of an earlier enrollment.
@@ -153,7 +148,6 @@ func TestNumbersNeverGoBack(t *testing.T) {
 	require.Greater(t, w.host.inputs[0].Seq, int64(40))
 	require.Greater(t, w.host.inputs[0].Number, 9)
 	require.Equal(t, 8, w.makeBound("i1"))
-	w.requireNoDefect()
 }
 
 // A fake device is never in an inventory from which schedulers allocate.
@@ -170,9 +164,8 @@ func TestFakeDeviceIsRefusedInARealInventory(t *testing.T) {
 			if imported && owner == device.OwnerSelf {
 				code = device.CodeInvalid
 			}
-			w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Import: imported}).refused(code)
+			w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e, Import: imported}).refused(code)
 			require.Empty(t, w.inventory.writes)
-			w.requireNoDefect()
 		}
 	}
 }
@@ -182,7 +175,7 @@ func TestFakeDeviceIsRefusedInARealInventory(t *testing.T) {
 //
 // D9
 func TestReleasedBetweenTheReadAndTheReservation(t *testing.T) {
-	for i, verb := range []string{contract.UpdateManage, contract.UpdateMaintain, contract.UpdateRetire, contract.UpdateManage} {
+	for i, verb := range []string{contract.VerbManage.Update(), contract.VerbMaintain.Update(), contract.VerbRetire.Update(), contract.VerbManage.Update()} {
 		w := newNovaDevice(t)
 		w.makeAvailable()
 		require.True(t, w.inventory.allocate("c1"))
@@ -201,7 +194,6 @@ func TestReleasedBetweenTheReadAndTheReservation(t *testing.T) {
 		w.hintReconcile()
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
-		w.requireNoDefect()
 	}
 }
 
@@ -215,7 +207,7 @@ func TestEnrollOfAMissingPathNamesTheEnrollment(t *testing.T) {
 		w.host.injectFault = func(string, int) error {
 			return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: device.NeedsOperator, Code: device.CodeTargetMissing, Message: "no /dev/sdx", Remedy: said}})
 		}
-		enroll := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrollment()})
+		enroll := w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: w.enrollment()})
 		w.within(time.Hour, "the end", func() bool { return !w.live })
 		enroll.refused(device.CodeTargetMissing)
 		ended, is := contract.RefusalOf(w.finishErr)

@@ -82,7 +82,7 @@ func (d enrollment) enroll(ctx workflow.Context, in contract.EnrollInput) (contr
 	if err != nil {
 		// The run ends as failed, because a completed one means that the device was
 		// forgotten.
-		d.finished, d.finishErr = !d.State.Enrolled, d.Refusal(contract.UpdateEnroll, err)
+		d.finished, d.finishErr = !d.State.Enrolled, d.Refusal(contract.VerbEnroll.Update(), err)
 		return contract.Result{}, err
 	}
 	d.finished, d.finishErr = false, nil

@@ -40,7 +40,6 @@ func TestVerifyFollowsInTheActivityOfZero(t *testing.T) {
 	require.Equal(t, "verify", last.Steps[1].Step)
 	require.Equal(t, last.RunTime, last.Steps[0].RunTime+last.Steps[1].RunTime)
 	require.Equal(t, []int{0, 1, 2, 3}, read)
-	w.requireNoDefect()
 }
 
 // A step that takes longer has an activity of its own, which continues, with a number that was
@@ -59,7 +58,6 @@ func TestAStepThatTakesLongerHasItsOwnActivity(t *testing.T) {
 	zero, verify := w.host.inputs[inputs], w.host.inputs[inputs+1]
 	require.Equal(t, zero.Seq+2, verify.Seq)
 	require.Len(t, v.Cleans[len(v.Cleans)-1].Steps, 2)
-	w.requireNoDefect()
 }
 
 // A verification that fails for good fails the clean: it is not repeated until it passes.
@@ -86,7 +84,6 @@ func TestAStepThatFollowsAndFailsFailsTheClean(t *testing.T) {
 	require.Len(t, last.Steps, 1)
 	require.Equal(t, "verify", last.Failure.Step)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // The result of a step that follows counts only for this clean and this scheduling.
@@ -107,7 +104,6 @@ func TestAResultThatFollowsIsCompared(t *testing.T) {
 			}
 			ok[contract.Result](w.unbind("i1"))
 			require.Equal(t, string(device.CodeResultMismatch), w.reach(device.Error).Fault)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -133,7 +129,6 @@ func TestAHostIsKilledInAStepThatFollows(t *testing.T) {
 	require.Equal(t, blocks, zeroed)
 	require.Len(t, v.Cleans[len(v.Cleans)-1].Steps, 2)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // The task of a return is lost after it lowered the reservation, and an abort comes before the end

@@ -18,13 +18,13 @@ func (w *deviceEnv) replaceHardware(serial string) {
 }
 
 func (w *deviceEnv) replace(in contract.ReplaceInput) *call {
-	return w.send(contract.UpdateReplace, "", in)
+	return w.send(contract.VerbReplace.Update(), "", in)
 }
 
 func (w *deviceEnv) move(to string) *call {
 	e := w.enrollment()
 	e.Name = to
-	return w.send(contract.UpdateMove, "", contract.MoveInput{Enrollment: e})
+	return w.send(contract.VerbMove.Update(), "", contract.MoveInput{Enrollment: e})
 }
 
 // An invalid name is refused, and changes nothing.
@@ -38,7 +38,6 @@ func TestMoveToAnInvalidName(t *testing.T) {
 		w.move(to).refused(device.CodeInvalid)
 	}
 	require.Equal(t, before, w.view())
-	w.requireNoDefect()
 }
 
 // makeSerialMismatch brings the device into error by a clean that finds other hardware.
@@ -77,7 +76,7 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 				require.Equal(t, device.Manageable, answer.Device.DeviceState)
 				require.Empty(t, answer.Device.Fault)
 				w.nextRun()
-				ok[contract.Result](w.ask(contract.UpdateProvide))
+				ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			}
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
@@ -87,7 +86,6 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 			require.Equal(t, device.Unit{Number: 2, Serial: "S2"}, s.Device.Unit)
 			require.Len(t, s.History, 1, "the first unit's binding is kept")
 			require.Equal(t, 2, w.makeBound("i2"), "bindings are counted on")
-			w.requireNoDefect()
 		})
 	}
 }
@@ -100,7 +98,6 @@ func TestReplaceChoosesItsOwnErasePath(t *testing.T) {
 	w.makeSerialMismatch()
 	w.host.discovery.Operation = device.BlockErase
 	require.Equal(t, device.BlockErase, ok[contract.Result](w.replace(contract.ReplaceInput{})).Device.Operation)
-	w.requireNoDefect()
 }
 
 // D10
@@ -115,7 +112,6 @@ func TestReplaceIsRefused(t *testing.T) {
 		before.LastRefusal, after.LastRefusal, before.UpdatedAt, after.UpdatedAt = "", "", time.Time{}, time.Time{}
 		before.Acts, after.Acts = nil, nil
 		require.Equal(t, before, after)
-		w.requireNoDefect()
 	})
 	t.Run("hardware that another device has", func(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
@@ -125,7 +121,6 @@ func TestReplaceIsRefused(t *testing.T) {
 		require.Contains(t, r.Fault.Remedy, "move d7 d1")
 		require.Equal(t, device.Error, w.view().DeviceState)
 		require.Equal(t, []notified{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.notifications)
-		w.requireNoDefect()
 	})
 	t.Run("the host refuses it", func(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
@@ -133,11 +128,9 @@ func TestReplaceIsRefused(t *testing.T) {
 		w.host.injectFault = func(string, int) error { return refuse(device.NeedsOperator, device.CodeFilesystemSignature) }
 		w.replace(contract.ReplaceInput{}).refused(device.CodeFilesystemSignature)
 		require.Equal(t, device.Error, w.view().DeviceState)
-		w.requireNoDefect()
 	})
 	t.Run("in other states than manageable, error and retired", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
 		w.makeBound("i1")
 		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
@@ -145,7 +138,6 @@ func TestReplaceIsRefused(t *testing.T) {
 		w.stepRuns("zero")
 		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
 		w.reach(device.Available)
-		w.requireNoDefect()
 	})
 }
 
@@ -153,12 +145,11 @@ func TestReplaceIsRefused(t *testing.T) {
 //
 // D10
 func TestMoveKeepsStateAndDirtyFlag(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
-	ok[contract.Result](w.ask(contract.UpdateAbort))
+	ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 	w.reach(device.Error)
 	require.Equal(t, "continues as d2", ok[contract.Result](w.move("d2")).Note)
 	w.until("the old name's end", func() bool { return !w.live })
@@ -189,8 +180,6 @@ func TestMoveKeepsStateAndDirtyFlag(t *testing.T) {
 	moved.reach(device.Available)
 	require.True(t, moved.host.clean())
 	require.Equal(t, 2, moved.makeBound("i2"))
-	moved.requireNoDefect()
-	w.requireNoDefect()
 }
 
 // D10
@@ -206,9 +195,8 @@ func TestMoveIsRefused(t *testing.T) {
 		require.True(t, w.live)
 		require.True(t, w.inventory.exists)
 		require.Empty(t, w.children)
-		ok[contract.Result](w.ask(contract.UpdateProvide))
+		ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 		w.reach(device.Available)
-		w.requireNoDefect()
 	}
 	t.Run("the name is taken", func(t *testing.T) {
 		w := manageable(t)
@@ -230,13 +218,11 @@ func TestMoveIsRefused(t *testing.T) {
 		still(t, w)
 	})
 	t.Run("offered", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.move("d2").refused(device.CodeRefused)
 		require.Equal(t, device.Available, w.view().DeviceState)
 		w.makeBound("i1")
 		w.move("d2").refused(device.CodeRefused)
-		w.requireNoDefect()
 	})
 }
 
@@ -285,7 +271,6 @@ func TestDuplicateSerialEnrolledAtTheSameMoment(t *testing.T) {
 		w.reach(device.Available)
 		require.Contains(t, w.scheduledActivities, "zero")
 		require.Contains(t, w.scheduledActivities, contract.ActivityUnreserve)
-		w.requireNoDefect()
 	}
 	t.Run("to be cleaned", func(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
@@ -300,7 +285,7 @@ func TestDuplicateSerialEnrolledAtTheSameMoment(t *testing.T) {
 		w.duplicateOnceListed = "d7"
 		e := w.enrollment()
 		e.OperatorAssertsClean = true
-		ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true}))
+		ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e, Provide: true}))
 		held(t, w)
 	})
 }
@@ -321,7 +306,6 @@ func TestDuplicateSerialTakesTheDeviceOutOfThePool(t *testing.T) {
 		w.host.up, w.host.injectFault = true, nil
 		ok[contract.Result](w.cleanUp())
 		w.reach(device.Available)
-		w.requireNoDefect()
 	}
 	for name, tc := range map[string]struct {
 		sees func(w *deviceEnv)
@@ -337,8 +321,7 @@ func TestDuplicateSerialTakesTheDeviceOutOfThePool(t *testing.T) {
 		}, device.CodeTargetMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			tc.sees(w)
 			w.signal(contract.SignalRefresh, hint)
 			v := w.reach(device.Error)
@@ -347,8 +330,7 @@ func TestDuplicateSerialTakesTheDeviceOutOfThePool(t *testing.T) {
 		})
 	}
 	t.Run("it stays bound, and is not returned after the unbind", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.makeBound("i1")
 		w.signal(contract.SignalRefresh, hint)
 		w.until("it needs the operator", func() bool { return w.view().NeedsOperator })
@@ -360,8 +342,7 @@ func TestDuplicateSerialTakesTheDeviceOutOfThePool(t *testing.T) {
 		repaired(t, w)
 	})
 	t.Run("during its clean", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.makeBound("i1")
 		ok[contract.Result](w.unbind("i1"))
 		w.stepRuns("zero")

@@ -13,8 +13,7 @@ import (
 // A host without a polling worker is reported to the operator; when the worker polls again the
 // clean goes on automatically.
 func TestUnreachableHost_IsReportedAndWaitedFor(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
 	w.pass(4 * time.Minute)
@@ -34,14 +33,12 @@ func TestUnreachableHost_IsReportedAndWaitedFor(t *testing.T) {
 	require.False(t, v.NeedsOperator)
 	require.Empty(t, v.Fault)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // When a host reports its start it does not count as unreachable any more, even while its step
 // takes hours.
 func TestUnreachableHost_IsClearedWhenItStarts(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
 	w.until("the report", func() bool { return w.view().NeedsOperator })
@@ -55,13 +52,11 @@ func TestUnreachableHost_IsClearedWhenItStarts(t *testing.T) {
 	require.Empty(t, v.Fault)
 	w.reach(device.Available)
 	require.Len(t, w.host.inputs, 4)
-	w.requireNoDefect()
 }
 
 // The last heartbeat's progress is passed to the next scheduling of the step.
 func TestUnreachableHost_ResumePointIsPassedOn(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	w.pass(2*pace + pace/2)
@@ -81,15 +76,13 @@ func TestUnreachableHost_ResumePointIsPassedOn(t *testing.T) {
 	require.EqualValues(t, 2*blockSize, resumed[0].Resume.Offset)
 	require.Equal(t, "zero", resumed[0].Resume.Step)
 	require.Nil(t, w.host.inputs[len(w.host.inputs)-1].Resume, "not passed to the next step")
-	w.requireNoDefect()
 }
 
 // The scheduling's number rises with each, so that the host knows which is newest.
 //
 // F1
 func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
 	w.until("the report", func() bool { return w.view().NeedsOperator })
@@ -104,7 +97,6 @@ func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
 		require.Greater(t, in.Seq, last)
 		last = in.Seq
 	}
-	w.requireNoDefect()
 }
 
 // The worker after one that was killed during a step resumes the step.
@@ -112,8 +104,7 @@ func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
 // D1
 func TestCrashResumes(t *testing.T) {
 	for _, back := range []time.Duration{time.Second, 2 * time.Minute, time.Hour} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeBound("i1")
+		w := newBound(t)
 		ok[contract.Result](w.unbind("i1"))
 		w.stepRuns("zero")
 		w.pass(2 * pace)
@@ -125,7 +116,6 @@ func TestCrashResumes(t *testing.T) {
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
 		require.LessOrEqual(t, zeroed, 3, "not from the beginning")
-		w.requireNoDefect()
 	}
 }
 
@@ -145,7 +135,6 @@ func TestCrashEndsInErrorIfConfigured(t *testing.T) {
 	require.Equal(t, string(device.CodeInterrupted), v.Fault)
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // The clean keeps the settings of the worker that planned it.
@@ -169,14 +158,12 @@ func TestSettingsAreTheCleansOwn(t *testing.T) {
 	last := w.host.inputs[len(w.host.inputs)-1]
 	require.Empty(t, last.Settings.OnInterrupt)
 	require.Equal(t, "full", last.Settings.Verify)
-	w.requireNoDefect()
 }
 
 // A host worker that does not support the step is reported at once.
 func TestHostWorkerTooOld(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeBound("i1")
+		w := newBound(t)
 		delete(w.host.steps, step)
 		w.host.steps["other"] = 1
 		ok[contract.Result](w.unbind("i1"))
@@ -188,7 +175,6 @@ func TestHostWorkerTooOld(t *testing.T) {
 		w.host.steps = map[string]int{"zero": 1, "verify": 1}
 		ok[contract.Result](w.cleanUp())
 		w.reach(device.Available)
-		w.requireNoDefect()
 	}
 }
 
@@ -209,7 +195,6 @@ func TestPlanNeedsTheHostsSteps(t *testing.T) {
 	w.pass(time.Minute)
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // A step's version changed during a clean: it starts again from the first step, with the same
@@ -217,8 +202,7 @@ func TestPlanNeedsTheHostsSteps(t *testing.T) {
 //
 // S3.16
 func TestPlanOutdatedStartsOver(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	w.host.steps["verify"] = 2
@@ -233,7 +217,6 @@ func TestPlanOutdatedStartsOver(t *testing.T) {
 	require.Equal(t, device.Shred, v.Cleans[1].Operation)
 	require.Equal(t, 2, w.host.inputs[5].Version)
 	require.Len(t, v.Cleans, 2, "one clean, not two")
-	w.requireNoDefect()
 }
 
 // A new build, that has another version of a step which the plan does not have, and a new policy
@@ -267,13 +250,11 @@ func TestANewBuildOrPolicyRestartsNothing(t *testing.T) {
 	}
 	require.Len(t, v.Cleans[1].Steps, 2)
 	require.Len(t, v.Cleans, 2)
-	w.requireNoDefect()
 }
 
 // A host whose versions never settle ends in error after five times.
 func TestReplanningIsBounded(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	version := 2
 	ok[contract.Result](w.unbind("i1"))
 	w.host.injectFault = func(what string, block int) error {
@@ -287,7 +268,6 @@ func TestReplanningIsBounded(t *testing.T) {
 	require.Equal(t, string(device.CodePlanOutdated), v.Fault)
 	require.Equal(t, 1, w.inventory.reserved)
 	w.host.injectFault = nil
-	w.requireNoDefect()
 }
 
 // Discovery does not replace the recorded operation while the device is in use, and does when the
@@ -295,8 +275,7 @@ func TestReplanningIsBounded(t *testing.T) {
 //
 // S2.28
 func TestOperationIsReplacedOnlyWhenIdle(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.discovery.Operation = device.WriteZeroes
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
@@ -306,7 +285,6 @@ func TestOperationIsReplacedOnlyWhenIdle(t *testing.T) {
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
 	require.Equal(t, device.WriteZeroes, w.view().Operation)
-	w.requireNoDefect()
 }
 
 // Another device in the same slot stops everything.
@@ -332,15 +310,13 @@ func TestChangedIdentity(t *testing.T) {
 				require.Equal(t, device.Error, v.DeviceState)
 			}
 			require.Equal(t, "S1", v.Serial)
-			w.requireNoDefect()
 		})
 	}
 }
 
 // The last discovery result can be queried, without a call to the host.
 func TestDiscoveryResultCanBeQueried(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	value, err := w.env.QueryWorkflow(contract.QueryDiscovery)
 	require.NoError(t, err)
 	var facts contract.DiscoveryResult
@@ -348,5 +324,4 @@ func TestDiscoveryResultCanBeQueried(t *testing.T) {
 	require.Equal(t, w.host.discovery.Identity, facts.Identity)
 	require.Equal(t, device.Shred, facts.Operation)
 	require.Equal(t, w.host.steps, facts.Steps)
-	w.requireNoDefect()
 }

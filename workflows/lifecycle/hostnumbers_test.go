@@ -26,8 +26,7 @@ func (w *deviceEnv) rollBack(lastStep string) {
 // F26
 func TestTheHostsNumbersAreTakenOver(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeBound("i1")
+		w := newBound(t)
 		w.host.writeAsTenant("i1")
 		before := len(w.host.inputs)
 		w.rollBack(step)
@@ -43,7 +42,6 @@ func TestTheHostsNumbersAreTakenOver(t *testing.T) {
 		last := v.Cleans[len(v.Cleans)-1]
 		require.Equal(t, known.Clean+1, last.Number, "the number of a clean that the host knows is used again")
 		require.Len(t, last.Steps, 2)
-		w.requireNoDefect()
 	}
 }
 
@@ -52,8 +50,7 @@ func TestTheHostsNumbersAreTakenOver(t *testing.T) {
 //
 // F26, F36
 func TestACleanThatItsHostHasOvertakenDoesNotBegin(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.host.up = false
 	w.terminate()
 	w.until("the discovery", func() bool {
@@ -75,7 +72,6 @@ func TestACleanThatItsHostHasOvertakenDoesNotBegin(t *testing.T) {
 	w.reach(device.Available)
 	w.idle()
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // F26
@@ -87,8 +83,7 @@ func TestAResultOfOtherWorkDoesNotCount(t *testing.T) {
 		"another scheduling": func(r *contract.StepResult) { r.Seq-- },
 	} {
 		t.Run(what, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			w.host.misreport = func(r *contract.StepResult) {
 				if r.Step == "zero" {
 					change(r)
@@ -104,7 +99,6 @@ func TestAResultOfOtherWorkDoesNotCount(t *testing.T) {
 			w.nextRun()
 			ok[contract.Result](w.cleanUp())
 			w.reach(device.Available)
-			w.requireNoDefect()
 		})
 	}
 }

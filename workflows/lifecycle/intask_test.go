@@ -25,15 +25,13 @@ func TestATurnoverCallsTheInventoryInItsTasks(t *testing.T) {
 	require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"}, w.scheduledActivities[calls:])
 	require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "FindBySerial", "Unreserve"}, w.localCalls[local:])
 	require.Equal(t, upserts+3, w.upserts, "allocated, cleaning, available")
-	w.requireNoDefect()
 }
 
 // The step that the listing shows is the present one if that lasts; the details show it at once.
 //
 // S3.32
 func TestTheListingShowsAStepThatLasts(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.cancelDelay = time.Hour
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
@@ -46,7 +44,6 @@ func TestTheListingShowsAStepThatLasts(t *testing.T) {
 	require.Equal(t, upserts+1, w.upserts)
 	require.Equal(t, string(device.Cleaning), w.publishedState)
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // A task that is lost after its call of the inventory is made again, with the call: it finds
@@ -56,8 +53,7 @@ func TestTheListingShowsAStepThatLasts(t *testing.T) {
 func TestATaskIsLostAfterItsCall(t *testing.T) {
 	for _, activity := range []string{contract.ActivityReserveForBind, contract.ActivityEnsureReserved, contract.ActivityUnreserve} {
 		t.Run(activity, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			cleans, lost := len(w.view().Cleans), 0
 			w.loseTask = func(name string) bool {
 				if name != activity || lost > 0 {
@@ -66,7 +62,7 @@ func TestATaskIsLostAfterItsCall(t *testing.T) {
 				lost++
 				return true
 			}
-			require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
+			require.Equal(t, 1, ok[contract.Result](w.bind("i1", "r1")).Binding)
 			require.Equal(t, "i1", w.recorded())
 			ok[contract.Result](w.unbind("i1"))
 			v := w.reach(device.Available)
@@ -78,7 +74,6 @@ func TestATaskIsLostAfterItsCall(t *testing.T) {
 			require.Empty(t, w.recorded())
 			require.True(t, w.host.clean())
 			w.requireMatchingGenerations()
-			w.requireNoDefect()
 		})
 	}
 }
@@ -88,8 +83,7 @@ func TestATaskIsLostAfterItsCall(t *testing.T) {
 //
 // F5, F30
 func TestAnAbortAfterALostReturnIsReserved(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.requireAbortAfterALostReturn("verify")
 }
 
@@ -102,12 +96,11 @@ func (w *deviceEnv) requireAbortAfterALostReturn(step string) {
 	w.stepRuns(step)
 	w.inventory.reserved = 0
 	w.inventory.generation++
-	ok[contract.Result](w.send(contract.UpdateAbort, "", contract.ReasonInput{}))
+	ok[contract.Result](w.send(contract.VerbAbort.Update(), "", contract.ReasonInput{}))
 	v := w.reach(device.Error)
 	w.idle()
 	require.Equal(t, string(device.CodeAborted), v.Fault)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // A call in the task that fails or is slow is made as an activity, which is retried and seen as
@@ -115,8 +108,7 @@ func (w *deviceEnv) requireAbortAfterALostReturn(step string) {
 //
 // F29
 func TestAnInventoryThatIsAwayHoldsUpNoTask(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	away := true
 	w.inventory.injectFault = func(string, bool) error {
 		if away {
@@ -141,7 +133,6 @@ func TestAnInventoryThatIsAwayHoldsUpNoTask(t *testing.T) {
 	require.Len(t, w.localCalls, local, "known to be away")
 	away = false
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // Nova's providers do not record the instance of a bind: its call is an activity alone, whose

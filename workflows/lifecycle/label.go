@@ -9,9 +9,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-var labelUpdate = &update[operations, contract.LabelInput, contract.Result]{contract.UpdateLabel, "Change the device's labels",
-	operations.validateLabel, operations.label, already[operations, contract.LabelInput], nil}
-
 func (d operations) validateLabel(in contract.LabelInput) error {
 	_, err := in.Of(d.State.Enrollment.Labels)
 	if err == nil {

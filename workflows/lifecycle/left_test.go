@@ -15,13 +15,13 @@ import (
 func (w *deviceEnv) bindManaged(instance string) {
 	w.t.Helper()
 	in := contract.BindInput{Instance: instance, Request: "r-" + instance, Managed: true, Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
-	ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
-	ok[contract.BindResult](w.send(contract.UpdateBurn, "", in))
+	ok[contract.Result](w.send(contract.VerbClaim.Update(), "", in))
+	ok[contract.Result](w.send(contract.VerbBurn.Update(), "", in))
 	w.host.writeAsTenant(instance)
 }
 
 func (w *deviceEnv) unbindByInstance(instance string) *call {
-	return w.send(contract.UpdateUnbind, "", contract.UnbindInput{Instance: instance, ByInstance: true})
+	return w.send(contract.VerbUnbind.Update(), "", contract.UnbindInput{Instance: instance, ByInstance: true})
 }
 
 // left are the signals that instances got.
@@ -73,15 +73,13 @@ func TestInstanceIsSignaledThatADeviceLeftIt(t *testing.T) {
 			})
 			w.idle()
 			require.Equal(t, c.want, w.left())
-			w.requireNoDefect()
 		})
 	}
 }
 
 // A run does not end while such a signal is under way: the server would drop it.
 func TestRunWaitsForTheSignalToItsInstance(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.bindManaged("i0")
 	w.signalDelay = time.Hour
 	ok[contract.Result](w.unbind("i0"))
@@ -92,20 +90,17 @@ func TestRunWaitsForTheSignalToItsInstance(t *testing.T) {
 	require.Equal(t, runs, w.runs, "continued as new before the signal was sent")
 	w.until("continue-as-new", func() bool { return w.runs > runs })
 	require.Len(t, w.left(), 1)
-	w.requireNoDefect()
 }
 
 // Unclaim ends the claim of its own request, and no other one of the same instance.
 func TestUnclaimEndsTheClaimOfItsRequest(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	ok[contract.BindResult](w.claim("i1", time.Hour))
+	w := newAvailable(t)
+	ok[contract.Result](w.claim("i1", time.Hour))
 	other := contract.BindInput{Instance: "i1", Request: "another"}
-	require.True(t, ok[contract.Result](w.send(contract.UpdateUnclaim, "", other)).Already)
+	require.True(t, ok[contract.Result](w.send(contract.VerbUnclaim.Update(), "", other)).Already)
 	require.Equal(t, "i1", w.view().ClaimedBy)
 	require.False(t, ok[contract.Result](w.unclaim("i1")).Already)
 	require.Empty(t, w.view().ClaimedBy)
-	w.requireNoDefect()
 }
 
 // S1.35: a tag has 1 to 60 characters, whatever their bytes, and neither comma nor slash.
@@ -114,11 +109,10 @@ func TestTagCountsCharacters(t *testing.T) {
 		strings.Repeat("ä", 60): true, strings.Repeat("ä", 61): false, strings.Repeat("x", 60): true,
 		"a,b": false, "a/b": false, "a\nb=\"c d\"": true,
 	} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
-		c := w.send(contract.UpdateBind, "", contract.BindInput{Instance: "i1", Tag: tag})
+		w := newAvailable(t)
+		c := w.send(contract.VerbBind.Update(), "", contract.BindInput{Instance: "i1", Tag: tag})
 		if legal {
-			ok[contract.BindResult](c)
+			ok[contract.Result](c)
 		} else {
 			c.refused(device.CodeInvalid)
 		}

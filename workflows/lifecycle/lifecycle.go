@@ -71,12 +71,8 @@ type run struct {
 	callTimer, stepTimer bool
 	// starting counts the coroutines that were started and have not run yet.
 	starting int
-	// powerRegistered: the update power is registered; overrideRegistered: override is.
-	powerRegistered, overrideRegistered bool
 	// overrideTimer is true while a coroutine waits for the expiry of a requested override.
 	overrideTimer bool
-	// poolRegistered: the signals and the update of a shared pool are registered.
-	poolRegistered bool
 	// canceled: the Cancel of this run was handled.
 	canceled bool
 	// backingOff: failed work waits before it is tried again. failures counts its tries;
@@ -182,12 +178,6 @@ func (d *run) next(ctx, root workflow.Context) func() {
 		return func() { d.cancel(ctx) }
 	case d.signals.HasPending():
 		return func() { d.signals.Select(ctx) }
-	case d.State.Host.Power && !d.powerRegistered:
-		return func() { d.registerPower(ctx) }
-	case d.overridable() && !d.overrideRegistered:
-		return func() { d.registerOverride(ctx) }
-	case d.State.Enrollment.Pool != nil && !d.poolRegistered:
-		return func() { d.registerPool(ctx) }
 	case d.cleaning.MustStop():
 		return d.cleaning.Stop
 	case d.claimPending() && !d.claimTimer:
@@ -292,7 +282,7 @@ func (d *run) canEndRun(ctx workflow.Context) bool {
 // therefore a new run begins as soon as nothing is under way.
 func (d *run) cancel(ctx workflow.Context) {
 	d.canceled, d.State.ContinueAsNew = true, true
-	act := contract.Act{Verb: contract.UpdateAbort, Detail: "by a Cancel", From: contract.FromCancel}
+	act := contract.Act{Verb: contract.VerbAbort.Update(), Detail: "by a Cancel", From: contract.FromCancel}
 	if d.CleanUnderWay() {
 		d.Updates().Accept(ctx, act)
 		d.cleaning.Abort(ctx)

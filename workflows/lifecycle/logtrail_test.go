@@ -47,12 +47,12 @@ func TestATurnoverLeavesATrail(t *testing.T) {
 	require.Equal(t, "returned", short)
 	require.EqualValues(t, 1, lines[0].Number(logs.Clean))
 	for number, instance := range []string{"i1", "i2"} {
-		ok[contract.BindResult](w.bind(instance, "r-"+instance))
+		ok[contract.Result](w.bind(instance, "r-"+instance))
 		w.host.writeAsTenant(instance)
 		lines, short = trail()
 		require.Equal(t, "bound", short)
 		require.Equal(t, []any{instance, int64(number + 1), string(device.Burned)}, []any{lines[0][logs.Instance], lines[0].Number(logs.Binding), lines[0][logs.Event]})
-		ok[contract.BindResult](w.bind(instance, "r-"+instance)) // once more
+		ok[contract.Result](w.bind(instance, "r-"+instance)) // once more
 		w.nextRun()
 		ok[contract.Result](w.unbind(instance))
 		lines, short = trail()
@@ -63,7 +63,6 @@ func TestATurnoverLeavesATrail(t *testing.T) {
 		require.Equal(t, "returned", short)
 		require.Equal(t, []int64{int64(number + 2), int64(number + 1)}, []int64{lines[0].Number(logs.Clean), lines[0].Number(logs.Binding)})
 	}
-	w.requireNoDefect()
 }
 
 // A failed clean is a warning with its step, fault and remedy. What was refused says who asked
@@ -75,13 +74,13 @@ func TestAFailureAndARefusalInTheLog(t *testing.T) {
 	w.makeBound("i1")
 	trail()
 	in := contract.BindInput{Caller: contract.Caller{By: "eve@desk"}, Instance: "i2", Request: "r2"}
-	w.send(contract.UpdateBind, "", in).refused(device.CodeRefused)
+	w.send(contract.VerbBind.Update(), "", in).refused(device.CodeRefused)
 	lines, short := trail()
 	require.Equal(t, "request refused", short)
 	require.Equal(t, []any{"bind", "refused", "eve@desk"}, []any{lines[0][logs.Verb], lines[0][logs.Fault], lines[0][logs.By]})
 	require.NotEmpty(t, lines[0][logs.Remedy])
 	refusal := lines[0][logs.Error]
-	w.send(contract.UpdateClean, "", contract.CleanInput{}).refused(device.CodeRefused)
+	w.send(contract.VerbClean.Update(), "", contract.CleanInput{}).refused(device.CodeRefused)
 	lines, _ = trail()
 	asUpdate := lines[0]
 	w.signal(contract.SignalClean, contract.CleanInput{Caller: in.Caller})
@@ -110,14 +109,13 @@ func TestAFailureAndARefusalInTheLog(t *testing.T) {
 	require.Equal(t, []int64{2, 1}, []int64{failed.Number(logs.Clean), failed.Number(logs.Binding)})
 
 	w.host.injectFault, w.host.cancelDelay = nil, time.Second
-	ok[contract.Result](w.ask(contract.UpdateClean))
+	ok[contract.Result](w.ask(contract.VerbClean.Update()))
 	w.stepRuns("zero")
-	ok[contract.Result](w.ask(contract.UpdateAbort))
+	ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 	w.reach(device.Error)
 	lines, short = trail()
 	require.Equal(t, "clean aborted", short)
 	require.Equal(t, []any{"zero", "aborted", int64(3)}, []any{lines[0][logs.Step], lines[0][logs.Fault], lines[0].Number(logs.Clean)})
-	w.requireNoDefect()
 }
 
 // A host that does not start a device's work is a warning, and so is its end; however often it
@@ -139,12 +137,11 @@ func TestAnUnreachableHostInTheLog(t *testing.T) {
 	require.Greater(t, lines[0].Number(logs.Duration), int64(5*time.Hour))
 
 	w.host.up = false
-	ok[contract.BindResult](w.bind("i2", "r2"))
+	ok[contract.Result](w.bind("i2", "r2"))
 	ok[contract.Result](w.unbind("i2"))
 	w.pass(time.Hour)
-	ok[contract.Result](w.ask(contract.UpdateAbort))
+	ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 	w.reach(device.Error)
 	_, short = trail()
 	require.Equal(t, "bound, unbound, host unreachable, host no longer waited for, clean aborted", short)
-	w.requireNoDefect()
 }

@@ -36,7 +36,6 @@ func TestAFormerTenantIsNotBoundAlready(t *testing.T) {
 	ok[contract.Result](w.unbind("i2"))
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // The tenant of whom the memory does not know unbinds: it has the device by the record, and the
@@ -56,7 +55,6 @@ func TestATenantThatIsForgottenUnbinds(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"the inventory records binding 1 of i1; this workflow knew no binding after 0"}, reasons)
-	w.requireNoDefect()
 }
 
 // A workflow is reset into an earlier tenancy, while another instance has the device: whatever is sent
@@ -65,7 +63,7 @@ func TestATenantThatIsForgottenUnbinds(t *testing.T) {
 //
 // F31, F36
 func TestResetIntoAnEarlierTenancy(t *testing.T) {
-	former := contract.ReasonInput{Reason: "test", Instance: "i1"}
+	former := contract.RetireInput{Reason: "test", Instance: "i1"}
 	lost := former
 	lost.Lost = true
 	for name, send := range map[string]func(*deviceEnv){
@@ -75,10 +73,12 @@ func TestResetIntoAnEarlierTenancy(t *testing.T) {
 		"unbind":          func(w *deviceEnv) { ok[contract.Result](w.unbind("i1")) },
 		"unbind, twice":   func(w *deviceEnv) { w.unbind("i1"); w.unbind("i1").wait() },
 		"unbind and bind": func(w *deviceEnv) { w.unbind("i1"); w.bind("i1", "later").wait() },
-		"rebuild":         func(w *deviceEnv) { w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}).wait() },
-		"manage":          func(w *deviceEnv) { w.send(contract.UpdateManage, "", former).wait() },
-		"retire":          func(w *deviceEnv) { w.send(contract.UpdateRetire, "", former).refused(device.CodeInUse) },
-		"retire --lost":   func(w *deviceEnv) { ok[contract.Result](w.send(contract.UpdateRetire, "", lost)) },
+		"rebuild": func(w *deviceEnv) {
+			w.send(contract.VerbRebuild.Update(), "", contract.UnbindInput{Instance: "i1"}).wait()
+		},
+		"manage":        func(w *deviceEnv) { w.send(contract.VerbManage.Update(), "", former).wait() },
+		"retire":        func(w *deviceEnv) { w.send(contract.VerbRetire.Update(), "", former).refused(device.CodeInUse) },
+		"retire --lost": func(w *deviceEnv) { ok[contract.Result](w.send(contract.VerbRetire.Update(), "", lost)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := putBack(t, func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) { w.bindAgain("i2") })
@@ -96,7 +96,6 @@ func TestResetIntoAnEarlierTenancy(t *testing.T) {
 			w.reach(device.Available)
 			w.idle()
 			require.True(t, w.host.clean())
-			w.requireNoDefect()
 		})
 	}
 }
@@ -108,12 +107,11 @@ func TestALaterBindingOfTheSameInstance(t *testing.T) {
 	w := putBack(t, func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) {
 		ok[contract.Result](w.unbind("i1"))
 		w.reach(device.Available)
-		require.Equal(t, 2, ok[contract.BindResult](w.bind("i1", "later")).Binding)
+		require.Equal(t, 2, ok[contract.Result](w.bind("i1", "later")).Binding)
 	})
 	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
 	require.Equal(t, 2, w.view().Binding)
-	require.Equal(t, 2, ok[contract.BindResult](w.bind("i1", "later")).Binding)
-	w.requireNoDefect()
+	require.Equal(t, 2, ok[contract.Result](w.bind("i1", "later")).Binding)
 }
 
 // The write of a burn was made, and its task lost: the claim's request, tag and instance's workflow
@@ -127,18 +125,17 @@ func TestABurnThatWasLostWithItsTask(t *testing.T) {
 	for _, hinted := range []bool{false, true} {
 		w := putBack(t, func(w *deviceEnv) {
 			w.makeAvailable()
-			ok[contract.BindResult](w.send(contract.UpdateClaim, "", claim(w)))
-		}, func(w *deviceEnv) { ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))) })
+			ok[contract.Result](w.send(contract.VerbClaim.Update(), "", claim(w)))
+		}, func(w *deviceEnv) { ok[contract.Result](w.send(contract.VerbBurn.Update(), "", claim(w))) })
 		if hinted {
 			w.signal(contract.SignalObserved, w.host.hint(w.clock()))
 			w.pass(time.Minute)
 		} else {
-			require.Equal(t, 1, ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))).Binding)
+			require.Equal(t, 1, ok[contract.Result](w.send(contract.VerbBurn.Update(), "", claim(w))).Binding)
 		}
 		b := w.state().Device.Binding
 		require.Equal(t, []any{"i1", "r1", "t1", true}, []any{b.Instance, b.Request, b.Tag, b.Managed}, "hinted: %v", hinted)
-		require.Equal(t, 1, ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))).Binding)
-		w.requireNoDefect()
+		require.Equal(t, 1, ok[contract.Result](w.send(contract.VerbBurn.Update(), "", claim(w))).Binding)
 	}
 }
 
@@ -147,20 +144,19 @@ func TestABurnThatWasLostWithItsTask(t *testing.T) {
 // F42
 func TestAClaimIsGivenBackWithItsBurn(t *testing.T) {
 	for verb, in := range map[string]any{
-		contract.UpdateUnbind:  contract.UnbindInput{Instance: "i1"},
-		contract.UpdateUnclaim: contract.BindInput{Instance: "i1", Request: "r1"},
+		contract.VerbUnbind.Update():  contract.UnbindInput{Instance: "i1"},
+		contract.VerbUnclaim.Update(): contract.BindInput{Instance: "i1", Request: "r1"},
 	} {
 		claim := func(w *deviceEnv) contract.BindInput {
 			return contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
 		}
 		w := putBack(t, func(w *deviceEnv) {
 			w.makeAvailable()
-			ok[contract.BindResult](w.send(contract.UpdateClaim, "", claim(w)))
-		}, func(w *deviceEnv) { ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))) })
+			ok[contract.Result](w.send(contract.VerbClaim.Update(), "", claim(w)))
+		}, func(w *deviceEnv) { ok[contract.Result](w.send(contract.VerbBurn.Update(), "", claim(w))) })
 		ok[contract.Result](w.send(verb, "", in))
 		w.reach(device.Available)
 		require.Empty(t, w.recorded(), verb)
-		w.requireNoDefect()
 	}
 }
 
@@ -169,17 +165,16 @@ func TestAClaimIsGivenBackWithItsBurn(t *testing.T) {
 //
 // F42
 func TestABindThatWasLostWithItsTask(t *testing.T) {
-	w := lose(t, (*deviceEnv).makeAvailable, func(w *deviceEnv) { ok[contract.BindResult](w.bind("i1", "r1")) })
+	w := lose(t, (*deviceEnv).makeAvailable, func(w *deviceEnv) { ok[contract.Result](w.bind("i1", "r1")) })
 	w.pass(time.Minute)
 	w.bind("i2", "r2").refused(device.CodeRefused)
-	got := ok[contract.BindResult](w.send(contract.UpdateBind, "", contract.BindInput{Instance: "i1", Request: "r1", Tag: "t1"}))
+	got := ok[contract.Result](w.send(contract.VerbBind.Update(), "", contract.BindInput{Instance: "i1", Request: "r1", Tag: "t1"}))
 	require.Equal(t, 1, got.Binding)
 	b := w.state().Device.Binding
 	require.Equal(t, []any{"i1", "r1", "t1"}, []any{b.Instance, b.Request, b.Tag})
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	w.bind("i1", "r1").refused(device.CodeBindingEnded)
-	w.requireNoDefect()
 }
 
 // A clean of an operator's device began, and its task was lost with the request: the device becomes
@@ -187,7 +182,7 @@ func TestABindThatWasLostWithItsTask(t *testing.T) {
 //
 // F43
 func TestALostCleanLeavesTheDeviceToItsOperator(t *testing.T) {
-	provided := func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateManage)) }
+	provided := func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.VerbManage.Update())) }
 	named := func(w *deviceEnv) {
 		ok[contract.Result](w.cleanUp("verify"))
 		w.until("the first write", func() bool { return w.inventory.generation > 3 })
@@ -211,7 +206,6 @@ func TestALostCleanLeavesTheDeviceToItsOperator(t *testing.T) {
 			require.Equal(t, []any{c.state, true}, []any{v.DeviceState, v.Dirty})
 			require.Equal(t, 1, w.inventory.reserved)
 			require.Equal(t, "the operator's bytes", w.host.blocks[0], "it was erased")
-			w.requireNoDefect()
 		})
 	}
 }
@@ -226,7 +220,7 @@ func TestALostCleanIsAskedForAgainDuringARead(t *testing.T) {
 		"another write": func(w *deviceEnv) { w.inventory.generation++ },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := putBack(t, func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateManage)) }, lost)
+			w := putBack(t, func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.VerbManage.Update())) }, lost)
 			w.beginRead()
 			ok[contract.Result](w.cleanUp("zero"))
 			w.pass(time.Hour)
@@ -234,7 +228,6 @@ func TestALostCleanIsAskedForAgainDuringARead(t *testing.T) {
 			ours := name == "its own write"
 			require.Equal(t, []any{device.Manageable, !ours}, []any{v.DeviceState, v.Dirty})
 			require.Equal(t, ours, v.Cleans[len(v.Cleans)-1].Outcome == "steps_done")
-			w.requireNoDefect()
 		})
 	}
 }
@@ -257,11 +250,11 @@ func TestABurnThatWasLostIsAskedForAgainLater(t *testing.T) {
 			}
 			w := putBack(t, func(w *deviceEnv) {
 				w.makeAvailable()
-				ok[contract.BindResult](w.send(contract.UpdateClaim, "", claim(w)))
-			}, func(w *deviceEnv) { ok[contract.BindResult](w.send(contract.UpdateBurn, "", claim(w))) })
+				ok[contract.Result](w.send(contract.VerbClaim.Update(), "", claim(w)))
+			}, func(w *deviceEnv) { ok[contract.Result](w.send(contract.VerbBurn.Update(), "", claim(w))) })
 			w.pass(time.Minute)
 			meanwhile(w)
-			burn := w.send(contract.UpdateBurn, "", claim(w))
+			burn := w.send(contract.VerbBurn.Update(), "", claim(w))
 			if how == "read during the look" {
 				w.until("its look", func() bool { return w.activitiesInFlight > 0 })
 				w.signal(contract.SignalRefresh, contract.Hint{Source: "reconciliation"})
@@ -269,19 +262,13 @@ func TestABurnThatWasLostIsAskedForAgainLater(t *testing.T) {
 			burn.wait()
 			w.pass(time.Hour)
 			require.Equal(t, burn.err == nil, w.view().DeviceState == device.Allocated, "%v", burn.err)
-			w.requireNoDefect()
 		})
 	}
 }
 
 // beginRead has the inventory read, which answers in four seconds from now.
 func (w *deviceEnv) beginRead() {
-	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityReadReservation {
-			return 4 * time.Second, time.Second
-		}
-		return time.Millisecond, time.Millisecond
-	}
+	w.slow(contract.ActivityReadReservation, 4*time.Second, time.Second)
 	w.signal(contract.SignalRefresh, contract.Hint{Source: "reconciliation"})
 	w.until("a read", func() bool { return w.activitiesInFlight > 0 })
 	w.pass(time.Second)
@@ -295,7 +282,7 @@ func TestAnUnbindDuringTheReadThatShowsAnOperatorsWrite(t *testing.T) {
 	w := putBack(t, func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) {
 		ok[contract.Result](w.unbind("i1"))
 		w.reach(device.Available)
-		ok[contract.Result](w.ask(contract.UpdateManage))
+		ok[contract.Result](w.ask(contract.VerbManage.Update()))
 		w.idle()
 		w.host.writeAsTenant("the operator's bytes")
 	})
@@ -314,15 +301,14 @@ func TestAHoldOutlivesTheWorkflow(t *testing.T) {
 		hold        func(*deviceEnv)
 		maintenance bool
 	}{
-		"managed":     {func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) }, false},
+		"managed":     {func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbManage.Update())) }, false},
 		"maintenance": {func(w *deviceEnv) { ok[contract.Result](w.maintain(false)) }, true},
 		"retired": {func(w *deviceEnv) {
-			ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "worn"}))
+			ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.ReasonInput{Reason: "worn"}))
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			c.hold(w)
 			w.idle()
 			w.host.writeAsTenant("the operator's bytes")
@@ -336,9 +322,8 @@ func TestAHoldOutlivesTheWorkflow(t *testing.T) {
 			if c.maintenance {
 				ok[contract.Result](w.maintain(true))
 			}
-			ok[contract.Result](w.ask(contract.UpdateProvide))
+			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			w.reach(device.Available)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -350,14 +335,15 @@ func TestAHoldOutlivesTheWorkflow(t *testing.T) {
 func TestWhatEndsALostReturnRaisesIt(t *testing.T) {
 	for name, end := range map[string]func(*deviceEnv){
 		"retire --lost": func(w *deviceEnv) {
-			ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "lost", Lost: true}))
+			ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Reason: "lost", Lost: true}))
 		},
-		"abort":    func(w *deviceEnv) { ok[contract.Result](w.send(contract.UpdateAbort, "", contract.ReasonInput{})) },
+		"abort": func(w *deviceEnv) {
+			ok[contract.Result](w.send(contract.VerbAbort.Update(), "", contract.ReasonInput{}))
+		},
 		"maintain": func(w *deviceEnv) { ok[contract.Result](w.maintain(false)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			w.host.cancelDelay = time.Second
 			ok[contract.Result](w.unbind("i1"))
 			w.stepRuns("verify")
@@ -367,7 +353,6 @@ func TestWhatEndsALostReturnRaisesIt(t *testing.T) {
 			w.pass(time.Hour)
 			w.idle()
 			require.Equal(t, 1, w.inventory.reserved)
-			w.requireNoDefect()
 		})
 	}
 }

@@ -8,14 +8,10 @@ import (
 	"burnish/workflows/contract"
 )
 
-// migrateUpdate is registered only for devices of a shared pool.
-var migrateUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateMigratePool, "Use the server's pool dynamically: no profile while it is idle",
-	operations.validateMigrate, operations.migrate, already[operations, contract.ReasonInput], nil}
-
 func (d operations) validateMigrate(contract.ReasonInput) error {
 	switch {
 	case d.State.Enrollment.Pool == nil:
-		return d.Refuse(device.CodeRefused, "the device is in no shared pool", "enroll it with --set oneview=NAME")
+		return d.Refuse(device.CodeRefused, "it is in no pool", "see server_hardware_uri of burnish enroll --help")
 	case d.State.Device.Claim != nil:
 		return d.Refuse(device.CodeConflict, "the device is being bound", "repeat it in a moment")
 	}

@@ -26,5 +26,4 @@ func TestTheStatusShowsMACAndLiveMigratableMark(t *testing.T) {
 	require.False(t, now.LiveMigratable)
 	require.Equal(t, device.Available, now.DeviceState)
 	require.Empty(t, now.Fault)
-	w.requireNoDefect()
 }

@@ -98,7 +98,6 @@ func TestProviderRecreatedDuringAClean(t *testing.T) {
 				w.pass(time.Hour)
 				require.True(t, w.host.clean())
 				require.Zero(t, w.inventory.reserved)
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -112,17 +111,17 @@ var cleanAndReserved = []struct {
 	backInto device.State
 }{
 	{"in maintenance", func(w *deviceEnv) { ok[contract.Result](w.maintain(false)) }, func(w *deviceEnv) *call { return w.maintain(true) }, device.Available},
-	{"manageable", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) }, func(w *deviceEnv) *call { return w.ask(contract.UpdateProvide) }, device.Available},
-	{"manageable, named steps", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) }, func(w *deviceEnv) *call {
+	{"manageable", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbManage.Update())) }, func(w *deviceEnv) *call { return w.ask(contract.VerbProvide.Update()) }, device.Available},
+	{"manageable, named steps", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbManage.Update())) }, func(w *deviceEnv) *call {
 		if w.view().DeviceState != device.Manageable {
-			return w.ask(contract.UpdateProvide)
+			return w.ask(contract.VerbProvide.Update())
 		}
 		ok[contract.Result](w.cleanUp("verify"))
 		w.until("an end of the steps", func() bool {
 			s := w.view().DeviceState
 			return s == device.Manageable || s == device.Error || s == device.Available && w.activitiesInFlight == 0
 		})
-		return w.ask(contract.UpdateProvide)
+		return w.ask(contract.VerbProvide.Update())
 	}, device.Available},
 }
 
@@ -158,7 +157,7 @@ func TestProviderRecreatedWhileKeptClean(t *testing.T) {
 				}
 				switch w.view().DeviceState {
 				case device.Manageable:
-					ok[contract.Result](w.ask(contract.UpdateProvide))
+					ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 				case device.Error: // the steps found what the instance left
 					ok[contract.Result](w.cleanUp())
 				}
@@ -166,7 +165,6 @@ func TestProviderRecreatedWhileKeptClean(t *testing.T) {
 				w.idle()
 				require.True(t, w.host.clean())
 				require.Zero(t, w.inventory.reserved)
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -180,12 +178,7 @@ func TestUsedBetweenTheReturnAndMaintenance(t *testing.T) {
 	w := newNovaDevice(t)
 	w.makeAvailable()
 	w.allocatedByNova("c1")
-	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityUnreserve {
-			return time.Millisecond, 4 * time.Second
-		}
-		return time.Millisecond, time.Millisecond
-	}
+	w.slow(contract.ActivityUnreserve, time.Millisecond, 4*time.Second)
 	w.inventory.free("c1")
 	w.hintReconcile()
 	w.until("unreserved", func() bool { return w.inventory.reserved == 0 })
@@ -204,7 +197,6 @@ func TestUsedBetweenTheReturnAndMaintenance(t *testing.T) {
 	ok[contract.Result](w.maintain(true))
 	w.reach(device.Available)
 	require.Zero(t, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // An allocated device that is not reserved is reserved at the next check, and stays allocated.
@@ -227,7 +219,6 @@ func TestReservedAtTheNextCheck(t *testing.T) {
 	w.until("burned again", func() bool { return w.inventory.reserved == 1 })
 	require.Equal(t, device.Allocated, w.view().DeviceState)
 	require.Equal(t, "c1", w.host.blocks[0])
-	w.requireNoDefect()
 }
 
 // A migration changes the allocation's consumer, with both for a while, or back. The data belong
@@ -252,14 +243,13 @@ func TestConsumerChangesDuringAMigration(t *testing.T) {
 	w.hintReconcile()
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // importWith imports the device with this state of its provider.
 func (w *deviceEnv) importWith(reserved int, consumers ...string) *call {
 	w.inventory.recreate("nova-1")
 	w.inventory.reserved, w.inventory.consumers, w.inventory.generation = reserved, consumers, 7
-	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrollment(), Import: true})
+	return w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: w.enrollment(), Import: true})
 }
 
 // The import follows Placement's record; after a previous run a free provider does not show that
@@ -313,7 +303,6 @@ func TestImportFollowsTheInventory(t *testing.T) {
 			if c.burned == 1 {
 				require.Equal(t, "past", w.host.blocks[0])
 			}
-			w.requireNoDefect()
 		})
 	}
 }
@@ -345,7 +334,6 @@ func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 		w.idle()
 		require.True(t, w.host.clean(), w.describe())
 		require.Len(t, w.view().Cleans, 1)
-		w.requireNoDefect()
 	}
 }
 
@@ -368,7 +356,6 @@ func TestWithoutAProviderItReadsOncePerHint(t *testing.T) {
 	w.reach(device.Available)
 	w.requireNoWait()
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // Forget does not delete Nova's provider, and leaves it reserved.
@@ -377,11 +364,10 @@ func TestWithoutAProviderItReadsOncePerHint(t *testing.T) {
 func TestForgetKeepsNovasProvider(t *testing.T) {
 	w := newNovaDevice(t)
 	w.makeAvailable()
-	ok[contract.Result](w.ask(contract.UpdateRetire))
-	ok[contract.Result](w.ask(contract.UpdateForget))
+	ok[contract.Result](w.ask(contract.VerbRetire.Update()))
+	ok[contract.Result](w.ask(contract.VerbForget.Update()))
 	require.True(t, w.inventory.exists)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // The provider is re-created, used and freed while Unreserve is on its way.
@@ -392,12 +378,7 @@ func TestProviderRecreatedBeforeUnreserve(t *testing.T) {
 	w.makeAvailable()
 	w.allocatedByNova("c1")
 	releases := count(w.scheduledActivities, contract.ActivityUnreserve)
-	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityUnreserve {
-			return 4 * time.Second, time.Millisecond
-		}
-		return time.Millisecond, time.Millisecond
-	}
+	w.slow(contract.ActivityUnreserve, 4*time.Second, time.Millisecond)
 	w.inventory.free("c1")
 	w.hintReconcile()
 	w.until("Unreserve", func() bool { return count(w.scheduledActivities, contract.ActivityUnreserve) > releases })
@@ -409,7 +390,6 @@ func TestProviderRecreatedBeforeUnreserve(t *testing.T) {
 	}
 	w.until("a clean under the new provider", func() bool { return w.host.clean() })
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // A hint while the import waits for its inventory does not reserve the device: a reservation
@@ -433,7 +413,6 @@ func TestHintDuringAnImport(t *testing.T) {
 	w.pass(time.Hour)
 	require.Empty(t, w.view().Cleans)
 	require.Zero(t, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // An available device's provider is re-created: the new provider does not show earlier uses.
@@ -448,7 +427,6 @@ func TestProviderRecreatedWhileAvailable(t *testing.T) {
 	w.hintReconcile()
 	w.until("a clean", func() bool { return w.host.clean() })
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // A use is found even if it happened among many attempts to reserve the device.
@@ -474,5 +452,4 @@ func TestUseAmongManyAttemptsIsDetected(t *testing.T) {
 	w.until("a clean", func() bool { return len(w.view().Cleans) == 1 })
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }

@@ -31,7 +31,6 @@ func TestUseFoundAtTheStartOfAClean(t *testing.T) {
 			require.True(t, v.Dirty)
 			require.Len(t, w.host.inputs, runs, "nothing destructive")
 			require.Equal(t, 1, w.inventory.reserved)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -40,8 +39,7 @@ func TestUseFoundAtTheStartOfAClean(t *testing.T) {
 //
 // F4
 func TestReservedBeforeAnyStep(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	names, writes := len(w.scheduledActivities), len(w.inventory.writes)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
@@ -51,7 +49,6 @@ func TestReservedBeforeAnyStep(t *testing.T) {
 	require.Len(t, w.inventory.writes[writes:], 2)
 	require.Equal(t, 1, w.inventory.writes[writes].reserved, "burned before the first step")
 	require.Equal(t, 0, w.inventory.writes[writes+1].reserved)
-	w.requireNoDefect()
 }
 
 // A use is found during a clean: the step is canceled and waited for, and only then is the
@@ -83,7 +80,6 @@ func TestUseFoundDuringAClean(t *testing.T) {
 				w.pass(time.Hour)
 				require.Len(t, w.host.inputs, runs)
 				require.Equal(t, 1, w.inventory.reserved)
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -93,8 +89,7 @@ func TestUseFoundDuringAClean(t *testing.T) {
 //
 // F4
 func TestUseFoundWhileReplanning(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.steps["verify"] = 2
 	ok[contract.Result](w.unbind("i1"))
 	discovers := count(w.scheduledActivities, "Discover")
@@ -104,7 +99,6 @@ func TestUseFoundWhileReplanning(t *testing.T) {
 	v := w.settled()
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Equal(t, "c1", *v.InstanceUUID)
-	w.requireNoDefect()
 }
 
 // A binding by Nova ends when its consumer is gone, whichever hint made the device check.
@@ -127,15 +121,13 @@ func TestNovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
 	w.signal(contract.SignalReleased, contract.Hint{Source: "nova"})
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // With owner self, used = 0 does not end a binding.
 //
 // F6
 func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
 		for range 3 {
 			w.signal(name, contract.Hint{Source: "sweep"})
@@ -147,15 +139,13 @@ func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Equal(t, "i1", *v.InstanceUUID)
 	require.Len(t, w.host.inputs, 2, "the first clean's alone")
-	w.requireNoDefect()
 }
 
 // A hint for another binding, or from before this binding began, does not cause a read.
 //
 // F6
 func TestOldHintsAreDropped(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	old := w.clock().UTC().Format(time.RFC3339Nano)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
@@ -175,7 +165,6 @@ func TestOldHintsAreDropped(t *testing.T) {
 	w.pass(time.Minute)
 	require.Len(t, w.scheduledActivities, names+1)
 	require.Equal(t, "i2", *w.view().InstanceUUID)
-	w.requireNoDefect()
 }
 
 // Available, reserved and unused: it was used between two readings.
@@ -198,7 +187,6 @@ func TestReservedAndUnusedIsCleaned(t *testing.T) {
 			require.True(t, w.host.clean())
 			require.Zero(t, w.inventory.reserved)
 			require.Len(t, w.host.inputs, 4, "cleaned once, not twice")
-			w.requireNoDefect()
 		})
 	}
 }
@@ -215,14 +203,12 @@ func TestUnreservedByOthersIsReservedAgain(t *testing.T) {
 		v := w.settled()
 		require.Equal(t, device.Allocated, v.DeviceState)
 		require.Equal(t, "i1", *v.InstanceUUID)
-		w.requireNoDefect()
 	}
 }
 
 // An inventory that fails for hours is read every half minute, and nothing else happens.
 func TestFailingReadsAreSpaced(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.injectFault = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
 	names := len(w.scheduledActivities)
 	w.signal(contract.SignalRefresh, contract.Hint{Source: "operator"})
@@ -235,7 +221,6 @@ func TestFailingReadsAreSpaced(t *testing.T) {
 	names = len(w.scheduledActivities)
 	w.pass(time.Hour)
 	require.Len(t, w.scheduledActivities, names, "it was read, and the device is idle")
-	w.requireNoDefect()
 }
 
 // What a read found while the device was claimed counts at once: the claim ends.
@@ -246,10 +231,9 @@ func TestReservedWhileItWasClaimed(t *testing.T) {
 	w.owner = device.OwnerNova
 	w.makeAvailable()
 	in := contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
-	ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
+	ok[contract.Result](w.send(contract.VerbClaim.Update(), "", in))
 	w.inventory.writeByOther(1)
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.until("another clean", func() bool { v := w.view(); return len(v.Cleans) == 2 && v.DeviceState == device.Available })
 	require.Zero(t, w.inventory.reserved)
-	w.requireNoDefect()
 }

@@ -19,7 +19,7 @@ var binds = map[string]func(*deviceEnv) (get func() *call){
 	"bind":  func(w *deviceEnv) func() *call { return func() *call { return w.bind("i1", "r1") } },
 	"claim": func(w *deviceEnv) func() *call { return func() *call { return w.claim("i1", 2*time.Minute) } },
 	"burn": func(w *deviceEnv) func() *call {
-		ok[contract.BindResult](w.claim("i1", 2*time.Minute))
+		ok[contract.Result](w.claim("i1", 2*time.Minute))
 		w.pass(10 * time.Second)
 		return func() *call { return w.burn("i1") }
 	},
@@ -51,14 +51,12 @@ func TestABindIsAnsweredAfterALook(t *testing.T) {
 		{"in the next run", func(w *deviceEnv) { w.pass(time.Minute); w.nextRun() }, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			w.host.looks = nil
 			c.lead(w)
 			w.host.looks = nil
-			ok[contract.BindResult](w.bind("i1", "r1"))
+			ok[contract.Result](w.bind("i1", "r1"))
 			require.Len(t, w.host.looks, c.looks)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -67,15 +65,13 @@ func TestABindIsAnsweredAfterALook(t *testing.T) {
 //
 // F39
 func TestAClaimIsLookedAtOnce(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.pass(time.Minute)
 	w.host.looks = nil
-	ok[contract.BindResult](w.claim("i1", 2*time.Minute))
+	ok[contract.Result](w.claim("i1", 2*time.Minute))
 	require.Len(t, w.host.looks, 1)
-	ok[contract.BindResult](w.burn("i1"))
+	ok[contract.Result](w.burn("i1"))
 	require.Len(t, w.host.looks, 1)
-	w.requireNoDefect()
 }
 
 // A device that is not what it was when it was offered is not bound: nobody gets it before an
@@ -96,8 +92,7 @@ func TestOtherHardwareIsNotBound(t *testing.T) {
 			},
 		} {
 			t.Run(bind+" "+name, func(t *testing.T) {
-				w := newDeviceEnv(t, standardPolicy())
-				w.makeAvailable()
+				w := newAvailable(t)
 				w.pass(time.Minute)
 				steps := len(w.host.inputs)
 				get := lead(w)
@@ -109,7 +104,6 @@ func TestOtherHardwareIsNotBound(t *testing.T) {
 				require.Nil(t, v.InstanceUUID)
 				require.Len(t, w.host.inputs, steps, "nothing was written")
 				w.bind("i2", "r2").refused(device.CodeRefused)
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -121,8 +115,7 @@ func TestOtherHardwareIsNotBound(t *testing.T) {
 func TestAWrittenDeviceIsCleanedBeforeItIsBound(t *testing.T) {
 	for bind, lead := range binds {
 		t.Run(bind, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			w.pass(time.Minute)
 			get := lead(w)
 			w.writeUnseen()
@@ -132,8 +125,7 @@ func TestAWrittenDeviceIsCleanedBeforeItIsBound(t *testing.T) {
 			w.idle()
 			require.True(t, w.host.clean())
 			require.Zero(t, w.inventory.reserved)
-			ok[contract.BindResult](w.bind("i2", "r2"))
-			w.requireNoDefect()
+			ok[contract.Result](w.bind("i2", "r2"))
 		})
 	}
 }
@@ -152,8 +144,7 @@ func (w *deviceEnv) writeUnseen() {
 func TestASilentHostRefusesABind(t *testing.T) {
 	for bind, lead := range binds {
 		t.Run(bind, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			w.pass(time.Minute)
 			get := lead(w)
 			w.host.up = false
@@ -164,8 +155,7 @@ func TestASilentHostRefusesABind(t *testing.T) {
 			v := w.view()
 			require.Equal(t, []any{device.Available, false, 0, ""}, []any{v.DeviceState, v.Dirty, w.inventory.reserved, v.Fault})
 			w.host.restart()
-			ok[contract.BindResult](w.bind("i2", "r2"))
-			w.requireNoDefect()
+			ok[contract.Result](w.bind("i2", "r2"))
 		})
 	}
 }
@@ -188,16 +178,15 @@ func TestTheHostLooksWhenHardwareChanges(t *testing.T) {
 			w.pass(5 * time.Minute)
 		}, device.Error},
 		{"being returned", func(w *deviceEnv) {
-			ok[contract.BindResult](w.bind("i1", "r1"))
+			ok[contract.Result](w.bind("i1", "r1"))
 			ok[contract.Result](w.unbind("i1"))
 			w.stepRuns("verify")
 		}, device.Error},
-		{"manageable", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) }, device.Manageable},
-		{"bound", func(w *deviceEnv) { ok[contract.BindResult](w.bind("i1", "r1")) }, device.Allocated},
+		{"manageable", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbManage.Update())) }, device.Manageable},
+		{"bound", func(w *deviceEnv) { ok[contract.Result](w.bind("i1", "r1")) }, device.Allocated},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			c.lead(w)
 			w.host.looks = nil
 			w.signal(contract.SignalRefresh, eventOfHardware)
@@ -205,7 +194,6 @@ func TestTheHostLooksWhenHardwareChanges(t *testing.T) {
 				w.pass(time.Hour)
 				require.Empty(t, w.host.looks)
 				require.Equal(t, c.ends, w.view().DeviceState)
-				w.requireNoDefect()
 				return
 			}
 			if w.host.running == "" {
@@ -220,7 +208,6 @@ func TestTheHostLooksWhenHardwareChanges(t *testing.T) {
 			w.inventory.injectFault = nil
 			w.within(5*time.Minute, "its reservation", func() bool { return w.inventory.reserved == 1 })
 			require.Equal(t, string(device.CodeIdentityChanged), w.view().Fault)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -241,7 +228,6 @@ func TestAnEventOfANovaDevice(t *testing.T) {
 		w.pass(time.Hour)
 		require.Empty(t, w.host.looks)
 		require.Empty(t, w.view().LastError)
-		w.requireNoDefect()
 	})
 	t.Run("others write to it", func(t *testing.T) {
 		w := newNovaDevice(t)
@@ -251,7 +237,6 @@ func TestAnEventOfANovaDevice(t *testing.T) {
 		w.until("its clean", func() bool { return len(w.view().Cleans) == 2 && w.view().DeviceState == device.Available })
 		w.idle()
 		require.True(t, w.host.clean())
-		w.requireNoDefect()
 	})
 }
 
@@ -261,19 +246,16 @@ func TestAnEventOfANovaDevice(t *testing.T) {
 // F39
 func TestAWrittenDeviceIsNotOffered(t *testing.T) {
 	t.Run("manageable", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
-		ok[contract.Result](w.ask(contract.UpdateManage))
+		w := newAvailable(t)
+		ok[contract.Result](w.ask(contract.VerbManage.Update()))
 		w.writeUnseen()
 		w.requireNotOffered("unknown data")
-		ok[contract.Result](w.ask(contract.UpdateProvide))
+		ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
-		w.requireNoDefect()
 	})
 	t.Run("in maintenance", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		ok[contract.Result](w.maintain(false))
 		w.writeUnseen()
 		w.requireNotOffered("unknown data")
@@ -288,11 +270,9 @@ func TestAWrittenDeviceIsNotOffered(t *testing.T) {
 		ok[contract.Result](w.maintain(true))
 		ok[contract.Result](w.cleanUp())
 		w.reach(device.Available)
-		w.requireNoDefect()
 	})
 	t.Run("before a late return", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeBound("i1")
+		w := newBound(t)
 		away := false
 		w.inventory.injectFault = func(call string, after bool) error {
 			away = away || call == "PutReserved" && !after && w.host.journal.step == "verify" && w.host.journal.done && len(w.host.inputs) == 4
@@ -310,7 +290,6 @@ func TestAWrittenDeviceIsNotOffered(t *testing.T) {
 		w.until("another clean", func() bool { return len(w.host.inputs) == 6 && w.view().DeviceState == device.Available })
 		w.idle()
 		require.True(t, w.host.clean())
-		w.requireNoDefect()
 	})
 }
 
@@ -322,9 +301,9 @@ func TestANotSanitizedReturnAcceptsWhatIsThere(t *testing.T) {
 	p.Automated = false
 	w := newDeviceEnv(t, p)
 	ok[contract.Result](w.enroll(false))
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	w.reach(device.Available)
-	ok[contract.BindResult](w.bind("i1", "r1"))
+	ok[contract.Result](w.bind("i1", "r1"))
 	w.host.looks = nil
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
@@ -333,9 +312,8 @@ func TestANotSanitizedReturnAcceptsWhatIsThere(t *testing.T) {
 	require.Len(t, w.host.looks, 1)
 	require.True(t, w.host.looks[0].Accept)
 	w.pass(time.Minute)
-	ok[contract.BindResult](w.bind("i2", "r2"))
+	ok[contract.Result](w.bind("i2", "r2"))
 	require.False(t, w.host.looks[len(w.host.looks)-1].Accept)
-	w.requireNoDefect()
 }
 
 // An unbind during the look of its own instance's bind waits for the bind, and ends the binding
@@ -345,8 +323,7 @@ func TestANotSanitizedReturnAcceptsWhatIsThere(t *testing.T) {
 func TestUnbindDuringALook(t *testing.T) {
 	for name, swapped := range map[string]bool{"the enrolled hardware": false, "other hardware": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			w.pass(time.Minute)
 			bind := w.bind("i1", "r1")
 			w.until("its look", func() bool { return w.activitiesInFlight > 0 })
@@ -359,11 +336,10 @@ func TestUnbindDuringALook(t *testing.T) {
 				require.True(t, ok[contract.Result](unbind).Already)
 				require.Equal(t, device.Error, w.reach(device.Error).DeviceState)
 			} else {
-				ok[contract.BindResult](bind)
+				ok[contract.Result](bind)
 				require.False(t, ok[contract.Result](unbind).Already)
 				w.until("its clean", func() bool { v := w.view(); return v.DeviceState == device.Available && len(v.Cleans) == 2 })
 			}
-			w.requireNoDefect()
 		})
 	}
 }
@@ -372,8 +348,7 @@ func TestUnbindDuringALook(t *testing.T) {
 //
 // F39
 func TestAnEventDuringALook(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.pass(time.Minute)
 	w.host.looks = nil
 	bind := w.bind("i1", "r1")
@@ -384,7 +359,6 @@ func TestAnEventDuringALook(t *testing.T) {
 	w.replaceHardware("S2")
 	bind.refused(device.CodeConflict)
 	require.Equal(t, string(device.CodeIdentityChanged), w.reach(device.Error).Fault)
-	w.requireNoDefect()
 }
 
 // A burn after a look is in the history before it writes: the task of its write may be lost, and the
@@ -392,8 +366,7 @@ func TestAnEventDuringALook(t *testing.T) {
 //
 // F24, F39
 func TestABurnIsRecordedBeforeItsWrite(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.pass(time.Minute)
 	var looked, wrote time.Time
 	w.host.injectFault = func(string, int) error { looked = w.clock(); return nil }
@@ -403,8 +376,7 @@ func TestABurnIsRecordedBeforeItsWrite(t *testing.T) {
 		}
 		return false
 	}
-	ok[contract.BindResult](w.bind("i1", "r1"))
+	ok[contract.Result](w.bind("i1", "r1"))
 	require.False(t, looked.IsZero())
 	require.True(t, wrote.After(looked), "in a later task")
-	w.requireNoDefect()
 }

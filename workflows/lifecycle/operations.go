@@ -188,11 +188,11 @@ func (d operations) abort(ctx workflow.Context, in contract.ReasonInput) (contra
 	return contract.Result{Device: d.Status(), Already: already, Note: note}, nil
 }
 
-func (d operations) validateRetire(in contract.ReasonInput) error {
+func (d operations) validateRetire(in contract.RetireInput) error {
 	if d.State.Device.State == device.Retired {
 		return nil
 	}
-	if err := d.checkTenant(contract.UpdateRetire, in); err != nil {
+	if err := d.nameTenant(contract.VerbRetire.Update(), in.Instance); err != nil {
 		return err
 	}
 	if in.Lost {
@@ -204,7 +204,7 @@ func (d operations) validateRetire(in contract.ReasonInput) error {
 // retire reserves the device first, so that no scheduler allocates it meanwhile. --lost
 // waits for neither host nor inventory: the device is reserved as soon as the inventory
 // answers.
-func (d operations) retire(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
+func (d operations) retire(ctx workflow.Context, in contract.RetireInput) (contract.Result, error) {
 	if d.State.Device.State == device.Retired {
 		return d.unchanged()
 	}
@@ -216,7 +216,7 @@ func (d operations) retire(ctx workflow.Context, in contract.ReasonInput) (contr
 		if err := d.Apply(ctx, device.Event{Kind: device.Lost}); err != nil {
 			return contract.Result{}, err
 		}
-	} else if err := d.withdraw(ctx, contract.UpdateRetire, in.Instance, func() error { return d.validateRetire(in) }, device.Retire); err != nil {
+	} else if err := d.withdraw(ctx, contract.VerbRetire.Update(), in.Instance, func() error { return d.validateRetire(in) }, device.Retire); err != nil {
 		return contract.Result{}, err
 	}
 	d.recordEnd(ended, "retired", in.By, in.Reason)
@@ -228,17 +228,17 @@ func (d operations) retire(ctx workflow.Context, in contract.ReasonInput) (contr
 	return contract.Result{Device: d.Status(), Note: note}, nil
 }
 
-func (d operations) validateForget(contract.ReasonInput) error {
+func (d operations) validateForget(contract.TenantInput) error {
 	return d.Legal(device.Event{Kind: device.Forget})
 }
 
 // forget deletes the provider and ends the workflow.
-func (d operations) forget(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
+func (d operations) forget(ctx workflow.Context, in contract.TenantInput) (contract.Result, error) {
 	if err := d.reservation.Lock(ctx); err != nil {
 		return contract.Result{}, err
 	}
 	defer d.reservation.Unlock()
-	if err := d.nameRecorded(ctx, contract.UpdateForget, in.Instance); err != nil {
+	if err := d.nameRecorded(ctx, contract.VerbForget.Update(), in.Instance); err != nil {
 		return contract.Result{}, err
 	}
 	if p := d.State.Pool; p == nil || !p.Abandoned {
@@ -262,20 +262,20 @@ func (d operations) forget(ctx workflow.Context, in contract.ReasonInput) (contr
 	return contract.Result{Device: last, Note: note}, nil
 }
 
-func (d operations) validateManage(in contract.ReasonInput) error {
+func (d operations) validateManage(in contract.TenantInput) error {
 	if d.State.Device.State == device.Manageable {
 		return nil
 	}
 	if d.cleaning.Taking() {
 		return d.Refuse(device.CodeRefused, "the device waits already to be taken out of the pool", "wait, or abort "+d.State.Name)
 	}
-	if err := d.checkTenant(contract.UpdateManage, in); err != nil {
+	if err := d.nameTenant(contract.VerbManage.Update(), in.Instance); err != nil {
 		return err
 	}
 	return d.Legal(device.Event{Kind: device.Manage})
 }
 
-func (d operations) manage(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
+func (d operations) manage(ctx workflow.Context, in contract.TenantInput) (contract.Result, error) {
 	if d.State.Device.State == device.Manageable {
 		return d.unchanged()
 	}
@@ -286,7 +286,7 @@ func (d operations) manage(ctx workflow.Context, in contract.ReasonInput) (contr
 			return contract.Result{}, err
 		}
 	}
-	err := d.withdraw(ctx, contract.UpdateManage, in.Instance, func() error { return d.validateManage(in) }, device.Manage)
+	err := d.withdraw(ctx, contract.VerbManage.Update(), in.Instance, func() error { return d.validateManage(in) }, device.Manage)
 	taken(err == nil)
 	if err != nil {
 		return contract.Result{}, err
@@ -294,7 +294,7 @@ func (d operations) manage(ctx workflow.Context, in contract.ReasonInput) (contr
 	return d.result()
 }
 
-func (d operations) validateMaintain(in contract.MaintainInput) error {
+func (d operations) validateMaintain(in contract.MaintenanceInput) error {
 	if in.Off {
 		if d.State.Device.State == device.Available {
 			return nil // its host looks at it first
@@ -306,7 +306,7 @@ func (d operations) validateMaintain(in contract.MaintainInput) error {
 
 // maintain begins or ends the operator's maintenance. An available device is reserved
 // meanwhile, and becomes free again only if it was not used (S2.51).
-func (d operations) maintain(ctx workflow.Context, in contract.MaintainInput) (contract.Result, error) {
+func (d operations) maintain(ctx workflow.Context, in contract.MaintenanceInput) (contract.Result, error) {
 	if in.Off {
 		return d.endOperatorMaintenance(ctx)
 	}

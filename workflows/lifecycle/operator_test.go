@@ -38,7 +38,6 @@ func TestMaintenanceReservesAndItsEndUnreserves(t *testing.T) {
 		w.requireMatchingGenerations()
 		w.idle()
 		w.makeBound("i2")
-		w.requireNoDefect()
 	}
 }
 
@@ -72,7 +71,6 @@ func TestInUseWhenMaintenanceEnds(t *testing.T) {
 		require.Equal(t, "c1", *v.InstanceUUID)
 		require.Equal(t, 1, w.inventory.reserved)
 		require.Len(t, w.host.inputs, 2)
-		w.requireNoDefect()
 	}
 }
 
@@ -99,12 +97,11 @@ func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
 			v := w.view()
 			require.Equal(t, []any{device.Manageable, true}, []any{v.DeviceState, v.Dirty}, "its operator lets it go, nothing else (F43)")
 			require.Equal(t, 1, w.inventory.reserved)
-			ok[contract.Result](w.ask(contract.UpdateProvide))
+			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			w.reach(device.Available)
 			w.idle()
 			require.True(t, w.host.clean())
 			require.Zero(t, w.inventory.reserved)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -112,8 +109,7 @@ func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
 // Maintenance may begin at any time, and keeps the device out of the pool at the end of its
 // clean.
 func TestMaintenanceDuringAClean(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	ok[contract.Result](w.maintain(false))
@@ -124,7 +120,6 @@ func TestMaintenanceDuringAClean(t *testing.T) {
 	require.True(t, w.host.clean())
 	ok[contract.Result](w.maintain(true))
 	require.Zero(t, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // Of a bind and a request to take the device out of the pool at the same time, exactly one
@@ -132,14 +127,13 @@ func TestMaintenanceDuringAClean(t *testing.T) {
 func TestMaintenanceAndBindAtOnce(t *testing.T) {
 	for name, verb := range map[string]func(*deviceEnv) *call{
 		"maintain": func(w *deviceEnv) *call { return w.maintain(false) },
-		"manage":   func(w *deviceEnv) *call { return w.ask(contract.UpdateManage) },
-		"retire":   func(w *deviceEnv) *call { return w.ask(contract.UpdateRetire) },
+		"manage":   func(w *deviceEnv) *call { return w.ask(contract.VerbManage.Update()) },
+		"retire":   func(w *deviceEnv) *call { return w.ask(contract.VerbRetire.Update()) },
 	} {
 		for _, between := range []time.Duration{1, time.Second, 3 * time.Second} {
 			t.Run(name+" "+between.String(), func(t *testing.T) {
-				w := newDeviceEnv(t, standardPolicy())
-				w.makeAvailable()
-				w.lag = func(string) (time.Duration, time.Duration) { return 2 * time.Second, 2 * time.Second }
+				w := newAvailable(t)
+				w.slow("", 2*time.Second, 2*time.Second)
 				out := verb(w)
 				w.pass(between)
 				bind := w.bind("i1", "r1")
@@ -149,7 +143,6 @@ func TestMaintenanceAndBindAtOnce(t *testing.T) {
 				require.Equal(t, 1, w.inventory.reserved)
 				w.pass(time.Hour)
 				require.Len(t, w.host.inputs, 2, "nothing was used, nothing is cleaned")
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -158,8 +151,7 @@ func TestMaintenanceAndBindAtOnce(t *testing.T) {
 // The inventory does not answer: maintenance is refused, and the device re-checks.
 func TestMaintenanceThatCouldNotReserve(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.inventory.injectFault = times(1, "PutReserved", after, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 		w.maintain(false).refused(device.CodeInventoryInvalid)
 		w.pass(time.Minute)
@@ -172,7 +164,6 @@ func TestMaintenanceThatCouldNotReserve(t *testing.T) {
 		}
 		ok[contract.Result](w.maintain(false))
 		require.Equal(t, 1, w.inventory.reserved)
-		w.requireNoDefect()
 	}
 }
 
@@ -181,24 +172,22 @@ func TestMaintenanceThatCouldNotReserve(t *testing.T) {
 // S2.40
 func TestLeavingThePoolReservesFirst(t *testing.T) {
 	for name, verb := range map[string]func(*deviceEnv) *call{
-		"manage": func(w *deviceEnv) *call { return w.ask(contract.UpdateManage) },
-		"retire": func(w *deviceEnv) *call { return w.ask(contract.UpdateRetire) },
+		"manage": func(w *deviceEnv) *call { return w.ask(contract.VerbManage.Update()) },
+		"retire": func(w *deviceEnv) *call { return w.ask(contract.VerbRetire.Update()) },
 	} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.requireMaintenanceReserved()
-		w.lag = func(string) (time.Duration, time.Duration) { return 3 * time.Second, 3 * time.Second }
+		w.slow("", 3*time.Second, 3*time.Second)
 		ok[contract.Result](verb(w))
 		require.Equal(t, 1, w.inventory.reserved, name)
 		require.True(t, ok[contract.Result](verb(w)).Already)
 		w.idle()
-		w.requireNoDefect()
 	}
 }
 
 // In use when the operator asks: the request is refused, and the consumer keeps the device.
 func TestLeavingThePoolFindsUse(t *testing.T) {
-	for _, verb := range []string{contract.UpdateManage, contract.UpdateRetire} {
+	for _, verb := range []string{contract.VerbManage.Update(), contract.VerbRetire.Update()} {
 		w := newDeviceEnv(t, standardPolicy())
 		w.owner = device.OwnerNova
 		w.makeAvailable()
@@ -207,7 +196,6 @@ func TestLeavingThePoolFindsUse(t *testing.T) {
 		v := w.settled()
 		require.Equal(t, device.Allocated, v.DeviceState)
 		require.Equal(t, "c1", *v.InstanceUUID)
-		w.requireNoDefect()
 	}
 }
 
@@ -236,7 +224,7 @@ func TestRetireLostWithoutHostAndInventory(t *testing.T) {
 			w.host.crash()
 			w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
 			asked := w.clock()
-			r := ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "burnt", Lost: true, Instance: "i1"}))
+			r := ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Reason: "burnt", Lost: true, Instance: "i1"}))
 			require.Equal(t, device.Retired, r.Device.DeviceState)
 			require.Less(t, w.clock().Sub(asked), time.Second)
 			w.pass(time.Hour)
@@ -247,7 +235,6 @@ func TestRetireLostWithoutHostAndInventory(t *testing.T) {
 			require.Empty(t, w.view().Fault)
 			w.idle()
 			w.nextRun()
-			w.requireNoDefect()
 		})
 	}
 }
@@ -267,14 +254,13 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 		"with its host unreachable": func(w *deviceEnv) { w.host.crash() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
-			w.ask(contract.UpdateForget).refused(device.CodeRefused)
-			ok[contract.Result](w.ask(contract.UpdateRetire))
+			w := newAvailable(t)
+			w.ask(contract.VerbForget.Update()).refused(device.CodeRefused)
+			ok[contract.Result](w.ask(contract.VerbRetire.Update()))
 			w.idle()
 			before(w)
 			require.Equal(t, device.Retired, w.view().DeviceState)
-			forget := w.ask(contract.UpdateForget)
+			forget := w.ask(contract.VerbForget.Update())
 			w.within(2*time.Hour, "the end", func() bool { return !w.live })
 			require.NoError(t, forget.err)
 			require.True(t, forget.done)
@@ -283,7 +269,6 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 			if name != "with its host unreachable" {
 				require.False(t, w.host.known)
 			}
-			w.requireNoDefect()
 		})
 	}
 }
@@ -292,15 +277,14 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 //
 // D10
 func TestForgetIsRefusedWhileInUse(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	ok[contract.Result](w.ask(contract.UpdateRetire))
+	w := newAvailable(t)
+	ok[contract.Result](w.ask(contract.VerbRetire.Update()))
 	w.idle()
 	w.inventory.allocateUnchecked("c1")
-	w.ask(contract.UpdateForget).refused(device.CodeInUse)
+	w.ask(contract.VerbForget.Update()).refused(device.CodeInUse)
 	require.Equal(t, device.Retired, w.view().DeviceState)
 	w.inventory.free("c1")
-	w.ask(contract.UpdateForget)
+	w.ask(contract.VerbForget.Update())
 	w.until("the end", func() bool { return !w.live })
 	require.NoError(t, w.finishErr)
 }
@@ -309,15 +293,14 @@ func TestForgetIsRefusedWhileInUse(t *testing.T) {
 //
 // D10
 func TestForgetAfterALoss(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
-	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: true}))
+	ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Lost: true}))
 	w.pass(10 * time.Minute)
-	w.ask(contract.UpdateForget).wait()
+	w.ask(contract.VerbForget.Update()).wait()
 	require.Equal(t, device.Retired, w.view().DeviceState)
 	w.inventory.injectFault = nil
-	w.ask(contract.UpdateForget)
+	w.ask(contract.VerbForget.Update())
 	w.within(2*time.Hour, "the end", func() bool { return !w.live })
 	require.NoError(t, w.finishErr)
 	require.False(t, w.inventory.exists)

@@ -154,9 +154,9 @@ func (o *oracle) answered(c *call) {
 		return
 	}
 	switch c.verb {
-	case contract.UpdateBind, contract.UpdateBurn:
+	case contract.VerbBind.Update(), contract.VerbBurn.Update():
 		instance := c.in.(contract.BindInput).Instance
-		out, _ := c.out.(contract.BindResult)
+		out, _ := c.out.(contract.Result)
 		switch {
 		case o.finished:
 		case c.abandoned: // the instance was unbound before the answer
@@ -175,7 +175,7 @@ func (o *oracle) answered(c *call) {
 			o.writesAll(instance)
 		}
 		o.assertedClean = false
-	case contract.UpdateOverride:
+	case contract.VerbOverride.Update():
 		in, out := c.in.(contract.OverrideInput), c.out.(contract.Result)
 		if in.Approve == "" || out.Already {
 			return
@@ -184,7 +184,7 @@ func (o *oracle) answered(c *call) {
 			o.report("an override was approved, and not by two principals, or it is not marked: %+v", a)
 		}
 		o.overridden = true
-	case contract.UpdateRetire:
+	case contract.VerbRetire.Update():
 		o.retired, o.instance, o.assertedClean = true, "", false
 	}
 }

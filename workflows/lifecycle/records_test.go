@@ -70,7 +70,7 @@ func TestHardwareThatIsRecordedElsewhereIsNotEnrolled(t *testing.T) {
 				e := w.enrollment()
 				e.OperatorAssertsClean = asserted
 				in := contract.EnrollInput{Enrollment: e, Provide: true}
-				r := w.send(contract.UpdateEnroll, "", in).refused(device.CodeDuplicateSerial)
+				r := w.send(contract.VerbEnroll.Update(), "", in).refused(device.CodeDuplicateSerial)
 				require.Contains(t, r.Fault.Message, c.says)
 				require.Contains(t, r.Fault.Remedy, "move d7 d1")
 				require.Contains(t, r.Fault.Remedy, contract.DeviceUUID("d7"))
@@ -97,7 +97,6 @@ func TestRetiredHardwareIsEnrolledAgain(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // Each clean asks before its first step, also one that an operator begins: as long as another
@@ -126,7 +125,7 @@ func TestEachCleanAsksForOtherRecordsOfItsHardware(t *testing.T) {
 				ok[contract.Result](w.enroll(false))
 				c.appears(w)
 				for _, begin := range []func() *call{
-					func() *call { return w.ask(contract.UpdateProvide) }, func() *call { return w.cleanUp() },
+					func() *call { return w.ask(contract.VerbProvide.Update()) }, func() *call { return w.cleanUp() },
 				} {
 					ok[contract.Result](begin())
 					v := w.reach(device.Error)
@@ -138,7 +137,6 @@ func TestEachCleanAsksForOtherRecordsOfItsHardware(t *testing.T) {
 				ok[contract.Result](w.cleanUp())
 				w.reach(device.Available)
 				require.True(t, w.host.clean())
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -152,13 +150,12 @@ func TestACleanOfNovasDeviceAsksTheListing(t *testing.T) {
 	w := newNovaDevice(t)
 	ok[contract.Result](w.enroll(false))
 	w.duplicate = "d7"
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	require.Equal(t, string(device.CodeDuplicateSerial), w.reach(device.Error).Fault)
 	w.requireUntouched("enrolled")
 	w.duplicate = ""
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // An inventory that does not answer is waited for, visibly, before the first step.
@@ -173,7 +170,7 @@ func TestACleanWaitsForTheRecordsOfItsHardware(t *testing.T) {
 		}
 		return nil
 	}
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	w.until("the operator to be called", func() bool {
 		v := w.view()
 		return v.NeedsOperator && v.Fault == string(device.CodeInventoryUnavailable)
@@ -182,7 +179,6 @@ func TestACleanWaitsForTheRecordsOfItsHardware(t *testing.T) {
 	w.inventory.injectFault = nil
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // Hardware that comes into a slot is asked for like that of an enrollment, and the record then
@@ -200,7 +196,6 @@ func TestReplacingHardwareIsAskedForAndRecorded(t *testing.T) {
 	ok[contract.Result](w.replace(contract.ReplaceInput{Provide: true}))
 	require.Equal(t, []string{device.Identity{Serial: "S2"}.Hardware()}, w.inventory.hardware)
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // What a moved device still has under its former name is its own.
@@ -216,9 +211,8 @@ func TestAMovedDeviceIsNotHeldByItsFormerName(t *testing.T) {
 		recordedTenant(r)
 		r.UUID, r.Name = contract.DeviceUUID("d1"), "d1"
 	})
-	ok[contract.Result](moved.ask(contract.UpdateProvide))
+	ok[contract.Result](moved.ask(contract.VerbProvide.Update()))
 	moved.reach(device.Available)
-	moved.requireNoDefect()
 }
 
 // A refused enrollment of a device that its host knew does not have the host forget it: its
@@ -273,5 +267,4 @@ func TestARecoveredDeviceIsRecordedWithItsHardware(t *testing.T) {
 	})
 	w.reach(device.Available)
 	require.Equal(t, []string{device.Identity{Serial: "S1"}.Hardware()}, w.inventory.hardware)
-	w.requireNoDefect()
 }

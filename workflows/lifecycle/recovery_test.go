@@ -51,7 +51,6 @@ func TestRecovery_UnusedIsCleaned(t *testing.T) {
 	require.Len(t, v.Cleans, 1)
 	require.True(t, w.host.clean())
 	require.Zero(t, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // Terminated while bound: the previous run shows the instance, and nothing is erased.
@@ -70,7 +69,6 @@ func TestRecovery_InstanceOfThePreviousRun(t *testing.T) {
 	v = w.reach(device.Available)
 	require.False(t, v.NotSanitized)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // The same while discovery fails: a device whose operation is not known does not count as one
@@ -113,7 +111,6 @@ func TestRecovery_UnknownOperationIsNotUncleanable(t *testing.T) {
 			}
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
-			w.requireNoDefect()
 		})
 	}
 }
@@ -121,8 +118,7 @@ func TestRecovery_UnknownOperationIsNotUncleanable(t *testing.T) {
 // Terminated again before the first recovery was complete: the run before that recovery counts,
 // not the recovery's own run.
 func TestRecovery_TerminatedAgainWhileUnknown(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.idle()
 	w.inventory.injectFault = func(string, bool) error { return lostAnswer() } // the recovery cannot go on
 	for range 3 {
@@ -135,7 +131,6 @@ func TestRecovery_TerminatedAgainWhileUnknown(t *testing.T) {
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Equal(t, "i1", *v.InstanceUUID)
 	require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was erased")
-	w.requireNoDefect()
 }
 
 // Reset to before its enrollment: the workflow knows nothing, and its host has a record.
@@ -152,7 +147,6 @@ func TestRecovery_ResetToBeforeTheEnrollment(t *testing.T) {
 	w.reach(device.Available)
 	require.Greater(t, w.host.inputs[0].Seq, int64(9))
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // Listings are eventually consistent: that there is no previous run counts only after three
@@ -164,7 +158,6 @@ func TestRecovery_ListingLagsBehind(t *testing.T) {
 	v := w.reach(device.Allocated)
 	require.Equal(t, "i1", *v.InstanceUUID)
 	require.Equal(t, "i1", w.host.blocks[0])
-	w.requireNoDefect()
 }
 
 // Terminated during a clean: the step may still run; the next clean starts from its first step.
@@ -178,7 +171,6 @@ func TestRecovery_TerminatedDuringAClean(t *testing.T) {
 	v := w.settled()
 	require.Equal(t, device.Available, v.DeviceState, "%s", w.describe())
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // A host's record that is newer than a running workflow invalidates the device.
@@ -218,7 +210,7 @@ func TestHostIsAhead(t *testing.T) {
 					if at == "held" {
 						ok[contract.Result](w.maintain(true))
 					}
-					ok[contract.Result](w.ask(contract.UpdateProvide))
+					ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 				}
 				w.reach(device.Available)
 				w.idle()
@@ -229,7 +221,6 @@ func TestHostIsAhead(t *testing.T) {
 				w.signal(contract.SignalObserved, w.host.hint(w.clock())) // nothing new any more
 				w.pass(time.Hour)
 				require.Equal(t, "i9", *w.view().InstanceUUID)
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -253,8 +244,7 @@ func TestInvalidatedKeepsTheInstance(t *testing.T) {
 		"an earlier one, unbound, listed late": {contract.PreviousRun{RunID: "r0"}, -time.Hour, "i1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			w.pass(time.Second)
 			c.previous.EndedAt = w.clock().Add(c.ended)
 			w.previousRun = c.previous
@@ -268,7 +258,6 @@ func TestInvalidatedKeepsTheInstance(t *testing.T) {
 			require.Equal(t, device.Allocated, v.DeviceState)
 			require.Equal(t, c.want, *v.InstanceUUID)
 			require.Len(t, w.host.inputs, 2, "nothing was erased")
-			w.requireNoDefect()
 		})
 	}
 }
@@ -296,7 +285,6 @@ func TestRecovery_EnrolledAgainByHand(t *testing.T) {
 		require.Equal(t, "i0", w.host.blocks[0], "a tenant's data was erased")
 		ok[contract.Result](w.unbind("i0"))
 		w.reach(device.Available)
-		w.requireNoDefect()
 	}
 }
 
@@ -320,7 +308,6 @@ func TestRunBeforeTheEnrollmentIsIgnored(t *testing.T) {
 		require.Equal(t, device.Allocated, v.DeviceState, "previous instance %q", instance)
 		require.Equal(t, "i1", *v.InstanceUUID)
 		require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was erased")
-		w.requireNoDefect()
 	}
 }
 
@@ -328,8 +315,7 @@ func TestRunBeforeTheEnrollmentIsIgnored(t *testing.T) {
 //
 // F10
 func TestInventoryGenerationIsAhead(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.allocate("c1")
 	w.host.writeAsTenant("c1")
 	w.inventory.free("c1") // and reserved is 0 as if nothing had been
@@ -338,7 +324,6 @@ func TestInventoryGenerationIsAhead(t *testing.T) {
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
 	require.Len(t, w.host.inputs, 4)
-	w.requireNoDefect()
 }
 
 // The inventory is unavailable while an unknown device is resolved: it needs the operator, and
@@ -346,8 +331,7 @@ func TestInventoryGenerationIsAhead(t *testing.T) {
 //
 // F10
 func TestUnknownWaitsForItsInventory(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.injectFault = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
 	w.signal(contract.SignalObserved, w.hintFromNewerHost(func(r *contract.HostDeviceRecord) { r.Seq += 2 }))
 	w.pass(10 * time.Minute)
@@ -359,15 +343,13 @@ func TestUnknownWaitsForItsInventory(t *testing.T) {
 	w.inventory.injectFault = nil
 	v = w.reach(device.Available)
 	require.False(t, v.NeedsOperator)
-	w.requireNoDefect()
 }
 
 // A repeated hint from a newer host invalidates the device once.
 //
 // F10
 func TestRepeatedHintInvalidatesOnce(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	hint := w.hintFromNewerHost(func(r *contract.HostDeviceRecord) { r.Seq += 2; r.Clean += 2 })
 	w.signal(contract.SignalObserved, hint)
 	w.reach(device.PendingCleaning)
@@ -384,7 +366,6 @@ func TestRepeatedHintInvalidatesOnce(t *testing.T) {
 	require.Equal(t, before, count(w.scheduledActivities, "FindPreviousRun"))
 	require.Equal(t, "i1", *w.view().InstanceUUID)
 	require.Len(t, w.host.inputs, 4)
-	w.requireNoDefect()
 }
 
 // A read that reserves the device while a clean begins: the new generation is the workflow's
@@ -406,5 +387,4 @@ func TestReservingReadDuringAClean(t *testing.T) {
 	cleans := w.view().Cleans
 	require.Len(t, cleans, 1)
 	require.Equal(t, "cleaned", cleans[0].Outcome)
-	w.requireNoDefect()
 }

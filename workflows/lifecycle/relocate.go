@@ -37,7 +37,7 @@ func (d hardware) move(ctx workflow.Context, in contract.MoveInput) (contract.Re
 	if err := d.validateMove(in); err != nil {
 		return contract.Result{}, err
 	}
-	if err := d.nameRecorded(ctx, contract.UpdateMove, in.Instance); err != nil {
+	if err := d.nameRecorded(ctx, contract.VerbMove.Update(), in.Instance); err != nil {
 		return contract.Result{}, err
 	}
 	if err := d.validateMove(in); err != nil {

@@ -23,17 +23,17 @@ var updates = []struct {
 	{"enroll", func(w *deviceEnv) {}, func(w *deviceEnv) *call { return w.enroll(false) }, false},
 	{"enroll and provide", func(w *deviceEnv) {}, func(w *deviceEnv) *call { return w.enroll(true) }, false},
 	{"provide", func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) },
-		func(w *deviceEnv) *call { return w.ask(contract.UpdateProvide) }, false},
+		func(w *deviceEnv) *call { return w.ask(contract.VerbProvide.Update()) }, false},
 	{"claim", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.claim("i1", 1000*time.Hour) }, false},
-	{"burn", func(w *deviceEnv) { w.makeAvailable(); ok[contract.BindResult](w.claim("i1", 1000*time.Hour)) },
+	{"burn", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.claim("i1", 1000*time.Hour)) },
 		func(w *deviceEnv) *call { return w.burn("i1") }, false},
-	{"unclaim", func(w *deviceEnv) { w.makeAvailable(); ok[contract.BindResult](w.claim("i1", 1000*time.Hour)) },
+	{"unclaim", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.claim("i1", 1000*time.Hour)) },
 		func(w *deviceEnv) *call { return w.unclaim("i1") }, false},
 	{"bind", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.bind("i1", "r1") }, false},
 	{"bind without a request", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.bind("i1", "") }, false},
 	{"unbind", func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) *call { return w.unbind("i1") }, false},
 	{"rebuild", func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) *call {
-		return w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"})
+		return w.send(contract.VerbRebuild.Update(), "", contract.UnbindInput{Instance: "i1"})
 	}, false},
 	{"clean", (*deviceEnv).makeFailed, func(w *deviceEnv) *call { return w.cleanUp() }, false},
 	{"clean with steps", func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) },
@@ -42,15 +42,15 @@ var updates = []struct {
 	{"release a hold", func(w *deviceEnv) { w.makeRunbook(); ok[contract.Result](w.runbook("held")); w.onHold() },
 		(*deviceEnv).releaseHold, false},
 	{"abort", func(w *deviceEnv) { w.makeBound("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") },
-		func(w *deviceEnv) *call { return w.ask(contract.UpdateAbort) }, false},
-	{"manage", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.ask(contract.UpdateManage) }, false},
+		func(w *deviceEnv) *call { return w.ask(contract.VerbAbort.Update()) }, false},
+	{"manage", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.ask(contract.VerbManage.Update()) }, false},
 	{"maintain", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.maintain(false) }, false},
 	{"maintain --off", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)) },
 		func(w *deviceEnv) *call { return w.maintain(true) }, false},
 	{"power", func(w *deviceEnv) { w.makePowered(); w.makeAvailable() }, func(w *deviceEnv) *call { return w.setPower("reset", "") }, false},
 	{"override", func(w *deviceEnv) { w.makeUncleanable(); w.requestOverride("x1") },
 		func(w *deviceEnv) *call { return w.override(w.signed("bob", contract.OverrideInput{Approve: "x1"})) }, false},
-	{"retire", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.ask(contract.UpdateRetire) }, true},
+	{"retire", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.ask(contract.VerbRetire.Update()) }, true},
 }
 
 // bindAgain brings a device from any state to a binding of a new instance.
@@ -68,7 +68,7 @@ func (w *deviceEnv) makeAllocatable() {
 		case v.InstanceUUID != nil:
 			ok[contract.Result](w.unbind(*v.InstanceUUID))
 		case v.DeviceState == device.Error && v.Pool != nil && (v.Pool.LostRace || strings.HasPrefix(v.MaintenanceReason, "taken")):
-			ok[contract.Result](w.ask(contract.UpdateManage))
+			ok[contract.Result](w.ask(contract.VerbManage.Update()))
 		case v.Pool != nil && v.Pool.Taken:
 			w.pass(6 * time.Minute) // until a poll finds that the others have left
 		case v.Maintenance && v.DeviceState != device.Error:
@@ -78,11 +78,11 @@ func (w *deviceEnv) makeAllocatable() {
 		case v.DeviceState == device.Error && v.Operation == "" && v.OneTimeUse: // D2
 			w.overrideNow()
 		case v.DeviceState == device.Error && v.Operation == "": // D4
-			ok[contract.Result](w.ask(contract.UpdateManage))
+			ok[contract.Result](w.ask(contract.VerbManage.Update()))
 		case v.DeviceState == device.Error, v.DeviceState == device.PendingCleaning:
 			ok[contract.Result](w.cleanUp())
 		case v.DeviceState == device.Manageable:
-			ok[contract.Result](w.ask(contract.UpdateProvide))
+			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 		case v.DeviceState == device.Available:
 			w.idle()
 			return
@@ -130,7 +130,6 @@ func TestRepeated_UpdateChangesNothing(t *testing.T) {
 				w.repeatInLaterRun(c)
 				require.Equal(t, "i9", *w.view().InstanceUUID)
 			}
-			w.requireNoDefect()
 		})
 	}
 }
@@ -139,33 +138,28 @@ func TestRepeated_UpdateChangesNothing(t *testing.T) {
 // device any more.
 func TestRepeated_BindOfAnEndedBindingIsRefused(t *testing.T) {
 	for _, request := range []string{"r1", ""} {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		c := w.bind("i1", request)
-		require.Equal(t, 1, ok[contract.BindResult](c).Binding)
+		require.Equal(t, 1, ok[contract.Result](c).Binding)
 		w.nextRun()
-		require.Equal(t, 1, ok[contract.BindResult](w.send(c.verb, c.id, c.in)).Binding, "request %q", request)
+		require.Equal(t, 1, ok[contract.Result](w.send(c.verb, c.id, c.in)).Binding, "request %q", request)
 		w.bindAgain("i9")
 		w.repeatInLaterRun(c).refused(device.CodeBindingEnded)
-		w.requireNoDefect()
 	}
 }
 
 func TestRepeated_ClaimIsNotRenewed(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	c := w.claim("i1", 1000*time.Hour)
-	ok[contract.BindResult](c)
+	ok[contract.Result](c)
 	ok[contract.Result](w.unclaim("i1"))
 	w.repeatInLaterRun(c)
 	require.Empty(t, w.view().ClaimedBy)
-	w.requireNoDefect()
 }
 
 // A failed update is recorded with its failure, and is not tried again.
 func TestRepeated_FailedBindFailsAgain(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	w.inventory.injectFault = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 	c := w.bind("i1", "r1")
 	c.refused(device.CodeInventoryInvalid)
@@ -173,17 +167,14 @@ func TestRepeated_FailedBindFailsAgain(t *testing.T) {
 	w.repeatInLaterRun(c).refused(device.CodeInventoryInvalid)
 	w.bindAgain("i9")
 	w.repeatInLaterRun(c).refused(device.CodeInventoryInvalid)
-	w.requireNoDefect()
 }
 
 // 40 updates are remembered, not more.
 func TestRepeated_MemoryIsBounded(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	for range 30 {
 		ok[contract.Result](w.maintain(false))
 		ok[contract.Result](w.maintain(true))
 	}
 	require.Len(t, w.state().Recent, 40)
-	w.requireNoDefect()
 }

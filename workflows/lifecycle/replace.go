@@ -30,7 +30,7 @@ func (d hardware) replace(ctx workflow.Context, in contract.ReplaceInput) (contr
 	if err := d.validateReplace(in); err != nil {
 		return contract.Result{}, err
 	}
-	if err := d.nameRecorded(ctx, contract.UpdateReplace, in.Instance); err != nil {
+	if err := d.nameRecorded(ctx, contract.VerbReplace.Update(), in.Instance); err != nil {
 		return contract.Result{}, err
 	}
 	if err := d.validateReplace(in); err != nil {

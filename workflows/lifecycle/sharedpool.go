@@ -13,20 +13,15 @@ import (
 // This file is what a server of a shared pool does beside all other devices. Polls send only
 // hints: the device asks the appliance itself, and the table decides (F6).
 
-// registerPool registers what only devices of a pool have: on every other idle device it
-// would cost memory.
-func (d *run) registerPool(ctx workflow.Context) {
-	d.poolRegistered = true
+// receivePool has the hints of the polls received.
+func (d *run) receivePool(ctx workflow.Context) {
 	for _, name := range []string{contract.SignalTaken, contract.SignalFreed} {
 		d.signals.AddReceive(workflow.GetSignalChannel(ctx, name), func(c workflow.ReceiveChannel, _ bool) {
 			var hint contract.Hint
-			if c.ReceiveAsync(&hint) {
+			if c.ReceiveAsync(&hint) && d.State.Enrollment.Pool != nil {
 				d.hinted, d.State.Intent.ReadPool = true, true
 			}
 		})
-	}
-	if err := handle(ctx, d.parts, migrateUpdate); err != nil {
-		d.defect = err
 	}
 }
 

@@ -107,7 +107,6 @@ func TestASharedServerHasAProfileOnlyWhileItIsUsed(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	w.requireAvailableWithoutProfile()
 	require.Equal(t, []string{"read", "remove"}, w.pool.calls, "the clean uses the tenant's profile")
-	w.requireNoDefect()
 }
 
 // What others took is not bound, whichever moment they chose, and is not cleaned until they have
@@ -159,7 +158,6 @@ func TestOthersTakeTheServerBetweenAnyTwoCalls(t *testing.T) {
 		w.requireTaken()
 		require.Len(t, w.pool.profiles, 1, "theirs alone")
 		w.leaveAndClean()
-		w.requireNoDefect()
 		return took
 	}
 	for ; ; n++ {
@@ -180,12 +178,7 @@ func TestARepeatedBindOfASharedServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newShared(t)
 			w.makeAvailable()
-			w.lag = func(activity string) (time.Duration, time.Duration) {
-				if activity == contract.ActivityApplyProfile {
-					return time.Hour, time.Second
-				}
-				return time.Millisecond, time.Millisecond
-			}
+			w.slow(contract.ActivityApplyProfile, time.Hour, time.Second)
 			first := w.bind("i1", "r")
 			w.until("the profile is being applied", func() bool { return w.view().Pool.Applying })
 			second := w.bind("i1", "r")
@@ -193,8 +186,8 @@ func TestARepeatedBindOfASharedServer(t *testing.T) {
 			w.pass(time.Minute)
 			require.False(t, first.done || second.done)
 			if !taken {
-				require.Equal(t, 1, ok[contract.BindResult](first).Binding)
-				require.True(t, ok[contract.BindResult](second).Already)
+				require.Equal(t, 1, ok[contract.Result](first).Binding)
+				require.True(t, ok[contract.Result](second).Already)
 				require.Equal(t, 1, w.pool.ours())
 			} else {
 				require.True(t, w.pool.take())
@@ -206,7 +199,6 @@ func TestARepeatedBindOfASharedServer(t *testing.T) {
 				w.poll(contract.SignalTaken)
 				w.requireTaken()
 			}
-			w.requireNoDefect()
 		})
 	}
 }
@@ -227,7 +219,7 @@ func TestABindThatTheApplianceFails(t *testing.T) {
 	require.Len(t, w.inventory.writes, writes)
 
 	lag := w.lag
-	w.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Hour }
+	w.slow("", time.Millisecond, time.Hour)
 	w.pool.injectFault = nil
 	r := w.bind("i1", "hung").refused(device.CodeApplianceUnreachable)
 	require.Contains(t, r.Fault.Message, "the appliance rack1 has not answered in time")
@@ -251,7 +243,6 @@ func TestABindThatTheApplianceFails(t *testing.T) {
 	w.pool.injectFault = nil
 	w.requireAvailableWithoutProfile()
 	require.Equal(t, 0, w.pool.ours())
-	w.requireNoDefect()
 }
 
 // An appliance that is away delays a clean, which shows it, calls the operator, and goes on by
@@ -276,7 +267,6 @@ func TestACleanWaitsForTheAppliance(t *testing.T) {
 	away = false
 	w.requireAvailableWithoutProfile()
 	w.requireNoWait()
-	w.requireNoDefect()
 }
 
 // A recorded profile that is not on the server any more is forgotten, also in error, and the
@@ -297,7 +287,6 @@ func TestARecordedProfileThatIsGone(t *testing.T) {
 	require.Equal(t, w.pool.profile, w.view().Pool.Profile)
 	require.Equal(t, 1, w.pool.ours())
 	w.requireAvailableWithoutProfile()
-	w.requireNoDefect()
 }
 
 // Hints never move the state: the appliance decides, and only what is in maintenance because
@@ -358,7 +347,6 @@ func TestPollsOnlyGiveHints(t *testing.T) {
 	require.True(t, w.pool.take())
 	w.poll(contract.SignalTaken)
 	require.Equal(t, device.Error, w.view().DeviceState)
-	w.requireNoDefect()
 }
 
 // The polls touch no pre-allocated server, and neither does anything else.
@@ -377,7 +365,6 @@ func TestAPreAllocatedServerIsNotAsked(t *testing.T) {
 	require.Equal(t, device.Available, w.view().DeviceState)
 	require.Empty(t, w.pool.calls)
 	require.False(t, w.view().Pool.Dynamic)
-	w.requireNoDefect()
 }
 
 // An enrollment with a pool that cannot be used is refused in one line.
@@ -397,7 +384,7 @@ func TestPoolsThatAreRefused(t *testing.T) {
 			w := newShared(t)
 			e := w.enrollment()
 			tt.change(&e)
-			r := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}).refused(device.CodeInvalid)
+			r := w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e}).refused(device.CodeInvalid)
 			require.Contains(t, r.Fault.Message, tt.want)
 			require.NotContains(t, r.Fault.Error(), "\n")
 			require.False(t, w.inventory.exists)
@@ -408,7 +395,7 @@ func TestPoolsThatAreRefused(t *testing.T) {
 		w.host.discovery.Type = "NVME"
 		e := w.enrollment()
 		e.Type = ""
-		w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}).refused(device.CodeInvalid)
+		w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e}).refused(device.CodeInvalid)
 		require.False(t, w.inventory.exists)
 	})
 	t.Run("another pool than before", func(t *testing.T) {
@@ -417,7 +404,7 @@ func TestPoolsThatAreRefused(t *testing.T) {
 		ok[contract.Result](w.enroll(false))
 		e := w.enrollment()
 		e.Pool.Template += "x"
-		r := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}).refused(device.CodeAlreadyExists)
+		r := w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e}).refused(device.CodeAlreadyExists)
 		require.True(t, strings.Contains(r.Fault.Message, "another pool"), r.Fault.Message)
 	})
 }
@@ -434,9 +421,9 @@ func TestPutBackToBeforeTheProfileWasApplied(t *testing.T) {
 			w.signal(contract.SignalObserved, contract.Hint{Host: &contract.HostDeviceRecord{Seq: 1 << 20, Identity: w.host.discovery.Identity}})
 		},
 		"the tenant": func(w *deviceEnv) {
-			ok[contract.Result](w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}))
+			ok[contract.Result](w.send(contract.VerbRebuild.Update(), "", contract.UnbindInput{Instance: "i1"}))
 		},
-		"an operator": func(w *deviceEnv) { w.ask(contract.UpdateManage).wait() },
+		"an operator": func(w *deviceEnv) { w.ask(contract.VerbManage.Update()).wait() },
 	} {
 		t.Run(by, func(t *testing.T) {
 			var before *fakePool
@@ -455,7 +442,6 @@ func TestPutBackToBeforeTheProfileWasApplied(t *testing.T) {
 			require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was erased")
 			ok[contract.Result](w.unbind("i1"))
 			w.requireAvailableWithoutProfile()
-			w.requireNoDefect()
 		})
 	}
 }
@@ -477,5 +463,4 @@ func TestABindOfATakenServer(t *testing.T) {
 	w.idle()
 	require.Equal(t, 1, w.inventory.reserved)
 	require.NotContains(t, w.scheduledActivities, contract.ActivityReserveForBind)
-	w.requireNoDefect()
 }

@@ -20,17 +20,21 @@ var startStates = []struct {
 }{
 	{"manageable", func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) }, ""},
 	{"available", func(w *deviceEnv) { w.makeAvailable() }, ""},
-	{"claimed", func(w *deviceEnv) { w.makeAvailable(); ok[contract.BindResult](w.claim("i1", 1000*time.Hour)) }, ""},
+	{"claimed", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.claim("i1", 1000*time.Hour)) }, ""},
 	{"held", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)); w.idle() }, ""},
 	{"allocated", func(w *deviceEnv) { w.makeBound("i1") }, ""},
 	{"pending_cleaning", func(w *deviceEnv) {
 		w.makeBound("i1")
-		w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+		w.slow("", 4*time.Second, 4*time.Second)
 		ok[contract.Result](w.unbind("i1"))
 	}, ""},
 	{"cleaning", func(w *deviceEnv) { w.makeBound("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") }, ""},
 	{"error", (*deviceEnv).makeFailed, device.Available},
-	{"retired", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateRetire)); w.idle() }, ""},
+	{"retired", func(w *deviceEnv) {
+		w.makeAvailable()
+		ok[contract.Result](w.ask(contract.VerbRetire.Update()))
+		w.idle()
+	}, ""},
 }
 
 // Any Temporal client may send `clean`; what the state refuses changes nothing and is
@@ -54,7 +58,6 @@ func TestSignalClean_InEveryState(t *testing.T) {
 				if p.ends != "" && !corrupt[name] {
 					w.reach(p.ends)
 					require.True(t, w.host.clean())
-					w.requireNoDefect()
 					return
 				}
 				require.Equal(t, before.DeviceState, v.DeviceState)
@@ -70,7 +73,6 @@ func TestSignalClean_InEveryState(t *testing.T) {
 				w.pass(time.Hour)
 				require.True(t, w.live)
 				w.bindAgainUnlessRetired("i9")
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -98,22 +100,20 @@ func TestSignals_TooLong(t *testing.T) {
 	v.LastRefusal, v.UpdatedAt = before.LastRefusal, before.UpdatedAt
 	require.Equal(t, before, v)
 	for verb, in := range map[string]any{
-		contract.UpdateBind:     contract.BindInput{Instance: "i1", Request: long},
-		contract.UpdateClean:    contract.CleanInput{Reason: long},
-		contract.UpdateMaintain: contract.MaintainInput{Reason: long},
-		contract.UpdateRetire:   contract.ReasonInput{Reason: long},
+		contract.VerbBind.Update():     contract.BindInput{Instance: "i1", Request: long},
+		contract.VerbClean.Update():    contract.CleanInput{Reason: long},
+		contract.VerbMaintain.Update(): contract.MaintenanceInput{Reason: long},
+		contract.VerbRetire.Update():   contract.ReasonInput{Reason: long},
 	} {
 		require.Contains(t, w.send(verb, "", in).refused(device.CodeInvalid).Fault.Message, "longer than 16 KiB", verb)
 	}
 	w.signal(contract.SignalClean, contract.CleanInput{Reason: long[:15<<10]})
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
 // Hints that cannot be read change nothing and stop nothing.
 func TestSignals_CorruptHints(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
 		for _, in := range []any{7, "x", []int{1}, map[string]any{"binding": "one"}, map[string]any{"host": 3}} {
 			w.signal(name, in)
@@ -126,7 +126,6 @@ func TestSignals_CorruptHints(t *testing.T) {
 	w.pass(time.Minute)
 	require.Greater(t, len(w.scheduledActivities), names, "the next valid one is handled")
 	require.Equal(t, "i1", *w.view().InstanceUUID)
-	w.requireNoDefect()
 }
 
 // No hint changes any state by itself, also when it is repeated.
@@ -160,7 +159,6 @@ func TestHintsNeverMoveAState(t *testing.T) {
 				require.Equal(t, before.Dirty, after.Dirty)
 			}
 			w.bindAgainUnlessRetired("i9")
-			w.requireNoDefect()
 		})
 	}
 }

@@ -33,9 +33,7 @@ func (d *run) listen(ctx workflow.Context) {
 			}
 		})
 	}
-	if d.State.Enrollment.Pool != nil {
-		d.registerPool(ctx)
-	}
+	d.receivePool(ctx)
 }
 
 // onClean handles the signal clean, which any Temporal client may send. A refused one is
@@ -47,14 +45,14 @@ func (d *run) onClean(ctx workflow.Context, in contract.CleanInput) {
 		err = d.Refuse(device.CodeInvalid, fmt.Sprintf("the signal is longer than %d KiB", maxInput>>10), "shorten its reason")
 	}
 	act := in.Act()
-	act.Verb, act.From = contract.UpdateClean, cmp.Or(act.From, contract.FromSignal)
+	act.Verb, act.From = contract.VerbClean.Update(), cmp.Or(act.From, contract.FromSignal)
 	if err == nil {
 		_, err = ops.clean(record.WithAct(ctx, act), in)
 	}
 	if err == nil {
 		d.Updates().Accept(ctx, act)
 	} else {
-		err = d.LogRefused(ctx, contract.UpdateClean, in, d.Refusal(contract.UpdateClean, err))
+		err = d.LogRefused(ctx, contract.VerbClean.Update(), in, d.Refusal(contract.VerbClean.Update(), err))
 		d.State.LastRefusal = "the clean signal was refused: " + calls.FaultOf(err).Error()
 	}
 	d.Publish()

@@ -79,13 +79,11 @@ func newQueued(t *testing.T, limits device.Limits) *deviceEnv {
 }
 
 func TestWithoutLimitsNothingIsAsked(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	require.Empty(t, w.limits.requests)
 	require.Empty(t, w.limits.reports)
-	w.requireNoDefect()
 }
 
 // A clean keeps its slot over all its steps: it asks once, before the first, when the device
@@ -120,7 +118,6 @@ func TestACleanKeepsItsSlotOverAllItsSteps(t *testing.T) {
 	require.Equal(t, []string{"zero", "verify"}, in.Steps)
 	require.Equal(t, contract.SlotReport{Device: "d1", Clean: in.Clean, Done: in.Steps, Over: true}, out)
 	w.requireNoWait()
-	w.requireNoDefect()
 }
 
 // A device that waits is burned, says why, and costs nothing: a day without an activity. A tenant
@@ -152,7 +149,6 @@ func TestADeviceThatWaitsForASlotShowsWhy(t *testing.T) {
 	w.answer(contract.SlotAnswer{Granted: true})
 	w.reach(device.Available)
 	w.requireNoWait()
-	w.requireNoDefect()
 }
 
 // Until the first answer a query shows what the device waits for.
@@ -172,8 +168,8 @@ func TestWhateverEndsACleanGivesItsSlotBack(t *testing.T) {
 		ends   device.State
 		failed string
 	}{
-		"an abort in the queue": {func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateAbort)) }, device.Error, ""},
-		"retired in the queue":  {func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateRetire)) }, device.Retired, ""},
+		"an abort in the queue": {func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbAbort.Update())) }, device.Error, ""},
+		"retired in the queue":  {func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbRetire.Update())) }, device.Retired, ""},
 		"a cancel in the queue": {func(w *deviceEnv) { w.cancel() }, device.Error, ""},
 		"its host is ahead": {func(w *deviceEnv) {
 			w.signal(contract.SignalObserved, w.hintFromNewerHost(func(r *contract.HostDeviceRecord) { r.Seq += 9 }))
@@ -184,7 +180,7 @@ func TestWhateverEndsACleanGivesItsSlotBack(t *testing.T) {
 		"an abort in a step": {func(w *deviceEnv) {
 			w.answer(contract.SlotAnswer{Granted: true})
 			w.stepRuns("zero")
-			ok[contract.Result](w.ask(contract.UpdateAbort))
+			ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 		}, device.Error, ""},
 		"a step that fails": {func(w *deviceEnv) {
 			w.failStep("verify", 1, device.CodeVerifyFailed)
@@ -194,7 +190,7 @@ func TestWhateverEndsACleanGivesItsSlotBack(t *testing.T) {
 			w.host.up = false
 			w.answer(contract.SlotAnswer{Granted: true})
 			w.pass(time.Hour)
-			ok[contract.Result](w.ask(contract.UpdateAbort))
+			ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 		}, device.Error, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +209,6 @@ func TestWhateverEndsACleanGivesItsSlotBack(t *testing.T) {
 			require.Equal(t, clean, w.limits.reports[0].Clean)
 			require.True(t, w.limits.reports[0].Over)
 			require.Equal(t, tt.failed, w.limits.reports[0].Failed)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -240,9 +235,8 @@ func TestTheBreakerHolds(t *testing.T) {
 	w.until("a request", func() bool { return len(w.limits.requests) == 2 })
 	w.answer(contract.SlotAnswer{Granted: true, Hold: []string{"zero"}, Why: why})
 	w.pass(time.Minute)
-	ok[contract.Result](w.ask(contract.UpdateAbort))
+	ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 	w.reach(device.Error)
-	w.requireNoDefect()
 }
 
 // The workflow of the limits does not run: a control worker starts it with the request.
@@ -253,7 +247,6 @@ func TestARequestStartsTheLimits(t *testing.T) {
 	w.makeAvailable()
 	require.Contains(t, w.scheduledActivities, contract.ActivityRequestSlot)
 	require.Len(t, w.limits.requests, 1)
-	w.requireNoDefect()
 }
 
 // After a loss of the queue a device asks once more, and says whether it has its slot.
@@ -279,7 +272,6 @@ func TestAfterALossADeviceAsksOnceMore(t *testing.T) {
 	w.answer(contract.SlotAnswer{Clean: "an older one", Granted: true})
 	w.until("a report", func() bool { return len(w.limits.reports) > reports })
 	require.Equal(t, contract.SlotReport{Device: "d1", Clean: "an older one", Over: true}, w.limits.reports[reports])
-	w.requireNoDefect()
 }
 
 // The first device of a model that gets new firmware reports as soon as it is verified.
@@ -308,7 +300,6 @@ func TestTheFirstDeviceReportsItsFirmware(t *testing.T) {
 	require.Equal(t, []string{"verify_firmware"}, w.limits.reports[0].Done)
 	require.Len(t, w.limits.reports, 2)
 	require.NotContains(t, reportsAt, "firmware_reflash")
-	w.requireNoDefect()
 }
 
 // Taking an available device out of the pool waits until enough others are free. It stays
@@ -318,7 +309,7 @@ func TestTakingADeviceOutWaitsForFreeCapacity(t *testing.T) {
 	w.grantAtOnce()
 	w.makeAvailable()
 	w.limits = fakeLimits{}
-	manage := w.ask(contract.UpdateManage)
+	manage := w.ask(contract.VerbManage.Update())
 	w.until("a request", func() bool { return len(w.limits.requests) == 1 })
 	require.True(t, w.limits.requests[0].TakesCapacity)
 	w.answer(contract.SlotAnswer{Why: &device.Fault{Class: device.Transient, Code: device.CodeFreeCapacity, Message: "1 devices are free, and 1 must stay free", Remedy: "wait"}})
@@ -326,7 +317,7 @@ func TestTakingADeviceOutWaitsForFreeCapacity(t *testing.T) {
 	w.requireWait(device.CodeFreeCapacity, false)
 	require.Equal(t, device.Available, w.view().DeviceState)
 	require.Zero(t, w.inventory.reserved)
-	w.ask(contract.UpdateManage).refused(device.CodeRefused)
+	w.ask(contract.VerbManage.Update()).refused(device.CodeRefused)
 	w.answer(contract.SlotAnswer{Granted: true})
 	ok[contract.Result](manage)
 	require.Equal(t, device.Manageable, w.view().DeviceState)
@@ -336,11 +327,11 @@ func TestTakingADeviceOutWaitsForFreeCapacity(t *testing.T) {
 
 	// A tenant may get it meanwhile, or the operator may think again.
 	for _, end := range []func(){
-		func() { ok[contract.BindResult](w.bind("i1", "r1")) },
-		func() { ok[contract.Result](w.ask(contract.UpdateAbort)) },
+		func() { ok[contract.Result](w.bind("i1", "r1")) },
+		func() { ok[contract.Result](w.ask(contract.VerbAbort.Update())) },
 	} {
 		if w.view().DeviceState == device.Manageable {
-			ok[contract.Result](w.ask(contract.UpdateProvide))
+			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 		} else {
 			w.host.writeAsTenant("i1")
 			w.grantAtOnce()
@@ -349,7 +340,7 @@ func TestTakingADeviceOutWaitsForFreeCapacity(t *testing.T) {
 		w.reach(device.Available)
 		w.idle()
 		w.limits = fakeLimits{}
-		manage := w.ask(contract.UpdateManage)
+		manage := w.ask(contract.VerbManage.Update())
 		w.until("a request", func() bool { return len(w.limits.requests) == 1 })
 		end()
 		manage.wait()
@@ -359,5 +350,4 @@ func TestTakingADeviceOutWaitsForFreeCapacity(t *testing.T) {
 		require.False(t, w.limits.reports[0].Withdrawn)
 	}
 	require.NotContains(t, w.view().LastRefusal, "defect")
-	w.requireNoDefect()
 }

@@ -24,7 +24,6 @@ func TestOneTimeUseIsOptIn(t *testing.T) {
 		require.Equal(t, oneTime, r.Device.OneTimeUse)
 		w.reach(device.Available) // the trait does not mean dirty
 		require.Equal(t, oneTime, slices.Contains(w.inventory.created.Traits, "HW_PCI_ONE_TIME_USE"))
-		w.requireNoDefect()
 	}
 }
 
@@ -32,8 +31,7 @@ func TestOneTimeUseIsOptIn(t *testing.T) {
 //
 // S0.7, S3.18
 func TestUnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.cancelDelay = time.Hour
 	writes, at := len(w.inventory.writes), w.clock()
 	r := ok[contract.Result](w.unbind("i1"))
@@ -44,51 +42,15 @@ func TestUnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
 	}
 	require.Equal(t, 1, w.inventory.reserved)
 	w.reach(device.Available)
-	w.requireNoDefect()
 }
 
-// One device has one provider with total 1, and reserved is 0 or that total: the total while the
-// device is allocated, waits for cleaning or is in maintenance.
+// A turnover has the documented states in the documented order, and only its end lowers the
+// reservation. The device has one provider with total 1, no other one is called, and reserved is 0
+// or that total: the total while the device is allocated, waits for cleaning or is in maintenance.
 //
-// S0.16
-func TestReservedIsZeroOrTheTotal(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
-	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
-	ok[contract.Result](w.maintain(false))
-	ok[contract.Result](w.maintain(true))
-	w.idle()
-	require.Equal(t, 1, w.inventory.snapshot().Total)
-	require.NotEmpty(t, w.inventory.writes)
-	for _, write := range w.inventory.writes {
-		require.Contains(t, []int{0, 1}, write.reserved)
-	}
-	w.requireNoDefect()
-}
-
-// Burnish does not change the reservations of other providers: every call names the device's own
-// provider.
-//
-// S0.17
-func TestOnlyItsOwnProviderIsCalled(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
-	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Available)
-	require.NotEmpty(t, w.inventory.uuids)
-	for _, uuid := range w.inventory.uuids {
-		require.Equal(t, contract.DeviceUUID("d1"), uuid)
-	}
-	w.requireNoDefect()
-}
-
-// A turnover has the documented states in the documented order, and only its end lowers the reservation.
-//
-// S0.8, S0.28, S2.39, S3.1, S3.17
+// S0.8, S0.16, S0.17, S0.28, S2.39, S2.43, S3.1, S3.17
 func TestStatesOfATurnover(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	var states []string
 	w.onChange = func() {
 		s := fmt.Sprintf("%s %d", w.view().DeviceState, w.inventory.reserved)
@@ -101,7 +63,20 @@ func TestStatesOfATurnover(t *testing.T) {
 	want := "pending_cleaning 1 cleaning 1 cleaning 0 available 0"
 	require.Equal(t, want, strings.TrimPrefix(strings.Join(states, " "), "allocated 1 "))
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
+	w.idle()
+	v := w.view()
+	require.False(t, v.Dirty)
+	w.onChange = nil
+	ok[contract.Result](w.maintain(false))
+	ok[contract.Result](w.maintain(true))
+	require.Equal(t, 2, w.makeBound("i2"), "the next tenant's")
+	require.Equal(t, 1, w.inventory.snapshot().Total)
+	for _, write := range w.inventory.writes {
+		require.Contains(t, []int{0, 1}, write.reserved)
+	}
+	for _, uuid := range w.inventory.uuids {
+		require.Equal(t, contract.DeviceUUID("d1"), uuid)
+	}
 }
 
 // A step succeeds only when it reports its completion: without a result, by an error, a device
@@ -115,8 +90,7 @@ func TestAStepWithoutAResultIsNoSuccess(t *testing.T) {
 		device.CodeTargetMissing:   func(w *deviceEnv) { w.failStep("zero", blocks-1, device.CodeTargetMissing) }, // it was detached
 	} {
 		t.Run(string(want), func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			prevent(w)
 			ok[contract.Result](w.unbind("i1"))
 			w.pass(24 * time.Hour)
@@ -125,32 +99,36 @@ func TestAStepWithoutAResultIsNoSuccess(t *testing.T) {
 			require.True(t, v.Dirty)
 			require.Equal(t, string(want), v.Fault)
 			require.Equal(t, 1, w.inventory.reserved)
-			w.requireNoDefect()
 		})
 	}
 }
 
-// From error an operator may clean again; nothing makes the device available without a clean.
+// pending_cleaning → cleaning → error when a step fails; there the device stays reserved, and nothing
+// makes it available without a clean. The operator's clean leads to pending_cleaning again, with the
+// recorded operation, and then to available.
 //
-// S3.21, S3.24
+// S2.45, S2.46, S2.47, S2.48, S3.21, S3.24
 func TestErrorAllowsOnlyARetry(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.failStep("zero", 0, device.CodeIO)
 	ok[contract.Result](w.unbind("i1"))
-	w.reach(device.Error)
+	failed := w.reach(device.Error)
+	require.True(t, failed.Dirty)
+	require.Equal(t, 1, w.inventory.reserved)
 	w.idle()
 	last := w.scheduledActivities[len(w.scheduledActivities)-2:]
 	require.Equal(t, []string{"zero", contract.ActivityEnsureReserved}, last, "after the step that failed, the inventory records the operator's hold")
 	ended := len(w.scheduledActivities)
 	w.bind("i2", "r-i2").refused(device.CodeRefused)
-	w.ask(contract.UpdateProvide).refused(device.CodeRefused)
+	w.ask(contract.VerbProvide.Update()).refused(device.CodeRefused)
 	w.pass(48 * time.Hour)
 	require.Empty(t, w.scheduledActivities[ended:], "it is left as it is: neither powered off, nor reset, nor written to")
 	w.host.injectFault = nil
-	ok[contract.Result](w.cleanUp())
+	r := ok[contract.Result](w.cleanUp())
+	require.Equal(t, device.PendingCleaning, r.Device.DeviceState)
+	require.Equal(t, failed.Operation, r.Device.Operation)
 	w.reach(device.Available)
-	w.requireNoDefect()
+	require.Zero(t, w.inventory.reserved)
 }
 
 // An allocated device without a recorded binding, because the inventory names no consumer, is
@@ -179,31 +157,8 @@ func TestAllocatedWithoutABindingAtHostStart(t *testing.T) {
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
 			require.Zero(t, w.inventory.reserved)
-			w.requireNoDefect()
 		})
 	}
-}
-
-// pending_cleaning → cleaning → error when a step fails; the operator's clean leads to
-// pending_cleaning again, with the recorded operation, and then to available. In error the device
-// stays reserved.
-//
-// S2.45, S2.46, S2.47, S2.48
-func TestErrorThenCleanLeadsToAvailable(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
-	w.failStep("zero", 0, device.CodeIO)
-	ok[contract.Result](w.unbind("i1"))
-	failed := w.reach(device.Error)
-	require.True(t, failed.Dirty)
-	require.Equal(t, 1, w.inventory.reserved)
-	w.host.injectFault = nil
-	r := ok[contract.Result](w.cleanUp())
-	require.Equal(t, device.PendingCleaning, r.Device.DeviceState)
-	require.Equal(t, failed.Operation, r.Device.Operation)
-	w.reach(device.Available)
-	require.Zero(t, w.inventory.reserved)
-	w.requireNoDefect()
 }
 
 // Maintenance changes the status and not the device state; a clean changes the state and not the
@@ -211,8 +166,7 @@ func TestErrorThenCleanLeadsToAvailable(t *testing.T) {
 //
 // S2.50
 func TestStatusAndStateAreIndependent(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.maintain(false))
 	v := w.view()
 	require.Equal(t, device.Maintaining, v.Status)
@@ -227,24 +181,4 @@ func TestStatusAndStateAreIndependent(t *testing.T) {
 	require.Equal(t, device.Enabled, v.Status)
 	require.Equal(t, device.Available, v.DeviceState)
 	require.Zero(t, w.inventory.reserved)
-	w.requireNoDefect()
-}
-
-// S2.43
-func TestWholeCycle(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	binding := w.makeBound("i1")
-	require.Equal(t, 1, binding)
-	ok[contract.Result](w.unbind("i1"))
-	require.Equal(t, 1, w.inventory.reserved, "S0.7")
-	w.stepRuns("zero")
-	require.Equal(t, 1, w.inventory.reserved, "S0.8")
-	v := w.reach(device.Available)
-	w.idle()
-	require.False(t, v.Dirty)
-	require.True(t, w.host.clean())
-	require.Zero(t, w.inventory.reserved)
-	require.Equal(t, 2, w.makeBound("i2"))
-	w.requireNoDefect()
 }

@@ -47,7 +47,6 @@ func TestReturningIsRecordedBeforeTheWrite(t *testing.T) {
 		require.Equal(t, []any{device.Cleaning, false, "cleaned"}, []any{v.DeviceState, v.Dirty, v.Cleans[len(v.Cleans)-1].Outcome})
 		require.Len(t, v.Cleans, 2)
 		require.Len(t, w.inventory.unreserves(), 1)
-		w.requireNoDefect()
 	}
 }
 
@@ -60,7 +59,6 @@ func TestLostAnswerOfUnreserveIsReadBack(t *testing.T) {
 		require.Len(t, w.inventory.unreserves(), 1, "the write had effect: it is not repeated")
 		require.Zero(t, w.inventory.reserved)
 		require.Len(t, w.host.inputs, 4)
-		w.requireNoDefect()
 	}
 }
 
@@ -74,7 +72,6 @@ func TestLostUnreserveIsRepeatedWithTheSameGeneration(t *testing.T) {
 		require.Len(t, w.host.inputs, 4)
 		require.Len(t, w.inventory.unreserves(), 1) // the first never reached the store
 		require.Equal(t, 2, count(w.scheduledActivities, "Unreserve")-1)
-		w.requireNoDefect()
 	}
 }
 
@@ -83,8 +80,7 @@ func TestLostUnreserveIsRepeatedWithTheSameGeneration(t *testing.T) {
 //
 // F5
 func TestLateUnreserveHasNoEffect(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.noLocalCalls = true // one in the task calls no more after its second
 	slow := true
 	w.lag = func(activity string) (time.Duration, time.Duration) {
@@ -103,7 +99,6 @@ func TestLateUnreserveHasNoEffect(t *testing.T) {
 	last := w.inventory.writes[len(w.inventory.writes)-1]
 	require.Zero(t, last.reserved)
 	require.False(t, last.done)
-	w.requireNoDefect()
 }
 
 // Another client wrote the provider meanwhile: a generation that was only read is never used to
@@ -145,7 +140,6 @@ func TestReservationChangedIsCleanedAgain(t *testing.T) {
 				require.Equal(t, write{generation: spent, done: false}, lowerings[0])
 				require.True(t, lowerings[1].done)
 				w.requireMatchingGenerations()
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -183,7 +177,6 @@ func TestUsedDuringTheReturn(t *testing.T) {
 		require.Equal(t, "c1", *v.InstanceUUID)
 		w.pass(time.Hour)
 		require.Equal(t, "c1", w.host.blocks[0])
-		w.requireNoDefect()
 	}
 }
 
@@ -204,7 +197,6 @@ func TestRefusedUnreserveNeedsTheOperator(t *testing.T) {
 		ok[contract.Result](w.cleanUp())
 		w.reach(device.Available)
 		w.requireMatchingGenerations()
-		w.requireNoDefect()
 	}
 }
 
@@ -213,14 +205,8 @@ func TestRefusedUnreserveNeedsTheOperator(t *testing.T) {
 //
 // F5
 func TestLateUnreserveDoesNotFreeADeviceInError(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
-	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityUnreserve {
-			return 5 * time.Minute, time.Millisecond
-		}
-		return time.Millisecond, time.Millisecond
-	}
+	w := newBound(t)
+	w.slow(contract.ActivityUnreserve, 5*time.Minute, time.Millisecond)
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("verify")
 	w.until("Unreserve", func() bool { return count(w.scheduledActivities, "Unreserve") == 2 })
@@ -229,31 +215,23 @@ func TestLateUnreserveDoesNotFreeADeviceInError(t *testing.T) {
 	w.pass(time.Hour)
 	require.Equal(t, device.Error, w.view().DeviceState)
 	require.Equal(t, 1, w.inventory.reserved, "in error, and free in the inventory")
-	w.requireNoDefect()
 }
 
 // The device is clean and being returned: abort is refused, maintenance is accepted.
 func TestMaintenanceDuringTheReturn(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
-	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityUnreserve {
-			return 4 * time.Second, 4 * time.Second
-		}
-		return time.Millisecond, time.Millisecond
-	}
+	w := newBound(t)
+	w.slow(contract.ActivityUnreserve, 4*time.Second, 4*time.Second)
 	ok[contract.Result](w.unbind("i1"))
 	w.until("Unreserve", func() bool { return count(w.scheduledActivities, "Unreserve") == 2 })
-	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
+	w.ask(contract.VerbAbort.Update()).refused(device.CodeRefused)
 	ok[contract.Result](w.maintain(false))
 	v := w.reach(device.Available)
 	require.True(t, v.Maintenance)
 	w.until("reserved for maintenance", func() bool { return w.inventory.reserved == 1 && w.activitiesInFlight == 0 })
 	w.pass(time.Minute)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
+	w.slow("", time.Millisecond, time.Millisecond)
 	ok[contract.Result](w.maintain(true))
 	require.Zero(t, w.inventory.reserved)
 	w.requireMatchingGenerations()
-	w.requireNoDefect()
 }

@@ -58,12 +58,11 @@ func TestSwappedHardwareIsNotOffered(t *testing.T) {
 				if v.DeviceState == device.Error {
 					ok[contract.Result](w.cleanUp())
 				} else {
-					ok[contract.Result](w.ask(contract.UpdateProvide))
+					ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 				}
 				w.reach(device.Available)
 				w.idle()
 				require.True(t, w.host.clean())
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -73,8 +72,7 @@ func TestSwappedHardwareIsNotOffered(t *testing.T) {
 //
 // F27
 func TestMaintenanceGoesOnWhereTheLookFails(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
+	w := newAvailable(t)
 	ok[contract.Result](w.maintain(false))
 	w.host.injectFault = func(string, int) error { return refuse(device.Permanent, device.CodeTargetBusy) }
 	w.maintain(true).refused(device.CodeTargetBusy)
@@ -85,7 +83,6 @@ func TestMaintenanceGoesOnWhereTheLookFails(t *testing.T) {
 	w.idle()
 	require.Zero(t, w.inventory.reserved)
 	require.Len(t, w.host.inputs, 2, "it was not cleaned again")
-	w.requireNoDefect()
 }
 
 // A device that is returned without a clean is looked at first, because its tenant had it.
@@ -100,15 +97,14 @@ func TestReturnedWithoutACleanOnlyIfSeen(t *testing.T) {
 			w := newDeviceEnv(t, standardPolicy())
 			set(w)
 			ok[contract.Result](w.enroll(false))
-			ok[contract.Result](w.ask(contract.UpdateProvide))
+			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			w.reach(device.Available)
-			ok[contract.BindResult](w.bind("i1", "r1"))
+			ok[contract.Result](w.bind("i1", "r1"))
 			w.replaceHardware("S2")
 			w.requireNotOffered("unknown data")
 			ok[contract.Result](w.unbind("i1"))
 			v := w.reach(device.Error)
 			require.Equal(t, []any{true, string(device.CodeIdentityChanged), 1}, []any{v.Dirty, v.Fault, w.inventory.reserved})
-			w.requireNoDefect()
 		})
 	}
 }
@@ -120,8 +116,7 @@ func TestReturnedWithoutACleanOnlyIfSeen(t *testing.T) {
 func TestALateReturnLooksAgain(t *testing.T) {
 	for name, swapped := range map[string]bool{"the same hardware": false, "swapped meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			away := false
 			w.inventory.injectFault = func(call string, after bool) error {
 				away = away || call == "PutReserved" && !after && w.host.journal.step == "verify" && w.host.journal.done && len(w.host.inputs) == 4
@@ -149,7 +144,6 @@ func TestALateReturnLooksAgain(t *testing.T) {
 				require.Len(t, w.host.inputs, 4, "it is not cleaned again")
 			}
 			require.Equal(t, looks+1, count(w.scheduledActivities, contract.ActivityDiscover))
-			w.requireNoDefect()
 		})
 	}
 }
@@ -158,9 +152,8 @@ func TestALateReturnLooksAgain(t *testing.T) {
 //
 // F27, D10
 func TestAMovedDeviceIsDirty(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeAvailable()
-	ok[contract.Result](w.ask(contract.UpdateManage))
+	w := newAvailable(t)
+	ok[contract.Result](w.ask(contract.VerbManage.Update()))
 	require.False(t, w.view().Dirty)
 	ok[contract.Result](w.move("d2"))
 	w.until("the old name's end", func() bool { return !w.live })
@@ -174,10 +167,9 @@ func TestAMovedDeviceIsDirty(t *testing.T) {
 	moved.host.writeAsTenant("unknown data")
 	moved.requireNotOffered("unknown data")
 	moved.until("its provider", func() bool { return moved.inventory.exists && moved.inventory.reserved == 1 })
-	ok[contract.Result](moved.ask(contract.UpdateProvide))
+	ok[contract.Result](moved.ask(contract.VerbProvide.Update()))
 	moved.reach(device.Available)
 	require.True(t, moved.host.clean())
-	moved.requireNoDefect()
 }
 
 // An available device of which its host cannot say that it is the enrolled one leaves the
@@ -191,8 +183,7 @@ func TestAFailedLookTakesTheDeviceOutOfThePool(t *testing.T) {
 		device.CodeUnknownDriver, device.CodeInternal, device.CodeIdentityChanged, device.CodeTargetMissing,
 	} {
 		t.Run(string(code), func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
+			w := newAvailable(t)
 			w.host.injectFault = func(string, int) error { return refuse(device.Permanent, code) }
 			w.host.writeAsTenant("unknown data")
 			w.signal(contract.SignalObserved, w.host.hint(w.clock()))
@@ -206,19 +197,16 @@ func TestAFailedLookTakesTheDeviceOutOfThePool(t *testing.T) {
 			ok[contract.Result](w.cleanUp())
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
-			w.requireNoDefect()
 		})
 	}
 	t.Run("a host that does not answer", func(t *testing.T) {
-		w := newDeviceEnv(t, standardPolicy())
-		w.makeAvailable()
+		w := newAvailable(t)
 		w.host.up = false
 		w.signal(contract.SignalRefresh, contract.Hint{})
 		w.pass(time.Hour)
 		v := w.view()
 		require.Equal(t, device.Available, v.DeviceState)
 		require.Contains(t, v.LastError, "no worker of this host took its task")
-		w.requireNoDefect()
 	})
 }
 
@@ -262,7 +250,6 @@ func TestUsedAndFreedBetweenTwoReads(t *testing.T) {
 			}
 			require.Len(t, w.view().Cleans, cleans+1)
 			require.Len(t, w.inventory.writes, writes)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -297,7 +284,6 @@ func TestListedGenerationAfterAFailedRead(t *testing.T) {
 	w.until("another clean", func() bool { v := w.view(); return len(v.Cleans) == 2 && v.DeviceState == device.Available })
 	w.idle()
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // The answer of the lowering write is lost, and an instance used the device before the result
@@ -326,7 +312,6 @@ func TestUsedAfterALostAnswer(t *testing.T) {
 	w.until("a third clean", func() bool { v := w.view(); return len(v.Cleans) == 3 && v.DeviceState == device.Available })
 	w.idle()
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }
 
 // requireNotOfferedAfterUse checks that Burnish does not unreserve the device with this data.
@@ -373,14 +358,13 @@ func TestRetiredDuringTheReturnIsReserved(t *testing.T) {
 					w.until("the return is being written", func() bool {
 						return count(w.scheduledActivities, contract.ActivityUnreserve) > unreserves
 					})
-					ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "gone", Lost: true}))
+					ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Reason: "gone", Lost: true}))
 					w.until("the write arrives", func() bool { return w.inventory.reserved == 0 })
 					w.pass(time.Minute)
 					w.nextRun()
 					require.Equal(t, 1, w.inventory.reserved)
 					v := w.view()
 					require.Equal(t, []any{device.Retired, true}, []any{v.DeviceState, v.Dirty})
-					w.requireNoDefect()
 				})
 			}
 		}
@@ -411,10 +395,9 @@ func TestProviderRecreatedDuringACleanInMaintenance(t *testing.T) {
 	}
 	w.pass(24 * time.Hour)
 	require.Equal(t, device.Manageable, w.view().DeviceState, "its operator lets it go, nothing else (F43)")
-	ok[contract.Result](w.ask(contract.UpdateProvide))
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 	w.reach(device.Available)
 	w.idle()
 	require.Equal(t, 1, count(w.scheduledActivities, "zero")-before, "cleaned again")
 	require.True(t, w.host.clean())
-	w.requireNoDefect()
 }

@@ -18,95 +18,77 @@ import (
 // operations, hardware.
 type family interface{ ~struct{ *parts } }
 
-// update is one update of a family F.
-type update[F family, In contract.Input, Out any] struct {
-	name, about string
+// update is what a family F does when a verb is asked of the device.
+type update[F family, In contract.Input] struct {
+	asked contract.Verb
 	// validate refuses without leaving history. It is called again when the handler runs.
 	validate func(F, In) error
-	do       func(F, workflow.Context, In) (Out, error)
-	// replayed answers an update that was carried out before, under its ID.
-	replayed func(d F, ctx workflow.Context, in In) (Out, error)
-	// validateOnArrival refuses only when the update arrives, after validate. It is never
-	// replayed, so that it may depend on this worker's settings.
-	validateOnArrival func(F, workflow.Context, In) error
+	do       func(F, workflow.Context, In) (contract.Result, error)
+	// replayed answers an update that was carried out before, under its ID; nil says that nothing had to
+	// change.
+	replayed func(d F, ctx workflow.Context, in In) (contract.Result, error)
+	// arriving refuses only when the update arrives, after validate. It is never replayed, so that it
+	// may depend on this worker's settings.
+	arriving func(F, workflow.Context, In) error
+	// ahead is the dry run of what validate does not refuse; nil: there is none.
+	ahead func(F, In) (contract.DryRun, error)
 }
 
-func (u *update[F, In, Out]) named() string { return u.name }
-
-// updatesByName are all updates.
-var updatesByName = byName(
-	enrollUpdate, claimUpdate, burnUpdate, unclaimUpdate, bindUpdate, unbindUpdate, rebuildUpdate,
-	cleanUpdate, abortUpdate, releaseHoldUpdate, provideUpdate, manageUpdate, maintainUpdate, retireUpdate, forgetUpdate,
-	replaceUpdate, moveUpdate, labelUpdate, powerUpdate, overrideUpdate, migrateUpdate,
-)
-
-func byName(all ...interface{ named() string }) map[string]any {
-	named := map[string]any{}
-	for _, u := range all {
-		named[u.named()] = u
-	}
-	return named
+// act is an update, whatever its family and its input.
+type act interface {
+	verb() contract.Verb
+	register(ctx workflow.Context, d *parts) error
+	dryRun(d *parts, input json.RawMessage) contract.DryRun
 }
 
-// The updates, which all devices of a worker share.
-var (
-	enrollUpdate = &update[enrollment, contract.EnrollInput, contract.Result]{contract.UpdateEnroll, "Enroll this device",
-		enrollment.validate, enrollment.enroll, already[enrollment, contract.EnrollInput], nil}
+// acts are what a device does on each verb, in the order in which the SDK runs updates that came before
+// they were registered.
+var acts = []act{
+	&update[enrollment, contract.EnrollInput]{asked: contract.VerbEnroll, validate: enrollment.validate, do: enrollment.enroll},
 
-	claimUpdate = &update[binding, contract.BindInput, contract.BindResult]{contract.UpdateClaim, "Hold the device for an instance until a deadline",
-		binding.validateClaim, binding.claim, binding.claimReplayed, nil}
-	burnUpdate = &update[binding, contract.BindInput, contract.BindResult]{contract.UpdateBurn, "Burn a claimed device and bind it to its instance",
-		binding.validateBurn, binding.burn, binding.burnReplayed, nil}
-	unclaimUpdate = &update[binding, contract.BindInput, contract.Result]{contract.UpdateUnclaim, "Cancel a claim before its burn",
-		binding.validateUnclaim, binding.unclaim, already[binding, contract.BindInput], nil}
-	bindUpdate = &update[binding, contract.BindInput, contract.BindResult]{contract.UpdateBind, "Claim and burn in one",
-		binding.validateClaim, binding.bind, binding.bindReplayed, nil}
-	unbindUpdate = &update[binding, contract.UnbindInput, contract.Result]{contract.UpdateUnbind, "End an instance's binding; cleaning begins automatically",
-		binding.validateUnbind, binding.unbind, already[binding, contract.UnbindInput], nil}
-	rebuildUpdate = &update[binding, contract.UnbindInput, contract.Result]{contract.UpdateRebuild, "The instance is rebuilt in place; nothing is cleaned",
-		binding.validateRebuild, binding.rebuild, already[binding, contract.UnbindInput], nil}
+	&update[binding, contract.BindInput]{asked: contract.VerbClaim, validate: binding.validateClaim, do: binding.claim, replayed: binding.claimReplayed},
+	&update[binding, contract.BindInput]{asked: contract.VerbBurn, validate: binding.validateBurn, do: binding.burn, replayed: binding.burnReplayed},
+	&update[binding, contract.BindInput]{asked: contract.VerbUnclaim, validate: binding.validateUnclaim, do: binding.unclaim},
+	&update[binding, contract.BindInput]{asked: contract.VerbBind, validate: binding.validateClaim, do: binding.bind, replayed: binding.bindReplayed},
+	&update[binding, contract.UnbindInput]{asked: contract.VerbUnbind, validate: binding.validateUnbind, do: binding.unbind},
+	&update[binding, contract.UnbindInput]{asked: contract.VerbRebuild, validate: binding.validateRebuild, do: binding.rebuild},
 
-	cleanUpdate = &update[operations, contract.CleanInput, contract.Result]{contract.UpdateClean, "Clean a device in state error, or run named steps on a manageable one",
-		operations.validateClean, operations.clean, already[operations, contract.CleanInput], operations.validatePlan}
-	abortUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateAbort, "End the running clean; the device goes to state error",
-		operations.validateAbort, operations.abort, already[operations, contract.ReasonInput], nil}
-	releaseHoldUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateReleaseHold, "Go on with a clean that its runbook holds",
-		operations.validateReleaseHold, operations.releaseHold, already[operations, contract.ReasonInput], nil}
-	provideUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateProvide, "Offer a manageable device to tenants, after a clean",
-		operations.validateProvide, operations.provide, already[operations, contract.ReasonInput], nil}
-	manageUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateManage, "Take the device out of the pool",
-		operations.validateManage, operations.manage, already[operations, contract.ReasonInput], nil}
-	maintainUpdate = &update[operations, contract.MaintainInput, contract.Result]{contract.UpdateMaintain, "Begin or end the operator's maintenance",
-		operations.validateMaintain, operations.maintain, already[operations, contract.MaintainInput], nil}
-	retireUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateRetire, "Take the device out of service permanently",
-		operations.validateRetire, operations.retire, already[operations, contract.ReasonInput], nil}
-	forgetUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateForget, "End a retired device's workflow",
-		operations.validateForget, operations.forget, already[operations, contract.ReasonInput], nil}
+	&update[operations, contract.ReasonInput]{asked: contract.VerbProvide, validate: operations.validateProvide, do: operations.provide,
+		ahead: operations.aheadProvide},
+	&update[operations, contract.CleanInput]{asked: contract.VerbClean, validate: operations.validateClean, do: operations.clean,
+		arriving: operations.validatePlan, ahead: operations.aheadClean},
+	&update[operations, contract.ReasonInput]{asked: contract.VerbAbort, validate: operations.validateAbort, do: operations.abort,
+		ahead: operations.aheadAbort},
+	&update[operations, contract.ReasonInput]{asked: contract.VerbReleaseHold, validate: operations.validateReleaseHold, do: operations.releaseHold,
+		ahead: operations.aheadReleaseHold},
+	&update[operations, contract.TenantInput]{asked: contract.VerbManage, validate: operations.validateManage, do: operations.manage,
+		ahead: operations.aheadManage},
+	&update[operations, contract.MaintenanceInput]{asked: contract.VerbMaintain, validate: operations.validateMaintain, do: operations.maintain,
+		ahead: operations.aheadMaintain},
+	&update[operations, contract.LabelInput]{asked: contract.VerbLabel, validate: operations.validateLabel, do: operations.label,
+		ahead: operations.aheadLabel},
+	&update[operations, contract.RetireInput]{asked: contract.VerbRetire, validate: operations.validateRetire, do: operations.retire,
+		ahead: operations.aheadRetire},
+	&update[operations, contract.TenantInput]{asked: contract.VerbForget, validate: operations.validateForget, do: operations.forget,
+		ahead: operations.aheadForget},
+	&update[hardware, contract.ReplaceInput]{asked: contract.VerbReplace, validate: hardware.validateReplace, do: hardware.replace,
+		ahead: hardware.aheadReplace},
+	&update[hardware, contract.MoveInput]{asked: contract.VerbMove, validate: hardware.validateMove, do: hardware.move,
+		arriving: hardware.validateNewName, ahead: hardware.aheadMove},
 
-	replaceUpdate = &update[hardware, contract.ReplaceInput, contract.Result]{contract.UpdateReplace, "Other hardware is in the device's slot now",
-		hardware.validateReplace, hardware.replace, already[hardware, contract.ReplaceInput], nil}
-	moveUpdate = &update[hardware, contract.MoveInput, contract.Result]{contract.UpdateMove, "The device's hardware is in another slot now",
-		hardware.validateMove, hardware.move, already[hardware, contract.MoveInput], hardware.validateNewName}
-)
+	&update[operations, contract.PowerInput]{asked: contract.VerbPower, validate: operations.validatePower, do: operations.power},
+	&update[operations, contract.OverrideInput]{asked: contract.VerbOverride, validate: operations.validateOverride, do: operations.override,
+		arriving: operations.validateSignature},
+	&update[operations, contract.ReasonInput]{asked: contract.VerbMigratePool, validate: operations.validateMigrate, do: operations.migrate},
+}
 
 // register sets every update and query.
 func (d *run) register(ctx workflow.Context) error {
-	if d.State.Host.Power {
-		d.registerPower(ctx)
+	var failed []error
+	for _, a := range acts {
+		failed = append(failed, a.register(ctx, d.parts))
 	}
-	if d.overridable() {
-		d.registerOverride(ctx)
-	}
-	binds, unbinds, operates := handlersOf(d.parts, bindUpdate), handlersOf(d.parts, unbindUpdate), handlersOf(d.parts, manageUpdate)
-	return errors.Join( // in this order, in which the SDK runs updates that came before
-		handle(ctx, d.parts, enrollUpdate), operates.handle(ctx, provideUpdate),
-		binds.handle(ctx, claimUpdate), binds.handle(ctx, burnUpdate), handle(ctx, d.parts, unclaimUpdate),
-		binds.handle(ctx, bindUpdate), unbinds.handle(ctx, unbindUpdate), unbinds.handle(ctx, rebuildUpdate),
-		handle(ctx, d.parts, cleanUpdate), operates.handle(ctx, abortUpdate), operates.handle(ctx, releaseHoldUpdate),
-		operates.handle(ctx, manageUpdate), handle(ctx, d.parts, maintainUpdate),
-		operates.handle(ctx, retireUpdate), operates.handle(ctx, forgetUpdate),
-		handle(ctx, d.parts, replaceUpdate), handle(ctx, d.parts, moveUpdate),
-		handle(ctx, d.parts, labelUpdate),
+	return errors.Join(append(failed,
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDevice,
 			func() (contract.DeviceStatus, error) {
 				v := status.WithOverrideNumbers(d.Status(), d.State)
@@ -127,7 +109,7 @@ func (d *run) register(ctx workflow.Context) error {
 			//workflowcheck:ignore it is shown, and decides nothing
 			func(in contract.DryRunInput) (contract.DryRun, error) { return d.answerDryRun(in), nil },
 			workflow.QueryHandlerOptions{Description: "What an update would do"}),
-	)
+	)...)
 }
 
 // result is the answer to an update that was carried out.
@@ -138,69 +120,38 @@ func (d *parts) unchanged() (contract.Result, error) {
 	return contract.Result{Device: d.Status(), Already: true}, nil
 }
 
-// already is the answer to most repeated updates.
-func already[F family, In contract.Input](d F, _ workflow.Context, _ In) (contract.Result, error) {
-	return partsOf(d).unchanged()
-}
-
 func partsOf[F family](d F) *parts { return struct{ *parts }(d).parts }
 
-// handlers are what the SDK calls for the updates of one family whose inputs and results have
-// the same types. The updates share them, because every idle device has those of all updates:
-// they capture the device alone, and find the update by its name.
-type handlers[F family, In contract.Input, Out any] struct {
-	do       func(workflow.Context, In) (Out, error)
-	validate func(workflow.Context, In) error
-}
+func (u *update[F, In]) verb() contract.Verb { return u.asked }
 
-// handlersOf makes those of a device, for updates like the one given.
-func handlersOf[F family, In contract.Input, Out any](d *parts, _ *update[F, In, Out]) handlers[F, In, Out] {
-	return handlers[F, In, Out]{
-		do: func(ctx workflow.Context, in In) (Out, error) {
-			return carryOut(ctx, d, calledUpdate[F, In, Out](ctx), in)
-		},
-		validate: func(ctx workflow.Context, in In) error {
-			u := calledUpdate[F, In, Out](ctx)
-			return d.LogRefused(ctx, shownVerb(u.name, in), in, validate(ctx, d, u, in))
-		},
+func (u *update[F, In]) register(ctx workflow.Context, d *parts) error {
+	do := func(ctx workflow.Context, in In) (contract.Result, error) { return u.carryOut(ctx, d, in) }
+	arrive := func(ctx workflow.Context, in In) error {
+		return d.LogRefused(ctx, u.shown(in), in, u.arrives(ctx, d, in))
 	}
-}
-
-// calledUpdate is the update that the SDK calls. It is there: handle refuses to register others.
-func calledUpdate[F family, In contract.Input, Out any](ctx workflow.Context) *update[F, In, Out] {
-	u, _ := updatesByName[workflow.GetCurrentUpdateInfo(ctx).Name].(*update[F, In, Out])
-	return u
-}
-
-// handle registers one update.
-func (h handlers[F, In, Out]) handle(ctx workflow.Context, u *update[F, In, Out]) error {
-	if updatesByName[u.name] != any(u) {
-		return fmt.Errorf("update %s is not in updatesByName", u.name)
-	}
-	return workflow.SetUpdateHandlerWithOptions(ctx, u.name, h.do, workflow.UpdateHandlerOptions{Description: u.about, Validator: h.validate})
-}
-
-// handle registers an update that shares its handlers with no other.
-func handle[F family, In contract.Input, Out any](ctx workflow.Context, d *parts, u *update[F, In, Out]) error {
-	return handlersOf(d, u).handle(ctx, u)
+	return workflow.SetUpdateHandlerWithOptions(ctx, u.asked.Update(), do,
+		workflow.UpdateHandlerOptions{Description: u.asked.About, Validator: arrive})
 }
 
 // carryOut carries out one update. The state records its ID and outcome, because Temporal
 // forgets IDs at continue-as-new: a repeated update changes nothing, whichever instance the
 // device is bound to by then. It knows its last contract.KeptUpdates.
-func carryOut[F family, In contract.Input, Out any](ctx workflow.Context, d *parts, u *update[F, In, Out], in In) (Out, error) {
+func (u *update[F, In]) carryOut(ctx workflow.Context, d *parts, in In) (contract.Result, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	of := F(struct{ *parts }{d})
-	var none Out
+	var none contract.Result
 	id := workflow.GetCurrentUpdateInfo(ctx).ID
 	if before, seen := d.Updates().Find(id); seen {
 		if before.Refusal != nil {
 			return none, contract.Refuse(*before.Refusal)
 		}
+		if u.replayed == nil {
+			return d.unchanged()
+		}
 		return u.replayed(of, ctx, in)
 	}
 	err := u.validate(of, in)
-	if refused := err; err != nil && d.asksRecord(u.name, err) {
+	if refused := err; err != nil && d.asksRecord(u.asked.Update(), err) {
 		was := d.State.Device
 		if err = d.confirm(ctx); err == nil {
 			err = u.validate(of, in)
@@ -210,17 +161,16 @@ func carryOut[F family, In contract.Input, Out any](ctx workflow.Context, d *par
 		}
 	}
 	if err != nil {
-		return none, d.LogRefused(ctx, shownVerb(u.name, in), in, d.Refusal(shownVerb(u.name, in), err))
+		return none, d.LogRefused(ctx, u.shown(in), in, d.Refusal(u.shown(in), err))
 	}
 	d.Updates().Record(id, nil)
 	act := in.Act()
-	act.Verb, act.Request = u.name, id
+	act.Verb, act.Request = u.asked.Update(), id
 	d.Updates().Accept(ctx, act)
 	ctx = record.WithAct(ctx, act)
-	var out Out
-	out, err = u.do(of, ctx, in)
+	out, err := u.do(of, ctx, in)
 	if err != nil {
-		err = d.Refusal(shownVerb(u.name, in), err)
+		err = d.Refusal(u.shown(in), err)
 		refusal, ok := contract.RefusalOf(err)
 		if !ok { // an error that is no refusal fails a repeated update too
 			refusal.Fault = *calls.FaultOf(err)
@@ -228,16 +178,16 @@ func carryOut[F family, In contract.Input, Out any](ctx workflow.Context, d *par
 		d.Updates().Record(id, &refusal)
 		d.State.LastRefusal = refusal.Fault.Message
 		d.Updates().Fail(id, refusal.Fault.Code)
-		err = d.LogRefused(ctx, shownVerb(u.name, in), in, err)
-	} else if unchanged(out) {
+		err = d.LogRefused(ctx, u.shown(in), in, err)
+	} else if out.Already {
 		d.Updates().Drop(id)
 	}
 	d.Publish()
 	return out, err
 }
 
-// validate refuses an update when it arrives, without leaving history.
-func validate[F family, In contract.Input, Out any](ctx workflow.Context, d *parts, u *update[F, In, Out], in In) error {
+// arrives refuses an update when it arrives, without leaving history.
+func (u *update[F, In]) arrives(ctx workflow.Context, d *parts, in In) error {
 	of := F(struct{ *parts }{d})
 	id := workflow.GetCurrentUpdateInfo(ctx).ID
 	if _, seen := d.Updates().Find(id); seen {
@@ -246,9 +196,9 @@ func validate[F family, In contract.Input, Out any](ctx workflow.Context, d *par
 	if d.Updates().OtherBody(id) {
 		return d.Refuse(device.CodeRequestReused, "another request was sent under this request's key", "give each request its own key")
 	}
-	return d.validateUpdate(u.name, in, func() error {
+	return d.validateUpdate(u.asked.Update(), in, func() error {
 		err := u.arrive(of, ctx, in)
-		if d.asksRecord(u.name, err) {
+		if d.asksRecord(u.asked.Update(), err) {
 			return nil // the inventory is asked first
 		}
 		return err
@@ -260,8 +210,8 @@ func validate[F family, In contract.Input, Out any](ctx workflow.Context, d *par
 // refused because the device is not offered takes another one.
 func (d *parts) asksRecord(name string, refused error) bool {
 	switch name {
-	case contract.UpdateUnbind, contract.UpdateRebuild:
-	case contract.UpdateBind, contract.UpdateBurn:
+	case contract.VerbUnbind.Update(), contract.VerbRebuild.Update():
+	case contract.VerbBind.Update(), contract.VerbBurn.Update():
 		if d.State.Device.State != device.Allocated {
 			return false
 		}
@@ -278,7 +228,7 @@ func (d *parts) asksRecord(name string, refused error) bool {
 // validateUpdate refuses what no device could carry out, and else what arrive refuses.
 func (d *parts) validateUpdate(name string, in any, arrive func() error) error {
 	switch {
-	case !d.State.Enrolled && name != contract.UpdateEnroll:
+	case !d.State.Enrolled && name != contract.VerbEnroll.Update():
 		return d.Refuse(device.CodeNotFound, "this device is not enrolled", "enroll it first")
 	case tooLong(in):
 		return d.Refuse(device.CodeInvalid, fmt.Sprintf("the request is longer than %d KiB", maxInput>>10), "shorten its texts")
@@ -286,24 +236,14 @@ func (d *parts) validateUpdate(name string, in any, arrive func() error) error {
 	return arrive()
 }
 
-// shownVerb is the update as a refusal names it: claim and burn by an instance's workflow are
-// the bind that its client asked for.
-func shownVerb(name string, in any) string {
-	if bind, ok := in.(contract.BindInput); ok && bind.Managed && (name == contract.UpdateClaim || name == contract.UpdateBurn) {
-		return contract.UpdateBind
+// shown is the update as a refusal names it: claim and burn by an instance's workflow are the bind that
+// its client asked for.
+func (u *update[F, In]) shown(in In) string {
+	name := u.asked.Update()
+	if bind, ok := any(in).(contract.BindInput); ok && bind.Managed && (name == contract.VerbClaim.Update() || name == contract.VerbBurn.Update()) {
+		return contract.VerbBind.Update()
 	}
 	return name
-}
-
-// unchanged says that an update found nothing to change.
-func unchanged(answer any) bool {
-	switch a := answer.(type) {
-	case contract.Result:
-		return a.Already
-	case contract.BindResult:
-		return a.Already
-	}
-	return false
 }
 
 // maxInput bounds one message: the state keeps parts of up to twenty, and must stay far

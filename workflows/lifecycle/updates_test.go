@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
@@ -177,15 +178,15 @@ func (w *deviceEnv) enrollment() contract.Enrollment {
 }
 
 func (w *deviceEnv) enroll(provide bool) *call {
-	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrollment(), Provide: provide})
+	return w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: w.enrollment(), Provide: provide})
 }
 
 func (w *deviceEnv) bind(instance, request string) *call {
-	return w.send(contract.UpdateBind, "", contract.BindInput{Instance: instance, Request: request})
+	return w.send(contract.VerbBind.Update(), "", contract.BindInput{Instance: instance, Request: request})
 }
 
 func (w *deviceEnv) unbind(instance string) *call {
-	return w.send(contract.UpdateUnbind, "", contract.UnbindInput{Instance: instance})
+	return w.send(contract.VerbUnbind.Update(), "", contract.UnbindInput{Instance: instance})
 }
 
 func (w *deviceEnv) ask(verb string) *call {
@@ -193,11 +194,11 @@ func (w *deviceEnv) ask(verb string) *call {
 }
 
 func (w *deviceEnv) maintain(off bool) *call {
-	return w.send(contract.UpdateMaintain, "", contract.MaintainInput{Reason: "test", Off: off})
+	return w.send(contract.VerbMaintain.Update(), "", contract.MaintenanceInput{Reason: "test", Off: off})
 }
 
 func (w *deviceEnv) cleanUp(steps ...string) *call {
-	return w.send(contract.UpdateClean, "", contract.CleanInput{Reason: "test", Steps: steps})
+	return w.send(contract.VerbClean.Update(), "", contract.CleanInput{Reason: "test", Steps: steps})
 }
 
 // reach waits for a state.
@@ -235,13 +236,29 @@ func (w *deviceEnv) makeAvailable() {
 	require.True(w.t, w.host.clean())
 }
 
+// newAvailable is a device that is available, by the standard policy.
+func newAvailable(t testing.TB) *deviceEnv {
+	t.Helper()
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeAvailable()
+	return w
+}
+
+// newBound is one that the instance i1 has.
+func newBound(t testing.TB) *deviceEnv {
+	t.Helper()
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeBound("i1")
+	return w
+}
+
 // makeBound binds a device to an instance, and fills it with the instance's data.
 func (w *deviceEnv) makeBound(instance string) int {
 	w.t.Helper()
 	if w.runs == 0 {
 		w.makeAvailable()
 	}
-	r := ok[contract.BindResult](w.bind(instance, "r-"+instance))
+	r := ok[contract.Result](w.bind(instance, "r-"+instance))
 	require.Equal(w.t, 1, w.inventory.reserved, "bind returned before the device was burned")
 	w.host.writeAsTenant(instance)
 	return r.Binding
@@ -267,10 +284,4 @@ func (w *deviceEnv) state() contract.DeviceState {
 	w.t.Helper()
 	w.nextRun()
 	return *w.handedOver
-}
-
-// requireNoDefect checks that the workflow logged no error.
-func (w *deviceEnv) requireNoDefect() {
-	w.t.Helper()
-	require.Empty(w.t, w.defects)
 }

@@ -109,7 +109,6 @@ func TestWaitsShowTheirCause(t *testing.T) {
 			w.reach(tt.ends)
 			w.idle()
 			w.requireNoWait()
-			w.requireNoDefect()
 		})
 	}
 }
@@ -118,8 +117,7 @@ func TestWaitsShowTheirCause(t *testing.T) {
 //
 // F29
 func TestUnreachableHost_IsShownSoon(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
 	w.pass(30 * time.Second)
@@ -129,7 +127,6 @@ func TestUnreachableHost_IsShownSoon(t *testing.T) {
 	w.host.restart()
 	w.reach(device.Available)
 	w.requireNoWait()
-	w.requireNoDefect()
 }
 
 // A report of a step that has ended, or of an earlier scheduling, is dropped; one of a step
@@ -137,8 +134,7 @@ func TestUnreachableHost_IsShownSoon(t *testing.T) {
 //
 // F29
 func TestReportsOfSteps(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	report := contract.WaitReport{For: contract.WaitHost, Stalled: true, Fault: device.Fault{Code: device.CodeNoProgress, Message: "m", Remedy: "r"}}
 	send := func(seq int64, over bool) {
 		in := report
@@ -162,15 +158,13 @@ func TestReportsOfSteps(t *testing.T) {
 	send(seq, false)
 	w.reach(device.Available)
 	w.requireNoWait()
-	w.requireNoDefect()
 }
 
 // A queue that moves never calls the operator by itself.
 //
 // F29
 func TestAQueueThatMovesDoesNotCallTheOperator(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	w.host.injectFault = func(string, int) error { return refuse(device.Transient, device.CodeWaitingForSlot) }
@@ -182,7 +176,6 @@ func TestAQueueThatMovesDoesNotCallTheOperator(t *testing.T) {
 	w.host.injectFault = nil
 	w.reach(device.Available)
 	w.requireNoWait()
-	w.requireNoDefect()
 }
 
 // Nova's provider is away for a moment, as while Nova re-creates it: the clean waits for it,
@@ -207,7 +200,6 @@ func TestCleanWaitsForItsProvider(t *testing.T) {
 		require.True(t, w.host.clean())
 		require.Len(t, w.view().Cleans, 2)
 		w.requireNoWait()
-		w.requireNoDefect()
 	}
 }
 
@@ -218,16 +210,14 @@ func TestACleanThatWaitsForItsProviderIsAborted(t *testing.T) {
 	w.inventory.providerGone = true
 	ok[contract.Result](w.unbind("i1"))
 	w.pass(2 * time.Minute)
-	ok[contract.Result](w.ask(contract.UpdateAbort))
+	ok[contract.Result](w.ask(contract.VerbAbort.Update()))
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodeAborted), v.Fault)
-	w.requireNoDefect()
 }
 
 // Failed work is tried again after a second, and at once after a hint.
 func TestFailedWorkIsTriedAgainSoon(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	w.inventory.injectFault = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
 	reads := func() int { return count(w.scheduledActivities, contract.ActivityReadReservation) }
 	before := reads()
@@ -245,7 +235,6 @@ func TestFailedWorkIsTriedAgainSoon(t *testing.T) {
 	w.inventory.injectFault = nil
 	w.pass(time.Minute)
 	w.requireNoWait()
-	w.requireNoDefect()
 }
 
 // A client that writes the provider all the time has the device cleaned again each time, with
@@ -288,7 +277,6 @@ func TestForeignWritesArePaused(t *testing.T) {
 			w.idle()
 			require.True(t, w.host.clean())
 			w.requireNoWait()
-			w.requireNoDefect()
 		})
 	}
 }

@@ -143,7 +143,7 @@ func (k *walker) enrollOrImport() {
 	if k.owner == device.OwnerNova && k.r.IntN(3) == 0 {
 		in = contract.EnrollInput{Enrollment: k.enrollment(), Import: true, Provider: k.importable()}
 	}
-	c := k.deviceEnv.send(contract.UpdateEnroll, "", in)
+	c := k.deviceEnv.send(contract.VerbEnroll.Update(), "", in)
 	ok[contract.Result](c)
 	k.calls = append(k.calls, c)
 	k.note("enrolled")
@@ -216,7 +216,6 @@ func (k *walker) healAndBindAgain() {
 	k.signal(contract.SignalObserved, k.host.hint(k.clock()))
 	k.pass(time.Hour)
 	if k.finished || !k.live { // it was being forgotten
-		k.requireNoDefect()
 		return
 	}
 	if k.retired && k.live && k.inventory.exists && k.inventory.reserved != 1 {
@@ -227,7 +226,6 @@ func (k *walker) healAndBindAgain() {
 	}
 	v := k.settled()
 	if v.DeviceState == device.Retired {
-		k.requireNoDefect()
 		return
 	}
 	if v.DeviceState == device.Unknown { // nothing records who has it (F24)
@@ -244,5 +242,4 @@ func (k *walker) healAndBindAgain() {
 	k.unbind("z")
 	k.settled()
 	k.idle()
-	k.requireNoDefect()
 }

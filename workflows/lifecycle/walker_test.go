@@ -31,15 +31,15 @@ func (k *walker) act() {
 		if r.IntN(3) > 0 {
 			in.Request = fmt.Sprintf("q%d", r.IntN(40))
 		}
-		k.send(contract.UpdateBind, in)
+		k.send(contract.VerbBind.Update(), in)
 	case 5:
-		k.send(contract.UpdateClaim, contract.BindInput{
+		k.send(contract.VerbClaim.Update(), contract.BindInput{
 			Instance: k.anyInstance(), Deadline: k.clock().Add(time.Duration(1+r.IntN(600)) * time.Second).Format(time.RFC3339),
 		})
 	case 6:
-		k.send(contract.UpdateBurn, contract.BindInput{Instance: k.anyInstance()})
+		k.send(contract.VerbBurn.Update(), contract.BindInput{Instance: k.anyInstance()})
 	case 7:
-		k.send(contract.UpdateUnclaim, contract.BindInput{Instance: k.anyInstance()})
+		k.send(contract.VerbUnclaim.Update(), contract.BindInput{Instance: k.anyInstance()})
 	case 8, 9, 10, 11:
 		instance := k.anyInstance()
 		if k.instance != "" && r.IntN(4) > 0 {
@@ -47,7 +47,7 @@ func (k *walker) act() {
 		}
 		k.unbind(instance)
 	case 12:
-		k.send(contract.UpdateRebuild, contract.UnbindInput{Instance: k.anyInstance()})
+		k.send(contract.VerbRebuild.Update(), contract.UnbindInput{Instance: k.anyInstance()})
 	case 13, 14:
 		in := contract.CleanInput{Reason: "walk"}
 		if r.IntN(3) == 0 {
@@ -58,15 +58,15 @@ func (k *walker) act() {
 			k.note("signal clean %+v", in)
 			return
 		}
-		k.send(contract.UpdateClean, in)
+		k.send(contract.VerbClean.Update(), in)
 	case 15:
-		k.send(contract.UpdateAbort, contract.ReasonInput{})
+		k.send(contract.VerbAbort.Update(), contract.ReasonInput{})
 	case 16:
-		k.send(contract.UpdateManage, contract.ReasonInput{})
+		k.send(contract.VerbManage.Update(), contract.ReasonInput{})
 	case 17, 18:
-		k.send(contract.UpdateProvide, contract.ReasonInput{})
+		k.send(contract.VerbProvide.Update(), contract.ReasonInput{})
 	case 19, 20:
-		k.send(contract.UpdateMaintain, contract.MaintainInput{Off: r.IntN(2) == 0})
+		k.send(contract.VerbMaintain.Update(), contract.MaintenanceInput{Off: r.IntN(2) == 0})
 	case 21, 22, 23:
 		k.hint()
 	case 24:
@@ -99,7 +99,7 @@ func (k *walker) overridersAct() {
 	if p := v.Override.Pending; p != nil && k.overriders.IntN(4) > 0 {
 		in = contract.OverrideInput{Approve: p.ID}
 	}
-	k.send(contract.UpdateOverride, k.signed([]string{"alice", "bob"}[k.overriders.IntN(2)], in))
+	k.send(contract.VerbOverride.Update(), k.signed([]string{"alice", "bob"}[k.overriders.IntN(2)], in))
 }
 
 // unbind requests the end of an instance's binding. The instance ignores answers from then on.
@@ -110,7 +110,7 @@ func (k *walker) unbind(instance string) {
 			c.abandoned = true
 		}
 	}
-	k.send(contract.UpdateUnbind, contract.UnbindInput{Instance: instance})
+	k.send(contract.VerbUnbind.Update(), contract.UnbindInput{Instance: instance})
 }
 
 // hint sends what hosts and reconciliation send: new, old, for another binding, repeated.
@@ -245,7 +245,6 @@ func (k *walker) useByNova(consumer string) {
 		k.inventory.free(consumer)
 	}
 	k.makeAllocatable()
-	k.requireNoDefect()
 }
 
 // scheduler allocates and frees a device of Nova's, as Nova does.
@@ -315,10 +314,10 @@ func (k *walker) rareEvent() {
 		k.retired = false // what is left of it is resolved, as any device of which nothing is known
 		k.note("terminated, known tenant %q", k.publishedInstance)
 	case 3:
-		k.send(contract.UpdateRetire, contract.ReasonInput{Lost: k.r.IntN(2) == 0})
+		k.send(contract.VerbRetire.Update(), contract.RetireInput{Lost: k.r.IntN(2) == 0})
 	case 4:
-		k.send(contract.UpdateForget, contract.ReasonInput{})
+		k.send(contract.VerbForget.Update(), contract.ReasonInput{})
 	case 5:
-		k.send(contract.UpdateEnroll, contract.EnrollInput{Enrollment: k.enrollment()})
+		k.send(contract.VerbEnroll.Update(), contract.EnrollInput{Enrollment: k.enrollment()})
 	}
 }

@@ -35,7 +35,7 @@ func TestPutBackToBeforeTheBind(t *testing.T) {
 	unbound := func(w *deviceEnv) { ok[contract.Result](w.unbind("i0")); w.reach(device.Available) }
 	for from, before := range map[string]func(*deviceEnv){
 		"available":   (*deviceEnv).makeAvailable,
-		"manageable":  func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateManage)) },
+		"manageable":  func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.VerbManage.Update())) },
 		"maintenance": func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)) },
 		"allocated":   func(w *deviceEnv) { w.makeBound("i0") },
 		"unbound":     func(w *deviceEnv) { w.makeBound("i0"); unbound(w) },
@@ -43,8 +43,8 @@ func TestPutBackToBeforeTheBind(t *testing.T) {
 		for by, asks := range map[string]func(*deviceEnv){
 			"a hint":      func(w *deviceEnv) { w.signal(contract.SignalReleased, contract.Hint{}) },
 			"a bind":      func(w *deviceEnv) { w.bind("i9", "r9").wait() },
-			"provide":     func(w *deviceEnv) { w.send(contract.UpdateProvide, "", contract.ReasonInput{}).wait() },
-			"manage":      func(w *deviceEnv) { w.ask(contract.UpdateManage).wait() },
+			"provide":     func(w *deviceEnv) { w.send(contract.VerbProvide.Update(), "", contract.ReasonInput{}).wait() },
+			"manage":      func(w *deviceEnv) { w.ask(contract.VerbManage.Update()).wait() },
 			"maintenance": func(w *deviceEnv) { w.maintain(true).wait() },
 			"an unbind":   func(w *deviceEnv) { w.unbind("i0").wait() },
 		} {
@@ -63,7 +63,6 @@ func TestPutBackToBeforeTheBind(t *testing.T) {
 				ok[contract.Result](w.unbind("i1"))
 				w.makeAllocatable()
 				require.True(t, w.host.clean())
-				w.requireNoDefect()
 			})
 		}
 	}
@@ -77,8 +76,7 @@ func TestTheRecordOfABoundDeviceIsWrittenAgain(t *testing.T) {
 	noTenant := ""
 	for name, record := range map[string]*string{"removed": nil, "no instance": &noTenant} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeBound("i1")
+			w := newBound(t)
 			w.inventory.tenant = record
 			w.signal(contract.SignalReleased, contract.Hint{})
 			w.until("the record", func() bool { return w.inventory.tenant != nil && *w.inventory.tenant == "i1" })
@@ -90,7 +88,6 @@ func TestTheRecordOfABoundDeviceIsWrittenAgain(t *testing.T) {
 			require.Len(t, w.inventory.writes, writes, "once is enough")
 			ok[contract.Result](w.unbind("i1"))
 			w.reach(device.Available)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -103,8 +100,11 @@ func TestWithoutARecordTheOperatorDecides(t *testing.T) {
 	for name, act := range map[string]func(*deviceEnv){
 		"clean":  func(w *deviceEnv) { ok[contract.Result](w.cleanUp()); w.reach(device.Available) },
 		"signal": func(w *deviceEnv) { w.signal(contract.SignalClean, contract.CleanInput{}); w.reach(device.Available) },
-		"manage": func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)); w.reach(device.Manageable) },
-		"retire": func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateRetire)); w.reach(device.Retired) },
+		"manage": func(w *deviceEnv) {
+			ok[contract.Result](w.ask(contract.VerbManage.Update()))
+			w.reach(device.Manageable)
+		},
+		"retire": func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbRetire.Update())); w.reach(device.Retired) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := recovered(t, func(w *deviceEnv) { w.makeBound("i1"); w.inventory.tenant = nil })
@@ -118,7 +118,6 @@ func TestWithoutARecordTheOperatorDecides(t *testing.T) {
 			w.bind("i2", "").refused(device.CodeRefused)
 			act(w)
 			require.Empty(t, w.view().Fault)
-			w.requireNoDefect()
 		})
 	}
 }
@@ -129,13 +128,12 @@ func TestWithoutARecordTheOperatorDecides(t *testing.T) {
 func TestForgottenWhileItsHostIsAway(t *testing.T) {
 	for name, away := range map[string]bool{"there": false, "away": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, standardPolicy())
-			w.makeAvailable()
-			ok[contract.Result](w.ask(contract.UpdateRetire))
+			w := newAvailable(t)
+			ok[contract.Result](w.ask(contract.VerbRetire.Update()))
 			if away {
 				w.host.crash()
 			}
-			ok[contract.Result](w.ask(contract.UpdateForget))
+			ok[contract.Result](w.ask(contract.VerbForget.Update()))
 			w.until("the end", func() bool { return !w.live })
 			require.NoError(t, w.finishErr)
 			if away {
@@ -153,9 +151,8 @@ func TestForgottenWhileItsHostIsAway(t *testing.T) {
 //
 // F24, F29
 func TestAFormerInstanceThatMayBeBackCallsTheOperator(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
-	w.lag = func(string) (time.Duration, time.Duration) { return 2 * time.Second, time.Millisecond }
+	w := newBound(t)
+	w.slow("", 2*time.Second, time.Millisecond)
 	ok[contract.Result](w.unbind("i1"))
 	w.pass(time.Second)
 	w.inventory.writeByOther(1)
@@ -169,7 +166,6 @@ func TestAFormerInstanceThatMayBeBackCallsTheOperator(t *testing.T) {
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
 	require.False(t, w.view().NeedsOperator)
-	w.requireNoDefect()
 }
 
 // The database is put back to the middle of a clean, and another instance has the device since. Its
@@ -177,8 +173,7 @@ func TestAFormerInstanceThatMayBeBackCallsTheOperator(t *testing.T) {
 //
 // F36
 func TestATenantUnbindsDuringTheCleanThatForgotIt(t *testing.T) {
-	w := newDeviceEnv(t, standardPolicy())
-	w.makeBound("i1")
+	w := newBound(t)
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("verify")
 	w.host.cancelDelay = 10 * time.Second
@@ -195,5 +190,4 @@ func TestATenantUnbindsDuringTheCleanThatForgotIt(t *testing.T) {
 	w.idle()
 	require.True(t, w.host.clean())
 	require.Empty(t, w.recorded())
-	w.requireNoDefect()
 }

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
+	"burnish/workflows/calls"
 	"burnish/workflows/contract"
 )
 
@@ -22,18 +23,7 @@ func (l *run) publish(ctx workflow.Context) {
 	if len(alarms) > 0 {
 		fault = alarms[0].Code
 	}
-	if fault != l.Published {
-		needed := contract.AttrNeedsOperator.ValueSet(fault != "")
-		code := contract.AttrFault.ValueUnset()
-		if fault != "" {
-			code = contract.AttrFault.ValueSet(string(fault))
-		}
-		if err := workflow.UpsertTypedSearchAttributes(ctx, needed, code); err != nil {
-			workflow.GetLogger(ctx).Error("search attributes were not written", "error", err)
-		} else {
-			l.Published = fault
-		}
-	}
+	calls.PublishFault(ctx, &l.Published, fault)
 	workflow.SetCurrentDetails(ctx, l.details(alarms))
 }
 

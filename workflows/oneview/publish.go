@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
+	"burnish/workflows/calls"
 	"burnish/workflows/contract"
 )
 
@@ -18,17 +19,7 @@ func (p *polls) publish(ctx workflow.Context) {
 	if s.NeedsOperator {
 		fault = s.Fault.Code
 	}
-	if fault != s.Published {
-		code := contract.AttrFault.ValueUnset()
-		if fault != "" {
-			code = contract.AttrFault.ValueSet(string(fault))
-		}
-		if err := workflow.UpsertTypedSearchAttributes(ctx, contract.AttrNeedsOperator.ValueSet(fault != ""), code); err != nil {
-			workflow.GetLogger(ctx).Error("search attributes were not written", "error", err)
-		} else {
-			s.Published = fault
-		}
-	}
+	calls.PublishFault(ctx, &s.Published, fault)
 	workflow.SetCurrentDetails(ctx, details(s))
 }
 

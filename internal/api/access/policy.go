@@ -8,6 +8,7 @@ import (
 
 	"burnish/internal/host"
 	"burnish/internal/yamlfile"
+	"burnish/workflows/contract"
 )
 
 // A rule of the API begins with one of these (S2.76).
@@ -21,6 +22,15 @@ const (
 	admins  = "role:admin"
 )
 
+// DeviceRule is the rule of a verb of a device.
+func DeviceRule(v contract.Verb) string { return rulePrefix + v.Rule() }
+
+// InstanceRule is the rule of a verb of an instance.
+func InstanceRule(v contract.Verb) string { return instancePrefix + v.Rule() }
+
+// ResumeRule is the rule of the change of the limits.
+const ResumeRule = rulePrefix + "resume"
+
 // defaults are the rules with their expressions.
 func defaults() map[string]string {
 	rules := map[string]string{
@@ -29,17 +39,16 @@ func defaults() map[string]string {
 		// What only operators see of a device: without it, a caller sees Cyborg's own fields.
 		rulePrefix + "get_details": admins,
 	}
-	for _, act := range []string{
-		"enroll", "clean", "provide", "manage", "abort", "maintenance", "power", "override", "bind", "unbind", "rebuild",
-		"retire", "forget", "replace", "move", "release_hold", "migrate_pool", "resume", "label",
-	} {
-		rules[rulePrefix+act] = admins
+	for _, v := range contract.Verbs {
+		if !v.Internal {
+			rules[DeviceRule(v)] = admins
+		}
 	}
+	rules[ResumeRule] = admins
 	// An instance names its devices, its guest's addresses and what others must not know of both.
-	for _, act := range []string{
-		"get_one", "get_metadata", "bind", "attach", "detach", "release", "rebuild", "migrate", "live_migrate", "confirm", "revert", "evacuate",
-	} {
-		rules[instancePrefix+act] = admins
+	rules[instancePrefix+"get_one"], rules[instancePrefix+"get_metadata"] = admins, admins
+	for _, v := range contract.InstanceVerbs {
+		rules[InstanceRule(v)] = admins
 	}
 	return rules
 }

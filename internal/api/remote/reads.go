@@ -115,7 +115,7 @@ func (c *Client) Query(ctx context.Context, name string) (contract.DeviceStatus,
 
 // Validate asks what a clean would do.
 func (c *Client) Validate(ctx context.Context, name string, in contract.CleanInput) (contract.CleanPlan, error) {
-	return ask[contract.CleanPlan](ctx, c, bodyOf(in), devices, name, "validate")
+	return ask[contract.CleanPlan](ctx, c, contract.CleanBody{}.Of(in), devices, name, "validate")
 }
 
 // Discovery returns the result of the host's last discovery of a device.

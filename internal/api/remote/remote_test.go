@@ -117,7 +117,7 @@ func TestALostConnectionIsTriedOnceMore(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"device":{"name":"d1","device_state":"manageable"}}`)
 	})
-	result, err := c.Manage(within(t, time.Minute), "d1", contract.ReasonInput{Reason: "why", Caller: contract.Caller{By: "me"}})
+	result, err := c.Do(within(t, time.Minute), "d1", contract.VerbManage, contract.TenantInput{Reason: "why", Caller: contract.Caller{By: "me"}})
 	require.NoError(t, err)
 	require.Equal(t, device.Manageable, result.Device.DeviceState)
 	require.Equal(t, []string{"POST /v2/devices/d1/manage", "POST /v2/devices/d1/manage"}, got.requests())
@@ -135,7 +135,7 @@ func TestEachChangeHasItsOwnKey(t *testing.T) {
 		fmt.Fprint(w, `{}`)
 	})
 	for range 2 {
-		_, err := c.Abort(within(t, time.Minute), "d1", contract.ReasonInput{Caller: contract.Caller{By: "me@here"}})
+		_, err := c.Do(within(t, time.Minute), "d1", contract.VerbAbort, contract.ReasonInput{Caller: contract.Caller{By: "me@here"}})
 		require.NoError(t, err, "who asks is the API's to say")
 	}
 	require.NotEqual(t, got.names()[0], got.names()[1])
@@ -144,7 +144,7 @@ func TestEachChangeHasItsOwnKey(t *testing.T) {
 // A change whose connection is lost again may have been carried out; a read cannot.
 func TestAConnectionThatStaysLost(t *testing.T) {
 	c, got := serve(t, none, func(_ int, w http.ResponseWriter, _ *http.Request) { hangUp(w) })
-	_, err := c.Provide(within(t, time.Minute), "d1", contract.ReasonInput{})
+	_, err := c.Do(within(t, time.Minute), "d1", contract.VerbProvide, contract.ReasonInput{})
 	require.True(t, client.Unconfirmed(err), err)
 	sent := len(got.requests())
 	require.Equal(t, 2, sent)
@@ -186,7 +186,7 @@ func TestAnAcceptedChangeIsWaitedFor(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"note":"done"}`)
 	})
-	result, err := c.MigratePool(within(t, time.Minute), "d1", contract.ReasonInput{})
+	result, err := c.Do(within(t, time.Minute), "d1", contract.VerbMigratePool, contract.ReasonInput{})
 	require.NoError(t, err)
 	require.Equal(t, "done", result.Note)
 	require.Equal(t, []string{got.names()[0], got.names()[0], got.names()[0]}, got.names())
@@ -217,7 +217,7 @@ func TestOutcomes(t *testing.T) {
 				w.WriteHeader(http.StatusGatewayTimeout)
 				fmt.Fprintf(w, `{"error":{"code":"timeout","message":"m","outcome":%q}}`, outcome)
 			})
-			_, err = c.Retire(within(t, time.Second), "d1", contract.ReasonInput{})
+			_, err = c.Do(within(t, time.Second), "d1", contract.VerbRetire, contract.RetireInput{})
 			require.True(t, client.TimedOut(err), err)
 			require.Equal(t, accepted, client.Accepted(err))
 			require.Equal(t, !accepted, client.Unconfirmed(err))
@@ -239,10 +239,10 @@ func TestTooManyRequests(t *testing.T) {
 	c, got := serve(t, none, busy)
 	var waited time.Duration
 	c.pause = func(_ context.Context, d time.Duration) error { waited += d; return nil }
-	_, err := c.Forget(within(t, time.Minute), "d1", contract.ReasonInput{})
+	_, err := c.Do(within(t, time.Minute), "d1", contract.VerbForget, contract.TenantInput{})
 	require.NoError(t, err)
 	require.Equal(t, 50*time.Second, waited)
-	_, err = c.Forget(within(t, 40*time.Second), "d1", contract.ReasonInput{})
+	_, err = c.Do(within(t, 40*time.Second), "d1", contract.VerbForget, contract.TenantInput{})
 	require.EqualError(t, err, "m; r")
 	require.Len(t, got.requests(), 3)
 }

@@ -341,18 +341,50 @@ func (s system) checkWholePath(path string) error {
 // descriptor's number, which the open descriptor keeps from being reused (F11). The caller
 // closes the diskInfo, also after an error.
 func (s system) inspect(fd int, given, path string) (diskInfo, error) {
-	var stat unix.Stat_t
-	if err := retryEINTR(func() error { return unix.Fstat(fd, &stat) }); err != nil {
-		return diskInfo{}, hardware.IOFault("fstat", path, err)
-	}
-	if deviceNumber(&stat) == 0 {
-		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is no longer a block device", path))
-	}
-	n, err := s.checkWholeDisk(path, uint64(stat.Rdev))
+	dev, err := openNumber(fd, path)
 	if err != nil {
 		return diskInfo{}, err
 	}
+	n, err := s.checkWholeDisk(path, dev)
+	if err != nil {
+		return diskInfo{}, err
+	}
+	v, err := s.measure(fd, path, n)
+	if err != nil {
+		return diskInfo{}, err
+	}
+	v.identity.Given = given
+	if n.loop {
+		return s.addLoopImage(fd, v)
+	}
+	k, err := s.readDiskID(n)
+	if err != nil {
+		return diskInfo{}, hardware.IOFault("read the serial of", path, err)
+	}
+	if k.serial == "" {
+		return diskInfo{}, hardware.Invalid("%q has neither a wwid nor a serial, so it cannot be distinguished from another disk", path)
+	}
+	v.identity.Serial, v.identity.Vendor, v.identity.Model, v.identity.Firmware = k.serial, k.vendor, k.model, k.firmware
+	return v, nil
+}
+
+// openNumber is the number of an open block device.
+func openNumber(fd int, path string) (uint64, error) {
+	var stat unix.Stat_t
+	if err := retryEINTR(func() error { return unix.Fstat(fd, &stat) }); err != nil {
+		return 0, hardware.IOFault("fstat", path, err)
+	}
+	dev := deviceNumber(&stat)
+	if dev == 0 {
+		return 0, hardware.Changed("path", fmt.Sprintf("%q is no longer a block device", path))
+	}
+	return dev, nil
+}
+
+// measure reads the sequence number, size and block size of an open disk.
+func (s system) measure(fd int, path string, n node) (diskInfo, error) {
 	v := diskInfo{node: n}
+	var err error
 	if v.seq, err = s.diskSeq(fd); err != nil {
 		return diskInfo{}, hardware.IOFault("read the sequence number of", path, err)
 	}
@@ -365,17 +397,6 @@ func (s system) inspect(fd int, given, path string) (diskInfo, error) {
 		return diskInfo{}, hardware.IOFault("read the block size of", path, err)
 	}
 	v.unit = int64(unit)
-	v.identity = device.Identity{Size: size, Given: given, Path: path, Device: n.dev}
-	if n.loop {
-		return s.addLoopImage(fd, v)
-	}
-	k, err := s.readDiskID(n)
-	if err != nil {
-		return diskInfo{}, hardware.IOFault("read the serial of", path, err)
-	}
-	if k.serial == "" {
-		return diskInfo{}, hardware.Invalid("%q has neither a wwid nor a serial, so it cannot be distinguished from another disk", path)
-	}
-	v.identity.Serial, v.identity.Vendor, v.identity.Model, v.identity.Firmware = k.serial, k.vendor, k.model, k.firmware
+	v.identity = device.Identity{Size: size, Path: path, Device: n.dev}
 	return v, nil
 }

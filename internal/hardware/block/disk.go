@@ -52,10 +52,11 @@ func (k Kernel) Claim(ctx context.Context, path string, writable bool) (_ *Disk,
 			err = errors.Join(err, unix.Close(fd))
 		}
 	}()
-	c := &claimedDisk{sys: s, writable: writable}
-	if c.info, err = s.inspectClaimed(fd, path); err != nil {
+	info, err := s.inspectClaimed(fd, path)
+	if err != nil {
 		return nil, err
 	}
+	c := &claimedDisk{disk{sys: s, enrolled: info.identity, writable: writable, info: info}}
 	if err := hardware.Lock(ctx, fd, path); err != nil {
 		return nil, err
 	}
@@ -86,9 +87,6 @@ func (d *Disk) FD() int { return d.h.fd }
 // Unseen says which users of the disk were not looked for; see hardware.UserSearcher.
 func (d *Disk) Unseen() string { return d.h.Unseen() }
 
-// ReadsAtOnce says how many calls of ReadAt may run at once; see hardware.ConcurrentReader.
-func (d *Disk) ReadsAtOnce() int { return d.h.ReadsAtOnce() }
-
 // RefuseSignatures refuses a disk with data that its owner may still want, unless the
 // operator accepts it (F15). Faults: filesystem_signature, io_error.
 func (d *Disk) RefuseSignatures(t hardware.Target) error {
@@ -103,14 +101,8 @@ func (d *Disk) RefuseSignatures(t hardware.Target) error {
 // command_refused where the kernel does not use the command on this disk.
 func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
 	h := d.h
-	if err := h.checkOpen(); err != nil {
+	if err := d.checkBlocks(offset, n); err != nil {
 		return err
-	}
-	switch {
-	case !h.writable:
-		return hardware.CallerError("%q was opened for reading only", h.path)
-	case offset < 0 || n <= 0 || offset > h.size || n > h.size-offset || offset%h.unit != 0 || n%h.unit != 0:
-		return hardware.CallerError("%d bytes at %d are not blocks of %q, which has %d bytes", n, offset, h.path, h.size)
 	}
 	if most, err := d.maxWriteZeroes(); err != nil || most == 0 {
 		return cmp.Or(err, error(refusesWriteZeroes(h.path, "queue/write_zeroes_max_bytes is 0")))
@@ -158,18 +150,30 @@ func refusesWriteZeroes(path, why string) *device.Fault {
 		"the kernel does not use Write Zeroes on %q (%s): it would write the zeroes itself", path, why)
 }
 
-// WriteData writes p at offset, in whole blocks, with the checks of each write of zeroes. p is
-// aligned (see hardware.AlignedBuffer). It is durable after Flush.
-func (d *Disk) WriteData(ctx context.Context, p []byte, offset int64) error {
-	h, n := d.h, int64(len(p))
+// checkBlocks refuses a change of anything but whole blocks of a disk that is open for writing.
+func (d *Disk) checkBlocks(offset, n int64) error {
+	h := d.h
 	if err := h.checkOpen(); err != nil {
 		return err
 	}
 	switch {
 	case !h.writable:
 		return hardware.CallerError("%q was opened for reading only", h.path)
-	case offset < 0 || n == 0 || n > hardware.ZeroesLen || offset > h.size || n > h.size-offset || offset%h.unit != 0 || n%h.unit != 0:
+	case offset < 0 || n <= 0 || offset > h.size || n > h.size-offset || offset%h.unit != 0 || n%h.unit != 0:
 		return hardware.CallerError("%d bytes at %d are not blocks of %q, which has %d bytes", n, offset, h.path, h.size)
+	}
+	return nil
+}
+
+// WriteData writes p at offset, in whole blocks, with the checks of each write of zeroes. p is
+// aligned (see hardware.AlignedBuffer). It is durable after Flush.
+func (d *Disk) WriteData(ctx context.Context, p []byte, offset int64) error {
+	h, n := d.h, int64(len(p))
+	if n > hardware.ZeroesLen {
+		return hardware.CallerError("%d bytes are too many for one write of %q", n, h.path)
+	}
+	if err := d.checkBlocks(offset, n); err != nil {
+		return err
 	}
 	if err := h.mayWrite(ctx, offset); err != nil {
 		return err
@@ -189,86 +193,60 @@ func (d *Disk) WriteData(ctx context.Context, p []byte, offset int64) error {
 	return nil
 }
 
-// claimedDisk is the openTarget of a Disk.
-type claimedDisk struct {
-	sys      system
-	info     diskInfo
-	writable bool
-	notSeen  string
+// CheckUnused refuses the disk at the node path, whose directory in sysfs is dir, if the kernel's
+// tables show it or one of its partitions in use (F12).
+func (k Kernel) CheckUnused(path, dir string) error {
+	s := k.system()
+	dev, err := s.devOf(dir)
+	if err != nil {
+		return hardware.IOFault("read the number of", path, err)
+	}
+	return s.checkDiskUnused(path, node{name: filepath.Base(dir), dir: dir, dev: dev})
 }
+
+// claimedDisk is the openTarget of a Disk: a disk without settings, rules or a serial of its own.
+type claimedDisk struct{ disk }
 
 // inspectClaimed reads the number, size and block size of an open disk.
 func (s system) inspectClaimed(fd int, path string) (diskInfo, error) {
-	var stat unix.Stat_t
-	if err := retryEINTR(func() error { return unix.Fstat(fd, &stat) }); err != nil {
-		return diskInfo{}, hardware.IOFault("fstat", path, err)
+	dev, err := openNumber(fd, path)
+	if err != nil {
+		return diskInfo{}, err
 	}
-	if deviceNumber(&stat) == 0 {
-		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is not a block device", path))
-	}
-	dir, err := s.deviceDir(uint64(stat.Rdev))
+	dir, err := s.deviceDir(dev)
 	if errors.Is(err, fs.ErrNotExist) {
 		return diskInfo{}, hardware.Missing("%q no longer exists", path)
 	}
 	if err != nil {
 		return diskInfo{}, hardware.IOFault("find", path, err)
 	}
-	v := diskInfo{node: node{name: filepath.Base(dir), dir: dir, dev: uint64(stat.Rdev)}}
 	if own := s.nodePath(dir); own != path {
 		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is a node of %q", path, own))
 	}
-	size, err := s.size(fd)
-	if err != nil {
-		return diskInfo{}, hardware.IOFault("read the size of", path, err)
+	v, err := s.measure(fd, path, node{name: filepath.Base(dir), dir: dir, dev: dev})
+	if err == nil && (v.unit <= 0 || v.unit > hardware.Align) {
+		err = hardware.Invalid("%q has blocks of %d bytes, but only up to %d are supported", path, v.unit, hardware.Align)
 	}
-	unit, err := s.blockSize(fd)
-	if err != nil {
-		return diskInfo{}, hardware.IOFault("read the block size of", path, err)
-	}
-	if unit <= 0 || unit > hardware.Align {
-		return diskInfo{}, hardware.Invalid("%q has blocks of %d bytes, but only up to %d are supported", path, unit, hardware.Align)
-	}
-	if v.seq, err = s.diskSeq(fd); err != nil {
-		return diskInfo{}, hardware.IOFault("read the sequence number of", path, err)
-	}
-	v.unit = int64(unit)
-	v.identity = device.Identity{Size: size, Path: path, Device: v.node.dev}
-	return v, nil
+	return v, err
 }
 
 // check proves that the disk is still the one that was opened, and not in use.
 func (c *claimedDisk) check(ctx context.Context, fd int) error {
-	now, err := c.sys.inspectClaimed(fd, c.info.identity.Path)
+	path, opened := c.enrolled.Path, c.info
+	now, err := c.sys.inspectClaimed(fd, path)
 	if err != nil {
 		return err
 	}
-	if now.seq != c.info.seq || now.node.dir != c.info.node.dir {
-		return hardware.Changed("device", fmt.Sprintf("%q was replaced after it was opened", c.info.identity.Path))
+	if now.seq != opened.seq || now.node.dir != opened.node.dir {
+		return hardware.Changed("device", fmt.Sprintf("%q was replaced after it was opened", path))
 	}
 	if c.writable {
-		if err := c.sys.checkWritable(c.info.identity.Path, c.info.node); err != nil {
+		if err := c.sys.checkWritable(path, opened.node); err != nil {
 			return err
 		}
 	}
-	if err := c.sys.checkDiskUnused(c.info.identity.Path, c.info.node); err != nil {
+	if err := c.sys.checkDiskUnused(path, opened.node); err != nil {
 		return err
 	}
-	disk := disk{sys: c.sys}
-	err = disk.checkNoWriters(ctx, now, fd)
-	c.notSeen = disk.notSeen
-	return err
+	return c.checkNoWriters(ctx, now, fd)
 }
-
-func (c *claimedDisk) unseen() string { return c.notSeen }
-
-// checkUnchanged is the cheap check before each write.
-func (c *claimedDisk) checkUnchanged(fd int) error {
-	disk := disk{sys: c.sys, enrolled: c.info.identity, info: diskInfo{seq: c.info.seq}}
-	return disk.checkUnchanged(fd)
-}
-
-// cacheFD: no other cache is below a disk.
-func (c *claimedDisk) cacheFD() int { return -1 }
-
-// close has nothing else to close.
-func (c *claimedDisk) close() error { return nil }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"burnish/internal/tagging"
 	"burnish/workflows/contract"
 )
 
@@ -57,7 +58,7 @@ func FromDomain(r io.Reader) (map[string][]contract.GuestAddress, error) {
 			guest, err := p.guest(list.element)
 			if err == nil && guest != nil {
 				guests[host] = []contract.GuestAddress{*guest}
-				err = CheckGuest(guests[host])
+				err = tagging.CheckGuest(guests[host])
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s %s: %w", list.element, host, err)
@@ -139,7 +140,7 @@ func (p passedXML) host(element string) (string, error) {
 			return "", fmt.Errorf("its <source> has %d addresses: the host's PCI address is missing", len(p.Source.Addresses))
 		}
 		a := p.Source.Addresses[0]
-		if a.Type != "" && a.Type != PCI {
+		if a.Type != "" && a.Type != tagging.PCI {
 			return "", nil // a hostdev of another kind
 		}
 		host, err := a.pci(1<<32 - 1)
@@ -159,7 +160,7 @@ func (p passedXML) guest(element string) (*contract.GuestAddress, error) {
 		return nil, fmt.Errorf("it has %d addresses in the guest", len(p.Addresses))
 	}
 	g := &contract.GuestAddress{Bus: p.busOf(element), MAC: strings.ToLower(p.MAC.Address)}
-	if element == "disk" && g.Bus == Xen && p.Target.Dev != "" {
+	if element == "disk" && g.Bus == tagging.Xen && p.Target.Dev != "" {
 		g.Path = "/dev/" + p.Target.Dev // Xen's paravirtual disks keep their names
 	}
 	if len(p.Addresses) == 0 {
@@ -170,17 +171,17 @@ func (p passedXML) guest(element string) (*contract.GuestAddress, error) {
 	switch {
 	case a.Type == "unassigned":
 		return nil, nil
-	case a.Type == PCI:
-		g.Bus = PCI
+	case a.Type == tagging.PCI:
+		g.Bus = tagging.PCI
 		g.Address, err = a.pci(0xffff)
-	case a.Type == USB:
-		g.Bus = USB
+	case a.Type == tagging.USB:
+		g.Bus = tagging.USB
 		if !strings.Contains(a.Port, ".") { // a port behind a hub has no form in the document
 			g.Address, err = numbers([]field{{"bus", a.Bus}, {"port", a.Port}})
 		}
-	case a.Type == "drive" && g.Bus == SCSI:
+	case a.Type == "drive" && g.Bus == tagging.SCSI:
 		g.Address, err = numbers([]field{{"controller", a.Controller}, {"bus", a.Bus}, {"target", a.Target}, {"unit", a.Unit}})
-	case a.Type == "drive" && g.Bus == IDE:
+	case a.Type == "drive" && g.Bus == tagging.IDE:
 		g.Address, err = numbers([]field{{"bus", a.Bus}, {"unit", a.Unit}})
 	}
 	if err != nil {
@@ -193,13 +194,13 @@ func (p passedXML) guest(element string) (*contract.GuestAddress, error) {
 // for libvirt's other buses (sata, ccw).
 func (p passedXML) busOf(element string) string {
 	if element != "disk" {
-		return PCI
+		return tagging.PCI
 	}
 	switch p.Target.Bus {
-	case SCSI, IDE, USB, Xen:
+	case tagging.SCSI, tagging.IDE, tagging.USB, tagging.Xen:
 		return p.Target.Bus
 	}
-	return None
+	return tagging.None
 }
 
 // pci is a PCI address in the form 0000:00:05.0. libvirt leaves out a domain or function 0.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"burnish/internal/tagging"
 )
 
 // What CheckGuest takes is what the schema allows.
@@ -17,9 +19,9 @@ func TestCheckAndSchemaHaveTheSameForms(t *testing.T) {
 		} `json:"definitions"`
 	}
 	require.NoError(t, json.Unmarshal(schemaText, &schema))
-	for _, b := range buses {
-		address := schema.Definitions[b.name+"devicebus"].Properties.Address
-		if b.form == "" {
+	for _, b := range tagging.Buses {
+		address := schema.Definitions[b.Name+"devicebus"].Properties.Address
+		if b.Form == "" {
 			require.JSONEq(t, "false", string(address))
 			continue
 		}
@@ -27,7 +29,7 @@ func TestCheckAndSchemaHaveTheSameForms(t *testing.T) {
 			Pattern string `json:"pattern"`
 		}
 		require.NoError(t, json.Unmarshal(address, &of))
-		require.Equal(t, "^"+b.form+"$", of.Pattern)
-		require.Regexp(t, of.Pattern, b.example)
+		require.Equal(t, "^"+b.Form+"$", of.Pattern)
+		require.Regexp(t, of.Pattern, b.Example)
 	}
 }

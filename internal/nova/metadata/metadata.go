@@ -13,14 +13,8 @@ import (
 	"unicode/utf8"
 
 	"burnish/internal/device"
+	"burnish/internal/tagging"
 	"burnish/workflows/contract"
-)
-
-// The document's types of devices that have fields of their own. Every other type is the
-// device's in lower case (S1.9).
-const (
-	NIC  = "nic"
-	Disk = "disk"
 )
 
 // Document is what the guest reads: the instance's UUID, which becomes cloud-init's instance
@@ -43,17 +37,6 @@ type Device struct {
 	Tags    []string `json:"tags,omitempty"`
 }
 
-// TypeOf is the document's type for a device's type (S1.9). A tag is unique among an
-// instance's devices of one type in this sense (S1.3).
-func TypeOf(deviceType string) string {
-	switch t := strings.ToLower(deviceType); t {
-	case "nvme", Disk:
-		return Disk
-	default:
-		return t
-	}
-}
-
 // New is the document of an instance's devices. Its order depends on their types, tags and
 // names alone.
 func New(s contract.InstanceStatus) Document {
@@ -61,7 +44,7 @@ func New(s contract.InstanceStatus) Document {
 	slices.SortStableFunc(held, func(a, b contract.HeldDevice) int {
 		return cmp.Or(
 			cmp.Compare(rank(a), rank(b)),
-			cmp.Compare(TypeOf(a.Type), TypeOf(b.Type)),
+			cmp.Compare(tagging.TypeOf(a.Type), tagging.TypeOf(b.Type)),
 			cmp.Compare(a.Tag, b.Tag),
 			cmp.Compare(a.Name, b.Name),
 		)
@@ -75,10 +58,10 @@ func New(s contract.InstanceStatus) Document {
 
 // rank puts NICs first and then disks, as the specification's examples do.
 func rank(d contract.HeldDevice) int {
-	switch TypeOf(d.Type) {
-	case NIC:
+	switch tagging.TypeOf(d.Type) {
+	case tagging.NIC:
 		return 0
-	case Disk:
+	case tagging.Disk:
 		return 1
 	}
 	return 2
@@ -90,12 +73,12 @@ func rank(d contract.HeldDevice) int {
 func entries(d contract.HeldDevice) []Device {
 	guest := d.Guest
 	if len(guest) == 0 {
-		guest = []contract.GuestAddress{{Bus: None}}
+		guest = []contract.GuestAddress{{Bus: tagging.None}}
 	}
 	var es []Device
 	for _, g := range guest {
-		e := Device{Type: TypeOf(d.Type), Bus: g.Bus, Address: strings.ToLower(g.Address)}
-		if e.Type == NIC {
+		e := Device{Type: tagging.TypeOf(d.Type), Bus: g.Bus, Address: strings.ToLower(g.Address)}
+		if e.Type == tagging.NIC {
 			e.MAC, e.Devname = macOf(d, g), g.Devname
 			if e.MAC == "" {
 				continue

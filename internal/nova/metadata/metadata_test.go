@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"burnish/internal/device"
 	"burnish/internal/nova/metadata"
 	"burnish/workflows/contract"
 )
@@ -106,7 +107,7 @@ func TestNoTagIsInvented(t *testing.T) {
 // Every legal tag comes out as it went in.
 func TestTagsAreNotChanged(t *testing.T) {
 	for _, tag := range []string{`"it's" \ <b>&amp;`, "a\nb\r\x00\u2028", strings.Repeat("🖧", 60), "  ", "\uFFFD"} {
-		require.NoError(t, metadata.CheckTag(tag))
+		require.NoError(t, device.CheckTag(tag))
 		var doc metadata.Document
 		require.NoError(t, json.Unmarshal([]byte(documentOf(t, contract.HeldDevice{Type: "DISK", Tag: tag})), &doc))
 		require.Equal(t, []string{tag}, doc.Devices[0].Tags)

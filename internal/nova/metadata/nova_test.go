@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/nova/metadata"
+	"burnish/internal/tagging"
 	"burnish/workflows/contract"
 )
 
@@ -167,7 +168,7 @@ func checkBuses(t *testing.T, buses []entry) {
 		{"pci", "0000:00:05x0", true, false}, {"usb", "0:1:2", true, false}, {"scsi", "1:0:2:0:0", true, false}, {"ide", "0:0:0", true, false},
 	} {
 		guest := []contract.GuestAddress{{Bus: c.bus, Address: c.address}}
-		require.Equal(t, c.ours, metadata.CheckGuest(guest) == nil, c)
+		require.Equal(t, c.ours, tagging.CheckGuest(guest) == nil, c)
 		require.Equal(t, c.nova, buses[i]["refused"] == nil, "%v: %v", c, buses[i])
 		if c.nova && c.ours {
 			ours, _ := entriesOf(t, metadata.New(contract.InstanceStatus{UUID: uuid, Devices: []contract.HeldDevice{{Type: "DISK", Tag: "t", Guest: guest}}}))

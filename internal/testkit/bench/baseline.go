@@ -66,10 +66,10 @@ func Entity(ctx workflow.Context, e entity) error {
 
 func (e *entity) listen(ctx workflow.Context) error {
 	return errors.Join(
-		workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateBind, e.bind, workflow.UpdateHandlerOptions{
+		workflow.SetUpdateHandlerWithOptions(ctx, contract.VerbBind.Update(), e.bind, workflow.UpdateHandlerOptions{
 			Validator: func(contract.BindInput) error { return e.require(e.State == device.Available) },
 		}),
-		workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateUnbind, e.unbind, workflow.UpdateHandlerOptions{
+		workflow.SetUpdateHandlerWithOptions(ctx, contract.VerbUnbind.Update(), e.unbind, workflow.UpdateHandlerOptions{
 			Validator: func(in contract.UnbindInput) error {
 				return e.require(e.State == device.Allocated && in.Instance == e.Instance)
 			},

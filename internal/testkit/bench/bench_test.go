@@ -131,10 +131,11 @@ func TestFootprint(t *testing.T) {
 	scheduled := event(enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
 	upsert := event(enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES)
 	turnover := []*historypb.HistoryEvent{
-		accepted(contract.UpdateBind), scheduled, upsert, accepted(contract.UpdateUnbind), upsert, scheduled, scheduled,
+		accepted(contract.VerbBind.Update()), scheduled, upsert,
+		accepted(contract.VerbUnbind.Update()), upsert, scheduled, scheduled,
 	}
 	run := []*historypb.HistoryEvent{event(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED),
-		accepted(contract.UpdateUnbind), scheduled}
+		accepted(contract.VerbUnbind.Update()), scheduled}
 	for range 3 {
 		run = append(run, turnover...)
 	}
@@ -177,14 +178,14 @@ func TestEntity(t *testing.T) {
 	}
 	env.RegisterDelayedCallback(func() {
 		upserts = 0
-		env.UpdateWorkflow(contract.UpdateBind, "1", answers, contract.BindInput{Instance: "i"})
+		env.UpdateWorkflow(contract.VerbBind.Update(), "1", answers, contract.BindInput{Instance: "i"})
 	}, time.Minute)
 	env.RegisterDelayedCallback(func() {
-		env.UpdateWorkflow(contract.UpdateBind, "2", &testsuite.TestUpdateCallback{
+		env.UpdateWorkflow(contract.VerbBind.Update(), "2", &testsuite.TestUpdateCallback{
 			OnReject: func(err error) { require.Error(t, err) },
 			OnAccept: func() { require.Fail(t, "an allocated device was bound") }, OnComplete: func(any, error) {},
 		}, contract.BindInput{Instance: "j"})
-		env.UpdateWorkflow(contract.UpdateUnbind, "3", answers, contract.UnbindInput{Instance: "i"})
+		env.UpdateWorkflow(contract.VerbUnbind.Update(), "3", answers, contract.UnbindInput{Instance: "i"})
 	}, 2*time.Minute)
 	env.RegisterDelayedCallback(func() {
 		require.Equal(t, 5, upserts)

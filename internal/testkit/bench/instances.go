@@ -101,7 +101,7 @@ func (r *instanceRun) input(n int) (in contract.InstanceBindInput) {
 
 // release gives an instance's devices back, and waits until all are available.
 func (r *instanceRun) release(ctx context.Context, id string) error {
-	if _, err := r.burnish.InstanceRelease(ctx, id, contract.InstanceActInput{}); err != nil {
+	if _, err := r.burnish.DoInstance(ctx, id, contract.VerbInstanceRelease, contract.ReasonInput{}); err != nil {
 		return err
 	}
 	return parallel(instanceDevices, instanceDevices, func(i int) error {
@@ -116,7 +116,7 @@ func (r *instanceRun) bindSome(n int, delay time.Duration) measurement {
 		id := uuid.NewString()
 		r.delay.Store(int64(delay))
 		began := time.Now()
-		result, err := r.burnish.InstanceBind(ctx, id, r.input(n))
+		result, err := r.burnish.DoInstance(ctx, id, contract.VerbInstanceBind, r.input(n))
 		bound := milliseconds(time.Since(began))
 		r.delay.Store(0)
 		if err == nil && len(result.Instance.Devices) != n {
@@ -133,7 +133,7 @@ func (r *instanceRun) bindSome(n int, delay time.Duration) measurement {
 // of the instance.
 func (b *bench) guestReads(ctx context.Context, r *instanceRun, rounds int) error {
 	id := uuid.NewString()
-	if _, err := r.burnish.InstanceBind(ctx, id, r.input(instanceDevices)); err != nil {
+	if _, err := r.burnish.DoInstance(ctx, id, contract.VerbInstanceBind, r.input(instanceDevices)); err != nil {
 		return err
 	}
 	listener, err := guest.Listen(ctx, "127.0.0.1:0")

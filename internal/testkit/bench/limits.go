@@ -87,7 +87,8 @@ func (b *bench) limits(ctx context.Context) error {
 	b.progress("limits: %d devices through %d slots", devices, slots)
 	name := func(i int) string { return fmt.Sprintf("node%04d", i) }
 	if err := parallel(40, devices, func(i int) error {
-		_, err := p.burnish.Enroll(ctx, contract.EnrollInput{Provide: true, Enrollment: fakeDevice(name(i), p.Host)})
+		_, err := p.burnish.Do(ctx, name(i), contract.VerbEnroll,
+			contract.EnrollInput{Provide: true, Enrollment: fakeDevice(name(i), p.Host)})
 		return err
 	}); err != nil {
 		return err

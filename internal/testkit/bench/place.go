@@ -97,18 +97,18 @@ func (p *place) update(ctx context.Context, id, name string, in any) error {
 // bind binds the device to a new instance.
 func (p *place) bind(ctx context.Context, id string) (instance string, err error) {
 	instance = uuid.NewString()
-	return instance, p.update(ctx, id, contract.UpdateBind,
+	return instance, p.update(ctx, id, contract.VerbBind.Update(),
 		contract.BindInput{Instance: instance, Request: uuid.NewString()})
 }
 
 func (p *place) unbind(ctx context.Context, id, instance string) error {
-	return p.update(ctx, id, contract.UpdateUnbind, contract.UnbindInput{Instance: instance})
+	return p.update(ctx, id, contract.VerbUnbind.Update(), contract.UnbindInput{Instance: instance})
 }
 
 // enroll enrolls a device and waits until it is available.
 func (p *place) enroll(ctx context.Context, in contract.EnrollInput) (id string, err error) {
 	id = contract.WorkflowID(in.Enrollment.Name)
-	if _, err := p.burnish.Enroll(ctx, in); err != nil {
+	if _, err := p.burnish.Do(ctx, in.Enrollment.Name, contract.VerbEnroll, in); err != nil {
 		return id, fmt.Errorf("enroll %s: %w", in.Enrollment.Name, err)
 	}
 	return id, p.await(ctx, id, device.Available)

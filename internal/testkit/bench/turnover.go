@@ -241,7 +241,7 @@ func footprintOf(events []*historypb.HistoryEvent) (f footprint, turnovers int) 
 	var binds []int
 	for i, e := range events {
 		request := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest()
-		if request.GetInput().GetName() == contract.UpdateBind {
+		if request.GetInput().GetName() == contract.VerbBind.Update() {
 			binds = append(binds, i)
 		}
 	}

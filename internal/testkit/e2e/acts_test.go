@@ -29,7 +29,7 @@ func TestOneOfEightCleansIsCarriedOut(t *testing.T) {
 
 	request := func(i int) string { return contract.RequestID(fmt.Sprint("request-", i), nil) }
 	send := func(i int) (contract.Result, error) {
-		return s.Workflows().Clean(client.WithRequest(t.Context(), request(i)), "d1",
+		return s.Workflows().Do(client.WithRequest(t.Context(), request(i)), "d1", contract.VerbClean,
 			contract.CleanInput{Reason: "once more", Caller: contract.Caller{By: fmt.Sprint("caller ", i), From: "192.0.2.7"}})
 	}
 	errs := make([]error, 8)

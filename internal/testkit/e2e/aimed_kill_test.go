@@ -540,14 +540,11 @@ func (k *anvil) strike(t *testing.T, aims ...*aim) {
 		k.revive(t, aims)
 	}
 	commands.Wait()
-	t.Run("struck", func(t *testing.T) {
-		for _, a := range aims {
-			t.Run(a.String(), func(t *testing.T) {
-				t.Parallel()
-				a.judge(t)
-			})
-		}
-	})
+	struck := map[string]func(*testing.T){}
+	for _, a := range aims {
+		struck[a.String()] = a.judge
+	}
+	t.Run("struck", func(t *testing.T) { beside(t, struck) })
 	if aims[0].nth == 0 {
 		for _, one := range undo {
 			one()
@@ -622,23 +619,20 @@ func (a *aim) sendOther(id string) error {
 	why := contract.ReasonInput{Reason: "it comes first"}
 	var err error
 	switch a.other {
-	case "retire --lost":
-		why.Lost = true
-		_, err = w.Retire(ctx, name, why)
-	case "retire":
-		_, err = w.Retire(ctx, name, why)
+	case "retire --lost", "retire":
+		_, err = w.Do(ctx, name, contract.VerbRetire, contract.RetireInput{Reason: why.Reason, Lost: a.other != "retire"})
 	case "manage":
-		_, err = w.Manage(ctx, name, why)
+		_, err = w.Do(ctx, name, contract.VerbManage, contract.TenantInput{Reason: why.Reason})
 	case "abort":
-		_, err = w.Abort(ctx, name, why)
+		_, err = w.Do(ctx, name, contract.VerbAbort, why)
 	case "maintain":
-		_, err = w.Maintain(ctx, name, contract.MaintainInput{Reason: why.Reason})
+		_, err = w.Do(ctx, name, contract.VerbMaintain, contract.MaintenanceInput{Reason: why.Reason})
 	case "replace":
-		_, err = w.Replace(ctx, name, contract.ReplaceInput{Reason: why.Reason})
+		_, err = w.Do(ctx, name, contract.VerbReplace, contract.ReplaceInput{Reason: why.Reason})
 	case "unbind":
-		_, err = w.Unbind(ctx, name, contract.UnbindInput{Instance: a.instance})
+		_, err = w.Send(ctx, name, contract.VerbUnbind, contract.UnbindInput{Instance: a.instance})
 	case "release":
-		_, err = w.InstanceRelease(ctx, a.instance, contract.InstanceActInput{})
+		_, err = w.DoInstance(ctx, a.instance, contract.VerbInstanceRelease, contract.ReasonInput{})
 	default:
 		err = fmt.Errorf("no such command: %s", a.other)
 	}

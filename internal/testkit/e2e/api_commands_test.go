@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -29,7 +28,7 @@ import (
 type bothWays struct {
 	*Site
 	socket string
-	web    *http.Client // to the socket
+	web    Caller // at the socket
 }
 
 // serveBothWays starts a worker with an API.
@@ -38,19 +37,8 @@ func serveBothWays(t *testing.T) bothWays {
 	b := bothWays{Site: newSite(t)}
 	b.socket = filepath.Join(b.Dir, "api.sock")
 	b.Run(t, "all", "BURNISH_API_ADDRESS=unix:"+b.socket, "BURNISH_HOST_SILENT_AFTER=2s", "BURNISH_API_RATE=1000")
-	b.web = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", b.socket)
-	}}}
-	t.Cleanup(b.web.CloseIdleConnections)
-	Await(t, 30*time.Second, "the API to be ready", func() (bool, string) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/readyz", nil)
-		require.NoError(t, err)
-		answer, err := b.web.Do(r)
-		if err != nil {
-			return false, err.Error()
-		}
-		return answer.StatusCode == http.StatusOK && answer.Body.Close() == nil, answer.Status
-	})
+	b.web = overUnix(t, b.socket)
+	b.web.AwaitReady(t)
 	return b
 }
 
@@ -220,7 +208,7 @@ func TestALostAnswerOfTheAPI(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		onward := r.Clone(r.Context())
 		onward.RequestURI, onward.URL.Scheme, onward.URL.Host, onward.Host = "", "http", "localhost", "localhost"
-		answer, err := b.web.Do(onward)
+		answer, err := b.web.Client.Do(onward)
 		if err != nil {
 			w.WriteHeader(http.StatusBadGateway)
 			return

@@ -32,7 +32,7 @@ func (a *API) curlScripts(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	admin, viewer := a.Admin.Token(t), a.Viewer.Token(t)
-	testscript.Run(t, testscript.Params{
+	testscript.RunT(inPlace{t}, testscript.Params{
 		Files: files, WorkdirRoot: t.TempDir(), RequireUniqueNames: true, UpdateScripts: *updateAnswers,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(programs.Burnish)+string(os.PathListSeparator)+env.Getenv("PATH"))

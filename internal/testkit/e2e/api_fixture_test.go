@@ -2,14 +2,15 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,8 +32,6 @@ type API struct {
 	Keystone *openstack.Keystone
 	URL      string
 	Control  *Worker
-	// env is the control worker's; another one may serve the API with other limits.
-	env []string
 	// Two administrators, and a user who may only read.
 	Admin, Second, Viewer openstack.Account
 }
@@ -51,8 +50,7 @@ func newAPI(t *testing.T, env ...string) *API {
 	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	a.URL = "http://" + address
 	a.Keystone.RegisterService(t, "accelerator", a.URL)
-	a.env = slices.Concat(env, []string{"BURNISH_API_KEY=" + a.apiKey(t)})
-	a.Control = a.Run(t, "control", slices.Concat(a.env, []string{"BURNISH_API_ADDRESS=" + address})...)
+	a.Control = a.Run(t, "control", append(env, "BURNISH_API_KEY="+a.apiKey(t), "BURNISH_API_ADDRESS="+address)...)
 	Caller{URL: a.URL}.AwaitReady(t)
 	a.Run(t, "host", "BURNISH_MAX_CLEANS_PER_HOST=2")
 	return a
@@ -85,6 +83,15 @@ func (s *Site) EnrollAll(t testing.TB, devices map[string]string) {
 type Caller struct {
 	URL, Token string
 	Client     *http.Client // nil is the default one
+}
+
+// overUnix is a client of the API at a unix socket.
+func overUnix(t testing.TB, socket string) Caller {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return Caller{URL: "http://localhost", Client: &http.Client{Transport: transport}}
 }
 
 // Answer is one of the API's answers.

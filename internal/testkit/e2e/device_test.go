@@ -32,9 +32,6 @@ func (s *Site) Fake(t testing.TB, name string, size int64, set ...string) Device
 // File is a file that the block driver cleans.
 func (s *Site) File(name string, size int64) Device { return Device(s.FileDevice(name, size)) }
 
-// Kinds are the drivers that a machine without hardware has.
-var Kinds = []string{"fake", "block"}
-
 // Device makes a device of a kind, full of the bytes of an earlier tenant. A fake one
 // takes delay for a pass; a file is as fast as its disk.
 func (s *Site) Device(t testing.TB, kind, name string, size int64, delay time.Duration) Device {
@@ -133,8 +130,8 @@ func (s *Site) AwaitReturned(t testing.TB, d Device, within time.Duration) contr
 		if err == nil && p.Reserved == 0 {
 			return true, ""
 		}
-		v, shown := s.Site.Show(t.Context(), d.Name)
-		return false, fmt.Sprintf("%+v %v; %+v %v", p, err, v, shown)
+		_, seen, _ := s.query(t.Context(), d.Name)
+		return false, fmt.Sprintf("%+v %v; %s", p, err, seen)
 	})
 	d.RequireZero(t)
 	v := s.AwaitState(t, d.Name, 10*time.Second, device.Available)
@@ -148,11 +145,12 @@ func (s *Site) AwaitReturned(t testing.TB, d Device, within time.Duration) contr
 // byte as it was written.
 func (s *Site) AwaitTenant(t testing.TB, d Device, tenant string, nonce uint64, within time.Duration) contract.DeviceStatus {
 	t.Helper()
-	v := s.AwaitDevice(t, d.Name, within, "to be "+tenant+"'s", func(v contract.DeviceStatus) bool {
-		return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == Instance(tenant)
-	})
+	v := s.AwaitStatus(t, d.Name, within, "to be "+tenant+"'s", heldBy(Instance(tenant)))
 	d.RequireStamps(t, nonce)
-	require.Equal(t, 1, s.Provider(t, d.Name).Reserved)
+	Await(t, 10*time.Second, d.Name+" to be reserved", func() (bool, string) { // its provider may have to be made again
+		p, err := s.Site.Provider(d.Name)
+		return err == nil && p.Reserved == 1, fmt.Sprint(p, err)
+	})
 	return v
 }
 

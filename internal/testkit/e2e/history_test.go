@@ -10,7 +10,6 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/converter"
 
 	"burnish/workflows/contract"
 )
@@ -62,12 +61,6 @@ func CountEvents(events []*historypb.HistoryEvent) map[enumspb.EventType]int {
 	return count
 }
 
-// Signal sends a signal as any Temporal client would; input may be nil.
-func (s *Site) Signal(t testing.TB, name, signal string, input any) {
-	t.Helper()
-	require.NoError(t, s.Client.SignalWorkflow(t.Context(), contract.WorkflowID(name), "", signal, input))
-}
-
 // chain lists the runs of a device's workflow from the oldest to the newest, as far
 // as each continued as another.
 func (s *Site) chain(ctx context.Context, t testing.TB, name string) [][]*historypb.HistoryEvent {
@@ -81,9 +74,4 @@ func (s *Site) chain(ctx context.Context, t testing.TB, name string) [][]*histor
 		run = events[len(events)-1].GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
 	}
 	return runs
-}
-
-// decode reads one payload; false where there is none of this form.
-func (s *Site) decode(from *commonpb.Payloads, into any) bool {
-	return from != nil && converter.GetDefaultDataConverter().FromPayloads(from, into) == nil
 }

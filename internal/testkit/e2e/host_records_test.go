@@ -44,9 +44,11 @@ func (s *Site) emptyServer(t *testing.T) *site.Server {
 }
 
 // A host's worker is started with the address of another, empty server, which knows no
-// instance that has a device. It refuses in one line, until an operator accepts that server.
+// instance that has a device. It refuses in one line, until an operator accepts that server. With
+// the same inventory the device is its tenant's then; with another one, which records nothing, it
+// waits for the operator.
 //
-// F25
+// F24, F25
 func TestAWorkerRefusesAnotherServer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -80,12 +82,26 @@ func TestAWorkerRefusesAnotherServer(t *testing.T) {
 	s.AwaitTenant(t, d, "alice", 2, 20*time.Second)
 	w.Kill(t)
 
-	w.Address, w.Env = other.Address, []string{"BURNISH_ACCEPT_SERVER=" + second + "/" + s.Namespace}
-	w.Start(t)
+	accept := func(server *site.Server) {
+		t.Helper()
+		s.serve(t, server)
+		w.Address, w.Env = server.Address, []string{"BURNISH_ACCEPT_SERVER=" + clusterOf(t, server, s.Namespace) + "/" + s.Namespace}
+		w.Start(t)
+	}
+	accept(other)
+	s.AwaitTenant(t, d, "alice", 2, 20*time.Second)
 	w.Kill(t)
 	w.Env = nil
 	w.Start(t) // what was accepted once stays
 	s.RequireUntouched(t, d, 2, 4*time.Second)
+	w.Kill(t)
+
+	emptyDir(t, filepath.Join(s.State, "inventory"))
+	accept(s.emptyServer(t))
+	v := s.AwaitDevice(t, "d1", 20*time.Second, "to wait for its operator", func(v contract.DeviceStatus) bool { return v.NeedsOperator })
+	require.Equal(t, string(device.CodeTenantUnrecorded), v.Fault)
+	require.Equal(t, device.Unknown, v.DeviceState)
+	s.RequireUntouched(t, d, 2, 2*time.Second)
 }
 
 // The server's database is put back to the moment before a device was unbound and cleaned,

@@ -87,24 +87,16 @@ func heldBy(instance string) func(contract.DeviceStatus) bool {
 }
 
 // status asks a device itself.
-func (f *fleet) status(t testing.TB, d Device) (v contract.DeviceStatus) {
+func (f *fleet) status(t testing.TB, d Device) contract.DeviceStatus {
 	t.Helper()
-	Await(t, 30*time.Second, d.Name+" to answer", func() (bool, string) {
-		var err error
-		v, err = f.Workflows().Query(t.Context(), d.Name)
-		return err == nil, fmt.Sprint(err)
-	})
-	return v
+	return f.AwaitStatus(t, d.Name, 30*time.Second, "to answer", func(contract.DeviceStatus) bool { return true })
 }
 
 // awaitAll waits until each of the devices is as wanted.
 func (f *fleet) awaitAll(t testing.TB, devices []Device, what string, ok func(contract.DeviceStatus) bool) {
 	t.Helper()
 	for _, d := range devices {
-		Await(t, 40*time.Second, d.Name+" "+what, func() (bool, string) {
-			v, err := f.Workflows().Query(t.Context(), d.Name)
-			return err == nil && ok(v), fmt.Sprintf("%+v %v", v, err)
-		})
+		f.AwaitStatus(t, d.Name, 40*time.Second, what, ok)
 	}
 }
 

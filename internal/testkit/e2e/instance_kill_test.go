@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -31,6 +32,14 @@ func (m moment) later(events int64) moment {
 		m.events += events
 	}
 	return m
+}
+
+// moments are those of every run; BURNISH_KILLS=all, as in `make soak`, adds the others.
+func moments(always []moment, others ...moment) []moment {
+	if os.Getenv("BURNISH_KILLS") == "all" {
+		return append(always, others...)
+	}
+	return always
 }
 
 func (m moment) String() string { return fmt.Sprintf("after %d events, %d burns", m.events, m.burns) }
@@ -149,7 +158,7 @@ func (a *killedAct) bindFlags() []string {
 func TestKillWhileInstancesBind(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	binds := f.killedActs(t, "bind ", 4, afterEvents(1), afterEvents(7), afterEvents(13), afterBurns(1), afterBurns(4), moment{})
+	binds := f.killedActs(t, "bind ", 4, moments([]moment{afterEvents(7), afterBurns(1), {}}, afterEvents(1), afterEvents(13), afterBurns(4))...)
 	for _, b := range binds {
 		b.results = f.killed(t, b.at, b.instance, b.devices, true, append([]string{"instance", "bind", b.instance}, b.bindFlags()...)...)
 	}
@@ -211,7 +220,7 @@ func (f *fleet) requireNoneHeld(t *testing.T, b *killedAct) {
 func TestKillWhileInstancesAreReleased(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	releases := f.killedActs(t, "release ", 3, afterEvents(1), afterEvents(4), afterEvents(7), moment{})
+	releases := f.killedActs(t, "release ", 3, moments([]moment{afterEvents(4), {}}, afterEvents(1), afterEvents(7))...)
 	for _, r := range releases {
 		f.act(t, "bind", r.instance, r.bindFlags()...)
 		stampAll(t, 2, r.devices...)
@@ -249,7 +258,7 @@ func (f *fleet) requireTurnedOver(t *testing.T, a *killedAct, cleans int) {
 func TestKillWhileInstancesMigrate(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	moves := f.killedActs(t, "migrate ", 2, afterEvents(1), afterEvents(7), afterEvents(10), afterBurns(1))
+	moves := f.killedActs(t, "migrate ", 2, moments([]moment{afterEvents(7), afterBurns(1)}, afterEvents(1), afterEvents(10))...)
 	to := f.host(t)
 	for _, m := range moves {
 		f.act(t, "bind", m.instance, m.bindFlags()...)

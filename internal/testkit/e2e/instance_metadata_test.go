@@ -27,7 +27,7 @@ func TestGuestsReadTheirOwnDevicesOnly(t *testing.T) {
 	f.requireNoDocument(t, "127.4.0.3")
 
 	// The device's own unbind: the entry is gone when it is answered, and so for the instance.
-	_, err := f.Workflows().Unbind(t.Context(), "d1", contract.UnbindInput{Instance: alice})
+	_, err := f.Workflows().Send(t.Context(), "d1", contract.VerbUnbind, contract.UnbindInput{Instance: alice})
 	require.NoError(t, err)
 	delete(all, "D1")
 	require.Equal(t, all, f.shown(t, first))
@@ -58,7 +58,7 @@ func TestGuestsReadTheirOwnDevicesOnly(t *testing.T) {
 	require.Equal(t, map[string]string{"D3": "tag of d3"}, f.shown(t, first))
 
 	// The last device leaves by itself: so does the document, and the address is free.
-	_, err = f.Workflows().Unbind(t.Context(), "d3", contract.UnbindInput{Instance: carol})
+	_, err = f.Workflows().Send(t.Context(), "d3", contract.VerbUnbind, contract.UnbindInput{Instance: carol})
 	require.NoError(t, err)
 	Await(t, 20*time.Second, "the instance to end", func() (bool, string) {
 		v, err := f.Workflows().Instance(t.Context(), carol)

@@ -19,11 +19,13 @@ func TestInstanceMoves(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "BURNISH_HOST_SILENT_AFTER=3s")
 	left, right, third := f.host(t), f.host(t), f.host(t)
-	t.Run("confirmed", func(t *testing.T) { t.Parallel(); f.migrateAndConfirm(t, left, right) })
-	t.Run("reverted", func(t *testing.T) { t.Parallel(); f.migrateAndRevert(t, left, right) })
-	t.Run("live", func(t *testing.T) { t.Parallel(); f.liveMigrate(t, left, right) })
-	t.Run("rebuilt", func(t *testing.T) { t.Parallel(); f.rebuildInPlace(t, right) })
-	t.Run("evacuated", func(t *testing.T) { t.Parallel(); f.evacuate(t, third, right) })
+	beside(t, map[string]func(*testing.T){
+		"confirmed": func(t *testing.T) { f.migrateAndConfirm(t, left, right) },
+		"reverted":  func(t *testing.T) { f.migrateAndRevert(t, left, right) },
+		"live":      func(t *testing.T) { f.liveMigrate(t, left, right) },
+		"rebuilt":   func(t *testing.T) { f.rebuildInPlace(t, right) },
+		"evacuated": func(t *testing.T) { f.evacuate(t, third, right) },
+	})
 }
 
 // bound binds the devices, each with a tag and a guest's address, to the instance, whose guest
@@ -151,7 +153,7 @@ func (f *fleet) liveMigrate(t *testing.T, from, to *fleetHost) {
 	f.act(t, "live-migrate", vm, "--to", to.Host)
 	v := f.instance(t, vm)
 	require.Equal(t, map[string]string{"lb1": "tag of la1"}, roles(v), "the marked one was picked")
-	require.Equal(t, contract.UpdateInstanceLiveMigrate, v.Move.Verb)
+	require.Equal(t, contract.VerbInstanceLiveMigrate.Update(), v.Move.Verb)
 	stampAll(t, 4, liveThere...)
 	f.requireHeld(t, vm, 3, live...)
 	require.Equal(t, map[string]string{"LB1": "tag of la1"}, f.shown(t, guest))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -25,8 +24,6 @@ import (
 // host worker is killed in mid-clean, they say the same as the device's history.
 func TestTheLogsAreATrail(t *testing.T) {
 	t.Parallel()
-	const seed = 17
-	random := rand.New(rand.NewPCG(seed, 7))
 	s := newSite(t)
 	inJSON := "BURNISH_LOG_FORMAT=json"
 	control := s.Run(t, "control", inJSON, "BURNISH_CLEAN_ON_ENROLL=false")
@@ -44,16 +41,39 @@ func TestTheLogsAreATrail(t *testing.T) {
 		s.Enroll(t, d, flags...)
 	}
 
-	day := turnoverDay{s: s, tenants: map[string][]string{}, bound: map[string]bool{}, killed: hostWorker}
-	for _, i := range random.Perm(4 * len(devices)) {
-		day.next(t, devices[i%len(devices)])
+	tenants, failed := map[string][]string{}, false
+	// settle waits until the device may be bound; a clean that failed is done again.
+	settle := func(d Device) {
+		t.Helper()
+		if s.AwaitState(t, d.Name, 40*time.Second, device.Available, device.Error).DeviceState == device.Error {
+			failed = true
+			s.Must(t, append(patiently(), "clean", d.Name, "--wait")...)
+		}
 	}
-	require.Nil(t, day.killed, "the worker was not killed in mid-clean")
-	require.True(t, day.failed, "no step failed")
+	for round := range 2 {
+		for _, d := range devices {
+			settle(d)
+			tenant := fmt.Sprint(d.Name, "-tenant-", round+1)
+			s.Bind(t, d.Name, tenant)
+			d.Stamp(t, uint64(round)+2)
+			tenants[d.Name] = append(tenants[d.Name], tenant)
+		}
+		for _, d := range devices {
+			s.Unbind(t, d.Name, tenants[d.Name][round])
+			if d.Name == slow.Name && round == 0 {
+				s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
+				hostWorker.Kill(t)
+				e, _ := s.Journal(t, d.Name)
+				require.False(t, e.Done, "the wipe was too quick for this test")
+				hostWorker.Start(t)
+			}
+		}
+	}
 	for _, d := range devices {
-		day.settle(t, d)
+		settle(d)
 		s.AwaitReturned(t, d, 30*time.Second)
 	}
+	require.True(t, failed, "no step failed")
 
 	told := trails{}
 	told.read(t, control.LogFile)
@@ -66,65 +86,13 @@ func TestTheLogsAreATrail(t *testing.T) {
 		trail := told[d.Name]
 		require.NotNil(t, trail, d.Name)
 		require.Equal(t, []string{v.UUID, v.Serial, s.Host}, trail.identity)
-		requireSameBindings(t, history, trail, day.tenants[d.Name])
+		requireSameBindings(t, history, trail, tenants[d.Name])
 		requireSameCleans(t, d, history, trail)
 		resumed += trail.resumed
 	}
 	require.Len(t, told, len(devices), "the logs name other devices")
 	require.Equal(t, 1, told[failing.Name].cleans[1].binding, "a clean that follows a binding fails")
 	require.Positive(t, resumed, "no line says that a step went on after the kill")
-}
-
-// turnoverDay binds and unbinds devices, and looks after those whose clean fails.
-type turnoverDay struct {
-	s       *Site
-	tenants map[string][]string // by device, each binding's
-	bound   map[string]bool
-	killed  *Worker // is killed in the first clean of the slow device; nil once it was
-	failed  bool    // a clean has failed
-}
-
-// next binds the device, or unbinds it if it is bound.
-func (y *turnoverDay) next(t *testing.T, d Device) {
-	t.Helper()
-	if y.bound[d.Name] {
-		last := y.tenants[d.Name][len(y.tenants[d.Name])-1]
-		y.unbind(t, d, last)
-		return
-	}
-	y.settle(t, d)
-	number := len(y.tenants[d.Name]) + 1
-	tenant := fmt.Sprint(d.Name, "-tenant-", number)
-	y.s.Bind(t, d.Name, tenant)
-	d.Stamp(t, uint64(number)+1)
-	y.tenants[d.Name] = append(y.tenants[d.Name], tenant)
-	y.bound[d.Name] = true
-}
-
-// unbind ends the binding, after which the clean begins. In that of the slow device the host
-// worker is killed and started again, once.
-func (y *turnoverDay) unbind(t *testing.T, d Device, tenant string) {
-	t.Helper()
-	y.s.Unbind(t, d.Name, tenant)
-	y.bound[d.Name] = false
-	if d.Name != "slow" || y.killed == nil {
-		return
-	}
-	y.s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
-	y.killed.Kill(t)
-	e, _ := y.s.Journal(t, d.Name)
-	require.False(t, e.Done, "the wipe was too quick for this test")
-	y.killed.Start(t)
-	y.killed = nil
-}
-
-// settle waits until the device may be bound; a clean that failed is done again.
-func (y *turnoverDay) settle(t *testing.T, d Device) {
-	t.Helper()
-	if y.s.AwaitState(t, d.Name, 40*time.Second, device.Available, device.Error).DeviceState == device.Error {
-		y.failed = true
-		y.s.Must(t, append(patiently(), "clean", d.Name, "--wait")...)
-	}
 }
 
 // trails are what the logs tell of the devices, by name.

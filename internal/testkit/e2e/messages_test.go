@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
-	"go.temporal.io/sdk/client"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -79,103 +78,6 @@ func (s *Site) awaitIdle(t testing.TB, name string) []*historypb.HistoryEvent {
 		return idle && same && int64(len(events)) == after.GetWorkflowExecutionInfo().GetHistoryLength(), after.String()
 	})
 	return events
-}
-
-// send is an update with an ID of the test's choice, as a client that lost the answer
-// would repeat it.
-func send[Out any](t *testing.T, s *Site, name, update, id string, in any) (Out, error) {
-	t.Helper()
-	var out Out
-	handle, err := s.Client.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
-		WorkflowID: contract.WorkflowID(name), UpdateID: id, UpdateName: update, Args: []any{in},
-		WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
-	if err != nil {
-		return out, err
-	}
-	return out, handle.Get(t.Context(), &out)
-}
-
-// An update that is sent again after a continue-as-new, when Temporal has forgotten
-// its ID, and when somebody else has the device, changes nothing.
-func TestUpdateSentAgain(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.Run(t, "all")
-	d := s.Device(t, "fake", "d1", 1*MiB, 0)
-	s.Enroll(t, d, "--provide")
-	s.AwaitReturned(t, d, 20*time.Second)
-
-	alice, bob := Instance("alice"), Instance("bob")
-	bind := func(id, instance, request string) (contract.BindResult, error) {
-		return send[contract.BindResult](t, s, "d1", contract.UpdateBind, id, contract.BindInput{Instance: instance, Request: request})
-	}
-	unbind := func(id, instance string) (contract.Result, error) {
-		return send[contract.Result](t, s, "d1", contract.UpdateUnbind, id, contract.UnbindInput{Instance: instance})
-	}
-	first, err := bind("bind-1", alice, "request-1")
-	require.NoError(t, err)
-	require.Equal(t, 1, first.Binding)
-	_, err = unbind("unbind-1", alice)
-	require.NoError(t, err)
-	s.AwaitReturned(t, d, 20*time.Second)
-	_, err = bind("bind-bad", "", "")
-	require.Error(t, err)
-
-	began := s.Execution(t, "d1").GetRunId()
-	for i := 2; s.Execution(t, "d1").GetRunId() == began || i < 7; i++ {
-		require.Less(t, i, 15, "no continue-as-new")
-		_, err := bind(fmt.Sprint("bind-", i), bob, fmt.Sprint("request-", i))
-		require.NoError(t, err)
-		_, err = unbind(fmt.Sprint("unbind-", i), bob)
-		require.NoError(t, err)
-		s.AwaitReturned(t, d, 20*time.Second)
-		s.awaitIdle(t, "d1")
-	}
-	now, err := bind("bind-now", bob, "request-now")
-	require.NoError(t, err)
-	d.Stamp(t, 3)
-	require.NotEqual(t, began, s.Execution(t, "d1").GetRunId(), "Temporal still knows the IDs")
-
-	check := func(what string) {
-		t.Helper()
-		s.RequireUntouched(t, d, 3, 500*time.Millisecond)
-		v := s.AwaitTenant(t, d, "bob", 3, time.Second)
-		require.Equal(t, now.Binding, v.Binding, what)
-	}
-	// By its ID, whatever it says; by its request, with another ID; and the end of an
-	// earlier binding, of the former tenant and of the present one.
-	_, err = bind("bind-1", alice, "request-1")
-	byID, ok := contract.RefusalOf(err)
-	require.True(t, ok, "%v", err)
-	require.Equal(t, device.CodeBindingEnded, byID.Fault.Code)
-	check("bind with the same ID")
-	_, err = bind("bind-1-other-id", alice, "request-1")
-	refusal, ok := contract.RefusalOf(err)
-	require.True(t, ok, "%v", err)
-	require.Equal(t, device.CodeBindingEnded, refusal.Fault.Code)
-	check("bind with the same request")
-	over, err := unbind("unbind-1", alice)
-	require.NoError(t, err)
-	require.True(t, over.Already)
-	check("unbind with the same ID")
-	over, err = unbind("unbind-1-other-id", alice)
-	require.NoError(t, err)
-	require.True(t, over.Already)
-	check("unbind of the former tenant")
-	over, err = unbind("unbind-2", bob)
-	require.NoError(t, err)
-	require.True(t, over.Already)
-	check("unbind of the present tenant's earlier binding, with its ID")
-	same, err := bind("bind-now-other-id", bob, "request-now")
-	require.NoError(t, err)
-	require.Equal(t, now.Binding, same.Binding)
-	require.True(t, same.Already)
-	check("bind of the present binding")
-
-	_, err = unbind("unbind-now", bob)
-	require.NoError(t, err)
-	s.AwaitReturned(t, d, 20*time.Second)
 }
 
 // bursts, each of so many signals of which one counts.
@@ -249,33 +151,4 @@ func TestSignalsInABurst(t *testing.T) {
 	require.Equal(t, bursts*burst, received)
 	require.Greater(t, len(runs), 3, "the bursts never met a continue-as-new")
 	t.Logf("%d signals over %d runs", received, len(runs))
-}
-
-// A signal that the state refuses changes nothing and is shown (CONTRACTS: any
-// client may trigger a clean).
-func TestCleanSignal(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.Run(t, "all")
-	d := s.Fake(t, "d1", 1*MiB, "fault=fail:zero@50%x1")
-	d.Stamp(t, 1)
-	s.Enroll(t, d, "--provide")
-	v := s.AwaitState(t, "d1", 20*time.Second, device.Error)
-	require.Equal(t, string(device.CodeStepFailed), v.Fault)
-	s.RequireReserved(t, "d1", 1)
-	s.Signal(t, "d1", contract.SignalClean, nil)
-	s.AwaitReturned(t, d, 20*time.Second)
-	s.Signal(t, "d1", contract.SignalClean, map[string]string{"reason": "once more"})
-	v = s.AwaitDevice(t, "d1", 10*time.Second, "to refuse the clean", func(v contract.DeviceStatus) bool { return v.LastRefusal != "" })
-	require.Contains(t, v.LastRefusal, "available")
-	require.Equal(t, device.Available, v.DeviceState)
-	s.Bind(t, "d1", "alice")
-	d.Stamp(t, 2)
-	s.Signal(t, "d1", contract.SignalClean, nil)
-	s.Signal(t, "d1", contract.SignalReleased, contract.Hint{Source: "test", Binding: 99})
-	s.Signal(t, "d1", contract.SignalObserved, contract.Hint{Source: "test"})
-	s.Signal(t, "d1", contract.SignalRefresh, nil)
-	s.Signal(t, "d1", contract.SignalClean, "not an object")
-	s.RequireUntouched(t, d, 2, 2*time.Second)
-	s.AwaitTenant(t, d, "alice", 2, time.Second)
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -41,28 +40,6 @@ func (w *Worker) get(t testing.TB, page string) (code int, body string) {
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
-	return answer.StatusCode, string(text)
-}
-
-// overSocket asks the API at a unix socket.
-func overSocket(t testing.TB, socket, path string) (code int, body string) {
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	}}
-	defer transport.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
-	if err != nil {
-		return 0, err.Error()
-	}
-	answer, err := (&http.Client{Transport: transport}).Do(request)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
 	return answer.StatusCode, string(text)
 }
 
@@ -184,41 +161,41 @@ func TestReadinessFollowsTheServer(t *testing.T) {
 	socket := filepath.Join(s.Dir, "api")
 	w := s.Run(t, "all", servesFigures, "BURNISH_STOP_TIMEOUT=20s", "BURNISH_API_ADDRESS=unix:"+socket)
 	awaitReady(t, w, http.StatusOK)
-	code, said := overSocket(t, socket, "/readyz")
-	require.Equal(t, http.StatusOK, code, said)
-	code, said = overSocket(t, socket, "/metrics")
-	require.Equal(t, http.StatusOK, code)
-	require.Contains(t, said, "burnish_build_info")
+	api := overUnix(t, socket)
+	api.Must(t, http.StatusOK, http.MethodGet, "/readyz", "", nil)
+	require.Contains(t, api.Must(t, http.StatusOK, http.MethodGet, "/metrics", "", nil).Body, "burnish_build_info")
 
 	require.NoError(t, s.Server.Freeze())
 	t.Cleanup(func() { require.NoError(t, s.Server.Thaw()) })
 	frozen := time.Now()
-	type answer struct {
-		code int
-		said string
-		took time.Duration
-	}
-	listed := make(chan answer, 1)
+	listed := make(chan Answer, 1)
+	took := time.Duration(0)
 	go func() {
-		code, said := overSocket(t, socket, "/v2/devices")
-		listed <- answer{code, said, time.Since(frozen)}
+		defer close(listed)
+		if answer, err := api.once(t, http.MethodGet, "/v2/devices", ""); err == nil {
+			took = time.Since(frozen)
+			listed <- answer
+		}
 	}()
 	awaitReady(t, w, http.StatusServiceUnavailable)
-	code, said = w.get(t, "/healthz")
+	code, said := w.get(t, "/healthz")
 	require.Equal(t, http.StatusOK, code, said)
 	_, said = w.get(t, "/readyz")
 	require.Contains(t, said, "the Temporal server does not answer")
-	list := <-listed
-	require.Equal(t, http.StatusServiceUnavailable, list.code, list.said)
-	require.Less(t, list.took, 30*time.Second+patience*5*time.Second)
-	require.Contains(t, list.said, `"code":"unreachable"`)
+	list, ok := <-listed
+	require.True(t, ok, "a list is answered")
+	require.Less(t, took, 30*time.Second+patience*5*time.Second)
+	list.requireFault(t, http.StatusServiceUnavailable, device.CodeUnreachable)
+	require.NotEmpty(t, list.Header.Get("Retry-After"))
 	require.NoError(t, s.Server.Thaw())
 	awaitReady(t, w, http.StatusOK)
 
 	require.NoError(t, s.Server.Kill())
 	awaitReady(t, w, http.StatusServiceUnavailable)
+	api.Must(t, http.StatusOK, http.MethodGet, "/healthz", "", nil)
 	require.NoError(t, s.Server.Start(t.Context()))
 	awaitReady(t, w, http.StatusOK)
+	api.Must(t, http.StatusOK, http.MethodGet, "/v2/devices", "", nil)
 
 	// A step that cannot be stopped quickly keeps the worker alive for a while.
 	d := s.Device(t, "fake", "d1", 8*MiB, 20*time.Second)

@@ -229,23 +229,10 @@ func (s *nodeSite) awaitAvailable(t testing.TB, name string, within time.Duratio
 	return v
 }
 
-// eachNode does something with several servers at once. What fails ends the test when all have
-// ended.
+// eachNode does something with several servers at once.
 func (s *nodeSite) eachNode(t *testing.T, names []string, do func(name string)) {
 	t.Helper()
-	done := make(chan string)
-	for _, name := range names {
-		go func() {
-			defer func() { done <- name }() // also where do ends the goroutine: require does
-			do(name)
-		}()
-	}
-	for range names {
-		<-done
-	}
-	if t.Failed() {
-		t.FailNow()
-	}
+	each(t, names, func(_ int, name string) { do(name) })
 }
 
 // turn gives the server to a tenant and takes it back.

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/redfishsim"
 	"burnish/workflows/contract"
 )
@@ -82,28 +81,27 @@ func (k strike) fault() redfishsim.Fault {
 // sessions matches the login and the logout.
 const sessions = "/redfish/v1/SessionService/Sessions*"
 
-// kinds are the requests that a clean of a server takes. An erase and an update may be lost.
+// kinds are the requests that a clean of a server takes, each with whom every run kills at it. An
+// erase and an update may be lost.
 var kinds = []strike{
-	{method: http.MethodPost, path: sessions},
-	{method: http.MethodGet, skip: 60},
-	{method: http.MethodPost, path: "*/ComputerSystem.Reset"},
-	{method: http.MethodPost, path: "*/Bios.ResetBios"},
-	{method: http.MethodPatch, path: "*/Bios/Settings"},
-	{method: http.MethodPost, path: "*/Drive.SecureErase", maybeLost: true},
-	{method: http.MethodPost, path: "/redfish/v1/UpdateService/*", maybeLost: true},
-	{method: http.MethodDelete, path: sessions},
+	{victim: theWorker, method: http.MethodPost, path: sessions},
+	{victim: theServer, method: http.MethodGet, skip: 60},
+	{victim: theBMC, method: http.MethodPost, path: "*/ComputerSystem.Reset"},
+	{victim: theBMC, method: http.MethodPost, path: "*/Bios.ResetBios"},
+	{victim: theWorker, method: http.MethodPatch, path: "*/Bios/Settings"},
+	{victim: theWorker, method: http.MethodPost, path: "*/Drive.SecureErase", maybeLost: true},
+	{victim: theBMC, method: http.MethodPost, path: "/redfish/v1/UpdateService/*", maybeLost: true},
+	{victim: theServer, method: http.MethodDelete, path: sessions},
 }
 
-// strikesOfEachKind are those of one victim, before and after each kind of request. Before and
+// strikesOfEachKind are those of one victim, before and after its kinds of requests. Before and
 // after are the same for a read, which has no effect, and for the server, which sees no request,
 // only time.
 func strikesOfEachKind(v victim) (all []strike) {
 	for _, k := range kinds {
-		login := k.method == http.MethodPost && k.path == sessions
-		if login && v == theServer {
-			k = strike{method: http.MethodGet, path: "/redfish/v1/"} // before a login, which would not wait
+		if k.victim != v {
+			continue
 		}
-		k.victim = v
 		if all = append(all, k); k.method != http.MethodGet && v != theServer {
 			all = append(all, k.afterwards())
 		}
@@ -136,8 +134,8 @@ func strikesOfEach(v victim, p redfishsim.Personality, clean []redfishsim.Reques
 // Whatever is killed, worker, server or BMC, before or after whatever request of a clean: the
 // clean goes on by itself to available, and nothing is done that could harm the server.
 //
-// Every run kills each of the three at each kind of request; BURNISH_KILLS=all, as in
-// `make soak`, at each request of all personalities.
+// Every run kills one of the three at each kind of request; BURNISH_KILLS=all, as in
+// `make soak`, each of them at each request of all personalities.
 func TestKillAtEveryRequestToABMC(t *testing.T) {
 	t.Parallel()
 	for _, v := range []victim{theWorker, theBMC, theServer} {
@@ -247,7 +245,7 @@ func (s *nodeSite) strike(t *testing.T, w *Worker, v victim, chosen map[string]s
 			s.unbindFast(t, name, tenant)
 			return
 		}
-		_, err := s.Workflows().Provide(t.Context(), name, contract.ReasonInput{})
+		_, err := s.Workflows().Do(t.Context(), name, contract.VerbProvide, contract.ReasonInput{})
 		require.NoError(t, err)
 	})
 	s.eachNode(t, names, func(name string) {
@@ -354,7 +352,7 @@ func (s *nodeSite) requireOnce(t testing.TB, name string, k strike, before, afte
 func (s *nodeSite) bindFast(t testing.TB, name, tenant string) {
 	t.Helper()
 	s.retry(t, "bind "+name, func(ctx context.Context) error {
-		_, err := s.Workflows().Bind(ctx, name, contract.BindInput{Instance: Instance(tenant), Request: tenant})
+		_, err := s.Workflows().Send(ctx, name, contract.VerbBind, contract.BindInput{Instance: Instance(tenant), Request: tenant})
 		return err
 	})
 }
@@ -362,17 +360,9 @@ func (s *nodeSite) bindFast(t testing.TB, name, tenant string) {
 func (s *nodeSite) unbindFast(t testing.TB, name, tenant string) {
 	t.Helper()
 	s.retry(t, "unbind "+name, func(ctx context.Context) error {
-		_, err := s.Workflows().Unbind(ctx, name, contract.UnbindInput{Instance: Instance(tenant)})
+		_, err := s.Workflows().Send(ctx, name, contract.VerbUnbind, contract.UnbindInput{Instance: Instance(tenant)})
 		return err
 	})
-}
-
-func (s *nodeSite) retry(t testing.TB, what string, do func(context.Context) error) {
-	t.Helper()
-	require.NoError(t, proc.Await(t.Context(), patience*time.Minute, proc.PollEvery, what, func() (bool, string) {
-		err := do(t.Context())
-		return err == nil, fmt.Sprint(err)
-	}))
 }
 
 // requests are all that reached the BMC.

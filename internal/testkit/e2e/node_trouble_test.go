@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -64,53 +62,10 @@ var nodeTroubles = []nodeTrouble{
 		},
 	},
 	{
-		name: "a drive is missing", fault: device.CodeDrivesChanged, untouched: true,
-		wrong: change(func(s *redfishsim.State) { s.Storages[0].Drives[1].Missing = true }),
-		right: func(t *testing.T, n *node) {
-			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.Storages[0].Drives[1].Missing = false }))
-		},
-	},
-	{
-		name: "a drive is extra", fault: device.CodeDrivesChanged, untouched: true,
-		wrong: change(func(s *redfishsim.State) {
-			extra := *s.Storages[0].Drives[0]
-			extra.ID, extra.Serial = "Disk.9", "EXTRA"
-			s.Storages[0].Drives = append(s.Storages[0].Drives, &extra)
-		}),
-		right: func(t *testing.T, n *node) {
-			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.Storages[0].Drives = s.Storages[0].Drives[:2] }))
-		},
-	},
-	{
 		name: "a drive without an erase", fault: device.CodeDriveNotErasable, untouched: true,
 		wrong: change(func(s *redfishsim.State) { s.Storages[0].Drives[0].NotErasable = true }),
 		right: func(t *testing.T, n *node) {
 			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.Storages[0].Drives[0].NotErasable = false }))
-		},
-	},
-	{
-		name: "an erase that fails", fault: device.CodeStepFailed,
-		wrong: func(t *testing.T, _ *nodeSite, n *node) {
-			require.NoError(t, n.BMC.Configure(func(c *redfishsim.Config) {
-				c.Endings = map[string]redfishsim.Ending{redfishsim.KindErase: redfishsim.CompletedCritical}
-			}))
-		},
-		right: func(t *testing.T, n *node) {
-			require.NoError(t, n.BMC.Configure(func(c *redfishsim.Config) { c.Endings = map[string]redfishsim.Ending{} }))
-		},
-	},
-	{
-		name: "firmware that another tenant made unlisted", fault: device.CodeFirmwareNotListed,
-		wrong: change(func(s *redfishsim.State) { biosOf(s).Version = "0.0.1" }),
-		right: func(t *testing.T, n *node) {
-			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { biosOf(s).Version = n.from }))
-		},
-	},
-	{
-		name: "firmware that stays at its old version", fault: device.CodeFirmwareNotActive,
-		wrong: change(func(s *redfishsim.State) { biosOf(s).Stays = true }),
-		right: func(t *testing.T, n *node) {
-			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { biosOf(s).Stays = false }))
 		},
 	},
 	{
@@ -120,13 +75,6 @@ var nodeTroubles = []nodeTrouble{
 		},
 		right: func(t *testing.T, n *node) {
 			require.NoError(t, n.BMC.Configure(func(c *redfishsim.Config) { c.BIOSNeverApplies = false }))
-		},
-	},
-	{
-		name: "less memory", fault: device.CodePropertiesMismatch,
-		wrong: change(func(s *redfishsim.State) { s.MemoryModules = s.MemoryModules[:3] }),
-		right: func(t *testing.T, n *node) {
-			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.MemoryModules = n.enrolled.MemoryModules }))
 		},
 	},
 }
@@ -181,28 +129,6 @@ func TestANodeInTroubleIsNotReturned(t *testing.T) {
 		s.Must(t, "clean", name)
 		s.awaitAvailable(t, name, time.Minute)
 	})
-}
-
-// A controller that says that it has erased a drive, and has not, cannot be found out over Redfish.
-// The record therefore never says that the erase was verified.
-func TestTheRecordOfALyingControllerSaysWhoseWordItIs(t *testing.T) {
-	t.Parallel()
-	s := newNodeSite(t, newSite(t), []redfishsim.Personality{redfishsim.IDRAC}, func(_ *redfishsim.Config, s *redfishsim.State) {
-		s.Storages[0].Drives[0].Lies = true
-	})
-	s.Run(t, "all", s.env()...)
-	s.enroll(t, "node1", "--provide")
-	v := s.AwaitState(t, "node1", time.Minute, device.Available, device.Error)
-	require.Equal(t, device.Available, v.DeviceState, v.LastError)
-	left, err := s.nodes["node1"].BMC.TenantData()
-	require.NoError(t, err)
-	require.Len(t, left, 1)
-	for _, step := range v.Cleans[0].Steps {
-		if step.Step == "erase_drives" || step.Step == "verify" {
-			require.Contains(t, step.Note, "by the controller's word")
-			require.NotContains(t, strings.ToLower(step.Note), "verified")
-		}
-	}
 }
 
 // failures are a request of each step that the BMC refuses once. Each step has a session of its
@@ -277,30 +203,4 @@ func doneSteps(v contract.DeviceStatus) []string {
 		names = append(names, step.Step)
 	}
 	return names
-}
-
-// Where the BMC's session table is full, the step waits, and says so; when there is a place, it
-// goes on by itself.
-func TestAFullSessionTableIsWaitedForVisibly(t *testing.T) {
-	t.Parallel()
-	s := newNodeSite(t, newSite(t), []redfishsim.Personality{redfishsim.IDRAC})
-	s.Run(t, "all", s.env()...)
-	s.enroll(t, "node1", "--provide")
-	s.awaitAvailable(t, "node1", time.Minute)
-	s.Bind(t, "node1", "alice")
-	n := s.nodes["node1"]
-	n.used(t)
-	require.NoError(t, n.BMC.Change(func(state *redfishsim.State) {
-		for i := range 8 {
-			id := fmt.Sprint("other", i)
-			state.Sessions = append(state.Sessions, &redfishsim.Session{ID: id, Token: id, User: "another"})
-		}
-	}))
-	s.Unbind(t, "node1", "alice")
-	s.AwaitDevice(t, "node1", time.Minute, "to wait for a session", func(v contract.DeviceStatus) bool {
-		shown, err := json.Marshal(v)
-		return err == nil && v.DeviceState == device.Cleaning && strings.Contains(string(shown), "session")
-	})
-	require.NoError(t, n.BMC.Change(func(state *redfishsim.State) { state.Sessions = nil }))
-	s.awaitAvailable(t, "node1", time.Minute)
 }

@@ -97,16 +97,21 @@ func (c *Cloud) giveToTenant(t *testing.T, p *messagebus.Producer, d Device, pro
 	return instance
 }
 
-// Nova's notifications are enough, without any sweep: an instance is deleted and its device
-// is cleaned, also after the broker was killed and its bindings are gone. A rebuild cleans
-// nothing. A notification that comes late, twice, or about a binding that has ended
-// changes nothing (F6).
+// Nova's notifications are enough, without any sweep.
 func TestNotificationsAreEnough(t *testing.T) {
 	t.Parallel()
 	b, p := startBroker(t)
 	c := NewCloud(t, newSite(t))
-	d, provider := c.NovaDevice(t, "0000:AF:00.0", 4*MiB)
 	w := c.runListener(t, b, p)
+	t.Run("a move", func(t *testing.T) { c.aMoveCleansTheDeviceThatIsLeft(t, p) })
+	t.Run("a deletion", func(t *testing.T) { c.aDeletionIsNoticed(t, w, b, p) })
+}
+
+// aDeletionIsNoticed: an instance is deleted and its device is cleaned, also after the broker was
+// killed and its bindings are gone. A rebuild cleans nothing. A notification that comes late,
+// twice, or about a binding that has ended changes nothing (F6).
+func (c *Cloud) aDeletionIsNoticed(t *testing.T, w *Worker, b *messagebus.Broker, p *messagebus.Producer) {
+	d, provider := c.NovaDevice(t, "0000:AF:00.0", 4*MiB)
 	c.EnrollNovaDevice(t, d)
 
 	first := c.giveToTenant(t, p, d, provider, 1)
@@ -142,23 +147,17 @@ func TestNotificationsAreEnough(t *testing.T) {
 	c.RequireStock(t, provider, 0)
 }
 
-// An instance moves from one device to another: the device that it leaves is cleaned, on
-// confirm the source, on revert the destination, and never the other.
-func TestAMoveCleansTheDeviceThatIsLeft(t *testing.T) {
-	t.Parallel()
-	b, p := startBroker(t)
-	c := NewCloud(t, newSite(t))
+// aMoveCleansTheDeviceThatIsLeft: an instance moves from one device to another, and the device that
+// it leaves is cleaned, on confirm the source, on revert the destination, and never the other.
+func (c *Cloud) aMoveCleansTheDeviceThatIsLeft(t *testing.T, p *messagebus.Producer) {
 	one, pOne := c.NovaDevice(t, "0000:01:00.0", 4*MiB)
 	two, pTwo := c.NovaDevice(t, "0000:02:00.0", 4*MiB)
-	c.runListener(t, b, p)
 	c.EnrollNovaDevice(t, one)
 	c.EnrollNovaDevice(t, two)
 	instance := c.giveToTenant(t, p, one, pOne, 1)
 	is := func(d Device, consumer string) contract.DeviceStatus {
 		t.Helper()
-		return c.AwaitDevice(t, d.Name, time.Minute, "to be "+consumer+"'s", func(v contract.DeviceStatus) bool {
-			return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == consumer
-		})
+		return c.AwaitDevice(t, d.Name, time.Minute, "to be "+consumer+"'s", heldBy(consumer))
 	}
 	// migrate has Nova give the source to a migration and the destination to the instance.
 	migrate := func(source string, from, to Device, destination string, has, brings uint64) (migration string) {
@@ -226,17 +225,13 @@ func (c *Cloud) replaceConsumer(t *testing.T, provider, from, to string) {
 
 // An evacuated instance's old device stays reserved until its host recovers and deletes the
 // allocation, without a notification; then it is cleaned.
-func TestEvacuatedSourceIsCleanedWhenItsHostDropsIt(t *testing.T) {
-	t.Parallel()
-	c := NewCloud(t, newSite(t))
-	from, source := c.NovaDevice(t, "0000:01:00.0", 4*MiB)
-	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=300ms")...)
+func (c *Cloud) evacuatedSourceIsCleanedWhenItsHostDropsIt(t *testing.T) {
+	from, source := c.NovaDevice(t, "0000:0E:00.0", 4*MiB)
 	c.EnrollNovaDevice(t, from)
 	instance := c.Spawn(t, source)
 	from.Stamp(t, 1)
 	c.AwaitState(t, from.Name, time.Minute, device.Allocated)
-	sweeps := c.State(t).FullRuns
-	Await(t, time.Minute, "three sweeps", func() (bool, string) { return c.State(t).FullRuns >= sweeps+3, "" })
+	c.awaitSweeps(t, 3)
 	from.RequireStamps(t, 1)
 	c.RequireStock(t, source, 1)
 	c.Destroy(t, instance)

@@ -28,31 +28,29 @@ func TestOffersInPlacement(t *testing.T) {
 	// Without sweeps: what is repaired here, the device repairs itself.
 	w := c.Worker(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
 	w.Start(t)
-	t.Run("without sweeps", func(t *testing.T) {
-		t.Run("retired while it is lowered", c.retiredWhileLowered("retired", false))
-		t.Run("retired while it is lowered, answer lost", c.retiredWhileLowered("unanswered", true))
-		t.Run("unbound while it is reserved", c.unboundWhileReserved)
+	beside(t, map[string]func(*testing.T){
+		"retired while it is lowered":              c.retiredWhileLowered("retired", false),
+		"retired while it is lowered, answer lost": c.retiredWhileLowered("unanswered", true),
+		"unbound while it is reserved":             c.unboundWhileReserved,
 	})
 	w.Kill(t)
 	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=300ms")...)
-	t.Run("with sweeps", func(t *testing.T) {
-		t.Run("used and freed unseen", c.usedAndFreedUnseen)
-		t.Run("total of two, Nova's", func(t *testing.T) {
-			t.Parallel()
+	beside(t, map[string]func(*testing.T){
+		"used and freed unseen": c.usedAndFreedUnseen,
+		"total of two, Nova's": func(t *testing.T) {
 			d, provider := c.NovaDevice(t, "0000:02:00.0", 2*MiB)
 			c.EnrollNovaDevice(t, d)
 			c.raiseTotal(t, provider)
 			c.requireWithheld(t, d, provider)
-		})
-		t.Run("total of two, own", func(t *testing.T) {
-			t.Parallel()
+		},
+		"total of two, own": func(t *testing.T) {
 			d := c.OwnDevice(t, c.Host+"-two", 2*MiB)
 			c.Enroll(t, d, "--provide")
 			c.AwaitState(t, d.Name, time.Minute, device.Available)
 			provider := contract.DeviceUUID(d.Name)
 			c.raiseTotal(t, provider)
 			c.requireWithheld(t, d, provider)
-		})
+		},
 	})
 }
 
@@ -60,7 +58,6 @@ func TestOffersInPlacement(t *testing.T) {
 // on its way. No instance has the device afterwards, and its bytes are not checked any more.
 func (c *Cloud) retiredWhileLowered(name string, loseAnswer bool) func(*testing.T) {
 	return func(t *testing.T) {
-		t.Parallel()
 		d := c.Device(t, "block", c.Host+"-"+name, 2*MiB, 0) // not watched: the write that is held does offer it
 		c.Enroll(t, d, "--provide")
 		c.AwaitState(t, d.Name, time.Minute, device.Available)
@@ -109,7 +106,6 @@ func (c *Cloud) reservedSince(provider string, exchanges int) (values []int) {
 // unboundWhileReserved has a former tenant unbind while the write of its second binding is
 // on its way: it ends that binding.
 func (c *Cloud) unboundWhileReserved(t *testing.T) {
-	t.Parallel()
 	d := c.OwnDevice(t, c.Host+"-unbound", 2*MiB)
 	c.Enroll(t, d, "--provide")
 	c.AwaitState(t, d.Name, time.Minute, device.Available)
@@ -124,10 +120,10 @@ func (c *Cloud) unboundWhileReserved(t *testing.T) {
 	both := make(chan int, 2)
 	go func() { both <- c.Burnish(t, "bind", d.Name, "--instance", Instance("one")).Code }()
 	put.await(t)
-	earlier := c.accepted(t, d.Name, contract.UpdateUnbind)
+	earlier := c.accepted(t, d.Name, contract.VerbUnbind.Update())
 	go func() { both <- c.Burnish(t, "unbind", d.Name, "--instance", Instance("one")).Code }()
 	Await(t, 20*time.Second, "the unbind to be accepted", func() (bool, string) {
-		return c.accepted(t, d.Name, contract.UpdateUnbind) > earlier, ""
+		return c.accepted(t, d.Name, contract.VerbUnbind.Update()) > earlier, ""
 	})
 	put.release()
 	for range 2 {
@@ -158,7 +154,6 @@ func (c *Cloud) accepted(t *testing.T, name, update string) (count int) {
 // usedAndFreedUnseen has a tenant use the device and leave it between two looks, without a
 // trace but the provider's generation: Nova did not come to reserve it.
 func (c *Cloud) usedAndFreedUnseen(t *testing.T) {
-	t.Parallel()
 	d, provider := c.NovaDevice(t, "0000:01:00.0", 2*MiB)
 	c.EnrollNovaDevice(t, d)
 	require.Len(t, c.Show(t, d.Name).Cleans, 1)

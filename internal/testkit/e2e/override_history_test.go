@@ -96,7 +96,7 @@ func TestOverrideOverTheAPI(t *testing.T) {
 func (a overridden) refuseRaw(t *testing.T, name string, in contract.OverrideInput) {
 	t.Helper()
 	before := a.events(t, name)
-	_, err := a.Workflows().Override(t.Context(), name, in)
+	_, err := a.Workflows().Do(t.Context(), name, contract.VerbOverride, in)
 	refusal, ok := client.Fault(err)
 	require.True(t, ok, "%v", err)
 	require.Contains(t, []device.Code{device.CodeOverrideUnsigned, device.CodeNotFound}, refusal.Fault.Code, "%+v", refusal)
@@ -108,7 +108,7 @@ func (a overridden) overridesInHistory(t *testing.T, name string) (all []contrac
 	t.Helper()
 	for _, event := range slices.Concat(a.chain(t.Context(), t, name)...) {
 		request := event.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest().GetInput()
-		if request.GetName() != contract.UpdateOverride {
+		if request.GetName() != contract.VerbOverride.Update() {
 			continue
 		}
 		var in contract.OverrideInput

@@ -52,24 +52,19 @@ func startDevices(t *testing.T, s *Site, n int) (uuids []string) {
 	return uuids
 }
 
-// readPages reads all pages of a filter.
-func readPages(t *testing.T, c *client.Client, f client.Filter, limit int) (uuids []string) {
-	for after, more := "", true; more; {
-		var page []client.Execution
-		var err error
-		page, more, err = c.Page(t.Context(), f, after, limit)
-		require.NoError(t, err)
-		for _, e := range page {
-			after = e.Status.UUID
-			uuids = append(uuids, after)
-		}
+// fleetOf reads the fleet, and returns the UUIDs in its order.
+func fleetOf(t *testing.T, c *client.Client) (uuids []string) {
+	all, err := c.Fleet(t.Context())
+	require.NoError(t, err)
+	for _, e := range all {
+		uuids = append(uuids, e.Status.UUID)
 	}
 	return uuids
 }
 
-// While devices continue as new all the time, each is on exactly one page of the real server's
-// listing, whose rows of the ended and of the new run change at different moments.
-func TestPagesWhileDevicesContinueAsNew(t *testing.T) {
+// While devices continue as new all the time, each is once in the fleet that the real server lists,
+// whose rows of the ended and of the new run change at different moments.
+func TestTheFleetWhileDevicesContinueAsNew(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	want := startDevices(t, s, 60)
@@ -78,13 +73,9 @@ func TestPagesWhileDevicesContinueAsNew(t *testing.T) {
 	require.NoError(t, w.Start())
 	t.Cleanup(w.Stop)
 	c := s.Workflows()
-	filters := []client.Filter{{}, {States: []device.State{device.Available, device.Allocated}}}
-	rounds, plain := 0, 0
-	for rounds < 16 {
-		for _, limit := range []int{7, 50} {
-			require.Equal(t, want, readPages(t, c, filters[rounds%2], limit), "after %d rounds", rounds)
-			rounds++
-		}
+	rounds, plain := 50, 0
+	for round := range rounds {
+		require.Equal(t, want, fleetOf(t, c), "after %d rounds", round)
 		listed, err := c.List(t.Context(), client.Filter{})
 		require.NoError(t, err)
 		if len(listed) < len(want) {
@@ -94,24 +85,20 @@ func TestPagesWhileDevicesContinueAsNew(t *testing.T) {
 	t.Logf("%d rounds; a plain listing missed devices %d times", rounds, plain)
 }
 
-// The server compares UUIDs, and pages need few calls also where closed runs are kept.
-func TestPagesOfTheRealServer(t *testing.T) {
+// A device whose workflow ended is no longer in the fleet, and is still found by its UUID.
+func TestTheFleetOfTheRealServer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	want := startDevices(t, s, 40)
 	c := s.Workflows()
-	for _, limit := range []int{1, 7, 40, 1000} {
-		require.Equal(t, want, readPages(t, c, client.Filter{}, limit))
-	}
-	require.Empty(t, readPages(t, c, client.Filter{States: []device.State{device.Error}}, 5))
-	require.Equal(t, want[3:4], readPages(t, c, client.Filter{UUIDs: want[3:4]}, 5))
+	require.Equal(t, want, fleetOf(t, c))
 	e, found, err := c.ByUUID(t.Context(), want[7])
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, want[7], contract.DeviceUUID(e.Name))
 	require.NoError(t, s.Client.TerminateWorkflow(t.Context(), contract.WorkflowID(e.Name), "", "test"))
 	Await(t, 10*time.Second, "the device to be gone", func() (bool, string) {
-		left := readPages(t, c, client.Filter{}, 7)
+		left := fleetOf(t, c)
 		return !slices.Contains(left, want[7]) && len(left) == len(want)-1, strings.Join(left, " ")
 	})
 	e, found, err = c.ByUUID(t.Context(), want[7])

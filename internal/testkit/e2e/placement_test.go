@@ -15,13 +15,21 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Nova's own functional scenario of one-time-use devices, step by step, with Burnish as
-// the operator's cleaning workflow: free, allocated and reserved, deleted, cleaned,
-// allocatable again. Burnish learns of it from sweeps alone.
-func TestNovaScenarioWithSweepsOnly(t *testing.T) {
+// What Nova does to its devices is found by sweeps alone.
+func TestNovasDevicesWithSweepsOnly(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
 	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=500ms")...)
+	t.Run("foreign providers", c.foreignProvidersAreLeftAlone)
+	t.Run("its scenario", c.novaScenario)
+	t.Run("a provider that it makes again", c.recreatedProviderIsReservedAgain)
+	t.Run("an evacuation", c.evacuatedSourceIsCleanedWhenItsHostDropsIt)
+}
+
+// novaScenario is Nova's own functional scenario of one-time-use devices, step by step, with
+// Burnish as the operator's cleaning workflow: free, allocated and reserved, deleted, cleaned,
+// allocatable again.
+func (c *Cloud) novaScenario(t *testing.T) {
 	d, provider := c.NovaDevice(t, "0000:AF:00.0", 4*MiB)
 	c.EnrollNovaDevice(t, d)
 	c.RequireStock(t, provider, 0)
@@ -43,12 +51,18 @@ func TestNovaScenarioWithSweepsOnly(t *testing.T) {
 	}
 }
 
-// A device that a tenant used and left between two sweeps is cleaned (D9).
-func TestUsedAndFreedBetweenTwoSweeps(t *testing.T) {
+// What Nova did while nobody looked counts at the next sweep, or at the import.
+func TestNovasDevicesWithoutSweeps(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
 	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
-	d, provider := c.NovaDevice(t, "0000:01:00.0", 4*MiB)
+	t.Run("used and freed between two sweeps", c.usedAndFreedBetweenTwoSweeps)
+	t.Run("import of a fleet that is in use", c.importOfAFleetThatIsInUse)
+}
+
+// A device that a tenant used and left between two sweeps is cleaned (D9).
+func (c *Cloud) usedAndFreedBetweenTwoSweeps(t *testing.T) {
+	d, provider := c.NovaDevice(t, "0000:0A:00.0", 4*MiB)
 	c.EnrollNovaDevice(t, d)
 	instance := c.Spawn(t, provider)
 	d.Stamp(t, 1)
@@ -69,10 +83,7 @@ func TestUsedAndFreedBetweenTwoSweeps(t *testing.T) {
 // One-time use is configured late: devices in use are imported as they are, burned at
 // the next reconcile, free ones stay free, for the trait does not mean dirty,
 // used ones are cleaned (D8).
-func TestImportOfAFleetThatIsInUse(t *testing.T) {
-	t.Parallel()
-	c := NewCloud(t, newSite(t))
-	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
+func (c *Cloud) importOfAFleetThatIsInUse(t *testing.T) {
 	free, pFree := c.NovaDevice(t, "0000:01:00.0", 4*MiB)
 	used, pUsed := c.NovaDevice(t, "0000:02:00.0", 4*MiB)
 	left, pLeft := c.NovaDevice(t, "0000:03:00.0", 4*MiB)
@@ -91,7 +102,7 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 			Name: d.Name, Host: c.Host, Address: strings.SplitN(d.Name, "_", 2)[1], Driver: "block", Type: "DISK",
 			Settings: map[string]string{"path": d.Path}, Owner: device.OwnerNova, OneTimeUse: true,
 		}}
-		result, err := c.Workflows().Enroll(t.Context(), in)
+		result, err := c.Workflows().Do(t.Context(), in.Enrollment.Name, contract.VerbEnroll, in)
 		require.NoError(t, err, i)
 		require.Equal(t, device.Unknown, result.Device.DeviceState)
 	}
@@ -120,19 +131,16 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 
 // Burnish never writes to providers of devices that are not enrolled, nor to
 // those of another controller.
-func TestForeignProvidersAreLeftAlone(t *testing.T) {
-	t.Parallel()
-	c := NewCloud(t, newSite(t))
+func (c *Cloud) foreignProvidersAreLeftAlone(t *testing.T) {
 	_, stranger := c.NovaDevice(t, "0000:05:00.0", MiB)
 	tenant := c.Spawn(t, stranger)
 	c.Destroy(t, tenant)
 	own := c.OwnDevice(t, c.Host+"-d1", 4*MiB)
 	c.Nova.Provider(uuid.NewString(), own.Name, "", Class, 0, "COMPUTE_MANAGED_PCI_DEVICE")
 	before := len(c.Recorder.Exchanges())
-	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=200ms")...)
 	r := c.Refused(t, device.CodeInventoryInvalid, c.EnrollArgs(own)...)
 	require.Contains(t, r.Stderr, "OWNER_CYBORG")
-	Await(t, time.Minute, "three sweeps", func() (bool, string) { return c.State(t).FullRuns >= 3, "" })
+	c.awaitSweeps(t, 3)
 	require.Equal(t, 1, c.State(t).Last.Unenrolled)
 	for _, e := range c.Recorder.Exchanges()[before:] {
 		require.False(t, e.Method != http.MethodGet && strings.Contains(e.Path, stranger), "%s %s", e.Method, e.Path)
@@ -142,11 +150,8 @@ func TestForeignProvidersAreLeftAlone(t *testing.T) {
 
 // Nova re-created the provider, with another UUID and reserved=0, while the device is
 // dirty: it is reserved again within one sweep, and the device stays the same.
-func TestRecreatedProviderIsReservedAgain(t *testing.T) {
-	t.Parallel()
-	c := NewCloud(t, newSite(t))
+func (c *Cloud) recreatedProviderIsReservedAgain(t *testing.T) {
 	d, provider := c.NovaDevice(t, "0000:0B:00.0", 4*MiB)
-	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=300ms")...)
 	c.EnrollNovaDevice(t, d)
 	c.Must(t, "maintain", d.Name, "--reason", "so that nothing happens")
 	c.RequireStock(t, provider, 1)
@@ -228,9 +233,7 @@ func TestKilledAfterTheLoweringWrite(t *testing.T) {
 	d.Stamp(t, 2)
 	w.Start(t)
 	c.Burnish(t, "clean", d.Name) // whatever it answers
-	v := c.AwaitDevice(t, d.Name, time.Minute, "to be the new tenant's", func(v contract.DeviceStatus) bool {
-		return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == next
-	})
+	v := c.AwaitDevice(t, d.Name, time.Minute, "to be the new tenant's", heldBy(next))
 	require.True(t, v.Dirty)
 	d.RequireStamps(t, 2)
 	c.Destroy(t, next)
@@ -238,84 +241,74 @@ func TestKilledAfterTheLoweringWrite(t *testing.T) {
 	d.RequireZero(t)
 }
 
-// Placement is killed in the middle of a bind and of a return, and down for 30 s.
+// Placement is killed in the middle of a bind and of a return, and down for a while.
 //
 // S2.96
 func TestPlacementIsDownInMidBurnAndMidReturn(t *testing.T) {
 	t.Parallel()
-	for what, after := range map[string]bool{"before the write": false, "after the write": true} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			c := NewCloud(t, newSite(t))
-			c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
-			d := c.OwnDevice(t, c.Host+"-d1", 4*MiB)
-			c.Enroll(t, d, "--one-time-use", "--provide")
-			c.AwaitState(t, d.Name, time.Minute, device.Available)
-			id := contract.DeviceUUID(d.Name)
+	c := NewCloud(t, newSite(t))
+	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
+	d := c.OwnDevice(t, c.Host+"-d1", 4*MiB)
+	c.Enroll(t, d, "--one-time-use", "--provide")
+	c.AwaitState(t, d.Name, time.Minute, device.Available)
+	id := contract.DeviceUUID(d.Name)
 
-			// In mid-burn: the bind ends burned or cleaned, never lost.
-			c.awaitIdle(t, d.Name)
-			back := c.killPlacement(t, id, 1, after)
-			r := c.Burnish(t, "bind", d.Name, "--instance", Instance("one"), "--timeout", "90s")
-			back()
-			if r.Code == 0 {
-				v := c.Show(t, d.Name)
-				require.Equal(t, device.Allocated, v.DeviceState)
-				c.RequireStock(t, id, 1)
-				d.Stamp(t, 3)
-				c.Unbind(t, d.Name, "one")
-			}
-			c.AwaitState(t, d.Name, 2*time.Minute, device.Available)
-			d.RequireZero(t)
-			c.RequireStock(t, id, 0)
-
-			// In mid-return.
-			c.Bind(t, d.Name, "two")
-			d.Stamp(t, 4)
-			c.awaitIdle(t, d.Name)
-			back = c.killPlacement(t, id, 2, after)
-			c.Unbind(t, d.Name, "two")
-			back()
-			c.AwaitState(t, d.Name, 2*time.Minute, device.Available)
-			d.RequireZero(t)
-			c.RequireStock(t, id, 0)
-		})
+	// In mid-burn: the bind ends burned or cleaned, never lost.
+	c.awaitIdle(t, d.Name)
+	back := c.killPlacement(t, id, 1, true)
+	r := c.Burnish(t, "bind", d.Name, "--instance", Instance("one"), "--timeout", "90s")
+	back()
+	if r.Code == 0 {
+		v := c.Show(t, d.Name)
+		require.Equal(t, device.Allocated, v.DeviceState)
+		c.RequireStock(t, id, 1)
+		d.Stamp(t, 3)
+		c.Unbind(t, d.Name, "one")
 	}
+	c.AwaitState(t, d.Name, 2*time.Minute, device.Available)
+	d.RequireZero(t)
+	c.RequireStock(t, id, 0)
+
+	// In mid-return.
+	c.Bind(t, d.Name, "two")
+	d.Stamp(t, 4)
+	c.awaitIdle(t, d.Name)
+	back = c.killPlacement(t, id, 2, false)
+	c.Unbind(t, d.Name, "two")
+	back()
+	c.AwaitState(t, d.Name, 2*time.Minute, device.Available)
+	d.RequireZero(t)
+	c.RequireStock(t, id, 0)
 }
 
-// The same in the return of a device whose provider is Nova's.
+// The same in the return of a device whose provider is Nova's, after the write.
 func TestPlacementIsDownInTheReturnOfNovasDevice(t *testing.T) {
 	t.Parallel()
-	for what, after := range map[string]bool{"before the write": false, "after the write": true} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			c := NewCloud(t, newSite(t))
-			c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=500ms")...)
-			d, provider := c.NovaDevice(t, "0000:01:00.0", 4*MiB)
-			c.EnrollNovaDevice(t, d)
-			instance := c.Spawn(t, provider)
-			d.Stamp(t, 1)
-			c.AwaitState(t, d.Name, time.Minute, device.Allocated)
-			c.awaitIdle(t, d.Name)                         // its own write, where it saw the instance before Nova reserved
-			back := c.killPlacement(t, provider, 1, after) // Nova reserved it: the first write is the one that lowers
-			c.Destroy(t, instance)
-			back()
-			v := c.AwaitState(t, d.Name, 2*time.Minute, device.Available)
-			require.Len(t, v.Cleans, 2, "it was cleaned once, and not again because Placement was away")
-			d.RequireZero(t)
-			c.RequireStock(t, provider, 0)
-			next := c.Spawn(t, provider) // it is allocatable again, and noticed
-			d.Stamp(t, 2)
-			v = c.AwaitDevice(t, d.Name, time.Minute, "to be the next tenant's", func(v contract.DeviceStatus) bool { return v.DeviceState == device.Allocated })
-			require.Equal(t, next, *v.InstanceUUID)
-			d.RequireStamps(t, 2)
-		})
-	}
+	c := NewCloud(t, newSite(t))
+	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=500ms")...)
+	d, provider := c.NovaDevice(t, "0000:01:00.0", 4*MiB)
+	c.EnrollNovaDevice(t, d)
+	instance := c.Spawn(t, provider)
+	d.Stamp(t, 1)
+	c.AwaitState(t, d.Name, time.Minute, device.Allocated)
+	c.awaitIdle(t, d.Name)                        // its own write, where it saw the instance before Nova reserved
+	back := c.killPlacement(t, provider, 1, true) // Nova reserved it: the first write is the one that lowers
+	c.Destroy(t, instance)
+	back()
+	v := c.AwaitState(t, d.Name, 2*time.Minute, device.Available)
+	require.Len(t, v.Cleans, 2, "it was cleaned once, and not again because Placement was away")
+	d.RequireZero(t)
+	c.RequireStock(t, provider, 0)
+	next := c.Spawn(t, provider) // it is allocatable again, and noticed
+	d.Stamp(t, 2)
+	v = c.AwaitDevice(t, d.Name, time.Minute, "to be the next tenant's", func(v contract.DeviceStatus) bool { return v.DeviceState == device.Allocated })
+	require.Equal(t, next, *v.InstanceUUID)
+	d.RequireStamps(t, 2)
 }
 
 // killPlacement has Placement killed at the nth write to a provider, before or after the
 // write took effect, and its answer lost. back waits until Placement is started again,
-// after 30 s.
+// after 15 s.
 func (c *Cloud) killPlacement(t *testing.T, provider string, nth int, after bool) (back func()) {
 	t.Helper()
 	killed := make(chan struct{})
@@ -331,7 +324,7 @@ func (c *Cloud) killPlacement(t *testing.T, provider string, nth int, after bool
 		defer undo()
 		select {
 		case <-killed:
-			outage(t, 30*time.Second)
+			outage(t, 15*time.Second)
 		case <-time.After(patience * 2 * time.Minute):
 		case <-t.Context().Done():
 		}

@@ -45,7 +45,7 @@ func TestAnApplianceIsAwayForLong(t *testing.T) {
 	require.Empty(t, v.ClaimedBy)
 	require.False(t, v.Dirty)
 	s.RequireReserved(t, "idle", 0)
-	v = s.await(t, "tenant", time.Minute, "to wait for the appliance, visibly", func(v contract.DeviceStatus) bool {
+	v = s.AwaitStatus(t, "tenant", time.Minute, "to wait for the appliance, visibly", func(v contract.DeviceStatus) bool {
 		return v.NeedsOperator && v.Fault == string(device.CodeApplianceUnreachable)
 	})
 	require.Equal(t, profile, v.Pool.Profile)

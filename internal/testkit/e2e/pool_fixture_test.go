@@ -138,26 +138,10 @@ func (s *poolSite) lookNow(t testing.TB, appliance string) contract.OneViewState
 	return now
 }
 
-// await polls the device's workflow, without a process of the command line.
-func (s *poolSite) await(t testing.TB, name string, within time.Duration, what string, ok func(contract.DeviceStatus) bool) contract.DeviceStatus {
-	t.Helper()
-	var v contract.DeviceStatus
-	Await(t, within, name+" "+what, func() (bool, string) {
-		var err error
-		v, err = s.Workflows().Query(t.Context(), name)
-		if err != nil {
-			return false, err.Error()
-		}
-		text, err := json.Marshal(v)
-		return ok(v), fmt.Sprint(string(text), err)
-	})
-	return v
-}
-
 // awaitState waits for a state; an error that was not meant ends the test at once.
 func (s *poolSite) awaitState(t testing.TB, name string, within time.Duration, state device.State) contract.DeviceStatus {
 	t.Helper()
-	v := s.await(t, name, within, "to be "+string(state), func(v contract.DeviceStatus) bool {
+	v := s.AwaitStatus(t, name, within, "to be "+string(state), func(v contract.DeviceStatus) bool {
 		return v.DeviceState == state || v.DeviceState == device.Error
 	})
 	require.Equal(t, state, v.DeviceState, "%s: %s: %s", name, v.Fault, v.LastError)
@@ -201,7 +185,7 @@ func (s *poolSite) requireUsed(t testing.TB, v contract.DeviceStatus, appliance,
 // requireMaintained asserts that others have the server, and that Burnish waits.
 func (s *poolSite) requireMaintained(t testing.TB, name string) contract.DeviceStatus {
 	t.Helper()
-	v := s.await(t, name, 20*time.Second, "to be in maintenance because others have it", func(v contract.DeviceStatus) bool {
+	v := s.AwaitStatus(t, name, 20*time.Second, "to be in maintenance because others have it", func(v contract.DeviceStatus) bool {
 		return v.DeviceState == device.Manageable && v.Pool.Taken
 	})
 	require.True(t, v.Dirty, name)
@@ -229,31 +213,4 @@ func (s *poolSite) requireRules(t testing.TB, appliance string, recorded ...stri
 		uris = append(uris, p.URI())
 	}
 	require.ElementsMatch(t, recorded, uris, "profiles of Burnish's on "+appliance)
-}
-
-// retry does something until it succeeds, as a client does whose server is away.
-func (s *poolSite) retry(t testing.TB, what string, do func(context.Context) error) {
-	t.Helper()
-	require.NoError(t, proc.Await(t.Context(), patience*time.Minute, proc.PollEvery, what, func() (bool, string) {
-		err := do(t.Context())
-		return err == nil, fmt.Sprint(err)
-	}))
-}
-
-// each does something with several things at once. What fails ends the test when all have ended.
-func each[T any](t *testing.T, all []T, do func(int, T)) {
-	t.Helper()
-	done := make(chan struct{})
-	for i, one := range all {
-		go func() {
-			defer func() { done <- struct{}{} }() // also where do ends the goroutine: require does
-			do(i, one)
-		}()
-	}
-	for range all {
-		<-done
-	}
-	if t.Failed() {
-		t.FailNow()
-	}
 }

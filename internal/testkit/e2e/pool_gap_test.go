@@ -55,7 +55,7 @@ func TestOthersUseAServerWhileAnAnswerIsSlow(t *testing.T) {
 	}
 	requireCleaned := func(cleans int, nonce uint64) {
 		t.Helper()
-		s.await(t, "node1", time.Minute, "to be cleaned again", func(v contract.DeviceStatus) bool {
+		s.AwaitStatus(t, "node1", time.Minute, "to be cleaned again", func(v contract.DeviceStatus) bool {
 			return len(v.Cleans) == cleans && v.DeviceState == device.Available
 		})
 		s.requireIdle(t, "node1", "rack1", "server-1")
@@ -68,7 +68,7 @@ func TestOthersUseAServerWhileAnAnswerIsSlow(t *testing.T) {
 
 	refused := make(chan error, 1)
 	go func() {
-		_, err := s.Workflows().Bind(t.Context(), "node1", contract.BindInput{Instance: Instance("bob"), Request: "r1"})
+		_, err := s.Workflows().Send(t.Context(), "node1", contract.VerbBind, contract.BindInput{Instance: Instance("bob"), Request: "r1"})
 		refused <- err
 	}()
 	use(oneviewsim.Fault{Method: http.MethodGet, Path: "*/new-profile"}, 8)

@@ -47,7 +47,7 @@ func TestASharedServerGoesItsWholePath(t *testing.T) {
 
 	node.used(t)
 	n.enroll(t, "node1", "--provide")
-	v := s.await(t, "node1", time.Minute, "to be cleaned with a profile", func(v contract.DeviceStatus) bool {
+	v := s.AwaitStatus(t, "node1", time.Minute, "to be cleaned with a profile", func(v contract.DeviceStatus) bool {
 		return v.DeviceState == device.Cleaning && v.Pool.Profile != ""
 	})
 	s.requireUsed(t, v, "rack1", "server-1")
@@ -79,7 +79,7 @@ func TestASharedServerGoesItsWholePath(t *testing.T) {
 	require.Equal(t, device.Allocated, s.Show(t, "node1").DeviceState)
 
 	s.Unbind(t, "node1", "alice")
-	s.await(t, "node1", time.Minute, "to be cleaned with its tenant's profile", func(v contract.DeviceStatus) bool {
+	s.AwaitStatus(t, "node1", time.Minute, "to be cleaned with its tenant's profile", func(v contract.DeviceStatus) bool {
 		return v.DeviceState == device.Cleaning && v.Pool.Profile == profile && v.CleanStep != nil
 	})
 	clean(3)

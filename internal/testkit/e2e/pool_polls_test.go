@@ -137,7 +137,7 @@ func (p *pollTest) takenBeforeAClean(t *testing.T) {
 func (p *pollTest) operatorsMaintenance(t *testing.T) {
 	p.Must(t, "maintain", "kept", "--reason", "new fans")
 	require.NoError(t, p.rack.Take("server-5"))
-	p.await(t, "kept", 20*time.Second, "to be in maintenance for both reasons", func(v contract.DeviceStatus) bool {
+	p.AwaitStatus(t, "kept", 20*time.Second, "to be in maintenance for both reasons", func(v contract.DeviceStatus) bool {
 		return v.DeviceState == device.Manageable && strings.HasPrefix(v.MaintenanceReason, "taken: ") && strings.HasSuffix(v.MaintenanceReason, "new fans")
 	})
 	p.RequireReserved(t, "kept", 1)

@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
 			w := s.Worker(t, "all", "BURNISH_HOST_SILENT_AFTER=2s")
-			testscript.Run(t, testscript.Params{
+			testscript.RunT(inPlace{t}, testscript.Params{
 				Files: []string{script}, WorkdirRoot: t.TempDir(), RequireUniqueNames: true,
 				Setup: func(env *testscript.Env) error {
 					env.Setenv("PATH", filepath.Dir(programs.Burnish)+string(os.PathListSeparator)+env.Getenv("PATH"))
@@ -68,6 +68,16 @@ func TestScripts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// inPlace runs scripts in the test's own place, one after the other (see beside).
+type inPlace struct{ *testing.T }
+
+func (inPlace) Parallel()     {}
+func (inPlace) Verbose() bool { return testing.Verbose() }
+
+func (p inPlace) Run(name string, do func(testscript.T)) {
+	p.T.Run(name, func(t *testing.T) { do(inPlace{t}) })
 }
 
 // exits is `exits CODE PROGRAM ARGS…`: the program ends with exactly this code.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,7 +16,6 @@ import (
 	sdkclient "go.temporal.io/sdk/client"
 
 	"burnish/internal/device"
-	"burnish/internal/inventory/file"
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
 	"burnish/workflows/client"
@@ -56,12 +56,19 @@ func siteOn(t testing.TB, server *site.Server) *Site {
 	s, err := site.New(programs, server, host, host, dir)
 	require.NoError(t, err)
 	s.Files = inPlaceDir(t, s.Files)
+	own := &Site{Site: s}
+	own.serve(t, server)
+	own.Allow(t, s.Files+"/**")
+	return own
+}
+
+// serve makes a server the site's.
+func (s *Site) serve(t testing.TB, server *site.Server) {
+	t.Helper()
 	c, err := server.Dial(s.Namespace)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	own := &Site{Site: s, Client: c}
-	own.Allow(t, s.Files+"/**")
-	return own
+	s.Server, s.Client = server, c
 }
 
 // inPlaceDir gives a folder whose file system overwrites in place: the wanted one, or else
@@ -149,12 +156,64 @@ func (s *Site) AwaitDevice(t testing.TB, name string, within time.Duration, what
 	return v
 }
 
-// AwaitState waits for one of the states.
-func (s *Site) AwaitState(t testing.TB, name string, within time.Duration, states ...device.State) contract.DeviceStatus {
+// query asks the device's workflow, without a process of the command line, which would take the
+// processor from what is waited for. What a running step says is not in the answer.
+func (s *Site) query(ctx context.Context, name string) (v contract.DeviceStatus, seen string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	v, err = s.Workflows().Query(ctx, name)
+	text, unreadable := json.Marshal(v)
+	return v, fmt.Sprint(string(text), err, unreadable), err
+}
+
+// AwaitStatus waits until ok accepts what the device's workflow says of itself.
+func (s *Site) AwaitStatus(t testing.TB, name string, within time.Duration, what string, ok func(contract.DeviceStatus) bool) (v contract.DeviceStatus) {
 	t.Helper()
-	v, err := s.Site.AwaitState(t.Context(), name, patience*within, states...)
-	require.NoError(t, err)
+	Await(t, within, name+" "+what, func() (bool, string) {
+		var seen string
+		var err error
+		v, seen, err = s.query(t.Context(), name)
+		return err == nil && ok(v), seen
+	})
 	return v
+}
+
+// AwaitState waits for one of the states, and gives what `show` says of it.
+func (s *Site) AwaitState(t testing.TB, name string, within time.Duration, states ...device.State) (v contract.DeviceStatus) {
+	t.Helper()
+	is := func(v contract.DeviceStatus) bool { return slices.Contains(states, v.DeviceState) }
+	for v.DeviceState == "" || !is(v) { // it may have gone on
+		s.AwaitStatus(t, name, within, fmt.Sprintf("to be %v", states), is)
+		v = s.Show(t, name)
+	}
+	return v
+}
+
+// retry does something until it succeeds, as a client does whose server is away.
+func (s *Site) retry(t testing.TB, what string, do func(context.Context) error) {
+	t.Helper()
+	poll(t, time.Minute, proc.PollEvery, what, func() (bool, string) {
+		err := do(t.Context())
+		return err == nil, fmt.Sprint(err)
+	})
+}
+
+// each does something with several things at once. What fails ends the test when all have ended.
+func each[T any](t *testing.T, all []T, do func(int, T)) {
+	t.Helper()
+	done := make(chan struct{})
+	for i, one := range all {
+		go func() {
+			defer func() { done <- struct{}{} }() // also where do ends the goroutine: require does
+			do(i, one)
+		}()
+	}
+	for range all {
+		<-done
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
 }
 
 // Instance is a tenant's UUID, the same for the same word.
@@ -194,14 +253,6 @@ func (s *Site) AwaitReserved(t testing.TB, name string, reserved int) {
 		p := s.Provider(t, name)
 		return p.Reserved == reserved, fmt.Sprint(p)
 	})
-}
-
-// Store opens the inventory beside the worker that has it open.
-func (s *Site) Store(t testing.TB) *file.Store {
-	t.Helper()
-	store, err := file.New(filepath.Join(s.State, "inventory"))
-	require.NoError(t, err)
-	return store
 }
 
 // Worker is a worker of one test.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 )
 
 // Temporal's Web UI lets an operator Cancel, Terminate and Reset a device's workflow.
-// No device is lost by it and no tenant's byte (DESIGN: the workflow, Recovery).
+// No device is lost by it and no tenant's byte (DESIGN: the workflow, Recovery). One of those that
+// are terminated is enrolled again before its host has brought it back: its tenant keeps it all the same.
 
 // F10
 func TestTerminate(t *testing.T) {
@@ -26,14 +28,15 @@ func TestTerminate(t *testing.T) {
 	allocated := s.Device(t, "fake", "allocated", 2*MiB, 0)
 	cleaning := s.Device(t, "fake", "cleaning", 128*MiB, 4*time.Second)
 	available := s.Device(t, "fake", "available", 2*MiB, 0)
-	all := []Device{allocated, cleaning, available}
+	again := s.Device(t, "fake", "again", 2*MiB, 0)
+	all := []Device{allocated, cleaning, available, again}
 	for _, d := range all {
 		s.Enroll(t, d, "--provide")
 	}
 	for _, d := range all {
 		s.AwaitReturned(t, d, 30*time.Second)
 	}
-	for _, d := range []Device{allocated, cleaning} {
+	for _, d := range []Device{allocated, cleaning, again} {
 		s.Bind(t, d.Name, "alice")
 		d.Stamp(t, 2)
 	}
@@ -43,11 +46,14 @@ func TestTerminate(t *testing.T) {
 		require.NoError(t, s.Client.TerminateWorkflow(t.Context(), contract.WorkflowID(d.Name), "", "test"))
 		s.Refused(t, device.CodeNotFound, "show", d.Name)
 	}
+	t.Log(s.Burnish(t, s.EnrollArgs(again, "--provide")...))
+	s.RequireUntouched(t, again, 2, 3*time.Second)
 	s.RequireUntouched(t, allocated, 2, time.Second)
 	s.RequireReserved(t, "cleaning", 1)
 
 	w.Kill(t)
 	w.Start(t)
+	s.AwaitTenant(t, again, "alice", 2, 20*time.Second)
 	s.AwaitTenant(t, allocated, "alice", 2, 20*time.Second)
 	// A device that was free in its inventory is unknown too, and cleaned (D8).
 	v := s.AwaitDevice(t, "available", 20*time.Second, "to be cleaned again", func(v contract.DeviceStatus) bool { return len(v.Cleans) > 0 })
@@ -57,28 +63,10 @@ func TestTerminate(t *testing.T) {
 
 	s.RequireUntouched(t, allocated, 2, time.Second)
 	s.Refused(t, device.CodeRefused, "bind", "allocated", "--instance", Instance("bob"))
-	s.Unbind(t, "allocated", "alice")
-	s.AwaitReturned(t, allocated, 20*time.Second)
-}
-
-// The fleet file is applied again after a device's workflow was terminated: the tenant
-// keeps the device, whatever the enrollment says.
-//
-// F10
-func TestEnrollAfterTerminate(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	w := s.Run(t, "all")
-	d := s.BoundDevice(t, "d1", "alice")
-	require.NoError(t, s.Client.TerminateWorkflow(t.Context(), contract.WorkflowID("d1"), "", "test"))
-	r := s.Burnish(t, s.EnrollArgs(d, "--provide")...)
-	t.Log(r)
-	s.RequireUntouched(t, d, 2, 3*time.Second)
-	w.Kill(t)
-	w.Start(t)
-	s.AwaitTenant(t, d, "alice", 2, 20*time.Second)
-	s.Unbind(t, "d1", "alice")
-	s.AwaitReturned(t, d, 20*time.Second)
+	for _, d := range []Device{allocated, again} {
+		s.Unbind(t, d.Name, "alice")
+		s.AwaitReturned(t, d, 20*time.Second)
+	}
 }
 
 // A Cancel is an abort: of a clean, or of nothing.
@@ -135,37 +123,46 @@ func TestCancel(t *testing.T) {
 // F10
 func TestReset(t *testing.T) {
 	t.Parallel()
-	for point, update := range map[string]string{
-		"first task":        "",
-		"enrollment":        contract.UpdateEnroll,
-		"binding before":    contract.UpdateBurn,
-		"end of the former": contract.UpdateUnbind,
-	} {
+	s := newSite(t)
+	w := s.Run(t, "all")
+	var all []Device
+	points := map[string]string{"first-task": "", "enrollment": contract.VerbEnroll.Update(), "binding-before": contract.VerbBurn.Update(), "end-of-the-former": contract.VerbUnbind.Update()}
+	for point := range points {
 		for _, again := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, updates again %v", point, again), func(t *testing.T) {
-				t.Parallel()
-				s := newSite(t)
-				w := s.Run(t, "all")
-				d := s.Device(t, "fake", "d1", 2*MiB, 0)
-				s.Enroll(t, d, "--provide")
-				s.AwaitReturned(t, d, 20*time.Second)
-				s.Bind(t, "d1", "alice")
-				d.Stamp(t, 2)
-				s.Unbind(t, "d1", "alice")
-				s.AwaitReturned(t, d, 20*time.Second)
-				s.Bind(t, "d1", "bob")
-				d.Stamp(t, 3)
-
-				reset(t, s, "d1", taskAfter(t, s, "d1", update), again)
-				s.RequireUntouched(t, d, 3, 3*time.Second)
-				w.Kill(t)
-				w.Start(t)
-				s.AwaitTenant(t, d, "bob", 3, 20*time.Second)
-				s.RequireUntouched(t, d, 3, time.Second)
-				s.Unbind(t, "d1", "bob")
-				s.AwaitReturned(t, d, 20*time.Second)
-			})
+			d := s.Device(t, "fake", fmt.Sprintf("%s-%v", point, again), 2*MiB, 0)
+			s.Enroll(t, d, "--provide")
+			all = append(all, d)
 		}
+	}
+	for _, d := range all {
+		s.AwaitReturned(t, d, 20*time.Second)
+		s.Bind(t, d.Name, "alice")
+		d.Stamp(t, 2)
+		s.Unbind(t, d.Name, "alice")
+	}
+	for _, d := range all {
+		s.AwaitReturned(t, d, 20*time.Second)
+		s.Bind(t, d.Name, "bob")
+		d.Stamp(t, 3)
+	}
+	for _, d := range all {
+		i := strings.LastIndexByte(d.Name, '-')
+		reset(t, s, d.Name, taskAfter(t, s, d.Name, points[d.Name[:i]]), d.Name[i+1:] == "true")
+	}
+	for _, d := range all {
+		s.RequireUntouched(t, d, 3, time.Second)
+	}
+	w.Kill(t)
+	w.Start(t)
+	for _, d := range all {
+		s.AwaitTenant(t, d, "bob", 3, 20*time.Second)
+	}
+	for _, d := range all {
+		s.RequireUntouched(t, d, 3, 500*time.Millisecond)
+		s.Unbind(t, d.Name, "bob")
+	}
+	for _, d := range all {
+		s.AwaitReturned(t, d, 20*time.Second)
 	}
 }
 

@@ -58,14 +58,9 @@ func TestSwappedDiskIsNotOffered(t *testing.T) {
 	for _, a := range all {
 		a.undo = a.d.swap(t)
 	}
-	t.Run("silent host", func(t *testing.T) { // ends when all of them have
-		for _, a := range all {
-			t.Run(a.d.Name, func(t *testing.T) {
-				t.Parallel()
-				s.Refused(t, device.CodeHostUnreachable, append(a.back, "--timeout", "60s")...)
-				s.RequireReserved(t, a.d.Name, 1)
-			})
-		}
+	each(t, all, func(_ int, a *story) {
+		s.Refused(t, device.CodeHostUnreachable, append(a.back, "--timeout", "60s")...)
+		s.RequireReserved(t, a.d.Name, 1)
 	})
 	host.Start(t)
 	for _, a := range all {
@@ -120,38 +115,4 @@ func TestFailedLookTakesTheDeviceOutOfThePool(t *testing.T) {
 	s.Allow(t, s.Files+"/**")
 	s.Must(t, "clean", "d1", "--wait", "--timeout", "30s")
 	s.AwaitReturned(t, d, time.Second)
-}
-
-// A tenant's device is retired, and its provider deleted, only by naming the instance; the
-// tenant's bytes stay until then.
-//
-// F31
-func TestRetireNamesTheTenant(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.Run(t, "all")
-	d := s.Device(t, "block", "d1", 2*MiB, 0)
-	s.Enroll(t, d, "--provide")
-	s.AwaitReturned(t, d, 30*time.Second)
-	s.Bind(t, "d1", "alice")
-	d.Stamp(t, 2)
-	for _, args := range [][]string{
-		{"retire", "d1", "--reason", "worn"}, {"retire", "d1", "--reason", "worn", "--lost"},
-		{"retire", "d1", "--reason", "worn", "--instance", Instance("bob")},
-	} {
-		r := s.Refused(t, device.CodeInUse, args...)
-		require.Contains(t, r.Stderr, "--instance "+Instance("alice"))
-	}
-	require.Equal(t, 2, s.Burnish(t, "retire", "--yes", "--host", s.Host, "--reason", "worn", "--instance", Instance("alice")).Code)
-	require.NotZero(t, s.Burnish(t, "retire", "--yes", "--host", s.Host, "--reason", "worn").Code)
-	s.AwaitTenant(t, d, "alice", 2, time.Second)
-
-	s.Must(t, "retire", "d1", "--reason", "worn", "--instance", Instance("alice"))
-	s.Refused(t, device.CodeInUse, "forget", "d1")
-	d.RequireStamps(t, 2)
-	s.RequireReserved(t, "d1", 1)
-	v := s.Show(t, "d1")
-	require.Contains(t, v.Bindings[len(v.Bindings)-1].Ended, "worn")
-	s.Must(t, "forget", "d1", "--instance", Instance("alice"))
-	d.RequireStamps(t, 2)
 }

@@ -154,9 +154,7 @@ func (p *wholePath) write(t *testing.T, serial string, nonce uint64) {
 // awaitTenant waits until Burnish knows which instance has a device.
 func (p *wholePath) awaitTenant(t *testing.T, serial, instance string) {
 	t.Helper()
-	p.awaitDevice(t, serial, "to be of instance "+instance, func(v contract.DeviceStatus) bool {
-		return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == instance
-	})
+	p.awaitDevice(t, serial, "to be of instance "+instance, heldBy(instance))
 	p.RequireStock(t, p.providers[serial], 1)
 }
 

@@ -1,68 +1,45 @@
 package mutation
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// TestRunner tries the runner on tests that behave badly: only a test that passes without
-// the mutation and fails with it, each time, notices it.
+// TestRunner tries the runner on tests that behave badly: only an assertion that holds without
+// the mutation, and fails with it, notices it.
 func TestRunner(t *testing.T) {
 	const fixture = "./internal/testkit/mutation/testdata/fixture"
-	t.Setenv("FIXTURE_DIR", t.TempDir())
-	broken := mutation{file: fixture + "/fixture.go", old: "n * 2", new: "n * 3", pkg: fixture}
-	same := broken
-	same.new = "n + n"
-	binary := filepath.Join(t.TempDir(), "test")
-	for _, c := range []struct {
-		name string
-		mutation
-		run     string
-		by, err string
-	}{
-		{"a test fails with the mutation", broken, "TestOther TestGood", "TestGood", ""},
-		{"a subtest fails with the mutation", broken, "TestSubtests/two", "TestSubtests", ""},
-		{"any subtest fails with the mutation", broken, "TestSubtests", "TestSubtests", ""},
-		{"a subtest fails that cannot run alone", broken, "TestNeedsItsOthers", "TestNeedsItsOthers", ""},
-		{"no test fails with the mutation", broken, "TestOther", "", "every test passed with the mutation"},
-		{"no subtest fails with the mutation", broken, "TestSubtests/zero", "", "every test passed with the mutation"},
-		{"the mutation changes nothing", same, "TestGood", "", "every test passed with the mutation"},
-		{"red before", broken, "TestGood TestRedBefore", "", "TestRedBefore does not pass without the mutation"},
-		{"skipped", broken, "TestGood TestSkipped", "", "TestSkipped does not pass without the mutation"},
-		{"no subtest of this name", broken, "TestSubtests/three", "", "every test passed with the mutation"},
-		{"hangs with the mutation", broken, "TestHangs", "", "the run panicked or timed out"},
-		{"fails and hangs with the mutation", broken, "TestHangsBesideAFailure", "", "the run panicked or timed out"},
-		{"panics with the mutation", broken, "TestPanics", "", "the run panicked or timed out"},
-		{"panics with the mutation, which a suite reports as a failure", broken, "TestCaughtPanic", "", "the run panicked or timed out"},
-		{"exits with the mutation", broken, "TestExits", "", "no test failed, and yet"},
-		{"fails only the second time", same, "TestFlakyOnce", "", "failed with the mutation only once: it is flaky"},
-		{"fails each time but the first", same, "TestFlakyOften", "", "failed without the mutation the second time: it is flaky"},
-		{"does not compile", mutation{file: broken.file, old: "n * 2", new: "m", pkg: fixture}, "TestGood", "", "compile "},
-		{"the old text is not there", mutation{file: broken.file, old: "n * 4", new: "m", pkg: fixture}, "TestGood", "", "holds the old text 0 times"},
-		{"the old text is there twice", mutation{file: broken.file, old: "return", new: "m", pkg: fixture}, "TestGood", "", "holds the old text 2 times"},
+	for _, c := range []struct{ name, test, old, new, err string }{
+		{"the test fails", "TestGood", "n * 2", "n * 3", ""},
+		{"a subtest fails", "TestSubtests/two", "n * 2", "n * 3", ""},
+		{"any subtest fails", "TestSubtests", "n * 2", "n * 3", ""},
+		{"the test passes", "TestOther", "n * 2", "n * 3", "TestOther passes with the mutation"},
+		{"the subtest passes", "TestSubtests/zero", "n * 2", "n * 3", "TestSubtests/zero passes with the mutation"},
+		{"no subtest of this name", "TestSubtests/three", "n * 2", "n * 3", "passes with the mutation"},
+		{"no test of this name", "TestNone", "n * 2", "n * 3", "there is no TestNone"},
+		{"the mutation changes nothing", "TestGood", "n * 2", "n + n", "TestGood passes with the mutation"},
+		{"red before", "TestRedBefore", "n * 2", "n * 3", "TestRedBefore fails without the mutation"},
+		{"skipped", "TestSkipped", "n * 2", "n * 3", "without the mutation: TestSkipped is skipped"},
+		{"hangs", "TestHangs", "n * 2", "n * 3", "with the mutation: the run panicked or timed out"},
+		{"fails and hangs", "TestHangsBesideAFailure", "n * 2", "n * 3", "with the mutation: the run panicked or timed out"},
+		{"panics", "TestPanics", "n * 2", "n * 3", "with the mutation: the run panicked or timed out"},
+		{"panics, which a suite reports as a failure", "TestCaughtPanic", "n * 2", "n * 3", "the run panicked or timed out"},
+		{"exits", "TestExits", "n * 2", "n * 3", "with the mutation: no test failed, and yet"},
+		{"does not compile", "TestGood", "n * 2", "m", "with the mutation: no test failed, and yet"},
+		{"the old text is not there", "TestGood", "n * 4", "m", "holds the old text 0 times"},
+		{"the old text is there twice", "TestGood", "return", "m", "holds the old text 2 times"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := newPackage(t.Context(), fixture, binary)
-			require.NoError(t, err)
-			p.leastLimit = 2 * time.Second
-			c.mutation.run = c.run
-			require.NoError(t, p.want(c.mutation))
-			by, err := p.check(t.Context(), t.TempDir(), c.mutation)
-			if c.err != "" {
-				require.ErrorContains(t, err, c.err)
+			t.Parallel()
+			m := mutation{file: fixture + "/fixture.go", old: c.old, new: c.new, pkg: fixture, test: c.test}
+			err := m.check(t.Context(), t.TempDir(), 2*time.Second)
+			if c.err == "" {
+				require.NoError(t, err)
 				return
 			}
-			require.NoError(t, err)
-			require.Equal(t, c.by, by)
+			require.ErrorContains(t, err, c.err)
 		})
 	}
-	t.Run("hangs without the mutation", func(t *testing.T) {
-		p, err := newPackage(t.Context(), fixture, binary)
-		require.NoError(t, err)
-		_, err = p.run(t.Context(), "^(TestGood|TestHangsAlways)$", time.Second)
-		require.ErrorContains(t, err, "the run panicked or timed out", "although TestGood passed")
-	})
 }

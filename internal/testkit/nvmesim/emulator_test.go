@@ -83,38 +83,6 @@ func refused(t *testing.T, s *nvmesim.Host, want nvmecli.Status, args ...string)
 	require.Equal(t, want, got, "%s", complaint)
 }
 
-func TestIdentify(t *testing.T) {
-	drive := nvmesim.Drive("S1")
-	drive.Model, drive.CNTLID, drive.CMIC = "Model One", 7, 2
-	drive.Others = []uint16{9}
-	drive.SANICAP = 0xa0000003
-	drive.Namespaces = []nvmesim.Namespace{
-		{NSID: 1, Blocks: 2048, Attached: true},
-		{NSID: 5, Blocks: 1024, Format: 1, Attached: true, WriteProtected: true},
-		{NSID: 6, Blocks: 1000},
-	}
-	s := nvmesim.New(t, drive)
-	node := s.Node(0)
-
-	require.Equal(t, nvmecli.Controller{
-		Serial: "S1", Model: "Model One", Firmware: "1.0.0", Subsystem: s.State(0).SubsystemNQN, ID: 7, CMIC: 2,
-		OACS: 0xf, ONCS: 0x1c, SANICAP: 0xa0000003, FirmwareSlots: 0x16,
-		Capacity: 16 << 20, Unallocated: 16<<20 - 2048*512 - 1024*4096 - 1000*512,
-	}, received(t, s, node, controllerData, nvmecli.ParseController))
-	require.Equal(t, []uint32{1, 5}, received(t, s, node, activeNamespaces, nvmecli.ParseNamespaceList))
-	require.Equal(t, []uint32{1, 5, 6}, received(t, s, node, allocatedNamespaces, nvmecli.ParseNamespaceList))
-	require.Equal(t, []uint16{7, 9}, received(t, s, node, controllers, nvmecli.ParseControllerList))
-
-	n := received(t, s, node, identify(0, 5), nvmecli.ParseNamespace)
-	require.Equal(t, nvmecli.Format{BlockSize: 4096}, n.Formats[n.Format])
-	require.EqualValues(t, 1024, n.Blocks)
-	require.True(t, n.WriteProtected)
-	require.Zero(t, received(t, s, node, identify(0, 6), nvmecli.ParseNamespace).Blocks, "it is not active")
-	require.EqualValues(t, 1000, received(t, s, node, identify(0x11, 6), nvmecli.ParseNamespace).Blocks)
-	missing := identify(0, 33)
-	refused(t, s, nvmecli.StatusInvalidNamespace, missing.Args(node, false)...)
-}
-
 // nvme-cli's own decoder reads the same from a drive as Burnish does.
 func TestTheToolReadsTheSame(t *testing.T) {
 	drive := nvmesim.Drive("S1")

@@ -2,14 +2,12 @@ package nvmesim_test
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,58 +24,6 @@ func small(serial string) nvmesim.Controller {
 	drive.Capacity = 1 << 20
 	drive.Namespaces[0].Blocks = 1 << 20 / 512
 	return drive
-}
-
-func TestHealth(t *testing.T) {
-	drive := nvmesim.Drive("S1")
-	drive.Health = nvmesim.Health{PercentUsed: 101, Spare: 9, SpareThreshold: 10, CriticalWarning: 5, PowerOnHours: 1234}
-	s := nvmesim.New(t, drive)
-	h := received(t, s, s.Node(0), healthLog, nvmecli.ParseHealth)
-	require.EqualValues(t, 101, h.PercentUsed)
-	require.EqualValues(t, 9, h.AvailableSpare)
-	require.EqualValues(t, 10, h.SpareThreshold)
-	require.EqualValues(t, 5, h.CriticalWarning)
-	require.EqualValues(t, 1234, h.PowerOnHours)
-}
-
-func TestFirmware(t *testing.T) {
-	drive := nvmesim.Drive("S1")
-	drive.Slots = nvmesim.Firmware{AFI: 0x21, Revisions: [7]string{"1.0.0", "0.9.9"}}
-	s := nvmesim.New(t, drive)
-	node := s.Node(0)
-	running := func() string {
-		return received(t, s, node, controllerData, nvmecli.ParseController).Firmware
-	}
-	require.Equal(t, nvmecli.Firmware{Active: 1, Next: 2, Revisions: map[int]string{1: "1.0.0", 2: "0.9.9"}},
-		received(t, s, node, firmwareLog, nvmecli.ParseFirmware))
-	require.Equal(t, "1.0.0", running())
-	done(t, s, "reset", node)
-	require.Equal(t, "0.9.9", running())
-	require.Equal(t, "0.9.9", attribute(t, s, "class/nvme/nvme0/firmware_rev"))
-}
-
-func TestSecurity(t *testing.T) {
-	drive := nvmesim.Drive("S1")
-	drive.Opal = nvmesim.Opal{Supported: true, Enabled: true, Locked: true}
-	bare := nvmesim.Drive("S2")
-	bare.OACS = 0
-	s := nvmesim.New(t, drive, nvmesim.Drive("S3"), bare)
-	ask := func(i int) []string {
-		return []string{"security-recv", s.Node(i), "-p", "1", "-s", "1", "-x", "2048", "-t", "2048", "-b"}
-	}
-	// nvme-cli 2.3 writes a line before the bytes, with -b too.
-	raw := done(t, s, ask(0)...)
-	require.GreaterOrEqual(t, len(raw), 2048)
-	raw = raw[len(raw)-2048:]
-	length := int(binary.BigEndian.Uint32(raw)) + 4
-	features := map[uint16][]byte{}
-	for at := 48; at < length; at += 4 + int(raw[at+3]) {
-		features[binary.BigEndian.Uint16(raw[at:])] = raw[at+4 : at+4+int(raw[at+3])]
-	}
-	require.Equal(t, byte(0xf), features[2][0], "supported, enabled, locked, encrypted")
-	require.Contains(t, features, uint16(0x203))
-	refused(t, s, nvmecli.StatusInvalidField, ask(1)...)
-	refused(t, s, nvmecli.StatusInvalidOpcode, ask(2)...)
 }
 
 func TestFeatures(t *testing.T) {
@@ -107,38 +53,6 @@ func TestFeatures(t *testing.T) {
 	require.Equal(t, "0", attribute(t, s, "block/nvme0n1/ro"))
 	done(t, s, "ns-rescan", node)
 	require.Equal(t, "1", attribute(t, s, "block/nvme0n1/ro"))
-}
-
-// nvme-cli passes its stdin on completely and prints all elements.
-func TestHostMetadata(t *testing.T) {
-	c := small("S1")
-	c.HostMetadata, c.Metadata = true, []nvmesim.Element{{Feature: 0x7e, Type: 5}, {Feature: 0x7f, Type: 6, NSID: 1}}
-	s := nvmesim.New(t, c)
-	types := func(options ...string) []uint8 {
-		out := done(t, s, append([]string{"get-feature", s.Node(0), "-l", "4096", "-b"}, options...)...)
-		found, err := nvmecli.ParseHostMetadata(out[len(out)-4096:])
-		require.NoError(t, err)
-		return found
-	}
-	require.Empty(t, types("-f", "0x7d"))
-	require.Equal(t, []uint8{5}, types("-f", "0x7e"))
-	require.Equal(t, []uint8{6}, types("-f", "0x7f", "-n", "1"))
-	refused(t, s, nvmecli.StatusInvalidNamespace, "get-feature", s.Node(0), "-l", "4096", "-b", "-f", "0x7f", "-n", "9")
-
-	data := make([]byte, 4096)
-	copy(data, []byte{2, 0, 7, 0, 1, 0, 'x', 5, 0, 0, 0})
-	file := filepath.Join(t.TempDir(), "elements")
-	require.NoError(t, os.WriteFile(file, data, 0o600))
-	set := func(action string) {
-		done(t, s, "set-feature", s.Node(0), "-f", "0x7e", "-l", "4096", "-v", action, "-d", file)
-	}
-	set("0x4000")
-	require.Equal(t, []uint8{5, 7}, types("-f", "0x7e"))
-	set("0x2000")
-	require.Empty(t, types("-f", "0x7e"))
-	require.Equal(t, []uint8{6}, types("-f", "0x7f", "-n", "1"))
-	s.Change(0, func(c *nvmesim.Controller) { c.HostMetadata = false })
-	refused(t, s, nvmecli.StatusInvalidField, "get-feature", s.Node(0), "-l", "4096", "-b", "-f", "0x7e")
 }
 
 func TestInjection(t *testing.T) {
@@ -259,54 +173,6 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-func TestConcurrentCommands(t *testing.T) {
-	drive := nvmesim.Drive("S1")
-	drive.Namespaces = nil
-	s := nvmesim.New(t, drive)
-	var wait sync.WaitGroup
-	for range 6 {
-		wait.Go(func() {
-			c := exec.Command(s.Tool(), "create-ns", s.Node(0), "--nsze", "64", "--ncap", "64", "--flbas", "0")
-			if out, err := c.CombinedOutput(); err != nil {
-				t.Errorf("%v: %s", err, out)
-			}
-		})
-	}
-	wait.Wait()
-	require.Equal(t, []uint32{1, 2, 3, 4, 5, 6}, received(t, s, s.Node(0), allocatedNamespaces, nvmecli.ParseNamespaceList))
-}
-
-func TestSwap(t *testing.T) {
-	s := nvmesim.New(t, small("S1"), small("S2"))
-	s.Fill(0, 0x11)
-	old := s.Media(0)
-	s.Swap(0, "S3", func(c *nvmesim.Controller) { c.Model = "Another" })
-	require.Equal(t, "S3", attribute(t, s, "bus/pci/devices/0000:01:00.0/nvme/nvme0/serial"))
-	c := received(t, s, s.Node(0), controllerData, nvmecli.ParseController)
-	require.Equal(t, "S3", c.Serial)
-	require.Equal(t, "Another", c.Model)
-	require.Zero(t, contents(t, s, "nvme0n1")[0])
-	require.NotEqual(t, old, s.Media(0))
-	require.FileExists(t, old)
-}
-
-func TestRenumber(t *testing.T) {
-	s := nvmesim.New(t, small("S1"), small("S2"))
-	s.Fill(0, 0x11)
-	s.Renumber(0, "nvme3")
-	require.Equal(t, []string{"nvme1", "nvme1n1", "nvme3", "nvme3n1"}, nodes(t, s))
-	s.Renumber(1, "nvme0")
-	require.Equal(t, []string{"nvme0", "nvme0n1", "nvme3", "nvme3n1"}, nodes(t, s))
-	sameTarget(t, s, "class/nvme/nvme0/device", "devices/pci0000:00/0000:02:00.0")
-	require.Equal(t, "S2", received(t, s, filepath.Join(s.Dev, "nvme0"), controllerData, nvmecli.ParseController).Serial)
-	require.EqualValues(t, 0x11, contents(t, s, "nvme3n1")[0])
-	s.Remove(1)
-	require.NoDirExists(t, filepath.Join(s.Sys, "bus/pci/devices/0000:02:00.0"))
-	_, complaint, err := nvme(t, s, controllerData.Args(filepath.Join(s.Dev, "nvme0"), false)...)
-	require.Error(t, err)
-	require.Contains(t, string(complaint), "No such file or directory")
-}
-
 // The next host removes what a killed test process left.
 func TestLeftoversAreRemoved(t *testing.T) {
 	const variable = "BURNISH_NVMETEST_DIE"
@@ -331,26 +197,5 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	for _, file := range files {
 		text, _ := os.ReadFile(file) // Another test's file may be removed meanwhile.
 		require.NotContains(t, string(text), string(dir))
-	}
-}
-
-func TestWrite(t *testing.T) {
-	s := nvmesim.New(t, small("S1"))
-	s.Write(0, 4096, []byte("data"))
-	require.Equal(t, "data", string(contents(t, s, "nvme0n1")[4096:4100]))
-	require.False(t, s.State(0).Sanitize.GlobalErased)
-	done(t, s, "sanitize", s.Node(0), "-a", "2")
-	s.ClearLog()
-	require.Empty(t, s.Log())
-}
-
-// BenchmarkCall measures one command, mostly the start of two processes.
-func BenchmarkCall(b *testing.B) {
-	s := nvmesim.New(b, small("S1"))
-	node := s.Node(0)
-	for b.Loop() {
-		if out, err := exec.Command(s.Tool(), "sanitize-log", node, "-o", "json").CombinedOutput(); err != nil {
-			b.Fatalf("%v: %s", err, out)
-		}
 	}
 }

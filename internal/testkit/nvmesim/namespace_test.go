@@ -123,30 +123,6 @@ func TestTree(t *testing.T) {
 	sameTarget(t, s, "class/nvme/nvme0", home)
 }
 
-func TestMultipath(t *testing.T) {
-	drive := nvmesim.Drive("S1")
-	drive.Multipath, drive.CMIC, drive.SubsystemNQN = true, 2, "nqn.one"
-	other := drive
-	other.CNTLID = 1
-	s := nvmesim.New(t, drive, other)
-	require.Equal(t, []string{"nvme0", "nvme0n1", "nvme1"}, nodes(t, s))
-	sameTarget(t, s, "block/nvme0n1", "devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1")
-	sameTarget(t, s, "block/nvme0n1/device", "devices/virtual/nvme-subsystem/nvme-subsys0")
-	sameTarget(t, s, "block/nvme0c1n1", "devices/pci0000:00/0000:02:00.0/nvme/nvme1/nvme0c1n1")
-	sameTarget(t, s, "class/nvme-subsystem/nvme-subsys0/nvme1", "devices/pci0000:00/0000:02:00.0/nvme/nvme1")
-	require.Equal(t, "1", attribute(t, s, "class/nvme/nvme0/nvme0c0n1/hidden"))
-	require.NoFileExists(t, filepath.Join(s.Sys, "class/nvme/nvme0/nvme0c0n1/dev"))
-	require.Len(t, received(t, s, s.Node(0), controllers, nvmecli.ParseControllerList), 2)
-	s.Remove(1)
-	require.Equal(t, []string{"nvme0", "nvme0n1"}, nodes(t, s))
-	sameTarget(t, s, "block/nvme0n1", "devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1")
-	s.Remove(0)
-	require.Empty(t, nodes(t, s))
-	require.NoDirExists(t, filepath.Join(s.Sys, "devices/virtual/nvme-subsystem/nvme-subsys0"))
-	s.Insert(0)
-	require.Equal(t, []string{"nvme0", "nvme0n1"}, nodes(t, s))
-}
-
 // Creating namespaces erases no byte.
 func TestFreshNamespaceShowsOldBytes(t *testing.T) {
 	drive := nvmesim.Drive("S1")
@@ -176,23 +152,6 @@ func TestFreshNamespaceShowsOldBytes(t *testing.T) {
 	size, err := received(t, s, node, identify(0, 1), nvmecli.ParseNamespace).Bytes()
 	require.NoError(t, err)
 	require.EqualValues(t, 8<<20, size)
-}
-
-func TestLowestExtent(t *testing.T) {
-	drive := nvmesim.Drive("S1")
-	drive.Namespaces = []nvmesim.Namespace{
-		{NSID: 1, Blocks: 8, Attached: true}, {NSID: 2, Blocks: 16, Attached: true}, {NSID: 3, Blocks: 8, Attached: true},
-	}
-	s := nvmesim.New(t, drive)
-	done(t, s, "delete-ns", s.Node(0), "-n", "2")
-	require.Equal(t, []string{"nvme0", "nvme0n1", "nvme0n3"}, nodes(t, s))
-	done(t, s, "create-ns", s.Node(0), "--nsze", "16", "--ncap", "16", "--flbas", "0")
-	done(t, s, "create-ns", s.Node(0), "--nsze", "8", "--ncap", "8", "--flbas", "0")
-	var offsets []uint64
-	for _, n := range s.State(0).Namespaces {
-		offsets = append(offsets, n.Offset)
-	}
-	require.Equal(t, []uint64{0, 12288, 4096, 16384}, offsets)
 }
 
 // An open node of a detached namespace has no bytes.

@@ -193,13 +193,3 @@ func TestFaultsOfRemovalAndPower(t *testing.T) {
 	require.Equal(t, "Completed", c.ended(c.do("DELETE", profile+"?force=true", nil)).at("taskState"))
 	require.Empty(t, s.Profiles(s.Username))
 }
-
-func TestALocationOnAnotherHost(t *testing.T) {
-	for _, form := range []oneviewsim.Form{oneviewsim.LocationOnly, oneviewsim.Absolute} {
-		s := oneviewsim.Start(t, func(c *oneviewsim.Config, _ *oneviewsim.State) { c.TaskForm = form })
-		c := login(t, s)
-		s.Inject(oneviewsim.Fault{Method: "POST", Path: posts, Kind: oneviewsim.OtherHost})
-		r := c.do("POST", posts, c.profile("uuid-1", c.hardware("server-1")))
-		require.Equal(t, "https://127.0.0.2:9"+s.Tasks()[0].URI(), r.header.Get("Location"))
-	}
-}

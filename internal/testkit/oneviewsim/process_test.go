@@ -105,69 +105,6 @@ func TestAKilledApplianceComesBack(t *testing.T) {
 	require.Equal(t, len(requests), len(again))
 }
 
-// A test asks and changes an appliance in another process as one in its own.
-func TestAProcessIsAskedAndChanged(t *testing.T) {
-	p, ctx := startProcess(t, oneviewsim.Servers(2))
-	c := connect(t, p.URL, p.CA)
-	c.login(p.Username, p.Password)
-	require.NoError(t, p.Take("server-1"))
-	require.ErrorContains(t, p.Take("server-1"), "has the profile")
-	h, err := p.Server("CZ00000001")
-	require.NoError(t, err)
-	require.Equal(t, oneviewsim.On, h.Power)
-	require.Equal(t, "Error", c.ended(c.do("DELETE", h.Profile, nil)).at("taskState"))
-	require.NoError(t, p.SetPower("server-2", oneviewsim.On))
-	for range 2 {
-		violations, err := p.Violations()
-		require.NoError(t, err)
-		require.Len(t, violations, 1)
-		if p.Alive() {
-			require.NoError(t, p.Kill())
-		}
-	}
-	requests, err := p.Requests()
-	require.NoError(t, err)
-	require.NoError(t, p.Restart(ctx))
-	counts, err := p.Counts()
-	require.NoError(t, err)
-	require.Equal(t, oneviewsim.Counts{Requests: len(requests), Writes: 1, Logins: 1}, counts)
-	require.NoError(t, p.Free("server-1"))
-	require.NoError(t, p.Kill())
-	left, err := p.State()
-	require.NoError(t, err)
-	require.Empty(t, left.Profiles)
-	require.NoError(t, p.Restart(ctx))
-	h, err = p.Server("server-1")
-	require.NoError(t, err)
-	require.Equal(t, oneviewsim.NoProfileApplied, h.State)
-	c.login(p.Username, p.Password)
-	open, err := p.OpenSessions(p.Username)
-	require.NoError(t, err)
-	require.Len(t, open, 1)
-	require.NoError(t, p.ExpireSessions())
-	require.Equal(t, 401, c.get("/rest/tasks").status)
-	require.NoError(t, p.Configure(func(c *oneviewsim.Config) { c.MinimumVersion, c.Delays.Apply = 5000, time.Hour }))
-	require.Equal(t, 412, c.get("/rest/tasks").status)
-	c.version = "5000"
-	c.login(p.Username, p.Password)
-	require.NoError(t, p.Inject(oneviewsim.Fault{Kind: oneviewsim.CutBefore, Times: -1}))
-	require.Error(t, c.get("/rest/tasks").err)
-	require.NoError(t, p.ClearFaults())
-	require.NoError(t, p.Inject(oneviewsim.Fault{Method: "POST", Path: posts, Kind: oneviewsim.ForTask, Task: oneviewsim.TaskFault{Stalls: true}}))
-	require.NoError(t, p.Inject(oneviewsim.Fault{Method: "POST", Path: posts, Kind: oneviewsim.FreeBefore, Server: "server-1"}))
-	require.Equal(t, 202, c.do("POST", posts, c.profile("uuid-1", c.hardware("server-1"))).status)
-	missed, err := p.Missed()
-	require.NoError(t, err)
-	require.Len(t, missed, 1)
-	require.NoError(t, p.Hurry())
-	require.NoError(t, p.Resume())
-	require.NoError(t, p.Hurry())
-	require.NoError(t, p.Hurry())
-	profiles, err := p.Profiles(p.Username)
-	require.NoError(t, err)
-	require.Equal(t, oneviewsim.Normal, profiles[0].State)
-}
-
 // One server is seen through its BMC and through the appliance: a change of its power by
 // either shows in both, also where both are processes and the appliance was killed.
 func TestAServerIsSeenThroughItsBMCToo(t *testing.T) {

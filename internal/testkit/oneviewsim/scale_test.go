@@ -2,8 +2,6 @@ package oneviewsim_test
 
 import (
 	"fmt"
-	"net/http"
-	"runtime"
 	"sync"
 	"testing"
 
@@ -11,34 +9,6 @@ import (
 
 	"burnish/internal/testkit/oneviewsim"
 )
-
-// 10,000 servers are listed in 100 pages, and take little memory.
-func TestTenThousandServers(t *testing.T) {
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	s := oneviewsim.Start(t, oneviewsim.Servers(10_000))
-	c := login(t, s)
-	transport, is := c.http.Transport.(*http.Transport)
-	require.True(t, is)
-	transport.DisableKeepAlives = false
-	serials := map[any]bool{}
-	for start := 0; start < 10_000; start += 100 {
-		r := c.get(fmt.Sprintf("/rest/server-hardware?start=%d&count=100", start))
-		members, _ := r.at("members").([]any)
-		require.Len(t, members, 100)
-		for _, one := range members {
-			h, _ := one.(map[string]any)
-			serials[h["serialNumber"]] = true
-		}
-	}
-	require.Len(t, serials, 10_000)
-	require.Equal(t, 101, s.Count())
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(32<<20))
-	runtime.KeepAlive(s)
-}
 
 // Many clients at once: each server gets one profile, whoever is first.
 func TestManyClientsAtOnce(t *testing.T) {

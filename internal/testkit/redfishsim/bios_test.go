@@ -114,24 +114,3 @@ func TestSettingsAreRefusedAsBMCsDo(t *testing.T) {
 		require.Empty(t, c.bmc.State().BIOS.Pending)
 	})
 }
-
-// A server whose drives are erased finds no operating system: POST ends all the same, and
-// the BMC shows another state than before.
-func TestPOSTEndsWithoutAnOperatingSystem(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		c := login(t, redfishsim.Start(t, p, hours, func(c *redfishsim.Config, s *redfishsim.State) {
-			c.NeverFinished = true
-			for _, drive := range s.Drives() {
-				drive.Content = ""
-			}
-		}))
-		c.reset("ForceRestart")
-		c.await(func(s redfishsim.State) bool { return s.InPOST }, "POST")
-		c.bmc.Hurry()
-		if p == redfishsim.ILO {
-			require.Equal(t, "InPostDiscoveryComplete", c.get(c.system("")).at("Oem", "Hpe", "PostState"))
-			return
-		}
-		require.Equal(t, "SystemHardwareInitializationComplete", c.get(c.system("")).at("BootProgress", "LastState"))
-	})
-}

@@ -42,36 +42,6 @@ func done(s redfishsim.State) bool {
 	return true
 }
 
-func TestABIOSUpdateReachesTheInventory(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		bmc := redfishsim.Start(t, p)
-		c := login(t, bmc)
-		old := bmc.State().Components
-		r := c.upload(map[string]any{"Targets": []string{c.running("BIOS")}}, redfishsim.Image("BIOS", "9.9.9"))
-		require.Contains(t, []int{200, 202}, r.status, r.text())
-		c.await(done, "the image is written or staged")
-		if bmc.Config().NeedsStartUpdate {
-			require.Empty(t, bmc.Commits("BIOS"), "uploaded only")
-			require.Equal(t, 202, c.post("/redfish/v1/UpdateService/Actions/UpdateService.StartUpdate", map[string]any{}).status)
-			c.await(done, "the update")
-		}
-		if bmc.Config().BIOSStaged {
-			require.NotEqual(t, "9.9.9", c.get(c.system("")).at("BiosVersion"), "staged")
-			c.reset("ForceRestart")
-			c.awaitPOST()
-		}
-		require.Equal(t, "9.9.9", c.get(c.system("")).at("BiosVersion"))
-		require.Equal(t, "9.9.9", c.get(c.running("BIOS")).at("Version"))
-		require.Len(t, bmc.Commits("BIOS"), 1)
-		for _, before := range old {
-			if before.Name == "BIOS" && before.System == "" {
-				require.Equal(t, before.Version, bmc.Commits("BIOS")[0].From)
-			}
-		}
-		require.Empty(t, bmc.State().Bricked)
-	})
-}
-
 func TestAPowerChangeWhileFirmwareIsWrittenBricks(t *testing.T) {
 	bmc := redfishsim.Start(t, redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Delays.Write = time.Hour })
 	c := login(t, bmc)
@@ -81,25 +51,6 @@ func TestAPowerChangeWhileFirmwareIsWrittenBricks(t *testing.T) {
 	c.await(func(s redfishsim.State) bool { return s.InPOST }, "POST")
 	c.reset("ForceOff")
 	require.Contains(t, bmc.State().Bricked, "ForceOff while BIOS was written")
-}
-
-// An update of the BMC ends every session and connection, and most BMCs' tasks.
-func TestABMCUpdateRestartsTheBMC(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		bmc := redfishsim.Start(t, p, hours)
-		c := login(t, bmc)
-		before := c.running("BMC")
-		require.Less(t, c.upload(map[string]any{"Targets": []string{before}}, redfishsim.Image("BMC", "9.9.9")).status, 300)
-		if bmc.Config().NeedsStartUpdate {
-			c.await(done, "the upload")
-			c.post("/redfish/v1/UpdateService/Actions/UpdateService.StartUpdate", map[string]any{})
-		}
-		require.Eventually(t, func() bool { return c.get("/redfish/v1").err != nil }, time.Minute, time.Millisecond, "refused")
-		bmc.Hurry()
-		c.awaitBMC()
-		require.Equal(t, 401, c.get(before).status)
-		require.Equal(t, "9.9.9", login(t, bmc).get("/redfish/v1/Managers/"+bmc.Config().ManagerID).at("FirmwareVersion"))
-	})
 }
 
 // After a restart an OpenBMC numbers from 0 again: the old URI is another task, which has

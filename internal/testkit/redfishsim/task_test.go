@@ -10,37 +10,6 @@ import (
 	"burnish/internal/testkit/redfishsim"
 )
 
-// The forms in which a BMC answers a request that it carries out later.
-func TestFormsOfAnAcceptedRequest(t *testing.T) {
-	type seen struct {
-		status                    int
-		location, body, elsewhere bool
-	}
-	for form, want := range map[redfishsim.Form]seen{
-		redfishsim.LocationOnly: {202, true, false, false},
-		redfishsim.BodyOnly:     {202, false, true, false},
-		redfishsim.Both:         {202, true, true, false},
-		redfishsim.Absolute:     {202, true, true, true},
-		redfishsim.OtherHost:    {202, true, true, true},
-		redfishsim.NoTask:       {204, false, false, false},
-		redfishsim.NoTaskOK:     {200, false, true, false},
-		redfishsim.MonitorOnly:  {202, true, false, false},
-		redfishsim.MonitorBoth:  {202, true, true, false},
-	} {
-		t.Run(string(form), func(t *testing.T) {
-			bmc := redfishsim.Start(t, redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) {
-				c.EraseForm, c.ForeignHost = form, "other.example"
-			})
-			c := login(t, bmc)
-			r := c.post(c.system(eraseNVMe), map[string]any{})
-			location := r.header.Get("Location")
-			require.Equal(t, want, seen{r.status, location != "", r.body != nil, strings.HasPrefix(location, "https://")})
-			require.Equal(t, form == redfishsim.OtherHost, strings.Contains(location, "other.example"))
-			require.Equal(t, want.status != 202, len(bmc.State().Tasks) == 0)
-		})
-	}
-}
-
 // A task monitor answers 202, then that it has ended, and later 404.
 func TestATaskMonitorForgets(t *testing.T) {
 	bmc := redfishsim.Start(t, redfishsim.OpenBMC, hours)

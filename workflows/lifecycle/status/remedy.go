@@ -14,7 +14,7 @@ import (
 func SuggestRemedy(s *contract.DeviceState, verb string, e *device.IllegalError) string {
 	r := remedy{s}
 	switch dev := s.Device; verb {
-	case contract.UpdateUnbind, contract.UpdateRebuild:
+	case contract.VerbUnbind.Update(), contract.VerbRebuild.Update():
 		if dev.State == device.Allocated && dev.Binding != nil {
 			return "name the instance that has it: " + r.command(verb, "--instance "+dev.Binding.Instance)
 		}
@@ -22,22 +22,22 @@ func SuggestRemedy(s *contract.DeviceState, verb string, e *device.IllegalError)
 			return r.reach("")
 		}
 		return "none is needed: no instance has it"
-	case contract.UpdateBind, contract.UpdateClaim, contract.UpdateBurn, contract.UpdateUnclaim:
+	case contract.VerbBind.Update(), contract.VerbClaim.Update(), contract.VerbBurn.Update(), contract.VerbUnclaim.Update():
 		return r.offer()
-	case contract.UpdateProvide:
+	case contract.VerbProvide.Update():
 		return r.provide()
-	case contract.UpdateClean:
+	case contract.VerbClean.Update():
 		if e == nil || e.Event == device.Clean {
 			return r.clean()
 		}
 		return r.reach(r.command("manage"))
-	case contract.UpdateOverride:
+	case contract.VerbOverride.Update():
 		return r.override()
-	case contract.UpdateReplace, contract.UpdateMove:
+	case contract.VerbReplace.Update(), contract.VerbMove.Update():
 		return r.reach(r.command("manage"))
-	case contract.UpdateForget:
+	case contract.VerbForget.Update():
 		return r.retire()
-	case contract.UpdateMaintain:
+	case contract.VerbMaintain.Update():
 		if dev.State == device.Retired {
 			return "none is needed: a retired device is not offered"
 		}
@@ -60,13 +60,13 @@ func NameTenant(s *contract.DeviceState, verb, instance string) string {
 	r := remedy{s}
 	flags := []string{"--instance " + instance}
 	switch verb {
-	case contract.UpdateManage:
+	case contract.VerbManage.Update():
 		if s.Device.State == device.Allocated {
 			return r.reach(r.command("manage"))
 		}
-	case contract.UpdateRetire:
+	case contract.VerbRetire.Update():
 		flags = append(flags, "--reason R")
-	case contract.UpdateMove:
+	case contract.VerbMove.Update():
 		flags = append([]string{"NEW"}, flags...)
 	}
 	return "if that is intended, name it: " + r.command(verb, flags...)

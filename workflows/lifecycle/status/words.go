@@ -47,31 +47,31 @@ func allowedActions(s *contract.DeviceState) []string {
 		name string
 		kind device.EventKind
 	}{
-		{contract.UpdateProvide, device.Provide}, {contract.UpdateClean, device.Clean},
-		{contract.UpdateManage, device.Manage}, {contract.UpdateRetire, device.Retire}, {contract.UpdateForget, device.Forget},
+		{contract.VerbProvide.Update(), device.Provide}, {contract.VerbClean.Update(), device.Clean},
+		{contract.VerbManage.Update(), device.Manage}, {contract.VerbRetire.Update(), device.Retire}, {contract.VerbForget.Update(), device.Forget},
 	} {
 		if legal(s, device.Event{Kind: v.kind}) {
 			actions = append(actions, v.name)
 		}
 	}
 	if legal(s, device.Event{Kind: device.ClaimEvent}) {
-		actions = append(actions, contract.UpdateBind)
+		actions = append(actions, contract.VerbBind.Update())
 	}
 	if b := s.Device.Binding; b != nil && s.Device.State == device.Allocated {
-		actions = append(actions, contract.UpdateUnbind+" --instance "+b.Instance)
+		actions = append(actions, contract.VerbUnbind.Update()+" --instance "+b.Instance)
 	}
 	if onHold(s) {
 		actions = append(actions, "release-hold")
 	}
 	if s.Host.Power && legal(s, device.Event{Kind: device.Power}) {
-		power := contract.UpdatePower + " on|off|reset"
+		power := contract.VerbPower.Update() + " on|off|reset"
 		if b := s.Device.Binding; b != nil {
 			power += " --instance " + b.Instance
 		}
 		actions = append(actions, power)
 	}
 	if CleanUnderWay(s) {
-		actions = append(actions, contract.UpdateAbort)
+		actions = append(actions, contract.VerbAbort.Update())
 	}
 	return actions
 }

@@ -275,3 +275,8 @@ func (d *localDrive) Close() error {
 	d.node = nil
 	return node.Close()
 }
+
+// deviceNumber is the device number in stat, in the form of sysfs.
+func deviceNumber(stat unix.Stat_t) string {
+	return fmt.Sprintf("%d:%d", unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev)))
+}

@@ -16,6 +16,7 @@ import (
 	"burnish/internal/atomicfile"
 	"burnish/internal/device"
 	"burnish/internal/hardware"
+	"burnish/internal/hardware/block"
 	"burnish/internal/pci"
 )
 
@@ -235,11 +236,17 @@ func (s *session) checkGuarded(c call, files []*os.File) (HeldFiles, error) {
 		if !given[number] {
 			return HeldFiles{}, hardware.Busy("the caller does not hold %s", disk.Name)
 		}
-		if err := errors.Join(checkClaimed(disk.Node, number), checkUnused(s.Local.Proc, disk)); err != nil {
+		if err := errors.Join(checkClaimed(disk.Node, number), s.kernel().CheckUnused(disk.Node, disk.Dir)); err != nil {
 			return HeldFiles{}, err
 		}
 	}
 	return held, nil
+}
+
+// kernel is where the tables show who uses a disk. A refused claim proves only that someone has
+// the disk; they prove that it is no mount, no swap and no other device.
+func (s *session) kernel() block.Kernel {
+	return block.Kernel{Proc: s.Local.Proc, Sys: s.Local.Sys, Dev: s.Local.Dev}
 }
 
 // checkClaimed proves that the disk is opened exclusively, because a second claim fails.

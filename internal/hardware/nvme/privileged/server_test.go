@@ -1,6 +1,7 @@
 package privileged
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -388,15 +389,15 @@ func TestWhatIsInUseIsNotErased(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, dirs, 1)
 	for name, tt := range map[string]struct{ mounts, swaps, part, holder, says string }{
-		"mounted":             {mounts: "30 1 " + deviceNumber(stat) + " / /mnt rw - ext4 /dev/nvme0n1 rw", says: "mounted at /mnt"},
-		"a partition mounted": {mounts: "30 1 259:77 / /mnt rw - ext4 /dev/nvme0n1p1 rw", part: "259:77", says: "mounted at /mnt"},
+		"mounted":             {mounts: "30 1 " + deviceNumber(stat) + " / /mnt rw - ext4 /dev/nvme0n1 rw", says: `mounted at "/mnt"`},
+		"a partition mounted": {mounts: "30 1 259:77 / /mnt rw - ext4 /dev/nvme0n1p1 rw", part: "259:77", says: `mounted at "/mnt"`},
 		"swap":                {swaps: filepath.Join(b.site.Dev, "nvme0n1") + " partition 1 0 -2", says: "used as swap"},
 		"held":                {holder: "dm-0", says: "held by dm-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			proc := t.TempDir()
 			require.NoError(t, os.Mkdir(filepath.Join(proc, "self"), 0o755))
-			require.NoError(t, os.WriteFile(filepath.Join(proc, "self/mountinfo"), []byte(tt.mounts+"\n"), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(proc, "self/mountinfo"), []byte(cmp.Or(tt.mounts, "1 0 0:99 / / rw - tmpfs none rw")+"\n"), 0o600))
 			require.NoError(t, os.WriteFile(filepath.Join(proc, "swaps"), []byte(tt.swaps+"\n"), 0o600))
 			b.showProc(proc)
 			part, holder := filepath.Join(dirs[0], "nvme0n1p1"), filepath.Join(dirs[0], "holders", tt.holder)

@@ -119,34 +119,34 @@ func recordInstance(ctx context.Context, temporal sdkclient.Client) error {
 	first.Addresses = []string{recordedAddress}
 	first.Requests = []contract.DeviceRequest{{Type: "NVME", Tag: "t"}}
 	first.Host = "h1"
-	var plain contract.InstanceActInput
+	var plain contract.ReasonInput
 	steps := []recordedAct{
-		{false, func() (contract.InstanceResult, error) { return c.InstanceBind(ctx, recordedInstance, first) }},
+		{false, func() (contract.InstanceResult, error) { return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceBind, first) }},
 		{true, func() (contract.InstanceResult, error) {
-			return c.InstanceAttach(ctx, recordedInstance, bind("c", "lost"))
+			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceAttach, bind("c", "lost"))
 		}},
 		{true, func() (contract.InstanceResult, error) {
-			return c.InstanceAttach(ctx, recordedInstance, bind("c", "fails"))
+			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceAttach, bind("c", "fails"))
 		}},
-		{false, func() (contract.InstanceResult, error) { return c.InstanceRebuild(ctx, recordedInstance, plain) }},
+		{false, func() (contract.InstanceResult, error) { return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceRebuild, plain) }},
 		{false, func() (contract.InstanceResult, error) {
-			return c.InstanceMigrate(ctx, recordedInstance, contract.InstanceMoveInput{To: "h2"})
+			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceMigrate, contract.InstanceMoveInput{To: "h2"})
 		}},
-		{false, func() (contract.InstanceResult, error) { return c.InstanceRevert(ctx, recordedInstance, plain) }},
+		{false, func() (contract.InstanceResult, error) { return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceRevert, plain) }},
 		{false, func() (contract.InstanceResult, error) {
-			return c.InstanceLiveMigrate(ctx, recordedInstance, contract.InstanceMoveInput{To: "h3"})
+			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceLiveMigrate, contract.InstanceMoveInput{To: "h3"})
 		}},
-		{false, func() (contract.InstanceResult, error) { return c.InstanceConfirm(ctx, recordedInstance, plain) }},
+		{false, func() (contract.InstanceResult, error) { return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceConfirm, plain) }},
 		{false, func() (contract.InstanceResult, error) {
-			return c.InstanceEvacuate(ctx, recordedInstance, contract.InstanceMoveInput{To: "h1"})
+			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceEvacuate, contract.InstanceMoveInput{To: "h1"})
 		}},
 	}
 	for n := range attaches {
 		name := fmt.Sprint("more", n)
 		steps = append(steps,
-			recordedAct{false, func() (contract.InstanceResult, error) { return c.InstanceAttach(ctx, recordedInstance, bind(name)) }},
+			recordedAct{false, func() (contract.InstanceResult, error) { return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceAttach, bind(name)) }},
 			recordedAct{false, func() (contract.InstanceResult, error) {
-				return c.InstanceDetach(ctx, recordedInstance, contract.InstanceDetachInput{Devices: []string{name}})
+				return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceDetach, contract.InstanceDetachInput{Devices: []string{name}})
 			}})
 	}
 	for n, step := range steps {
@@ -175,7 +175,7 @@ func endInstance(ctx context.Context, temporal sdkclient.Client, c *client.Clien
 	if err != nil {
 		return err
 	}
-	if _, err := c.InstanceRelease(ctx, recordedInstance, contract.InstanceActInput{}); err != nil {
+	if _, err := c.DoInstance(ctx, recordedInstance, contract.VerbInstanceRelease, contract.ReasonInput{}); err != nil {
 		return err
 	}
 	return c.ReturnAddress(ctx, recordedAddress, recordedInstance)
