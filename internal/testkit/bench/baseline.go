@@ -87,7 +87,8 @@ func (e *entity) require(ok bool) error {
 func (e *entity) bind(ctx workflow.Context, in contract.BindInput) (device.State, error) {
 	e.State = device.Unknown // refuses other binds from here on
 	bound := device.RecordOf(in.Instance)
-	if err := e.inventory(ctx, contract.ActivityReserveForBind, contract.ReservationRequest{Expect: &e.Generation, Record: &bound}); err != nil {
+	if err := e.inventory(ctx, contract.ActivityReserveForBind,
+		contract.ReservationRequest{Expect: &e.Generation, Record: &bound}); err != nil {
 		return "", err
 	}
 	e.State, e.Instance, e.Bindings = device.Allocated, in.Instance, e.Bindings+1
@@ -112,7 +113,8 @@ func (e *entity) clean(ctx workflow.Context) error {
 			return err
 		}
 	}
-	if err := e.inventory(ctx, contract.ActivityUnreserve, contract.ReservationRequest{Generation: e.Generation}); err != nil {
+	if err := e.inventory(ctx, contract.ActivityUnreserve,
+		contract.ReservationRequest{Generation: e.Generation}); err != nil {
 		return err
 	}
 	e.State, e.Step = device.Available, ""
@@ -138,7 +140,8 @@ func (e *entity) run(ctx workflow.Context, step string) error {
 
 func (e *entity) inventory(ctx workflow.Context, activity string, in contract.ReservationRequest) error {
 	in.UUID, in.Name = contract.DeviceUUID(e.Enrollment.Name), e.Enrollment.Name
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: e.Queue, StartToCloseTimeout: 10 * time.Second})
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: e.Queue,
+		StartToCloseTimeout: 10 * time.Second})
 	var stock device.Inventory
 	err := workflow.ExecuteActivity(ctx, activity, in).Get(ctx, &stock)
 	e.Generation = stock.Generation
@@ -170,7 +173,8 @@ func (e *entity) enroll(ctx workflow.Context) error {
 	if err := workflow.ExecuteActivity(opts, contract.ActivityDiscover, in).Get(opts, &e.Host); err != nil {
 		return err
 	}
-	if err := e.inventory(ctx, contract.ActivityEnsureProvider, contract.ReservationRequest{Class: "CUSTOM_BENCH"}); err != nil {
+	if err := e.inventory(ctx, contract.ActivityEnsureProvider,
+		contract.ReservationRequest{Class: "CUSTOM_BENCH"}); err != nil {
 		return err
 	}
 	return e.clean(ctx)

@@ -128,11 +128,14 @@ func TestFootprint(t *testing.T) {
 		}
 		return e
 	}
-	scheduled, upsert := event(enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED), event(enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES)
+	scheduled := event(enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
+	upsert := event(enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES)
 	turnover := []*historypb.HistoryEvent{
-		accepted(contract.VerbBind.Update()), scheduled, upsert, accepted(contract.VerbUnbind.Update()), upsert, scheduled, scheduled,
+		accepted(contract.VerbBind.Update()), scheduled, upsert,
+		accepted(contract.VerbUnbind.Update()), upsert, scheduled, scheduled,
 	}
-	run := []*historypb.HistoryEvent{event(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED), accepted(contract.VerbUnbind.Update()), scheduled}
+	run := []*historypb.HistoryEvent{event(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED),
+		accepted(contract.VerbUnbind.Update()), scheduled}
 	for range 3 {
 		run = append(run, turnover...)
 	}
@@ -157,7 +160,8 @@ func TestEntity(t *testing.T) {
 	env.RegisterWorkflowWithOptions(Entity, workflow.RegisterOptions{Name: entityWorkflow})
 	all := noSteps()
 	for _, name := range []string{
-		contract.ActivityEnsureProvider, contract.ActivityReserveForBind, contract.ActivityEnsureReserved, contract.ActivityUnreserve,
+		contract.ActivityEnsureProvider, contract.ActivityReserveForBind,
+		contract.ActivityEnsureReserved, contract.ActivityUnreserve,
 	} {
 		all[name] = func(_ context.Context, in contract.ReservationRequest) (device.Inventory, error) {
 			return device.Inventory{Generation: in.Generation + 1, Total: 1}, nil
@@ -188,7 +192,8 @@ func TestEntity(t *testing.T) {
 		ended = true
 		env.CancelWorkflow()
 	}, 3*time.Minute)
-	env.ExecuteWorkflow(entityWorkflow, entity{Enrollment: contract.Enrollment{Name: "d", Host: "h"}, Queue: contract.Queue})
+	env.ExecuteWorkflow(entityWorkflow, entity{Enrollment: contract.Enrollment{Name: "d", Host: "h"},
+		Queue: contract.Queue})
 	require.True(t, temporal.IsCanceledError(env.GetWorkflowError()), "%v", env.GetWorkflowError())
 	require.True(t, ended)
 }

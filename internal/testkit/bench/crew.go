@@ -52,7 +52,8 @@ type crew struct {
 func (b *bench) start(p *place, c crew) (stop func() error, err error) {
 	logger := slog.New(slog.DiscardHandler)
 	options := sdkclient.Options{
-		HostPort: p.Server.Address, Namespace: p.Namespace, Logger: log.NewStructuredLogger(logger), MetricsHandler: sdkclient.MetricsNopHandler,
+		HostPort: p.Server.Address, Namespace: p.Namespace,
+		Logger: log.NewStructuredLogger(logger), MetricsHandler: sdkclient.MetricsNopHandler,
 	}
 	config.ForWorkers(&options)
 	if !c.plain {
@@ -159,12 +160,14 @@ func (b *bench) realSteps(p *place, name, dir string, slots int) (map[string]any
 		return nil, err
 	}
 	b.atEnd(this.Close)
-	drivers, err := drivers.New([]string{"fake", "block"}, drivers.Host{StateDir: this.Dir(), Paths: this.Rules(), Fake: this.Rules().AllowFake})
+	drivers, err := drivers.New([]string{"fake", "block"},
+		drivers.Host{StateDir: this.Dir(), Paths: this.Rules(), Fake: this.Rules().AllowFake})
 	if err != nil {
 		return nil, err
 	}
 	hardware := &activities.Hardware{
-		Host: this, Drivers: drivers, Steps: steps.All(), Slots: host.NewFairSemaphore(slots), Log: slog.New(slog.DiscardHandler),
+		Host: this, Drivers: drivers, Steps: steps.All(),
+		Slots: host.NewFairSemaphore(slots), Log: slog.New(slog.DiscardHandler),
 	}
 	all := map[string]any{contract.ActivityDiscover: hardware.Discover}
 	for _, step := range hardware.Steps {
@@ -228,12 +231,14 @@ type observer struct {
 }
 
 // InterceptWorkflow returns next: a wrapper would add to the stack of each workflow.
-func (*observer) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+func (*observer) InterceptWorkflow(_ workflow.Context,
+	next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return next
 }
 
 // InterceptActivity is called by the SDK for each attempt.
-func (o *observer) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+func (o *observer) InterceptActivity(_ context.Context,
+	next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	i := &observed{observer: o}
 	i.Next = next
 	return i

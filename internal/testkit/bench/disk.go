@@ -55,7 +55,8 @@ func (b *bench) disk(ctx context.Context) error {
 	// A disk that is limited to so many bytes a second gives a read more of them after a slower write:
 	// both steps together are free of that.
 	for _, what := range []string{"zero", "verify", "zero and verify"} {
-		b.add(compared("rate of "+what+", a file (baseline: dd)", "MiB/s", got[0][what], got[1][what]).ratioAtLeast(minDiskRatio))
+		b.add(compared("rate of "+what+", a file (baseline: dd)", "MiB/s", got[0][what],
+			got[1][what]).ratioAtLeast(minDiskRatio))
 	}
 	return b.wipeMemory(ctx, p, scale[int64](b, 1<<30, 64<<20))
 }
@@ -71,7 +72,8 @@ func (p *place) rates(id string, size int64) measurement {
 // ratesOf are MiB a second.
 func ratesOf(size int64, zero, verify time.Duration) values {
 	mib := float64(size >> 20)
-	return values{"zero": mib / zero.Seconds(), "verify": mib / verify.Seconds(), "zero and verify": 2 * mib / (zero + verify).Seconds()}
+	return values{"zero": mib / zero.Seconds(), "verify": mib / verify.Seconds(),
+		"zero and verify": 2 * mib / (zero + verify).Seconds()}
 }
 
 // wipeMemory measures how much memory several wipes at once take.
@@ -101,7 +103,8 @@ func (p *place) enrollFile(ctx context.Context, name string, size int64) (id str
 		return "", err
 	}
 	return p.enroll(ctx, contract.EnrollInput{Provide: true, Enrollment: contract.Enrollment{
-		Name: name, Host: p.Host, Driver: d.Driver, Type: "DISK", Owner: device.OwnerSelf, Settings: map[string]string{"path": d.Path},
+		Name: name, Host: p.Host, Driver: d.Driver, Type: "DISK", Owner: device.OwnerSelf,
+		Settings: map[string]string{"path": d.Path},
 	}})
 }
 

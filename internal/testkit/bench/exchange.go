@@ -60,7 +60,8 @@ type replayer struct {
 }
 
 func newReplayer(bmc *simulated) *replayer {
-	return &replayer{base: bmc.server.URL, http: bmc.server.Client(), moved: map[string]string{}, etags: map[string]string{}}
+	return &replayer{base: bmc.server.URL, http: bmc.server.Client(), moved: map[string]string{},
+		etags: map[string]string{}}
 }
 
 // replayPause is the pause between two looks.

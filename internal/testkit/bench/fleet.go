@@ -55,7 +55,7 @@ func (b *bench) fleet(ctx context.Context) error {
 	if err := b.populate(ctx, f, racks); err != nil {
 		return err
 	}
-	f.worker = p.Worker("control", fmt.Sprintf("BURNISH_WORKFLOW_CACHE=%d", 2*devices))
+	f.worker = p.Worker("control", noSweep, fmt.Sprintf("BURNISH_WORKFLOW_CACHE=%d", 2*devices))
 	b.atEnd(func() error { return f.worker.Process.Stop() })
 	if _, err := b.start(p, crew{hosts: racks, steps: noSteps(), signaled: "zero"}); err != nil {
 		return err
@@ -159,7 +159,8 @@ func (f *fleet) starts(ctx context.Context, b *bench) error {
 	}
 	b.add(
 		single("  start of a control worker to its first answered update", "ms", times[0]).atMost(maxFirstUpdate),
-		single(fmt.Sprintf("  the same after kill -9, greatest of %d", len(times)-1), "ms", slices.Max(times[1:])).atMost(maxFirstUpdate),
+		single(fmt.Sprintf("  the same after kill -9, greatest of %d", len(times)-1), "ms",
+			slices.Max(times[1:])).atMost(maxFirstUpdate),
 	)
 	return nil
 }

@@ -97,7 +97,8 @@ func (b *bench) boot(ctx context.Context, blkdiscard string, sizes [2]int64, slo
 		Dir: dir, Controllers: controllers, Worker: b.programs.Worker, Programs: []string{blkdiscard}, MemoryMB: 1024,
 		HostYAML: `allow: {device_spec: [{vendor_id: "1b36", product_id: "0010"}]}`,
 		Env: map[string]string{
-			"TEMPORAL_ADDRESS": fmt.Sprintf("%s:%d", guest.Host, p.Server.Port), "BURNISH_ROLE": "host", "BURNISH_HOST": m.machineHost(),
+			"TEMPORAL_ADDRESS": fmt.Sprintf("%s:%d", guest.Host,
+				p.Server.Port), "BURNISH_ROLE": "host", "BURNISH_HOST": m.machineHost(),
 			"BURNISH_DRIVERS": "nvme", "BURNISH_MAX_CLEANS_PER_HOST": fmt.Sprint(slowDrives),
 		},
 	})
@@ -116,7 +117,8 @@ func (m *machine) machineHost() string { return m.Host + "-machine" }
 func (m *machine) enrollDrive(ctx context.Context, serial string) (id string, err error) {
 	address := m.Address(serial)
 	return m.enroll(ctx, contract.EnrollInput{Provide: true, Enrollment: contract.Enrollment{
-		Name: m.machineHost() + "_" + address, Host: m.machineHost(), Address: address, Driver: "nvme", Type: "NVME", Owner: device.OwnerSelf,
+		Name: m.machineHost() + "_" + address, Host: m.machineHost(), Address: address,
+		Driver: "nvme", Type: "NVME", Owner: device.OwnerSelf,
 	}})
 }
 

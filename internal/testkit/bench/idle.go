@@ -7,6 +7,7 @@ import (
 	"time"
 
 	historypb "go.temporal.io/api/history/v1"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
@@ -80,14 +81,21 @@ func sampleOf(events []*historypb.HistoryEvent) (x sample, err error) {
 	return x, err
 }
 
-// copy starts a copy under another name on this host, as if it had continued as new. Its provider
-// has this generation, 0 for that of the sample's.
-func (x sample) copy(ctx context.Context, p *place, name, host string, generation int64) error {
+// availableStart is how the workflow of an available device starts that continued as new.
+func availableStart(name, host, serial, kind string) sdkclient.StartWorkflowOptions {
 	options := client.DeviceStart(contract.Enrollment{Name: name}, contract.Hardware{})
 	options.TypedSearchAttributes = temporal.NewSearchAttributes(
 		contract.AttrState.ValueSet(string(device.Available)), contract.AttrUUID.ValueSet(contract.DeviceUUID(name)),
-		contract.AttrSerial.ValueSet(name), contract.AttrType.ValueSet("BENCH"), contract.AttrHost.ValueSet(host),
-		contract.AttrNeedsOperator.ValueSet(false), contract.AttrDirty.ValueSet(false), contract.AttrUpdated.ValueSet(time.Now()))
+		contract.AttrSerial.ValueSet(serial), contract.AttrType.ValueSet(kind), contract.AttrHost.ValueSet(host),
+		contract.AttrNeedsOperator.ValueSet(false), contract.AttrDirty.ValueSet(false),
+		contract.AttrUpdated.ValueSet(time.Now()))
+	return options
+}
+
+// copy starts a copy under another name on this host, as if it had continued as new. Its provider
+// has this generation, 0 for that of the sample's.
+func (x sample) copy(ctx context.Context, p *place, name, host string, generation int64) error {
+	options := availableStart(name, host, name, "BENCH")
 	if x.memo != nil {
 		memo := *x.memo
 		memo.Name = name
@@ -118,7 +126,8 @@ func (b *bench) idle(ctx context.Context, p *place, n int, start func(i int) (id
 	}); err != nil {
 		return err
 	}
-	f := single(fmt.Sprintf("a worker's memory for each of %d idle devices", n), "KiB", (usedMemory()-before)/1024/float64(n))
+	f := single(fmt.Sprintf("a worker's memory for each of %d idle devices", n), "KiB",
+		(usedMemory()-before)/1024/float64(n))
 	if n >= boundedDevices {
 		f = f.atMost(maxIdleMemory)
 	}

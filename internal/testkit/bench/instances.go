@@ -57,7 +57,8 @@ func (b *bench) instances(ctx context.Context) error {
 	r := &instanceRun{place: p}
 	slow := inventorytest.NewFaulty(files)
 	slow.Do(inventorytest.BeforeCall(0), func() error { time.Sleep(time.Duration(r.delay.Load())); return nil })
-	if _, err := b.start(p, crew{queue: contract.Queue, store: slow, hosts: []string{p.Host}, steps: noSteps()}); err != nil {
+	if _, err := b.start(p, crew{queue: contract.Queue, store: slow, hosts: []string{p.Host},
+		steps: noSteps()}); err != nil {
 		return err
 	}
 	if err := parallel(instanceDevices, instanceDevices, func(i int) error {
@@ -76,7 +77,8 @@ func (b *bench) instances(ctx context.Context) error {
 		delay time.Duration
 		limit float64
 	}{
-		{fmt.Sprintf("bind of %d devices, %s an inventory call (baseline: 1 device)", instanceDevices, slowInventory), slowInventory, maxSlowBind},
+		{fmt.Sprintf("bind of %d devices, %s an inventory call (baseline: 1 device)", instanceDevices, slowInventory),
+			slowInventory, maxSlowBind},
 		{fmt.Sprintf("bind of %d devices (baseline: 1 device)", instanceDevices), 0, maxBind},
 	} {
 		found, err := interleave(ctx, rounds, r.bindSome(instanceDevices, m.delay), r.bindSome(1, m.delay))
@@ -139,7 +141,10 @@ func (b *bench) guestReads(ctx context.Context, r *instanceRun, rounds int) erro
 		return err
 	}
 	web := guest.NewServer(guest.Options{
-		Instances: r.burnish, Secret: func() ([]byte, error) { return []byte(readSecret), nil }, Log: slog.New(slog.DiscardHandler),
+		Instances: r.burnish, Secret: func() ([]byte, error) {
+			return []byte(readSecret),
+				nil
+		}, Log: slog.New(slog.DiscardHandler),
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(listener) }()
@@ -152,7 +157,8 @@ func (b *bench) guestReads(ctx context.Context, r *instanceRun, rounds int) erro
 	})
 	mac := hmac.New(sha256.New, []byte(readSecret))
 	mac.Write([]byte(id))
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listener.Addr().String()+"/openstack/latest/meta_data.json", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		"http://"+listener.Addr().String()+"/openstack/latest/meta_data.json", nil)
 	if err != nil {
 		return err
 	}
@@ -168,7 +174,8 @@ func (b *bench) guestReads(ctx context.Context, r *instanceRun, rounds int) erro
 	if err != nil {
 		return err
 	}
-	b.add(beyond(fmt.Sprintf("a guest's read of %d devices beyond the query", instanceDevices), found[0][took], found[1][took], maxReadExtra))
+	b.add(beyond(fmt.Sprintf("a guest's read of %d devices beyond the query", instanceDevices), found[0][took],
+		found[1][took], maxReadExtra))
 	return nil
 }
 

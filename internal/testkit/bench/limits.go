@@ -74,7 +74,8 @@ func (b *bench) limits(ctx context.Context) error {
 	}
 	r := &slotRun{cleans: map[string]*busy{}}
 	c := crew{
-		queue: contract.Queue, store: store, limits: &device.Limits{ConcurrentCleans: slots, Breaker: 3}, hosts: []string{p.Host},
+		queue: contract.Queue, store: store, limits: &device.Limits{ConcurrentCleans: slots,
+			Breaker: 3}, hosts: []string{p.Host},
 		steps: map[string]any{contract.ActivityDiscover: noDiscover, "zero": r.step, "verify": r.step},
 	}
 	if _, err := b.start(p, c); err != nil {
@@ -86,7 +87,8 @@ func (b *bench) limits(ctx context.Context) error {
 	b.progress("limits: %d devices through %d slots", devices, slots)
 	name := func(i int) string { return fmt.Sprintf("node%04d", i) }
 	if err := parallel(40, devices, func(i int) error {
-		_, err := p.burnish.Do(ctx, name(i), contract.VerbEnroll, contract.EnrollInput{Provide: true, Enrollment: fakeDevice(name(i), p.Host)})
+		_, err := p.burnish.Do(ctx, name(i), contract.VerbEnroll,
+			contract.EnrollInput{Provide: true, Enrollment: fakeDevice(name(i), p.Host)})
 		return err
 	}); err != nil {
 		return err

@@ -29,7 +29,8 @@ type part struct {
 // parts are all, in their order. The first one needs a machine that has nothing else to do.
 var parts = []part{
 	{"commands", (*bench).commands}, {"turnover", (*bench).turnover}, {"disk", (*bench).disk}, {"nvme", (*bench).nvme},
-	{"placement", (*bench).placement}, {"redfish", (*bench).redfish}, {"limits", (*bench).limits}, {"oneview", (*bench).oneview},
+	{"placement", (*bench).placement}, {"redfish", (*bench).redfish}, {"limits", (*bench).limits}, {"oneview",
+		(*bench).oneview},
 	{"api", (*bench).api}, {"instances", (*bench).instances}, {"peers", (*bench).peers}, {"fleet", (*bench).fleet},
 }
 

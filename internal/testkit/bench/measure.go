@@ -119,5 +119,6 @@ func bootstrap(product, baseline []float64) ratio {
 	for range draws {
 		all = append(all, drawn(product)/drawn(baseline))
 	}
-	return ratio{value: median(product) / median(baseline), low: quantile(all, 0.025), high: quantile(all, 0.975), reliable: true}
+	return ratio{value: median(product) / median(baseline), low: quantile(all, 0.025), high: quantile(all, 0.975),
+		reliable: true}
 }

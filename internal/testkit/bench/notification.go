@@ -49,7 +49,8 @@ func (b *bench) notifications(ctx context.Context, c *cloud) error {
 	}
 	b.atEnd(broker.Stop)
 	n := &notified{nova: c.nova}
-	if n.producer, err = messagebus.StartProducer(dir, broker.TransportURL(), "nova", "versioned_notifications"); err != nil {
+	if n.producer, err = messagebus.StartProducer(dir, broker.TransportURL(), "nova",
+		"versioned_notifications"); err != nil {
 		return err
 	}
 	b.atEnd(n.producer.Stop)
@@ -64,7 +65,8 @@ func (b *bench) notifications(ctx context.Context, c *cloud) error {
 	}
 	got, err := interleave(ctx, scale(b, 40, 5), n.round)
 	if err == nil {
-		b.add(single("instance.delete.end to the first clean step, p95", "ms", quantile(got[0][took], 0.95)).atMost(maxFirstStep))
+		b.add(single("instance.delete.end to the first clean step, p95", "ms",
+			quantile(got[0][took], 0.95)).atMost(maxFirstStep))
 	}
 	return err
 }
@@ -141,7 +143,8 @@ func firstStep(events []*historypb.HistoryEvent, queue string, since time.Time) 
 			continue
 		}
 		s := e.GetActivityTaskScheduledEventAttributes()
-		isStep := slices.ContainsFunc(steps.All(), func(one steps.Step) bool { return one.Name == s.GetActivityType().GetName() })
+		isStep := slices.ContainsFunc(steps.All(),
+			func(one steps.Step) bool { return one.Name == s.GetActivityType().GetName() })
 		if step == 0 && isStep && s.GetTaskQueue().GetName() == queue {
 			step = e.GetEventId()
 		}

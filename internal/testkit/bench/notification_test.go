@@ -25,7 +25,9 @@ func TestFirstStep(t *testing.T) {
 	}
 	signaled := func(at time.Duration) {
 		add(at, &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes{
-			WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{SignalName: contract.SignalObserved},
+			WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{
+				SignalName: contract.SignalObserved,
+			},
 		}})
 	}
 	activity := func(at, wait time.Duration, name, queue string, attempt int32) {
@@ -35,7 +37,8 @@ func TestFirstStep(t *testing.T) {
 			},
 		}})
 		add(at+wait, &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_ActivityTaskStartedEventAttributes{
-			ActivityTaskStartedEventAttributes: &historypb.ActivityTaskStartedEventAttributes{ScheduledEventId: id, Attempt: attempt},
+			ActivityTaskStartedEventAttributes: &historypb.ActivityTaskStartedEventAttributes{ScheduledEventId: id,
+				Attempt: attempt},
 		}})
 	}
 	host := contract.HostQueue("h")

@@ -60,7 +60,8 @@ func (b *bench) discovery(ctx context.Context) error {
 		added = append(added, got[0][took][round]-got[1][took][round])
 	}
 	b.note("nvme: discovery is %d calls of nvme-cli under ptrace; the driver added %.0f ms, by round", len(calls), added)
-	b.add(single(fmt.Sprintf("what the driver adds to nvme-cli, discovery of %d drives", count), "ms", median(added)).atMost(maxDiscovery))
+	b.add(single(fmt.Sprintf("what the driver adds to nvme-cli, discovery of %d drives", count), "ms",
+		median(added)).atMost(maxDiscovery))
 	return nil
 }
 
@@ -84,7 +85,8 @@ func discover(ctx context.Context, emulation *nvmesim.Emulation, tool string, co
 		if err != nil {
 			break
 		}
-		_, err = driver.Discover(ctx, hardware.Target{Name: "bench", Driver: driver.Name(), Address: one.Address}, device.Identity{})
+		_, err = driver.Discover(ctx, hardware.Target{Name: "bench", Driver: driver.Name(), Address: one.Address},
+			device.Identity{})
 	}
 	return err
 }

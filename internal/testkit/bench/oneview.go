@@ -58,12 +58,14 @@ func (b *bench) startPool(ctx context.Context, servers int) (*pool, error) {
 	user := p.rack.Config().Users[0]
 	ca, file := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "oneview.yaml")
 	text := fmt.Sprintf(
-		"appliances:\n  %s: {url: 'https://%s', username: %s, password: %q, ca: %s, periodic_check_interval: 0, page_size: %d}\n",
+		"appliances: {%s: {url: 'https://%s', username: %s, password: %q, ca: %s, periodic_check_interval: 0, "+
+			"page_size: %d}}",
 		benchRack, listener.Addr(), user.Name, user.Password, ca, poolPageSize)
 	if err := errors.Join(os.WriteFile(ca, authority, 0o600), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 		return nil, err
 	}
-	if p.place, err = b.installation(ctx, "oneview-server", "BURNISH_DRIVERS=fake", "BURNISH_ONEVIEW="+file); err != nil {
+	if p.place, err = b.installation(ctx, "oneview-server", noSweep, "BURNISH_DRIVERS=fake",
+		"BURNISH_ONEVIEW="+file); err != nil {
 		return nil, err
 	}
 	return p, p.seed(ctx, servers, func(i int) (string, sdkclient.StartWorkflowOptions) {
@@ -179,13 +181,15 @@ func (b *bench) oneview(ctx context.Context) error {
 	}
 	b.note("oneview: %d servers, all of them enrolled, %d to a page", servers, poolPageSize)
 	b.add(
-		single("requests of a round of a OneView appliance, pages", "", float64(pages)).atMost(float64((servers+poolPageSize-1)/poolPageSize)),
+		single("requests of a round of a OneView appliance, pages", "",
+			float64(pages)).atMost(float64((servers+poolPageSize-1)/poolPageSize)),
 		single("  logins of it", "", float64(logins)).atMost(1),
 		single("  memory of the worker above idle in it", "MiB", used).atMost(maxPollMemory),
 		single("  largest event of its workflow", "KiB", largest).atMost(maxPollPayload),
 		single("  signals to devices of which nothing changed", "", float64(unchanged)).atMost(0),
 		single("  signals to devices of taken servers", "", float64(signaled)).atLeast(takenServers),
-		compared("  bind answered during rounds, median (baseline: without)", "ms", busy, append(idle, later...)).ratioAtMost(maxPollBindRatio),
+		compared("  bind answered during rounds, median (baseline: without)", "ms", busy,
+			append(idle, later...)).ratioAtMost(maxPollBindRatio),
 	)
 	return nil
 }

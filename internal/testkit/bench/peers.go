@@ -85,13 +85,15 @@ func (b *bench) peers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.add(compared("turnover, median (baseline: Ironic's deploy + delete + clean)", "ms", got[0][took], got[1][took]).ratioAtMost(maxPeerTime))
+	b.add(compared("turnover, median (baseline: Ironic's deploy + delete + clean)", "ms", got[0][took],
+		got[1][took]).ratioAtMost(maxPeerTime))
 	b.progress("peers: %d devices at once", fleet)
 	if got, err = interleave(ctx, scale(b, someRounds, 1), many...); err != nil {
 		return err
 	}
 	b.add(
-		compared(fmt.Sprintf("  turnovers of %d devices at once", fleet), "/s", got[0]["rate"], got[1]["rate"]).ratioAtLeast(minPeerRatio),
+		compared(fmt.Sprintf("  turnovers of %d devices at once", fleet), "/s", got[0]["rate"],
+			got[1]["rate"]).ratioAtLeast(minPeerRatio),
 		compared("  processor time for each", "ms", got[0]["processor"], got[1]["processor"]).ratioAtMost(maxPeerProcessor),
 	)
 	return nil

@@ -80,7 +80,8 @@ func (b *bench) placementBinds(ctx context.Context, c *cloud) error {
 		return err
 	}
 	sides, err := b.sides(p, 1, true, func(string) (inventory.Store, error) {
-		return backends.Open(ctx, "placement", backends.Options{Placement: placement.Settings{Getenv: openstack.Noauth(c.recorder.URL)}})
+		return backends.Open(ctx, "placement",
+			backends.Options{Placement: placement.Settings{Getenv: openstack.Noauth(c.recorder.URL)}})
 	})
 	if err != nil {
 		return err
@@ -115,7 +116,8 @@ func (b *bench) placementBinds(ctx context.Context, c *cloud) error {
 	requests := float64(len(bindRequests))
 	b.add(
 		single("requests of a bind, Placement", "", requests).atMost(requests),
-		compared("bind answered, median, Placement (baseline: a bare entity)", "ms", got[0]["bind"], got[1]["bind"]).ratioAtMost(maxBindRatio),
+		compared("bind answered, median, Placement (baseline: a bare entity)", "ms", got[0]["bind"],
+			got[1]["bind"]).ratioAtMost(maxBindRatio),
 	)
 	return nil
 }
@@ -123,7 +125,7 @@ func (b *bench) placementBinds(ctx context.Context, c *cloud) error {
 // installationOn has Placement as its inventory. Reconciliation runs on request only.
 func (b *bench) installationOn(ctx context.Context, c *cloud, name string, env ...string) (*place, error) {
 	return b.installation(ctx, name, append([]string{
-		"BURNISH_INVENTORY=placement", "BURNISH_DRIVERS=block", "BURNISH_SWEEP_INTERVAL=0",
+		"BURNISH_INVENTORY=placement", "BURNISH_DRIVERS=block", noSweep,
 		"OS_AUTH_TYPE=none", "OS_PLACEMENT_ENDPOINT_OVERRIDE=" + c.recorder.URL,
 	}, env...)...)
 }
@@ -219,7 +221,8 @@ func deviceRow(parent openstack.Row, address string) openstack.Row {
 func addressOf(n int) string { return fmt.Sprintf("0000:%02x:00.0", n+1) }
 
 // reconciliation measures one reconciliation when nothing has changed since the last.
-func (b *bench) reconciliation(ctx context.Context, c *cloud, p *place, what string, ids []string, maxRequests float64) error {
+func (b *bench) reconciliation(ctx context.Context, c *cloud, p *place, what string, ids []string,
+	maxRequests float64) error {
 	// The first ones may find differences, and read what the worker has not cached yet.
 	for try := 1; ; try++ {
 		state, err := p.reconcile(ctx)
@@ -230,7 +233,8 @@ func (b *bench) reconciliation(ctx context.Context, c *cloud, p *place, what str
 			break
 		}
 		if try == 5 {
-			return fmt.Errorf("a reconciliation of %s still finds %d that differ: %+v", what, state.Last.Hinted, state.Mismatches)
+			return fmt.Errorf("a reconciliation of %s still finds %d that differ: %+v", what, state.Last.Hinted,
+				state.Mismatches)
 		}
 	}
 	before, err := p.positions(ctx, ids)

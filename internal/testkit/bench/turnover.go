@@ -38,7 +38,8 @@ type side struct {
 
 // sides starts Burnish and the bare entity, each with a control worker and a host of its own, whose
 // devices are simulated; or files, where schedulers allocate what is in the inventory.
-func (b *bench) sides(p *place, slots int, scheduled bool, store func(dir string) (inventory.Store, error)) ([]*side, error) {
+func (b *bench) sides(p *place, slots int, scheduled bool, store func(dir string) (inventory.Store, error)) ([]*side,
+	error) {
 	all := []*side{
 		{place: p, host: p.Host + "-product", crew: crew{queue: contract.Queue}},
 		{place: p, host: p.Host + "-baseline", crew: crew{queue: "burnish-bench-baseline", plain: true}},
@@ -81,7 +82,8 @@ func (s *side) add(ctx context.Context, name string) (id string, err error) {
 	}
 	options := client.DeviceStart(e, contract.Hardware{})
 	options.TaskQueue = s.crew.queue
-	if _, err := s.sdk.ExecuteWorkflow(ctx, options, entityWorkflow, entity{Enrollment: e, Queue: s.crew.queue}); err != nil {
+	if _, err := s.sdk.ExecuteWorkflow(ctx, options, entityWorkflow,
+		entity{Enrollment: e, Queue: s.crew.queue}); err != nil {
 		return "", err
 	}
 	return options.ID, s.await(ctx, options.ID, device.Available)
@@ -159,7 +161,8 @@ func (b *bench) latencies(ctx context.Context, sides []*side) (ids []string, err
 	}
 	b.note("turnover: %d turnovers of one device a side, in turn", len(got[0]["turnover"]))
 	b.add(
-		compared("turnover, median (baseline: a bare entity)", "ms", got[0]["turnover"], got[1]["turnover"]).ratioAtMost(maxLatencyRatio),
+		compared("turnover, median (baseline: a bare entity)", "ms", got[0]["turnover"],
+			got[1]["turnover"]).ratioAtMost(maxLatencyRatio),
 		single("  events", "", prints[0].events).atMost(maxEvents),
 		single("  activities", "", prints[0].activities).atMost(maxActivities),
 		single("  writes of search attributes", "", prints[0].upserts).atMost(maxUpserts),
@@ -192,7 +195,8 @@ func (b *bench) throughputs(ctx context.Context, sides []*side, fleet int) error
 	}
 	b.note("turnover: %d rounds a side of %d turnovers at once", len(got[0]["rate"]), fleet)
 	b.add(
-		compared(fmt.Sprintf("turnovers of %d devices at once", fleet), "/s", got[0]["rate"], got[1]["rate"]).ratioAtLeast(minThroughputRatio),
+		compared(fmt.Sprintf("turnovers of %d devices at once", fleet), "/s", got[0]["rate"],
+			got[1]["rate"]).ratioAtLeast(minThroughputRatio),
 		compared("  server's processor time for each", "ms", got[0]["processor"], got[1]["processor"]),
 	)
 	return nil
@@ -262,7 +266,8 @@ func footprintOf(events []*historypb.HistoryEvent) (f footprint, turnovers int) 
 func checkBaseline(f footprint) error {
 	const calls = 5
 	if f.activities != calls || f.upserts != calls {
-		return fmt.Errorf("a turnover of the baseline has %g activities and %g upserts, and must have %d of each", f.activities, f.upserts, calls)
+		return fmt.Errorf("a turnover of the baseline has %g activities and %g upserts, and must have %d of each",
+			f.activities, f.upserts, calls)
 	}
 	return nil
 }
