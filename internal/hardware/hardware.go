@@ -94,7 +94,8 @@ type Driver interface {
 	Open(ctx context.Context, t Target, enrolled device.Identity, writable bool) (Handle, error)
 }
 
-// Handle is one opened device. Only one goroutine at a time may call its methods.
+// Handle is one opened device. Only one goroutine at a time may call its methods, except ReadAt
+// of a ConcurrentReader.
 type Handle interface {
 	// Size is the number of bytes that a tenant can address.
 	Size() int64

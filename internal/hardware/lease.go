@@ -2,8 +2,8 @@ package hardware
 
 import "context"
 
-// MaxWrite is the most that a driver writes to a device by one call of the kernel. Before each it
-// calls MayWrite.
+// MaxWrite is the most that a driver writes to a device without asking again: by one call of
+// the kernel, or by several that are under way at once. Before each it calls MayWrite.
 const MaxWrite = ZeroesLen
 
 // leaseKey is the key of a context's lease.

@@ -106,6 +106,13 @@ type ChangeMarker interface {
 	ChangeMark(ctx context.Context) (string, error)
 }
 
+// ConcurrentReader is a Handle that may be read by several goroutines at once, as an
+// io.ReaderAt. No other method may be called meanwhile.
+type ConcurrentReader interface {
+	// ReadsAtOnce is how many reads at once make sense, at least 1.
+	ReadsAtOnce() int
+}
+
 // EvidenceWriter is a Handle to which known data can be written, so that it must be gone after
 // a sanitize (F33).
 type EvidenceWriter interface {

@@ -87,6 +87,9 @@ func (d *Disk) FD() int { return d.h.fd }
 // Unseen says which users of the disk were not looked for; see hardware.UserSearcher.
 func (d *Disk) Unseen() string { return d.h.Unseen() }
 
+// ReadsAtOnce says how many calls of ReadAt may run at once; see hardware.ConcurrentReader.
+func (d *Disk) ReadsAtOnce() int { return d.h.ReadsAtOnce() }
+
 // RefuseSignatures refuses a disk with data that its owner may still want, unless the
 // operator accepts it (F15). Faults: filesystem_signature, io_error.
 func (d *Disk) RefuseSignatures(t hardware.Target) error {

@@ -1,11 +1,13 @@
 package block
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -19,8 +21,13 @@ const (
 	methodBuffered = "buffered"
 )
 
-// writeSize is the most that one write covers: no more may be issued without asking again (F32).
-const writeSize = hardware.MaxWrite
+// Of a device that takes direct writes, writesAtOnce are under way at a time, each of
+// writeSize: together no more than may be issued without asking again (F32). With one after
+// the other the device has nothing to do between two of them.
+const (
+	writesAtOnce = 2
+	writeSize    = hardware.MaxWrite / writesAtOnce
+)
 
 // openTarget is what a handle has open.
 type openTarget interface {
@@ -56,8 +63,11 @@ type handle struct {
 	// device and not of alignment.
 	directWorks bool
 	// dirty: written since the last fsync.
-	dirty  bool
-	bounce []byte
+	dirty bool
+	// reading is locked for each read that may change what is below, and locked for reading
+	// while direct reads run beside each other.
+	reading sync.RWMutex
+	bounce  []byte
 	// cacheDropped: no cache holds data from before the last write. Nothing from readUpTo on
 	// was read since.
 	cacheDropped bool
@@ -104,7 +114,7 @@ func (h *handle) Method() string {
 
 // ZeroAt writes zeroes to [offset, offset+n) and never past the end; see hardware.Handle. It
 // checks ctx, the right to write and the target before each write of at most writeSize. After
-// an error, earlier writes have been done.
+// an error, earlier writes have been done. When it returns, no write is under way.
 func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	if err := h.checkOpen(); err != nil {
 		return err
@@ -119,6 +129,15 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 		return hardware.CallerError("%d bytes at %d of %q are not whole blocks of %d", n, offset, h.path, hardware.Align)
 	}
 	for n > 0 {
+		if h.direct && h.directWorks && n >= 2*writeSize {
+			done, err := h.writeConcurrently(ctx, offset, n/writeSize*writeSize)
+			if err != nil {
+				return err
+			}
+			if offset, n = offset+done, n-done; done > 0 {
+				continue
+			}
+		}
 		if err := h.mayWrite(ctx, offset); err != nil {
 			return err
 		}
@@ -129,6 +148,62 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 		offset, n = offset+done, n-done
 	}
 	return nil
+}
+
+// writeConcurrently makes direct writes of writeSize until [offset, offset+n) is written, with
+// writesAtOnce of them under way. It returns how much is written from offset on, and stops at
+// the first error and at the first write that is short, which its caller repeats. The error is
+// that of the device before that of ctx. When it returns, no write is under way.
+func (h *handle) writeConcurrently(ctx context.Context, offset, n int64) (int64, error) {
+	h.dirty, h.cacheDropped = true, false
+	type ending struct {
+		at, done int64
+		err      error
+	}
+	endings, underWay := make(chan ending, writesAtOnce), 0
+	end, failed := offset+n, error(nil) // everything before end is written or under way
+	await := func() {
+		e := <-endings
+		underWay--
+		if at := e.at + e.done; e.done < writeSize && at < end {
+			end, failed = at, e.err
+		}
+	}
+	var stopped error
+	for at := offset; at < end && stopped == nil; {
+		if underWay == writesAtOnce {
+			await()
+			continue
+		}
+		if stopped = h.mayWrite(ctx, at); stopped != nil {
+			end = at
+			break
+		}
+		go func(at int64) {
+			done, err := h.writeDirectly(at)
+			endings <- ending{at, done, err}
+		}(at)
+		underWay++
+		at += writeSize
+	}
+	for underWay > 0 {
+		await()
+	}
+	return end - offset, cmp.Or(failed, stopped)
+}
+
+// writeDirectly is one direct pwrite of writeSize zeroes, and returns how many whole blocks it
+// wrote. It changes nothing of h.
+func (h *handle) writeDirectly(offset int64) (int64, error) {
+	var got int
+	err := retryEINTR(func() (err error) {
+		got, err = h.sys.pwrite(h.fd, h.zeroes[:writeSize], offset)
+		return err
+	})
+	if err != nil {
+		return 0, hardware.IOFault(fmt.Sprintf("write %d zeroes at %d of", writeSize, offset), h.path, err)
+	}
+	return int64(got) / h.unit * h.unit, nil
 }
 
 // mayWrite checks what must hold directly before each write: ctx, the right to write (F32)

@@ -11,16 +11,26 @@ import (
 	"burnish/internal/hardware"
 )
 
+// readsAtOnce is how many direct reads keep a device busy while its reader waits for a
+// processor.
+const readsAtOnce = 2
+
 // bounceLen is the size of the buffer for unaligned reads.
 const bounceLen = 1 << 20
 
-// isAligned: a direct read at offset may fill p.
-func isAligned(p []byte, offset int64) bool {
-	return offset%hardware.Align == 0 && uintptr(unsafe.Pointer(unsafe.SliceData(p)))%hardware.Align == 0
+// ReadsAtOnce says how many calls of ReadAt may run at once; see hardware.ConcurrentReader. A
+// cache that is dropped needs reads in their order.
+func (h *handle) ReadsAtOnce() int {
+	h.reading.RLock()
+	defer h.reading.RUnlock()
+	if !h.direct || h.target.cacheFD() >= 0 {
+		return 1
+	}
+	return readsAtOnce
 }
 
 // ReadAt bypasses the page cache; see hardware.Handle. It fills an aligned buffer at an
-// aligned offset without a copy.
+// aligned offset without a copy, and beside others if they are like that too.
 func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	if err := h.checkOpen(); err != nil {
 		return 0, err
@@ -28,6 +38,47 @@ func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	if offset < 0 {
 		return 0, hardware.CallerError("%d is before the start of %q", offset, h.path)
 	}
+	done, err := h.readDirectly(p, offset)
+	if err != nil || done == len(p) {
+		return done, err
+	}
+	h.reading.Lock()
+	defer h.reading.Unlock()
+	got, err := h.readInOrder(p[done:], offset+int64(done))
+	return done + got, err
+}
+
+// readDirectly reads what one aligned direct read gives, while others do so too: O_DIRECT and
+// what is known of caches stay as they are meanwhile. It leaves to readInOrder what it cannot
+// read so.
+func (h *handle) readDirectly(p []byte, offset int64) (int, error) {
+	h.reading.RLock()
+	defer h.reading.RUnlock()
+	whole := len(p) / hardware.Align * hardware.Align
+	if !h.direct || h.target.cacheFD() >= 0 || whole == 0 || offset+int64(whole) > h.size || !isAligned(p, offset) {
+		return 0, nil
+	}
+	var got int
+	err := retryEINTR(func() (err error) {
+		got, err = h.sys.pread(h.fd, p[:whole], offset)
+		return err
+	})
+	if errors.Is(err, unix.EINVAL) {
+		return 0, nil // this file system needs larger blocks
+	}
+	if err != nil {
+		return 0, hardware.IOFault(fmt.Sprintf("read %d bytes at %d of", whole, offset), h.path, err)
+	}
+	return got / hardware.Align * hardware.Align, nil
+}
+
+// isAligned: a direct read at offset may fill p.
+func isAligned(p []byte, offset int64) bool {
+	return offset%hardware.Align == 0 && uintptr(unsafe.Pointer(unsafe.SliceData(p)))%hardware.Align == 0
+}
+
+// readInOrder is ReadAt for the one caller that has locked reading.
+func (h *handle) readInOrder(p []byte, offset int64) (int, error) {
 	if err := h.dropCaches(offset, int64(len(p))); err != nil {
 		return 0, err
 	}

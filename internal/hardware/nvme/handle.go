@@ -48,6 +48,7 @@ var (
 	_ hardware.Resetter         = (*handle)(nil)
 	_ hardware.ZeroWriter       = (*handle)(nil)
 	_ hardware.EvidenceWriter   = (*handle)(nil)
+	_ hardware.ConcurrentReader = (*handle)(nil)
 	_ hardware.UserSearcher     = (*handle)(nil)
 	_ hardware.StepRunner       = (*handle)(nil)
 )
@@ -217,6 +218,18 @@ func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 		err = io.EOF
 	}
 	return done, err
+}
+
+// ReadsAtOnce is the least that any of the disks allows; see hardware.ConcurrentReader.
+func (h *handle) ReadsAtOnce() int {
+	if len(h.parts) == 0 {
+		return 1
+	}
+	least := h.parts[0].disk.ReadsAtOnce()
+	for _, p := range h.parts[1:] {
+		least = min(least, p.disk.ReadsAtOnce())
+	}
+	return least
 }
 
 // Unseen says which users of the drive were not looked for; see hardware.UserSearcher.
