@@ -42,7 +42,7 @@ func openAPI(settings config.Worker, logger *slog.Logger) (apiParts, error) {
 			wrong = append(wrong, fmt.Errorf("BURNISH_API_%s: %w", name, err))
 		}
 	}
-	parts.policy, err = access.ReadPolicy(settings.APIPolicy)
+	parts.policy, err = access.ReadPolicy(settings.APIPolicy, api.AdminRules())
 	complain("POLICY", err)
 	who := access.Settings{Hosts: settings.APIOwnNames(), Rate: settings.APIRate, Concurrency: settings.APIConcurrency, Log: logger}
 	if settings.APITokens != "" {

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 
-	"burnish/internal/api/access"
 	"burnish/internal/device"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -34,7 +33,7 @@ func changeRoutes(verbs []contract.Verb) []route {
 // verbRoute is the route of a verb of a device.
 func verbRoute(v contract.Verb) route {
 	r := changeRoute(v, "/v2/devices/{device}/", "Device")
-	r.Rule, r.Out = access.DeviceRule(v), contract.Result{}
+	r.Rule, r.Out = ruleOf(v), contract.Result{}
 	r.do = func(ctx context.Context, c *call) (any, error) { return c.carryOut(ctx, v) }
 	switch v.Name {
 	case contract.VerbEnroll.Name:
@@ -119,7 +118,7 @@ type resumeBody struct {
 func resumeRoute() route {
 	return route{
 		Method: http.MethodPost, Path: "/v2/limits/resume", Operation: "resumeStep", Summary: "Close the breaker of a step on a model",
-		Rule: access.ResumeRule, In: resumeBody{}, Out: contract.ResumeResult{}, Codes: actCodes,
+		Rule: ruleResume, In: resumeBody{}, Out: contract.ResumeResult{}, Codes: actCodes,
 		do: func(ctx context.Context, c *call) (any, error) {
 			var in resumeBody
 			if err := c.readBody(&in); err != nil {

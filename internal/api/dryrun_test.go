@@ -97,15 +97,15 @@ func TestADryRunShowsWhatItsCallerSees(t *testing.T) {
 		h.ServeHTTP(w, q)
 		return w
 	}
-	require.JSONEq(t, `{"state":"retired"}`, ask("dry_run=true", access.DeviceRule(contract.VerbRetire)).Body.String())
-	require.Contains(t, ask("dry_run=true", access.DeviceRule(contract.VerbRetire), ruleDetail).Body.String(), testInstance)
+	require.JSONEq(t, `{"state":"retired"}`, ask("dry_run=true", ruleOf(contract.VerbRetire)).Body.String())
+	require.Contains(t, ask("dry_run=true", ruleOf(contract.VerbRetire), ruleDetail).Body.String(), testInstance)
 	devices.err = contract.Refuse(contract.Refusal{Device: "d1", State: device.Allocated, Fault: device.Fault{Class: device.Permanent, Code: device.CodeInUse, Message: "instance i1 has it"}})
-	w := ask("dry_run=true", access.DeviceRule(contract.VerbRetire), ruleDetail)
+	w := ask("dry_run=true", ruleOf(contract.VerbRetire), ruleDetail)
 	require.Equal(t, http.StatusConflict, w.Code)
 	require.Contains(t, w.Body.String(), "instance i1 has it")
-	require.NotContains(t, ask("dry_run=true", access.DeviceRule(contract.VerbRetire)).Body.String(), "i1")
+	require.NotContains(t, ask("dry_run=true", ruleOf(contract.VerbRetire)).Body.String(), "i1")
 	require.Len(t, devices.about, 4)
-	require.Equal(t, http.StatusBadRequest, ask("dry_run=yes", access.DeviceRule(contract.VerbRetire)).Code)
-	require.Equal(t, http.StatusBadRequest, ask("dry_run", access.DeviceRule(contract.VerbRetire)).Code)
+	require.Equal(t, http.StatusBadRequest, ask("dry_run=yes", ruleOf(contract.VerbRetire)).Code)
+	require.Equal(t, http.StatusBadRequest, ask("dry_run", ruleOf(contract.VerbRetire)).Code)
 	require.Len(t, devices.about, 4)
 }

@@ -21,7 +21,7 @@ import (
 type cleaners struct{ adminOrReader }
 
 func (p cleaners) Allows(rule string, who access.Principal) bool {
-	return rule == access.DeviceRule(contract.VerbClean) || p.adminOrReader.Allows(rule, who)
+	return rule == ruleOf(contract.VerbClean) || p.adminOrReader.Allows(rule, who)
 }
 
 // ended are devices whose workflow somebody has ended.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"burnish/internal/api/access"
 	"burnish/internal/api/guest"
 	"burnish/internal/device"
 	"burnish/internal/nova/metadata"
@@ -32,7 +31,7 @@ func instanceRoutes() []route {
 	}
 	for _, v := range contract.InstanceVerbs {
 		r := changeRoute(v, path+"/", "Instance")
-		r.Rule, r.Out = access.InstanceRule(v), contract.InstanceResult{}
+		r.Rule, r.Out = instanceRuleOf(v), contract.InstanceResult{}
 		r.do = func(ctx context.Context, c *call) (any, error) {
 			in, err := c.input(v)
 			if err != nil {

@@ -258,7 +258,9 @@ func TestReadersSeeCyborgsFields(t *testing.T) {
 // cleanOnly allows nothing but cleans.
 type cleanOnly struct{}
 
-func (cleanOnly) Allows(rule string, _ access.Principal) bool { return rule == access.DeviceRule(contract.VerbClean) }
+func (cleanOnly) Allows(rule string, _ access.Principal) bool {
+	return rule == ruleOf(contract.VerbClean)
+}
 
 // The comparison with the document notices a member, a status or a header that it has not.
 func TestTheComparisonNotices(t *testing.T) {

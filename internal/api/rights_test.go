@@ -35,7 +35,7 @@ func guarded(t *testing.T, devices Devices) (http.Handler, *strings.Builder) {
 	log := slog.New(slog.NewTextHandler(lines, nil))
 	tokens, err := access.OpenTokens(file, log)
 	require.NoError(t, err)
-	policy, err := access.ReadPolicy("")
+	policy, err := access.ReadPolicy("", AdminRules())
 	require.NoError(t, err)
 	gate := access.NewGate(access.Settings{Tokens: tokens, Hosts: []string{"example.com"}, Rate: 10_000, Concurrency: 100, Log: log})
 	return gate.Wrap(New(Options{Devices: devices, Authenticator: gate, Policy: policy, Guards: gate, Log: log,
@@ -58,7 +58,7 @@ func requestOf(t *testing.T, r route, method string, headers ...string) *http.Re
 
 func TestAStolenTokenOfAViewerChangesNothing(t *testing.T) {
 	h, lines := guarded(t, untouchable{})
-	policy, err := access.ReadPolicy("")
+	policy, err := access.ReadPolicy("", AdminRules())
 	require.NoError(t, err)
 	changes := 0
 	for _, r := range routes(contract.Verbs) {

@@ -49,6 +49,30 @@ const (
 	ruleDetail = "cyborg:device:get_details"
 )
 
+// ruleOf is the rule of a verb of a device, instanceRuleOf that of one of an instance.
+func ruleOf(v contract.Verb) string { return "cyborg:device:" + v.Rule() }
+
+func instanceRuleOf(v contract.Verb) string { return "cyborg:instance:" + v.Rule() }
+
+// ruleResume is the rule of the change of the limits.
+const ruleResume = "cyborg:device:resume"
+
+// AdminRules are the rules of what only administrators may do unless the policy says otherwise: every
+// change, and the reads of an instance, which names its devices, its guest's addresses and what others
+// must not know of both.
+func AdminRules() []string {
+	rules := []string{ruleResume, ruleInstance, ruleMetadata}
+	for _, v := range contract.Verbs {
+		if !v.Internal {
+			rules = append(rules, ruleOf(v))
+		}
+	}
+	for _, v := range contract.InstanceVerbs {
+		rules = append(rules, instanceRuleOf(v))
+	}
+	return rules
+}
+
 const openAPIPath = "/openapi.json"
 
 // routes lists the operations.

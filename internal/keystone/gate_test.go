@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"burnish/internal/api"
 	"burnish/internal/api/access"
 	"burnish/internal/device"
 	"burnish/internal/keystone"
@@ -77,7 +78,7 @@ func TestTokensOfARealKeystone(t *testing.T) {
 	revoked, disabled, kept := vera.Token(t), uwe.Token(t), mia.Token(t)
 
 	g := access.NewGate(access.Settings{Keystone: access.NewKeystone(v, slog.New(slog.DiscardHandler)), Rate: 10, Concurrency: 10, Log: slog.New(slog.DiscardHandler)})
-	policy, err := access.ReadPolicy("")
+	policy, err := access.ReadPolicy("", api.AdminRules())
 	require.NoError(t, err)
 	// A member is a reader too, for Keystone.
 	for token, may := range map[string][2]bool{admin: {true, true}, revoked: {true, false}, disabled: {true, true}, kept: {true, false}, unscoped: {false, false}} {

@@ -47,8 +47,14 @@ func TestRequestWhoseWorkflowEndsMayBeCarriedOut(t *testing.T) {
 			server.On("DescribeWorkflowExecution", mock.Anything, "device/d1", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: run}, nil)
 			server.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, serviceerror.NewNotFound("workflow execution already completed"))
 			for _, send := range []func() error{
-				func() error { _, err := New(server).Send(t.Context(), "d1", contract.VerbBind, contract.BindInput{}); return err },
-				func() error { _, err := New(server).Send(t.Context(), "d1", contract.VerbUnbind, contract.UnbindInput{}); return err },
+				func() error {
+					_, err := New(server).Send(t.Context(), "d1", contract.VerbBind, contract.BindInput{})
+					return err
+				},
+				func() error {
+					_, err := New(server).Send(t.Context(), "d1", contract.VerbUnbind, contract.UnbindInput{})
+					return err
+				},
 			} {
 				err := send()
 				require.Equal(t, tt.want, Ended(err), "%v", err)

@@ -109,7 +109,7 @@ func (noGuards) Enter(access.Principal, bool) (func(), error) { return func() {}
 // request in version 2.1.
 func overAPI(t *testing.T, w *deviceEnv) func(role, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
-	policy, err := access.ReadPolicy("")
+	policy, err := access.ReadPolicy("", api.AdminRules())
 	require.NoError(t, err)
 	h := api.New(api.Options{Devices: client.New(envServer{w: w}), Authenticator: roles{}, Policy: policy, Guards: noGuards{},
 		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }})

@@ -8,13 +8,11 @@ import (
 
 	"burnish/internal/host"
 	"burnish/internal/yamlfile"
-	"burnish/workflows/contract"
 )
 
 // A rule of the API begins with one of these (S2.76).
 const (
-	rulePrefix     = "cyborg:device:"
-	instancePrefix = "cyborg:instance:"
+	rulePrefix = "cyborg:device:"
 )
 
 const (
@@ -22,33 +20,16 @@ const (
 	admins  = "role:admin"
 )
 
-// DeviceRule is the rule of a verb of a device.
-func DeviceRule(v contract.Verb) string { return rulePrefix + v.Rule() }
-
-// InstanceRule is the rule of a verb of an instance.
-func InstanceRule(v contract.Verb) string { return instancePrefix + v.Rule() }
-
-// ResumeRule is the rule of the change of the limits.
-const ResumeRule = rulePrefix + "resume"
-
-// defaults are the rules with their expressions.
-func defaults() map[string]string {
+// defaults are the rules with their expressions; changes are those that need an administrator.
+func defaults(changes []string) map[string]string {
 	rules := map[string]string{
 		rulePrefix + "get_all": readers,
 		rulePrefix + "get_one": readers,
 		// What only operators see of a device: without it, a caller sees Cyborg's own fields.
 		rulePrefix + "get_details": admins,
 	}
-	for _, v := range contract.Verbs {
-		if !v.Internal {
-			rules[DeviceRule(v)] = admins
-		}
-	}
-	rules[ResumeRule] = admins
-	// An instance names its devices, its guest's addresses and what others must not know of both.
-	rules[instancePrefix+"get_one"], rules[instancePrefix+"get_metadata"] = admins, admins
-	for _, v := range contract.InstanceVerbs {
-		rules[InstanceRule(v)] = admins
+	for _, rule := range changes {
+		rules[rule] = admins
 	}
 	return rules
 }
@@ -62,21 +43,21 @@ type Policy struct {
 // ReadPolicy reads BURNISH_API_POLICY: a YAML mapping of rules to expressions in the
 // language of oslo.policy. It replaces the defaults of the rules that it has; "" is no file.
 // The error has one line for each problem.
-func ReadPolicy(file string) (*Policy, error) {
+func ReadPolicy(file string, changes []string) (*Policy, error) {
 	if file == "" {
-		return parsePolicy("the defaults", nil)
+		return parsePolicy("the defaults", nil, changes)
 	}
 	text, err := host.ReadTrusted(file)
 	if err != nil {
 		return nil, err
 	}
-	return parsePolicy(file, text)
+	return parsePolicy(file, text, changes)
 }
 
-func parsePolicy(name string, text []byte) (*Policy, error) {
+func parsePolicy(name string, text []byte, changes []string) (*Policy, error) {
 	var r yamlfile.Reader
 	p := &Policy{rules: make(map[string]check)}
-	known := defaults()
+	known := defaults(changes)
 	for rule, expression := range known {
 		parsed, err := parseExpression(expression)
 		if err != nil {

@@ -67,7 +67,6 @@ var (
 	controllerData      = identify(0x01, 0)
 	activeNamespaces    = identify(0x02, 0)
 	allocatedNamespaces = identify(0x10, 0)
-	controllers         = identify(0x13, 0)
 	healthLog           = logPage(0x02)
 	firmwareLog         = logPage(0x03)
 	sanitizeLogPage     = logPage(0x81)

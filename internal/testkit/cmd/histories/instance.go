@@ -121,22 +121,30 @@ func recordInstance(ctx context.Context, temporal sdkclient.Client) error {
 	first.Host = "h1"
 	var plain contract.ReasonInput
 	steps := []recordedAct{
-		{false, func() (contract.InstanceResult, error) { return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceBind, first) }},
+		{false, func() (contract.InstanceResult, error) {
+			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceBind, first)
+		}},
 		{true, func() (contract.InstanceResult, error) {
 			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceAttach, bind("c", "lost"))
 		}},
 		{true, func() (contract.InstanceResult, error) {
 			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceAttach, bind("c", "fails"))
 		}},
-		{false, func() (contract.InstanceResult, error) { return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceRebuild, plain) }},
+		{false, func() (contract.InstanceResult, error) {
+			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceRebuild, plain)
+		}},
 		{false, func() (contract.InstanceResult, error) {
 			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceMigrate, contract.InstanceMoveInput{To: "h2"})
 		}},
-		{false, func() (contract.InstanceResult, error) { return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceRevert, plain) }},
+		{false, func() (contract.InstanceResult, error) {
+			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceRevert, plain)
+		}},
 		{false, func() (contract.InstanceResult, error) {
 			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceLiveMigrate, contract.InstanceMoveInput{To: "h3"})
 		}},
-		{false, func() (contract.InstanceResult, error) { return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceConfirm, plain) }},
+		{false, func() (contract.InstanceResult, error) {
+			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceConfirm, plain)
+		}},
 		{false, func() (contract.InstanceResult, error) {
 			return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceEvacuate, contract.InstanceMoveInput{To: "h1"})
 		}},
@@ -144,7 +152,9 @@ func recordInstance(ctx context.Context, temporal sdkclient.Client) error {
 	for n := range attaches {
 		name := fmt.Sprint("more", n)
 		steps = append(steps,
-			recordedAct{false, func() (contract.InstanceResult, error) { return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceAttach, bind(name)) }},
+			recordedAct{false, func() (contract.InstanceResult, error) {
+				return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceAttach, bind(name))
+			}},
 			recordedAct{false, func() (contract.InstanceResult, error) {
 				return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceDetach, contract.InstanceDetachInput{Devices: []string{name}})
 			}})
