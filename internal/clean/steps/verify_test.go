@@ -10,11 +10,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/mock/gomock"
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
-	"burnish/internal/hardware"
 )
+
+//go:generate go tool mockgen -destination=mock_test.go -package=steps_test -write_package_comment=false burnish/internal/hardware Handle
 
 func verify(ctx context.Context, w *steps.Work) (steps.Outcome, error) {
 	return steps.Verify().Run(ctx, w)
@@ -215,16 +217,6 @@ func TestADeviceThatEndsEarlyIsNotClean(t *testing.T) {
 // Results of a read that the port allows and no fake gives.
 //
 // F19
-// answering is a device of 4096 bytes that answers each read as it is told.
-type answering struct {
-	hardware.Handle
-	read func([]byte, int64) (int, error)
-}
-
-func (answering) Size() int64                              { return 4096 }
-func (answering) Check(context.Context) error              { return nil }
-func (a answering) ReadAt(p []byte, at int64) (int, error) { return a.read(p, at) }
-
 func TestResultsOfReads(t *testing.T) {
 	broken := &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: "read error"}
 	fill := func(n int, err error) func([]byte, int64) (int, error) {
@@ -248,12 +240,16 @@ func TestResultsOfReads(t *testing.T) {
 		"an unread buffer's own bytes": {func([]byte, int64) (int, error) { return 0, io.EOF }, "verify failed at byte 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			handle := NewMockHandle(gomock.NewController(t))
+			handle.EXPECT().Size().Return(int64(4096)).AnyTimes()
+			handle.EXPECT().ReadAt(gomock.Len(4096), int64(0)).DoAndReturn(tt.read)
 			counted := []int64{}
-			w := &steps.Work{Device: answering{read: tt.read}, Record: func(offset int64) error {
+			w := &steps.Work{Device: handle, Record: func(offset int64) error {
 				counted = append(counted, offset)
 				return nil
 			}}
 			if tt.want == "" {
+				handle.EXPECT().Check(gomock.Any()).Return(nil)
 				_, err := verify(t.Context(), w)
 				require.NoError(t, err)
 				require.Equal(t, []int64{4096}, counted)
