@@ -2,7 +2,7 @@ package contract
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"reflect"
 	"strings"
 )
@@ -88,7 +88,7 @@ func Normalize(in Input) (Input, error) {
 		at := in.Enrollment
 		slot := Enrollment{Name: at.Name, Address: at.Address, Host: at.Host, Driver: at.Driver, Settings: at.Settings}
 		if !reflect.DeepEqual(slot, at) {
-			return in, fmt.Errorf("a device that moves keeps everything but name, address, host, driver and settings")
+			return in, errors.New("a device that moves keeps everything but name, address, host, driver and settings")
 		}
 		var err error
 		in.Enrollment, err = slot.NormalizeSlot()
