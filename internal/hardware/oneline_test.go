@@ -14,7 +14,7 @@ import (
 // what hardware says has neither, also where it is cut.
 func TestForeignTextIsOnePrintableLine(t *testing.T) {
 	require.Equal(t, "a b c", hardware.OneLine(" a\r\n\tb  c "))
-	require.Equal(t, "\uFFFD[2J stop \uFFFD", hardware.OneLine("\x1b[2J stop \xff"))
+	require.Equal(t, "stop \uFFFD", hardware.OneLine("\x1b[2J st\aop \xff\x1b]0;title\x07"))
 	for _, word := range []string{"x", "é", "日", "\xc3b", "\x1b"} {
 		for n := range 5 {
 			line := hardware.OneLine(strings.Repeat("a", n) + strings.Repeat(word, 400))

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -142,8 +143,10 @@ func TestWaitersOfOneProcessAreServedInOrder(t *testing.T) {
 		var served []int
 		for i := range n {
 			go func() {
-				if f, err := h.Fence(context.WithoutCancel(t.Context()), "S1", nil); err == nil && f.Close() == nil {
+				f, err := h.Fence(context.WithoutCancel(t.Context()), "S1", nil)
+				if assert.NoError(t, err) {
 					served = append(served, i)
+					assert.NoError(t, f.Close())
 				}
 			}()
 			time.Sleep(2 * waitInterval) //nolint:forbidigo // on the test's own clock

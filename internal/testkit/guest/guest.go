@@ -116,9 +116,6 @@ func (g *Guest) Kill() error {
 	return errors.Join(g.process.Kill(), g.agent.line.Close())
 }
 
-// Running: the guest was booted and has not ended.
-func (g *Guest) Running() bool { return g.process.Alive() }
-
 // Age is the time since the latest boot began.
 func (g *Guest) Age() time.Duration { return time.Since(g.process.Started) }
 

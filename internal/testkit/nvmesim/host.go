@@ -360,12 +360,6 @@ func (s *Host) Remove(i int) {
 	s.change(i, func(w *state, one *slot) error { return w.unplug(one) })
 }
 
-// Insert puts back a removed controller.
-func (s *Host) Insert(i int) {
-	s.t.Helper()
-	s.change(i, func(w *state, one *slot) error { return errors.Join(w.plug(one), w.bind(one, nvmeDriver)) })
-}
-
 // BindDriver binds controller i to a driver: "nvme", "vfio-pci", or "" for none.
 func (s *Host) BindDriver(i int, driver string) {
 	s.t.Helper()

@@ -120,12 +120,6 @@ func (p *Process) SetPower(server, power string) error {
 // ExpireSessions is Appliance.ExpireSessions.
 func (p *Process) ExpireSessions() error { return p.post("expire-sessions", "") }
 
-// Hurry is Appliance.Hurry.
-func (p *Process) Hurry() error { return p.post("hurry", "") }
-
-// Resume is Appliance.Resume.
-func (p *Process) Resume() error { return p.post("resume", "") }
-
 // Join makes a server and a BMC one, which is a redfishsim.Process: its URL and CA.
 func (p *Process) Join(server, bmcURL, bmcCA string) error {
 	return p.do(http.MethodPost, "join", url.Values{"server": {server}}, Link{URL: bmcURL + controlPrefix + "power", CA: bmcCA}, nil)
@@ -163,16 +157,6 @@ func (p *Process) OpenSessions(user string) ([]int, error) {
 func (p *Process) Config() (Config, error) {
 	var c Config
 	return c, p.do(http.MethodGet, "config", nil, nil, &c)
-}
-
-// Configure changes how the appliance behaves from now on, also after it was killed.
-func (p *Process) Configure(change func(*Config)) error {
-	config, err := p.Config()
-	if err != nil {
-		return err
-	}
-	change(&config)
-	return p.do(http.MethodPut, "config", nil, config, nil)
 }
 
 // Requests are all that ever reached the appliance, also before it was killed.
