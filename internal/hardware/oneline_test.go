@@ -15,7 +15,7 @@ import (
 func TestForeignTextIsOnePrintableLine(t *testing.T) {
 	require.Equal(t, "a b c", hardware.OneLine(" a\r\n\tb  c "))
 	require.Equal(t, "stop \uFFFD", hardware.OneLine("\x1b[2J st\aop \xff\x1b]0;title\x07"))
-	for _, word := range []string{"x", "é", "日", "\xc3b", "\x1b"} {
+	for _, word := range []string{"x", "é", "日", "\xc3b"} {
 		for n := range 5 {
 			line := hardware.OneLine(strings.Repeat("a", n) + strings.Repeat(word, 400))
 			require.True(t, utf8.ValidString(line))

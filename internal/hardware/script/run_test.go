@@ -40,7 +40,7 @@ func TestOnlyDoneTrueIsSuccess(t *testing.T) {
 		"killed":            {`echo '{"done": true}'; kill -9 $$`, "signal: killed", device.CodeStepFailed},
 		"a user has it":     {`echo "user 12 has it" >&2; exit 75`, "user 12 has it", device.CodeTargetBusy},
 		"and more":          {`echo '{"done": true}} failed'; exit 0`, "more than one", device.CodeToolOutputInvalid},
-		"no text":           {`printf 'Ger\344t \033[1mdefekt' >&2; exit 3`, "exit status 3: Ger\uFFFDt \uFFFD[1mdefekt", device.CodeStepFailed},
+		"no text":           {`printf 'Ger\344t \033[1mdefekt' >&2; exit 3`, "exit status 3: Ger\uFFFDt defekt", device.CodeStepFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFakeHost(t)
