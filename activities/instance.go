@@ -40,27 +40,23 @@ func (s *Instances) Activities() map[string]any {
 // whose answer was lost. Nothing is written to the inventory. A second run gets the same
 // answers. Retried: until each device has granted or refused.
 func (s *Instances) ClaimDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
-	return s.askAll(ctx, in, contract.VerbClaim.Update(), func(ctx context.Context, d contract.DeviceCall) (contract.Result, error) {
+	return s.askAll(ctx, in, contract.VerbClaim, func(d contract.DeviceCall) contract.Input {
 		claim := bindInput(in, d)
 		claim.Deadline = in.Deadline.UTC().Format(time.RFC3339)
-		return s.Client.Send(ctx, d.Name, contract.VerbClaim, claim)
+		return claim
 	})
 }
 
 // BurnDevices burns devices that the instance has claimed. A second run joins the burns of the
 // first one, and gets their answers. Retried: until each device is bound or has refused.
 func (s *Instances) BurnDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
-	return s.askAll(ctx, in, contract.VerbBurn.Update(), func(ctx context.Context, d contract.DeviceCall) (contract.Result, error) {
-		return s.Client.Send(ctx, d.Name, contract.VerbBurn, bindInput(in, d))
-	})
+	return s.askAll(ctx, in, contract.VerbBurn, func(d contract.DeviceCall) contract.Input { return bindInput(in, d) })
 }
 
 // UnclaimDevices ends the claims of this instance and request whose burn has not begun; any
 // other claim stays. A second run finds none. Retried: until each device has answered.
 func (s *Instances) UnclaimDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
-	return s.askAll(ctx, in, contract.VerbUnclaim.Update(), func(ctx context.Context, d contract.DeviceCall) (contract.Result, error) {
-		return s.Client.Send(ctx, d.Name, contract.VerbUnclaim, bindInput(in, d))
-	})
+	return s.askAll(ctx, in, contract.VerbUnclaim, func(d contract.DeviceCall) contract.Input { return bindInput(in, d) })
 }
 
 // UnbindDevices ends the instance's bindings; the devices are cleaned. A second run finds them
@@ -69,17 +65,21 @@ func (s *Instances) UnclaimDevices(ctx context.Context, in contract.DevicesCall)
 //
 // SAFETY F38
 func (s *Instances) UnbindDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
-	return s.askAll(ctx, in, contract.VerbUnbind.Update(), func(ctx context.Context, d contract.DeviceCall) (contract.Result, error) {
-		result, err := s.Client.Send(ctx, d.Name, contract.VerbUnbind, contract.UnbindInput{Instance: in.Instance, ByInstance: true, Reason: in.Reason, Caller: in.Caller})
-		switch refusal, ok := contract.RefusalOf(err); {
-		case client.NotFound(err), ok && refusal.Fault.Code == device.CodeNotFound: // or its run has just begun
-			err = s.unboundByRecord(ctx, d.Name, in.Instance)
-		case ok && refusal.State == device.Unknown:
-			// The inventory's record may give it back to the instance.
-			err = fmt.Errorf("it is not known yet who has it: %s", refusal.Fault.Message)
-		}
-		return result, err
+	return s.askAll(ctx, in, contract.VerbUnbind, func(contract.DeviceCall) contract.Input {
+		return contract.UnbindInput{Instance: in.Instance, ByInstance: true, Reason: in.Reason, Caller: in.Caller}
 	})
+}
+
+// notUnbound is what a refused unbind says: of a device without a workflow the inventory's record says it.
+func (s *Instances) notUnbound(ctx context.Context, name, instance string, err error) error {
+	switch refusal, ok := contract.RefusalOf(err); {
+	case client.NotFound(err), ok && refusal.Fault.Code == device.CodeNotFound: // or its run has just begun
+		return s.unboundByRecord(ctx, name, instance)
+	case ok && refusal.State == device.Unknown:
+		// The inventory's record may give it back to the instance.
+		return fmt.Errorf("it is not known yet who has it: %s", refusal.Fault.Message)
+	}
+	return err
 }
 
 // unboundByRecord says of a device that has no workflow that it is not bound to the instance, if the
@@ -143,9 +143,8 @@ func (s *Instances) AskInstance(ctx context.Context, in contract.InstanceQuestio
 // RebuildDevices asks each device to stay bound while its instance is rebuilt (S0.18). A second
 // run changes nothing. Retried: until each device has answered.
 func (s *Instances) RebuildDevices(ctx context.Context, in contract.DevicesCall) (contract.DevicesAnswer, error) {
-	return s.askAll(ctx, in, contract.VerbRebuild.Update(), func(ctx context.Context, d contract.DeviceCall) (contract.Result, error) {
-		result, err := s.Client.Send(ctx, d.Name, contract.VerbRebuild, contract.UnbindInput{Instance: in.Instance, Reason: in.Reason, Caller: in.Caller})
-		return contract.Result{Device: result.Device, Binding: result.Device.Binding, Already: result.Already}, err
+	return s.askAll(ctx, in, contract.VerbRebuild, func(contract.DeviceCall) contract.Input {
+		return contract.UnbindInput{Instance: in.Instance, Reason: in.Reason, Caller: in.Caller}
 	})
 }
 
@@ -159,7 +158,9 @@ const askTimeout = time.Minute
 
 // askAll asks all devices at once, each by one update whose ID is the same in each attempt.
 // It answers only if each device has.
-func (s *Instances) askAll(ctx context.Context, in contract.DevicesCall, verb string, ask func(context.Context, contract.DeviceCall) (contract.Result, error)) (contract.DevicesAnswer, error) {
+func (s *Instances) askAll(
+	ctx context.Context, in contract.DevicesCall, v contract.Verb, input func(contract.DeviceCall) contract.Input,
+) (contract.DevicesAnswer, error) {
 	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx) })()
 	answer := contract.DevicesAnswer{Outcomes: make([]contract.DeviceOutcome, len(in.Devices))}
 	numbers := make([]int, len(in.Devices))
@@ -168,20 +169,28 @@ func (s *Instances) askAll(ctx context.Context, in contract.DevicesCall, verb st
 	}
 	err := forEach(numbers, func(i int) error {
 		d := in.Devices[i]
-		call, cancel := context.WithTimeout(client.WithRequest(ctx, in.ID+"/"+verb), askTimeout)
+		call, cancel := context.WithTimeout(client.WithRequest(ctx, in.ID+"/"+v.Update()), askTimeout)
 		defer cancel()
-		result, err := ask(call, d)
+		result, err := s.Client.Send(call, d.Name, v, input(d))
 		out := &answer.Outcomes[i]
 		if err == nil {
 			*out = contract.DeviceOutcome{Device: held(result.Device), State: result.Device.DeviceState, Already: result.Already}
 			out.Device.Binding = result.Binding
-			if verb == contract.VerbUnbind.Update() && len(in.Devices) == 1 {
-				out.Status = &result.Device
+			switch v.Name {
+			case contract.VerbRebuild.Name:
+				out.Device.Binding = result.Device.Binding
+			case contract.VerbUnbind.Name:
+				if len(in.Devices) == 1 {
+					out.Status = &result.Device
+				}
 			}
 			return nil
 		}
+		if v.Name == contract.VerbUnbind.Name {
+			err = s.notUnbound(call, d.Name, in.Instance, err)
+		}
 		refusal, definite := definiteRefusal(err)
-		if client.Ended(err) && (verb == contract.VerbClaim.Update() || verb == contract.VerbUnclaim.Update()) {
+		if client.Ended(err) && (v.Name == contract.VerbClaim.Name || v.Name == contract.VerbUnclaim.Name) {
 			refusal, definite = noSuchDevice(), true // a claim ends with its run, and wrote nothing
 		}
 		if !definite {
@@ -191,7 +200,7 @@ func (s *Instances) askAll(ctx context.Context, in contract.DevicesCall, verb st
 		return nil
 	})
 	if err != nil {
-		return contract.DevicesAnswer{}, asError(notAnswered(verb, err), "")
+		return contract.DevicesAnswer{}, asError(notAnswered(v.Name, err), "")
 	}
 	return answer, nil
 }

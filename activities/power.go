@@ -27,7 +27,9 @@ const powerFenceWait = 3 * time.Second
 func (h *Hardware) Power(ctx context.Context, in contract.PowerCall) (contract.PowerResult, error) {
 	a := &attempt{
 		Hardware: h, step: steps.Step{Step: clean.Step{Name: contract.VerbPower.Update()}}, info: activity.GetInfo(ctx),
-		in: contract.StepInput{Enrollment: in.Enrollment, Identity: in.Identity, Step: contract.VerbPower.Update(), Seq: in.Seq},
+		in: contract.StepInput{
+			Enrollment: in.Enrollment, Identity: in.Identity, Step: contract.VerbPower.Update(), Seq: in.Seq,
+		},
 	}
 	result, err := a.power(ctx, in)
 	return result, a.explain(ctx, err)

@@ -43,7 +43,9 @@ func (s *Reconciler) ReconcileInventory(ctx context.Context, in contract.Reconci
 
 func (s *Reconciler) reconcile(ctx context.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 	// Everything is read after this moment: a device that is bound later drops the hint.
-	w := &reconciliation{Reconciler: s, startedAt: time.Now().UTC(), found: map[string]bool{}, hintedDevices: map[string]bool{}, missingBefore: in.Missing}
+	w := &reconciliation{
+		Reconciler: s, startedAt: time.Now().UTC(), found: map[string]bool{}, hintedDevices: map[string]bool{}, missingBefore: in.Missing,
+	}
 	whole := len(in.Hosts) == 0 && len(in.Instances) == 0
 	var err error
 	if w.devices, err = s.listDevices(ctx, in); err != nil {

@@ -256,10 +256,14 @@ func (v *hostScan) enroll(ctx context.Context, name string, one FoundDevice) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, enrollTimeout)
 	defer cancel()
-	result, err := v.Client.Do(ctx, name, contract.VerbEnroll, contract.EnrollInput{Caller: contract.Caller{By: "worker of host " + v.Host.Name()}, Enrollment: contract.Enrollment{
-		Name: name, Host: v.Host.Name(), Driver: one.Driver, Type: strings.ToUpper(one.Type), Address: one.Address,
-		Owner: device.OwnerSelf, OneTimeUse: one.OneTimeUse,
-	}, Hardware: contract.Hardware{Model: one.Model, Serial: one.Serial}})
+	result, err := v.Client.Do(ctx, name, contract.VerbEnroll, contract.EnrollInput{
+		Caller:   contract.Caller{By: "worker of host " + v.Host.Name()},
+		Hardware: contract.Hardware{Model: one.Model, Serial: one.Serial},
+		Enrollment: contract.Enrollment{
+			Name: name, Host: v.Host.Name(), Driver: one.Driver, Type: strings.ToUpper(one.Type), Address: one.Address,
+			Owner: device.OwnerSelf, OneTimeUse: one.OneTimeUse,
+		},
+	})
 	switch refusal, ok := contract.RefusalOf(err); {
 	case err == nil && result.Already:
 		// Its workflow knows it and this host does not: a hint makes it discover.

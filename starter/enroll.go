@@ -185,7 +185,7 @@ func resultLine(name, what string, r contract.Result) string {
 	switch {
 	case what == r.Note: // forgotten: it has no state any more
 		return oneLine(line)
-	case what == state:
+	case what == state, state == "": // its workflow has ended
 	case strings.HasPrefix(r.Note, "waiting "):
 		return oneLine(line + ", " + r.Note)
 	case r.Already || what == contract.VerbMaintain.Command.Done:

@@ -207,7 +207,8 @@ the guest first: its data is erased.`,
 		}
 		in.Reason, in.Caller = strings.TrimSpace(in.Reason), operator()
 		return a.devices(cmd.Context(), func(l deviceClient) error {
-			return a.actOnInstance(cmd.Context(), l, instance, "detached "+strings.Join(in.Devices, ", "), contract.VerbInstanceDetach, in)
+			past := "detached " + strings.Join(in.Devices, ", ")
+			return a.actOnInstance(cmd.Context(), l, instance, past, contract.VerbInstanceDetach, in)
 		})
 	}
 	return cmd
@@ -296,7 +297,9 @@ func instanceArg(given string) (string, error) {
 }
 
 // actOnInstance sends one request to an instance, and prints its answer.
-func (a *app) actOnInstance(ctx context.Context, l deviceClient, instance, past string, v contract.Verb, in contract.Input) error {
+func (a *app) actOnInstance(
+	ctx context.Context, l deviceClient, instance, past string, v contract.Verb, in contract.Input,
+) error {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	result, err := l.DoInstance(rctx, instance, v, in)

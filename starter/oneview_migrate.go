@@ -170,7 +170,8 @@ func (a *app) migrateOne(ctx context.Context, l deviceClient, name, reason strin
 		report.Profile = found.Profile
 		return reported(name, name+": "+wouldMigrate(v, found.Profile), report), nil
 	}
-	result, err := a.send(ctx, l, name, action{verb: contract.VerbMigratePool, in: contract.ReasonInput{Reason: reason, Caller: operator()}})
+	in := contract.ReasonInput{Reason: reason, Caller: operator()}
+	result, err := a.send(ctx, l, name, action{verb: contract.VerbMigratePool, in: in})
 	if err != nil {
 		return outcome{}, err
 	}

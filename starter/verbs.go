@@ -67,7 +67,8 @@ func (a *app) verbCommand(v contract.Verb) *cobra.Command {
 	case says.Waits:
 		flags.BoolVar(&wait, "wait", false, "wait for the end of the clean, at most --timeout")
 	case v.DryRun && !says.Many:
-		flags.Bool("dry-run", false, "ask what would be done, or why not; nothing changes, and no host, inventory or appliance is asked")
+		flags.Bool("dry-run", false,
+			"ask what would be done, or why not; nothing changes, and no host, inventory or appliance is asked")
 	}
 	c.cmd.Args = func(_ *cobra.Command, args []string) error { // it is checked before the flags of the input
 		if says.Many || c.words != nil {
@@ -97,7 +98,8 @@ func (a *app) verbCommand(v contract.Verb) *cobra.Command {
 		if !says.Many {
 			return a.actOnNamed(cmd, names[0], o)
 		}
-		if instance := flags.Lookup("instance"); instance != nil && instance.Changed && (len(names) != 1 || len(chosen.globs) > 0) {
+		one := len(names) == 1 && len(chosen.globs) == 0
+		if instance := flags.Lookup("instance"); instance != nil && instance.Changed && !one {
 			return usagef("--instance goes with one NAME: each device has its own instance")
 		}
 		return a.actOnDevices(cmd.Context(), &chosen, names, o)
@@ -139,8 +141,8 @@ func inputFlags(flags *pflag.FlagSet, in any, reason string) {
 		case *bool:
 			flags.BoolVar(value, name, false, usage)
 		case *string:
-			value0, rest, _ := strings.Cut(usage, ": ")
-			flags.StringVar(value, name, "", "`"+value0+"`: "+rest)
+			kind, rest, _ := strings.Cut(usage, ": ")
+			flags.StringVar(value, name, "", "`"+kind+"`: "+rest)
 		}
 	}
 }
@@ -194,7 +196,8 @@ func (a *app) extend(c *verbCommand) {
 	case *contract.LabelInput:
 		flags.BoolVar(&in.Overwrite, "overwrite", false, "give a label that a device has another value")
 		c.words = func(args []string) ([]string, error) {
-			first := slices.IndexFunc(args, func(arg string) bool { return strings.Contains(arg, "=") || strings.HasSuffix(arg, "-") })
+			isLabel := func(arg string) bool { return strings.Contains(arg, "=") || strings.HasSuffix(arg, "-") }
+			first := slices.IndexFunc(args, isLabel)
 			if first < 0 {
 				return nil, usagef("a label is missing: give KEY=VALUE, or KEY- to remove it")
 			}
@@ -261,7 +264,8 @@ func (a *app) overrides(c *verbCommand, in *contract.OverrideInput) {
 		in.Reason, in.Approve = strings.TrimSpace(in.Reason), strings.TrimSpace(in.Approve)
 		switch {
 		case a.api == "":
-			return usagef("an override goes through the HTTP API, which knows who asks: give --api URL, or set %s", config.VarAPI)
+			return usagef("an override goes through the HTTP API, which knows who asks: give --api URL, or set %s",
+				config.VarAPI)
 		case in.Approve != "" && (in.Reason != "" || flags.Changed("expires")):
 			return usagef("--approve takes neither --reason nor --expires: those of the request count")
 		case in.Approve != "":

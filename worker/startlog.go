@@ -49,7 +49,8 @@ func logRules(logger *slog.Logger, settings config.Worker) {
 	}
 	about := []any{
 		logs.File, settings.HostFile, logs.Drivers, settings.Drivers, logs.Paths, list(may.Paths), logs.Specs, specs,
-		logs.Scripts, list(slices.Sorted(maps.Keys(may.Scripts))), logs.Nodes, list(may.Nodes), logs.Fake, may.Fake, logs.Secrets, may.Secrets,
+		logs.Scripts, list(slices.Sorted(maps.Keys(may.Scripts))), logs.Nodes, list(may.Nodes), logs.Fake, may.Fake,
+		logs.Secrets, may.Secrets,
 	}
 	logger.Info(logs.Rules, about...)
 }

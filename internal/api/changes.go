@@ -39,11 +39,12 @@ func verbRoute(v contract.Verb) route {
 	case contract.VerbEnroll.Name:
 		r.Path = "/v2/devices"
 	case contract.VerbOverride.Name:
-		r.Codes = append([]device.Code{device.CodeOverrideOff, device.CodeSamePrincipal, device.CodeOverrideUnsigned}, r.Codes...)
+		of := []device.Code{device.CodeOverrideOff, device.CodeSamePrincipal, device.CodeOverrideUnsigned}
+		r.Codes = append(of, r.Codes...)
 	}
 	if v.DryRun {
-		r.Query = []parameter{{Name: dryRunParameter,
-			About: "true: nothing is changed, and the answer is a DryRun: what the change would do, as far as the device's workflow knows"}}
+		r.Query = []parameter{{Name: dryRunParameter, About: "true: nothing is changed, and the answer is a DryRun: " +
+			"what the change would do, as far as the device's workflow knows"}}
 	}
 	return r
 }
@@ -52,8 +53,9 @@ func verbRoute(v contract.Verb) route {
 func changeRoute(v contract.Verb, path, of string) route {
 	body, name := v.BodyType()
 	return route{
-		Method: http.MethodPost, Path: path + v.Path(), Operation: operationOf(v.Path(), of), Summary: strings.ToUpper(v.About[:1]) + v.About[1:],
-		Since: version(v.HTTP.Since), In: reflect.Zero(body).Interface(), InName: name, Status: v.HTTP.Status, Codes: actCodes,
+		Method: http.MethodPost, Path: path + v.Path(), Operation: operationOf(v.Path(), of),
+		Summary: strings.ToUpper(v.About[:1]) + v.About[1:], Since: version(v.HTTP.Since),
+		In: reflect.Zero(body).Interface(), InName: name, Status: v.HTTP.Status, Codes: actCodes,
 	}
 }
 
@@ -117,14 +119,15 @@ type resumeBody struct {
 
 func resumeRoute() route {
 	return route{
-		Method: http.MethodPost, Path: "/v2/limits/resume", Operation: "resumeStep", Summary: "Close the breaker of a step on a model",
-		Rule: ruleResume, In: resumeBody{}, Out: contract.ResumeResult{}, Codes: actCodes,
+		Method: http.MethodPost, Path: "/v2/limits/resume", Operation: "resumeStep",
+		Summary: "Close the breaker of a step on a model", Rule: ruleResume, In: resumeBody{}, Out: contract.ResumeResult{}, Codes: actCodes,
 		do: func(ctx context.Context, c *call) (any, error) {
 			var in resumeBody
 			if err := c.readBody(&in); err != nil {
 				return nil, err
 			}
-			result, err := c.Devices.Resume(ctx, contract.ResumeInput{Model: in.Model, Step: in.Step, Reason: in.Reason, Caller: c.caller()})
+			asked := contract.ResumeInput{Model: in.Model, Step: in.Step, Reason: in.Reason, Caller: c.caller()}
+			result, err := c.Devices.Resume(ctx, asked)
 			if client.NotFound(err) {
 				return nil, &device.Fault{Class: device.Permanent, Code: device.CodeNotFound,
 					Message: "nothing is limited: the policy has no limits", Remedy: "see GET /v2/limits"}

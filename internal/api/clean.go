@@ -25,7 +25,8 @@ func checkInterfaces(in contract.CleanBody) error {
 	for _, s := range in.CleanSteps {
 		known, ok := stepsByName[s.Step] // the workflow refuses a step that it does not know
 		if s.Interface != "" && ok && s.Interface != string(known.Interface) {
-			return invalid(fmt.Sprintf("the step %s has the interface %s, not %s", s.Step, known.Interface, s.Interface), "name its own interface, or none")
+			what := fmt.Sprintf("the step %s has the interface %s, not %s", s.Step, known.Interface, s.Interface)
+			return invalid(what, "name its own interface, or none")
 		}
 	}
 	return nil

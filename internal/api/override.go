@@ -19,7 +19,8 @@ type Signer interface {
 // has changed since, or is not in state error, refuses it; a repetition it answers as before.
 func (c *call) signed(ctx context.Context, in contract.OverrideInput) (contract.OverrideInput, error) {
 	if c.Signer == nil {
-		return in, &device.Fault{Class: device.NeedsOperator, Code: device.CodeOverrideOff, Message: "overrides are off", Remedy: "set BURNISH_API_KEY for the control workers"}
+		return in, &device.Fault{Class: device.NeedsOperator, Code: device.CodeOverrideOff,
+			Message: "overrides are off", Remedy: "set BURNISH_API_KEY for the control workers"}
 	}
 	v, err := c.Devices.Query(ctx, c.name)
 	if err != nil {

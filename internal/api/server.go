@@ -76,8 +76,9 @@ func New(o Options) http.Handler {
 	if o.Verbs == nil {
 		o.Verbs = contract.Verbs
 	}
+	list := func(ctx context.Context) ([]client.Execution, error) { return o.Devices.Fleet(ctx) }
 	return &server{Options: o, paths: pathsOf(routes(o.Verbs)), names: newNameCache(),
-		fleet: &fleet{list: func(ctx context.Context) ([]client.Execution, error) { return o.Devices.Fleet(ctx) }, log: o.Log, age: cmp.Or(o.ListAge, DefaultListAge)}}
+		fleet: &fleet{list: list, log: o.Log, age: cmp.Or(o.ListAge, DefaultListAge)}}
 }
 
 // call is one request on its way to its answer.

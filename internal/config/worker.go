@@ -114,8 +114,12 @@ func LoadWorker() (Worker, error) {
 		return w, fmt.Errorf("BURNISH_STATE_DIR: %w", err)
 	}
 	w.StateDir = dir
-	w.Policy = clean.Policy{HostSilentAfter: w.HostSilentAfter, CleanupTimeout: w.CleanupTimeout, Automated: w.Automated, OnEnroll: w.OnEnroll,
-		StepSettings: device.StepSettings{Verify: w.Verify, OnInterrupt: w.OnInterrupt, TellAfter: w.TellAfter, SanitizeStall: defaultStall}}
+	w.Policy = clean.Policy{
+		HostSilentAfter: w.HostSilentAfter, CleanupTimeout: w.CleanupTimeout, Automated: w.Automated, OnEnroll: w.OnEnroll,
+		StepSettings: device.StepSettings{
+			Verify: w.Verify, OnInterrupt: w.OnInterrupt, TellAfter: w.TellAfter, SanitizeStall: defaultStall,
+		},
+	}
 	w.tidy()
 	if w.PolicyFile != "" {
 		if err := readPolicy(w.PolicyFile, &w.Policy); err != nil {

@@ -9,8 +9,8 @@ import (
 // longestLine is how many characters of foreign text a message takes over.
 const longestLine = 300
 
-// escapes are a terminal's sequences: colors and the like, and titles.
-var escapes = regexp.MustCompile("\x1b(?:\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?)")
+// escapes are a terminal's sequences: colors and the like, titles, and those of one character.
+var escapes = regexp.MustCompile(`\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])`)
 
 // OneLine makes what a program, a BMC or an appliance says fit for a message and a terminal: one
 // line of valid, printable characters, not too long.

@@ -1,6 +1,7 @@
 package hardware
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -253,13 +254,15 @@ func (s Search) followed(dir, at string) (counts, ok bool) {
 
 // readMaps reads the maps as text.
 func (s Search) readMaps(name, files string) (mapped bool, err error) {
-	text, err := os.ReadFile(name)
+	file, err := os.Open(name)
 	if err != nil {
 		return false, err
 	}
-	for line := range strings.Lines(string(text)) {
+	defer func() { err = errors.Join(err, file.Close()) }()
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
 		// 7f871fc67000-7f871fc68000 rw-s 00000000 fe:00 9977908    /dev/loop0
-		fields := strings.Fields(line)
+		fields := strings.Fields(lines.Text())
 		// What a private mapping writes stays in memory.
 		if len(fields) < 5 || fields[4] == "0" || s.Writers && !strings.HasSuffix(fields[1], "s") {
 			continue
@@ -273,7 +276,7 @@ func (s Search) readMaps(name, files string) (mapped bool, err error) {
 			return true, nil
 		}
 	}
-	return false, nil
+	return false, lines.Err()
 }
 
 // described: a mapping whose link a worker without the privilege (CAP_CHECKPOINT_RESTORE) may not

@@ -181,7 +181,8 @@ func (r *Rules) AllowPCI(d pci.Device) error {
 	case err != nil:
 		return notAllowed(fmt.Sprintf("PCI device %s cannot be matched with device_spec: %v", d.Address, err), "see what the device says of itself in "+pci.Devices)
 	case !matches:
-		return notAllowed(fmt.Sprintf("PCI device %s (%s:%s) may not be destroyed on this host", d.Address, d.Vendor, d.Product), r.add("add it to allow.device_spec"))
+		what := fmt.Sprintf("PCI device %s (%s:%s) may not be destroyed on this host", d.Address, d.Vendor, d.Product)
+		return notAllowed(what, r.add("add it to allow.device_spec"))
 	}
 	return nil
 }
@@ -202,7 +203,8 @@ func (r *Rules) AllowNode(serial string) error {
 		return err
 	}
 	if serial == "" || !slices.Contains(content.Nodes, serial) {
-		return notAllowed(fmt.Sprintf("the server %s may not be destroyed on this host", serial), r.add("add its serial to allow.nodes"))
+		what := fmt.Sprintf("the server %s may not be destroyed on this host", serial)
+		return notAllowed(what, r.add("add its serial to allow.nodes"))
 	}
 	return nil
 }

@@ -217,7 +217,8 @@ func (s *session) negotiate(ctx context.Context) (int, error) {
 	}
 	best := min(its.Current, newestVersion)
 	if best < max(its.Minimum, oldestVersion) {
-		return 0, s.refused("update the appliance, or Burnish", "it speaks the API versions %d to %d, and Burnish %d to %d", its.Minimum, its.Current, oldestVersion, newestVersion)
+		return 0, s.refused("update the appliance, or Burnish", "it speaks the API versions %d to %d, and Burnish %d to %d",
+			its.Minimum, its.Current, oldestVersion, newestVersion)
 	}
 	return best, nil
 }

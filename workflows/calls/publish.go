@@ -17,7 +17,8 @@ func PublishFault(ctx workflow.Context, published *device.Code, fault device.Cod
 	if fault != "" {
 		code = contract.AttrFault.ValueSet(string(fault))
 	}
-	if err := workflow.UpsertTypedSearchAttributes(ctx, contract.AttrNeedsOperator.ValueSet(fault != ""), code); err != nil {
+	needed := contract.AttrNeedsOperator.ValueSet(fault != "")
+	if err := workflow.UpsertTypedSearchAttributes(ctx, needed, code); err != nil {
 		workflow.GetLogger(ctx).Error("search attributes were not written", "error", err)
 		return
 	}

@@ -40,7 +40,9 @@ func (c *Client) attach(ctx context.Context, name string, in contract.BindInput)
 
 // notAttached is the answer to a refused attach: in the device's own words, with its
 // state. A device that the instance bound without its workflow is bound already.
-func (c *Client) notAttached(ctx context.Context, name string, in contract.BindInput, refusal contract.Refusal) (contract.Result, error) {
+func (c *Client) notAttached(
+	ctx context.Context, name string, in contract.BindInput, refusal contract.Refusal,
+) (contract.Result, error) {
 	refusal.Fault.Message = strings.TrimPrefix(refusal.Fault.Message, name+": ")
 	refusal.Device = name
 	v, err := c.statusAfter(ctx, name)
@@ -82,8 +84,16 @@ func (c *Client) detach(ctx context.Context, name string, in contract.UnbindInpu
 		return contract.Result{Device: normalize(*result.Detached), Already: result.Already}, nil
 	}
 	v, err := c.statusAfter(ctx, name)
-	if NotFound(err) { // it was forgotten
-		return contract.Result{Device: contract.DeviceStatus{Name: name}, Already: result.Already}, nil
+	unknown := contract.Result{Device: contract.DeviceStatus{Name: name}, Already: result.Already}
+	switch {
+	case NotFound(err): // it was forgotten
+		return unknown, nil
+	case err == nil && v.InstanceUUID != nil && device.SameTenant(*v.InstanceUUID, in.Instance):
+		// Its last run says what the inventory's record has just denied.
+		if e, found, lost := c.LastRun(ctx, name); lost == nil && found && !e.Running {
+			unknown.Note = "its workflow has ended, and the inventory does not record that the instance has it"
+			return unknown, nil
+		}
 	}
 	return contract.Result{Device: v, Already: result.Already}, err
 }

@@ -15,6 +15,27 @@ import (
 	"burnish/workflows/contract"
 )
 
+// The last run of a device says that the instance has it, after the inventory's record said otherwise:
+// the answer does not call it allocated.
+//
+// F38
+func TestAnUnbindByTheRecordShowsNoEndedRun(t *testing.T) {
+	has := released
+	temporal, handle := mocks.NewClient(t), &mocks.WorkflowUpdateHandle{}
+	temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(handle, nil)
+	handle.On("Get", mock.Anything, mock.Anything).Return(nil)
+	run := info("d1", map[string]*commonpb.Payload{contract.AttrState.GetName(): payload(t, device.Allocated)}, nil)
+	run.Status = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
+	temporal.On("DescribeWorkflowExecution", mock.Anything, "device/d1", "").
+		Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: run}, nil)
+	temporal.On("QueryWorkflow", mock.Anything, "device/d1", "", contract.QueryDevice).
+		Return(deviceValue{status: contract.DeviceStatus{Name: "d1", DeviceState: device.Allocated, InstanceUUID: &has}}, nil)
+	result, err := New(temporal).Do(t.Context(), "d1", contract.VerbUnbind, contract.UnbindInput{Instance: released})
+	require.NoError(t, err)
+	require.Equal(t, contract.DeviceStatus{Name: "d1"}, result.Device)
+	require.Contains(t, result.Note, "its workflow has ended")
+}
+
 // What the instance remembers, or the last run of a device, does not say that the device is bound
 // already, where its workflow does not run, or does not know yet who has it. The instance is asked with
 // the request and the tag of the bind.

@@ -34,8 +34,11 @@ func (c *Client) Fleet(ctx context.Context) ([]Execution, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the devices: %w", err)
 	}
-	maps.DeleteFunc(newest, func(_ string, e Execution) bool { return !e.Running && !e.continued || e.Err == nil && e.Absent() })
-	return slices.SortedFunc(maps.Values(newest), func(a, b Execution) int { return strings.Compare(a.Status.UUID, b.Status.UUID) }), nil
+	maps.DeleteFunc(newest, func(_ string, e Execution) bool {
+		return !e.Running && !e.continued || e.Err == nil && e.Absent()
+	})
+	byUUID := func(a, b Execution) int { return strings.Compare(a.Status.UUID, b.Status.UUID) }
+	return slices.SortedFunc(maps.Values(newest), byUUID), nil
 }
 
 // recent selects the devices' workflows that run, and those that ended a moment ago: one
@@ -49,7 +52,8 @@ func recent(now time.Time) string {
 // false if Temporal lists none: of a device that was just enrolled, or that was forgotten
 // longer ago than it keeps ended runs.
 func (c *Client) ByUUID(ctx context.Context, uuid string) (e Execution, found bool, err error) {
-	query := joined("WorkflowType = "+literal(contract.WorkflowDeviceLifecycle), anyOf(contract.AttrUUID.GetName(), []string{uuid}))
+	query := joined("WorkflowType = "+literal(contract.WorkflowDeviceLifecycle),
+		anyOf(contract.AttrUUID.GetName(), []string{uuid}))
 	err = c.pages(ctx, query, func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
 		for _, info := range infos {
 			run := executionOf(info, nil)

@@ -18,7 +18,9 @@ import (
 // Release answers that it is so already of an instance whose workflow has completed, unless a device
 // says that it is bound to it; a device that no run of the instance knows of may be bound to it: a new
 // run asks it, for a detach.
-func (c *Client) DoInstance(ctx context.Context, instance string, v contract.Verb, in contract.Input) (contract.InstanceResult, error) {
+func (c *Client) DoInstance(
+	ctx context.Context, instance string, v contract.Verb, in contract.Input,
+) (contract.InstanceResult, error) {
 	if !v.Takes(in) {
 		return contract.InstanceResult{}, fmt.Errorf("%s takes a %T, not a %T", v.Name, v.Input, in)
 	}
@@ -145,7 +147,9 @@ func (c *Client) Instance(ctx context.Context, instance string) (contract.Instan
 // takes over what is known of them; NotFound if nothing is.
 //
 // SAFETY F38
-func (c *Client) instance(ctx context.Context, instance string, v contract.Verb, in contract.Input) (contract.InstanceResult, error) {
+func (c *Client) instance(
+	ctx context.Context, instance string, v contract.Verb, in contract.Input,
+) (contract.InstanceResult, error) {
 	result, err := update[contract.InstanceResult](ctx, c, contract.InstanceWorkflowID(instance), v.Update(), in)
 	if !NotFound(err) {
 		return result, err
@@ -164,7 +168,9 @@ func (c *Client) instance(ctx context.Context, instance string, v contract.Verb,
 const startTries = 3
 
 // startInstance sends an update to an instance, whose workflow it starts if none runs.
-func (c *Client) startInstance(ctx context.Context, start contract.InstanceInput, v contract.Verb, in contract.Input) (contract.InstanceResult, error) {
+func (c *Client) startInstance(
+	ctx context.Context, start contract.InstanceInput, v contract.Verb, in contract.Input,
+) (contract.InstanceResult, error) {
 	id := contract.InstanceWorkflowID(start.UUID)
 	options := updateOptions(ctx, id, v.Update(), in)
 	ctx, sent := watchSending(ctx)

@@ -39,3 +39,14 @@ func TestEveryUpdateCarriesWhoAndWhy(t *testing.T) {
 		})
 	}
 }
+
+// A field that is a flag is text or a switch, which is all that the command line makes flags of.
+func TestFlagsAreTextOrSwitches(t *testing.T) {
+	for _, v := range contract.Verbs {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(v.Input)) {
+			if f.Tag.Get("flag") != "" {
+				require.Contains(t, []reflect.Kind{reflect.String, reflect.Bool}, f.Type.Kind(), "%s: %s", v.Name, f.Name)
+			}
+		}
+	}
+}

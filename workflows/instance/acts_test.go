@@ -67,12 +67,12 @@ func TestDocumentIsGoneBeforeAnythingIsGivenBack(t *testing.T) {
 		}
 	}
 	do := func(_ bool, err error) { require.NoError(t, err) }
-	do(carryOut(w.instance, bindAct, contract.InstanceBindInput{Devices: choices("h1_a", "h1_b"), Addresses: []string{"10.0.0.1"}}, "u1"))
-	do(carryOut(w.instance, detachAct, contract.InstanceDetachInput{Devices: []string{"h1_a"}}, "u2"))
-	do(carryOut(w.instance, migrateAct, contract.InstanceMoveInput{To: "h2"}, "u3"))
-	do(carryOut(w.instance, revertAct, contract.ReasonInput{}, "u4"))
-	do(carryOut(w.instance, evacuateAct, contract.InstanceMoveInput{To: "h2"}, "u5"))
-	do(carryOut(w.instance, releaseAct, contract.ReasonInput{}, "u6"))
+	do(bindAct.carryOut(w.instance, contract.InstanceBindInput{Devices: choices("h1_a", "h1_b"), Addresses: []string{"10.0.0.1"}}, "u1"))
+	do(detachAct.carryOut(w.instance, contract.InstanceDetachInput{Devices: []string{"h1_a"}}, "u2"))
+	do(migrateAct.carryOut(w.instance, contract.InstanceMoveInput{To: "h2"}, "u3"))
+	do(revertAct.carryOut(w.instance, contract.ReasonInput{}, "u4"))
+	do(evacuateAct.carryOut(w.instance, contract.InstanceMoveInput{To: "h2"}, "u5"))
+	do(releaseAct.carryOut(w.instance, contract.ReasonInput{}, "u6"))
 	require.Equal(t, 4, unbound)
 	require.Equal(t, 1, returned)
 	require.Empty(t, w.addresses)
@@ -353,7 +353,7 @@ func TestDeviceThatLeftDuringAnEvacuation(t *testing.T) {
 	w := newDirect()
 	w.add("h1", "NVME", "h1_a", "h1_b")
 	w.add("h2", "NVME", "h2_a", "h2_b")
-	_, err := carryOut(w.instance, bindAct, contract.InstanceBindInput{Devices: choices("h1_a", "h1_b")}, "u1")
+	_, err := bindAct.carryOut(w.instance, contract.InstanceBindInput{Devices: choices("h1_a", "h1_b")}, "u1")
 	require.NoError(t, err)
 	w.onAsk = func(activity string, _ []string) {
 		switch activity {
@@ -363,7 +363,7 @@ func TestDeviceThatLeftDuringAnEvacuation(t *testing.T) {
 			require.Equal(t, -1, w.index("h2_a"), "it is still shown")
 		}
 	}
-	_, err = carryOut(w.instance, evacuateAct, contract.InstanceMoveInput{To: "h2"}, "u2")
+	_, err = evacuateAct.carryOut(w.instance, contract.InstanceMoveInput{To: "h2"}, "u2")
 	require.NoError(t, err)
 	require.Equal(t, []string{"h1_a", "h1_b"}, w.cleaned())
 	require.Equal(t, 0, w.index("h2_b"))

@@ -87,20 +87,20 @@ func (i *simInstance) enqueue(a any, in any, named []string) {
 	sent := simAct{id: fmt.Sprint("u", i.sim.acts), named: slices.Clone(named)}
 	switch a := a.(type) {
 	case *act[contract.InstanceBindInput]:
-		sent.verb, sent.do = a.name, carried(a, in.(contract.InstanceBindInput), sent.id)
+		sent.verb, sent.do = a.asked.Update(), carried(a, in.(contract.InstanceBindInput), sent.id)
 	case *act[contract.InstanceDetachInput]:
-		sent.verb, sent.do = a.name, carried(a, in.(contract.InstanceDetachInput), sent.id)
+		sent.verb, sent.do = a.asked.Update(), carried(a, in.(contract.InstanceDetachInput), sent.id)
 	case *act[contract.InstanceMoveInput]:
-		sent.verb, sent.do = a.name, carried(a, in.(contract.InstanceMoveInput), sent.id)
+		sent.verb, sent.do = a.asked.Update(), carried(a, in.(contract.InstanceMoveInput), sent.id)
 	case *act[contract.ReasonInput]:
-		sent.verb, sent.do = a.name, carried(a, in.(contract.ReasonInput), sent.id)
+		sent.verb, sent.do = a.asked.Update(), carried(a, in.(contract.ReasonInput), sent.id)
 	}
 	i.waiting = append(i.waiting, sent)
 }
 
 func carried[In contract.Input](a *act[In], in In, id string) func(*instance) error {
 	return func(i *instance) error {
-		_, err := carryOut(i, a, in, id)
+		_, err := a.carryOut(i, in, id)
 		return err
 	}
 }

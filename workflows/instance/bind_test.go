@@ -251,7 +251,7 @@ func TestClaimsThatCameTooLateAreNotBurned(t *testing.T) {
 		}
 	}
 	w.now = func() time.Time { return w.clock.Add(-claimFor) } // the device's clock is behind
-	_, err := carryOut(w.instance, bindAct, contract.InstanceBindInput{Devices: choices("h1_a")}, "u1")
+	_, err := bindAct.carryOut(w.instance, contract.InstanceBindInput{Devices: choices("h1_a")}, "u1")
 	require.ErrorContains(t, err, "too late")
 	require.Zero(t, w.count(contract.ActivityBurnDevices))
 	require.Nil(t, w.find("h1_a").Claim)

@@ -16,9 +16,9 @@ import (
 // maxInput bounds one message.
 const maxInput = 64 << 10
 
-// act is one update of an instance.
+// act is what an instance does when a verb is asked of it.
 type act[In contract.Input] struct {
-	name, about string
+	asked contract.Verb
 	// check refuses an input that can never be carried out, and gives its one spelling.
 	check func(In) (In, error)
 	// legal refuses what the instance's state does not allow.
@@ -29,47 +29,52 @@ type act[In contract.Input] struct {
 
 // The acts.
 var (
-	bindAct = &act[contract.InstanceBindInput]{contract.VerbInstanceBind.Update(), "Bind and burn devices, all or none", checkBind, always,
+	bindAct = &act[contract.InstanceBindInput]{contract.VerbInstanceBind, checkBind, always,
 		func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
 			return i.bind(named(in, id))
 		}}
-	attachAct = &act[contract.InstanceBindInput]{contract.VerbInstanceAttach.Update(), "Bind and burn further devices, all or none", checkAttach, always,
+	attachAct = &act[contract.InstanceBindInput]{contract.VerbInstanceAttach, checkAttach, always,
 		func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
 			return i.attach(named(in, id))
 		}}
-	detachAct = &act[contract.InstanceDetachInput]{contract.VerbInstanceDetach.Update(), "Unbind some devices", contract.InstanceDetachInput.Normalize, mayDetach,
+	detachAct = &act[contract.InstanceDetachInput]{contract.VerbInstanceDetach, contract.InstanceDetachInput.Normalize, mayDetach,
 		func(i *instance, in contract.InstanceDetachInput, _ string) (bool, error) { return false, i.detach(in) }}
-	releaseAct = &act[contract.ReasonInput]{contract.VerbInstanceRelease.Update(), "Unbind all devices, and end the instance", asIs, mayRelease,
+	releaseAct = &act[contract.ReasonInput]{contract.VerbInstanceRelease, asIs, mayRelease,
 		func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return i.release(), nil }}
-	rebuildAct = &act[contract.ReasonInput]{contract.VerbInstanceRebuild.Update(), "The instance is rebuilt in place; nothing is cleaned", asIs, hasDevices,
+	rebuildAct = &act[contract.ReasonInput]{contract.VerbInstanceRebuild, asIs, hasDevices,
 		func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.rebuild() }}
-	migrateAct = &act[contract.InstanceMoveInput]{contract.VerbInstanceMigrate.Update(), "Bind devices on another host, until confirm or revert", checkMove, mayMove,
+	migrateAct = &act[contract.InstanceMoveInput]{contract.VerbInstanceMigrate, checkMove, mayMove,
 		func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
 			return false, i.migrate(in, id, false)
 		}}
-	liveMigrateAct = &act[contract.InstanceMoveInput]{contract.VerbInstanceLiveMigrate.Update(), "Migrate devices that are marked live-migratable", checkMove, mayMove,
+	liveMigrateAct = &act[contract.InstanceMoveInput]{contract.VerbInstanceLiveMigrate, checkMove, mayMove,
 		func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
 			return false, i.migrate(in, id, true)
 		}}
-	confirmAct = &act[contract.ReasonInput]{contract.VerbInstanceConfirm.Update(), "End a migration: unbind the source", asIs, migrating,
+	confirmAct = &act[contract.ReasonInput]{contract.VerbInstanceConfirm, asIs, migrating,
 		func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.confirm() }}
-	revertAct = &act[contract.ReasonInput]{contract.VerbInstanceRevert.Update(), "Take a migration back: unbind the destination", asIs, migrating,
+	revertAct = &act[contract.ReasonInput]{contract.VerbInstanceRevert, asIs, migrating,
 		func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return false, i.revert() }}
-	evacuateAct = &act[contract.InstanceMoveInput]{contract.VerbInstanceEvacuate.Update(), "Bind devices on another host, and unbind the present ones", checkMove, mayMove,
+	evacuateAct = &act[contract.InstanceMoveInput]{contract.VerbInstanceEvacuate, checkMove, mayMove,
 		func(i *instance, in contract.InstanceMoveInput, id string) (bool, error) {
 			return false, i.evacuate(in, id)
 		}}
 )
 
+// acts are what an instance does on each verb.
+var acts = []interface {
+	register(ctx workflow.Context, r *run) error
+}{bindAct, attachAct, detachAct, releaseAct, rebuildAct, migrateAct, liveMigrateAct, confirmAct, revertAct, evacuateAct}
+
 // register sets every update and query.
 func (r *run) register(ctx workflow.Context) error {
-	return errors.Join(
-		handle(ctx, r, bindAct), handle(ctx, r, attachAct), handle(ctx, r, detachAct), handle(ctx, r, releaseAct), handle(ctx, r, rebuildAct),
-		handle(ctx, r, migrateAct), handle(ctx, r, liveMigrateAct), handle(ctx, r, confirmAct), handle(ctx, r, revertAct), handle(ctx, r, evacuateAct),
-		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryInstance,
-			func() (contract.InstanceStatus, error) { return r.status(), nil },
-			workflow.QueryHandlerOptions{Description: "The instance as `burnish instance show` prints it"}),
-	)
+	var failed []error
+	for _, a := range acts {
+		failed = append(failed, a.register(ctx, r))
+	}
+	return errors.Join(append(failed, workflow.SetQueryHandlerWithOptions(ctx, contract.QueryInstance,
+		func() (contract.InstanceStatus, error) { return r.status(), nil },
+		workflow.QueryHandlerOptions{Description: "The instance as `burnish instance show` prints it"}))...)
 }
 
 // named gives a bind its request: the caller's, or else the update's ID.
@@ -176,10 +181,10 @@ func migrating(i *instance, _ contract.ReasonInput) error {
 	return nil
 }
 
-// handle registers one act. Acts wait for one another in the order of their arrival. A
+// register has the act carried out when it is asked for. Acts wait for one another in the order of their arrival. A
 // repeated one, by its ID, changes nothing, also after a continue-as-new (contract.KeptUpdates).
-func handle[In contract.Input](ctx workflow.Context, r *run, a *act[In]) error {
-	return workflow.SetUpdateHandlerWithOptions(ctx, a.name,
+func (a *act[In]) register(ctx workflow.Context, r *run) error {
+	return workflow.SetUpdateHandlerWithOptions(ctx, a.asked.Update(),
 		func(ctx workflow.Context, in In) (contract.InstanceResult, error) {
 			ctx, _ = workflow.NewDisconnectedContext(ctx)
 			id := workflow.GetCurrentUpdateInfo(ctx).ID
@@ -190,13 +195,13 @@ func handle[In contract.Input](ctx workflow.Context, r *run, a *act[In]) error {
 				return r.result(true)
 			}
 			record := in.Act()
-			record.Verb, record.Request = a.name, id
+			record.Verb, record.Request = a.asked.Update(), id
 			r.log().Record(id, nil)
 			r.log().Accept(ctx, record)
 			if err := r.takeTurn(ctx); err != nil {
 				return contract.InstanceResult{}, err
 			}
-			already, err := carryOut(&r.instance, a, in, id)
+			already, err := a.carryOut(&r.instance, in, id)
 			detached := r.detached
 			if err != nil {
 				refused := asRefusal(err)
@@ -214,7 +219,7 @@ func handle[In contract.Input](ctx workflow.Context, r *run, a *act[In]) error {
 			result.Detached = detached
 			return result, err
 		},
-		workflow.UpdateHandlerOptions{Description: a.about, Validator: func(ctx workflow.Context, in In) error {
+		workflow.UpdateHandlerOptions{Description: a.asked.About, Validator: func(ctx workflow.Context, in In) error {
 			id := workflow.GetCurrentUpdateInfo(ctx).ID
 			if _, seen := r.log().Find(id); seen {
 				return nil
@@ -237,7 +242,7 @@ func handle[In contract.Input](ctx workflow.Context, r *run, a *act[In]) error {
 }
 
 // carryOut carries an act out when its turn has come.
-func carryOut[In contract.Input](i *instance, a *act[In], in In, id string) (already bool, err error) {
+func (a *act[In]) carryOut(i *instance, in In, id string) (already bool, err error) {
 	in, err = a.check(in)
 	if err != nil {
 		return false, invalid(err)
@@ -246,12 +251,12 @@ func carryOut[In contract.Input](i *instance, a *act[In], in In, id string) (alr
 		return false, err
 	}
 	record := in.Act()
-	i.beginAct(a.name, contract.Caller{By: record.By, From: record.From}, record.Reason)
+	i.beginAct(a.asked.Update(), contract.Caller{By: record.By, From: record.From}, record.Reason)
 	already, err = a.do(i, in, id)
 	i.endAct()
 	switch {
 	case err != nil:
-		i.LastError = a.name + " failed: " + asRefusal(err).Fault.Message
+		i.LastError = a.asked.Update() + " failed: " + asRefusal(err).Fault.Message
 	case !already:
 		i.LastError = ""
 	}

@@ -39,9 +39,11 @@ func (d operations) validatePower(in contract.PowerInput) error {
 	case has == "" || device.SameTenant(has, in.Instance):
 		return nil
 	case in.Instance == "":
-		return d.Refuse(device.CodeInUse, "instance "+has+" has the device: it would lose its power state", "name the instance: power "+d.State.Name+" "+in.Target+" --instance "+has)
+		return d.Refuse(device.CodeInUse, "instance "+has+" has the device: it would lose its power state",
+			"name the instance: power "+d.State.Name+" "+in.Target+" --instance "+has)
 	default:
-		return d.Refuse(device.CodeInUse, "instance "+has+" has the device, not "+in.Instance, "name the instance that has it: power "+d.State.Name+" "+in.Target+" --instance "+has)
+		return d.Refuse(device.CodeInUse, "instance "+has+" has the device, not "+in.Instance,
+			"name the instance that has it: power "+d.State.Name+" "+in.Target+" --instance "+has)
 	}
 }
 

@@ -36,7 +36,9 @@ func (c *Client) Ask(ctx context.Context, name string, v contract.Verb, in contr
 }
 
 // DoInstance asks for a change of an instance.
-func (c *Client) DoInstance(ctx context.Context, instance string, v contract.Verb, in contract.Input) (contract.InstanceResult, error) {
+func (c *Client) DoInstance(
+	ctx context.Context, instance string, v contract.Verb, in contract.Input,
+) (contract.InstanceResult, error) {
 	return change[contract.InstanceResult](ctx, c, v.ToBody(in), instances, instance, v.Path())
 }
 

@@ -182,7 +182,7 @@ func TestADiskSwappedAfterItsVerifyIsNotOffered(t *testing.T) {
 	w := s.Worker(t, "host")
 	w.Address = proxy.Address
 	w.Start(t)
-	d := s.Device(t, "block", "d1", 384*MiB, 0) // read before the lease ends, also on a busy machine
+	d := s.Device(t, "block", "d1", 192*MiB, 0) // read before the lease ends, also on a busy machine
 	s.Enroll(t, d, "--provide")
 	var e host.Entry
 	late := 0

@@ -497,8 +497,8 @@ var mutations = []mutation{
 	{
 		rule: "F38", name: "that a device has no workflow does not say that it is not bound",
 		file: "activities/instance.go",
-		old:  `err = s.unboundByRecord(ctx, d.Name, in.Instance)`,
-		new:  `err = contract.Refuse(noSuchDevice())`,
+		old:  `return s.unboundByRecord(ctx, name, instance)`,
+		new:  `return contract.Refuse(noSuchDevice())`,
 		pkg:  "./activities", test: "TestUnbindOfADeviceWithoutAWorkflowIsAnsweredByTheRecord",
 	},
 	{

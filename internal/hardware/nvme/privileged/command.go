@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"syscall"
 	"time"
 
@@ -116,7 +115,7 @@ func (l *Local) run(
 			f.Status, f.Answered = nvmecli.ParseStatus(said)
 		}
 		if f.Text == "" {
-			f.Text = hardware.OneLine(escape.ReplaceAllString(string(said), ""))
+			f.Text = hardware.OneLine(string(said))
 		}
 	}
 	if f.Text == "" {
@@ -149,6 +148,3 @@ func (c *limitedBuffer) Write(p []byte) (int, error) {
 func (c *limitedBuffer) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{c}, r)
 }
-
-// escape is an escape sequence of a terminal: nvme-cli prints its usage in bold.
-var escape = regexp.MustCompile(`\x1b(\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_])`)
