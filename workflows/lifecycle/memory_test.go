@@ -226,6 +226,26 @@ func TestALostCleanIsAskedForAgainDuringARead(t *testing.T) {
 	}
 }
 
+// Somebody else writes the provider of a failed device, and its clean is requested before the device
+// has read that: it stays its operator's, as the inventory records, and says that it was not cleaned.
+//
+// F43
+func TestACleanThatAnothersWriteStopsIsNamed(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeFailed()
+	w.idle()
+	w.inventory.generation++
+	w.beginRead()
+	ok[contract.Result](w.cleanUp())
+	w.pass(time.Hour)
+	v := w.view()
+	require.Equal(t, []any{device.Manageable, true}, []any{v.DeviceState, v.Dirty})
+	require.Contains(t, v.LastError, "a clean that was requested meanwhile has not taken place; provide d1 cleans it")
+	ok[contract.Result](w.ask(contract.VerbProvide.Update()))
+	w.reach(device.Available)
+	require.Empty(t, w.view().LastError)
+}
+
 // A burn that was lost with its task is asked for again, some time after the look of its claim: it is
 // granted, whatever the inventory and the host say meanwhile, or its device is not bound.
 //

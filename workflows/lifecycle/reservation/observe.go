@@ -122,6 +122,8 @@ func (d *Reservation) record(ctx workflow.Context, o device.Observation, why str
 		if s.Device.State != device.Retired {
 			d.Waiting(ctx, contract.WaitProvider, f) // until a call finds one
 		}
+	case o.Event == device.ObservedHeld: // what its operator asked for meanwhile is not known any more
+		s.LastError = why + ": a clean that was requested meanwhile has not taken place; provide " + s.Name + " cleans it"
 	case f != nil:
 	case o.Event == device.ObservedUnused && (wasAvailable || asked.Question == device.AskImport && o.Needs(device.EnsureReserved)),
 		o.Event == "" && o.Needs(device.EnsureReserved) && asked.Inventory.Used == 0:
