@@ -30,7 +30,8 @@ type leaseServer struct {
 }
 
 func newLeaseServer(t *testing.T, holders map[string]string, living ...string) *leaseServer {
-	s := &leaseServer{Client: &mocks.Client{}, t: t, holders: map[string]string{}, instances: map[string]enumspb.WorkflowExecutionStatus{}}
+	s := &leaseServer{Client: &mocks.Client{}, t: t, holders: map[string]string{},
+		instances: map[string]enumspb.WorkflowExecutionStatus{}}
 	for address, instance := range holders {
 		s.holders[contract.GuestAddressWorkflowID(address)] = instance
 	}
@@ -40,14 +41,16 @@ func newLeaseServer(t *testing.T, holders map[string]string, living ...string) *
 	s.On("ExecuteWorkflow", mock.Anything, mock.Anything, contract.WorkflowGuestAddress, mock.Anything).Return(s.start)
 	s.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(s.describe)
 	s.On("TerminateWorkflow", mock.Anything, mock.Anything, mock.Anything, mock.Anything).Return(s.terminate)
-	s.On("SignalWorkflow", mock.Anything, mock.Anything, mock.Anything, contract.SignalReturnAddress, mock.Anything).Return(s.signal)
+	s.On("SignalWorkflow", mock.Anything, mock.Anything, mock.Anything, contract.SignalReturnAddress, mock.Anything).
+		Return(s.signal)
 	ended := &mocks.WorkflowRun{}
 	ended.On("Get", mock.Anything, mock.Anything).Return(nil)
 	s.On("GetWorkflow", mock.Anything, mock.Anything, mock.Anything).Return(ended)
 	return s
 }
 
-func (s *leaseServer) start(_ context.Context, o sdkclient.StartWorkflowOptions, _ any, _ ...any) (sdkclient.WorkflowRun, error) {
+func (s *leaseServer) start(_ context.Context, o sdkclient.StartWorkflowOptions, _ any,
+	_ ...any) (sdkclient.WorkflowRun, error) {
 	require.True(s.t, o.WorkflowExecutionErrorWhenAlreadyStarted)
 	require.Equal(s.t, enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL, o.WorkflowIDConflictPolicy)
 	s.mu.Lock()
@@ -60,7 +63,8 @@ func (s *leaseServer) start(_ context.Context, o sdkclient.StartWorkflowOptions,
 }
 
 // describe gives each lease a run of its own, so that another's is never ended.
-func (s *leaseServer) describe(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+func (s *leaseServer) describe(_ context.Context, id,
+	_ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	info := &workflowpb.WorkflowExecutionInfo{Status: isRunning}

@@ -61,7 +61,8 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	crashed := sameStep && stored.Working && !stored.Done
 	if crashed && a.in.Settings.OnInterrupt == device.InterruptError {
 		return contract.StepResult{}, false, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInterrupted,
-			Message: a.step.Name + " was interrupted by a crash", Remedy: "clean " + a.in.Enrollment.Name + " (BURNISH_ON_INTERRUPT=error)"}
+			Message: a.step.Name + " was interrupted by a crash", Remedy: "clean " + a.in.Enrollment.Name +
+				" (BURNISH_ON_INTERRUPT=error)"}
 	}
 	offset := host.ResumeOffset(stored, found, a.clean(), a.step.Name, a.in.Identity.Serial, a.in.Identity.Size)
 	redone := int64(0)
@@ -125,7 +126,8 @@ func (a *attempt) evidenceOf() string {
 func (a *attempt) superseded(f *device.Fault, stored host.Entry) error {
 	record, _, err := a.Host.LoadRecord(a.in.Enrollment.Name)
 	if err != nil {
-		a.Log.Warn("the record is unreadable: only the journal's numbers are reported", "device", a.in.Enrollment.Name, "error", err)
+		a.Log.Warn("the record is unreadable: only the journal's numbers are reported", "device", a.in.Enrollment.Name,
+			"error", err)
 	}
 	return &supersededError{Fault: f, known: contract.HostNumbers{
 		Seq: max(stored.Seq, record.Seq, a.in.Seq), Clean: max(record.Clean, a.in.Number), Binding: record.Binding,
@@ -163,7 +165,8 @@ func (a *attempt) lastHeartbeat(ctx context.Context) (contract.Progress, bool) {
 			last = &p
 		}
 	}
-	if last == nil || last.Step != a.step.Name || last.Offset < 0 || last.Offset > a.in.Identity.Size || last.Size != a.in.Identity.Size {
+	if last == nil || last.Step != a.step.Name || last.Offset < 0 || last.Offset > a.in.Identity.Size ||
+		last.Size != a.in.Identity.Size {
 		return contract.Progress{}, false
 	}
 	return *last, true
@@ -198,7 +201,8 @@ func (a *attempt) keepsSlot(ctx, workCtx context.Context, err error) bool {
 		return a.in.More
 	}
 	f := retriedFault(a.explain(ctx, err))
-	return f != nil && (f.Code == device.CodeWorkerStopping || f.Code == device.CodeInterrupted || f.Code == device.CodeServerUnreachable)
+	return f != nil && (f.Code == device.CodeWorkerStopping || f.Code == device.CodeInterrupted ||
+		f.Code == device.CodeServerUnreachable)
 }
 
 // dropSlot gives back the slot that was kept for the clean if it has ended before its next step

@@ -18,7 +18,8 @@ func TestDeviceInUse(t *testing.T) {
 	busyUntil := func(s *testHost, until time.Time) {
 		s.disk.on = func(call string, _ int64, _ context.Context) error {
 			if call == "open" && time.Now().Before(until) {
-				return &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: "it is mounted", Remedy: "end that use"}
+				return &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: "it is mounted",
+					Remedy: "end that use"}
 			}
 			return nil
 		}

@@ -20,7 +20,8 @@ func TestCandidatesInPages(t *testing.T) {
 	}
 	page := s.candidates(contract.CandidatesInput{Host: "H1", Limit: 2})
 	require.True(t, page.More)
-	require.Equal(t, []string{"h1_0000:04:00.0", "h1_0000:02:00.0", "h1_0000:03:00.0"}, s.read, "nothing of an enrolled device")
+	require.Equal(t, []string{"h1_0000:04:00.0", "h1_0000:02:00.0", "h1_0000:03:00.0"}, s.read,
+		"nothing of an enrolled device")
 	require.Equal(t, []contract.Candidate{
 		{Name: "h1_0000:02:00.0", Host: "h1", Address: "0000:02:00.0", Reserved: 1, Total: 1, Used: 1, Provider: "nova-h1_0000:02:00.0"},
 		{Name: "h1_0000:03:00.0", Host: "h1", Address: "0000:03:00.0", Reserved: 1, Total: 1, Used: 1, Provider: "nova-h1_0000:03:00.0"},
@@ -50,7 +51,8 @@ func TestADeviceWithTwoOwnersIsReported(t *testing.T) {
 	require.Equal(t, 1, out.Counts.Mismatch)
 	require.Len(t, out.Mismatches, 1)
 	require.Equal(t, name, out.Mismatches[0].Name)
-	require.Contains(t, out.Mismatches[0].What, "Nova has a provider for it too, nova-"+name+" with reserved=1 of 1, used=1")
+	require.Contains(t, out.Mismatches[0].What, "Nova has a provider for it too, nova-"+name+
+		" with reserved=1 of 1, used=1")
 	require.Empty(t, s.hints, "the device reads its own provider, and that is in order")
 
 	found := s.candidates(contract.CandidatesInput{})

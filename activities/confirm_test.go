@@ -43,7 +43,8 @@ func TestAnAttemptConfirmsWithTheServerBeforeItWrites(t *testing.T) {
 		require.Equal(t, time.Now().Add(budget).UTC(), beat.BudgetEnds)
 		beat.BudgetEnds, beat.ProgressAt = time.Time{}, time.Time{}
 		beat.Waiting = "" // a child that another test forks holds the fence until its exec
-		require.Equal(t, []any{contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize}}, []any{beat}, "the confirmation is a heartbeat")
+		require.Equal(t, []any{contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize}}, []any{beat},
+			"the confirmation is a heartbeat")
 	})
 	for name, answer := range map[string]error{
 		"the server no longer knows the attempt": serviceerror.NewNotFound("the attempt timed out"),

@@ -25,8 +25,10 @@ type Control struct {
 // Activities gives all activities of a control worker by name.
 func (c *Control) Activities() map[string]any {
 	return map[string]any{
-		contract.ActivityEnsureProvider: c.EnsureProvider, contract.ActivityReserveForBind: c.ReserveForBind, contract.ActivityReadReservation: c.ReadReservation,
-		contract.ActivityEnsureReserved: c.EnsureReserved, contract.ActivityUnreserve: c.Unreserve, contract.ActivityDeleteProvider: c.DeleteProvider,
+		contract.ActivityEnsureProvider: c.EnsureProvider, contract.ActivityReserveForBind: c.ReserveForBind,
+		contract.ActivityReadReservation: c.ReadReservation,
+		contract.ActivityEnsureReserved:  c.EnsureReserved, contract.ActivityUnreserve: c.Unreserve,
+		contract.ActivityDeleteProvider:  c.DeleteProvider,
 		contract.ActivityFindPreviousRun: c.FindPreviousRun, contract.ActivityFindBySerial: c.FindBySerial,
 		contract.ActivityForgetLater: c.ForgetLater,
 	}
@@ -104,10 +106,12 @@ func (c *Control) DeleteProvider(ctx context.Context, in contract.ReservationReq
 
 // withProvider calls do with the UUID of the device's provider: Burnish's own, or the one
 // that Nova created. If Nova's was deleted since it was found, it searches once more.
-func (c *Control) withProvider(ctx context.Context, in contract.ReservationRequest, do func(id string) (device.Inventory, error)) (device.Inventory, error) {
+func (c *Control) withProvider(ctx context.Context, in contract.ReservationRequest,
+	do func(id string) (device.Inventory, error)) (device.Inventory, error) {
 	if c.Real && in.Driver == "fake" { // SAFETY F13
 		return device.Inventory{}, asError(&device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed,
-			Message: "a fake device has no place in a real inventory", Remedy: "enroll it where BURNISH_INVENTORY=file"}, in.Name)
+			Message: "a fake device has no place in a real inventory", Remedy: "enroll it where BURNISH_INVENTORY=file"},
+			in.Name)
 	}
 	if in.Owner != device.OwnerNova {
 		v, err := do(in.UUID)
@@ -167,7 +171,8 @@ func holderOf(in contract.ReservationRequest) inventory.Holder {
 // new one was free to be allocated. Nothing is written to it.
 func providerRecreated(in contract.ReservationRequest) error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInventoryGenerationAhead,
-		Message: "the provider of " + in.Name + " was re-created since Burnish burned it", Remedy: "none: an instance may have had it, and it is cleaned"}
+		Message: "the provider of " + in.Name + " was re-created since Burnish burned it",
+		Remedy:  "none: an instance may have had it, and it is cleaned"}
 }
 
 // unlisted is the fault of a listing that the server did not give, or not in time.
@@ -176,7 +181,8 @@ func unlisted(err error) error {
 		return err
 	}
 	return &device.Fault{Class: device.Transient, Code: device.CodeServerUnreachable, Message: err.Error(),
-		Remedy: "try again; if it goes on, check the server's visibility store, and how many requests it allows (frontend.namespaceRPS.visibility)"}
+		Remedy: "try again; if it goes on, check the server's visibility store, and how many requests it allows " +
+			"(frontend.namespaceRPS.visibility)"}
 }
 
 // ForgetLater leaves the name of a forgotten device with the workflow of its host, which is
@@ -192,7 +198,8 @@ func (c *Control) ForgetLater(ctx context.Context, in contract.ForgetLaterInput)
 			Message: fmt.Sprintf("%d forgotten devices wait for host %s, which is away", len(waiting), in.Host),
 			Remedy:  "start burnish-worker there; if " + in.Name + " comes back, retire and forget it again"}, in.Name)
 	}
-	return asError(c.Client.ScanNow(ctx, in.Host, contract.ScanRequest{Source: "forget", Forget: []string{in.Name}}), in.Name)
+	return asError(c.Client.ScanNow(ctx, in.Host, contract.ScanRequest{Source: "forget", Forget: []string{in.Name}}),
+		in.Name)
 }
 
 // FindPreviousRun finds the newest run of this device's workflow that did not end by itself

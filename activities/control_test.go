@@ -33,7 +33,8 @@ func newInventoryFixture(t *testing.T, reserved int) *inventoryFixture {
 	require.NoError(t, err)
 	s := &inventoryFixture{t: t, store: store}
 	s.stock = contract.ReservationRequest{UUID: contract.DeviceUUID("d1"), Name: "d1", Class: "CUSTOM_NVME"}
-	v, err := inventory.EnsureProvider(t.Context(), store, inventory.Provider{UUID: s.stock.UUID, Name: "d1", Class: "CUSTOM_NVME"})
+	v, err := inventory.EnsureProvider(t.Context(), store,
+		inventory.Provider{UUID: s.stock.UUID, Name: "d1", Class: "CUSTOM_NVME"})
 	require.NoError(t, err)
 	if reserved == 0 {
 		v, err = inventory.Unreserve(t.Context(), store, s.stock.UUID, v.Generation)
@@ -68,7 +69,8 @@ func (s *inventoryFixture) others(reserved ...int) {
 }
 
 // call runs one attempt of a control activity over a store that fails at the points.
-func (s *inventoryFixture) call(attempt int32, name string, in contract.ReservationRequest, points ...inventorytest.Point) (device.Inventory, []inventorytest.Request, error) {
+func (s *inventoryFixture) call(attempt int32, name string, in contract.ReservationRequest,
+	points ...inventorytest.Point) (device.Inventory, []inventorytest.Request, error) {
 	faulty := inventorytest.NewFaulty(s.store)
 	for _, p := range points {
 		faulty.Fail(p, inventorytest.Lost())
@@ -77,11 +79,13 @@ func (s *inventoryFixture) call(attempt int32, name string, in contract.Reservat
 	return stock, faulty.Requests(), err
 }
 
-func (s *inventoryFixture) callOver(store inventory.Store, attempt int32, name string, in contract.ReservationRequest) (device.Inventory, error) {
+func (s *inventoryFixture) callOver(store inventory.Store, attempt int32, name string,
+	in contract.ReservationRequest) (device.Inventory, error) {
 	control := &activities.Control{Store: store}
 	do := map[string]any{
 		contract.ActivityEnsureProvider: control.EnsureProvider, contract.ActivityReserveForBind: control.ReserveForBind,
-		contract.ActivityReadReservation: control.ReadReservation, contract.ActivityEnsureReserved: control.EnsureReserved, contract.ActivityUnreserve: control.Unreserve,
+		contract.ActivityReadReservation: control.ReadReservation, contract.ActivityEnsureReserved: control.EnsureReserved,
+		contract.ActivityUnreserve:      control.Unreserve,
 		contract.ActivityDeleteProvider: control.DeleteProvider,
 	}[name]
 	return execute[device.Inventory](again(s.t, attempt), name, do, in)
@@ -183,7 +187,8 @@ func TestProvidersAreMadeReadAndDeleted(t *testing.T) {
 func TestTheClassOfAFaultSaysWhetherTheServerRetries(t *testing.T) {
 	t.Parallel()
 	full := device.Fault{Code: "a_code", Message: "what happened", Remedy: "what to do"}
-	for class, retried := range map[device.Class]bool{device.Transient: true, device.Permanent: false, device.NeedsOperator: false} {
+	for class, retried := range map[device.Class]bool{device.Transient: true, device.Permanent: false,
+		device.NeedsOperator: false} {
 		for name, wrap := range map[string]func(error) error{
 			"":        func(err error) error { return err },
 			"wrapped": func(err error) error { return fmt.Errorf("zero: %w", err) },

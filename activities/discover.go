@@ -42,7 +42,8 @@ func escalateBusy(err error, attempt int32, name string) error {
 
 // busyFault is the operator's fault of a device that was in use for too long.
 func busyFault(f *device.Fault, name string) *device.Fault {
-	return &device.Fault{Class: device.NeedsOperator, Code: f.Code, Message: f.Message, Remedy: f.Remedy + ", then clean " + name}
+	return &device.Fault{Class: device.NeedsOperator, Code: f.Code, Message: f.Message, Remedy: f.Remedy +
+		", then clean " + name}
 }
 
 func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
@@ -91,7 +92,8 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	return contract.DiscoveryResult{
 		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: h.Steps.Versions(), Type: d.Type,
 		ClearAction: d.ClearAction, ClearStrategy: d.ClearStrategy, LiveMigratable: d.LiveMigratable,
-		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates, SupportedSteps: d.SupportedSteps, Power: d.Power,
+		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates, SupportedSteps: d.SupportedSteps,
+		Power:   d.Power,
 		Written: written, ObservedAt: time.Now().UTC(), Record: &record,
 	}, nil
 }
@@ -99,13 +101,15 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 // discoverAt has the driver inspect the device, and proves that it is the expected
 // hardware: the known one; with Replace, another one; with MovedFrom, the known one in
 // another slot.
-func (h *Hardware) discoverAt(ctx context.Context, driver hardware.Driver, in contract.DiscoverInput, before host.Record, found bool) (hardware.Discovery, error) {
+func (h *Hardware) discoverAt(ctx context.Context, driver hardware.Driver, in contract.DiscoverInput,
+	before host.Record, found bool) (hardware.Discovery, error) {
 	target, known := targetOf(in.Enrollment), in.Known
 	switch {
 	case in.MovedFrom != "":
 		if found && !in.Known.SameHardware(before.Identity) {
 			return hardware.Discovery{}, &device.Fault{Class: device.Permanent, Code: device.CodeAlreadyExists,
-				Message: in.Enrollment.Name + " is the name of another device of this host", Remedy: "retire and forget it first, or move to another name"}
+				Message: in.Enrollment.Name + " is the name of another device of this host",
+				Remedy:  "retire and forget it first, or move to another name"}
 		}
 		target.MovedFrom, known = in.MovedFrom, device.Identity{}
 	case in.Replace:
@@ -123,8 +127,9 @@ func (h *Hardware) discoverAt(ctx context.Context, driver hardware.Driver, in co
 	}
 	if in.MovedFrom != "" && !in.Known.SameHardware(d.Identity) {
 		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged,
-			Message: fmt.Sprintf("this is not the hardware of %s (serial %q, not %q)", in.MovedFrom, d.Identity.Serial, in.Known.Serial),
-			Remedy:  "enroll it as a device of its own"}
+			Message: fmt.Sprintf("this is not the hardware of %s (serial %q, not %q)", in.MovedFrom, d.Identity.Serial,
+				in.Known.Serial),
+			Remedy: "enroll it as a device of its own"}
 	}
 	if field := known.Differs(d.Identity); field != "" && known != (device.Identity{}) {
 		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.MismatchCode(field),
@@ -204,13 +209,15 @@ func (h *Hardware) driver(e contract.Enrollment) (hardware.Driver, error) {
 	if !ok {
 		return nil, &device.Fault{Class: device.Permanent, Code: device.CodeUnknownDriver,
 			Message: fmt.Sprintf("host %s has no driver %q", h.Host.Name(), e.Driver),
-			Remedy:  "it has " + strings.Join(slices.Sorted(maps.Keys(h.Drivers)), ", ") + "; BURNISH_DRIVERS of its worker names more"}
+			Remedy: "it has " + strings.Join(slices.Sorted(maps.Keys(h.Drivers)), ", ") +
+				"; BURNISH_DRIVERS of its worker names more"}
 	}
 	return d, nil
 }
 
 func targetOf(e contract.Enrollment) hardware.Target {
-	return hardware.Target{Name: e.Name, Driver: e.Driver, Address: e.Address, Settings: e.Settings, AcceptSignature: e.AcceptSignature, Imported: e.Imported}
+	return hardware.Target{Name: e.Name, Driver: e.Driver, Address: e.Address, Settings: e.Settings,
+		AcceptSignature: e.AcceptSignature, Imported: e.Imported}
 }
 
 // fenceKey is the key of a device's fence: its serial, which is the same under every name.

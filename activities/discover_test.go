@@ -22,7 +22,8 @@ func (s *testHost) discover(t *testing.T, in contract.DiscoverInput) (contract.D
 
 func (s *testHost) forget(t *testing.T, name string) error {
 	t.Helper()
-	_, err := execute[any](first(t), contract.ActivityForget, s.hardware.Forget, contract.DiscoverInput{Enrollment: s.enrollment(name)})
+	_, err := execute[any](first(t), contract.ActivityForget, s.hardware.Forget,
+		contract.DiscoverInput{Enrollment: s.enrollment(name)})
 	return err
 }
 
@@ -47,7 +48,8 @@ func TestDiscoverRecordsTheDeviceAndReportsIt(t *testing.T) {
 	in.Enrollment.Type, in.Enrollment.Address, in.Enrollment.OneTimeUse = "NVMe", "0000:01:00.0", true
 	in.Enrollment.Host = strings.ToUpper(in.Enrollment.Host)
 	in.Enrollment.Settings = map[string]string{"size": "1GiB"}
-	in.Enrollment.Pool = &contract.Pool{Appliance: "rack1", Hardware: "/rest/server-hardware/1", Template: "/rest/server-profile-templates/1", Dynamic: true}
+	in.Enrollment.Pool = &contract.Pool{Appliance: "rack1", Hardware: "/rest/server-hardware/1",
+		Template: "/rest/server-profile-templates/1", Dynamic: true}
 	in.Binding = 4
 	s.disk.clearAction, s.disk.clearStrategy, s.disk.liveMigratable = "zero", "block", true
 	facts, err := s.discover(t, in)
@@ -63,7 +65,8 @@ func TestDiscoverRecordsTheDeviceAndReportsIt(t *testing.T) {
 	}
 	require.Len(t, facts.Steps, len(steps.All()))
 	require.False(t, facts.ObservedAt.IsZero())
-	require.Equal(t, &contract.HostDeviceRecord{Enrollment: in.Enrollment, Identity: s.disk.identity, Binding: 4}, facts.Record)
+	require.Equal(t, &contract.HostDeviceRecord{Enrollment: in.Enrollment, Identity: s.disk.identity, Binding: 4},
+		facts.Record)
 
 	r := s.record("d1")
 	require.Equal(t, contract.DeviceUUID("d1"), r.UUID)

@@ -97,7 +97,8 @@ func (d *driver) Discover(_ context.Context, t hardware.Target, known device.Ide
 		ClearAction: disk.clearAction, ClearStrategy: disk.clearStrategy, LiveMigratable: disk.liveMigratable}, nil
 }
 
-func (d *driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (hardware.Handle, error) {
+func (d *driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity,
+	writable bool) (hardware.Handle, error) {
 	disk, err := d.disk(t.Name)
 	if err != nil {
 		return nil, err
@@ -120,7 +121,8 @@ func (d *driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 }
 
 func changed(field string) error {
-	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged, Message: "another " + field + " than enrolled"}
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged, Message: "another " + field +
+		" than enrolled"}
 }
 
 // call records a call and lets the test intercept it.

@@ -142,7 +142,8 @@ func TestManyAttemptsAtOnce(t *testing.T) {
 		}
 		refusal, ok := contract.RefusalOf(r.err)
 		require.True(t, ok, "%v", r.err)
-		require.Contains(t, []device.Code{device.CodeServerUnreachable, device.CodeSuperseded}, refusal.Fault.Code, "%v", r.err)
+		require.Contains(t, []device.Code{device.CodeServerUnreachable, device.CodeSuperseded},
+			refusal.Fault.Code, "%v", r.err)
 	}
 	require.Positive(t, done)
 	require.Equal(t, 1, s.disk.mostWriters)

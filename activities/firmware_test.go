@@ -34,7 +34,8 @@ func TestAnUpdateOfOneCleanIsFinishedByTheNext(t *testing.T) { // not parallel: 
 	})
 	content := nvmesim.Image("2.0.0", 8<<10)
 	sum := sha256.Sum256(content)
-	image := clean.FirmwareImage{From: []string{"1.0.0"}, To: "2.0.0", Image: filepath.Join(t.TempDir(), "image"), SHA256: hex.EncodeToString(sum[:])}
+	image := clean.FirmwareImage{From: []string{"1.0.0"}, To: "2.0.0", Image: filepath.Join(t.TempDir(), "image"),
+		SHA256: hex.EncodeToString(sum[:])}
 	require.NoError(t, os.WriteFile(image.Image, content, 0o600))
 	args, err := json.Marshal(clean.FirmwareArgs{Components: []clean.FirmwareImage{image}})
 	require.NoError(t, err)

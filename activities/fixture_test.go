@@ -201,7 +201,8 @@ type serving struct {
 	server *server
 }
 
-func (s *serving) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+func (s *serving) InterceptActivity(_ context.Context,
+	next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	i := &servingInbound{server: s.server}
 	i.Next = next
 	return i

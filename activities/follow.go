@@ -43,14 +43,16 @@ func (a *attempt) follow(ctx context.Context, began time.Time, result contract.S
 		return nil
 	}
 	next := &attempt{
-		Hardware: a.Hardware, step: a.Steps[i], in: a.in.Following(result.RunTime), info: a.info, follows: true, before: a.lease,
+		Hardware: a.Hardware, step: a.Steps[i], in: a.in.Following(result.RunTime), info: a.info, follows: true,
+		before: a.lease,
 	}
 	got, err := next.do(ctx)
 	if err == nil {
 		return &contract.NextResult{Result: &got}
 	}
 	refusal, final := contract.RefusalOf(err)
-	if !final || temporal.IsCanceledError(err) || retriedFault(err) != nil || refusal.Fault.Code == device.CodePlanOutdated {
+	if !final || temporal.IsCanceledError(err) || retriedFault(err) != nil ||
+		refusal.Fault.Code == device.CodePlanOutdated {
 		return nil
 	}
 	return &contract.NextResult{Refusal: &refusal}

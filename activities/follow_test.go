@@ -308,9 +308,12 @@ func TestAnAttemptAfterAKillInAStepThatFollows(t *testing.T) {
 //
 // F8
 func TestTheBudgetOfAStepThatFollows(t *testing.T) {
-	in := contract.StepInput{Step: "zero", Seq: 4, Budget: time.Minute, More: true, ReportStart: true, Resume: &contract.Progress{},
-		Next: &contract.NextStep{Step: "verify", Version: 2}}
-	require.Equal(t, contract.StepInput{Step: "verify", Version: 2, Seq: 5, Budget: 50 * time.Second}, in.Following(10*time.Second))
+	in := contract.StepInput{Step: "zero", Seq: 4, Budget: time.Minute, More: true, ReportStart: true,
+		Resume: &contract.Progress{},
+		Next:   &contract.NextStep{Step: "verify", Version: 2}}
+	require.Equal(t, contract.StepInput{Step: "verify", Version: 2, Seq: 5, Budget: 50 * time.Second},
+		in.Following(10*time.Second))
 	in.Next.Budget, in.Next.More = time.Hour, true
-	require.Equal(t, contract.StepInput{Step: "verify", Version: 2, Seq: 5, Budget: time.Hour, More: true}, in.Following(10*time.Second))
+	require.Equal(t, contract.StepInput{Step: "verify", Version: 2, Seq: 5, Budget: time.Hour, More: true},
+		in.Following(10*time.Second))
 }

@@ -149,7 +149,8 @@ func (s *Instances) RebuildDevices(ctx context.Context, in contract.DevicesCall)
 }
 
 func bindInput(in contract.DevicesCall, d contract.DeviceCall) contract.BindInput {
-	return contract.BindInput{Instance: in.Instance, Request: in.Request, Tag: d.Tag, Managed: true, Reason: in.Reason, Caller: in.Caller}
+	return contract.BindInput{Instance: in.Instance, Request: in.Request, Tag: d.Tag, Managed: true, Reason: in.Reason,
+		Caller: in.Caller}
 }
 
 // askTimeout bounds the wait for one device in one attempt. The next attempt sends the same
@@ -210,7 +211,8 @@ func notAnswered(verb string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &device.Fault{Class: device.Transient, Code: device.CodeServerUnreachable, Message: verb + " is not answered yet: " + err.Error(),
+	return &device.Fault{Class: device.Transient, Code: device.CodeServerUnreachable, Message: verb +
+		" is not answered yet: " + err.Error(),
 		Remedy: "none: it is asked again; if it goes on, check the control workers"}
 }
 
@@ -229,12 +231,14 @@ func definiteRefusal(err error) (contract.Refusal, bool) {
 }
 
 func noSuchDevice() contract.Refusal {
-	return contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: "no such device", Remedy: "enroll it, or name another one"}}
+	return contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: device.CodeNotFound,
+		Message: "no such device", Remedy: "enroll it, or name another one"}}
 }
 
 // held is what an instance keeps of a device.
 func held(v contract.DeviceStatus) contract.HeldDevice {
-	return contract.HeldDevice{Name: v.Name, UUID: v.UUID, Type: v.Type, Host: v.Hostname, Vendor: v.Vendor, Model: v.Model, Serial: v.Serial, MAC: v.MAC, LiveMigratable: v.LiveMigratable}
+	return contract.HeldDevice{Name: v.Name, UUID: v.UUID, Type: v.Type, Host: v.Hostname, Vendor: v.Vendor,
+		Model: v.Model, Serial: v.Serial, MAC: v.MAC, LiveMigratable: v.LiveMigratable}
 }
 
 // LeaseAddresses takes the guest's addresses for an instance, all or none. One that a living
@@ -254,7 +258,8 @@ func (s *Instances) LeaseAddresses(ctx context.Context, in contract.AddressesCal
 			return err
 		}
 		return asError(&device.Fault{Class: device.Permanent, Code: device.CodeConflict,
-			Message: "instance " + holder + " has the address " + address, Remedy: "give another address, or release that instance"}, "")
+			Message: "instance " + holder + " has the address " + address,
+			Remedy:  "give another address, or release that instance"}, "")
 	}
 	return nil
 }

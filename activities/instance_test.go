@@ -45,22 +45,25 @@ type askedDevices struct {
 
 func newAskedDevices(t testing.TB, answers map[string][]any) *askedDevices {
 	s := &askedDevices{Client: &mocks.Client{}, answers: answers, runs: map[string]enumspb.WorkflowExecutionStatus{}}
-	s.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(func(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
-		if s.runs[id] == 0 {
-			return nil, serviceerror.NewNotFound("no such workflow")
-		}
-		run := described(s.runs[id])
-		run.WorkflowExecutionInfo.SearchAttributes = attributes(t, contract.AttrState, device.Allocated)
-		run.WorkflowExecutionInfo.CloseTime = timestamppb.Now()
-		return run, nil
-	})
-	s.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(func(ctx context.Context, o sdkclient.UpdateWorkflowOptions) (sdkclient.WorkflowUpdateHandle, error) {
-		return s.update(ctx, o)
-	})
+	s.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").
+		Return(func(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+			if s.runs[id] == 0 {
+				return nil, serviceerror.NewNotFound("no such workflow")
+			}
+			run := described(s.runs[id])
+			run.WorkflowExecutionInfo.SearchAttributes = attributes(t, contract.AttrState, device.Allocated)
+			run.WorkflowExecutionInfo.CloseTime = timestamppb.Now()
+			return run, nil
+		})
+	s.On("UpdateWorkflow", mock.Anything, mock.Anything).
+		Return(func(ctx context.Context, o sdkclient.UpdateWorkflowOptions) (sdkclient.WorkflowUpdateHandle, error) {
+			return s.update(ctx, o)
+		})
 	return s
 }
 
-func (s *askedDevices) update(ctx context.Context, o sdkclient.UpdateWorkflowOptions) (sdkclient.WorkflowUpdateHandle, error) {
+func (s *askedDevices) update(ctx context.Context,
+	o sdkclient.UpdateWorkflowOptions) (sdkclient.WorkflowUpdateHandle, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent = append(s.sent, o)
@@ -104,18 +107,21 @@ func ask(t *testing.T, s sdkclient.Client, name string, in any) (contract.Device
 }
 
 // askWith is ask with an inventory.
-func askWith(t *testing.T, s sdkclient.Client, store inventory.Store, name string, in any) (contract.DevicesAnswer, error) {
+func askWith(t *testing.T, s sdkclient.Client, store inventory.Store, name string,
+	in any) (contract.DevicesAnswer, error) {
 	t.Helper()
 	do := (&activities.Instances{Client: client.New(s), Store: store}).Activities()[name]
 	return execute[contract.DevicesAnswer](first(t), name, do, in)
 }
 
 func bound(name string, binding int) contract.Result {
-	return contract.Result{Binding: binding, Device: contract.DeviceStatus{Name: name, Type: "NVME", Hostname: "h1", Serial: "S-" + name, DeviceState: device.Allocated}}
+	return contract.Result{Binding: binding, Device: contract.DeviceStatus{Name: name, Type: "NVME", Hostname: "h1",
+		Serial: "S-" + name, DeviceState: device.Allocated}}
 }
 
 func refusedBy(name string, state device.State) error {
-	return contract.Refuse(contract.Refusal{Device: name, State: state, Fault: device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "cannot bind it"}})
+	return contract.Refuse(contract.Refusal{Device: name, State: state,
+		Fault: device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "cannot bind it"}})
 }
 
 func call(names ...string) contract.DevicesCall {
@@ -129,18 +135,21 @@ func call(names ...string) contract.DevicesCall {
 // Each device gives a definite answer: granted, refused, or that there is no such device. The
 // outcomes are in the order of the call, and each update names its instance, request and tag.
 func TestDevicesAreAskedForDefiniteAnswers(t *testing.T) {
-	s := newAskedDevices(t, map[string][]any{"device/d1": {bound("d1", 3)}, "device/d2": {refusedBy("d2", device.Cleaning)}})
+	s := newAskedDevices(t,
+		map[string][]any{"device/d1": {bound("d1", 3)}, "device/d2": {refusedBy("d2", device.Cleaning)}})
 	s.meet, s.awaited = make(chan struct{}), 3 // all are asked at once
 	answer, err := ask(t, s, contract.ActivityBurnDevices, call("d1", "d2", "d3"))
 	require.NoError(t, err)
 	require.Len(t, answer.Outcomes, 3)
 	require.Equal(t, contract.DeviceOutcome{State: device.Allocated,
 		Device: contract.HeldDevice{Name: "d1", Type: "NVME", Host: "h1", Serial: "S-d1", Binding: 3}}, answer.Outcomes[0])
-	require.Equal(t, []any{"d2", device.Cleaning, device.CodeRefused}, []any{answer.Outcomes[1].Device.Name, answer.Outcomes[1].State, answer.Outcomes[1].Fault.Code})
+	require.Equal(t, []any{"d2", device.Cleaning, device.CodeRefused},
+		[]any{answer.Outcomes[1].Device.Name, answer.Outcomes[1].State, answer.Outcomes[1].Fault.Code})
 	require.Equal(t, device.CodeNotFound, answer.Outcomes[2].Fault.Code)
 	for _, o := range s.sent {
 		name := o.WorkflowID[len("device/"):]
-		require.Equal(t, []any{contract.BindInput{Instance: someInstance, Request: "r1", Tag: "tag " + name, Managed: true}}, o.Args)
+		require.Equal(t, []any{contract.BindInput{Instance: someInstance, Request: "r1", Tag: "tag " + name, Managed: true}},
+			o.Args)
 		require.Equal(t, "run/1/burn", o.UpdateID)
 	}
 }
@@ -177,7 +186,9 @@ func TestDevicesWithoutAnAnswerAreAskedAgain(t *testing.T) {
 // A device of which it is not known who has it may turn out to be the instance's: its refusal
 // to be unbound is no answer. Any other state's is.
 func TestUnbindWaitsUntilItIsKnownWhoHasTheDevice(t *testing.T) {
-	s := newAskedDevices(t, map[string][]any{"device/d1": {refusedBy("d1", device.Unknown), contract.Result{Device: contract.DeviceStatus{Name: "d1"}}}, "device/d2": {refusedBy("d2", device.Retired)}})
+	s := newAskedDevices(t,
+		map[string][]any{"device/d1": {refusedBy("d1", device.Unknown),
+			contract.Result{Device: contract.DeviceStatus{Name: "d1"}}}, "device/d2": {refusedBy("d2", device.Retired)}})
 	_, err := ask(t, s, contract.ActivityUnbindDevices, call("d1", "d2"))
 	require.ErrorContains(t, err, "not known yet who has it")
 	answer, err := ask(t, s, contract.ActivityUnbindDevices, call("d1", "d2"))
@@ -192,7 +203,8 @@ func TestUnbindWaitsUntilItIsKnownWhoHasTheDevice(t *testing.T) {
 //
 // F42
 func TestDeviceWhoseRunEndedIsAskedAgain(t *testing.T) {
-	ended := temporal.NewApplicationError("Workflow Update failed because the Workflow completed before the Update completed.", "AcceptedUpdateCompletedWorkflow")
+	ended := temporal.NewApplicationError("Workflow Update failed because the Workflow completed before the Update "+
+		"completed.", "AcceptedUpdateCompletedWorkflow")
 	gone := serviceerror.NewNotFound("workflow execution already completed")
 	s := newAskedDevices(t, map[string][]any{"device/d1": {ended, bound("d1", 1)}, "device/d2": {gone, bound("d2", 1)}})
 	s.runs["device/d2"] = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
@@ -218,7 +230,9 @@ func TestDeviceWhoseRunEndedIsAskedAgain(t *testing.T) {
 func TestUnbindOfADeviceWithoutAWorkflowIsAnsweredByTheRecord(t *testing.T) {
 	const other = "00000000-0000-0000-0000-0000000000aa"
 	none, self, someone := "", someInstance, other
-	begun := contract.Refuse(contract.Refusal{Device: "d1", Fault: device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: "this device is not enrolled"}})
+	begun :=
+		contract.Refuse(contract.Refusal{Device: "d1", Fault: device.Fault{Class: device.Permanent, Code: device.CodeNotFound,
+			Message: "this device is not enrolled"}})
 	for name, tt := range map[string]struct {
 		provider bool
 		tenant   *string
@@ -253,7 +267,8 @@ func TestUnbindOfADeviceWithoutAWorkflowIsAnsweredByTheRecord(t *testing.T) {
 				if tt.consumer != "" {
 					require.NoError(t, store.UnsafeAllocate(t.Context(), id, tt.consumer))
 				}
-				answer, err := askWith(t, newAskedDevices(t, map[string][]any{"device/d1": answers}), store, contract.ActivityUnbindDevices, call("d1"))
+				answer, err := askWith(t, newAskedDevices(t, map[string][]any{"device/d1": answers}), store,
+					contract.ActivityUnbindDevices, call("d1"))
 				if tt.waits != "" {
 					require.ErrorContains(t, err, "d1: it has no workflow, and the inventory "+tt.waits)
 					refusal, ok := contract.RefusalOf(err)
@@ -283,7 +298,8 @@ func TestUnbindOfADeviceWithoutAWorkflowIsAnsweredByTheRecord(t *testing.T) {
 // carries out, and with that reason.
 func TestActsOfAnInstanceNameThePerson(t *testing.T) {
 	for _, name := range []string{
-		contract.ActivityClaimDevices, contract.ActivityBurnDevices, contract.ActivityUnclaimDevices, contract.ActivityUnbindDevices, contract.ActivityRebuildDevices,
+		contract.ActivityClaimDevices, contract.ActivityBurnDevices, contract.ActivityUnclaimDevices,
+		contract.ActivityUnbindDevices, contract.ActivityRebuildDevices,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var result any = contract.Result{Device: contract.DeviceStatus{Name: "d1"}}
@@ -326,10 +342,13 @@ func TestInstanceIsAskedForADevice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &mocks.Client{}
 			value := &mocks.Value{}
-			value.On("Get", mock.Anything).Run(func(args mock.Arguments) { *args.Get(0).(*contract.InstanceStatus) = tt.status }).Return(nil)
-			s.On("QueryWorkflow", mock.Anything, contract.InstanceWorkflowID(someInstance), "", contract.QueryInstance).Return(value, tt.err)
+			value.On("Get", mock.Anything).
+				Run(func(args mock.Arguments) { *args.Get(0).(*contract.InstanceStatus) = tt.status }).Return(nil)
+			s.On("QueryWorkflow", mock.Anything, contract.InstanceWorkflowID(someInstance), "", contract.QueryInstance).
+				Return(value, tt.err)
 			s.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(described(isRunning), nil)
-			answer, err := (&activities.Instances{Client: client.New(s)}).AskInstance(t.Context(), contract.InstanceQuestion{Instance: someInstance, Device: "d1"})
+			answer, err := (&activities.Instances{Client: client.New(s)}).
+				AskInstance(t.Context(), contract.InstanceQuestion{Instance: someInstance, Device: "d1"})
 			require.NoError(t, err)
 			require.Equal(t, tt.left, answer.Left)
 		})

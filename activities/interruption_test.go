@@ -283,7 +283,8 @@ func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 		for _, r := range started {
 			result, err := r.wait(t)
 			require.NoError(t, err)
-			require.Equal(t, contract.StepResult{Step: "zero", Clean: "run/1", Seq: 1, Bytes: diskSize, Method: "double", RunTime: 3 * time.Second}, result.StepResult)
+			require.Equal(t, contract.StepResult{Step: "zero", Clean: "run/1", Seq: 1, Bytes: diskSize, Method: "double",
+				RunTime: 3 * time.Second}, result.StepResult)
 		}
 	})
 }

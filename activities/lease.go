@@ -124,7 +124,8 @@ func (l *lease) check(ctx context.Context) error {
 // refused says whether the server's answer is that this attempt is over; any other error is
 // a missing answer.
 func refused(err error) bool {
-	return temporal.IsCanceledError(err) || errors.Is(err, activity.ErrActivityPaused) || errors.Is(err, activity.ErrActivityReset) ||
+	return temporal.IsCanceledError(err) || errors.Is(err, activity.ErrActivityPaused) ||
+		errors.Is(err, activity.ErrActivityReset) ||
 		errors.As(err, new(*serviceerror.NotFound)) || errors.As(err, new(*serviceerror.NamespaceNotFound))
 }
 

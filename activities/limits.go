@@ -85,12 +85,13 @@ func (l *Limits) CheckHolders(ctx context.Context, in contract.HoldersInput) (co
 func (l *Limits) CountFree(ctx context.Context, in contract.CountFreeInput) (contract.CountFreeResult, error) {
 	var found contract.CountFreeResult
 	listed := map[string]client.Execution{}
-	err := l.Client.Pages(ctx, client.Filter{States: []device.State{device.Available}}, func(page []client.Execution) error {
-		for _, e := range page {
-			client.Newest(listed, e)
-		}
-		return nil
-	})
+	err := l.Client.Pages(ctx, client.Filter{States: []device.State{device.Available}},
+		func(page []client.Execution) error {
+			for _, e := range page {
+				client.Newest(listed, e)
+			}
+			return nil
+		})
 	if err != nil {
 		return found, asError(err, "")
 	}

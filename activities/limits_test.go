@@ -44,7 +44,8 @@ func newFleetServer(t *testing.T) *fleetServer {
 		}
 		return runs, nil, nil
 	})
-	s.On("CountWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.CountWorkflowExecutionsResponse{Count: 50}, nil)
+	s.On("CountWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.CountWorkflowExecutionsResponse{Count: 50},
+		nil)
 	for _, name := range []string{"d1", "d2", "d3", "d4"} {
 		s.On("DescribeWorkflowExecution", mock.Anything, contract.WorkflowID(name), "").Return(
 			func(context.Context, string, string) *workflowservice.DescribeWorkflowExecutionResponse {
@@ -56,13 +57,14 @@ func newFleetServer(t *testing.T) *fleetServer {
 				return nil
 			})
 	}
-	s.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalObserved, mock.Anything).Run(func(args mock.Arguments) {
-		if hint, ok := args.Get(4).(contract.Hint); ok && hint.Slot.Again {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.asked = append(s.asked, args.String(1))
-		}
-	}).Return(nil)
+	s.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalObserved, mock.Anything).
+		Run(func(args mock.Arguments) {
+			if hint, ok := args.Get(4).(contract.Hint); ok && hint.Slot.Again {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.asked = append(s.asked, args.String(1))
+			}
+		}).Return(nil)
 	return s
 }
 
@@ -89,7 +91,7 @@ func TestRunningCleansAreAskedOnceMore(t *testing.T) {
 	require.ElementsMatch(t, []string{"device/d1", "device/d2"}, s.asked)
 }
 
-// What is being taken out of the pool, or was and is still listed as available, is not free.
+// What is being taken out of the offer, or was and is still listed as available, is not free.
 func TestFreeDevicesAreCounted(t *testing.T) {
 	s := newFleetServer(t)
 	for _, name := range []string{"d1", "d2", "d3", "d4"} {

@@ -53,14 +53,17 @@ func statusMemo(t testing.TB, status contract.StatusMemo) *commonpb.Memo {
 // deviceRun is a device's workflow as the server lists it.
 func deviceRun(name string, found *commonpb.SearchAttributes, memo *commonpb.Memo) *workflowpb.WorkflowExecutionInfo {
 	return &workflowpb.WorkflowExecutionInfo{
-		Execution: &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(name)}, Status: isRunning, SearchAttributes: found, Memo: memo,
+		Execution: &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(name)}, Status: isRunning,
+		SearchAttributes: found, Memo: memo,
 	}
 }
 
 // lists makes the server answer each listing.
-func lists(c *mocks.Client, answer func(query string, page []byte) (runs []*workflowpb.WorkflowExecutionInfo, next []byte, err error)) {
+func lists(c *mocks.Client,
+	answer func(query string, page []byte) (runs []*workflowpb.WorkflowExecutionInfo, next []byte, err error)) {
 	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(
-		func(_ context.Context, in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+		func(_ context.Context,
+			in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 			runs, next, err := answer(in.GetQuery(), in.GetNextPageToken())
 			return &workflowservice.ListWorkflowExecutionsResponse{Executions: runs, NextPageToken: next}, err
 		})

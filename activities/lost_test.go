@@ -25,7 +25,8 @@ func inState(t *testing.T, host string, state device.State) *commonpb.SearchAttr
 // host's workflow learns of.
 func (r *recovery) signals() (devices, forgotten *[]string) {
 	devices, forgotten = &[]string{}, &[]string{}
-	r.client.On("SignalWithStartWorkflow", mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
+	r.client.On("SignalWithStartWorkflow", mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything,
+		mock.Anything, mock.Anything).
 		Run(func(args mock.Arguments) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -91,13 +92,14 @@ func TestRecoverLost(t *testing.T) {
 		Executions: []*workflowpb.WorkflowExecutionInfo{listed("listed", known.Binding, known.Clean), listed("older", known.Binding, known.Clean-1)},
 	}, nil)
 	var compared []string
-	r.client.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalObserved, mock.Anything).Run(func(args mock.Arguments) {
-		hint, ok := args.Get(4).(contract.Hint)
-		require.True(t, ok && hint.Numbers && hint.Host.Clean == known.Clean)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		compared = append(compared, args.String(1))
-	}).Return(nil)
+	r.client.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalObserved, mock.Anything).
+		Run(func(args mock.Arguments) {
+			hint, ok := args.Get(4).(contract.Hint)
+			require.True(t, ok && hint.Numbers && hint.Host.Clean == known.Clean)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			compared = append(compared, args.String(1))
+		}).Return(nil)
 	r.describes("unlisted", described(isRunning), nil)
 	r.describes("gone", nil, serviceerror.NewNotFound("no run"))
 	r.describes("forgotten", described(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED), nil)
@@ -114,14 +116,16 @@ func TestRecoverLost(t *testing.T) {
 // F23
 func TestAMoveIsNotOvertakenByItsHost(t *testing.T) {
 	t.Parallel()
-	for former, brought := range map[enumspb.WorkflowExecutionStatus]bool{isRunning: false, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED: true} {
+	for former, brought := range map[enumspb.WorkflowExecutionStatus]bool{isRunning: false,
+		enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED: true} {
 		r := newRecovery(t)
 		r.remembers(t, "new", "S-new")
 		require.NoError(t, r.fixture.host.UpdateRecord("new", func(record *host.Record) error {
 			record.MovedFrom = "old"
 			return nil
 		}))
-		r.client.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{}, nil)
+		r.client.On("ListWorkflow", mock.Anything, mock.Anything).
+			Return(&workflowservice.ListWorkflowExecutionsResponse{}, nil)
 		r.describes("new", nil, serviceerror.NewNotFound("no run"))
 		r.describes("old", described(former), nil)
 		back, _ := r.signals()

@@ -184,7 +184,8 @@ func (o *Offered) hintAll(ctx context.Context, names []string, source string) (u
 		return err
 	})
 	if err != nil {
-		o.Log.Warn("devices were not told that their hardware may have changed; it is tried again", "error", oneLine(err.Error()))
+		o.Log.Warn("devices were not told that their hardware may have changed; it is tried again", "error",
+			oneLine(err.Error()))
 	}
 	return unsent
 }

@@ -176,24 +176,27 @@ func newOffering(t *testing.T) *offering {
 	o := &offering{testHost: s, events: &scripted{next: make(chan uevent.Event), closed: make(chan struct{})}}
 	c := &mocks.Client{}
 	o.Offered = &activities.Offered{
-		Client: client.New(c), Host: s.host, Drivers: s.hardware.Drivers, Log: slog.New(slog.NewTextHandler(s.log, nil)), Events: o.events,
+		Client: client.New(c), Host: s.host, Drivers: s.hardware.Drivers, Log: slog.New(slog.NewTextHandler(s.log, nil)),
+		Events: o.events,
 	}
 	began := time.Now()
-	c.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalRefresh, mock.Anything).Return(func(_ context.Context, id, _, _ string, hint any) error {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if o.refuse > 0 {
-			o.refuse--
-			return errors.New("no server")
-		}
-		require.True(t, hint.(contract.Hint).Hardware)
-		o.hints = append(o.hints, fmt.Sprintf("%s %s", strings.TrimPrefix(id, "device/"), time.Since(began)))
-		return nil
-	})
+	c.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalRefresh, mock.Anything).
+		Return(func(_ context.Context, id, _, _ string, hint any) error {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			if o.refuse > 0 {
+				o.refuse--
+				return errors.New("no server")
+			}
+			require.True(t, hint.(contract.Hint).Hardware)
+			o.hints = append(o.hints, fmt.Sprintf("%s %s", strings.TrimPrefix(id, "device/"), time.Since(began)))
+			return nil
+		})
 	lists(c, func(query string, _ []byte) (runs []*workflowpb.WorkflowExecutionInfo, _ []byte, _ error) {
 		require.Contains(t, query, "available")
 		for _, name := range o.listed {
-			runs = append(runs, deviceRun(name, attributes(t, contract.AttrState, device.Available, contract.AttrHost, s.host.Name()), nil))
+			runs = append(runs,
+				deviceRun(name, attributes(t, contract.AttrState, device.Available, contract.AttrHost, s.host.Name()), nil))
 		}
 		return runs, nil, nil
 	})
@@ -310,7 +313,8 @@ func TestComparisonFindsWhatChanged(t *testing.T) {
 	}
 	faults["missing"], faults["busy"] = gone, busy
 	o.disks.disks["other"].identity.Serial = "S-another"
-	require.NoError(t, o.testHost.host.UpdateRecord("written", func(r *host.Record) error { r.SetMark("before"); return nil }))
+	require.NoError(t,
+		o.testHost.host.UpdateRecord("written", func(r *host.Record) error { r.SetMark("before"); return nil }))
 	o.listed = []string{"same", "other", "missing", "busy", "written", "gone", "elsewhere"}
 	hinted := func() (names []string) {
 		require.NoError(t, o.Compare(t.Context()))

@@ -203,7 +203,8 @@ func (p *picker) discover(ctx context.Context, all []*candidate) error {
 
 // is says that the device is of the requested kind, whatever its traits.
 func (c *candidate) is(r contract.DeviceRequest) bool {
-	return c.status.Type == r.Type && (r.Vendor == "" || c.status.Vendor == r.Vendor) && (r.Model == "" || c.status.Model == r.Model) &&
+	return c.status.Type == r.Type && (r.Vendor == "" || c.status.Vendor == r.Vendor) &&
+		(r.Model == "" || c.status.Model == r.Model) &&
 		(!r.LiveMigratable || c.status.LiveMigratable)
 }
 
@@ -221,7 +222,8 @@ func (p *picker) tooFew(best int, host string) error {
 	if host != "" && host != p.host {
 		message += " (" + host + ")"
 	}
-	return &device.Fault{Class: device.Permanent, Code: device.CodeConflict, Message: message + ": " + p.asked(), Remedy: "see burnish list --state available; ask for fewer, or wait until some are cleaned"}
+	return &device.Fault{Class: device.Permanent, Code: device.CodeConflict, Message: message + ": " + p.asked(),
+		Remedy: "see burnish list --state available; ask for fewer, or wait until some are cleaned"}
 }
 
 // asked is what was requested, in words.

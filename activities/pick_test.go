@@ -35,22 +35,26 @@ func listingServer(t *testing.T, all []shelfDevice) *mocks.Client {
 	lists(server, func(query string, _ []byte) (runs []*workflowpb.WorkflowExecutionInfo, _ []byte, _ error) {
 		for _, d := range all {
 			if strings.Contains(query, "'"+d.kind+"'") && strings.Contains(query, "'available'") {
-				runs = append(runs, deviceRun(d.name, attributes(t, contract.AttrState, device.Available, contract.AttrType, d.kind, contract.AttrHost, d.host),
-					statusMemo(t, contract.StatusMemo{Name: d.name, Vendor: d.vendor, Model: d.model, Maintenance: d.maintenance})))
+				runs =
+					append(runs,
+						deviceRun(d.name, attributes(t, contract.AttrState, device.Available, contract.AttrType, d.kind,
+							contract.AttrHost, d.host),
+							statusMemo(t, contract.StatusMemo{Name: d.name, Vendor: d.vendor, Model: d.model, Maintenance: d.maintenance})))
 			}
 		}
 		return runs, nil, nil
 	})
-	server.On("QueryWorkflow", mock.Anything, mock.Anything, "", mock.Anything).Return(func(_ context.Context, id, _, query string, _ ...any) (converter.EncodedValue, error) {
-		i := slices.IndexFunc(all, func(d shelfDevice) bool { return contract.WorkflowID(d.name) == id })
-		if i < 0 {
-			return nil, serviceerror.NewNotFound("no such workflow")
-		}
-		if query == contract.QueryDiscovery {
-			return answered(t, contract.DiscoveryResult{Capabilities: &all[i].traits}), nil
-		}
-		return answered(t, contract.DeviceStatus{Name: all[i].name, Type: all[i].kind, Hostname: all[i].host}), nil
-	})
+	server.On("QueryWorkflow", mock.Anything, mock.Anything, "", mock.Anything).
+		Return(func(_ context.Context, id, _, query string, _ ...any) (converter.EncodedValue, error) {
+			i := slices.IndexFunc(all, func(d shelfDevice) bool { return contract.WorkflowID(d.name) == id })
+			if i < 0 {
+				return nil, serviceerror.NewNotFound("no such workflow")
+			}
+			if query == contract.QueryDiscovery {
+				return answered(t, contract.DiscoveryResult{Capabilities: &all[i].traits}), nil
+			}
+			return answered(t, contract.DeviceStatus{Name: all[i].name, Type: all[i].kind, Hostname: all[i].host}), nil
+		})
 	return server
 }
 
@@ -133,7 +137,8 @@ func TestPickedDevicesAreInTheOrderOfTheRequests(t *testing.T) {
 		Requests: []contract.DeviceRequest{{Type: "NVME", Model: "m2", Tag: "db"}, {Type: "NVME", Model: "m1"}},
 	})
 	require.NoError(t, err)
-	require.Equal(t, []contract.DeviceChoice{{Name: "an", Tag: "lan"}, {Name: "a2", Tag: "db"}, {Name: "a1"}}, answer.Devices)
+	require.Equal(t, []contract.DeviceChoice{{Name: "an", Tag: "lan"}, {Name: "a2", Tag: "db"}, {Name: "a1"}},
+		answer.Devices)
 	require.Equal(t, "h1", answer.Known[0].Host)
 }
 

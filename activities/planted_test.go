@@ -52,7 +52,8 @@ func TestPlantedDataIsInTheJournal(t *testing.T) {
 
 			stopped := first(t)
 			r := s.start(stopped, in)
-			require.Eventually(t, func() bool { return emulated.State(0).Sanitize.Status == 2 }, 30*time.Second, 20*time.Millisecond)
+			require.Eventually(t, func() bool { return emulated.State(0).Sanitize.Status == 2 }, 30*time.Second,
+				20*time.Millisecond)
 			var before struct {
 				Planted struct {
 					Seed uint64

@@ -137,7 +137,8 @@ func (p *pagePoll) examine(e client.Execution, server oneview.Hardware) (signal 
 	}
 	p.out.Counts.Devices++
 	if pool.Hardware != server.URI {
-		p.problem(e.Name, fmt.Sprintf("it is enrolled with %s, and the server with its serial number %s is %s", pool.Hardware, e.Status.Serial, server.URI))
+		p.problem(e.Name, fmt.Sprintf("it is enrolled with %s, and the server with its serial number %s is %s", pool.Hardware,
+			e.Status.Serial, server.URI))
 		return "", nil
 	}
 	return p.difference(e, poolOwner(e, server.Profile), pool.ChangedBy(server.Tag))
@@ -167,7 +168,8 @@ func (p *pagePoll) difference(e client.Execution, owner device.Ownership, change
 		reason, _, _ := strings.Cut(e.Memo.MaintenanceReason, ":") // what follows is for people
 		d.Maintenance = device.Maintenance(reason)
 	}
-	if o, _ := device.Observe(d, device.Snapshot{Question: device.AskPoll, Pool: owner, PoolChanged: changed}); !o.Needs(device.RequestRecheck) {
+	if o, _ := device.Observe(d, device.Snapshot{Question: device.AskPoll, Pool: owner, PoolChanged: changed}); !o.Needs(
+		device.RequestRecheck) {
 		return "", nil
 	}
 	switch {
@@ -190,7 +192,8 @@ func (p *pagePoll) signal(ctx context.Context, h pollHint) {
 		p.problem(h.device, "it could not be signaled: "+oneLine(err.Error()))
 	case found: // otherwise it has ended since it was listed
 		*h.count++
-		p.Log.Info("a poll asks a device to look at its server", "device", h.device, "appliance", p.in.Appliance, "signal", h.signal)
+		p.Log.Info("a poll asks a device to look at its server", "device", h.device, "appliance", p.in.Appliance,
+			"signal", h.signal)
 	}
 }
 

@@ -50,14 +50,15 @@ func newPollFixture(t *testing.T) *pollFixture {
 		p.queries = append(p.queries, query)
 		return p.devices, nil, nil
 	})
-	c.On("SignalWorkflow", mock.Anything, mock.Anything, "", mock.Anything, mock.Anything).Return(func(_ context.Context, id, _, signal string, hint any) error {
-		name := strings.TrimPrefix(id, contract.WorkflowID(""))
-		p.mu.Lock()
-		p.signals[name] = append(p.signals[name], signal)
-		p.hints = append(p.hints, hint.(contract.Hint))
-		p.mu.Unlock()
-		return p.signalError(name)
-	})
+	c.On("SignalWorkflow", mock.Anything, mock.Anything, "", mock.Anything, mock.Anything).
+		Return(func(_ context.Context, id, _, signal string, hint any) error {
+			name := strings.TrimPrefix(id, contract.WorkflowID(""))
+			p.mu.Lock()
+			p.signals[name] = append(p.signals[name], signal)
+			p.hints = append(p.hints, hint.(contract.Hint))
+			p.mu.Unlock()
+			return p.signalError(name)
+		})
 	return p
 }
 
@@ -91,18 +92,21 @@ func (p *pollFixture) add(d polled) {
 	serial := "SN-" + strings.ToUpper(d.name)
 	p.devices = append(p.devices, deviceRun(d.name,
 		attributes(p.t, contract.AttrState, d.state, contract.AttrSerial, serial, contract.AttrType, contract.TypeNode),
-		statusMemo(p.t, contract.StatusMemo{Name: d.name, Status: device.Enabled, Maintenance: d.pool.Taken || d.reason != "", MaintenanceReason: d.reason, Pool: &d.pool})))
+		statusMemo(p.t, contract.StatusMemo{Name: d.name, Status: device.Enabled, Maintenance: d.pool.Taken ||
+			d.reason != "", MaintenanceReason: d.reason, Pool: &d.pool})))
 	if d.serial != "" {
 		serial = d.serial
 	}
-	p.page.Servers = append(p.page.Servers, oneview.Hardware{URI: hardwareOf(d.name), Serial: serial, Profile: d.profile, Tag: "2"})
+	p.page.Servers = append(p.page.Servers,
+		oneview.Hardware{URI: hardwareOf(d.name), Serial: serial, Profile: d.profile, Tag: "2"})
 	p.page.Total = len(p.page.Servers)
 }
 
 func (p *pollFixture) poll(in contract.PollPageInput) (contract.PollPageResult, error) {
 	p.t.Helper()
 	in.Appliance = "rack1"
-	return execute[contract.PollPageResult](first(p.t), contract.ActivityPollPage, p.Activities()[contract.ActivityPollPage], in)
+	return execute[contract.PollPageResult](first(p.t), contract.ActivityPollPage,
+		p.Activities()[contract.ActivityPollPage], in)
 }
 
 // ours and others are profiles on a server.
@@ -214,9 +218,12 @@ func TestOneDevicesErrorDoesNotStopThePage(t *testing.T) {
 	require.Equal(t, []string{contract.SignalTaken}, p.signals["node2"])
 	require.Equal(t, contract.PollCounts{Servers: 5, Devices: 4, Taken: 1, Failed: 3}, out.Counts)
 	require.Len(t, out.Problems, 3)
-	require.Equal(t, contract.Mismatch{Name: "node1", What: "it could not be signaled: the server is busy"}, out.Problems[0])
+	require.Equal(t, contract.Mismatch{Name: "node1", What: "it could not be signaled: the server is busy"},
+		out.Problems[0])
 	require.Contains(t, out.Problems[1].What, "its status cannot be read")
-	require.Equal(t, contract.Mismatch{Name: "node4", What: "it is enrolled with /rest/server-hardware/node4, and the server with its serial number SN-NODE4 is /rest/server-hardware/other"}, out.Problems[2])
+	require.Equal(t,
+		contract.Mismatch{Name: "node4", What: "it is enrolled with /rest/server-hardware/node4, and the server with its " +
+			"serial number SN-NODE4 is /rest/server-hardware/other"}, out.Problems[2])
 	require.Empty(t, p.signals["node4"])
 }
 
@@ -246,7 +253,8 @@ func TestAPageIsTwoRequests(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, [][2]int{{200, 100}}, p.asked)
 	require.Len(t, p.queries, 1)
-	require.Contains(t, p.queries[0], "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceType = 'NODE' AND DeviceSerial IN (' sn-node0 ', 'sn-node0', 'SN-NODE0', ' sn-node1 '")
+	require.Contains(t, p.queries[0], "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceType "+
+		"= 'NODE' AND DeviceSerial IN (' sn-node0 ', 'sn-node0', 'SN-NODE0', ' sn-node1 '")
 	require.Equal(t, contract.PollCounts{Servers: 101, Devices: 100, Taken: 100}, out.Counts)
 	require.Equal(t, 300, out.Next)
 	require.Equal(t, 1000, out.Total)

@@ -26,7 +26,8 @@ type Pools struct {
 // Activities gives all activities of shared pools by name.
 func (p *Pools) Activities() map[string]any {
 	return map[string]any{
-		contract.ActivityReadPool: p.ReadPool, contract.ActivityApplyProfile: p.ApplyProfile, contract.ActivityRemoveProfile: p.RemoveProfile,
+		contract.ActivityReadPool: p.ReadPool, contract.ActivityApplyProfile: p.ApplyProfile,
+		contract.ActivityRemoveProfile: p.RemoveProfile,
 	}
 }
 
@@ -58,11 +59,13 @@ func (p *Pools) RemoveProfile(ctx context.Context, in contract.PoolRequest) (con
 	})
 }
 
-func (p *Pools) call(ctx context.Context, in contract.PoolRequest, do func(context.Context, oneview.Progress) (oneview.Found, error)) (contract.PoolSnapshot, error) {
+func (p *Pools) call(ctx context.Context, in contract.PoolRequest,
+	do func(context.Context, oneview.Progress) (oneview.Found, error)) (contract.PoolSnapshot, error) {
 	if p.Pools == nil {
 		return contract.PoolSnapshot{}, asError(&device.Fault{Class: device.Transient, Code: device.CodeInvalidConfig,
 			Message: "this control worker has no oneview.yaml, and " + in.Name + " is in the pool of " + in.Pool.Appliance,
-			Remedy:  "set BURNISH_ONEVIEW to the oneview.yaml that names " + in.Pool.Appliance + ", on every control worker"}, in.Name)
+			Remedy:  "set BURNISH_ONEVIEW to the oneview.yaml that names " + in.Pool.Appliance + ", on every control worker"},
+			in.Name)
 	}
 	if _, err := p.Pools.Settings(in.Pool.Appliance); err != nil {
 		return contract.PoolSnapshot{}, asError(retriedWithFile(err), in.Name)
@@ -80,7 +83,8 @@ func (p *Pools) call(ctx context.Context, in contract.PoolRequest, do func(conte
 	if err != nil {
 		return contract.PoolSnapshot{}, explain(ctx, err, in.Name)
 	}
-	return contract.PoolSnapshot{Ownership: found.Ownership, Profile: found.Profile, Power: found.Power, Tag: found.Tag, Gap: found.Gap}, nil
+	return contract.PoolSnapshot{Ownership: found.Ownership, Profile: found.Profile, Power: found.Power, Tag: found.Tag,
+		Gap: found.Gap}, nil
 }
 
 // retriedWithFile is the fault of a file that does not have the appliance: the call is tried

@@ -31,7 +31,8 @@ func (p *leasedPool) Apply(ctx context.Context, _ string, _ oneview.Server, _ on
 	return oneview.Found{Ownership: device.PoolOurs, Profile: "/rest/server-profiles/1"}, nil
 }
 
-func (p *leasedPool) Remove(ctx context.Context, appliance string, s oneview.Server, progress oneview.Progress) (oneview.Found, error) {
+func (p *leasedPool) Remove(ctx context.Context, appliance string, s oneview.Server,
+	progress oneview.Progress) (oneview.Found, error) {
 	return p.Apply(ctx, appliance, s, progress)
 }
 
@@ -43,7 +44,8 @@ func TestAServersProfileIsChangedUnderTheLease(t *testing.T) {
 	for _, name := range []string{contract.ActivityApplyProfile, contract.ActivityRemoveProfile} {
 		pool := &leasedPool{}
 		var answer error
-		p := &activities.Pools{Pools: pool, Log: slog.New(slog.DiscardHandler), Confirm: func(context.Context, []byte, ...any) error { return answer }}
+		p := &activities.Pools{Pools: pool, Log: slog.New(slog.DiscardHandler),
+			Confirm: func(context.Context, []byte, ...any) error { return answer }}
 		in := contract.PoolRequest{Name: "node1", Pool: contract.Pool{Appliance: "rack1"}}
 
 		answer = serviceerror.NewNotFound("the attempt timed out")

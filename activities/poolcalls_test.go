@@ -31,12 +31,14 @@ func (r *rack) Read(_ context.Context, appliance string, s oneview.Server) (onev
 	return r.found, r.err
 }
 
-func (r *rack) Apply(_ context.Context, appliance string, s oneview.Server, progress oneview.Progress) (oneview.Found, error) {
+func (r *rack) Apply(_ context.Context, appliance string, s oneview.Server,
+	progress oneview.Progress) (oneview.Found, error) {
 	r.asked, r.got = append(r.asked, "apply "+appliance), s
 	return r.found, errors.Join(r.err, progress(50, "applying the profile"))
 }
 
-func (r *rack) Remove(_ context.Context, appliance string, s oneview.Server, progress oneview.Progress) (oneview.Found, error) {
+func (r *rack) Remove(_ context.Context, appliance string, s oneview.Server,
+	progress oneview.Progress) (oneview.Found, error) {
 	r.asked, r.got = append(r.asked, "remove "+appliance), s
 	return r.found, errors.Join(r.err, progress(50, "removing the profile"))
 }
@@ -55,14 +57,17 @@ func callPool(t *testing.T, r *activities.Pools, name string) (contract.PoolSnap
 // S4.2, S4.19
 func TestPoolActivities(t *testing.T) {
 	for name, call := range map[string]string{
-		contract.ActivityReadPool: "read rack1", contract.ActivityApplyProfile: "apply rack1", contract.ActivityRemoveProfile: "remove rack1",
+		contract.ActivityReadPool: "read rack1", contract.ActivityApplyProfile: "apply rack1",
+		contract.ActivityRemoveProfile: "remove rack1",
 	} {
 		r := &rack{found: oneview.Found{Ownership: device.PoolOurs, Profile: "/rest/server-profiles/1", Power: "Off"}}
 		found, err := callPool(t, &activities.Pools{Pools: r, Log: slog.New(slog.DiscardHandler)}, name)
 		require.NoError(t, err)
-		require.Equal(t, contract.PoolSnapshot{Ownership: device.PoolOurs, Profile: "/rest/server-profiles/1", Power: "Off"}, found)
+		require.Equal(t, contract.PoolSnapshot{Ownership: device.PoolOurs, Profile: "/rest/server-profiles/1", Power: "Off"},
+			found)
 		require.Equal(t, []string{call}, r.asked)
-		require.Equal(t, oneview.Server{Hardware: "/rest/server-hardware/1", Template: "/rest/server-profile-templates/1", UUID: "u1", Serial: "S1",
+		require.Equal(t, oneview.Server{Hardware: "/rest/server-hardware/1", Template: "/rest/server-profile-templates/1",
+			UUID: "u1", Serial: "S1",
 			Recorded: "/rest/server-profiles/1", Applying: true}, r.got)
 	}
 }
@@ -82,7 +87,8 @@ func TestFaultsOfPools(t *testing.T) {
 		"another serial": {&rack{err: &device.Fault{Class: device.NeedsOperator, Code: device.CodeSerialMismatch, Message: "x"}}, device.CodeSerialMismatch, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := callPool(t, &activities.Pools{Pools: tt.pools, Log: slog.New(slog.DiscardHandler)}, contract.ActivityApplyProfile)
+			_, err := callPool(t, &activities.Pools{Pools: tt.pools, Log: slog.New(slog.DiscardHandler)},
+				contract.ActivityApplyProfile)
 			r, ok := contract.RefusalOf(err)
 			require.True(t, ok)
 			require.Equal(t, tt.code, r.Fault.Code)

@@ -57,11 +57,13 @@ func (p *PoolServers) FindServers(ctx context.Context, in contract.ServersInput)
 }
 
 // add adds the servers of a page that match and are not enrolled.
-func (p *PoolServers) add(ctx context.Context, found *contract.Servers, page oneview.Page, filter map[string]string) error {
+func (p *PoolServers) add(ctx context.Context, found *contract.Servers, page oneview.Page,
+	filter map[string]string) error {
 	var matching []contract.PoolServer
 	var serials []string
 	for _, h := range page.Servers {
-		server := contract.PoolServer{Hardware: h.URI, Name: h.Name, Serial: h.Serial, UUID: h.UUID, Model: h.Model, Type: h.Type, Group: h.Group, Profile: h.Profile}
+		server := contract.PoolServer{Hardware: h.URI, Name: h.Name, Serial: h.Serial, UUID: h.UUID, Model: h.Model,
+			Type: h.Type, Group: h.Group, Profile: h.Profile}
 		if !server.Matches(filter) {
 			continue
 		}

@@ -40,7 +40,8 @@ func (r *racks) Page(_ context.Context, _ string, start, count int) (oneview.Pag
 }
 
 // findServers asks for servers of an appliance, while devices with these serials are enrolled.
-func findServers(t *testing.T, r *racks, enrolled []string, in contract.ServersInput) (contract.Servers, []string, error) {
+func findServers(t *testing.T, r *racks, enrolled []string,
+	in contract.ServersInput) (contract.Servers, []string, error) {
 	t.Helper()
 	var queries []string
 	server := &mocks.Client{}
@@ -48,7 +49,8 @@ func findServers(t *testing.T, r *racks, enrolled []string, in contract.ServersI
 		queries = append(queries, query)
 		for i, serial := range enrolled {
 			if strings.Contains(query, "'"+serial+"'") {
-				found := attributes(t, contract.AttrState, device.Available, contract.AttrSerial, serial, contract.AttrType, contract.TypeNode)
+				found := attributes(t, contract.AttrState, device.Available, contract.AttrSerial, serial, contract.AttrType,
+					contract.TypeNode)
 				runs = append(runs, deviceRun(fmt.Sprintf("node%d", i), found, nil))
 			}
 		}
@@ -69,7 +71,8 @@ func TestServersThatAreNotEnrolled(t *testing.T) {
 		{URI: "/rest/server-hardware/4", Name: "d", Serial: ""},
 		{URI: "/rest/server-hardware/5", Name: "x", Serial: "CZ5"},
 	}}
-	found, queries, err := findServers(t, r, []string{"CZ2", "C_Z_3"}, contract.ServersInput{Appliance: "rack1", Limit: 100, Filter: map[string]string{"name": "?", "serial": "*"}})
+	found, queries, err := findServers(t, r, []string{"CZ2", "C_Z_3"},
+		contract.ServersInput{Appliance: "rack1", Limit: 100, Filter: map[string]string{"name": "?", "serial": "*"}})
 	require.NoError(t, err)
 	require.Equal(t, contract.Servers{Enrolled: 2, Servers: []contract.PoolServer{
 		{Hardware: "/rest/server-hardware/1", Name: "a", Serial: "CZ1", UUID: "u1", Model: "Gen10", Type: "t", Group: "g", Profile: "/rest/server-profiles/1"},
@@ -82,7 +85,8 @@ func TestServersThatAreNotEnrolled(t *testing.T) {
 	found, _, err = findServers(t, r, nil, contract.ServersInput{Limit: 100, Filter: map[string]string{"name": "x"}})
 	require.NoError(t, err)
 	require.Len(t, found.Servers, 1)
-	_, queries, err = findServers(t, r, nil, contract.ServersInput{Limit: 100, Filter: map[string]string{"name": "nothing"}})
+	_, queries, err = findServers(t, r, nil,
+		contract.ServersInput{Limit: 100, Filter: map[string]string{"name": "nothing"}})
 	require.NoError(t, err)
 	require.Empty(t, queries)
 }
@@ -97,7 +101,8 @@ func TestServersInPages(t *testing.T) {
 		if i >= 1200 {
 			model = "new"
 		}
-		r.servers = append(r.servers, oneview.Hardware{URI: fmt.Sprintf("/rest/server-hardware/%d", i), Name: fmt.Sprintf("n%d", i), Serial: fmt.Sprintf("S%d", i), Model: model})
+		r.servers = append(r.servers, oneview.Hardware{URI: fmt.Sprintf("/rest/server-hardware/%d", i),
+			Name: fmt.Sprintf("n%d", i), Serial: fmt.Sprintf("S%d", i), Model: model})
 	}
 	in := contract.ServersInput{Limit: 5000, Filter: map[string]string{"model": "new"}}
 	seen := map[string]bool{}

@@ -54,7 +54,8 @@ func (a *attempt) power(ctx context.Context, in contract.PowerCall) (result cont
 	}
 	if found && (record.Seq > in.Seq || record.Binding > in.Binding) {
 		return result, &device.Fault{Class: device.Permanent, Code: device.CodeSuperseded,
-			Message: "the device is being cleaned, or has another tenant, by what its host knows", Remedy: "see show " + in.Enrollment.Name}
+			Message: "the device is being cleaned, or has another tenant, by what its host knows", Remedy: "see show " +
+				in.Enrollment.Name}
 	}
 	target := targetOf(in.Enrollment)
 	target.Step, target.Fence = a.step.Name, fence.File()

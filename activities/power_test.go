@@ -15,13 +15,15 @@ import (
 )
 
 // newPowered is a host with a fake server of this power state, and the call that changes it.
-func newPowered(t *testing.T, settings map[string]string) (*testHost, func(action string, change ...func(*contract.PowerCall)) (string, error)) {
+func newPowered(t *testing.T,
+	settings map[string]string) (*testHost, func(action string, change ...func(*contract.PowerCall)) (string, error)) {
 	t.Helper()
 	s := newTestHost(t)
 	driver := fake.New(s.host.Dir(), func() error { return nil })
 	s.hardware.Drivers["fake"] = driver
 	settings["size"] = "1MiB"
-	e := contract.Enrollment{Name: "node1", Host: s.host.Name(), Driver: "fake", Owner: device.OwnerSelf, Settings: settings}
+	e := contract.Enrollment{Name: "node1", Host: s.host.Name(), Driver: "fake", Owner: device.OwnerSelf,
+		Settings: settings}
 	found, err := s.discover(t, contract.DiscoverInput{Enrollment: e, UUID: contract.DeviceUUID(e.Name)})
 	require.NoError(t, err)
 	require.Equal(t, settings["power"] != "", found.Power)
@@ -38,7 +40,8 @@ func newPowered(t *testing.T, settings map[string]string) (*testHost, func(actio
 func TestPowerOfADevice(t *testing.T) {
 	t.Parallel()
 	_, power := newPowered(t, map[string]string{"power": "on"})
-	for _, step := range []struct{ action, state string }{{"", "on"}, {"off", "off"}, {"off", "off"}, {"", "off"}, {"on", "on"}, {"reset", "on"}} {
+	for _, step := range []struct{ action, state string }{{"", "on"}, {"off", "off"}, {"off", "off"}, {"", "off"},
+		{"on", "on"}, {"reset", "on"}} {
 		state, err := power(step.action)
 		require.NoError(t, err)
 		require.Equal(t, step.state, state, step.action)

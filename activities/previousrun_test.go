@@ -18,7 +18,8 @@ import (
 )
 
 // findPreviousRun asks for the ended run of a device; the server answers with runs or answer.
-func findPreviousRun(t *testing.T, name string, runs []*workflowpb.WorkflowExecutionInfo, answer error) (contract.PreviousRun, string, error) {
+func findPreviousRun(t *testing.T, name string, runs []*workflowpb.WorkflowExecutionInfo,
+	answer error) (contract.PreviousRun, string, error) {
 	t.Helper()
 	var query string
 	server := &mocks.Client{}
@@ -31,7 +32,8 @@ func findPreviousRun(t *testing.T, name string, runs []*workflowpb.WorkflowExecu
 	return found, query, err
 }
 
-func endedRun(t *testing.T, id string, state device.State, instance string, closed time.Time) *workflowpb.WorkflowExecutionInfo {
+func endedRun(t *testing.T, id string, state device.State, instance string,
+	closed time.Time) *workflowpb.WorkflowExecutionInfo {
 	t.Helper()
 	found := attributes(t)
 	if state != "" {

@@ -30,13 +30,15 @@ type Reconciler struct {
 
 // Activities gives all activities of a Reconciler by name.
 func (s *Reconciler) Activities() map[string]any {
-	return map[string]any{contract.ActivityReconcileInventory: s.ReconcileInventory, contract.ActivityCandidates: s.Candidates}
+	return map[string]any{contract.ActivityReconcileInventory: s.ReconcileInventory,
+		contract.ActivityCandidates: s.Candidates}
 }
 
 // ReconcileInventory compares all devices, or those of some hosts and instances, with their
 // providers. A second run finds no difference at devices that have read their provider
 // since. Retried: an inventory or a server that does not answer.
-func (s *Reconciler) ReconcileInventory(ctx context.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
+func (s *Reconciler) ReconcileInventory(ctx context.Context,
+	in contract.ReconcileInput) (contract.ReconcileResult, error) {
 	out, err := s.reconcile(ctx, in)
 	return out, asError(err, "the reconciliation")
 }
@@ -44,7 +46,8 @@ func (s *Reconciler) ReconcileInventory(ctx context.Context, in contract.Reconci
 func (s *Reconciler) reconcile(ctx context.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 	// Everything is read after this moment: a device that is bound later drops the hint.
 	w := &reconciliation{
-		Reconciler: s, startedAt: time.Now().UTC(), found: map[string]bool{}, hintedDevices: map[string]bool{}, missingBefore: in.Missing,
+		Reconciler: s, startedAt: time.Now().UTC(), found: map[string]bool{}, hintedDevices: map[string]bool{},
+		missingBefore: in.Missing,
 	}
 	whole := len(in.Hosts) == 0 && len(in.Instances) == 0
 	var err error
@@ -87,25 +90,27 @@ type listedDevice struct {
 // reconciliation has it.
 func (s *Reconciler) listDevices(ctx context.Context, in contract.ReconcileInput) (map[string]listedDevice, error) {
 	newest := map[string]client.Execution{}
-	err := s.Client.Pages(ctx, client.Filter{Hosts: in.Hosts, Instances: in.Instances, HostsOrInstances: true}, func(page []client.Execution) error {
-		for _, e := range page {
-			switch {
-			case e.Err != nil:
-				s.Log.Warn("a device of the listing cannot be read", "device", e.Name, "error", e.Err)
-			case !e.Absent():
-				client.Newest(newest, e)
+	err := s.Client.Pages(ctx, client.Filter{Hosts: in.Hosts, Instances: in.Instances, HostsOrInstances: true},
+		func(page []client.Execution) error {
+			for _, e := range page {
+				switch {
+				case e.Err != nil:
+					s.Log.Warn("a device of the listing cannot be read", "device", e.Name, "error", e.Err)
+				case !e.Absent():
+					client.Newest(newest, e)
+				}
 			}
-		}
-		activity.RecordHeartbeat(ctx)
-		return nil
-	})
+			activity.RecordHeartbeat(ctx)
+			return nil
+		})
 	if err != nil {
 		return nil, fmt.Errorf("list the devices: %w", err)
 	}
 	all := make(map[string]listedDevice, len(newest))
 	for name, e := range newest {
 		k := listedDevice{
-			name: name, uuid: contract.DeviceUUID(name), host: e.Status.Hostname, provider: e.Memo.Provider, generation: e.Memo.Generation, bindings: e.Memo.Bindings, left: e.Memo.Left,
+			name: name, uuid: contract.DeviceUUID(name), host: e.Status.Hostname, provider: e.Memo.Provider,
+			generation: e.Memo.Generation, bindings: e.Memo.Bindings, left: e.Memo.Left,
 			state: e.Status.DeviceState, held: e.Memo.Maintenance, owner: e.Memo.Owner,
 		}
 		if e.Status.InstanceUUID != nil {
@@ -132,7 +137,8 @@ type reconciliation struct {
 // markByInstance sends a hint to the devices of owner nova that these instances have.
 func (w *reconciliation) markByInstance(ctx context.Context, instances []string) {
 	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
-		if k := w.devices[name]; k.owner == device.OwnerNova && k.state == device.Allocated && slices.Contains(instances, k.instance) {
+		if k := w.devices[name]; k.owner == device.OwnerNova && k.state == device.Allocated &&
+			slices.Contains(instances, k.instance) {
 			w.hint(ctx, name)
 		}
 	}
@@ -155,22 +161,23 @@ func (w *reconciliation) compareNovaProviders(ctx context.Context, whole bool) e
 	}
 	// Devices that are not enrolled are counted, and nothing is asked about them: `import` does.
 	enrolled := func(name string) bool { _, ok := w.devices[name]; return ok }
-	return w.Fleet.ListNova(ctx, hosts, enrolled, func() { activity.RecordHeartbeat(ctx) }, func(s inventory.ProviderSnapshot) error {
-		w.out.Counts.Providers++
-		k, ok := w.devices[s.Device]
-		if s.Fault != nil && !w.readable(ctx, k, s) {
+	return w.Fleet.ListNova(ctx, hosts, enrolled, func() { activity.RecordHeartbeat(ctx) },
+		func(s inventory.ProviderSnapshot) error {
+			w.out.Counts.Providers++
+			k, ok := w.devices[s.Device]
+			if s.Fault != nil && !w.readable(ctx, k, s) {
+				return nil
+			}
+			switch {
+			case ok && k.owner == device.OwnerNova:
+				w.compare(ctx, k, s)
+			case ok:
+				w.reportTwoOwners(k, s)
+			case whole && !ok:
+				w.out.Counts.Unenrolled++
+			}
 			return nil
-		}
-		switch {
-		case ok && k.owner == device.OwnerNova:
-			w.compare(ctx, k, s)
-		case ok:
-			w.reportTwoOwners(k, s)
-		case whole && !ok:
-			w.out.Counts.Unenrolled++
-		}
-		return nil
-	})
+		})
 }
 
 // compareOwnProviders compares the devices whose providers are Burnish's own.
@@ -202,7 +209,8 @@ func (w *reconciliation) compareOwnProviders(ctx context.Context) error {
 func (w *reconciliation) readable(ctx context.Context, k listedDevice, s inventory.ProviderSnapshot) bool {
 	w.out.Counts.Unreadable++
 	w.out.Unreadable = append(w.out.Unreadable, unreadable(k, s))
-	w.Log.Warn("a provider cannot be read", "device", cmp.Or(k.name, s.Device), "provider", s.UUID, "name", s.Name, "error", s.Fault.Error())
+	w.Log.Warn("a provider cannot be read", "device", cmp.Or(k.name, s.Device), "provider", s.UUID, "name", s.Name,
+		"error", s.Fault.Error())
 	w.found[k.name] = true
 	activity.RecordHeartbeat(ctx)
 	return s.Fault.Code == device.CodeInventoryInvalid
@@ -225,7 +233,8 @@ func (w *reconciliation) compare(ctx context.Context, k listedDevice, s inventor
 		w.hint(ctx, k.name)
 	}
 	if o.Needs(device.ReportMismatch) {
-		w.reportMismatch(k.name, fmt.Sprintf("%s, and the inventory has reserved=%d of %d, used=%d: %s", k.state, v.Reserved, v.Total, v.Used, why))
+		w.reportMismatch(k.name, fmt.Sprintf("%s, and the inventory has reserved=%d of %d, used=%d: %s", k.state, v.Reserved,
+			v.Total, v.Used, why))
 	}
 }
 
@@ -243,7 +252,8 @@ func (k listedDevice) device() device.Device {
 
 // ask begins the question how the listed device compares with the inventory.
 func (k listedDevice) ask() device.Snapshot {
-	return device.Ask(device.AskReconcile, k.device(), device.Known{Provider: k.provider, Generation: k.generation, Bindings: k.bindings, Left: k.left})
+	return device.Ask(device.AskReconcile, k.device(),
+		device.Known{Provider: k.provider, Generation: k.generation, Bindings: k.bindings, Left: k.left})
 }
 
 // providerOf is the provider as a device's workflow knows it: by its UUID where Nova made
@@ -265,7 +275,8 @@ func (w *reconciliation) reportMismatch(name, what string) {
 // Burnish's own: what Nova reserves is never lowered.
 func (w *reconciliation) reportTwoOwners(k listedDevice, s inventory.ProviderSnapshot) {
 	w.out.Counts.Mismatch++
-	what := fmt.Sprintf("Nova has a provider for it too, %s with reserved=%d of %d, used=%d: once it is unused, retire and forget it, then import it", s.UUID, s.Reserved, s.Total, s.Used)
+	what := fmt.Sprintf("Nova has a provider for it too, %s with reserved=%d of %d, used=%d: once it is unused, retire "+
+		"and forget it, then import it", s.UUID, s.Reserved, s.Total, s.Used)
 	w.out.Mismatches = append(w.out.Mismatches, contract.Mismatch{Name: k.name, What: what})
 	w.Log.Warn("a device has two owners", "device", k.name, "state", string(k.state), "what", what)
 }
@@ -350,17 +361,18 @@ func (s *Reconciler) candidates(ctx context.Context, in contract.CandidatesInput
 		k, enrolled := have[name]
 		return (!enrolled || k.owner != device.OwnerNova) && name > in.After
 	}
-	err = s.Fleet.ListNova(ctx, hosts, wanted, func() { activity.RecordHeartbeat(ctx) }, func(p inventory.ProviderSnapshot) error {
-		if p.ListedOnly {
+	err = s.Fleet.ListNova(ctx, hosts, wanted, func() { activity.RecordHeartbeat(ctx) },
+		func(p inventory.ProviderSnapshot) error {
+			if p.ListedOnly {
+				return nil
+			}
+			k := have[p.Device]
+			out.Devices = append(out.Devices, contract.Candidate{
+				Name: p.Device, Host: p.Host, Address: strings.TrimPrefix(p.Device, p.Host+"_"), Class: p.Class,
+				Reserved: p.Reserved, Total: p.Total, Used: p.Used, Provider: p.UUID, Enrolled: k.owner, Fault: p.Fault,
+			})
 			return nil
-		}
-		k := have[p.Device]
-		out.Devices = append(out.Devices, contract.Candidate{
-			Name: p.Device, Host: p.Host, Address: strings.TrimPrefix(p.Device, p.Host+"_"), Class: p.Class,
-			Reserved: p.Reserved, Total: p.Total, Used: p.Used, Provider: p.UUID, Enrolled: k.owner, Fault: p.Fault,
 		})
-		return nil
-	})
 	if err != nil {
 		return contract.Candidates{}, err
 	}

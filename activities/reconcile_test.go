@@ -50,9 +50,11 @@ type reconcileFixture struct {
 
 func newReconcileFixture(t *testing.T) *reconcileFixture {
 	t.Helper()
-	s := &reconcileFixture{t: t, hints: map[string][]contract.Hint{}, hintError: func(string) error { return nil }, after: func() {}}
+	s := &reconcileFixture{t: t, hints: map[string][]contract.Hint{}, hintError: func(string) error { return nil },
+		after: func() {}}
 	c := &mocks.Client{}
-	s.Reconciler = &activities.Reconciler{Client: client.New(c), Fleet: s, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	s.Reconciler = &activities.Reconciler{Client: client.New(c), Fleet: s,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	lists(c, func(query string, token []byte) (runs []*workflowpb.WorkflowExecutionInfo, next []byte, _ error) {
 		s.queries = append(s.queries, query)
 		page := len(token)
@@ -65,22 +67,24 @@ func newReconcileFixture(t *testing.T) *reconcileFixture {
 		return runs, next, nil
 	})
 	var under atomic.Int64
-	c.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalObserved, mock.Anything).Return(func(_ context.Context, id, _, _ string, hint any) error {
-		n := under.Add(1)
-		defer under.Add(-1)
-		for most := s.most.Load(); n > most && !s.most.CompareAndSwap(most, n); most = s.most.Load() {
-		}
-		name := strings.TrimPrefix(id, "device/")
-		s.mu.Lock()
-		s.hints[name] = append(s.hints[name], hint.(contract.Hint))
-		s.mu.Unlock()
-		return s.hintError(name)
-	})
+	c.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalObserved, mock.Anything).
+		Return(func(_ context.Context, id, _, _ string, hint any) error {
+			n := under.Add(1)
+			defer under.Add(-1)
+			for most := s.most.Load(); n > most && !s.most.CompareAndSwap(most, n); most = s.most.Load() {
+			}
+			name := strings.TrimPrefix(id, "device/")
+			s.mu.Lock()
+			s.hints[name] = append(s.hints[name], hint.(contract.Hint))
+			s.mu.Unlock()
+			return s.hintError(name)
+		})
 	return s
 }
 
 // ListNova notes which devices it was asked to read.
-func (s *reconcileFixture) ListNova(_ context.Context, hosts []string, wanted func(string) bool, at func(), each func(inventory.ProviderSnapshot) error) error {
+func (s *reconcileFixture) ListNova(_ context.Context, hosts []string, wanted func(string) bool, at func(),
+	each func(inventory.ProviderSnapshot) error) error {
 	s.hosts = append(s.hosts, hosts)
 	at()
 	for _, p := range s.foreign {
@@ -100,7 +104,8 @@ func (s *reconcileFixture) ListNova(_ context.Context, hosts []string, wanted fu
 	return s.fails
 }
 
-func (s *reconcileFixture) ListOwn(_ context.Context, uuids []string, at func(), each func(inventory.ProviderSnapshot) error) error {
+func (s *reconcileFixture) ListOwn(_ context.Context, uuids []string, at func(),
+	each func(inventory.ProviderSnapshot) error) error {
 	s.asked = uuids
 	at()
 	for _, p := range s.own {
@@ -114,9 +119,11 @@ func (s *reconcileFixture) ListOwn(_ context.Context, uuids []string, at func(),
 }
 
 // listed is a device as the server's listing has it.
-func listed(t *testing.T, name, host string, state device.State, owner device.Owner, held bool) *workflowpb.WorkflowExecutionInfo {
+func listed(t *testing.T, name, host string, state device.State, owner device.Owner,
+	held bool) *workflowpb.WorkflowExecutionInfo {
 	t.Helper()
-	run := deviceRun(name, attributes(t, contract.AttrState, state, contract.AttrHost, host, contract.AttrInstance, "i-"+name),
+	run := deviceRun(name,
+		attributes(t, contract.AttrState, state, contract.AttrHost, host, contract.AttrInstance, "i-"+name),
 		statusMemo(t, contract.StatusMemo{Name: name, Owner: owner, Maintenance: held}))
 	run.StartTime = timestamppb.New(time.Unix(1000, 0))
 	return run
@@ -195,7 +202,8 @@ var order = []struct{ rule, state, nova, self string }{
 // S2.52, S0.9, S0.15, D9
 func TestWhichSnapshotsAreMismatches(t *testing.T) {
 	t.Parallel()
-	stocks := []device.Inventory{{Total: 1}, {Total: 1, Used: 1}, {Total: 1, Reserved: 1}, {Total: 1, Reserved: 1, Used: 1}}
+	stocks := []device.Inventory{{Total: 1}, {Total: 1, Used: 1}, {Total: 1, Reserved: 1},
+		{Total: 1, Reserved: 1, Used: 1}}
 	for _, o := range order {
 		state, held := strings.CutSuffix(o.state, " held")
 		for owner, row := range map[device.Owner]string{device.OwnerNova: o.nova, device.OwnerSelf: o.self} {
@@ -267,7 +275,8 @@ func TestOnlyThoseThatDifferAreHinted(t *testing.T) {
 	seen, err := time.Parse(time.RFC3339Nano, hint.ObservedAt)
 	require.NoError(t, err)
 	require.WithinRange(t, seen, began.Add(-time.Second), time.Now())
-	require.Equal(t, contract.Hint{Source: "reconciliation", ObservedAt: hint.ObservedAt}, hint, "it has nothing but its source and time")
+	require.Equal(t, contract.Hint{Source: "reconciliation", ObservedAt: hint.ObservedAt}, hint,
+		"it has nothing but its source and time")
 	require.Equal(t, contract.ReconcileCounts{Providers: 3, Devices: 3, Hinted: 1}, out.Counts)
 }
 
@@ -300,7 +309,8 @@ func TestListedTwice(t *testing.T) {
 func TestAMissingProviderIsHintedOnce(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)
-	for name, state := range map[string]device.State{"h1_a": device.Available, "h1_b": device.Error, "h1_r": device.Retired, "h1_u": device.Unknown} {
+	for name, state := range map[string]device.State{"h1_a": device.Available, "h1_b": device.Error,
+		"h1_r": device.Retired, "h1_u": device.Unknown} {
 		s.adds(name, state, device.OwnerNova, false, device.Inventory{})
 	}
 	s.foreign = nil
@@ -435,5 +445,6 @@ func TestMismatchesAreBounded(t *testing.T) {
 	out := s.must(contract.ReconcileInput{})
 	require.Equal(t, 70, out.Counts.Mismatch)
 	require.Len(t, out.Mismatches, contract.KeptMismatches)
-	require.True(t, slices.IsSortedFunc(out.Mismatches, func(a, b contract.Mismatch) int { return strings.Compare(a.Name, b.Name) }))
+	require.True(t,
+		slices.IsSortedFunc(out.Mismatches, func(a, b contract.Mismatch) int { return strings.Compare(a.Name, b.Name) }))
 }

@@ -53,7 +53,8 @@ func TestReconcileComparesTheGeneration(t *testing.T) {
 	}
 	for i, e := range s.pages[0] {
 		name := strings.TrimPrefix(e.GetExecution().GetWorkflowId(), "device/")
-		e.Memo = statusMemo(t, contract.StatusMemo{Name: name, Owner: device.OwnerNova, Provider: s.foreign[i].UUID, Generation: 7})
+		e.Memo = statusMemo(t, contract.StatusMemo{Name: name, Owner: device.OwnerNova, Provider: s.foreign[i].UUID,
+			Generation: 7})
 	}
 	for range 2 {
 		require.Empty(t, s.must(contract.ReconcileInput{}).Mismatches)

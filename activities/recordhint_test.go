@@ -16,7 +16,8 @@ import (
 // F24
 func TestTheRecordOfABoundDeviceIsCompared(t *testing.T) {
 	t.Parallel()
-	for tenant, hinted := range map[string]bool{"i-h1_a": false, device.TenantUUID("i-h1_a"): false, "another": true, "": true} {
+	for tenant, hinted := range map[string]bool{"i-h1_a": false, device.TenantUUID("i-h1_a"): false,
+		"another": true, "": true} {
 		s := newReconcileFixture(t)
 		s.adds("h1_a", device.Allocated, device.OwnerSelf, false, device.Inventory{Total: 1, Reserved: 1})
 		s.own[0].Tenant = tenant

@@ -113,7 +113,8 @@ func (r *Recovery) RecoverLost(ctx context.Context, h *host.Host) error {
 				return nil
 			}
 			known := recordOf(record, h.Name())
-			_, err := r.Client.Hint(ctx, record.Name, contract.SignalObserved, contract.Hint{Source: "host sweep", Host: &known, Numbers: true})
+			_, err := r.Client.Hint(ctx, record.Name, contract.SignalObserved,
+				contract.Hint{Source: "host sweep", Host: &known, Numbers: true})
 			return err
 		}
 		if err := r.recoverLost(ctx, h, record); err != nil {
@@ -141,7 +142,8 @@ func (r *Recovery) recoverLost(ctx context.Context, h *host.Host, record host.Re
 			return err
 		}
 	}
-	r.Log.Warn("no workflow runs for a device of this host: it is brought back", "device", record.Name, "ended", known.Ended)
+	r.Log.Warn("no workflow runs for a device of this host: it is brought back", "device", record.Name,
+		"ended", known.Ended)
 	return r.Client.Recover(ctx, known, time.Now())
 }
 
@@ -218,7 +220,8 @@ func (r *Recovery) waitForFence(ctx context.Context, h *host.Host, record host.R
 	return fence.Close()
 }
 
-func (r *Recovery) endOrphans(ctx context.Context, id string, orphaned func(*workflowpb.PendingActivityInfo) bool, ready func() error) error {
+func (r *Recovery) endOrphans(ctx context.Context, id string, orphaned func(*workflowpb.PendingActivityInfo) bool,
+	ready func() error) error {
 	all, err := r.findOrphans(ctx, id, orphaned)
 	if err == nil && len(all) > 0 {
 		if err = ready(); err == nil {
@@ -242,7 +245,8 @@ func (r *Recovery) endOrphans(ctx context.Context, id string, orphaned func(*wor
 
 // findOrphans lists the orphaned attempts of a workflow that the server still takes for
 // running.
-func (r *Recovery) findOrphans(ctx context.Context, id string, orphaned func(*workflowpb.PendingActivityInfo) bool) ([]*workflowpb.PendingActivityInfo, error) {
+func (r *Recovery) findOrphans(ctx context.Context, id string,
+	orphaned func(*workflowpb.PendingActivityInfo) bool) ([]*workflowpb.PendingActivityInfo, error) {
 	running, err := r.Client.PendingActivities(ctx, id)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,8 @@ func newRecovery(t *testing.T) *recovery {
 	r.client.On("DescribeWorkflowExecution", mock.Anything, contract.HostScanWorkflowID(s.host.Name()), "").
 		Return(nil, serviceerror.NewNotFound("no workflow")).Maybe()
 	r.Recovery = &activities.Recovery{
-		Client: client.New(r.client), Namespace: "burnish-test", Identity: this, Log: slog.New(slog.NewTextHandler(s.log, nil)),
+		Client: client.New(r.client), Namespace: "burnish-test", Identity: this,
+		Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 	return r
 }
@@ -77,7 +78,8 @@ func pending(id, step, worker string) *workflowpb.PendingActivityInfo {
 	}
 }
 
-func described(status enumspb.WorkflowExecutionStatus, all ...*workflowpb.PendingActivityInfo) *workflowservice.DescribeWorkflowExecutionResponse {
+func described(status enumspb.WorkflowExecutionStatus,
+	all ...*workflowpb.PendingActivityInfo) *workflowservice.DescribeWorkflowExecutionResponse {
 	return &workflowservice.DescribeWorkflowExecutionResponse{
 		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Status: status}, PendingActivities: all,
 	}
@@ -86,21 +88,24 @@ func described(status enumspb.WorkflowExecutionStatus, all ...*workflowpb.Pendin
 const isRunning = enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 
 // describes sets the server's description of a device's workflow.
-func (r *recovery) describes(name string, answer *workflowservice.DescribeWorkflowExecutionResponse, err error) *mock.Call {
+func (r *recovery) describes(name string, answer *workflowservice.DescribeWorkflowExecutionResponse,
+	err error) *mock.Call {
 	return r.client.On("DescribeWorkflowExecution", mock.Anything, "device/"+name, "").Return(answer, err)
 }
 
 // ends makes the server accept the end of attempts, and requires that each is retried at
 // once.
 func (r *recovery) ends(t *testing.T, answer error) *mock.Call {
-	return r.client.On("CompleteActivityByID", mock.Anything, "burnish-test", mock.Anything, "", mock.Anything, nil, mock.Anything).
+	return r.client.On("CompleteActivityByID", mock.Anything, "burnish-test", mock.Anything, "", mock.Anything, nil,
+		mock.Anything).
 		Run(func(args mock.Arguments) {
 			err, ok := args.Get(6).(error)
 			if !ok {
 				t.Errorf("%v is not an error", args.Get(6))
 				return
 			}
-			if refusal, ok := contract.RefusalOf(err); !ok || refusal.Fault.Code != device.CodeWorkerRestarted || refusal.Fault.Class != device.Transient {
+			if refusal, ok := contract.RefusalOf(err); !ok || refusal.Fault.Code != device.CodeWorkerRestarted ||
+				refusal.Fault.Class != device.Transient {
 				t.Errorf("ended with %v", err)
 			}
 			r.mu.Lock()
@@ -187,7 +192,8 @@ func TestOnlyOrphansAreEnded(t *testing.T) {
 		r.remembers(t, "d2", "S2")
 		require.NoError(t, r.fixture.host.UpdateRecord("d2", func(to *host.Record) error { to.Forgotten = true; return nil }))
 		r.describes("d1", described(isRunning,
-			pending("1", "zero", gone(r.Identity)), pending("2", "verify", other.String()), pending("3", "Discover", gone(r.Identity)),
+			pending("1", "zero", gone(r.Identity)), pending("2", "verify", other.String()),
+			pending("3", "Discover", gone(r.Identity)),
 			pending("4", "Forget", gone(r.Identity)), pending("5", "zero", r.Identity.String()),
 			scheduled(pending("6", "zero", gone(r.Identity))), pending("7", "EnsureReserved", gone(r.Identity)),
 		), nil)
@@ -202,14 +208,17 @@ func TestOnlyOrphansAreEnded(t *testing.T) {
 		other.Machine, other.Started = "elsewhere", "1"
 		rebooted := r.Identity
 		rebooted.Boot = "earlier"
-		r.client.On("ListWorkflow", mock.Anything, mock.MatchedBy(func(in *workflowservice.ListWorkflowExecutionsRequest) bool {
-			return len(in.NextPageToken) == 0
-		})).Return(listing([]byte("more"), "device/d1"), nil)
-		r.client.On("ListWorkflow", mock.Anything, mock.MatchedBy(func(in *workflowservice.ListWorkflowExecutionsRequest) bool {
-			return string(in.NextPageToken) == "more"
-		})).Return(listing(nil, "device/d2"), nil)
+		r.client.On("ListWorkflow", mock.Anything,
+			mock.MatchedBy(func(in *workflowservice.ListWorkflowExecutionsRequest) bool {
+				return len(in.NextPageToken) == 0
+			})).Return(listing([]byte("more"), "device/d1"), nil)
+		r.client.On("ListWorkflow", mock.Anything,
+			mock.MatchedBy(func(in *workflowservice.ListWorkflowExecutionsRequest) bool {
+				return string(in.NextPageToken) == "more"
+			})).Return(listing(nil, "device/d2"), nil)
 		r.describes("d1", described(isRunning,
-			pending("1", "EnsureReserved", gone(r.Identity)), pending("2", "Unreserve", rebooted.String()), pending("3", "EnsureProvider", "1234@somewhere@"),
+			pending("1", "EnsureReserved", gone(r.Identity)), pending("2", "Unreserve", rebooted.String()),
+			pending("3", "EnsureProvider", "1234@somewhere@"),
 			pending("4", "ReserveForBind", r.Identity.String()), pending("5", "EnsureReserved", other.String()),
 			pending("6", "zero", gone(r.Identity)), scheduled(pending("7", "FindPreviousRun", gone(r.Identity))),
 		), nil)
@@ -222,7 +231,8 @@ func TestOnlyOrphansAreEnded(t *testing.T) {
 
 func listing(token []byte, ids ...string) *workflowservice.ListWorkflowExecutionsResponse {
 	page := &workflowservice.ListWorkflowExecutionsResponse{NextPageToken: token}
-	cleaning := &commonpb.Payload{Metadata: map[string][]byte{"encoding": []byte("json/plain")}, Data: []byte(`"cleaning"`)}
+	cleaning := &commonpb.Payload{Metadata: map[string][]byte{"encoding": []byte("json/plain")},
+		Data: []byte(`"cleaning"`)}
 	for _, id := range ids {
 		page.Executions = append(page.Executions, &workflowpb.WorkflowExecutionInfo{
 			Execution:        &commonpb.WorkflowExecution{WorkflowId: id},
@@ -239,7 +249,8 @@ func TestRecoveryReportsFailuresAndMayBeRepeated(t *testing.T) {
 	t.Run("an attempt that the server no longer knows", func(t *testing.T) {
 		r := newRecovery(t)
 		r.remembers(t, "d1", "S1")
-		r.describes("d1", described(isRunning, pending("1", "zero", gone(r.Identity)), pending("2", "Discover", gone(r.Identity))), nil)
+		r.describes("d1",
+			described(isRunning, pending("1", "zero", gone(r.Identity)), pending("2", "Discover", gone(r.Identity))), nil)
 		r.ends(t, serviceerror.NewNotFound("no such attempt"))
 		require.NoError(t, r.EndHostOrphans(t.Context(), r.fixture.host))
 		require.Len(t, r.endedAttempts(), 2)
@@ -306,7 +317,8 @@ func (r *recovery) recordReports(all *[]hostStartReport, refusing map[string]err
 		*all = append(*all, one)
 	}
 	on := func(id any, answer error) {
-		r.client.On("SignalWithStartWorkflow", mock.Anything, id, mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
+		r.client.On("SignalWithStartWorkflow", mock.Anything, id, mock.Anything, mock.Anything, mock.Anything, mock.Anything,
+			mock.Anything).
 			Run(write).Return(nil, answer)
 	}
 	for id, answer := range refusing {

@@ -132,7 +132,8 @@ func TestFindBySerial(t *testing.T) {
 		control := &activities.Control{Client: client.New(server)}
 		got, err := execute[contract.DeviceBySerial](first(t), contract.ActivityFindBySerial, control.FindBySerial,
 			contract.FindBySerialInput{Name: "d1", Serial: "it's", Listed: c.listed})
-		require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus IN ('Running', 'Terminated', 'Canceled', 'TimedOut', 'Failed') AND DeviceState != 'retired' AND DeviceSerial STARTS_WITH 'it'", query)
+		require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus IN ('Running', 'Terminated', 'Canceled', "+
+			"'TimedOut', 'Failed') AND DeviceState != 'retired' AND DeviceSerial STARTS_WITH 'it'", query)
 		if c.again {
 			requireFault(t, err, device.CodeServerUnreachable, true)
 			continue

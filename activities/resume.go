@@ -139,7 +139,8 @@ type journaled struct {
 }
 
 // journalResult journals how the attempt ended, and that no crash ended it.
-func (a *attempt) journalResult(ctx, workCtx context.Context, outcome steps.Outcome, err error) (contract.StepResult, error) {
+func (a *attempt) journalResult(ctx, workCtx context.Context, outcome steps.Outcome,
+	err error) (contract.StepResult, error) {
 	a.entry.RunTime, a.entry.Working = a.runTime(), false
 	result := contract.StepResult{
 		Step: a.step.Name, Clean: a.in.Clean, Seq: a.in.Seq, Bytes: outcome.Bytes, HeldBytes: outcome.Held,
@@ -163,7 +164,8 @@ func (a *attempt) journalResult(ctx, workCtx context.Context, outcome steps.Outc
 	a.entry.Slot = a.keepsSlot(ctx, workCtx, err)
 	if saveErr := a.Host.Journal(a.in.Enrollment.Name).Save(a.entry); saveErr != nil {
 		// An unrecorded step is repeated, which is always safe.
-		a.Log.Warn("the result of a step was not journaled", "device", a.in.Enrollment.Name, "step", a.step.Name, "error", saveErr)
+		a.Log.Warn("the result of a step was not journaled", "device", a.in.Enrollment.Name, "step", a.step.Name,
+			"error", saveErr)
 	}
 	return result, err
 }

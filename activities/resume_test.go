@@ -234,7 +234,8 @@ func TestACorruptJournalStartsTheStepOver(t *testing.T) {
 		stopAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
 		corrupt(t, s.journalFile("d1"))
 		next := again(t, 2)
-		next.lastProgress = &contract.Progress{Step: "zero", Seq: 1, Offset: 2 * steps.Chunk, Size: diskSize, RunTime: 20 * time.Second}
+		next.lastProgress = &contract.Progress{Step: "zero", Seq: 1, Offset: 2 * steps.Chunk, Size: diskSize,
+			RunTime: 20 * time.Second}
 		require.EqualValues(t, 0, firstZero(t, s, next, s.input("zero")))
 		require.Contains(t, s.log.String(), "journal is unreadable")
 		require.Contains(t, s.log.String(), "device=d1")

@@ -82,7 +82,8 @@ func CheckUnambiguous(all []FoundDevice) error {
 		if a.Address != b.Address {
 			continue
 		}
-		message := fmt.Sprintf("InvalidConfiguration: the drivers %s and %s both find the device at %s", a.Driver, b.Driver, a.Address)
+		message := fmt.Sprintf("InvalidConfiguration: the drivers %s and %s both find the device at %s", a.Driver,
+			b.Driver, a.Address)
 		if a.Driver == b.Driver {
 			message = fmt.Sprintf("InvalidConfiguration: the driver %s finds two devices at %s", a.Driver, a.Address)
 		}
@@ -117,7 +118,8 @@ func (s *HostScanner) scan(ctx context.Context, in contract.ScanInput) (contract
 	if err != nil {
 		s.Log.Warn("some records are unreadable: their devices are not managed until an operator acts", "error", err)
 	}
-	v := &hostScan{HostScanner: s, in: in, out: contract.ScanResult{NewDigests: map[string]string{}}, records: map[string]host.Record{}}
+	v := &hostScan{HostScanner: s, in: in, out: contract.ScanResult{NewDigests: map[string]string{}},
+		records: map[string]host.Record{}}
 	for _, r := range records {
 		v.records[r.Name] = r
 	}
@@ -217,7 +219,8 @@ func (v *hostScan) handleFound(ctx context.Context, one FoundDevice) error {
 // another one only where neither has a device of the other (S2.31).
 func (v *hostScan) keepOtherDriver(record host.Record, one FoundDevice, before bool) error {
 	r := contract.RefusedDevice{Name: record.Name, Driver: one.Driver, Digest: one.Digest, Code: device.CodeInvalidConfig,
-		Reason: fmt.Sprintf("it is enrolled with the driver %s; retire and forget it first, so that %s can have it", record.Driver, one.Driver)}
+		Reason: fmt.Sprintf("it is enrolled with the driver %s; retire and forget it first, so that %s can have it",
+			record.Driver, one.Driver)}
 	if before {
 		v.addRefused(r)
 	} else {
@@ -250,7 +253,8 @@ func (v *hostScan) enroll(ctx context.Context, name string, one FoundDevice) err
 	}
 	if other := v.findSameSerial(name, one.Serial); other != "" {
 		// An enrollment would report the other device as a duplicate (F23).
-		known.Code, known.Reason = device.CodeDuplicateSerial, "the drive with serial "+one.Serial+" is enrolled as "+other+" already; retire and forget that, or take this address out of device_spec"
+		known.Code, known.Reason = device.CodeDuplicateSerial, "the drive with serial "+one.Serial+" is enrolled as "+other+
+			" already; retire and forget that, or take this address out of device_spec"
 		v.reportRefused(known)
 		return nil
 	}
@@ -275,7 +279,8 @@ func (v *hostScan) enroll(ctx context.Context, name string, one FoundDevice) err
 		v.out.NewDigests[name] = one.Digest
 		v.out.Counts.Enrolled++
 		return nil
-	case ok && (refusal.Fault.Class != device.Transient || refusal.Fault.Code == device.CodeTargetBusy) && refusal.Fault.Code != device.CodeHostUnreachable:
+	case ok && (refusal.Fault.Class != device.Transient || refusal.Fault.Code == device.CodeTargetBusy) &&
+		refusal.Fault.Code != device.CodeHostUnreachable:
 		// A device may be in use by a guest or a mount for months; its digest changes when
 		// the host's driver has it again.
 		known.Code, known.Reason = refusal.Fault.Code, oneLine(refusal.Fault.Error())
@@ -330,7 +335,8 @@ func (v *hostScan) reportMissing(ctx context.Context, r host.Record, there map[s
 
 // reportRefused logs and keeps a device that was not enrolled just now.
 func (v *hostScan) reportRefused(r contract.RefusedDevice) {
-	v.Log.Warn("a device was found and is not enrolled", "device", r.Name, "driver", r.Driver, "fault", string(r.Code), "error", r.Reason)
+	v.Log.Warn("a device was found and is not enrolled", "device", r.Name, "driver", r.Driver, "fault", string(r.Code),
+		"error", r.Reason)
 	v.addRefused(r)
 }
 

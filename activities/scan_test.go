@@ -19,7 +19,8 @@ import (
 )
 
 func refusedWith(class device.Class, code device.Code, message string) error {
-	return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: message, Remedy: "do it"}})
+	return contract.Refuse(
+		contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: message, Remedy: "do it"}})
 }
 
 // A new device is enrolled once, manageable, under the name made of host and address. A
@@ -36,7 +37,9 @@ func TestNewDevicesAreEnrolled(t *testing.T) {
 	ten := l.name(10)
 	require.Equal(t, map[string]string{l.name(1): "a", ten: "b"}, out.NewDigests)
 	require.Equal(t, contract.ScanCounts{Found: 2, Enrolled: 2}, out.Counts)
-	slices.SortFunc(l.enrolled, func(a, b contract.EnrollInput) int { return strings.Compare(a.Enrollment.Name, b.Enrollment.Name) })
+	slices.SortFunc(l.enrolled, func(a, b contract.EnrollInput) int {
+		return strings.Compare(a.Enrollment.Name, b.Enrollment.Name)
+	})
 	by := contract.Caller{By: "worker of host " + l.fixture.host.Name()}
 	require.Equal(t, []contract.EnrollInput{
 		{Caller: by, Enrollment: contract.Enrollment{Name: l.name(1), Host: l.fixture.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:01:00.0", Owner: device.OwnerSelf}},
@@ -127,8 +130,9 @@ func TestADriverTakesNoDeviceFromAnother(t *testing.T) {
 	enrolled, hinted, _ := l.sent()
 	require.Equal(t, []string{l.name(2)}, enrolled, "a device of no other driver is enrolled")
 	require.Empty(t, hinted)
-	require.Equal(t, []contract.RefusedDevice{{Name: l.name(1), Driver: "nvme", Digest: "a", Code: device.CodeInvalidConfig,
-		Reason: "it is enrolled with the driver double; retire and forget it first, so that nvme can have it"}}, out.Refused)
+	require.Equal(t,
+		[]contract.RefusedDevice{{Name: l.name(1), Driver: "nvme", Digest: "a", Code: device.CodeInvalidConfig,
+			Reason: "it is enrolled with the driver double; retire and forget it first, so that nvme can have it"}}, out.Refused)
 
 	l.remembers(2, false)
 	out = l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused})
@@ -169,12 +173,14 @@ func TestARefusedDeviceIsTriedOnce(t *testing.T) {
 	l.finder.sees(drive(1, "a"), drive(2, "b"))
 	l.answer = func(name string) (contract.Result, error) {
 		if name == l.name(1) {
-			return contract.Result{}, refusedWith(device.NeedsOperator, device.CodeFilesystemSignature, "it holds\na file system")
+			return contract.Result{},
+				refusedWith(device.NeedsOperator, device.CodeFilesystemSignature, "it holds\na file system")
 		}
 		return contract.Result{}, nil
 	}
 	out := l.must(contract.ScanInput{})
-	want := []contract.RefusedDevice{{Name: l.name(1), Driver: "nvme", Digest: "a", Code: device.CodeFilesystemSignature, Reason: "it holds a file system; do it"}}
+	want := []contract.RefusedDevice{{Name: l.name(1), Driver: "nvme", Digest: "a", Code: device.CodeFilesystemSignature,
+		Reason: "it holds a file system; do it"}}
 	require.Equal(t, want, out.Refused)
 	require.Equal(t, contract.ScanCounts{Found: 2, Enrolled: 1, Refused: 1}, out.Counts)
 	require.Equal(t, map[string]string{l.name(2): "b"}, out.NewDigests)
@@ -310,8 +316,12 @@ func TestTwoDriversOneDevice(t *testing.T) {
 	require.Empty(t, enrolled)
 	require.Empty(t, hinted)
 
-	require.ErrorContains(t, activities.CheckUnambiguous([]activities.FoundDevice{{Driver: "nvme", Found: drive(1, "a")}, {Driver: "nvme", Found: drive(1, "b")}}), "two devices")
-	require.NoError(t, activities.CheckUnambiguous([]activities.FoundDevice{{Driver: "nvme", Found: drive(1, "a")}, {Driver: "other", Found: drive(2, "a")}}))
+	require.ErrorContains(t,
+		activities.CheckUnambiguous([]activities.FoundDevice{{Driver: "nvme", Found: drive(1, "a")},
+			{Driver: "nvme", Found: drive(1, "b")}}), "two devices")
+	require.NoError(t,
+		activities.CheckUnambiguous([]activities.FoundDevice{{Driver: "nvme", Found: drive(1, "a")},
+			{Driver: "other", Found: drive(2, "a")}}))
 }
 
 // A transient failure fails the attempt after everything else was done; the next attempt
@@ -330,7 +340,8 @@ func TestARetriedScanContinues(t *testing.T) {
 		}
 		return contract.Result{}, nil
 	}
-	in := contract.ScanInput{Refused: []contract.RefusedDevice{{Name: l.name(2), Driver: "nvme", Digest: "b"}}, RetryRefused: true}
+	in := contract.ScanInput{Refused: []contract.RefusedDevice{{Name: l.name(2), Driver: "nvme", Digest: "b"}},
+		RetryRefused: true}
 	_, server, err := l.scan(in)
 	require.ErrorContains(t, err, "no inventory")
 	var app *temporal.ApplicationError
@@ -416,8 +427,11 @@ func TestAScanFailsWithItsFinder(t *testing.T) {
 func TestASerialOfAnotherDriversDeviceIsRefused(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
-	require.NoError(t, l.fixture.host.SaveRecord(host.Record{Name: "disk7", Driver: "block", Identity: device.Identity{Serial: "S_7"}}))
-	require.NoError(t, l.fixture.host.SaveRecord(host.Record{Name: "gone", Driver: "block", Identity: device.Identity{Serial: "S8"}, Forgotten: true}))
+	require.NoError(t,
+		l.fixture.host.SaveRecord(host.Record{Name: "disk7", Driver: "block", Identity: device.Identity{Serial: "S_7"}}))
+	require.NoError(t,
+		l.fixture.host.SaveRecord(host.Record{Name: "gone", Driver: "block", Identity: device.Identity{Serial: "S8"},
+			Forgotten: true}))
 	seven, eight := drive(1, "a"), drive(2, "b")
 	seven.Serial, eight.Serial = "S 7", "S8"
 	l.finder.sees(seven, eight)

@@ -92,31 +92,33 @@ func newScanFixture(t *testing.T) *scanFixture {
 		Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 	c.On("NewWithStartWorkflowOperation", mock.Anything, contract.WorkflowDeviceLifecycle, mock.Anything).Return(nil)
-	c.On("UpdateWithStartWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, o sdkclient.UpdateWithStartWorkflowOptions) (sdkclient.WorkflowUpdateHandle, error) {
-		in := o.UpdateOptions.Args[0].(contract.EnrollInput)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.enrolled = append(l.enrolled, in)
-		result, err := contract.Result{}, error(nil)
-		if l.answer != nil {
-			result, err = l.answer(in.Enrollment.Name)
-		}
-		handle := &mocks.WorkflowUpdateHandle{}
-		handle.On("Get", mock.Anything, mock.Anything).Run(func(args mock.Arguments) {
-			*args.Get(1).(*contract.Result) = result
-		}).Return(err)
-		return handle, nil
-	})
-	c.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalRefresh, mock.Anything).Return(func(_ context.Context, id, _, _ string, hint any) error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.hintError != nil {
-			return l.hintError
-		}
-		require.Equal(t, contract.Hint{Source: "scan"}, hint)
-		l.hinted = append(l.hinted, strings.TrimPrefix(id, "device/"))
-		return nil
-	})
+	c.On("UpdateWithStartWorkflow", mock.Anything, mock.Anything).
+		Return(func(_ context.Context, o sdkclient.UpdateWithStartWorkflowOptions) (sdkclient.WorkflowUpdateHandle, error) {
+			in := o.UpdateOptions.Args[0].(contract.EnrollInput)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.enrolled = append(l.enrolled, in)
+			result, err := contract.Result{}, error(nil)
+			if l.answer != nil {
+				result, err = l.answer(in.Enrollment.Name)
+			}
+			handle := &mocks.WorkflowUpdateHandle{}
+			handle.On("Get", mock.Anything, mock.Anything).Run(func(args mock.Arguments) {
+				*args.Get(1).(*contract.Result) = result
+			}).Return(err)
+			return handle, nil
+		})
+	c.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalRefresh, mock.Anything).
+		Return(func(_ context.Context, id, _, _ string, hint any) error {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.hintError != nil {
+				return l.hintError
+			}
+			require.Equal(t, contract.Hint{Source: "scan"}, hint)
+			l.hinted = append(l.hinted, strings.TrimPrefix(id, "device/"))
+			return nil
+		})
 	l.describe(c)
 	return l
 }
@@ -264,7 +266,8 @@ func TestAnOrphanedScanEnds(t *testing.T) {
 	id := "host/" + r.fixture.host.Name()
 	r.client.ExpectedCalls = nil // here the host has a workflow
 	r.client.On("DescribeWorkflowExecution", mock.Anything, id, "").Return(described(isRunning,
-		pending("3", contract.ActivityScanHost, gone(r.Identity)), pending("4", contract.ActivityScanHost, r.Identity.String()), pending("5", "Other", gone(r.Identity))), nil)
+		pending("3", contract.ActivityScanHost, gone(r.Identity)),
+		pending("4", contract.ActivityScanHost, r.Identity.String()), pending("5", "Other", gone(r.Identity))), nil)
 	r.ends(t, nil)
 	require.NoError(t, r.EndOrphanedScan(t.Context(), r.fixture.host))
 	require.Equal(t, []string{id + " 3"}, r.endedAttempts())

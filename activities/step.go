@@ -132,7 +132,8 @@ func (a *attempt) meter(ctx context.Context, err error) {
 	case a.repeated:
 		result = contract.ResultRepeated
 	}
-	activity.GetMetricsHandler(ctx).WithTags(map[string]string{contract.LabelStep: a.step.Name, contract.LabelResult: result}).
+	activity.GetMetricsHandler(ctx).
+		WithTags(map[string]string{contract.LabelStep: a.step.Name, contract.LabelResult: result}).
 		Counter(contract.FigureStepAttempts).Inc(1)
 }
 
@@ -147,7 +148,8 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 	}
 	if err := a.step.Args.CheckRecorded(a.in.Args); err != nil {
 		return contract.StepResult{}, &device.Fault{Class: device.Permanent, Code: device.CodeInvalid,
-			Message: a.step.Name + ": " + err.Error(), Remedy: "check that the workers are of one release, then clean " + a.in.Enrollment.Name + " again"}
+			Message: a.step.Name + ": " + err.Error(), Remedy: "check that the workers are of one release, then clean " +
+				a.in.Enrollment.Name + " again"}
 	}
 	progress, ok := a.lastHeartbeat(ctx)
 	if !ok {

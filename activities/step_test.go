@@ -109,7 +109,9 @@ func TestHostRemembersTheNumbersBeforeItTouchesTheDevice(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
 		s := newTestHost(t)
-		require.NoError(t, s.host.SaveRecord(host.Record{Name: "d1", Driver: "double", Binding: 5, Clean: 1, Seq: 4, Identity: s.disk.identity}))
+		require.NoError(t,
+			s.host.SaveRecord(host.Record{Name: "d1", Driver: "double", Binding: 5, Clean: 1, Seq: 4,
+				Identity: s.disk.identity}))
 		var before host.Record
 		s.disk.intercept(func(call string, _ int64, _ context.Context) (err error) {
 			if call == "open" {
@@ -153,7 +155,8 @@ func TestHeartbeatsCarryProgress(t *testing.T) {
 		require.NoError(t, err)
 		at := func(offset int64, ran time.Duration) contract.Progress {
 			return contract.Progress{
-				Step: "zero", Seq: 4, Offset: offset, Size: diskSize, RunTime: ran, ProgressAt: began.Add(ran), BudgetEnds: began.Add(budget),
+				Step: "zero", Seq: 4, Offset: offset, Size: diskSize, RunTime: ran, ProgressAt: began.Add(ran),
+				BudgetEnds: began.Add(budget),
 			}
 		}
 		all := server.heartbeats()
@@ -167,7 +170,8 @@ func TestHeartbeatsCarryProgress(t *testing.T) {
 		f, err := s.host.Fence(t.Context(), "S1", nil)
 		require.NoError(t, err)
 		server := again(t, 2)
-		server.lastProgress = &contract.Progress{Step: "zero", Seq: 3, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute}
+		server.lastProgress = &contract.Progress{Step: "zero", Seq: 3, Offset: steps.Chunk, Size: diskSize,
+			RunTime: time.Minute}
 		in := s.input("zero")
 		in.Seq = 4
 		r := s.start(server, in)
@@ -175,7 +179,8 @@ func TestHeartbeatsCarryProgress(t *testing.T) {
 		got := server.last()
 		require.Contains(t, got.Waiting, "waiting for the device's last I/O to end")
 		got.Waiting, got.ProgressAt, got.Reported = "", time.Time{}, ""
-		require.Equal(t, contract.Progress{Step: "zero", Seq: 4, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute}, got)
+		require.Equal(t, contract.Progress{Step: "zero", Seq: 4, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute},
+			got)
 		require.NoError(t, f.Close())
 		_, err = r.wait(t)
 		require.NoError(t, err)
@@ -189,9 +194,11 @@ func TestAResultIsRecorded(t *testing.T) {
 		s.disk.takes = 10 * time.Second
 		result, err := s.run(first(t), s.input("zero"))
 		require.NoError(t, err)
-		require.Equal(t, contract.StepResult{Step: "zero", Clean: "run/1", Seq: 1, Bytes: diskSize, Method: "double", RunTime: 30 * time.Second}, result.StepResult)
+		require.Equal(t, contract.StepResult{Step: "zero", Clean: "run/1", Seq: 1, Bytes: diskSize, Method: "double",
+			RunTime: 30 * time.Second}, result.StepResult)
 		e := s.entry()
-		require.JSONEq(t, fmt.Sprintf(`{"step":"zero","clean":"run/1","seq":1,"bytes":%d,"method":"double","run_time":%d}`, diskSize, 30*time.Second), string(e.Result))
+		require.JSONEq(t, fmt.Sprintf(`{"step":"zero","clean":"run/1","seq":1,"bytes":%d,"method":"double","run_time":%d}`,
+			diskSize, 30*time.Second), string(e.Result))
 	})
 	inBubble(t, "verify", func(t *testing.T) {
 		s := newTestHost(t)
@@ -216,7 +223,8 @@ func TestAFinishedStepIsNotRepeated(t *testing.T) {
 			after, err := s.run(again(t, attempt), s.input("zero"))
 			require.NoError(t, err)
 			require.Equal(t, before, after)
-			require.Equal(t, []string{"open", "check", "close"}, s.disk.history()[len(calls):], "it is looked at, and not written")
+			require.Equal(t, []string{"open", "check", "close"}, s.disk.history()[len(calls):],
+				"it is looked at, and not written")
 			calls = s.disk.history()
 		}
 		require.True(t, s.entry().Done)
@@ -275,7 +283,8 @@ func TestARecordedResultOfOtherWorkDoesNotCount(t *testing.T) {
 // F1
 func TestSupersededNeverOpensTheDevice(t *testing.T) {
 	t.Parallel()
-	stored := host.Entry{Seq: 5, Attempt: 4, Clean: "run/1 g7 v1", Step: "zero", Serial: "S1", Size: diskSize, Offset: steps.Chunk, Working: true}
+	stored := host.Entry{Seq: 5, Attempt: 4, Clean: "run/1 g7 v1", Step: "zero", Serial: "S1", Size: diskSize,
+		Offset: steps.Chunk, Working: true}
 	for _, c := range []struct {
 		name    string
 		seq     int64

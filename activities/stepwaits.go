@@ -108,7 +108,8 @@ func (w *stepWaits) worked(p *contract.Progress, further bool) {
 
 // isWait says that a reported fault is a wait, which is over when the step works.
 func isWait(code device.Code) bool {
-	return code == device.CodeWaitingForSlot || code == device.CodeFenceHeld || code == device.CodeTargetBusy || code == device.CodeServerUnreachable
+	return code == device.CodeWaitingForSlot || code == device.CodeFenceHeld || code == device.CodeTargetBusy ||
+		code == device.CodeServerUnreachable
 }
 
 // check posts a report if the step waits for a while, or makes no progress for long.
@@ -126,7 +127,8 @@ func (w *stepWaits) check(p *contract.Progress) {
 		p.Reported = device.CodeNoProgress
 		w.post(contract.WaitReport{Stalled: true, Fault: device.Fault{
 			Class: device.NeedsOperator, Code: device.CodeNoProgress,
-			Message: fmt.Sprintf("the step %s has made no progress since %s, at %d of %d bytes; it goes on, and its budget ends at %s",
+			Message: fmt.Sprintf("the step %s has made no progress since %s, at %d of %d bytes; it goes on, and its budget "+
+				"ends at %s",
 				p.Step, w.quiet.UTC().Format(time.RFC3339), p.Offset, p.Size, p.BudgetEnds.Format(time.RFC3339)),
 			Remedy: "check the device and its host's log; abort " + w.device + " ends the clean"}})
 	}

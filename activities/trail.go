@@ -51,14 +51,16 @@ func (a *attempt) about(more ...any) []any {
 
 func (a *attempt) aboutClean(more ...any) []any {
 	e := a.in.Enrollment
-	return append([]any{logs.Device, e.Name, logs.UUID, contract.DeviceUUID(e.Name), logs.Serial, a.in.Identity.Serial, logs.Host, e.Host,
+	return append([]any{logs.Device, e.Name, logs.UUID, contract.DeviceUUID(e.Name), logs.Serial, a.in.Identity.Serial,
+		logs.Host, e.Host,
 		logs.Clean, a.in.Number, logs.Binding, a.in.Binding}, more...)
 }
 
 // logStart writes that the clean begins, or that its step goes on.
 func (a *attempt) logStart() {
 	if !a.begun && a.trail.first(a.in.Enrollment.Name, func(w *written) *string { return &w.began }, a.evidenceOf()) {
-		a.Log.Info(logs.CleanStarted, a.about(logs.Path, a.path(), logs.Bytes, a.in.Identity.Size, logs.Operation, string(a.in.Operation))...)
+		a.Log.Info(logs.CleanStarted, a.about(logs.Path, a.path(), logs.Bytes, a.in.Identity.Size, logs.Operation,
+			string(a.in.Operation))...)
 	}
 	if a.firstOf(func(w *written) *string { return &w.resumed }) && a.resumes {
 		a.Log.Info(logs.StepResumed, a.about(logs.Offset, a.entry.Offset, logs.Attempt, a.info.Attempt)...)
@@ -84,7 +86,8 @@ func (a *attempt) path() string {
 // its place, or its end was written before.
 func (a *attempt) logEnd(result contract.StepResult, err error) {
 	f := faultIn(err)
-	if retriedFault(err) != nil || f != nil && f.Code == device.CodeSuperseded || !a.firstOf(func(w *written) *string { return &w.ended }) {
+	if retriedFault(err) != nil || f != nil && f.Code == device.CodeSuperseded ||
+		!a.firstOf(func(w *written) *string { return &w.ended }) {
 		return
 	}
 	offset := int64(0)
@@ -93,7 +96,8 @@ func (a *attempt) logEnd(result contract.StepResult, err error) {
 	}
 	switch {
 	case err == nil:
-		about := a.about(logs.Path, a.path(), logs.Bytes, result.Bytes, logs.Method, result.Method, logs.Duration, result.RunTime)
+		about := a.about(logs.Path, a.path(), logs.Bytes, result.Bytes, logs.Method, result.Method, logs.Duration,
+			result.RunTime)
 		if a.seed != 0 {
 			about = append(about, logs.Seed, a.seed)
 		}
@@ -110,6 +114,7 @@ func (a *attempt) logEnd(result contract.StepResult, err error) {
 	case f == nil: // canceled
 		a.Log.Info(logs.StepStopped, a.about(logs.Offset, offset)...)
 	default:
-		a.Log.Warn(logs.StepFailed, a.about(logs.Offset, offset, logs.Fault, string(f.Code), logs.Error, f.Message, logs.Remedy, f.Remedy)...)
+		a.Log.Warn(logs.StepFailed, a.about(logs.Offset, offset, logs.Fault, string(f.Code), logs.Error, f.Message,
+			logs.Remedy, f.Remedy)...)
 	}
 }

@@ -45,7 +45,8 @@ func (s *testHost) trail() (lines []testlog.Line, short string) {
 
 // another is a host worker that starts with the same state directory.
 func (s *testHost) another() {
-	s.hardware = &activities.Hardware{Host: s.host, Drivers: s.hardware.Drivers, Steps: s.hardware.Steps, Slots: s.hardware.Slots, Log: s.hardware.Log}
+	s.hardware = &activities.Hardware{Host: s.host, Drivers: s.hardware.Drivers, Steps: s.hardware.Steps,
+		Slots: s.hardware.Slots, Log: s.hardware.Log}
 }
 
 // cleaned runs both steps of a clean of d1.
@@ -77,7 +78,8 @@ func TestACleanOnAHostLeavesATrail(t *testing.T) {
 		require.Equal(t, []any{"zero", "/dev/d1", int64(diskSize), "shred"},
 			[]any{lines[0][logs.Step], lines[0][logs.Path], lines[0].Number(logs.Bytes), lines[0][logs.Operation]})
 		require.Equal(t, []any{"/dev/d1", int64(diskSize), "double", int64(30 * time.Second), nil},
-			[]any{lines[1][logs.Path], lines[1].Number(logs.Bytes), lines[1][logs.Method], lines[1].Number(logs.Duration), lines[1][logs.Seed]})
+			[]any{lines[1][logs.Path], lines[1].Number(logs.Bytes), lines[1][logs.Method], lines[1].Number(logs.Duration),
+				lines[1][logs.Seed]})
 		require.Equal(t, "sample:2", lines[2][logs.Method])
 		require.Contains(t, lines[2][logs.Note], "with seed "+lines[2].Text(logs.Seed))
 	})
@@ -157,12 +159,14 @@ func TestARetriedAttemptLeavesNoSecondTrail(t *testing.T) {
 	inBubble(t, "a step that a crash interrupts", func(t *testing.T) {
 		s := trailed(t)
 		in := s.input("zero")
-		entry := host.Entry{Seq: 1, Attempt: 1, Clean: "run/1 g7 v1", EvidenceOf: "run/1 g7", Step: "zero", Serial: "S1", Size: diskSize, Offset: diskSize / 5 * 2, Working: true}
+		entry := host.Entry{Seq: 1, Attempt: 1, Clean: "run/1 g7 v1", EvidenceOf: "run/1 g7", Step: "zero", Serial: "S1",
+			Size: diskSize, Offset: diskSize / 5 * 2, Working: true}
 		require.NoError(t, s.host.Journal("d1").Save(entry))
 		_, err := s.run(again(t, 2), in)
 		require.NoError(t, err)
 		lines, short := s.trail()
-		require.Equal(t, "step resumed: zero, step done: zero, clean ended", short, "the worker that died has said that the clean began")
+		require.Equal(t, "step resumed: zero, step done: zero, clean ended", short,
+			"the worker that died has said that the clean began")
 		require.EqualValues(t, diskSize/5*2, lines[0].Number(logs.Offset))
 		require.Positive(t, lines[1].Number(logs.Reprocessed))
 	})
@@ -183,7 +187,8 @@ func TestAFailedStepEndsTheTrail(t *testing.T) {
 		s := trailed(t)
 		s.disk.intercept(func(call string, offset int64, _ context.Context) error {
 			if call == "zero" && offset > 0 {
-				return &device.Fault{Class: device.NeedsOperator, Code: device.CodeIO, Message: "bad\nsectors", Remedy: "replace it"}
+				return &device.Fault{Class: device.NeedsOperator, Code: device.CodeIO, Message: "bad\nsectors",
+					Remedy: "replace it"}
 			}
 			return nil
 		})

@@ -17,12 +17,15 @@ import (
 func TestAnUnreadableProviderEndsNoReconciliation(t *testing.T) {
 	t.Parallel()
 	s := newReconcileFixture(t)
-	lost := &device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable, Message: "Placement: it answers 500"}
+	lost := &device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable,
+		Message: "Placement: it answers 500"}
 	s.adds("h1_a", device.Available, device.OwnerNova, false, device.Inventory{Total: 1})
 	s.adds("h1_b", device.Available, device.OwnerSelf, false, device.Inventory{Total: 1})
 	s.sights("h1_c", device.OwnerNova, device.Inventory{Total: 1})
-	s.adds("h1_d", device.Available, device.OwnerNova, false, device.Inventory{Total: 1, Reserved: 1, Used: 1, Consumers: []string{"i1"}})
-	s.adds("h1_e", device.Allocated, device.OwnerSelf, false, device.Inventory{Total: 1, Used: 1, Consumers: []string{"i2"}})
+	s.adds("h1_d", device.Available, device.OwnerNova, false,
+		device.Inventory{Total: 1, Reserved: 1, Used: 1, Consumers: []string{"i1"}})
+	s.adds("h1_e", device.Allocated, device.OwnerSelf, false,
+		device.Inventory{Total: 1, Used: 1, Consumers: []string{"i2"}})
 	s.foreign[0].Fault, s.foreign[1].Fault, s.own[0].Fault = lost, lost, lost
 	out := s.must(contract.ReconcileInput{})
 	require.Equal(t, 2, out.Counts.Unreadable)

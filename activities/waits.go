@@ -46,7 +46,8 @@ type WaitReporter struct {
 }
 
 // InterceptActivity wraps one attempt.
-func (r *WaitReporter) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+func (r *WaitReporter) InterceptActivity(_ context.Context,
+	next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &reportedActivity{interceptor.ActivityInboundInterceptorBase{Next: next}, r}
 }
 
@@ -58,7 +59,8 @@ type reportedActivity struct {
 // ExecuteActivity runs one attempt, and reports that it takes long or failed.
 func (a *reportedActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
-	if info.WorkflowType == nil || info.WorkflowType.Name != contract.WorkflowDeviceLifecycle || slices.Contains(a.Except, info.ActivityType.Name) {
+	if info.WorkflowType == nil || info.WorkflowType.Name != contract.WorkflowDeviceLifecycle ||
+		slices.Contains(a.Except, info.ActivityType.Name) {
 		return a.Next.ExecuteActivity(ctx, in)
 	}
 	stop := func() {}
@@ -91,7 +93,8 @@ func (a *reportedActivity) whileItRuns(ctx context.Context, info activity.Info) 
 		if !reported && time.Since(began) >= slowCall && WorthReporting(info.Attempt+1) {
 			reported = true
 			a.report(ctx, info, &device.Fault{Class: device.Transient, Code: device.CodeTimeout,
-				Message: info.ActivityType.Name + " has not been answered for " + slowCall.String(), Remedy: "it is waited for, and tried again"})
+				Message: info.ActivityType.Name + " has not been answered for " + slowCall.String(),
+				Remedy:  "it is waited for, and tried again"})
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -123,7 +126,8 @@ func (a *reportedActivity) report(ctx context.Context, info activity.Info, f *de
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
 	if err := a.Report(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, in); err != nil {
-		a.Log.Warn("a wait was not reported to its device", "workflow", info.WorkflowExecution.ID, "cause", f.Message, "error", err)
+		a.Log.Warn("a wait was not reported to its device", "workflow", info.WorkflowExecution.ID, "cause", f.Message,
+			"error", err)
 	}
 }
 

@@ -269,7 +269,8 @@ func runCall(t *testing.T, sent *reports, workflowType string, attempt int32, fa
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	reporter := &activities.WaitReporter{Report: sent.send, Log: slog.New(slog.DiscardHandler)}
-	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{reporter, &serving{server: server}, &typed{name: workflowType}}})
+	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{reporter, &serving{server: server},
+		&typed{name: workflowType}}})
 	do := func(context.Context) error {
 		if fail == nil {
 			return nil
@@ -288,7 +289,8 @@ type typed struct {
 	name string
 }
 
-func (i *typed) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+func (i *typed) InterceptActivity(_ context.Context,
+	next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &typedInbound{interceptor.ActivityInboundInterceptorBase{Next: next}, i.name}
 }
 

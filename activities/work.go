@@ -18,7 +18,8 @@ import (
 
 // work runs the step in its own goroutine: I/O that no context can stop must not keep the
 // workflow waiting past the budget. It calls done when the last I/O has returned.
-func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.Fence, done func()) (contract.StepResult, error) {
+func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.Fence,
+	done func()) (contract.StepResult, error) {
 	remaining := a.in.Budget - a.used
 	if remaining <= 0 {
 		done()
@@ -95,7 +96,8 @@ const busyTimeout = 20 * time.Second
 
 // open opens the device. While another process uses it, open waits, at most busyTimeout:
 // a mount does not end by itself.
-func (a *attempt) open(ctx context.Context, driver hardware.Driver, target hardware.Target, writable bool) (hardware.Handle, error) {
+func (a *attempt) open(ctx context.Context, driver hardware.Driver, target hardware.Target,
+	writable bool) (hardware.Handle, error) {
 	deadline := time.Now().Add(busyTimeout)
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
@@ -120,7 +122,8 @@ func (a *attempt) open(ctx context.Context, driver hardware.Driver, target hardw
 }
 
 // perform opens the device and runs the step; a panic in it becomes its error.
-func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, fence *host.Fence) (outcome steps.Outcome, err error) {
+func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver,
+	fence *host.Fence) (outcome steps.Outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("step %s panicked: %v", a.step.Name, p)

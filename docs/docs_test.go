@@ -110,7 +110,8 @@ func TestTheDutiesInASharedPoolAreDocumented(t *testing.T) {
 	page := words(t, "oneview.md")
 	for _, sentence := range []string{
 		"they must erase the disks of a server before they remove their profile",
-		"waits in `pending_cleaning`, reserved, with the fault [`automated_clean_off`](faults.md#automated_clean_off), until `burnish clean NAME`",
+		"waits in `pending_cleaning`, reserved, with the fault [`automated_clean_off`](faults.md#automated_clean_off), " +
+			"until `burnish clean NAME`",
 		"under 2 minutes; up to an hour if the template brings firmware",
 		"| `apply_timeout` | `1h` | how long a profile may take to be applied or removed |",
 		"It is deprecated: enroll with `dynamic_allocation=true`, migrate what is there",
@@ -168,7 +169,8 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 			_, err := os.Stat(filepath.Join("..", path))
 			require.NoError(t, err, "%s links to %s", page, found[1])
 			if anchor != "" {
-				require.True(t, slices.Contains(anchors(all[path]), anchor), "%s links to %s, which has no such heading", page, found[1])
+				require.True(t, slices.Contains(anchors(all[path]), anchor), "%s links to %s, which has no such heading",
+					page, found[1])
 			}
 		}
 	}
@@ -178,7 +180,8 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 func TestEveryPathIsThere(t *testing.T) {
 	all := pages(t)
 	path := regexp.MustCompile("`((?:workflows|activities|worker|starter|internal|deploy|docs)/[a-z0-9_./-]*)`")
-	for _, page := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/safety.md", "docs/states.md"} {
+	for _, page := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/safety.md",
+		"docs/states.md"} {
 		for _, found := range path.FindAllStringSubmatch(all[page], -1) {
 			_, err := os.Stat(filepath.Join("..", found[1]))
 			require.NoError(t, err, "%s names %s", page, found[1])

@@ -52,11 +52,13 @@ func TestWhatItWasTriedWith(t *testing.T) {
 		}
 		require.NoError(t, err)
 		if !upgraded[name] {
-			require.True(t, upstream(string(installed)) == version || strings.HasPrefix(upstream(string(installed)), version+"."),
+			require.True(t, upstream(string(installed)) == version ||
+				strings.HasPrefix(upstream(string(installed)), version+"."),
 				"the page says %s %s, installed is %s", name, version, installed)
 		}
 	}
-	for _, not := range []string{"hardware NVMe drives", "real BMCs", "a real OneView appliance", "a cluster of Temporal", "Nova's services", "GPUs"} {
+	for _, not := range []string{"hardware NVMe drives", "real BMCs", "a real OneView appliance", "a cluster of Temporal",
+		"Nova's services", "GPUs"} {
 		require.Contains(t, section, not)
 	}
 }

@@ -65,7 +65,8 @@ func TestEveryCommandThatChangesSendsWhoAndWhy(t *testing.T) {
 					return contract.InstanceResult{}, nil
 				},
 				importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
-					return contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:0a:00.0", Host: "h1", Address: "0000:0a:00.0"}}}, nil
+					return contract.Candidates{
+						Devices: []contract.Candidate{{Name: "h1_0000:0a:00.0", Host: "h1", Address: "0000:0a:00.0"}}}, nil
 				},
 				onDescribe: func(name string) (client.Execution, error) { return running(preallocated(name)), nil },
 				onQuery:    func(_ context.Context, name string) (contract.DeviceStatus, error) { return preallocated(name), nil },
@@ -104,7 +105,8 @@ func TestEventsAreInTheOrderOfTime(t *testing.T) {
 	require.Equal(t, []string{
 		"enroll provide | root@h1 |  |  | ",
 		"clean 1 began | root@h1 |  | enrolled | ",
-		"clean 1: failed at zero, 12.0 MiB of 64.0 MiB, attempt 3 | burnish |  | sector 24576 cannot be written\x1b[31m | io_error",
+		"clean 1: failed at zero, 12.0 MiB of 64.0 MiB, attempt 3 | burnish |  | sector 24576 cannot be written\x1b[31m | " +
+			"io_error",
 		"clean | unknown | signal |  | ",
 		"clean 2 began | unknown |  |  | ",
 		"clean 2: cleaned | burnish |  |  | ",
@@ -128,7 +130,8 @@ func TestEventsAreInTheOrderOfTime(t *testing.T) {
 	}
 	require.NotContains(t, out, "\x1b")
 	require.Contains(t, out, "ENDED")
-	require.Regexp(t, `(?m)^1 +`+someInstance+` +- +2026-03-01 13:01:00 CET by ann \(42\) +2026-03-01 13:02:00 CET by ann \(42\)$`, out)
+	require.Regexp(t, `(?m)^1 +`+someInstance+
+		` +- +2026-03-01 13:01:00 CET by ann \(42\) +2026-03-01 13:02:00 CET by ann \(42\)$`, out)
 	shown := burnish(t, l, "", "show", "d1").out
 	require.NotContains(t, shown, "failed step", "its last clean was aborted before its first step")
 }
@@ -142,7 +145,8 @@ func TestAFailedCleanStaysVisible(t *testing.T) {
 		onDescribe: func(string) (client.Execution, error) { return running(d), nil },
 		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return d, nil },
 	}
-	require.Contains(t, burnish(t, l, "", "history", "d1").out, "fault io_error at zero, 12.0 MiB of 64.0 MiB, attempt 3: sector 24576 cannot be written")
+	require.Contains(t, burnish(t, l, "", "history", "d1").out,
+		"fault io_error at zero, 12.0 MiB of 64.0 MiB, attempt 3: sector 24576 cannot be written")
 	d.Cleans = d.Cleans[:1]
 	require.Regexp(t, `(?m)^failed step +zero, 12\.0 MiB of 64\.0 MiB, attempt 3$`, burnish(t, l, "", "show", "d1").out)
 }
@@ -177,13 +181,15 @@ func trail() contract.DeviceStatus {
 		{At: second(10), Verb: "clean", From: contract.FromSignal},
 	}
 	d.Bindings = []device.Binding{{
-		Number: 1, Instance: someInstance, Began: &device.Moment{At: minute(1), Verb: "bind", By: "ann (42)", Reason: "a demo"},
-		Over: &device.Moment{At: minute(2), Verb: "unbind", By: "ann (42)"},
+		Number: 1, Instance: someInstance,
+		Began: &device.Moment{At: minute(1), Verb: "bind", By: "ann (42)", Reason: "a demo"},
+		Over:  &device.Moment{At: minute(2), Verb: "unbind", By: "ann (42)"},
 	}}
 	d.Cleans = []contract.CleanSummary{
-		{Number: 1, By: "root@h1", Reason: "enrolled", Outcome: "failed", Fault: device.CodeIO, StartedAt: clock.Add(time.Microsecond), EndedAt: second(5), Failure: &contract.CleanFailure{
-			Step: "zero", Offset: 12 << 20, Size: 64 << 20, Attempt: 3, Message: "sector 24576 cannot be written\x1b[31m",
-		}},
+		{Number: 1, By: "root@h1", Reason: "enrolled", Outcome: "failed", Fault: device.CodeIO,
+			StartedAt: clock.Add(time.Microsecond), EndedAt: second(5), Failure: &contract.CleanFailure{
+				Step: "zero", Offset: 12 << 20, Size: 64 << 20, Attempt: 3, Message: "sector 24576 cannot be written\x1b[31m",
+			}},
 		{Number: 2, Outcome: "cleaned", StartedAt: second(10), EndedAt: second(30)},
 		{Number: 3, By: contract.ByBurnish, Outcome: "aborted", StartedAt: minute(2), EndedAt: minute(2)},
 	}

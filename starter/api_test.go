@@ -178,7 +178,8 @@ func TestAnAPIWithAnotherCertificate(t *testing.T) {
 	t.Cleanup(server.Close)
 	got := overAPI(t, server.URL, "abort", "d1")
 	require.Equal(t, exitUnreachable, got.code)
-	require.Regexp(t, `^burnish: abort: the API at https://\S+ has a certificate that is not trusted: x509: .*; set OS_CACERT or SSL_CERT_FILE to the file of its authority\n$`, got.errors)
+	require.Regexp(t,
+		`^burnish: abort: the API at https://\S+ has a certificate that is not trusted: x509: .*; set OS_CACERT or SSL_CERT_FILE to the file of its authority\n$`, got.errors)
 	require.False(t, asked)
 }
 
@@ -201,7 +202,8 @@ func TestDoctorOverTheAPI(t *testing.T) {
 		got = overAPI(t, address, "doctor") // its limit is short for a busy machine
 	}
 	require.Equal(t, exitOK, got.code, got.out+got.errors)
-	require.Contains(t, got.out, "OK    api: "+address+" answers; Temporal and the workers are checked through it\nOK    temporal: temporal:7233 answers, namespace burnish exists\nOK    search attributes: all")
+	require.Contains(t, got.out, "OK    api: "+address+" answers; Temporal and the workers are checked through it\nOK  "+
+		"  temporal: temporal:7233 answers, namespace burnish exists\nOK    search attributes: all")
 	require.NotContains(t, got.out, "WARN")
 
 	got = overAPI(t, "http://127.0.0.1:1", "doctor")
@@ -214,5 +216,6 @@ func TestDoctorOverTheAPI(t *testing.T) {
 	require.NotContains(t, overAPI(t, address, "doctor").out, "not a valid setting")
 	t.Setenv("BURNISH_ROLE", "control")
 	got = overAPI(t, address, "doctor")
-	require.Contains(t, got.out, "WARN  api: the connection to Temporal that this machine's worker needs is not checked; run doctor without --api and BURNISH_API too\n")
+	require.Contains(t, got.out, "WARN  api: the connection to Temporal that this machine's worker needs is not "+
+		"checked; run doctor without --api and BURNISH_API too\n")
 }

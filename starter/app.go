@@ -123,7 +123,8 @@ exit codes
 	flags.SortFlags = false
 	flags.VarP(&a.format, "output", "o", "`FORMAT`: table, json or yaml")
 	flags.Var(&a.timeout, "timeout", "`DURATION`: limit for each request; given with --wait or watch, for the whole")
-	flags.Var((*apiAddress)(&a.api), "api", "`URL`: the HTTP API of a control worker, which gets the requests in place of Temporal: https://HOST:PORT, http://HOST:PORT on this machine, or unix:/PATH")
+	flags.Var((*apiAddress)(&a.api), "api", "`URL`: the HTTP API of a control worker, which gets the requests in place "+
+		"of Temporal: https://HOST:PORT, http://HOST:PORT on this machine, or unix:/PATH")
 	flags.Var(&a.color, "color", "`WHEN`: auto, always or never; auto is on a terminal, unless NO_COLOR is set")
 	a.addCommands(root)
 	root.Version = version
@@ -146,7 +147,8 @@ func (a *app) addCommands(root *cobra.Command) {
 		commands []*cobra.Command
 	}{
 		{groupDevices, []*cobra.Command{
-			a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(), a.historyCommand(), a.watchCommand(), a.topCommand(), a.eventsCommand(),
+			a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(), a.historyCommand(), a.watchCommand(),
+			a.topCommand(), a.eventsCommand(),
 		}},
 		{groupTenants, append(a.verbCommands(true), a.instanceCommand())},
 		{groupOperators, append(a.verbCommands(false), a.resumeCommand(), a.importCommand(), a.oneviewCommand())},
@@ -200,7 +202,8 @@ func (a *app) dialed(ctx context.Context) (deviceClient, error) {
 	f := a.explain(ctx, nil, "", err)
 	if f.exit == exitTimeout {
 		server, choose := a.server()
-		f = &failure{exit: exitUnreachable, code: device.CodeUnreachable, message: fmt.Sprintf("%s does not answer: no answer within %s", server, a.timeout.limit), remedy: choose}
+		f = &failure{exit: exitUnreachable, code: device.CodeUnreachable,
+			message: fmt.Sprintf("%s does not answer: no answer within %s", server, a.timeout.limit), remedy: choose}
 	}
 	if f.code == device.CodeInvalidSetting || a.api != "" && f.code == device.CodeInvalid {
 		f.exit = exitUsage

@@ -22,7 +22,8 @@ const someInstance = "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
 // Every way in which a request can fail, with its exit code, its line and its
 // JSON object.
 func TestFailures(t *testing.T) {
-	refused := device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "clean is not possible\nwhile the device is in state available", Remedy: "manage it first"}
+	refused := device.Fault{Class: device.Permanent, Code: device.CodeRefused,
+		Message: "clean is not possible\nwhile the device is in state available", Remedy: "manage it first"}
 	sent := func(ctx context.Context) error { return client.UnconfirmedError{Err: noAnswer(ctx)} }
 	for name, tt := range map[string]struct {
 		err    func(context.Context) error
@@ -206,7 +207,8 @@ func TestEnroll(t *testing.T) {
 	l := &fakeClient{onEnroll: func(got contract.EnrollInput) (contract.Result, error) {
 		require.Equal(t, contract.EnrollInput{Caller: operator(), Provide: true, Enrollment: contract.Enrollment{
 			Name: "h1_0000:0a:00.0", Host: "h1", Driver: "block", Type: "DISK", Address: "0000:0a:00.0",
-			Settings: map[string]string{"path": "/dev/sdb"}, Owner: device.OwnerNova, OneTimeUse: true, OperatorAssertsClean: true, AcceptSignature: "ext4",
+			Settings: map[string]string{"path": "/dev/sdb"}, Owner: device.OwnerNova, OneTimeUse: true,
+			OperatorAssertsClean: true, AcceptSignature: "ext4",
 		}}, sentAs(t, got))
 		return contract.Result{Already: already, Device: in(got.Enrollment.Name, device.Manageable)}, nil
 	}}
@@ -227,7 +229,8 @@ func TestWait(t *testing.T) {
 	heldView := in("d1", device.PendingCleaning)
 	heldView.Fault = string(device.CodeAutomatedCleanOff)
 	hostUnreachable := in("d1", device.Cleaning)
-	hostUnreachable.NeedsOperator, hostUnreachable.Fault, hostUnreachable.LastError = true, "host_unreachable", "h1 is unreachable"
+	hostUnreachable.NeedsOperator, hostUnreachable.Fault, hostUnreachable.LastError = true, "host_unreachable",
+		"h1 is unreachable"
 	again := in("d1", device.Allocated)
 	again.Cleans = []contract.CleanSummary{{Number: 1, Outcome: "cleaned"}}
 
@@ -264,7 +267,8 @@ func TestWait(t *testing.T) {
 		},
 		"the host is unreachable for a while": {
 			seen: []contract.DeviceStatus{hostUnreachable, hostUnreachable, in("d1", device.Available)},
-			exit: exitOK, out: "d1: cleaned, now available\n", errs: "burnish: note: d1: still waiting, but it needs an operator: host_unreachable; h1 is unreachable\n",
+			exit: exitOK, out: "d1: cleaned, now available\n",
+			errs: "burnish: note: d1: still waiting, but it needs an operator: host_unreachable; h1 is unreachable\n",
 		},
 		"too long": {
 			seen: []contract.DeviceStatus{in("d1", device.Cleaning)}, args: []string{"--timeout", "2s"},
@@ -295,11 +299,13 @@ func TestShowWithoutWorker(t *testing.T) {
 	known.CleanStep = &contract.CleanStep{Step: "zero", Priority: 70, Interface: "deploy"}
 	known.Hostname = "h1"
 	e := running(known)
-	e.Pending = map[string]client.Pending{"zero": {Started: true, Attempt: 2, Progress: &contract.Progress{Step: "zero", Offset: 1 << 20, Size: 3 << 20}}}
+	e.Pending = map[string]client.Pending{"zero": {Started: true, Attempt: 2,
+		Progress: &contract.Progress{Step: "zero", Offset: 1 << 20, Size: 3 << 20}}}
 	l := &fakeClient{
 		onDescribe: func(string) (client.Execution, error) { return e, nil },
 		onQuery: func(context.Context, string) (contract.DeviceStatus, error) {
-			return contract.DeviceStatus{}, serviceerror.NewFailedPrecondition("no poller seen for task queue recently, worker may be down")
+			return contract.DeviceStatus{},
+				serviceerror.NewFailedPrecondition("no poller seen for task queue recently, worker may be down")
 		},
 	}
 	got := burnish(t, l, "", "show", "d1", "-o", "json")
@@ -363,10 +369,14 @@ func TestSteps(t *testing.T) {
 		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
 	}
 	require.Equal(t, ran{exitOK, "[]\n", ""}, burnish(t, l, "", "steps", "d1", "-o", "json"))
-	v.Steps = []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"}, {Step: "verify", Priority: 60.5, Interface: "deploy"}}
+	v.Steps = []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"},
+		{Step: "verify", Priority: 60.5, Interface: "deploy"}}
 	got := burnish(t, l, "", "steps", "d1", "-o", "json")
-	require.JSONEq(t, `[{"step":"zero","priority":70,"interface":"deploy"},{"step":"verify","priority":60.5,"interface":"deploy"}]`, got.out)
-	require.Equal(t, "STEP    PRIORITY  INTERFACE\nzero    70        deploy\nverify  60.5      deploy\n", burnish(t, l, "", "steps", "d1").out)
+	require.JSONEq(t,
+		`[{"step":"zero","priority":70,"interface":"deploy"},{"step":"verify","priority":60.5,"interface":"deploy"}]`,
+		got.out)
+	require.Equal(t, "STEP    PRIORITY  INTERFACE\nzero    70        deploy\nverify  60.5      deploy\n",
+		burnish(t, l, "", "steps", "d1").out)
 }
 
 // A listing needs no worker, so the message of its time-out names none.

@@ -22,7 +22,8 @@ type cleanRequest struct {
 
 func (c *cleanRequest) flags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.steps, "steps", nil, "`A[,B…]`: these steps alone")
-	flags.StringArrayVar(&c.args, "arg", nil, "`[STEP.]KEY=VALUE`: an argument of a step, as burnish steps lists them; may be repeated. With several steps the step's name comes first")
+	flags.StringArrayVar(&c.args, "arg", nil, "`[STEP.]KEY=VALUE`: an argument of a step, as burnish steps lists them; "+
+		"may be repeated. With several steps the step's name comes first")
 	flags.StringVar(&c.runbook, "runbook", "", "`R`: the steps of this runbook of the policy")
 }
 

@@ -154,7 +154,9 @@ func summary(all []outcome) error {
 	if len(failures) == len(all) {
 		f.exit = exitFailed
 	}
-	if !slices.ContainsFunc(failures, func(g *failure) bool { return g.exit != exitTimeout && g.exit != exitUnreachable }) {
+	if !slices.ContainsFunc(failures, func(g *failure) bool {
+		return g.exit != exitTimeout && g.exit != exitUnreachable
+	}) {
 		f.exit = slices.MaxFunc(failures, func(a, b *failure) int { return a.exit - b.exit }).exit
 	}
 	if slices.ContainsFunc(failures, func(g *failure) bool { return g.code != f.code }) {
@@ -186,8 +188,10 @@ type selection struct {
 
 func (c *selection) flags(flags *pflag.FlagSet) {
 	c.selectors(flags)
-	flags.BoolVar(&c.dryRun, "dry-run", false, "ask what would be done to each device, or why not; nothing changes, and no host, inventory or appliance is asked")
-	flags.BoolVarP(&c.yes, "yes", "y", false, "do not ask. Without it a question lists the devices: of a command that may erase, retire or end a binding whenever a filter chose them, of any above 10 devices")
+	flags.BoolVar(&c.dryRun, "dry-run", false, "ask what would be done to each device, or why not; nothing changes, "+
+		"and no host, inventory or appliance is asked")
+	flags.BoolVarP(&c.yes, "yes", "y", false, "do not ask. Without it a question lists the devices: of a command that "+
+		"may erase, retire or end a binding whenever a filter chose them, of any above 10 devices")
 }
 
 // names reads the devices' names. Patterns of names go into the filter; without any argument

@@ -23,7 +23,8 @@ func fleetOf(n int, bad ...string) *fakeClient {
 	l := &fakeClient{
 		onUpdate: func(_ context.Context, name, _ string, _ any) (contract.Result, error) {
 			if slices.Contains(bad, name) {
-				return contract.Result{}, refuse(name, device.Retired, device.Fault{Code: device.CodeRefused, Message: "it is retired"})
+				return contract.Result{},
+					refuse(name, device.Retired, device.Fault{Code: device.CodeRefused, Message: "it is retired"})
 			}
 			return contract.Result{Device: in(name, device.PendingCleaning)}, nil
 		},
@@ -106,7 +107,8 @@ func TestSelectors(t *testing.T) {
 		a.Fault, b.Fault = "verify_failed", "verify_failed"
 		return []client.Execution{running(b), running(a)}, nil
 	}
-	got := burnish(t, l, "", "clean", "--state", "error", "--type", "nvme", "--host", "H1", "--fault", "verify_failed", "--model", "X 1", "--yes")
+	got := burnish(t, l, "", "clean", "--state", "error", "--type", "nvme", "--host", "H1", "--fault", "verify_failed",
+		"--model", "X 1", "--yes")
 	require.Equal(t, exitOK, got.code, got.errors)
 	require.Equal(t, []string{"clean a"}, l.sent, "the model is compared exactly")
 	if throughAPI { // which selects them itself
@@ -132,7 +134,8 @@ func TestFleetFile(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if e.Enrollment.Name == "c" {
-			return contract.Result{}, refuse("c", device.Available, device.Fault{Code: device.CodeAlreadyExists, Message: "another driver"})
+			return contract.Result{},
+				refuse("c", device.Available, device.Fault{Code: device.CodeAlreadyExists, Message: "another driver"})
 		}
 		enrolled = append(enrolled, e.Enrollment.Name)
 		return contract.Result{Device: in(e.Enrollment.Name, device.Manageable)}, nil

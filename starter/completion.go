@@ -124,9 +124,10 @@ func (a *app) addCompletion(root *cobra.Command) {
 				return // the shell's own completion of files
 			}
 			// It fails only for a flag that has one already, which then counts.
-			_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-				return completer{a, cmd.Context()}.flag(cmd, f, args, typed)
-			})
+			_ = cmd.RegisterFlagCompletionFunc(f.Name,
+				func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+					return completer{a, cmd.Context()}.flag(cmd, f, args, typed)
+				})
 		}
 		cmd.LocalFlags().VisitAll(complete)
 	})
@@ -170,7 +171,8 @@ func (c completer) names(command string, given []string) []string {
 }
 
 // flag gives the values of a flag. Where it takes several, they may stand behind commas.
-func (c completer) flag(cmd *cobra.Command, f *pflag.Flag, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (c completer) flag(cmd *cobra.Command, f *pflag.Flag, args []string,
+	typed string) ([]string, cobra.ShellCompDirective) {
 	values := c.flagValues(cmd, f.Name, args)
 	kind := f.Value.Type()
 	if cut := strings.LastIndexByte(typed, ',') + 1; cut > 0 && strings.HasSuffix(kind, "Slice") {
@@ -292,7 +294,8 @@ func (c completer) fleet() []knownDevice {
 		for _, v := range found {
 			// What does not have the form of a name is not one, and a shell would read it.
 			if name, err := device.CanonicalName(v.Name); err == nil && name == v.Name {
-				known = append(known, knownDevice{v.Name, v.DeviceState, v.Hostname, v.Type, v.Model, v.Fault, dereferenced(v.InstanceUUID)})
+				known = append(known, knownDevice{v.Name, v.DeviceState, v.Hostname, v.Type, v.Model, v.Fault,
+					dereferenced(v.InstanceUUID)})
 			}
 		}
 		return known, err

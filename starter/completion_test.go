@@ -37,7 +37,8 @@ func completed(t *testing.T, l deviceClient, env map[string]string, line ...stri
 
 // fleetOfThree has devices in three states, and one whose name and model are hostile.
 func fleetOfThree(t *testing.T) *fakeClient {
-	d1, d2, d3, d4 := in("h1_0000:01:00.0", device.Available), in("d2", device.Error), in("d3", device.Retired), in("$(reboot)", device.Error)
+	d1, d2, d3, d4 := in("h1_0000:01:00.0", device.Available), in("d2", device.Error), in("d3", device.Retired),
+		in("$(reboot)", device.Error)
 	d1.Hostname, d1.Type, d1.Model = "h1", "NVME", "P4510"
 	d2.Hostname, d2.Type, d2.Model, d2.Fault = "h2", "DISK", "a\x1b[2J`b", "verify_failed"
 	bound := someInstance
@@ -96,7 +97,8 @@ func TestCompletion(t *testing.T) {
 	})
 	t.Run("runbooks of the policy", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "policy.yaml")
-		require.NoError(t, os.WriteFile(file, []byte("runbooks:\n  wipe:\n    steps: [{step: zero}, {step: verify}]\n"), 0o600))
+		require.NoError(t,
+			os.WriteFile(file, []byte("runbooks:\n  wipe:\n    steps: [{step: zero}, {step: verify}]\n"), 0o600))
 		got, _ := completed(t, fleetOfThree(t), map[string]string{"BURNISH_POLICY": file}, "clean", "d2", "--runbook", "")
 		require.Equal(t, []string{"wipe"}, got)
 	})
@@ -141,7 +143,8 @@ func TestBashCompletesOnATerminal(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "burnish.bash"), []byte(script), 0o600))
 	// A program that answers as burnish does: what it is asked stands in asked.
 	fake := "#!/bin/bash\nprintf '%s\\n' \"$*\" >>" + dir + "/asked\n" +
-		"case \"$*\" in\n'__complete clean h1'*) printf 'h1_0000:01:00.0\\tavailable on h1\\n:4\\n';;\n*) printf ':4\\n';;\nesac\n"
+		"case \"$*\" in\n'__complete clean h1'*) printf 'h1_0000:01:00.0\\tavailable on h1\\n:4\\n';;\n*) printf " +
+		"':4\\n';;\nesac\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "burnish"), []byte(fake), 0o700))
 
 	for name, rc := range map[string]string{

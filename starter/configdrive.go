@@ -23,7 +23,9 @@ detached. A guest learns of those from the metadata service.`,
 		Example: "  burnish instance config-drive 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 -o config.iso",
 		Args:    oneName("UUID")}
 	var file string
-	cmd.Flags().StringVarP(&file, "output", "o", "", "`FILE`: the image, ISO 9660 with Rock Ridge and Joliet, label config-2") // instead of the output's format
+	// instead of the output's format
+	cmd.Flags().StringVarP(&file, "output", "o", "", "`FILE`: the image, ISO 9660 with Rock Ridge and Joliet, label "+
+		"config-2")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		instance, err := instanceArg(args[0])
 		if err != nil {
@@ -51,7 +53,8 @@ detached. A guest learns of those from the metadata service.`,
 // writeConfigDrive writes the document of an instance that has one, as found says.
 func (a *app) writeConfigDrive(instance string, s contract.InstanceStatus, found bool, file string) error {
 	refuse := func(code device.Code, format string, about ...any) *failure {
-		return &failure{exit: exitFailed, code: code, instance: instance, message: fmt.Sprintf(format, about...), remedy: subject{instance: instance}.show()}
+		return &failure{exit: exitFailed, code: code, instance: instance, message: fmt.Sprintf(format, about...),
+			remedy: subject{instance: instance}.show()}
 	}
 	switch {
 	case !found:

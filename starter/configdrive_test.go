@@ -62,9 +62,12 @@ func TestConfigDriveIsRefused(t *testing.T) {
 		"binding":   {has(contract.InstanceBinding), nil, "there is no document yet: no device is bound (phase binding)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &fakeClient{onShowInstance: func(context.Context, string) (contract.InstanceStatus, error) { return tt.status, tt.err }}
+			l := &fakeClient{onShowInstance: func(context.Context, string) (contract.InstanceStatus, error) {
+				return tt.status, tt.err
+			}}
 			got := burnish(t, l, "", "instance", "config-drive", someInstance, "--output", file)
-			require.Equal(t, ran{exitFailed, "", "burnish: instance config-drive " + someInstance + ": " + tt.says + "; see burnish instance show " + someInstance + "\n"}, got)
+			require.Equal(t, ran{exitFailed, "", "burnish: instance config-drive " + someInstance + ": " + tt.says +
+				"; see burnish instance show " + someInstance + "\n"}, got)
 		})
 	}
 	for _, output := range []string{"json", "table", "-", ""} {

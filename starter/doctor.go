@@ -80,7 +80,8 @@ and the walk over all devices and hosts a minute.`,
 				return a.explain(cmd.Context(), nil, "", cmd.Context().Err())
 			}
 			if f.Failures() > 0 {
-				return &failure{exit: exitFailed, code: device.CodeInvalid, message: fmt.Sprintf("%d of %d checks failed", f.Failures(), len(f)), remedy: "follow the advice on each line, then run doctor again"}
+				return &failure{exit: exitFailed, code: device.CodeInvalid, message: fmt.Sprintf("%d of %d checks failed",
+					f.Failures(), len(f)), remedy: "follow the advice on each line, then run doctor again"}
 			}
 			return nil
 		},
@@ -124,7 +125,8 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 	clock := a.readSkew(rctx, l)
 	clock.check(f)
 	now := func() time.Time { return a.now().Add(clock.ahead) }
-	polls := []time.Time{a.checkQueue(ctx, f, l, now, contract.Queue, "start burnish-worker with BURNISH_ROLE=control or all")}
+	polls :=
+		[]time.Time{a.checkQueue(ctx, f, l, now, contract.Queue, "start burnish-worker with BURNISH_ROLE=control or all")}
 	polls = append(polls, a.checkInstallation(ctx, f, l, now)...)
 	if known && w.Role.Hosts() {
 		polls = append(polls, a.checkQueue(ctx, f, l, now, contract.HostQueue(w.Host),
@@ -160,7 +162,8 @@ func (a *app) checkAPI(ctx context.Context, f *doctor.Findings, err error, isWor
 	}
 	f.OK(check, "%s answers; Temporal and the workers are checked through it", a.api)
 	if isWorker {
-		f.Warn(check, "run doctor without --api and "+config.VarAPI+" too", "the connection to Temporal that this machine's worker needs is not checked")
+		f.Warn(check, "run doctor without --api and "+config.VarAPI+" too",
+			"the connection to Temporal that this machine's worker needs is not checked")
 	}
 	return true
 }
@@ -173,7 +176,8 @@ func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceC
 	have, err := l.SearchAttributes(rctx)
 	if err != nil {
 		fail := a.explain(ctx, nil, "", err)
-		f.Warn(check, "see: temporal operator search-attribute list", "the server does not list its search attributes: %s", fail.message)
+		f.Warn(check, "see: temporal operator search-attribute list", "the server does not list its search attributes: %s",
+			fail.message)
 		return
 	}
 	want := contract.Attributes()
@@ -187,14 +191,16 @@ func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceC
 		}
 	}
 	if len(create) > 0 {
-		f.Fail(check, "temporal operator search-attribute create "+strings.Join(create, " "), "%d of %d are missing", len(create), len(want))
+		f.Fail(check, "temporal operator search-attribute create "+strings.Join(create, " "), "%d of %d are missing",
+			len(create), len(want))
 		return
 	}
 	f.OK(check, "all %d exist", len(want))
 }
 
 // checkQueue checks that a worker polls a task queue, and gives the last poll.
-func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient, now func() time.Time, queue, start string) time.Time {
+func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient, now func() time.Time, queue,
+	start string) time.Time {
 	const check = "worker"
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
@@ -223,7 +229,8 @@ func (a *app) findingsTable(findings doctor.Findings) string {
 			text += "; " + f.Remedy
 		}
 		level := strings.ToUpper(string(f.Level))
-		fmt.Fprintf(&b, "%s%*s %s\n", a.palette().Paint(terminal.Verdict(level), level), max(5-len(level), 0), "", oneLine(f.Check+": "+text))
+		fmt.Fprintf(&b, "%s%*s %s\n", a.palette().Paint(terminal.Verdict(level), level), max(5-len(level), 0), "",
+			oneLine(f.Check+": "+text))
 	}
 	return b.String()
 }

@@ -12,7 +12,8 @@ import (
 
 // checkInstallation checks what the server shows of all devices: that each of their hosts has
 // a worker, and that none has lost its workflow. It gives the hosts' last polls.
-func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l deviceClient, now func() time.Time) (polls []time.Time) {
+func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l deviceClient,
+	now func() time.Time) (polls []time.Time) {
 	if !a.timeout.given {
 		before := a.timeout.limit
 		a.timeout.limit = walkTimeout
@@ -31,11 +32,13 @@ func (a *app) checkInstallation(ctx context.Context, f *doctor.Findings, l devic
 		polls = append(polls, h.LastPoll)
 	}
 	for _, lost := range found.Lost {
-		f.Warn("workflow", "check that its host's worker runs, which brings it back; a device without that host: enroll it again",
+		f.Warn("workflow", "check that its host's worker runs, which brings it back; a device without that host: enroll "+
+			"it again",
 			"no workflow runs for %s: %s", lost.Device, lost.HowEnded)
 	}
 	if found.MoreLost {
-		f.Warn("workflow", "see temporal workflow list --query \"ExecutionStatus = 'Terminated'\"", "more devices have no workflow than are named here")
+		f.Warn("workflow", "see temporal workflow list --query \"ExecutionStatus = 'Terminated'\"",
+			"more devices have no workflow than are named here")
 	}
 	return polls
 }

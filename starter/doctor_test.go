@@ -54,7 +54,8 @@ func TestDoctorOfTheServer(t *testing.T) {
 		},
 		"no control worker": {
 			change: func(l *fakeClient) { l.onPolled = func(string) (time.Time, error) { return time.Time{}, nil } },
-			level:  doctor.Fail, says: "worker: no worker polls queue burnish; start burnish-worker with BURNISH_ROLE=control or all",
+			level:  doctor.Fail, says: "worker: no worker polls queue burnish; start burnish-worker with " +
+				"BURNISH_ROLE=control or all",
 		},
 		"a worker that died": {
 			change: func(l *fakeClient) {
@@ -77,7 +78,8 @@ func TestDoctorOfTheServer(t *testing.T) {
 			change: func(l *fakeClient) {
 				l.onPolled = func(string) (time.Time, error) { return time.Time{}, serviceerror.NewUnavailable("closing") }
 			},
-			level: doctor.Fail, says: "worker: the server does not list the pollers of queue burnish: Temporal does not answer: closing",
+			level: doctor.Fail, says: "worker: the server does not list the pollers of queue burnish: Temporal does not " +
+				"answer: closing",
 		},
 		"the server's clock is ahead": {
 			change: func(l *fakeClient) {
@@ -94,7 +96,8 @@ func TestDoctorOfTheServer(t *testing.T) {
 					return some, nil
 				}
 			},
-			level: doctor.Fail, says: "search attributes: 2 of 11 are missing; temporal operator search-attribute create --name DeviceDirty --type Bool --name DeviceState --type Keyword",
+			level: doctor.Fail, says: "search attributes: 2 of 11 are missing; temporal operator search-attribute create " +
+				"--name DeviceDirty --type Bool --name DeviceState --type Keyword",
 		},
 		"one of another type": {
 			change: func(l *fakeClient) {
@@ -107,20 +110,24 @@ func TestDoctorOfTheServer(t *testing.T) {
 			level: doctor.Fail, says: "search attributes: DeviceHost is Text and must be Keyword",
 		},
 		"a host with its worker's last poll": {
-			change: installation(client.HostDiagnosis{Host: "h1", LastPoll: clock.Add(-7 * time.Second), Devices: 12, Waiting: 2, Names: []string{"d1", "d2"}}),
-			level:  doctor.OK, says: "host: h1: its worker polled 7s ago, 12 devices",
+			change: installation(client.HostDiagnosis{Host: "h1", LastPoll: clock.Add(-7 * time.Second), Devices: 12, Waiting: 2,
+				Names: []string{"d1", "d2"}}),
+			level: doctor.OK, says: "host: h1: its worker polled 7s ago, 12 devices",
 		},
 		"a host without a worker": {
 			change: installation(client.HostDiagnosis{Host: "h2", Devices: 1}),
-			level:  doctor.Warn, says: "host: h2: no worker polls, 1 device; start burnish-worker on h2 with BURNISH_ROLE=host or all",
+			level:  doctor.Warn, says: "host: h2: no worker polls, 1 device; start burnish-worker on h2 with " +
+				"BURNISH_ROLE=host or all",
 		},
 		"a host whose worker died": {
 			change: installation(client.HostDiagnosis{Host: "h2", LastPoll: clock.Add(-3 * time.Minute), Devices: 4}),
 			level:  doctor.Warn, says: "host: h2: no worker has polled for 3m0s, 4 devices",
 		},
 		"a device waits for a host without a worker": {
-			change: installation(client.HostDiagnosis{Host: "h2", LastPoll: clock.Add(-3 * time.Minute), Devices: 14, Waiting: 12, Names: []string{"d1", "d2"}}),
-			level:  doctor.Fail, says: "host: h2: no worker has polled for 3m0s, and 12 of 14 devices wait for it: d1, d2 and 10 more; start burnish-worker on h2",
+			change: installation(client.HostDiagnosis{Host: "h2", LastPoll: clock.Add(-3 * time.Minute), Devices: 14,
+				Waiting: 12, Names: []string{"d1", "d2"}}),
+			level: doctor.Fail, says: "host: h2: no worker has polled for 3m0s, and 12 of 14 devices wait for it: d1, d2 " +
+				"and 10 more; start burnish-worker on h2",
 		},
 		"a host's poll in the future": {
 			change: installation(client.HostDiagnosis{Host: "h2", LastPoll: clock.Add(time.Minute), Devices: 1, Waiting: 1}),
@@ -129,16 +136,22 @@ func TestDoctorOfTheServer(t *testing.T) {
 		"a workflow that was terminated": {
 			change: func(l *fakeClient) {
 				l.onDiagnosis = func() (client.Diagnosis, error) {
-					return client.Diagnosis{MoreLost: true, Lost: []client.LostWorkflow{{Device: "d7", HowEnded: "terminated at 2026-03-01T11:00:00Z by ann@\x1b[2Jops"}}}, nil
+					return client.Diagnosis{MoreLost: true,
+							Lost: []client.LostWorkflow{{Device: "d7", HowEnded: "terminated at 2026-03-01T11:00:00Z by ann@\x1b[2Jops"}}},
+						nil
 				}
 			},
-			level: doctor.Warn, says: `workflow: no workflow runs for d7: terminated at 2026-03-01T11:00:00Z by ann@\?\[2Jops; check that its host's worker runs`,
+			level: doctor.Warn,
+			says:  `workflow: no workflow runs for d7: terminated at 2026-03-01T11:00:00Z by ann@\?\[2Jops; check that its host's worker runs`,
 		},
 		"hosts that cannot be listed": {
 			change: func(l *fakeClient) {
-				l.onDiagnosis = func() (client.Diagnosis, error) { return client.Diagnosis{}, serviceerror.NewUnavailable("closing") }
+				l.onDiagnosis = func() (client.Diagnosis, error) {
+					return client.Diagnosis{}, serviceerror.NewUnavailable("closing")
+				}
 			},
-			level: doctor.Fail, says: "hosts: the server does not list the devices and the workers of their hosts: Temporal does not answer: closing",
+			level: doctor.Fail, says: "hosts: the server does not list the devices and the workers of their hosts: Temporal " +
+				"does not answer: closing",
 		},
 		"attributes that cannot be listed": {
 			change: func(l *fakeClient) {
@@ -169,7 +182,8 @@ func TestDoctorOfTheServer(t *testing.T) {
 				require.Equal(t, bad, code == exitFailed, out.String())
 				require.Equal(t, bad, strings.Contains(errs.String(), " checks failed; "))
 			}
-			require.Regexp(t, `(?m)^`+strings.ToUpper(string(tt.level))+` +`+strings.NewReplacer(".", `\.`, "(", `\(`).Replace(tt.says), out.String())
+			require.Regexp(t, `(?m)^`+strings.ToUpper(string(tt.level))+` +`+strings.NewReplacer(".", `\.`, "(", `\(`).
+				Replace(tt.says), out.String())
 		})
 	}
 }
@@ -194,7 +208,8 @@ func TestDoctorForPrograms(t *testing.T) {
 // operator says how long.
 func TestDoctorHasTimeForALargeFleet(t *testing.T) {
 	withoutWorker(t)
-	for limit, args := range map[time.Duration][]string{walkTimeout: {"doctor"}, 7 * time.Second: {"doctor", "--timeout", "7s"}} {
+	for limit, args := range map[time.Duration][]string{walkTimeout: {"doctor"},
+		7 * time.Second: {"doctor", "--timeout", "7s"}} {
 		l, began := healthy(), time.Now()
 		require.Equal(t, exitOK, burnish(t, l, "", args...).code)
 		require.WithinRange(t, l.diagnosisEnd, began.Add(limit), time.Now().Add(limit))

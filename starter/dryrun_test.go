@@ -50,11 +50,13 @@ func TestADryRunSendsNoChange(t *testing.T) {
 			l := &fakeClient{onDryRun: func(name, update string, in any) (contract.DryRun, error) {
 				asked = append(asked, update+" "+name)
 				assert.Equal(t, dry.input, sentAs(t, in))
-				return contract.DryRun{State: device.PendingCleaning, Steps: []string{"zero", "verify"}, Instance: someInstance, Note: "a\x1b[2Jnote"}, nil
+				return contract.DryRun{State: device.PendingCleaning, Steps: []string{"zero", "verify"}, Instance: someInstance,
+					Note: "a\x1b[2Jnote"}, nil
 			}}
 			got := burnish(t, l, "", slices.Concat([]string{name}, dry.args, []string{"--dry-run"})...)
 			require.Equal(t, exitOK, got.code, got.errors)
-			require.Regexp(t, `^d1: would [a-z]+ it, then pending_cleaning; ends the binding of instance `+someInstance+`; steps zero, verify; a\?\[2Jnote\n$`, got.out)
+			require.Regexp(t, `^d1: would [a-z]+ it, then pending_cleaning; ends the binding of instance `+someInstance+
+				`; steps zero, verify; a\?\[2Jnote\n$`, got.out)
 			require.Equal(t, []string{dry.update + " d1"}, asked)
 			require.Empty(t, l.sent)
 
@@ -69,11 +71,13 @@ func TestADryRunSendsNoChange(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(got.out), &body), got.out)
 			require.Len(t, body.Devices, 1)
 			require.True(t, body.Devices[0].OK)
-			require.Equal(t, contract.DryRun{State: device.PendingCleaning, Steps: []string{"zero", "verify"}, Instance: someInstance, Note: "a\x1b[2Jnote"}, body.Devices[0].DryRun)
+			require.Equal(t, contract.DryRun{State: device.PendingCleaning, Steps: []string{"zero", "verify"},
+				Instance: someInstance, Note: "a\x1b[2Jnote"}, body.Devices[0].DryRun)
 		})
 	}
 	slices.Sort(have)
-	require.Equal(t, []string{"abort", "clean", "forget", "label", "maintain", "manage", "move", "provide", "release-hold", "replace", "retire"}, have)
+	require.Equal(t, []string{"abort", "clean", "forget", "label", "maintain", "manage", "move", "provide", "release-hold",
+		"replace", "retire"}, have)
 }
 
 // Each device has its line: what would happen, that nothing would, or the refusal in the words
@@ -91,7 +95,9 @@ func TestADryRunOfMany(t *testing.T) {
 		case "d01":
 			return contract.DryRun{State: device.Retired, Already: true}, nil
 		case "d02":
-			return contract.DryRun{}, refuse(name, device.Allocated, device.Fault{Code: device.CodeInUse, Message: "instance i1 has the device", Remedy: "name it"})
+			return contract.DryRun{},
+				refuse(name, device.Allocated, device.Fault{Code: device.CodeInUse, Message: "instance i1 has the device",
+					Remedy: "name it"})
 		case "d03":
 			return contract.DryRun{}, gone()
 		}

@@ -19,9 +19,10 @@ func (a *app) enrollCommand() *cobra.Command {
 		labels []string
 	)
 	cmd := &cobra.Command{
-		Use:         "enroll NAME --host H --driver D",
-		Annotations: forms("enroll --host H --driver D --address PCI", "enroll -f FILE", "enroll --from oneview --host H --driver D --template URI"),
-		Short:       "take devices into service: one by flags, or many from a file",
+		Use: "enroll NAME --host H --driver D",
+		Annotations: forms("enroll --host H --driver D --address PCI", "enroll -f FILE",
+			"enroll --from oneview --host H --driver D --template URI"),
+		Short: "take devices into service: one by flags, or many from a file",
 		Long: `A device that is already enrolled does not change. FILE is YAML. For an invalid entry it
 prints the line and the error; the other entries are enrolled:
 
@@ -41,24 +42,34 @@ keys: name host driver type address set one_time_use provide clean accept_signat
 	flags.StringVar(&e.driver, "driver", "", "`D`: block, fake, nvme, redfish or script")
 	flags.StringVar(&e.kind, "type", "", "`T`: its type (from the driver: block DISK, fake FAKE)")
 	flags.StringVar(&e.address, "address", "", "`PCI`: its PCI address, such as 0000:01:00.0; the NAME is then H_PCI")
-	flags.StringArrayVar(&set, "set", nil, "`k=v[,k=v…]`: a setting of the driver; repeatable. owner=self|nova: who allocates the device (self). A server of a shared pool (type NODE): oneview=APPLIANCE, server_hardware_uri=/rest/server-hardware/…, server_profile_template_uri=/rest/server-profile-templates/… and dynamic_allocation=true; without that it is pre-allocated")
+	flags.StringArrayVar(&set, "set", nil, "`k=v[,k=v…]`: a setting of the driver; repeatable. owner=self|nova: who "+
+		"allocates the device (self). A server of a shared pool (type NODE): oneview=APPLIANCE, "+
+		"server_hardware_uri=/rest/server-hardware/…, server_profile_template_uri=/rest/server-profile-templates/… and "+
+		"dynamic_allocation=true; without that it is pre-allocated")
 	flags.BoolVar(&e.oneTimeUse, "one-time-use", false, "clean it after every tenant, whatever the settings")
 	flags.BoolVar(&e.provide, "provide", false, "clean it and make it available")
 	flags.BoolVar(&e.clean, "clean", false, "assert that it is clean; only with BURNISH_CLEAN_ON_ENROLL=false")
 	flags.StringVar(&e.acceptSignature, "accept-signature", "", "`S`: a file-system signature on it that may be destroyed")
-	flags.StringArrayVar(&labels, "label", nil, "`KEY=VALUE`: a label, by which list and other commands select devices; repeatable")
+	flags.StringArrayVar(&labels, "label", nil, "`KEY=VALUE`: a label, by which list and other commands select "+
+		"devices; repeatable")
 	flags.StringVarP(&file, "file", "f", "", "`FILE`: many devices, in YAML; - is the standard input")
-	flags.StringVar(&pool.from, "from", "", "`oneview`: the servers of an appliance that are not enrolled, as NODEs of its pool. A NAME is the server's name and serial number. Values of --set may contain {name}, {serial} and {uuid}")
+	flags.StringVar(&pool.from, "from", "", "`oneview`: the servers of an appliance that are not enrolled, as NODEs of "+
+		"its pool. A NAME is the server's name and serial number. Values of --set may contain {name}, {serial} and {uuid}")
 	flags.StringVar(&pool.appliance, "appliance", "", "`A`: with --from, the appliance, if control workers serve several")
-	flags.StringVar(&pool.template, "template", "", "`URI`: with --from, the profile template, /rest/server-profile-templates/…")
-	flags.StringArrayVar(&pool.filters, "filter", nil, "`KEY=VALUE`: with --from, only servers that match: name, serial, model, type, group; * is any text; repeatable")
-	flags.BoolVar(&pool.dryRun, "dry-run", false, "ask the server, and print what would be enrolled, and what would be refused")
-	flags.BoolVarP(&pool.yes, "yes", "y", false, "with --from: do not ask. It asks above 10 devices, and with --provide always")
+	flags.StringVar(&pool.template, "template", "",
+		"`URI`: with --from, the profile template, /rest/server-profile-templates/…")
+	flags.StringArrayVar(&pool.filters, "filter", nil,
+		"`KEY=VALUE`: with --from, only servers that match: name, serial, model, type, group; * is any text; repeatable")
+	flags.BoolVar(&pool.dryRun, "dry-run", false, "ask the server, and print what would be enrolled, and what would be "+
+		"refused")
+	flags.BoolVarP(&pool.yes, "yes", "y", false,
+		"with --from: do not ask. It asks above 10 devices, and with --provide always")
 	reasonFlag(cmd, &e.reason, "`TEXT`: why; kept with each device")
 
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("file") {
-			for _, other := range append([]string{"host", "driver", "type", "address", "set", "one-time-use", "provide", "clean", "accept-signature", "label", "from"}, fromFlags...) {
+			for _, other := range append([]string{"host", "driver", "type", "address", "set", "one-time-use", "provide", "clean",
+				"accept-signature", "label", "from"}, fromFlags...) {
 				if flags.Changed(other) {
 					return usagef("--file and --%s exclude each other: write it in the file", other)
 				}

@@ -57,7 +57,8 @@ func (s *serverNow) wouldEnroll(ctx context.Context, a *app, l deviceClient, in 
 		if what := differs(have, e); what != "" {
 			return failed("enroll", e.Name, &failure{
 				exit: exitFailed, code: device.CodeAlreadyExists, state: have.DeviceState,
-				message: "would be refused: the device is already enrolled with " + what, remedy: "retire " + e.Name + " and forget it first",
+				message: "would be refused: the device is already enrolled with " + what, remedy: "retire " + e.Name +
+					" and forget it first",
 			})
 		}
 		line := fmt.Sprintf("%s: is already enrolled (state: %s)", e.Name, have.DeviceState)
@@ -72,7 +73,8 @@ func (s *serverNow) wouldEnroll(ctx context.Context, a *app, l deviceClient, in 
 	}
 	if a.now().Sub(last) > pollerMaxAge {
 		return failed("enroll", e.Name, &failure{
-			exit: exitFailed, code: device.CodeHostUnreachable, message: "would be refused: no worker of host " + e.Host + " polls",
+			exit: exitFailed, code: device.CodeHostUnreachable, message: "would be refused: no worker of host " +
+				e.Host + " polls",
 			remedy: "start burnish-worker there with BURNISH_HOST=" + e.Host + ", or correct the host",
 		})
 	}

@@ -53,7 +53,8 @@ func TestEnrollFilePrintsInOrder(t *testing.T) {
 			}
 		}
 		if in.Enrollment.Name == "d03" {
-			return contract.Result{}, refuse("d03", device.Manageable, device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "no"})
+			return contract.Result{},
+				refuse("d03", device.Manageable, device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "no"})
 		}
 		return contract.Result{Device: in2(in)}, nil
 	}}
@@ -124,18 +125,23 @@ func TestEnrollDryRun(t *testing.T) {
 	)
 	got := burnish(t, l, "", "enroll", "-f", file, "--dry-run")
 	require.Equal(t, exitPartly, got.code)
-	require.Equal(t, `new: would be enrolled on host h1 with driver fake, and provided; if its host finds the device, and allows it
+	require.Equal(t,
+		`new: would be enrolled on host h1 with driver fake, and provided; if its host finds the device, and allows it
 same: is already enrolled (state: available)
 waiting: is already enrolled (state: manageable); would be provided
 `, got.out)
 	lines := strings.Split(got.errors, "\n")
-	require.Regexp(t, `^burnish: enroll other: would be refused: the device is already enrolled with another host: h2.*; retire other and forget it first$`, lines[0])
+	require.Regexp(t,
+		`^burnish: enroll other: would be refused: the device is already enrolled with another host: h2.*; retire other and forget it first$`, lines[0])
 	require.NotContains(t, got.errors, "\x1b")
-	require.Equal(t, "burnish: enroll nowhere: would be refused: no worker of host h9 polls; start burnish-worker there with BURNISH_HOST=h9, or correct the host", lines[1])
+	require.Equal(t, "burnish: enroll nowhere: would be refused: no worker of host h9 polls; start burnish-worker "+
+		"there with BURNISH_HOST=h9, or correct the host", lines[1])
 	require.Contains(t, lines[2], "line 7: host is missing")
 	require.Contains(t, lines[3], "3 of 6 devices failed")
 
 	got = burnish(t, l, "", "enroll", "alone", "--host", "h1", "--driver", "fake", "--dry-run")
-	require.Equal(t, ran{exitOK, "alone: would be enrolled on host h1 with driver fake; if its host finds the device, and allows it\n", ""}, got)
+	require.Equal(t,
+		ran{exitOK, "alone: would be enrolled on host h1 with driver fake; if its host finds the device, and allows it\n",
+			""}, got)
 	require.Empty(t, l.sent)
 }

@@ -133,7 +133,8 @@ func (f fromPool) check(like enrollment) (map[string]string, error) {
 }
 
 // servers are the appliance's servers that match and are not enrolled, and how many are.
-func (a *app) servers(ctx context.Context, l deviceClient, appliance string, filter map[string]string) (found []contract.PoolServer, enrolled int, err error) {
+func (a *app) servers(ctx context.Context, l deviceClient, appliance string,
+	filter map[string]string) (found []contract.PoolServer, enrolled int, err error) {
 	in := contract.ServersInput{Appliance: appliance, Limit: serversPerPage, Filter: filter}
 	for {
 		var page contract.Servers
@@ -155,7 +156,8 @@ func (a *app) servers(ctx context.Context, l deviceClient, appliance string, fil
 }
 
 // enrollServers enrolls the servers, or says what it would do.
-func (a *app) enrollServers(ctx context.Context, l deviceClient, like enrollment, f fromPool, found []contract.PoolServer) error {
+func (a *app) enrollServers(ctx context.Context, l deviceClient, like enrollment, f fromPool,
+	found []contract.PoolServer) error {
 	hardwareOf := map[string]string{}
 	for _, server := range found {
 		if name := deviceName(server); hardwareOf[name] == "" {
@@ -171,14 +173,17 @@ func (a *app) enrollServers(ctx context.Context, l deviceClient, like enrollment
 				message: "the appliance has no serial number of " + server.Hardware, remedy: "refresh the server there"})
 		case other != server.Hardware:
 			return failed("enroll", name, &failure{exit: exitFailed, code: device.CodeDuplicateSerial,
-				message: fmt.Sprintf("%s and %s have the same serial number %s", other, server.Hardware, server.Serial), remedy: "see both on the appliance, and enroll the right one by its NAME"})
+				message: fmt.Sprintf("%s and %s have the same serial number %s", other, server.Hardware, server.Serial),
+				remedy:  "see both on the appliance, and enroll the right one by its NAME"})
 		}
 		in, err := f.input(like, server)
 		if err != nil {
 			return failed("enroll", name, usagef("%s", err))
 		}
 		if f.dryRun {
-			return done(name, oneLine(fmt.Sprintf("%s: would be enrolled: serial %s, %s, %s", name, server.Serial, cmp.Or(server.Model, "unknown model"), profileText(server.Profile))))
+			return done(name,
+				oneLine(fmt.Sprintf("%s: would be enrolled: serial %s, %s, %s", name, server.Serial,
+					cmp.Or(server.Model, "unknown model"), profileText(server.Profile))))
 		}
 		result, err := a.enroll(ctx, l, in)
 		if err != nil {
@@ -193,9 +198,12 @@ func (f fromPool) input(like enrollment, server contract.PoolServer) (contract.E
 	e, values := like, fillings(server)
 	e.name, e.set = deviceName(server), maps.Clone(like.set)
 	for key, value := range e.set {
-		e.set[key] = placeholder.ReplaceAllStringFunc(value, func(found string) string { return values[strings.Trim(found, "{}")] })
+		e.set[key] = placeholder.ReplaceAllStringFunc(value, func(found string) string {
+			return values[strings.Trim(found, "{}")]
+		})
 	}
-	e.set[contract.PoolAppliance], e.set[contract.PoolHardware], e.set[contract.PoolTemplate] = f.appliance, server.Hardware, f.template
+	e.set[contract.PoolAppliance], e.set[contract.PoolHardware], e.set[contract.PoolTemplate] = f.appliance,
+		server.Hardware, f.template
 	in, err := e.input()
 	in.Hardware = contract.Hardware{Model: server.Model, Serial: server.Serial}
 	return in, err
@@ -254,8 +262,10 @@ func (a *app) onlyAppliance(ctx context.Context, l deviceClient) (string, error)
 // explainAppliance is explain for a request to an appliance's workflow.
 func (a *app) explainAppliance(ctx context.Context, l deviceClient, appliance string, err error) error {
 	if client.NotFound(err) {
-		return &failure{exit: exitFailed, code: device.CodeNotFound, message: fmt.Sprintf("no control worker serves an appliance named %q", appliance),
-			remedy: "the name is that in oneview.yaml, which BURNISH_ONEVIEW names; polls that were canceled begin again when a control worker starts"}
+		return &failure{exit: exitFailed, code: device.CodeNotFound,
+			message: fmt.Sprintf("no control worker serves an appliance named %q", appliance),
+			remedy: "the name is that in oneview.yaml, which BURNISH_ONEVIEW names; polls that were canceled begin again " +
+				"when a control worker starts"}
 	}
 	return a.explain(ctx, l, "", err)
 }

@@ -20,7 +20,8 @@ func rack(n int) func(contract.ServersInput) (contract.Servers, error) {
 		found := contract.Servers{Servers: []contract.PoolServer{}}
 		for i := in.Start; i < min(in.Start+2, n); i++ {
 			found.Servers = append(found.Servers, contract.PoolServer{
-				Hardware: fmt.Sprintf("/rest/server-hardware/%d", i), Name: fmt.Sprintf("Encl1, bay %d", i), Serial: fmt.Sprintf("CZ34%02d", i), UUID: fmt.Sprintf("u%d", i), Model: "Synergy 480 Gen10",
+				Hardware: fmt.Sprintf("/rest/server-hardware/%d", i), Name: fmt.Sprintf("Encl1, bay %d", i),
+				Serial: fmt.Sprintf("CZ34%02d", i), UUID: fmt.Sprintf("u%d", i), Model: "Synergy 480 Gen10",
 			})
 		}
 		if in.Start+2 < n {
@@ -30,7 +31,8 @@ func rack(n int) func(contract.ServersInput) (contract.Servers, error) {
 	}
 }
 
-var fromOneView = []string{"enroll", "--from", "oneview", "--host", "h1", "--driver", "redfish", "--template", templateOf1}
+var fromOneView = []string{"enroll", "--from", "oneview", "--host", "h1", "--driver", "redfish",
+	"--template", templateOf1}
 
 func fromPoolArgs(more ...string) []string { return append(slices.Clone(fromOneView), more...) }
 
@@ -49,7 +51,8 @@ func TestEnrollFromAnAppliance(t *testing.T) {
 		got[asked.Enrollment.Name] = asked
 		return contract.Result{Device: in(asked.Enrollment.Name, device.Manageable)}, nil
 	}}
-	r := burnish(t, l, "", fromPoolArgs("--filter", "model=*Gen10", "--filter", "name=Encl1*", "--set", "url=https://ilo{serial}.example/{uuid}/{name},secret=s,dynamic_allocation=true", "--provide", "--yes")...)
+	r := burnish(t, l, "", fromPoolArgs("--filter", "model=*Gen10", "--filter", "name=Encl1*", "--set",
+		"url=https://ilo{serial}.example/{uuid}/{name},secret=s,dynamic_allocation=true", "--provide", "--yes")...)
 	require.Equal(t, exitOK, r.code, r.errors)
 	require.Equal(t, 5, strings.Count(r.out, ": enrolled, now manageable\n"), r.out)
 	require.Len(t, got, 5)
@@ -72,7 +75,8 @@ func TestEnrollFromAnApplianceDryRun(t *testing.T) {
 	r := burnish(t, l, "", fromPoolArgs("--appliance", "rack1", "--dry-run")...)
 	require.Equal(t, exitOK, r.code, r.errors)
 	require.Equal(t, 12, strings.Count(r.out, ": would be enrolled: serial CZ34"), r.out)
-	require.Contains(t, r.out, "encl1-bay-0-cz3400: would be enrolled: serial CZ3400, Synergy 480 Gen10, profile /rest/server-profiles/9\n")
+	require.Contains(t, r.out, "encl1-bay-0-cz3400: would be enrolled: serial CZ3400, Synergy 480 Gen10, profile "+
+		"/rest/server-profiles/9\n")
 	require.Contains(t, r.out, "Gen10, no profile\n")
 	require.Contains(t, r.errors, "note: enrolled already: 6 of the servers that match")
 }
@@ -93,7 +97,8 @@ func TestEnrollFromAnApplianceAsks(t *testing.T) {
 	require.Contains(t, r.errors, "this would enroll 11 devices, and there is no terminal")
 	r = burnish(t, l, "n\n", args...)
 	require.Equal(t, exitFailed, r.code)
-	require.Contains(t, r.errors, "NAME                 HOST  SERIAL  MODEL              PROFILE\nencl1-bay-0-cz3400   h1    CZ3400  Synergy 480 Gen10  -\n")
+	require.Contains(t, r.errors, "NAME                 HOST  SERIAL  MODEL              PROFILE\nencl1-bay-0-cz3400   "+
+		"h1    CZ3400  Synergy 480 Gen10  -\n")
 	require.Zero(t, enrolled)
 	r = burnish(t, l, "", append(args, "--yes")...)
 	require.Equal(t, exitOK, r.code, r.errors)
@@ -120,7 +125,9 @@ func TestEnrollFromAnAppliancePartly(t *testing.T) {
 		}}, nil
 	}, onEnroll: func(asked contract.EnrollInput) (contract.Result, error) {
 		if asked.Enrollment.Name == "e-s5" {
-			return contract.Result{}, contract.Refuse(contract.Refusal{Device: "e-s5", Fault: device.Fault{Class: device.Permanent, Code: device.CodeNotAllowed, Message: "not in host.yaml"}})
+			return contract.Result{},
+				contract.Refuse(contract.Refusal{Device: "e-s5",
+					Fault: device.Fault{Class: device.Permanent, Code: device.CodeNotAllowed, Message: "not in host.yaml"}})
 		}
 		return contract.Result{Device: in(asked.Enrollment.Name, device.Manageable)}, nil
 	}}
@@ -129,7 +136,8 @@ func TestEnrollFromAnAppliancePartly(t *testing.T) {
 	require.Equal(t, "a-s1: enrolled, now manageable\n", r.out)
 	require.Contains(t, r.errors, "burnish: enroll b: the appliance has no serial number of /rest/server-hardware/2; ")
 	require.Contains(t, r.errors, "the appliance has no serial number of /rest/server-hardware/6; ")
-	require.Contains(t, r.errors, "burnish: enroll a-s1: /rest/server-hardware/1 and /rest/server-hardware/3 have the same serial number S1; ")
+	require.Contains(t, r.errors, "burnish: enroll a-s1: /rest/server-hardware/1 and /rest/server-hardware/3 have the "+
+		"same serial number S1; ")
 	require.Contains(t, r.errors, "burnish: enroll c-s4: server_hardware_uri")
 	require.Contains(t, r.errors, "burnish: enroll e-s5: not in host.yaml\n")
 	require.Contains(t, r.errors, "5 of 6 devices failed")
@@ -156,7 +164,8 @@ func TestEnrollFromAnApplianceWrongUse(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) {
 			l := &fakeClient{appliances: []string{"a", "b"}, inPool: rack(0)}
-			r := burnish(t, l, "", strings.Fields("enroll --host h1 --driver redfish "+strings.ReplaceAll(line, "TEMPLATE", templateOf1))...)
+			r := burnish(t, l, "",
+				strings.Fields("enroll --host h1 --driver redfish "+strings.ReplaceAll(line, "TEMPLATE", templateOf1))...)
 			require.Equal(t, exitUsage, r.code, r.errors)
 			require.Contains(t, r.errors, want)
 			require.Equal(t, 1, strings.Count(r.errors, "\n"), r.errors)
@@ -176,13 +185,15 @@ func TestEnrollFromAnApplianceWrongUse(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.errors)
 	require.Equal(t, "nothing to enroll: all servers that match are enrolled (7)\n", r.out)
 	l.inPool = func(contract.ServersInput) (contract.Servers, error) { return contract.Servers{}, nil }
-	require.Equal(t, "nothing to enroll: no server matches\n", burnish(t, l, "", fromPoolArgs("--appliance", "rack1")...).out)
+	require.Equal(t, "nothing to enroll: no server matches\n",
+		burnish(t, l, "", fromPoolArgs("--appliance", "rack1")...).out)
 }
 
 // A script may enroll right after it has started a control worker, which serves its appliance
 // a moment later, and is listed after another.
 func TestEnrollFromAnApplianceOfAWorkerThatHasJustStarted(t *testing.T) {
-	for name, args := range map[string][]string{"the only one": fromOneView, "by its name": fromPoolArgs("--appliance", "rack1")} {
+	for name, args := range map[string][]string{"the only one": fromOneView,
+		"by its name": fromPoolArgs("--appliance", "rack1")} {
 		t.Run(name, func(t *testing.T) {
 			listed, asked := 0, 0
 			l := &fakeClient{onAppliances: func() []string {
@@ -210,7 +221,8 @@ func TestEnrollWaitsForAnAppliance(t *testing.T) {
 	l := &fakeClient{onAppliances: func() []string { listed++; return nil }}
 	r := burnish(t, l, "", fromOneView...)
 	require.Equal(t, exitFailed, r.code)
-	require.Equal(t, "burnish: note: no control worker serves an appliance yet: waiting 10s for one that has just started\n"+
+	require.Equal(t, "burnish: note: no control worker serves an appliance yet: waiting 10s for one that has just "+
+		"started\n"+
 		"burnish: enroll: no control worker serves an appliance; start one with BURNISH_ONEVIEW\n", r.errors)
 	require.Equal(t, 41, listed)
 	listed = 0
@@ -228,7 +240,8 @@ func TestNamesOfServers(t *testing.T) {
 		"s-1":                           {Name: "…/", Serial: "s_1"},
 		"a":                             {Name: "--a--"},
 		strings.Repeat("a", 60) + "-s1": {Name: strings.Repeat("a", 200), Serial: "S1"},
-		strings.Repeat("a", 59) + "-s1": {Name: strings.Repeat("a", 59) + " " + strings.Repeat("b", 200) + "s1", Serial: "S1"},
+		strings.Repeat("a", 59) + "-s1": {Name: strings.Repeat("a", 59) + " " + strings.Repeat("b", 200) + "s1",
+			Serial: "S1"},
 	} {
 		got := deviceName(server)
 		require.Equal(t, want, got)

@@ -43,7 +43,8 @@ func (e enrollment) input() (contract.EnrollInput, error) {
 		switch {
 		case slices.Contains(poolSettings, key):
 		case key == settingOwner && value == "":
-			return contract.EnrollInput{}, fmt.Errorf("owner %q: must be one of %s, %s", value, device.OwnerSelf, device.OwnerNova)
+			return contract.EnrollInput{},
+				fmt.Errorf("owner %q: must be one of %s, %s", value, device.OwnerSelf, device.OwnerNova)
 		case key == settingOwner:
 			in.Enrollment.Owner = device.Owner(value)
 		default:

@@ -61,7 +61,8 @@ func TestEnrollmentRefuses(t *testing.T) {
 func TestParseFleet(t *testing.T) {
 	entries, err := parseFleet([]byte(`# two racks
 devices:
-  - {name: D1, host: H1, driver: Fake, type: nvme, set: {size: 1024, quiet: true, owner: nova}, one_time_use: true, provide: true}
+  - {name: D1, host: H1, driver: Fake, type: nvme, set: {size: 1024, quiet: true, owner: nova}, one_time_use: true,
+     provide: true}
   - address: 0000:01:00.0
     host: h1
     driver: block

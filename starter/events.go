@@ -223,13 +223,16 @@ func (t *eventTrail) news(v, listed contract.DeviceStatus, now time.Time) (all [
 	}
 	// A clean is in the history when it has ended.
 	if v.DeviceState == device.Cleaning && !v.StateSince.IsZero() {
-		add(deviceEvent{Time: v.StateSince.UTC(), Device: v.Name, Kind: "state", Event: "a clean is running", By: contract.ByBurnish})
+		add(deviceEvent{Time: v.StateSince.UTC(), Device: v.Name, Kind: "state", Event: "a clean is running",
+			By: contract.ByBurnish})
 	}
 	if before.fault != "" && before.fault != v.Fault {
-		all = append(all, deviceEvent{Time: v.UpdatedAt, Device: v.Name, Kind: "fault", Event: "fault ended: " + before.fault, By: contract.ByBurnish})
+		all = append(all, deviceEvent{Time: v.UpdatedAt, Device: v.Name, Kind: "fault", Event: "fault ended: " + before.fault,
+			By: contract.ByBurnish})
 	}
 	if v.Fault != "" {
-		e := deviceEvent{Time: v.UpdatedAt, Device: v.Name, Kind: "fault", Event: "fault in state " + string(v.DeviceState), By: contract.ByBurnish, Reason: v.LastError, Fault: device.Code(v.Fault)}
+		e := deviceEvent{Time: v.UpdatedAt, Device: v.Name, Kind: "fault", Event: "fault in state " + string(v.DeviceState),
+			By: contract.ByBurnish, Reason: v.LastError, Fault: device.Code(v.Fault)}
 		if before.fault != v.Fault {
 			add(e)
 		}

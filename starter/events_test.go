@@ -119,10 +119,12 @@ func TestEvents(t *testing.T) {
 	c := &chronicle{at: func(int) []contract.DeviceStatus {
 		d1, d2 := in("d1", device.Error), in("d2", device.Allocated)
 		d1.Acts = []contract.Act{actAt(-50, "enroll", "root@h1", ""), actAt(-20, "clean", "ann\x1b[31m", "once\nmore")}
-		d1.Cleans = []contract.CleanSummary{{Number: 1, Outcome: "failed", Fault: "io_error", By: "ann", StartedAt: clock.Add(-19 * time.Minute), EndedAt: clock.Add(-5 * time.Minute), Failure: &contract.CleanFailure{Step: "zero", Message: "sector 7"}}}
+		d1.Cleans =
+			[]contract.CleanSummary{{Number: 1, Outcome: "failed", Fault: "io_error", By: "ann", StartedAt: clock.Add(-19 * time.Minute), EndedAt: clock.Add(-5 * time.Minute), Failure: &contract.CleanFailure{Step: "zero", Message: "sector 7"}}}
 		d1.Fault, d1.LastError, d1.NeedsOperator = "io_error", "write failed", true
 		d2.Acts = []contract.Act{actAt(-30, "bind", "", "")}
-		d2.Bindings = []device.Binding{{Number: 1, Instance: someInstance, Began: &device.Moment{At: clock.Add(-30 * time.Minute), By: "bob"}}}
+		d2.Bindings = []device.Binding{{Number: 1, Instance: someInstance,
+			Began: &device.Moment{At: clock.Add(-30 * time.Minute), By: "bob"}}}
 		return []contract.DeviceStatus{d2, d1}
 	}}
 	got := c.runs(t, 1)
@@ -213,12 +215,14 @@ func TestEventsOfARunningClean(t *testing.T) {
 		d.StateSince = clock.Add(-2 * time.Hour)
 		if round >= 3 {
 			d.DeviceState, d.StateSince, d.UpdatedAt = device.Available, clock.Add(3*time.Minute), clock.Add(3*time.Minute)
-			d.Cleans = []contract.CleanSummary{{Number: 1, Outcome: "cleaned", By: contract.ByBurnish, StartedAt: clock.Add(-2 * time.Hour), EndedAt: clock.Add(3 * time.Minute)}}
+			d.Cleans = []contract.CleanSummary{{Number: 1, Outcome: "cleaned", By: contract.ByBurnish,
+				StartedAt: clock.Add(-2 * time.Hour), EndedAt: clock.Add(3 * time.Minute)}}
 		}
 		return []contract.DeviceStatus{d}
 	}}
 	require.Equal(t, []string{"d1: a clean is running"}, whatHappened(t, c.runs(t, 2, "--follow").out))
-	require.Equal(t, []string{"d1: a clean is running", "d1: clean 1 began", "d1: clean 1: cleaned"}, whatHappened(t, c.runs(t, 5, "--follow").out))
+	require.Equal(t, []string{"d1: a clean is running", "d1: clean 1 began", "d1: clean 1: cleaned"},
+		whatHappened(t, c.runs(t, 5, "--follow").out))
 }
 
 func TestEventsThatFail(t *testing.T) {

@@ -72,7 +72,8 @@ type errorBody struct {
 }
 
 func (f *failure) body() *errorBody {
-	return &errorBody{Code: f.code, Device: f.device, State: f.state, Message: oneLine(f.message), Remedy: oneLine(f.remedy), Instance: f.instance}
+	return &errorBody{Code: f.code, Device: f.device, State: f.state, Message: oneLine(f.message),
+		Remedy: oneLine(f.remedy), Instance: f.instance}
 }
 
 // report prints the failure on stderr. An error of that print cannot be reported.

@@ -7,7 +7,8 @@ import (
 )
 
 // DoInstance notes a request for an instance, and answers it.
-func (f *fakeClient) DoInstance(ctx context.Context, instance string, v contract.Verb, in contract.Input) (contract.InstanceResult, error) {
+func (f *fakeClient) DoInstance(ctx context.Context, instance string, v contract.Verb,
+	in contract.Input) (contract.InstanceResult, error) {
 	f.mu.Lock()
 	f.sent = append(f.sent, v.Update()+" "+instance)
 	f.mu.Unlock()

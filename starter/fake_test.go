@@ -131,7 +131,8 @@ func (f *fakeClient) ReconcileState(context.Context, string) (contract.Inventory
 	return f.reconciled, nil
 }
 
-func (f *fakeClient) Candidates(_ context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
+func (f *fakeClient) Candidates(_ context.Context, cloud string,
+	in contract.CandidatesInput) (contract.Candidates, error) {
 	return f.importable(cloud, in)
 }
 
@@ -208,7 +209,8 @@ func running(v contract.DeviceStatus) client.Execution {
 // in is a device in a state.
 func in(name string, s device.State) contract.DeviceStatus {
 	return contract.DeviceStatus{
-		Name: name, UUID: contract.DeviceUUID(name), DeviceState: s, Status: device.Enabled, CreatedAt: clock, UpdatedAt: clock,
+		Name: name, UUID: contract.DeviceUUID(name), DeviceState: s, Status: device.Enabled, CreatedAt: clock,
+		UpdatedAt: clock,
 	}
 }
 

@@ -41,14 +41,16 @@ func (f *filter) selectors(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.hosts, "host", nil, "`H[,H…]`: devices on these hosts")
 	flags.StringSliceVar(&f.models, "model", nil, "`M[,M…]`: devices of exactly these models")
 	flags.StringSliceVar(&f.faults, "fault", nil, "`CODE[,CODE…]`: devices with one of these faults")
-	flags.StringArrayVar(&f.labels, "label", nil, "`SELECTOR`: devices whose labels match: KEY=VALUE, KEY!=VALUE, KEY or !KEY")
+	flags.StringArrayVar(&f.labels, "label", nil, "`SELECTOR`: devices whose labels match: KEY=VALUE, KEY!=VALUE, KEY "+
+		"or !KEY")
 	flags.BoolVar(&f.onHold, "on-hold", false, "devices that maintain put on hold, or whose clean a runbook holds")
 	flags.Var(&f.olderThan, "older-than", "`AGE`: devices that are in their state for longer, as 90m, 36h or 2d")
 	flags.BoolVar(&f.needsOperator, "needs-operator", false, "devices that need an operator")
 }
 
 // selectorNames are the flags of selectors.
-var selectorNames = []string{"state", "type", "host", "model", "fault", "label", "on-hold", "older-than", "needs-operator"}
+var selectorNames = []string{"state", "type", "host", "model", "fault", "label", "on-hold", "older-than",
+	"needs-operator"}
 
 // selected says whether one of the selectors was given.
 func selected(flags *pflag.FlagSet) bool {
@@ -259,7 +261,8 @@ func (a *app) checkKnown(ctx context.Context, l deviceClient, f *filter, found [
 
 // keepOlder keeps the devices that are in their state for longer than this. A listing says when
 // a device last changed; one that changed since is asked how long it has its state.
-func (a *app) keepOlder(ctx context.Context, l deviceClient, age span, views []contract.DeviceStatus) ([]contract.DeviceStatus, error) {
+func (a *app) keepOlder(ctx context.Context, l deviceClient, age span,
+	views []contract.DeviceStatus) ([]contract.DeviceStatus, error) {
 	if age == 0 {
 		return views, nil
 	}

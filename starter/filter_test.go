@@ -19,7 +19,8 @@ import (
 const base = "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running'"
 
 func TestQuery(t *testing.T) {
-	const living = " AND DeviceState IN ('unknown', 'manageable', 'available', 'allocated', 'pending_cleaning', 'cleaning', 'error')"
+	const living = " AND DeviceState IN ('unknown', 'manageable', 'available', 'allocated', 'pending_cleaning', " +
+		"'cleaning', 'error')"
 	for name, tt := range map[string]struct {
 		filter filter
 		want   string
@@ -72,7 +73,8 @@ func mixedFleet() (*fakeClient, *int) {
 		listings++
 		var found []client.Execution
 		for _, v := range all {
-			alive := v.DeviceState != device.Retired || !strings.Contains(query, "DeviceState") || strings.Contains(query, "'retired'")
+			alive := v.DeviceState != device.Retired || !strings.Contains(query, "DeviceState") ||
+				strings.Contains(query, "'retired'")
 			if alive {
 				found = append(found, running(v))
 			}
@@ -133,7 +135,8 @@ func TestFiltersSelect(t *testing.T) {
 					if command == "list" {
 						require.Equal(t, selected, strings.Contains(got.out, fmt.Sprintf("%q", name)), "%s: %s", name, got.out)
 					} else {
-						require.Equal(t, selected, strings.Contains(strings.Join(l.sent, "\n")+"\n", "provide "+name+"\n"), "%s: %s", name, l.sent)
+						require.Equal(t, selected, strings.Contains(strings.Join(l.sent, "\n")+"\n", "provide "+name+"\n"), "%s: %s",
+							name, l.sent)
 					}
 				}
 			}
@@ -164,8 +167,10 @@ func quotedWords(line string) (all []string) {
 
 // The server compares what it can.
 func TestFiltersAreSentToTheServer(t *testing.T) {
-	q := (&filter{all: true, kinds: []string{"nvme", "Gpu"}, hosts: []string{"H1", "h2"}, faults: []string{"io_error", "aborted"}, needsOperator: true}).query()
-	require.Equal(t, base+" AND DeviceType IN ('NVME', 'GPU') AND DeviceHost IN ('h1', 'h2') AND DeviceFault IN ('io_error', 'aborted') AND NeedsOperator = true", q.Query())
+	q := (&filter{all: true, kinds: []string{"nvme", "Gpu"}, hosts: []string{"H1", "h2"},
+		faults: []string{"io_error", "aborted"}, needsOperator: true}).query()
+	require.Equal(t, base+" AND DeviceType IN ('NVME', 'GPU') AND DeviceHost IN ('h1', 'h2') AND DeviceFault IN "+
+		"('io_error', 'aborted') AND NeedsOperator = true", q.Query())
 }
 
 // One-time-use devices, and those that wait for a clean, can be listed.
@@ -250,5 +255,6 @@ func TestOlderThanNeedsAnAnswer(t *testing.T) {
 	got := burnish(t, l, "", "retire", "--older-than", "2d", "--reason", "old", "--yes")
 	require.Equal(t, exitFailed, got.code)
 	require.Empty(t, l.sent)
-	require.Equal(t, map[string]int{"disk1": 1, "h1_0000:02:00.0": 1, "h2_0000:01:00.0": 1}, asked, "the listing shows that the fourth is old")
+	require.Equal(t, map[string]int{"disk1": 1, "h1_0000:02:00.0": 1, "h2_0000:01:00.0": 1}, asked,
+		"the listing shows that the fourth is old")
 }

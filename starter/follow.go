@@ -27,7 +27,8 @@ func pollPause(listed int, took time.Duration) time.Duration {
 // follow calls poll again and again, until it has ended, fails for good, or ctx ends, which is
 // errStopped. A server that is unreachable for a while is no end; note says so, once. poll
 // says how many devices it listed; the pause after it is at least least.
-func (a *app) follow(ctx context.Context, least time.Duration, note func(string) error, poll func(first bool) (listed int, ended bool, err error)) error {
+func (a *app) follow(ctx context.Context, least time.Duration, note func(string) error,
+	poll func(first bool) (listed int, ended bool, err error)) error {
 	unreachable := false
 	for first := true; ; first = false {
 		began := a.now()

@@ -39,7 +39,9 @@ func TestEveryCommandThatDestroysAsks(t *testing.T) {
 				got, sent := run("")
 				require.Equal(t, map[bool]int{true: exitUsage, false: exitOK}[asks], got.code, got.errors)
 				require.Len(t, sent, map[bool]int{true: 0, false: n}[asks])
-				require.Equal(t, asks, strings.Contains(got.errors, "there is no terminal to ask for confirmation; check with --dry-run, then use --yes"), got.errors)
+				require.Equal(t, asks,
+					strings.Contains(got.errors, "there is no terminal to ask for confirmation; check with --dry-run, then use --yes"),
+					got.errors)
 
 				got, sent = run("\n")
 				require.Equal(t, map[bool]int{true: exitFailed, false: exitOK}[asks], got.code, got.errors)
@@ -54,7 +56,8 @@ func TestEveryCommandThatDestroysAsks(t *testing.T) {
 			}
 		})
 	}
-	require.Equal(t, []string{"abort", "clean", "label", "maintain", "manage", "provide", "release-hold", "retire"}, checked)
+	require.Equal(t, []string{"abort", "clean", "label", "maintain", "manage", "provide", "release-hold", "retire"},
+		checked)
 }
 
 // leaves are the commands of a tree that have none below them, or do something themselves.

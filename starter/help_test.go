@@ -13,7 +13,8 @@ import (
 )
 
 func newTree() *cobra.Command {
-	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" }}
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard,
+		getenv: func(string) string { return "" }}
 	return a.root()
 }
 

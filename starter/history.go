@@ -74,7 +74,8 @@ func noLongerRunning(e client.Execution) *failure {
 	if e.Forgotten {
 		f.message = "it was deleted with burnish forget on " + local(e.Ended)
 	} else {
-		f.message = "its workflow was " + cmp.Or(e.HowEnded, "terminated on "+local(e.Ended)) + "; the worker of its host brings it back at its next reconciliation or start"
+		f.message = "its workflow was " + cmp.Or(e.HowEnded, "terminated on "+local(e.Ended)) +
+			"; the worker of its host brings it back at its next reconciliation or start"
 	}
 	f.remedy = "while Temporal keeps it, see: temporal workflow show --workflow-id " + contract.WorkflowID(e.Name)
 	return f

@@ -24,10 +24,11 @@ func withHistory() contract.DeviceStatus {
 	}
 	v.Cleans = []contract.CleanSummary{
 		{Number: 1, Outcome: "failed", Operation: device.Shred, Fault: device.CodeIO, RunTime: time.Second, StartedAt: clock, EndedAt: clock.Add(time.Minute)},
-		{Number: 2, Outcome: "cleaned", Operation: device.Shred, Reason: "once\nmore", RunTime: 90 * time.Second, StartedAt: clock, EndedAt: clock.Add(2 * time.Minute), Steps: []contract.StepResult{
-			{Step: "zero", Bytes: 1 << 30, Method: "o_direct", RunTime: 60 * time.Second, ReprocessedBytesMax: 64 << 20},
-			{Step: "verify", Bytes: 1 << 30, Method: "full", RunTime: 30 * time.Second, Note: "\x1b[31mred"},
-		}},
+		{Number: 2, Outcome: "cleaned", Operation: device.Shred, Reason: "once\nmore", RunTime: 90 * time.Second,
+			StartedAt: clock, EndedAt: clock.Add(2 * time.Minute), Steps: []contract.StepResult{
+				{Step: "zero", Bytes: 1 << 30, Method: "o_direct", RunTime: 60 * time.Second, ReprocessedBytesMax: 64 << 20},
+				{Step: "verify", Bytes: 1 << 30, Method: "full", RunTime: 30 * time.Second, Note: "\x1b[31mred"},
+			}},
 		{Number: 3, Outcome: "steps_done", RunTime: 0, StartedAt: clock, EndedAt: clock, Steps: []contract.StepResult{{Step: "verify"}}},
 	}
 	v.Acts = []contract.Act{
@@ -92,17 +93,24 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 			describe: func(name string) (client.Execution, error) {
 				return client.Execution{Name: name, Forgotten: true, Ended: clock}, nil
 			}, exit: exitFailed,
-			says: "burnish: history d1: it was deleted with burnish forget on 2026-03-01 13:00:00 CET; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
+			says: "burnish: history d1: it was deleted with burnish forget on 2026-03-01 13:00:00 CET; while Temporal keeps " +
+				"it, see: temporal workflow show --workflow-id device/d1\n",
 		},
 		"terminated": {
-			describe: func(name string) (client.Execution, error) { return client.Execution{Name: name, Ended: clock}, nil }, exit: exitFailed,
-			says: "burnish: history d1: its workflow was terminated on 2026-03-01 13:00:00 CET; the worker of its host brings it back at its next reconciliation or start; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
+			describe: func(name string) (client.Execution, error) { return client.Execution{Name: name, Ended: clock}, nil },
+			exit:     exitFailed,
+			says: "burnish: history d1: its workflow was terminated on 2026-03-01 13:00:00 CET; the worker of its host " +
+				"brings it back at its next reconciliation or start; while Temporal keeps it, see: temporal workflow show " +
+				"--workflow-id device/d1\n",
 		},
 		"terminated by somebody": {
 			describe: func(name string) (client.Execution, error) {
-				return client.Execution{Name: name, Ended: clock, HowEnded: "terminated at 2026-03-01T12:00:00Z by ann@h1 (by mistake\x1b[31m)"}, nil
+				return client.Execution{Name: name, Ended: clock,
+					HowEnded: "terminated at 2026-03-01T12:00:00Z by ann@h1 (by mistake\x1b[31m)"}, nil
 			}, exit: exitFailed,
-			says: "burnish: history d1: its workflow was terminated at 2026-03-01T12:00:00Z by ann@h1 (by mistake?[31m); the worker of its host brings it back at its next reconciliation or start; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
+			says: "burnish: history d1: its workflow was terminated at 2026-03-01T12:00:00Z by ann@h1 (by mistake?[31m); the " +
+				"worker of its host brings it back at its next reconciliation or start; while Temporal keeps it, see: temporal " +
+				"workflow show --workflow-id device/d1\n",
 		},
 		"never enrolled": {
 			describe: func(string) (client.Execution, error) { return running(absent), nil },
@@ -114,11 +122,14 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 			query: func(ctx context.Context, _ string) (contract.DeviceStatus, error) {
 				return contract.DeviceStatus{}, noAnswer(ctx)
 			}, exit: exitTimeout, timeout: "10ms",
-			says: "burnish: history d1: no control worker answered on queue burnish within 10ms, and none polls it; start burnish-worker with BURNISH_ROLE=control or all, and check with: temporal task-queue describe --task-queue burnish\n",
+			says: "burnish: history d1: no control worker answered on queue burnish within 10ms, and none polls it; start " +
+				"burnish-worker with BURNISH_ROLE=control or all, and check with: temporal task-queue describe --task-queue " +
+				"burnish\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := burnish(t, &fakeClient{onDescribe: tt.describe, onQuery: tt.query}, "", "history", "d1", "--timeout", cmp.Or(tt.timeout, "30s"))
+			got := burnish(t, &fakeClient{onDescribe: tt.describe, onQuery: tt.query}, "", "history", "d1", "--timeout",
+				cmp.Or(tt.timeout, "30s"))
 			require.Equal(t, ran{tt.exit, "", tt.says}, got)
 		})
 	}

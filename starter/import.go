@@ -38,7 +38,8 @@ enrolled with owner=self already is refused.
 		Args: cobra.ArbitraryArgs,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&from, "from", "", "`placement`: every device that has a one-time-use provider of Nova and is not enrolled; sets owner=nova")
+	flags.StringVar(&from, "from", "", "`placement`: every device that has a one-time-use provider of Nova and is not "+
+		"enrolled; sets owner=nova")
 	flags.StringVar(&cloud, "cloud", "", "`C`: the cloud, if control workers serve several")
 	flags.StringVar(&e.host, "host", "", "`H`: only devices on this host")
 	flags.StringVar(&e.driver, "driver", "nvme", "`D`: the driver that cleans them")
@@ -76,7 +77,8 @@ enrolled with owner=self already is refused.
 }
 
 // importAll imports the devices that were found; with dry it only prints them.
-func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, found []contract.Candidate, dry bool) error {
+func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, found []contract.Candidate,
+	dry bool) error {
 	if len(found) == 0 && a.format == formatTable {
 		return a.print("nothing to import: every one-time-use device is enrolled\n")
 	}
@@ -86,11 +88,14 @@ func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, fo
 			return done(one.Name, one.Name+": skipped: its provider's name does not have Nova's form HOST_ADDRESS")
 		}
 		if one.Enrolled != "" {
-			return failed("import", one.Name, &failure{exit: exitFailed, code: device.CodeRefused, message: "it is enrolled with owner " + string(one.Enrolled) + ", and Nova has a provider for it too",
-				remedy: "once no instance uses it: burnish retire " + one.Name + " && burnish forget " + one.Name + ", then import it"})
+			return failed("import", one.Name, &failure{exit: exitFailed, code: device.CodeRefused,
+				message: "it is enrolled with owner " + string(one.Enrolled) + ", and Nova has a provider for it too",
+				remedy: "once no instance uses it: burnish retire " + one.Name + " && burnish forget " + one.Name +
+					", then import it"})
 		}
 		if one.Fault != nil {
-			return failed("import", one.Name, &failure{exit: exitFailed, code: one.Fault.Code, message: "its provider " + one.Provider + " cannot be read: " + one.Fault.Message,
+			return failed("import", one.Name, &failure{exit: exitFailed, code: one.Fault.Code, message: "its provider " +
+				one.Provider + " cannot be read: " + one.Fault.Message,
 				remedy: "import it once Placement answers: " + one.Fault.Remedy})
 		}
 		e := like
@@ -101,7 +106,8 @@ func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, fo
 		}
 		in.Enrollment.Owner, in.Import, in.Provider = device.OwnerNova, true, one.Provider
 		if dry {
-			return done(one.Name, fmt.Sprintf("%s: would be imported: reserved=%d of %d, used=%d", one.Name, one.Reserved, one.Total, one.Used))
+			return done(one.Name, fmt.Sprintf("%s: would be imported: reserved=%d of %d, used=%d", one.Name, one.Reserved,
+				one.Total, one.Used))
 		}
 		result, err := a.enroll(ctx, l, in)
 		if err != nil {
@@ -132,8 +138,9 @@ func (a *app) candidates(ctx context.Context, l deviceClient, cloud, host string
 		})
 		err = cmp.Or(ended, err)
 		if client.NotFound(err) {
-			return nil, &failure{exit: exitFailed, code: device.CodeNotFound, message: fmt.Sprintf("no control worker serves a cloud named %q", cloud),
-				remedy: "the name is that of OS_CLOUD there, or default"}
+			return nil, &failure{exit: exitFailed, code: device.CodeNotFound,
+				message: fmt.Sprintf("no control worker serves a cloud named %q", cloud),
+				remedy:  "the name is that of OS_CLOUD there, or default"}
 		}
 		if err != nil {
 			return nil, a.explain(ctx, l, "", err)
@@ -153,8 +160,9 @@ func (a *app) onlyCloud(ctx context.Context, l deviceClient) (string, error) {
 	case err != nil:
 		return "", a.explain(ctx, l, "", err)
 	case len(clouds) == 0:
-		return "", &failure{exit: exitFailed, code: device.CodeInventoryInvalid, message: "no control worker serves a Placement",
-			remedy: "start one with BURNISH_INVENTORY=placement"}
+		return "",
+			&failure{exit: exitFailed, code: device.CodeInventoryInvalid, message: "no control worker serves a Placement",
+				remedy: "start one with BURNISH_INVENTORY=placement"}
 	case len(clouds) > 1:
 		return "", usagef("several clouds are served: name one of %s by --cloud", strings.Join(clouds, ", "))
 	}
@@ -189,13 +197,15 @@ func (a *app) importCheckCommand() *cobra.Command {
 					return err
 				case len(unreadable) > 0:
 					return &failure{exit: exitFailed, code: device.CodeInventoryUnavailable,
-						message: fmt.Sprintf("%d devices are in state unknown, and the last reconciliation could not read: %s", len(views), strings.Join(unreadable, "; ")),
-						remedy:  "the next reconciliation tries again; see the workflow placement/<cloud> in the Web UI"}
+						message: fmt.Sprintf("%d devices are in state unknown, and the last reconciliation could not read: %s",
+							len(views), strings.Join(unreadable, "; ")),
+						remedy: "the next reconciliation tries again; see the workflow placement/<cloud> in the Web UI"}
 				case len(views) == 0:
 					return nil
 				}
-				return &failure{exit: exitFailed, code: device.CodeRefused, message: fmt.Sprintf("%d devices are in state unknown", len(views)),
-					remedy: "see burnish show for each; the inventory must answer"}
+				return &failure{exit: exitFailed, code: device.CodeRefused,
+					message: fmt.Sprintf("%d devices are in state unknown", len(views)),
+					remedy:  "see burnish show for each; the inventory must answer"}
 			})
 		},
 	}

@@ -28,7 +28,8 @@ func pages(n, page int) func(string, contract.CandidatesInput) (contract.Candida
 				found.More = true
 				break
 			}
-			found.Devices = append(found.Devices, contract.Candidate{Name: name, Host: "h1", Address: address, Total: 1, Reserved: 1, Provider: "of " + name})
+			found.Devices = append(found.Devices,
+				contract.Candidate{Name: name, Host: "h1", Address: address, Total: 1, Reserved: 1, Provider: "of " + name})
 		}
 		return found, nil
 	}
@@ -38,13 +39,14 @@ func pages(n, page int) func(string, contract.CandidatesInput) (contract.Candida
 func TestImportEnrollsEveryCandidateOnce(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]contract.EnrollInput{}
-	l := &fakeClient{served: []string{"default"}, importable: pages(25, 10), onEnroll: func(asked contract.EnrollInput) (contract.Result, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		require.NotContains(t, got, asked.Enrollment.Name)
-		got[asked.Enrollment.Name] = asked
-		return contract.Result{Device: in(asked.Enrollment.Name, device.Unknown)}, nil
-	}}
+	l := &fakeClient{served: []string{"default"}, importable: pages(25, 10),
+		onEnroll: func(asked contract.EnrollInput) (contract.Result, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			require.NotContains(t, got, asked.Enrollment.Name)
+			got[asked.Enrollment.Name] = asked
+			return contract.Result{Device: in(asked.Enrollment.Name, device.Unknown)}, nil
+		}}
 	r := burnish(t, l, "", "import", "--from", "placement")
 	require.Equal(t, exitOK, r.code, r.errors)
 	require.Len(t, got, 25)
@@ -54,7 +56,8 @@ func TestImportEnrollsEveryCandidateOnce(t *testing.T) {
 	require.False(t, one.Provide)
 	require.Equal(t, "of h1_0000:03:00.0", one.Provider, "D8: what is believed is what was listed")
 	require.Equal(t, contract.Enrollment{
-		Name: "h1_0000:03:00.0", Host: "h1", Address: "0000:03:00.0", Driver: "nvme", Type: "NVME", Owner: device.OwnerNova, OneTimeUse: true,
+		Name: "h1_0000:03:00.0", Host: "h1", Address: "0000:03:00.0", Driver: "nvme", Type: "NVME", Owner: device.OwnerNova,
+		OneTimeUse: true,
 	}, one.Enrollment)
 }
 
@@ -66,9 +69,12 @@ func TestImportDryRunChangesNothing(t *testing.T) {
 }
 
 func TestImportRefusesADeviceThatIsEnrolledAsOurs(t *testing.T) {
-	l := &fakeClient{served: []string{"default"}, importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
-		return contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Address: "0000:01:00.0", Total: 1, Enrolled: device.OwnerSelf}}}, nil
-	}}
+	l := &fakeClient{served: []string{"default"},
+		importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
+			return contract.Candidates{
+				Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Address: "0000:01:00.0", Total: 1,
+					Enrolled: device.OwnerSelf}}}, nil
+		}}
 	for _, more := range [][]string{nil, {"--dry-run"}} {
 		r := burnish(t, l, "", append([]string{"import", "--from", "placement"}, more...)...)
 		require.Equal(t, exitFailed, r.code)
@@ -133,13 +139,15 @@ func TestImportCheck(t *testing.T) {
 
 // A provider that cannot be read is named, and the others are imported.
 func TestImportNamesWhatCannotBeRead(t *testing.T) {
-	fault := &device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable, Message: "it answers 500", Remedy: "wait"}
-	l := &fakeClient{served: []string{"default"}, importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
-		return contract.Candidates{Devices: []contract.Candidate{
-			{Name: "h1_0000:01:00.0", Host: "h1", Address: "0000:01:00.0", Total: 1},
-			{Name: "h1_0000:02:00.0", Host: "h1", Address: "0000:02:00.0", Provider: "p", Fault: fault},
-		}}, nil
-	}}
+	fault := &device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable, Message: "it answers 500",
+		Remedy: "wait"}
+	l := &fakeClient{served: []string{"default"},
+		importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
+			return contract.Candidates{Devices: []contract.Candidate{
+				{Name: "h1_0000:01:00.0", Host: "h1", Address: "0000:01:00.0", Total: 1},
+				{Name: "h1_0000:02:00.0", Host: "h1", Address: "0000:02:00.0", Provider: "p", Fault: fault},
+			}}, nil
+		}}
 	r := burnish(t, l, "", "import", "--from", "placement", "--dry-run")
 	require.Equal(t, exitPartly, r.code)
 	require.Contains(t, r.out, "h1_0000:01:00.0: would be imported")
@@ -148,9 +156,10 @@ func TestImportNamesWhatCannotBeRead(t *testing.T) {
 
 // A one-time-use provider whose name does not have Nova's form is reported and skipped.
 func TestImportSkipsProvidersWithAnotherNameForm(t *testing.T) {
-	l := &fakeClient{served: []string{"default"}, importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
-		return contract.Candidates{Devices: []contract.Candidate{{Name: "weird", Total: 1}}}, nil
-	}}
+	l := &fakeClient{served: []string{"default"},
+		importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
+			return contract.Candidates{Devices: []contract.Candidate{{Name: "weird", Total: 1}}}, nil
+		}}
 	for _, dry := range []string{"", "--dry-run"} {
 		r := burnish(t, l, "", strings.Fields("import --from placement "+dry)...)
 		require.Equal(t, exitOK, r.code, r.errors)
@@ -170,12 +179,13 @@ func TestImportFromAnUnservedCloud(t *testing.T) {
 // A script may import right after it has started a control worker.
 func TestImportFromACloudOfAWorkerThatHasJustStarted(t *testing.T) {
 	asked := 0
-	l := &fakeClient{served: []string{"default"}, importable: func(cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
-		if asked++; asked < 3 {
-			return contract.Candidates{}, serviceerror.NewNotFound("workflow not found")
-		}
-		return pages(3, 10)(cloud, in)
-	}}
+	l := &fakeClient{served: []string{"default"},
+		importable: func(cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
+			if asked++; asked < 3 {
+				return contract.Candidates{}, serviceerror.NewNotFound("workflow not found")
+			}
+			return pages(3, 10)(cloud, in)
+		}}
 	r := burnish(t, l, "", "import", "--from", "placement", "--dry-run")
 	require.Equal(t, exitOK, r.code, r.errors)
 	require.Equal(t, 3, strings.Count(r.out, "would be imported: "), r.out)

@@ -107,17 +107,23 @@ func (a *app) instanceBindCommand(cmd *cobra.Command, past string, v contract.Ve
 		ofMetadataOnly = []string{"project", "address"}
 	)
 	cmd.Short, cmd.Args = v.About, oneName("UUID")
-	d.flags(flags, "`NAME[=TAG]`: a device, and its role in the guest; repeatable. A TAG has 1 to 60 characters, but no comma and no slash")
-	flags.Var(flagFunc{"key=value", d.addRequest}, "request", "`type=T[,count=N][,trait=HW_X]…[,vendor=V][,model=M][,tag=TAG]`: free devices, which Burnish picks, all on one host; repeatable, and so is trait. With live_migratable=true only such devices")
+	d.flags(flags, "`NAME[=TAG]`: a device, and its role in the guest; repeatable. A TAG has 1 to 60 characters, but "+
+		"no comma and no slash")
+	flags.Var(flagFunc{"key=value", d.addRequest}, "request",
+		"`type=T[,count=N][,trait=HW_X]…[,vendor=V][,model=M][,tag=TAG]`: free devices, which Burnish picks, all on one "+
+			"host; repeatable, and so is trait. With live_migratable=true only such devices")
 	flags.StringVar(&in.Host, "host", "", "`HOST`: where the requested devices are")
-	flags.StringVarP(&file, "file", "f", "", "`FILE`: YAML with devices, requests, host, project and addresses; - is the standard input")
-	flags.StringVar(&domain, "domain", "", "`FILE`: libvirt's domain, as virsh dumpxml prints it, with the guest's addresses; - is the standard input. Of a device with --guest, that counts")
+	flags.StringVarP(&file, "file", "f", "", "`FILE`: YAML with devices, requests, host, project and addresses; - is "+
+		"the standard input")
+	flags.StringVar(&domain, "domain", "", "`FILE`: libvirt's domain, as virsh dumpxml prints it, with the guest's "+
+		"addresses; - is the standard input. Of a device with --guest, that counts")
 	flags.StringVar(&in.Request, "request-id", "", "`ID`: a repeated request with the same one "+
 		"binds nothing more, until the instance is released. It knows its last 500")
 	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the instance")
 	if cmd.Name() == "bind" {
 		flags.StringVar(&in.Project, "project", "", "`ID`: the instance's project, for the metadata service")
-		flags.StringArrayVar(&in.Addresses, "address", nil, "`IP`: an address of the guest, for the metadata service; repeatable")
+		flags.StringArrayVar(&in.Addresses, "address", nil,
+			"`IP`: an address of the guest, for the metadata service; repeatable")
 		inTheFile = append(inTheFile, ofMetadataOnly...)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -240,9 +246,11 @@ func (a *app) instanceMoveCommand(cmd *cobra.Command, past string, v contract.Ve
 		flags  = cmd.Flags()
 	)
 	cmd.Short, cmd.Args = v.About, oneName("UUID")
-	d.flags(flags, "`NAME[=TAG]`: the devices to take there: one for each of the instance's, in their order. Without it free ones of the same type, vendor and model are taken. The roles' tags stay; a TAG must be the same")
+	d.flags(flags, "`NAME[=TAG]`: the devices to take there: one for each of the instance's, in their order. Without "+
+		"it free ones of the same type, vendor and model are taken. The roles' tags stay; a TAG must be the same")
 	flags.StringVar(&in.To, "to", "", "`HOST`: where the instance moves")
-	flags.StringVar(&domain, "domain", "", "`FILE`: libvirt's domain, as virsh dumpxml prints it, with the guest's addresses; - is the standard input. Of a device with --guest, that counts")
+	flags.StringVar(&domain, "domain", "", "`FILE`: libvirt's domain, as virsh dumpxml prints it, with the guest's "+
+		"addresses; - is the standard input. Of a device with --guest, that counts")
 	reasonFlag(cmd, &in.Reason, "`TEXT`: why; kept with the instance")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		instance, err := instanceArg(args[0])

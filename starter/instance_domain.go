@@ -10,7 +10,8 @@ import (
 )
 
 // readDomain reads libvirt's domain from the file; "" is none.
-func (a *app) readDomain(ctx context.Context, file string, devices []contract.DeviceChoice) (map[string][]contract.GuestAddress, error) {
+func (a *app) readDomain(ctx context.Context, file string,
+	devices []contract.DeviceChoice) (map[string][]contract.GuestAddress, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -31,7 +32,8 @@ func (a *app) readDomain(ctx context.Context, file string, devices []contract.De
 // addDomain gives each device without a guest's address the one that the domain has for it: by
 // the address or the path that the device has on its host. One that the domain does not have is
 // named; the guest's address stays unknown.
-func (a *app) addDomain(ctx context.Context, l deviceClient, found map[string][]contract.GuestAddress, devices []contract.DeviceChoice) ([]contract.DeviceChoice, error) {
+func (a *app) addDomain(ctx context.Context, l deviceClient, found map[string][]contract.GuestAddress,
+	devices []contract.DeviceChoice) ([]contract.DeviceChoice, error) {
 	if found == nil {
 		return devices, nil
 	}

@@ -126,7 +126,8 @@ func readRequest(r *yamlfile.Reader, node yamlfile.Node) contract.DeviceRequest 
 		r.Problem(node, "a request must be a mapping, not nothing")
 	}
 	texts := map[string]*string{"type": &request.Type, "vendor": &request.Vendor, "model": &request.Model}
-	for key, value := range r.Mapping(node, "a request", "type", "count", "traits", "tag", "vendor", "model", "live_migratable") {
+	for key, value := range r.Mapping(node, "a request", "type", "count", "traits", "tag", "vendor", "model",
+		"live_migratable") {
 		switch key {
 		case "count":
 			n, ok := r.Uint32(value, key)

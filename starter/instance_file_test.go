@@ -118,15 +118,18 @@ func TestInstanceBindWithADomain(t *testing.T) {
 		{Name: "d4", Guest: []contract.GuestAddress{{Bus: "scsi", Address: "0:0:0:3"}}},
 		{Name: "d5"},
 	}, sent)
-	require.Equal(t, "burnish: note: d5: the domain does not give it to its guest; where the guest finds it stays unknown\n", got.errors)
+	require.Equal(t, "burnish: note: d5: the domain does not give it to its guest; where the guest finds it stays "+
+		"unknown\n", got.errors)
 
-	got = burnish(t, l, "", "instance", "migrate", someInstance, "--to", "h2", "--domain", domain, "--device", "h2_0000:02:00.0")
+	got = burnish(t, l, "", "instance", "migrate", someInstance, "--to", "h2", "--domain", domain, "--device",
+		"h2_0000:02:00.0")
 	require.Equal(t, exitOK, got.code, got.errors)
 	require.Equal(t, []contract.DeviceChoice{{Name: "h2_0000:02:00.0", Guest: pci("0000:00:06.0")}}, sent)
 
 	sent = nil
 	l.onDescribe = func(string) (client.Execution, error) { return client.Execution{}, gone() }
 	got = burnish(t, l, "", "instance", "attach", someInstance, "--domain", domain, "--device", "d9")
-	require.Equal(t, ran{exitFailed, "", "burnish: instance attach d9: no such device; enroll it first, or see burnish list\n"}, got)
+	require.Equal(t,
+		ran{exitFailed, "", "burnish: instance attach d9: no such device; enroll it first, or see burnish list\n"}, got)
 	require.Nil(t, sent, "nothing is claimed")
 }

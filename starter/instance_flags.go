@@ -26,7 +26,10 @@ type deviceFlags struct {
 // flags are those of the devices that an instance gets by name.
 func (d *deviceFlags) flags(flags *pflag.FlagSet, usage string) {
 	flags.Var(flagFunc{"name[=tag]", d.addDevice}, "device", usage)
-	flags.Var(flagFunc{"key=value", d.addGuest}, "guest", "`bus=B[,address=A][,path=P][,devname=N]`: where the guest finds the device; right behind its --device. bus is pci, usb, scsi, ide, xen or none; address has the form of the bus; path and devname only where they are fixed in the guest. Repeatable: Xen shows a disk on two buses. Without it the guest's address is not known, and left out")
+	flags.Var(flagFunc{"key=value", d.addGuest}, "guest", "`bus=B[,address=A][,path=P][,devname=N]`: where the guest "+
+		"finds the device; right behind its --device. bus is pci, usb, scsi, ide, xen or none; address has the form of "+
+		"the bus; path and devname only where they are fixed in the guest. Repeatable: Xen shows a disk on two buses. "+
+		"Without it the guest's address is not known, and left out")
 }
 
 // flagFunc is a flag that may be repeated: each of its values is given to a function.

@@ -61,7 +61,8 @@ func (a *app) instanceTable(s contract.InstanceStatus) string {
 	add("under way", s.Doing)
 	add("host", s.Host)
 	if m := s.Move; m != nil {
-		add("migration", fmt.Sprintf("%s from %s to %s, since %s", strings.ReplaceAll(m.Verb, "_", "-"), m.From, m.To, local(m.Since)))
+		add("migration", fmt.Sprintf("%s from %s to %s, since %s", strings.ReplaceAll(m.Verb, "_", "-"), m.From, m.To,
+			local(m.Since)))
 		add("ended by", fmt.Sprintf("burnish instance confirm %s, or revert %s", s.UUID, s.UUID))
 	}
 	add("project", s.Project)
@@ -87,7 +88,8 @@ func (a *app) instanceTable(s contract.InstanceStatus) string {
 	if len(s.Acts) > 0 {
 		rows := [][]string{{"TIME", "ACT", "BY", "FROM", "REASON", "FAULT"}}
 		for _, act := range s.Acts {
-			rows = append(rows, []string{local(act.At), strings.ReplaceAll(strings.TrimSpace(act.Verb+" "+act.Detail), "_", "-"), act.By, act.From, act.Reason, string(act.Fault)})
+			rows = append(rows, []string{local(act.At), strings.ReplaceAll(strings.TrimSpace(act.Verb+" "+act.Detail), "_", "-"),
+				act.By, act.From, act.Reason, string(act.Fault)})
 		}
 		text += "\n" + a.columns(rows)
 	}
@@ -131,7 +133,10 @@ func guestText(guest []contract.GuestAddress) string {
 func leftOut(devices []contract.HeldDevice) (lines []string) {
 	for _, d := range devices {
 		if len(metadata.New(contract.InstanceStatus{Devices: []contract.HeldDevice{d}}).Devices) == 0 {
-			lines = append(lines, oneLine(d.Name+" is not in the guest's document: its MAC is not known; the driver reports none, or the host has not seen it yet"))
+			lines =
+				append(lines,
+					oneLine(d.Name+" is not in the guest's document: its MAC is not known; the driver reports none, or the host "+
+						"has not seen it yet"))
 		}
 	}
 	return lines

@@ -64,17 +64,22 @@ func TestInstanceRequestsAreSentAsContracted(t *testing.T) {
 	}{
 		{[]string{"bind", strings.ToUpper(someInstance), "--device", "H1_0000:0A:00.0"}, "bind",
 			contract.InstanceBindInput{Devices: []contract.DeviceChoice{{Name: "h1_0000:0a:00.0"}}, Caller: operator()}},
-		{[]string{"bind", someInstance, "--device", "d1=a=b \"c\"\nd", "--guest", "bus=xen,address=51712,path=/dev/xvda", "--guest", "address=0:1,bus=ide",
-			"--device", "d2", "--device", "d3=up", "--guest", "bus=pci,address=0000:00:05.0", "--request-id", "r", "--host", "H1", "--reason", " why ",
+		{[]string{"bind", someInstance, "--device", "d1=a=b \"c\"\nd", "--guest", "bus=xen,address=51712,path=/dev/xvda",
+			"--guest", "address=0:1,bus=ide",
+			"--device", "d2", "--device", "d3=up", "--guest", "bus=pci,address=0000:00:05.0", "--request-id", "r", "--host",
+			"H1", "--reason", " why ",
 			"--project", "0123", "--address", "10.0.0.5", "--address", "2001:DB8::1"}, "bind",
-			contract.InstanceBindInput{Request: "r", Host: "h1", Project: "0123", Addresses: []string{"10.0.0.5", "2001:db8::1"}, Reason: "why", Caller: operator(),
+			contract.InstanceBindInput{Request: "r", Host: "h1", Project: "0123", Addresses: []string{"10.0.0.5", "2001:db8::1"},
+				Reason: "why", Caller: operator(),
 				Devices: []contract.DeviceChoice{{Name: "d1", Tag: "a=b \"c\"\nd", Guest: xen}, {Name: "d2"}, {Name: "d3", Tag: "up", Guest: []contract.GuestAddress{pci}}}}},
-		{[]string{"bind", someInstance, "--request", "type=nvme,count=2,trait=HW_NVME_CES,trait=CUSTOM_X", "--request", "type=NIC,model=MT2892, rev 1,vendor=15b3,live_migratable=true,tag=a=b"}, "bind",
+		{[]string{"bind", someInstance, "--request", "type=nvme,count=2,trait=HW_NVME_CES,trait=CUSTOM_X", "--request",
+			"type=NIC,model=MT2892, rev 1,vendor=15b3,live_migratable=true,tag=a=b"}, "bind",
 			contract.InstanceBindInput{Caller: operator(), Requests: []contract.DeviceRequest{
 				{Type: "NVME", Count: 2, Traits: []string{"HW_NVME_CES", "CUSTOM_X"}},
 				{Type: "NIC", Count: 1, Vendor: "15b3", Model: "MT2892, rev 1", Tag: "a=b", LiveMigratable: true}}}},
 		{[]string{"bind", someInstance, "--file", file, "--request-id", "r"}, "bind",
-			contract.InstanceBindInput{Request: "r", Host: "h1", Project: "0123", Addresses: []string{"10.0.0.5", "2001:db8::1"}, Caller: operator(),
+			contract.InstanceBindInput{Request: "r", Host: "h1", Project: "0123", Addresses: []string{"10.0.0.5", "2001:db8::1"},
+				Caller:  operator(),
 				Devices: []contract.DeviceChoice{{Name: "h1_0000:0a:00.0", Tag: "data base"}, {Name: "d1", Tag: "a=b \"c\"\nd", Guest: xen}},
 				Requests: []contract.DeviceRequest{{Type: "NVME", Count: 2, Traits: []string{"HW_NVME_CES", "CUSTOM_X"}},
 					{Type: "NIC", Count: 1, Tag: "uplink", Vendor: "15b3", Model: "0012", LiveMigratable: true}}}},
@@ -86,14 +91,17 @@ func TestInstanceRequestsAreSentAsContracted(t *testing.T) {
 		{[]string{"rebuild", someInstance}, "rebuild", contract.ReasonInput{Caller: operator()}},
 		{[]string{"confirm", someInstance}, "confirm", contract.ReasonInput{Caller: operator()}},
 		{[]string{"revert", someInstance}, "revert", contract.ReasonInput{Caller: operator()}},
-		{[]string{"migrate", someInstance, "--to", "H2", "--device", "d9", "--guest", "bus=pci,address=0000:00:05.0"}, "migrate",
+		{[]string{"migrate", someInstance, "--to", "H2", "--device", "d9", "--guest", "bus=pci,address=0000:00:05.0"},
+			"migrate",
 			contract.InstanceMoveInput{To: "h2", Devices: []contract.DeviceChoice{{Name: "d9", Guest: []contract.GuestAddress{pci}}}, Caller: operator()}},
 		{[]string{"live-migrate", someInstance, "--to", "h2"}, "live_migrate", contract.InstanceMoveInput{To: "h2", Caller: operator()}},
 		{[]string{"evacuate", someInstance, "--to", "h2", "--reason", "R"}, "evacuate", contract.InstanceMoveInput{To: "h2", Reason: "R", Caller: operator()}},
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
-			answer := contract.InstanceResult{Instance: has(contract.InstanceActive, contract.HeldDevice{Name: "d1", Host: "h1", Binding: 3})}
-			l := &fakeClient{onInstance: func(_ context.Context, instance, update string, input any) (contract.InstanceResult, error) {
+			answer := contract.InstanceResult{Instance: has(contract.InstanceActive,
+				contract.HeldDevice{Name: "d1", Host: "h1", Binding: 3})}
+			l := &fakeClient{onInstance: func(_ context.Context, instance, update string,
+				input any) (contract.InstanceResult, error) {
 				require.Equal(t, someInstance, instance)
 				require.Equal(t, tt.update, update)
 				require.Equal(t, tt.input, sentAs(t, input))
@@ -145,7 +153,8 @@ func TestInstanceAnswers(t *testing.T) {
 // Every way in which a request for an instance can fail: one line that names the instance and
 // the device that refused, and an exit code that says whether something may be carried out.
 func TestInstanceFailures(t *testing.T) {
-	dirty := device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "d2: cannot bind a device in state cleaning", Remedy: "wait until it is clean"}
+	dirty := device.Fault{Class: device.Permanent, Code: device.CodeRefused,
+		Message: "d2: cannot bind a device in state cleaning", Remedy: "wait until it is clean"}
 	for name, tt := range map[string]struct {
 		err    func(context.Context) error
 		exit   int
@@ -160,13 +169,16 @@ func TestInstanceFailures(t *testing.T) {
 		"the connection was lost": {func(context.Context) error {
 			return client.UnconfirmedError{Err: serviceerror.NewUnavailable("closing")}
 		}, exitUnreachable, device.CodeUnreachable,
-			someInstance + ": the connection to Temporal was lost: closing; the request may still be carried out; see burnish instance show " + someInstance + " before you repeat it", true},
+			someInstance + ": the connection to Temporal was lost: closing; the request may still be carried out; see " +
+				"burnish instance show " + someInstance + " before you repeat it", true},
 		"accepted, and the connection was lost": {func(context.Context) error { return client.AcceptedError{Err: serviceerror.NewUnavailable("closing")} }, exitUnreachable, device.CodeUnreachable,
-			someInstance + ": accepted, and is still carried out; the connection to Temporal was lost before the result: closing; see burnish instance show " + someInstance, true},
+			someInstance + ": accepted, and is still carried out; the connection to Temporal was lost before the result: " +
+				"closing; see burnish instance show " + someInstance, true},
 		"accepted, and still running": {func(ctx context.Context) error { return client.AcceptedError{Err: noAnswer(ctx)} }, exitTimeout, device.CodeTimeout,
 			someInstance + ": accepted; still running after 50ms; see burnish instance show " + someInstance, true},
 		"no control worker": {func(ctx context.Context) error { return client.UnconfirmedError{Err: noAnswer(ctx)} }, exitTimeout, device.CodeTimeout,
-			someInstance + ": no control worker answered on queue burnish within 50ms, and none polls it; the request may still be carried out; start burnish-worker", false},
+			someInstance + ": no control worker answered on queue burnish within 50ms, and none polls it; the request may " +
+				"still be carried out; start burnish-worker", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.direct && throughAPI {
@@ -206,14 +218,16 @@ func TestInstanceFailures(t *testing.T) {
 // exampleInstance is an instance with everything that can be shown.
 func exampleInstance() contract.InstanceStatus {
 	s := has(contract.InstanceMigrating,
-		contract.HeldDevice{Name: "h2_0000:01:00.0", Host: "h2", Type: "NVME", Tag: "data  \"base\"\n\x1b[31m\u202e", Serial: "S\x1b[31m1", Binding: 2,
+		contract.HeldDevice{Name: "h2_0000:01:00.0", Host: "h2", Type: "NVME", Tag: "data  \"base\"\n\x1b[31m\u202e",
+			Serial: "S\x1b[31m1", Binding: 2,
 			Guest: []contract.GuestAddress{{Bus: "xen", Address: "51712", Path: "/dev/xvda"}, {Bus: "ide", Address: "0:1"}}},
 		contract.HeldDevice{Name: "h2_0000:02:00.0", Host: "h2", Type: "NIC", Tag: "uplink", Binding: 11})
 	s.Project, s.Addresses, s.Doing, s.LastError = "0123", []string{"10.0.0.5", "2001:db8::1"}, "confirm", "d9: refused"
 	s.UpdatedAt = clock.Add(time.Minute)
-	s.Move = &contract.InstanceMove{Verb: contract.VerbInstanceLiveMigrate.Update(), From: "h1", To: "h2", Since: clock, Source: []contract.HeldDevice{
-		{Name: "h1_0000:01:00.0", Host: "h1", Type: "NVME", Tag: "data", Serial: "S2", Binding: 7},
-		{Name: "h1_0000:02:00.0", Host: "h1", Type: "NIC", Tag: "uplink", MAC: "02:00:00:00:00:01", Binding: 1, Guest: []contract.GuestAddress{{Bus: "pci", Address: "0000:00:05.0"}}}}}
+	s.Move = &contract.InstanceMove{Verb: contract.VerbInstanceLiveMigrate.Update(), From: "h1", To: "h2", Since: clock,
+		Source: []contract.HeldDevice{
+			{Name: "h1_0000:01:00.0", Host: "h1", Type: "NVME", Tag: "data", Serial: "S2", Binding: 7},
+			{Name: "h1_0000:02:00.0", Host: "h1", Type: "NIC", Tag: "uplink", MAC: "02:00:00:00:00:01", Binding: 1, Guest: []contract.GuestAddress{{Bus: "pci", Address: "0000:00:05.0"}}}}}
 	s.Acts = []contract.Act{
 		{At: clock, Verb: "bind", By: "op@h", From: "10.0.0.1", Reason: "a\nb\x1b[2J\u202e"},
 		{At: clock.Add(time.Second), Verb: contract.VerbInstanceLiveMigrate.Update(), Detail: "to h2", By: "op@h", Fault: device.CodeRefused}}
@@ -221,8 +235,11 @@ func exampleInstance() contract.InstanceStatus {
 }
 
 func TestInstanceGolden(t *testing.T) {
-	shown := map[string]contract.InstanceStatus{someInstance: exampleInstance(), contract.DeviceUUID("bare"): has(contract.InstanceReleased)}
-	l := &fakeClient{onShowInstance: func(_ context.Context, instance string) (contract.InstanceStatus, error) { return shown[instance], nil }}
+	shown := map[string]contract.InstanceStatus{someInstance: exampleInstance(),
+		contract.DeviceUUID("bare"): has(contract.InstanceReleased)}
+	l := &fakeClient{onShowInstance: func(_ context.Context, instance string) (contract.InstanceStatus, error) {
+		return shown[instance], nil
+	}}
 	for name, args := range map[string][]string{
 		"instance.table":      {someInstance},
 		"instance.json":       {someInstance, "-o", "json"},
@@ -250,13 +267,15 @@ func TestInstanceGolden(t *testing.T) {
 		return contract.InstanceStatus{}, gone()
 	}
 	got := burnish(t, l, "", "instance", "show", someInstance)
-	require.Equal(t, ran{exitFailed, "", "burnish: instance show " + someInstance + ": no such instance: it has no device; bind devices to it with burnish instance bind\n"}, got)
+	require.Equal(t, ran{exitFailed, "", "burnish: instance show " + someInstance +
+		": no such instance: it has no device; bind devices to it with burnish instance bind\n"}, got)
 }
 
 // Two different texts never look alike, and none reaches the terminal as it is.
 func TestQuoted(t *testing.T) {
 	seen := map[string]string{}
-	for _, text := range []string{"", "-", "data", "a b", "a  b", "a   b", "a\nb", `a\nb`, `"a b"`, "a\tb", "\x1b[2J", "\u202ex", "x\u00a0y", "Größe", `a\x20 b`, "a \\x20b", "\xff"} {
+	for _, text := range []string{"", "-", "data", "a b", "a  b", "a   b", "a\nb", `a\nb`, `"a b"`, "a\tb", "\x1b[2J",
+		"\u202ex", "x\u00a0y", "Größe", `a\x20 b`, "a \\x20b", "\xff"} {
 		shown := quoted(text)
 		require.NotContains(t, seen, shown, "%q and %q", text, seen[shown])
 		seen[shown] = text

@@ -110,7 +110,9 @@ func TestWrongInputForInstances(t *testing.T) {
 
 // No tag is one thing, an empty one another; so for the bind of one device.
 func TestBindRefusesAnEmptyTag(t *testing.T) {
-	l := &fakeClient{onUpdate: func(context.Context, string, string, any) (contract.Result, error) { return contract.Result{}, nil }}
+	l := &fakeClient{onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
+		return contract.Result{}, nil
+	}}
 	got := burnish(t, l, "", "bind", "d1", "--instance", someInstance, "--tag", "")
 	require.Equal(t, ran{exitUsage, "", "burnish: bind: --tag is empty; see burnish bind --help\n"}, got)
 	require.Empty(t, l.sent)

@@ -97,16 +97,19 @@ func TestInterruptedWait(t *testing.T) {
 	waits := interruption{l: l, paused: func(ctrlC func()) { ctrlC() }}
 	line := "interrupted; the clean goes on; see burnish show d1\n"
 	require.Equal(t, ran{exitInterrupted, "", "burnish: clean d1: " + line}, waits.burnish(t, "clean", "d1", "--wait"))
-	require.Equal(t, ran{exitInterrupted, "", "burnish: provide d1: " + line}, waits.burnish(t, "provide", "d1", "--wait", "--timeout", "1h"))
+	require.Equal(t, ran{exitInterrupted, "", "burnish: provide d1: " + line},
+		waits.burnish(t, "provide", "d1", "--wait", "--timeout", "1h"))
 
 	got := waits.burnish(t, "clean", "d1", "d2", "--wait")
 	require.Equal(t, exitInterrupted, got.code)
-	require.Regexp(t, `burnish: clean d[12]: interrupted; the clean goes on; see burnish show d[12]\n`, got.errors, "two are asked at once")
+	require.Regexp(t, `burnish: clean d[12]: interrupted; the clean goes on; see burnish show d[12]\n`, got.errors,
+		"two are asked at once")
 	require.Contains(t, got.errors, "burnish: clean: interrupted; 0 of 2 devices are done")
 
 	got = waits.burnish(t, "clean", "d1", "--wait", "-o", "json")
 	require.Equal(t, exitInterrupted, got.code)
-	require.JSONEq(t, `{"error":{"code":"interrupted","device":"d1","state":"cleaning","message":"interrupted; the clean goes on","remedy":"see burnish show d1"}}`, got.errors)
+	require.JSONEq(t,
+		`{"error":{"code":"interrupted","device":"d1","state":"cleaning","message":"interrupted; the clean goes on","remedy":"see burnish show d1"}}`, got.errors)
 }
 
 // What an interrupted request may still do is said where it was sent, and nowhere else.
@@ -153,12 +156,14 @@ func TestInterruptedBulk(t *testing.T) {
 		}
 		return contract.Result{Device: in(name, device.Manageable)}, nil
 	}}
-	got := interruption{l: l, dialed: func(c func()) { ctrlC = c }}.burnish(t, append([]string{"manage", "--yes"}, names...)...)
+	got := interruption{l: l, dialed: func(c func()) { ctrlC = c }}.burnish(t,
+		append([]string{"manage", "--yes"}, names...)...)
 	require.Equal(t, exitInterrupted, got.code, got.errors)
 	asked := len(l.sent)
 	require.Less(t, asked, len(names))
 	require.Equal(t, asked, strings.Count(got.out, "\n"))
-	require.Equal(t, fmt.Sprintf("burnish: manage: interrupted; %d of 40 devices are done, %d were not asked\n", asked, 40-asked), got.errors)
+	require.Equal(t, fmt.Sprintf("burnish: manage: interrupted; %d of 40 devices are done, %d were not asked\n", asked,
+		40-asked), got.errors)
 }
 
 // Ctrl-C at the question is an answer of its own: nothing was sent.

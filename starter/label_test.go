@@ -62,17 +62,21 @@ func TestLabelsOfAnEnrollment(t *testing.T) {
 		sent = append(sent, e.Enrollment.Labels)
 		return contract.Result{Device: in(e.Enrollment.Name, device.Manageable)}, nil
 	}}
-	got := burnish(t, l, "", "enroll", "d1", "--host", "h1", "--driver", "fake", "--label", "rack=a1", "--label", "example.com/tier=gold")
+	got := burnish(t, l, "", "enroll", "d1", "--host", "h1", "--driver", "fake", "--label", "rack=a1", "--label",
+		"example.com/tier=gold")
 	require.Equal(t, exitOK, got.code, got.errors)
 	require.Equal(t, []map[string]string{{"rack": "a1", "example.com/tier": "gold"}}, sent)
 
 	file := filepath.Join(t.TempDir(), "fleet.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("devices:\n  - {name: a, host: h1, driver: fake, labels: {rack: b}, set: {size: 1MiB}}\n"), 0o600))
+	require.NoError(t,
+		os.WriteFile(file, []byte("devices:\n  - {name: a, host: h1, driver: fake, labels: {rack: b}, set: {size: 1MiB}}\n"),
+			0o600))
 	got = burnish(t, l, "", "enroll", "-f", file)
 	require.Equal(t, exitOK, got.code, got.errors)
 	require.Equal(t, map[string]string{"rack": "b"}, sent[1])
 
-	require.NoError(t, os.WriteFile(file, []byte("devices:\n  - {name: a, host: h1, driver: fake, labels: {rack: a b}}\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("devices:\n  - {name: a, host: h1, driver: fake, labels: {rack: a b}}\n"),
+		0o600))
 	got = burnish(t, l, "", "enroll", "-f", file)
 	require.Equal(t, exitFailed, got.code)
 	require.Contains(t, got.errors, "line 2: label rack=")

@@ -35,7 +35,8 @@ failed on its first device. The other cleans of the model then wait, reserved.`,
 				defer cancel()
 				result, err := l.Resume(rctx, in)
 				if client.NotFound(err) {
-					return &failure{exit: exitFailed, code: device.CodeNotFound, message: "nothing is limited: the policy has no limits", remedy: "see burnish list"}
+					return &failure{exit: exitFailed, code: device.CodeNotFound,
+						message: "nothing is limited: the policy has no limits", remedy: "see burnish list"}
 				}
 				if err != nil {
 					return a.explain(cmd.Context(), l, "", err)

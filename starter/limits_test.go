@@ -14,7 +14,8 @@ import (
 // queuedDevice waits for a slot; its own record of its place is an old one.
 func queuedDevice(name string) contract.DeviceStatus {
 	v := in(name, device.PendingCleaning)
-	v.Waiting = &contract.StatusWait{For: contract.WaitSlot, Code: device.CodeWaitingForSlot, Message: "queued for a slot (9th in line): 2 of 2 cleans run", Since: clock}
+	v.Waiting = &contract.StatusWait{For: contract.WaitSlot, Code: device.CodeWaitingForSlot,
+		Message: "queued for a slot (9th in line): 2 of 2 cleans run", Since: clock}
 	v.LastError, v.Fault = v.Waiting.Message, string(device.CodeWaitingForSlot)
 	v.NeedsOperator = true
 	return v
@@ -22,18 +23,21 @@ func queuedDevice(name string) contract.DeviceStatus {
 
 func limitedFleet() *fakeClient {
 	wait := func(name string, place int) contract.SlotWait {
-		return contract.SlotWait{Device: name, Place: place, Fault: device.Fault{Code: device.CodeWaitingForSlot, Message: "2 of 2 cleans run", Remedy: "wait"}}
+		return contract.SlotWait{Device: name, Place: place,
+			Fault: device.Fault{Code: device.CodeWaitingForSlot, Message: "2 of 2 cleans run", Remedy: "wait"}}
 	}
 	return &fakeClient{
 		onList: func(string) ([]client.Execution, error) {
-			return []client.Execution{running(queuedDevice("d1")), running(queuedDevice("d2")), running(in("d3", device.Available))}, nil
+			return []client.Execution{running(queuedDevice("d1")), running(queuedDevice("d2")),
+				running(in("d3", device.Available))}, nil
 		},
 		onDescribe: func(name string) (client.Execution, error) { return running(queuedDevice(name)), nil },
 		limits: &contract.LimitsStatus{
 			Limits: &device.Limits{ConcurrentCleans: 2}, Running: 2, Queued: 2,
 			Waiting: []contract.SlotWait{wait("d2", 1), wait("d1", 2)},
-			Alarms: []contract.LimitsAlarm{{Waiting: 2, Fault: device.Fault{Class: device.NeedsOperator, Code: device.CodeBreakerOpen,
-				Message: "zero failed 3 times in a row on model M", Remedy: `resume --model "M" --step zero`}}},
+			Alarms: []contract.LimitsAlarm{{Waiting: 2, Fault: device.Fault{Class: device.NeedsOperator,
+				Code: device.CodeBreakerOpen, Message: "zero failed 3 times in a row on model M",
+				Remedy: `resume --model "M" --step zero`}}},
 		},
 	}
 }
@@ -45,7 +49,8 @@ func TestPlacesInLine(t *testing.T) {
 	require.Equal(t, 0, got.code)
 	require.Regexp(t, `(?m)^d1 .* queued:2 `, got.out)
 	require.Regexp(t, `(?m)^d2 .* queued:1 `, got.out)
-	require.Contains(t, got.errors, "the limits need the operator (2 wait): zero failed 3 times in a row on model M; resume")
+	require.Contains(t, got.errors, "the limits need the operator (2 wait): zero failed 3 times in a row on model M; "+
+		"resume")
 
 	got = burnish(t, l, "", "list", "-o", "json")
 	require.Contains(t, got.out, `"place": 2`)

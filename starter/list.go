@@ -75,7 +75,8 @@ On a terminal that is too narrow, columns fall away; into a pipe or file all are
 	}
 	flags := cmd.Flags()
 	f.selectors(flags)
-	flags.BoolVar(&f.awaitingCleaning, "awaiting-cleaning", false, "only those that wait for a clean: pending_cleaning, and error while dirty")
+	flags.BoolVar(&f.awaitingCleaning, "awaiting-cleaning", false,
+		"only those that wait for a clean: pending_cleaning, and error while dirty")
 	flags.BoolVar(&f.oneTimeUse, "one-time-use", false, "only those that are cleaned after every tenant")
 	flags.BoolVar(&f.all, "all", false, "include retired devices")
 	flags.VarP(&o, "output", "o", "`FORMAT`: table, wide, name, json, yaml or jsonpath=TEMPLATE")

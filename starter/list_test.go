@@ -47,7 +47,8 @@ func inColor(t *testing.T, l deviceClient, width int, env map[string]string, arg
 func listed() *fakeClient {
 	views := exampleDevices()
 	long := in("rack-12-unit-07-of-the-second-row_0000:c1:00.0", device.Error)
-	long.Fault, long.NeedsOperator, long.Hostname, long.Type, long.Model = "filesystem_signature", true, "rack-12-unit-07", "DISK", "電源 Ultra\x1b]0;owned\x07 Star"
+	long.Fault, long.NeedsOperator, long.Hostname, long.Type, long.Model = "filesystem_signature", true, "rack-12-unit-07",
+		"DISK", "電源 Ultra\x1b]0;owned\x07 Star"
 	long.SizeBytes, long.Vendor = 3<<40, "Acme"
 	small := in("d2", device.Available)
 	small.SizeBytes, small.Model, small.UpdatedAt = 512<<30, "X 99", clock.Add(-49*time.Hour)
@@ -65,7 +66,8 @@ func listed() *fakeClient {
 // in each. Into a pipe it is whole.
 func TestListFitsTheTerminal(t *testing.T) {
 	for width := 20; width <= 220; width++ {
-		for _, args := range [][]string{{"list"}, {"list", "-o", "wide"}, {"list", "--columns", "name,fault,model,serial,uuid"}} {
+		for _, args := range [][]string{{"list"}, {"list", "-o", "wide"},
+			{"list", "--columns", "name,fault,model,serial,uuid"}} {
 			got := inWindow(t, listed(), width, args...)
 			require.Equal(t, exitOK, got.code, got.errors)
 			all := strings.Split(strings.TrimSuffix(got.out, "\n"), "\n")
@@ -194,7 +196,8 @@ func TestListWatch(t *testing.T) {
 	}
 	got := watch("--columns", "name,state,fault")
 	require.Equal(t, exitInterrupted, got.code)
-	require.Equal(t, "NAME  STATE      FAULT\nd1    cleaning   -\nd2    available  -\nd1    error      io_error\n", got.out)
+	require.Equal(t, "NAME  STATE      FAULT\nd1    cleaning   -\nd2    available  -\nd1    error      io_error\n",
+		got.out)
 	require.Equal(t, 1, strings.Count(got.errors, "trying again"), got.errors)
 	require.Equal(t, "d1\nd2\nd1\n", watch("-o", "name").out)
 	require.Equal(t, "d1 cleaning\nd2 available\nd1 error\n", watch("-o", `jsonpath={.name} {.device_state}`).out)

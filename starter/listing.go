@@ -25,7 +25,9 @@ type listColumn struct {
 // listColumns are all columns, in their order.
 func listColumns() []listColumn {
 	titled := func(title string, keep, least int) terminal.Column {
-		return terminal.Column{Title: title, Keep: keep, Least: least, Color: func(_ int, cell string) terminal.Color { return colorOf(title, cell) }}
+		return terminal.Column{Title: title, Keep: keep, Least: least, Color: func(_ int, cell string) terminal.Color {
+			return colorOf(title, cell)
+		}}
 	}
 	of := func(text func(contract.DeviceStatus) string) func(contract.DeviceStatus, time.Time) string {
 		return func(v contract.DeviceStatus, _ time.Time) string { return text(v) }

@@ -52,7 +52,8 @@ func (o *listOutput) Set(s string) error {
 // templateFailure is that of a template that does not fit what it is for, or of an output
 // that cannot be written.
 func templateFailure(err error) error {
-	return &failure{exit: exitFailed, code: device.CodeInvalid, message: "jsonpath: " + err.Error(), remedy: "see burnish list -o json"}
+	return &failure{exit: exitFailed, code: device.CodeInvalid, message: "jsonpath: " + err.Error(),
+		remedy: "see burnish list -o json"}
 }
 
 // emitList prints a listing in its format.

@@ -126,7 +126,8 @@ func (s deviceSnapshot) inFrame(now time.Time) frame.Device {
 	}
 	switch d.Group {
 	case frame.Failed:
-		d.Text = strings.Join(slices.DeleteFunc([]string{s.LastError, s.Remedy}, func(text string) bool { return text == "" }), "; ")
+		d.Text =
+			strings.Join(slices.DeleteFunc([]string{s.LastError, s.Remedy}, func(text string) bool { return text == "" }), "; ")
 	case frame.Queued:
 		d.Text, d.Place = s.waitText(), s.place()
 	}
@@ -138,7 +139,8 @@ func (s deviceSnapshot) group() frame.Group {
 	switch {
 	case s.DeviceState == device.Error || s.NeedsOperator:
 		return frame.Failed
-	case s.DeviceState == device.PendingCleaning, s.Progress != nil && s.Progress.Waiting != "", s.Progress == nil && s.Waiting != nil:
+	case s.DeviceState == device.PendingCleaning, s.Progress != nil && s.Progress.Waiting != "", s.Progress == nil &&
+		s.Waiting != nil:
 		return frame.Queued
 	}
 	return frame.Running

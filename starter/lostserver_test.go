@@ -24,7 +24,8 @@ import (
 )
 
 // changeMethods are the questions to Temporal that change something.
-var changeMethods = []string{"UpdateWorkflowExecution", "ExecuteMultiOperation", "StartWorkflowExecution", "SignalWorkflowExecution", "SignalWithStartWorkflowExecution"}
+var changeMethods = []string{"UpdateWorkflowExecution", "ExecuteMultiOperation", "StartWorkflowExecution",
+	"SignalWorkflowExecution", "SignalWithStartWorkflowExecution"}
 
 // losing is a run of a command that loses its server.
 type losing struct {
@@ -138,7 +139,8 @@ func TestEveryCommandLosesItsServer(t *testing.T) {
 			require.Equal(t, exitUnreachable, l.got.code, "%s: %+v", l.arrived(), l.got)
 			isAccepted := l.moment == "accepted" && slices.Contains(l.arrived(), "PollWorkflowExecutionUpdate")
 			require.Equal(t, l.changes() && !isAccepted, strings.Contains(l.got.errors, mayStill), "%s: %+v", l.arrived(), l.got)
-			require.Equal(t, isAccepted, strings.Contains(l.got.errors, "accepted, and is still carried out"), "%s: %+v", l.arrived(), l.got)
+			require.Equal(t, isAccepted, strings.Contains(l.got.errors, "accepted, and is still carried out"), "%s: %+v",
+				l.arrived(), l.got)
 			if l.moment == "connected" {
 				require.Empty(t, l.arrived())
 			} else {
@@ -207,7 +209,8 @@ func TestAWaitLosesItsServer(t *testing.T) {
 	withoutProfile(t)
 	var variables sync.Mutex
 	server := frontend.Start(t, nil, func(s *frontend.Server, method string, in any) (any, error) {
-		if answer := accepted(t, in, &contract.Result{Device: contract.DeviceStatus{Name: "d1", DeviceState: device.Cleaning}}); answer != nil {
+		if answer := accepted(t, in,
+			&contract.Result{Device: contract.DeviceStatus{Name: "d1", DeviceState: device.Cleaning}}); answer != nil {
 			return answer, nil
 		}
 		if method == "DescribeWorkflowExecution" {

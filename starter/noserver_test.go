@@ -15,7 +15,8 @@ import (
 )
 
 // withoutServer are the commands that ask no server, or do not need one.
-var withoutServer = []string{"states", "version", "completion", "man", "help", "doctor", "spec", "udev-rules", "instance schema"}
+var withoutServer = []string{"states", "version", "completion", "man", "help", "doctor", "spec", "udev-rules",
+	"instance schema"}
 
 // askingServer are the first examples of all commands that ask a server.
 func askingServer(t *testing.T) (examples [][]string) {
@@ -33,7 +34,8 @@ func askingServer(t *testing.T) (examples [][]string) {
 				continue
 			}
 			found, _, err := newTree().Find(args)
-			if err != nil || found.CommandPath() != cmd.CommandPath() || slices.Contains(args, "--identify") || slices.Contains(args, "--api") {
+			if err != nil || found.CommandPath() != cmd.CommandPath() || slices.Contains(args, "--identify") ||
+				slices.Contains(args, "--api") {
 				continue
 			}
 			examples = append(examples, args)

@@ -90,8 +90,10 @@ func (a *app) polls(ctx context.Context, l deviceClient, appliance string) (appl
 		return applianceStatus{}, a.explainAppliance(ctx, l, appliance, err)
 	}
 	out := applianceStatus{
-		Appliance: appliance, Interval: s.Interval.Seconds(), LastGood: timeOrNil(s.LastGood), Last: s.Last, Next: timeOrNil(s.Next), Rounds: s.Rounds,
-		Fault: s.Fault, Unread: s.Unread, NeedsOperator: s.NeedsOperator, Problems: append([]contract.Mismatch{}, s.Problems...),
+		Appliance: appliance, Interval: s.Interval.Seconds(), LastGood: timeOrNil(s.LastGood), Last: s.Last,
+		Next: timeOrNil(s.Next), Rounds: s.Rounds,
+		Fault: s.Fault, Unread: s.Unread, NeedsOperator: s.NeedsOperator,
+		Problems: append([]contract.Mismatch{}, s.Problems...),
 	}
 	if r := s.Round; r != nil {
 		out.Round = &runningRound{StartedAt: r.StartedAt, Servers: r.Start, Total: r.Total}
@@ -127,12 +129,14 @@ func (a *app) allPolls(ctx context.Context, l deviceClient) error {
 		if len(all) == 0 {
 			return "no appliance is polled: no control worker has BURNISH_ONEVIEW, or the polls were canceled\n"
 		}
-		rows := [][]string{{"APPLIANCE", "LAST GOOD", "SERVERS", "DEVICES", "TAKEN", "FREED", "CLEAN FAIL", "FAILED", "NEXT", "FAULT"}}
+		rows := [][]string{{"APPLIANCE", "LAST GOOD", "SERVERS", "DEVICES", "TAKEN", "FREED", "CLEAN FAIL", "FAILED",
+			"NEXT", "FAULT"}}
 		for _, s := range all {
 			row := []string{s.Appliance, "never", "", "", "", "", "", "", s.next(), ""}
 			if s.LastGood != nil {
 				row[1] = age(a.now(), *s.LastGood) + " ago"
-				for i, n := range []int{s.Last.Servers, s.Last.Devices, s.Last.Taken, s.Last.Freed, s.Last.TakenOnCleanFail, s.Last.Failed} {
+				for i, n := range []int{s.Last.Servers, s.Last.Devices, s.Last.Taken, s.Last.Freed, s.Last.TakenOnCleanFail,
+					s.Last.Failed} {
 					row[2+i] = strconv.Itoa(n)
 				}
 			}
@@ -164,15 +168,18 @@ func (s applianceStatus) table(a *app) string {
 	if s.LastGood != nil {
 		lastGood = local(*s.LastGood) + " (" + age(a.now(), *s.LastGood) + " ago)"
 		c := s.Last
-		found = fmt.Sprintf("%d servers, %d devices: %d taken, %d freed, %d taken on clean fail, %d failed", c.Servers, c.Devices, c.Taken, c.Freed, c.TakenOnCleanFail, c.Failed)
+		found = fmt.Sprintf("%d servers, %d devices: %d taken, %d freed, %d taken on clean fail, %d failed", c.Servers,
+			c.Devices, c.Taken, c.Freed, c.TakenOnCleanFail, c.Failed)
 	}
-	rows := [][]string{{"appliance", s.Appliance}, {"last good round", lastGood}, {"it found", found}, {"rounds", strconv.Itoa(s.Rounds)}, {"next round", s.next()}}
+	rows := [][]string{{"appliance", s.Appliance}, {"last good round", lastGood}, {"it found", found},
+		{"rounds", strconv.Itoa(s.Rounds)}, {"next round", s.next()}}
 	if s.Interval > 0 {
 		rows = append(rows, []string{"interval", (time.Duration(s.Interval * float64(time.Second))).String()})
 	}
 	rows = append(rows, []string{"needs operator", yes(s.NeedsOperator)})
 	if s.Fault != nil {
-		rows = append(rows, []string{"fault", string(s.Fault.Code) + ": " + s.Fault.Message}, []string{"pages not read", strconv.Itoa(s.Unread)}, []string{"remedy", s.Fault.Remedy})
+		rows = append(rows, []string{"fault", string(s.Fault.Code) + ": " + s.Fault.Message},
+			[]string{"pages not read", strconv.Itoa(s.Unread)}, []string{"remedy", s.Fault.Remedy})
 	}
 	for _, m := range s.Problems {
 		rows = append(rows, []string{"problem", m.Name + ": " + m.What})
@@ -201,7 +208,8 @@ func (a *app) checkPolls(ctx context.Context, f *doctor.Findings, l deviceClient
 		case s.LastGood.IsZero():
 			f.OK(check, "%s: no good round yet", name)
 		default:
-			f.OK(check, "%s: last good round %s ago, %d devices, %d failed", name, age(a.now(), s.LastGood), s.Last.Devices, s.Last.Failed)
+			f.OK(check, "%s: last good round %s ago, %d devices, %d failed", name, age(a.now(), s.LastGood), s.Last.Devices,
+				s.Last.Failed)
 		}
 	}
 }

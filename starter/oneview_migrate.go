@@ -33,7 +33,8 @@ type migration struct {
 func migrated(p contract.StatusPool) bool { return p.Dynamic && !p.Migrating }
 
 func migrationOf(v contract.DeviceStatus) *migration {
-	return &migration{Appliance: v.Pool.Appliance, Hardware: v.Pool.Hardware, State: v.DeviceState, Recorded: v.Pool.Profile, Dynamic: v.Pool.Dynamic}
+	return &migration{Appliance: v.Pool.Appliance, Hardware: v.Pool.Hardware, State: v.DeviceState,
+		Recorded: v.Pool.Profile, Dynamic: v.Pool.Dynamic}
 }
 
 func (a *app) oneviewMigrateCommand() *cobra.Command {
@@ -88,7 +89,8 @@ Without --timeout it waits 15m for each device; one that takes longer goes on.`,
 }
 
 // migrate makes the named devices dynamic, or all that are pre-allocated.
-func (a *app) migrate(ctx context.Context, l deviceClient, c *selection, names []string, appliance, reason string) error {
+func (a *app) migrate(ctx context.Context, l deviceClient, c *selection, names []string, appliance,
+	reason string) error {
 	if len(names) == 0 {
 		before, err := a.preallocated(ctx, l, appliance)
 		if err != nil {
@@ -153,10 +155,13 @@ func (a *app) migrateOne(ctx context.Context, l deviceClient, name, reason strin
 	case err != nil:
 		return outcome{}, err
 	case silent != "":
-		return outcome{}, &failure{exit: exitTimeout, code: device.CodeTimeout, state: v.DeviceState, message: "no control worker answered; nothing was sent", remedy: "start burnish-worker with BURNISH_ROLE=control or all"}
+		return outcome{}, &failure{exit: exitTimeout, code: device.CodeTimeout, state: v.DeviceState,
+			message: "no control worker answered; nothing was sent",
+			remedy:  "start burnish-worker with BURNISH_ROLE=control or all"}
 	}
 	if v.Pool == nil {
-		return outcome{}, &failure{exit: exitFailed, code: device.CodeRefused, state: v.DeviceState, message: "it is in no pool", remedy: "see server_hardware_uri of burnish enroll --help"}
+		return outcome{}, &failure{exit: exitFailed, code: device.CodeRefused, state: v.DeviceState,
+			message: "it is in no pool", remedy: "see server_hardware_uri of burnish enroll --help"}
 	}
 	report := migrationOf(v)
 	if migrated(*v.Pool) {

@@ -56,7 +56,9 @@ func newNodes(devices ...contract.DeviceStatus) *nodes {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			if n.profiles[in.Name] == "?" {
-				return contract.PoolSnapshot{}, refuse(in.Name, device.Available, device.Fault{Code: device.CodeApplianceUnreachable, Message: "it does not answer", Remedy: "wait"})
+				return contract.PoolSnapshot{},
+					refuse(in.Name, device.Available,
+						device.Fault{Code: device.CodeApplianceUnreachable, Message: "it does not answer", Remedy: "wait"})
 			}
 			return contract.PoolSnapshot{Ownership: device.PoolTaken, Profile: n.profiles[in.Name]}, nil
 		},
@@ -64,7 +66,9 @@ func newNodes(devices ...contract.DeviceStatus) *nodes {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			if n.profiles[name] == "?" {
-				return contract.Result{}, refuse(name, device.Available, device.Fault{Code: device.CodeApplianceUnreachable, Message: "it does not answer", Remedy: "wait"})
+				return contract.Result{},
+					refuse(name, device.Available, device.Fault{Code: device.CodeApplianceUnreachable, Message: "it does not answer",
+						Remedy: "wait"})
 			}
 			v := n.devices[name]
 			pool := *v.Pool
@@ -85,7 +89,8 @@ func newNodes(devices ...contract.DeviceStatus) *nodes {
 func poolNode(name string, state device.State) contract.DeviceStatus {
 	v := in(name, state)
 	v.Serial, v.Type = "S-"+name, "NODE"
-	v.Pool = &contract.StatusPool{Pool: contract.Pool{Appliance: "rack1", Hardware: "/rest/server-hardware/" + name, Template: templateOf1}}
+	v.Pool = &contract.StatusPool{Pool: contract.Pool{Appliance: "rack1", Hardware: "/rest/server-hardware/" + name,
+		Template: templateOf1}}
 	if state == device.Allocated {
 		instance := "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
 		v.InstanceUUID = &instance
@@ -99,14 +104,16 @@ func poolNode(name string, state device.State) contract.DeviceStatus {
 func TestMigrateDryRun(t *testing.T) {
 	dynamic := poolNode("d4", device.Available)
 	dynamic.Pool.Dynamic = true
-	n := newNodes(poolNode("d1", device.Allocated), poolNode("d2", device.Available), poolNode("d3", device.Error), dynamic, poolNode("d5", device.Available), in("disk", device.Available))
+	n := newNodes(poolNode("d1", device.Allocated), poolNode("d2", device.Available), poolNode("d3", device.Error),
+		dynamic, poolNode("d5", device.Available), in("disk", device.Available))
 	for _, name := range []string{"d1", "d2", "d3"} {
 		n.profiles[name] = "/rest/server-profiles/" + name
 	}
 	r := burnish(t, n, "", "oneview", "migrate", "--dry-run")
 	require.Zero(t, r.code, r.errors)
 	for _, line := range []string{
-		"d1: instance 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 has it: would record its profile /rest/server-profiles/d1; state allocated",
+		"d1: instance 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90 has it: would record its profile /rest/server-profiles/d1; " +
+			"state allocated",
 		"d2: would switch its server off and remove the idle profile /rest/server-profiles/d2; state available",
 		"d3: would record its profile /rest/server-profiles/d3; state error",
 		"d5: no profile is on its server: would only become dynamic; state available",
@@ -135,7 +142,8 @@ func TestMigrateResumes(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(r.out), &report))
 	require.Len(t, report.Devices, 2)
 	require.True(t, report.Devices[0].OK)
-	require.Equal(t, &migration{Appliance: "rack1", Hardware: "/rest/server-hardware/d1", State: device.Allocated, Recorded: "/rest/server-profiles/d1", Dynamic: true}, report.Devices[0].Migration)
+	require.Equal(t, &migration{Appliance: "rack1", Hardware: "/rest/server-hardware/d1", State: device.Allocated,
+		Recorded: "/rest/server-profiles/d1", Dynamic: true}, report.Devices[0].Migration)
 	require.Equal(t, device.CodeApplianceUnreachable, report.Devices[1].Error.Code)
 
 	n.profiles["d2"] = "/rest/server-profiles/d2"

@@ -24,7 +24,8 @@ func TestOverrideCommand(t *testing.T) {
 		says string
 	}{
 		"without the API": {[]string{"override", "d1", "--reason", "r"}, nil, exitUsage,
-			"burnish: override: an override goes through the HTTP API, which knows who asks: give --api URL, or set BURNISH_API"},
+			"burnish: override: an override goes through the HTTP API, which knows who asks: give --api URL, or set " +
+				"BURNISH_API"},
 		"no reason":        {api, nil, exitUsage, "--reason is missing, or --approve"},
 		"longer than 24h":  {append(api, "--reason", "r", "--expires", "25h"), nil, exitUsage, "--expires must be positive, and at most 24h"},
 		"expired":          {append(api, "--reason", "r", "--expires", "0s"), nil, exitUsage, "--expires must be positive"},
@@ -57,7 +58,8 @@ func TestOverrideCommand(t *testing.T) {
 func TestOverrideIsShown(t *testing.T) {
 	v := in("d1", device.Error)
 	v.NotSanitized = true
-	done := contract.Override{ID: "x1", Reason: "capacity", RequestedBy: "alice", RequestedAt: clock, ApprovedBy: "bob", ApprovedAt: clock.Add(time.Minute)}
+	done := contract.Override{ID: "x1", Reason: "capacity", RequestedBy: "alice", RequestedAt: clock, ApprovedBy: "bob",
+		ApprovedAt: clock.Add(time.Minute)}
 	v.Override = &contract.StatusOverride{Approved: &done,
 		Pending: &contract.Override{ID: "x2", Reason: "again", RequestedBy: "carol", RequestedAt: clock, ExpiresAt: clock.Add(time.Hour)}}
 	v.Cleans = []contract.CleanSummary{{Number: 4, Outcome: "overridden", Override: &done}}
@@ -65,7 +67,8 @@ func TestOverrideIsShown(t *testing.T) {
 		onDescribe: func(string) (client.Execution, error) { return running(v), nil },
 		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
 	}
-	by := "override requested by alice on 2026-03-01 13:00:00 CET, approved by bob on 2026-03-01 13:01:00 CET, reason: capacity"
+	by := "override requested by alice on 2026-03-01 13:00:00 CET, approved by bob on 2026-03-01 13:01:00 CET, reason: " +
+		"capacity"
 	shown := burnish(t, l, "", "show", "d1").out
 	require.Contains(t, shown, "no: "+by)
 	require.Contains(t, shown, "requested by carol on 2026-03-01 13:00:00 CET, reason: again")

@@ -52,7 +52,8 @@ func namesCommand(t *testing.T, where string, words []string, whole bool) {
 var flagWord = regexp.MustCompile(`^\[?--([a-z][a-z-]*)`)
 
 func hasFlag(cmd *cobra.Command, name string) bool {
-	return name == "help" || name == "version" || cmd.Flags().Lookup(name) != nil || cmd.InheritedFlags().Lookup(name) != nil
+	return name == "help" || name == "version" || cmd.Flags().Lookup(name) != nil ||
+		cmd.InheritedFlags().Lookup(name) != nil
 }
 
 // The pages name commands and flags that there are, in the text and in the sessions.
@@ -110,7 +111,8 @@ func TestRemediesNameCommandsThatExist(t *testing.T) {
 }
 
 // foreign are flags of other programs that messages name.
-var foreign = []string{"reflink", "task-queue", "reload", "subsystem-match", "incremental", "read-only", "setrw", "query", "name", "workflow-id"}
+var foreign = []string{"reflink", "task-queue", "reload", "subsystem-match", "incremental", "read-only", "setrw",
+	"query", "name", "workflow-id"}
 
 // The messages of the program, of the workers and of the drivers name commands and flags that
 // there are.

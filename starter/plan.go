@@ -129,13 +129,16 @@ it prints the reason; the exit code is 0.`,
 		},
 	}
 	c.flags(cmd.Flags())
-	cmd.Flags().BoolVar(&fleet, "fleet", false, "every enrolled device that is not retired: its present plan, and the plan by the policy")
+	cmd.Flags().BoolVar(&fleet, "fleet", false, "every enrolled device that is not retired: its present plan, and the "+
+		"plan by the policy")
 	cmd.Flags().StringVar(&policy, "policy", "", "`FILE`: the policy, as for BURNISH_POLICY (default: auto, auto)")
 	cmd.Flags().StringVar(&identify, "identify", "", "`FILE`: the output of nvme id-ctrl -o json; - is the standard input")
 	cmd.Flags().StringVar(&action, "action", string(clean.ActionAuto), "`A`: clear_action: auto, sanitize or zero")
 	cmd.Flags().StringVar(&strategy, "strategy", string(clean.StrategyAuto), "`S`: clear_strategy: auto, crypto or block")
-	cmd.Flags().StringVar(&spec, "spec", "", "`JSON`: an entry of device_spec; its own clear_action and clear_strategy come before these")
-	cmd.Flags().IntVar(&namespaces, "namespaces", 1, "`N`: the number of namespaces of the device; 1 is one of the full size")
+	cmd.Flags().StringVar(&spec, "spec", "", "`JSON`: an entry of device_spec; its own clear_action and clear_strategy "+
+		"come before these")
+	cmd.Flags().IntVar(&namespaces, "namespaces", 1, "`N`: the number of namespaces of the device; 1 is one of the "+
+		"full size")
 	return cmd
 }
 

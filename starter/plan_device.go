@@ -40,7 +40,8 @@ func (a *app) planDevice(ctx context.Context, l deviceClient, name string, in co
 		return a.explain(ctx, l, name, err)
 	}
 	if f := plan.Fault; f != nil {
-		return &failure{exit: exitFailed, code: f.Code, device: name, message: "no clean is possible: " + f.Message, remedy: f.Remedy, state: v.DeviceState}
+		return &failure{exit: exitFailed, code: f.Code, device: name, message: "no clean is possible: " + f.Message,
+			remedy: f.Remedy, state: v.DeviceState}
 	}
 	found, err := l.Discovery(rctx, name)
 	if err != nil {
@@ -100,7 +101,8 @@ func (f cleanForecast) table(a *app) string {
 		if s.Timeout > 0 {
 			budget = roundDuration(s.Timeout).String()
 		}
-		rows = append(rows, []string{s.Step, strconv.FormatFloat(s.Priority, 'f', -1, 64), s.Interface, estimate, s.Basis, budget, argsText(s.Args)})
+		rows = append(rows, []string{s.Step, strconv.FormatFloat(s.Priority, 'f', -1, 64), s.Interface, estimate, s.Basis,
+			budget, argsText(s.Args)})
 	}
 	text += a.columns(rows)
 	total := "estimated run time " + roundDuration(f.Estimate).String()

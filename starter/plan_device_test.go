@@ -68,7 +68,8 @@ estimated run time 2m22s, and that of 2 of 5 steps, which is not known
 	require.Equal(t, 50*time.Second, body.Steps[3].Estimate)
 	require.Equal(t, 2, body.Unknown)
 
-	plan = contract.CleanPlan{Steps: []contract.Planned{}, Fault: &device.Fault{Class: device.Permanent, Code: "no_erase_path", Message: "nothing erases it", Remedy: "allow zero"}}
+	plan = contract.CleanPlan{Steps: []contract.Planned{}, Fault: &device.Fault{Class: device.Permanent,
+		Code: "no_erase_path", Message: "nothing erases it", Remedy: "allow zero"}}
 	got = burnish(t, l, "", "plan", "d1")
 	require.Equal(t, ran{exitFailed, "", "burnish: plan d1: no clean is possible: nothing erases it; allow zero\n"}, got)
 

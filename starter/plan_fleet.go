@@ -77,8 +77,10 @@ func (a *app) planFleet(ctx context.Context, file string) error {
 
 // planOf makes a new plan for one device. If its driver has only one operation, that is kept;
 // other priorities may still change the order of its steps.
-func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.DeviceStatus, facts contract.DiscoveryResult, asked error) devicePlan {
-	p := devicePlan{Name: v.Name, State: v.DeviceState, Operation: v.Operation, NewOperation: v.Operation, Steps: []string{}, NewSteps: []string{}}
+func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.DeviceStatus, facts contract.DiscoveryResult,
+	asked error) devicePlan {
+	p := devicePlan{Name: v.Name, State: v.DeviceState, Operation: v.Operation, NewOperation: v.Operation,
+		Steps: []string{}, NewSteps: []string{}}
 	for _, s := range v.Steps {
 		p.Steps = append(p.Steps, s.Step)
 	}
@@ -113,7 +115,8 @@ func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.DeviceS
 	switch {
 	case fault != nil:
 		p.Reason = oneLine(fault.Error())
-	case p.Operation != p.NewOperation && p.Operation != "" && v.DeviceState != device.Available && v.DeviceState != device.Error:
+	case p.Operation != p.NewOperation && p.Operation != "" && v.DeviceState != device.Available &&
+		v.DeviceState != device.Error:
 		p.Reason = "locked in while " + string(v.DeviceState) + ": replaced only once it is available or in error"
 	case facts.Excluded != nil:
 		p.Reason = "excluded by the present policy: " + oneLine(facts.Excluded.Message)

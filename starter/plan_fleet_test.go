@@ -55,11 +55,14 @@ func plannable() *fakeClient {
 	return &fakeClient{
 		onList: func(string) ([]client.Execution, error) {
 			return []client.Execution{
-				running(plannedAs("used", device.Allocated, device.CryptoErase, "security_check", "wear_check", "sanitize", "verify")),
-				running(plannedAs("all", device.Available, device.CryptoErase, "security_check", "wear_check", "sanitize", "verify")),
+				running(plannedAs("used", device.Allocated, device.CryptoErase, "security_check", "wear_check",
+					"sanitize", "verify")),
+				running(plannedAs("all", device.Available, device.CryptoErase, "security_check", "wear_check",
+					"sanitize", "verify")),
 				running(plannedAs("old", device.Manageable, device.Shred, "security_check", "wear_check", "zero", "verify")),
 				running(plannedAs("disk", device.Available, device.Shred, "zero", "verify")),
-				running(plannedAs("mute", device.Available, device.CryptoErase, "security_check", "wear_check", "sanitize", "verify")),
+				running(plannedAs("mute", device.Available, device.CryptoErase, "security_check", "wear_check",
+					"sanitize", "verify")),
 			}, nil
 		},
 		onFacts: func(name string) (contract.DiscoveryResult, error) {
@@ -84,7 +87,8 @@ func plannedFleet(t *testing.T, args ...string) map[string]devicePlan {
 			changed++
 		}
 	}
-	require.Equal(t, []string{"all", "disk", "mute", "old", "used"}, []string{plan.Devices[0].Name, plan.Devices[1].Name, plan.Devices[2].Name, plan.Devices[3].Name, plan.Devices[4].Name})
+	require.Equal(t, []string{"all", "disk", "mute", "old", "used"}, []string{plan.Devices[0].Name, plan.Devices[1].Name,
+		plan.Devices[2].Name, plan.Devices[3].Name, plan.Devices[4].Name})
 	require.Equal(t, changed, plan.Changed)
 	return all
 }
@@ -105,8 +109,9 @@ func TestFleetByTheDefaultPolicy(t *testing.T) {
 func TestFleetByAnotherPolicy(t *testing.T) {
 	all := plannedFleet(t, "--policy", policyFile(t, "nvme: {clear_action: sanitize, clear_strategy: block}\n"))
 	require.Equal(t, devicePlan{
-		Name: "all", State: device.Available, Operation: device.CryptoErase, NewOperation: device.BlockErase, Changes: true, Satisfied: true,
-		Steps: []string{"security_check", "wear_check", "sanitize", "verify"}, NewSteps: []string{"security_check", "wear_check", "sanitize", "verify"},
+		Name: "all", State: device.Available, Operation: device.CryptoErase, NewOperation: device.BlockErase, Changes: true,
+		Satisfied: true,
+		Steps:     []string{"security_check", "wear_check", "sanitize", "verify"}, NewSteps: []string{"security_check", "wear_check", "sanitize", "verify"},
 	}, all["all"])
 	require.True(t, all["used"].Changes)
 	require.False(t, all["used"].Satisfied)
@@ -131,7 +136,8 @@ func TestFleetByAnotherPolicy(t *testing.T) {
 func TestFleetOfExcludedDevices(t *testing.T) {
 	known := steps.All().Versions()
 	facts := contract.DiscoveryResult{
-		Operation: device.WriteZeroes, Capabilities: &device.Capabilities{WriteZeroes: true, ManageNamespaces: true}, Layout: device.LayoutWhole, Steps: known,
+		Operation: device.WriteZeroes, Capabilities: &device.Capabilities{WriteZeroes: true, ManageNamespaces: true},
+		Layout: device.LayoutWhole, Steps: known,
 		Excluded: &device.Fault{Code: device.CodePolicyUnsatisfied, Message: "it cannot"},
 	}
 	names := []string{"security_check", "wear_check", "consolidate_namespaces", "zero", "verify"}
@@ -161,7 +167,8 @@ func TestFleetOfExcludedDevices(t *testing.T) {
 // The entry of device_spec of each device comes before the policy of the file.
 func TestFleetByTheEntriesOfDeviceSpec(t *testing.T) {
 	facts := contract.DiscoveryResult{
-		Operation: device.BlockErase, Capabilities: &device.Capabilities{CryptoErase: true, BlockErase: true, ManageNamespaces: true},
+		Operation: device.BlockErase, Capabilities: &device.Capabilities{CryptoErase: true, BlockErase: true,
+			ManageNamespaces: true},
 		Layout: device.LayoutWhole, Steps: steps.All().Versions(), ClearStrategy: "block",
 	}
 	plan := func(policy clean.ErasePolicy) devicePlan {
@@ -194,7 +201,8 @@ func TestFleetJSONHasItsKeys(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(got.out), &plan))
 	require.NotNil(t, plan.Changed)
-	for _, key := range []string{"name", "state", "operation", "new_operation", "changes", "reason", "satisfied", "steps", "new_steps"} {
+	for _, key := range []string{"name", "state", "operation", "new_operation", "changes", "reason", "satisfied", "steps",
+		"new_steps"} {
 		require.Contains(t, plan.Devices[0], key)
 	}
 	none := &fakeClient{onList: func(string) ([]client.Execution, error) { return nil, nil }}
@@ -213,7 +221,8 @@ func TestFleetWithAnInvalidPolicy(t *testing.T) {
 		require.Equal(t, exitUsage, got.code, text)
 		require.Contains(t, got.errors, want)
 	}
-	for _, args := range [][]string{{"--identify", "x"}, {"--action", "zero"}, {"--namespaces", "2"}, {"--policy", ""}, {"--policy", "/none"}} {
+	for _, args := range [][]string{{"--identify", "x"}, {"--action", "zero"}, {"--namespaces", "2"}, {"--policy", ""},
+		{"--policy", "/none"}} {
 		require.Equal(t, exitUsage, burnish(t, nil, "", append([]string{"plan", "--fleet"}, args...)...).code, args)
 	}
 	require.Equal(t, exitUsage, burnish(t, nil, "", "plan", "--policy", "x").code)
@@ -242,12 +251,14 @@ func TestPlanFleetOnlyReads(t *testing.T) {
 	value := &mocks.Value{}
 	value.On("Get", mock.Anything).Run(func(args mock.Arguments) {
 		text, err := converter.GetDefaultDataConverter().ToPayload(contract.DiscoveryResult{
-			Operation: device.CryptoErase, Capabilities: &device.Capabilities{WriteZeroes: true}, Layout: device.LayoutWhole, Steps: steps.All().Versions(),
+			Operation: device.CryptoErase, Capabilities: &device.Capabilities{WriteZeroes: true}, Layout: device.LayoutWhole,
+			Steps: steps.All().Versions(),
 		})
 		require.NoError(t, err)
 		require.NoError(t, converter.GetDefaultDataConverter().FromPayload(text, args.Get(0)))
 	}).Return(nil)
-	c.On("QueryWorkflow", mock.Anything, "device/d1", "", contract.QueryDiscovery).Run(func(mock.Arguments) { calls = append(calls, "query") }).Return(value, nil)
+	c.On("QueryWorkflow", mock.Anything, "device/d1", "", contract.QueryDiscovery).
+		Run(func(mock.Arguments) { calls = append(calls, "query") }).Return(value, nil)
 	c.On("Close").Return()
 	l := connection{client.New(c), &config.Connection{Client: c}}
 	got := burnish(t, l, "", "plan", "--fleet", "-o", "json")

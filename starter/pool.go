@@ -22,10 +22,12 @@ func (e enrollment) poolOf() (*contract.Pool, error) {
 	}
 	for _, key := range poolSettings {
 		if key != contract.PoolDynamic && !given(key) {
-			return nil, fmt.Errorf("%s is missing: a device of a pool needs %s, %s and %s", key, contract.PoolAppliance, contract.PoolHardware, contract.PoolTemplate)
+			return nil, fmt.Errorf("%s is missing: a device of a pool needs %s, %s and %s", key, contract.PoolAppliance,
+				contract.PoolHardware, contract.PoolTemplate)
 		}
 	}
-	pool := &contract.Pool{Appliance: e.set[contract.PoolAppliance], Hardware: e.set[contract.PoolHardware], Template: e.set[contract.PoolTemplate]}
+	pool := &contract.Pool{Appliance: e.set[contract.PoolAppliance], Hardware: e.set[contract.PoolHardware],
+		Template: e.set[contract.PoolTemplate]}
 	if err := pool.Check(); err != nil {
 		return nil, err
 	}

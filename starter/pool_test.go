@@ -17,7 +17,8 @@ const (
 
 // pooled is a server of a pool as an operator enrolls it.
 func pooled(more ...string) enrollment {
-	set := map[string]string{"url": "https://bmc", "oneview": "rack1", "server_hardware_uri": hardwareOf1, "server_profile_template_uri": templateOf1}
+	set := map[string]string{"url": "https://bmc", "oneview": "rack1", "server_hardware_uri": hardwareOf1,
+		"server_profile_template_uri": templateOf1}
 	for _, pair := range more {
 		key, value, _ := strings.Cut(pair, "=")
 		if set[key] = value; value == "-" {
@@ -32,14 +33,16 @@ func pooled(more ...string) enrollment {
 //
 // S4.36
 func TestEnrollWithAPool(t *testing.T) {
-	for text, dynamic := range map[string]bool{"": false, "dynamic_allocation=true": true, "dynamic_allocation=True": true, "dynamic_allocation=false": false} {
+	for text, dynamic := range map[string]bool{"": false, "dynamic_allocation=true": true, "dynamic_allocation=True": true,
+		"dynamic_allocation=false": false} {
 		e := pooled("owner=self")
 		if text != "" {
 			e = pooled("owner=self", text)
 		}
 		in, err := e.input()
 		require.NoError(t, err, text)
-		require.Equal(t, &contract.Pool{Appliance: "rack1", Hardware: hardwareOf1, Template: templateOf1, Dynamic: dynamic}, in.Enrollment.Pool)
+		require.Equal(t, &contract.Pool{Appliance: "rack1", Hardware: hardwareOf1, Template: templateOf1, Dynamic: dynamic},
+			in.Enrollment.Pool)
 		require.Equal(t, map[string]string{"url": "https://bmc"}, in.Enrollment.Settings)
 		require.Equal(t, "NODE", in.Enrollment.Type)
 		require.Equal(t, device.OwnerSelf, in.Enrollment.Owner)
@@ -57,7 +60,8 @@ func TestAPoolIsChecked(t *testing.T) {
 		"oneview=":                      `oneview "": must be the name of an appliance`,
 		"oneview=a/b":                   `oneview "a/b": must be the name`,
 		"server_hardware_uri=https://x/rest/server-hardware/": "must be a URI such as /rest/server-hardware/",
-		"server_hardware_uri=" + templateOf1:                  `server_hardware_uri "/rest/server-profile-templates/6f0a": must be`,
+		"server_hardware_uri=" +
+			templateOf1: `server_hardware_uri "/rest/server-profile-templates/6f0a": must be`,
 		"server_hardware_uri=/rest/server-hardware/":          "must be a URI",
 		"server_hardware_uri=/rest/server-hardware/a?b":       "must be a URI",
 		"server_hardware_uri=/rest/server-hardware/..":        "must be a URI",
@@ -74,7 +78,8 @@ func TestAPoolIsChecked(t *testing.T) {
 	e.kind = "GPU"
 	_, err := e.input()
 	require.EqualError(t, err, `type "GPU": only devices of the type NODE are shared in a pool`)
-	_, err = enrollment{name: "d1", host: "h1", driver: "fake", set: map[string]string{"dynamic_allocation": "true"}}.input()
+	_, err = enrollment{name: "d1", host: "h1", driver: "fake",
+		set: map[string]string{"dynamic_allocation": "true"}}.input()
 	require.ErrorContains(t, err, "oneview is missing")
 }
 
@@ -88,15 +93,18 @@ func TestAPoolInAFleetFile(t *testing.T) {
 `))
 	require.NoError(t, err)
 	require.NoError(t, entries[0].err)
-	require.Equal(t, &contract.Pool{Appliance: "rack1", Hardware: hardwareOf1, Template: templateOf1, Dynamic: true}, entries[0].input.Enrollment.Pool)
+	require.Equal(t, &contract.Pool{Appliance: "rack1", Hardware: hardwareOf1, Template: templateOf1, Dynamic: true},
+		entries[0].input.Enrollment.Pool)
 	require.ErrorContains(t, entries[1].err, "line 6: server_hardware_uri is missing")
 }
 
 func TestShowNamesThePool(t *testing.T) {
 	v := in("node1", device.Error)
-	v.Pool = &contract.StatusPool{Pool: contract.Pool{Appliance: "rack1", Hardware: hardwareOf1, Template: templateOf1, Dynamic: true}, LostRace: true}
+	v.Pool = &contract.StatusPool{Pool: contract.Pool{Appliance: "rack1", Hardware: hardwareOf1, Template: templateOf1,
+		Dynamic: true}, LostRace: true}
 	text := (&app{}).deviceTable(v)
-	for _, line := range []string{"pool +rack1, dynamic", "server hardware +" + hardwareOf1, "profile template +" + templateOf1, "applied profile +none of ours", "lost race +yes"} {
+	for _, line := range []string{"pool +rack1, dynamic", "server hardware +" + hardwareOf1, "profile template +" +
+		templateOf1, "applied profile +none of ours", "lost race +yes"} {
 		require.Regexp(t, line, text)
 	}
 	v.Pool.Applying = true

@@ -30,11 +30,15 @@ func exampleDevices() []contract.DeviceStatus {
 	full.StdBoardInfo = contract.BoardInfo{ProductID: "a808", PCIAddress: "0000:01:00.0", Operation: device.CryptoErase}
 	full.InstanceUUID = &instance
 	full.CleanStep = &contract.CleanStep{Step: "zero", Priority: 70, Interface: "deploy"}
-	full.Progress = &contract.StatusProgress{Percent: 33.3, Done: 1 << 30, Total: 3 << 30, Waiting: "queued for a slot (2nd in line)", Attempt: 2}
-	full.Fault, full.LastError, full.LastRefusal = "host_unreachable", "host h1 is unreachable", "manage: not possible while cleaning"
+	full.Progress = &contract.StatusProgress{Percent: 33.3, Done: 1 << 30, Total: 3 << 30,
+		Waiting: "queued for a slot (2nd in line)", Attempt: 2}
+	full.Fault, full.LastError, full.LastRefusal = "host_unreachable", "host h1 is unreachable",
+		"manage: not possible while cleaning"
 	full.Remedy = "start the host's worker"
-	full.Steps = []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"}, {Step: "verify", Priority: 60, Interface: "deploy"}}
-	full.Cleans = []contract.CleanSummary{{Number: 6, Outcome: "failed", Fault: "verify_failed", RunTime: 90 * time.Second, StartedAt: clock, EndedAt: clock}}
+	full.Steps = []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"},
+		{Step: "verify", Priority: 60, Interface: "deploy"}}
+	full.Cleans = []contract.CleanSummary{{Number: 6, Outcome: "failed", Fault: "verify_failed", RunTime: 90 * time.Second,
+		StartedAt: clock, EndedAt: clock}}
 	full.UpdatedAt = clock.Add(-90 * time.Minute)
 	bare := in("d1", device.Manageable)
 	bare.Hostname, bare.Type, bare.UpdatedAt = "h1", "FAKE", clock.Add(-5*time.Second)
@@ -94,7 +98,8 @@ func TestGolden(t *testing.T) {
 
 func TestAgeAndSize(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 59 * time.Second: "59s", time.Minute: "1m", 90 * time.Minute: "1h", 47 * time.Hour: "47h", 49 * time.Hour: "2d",
+		-time.Second: "0s", 59 * time.Second: "59s", time.Minute: "1m", 90 * time.Minute: "1h", 47 * time.Hour: "47h",
+		49 * time.Hour: "2d",
 	} {
 		require.Equal(t, want, age(clock, clock.Add(-d)))
 	}
@@ -125,7 +130,8 @@ func TestFormatOf(t *testing.T) {
 	}
 	got := burnish(t, nil, "", "list", "--bogus", "-o", "json")
 	require.Equal(t, exitUsage, got.code)
-	require.JSONEq(t, `{"error":{"code":"invalid","device":"","state":"","message":"unknown flag: --bogus","remedy":"see burnish list --help"}}`, got.errors)
+	require.JSONEq(t,
+		`{"error":{"code":"invalid","device":"","state":"","message":"unknown flag: --bogus","remedy":"see burnish list --help"}}`, got.errors)
 	got = burnish(t, nil, "", "list", "--bogus", "-o", "yaml")
 	require.True(t, bytes.HasPrefix([]byte(got.errors), []byte("error:\n  code: invalid\n")), got.errors)
 }

@@ -65,10 +65,11 @@ func TestReleaseHold(t *testing.T) {
 // validate prints the plan, or why there is none.
 func TestValidateACleanByCommand(t *testing.T) {
 	var asked contract.CleanInput
-	plan := contract.CleanPlan{Operation: "secure_erase", Runbook: "gold", RunbookDigest: "0123456789abcdef", PolicyDigest: "p", Steps: []contract.Planned{
-		{Step: "erase_drives", Interface: "management", Phase: "erase", Priority: 75, Timeout: time.Hour},
-		{Step: "hold", Interface: "workflow", Args: json.RawMessage(`{"reason":"look"}`)},
-	}}
+	plan := contract.CleanPlan{Operation: "secure_erase", Runbook: "gold", RunbookDigest: "0123456789abcdef",
+		PolicyDigest: "p", Steps: []contract.Planned{
+			{Step: "erase_drives", Interface: "management", Phase: "erase", Priority: 75, Timeout: time.Hour},
+			{Step: "hold", Interface: "workflow", Args: json.RawMessage(`{"reason":"look"}`)},
+		}}
 	l := &fakeClient{
 		onDescribe: func(name string) (client.Execution, error) { return running(in(name, device.Available)), nil },
 		onQuery: func(_ context.Context, name string) (contract.DeviceStatus, error) {
@@ -106,7 +107,8 @@ vendor      -       no step of this clean
 	require.NoError(t, json.Unmarshal([]byte(r.out), &got))
 	require.Equal(t, plan.Runbook, got.Runbook)
 
-	plan = contract.CleanPlan{Fault: &device.Fault{Class: device.Permanent, Code: device.CodeNoSuchRunbook, Message: `there is no runbook "x"`, Remedy: "name one of gold"}}
+	plan = contract.CleanPlan{Fault: &device.Fault{Class: device.Permanent, Code: device.CodeNoSuchRunbook,
+		Message: `there is no runbook "x"`, Remedy: "name one of gold"}}
 	r = burnish(t, l, "", "validate", "d1", "--runbook", "x")
 	require.Equal(t, exitFailed, r.code)
 	require.Regexp(t, `(?m)^deploy +failed +there is no runbook "x"; name one of gold$`, r.out)
@@ -118,7 +120,8 @@ vendor      -       no step of this clean
 // The table lists the arguments that the steps take; JSON stays as it is.
 func TestStepsListTheirArguments(t *testing.T) {
 	v := in("d1", device.Available)
-	v.Steps = []contract.CleanStep{{Step: "erase_drives", Priority: 75, Interface: "management"}, {Step: "firmware_reflash", Priority: 50, Interface: "firmware"}, {Step: "bios_apply", Priority: 35, Interface: "bios"}}
+	v.Steps = []contract.CleanStep{{Step: "erase_drives", Priority: 75, Interface: "management"},
+		{Step: "firmware_reflash", Priority: 50, Interface: "firmware"}, {Step: "bios_apply", Priority: 35, Interface: "bios"}}
 	l := &fakeClient{
 		onDescribe: func(string) (client.Execution, error) { return running(v), nil },
 		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
@@ -130,23 +133,28 @@ func TestStepsListTheirArguments(t *testing.T) {
 	require.NotContains(t, r.out, "components")
 	require.Contains(t, r.out, "BIOS attributes")
 	r = burnish(t, l, "", "steps", "d1", "-o", "json")
-	require.JSONEq(t, `[{"step":"erase_drives","priority":75,"interface":"management"},{"step":"firmware_reflash","priority":50,"interface":"firmware"},{"step":"bios_apply","priority":35,"interface":"bios"}]`, r.out)
+	require.JSONEq(t,
+		`[{"step":"erase_drives","priority":75,"interface":"management"},{"step":"firmware_reflash","priority":50,"interface":"firmware"},{"step":"bios_apply","priority":35,"interface":"bios"}]`, r.out)
 }
 
 // show and history name the runbook, of the running clean and of each ended one.
 func TestTheRunbookIsShown(t *testing.T) {
 	v := in("d1", device.Cleaning)
 	v.Runbook, v.CleanStep = "gold", &contract.CleanStep{Step: "hold", Interface: "workflow"}
-	v.Waiting = &contract.StatusWait{For: "hold", Code: device.CodeOnHold, Message: "on hold: look at it", Since: clock.Add(-time.Hour)}
-	v.NeedsOperator, v.Fault, v.LastError, v.Remedy = true, string(device.CodeOnHold), "on hold: look at it", "release-hold d1"
-	v.Cleans = []contract.CleanSummary{{Number: 1, Outcome: "steps_done", Runbook: "old", RunbookDigest: "abc", StartedAt: clock, EndedAt: clock}}
+	v.Waiting = &contract.StatusWait{For: "hold", Code: device.CodeOnHold, Message: "on hold: look at it",
+		Since: clock.Add(-time.Hour)}
+	v.NeedsOperator, v.Fault, v.LastError, v.Remedy = true, string(device.CodeOnHold), "on hold: look at it",
+		"release-hold d1"
+	v.Cleans = []contract.CleanSummary{{Number: 1, Outcome: "steps_done", Runbook: "old", RunbookDigest: "abc",
+		StartedAt: clock, EndedAt: clock}}
 	l := &fakeClient{
 		onDescribe: func(string) (client.Execution, error) { return running(v), nil },
 		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
 		onList:     func(string) ([]client.Execution, error) { return []client.Execution{running(v)}, nil },
 	}
 	show := burnish(t, l, "", "show", "d1").out
-	for _, text := range []string{"runbook", "gold", "hold, for 1h", "on hold: look at it", "release-hold d1", "runbook old"} {
+	for _, text := range []string{"runbook", "gold", "hold, for 1h", "on hold: look at it", "release-hold d1",
+		"runbook old"} {
 		require.Contains(t, show, text)
 	}
 	require.Contains(t, burnish(t, l, "", "history", "d1").out, "by the runbook old (abc)")

@@ -134,7 +134,8 @@ func (a *app) deviceTable(v contract.DeviceStatus) string {
 	}
 	if p := asked.Pending; p != nil {
 		add("override", fmt.Sprintf("requested by %s on %s, reason: %s", p.RequestedBy, local(p.RequestedAt), p.Reason))
-		add("to approve", fmt.Sprintf("until %s, somebody else: burnish override %s --approve %s", local(p.ExpiresAt), v.Name, p.ID))
+		add("to approve", fmt.Sprintf("until %s, somebody else: burnish override %s --approve %s", local(p.ExpiresAt),
+			v.Name, p.ID))
 	}
 	if v.InstanceUUID != nil {
 		add("binding", bindingText(v.Binding, *v.InstanceUUID))

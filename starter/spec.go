@@ -37,8 +37,12 @@ invalid, with the field. The device needs every field that the spec tests.`,
 		Example: `  burnish spec match --spec '{"address": "*:0a:00.*", "physical_network": "net1"}' \
     --device '{"address": "0000:0a:00.1", "vendor_id": "8086", "product_id": "10ed"}'`,
 		Args: noArgs}
-	cmd.Flags().StringVar(&spec, "spec", "", "`JSON`: an entry of Nova's device_spec, or a list: the first match counts. Criteria, which must all match: vendor_id, product_id, address (a string, or an object of regular expressions), devname. one_time_use and live_migratable are yes or no; clear_action and clear_strategy are the erase policy of its devices; every other key is a tag")
-	cmd.Flags().StringVar(&dev, "device", "", "`JSON`: a device: address, vendor_id, product_id, dev_type (type-PCI, type-PF, type-VF), parent_addr (of a VF), devname, parent_ifname; other keys are ignored")
+	cmd.Flags().StringVar(&spec, "spec", "", "`JSON`: an entry of Nova's device_spec, or a list: the first match "+
+		"counts. Criteria, which must all match: vendor_id, product_id, address (a string, or an object of regular "+
+		"expressions), devname. one_time_use and live_migratable are yes or no; clear_action and clear_strategy are the "+
+		"erase policy of its devices; every other key is a tag")
+	cmd.Flags().StringVar(&dev, "device", "", "`JSON`: a device: address, vendor_id, product_id, dev_type (type-PCI, "+
+		"type-PF, type-VF), parent_addr (of a VF), devname, parent_ifname; other keys are ignored")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		for _, flag := range []string{"spec", "device"} {
 			if !cmd.Flags().Changed(flag) {

@@ -16,7 +16,8 @@ const queryTimeout = 3 * time.Second
 
 // deviceStatus gives one device as its workflow reports it, with the progress of the running
 // step. If no worker answers, the status is the server's own, and note says so.
-func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v contract.DeviceStatus, note string, err error) {
+func (a *app) deviceStatus(ctx context.Context, l deviceClient,
+	name string) (v contract.DeviceStatus, note string, err error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	e, err := l.Describe(rctx, name)

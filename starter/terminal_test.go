@@ -50,7 +50,8 @@ func bigFleet(now func() time.Time) *fakeClient {
 	devices := map[string]client.Execution{}
 	for i := range 600 {
 		v := in(fmt.Sprintf("h%02d_0000:%02x:00.0", i%20, i/20), device.Error)
-		v.Hostname, v.Type, v.Model, v.Vendor, v.Serial = fmt.Sprintf("h%02d", i%20), "NVME", "X 100\x1b[31m", "Acme", fmt.Sprintf("S%03d", i)
+		v.Hostname, v.Type, v.Model, v.Vendor, v.Serial = fmt.Sprintf("h%02d", i%20), "NVME", "X 100\x1b[31m", "Acme",
+			fmt.Sprintf("S%03d", i)
 		v.UpdatedAt, v.Dirty = clock.Add(-time.Duration(i)*time.Minute), true
 		switch {
 		case i < 100:
@@ -58,7 +59,8 @@ func bigFleet(now func() time.Time) *fakeClient {
 		case i < 350:
 			v.DeviceState = device.PendingCleaning
 		default:
-			v.Fault, v.NeedsOperator, v.LastError, v.Remedy = "io_error", true, "write failed at 4 MiB\x1b]0;owned\x07", "clean it again, or retire it"
+			v.Fault, v.NeedsOperator, v.LastError, v.Remedy = "io_error", true, "write failed at 4 MiB\x1b]0;owned\x07",
+				"clean it again, or retire it"
 		}
 		devices[v.Name] = running(v)
 	}
@@ -81,7 +83,8 @@ func bigFleet(now func() time.Time) *fakeClient {
 			return client.Execution{}, err
 		}
 		ran := 10*time.Second + now().Sub(began).Truncate(time.Second)
-		beat := &contract.Progress{Step: "zero", Size: 100 << 30, Offset: int64(ran.Seconds()) * int64(10+host) * mib, RunTime: ran, ProgressAt: now(), BudgetEnds: clock.Add(3 * time.Hour)}
+		beat := &contract.Progress{Step: "zero", Size: 100 << 30, Offset: int64(ran.Seconds()) * int64(10+host) * mib,
+			RunTime: ran, ProgressAt: now(), BudgetEnds: clock.Add(3 * time.Hour)}
 		if slot >= 3 {
 			beat = &contract.Progress{Step: "zero", Size: 100 << 30, Waiting: contract.QueuedForSlot(slot - 2)}
 		}
@@ -189,7 +192,8 @@ func frames(written string) (all [][]string) {
 
 // uncolored takes the colors out of text.
 func uncolored(text string) string {
-	for _, c := range []terminal.Color{terminal.Good, terminal.Busy, terminal.Warn, terminal.Bad, terminal.Title, terminal.Faint, "0"} {
+	for _, c := range []terminal.Color{terminal.Good, terminal.Busy, terminal.Warn, terminal.Bad, terminal.Title,
+		terminal.Faint, "0"} {
 		text = strings.ReplaceAll(text, "\x1b["+string(c)+"m", "")
 	}
 	return text
@@ -217,7 +221,9 @@ func TestWatchOnATerminal(t *testing.T) {
 		}
 		return all[len(all)-1]
 	}
-	p.waits("picture with a bar", func(written string) bool { return strings.Contains(strings.Join(last(written), "\n"), "[") })
+	p.waits("picture with a bar", func(written string) bool {
+		return strings.Contains(strings.Join(last(written), "\n"), "[")
+	})
 	for _, picture := range frames(p.written()) {
 		require.True(t, fits(picture, 100, 30), "%q", picture)
 		require.Contains(t, picture[0], "250 failed")

@@ -227,7 +227,8 @@ func (f fleetLoad) table() terminal.Table {
 		if h.Rate > 0 {
 			rate = terminal.Bytes(h.Rate) + "/s"
 		}
-		row := []string{h.Host, fmt.Sprint(h.Running), fmt.Sprint(h.Queued), fmt.Sprint(h.Failed), rate, fmt.Sprint(h.Devices)}
+		row := []string{h.Host, fmt.Sprint(h.Running), fmt.Sprint(h.Queued), fmt.Sprint(h.Failed), rate,
+			fmt.Sprint(h.Devices)}
 		for _, s := range present {
 			row = append(row, fmt.Sprint(h.States[s]))
 		}

@@ -139,9 +139,11 @@ func (v *validation) add(name string, check interfaceCheck) {
 }
 
 // checkHost checks that the device's host has seen it and that its worker polls.
-func (a *app) checkHost(ctx context.Context, l deviceClient, v contract.DeviceStatus, found contract.DiscoveryResult) interfaceCheck {
+func (a *app) checkHost(ctx context.Context, l deviceClient, v contract.DeviceStatus,
+	found contract.DiscoveryResult) interfaceCheck {
 	if found.Identity.Serial == "" {
-		return failedCheck(&failure{code: device.CodeHostUnreachable, message: "host " + v.Hostname + " has not seen the device yet", remedy: "see its worker's log"})
+		return failedCheck(&failure{code: device.CodeHostUnreachable, message: "host " + v.Hostname +
+			" has not seen the device yet", remedy: "see its worker's log"})
 	}
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
@@ -150,7 +152,8 @@ func (a *app) checkHost(ctx context.Context, l deviceClient, v contract.DeviceSt
 	case err != nil:
 		return failedCheck(a.explain(ctx, l, v.Name, err))
 	case a.now().Sub(last) > pollerMaxAge:
-		return failedCheck(&failure{code: device.CodeHostUnreachable, message: "no worker of host " + v.Hostname + " polls", remedy: "start burnish-worker there"})
+		return failedCheck(&failure{code: device.CodeHostUnreachable, message: "no worker of host " + v.Hostname + " polls",
+			remedy: "start burnish-worker there"})
 	}
 	return interfaceCheck{Result: checkOK, Reason: "host " + v.Hostname + " polls, driver " + v.Driver}
 }
@@ -185,11 +188,13 @@ func (a *app) checkPoolOf(ctx context.Context, l deviceClient, v contract.Device
 func (a *app) readPool(ctx context.Context, l deviceClient, v contract.DeviceStatus) (contract.PoolSnapshot, error) {
 	if v.Serial == "" {
 		return contract.PoolSnapshot{}, &failure{exit: exitFailed, code: device.CodeHostUnreachable,
-			message: "host " + v.Hostname + " has not seen the device yet, so that its serial number is not known", remedy: "see its worker's log"}
+			message: "host " + v.Hostname + " has not seen the device yet, so that its serial number is not known",
+			remedy:  "see its worker's log"}
 	}
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
-	found, err := l.ReadPool(rctx, contract.PoolRequest{Name: v.Name, UUID: v.UUID, Serial: v.Serial, Pool: v.Pool.Pool, State: v.Pool.PoolState})
+	found, err := l.ReadPool(rctx, contract.PoolRequest{Name: v.Name, UUID: v.UUID, Serial: v.Serial, Pool: v.Pool.Pool,
+		State: v.Pool.PoolState})
 	if err != nil {
 		return found, a.explainAppliance(ctx, l, v.Pool.Appliance, err)
 	}
@@ -203,7 +208,8 @@ func (v validation) failure(name string) error {
 	}
 	for _, check := range v.Interfaces {
 		if f := check.failure; f != nil {
-			return &failure{exit: exitFailed, code: f.code, device: name, message: check.Interface + ": " + f.message, remedy: f.remedy}
+			return &failure{exit: exitFailed, code: f.code, device: name, message: check.Interface + ": " + f.message,
+				remedy: f.remedy}
 		}
 	}
 	return nil
@@ -236,7 +242,8 @@ func (a *app) planTable(plan contract.CleanPlan) string {
 		if s.Timeout > 0 {
 			budget = roundDuration(s.Timeout).String()
 		}
-		rows = append(rows, []string{s.Step, strconv.FormatFloat(s.Priority, 'f', -1, 64), s.Interface, s.Phase, budget, argsText(s.Args)})
+		rows = append(rows, []string{s.Step, strconv.FormatFloat(s.Priority, 'f', -1, 64), s.Interface, s.Phase, budget,
+			argsText(s.Args)})
 	}
 	return b.String() + a.columns(rows)
 }

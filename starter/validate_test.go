@@ -19,13 +19,16 @@ import (
 func poolClient(v *contract.DeviceStatus, found *contract.PoolSnapshot) *fakeClient {
 	v.Hostname, v.Driver, v.Serial = "h1", "redfish", "CZ1"
 	if v.Pool == nil {
-		v.Pool = &contract.StatusPool{Pool: contract.Pool{Appliance: "rack1", Hardware: hardwareOf1, Template: templateOf1, Dynamic: true}}
+		v.Pool = &contract.StatusPool{Pool: contract.Pool{Appliance: "rack1", Hardware: hardwareOf1, Template: templateOf1,
+			Dynamic: true}}
 	}
 	return &fakeClient{
 		onDescribe: func(string) (client.Execution, error) { return running(*v), nil },
 		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return *v, nil },
 		onValidate: func(string, contract.CleanInput) (contract.CleanPlan, error) {
-			return contract.CleanPlan{Operation: "secure_erase", Steps: []contract.Planned{{Step: "erase_drives", Interface: "management"}, {Step: "verify", Interface: "deploy"}, {Step: "bios_reset", Interface: "bios"}, {Step: "pci_reset", Interface: "power"}}}, nil
+			return contract.CleanPlan{Operation: "secure_erase",
+				Steps: []contract.Planned{{Step: "erase_drives", Interface: "management"}, {Step: "verify", Interface: "deploy"},
+					{Step: "bios_reset", Interface: "bios"}, {Step: "pci_reset", Interface: "power"}}}, nil
 		},
 		onFacts: func(string) (contract.DiscoveryResult, error) {
 			return contract.DiscoveryResult{Identity: device.Identity{Serial: "CZ1"}}, nil
@@ -40,7 +43,8 @@ func poolClient(v *contract.DeviceStatus, found *contract.PoolSnapshot) *fakeCli
 //
 // S4.5, S4.6, S4.7
 func TestValidateAsksThePool(t *testing.T) {
-	free, ours, taken := contract.PoolSnapshot{Ownership: device.PoolFree}, contract.PoolSnapshot{Ownership: device.PoolOurs, Profile: "/rest/server-profiles/1"}, contract.PoolSnapshot{Ownership: device.PoolTaken, Profile: "/rest/server-profiles/2"}
+	free, ours, taken := contract.PoolSnapshot{Ownership: device.PoolFree},
+		contract.PoolSnapshot{Ownership: device.PoolOurs, Profile: "/rest/server-profiles/1"}, contract.PoolSnapshot{Ownership: device.PoolTaken, Profile: "/rest/server-profiles/2"}
 	for name, tt := range map[string]struct {
 		state device.State
 		lost  bool
@@ -61,7 +65,8 @@ func TestValidateAsksThePool(t *testing.T) {
 			l := poolClient(&v, &tt.found)
 			v.Pool.LostRace, v.Pool.Profile, v.Pool.Applying = tt.lost, "/rest/server-profiles/1", true
 			l.onPool = func(in contract.PoolRequest) (contract.PoolSnapshot, error) {
-				require.Equal(t, contract.PoolRequest{Name: "node1", UUID: v.UUID, Serial: "CZ1", Pool: v.Pool.Pool, State: v.Pool.PoolState}, in)
+				require.Equal(t, contract.PoolRequest{Name: "node1", UUID: v.UUID, Serial: "CZ1", Pool: v.Pool.Pool,
+					State: v.Pool.PoolState}, in)
 				return tt.found, nil
 			}
 			r := burnish(t, l, "", "validate", "node1")
@@ -71,14 +76,16 @@ func TestValidateAsksThePool(t *testing.T) {
 				return
 			}
 			require.Equal(t, exitFailed, r.code)
-			require.Equal(t, "burnish: validate node1: pool: taken, profile /rest/server-profiles/2: others have the server; none: it is cleaned when they remove their profile\n", r.errors)
+			require.Equal(t, "burnish: validate node1: pool: taken, profile /rest/server-profiles/2: others have the server; "+
+				"none: it is cleaned when they remove their profile\n", r.errors)
 			r = burnish(t, l, "", "validate", "node1", "-o", "json")
 			require.Contains(t, r.errors, `"code":"server_taken"`)
 			var got validation
 			require.NoError(t, json.Unmarshal([]byte(r.out), &got))
 			require.Equal(t, "secure_erase", string(got.Operation))
 			last := got.Interfaces[len(got.Interfaces)-1]
-			require.Equal(t, "pool failed server_taken", strings.Join([]string{last.Interface, last.Result, string(last.Code)}, " "))
+			require.Equal(t, "pool failed server_taken",
+				strings.Join([]string{last.Interface, last.Result, string(last.Code)}, " "))
 			require.Empty(t, l.sent, "nothing was written")
 		})
 	}
@@ -108,18 +115,22 @@ func TestValidateChecksEachInterface(t *testing.T) {
 	l := poolClient(&v, &free)
 	r := burnish(t, l, "", "validate", "node1")
 	require.Zero(t, r.code, r.errors)
-	for _, row := range []string{`bios +ok +bios_reset`, `deploy +ok +verify`, `firmware +- +no step`, `management +ok +host h1 polls, driver redfish; erase_drives`, `power +ok +pci_reset`, `vendor +-`} {
+	for _, row := range []string{`bios +ok +bios_reset`, `deploy +ok +verify`, `firmware +- +no step`,
+		`management +ok +host h1 polls, driver redfish; erase_drives`, `power +ok +pci_reset`, `vendor +-`} {
 		require.Regexp(t, "(?m)^"+row, r.out)
 	}
 	l.lastPoll = clock.Add(-time.Hour)
 	r = burnish(t, l, "", "validate", "node1")
 	require.Equal(t, exitFailed, r.code)
 	require.Regexp(t, `(?m)^management +failed +no worker of host h1 polls; start burnish-worker there$`, r.out)
-	require.Equal(t, "burnish: validate node1: management: no worker of host h1 polls; start burnish-worker there\n", r.errors)
+	require.Equal(t, "burnish: validate node1: management: no worker of host h1 polls; start burnish-worker there\n",
+		r.errors)
 	l.lastPoll = clock
 
 	l.onPool = func(contract.PoolRequest) (contract.PoolSnapshot, error) {
-		return contract.PoolSnapshot{}, refuse("node1", device.Available, device.Fault{Code: device.CodeApplianceUnreachable, Message: "rack1 does not answer", Remedy: "wait"})
+		return contract.PoolSnapshot{},
+			refuse("node1", device.Available,
+				device.Fault{Code: device.CodeApplianceUnreachable, Message: "rack1 does not answer", Remedy: "wait"})
 	}
 	r = burnish(t, l, "", "validate", "node1")
 	require.Equal(t, exitFailed, r.code)
@@ -135,5 +146,6 @@ func TestValidateChecksEachInterface(t *testing.T) {
 	r = burnish(t, l, "", "validate", "node1")
 	require.Equal(t, exitFailed, r.code)
 	require.Regexp(t, `(?m)^management +failed +host h1 has not seen the device yet`, r.out)
-	require.Regexp(t, `(?m)^pool +failed +host h1 has not seen the device yet, so that its serial number is not known`, r.out)
+	require.Regexp(t, `(?m)^pool +failed +host h1 has not seen the device yet, so that its serial number is not known`,
+		r.out)
 }

@@ -20,8 +20,10 @@ import (
 // A verb that is added to the table has its command, with flags, help, completion, dry run, and the
 // question that its effect asks for, over Temporal and over the API.
 func TestAVerbThatIsAdded(t *testing.T) {
-	inspect := contract.Verb{Name: "inspect-board", About: "look at the board", Input: contract.TenantInput{}, May: contract.Erases, DryRun: true,
-		Command: contract.Command{Does: "inspect", Done: "inspected", Use: "NAME…", Reason: "why; kept with the device", Many: true,
+	inspect := contract.Verb{Name: "inspect-board", About: "look at the board", Input: contract.TenantInput{},
+		May: contract.Erases, DryRun: true,
+		Command: contract.Command{Does: "inspect", Done: "inspected", Use: "NAME…", Reason: "why; kept with the device",
+			Many:    true,
 			Example: "  burnish inspect-board d1"}}
 	verbs := append(slices.Clone(contract.Verbs), inspect)
 	for _, door := range []string{"Temporal", "the API"} {
@@ -38,8 +40,9 @@ func TestAVerbThatIsAdded(t *testing.T) {
 			dial := func(context.Context) (deviceClient, error) { return l, nil }
 			who := operator()
 			if door == "the API" {
-				server := httptest.NewServer(api.New(api.Options{Devices: served{l}, Authenticator: operators{}, Policy: operators{}, Guards: operators{},
-					Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }, Verbs: verbs}))
+				server := httptest.NewServer(
+					api.New(api.Options{Devices: served{l}, Authenticator: operators{}, Policy: operators{}, Guards: operators{},
+						Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }, Verbs: verbs}))
 				defer server.Close()
 				c, err := remote.New(t.Context(), server.URL, func(string) string { return "" })
 				require.NoError(t, err)
@@ -48,13 +51,16 @@ func TestAVerbThatIsAdded(t *testing.T) {
 			}
 			run := func(args ...string) ran {
 				var out, errors strings.Builder
-				a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errors, dial: dial, terminal: func() bool { return false }, now: func() time.Time { return clock }, verbs: verbs}
+				a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errors, dial: dial, terminal: func() bool {
+					return false
+				}, now: func() time.Time { return clock }, verbs: verbs}
 				code := a.run(t.Context(), args)
 				return ran{code, out.String(), errors.String()}
 			}
 			got := run("inspect-board", "d00", "--instance", someInstance, "--reason", "a new fan")
 			require.Equal(t, ran{exitOK, "d00: inspected, now error\n", ""}, got)
-			require.Equal(t, []any{"inspect_board", contract.TenantInput{Instance: someInstance, Reason: "a new fan", Caller: who}}, sent)
+			require.Equal(t,
+				[]any{"inspect_board", contract.TenantInput{Instance: someInstance, Reason: "a new fan", Caller: who}}, sent)
 
 			got = run("inspect-board", "d00", "--dry-run")
 			require.Equal(t, ran{exitOK, "d00: would inspect it, then error; a dry inspect_board\n", ""}, got)

@@ -51,7 +51,8 @@ func (a *app) afterStart(ctx context.Context, what string, there func() bool) er
 }
 
 // served are the names of the clouds or appliances that control workers serve.
-func (a *app) served(ctx context.Context, what string, names func(context.Context) ([]string, error)) (all []string, err error) {
+func (a *app) served(ctx context.Context, what string,
+	names func(context.Context) ([]string, error)) (all []string, err error) {
 	ended := a.afterStart(ctx, what, func() bool {
 		rctx, cancel := a.requestContext(ctx)
 		defer cancel()
@@ -64,7 +65,8 @@ func (a *app) served(ctx context.Context, what string, names func(context.Contex
 // await returns when the device has left pending_cleaning and cleaning: nil if it was
 // cleaned. limited is parent with the limit of the whole wait. slots bounds the concurrent
 // polls.
-func (a *app) await(parent, limited context.Context, l deviceClient, name string, slots chan struct{}) (contract.DeviceStatus, error) {
+func (a *app) await(parent, limited context.Context, l deviceClient, name string,
+	slots chan struct{}) (contract.DeviceStatus, error) {
 	began := a.now()
 	noted := false
 	for {
@@ -121,7 +123,8 @@ func attention(v contract.DeviceStatus) string {
 // that was cleaned, or whose named steps are done. It decides the exit codes of --wait and of
 // watch.
 func cleanOutcome(v contract.DeviceStatus) (ended bool, err error) {
-	f := &failure{exit: exitFailed, code: device.Code(v.Fault), device: v.Name, state: v.DeviceState, message: v.LastError, remedy: v.Remedy}
+	f := &failure{exit: exitFailed, code: device.Code(v.Fault), device: v.Name, state: v.DeviceState, message: v.LastError,
+		remedy: v.Remedy}
 	switch v.DeviceState {
 	case device.PendingCleaning, device.Cleaning:
 		if f.code != device.CodeAutomatedCleanOff {
@@ -144,7 +147,8 @@ func cleanOutcome(v contract.DeviceStatus) (ended bool, err error) {
 		if f.code == "" {
 			f.code = device.CodeRefused
 		}
-		f.message, f.remedy = fmt.Sprintf("the device is in state %s, and was not cleaned", v.DeviceState), cmp.Or(f.remedy, "see burnish show "+v.Name)
+		f.message, f.remedy = fmt.Sprintf("the device is in state %s, and was not cleaned", v.DeviceState),
+			cmp.Or(f.remedy, "see burnish show "+v.Name)
 		return true, f
 	}
 	if f.code == "" {

@@ -143,7 +143,8 @@ func (w *watcher) poll(ctx context.Context, first bool) (ended bool, err error) 
 	if w.name != "" {
 		return w.pollOne(ctx, first)
 	}
-	views, err := w.find(ctx, w.l, &filter{states: []string{string(device.PendingCleaning), string(device.Cleaning), string(device.Error)}})
+	views, err := w.find(ctx, w.l,
+		&filter{states: []string{string(device.PendingCleaning), string(device.Cleaning), string(device.Error)}})
 	if err != nil {
 		return false, err
 	}
@@ -179,7 +180,8 @@ func (w *watcher) poll(ctx context.Context, first bool) (ended bool, err error) 
 		before := w.devices[name]
 		if before == nil {
 			w.devices[name] = &watched{snapshot: deviceSnapshot{DeviceStatus: v}}
-		} else if v.DeviceState != device.Cleaning || before.snapshot.DeviceState != device.Cleaning || v.UpdatedAt.After(before.snapshot.UpdatedAt) {
+		} else if v.DeviceState != device.Cleaning || before.snapshot.DeviceState != device.Cleaning ||
+			v.UpdatedAt.After(before.snapshot.UpdatedAt) {
 			before.snapshot = deviceSnapshot{DeviceStatus: v}
 		}
 	}
@@ -339,10 +341,12 @@ func notClean(v contract.DeviceStatus) error {
 	case v.DeviceState == device.Allocated:
 		return nil
 	case v.Dirty:
-		f.message, f.remedy = fmt.Sprintf("the device is in state %s, and is not clean", v.DeviceState), "provide "+v.Name+" to clean it"
+		f.message, f.remedy = fmt.Sprintf("the device is in state %s, and is not clean", v.DeviceState), "provide "+v.Name+
+			" to clean it"
 		return f
 	case v.NotSanitized:
-		f.message, f.remedy = fmt.Sprintf("the device is in state %s, and was not sanitized", v.DeviceState), "see burnish show "+v.Name
+		f.message, f.remedy = fmt.Sprintf("the device is in state %s, and was not sanitized", v.DeviceState),
+			"see burnish show "+v.Name
 		return f
 	}
 	return nil

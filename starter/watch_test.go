@@ -111,7 +111,8 @@ func cleaningAt(name string, done, total int64, ran time.Duration, waiting strin
 	v.Hostname = "h1"
 	v.CleanStep = &contract.CleanStep{Step: "zero", Priority: 70, Interface: "deploy"}
 	e := running(v)
-	e.Pending = map[string]client.Pending{"zero": {Started: true, Attempt: 1, Progress: &contract.Progress{Step: "zero", Offset: done, Size: total, RunTime: ran, Waiting: waiting}}}
+	e.Pending = map[string]client.Pending{"zero": {Started: true, Attempt: 1,
+		Progress: &contract.Progress{Step: "zero", Offset: done, Size: total, RunTime: ran, Waiting: waiting}}}
 	return e
 }
 
@@ -255,8 +256,9 @@ func TestWatchAll(t *testing.T) {
 				rounds: []map[string]client.Execution{{"d1": failedWith("d1")}, {}, {}, {"d1": failedWith("d1")}, {}},
 				broke:  map[int]error{1: serviceerror.NewUnavailable("closing"), 2: serviceerror.NewUnavailable("closing"), 4: serviceerror.NewUnavailable("again")},
 			},
-			out:  []string{"d1: error: io_error; write failed; clean it again"},
-			errs: "burnish: note: Temporal does not answer: closing; start it, or set TEMPORAL_ADDRESS; trying again\nburnish: note: Temporal does not answer: again; start it, or set TEMPORAL_ADDRESS; trying again\n",
+			out: []string{"d1: error: io_error; write failed; clean it again"},
+			errs: "burnish: note: Temporal does not answer: closing; start it, or set TEMPORAL_ADDRESS; trying " +
+				"again\nburnish: note: Temporal does not answer: again; start it, or set TEMPORAL_ADDRESS; trying again\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -395,13 +397,16 @@ func TestWatchOne(t *testing.T) {
 		"becomes available":  {rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": standing("d1", device.Available)}}, out: "d1: available"},
 		"becomes manageable": {rounds: []map[string]client.Execution{{"d1": standing("d1", device.PendingCleaning)}, {"d1": standing("d1", device.Manageable)}}, out: "d1: manageable"},
 		"fails": {
-			rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": failedWith("d1")}}, exit: exitFailed,
-			out: "d1: error: io_error; write failed; clean it again", errs: "burnish: watch d1: io_error: write failed; clean it again\n",
+			rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": failedWith("d1")}},
+			exit:   exitFailed,
+			out:    "d1: error: io_error; write failed; clean it again",
+			errs:   "burnish: watch d1: io_error: write failed; clean it again\n",
 		},
 		"had failed before": {rounds: []map[string]client.Execution{{"d1": failedWith("d1")}}, exit: exitFailed, out: "d1: error: io_error; write failed; clean it again", errs: "burnish: watch d1: io_error: write failed; clean it again\n"},
 		"is retired meanwhile": {
 			rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": retired}}, exit: exitFailed,
-			out: "d1: retired, needs an operator: clean it again", errs: "burnish: watch d1: the device is in state retired, and was not cleaned; clean it again\n",
+			out:  "d1: retired, needs an operator: clean it again",
+			errs: "burnish: watch d1: the device is in state retired, and was not cleaned; clean it again\n",
 		},
 		"is clean already": {rounds: []map[string]client.Execution{{"d1": standing("d1", device.Available)}}, out: "d1: available"},
 		"has a tenant, and was not cleaned": {
@@ -410,21 +415,25 @@ func TestWatchOne(t *testing.T) {
 		},
 		"has done named steps only": {
 			rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": dirty}}, exit: exitFailed,
-			out: "d1: manageable", errs: "burnish: watch d1: the device is in state manageable, and is not clean; provide d1 to clean it\n",
+			out: "d1: manageable", errs: "burnish: watch d1: the device is in state manageable, and is not clean; provide d1 " +
+				"to clean it\n",
 		},
 		"was offered without a clean": {
 			rounds: []map[string]client.Execution{{"d1": unsanitized}}, exit: exitFailed,
-			out: "d1: available", errs: "burnish: watch d1: the device is in state available, and was not sanitized; see burnish show d1\n",
+			out: "d1: available", errs: "burnish: watch d1: the device is in state available, and was not sanitized; see " +
+				"burnish show d1\n",
 		},
 		"is unknown": {
 			rounds: []map[string]client.Execution{{"d1": standing("d1", device.Unknown)}}, exit: exitFailed,
-			out: "d1: unknown", errs: "burnish: watch d1: the device is in state unknown, and was not cleaned; see burnish show d1\n",
+			out: "d1: unknown", errs: "burnish: watch d1: the device is in state unknown, and was not cleaned; see burnish " +
+				"show d1\n",
 		},
 		"no such device":      {rounds: []map[string]client.Execution{{}}, exit: exitFailed, errs: "burnish: watch d1: no such device; enroll it first, or see burnish list\n"},
 		"forgotten meanwhile": {rounds: []map[string]client.Execution{{"d1": standing("d1", device.PendingCleaning)}, {"d1": ended}}, exit: exitFailed, out: "d1: pending_cleaning, clean about to start", errs: "burnish: watch d1: no such device; enroll it first, or see burnish list\n"},
 		"Ctrl-C ends only itself": {
 			rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}}, exit: exitInterrupted,
-			out: "d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", errs: "burnish: watch d1: interrupted; the clean goes on; see burnish show d1\n",
+			out: "d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", errs: "burnish: watch d1: interrupted; the clean goes on; see " +
+				"burnish show d1\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -44,7 +44,8 @@ func openAPI(settings config.Worker, logger *slog.Logger) (apiParts, error) {
 	}
 	parts.policy, err = access.ReadPolicy(settings.APIPolicy, api.AdminRules())
 	complain("POLICY", err)
-	who := access.Settings{Hosts: settings.APIOwnNames(), Rate: settings.APIRate, Concurrency: settings.APIConcurrency, Log: logger}
+	who := access.Settings{Hosts: settings.APIOwnNames(), Rate: settings.APIRate, Concurrency: settings.APIConcurrency,
+		Log: logger}
 	if settings.APITokens != "" {
 		who.Tokens, err = access.OpenTokens(settings.APITokens, logger)
 		complain("TOKENS", err)
@@ -52,7 +53,9 @@ func openAPI(settings config.Worker, logger *slog.Logger) (apiParts, error) {
 	who.Keystone, err = openKeystone(logger)
 	complain("ADDRESS", err)
 	if _, local := settings.APIUnix(); !local && err == nil && settings.APITokens == "" && who.Keystone == nil {
-		complain("ADDRESS", errors.New("over TCP callers need tokens: set BURNISH_API_TOKENS, or OS_CLOUD or OS_AUTH_URL for those of Keystone, or use unix:/path"))
+		complain("ADDRESS",
+			errors.New("over TCP callers need tokens: set BURNISH_API_TOKENS, or OS_CLOUD or OS_AUTH_URL for those of "+
+				"Keystone, or use unix:/path"))
 	}
 	if settings.APITLSCert != "" {
 		parts.certificate, err = access.OpenCertificate(settings.APITLSCert, settings.APITLSKey, logger)
@@ -80,7 +83,8 @@ func openKeystone(logger *slog.Logger) (*access.Keystone, error) {
 
 // serveAPI serves the HTTP API, if the settings say where. The stop that it returns may
 // always be called: it lets requests in flight end, for a while.
-func serveAPI(ctx context.Context, settings config.Worker, server client.Server, devices *client.Client, figures *telemetry.Telemetry, logger *slog.Logger, fatal func(error)) (stop func() error, err error) {
+func serveAPI(ctx context.Context, settings config.Worker, server client.Server, devices *client.Client,
+	figures *telemetry.Telemetry, logger *slog.Logger, fatal func(error)) (stop func() error, err error) {
 	stop = func() error { return nil }
 	if settings.APIAddress == "" {
 		return stop, nil
@@ -113,11 +117,13 @@ func serveAPI(ctx context.Context, settings config.Worker, server client.Server,
 		Ready:         figures.Ready,
 	})), logger)
 	logger.Info("the HTTP API answers", "address", settings.APIAddress)
-	return serveHTTP(web, listener, "the HTTP API at "+settings.APIAddress, min(apiStopTimeout, settings.GracefulStop), logger, fatal), nil
+	return serveHTTP(web, listener, "the HTTP API at "+settings.APIAddress, min(apiStopTimeout, settings.GracefulStop),
+		logger, fatal), nil
 }
 
 // serveHTTP serves until stop is called, which lets requests in flight end, for a while.
-func serveHTTP(web *http.Server, listener net.Listener, what string, patience time.Duration, logger *slog.Logger, fatal func(error)) (stop func() error) {
+func serveHTTP(web *http.Server, listener net.Listener, what string, patience time.Duration, logger *slog.Logger,
+	fatal func(error)) (stop func() error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -129,7 +129,8 @@ func TestAStoppingWorkerAnswersWhatIsInFlight(t *testing.T) {
 	c, err := new(net.Dialer).DialContext(t.Context(), "unix", socket)
 	require.NoError(t, err)
 	const body = `{"reason":"the last one"}`
-	_, err = fmt.Fprintf(c, "POST /v2/devices/none/provide HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body))
+	_, err = fmt.Fprintf(c, "POST /v2/devices/none/provide HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
+		"application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body))
 	require.NoError(t, err)
 	answers := bufio.NewReader(c)
 	line, err := answers.ReadString('\n') // the handler reads the body
@@ -167,11 +168,13 @@ func TestTheAPIServesAsItsSettingsSay(t *testing.T) {
 		APIAddress: address, APIRate: 1, APIConcurrency: 10, APIHosts: []string{"api.example.org"},
 		APITLSCert: writePrivate(t, "api.pem", string(chain)),
 		APITLSKey:  writePrivate(t, "api.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))),
-		APITokens:  writePrivate(t, "tokens.yaml", "- {user: olga, roles: operator, token: olga-token}\n- {user: root, roles: admin, token: root-token}\n"),
-		APIPolicy:  writePrivate(t, "policy.yaml", "cyborg:device:provide: role:operator\n"),
+		APITokens: writePrivate(t, "tokens.yaml", "- {user: olga, roles: operator, token: olga-token}\n- {user: root, "+
+			"roles: admin, token: root-token}\n"),
+		APIPolicy: writePrivate(t, "policy.yaml", "cyborg:device:provide: role:operator\n"),
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	stop, err := serveAPI(t.Context(), s, client.Server{}, client.New(&mocks.Client{}), newFigures(t), quiet, func(err error) { t.Error(err) })
+	stop, err := serveAPI(t.Context(), s, client.Server{}, client.New(&mocks.Client{}), newFigures(t), quiet,
+		func(err error) { t.Error(err) })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, stop()) })
 	roots := x509.NewCertPool()
@@ -193,7 +196,8 @@ func TestTheAPIServesAsItsSettingsSay(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, send("https", "", "other-token"))
 	require.Equal(t, http.StatusForbidden, send("https", "evil.example.org", "olga-token"))
 	require.Equal(t, http.StatusForbidden, send("https", "", "root-token"), "the policy of the file")
-	require.Equal(t, http.StatusServiceUnavailable, send("https", "api.example.org", "olga-token"), "the worker has not started")
+	require.Equal(t, http.StatusServiceUnavailable, send("https", "api.example.org", "olga-token"),
+		"the worker has not started")
 	await(t, "two changes in one second", func() (bool, string) {
 		status := send("https", "", "olga-token")
 		return status == http.StatusTooManyRequests, http.StatusText(status)

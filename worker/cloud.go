@@ -23,7 +23,8 @@ const filesCloud = "files"
 // cloudTasks are the tasks for the inventory: a reconciliation at the start, which finds what
 // happened while no worker ran, and Nova's notifications.
 func cloudTasks(settings config.Worker, temporal *client.Client, logger *slog.Logger) []task {
-	c := &cloud{name: settings.Cloud, every: settings.SweepInterval, hosts: settings.NovaHosts, temporal: temporal, moved: make(chan struct{}, 1)}
+	c := &cloud{name: settings.Cloud, every: settings.SweepInterval, hosts: settings.NovaHosts, temporal: temporal,
+		moved: make(chan struct{}, 1)}
 	if settings.Inventory != placementKind {
 		c.name = filesCloud
 	}
@@ -31,8 +32,10 @@ func cloudTasks(settings config.Worker, temporal *client.Client, logger *slog.Lo
 		return c.reconcile(ctx, contract.ReconcileRequest{Source: "worker start", Interval: &settings.SweepInterval})
 	}}}
 	if settings.Inventory == placementKind && settings.NovaBroker != "" {
-		listener := &nova.Listener{URL: settings.NovaBroker, Handle: c.onNotifications, OnConnected: c.onConnected, Log: logger}
-		tasks = append(tasks, task{"listening to Nova's notifications", nil, listener.Run}, task{"reconciling once more after moves", nil, c.reconcileAfterMove})
+		listener := &nova.Listener{URL: settings.NovaBroker, Handle: c.onNotifications,
+			OnConnected: c.onConnected, Log: logger}
+		tasks = append(tasks, task{"listening to Nova's notifications", nil, listener.Run},
+			task{"reconciling once more after moves", nil, c.reconcileAfterMove})
 	}
 	return tasks
 }

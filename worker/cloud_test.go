@@ -25,13 +25,15 @@ func recorded(t *testing.T, hosts map[string]string) (*cloud, func() []contract.
 	t.Helper()
 	var requests []contract.ReconcileRequest
 	temporal := mocks.NewClient(t)
-	temporal.On("SignalWithStartWorkflow", mock.Anything, "placement/west", contract.SignalReconcileNow, mock.Anything, mock.Anything, contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "West", Interval: every}).
+	temporal.On("SignalWithStartWorkflow", mock.Anything, "placement/west", contract.SignalReconcileNow, mock.Anything,
+		mock.Anything, contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "West", Interval: every}).
 		Run(func(args mock.Arguments) {
 			request, ok := args.Get(3).(contract.ReconcileRequest)
 			require.True(t, ok)
 			requests = append(requests, request)
 		}).Return(sdkclient.WorkflowRun(nil), nil).Maybe()
-	return &cloud{name: "West", every: every, hosts: hosts, temporal: client.New(temporal), moved: make(chan struct{}, 1)}, func() []contract.ReconcileRequest { return requests }
+	return &cloud{name: "West", every: every, hosts: hosts, temporal: client.New(temporal), moved: make(chan struct{}, 1)},
+		func() []contract.ReconcileRequest { return requests }
 }
 
 // A batch of notifications requests one reconciliation of the hosts and instances that it
@@ -45,7 +47,9 @@ func TestABatchRequestsOneReconciliation(t *testing.T) {
 		{Type: "instance.delete.end", Instance: "i1", Hosts: []string{"h2"}},
 		{Type: "instance.create.end", Instance: "i2", Hosts: []string{"h1"}},
 	}))
-	require.Equal(t, []contract.ReconcileRequest{{Source: "nova", Hosts: []string{"h1", "h2"}, Instances: []string{"i1", "i2"}}}, requests())
+	require.Equal(t,
+		[]contract.ReconcileRequest{{Source: "nova", Hosts: []string{"h1", "h2"}, Instances: []string{"i1", "i2"}}},
+		requests())
 	require.Empty(t, c.moved)
 }
 
@@ -56,7 +60,8 @@ func TestAMoveIsReconciledTwice(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- c.reconcileAfterMove(ctx) }()
-		move := []nova.Event{{Type: "instance.live_migration_post.end", Instance: "i1", Hosts: []string{"h1"}, AllHosts: true}}
+		move := []nova.Event{{Type: "instance.live_migration_post.end", Instance: "i1", Hosts: []string{"h1"},
+			AllHosts: true}}
 		require.NoError(t, c.onNotifications(ctx, move))
 		require.NoError(t, c.onNotifications(ctx, move))
 		<-time.After(moveSettleTime - time.Millisecond) // by a clock that is the test's own
@@ -82,7 +87,8 @@ func TestAStartRequestsAReconciliation(t *testing.T) {
 	require.NoError(t, tasks[0].do(t.Context()))
 	interval := every
 	require.Equal(t, []contract.ReconcileRequest{{Source: "worker start", Interval: &interval}}, requests())
-	require.Len(t, cloudTasks(config.Worker{Inventory: "file", NovaBroker: "amqp://nova"}, c.temporal, nil), 1, "files are reconciled too, and Nova does not write them")
+	require.Len(t, cloudTasks(config.Worker{Inventory: "file", NovaBroker: "amqp://nova"}, c.temporal, nil), 1,
+		"files are reconciled too, and Nova does not write them")
 }
 
 // Notifications from before the connection may be lost: all devices are reconciled.

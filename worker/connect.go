@@ -47,7 +47,8 @@ func (c connection) await(ctx context.Context) (*config.Connection, error) {
 			return nil, err
 		case time.Since(said) >= stillWaitingEvery:
 			said = time.Now()
-			c.log.Warn("waiting for the server", "error", f.Message, "remedy", f.Remedy, logs.Duration, said.Sub(began).Round(time.Second))
+			c.log.Warn("waiting for the server", "error", f.Message, "remedy", f.Remedy, logs.Duration,
+				said.Sub(began).Round(time.Second))
 			if c.status != nil {
 				c.status("waits for the server: " + f.Message)
 			}

@@ -22,7 +22,8 @@ import (
 )
 
 func away() error {
-	return &device.Fault{Class: device.Transient, Code: device.CodeUnreachable, Message: "Temporal at t1:7233 does not answer: refused", Remedy: "start it"}
+	return &device.Fault{Class: device.Transient, Code: device.CodeUnreachable,
+		Message: "Temporal at t1:7233 does not answer: refused", Remedy: "start it"}
 }
 
 // A worker that starts before its server waits for it, with one line a minute. A server that
@@ -70,7 +71,8 @@ func TestAWorkerWaitsForItsServer(t *testing.T) {
 	})
 	t.Run("that refuses it", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			refusal := &device.Fault{Class: device.Permanent, Code: device.CodeUnreachable, Message: `Temporal at t1:7233 has no namespace "x"`}
+			refusal := &device.Fault{Class: device.Permanent, Code: device.CodeUnreachable,
+				Message: `Temporal at t1:7233 has no namespace "x"`}
 			c, _, _ := start(func(tries int) (*config.Connection, error) {
 				if tries < 3 {
 					return nil, away()

@@ -85,9 +85,11 @@ func (s *slots) Discover(ctx context.Context, t hardware.Target, known device.Id
 	i := slices.IndexFunc(s.there, func(f hardware.Found) bool { return f.Address == t.Address })
 	switch {
 	case i < 0:
-		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeTargetMissing, Message: t.Address + " is empty"}
+		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeTargetMissing,
+			Message: t.Address + " is empty"}
 	case s.holds[t.Address] != "" && known == (device.Identity{}):
-		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeFilesystemSignature, Message: "it holds " + s.holds[t.Address]}
+		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeFilesystemSignature,
+			Message: "it holds " + s.holds[t.Address]}
 	}
 	t.Settings = map[string]string{"size": "1MiB", "serial": "S-" + t.Address}
 	return s.Driver.Discover(ctx, t, known)
@@ -155,7 +157,8 @@ type cluster struct {
 	workflowservice.WorkflowServiceClient
 }
 
-func (cluster) GetClusterInfo(context.Context, *workflowservice.GetClusterInfoRequest, ...grpc.CallOption) (*workflowservice.GetClusterInfoResponse, error) {
+func (cluster) GetClusterInfo(context.Context, *workflowservice.GetClusterInfoRequest,
+	...grpc.CallOption) (*workflowservice.GetClusterInfoResponse, error) {
 	return &workflowservice.GetClusterInfoResponse{ClusterId: "c1"}, nil
 }
 
@@ -173,7 +176,9 @@ func refused(t *testing.T, drive newDrivers) error {
 	c := &mocks.Client{}
 	c.On("WorkflowService", mock.Anything).Return(cluster{})
 	s := settings(t)
-	this, scanned, _, stop, err := startHost(s, &serverGuard{temporal: c, server: host.Server{Cluster: "c1", Namespace: "n1"}}, newFigures(t), sdkworker.Options{}, slog.New(slog.DiscardHandler), drive)
+	this, scanned, _, stop, err :=
+		startHost(s, &serverGuard{temporal: c, server: host.Server{Cluster: "c1", Namespace: "n1"}}, newFigures(t),
+			sdkworker.Options{}, slog.New(slog.DiscardHandler), drive)
 	require.Nil(t, this)
 	require.Nil(t, scanned)
 	require.Error(t, err)
@@ -192,7 +197,8 @@ func refused(t *testing.T, drive newDrivers) error {
 // S2.3
 func TestAFailedInitKeepsTheWorkerFromStarting(t *testing.T) {
 	s := newSlots("nvme")
-	s.broken = &device.Fault{Class: device.NeedsOperator, Code: device.CodeToolTooOld, Message: "nvme is not installed", Remedy: "install nvme-cli"}
+	s.broken = &device.Fault{Class: device.NeedsOperator, Code: device.CodeToolTooOld, Message: "nvme is not installed",
+		Remedy: "install nvme-cli"}
 	err := refused(t, with(newSlots("other"), s))
 	require.EqualError(t, err, "driver nvme: nvme is not installed; install nvme-cli")
 	require.Equal(t, 1, s.inits)
@@ -230,10 +236,12 @@ func TestRecoveryBeforeDiscovery(t *testing.T) {
 	require.NoError(t, this.SaveRecord(host.Record{Name: "d1", Driver: "nvme"}))
 	said := make(chan string, 10)
 	c := &mocks.Client{}
-	c.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(&workflowservice.DescribeWorkflowExecutionResponse{}, nil)
+	c.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").
+		Return(&workflowservice.DescribeWorkflowExecutionResponse{}, nil)
 	answer := make(chan struct{})
 	signal := func(name string, do func()) {
-		c.On("SignalWithStartWorkflow", mock.Anything, mock.Anything, name, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
+		c.On("SignalWithStartWorkflow", mock.Anything, mock.Anything, name, mock.Anything, mock.Anything, mock.Anything,
+			mock.Anything).
 			Run(func(mock.Arguments) { said <- name; do() }).Return(nil, nil)
 	}
 	signal(contract.SignalObserved, func() { <-answer })
@@ -245,7 +253,8 @@ func TestRecoveryBeforeDiscovery(t *testing.T) {
 	offered := &activities.Offered{}
 	require.Len(t, hostTasks(recovery, this, nil, offered, time.Millisecond, 0), 3)
 	require.Len(t, hostTasks(recovery, this, nil, offered, time.Millisecond, time.Minute), 5)
-	tasks := hostTasks(recovery, this, &activities.HostScanner{Client: client.New(c), Host: this, Drivers: map[string]hardware.Driver{"nvme": scanned}, Log: quiet}, offered, time.Millisecond, 0)
+	tasks := hostTasks(recovery, this, &activities.HostScanner{Client: client.New(c), Host: this,
+		Drivers: map[string]hardware.Driver{"nvme": scanned}, Log: quiet}, offered, time.Millisecond, 0)
 	stop := runTasks(t.Context(), quiet, tasks...)
 	require.Equal(t, contract.SignalObserved, <-said)
 	select {
@@ -303,7 +312,8 @@ func start(t *testing.T, at *config.Connection, s config.Worker, drive newDriver
 	return startWith(t, at, newFigures(t), s, drive)
 }
 
-func startWith(t *testing.T, at *config.Connection, figures *telemetry.Telemetry, s config.Worker, drive newDrivers) *running {
+func startWith(t *testing.T, at *config.Connection, figures *telemetry.Telemetry, s config.Worker,
+	drive newDrivers) *running {
 	t.Helper()
 	identity, err := host.NewIdentity("worker test " + rand.Text())
 	require.NoError(t, err)
@@ -314,7 +324,8 @@ func startWith(t *testing.T, at *config.Connection, figures *telemetry.Telemetry
 	r := &running{t: t, at: at, stop: stop, ended: make(chan error, 1), log: &testlog.Log{}}
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
 	go func() {
-		r.ended <- serve(ctx, s, own, identity, figures, logger, surroundings{newDrivers: drive, watch: 100 * time.Millisecond})
+		r.ended <- serve(ctx, s, own, identity, figures, logger,
+			surroundings{newDrivers: drive, watch: 100 * time.Millisecond})
 	}()
 	return r
 }
@@ -388,18 +399,26 @@ func TestAHostFindsItsDevices(t *testing.T) {
 
 	before := scanned.discoveries(name(2))
 	scanned.sees(one, found(2, "b"), foreign)
-	w.await(s.Host, "the change to be published", func(s contract.HostScanState) bool { return s.KnownDigests[name(2)] == "b" })
-	await(t, "the changed device to be discovered", func() (bool, string) { return scanned.discoveries(name(2)) > before, w.log.String() })
+	w.await(s.Host, "the change to be published", func(s contract.HostScanState) bool {
+		return s.KnownDigests[name(2)] == "b"
+	})
+	await(t, "the changed device to be discovered", func() (bool, string) {
+		return scanned.discoveries(name(2)) > before, w.log.String()
+	})
 	require.Equal(t, 1, scanned.discoveries(name(3)), "a refused device is not tried again")
 
 	scanned.sees(found(2, "b"), foreign)
-	w.await(s.Host, "the missing device to be listed", func(s contract.HostScanState) bool { return slices.Equal(s.Missing, []string{name(1)}) })
+	w.await(s.Host, "the missing device to be listed", func(s contract.HostScanState) bool {
+		return slices.Equal(s.Missing, []string{name(1)})
+	})
 	await(t, "the missing device to report it", func() (bool, string) {
 		v := w.view(name(1))
 		return v.Fault == string(device.CodeTargetMissing) || strings.Contains(v.LastError, "is empty"), fmt.Sprintf("%+v", v)
 	})
 	scanned.sees(one, found(2, "b"), foreign)
-	w.await(s.Host, "it to be back", func(s contract.HostScanState) bool { return len(s.Missing) == 0 && s.KnownDigests[name(1)] == "a" })
+	w.await(s.Host, "it to be back", func(s contract.HostScanState) bool {
+		return len(s.Missing) == 0 && s.KnownDigests[name(1)] == "a"
+	})
 
 	ended := make(chan struct{})
 	defer close(ended)

@@ -64,7 +64,8 @@ func run(args []string) error {
 			fmt.Fprintln(os.Stdout, "burnish-worker", version)
 			return nil
 		}
-		return usageError{fmt.Errorf("unknown argument %q: burnish-worker takes its settings from the environment, see --help", args[0])}
+		return usageError{
+			fmt.Errorf("unknown argument %q: burnish-worker takes its settings from the environment, see --help", args[0])}
 	}
 	settings, err := config.LoadWorker()
 	if err != nil {
@@ -74,7 +75,8 @@ func run(args []string) error {
 		return usageError{err}
 	}
 	config.SetDefaultGOGC()
-	logger := logs.New(os.Stderr, logs.Options{Format: settings.LogFormat, Level: settings.Least(), ErrorLevel: activities.ErrorLevel}).
+	logger := logs.New(os.Stderr,
+		logs.Options{Format: settings.LogFormat, Level: settings.Least(), ErrorLevel: activities.ErrorLevel}).
 		With(logs.Role, string(settings.Role), logs.Worker, settings.Host)
 	logSettings(logger, settings)
 
@@ -104,7 +106,8 @@ func run(args []string) error {
 		return err
 	}
 	defer temporal.Close()
-	return serve(ctx, settings, temporal, identity, figures, logger, surroundings{newDrivers: drivers.New, watch: activities.WatchInterval, notify: notify})
+	return serve(ctx, settings, temporal, identity, figures, logger,
+		surroundings{newDrivers: drivers.New, watch: activities.WatchInterval, notify: notify})
 }
 
 // surroundings are what tests replace: how drivers are made, how often devices are watched, and who
@@ -115,7 +118,8 @@ type surroundings struct {
 	notify     notices
 }
 
-func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity, figures *telemetry.Telemetry, logger *slog.Logger, by surroundings) (err error) {
+func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity,
+	figures *telemetry.Telemetry, logger *slog.Logger, by surroundings) (err error) {
 	var stops []func() error
 	defer func() {
 		for i := len(stops) - 1; i >= 0; i-- {
@@ -201,7 +205,8 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 // if there is a scanner: the first scan comes after the first round of recovery (S2.5). At
 // each reconcile interval they bring back devices without a workflow, and compare those that are
 // offered; 0 is never.
-func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *activities.HostScanner, offered *activities.Offered, every, reconcile time.Duration) []task {
+func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *activities.HostScanner,
+	offered *activities.Offered, every, reconcile time.Duration) []task {
 	reported := make(chan struct{})
 	var once sync.Once
 	tasks := []task{

@@ -23,7 +23,8 @@ func metadataSecret(settings config.Worker) (func() ([]byte, error), error) {
 
 // serveMetadata serves guests their metadata, if the settings say where. The stop that it
 // returns may always be called.
-func serveMetadata(ctx context.Context, settings config.Worker, devices *client.Client, logger *slog.Logger, fatal func(error)) (stop func() error, err error) {
+func serveMetadata(ctx context.Context, settings config.Worker, devices *client.Client, logger *slog.Logger,
+	fatal func(error)) (stop func() error, err error) {
 	stop = func() error { return nil }
 	if settings.MetadataAddress == "" {
 		return stop, nil
@@ -38,5 +39,6 @@ func serveMetadata(ctx context.Context, settings config.Worker, devices *client.
 	}
 	web := guest.NewServer(guest.Options{Instances: devices, Secret: secret, Log: logger})
 	logger.Info("the metadata service answers", "address", settings.MetadataAddress, "signed", secret != nil)
-	return serveHTTP(web, listener, "the metadata service at "+settings.MetadataAddress, min(apiStopTimeout, settings.GracefulStop), logger, fatal), nil
+	return serveHTTP(web, listener, "the metadata service at "+settings.MetadataAddress,
+		min(apiStopTimeout, settings.GracefulStop), logger, fatal), nil
 }

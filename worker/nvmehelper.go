@@ -28,7 +28,8 @@ func runNVMeHelper(args []string) error {
 		rules, err = host.LoadRootRules(helperRules)
 	}
 	if err != nil {
-		s.StartupError = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "the NVMe helper does nothing: " + err.Error(), Remedy: "see docs/nvme.md, Without root"}
+		s.StartupError = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed,
+			Message: "the NVMe helper does nothing: " + err.Error(), Remedy: "see docs/nvme.md, Without root"}
 	} else {
 		s.Allow = rules.AllowPCI
 	}

@@ -65,7 +65,8 @@ func pollTasks(settings config.Worker, pools oneview.Pools, devices *client.Clie
 
 // requestPolls asks the workflow of an appliance for a round, unless it has the file's
 // interval from this worker already.
-func requestPolls(ctx context.Context, pools oneview.Pools, devices *client.Client, appliance string, tellAfter time.Duration, sent map[string]time.Duration) error {
+func requestPolls(ctx context.Context, pools oneview.Pools, devices *client.Client, appliance string,
+	tellAfter time.Duration, sent map[string]time.Duration) error {
 	settings, err := pools.Settings(appliance)
 	if err != nil {
 		return fmt.Errorf("the settings of %s: %w", appliance, err)
@@ -73,7 +74,8 @@ func requestPolls(ctx context.Context, pools oneview.Pools, devices *client.Clie
 	if before, ok := sent[appliance]; ok && before == settings.Interval {
 		return nil
 	}
-	err = devices.LookNow(ctx, appliance, contract.LookRequest{Source: "worker start", Interval: &settings.Interval, TellAfter: tellAfter})
+	err = devices.LookNow(ctx, appliance, contract.LookRequest{Source: "worker start", Interval: &settings.Interval,
+		TellAfter: tellAfter})
 	if err != nil {
 		return fmt.Errorf("signal %s: %w", contract.OneViewWorkflowID(appliance), err)
 	}

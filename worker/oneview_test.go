@@ -61,11 +61,14 @@ func TestTheWorkerStartsThePolls(t *testing.T) {
 	}
 	var requests []request
 	c := &mocks.Client{}
-	c.On("SignalWithStartWorkflow", mock.Anything, mock.Anything, contract.SignalLookNow, mock.Anything, mock.Anything, contract.WorkflowOneView, mock.Anything).Return(
-		func(_ context.Context, id, _ string, in any, _ sdkclient.StartWorkflowOptions, _ any, args ...any) (sdkclient.WorkflowRun, error) {
+	c.On("SignalWithStartWorkflow", mock.Anything, mock.Anything, contract.SignalLookNow, mock.Anything, mock.Anything,
+		contract.WorkflowOneView, mock.Anything).Return(
+		func(_ context.Context, id, _ string, in any, _ sdkclient.StartWorkflowOptions, _ any,
+			args ...any) (sdkclient.WorkflowRun, error) {
 			look, start := in.(contract.LookRequest), args[0].(contract.OneViewInput)
 			require.Equal(t, 7*time.Minute, look.TellAfter)
-			require.Equal(t, contract.OneViewInput{Appliance: start.Appliance, Interval: *look.Interval, TellAfter: 7 * time.Minute}, start)
+			require.Equal(t, contract.OneViewInput{Appliance: start.Appliance, Interval: *look.Interval,
+				TellAfter: 7 * time.Minute}, start)
 			require.Equal(t, id, contract.OneViewWorkflowID(start.Appliance))
 			if requests = append(requests, request{start.Appliance, start.Interval}); len(requests) == 2 {
 				return nil, errors.New("the server is busy")
@@ -78,7 +81,8 @@ func TestTheWorkerStartsThePolls(t *testing.T) {
 	require.Len(t, tasks, 1)
 	require.ErrorContains(t, tasks[0].do(ctx), "signal oneview/rack2: the server is busy")
 	require.ErrorIs(t, tasks[0].do(ctx), context.Canceled)
-	require.Equal(t, []request{{"rack1", 5 * time.Minute}, {"rack2", 0}, {"rack2", 0}, {"rack1", time.Minute}, {"rack3", time.Hour}}, requests)
+	require.Equal(t, []request{{"rack1", 5 * time.Minute}, {"rack2", 0}, {"rack2", 0}, {"rack1", time.Minute},
+		{"rack3", time.Hour}}, requests)
 }
 
 // Without BURNISH_ONEVIEW nothing is polled.

@@ -45,11 +45,13 @@ func TestABacklogDoesNotStarveTheTaskQueue(t *testing.T) {
 		}
 		return nil, serviceerror.NewUnavailable(method)
 	})
-	c, err := client.Dial(client.Options{HostPort: server.Address, Namespace: frontend.Namespace, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	c, err := client.Dial(client.Options{HostPort: server.Address, Namespace: frontend.Namespace,
+		Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	w := worker.New(c, "q", withWorkflows(worker.Options{}))
-	w.RegisterWorkflowWithOptions(func(workflow.Context) error { return nil }, workflow.RegisterOptions{Name: workflowType})
+	w.RegisterWorkflowWithOptions(func(workflow.Context) error { return nil },
+		workflow.RegisterOptions{Name: workflowType})
 	require.NoError(t, w.Start())
 	t.Cleanup(w.Stop)
 	counted := func() (normal, sticky int) {
@@ -60,6 +62,7 @@ func TestABacklogDoesNotStarveTheTaskQueue(t *testing.T) {
 	const many = 200 // polls of the sticky queue: it has been busy for a while
 	require.Eventually(t, func() bool { _, sticky := counted(); return sticky > many }, time.Minute, 10*time.Millisecond)
 	before, _ := counted()
-	require.Eventually(t, func() bool { normal, _ := counted(); return normal > before+10 }, 20*time.Second, 10*time.Millisecond,
+	require.Eventually(t, func() bool { normal, _ := counted(); return normal > before+10 }, 20*time.Second,
+		10*time.Millisecond,
 		"the worker polls the sticky queue only")
 }

@@ -69,13 +69,15 @@ const (
 func validate(settings config.Worker) error {
 	var wrong []error
 	if kinds := backends.Kinds(); !slices.Contains(kinds, settings.Inventory) {
-		wrong = append(wrong, fmt.Errorf("BURNISH_INVENTORY: %q is not one of %s", settings.Inventory, strings.Join(kinds, ", ")))
+		wrong = append(wrong, fmt.Errorf("BURNISH_INVENTORY: %q is not one of %s", settings.Inventory,
+			strings.Join(kinds, ", ")))
 	}
 	if err := drivers.Validate(settings.Drivers); err != nil {
 		wrong = append(wrong, fmt.Errorf("BURNISH_DRIVERS: %w", err))
 	}
 	if settings.Role.Controls() && settings.NovaBroker != "" && settings.Inventory != placementKind {
-		wrong = append(wrong, errors.New("BURNISH_AMQP_URL: notifications are about providers in Placement: set BURNISH_INVENTORY=placement"))
+		wrong = append(wrong,
+			errors.New("BURNISH_AMQP_URL: notifications are about providers in Placement: set BURNISH_INVENTORY=placement"))
 	}
 	if settings.Role.Controls() && settings.OneView != "" {
 		if _, err := oneview.CheckFile(settings.OneView); err != nil {
@@ -110,7 +112,8 @@ func withWorkflows(options worker.Options) worker.Options {
 
 // startControl starts the control worker: workflows and control activities. The stop that
 // it returns may always be called.
-func startControl(settings config.Worker, server *serverGuard, pools oneview.Pools, options worker.Options, logger *slog.Logger) (stop func() error, err error) {
+func startControl(settings config.Worker, server *serverGuard, pools oneview.Pools, options worker.Options,
+	logger *slog.Logger) (stop func() error, err error) {
 	stop = func() error { return nil }
 	temporal := server.temporal
 	planner, err := clean.NewPlanner(steps.All().Planning(), settings.Policy)
@@ -130,7 +133,8 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 	}
 	worker.SetStickyWorkflowCacheSize(settings.StickyCache)
 	options = withWorkflows(options)
-	options.Interceptors = []interceptor.WorkerInterceptor{&activities.WaitReporter{Report: client.New(temporal).ReportWait, Log: logger}}
+	options.Interceptors =
+		[]interceptor.WorkerInterceptor{&activities.WaitReporter{Report: client.New(temporal).ReportWait, Log: logger}}
 	w := worker.New(temporal, contract.Queue, options)
 	devices := &lifecycle.Lifecycle{Planner: planner}
 	key, err := overrideKey(settings)
@@ -140,9 +144,11 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 	if key != nil {
 		devices.Signatures = key
 	}
-	w.RegisterWorkflowWithOptions(devices.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
+	w.RegisterWorkflowWithOptions(devices.DeviceLifecycle,
+		workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
 	w.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
-	w.RegisterWorkflowWithOptions(reconcile.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
+	w.RegisterWorkflowWithOptions(reconcile.InventoryReconcile,
+		workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
 	w.RegisterWorkflowWithOptions(instance.InstanceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowInstance})
 	w.RegisterWorkflowWithOptions(limits.Limits, workflow.RegisterOptions{Name: contract.WorkflowLimits})
 	w.RegisterWorkflowWithOptions(oneviewpoll.OneViewPoll, workflow.RegisterOptions{Name: contract.WorkflowOneView})
@@ -177,7 +183,9 @@ type newDrivers func(names []string, h drivers.Host) (map[string]hardware.Driver
 //
 // The kernel's events are heard from before the host's start is reported, upon which each device
 // is looked at.
-func startHost(settings config.Worker, server *serverGuard, figures *telemetry.Telemetry, options worker.Options, logger *slog.Logger, drive newDrivers) (thisHost *host.Host, scanner *activities.HostScanner, offered *activities.Offered, stop func() error, err error) {
+func startHost(settings config.Worker, server *serverGuard, figures *telemetry.Telemetry, options worker.Options,
+	logger *slog.Logger, drive newDrivers) (thisHost *host.Host, scanner *activities.HostScanner,
+	offered *activities.Offered, stop func() error, err error) {
 	stop = func() error { return nil }
 	rules, err := host.WorkerRules(settings.HostFile, settings.StateDir, settings.Role == config.RoleAll)
 	if err != nil {
@@ -189,7 +197,8 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 	}
 	stop = thisHost.Close
 	drivers, err := drive(settings.Drivers, drivers.Host{
-		StateDir: thisHost.Dir(), Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake, Scripts: rules.Scripts, Nodes: rules.AllowNode, Secret: rules.Secret,
+		StateDir: thisHost.Dir(), Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake,
+		Scripts: rules.Scripts, Nodes: rules.AllowNode, Secret: rules.Secret,
 		NVMeHelper: settings.NVMeHelper,
 	})
 	if err != nil {
@@ -204,7 +213,8 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 	slots := host.NewFairSemaphore(settings.MaxCleansPerHost)
 	slots.OnGrant = figures.SlotWait
 	if err := activities.ExpectSlots(thisHost, slots); err != nil {
-		logger.Warn("which cleans had a slot of this host is not completely known: others may begin before they go on", "error", err)
+		logger.Warn("which cleans had a slot of this host is not completely known: others may begin before they go on",
+			"error", err)
 	}
 	if err := figures.Slots(slots.Load); err != nil {
 		return nil, nil, nil, stop, err
@@ -231,18 +241,21 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 		w.RegisterActivityWithOptions(hardwareActivities.Step(step), activity.RegisterOptions{Name: step.Name})
 	}
 	if activities.AnyFinder(drivers) {
-		scanner = &activities.HostScanner{Client: client.New(temporal), Host: thisHost, Drivers: drivers, Log: logger, CheckServer: server.check}
+		scanner = &activities.HostScanner{Client: client.New(temporal), Host: thisHost, Drivers: drivers, Log: logger,
+			CheckServer: server.check}
 		w.RegisterActivityWithOptions(scanner.ScanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
 	}
 	if err := w.Start(); err != nil {
 		return nil, nil, nil, stop, err
 	}
 	logger.Info("host worker polls", "queue", contract.HostQueue(settings.Host))
-	offered = &activities.Offered{Client: client.New(temporal), Host: thisHost, Drivers: drivers, Log: logger, AtWork: hardwareActivities.AtWork}
+	offered = &activities.Offered{Client: client.New(temporal), Host: thisHost, Drivers: drivers, Log: logger,
+		AtWork: hardwareActivities.AtWork}
 	if events, err := uevent.Open(); err == nil {
 		offered.Events = events
 	} else {
-		logger.Warn("the kernel's events cannot be heard: a change of an offered device is found when it is bound, or compared", "error", err)
+		logger.Warn("the kernel's events cannot be heard: a change of an offered device is found when it is bound, or "+
+			"compared", "error", err)
 	}
 	return thisHost, scanner, offered, func() error {
 		w.Stop()

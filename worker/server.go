@@ -32,8 +32,10 @@ type serverGuard struct {
 }
 
 // newServerGuard ties the state directory to the server, if this worker uses it.
-func newServerGuard(ctx context.Context, settings config.Worker, temporal sdkclient.Client, namespace string, fatal func(error)) (*serverGuard, error) {
-	g := &serverGuard{temporal: temporal, stateDir: settings.StateDir, server: host.Server{Namespace: namespace}, fatal: fatal}
+func newServerGuard(ctx context.Context, settings config.Worker, temporal sdkclient.Client, namespace string,
+	fatal func(error)) (*serverGuard, error) {
+	g := &serverGuard{temporal: temporal, stateDir: settings.StateDir, server: host.Server{Namespace: namespace},
+		fatal: fatal}
 	var err error
 	if g.server.Cluster, err = g.cluster(ctx); err != nil {
 		return nil, err
@@ -69,7 +71,8 @@ func (g *serverGuard) check(ctx context.Context) error {
 	if cluster == g.server.Cluster {
 		return nil
 	}
-	other := &host.OtherServerError{Dir: g.stateDir, Recorded: g.server, Here: host.Server{Cluster: cluster, Namespace: g.server.Namespace}}
+	other := &host.OtherServerError{Dir: g.stateDir, Recorded: g.server,
+		Here: host.Server{Cluster: cluster, Namespace: g.server.Namespace}}
 	g.fatal(other)
 	return other
 }

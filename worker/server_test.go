@@ -22,17 +22,20 @@ type changing struct {
 	err error
 }
 
-func (c *changing) GetClusterInfo(context.Context, *workflowservice.GetClusterInfoRequest, ...grpc.CallOption) (*workflowservice.GetClusterInfoResponse, error) {
+func (c *changing) GetClusterInfo(context.Context, *workflowservice.GetClusterInfoRequest,
+	...grpc.CallOption) (*workflowservice.GetClusterInfoResponse, error) {
 	return &workflowservice.GetClusterInfoResponse{ClusterId: c.id}, c.err
 }
 
 // guarded is a guard of a state directory at a server, and what ended its worker.
-func guarded(t *testing.T, settings config.Worker, server *changing) (g *serverGuard, heartbeats *int, ended *[]error, err error) {
+func guarded(t *testing.T, settings config.Worker,
+	server *changing) (g *serverGuard, heartbeats *int, ended *[]error, err error) {
 	t.Helper()
 	c := &mocks.Client{}
 	c.On("WorkflowService", mock.Anything).Return(server)
 	heartbeats, ended = new(int), &[]error{}
-	c.On("RecordActivityHeartbeat", mock.Anything, mock.Anything, mock.Anything).Run(func(mock.Arguments) { *heartbeats++ }).Return(nil)
+	c.On("RecordActivityHeartbeat", mock.Anything, mock.Anything, mock.Anything).
+		Run(func(mock.Arguments) { *heartbeats++ }).Return(nil)
 	g, err = newServerGuard(t.Context(), settings, c, "n1", func(err error) { *ended = append(*ended, err) })
 	return g, heartbeats, ended, err
 }

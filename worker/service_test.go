@@ -29,8 +29,10 @@ func TestTheUnitIsValid(t *testing.T) {
 	unit := filepath.Join(t.TempDir(), "burnish-worker.service")
 	here, err := os.Executable()
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(unit, []byte(strings.Replace(string(text), "/usr/local/bin/burnish-worker", here, 1)), 0o600))
-	answer, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", "--recursive-errors=no", unit).CombinedOutput()
+	require.NoError(t,
+		os.WriteFile(unit, []byte(strings.Replace(string(text), "/usr/local/bin/burnish-worker", here, 1)), 0o600))
+	answer, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", "--recursive-errors=no", unit).
+		CombinedOutput()
 	require.NoError(t, err, "%s", answer)
 	require.NotContains(t, string(answer), "burnish-worker.service:", "%s", answer)
 }

@@ -34,7 +34,8 @@ func TestWrongSettingsEndEveryRoleFirst(t *testing.T) {
 	const nowhere = "/no/such.pem"
 	t.Setenv("TEMPORAL_TLS_CLIENT_CERT_PATH", nowhere)
 	t.Setenv("TEMPORAL_TLS_CLIENT_KEY_PATH", "/no/such.key")
-	for role, says := range map[string]string{"control": "BURNISH_ONEVIEW", "all": "BURNISH_ONEVIEW: open /nowhere", "host": nowhere} {
+	for role, says := range map[string]string{"control": "BURNISH_ONEVIEW", "all": "BURNISH_ONEVIEW: open /nowhere",
+		"host": nowhere} {
 		t.Run("no oneview.yaml "+role, func(t *testing.T) {
 			t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
 			t.Setenv("BURNISH_STATE_DIR", t.TempDir())
@@ -47,7 +48,8 @@ func TestWrongSettingsEndEveryRoleFirst(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "api.key")
 	require.NoError(t, os.WriteFile(key, make([]byte, 32), 0o600))
 	require.NoError(t, os.Chmod(key, 0o644))
-	for role, says := range map[string]string{"control": "BURNISH_API_KEY: " + key + " may be read by others", "all": "chmod 0600", "host": nowhere} {
+	for role, says := range map[string]string{"control": "BURNISH_API_KEY: " + key + " may be read by others",
+		"all": "chmod 0600", "host": nowhere} {
 		t.Run("a key that others may read "+role, func(t *testing.T) {
 			t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
 			t.Setenv("BURNISH_STATE_DIR", t.TempDir())
@@ -57,7 +59,8 @@ func TestWrongSettingsEndEveryRoleFirst(t *testing.T) {
 		})
 	}
 	// So does the metadata service.
-	for role, says := range map[string]string{"control": "BURNISH_METADATA_SECRET_FILE: " + key + " may be read by others", "all": "chmod 0600", "host": nowhere} {
+	for role, says := range map[string]string{"control": "BURNISH_METADATA_SECRET_FILE: " + key + " may be read by others",
+		"all": "chmod 0600", "host": nowhere} {
 		t.Run("a secret that others may read "+role, func(t *testing.T) {
 			t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
 			t.Setenv("BURNISH_STATE_DIR", t.TempDir())

@@ -53,8 +53,10 @@ secrets: /etc/burnish/secrets.yaml
 		"BURNISH_AMQP_URL": "amqp://nova:hunter2@rabbit:5672/v", "BURNISH_NOVA_HOSTS": "cmp2=n2,cmp1=n1", "BURNISH_HOSTFILE": "/x", "BURNISH_API_TOKEN": "hunter3",
 	})
 	require.Len(t, lines, 3)
-	require.Equal(t, []string{logs.UnknownSetting, logs.Settings, logs.Rules}, []string{lines[0].Text("msg"), lines[1].Text("msg"), lines[2].Text("msg")})
-	require.Equal(t, []string{"BURNISH_HOSTFILE", "BURNISH_HOST_FILE"}, []string{lines[0].Text(logs.Variable), lines[0].Text(logs.Nearest)})
+	require.Equal(t, []string{logs.UnknownSetting, logs.Settings, logs.Rules},
+		[]string{lines[0].Text("msg"), lines[1].Text("msg"), lines[2].Text("msg")})
+	require.Equal(t, []string{"BURNISH_HOSTFILE", "BURNISH_HOST_FILE"},
+		[]string{lines[0].Text(logs.Variable), lines[0].Text(logs.Nearest)})
 	for variable, value := range map[string]string{
 		"BURNISH_ROLE": "host", "BURNISH_MAX_CLEANS_PER_HOST": "7", "BURNISH_HOST_SILENT_AFTER": "5m0s", "BURNISH_NOVA_HOSTS": "cmp1=n1,cmp2=n2",
 		"BURNISH_VERIFY": "full", "BURNISH_DRIVERS": "block,fake", "BURNISH_LOG_LEVEL": "info",
@@ -68,9 +70,11 @@ secrets: /etc/burnish/secrets.yaml
 	}
 	require.Contains(t, lines[1].Text("BURNISH_AMQP_URL"), "rabbit")
 	require.NotContains(t, text, "hunter")
-	require.Equal(t, []string{file, "[block fake]", "[/srv/*.img]", "[ABC]", "true", "/etc/burnish/secrets.yaml", "[]"}, []string{
-		lines[2].Text(logs.File), lines[2].Text(logs.Drivers), lines[2].Text(logs.Paths), lines[2].Text(logs.Nodes), lines[2].Text(logs.Fake),
-		lines[2].Text(logs.Secrets), lines[2].Text(logs.Scripts)})
+	require.Equal(t, []string{file, "[block fake]", "[/srv/*.img]", "[ABC]", "true", "/etc/burnish/secrets.yaml", "[]"},
+		[]string{
+			lines[2].Text(logs.File), lines[2].Text(logs.Drivers), lines[2].Text(logs.Paths), lines[2].Text(logs.Nodes),
+			lines[2].Text(logs.Fake),
+			lines[2].Text(logs.Secrets), lines[2].Text(logs.Scripts)})
 	require.Contains(t, lines[2].Text(logs.Specs), `"vendor_id":"8086"`)
 
 	lines, _ = started(t, map[string]string{"BURNISH_ROLE": "control", "BURNISH_STATE_DIR": dir})

@@ -34,7 +34,8 @@ const histories = "testdata/histories"
 // replayPolicies gives each setting another value than the default: a worker's settings
 // must never change what an earlier worker's history says.
 func replayPolicies() map[string]clean.Policy {
-	usual := clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{Verify: "full", TellAfter: 5 * time.Minute}}
+	usual := clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute,
+		StepSettings: device.StepSettings{Verify: "full", TellAfter: 5 * time.Minute}}
 	change := func(by func(*clean.Policy)) clean.Policy {
 		p := usual
 		by(&p)
@@ -66,7 +67,8 @@ func TestReplay_EveryReleasedHistoryUnderEverySetting(t *testing.T) {
 	require.NoError(t, err)
 	version, err := os.ReadFile("../VERSION")
 	require.NoError(t, err)
-	require.DirExists(t, filepath.Join(histories, strings.TrimSpace(string(version))), "make histories records this version's")
+	require.DirExists(t, filepath.Join(histories, strings.TrimSpace(string(version))),
+		"make histories records this version's")
 	require.NotEmpty(t, files)
 	for name, policy := range replayPolicies() {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +89,8 @@ func TestReplay_NoticesAnotherOrder(t *testing.T) {
 	text, err := os.ReadFile(files[0])
 	require.NoError(t, err)
 	other := filepath.Join(t.TempDir(), "other.json")
-	require.NoError(t, os.WriteFile(other, []byte(strings.Replace(string(text), `"name": "zero"`, `"name": "verify"`, 1)), 0o600))
+	require.NoError(t,
+		os.WriteFile(other, []byte(strings.Replace(string(text), `"name": "zero"`, `"name": "verify"`, 1)), 0o600))
 	require.Error(t, newReplayer(t, replayPolicies()["usual"])(other))
 }
 
@@ -104,13 +107,15 @@ func newReplayerWith(t *testing.T, policy clean.Policy, to log.Logger, loud bool
 	planner, err := clean.NewPlanner(steps.All().Planning(), policy)
 	require.NoError(t, err)
 	// The SDK would give a task up after a second, which is short beside other tests.
-	replayer, err := sdkworker.NewWorkflowReplayerWithOptions(sdkworker.WorkflowReplayerOptions{DisableDeadlockDetection: true, EnableLoggingInReplay: loud})
+	replayer, err := sdkworker.NewWorkflowReplayerWithOptions(
+		sdkworker.WorkflowReplayerOptions{DisableDeadlockDetection: true, EnableLoggingInReplay: loud})
 	require.NoError(t, err)
 	devices := &lifecycle.Lifecycle{Planner: planner}
 	for name, do := range map[string]any{
 		contract.WorkflowDeviceLifecycle: devices.DeviceLifecycle, contract.WorkflowHostScan: hostscan.HostScan,
 		contract.WorkflowInventoryReconcile: reconcile.InventoryReconcile, contract.WorkflowLimits: limits.Limits,
-		contract.WorkflowOneView: oneview.OneViewPoll, contract.WorkflowInstance: instance.InstanceLifecycle, contract.WorkflowGuestAddress: instance.GuestAddress,
+		contract.WorkflowOneView: oneview.OneViewPoll, contract.WorkflowInstance: instance.InstanceLifecycle,
+		contract.WorkflowGuestAddress: instance.GuestAddress,
 	} {
 		replayer.RegisterWorkflowWithOptions(do, workflow.RegisterOptions{Name: name})
 	}

@@ -33,7 +33,8 @@ func searchAttributes() map[string]enumspb.IndexedValueType {
 // ensureAttributes registers what the namespace lacks (a database of an older
 // release) and returns when queries may name every attribute.
 func ensureAttributes(ctx context.Context, c client.Client, namespace string) error {
-	listed, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	listed, err := c.OperatorService().
+		ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	if err != nil {
 		return fmt.Errorf("list search attributes: %w", err)
 	}
@@ -65,7 +66,8 @@ func missingAttributes(have map[string]enumspb.IndexedValueType) (map[string]enu
 		if !ok {
 			missing[name] = want
 		} else if got != want {
-			return nil, fmt.Errorf("search attribute %s is of type %s, Burnish needs %s: use another --namespace", name, got, want)
+			return nil, fmt.Errorf("search attribute %s is of type %s, Burnish needs %s: use another --namespace",
+				name, got, want)
 		}
 	}
 	return missing, nil

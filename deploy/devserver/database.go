@@ -60,7 +60,8 @@ func openDatabase(path string, unsafeFast bool) (*database, error) {
 	// process closes a descriptor of the database.
 	db.lock, err = os.OpenFile(resolved+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("database %s is not writable: %w: grant access to its directory, or choose another --db", path, plain(err))
+		return nil, fmt.Errorf("database %s is not writable: %w: grant access to its directory, or choose another --db",
+			path, plain(err))
 	}
 	if err := syscall.Flock(int(db.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -209,7 +210,8 @@ func (db *database) checkpoint() (err error) {
 
 // admin is the one connection, for statements of our own.
 func (db *database) admin() (sqlplugin.AdminDB, error) {
-	admin, err := persistencesql.NewSQLAdminDB(sqlplugin.DbKindUnknown, db.sqlConfig(), resolver.NewNoopResolver(), log.NewNoopLogger(), metrics.NoopMetricsHandler)
+	admin, err := persistencesql.NewSQLAdminDB(sqlplugin.DbKindUnknown, db.sqlConfig(), resolver.NewNoopResolver(),
+		log.NewNoopLogger(), metrics.NoopMetricsHandler)
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}

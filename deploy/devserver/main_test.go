@@ -173,7 +173,8 @@ func TestTimerFiresAfterKill(t *testing.T) {
 		require.Less(t, delay, 5*time.Minute)
 		device = fmt.Sprintf("device/h1_0000:01:00.%d", delay/timerDelay)
 		began = time.Now()
-		_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: device, TaskQueue: testQueue}, waitForTimer, delay)
+		_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: device, TaskQueue: testQueue},
+			waitForTimer, delay)
 		require.NoError(t, err)
 		for !is("cleaning") && time.Since(began) < delay/2 {
 			<-time.After(10 * time.Millisecond)
@@ -206,7 +207,8 @@ func TestNamespaceIsReadyForDevices(t *testing.T) {
 	p := start(t, "--port", "0", "--ui-port", "0", "--namespace", "site")
 	c := dial(t, p)
 	defer c.Close()
-	response, err := c.WorkflowService().DescribeNamespace(t.Context(), &workflowservice.DescribeNamespaceRequest{Namespace: "site"})
+	response, err := c.WorkflowService().
+		DescribeNamespace(t.Context(), &workflowservice.DescribeNamespaceRequest{Namespace: "site"})
 	require.NoError(t, err)
 	require.Equal(t, retention, response.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration())
 	require.Empty(t, p.stderr.String()) // polls that a stop interrupts are logged later
@@ -271,7 +273,8 @@ func TestRefusesWhatIsNotADatabase(t *testing.T) {
 	junk := filepath.Join(dir, "junk.db")
 	require.NoError(t, os.WriteFile(junk, []byte(strings.Repeat("not a database\n", 100)), 0o600))
 	require.Contains(t, refused(t, exitFailed, "--db", junk, "--port", "0"), "not a database")
-	require.Contains(t, refused(t, exitFailed, "--db", filepath.Join(dir, "no", "such.db"), "--port", "0"), "create its directory")
+	require.Contains(t, refused(t, exitFailed, "--db", filepath.Join(dir, "no", "such.db"), "--port", "0"),
+		"create its directory")
 	require.Contains(t, refused(t, exitFailed, "--db", dir, "--port", "0"), "is not writable")
 }
 

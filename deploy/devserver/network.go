@@ -81,11 +81,13 @@ func (h *heldPorts) take(what, flag string, ip net.IP, port int) error {
 	listener, err := net.Listen("tcp", joinHostPort(ip, port))
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("port %d on %s (%s) is in use: stop what listens there, or choose another with %s", port, ip, what, flag)
+		return fmt.Errorf("port %d on %s (%s) is in use: stop what listens there, or choose another with %s", port,
+			ip, what, flag)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return fmt.Errorf("address %s does not belong to this machine: choose another with --ip", ip)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("port %d on %s (%s) needs more rights than this user has: choose one above 1023 with %s", port, ip, what, flag)
+		return fmt.Errorf("port %d on %s (%s) needs more rights than this user has: choose one above 1023 with %s", port,
+			ip, what, flag)
 	case err != nil:
 		return fmt.Errorf("listen for %s: %w", what, err)
 	}

@@ -78,7 +78,8 @@ func parseOptions(args []string) (options, error) {
 		return options{}, fmt.Errorf("--ui-port %d is not between 0 and %d", opts.uiPort, maxPort)
 	}
 	if opts.uiPort == uiPortUnset && opts.port+uiPortOffset > maxPort {
-		return options{}, fmt.Errorf("--port %d leaves no room for the web ui at port+%d: give --ui-port too", opts.port, uiPortOffset)
+		return options{}, fmt.Errorf("--port %d leaves no room for the web ui at port+%d: give --ui-port too", opts.port,
+			uiPortOffset)
 	}
 	if opts.uiPort > 0 && opts.uiPort == opts.port {
 		return options{}, fmt.Errorf("--ui-port %d is the same as --port", opts.uiPort)

@@ -14,7 +14,8 @@ func TestParseOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, options{ip: net.ParseIP("127.0.0.1"), port: 7233, uiPort: uiPortUnset, namespace: "default"}, opts)
 
-	opts, err = parseOptions([]string{"--ip", "::1", "--port", "7300", "--ui-port=0", "--db", "x.db", "--namespace", "site", "--unsafe-fast"})
+	opts, err = parseOptions([]string{"--ip", "::1", "--port", "7300", "--ui-port=0", "--db", "x.db", "--namespace",
+		"site", "--unsafe-fast"})
 	require.NoError(t, err)
 	require.Equal(t, options{ip: net.ParseIP("::1"), port: 7300, db: "x.db", namespace: "site", unsafeFast: true}, opts)
 
@@ -46,7 +47,8 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	require.Equal(t, exitUsage, run([]string{"--bogus"}, &stdout, &stderr))
 	require.Empty(t, stdout.String())
-	require.Equal(t, "burnish-devserver: flag provided but not defined: -bogus (burnish-devserver --help lists the flags)\n", stderr.String())
+	require.Equal(t, "burnish-devserver: flag provided but not defined: -bogus (burnish-devserver --help lists the "+
+		"flags)\n", stderr.String())
 
 	require.Equal(t, exitOK, run([]string{"--help"}, &stdout, &stderr))
 	require.Equal(t, usage, stdout.String())

@@ -52,7 +52,9 @@ func startServer(db *database, n network, logger *slog.Logger, fatal func(string
 		temporal.WithDynamicConfigClient(dynamicSettings()),
 		temporal.WithLogger(serverLogger{to: logger, fatal: fatal}),
 		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
-		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return authorization.NewNoopClaimMapper() }),
+		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper {
+			return authorization.NewNoopClaimMapper()
+		}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("make the server: %w", err)

@@ -66,7 +66,8 @@ type byHeader struct{}
 func (byHeader) Authenticate(r *http.Request) (access.Principal, error) {
 	roles := r.Header.Get("X-Auth-Token")
 	if roles == "" {
-		return access.Principal{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAuthenticated, Message: "no token"}
+		return access.Principal{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAuthenticated,
+			Message: "no token"}
 	}
 	return access.Principal{ID: "token:" + roles, Name: roles, Roles: strings.Split(roles, ",")}, nil
 }
@@ -93,13 +94,15 @@ const (
 )
 
 func testStatus() contract.DeviceStatus {
-	return contract.DeviceStatus{UUID: contract.DeviceUUID(testName), Name: testName, Type: "NVME", Serial: "S1", Hostname: "h1",
-		Status: device.Enabled, DeviceState: device.Error}
+	return contract.DeviceStatus{UUID: contract.DeviceUUID(testName), Name: testName, Type: "NVME", Serial: "S1",
+		Hostname: "h1",
+		Status:   device.Enabled, DeviceState: device.Error}
 }
 
 func testServer(t *testing.T, devices Devices) http.Handler {
 	t.Helper()
-	return New(Options{Devices: devices, Authenticator: byHeader{}, Policy: adminOrReader{}, Guards: open{}, Log: slog.New(slog.DiscardHandler),
+	return New(Options{Devices: devices, Authenticator: byHeader{}, Policy: adminOrReader{}, Guards: open{},
+		Log:   slog.New(slog.DiscardHandler),
 		Ready: func(context.Context) error { return nil }})
 }
 
@@ -143,7 +146,8 @@ func requireProblem(t *testing.T, w *httptest.ResponseRecorder, status int, code
 // S2.72: the state is shown from 2.1 on.
 func TestDeviceState(t *testing.T) {
 	h := testServer(t, &fakeDevices{statuses: map[string]contract.DeviceStatus{testName: testStatus()}})
-	for _, id := range []string{testName, contract.DeviceUUID(testName), strings.ToUpper(contract.DeviceUUID(testName)), strings.ReplaceAll(testName, ":", "%3A")} {
+	for _, id := range []string{testName, contract.DeviceUUID(testName), strings.ToUpper(contract.DeviceUUID(testName)),
+		strings.ReplaceAll(testName, ":", "%3A")} {
 		w := send(t, h, "GET", "/v2/devices/"+id, "", admin)
 		require.Equal(t, http.StatusOK, w.Code, w.Body.String())
 		require.Equal(t, "accelerator 2.0", w.Header().Get(versionHeader))
@@ -167,7 +171,8 @@ func TestResumeWithoutLimits(t *testing.T) {
 // S2.74, S2.75, S2.76, S2.77, S2.78
 func TestCleanRefused(t *testing.T) {
 	refuse := func(code device.Code, s device.State) error {
-		return contract.Refuse(contract.Refusal{Fault: device.Fault{Code: code, Message: "m", Remedy: "r"}, Device: testName, State: s})
+		return contract.Refuse(contract.Refusal{Fault: device.Fault{Code: code, Message: "m", Remedy: "r"},
+			Device: testName, State: s})
 	}
 	for name, tt := range map[string]struct {
 		err    error

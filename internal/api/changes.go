@@ -120,7 +120,8 @@ type resumeBody struct {
 func resumeRoute() route {
 	return route{
 		Method: http.MethodPost, Path: "/v2/limits/resume", Operation: "resumeStep",
-		Summary: "Close the breaker of a step on a model", Rule: ruleResume, In: resumeBody{}, Out: contract.ResumeResult{}, Codes: actCodes,
+		Summary: "Close the breaker of a step on a model", Rule: ruleResume, In: resumeBody{}, Out: contract.ResumeResult{},
+		Codes: actCodes,
 		do: func(ctx context.Context, c *call) (any, error) {
 			var in resumeBody
 			if err := c.readBody(&in); err != nil {

@@ -81,7 +81,8 @@ func (c *call) resolve(ctx context.Context) error {
 }
 
 func noSuchDevice(message string) error {
-	return &device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: message, Remedy: "list the devices that there are"}
+	return &device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: message,
+		Remedy: "list the devices that there are"}
 }
 
 // showDevice is GET /v2/devices/{device}.

@@ -57,8 +57,9 @@ var meanings = map[int]string{
 	http.StatusUnprocessableEntity:         "The Idempotency-Key was used with another body",
 	http.StatusTooManyRequests:             "The caller sends too much: see Retry-After",
 	http.StatusInternalServerError:         "An unexpected error",
-	http.StatusServiceUnavailable:          "Temporal, a worker or another system does not answer: the request is not carried out",
-	http.StatusGatewayTimeout:              "Sent, and not answered in time: it may still be carried out",
+	http.StatusServiceUnavailable: "Temporal, a worker or another system does not answer: the request is not " +
+		"carried out",
+	http.StatusGatewayTimeout: "Sent, and not answered in time: it may still be carried out",
 }
 
 // document is the OpenAPI document of the routes.
@@ -74,7 +75,8 @@ func document(t *testing.T) object {
 		}
 		at[strings.ToLower(r.Method)] = s.operation(r)
 	}
-	paths["/metrics"] = object{"get": object{"operationId": "metrics", "summary": "Figures in Prometheus' format", "security": []any{},
+	paths["/metrics"] = object{"get": object{"operationId": "metrics", "summary": "Figures in Prometheus' format",
+		"security": []any{},
 		"responses": object{"200": object{"description": "The figures", "content": object{"text/plain": object{"schema": object{"type": "string"}}}},
 			"403": object{"$ref": "#/components/responses/403"}}}}
 	failures := object{}
@@ -83,13 +85,15 @@ func document(t *testing.T) object {
 			continue
 		}
 		headers := object{}
-		for name, of := range map[string]int{"Allow": http.StatusMethodNotAllowed, "WWW-Authenticate": http.StatusUnauthorized, "Retry-After": http.StatusTooManyRequests} {
+		for name, of := range map[string]int{"Allow": http.StatusMethodNotAllowed,
+			"WWW-Authenticate": http.StatusUnauthorized, "Retry-After": http.StatusTooManyRequests} {
 			if status == of || name == "Retry-After" && status == http.StatusServiceUnavailable {
 				headers[name] = object{"required": true, "schema": object{"type": "string"}}
 			}
 		}
 		content := object{"application/json": object{"schema": s.of(reflect.TypeFor[errorBody](), false)}}
-		if status == http.StatusRequestHeaderFieldsTooLarge || status == http.StatusRequestURITooLong { // before the API is asked
+		// before the API is asked
+		if status == http.StatusRequestHeaderFieldsTooLarge || status == http.StatusRequestURITooLong {
 			content = object{"text/plain": object{"schema": object{"type": "string"}}}
 		}
 		failures[strconv.Itoa(status)] = object{"description": meaning, "headers": headers, "content": content}
@@ -134,7 +138,8 @@ func (s *schemas) operation(r route) object {
 	if _, dry := r.parameter(dryRunParameter); dry {
 		would := s.of(reflect.TypeFor[contract.DryRun](), false)
 		if r.Status == 0 {
-			success["content"] = object{"application/json": object{"schema": object{"oneOf": []any{s.of(reflect.TypeOf(r.Out), false), would}}}}
+			success["content"] =
+				object{"application/json": object{"schema": object{"oneOf": []any{s.of(reflect.TypeOf(r.Out), false), would}}}}
 		} else {
 			asked := maps.Clone(success)
 			asked["description"] = "What the change would do"
@@ -200,10 +205,12 @@ func (s *schemas) parameters(r route, versioned bool) []any {
 		all = append(all, object{"name": p.Name, "in": "query", "description": p.About, "schema": schema})
 	}
 	if versioned {
-		all = append(all, object{"name": versionHeader, "in": "header", "description": "accelerator 2.0, accelerator 2.1 or accelerator latest; without it, 2.0", "schema": text})
+		all = append(all, object{"name": versionHeader, "in": "header",
+			"description": "accelerator 2.0, accelerator 2.1 or accelerator latest; without it, 2.0", "schema": text})
 	}
 	if r.In != nil && !r.ReadOnly {
-		all = append(all, object{"name": keyHeader, "in": "header", "description": "The change is carried out once under one key", "schema": text},
+		all = append(all, object{"name": keyHeader, "in": "header",
+			"description": "The change is carried out once under one key", "schema": text},
 			object{"name": requestHeader, "in": "header", "description": "As Idempotency-Key, for one body", "schema": text})
 	}
 	return all

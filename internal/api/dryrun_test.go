@@ -42,7 +42,8 @@ func TestWhoMayAskForADryRun(t *testing.T) {
 			require.Equal(t, "cyborg:device:"+strings.ReplaceAll(dry[len(dry)-1], "-", "_"), r.Rule)
 		}
 		t.Run(r.Operation, func(t *testing.T) {
-			for token, want := range map[string]int{"admin-token": http.StatusOK, "reader-token": http.StatusForbidden, "member-token": http.StatusForbidden, "": http.StatusUnauthorized} {
+			for token, want := range map[string]int{"admin-token": http.StatusOK, "reader-token": http.StatusForbidden,
+				"member-token": http.StatusForbidden, "": http.StatusUnauthorized} {
 				devices := &asked{}
 				h, lines := guarded(t, devices)
 				q := requestOf(t, r, http.MethodPost)
@@ -50,7 +51,8 @@ func TestWhoMayAskForADryRun(t *testing.T) {
 					q.Header.Set("X-Auth-Token", token)
 				}
 				if strings.HasSuffix(r.Path, "/move") {
-					q = httptest.NewRequestWithContext(t.Context(), http.MethodPost, q.URL.Path, strings.NewReader(`{"enrollment":{"name":"d2","host":"h2"}}`))
+					q = httptest.NewRequestWithContext(t.Context(), http.MethodPost, q.URL.Path,
+						strings.NewReader(`{"enrollment":{"name":"d2","host":"h2"}}`))
 					q.Header.Set("Content-Type", "application/json")
 					if token != "" {
 						q.Header.Set("X-Auth-Token", token)
@@ -75,7 +77,8 @@ func TestWhoMayAskForADryRun(t *testing.T) {
 		})
 	}
 	slices.Sort(dry)
-	require.Equal(t, []string{"abort", "clean", "forget", "label", "maintenance", "manage", "move", "provide", "release-hold", "replace", "retire"}, dry)
+	require.Equal(t, []string{"abort", "clean", "forget", "label", "maintenance", "manage", "move", "provide",
+		"release-hold", "replace", "retire"}, dry)
 }
 
 // only is a policy that allows these rules.
@@ -88,8 +91,10 @@ func (p only) Allows(rule string, _ access.Principal) bool { return slices.Conta
 func TestADryRunShowsWhatItsCallerSees(t *testing.T) {
 	devices := &asked{}
 	ask := func(query string, rules ...string) *httptest.ResponseRecorder {
-		h := New(Options{Devices: devices, Authenticator: byHeader{}, Policy: only(rules), Guards: open{}, Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }})
-		q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/devices/d1/retire?"+query, strings.NewReader(`{"reason":"old"}`))
+		h := New(Options{Devices: devices, Authenticator: byHeader{}, Policy: only(rules), Guards: open{},
+			Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }})
+		q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/devices/d1/retire?"+query,
+			strings.NewReader(`{"reason":"old"}`))
 		q.Header.Set("Content-Type", "application/json")
 		q.Header.Set("OpenStack-API-Version", "accelerator 2.1")
 		q.Header.Set("X-Auth-Token", "admin")
@@ -99,7 +104,8 @@ func TestADryRunShowsWhatItsCallerSees(t *testing.T) {
 	}
 	require.JSONEq(t, `{"state":"retired"}`, ask("dry_run=true", ruleOf(contract.VerbRetire)).Body.String())
 	require.Contains(t, ask("dry_run=true", ruleOf(contract.VerbRetire), ruleDetail).Body.String(), testInstance)
-	devices.err = contract.Refuse(contract.Refusal{Device: "d1", State: device.Allocated, Fault: device.Fault{Class: device.Permanent, Code: device.CodeInUse, Message: "instance i1 has it"}})
+	devices.err = contract.Refuse(contract.Refusal{Device: "d1", State: device.Allocated,
+		Fault: device.Fault{Class: device.Permanent, Code: device.CodeInUse, Message: "instance i1 has it"}})
 	w := ask("dry_run=true", ruleOf(contract.VerbRetire), ruleDetail)
 	require.Equal(t, http.StatusConflict, w.Code)
 	require.Contains(t, w.Body.String(), "instance i1 has it")

@@ -68,7 +68,8 @@ func (c *call) problemOf(err error) Problem {
 		p.Remedy, p.Outcome = "read the device before you repeat it", client.OutcomeAccepted
 	case client.Unconfirmed(err):
 		p.Code, p.Message = device.CodeTimeout, "the request was sent and not answered; "+mayStill
-		p.Remedy, p.Outcome = "read the device before you repeat it, or repeat it with its Idempotency-Key", client.OutcomeUnconfirmed
+		p.Remedy, p.Outcome = "read the device before you repeat it, or repeat it with its Idempotency-Key",
+			client.OutcomeUnconfirmed
 	case isFault:
 		p.Code, p.Message, p.Remedy = refusal.Fault.Code, refusal.Fault.Message, refusal.Fault.Remedy
 		p.State = refusal.State
@@ -78,7 +79,8 @@ func (c *call) problemOf(err error) Problem {
 	case client.NotFound(err):
 		p.Code, p.Message, p.Remedy = device.CodeNotFound, "no such device", "list the devices that there are"
 	case client.TimedOut(err), errors.Is(err, context.Canceled):
-		p.Code, p.Message, p.Remedy = device.CodeUnreachable, "no answer from Temporal or from a control worker in time", "try again"
+		p.Code, p.Message, p.Remedy = device.CodeUnreachable, "no answer from Temporal or from a control worker in time",
+			"try again"
 	default:
 		c.Log.Error("a request failed", "operation", c.operation(), "device", c.name, "error", err)
 		p.Code, p.Message, p.Remedy = device.CodeInternal, "an unexpected error", "see the log of the control worker"
@@ -128,7 +130,8 @@ func (c *call) write(w http.ResponseWriter, status int, answer any) {
 	text, err := encode(answer)
 	if err != nil {
 		c.Log.Error("an answer cannot be encoded", "operation", c.operation(), "error", err)
-		status, text = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","device":"","state":"","message":"an unexpected error","remedy":"see the log of the control worker"}}`)
+		status, text = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","device":"","state":"",`+
+			`"message":"an unexpected error","remedy":"see the log of the control worker"}}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))

@@ -16,16 +16,17 @@ import (
 // slowFleet is a fleet of one device whose listing takes a while, and is numbered.
 func slowFleet(takes time.Duration) *fleet {
 	var n int
-	return &fleet{age: DefaultListAge, log: slog.New(slog.DiscardHandler), list: func(ctx context.Context) ([]client.Execution, error) {
-		n++
-		listed := []client.Execution{{RunID: string(rune('0' + n))}}
-		select {
-		case <-time.After(takes):
-			return listed, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}}
+	return &fleet{age: DefaultListAge, log: slog.New(slog.DiscardHandler),
+		list: func(ctx context.Context) ([]client.Execution, error) {
+			n++
+			listed := []client.Execution{{RunID: string(rune('0' + n))}}
+			select {
+			case <-time.After(takes):
+				return listed, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}}
 }
 
 func requireListing(t *testing.T, f *fleet, number string) {
@@ -38,7 +39,8 @@ func requireListing(t *testing.T, f *fleet, number string) {
 // However many callers there are, the fleet is read once for all of them, and again when that is
 // a second old, or older where reading takes longer.
 func TestTheFleetIsReadOnceForAll(t *testing.T) {
-	for takes, lasts := range map[time.Duration]time.Duration{10 * time.Millisecond: time.Second, 3 * time.Second: 6 * time.Second} {
+	for takes, lasts := range map[time.Duration]time.Duration{10 * time.Millisecond: time.Second,
+		3 * time.Second: 6 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			f := slowFleet(takes)
 			var all sync.WaitGroup

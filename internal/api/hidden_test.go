@@ -41,7 +41,8 @@ func (ended) Query(context.Context, string) (contract.DeviceStatus, error) {
 func TestErrorsShowNoDetails(t *testing.T) {
 	const address = "10.9.8.7:7233"
 	refusal := contract.Refuse(contract.Refusal{Device: testName, State: device.Allocated,
-		Fault: device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "cannot clean a device allocated to i1", Remedy: "unbind i1"}})
+		Fault: device.Fault{Class: device.Permanent, Code: device.CodeRefused,
+			Message: "cannot clean a device allocated to i1", Remedy: "unbind i1"}})
 	away := serviceerror.NewUnavailable("dial tcp " + address)
 	devices := func(err error) *fakeDevices {
 		return &fakeDevices{statuses: map[string]contract.DeviceStatus{testName: testStatus()}, err: err}
@@ -66,7 +67,8 @@ func TestErrorsShowNoDetails(t *testing.T) {
 			if c.path == "/readyz" {
 				ready = func(context.Context) error { return errors.New("the Temporal server does not answer: " + address) }
 			}
-			h := New(Options{Devices: c.devices, Authenticator: byHeader{}, Policy: cleaners{}, Guards: open{}, Log: slog.New(slog.DiscardHandler), Ready: ready})
+			h := New(Options{Devices: c.devices, Authenticator: byHeader{}, Policy: cleaners{}, Guards: open{},
+				Log: slog.New(slog.DiscardHandler), Ready: ready})
 			h.(*server).names = known
 			w := send(t, h, c.method, c.path, "", "X-Auth-Token: reader", at21)
 			require.Equal(t, c.status, w.Code, w.Body)

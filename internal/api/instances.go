@@ -26,8 +26,9 @@ func instanceRoutes() []route {
 	all := []route{
 		{Method: http.MethodGet, Path: path, Operation: "showInstance", Summary: "An instance with its devices",
 			Rule: ruleInstance, Out: contract.InstanceStatus{}, Codes: readCodes, do: showInstance},
-		{Method: http.MethodGet, Path: path + "/meta_data.json", Operation: "showMetadata", Summary: "What the instance's guest reads of its devices",
-			Rule: ruleMetadata, Out: metadata.Document{}, Codes: readCodes, do: showMetadata},
+		{Method: http.MethodGet, Path: path + "/meta_data.json", Operation: "showMetadata",
+			Summary: "What the instance's guest reads of its devices",
+			Rule:    ruleMetadata, Out: metadata.Document{}, Codes: readCodes, do: showMetadata},
 	}
 	for _, v := range contract.InstanceVerbs {
 		r := changeRoute(v, path+"/", "Instance")
@@ -59,7 +60,8 @@ func (c *call) readInstance() error {
 }
 
 func noSuchInstance(message string) error {
-	return &device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: message, Remedy: "give the UUID of an instance that has devices"}
+	return &device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: message,
+		Remedy: "give the UUID of an instance that has devices"}
 }
 
 // instanceError says of a workflow that does not exist that the instance has no devices.

@@ -40,11 +40,13 @@ func (f *fakeInstances) act(verb, id string, in any) (contract.InstanceResult, e
 	return contract.InstanceResult{Instance: f.instance}, f.err
 }
 
-func (f *fakeInstances) DoInstance(_ context.Context, id string, v contract.Verb, in contract.Input) (contract.InstanceResult, error) {
+func (f *fakeInstances) DoInstance(_ context.Context, id string, v contract.Verb,
+	in contract.Input) (contract.InstanceResult, error) {
 	return f.act(v.Name, id, in)
 }
 
-func (f *fakeInstances) Do(_ context.Context, name string, v contract.Verb, in contract.Input) (contract.Result, error) {
+func (f *fakeInstances) Do(_ context.Context, name string, v contract.Verb,
+	in contract.Input) (contract.Result, error) {
 	f.acts[v.Name+" "+name] = in
 	result := contract.Result{Device: f.statuses[name]}
 	if v.Name == contract.VerbBind.Name {
@@ -70,14 +72,17 @@ const instancePath = "/v2/instances/" + testInstance
 // Each verb is sent with its body and its caller, to the instance of the path.
 func TestActsOfInstances(t *testing.T) {
 	who := contract.Caller{By: "admin (token:admin)", From: "192.0.2.1"}
-	move := contract.InstanceMoveInput{To: "h2", Devices: []contract.DeviceChoice{{Name: "h2_d1", Tag: "t"}}, Reason: "why", Caller: who}
+	move := contract.InstanceMoveInput{To: "h2", Devices: []contract.DeviceChoice{{Name: "h2_d1", Tag: "t"}},
+		Reason: "why", Caller: who}
 	moveText := `{"to":"H2","devices":[{"name":"h2_d1","tag":"t"}],"reason":"why"}`
 	plain := contract.ReasonInput{Reason: "why", Caller: who}
-	bind := contract.InstanceBindInput{Request: "r1", Host: "h1", Project: "p1", Addresses: []string{"192.0.2.7"}, Reason: "why", Caller: who,
+	bind := contract.InstanceBindInput{Request: "r1", Host: "h1", Project: "p1", Addresses: []string{"192.0.2.7"},
+		Reason: "why", Caller: who,
 		Devices:  []contract.DeviceChoice{{Name: testName, Tag: "a b=\"c\"\n", Guest: []contract.GuestAddress{{Bus: "pci", Address: "0000:00:05.0"}}}},
 		Requests: []contract.DeviceRequest{{Type: "NVME", Count: 2, Traits: []string{"HW_NVME_CES"}}}}
-	bindText := `{"request":"r1","host":"H1","project":"p1","addresses":["::ffff:192.0.2.7"],"reason":"why","devices":[{"name":"h1_0000:01:00.0","tag":"a b=\"c\"\n",` +
-		`"guest":[{"bus":"pci","address":"0000:00:05.0"}]}],"requests":[{"type":"nvme","count":2,"traits":["HW_NVME_CES"]}]}`
+	bindText :=
+		`{"request":"r1","host":"H1","project":"p1","addresses":["::ffff:192.0.2.7"],"reason":"why","devices":[{"name":"h1_0000:01:00.0","tag":"a b=\"c\"\n",` +
+			`"guest":[{"bus":"pci","address":"0000:00:05.0"}]}],"requests":[{"type":"nvme","count":2,"traits":["HW_NVME_CES"]}]}`
 	for verb, tt := range map[string]struct {
 		body string
 		want any
@@ -104,7 +109,8 @@ func TestActsOfInstances(t *testing.T) {
 			}
 			// Only a policy that allows the verb's own rule lets a caller do it.
 			requireProblem(t, send(t, h, "POST", instancePath+"/"+verb, tt.body, reader), 403, device.CodeForbidden)
-			for _, id := range []string{"3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a99", "nothing", "{3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a9}", "..%2Fx"} {
+			for _, id := range []string{"3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a99", "nothing",
+				"{3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a9}", "..%2Fx"} {
 				p := requireProblem(t, send(t, h, "POST", "/v2/instances/"+id+"/"+verb, tt.body, admin), 404, device.CodeNotFound)
 				require.Contains(t, p.Message, "instance")
 			}
@@ -137,7 +143,8 @@ func TestInstancesAreShown(t *testing.T) {
 
 	w = send(t, h, "GET", instancePath+"/meta_data.json", "", admin)
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
-	require.JSONEq(t, `{"uuid":"`+testInstance+`","devices":[{"type":"disk","bus":"none","serial":"S1","tags":["database"]}]}`, w.Body.String())
+	require.JSONEq(t, `{"uuid":"`+testInstance+
+		`","devices":[{"type":"disk","bus":"none","serial":"S1","tags":["database"]}]}`, w.Body.String())
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 
 	for _, path := range []string{instancePath, instancePath + "/meta_data.json"} {
@@ -170,9 +177,11 @@ func TestRepeatedChangesOfInstancesAreOne(t *testing.T) {
 	const key = "Idempotency-Key: k1"
 	temporal := &updates{}
 	h := testServer(t, client.New(temporal))
-	for _, tt := range [][2]string{{instancePath, "a"}, {instancePath, "a"}, {"/v2/instances/" + strings.ToUpper(testInstance), "a"}, {instancePath, "b"},
+	for _, tt := range [][2]string{{instancePath, "a"}, {instancePath, "a"},
+		{"/v2/instances/" + strings.ToUpper(testInstance), "a"}, {instancePath, "b"},
 		{strings.Replace(instancePath, "3b1f", "3b1e", 1), "a"}} {
-		requireProblem(t, send(t, h, "POST", tt[0]+"/rebuild", `{"reason":"`+tt[1]+`"}`, admin, key), 404, device.CodeNotFound)
+		requireProblem(t, send(t, h, "POST", tt[0]+"/rebuild", `{"reason":"`+tt[1]+`"}`, admin, key), 404,
+			device.CodeNotFound)
 	}
 	ids := temporal.ids
 	require.Equal(t, ids[0], ids[1])
@@ -187,7 +196,8 @@ type updates struct {
 	ids []string
 }
 
-func (u *updates) UpdateWorkflow(_ context.Context, o sdkclient.UpdateWorkflowOptions) (sdkclient.WorkflowUpdateHandle, error) {
+func (u *updates) UpdateWorkflow(_ context.Context,
+	o sdkclient.UpdateWorkflowOptions) (sdkclient.WorkflowUpdateHandle, error) {
 	u.ids = append(u.ids, o.UpdateID)
 	return nil, serviceerror.NewNotFound("none")
 }
@@ -196,7 +206,8 @@ func (u *updates) QueryWorkflow(context.Context, string, string, string, ...any)
 	return nil, serviceerror.NewNotFound("none")
 }
 
-func (u *updates) ListWorkflow(context.Context, *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+func (u *updates) ListWorkflow(context.Context,
+	*workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	return &workflowservice.ListWorkflowExecutionsResponse{}, nil
 }
 

@@ -80,7 +80,8 @@ func (c *call) nextPage(marker string) string {
 // listed it: a page after it begins where it is, whether or not the filter selects it. A
 // device that was forgotten while a client reads pages is still found. An unknown marker is
 // refused: a client whose marker is ignored would read the first page again and again.
-func (c *call) findMarker(ctx context.Context, q listQuery, all []client.Execution) (marker contract.DeviceStatus, err error) {
+func (c *call) findMarker(ctx context.Context, q listQuery,
+	all []client.Execution) (marker contract.DeviceStatus, err error) {
 	if q.marker == "" {
 		return marker, nil
 	}

@@ -38,9 +38,12 @@ func fleetOf(n int) *fakeDevices {
 	for i := range n {
 		name := fmt.Sprintf("d%04d", i)
 		f.statuses[name] = contract.DeviceStatus{
-			Name: name, UUID: contract.DeviceUUID(name), Type: []string{"NVME", "DISK", "NODE"}[i%3], Vendor: fmt.Sprint(i % 7), Model: fmt.Sprintf("m,%d", i%5),
-			Hostname: fmt.Sprintf("h%d", i%11), Status: device.Enabled, DeviceState: device.States()[i%len(device.States())], Serial: fmt.Sprintf("S%d", i),
-			CreatedAt: at.Add(time.Duration(i%13) * time.Hour), UpdatedAt: at.Add(time.Duration(i%17) * time.Minute), OneTimeUse: i%2 == 0, NeedsOperator: i%10 == 0, Dirty: i%3 == 0,
+			Name: name, UUID: contract.DeviceUUID(name), Type: []string{"NVME", "DISK", "NODE"}[i%3], Vendor: fmt.Sprint(i % 7),
+			Model:    fmt.Sprintf("m,%d", i%5),
+			Hostname: fmt.Sprintf("h%d", i%11), Status: device.Enabled, DeviceState: device.States()[i%len(device.States())],
+			Serial:    fmt.Sprintf("S%d", i),
+			CreatedAt: at.Add(time.Duration(i%13) * time.Hour), UpdatedAt: at.Add(time.Duration(i%17) * time.Minute),
+			OneTimeUse: i%2 == 0, NeedsOperator: i%10 == 0, Dirty: i%3 == 0,
 		}
 	}
 	return f
@@ -98,7 +101,9 @@ func TestPagesOfEveryOrder(t *testing.T) {
 		for _, v := range devices.statuses {
 			sorted = append(sorted, v)
 		}
-		slices.SortFunc(sorted, func(a, b contract.DeviceStatus) int { return cmp.Or(compare(a, b), strings.Compare(a.UUID, b.UUID)) })
+		slices.SortFunc(sorted, func(a, b contract.DeviceStatus) int {
+			return cmp.Or(compare(a, b), strings.Compare(a.UUID, b.UUID))
+		})
 		for _, v := range sorted {
 			names = append(names, v.Name)
 		}
@@ -211,7 +216,8 @@ func TestListRefusesWhatItDoesNotKnow(t *testing.T) {
 		"status=on": "status", "needs_operator=perhaps": "needs_operator", "needs_operator=true,false": "needs_operator", "needs_operator=true&needs_operator=false": "needs_operator",
 		"name=a%20b": "name", "color=red": "color", "state=error&device_state=error": "device_state", "host=a&hostname=b": "hostname",
 	} {
-		p := requireProblem(t, send(t, h, "GET", "/v2/devices?"+query, "", admin, at21), http.StatusBadRequest, device.CodeInvalid)
+		p := requireProblem(t, send(t, h, "GET", "/v2/devices?"+query, "", admin, at21), http.StatusBadRequest,
+			device.CodeInvalid)
 		require.Contains(t, p.Message, names, query)
 	}
 	for _, query := range []string{"limit=%zz", "a;b=c"} {
@@ -226,9 +232,11 @@ func TestListRefusesWhatItDoesNotKnow(t *testing.T) {
 // Whoever does not see a field must not learn it by a filter or an order.
 func TestReadersUseCyborgsFieldsOnly(t *testing.T) {
 	h := testServer(t, fleetOf(20))
-	for _, query := range []string{"name=d0001", "serial=S1", "instance=x", "fault=io", "needs_operator=true", "awaiting_cleaning=true", "one_time_use=false",
+	for _, query := range []string{"name=d0001", "serial=S1", "instance=x", "fault=io", "needs_operator=true",
+		"awaiting_cleaning=true", "one_time_use=false",
 		"sort=name", "sort_key=name", "fields=uuid,serial", "fields=instance_uuid"} {
-		requireProblem(t, send(t, h, "GET", "/v2/devices?"+query, "", reader, at21), http.StatusForbidden, device.CodeForbidden)
+		requireProblem(t, send(t, h, "GET", "/v2/devices?"+query, "", reader, at21), http.StatusForbidden,
+			device.CodeForbidden)
 	}
 	path := "/v2/devices?state=error,available&type=NVME&sort=updated_at:desc&limit=1"
 	page := list(t, h, path, reader)

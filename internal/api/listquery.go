@@ -79,8 +79,9 @@ var listFilters = []listFilter{
 		of: func(v contract.DeviceStatus) string { return v.Fault }},
 	{name: "label", field: "labels", list: true,
 		about: "with these labels, all of which must match: KEY=VALUE, KEY!=VALUE, KEY or !KEY"},
-	{name: "needs_operator", field: "needs_operator", about: "that need an operator, or do not", allowed: booleans, fold: strings.ToLower,
-		of: func(v contract.DeviceStatus) string { return strconv.FormatBool(v.NeedsOperator) }},
+	{name: "needs_operator", field: "needs_operator", about: "that need an operator, or do not", allowed: booleans,
+		fold: strings.ToLower,
+		of:   func(v contract.DeviceStatus) string { return strconv.FormatBool(v.NeedsOperator) }},
 	{name: "awaiting_cleaning", field: "dirty", allowed: booleans, fold: strings.ToLower,
 		about: "that wait for a clean, or do not: pending_cleaning, and error while dirty",
 		of:    func(v contract.DeviceStatus) string { return strconv.FormatBool(v.AwaitsCleaning()) }},
@@ -121,13 +122,15 @@ func (c *call) listQuery() (q listQuery, err error) {
 	q.limit = defaultLimit
 	if given.Has("limit") {
 		if q.limit, err = strconv.Atoi(given.Get("limit")); err != nil || q.limit < 1 || q.limit > maxLimit {
-			return q, invalid(fmt.Sprintf("limit: %q is not a number from 1 to %d", given.Get("limit"), maxLimit), "give such a number, or leave it out")
+			return q, invalid(fmt.Sprintf("limit: %q is not a number from 1 to %d", given.Get("limit"), maxLimit),
+				"give such a number, or leave it out")
 		}
 	}
 	if given.Has("marker") {
 		id, err := uuid.Parse(given.Get("marker"))
 		if err != nil || len(given.Get("marker")) != 36 {
-			return q, invalid(fmt.Sprintf("marker: %q is not a UUID", given.Get("marker")), "give the UUID of the last device of the page before")
+			return q, invalid(fmt.Sprintf("marker: %q is not a UUID", given.Get("marker")),
+				"give the UUID of the last device of the page before")
 		}
 		q.marker = id.String()
 	}
@@ -186,7 +189,8 @@ func (f listFilter) values(given []string) ([]string, error) {
 			v = f.fold(v)
 		}
 		if f.allowed != nil && !slices.Contains(f.allowed, v) {
-			return nil, invalid(fmt.Sprintf("%s: %q is not one of %s", f.name, v, strings.Join(f.allowed, ", ")), "give one of them")
+			return nil, invalid(fmt.Sprintf("%s: %q is not one of %s", f.name, v, strings.Join(f.allowed, ", ")),
+				"give one of them")
 		}
 		values[i] = v
 	}
@@ -202,7 +206,8 @@ func (c *call) mayUse(parameter, field string) error {
 	f := deviceFields[slices.IndexFunc(deviceFields, func(f deviceField) bool { return f.name == field })]
 	switch {
 	case c.version.less(f.since):
-		return invalid(fmt.Sprintf("%s: version %s has no %s", parameter, c.version, field), fmt.Sprintf("send %s: %s %s", versionHeader, serviceType, f.since))
+		return invalid(fmt.Sprintf("%s: version %s has no %s", parameter, c.version, field),
+			fmt.Sprintf("send %s: %s %s", versionHeader, serviceType, f.since))
 	case f.detail && !c.may(ruleDetail):
 		return forbidden(ruleDetail)
 	}
@@ -295,7 +300,8 @@ func (c *call) order(given url.Values) (o deviceOrder, err error) {
 		}
 	}
 	if o.by = orders[o.key]; o.by == nil {
-		return o, invalid(fmt.Sprintf("%s: %q is not one of %s", name, o.key, strings.Join(orderNames(), ", ")), "give one of them")
+		return o, invalid(fmt.Sprintf("%s: %q is not one of %s", name, o.key, strings.Join(orderNames(), ", ")),
+			"give one of them")
 	}
 	if direction != "asc" && direction != "desc" {
 		if given.Has("sort_dir") {

@@ -37,35 +37,48 @@ type Reader interface {
 // has a body.
 func operatorRoutes() []route {
 	read := func(path, operation, summary string, out any, do func(ctx context.Context, c *call) (any, error)) route {
-		return route{Method: http.MethodGet, Path: path, Operation: operation, Summary: summary, Rule: ruleDetail, Out: out, Codes: readCodes, do: do}
+		return route{Method: http.MethodGet, Path: path, Operation: operation, Summary: summary, Rule: ruleDetail, Out: out,
+			Codes: readCodes, do: do}
 	}
-	limits := read("/v2/limits", "showLimits", "Who waits for which limit; null where nothing is limited", contract.LimitsStatus{}, readLimits)
+	limits := read("/v2/limits", "showLimits", "Who waits for which limit; null where nothing is limited",
+		contract.LimitsStatus{}, readLimits)
 	limits.Query = []parameter{{Name: "device", About: "only this device"}}
 	return []route{
-		read("/v2/devices/{device}/execution", "showExecution", "What the Temporal server knows of a device, without a worker", client.Execution{}, readExecution),
-		read("/v2/devices/{device}/discovery", "showDiscovery", "What the device's host found last", contract.DiscoveryResult{}, readDiscovery),
-		question("/v2/devices/{device}/validate", "validateClean", "What a clean would do, or why it would not", contract.CleanPlan{}, validateClean),
+		read("/v2/devices/{device}/execution", "showExecution",
+			"What the Temporal server knows of a device, without a worker", client.Execution{}, readExecution),
+		read("/v2/devices/{device}/discovery", "showDiscovery", "What the device's host found last",
+			contract.DiscoveryResult{}, readDiscovery),
+		question("/v2/devices/{device}/validate", "validateClean", "What a clean would do, or why it would not",
+			contract.CleanPlan{}, validateClean),
 		limits,
 		read("/v2/clouds", "listClouds", "The clouds that control workers reconcile", client.Names{}, readClouds),
-		read("/v2/clouds/{cloud}", "showCloud", "The reconciliation of a cloud", contract.InventoryReconcileState{}, readCloud),
-		question("/v2/clouds/{cloud}/candidates", "findCandidates", "The devices that could be imported", contract.Candidates{}, findCandidates),
+		read("/v2/clouds/{cloud}", "showCloud", "The reconciliation of a cloud", contract.InventoryReconcileState{},
+			readCloud),
+		question("/v2/clouds/{cloud}/candidates", "findCandidates", "The devices that could be imported",
+			contract.Candidates{}, findCandidates),
 		read("/v2/appliances", "listAppliances", "The appliances whose servers are shared", client.Names{}, readAppliances),
-		read("/v2/appliances/{appliance}", "showAppliance", "The polls of an appliance", contract.OneViewState{}, readAppliance),
-		question("/v2/appliances/{appliance}/servers", "findServers", "The servers that are not enrolled", contract.Servers{}, findServers),
+		read("/v2/appliances/{appliance}", "showAppliance", "The polls of an appliance", contract.OneViewState{},
+			readAppliance),
+		question("/v2/appliances/{appliance}/servers", "findServers", "The servers that are not enrolled", contract.Servers{},
+			findServers),
 		question("/v2/appliances/{appliance}/pool", "readPool", "Who has a server", contract.PoolSnapshot{}, readPool),
 		read("/v2/queues/{queue}", "showQueue", "When a worker last polled a task queue", client.Poll{}, readQueue),
 		read("/v2/server", "showServer", "The Temporal server behind the API", client.Server{}, readServer),
-		read("/v2/server/search-attributes", "showSearchAttributes", "Its search attributes, with their types", map[string]string{}, readAttributes),
-		read("/v2/server/diagnosis", "showDiagnosis", "The hosts with their workers' last polls, and the devices whose workflow was lost", client.Diagnosis{}, readDiagnosis),
+		read("/v2/server/search-attributes", "showSearchAttributes", "Its search attributes, with their types",
+			map[string]string{}, readAttributes),
+		read("/v2/server/diagnosis", "showDiagnosis", "The hosts with their workers' last polls, and the devices whose "+
+			"workflow was lost", client.Diagnosis{}, readDiagnosis),
 	}
 }
 
 // question is a read whose question is an In.
-func question[In any](path, operation, summary string, out any, do func(ctx context.Context, c *call, in In) (any, error)) route {
+func question[In any](path, operation, summary string, out any,
+	do func(ctx context.Context, c *call, in In) (any, error)) route {
 	var in In
 	return route{
 		Method: http.MethodPost, Path: path, Operation: operation, Summary: summary, Rule: ruleDetail, In: in, Out: out,
-		Codes:    append([]device.Code{device.CodeInvalid, device.CodeRequestTooLarge, device.CodeMediaType, device.CodeTimeout, device.CodeInternal}, readCodes...),
+		Codes: append([]device.Code{device.CodeInvalid, device.CodeRequestTooLarge, device.CodeMediaType,
+			device.CodeTimeout, device.CodeInternal}, readCodes...),
 		ReadOnly: true,
 		do: func(ctx context.Context, c *call) (any, error) {
 			var in In
@@ -163,9 +176,11 @@ var queueHost = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,252}$`)
 // readQueue asks only about queues that a worker of Burnish may poll: Temporal makes a queue
 // of every name that it is asked about.
 func readQueue(ctx context.Context, c *call) (any, error) {
-	if host, ofHost := strings.CutPrefix(c.segment, contract.HostQueue("")); c.segment != contract.Queue && (!ofHost || !queueHost.MatchString(host)) {
-		return nil, &device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: "no worker of Burnish polls such a task queue",
-			Remedy: "name " + contract.Queue + ", or " + contract.HostQueue("HOST")}
+	if host, ofHost := strings.CutPrefix(c.segment, contract.HostQueue("")); c.segment != contract.Queue &&
+		(!ofHost || !queueHost.MatchString(host)) {
+		return nil, &device.Fault{Class: device.Permanent, Code: device.CodeNotFound,
+			Message: "no worker of Burnish polls such a task queue",
+			Remedy:  "name " + contract.Queue + ", or " + contract.HostQueue("HOST")}
 	}
 	last, err := c.Devices.LastPoll(ctx, c.segment)
 	return client.Poll{Queue: c.segment, LastPoll: last}, err

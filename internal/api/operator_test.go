@@ -40,7 +40,8 @@ func TestADiscoveryHasNoRecord(t *testing.T) {
 
 // A caller that does not wait as long as the API is answered when it stops waiting.
 func TestPatience(t *testing.T) {
-	for value, want := range map[string]string{"": "30s", "wait=2": "2s", "respond-async, wait=2": "2s", "Wait = 3": "3s", "wait=600": "30s", "wait=0": "30s", "wait=x": "30s"} {
+	for value, want := range map[string]string{"": "30s", "wait=2": "2s", "respond-async, wait=2": "2s", "Wait = 3": "3s",
+		"wait=600": "30s", "wait=0": "30s", "wait=x": "30s"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 		require.NoError(t, err)
 		r.Header.Set("Prefer", value)
@@ -70,7 +71,8 @@ func (polled) LastPoll(context.Context, string) (time.Time, error) { return time
 func TestMoreSlashesKeepTheVersion(t *testing.T) {
 	h := testServer(t, oneDevice())
 	for _, path := range []string{"//v2/devices/" + testName, "/v2/devices/" + testName + "/"} {
-		for version, want := range map[string]int{"accelerator 2.1": http.StatusOK, "accelerator 2.9": http.StatusNotAcceptable} {
+		for version, want := range map[string]int{"accelerator 2.1": http.StatusOK,
+			"accelerator 2.9": http.StatusNotAcceptable} {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 			r.URL.Path = path
 			r.Header.Set("X-Auth-Token", "admin")

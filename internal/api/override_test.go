@@ -26,10 +26,12 @@ func TestOverrideIsSignedForItsCaller(t *testing.T) {
 	v := testStatus()
 	expires := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	numbers := contract.OverrideNumbers{Since: expires.Add(-time.Hour), Clean: 3, Binding: 2, Override: 1}
-	v.Override = &contract.StatusOverride{Numbers: &numbers, Pending: &contract.Override{ID: "x1", Reason: "theirs", ExpiresAt: expires}}
+	v.Override = &contract.StatusOverride{Numbers: &numbers,
+		Pending: &contract.Override{ID: "x1", Reason: "theirs", ExpiresAt: expires}}
 	devices := &fakeDevices{statuses: map[string]contract.DeviceStatus{testName: v}}
 	serve := func(signer Signer) http.Handler {
-		return New(Options{Devices: devices, Authenticator: byHeader{}, Policy: adminOrReader{}, Guards: open{}, Signer: signer, Log: slog.New(slog.DiscardHandler),
+		return New(Options{Devices: devices, Authenticator: byHeader{}, Policy: adminOrReader{}, Guards: open{},
+			Signer: signer, Log: slog.New(slog.DiscardHandler),
 			Ready: func(context.Context) error { return nil }})
 	}
 	path := "/v2/devices/" + testName + "/override"
@@ -43,22 +45,26 @@ func TestOverrideIsSignedForItsCaller(t *testing.T) {
 	in := devices.sent[0].(contract.OverrideInput)
 	require.Equal(t, []string{"mine", "token:admin", "admin (token:admin)"}, []string{in.Reason, in.Principal, in.By})
 	require.Len(t, in.ID, 36)
-	claims := contract.OverrideClaims{Device: v.UUID, Act: contract.OverrideRequest, ID: in.ID, Reason: "mine", ExpiresAt: expires, Principal: "token:admin", By: in.By, Numbers: numbers}
+	claims := contract.OverrideClaims{Device: v.UUID, Act: contract.OverrideRequest, ID: in.ID, Reason: "mine",
+		ExpiresAt: expires, Principal: "token:admin", By: in.By, Numbers: numbers}
 	require.True(t, key.Verify(claims, in.Signature))
 
 	w = send(t, serve(key), "POST", path, `{"approve":"x1"}`, "X-Auth-Token: admin,second", at21)
 	require.Equal(t, http.StatusOK, w.Code, w.Body.String())
 	in = devices.sent[1].(contract.OverrideInput)
 	require.Empty(t, in.ID)
-	claims.Act, claims.ID, claims.Reason, claims.Principal, claims.By = contract.OverrideApprove, "x1", "theirs", "token:admin,second", in.By
+	claims.Act, claims.ID, claims.Reason, claims.Principal, claims.By = contract.OverrideApprove, "x1", "theirs",
+		"token:admin,second", in.By
 	require.True(t, key.Verify(claims, in.Signature))
 
 	// Nothing of what the signature says of the caller comes from the caller.
-	for _, body := range []string{`{"approve":"x1","principal":"token:bob"}`, `{"approve":"x1","By":"bob"}`, `{"approve":"x1","signature":"AA=="}`, `{"reason":"r","expires_at":"tomorrow"}`} {
+	for _, body := range []string{`{"approve":"x1","principal":"token:bob"}`, `{"approve":"x1","By":"bob"}`,
+		`{"approve":"x1","signature":"AA=="}`, `{"reason":"r","expires_at":"tomorrow"}`} {
 		requireProblem(t, send(t, serve(key), "POST", path, body, admin, at21), http.StatusBadRequest, device.CodeInvalid)
 	}
 	requireProblem(t, send(t, serve(key), "POST", path, request, reader, at21), http.StatusForbidden, device.CodeForbidden)
-	requireProblem(t, send(t, serve(nil), "POST", path, request, admin, at21), http.StatusForbidden, device.CodeOverrideOff)
+	requireProblem(t, send(t, serve(nil), "POST", path, request, admin, at21), http.StatusForbidden,
+		device.CodeOverrideOff)
 	require.Len(t, devices.sent, 2)
 
 	// A device that is not in state error is asked without a signature: it knows a repetition.
@@ -67,7 +73,8 @@ func TestOverrideIsSignedForItsCaller(t *testing.T) {
 	devices.err = nil
 	require.Equal(t, http.StatusOK, send(t, serve(key), "POST", path, request, admin, at21).Code)
 	require.Empty(t, devices.sent[2].(contract.OverrideInput).Signature)
-	for code, status := range map[device.Code]int{device.CodeSamePrincipal: 403, device.CodeOverrideOff: 403, device.CodeOverrideUnsigned: 409} {
+	for code, status := range map[device.Code]int{device.CodeSamePrincipal: 403, device.CodeOverrideOff: 403,
+		device.CodeOverrideUnsigned: 409} {
 		require.Equal(t, status, statusOf(code))
 	}
 }

@@ -63,7 +63,8 @@ func (c *call) withRequest(ctx context.Context, in any) context.Context {
 	default:
 		return ctx
 	}
-	return client.WithRequest(ctx, contract.RequestID(uuid.NewSHA1(requestKeys, []byte(strings.Join(parts, "\n"))).String(), body))
+	return client.WithRequest(ctx,
+		contract.RequestID(uuid.NewSHA1(requestKeys, []byte(strings.Join(parts, "\n"))).String(), body))
 }
 
 // checkKeys refuses keys that are no keys, and names the request in its answer.

@@ -183,8 +183,10 @@ func TestParameters(t *testing.T) {
 // A caller that sends too much must wait, as the answer says.
 func TestTooManyRequests(t *testing.T) {
 	devices := oneDevice()
-	h := New(Options{Devices: devices, Authenticator: byHeader{}, Policy: adminOrReader{}, Log: slog.New(slog.DiscardHandler),
-		Guards: open{err: &device.Fault{Class: device.Transient, Code: device.CodeTooManyRequests, Message: "m", Remedy: "r"}}, Ready: ready})
+	h :=
+		New(Options{Devices: devices, Authenticator: byHeader{}, Policy: adminOrReader{}, Log: slog.New(slog.DiscardHandler),
+			Guards: open{err: &device.Fault{Class: device.Transient, Code: device.CodeTooManyRequests, Message: "m",
+				Remedy: "r"}}, Ready: ready})
 	w := send(t, h, "POST", cleanPath, "", admin, at21)
 	requireProblem(t, w, http.StatusTooManyRequests, device.CodeTooManyRequests)
 	require.NotEmpty(t, w.Header().Get("Retry-After"))
@@ -196,11 +198,13 @@ func ready(context.Context) error { return nil }
 // While Temporal is known to be away, a change is not sent: 503 says that nothing was done.
 func TestNothingIsSentWhileNotReady(t *testing.T) {
 	devices := oneDevice()
-	h := New(Options{Devices: devices, Authenticator: byHeader{}, Policy: adminOrReader{}, Log: slog.New(slog.DiscardHandler),
-		Guards: open{}, Ready: func(context.Context) error { return errors.New("Temporal does not answer") }})
+	h :=
+		New(Options{Devices: devices, Authenticator: byHeader{}, Policy: adminOrReader{}, Log: slog.New(slog.DiscardHandler),
+			Guards: open{}, Ready: func(context.Context) error { return errors.New("Temporal does not answer") }})
 	for _, tt := range [][2]string{{"POST", cleanPath}, {"GET", "/readyz"}} {
 		w := send(t, h, tt[0], tt[1], "", admin, at21)
-		require.Contains(t, requireProblem(t, w, http.StatusServiceUnavailable, device.CodeUnreachable).Message, "Temporal does not answer")
+		require.Contains(t, requireProblem(t, w, http.StatusServiceUnavailable, device.CodeUnreachable).Message,
+			"Temporal does not answer")
 		require.NotEmpty(t, w.Header().Get("Retry-After"))
 	}
 	require.Empty(t, devices.sent)
@@ -210,11 +214,14 @@ func TestNothingIsSentWhileNotReady(t *testing.T) {
 // Keys of a request: what is no key is refused; the answer names the request.
 func TestRequestKeys(t *testing.T) {
 	h := testServer(t, oneDevice())
-	for _, header := range []string{keyHeader + ": a\tb", keyHeader + ": " + strings.Repeat("x", 256), requestHeader + ": é"} {
+	for _, header := range []string{keyHeader + ": a\tb", keyHeader + ": " + strings.Repeat("x", 256),
+		requestHeader + ": é"} {
 		requireProblem(t, send(t, h, "POST", cleanPath, "", admin, at21, header), http.StatusBadRequest, device.CodeInvalid)
 	}
-	requireProblem(t, send(t, h, "POST", cleanPath, "", admin, at21, keyHeader+": a", keyHeader+": b"), http.StatusBadRequest, device.CodeInvalid)
-	require.Equal(t, "req-1", send(t, h, "GET", devicePath, "", admin, requestHeader+": req-1").Header().Get(requestHeader))
+	requireProblem(t, send(t, h, "POST", cleanPath, "", admin, at21, keyHeader+": a", keyHeader+": b"),
+		http.StatusBadRequest, device.CodeInvalid)
+	require.Equal(t, "req-1", send(t, h, "GET", devicePath, "", admin, requestHeader+": req-1").Header().
+		Get(requestHeader))
 	require.Regexp(t, "^req-", send(t, h, "GET", devicePath, "", admin).Header().Get(requestHeader))
 }
 
@@ -228,7 +235,9 @@ func TestAnUnexpectedEndIsAnAnswer(t *testing.T) {
 func TestVersionDocuments(t *testing.T) {
 	h := testServer(t, oneDevice())
 	const version = `{"id":"v2.0","status":"CURRENT","min_version":"2.0","max_version":"2.1","version":"2.1","links":[{"rel":"self","href":"/v2"}]}`
-	require.JSONEq(t, `{"name":"Burnish","description":"Cleaning of passthrough devices between cloud tenants","versions":[`+version+`],"default_version":`+version+`}`,
+	require.JSONEq(t,
+		`{"name":"Burnish","description":"Cleaning of passthrough devices between cloud tenants","versions":[`+version+
+			`],"default_version":`+version+`}`,
 		send(t, h, "GET", "/", "").Body.String())
 	require.JSONEq(t, `{"version":`+version+`}`, send(t, h, "GET", "/v2", "").Body.String())
 }
@@ -239,7 +248,8 @@ func TestReadersSeeCyborgsFields(t *testing.T) {
 	secret := "secret-" + "text"
 	instance := secret
 	v := testStatus()
-	v.Serial, v.InstanceUUID, v.LastError, v.LastRefusal, v.Remedy, v.Fault, v.Path = secret, &instance, secret, secret, secret, secret, secret
+	v.Serial, v.InstanceUUID, v.LastError, v.LastRefusal, v.Remedy, v.Fault, v.Path = secret, &instance, secret, secret,
+		secret, secret, secret
 	devices := &fakeDevices{statuses: map[string]contract.DeviceStatus{testName: v}}
 	h := testServer(t, devices)
 	require.Contains(t, send(t, h, "GET", devicePath, "", admin, at21).Body.String(), secret)
@@ -249,7 +259,8 @@ func TestReadersSeeCyborgsFields(t *testing.T) {
 	for _, path := range []string{"/history", "/execution", "/discovery"} {
 		requireProblem(t, send(t, h, "GET", devicePath+path, "", reader, at21), http.StatusForbidden, device.CodeForbidden)
 	}
-	cleaners := New(Options{Devices: devices, Authenticator: byHeader{}, Policy: cleanOnly{}, Guards: open{}, Log: slog.New(slog.DiscardHandler), Ready: ready})
+	cleaners := New(Options{Devices: devices, Authenticator: byHeader{}, Policy: cleanOnly{}, Guards: open{},
+		Log: slog.New(slog.DiscardHandler), Ready: ready})
 	w = send(t, cleaners, "POST", cleanPath, "", admin, at21)
 	require.Equal(t, http.StatusAccepted, w.Code, w.Body.String())
 	require.NotContains(t, w.Body.String(), secret)
@@ -309,17 +320,20 @@ func TestTheDocumentsExamples(t *testing.T) {
 		v    contract.DeviceStatus
 		text string
 	}{
-		{contract.DeviceStatus{UUID: "7c8a5f3b-2d4e-4a9c-b1e7-9f8d3c2a1b0e", Vendor: "8086", Model: "0001", Hostname: "compute-1", DeviceState: device.Available,
+		{contract.DeviceStatus{UUID: "7c8a5f3b-2d4e-4a9c-b1e7-9f8d3c2a1b0e", Vendor: "8086", Model: "0001",
+			Hostname: "compute-1", DeviceState: device.Available,
 			StdBoardInfo: contract.BoardInfo{ProductID: "0001", PCIAddress: "0000:01:00.0"}, CreatedAt: at("2026-05-15T10:23:45Z"), UpdatedAt: at("2026-05-15T10:25:30Z")},
 			`{"uuid":"7c8a5f3b-2d4e-4a9c-b1e7-9f8d3c2a1b0e","type":"NVME","vendor":"8086","model":"0001","std_board_info":"{\"product_id\": \"0001\", \"pci_address\": \"0000:01:00.0\"}","vendor_board_info":null,"hostname":"compute-1","status":"enabled","device_state":"available","created_at":"2026-05-15T10:23:45Z","updated_at":"2026-05-15T10:25:30Z"}`},
-		{contract.DeviceStatus{UUID: "3f2a8b9c-1e5d-4c7b-a3f6-8d2e9c1b4a7f", Vendor: "144d", Model: "a808", Hostname: "compute-2", DeviceState: device.Error,
+		{contract.DeviceStatus{UUID: "3f2a8b9c-1e5d-4c7b-a3f6-8d2e9c1b4a7f", Vendor: "144d", Model: "a808",
+			Hostname: "compute-2", DeviceState: device.Error,
 			StdBoardInfo: contract.BoardInfo{ProductID: "a808", PCIAddress: "0000:02:00.0"}, CreatedAt: at("2026-05-15T14:00:00Z"), UpdatedAt: at("2026-05-15T16:30:15Z")},
 			`{"uuid":"3f2a8b9c-1e5d-4c7b-a3f6-8d2e9c1b4a7f","type":"NVME","vendor":"144d","model":"a808","std_board_info":"{\"product_id\": \"a808\", \"pci_address\": \"0000:02:00.0\"}","vendor_board_info":null,"hostname":"compute-2","status":"enabled","device_state":"error","created_at":"2026-05-15T14:00:00Z","updated_at":"2026-05-15T16:30:15Z"}`},
 	}
 	for _, example := range examples {
 		v := example.v
 		v.Name, v.Type, v.Status = testName, "NVME", device.Enabled
-		w := send(t, testServer(t, &fakeDevices{statuses: map[string]contract.DeviceStatus{testName: v}}), "GET", "/v2/devices/"+v.UUID, "", reader, at21)
+		w := send(t, testServer(t, &fakeDevices{statuses: map[string]contract.DeviceStatus{testName: v}}), "GET",
+			"/v2/devices/"+v.UUID, "", reader, at21)
 		require.Equal(t, example.text+"\n", w.Body.String())
 	}
 }

@@ -37,7 +37,8 @@ func guarded(t *testing.T, devices Devices) (http.Handler, *strings.Builder) {
 	require.NoError(t, err)
 	policy, err := access.ReadPolicy("", AdminRules())
 	require.NoError(t, err)
-	gate := access.NewGate(access.Settings{Tokens: tokens, Hosts: []string{"example.com"}, Rate: 10_000, Concurrency: 100, Log: log})
+	gate := access.NewGate(access.Settings{Tokens: tokens, Hosts: []string{"example.com"}, Rate: 10_000,
+		Concurrency: 100, Log: log})
 	return gate.Wrap(New(Options{Devices: devices, Authenticator: gate, Policy: policy, Guards: gate, Log: log,
 		Ready: func(context.Context) error { return nil }})), lines
 }
@@ -45,7 +46,8 @@ func guarded(t *testing.T, devices Devices) (http.Handler, *strings.Builder) {
 // requestOf is one request for a route.
 func requestOf(t *testing.T, r route, method string, headers ...string) *http.Request {
 	t.Helper()
-	path := strings.NewReplacer("{device}", testName, "{instance}", testInstance, "{cloud}", "default", "{appliance}", "rack1", "{queue}", "burnish").Replace(r.Path)
+	path := strings.NewReplacer("{device}", testName, "{instance}", testInstance, "{cloud}", "default", "{appliance}",
+		"rack1", "{queue}", "burnish").Replace(r.Path)
 	q := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(`{"reason":"mine"}`))
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set("OpenStack-API-Version", "accelerator 2.1")
@@ -66,7 +68,8 @@ func TestAStolenTokenOfAViewerChangesNothing(t *testing.T) {
 			require.Equal(t, http.MethodGet, r.Method, "what needs no token changes nothing")
 			continue
 		}
-		require.True(t, policy.Allows(r.Rule, access.Principal{Roles: []string{"admin"}}), "%s: an admin may do everything", r.Rule)
+		require.True(t, policy.Allows(r.Rule, access.Principal{Roles: []string{"admin"}}), "%s: an admin may do everything",
+			r.Rule)
 		if r.Method == http.MethodGet {
 			continue
 		}
@@ -97,7 +100,8 @@ func TestAStolenTokenOfAViewerChangesNothing(t *testing.T) {
 	}
 	require.Greater(t, changes, 15)
 	require.NotContains(t, lines.String(), "panic", "no device is asked")
-	require.GreaterOrEqual(t, strings.Count(lines.String(), `msg="API: change" by=vera`), 3*changes, "each attempt stands in the log")
+	require.GreaterOrEqual(t, strings.Count(lines.String(), `msg="API: change" by=vera`), 3*changes,
+		"each attempt stands in the log")
 	require.NotContains(t, lines.String(), "-token")
 }
 
@@ -116,9 +120,11 @@ func TestAReaderSeesNoDetails(t *testing.T) {
 func TestNoOptionsAndNoCORS(t *testing.T) {
 	h, _ := guarded(t, untouchable{})
 	for _, r := range routes(contract.Verbs) {
-		for _, method := range []string{http.MethodOptions, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodTrace} {
+		for _, method := range []string{http.MethodOptions, http.MethodPut, http.MethodDelete, http.MethodPatch,
+			http.MethodTrace} {
 			w := httptest.NewRecorder()
-			h.ServeHTTP(w, requestOf(t, r, method, "X-Auth-Token: admin-token", "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: x-auth-token"))
+			h.ServeHTTP(w, requestOf(t, r, method, "X-Auth-Token: admin-token", "Access-Control-Request-Method: POST",
+				"Access-Control-Request-Headers: x-auth-token"))
 			require.Equal(t, http.StatusMethodNotAllowed, w.Code, "%s %s", method, r.Path)
 			require.Contains(t, w.Header().Get("Allow"), r.Method)
 			for name := range w.Header() {
@@ -131,7 +137,8 @@ func TestNoOptionsAndNoCORS(t *testing.T) {
 func TestTheLineOfAChangeNamesTheRequestAsItsAnswerDoes(t *testing.T) {
 	h, lines := guarded(t, &fakeDevices{statuses: map[string]contract.DeviceStatus{testName: testStatus()}})
 	for _, given := range []string{"", "X-Openstack-Request-Id: req-of-mine"} {
-		q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/devices/"+contract.DeviceUUID(testName)+"/clean", strings.NewReader(`{"reason":"why"}`))
+		q := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/devices/"+contract.DeviceUUID(testName)+
+			"/clean", strings.NewReader(`{"reason":"why"}`))
 		q.Header.Set("Content-Type", "application/json")
 		q.Header.Set("OpenStack-API-Version", "accelerator 2.1")
 		q.Header.Set("X-Auth-Token", "admin-token")
@@ -142,7 +149,8 @@ func TestTheLineOfAChangeNamesTheRequestAsItsAnswerDoes(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, q)
 		require.Equal(t, http.StatusAccepted, w.Code, w.Body)
-		require.Contains(t, lines.String(), "device="+testName+" status=202 request="+w.Header().Get("X-Openstack-Request-Id")+" reason=why")
+		require.Contains(t, lines.String(), "device="+testName+" status=202 request="+
+			w.Header().Get("X-Openstack-Request-Id")+" reason=why")
 		if given != "" {
 			require.Contains(t, lines.String(), "req-of-mine")
 		}

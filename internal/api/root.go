@@ -38,8 +38,9 @@ type link struct {
 	Href string `json:"href"`
 }
 
-var v2 = apiVersion{ID: "v2.0", Status: "CURRENT", MinVersion: oldest.String(), MaxVersion: newest.String(), Version: newest.String(),
-	Links: []link{{"self", "/v2"}}}
+var v2 = apiVersion{ID: "v2.0", Status: "CURRENT", MinVersion: oldest.String(), MaxVersion: newest.String(),
+	Version: newest.String(),
+	Links:   []link{{"self", "/v2"}}}
 
 func getVersions(context.Context, *call) (any, error) {
 	return versionsDocument{Name: "Burnish", Description: "Cleaning of passthrough devices between cloud tenants",
@@ -69,5 +70,6 @@ func unavailable(err error) error {
 	if refusal, ok := client.Fault(err); ok {
 		return &refusal.Fault
 	}
-	return &device.Fault{Class: device.Transient, Code: device.CodeUnreachable, Message: "not ready: " + err.Error(), Remedy: "try again"}
+	return &device.Fault{Class: device.Transient, Code: device.CodeUnreachable, Message: "not ready: " + err.Error(),
+		Remedy: "try again"}
 }

@@ -93,10 +93,12 @@ func routes(verbs []contract.Verb) []route {
 			Codes: []device.Code{device.CodeInvalid, device.CodeUnreachable}},
 		{Method: http.MethodGet, Path: "/v2/devices/{device}", Operation: "showDevice", Summary: "One device",
 			Rule: ruleGet, Out: contract.DeviceStatus{}, do: showDevice, Codes: readCodes},
-		{Method: http.MethodGet, Path: "/v2/devices/{device}/cleaning/steps", Operation: "listCleaningSteps", Summary: "The steps of the device's full clean, in order",
-			Rule: ruleGet, Out: []contract.CleanStep{}, do: listCleaningSteps, Codes: readCodes},
-		{Method: http.MethodGet, Path: "/v2/devices/{device}/history", Operation: "showHistory", Summary: "The last bindings, cleans and changes, the newest last",
-			Rule: ruleDetail, Out: contract.History{}, do: showHistory, Codes: readCodes},
+		{Method: http.MethodGet, Path: "/v2/devices/{device}/cleaning/steps", Operation: "listCleaningSteps",
+			Summary: "The steps of the device's full clean, in order",
+			Rule:    ruleGet, Out: []contract.CleanStep{}, do: listCleaningSteps, Codes: readCodes},
+		{Method: http.MethodGet, Path: "/v2/devices/{device}/history", Operation: "showHistory",
+			Summary: "The last bindings, cleans and changes, the newest last",
+			Rule:    ruleDetail, Out: contract.History{}, do: showHistory, Codes: readCodes},
 	}
 	return slices.Concat(all, changeRoutes(verbs), instanceRoutes(), operatorRoutes())
 }
@@ -105,7 +107,8 @@ func routes(verbs []contract.Verb) []route {
 var readCodes = []device.Code{device.CodeNotFound, device.CodeUnreachable}
 
 // actCodes are those of a request for a change.
-var actCodes = []device.Code{device.CodeInvalid, device.CodeNotFound, device.CodeRequestTooLarge, device.CodeMediaType, device.CodeRefused, device.CodeRequestReused,
+var actCodes = []device.Code{device.CodeInvalid, device.CodeNotFound, device.CodeRequestTooLarge, device.CodeMediaType,
+	device.CodeRefused, device.CodeRequestReused,
 	device.CodeUnreachable, device.CodeTimeout, device.CodeInternal}
 
 // checkQuery refuses parameters that the operation does not have, or twice.

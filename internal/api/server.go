@@ -100,7 +100,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{server: s, r: r, header: w.Header()}
 	defer func() {
 		if value := recover(); value != nil {
-			s.Log.Error("a request failed unexpectedly", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+			s.Log.Error("a request failed unexpectedly", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(value),
+				"stack", string(debug.Stack()))
 			c.write(w, http.StatusInternalServerError, c.problemOf(errors.New("panic")).body())
 		}
 	}()

@@ -13,7 +13,8 @@ import (
 
 // cyborgFields are Cyborg's own fields of a device, in its order. Whoever may read devices
 // sees them; all others need the rule cyborg:device:get_details.
-var cyborgFields = []string{"uuid", "type", "vendor", "model", "std_board_info", "vendor_board_info", "hostname", "status",
+var cyborgFields = []string{"uuid", "type", "vendor", "model", "std_board_info", "vendor_board_info",
+	"hostname", "status",
 	"device_state", "created_at", "updated_at"}
 
 // deviceField is one member of a device.

@@ -194,7 +194,8 @@ func parseGiven(text json.RawMessage) (map[string]any, error) {
 
 // argsFor gives the arguments of a step for the device: those of the policy's lists, or the
 // given ones. Not wanted: nothing is given and the policy does not ask for the step.
-func (p *Planner) argsFor(step Step, s Subject, given json.RawMessage) (args json.RawMessage, wanted bool, fault *device.Fault) {
+func (p *Planner) argsFor(step Step, s Subject,
+	given json.RawMessage) (args json.RawMessage, wanted bool, fault *device.Fault) {
 	chosen, err := parseGiven(given)
 	if err != nil {
 		return nil, false, argsFault(step.Name, err)

@@ -106,8 +106,9 @@ func (p ErasePolicy) Validate() error {
 			strings.Join(texts(StrategyAuto, StrategyCrypto, StrategyBlock), ", "))}
 	}
 	if _, ok := strategies[p.Strategy]; !ok {
-		return &PolicyError{Key: "clear_strategy", Message: fmt.Sprintf("%s is impossible with clear_action %s: want one of %s",
-			p.Strategy, p.Action, strings.Join(texts(slices.Sorted(maps.Keys(strategies))...), ", "))}
+		return &PolicyError{Key: "clear_strategy",
+			Message: fmt.Sprintf("%s is impossible with clear_action %s: want one of %s",
+				p.Strategy, p.Action, strings.Join(texts(slices.Sorted(maps.Keys(strategies))...), ", "))}
 	}
 	return nil
 }

@@ -77,12 +77,17 @@ func TestTheMatrix(t *testing.T) {
 // S2.25
 func TestTheReasonSaysWhatIsMissing(t *testing.T) {
 	for policy, want := range map[clean.ErasePolicy]string{
-		{Strategy: "crypto"}:                       "the policy clear_action=auto clear_strategy=crypto needs crypto erase (SANICAP bit 0), which the device does not support",
-		{Action: "sanitize"}:                       "the policy clear_action=sanitize clear_strategy=auto needs crypto erase (SANICAP bit 0) or block erase (SANICAP bit 1), which the device does not support",
-		{Action: "sanitize", Strategy: "block"}:    "the policy clear_action=sanitize clear_strategy=block needs block erase (SANICAP bit 1), which the device does not support",
-		{Action: "sanitize", Strategy: "crypto"}:   "the policy clear_action=sanitize clear_strategy=crypto needs crypto erase (SANICAP bit 0), which the device does not support",
-		{Action: "sanitize", Strategy: "polish"}:   `clear_strategy: "polish" is not one of auto, crypto, block`,
-		{Action: "zero", Strategy: "crypto"}:       "clear_strategy: crypto is impossible with clear_action zero: want one of auto, block",
+		{Strategy: "crypto"}: "the policy clear_action=auto clear_strategy=crypto needs crypto " +
+			"erase (SANICAP bit 0), which the device does not support",
+		{Action: "sanitize"}: "the policy clear_action=sanitize clear_strategy=auto needs crypto " +
+			"erase (SANICAP bit 0) or block erase (SANICAP bit 1), which the device does not support",
+		{Action: "sanitize", Strategy: "block"}: "the policy clear_action=sanitize clear_strategy=block needs block " +
+			"erase (SANICAP bit 1), which the device does not support",
+		{Action: "sanitize", Strategy: "crypto"}: "the policy clear_action=sanitize clear_strategy=crypto needs crypto " +
+			"erase (SANICAP bit 0), which the device does not support",
+		{Action: "sanitize", Strategy: "polish"}: `clear_strategy: "polish" is not one of auto, crypto, block`,
+		{Action: "zero", Strategy: "crypto"}: "clear_strategy: crypto is impossible with clear_action zero: want " +
+			"one of auto, block",
 		{Action: "burn\nit", Strategy: "whatever"}: `clear_action: "burn\nit" is not one of auto, sanitize, zero`,
 	} {
 		t.Run(want, func(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 )
 
 // erasure plans with all steps.
-func erasure(t *testing.T, policy clean.ErasePolicy, can device.Capabilities, layout device.Layout) (clean.Erasure, *device.Fault) {
+func erasure(t *testing.T, policy clean.ErasePolicy, can device.Capabilities,
+	layout device.Layout) (clean.Erasure, *device.Fault) {
 	t.Helper()
 	return planner(t, steps.All().Planning(), clean.Policy{}).Erasure(policy, clean.Subject{
 		Name: "d", Type: "NVME", Capabilities: can, Layout: layout, HostSteps: steps.All().Versions(),
@@ -117,7 +118,8 @@ func TestNoPlanWithoutAnOperation(t *testing.T) {
 func TestAHostThatKnowsNoSanitize(t *testing.T) {
 	known := steps.All().Versions()
 	delete(known, "sanitize")
-	_, fault := planner(t, steps.All().Planning(), clean.Policy{}).Erasure(clean.ErasePolicy{}, clean.Subject{Name: "d", Capabilities: can("c"), HostSteps: known})
+	_, fault := planner(t, steps.All().Planning(), clean.Policy{}).
+		Erasure(clean.ErasePolicy{}, clean.Subject{Name: "d", Capabilities: can("c"), HostSteps: known})
 	require.Equal(t, device.CodeHostWorkerTooOld, fault.Code)
 }
 
@@ -128,11 +130,14 @@ func TestAHostThatKnowsNoSanitize(t *testing.T) {
 // S0.31
 func TestStepsThatADriverSupports(t *testing.T) {
 	byScript := func(offers ...string) clean.Subject {
-		return clean.Subject{Name: "gpu", Type: "GPU", Operation: device.Script, SupportedSteps: offers, HostSteps: steps.All().Versions()}
+		return clean.Subject{Name: "gpu", Type: "GPU", Operation: device.Script, SupportedSteps: offers,
+			HostSteps: steps.All().Versions()}
 	}
 	plain := planner(t, steps.All().Planning(), clean.Policy{})
 	resets := planner(t, steps.All().Planning(), clean.Policy{Priorities: map[string]float64{"pci_reset": 20}})
-	flashes := planner(t, steps.All().Planning(), clean.Policy{PolicyLists: clean.PolicyLists{Firmware: []clean.FirmwarePolicy{{FirmwareImage: clean.FirmwareImage{To: "2"}}}}})
+	flashes := planner(t, steps.All().Planning(),
+		clean.Policy{
+			PolicyLists: clean.PolicyLists{Firmware: []clean.FirmwarePolicy{{FirmwareImage: clean.FirmwareImage{To: "2"}}}}})
 	for name, tt := range map[string]struct {
 		planner *clean.Planner
 		subject clean.Subject

@@ -19,7 +19,8 @@ func TestFirmwareMayBeWrittenBeforeTheErase(t *testing.T) {
 	policy := clean.Policy{PolicyLists: clean.PolicyLists{Firmware: []clean.FirmwarePolicy{
 		{Match: clean.Match{Model: "M*"}, FirmwareImage: clean.FirmwareImage{From: []string{"1"}, To: "2"}},
 	}}}
-	drive := clean.Subject{Name: "d", NVMe: true, Model: "M1", Operation: device.CryptoErase, Size: 1 << 30, Layout: device.LayoutWhole,
+	drive := clean.Subject{Name: "d", NVMe: true, Model: "M1", Operation: device.CryptoErase, Size: 1 << 30,
+		Layout:         device.LayoutWhole,
 		Capabilities:   device.Capabilities{CryptoErase: true, ManageNamespaces: true},
 		SupportedSteps: []string{"firmware_reflash", "verify_firmware"}, HostSteps: steps.All().Versions()}
 	list := func(policy clean.Policy) (names []string) {
@@ -36,13 +37,18 @@ func TestFirmwareMayBeWrittenBeforeTheErase(t *testing.T) {
 		}
 		return names
 	}
-	require.Equal(t, []string{"security_check", "wear_check", "sanitize", "verify", "firmware_reflash", "verify_firmware"}, list(policy))
+	require.Equal(t, []string{"security_check", "wear_check", "sanitize", "verify", "firmware_reflash", "verify_firmware"},
+		list(policy))
 	policy.Phases = map[string]clean.Phase{"firmware_reflash": clean.Prepare}
-	require.Equal(t, []string{"security_check", "wear_check", "firmware_reflash", "sanitize", "verify", "verify_firmware"}, list(policy))
+	require.Equal(t, []string{"security_check", "wear_check", "firmware_reflash", "sanitize", "verify", "verify_firmware"},
+		list(policy))
 	require.Equal(t, clean.Restore, steps.FirmwareReflash().Phase, "only this planner's")
 
 	drive.Model = "N1"
-	require.False(t, slices.ContainsFunc(list(policy), func(name string) bool { return name == "firmware_reflash" || name == "verify_firmware" }))
+	require.False(t, slices.ContainsFunc(list(policy), func(name string) bool {
+		return name == "firmware_reflash" ||
+			name == "verify_firmware"
+	}))
 }
 
 func TestOnlyFirmwareCanBeMovedAndOnlyToPrepare(t *testing.T) {

@@ -146,13 +146,16 @@ func NewPlanner(steps []Step, policy Policy) (*Planner, error) {
 		i := slices.IndexFunc(steps, func(s Step) bool { return s.Name == name })
 		switch {
 		case i < 0:
-			return nil, fmt.Errorf("policy: priorities: there is no step %q; the steps are %s", name, strings.Join(names(steps), ", "))
+			return nil, fmt.Errorf("policy: priorities: there is no step %q; the steps are %s", name,
+				strings.Join(names(steps), ", "))
 		case math.IsNaN(priority) || math.IsInf(priority, 0):
 			return nil, fmt.Errorf("policy: priorities: %s: %v is not a valid priority", name, priority)
 		case priority < 0:
 			return nil, fmt.Errorf("policy: priorities: %s: %v is negative; 0 switches a step off", name, priority)
 		case priority == 0 && (steps[i].Phase == Erase || steps[i].Phase == Verify):
-			return nil, fmt.Errorf("policy: priorities: %s: 0 would return devices without it; an erase and its verify cannot be switched off", name)
+			return nil,
+				fmt.Errorf("policy: priorities: %s: 0 would return devices without it; an erase and its verify cannot be "+
+					"switched off", name)
 		}
 	}
 	policy.Runbooks = slices.Clone(policy.Runbooks)
@@ -160,7 +163,8 @@ func NewPlanner(steps []Step, policy Policy) (*Planner, error) {
 	for i, a := range steps {
 		for _, b := range steps[i+1:] {
 			if a.Phase == b.Phase && a.Interface == b.Interface && p.priority(a) == p.priority(b) && p.priority(a) != 0 {
-				return nil, fmt.Errorf("policy: priorities: %s and %s of interface %s both have priority %v", a.Name, b.Name, a.Interface, p.priority(a))
+				return nil, fmt.Errorf("policy: priorities: %s and %s of interface %s both have priority %v", a.Name, b.Name,
+					a.Interface, p.priority(a))
 			}
 		}
 	}
@@ -189,7 +193,8 @@ func moved(steps []Step, phases map[string]Phase) ([]Step, error) {
 		case i < 0 || name != movable:
 			return nil, fmt.Errorf("policy: phases: %s cannot be moved; only %s can", name, movable)
 		case phases[name] != Prepare:
-			return nil, fmt.Errorf("policy: phases: %s: %q is not %s, the only phase that it can be moved to", name, phases[name], Prepare)
+			return nil, fmt.Errorf("policy: phases: %s: %q is not %s, the only phase that it can be moved to", name,
+				phases[name], Prepare)
 		}
 		steps[i].Phase = Prepare
 	}
@@ -222,7 +227,8 @@ func (p *Planner) Full(s Subject) ([]Planned, *device.Fault) {
 
 // include plans a step that applies to the device, with the arguments that a runbook gives it
 // or nil, and says whether the policy asks for it.
-func (p *Planner) include(step Step, s Subject, given json.RawMessage) (planned Planned, wanted bool, fault *device.Fault) {
+func (p *Planner) include(step Step, s Subject,
+	given json.RawMessage) (planned Planned, wanted bool, fault *device.Fault) {
 	args, wanted, fault := p.argsFor(step, s, given)
 	if fault != nil || !wanted {
 		return Planned{}, false, fault

@@ -220,7 +220,8 @@ func TestHostTooOld(t *testing.T) {
 		t.Run(missing, func(t *testing.T) {
 			s := subject(steps)
 			delete(s.HostSteps, missing)
-			for _, fault := range []*device.Fault{faultOf(p.Full(s)), faultOf(p.Manual(s, clean.Request{Steps: []string{missing}}))} {
+			for _, fault := range []*device.Fault{faultOf(p.Full(s)),
+				faultOf(p.Manual(s, clean.Request{Steps: []string{missing}}))} {
 				require.NotNil(t, fault)
 				require.Equal(t, device.CodeHostWorkerTooOld, fault.Code)
 				require.Contains(t, fault.Message, missing)

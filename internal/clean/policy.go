@@ -110,7 +110,8 @@ func (p PolicyLists) BIOSOf(s Subject) map[string]any {
 func (p PolicyLists) FirmwareOf(s Subject) []FirmwareImage {
 	var images []FirmwareImage
 	for _, entry := range p.Firmware {
-		if entry.Matches(s) && !slices.ContainsFunc(images, func(i FirmwareImage) bool { return i.Component == entry.Component }) {
+		if entry.Matches(s) &&
+			!slices.ContainsFunc(images, func(i FirmwareImage) bool { return i.Component == entry.Component }) {
 			images = append(images, entry.FirmwareImage)
 		}
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 func TestAPolicysListsChooseByPattern(t *testing.T) {
-	s := clean.Subject{Type: "NODE", Vendor: "HPE", Model: "ProLiant DL360/G10", Traits: []string{"HW_NVME_CES", "CUSTOM_GOLD"}}
+	s := clean.Subject{Type: "NODE", Vendor: "HPE", Model: "ProLiant DL360/G10",
+		Traits: []string{"HW_NVME_CES", "CUSTOM_GOLD"}}
 	for name, tt := range map[string]struct {
 		match clean.Match
 		want  bool
@@ -63,7 +64,8 @@ func TestAPlanHasTheArgumentsOfThePolicy(t *testing.T) {
 	all := append(catalog(), bios)
 	require.NotContains(t, full(t, all, clean.Policy{}), "bios")
 
-	policy := clean.Policy{PolicyLists: clean.PolicyLists{BIOS: []clean.BIOSPolicy{{Settings: map[string]any{"b": 1, "a": "x"}}}}}
+	policy :=
+		clean.Policy{PolicyLists: clean.PolicyLists{BIOS: []clean.BIOSPolicy{{Settings: map[string]any{"b": 1, "a": "x"}}}}}
 	plan, fault := planner(t, all, policy).Full(subject(all))
 	require.Nil(t, fault)
 	require.Equal(t, "bios", plan[len(plan)-2].Step.Name)

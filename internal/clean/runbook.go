@@ -94,7 +94,10 @@ func (p *Planner) checkRunbooks() error {
 		wrong = append(wrong, p.checkRunbook(book))
 		for _, other := range books[:i] {
 			if other.Match != nil && book.Match != nil && other.Match.overlaps(*book.Match) {
-				wrong = append(wrong, runbookError(book.Name, book.Line, "its match has devices in common with that of %s: a device must have one runbook", other.Name))
+				wrong =
+					append(wrong,
+						runbookError(book.Name, book.Line, "its match has devices in common with that of %s: a device must have one "+
+							"runbook", other.Name))
 			}
 			if other.Name == book.Name {
 				wrong = append(wrong, runbookError(book.Name, book.Line, "there is another runbook of this name"))
@@ -126,7 +129,8 @@ func (p *Planner) checkRunbook(book Runbook) error {
 	for _, planned := range book.Steps {
 		step, ok := p.find(planned.Step)
 		if !ok {
-			problem(planned.Line, "there is no step %q; the steps are %s", planned.Step, strings.Join(append(names(p.steps), names(workflowSteps)...), ", "))
+			problem(planned.Line, "there is no step %q; the steps are %s", planned.Step,
+				strings.Join(append(names(p.steps), names(workflowSteps)...), ", "))
 			continue
 		}
 		if !OfWorkflow(step.Name) && slices.ContainsFunc(steps, func(s Step) bool { return s.Name == step.Name }) {
@@ -163,7 +167,8 @@ func checkRunbookArgs(step Step, text json.RawMessage, full bool) error {
 			return fmt.Errorf("the argument %s is for manual cleans only: a full clean leaves nothing out", a.Name)
 		}
 	}
-	if reason, _ := args["reason"].(string); step.Name == StepHold && (len(reason) > maxReason || strings.TrimSpace(reason) == "" || strings.ContainsAny(reason, "\r\n")) {
+	if reason, _ := args["reason"].(string); step.Name == StepHold &&
+		(len(reason) > maxReason || strings.TrimSpace(reason) == "" || strings.ContainsAny(reason, "\r\n")) {
 		return fmt.Errorf("the argument reason must be one line of at most %d characters", maxReason)
 	}
 	if step.Name == StepWait {
@@ -304,7 +309,8 @@ func (p *Planner) byRunbook(book *Runbook, standard []Planned, s Subject) ([]Pla
 		if name := planned.Step.Name; planned.Step.Guards && !slices.Contains(have, name) {
 			return nil, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInvalidSetting,
 				Message: fmt.Sprintf("the runbook %s leaves out %s", book.Name, name),
-				Remedy:  fmt.Sprintf("name it in the runbook, or give it priority 0 in the policy; restart the control workers, then clean %s", s.Name)}
+				Remedy: fmt.Sprintf("name it in the runbook, or give it priority 0 in the policy; restart the control workers, "+
+					"then clean %s", s.Name)}
 		}
 	}
 	for i := range have {
@@ -313,8 +319,9 @@ func (p *Planner) byRunbook(book *Runbook, standard []Planned, s Subject) ([]Pla
 		}
 	}
 	return nil, &device.Fault{Class: device.NeedsOperator, Code: device.CodeNoErasePath,
-		Message: fmt.Sprintf("the runbook %s does not erase and verify this device: it needs %s, one directly after the other", book.Name, strings.Join(wanted, ", ")),
-		Remedy:  "correct the runbook, restart the control workers, then clean " + s.Name}
+		Message: fmt.Sprintf("the runbook %s does not erase and verify this device: it needs %s, one directly after the "+
+			"other", book.Name, strings.Join(wanted, ", ")),
+		Remedy: "correct the runbook, restart the control workers, then clean " + s.Name}
 }
 
 // byHand plans a runbook that an operator chooses. An erase that is not this device's is left

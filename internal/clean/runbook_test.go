@@ -30,7 +30,8 @@ func TestARunbookReplacesPhasesAndPriorities(t *testing.T) {
 	want := []string{"security", "firmware", "namespaces", "zero", "verify", "reset"}
 	require.Equal(t, want, full(t, catalog(), withBooks(book("r", everything, want...))))
 	require.Equal(t, []string{"security", "wear", "namespaces", "zero", "verify", "firmware", "properties"},
-		full(t, catalog(), withBooks(book("r", &clean.Match{Type: "NODE"}, want...), book("by-hand", nil, want...))), "it is for other devices")
+		full(t, catalog(), withBooks(book("r", &clean.Match{Type: "NODE"}, want...), book("by-hand", nil, want...))),
+		"it is for other devices")
 }
 
 // A full clean by a runbook erases as the standard plan does, and verifies directly after it;
@@ -49,7 +50,8 @@ func TestAFullCleanByARunbookErasesAndVerifies(t *testing.T) {
 	// An erase that is not this device's is left out: what stays must be all of its own.
 	other := append(catalog(), step("sanitize", "deploy", clean.Erase, 90))
 	other[len(other)-1].Applies = never
-	require.Equal(t, []string{"namespaces", "zero", "verify"}, full(t, other, withBooks(book("r", everything, "sanitize", "namespaces", "zero", "verify"))))
+	require.Equal(t, []string{"namespaces", "zero", "verify"},
+		full(t, other, withBooks(book("r", everything, "sanitize", "namespaces", "zero", "verify"))))
 
 	// Without an erase path a runbook makes none.
 	nothing := catalog()
@@ -70,7 +72,8 @@ func TestARunbookLeavesOutNoGuard(t *testing.T) {
 	for i := range all {
 		all[i].Guards = all[i].Name == "security" || all[i].Name == "properties"
 	}
-	policy := withBooks(book("r", everything, "security", "namespaces", "zero", "verify"), book("h", nil, "namespaces", "zero", "verify"))
+	policy := withBooks(book("r", everything, "security", "namespaces", "zero", "verify"),
+		book("h", nil, "namespaces", "zero", "verify"))
 	_, fault := planner(t, all, policy).Full(subject(all))
 	require.NotNil(t, fault)
 	require.Equal(t, device.CodeInvalidSetting, fault.Code)
@@ -92,7 +95,8 @@ func TestARunbookByHand(t *testing.T) {
 	}
 	p := planner(t, all, withBooks(
 		book("erase", nil, "sanitize", "zero", "verify", "reset"), book("sanitize", nil, "sanitize", "verify"),
-		book("script", nil, "script"), book("other", &clean.Match{Model: "X"}, "namespaces", "zero", "verify"), book("properties", nil, "properties", "security")))
+		book("script", nil, "script"), book("other", &clean.Match{Model: "X"}, "namespaces", "zero", "verify"),
+		book("properties", nil, "properties", "security")))
 	plan := func(name string) ([]string, *device.Fault) {
 		plan, fault := p.Manual(subject(all), clean.Request{Runbook: name})
 		return namesOf(plan), fault
@@ -204,7 +208,8 @@ func TestGivenArguments(t *testing.T) {
 		return settings, len(settings) > 0
 	}
 	all := append(catalog(), bios)
-	policy := clean.Policy{PolicyLists: clean.PolicyLists{BIOS: []clean.BIOSPolicy{{Settings: map[string]any{"a": "policy", "b": 1}}}}}
+	policy :=
+		clean.Policy{PolicyLists: clean.PolicyLists{BIOS: []clean.BIOSPolicy{{Settings: map[string]any{"a": "policy", "b": 1}}}}}
 	manual := func(policy clean.Policy, args string) (string, *device.Fault) {
 		r := clean.Request{Steps: []string{"bios"}}
 		if args != "" {
@@ -227,6 +232,7 @@ func TestGivenArguments(t *testing.T) {
 	require.Equal(t, device.Permanent, fault.Class)
 	_, fault = manual(policy, `{"a":"`+string(make([]byte, 9<<10))+`"}`)
 	require.Equal(t, device.CodeInvalid, fault.Code)
-	_, fault = planner(t, all, policy).Manual(subject(all), clean.Request{Steps: []string{"zero"}, Args: map[string]json.RawMessage{"bios": nil}})
+	_, fault = planner(t, all, policy).
+		Manual(subject(all), clean.Request{Steps: []string{"zero"}, Args: map[string]json.RawMessage{"bios": nil}})
 	require.Equal(t, device.CodeInvalid, fault.Code)
 }

@@ -82,7 +82,8 @@ func (a API) check(complain func(name, format string, args ...any)) {
 	case err != nil || portErr != nil || number == 0:
 		complain("API_ADDRESS", "%q is neither HOST:PORT nor unix:/path", a.APIAddress)
 	case !IsLoopback(host) && a.APITLSCert == "" && a.APITLSKey == "":
-		complain("API_ADDRESS", "%q is reached from other machines, which would send their tokens in clear: set BURNISH_API_TLS_CERT and _KEY", a.APIAddress)
+		complain("API_ADDRESS", "%q is reached from other machines, which would send their tokens in clear: set "+
+			"BURNISH_API_TLS_CERT and _KEY", a.APIAddress)
 	}
 }
 

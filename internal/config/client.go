@@ -30,7 +30,8 @@ type Connection struct {
 // seconds at the latest: invalid_setting, or unreachable. The SDK logs to
 // logger; identity names this client to the server, "" is the SDK's default. Each of with
 // may add to the SDK's options.
-func Dial(ctx context.Context, logger *slog.Logger, identity string, with ...func(*client.Options)) (*Connection, error) {
+func Dial(ctx context.Context, logger *slog.Logger, identity string,
+	with ...func(*client.Options)) (*Connection, error) {
 	options, fault := clientOptions()
 	if fault != nil {
 		return nil, fault
@@ -56,7 +57,8 @@ func Dial(ctx context.Context, logger *slog.Logger, identity string, with ...fun
 	if err != nil {
 		return nil, dialFault(parent, options, err)
 	}
-	_, err = c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: options.Namespace})
+	_, err = c.WorkflowService().
+		DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: options.Namespace})
 	if err != nil {
 		c.Close()
 		return nil, dialFault(parent, options, err)

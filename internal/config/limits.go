@@ -17,7 +17,8 @@ func readLimits(r *yamlfile.Reader, node yamlfile.Node, policy *clean.Policy) {
 	numbers := map[string]*int{
 		"concurrent_cleans": &limits.ConcurrentCleans, "per_host": &limits.PerHost, "breaker": &limits.Breaker,
 	}
-	for name, value := range r.Mapping(node, "limits", "concurrent_cleans", "per_host", "free_capacity", "breaker", "canary") {
+	for name, value := range r.Mapping(node, "limits", "concurrent_cleans", "per_host", "free_capacity",
+		"breaker", "canary") {
 		if value.Nothing() {
 			r.Problem(value, "%s has no value; leave it out for no limit", name)
 			continue

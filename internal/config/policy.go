@@ -56,7 +56,8 @@ func readPolicy(path string, policy *clean.Policy) error {
 	}
 	r := &yamlfile.Reader{}
 	given := map[string]yamlfile.Node{}
-	for section, node := range r.Mapping(r.Parse(text), "the policy", "priorities", "nvme", "wear", "limits", "bios", "firmware", "properties", "runbooks", "phases") {
+	for section, node := range r.Mapping(r.Parse(text), "the policy", "priorities", "nvme", "wear", "limits", "bios",
+		"firmware", "properties", "runbooks", "phases") {
 		given[section] = node
 		if read, ok := sections[section]; ok {
 			read(r, node, policy)

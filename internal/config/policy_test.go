@@ -83,7 +83,8 @@ func TestEachErrorOfAPolicyHasItsLine(t *testing.T) {
 	require.Error(t, err)
 	lines := strings.Split(err.Error(), "\n")
 	require.Len(t, lines, 3)
-	for i, want := range []string{"zero has no priority", "verify has no priority", "line 6: clear_strategy: crypto is impossible"} {
+	for i, want := range []string{"zero has no priority", "verify has no priority",
+		"line 6: clear_strategy: crypto is impossible"} {
 		require.True(t, strings.HasPrefix(lines[i], "BURNISH_POLICY: "), lines[i])
 		require.Contains(t, lines[i], want)
 	}

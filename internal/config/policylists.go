@@ -94,8 +94,10 @@ func (e entry) number(r *yamlfile.Reader, key string) int64 {
 
 // match reads the keys that choose devices.
 func (e entry) match(r *yamlfile.Reader) clean.Match {
-	m := clean.Match{Type: e.text(r, "type"), Vendor: e.text(r, "vendor"), Model: e.text(r, "model"), Trait: e.text(r, "trait")}
-	for key, pattern := range map[string]clean.Match{"type": {Type: m.Type}, "vendor": {Vendor: m.Vendor}, "model": {Model: m.Model}, "trait": {Trait: m.Trait}} {
+	m := clean.Match{Type: e.text(r, "type"), Vendor: e.text(r, "vendor"), Model: e.text(r, "model"),
+		Trait: e.text(r, "trait")}
+	for key, pattern := range map[string]clean.Match{"type": {Type: m.Type}, "vendor": {Vendor: m.Vendor},
+		"model": {Model: m.Model}, "trait": {Trait: m.Trait}} {
 		if err := pattern.Validate(); err != nil {
 			r.Problem(e.keys[key], "%s is not a valid pattern: %s", key, err)
 		}
@@ -124,9 +126,11 @@ var sha256Form = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // written, so that nothing in it may be left out.
 func readFirmware(r *yamlfile.Reader, list yamlfile.Node, policy *clean.Policy) {
 	seen := map[string]int{}
-	for _, e := range entriesOf(r, list, "firmware", append([]string{"component", "from", "to", "image", "sha256"}, matchKeys...)...) {
+	for _, e := range entriesOf(r, list, "firmware",
+		append([]string{"component", "from", "to", "image", "sha256"}, matchKeys...)...) {
 		entry := clean.FirmwarePolicy{Match: e.match(r), FirmwareImage: clean.FirmwareImage{
-			Component: e.text(r, "component"), To: e.required(r, "to"), Image: e.required(r, "image"), SHA256: strings.ToLower(e.required(r, "sha256")),
+			Component: e.text(r, "component"), To: e.required(r, "to"), Image: e.required(r, "image"),
+			SHA256: strings.ToLower(e.required(r, "sha256")),
 		}}
 		if model := e.required(r, "model"); model != "" && strings.Trim(model, "*?") == "" {
 			r.Problem(e.keys["model"], "model %q matches every model; name the models that the image is for", model)

@@ -39,23 +39,30 @@ func TestTheListsOfAPolicy(t *testing.T) {
 	w, err := loadPolicy(t, wholePolicy)
 	require.NoError(t, err)
 	require.Equal(t, []clean.BIOSPolicy{{Match: clean.Match{Type: "NODE", Vendor: "HPE"},
-		Settings: map[string]any{"BootMode": "Uefi", "Turbo": true, "Watts": int64(250), "Ratio": 0.5, "Text": "10"}}}, w.Policy.BIOS)
+		Settings: map[string]any{"BootMode": "Uefi", "Turbo": true, "Watts": int64(250), "Ratio": 0.5, "Text": "10"}}},
+		w.Policy.BIOS)
 	require.Equal(t, []clean.FirmwarePolicy{{Match: clean.Match{Model: "R750*"},
-		FirmwareImage: clean.FirmwareImage{Component: "BIOS", From: []string{"1.10", "1.9"}, To: "2.0", Image: "/srv/bios.bin", SHA256: digest}}}, w.Policy.Firmware)
-	require.Equal(t, []clean.PropertiesPolicy{{Match: clean.Match{Type: "NODE"}, Profile: device.Properties{CPUs: 2, Cores: 64, MemoryMiB: 524288,
-		Drives: []device.Drive{{Model: "X", CapacityBytes: 1000, Protocol: "NVMe"}}, Links: []device.Link{{Name: "NIC.1", Width: 16, Speed: "Gen4"}}}}}, w.Policy.Properties)
+		FirmwareImage: clean.FirmwareImage{Component: "BIOS", From: []string{"1.10", "1.9"}, To: "2.0",
+			Image: "/srv/bios.bin", SHA256: digest}}}, w.Policy.Firmware)
+	require.Equal(t,
+		[]clean.PropertiesPolicy{{Match: clean.Match{Type: "NODE"},
+			Profile: device.Properties{CPUs: 2, Cores: 64, MemoryMiB: 524288,
+				Drives: []device.Drive{{Model: "X", CapacityBytes: 1000, Protocol: "NVMe"}},
+				Links:  []device.Link{{Name: "NIC.1", Width: 16, Speed: "Gen4"}}}}}, w.Policy.Properties)
 	require.Equal(t, []clean.Runbook{
 		{Name: "a-second", Line: 18, Steps: []clean.RunbookStep{
 			{Step: "hold", Args: json.RawMessage(`{"reason":"look at it"}`), Line: 19}, {Step: "wait", Args: json.RawMessage(`{"for":"10m"}`), Line: 20}}},
-		{Name: "b-first", Description: "what it does", Match: &clean.Match{Type: "NODE", Trait: "HW_GOLD"}, Line: 11, Steps: []clean.RunbookStep{
-			{Step: "erase_drives", Line: 14}, {Step: "verify", Line: 15}, {Step: "bios_apply", Args: json.RawMessage(`{"BootMode":"Uefi","Cores":4,"On":false}`), Line: 16}}},
+		{Name: "b-first", Description: "what it does", Match: &clean.Match{Type: "NODE", Trait: "HW_GOLD"}, Line: 11,
+			Steps: []clean.RunbookStep{
+				{Step: "erase_drives", Line: 14}, {Step: "verify", Line: 15}, {Step: "bios_apply", Args: json.RawMessage(`{"BootMode":"Uefi","Cores":4,"On":false}`), Line: 16}}},
 	}, w.Policy.Runbooks)
 }
 
 // Each mistake in a list or a runbook is refused, at its line.
 func TestMistakesInThePolicysLists(t *testing.T) {
 	image := func(without, with string) string {
-		keys := map[string]string{"model": "model: R750", "from": "from: [\"1\"]", "to": "to: \"2\"", "image": "image: /i", "sha256": "sha256: " + digest}
+		keys := map[string]string{"model": "model: R750", "from": "from: [\"1\"]", "to": "to: \"2\"", "image": "image: /i",
+			"sha256": "sha256: " + digest}
 		if with != "" {
 			keys[without] = with
 		} else {
@@ -143,6 +150,7 @@ func TestMistakesInThePolicysLists(t *testing.T) {
 // Two runbooks that may have devices in common, and need not, are accepted: only a device shows
 // whether they have.
 func TestRunbooksThatMayOverlap(t *testing.T) {
-	_, err := loadPolicy(t, "runbooks:\n  a: {match: {trait: HW_A}, steps: [{step: zero}, {step: verify}]}\n  b: {match: {trait: HW_B}, steps: [{step: zero}, {step: verify}]}\n")
+	_, err := loadPolicy(t, "runbooks:\n  a: {match: {trait: HW_A}, steps: [{step: zero}, {step: verify}]}\n  b: "+
+		"{match: {trait: HW_B}, steps: [{step: zero}, {step: verify}]}\n")
 	require.NoError(t, err)
 }

@@ -46,7 +46,8 @@ func clientOptions() (client.Options, *device.Fault) {
 	file, cert, key := os.Getenv(varFile), os.Getenv(varCert)+os.Getenv(varCertD), os.Getenv(varKey)+os.Getenv(varKeyD)
 	switch {
 	case strings.Contains(err.Error(), "unable to find profile"):
-		err = unusableVariable{varProfile, varProfile + "=" + os.Getenv(varProfile) + ": the profile file has no such profile"}
+		err = unusableVariable{varProfile, varProfile + "=" + os.Getenv(varProfile) +
+			": the profile file has no such profile"}
 	case cert != "" && key == "": // and the profile has none
 		err = unusableVariable{varKey, "TEMPORAL_TLS_CLIENT_CERT_… names a certificate, and nothing its key"}
 	case cert == "" && key != "":
@@ -65,7 +66,8 @@ type unusableVariable struct{ name, message string }
 func (u unusableVariable) Error() string { return u.message }
 
 func unusable(err error) *device.Fault {
-	fault := &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting, Message: oneLine(err), Remedy: "correct the TEMPORAL_ variable, or unset it"}
+	fault := &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting, Message: oneLine(err),
+		Remedy: "correct the TEMPORAL_ variable, or unset it"}
 	var u unusableVariable
 	if errors.As(err, &u) {
 		fault.Remedy = "correct " + u.name + ", or the profile file"

@@ -34,7 +34,8 @@ func TestUnusableTemporalVariables(t *testing.T) {
 	certFile, keyFile, otherFile := write("cert.pem", cert), write("key.pem", key), write("other.pem", otherKey)
 	empty, missing := write("empty.pem", ""), filepath.Join(dir, "missing.pem")
 	broken := write("broken.toml", "[profile")
-	const authority, clientCert, clientKey = "TEMPORAL_TLS_SERVER_CA_CERT_PATH", "TEMPORAL_TLS_CLIENT_CERT_PATH", "TEMPORAL_TLS_CLIENT_KEY_PATH"
+	const authority, clientCert, clientKey = "TEMPORAL_TLS_SERVER_CA_CERT_PATH", "TEMPORAL_TLS_CLIENT_CERT_PATH",
+		"TEMPORAL_TLS_CLIENT_KEY_PATH"
 
 	for name, tt := range map[string]struct {
 		env  map[string]string

@@ -180,7 +180,8 @@ func (w Worker) check() error {
 	if w.StickyCache < 1 {
 		complain("WORKFLOW_CACHE", "%d is less than 1", w.StickyCache)
 	}
-	if cluster, namespace, _ := strings.Cut(w.AcceptServer, "/"); w.AcceptServer != "" && (cluster == "" || namespace == "") {
+	if cluster, namespace, _ := strings.Cut(w.AcceptServer, "/"); w.AcceptServer != "" &&
+		(cluster == "" || namespace == "") {
 		complain("ACCEPT_SERVER", "%q is not of the form CLUSTER/NAMESPACE", w.AcceptServer)
 	}
 	if w.GracefulStop <= 0 {

@@ -57,10 +57,12 @@ func settings(t *testing.T) map[string]setting {
 		"HOST_FILE": {"HostFile", "", "/etc/burnish/host.yaml", "/etc/burnish/host.yaml", nil},
 		"POLICY":    {"PolicyFile", "", "testdata/policy.yaml", "testdata/policy.yaml", map[string]string{"testdata/none.yaml": "testdata/none.yaml"}},
 		"INVENTORY": {"Inventory", "file", "placement", "placement", nil}, // backends.Open checks the kind
-		"NOVA_HOSTS": {"NovaHosts", config.NameMap(nil), " Cmp_1.Example=Node-1 , cmp2=node-2", config.NameMap{"cmp_1.example": "node-1", "cmp2": "node-2"}, map[string]string{
-			"cmp1": `"cmp1" is not of the form NAME=NAME`, "a=b,A=c": `"A" is listed twice`, "a=": `"a="`, "a=b,": `""`, "a b=c": `"a b" is not a valid host name`, "a=b_c": `"b_c" is not a valid host name`}},
-		"TRAITS": {"Traits", config.NameMap(nil), "HW_NVME_CES=CUSTOM_NVME_CES", config.NameMap{"HW_NVME_CES": "CUSTOM_NVME_CES"}, map[string]string{
-			"HW_X=HW_Y": `"HW_Y" does not have the form CUSTOM_X`, "CUSTOM_X=CUSTOM_Y": `"CUSTOM_X" is not a standard trait`, "hw_x=CUSTOM_X": `"hw_x"`}},
+		"NOVA_HOSTS": {"NovaHosts", config.NameMap(nil), " Cmp_1.Example=Node-1 , cmp2=node-2",
+			config.NameMap{"cmp_1.example": "node-1", "cmp2": "node-2"}, map[string]string{
+				"cmp1": `"cmp1" is not of the form NAME=NAME`, "a=b,A=c": `"A" is listed twice`, "a=": `"a="`, "a=b,": `""`, "a b=c": `"a b" is not a valid host name`, "a=b_c": `"b_c" is not a valid host name`}},
+		"TRAITS": {"Traits", config.NameMap(nil), "HW_NVME_CES=CUSTOM_NVME_CES",
+			config.NameMap{"HW_NVME_CES": "CUSTOM_NVME_CES"}, map[string]string{
+				"HW_X=HW_Y": `"HW_Y" does not have the form CUSTOM_X`, "CUSTOM_X=CUSTOM_Y": `"CUSTOM_X" is not a standard trait`, "hw_x=CUSTOM_X": `"hw_x"`}},
 		"DRIVERS": {"Drivers", []string{"block", "fake"}, " nvme , block", []string{"nvme", "block"}, map[string]string{"block,,fake": `"block,,fake" has an empty name`, ",": "empty"}},
 		"HOST_SILENT_AFTER": {"HostSilentAfter", 5 * time.Minute, "90s", 90 * time.Second,
 			duration(map[string]string{"0s": "0s is not positive", "-1s": "-1s is not positive"})},
@@ -84,15 +86,17 @@ func settings(t *testing.T) map[string]setting {
 		"METRICS_ADDRESS": {"MetricsAddress", "", "127.0.0.1:9464", "127.0.0.1:9464", map[string]string{"9464": "not of the form HOST:PORT"}},
 		"METADATA_ADDRESS": {"MetadataAddress", "", ":8775", ":8775", map[string]string{
 			"8775": "not of the form HOST:PORT", "127.0.0.1:http": "not of the form", "127.0.0.1:0": "not of the form", "unix:/run/metadata.sock": "not of the form"}},
-		"METADATA_SECRET_FILE": {"MetadataSecretFile", "", "/etc/burnish/metadata.secret", "/etc/burnish/metadata.secret", map[string]string{
-			"metadata.secret": `"metadata.secret" is not an absolute path`}},
+		"METADATA_SECRET_FILE": {"MetadataSecretFile", "", "/etc/burnish/metadata.secret", "/etc/burnish/metadata.secret",
+			map[string]string{
+				"metadata.secret": `"metadata.secret" is not an absolute path`}},
 		"API_ADDRESS": {"APIAddress", "", "unix:/run/burnish/api.sock", "unix:/run/burnish/api.sock", map[string]string{
 			"8080": "neither HOST:PORT nor unix:/path", "127.0.0.1:http": "neither", "127.0.0.1:0": "neither", "unix:api.sock": "absolute path", "unix:/run/../api": "absolute path",
 			":8080": "set BURNISH_API_TLS_CERT and _KEY", "0.0.0.0:8080": "other machines", "[::]:8080": "other machines", "control1:8080": "other machines"}},
 		"API_TOKENS": {"APITokens", "", "/etc/burnish/tokens.yaml", "/etc/burnish/tokens.yaml", nil},         // access.OpenTokens reads it
 		"API_POLICY": {"APIPolicy", "", "/etc/burnish/api-policy.yaml", "/etc/burnish/api-policy.yaml", nil}, // access.ReadPolicy reads it
-		"API_HOSTS": {"APIHosts", []string(nil), "API.example.org., [::1]", []string{"api.example.org", "::1"}, map[string]string{
-			"a b": `"a b"`, "api:8080": "without a port", "http://api": "not a host's name", "*": `"*"`, "a,,b": `""`}},
+		"API_HOSTS": {"APIHosts", []string(nil), "API.example.org., [::1]", []string{"api.example.org", "::1"},
+			map[string]string{
+				"a b": `"a b"`, "api:8080": "without a port", "http://api": "not a host's name", "*": `"*"`, "a,,b": `""`}},
 		"API_TLS_CERT":    {"APITLSCert", "", "/etc/burnish/api.pem", "/etc/burnish/api.pem", nil},
 		"API_TLS_KEY":     {"APITLSKey", "", "/etc/burnish/api.key", "/etc/burnish/api.key", nil},
 		"API_RATE":        {"APIRate", 10, "50", 50, map[string]string{"0": "0 is not within 1 to 10000", "-1": "-1", "10001": "10001", "many": `"many"`}},
@@ -218,9 +222,10 @@ func TestThePolicyHasEverySetting(t *testing.T) {
 	only(t, nil)
 	w, err := config.LoadWorker()
 	require.NoError(t, err)
-	require.Equal(t, clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{
-		Verify: "full", OnInterrupt: device.InterruptResume, SanitizeStall: 10 * time.Minute, TellAfter: 5 * time.Minute,
-	}}, w.Policy)
+	require.Equal(t, clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute,
+		StepSettings: device.StepSettings{
+			Verify: "full", OnInterrupt: device.InterruptResume, SanitizeStall: 10 * time.Minute, TellAfter: 5 * time.Minute,
+		}}, w.Policy)
 
 	only(t, map[string]string{
 		"POLICY": "testdata/policy.yaml", "CLEANUP_TIMEOUT": "1h", "AUTOMATED_CLEAN": "false", "CLEAN_ON_ENROLL": "false",

@@ -206,7 +206,8 @@ func TestFault(t *testing.T) {
 
 // F11
 func TestIdentityDiffers(t *testing.T) {
-	known := Identity{Serial: "s", Vendor: "v", Model: "m", Firmware: "f", Size: 1, Given: "g", Path: "p", Device: 2, Inode: 3}
+	known := Identity{Serial: "s", Vendor: "v", Model: "m", Firmware: "f", Size: 1, Given: "g", Path: "p",
+		Device: 2, Inode: 3}
 	require.Empty(t, known.Differs(known))
 	for want, change := range map[string]func(*Identity){
 		"serial": func(i *Identity) { i.Serial = "" },
@@ -250,7 +251,8 @@ func TestNames(t *testing.T) {
 			require.Equal(t, got, again)
 		})
 	}
-	for _, name := range []string{"", " a", "a b", "-a", ".a", "_a", "a/b", "../a", "a\n", "ä", "a'b", strings.Repeat("n", 128)} {
+	for _, name := range []string{"", " a", "a b", "-a", ".a", "_a", "a/b", "../a", "a\n", "ä", "a'b",
+		strings.Repeat("n", 128)} {
 		t.Run("refuses "+name, func(t *testing.T) {
 			_, err := CanonicalName(name)
 			require.ErrorContains(t, err, fmt.Sprintf("%q", name))
@@ -259,7 +261,8 @@ func TestNames(t *testing.T) {
 	name, err := NameOf("HOST", "0000:0A:00.1")
 	require.NoError(t, err)
 	require.Equal(t, "host_0000:0a:00.1", name)
-	for _, address := range []string{"", "01:00.0", "0000:01:00", "0000:01:20.0", "0000:01:00.9", "g000:01:00.0", "0000:01:00.0 "} {
+	for _, address := range []string{"", "01:00.0", "0000:01:00", "0000:01:20.0", "0000:01:00.9", "g000:01:00.0",
+		"0000:01:00.0 "} {
 		_, err := NameOf("host", address)
 		require.ErrorContains(t, err, "PCI address")
 	}
@@ -273,7 +276,8 @@ func TestJSONNamesOfADevice(t *testing.T) {
 		State: Available, Dirty: true, Status: Enabled, Maintenance: MaintenanceTaken,
 		Claim:   &Claim{Instance: "i", Request: "r", Tag: "t", Burning: true},
 		Binding: &Binding{Number: 1, Instance: "i", Request: "r", Tag: "t", Observed: true}, Bindings: 1,
-		Unit: Unit{Number: 1, Serial: "s"}, NotSanitized: true, Returning: true, NamedSteps: true, AwaitingManualClean: true, LostRace: true,
+		Unit: Unit{Number: 1, Serial: "s"}, NotSanitized: true, Returning: true, NamedSteps: true, AwaitingManualClean: true,
+		LostRace:   true,
 		OneTimeUse: true, Owner: OwnerNova, Cleanable: true,
 	}
 	text, err := json.Marshal(d)
@@ -282,8 +286,8 @@ func TestJSONNamesOfADevice(t *testing.T) {
 		"state":"available","dirty":true,"status":"enabled","maintenance":"taken",
 		"claim":{"instance":"i","request":"r","tag":"t","deadline":"0001-01-01T00:00:00Z","burning":true},
 		"binding":{"number":1,"instance":"i","request":"r","tag":"t","observed":true},"bindings":1,
-		"unit":{"number":1,"serial":"s"},"not_sanitized":true,"returning":true,"named_steps":true,"awaiting_manual_clean":true,
-		"lost_race":true,"one_time_use":true,"owner":"nova","cleanable":true}`, string(text))
+		"unit":{"number":1,"serial":"s"},"not_sanitized":true,"returning":true,"named_steps":true,
+		"awaiting_manual_clean":true,"lost_race":true,"one_time_use":true,"owner":"nova","cleanable":true}`, string(text))
 	var back Device
 	require.NoError(t, json.Unmarshal(text, &back))
 	require.Equal(t, d, back)

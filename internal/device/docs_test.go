@@ -41,7 +41,8 @@ func TestEveryFaultIsExplained(t *testing.T) {
 	require.NoError(t, err)
 	sections := strings.Split(string(text), "\n## ")[1:]
 	var explained []string
-	form := regexp.MustCompile(`(?s)^(\w+)\n\n- \*\*What happened\*\*: \S.*\n- \*\*What Burnish did\*\*: \S.*\n- \*\*What to do\*\*: \S.*$`)
+	form := regexp.MustCompile(
+		`(?s)^(\w+)\n\n- \*\*What happened\*\*: \S.*\n- \*\*What Burnish did\*\*: \S.*\n- \*\*What to do\*\*: \S.*$`)
 	for _, section := range sections {
 		found := form.FindStringSubmatch(strings.TrimSpace(section))
 		require.NotNil(t, found, section)

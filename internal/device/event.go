@@ -42,28 +42,31 @@ const (
 	Unbind       EventKind = "unbind"
 
 	// Observations, and the workflow's own steps.
-	ObservedInUse      EventKind = "observed_in_use"
-	ObservedUnused     EventKind = "observed_unused"    // reserved and unused
-	ObservedFree       EventKind = "observed_free"      // neither reserved nor used
-	ObservedHeld       EventKind = "observed_held"      // unused, and recorded that an operator holds it (F43)
-	Released           EventKind = "released"           // the observed consumer is gone
-	BindingEnded       EventKind = "binding_ended"      // the inventory records that the instance of an unknown device has left
-	BindingMissing     EventKind = "binding_missing"    // allocated, but no binding is recorded (S2.69)
-	PreviousRunFound   EventKind = "previous_run_found" // an ended run of the workflow says which instance had it, or none
-	NoWitness          EventKind = "no_witness"         // nothing outside Temporal records who has an unknown device
-	Invalidated        EventKind = "invalidated"        // host or inventory is newer than the workflow
-	IdentityChanged    EventKind = "identity_changed"   // another identity or layout
-	Seen               EventKind = "seen"               // its host saw the enrolled identity, right before the device is offered
-	LookFailed         EventKind = "look_failed"        // its host cannot say that it is the enrolled device
-	Taken              EventKind = "taken"
-	Freed              EventKind = "freed"
-	CleanStarted       EventKind = "clean_started"
-	CleanDone          EventKind = "clean_done" // a full plan
-	StepsDone          EventKind = "steps_done" // named steps
-	CleanFailed        EventKind = "clean_failed"
-	WearLimitExceeded  EventKind = "wear_limit_exceeded" // over the limits of wear (S0.32)
-	ReservationChanged EventKind = "reservation_changed" // before it was lowered somebody else wrote it, or may have used the device
-	Returned           EventKind = "returned"            // reserved = 0 was read back, or maintenance keeps it reserved
+	ObservedInUse  EventKind = "observed_in_use"
+	ObservedUnused EventKind = "observed_unused" // reserved and unused
+	ObservedFree   EventKind = "observed_free"   // neither reserved nor used
+	ObservedHeld   EventKind = "observed_held"   // unused, and recorded that an operator holds it (F43)
+	Released       EventKind = "released"        // the observed consumer is gone
+	// the inventory records that the instance of an unknown device has left
+	BindingEnded     EventKind = "binding_ended"
+	BindingMissing   EventKind = "binding_missing"    // allocated, but no binding is recorded (S2.69)
+	PreviousRunFound EventKind = "previous_run_found" // an ended run of the workflow says which instance had it, or none
+	NoWitness        EventKind = "no_witness"         // nothing outside Temporal records who has an unknown device
+	Invalidated      EventKind = "invalidated"        // host or inventory is newer than the workflow
+	IdentityChanged  EventKind = "identity_changed"   // another identity or layout
+	// its host saw the enrolled identity, right before the device is offered
+	Seen              EventKind = "seen"
+	LookFailed        EventKind = "look_failed" // its host cannot say that it is the enrolled device
+	Taken             EventKind = "taken"
+	Freed             EventKind = "freed"
+	CleanStarted      EventKind = "clean_started"
+	CleanDone         EventKind = "clean_done" // a full plan
+	StepsDone         EventKind = "steps_done" // named steps
+	CleanFailed       EventKind = "clean_failed"
+	WearLimitExceeded EventKind = "wear_limit_exceeded" // over the limits of wear (S0.32)
+	// before it was lowered somebody else wrote it, or may have used the device
+	ReservationChanged EventKind = "reservation_changed"
+	Returned           EventKind = "returned" // reserved = 0 was read back, or maintenance keeps it reserved
 )
 
 // Event is what happened, with what the table must know of it.

@@ -14,9 +14,11 @@ import (
 // kinds are all kinds of events.
 func kinds() []EventKind {
 	return []EventKind{
-		Enroll, Import, Provide, Manage, Clean, CleanSteps, Maintain, MaintainOff, Retire, Lost, Forget, Replace, Move, Override, Power,
+		Enroll, Import, Provide, Manage, Clean, CleanSteps, Maintain, MaintainOff, Retire, Lost, Forget, Replace, Move,
+		Override, Power,
 		ClaimEvent, Unclaim, ClaimExpired, BurnStarted, Burned, BurnFailed, LostRace, BindRepeated, Rebuild, Unbind,
-		ObservedInUse, ObservedUnused, ObservedFree, ObservedHeld, Released, BindingMissing, BindingEnded, PreviousRunFound, NoWitness, Invalidated, IdentityChanged, Seen, LookFailed, Taken, Freed,
+		ObservedInUse, ObservedUnused, ObservedFree, ObservedHeld, Released, BindingMissing, BindingEnded, PreviousRunFound,
+		NoWitness, Invalidated, IdentityChanged, Seen, LookFailed, Taken, Freed,
 		CleanStarted, CleanDone, StepsDone, CleanFailed, WearLimitExceeded, ReservationChanged, Returned,
 	}
 }
@@ -93,7 +95,8 @@ func (p history) after(d Device, e Event) history {
 			return operatorAsserted
 		}
 		return used
-	case BurnStarted, Burned, ObservedInUse, ObservedUnused, ObservedHeld, BindingMissing, NoWitness, Invalidated, IdentityChanged, LookFailed, Taken, Freed, LostRace, ReservationChanged,
+	case BurnStarted, Burned, ObservedInUse, ObservedUnused, ObservedHeld, BindingMissing, NoWitness, Invalidated,
+		IdentityChanged, LookFailed, Taken, Freed, LostRace, ReservationChanged,
 		Retire, Lost, Replace:
 		return used
 	case PreviousRunFound:
@@ -187,7 +190,8 @@ type step struct {
 }
 
 func (s step) String() string {
-	return fmt.Sprintf("%s (%s) on %s leads to %s (%s)", describeEvent(s.event), s.was, describe(s.before), describe(s.after), s.is)
+	return fmt.Sprintf("%s (%s) on %s leads to %s (%s)", describeEvent(s.event), s.was, describe(s.before),
+		describe(s.after), s.is)
 }
 
 // settings are the fields that never change after enrollment.

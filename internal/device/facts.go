@@ -45,12 +45,15 @@ var (
 	answered = answer("answered", Answered)
 	inUse    = allOf("in use", answered, anyOf("", allocatedBy, recordedUse))
 	unused   = allOf("not in use", answered, isNot(inUse, ""))
-	open     = fact{"reserved < total", func(_ Device, s Snapshot) bool { return s.Inventory.Reserved < s.Inventory.Total }}
-	closed   = isNot(open, "reserved = total")
-	single   = fact{"total = 1", func(_ Device, s Snapshot) bool { return s.Inventory.Total == 1 }}
-	notOne   = isNot(single, "total is not 1")
-	free     = allOf("reserved = 0 of 1", fact{"", func(_ Device, s Snapshot) bool { return s.Inventory.Reserved == 0 }}, single)
-	notFree  = isNot(free, "not free")
+	open     = fact{"reserved < total", func(_ Device, s Snapshot) bool {
+		return s.Inventory.Reserved < s.Inventory.Total
+	}}
+	closed = isNot(open, "reserved = total")
+	single = fact{"total = 1", func(_ Device, s Snapshot) bool { return s.Inventory.Total == 1 }}
+	notOne = isNot(single, "total is not 1")
+	free   = allOf("reserved = 0 of 1", fact{"", func(_ Device, s Snapshot) bool { return s.Inventory.Reserved == 0 }},
+		single)
+	notFree = isNot(free, "not free")
 
 	noAnswer = fact{"the call failed", func(_ Device, s Snapshot) bool { return s.Answer != Answered }}
 	missing  = answer("no provider", ProviderMissing)
@@ -59,7 +62,8 @@ var (
 
 	providerKnown = fact{"a provider is known", func(_ Device, s Snapshot) bool { return s.Known.Provider != "" }}
 	otherConsumer = fact{"another instance than the binding's", func(d Device, s Snapshot) bool {
-		return recordedUse.holds(d, s) || observedByNova.holds(d, Event{}) && len(s.Inventory.Consumers) > 0 && !slices.Contains(s.Inventory.Consumers, d.Binding.Instance)
+		return recordedUse.holds(d, s) || observedByNova.holds(d, Event{}) && len(s.Inventory.Consumers) > 0 &&
+			!slices.Contains(s.Inventory.Consumers, d.Binding.Instance)
 	}}
 	noOtherConsumer = isNot(otherConsumer, "no other instance")
 )
@@ -83,12 +87,15 @@ var (
 	}}
 	noRecord = isNot(recordedFree, "no record of who has it")
 	// recordedHold: SAFETY F43.
-	recordedHold = fact{"recorded that an operator holds it", func(_ Device, s Snapshot) bool { return s.Inventory.Hold != HoldNone }}
-	noHold       = isNot(recordedHold, "not recorded that an operator holds it")
+	recordedHold = fact{"recorded that an operator holds it", func(_ Device, s Snapshot) bool {
+		return s.Inventory.Hold != HoldNone
+	}}
+	noHold = isNot(recordedHold, "not recorded that an operator holds it")
 	// tenantMissing: a bound device without a record. It is asked of a read only: where a store
 	// keeps no record, a write would be repeated without end.
 	tenantMissing = fact{"its instance is not recorded", func(d Device, s Snapshot) bool {
-		return s.Question != AskReserve && d.Owner != OwnerNova && d.Binding != nil && d.Binding.Instance != UnknownConsumer &&
+		return s.Question != AskReserve && d.Owner != OwnerNova && d.Binding != nil &&
+			d.Binding.Instance != UnknownConsumer &&
 			s.Inventory.Witness != WitnessBound
 	}}
 	tenantRecorded = isNot(tenantMissing, "its instance is recorded")
@@ -143,12 +150,14 @@ var (
 			!(d.BeingCleaned() && s.CleanReserved) && d.State != Retired
 	}}
 	// offeredByNova: Nova's scheduler may allocate it, and no bind is under way.
-	offeredByNova = allOf("owner nova, neither on hold nor being bound", ownedByNova, allOf("", of(notInMaintenance), of(notBurning)))
-	sameKept      = isNot(anyOf("", recreatedWhileKept, recreatedWhileOffered), "provider not re-created while clean")
-	credible      = isNot(anyOf("", recreatedWhileKept, recreatedWhileOffered, unexplained), "provider and generation explained")
+	offeredByNova = allOf("owner nova, neither on hold nor being bound", ownedByNova,
+		allOf("", of(notInMaintenance), of(notBurning)))
+	sameKept = isNot(anyOf("", recreatedWhileKept, recreatedWhileOffered), "provider not re-created while clean")
+	credible = isNot(anyOf("", recreatedWhileKept, recreatedWhileOffered, unexplained),
+		"provider and generation explained")
 
 	// usedUnseen: it is reserved although it was offered, and not because we just reserved
-	// it to leave the pool (D9).
+	// it to leave the offer (D9).
 	usedUnseen = fact{"reserved = total though allocatable", func(d Device, s Snapshot) bool {
 		return s.Question != AskToLeave && d.Allocatable() && s.Inventory.Reserved >= s.Inventory.Total
 	}}
@@ -171,7 +180,8 @@ var (
 			(s.Inventory.Used > 0 || s.Inventory.Generation <= s.Known.Generation+1)
 	}}
 	changedHands = fact{"another provider or generation", func(d Device, s Snapshot) bool {
-		return s.Answer == Answered && !lowered.holds(d, s) && (otherProvider.holds(d, s) || s.Inventory.Generation != s.Known.Generation)
+		return s.Answer == Answered && !lowered.holds(d, s) &&
+			(otherProvider.holds(d, s) || s.Inventory.Generation != s.Known.Generation)
 	}}
 	unwritten = fact{"the generation is the same", func(d Device, s Snapshot) bool {
 		return s.Answer == Answered && !lowered.holds(d, s) && !changedHands.holds(d, s)
@@ -219,12 +229,15 @@ var (
 var (
 	reserveIt    = follow{"reserve it", EnsureReserved, nil}
 	reserveOpen  = follow{"reserve it if reserved < total", EnsureReserved, open.holds}
-	reserveBound = follow{"reserve it if reserved < total, or if its instance is not recorded", EnsureReserved, func(d Device, s Snapshot) bool {
-		return open.holds(d, s) || tenantMissing.holds(d, s)
-	}}
+	reserveBound = follow{"reserve it if reserved < total, or if its instance is not recorded", EnsureReserved,
+		func(d Device, s Snapshot) bool {
+			return open.holds(d, s) || tenantMissing.holds(d, s)
+		}}
 	reserveHeld = follow{"reserve it if an operator holds it", EnsureReserved, func(d Device, _ Snapshot) bool {
 		return d.Hold() != HoldNone && d.State != Allocated
 	}}
 	recordAgain   = follow{"record its instance again", EnsureReserved, tenantMissing.holds}
-	reserveUnless = follow{"reserve it unless it is returning", EnsureReserved, func(d Device, _ Snapshot) bool { return d.Dirty || d.Binding != nil }}
+	reserveUnless = follow{"reserve it unless it is returning", EnsureReserved, func(d Device, _ Snapshot) bool {
+		return d.Dirty || d.Binding != nil
+	}}
 )

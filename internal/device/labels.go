@@ -29,7 +29,8 @@ func CheckLabels(labels map[string]string) error {
 			return err
 		}
 		if value := labels[key]; len(value) > MaxLabelText || !labelValue.MatchString(value) {
-			return fmt.Errorf("label %s=%.80q: the value must be at most %d letters, digits and - _ . , with a letter or digit at both ends", key, value, MaxLabelText)
+			return fmt.Errorf("label %s=%.80q: the value must be at most %d letters, digits and - _ . , with a letter or "+
+				"digit at both ends", key, value, MaxLabelText)
 		}
 	}
 	return nil
@@ -37,7 +38,8 @@ func CheckLabels(labels map[string]string) error {
 
 func checkLabelKey(key string) error {
 	if len(key) > MaxLabelText || !labelKey.MatchString(key) {
-		return fmt.Errorf("label %.80q: the key must be 1 to %d letters, digits and - _ . , with a letter or digit at both ends, after a prefix such as example.com/ or none", key, MaxLabelText)
+		return fmt.Errorf("label %.80q: the key must be 1 to %d letters, digits and - _ . , with a letter or digit at "+
+			"both ends, after a prefix such as example.com/ or none", key, MaxLabelText)
 	}
 	return nil
 }

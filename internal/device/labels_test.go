@@ -28,7 +28,8 @@ func TestLabels(t *testing.T) {
 	if _, err := (LabelChange{Set: map[string]string{"one-more": ""}}).Of(many); err == nil {
 		t.Errorf("%d labels were allowed", MaxLabels+1)
 	}
-	if next, err := (LabelChange{Set: map[string]string{"other": ""}, Remove: []string{"k0"}}).Of(many); err != nil || len(next) != MaxLabels {
+	if next, err := (LabelChange{Set: map[string]string{"other": ""}, Remove: []string{"k0"}}).Of(many); err != nil ||
+		len(next) != MaxLabels {
 		t.Errorf("one in the place of another: %v, %v", next, err)
 	}
 }

@@ -13,7 +13,7 @@ type Limits struct {
 	ConcurrentCleans int `json:"concurrent_cleans,omitempty"`
 	PerHost          int `json:"per_host,omitempty"`
 	// FreeCapacity is how many devices stay free for tenants when an operator takes
-	// available ones out of the pool.
+	// available ones out of the offer.
 	FreeCapacity Capacity `json:"free_capacity,omitzero"`
 	// Breaker is after how many failures in a row of one step on one model the others of
 	// that model wait.

@@ -9,7 +9,8 @@ import (
 )
 
 func TestACapacityIsANumberOrAPercentage(t *testing.T) {
-	for text, want := range map[string]device.Capacity{"1": {Devices: 1}, "250": {Devices: 250}, "10%": {Percent: 10}, "100 %": {Percent: 100}} {
+	for text, want := range map[string]device.Capacity{"1": {Devices: 1}, "250": {Devices: 250}, "10%": {Percent: 10},
+		"100 %": {Percent: 100}} {
 		got, err := device.ParseCapacity(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)

@@ -17,7 +17,8 @@ func TestMACsHaveOneSpelling(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, have)
 	}
-	for _, given := range []string{"", "52:54:00:ab:cd", "52:54:00:ab:cd:ef:00", "525400abcdef", "52:54:00:ab:cd:eg", " 52:54:00:ab:cd:ef",
+	for _, given := range []string{"", "52:54:00:ab:cd", "52:54:00:ab:cd:ef:00", "525400abcdef", "52:54:00:ab:cd:eg",
+		" 52:54:00:ab:cd:ef",
 		"52:54:00:ab:cd:ef\n", "*", "52:54:00:ab:cd:e?", "[5]2:54:00:ab:cd:ef"} {
 		_, err := CanonicalMAC(given)
 		require.Error(t, err, "%q", given)

@@ -17,7 +17,7 @@ const (
 	unsanitized = "NotSanitized is set by"
 	notUnseen   = "allocatable is never unseen"
 	looked      = "only a full plan and its host's look"
-	leaves      = "a device that leaves the pool clean"
+	leaves      = "a device that leaves the offer clean"
 	pool        = "four events alone"
 	claims      = "a claim excludes"
 	burns       = "a binding comes from"

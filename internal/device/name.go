@@ -16,7 +16,8 @@ var (
 // case), any other name as it is. The error names the form that is wanted.
 func CanonicalName(name string) (string, error) {
 	if !nameForm.MatchString(strings.ReplaceAll(name, "_", "-")) {
-		return "", fmt.Errorf("%q is not a valid device name: want 1 to 127 letters, digits and . _ : @ -, the first a letter or digit", name)
+		return "", fmt.Errorf("%q is not a valid device name: want 1 to 127 letters, digits and . _ : @ -, the first a "+
+			"letter or digit", name)
 	}
 	if i := strings.LastIndexByte(name, '_'); i > 0 && addressForm.MatchString(name[i+1:]) {
 		return strings.ToLower(name), nil

@@ -157,7 +157,7 @@ var cleanRows = observer{
 		"the clean ended meanwhile"},
 }
 
-// unreserveRows: the return to the pool (SAFETY F5).
+// unreserveRows: the return to the offer (SAFETY F5).
 //
 // It is lowered only for a device that its host has seen (SAFETY F27). Of a device that has
 // left returning meanwhile it is raised again, whatever became of the write: a newer write
@@ -388,7 +388,7 @@ var hostRows = observer{
 	{ask(AskHost, AskLook), in(Retired), given(otherDevice), "", nil,
 		"a retired device has no identity to keep"},
 	{ask(AskHost), exceptFor(Available), given(unfit), "", nil,
-		"only an available device leaves the pool for this"},
+		"only an available device leaves the offer for this"},
 	{ask(AskHost), exceptFor(), given(enrolledOne), "", nil,
 		"the host found the enrolled device"},
 	{ask(AskHost), exceptFor(Available), given(lookFailed), "", nil,

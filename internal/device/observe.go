@@ -13,15 +13,15 @@ const (
 	AskRecheck Question = "recheck"
 	// AskReserve reserves the device in the inventory: it must not be schedulable.
 	AskReserve Question = "reserve"
-	// AskBeforeLeaving reads the inventory before an available device leaves the pool.
-	AskBeforeLeaving Question = "before leaving the pool"
-	// AskToLeave reserves an available device so that it can leave the pool.
-	AskToLeave Question = "leave the pool"
+	// AskBeforeLeaving reads the inventory before an available device leaves the offer.
+	AskBeforeLeaving Question = "before leaving the offer"
+	// AskToLeave reserves an available device so that it can leave the offer.
+	AskToLeave Question = "leave the offer"
 	// AskEndMaintenance reserves a device again before its maintenance ends.
 	AskEndMaintenance Question = "end maintenance"
 	// AskClean is the first call of a clean: it reserves the device and reads its use.
 	AskClean Question = "clean"
-	// AskReturn reserves a device that goes to the pool without a clean before.
+	// AskReturn reserves a device that goes back to the offer without a clean before.
 	AskReturn Question = "return"
 	// AskUnreserve is the write that lowers the reservation, or the read after one whose
 	// outcome is unknown.
@@ -247,13 +247,15 @@ func (k Known) After(d Device, i Inventory, compared bool) (known Known, readAga
 		return k, true
 	}
 	readAgain = k.recreated(d, i)
-	known = Known{Generation: i.Generation, Provider: i.Provider, CleanRecorded: k.CleanRecorded, Left: k.Left, LeftGeneration: k.LeftGeneration}
+	known = Known{Generation: i.Generation, Provider: i.Provider, CleanRecorded: k.CleanRecorded, Left: k.Left,
+		LeftGeneration: k.LeftGeneration}
 	if readAgain {
 		known.Provider = k.Provider
 	}
 	// Nothing follows from an instance that the provider of a retired device records: it stays
 	// unexplained, and no later write takes it for one that has left.
-	if d.State == Retired && d.Owner != OwnerNova && i.Witness == WitnessBound && !(i.HeldBy(k.Left) && i.Generation <= k.LeftGeneration) {
+	if d.State == Retired && d.Owner != OwnerNova && i.Witness == WitnessBound &&
+		!(i.HeldBy(k.Left) && i.Generation <= k.LeftGeneration) {
 		known.Generation = k.Generation
 	}
 	return known, readAgain

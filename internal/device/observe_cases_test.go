@@ -96,7 +96,8 @@ func inventories(generations ...int64) []Inventory {
 func snapshots(q Question) []Snapshot {
 	if slices.Contains(looks, q) {
 		var all []Snapshot
-		for _, h := range []HostResult{HostNotAsked, HostSame, HostOther, HostAbsent, HostUnfit, HostWritten, HostFailed, HostUnreachable} {
+		for _, h := range []HostResult{HostNotAsked, HostSame, HostOther, HostAbsent, HostUnfit, HostWritten, HostFailed,
+			HostUnreachable} {
 			for _, duplicate := range []bool{false, true} {
 				all = append(all, Snapshot{Question: q, Host: h, Duplicate: duplicate})
 			}
@@ -112,7 +113,8 @@ func snapshots(q Question) []Snapshot {
 		}
 		return all
 	}
-	records := []Record{RecordOf(""), RecordOf(own), RecordOf(other), {Witness: WitnessFree, Hold: HoldOperator}, {Witness: WitnessBound, Tenant: own, Bindings: 9}}
+	records := []Record{RecordOf(""), RecordOf(own), RecordOf(other), {Witness: WitnessFree, Hold: HoldOperator},
+		{Witness: WitnessBound, Tenant: own, Bindings: 9}}
 	generations := []int64{ourGeneration}
 	if slices.Contains(readOnly, q) || q == AskUnreserve || q == AskReconcile || q == AskResolve {
 		generations = append(generations, ourGeneration+1)
@@ -188,7 +190,8 @@ func describeSnapshot(s Snapshot) string {
 	}
 	i := s.Inventory
 	add(s.Answer != NotAsked && s.Answer != Answered, "%s", s.Answer)
-	add(s.Answer == Answered, "reserved %d of %d, used %d %v, generation %d of %q", i.Reserved, i.Total, i.Used, i.Consumers, i.Generation, i.Provider)
+	add(s.Answer == Answered, "reserved %d of %d, used %d %v, generation %d of %q", i.Reserved, i.Total, i.Used,
+		i.Consumers, i.Generation, i.Provider)
 	add(s.Answer != NotAsked, "known %d of %q", s.Known.Generation, s.Known.Provider)
 	add(i.Witness != WitnessNone, "record %s %s", i.Witness, i.Tenant)
 	add(s.Known.Left != "", "left %s at %d", s.Known.Left, s.Known.LeftGeneration)

@@ -111,7 +111,8 @@ func (m observer) evaluate(c observed) outcome {
 func onlyLoweringOffers(c outcome) string {
 	if c.observation.Event == Returned {
 		i := c.snapshot.Inventory
-		return unless(c.snapshot.Question == AskUnreserve && c.snapshot.Answer == Answered && i.Reserved == 0 && i.Provider == c.snapshot.Known.Provider,
+		return unless(c.snapshot.Question == AskUnreserve && c.snapshot.Answer == Answered && i.Reserved == 0 &&
+			i.Provider == c.snapshot.Known.Provider,
 			"reserved = 0 was not read back")
 	}
 	if c.observation.Event == Unclaim { // a claimed device is not reserved before its burn
@@ -129,11 +130,13 @@ func repeatsSafely(c outcome) string {
 		unless(c.device.Returning || c.device.Allocatable(), "the device is not offered"),
 		unless(!c.device.Dirty, "the device is dirty"),
 		unless(!c.snapshot.Refused, "the inventory refused it for good"),
-		unless(i.Generation == c.snapshot.Known.Generation && i.Provider == c.snapshot.Known.Provider, "another writer changed the provider"))
+		unless(i.Generation == c.snapshot.Known.Generation && i.Provider == c.snapshot.Known.Provider,
+			"another writer changed the provider"))
 }
 
 func proceedsUnused(c outcome) string {
-	if !c.observation.Needs(Proceed) || slices.Contains(poolQuestions, c.snapshot.Question) || c.snapshot.Question == AskBindLook {
+	if !c.observation.Needs(Proceed) || slices.Contains(poolQuestions, c.snapshot.Question) ||
+		c.snapshot.Question == AskBindLook {
 		return ""
 	}
 	i := c.snapshot.Inventory
@@ -149,7 +152,8 @@ func keepsOwnBinding(c outcome) string {
 	if b == nil || c.device.Owner == OwnerNova {
 		return ""
 	}
-	return unless(c.next.Binding != nil && c.next.Binding.Instance == b.Instance || otherRecorded(c.device, c.snapshot) || endRecorded(c), "the binding ends")
+	return unless(c.next.Binding != nil && c.next.Binding.Instance == b.Instance || otherRecorded(c.device, c.snapshot) ||
+		endRecorded(c), "the binding ends")
 }
 
 // endRecorded: an unknown device whose provider records that no instance has it.
@@ -159,22 +163,28 @@ func endRecorded(c outcome) bool {
 
 func unexplainedIsDirty(c outcome) string {
 	s, d := c.snapshot, c.device
-	if !slices.Contains(readOnly, s.Question) || s.Answer != Answered || (s.Inventory.Used > 0 || otherRecorded(d, s)) || !s.detects || s.Inventory.Generation <= s.Known.Generation {
+	if !slices.Contains(readOnly, s.Question) || s.Answer != Answered || (s.Inventory.Used > 0 || otherRecorded(d, s)) ||
+		!s.detects || s.Inventory.Generation <= s.Known.Generation {
 		return ""
 	}
-	dirty := c.next.Dirty && (c.next.Hold() != HoldNone || slices.Contains([]State{Unknown, PendingCleaning}, c.next.State))
-	return unless(d.BeingCleaned() || d.State == Retired || c.observation.Event == ObservedInUse || dirty, "it still counts as clean")
+	dirty := c.next.Dirty &&
+		(c.next.Hold() != HoldNone || slices.Contains([]State{Unknown, PendingCleaning}, c.next.State))
+	return unless(d.BeingCleaned() || d.State == Retired || c.observation.Event == ObservedInUse ||
+		dirty, "it still counts as clean")
 }
 
 func recreatedIsDirty(c outcome) string {
 	s, d := c.snapshot, c.device
-	if s.Answer != Answered || s.Known.Provider == "" || s.Inventory.Provider == s.Known.Provider || s.Inventory.Used > 0 || otherRecorded(d, s) {
+	if s.Answer != Answered || s.Known.Provider == "" || s.Inventory.Provider == s.Known.Provider ||
+		s.Inventory.Used > 0 || otherRecorded(d, s) {
 		return ""
 	}
 	switch {
-	case slices.Contains(readOnly, s.Question) && d.Allocatable(), s.Question == AskRecheck && s.keptClean && s.Known.KeepsClean(d),
+	case slices.Contains(readOnly, s.Question) && d.Allocatable(), s.Question == AskRecheck && s.keptClean &&
+		s.Known.KeepsClean(d),
 		s.Question == AskBind && d.Claim != nil && d.Claim.Burning:
-		return unless(c.next.Dirty && (c.next.Hold() != HoldNone || c.next.State == Unknown || c.next.State == PendingCleaning), "it still counts as clean")
+		return unless(c.next.Dirty && (c.next.Hold() != HoldNone || c.next.State == Unknown ||
+			c.next.State == PendingCleaning), "it still counts as clean")
 	case s.Question == AskReconcile && d.Allocatable() && d.Owner == OwnerNova:
 		return unless(c.observation.Needs(RequestRecheck), "it is not re-checked")
 	}
@@ -189,7 +199,8 @@ func useIsSeen(c outcome) string {
 	burns := d.State == Available && d.Claim != nil && d.Claim.Burning
 	switch s.Question {
 	case AskReconcile:
-		return unless(d.State == Unknown || d.State == Allocated || c.observation.Needs(RequestRecheck), "it is not re-checked")
+		return unless(d.State == Unknown || d.State == Allocated || c.observation.Needs(RequestRecheck),
+			"it is not re-checked")
 	case AskUnreserve:
 		return unless(c.observation.Event != Returned || c.observation.Needs(ReadAgain), "it is not re-checked")
 	case AskBind:
@@ -198,15 +209,19 @@ func useIsSeen(c outcome) string {
 		return unless(!c.observation.Needs(Proceed), "the operation goes on")
 	}
 	return joinReasons(
-		unless(c.next.State == Allocated || c.observation.Needs(StopClean) || d.Returning || d.State == Retired || burns, "the use is ignored"),
-		unless(c.next.State != Allocated || s.Inventory.Reserved >= s.Inventory.Total || c.observation.Needs(EnsureReserved), "a scheduler may allocate it to another instance"),
-		unless(c.observation.Event != ObservedInUse || otherRecorded(d, s) || c.observation.Instance == s.Inventory.Consumer(), "the event names another consumer"))
+		unless(c.next.State == Allocated || c.observation.Needs(StopClean) || d.Returning || d.State == Retired ||
+			burns, "the use is ignored"),
+		unless(c.next.State != Allocated || s.Inventory.Reserved >= s.Inventory.Total || c.observation.Needs(EnsureReserved),
+			"a scheduler may allocate it to another instance"),
+		unless(c.observation.Event != ObservedInUse || otherRecorded(d, s) ||
+			c.observation.Instance == s.Inventory.Consumer(), "the event names another consumer"))
 }
 
 func exposedIsReserved(c outcome) string {
 	s, d := c.snapshot, c.device
 	standing := slices.Contains(reads, s.Question) || s.Question == AskImport && d.State == Unknown
-	if !standing || s.Answer != Answered || s.Inventory.Used > 0 || otherRecorded(d, s) || s.Inventory.Reserved >= s.Inventory.Total ||
+	if !standing || s.Answer != Answered || s.Inventory.Used > 0 || otherRecorded(d, s) ||
+		s.Inventory.Reserved >= s.Inventory.Total ||
 		d.Allocatable() || d.Returning || d.Claim != nil || c.next.Returning {
 		return ""
 	}
@@ -214,10 +229,11 @@ func exposedIsReserved(c outcome) string {
 	begins := c.observation.Event != "" && (c.next.State == PendingCleaning || c.next.State == Unknown)
 	return joinReasons(
 		unless(begins && s.Question != AskImport || c.observation.Needs(EnsureReserved), "a scheduler may allocate it"),
-		unless(!s.CleanReserved || !d.BeingCleaned() || c.observation.Event != "" || c.observation.Needs(RestartClean), "its clean goes on without its reservation"))
+		unless(!s.CleanReserved || !d.BeingCleaned() || c.observation.Event != "" || c.observation.Needs(RestartClean),
+			"its clean goes on without its reservation"))
 }
 
-// reconcileAgrees leaves out what the status does not show: claims, the return to the pool, a
+// reconcileAgrees leaves out what the status does not show: claims, the return to the offer, a
 // missing binding and the generation at which an instance left.
 func reconcileAgrees(c outcome) string {
 	s, d := c.snapshot, c.device
@@ -241,7 +257,8 @@ func failureProvesNothing(c outcome) string {
 	case s.Answer == NotAsked || s.Answer == Answered || c.observation.Event == "":
 		return ""
 	case s.Answer == GenerationAhead:
-		return unless(c.observation.Event == Invalidated || c.observation.Event == ObservedUnused, "a newer generation of the inventory has another consequence")
+		return unless(c.observation.Event == Invalidated || c.observation.Event == ObservedUnused,
+			"a newer generation of the inventory has another consequence")
 	}
 	writes := []Question{AskClean, AskReturn, AskUnreserve, AskBind}
 	return unless(slices.Contains(writes, s.Question) && c.next.Dirty, "it changes the state")
@@ -253,34 +270,43 @@ func hostIsBelieved(c outcome) string {
 		return ""
 	}
 	if c.observation.Needs(Proceed) {
-		return unless(s.Question == AskBindLook && s.Host == HostSame && !s.Duplicate && c.next.Claim != nil, "its host did not see it")
+		return unless(s.Question == AskBindLook && s.Host == HostSame && !s.Duplicate && c.next.Claim != nil,
+			"its host did not see it")
 	}
 	if c.observation.Event == Unclaim {
-		return unless(s.Question == AskBindLook && (s.Host == HostUnreachable || s.Host == HostNotAsked), "the host has answered")
+		return unless(s.Question == AskBindLook && (s.Host == HostUnreachable || s.Host == HostNotAsked),
+			"the host has answered")
 	}
 	if s.Host == HostWritten && !s.Duplicate {
-		offered := d.State == Available && (d.Claim == nil || !d.Claim.Burning) && !d.InMaintenance() || s.Question == AskLook && d.Returning
+		offered := d.State == Available && (d.Claim == nil || !d.Claim.Burning) && !d.InMaintenance() ||
+			s.Question == AskLook && d.Returning
 		return joinReasons(
 			unless(!offered || c.next.Dirty && c.next.State == PendingCleaning, "it stays offered, or is not cleaned"),
-			unless(offered || c.observation.Event == "" || c.observation.Event == IdentityChanged && c.next.Dirty && c.next.State != PendingCleaning,
+			unless(offered || c.observation.Event == "" || c.observation.Event == IdentityChanged && c.next.Dirty &&
+				c.next.State != PendingCleaning,
 				"it is cleaned by itself"),
-			unless(s.Question != AskLook || !slices.Contains([]State{Manageable, Available}, d.State) || c.next.Dirty, "it goes on to be offered"))
+			unless(s.Question != AskLook || !slices.Contains([]State{Manageable, Available}, d.State) ||
+				c.next.Dirty, "it goes on to be offered"))
 	}
 	if c.observation.Event == Seen {
 		return unless(s.Question == AskLook && s.Host == HostSame && !s.Duplicate, "its host did not see it")
 	}
 	if s.Question == AskLook && d.Returning {
-		return unless(c.observation.Event == CleanFailed || c.observation.Needs(RetryLater) && s.Host != HostFailed, "it goes on to be offered")
+		return unless(c.observation.Event == CleanFailed || c.observation.Needs(RetryLater) && s.Host != HostFailed,
+			"it goes on to be offered")
 	}
 	if s.Host == HostFailed && !s.Duplicate || s.Question == AskLook && c.observation.Event == LookFailed {
 		offered := d.Allocatable() || d.State == Available && d.Claim != nil && !d.Claim.Burning
-		return unless(c.observation.Event == LookFailed && c.next.State == Error && c.next.Dirty || c.observation.Event == "" && !offered, "it stays offered")
+		return unless(c.observation.Event == LookFailed && c.next.State == Error && c.next.Dirty ||
+			c.observation.Event == "" && !offered, "it stays offered")
 	}
 	differs := s.Duplicate || s.Host == HostOther || s.Host == HostAbsent
 	return joinReasons(
-		unless(differs || s.Host == HostUnfit && d.State == Available || c.observation.Event == "", "the host's result does not justify an event"),
+		unless(differs || s.Host == HostUnfit && d.State == Available || c.observation.Event == "",
+			"the host's result does not justify an event"),
 		unless(!differs && s.Host != HostUnfit || !c.next.Allocatable(), "it stays allocatable"),
-		unless(!differs || !slices.Contains([]State{Unknown, Manageable, Allocated, Error}, d.State) || c.next.Dirty, "it is not Dirty"))
+		unless(!differs || !slices.Contains([]State{Unknown, Manageable, Allocated, Error}, d.State) ||
+			c.next.Dirty, "it is not Dirty"))
 }
 
 func loweredWasSeen(c outcome) string {
@@ -290,7 +316,8 @@ func loweredWasSeen(c outcome) string {
 
 func leftReturningIsReserved(c outcome) string {
 	s, d := c.snapshot, c.device
-	if s.Question != AskUnreserve || s.Answer == ProviderMissing || d.Returning || d.State == Available && !d.InMaintenance() {
+	if s.Question != AskUnreserve || s.Answer == ProviderMissing || d.Returning || d.State == Available &&
+		!d.InMaintenance() {
 		return ""
 	}
 	return unless(c.observation.Needs(EnsureReserved), "it stays as the write left it")
@@ -304,7 +331,8 @@ func newerIsNotBelieved(c outcome) string {
 	switch {
 	case s.Question == AskUnreserve && i.Generation > s.Known.Generation+1:
 		return unless(c.observation.Event != Returned && !c.next.Allocatable(), "somebody may have used it after our write")
-	case s.Question == AskReconcile && d.State == Available && d.Owner == OwnerNova && i.Generation > s.Known.Generation && !d.InMaintenance():
+	case s.Question == AskReconcile && d.State == Available && d.Owner == OwnerNova && i.Generation > s.Known.Generation &&
+		!d.InMaintenance():
 		return unless(c.observation.Needs(RequestRecheck), "it is not re-checked")
 	}
 	return ""
@@ -313,7 +341,8 @@ func newerIsNotBelieved(c outcome) string {
 func actsOnce(c outcome) string {
 	s := c.snapshot
 	repeated := append([]Question{AskClean, AskReturn, AskHost}, reads...)
-	if c.observation.Event == "" || s.Answer != Answered && s.Question != AskHost || !slices.Contains(repeated, s.Question) ||
+	if c.observation.Event == "" || s.Answer != Answered && s.Question != AskHost ||
+		!slices.Contains(repeated, s.Question) ||
 		c.device.Owner != OwnerNova && s.Known.Provider != "" { // which no workflow knows of its own provider
 		return ""
 	}
@@ -344,7 +373,8 @@ func otherRecorded(d Device, s Snapshot) bool {
 	if d.Binding != nil && d.Binding.Instance == i.Tenant {
 		return false
 	}
-	return d.State == Unknown || s.Known.Left != i.Tenant || i.Generation > s.Known.LeftGeneration && s.Question != AskReconcile
+	return d.State == Unknown || s.Known.Left != i.Tenant || i.Generation > s.Known.LeftGeneration &&
+		s.Question != AskReconcile
 }
 
 func recordedUseIsSeen(c outcome) string {
@@ -374,7 +404,8 @@ func recordedUseIsSeen(c outcome) string {
 	if c.observation.Needs(StopClean) {
 		return unless(c.observation.Event == "" && s.Inventory.User() == s.Inventory.Tenant, "the clean ends otherwise")
 	}
-	return unless(c.next.State == Allocated && c.next.Binding != nil && c.next.Binding.Instance == s.Inventory.Tenant && c.next.Dirty,
+	return unless(c.next.State == Allocated && c.next.Binding != nil && c.next.Binding.Instance == s.Inventory.Tenant &&
+		c.next.Dirty,
 		"it is not bound to the recorded instance")
 }
 
@@ -386,13 +417,15 @@ func recordDecides(c outcome) string {
 	cleaned := c.next.State == PendingCleaning
 	return joinReasons(
 		unless(!cleaned || s.Inventory.Witness == WitnessFree, "it is cleaned"),
-		unless(s.Inventory.Witness != WitnessNone || d.Binding != nil || s.Inventory.Used > 0 || c.next.State == Unknown && c.next.AwaitingManualClean,
+		unless(s.Inventory.Witness != WitnessNone || d.Binding != nil || s.Inventory.Used > 0 || c.next.State == Unknown &&
+			c.next.AwaitingManualClean,
 			"it does not wait for the operator"))
 }
 
 func recordedAgain(c outcome) string {
 	s, d := c.snapshot, c.device
-	if s.Question != AskRecheck || s.Answer != Answered || d.State != Allocated || c.observation.Event != "" || s.Inventory.Reserved < s.Inventory.Total {
+	if s.Question != AskRecheck || s.Answer != Answered || d.State != Allocated || c.observation.Event != "" ||
+		s.Inventory.Reserved < s.Inventory.Total {
 		return ""
 	}
 	missing := d.Owner != OwnerNova && d.Binding != nil && s.Inventory.Witness != WitnessBound
@@ -473,7 +506,8 @@ func TestNoObservationRowIsDead(t *testing.T) {
 	for i, r := range observations {
 		for _, q := range r.Ask {
 			for _, from := range r.states() {
-				require.True(t, used[use{i, q, from}], "row %d (%s): it decides no observation of a device in state %s for question %s", i, r.Why, from, q)
+				require.True(t, used[use{i, q, from}], "row %d (%s): it decides no observation of a device in state %s for "+
+					"question %s", i, r.Why, from, q)
 			}
 		}
 	}

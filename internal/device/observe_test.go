@@ -25,7 +25,8 @@ func TestObservationOfAKnownCase(t *testing.T) {
 //
 // F28
 func TestAvailableDevicesDetectForeignWrites(t *testing.T) {
-	for _, text := range []string{"available", "available nova", "available maintaining nova", "available claimed:own nova"} {
+	for _, text := range []string{"available", "available nova", "available maintaining nova",
+		"available claimed:own nova"} {
 		d, err := read(text)
 		require.NoError(t, err)
 		known := Known{Generation: 7, Provider: "p"}
@@ -61,7 +62,8 @@ func TestWhatIsKnownOfADeviceKeptCleanIsCompared(t *testing.T) {
 	kept, err := read("manageable nova")
 	require.NoError(t, err)
 	known := Known{Generation: 3, Provider: "p"}
-	for _, found := range []Known{{Generation: 4, Provider: "p"}, {Generation: 3, Provider: "q"}, {Generation: 2, Provider: "p"}} {
+	for _, found := range []Known{{Generation: 4, Provider: "p"}, {Generation: 3, Provider: "q"},
+		{Generation: 2, Provider: "p"}} {
 		i := Inventory{Generation: found.Generation, Provider: found.Provider}
 		after, again := known.After(kept, i, false)
 		require.Equal(t, known, after)

@@ -122,7 +122,7 @@ var poolRows = observer{
 // notSanitized: it is offered without a clean, and shown as that.
 var notSanitized = cond{"not sanitized", func(d Device, _ Event) bool { return d.NotSanitized }}
 
-// keptOut: no poll ends why a manageable device is out of the pool (S4.10).
+// keptOut: no poll ends why a manageable device is out of the offer (S4.10).
 var keptOut = isNot(allOf("", of(maintenanceTaken), of(notMaintained)), "not in maintenance because it was taken alone")
 
 // leftAlone: nothing says that others used an available server, or the next look after a claim

@@ -21,21 +21,27 @@ func takenIsLeftAlone(c outcome) string {
 	taken := s.Pool == PoolTaken
 	polled := s.Question == AskPool && (d.State == Available && d.Claim == nil || d.State == Error && d.LostRace)
 	return joinReasons(
-		unless(!c.observation.Needs(Proceed) || operates && (s.Pool == PoolFree || s.Pool == PoolOurs), "the operation goes on"),
-		unless(!operates || !taken || c.observation.Event == LostRace && c.next.State == Error && c.next.Dirty && c.next.LostRace, "it does not lose the race"),
+		unless(!c.observation.Needs(Proceed) || operates && (s.Pool == PoolFree || s.Pool == PoolOurs),
+			"the operation goes on"),
+		unless(!operates || !taken || c.observation.Event == LostRace && c.next.State == Error && c.next.Dirty &&
+			c.next.LostRace, "it does not lose the race"),
 		unless((c.observation.Event == LostRace) == (operates && taken), "it loses a race without need, or not at all"),
 		unless((c.observation.Event == Taken) == (polled && taken), "it is taken without need, or not at all"),
-		unless(c.observation.Event != Taken || c.next.State == Manageable && c.next.Dirty && c.next.InMaintenance(), "it is not in maintenance"),
-		unless(s.Pool != "" || c.observation.Event == "" || c.observation.Event == Unclaim || c.observation.Event == BurnFailed, "no answer changes the state"))
+		unless(c.observation.Event != Taken || c.next.State == Manageable && c.next.Dirty && c.next.InMaintenance(),
+			"it is not in maintenance"),
+		unless(s.Pool != "" || c.observation.Event == "" || c.observation.Event == Unclaim ||
+			c.observation.Event == BurnFailed, "no answer changes the state"))
 }
 
 // freeIsNotUnused: F34
 func freeIsNotUnused(c outcome) string {
 	s, d := c.snapshot, c.device
-	offered := s.Question == AskPoolReturn && !d.NotSanitized || s.Question == AskPoolApplied || s.Question == AskPoolBind && !(d.Claim != nil && d.Claim.Burning)
+	offered := s.Question == AskPoolReturn && !d.NotSanitized || s.Question == AskPoolApplied ||
+		s.Question == AskPoolBind && !(d.Claim != nil && d.Claim.Burning)
 	return joinReasons(
 		unless(!offered || !s.PoolChanged || !c.observation.Needs(Proceed), "others may have used the server"),
-		unless(s.Question != AskPoolReturn || c.observation.Event != ReservationChanged || c.next.State == PendingCleaning && c.next.Dirty, "it is not cleaned"))
+		unless(s.Question != AskPoolReturn || c.observation.Event != ReservationChanged || c.next.State == PendingCleaning &&
+			c.next.Dirty, "it is not cleaned"))
 }
 
 func freedIsCleaned(c outcome) string {
@@ -46,8 +52,10 @@ func freedIsCleaned(c outcome) string {
 	return joinReasons(
 		unless(s.Pool == PoolFree || s.Pool == PoolOurs, "the appliance did not say so"),
 		unless(s.Question != AskPoll, "a poll is a hint"),
-		unless(d.Maintenance == MaintenanceTaken || d.State == Error && d.LostRace, "it is out of the pool for another reason"),
-		unless(d.Status != Maintaining || c.next.Status == Maintaining && c.next.State == d.State, "the operator works at it"),
+		unless(d.Maintenance == MaintenanceTaken || d.State == Error && d.LostRace,
+			"it is out of the offer for another reason"),
+		unless(d.Status != Maintaining || c.next.Status == Maintaining && c.next.State == d.State,
+			"the operator works at it"),
 		unless(c.next.State == PendingCleaning && c.next.Dirty, "it is not cleaned"))
 }
 
@@ -69,7 +77,8 @@ func pollAgrees(c outcome) string {
 //
 // S4.18
 func TestATakenServerIsNotCleaned(t *testing.T) {
-	for _, text := range []string{"pending_cleaning dirty", "cleaning dirty", "cleaning named-steps", "pending_cleaning dirty maintenance:taken"} {
+	for _, text := range []string{"pending_cleaning dirty", "cleaning dirty", "cleaning named-steps",
+		"pending_cleaning dirty maintenance:taken"} {
 		d, err := read(text)
 		require.NoError(t, err)
 		s := Ask(AskPoolClean, d, Known{})

@@ -94,7 +94,7 @@ func proofs() []proof {
 		// F27
 		{name: "only a full plan and its host's look end unseen", walk: ofStep(onlyALookEndsUnseen)},
 		// F27
-		{name: "a device that leaves the pool clean is unseen", walk: ofStep(leavingIsUnseen)},
+		{name: "a device that leaves the offer clean is unseen", walk: ofStep(leavingIsUnseen)},
 		// S0.8
 		{name: "allocatable means that a full plan ended since the last use, or NotSanitized is set", walk: ofPlace(allocatableIsAccountedFor)},
 		// F7
@@ -106,7 +106,7 @@ func proofs() []proof {
 		// F7
 		{name: "named steps clear nothing", walk: ofStep(namedStepsClearNothing)},
 		// S0.1
-		{name: "a one-time-use device returns to the pool only by a full plan or an override", walk: ofPlace(oneTimeUseIsCleaned)},
+		{name: "a one-time-use device returns to the offer only by a full plan or an override", walk: ofPlace(oneTimeUseIsCleaned)},
 		{name: "no operator returns without a clean what others took", walk: ofStep(takenIsNotReturned)},
 		// D2, D4, D7
 		{name: "NotSanitized is set by an exemption and cleared by a full plan", walk: ofStep(notSanitizedIsKept)},
@@ -209,9 +209,11 @@ var product = sync.OnceValue(func() []Device {
 		func(d *Device) { d.Maintenance = MaintenanceOperator }, func(d *Device) { d.Maintenance = MaintenanceCleanFailed },
 		func(d *Device) { d.Maintenance = MaintenanceTaken }, func(d *Device) { d.Maintenance = MaintenanceQuarantined })
 	vary(func(*Device) {},
-		func(d *Device) { d.Claim = &Claim{Instance: own} }, func(d *Device) { d.Claim = &Claim{Instance: own, Burning: true} })
+		func(d *Device) { d.Claim = &Claim{Instance: own} },
+		func(d *Device) { d.Claim = &Claim{Instance: own, Burning: true} })
 	vary(func(*Device) {},
-		func(d *Device) { d.Binding = &Binding{Instance: own} }, func(d *Device) { d.Binding = &Binding{Instance: own, Observed: true} })
+		func(d *Device) { d.Binding = &Binding{Instance: own} },
+		func(d *Device) { d.Binding = &Binding{Instance: own, Observed: true} })
 	flag(func(d *Device) { d.Dirty = true })
 	flag(func(d *Device) { d.NotSanitized = true })
 	flag(func(d *Device) { d.Returning = true })
@@ -266,7 +268,8 @@ func everyStateIsReached(g *graph) error {
 // host that can erase it, so that the next discovery finds a way (D4).
 func noTraps(overrides bool) func(*graph) error {
 	notCounted := []EventKind{
-		Import, Invalidated, IdentityChanged, LookFailed, Taken, LostRace, PreviousRunFound, ObservedInUse, ObservedUnused, ObservedFree, ObservedHeld,
+		Import, Invalidated, IdentityChanged, LookFailed, Taken, LostRace, PreviousRunFound, ObservedInUse, ObservedUnused,
+		ObservedFree, ObservedHeld,
 		Retire, Lost, Forget, Replace, Move,
 	}
 	return func(g *graph) error {

@@ -136,7 +136,8 @@ type ObservationDoc struct {
 func ObservationRows() []ObservationDoc {
 	docs := make([]ObservationDoc, 0, len(observations))
 	for _, r := range observations {
-		doc := ObservationDoc{Questions: []string{}, From: []string{}, When: []string{}, Then: []string{}, Event: string(r.Event), Reason: string(r.Why)}
+		doc := ObservationDoc{Questions: []string{}, From: []string{}, When: []string{}, Then: []string{},
+			Event: string(r.Event), Reason: string(r.Why)}
 		for _, q := range r.Ask {
 			doc.Questions = append(doc.Questions, string(q))
 		}

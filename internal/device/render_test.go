@@ -12,7 +12,8 @@ func markdownRows(t *testing.T, text string, columns int) (rows int, printed map
 	t.Helper()
 	head, printed := "", map[string]int{}
 	for _, line := range strings.Split(text, "\n") {
-		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "| from") || strings.HasPrefix(line, "| asked") || strings.HasPrefix(line, "|---") {
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "| from") || strings.HasPrefix(line, "| asked") ||
+			strings.HasPrefix(line, "|---") {
 			continue
 		}
 		cells := strings.Split(strings.Trim(line, "|"), "|")
@@ -93,7 +94,8 @@ func TestObservationMarkdownHasEveryRowOnce(t *testing.T) {
 	rows, printed := markdownRows(t, text, 6)
 	require.Equal(t, len(observations), rows)
 	for _, r := range ObservationRows() {
-		want := strings.Join([]string{strings.Join(r.Questions, ", "), statesText(r.From), strings.Join(r.When, ", "), r.Event, strings.Join(r.Then, ", "), r.Reason}, "|")
+		want := strings.Join([]string{strings.Join(r.Questions, ", "), statesText(r.From), strings.Join(r.When, ", "),
+			r.Event, strings.Join(r.Then, ", "), r.Reason}, "|")
 		require.Equal(t, 1, printed[want], "%s in\n%s", want, text)
 		require.NotContains(t, r.When, "", "each condition has a name")
 	}

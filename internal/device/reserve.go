@@ -3,11 +3,11 @@ package device
 // MustReserve says that the reservation must be raised, with the record written again, after an
 // event changed the device. A clean, and the resolution of an unknown device, begin with that.
 func MustReserve(was, next Device, by EventKind) bool {
-	return leftPool(was, next, by) || mayBeLowered(was, next) || holdUnrecorded(was, next)
+	return leftOffer(was, next, by) || mayBeLowered(was, next) || holdUnrecorded(was, next)
 }
 
-// leftPool: a device that leaves the pool other than by a burn must be reserved too (S2.40).
-func leftPool(was, next Device, by EventKind) bool {
+// leftOffer: a device that leaves the offer other than by a burn must be reserved too (S2.40).
+func leftOffer(was, next Device, by EventKind) bool {
 	return Offered(was) && !Offered(next) && by != Burned && next.State != Unknown &&
 		(next.State != PendingCleaning || next.AwaitingManualClean)
 }

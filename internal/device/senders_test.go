@@ -18,7 +18,8 @@ func TestEveryEventHasASender(t *testing.T) {
 	declared, err := os.ReadFile("event.go")
 	require.NoError(t, err)
 	names := map[EventKind]string{}
-	for _, found := range regexp.MustCompile(`(?m)^\t([A-Z]\w+) +EventKind = "(\w+)"`).FindAllStringSubmatch(string(declared), -1) {
+	for _, found := range regexp.MustCompile(`(?m)^\t([A-Z]\w+) +EventKind = "(\w+)"`).
+		FindAllStringSubmatch(string(declared), -1) {
 		names[EventKind(found[2])] = found[1]
 	}
 	for _, r := range table {

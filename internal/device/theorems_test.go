@@ -95,13 +95,16 @@ func oneTimeUseIsCleaned(d Device, p history) string {
 // is cleaned.
 func takenIsNotReturned(s step) string {
 	returned := s.after.Returning && s.before.Dirty && (s.event.Kind == Override || s.event.Kind == Provide)
-	return unless(!returned || !s.before.LostRace && s.before.Maintenance != MaintenanceTaken, "others may have its server")
+	return unless(!returned || !s.before.LostRace && s.before.Maintenance != MaintenanceTaken,
+		"others may have its server")
 }
 
 func notSanitizedIsKept(s step) string {
 	return joinReasons(
-		unless(!s.before.NotSanitized || s.after.NotSanitized || s.event.Kind == CleanDone, "NotSanitized ends without a full plan"),
-		unless(s.before.NotSanitized || !s.after.NotSanitized || exemptionOf(s.before, s.event) != "", "NotSanitized is set outside of the three exemptions"),
+		unless(!s.before.NotSanitized || s.after.NotSanitized || s.event.Kind == CleanDone,
+			"NotSanitized ends without a full plan"),
+		unless(s.before.NotSanitized || !s.after.NotSanitized || exemptionOf(s.before, s.event) != "",
+			"NotSanitized is set outside of the three exemptions"),
 		unless(s.event.Kind != CleanDone || !s.after.NotSanitized, "NotSanitized is still set after a full plan"))
 }
 
@@ -123,7 +126,9 @@ func claimExcludes(g *graph) error {
 			}
 			continue
 		}
-		if c.Burning && !slices.Contains([]EventKind{Burned, BurnFailed, LostRace, Invalidated, Lost, MaintainOff, rediscovered}, s.event.Kind) {
+		if c.Burning &&
+			!slices.Contains([]EventKind{Burned, BurnFailed, LostRace, Invalidated, Lost, MaintainOff, rediscovered},
+				s.event.Kind) {
 			return fmt.Errorf("%v: the burn is under way", s)
 		}
 		switch s.event.Kind {
@@ -170,13 +175,16 @@ func bindingsComeFromBurns(s step) string {
 	switch s.event.Kind {
 	case Burned:
 		c := s.before.Claim
-		return unless(c != nil && c.Burning && c.Instance == b.Instance && !b.Observed, "it is bound to another instance than the burn's")
+		return unless(c != nil && c.Burning && c.Instance == b.Instance && !b.Observed,
+			"it is bound to another instance than the burn's")
 	case ObservedInUse:
 		c := s.before.Claim // F42: the burn that was lost with its task
-		return unless(b.Instance == s.event.Instance && (b.Observed || s.event.Recorded && c != nil && c.Instance == b.Instance),
+		return unless(b.Instance == s.event.Instance &&
+			(b.Observed || s.event.Recorded && c != nil && c.Instance == b.Instance),
 			"it is bound to another instance than the observed one")
 	case PreviousRunFound:
-		return unless(b.Instance == s.event.Instance && s.before.State == Unknown, "it is bound to another instance than the previous run's")
+		return unless(b.Instance == s.event.Instance && s.before.State == Unknown,
+			"it is bound to another instance than the previous run's")
 	}
 	return "the event does not justify a binding"
 }
@@ -209,15 +217,19 @@ func bindingEndsByUnbind(s step) string {
 	case Retire, Lost:
 		return unless(s.after.State == Retired, "it is not retired")
 	case ObservedInUse:
-		return unless(s.event.Recorded && s.after.Binding != nil && s.after.Binding.Instance == s.event.Instance, "the inventory records no later bind")
+		return unless(s.event.Recorded && s.after.Binding != nil && s.after.Binding.Instance == s.event.Instance,
+			"the inventory records no later bind")
 	case BindingEnded:
-		return joinReasons(unless(s.before.State == Unknown, "the device was not unknown"), unless(s.after.State == PendingCleaning, "it is not cleaned"))
+		return joinReasons(unless(s.before.State == Unknown, "the device was not unknown"),
+			unless(s.after.State == PendingCleaning, "it is not cleaned"))
 	case ObservedHeld:
 		return unless(s.before.State == Unknown && s.after.State == Manageable, "its operator does not have it")
 	case BindRepeated:
-		return unless(s.after.Binding != nil && SameTenant(b.Instance, s.after.Binding.Instance) && b.Number == s.after.Binding.Number, "it is another binding")
+		return unless(s.after.Binding != nil && SameTenant(b.Instance, s.after.Binding.Instance) &&
+			b.Number == s.after.Binding.Number, "it is another binding")
 	case PreviousRunFound:
-		return joinReasons(unless(s.before.State == Unknown, "the device was not unknown"), unless(!s.event.BoundSince, "a run ends a binding that is younger than it"))
+		return joinReasons(unless(s.before.State == Unknown, "the device was not unknown"),
+			unless(!s.event.BoundSince, "a run ends a binding that is younger than it"))
 	}
 	return fmt.Sprintf("the binding of %s ends", b.Instance)
 }
@@ -248,46 +260,63 @@ func holdsEndByTheirOwn(s step) string {
 	}
 	was, is := s.before.Maintenance, s.after.Maintenance
 	return joinReasons(
-		unless(s.before.Status != Maintaining || s.after.Status == Maintaining || s.event.Kind == MaintainOff, "the operator's maintenance ends"),
-		unless(s.before.Status == Maintaining || s.after.Status != Maintaining || s.event.Kind == Maintain || s.event.Hold == HoldMaintenance, "maintenance begins"),
+		unless(s.before.Status != Maintaining || s.after.Status == Maintaining || s.event.Kind == MaintainOff,
+			"the operator's maintenance ends"),
+		unless(s.before.Status == Maintaining || s.after.Status != Maintaining || s.event.Kind == Maintain ||
+			s.event.Hold == HoldMaintenance, "maintenance begins"),
 		unless(s.event.Kind != Maintain || s.after.InMaintenance(), "it is not in maintenance"),
 		unless(was != MaintenanceTaken || is == MaintenanceTaken || s.event.Kind == Freed, "another system still has it"),
 		unless(was == MaintenanceTaken || is != MaintenanceTaken || s.event.Kind == Taken, "it was not taken"),
-		unless(s.event.Kind != Freed || was == MaintenanceTaken || s.before.State == Error && s.before.LostRace && (was == MaintenanceOff || was == MaintenanceCleanFailed),
+		unless(s.event.Kind != Freed || was == MaintenanceTaken || s.before.State == Error && s.before.LostRace &&
+			(was == MaintenanceOff || was == MaintenanceCleanFailed),
 			"the maintenance has another reason"),
-		unless(s.event.Kind != Freed || s.before.Status == Enabled || s.before.State == s.after.State, "it leaves its state while the operator works at it"),
-		unless(s.before.Status != Maintaining || s.event.Kind != Freed || is == MaintenanceOperator, "the operator's reason is lost"),
-		unless(s.event.Kind != Freed || s.after.State == PendingCleaning, "it is not cleaned after the other system freed it"))
+		unless(s.event.Kind != Freed || s.before.Status == Enabled || s.before.State == s.after.State,
+			"it leaves its state while the operator works at it"),
+		unless(s.before.Status != Maintaining || s.event.Kind != Freed || is == MaintenanceOperator,
+			"the operator's reason is lost"),
+		unless(s.event.Kind != Freed || s.after.State == PendingCleaning,
+			"it is not cleaned after the other system freed it"))
 }
 
 func heldUntilCleaned(s step) string {
 	// A clean that is due already stays so when it finds that the others have left.
-	ends := s.before.State != PendingCleaning && slices.Contains([]EventKind{Unbind, Released, ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing}, s.event.Kind)
+	ends := s.before.State != PendingCleaning &&
+		slices.Contains([]EventKind{Unbind, Released, ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing},
+			s.event.Kind)
 	pending := s.after.State == PendingCleaning
 	// The rule of a device that no record speaks for does not depend on the setting.
 	unknown := s.before.State == Unknown && s.before.AwaitingManualClean
 	stays := s.before.State == PendingCleaning && pending
 	return joinReasons(
-		unless(s.event.Kind != NoWitness || s.after.State == Unknown && s.after.AwaitingManualClean && s.after.Dirty, "a device for which no record speaks does not wait for the operator"),
-		unless(!unknown || s.after.State == Unknown || slices.Contains([]EventKind{Clean, Manage, Retire, Lost, ObservedInUse, ObservedUnused, ObservedFree, ObservedHeld}, s.event.Kind), "it does not wait for the operator"),
-		unless(!ends || !pending || s.event.Automated || s.after.AwaitingManualClean, "it would be cleaned without the operator"),
-		unless(!ends || !pending || !s.event.Automated || !s.after.AwaitingManualClean, "it waits for the operator although cleaning is automated"),
+		unless(s.event.Kind != NoWitness || s.after.State == Unknown && s.after.AwaitingManualClean && s.after.Dirty,
+			"a device for which no record speaks does not wait for the operator"),
+		unless(!unknown || s.after.State == Unknown ||
+			slices.Contains([]EventKind{Clean, Manage, Retire, Lost, ObservedInUse, ObservedUnused, ObservedFree, ObservedHeld},
+				s.event.Kind), "it does not wait for the operator"),
+		unless(!ends || !pending || s.event.Automated || s.after.AwaitingManualClean,
+			"it would be cleaned without the operator"),
+		unless(!ends || !pending || !s.event.Automated || !s.after.AwaitingManualClean,
+			"it waits for the operator although cleaning is automated"),
 		unless(s.event.Kind != CleanStarted || !s.before.AwaitingManualClean, "a clean begins that the operator must start"),
-		unless(!stays || !s.before.AwaitingManualClean || s.after.AwaitingManualClean || s.event.Kind == Clean, "it does not wait for the operator any more"),
-		unless(s.event.Kind != Clean || !s.before.AwaitingManualClean || pending && !s.after.AwaitingManualClean, "the operator's clean does not start it"))
+		unless(!stays || !s.before.AwaitingManualClean || s.after.AwaitingManualClean || s.event.Kind == Clean,
+			"it does not wait for the operator any more"),
+		unless(s.event.Kind != Clean || !s.before.AwaitingManualClean || pending && !s.after.AwaitingManualClean,
+			"the operator's clean does not start it"))
 }
 
 // heldByOperator: nothing but a command of the operator has a device cleaned or offered that the
 // operator holds. Of others' use, and of servers that others took, other theorems speak.
 func heldByOperator(s step) string {
 	was, is := s.before, s.after
-	if was.Hold() == HoldNone || !(was.State == Manageable || was.State == Error || was.State == Available && !was.LostRace) ||
+	if was.Hold() == HoldNone ||
+		!(was.State == Manageable || was.State == Error || was.State == Available && !was.LostRace) ||
 		slices.Contains([]EventKind{Provide, Clean, CleanSteps, MaintainOff, Override}, s.event.Kind) {
 		return ""
 	}
 	cleaned := is.State == PendingCleaning || is.State == Cleaning || is.State == Unknown
 	return joinReasons(
-		unless(!cleaned || s.event.Kind == Freed && was.Maintenance == MaintenanceTaken, "it is cleaned without its operator"),
+		unless(!cleaned || s.event.Kind == Freed && was.Maintenance == MaintenanceTaken,
+			"it is cleaned without its operator"),
 		unless(!is.Allocatable(), "it is offered without its operator"))
 }
 
@@ -308,20 +337,33 @@ func failureNeedsOperator(s step) string {
 	leaves := was.State == Error && is.State != Error
 	lost := s.event.Kind == LostRace && was.State != Available
 	return joinReasons(
-		unless(!lost && s.event.Kind != CleanFailed && s.event.Kind != WearLimitExceeded || is.State == Error && is.InMaintenance() && is.Dirty, "it is not in error, in maintenance and Dirty"),
-		unless(s.event.Kind != WearLimitExceeded || is.Maintenance == MaintenanceQuarantined || is.Maintenance == MaintenanceTaken, "it is not quarantined"),
-		unless(was.Maintenance != MaintenanceTaken || is.Maintenance != MaintenanceQuarantined, "the quarantine replaces the maintenance of another system"),
-		unless(was.Maintenance == MaintenanceQuarantined || is.Maintenance != MaintenanceQuarantined || s.event.Kind == WearLimitExceeded, "it is quarantined without wear"),
+		unless(!lost && s.event.Kind != CleanFailed && s.event.Kind != WearLimitExceeded || is.State == Error &&
+			is.InMaintenance() && is.Dirty, "it is not in error, in maintenance and Dirty"),
+		unless(s.event.Kind != WearLimitExceeded || is.Maintenance == MaintenanceQuarantined ||
+			is.Maintenance == MaintenanceTaken, "it is not quarantined"),
+		unless(was.Maintenance != MaintenanceTaken || is.Maintenance != MaintenanceQuarantined,
+			"the quarantine replaces the maintenance of another system"),
+		unless(was.Maintenance == MaintenanceQuarantined || is.Maintenance != MaintenanceQuarantined ||
+			s.event.Kind == WearLimitExceeded, "it is quarantined without wear"),
 		unless(was.Maintenance != MaintenanceQuarantined || is.Maintenance == MaintenanceQuarantined || was.State == Absent ||
-			slices.Contains([]EventKind{CleanDone, Replace, MaintainOff}, s.event.Kind), "the quarantine ends without a check of the wear"),
-		unless(s.event.Kind != CleanDone || is.Maintenance != MaintenanceQuarantined, "a full plan did not end the quarantine"),
-		unless(s.event.Kind != LostRace || is.State == Error && is.Dirty && is.LostRace && is.Claim == nil, "a lost race does not lead to error"),
-		unless(s.event.Kind != CleanFailed || was.State == PendingCleaning || was.State == Cleaning, "no clean was under way"),
-		unless(!leaves || slices.Contains([]EventKind{Clean, Manage, Override, Taken, Freed, ObservedInUse, Invalidated, Retire, Lost, Replace, Move}, s.event.Kind),
+			slices.Contains([]EventKind{CleanDone, Replace, MaintainOff}, s.event.Kind),
+			"the quarantine ends without a check of the wear"),
+		unless(s.event.Kind != CleanDone || is.Maintenance != MaintenanceQuarantined,
+			"a full plan did not end the quarantine"),
+		unless(s.event.Kind != LostRace || is.State == Error && is.Dirty && is.LostRace && is.Claim == nil,
+			"a lost race does not lead to error"),
+		unless(s.event.Kind != CleanFailed || was.State == PendingCleaning || was.State == Cleaning,
+			"no clean was under way"),
+		unless(!leaves ||
+			slices.Contains([]EventKind{Clean, Manage, Override, Taken, Freed, ObservedInUse, Invalidated, Retire, Lost, Replace,
+				Move}, s.event.Kind),
 			"it leaves error without the operator"),
-		unless(s.event.Kind != Clean || !leaves || is.State == PendingCleaning && was.Cleanable, "the operator's clean does not lead to pending_cleaning"),
-		unless(!leaves || s.event.Kind != Taken && s.event.Kind != Freed || was.LostRace && !is.LostRace, "it had not lost a race"),
-		unless(!leaves || is.State == Retired || is.Maintenance != MaintenanceCleanFailed, "the maintenance outlives its reason"))
+		unless(s.event.Kind != Clean || !leaves || is.State == PendingCleaning && was.Cleanable,
+			"the operator's clean does not lead to pending_cleaning"),
+		unless(!leaves || s.event.Kind != Taken && s.event.Kind != Freed || was.LostRace && !is.LostRace,
+			"it had not lost a race"),
+		unless(!leaves || is.State == Retired || is.Maintenance != MaintenanceCleanFailed,
+			"the maintenance outlives its reason"))
 }
 
 // allowedIsNeverRefused checks that none of these events is refused.
@@ -353,7 +395,8 @@ func allowedIsNeverRefused(g *graph) error {
 		case MaintainOff:
 			may = alive && (d.State != Available || !d.Unseen)
 		case Seen:
-			may = d.State == Manageable && !d.Dirty || d.Allocatable() || d.State == Available && d.InMaintenance() || d.Returning
+			may = d.State == Manageable && !d.Dirty || d.Allocatable() || d.State == Available && d.InMaintenance() ||
+				d.Returning
 		case ClaimEvent:
 			may = d.Allocatable()
 		case Unbind, Rebuild:
@@ -402,7 +445,7 @@ func marksFitTheState(d Device, _ history) string {
 	return joinReasons(
 		unless(d.Dirty || !in(Allocated, PendingCleaning, Error, Retired) && !burning, "it must be Dirty there"),
 		unless(d.Dirty || !in(Cleaning) || d.Returning || d.NamedSteps, "it must be Dirty until its clean is done"),
-		unless(!d.Dirty || !d.Returning, "it is Dirty while it returns to the pool"),
+		unless(!d.Dirty || !d.Returning, "it is Dirty while it returns to the offer"),
 		unless(!d.Returning || in(Cleaning), "returning"),
 		unless(!d.NamedSteps || in(Cleaning) && !d.Returning, "named steps"),
 		unless(!d.Unseen || !in(Available) || d.InMaintenance(), "unseen"),

@@ -174,9 +174,11 @@ func (m machine) stateDir() {
 	}
 	switch {
 	case on.memory:
-		m.Fail(check, "set BURNISH_STATE_DIR to a directory on a local disk", "%s is on %s, which loses its contents at a restart", dir, on.name)
+		m.Fail(check, "set BURNISH_STATE_DIR to a directory on a local disk",
+			"%s is on %s, which loses its contents at a restart", dir, on.name)
 	case on.remote:
-		m.Fail(check, "set BURNISH_STATE_DIR to a directory on a local disk", "%s is on %s, a network file system with unreliable locks", dir, on.name)
+		m.Fail(check, "set BURNISH_STATE_DIR to a directory on a local disk",
+			"%s is on %s, a network file system with unreliable locks", dir, on.name)
 	case on.free < leastSpace:
 		m.Fail(check, "free some space", "only %d MiB are free on the file system of %s", on.free>>20, dir)
 	default:
@@ -186,7 +188,8 @@ func (m machine) stateDir() {
 		return
 	}
 	if err := m.system.direct(dir); err != nil {
-		m.Warn("kernel", "image files below it cannot be cleaned; keep them on ext4 or xfs", "%s does not support O_DIRECT: %v", dir, err)
+		m.Warn("kernel", "image files below it cannot be cleaned; keep them on ext4 or xfs",
+			"%s does not support O_DIRECT: %v", dir, err)
 	} else {
 		m.OK("kernel", "O_DIRECT works below %s", dir)
 	}
@@ -195,7 +198,8 @@ func (m machine) stateDir() {
 // host checks what a host's worker refuses to start without, and what it may do.
 func (m machine) host() {
 	if err := m.system.openat2(); err != nil {
-		m.Fail("kernel", "use Linux 5.6 or newer, without a seccomp profile that forbids openat2", "openat2 does not work: %v", err)
+		m.Fail("kernel", "use Linux 5.6 or newer, without a seccomp profile that forbids openat2",
+			"openat2 does not work: %v", err)
 	} else {
 		m.OK("kernel", "openat2 works")
 	}
@@ -229,7 +233,8 @@ func (m machine) allowed(rules *host.Rules) {
 		where = "no host.yaml"
 	}
 	if len(may.Paths) == 0 && len(may.Specs) == 0 && len(may.Nodes) == 0 && !may.Fake {
-		m.Warn(check, "list what may be destroyed, and set BURNISH_HOST_FILE to the file", "%s: nothing may be destroyed on this host", where)
+		m.Warn(check, "list what may be destroyed, and set BURNISH_HOST_FILE to the file",
+			"%s: nothing may be destroyed on this host", where)
 		return
 	}
 	what := slices.Clone(may.Paths)
@@ -245,7 +250,8 @@ func (m machine) allowed(rules *host.Rules) {
 	m.OK(check, "%s: may be destroyed: %s", where, strings.Join(what, ", "))
 	for _, pattern := range may.Paths {
 		if strings.HasPrefix(pattern, "/dev/") && m.uid != 0 {
-			m.Fail(check, "run burnish-worker as root on this host, or remove "+pattern+" from host.yaml", "%s is allowed, but uid %d cannot write to block devices", pattern, m.uid)
+			m.Fail(check, "run burnish-worker as root on this host, or remove "+pattern+" from host.yaml",
+				"%s is allowed, but uid %d cannot write to block devices", pattern, m.uid)
 			continue
 		}
 		matches, err := filepath.Glob(strings.TrimSuffix(pattern, "/**"))

@@ -32,7 +32,8 @@ func worker(t *testing.T, role config.Role) config.Worker {
 	t.Helper()
 	dir := t.TempDir()
 	w := config.Worker{
-		Role: role, Host: "h1", StateDir: filepath.Join(dir, "state"), Drivers: []string{"block", "fake"}, Inventory: "file", Policy: clean.Policy{StepSettings: device.StepSettings{Verify: "full"}},
+		Role: role, Host: "h1", StateDir: filepath.Join(dir, "state"), Drivers: []string{"block", "fake"}, Inventory: "file",
+		Policy:   clean.Policy{StepSettings: device.StepSettings{Verify: "full"}},
 		HostFile: filepath.Join(dir, "host.yaml"),
 	}
 	require.NoError(t, os.Mkdir(w.StateDir, 0o700))
@@ -91,7 +92,9 @@ func TestMachine(t *testing.T) {
 		},
 		"in memory": {
 			change: func(_ *testing.T, _ *config.Worker, s *system) {
-				s.fileSystem = func(string) (fileSystem, error) { return fileSystem{name: "tmpfs", memory: true, free: 1 << 30}, nil }
+				s.fileSystem = func(string) (fileSystem, error) {
+					return fileSystem{name: "tmpfs", memory: true, free: 1 << 30}, nil
+				}
 			},
 			level: Fail, check: "state directory", says: "on tmpfs, which loses its contents",
 		},

@@ -23,7 +23,8 @@ const driverTimeout = time.Minute
 func (m machine) drivers(rules *host.Rules) {
 	const check = "drivers"
 	drivers, err := m.system.drivers(m.settings.Drivers, drivers.Host{
-		StateDir: m.settings.StateDir, Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake, Scripts: rules.Scripts, Nodes: rules.AllowNode, Secret: rules.Secret, NVMeHelper: m.settings.NVMeHelper,
+		StateDir: m.settings.StateDir, Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake,
+		Scripts: rules.Scripts, Nodes: rules.AllowNode, Secret: rules.Secret, NVMeHelper: m.settings.NVMeHelper,
 	})
 	if err != nil {
 		m.Fail(check, "correct BURNISH_DRIVERS", "%v", err)
@@ -64,7 +65,8 @@ func (m machine) users() {
 	case err != nil:
 		m.Warn(check, "let the worker read /proc", "cannot look for other users of a device: %v", err)
 	case unseen != "":
-		m.Warn(check, "run it as root in the machine's own process namespace (hostPID in Kubernetes, the host's pid mode in Docker)",
+		m.Warn(check, "run it as root in the machine's own process namespace (hostPID in Kubernetes, the host's pid mode "+
+			"in Docker)",
 			"the worker does not see all processes that may have a device: not %s", unseen)
 	default:
 		m.OK(check, "the worker sees every process of this machine")
@@ -128,7 +130,8 @@ func (m machine) programs(name string, d hardware.ProgramUser) {
 // find lists the devices that a driver finds by itself.
 func (m machine) find(name string, d hardware.Finder) {
 	if m.uid != 0 && m.settings.NVMeHelper == "" {
-		m.Fail(name, "run burnish-worker as root on this host, or set BURNISH_NVME_HELPER", "uid %d cannot send commands to drives", m.uid)
+		m.Fail(name, "run burnish-worker as root on this host, or set BURNISH_NVME_HELPER",
+			"uid %d cannot send commands to drives", m.uid)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), driverTimeout)
 	defer cancel()
@@ -154,7 +157,8 @@ func (m machine) find(name string, d hardware.Finder) {
 			missed = append(missed, disksWithoutRule(m.system.root, one.Address)...)
 		}
 		if len(missed) > 0 {
-			m.Warn("udev", "add a line that matches them, then run: udevadm control --reload; udevadm trigger --subsystem-match=block",
+			m.Warn("udev", "add a line that matches them, then run: udevadm control --reload; udevadm trigger "+
+				"--subsystem-match=block",
 				"the rule of %s was not applied to %s", rule, strings.Join(missed, ", "))
 		}
 	}

@@ -113,8 +113,10 @@ func TestActivationOfAGuestsVolumes(t *testing.T) {
 		t.Skip("lvm is not installed: deploy/setup-test.sh installs it")
 	}
 	// How LVM answers on RHEL 9, whose build has the list switched on.
-	const rhel9 = "#!/bin/sh\necho use_devicesfile=1; echo 'devicesfile=\"system.devices\"'; echo 'global_filter=[\"a|.*|\"]'\n"
-	rules := map[string]string{"usr/lib/udev/rules.d/69-lvm.rules": lvmRules, "usr/lib/udev/rules.d/64-md-raid-assembly.rules": mdRules}
+	const rhel9 = "#!/bin/sh\necho use_devicesfile=1; echo 'devicesfile=\"system.devices\"'; echo " +
+		"'global_filter=[\"a|.*|\"]'\n"
+	rules := map[string]string{"usr/lib/udev/rules.d/69-lvm.rules": lvmRules,
+		"usr/lib/udev/rules.d/64-md-raid-assembly.rules": mdRules}
 	for name, tt := range map[string]struct {
 		files map[string]string
 		rule  string
@@ -232,7 +234,8 @@ func TestDrivesThatTheRuleDoesNotReach(t *testing.T) {
 	}
 	var f Findings
 	machine{Findings: &f, settings: w, system: s}.all()
-	require.True(t, says(f, Warn, "udev", "the rule of /etc/udev/rules.d/59-burnish-nvme.rules was not applied to nvme0n2"), "%+v", f)
+	require.True(t,
+		says(f, Warn, "udev", "the rule of /etc/udev/rules.d/59-burnish-nvme.rules was not applied to nvme0n2"), "%+v", f)
 }
 
 // programs is a driver that runs programs of the operator.

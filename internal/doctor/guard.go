@@ -39,7 +39,8 @@ func (g activationGuard) missing() string {
 const activationRemedy = "install deploy/udev/59-burnish-nvme.rules, or configure LVM and md as docs/nvme.md describes"
 
 // ruleFolders are the folders of udev rules. Of two files with one name the first counts.
-var ruleFolders = []string{"etc/udev/rules.d", "run/udev/rules.d", "usr/local/lib/udev/rules.d", "usr/lib/udev/rules.d", "lib/udev/rules.d"}
+var ruleFolders = []string{"etc/udev/rules.d", "run/udev/rules.d", "usr/local/lib/udev/rules.d", "usr/lib/udev/rules.d",
+	"lib/udev/rules.d"}
 
 // blkidOff is the property that stops udev from probing a disk. lastRule is the file that
 // reads it: a rule that sorts after it has no effect.
@@ -104,7 +105,8 @@ func active(file string) string {
 		return ""
 	}
 	lines := slices.Collect(strings.Lines(string(text)))
-	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "#") }), "")
+	return strings.Join(
+		slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "#") }), "")
 }
 
 // disksWithoutRule lists the disks of a drive that udev processed before the rule was
@@ -114,7 +116,8 @@ func disksWithoutRule(root, address string) []string {
 		return nil
 	}
 	var found []string
-	disks, _ := filepath.Glob(filepath.Join(root, "sys/bus/pci/devices", address, "nvme/nvme*/nvme*n*/dev")) // the pattern is right
+	// the pattern is right
+	disks, _ := filepath.Glob(filepath.Join(root, "sys/bus/pci/devices", address, "nvme/nvme*/nvme*n*/dev"))
 	for _, file := range disks {
 		number, err := os.ReadFile(file)
 		if err != nil {

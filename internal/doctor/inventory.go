@@ -22,7 +22,8 @@ const inventoryTimeout = 30 * time.Second
 func (m machine) inventory() {
 	const check = "inventory"
 	if kinds := backends.Kinds(); !slices.Contains(kinds, m.settings.Inventory) {
-		m.Fail(check, "set BURNISH_INVENTORY to one of "+strings.Join(kinds, ", "), "unknown inventory %q", m.settings.Inventory)
+		m.Fail(check, "set BURNISH_INVENTORY to one of "+strings.Join(kinds, ", "), "unknown inventory %q",
+			m.settings.Inventory)
 		return
 	}
 	if m.settings.Inventory != "placement" {

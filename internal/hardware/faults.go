@@ -22,7 +22,8 @@ func Refused(code device.Code, remedy, format string, args ...any) *device.Fault
 
 // Changed is the fault of a device that is not the enrolled one. field is what differs.
 func Changed(field, message string) *device.Fault {
-	return Refused(device.MismatchCode(field), "put the enrolled device back, or replace the device", "not the enrolled device (%s): %s", field, message)
+	return Refused(device.MismatchCode(field), "put the enrolled device back, or replace the device",
+		"not the enrolled device (%s): %s", field, message)
 }
 
 // Missing is the fault of a device that is not there.
@@ -32,12 +33,14 @@ func Missing(format string, args ...any) *device.Fault {
 
 // Invalid is the fault of settings that can never work.
 func Invalid(format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting, Message: fmt.Sprintf(format, args...), Remedy: "enroll it with other settings"}
+	return &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting, Message: fmt.Sprintf(format, args...),
+		Remedy: "enroll it with other settings"}
 }
 
 // Busy is the fault of a device that is in use now and may become free.
 func Busy(format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: fmt.Sprintf(format, args...), Remedy: "end that use"}
+	return &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: fmt.Sprintf(format, args...),
+		Remedy: "end that use"}
 }
 
 // CallerError is the fault of a caller that broke a port's contract.
@@ -53,7 +56,8 @@ func IOFault(doing, path string, err error) *device.Fault {
 	if errors.As(err, &inPath) {
 		err = inPath.Err
 	}
-	fault := &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: fmt.Sprintf("%s %q: %v", doing, path, err)}
+	fault := &device.Fault{Class: device.Permanent, Code: device.CodeIO,
+		Message: fmt.Sprintf("%s %q: %v", doing, path, err)}
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		fault.Class, fault.Remedy = device.Transient, "free space on its file system"
 	}

@@ -25,7 +25,8 @@ func TestParseSize(t *testing.T) {
 			require.Equal(t, want, got)
 		})
 	}
-	for _, text := range []string{"", "0", "-1", "+1", "MiB", "64MB", "64mib", "1.5GiB", "64M", "9223372036854775807KiB", "0x10"} {
+	for _, text := range []string{"", "0", "-1", "+1", "MiB", "64MB", "64mib", "1.5GiB", "64M",
+		"9223372036854775807KiB", "0x10"} {
 		t.Run("refuses "+text, func(t *testing.T) {
 			_, err := hardware.ParseSize(text)
 			require.ErrorContains(t, err, text)
@@ -35,7 +36,8 @@ func TestParseSize(t *testing.T) {
 
 func TestFormatSizeIsReadBack(t *testing.T) {
 	for size, want := range map[int64]string{
-		1: "1B", 1000: "1000B", 1024: "1KiB", 64 << 20: "64MiB", 1536 << 20: "1536MiB", 1 << 40: "1TiB", 64<<20 + 777: "67109641B",
+		1: "1B", 1000: "1000B", 1024: "1KiB", 64 << 20: "64MiB", 1536 << 20: "1536MiB", 1 << 40: "1TiB", 64<<20 +
+			777: "67109641B",
 	} {
 		require.Equal(t, want, hardware.FormatSize(size))
 		back, err := hardware.ParseSize(want)

@@ -39,7 +39,8 @@ func SerialForms(text string) []string {
 		return nil
 	}
 	var forms []string
-	for _, form := range []string{text, canonical, strings.ToUpper(canonical), strings.ToLower(canonical), key, strings.ToLower(key)} {
+	for _, form := range []string{text, canonical, strings.ToUpper(canonical), strings.ToLower(canonical), key,
+		strings.ToLower(key)} {
 		if !slices.Contains(forms, form) {
 			forms = append(forms, form)
 		}

@@ -21,13 +21,16 @@ func TestCanonicalSerialIsTheSameFromEveryTable(t *testing.T) {
 func TestAPlaceholderIsNoSerial(t *testing.T) {
 	for _, none := range []string{
 		"", "0", "00000000", "0000-0000", "NA", "N/A", "n.a.", "None", "(none)", "NULL", "(null)", "<empty>", "unknown",
-		"INVALID", "Unknow", "-", "--------", "........", "Not Applicable", "NOT APPLICABLE", "not_applicable", "NotApplicable",
+		"INVALID", "Unknow", "-", "--------", "........", "Not Applicable", "NOT APPLICABLE", "not_applicable",
+		"NotApplicable",
 		"Not Available", "Not Specified", "Not Present", "Not Set", "Not Provided", "Undefined", "Unspecified", "TBD",
-		"Default string", "Default_String", "To Be Filled By O.E.M.", "To be filled by OEM", "TO BE FILLED BY O.E.M", "O.E.M.",
+		"Default string", "Default_String", "To Be Filled By O.E.M.", "To be filled by OEM",
+		"TO BE FILLED BY O.E.M", "O.E.M.",
 		"System Serial Number", "Chassis Serial Number", "Base Board Serial Number", "Type2 - Board Serial Number",
 		"Serial Number", "SerNum0", "No Serial Number", "12345", "12345678", "123456789", "0123456789", "1234567890",
 		"123456789012", "0123456789ABCDEF", "0123456789abcdef", "1234567890ABCDEF", "12345678901234567890", "ABCDEFGH",
-		"MB-1234567890", "BSN12345678901234567", "SN00000000", "FFFFFFFF", "ffffffffffffffff", "XXXXXXXXXX", "1111111", "zzzz",
+		"MB-1234567890", "BSN12345678901234567", "SN00000000", "FFFFFFFF", "ffffffffffffffff", "XXXXXXXXXX",
+		"1111111", "zzzz",
 		"\xff\xff\xff\xff", "naa.0000000000000000", "eui.0000000000000000", "0x0000000000000000",
 		"uuid.00000000-0000-0000-0000-000000000000",
 	} {

@@ -27,7 +27,8 @@ func ParseSize(text string) (int64, error) {
 	}
 	size, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || size <= 0 || number[0] == '+' {
-		return 0, fmt.Errorf("%q is not a valid size: want a positive number of bytes, KiB, MiB, GiB or TiB, such as 64MiB", text)
+		return 0, fmt.Errorf("%q is not a valid size: want a positive number of bytes, KiB, MiB, GiB or TiB, such as 64MiB",
+			text)
 	}
 	if size > math.MaxInt64/factor {
 		return 0, fmt.Errorf("%q is larger than any device", text)

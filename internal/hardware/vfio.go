@@ -50,7 +50,8 @@ func CheckVFIOFree(dev, driver, group, what string, open func(path string) (int,
 	}
 	if forGuests(driver) {
 		return Refused(device.CodeTargetBusy, "unbind it from "+driver,
-			"cannot check whether a guest has %s: it is on the driver %s, and has no VFIO group that can be opened", what, driver)
+			"cannot check whether a guest has %s: it is on the driver %s, and has no VFIO group that can be opened",
+			what, driver)
 	}
 	return nil
 }

@@ -72,17 +72,20 @@ func (s *FairSemaphore) Load() (used, queued int) {
 // ErrWillRetry, the position is kept for a minute for the next Acquire of the key. A kept
 // position counts in the queue but does not block it: slots that become free meanwhile go
 // to the waiters that are present.
-func (s *FairSemaphore) Acquire(ctx context.Context, key string, waiting func(position int)) (release func(), err error) {
+func (s *FairSemaphore) Acquire(ctx context.Context, key string,
+	waiting func(position int)) (release func(), err error) {
 	return s.acquire(ctx, key, false, waiting)
 }
 
 // Reacquire is Acquire for a clean that had a slot already: it takes the one that was kept for
 // it, and otherwise waits ahead of the cleans that had none.
-func (s *FairSemaphore) Reacquire(ctx context.Context, key string, waiting func(position int)) (release func(), err error) {
+func (s *FairSemaphore) Reacquire(ctx context.Context, key string,
+	waiting func(position int)) (release func(), err error) {
 	return s.acquire(ctx, key, true, waiting)
 }
 
-func (s *FairSemaphore) acquire(ctx context.Context, key string, begun bool, waiting func(position int)) (release func(), err error) {
+func (s *FairSemaphore) acquire(ctx context.Context, key string, begun bool,
+	waiting func(position int)) (release func(), err error) {
 	if waiting == nil {
 		waiting = func(int) {}
 	}

@@ -169,7 +169,8 @@ func checkOwned(path string) error {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return fmt.Errorf("%s is not a directory; move it away", path)
 	case st.Uid != uint32(os.Geteuid()):
-		return fmt.Errorf("%s belongs to uid %d, this worker runs as uid %d; give it a state directory of its own", path, st.Uid, os.Geteuid())
+		return fmt.Errorf("%s belongs to uid %d, this worker runs as uid %d; give it a state directory of its own", path,
+			st.Uid, os.Geteuid())
 	case st.Mode&0o022 != 0:
 		return fmt.Errorf("%s may be written by others (mode %04o); chmod it to 0700", path, st.Mode&0o7777)
 	}
@@ -184,7 +185,8 @@ func (h *Host) lockSingleInstance() error {
 	lock, err := lockFile(path)
 	var busy *lockedError
 	if errors.As(err, &busy) {
-		return fmt.Errorf("%s is already the worker of %s (it holds %s): stop it first, or give this worker a host name and a state directory of its own", busy.holder, h.dir, path)
+		return fmt.Errorf("%s is already the worker of %s (it holds %s): stop it first, or give this worker a host name "+
+			"and a state directory of its own", busy.holder, h.dir, path)
 	}
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", path, err)
@@ -208,7 +210,8 @@ func (h *Host) listen() error {
 	address := &unix.SockaddrUnix{Name: socketName(h.cluster + h.name)}
 	if err := unix.Bind(fd, address); err != nil {
 		if errors.Is(err, unix.EADDRINUSE) {
-			return fmt.Errorf("%s is already the host worker of %s on this machine: stop it first, or give this worker a host name of its own", listener(address), h.name)
+			return fmt.Errorf("%s is already the host worker of %s on this machine: stop it first, or give this worker a "+
+				"host name of its own", listener(address), h.name)
 		}
 		return fmt.Errorf("bind the socket of host %s: %w", h.name, err)
 	}

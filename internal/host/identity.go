@@ -31,7 +31,8 @@ func NewIdentity(name string) (Identity, error) {
 	if err != nil {
 		return Identity{}, fmt.Errorf("this machine's boot: %w", err)
 	}
-	return Identity{Name: name, Machine: machine, Pid: os.Getpid(), Started: started, Boot: strings.TrimSpace(string(boot))}, nil
+	return Identity{Name: name, Machine: machine, Pid: os.Getpid(), Started: started,
+		Boot: strings.TrimSpace(string(boot))}, nil
 }
 
 // String is name@machine/pid/start/boot.

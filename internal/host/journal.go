@@ -169,7 +169,8 @@ func Admit(stored Entry, found bool, want Entry) Admission {
 	case stored.Seq > want.Seq:
 		return supersededScheduling(want.Seq, stored.Seq)
 	case stored.Seq == want.Seq && !stored.sameWork(want):
-		return superseded(fmt.Sprintf("scheduling %d was used before, for %s of clean %s", want.Seq, stored.Step, stored.Clean))
+		return superseded(fmt.Sprintf("scheduling %d was used before, for %s of clean %s", want.Seq, stored.Step,
+			stored.Clean))
 	case stored.Seq == want.Seq && stored.Done && !want.Reads:
 		return Admission{Done: true, Result: stored.Result}
 	case stored.Seq == want.Seq && stored.Attempt > want.Attempt:

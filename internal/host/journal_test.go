@@ -29,7 +29,8 @@ func sampleEntry() Entry {
 // F2
 func TestSaveAndLoad(t *testing.T) {
 	h := openHost(t)
-	for _, name := range []string{"h1_0000:01:00.0", "../../etc/passwd", ".", "..", "a b\n\"%", "%2E", strings.Repeat("ü", 127)} {
+	for _, name := range []string{"h1_0000:01:00.0", "../../etc/passwd", ".", "..", "a b\n\"%", "%2E",
+		strings.Repeat("ü", 127)} {
 		j := h.Journal(name)
 		_, found, err := j.Load()
 		require.NoError(t, err)
@@ -58,7 +59,8 @@ func TestSaveAndLoad(t *testing.T) {
 func TestFileName_IsDistinctAndSafe(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	seen := make(map[string]string)
-	for _, name := range []string{"a", "A", "a/b", "a%2Fb", ".a", "%2Ea", "a.b", "..", "a\x00", "a%00", long, long + "y", "y" + long, long[:100] + "%~"} {
+	for _, name := range []string{"a", "A", "a/b", "a%2Fb", ".a", "%2Ea", "a.b", "..", "a\x00", "a%00", long, long + "y",
+		"y" + long, long[:100] + "%~"} {
 		file, err := fileName(name)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(file)+len(extension), 255)

@@ -15,8 +15,10 @@ import (
 func TestRecordOutlivesTheWorker(t *testing.T) {
 	dir, name := testDir(t), hostName(t)
 	want := Record{
-		Name: "h1_0000:01:00.0", UUID: "u1", Driver: "block", Address: "0000:01:00.0", Settings: map[string]string{"path": "/dev/sdb"},
-		Identity: device.Identity{Serial: "S1", Size: 5, Device: 1 << 63, Inode: 3}, Binding: 4, Generation: 9, Clean: 2, Seq: 11, Forgotten: true,
+		Name: "h1_0000:01:00.0", UUID: "u1", Driver: "block", Address: "0000:01:00.0",
+		Settings: map[string]string{"path": "/dev/sdb"},
+		Identity: device.Identity{Serial: "S1", Size: 5, Device: 1 << 63, Inode: 3}, Binding: 4, Generation: 9, Clean: 2,
+		Seq: 11, Forgotten: true,
 	}
 	h, err := Open(dir, name, nil)
 	require.NoError(t, err)
@@ -83,7 +85,8 @@ func TestFindOtherWith(t *testing.T) {
 	} {
 		require.NoError(t, h.SaveRecord(Record{Name: name, Identity: identity}))
 	}
-	require.NoError(t, h.SaveRecord(Record{Name: "gone", Identity: device.Identity{Serial: "S9", Device: 9, Inode: 9}, Forgotten: true}))
+	require.NoError(t,
+		h.SaveRecord(Record{Name: "gone", Identity: device.Identity{Serial: "S9", Device: 9, Inode: 9}, Forgotten: true}))
 	for what, c := range map[string]struct {
 		identity device.Identity
 		except   string

@@ -145,7 +145,8 @@ func (r *Rules) protect(stateDir string) {
 // never allowed.
 func (r *Rules) AllowPath(resolved string) error {
 	if !filepath.IsAbs(resolved) || filepath.Clean(resolved) != resolved || strings.ContainsRune(resolved, 0) {
-		return notAllowed(fmt.Sprintf("%q is not an absolute, resolved path", resolved), "enroll the device by its absolute path")
+		return notAllowed(fmt.Sprintf("%q is not an absolute, resolved path", resolved),
+			"enroll the device by its absolute path")
 	}
 	if why := r.protected(resolved); why != "" {
 		return notAllowed(fmt.Sprintf("%s %s", resolved, why), "name another path")
@@ -179,7 +180,8 @@ func (r *Rules) AllowPCI(d pci.Device) error {
 	_, matches, err := content.pciSpecs().Match(d)
 	switch {
 	case err != nil:
-		return notAllowed(fmt.Sprintf("PCI device %s cannot be matched with device_spec: %v", d.Address, err), "see what the device says of itself in "+pci.Devices)
+		return notAllowed(fmt.Sprintf("PCI device %s cannot be matched with device_spec: %v", d.Address, err),
+			"see what the device says of itself in "+pci.Devices)
 	case !matches:
 		what := fmt.Sprintf("PCI device %s (%s:%s) may not be destroyed on this host", d.Address, d.Vendor, d.Product)
 		return notAllowed(what, r.add("add it to allow.device_spec"))
@@ -251,7 +253,8 @@ func (r *Rules) allowBelowRoot(resolved string) error {
 		return unusable(err)
 	}
 	if root == "/" || !strings.HasPrefix(resolved, root+"/") {
-		return notAllowed(fmt.Sprintf("%s may not be destroyed: without a host.yaml only paths below %s may", resolved, root), writeFileRemedy)
+		return notAllowed(fmt.Sprintf("%s may not be destroyed: without a host.yaml only paths below %s may", resolved, root),
+			writeFileRemedy)
 	}
 	return nil
 }
@@ -296,7 +299,8 @@ func unusable(err error) *device.Fault {
 // IsTransient says whether this process ran out of a resource, or a disk failed: such an
 // error says nothing about the file.
 func IsTransient(err error) bool {
-	return slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EIO}, func(passes error) bool { return errors.Is(err, passes) })
+	return slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EIO},
+		func(passes error) bool { return errors.Is(err, passes) })
 }
 
 // largestRules bounds the size of host.yaml.

@@ -41,7 +41,8 @@ func TestPCIDevicesByDeviceSpec(t *testing.T) {
 			requireFault(t, err, device.NeedsOperator, device.CodeNotAllowed)
 		})
 	}
-	fault := requireFault(t, r.AllowPCI(pci.Device{Address: "0000:0b:00.0", Vendor: "8086", Product: "0a54"}), device.NeedsOperator, device.CodeNotAllowed)
+	fault := requireFault(t, r.AllowPCI(pci.Device{Address: "0000:0b:00.0", Vendor: "8086", Product: "0a54"}),
+		device.NeedsOperator, device.CodeNotAllowed)
 	require.Equal(t, "PCI device 0000:0b:00.0 (8086:0a54) may not be destroyed on this host", fault.Message)
 	require.Contains(t, fault.Remedy, "allow.device_spec in "+file)
 }
@@ -67,7 +68,8 @@ func TestDeviceSpecIsReadAgainEachTime(t *testing.T) {
 	r, err := LoadRules(file)
 	require.NoError(t, err)
 	require.NoError(t, r.AllowPCI(d), "the second entry")
-	requireFault(t, r.AllowPCI(pci.Device{Vendor: d.Vendor, Product: d.Product}), device.NeedsOperator, device.CodeNotAllowed)
+	requireFault(t, r.AllowPCI(pci.Device{Vendor: d.Vendor, Product: d.Product}), device.NeedsOperator,
+		device.CodeNotAllowed)
 	write("allow: {device_spec: [{product_id: '0x0A55'}]}\n")
 	requireFault(t, r.AllowPCI(d), device.NeedsOperator, device.CodeNotAllowed)
 	write("allow: {device_spec: [{vendor_id: '8086'}, {vendor_id: '80*'}]}\n")
@@ -160,7 +162,9 @@ func TestErasePolicyAndTagsAreKeysOfAnEntry(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "zero", specs[0].ClearAction())
 	require.Empty(t, specs[0].ClearStrategy())
-	require.JSONEq(t, `{"clear_action":"zero","one_time_use":"true","physical_network":"net1","rack":"12","trusted":"true"}`, tagsOf(t, specs[0]))
+	require.JSONEq(t,
+		`{"clear_action":"zero","one_time_use":"true","physical_network":"net1","rack":"12","trusted":"true"}`,
+		tagsOf(t, specs[0]))
 	require.Empty(t, specs[1].ClearAction())
 	require.Equal(t, "crypto", specs[1].ClearStrategy())
 	require.Empty(t, specs[2].ClearAction()+specs[2].ClearStrategy())

@@ -46,7 +46,8 @@ func TestRulesOfAFile(t *testing.T) {
 		require.NoError(t, r.AllowPath(path), path)
 	}
 	for _, path := range []string{
-		"/dev/nvme1n2", "/dev/nvme1n1p1", "/dev/nvme1n1/x", "/srv/img/a/b.img", "/srv/img", "/srv/pool", "/srv/poolx/a", "/dev/sda",
+		"/dev/nvme1n2", "/dev/nvme1n1p1", "/dev/nvme1n1/x", "/srv/img/a/b.img", "/srv/img", "/srv/pool",
+		"/srv/poolx/a", "/dev/sda",
 		"dev/nvme1n1", "", "/srv/pool/../secret", "/srv/pool/", "//srv/pool/a", "/srv/pool/a\x00b", "/srv/pool/./a",
 	} {
 		requireFault(t, r.AllowPath(path), device.NeedsOperator, device.CodeNotAllowed)

@@ -117,10 +117,10 @@ func (r *rulesReader) pattern(node yamlfile.Node) string {
 	return pattern
 }
 
-// deviceSpec reads an entry as Nova and Cyborg do: criteria, one_time_use (S0.2),
-// live_migratable (S0.24), the erase policy of its devices (S2.105), and tags. Unlike Nova's, an entry must have a criterion, and
-// no tag that resembles one of the other keys: a misspelled criterion would make it match more
-// devices.
+// deviceSpec reads an entry as Nova and Cyborg do: criteria, one_time_use (S0.2), live_migratable
+// (S0.24), the erase policy of its devices (S2.105), and tags. Unlike Nova's, an entry must have a
+// criterion, and no tag that resembles one of the other keys: a misspelled criterion would make it
+// match more devices.
 func (r *rulesReader) deviceSpec(node yamlfile.Node) DeviceSpec {
 	entry, lines := make(map[string]any), make(map[string]int)
 	before := len(r.Problems())
@@ -179,7 +179,8 @@ func (r *rulesReader) deviceSpec(node yamlfile.Node) DeviceSpec {
 }
 
 // specKeys are the keys of an entry of device_spec that are no tags.
-var specKeys = []string{"vendor_id", "product_id", "address", "one_time_use", "live_migratable", "clear_action", "clear_strategy"}
+var specKeys = []string{"vendor_id", "product_id", "address", "one_time_use", "live_migratable", "clear_action",
+	"clear_strategy"}
 
 // stems begin other spellings of a key, without signs. The parts of an address belong into it.
 var stems = map[string]string{

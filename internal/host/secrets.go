@@ -115,7 +115,8 @@ func (r *Rules) secrets() (all map[string]Secret, file string, err error) {
 		return nil, "", err
 	}
 	if file = content.Secrets; file == "" {
-		return nil, "", secretInvalid("write a secrets file, and name it in host.yaml under secrets", "this host has no secrets file")
+		return nil, "", secretInvalid("write a secrets file, and name it in host.yaml under secrets",
+			"this host has no secrets file")
 	}
 	text, err := readTrusted(file, r.owner(), largestRules, true)
 	if err != nil {
@@ -133,7 +134,8 @@ func (r *Rules) secrets() (all map[string]Secret, file string, err error) {
 }
 
 func secretInvalid(remedy, format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeSecretInvalid, Message: fmt.Sprintf(format, args...), Remedy: remedy}
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeSecretInvalid,
+		Message: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
 // checkPrivate checks that only the owner of the open file may read it.
@@ -208,7 +210,8 @@ type SecretsReader struct{ yamlfile.Reader }
 var secretKeys = []string{"username", "password", "ca", "insecure"}
 
 // Secret reads the keys of a secret, and gives every other one in more to its reader.
-func (r *SecretsReader) Secret(node yamlfile.Node, what string, more map[string]func(value yamlfile.Node, what string)) Secret {
+func (r *SecretsReader) Secret(node yamlfile.Node, what string,
+	more map[string]func(value yamlfile.Node, what string)) Secret {
 	var s Secret
 	given := make(map[string]bool)
 	for key, value := range r.Mapping(node, what) {

@@ -41,8 +41,10 @@ type OtherServerError struct {
 
 // Error is one line that names both servers and the way to accept this one.
 func (e *OtherServerError) Error() string {
-	return fmt.Sprintf("the state directory %s belongs to Temporal cluster %s, namespace %s, and this server is cluster %s, namespace %s: "+
-		"its records are not used here, because an instance may have a device of the other server; set TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE, or, if this server takes over, start once with %s=%s",
+	return fmt.Sprintf("the state directory %s belongs to Temporal cluster %s, namespace %s, and this server is "+
+		"cluster %s, namespace %s: "+
+		"its records are not used here, because an instance may have a device of the other server; set TEMPORAL_ADDRESS "+
+		"and TEMPORAL_NAMESPACE, or, if this server takes over, start once with %s=%s",
 		e.Dir, e.Recorded.Cluster, e.Recorded.Namespace, e.Here.Cluster, e.Here.Namespace, AcceptServer, e.Here)
 }
 

@@ -26,7 +26,8 @@ func TestAStateDirectoryBelongsToOneServer(t *testing.T) {
 			require.ErrorAs(t, err, &refused)
 			require.Equal(t, first, refused.Recorded)
 			require.Equal(t, other, refused.Here)
-			for _, text := range []string{dir, "cluster c1, namespace n1", "cluster " + other.Cluster + ", namespace " + other.Namespace, "BURNISH_ACCEPT_SERVER=" + other.String()} {
+			for _, text := range []string{dir, "cluster c1, namespace n1", "cluster " + other.Cluster + ", namespace " +
+				other.Namespace, "BURNISH_ACCEPT_SERVER=" + other.String()} {
 				require.Contains(t, err.Error(), text)
 			}
 			require.NotContains(t, err.Error(), "\n")

@@ -25,7 +25,8 @@ func NoNovaProvider(name string) error {
 		Class:   device.Permanent,
 		Code:    device.CodeNoProvider,
 		Message: fmt.Sprintf("Nova has no provider of the one-time-use device %s", name),
-		Remedy:  "Nova makes it again when it next updates its resources, if device_spec names the device there; it is reserved then",
+		Remedy: "Nova makes it again when it next updates its resources, if device_spec names the device there; it is " +
+			"reserved then",
 	}
 }
 
@@ -69,7 +70,8 @@ func Invalid(message, remedy string) error {
 // scheduler could give the device to several instances.
 func NotOne(uuid string, total int) error {
 	return Invalid(
-		fmt.Sprintf("provider %s has total %d, so its device would be given to %d instances: it stays reserved", uuid, total, total),
+		fmt.Sprintf("provider %s has total %d, so its device would be given to %d instances: it stays reserved", uuid,
+			total, total),
 		"set its total to 1, then clean the device")
 }
 

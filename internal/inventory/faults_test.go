@@ -26,7 +26,8 @@ type broken struct {
 }
 
 // repeat runs the rule again without faults, and returns the calls that it made.
-func (b broken) repeat(t *testing.T, w *fixture, p inventory.Provider, known int64) (device.Inventory, []inventorytest.Kind, error) {
+func (b broken) repeat(t *testing.T, w *fixture, p inventory.Provider,
+	known int64) (device.Inventory, []inventorytest.Kind, error) {
 	f := inventorytest.NewFaulty(w.store)
 	v, err := b.run(t.Context(), f, p, known)
 	return v, f.Kinds(), err
@@ -40,7 +41,8 @@ func raiseUnknown(ctx context.Context, s inventory.Store, p inventory.Provider, 
 	return inventory.EnsureReserved(ctx, s, p.UUID, nil, inventory.Holder{})
 }
 
-func burnAs(maybeOwnWrite bool) func(context.Context, inventory.Store, inventory.Provider, int64) (device.Inventory, error) {
+func burnAs(maybeOwnWrite bool) func(context.Context, inventory.Store, inventory.Provider,
+	int64) (device.Inventory, error) {
 	return func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (device.Inventory, error) {
 		return inventory.ReserveForBind(ctx, s, p.UUID, ptr(tenant), &known, maybeOwnWrite)
 	}
@@ -94,7 +96,8 @@ var brokenRules = []broken{
 		again: func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool) {
 			v, kinds, err := b.repeat(t, w, p, known)
 			require.NoError(t, err)
-			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1, Record: device.RecordOf(tenant)}, w.reservation(), "one burn, not two")
+			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1,
+				Record: device.RecordOf(tenant)}, w.reservation(), "one burn, not two")
 			require.True(t, v.Burned())
 			require.Equal(t, known+1, v.Generation)
 			if took {
@@ -114,7 +117,8 @@ var brokenRules = []broken{
 				require.NoError(t, err)
 				require.True(t, v.Burned())
 			}
-			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1, Record: device.RecordOf(tenant)}, w.reservation())
+			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1,
+				Record: device.RecordOf(tenant)}, w.reservation())
 		},
 	},
 	{

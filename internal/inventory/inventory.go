@@ -69,7 +69,8 @@ type Store interface {
 	// Below the total it is written only where that is 1: otherwise inventory_invalid.
 	// The same write replaces the record of the device (F24), whose Witness is free or bound;
 	// nil keeps it as it is.
-	PutReserved(ctx context.Context, uuid string, generation int64, reserved int, record *device.Record) (Reservation, error)
+	PutReserved(ctx context.Context, uuid string, generation int64, reserved int,
+		record *device.Record) (Reservation, error)
 	// Delete removes the provider. Without one there is no error; in use is in_use.
 	Delete(ctx context.Context, uuid string) error
 }
@@ -114,7 +115,8 @@ type Lister interface {
 	// as the list has them, and cost no request; nil wants all. An inventory that an earlier
 	// call read, and that did not change, is not read again; usages are, because the end of an
 	// allocation changes no generation.
-	ListNova(ctx context.Context, hosts []string, wanted func(device string) bool, at func(), each func(ProviderSnapshot) error) error
+	ListNova(ctx context.Context, hosts []string, wanted func(device string) bool, at func(),
+		each func(ProviderSnapshot) error) error
 	// ListOwn lists those of the given providers of our own that exist.
 	ListOwn(ctx context.Context, uuids []string, at func(), each func(ProviderSnapshot) error) error
 }

@@ -107,7 +107,8 @@ func EnsureReserved(ctx context.Context, s Store, uuid string, expect *int64, ho
 // may have written: otherwise one device goes to two tenants.
 //
 // Without a record, for a provider of Nova's, none is written or asked for.
-func ReserveForBind(ctx context.Context, s Store, uuid string, record *device.Record, expect *int64, maybeOwnWrite bool) (device.Inventory, error) {
+func ReserveForBind(ctx context.Context, s Store, uuid string, record *device.Record, expect *int64,
+	maybeOwnWrite bool) (device.Inventory, error) {
 	wrote := false
 	return retryOnConflict(uuid, func(bool) (device.Inventory, error) {
 		u, err := s.Usages(ctx, uuid)
@@ -223,7 +224,8 @@ func readInventory(ctx context.Context, s Store, uuid string, u Usage) (device.I
 }
 
 // reserveAll writes reserved = total with the generation of the snapshot, and the record.
-func reserveAll(ctx context.Context, s Store, uuid string, seen device.Inventory, record *device.Record) (Reservation, error) {
+func reserveAll(ctx context.Context, s Store, uuid string, seen device.Inventory,
+	record *device.Record) (Reservation, error) {
 	if seen.Total < 1 {
 		return Reservation{}, Invalid(
 			fmt.Sprintf("provider %s has total %d, so it cannot be reserved", uuid, seen.Total),
@@ -234,7 +236,8 @@ func reserveAll(ctx context.Context, s Store, uuid string, seen device.Inventory
 
 // readBackReserved checks that reserveAll took effect. A generation after our write's
 // is a conflict: what was read before may no longer be true.
-func readBackReserved(ctx context.Context, s Store, uuid string, seen device.Inventory, put Reservation) (device.Inventory, error) {
+func readBackReserved(ctx context.Context, s Store, uuid string, seen device.Inventory,
+	put Reservation) (device.Inventory, error) {
 	back, err := s.Reservation(ctx, uuid)
 	if err != nil {
 		return device.Inventory{}, err
@@ -258,10 +261,12 @@ func isAhead(generation int64, expect *int64) bool {
 
 func generationAhead(uuid string, generation, expect int64) error {
 	return &device.Fault{
-		Class:   device.NeedsOperator,
-		Code:    device.CodeInventoryGenerationAhead,
-		Message: fmt.Sprintf("provider %s is at generation %d, and the last one that Burnish knows is %d", uuid, generation, expect),
-		Remedy:  "another client wrote it, or Burnish's records were restored from a backup: find out who had the device, then clean it",
+		Class: device.NeedsOperator,
+		Code:  device.CodeInventoryGenerationAhead,
+		Message: fmt.Sprintf("provider %s is at generation %d, and the last one that Burnish knows is %d", uuid,
+			generation, expect),
+		Remedy: "another client wrote it, or Burnish's records were restored from a backup: find out who had the device, " +
+			"then clean it",
 	}
 }
 

@@ -107,7 +107,8 @@ func (w *fixture) requireUnchanged(before inventory.Reservation) {
 
 var (
 	readCalls = []inventorytest.Kind{inventorytest.Usages, inventorytest.Stock}
-	burned    = []inventorytest.Kind{inventorytest.Usages, inventorytest.Stock, inventorytest.PutReserved, inventorytest.Stock}
+	burned    = []inventorytest.Kind{inventorytest.Usages, inventorytest.Stock, inventorytest.PutReserved,
+		inventorytest.Stock}
 )
 
 // F4
@@ -217,7 +218,8 @@ func TestEnsureReservedRefusesAHigherGeneration(t *testing.T) {
 //
 // F10
 func TestEnsureReservedAcceptsConcurrentWrites(t *testing.T) {
-	for _, at := range []inventorytest.Point{inventorytest.Before(inventorytest.Stock, 1), inventorytest.Before(inventorytest.PutReserved, 1), inventorytest.Before(inventorytest.Stock, 2)} {
+	for _, at := range []inventorytest.Point{inventorytest.Before(inventorytest.Stock, 1),
+		inventorytest.Before(inventorytest.PutReserved, 1), inventorytest.Before(inventorytest.Stock, 2)} {
 		t.Run(at.String(), func(t *testing.T) {
 			w := newFixture(t, false, false)
 			known := w.reservation().Generation
@@ -344,7 +346,8 @@ func TestUnreserveIsOneWriteAndOneReadBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, device.Inventory{Generation: g + 1, Total: 1}, v)
 	require.Equal(t, []inventorytest.Kind{inventorytest.PutReserved, inventorytest.Stock}, w.faulty.Kinds())
-	require.Equal(t, inventorytest.Request{Kind: inventorytest.PutReserved, UUID: w.id, Generation: g}, w.faulty.Requests()[0])
+	require.Equal(t, inventorytest.Request{Kind: inventorytest.PutReserved, UUID: w.id, Generation: g},
+		w.faulty.Requests()[0])
 }
 
 // F5
@@ -366,7 +369,8 @@ func TestUnreserveNeverRetriesAConflict(t *testing.T) {
 			v, err := w.unreserve(observed)
 			inventorytest.RequireCode(t, device.CodeConflict, err)
 			require.Zero(t, v)
-			require.Equal(t, []inventorytest.Kind{inventorytest.PutReserved}, w.faulty.Kinds(), "it must not try another generation")
+			require.Equal(t, []inventorytest.Kind{inventorytest.PutReserved}, w.faulty.Kinds(),
+				"it must not try another generation")
 			require.Equal(t, test.reserved, w.reservation().Reserved)
 		})
 	}
@@ -405,7 +409,8 @@ func TestRulesGiveUpAfterFiveWriters(t *testing.T) {
 		"Raise": func(w *fixture) (device.Inventory, error) { return w.ensureReserved(nil) },
 		"Burn":  func(w *fixture) (device.Inventory, error) { return w.reserveForBind(nil, false) },
 	} {
-		for _, at := range []inventorytest.Point{inventorytest.Before(inventorytest.Stock, 0), inventorytest.Before(inventorytest.PutReserved, 0)} {
+		for _, at := range []inventorytest.Point{inventorytest.Before(inventorytest.Stock, 0),
+			inventorytest.Before(inventorytest.PutReserved, 0)} {
 			if name == "Read" && at == inventorytest.Before(inventorytest.PutReserved, 0) {
 				continue
 			}
@@ -430,7 +435,8 @@ func TestRulesGiveUpAfterFiveWriters(t *testing.T) {
 // below microversion 1.26 with fields that it does not know.
 type forgetful struct{ inventory.Store }
 
-func (f forgetful) PutReserved(ctx context.Context, id string, generation int64, reserved int, record *device.Record) (inventory.Reservation, error) {
+func (f forgetful) PutReserved(ctx context.Context, id string, generation int64, reserved int,
+	record *device.Record) (inventory.Reservation, error) {
 	st, err := f.Store.PutReserved(ctx, id, generation, 1-reserved, record)
 	st.Reserved = reserved
 	return st, err

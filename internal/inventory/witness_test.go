@@ -121,7 +121,8 @@ func TestARecordOfAnotherInstanceStays(t *testing.T) {
 			if test.later {
 				knows--
 			}
-			v, err := inventory.EnsureReserved(t.Context(), w.faulty, w.id, nil, inventory.Holder{Record: test.tenant, Left: test.left, LeftGeneration: knows})
+			v, err := inventory.EnsureReserved(t.Context(), w.faulty, w.id, nil,
+				inventory.Holder{Record: test.tenant, Left: test.left, LeftGeneration: knows})
 			require.NoError(t, err)
 			require.True(t, v.Burned())
 			require.Equal(t, test.want, v.Witness, "the caller must see it")

@@ -80,7 +80,8 @@ func home(t *testing.T, variables map[string]string) (map[string]string, string)
 	of := map[string]string{"HOME": t.TempDir()}
 	folder := filepath.Join(of["HOME"], ".config", "openstack")
 	require.NoError(t, os.MkdirAll(folder, 0o700))
-	for name, text := range map[string]string{"clouds.yaml": cloudsYAML, "secure.yaml": secureYAML, "clouds-public.yaml": publicYAML} {
+	for name, text := range map[string]string{"clouds.yaml": cloudsYAML, "secure.yaml": secureYAML,
+		"clouds-public.yaml": publicYAML} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	for name, value := range variables {
@@ -131,21 +132,25 @@ func TestACloudIsMergedAsOpenstackMergesIt(t *testing.T) {
 			service: gophercloud.EndpointOpts{Region: "one", Availability: "internal"},
 		},
 		"region that is asked for": {
-			cloud: "regions", variables: map[string]string{"OS_REGION_NAME": "two"}, options: user("https://two.k/v3", "12345", id),
+			cloud: "regions", variables: map[string]string{"OS_REGION_NAME": "two"},
+			options: user("https://two.k/v3", "12345", id),
 			service: gophercloud.EndpointOpts{Region: "two", Availability: "internal"},
 		},
 		"list of regions": {
 			cloud: "listed", service: gophercloud.EndpointOpts{Region: "one", Availability: "public"},
 			options: gophercloud.AuthOptions{
-				IdentityEndpoint: "https://k", UserID: "b1", Password: "p", AllowReauth: true, Scope: &gophercloud.AuthScope{System: true},
+				IdentityEndpoint: "https://k", UserID: "b1", Password: "p", AllowReauth: true,
+				Scope: &gophercloud.AuthScope{System: true},
 			},
 		},
 		"application credential": {cloud: "credential", options: gophercloud.AuthOptions{
-			IdentityEndpoint: "https://k/v3", ApplicationCredentialID: "a1", ApplicationCredentialSecret: "s1", AllowReauth: true,
+			IdentityEndpoint: "https://k/v3", ApplicationCredentialID: "a1", ApplicationCredentialSecret: "s1",
+			AllowReauth: true,
 		}},
 		"token": {cloud: "token", options: gophercloud.AuthOptions{IdentityEndpoint: "https://k/v3", TokenID: "t1", Scope: id}},
 		"beside auth": {
-			cloud: "flat", options: user("https://k/v3", "p", byDefault), service: gophercloud.EndpointOpts{Availability: "admin"},
+			cloud: "flat", options: user("https://k/v3", "p", byDefault),
+			service: gophercloud.EndpointOpts{Availability: "admin"},
 		},
 		"variables of another cloud": {
 			cloud: "half", options: named("https://k/v3", "s3cret"), variables: map[string]string{

@@ -77,15 +77,18 @@ func TestTokensOfARealKeystone(t *testing.T) {
 			"name": "mia", "password": openstack.Password, "domain": map[string]any{"id": "default"}}}}}})
 	revoked, disabled, kept := vera.Token(t), uwe.Token(t), mia.Token(t)
 
-	g := access.NewGate(access.Settings{Keystone: access.NewKeystone(v, slog.New(slog.DiscardHandler)), Rate: 10, Concurrency: 10, Log: slog.New(slog.DiscardHandler)})
+	g := access.NewGate(access.Settings{Keystone: access.NewKeystone(v, slog.New(slog.DiscardHandler)), Rate: 10,
+		Concurrency: 10, Log: slog.New(slog.DiscardHandler)})
 	policy, err := access.ReadPolicy("", api.AdminRules())
 	require.NoError(t, err)
 	// A member is a reader too, for Keystone.
-	for token, may := range map[string][2]bool{admin: {true, true}, revoked: {true, false}, disabled: {true, true}, kept: {true, false}, unscoped: {false, false}} {
+	for token, may := range map[string][2]bool{admin: {true, true}, revoked: {true, false}, disabled: {true, true},
+		kept: {true, false}, unscoped: {false, false}} {
 		who, code := caller(t, g, token)
 		require.Empty(t, code)
 		require.True(t, strings.HasPrefix(who.ID, "keystone:") && len(who.ID) == len("keystone:")+32, who.ID)
-		require.Equal(t, may, [2]bool{policy.Allows("cyborg:device:get_all", who), policy.Allows("cyborg:device:clean", who)}, who)
+		require.Equal(t, may, [2]bool{policy.Allows("cyborg:device:get_all", who), policy.Allows("cyborg:device:clean", who)},
+			who)
 	}
 	who, _ := caller(t, g, unscoped)
 	require.Empty(t, who.Roles)
@@ -95,7 +98,8 @@ func TestTokensOfARealKeystone(t *testing.T) {
 	real.Revoke(t, revoked)
 	user, code := caller(t, g, disabled)
 	require.Empty(t, code)
-	call(t, http.MethodPatch, real.URL+"/v3/users/"+strings.TrimPrefix(user.ID, "keystone:"), real.Token(t), map[string]any{"user": map[string]any{"enabled": false}})
+	call(t, http.MethodPatch, real.URL+"/v3/users/"+strings.TrimPrefix(user.ID, "keystone:"), real.Token(t),
+		map[string]any{"user": map[string]any{"enabled": false}})
 	changed := time.Now()
 	accepted := changed // when it was last asked with a token that was accepted
 	for _, token := range []string{revoked, disabled} {

@@ -56,8 +56,10 @@ func Read(getenv func(string) string) (Access, error) {
 		return Access{}, err
 	}
 	for _, address := range []string{a.Options.IdentityEndpoint, a.Override} {
-		if u, err := url.Parse(address); address != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			return Access{}, fmt.Errorf("%q, the address of Keystone or Placement, is not an http:// or https:// address", address)
+		if u, err := url.Parse(address); address != "" &&
+			(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			return Access{},
+				fmt.Errorf("%q, the address of Keystone or Placement, is not an http:// or https:// address", address)
 		}
 	}
 	return a, nil
@@ -85,7 +87,8 @@ func readVariables(v variables) (Access, error) {
 // withoutKeystone is for a Placement that takes any token as the user's name.
 func withoutKeystone(a Access, endpoint, token string) (Access, error) {
 	if a.Override = cmp.Or(a.Override, endpoint); a.Override == "" {
-		return Access{}, errors.New("without Keystone, OS_PLACEMENT_ENDPOINT_OVERRIDE or OS_ENDPOINT must be Placement's address")
+		return Access{},
+			errors.New("without Keystone, OS_PLACEMENT_ENDPOINT_OVERRIDE or OS_ENDPOINT must be Placement's address")
 	}
 	a.Token = cmp.Or(token, "admin")
 	return a, nil
@@ -97,7 +100,9 @@ func withoutKeystone(a Access, endpoint, token string) (Access, error) {
 func (v variables) options(kind string) (gophercloud.AuthOptions, error) {
 	o := gophercloud.AuthOptions{IdentityEndpoint: v.first("AUTH_URL")}
 	if o.IdentityEndpoint == "" {
-		return o, errors.New("the credentials of OpenStack are missing: set OS_CLOUD, or OS_AUTH_URL, OS_USERNAME, OS_PASSWORD and OS_PROJECT_NAME")
+		return o,
+			errors.New("the credentials of OpenStack are missing: set OS_CLOUD, or OS_AUTH_URL, OS_USERNAME, OS_PASSWORD and " +
+				"OS_PROJECT_NAME")
 	}
 	token := v.first("TOKEN", "AUTH_TOKEN")
 	if kind == "" {

@@ -66,19 +66,22 @@ func TestHostileTextIsEscaped(t *testing.T) {
 func TestTheLinesOfTheSDK(t *testing.T) {
 	var out bytes.Buffer
 	level := slog.LevelInfo
-	sdk := log.NewStructuredLogger(New(&out, Options{Level: slog.LevelInfo, ErrorLevel: func(err error, attempt int32) slog.Level {
-		require.EqualError(t, err, "wrong")
-		require.EqualValues(t, 3, attempt)
-		return level
-	}}))
+	sdk := log.NewStructuredLogger(
+		New(&out, Options{Level: slog.LevelInfo, ErrorLevel: func(err error, attempt int32) slog.Level {
+			require.EqualError(t, err, "wrong")
+			require.EqualValues(t, 3, attempt)
+			return level
+		}}))
 	sdk = log.With(sdk, "Namespace", "n", "TaskQueue", "q", "WorkerID", "w")
 	say := func() string {
 		out.Reset()
-		sdk.Error(activityError, "WorkflowID", "device/d1", "RunID", "r", "ActivityType", "zero", "Attempt", int32(3), "Error", errors.New("wrong"))
+		sdk.Error(activityError, "WorkflowID", "device/d1", "RunID", "r", "ActivityType", "zero", "Attempt", int32(3),
+			"Error", errors.New("wrong"))
 		_, line, _ := strings.Cut(out.String(), "level=")
 		return line
 	}
-	require.Equal(t, "INFO msg=\"Activity error.\" queue=q workflow=device/d1 run=r activity=zero attempt=3 error=wrong\n", say())
+	require.Equal(t, "INFO msg=\"Activity error.\" queue=q workflow=device/d1 run=r activity=zero attempt=3 error=wrong\n",
+		say())
 	level = slog.LevelDebug
 	require.Empty(t, say())
 	out.Reset()

@@ -59,7 +59,8 @@ func Trail() []Message {
 		{StepResumed, slog.LevelInfo, "host", keys(ofStep, Offset, Attempt), nil,
 			"a step that a crash interrupted goes on at `offset`; what lies before it is not done again"},
 		{StepDone, slog.LevelInfo, "host", keys(ofStep, Path, Bytes, Method, Duration), []string{Seed, Note, Reprocessed},
-			"the step has done `bytes` by `method` in `duration` of running time, over all its attempts; `seed` is that of a sample"},
+			"the step has done `bytes` by `method` in `duration` of running time, over all its attempts; `seed` is that of a " +
+				"sample"},
 		{StepStopped, slog.LevelInfo, "host", keys(ofStep, Offset), nil,
 			"the step was canceled, as by an abort, after `offset` bytes"},
 		{StepFailed, slog.LevelWarn, "host", keys(ofStep, Offset, Fault, Error, Remedy), nil,

@@ -218,7 +218,8 @@ func (h *receivedEvents) await(t *testing.T, id string) nova.Event {
 // crash is a process that dies between its Handle and the ack.
 func crash() {
 	l := nova.Listener{
-		URL: os.Getenv("BURNISH_NOVA_CRASH"), Exchange: os.Getenv("BURNISH_NOVA_EXCHANGE"), Queue: os.Getenv("BURNISH_NOVA_QUEUE"),
+		URL: os.Getenv("BURNISH_NOVA_CRASH"), Exchange: os.Getenv("BURNISH_NOVA_EXCHANGE"),
+		Queue: os.Getenv("BURNISH_NOVA_QUEUE"),
 		Handle: func(_ context.Context, events []nova.Event) error {
 			fmt.Println(events[0].Instance)
 			return syscall.Kill(os.Getpid(), syscall.SIGKILL)

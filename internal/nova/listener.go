@@ -169,7 +169,8 @@ func (l *Listener) Run(ctx context.Context) error {
 		}
 		if text := err.Error(); text != last {
 			last = text
-			l.log().Warn("no connection to Nova's notifications; the periodic reconciliation continues; trying again", "broker", b.String(), "error", err)
+			l.log().Warn("no connection to Nova's notifications; the periodic reconciliation continues; trying again", "broker",
+				b.String(), "error", err)
 		}
 		// All nodes of a cluster are tried before a pause.
 		if i%len(all) == len(all)-1 {
@@ -289,7 +290,8 @@ func (l *Listener) batch(ctx context.Context, s *session, all []amqp.Delivery, w
 }
 
 // requeue acknowledges the messages without events, and returns the others to the queue.
-func (l *Listener) requeue(ctx context.Context, s *session, carriers, empty []amqp.Delivery, why error, wait *backoff) error {
+func (l *Listener) requeue(ctx context.Context, s *session, carriers, empty []amqp.Delivery, why error,
+	wait *backoff) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // the broker delivers them to another consumer
 	}

@@ -56,7 +56,8 @@ func TestNovaIsNeverRefused(t *testing.T) {
 			l := s.listener(h.handle)
 			if listenerFirst {
 				s.run(l)
-				require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "has not declared its exchange") }, soon, 5*time.Millisecond)
+				require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "has not declared its exchange") },
+					soon, 5*time.Millisecond)
 				require.False(t, l.Counts().Connected)
 			}
 			p := s.novaRuns() // it fails on any warning of oslo.messaging
@@ -162,7 +163,8 @@ func TestFailedMessagesAreDeliveredAgain(t *testing.T) {
 	ids := []string{uuid.NewString(), uuid.NewString(), uuid.NewString()}
 	for _, id := range ids {
 		// Ignored notifications between them must not be delivered again.
-		require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", id, "h1"), messagebus.Instance("instance.pause.end", id, "h1")))
+		require.NoError(t,
+			p.Send(messagebus.Instance("instance.delete.end", id, "h1"), messagebus.Instance("instance.pause.end", id, "h1")))
 	}
 	for _, id := range ids {
 		h.await(t, id)
@@ -184,7 +186,8 @@ func TestACrashBeforeTheAckLosesNothing(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	child := exec.Command(self)
-	child.Env = append(os.Environ(), "BURNISH_NOVA_CRASH="+s.broker.URL(), "BURNISH_NOVA_EXCHANGE="+s.exchange, "BURNISH_NOVA_QUEUE="+s.queue)
+	child.Env = append(os.Environ(), "BURNISH_NOVA_CRASH="+s.broker.URL(), "BURNISH_NOVA_EXCHANGE="+s.exchange,
+		"BURNISH_NOVA_QUEUE="+s.queue)
 	out := &testlog.Log{}
 	child.Stdout, child.Stderr = out, out
 	require.NoError(t, child.Start())
@@ -308,7 +311,8 @@ func TestOtherNotificationsAreIgnored(t *testing.T) {
 		messagebus.Notification{EventType: "service.update", PublisherID: "nova-compute:h1", Payload: map[string]any{"nova_object.data": 5}},
 		messagebus.Instance("instance.delete.end", id, "h1")))
 	require.Equal(t, "instance.delete.end", h.await(t, id).Type)
-	require.Eventually(t, func() bool { return l.Counts().Ignored == 3 && l.Counts().Handled == 1 }, soon, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return l.Counts().Ignored == 3 && l.Counts().Handled == 1 }, soon,
+		5*time.Millisecond)
 	require.Len(t, h.of(id), 1)
 	require.Zero(t, l.Counts().Poison)
 }
@@ -340,7 +344,8 @@ func TestAQueueThatWasDeleted(t *testing.T) {
 	s.listen(l)
 	_, err := s.channel().QueueDelete(s.queue, false, false, false)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return l.Counts().Reconnects == 1 && l.Counts().Connected }, soon, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return l.Counts().Reconnects == 1 && l.Counts().Connected }, soon,
+		5*time.Millisecond)
 	id := uuid.NewString()
 	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", id, "h1")))
 	h.await(t, id)
@@ -403,7 +408,8 @@ func TestBrokersAndTLS(t *testing.T) {
 	p := s.novaRuns()
 	var h receivedEvents
 	l := s.listener(h.handle)
-	l.URL = "amqp://guest:guest@127.0.0.1:1,guest:guest@[::1]:1/," + s.broker.TLSURL() + "?ssl_ca_file=" + s.broker.CAFile()
+	l.URL = "amqp://guest:guest@127.0.0.1:1,guest:guest@[::1]:1/," + s.broker.TLSURL() + "?ssl_ca_file=" +
+		s.broker.CAFile()
 	s.listen(l)
 	id := uuid.NewString()
 	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", id, "h1")))
@@ -413,7 +419,8 @@ func TestBrokersAndTLS(t *testing.T) {
 	doubting := s.listener(h.handle)
 	doubting.URL = s.broker.TLSURL()
 	s.run(doubting)
-	require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "unknown authority") }, soon, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "unknown authority") }, soon,
+		5*time.Millisecond)
 	require.False(t, doubting.Counts().Connected)
 }
 
@@ -434,7 +441,8 @@ func TestMinimalPermissions(t *testing.T) {
 	user, own := s.queue, "^"+s.queue+"$"
 	require.NoError(t, s.broker.Control("add_user", user, "secret"))
 	require.NoError(t, s.broker.Control("set_permissions", "-p", "/", user, own, own, "^("+s.exchange+"|"+s.queue+")$"))
-	require.NoError(t, s.broker.Control("set_policy", "-p", "/", "--apply-to", "queues", "nova-notifications", `^versioned_notifications\.`, `{"max-length":10,"message-ttl":86400000}`))
+	require.NoError(t, s.broker.Control("set_policy", "-p", "/", "--apply-to", "queues", "nova-notifications",
+		`^versioned_notifications\.`, `{"max-length":10,"message-ttl":86400000}`))
 	var h receivedEvents
 	l := s.listener(h.handle)
 	l.URL = strings.Replace(s.broker.TransportURL(), "guest:guest", user+":secret", 1)

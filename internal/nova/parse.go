@@ -152,7 +152,8 @@ func hostName(name *string) (string, bool) {
 // parseTime reads Nova's time stamp, which is in UTC, also without a time zone. An invalid
 // one is the zero time: the event is useful without it.
 func parseTime(text string) time.Time {
-	for _, form := range []string{"2006-01-02 15:04:05", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02 15:04:05Z07:00"} {
+	for _, form := range []string{"2006-01-02 15:04:05", "2006-01-02T15:04:05", time.RFC3339,
+		"2006-01-02 15:04:05Z07:00"} {
 		if at, err := time.Parse(form, text); err == nil {
 			return at.UTC()
 		}

@@ -28,7 +28,8 @@ func body(t testing.TB, event, publisher, timestamp string, payload any) []byte 
 
 func parse(t *testing.T, event, publisher string, host, node any) (nova.Event, bool) {
 	t.Helper()
-	e, known, err := nova.Parse(body(t, event, publisher, "2026-11-20 09:48:02.218030", messagebus.Payload(instance, host, node)))
+	e, known, err :=
+		nova.Parse(body(t, event, publisher, "2026-11-20 09:48:02.218030", messagebus.Payload(instance, host, node)))
 	require.NoError(t, err)
 	return e, known
 }
@@ -89,8 +90,10 @@ func TestRebuildCleansNothing(t *testing.T) {
 
 func TestEventsThatFreeNothing(t *testing.T) {
 	for _, event := range []string{
-		"instance.power_off.end", "instance.soft_delete.end", "instance.update", "instance.delete.start", "instance.resize_prep.end",
-		"instance.live_migration_pre.end", "instance.shelve.end", "compute.instance.delete.end", "service.update", strings.Repeat("x", 10_000),
+		"instance.power_off.end", "instance.soft_delete.end", "instance.update", "instance.delete.start",
+		"instance.resize_prep.end",
+		"instance.live_migration_pre.end", "instance.shelve.end", "compute.instance.delete.end", "service.update",
+		strings.Repeat("x", 10_000),
 	} {
 		// The payload of an event that does not concern devices is not parsed.
 		_, known, err := nova.Parse(body(t, event, "nova-compute:h1", "", 5))
@@ -121,7 +124,9 @@ func TestTimestamps(t *testing.T) {
 // Nova's driver "messaging", without v2, sends no envelope.
 func TestBareMessage(t *testing.T) {
 	var outer map[string]string
-	require.NoError(t, json.Unmarshal(body(t, "instance.delete.end", "nova-compute:h1", "", messagebus.Payload(instance, "h1", "h1")), &outer))
+	require.NoError(t,
+		json.Unmarshal(body(t, "instance.delete.end", "nova-compute:h1", "", messagebus.Payload(instance, "h1", "h1")),
+			&outer))
 	e, known, err := nova.Parse([]byte(outer["oslo.message"]))
 	require.NoError(t, err)
 	require.True(t, known)
@@ -155,8 +160,10 @@ func TestPoison(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(body(f, "instance.delete.end", "nova-compute:h1", "2026-11-20 09:48:02.218030", messagebus.Payload(instance, "h1", "h1")))
-	f.Add(body(f, "instance.rebuild.end", "nova-compute:h2", "2026-11-20T09:48:02Z", messagebus.Payload(instance, "h1", nil)))
+	f.Add(body(f, "instance.delete.end", "nova-compute:h1", "2026-11-20 09:48:02.218030",
+		messagebus.Payload(instance, "h1", "h1")))
+	f.Add(body(f, "instance.rebuild.end", "nova-compute:h2", "2026-11-20T09:48:02Z",
+		messagebus.Payload(instance, "h1", nil)))
 	for _, all := range poisons(f) {
 		for _, one := range all {
 			if len(one) < 10_000 {

@@ -60,12 +60,16 @@ func (d *oneDevice) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		d.asked++
-		answer(200, map[string]any{"resource_providers": []any{map[string]any{"uuid": "8d3a", "name": "h1_0000:0A:00.0", "generation": d.generation}}})
+		answer(200,
+			map[string]any{
+				"resource_providers": []any{map[string]any{"uuid": "8d3a", "name": "h1_0000:0A:00.0", "generation": d.generation}}})
 	case "GET " + provider + "/inventories":
-		answer(200, map[string]any{"resource_provider_generation": d.generation, "inventories": map[string]any{"CUSTOM_PCI_8086_0A54": map[string]any{
-			"total": 1, "reserved": d.reserved, "min_unit": 1, "max_unit": 1, "step_size": 1, "allocation_ratio": 1.0}}})
+		answer(200, map[string]any{"resource_provider_generation": d.generation,
+			"inventories": map[string]any{"CUSTOM_PCI_8086_0A54": map[string]any{
+				"total": 1, "reserved": d.reserved, "min_unit": 1, "max_unit": 1, "step_size": 1, "allocation_ratio": 1.0}}})
 	case "GET " + provider + "/usages":
-		answer(200, map[string]any{"resource_provider_generation": d.generation, "usages": map[string]int{"CUSTOM_PCI_8086_0A54": d.used}})
+		answer(200, map[string]any{"resource_provider_generation": d.generation,
+			"usages": map[string]int{"CUSTOM_PCI_8086_0A54": d.used}})
 	case "PUT " + provider + "/inventories/CUSTOM_PCI_8086_0A54":
 		var body struct {
 			Generation *int `json:"resource_provider_generation"`
@@ -115,14 +119,16 @@ func (d *oneDevice) is(what func(*oneDevice) bool) func() bool {
 // runSample runs the sample as an operator does. Its cleaning command records the name of
 // the device, and fails or waits while a file named fail or wait exists: flags are those that
 // exist at the start.
-func runSample(t *testing.T, s *testQueue, d *oneDevice, poll time.Duration, flags ...string) (dir string, out *testlog.Log) {
+func runSample(t *testing.T, s *testQueue, d *oneDevice, poll time.Duration,
+	flags ...string) (dir string, out *testlog.Log) {
 	t.Helper()
 	dir, out, _ = startSample(t, s, d.serve(t), poll, flags...)
 	return dir, out
 }
 
 // startSample is runSample for any Placement; again kills the sample and starts it again.
-func startSample(t *testing.T, s *testQueue, placement string, poll time.Duration, flags ...string) (dir string, out *testlog.Log, again func()) {
+func startSample(t *testing.T, s *testQueue, placement string, poll time.Duration,
+	flags ...string) (dir string, out *testlog.Log, again func()) {
 	t.Helper()
 	dir, out = t.TempDir(), &testlog.Log{}
 	write := func(name, text string, mode os.FileMode) string {
@@ -130,8 +136,10 @@ func startSample(t *testing.T, s *testQueue, placement string, poll time.Duratio
 		require.NoError(t, os.WriteFile(path, []byte(text), mode))
 		return path
 	}
-	conf := write("nova.conf", fmt.Sprintf("[DEFAULT]\ntransport_url = %s\n[placement]\n%s", s.broker.TransportURL(), placement), 0o600)
-	clean := write("clean", "#!/bin/sh\necho \"$1\" >>"+dir+"/cleaned\nwhile [ -e "+dir+"/wait ]; do sleep 0.05; done\n[ ! -e "+dir+"/fail ]\n", 0o700)
+	conf := write("nova.conf", fmt.Sprintf("[DEFAULT]\ntransport_url = %s\n[placement]\n%s", s.broker.TransportURL(),
+		placement), 0o600)
+	clean := write("clean", "#!/bin/sh\necho \"$1\" >>"+dir+"/cleaned\nwhile [ -e "+dir+
+		"/wait ]; do sleep 0.05; done\n[ ! -e "+dir+"/fail ]\n", 0o700)
 	for _, flag := range flags {
 		write(flag, "", 0o600)
 	}
@@ -191,7 +199,8 @@ func TestTheSampleCleansWhatAnInstanceLeft(t *testing.T) {
 		d.used = 0 // which does not change the generation
 	})
 	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", uuid.NewString(), "h1")))
-	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 && d.generation == 8 }), soon, 10*time.Millisecond)
+	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 && d.generation == 8 }), soon,
+		10*time.Millisecond)
 	require.Equal(t, []string{"h1_0000:0A:00.0"}, cleaned(dir))
 	d.change(func(d *oneDevice) { require.Equal(t, []int{200}, d.puts) })
 }
@@ -223,7 +232,8 @@ func TestTheSampleKeepsWhatItCouldNotClean(t *testing.T) {
 	s := needsSample(t)
 	d := &oneDevice{reserved: 1, generation: 7}
 	dir, out := runSample(t, s, d, 100*time.Millisecond, "fail")
-	require.Eventually(t, func() bool { return strings.Contains(out.String(), "h1_0000:0A:00.0 stays reserved") }, soon, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(out.String(), "h1_0000:0A:00.0 stays reserved") }, soon,
+		10*time.Millisecond)
 	d.change(func(d *oneDevice) { require.Equal(t, 1, d.reserved); require.Empty(t, d.puts) })
 	require.NoError(t, os.Remove(filepath.Join(dir, "fail")))
 	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 }), soon, 10*time.Millisecond)
@@ -265,9 +275,10 @@ func TestTheSampleWithKeystone(t *testing.T) {
 		require.NoError(t, err)
 		return have.Fields["reserved"]
 	}
-	dir, _, _ := startSample(t, s, fmt.Sprintf("auth_type = password\nauth_url = %s/v3\nusername = %s\npassword = %s\nproject_name = %s\n"+
-		"user_domain_name = Default\nproject_domain_name = Default\nregion_name = %s\n",
-		keystone.URL, openstack.User, openstack.Password, openstack.Project, openstack.Region), 100*time.Millisecond)
+	dir, _, _ := startSample(t, s,
+		fmt.Sprintf("auth_type = password\nauth_url = %s/v3\nusername = %s\npassword = %s\nproject_name = %s\n"+
+			"user_domain_name = Default\nproject_domain_name = Default\nregion_name = %s\n",
+			keystone.URL, openstack.User, openstack.Password, openstack.Project, openstack.Region), 100*time.Millisecond)
 	require.Eventually(t, func() bool { return reserved(device) == 0.0 }, soon, 50*time.Millisecond)
 	require.Equal(t, []string{"h1_0000:0A:00.0"}, cleaned(dir))
 	require.Equal(t, 1.0, reserved(held), "in use")

@@ -90,7 +90,8 @@ func (p *Appliances) appliance(name string) (Appliance, error) {
 	case ok:
 		return a, nil
 	case p.file == "":
-		return a, unavailable("set BURNISH_ONEVIEW on every control worker", "this worker knows no appliance %q: it has no oneview.yaml", name)
+		return a, unavailable("set BURNISH_ONEVIEW on every control worker",
+			"this worker knows no appliance %q: it has no oneview.yaml", name)
 	}
 	return a, unavailable("add it to "+p.file, "%s has no appliance %q", p.file, name)
 }
@@ -118,7 +119,8 @@ func (p *Appliances) acquire(ctx context.Context, name string) (*session, Settin
 	switch {
 	case p.closed:
 		p.mu.Unlock()
-		return nil, Settings{}, &device.Fault{Class: device.Transient, Code: device.CodeWorkerStopping, Message: "the worker is stopping"}
+		return nil, Settings{}, &device.Fault{Class: device.Transient, Code: device.CodeWorkerStopping,
+			Message: "the worker is stopping"}
 	case known != nil && known.access == wanted:
 		known.users++
 		p.mu.Unlock()

@@ -44,7 +44,8 @@ type answer struct {
 // decode reads the answer's JSON.
 func (a answer) decode(into any) error {
 	if err := json.Unmarshal(a.Body, into); err != nil {
-		return &device.Fault{Class: device.Transient, Code: device.CodeToolOutputInvalid, Message: fmt.Sprintf("the appliance's answer is not the JSON that OneView defines: %v", err)}
+		return &device.Fault{Class: device.Transient, Code: device.CodeToolOutputInvalid,
+			Message: fmt.Sprintf("the appliance's answer is not the JSON that OneView defines: %v", err)}
 	}
 	return nil
 }
@@ -59,7 +60,8 @@ type problem struct {
 
 // String is one short line.
 func (p problem) String() string {
-	return hardware.OneLine(strings.Join([]string{p.ErrorCode, p.Message, p.Details, strings.Join(p.RecommendedActions, " ")}, " "))
+	return hardware.OneLine(
+		strings.Join([]string{p.ErrorCode, p.Message, p.Details, strings.Join(p.RecommendedActions, " ")}, " "))
 }
 
 // refusal is an answer that says no.
@@ -109,7 +111,8 @@ func passes(err error) bool {
 		return errors.As(err, new(*lost))
 	}
 	switch r.Status {
-	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests, http.StatusRequestTimeout:
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+		http.StatusTooManyRequests, http.StatusRequestTimeout:
 		return true
 	}
 	return false
@@ -124,7 +127,8 @@ func (s *session) fault(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	case passes(err) || hasStatus(err, http.StatusUnauthorized):
 		return &device.Fault{Class: device.Transient, Code: device.CodeApplianceUnreachable,
-			Message: fmt.Sprintf("the appliance %s: %s", s.name, hardware.OneLine(err.Error())), Remedy: "check the appliance and its network"}
+			Message: fmt.Sprintf("the appliance %s: %s", s.name, hardware.OneLine(err.Error())),
+			Remedy:  "check the appliance and its network"}
 	case errors.As(err, new(*refusal)):
 		return s.refused("correct the cause on the appliance", "%v", err)
 	}
@@ -225,7 +229,8 @@ func (s *session) send(ctx context.Context, r request, version int, token string
 		return answer{}, &lost{Method: r.Method, Path: r.Path, err: err}
 	}
 	if len(text) > largestAnswer {
-		return answer{}, s.refused("lower page_size in oneview.yaml", "the answer to %s %s is larger than %d bytes", r.Method, r.Path, largestAnswer)
+		return answer{}, s.refused("lower page_size in oneview.yaml", "the answer to %s %s is larger than %d bytes", r.Method,
+			r.Path, largestAnswer)
 	}
 	got := answer{Status: in.StatusCode, Header: in.Header, Body: text}
 	if got.Status >= 300 {

@@ -32,7 +32,8 @@ func (c *call) nextOfApply(v view) (step, error) {
 	}
 	switch {
 	case v.spare != nil && v.spare.Hardware != "" && v.spare.Hardware != c.server.Hardware:
-		return step{}, c.s.refused("see the profile on the appliance; remove it there", "another user has put the profile %s (%s) on %s", v.spare.Name, v.spare.URI, v.spare.Hardware)
+		return step{}, c.s.refused("see the profile on the appliance; remove it there",
+			"another user has put the profile %s (%s) on %s", v.spare.Name, v.spare.URI, v.spare.Hardware)
 	case v.spare != nil && v.spare.busy() || v.changing():
 		return c.await(v.spare, "applying the profile"), nil
 	case c.failed != nil:
@@ -44,7 +45,8 @@ func (c *call) nextOfApply(v view) (step, error) {
 	case v.spare != nil:
 		return c.removal(v, v.spare)
 	case !c.server.Applying:
-		return step{}, &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: "a profile is applied only after it was recorded that one is requested"}
+		return step{}, &device.Fault{Class: device.Permanent, Code: device.CodeInternal,
+			Message: "a profile is applied only after it was recorded that one is requested"}
 	case v.hardware.Power != powerOff:
 		return c.switchOff(v)
 	case c.body == nil:
@@ -82,7 +84,8 @@ func (c *call) nextOfRemove(v view) (step, error) {
 		return step{done: true}, nil
 	case v.owner == device.PoolFree && v.changing():
 		return c.await(nil, "removing the profile"), nil
-	case v.owner == device.PoolFree && c.server.Applying && c.server.Recorded == "" && c.changes == "" && time.Since(c.began) < c.s.timing.settle:
+	case v.owner == device.PoolFree && c.server.Applying && c.server.Recorded == "" && c.changes == "" &&
+		time.Since(c.began) < c.s.timing.settle:
 		// A request that a crash has left may not show yet.
 		return c.await(nil, "looking for a profile"), nil
 	}
@@ -124,7 +127,8 @@ func (c *call) removal(v view, p *serverProfile) (step, error) {
 func (c *call) switchOff(v view) (step, error) {
 	const doing = "switching the server off"
 	request := func(control string) request {
-		return request{Method: http.MethodPut, Path: c.server.Hardware + "/powerState", Body: map[string]string{"powerState": powerOff, "powerControl": control}}
+		return request{Method: http.MethodPut, Path: c.server.Hardware + "/powerState",
+			Body: map[string]string{"powerState": powerOff, "powerControl": control}}
 	}
 	limit := c.powerLimit(press)
 	switch {
@@ -169,6 +173,7 @@ func (c *call) send(kind changeKind, doing string, r request) (step, error) {
 // taken is the fault of a server that another user has.
 func (c *call) taken(v view) error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeServerTaken,
-		Message: fmt.Sprintf("another user of the appliance %s has the server: the profile %s is applied to it", c.s.name, hardware.OneLine(v.hardware.Profile)),
-		Remedy:  "nothing; it is cleaned when the other user removes the profile"}
+		Message: fmt.Sprintf("another user of the appliance %s has the server: the profile %s is applied to it", c.s.name,
+			hardware.OneLine(v.hardware.Profile)),
+		Remedy: "nothing; it is cleaned when the other user removes the profile"}
 }

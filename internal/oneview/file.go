@@ -99,7 +99,8 @@ func readFile(file string) (map[string]Appliance, error) {
 // invalidFile is the fault of oneview.yaml.
 func invalidFile(format string, args ...any) *device.Fault {
 	err := fmt.Errorf(format, args...)
-	f := &device.Fault{Class: device.NeedsOperator, Code: device.CodeApplianceRefused, Message: err.Error(), Remedy: "correct oneview.yaml; no restart is needed"}
+	f := &device.Fault{Class: device.NeedsOperator, Code: device.CodeApplianceRefused, Message: err.Error(),
+		Remedy: "correct oneview.yaml; no restart is needed"}
 	if host.IsTransient(err) {
 		f.Class, f.Remedy = device.Transient, ""
 	}
@@ -131,7 +132,8 @@ func parseFile(name string, text []byte) (map[string]Appliance, error) {
 }
 
 func readAppliance(r *host.SecretsReader, node yamlfile.Node, what string) Appliance {
-	a := Appliance{Settings: Settings{Interval: defaultInterval, ApplyTimeout: defaultApplyTimeout, PageSize: defaultPageSize}}
+	a := Appliance{Settings: Settings{Interval: defaultInterval, ApplyTimeout: defaultApplyTimeout,
+		PageSize: defaultPageSize}}
 	var at yamlfile.Node
 	a.Secret = r.Secret(node, what, map[string]func(yamlfile.Node, string){
 		"url": func(value yamlfile.Node, what string) { at, a.Base = value, readURL(r, value, what) },
@@ -171,7 +173,8 @@ func readURL(r *host.SecretsReader, value yamlfile.Node, what string) url.URL {
 	switch {
 	case text == "":
 		return url.URL{}
-	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Opaque != "" || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil ||
+		u.Opaque != "" || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
 		r.Problem(value, "%s must have the form https://HOST or https://HOST:PORT", what)
 		return url.URL{}
 	}

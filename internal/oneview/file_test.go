@@ -84,7 +84,8 @@ func TestAFileThatOthersMayReadIsRefused(t *testing.T) {
 	requireFault(t, err, device.NeedsOperator, device.CodeApplianceRefused)
 
 	for _, ca := range []string{"/nowhere/ca.pem", "\"-----BEGIN hunter2\""} {
-		_, err = CheckFile(writeFile(t, "appliances: {rack1: {url: https://a, username: u, password: hunter2, ca: "+ca+"}}\n"))
+		_, err =
+			CheckFile(writeFile(t, "appliances: {rack1: {url: https://a, username: u, password: hunter2, ca: "+ca+"}}\n"))
 		require.Contains(t, requireFault(t, err, device.NeedsOperator, device.CodeApplianceRefused), "rack1")
 	}
 }

@@ -107,8 +107,9 @@ func (c *call) readHardware(ctx context.Context) (serverHardware, error) {
 	}
 	if !hardware.SameSerial(h.Serial, c.server.Serial) {
 		return h, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSerialMismatch,
-			Message: fmt.Sprintf("the server %s of the appliance %s has the serial number %q, and the host saw %q", c.server.Hardware, c.s.name, h.Serial, c.server.Serial),
-			Remedy:  enrollAgain("server_hardware_uri")}
+			Message: fmt.Sprintf("the server %s of the appliance %s has the serial number %q, and the host saw %q",
+				c.server.Hardware, c.s.name, h.Serial, c.server.Serial),
+			Remedy: enrollAgain("server_hardware_uri")}
 	}
 	if !h.answersProfile {
 		return h, &device.Fault{Class: device.Transient, Code: device.CodeToolOutputInvalid,
@@ -145,7 +146,8 @@ func (c *call) look(ctx context.Context, spare func(device.Ownership) bool) (vie
 				// It was removed between the two requests, or a moment ago. Who had it is unknown.
 				if tries == maxTries {
 					return v, &device.Fault{Class: device.Transient, Code: device.CodeApplianceUnreachable,
-						Message: fmt.Sprintf("the appliance %s: the server has the profile %s, which does not exist", c.s.name, v.hardware.Profile), Remedy: "see the appliance"}
+						Message: fmt.Sprintf("the appliance %s: the server has the profile %s, which does not exist", c.s.name,
+							v.hardware.Profile), Remedy: "see the appliance"}
 				}
 				if err := c.pause(ctx, time.Time{}, 0, "reading who has the server"); err != nil {
 					return v, err

@@ -56,7 +56,8 @@ func disturbances() []disturbance {
 	for _, effect := range []oneviewsim.Effect{oneviewsim.NoEffect, oneviewsim.HalfDone, oneviewsim.Done} {
 		all = append(all, task("task failed, "+string(effect), oneviewsim.TaskFault{Ends: oneviewsim.Error, Effect: effect}))
 	}
-	return append(all, task("task terminated", oneviewsim.TaskFault{Ends: oneviewsim.Terminated}), task("task killed", oneviewsim.TaskFault{Ends: oneviewsim.Killed}))
+	return append(all, task("task terminated", oneviewsim.TaskFault{Ends: oneviewsim.Terminated}),
+		task("task killed", oneviewsim.TaskFault{Ends: oneviewsim.Killed}))
 }
 
 // killer cancels the call at one of its requests: the one by a method, or the left-th.
@@ -172,7 +173,8 @@ func ordealRig(t *testing.T, o ordeal) *rig {
 		// Who takes the server at the very request that was sent to a free one is not noticed.
 		c.TakenStayOff = true
 		d := &c.Delays
-		d.Accept, d.Apply, d.Remove, d.PowerOff, d.Shutdown = time.Millisecond, 2*time.Millisecond, 2*time.Millisecond, time.Millisecond, time.Millisecond
+		d.Accept, d.Apply, d.Remove, d.PowerOff, d.Shutdown = time.Millisecond, 2*time.Millisecond, 2*time.Millisecond,
+			time.Millisecond, time.Millisecond
 	})
 	r.rewrite(fileOf(r.sim, "    apply_timeout: 1\n"))
 	_, err := r.read()

@@ -16,7 +16,8 @@ const maxServers = 1_000_000
 // larger than start, whatever the appliance says, so that a round ends.
 func (p *Appliances) Page(ctx context.Context, appliance string, start, count int) (Page, error) {
 	if start < 0 || start > maxServers || count < 1 || count > maxPageSize {
-		return Page{}, &device.Fault{Class: device.Permanent, Code: device.CodeInvalid, Message: fmt.Sprintf("start %d or count %d of a page is not valid", start, count)}
+		return Page{}, &device.Fault{Class: device.Permanent, Code: device.CodeInvalid,
+			Message: fmt.Sprintf("start %d or count %d of a page is not valid", start, count)}
 	}
 	s, settings, err := p.acquire(ctx, appliance)
 	if err != nil {
@@ -34,7 +35,8 @@ func (p *Appliances) Page(ctx context.Context, appliance string, start, count in
 		return Page{}, s.fault(ctx, err)
 	}
 	if got.Start != nil && *got.Start != start {
-		return Page{}, s.refused("see the appliance", "it gives the servers from %d on where %d was asked for", *got.Start, start)
+		return Page{}, s.refused("see the appliance", "it gives the servers from %d on where %d was asked for",
+			*got.Start, start)
 	}
 	page := Page{Total: max(got.Total, 0), Next: s.next(got.Next, start, len(got.Members), got.Total)}
 	seen := make(map[string]bool, len(got.Members))

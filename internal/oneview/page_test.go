@@ -82,7 +82,8 @@ func TestPagesThatShrinkRepeatOrLieEnd(t *testing.T) {
 			return fmt.Sprintf(`{"start": %d, "total": 3, "members": [%s]}`, start, member(start))
 		}, 3, 3},
 		"a server whose answer lacks its profile is not free": {func(start, _ int) string {
-			return fmt.Sprintf(`{"start": %d, "total": 2, "members": [%s, {"uri": "/rest/server-hardware/9"}]}`, start, member(start))
+			return fmt.Sprintf(`{"start": %d, "total": 2, "members": [%s, {"uri": "/rest/server-hardware/9"}]}`, start,
+				member(start))
 		}, 1, 1},
 		"empty": {func(int, int) string { return `{"start": 0, "total": 0, "members": []}` }, 1, 0},
 		"a total that is too large": {func(start, _ int) string {
@@ -98,16 +99,22 @@ func TestPagesThatShrinkRepeatOrLieEnd(t *testing.T) {
 			if start == 2 {
 				return fmt.Sprintf(`{"start": 2, "total": 1, "members": [%s], "nextPageUri": null}`, member(2))
 			}
-			return fmt.Sprintf(`{"start": %d, "total": 1, "members": [%s], "nextPageUri": "/rest/server-hardware?start=%d&count=1"}`, start, member(start), start+1)
+			return fmt.Sprintf(
+				`{"start": %d, "total": 1, "members": [%s], "nextPageUri": "/rest/server-hardware?start=%d&count=1"}`, start,
+				member(start), start+1)
 		}, 3, 3},
 		"a next page that is this one": {func(start, _ int) string {
-			return fmt.Sprintf(`{"start": %d, "total": 2, "members": [%s], "nextPageUri": "/rest/server-hardware?start=0"}`, start, member(start))
+			return fmt.Sprintf(`{"start": %d, "total": 2, "members": [%s], "nextPageUri": "/rest/server-hardware?start=0"}`,
+				start, member(start))
 		}, 2, 2},
 		"a next page that leaves servers out": {func(start, _ int) string {
-			return fmt.Sprintf(`{"start": %d, "total": 4, "members": [%s], "nextPageUri": "/rest/server-hardware?start=%d"}`, start, member(start), min(start+3, 4))
+			return fmt.Sprintf(`{"start": %d, "total": 4, "members": [%s], "nextPageUri": "/rest/server-hardware?start=%d"}`,
+				start, member(start), min(start+3, 4))
 		}, 5, 5},
 		"a next page elsewhere": {func(start, _ int) string {
-			return fmt.Sprintf(`{"start": %d, "total": 1, "members": [%s], "nextPageUri": "https://elsewhere/rest/server-hardware?start=1"}`, start, member(start))
+			return fmt.Sprintf(
+				`{"start": %d, "total": 1, "members": [%s], "nextPageUri": "https://elsewhere/rest/server-hardware?start=1"}`,
+				start, member(start))
 		}, 1, 1},
 		"members that repeat": {func(start, _ int) string {
 			return fmt.Sprintf(`{"start": %d, "total": 2, "members": [%s, %[2]s, null, {"uri": "/other/1"}]}`, start, member(1))

@@ -79,7 +79,8 @@ var uuidForm = regexp.MustCompile(`^[0-9A-Fa-f-]{8,64}$`)
 
 func newCall(s *session, server Server, settings Settings, progress Progress) (*call, error) {
 	invalid := func(what, value string) error {
-		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInvalid, Message: fmt.Sprintf("%q is not a valid %s", value, what), Remedy: enrollAgain(what)}
+		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInvalid,
+			Message: fmt.Sprintf("%q is not a valid %s", value, what), Remedy: enrollAgain(what)}
 	}
 	if s.resource(server.Hardware, hardwarePath+"/") != server.Hardware || server.Hardware == "" {
 		return nil, invalid("server_hardware_uri", server.Hardware)
@@ -102,14 +103,18 @@ func newCall(s *session, server Server, settings Settings, progress Progress) (*
 // Apply makes sure that the server has Burnish's profile, and gives its URI.
 func (p *Appliances) Apply(ctx context.Context, appliance string, server Server, progress Progress) (Found, error) {
 	return p.reach(ctx, appliance, server, progress, goal{
-		next: (*call).nextOfApply, gap: (*call).gapOfApply, spare: func(o device.Ownership) bool { return o == device.PoolFree },
+		next: (*call).nextOfApply, gap: (*call).gapOfApply, spare: func(o device.Ownership) bool {
+			return o == device.PoolFree
+		},
 	})
 }
 
 // Remove switches the server off and removes Burnish's profile from it.
 func (p *Appliances) Remove(ctx context.Context, appliance string, server Server, progress Progress) (Found, error) {
 	return p.reach(ctx, appliance, server, progress, goal{
-		next: (*call).nextOfRemove, gap: (*call).gapOfRemove, spare: func(o device.Ownership) bool { return o != device.PoolOurs },
+		next: (*call).nextOfRemove, gap: (*call).gapOfRemove, spare: func(o device.Ownership) bool {
+			return o != device.PoolOurs
+		},
 	})
 }
 
@@ -122,7 +127,8 @@ type goal struct {
 }
 
 // reach looks, decides and acts until the goal is reached.
-func (p *Appliances) reach(ctx context.Context, appliance string, server Server, progress Progress, to goal) (Found, error) {
+func (p *Appliances) reach(ctx context.Context, appliance string, server Server, progress Progress,
+	to goal) (Found, error) {
 	s, settings, err := p.acquire(ctx, appliance)
 	if err != nil {
 		return Found{}, err
@@ -333,7 +339,8 @@ func (c *call) taskFailed(uri string, t task) error {
 
 // profileFailed is the fault of a profile that is not applied, or not removed.
 func (c *call) profileFailed(format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeProfileFailed, Remedy: "see the task on the appliance",
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeProfileFailed,
+		Remedy:  "see the task on the appliance",
 		Message: fmt.Sprintf("the appliance %s: ", c.s.name) + fmt.Sprintf(format, args...)}
 }
 
@@ -344,7 +351,8 @@ func (c *call) pause(ctx context.Context, until time.Time, percent int, doing st
 		return err
 	}
 	if limit := c.settings.ApplyTimeout; time.Since(c.began) > limit {
-		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeProfileStuck, Remedy: "see the task on the appliance; raise apply_timeout if it needs longer",
+		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeProfileStuck,
+			Remedy:  "see the task on the appliance; raise apply_timeout if it needs longer",
 			Message: fmt.Sprintf("the appliance %s: %s takes longer than %v", c.s.name, doing, limit)}
 	}
 	wait := c.s.timing.poll

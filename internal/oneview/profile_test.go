@@ -16,7 +16,8 @@ func serverIs(power string) oneviewsim.Option {
 
 // S4.19, S4.20, S4.22, S4.25
 func TestAProfileIsAppliedReadAndRemoved(t *testing.T) {
-	for _, form := range []oneviewsim.Form{oneviewsim.LocationOnly, oneviewsim.BodyOnly, oneviewsim.Both, oneviewsim.Absolute} {
+	for _, form := range []oneviewsim.Form{oneviewsim.LocationOnly, oneviewsim.BodyOnly, oneviewsim.Both,
+		oneviewsim.Absolute} {
 		for _, power := range []string{oneviewsim.On, oneviewsim.Off} {
 			t.Run(string(form)+" "+power, func(t *testing.T) {
 				r := newRig(t, serverIs(power), func(c *oneviewsim.Config, _ *oneviewsim.State) { c.TaskForm = form })

@@ -51,8 +51,10 @@ func newRig(t *testing.T, options ...oneviewsim.Option) *rig {
 
 // fileOf is the oneview.yaml of a simulated appliance.
 func fileOf(sim *oneviewsim.Server, more string) string {
-	return "appliances:\n  rack1:\n    url: " + sim.URL + "\n    username: " + sim.Username + "\n    password: " + sim.Password +
-		"\n    domain: " + sim.Domain + "\n    ca: |\n      " + strings.ReplaceAll(strings.TrimSpace(sim.CA), "\n", "\n      ") + "\n" + more
+	return "appliances:\n  rack1:\n    url: " + sim.URL + "\n    username: " + sim.Username + "\n    password: " +
+		sim.Password +
+		"\n    domain: " + sim.Domain + "\n    ca: |\n      " +
+		strings.ReplaceAll(strings.TrimSpace(sim.CA), "\n", "\n      ") + "\n" + more
 }
 
 // rewrite replaces the appliances' file.

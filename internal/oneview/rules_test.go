@@ -112,7 +112,8 @@ func TestTheServerIsReadRightBeforeEachChange(t *testing.T) {
 	for power, looks := range map[string]int{oneviewsim.On: 0, oneviewsim.Off: 1} {
 		r := newRig(t, serverIs(power))
 		// The look reads the server and asks for a profile of this name; then it is taken.
-		r.sim.Inject(oneviewsim.Fault{Method: http.MethodGet, Path: profilesPath, Skip: looks, Kind: oneviewsim.TakeAfter, Server: "server-1"})
+		r.sim.Inject(oneviewsim.Fault{Method: http.MethodGet, Path: profilesPath, Skip: looks, Kind: oneviewsim.TakeAfter,
+			Server: "server-1"})
 		_, err := r.apply()
 		requireFault(t, err, device.NeedsOperator, device.CodeServerTaken)
 		require.Zero(t, r.sim.Counts().Writes)
@@ -136,7 +137,8 @@ func TestEveryChangeFollowsARead(t *testing.T) {
 			continue
 		}
 		writes++
-		require.Equal(t, http.MethodGet+" "+r.server.Hardware, all[i-1].Method+" "+all[i-1].Path, "before %s %s", one.Method, one.Path)
+		require.Equal(t, http.MethodGet+" "+r.server.Hardware, all[i-1].Method+" "+all[i-1].Path, "before %s %s",
+			one.Method, one.Path)
 	}
 	require.Equal(t, 4, writes) // off, POST, off, DELETE
 }
@@ -229,7 +231,8 @@ func TestAServerThatIgnoresTheShutdownIsSwitchedOff(t *testing.T) {
 	_, err = r.apply()
 	require.NoError(t, err)
 	require.NoError(t, r.sim.SetPower("server-1", oneviewsim.On))
-	r.sim.Inject(oneviewsim.Fault{Method: http.MethodPut, Times: -1, Kind: oneviewsim.ForTask, Task: oneviewsim.TaskFault{Ends: oneviewsim.Error, Effect: oneviewsim.NoEffect}})
+	r.sim.Inject(oneviewsim.Fault{Method: http.MethodPut, Times: -1, Kind: oneviewsim.ForTask,
+		Task: oneviewsim.TaskFault{Ends: oneviewsim.Error, Effect: oneviewsim.NoEffect}})
 	_, err = r.remove()
 	require.Contains(t, requireFault(t, err, device.NeedsOperator, device.CodeProfileFailed), "SimulatedProblem")
 	require.Len(t, r.sim.Profiles(r.sim.Username), 1)
@@ -245,7 +248,8 @@ func TestAServerThatIgnoresTheShutdownIsSwitchedOff(t *testing.T) {
 func TestATaskThatDoesNotEndIsStuckAndThenFound(t *testing.T) {
 	r := newRig(t)
 	r.rewrite(fileOf(r.sim, "    apply_timeout: 1\n"))
-	r.sim.Inject(oneviewsim.Fault{Method: http.MethodPost, Path: profilesPath, Kind: oneviewsim.ForTask, Task: oneviewsim.TaskFault{Stalls: true}})
+	r.sim.Inject(oneviewsim.Fault{Method: http.MethodPost, Path: profilesPath, Kind: oneviewsim.ForTask,
+		Task: oneviewsim.TaskFault{Stalls: true}})
 	percent := map[int]bool{}
 	r.server.Applying = true
 	_, err := r.pools.Apply(t.Context(), "rack1", r.server, func(n int, doing string) error {
@@ -270,14 +274,18 @@ func TestWhatTheApplianceRefusesIsSaidInItsWords(t *testing.T) {
 	_, err := r.apply()
 	require.Contains(t, requireFault(t, err, device.NeedsOperator, device.CodeApplianceRefused), "it has no template")
 	r.server.Template = oneviewsim.TemplateURI
-	r.sim.Inject(oneviewsim.Fault{Method: http.MethodPost, Path: profilesPath, Times: -1, Kind: oneviewsim.Respond, Status: 400, Body: `{"errorCode": "NO_FIRMWARE", "message": "no\nbaseline", "recommendedActions": ["add one"]}`})
+	r.sim.Inject(oneviewsim.Fault{Method: http.MethodPost, Path: profilesPath, Times: -1, Kind: oneviewsim.Respond,
+		Status: 400, Body: `{"errorCode": "NO_FIRMWARE", "message": "no\nbaseline", "recommendedActions": ["add one"]}`})
 	_, err = r.apply()
-	require.Contains(t, requireFault(t, err, device.NeedsOperator, device.CodeApplianceRefused), "400 to POST /rest/server-profiles: NO_FIRMWARE no baseline add one")
+	require.Contains(t, requireFault(t, err, device.NeedsOperator, device.CodeApplianceRefused),
+		"400 to POST /rest/server-profiles: NO_FIRMWARE no baseline add one")
 	require.Equal(t, 1, r.sim.Counts().Writes) // it is not repeated
 	r.sim.ClearFaults()
-	r.sim.Inject(oneviewsim.Fault{Method: http.MethodPost, Path: profilesPath, Kind: oneviewsim.ForTask, Task: oneviewsim.TaskFault{Ends: oneviewsim.Error}})
+	r.sim.Inject(oneviewsim.Fault{Method: http.MethodPost, Path: profilesPath, Kind: oneviewsim.ForTask,
+		Task: oneviewsim.TaskFault{Ends: oneviewsim.Error}})
 	_, err = r.apply()
-	require.Contains(t, requireFault(t, err, device.NeedsOperator, device.CodeProfileFailed), "ended as Error: SimulatedProblem The task Create")
+	require.Contains(t, requireFault(t, err, device.NeedsOperator, device.CodeProfileFailed),
+		"ended as Error: SimulatedProblem The task Create")
 	r.server.Hardware = hardwarePath + "/none"
 	_, err = r.read()
 	require.Contains(t, requireFault(t, err, device.NeedsOperator, device.CodeApplianceRefused), "it has no server")
@@ -311,7 +319,8 @@ func TestAProfileOnAnotherServerIsLeftAlone(t *testing.T) {
 	r.server.Applying = true
 	writes := r.sim.Counts().Writes
 	_, err = r.pools.Apply(t.Context(), "rack1", r.server, nil)
-	require.Contains(t, requireFault(t, err, device.NeedsOperator, device.CodeApplianceRefused), "another user has put the profile")
+	require.Contains(t, requireFault(t, err, device.NeedsOperator, device.CodeApplianceRefused),
+		"another user has put the profile")
 	found, err := r.remove()
 	require.NoError(t, err)
 	require.Equal(t, device.PoolFree, found.Ownership)
@@ -354,7 +363,8 @@ func TestASpareProfileOfATakenServerIsRemoved(t *testing.T) {
 	theirs := r.hardware()
 	found, err := r.remove()
 	require.NoError(t, err)
-	require.Equal(t, Found{Ownership: device.PoolTaken, Profile: theirs.Profile, Power: oneviewsim.On, Tag: r.tag()}, found)
+	require.Equal(t, Found{Ownership: device.PoolTaken, Profile: theirs.Profile, Power: oneviewsim.On, Tag: r.tag()},
+		found)
 	require.Empty(t, r.sim.Profiles(r.sim.Username))
 	require.Empty(t, r.sim.Violations())
 	require.Equal(t, theirs, r.hardware())

@@ -194,7 +194,8 @@ func (s *session) loginError(err error) error {
 	}
 	s.until = time.Now().Add(s.timing.refusal)
 	s.refusal = s.refused("correct the user or the password in oneview.yaml, or the account on the appliance",
-		"it answers %d to the login%s; the next login is tried when oneview.yaml has changed, or after %s", no.Status, code, s.until.UTC().Format(time.RFC3339))
+		"it answers %d to the login%s; the next login is tried when oneview.yaml has changed, or after %s", no.Status, code,
+		s.until.UTC().Format(time.RFC3339))
 	return s.refusal
 }
 
@@ -269,5 +270,6 @@ const (
 
 // unavailable is the fault of a worker that has no such appliance.
 func unavailable(remedy, format string, args ...any) error {
-	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeApplianceRefused, Message: fmt.Sprintf(format, args...), Remedy: remedy}
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeApplianceRefused,
+		Message: fmt.Sprintf(format, args...), Remedy: remedy}
 }

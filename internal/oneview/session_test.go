@@ -66,7 +66,8 @@ func TestARefusedLoginIsNotRepeated(t *testing.T) {
 	r.rewrite(wrong)
 	for range 5 {
 		_, err := r.read()
-		require.Contains(t, requireFault(t, err, device.NeedsOperator, device.CodeApplianceRefused), "401 to the login (AUTHN_AUTH_FAIL)")
+		require.Contains(t, requireFault(t, err, device.NeedsOperator, device.CodeApplianceRefused),
+			"401 to the login (AUTHN_AUTH_FAIL)")
 	}
 	logins := func() (n int) {
 		for _, one := range r.sim.Requests() {
@@ -158,7 +159,8 @@ func TestTheHighestVersionThatBothKnowIsSpoken(t *testing.T) {
 			})
 			_, err := r.read()
 			if tt.want == 0 {
-				require.Contains(t, requireFault(t, err, device.NeedsOperator, device.CodeApplianceRefused), "it speaks the API versions")
+				require.Contains(t, requireFault(t, err, device.NeedsOperator, device.CodeApplianceRefused),
+					"it speaks the API versions")
 				return
 			}
 			require.NoError(t, err)
@@ -238,7 +240,8 @@ func served(t *testing.T, handler http.HandlerFunc) (*Appliances, string) {
 	t.Helper()
 	web := httptest.NewServer(handler)
 	t.Cleanup(web.Close)
-	pools, err := Open(writeFile(t, "appliances: {rack1: {url: \""+web.URL+"\", username: u, password: hunter2, insecure: true}}\n"))
+	pools, err :=
+		Open(writeFile(t, "appliances: {rack1: {url: \""+web.URL+"\", username: u, password: hunter2, insecure: true}}\n"))
 	require.NoError(t, err)
 	pools.timing = quickTiming()
 	return pools, web.URL
@@ -270,7 +273,8 @@ func TestNoRedirectIsFollowed(t *testing.T) {
 			}
 			login(w, r)
 		})
-		_, err := pools.Read(t.Context(), "rack1", Server{Hardware: hardwarePath + "/1", Template: oneviewsim.TemplateURI, UUID: deviceUUID, Serial: "1"})
+		_, err := pools.Read(t.Context(), "rack1", Server{Hardware: hardwarePath + "/1", Template: oneviewsim.TemplateURI,
+			UUID: deviceUUID, Serial: "1"})
 		requireFault(t, err, device.NeedsOperator, device.CodeApplianceRefused)
 	}
 }
@@ -285,8 +289,10 @@ func TestALinkToAnotherHostIsNotFollowed(t *testing.T) {
 		require.Equal(t, "/rest/tasks/1", s.resource(good, tasksPath+"/"), good)
 	}
 	for _, bad := range []string{
-		"", "https://elsewhere/rest/tasks/1", "//elsewhere/rest/tasks/1", "http://" + host + "/rest/tasks/1", "https://u:p@" + host + "/rest/tasks/1",
-		"rest/tasks/1", "/rest/tasks/", "/rest/tasks", "/rest/tasks/../server-profiles/1", "/rest/tasks/1/2", "/rest/tasks/1?a=b", "/rest/tasks/1%2F2",
+		"", "https://elsewhere/rest/tasks/1", "//elsewhere/rest/tasks/1", "http://" + host + "/rest/tasks/1", "https://u:p@" +
+			host + "/rest/tasks/1",
+		"rest/tasks/1", "/rest/tasks/", "/rest/tasks", "/rest/tasks/../server-profiles/1", "/rest/tasks/1/2",
+		"/rest/tasks/1?a=b", "/rest/tasks/1%2F2",
 		"/rest/server-profiles/1", "/restore/tasks/1", "/rest/tasks/1#a", "mailto:a@b", "/rest/tasks/\x00",
 	} {
 		require.Empty(t, s.resource(bad, tasksPath+"/"), bad)
@@ -320,7 +326,8 @@ func TestAnAnswerIsBoundedAndOneLine(t *testing.T) {
 					_, _ = w.Write([]byte(tt.body))
 				}
 			})
-			_, err := pools.Read(t.Context(), "rack1", Server{Hardware: hardwarePath + "/1", Template: oneviewsim.TemplateURI, UUID: deviceUUID, Serial: "1"})
+			_, err := pools.Read(t.Context(), "rack1", Server{Hardware: hardwarePath + "/1", Template: oneviewsim.TemplateURI,
+				UUID: deviceUUID, Serial: "1"})
 			said := requireFault(t, err, tt.class, tt.code)
 			require.Contains(t, said, tt.says)
 			require.Less(t, utf8.RuneCountInString(said), 500)

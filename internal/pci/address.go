@@ -50,7 +50,8 @@ func splitAddress(text string) (fields pciAddress, why string) {
 	before, function, _ := strings.Cut(text, ".")
 	left := strings.Split(before, ":")
 	if len(left) > 3 {
-		return pciAddress{}, strconv.Quote(text) + " has more than three fields before the function; it must be domain:bus:slot.function"
+		return pciAddress{}, strconv.Quote(text) + " has more than three fields before the function; it must be " +
+			"domain:bus:slot.function"
 	}
 	copy(fields[3-len(left):3], left)
 	fields[3] = function
@@ -66,7 +67,9 @@ func parseExact(field, text string) (pciAddress, error) {
 	for i, p := range parts {
 		digits, why := hexadecimal(fields[i], p.width, p.max)
 		if why != "" {
-			return pciAddress{}, invalid(field, "%q is not a PCI address: %s %s; it must be domain:bus:slot.function, such as 0000:01:00.0", text, p.name, why)
+			return pciAddress{},
+				invalid(field, "%q is not a PCI address: %s %s; it must be domain:bus:slot.function, such as 0000:01:00.0",
+					text, p.name, why)
 		}
 		fields[i] = digits
 	}
@@ -239,7 +242,8 @@ func repeatsEmptyMatch(tree *syntax.Regexp) bool {
 	switch tree.Op {
 	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
 		switch tree.Sub[0].Op {
-		case syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+		case syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary,
+			syntax.OpNoWordBoundary:
 			return true
 		}
 	}

@@ -18,14 +18,20 @@ import (
 // -fuzztime says.
 func FuzzMatch(f *testing.F) {
 	for _, spec := range []string{
-		`{}`, `{"vendor_id": " 0X8086 ", "product_id": "*"}`, `{"address": "*:0a:00.*", "physical_network": null}`, `{"address": ":00."}`,
-		`{"address": {"domain": ".*", "bus": "0[ab]", "slot": "(?i)0A|00", "function": "[0-3]"}}`, `[{"devname": "ens1"}, {"one_time_use": "yes"}]`,
-		`{"address": {"bus": "a)|(b"}}`, `{"address": {"bus": "\\x{41}"}}`, `{"clear_action": "zero", "clear_strategy": "block"}`,
-		`{"address": "0000:0a:00.0", "one_time_use": 1}`, `[[]]`, `{"vendor_id": "` + strings.Repeat("f", 40) + `"}`, "{\"\xff\\n\": 1, \"\xff\\n\": 2}",
-		`{"address": {"bus": "` + strings.Repeat("(", 1001) + strings.Repeat(")", 1001) + `"}}`, `{"address": {"bus": "((0{1,99}){1,99}){1,99}"}}`,
+		`{}`, `{"vendor_id": " 0X8086 ", "product_id": "*"}`, `{"address": "*:0a:00.*", "physical_network": null}`,
+		`{"address": ":00."}`,
+		`{"address": {"domain": ".*", "bus": "0[ab]", "slot": "(?i)0A|00", "function": "[0-3]"}}`,
+		`[{"devname": "ens1"}, {"one_time_use": "yes"}]`,
+		`{"address": {"bus": "a)|(b"}}`, `{"address": {"bus": "\\x{41}"}}`,
+		`{"clear_action": "zero", "clear_strategy": "block"}`,
+		`{"address": "0000:0a:00.0", "one_time_use": 1}`, `[[]]`, `{"vendor_id": "` + strings.Repeat("f", 40) + `"}`,
+		"{\"\xff\\n\": 1, \"\xff\\n\": 2}",
+		`{"address": {"bus": "` + strings.Repeat("(", 1001) + strings.Repeat(")", 1001) + `"}}`,
+		`{"address": {"bus": "((0{1,99}){1,99}){1,99}"}}`,
 	} {
 		f.Add([]byte(spec), []byte(disk))
-		f.Add([]byte(spec), []byte(`{"address": "0000:0a:02.1", "vendor_id": "0x8086", "parent_addr": "0000:0a:00.0", "parent_ifname": "ens1"}`))
+		f.Add([]byte(spec),
+			[]byte(`{"address": "0000:0a:02.1", "vendor_id": "0x8086", "parent_addr": "0000:0a:00.0", "parent_ifname": "ens1"}`))
 		f.Add([]byte(spec), []byte(spec))
 	}
 	f.Fuzz(func(t *testing.T, spec, device []byte) {
@@ -81,13 +87,17 @@ func oneInvalid(t *testing.T, err error) {
 // An entry that is accepted alone is accepted in a list too, and matches the same devices.
 func FuzzParseSpec(f *testing.F) {
 	for _, spec := range []string{
-		`{}`, ` {"vendor_id": "0x8086", "product_id": "*", "one_time_use": "No"} `, `{"address": "0000:0A:*.7", "tag": [1, {"a": null}]}`,
-		`{"address": {"domain": "0{4}", "slot": "[01][0-9a-f]$", "function": "(?i)[A-F]|0"}}`, `{"address": {"bus": "(.{0,999}){0,9}"}}`,
-		`{"devname": "ens1", "physical_network": "a\u0007"}`, `{"clear_action": "zero", "clear_strategy": "crypto"}`, `{"a": 1} {}`,
+		`{}`, ` {"vendor_id": "0x8086", "product_id": "*", "one_time_use": "No"} `,
+		`{"address": "0000:0A:*.7", "tag": [1, {"a": null}]}`,
+		`{"address": {"domain": "0{4}", "slot": "[01][0-9a-f]$", "function": "(?i)[A-F]|0"}}`,
+		`{"address": {"bus": "(.{0,999}){0,9}"}}`,
+		`{"devname": "ens1", "physical_network": "a\u0007"}`, `{"clear_action": "zero", "clear_strategy": "crypto"}`,
+		`{"a": 1} {}`,
 	} {
 		f.Add([]byte(spec))
 	}
-	whole := Device{Address: "0000:0a:00.0", Vendor: "8086", Product: "0a54", Class: "010802", Type: Whole, Interfaces: []string{"ens1"}}
+	whole := Device{Address: "0000:0a:00.0", Vendor: "8086", Product: "0a54", Class: "010802", Type: Whole,
+		Interfaces: []string{"ens1"}}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		began := time.Now()
 		s, err := ParseSpec(text)
@@ -115,7 +125,8 @@ func FuzzParseSpec(f *testing.F) {
 func FuzzParseDevice(f *testing.F) {
 	for _, text := range []string{
 		disk, `{}`, `{"address": "A:1.2", "vendor_id": " 0X8086", "dev_type": "type-PF", "devname": "a\nb"}`,
-		`{"address": "10000:e1:00.0", "dev_type": "type-VF", "parent_addr": "0:0:0.0", "parent_ifname": "x"}`, `{"address": null, "product_id": 1}`,
+		`{"address": "10000:e1:00.0", "dev_type": "type-VF", "parent_addr": "0:0:0.0", "parent_ifname": "x"}`,
+		`{"address": null, "product_id": 1}`,
 	} {
 		f.Add([]byte(text))
 	}

@@ -209,7 +209,8 @@ func TestOneTimeUse(t *testing.T) {
 // What is false in Python is no address and no devname for Nova (run with Nova 26.2.2).
 func TestWhatNovaTakesForNoCriterion(t *testing.T) {
 	for _, spec := range []string{
-		`{"address": null}`, `{"address": ""}`, `{"address": " "}`, `{"address": {}}`, `{"address": [ ]}`, `{"address": 0.0}`, `{"address": false}`,
+		`{"address": null}`, `{"address": ""}`, `{"address": " "}`, `{"address": {}}`, `{"address": [ ]}`, `{"address": 0.0}`,
+		`{"address": false}`,
 		`{"devname": null}`, `{"devname": ""}`, `{"devname": 0}`, `{"vendor_id": " * "}`,
 	} {
 		s, err := ParseSpec([]byte(spec))
@@ -259,14 +260,16 @@ func TestOneTimeUseIsForWholeDevices(t *testing.T) {
 }
 
 func TestTagsAreKept(t *testing.T) {
-	s, err := ParseSpec([]byte(`{"vendor_id": "8086", "product_id": "1", "address": "0a:00.1", "physical_network": "physnet1",
+	s, err :=
+		ParseSpec([]byte(`{"vendor_id": "8086", "product_id": "1", "address": "0a:00.1", "physical_network": "physnet1",
 		"trusted": "True", "managed": "no", "remote_managed": "false", "live_migratable": "yes", "resource_class": "CUSTOM_X",
 		"traits": "A,B", "tunnel": null, "number": 1.50, "list": [1, 2], "clear_action": "auto"}`))
 	require.NoError(t, err)
 	text, err := json.Marshal(s.Tags())
 	require.NoError(t, err)
-	require.Equal(t, `{"clear_action":"auto","list":[1,2],"live_migratable":"true","managed":"no","number":1.50,"physical_network":"physnet1",`+
-		`"remote_managed":"false","resource_class":"CUSTOM_X","traits":"A,B","trusted":"True","tunnel":null}`, string(text))
+	require.Equal(t,
+		`{"clear_action":"auto","list":[1,2],"live_migratable":"true","managed":"no","number":1.50,"physical_network":"physnet1",`+
+			`"remote_managed":"false","resource_class":"CUSTOM_X","traits":"A,B","trusted":"True","tunnel":null}`, string(text))
 
 	for _, policy := range []string{`"auto"`, `"sanitize"`} {
 		_, err = ParseSpec([]byte(`{"clear_action": ` + policy + `, "clear_strategy": "crypto"}`))
@@ -313,7 +316,8 @@ func TestASpecOfAPhysicalFunctionMatchesItsVirtualOnes(t *testing.T) {
 }
 
 func TestTheFirstEntryThatMatchesCounts(t *testing.T) {
-	specs, err := ParseSpecs([]byte(` [{"vendor_id": "8087", "n": 1}, {"product_id": "0a54", "n": 2}, {"vendor_id": "8086", "n": 3}]`))
+	specs, err :=
+		ParseSpecs([]byte(` [{"vendor_id": "8087", "n": 1}, {"product_id": "0a54", "n": 2}, {"vendor_id": "8086", "n": 3}]`))
 	require.NoError(t, err)
 	s, ok, err := specs.Match(parsed(t, disk))
 	require.NoError(t, err)
@@ -353,7 +357,9 @@ func TestTheFirstEntryThatMatchesCounts(t *testing.T) {
 }
 
 func TestDevicesOfASpec(t *testing.T) {
-	d := parsed(t, `{"address": "0:A:0.1", "vendor_id": "0X8086", "product_id": "A54", "dev_type": null, "parent_addr": null, "label": "x", "numa_node": 0}`)
+	d :=
+		parsed(t,
+			`{"address": "0:A:0.1", "vendor_id": "0X8086", "product_id": "A54", "dev_type": null, "parent_addr": null, "label": "x", "numa_node": 0}`)
 	require.Equal(t, Device{Address: "0000:0a:00.1", Vendor: "8086", Product: "0a54", Type: Whole, NUMANode: -1}, d)
 	require.Equal(t, Whole, parsed(t, `{"parent_addr": "0000:0a:00.0"}`).Type, "a parent alone makes no virtual function")
 	require.Equal(t, Virtual, parsed(t, `{"parent_addr": "0000:0a:00.0", "dev_type": "type-VF"}`).Type)
@@ -441,7 +447,8 @@ func TestSelect(t *testing.T) {
 	specs, err := ParseSpecs([]byte(`[{"address": "04:00.0", "n": 1}, {"vendor_id": "8086", "one_time_use": true}]`))
 	require.NoError(t, err)
 	chosen, err := specs.Select(devices)
-	require.EqualError(t, err, "device 0000:03:00.0: entry 2: one_time_use: is only for physical devices, and this one is a virtual function")
+	require.EqualError(t, err, "device 0000:03:00.0: entry 2: one_time_use: is only for physical devices, and this one "+
+		"is a virtual function")
 	require.ErrorAs(t, err, new(*Invalid))
 	require.Len(t, chosen, 2)
 	require.Equal(t, devices[0], chosen[0].Device)

@@ -100,7 +100,8 @@ func TestScanReadsWhatMatchingNeeds(t *testing.T) {
 			Driver:    "i40e", IOMMUGroup: "24", Interfaces: []string{"a", "b", "c", "d", "ens1", "ens1f0"},
 		},
 		{
-			Address: "0000:0a:02.0", Vendor: "8086", Product: "154c", Class: "010802", Type: Virtual, NUMANode: -1, Parent: "0000:0a:00.0",
+			Address: "0000:0a:02.0", Vendor: "8086", Product: "154c", Class: "010802", Type: Virtual, NUMANode: -1,
+			Parent: "0000:0a:00.0",
 			Driver: "vfio-pci", Interfaces: []string{"ens1v0"}, ParentInterfaces: []string{"a", "b", "c", "d", "ens1", "ens1f0"},
 		},
 		{Address: "8000:01:00.0", Vendor: "8086", Product: "0a54", Class: "010802", Type: Whole, NUMANode: -1},
@@ -209,7 +210,8 @@ func TestAnotherDeviceInThePlaceIsReadAsAWhole(t *testing.T) {
 	}}
 	devices, err := s.scan()
 	require.NoError(t, err)
-	require.Equal(t, []Device{{Address: address, Vendor: "1234", Product: "5678", Class: "010802", Type: Whole, NUMANode: -1}}, devices)
+	require.Equal(t,
+		[]Device{{Address: address, Vendor: "1234", Product: "5678", Class: "010802", Type: Whole, NUMANode: -1}}, devices)
 	require.Equal(t, 2, opened)
 
 	// A device that keeps changing is reported, and the scan ends.

@@ -112,7 +112,8 @@ func checkAddress(g contract.GuestAddress) error {
 			return err
 		}
 	}
-	if g.Path != "" && (len(g.Path) > maxPath || !printable(g.Path) || !path.IsAbs(g.Path) || path.Clean(g.Path) != g.Path) {
+	if g.Path != "" && (len(g.Path) > maxPath || !printable(g.Path) || !path.IsAbs(g.Path) ||
+		path.Clean(g.Path) != g.Path) {
 		return fmt.Errorf("path %q is not an absolute path of the guest, such as /dev/xvda", g.Path)
 	}
 	if g.Devname != "" && (len(g.Devname) > maxDevname || !printable(g.Devname) ||

@@ -49,7 +49,8 @@ func TestGuestAddressesOfEachBus(t *testing.T) {
 
 // S1.5
 func TestADeviceOnTwoBusesNamesEachOnce(t *testing.T) {
-	ide, xen := contract.GuestAddress{Bus: "ide", Address: "0:0"}, contract.GuestAddress{Bus: "xen", Address: "0", Path: "/dev/xvda"}
+	ide, xen := contract.GuestAddress{Bus: "ide", Address: "0:0"},
+		contract.GuestAddress{Bus: "xen", Address: "0", Path: "/dev/xvda"}
 	require.NoError(t, tagging.CheckGuest([]contract.GuestAddress{ide, xen}))
 	require.ErrorContains(t, tagging.CheckGuest([]contract.GuestAddress{ide, ide}), "bus ide is given twice")
 }

@@ -45,29 +45,35 @@ var (
 	figureBuild = figure{"burnish_build_info", gauge, []string{"version", "go_version", "role"}, everyRole,
 		"1; the release of this worker and its role are the labels.", ""}
 	figureDevices = figure{"burnish_devices", gauge, []string{"state"}, control,
-		"Devices of the fleet by state, as Temporal counts them. Each control worker shows all of them: do not add them up.", ""}
+		"Devices of the fleet by state, as Temporal counts them. Each control worker shows all of them: do not add them up.",
+		""}
 	figureNeedsOperator = figure{"burnish_devices_needing_operator", gauge, nil, control,
 		"Devices that wait for an operator.", ""}
 	figureStuckWorkflows = figure{"burnish_workflows_needing_operator", gauge, []string{"workflow_type"}, control,
 		"Workflows other than devices that wait for an operator: the limits, and the polls of appliances.", ""}
 	figureReconciled = figure{"burnish_reconcile_last_success_timestamp", gauge, []string{"cloud"}, control,
-		"When the last full reconciliation with Placement ended, in Unix time. 0: none has. Missing where they are off (BURNISH_SWEEP_INTERVAL=0).", "_seconds"}
+		"When the last full reconciliation with Placement ended, in Unix time. 0: none has. Missing where they are off " +
+			"(BURNISH_SWEEP_INTERVAL=0).", "_seconds"}
 	figureHostPoll = figure{"burnish_host_last_poll_timestamp", gauge, []string{"host"}, control,
 		"When a worker last polled the task queue of a host that has devices, in Unix time. 0: none is known.", "_seconds"}
 	figurePolled = figure{"burnish_oneview_last_success_timestamp", gauge, []string{contract.LabelAppliance}, control,
-		"When the last complete round of the polls of an appliance of OneView ended, in Unix time. 0: none has. Missing where they are off.", "_seconds"}
+		"When the last complete round of the polls of an appliance of OneView ended, in Unix time. 0: none has. Missing " +
+			"where they are off.", "_seconds"}
 	figureCollectErrors = figure{"burnish_collection_errors", counter, []string{"part"}, control,
-		"Rounds in which a part of the figures of the fleet could not be read from Temporal; those figures are missing then.", "_total"}
+		"Rounds in which a part of the figures of the fleet could not be read from Temporal; those figures are missing then.",
+		"_total"}
 	figureSlotWait = figure{"burnish_slot_wait", histogram, nil, hostRole,
 		"How long cleans waited for one of the host's slots (BURNISH_MAX_CLEANS_PER_HOST).", "_seconds"}
 	figureSlotsUsed   = figure{"burnish_slots_used", gauge, nil, hostRole, "Slots of the host that steps have.", ""}
-	figureSlotsQueued = figure{"burnish_slots_queued", gauge, nil, hostRole, "Cleans that wait for one of the host's slots.", ""}
+	figureSlotsQueued = figure{"burnish_slots_queued", gauge, nil, hostRole,
+		"Cleans that wait for one of the host's slots.", ""}
 )
 
 // ownFigures are all figures of Burnish's own.
 var ownFigures = []figure{
 	figureBuild, figureDevices, figureNeedsOperator, figureStuckWorkflows,
-	{contract.FigureCleans, counter, []string{contract.LabelOutcome, contract.LabelModel, contract.LabelOperation}, control,
+	{contract.FigureCleans, counter,
+		[]string{contract.LabelOutcome, contract.LabelModel, contract.LabelOperation}, control,
 		"Cleans that ended, by outcome, the device's model and how it is erased.", "_total"},
 	{contract.FigureCleanDuration, histogram, []string{contract.LabelOutcome, contract.LabelOperation}, control,
 		"How long cleans took, with their waits.", "_seconds"},
@@ -78,7 +84,8 @@ var ownFigures = []figure{
 	{contract.FigureWipedBytes, counter, []string{contract.LabelStep, contract.LabelMethod}, control,
 		"Bytes of the devices that the erasing steps wiped, by method, when the step is done.", "_total"},
 	{contract.FigureLimitsWait, histogram, nil, control,
-		"How long cleans, and requests to take a device out of the pool, waited for a slot in the limits of the policy.", "_seconds"},
+		"How long cleans, and requests to take a device out of the offer, waited for a slot in the limits of the policy.",
+		"_seconds"},
 	{contract.FigureStepAttempts, counter, []string{contract.LabelStep, contract.LabelResult}, hostRole,
 		"Attempts at steps on this host, by what became of them.", "_total"},
 	figureSlotWait, figureSlotsUsed, figureSlotsQueued, figureReconciled, figureHostPoll,

@@ -75,7 +75,8 @@ type collector struct {
 }
 
 // collected are the figures that a collector may give.
-var collected = []figure{figureDevices, figureNeedsOperator, figureStuckWorkflows, figureReconciled, figureHostPoll, figurePolled, figureCollectErrors}
+var collected = []figure{figureDevices, figureNeedsOperator, figureStuckWorkflows, figureReconciled, figureHostPoll,
+	figurePolled, figureCollectErrors}
 
 func (f figure) desc() *prometheus.Desc {
 	return prometheus.NewDesc(f.exported(), f.help, f.labels, nil)

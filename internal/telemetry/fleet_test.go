@@ -42,14 +42,16 @@ type fleetServer struct {
 }
 
 func newFleetServer(t *testing.T) *fleetServer {
-	s := &fleetServer{Client: mocks.NewClient(t), counts: map[string]int64{}, polled: map[string]time.Time{}, calls: map[string]int{}}
+	s := &fleetServer{Client: mocks.NewClient(t), counts: map[string]int64{}, polled: map[string]time.Time{},
+		calls: map[string]int{}}
 	s.On("CountWorkflow", mock.Anything, mock.Anything).Return(s.count).Maybe()
 	s.On("ListWorkflow", mock.Anything, mock.Anything).Return(s.list).Maybe()
 	s.On("DescribeTaskQueue", mock.Anything, mock.Anything, enumspb.TASK_QUEUE_TYPE_ACTIVITY).Return(s.describe).Maybe()
 	return s
 }
 
-func (s *fleetServer) count(_ context.Context, r *workflowservice.CountWorkflowExecutionsRequest) (*workflowservice.CountWorkflowExecutionsResponse, error) {
+func (s *fleetServer) count(_ context.Context,
+	r *workflowservice.CountWorkflowExecutionsRequest) (*workflowservice.CountWorkflowExecutionsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls["count"]++
@@ -61,7 +63,8 @@ func (s *fleetServer) count(_ context.Context, r *workflowservice.CountWorkflowE
 	return &workflowservice.CountWorkflowExecutionsResponse{}, s.err
 }
 
-func (s *fleetServer) list(_ context.Context, r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+func (s *fleetServer) list(_ context.Context,
+	r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls["list"]++
@@ -87,7 +90,8 @@ func (s *fleetServer) list(_ context.Context, r *workflowservice.ListWorkflowExe
 	return answer, nil
 }
 
-func (s *fleetServer) describe(_ context.Context, queue string, _ enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
+func (s *fleetServer) describe(_ context.Context, queue string,
+	_ enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls["describe"]++
@@ -226,20 +230,24 @@ func TestTheLastSweepAndRoundAreShown(t *testing.T) {
 			contract.OneViewWorkflowID("good"):    contract.OneViewState{Interval: time.Minute, LastGood: began.Add(-time.Hour)},
 			contract.OneViewWorkflowID("off"):     contract.OneViewState{LastGood: began},
 		}
-		s.On("QueryWorkflow", mock.Anything, mock.Anything, "", mock.Anything).Return(func(_ context.Context, id, _, _ string, _ ...any) (converter.EncodedValue, error) {
-			state, ok := states[id]
-			if !ok {
-				return nil, serviceerror.NewNotFound(id)
-			}
-			payloads, err := converter.GetDefaultDataConverter().ToPayloads(state)
-			return sdkclient.NewValue(payloads), err
-		})
+		s.On("QueryWorkflow", mock.Anything, mock.Anything, "", mock.Anything).
+			Return(func(_ context.Context, id, _, _ string, _ ...any) (converter.EncodedValue, error) {
+				state, ok := states[id]
+				if !ok {
+					return nil, serviceerror.NewNotFound(id)
+				}
+				payloads, err := converter.GetDefaultDataConverter().ToPayloads(state)
+				return sdkclient.NewValue(payloads), err
+			})
 		f := newTelemetry(t)
-		stop, err := f.ShowFleet(Fleet{Client: client.New(s), Cloud: "cloud", Appliances: func() []string { return []string{"good", "lost", "off"} }, Log: slog.New(slog.DiscardHandler)})
+		stop, err := f.ShowFleet(Fleet{Client: client.New(s), Cloud: "cloud", Appliances: func() []string {
+			return []string{"good", "lost", "off"}
+		}, Log: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, stop()) }()
 		all := scrape(t, f)
-		require.Equal(t, map[string]float64{"burnish_reconcile_last_success_timestamp_seconds{cloud=cloud}": unix(began)}, map[string]float64(all.With("burnish_reconcile_last")))
+		require.Equal(t, map[string]float64{"burnish_reconcile_last_success_timestamp_seconds{cloud=cloud}": unix(began)},
+			map[string]float64(all.With("burnish_reconcile_last")))
 		require.Equal(t, map[string]float64{
 			"burnish_oneview_last_success_timestamp_seconds{appliance=good}": unix(began.Add(-time.Hour)),
 			"burnish_oneview_last_success_timestamp_seconds{appliance=lost}": 0,

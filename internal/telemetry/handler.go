@@ -24,9 +24,11 @@ const maxText = 100
 // allowed are the labels of the SDK's own figures and of Burnish's. Anything else that names
 // a workflow, a run or a device never becomes one.
 var allowed = []string{
-	"namespace", "client_name", "poller_type", "worker_type", "workflow_type", "activity_type", "nexus_service", "nexus_operation",
+	"namespace", "client_name", "poller_type", "worker_type", "workflow_type", "activity_type", "nexus_service",
+	"nexus_operation",
 	"failure_reason", "task_queue", "operation", "cause", "status_code",
-	contract.LabelOutcome, contract.LabelModel, contract.LabelStep, contract.LabelResult, contract.LabelMethod, contract.LabelAppliance,
+	contract.LabelOutcome, contract.LabelModel, contract.LabelStep, contract.LabelResult, contract.LabelMethod,
+	contract.LabelAppliance,
 }
 
 // handler is the SDK's metrics handler with bounded labels. One set of labels has one handler,

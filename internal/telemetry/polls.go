@@ -38,7 +38,8 @@ type pollsOf struct {
 func newPolls() *polls { return &polls{queues: map[Queue]*pollsOf{}, now: time.Now} }
 
 // intercept notes the polls of a connection.
-func (p *polls) intercept(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (p *polls) intercept(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	var queue Queue
 	switch r := req.(type) {
 	case *workflowservice.PollWorkflowTaskQueueRequest:

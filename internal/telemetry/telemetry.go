@@ -38,18 +38,21 @@ type Telemetry struct {
 // New makes the figures of one worker.
 func New(version, role string, logger *slog.Logger) (*Telemetry, error) {
 	registry := prometheus.NewRegistry()
-	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo(),
+		otelprometheus.WithoutTargetInfo())
 	if err != nil {
 		return nil, fmt.Errorf("figures: %w", err)
 	}
-	provider := metric.NewMeterProvider(metric.WithReader(exporter), metric.WithView(describe), metric.WithResource(resource.Empty()),
+	provider := metric.NewMeterProvider(metric.WithReader(exporter), metric.WithView(describe),
+		metric.WithResource(resource.Empty()),
 		metric.WithExemplarFilter(exemplar.AlwaysOffFilter), metric.WithCardinalityLimit(maxSeries))
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: figureBuild.exported(), Help: figureBuild.help,
 		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version(), "role": role},
 	})
 	build.Set(1)
-	for _, c := range []prometheus.Collector{build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
+	for _, c := range []prometheus.Collector{build, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("figures: %w", err)
 		}
@@ -66,7 +69,8 @@ func New(version, role string, logger *slog.Logger) (*Telemetry, error) {
 // Options has a connection to Temporal count what it does.
 func (t *Telemetry) Options(options *sdkclient.Options) {
 	options.MetricsHandler = t.handler
-	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, grpc.WithChainUnaryInterceptor(t.polls.intercept))
+	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions,
+		grpc.WithChainUnaryInterceptor(t.polls.intercept))
 }
 
 // SlotWait counts how long a clean waited for one of the host's slots.

@@ -38,11 +38,13 @@ func scrape(t *testing.T, from *Telemetry) figures.Figures {
 // However many models a fleet has, and whatever they are called, a figure stays small.
 func TestModelsAreBounded(t *testing.T) {
 	f := newTelemetry(t)
-	base := f.handler.WithTags(map[string]string{"namespace": "n", "task_queue": "burnish", "workflow_type": contract.WorkflowDeviceLifecycle})
+	base := f.handler.WithTags(map[string]string{"namespace": "n", "task_queue": "burnish",
+		"workflow_type": contract.WorkflowDeviceLifecycle})
 	for i := range 1000 {
 		base.WithTags(map[string]string{
-			contract.LabelModel: fmt.Sprintf("M%03d\x00\xff\n", i), contract.LabelStep: "zero", contract.LabelResult: contract.ResultDone,
-			"device": fmt.Sprint("d", i), "workflow_id": fmt.Sprint("device/d", i), "run_id": fmt.Sprint(i),
+			contract.LabelModel: fmt.Sprintf("M%03d\x00\xff\n", i), contract.LabelStep: "zero",
+			contract.LabelResult: contract.ResultDone,
+			"device":             fmt.Sprint("d", i), "workflow_id": fmt.Sprint("device/d", i), "run_id": fmt.Sprint(i),
 		}).Counter(contract.FigureSteps).Inc(1)
 	}
 	all := scrape(t, f)
@@ -56,7 +58,8 @@ func TestModelsAreBounded(t *testing.T) {
 		}
 	}
 	require.Equal(t, 101, series)
-	base.WithTags(map[string]string{contract.LabelModel: strings.Repeat("ü", 400), contract.LabelResult: ""}).Counter(contract.FigureSteps).Inc(1)
+	base.WithTags(map[string]string{contract.LabelModel: strings.Repeat("ü", 400), contract.LabelResult: ""}).
+		Counter(contract.FigureSteps).Inc(1)
 	require.InDelta(t, 1, scrape(t, f)["burnish_steps_total{model=other,result=none}"], 0)
 }
 
@@ -64,7 +67,8 @@ func TestModelsAreBounded(t *testing.T) {
 func TestHandlersAreShared(t *testing.T) {
 	f := newTelemetry(t)
 	a := f.handler.WithTags(map[string]string{"workflow_type": "W", "namespace": "n"})
-	require.Same(t, a, f.handler.WithTags(map[string]string{"namespace": "n", "workflow_type": "W", "workflow_id": "device/d1"}))
+	require.Same(t, a,
+		f.handler.WithTags(map[string]string{"namespace": "n", "workflow_type": "W", "workflow_id": "device/d1"}))
 }
 
 // What stands in a label's value is never taken for another label.
@@ -87,7 +91,8 @@ func TestLabelsAreKeptApart(t *testing.T) {
 func TestOnlyReadsAreAnswered(t *testing.T) {
 	f := newTelemetry(t)
 	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/", "/debug/pprof/"} {
-		for method, want := range map[string]int{http.MethodGet: http.StatusOK, http.MethodHead: http.StatusOK, http.MethodPost: http.StatusMethodNotAllowed, http.MethodDelete: http.StatusMethodNotAllowed} {
+		for method, want := range map[string]int{http.MethodGet: http.StatusOK, http.MethodHead: http.StatusOK,
+			http.MethodPost: http.StatusMethodNotAllowed, http.MethodDelete: http.StatusMethodNotAllowed} {
 			switch {
 			case path == "/readyz" && want == http.StatusOK:
 				want = http.StatusServiceUnavailable
@@ -153,16 +158,18 @@ func TestReadiness(t *testing.T) {
 func (t *Telemetry) poll(test *testing.T, err error) (end func()) {
 	release := make(chan struct{})
 	ended := make(chan struct{})
-	request := &workflowservice.PollActivityTaskQueueRequest{TaskQueue: &taskqueuepb.TaskQueue{Name: "sticky", NormalName: "q"}}
+	request := &workflowservice.PollActivityTaskQueueRequest{TaskQueue: &taskqueuepb.TaskQueue{Name: "sticky",
+		NormalName: "q"}}
 	go func() {
 		defer close(ended)
-		got := t.polls.intercept(test.Context(), "poll", request, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
-			select {
-			case <-release:
-			case <-test.Context().Done():
-			}
-			return err
-		})
+		got := t.polls.intercept(test.Context(), "poll", request, nil, nil,
+			func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+				select {
+				case <-release:
+				case <-test.Context().Done():
+				}
+				return err
+			})
 		if !errors.Is(got, err) {
 			test.Errorf("the poll ended with %v", got)
 		}

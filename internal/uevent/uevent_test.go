@@ -17,7 +17,8 @@ func TestParse(t *testing.T) {
 	e, ok := parse([]byte("remove@/devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1\x00ACTION=remove\x00" +
 		"DEVPATH=/devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1\x00SUBSYSTEM=block\x00DEVNAME=nvme0n1\x00"))
 	require.True(t, ok)
-	require.Equal(t, Event{Action: "remove", Subsystem: "block", Path: "/devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1"}, e)
+	require.Equal(t,
+		Event{Action: "remove", Subsystem: "block", Path: "/devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1"}, e)
 	for _, other := range []string{"", "libudev\x00\xfe\xed\xca\xfe", "add@relative\x00SUBSYSTEM=block\x00"} {
 		_, ok := parse([]byte(other))
 		require.False(t, ok, "%q", other)

@@ -107,7 +107,8 @@ func OnHost(ctx workflow.Context, host, summary string, silentAfter time.Duratio
 // WithDevices is for a call that asks several devices at once, and waits until each has given
 // a definite answer: it is retried without limit. within bounds it as a whole; 0 is no bound.
 func WithDevices(ctx workflow.Context, summary string, within time.Duration) workflow.Context {
-	return workflow.WithScheduleToCloseTimeout(workflow.WithStartToCloseTimeout(WithInventory(ctx, summary), devicesTimeout), within)
+	return workflow.WithScheduleToCloseTimeout(workflow.WithStartToCloseTimeout(WithInventory(ctx, summary),
+		devicesTimeout), within)
 }
 
 // LimitedRetries bounds the attempts of a call for which a client waits.
@@ -123,7 +124,8 @@ func WithPower(ctx workflow.Context, host, summary string, once bool) workflow.C
 	ctx = workflow.WithHeartbeatTimeout(OnHost(ctx, host, summary, HostResponseTimeout), HeartbeatTimeout)
 	ctx = LimitedRetries(workflow.WithStartToCloseTimeout(ctx, powerTimeout))
 	if once {
-		ctx = workflow.WithRetryPolicy(ctx, temporal.RetryPolicy{MaximumAttempts: 1, NonRetryableErrorTypes: []string{NotRegistered}})
+		ctx = workflow.WithRetryPolicy(ctx,
+			temporal.RetryPolicy{MaximumAttempts: 1, NonRetryableErrorTypes: []string{NotRegistered}})
 	}
 	return ctx
 }
@@ -169,7 +171,8 @@ func WithAppliance(ctx workflow.Context, summary string) workflow.Context {
 // WithProfile is for the application or the removal of a server's profile, which is retried
 // without limit. The appliance's file bounds each attempt; profileTimeout is only the net.
 func WithProfile(ctx workflow.Context, summary string) workflow.Context {
-	return workflow.WithWaitForCancellation(WithLongCall(ctx, contract.Queue, summary, profileTimeout, HeartbeatTimeout), true)
+	return workflow.WithWaitForCancellation(WithLongCall(ctx, contract.Queue, summary, profileTimeout, HeartbeatTimeout),
+		true)
 }
 
 // WhileClientWaits bounds the attempts at an appliance for which a client waits: about three

@@ -16,6 +16,7 @@ func RequireSchema(subject string, schema int) { RequireSchemaUpTo(subject, sche
 func RequireSchemaUpTo(subject string, schema, known int) {
 	if schema > known {
 		//nolint:forbidigo // only a panic fails the workflow task and not the workflow
-		panic(fmt.Sprintf("%s: its state has schema %d, this worker supports up to %d: upgrade the control workers", subject, schema, known))
+		panic(fmt.Sprintf("%s: its state has schema %d, this worker supports up to %d: upgrade the control workers", subject,
+			schema, known))
 	}
 }

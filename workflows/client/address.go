@@ -29,7 +29,8 @@ func (c *Client) InstanceByAddress(ctx context.Context, address string) (contrac
 		return contract.InstanceStatus{}, err
 	}
 	// The instance's own record decides: its lease may be about to end.
-	if status.Phase == contract.InstanceReleasing || status.Phase == contract.InstanceReleased || !slices.Contains(status.Addresses, address) {
+	if status.Phase == contract.InstanceReleasing || status.Phase == contract.InstanceReleased ||
+		!slices.Contains(status.Addresses, address) {
 		return contract.InstanceStatus{}, none
 	}
 	return status, nil
@@ -69,7 +70,8 @@ func (c *Client) LeaseAddress(ctx context.Context, address, instance string) (ho
 			return l.instance, nil
 		}
 		// Exactly this run: another instance may take the address meanwhile.
-		err = c.temporal.TerminateWorkflow(ctx, id, l.run, "instance "+l.instance+" has ended; instance "+instance+" takes the address")
+		err = c.temporal.TerminateWorkflow(ctx, id, l.run, "instance "+l.instance+" has ended; instance "+instance+
+			" takes the address")
 		if err != nil && !NotFound(err) {
 			return "", err
 		}
@@ -85,7 +87,8 @@ func (c *Client) ReturnAddress(ctx context.Context, address, instance string) er
 		return err
 	}
 	id := contract.GuestAddressWorkflowID(address)
-	err = c.temporal.SignalWorkflow(ctx, id, l.run, contract.SignalReturnAddress, contract.GuestAddressInput{Instance: instance})
+	err = c.temporal.SignalWorkflow(ctx, id, l.run, contract.SignalReturnAddress,
+		contract.GuestAddressInput{Instance: instance})
 	if NotFound(err) {
 		return nil
 	}
@@ -128,7 +131,8 @@ func (c *Client) lease(ctx context.Context, address string) (lease, error) {
 		return lease{}, err
 	}
 	l := lease{run: info.GetExecution().GetRunId()}
-	if err := converter.GetDefaultDataConverter().FromPayload(info.GetMemo().GetFields()[contract.MemoInstance], &l.instance); err != nil {
+	if err := converter.GetDefaultDataConverter().FromPayload(info.GetMemo().GetFields()[contract.MemoInstance],
+		&l.instance); err != nil {
 		return lease{}, fmt.Errorf("the memo of %s cannot be read: %w", id, err)
 	}
 	return l, nil

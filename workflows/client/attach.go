@@ -15,7 +15,8 @@ func (c *Client) attach(ctx context.Context, name string, in contract.BindInput)
 		return c.Send(ctx, name, contract.VerbBind, in)
 	}
 	result, err := c.DoInstance(ctx, in.Instance, contract.VerbInstanceAttach, contract.InstanceBindInput{
-		Request: in.Request, Devices: []contract.DeviceChoice{{Name: name, Tag: in.Tag}}, OfDevice: true, Reason: in.Reason, Caller: in.Caller,
+		Request: in.Request, Devices: []contract.DeviceChoice{{Name: name, Tag: in.Tag}}, OfDevice: true, Reason: in.Reason,
+		Caller: in.Caller,
 	})
 	if refusal, ok := contract.RefusalOf(err); ok {
 		return c.notAttached(ctx, name, in, refusal)
@@ -33,7 +34,8 @@ func (c *Client) attach(ctx context.Context, name string, in contract.BindInput)
 		return contract.Result{}, err
 	case !has: // this very request was carried out before, and the device has left since
 		return contract.Result{}, contract.Refuse(contract.Refusal{Device: name, State: v.DeviceState, Fault: device.Fault{
-			Class: device.Permanent, Code: device.CodeBindingEnded, Message: "the binding of this request has ended", Remedy: "bind again with a new request"}})
+			Class: device.Permanent, Code: device.CodeBindingEnded, Message: "the binding of this request has ended",
+			Remedy: "bind again with a new request"}})
 	}
 	return contract.Result{Binding: held.Binding, Device: v, Already: result.Already}, nil
 }
@@ -51,7 +53,8 @@ func (c *Client) notAttached(
 		return contract.Result{}, err
 	case err != nil: // the refusal says more
 		return contract.Result{}, contract.Refuse(refusal)
-	case in.Request == "" && v.InstanceUUID != nil && device.SameTenant(*v.InstanceUUID, in.Instance) && v.DeviceState == device.Allocated:
+	case in.Request == "" && v.InstanceUUID != nil && device.SameTenant(*v.InstanceUUID, in.Instance) &&
+		v.DeviceState == device.Allocated:
 		return contract.Result{Binding: v.Binding, Device: v, Already: true}, c.confirm(ctx, name, v)
 	}
 	refusal.State = v.DeviceState

@@ -81,7 +81,8 @@ func (c *Client) enroll(ctx context.Context, in contract.EnrollInput) (contract.
 }
 
 // Candidates asks a cloud's workflow which devices could be imported.
-func (c *Client) Candidates(ctx context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
+func (c *Client) Candidates(ctx context.Context, cloud string,
+	in contract.CandidatesInput) (contract.Candidates, error) {
 	return update[contract.Candidates](ctx, c, contract.ReconcileWorkflowID(cloud), contract.UpdateCandidates, in)
 }
 

@@ -80,7 +80,8 @@ func TestUnconfirmed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			temporal := mocks.NewClient(t)
-			temporal.On("DescribeWorkflowExecution", mock.Anything, "device/d1", "").Return(nil, serviceerror.NewNotFound("none")).Maybe()
+			temporal.On("DescribeWorkflowExecution", mock.Anything, "device/d1", "").
+				Return(nil, serviceerror.NewNotFound("none")).Maybe()
 			temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, tt.err).Once()
 			_, err := New(temporal).Send(t.Context(), "d1", contract.VerbUnbind, contract.UnbindInput{})
 			require.ErrorIs(t, err, tt.err)
@@ -121,7 +122,8 @@ func TestFault(t *testing.T) {
 // A hint to a device without a workflow is no error.
 func TestHint(t *testing.T) {
 	temporal := mocks.NewClient(t)
-	temporal.On("SignalWorkflow", mock.Anything, "device/d1", "", contract.SignalRefresh, mock.Anything).Return(serviceerror.NewNotFound("none")).Once()
+	temporal.On("SignalWorkflow", mock.Anything, "device/d1", "", contract.SignalRefresh, mock.Anything).
+		Return(serviceerror.NewNotFound("none")).Once()
 	found, err := New(temporal).Hint(t.Context(), "d1", contract.SignalRefresh, contract.Hint{})
 	require.NoError(t, err)
 	require.False(t, found)
@@ -134,7 +136,10 @@ func TestHint(t *testing.T) {
 // A cloud's workflow is started with the interval, and the request follows as a signal.
 func TestReconcileNow(t *testing.T) {
 	temporal := mocks.NewClient(t)
-	temporal.On("SignalWithStartWorkflow", mock.Anything, "placement/west", contract.SignalReconcileNow, contract.ReconcileRequest{Source: "nova"},
-		startOptions("placement/west"), contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "West", Interval: time.Minute}).Return(nil, nil).Once()
-	require.NoError(t, New(temporal).ReconcileNow(t.Context(), "West", time.Minute, contract.ReconcileRequest{Source: "nova"}))
+	temporal.On("SignalWithStartWorkflow", mock.Anything, "placement/west", contract.SignalReconcileNow,
+		contract.ReconcileRequest{Source: "nova"},
+		startOptions("placement/west"), contract.WorkflowInventoryReconcile,
+		contract.InventoryReconcileInput{Cloud: "West", Interval: time.Minute}).Return(nil, nil).Once()
+	require.NoError(t,
+		New(temporal).ReconcileNow(t.Context(), "West", time.Minute, contract.ReconcileRequest{Source: "nova"}))
 }

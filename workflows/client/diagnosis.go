@@ -117,7 +117,8 @@ func (c *Client) lostWorkflows(ctx context.Context, running []Execution) (lost [
 	for _, e := range running {
 		runs[e.Name] = true
 	}
-	query := joined("WorkflowType = "+literal(contract.WorkflowDeviceLifecycle), "ExecutionStatus IN ('Terminated', 'Failed', 'TimedOut')")
+	query := joined("WorkflowType = "+literal(contract.WorkflowDeviceLifecycle),
+		"ExecutionStatus IN ('Terminated', 'Failed', 'TimedOut')")
 	err = c.pages(ctx, query, func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
 		for _, info := range infos {
 			if e := executionOf(info, nil); !runs[e.Name] && !e.Absent() {

@@ -31,7 +31,8 @@ type installed struct {
 	last         map[string]*workflowpb.WorkflowExecutionInfo
 }
 
-func (s *installed) ListWorkflow(_ context.Context, in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+func (s *installed) ListWorkflow(_ context.Context,
+	in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	if strings.Contains(in.GetQuery(), "'Running'") {
 		return &workflowservice.ListWorkflowExecutionsResponse{Executions: s.open}, nil
 	}
@@ -43,15 +44,18 @@ func (s *installed) ListWorkflow(_ context.Context, in *workflowservice.ListWork
 	return &workflowservice.ListWorkflowExecutionsResponse{Executions: s.closed}, nil
 }
 
-func (s *installed) DescribeTaskQueue(_ context.Context, queue string, _ enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
+func (s *installed) DescribeTaskQueue(_ context.Context, queue string,
+	_ enumspb.TaskQueueType) (*workflowservice.DescribeTaskQueueResponse, error) {
 	at, ok := s.polls[strings.TrimPrefix(queue, contract.HostQueue(""))]
 	if !ok {
 		return &workflowservice.DescribeTaskQueueResponse{}, nil
 	}
-	return &workflowservice.DescribeTaskQueueResponse{Pollers: []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(at)}}}, nil
+	return &workflowservice.DescribeTaskQueueResponse{
+		Pollers: []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(at)}}}, nil
 }
 
-func (s *installed) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+func (s *installed) DescribeWorkflowExecution(_ context.Context, id,
+	_ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	found, ok := s.last[strings.TrimPrefix(id, contract.WorkflowID(""))]
 	if !ok {
 		return nil, serviceerror.NewNotFound(id)
@@ -70,7 +74,8 @@ func (c *closing) Next() (*historypb.HistoryEvent, error) {
 	return next, nil
 }
 
-func (s *installed) GetWorkflowHistory(context.Context, string, string, bool, enumspb.HistoryEventFilterType) sdkclient.HistoryEventIterator {
+func (s *installed) GetWorkflowHistory(context.Context, string, string, bool,
+	enumspb.HistoryEventFilterType) sdkclient.HistoryEventIterator {
 	return &closing{events: []*historypb.HistoryEvent{{
 		EventTime: timestamppb.New(clock), EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
 		Attributes: &historypb.HistoryEvent_WorkflowExecutionTerminatedEventAttributes{
@@ -81,7 +86,8 @@ func (s *installed) GetWorkflowHistory(context.Context, string, string, bool, en
 // The diagnosis has each host of a device in service with its worker's last poll and what waits
 // for it, and each device whose last run did not end by itself.
 func TestDiagnosis(t *testing.T) {
-	of := func(name, host string, state device.State, status enumspb.WorkflowExecutionStatus, memo contract.StatusMemo, fault string) *workflowpb.WorkflowExecutionInfo {
+	of := func(name, host string, state device.State, status enumspb.WorkflowExecutionStatus, memo contract.StatusMemo,
+		fault string) *workflowpb.WorkflowExecutionInfo {
 		memo.Name = name
 		i := info(name, map[string]*commonpb.Payload{
 			"DeviceState": payload(t, string(state)), "DeviceHost": payload(t, host), "DeviceFault": payload(t, fault),

@@ -30,8 +30,10 @@ func (c *Client) Ask(ctx context.Context, name string, v contract.Verb, in contr
 	})
 	switch {
 	case err != nil && strings.Contains(err.Error(), "unknown queryType "+contract.QueryDryRun):
-		return out, contract.Refuse(contract.Refusal{Device: name, Fault: device.Fault{Class: device.Permanent, Code: device.CodeRefused,
-			Message: "the control worker is older than this program, and has no dry run", Remedy: "upgrade the control worker, or leave out the dry run"}})
+		return out,
+			contract.Refuse(contract.Refusal{Device: name, Fault: device.Fault{Class: device.Permanent, Code: device.CodeRefused,
+				Message: "the control worker is older than this program, and has no dry run",
+				Remedy:  "upgrade the control worker, or leave out the dry run"}})
 	case err != nil:
 		return out, err
 	case answer.QueryRejected != nil:

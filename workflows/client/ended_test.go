@@ -44,8 +44,10 @@ func TestRequestWhoseWorkflowEndsMayBeCarriedOut(t *testing.T) {
 			run := info("d1", map[string]*commonpb.Payload{contract.AttrState.GetName(): payload(t, tt.state)}, nil)
 			run.Status, run.CloseTime = tt.status, timestamppb.New(tt.ended)
 			server := mocks.NewClient(t)
-			server.On("DescribeWorkflowExecution", mock.Anything, "device/d1", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: run}, nil)
-			server.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, serviceerror.NewNotFound("workflow execution already completed"))
+			server.On("DescribeWorkflowExecution", mock.Anything, "device/d1", "").
+				Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: run}, nil)
+			server.On("UpdateWorkflow", mock.Anything, mock.Anything).
+				Return(nil, serviceerror.NewNotFound("workflow execution already completed"))
 			for _, send := range []func() error{
 				func() error {
 					_, err := New(server).Send(t.Context(), "d1", contract.VerbBind, contract.BindInput{})
@@ -64,7 +66,8 @@ func TestRequestWhoseWorkflowEndsMayBeCarriedOut(t *testing.T) {
 		})
 	}
 	handle, server := mocks.NewWorkflowUpdateHandle(t), mocks.NewClient(t)
-	handle.On("Get", mock.Anything, mock.Anything).Return(temporal.NewApplicationError("Workflow Update failed", "AcceptedUpdateCompletedWorkflow"))
+	handle.On("Get", mock.Anything, mock.Anything).
+		Return(temporal.NewApplicationError("Workflow Update failed", "AcceptedUpdateCompletedWorkflow"))
 	server.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(handle, nil)
 	_, err := New(server).Send(t.Context(), "d1", contract.VerbBind, contract.BindInput{})
 	require.True(t, Ended(err) && Unconfirmed(err), "%v", err)

@@ -22,7 +22,8 @@ func Example() {
 	defer temporal.Close()
 
 	devices := client.New(temporal)
-	result, err := devices.Send(ctx, "h1_0000:01:00.0", contract.VerbBind, contract.BindInput{Instance: "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"})
+	result, err := devices.Send(ctx, "h1_0000:01:00.0", contract.VerbBind,
+		contract.BindInput{Instance: "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"})
 	if refusal, ok := client.Fault(err); ok {
 		fmt.Println(refusal.Fault.Message, refusal.Fault.Remedy)
 		return
@@ -52,5 +53,6 @@ func ExampleClient_List() {
 
 func ExampleFilter_Query() {
 	fmt.Println(client.Filter{States: []device.State{device.Error}, Serials: []string{`ends in \`}}.Query())
-	// Output: WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceState = 'error' AND DeviceSerial STARTS_WITH 'ends in '
+	// Output: WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceState = 'error'
+	// AND DeviceSerial STARTS_WITH 'ends in '
 }

@@ -100,12 +100,14 @@ func executionOf(info *workflowpb.WorkflowExecutionInfo, activities []*workflowp
 }
 
 // statusOf builds a device's status from search attributes and memo.
-func statusOf(name string, fields map[string]*commonpb.Payload, memo contract.StatusMemo) (contract.DeviceStatus, error) {
+func statusOf(name string, fields map[string]*commonpb.Payload,
+	memo contract.StatusMemo) (contract.DeviceStatus, error) {
 	var instance, step string
 	v := contract.DeviceStatus{
 		Name: name, UUID: contract.DeviceUUID(name),
-		Vendor: memo.Vendor, Model: memo.Model, StdBoardInfo: memo.StdBoardInfo, Path: memo.Path, Firmware: memo.Firmware, SizeBytes: memo.SizeBytes,
-		MAC: memo.MAC, LiveMigratable: memo.LiveMigratable,
+		Vendor: memo.Vendor, Model: memo.Model, StdBoardInfo: memo.StdBoardInfo, Path: memo.Path, Firmware: memo.Firmware,
+		SizeBytes: memo.SizeBytes,
+		MAC:       memo.MAC, LiveMigratable: memo.LiveMigratable,
 		Status: memo.Status, Maintenance: memo.Maintenance, MaintenanceReason: memo.MaintenanceReason,
 		LastError: memo.LastError, LastRefusal: memo.LastRefusal, Remedy: memo.Remedy, CreatedAt: memo.CreatedAt,
 		Driver: memo.Driver, Owner: memo.Owner, OneTimeUse: memo.OneTimeUse, NotSanitized: memo.NotSanitized,
@@ -159,7 +161,8 @@ func (e Execution) Progress(v contract.DeviceStatus, now time.Time) *contract.St
 	shown := &contract.StatusProgress{Attempt: p.Attempt}
 	if p.Progress != nil {
 		shown.Done, shown.Total, shown.Waiting = p.Progress.Offset, p.Progress.Size, p.Progress.Waiting
-		shown.ProgressAt, shown.BudgetEnds = p.Progress.ProgressAt.UTC().Truncate(time.Second), p.Progress.BudgetEnds.UTC().Truncate(time.Second)
+		shown.ProgressAt, shown.BudgetEnds = p.Progress.ProgressAt.UTC().Truncate(time.Second),
+			p.Progress.BudgetEnds.UTC().Truncate(time.Second)
 		if shown.Total > 0 {
 			shown.Percent = math.Floor(1000*float64(shown.Done)/float64(shown.Total)) / 10
 		} else {

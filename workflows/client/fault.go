@@ -105,7 +105,8 @@ func Fault(err error) (refusal contract.Refusal, ok bool) {
 		denied      *serviceerror.PermissionDenied
 	)
 	unreachable := func(message, remedy string) (contract.Refusal, bool) {
-		return contract.Refusal{Fault: device.Fault{Class: device.Transient, Code: device.CodeUnreachable, Message: message, Remedy: remedy}}, true
+		return contract.Refusal{Fault: device.Fault{Class: device.Transient, Code: device.CodeUnreachable, Message: message,
+			Remedy: remedy}}, true
 	}
 	var refused RefusedError
 	if errors.As(err, &refused) {
@@ -119,9 +120,11 @@ func Fault(err error) (refusal contract.Refusal, ok bool) {
 	}
 	switch {
 	case errors.As(err, &noNamespace):
-		return unreachable(fmt.Sprintf("Temporal has no namespace %q", noNamespace.Namespace), "create it, or set TEMPORAL_NAMESPACE")
+		return unreachable(fmt.Sprintf("Temporal has no namespace %q", noNamespace.Namespace),
+			"create it, or set TEMPORAL_NAMESPACE")
 	case errors.As(err, &denied):
-		return unreachable("Temporal refuses these credentials: "+err.Error(), "set TEMPORAL_API_KEY or another TEMPORAL_NAMESPACE")
+		return unreachable("Temporal refuses these credentials: "+err.Error(),
+			"set TEMPORAL_API_KEY or another TEMPORAL_NAMESPACE")
 	case code(err) == codes.Unavailable:
 		return unreachable("Temporal does not answer: "+err.Error(), "start it, or set TEMPORAL_ADDRESS")
 	case code(err) == codes.ResourceExhausted:

@@ -50,7 +50,8 @@ func position(run *workflowpb.WorkflowExecutionInfo) string {
 	if at := run.GetCloseTime(); at != nil {
 		closed = at.AsTime().UnixNano()
 	}
-	return fmt.Sprintf("%020d %020d %s", last-closed, last-run.GetStartTime().AsTime().UnixNano(), run.GetExecution().GetRunId())
+	return fmt.Sprintf("%020d %020d %s", last-closed, last-run.GetStartTime().AsTime().UnixNano(),
+		run.GetExecution().GetRunId())
 }
 
 // condition is the query's condition.
@@ -64,37 +65,41 @@ func condition(t *testing.T, query string) func(*workflowpb.WorkflowExecutionInf
 		require.NoError(t, err)
 	}
 	return func(run *workflowpb.WorkflowExecutionInfo) bool {
-		return (uuid == nil || uuid[1] == field(run, "DeviceUuid")) && (run.GetCloseTime() == nil || run.GetCloseTime().AsTime().After(since))
+		return (uuid == nil || uuid[1] == field(run, "DeviceUuid")) &&
+			(run.GetCloseTime() == nil || run.GetCloseTime().AsTime().After(since))
 	}
 }
 
 func (l *listing) client(t *testing.T) *Client {
 	c := &mocks.Client{}
-	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
-		if l.before != nil {
-			l.before()
-		}
-		answer, selects := &workflowservice.ListWorkflowExecutionsResponse{}, condition(t, r.GetQuery())
-		sorted := slices.SortedFunc(slices.Values(l.runs), func(a, b *workflowpb.WorkflowExecutionInfo) int {
-			return cmp.Compare(position(a), position(b))
-		})
-		for _, run := range sorted {
-			if at := position(run); at > string(r.GetNextPageToken()) && selects(run) {
-				if len(answer.GetExecutions()) == l.size {
-					answer.NextPageToken = []byte(position(answer.GetExecutions()[l.size-1]))
-					break
-				}
-				answer.Executions = append(answer.Executions, run)
+	c.On("ListWorkflow", mock.Anything, mock.Anything).
+		Return(func(_ context.Context,
+			r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+			if l.before != nil {
+				l.before()
 			}
-		}
-		return answer, nil
-	})
+			answer, selects := &workflowservice.ListWorkflowExecutionsResponse{}, condition(t, r.GetQuery())
+			sorted := slices.SortedFunc(slices.Values(l.runs), func(a, b *workflowpb.WorkflowExecutionInfo) int {
+				return cmp.Compare(position(a), position(b))
+			})
+			for _, run := range sorted {
+				if at := position(run); at > string(r.GetNextPageToken()) && selects(run) {
+					if len(answer.GetExecutions()) == l.size {
+						answer.NextPageToken = []byte(position(answer.GetExecutions()[l.size-1]))
+						break
+					}
+					answer.Executions = append(answer.Executions, run)
+				}
+			}
+			return answer, nil
+		})
 	return New(c)
 }
 
 // add adds the next run of a device.
 func (l *listing) add(t *testing.T, i int, state device.State) *workflowpb.WorkflowExecutionInfo {
-	run := info(fmt.Sprintf("d%04d", i), map[string]*commonpb.Payload{"DeviceUuid": payload(t, hashed(i)), "DeviceState": payload(t, string(state))}, nil)
+	run := info(fmt.Sprintf("d%04d", i),
+		map[string]*commonpb.Payload{"DeviceUuid": payload(t, hashed(i)), "DeviceState": payload(t, string(state))}, nil)
 	run.Execution.RunId = fmt.Sprint(len(l.runs))
 	run.StartTime = timestamppb.New(clock.Add(time.Duration(len(l.runs)) * time.Second))
 	l.runs = append(l.runs, run)

@@ -35,7 +35,8 @@ func (c *Client) Recover(ctx context.Context, record contract.HostDeviceRecord, 
 	name := record.Enrollment.Name
 	_, err := c.temporal.SignalWithStartWorkflow(ctx, contract.WorkflowID(name), contract.SignalObserved,
 		contract.Hint{Source: "host start", Host: &record, ObservedAt: observed.UTC().Format(time.RFC3339Nano)},
-		DeviceStart(record.Enrollment, contract.HardwareOf(record.Identity)), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name, Recovered: &record})
+		DeviceStart(record.Enrollment, contract.HardwareOf(record.Identity)), contract.WorkflowDeviceLifecycle,
+		contract.DeviceInput{Name: name, Recovered: &record})
 	return err
 }
 
@@ -68,10 +69,12 @@ func (c *Client) Forgotten(ctx context.Context, host string) ([]string, error) {
 
 // ReconcileNow asks a cloud's workflow to reconcile, and starts the workflow if there is
 // none. It then reconciles at this interval.
-func (c *Client) ReconcileNow(ctx context.Context, cloud string, interval time.Duration, in contract.ReconcileRequest) error {
+func (c *Client) ReconcileNow(ctx context.Context, cloud string, interval time.Duration,
+	in contract.ReconcileRequest) error {
 	id := contract.ReconcileWorkflowID(cloud)
 	_, err := c.temporal.SignalWithStartWorkflow(ctx, id, contract.SignalReconcileNow, in,
-		startOptions(id), contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: cloud, Interval: interval})
+		startOptions(id), contract.WorkflowInventoryReconcile,
+		contract.InventoryReconcileInput{Cloud: cloud, Interval: interval})
 	return err
 }
 
@@ -83,13 +86,15 @@ func (c *Client) LookNow(ctx context.Context, appliance string, in contract.Look
 	if in.Interval != nil {
 		start.Interval = *in.Interval
 	}
-	_, err := c.temporal.SignalWithStartWorkflow(ctx, id, contract.SignalLookNow, in, startOptions(id), contract.WorkflowOneView, start)
+	_, err := c.temporal.SignalWithStartWorkflow(ctx, id, contract.SignalLookNow, in, startOptions(id),
+		contract.WorkflowOneView, start)
 	return err
 }
 
 // FailAttempt ends the running attempt of an activity with failure, as its worker would.
 // found is false if the attempt or its workflow has ended.
-func (c *Client) FailAttempt(ctx context.Context, namespace, workflow, activity string, failure error) (found bool, err error) {
+func (c *Client) FailAttempt(ctx context.Context, namespace, workflow, activity string,
+	failure error) (found bool, err error) {
 	err = c.temporal.CompleteActivityByID(ctx, namespace, workflow, "", activity, nil, failure)
 	if NotFound(err) {
 		return false, nil
@@ -100,7 +105,8 @@ func (c *Client) FailAttempt(ctx context.Context, namespace, workflow, activity 
 // ReportWait reports to a device's workflow that one of its activities waits, or goes on. A run
 // that has ended has no use for it.
 func (c *Client) ReportWait(ctx context.Context, workflow, run string, in contract.WaitReport) error {
-	err := c.temporal.SignalWorkflow(ctx, workflow, run, contract.SignalObserved, contract.Hint{Source: "its activity", Wait: &in})
+	err := c.temporal.SignalWorkflow(ctx, workflow, run, contract.SignalObserved,
+		contract.Hint{Source: "its activity", Wait: &in})
 	if NotFound(err) {
 		return nil
 	}

@@ -137,7 +137,8 @@ func (c *Client) Instance(ctx context.Context, instance string) (contract.Instan
 	pending, err := c.PendingActivities(ctx, id)
 	for _, a := range pending {
 		if failure := a.GetLastFailure().GetMessage(); failure != "" {
-			status.LastError = fmt.Sprintf("%s is tried again, after attempt %d: %s", status.Doing, a.GetAttempt()-1, strings.Join(strings.Fields(failure), " "))
+			status.LastError = fmt.Sprintf("%s is tried again, after attempt %d: %s", status.Doing, a.GetAttempt()-1,
+				strings.Join(strings.Fields(failure), " "))
 		}
 	}
 	return status, err

@@ -23,11 +23,13 @@ func TestInstanceShowsWhatItsActWaitsFor(t *testing.T) {
 		c := &mocks.Client{}
 		answer := statusValue{status: contract.InstanceStatus{UUID: "u", Doing: doing, LastError: "bind failed: too late"}}
 		c.On("QueryWorkflow", mock.Anything, "instance/u", "", contract.QueryInstance).Return(answer, nil)
-		c.On("DescribeWorkflowExecution", mock.Anything, "instance/u", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{
-			PendingActivities: []*workflowpb.PendingActivityInfo{{
-				Attempt: 4, LastFailure: &failurepb.Failure{Message: "unbind is not answered yet: d1:\nit is not known yet who has it"},
-			}},
-		}, nil)
+		c.On("DescribeWorkflowExecution", mock.Anything, "instance/u", "").
+			Return(&workflowservice.DescribeWorkflowExecutionResponse{
+				PendingActivities: []*workflowpb.PendingActivityInfo{{
+					Attempt:     4,
+					LastFailure: &failurepb.Failure{Message: "unbind is not answered yet: d1:\nit is not known yet who has it"},
+				}},
+			}, nil)
 		status, err := New(c).Instance(t.Context(), "u")
 		require.NoError(t, err)
 		require.Equal(t, want, status.LastError)

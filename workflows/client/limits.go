@@ -43,7 +43,8 @@ func (c *Client) ChangeLimits(ctx context.Context, change contract.LimitsChange)
 // KeepLimits starts the workflow of the limits if it does not run. One that runs is left
 // alone: it costs no event.
 func (c *Client) KeepLimits(ctx context.Context, change contract.LimitsChange) error {
-	_, err := c.temporal.ExecuteWorkflow(ctx, startOptions(contract.LimitsWorkflowID), contract.WorkflowLimits, contract.LimitsInput{LimitsChange: change})
+	_, err := c.temporal.ExecuteWorkflow(ctx, startOptions(contract.LimitsWorkflowID), contract.WorkflowLimits,
+		contract.LimitsInput{LimitsChange: change})
 	return err
 }
 

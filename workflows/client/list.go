@@ -42,7 +42,8 @@ func (c *Client) Describe(ctx context.Context, name string) (Execution, error) {
 
 // HowEnded says how an ended run of a device's workflow ended, when, and who ended it.
 func (c *Client) HowEnded(ctx context.Context, e Execution) (string, error) {
-	events := c.temporal.GetWorkflowHistory(ctx, contract.WorkflowID(e.Name), e.RunID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
+	events := c.temporal.GetWorkflowHistory(ctx, contract.WorkflowID(e.Name), e.RunID, false,
+		enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
 	how := "ended"
 	for events.HasNext() {
 		event, err := events.Next()
@@ -131,7 +132,8 @@ func (c *Client) Pages(ctx context.Context, f Filter, do func([]Execution) error
 }
 
 // pages calls do with each page of a query's runs, until do is done.
-func (c *Client) pages(ctx context.Context, query string, do func([]*workflowpb.WorkflowExecutionInfo) (done bool, err error)) error {
+func (c *Client) pages(ctx context.Context, query string,
+	do func([]*workflowpb.WorkflowExecutionInfo) (done bool, err error)) error {
 	request := &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: pageSize}
 	for {
 		page, err := c.page(ctx, request)
@@ -152,7 +154,8 @@ const leastRequest = time.Second
 
 // page asks for one page, for as long as ctx has time: the SDK gives a request ten seconds at
 // most, in which a busy server may not answer.
-func (c *Client) page(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+func (c *Client) page(ctx context.Context,
+	request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	for {
 		began := time.Now()
 		page, err := c.temporal.ListWorkflow(ctx, request)
@@ -236,7 +239,8 @@ func (c *Client) FindPreviousRun(ctx context.Context, name string) (contract.Pre
 		if err = run.attributesErr; err != nil {
 			break
 		}
-		found := contract.PreviousRun{RunID: run.RunID, State: run.Status.DeviceState, Hold: run.hold(), EndedAt: run.Ended.UTC()}
+		found := contract.PreviousRun{RunID: run.RunID, State: run.Status.DeviceState, Hold: run.hold(),
+			EndedAt: run.Ended.UTC()}
 		switch {
 		case run.Status.InstanceUUID != nil:
 			found.Instance = *run.Status.InstanceUUID
@@ -265,7 +269,8 @@ func endedQuery(names []string) string {
 	for i, name := range names {
 		ids[i] = contract.WorkflowID(name)
 	}
-	return joined(anyOf("WorkflowId", ids), "ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Failed', 'Completed')")
+	return joined(anyOf("WorkflowId", ids), "ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Failed', "+
+		"'Completed')")
 }
 
 // Clouds lists the clouds whose workflow runs.
@@ -335,7 +340,8 @@ func (c *Client) ClusterID(ctx context.Context) (string, error) {
 // SearchAttributes returns the search attributes of a namespace, with the names of their
 // types.
 func (c *Client) SearchAttributes(ctx context.Context, namespace string) (map[string]string, error) {
-	answer, err := c.temporal.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	answer, err := c.temporal.OperatorService().
+		ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	types := map[string]string{}
 	for name, kind := range answer.GetCustomAttributes() {
 		types[name] = kind.String()

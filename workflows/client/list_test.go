@@ -36,7 +36,8 @@ func payload(t *testing.T, v any) *commonpb.Payload {
 	return p
 }
 
-func info(name string, fields map[string]*commonpb.Payload, memo map[string]*commonpb.Payload) *workflowpb.WorkflowExecutionInfo {
+func info(name string, fields map[string]*commonpb.Payload,
+	memo map[string]*commonpb.Payload) *workflowpb.WorkflowExecutionInfo {
 	return &workflowpb.WorkflowExecutionInfo{
 		Execution:        &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(name), RunId: "run"},
 		Status:           enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
@@ -51,12 +52,16 @@ func info(name string, fields map[string]*commonpb.Payload, memo map[string]*com
 func TestExecutionOf(t *testing.T) {
 	steps := []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"}}
 	facts := contract.StatusMemo{
-		Name: "d1", Vendor: "Acme", Model: "X", StdBoardInfo: contract.BoardInfo{ProductID: "a808"}, Path: "/dev/x", Firmware: "F1", SizeBytes: 7,
+		Name: "d1", Vendor: "Acme", Model: "X", StdBoardInfo: contract.BoardInfo{ProductID: "a808"}, Path: "/dev/x",
+		Firmware: "F1", SizeBytes: 7,
 		MAC: "52:54:00:00:00:01", LiveMigratable: true,
-		Status: device.Maintaining, Maintenance: true, MaintenanceReason: "operator", LastError: "E", LastRefusal: "F", Remedy: "R",
-		CreatedAt: clock, Driver: "fake", Owner: device.OwnerNova, OneTimeUse: true, NotSanitized: true, Operation: device.Shred, Steps: steps,
+		Status: device.Maintaining, Maintenance: true, MaintenanceReason: "operator", LastError: "E",
+		LastRefusal: "F", Remedy: "R",
+		CreatedAt: clock, Driver: "fake", Owner: device.OwnerNova, OneTimeUse: true, NotSanitized: true,
+		Operation: device.Shred, Steps: steps,
 	}
-	beats, err := converter.GetDefaultDataConverter().ToPayloads(contract.Progress{Step: "zero", Offset: 5, Size: 10, Waiting: "a slot"})
+	beats, err := converter.GetDefaultDataConverter().
+		ToPayloads(contract.Progress{Step: "zero", Offset: 5, Size: 10, Waiting: "a slot"})
 	require.NoError(t, err)
 	e := executionOf(info("d1", map[string]*commonpb.Payload{
 		"DeviceState": payload(t, "cleaning"), "DeviceUuid": payload(t, "U"), "DeviceSerial": payload(t, "S"), "DeviceType": payload(t, "FAKE"),
@@ -79,8 +84,9 @@ func TestExecutionOf(t *testing.T) {
 		UUID: "U", Name: "d1", Type: "FAKE", Vendor: "Acme", Model: "X", Serial: "S", Hostname: "h1",
 		StdBoardInfo: contract.BoardInfo{ProductID: "a808"}, Path: "/dev/x", Firmware: "F1", SizeBytes: 7,
 		MAC: "52:54:00:00:00:01", LiveMigratable: true,
-		Status: device.Maintaining, DeviceState: device.Cleaning, Dirty: true, Maintenance: true, MaintenanceReason: "operator",
-		CleanStep: &steps[0], InstanceUUID: &instance, LastError: "E", LastRefusal: "F", NeedsOperator: true,
+		Status: device.Maintaining, DeviceState: device.Cleaning, Dirty: true, Maintenance: true,
+		MaintenanceReason: "operator",
+		CleanStep:         &steps[0], InstanceUUID: &instance, LastError: "E", LastRefusal: "F", NeedsOperator: true,
 		Fault: "host_unreachable", Remedy: "R", CreatedAt: clock, UpdatedAt: clock, Driver: "fake", Owner: device.OwnerNova,
 		OneTimeUse: true, NotSanitized: true, Operation: device.Shred, Steps: steps,
 	}, e.Status)
@@ -119,7 +125,8 @@ func TestListReadsEveryPage(t *testing.T) {
 
 func TestLastPollIsTheLatest(t *testing.T) {
 	c := &mocks.Client{}
-	pollers := []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(clock)}, {LastAccessTime: timestamppb.New(clock.Add(-time.Hour))}}
+	pollers := []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(clock)},
+		{LastAccessTime: timestamppb.New(clock.Add(-time.Hour))}}
 	c.On("DescribeTaskQueue", mock.Anything, "burnish", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
 		Return(&workflowservice.DescribeTaskQueueResponse{Pollers: pollers}, nil).Once()
 	last, err := New(c).LastPoll(t.Context(), contract.Queue)
@@ -134,10 +141,12 @@ func TestLastPollIsTheLatest(t *testing.T) {
 
 // Two calls are two updates; the device decides what a repeated request means.
 func TestUpdateIDsAreUnique(t *testing.T) {
-	a, b := updateOptions(t.Context(), "device/d1", contract.VerbBind.Update(), nil), updateOptions(t.Context(), "device/d1", contract.VerbBind.Update(), nil)
+	a, b := updateOptions(t.Context(), "device/d1", contract.VerbBind.Update(), nil),
+		updateOptions(t.Context(), "device/d1", contract.VerbBind.Update(), nil)
 	require.NotEqual(t, a.UpdateID, b.UpdateID)
 	request := WithRequest(t.Context(), "r1")
-	require.Equal(t, "r1", updateOptions(request, "device/d1", contract.VerbBind.Update(), nil).UpdateID, "the sender gave the ID")
+	require.Equal(t, "r1", updateOptions(request, "device/d1", contract.VerbBind.Update(), nil).UpdateID,
+		"the sender gave the ID")
 	require.Equal(t, "device/d1", a.WorkflowID)
 	require.Equal(t, sdkclient.WorkflowUpdateStageAccepted, a.WaitForStage)
 }
@@ -146,13 +155,15 @@ func TestUpdateIDsAreUnique(t *testing.T) {
 func TestEnrollStartsOrJoins(t *testing.T) {
 	c, handle := &mocks.Client{}, &mocks.WorkflowUpdateHandle{}
 	c.On("NewWithStartWorkflowOperation", mock.MatchedBy(func(o sdkclient.StartWorkflowOptions) bool {
-		return o.ID == "device/d1" && o.TaskQueue == "burnish" && o.WorkflowIDConflictPolicy == enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING
+		return o.ID == "device/d1" && o.TaskQueue == "burnish" &&
+			o.WorkflowIDConflictPolicy == enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING
 	}), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: "d1"}).Return(nil).Once()
 	c.On("UpdateWithStartWorkflow", mock.Anything, mock.MatchedBy(func(o sdkclient.UpdateWithStartWorkflowOptions) bool {
 		return o.UpdateOptions.UpdateName == "enroll"
 	})).Return(handle, nil).Once()
 	handle.On("Get", mock.Anything, mock.Anything).Return(nil).Once()
-	_, err := New(c).Do(t.Context(), "d1", contract.VerbEnroll, contract.EnrollInput{Enrollment: contract.Enrollment{Name: "d1"}})
+	_, err := New(c).Do(t.Context(), "d1", contract.VerbEnroll,
+		contract.EnrollInput{Enrollment: contract.Enrollment{Name: "d1"}})
 	require.NoError(t, err)
 	c.AssertExpectations(t)
 	handle.AssertExpectations(t)
@@ -164,7 +175,8 @@ func TestListKeepsTheNewestRun(t *testing.T) {
 	state := func(s device.State) map[string]*commonpb.Payload {
 		return map[string]*commonpb.Payload{"DeviceState": payload(t, string(s))}
 	}
-	older, newer, other := info("b", state(device.Cleaning), nil), info("b", state(device.Available), nil), info("a", state(device.Error), nil)
+	older, newer, other := info("b", state(device.Cleaning), nil), info("b", state(device.Available), nil),
+		info("a", state(device.Error), nil)
 	newer.StartTime = timestamppb.New(clock.Add(time.Second))
 	c := mocks.NewClient(t)
 	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{
@@ -181,13 +193,15 @@ func TestListKeepsTheNewestRun(t *testing.T) {
 func TestTimesAreTheSameListedAndQueried(t *testing.T) {
 	created, updated := clock.Add(123456789*time.Nanosecond), clock.Add(time.Minute+999*time.Millisecond)
 	queried := normalize(contract.DeviceStatus{Name: "d1", CreatedAt: created, UpdatedAt: updated})
-	listed, err := statusOf("d1", map[string]*commonpb.Payload{"DeviceUpdated": payload(t, updated)}, contract.StatusMemo{CreatedAt: created.Truncate(time.Second)})
+	listed, err := statusOf("d1", map[string]*commonpb.Payload{"DeviceUpdated": payload(t, updated)},
+		contract.StatusMemo{CreatedAt: created.Truncate(time.Second)})
 	require.NoError(t, err)
 	require.Equal(t, clock, queried.CreatedAt)
 	require.Equal(t, clock.Add(time.Minute), queried.UpdatedAt)
 	require.Equal(t, queried.CreatedAt, listed.CreatedAt)
 	require.Equal(t, queried.UpdatedAt, listed.UpdatedAt)
-	step := Execution{Pending: map[string]Pending{"zero": {Started: true, Progress: &contract.Progress{ProgressAt: updated, BudgetEnds: updated}}}}
+	step :=
+		Execution{Pending: map[string]Pending{"zero": {Started: true, Progress: &contract.Progress{ProgressAt: updated, BudgetEnds: updated}}}}
 	progress := step.Progress(contract.DeviceStatus{CleanStep: &contract.CleanStep{Step: "zero"}}, clock)
 	require.Equal(t, queried.UpdatedAt, progress.ProgressAt)
 	require.Equal(t, queried.UpdatedAt, progress.BudgetEnds)
@@ -200,7 +214,8 @@ type slowServer struct {
 	late   int // requests that are given up
 }
 
-func (s *slowServer) ListWorkflow(ctx context.Context, _ *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+func (s *slowServer) ListWorkflow(ctx context.Context,
+	_ *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	if s.late--; s.late >= 0 {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()

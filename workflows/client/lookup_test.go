@@ -31,7 +31,8 @@ type throttledServer struct {
 	queries []string
 }
 
-func (s *throttledServer) ListWorkflow(ctx context.Context, in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+func (s *throttledServer) ListWorkflow(ctx context.Context,
+	in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -77,7 +78,8 @@ func TestManyEnrollmentsAtOnceNeedFewListings(t *testing.T) {
 // A caller who no longer waits ends no other caller's request.
 func TestALookupThatIsGivenUpEndsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &throttledServer{t: t, takes: time.Second, listed: []*workflowpb.WorkflowExecutionInfo{run(t, "other", "S1", device.Available)}}
+		server := &throttledServer{t: t, takes: time.Second,
+			listed: []*workflowpb.WorkflowExecutionInfo{run(t, "other", "S1", device.Available)}}
 		c := New(server)
 		impatient, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
@@ -101,14 +103,17 @@ func TestALookupThatIsGivenUpEndsNoOther(t *testing.T) {
 
 // One device that cannot be compared exactly changes nothing for the others.
 func TestALookupGivesEachOnlyItsOwn(t *testing.T) {
-	require.Equal(t, "(WorkflowId STARTS_WITH 'device/o' OR WorkflowId IN ('device/d1', 'device/d2')) AND ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Failed', 'Completed')",
+	require.Equal(t, "(WorkflowId STARTS_WITH 'device/o' OR WorkflowId IN ('device/d1', 'device/d2')) AND "+
+		"ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Failed', 'Completed')",
 		endedQuery([]string{"d1", "o'neil", "d2"}))
-	require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus IN ('Running', 'Terminated', 'Canceled', 'TimedOut', 'Failed') AND DeviceState != 'retired'", serialsQuery([]string{"S1", "'quoted"}))
+	require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus IN ('Running', 'Terminated', 'Canceled', "+
+		"'TimedOut', 'Failed') AND DeviceState != 'retired'", serialsQuery([]string{"S1", "'quoted"}))
 	l := &lookups{query: endedQuery, value: func(e Execution) string { return e.Name }}
 	batch := []*lookup{{value: "d1"}, {value: "d1"}, {value: "o'neil"}}
 	server := &throttledServer{t: t}
 	for _, name := range []string{"d1", "o'neil", "o'neill"} {
-		server.listed = append(server.listed, &workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: "device/" + name}})
+		server.listed = append(server.listed,
+			&workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: "device/" + name}})
 	}
 	require.NoError(t, l.answer(t.Context(), New(server), batch))
 	for _, each := range batch {

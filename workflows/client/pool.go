@@ -21,5 +21,6 @@ func (c *Client) Servers(ctx context.Context, in contract.ServersInput) (contrac
 
 // ReadPool asks an appliance's workflow who has a server.
 func (c *Client) ReadPool(ctx context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error) {
-	return update[contract.PoolSnapshot](ctx, c, contract.OneViewWorkflowID(in.Pool.Appliance), contract.UpdateReadPool, in)
+	return update[contract.PoolSnapshot](ctx, c, contract.OneViewWorkflowID(in.Pool.Appliance),
+		contract.UpdateReadPool, in)
 }

@@ -70,7 +70,8 @@ func (f Filter) conditions() string {
 	}
 	if f.AwaitingCleaning {
 		terms = append(terms, fmt.Sprintf("(%[1]s = %[2]s OR (%[1]s = %[3]s AND %[4]s = true))",
-			contract.AttrState.GetName(), literal(string(device.PendingCleaning)), literal(string(device.Error)), contract.AttrDirty.GetName()))
+			contract.AttrState.GetName(), literal(string(device.PendingCleaning)), literal(string(device.Error)),
+			contract.AttrDirty.GetName()))
 	}
 	return joined(terms...)
 }
@@ -98,7 +99,8 @@ func (f Filter) Selects(v contract.DeviceStatus) bool {
 
 // selected reports whether a field with these alternatives selects a value.
 func selected[T ~string](alternatives []T, value T) bool {
-	return len(alternatives) == 0 || slices.ContainsFunc(alternatives, func(a T) bool { return stored(string(a)) == string(value) })
+	return len(alternatives) == 0 ||
+		slices.ContainsFunc(alternatives, func(a T) bool { return stored(string(a)) == string(value) })
 }
 
 // anyOf selects the workflows whose attribute has one of the values. Temporal's SQL stores

@@ -38,7 +38,8 @@ func comparison(t testing.TB, query string) (operator, value string) {
 }
 
 var oddValues = []string{
-	"", "S1", "it's", `ends in \`, `\`, `\'`, `a\'b`, `'`, `''`, "a\x00b", "tab\t", "new\nline", `"quoted"`, "%_!", "ü", "\xff", "a\xff\xfeb",
+	"", "S1", "it's", `ends in \`, `\`, `\'`, `a\'b`, `'`, `''`, "a\x00b", "tab\t", "new\nline", `"quoted"`, "%_!", "ü",
+	"\xff", "a\xff\xfeb",
 	`' OR DeviceState = 'available`, `\' OR DeviceState = 'available`,
 }
 
@@ -117,7 +118,8 @@ func TestQuery(t *testing.T) {
 func run(t *testing.T, name, serial string, state device.State) *workflowpb.WorkflowExecutionInfo {
 	t.Helper()
 	fields := map[string]*commonpb.Payload{}
-	for key, value := range map[string]string{contract.AttrSerial.GetName(): serial, contract.AttrState.GetName(): string(state)} {
+	for key, value := range map[string]string{contract.AttrSerial.GetName(): serial,
+		contract.AttrState.GetName(): string(state)} {
 		p, err := converter.GetDefaultDataConverter().ToPayload(value)
 		require.NoError(t, err)
 		fields[key] = p

@@ -37,9 +37,12 @@ const released = "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
 // status, or err, and these devices say that they are its own, unless others is said of them.
 func lostInstance(t *testing.T, status contract.InstanceStatus, err error, devices ...string) *mocks.Client {
 	temporal := mocks.NewClient(t)
-	temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, serviceerror.NewNotFound("workflow execution already completed")).Once()
-	temporal.On("QueryWorkflow", mock.Anything, contract.InstanceWorkflowID(released), "", contract.QueryInstance).Return(statusValue{status: status}, err)
-	own := map[string]*commonpb.Payload{contract.AttrInstance.GetName(): payload(t, released), contract.AttrState.GetName(): payload(t, device.Allocated)}
+	temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).
+		Return(nil, serviceerror.NewNotFound("workflow execution already completed")).Once()
+	temporal.On("QueryWorkflow", mock.Anything, contract.InstanceWorkflowID(released), "", contract.QueryInstance).
+		Return(statusValue{status: status}, err)
+	own := map[string]*commonpb.Payload{contract.AttrInstance.GetName(): payload(t, released),
+		contract.AttrState.GetName(): payload(t, device.Allocated)}
 	var listed []*workflowpb.WorkflowExecutionInfo
 	for _, name := range devices {
 		last, has := info(name, own, nil), released
@@ -52,11 +55,13 @@ func lostInstance(t *testing.T, status contract.InstanceStatus, err error, devic
 			has = "another"
 		}
 		listed = append(listed, info(name, own, nil))
-		temporal.On("DescribeWorkflowExecution", mock.Anything, contract.WorkflowID(name), "").Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: last}, nil)
+		temporal.On("DescribeWorkflowExecution", mock.Anything, contract.WorkflowID(name), "").
+			Return(&workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: last}, nil)
 		temporal.On("QueryWorkflow", mock.Anything, contract.WorkflowID(name), "", contract.QueryDevice).
 			Return(deviceValue{status: contract.DeviceStatus{Name: name, InstanceUUID: &has}}, nil).Maybe()
 	}
-	temporal.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{Executions: listed}, nil).Maybe()
+	temporal.On("ListWorkflow", mock.Anything, mock.Anything).
+		Return(&workflowservice.ListWorkflowExecutionsResponse{Executions: listed}, nil).Maybe()
 	return temporal
 }
 
@@ -80,9 +85,11 @@ func TestAReleasedInstanceIsReleasedAlready(t *testing.T) {
 	require.True(t, result.Already)
 	require.Equal(t, contract.InstanceReleased, result.Instance.Phase)
 
-	_, err = New(lostInstance(t, contract.InstanceStatus{}, serviceerror.NewNotFound("no workflow"))).DoInstance(t.Context(), released, contract.VerbInstanceRelease, contract.ReasonInput{})
+	_, err = New(lostInstance(t, contract.InstanceStatus{}, serviceerror.NewNotFound("no workflow"))).
+		DoInstance(t.Context(), released, contract.VerbInstanceRelease, contract.ReasonInput{})
 	require.True(t, NotFound(err), "%v", err)
-	_, err = New(lostInstance(t, contract.InstanceStatus{}, serviceerror.NewUnavailable("no worker"))).DoInstance(t.Context(), released, contract.VerbInstanceRelease, contract.ReasonInput{})
+	_, err = New(lostInstance(t, contract.InstanceStatus{}, serviceerror.NewUnavailable("no worker"))).
+		DoInstance(t.Context(), released, contract.VerbInstanceRelease, contract.ReasonInput{})
 	require.ErrorContains(t, err, "no worker", "it may have been released")
 }
 
@@ -115,25 +122,27 @@ func TestALostInstanceIsReleased(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			temporal, handle := lostInstance(t, tt.status, tt.err, tt.listed...), &mocks.WorkflowUpdateHandle{}
-			temporal.On("NewWithStartWorkflowOperation", mock.Anything, contract.WorkflowInstance, mock.MatchedBy(func(in contract.InstanceInput) bool {
-				s := in.State
-				phase, addresses := contract.InstanceActive, tt.status.Addresses
-				if s.Move != nil {
-					phase = contract.InstanceMigrating
-				}
-				if tt.status.Phase == contract.InstanceReleased {
-					addresses = nil
-				}
-				return s.UUID == released && s.Phase == phase && slices.Equal(s.Addresses, addresses) &&
-					assert.Equal(t, tt.want, s.Devices) && assert.Equal(t, tt.status.Move, s.Move)
-			})).Return(nil).Once()
+			temporal.On("NewWithStartWorkflowOperation", mock.Anything, contract.WorkflowInstance,
+				mock.MatchedBy(func(in contract.InstanceInput) bool {
+					s := in.State
+					phase, addresses := contract.InstanceActive, tt.status.Addresses
+					if s.Move != nil {
+						phase = contract.InstanceMigrating
+					}
+					if tt.status.Phase == contract.InstanceReleased {
+						addresses = nil
+					}
+					return s.UUID == released && s.Phase == phase && slices.Equal(s.Addresses, addresses) &&
+						assert.Equal(t, tt.want, s.Devices) && assert.Equal(t, tt.status.Move, s.Move)
+				})).Return(nil).Once()
 			verb := contract.VerbInstanceRelease
 			if tt.status.Move != nil {
 				verb = contract.VerbInstanceConfirm
 			}
-			temporal.On("UpdateWithStartWorkflow", mock.Anything, mock.MatchedBy(func(o sdkclient.UpdateWithStartWorkflowOptions) bool {
-				return o.UpdateOptions.UpdateName == verb.Update()
-			})).Return(handle, nil).Once()
+			temporal.On("UpdateWithStartWorkflow", mock.Anything,
+				mock.MatchedBy(func(o sdkclient.UpdateWithStartWorkflowOptions) bool {
+					return o.UpdateOptions.UpdateName == verb.Update()
+				})).Return(handle, nil).Once()
 			handle.On("Get", mock.Anything, mock.Anything).Return(nil).Once()
 			_, err := New(temporal).DoInstance(t.Context(), released, verb, contract.ReasonInput{})
 			require.NoError(t, err)

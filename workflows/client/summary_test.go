@@ -26,13 +26,15 @@ func TestStartsHaveASummary(t *testing.T) {
 		c.On("NewWithStartWorkflowOperation", described, contract.WorkflowDeviceLifecycle, mock.Anything).Return(nil).Once()
 		c.On("UpdateWithStartWorkflow", mock.Anything, mock.Anything).Return(handle, nil).Once()
 		handle.On("Get", mock.Anything, mock.Anything).Return(nil).Once()
-		_, err := New(c).Do(t.Context(), enrollment.Name, contract.VerbEnroll, contract.EnrollInput{Enrollment: enrollment, Hardware: contract.Hardware{Model: "Acme X1", Serial: "S1"}})
+		_, err := New(c).Do(t.Context(), enrollment.Name, contract.VerbEnroll,
+			contract.EnrollInput{Enrollment: enrollment, Hardware: contract.Hardware{Model: "Acme X1", Serial: "S1"}})
 		require.NoError(t, err)
 		c.AssertExpectations(t)
 	})
 	t.Run("recover", func(t *testing.T) {
 		c := &mocks.Client{}
-		c.On("SignalWithStartWorkflow", mock.Anything, "device/h1_0000:01:00.0", contract.SignalObserved, mock.Anything, described, contract.WorkflowDeviceLifecycle, mock.Anything).
+		c.On("SignalWithStartWorkflow", mock.Anything, "device/h1_0000:01:00.0", contract.SignalObserved, mock.Anything,
+			described, contract.WorkflowDeviceLifecycle, mock.Anything).
 			Return(nil, nil).Once()
 		record := contract.HostDeviceRecord{Enrollment: enrollment, Identity: device.Identity{Model: "Acme X1", Serial: "S1"}}
 		require.NoError(t, New(c).Recover(t.Context(), record, clock))

@@ -25,7 +25,8 @@ type boardObject BoardInfo
 // MarshalJSON writes the string, with the spaces that Python's json.dumps writes.
 func (b BoardInfo) MarshalJSON() ([]byte, error) {
 	var members []string
-	for _, m := range [][2]string{{"product_id", b.ProductID}, {"pci_address", b.PCIAddress}, {"operation", string(b.Operation)}} {
+	for _, m := range [][2]string{{"product_id", b.ProductID}, {"pci_address", b.PCIAddress},
+		{"operation", string(b.Operation)}} {
 		if m[1] == "" && m[0] == "operation" {
 			continue
 		}

@@ -72,7 +72,8 @@ func fields(t reflect.Type, into map[string]bool) {
 
 func TestEveryMessageFieldHasAJSONName(t *testing.T) {
 	have := map[string]bool{}
-	for _, root := range []any{contract.DeviceInput{}, contract.DeviceStatus{}, contract.StatusMemo{}, contract.StepInput{}, contract.Refusal{}} {
+	for _, root := range []any{contract.DeviceInput{}, contract.DeviceStatus{}, contract.StatusMemo{},
+		contract.StepInput{}, contract.Refusal{}} {
 		fields(reflect.TypeOf(root), have)
 	}
 	for field := range have {

@@ -52,7 +52,8 @@ func (e Enrollment) Normalize() (Enrollment, error) {
 	if err := device.CheckLabels(e.Labels); err != nil {
 		return e, err
 	}
-	e.Name, e.Host, e.Driver, e.Address = name, strings.ToLower(e.Host), strings.ToLower(e.Driver), strings.ToLower(e.Address)
+	e.Name, e.Host, e.Driver, e.Address = name, strings.ToLower(e.Host), strings.ToLower(e.Driver),
+		strings.ToLower(e.Address)
 	switch {
 	case e.Type != "":
 		e.Type = strings.ToUpper(e.Type)

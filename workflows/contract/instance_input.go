@@ -42,7 +42,8 @@ func (in InstanceBindInput) Normalize() (InstanceBindInput, error) {
 		count += max(in.Requests[i].Count, 1)
 	}
 	if count > MaxInstanceDevices {
-		return in, fmt.Errorf("%d devices are more than an instance may get by one request: at most %d", count, MaxInstanceDevices)
+		return in, fmt.Errorf("%d devices are more than an instance may get by one request: at most %d", count,
+			MaxInstanceDevices)
 	}
 	if in.Host, err = normalizeHost(in.Host); err != nil {
 		return in, err
@@ -105,7 +106,8 @@ func normalizeChoices(given []DeviceChoice) ([]DeviceChoice, error) {
 		choices[i].Name = name
 	}
 	if len(choices) > MaxInstanceDevices {
-		return given, fmt.Errorf("%d devices are more than an instance may get by one request: at most %d", len(choices), MaxInstanceDevices)
+		return given, fmt.Errorf("%d devices are more than an instance may get by one request: at most %d", len(choices),
+			MaxInstanceDevices)
 	}
 	return choices, nil
 }
@@ -122,7 +124,8 @@ func (r DeviceRequest) normalize() (DeviceRequest, error) {
 	case r.Count < 0:
 		return r, fmt.Errorf("a request for %d devices is not possible", r.Count)
 	case r.Count > MaxInstanceDevices:
-		return r, fmt.Errorf("%d devices are more than an instance may get by one request: at most %d", r.Count, MaxInstanceDevices)
+		return r, fmt.Errorf("%d devices are more than an instance may get by one request: at most %d", r.Count,
+			MaxInstanceDevices)
 	case r.Tag != "" && r.Count > 1:
 		return r, fmt.Errorf("the tag %q is for one device, not for %d: request each with its own", r.Tag, r.Count)
 	}

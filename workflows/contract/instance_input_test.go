@@ -25,7 +25,8 @@ func TestInstanceInputsHaveOneSpelling(t *testing.T) {
 	}
 	want := given
 	want.Devices = choices("h1_0000:0a:00.0", "d1")
-	want.Requests = []contract.DeviceRequest{{Type: "NVME", Count: 2, Traits: []string{"HW_NVME_CES", "CUSTOM_X"}}, {Type: "NIC", Tag: "up=link\n"}}
+	want.Requests = []contract.DeviceRequest{{Type: "NVME", Count: 2, Traits: []string{"HW_NVME_CES", "CUSTOM_X"}},
+		{Type: "NIC", Tag: "up=link\n"}}
 	want.Host, want.Addresses = "h1", []string{"10.0.0.5", "2001:db8::1", "10.0.0.6"}
 	got, err := given.Normalize()
 	require.NoError(t, err)

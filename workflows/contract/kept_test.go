@@ -38,8 +38,10 @@ func TestWhatIsKeptForHistoryIsBounded(t *testing.T) {
 		if n%10 == 0 {
 			long = func() string { return strings.Repeat("\x00\"\u2028", 1000) }
 		}
-		acts = acts.With(contract.Act{At: last, Verb: "maintain", Detail: long(), By: long(), From: long(), Reason: long(), Request: fmt.Sprint(n)})
-		s := contract.CleanSummary{Number: n, Reason: long(), By: long(), Outcome: "failed", Runbook: long(), StartedAt: last, EndedAt: last, Fault: device.CodeIO,
+		acts = acts.With(contract.Act{At: last, Verb: "maintain", Detail: long(), By: long(), From: long(), Reason: long(),
+			Request: fmt.Sprint(n)})
+		s := contract.CleanSummary{Number: n, Reason: long(), By: long(), Outcome: "failed", Runbook: long(), StartedAt: last,
+			EndedAt: last, Fault: device.CodeIO,
 			Failure:  &contract.CleanFailure{Step: long(), Offset: random.Int64(), Size: random.Int64(), Attempt: 9, Message: long()},
 			Override: &contract.Override{ID: long(), Reason: long(), RequestedBy: long(), RequestedAs: long(), ApprovedBy: long(), ApprovedAs: long()}}
 		for range n {

@@ -59,7 +59,7 @@ type LimitsChange struct {
 // pool.
 type SlotRequest struct {
 	Device string `json:"device"`
-	// Clean identifies the clean, or the request that takes the device out of the pool.
+	// Clean identifies the clean, or the request that takes the device out of the offer.
 	Clean string `json:"clean"`
 	Host  string `json:"host,omitempty"`
 	Model string `json:"model,omitempty"`
@@ -85,7 +85,7 @@ type SlotReport struct {
 	Failed string      `json:"failed,omitempty"`
 	Fault  device.Code `json:"fault,omitempty"`
 	// Over: the slot is given back, or no longer wanted. Withdrawn: the device was taken out of
-	// the pool.
+	// the offer.
 	Over      bool `json:"over,omitempty"`
 	Withdrawn bool `json:"withdrawn,omitempty"`
 }
@@ -133,10 +133,10 @@ type LimitsState struct {
 	Breakers []Breaker `json:"breakers,omitempty"`
 	// Verified is the firmware that this fleet has verified, by model, the latest last.
 	Verified []VerifiedFirmware `json:"verified,omitempty"`
-	// Withdrawn are devices that were taken out of the pool lately: a listing may still show
+	// Withdrawn are devices that were taken out of the offer lately: a listing may still show
 	// them as available.
 	Withdrawn []string `json:"withdrawn,omitempty"`
-	// MayTake is how many more devices may be taken out of the pool by the last count, Free
+	// MayTake is how many more devices may be taken out of the offer by the last count, Free
 	// and Floor are of that count, which was made at CountedAt.
 	MayTake   int       `json:"may_take,omitempty"`
 	Free      int       `json:"free,omitempty"`
@@ -294,18 +294,18 @@ type FindCleansResult struct {
 }
 
 // HoldersInput names devices that have a slot for a clean, and those that may be taken out
-// of the pool.
+// of the offer.
 type HoldersInput struct {
 	Cleaned []string `json:"cleaned,omitempty"`
 	Taking  []string `json:"taking,omitempty"`
 }
 
-// HoldersResult names those that are not being cleaned, or are no longer in the pool.
+// HoldersResult names those that are not being cleaned, or are no longer in the offer.
 type HoldersResult struct {
 	Lost []string `json:"lost,omitempty"`
 }
 
-// CountFreeInput names devices that are being taken out of the pool, and were.
+// CountFreeInput names devices that are being taken out of the offer, and were.
 type CountFreeInput struct {
 	Taking    []string `json:"taking,omitempty"`
 	Withdrawn []string `json:"withdrawn,omitempty"`

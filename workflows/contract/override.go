@@ -2,7 +2,7 @@ package contract
 
 import "time"
 
-// An override returns a device in state error to the pool without a clean (D2). One
+// An override returns a device in state error to the offer without a clean (D2). One
 // principal requests it, another one approves it. Each of the two acts carries a signature
 // of the API, which alone knows who asked.
 

@@ -47,9 +47,11 @@ func (p Pool) Check() error {
 	if !applianceForm.MatchString(p.Appliance) {
 		return fmt.Errorf("%s %q: must be the name of an appliance in oneview.yaml", PoolAppliance, p.Appliance)
 	}
-	for _, one := range []struct{ setting, uri, collection string }{{PoolHardware, p.Hardware, HardwareURIs}, {PoolTemplate, p.Template, TemplateURIs}} {
+	for _, one := range []struct{ setting, uri, collection string }{{PoolHardware, p.Hardware, HardwareURIs},
+		{PoolTemplate, p.Template, TemplateURIs}} {
 		if id, found := strings.CutPrefix(one.uri, one.collection); !found || !resourceForm.MatchString(id) {
-			return fmt.Errorf("%s %q: must be a URI such as %s30303437-3034-4d32-3230-313030304752", one.setting, one.uri, one.collection)
+			return fmt.Errorf("%s %q: must be a URI such as %s30303437-3034-4d32-3230-313030304752", one.setting, one.uri,
+				one.collection)
 		}
 	}
 	return nil
@@ -66,7 +68,7 @@ type PoolState struct {
 	// with another one, others may have used the server and left it between two polls. In the
 	// request of a profile for a tenant it is that of the server that the tenant shall get.
 	Tag string `json:"tag,omitempty"`
-	// Migrating: it became dynamic, and left the pool until its idle profile is removed (S4.35).
+	// Migrating: it became dynamic, and left the offer until its idle profile is removed (S4.35).
 	Migrating bool `json:"migrating,omitempty"`
 	// Abandoned: it was retired as lost, and its profile could not be removed. It may be
 	// forgotten nevertheless.

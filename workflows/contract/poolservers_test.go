@@ -7,7 +7,8 @@ import (
 )
 
 func TestServersMatchEveryFilter(t *testing.T) {
-	server := PoolServer{Name: "Encl1, bay 1", Serial: "CZ3406N4WX", Model: "Synergy 480 Gen10", Type: "/rest/server-hardware-types/A", Group: "/rest/enclosure-groups/b.c"}
+	server := PoolServer{Name: "Encl1, bay 1", Serial: "CZ3406N4WX", Model: "Synergy 480 Gen10",
+		Type: "/rest/server-hardware-types/A", Group: "/rest/enclosure-groups/b.c"}
 	for _, tt := range []struct {
 		filter map[string]string
 		want   bool

@@ -44,5 +44,6 @@ func RefusalOf(err error) (Refusal, bool) {
 	if app.HasDetails() && app.Details(&r) == nil && r.Fault.Code != "" {
 		return r, true
 	}
-	return Refusal{Fault: device.Fault{Class: device.Permanent, Code: device.Code(app.Type()), Message: app.Message()}}, true
+	return Refusal{Fault: device.Fault{Class: device.Permanent, Code: device.Code(app.Type()), Message: app.Message()}},
+		true
 }

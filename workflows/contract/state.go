@@ -151,7 +151,7 @@ type Intent struct {
 	// ImportProvider is the UUID of the one provider whose reservation counts for that.
 	ImportProvider string `json:"import_provider,omitempty"`
 	// DuplicateAt is another device with the same serial. Until an operator cleans, provides
-	// or replaces this one, it is not returned to the pool (F23).
+	// or replaces this one, it is not returned to the offer (F23).
 	DuplicateAt string `json:"duplicate_at,omitempty"`
 	// ConfirmSerial: the serial is new here, and other devices must be searched for it once
 	// more before this one is cleaned or returned (F23).
@@ -179,7 +179,7 @@ type DiscoveryResult struct {
 	Power bool `json:"power,omitempty"`
 	// Estimates are the device's own estimates of the operations' durations.
 	Estimates map[device.Operation]time.Duration `json:"estimates,omitempty"`
-	// Excluded says why the erase policy excludes the device from the pool (S2.25).
+	// Excluded says why the erase policy excludes the device from the offer (S2.25).
 	Excluded *device.Fault `json:"excluded,omitempty"`
 	Note     string        `json:"note,omitempty"`
 	// Steps are the steps that the host's worker has, with their versions.

@@ -67,7 +67,8 @@ func hardwareWord(text string) string {
 
 // markdown escapes what Markdown would take for markup. An underscore or a hyphen within a word
 // is none, so that fault codes stay as they are.
-var markdown = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "[", `\[`, "]", `\]`, "<", `\<`, ">", `\>`, "~", `\~`, "|", `\|`, "&", `\&`)
+var markdown = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "[", `\[`, "]", `\]`, "<", `\<`, ">", `\>`, "~",
+	`\~`, "|", `\|`, "&", `\&`)
 
 // Markdown is text of a device, an operator or a tenant as the Markdown of a workflow's details
 // shows it: in one line, and without becoming a link, a picture or a heading of its own.

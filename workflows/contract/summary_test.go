@@ -11,7 +11,8 @@ import (
 )
 
 func TestSummary(t *testing.T) {
-	fake := contract.Enrollment{Name: "d1", Host: "h1", Driver: "fake", Type: "NVME", Settings: map[string]string{"serial": "S9"}}
+	fake := contract.Enrollment{Name: "d1", Host: "h1", Driver: "fake", Type: "NVME",
+		Settings: map[string]string{"serial": "S9"}}
 	const unknown = "not known at the start; see the current details"
 	for name, tt := range map[string]struct {
 		enrollment       contract.Enrollment
@@ -19,7 +20,8 @@ func TestSummary(t *testing.T) {
 		summary, details string
 	}{
 		"known": {
-			contract.Enrollment{Host: "h1", Driver: "nvme", Type: "NVME"}, contract.HardwareOf(device.Identity{Model: "Acme X1", Serial: "S1"}),
+			contract.Enrollment{Host: "h1", Driver: "nvme", Type: "NVME"},
+			contract.HardwareOf(device.Identity{Model: "Acme X1", Serial: "S1"}),
 			"Acme X1, serial S1, host h1, driver nvme", "- model: Acme X1\n- serial: S1\n- host: h1\n- driver: nvme\n",
 		},
 		"the serial is a setting": {fake, contract.Hardware{}, "NVME, serial S9, host h1, driver fake", "- model: " + unknown + "\n- serial: S9\n- host: h1\n- driver: fake\n"},
@@ -45,7 +47,8 @@ func TestSummary(t *testing.T) {
 // The server accepts summaries of 400 bytes.
 func TestASummaryIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 2000)
-	summary, details := contract.Summary(contract.Enrollment{Host: long, Driver: long}, contract.Hardware{Model: long, Serial: long})
+	summary, details := contract.Summary(contract.Enrollment{Host: long, Driver: long},
+		contract.Hardware{Model: long, Serial: long})
 	require.Less(t, len(summary), 400)
 	require.Less(t, len(details), 400)
 	require.Contains(t, summary, "xxx…, serial xxx")
@@ -56,5 +59,6 @@ func TestASummaryIsBounded(t *testing.T) {
 // What a device or a tenant says is shown as it is, in one line.
 func TestMarkdownOfForeignText(t *testing.T) {
 	require.Equal(t, "host_unreachable: no worker of h1", contract.Markdown("host_unreachable:\nno worker of h1"))
-	require.Equal(t, "\\*\\*a\\*\\* \\`b\\` \\[c\\](d) \\<e\\> \\\\ \\~ \\| \\&amp;", contract.Markdown("**a** `b` [c](d) <e> \\ ~ | &amp;"))
+	require.Equal(t, "\\*\\*a\\*\\* \\`b\\` \\[c\\](d) \\<e\\> \\\\ \\~ \\| \\&amp;",
+		contract.Markdown("**a** `b` [c](d) <e> \\ ~ | &amp;"))
 }

@@ -125,8 +125,8 @@ cleaning is off: starts the clean.`,
 	VerbReleaseHold = Verb{Name: "release-hold", About: "go on with a clean that its runbook holds", Input: ReasonInput{}, May: Erases, DryRun: true,
 		Command: Command{Does: "release", Done: "released", Use: "NAME…", Reason: "what was done; kept with the clean", Many: true,
 			Example: `  burnish release-hold node1 --reason "asset tag set"`}}
-	VerbManage = Verb{Name: "manage", About: "take a device out of the pool", Input: TenantInput{}, May: EndsBinding, DryRun: true,
-		Command: Command{Does: "manage", Done: "taken out of the pool", Use: "NAME…", Reason: keptWithDevice, Many: true,
+	VerbManage = Verb{Name: "manage", About: "take a device out of the offer", Input: TenantInput{}, May: EndsBinding, DryRun: true,
+		Command: Command{Does: "manage", Done: "taken out of the offer", Use: "NAME…", Reason: keptWithDevice, Many: true,
 			Example: "  burnish manage h1_0000:01:00.0"}}
 	VerbMaintain = Verb{Name: "maintain", About: "put a device on hold for new tenants, or release it", Input: MaintenanceInput{}, DryRun: true,
 		HTTP: HTTP{Path: "maintenance"},
@@ -166,7 +166,7 @@ flag that is not given keeps its value; a NEW of the form HOST_ADDRESS sets both
 once: where its outcome is not known, the answer says so.`,
 			Example: "  burnish power node1 off"}}
 	// VerbOverride offers a device in state error without a clean; the API signs its input (D2).
-	VerbOverride = Verb{Name: "override", About: "return a device in state error to the pool without a clean", Input: OverrideInput{},
+	VerbOverride = Verb{Name: "override", About: "offer a device in state error without a clean", Input: OverrideInput{},
 		HTTP: HTTP{Since: 1},
 		Command: Command{Done: "overridden", Use: "NAME --reason R [--expires DURATION]", Form: "NAME --approve ID", Reason: "why the device is needed without a clean",
 			Long: `One person requests it, and another one approves it before it expires; then the device

@@ -8,7 +8,7 @@ import (
 )
 
 // What a device waits for: the inventory, its host, a provider of Nova's that is gone, its
-// return to the pool, the end of a pause that its workflow makes, the appliance of its shared
+// return to the offer, the end of a pause that its workflow makes, the appliance of its shared
 // pool, or in a runbook its operator (hold) or a time (timer).
 const (
 	WaitInventory = "inventory"

@@ -43,7 +43,10 @@ func HostScan(ctx workflow.Context, in contract.HostScanInput) error {
 	})
 	h.publishStatus(ctx)
 	for {
-		if err := workflow.Await(ctx, func() bool { return signals.HasPending() || h.state.Requested || calls.LongHistory(ctx) }); err != nil {
+		if err := workflow.Await(ctx, func() bool {
+			return signals.HasPending() || h.state.Requested ||
+				calls.LongHistory(ctx)
+		}); err != nil {
 			return err
 		}
 		switch {
@@ -54,7 +57,8 @@ func HostScan(ctx workflow.Context, in contract.HostScanInput) error {
 				return err
 			}
 		default:
-			return workflow.NewContinueAsNewError(ctx, contract.WorkflowHostScan, contract.HostScanInput{Host: h.state.Host, State: h.state})
+			return workflow.NewContinueAsNewError(ctx, contract.WorkflowHostScan,
+				contract.HostScanInput{Host: h.state.Host, State: h.state})
 		}
 	}
 }
@@ -93,7 +97,8 @@ func (h *hostScan) keepForgotten(ctx workflow.Context, in contract.ScanRequest) 
 // shown, and the next scan_now tries again.
 func (h *hostScan) scan(ctx workflow.Context) error {
 	s := h.state
-	in := contract.ScanInput{Host: s.Host, KnownDigests: s.KnownDigests, Refused: s.Refused, Missing: s.Missing, RetryRefused: s.WorkerStarted}
+	in := contract.ScanInput{Host: s.Host, KnownDigests: s.KnownDigests, Refused: s.Refused, Missing: s.Missing,
+		RetryRefused: s.WorkerStarted}
 	s.Requested, s.WorkerStarted = false, false
 	opts := calls.WithLongCall(ctx, contract.HostQueue(s.Host), "scan "+s.Host, scanTimeout, 0)
 	var found contract.ScanResult

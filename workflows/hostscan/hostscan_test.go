@@ -80,11 +80,13 @@ func (l *scanFixture) run(until time.Duration, in contract.HostScanInput) contra
 }
 
 func refuse(class device.Class, code device.Code) error {
-	return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: "scripted " + string(code)}})
+	return contract.Refuse(
+		contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: "scripted " + string(code)}})
 }
 
 func found(digests map[string]string) contract.ScanResult {
-	return contract.ScanResult{NewDigests: digests, Counts: contract.ScanCounts{Found: len(digests), Enrolled: len(digests)}}
+	return contract.ScanResult{NewDigests: digests,
+		Counts: contract.ScanCounts{Found: len(digests), Enrolled: len(digests)}}
 }
 
 // Each scan_now is one scan on the host's own queue, and its digests are passed to the next.
@@ -105,7 +107,9 @@ func TestScanNowIsOneScan(t *testing.T) {
 	s := l.run(100*time.Hour, contract.HostScanInput{Host: "h1"})
 	require.Len(t, l.inputs, 3, "and no timer")
 	require.Equal(t, contract.ScanInput{Host: "h1", RetryRefused: true}, l.inputs[0])
-	require.Equal(t, contract.ScanInput{Host: "h1", KnownDigests: map[string]string{"h1_0000:01:00.0": "a", "h1_0000:02:00.0": "b"}}, l.inputs[1])
+	require.Equal(t,
+		contract.ScanInput{Host: "h1", KnownDigests: map[string]string{"h1_0000:01:00.0": "a", "h1_0000:02:00.0": "b"}},
+		l.inputs[1])
 	require.Equal(t, map[string]string{"h1_0000:02:00.0": "c"}, l.inputs[2].KnownDigests)
 	require.Equal(t, []string{"h1_0000:01:00.0"}, l.inputs[2].Missing)
 	require.Equal(t, s.Refused, l.inputs[2].Refused)
@@ -135,7 +139,8 @@ func TestSummaryOfAHost(t *testing.T) {
 		shown = string(raw.Payload().GetData())
 	})
 	l.run(time.Hour, contract.HostScanInput{Host: "h1"})
-	for _, want := range []string{"7 devices found", "1 refused", "1 missing", "refused h1_0000:03:00.0: filesystem_signature: it holds ext4", "missing: h1_0000:01:00.0"} {
+	for _, want := range []string{"7 devices found", "1 refused", "1 missing",
+		"refused h1_0000:03:00.0: filesystem_signature: it holds ext4", "missing: h1_0000:01:00.0"} {
 		require.Contains(t, shown, want)
 	}
 }
@@ -171,7 +176,9 @@ func TestAPermanentFailureIsShown(t *testing.T) {
 	l.requestScan(time.Minute, contract.ScanRequest{WorkerStarted: true})
 	l.at(time.Hour, func() { between = l.state() })
 	l.requestScan(2*time.Hour, contract.ScanRequest{})
-	s := l.run(100*time.Hour, contract.HostScanInput{Host: "h1", State: &contract.HostScanState{Schema: 1, Host: "h1", KnownDigests: known, Scans: 3}})
+	s := l.run(100*time.Hour,
+		contract.HostScanInput{Host: "h1",
+			State: &contract.HostScanState{Schema: 1, Host: "h1", KnownDigests: known, Scans: 3}})
 	require.Equal(t, device.CodeInvalidConfig, between.Fault.Code)
 	require.Equal(t, known, between.KnownDigests)
 	require.Equal(t, 3, between.Scans)
@@ -195,7 +202,8 @@ func TestAHostWorkerThatIsTooOld(t *testing.T) {
 	l.OnActivity(contract.ActivityScanHost, mock.Anything, mock.Anything).Return(
 		func(context.Context, contract.ScanInput) (contract.ScanResult, error) {
 			asked++
-			return contract.ScanResult{}, temporal.NewApplicationError("unable to find activityType=ScanHost", "ActivityNotRegisteredError")
+			return contract.ScanResult{},
+				temporal.NewApplicationError("unable to find activityType=ScanHost", "ActivityNotRegisteredError")
 		})
 	l.requestScan(time.Minute, contract.ScanRequest{})
 	s := l.run(100*time.Hour, contract.HostScanInput{Host: "h1"})
@@ -205,7 +213,9 @@ func TestAHostWorkerThatIsTooOld(t *testing.T) {
 
 // Signals during a scan cause one more scan, with all that they request.
 func TestNoScanRequestIsLost(t *testing.T) {
-	l := newScanFixture(t, func(n int, in contract.ScanInput) (contract.ScanResult, error) { return contract.ScanResult{}, nil })
+	l := newScanFixture(t, func(n int, in contract.ScanInput) (contract.ScanResult, error) {
+		return contract.ScanResult{}, nil
+	})
 	l.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) {
 		if len(l.inputs) == 0 {
 			l.SignalWorkflow(contract.SignalScanNow, contract.ScanRequest{WorkerStarted: true})
@@ -221,7 +231,9 @@ func TestNoScanRequestIsLost(t *testing.T) {
 
 // A signal that cannot be decoded changes nothing, and the next one is handled.
 func TestACorruptSignal(t *testing.T) {
-	l := newScanFixture(t, func(int, contract.ScanInput) (contract.ScanResult, error) { return contract.ScanResult{}, nil })
+	l := newScanFixture(t, func(int, contract.ScanInput) (contract.ScanResult, error) {
+		return contract.ScanResult{}, nil
+	})
 	l.at(time.Minute, func() { l.SignalWorkflow(contract.SignalScanNow, "now") })
 	l.requestScan(time.Hour, contract.ScanRequest{})
 	s := l.run(2*time.Hour, contract.HostScanInput{Host: "h1"})
@@ -258,7 +270,9 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 	require.Equal(t, 1, s.Enrolled)
 	require.Len(t, l.inputs, 1, "the new run does it")
 
-	next := newScanFixture(t, func(int, contract.ScanInput) (contract.ScanResult, error) { return contract.ScanResult{}, nil })
+	next := newScanFixture(t, func(int, contract.ScanInput) (contract.ScanResult, error) {
+		return contract.ScanResult{}, nil
+	})
 	after := next.run(time.Hour, in)
 	require.Len(t, next.inputs, 1)
 	require.True(t, next.inputs[0].RetryRefused)
@@ -271,7 +285,8 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 // F25
 func TestStateOfANewerSchemaWaits(t *testing.T) {
 	l := newScanFixture(t, nil)
-	l.ExecuteWorkflow(contract.WorkflowHostScan, contract.HostScanInput{Host: "h1", State: &contract.HostScanState{Schema: contract.Schema + 1, Host: "h1"}})
+	l.ExecuteWorkflow(contract.WorkflowHostScan,
+		contract.HostScanInput{Host: "h1", State: &contract.HostScanState{Schema: contract.Schema + 1, Host: "h1"}})
 	require.ErrorContains(t, l.GetWorkflowError(), "upgrade the control workers")
 	require.ErrorAs(t, l.GetWorkflowError(), new(*temporal.PanicError))
 	require.True(t, strings.HasPrefix(contract.HostScanWorkflowID("H1"), "host/h1"))

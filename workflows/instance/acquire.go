@@ -70,7 +70,8 @@ func (i *instance) acquire(w wanted) ([]contract.HeldDevice, error) {
 	var lost []string
 	for round := 1; ; round++ {
 		i.doingNow("find devices")
-		found, err := i.Pick(contract.PickInput{Instance: i.UUID, Named: w.named, Requests: w.requests, Host: w.host, Except: lost})
+		found, err := i.Pick(contract.PickInput{Instance: i.UUID, Named: w.named, Requests: w.requests, Host: w.host,
+			Except: lost})
 		switch {
 		case err != nil && (len(lost) == 0 || round == maxRounds):
 			return nil, err
@@ -109,7 +110,8 @@ func chosen(found contract.PickAnswer) []contract.HeldDevice {
 
 // claimAndBurn binds these devices, or none. lost are those whose claim was refused: then
 // nothing was burned.
-func (i *instance) claimAndBurn(request string, choices []contract.DeviceChoice) (devices []contract.HeldDevice, lost []string, err error) {
+func (i *instance) claimAndBurn(request string,
+	choices []contract.DeviceChoice) (devices []contract.HeldDevice, lost []string, err error) {
 	deadline := i.Now().Add(claimFor)
 	claim := contract.DevicesCall{ID: i.CallID(), Request: request, Deadline: deadline}
 	for _, c := range choices {
@@ -148,7 +150,8 @@ func (i *instance) claimAndBurn(request string, choices []contract.DeviceChoice)
 // burn did not begin ends its claim by it.
 //
 // SAFETY F42
-func (i *instance) burn(claim contract.DevicesCall, choices []contract.DeviceChoice, claims []contract.DeviceOutcome) ([]contract.HeldDevice, error) {
+func (i *instance) burn(claim contract.DevicesCall, choices []contract.DeviceChoice,
+	claims []contract.DeviceOutcome) ([]contract.HeldDevice, error) {
 	call := claim
 	call.ID, call.Deadline = i.CallID(), time.Time{}
 	var devices, tried []contract.HeldDevice
@@ -266,7 +269,8 @@ func (i *instance) doingNow(step string) {
 
 // refuse is the error of an act that is refused.
 func refuse(code device.Code, message, remedy string) error {
-	return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: code, Message: message, Remedy: remedy}})
+	return contract.Refuse(
+		contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: code, Message: message, Remedy: remedy}})
 }
 
 // refusal is the error of an act that a device refused. It is never retried by itself.

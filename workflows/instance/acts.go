@@ -58,15 +58,17 @@ func (i *instance) attach(in contract.InstanceBindInput) (already bool, err erro
 		case n < 0:
 			more = append(more, c)
 		case c.Tag != "" && c.Tag != i.Devices[n].Tag:
-			return false, refuse(device.CodeConflict, fmt.Sprintf("the instance has %s with another tag", c.Name), "detach it first")
+			return false, refuse(device.CodeConflict, fmt.Sprintf("the instance has %s with another tag", c.Name),
+				"detach it first")
 		}
 	}
 	if len(more) == 0 && len(in.Requests) == 0 {
 		return !i.recordGuests(in.Devices), nil
 	}
-	devices, err := i.acquire(wanted{request: in.Request, named: more, requests: in.Requests, host: i.hostFor(in.Host), allowed: func(found []contract.HeldDevice) error {
-		return i.fits(in.Host, found)
-	}})
+	devices, err := i.acquire(wanted{request: in.Request, named: more, requests: in.Requests, host: i.hostFor(in.Host),
+		allowed: func(found []contract.HeldDevice) error {
+			return i.fits(in.Host, found)
+		}})
 	if err != nil {
 		return false, err
 	}
@@ -83,9 +85,10 @@ func (i *instance) begin(in contract.InstanceBindInput) error {
 		i.end()
 		return err
 	}
-	devices, err := i.acquire(wanted{request: in.Request, named: in.Devices, requests: in.Requests, host: in.Host, allowed: func(found []contract.HeldDevice) error {
-		return i.fits(in.Host, found)
-	}})
+	devices, err := i.acquire(wanted{request: in.Request, named: in.Devices, requests: in.Requests, host: in.Host,
+		allowed: func(found []contract.HeldDevice) error {
+			return i.fits(in.Host, found)
+		}})
 	if err != nil {
 		i.end()
 		return err
@@ -102,7 +105,8 @@ func (i *instance) lease(addresses []string) error {
 	}
 	i.InstanceState.Addresses = addresses // end returns them whatever comes
 	i.doingNow("lease addresses")
-	return i.world.Addresses(contract.ActivityLeaseAddresses, contract.AddressesCall{Instance: i.UUID, Addresses: addresses})
+	return i.world.Addresses(contract.ActivityLeaseAddresses,
+		contract.AddressesCall{Instance: i.UUID, Addresses: addresses})
 }
 
 // returnAddresses gives the guest's addresses back, once no document is shown by them.
@@ -142,7 +146,9 @@ func (i *instance) detach(in contract.InstanceDetachInput) error {
 			return errNotHeld(unknown[n].Name)
 		}
 	}
-	i.Devices = slices.DeleteFunc(slices.Clone(i.Devices), func(d contract.HeldDevice) bool { return slices.Contains(in.Devices, d.Name) })
+	i.Devices = slices.DeleteFunc(slices.Clone(i.Devices), func(d contract.HeldDevice) bool {
+		return slices.Contains(in.Devices, d.Name)
+	})
 	if outcomes = append(outcomes, i.unbind(leaving)...); len(outcomes) == 1 {
 		i.detached = outcomes[0].Status
 	}
@@ -214,11 +220,13 @@ func (i *instance) fits(host string, found []contract.HeldDevice) error {
 	tags := map[role]string{}
 	for _, d := range all {
 		if d.Type != contract.TypeNode && d.Host != host {
-			return refuse(device.CodeRefused, fmt.Sprintf("%s is on host %s, the instance's devices on %s", d.Name, d.Host, host), "take devices of one host")
+			return refuse(device.CodeRefused, fmt.Sprintf("%s is on host %s, the instance's devices on %s", d.Name, d.Host,
+				host), "take devices of one host")
 		}
 		r := role{tagging.TypeOf(d.Type), d.Tag}
 		if other := tags[r]; other != "" && d.Tag != "" {
-			return refuse(device.CodeConflict, fmt.Sprintf("%s cannot have the tag %q: %s has it", d.Name, d.Tag, other), "give each device of a type a tag of its own")
+			return refuse(device.CodeConflict, fmt.Sprintf("%s cannot have the tag %q: %s has it", d.Name, d.Tag, other),
+				"give each device of a type a tag of its own")
 		}
 		tags[r] = d.Name
 	}

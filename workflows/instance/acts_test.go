@@ -24,7 +24,8 @@ func TestDetach(t *testing.T) {
 	e.then(func() { e.bind("u1", "h1_a x", "h1_b", "h1_c") })
 	e.then(func() {
 		one = e.update("u2", contract.VerbInstanceDetach.Update(), contract.InstanceDetachInput{Devices: []string{"h1_a"}})
-		partly = e.update("u3", contract.VerbInstanceDetach.Update(), contract.InstanceDetachInput{Devices: []string{"h1_b", "h1_a"}})
+		partly = e.update("u3", contract.VerbInstanceDetach.Update(),
+			contract.InstanceDetachInput{Devices: []string{"h1_b", "h1_a"}})
 	})
 	e.then(func() {
 		require.NoError(t, one.err)
@@ -67,7 +68,8 @@ func TestDocumentIsGoneBeforeAnythingIsGivenBack(t *testing.T) {
 		}
 	}
 	do := func(_ bool, err error) { require.NoError(t, err) }
-	do(bindAct.carryOut(w.instance, contract.InstanceBindInput{Devices: choices("h1_a", "h1_b"), Addresses: []string{"10.0.0.1"}}, "u1"))
+	do(bindAct.carryOut(w.instance,
+		contract.InstanceBindInput{Devices: choices("h1_a", "h1_b"), Addresses: []string{"10.0.0.1"}}, "u1"))
 	do(detachAct.carryOut(w.instance, contract.InstanceDetachInput{Devices: []string{"h1_a"}}, "u2"))
 	do(migrateAct.carryOut(w.instance, contract.InstanceMoveInput{To: "h2"}, "u3"))
 	do(revertAct.carryOut(w.instance, contract.ReasonInput{}, "u4"))
@@ -182,7 +184,8 @@ func TestDeviceThatLeft(t *testing.T) {
 		e.SignalWorkflow(contract.SignalDeviceLeft, contract.DeviceLeft{Device: name, Binding: binding})
 	}
 	e.then(func() {
-		e.update("u1", contract.VerbInstanceBind.Update(), contract.InstanceBindInput{Devices: choices("h1_a", "h1_b"), Addresses: []string{"10.0.0.1"}})
+		e.update("u1", contract.VerbInstanceBind.Update(),
+			contract.InstanceBindInput{Devices: choices("h1_a", "h1_b"), Addresses: []string{"10.0.0.1"}})
 	})
 	e.then(func() { left("h1_a", 7); left("h1_a", 0) })
 	e.then(func() {
@@ -241,7 +244,8 @@ func TestRepeatedAlsoAfterContinueAsNew(t *testing.T) {
 	var bound, refused, detached, otherBody *answer
 	again.then(func() {
 		bound, refused = again.bind(key, "h1_a db"), again.attach("u2", "h1_b db")
-		detached = again.update("u3", contract.VerbInstanceDetach.Update(), contract.InstanceDetachInput{Devices: []string{"h1_a"}})
+		detached = again.update("u3", contract.VerbInstanceDetach.Update(),
+			contract.InstanceDetachInput{Devices: []string{"h1_a"}})
 		otherBody = again.bind(others, "h1_b")
 	})
 	again.then(func() {
@@ -326,7 +330,8 @@ func TestWhatOperatorsSee(t *testing.T) {
 		Move:    &contract.InstanceMove{Verb: "migrate", From: "h1", To: "h2", Source: []contract.HeldDevice{{Name: "h1_a", Host: "h1", Binding: 1}}},
 	}, doing: "confirm", step: "unbind 1 devices"}}
 	require.Equal(t, "**migrating**, confirm (unbind 1 devices)\n\n- h2_a on h2, binding 3, tag `\"a'\\n**b**\"`\n\n"+
-		"migrate from h1 to h2 since 0001-01-01T00:00:00Z; the source:\n\n- h1_a on h1, binding 1\n\nlast error: last\n", r.details())
+		"migrate from h1 to h2 since 0001-01-01T00:00:00Z; the source:\n\n- h1_a on h1, binding 1\n\nlast error: last\n",
+		r.details())
 }
 
 // A guest's address is its instance's until that instance returns it.
@@ -338,9 +343,13 @@ func TestGuestAddress(t *testing.T) {
 	e.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // a second is short beside other tests
 	e.RegisterWorkflowWithOptions(GuestAddress, workflow.RegisterOptions{Name: contract.WorkflowGuestAddress})
 	stays := false
-	e.RegisterDelayedCallback(func() { e.SignalWorkflow(contract.SignalReturnAddress, contract.GuestAddressInput{Instance: other}) }, time.Second)
+	e.RegisterDelayedCallback(func() {
+		e.SignalWorkflow(contract.SignalReturnAddress, contract.GuestAddressInput{Instance: other})
+	}, time.Second)
 	e.RegisterDelayedCallback(func() { stays = !e.IsWorkflowCompleted() }, 2*time.Second)
-	e.RegisterDelayedCallback(func() { e.SignalWorkflow(contract.SignalReturnAddress, contract.GuestAddressInput{Instance: guest}) }, 3*time.Second)
+	e.RegisterDelayedCallback(func() {
+		e.SignalWorkflow(contract.SignalReturnAddress, contract.GuestAddressInput{Instance: guest})
+	}, 3*time.Second)
 	e.ExecuteWorkflow(contract.WorkflowGuestAddress, contract.GuestAddressInput{Instance: guest})
 	require.True(t, stays, "another instance cannot return it")
 	require.NoError(t, e.GetWorkflowError())

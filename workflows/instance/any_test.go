@@ -38,8 +38,10 @@ func TestAnyInterleavingLeavesEachDeviceInOnePlace(t *testing.T) {
 		}
 	}
 	for _, verb := range []string{
-		contract.VerbInstanceBind.Update(), contract.VerbInstanceAttach.Update(), contract.VerbInstanceDetach.Update(), contract.VerbInstanceRelease.Update(),
-		contract.VerbInstanceRebuild.Update(), contract.VerbInstanceMigrate.Update(), contract.VerbInstanceLiveMigrate.Update(), contract.VerbInstanceConfirm.Update(),
+		contract.VerbInstanceBind.Update(), contract.VerbInstanceAttach.Update(), contract.VerbInstanceDetach.Update(),
+		contract.VerbInstanceRelease.Update(),
+		contract.VerbInstanceRebuild.Update(), contract.VerbInstanceMigrate.Update(),
+		contract.VerbInstanceLiveMigrate.Update(), contract.VerbInstanceConfirm.Update(),
 		contract.VerbInstanceRevert.Update(), contract.VerbInstanceEvacuate.Update(),
 	} {
 		require.NotZero(t, granted[verb], "no %s was ever granted", verb)
@@ -217,7 +219,9 @@ func (s *sim) has(i *simInstance, d contract.HeldDevice) bool {
 
 // settleAll lets everything that was sent end.
 func (s *sim) settleAll() {
-	for n := 0; slices.ContainsFunc(s.instances, func(i *simInstance) bool { return i.busy() || len(i.signals) > 0 }); n++ {
+	for n := 0; slices.ContainsFunc(s.instances, func(i *simInstance) bool {
+		return i.busy() || len(i.signals) > 0
+	}); n++ {
 		require.Less(s, n, 200_000, "it does not end")
 		s.step(false)
 	}
@@ -241,7 +245,8 @@ func (s *sim) checkEnd() {
 			require.Empty(s, holders[d.Name], "%s is in two places", d.Name)
 			holders[d.Name] = uuid
 			b := s.find(d.Name).Binding
-			require.True(s, b != nil && b.Instance == uuid && b.Number == d.Binding, "%s holds %s, which is not bound to it", uuid, d.Name)
+			require.True(s, b != nil && b.Instance == uuid && b.Number == d.Binding, "%s holds %s, which is not bound to it",
+				uuid, d.Name)
 		}
 		for _, a := range state.Addresses {
 			require.Empty(s, addresses[a], "%s is two instances' address", a)

@@ -139,7 +139,8 @@ func TestBindByRequestPicksAgain(t *testing.T) {
 	}
 	var bound *answer
 	e.then(func() {
-		bound = e.update("u1", contract.VerbInstanceBind.Update(), contract.InstanceBindInput{Requests: []contract.DeviceRequest{{Type: "nvme", Count: 2}}})
+		bound = e.update("u1", contract.VerbInstanceBind.Update(),
+			contract.InstanceBindInput{Requests: []contract.DeviceRequest{{Type: "nvme", Count: 2}}})
 	})
 	e.then(func() {
 		require.NoError(t, bound.err)
@@ -163,7 +164,8 @@ func TestBindByRequestGivesUp(t *testing.T) {
 	}
 	var bound *answer
 	e.then(func() {
-		bound = e.update("u1", contract.VerbInstanceBind.Update(), contract.InstanceBindInput{Requests: []contract.DeviceRequest{{Type: "NVME"}}})
+		bound = e.update("u1", contract.VerbInstanceBind.Update(),
+			contract.InstanceBindInput{Requests: []contract.DeviceRequest{{Type: "NVME"}}})
 	})
 	e.run(nil)
 	requireRefused(t, bound, device.CodeRefused, "claim is not possible")
@@ -264,14 +266,17 @@ func TestBindAgain(t *testing.T) {
 	e.add("h1", "NVME", "h1_a", "h1_b", "h1_c")
 	var same, sameRequest, more, tags, requested *answer
 	e.then(func() {
-		e.update("u1", contract.VerbInstanceBind.Update(), contract.InstanceBindInput{Request: "r1", Devices: choices("h1_a x", "h1_b")})
+		e.update("u1", contract.VerbInstanceBind.Update(),
+			contract.InstanceBindInput{Request: "r1", Devices: choices("h1_a x", "h1_b")})
 	})
 	e.then(func() {
 		same = e.bind("u2", "h1_b", "h1_a x")
-		sameRequest = e.update("u3", contract.VerbInstanceBind.Update(), contract.InstanceBindInput{Request: "r1", Requests: []contract.DeviceRequest{{Type: "NVME"}}})
+		sameRequest = e.update("u3", contract.VerbInstanceBind.Update(),
+			contract.InstanceBindInput{Request: "r1", Requests: []contract.DeviceRequest{{Type: "NVME"}}})
 		more = e.bind("u4", "h1_a x", "h1_b", "h1_c")
 		tags = e.bind("u5", "h1_a", "h1_b")
-		requested = e.update("u6", contract.VerbInstanceBind.Update(), contract.InstanceBindInput{Requests: []contract.DeviceRequest{{Type: "NVME"}}})
+		requested = e.update("u6", contract.VerbInstanceBind.Update(),
+			contract.InstanceBindInput{Requests: []contract.DeviceRequest{{Type: "NVME"}}})
 	})
 	e.then(func() {
 		require.NoError(t, same.err)
@@ -334,17 +339,22 @@ func TestRefusedOnArrival(t *testing.T) {
 	e.then(func() { e.bind("u1", "h1_a") })
 	e.then(func() {
 		attach := contract.VerbInstanceAttach.Update()
-		refuse("61 characters", attach, contract.InstanceBindInput{Devices: []contract.DeviceChoice{{Name: "h1_b", Tag: long}}})
+		refuse("61 characters", attach,
+			contract.InstanceBindInput{Devices: []contract.DeviceChoice{{Name: "h1_b", Tag: long}}})
 		refuse("comma or a slash", attach, contract.InstanceBindInput{Devices: choices("h1_b a,b")})
 		refuse("named twice", attach, contract.InstanceBindInput{Devices: choices("h1_b", "h1_b")})
-		refuse("bus \"isa\"", attach, contract.InstanceBindInput{Devices: []contract.DeviceChoice{{Name: "h1_b", Guest: []contract.GuestAddress{{Bus: "isa"}}}}})
+		refuse("bus \"isa\"", attach,
+			contract.InstanceBindInput{
+				Devices: []contract.DeviceChoice{{Name: "h1_b", Guest: []contract.GuestAddress{{Bus: "isa"}}}}})
 		refuse("no device", attach, contract.InstanceBindInput{})
 		refuse("with bind only", attach, contract.InstanceBindInput{Devices: choices("h1_b"), Project: "p"})
 		refuse("not migrating", contract.VerbInstanceConfirm.Update(), contract.ReasonInput{})
 		refuse("not migrating", contract.VerbInstanceRevert.Update(), contract.ReasonInput{})
 		refuse("on h1 already", contract.VerbInstanceMigrate.Update(), contract.InstanceMoveInput{To: "h1"})
-		refuse("2 devices are named", contract.VerbInstanceMigrate.Update(), contract.InstanceMoveInput{To: "h2", Devices: choices("h2_a", "h2_b")})
-		refuse("longer than", attach, contract.InstanceBindInput{Reason: strings.Repeat("x", maxInput), Devices: choices("h1_b")})
+		refuse("2 devices are named", contract.VerbInstanceMigrate.Update(),
+			contract.InstanceMoveInput{To: "h2", Devices: choices("h2_a", "h2_b")})
+		refuse("longer than", attach,
+			contract.InstanceBindInput{Reason: strings.Repeat("x", maxInput), Devices: choices("h1_b")})
 	})
 	var elsewhere, unknown *answer
 	e.then(func() { elsewhere, unknown = e.attach("u2", "h2_a"), e.attach("u3", "h9_x") })
@@ -398,7 +408,8 @@ func TestAttachRecordsTheGuestsAddress(t *testing.T) {
 		require.Equal(t, "db", d.Tag)
 		require.Equal(t, 1, e.count(contract.ActivityClaimDevices))
 		acts := e.status().Acts
-		require.False(t, slices.ContainsFunc(acts, func(a contract.Act) bool { return a.Request == "u3" }), "what changed nothing is no act")
+		require.False(t, slices.ContainsFunc(acts, func(a contract.Act) bool { return a.Request == "u3" }),
+			"what changed nothing is no act")
 		e.release()
 	})
 	e.run(nil)
@@ -411,7 +422,8 @@ func TestRequestIsGrantedOnce(t *testing.T) {
 	e := newEnv(t)
 	e.add("h1", "NVME", "h1_a", "h1_b", "h1_c")
 	attach := func(id string, count int) *answer {
-		return e.update(id, contract.VerbInstanceAttach.Update(), contract.InstanceBindInput{Request: "r1", Requests: []contract.DeviceRequest{{Type: "NVME", Count: count}}})
+		return e.update(id, contract.VerbInstanceAttach.Update(),
+			contract.InstanceBindInput{Request: "r1", Requests: []contract.DeviceRequest{{Type: "NVME", Count: count}}})
 	}
 	var refused, granted, repeated *answer
 	e.then(func() { e.bind("u1", "h1_a") })
@@ -440,7 +452,8 @@ func TestGrantedRequestIsKnownAfterManyUpdates(t *testing.T) {
 	e := newEnv(t)
 	e.add("h1", "NVME", "h1_a", "h1_b")
 	attach := func(id, request string) *answer {
-		return e.update(id, contract.VerbInstanceAttach.Update(), contract.InstanceBindInput{Request: request, Requests: []contract.DeviceRequest{{Type: "NVME", Count: 1}}})
+		return e.update(id, contract.VerbInstanceAttach.Update(),
+			contract.InstanceBindInput{Request: request, Requests: []contract.DeviceRequest{{Type: "NVME", Count: 1}}})
 	}
 	var repeated *answer
 	e.then(func() { attach("u1", "r1") })

@@ -29,7 +29,8 @@ var within = map[string]time.Duration{
 func (d *devices) Now() time.Time { return workflow.Now(d.ctx).UTC() }
 
 func (d *devices) Pause(pause time.Duration) {
-	err := workflow.NewTimerWithOptions(d.ctx, pause, workflow.TimerOptions{Summary: "before the next try"}).Get(d.ctx, nil)
+	err := workflow.NewTimerWithOptions(d.ctx, pause, workflow.TimerOptions{Summary: "before the next try"}).
+		Get(d.ctx, nil)
 	if err != nil {
 		workflow.GetLogger(d.ctx).Warn("a pause ended early", "error", err)
 	}
@@ -41,12 +42,14 @@ func (d *devices) Pick(in contract.PickInput) (answer contract.PickAnswer, err e
 }
 
 func (d *devices) Ask(activity string, call contract.DevicesCall) (answer contract.DevicesAnswer, err error) {
-	err = d.execute(activity, fmt.Sprintf("%d devices of %s", len(call.Devices), call.Instance), within[activity], call, &answer)
+	err = d.execute(activity, fmt.Sprintf("%d devices of %s", len(call.Devices), call.Instance), within[activity],
+		call, &answer)
 	return answer, err
 }
 
 func (d *devices) Addresses(activity string, call contract.AddressesCall) error {
-	return d.execute(activity, fmt.Sprintf("%d addresses of %s", len(call.Addresses), call.Instance), within[activity], call, nil)
+	return d.execute(activity, fmt.Sprintf("%d addresses of %s", len(call.Addresses), call.Instance),
+		within[activity], call, nil)
 }
 
 func (d *devices) FindBound(instance string) (found []contract.HeldDevice, err error) {

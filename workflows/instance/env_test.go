@@ -38,7 +38,9 @@ func newEnv(t *testing.T) *env {
 	e.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // a second is short beside other tests
 	e.RegisterWorkflowWithOptions(InstanceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowInstance})
 	do := func(name string, do any) { e.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name}) }
-	do(contract.ActivityPickDevices, func(_ context.Context, in contract.PickInput) (contract.PickAnswer, error) { return e.pick(in) })
+	do(contract.ActivityPickDevices, func(_ context.Context, in contract.PickInput) (contract.PickAnswer, error) {
+		return e.pick(in)
+	})
 	for _, name := range []string{
 		contract.ActivityClaimDevices, contract.ActivityBurnDevices, contract.ActivityUnclaimDevices,
 		contract.ActivityUnbindDevices, contract.ActivityRebuildDevices,

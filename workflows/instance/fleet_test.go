@@ -31,7 +31,8 @@ type fakeDevice struct {
 	device.Device
 	info     contract.HeldDevice
 	answered map[string]contract.DeviceOutcome
-	// failBurns: the next burn fails. burnsAllTheSame: the next one is refused, and takes effect. cleans counts the bindings and burns that made it dirty.
+	// failBurns: the next burn fails. burnsAllTheSame: the next one is refused, and takes effect. cleans
+	// counts the bindings and burns that made it dirty.
 	failBurns, burnsAllTheSame bool
 	cleans                     int
 	ended                      []device.Binding
@@ -102,8 +103,10 @@ func (f *fleet) pick(in contract.PickInput) (contract.PickAnswer, error) {
 		for range max(r.Count, 1) {
 			n := slices.IndexFunc(f.devices, func(d *fakeDevice) bool {
 				taken := slices.ContainsFunc(answer.Devices, func(c contract.DeviceChoice) bool { return c.Name == d.info.Name })
-				return !taken && !slices.Contains(in.Except, d.info.Name) && d.info.Type == r.Type && (host == "" || d.info.Host == host) &&
-					(r.Model == "" || r.Model == d.info.Model) && (!r.LiveMigratable || d.info.LiveMigratable) && (f.stale || d.Allocatable())
+				return !taken && !slices.Contains(in.Except, d.info.Name) && d.info.Type == r.Type &&
+					(host == "" || d.info.Host == host) &&
+					(r.Model == "" || r.Model == d.info.Model) && (!r.LiveMigratable || d.info.LiveMigratable) &&
+					(f.stale || d.Allocatable())
 			})
 			if n < 0 {
 				return answer, refuse(device.CodeConflict, "too few free devices", "wait, or take others")
@@ -143,7 +146,8 @@ func (f *fleet) ask(activity string, call contract.DevicesCall) (contract.Device
 func (f *fleet) update(activity string, call contract.DevicesCall, c contract.DeviceCall) contract.DeviceOutcome {
 	d := f.find(c.Name)
 	if d == nil {
-		return contract.DeviceOutcome{Fault: &device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: "not enrolled"}}
+		return contract.DeviceOutcome{Fault: &device.Fault{Class: device.Permanent, Code: device.CodeNotFound,
+			Message: "not enrolled"}}
 	}
 	id := call.ID + "/" + activity
 	if before, ok := d.answered[id]; ok {
@@ -171,7 +175,8 @@ func (d *fakeDevice) do(activity string, call contract.DevicesCall, c contract.D
 		if !call.Deadline.After(now) {
 			return fmt.Errorf("the deadline has passed")
 		}
-		return d.apply(device.Event{Kind: device.ClaimEvent, Instance: call.Instance, Request: call.Request, Tag: c.Tag, Deadline: call.Deadline})
+		return d.apply(device.Event{Kind: device.ClaimEvent, Instance: call.Instance, Request: call.Request, Tag: c.Tag,
+			Deadline: call.Deadline})
 	case contract.ActivityUnclaimDevices:
 		return d.apply(device.Event{Kind: device.Unclaim, Instance: call.Instance})
 	case contract.ActivityBurnDevices:

@@ -27,7 +27,8 @@ func InstanceLifecycle(root workflow.Context, in contract.InstanceInput) error {
 		return nil
 	}
 	r.Schema = contract.InstanceSchema
-	return workflow.NewContinueAsNewError(root, contract.WorkflowInstance, contract.InstanceInput{UUID: r.UUID, State: r.InstanceState})
+	return workflow.NewContinueAsNewError(root, contract.WorkflowInstance,
+		contract.InstanceInput{UUID: r.UUID, State: r.InstanceState})
 }
 
 // run is one run of an instance's workflow. The state survives it, the rest does not.
@@ -47,7 +48,8 @@ func newRun(ctx workflow.Context, in contract.InstanceInput) *run {
 	r.InstanceState = in.State
 	if in.State == nil {
 		now := workflow.Now(ctx).UTC()
-		r.InstanceState = &contract.InstanceState{Schema: contract.InstanceSchema, UUID: in.UUID, Phase: contract.InstanceBinding, CreatedAt: now, UpdatedAt: now}
+		r.InstanceState = &contract.InstanceState{Schema: contract.InstanceSchema, UUID: in.UUID,
+			Phase: contract.InstanceBinding, CreatedAt: now, UpdatedAt: now}
 	} else {
 		r.published = resume(r.InstanceState)
 	}
@@ -57,12 +59,13 @@ func newRun(ctx workflow.Context, in contract.InstanceInput) *run {
 	// A signal is read only if one is pending, and before the run may continue as new: otherwise a
 	// signal can be lost (measured).
 	r.signals = workflow.NewSelector(ctx)
-	r.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalDeviceLeft), func(c workflow.ReceiveChannel, _ bool) {
-		var left contract.DeviceLeft
-		if c.ReceiveAsync(&left) {
-			r.onDeviceLeft(ctx, left)
-		}
-	})
+	r.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalDeviceLeft),
+		func(c workflow.ReceiveChannel, _ bool) {
+			var left contract.DeviceLeft
+			if c.ReceiveAsync(&left) {
+				r.onDeviceLeft(ctx, left)
+			}
+		})
 	return r
 }
 

@@ -27,7 +27,8 @@ func (i *instance) migrate(in contract.InstanceMoveInput, request string, live b
 // confirm ends a migration: the source is unbound, and is cleaned before anybody else gets it.
 func (i *instance) confirm() error {
 	if len(i.Devices) == 0 {
-		return refuse(device.CodeRefused, "no device of the destination is the instance's any more", "revert the migration, or release the instance")
+		return refuse(device.CodeRefused, "no device of the destination is the instance's any more",
+			"revert the migration, or release the instance")
 	}
 	source := i.Move.Source
 	i.Move, i.Phase = nil, contract.InstanceActive
@@ -38,7 +39,8 @@ func (i *instance) confirm() error {
 // revert takes a migration back: the destination is unbound and cleaned (S0.22).
 func (i *instance) revert() error {
 	if len(i.Move.Source) == 0 {
-		return refuse(device.CodeRefused, "no device of the source is the instance's any more", "confirm the migration, or release the instance")
+		return refuse(device.CodeRefused, "no device of the source is the instance's any more",
+			"confirm the migration, or release the instance")
 	}
 	destination := i.Devices
 	i.Devices = i.Move.Source
@@ -62,24 +64,31 @@ func (i *instance) evacuate(in contract.InstanceMoveInput, request string) error
 }
 
 // destination binds a device on another host for each of the instance's, with its tag.
-func (i *instance) destination(in contract.InstanceMoveInput, request string, live bool) ([]contract.HeldDevice, error) {
+func (i *instance) destination(in contract.InstanceMoveInput, request string,
+	live bool) ([]contract.HeldDevice, error) {
 	if live {
 		if err := marked(i.Devices); err != nil {
 			return nil, err
 		}
 	}
-	w := wanted{request: request, host: in.To, allowed: func(found []contract.HeldDevice) error { return i.replaces(in.To, found, live) }}
+	w := wanted{request: request, host: in.To, allowed: func(found []contract.HeldDevice) error {
+		return i.replaces(in.To, found, live)
+	}}
 	for n, d := range i.Devices {
 		if d.Type == contract.TypeNode {
-			return nil, refuse(device.CodeRefused, d.Name+" is a whole server and cannot be left for another host", "bind a server to another instance instead")
+			return nil, refuse(device.CodeRefused, d.Name+" is a whole server and cannot be left for another host",
+				"bind a server to another instance instead")
 		}
 		if len(in.Devices) == 0 {
-			w.requests = append(w.requests, contract.DeviceRequest{Type: d.Type, Count: 1, Tag: d.Tag, Vendor: d.Vendor, Model: d.Model, LiveMigratable: live})
+			w.requests = append(w.requests, contract.DeviceRequest{Type: d.Type, Count: 1, Tag: d.Tag, Vendor: d.Vendor,
+				Model: d.Model, LiveMigratable: live})
 			continue
 		}
 		c := in.Devices[n]
 		if c.Tag != "" && c.Tag != d.Tag {
-			return nil, refuse(device.CodeRefused, fmt.Sprintf("%s takes the place of %s, whose tag is %q", c.Name, d.Name, d.Tag), "name the devices in the order of the instance's, without tags")
+			return nil,
+				refuse(device.CodeRefused, fmt.Sprintf("%s takes the place of %s, whose tag is %q", c.Name, d.Name, d.Tag),
+					"name the devices in the order of the instance's, without tags")
 		}
 		c.Tag = d.Tag
 		w.named = append(w.named, c)
@@ -95,9 +104,11 @@ func (i *instance) replaces(to string, found []contract.HeldDevice, live bool) e
 	for n, d := range found {
 		switch {
 		case d.Host != to:
-			return refuse(device.CodeRefused, fmt.Sprintf("%s is on host %s, not on %s", d.Name, d.Host, to), "name devices of the host to move to")
+			return refuse(device.CodeRefused, fmt.Sprintf("%s is on host %s, not on %s", d.Name, d.Host, to),
+				"name devices of the host to move to")
 		case d.Type != i.Devices[n].Type:
-			return refuse(device.CodeRefused, fmt.Sprintf("%s is of type %s, %s of type %s", d.Name, d.Type, i.Devices[n].Name, i.Devices[n].Type), "name the devices in the order of the instance's")
+			return refuse(device.CodeRefused, fmt.Sprintf("%s is of type %s, %s of type %s", d.Name, d.Type, i.Devices[n].Name,
+				i.Devices[n].Type), "name the devices in the order of the instance's")
 		}
 	}
 	if live {
@@ -110,7 +121,8 @@ func (i *instance) replaces(to string, found []contract.HeldDevice, live bool) e
 func marked(devices []contract.HeldDevice) error {
 	for _, d := range devices {
 		if !d.LiveMigratable {
-			return refuse(device.CodeRefused, d.Name+" is not marked as live-migratable", "use migrate, or mark the device on its host")
+			return refuse(device.CodeRefused, d.Name+" is not marked as live-migratable",
+				"use migrate, or mark the device on its host")
 		}
 	}
 	return nil
@@ -118,5 +130,6 @@ func marked(devices []contract.HeldDevice) error {
 
 // errMoving refuses what is not legal during a migration.
 func (i *instance) errMoving() error {
-	return refuse(device.CodeRefused, "the instance is migrating from "+i.Move.From+" to "+i.Move.To, "confirm or revert the migration first")
+	return refuse(device.CodeRefused, "the instance is migrating from "+i.Move.From+" to "+i.Move.To,
+		"confirm or revert the migration first")
 }

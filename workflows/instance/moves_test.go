@@ -174,8 +174,10 @@ func TestWhatAMigratingInstanceAccepts(t *testing.T) {
 	e.then(func() { e.move("u1", contract.VerbInstanceMigrate.Update(), "h2") })
 	e.then(func() {
 		refused = []*answer{
-			e.attach("u2", "h2_b"), e.update("u3", contract.VerbInstanceDetach.Update(), contract.InstanceDetachInput{Devices: []string{"h2_a"}}),
-			e.move("u4", contract.VerbInstanceMigrate.Update(), "h1"), e.move("u5", contract.VerbInstanceEvacuate.Update(), "h1"),
+			e.attach("u2", "h2_b"),
+			e.update("u3", contract.VerbInstanceDetach.Update(), contract.InstanceDetachInput{Devices: []string{"h2_a"}}),
+			e.move("u4", contract.VerbInstanceMigrate.Update(), "h1"),
+			e.move("u5", contract.VerbInstanceEvacuate.Update(), "h1"),
 			e.move("u6", contract.VerbInstanceLiveMigrate.Update(), "h1"),
 		}
 		rebuilt = e.act("u7", contract.VerbInstanceRebuild.Update())

@@ -55,7 +55,8 @@ func (r *run) details() string {
 	}
 	show(r.Devices)
 	if m := r.Move; m != nil {
-		fmt.Fprintf(&b, "\n%s from %s to %s since %s; the source:\n\n", m.Verb, m.From, m.To, m.Since.UTC().Format("2006-01-02T15:04:05Z"))
+		fmt.Fprintf(&b, "\n%s from %s to %s since %s; the source:\n\n", m.Verb, m.From, m.To,
+			m.Since.UTC().Format("2006-01-02T15:04:05Z"))
 		show(m.Source)
 	}
 	if len(r.Unsettled) > 0 {

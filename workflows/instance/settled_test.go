@@ -16,7 +16,8 @@ import (
 // F42
 func TestRefusedBurnIsGivenBack(t *testing.T) {
 	t.Parallel()
-	for _, verb := range []string{contract.VerbInstanceBind.Update(), contract.VerbInstanceAttach.Update(), contract.VerbInstanceMigrate.Update(), contract.VerbInstanceEvacuate.Update()} {
+	for _, verb := range []string{contract.VerbInstanceBind.Update(), contract.VerbInstanceAttach.Update(),
+		contract.VerbInstanceMigrate.Update(), contract.VerbInstanceEvacuate.Update()} {
 		for _, all := range []bool{false, true} {
 			t.Run(verb, func(t *testing.T) {
 				t.Parallel()
@@ -95,8 +96,11 @@ func TestReleaseAsksTheDevicesThatNameTheInstance(t *testing.T) {
 	e.add("h1", "NVME", "h1_a", "h1_b")
 	stray := func(name string) {
 		d := e.find(name)
-		require.NoError(t, d.do(contract.ActivityClaimDevices, contract.DevicesCall{Instance: guest, Request: "lost", Deadline: e.now().Add(claimFor)}, contract.DeviceCall{}, e.now()))
-		require.NoError(t, d.do(contract.ActivityBurnDevices, contract.DevicesCall{Instance: guest}, contract.DeviceCall{}, e.now()))
+		require.NoError(t,
+			d.do(contract.ActivityClaimDevices, contract.DevicesCall{Instance: guest, Request: "lost",
+				Deadline: e.now().Add(claimFor)}, contract.DeviceCall{}, e.now()))
+		require.NoError(t, d.do(contract.ActivityBurnDevices, contract.DevicesCall{Instance: guest},
+			contract.DeviceCall{}, e.now()))
 	}
 	e.then(func() { e.bind("u1", "h1_a") })
 	e.then(func() {
@@ -122,7 +126,8 @@ func TestDetachAsksADeviceThatTheInstanceDoesNotKnow(t *testing.T) {
 	var refused, detached *answer
 	e.then(func() { e.bind("u1", "h1_a", "h1_b") })
 	e.then(func() { // it forgets one
-		e.SignalWorkflow(contract.SignalDeviceLeft, contract.DeviceLeft{Device: "h1_b", Binding: e.find("h1_b").Binding.Number})
+		e.SignalWorkflow(contract.SignalDeviceLeft,
+			contract.DeviceLeft{Device: "h1_b", Binding: e.find("h1_b").Binding.Number})
 	})
 	e.then(func() {
 		require.Equal(t, []string{"h1_a"}, devicesOf(e.status()))

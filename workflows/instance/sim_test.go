@@ -134,7 +134,8 @@ func (w *simWorld) Addresses(activity string, call contract.AddressesCall) error
 
 // newSim makes a cloud of 20 devices on four hosts and 10 instances.
 func newSim(t *testing.T, seed uint64) *sim {
-	s := &sim{T: t, fleet: newFleet(), rand: rand.New(rand.NewPCG(seed, 1)), clock: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC),
+	s := &sim{T: t, fleet: newFleet(), rand: rand.New(rand.NewPCG(seed, 1)),
+		clock:   time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC),
 		granted: map[string]int{}, injected: map[string]bool{}, owners: map[string]string{}, dirty: map[string]bool{}}
 	s.fleet.now = func() time.Time { return s.clock }
 	for h := range 4 {
@@ -175,7 +176,8 @@ func (i *simInstance) state() *contract.InstanceState {
 
 // spawn begins the act from what was saved, and gives it the answers that were recorded.
 func (i *simInstance) spawn() {
-	w := &simWorld{of: i, asks: make(chan simCall), answer: make(chan simReply), done: make(chan error, 1), dead: make(chan struct{})}
+	w := &simWorld{of: i, asks: make(chan simCall), answer: make(chan simReply), done: make(chan error, 1),
+		dead: make(chan struct{})}
 	i.world, i.live = w, &instance{InstanceState: i.state()}
 	i.live.world = w
 	live, act := i.live, *i.act
@@ -273,10 +275,12 @@ func (i *simInstance) finish(err error) {
 	}
 	for _, d := range i.devices {
 		if c := d.Claim; c != nil && !i.unanswered && c.Deadline.After(i.clock) {
-			require.NotEqual(i, i.uuid, c.Instance, "%s %s has ended (%v), and %s is still claimed for it", act.verb, act.id, err, d.info.Name)
+			require.NotEqual(i, i.uuid, c.Instance, "%s %s has ended (%v), and %s is still claimed for it", act.verb, act.id,
+				err, d.info.Name)
 		}
 		if b := d.Binding; err != nil && b != nil && b.Instance == i.uuid {
-			require.NotEqual(i, act.id, b.Request, "%s %s was refused (%v), and %s is bound by it", act.verb, act.id, err, d.info.Name)
+			require.NotEqual(i, act.id, b.Request, "%s %s was refused (%v), and %s is bound by it", act.verb, act.id,
+				err, d.info.Name)
 		}
 	}
 	for _, name := range act.named {

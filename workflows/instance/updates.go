@@ -37,7 +37,8 @@ var (
 		func(i *instance, in contract.InstanceBindInput, id string) (bool, error) {
 			return i.attach(named(in, id))
 		}}
-	detachAct = &act[contract.InstanceDetachInput]{contract.VerbInstanceDetach, contract.InstanceDetachInput.Normalize, mayDetach,
+	detachAct = &act[contract.InstanceDetachInput]{contract.VerbInstanceDetach, contract.InstanceDetachInput.Normalize,
+		mayDetach,
 		func(i *instance, in contract.InstanceDetachInput, _ string) (bool, error) { return false, i.detach(in) }}
 	releaseAct = &act[contract.ReasonInput]{contract.VerbInstanceRelease, asIs, mayRelease,
 		func(i *instance, _ contract.ReasonInput, _ string) (bool, error) { return i.release(), nil }}
@@ -166,7 +167,8 @@ func mayMove(i *instance, in contract.InstanceMoveInput) error {
 	case in.To == hostOf(i.Devices):
 		return refuse(device.CodeRefused, "the instance is on "+in.To+" already", "name another host")
 	case len(in.Devices) > 0 && len(in.Devices) != len(i.Devices):
-		return refuse(device.CodeInvalid, fmt.Sprintf("%d devices are named for the instance's %d", len(in.Devices), len(i.Devices)), "name one for each, in their order, or none")
+		return refuse(device.CodeInvalid, fmt.Sprintf("%d devices are named for the instance's %d", len(in.Devices),
+			len(i.Devices)), "name one for each, in their order, or none")
 	}
 	return nil
 }
@@ -225,10 +227,12 @@ func (a *act[In]) register(ctx workflow.Context, r *run) error {
 				return nil
 			}
 			if r.log().OtherBody(id) {
-				return refuse(device.CodeRequestReused, "another request was sent under this request's key", "give each request its own key")
+				return refuse(device.CodeRequestReused, "another request was sent under this request's key",
+					"give each request its own key")
 			}
 			if text, err := json.Marshal(in); err != nil || len(text) > maxInput {
-				return refuse(device.CodeInvalid, fmt.Sprintf("the request is longer than %d KiB", maxInput>>10), "shorten its texts")
+				return refuse(device.CodeInvalid, fmt.Sprintf("the request is longer than %d KiB", maxInput>>10),
+					"shorten its texts")
 			}
 			in, err := a.check(in)
 			if err != nil {

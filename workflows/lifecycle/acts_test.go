@@ -42,13 +42,15 @@ func TestActsAreKept(t *testing.T) {
 	require.WithinDuration(t, at, last.At, 2*time.Second)
 	require.Zero(t, last.At.Nanosecond()%int(time.Millisecond))
 	last.At = time.Time{}
-	require.Equal(t, contract.Act{Verb: "maintain", By: "ann (42)", From: "192.0.2.7", Reason: "a new fan", Request: c.id}, last)
+	require.Equal(t, contract.Act{Verb: "maintain", By: "ann (42)", From: "192.0.2.7", Reason: "a new fan", Request: c.id},
+		last)
 	ok[contract.Result](w.maintain(true))
 	require.Equal(t, []string{"enroll provide", "maintain", "maintain off"}, w.verbs())
 	ok[contract.Result](w.bind("i1", "r1"))
 	w.turnOver("i1")
 	w.nextRun()
-	require.Equal(t, []string{"enroll provide", "maintain", "maintain off", "bind i1", "unbind i1"}, w.verbs(), "in a later run too")
+	require.Equal(t, []string{"enroll provide", "maintain", "maintain off", "bind i1", "unbind i1"}, w.verbs(),
+		"in a later run too")
 }
 
 // A request that is refused leaves no act, a repeated one leaves one, and one that has nothing
@@ -94,7 +96,8 @@ func TestActsOfTheCleanSignal(t *testing.T) {
 func TestActsAreBounded(t *testing.T) {
 	w := newAvailable(t)
 	for i := range 15 {
-		ok[contract.Result](w.send(contract.VerbMaintain.Update(), "", contract.MaintenanceInput{Reason: fmt.Sprint("hold ", i)}))
+		ok[contract.Result](w.send(contract.VerbMaintain.Update(), "",
+			contract.MaintenanceInput{Reason: fmt.Sprint("hold ", i)}))
 		ok[contract.Result](w.maintain(true))
 	}
 	acts := w.view().Acts
@@ -102,7 +105,8 @@ func TestActsAreBounded(t *testing.T) {
 	require.Equal(t, "hold 5", acts[0].Reason)
 	long := strings.Repeat("ä", 1000)
 	for range 12 {
-		ok[contract.Result](w.send(contract.VerbMaintain.Update(), "", contract.MaintenanceInput{Reason: long, Caller: contract.Caller{By: long, From: long}}))
+		ok[contract.Result](w.send(contract.VerbMaintain.Update(), "",
+			contract.MaintenanceInput{Reason: long, Caller: contract.Caller{By: long, From: long}}))
 		ok[contract.Result](w.maintain(true))
 	}
 	acts = w.view().Acts
@@ -122,11 +126,13 @@ func TestARequestKeyStandsForOneBody(t *testing.T) {
 	first, other := contract.RequestID("k1", []byte("fan")), contract.RequestID("k1", []byte("disk"))
 	ok[contract.Result](w.send(contract.VerbMaintain.Update(), first, in))
 	for range 2 {
-		w.send(contract.VerbMaintain.Update(), other, contract.MaintenanceInput{Reason: "disk"}).refused(device.CodeRequestReused)
+		w.send(contract.VerbMaintain.Update(), other, contract.MaintenanceInput{Reason: "disk"}).
+			refused(device.CodeRequestReused)
 		ok[contract.Result](w.send(contract.VerbMaintain.Update(), first, in))
 		w.nextRun()
 	}
-	ok[contract.Result](w.send(contract.VerbMaintain.Update(), contract.RequestID("k2", []byte("disk")), contract.MaintenanceInput{Reason: "disk"}))
+	ok[contract.Result](w.send(contract.VerbMaintain.Update(), contract.RequestID("k2", []byte("disk")),
+		contract.MaintenanceInput{Reason: "disk"}))
 	require.Contains(t, w.view().MaintenanceReason, "disk")
 }
 

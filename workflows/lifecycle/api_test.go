@@ -40,7 +40,8 @@ func (s envServer) has(workflow string) error {
 	return nil
 }
 
-func (s envServer) UpdateWorkflow(_ context.Context, o sdkclient.UpdateWorkflowOptions) (sdkclient.WorkflowUpdateHandle, error) {
+func (s envServer) UpdateWorkflow(_ context.Context,
+	o sdkclient.UpdateWorkflowOptions) (sdkclient.WorkflowUpdateHandle, error) {
 	if err := s.has(o.WorkflowID); err != nil {
 		return nil, err
 	}
@@ -52,19 +53,22 @@ func (s envServer) UpdateWorkflow(_ context.Context, o sdkclient.UpdateWorkflowO
 	return envUpdate{c: c}, nil
 }
 
-func (s envServer) QueryWorkflow(_ context.Context, workflow, _, query string, args ...any) (converter.EncodedValue, error) {
+func (s envServer) QueryWorkflow(_ context.Context, workflow, _, query string,
+	args ...any) (converter.EncodedValue, error) {
 	if err := s.has(workflow); err != nil {
 		return nil, err
 	}
 	return s.w.env.QueryWorkflow(query, args...)
 }
 
-func (s envServer) QueryWorkflowWithOptions(ctx context.Context, r *sdkclient.QueryWorkflowWithOptionsRequest) (*sdkclient.QueryWorkflowWithOptionsResponse, error) {
+func (s envServer) QueryWorkflowWithOptions(ctx context.Context,
+	r *sdkclient.QueryWorkflowWithOptionsRequest) (*sdkclient.QueryWorkflowWithOptionsResponse, error) {
 	value, err := s.QueryWorkflow(ctx, r.WorkflowID, "", r.QueryType, r.Args...)
 	return &sdkclient.QueryWorkflowWithOptionsResponse{QueryResult: value}, err
 }
 
-func (s envServer) DescribeWorkflowExecution(_ context.Context, workflow, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+func (s envServer) DescribeWorkflowExecution(_ context.Context, workflow,
+	_ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	if err := s.has(workflow); err != nil {
 		return nil, err
 	}
@@ -107,12 +111,14 @@ func (noGuards) Enter(access.Principal, bool) (func(), error) { return func() {}
 
 // overAPI serves the API over the device's workflow. The function that it gives sends one
 // request in version 2.1.
-func overAPI(t *testing.T, w *deviceEnv) func(role, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+func overAPI(t *testing.T, w *deviceEnv) func(role, method, path, body string,
+	headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	policy, err := access.ReadPolicy("", api.AdminRules())
 	require.NoError(t, err)
-	h := api.New(api.Options{Devices: client.New(envServer{w: w}), Authenticator: roles{}, Policy: policy, Guards: noGuards{},
-		Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }})
+	h := api.New(api.Options{Devices: client.New(envServer{w: w}), Authenticator: roles{}, Policy: policy,
+		Guards: noGuards{},
+		Log:    slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }})
 	return func(role, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 		t.Helper()
 		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
@@ -140,7 +146,8 @@ func (w *deviceEnv) accepted() (n int) {
 	return n
 }
 
-func requireAPIFault(t *testing.T, answer *httptest.ResponseRecorder, status int, code device.Code, state device.State) {
+func requireAPIFault(t *testing.T, answer *httptest.ResponseRecorder, status int, code device.Code,
+	state device.State) {
 	t.Helper()
 	require.Equal(t, status, answer.Code, answer.Body.String())
 	var body struct{ Error api.Problem }
@@ -238,16 +245,19 @@ func TestARepeatedRequestIsCarriedOutOnce(t *testing.T) {
 	first := send("admin", "POST", "/v2/devices/d1/clean", `{"reason":"a"}`, key)
 	require.Equal(t, http.StatusAccepted, first.Code, first.Body.String())
 	cleans := len(w.view().Cleans)
-	requireAPIFault(t, send("admin/ben", "POST", "/v2/devices/d1/clean", `{"reason":"a"}`, key), http.StatusConflict, device.CodeRefused, w.view().DeviceState)
+	requireAPIFault(t, send("admin/ben", "POST", "/v2/devices/d1/clean", `{"reason":"a"}`, key), http.StatusConflict,
+		device.CodeRefused, w.view().DeviceState)
 	again := send("admin", "POST", "/v2/devices/d1/clean", `{ "reason" : "a" }`, key)
 	require.Equal(t, http.StatusAccepted, again.Code, again.Body.String())
-	requireAPIFault(t, send("admin", "POST", "/v2/devices/d1/clean", `{"reason":"b"}`, key), http.StatusUnprocessableEntity, device.CodeRequestReused, w.view().DeviceState)
+	requireAPIFault(t, send("admin", "POST", "/v2/devices/d1/clean", `{"reason":"b"}`, key),
+		http.StatusUnprocessableEntity, device.CodeRequestReused, w.view().DeviceState)
 	w.reach(device.Available)
 	require.Equal(t, http.StatusAccepted, send("admin", "POST", "/v2/devices/d1/clean", `{"reason":"a"}`, key).Code)
 	w.pass(1)
 	require.Equal(t, device.Available, w.view().DeviceState, "nothing is cleaned again")
 	require.Len(t, w.view().Cleans, cleans+1)
-	requireAPIFault(t, send("admin", "POST", "/v2/devices/d1/clean", ""), http.StatusConflict, device.CodeRefused, device.Available)
+	requireAPIFault(t, send("admin", "POST", "/v2/devices/d1/clean", ""), http.StatusConflict, device.CodeRefused,
+		device.Available)
 }
 
 // Power is refused while the device is cleaned, and allowed in state error. The history says
@@ -260,8 +270,10 @@ func TestPowerOverTheAPI(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	send := overAPI(t, w)
-	requireAPIFault(t, send("admin", "POST", "/v2/devices/d1/power", `{"target":"off"}`), http.StatusConflict, device.CodeRefused, device.Cleaning)
-	requireAPIFault(t, send("admin", "POST", "/v2/devices/d1/manage", ""), http.StatusConflict, device.CodeRefused, device.Cleaning)
+	requireAPIFault(t, send("admin", "POST", "/v2/devices/d1/power", `{"target":"off"}`), http.StatusConflict,
+		device.CodeRefused, device.Cleaning)
+	requireAPIFault(t, send("admin", "POST", "/v2/devices/d1/manage", ""), http.StatusConflict, device.CodeRefused,
+		device.Cleaning)
 	require.Empty(t, w.host.powerCalls)
 
 	w = newPowered(t)
@@ -270,11 +282,13 @@ func TestPowerOverTheAPI(t *testing.T) {
 	answer := send("admin", "POST", "/v2/devices/d1/power", `{"target":"off","reason":"maintenance of the rack"}`)
 	require.Equal(t, http.StatusOK, answer.Code, answer.Body.String())
 	require.Equal(t, []string{"off"}, w.host.powerCalls)
-	requireAPIFault(t, send("admin", "POST", "/v2/devices/d1/power", `{"target":"warm"}`), http.StatusBadRequest, device.CodeInvalid, device.Error)
+	requireAPIFault(t, send("admin", "POST", "/v2/devices/d1/power", `{"target":"warm"}`), http.StatusBadRequest,
+		device.CodeInvalid, device.Error)
 	var history struct{ Acts []contract.Act }
 	require.NoError(t, json.Unmarshal(send("admin", "GET", "/v2/devices/d1/history", "").Body.Bytes(), &history))
 	last := history.Acts[len(history.Acts)-1]
-	require.Equal(t, "power admin (token:admin) 192.0.2.1 maintenance of the rack", strings.Join([]string{last.Verb, last.By, last.From, last.Reason}, " "))
+	require.Equal(t, "power admin (token:admin) 192.0.2.1 maintenance of the rack",
+		strings.Join([]string{last.Verb, last.By, last.From, last.Reason}, " "))
 }
 
 // GET …/cleaning/steps is a bare list of exactly these members, in order. A priority is the
@@ -288,7 +302,9 @@ func TestCleaningStepsOverTheAPI(t *testing.T) {
 	w.makeBound("i1")
 	answer := overAPI(t, w)("reader", "GET", "/v2/devices/d1/cleaning/steps", "")
 	require.Equal(t, http.StatusOK, answer.Code)
-	require.JSONEq(t, `[{"step":"zero","priority":70.5,"interface":"deploy"},{"step":"verify","priority":60,"interface":"deploy"}]`, answer.Body.String())
+	require.JSONEq(t,
+		`[{"step":"zero","priority":70.5,"interface":"deploy"},{"step":"verify","priority":60,"interface":"deploy"}]`,
+		answer.Body.String())
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	require.Equal(t, contract.CleanStep{Step: "zero", Priority: 70.5, Interface: "deploy"}, *w.view().CleanStep)

@@ -106,7 +106,8 @@ func TestUnbindNamesItsInstance(t *testing.T) {
 	require.True(t, ok[contract.Result](w.unbind("i1")).Already)
 	w.makeBound("i2")
 	w.nextRun()
-	require.True(t, ok[contract.Result](w.unbind("i1")).Already, "the unbind of an earlier binding does not end the new one")
+	require.True(t, ok[contract.Result](w.unbind("i1")).Already,
+		"the unbind of an earlier binding does not end the new one")
 	require.Equal(t, "i2", *w.view().InstanceUUID)
 	w.unbind("i3").refused(device.CodeRefused)
 }
@@ -220,8 +221,10 @@ func TestClaimExpiresAtItsDeadline(t *testing.T) {
 func TestClaimNeedsADeadlineAhead(t *testing.T) {
 	w := newAvailable(t)
 	w.claim("i1", -time.Second).refused(device.CodeInvalid)
-	w.send(contract.VerbClaim.Update(), "", contract.BindInput{Instance: "i1", Deadline: "tomorrow"}).refused(device.CodeInvalid)
-	w.send(contract.VerbClaim.Update(), "", contract.BindInput{Deadline: "2031-01-01T00:00:00Z"}).refused(device.CodeInvalid)
+	w.send(contract.VerbClaim.Update(), "", contract.BindInput{Instance: "i1", Deadline: "tomorrow"}).
+		refused(device.CodeInvalid)
+	w.send(contract.VerbClaim.Update(), "", contract.BindInput{Deadline: "2031-01-01T00:00:00Z"}).
+		refused(device.CodeInvalid)
 	require.Empty(t, w.view().ClaimedBy)
 }
 
@@ -248,7 +251,8 @@ func TestRequestGetsNoSecondBindingAfterManyOthers(t *testing.T) {
 	}
 	w.makeAllocatable()
 	w.bind("i1", "r0").refused(device.CodeBindingEnded)
-	w.send(contract.VerbClaim.Update(), "", contract.BindInput{Instance: "i1", Request: "r0", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}).
+	w.send(contract.VerbClaim.Update(), "",
+		contract.BindInput{Instance: "i1", Request: "r0", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}).
 		refused(device.CodeBindingEnded)
 	ok[contract.Result](w.bind("i2", "r0")) // another instance's request is another one
 }

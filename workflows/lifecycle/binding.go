@@ -66,8 +66,9 @@ func (d binding) validateClaim(in contract.BindInput) error {
 	if c := d.State.Device.Claim; c != nil && in.Request != "" && c.Instance == in.Instance && c.Request == in.Request {
 		return nil
 	}
-	if d.reservation.PoolTransitions > 0 {
-		return d.Refuse(device.CodeRefused, "the device is entering or leaving the pool", "wait a moment, or take another device")
+	if d.reservation.OfferTransitions > 0 {
+		return d.Refuse(device.CodeRefused, "the device is entering or leaving the offer",
+			"wait a moment, or take another device")
 	}
 	return d.Legal(device.Event{Kind: device.ClaimEvent, Instance: in.Instance})
 }
@@ -98,7 +99,8 @@ func (d binding) claim(ctx workflow.Context, in contract.BindInput) (contract.Re
 	}
 	deadline, err := time.Parse(time.RFC3339, in.Deadline)
 	if err != nil || !deadline.After(workflow.Now(ctx)) {
-		return contract.Result{}, d.Refuse(device.CodeInvalid, "the claim's deadline must be an RFC 3339 time in the future", "give a deadline")
+		return contract.Result{}, d.Refuse(device.CodeInvalid, "the claim's deadline must be an RFC 3339 time in the future",
+			"give a deadline")
 	}
 	if c := d.State.Device.Claim; c != nil && c.Instance == in.Instance && c.Request == requestOf(ctx, in) {
 		return d.alreadyGranted(0)
@@ -114,7 +116,8 @@ func (d binding) claim(ctx workflow.Context, in contract.BindInput) (contract.Re
 
 func (d binding) takeClaim(ctx workflow.Context, in contract.BindInput, deadline time.Time) error {
 	return d.Apply(ctx, device.Event{
-		Kind: device.ClaimEvent, Instance: in.Instance, Request: requestOf(ctx, in), Tag: in.Tag, Deadline: deadline, Managed: in.Managed,
+		Kind: device.ClaimEvent, Instance: in.Instance, Request: requestOf(ctx, in), Tag: in.Tag, Deadline: deadline,
+		Managed: in.Managed,
 	})
 }
 
@@ -289,7 +292,8 @@ func (d binding) joinBurn(ctx workflow.Context, in contract.BindInput) (contract
 	if d.State.Device.LostRace {
 		return contract.Result{}, d.pool.TakenFault()
 	}
-	return contract.Result{}, d.Refuse(device.CodeConflict, "this request's burn failed", "take another device; this one is cleaned automatically")
+	return contract.Result{},
+		d.Refuse(device.CodeConflict, "this request's burn failed", "take another device; this one is cleaned automatically")
 }
 
 // grantAgain answers a request whose binding this workflow knows, once the inventory's record
@@ -306,13 +310,15 @@ func (d binding) grantAgain(ctx workflow.Context, in contract.BindInput) (contra
 	case ended:
 		return contract.Result{}, d.bindingEnded()
 	}
-	return contract.Result{}, d.Refuse(device.CodeConflict, "the inventory's record is newer than what is known of this request: the device is "+
-		status.Phrase(d.State), "show "+d.State.Name+", and bind again with a new request")
+	return contract.Result{},
+		d.Refuse(device.CodeConflict, "the inventory's record is newer than what is known of this request: the device is "+
+			status.Phrase(d.State), "show "+d.State.Name+", and bind again with a new request")
 }
 
 // adopt gives a binding that was read from the record the request and the tag of its bind.
 func (d binding) adopt(ctx workflow.Context, in contract.BindInput) {
-	e := device.Event{Kind: device.BindRepeated, Instance: in.Instance, Request: requestOf(ctx, in), Tag: in.Tag, Managed: in.Managed}
+	e := device.Event{Kind: device.BindRepeated, Instance: in.Instance, Request: requestOf(ctx, in), Tag: in.Tag,
+		Managed: in.Managed}
 	if d.Legal(e) == nil {
 		d.ApplyOrReport(ctx, e)
 	}
@@ -417,7 +423,8 @@ func (d binding) unbind(ctx workflow.Context, in contract.UnbindInput) (contract
 
 // endFor ends the binding of an instance.
 func (d binding) endFor(ctx workflow.Context, in contract.UnbindInput) (contract.Result, error) {
-	if err := d.EndBinding(ctx, device.Event{Kind: device.Unbind, Instance: in.Instance, ByInstance: in.ByInstance}); err != nil {
+	if err := d.EndBinding(ctx,
+		device.Event{Kind: device.Unbind, Instance: in.Instance, ByInstance: in.ByInstance}); err != nil {
 		return contract.Result{}, err
 	}
 	return d.result()

@@ -52,8 +52,9 @@ func (d *parts) nameRecorded(ctx workflow.Context, verb, named string) error {
 
 // withdraw applies an event that gives the device to its operator. The inventory may record
 // an instance that the workflow does not know of: such a device is refused unless the request
-// names the instance. What leaves the pool is read where it is reserved.
-func (d operations) withdraw(ctx workflow.Context, verb, named string, validate func() error, kind device.EventKind) error {
+// names the instance. What leaves the offer is read where it is reserved.
+func (d operations) withdraw(ctx workflow.Context, verb, named string, validate func() error,
+	kind device.EventKind) error {
 	if d.State.Device.State != device.Available {
 		if err := d.checkRecorded(ctx, verb, named); err != nil {
 			return err

@@ -12,7 +12,8 @@ import (
 )
 
 func (w *deviceEnv) retire(instance string, lost bool) *call {
-	return w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Reason: "worn", Lost: lost, Instance: instance, Caller: contract.Caller{By: "op@h1"}})
+	return w.send(contract.VerbRetire.Update(), "",
+		contract.RetireInput{Reason: "worn", Lost: lost, Instance: instance, Caller: contract.Caller{By: "op@h1"}})
 }
 
 // A device that somebody has is retired only by naming the instance, and the history says
@@ -78,7 +79,8 @@ func TestReplaceAndMoveNameTheRecordedTenant(t *testing.T) {
 				w.replaceHardware("S2")
 			}
 			f := try(w, "").refused(device.CodeInUse).Fault
-			require.Contains(t, f.Remedy, ": "+map[string]string{"replace": "replace d1", "move": "move d1 NEW"}[name]+" --instance i1")
+			require.Contains(t, f.Remedy, ": "+map[string]string{"replace": "replace d1", "move": "move d1 NEW"}[name]+
+				" --instance i1")
 			require.True(t, w.live)
 			require.Empty(t, w.children)
 			ok[contract.Result](try(w, "i1"))

@@ -59,7 +59,8 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 						require.Equal(t, device.Allocated, w.view().DeviceState, "started over, and won")
 						return
 					}
-					if after && at == "PutReserved" && (c.code == device.CodeAlreadyBurned || c.code == device.CodeInventoryGenerationAhead) {
+					if after && at == "PutReserved" &&
+						(c.code == device.CodeAlreadyBurned || c.code == device.CodeInventoryGenerationAhead) {
 						// The workflow is older than the inventory, which records the instance: it has
 						// the device (F24), and its bind is granted (F42).
 						require.Equal(t, 1, ok[contract.Result](bind).Binding)
@@ -175,7 +176,8 @@ func TestASlowInventoryGetsThrough(t *testing.T) {
 	w.slow("", 12*time.Second, time.Millisecond)
 	before := len(w.scheduledActivities)
 	require.Equal(t, 1, ok[contract.Result](w.bind("i1", "r1")).Binding)
-	require.Equal(t, []string{"ReserveForBind", "ReserveForBind"}, w.scheduledActivities[before:], "in the task for a second, then as an activity")
+	require.Equal(t, []string{"ReserveForBind", "ReserveForBind"}, w.scheduledActivities[before:],
+		"in the task for a second, then as an activity")
 	require.Len(t, w.inventory.writes, 4, "burned once, after three earlier writes")
 	w.turnOver("i1")
 }

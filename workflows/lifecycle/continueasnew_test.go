@@ -89,7 +89,8 @@ func TestContinueAsNew_SignalInItsTask(t *testing.T) {
 	w.makeFailed()
 	w.idle()
 	runs := w.runs
-	w.signalThen(contract.SignalClean, contract.CleanInput{Reason: "late"}, func() { w.env.SetContinueAsNewSuggested(true) })
+	w.signalThen(contract.SignalClean, contract.CleanInput{Reason: "late"},
+		func() { w.env.SetContinueAsNewSuggested(true) })
 	w.requireReturned()
 	w.pass(time.Second)
 	require.Equal(t, runs+1, w.runs)
@@ -140,7 +141,8 @@ func TestCost_OfATurnover(t *testing.T) {
 			w.makeBound(instance)
 			ok[contract.Result](w.unbind(instance))
 			w.returned()
-			require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"}, w.scheduledActivities[names:])
+			require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"},
+				w.scheduledActivities[names:])
 			require.LessOrEqual(t, w.upserts-upserts, 5, "3 + the number of steps")
 			require.Zero(t, w.memos-memos)
 			require.Equal(t, 3, len(w.inventory.writes)-writes, "burn, reservation of the clean, unreserve")
@@ -190,7 +192,8 @@ func TestCost_StateIsBounded(t *testing.T) {
 //
 // F25
 func TestState_OfANewerSchemaWaits(t *testing.T) {
-	w := newDeviceEnvOf(t, standardPolicy(), contract.DeviceInput{Name: "d1", State: &contract.DeviceState{Schema: contract.Schema + 1, Name: "d1"}})
+	w := newDeviceEnvOf(t, standardPolicy(),
+		contract.DeviceInput{Name: "d1", State: &contract.DeviceState{Schema: contract.Schema + 1, Name: "d1"}})
 	w.until("the end", func() bool { return !w.live })
 	require.ErrorContains(t, w.finishErr, "upgrade the control workers")
 	require.ErrorAs(t, w.finishErr, new(*temporal.PanicError))

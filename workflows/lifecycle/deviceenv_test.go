@@ -131,7 +131,8 @@ type event struct {
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func standardPolicy() clean.Policy {
-	return clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{Verify: "full", TellAfter: 5 * time.Minute}}
+	return clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute,
+		StepSettings: device.StepSettings{Verify: "full", TellAfter: 5 * time.Minute}}
 }
 
 // newDeviceEnv starts the workflow of device d1, not yet enrolled.
@@ -142,7 +143,8 @@ func newDeviceEnv(t testing.TB, policy clean.Policy) *deviceEnv {
 func newDeviceEnvOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) *deviceEnv {
 	t.Helper()
 	w := &deviceEnv{
-		t: t, policy: policy, owner: device.OwnerSelf, inventory: &fakeInventory{}, host: newFakeHost(), now: epoch, live: true,
+		t: t, policy: policy, owner: device.OwnerSelf, inventory: &fakeInventory{}, host: newFakeHost(),
+		now: epoch, live: true,
 		toLoop: make(chan struct{}), toScript: make(chan struct{}), quit: make(chan struct{}), loopEnded: make(chan struct{}),
 	}
 	w.slow("", time.Millisecond, time.Millisecond)
@@ -246,7 +248,8 @@ func (w *deviceEnv) run(in contract.DeviceInput) {
 		assert.NoError(w, env.SetTypedSearchAttributesOnStart(w.attrs))
 	}
 	devices := &lifecycle.Lifecycle{Planner: w.planner, Signatures: w.signatures}
-	env.RegisterWorkflowWithOptions(devices.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
+	env.RegisterWorkflowWithOptions(devices.DeviceLifecycle,
+		workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
 	env.ExecuteWorkflow(contract.WorkflowDeviceLifecycle, in)
 	w.now, w.finishErr = env.Now(), env.GetWorkflowError()
 }
@@ -410,7 +413,8 @@ func (w *deviceEnv) describe() string {
 	v.Steps, v.Cleans = nil, nil
 	text, err := json.Marshal(v)
 	require.NoError(w.t, err)
-	return fmt.Sprintf("%s; inventory %+v; host up %v running %q; activities %s", text, w.inventory.snapshot(), w.host.up, w.host.running, strings.Join(w.scheduledActivities, " "))
+	return fmt.Sprintf("%s; inventory %+v; host up %v running %q; activities %s", text, w.inventory.snapshot(), w.host.up,
+		w.host.running, strings.Join(w.scheduledActivities, " "))
 }
 
 // view is the device as the query shows it.
@@ -485,7 +489,8 @@ type inboundInterceptor struct {
 	w *deviceEnv
 }
 
-func (i *inboundInterceptor) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+func (i *inboundInterceptor) InterceptWorkflow(_ workflow.Context,
+	next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return &inboundWorkflow{interceptor.WorkflowInboundInterceptorBase{Next: next}, i.w}
 }
 

@@ -24,7 +24,8 @@ func (u *update[F, In]) dryRun(d *parts, text json.RawMessage) contract.DryRun {
 	}
 	var in In
 	if err := json.Unmarshal(text, &in); err != nil {
-		return d.refusedDryRun(name, d.Refuse(device.CodeInvalid, "the input of "+name+" cannot be read: "+err.Error(), "send the input of the update"))
+		return d.refusedDryRun(name, d.Refuse(device.CodeInvalid, "the input of "+name+" cannot be read: "+err.Error(),
+			"send the input of the update"))
 	}
 	if err := d.validateUpdate(name, in, func() error { return u.arrive(of, nil, in) }); err != nil {
 		return d.refusedDryRun(name, err)
@@ -122,7 +123,7 @@ func (d operations) aheadClean(in contract.CleanInput) (contract.DryRun, error) 
 
 func (d operations) aheadAbort(contract.ReasonInput) (contract.DryRun, error) {
 	if d.cleaning.Taking() {
-		return d.asItIs(false, "it would no longer be taken out of the pool")
+		return d.asItIs(false, "it would no longer be taken out of the offer")
 	}
 	note := ""
 	if c := d.State.Clean; c != nil && c.Next < len(c.Plan) && d.State.Device.State == device.Cleaning {

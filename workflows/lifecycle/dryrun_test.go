@@ -142,7 +142,8 @@ func TestADryRunSaysWhatTheUpdateDoes(t *testing.T) {
 				} else {
 					require.Empty(t, would.Instance)
 				}
-				if starts := act.update == contract.VerbProvide.Update() || act.update == contract.VerbClean.Update(); starts && !would.Already &&
+				if starts := act.update == contract.VerbProvide.Update() || act.update == contract.VerbClean.Update(); starts &&
+					!would.Already &&
 					(would.State == device.PendingCleaning || name == "named steps") {
 					require.NotEmpty(t, would.Steps)
 					w.settled()

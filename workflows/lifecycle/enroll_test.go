@@ -111,7 +111,8 @@ func TestEnrollWithOtherSettingsIsRefused(t *testing.T) {
 		e := w.enrollment()
 		change(&e)
 		before := w.view()
-		w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e, Provide: true}).refused(device.CodeAlreadyExists)
+		w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e, Provide: true}).
+			refused(device.CodeAlreadyExists)
 		require.Equal(t, before, w.view(), name)
 	}
 	e := w.enrollment()
@@ -120,7 +121,8 @@ func TestEnrollWithOtherSettingsIsRefused(t *testing.T) {
 	require.Contains(t, r.Fault.Message, "other settings: path=/dev/d1")
 	e = w.enrollment()
 	e.Host = "H1"
-	require.True(t, ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e})).Already)
+	require.True(t, ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: e})).
+		Already)
 }
 
 // Before it is enrolled a device accepts only enroll.
@@ -175,7 +177,8 @@ func TestFakeDeviceIsRefusedInARealInventory(t *testing.T) {
 //
 // D9
 func TestReleasedBetweenTheReadAndTheReservation(t *testing.T) {
-	for i, verb := range []string{contract.VerbManage.Update(), contract.VerbMaintain.Update(), contract.VerbRetire.Update(), contract.VerbManage.Update()} {
+	for i, verb := range []string{contract.VerbManage.Update(), contract.VerbMaintain.Update(),
+		contract.VerbRetire.Update(), contract.VerbManage.Update()} {
 		w := newNovaDevice(t).available()
 		require.True(t, w.inventory.allocate("c1"))
 		if i == 3 {
@@ -203,7 +206,9 @@ func TestEnrollOfAMissingPathNamesTheEnrollment(t *testing.T) {
 	} {
 		w := newDeviceEnv(t, standardPolicy())
 		w.host.injectFault = func(string, int) error {
-			return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: device.NeedsOperator, Code: device.CodeTargetMissing, Message: "no /dev/sdx", Remedy: said}})
+			return contract.Refuse(
+				contract.Refusal{Fault: device.Fault{Class: device.NeedsOperator, Code: device.CodeTargetMissing,
+					Message: "no /dev/sdx", Remedy: said}})
 		}
 		enroll := w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: w.enrollment()})
 		w.within(time.Hour, "the end", func() bool { return !w.live })

@@ -106,7 +106,8 @@ func (d enrollment) enrollEnrolled(ctx workflow.Context, in contract.EnrollInput
 // enrollNew enrolls a device that is not enrolled yet.
 func (d enrollment) enrollNew(ctx workflow.Context, in contract.EnrollInput) error {
 	if in.Enrollment.Name != d.State.Name {
-		return d.Refuse(device.CodeInvalid, "the enrollment is for "+in.Enrollment.Name, "enroll each device under its own name")
+		return d.Refuse(device.CodeInvalid, "the enrollment is for "+in.Enrollment.Name,
+			"enroll each device under its own name")
 	}
 	d.Begin(ctx, in.Enrollment)
 	d.State.Enrolled = false
@@ -122,7 +123,8 @@ func (d enrollment) enrollNew(ctx workflow.Context, in contract.EnrollInput) err
 			f.Remedy = "start burnish-worker there with BURNISH_HOST=" + in.Enrollment.Host + ", or correct --host"
 		case f.Code == device.CodeTargetMissing && strings.Contains(f.Remedy, "retire"):
 			// The driver speaks of a device in service; this one is not enrolled.
-			f.Remedy = "correct the path or address in the enrollment, or attach the device to host " + in.Enrollment.Host + ", then enroll it again"
+			f.Remedy = "correct the path or address in the enrollment, or attach the device to host " + in.Enrollment.Host +
+				", then enroll it again"
 		}
 		return f
 	}

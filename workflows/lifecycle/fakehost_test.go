@@ -118,9 +118,11 @@ func (h *fakeHost) attempt(ctx workflow.Context, j *job) (any, error) {
 	switch {
 	case in.Version != version:
 		return nil, refuse(device.Permanent, device.CodePlanOutdated)
-	case h.journal.seq == in.Seq+1 && h.journal.before != nil && h.journal.before.seq == in.Seq && h.journal.before.clean == journalKey(in):
+	case h.journal.seq == in.Seq+1 && h.journal.before != nil && h.journal.before.seq == in.Seq &&
+		h.journal.before.clean == journalKey(in):
 		return h.follow(ctx, j, in, h.journal.before.result)
-	case in.Seq < h.journal.seq, in.Seq == h.journal.seq && (h.journal.clean != journalKey(in) || h.journal.step != in.Step):
+	case in.Seq < h.journal.seq, in.Seq == h.journal.seq &&
+		(h.journal.clean != journalKey(in) || h.journal.step != in.Step):
 		return nil, contract.Refuse(contract.Refusal{
 			Fault: device.Fault{Class: device.Permanent, Code: device.CodeSuperseded, Message: "scripted superseded", Remedy: "none"},
 			Known: &contract.HostNumbers{Seq: h.record.Seq, Clean: h.record.Clean, Binding: h.record.Binding},
@@ -202,7 +204,8 @@ func (h *fakeHost) step(ctx workflow.Context, j *job, in contract.StepInput, upT
 		return contract.StepResult{}, err
 	}
 	h.journal.open, h.journal.done = false, true
-	h.journal.result = contract.StepResult{Step: in.Step, Clean: in.Clean, Seq: in.Seq, Bytes: blocks * blockSize, Method: "testdriver", RunTime: h.journal.ran}
+	h.journal.result = contract.StepResult{Step: in.Step, Clean: in.Clean, Seq: in.Seq, Bytes: blocks * blockSize,
+		Method: "testdriver", RunTime: h.journal.ran}
 	if in.Step == "firmware_reflash" {
 		h.journal.result.Firmware = h.discovery.Identity.Firmware
 	}
@@ -266,7 +269,8 @@ func (h *fakeHost) processBlocks(ctx workflow.Context, j *job, in contract.StepI
 			}
 		}
 		h.journal.offset++
-		j.beat = contract.Progress{Step: in.Step, Seq: in.Seq, Offset: int64(h.journal.offset) * blockSize, Size: in.Identity.Size, RunTime: h.journal.ran}
+		j.beat = contract.Progress{Step: in.Step, Seq: in.Seq, Offset: int64(h.journal.offset) * blockSize,
+			Size: in.Identity.Size, RunTime: h.journal.ran}
 		j.beats++
 	}
 	return nil

@@ -52,7 +52,8 @@ func (s *fakeInventory) call(name, uuid string, do func() error) error {
 			return err
 		}
 	}
-	if !s.exists && name != "Create" && name != "Delete" || s.novaProvider != "" && (uuid != s.novaProvider || s.providerGone) {
+	if !s.exists && name != "Create" && name != "Delete" || s.novaProvider != "" &&
+		(uuid != s.novaProvider || s.providerGone) {
 		return inventory.NoProvider(uuid)
 	}
 	if err := do(); err != nil {
@@ -162,7 +163,8 @@ func (s *fakeInventory) Reservation(_ context.Context, uuid string) (inventory.R
 	return st, nil
 }
 
-func (s *fakeInventory) PutReserved(_ context.Context, uuid string, generation int64, reserved int, record *device.Record) (inventory.Reservation, error) {
+func (s *fakeInventory) PutReserved(_ context.Context, uuid string, generation int64, reserved int,
+	record *device.Record) (inventory.Reservation, error) {
 	var st inventory.Reservation
 	err := s.call("PutReserved", uuid, func() error {
 		w := write{generation: generation, reserved: reserved, done: generation == s.generation}

@@ -110,11 +110,13 @@ func (p *fakePool) Read(_ context.Context, _ string, s oneview.Server) (oneview.
 }
 
 // Apply is of oneview.Pools.
-func (p *fakePool) Apply(_ context.Context, _ string, s oneview.Server, progress oneview.Progress) (oneview.Found, error) {
+func (p *fakePool) Apply(_ context.Context, _ string, s oneview.Server,
+	progress oneview.Progress) (oneview.Found, error) {
 	return p.call("apply", func() (oneview.Found, error) {
 		switch p.found(s).Ownership {
 		case device.PoolTaken:
-			return oneview.Found{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeServerTaken, Message: "another user has the server"}
+			return oneview.Found{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeServerTaken,
+				Message: "another user has the server"}
 		case device.PoolFree:
 			if f := p.found(s); s.Tag != "" && f.Tag != s.Tag {
 				f.Gap = true
@@ -152,5 +154,6 @@ func (p *fakePool) Remove(_ context.Context, _ string, s oneview.Server, _ onevi
 
 // unreachable is the fault of an appliance that does not answer.
 func unreachable() error {
-	return &device.Fault{Class: device.Transient, Code: device.CodeApplianceUnreachable, Message: "rack1 does not answer", Remedy: "look at the appliance"}
+	return &device.Fault{Class: device.Transient, Code: device.CodeApplianceUnreachable, Message: "rack1 does not answer",
+		Remedy: "look at the appliance"}
 }

@@ -82,10 +82,14 @@ func (o *outboundInterceptor) ExecuteLocalActivity(ctx workflow.Context, name st
 	local := workflow.GetLocalActivityOptions(ctx)
 	o.w.checkLocal(name, local)
 	opts := workflow.GetActivityOptions(ctx)
-	opts.ScheduleToCloseTimeout, opts.StartToCloseTimeout, opts.HeartbeatTimeout, opts.RetryPolicy = local.ScheduleToCloseTimeout, local.ScheduleToCloseTimeout, 0, local.RetryPolicy
+	opts.ScheduleToCloseTimeout, opts.StartToCloseTimeout, opts.HeartbeatTimeout, opts.RetryPolicy =
+		local.ScheduleToCloseTimeout, local.ScheduleToCloseTimeout, 0, local.RetryPolicy
 	if o.w.noLocalCalls {
 		future, set := workflow.NewFuture(ctx)
-		set.SetError(failure(name, contract.Refuse(contract.Refusal{Fault: device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable, Message: "not in the task"}})))
+		set.SetError(
+			failure(name,
+				contract.Refuse(contract.Refusal{Fault: device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable,
+					Message: "not in the task"}})))
 		return future
 	}
 	o.w.localCalls = append(o.w.localCalls, name)
@@ -112,7 +116,8 @@ func (w *deviceEnv) checkLocal(name string, opts workflow.LocalActivityOptions) 
 }
 
 // ExecuteChildWorkflow records the child's input and options, and runs nothing.
-func (o *outboundInterceptor) ExecuteChildWorkflow(ctx workflow.Context, _ string, args ...any) workflow.ChildWorkflowFuture {
+func (o *outboundInterceptor) ExecuteChildWorkflow(ctx workflow.Context, _ string,
+	args ...any) workflow.ChildWorkflowFuture {
 	future, set := workflow.NewFuture(ctx)
 	c := child{options: workflow.GetChildWorkflowOptions(ctx)}
 	text, err := json.Marshal(args[0])
@@ -147,7 +152,8 @@ func (s childFuture) SignalChildWorkflow(workflow.Context, string, any) workflow
 }
 
 // SignalExternalWorkflow records the signal.
-func (o *outboundInterceptor) SignalExternalWorkflow(ctx workflow.Context, id, _, signal string, arg any) workflow.Future {
+func (o *outboundInterceptor) SignalExternalWorkflow(ctx workflow.Context, id, _, signal string,
+	arg any) workflow.Future {
 	future, set := workflow.NewFuture(ctx)
 	if id == contract.LimitsWorkflowID {
 		set.Set(nil, o.w.limits.signal(signal, arg))
@@ -168,7 +174,8 @@ type notified struct {
 	arg              any
 }
 
-func (o *outboundInterceptor) UpsertTypedSearchAttributes(ctx workflow.Context, a ...temporal.SearchAttributeUpdate) error {
+func (o *outboundInterceptor) UpsertTypedSearchAttributes(ctx workflow.Context,
+	a ...temporal.SearchAttributeUpdate) error {
 	o.w.upserts++
 	o.w.attrs = temporal.NewSearchAttributes(contract.AttrUUID.ValueSet("carried over"))
 	shown := temporal.NewSearchAttributes(a...)
@@ -349,7 +356,8 @@ func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 	case contract.ReservationRequest:
 		act := map[string]func(context.Context, contract.ReservationRequest) (device.Inventory, error){
 			contract.ActivityEnsureProvider: w.calls.EnsureProvider, contract.ActivityReserveForBind: w.calls.ReserveForBind,
-			contract.ActivityReadReservation: w.calls.ReadReservation, contract.ActivityEnsureReserved: w.calls.EnsureReserved, contract.ActivityUnreserve: w.calls.Unreserve,
+			contract.ActivityReadReservation: w.calls.ReadReservation, contract.ActivityEnsureReserved: w.calls.EnsureReserved,
+			contract.ActivityUnreserve:      w.calls.Unreserve,
 			contract.ActivityDeleteProvider: w.calls.DeleteProvider,
 		}[name]
 		stock, err := act(ctx, in)
@@ -359,7 +367,8 @@ func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 		return stock, nil
 	case contract.PoolRequest:
 		found, err := map[string]func(context.Context, contract.PoolRequest) (contract.PoolSnapshot, error){
-			contract.ActivityReadPool: w.pools.ReadPool, contract.ActivityApplyProfile: w.pools.ApplyProfile, contract.ActivityRemoveProfile: w.pools.RemoveProfile,
+			contract.ActivityReadPool: w.pools.ReadPool, contract.ActivityApplyProfile: w.pools.ApplyProfile,
+			contract.ActivityRemoveProfile: w.pools.RemoveProfile,
 		}[name](ctx, in)
 		if err != nil {
 			return nil, err
@@ -396,12 +405,14 @@ type listing struct {
 	w *deviceEnv
 }
 
-func (v *listing) ListWorkflow(context.Context, *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+func (v *listing) ListWorkflow(context.Context,
+	*workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	return &workflowservice.ListWorkflowExecutionsResponse{Executions: v.w.listed}, nil
 }
 
 // DescribeWorkflowExecution describes the other devices, by their state.
-func (v *listing) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+func (v *listing) DescribeWorkflowExecution(_ context.Context, id,
+	_ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	state, known := v.w.others[id]
 	if !known {
 		return nil, serviceerror.NewNotFound(id)
@@ -417,7 +428,8 @@ func (v *listing) DescribeWorkflowExecution(_ context.Context, id, _ string) (*w
 // listTerminated lists the present run as terminated, with its last search attributes.
 func (w *deviceEnv) listTerminated() {
 	fields := map[string]*commonpb.Payload{}
-	for key, value := range map[string]string{contract.AttrInstance.GetName(): w.publishedInstance, contract.AttrState.GetName(): w.publishedState} {
+	for key, value := range map[string]string{contract.AttrInstance.GetName(): w.publishedInstance,
+		contract.AttrState.GetName(): w.publishedState} {
 		if value == "" {
 			continue
 		}
@@ -452,7 +464,8 @@ type attemptInterceptor struct {
 	interceptor.WorkerInterceptorBase
 }
 
-func (a *attemptInterceptor) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+func (a *attemptInterceptor) InterceptActivity(_ context.Context,
+	next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &attemptsIn{interceptor.ActivityInboundInterceptorBase{Next: next}}
 }
 

@@ -48,7 +48,8 @@ func TestCleansAndStepsAreCounted(t *testing.T) {
 		"burnish_wiped_bytes_total{method=testdriver,step=zero}":                size,
 	}
 	first := read()
-	require.InDelta(t, (2 * blocks * pace).Seconds(), first["burnish_clean_duration_seconds_sum{operation=shred,outcome=cleaned}"], 1)
+	require.InDelta(t, (2 * blocks * pace).Seconds(),
+		first["burnish_clean_duration_seconds_sum{operation=shred,outcome=cleaned}"], 1)
 	delete(first, "burnish_clean_duration_seconds_sum{operation=shred,outcome=cleaned}")
 	require.Equal(t, done, first)
 
@@ -105,7 +106,8 @@ func TestAResultOfAnotherStepCountsAsFailed(t *testing.T) {
 	ok[contract.Result](w.enroll(true))
 	w.reach(device.Error)
 	all := read()
-	require.Equal(t, figures.Figures{"burnish_steps_total{model=M1,result=failed,step=zero}": 1}, all.With("burnish_steps_total"))
+	require.Equal(t, figures.Figures{"burnish_steps_total{model=M1,result=failed,step=zero}": 1},
+		all.With("burnish_steps_total"))
 	require.Empty(t, all.With("burnish_wiped_bytes"))
 	require.Empty(t, all.With("burnish_step_duration"))
 }

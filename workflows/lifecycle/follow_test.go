@@ -53,7 +53,8 @@ func TestAStepThatTakesLongerHasItsOwnActivity(t *testing.T) {
 	w.host.read = func(block int) { read = append(read, block) }
 	ok[contract.Result](w.unbind("i1"))
 	v := w.reach(device.Available)
-	require.Equal(t, []string{"EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"}, w.scheduledActivities[calls:])
+	require.Equal(t, []string{"EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"},
+		w.scheduledActivities[calls:])
 	require.Equal(t, []int{0, 1, 2, 3}, read)
 	zero, verify := w.host.inputs[inputs], w.host.inputs[inputs+1]
 	require.Equal(t, zero.Seq+2, verify.Seq)

@@ -48,7 +48,8 @@ func (w *deviceEnv) makeSerialMismatch() {
 	w.replaceHardware("S2")
 	ok[contract.Result](w.unbind("i1"))
 	require.Equal(w.t, string(device.CodeSerialMismatch), w.reach(device.Error).Fault)
-	require.Equal(w.t, [blocks]string{"unknown data", "unknown data", "unknown data", "unknown data"}, w.host.blocks, "nothing was written")
+	require.Equal(w.t, [blocks]string{"unknown data", "unknown data", "unknown data", "unknown data"}, w.host.blocks,
+		"nothing was written")
 }
 
 // Replace starts the next unit: it is Dirty and has the device's history.
@@ -119,7 +120,9 @@ func TestReplaceIsRefused(t *testing.T) {
 		r := w.replace(contract.ReplaceInput{}).refused(device.CodeDuplicateSerial)
 		require.Contains(t, r.Fault.Remedy, "move d7 d1")
 		require.Equal(t, device.Error, w.view().DeviceState)
-		require.Equal(t, []notified{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.notifications)
+		require.Equal(t,
+			[]notified{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}},
+			w.notifications)
 	})
 	t.Run("the host refuses it", func(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
@@ -237,7 +240,9 @@ func TestDuplicateSerialIsNotEnrolled(t *testing.T) {
 		w.until("its end", func() bool { return !w.live })
 		require.False(t, w.inventory.exists)
 		require.False(t, w.host.known)
-		require.Equal(t, []notified{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.notifications)
+		require.Equal(t,
+			[]notified{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}},
+			w.notifications)
 	})
 	t.Run("at this host, by its records", func(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
@@ -265,7 +270,9 @@ func TestDuplicateSerialEnrolledAtTheSameMoment(t *testing.T) {
 		require.Equal(t, 1, w.inventory.reserved)
 		require.NotContains(t, w.scheduledActivities, "zero", "nothing was wiped")
 		require.NotContains(t, w.scheduledActivities, contract.ActivityUnreserve)
-		require.Equal(t, []notified{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.notifications)
+		require.Equal(t,
+			[]notified{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}},
+			w.notifications)
 		ok[contract.Result](w.cleanUp())
 		w.reach(device.Available)
 		require.Contains(t, w.scheduledActivities, "zero")
@@ -293,7 +300,7 @@ func TestDuplicateSerialEnrolledAtTheSameMoment(t *testing.T) {
 // host finds, until an operator cleans it.
 //
 // F23
-func TestDuplicateSerialTakesTheDeviceOutOfThePool(t *testing.T) {
+func TestDuplicateSerialTakesTheDeviceOutOfTheOffer(t *testing.T) {
 	hint := contract.Hint{Source: "duplicate serial", DuplicateAt: "d7"}
 	// repaired checks that only the operator's clean makes it available again.
 	repaired := func(t *testing.T, w *deviceEnv) {
@@ -334,7 +341,8 @@ func TestDuplicateSerialTakesTheDeviceOutOfThePool(t *testing.T) {
 		w.signal(contract.SignalRefresh, hint)
 		w.until("it needs the operator", func() bool { return w.view().NeedsOperator })
 		v := w.view()
-		require.Equal(t, []any{device.Allocated, true, string(device.CodeDuplicateSerial)}, []any{v.DeviceState, v.Dirty, v.Fault})
+		require.Equal(t, []any{device.Allocated, true, string(device.CodeDuplicateSerial)},
+			[]any{v.DeviceState, v.Dirty, v.Fault})
 		require.Contains(t, v.LastError, "d7")
 		ok[contract.Result](w.unbind("i1"))
 		require.Equal(t, string(device.CodeDuplicateSerial), w.reach(device.Error).Fault)

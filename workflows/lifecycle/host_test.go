@@ -26,7 +26,8 @@ func TestUnreachableHost_IsReportedAndWaitedFor(t *testing.T) {
 	require.Equal(t, device.Cleaning, v.DeviceState)
 	zeroes := count(w.scheduledActivities, "zero")
 	w.pass(30 * 24 * time.Hour)
-	require.LessOrEqual(t, count(w.scheduledActivities, "zero")-zeroes, 30*24+5, "a host that is away for long costs little history")
+	require.LessOrEqual(t, count(w.scheduledActivities, "zero")-zeroes, 30*24+5,
+		"a host that is away for long costs little history")
 	require.True(t, w.view().NeedsOperator)
 	w.host.restart()
 	v = w.reach(device.Available)

@@ -16,7 +16,8 @@ func (w *deviceEnv) rollBack(lastStep string) {
 	h := w.host
 	last := h.inputs[len(h.inputs)-1]
 	h.record.Seq, h.record.Clean = last.Seq+3, last.Number+1
-	h.journal = journal{clean: "the clean after the rollback", step: lastStep, seq: last.Seq + 3, done: true, offset: blocks}
+	h.journal = journal{clean: "the clean after the rollback", step: lastStep, seq: last.Seq + 3, done: true,
+		offset: blocks}
 	h.journal.result = contract.StepResult{Step: lastStep, Clean: "the clean after the rollback", Seq: last.Seq + 3}
 }
 
@@ -38,7 +39,8 @@ func TestTheHostsNumbersAreTakenOver(t *testing.T) {
 		for _, in := range w.host.inputs[before:] {
 			used = append(used, in.Seq)
 		}
-		require.Equal(t, []int64{known.Seq - 2, known.Seq + 1, known.Seq + 3}, used, "zero has a second number, for a verify in its activity")
+		require.Equal(t, []int64{known.Seq - 2, known.Seq + 1, known.Seq + 3}, used,
+			"zero has a second number, for a verify in its activity")
 		last := v.Cleans[len(v.Cleans)-1]
 		require.Equal(t, known.Clean+1, last.Number, "the number of a clean that the host knows is used again")
 		require.Len(t, last.Steps, 2)

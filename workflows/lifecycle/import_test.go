@@ -65,7 +65,8 @@ func (w *deviceEnv) readWithoutProvider() {
 
 // takeOverListed imports the device as it is, by the provider that was listed.
 func (w *deviceEnv) importListed(provider string) *call {
-	return w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: w.enrollment(), Import: true, Provider: provider})
+	return w.send(contract.VerbEnroll.Update(), "",
+		contract.EnrollInput{Enrollment: w.enrollment(), Import: true, Provider: provider})
 }
 
 // requireDirtyReserved fails the test if Burnish unreserves or offers the device before it is

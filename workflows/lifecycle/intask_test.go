@@ -21,7 +21,8 @@ func TestATurnoverCallsTheInventoryInItsTasks(t *testing.T) {
 	require.Equal(t, upserts+1, w.upserts)
 	ok[contract.Result](w.unbind("i1"))
 	w.returned()
-	require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"}, w.scheduledActivities[calls:])
+	require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"},
+		w.scheduledActivities[calls:])
 	require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "FindBySerial", "Unreserve"}, w.localCalls[local:])
 	require.Equal(t, upserts+3, w.upserts, "allocated, cleaning, available")
 }
@@ -50,7 +51,8 @@ func TestTheListingShowsAStepThatLasts(t *testing.T) {
 //
 // F4, F5, F24
 func TestATaskIsLostAfterItsCall(t *testing.T) {
-	for _, activity := range []string{contract.ActivityReserveForBind, contract.ActivityEnsureReserved, contract.ActivityUnreserve} {
+	for _, activity := range []string{contract.ActivityReserveForBind, contract.ActivityEnsureReserved,
+		contract.ActivityUnreserve} {
 		t.Run(activity, func(t *testing.T) {
 			w := newAvailable(t)
 			cleans, lost := len(w.view().Cleans), 0

@@ -14,7 +14,8 @@ import (
 // bindManaged binds the device as an instance's own workflow does.
 func (w *deviceEnv) bindManaged(instance string) {
 	w.t.Helper()
-	in := contract.BindInput{Instance: instance, Request: "r-" + instance, Managed: true, Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
+	in := contract.BindInput{Instance: instance, Request: "r-" + instance, Managed: true,
+		Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
 	ok[contract.Result](w.send(contract.VerbClaim.Update(), "", in))
 	ok[contract.Result](w.send(contract.VerbBurn.Update(), "", in))
 	w.host.writeAsTenant(instance)

@@ -155,7 +155,8 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) *run {
 		r.State.Enrolled = false
 	}
 	found := &discovery.Discovery{Record: r}
-	d := &run{parts: &parts{Record: r, reservation: reservation.New(ctx, found), discovery: found, pool: &pool.Pool{Record: r}, signatures: l.Signatures}}
+	d := &run{parts: &parts{Record: r, reservation: reservation.New(ctx, found), discovery: found,
+		pool: &pool.Pool{Record: r}, signatures: l.Signatures}}
 	d.cleaning = &cleaning.Cleaning{Record: r, Reservation: d.reservation, Discovery: d.discovery, Pool: d.pool}
 	return d
 }
@@ -249,12 +250,12 @@ func (d *run) work(ctx workflow.Context) {
 	case d.State.Intent.ConfirmSerial:
 		d.defect = d.discovery.ConfirmSerialUnique(ctx)
 	case d.State.Device.Returning:
-		d.defect = d.returnToPool(ctx)
+		d.defect = d.returnToOffer(ctx)
 	case d.pauseClean(ctx):
 	default:
 		d.defect = d.cleaning.Run(ctx)
 		if d.defect == nil && d.State.Device.Returning {
-			d.defect = d.returnToPool(ctx)
+			d.defect = d.returnToOffer(ctx)
 		}
 	}
 	if f := d.Retry; f != nil {
@@ -272,7 +273,8 @@ func (d *run) canEndRun(ctx workflow.Context) bool {
 	if d.defect != nil {
 		return true
 	}
-	if !workflow.AllHandlersFinished(ctx) || d.working || d.reconciling || d.looking || d.cleaning.Sending() || d.Notifying(ctx) || d.looksAtOnce() || d.needsReconcile() || d.workDue() {
+	if !workflow.AllHandlersFinished(ctx) || d.working || d.reconciling || d.looking || d.cleaning.Sending() ||
+		d.Notifying(ctx) || d.looksAtOnce() || d.needsReconcile() || d.workDue() {
 		return false
 	}
 	return d.finished || d.State.ContinueAsNew || calls.LongHistory(ctx)
@@ -303,7 +305,8 @@ func (d *run) claimPending() bool {
 func (d *run) watchClaim(ctx workflow.Context) {
 	deadline := d.State.Device.Claim.Deadline
 	pending := func() bool { return d.claimPending() && d.State.Device.Claim.Deadline.Equal(deadline) }
-	ended, err := d.awaitFor(ctx, deadline.Sub(workflow.Now(ctx)), "claim of "+d.State.Name, func() bool { return !pending() })
+	ended, err := d.awaitFor(ctx, deadline.Sub(workflow.Now(ctx)), "claim of "+d.State.Name,
+		func() bool { return !pending() })
 	if err == nil && !ended && pending() {
 		d.ApplyOrReport(ctx, device.Event{Kind: device.ClaimExpired})
 		d.State.LastRefusal = "a claim expired before its burn began"

@@ -51,17 +51,20 @@ func TestATurnoverLeavesATrail(t *testing.T) {
 		w.host.writeAsTenant(instance)
 		lines, short = trail()
 		require.Equal(t, "bound", short)
-		require.Equal(t, []any{instance, int64(number + 1), string(device.Burned)}, []any{lines[0][logs.Instance], lines[0].Number(logs.Binding), lines[0][logs.Event]})
+		require.Equal(t, []any{instance, int64(number + 1), string(device.Burned)},
+			[]any{lines[0][logs.Instance], lines[0].Number(logs.Binding), lines[0][logs.Event]})
 		ok[contract.Result](w.bind(instance, "r-"+instance)) // once more
 		w.nextRun()
 		ok[contract.Result](w.unbind(instance))
 		lines, short = trail()
 		require.Equal(t, "unbound", short)
-		require.Equal(t, []any{instance, int64(number + 1), string(device.Unbind)}, []any{lines[0][logs.Instance], lines[0].Number(logs.Binding), lines[0][logs.Event]})
+		require.Equal(t, []any{instance, int64(number + 1), string(device.Unbind)},
+			[]any{lines[0][logs.Instance], lines[0].Number(logs.Binding), lines[0][logs.Event]})
 		w.reach(device.Available)
 		lines, short = trail()
 		require.Equal(t, "returned", short)
-		require.Equal(t, []int64{int64(number + 2), int64(number + 1)}, []int64{lines[0].Number(logs.Clean), lines[0].Number(logs.Binding)})
+		require.Equal(t, []int64{int64(number + 2), int64(number + 1)},
+			[]int64{lines[0].Number(logs.Clean), lines[0].Number(logs.Binding)})
 	}
 }
 
@@ -77,7 +80,8 @@ func TestAFailureAndARefusalInTheLog(t *testing.T) {
 	w.send(contract.VerbBind.Update(), "", in).refused(device.CodeRefused)
 	lines, short := trail()
 	require.Equal(t, "request refused", short)
-	require.Equal(t, []any{"bind", "refused", "eve@desk"}, []any{lines[0][logs.Verb], lines[0][logs.Fault], lines[0][logs.By]})
+	require.Equal(t, []any{"bind", "refused", "eve@desk"},
+		[]any{lines[0][logs.Verb], lines[0][logs.Fault], lines[0][logs.By]})
 	require.NotEmpty(t, lines[0][logs.Remedy])
 	refusal := lines[0][logs.Error]
 	w.send(contract.VerbClean.Update(), "", contract.CleanInput{}).refused(device.CodeRefused)
@@ -97,14 +101,17 @@ func TestAFailureAndARefusalInTheLog(t *testing.T) {
 		if what != "verify" {
 			return nil
 		}
-		return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: device.NeedsOperator, Code: device.CodeVerifyFailed, Message: "byte 7", Remedy: "look"}})
+		return contract.Refuse(
+			contract.Refusal{Fault: device.Fault{Class: device.NeedsOperator, Code: device.CodeVerifyFailed, Message: "byte 7",
+				Remedy: "look"}})
 	}
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Error)
 	lines, short = trail()
 	require.Equal(t, "unbound, clean failed", short)
 	failed := lines[1]
-	require.Equal(t, []any{"verify", "verify_failed", "byte 7", "look"}, []any{failed[logs.Step], failed[logs.Fault], failed[logs.Error], failed[logs.Remedy]})
+	require.Equal(t, []any{"verify", "verify_failed", "byte 7", "look"},
+		[]any{failed[logs.Step], failed[logs.Fault], failed[logs.Error], failed[logs.Remedy]})
 	require.Equal(t, "WARN", failed[slog.LevelKey])
 	require.Equal(t, []int64{2, 1}, []int64{failed.Number(logs.Clean), failed.Number(logs.Binding)})
 
@@ -115,7 +122,8 @@ func TestAFailureAndARefusalInTheLog(t *testing.T) {
 	w.reach(device.Error)
 	lines, short = trail()
 	require.Equal(t, "clean aborted", short)
-	require.Equal(t, []any{"zero", "aborted", int64(3)}, []any{lines[0][logs.Step], lines[0][logs.Fault], lines[0].Number(logs.Clean)})
+	require.Equal(t, []any{"zero", "aborted", int64(3)},
+		[]any{lines[0][logs.Step], lines[0][logs.Fault], lines[0].Number(logs.Clean)})
 }
 
 // A host that does not start a device's work is a warning, and so is its end; however often it

@@ -115,7 +115,8 @@ func TestALaterBindingOfTheSameInstance(t *testing.T) {
 // F42
 func TestABurnThatWasLostWithItsTask(t *testing.T) {
 	claim := func(w *deviceEnv) contract.BindInput {
-		return contract.BindInput{Instance: "i1", Request: "r1", Tag: "t1", Managed: true, Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
+		return contract.BindInput{Instance: "i1", Request: "r1", Tag: "t1", Managed: true,
+			Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
 	}
 	for _, hinted := range []bool{false, true} {
 		w := putBack(t, func(w *deviceEnv) {
@@ -163,7 +164,8 @@ func TestABindThatWasLostWithItsTask(t *testing.T) {
 	w := lose(t, (*deviceEnv).makeAvailable, func(w *deviceEnv) { ok[contract.Result](w.bind("i1", "r1")) })
 	w.pass(time.Minute)
 	w.bind("i2", "r2").refused(device.CodeRefused)
-	got := ok[contract.Result](w.send(contract.VerbBind.Update(), "", contract.BindInput{Instance: "i1", Request: "r1", Tag: "t1"}))
+	got := ok[contract.Result](w.send(contract.VerbBind.Update(), "",
+		contract.BindInput{Instance: "i1", Request: "r1", Tag: "t1"}))
 	require.Equal(t, 1, got.Binding)
 	b := w.state().Device.Binding
 	require.Equal(t, []any{"i1", "r1", "t1"}, []any{b.Instance, b.Request, b.Tag})
@@ -214,7 +216,8 @@ func TestALostCleanIsAskedForAgainDuringARead(t *testing.T) {
 		"another write": func(w *deviceEnv) { w.inventory.generation++ },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := putBack(t, func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.VerbManage.Update())) }, lost)
+			w := putBack(t, func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.VerbManage.Update())) },
+				lost)
 			w.beginRead()
 			ok[contract.Result](w.cleanUp("zero"))
 			w.pass(time.Hour)

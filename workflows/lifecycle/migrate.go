@@ -20,7 +20,7 @@ func (d operations) validateMigrate(contract.ReasonInput) error {
 
 // migrate makes a pre-allocated device dynamic. In the model that it leaves, the profile on
 // the server is Burnish's, whoever made it: it is recorded (S4.34), and an available device
-// loses it (S4.35), out of the pool and switched off. A migration that ended halfway goes on
+// loses it (S4.35), out of the offer and switched off. A migration that ended halfway goes on
 // where it stopped (S4.37).
 func (d operations) migrate(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
 	pool := d.State.Enrollment.Pool

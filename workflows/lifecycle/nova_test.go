@@ -62,8 +62,10 @@ func TestProviderRecreatedDuringAClean(t *testing.T) {
 				w.inventory.free("c1")
 				done := false
 				w.inventory.injectFault = func(call string, after bool) error {
-					lowering := call == "PutReserved" && w.host.journal.step == "verify" && w.host.journal.done && len(w.host.inputs) == 4
-					if !done && (when == "EnsureReserved" && call == "PutReserved" && after || lowering && after == (when == "after")) {
+					lowering := call == "PutReserved" && w.host.journal.step == "verify" && w.host.journal.done &&
+						len(w.host.inputs) == 4
+					if !done && (when == "EnsureReserved" && call == "PutReserved" && after || lowering &&
+						after == (when == "after")) {
 						done = true
 						w.recreateProvider(used)
 						if after {
@@ -110,17 +112,18 @@ var cleanAndReserved = []struct {
 }{
 	{"in maintenance", func(w *deviceEnv) { ok[contract.Result](w.maintain(false)) }, func(w *deviceEnv) *call { return w.maintain(true) }, device.Available},
 	{"manageable", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbManage.Update())) }, func(w *deviceEnv) *call { return w.ask(contract.VerbProvide.Update()) }, device.Available},
-	{"manageable, named steps", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbManage.Update())) }, func(w *deviceEnv) *call {
-		if w.view().DeviceState != device.Manageable {
+	{"manageable, named steps", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.VerbManage.Update())) },
+		func(w *deviceEnv) *call {
+			if w.view().DeviceState != device.Manageable {
+				return w.ask(contract.VerbProvide.Update())
+			}
+			ok[contract.Result](w.cleanUp("verify"))
+			w.until("an end of the steps", func() bool {
+				s := w.view().DeviceState
+				return s == device.Manageable || s == device.Error || s == device.Available && w.activitiesInFlight == 0
+			})
 			return w.ask(contract.VerbProvide.Update())
-		}
-		ok[contract.Result](w.cleanUp("verify"))
-		w.until("an end of the steps", func() bool {
-			s := w.view().DeviceState
-			return s == device.Manageable || s == device.Error || s == device.Available && w.activitiesInFlight == 0
-		})
-		return w.ask(contract.VerbProvide.Update())
-	}, device.Available},
+		}, device.Available},
 }
 
 // A device that is kept clean and reserved has a new provider: it may have been used, so it is
@@ -283,7 +286,8 @@ func TestImportFollowsTheInventory(t *testing.T) {
 				writes := len(w.inventory.writes)
 				w.pass(time.Hour)
 				v := w.view()
-				require.Equal(t, []any{device.Cleaning, string(device.CodeHostUnreachable), 1}, []any{v.DeviceState, v.Fault, w.inventory.reserved})
+				require.Equal(t, []any{device.Cleaning, string(device.CodeHostUnreachable), 1},
+					[]any{v.DeviceState, v.Fault, w.inventory.reserved})
 				require.Equal(t, writes, len(w.inventory.writes), "it is reserved, and waits")
 				w.host.restart()
 			}

@@ -21,7 +21,8 @@ func newDrive(t *testing.T, erase clean.ErasePolicy) *deviceEnv {
 	w.host.steps = steps.All().Versions()
 	w.host.discovery.Operation, w.host.discovery.Type = "", "NVME"
 	w.host.discovery.Layout = device.LayoutWhole
-	w.host.discovery.Capabilities = &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true, ManageNamespaces: true}
+	w.host.discovery.Capabilities = &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true,
+		ManageNamespaces: true}
 	w.host.discovery.Estimates = map[device.Operation]time.Duration{device.CryptoErase: time.Hour}
 	w.host.discovery.Identity.Vendor, w.host.discovery.Identity.Product = "8086", "0a54"
 	return w
@@ -64,7 +65,8 @@ func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
 	require.Equal(t, board, w.publishedMemo.StdBoardInfo, "for listings")
 	require.Equal(t, device.CryptoErase, w.publishedMemo.Operation)
 	require.Equal(t, "NVME", w.view().Type, "its driver's")
-	require.Equal(t, []string{"security_check", "wear_check", "sanitize", "consolidate_namespaces", "verify"}, stepsOf(w.view()))
+	require.Equal(t, []string{"security_check", "wear_check", "sanitize", "consolidate_namespaces", "verify"},
+		stepsOf(w.view()))
 	require.True(t, w.host.clean())
 	for _, in := range w.host.inputs {
 		require.Equal(t, device.CryptoErase, in.Operation)
@@ -183,7 +185,7 @@ func TestADriveWithoutAnOperationIsNeverReturnedUncleaned(t *testing.T) {
 	require.Equal(t, 1, w.inventory.reserved)
 }
 
-func TestAChangedLayoutTakesTheDeviceOutOfThePool(t *testing.T) {
+func TestAChangedLayoutTakesTheDeviceOutOfTheOffer(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	w.makeAvailable()
 	w.host.discovery.Layout = device.LayoutSplit

@@ -43,7 +43,8 @@ func TestReservedBeforeAnyStep(t *testing.T) {
 	names, writes := len(w.scheduledActivities), len(w.inventory.writes)
 	ok[contract.Result](w.unbind("i1"))
 	w.returned()
-	require.Equal(t, []string{"EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"}, w.scheduledActivities[names:])
+	require.Equal(t, []string{"EnsureReserved", "FindBySerial", "zero", "verify", "Unreserve"},
+		w.scheduledActivities[names:])
 	// The clean's own write comes first: earlier writes that are still on their way then conflict.
 	require.Len(t, w.inventory.writes[writes:], 2)
 	require.Equal(t, 1, w.inventory.writes[writes].reserved, "burned before the first step")
@@ -203,7 +204,9 @@ func TestUnreservedByOthersIsReservedAgain(t *testing.T) {
 // An inventory that fails for hours is read every half minute, and nothing else happens.
 func TestFailingReadsAreSpaced(t *testing.T) {
 	w := newAvailable(t)
-	w.inventory.injectFault = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
+	w.inventory.injectFault = func(string, bool) error {
+		return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
+	}
 	names := len(w.scheduledActivities)
 	w.signal(contract.SignalRefresh, contract.Hint{Source: "operator"})
 	w.pass(time.Hour)

@@ -100,7 +100,8 @@ func TestOtherHardwareIsNotBound(t *testing.T) {
 				get().refused(code)
 				w.pass(24 * time.Hour)
 				v := w.view()
-				require.Equal(t, []any{device.Error, true, string(code), 1}, []any{v.DeviceState, v.Dirty, v.Fault, w.inventory.reserved})
+				require.Equal(t, []any{device.Error, true, string(code), 1},
+					[]any{v.DeviceState, v.Dirty, v.Fault, w.inventory.reserved})
 				require.Nil(t, v.InstanceUUID)
 				require.Len(t, w.host.inputs, steps, "nothing was written")
 				w.bind("i2", "r2").refused(device.CodeRefused)
@@ -259,7 +260,8 @@ func TestAWrittenDeviceIsNotOffered(t *testing.T) {
 		require.Contains(t, w.maintain(true).refused(device.CodeForeignWrite).Fault.Remedy, "clean d1")
 		w.pass(time.Hour)
 		v := w.view()
-		require.Equal(t, []any{device.Error, true, string(device.CodeForeignWrite), 1}, []any{v.DeviceState, v.Dirty, v.Fault, w.inventory.reserved})
+		require.Equal(t, []any{device.Error, true, string(device.CodeForeignWrite), 1},
+			[]any{v.DeviceState, v.Dirty, v.Fault, w.inventory.reserved})
 		require.Equal(t, "unknown data", w.host.blocks[0], "it is not cleaned by itself")
 		ok[contract.Result](w.maintain(true))
 		ok[contract.Result](w.cleanUp())
@@ -269,7 +271,8 @@ func TestAWrittenDeviceIsNotOffered(t *testing.T) {
 		w := newBound(t)
 		away := false
 		w.inventory.injectFault = func(call string, after bool) error {
-			away = away || call == "PutReserved" && !after && w.host.journal.step == "verify" && w.host.journal.done && len(w.host.inputs) == 4
+			away = away || call == "PutReserved" && !after && w.host.journal.step == "verify" && w.host.journal.done &&
+				len(w.host.inputs) == 4
 			if away {
 				return lostAnswer()
 			}

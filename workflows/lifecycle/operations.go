@@ -85,7 +85,8 @@ func (d operations) validateForm(in contract.CleanInput) error {
 	}
 	for _, step := range workflow.DeterministicKeys(in.Args) {
 		if !slices.Contains(in.Steps, step) {
-			return d.Refuse(device.CodeInvalid, fmt.Sprintf("arguments are given for %q, which is not among the steps", step), "name the step too")
+			return d.Refuse(device.CodeInvalid, fmt.Sprintf("arguments are given for %q, which is not among the steps", step),
+				"name the step too")
 		}
 		if _, err := clean.ParseArgs(in.Args[step]); err != nil {
 			return d.Refuse(device.CodeInvalid, step+": "+err.Error(), "give the arguments as a JSON object")
@@ -110,7 +111,8 @@ func (d operations) validatePlan(_ workflow.Context, in contract.CleanInput) err
 		return d.Refuse(f.Code, f.Message, f.Remedy) // S2.75
 	}
 	_, f := d.Planner.Manual(d.PlanInput(), manual(in))
-	if f == nil || f.Class != device.Permanent && f.Code != device.CodeNoErasePath && f.Code != device.CodeHostWorkerTooOld {
+	if f == nil || f.Class != device.Permanent && f.Code != device.CodeNoErasePath &&
+		f.Code != device.CodeHostWorkerTooOld {
 		return nil
 	}
 	return d.Refuse(f.Code, f.Message, f.Remedy)
@@ -154,7 +156,8 @@ func (d operations) clean(ctx workflow.Context, in contract.CleanInput) (contrac
 
 func (d operations) validateReleaseHold(contract.ReasonInput) error {
 	if !d.Waits(contract.WaitHold) {
-		return d.Refuse(device.CodeRefused, "no clean is on hold: the device is "+status.Phrase(d.State), "show "+d.State.Name)
+		return d.Refuse(device.CodeRefused, "no clean is on hold: the device is "+status.Phrase(d.State),
+			"show "+d.State.Name)
 	}
 	return nil
 }
@@ -170,9 +173,11 @@ func (d operations) validateAbort(contract.ReasonInput) error {
 	case d.cleaning.Taking():
 		return nil
 	case d.State.Device.Returning:
-		return d.Refuse(device.CodeRefused, "the device is clean and being returned: there is nothing left to abort", "none is needed")
+		return d.Refuse(device.CodeRefused, "the device is clean and being returned: there is nothing left to abort",
+			"none is needed")
 	case !d.CleanUnderWay():
-		return d.Refuse(device.CodeRefused, "no clean is running: the device is "+status.Phrase(d.State), "show "+d.State.Name)
+		return d.Refuse(device.CodeRefused, "no clean is running: the device is "+status.Phrase(d.State),
+			"show "+d.State.Name)
 	}
 	return nil
 }
@@ -181,7 +186,7 @@ func (d operations) validateAbort(contract.ReasonInput) error {
 func (d operations) abort(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
 	if d.cleaning.Taking() {
 		d.cleaning.AbortTaking()
-		return contract.Result{Device: d.Status(), Note: "it is no longer to be taken out of the pool"}, nil
+		return contract.Result{Device: d.Status(), Note: "it is no longer to be taken out of the offer"}, nil
 	}
 	already := d.State.Intent.Abort
 	note := d.cleaning.Abort(ctx)
@@ -216,7 +221,8 @@ func (d operations) retire(ctx workflow.Context, in contract.RetireInput) (contr
 		if err := d.Apply(ctx, device.Event{Kind: device.Lost}); err != nil {
 			return contract.Result{}, err
 		}
-	} else if err := d.withdraw(ctx, contract.VerbRetire.Update(), in.Instance, func() error { return d.validateRetire(in) }, device.Retire); err != nil {
+	} else if err := d.withdraw(ctx, contract.VerbRetire.Update(), in.Instance,
+		func() error { return d.validateRetire(in) }, device.Retire); err != nil {
 		return contract.Result{}, err
 	}
 	d.recordEnd(ended, "retired", in.By, in.Reason)
@@ -247,7 +253,8 @@ func (d operations) forget(ctx workflow.Context, in contract.TenantInput) (contr
 		}
 	}
 	last := d.Status()
-	if err := d.reservation.DeleteProvider(calls.WithClientDeadline(ctx, "delete the provider of "+d.State.Name)); err != nil {
+	if err := d.reservation.DeleteProvider(calls.WithClientDeadline(ctx, "delete the provider of "+d.State.Name)); err !=
+		nil {
 		return contract.Result{}, err
 	}
 	if err := d.Apply(ctx, device.Event{Kind: device.Forget}); err != nil {
@@ -267,7 +274,8 @@ func (d operations) validateManage(in contract.TenantInput) error {
 		return nil
 	}
 	if d.cleaning.Taking() {
-		return d.Refuse(device.CodeRefused, "the device waits already to be taken out of the pool", "wait, or abort "+d.State.Name)
+		return d.Refuse(device.CodeRefused, "the device waits already to be taken out of the offer",
+			"wait, or abort "+d.State.Name)
 	}
 	if err := d.nameTenant(contract.VerbManage.Update(), in.Instance); err != nil {
 		return err
@@ -286,7 +294,8 @@ func (d operations) manage(ctx workflow.Context, in contract.TenantInput) (contr
 			return contract.Result{}, err
 		}
 	}
-	err := d.withdraw(ctx, contract.VerbManage.Update(), in.Instance, func() error { return d.validateManage(in) }, device.Manage)
+	err := d.withdraw(ctx, contract.VerbManage.Update(), in.Instance, func() error { return d.validateManage(in) },
+		device.Manage)
 	taken(err == nil)
 	if err != nil {
 		return contract.Result{}, err
@@ -347,7 +356,7 @@ func (d operations) endOperatorMaintenance(ctx workflow.Context) (contract.Resul
 		}
 	}
 	d.State.HoldReason = ""
-	if used { // SAFETY F34: it leaves its maintenance for a clean, not for the pool
+	if used { // SAFETY F34: it leaves its maintenance for a clean, not for the offer
 		d.pool.Conclude(ctx, device.AskPool, server, nil)
 	}
 	return contract.Result{Device: d.Status(), Note: d.pool.TakenNote()}, nil

@@ -41,7 +41,7 @@ func TestMaintenanceReservesAndItsEndUnreserves(t *testing.T) {
 	}
 }
 
-// requireMaintenanceReserved checks after every event: outside of the pool a device is
+// requireMaintenanceReserved checks after every event: outside of the offer a device is
 // reserved.
 func (w *deviceEnv) requireMaintenanceReserved() {
 	w.onChange = func() {
@@ -95,7 +95,8 @@ func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
 			}
 			w.pass(24 * time.Hour)
 			v := w.view()
-			require.Equal(t, []any{device.Manageable, true}, []any{v.DeviceState, v.Dirty}, "its operator lets it go, nothing else (F43)")
+			require.Equal(t, []any{device.Manageable, true}, []any{v.DeviceState, v.Dirty},
+				"its operator lets it go, nothing else (F43)")
 			require.Equal(t, 1, w.inventory.reserved)
 			ok[contract.Result](w.ask(contract.VerbProvide.Update()))
 			w.requireReturned()
@@ -103,7 +104,7 @@ func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
 	}
 }
 
-// Maintenance may begin at any time, and keeps the device out of the pool at the end of its
+// Maintenance may begin at any time, and keeps the device out of the offer at the end of its
 // clean.
 func TestMaintenanceDuringAClean(t *testing.T) {
 	w := newBound(t)
@@ -119,7 +120,7 @@ func TestMaintenanceDuringAClean(t *testing.T) {
 	require.Zero(t, w.inventory.reserved)
 }
 
-// Of a bind and a request to take the device out of the pool at the same time, exactly one
+// Of a bind and a request to take the device out of the offer at the same time, exactly one
 // succeeds.
 func TestMaintenanceAndBindAtOnce(t *testing.T) {
 	for name, verb := range map[string]func(*deviceEnv) *call{
@@ -164,10 +165,10 @@ func TestMaintenanceThatCouldNotReserve(t *testing.T) {
 	}
 }
 
-// A device that leaves the pool is reserved before its state changes.
+// A device that leaves the offer is reserved before its state changes.
 //
 // S2.40
-func TestLeavingThePoolReservesFirst(t *testing.T) {
+func TestLeavingTheOfferReservesFirst(t *testing.T) {
 	for name, verb := range map[string]func(*deviceEnv) *call{
 		"manage": func(w *deviceEnv) *call { return w.ask(contract.VerbManage.Update()) },
 		"retire": func(w *deviceEnv) *call { return w.ask(contract.VerbRetire.Update()) },
@@ -183,7 +184,7 @@ func TestLeavingThePoolReservesFirst(t *testing.T) {
 }
 
 // In use when the operator asks: the request is refused, and the consumer keeps the device.
-func TestLeavingThePoolFindsUse(t *testing.T) {
+func TestLeavingTheOfferFindsUse(t *testing.T) {
 	for _, verb := range []string{contract.VerbManage.Update(), contract.VerbRetire.Update()} {
 		w := newDeviceEnv(t, standardPolicy())
 		w.owner = device.OwnerNova
@@ -221,7 +222,8 @@ func TestRetireLostWithoutHostAndInventory(t *testing.T) {
 			w.host.crash()
 			w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
 			asked := w.clock()
-			r := ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Reason: "burnt", Lost: true, Instance: "i1"}))
+			r := ok[contract.Result](w.send(contract.VerbRetire.Update(), "",
+				contract.RetireInput{Reason: "burnt", Lost: true, Instance: "i1"}))
 			require.Equal(t, device.Retired, r.Device.DeviceState)
 			require.Less(t, w.clock().Sub(asked), time.Second)
 			w.pass(time.Hour)

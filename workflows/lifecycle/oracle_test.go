@@ -180,7 +180,8 @@ func (o *oracle) answered(c *call) {
 		if in.Approve == "" || out.Already {
 			return
 		}
-		if a := o.w.view().Override; a == nil || a.Approved == nil || a.Approved.ApprovedAs == a.Approved.RequestedAs || !o.w.view().NotSanitized {
+		if a := o.w.view().Override; a == nil || a.Approved == nil || a.Approved.ApprovedAs == a.Approved.RequestedAs ||
+			!o.w.view().NotSanitized {
 			o.report("an override was approved, and not by two principals, or it is not marked: %+v", a)
 		}
 		o.overridden = true
@@ -227,8 +228,10 @@ func (o *oracle) checkInvariants() {
 		if t := w.inventory.tenant; w.owner != device.OwnerNova && (t == nil || *t != o.instance) {
 			o.report("the device is bound to %s, and the inventory does not record it", o.instance)
 		}
-		if v.InstanceUUID == nil && v.DeviceState != device.Unknown || v.InstanceUUID != nil && *v.InstanceUUID != o.instance {
-			o.report("the device is bound to %s, and its state is %s with instance %s", o.instance, v.DeviceState, quoteInstance(v.InstanceUUID))
+		if v.InstanceUUID == nil && v.DeviceState != device.Unknown || v.InstanceUUID != nil &&
+			*v.InstanceUUID != o.instance {
+			o.report("the device is bound to %s, and its state is %s with instance %s", o.instance, v.DeviceState,
+				quoteInstance(v.InstanceUUID))
 		}
 	}
 }

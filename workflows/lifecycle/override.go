@@ -61,13 +61,16 @@ func (d operations) validateApproval(in contract.OverrideInput) error {
 	p := d.pendingOverride()
 	switch {
 	case in.Reason != "" || !in.ExpiresAt.IsZero():
-		return d.Refuse(device.CodeInvalid, "an approval has neither a reason nor an expiry: those of the request count", "give approve alone")
+		return d.Refuse(device.CodeInvalid, "an approval has neither a reason nor an expiry: those of the request count",
+			"give approve alone")
 	case p == nil || p.ID != in.Approve:
-		return d.Refuse(device.CodeNotFound, "no such request of an override is pending: it expired, or the device has changed since", "show "+d.State.Name)
+		return d.Refuse(device.CodeNotFound, "no such request of an override is pending: it expired, or the device has "+
+			"changed since", "show "+d.State.Name)
 	case in.Principal == "":
 		return d.unsigned()
 	case maybeOnePerson(in.Principal, p.RequestedAs):
-		return d.Refuse(device.CodeSamePrincipal, "the same principal requested the override", "have a second person approve it")
+		return d.Refuse(device.CodeSamePrincipal, "the same principal requested the override",
+			"have a second person approve it")
 	}
 	return nil
 }
@@ -91,16 +94,19 @@ func (d operations) validateSignature(ctx workflow.Context, in contract.Override
 	}
 	switch left := claims.ExpiresAt.Sub(workflow.Now(ctx)); {
 	case left <= 0:
-		return d.Refuse(device.CodeInvalid, "the override expired at "+claims.ExpiresAt.Format(time.RFC3339), "request another one")
+		return d.Refuse(device.CodeInvalid, "the override expired at "+claims.ExpiresAt.Format(time.RFC3339),
+			"request another one")
 	case left > contract.MaxOverride:
-		return d.Refuse(device.CodeInvalid, "the override would expire in more than "+contract.MaxOverride.String(), "give an earlier expiry")
+		return d.Refuse(device.CodeInvalid, "the override would expire in more than "+contract.MaxOverride.String(),
+			"give an earlier expiry")
 	}
 	return nil
 }
 
 func (d operations) unsigned() error {
 	return d.Refuse(device.CodeOverrideUnsigned, "the request is not signed for this device as it is now",
-		"send it through the HTTP API; if it came from there, repeat it, and check that all control workers have the same BURNISH_API_KEY")
+		"send it through the HTTP API; if it came from there, repeat it, and check that all control workers have the same "+
+			"BURNISH_API_KEY")
 }
 
 // override records a request, or carries out the pending one.
@@ -116,9 +122,11 @@ func (d operations) override(ctx workflow.Context, in contract.OverrideInput) (c
 		return d.carryOutOverride(ctx, approved)
 	}
 	kept.Number++
-	kept.Pending = &contract.Override{ID: in.ID, Reason: in.Reason, ExpiresAt: in.ExpiresAt.UTC(), RequestedBy: in.By, RequestedAs: in.Principal, RequestedAt: now}
+	kept.Pending = &contract.Override{ID: in.ID, Reason: in.Reason, ExpiresAt: in.ExpiresAt.UTC(), RequestedBy: in.By,
+		RequestedAs: in.Principal, RequestedAt: now}
 	d.State.Override = &kept
-	return contract.Result{Device: d.Status(), Note: "the override " + in.ID + " waits for the approval of another principal until " + kept.Pending.ExpiresAt.Format(time.RFC3339)}, nil
+	return contract.Result{Device: d.Status(), Note: "the override " + in.ID +
+		" waits for the approval of another principal until " + kept.Pending.ExpiresAt.Format(time.RFC3339)}, nil
 }
 
 // carryOutOverride begins the return. As in any return without a clean, the device is
@@ -139,14 +147,15 @@ func (d operations) carryOutOverride(ctx workflow.Context, approved contract.Ove
 	d.State.Archive = archive
 	workflow.GetLogger(ctx).Warn("returned without a clean", "device", d.State.Name, "uuid", d.State.UUID,
 		"requested", approved.RequestedAs, "approved", approved.ApprovedAs, "reason", approved.Reason)
-	return contract.Result{Device: d.Status(), Note: "it is returned to the pool, not sanitized"}, nil
+	return contract.Result{Device: d.Status(), Note: "it is returned to the offer, not sanitized"}, nil
 }
 
 // watchOverride drops the pending request when it expires.
 func (d *run) watchOverride(ctx workflow.Context) {
 	id, expires := d.pendingOverride().ID, d.pendingOverride().ExpiresAt
 	pending := func() bool { p := d.pendingOverride(); return p != nil && p.ID == id }
-	ended, err := d.awaitFor(ctx, max(expires.Sub(workflow.Now(ctx)), 1), "override of "+d.State.Name, func() bool { return !pending() })
+	ended, err := d.awaitFor(ctx, max(expires.Sub(workflow.Now(ctx)), 1), "override of "+d.State.Name,
+		func() bool { return !pending() })
 	if err == nil && !ended && pending() {
 		d.DropOverride()
 		d.State.LastRefusal = "a requested override expired before its approval"

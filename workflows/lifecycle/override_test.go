@@ -38,7 +38,8 @@ func (w *deviceEnv) makeUncleanable() {
 }
 
 // signed is the act as the API sends it for a principal; change alters the claims that it signs.
-func (w *deviceEnv) signed(who string, in contract.OverrideInput, change ...func(*contract.OverrideClaims)) contract.OverrideInput {
+func (w *deviceEnv) signed(who string, in contract.OverrideInput,
+	change ...func(*contract.OverrideClaims)) contract.OverrideInput {
 	w.t.Helper()
 	v := w.view()
 	require.NotNil(w.t, v.Override, "it shows no numbers")
@@ -104,7 +105,8 @@ func TestOverride(t *testing.T) {
 	require.Equal(t, device.Cleaning, r.Device.DeviceState)
 	v = w.reach(device.Available)
 	w.idle()
-	require.Equal(t, []string{contract.ActivityEnsureReserved, contract.ActivityDiscover, contract.ActivityUnreserve}, w.scheduledActivities[calls:])
+	require.Equal(t, []string{contract.ActivityEnsureReserved, contract.ActivityDiscover, contract.ActivityUnreserve},
+		w.scheduledActivities[calls:])
 	require.Zero(t, w.inventory.reserved)
 	require.Empty(t, w.recorded(), "the tenant's record is removed")
 	w.requireMatchingGenerations()
@@ -115,8 +117,9 @@ func TestOverride(t *testing.T) {
 	require.Empty(t, v.Fault)
 	require.Nil(t, v.Override.Pending)
 	require.Equal(t, "the drive is needed", v.Override.Approved.Reason)
-	require.Equal(t, []string{"alice", "token:alice", "bob", "token:bob"}, []string{v.Override.Approved.RequestedBy, v.Override.Approved.RequestedAs,
-		v.Override.Approved.ApprovedBy, v.Override.Approved.ApprovedAs})
+	require.Equal(t, []string{"alice", "token:alice", "bob", "token:bob"},
+		[]string{v.Override.Approved.RequestedBy, v.Override.Approved.RequestedAs,
+			v.Override.Approved.ApprovedBy, v.Override.Approved.ApprovedAs})
 	last := v.Cleans[len(v.Cleans)-1]
 	require.Equal(t, "overridden", last.Outcome)
 	require.Equal(t, v.Override.Approved, last.Override)
@@ -207,7 +210,8 @@ func TestOverrideRefused(t *testing.T) {
 			return w.signed("bob", contract.OverrideInput{ID: "x2", Reason: "r", ExpiresAt: w.clock()})
 		}, device.CodeInvalid},
 		"a request for longer than a day": {func(w *deviceEnv) contract.OverrideInput {
-			return w.signed("bob", contract.OverrideInput{ID: "x2", Reason: "r", ExpiresAt: w.clock().Add(24*time.Hour + time.Minute)})
+			return w.signed("bob",
+				contract.OverrideInput{ID: "x2", Reason: "r", ExpiresAt: w.clock().Add(24*time.Hour + time.Minute)})
 		}, device.CodeInvalid},
 		"an unsigned request": {func(w *deviceEnv) contract.OverrideInput { return w.newOverride("x2") }, device.CodeOverrideUnsigned},
 	} {
@@ -315,11 +319,15 @@ func TestOverrideNumbersFollowTheDevice(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	v := w.reach(device.Error)
 	numbers := *v.Override.Numbers
-	require.Equal(t, v.CreatedAt, numbers.Since.Truncate(time.Second), "it is another one when the workflow is begun again")
+	require.Equal(t, v.CreatedAt, numbers.Since.Truncate(time.Second),
+		"it is another one when the workflow is begun again")
 	require.Equal(t, []int{2, 1, 0}, []int{numbers.Clean, numbers.Binding, numbers.Override})
 	before := w.signed("alice", contract.OverrideInput{ID: "x1", Reason: "r", ExpiresAt: w.clock().Add(23 * time.Hour)})
 	ok[contract.Result](w.cleanUp())
-	w.until("the next failed clean", func() bool { return w.view().DeviceState == device.Error && w.activitiesInFlight == 0 })
+	w.until("the next failed clean", func() bool {
+		return w.view().DeviceState == device.Error &&
+			w.activitiesInFlight == 0
+	})
 	w.override(before).refusedUnseen(device.CodeOverrideUnsigned)
 }
 

@@ -91,7 +91,8 @@ func (w *deviceEnv) takeProfileAway() {
 //
 // F34
 func TestATenantGetsNoServerThatOthersUsedDuringTheBind(t *testing.T) {
-	for name, at := range map[string]string{"before the burn": contract.ActivityReserveForBind, "before the profile": contract.ActivityApplyProfile} {
+	for name, at := range map[string]string{"before the burn": contract.ActivityReserveForBind,
+		"before the profile": contract.ActivityApplyProfile} {
 		t.Run(name, func(t *testing.T) {
 			w := newShared(t).available()
 			w.idle()
@@ -136,7 +137,8 @@ func TestTheEndOfAMaintenanceOffersNothingThatOthersUsed(t *testing.T) {
 // F34
 func TestACleanBeginsAgainWhereOthersMayHaveHadTheServer(t *testing.T) {
 	resetStep := [2]string{"bios_reset", ""}
-	w := newServerEnv(t, withRunbook(standardPolicy(), "held", &clean.Match{Type: "NODE"}, zeroStep, verifyStep, holdStep, resetStep))
+	w := newServerEnv(t, withRunbook(standardPolicy(), "held", &clean.Match{Type: "NODE"}, zeroStep, verifyStep,
+		holdStep, resetStep))
 	w.share()
 	ok[contract.Result](w.enroll(true))
 	w.onHold()

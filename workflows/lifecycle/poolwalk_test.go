@@ -26,7 +26,8 @@ func (k *walker) sharePool(others *rand.Rand) {
 	k.deviceEnv.answered = func(c *call) {
 		answered(c)
 		out, is := c.out.(contract.Result)
-		if c.err == nil && is && (c.verb == contract.VerbBind.Update() || c.verb == contract.VerbBurn.Update()) && !out.Already && k.pool.taken() {
+		if c.err == nil && is && (c.verb == contract.VerbBind.Update() || c.verb == contract.VerbBurn.Update()) &&
+			!out.Already && k.pool.taken() {
 			k.report("bind succeeded, and another user has the server")
 		}
 	}

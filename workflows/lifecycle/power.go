@@ -71,7 +71,8 @@ func (d operations) power(ctx workflow.Context, in contract.PowerInput) (contrac
 	if got, err := d.callPower(ctx, ""); err == nil && got.State != "" {
 		now = "it is " + got.State + " now"
 	}
-	return contract.Result{}, d.Refuse(device.CodePowerUnknown, "whether the device was reset is not known ("+f.Message+"); "+now,
+	return contract.Result{}, d.Refuse(device.CodePowerUnknown, "whether the device was reset is not known ("+
+		f.Message+"); "+now,
 		"look at the device; power "+d.State.Name+" reset sends another reset")
 }
 
@@ -82,7 +83,8 @@ func (d operations) callPower(ctx workflow.Context, action string) (got contract
 	}
 	opts := calls.WithPower(ctx, d.State.Enrollment.Host, what+" "+d.State.Name, action == powerReset)
 	err = workflow.ExecuteActivity(opts, contract.ActivityPower, contract.PowerCall{
-		Enrollment: d.State.Enrollment, Identity: d.State.Host.Identity, Action: action, Seq: d.State.Seq, Binding: d.State.Device.Bindings,
+		Enrollment: d.State.Enrollment, Identity: d.State.Host.Identity, Action: action, Seq: d.State.Seq,
+		Binding: d.State.Device.Bindings,
 	}).Get(opts, &got)
 	return got, err
 }

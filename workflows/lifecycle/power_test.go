@@ -27,7 +27,8 @@ func (w *deviceEnv) makePowered() {
 }
 
 func (w *deviceEnv) setPower(action, instance string) *call {
-	return w.send(contract.VerbPower.Update(), "", contract.PowerInput{Target: action, Instance: instance, Caller: contract.Caller{By: "test"}})
+	return w.send(contract.VerbPower.Update(), "",
+		contract.PowerInput{Target: action, Instance: instance, Caller: contract.Caller{By: "test"}})
 }
 
 // S3.28, S3.29

@@ -73,7 +73,8 @@ func (d *run) resolveUnknown(ctx workflow.Context) error {
 	if previous.RunID != "" && previous.RunID != d.State.PreviousRunID {
 		d.State.PreviousRunID = previous.RunID
 		d.restoreBinding(ctx, previous)
-		if found.Hold == device.HoldNone && found.Witness != device.WitnessNone { // Nova's provider records none, and a write may not have come (F43)
+		// Nova's provider records none, and a write may not have come (F43)
+		if found.Hold == device.HoldNone && found.Witness != device.WitnessNone {
 			found.Hold = previous.Hold
 		}
 	}
@@ -95,7 +96,8 @@ func (d *run) tenantUnrecorded(previous contract.PreviousRun) *device.Fault {
 	case len(bindings) > 0:
 		known = fmt.Sprintf("the last instance that this workflow knows of was %s", bindings[len(bindings)-1].Instance)
 	case previous.RunID != "":
-		known = fmt.Sprintf("an earlier workflow ended at %s in state %s without an instance", previous.EndedAt.Format(time.RFC3339), previous.State)
+		known = fmt.Sprintf("an earlier workflow ended at %s in state %s without an instance",
+			previous.EndedAt.Format(time.RFC3339), previous.State)
 	}
 	if n := s.Device.Bindings; n > 0 {
 		known += fmt.Sprintf("; it was bound %d times", n)

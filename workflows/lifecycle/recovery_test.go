@@ -135,7 +135,8 @@ func TestRecovery_TerminatedAgainWhileUnknown(t *testing.T) {
 // Reset to before its enrollment: the workflow knows nothing, and its host has a record.
 func TestRecovery_ResetToBeforeTheEnrollment(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
-	w.host.record = contract.HostDeviceRecord{Enrollment: w.enrollment(), Identity: w.host.discovery.Identity, Binding: 3, Clean: 4, Seq: 9}
+	w.host.record = contract.HostDeviceRecord{Enrollment: w.enrollment(), Identity: w.host.discovery.Identity, Binding: 3,
+		Clean: 4, Seq: 9}
 	w.host.writeAsTenant("i1")
 	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
 	w.previousRun = contract.PreviousRun{RunID: "reset", Instance: "i1"}
@@ -151,7 +152,10 @@ func TestRecovery_ResetToBeforeTheEnrollment(t *testing.T) {
 // listings.
 func TestRecovery_ListingLagsBehind(t *testing.T) {
 	w := recovered(t, func(w *deviceEnv) { w.makeBound("i1") })
-	w.until("the first listing", func() bool { return count(w.scheduledActivities, "FindPreviousRun") == 1 && w.activitiesInFlight == 0 })
+	w.until("the first listing", func() bool {
+		return count(w.scheduledActivities, "FindPreviousRun") == 1 &&
+			w.activitiesInFlight == 0
+	})
 	w.previousRun = contract.PreviousRun{RunID: "ended", Instance: "i1"}
 	v := w.reach(device.Allocated)
 	require.Equal(t, "i1", *v.InstanceUUID)
@@ -325,7 +329,9 @@ func TestInventoryGenerationIsAhead(t *testing.T) {
 // F10
 func TestUnknownWaitsForItsInventory(t *testing.T) {
 	w := newAvailable(t)
-	w.inventory.injectFault = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
+	w.inventory.injectFault = func(string, bool) error {
+		return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
+	}
 	w.signal(contract.SignalObserved, w.hintFromNewerHost(func(r *contract.HostDeviceRecord) { r.Seq += 2 }))
 	w.pass(10 * time.Minute)
 	v := w.view()
@@ -376,7 +382,8 @@ func TestReservingReadDuringAClean(t *testing.T) {
 	w.until("its backoff", func() bool { return w.view().Fault == string(device.CodeInventoryInvalid) })
 	w.signal(contract.SignalObserved, contract.Hint{Source: "host start", Host: &record})
 	w.reach(device.Available)
-	require.Equal(t, []string{contract.ActivityEnsureProvider, contract.ActivityReadReservation, contract.ActivityEnsureProvider}, w.scheduledActivities[:3], "the read comes first, and finds it free")
+	require.Equal(t, []string{contract.ActivityEnsureProvider, contract.ActivityReadReservation,
+		contract.ActivityEnsureProvider}, w.scheduledActivities[:3], "the read comes first, and finds it free")
 	cleans := w.view().Cleans
 	require.Len(t, cleans, 1)
 	require.Equal(t, "cleaned", cleans[0].Outcome)

@@ -222,10 +222,10 @@ func TestReadOfARefusedRequestExplainsNothing(t *testing.T) {
 }
 
 // An instance used an available device of Nova's, and left it as free as before. An operator who takes it
-// out of the pool before a re-check does not get it as clean, and does not give it back so.
+// out of the offer before a re-check does not get it as clean, and does not give it back so.
 //
 // D9, F28, F34
-func TestAUseBeforeTheDeviceLeavesThePoolIsSeen(t *testing.T) {
+func TestAUseBeforeTheDeviceLeavesTheOfferIsSeen(t *testing.T) {
 	for name, leave := range map[string]func(*deviceEnv) *call{
 		"manage":   func(w *deviceEnv) *call { return w.ask(contract.VerbManage.Update()) },
 		"maintain": func(w *deviceEnv) *call { return w.maintain(false) },

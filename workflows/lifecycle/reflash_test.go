@@ -17,7 +17,8 @@ import (
 func TestANewFirmwareVersionIsEnrolledBeforeTheDriveIsOffered(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	p := w.policy
-	p.Firmware = []clean.FirmwarePolicy{{FirmwareImage: clean.FirmwareImage{From: []string{"1"}, To: "2", Image: "/fw", SHA256: "00"}}}
+	p.Firmware = []clean.FirmwarePolicy{
+		{FirmwareImage: clean.FirmwareImage{From: []string{"1"}, To: "2", Image: "/fw", SHA256: "00"}}}
 	w.setPolicy(p)
 	w.host.discovery.Identity.Firmware = "1"
 	w.host.discovery.SupportedSteps = []string{"firmware_reflash", "verify_firmware"}

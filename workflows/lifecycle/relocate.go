@@ -45,7 +45,8 @@ func (d hardware) move(ctx workflow.Context, in contract.MoveInput) (contract.Re
 	}
 	to := mergeEnrollment(d.State.Enrollment, in.Enrollment)
 	found, err := d.discovery.At(ctx, contract.DiscoverInput{
-		Enrollment: to, UUID: contract.DeviceUUID(to.Name), Known: d.State.Host.Identity, MovedFrom: d.State.Name, Binding: d.State.Device.Bindings,
+		Enrollment: to, UUID: contract.DeviceUUID(to.Name), Known: d.State.Host.Identity, MovedFrom: d.State.Name,
+		Binding: d.State.Device.Bindings,
 	})
 	if err != nil {
 		return contract.Result{}, calls.FaultOf(err)
@@ -128,7 +129,8 @@ func (d hardware) startRelocated(ctx workflow.Context, to contract.Enrollment, f
 	err := workflow.ExecuteChildWorkflow(child, contract.WorkflowDeviceLifecycle,
 		contract.DeviceInput{Name: to.Name, State: &state}).GetChildWorkflowExecution().Get(ctx, nil)
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-		return d.Refuse(device.CodeAlreadyExists, to.Name+" is enrolled already", "retire and forget it first, or move to another name")
+		return d.Refuse(device.CodeAlreadyExists, to.Name+" is enrolled already",
+			"retire and forget it first, or move to another name")
 	}
 	return err
 }

@@ -32,7 +32,7 @@ type situation struct {
 var situations = []situation{
 	{name: "manageable", lead: func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) }},
 	{name: "manageable, on hold", lead: func(w *deviceEnv) { ok[contract.Result](w.enroll(false)); ok[contract.Result](w.maintain(false)) }},
-	{name: "taken out of the pool", lead: func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.VerbManage.Update())) }},
+	{name: "taken out of the offer", lead: func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.VerbManage.Update())) }},
 	{name: "available", lead: (*deviceEnv).makeAvailable},
 	{name: "claimed", lead: func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.claim("i1", 10*time.Minute)) }, after: func(w *deviceEnv) { w.pass(time.Hour) }},
 	{name: "available, on hold", lead: func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)) }},
@@ -174,7 +174,8 @@ type way []string
 var (
 	// commands are written as behind "burnish": the verb, the device's name, flags and names.
 	command = regexp.MustCompile(`\b([a-z-]+) d1((?: (?:--?[a-z]+|[A-Z]+|i\d|on|off|reset)\b)*)`)
-	verbs   = []string{"provide", "bind", "unbind", "rebuild", "clean", "abort", "release-hold", "manage", "maintain", "retire", "forget", "replace", "move", "power", "show", "enroll", "steps", "history"}
+	verbs   = []string{"provide", "bind", "unbind", "rebuild", "clean", "abort", "release-hold", "manage", "maintain",
+		"retire", "forget", "replace", "move", "power", "show", "enroll", "steps", "history"}
 )
 
 // waysOf reads a remedy: "or" separates ways, "then" and commas what is done one after the other,
@@ -288,7 +289,8 @@ func (s situation) holds(w *deviceEnv, a ask, did way, last *call, remedy string
 	verb := strings.Fields(a.name)[0]
 	v := w.view()
 	switch {
-	case strings.HasPrefix(remedy, "none is needed"), strings.Contains(remedy, "take another "), strings.HasSuffix(remedy, "at the hardware"):
+	case strings.HasPrefix(remedy, "none is needed"), strings.Contains(remedy, "take another "),
+		strings.HasSuffix(remedy, "at the hardware"):
 		return ""
 	case !w.live:
 		return "" // forgotten: it can be enrolled again
@@ -364,7 +366,8 @@ func TestEveryRemedyWorks(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d situations, %d commands, %d refusals, %d ways followed in %s", len(situations), len(asks), refusals, followed, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d situations, %d commands, %d refusals, %d ways followed in %s", len(situations), len(asks), refusals,
+		followed, time.Since(began).Round(time.Millisecond))
 	slices.Sort(lines)
 	text := strings.Join(slices.Compact(lines), "\n") + "\n"
 	const golden = "testdata/remedies.txt"
@@ -373,5 +376,6 @@ func TestEveryRemedyWorks(t *testing.T) {
 	}
 	want, err := os.ReadFile(golden)
 	require.NoError(t, err)
-	require.True(t, string(want) == text, "the remedies have changed: go test ./workflows/lifecycle -run TestEveryRemedyWorks -update writes %s again", golden)
+	require.True(t, string(want) == text, "the remedies have changed: go test ./workflows/lifecycle -run "+
+		"TestEveryRemedyWorks -update writes %s again", golden)
 }

@@ -67,7 +67,8 @@ func (w *deviceEnv) makeAllocatable() {
 		switch v := w.settled(); {
 		case v.InstanceUUID != nil:
 			ok[contract.Result](w.unbind(*v.InstanceUUID))
-		case v.DeviceState == device.Error && v.Pool != nil && (v.Pool.LostRace || strings.HasPrefix(v.MaintenanceReason, "taken")):
+		case v.DeviceState == device.Error && v.Pool != nil &&
+			(v.Pool.LostRace || strings.HasPrefix(v.MaintenanceReason, "taken")):
 			ok[contract.Result](w.ask(contract.VerbManage.Update()))
 		case v.Pool != nil && v.Pool.Taken:
 			w.pass(6 * time.Minute) // until a poll finds that the others have left

@@ -14,7 +14,8 @@ type hardware struct{ *parts }
 
 func (d hardware) validateReplace(contract.ReplaceInput) error {
 	if p := d.State.Enrollment.Pool; p != nil {
-		return d.Refuse(device.CodeRefused, "another server has another URI on "+p.Appliance+", and the device has the old one's",
+		return d.Refuse(device.CodeRefused, "another server has another URI on "+p.Appliance+
+			", and the device has the old one's",
 			"retire "+d.State.Name+" --reason R, then forget "+d.State.Name+", and enroll the new server")
 	}
 	return d.Legal(device.Event{Kind: device.Replace})
@@ -44,7 +45,8 @@ func (d hardware) replace(ctx workflow.Context, in contract.ReplaceInput) (contr
 		return contract.Result{}, calls.FaultOf(err)
 	}
 	if found.Identity == d.State.Host.Identity {
-		return contract.Result{}, d.Refuse(device.CodeRefused, "the hardware in its slot is the enrolled one", "put the other hardware into its slot first")
+		return contract.Result{}, d.Refuse(device.CodeRefused, "the hardware in its slot is the enrolled one",
+			"put the other hardware into its slot first")
 	}
 	if err := d.discovery.CheckUnique(ctx, found.Identity); err != nil {
 		return contract.Result{}, calls.FaultOf(err)
@@ -53,7 +55,8 @@ func (d hardware) replace(ctx workflow.Context, in contract.ReplaceInput) (contr
 		return contract.Result{}, calls.FaultOf(err)
 	}
 	if d.State.Device.State != was { // retired meanwhile: what was validated is no more
-		return contract.Result{}, d.Refuse(device.CodeConflict, "the device is "+status.Phrase(d.State)+" since the replacement began", "show "+d.State.Name+", and replace it again")
+		return contract.Result{}, d.Refuse(device.CodeConflict, "the device is "+status.Phrase(d.State)+
+			" since the replacement began", "show "+d.State.Name+", and replace it again")
 	}
 	if err := d.Apply(ctx, device.Event{Kind: device.Replace}); err != nil {
 		return contract.Result{}, err

@@ -73,7 +73,8 @@ func (w *deviceEnv) makeRunbook() {
 }
 
 func (w *deviceEnv) releaseHold() *call {
-	return w.send(contract.VerbReleaseHold.Update(), "", contract.ReasonInput{Reason: "seen", Caller: contract.Caller{By: "ann@ops"}})
+	return w.send(contract.VerbReleaseHold.Update(), "",
+		contract.ReasonInput{Reason: "seen", Caller: contract.Caller{By: "ann@ops"}})
 }
 
 // A runbook that matches the device is its full clean: its order, its arguments, and the record
@@ -108,7 +109,8 @@ func TestARunbookByHandNeverClearsDirty(t *testing.T) {
 		"signal": func(w *deviceEnv) { w.signal(contract.SignalClean, contract.CleanInput{Runbook: "erase"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newServerEnv(t, withRunbook(standardPolicy(), "erase", nil, zeroStep, verifyStep, [2]string{"bios_apply", `{"A":"b"}`}))
+			w := newServerEnv(t,
+				withRunbook(standardPolicy(), "erase", nil, zeroStep, verifyStep, [2]string{"bios_apply", `{"A":"b"}`}))
 			ok[contract.Result](w.enroll(false))
 			send(w)
 			w.stepRuns("zero")
@@ -144,7 +146,8 @@ func TestARunbookInStateErrorIsRefused(t *testing.T) {
 //
 // F8, F29
 func TestAHoldStopsTheClean(t *testing.T) {
-	p := withRunbook(standardPolicy(), "held", &clean.Match{Type: "NVME"}, zeroStep, verifyStep, holdStep, [2]string{"bios_reset", ""})
+	p := withRunbook(standardPolicy(), "held", &clean.Match{Type: "NVME"}, zeroStep, verifyStep, holdStep,
+		[2]string{"bios_reset", ""})
 	p.CleanupTimeout = 12 * pace
 	w := newServerEnv(t, p)
 	w.host.steps["hold"], w.host.steps["wait"] = 1, 1 // a host that has such steps
@@ -189,7 +192,8 @@ func TestAHeldCleanKeepsItsSlot(t *testing.T) {
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
-			w := newServerEnv(t, withRunbook(limited(device.Limits{ConcurrentCleans: 1, Breaker: 1}), "held", &clean.Match{Type: "NVME"}, holdStep, zeroStep, verifyStep))
+			w := newServerEnv(t, withRunbook(limited(device.Limits{ConcurrentCleans: 1, Breaker: 1}), "held",
+				&clean.Match{Type: "NVME"}, holdStep, zeroStep, verifyStep))
 			w.grantAtOnce()
 			ok[contract.Result](w.enroll(true))
 			w.onHold()
@@ -207,7 +211,8 @@ func TestAHeldCleanKeepsItsSlot(t *testing.T) {
 
 // Each hold is released for itself; a repeated release is refused while no hold waits.
 func TestEachHoldIsReleased(t *testing.T) {
-	w := newServerEnv(t, withRunbook(standardPolicy(), "twice", nil, holdStep, [2]string{"bios_reset", ""}, [2]string{"hold", `{"reason":"again"}`}))
+	w := newServerEnv(t, withRunbook(standardPolicy(), "twice", nil, holdStep, [2]string{"bios_reset", ""},
+		[2]string{"hold", `{"reason":"again"}`}))
 	ok[contract.Result](w.enroll(false))
 	w.releaseHold().refused(device.CodeRefused)
 	ok[contract.Result](w.runbook("twice"))
@@ -219,7 +224,8 @@ func TestEachHoldIsReleased(t *testing.T) {
 	require.Equal(t, "on hold: again", w.onHold().LastError)
 	w.pass(time.Hour)
 	require.Equal(t, device.Cleaning, w.view().DeviceState)
-	ok[contract.Result](w.send(contract.VerbReleaseHold.Update(), "", contract.ReasonInput{Reason: strings.Repeat("long\n", 1000)}))
+	ok[contract.Result](w.send(contract.VerbReleaseHold.Update(), "",
+		contract.ReasonInput{Reason: strings.Repeat("long\n", 1000)}))
 	v := w.reach(device.Manageable)
 	require.Len(t, v.Cleans[0].Steps, 3)
 	require.Contains(t, v.Cleans[0].Steps[2].Note, "by an operator: long long")
@@ -234,7 +240,8 @@ func TestAWaitLastsItsTime(t *testing.T) {
 	v, began := w.view(), w.clock()
 	require.False(t, v.NeedsOperator)
 	require.Equal(t, "wait", v.CleanStep.Step)
-	require.Contains(t, v.LastError, "the runbook slow waits until "+began.Add(10*time.Minute).UTC().Format("2006-01-02T15:04"))
+	require.Contains(t, v.LastError, "the runbook slow waits until "+began.Add(10*time.Minute).UTC().
+		Format("2006-01-02T15:04"))
 	w.releaseHold().refused(device.CodeRefused)
 	w.pass(9 * time.Minute)
 	require.False(t, w.view().NeedsOperator)
@@ -347,8 +354,9 @@ func TestArgumentsByHand(t *testing.T) {
 	ok[contract.Result](w.cleanUp("bios_apply"))
 	w.reach(device.Manageable)
 	require.JSONEq(t, `{"BootMode":"Bios"}`, string(w.host.inputs[0].Args))
-	ok[contract.Result](w.send(contract.VerbClean.Update(), "", contract.CleanInput{Steps: []string{"bios_apply", "bios_reset"},
-		Args: map[string]json.RawMessage{"bios_apply": json.RawMessage(`{"Big":9007199254740993,"On":true}`)}}))
+	ok[contract.Result](w.send(contract.VerbClean.Update(), "",
+		contract.CleanInput{Steps: []string{"bios_apply", "bios_reset"},
+			Args: map[string]json.RawMessage{"bios_apply": json.RawMessage(`{"Big":9007199254740993,"On":true}`)}}))
 	w.until("both", func() bool { return len(w.host.inputs) == 3 })
 	w.reach(device.Manageable)
 	require.JSONEq(t, `{"Big":9007199254740993,"On":true}`, string(w.host.inputs[1].Args))
@@ -358,7 +366,8 @@ func TestArgumentsByHand(t *testing.T) {
 
 // A device that two runbooks match is cleaned by neither: the operator decides.
 func TestTwoRunbooksForOneDevice(t *testing.T) {
-	one := withRunbook(standardPolicy(), "a", &clean.Match{Trait: "HW_PCI_*"}, zeroStep, verifyStep, [2]string{"bios_reset", ""})
+	one := withRunbook(standardPolicy(), "a", &clean.Match{Trait: "HW_PCI_*"}, zeroStep, verifyStep,
+		[2]string{"bios_reset", ""})
 	two := withRunbook(one, "b", &clean.Match{Trait: "OWNER_CYBORG"}, zeroStep, verifyStep)
 	w := newServerEnv(t, standardPolicy())
 	w.oneTimeUse = true

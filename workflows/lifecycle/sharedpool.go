@@ -56,7 +56,7 @@ func (d *run) askPool(ctx workflow.Context) {
 		d.pool.Conclude(ctx, device.AskPool, found, nil)
 		return
 	}
-	// It leaves the pool as for its operator: reserved first.
+	// It leaves the offer as for its operator: reserved first.
 	stillTaken := func() error { return d.Legal(device.Event{Kind: device.Taken}) }
 	if err := d.reservation.ReserveThen(ctx, stillTaken, device.Taken); err != nil && stillTaken() == nil {
 		d.State.Intent.ReadPool = true
@@ -79,11 +79,11 @@ func (d *parts) poolQuestion(ctx workflow.Context) workflow.Context {
 // poolDeadline bounds such a question: a claim must outlast it.
 const poolDeadline = calls.ClientDeadline / 2
 
-// returnToPool removes the server's profile before the device is returned (S4.21): a device
+// returnToOffer removes the server's profile before the device is returned (S4.21): a device
 // that is available has none. A server that others took meanwhile is not returned.
-func (d *run) returnToPool(ctx workflow.Context) error {
+func (d *run) returnToOffer(ctx workflow.Context) error {
 	if !d.pool.Shared() {
-		return d.reservation.ReturnToPool(ctx)
+		return d.reservation.ReturnToOffer(ctx)
 	}
 	found, err := d.pool.Remove(ctx, calls.WithProfile(ctx, "remove the profile of "+d.State.Name))
 	if !d.State.Device.Returning {
@@ -93,7 +93,7 @@ func (d *run) returnToPool(ctx workflow.Context) error {
 	switch {
 	case o.Needs(device.Proceed):
 		d.pool.Update(func(s *contract.PoolState) { s.Tag = found.Tag })
-		return d.reservation.ReturnToPool(ctx)
+		return d.reservation.ReturnToOffer(ctx)
 	case o.Event == device.LostRace:
 		d.State.Clean = nil
 		d.Fail(ctx, d.pool.TakenFault())
@@ -213,7 +213,8 @@ func (d operations) noteTag(ctx workflow.Context, unchanged time.Time) {
 		return
 	}
 	found, err := d.readPool(ctx)
-	if err == nil && found.Ownership != device.PoolTaken && workflow.Now(ctx).Sub(unchanged) <= device.Blink && d.State.Device.State == device.Available {
+	if err == nil && found.Ownership != device.PoolTaken && workflow.Now(ctx).Sub(unchanged) <= device.Blink &&
+		d.State.Device.State == device.Available {
 		d.pool.Update(func(s *contract.PoolState) { s.Tag = found.Tag })
 	}
 	d.State.Intent.ReadPool = true
@@ -244,7 +245,8 @@ func (d *parts) removeAfterRetire(ctx workflow.Context, lost bool) (note string)
 	}
 	if lost {
 		d.pool.Update(func(s *contract.PoolState) { s.Abandoned = true })
-		return "its server profile was not removed: " + calls.FaultOf(err).Message + "; remove it on " + d.State.Enrollment.Pool.Appliance
+		return "its server profile was not removed: " + calls.FaultOf(err).Message + "; remove it on " +
+			d.State.Enrollment.Pool.Appliance
 	}
 	return "its server profile was not removed: " + calls.FaultOf(err).Message + "; forget tries again"
 }
@@ -259,7 +261,8 @@ func (d enrollment) validatePool(e contract.Enrollment) error {
 	case e.Owner == device.OwnerNova:
 		return refuse("a server of a shared pool cannot have owner=nova", "enroll it with owner=self")
 	case e.Type != "" && e.Type != contract.TypeNode:
-		return refuse("only whole servers can be in a shared pool, and the type is "+e.Type, "give --type "+contract.TypeNode+", or no pool")
+		return refuse("only whole servers can be in a shared pool, and the type is "+e.Type, "give --type "+contract.TypeNode+
+			", or no pool")
 	}
 	if err := p.Check(); err != nil {
 		return refuse(err.Error(), "enroll it with the right setting")

@@ -16,7 +16,8 @@ import (
 )
 
 func thePool() *contract.Pool {
-	return &contract.Pool{Appliance: "rack1", Hardware: "/rest/server-hardware/1", Template: "/rest/server-profile-templates/1", Dynamic: true}
+	return &contract.Pool{Appliance: "rack1", Hardware: "/rest/server-hardware/1",
+		Template: "/rest/server-profile-templates/1", Dynamic: true}
 }
 
 // newShared is a server of a shared pool. Whatever is done to it while another user has it
@@ -128,7 +129,8 @@ func TestOthersTakeTheServerBetweenAnyTwoCalls(t *testing.T) {
 		ok[contract.Result](w.enroll(true))
 		bound := false
 		w.until("available, or taken", func() bool {
-			return w.activitiesInFlight == 0 && slices.Contains([]device.State{device.Available, device.Error}, w.view().DeviceState)
+			return w.activitiesInFlight == 0 &&
+				slices.Contains([]device.State{device.Available, device.Error}, w.view().DeviceState)
 		})
 		if w.view().DeviceState == device.Available {
 			c := w.bind("i1", "r").wait()
@@ -227,7 +229,8 @@ func TestABindThatTheApplianceFails(t *testing.T) {
 	w.lag = lag
 
 	w.pool.injectFault = times(1, "apply", false, func() error {
-		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeProfileFailed, Message: "the template does not fit"}
+		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeProfileFailed,
+			Message: "the template does not fit"}
 	})
 	w.bind("i1", "r2").refused(device.CodeProfileFailed)
 	w.requireAvailableWithoutProfile()
@@ -418,7 +421,8 @@ func TestPutBackToBeforeTheProfileWasApplied(t *testing.T) {
 		"a poll": func(w *deviceEnv) { w.poll(contract.SignalTaken) },
 		"a bind": func(w *deviceEnv) { w.bind("i9", "r9").wait() },
 		"its host": func(w *deviceEnv) {
-			w.signal(contract.SignalObserved, contract.Hint{Host: &contract.HostDeviceRecord{Seq: 1 << 20, Identity: w.host.discovery.Identity}})
+			w.signal(contract.SignalObserved,
+				contract.Hint{Host: &contract.HostDeviceRecord{Seq: 1 << 20, Identity: w.host.discovery.Identity}})
 		},
 		"the tenant": func(w *deviceEnv) {
 			ok[contract.Result](w.send(contract.VerbRebuild.Update(), "", contract.UnbindInput{Instance: "i1"}))
@@ -427,7 +431,8 @@ func TestPutBackToBeforeTheProfileWasApplied(t *testing.T) {
 	} {
 		t.Run(by, func(t *testing.T) {
 			var before *fakePool
-			w := putBack(t, func(w *deviceEnv) { w.share(); before = w.pool; w.makeAvailable() }, func(w *deviceEnv) { w.bindAgain("i1") })
+			w := putBack(t, func(w *deviceEnv) { w.share(); before = w.pool; w.makeAvailable() },
+				func(w *deviceEnv) { w.bindAgain("i1") })
 			w.share()
 			*w.pool = *before
 			w.host.writeAsTenant("i1")

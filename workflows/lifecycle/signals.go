@@ -42,7 +42,8 @@ func (d *run) onClean(ctx workflow.Context, in contract.CleanInput) {
 	ops := operations{d.parts}
 	err := ops.validateClean(in)
 	if tooLong(in) {
-		err = d.Refuse(device.CodeInvalid, fmt.Sprintf("the signal is longer than %d KiB", maxInput>>10), "shorten its reason")
+		err = d.Refuse(device.CodeInvalid, fmt.Sprintf("the signal is longer than %d KiB", maxInput>>10),
+			"shorten its reason")
 	}
 	act := in.Act()
 	act.Verb, act.From = contract.VerbClean.Update(), cmp.Or(act.From, contract.FromSignal)
@@ -85,7 +86,8 @@ func (d *run) onRecheck(ctx workflow.Context, name string, h contract.Hint) {
 		return
 	}
 	d.PublishNumbers()
-	if state := s.Device.State; !s.Enrolled || state == device.Absent || state == device.Retired && (h.Host != nil || name != contract.SignalObserved) {
+	if state := s.Device.State; !s.Enrolled || state == device.Absent || state == device.Retired &&
+		(h.Host != nil || name != contract.SignalObserved) {
 		return
 	}
 	if h.Numbers && h.Host != nil && !isAhead(h.Host, s) {

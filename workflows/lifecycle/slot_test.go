@@ -64,7 +64,8 @@ func (w *deviceEnv) answer(a contract.SlotAnswer) {
 }
 
 func queued(message string) contract.SlotAnswer {
-	return contract.SlotAnswer{Why: &device.Fault{Class: device.Transient, Code: device.CodeWaitingForSlot, Message: message, Remedy: "wait"}}
+	return contract.SlotAnswer{Why: &device.Fault{Class: device.Transient, Code: device.CodeWaitingForSlot,
+		Message: message, Remedy: "wait"}}
 }
 
 // newQueued is a device whose clean waits for a slot.
@@ -153,7 +154,8 @@ func TestADeviceThatWaitsForASlotShowsWhy(t *testing.T) {
 func TestADeviceWithoutAnAnswerShowsIt(t *testing.T) {
 	w := newQueued(t, device.Limits{})
 	w.pass(time.Minute)
-	require.Contains(t, w.requireWait(device.CodeWaitingForSlot, false).Waiting.Message, "the workflow limits has not answered yet")
+	require.Contains(t, w.requireWait(device.CodeWaitingForSlot, false).Waiting.Message,
+		"the workflow limits has not answered yet")
 	w.answer(contract.SlotAnswer{Granted: true})
 	w.reach(device.Available)
 	w.requireNoWait()
@@ -216,7 +218,8 @@ func TestTheBreakerHolds(t *testing.T) {
 	w := newQueued(t, device.Limits{Breaker: 3})
 	w.answer(contract.SlotAnswer{Granted: true})
 	w.stepRuns("zero")
-	why := &device.Fault{Class: device.Transient, Code: device.CodeBreakerOpen, Message: "verify failed 3 times in a row", Remedy: "resume"}
+	why := &device.Fault{Class: device.Transient, Code: device.CodeBreakerOpen, Message: "verify failed 3 times in a row",
+		Remedy: "resume"}
 	w.answer(contract.SlotAnswer{Granted: true, Hold: []string{"verify"}, Why: why})
 	w.pass(24 * time.Hour)
 	v := w.requireWait(device.CodeBreakerOpen, false)
@@ -274,7 +277,8 @@ func TestAfterALossADeviceAsksOnceMore(t *testing.T) {
 // The first device of a model that gets new firmware reports as soon as it is verified.
 func TestTheFirstDeviceReportsItsFirmware(t *testing.T) {
 	p := limited(device.Limits{Canary: true})
-	p.Firmware = []clean.FirmwarePolicy{{FirmwareImage: clean.FirmwareImage{Component: "BIOS", From: []string{"1"}, To: "2", SHA256: "0123456789abcdef0123"}}}
+	p.Firmware = []clean.FirmwarePolicy{
+		{FirmwareImage: clean.FirmwareImage{Component: "BIOS", From: []string{"1"}, To: "2", SHA256: "0123456789abcdef0123"}}}
 	w := newDeviceEnv(t, p)
 	w.host.discovery.SupportedSteps = []string{"firmware_reflash", "verify_firmware", "bios_reset"}
 	for _, step := range w.host.discovery.SupportedSteps {
@@ -299,7 +303,7 @@ func TestTheFirstDeviceReportsItsFirmware(t *testing.T) {
 	require.NotContains(t, reportsAt, "firmware_reflash")
 }
 
-// Taking an available device out of the pool waits until enough others are free. It stays
+// Taking an available device out of the offer waits until enough others are free. It stays
 // free for tenants meanwhile.
 func TestTakingADeviceOutWaitsForFreeCapacity(t *testing.T) {
 	w := newDeviceEnv(t, limited(device.Limits{FreeCapacity: device.Capacity{Devices: 1}}))
@@ -309,7 +313,8 @@ func TestTakingADeviceOutWaitsForFreeCapacity(t *testing.T) {
 	manage := w.ask(contract.VerbManage.Update())
 	w.until("a request", func() bool { return len(w.limits.requests) == 1 })
 	require.True(t, w.limits.requests[0].TakesCapacity)
-	w.answer(contract.SlotAnswer{Why: &device.Fault{Class: device.Transient, Code: device.CodeFreeCapacity, Message: "1 devices are free, and 1 must stay free", Remedy: "wait"}})
+	w.answer(contract.SlotAnswer{Why: &device.Fault{Class: device.Transient, Code: device.CodeFreeCapacity,
+		Message: "1 devices are free, and 1 must stay free", Remedy: "wait"}})
 	w.pass(time.Hour)
 	w.requireWait(device.CodeFreeCapacity, false)
 	require.Equal(t, device.Available, w.view().DeviceState)

@@ -27,23 +27,28 @@ func TestBindingsSayWhenAndByWhom(t *testing.T) {
 	w := newAvailable(t)
 	w.pass(time.Minute)
 	began := w.clock()
-	ok[contract.Result](w.send(contract.VerbBind.Update(), "", contract.BindInput{Instance: "i1", Request: "r1", Reason: "a demo", Caller: ann}))
+	ok[contract.Result](w.send(contract.VerbBind.Update(), "",
+		contract.BindInput{Instance: "i1", Request: "r1", Reason: "a demo", Caller: ann}))
 	w.pass(time.Hour)
 	over := w.clock()
-	ok[contract.Result](w.send(contract.VerbUnbind.Update(), "", contract.UnbindInput{Instance: "i1", Caller: contract.Caller{By: "bob@h1"}}))
+	ok[contract.Result](w.send(contract.VerbUnbind.Update(), "",
+		contract.UnbindInput{Instance: "i1", Caller: contract.Caller{By: "bob@h1"}}))
 	w.reach(device.Available)
 	w.makeBound("i2")
-	ok[contract.Result](w.send(contract.VerbRetire.Update(), "", contract.RetireInput{Instance: "i2", Reason: "worn out", Caller: ann}))
+	ok[contract.Result](w.send(contract.VerbRetire.Update(), "",
+		contract.RetireInput{Instance: "i2", Reason: "worn out", Caller: ann}))
 	w.nextRun()
 	all := w.view().Bindings
 	require.Len(t, all, 2)
 	first, second := all[0], all[1]
 	require.WithinDuration(t, began, first.Began.At, 3*time.Second)
 	require.WithinDuration(t, over, first.Over.At, 3*time.Second)
-	require.Equal(t, []string{"bind", "ann (42)", "a demo"}, []string{first.Began.Verb, first.Began.By, first.Began.Reason})
+	require.Equal(t, []string{"bind", "ann (42)", "a demo"},
+		[]string{first.Began.Verb, first.Began.By, first.Began.Reason})
 	require.Equal(t, []string{"unbind", "bob@h1", ""}, []string{first.Over.Verb, first.Over.By, first.Over.Reason})
 	require.Empty(t, second.Began.By, "nobody said who it is")
-	require.Equal(t, []string{"retire", "ann (42)", "worn out"}, []string{second.Over.Verb, second.Over.By, second.Over.Reason})
+	require.Equal(t, []string{"retire", "ann (42)", "worn out"},
+		[]string{second.Over.Verb, second.Over.By, second.Over.Reason})
 }
 
 // What no person asked for is Burnish's own: the clean after a binding, its failure because the
@@ -51,7 +56,8 @@ func TestBindingsSayWhenAndByWhom(t *testing.T) {
 func TestActsOfTheMachine(t *testing.T) {
 	t.Run("the clean after a binding", func(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
-		ok[contract.Result](w.send(contract.VerbEnroll.Update(), "", contract.EnrollInput{Enrollment: w.enrollment(), Provide: true, Caller: ann}))
+		ok[contract.Result](w.send(contract.VerbEnroll.Update(), "",
+			contract.EnrollInput{Enrollment: w.enrollment(), Provide: true, Caller: ann}))
 		w.reach(device.Available)
 		w.makeBound("i1")
 		w.turnOver("i1")
@@ -78,7 +84,8 @@ func TestActsOfTheMachine(t *testing.T) {
 		w.allocatedByNova("i7")
 		b := w.view().Bindings
 		began := b[len(b)-1].Began
-		require.Equal(t, []string{"observed_in_use", contract.ByBurnish, "the inventory shows it in use"}, []string{began.Verb, began.By, began.Reason})
+		require.Equal(t, []string{"observed_in_use", contract.ByBurnish, "the inventory shows it in use"},
+			[]string{began.Verb, began.By, began.Reason})
 	})
 	t.Run("a poll of its pool", func(t *testing.T) {
 		w := newShared(t).available()
@@ -115,7 +122,8 @@ func TestAFailedCleanStaysVisible(t *testing.T) {
 	require.Len(t, cleans, 2)
 	require.Equal(t, "failed", cleans[0].Outcome)
 	require.Equal(t, device.CodeVerifyFailed, cleans[0].Fault)
-	require.Equal(t, &contract.CleanFailure{Step: "verify", Offset: 16 << 20, Size: 64 << 20, Attempt: 3, Message: "block 1 is not zero"}, cleans[0].Failure)
+	require.Equal(t, &contract.CleanFailure{Step: "verify", Offset: 16 << 20, Size: 64 << 20, Attempt: 3,
+		Message: "block 1 is not zero"}, cleans[0].Failure)
 	require.Nil(t, cleans[1].Failure)
 	require.Equal(t, []string{"ann (42)", "again"}, []string{cleans[1].By, cleans[1].Reason})
 }
@@ -133,7 +141,8 @@ func TestACancelIsAnAct(t *testing.T) {
 	w.cancel()
 	w.reach(device.Error)
 	last := w.lastAct()
-	require.Equal(t, []string{"abort", "by a Cancel", "", contract.FromCancel}, []string{last.Verb, last.Detail, last.By, last.From})
+	require.Equal(t, []string{"abort", "by a Cancel", "", contract.FromCancel},
+		[]string{last.Verb, last.Detail, last.By, last.From})
 	w.signal(contract.SignalClean, contract.CleanInput{})
 	w.reach(device.Available)
 	last = w.lastAct()
@@ -143,7 +152,8 @@ func TestACancelIsAnAct(t *testing.T) {
 // A resume of a model is an act of each device that waited for it.
 func TestAResumeIsAnActOfTheDevicesThatWaited(t *testing.T) {
 	w := newQueued(t, device.Limits{Breaker: 1})
-	w.answer(contract.SlotAnswer{Why: &device.Fault{Class: device.NeedsOperator, Code: device.CodeBreakerOpen, Message: "zero failed on M1", Remedy: "resume"}})
+	w.answer(contract.SlotAnswer{Why: &device.Fault{Class: device.NeedsOperator, Code: device.CodeBreakerOpen,
+		Message: "zero failed on M1", Remedy: "resume"}})
 	w.pass(time.Minute)
 	act := contract.ResumeInput{Model: "M1", Step: "zero", Reason: "a new cable", Caller: ann}.Act()
 	act.Verb, act.Request = contract.UpdateResume, "resume-1"
@@ -155,7 +165,8 @@ func TestAResumeIsAnActOfTheDevicesThatWaited(t *testing.T) {
 	require.Len(t, got, 1)
 	require.False(t, got[0].At.IsZero())
 	got[0].At = time.Time{}
-	require.Equal(t, contract.Act{Verb: "resume", Detail: "zero on M1", By: "ann (42)", From: "192.0.2.7", Reason: "a new cable", Request: "resume-1"}, got[0])
+	require.Equal(t, contract.Act{Verb: "resume", Detail: "zero on M1", By: "ann (42)", From: "192.0.2.7",
+		Reason: "a new cable", Request: "resume-1"}, got[0])
 }
 
 // What is kept for the history costs no event: a turnover by callers who say much has as many
@@ -164,8 +175,10 @@ func TestWhatIsKeptCostsNoEvent(t *testing.T) {
 	turnover := func(by contract.Caller, reason string) int {
 		w := newAvailable(t)
 		activities, upserts := len(w.scheduledActivities), w.upserts
-		ok[contract.Result](w.send(contract.VerbBind.Update(), "", contract.BindInput{Instance: "i1", Request: "r1", Reason: reason, Caller: by}))
-		ok[contract.Result](w.send(contract.VerbUnbind.Update(), "", contract.UnbindInput{Instance: "i1", Reason: reason, Caller: by}))
+		ok[contract.Result](w.send(contract.VerbBind.Update(), "",
+			contract.BindInput{Instance: "i1", Request: "r1", Reason: reason, Caller: by}))
+		ok[contract.Result](w.send(contract.VerbUnbind.Update(), "",
+			contract.UnbindInput{Instance: "i1", Reason: reason, Caller: by}))
 		w.returned()
 		return 100*(len(w.scheduledActivities)-activities) + w.upserts - upserts
 	}

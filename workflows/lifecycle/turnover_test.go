@@ -86,7 +86,8 @@ func TestAStepWithoutAResultIsNoSuccess(t *testing.T) {
 	for want, prevent := range map[device.Code]func(*deviceEnv){
 		device.CodeHostUnreachable: func(w *deviceEnv) { w.host.up = false },
 		device.CodeIO:              func(w *deviceEnv) { w.failStep("verify", 0, device.CodeIO) },
-		device.CodeTargetMissing:   func(w *deviceEnv) { w.failStep("zero", blocks-1, device.CodeTargetMissing) }, // it was detached
+		// it was detached
+		device.CodeTargetMissing: func(w *deviceEnv) { w.failStep("zero", blocks-1, device.CodeTargetMissing) },
 	} {
 		t.Run(string(want), func(t *testing.T) {
 			w := newBound(t)
@@ -116,7 +117,8 @@ func TestErrorAllowsOnlyARetry(t *testing.T) {
 	require.Equal(t, 1, w.inventory.reserved)
 	w.idle()
 	last := w.scheduledActivities[len(w.scheduledActivities)-2:]
-	require.Equal(t, []string{"zero", contract.ActivityEnsureReserved}, last, "after the step that failed, the inventory records the operator's hold")
+	require.Equal(t, []string{"zero", contract.ActivityEnsureReserved}, last,
+		"after the step that failed, the inventory records the operator's hold")
 	ended := len(w.scheduledActivities)
 	w.bind("i2", "r-i2").refused(device.CodeRefused)
 	w.ask(contract.VerbProvide.Update()).refused(device.CodeRefused)

@@ -14,7 +14,8 @@ import (
 func (w *deviceEnv) atUnreserve(after bool, do func() error) {
 	done := false
 	w.inventory.injectFault = func(call string, isAfter bool) error {
-		if call != "PutReserved" || isAfter != after || done || len(w.host.inputs) < 4 || w.host.journal.step != "verify" || !w.host.journal.done {
+		if call != "PutReserved" || isAfter != after || done || len(w.host.inputs) < 4 || w.host.journal.step != "verify" ||
+			!w.host.journal.done {
 			return nil
 		}
 		done = true
@@ -44,7 +45,8 @@ func TestReturningIsRecordedBeforeTheWrite(t *testing.T) {
 		w.reach(device.Available)
 		require.Len(t, at, 1)
 		v := at[0]
-		require.Equal(t, []any{device.Cleaning, false, "cleaned"}, []any{v.DeviceState, v.Dirty, v.Cleans[len(v.Cleans)-1].Outcome})
+		require.Equal(t, []any{device.Cleaning, false, "cleaned"},
+			[]any{v.DeviceState, v.Dirty, v.Cleans[len(v.Cleans)-1].Outcome})
 		require.Len(t, v.Cleans, 2)
 		require.Len(t, w.inventory.unreserves(), 1)
 	}

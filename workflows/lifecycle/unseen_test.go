@@ -23,7 +23,7 @@ func (w *deviceEnv) requireNotOffered(data string) {
 	}
 }
 
-// Hardware that was swapped while a clean device was out of the pool is not offered: a silent
+// Hardware that was swapped while a clean device was out of the offer is not offered: a silent
 // host refuses the request, and one that answers finds other hardware.
 //
 // F27
@@ -118,7 +118,8 @@ func TestALateReturnLooksAgain(t *testing.T) {
 			w := newBound(t)
 			away := false
 			w.inventory.injectFault = func(call string, after bool) error {
-				away = away || call == "PutReserved" && !after && w.host.journal.step == "verify" && w.host.journal.done && len(w.host.inputs) == 4
+				away = away || call == "PutReserved" && !after && w.host.journal.step == "verify" && w.host.journal.done &&
+					len(w.host.inputs) == 4
 				if away {
 					return lostAnswer()
 				}
@@ -174,10 +175,11 @@ func TestAMovedDeviceIsDirty(t *testing.T) {
 // pool, whatever the fault; only a host that does not answer leaves it there.
 //
 // F27
-func TestAFailedLookTakesTheDeviceOutOfThePool(t *testing.T) {
+func TestAFailedLookTakesTheDeviceOutOfTheOffer(t *testing.T) {
 	for _, code := range []device.Code{
 		device.CodeNotAllowed, device.CodeInvalidSetting, device.CodeTargetShared, device.CodeTargetBusy, device.CodeIO,
-		device.CodeToolOutputInvalid, device.CodeFilesystemSignature, device.CodeOverwriteUnsupported, device.CodeStateDirError,
+		device.CodeToolOutputInvalid, device.CodeFilesystemSignature, device.CodeOverwriteUnsupported,
+		device.CodeStateDirError,
 		device.CodeUnknownDriver, device.CodeInternal, device.CodeIdentityChanged, device.CodeTargetMissing,
 	} {
 		t.Run(string(code), func(t *testing.T) {
@@ -188,7 +190,8 @@ func TestAFailedLookTakesTheDeviceOutOfThePool(t *testing.T) {
 			w.pass(24 * time.Hour)
 			w.nextRun()
 			v := w.view()
-			require.Equal(t, []any{device.Error, true, string(code), true, 1}, []any{v.DeviceState, v.Dirty, v.Fault, v.NeedsOperator, w.inventory.reserved})
+			require.Equal(t, []any{device.Error, true, string(code), true, 1},
+				[]any{v.DeviceState, v.Dirty, v.Fault, v.NeedsOperator, w.inventory.reserved})
 			require.Equal(t, "unknown data", w.host.blocks[0], "nothing was written")
 			w.bind("i1", "r1").refused(device.CodeRefused)
 			w.host.injectFault = nil
@@ -235,7 +238,11 @@ func TestUsedAndFreedBetweenTwoReads(t *testing.T) {
 			w.inventory.free("c1")
 			read(w)
 			w.hintReconcile()
-			w.until("another clean", func() bool { v := w.view(); return len(v.Cleans) == cleans+1 && v.DeviceState == device.Available })
+			w.until("another clean", func() bool {
+				v := w.view()
+				return len(v.Cleans) == cleans+1 &&
+					v.DeviceState == device.Available
+			})
 			w.idle()
 			require.True(t, w.host.clean())
 			require.Zero(t, w.inventory.reserved)
@@ -259,7 +266,9 @@ func TestListedGenerationAfterAFailedRead(t *testing.T) {
 	w.idle()
 	require.Equal(t, w.inventory.generation, w.publishedMemo.Generation)
 	shown := w.memos
-	w.inventory.injectFault = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
+	w.inventory.injectFault = func(string, bool) error {
+		return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
+	}
 	w.hintReconcile()
 	w.until("the read has failed", func() bool { return w.memos > shown && w.publishedMemo.LastError != "" })
 	require.Equal(t, device.Available, w.view().DeviceState)
@@ -270,7 +279,8 @@ func TestListedGenerationAfterAFailedRead(t *testing.T) {
 	w.host.writeAsTenant("c1")
 	w.inventory.free("c1")
 	memo := w.publishedMemo
-	asked := device.Ask(device.AskReconcile, device.Device{State: device.Available, Status: device.Enabled, Owner: memo.Owner},
+	asked := device.Ask(device.AskReconcile,
+		device.Device{State: device.Available, Status: device.Enabled, Owner: memo.Owner},
 		device.Known{Provider: memo.Provider, Generation: memo.Generation})
 	o, _ := device.Observe(device.Device{State: device.Available, Status: device.Enabled, Owner: memo.Owner},
 		asked.Answered(device.Inventory{Generation: w.inventory.generation, Total: 1, Provider: memo.Provider}))

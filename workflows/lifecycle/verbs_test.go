@@ -28,14 +28,17 @@ func (anything) Allows(string, access.Principal) bool { return true }
 // A verb that is added to the table, with its rows of the workflow, is there over the client and over
 // HTTP, with its dry run, its refusal and its trace.
 func TestAVerbThatIsAdded(t *testing.T) {
-	inspect := contract.Verb{Name: "inspect-board", About: "look at the board", Input: contract.ReasonInput{}, DryRun: true}
+	inspect := contract.Verb{Name: "inspect-board", About: "look at the board", Input: contract.ReasonInput{},
+		DryRun: true}
 	lifecycle.AddVerb(t, inspect)
 	w := newAvailable(t)
 	devices := client.New(envServer{w: w})
-	h := api.New(api.Options{Devices: devices, Authenticator: roles{}, Policy: anything{}, Guards: noGuards{}, Log: slog.New(slog.DiscardHandler),
+	h := api.New(api.Options{Devices: devices, Authenticator: roles{}, Policy: anything{}, Guards: noGuards{},
+		Log:   slog.New(slog.DiscardHandler),
 		Ready: func(context.Context) error { return nil }, Verbs: append(slices.Clone(contract.Verbs), inspect)})
 	post := func(query string) *httptest.ResponseRecorder {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/devices/d1/inspect-board"+query, strings.NewReader(`{"reason":"a new fan"}`))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/devices/d1/inspect-board"+query,
+			strings.NewReader(`{"reason":"a new fan"}`))
 		r.Header.Set("X-Auth-Token", "admin")
 		r.Header.Set("Content-Type", "application/json")
 		answer := httptest.NewRecorder()

@@ -73,7 +73,8 @@ func (d *run) await(ctx workflow.Context, atMost time.Duration, summary string, 
 // unless the wait has ended.
 func (d *run) callOperator(ctx workflow.Context) {
 	at := d.NextCall()
-	d.await(ctx, at.Sub(workflow.Now(ctx)), "call the operator for "+d.State.Name, func() bool { return !d.NextCall().Equal(at) })
+	d.await(ctx, at.Sub(workflow.Now(ctx)), "call the operator for "+d.State.Name,
+		func() bool { return !d.NextCall().Equal(at) })
 	if d.NextCall().Equal(at) {
 		d.CallOperator(ctx)
 	}
@@ -102,11 +103,14 @@ func (d *run) pauseClean(ctx workflow.Context) bool {
 		return false
 	}
 	f := &device.Fault{Class: device.Transient, Code: device.CodeReservationChanged,
-		Message: fmt.Sprintf("another client wrote its provider during %d cleans, which had to begin again; the next one begins at %s", w.Count, end.UTC().Format(time.RFC3339)),
-		Remedy:  "find out which other client writes this provider, and stop it"}
+		Message: fmt.Sprintf("another client wrote its provider during %d cleans, which had to begin again; the next one "+
+			"begins at %s", w.Count, end.UTC().Format(time.RFC3339)),
+		Remedy: "find out which other client writes this provider, and stop it"}
 	if d.pool.Shared() {
-		f.Message = fmt.Sprintf("others changed its server, or its provider, %d times, and it had to be cleaned again; the next clean begins at %s", w.Count, end.UTC().Format(time.RFC3339))
-		f.Remedy = "find out who changes it; if the appliance changes idle servers by itself, set ignore_etags in oneview.yaml"
+		f.Message = fmt.Sprintf("others changed its server, or its provider, %d times, and it had to be cleaned again; "+
+			"the next clean begins at %s", w.Count, end.UTC().Format(time.RFC3339))
+		f.Remedy = "find out who changes it; if the appliance changes idle servers by itself, set ignore_etags in " +
+			"oneview.yaml"
 	}
 	if w.Count >= callAfterForeignWrites {
 		d.WaitingUntil(ctx, contract.WaitPause, f, workflow.Now(ctx))

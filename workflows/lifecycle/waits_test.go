@@ -135,7 +135,8 @@ func TestUnreachableHost_IsShownSoon(t *testing.T) {
 // F29
 func TestReportsOfSteps(t *testing.T) {
 	w := newBound(t)
-	report := contract.WaitReport{For: contract.WaitHost, Stalled: true, Fault: device.Fault{Code: device.CodeNoProgress, Message: "m", Remedy: "r"}}
+	report := contract.WaitReport{For: contract.WaitHost, Stalled: true,
+		Fault: device.Fault{Code: device.CodeNoProgress, Message: "m", Remedy: "r"}}
 	send := func(seq int64, over bool) {
 		in := report
 		if in.Seq = seq; over {
@@ -169,8 +170,9 @@ func TestAQueueThatMovesDoesNotCallTheOperator(t *testing.T) {
 	w.stepRuns("zero")
 	w.host.injectFault = func(string, int) error { return refuse(device.Transient, device.CodeWaitingForSlot) }
 	seq := w.host.inputs[len(w.host.inputs)-1].Seq
-	w.signal(contract.SignalObserved, contract.Hint{Wait: &contract.WaitReport{For: contract.WaitHost, Seq: seq, Moving: true,
-		Fault: device.Fault{Code: device.CodeWaitingForSlot, Message: "m", Remedy: "r"}}})
+	w.signal(contract.SignalObserved,
+		contract.Hint{Wait: &contract.WaitReport{For: contract.WaitHost, Seq: seq, Moving: true,
+			Fault: device.Fault{Code: device.CodeWaitingForSlot, Message: "m", Remedy: "r"}}})
 	w.pass(time.Second)
 	w.requireWait(device.CodeWaitingForSlot, false)
 	w.host.injectFault = nil
@@ -217,7 +219,9 @@ func TestACleanThatWaitsForItsProviderIsAborted(t *testing.T) {
 // Failed work is tried again after a second, and at once after a hint.
 func TestFailedWorkIsTriedAgainSoon(t *testing.T) {
 	w := newBound(t)
-	w.inventory.injectFault = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
+	w.inventory.injectFault = func(string, bool) error {
+		return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
+	}
 	reads := func() int { return count(w.scheduledActivities, contract.ActivityReadReservation) }
 	before := reads()
 	w.signal(contract.SignalObserved, contract.Hint{Source: "test"})

@@ -96,14 +96,16 @@ func walkShared(t *testing.T, seed uint64, shared bool) *walker {
 	if r.IntN(6) == 0 {
 		w.host.discovery.Operation = ""
 	}
-	k := &walker{deviceEnv: w, oracle: newOracle(w), r: r, listing: rand.New(rand.NewPCG(seed, 1)), overriders: rand.New(rand.NewPCG(seed, 3))}
+	k := &walker{deviceEnv: w, oracle: newOracle(w), r: r, listing: rand.New(rand.NewPCG(seed, 1)),
+		overriders: rand.New(rand.NewPCG(seed, 3))}
 	w.signatures = overrideKey
 	if shared {
 		k.sharePool(rand.New(rand.NewPCG(seed, 2)))
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("seed %d: policy %+v, owner %s, one-time-use %v, operation %q", seed, policy, w.owner, w.oneTimeUse, w.host.discovery.Operation)
+			t.Logf("seed %d: policy %+v, owner %s, one-time-use %v, operation %q", seed, policy, w.owner, w.oneTimeUse,
+				w.host.discovery.Operation)
 			for _, d := range k.log {
 				t.Log(d)
 			}
@@ -130,7 +132,8 @@ func walkShared(t *testing.T, seed uint64, shared bool) *walker {
 }
 
 func (k *walker) note(format string, args ...any) {
-	k.log = append(k.log, fmt.Sprintf("%10s run %d %-16s ", k.clock().Sub(epoch).Round(time.Millisecond), k.runs, k.view().DeviceState)+fmt.Sprintf(format, args...))
+	k.log = append(k.log, fmt.Sprintf("%10s run %d %-16s ", k.clock().Sub(epoch).Round(time.Millisecond), k.runs,
+		k.view().DeviceState)+fmt.Sprintf(format, args...))
 }
 
 func (k *walker) enrollOrImport() {
@@ -191,7 +194,8 @@ func (k *walker) reconcileEveryMinute() {
 
 // wait lets a random time pass.
 func (k *walker) wait() {
-	d := []time.Duration{time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second, 10 * time.Second, time.Minute, 20 * time.Minute}[k.r.IntN(7)]
+	d := []time.Duration{time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second, 10 * time.Second,
+		time.Minute, 20 * time.Minute}[k.r.IntN(7)]
 	k.pass(d + time.Duration(k.r.IntN(1000))*time.Microsecond)
 }
 

@@ -78,7 +78,8 @@ func (l *run) checkDue(now time.Time) bool {
 
 // countAt is when free devices are counted: only while a request waits for them.
 func (l *run) countAt() time.Time {
-	if l.counting || l.MayTake > 0 || !l.Found || !slices.ContainsFunc(l.Slots, func(s contract.Slot) bool { return s.TakesCapacity && !s.Granted }) {
+	if l.counting || l.MayTake > 0 || !l.Found ||
+		!slices.ContainsFunc(l.Slots, func(s contract.Slot) bool { return s.TakesCapacity && !s.Granted }) {
 		return time.Time{}
 	}
 	if l.CountAt.IsZero() {
@@ -129,7 +130,8 @@ func (l *run) checkHolders(ctx workflow.Context) {
 		return
 	}
 	var found contract.HoldersResult
-	opts := workflow.WithScheduleToCloseTimeout(calls.WithLongCall(ctx, contract.Queue, "check the slots", time.Minute, 0), 5*time.Minute)
+	opts := workflow.WithScheduleToCloseTimeout(calls.WithLongCall(ctx, contract.Queue, "check the slots", time.Minute, 0),
+		5*time.Minute)
 	if err := workflow.ExecuteActivity(opts, contract.ActivityCheckHolders, in).Get(opts, &found); err != nil {
 		workflow.GetLogger(ctx).Warn("the slots were not checked", "error", err)
 		return
@@ -144,7 +146,7 @@ func (l *run) checkHolders(ctx workflow.Context) {
 }
 
 // countFree counts the devices that a tenant can get, and so how many may be taken out of
-// the pool.
+// the offer.
 func (l *run) countFree(ctx workflow.Context) {
 	in := contract.CountFreeInput{Withdrawn: slices.Clone(l.Withdrawn)}
 	for _, s := range l.Slots {
@@ -155,7 +157,8 @@ func (l *run) countFree(ctx workflow.Context) {
 	l.CountAt = workflow.Now(ctx).UTC().Add(min(countAfter<<min(l.Counts, 10), maxCountAfter))
 	l.Counts++
 	var found contract.CountFreeResult
-	opts := workflow.WithScheduleToCloseTimeout(calls.WithLongCall(ctx, contract.Queue, "count free devices", time.Minute, 0), 5*time.Minute)
+	opts := workflow.WithScheduleToCloseTimeout(calls.WithLongCall(ctx, contract.Queue, "count free devices", time.Minute,
+		0), 5*time.Minute)
 	if err := workflow.ExecuteActivity(opts, contract.ActivityCountFree, in).Get(opts, &found); err != nil {
 		workflow.GetLogger(ctx).Warn("free devices were not counted", "error", err)
 		return

@@ -46,7 +46,8 @@ func Limits(ctx workflow.Context, in contract.LimitsInput) error {
 	if err := l.register(ctx); err != nil {
 		return err
 	}
-	err = calls.Serve(ctx, func() func() { return l.next(ctx) }, func() bool { return l.idle(ctx) && (l.finished() || l.long(ctx)) })
+	err = calls.Serve(ctx, func() func() { return l.next(ctx) },
+		func() bool { return l.idle(ctx) && (l.finished() || l.long(ctx)) })
 	if err != nil || l.finished() {
 		return err
 	}
@@ -177,7 +178,8 @@ func (l *run) next(ctx workflow.Context) func() {
 func (l *run) long(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
 	events := info.GetCurrentHistoryLength()
-	return info.GetContinueAsNewSuggested() || events > longHistory || len(l.Slots) == 0 && events > calls.ContinueAsNewThreshold
+	return info.GetContinueAsNewSuggested() || events > longHistory || len(l.Slots) == 0 &&
+		events > calls.ContinueAsNewThreshold
 }
 
 // idle says that nothing is under way and no client waits for an answer. A timer is no work.
@@ -197,12 +199,14 @@ func (l *run) sendAnswer(ctx workflow.Context) {
 	l.sending++
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		hint := contract.Hint{Source: contract.LimitsWorkflowID, Slot: &answer}
-		err := workflow.SignalExternalWorkflow(ctx, contract.WorkflowID(name), "", contract.SignalObserved, hint).Get(ctx, nil)
+		err := workflow.SignalExternalWorkflow(ctx, contract.WorkflowID(name), "", contract.SignalObserved, hint).
+			Get(ctx, nil)
 		l.sending--
 		if err == nil {
 			return
 		}
-		workflow.GetLogger(ctx).Warn("a device with a request for a slot cannot be signaled: its request ends", "device", name, "error", err)
+		workflow.GetLogger(ctx).Warn("a device with a request for a slot cannot be signaled: its request ends", "device",
+			name, "error", err)
 		if i := l.index(name); i >= 0 && l.Slots[i].Clean == clean {
 			l.remove(workflow.Now(ctx).UTC(), i)
 			l.changed = true

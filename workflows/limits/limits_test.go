@@ -64,14 +64,15 @@ func newFleet(t *testing.T) *fleet {
 		f.activities = append(f.activities, contract.ActivityCheckHolders+" "+strings.Join(in.Cleaned, " "))
 		return contract.HoldersResult{Lost: f.lost}, nil
 	})
-	note(contract.ActivityCountFree, func(_ context.Context, in contract.CountFreeInput) (contract.CountFreeResult, error) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.activities = append(f.activities, contract.ActivityCountFree+" "+strings.Join(in.Withdrawn, " "))
-		free := f.free
-		free.Free -= len(in.Taking)
-		return free, nil
-	})
+	note(contract.ActivityCountFree,
+		func(_ context.Context, in contract.CountFreeInput) (contract.CountFreeResult, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.activities = append(f.activities, contract.ActivityCountFree+" "+strings.Join(in.Withdrawn, " "))
+			free := f.free
+			free.Free -= len(in.Taking)
+			return free, nil
+		})
 	f.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, contract.SignalObserved, mock.Anything).Return(
 		func(_, id, _, _ string, arg any) error {
 			hint, ok := arg.(contract.Hint)
@@ -134,15 +135,18 @@ func (f *fleet) change(do func()) {
 func (f *fleet) at(d time.Duration, do func()) { f.RegisterDelayedCallback(do, d) }
 
 func (f *fleet) ask(name string) {
-	f.SignalWorkflow(contract.SignalSlotRequest, contract.SlotRequest{Device: name, Clean: name + "/1", Host: "h1", Model: "M", Steps: []string{"zero", "verify"}})
+	f.SignalWorkflow(contract.SignalSlotRequest,
+		contract.SlotRequest{Device: name, Clean: name + "/1", Host: "h1", Model: "M", Steps: []string{"zero", "verify"}})
 }
 
 func (f *fleet) end(name, failed string) {
-	f.SignalWorkflow(contract.SignalSlotReport, contract.SlotReport{Device: name, Clean: name + "/1", Failed: failed, Fault: device.CodeIO, Over: true})
+	f.SignalWorkflow(contract.SignalSlotReport,
+		contract.SlotReport{Device: name, Clean: name + "/1", Failed: failed, Fault: device.CodeIO, Over: true})
 }
 
 func (f *fleet) run(limits *device.Limits) {
-	f.ExecuteWorkflow(contract.WorkflowLimits, contract.LimitsInput{LimitsChange: contract.LimitsChange{Limits: limits, TellAfter: 5 * time.Minute}})
+	f.ExecuteWorkflow(contract.WorkflowLimits,
+		contract.LimitsInput{LimitsChange: contract.LimitsChange{Limits: limits, TellAfter: 5 * time.Minute}})
 	require.True(f, f.IsWorkflowCompleted())
 }
 
@@ -224,7 +228,8 @@ func TestAQueueThatDoesNotMoveCallsTheOperator(t *testing.T) {
 		status := f.status("")
 		require.Len(t, status.Alarms, 1)
 		require.Equal(t, 3, status.Alarms[0].Waiting)
-		require.Contains(t, status.Alarms[0].Message, "nothing has moved in the queue since 2030-01-01T00:00:01Z; the first is d2")
+		require.Contains(t, status.Alarms[0].Message, "nothing has moved in the queue since 2030-01-01T00:00:01Z; the "+
+			"first is d2")
 	})
 	f.at(7*time.Minute, func() { f.end("d1", "") })
 	f.at(8*time.Minute, func() { require.Equal(t, []bool{true, false}, f.needs) })
@@ -263,17 +268,24 @@ func TestABreakerIsOneAlarmUntilResume(t *testing.T) {
 		require.Len(t, f.status("").Alarms, 1)
 		require.Equal(t, 2, f.status("").Queued)
 		f.resume("M", "", func(_ contract.ResumeResult, err error) { require.ErrorContains(t, err, "step is missing") })
-		f.resume("M", "zero", func(r contract.ResumeResult, err error) { require.NoError(t, err); require.False(t, r.Already) })
+		f.resume("M", "zero", func(r contract.ResumeResult, err error) {
+			require.NoError(t, err)
+			require.False(t, r.Already)
+		})
 	})
 	f.at(time.Hour+time.Second, func() {
-		f.resume("M", "zero", func(r contract.ResumeResult, err error) { require.NoError(t, err); require.True(t, r.Already) })
+		f.resume("M", "zero", func(r contract.ResumeResult, err error) {
+			require.NoError(t, err)
+			require.True(t, r.Already)
+		})
 	})
 	f.off(2*time.Hour, "d3", "d4", "d5")
 	f.run(&device.Limits{Breaker: 2})
 	require.NoError(t, f.GetWorkflowError())
 	require.Equal(t, []bool{true, false}, f.needs)
 	require.Subset(t, f.sent(), []string{"d3 hold zero", "d4 breaker_open", "d5 breaker_open"})
-	require.ElementsMatch(t, []string{"d3 granted", "d4 granted", "d5 granted"}, f.sent()[len(f.sent())-3:], "%v", f.sent())
+	require.ElementsMatch(t, []string{"d3 granted", "d4 granted", "d5 granted"}, f.sent()[len(f.sent())-3:],
+		"%v", f.sent())
 	for _, done := range f.activities {
 		require.NotContains(t, done, contract.ActivityCheckHolders, "who waits for an operator's resume needs no check")
 	}
@@ -299,7 +311,8 @@ func TestFreeDevicesAreCountedOnlyWhileARequestWaits(t *testing.T) {
 	f := newFleet(t)
 	f.free = contract.CountFreeResult{InService: 100, Free: 10}
 	take := func(name string) {
-		f.SignalWorkflow(contract.SignalSlotRequest, contract.SlotRequest{Device: name, Clean: name + "/1", TakesCapacity: true})
+		f.SignalWorkflow(contract.SignalSlotRequest,
+			contract.SlotRequest{Device: name, Clean: name + "/1", TakesCapacity: true})
 	}
 	f.at(time.Minute, func() { require.Len(t, f.done(), 1); take("m1"); take("m2") })
 	f.at(2*time.Minute, func() {
@@ -309,7 +322,8 @@ func TestFreeDevicesAreCountedOnlyWhileARequestWaits(t *testing.T) {
 	f.at(20*time.Minute, func() {
 		require.Contains(t, f.sent(), "m1 granted")
 		require.NotContains(t, f.sent(), "m2 granted")
-		f.SignalWorkflow(contract.SignalSlotReport, contract.SlotReport{Device: "m1", Clean: "m1/1", Over: true, Withdrawn: true})
+		f.SignalWorkflow(contract.SignalSlotReport,
+			contract.SlotReport{Device: "m1", Clean: "m1/1", Over: true, Withdrawn: true})
 		f.change(func() { f.free = contract.CountFreeResult{InService: 100, Free: 11, Settled: []string{"m1"}} })
 	})
 	f.at(40*time.Minute, func() { require.Contains(t, f.sent(), "m2 granted") })

@@ -321,7 +321,8 @@ func (q *queue) obstacle(s *contract.Slot, used *tally, now time.Time) (o obstac
 		return obstacle{code: device.CodeWaitingForSlot, key: "host", busy: n, limit: limits.PerHost, host: s.Host}, true
 	}
 	if limits.ConcurrentCleans > 0 && used.cleans >= limits.ConcurrentCleans {
-		return obstacle{code: device.CodeWaitingForSlot, key: "fleet", busy: used.cleans, limit: limits.ConcurrentCleans}, true
+		return obstacle{code: device.CodeWaitingForSlot, key: "fleet", busy: used.cleans, limit: limits.ConcurrentCleans},
+			true
 	}
 	return o, false
 }
@@ -376,11 +377,13 @@ func (q *queue) fault(s *contract.Slot, o obstacle) *device.Fault {
 		f = q.breakerFault(o.breaker)
 		f.Message = line + f.Message
 	case o.code == device.CodeCanaryRunning:
-		f.Message = fmt.Sprintf("%sthe firmware %s is new to model %s; it goes to %s first, and the others wait until that has verified it", line, o.key, s.Model, o.device)
+		f.Message = fmt.Sprintf("%sthe firmware %s is new to model %s; it goes to %s first, and the others wait until "+
+			"that has verified it", line, o.key, s.Model, o.device)
 		f.Remedy = "wait"
 	case o.code == device.CodeFreeCapacity:
 		f.Message = fmt.Sprintf("%s%d devices are free, and %d must stay free for tenants", line, q.Free, q.Floor)
-		f.Remedy = "wait until more devices are free, or abort " + s.Device + "; maintain takes a device out of the pool at once"
+		f.Remedy = "wait until more devices are free, or abort " + s.Device +
+			"; maintain takes a device out of the offer at once"
 	case o.key == "host":
 		f.Message = fmt.Sprintf("%s%d of %d cleans run on host %s", line, o.busy, o.limit, o.host)
 		f.Remedy = "wait, or raise per_host in the policy's limits"
@@ -399,9 +402,11 @@ func (q *queue) fault(s *contract.Slot, o obstacle) *device.Fault {
 func (q *queue) breakerFault(b *contract.Breaker) *device.Fault {
 	f := &device.Fault{Class: device.Transient, Code: device.CodeBreakerOpen}
 	if b.Canary != "" {
-		f.Message = fmt.Sprintf("the firmware %s is new to model %s, and %s failed on its first device, %s (%s)", b.Canary, b.Model, b.Step, b.Device, b.Fault)
+		f.Message = fmt.Sprintf("the firmware %s is new to model %s, and %s failed on its first device, %s (%s)", b.Canary,
+			b.Model, b.Step, b.Device, b.Fault)
 	} else {
-		f.Message = fmt.Sprintf("%s failed %d times in a row on model %s, at last on %s (%s)", b.Step, b.Failures, b.Model, b.Device, b.Fault)
+		f.Message = fmt.Sprintf("%s failed %d times in a row on model %s, at last on %s (%s)", b.Step, b.Failures, b.Model,
+			b.Device, b.Fault)
 	}
 	f.Remedy = fmt.Sprintf("remove the cause, then resume --model %q --step %s", b.Model, b.Step)
 	return f
@@ -418,7 +423,8 @@ func (q *queue) alarms() []contract.LimitsAlarm {
 		alarm := contract.LimitsAlarm{Fault: *q.breakerFault(b)}
 		alarm.Class = device.NeedsOperator
 		for i := range q.Slots {
-			if s := &q.Slots[i]; q.obstacles[i].breaker == b || s.Granted && b.Model == s.Model && slices.Contains(s.Steps, b.Step) {
+			if s := &q.Slots[i]; q.obstacles[i].breaker == b || s.Granted && b.Model == s.Model &&
+				slices.Contains(s.Steps, b.Step) {
 				alarm.Waiting++
 			}
 		}
@@ -427,7 +433,8 @@ func (q *queue) alarms() []contract.LimitsAlarm {
 	if first := q.firstInLine(); q.Stalled && first >= 0 {
 		f := *q.fault(&q.Slots[first], q.obstacles[first])
 		f.Class = device.NeedsOperator
-		f.Message = fmt.Sprintf("nothing has moved in the queue since %s; the first is %s: %s", q.MovedAt.UTC().Format(time.RFC3339), q.Slots[first].Device, f.Message)
+		f.Message = fmt.Sprintf("nothing has moved in the queue since %s; the first is %s: %s",
+			q.MovedAt.UTC().Format(time.RFC3339), q.Slots[first].Device, f.Message)
 		f.Remedy = "look at the cleans that run; abort gives a slot back"
 		all = append(all, contract.LimitsAlarm{Fault: f, Waiting: len(q.obstacles)})
 	}
@@ -443,7 +450,8 @@ func (q *queue) status(name string, atMost int) contract.LimitsStatus {
 		if !waits || name != "" && q.Slots[i].Device != name || len(s.Waiting) >= atMost {
 			continue
 		}
-		s.Waiting = append(s.Waiting, contract.SlotWait{Device: q.Slots[i].Device, Place: o.place, Since: q.Slots[i].Since, Fault: *q.fault(&q.Slots[i], o)})
+		s.Waiting = append(s.Waiting, contract.SlotWait{Device: q.Slots[i].Device, Place: o.place, Since: q.Slots[i].Since,
+			Fault: *q.fault(&q.Slots[i], o)})
 	}
 	return s
 }

@@ -25,7 +25,8 @@ type line struct {
 
 func newLine(t *testing.T, limits device.Limits) *line {
 	l := &line{T: t, now: start, ended: map[string]bool{}}
-	l.LimitsState = &contract.LimitsState{Found: true, LimitsChange: contract.LimitsChange{Limits: &limits, TellAfter: 5 * time.Minute}}
+	l.LimitsState = &contract.LimitsState{Found: true,
+		LimitsChange: contract.LimitsChange{Limits: &limits, TellAfter: 5 * time.Minute}}
 	return l
 }
 
@@ -43,7 +44,8 @@ func (l *line) pass() map[string]contract.SlotAnswer {
 }
 
 func (l *line) ask(name string, with ...func(*contract.SlotRequest)) {
-	r := contract.SlotRequest{Device: name, Clean: name + "/1", Host: "h1", Model: "M", Steps: []string{"zero", "verify"}, Since: l.now}
+	r := contract.SlotRequest{Device: name, Clean: name + "/1", Host: "h1", Model: "M", Steps: []string{"zero", "verify"},
+		Since: l.now}
 	for _, change := range with {
 		change(&r)
 	}
@@ -51,7 +53,8 @@ func (l *line) ask(name string, with ...func(*contract.SlotRequest)) {
 }
 
 func (l *line) end(name, failed string, done ...string) {
-	l.queue.report(l.now, contract.SlotReport{Device: name, Clean: name + "/1", Done: done, Failed: failed, Fault: device.CodeIO, Over: true})
+	l.queue.report(l.now, contract.SlotReport{Device: name, Clean: name + "/1", Done: done, Failed: failed,
+		Fault: device.CodeIO, Over: true})
 }
 
 func (l *line) has(names ...string) {
@@ -245,7 +248,8 @@ func TestFirmwareThatFailsOnItsFirstDeviceGoesToNoOther(t *testing.T) {
 		l.end("d1", failed)
 		l.has()
 		require.Len(t, l.alarms(), 1)
-		require.Contains(t, l.alarms()[0].Message, "the firmware BIOS 2 is new to model M, and "+failed+" failed on its first device, d1")
+		require.Contains(t, l.alarms()[0].Message, "the firmware BIOS 2 is new to model M, and "+failed+
+			" failed on its first device, d1")
 		require.Equal(t, 2, l.alarms()[0].Waiting)
 		require.True(t, l.resume("M", failed, contract.Act{}))
 		l.has("d2")
@@ -356,9 +360,10 @@ func TestLimitsHoldInEveryOrder(t *testing.T) {
 func TestTheQueueOfAWholeFleetFitsIntoAPayload(t *testing.T) {
 	l := newLine(t, device.Limits{ConcurrentCleans: 50})
 	for i := range 10_000 {
-		l.ask(fmt.Sprintf("host%04d_0000:%02x:00.0", i/8, i%8), on(fmt.Sprintf("host%04d", i/8)), func(r *contract.SlotRequest) {
-			r.Clean = fmt.Sprintf("%08x-aaaa-bbbb-cccc-%012x/12", rand.Uint32(), rand.Uint64()>>16)
-		})
+		l.ask(fmt.Sprintf("host%04d_0000:%02x:00.0", i/8, i%8), on(fmt.Sprintf("host%04d", i/8)),
+			func(r *contract.SlotRequest) {
+				r.Clean = fmt.Sprintf("%08x-aaaa-bbbb-cccc-%012x/12", rand.Uint32(), rand.Uint64()>>16)
+			})
 	}
 	l.pass()
 	state, err := packed(l.LimitsState)
@@ -371,19 +376,21 @@ func TestTheQueueOfAWholeFleetFitsIntoAPayload(t *testing.T) {
 
 // A resume goes, with the next answer and once, to the devices that waited for its breaker.
 func TestAResumeGoesToTheDevicesThatWaited(t *testing.T) {
-	q := queue{LimitsState: &contract.LimitsState{Found: true, LimitsChange: contract.LimitsChange{Limits: &device.Limits{Breaker: 1}}}}
+	q := queue{LimitsState: &contract.LimitsState{Found: true,
+		LimitsChange: contract.LimitsChange{Limits: &device.Limits{Breaker: 1}}}}
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, s := range []contract.SlotRequest{
 		{Device: "waits", Clean: "1", Model: "M", Steps: []string{"zero", "verify"}, Since: now},
 		{Device: "has no such step", Clean: "2", Model: "M", Steps: []string{"sanitize"}, Since: now},
 		{Device: "is of another model", Clean: "3", Model: "N", Steps: []string{"zero"}, Since: now},
-		{Device: "leaves the pool", Clean: "4", Model: "M", Steps: []string{"zero"}, TakesCapacity: true, Since: now},
+		{Device: "leaves the offer", Clean: "4", Model: "M", Steps: []string{"zero"}, TakesCapacity: true, Since: now},
 	} {
 		q.Slots = append(q.Slots, contract.Slot{SlotRequest: s})
 	}
 	q.Breakers = []contract.Breaker{{Model: "M", Step: "zero", Failures: 1, Open: true}}
 	q.settle(now)
-	act := contract.ResumeInput{Model: "M", Step: "zero", Reason: "a new cable", Caller: contract.Caller{By: "ann@h1"}}.Act()
+	act := contract.ResumeInput{Model: "M", Step: "zero", Reason: "a new cable",
+		Caller: contract.Caller{By: "ann@h1"}}.Act()
 	require.True(t, q.resume("M", "zero", act))
 	q.settle(now)
 	for i, want := range []*contract.Act{&act, nil, nil, nil} {

@@ -32,10 +32,12 @@ func OneViewPoll(ctx workflow.Context, in contract.OneViewInput) error {
 	}
 	p.publish(ctx)
 	long := func() bool { return calls.LongHistory(ctx) }
-	if err := calls.Serve(ctx, func() func() { return p.next(ctx, long()) }, func() bool { return p.idle(ctx) && long() }); err != nil {
+	if err := calls.Serve(ctx, func() func() { return p.next(ctx, long()) },
+		func() bool { return p.idle(ctx) && long() }); err != nil {
 		return err
 	}
-	return workflow.NewContinueAsNewError(ctx, contract.WorkflowOneView, contract.OneViewInput{Appliance: p.state.Appliance, State: p.state})
+	return workflow.NewContinueAsNewError(ctx, contract.WorkflowOneView,
+		contract.OneViewInput{Appliance: p.state.Appliance, State: p.state})
 }
 
 // polls is one run of an appliance's workflow.
@@ -51,7 +53,8 @@ func newPolls(in contract.OneViewInput) *polls {
 	p := &polls{state: in.State}
 	if p.state == nil {
 		interval := max(in.Interval, 0)
-		p.state = &contract.OneViewState{Schema: contract.Schema, Appliance: in.Appliance, Interval: interval, TellAfter: in.TellAfter, Requested: interval > 0}
+		p.state = &contract.OneViewState{Schema: contract.Schema, Appliance: in.Appliance, Interval: interval,
+			TellAfter: in.TellAfter, Requested: interval > 0}
 	}
 	calls.RequireSchema("appliance "+in.Appliance, p.state.Schema)
 	return p
@@ -60,7 +63,8 @@ func newPolls(in contract.OneViewInput) *polls {
 func (p *polls) register(ctx workflow.Context) error {
 	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryOneView,
 		func() (contract.OneViewState, error) { return *p.state, nil },
-		workflow.QueryHandlerOptions{Description: "When the last good round of the polls was, what it found, and the next round"})
+		workflow.QueryHandlerOptions{
+			Description: "When the last good round of the polls was, what it found, and the next round"})
 	if err != nil {
 		return err
 	}
@@ -146,7 +150,8 @@ func (p *polls) wait(ctx workflow.Context) {
 	}
 	timer, stop := workflow.WithCancel(ctx)
 	p.stopTimer = stop
-	err := workflow.NewTimerWithOptions(timer, until.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: "poll " + s.Appliance}).Get(timer, nil)
+	err := workflow.NewTimerWithOptions(timer, until.Sub(workflow.Now(ctx)),
+		workflow.TimerOptions{Summary: "poll " + s.Appliance}).Get(timer, nil)
 	stop()
 	p.stopTimer = nil
 	if err == nil && !workflow.Now(ctx).Before(s.Next) {
@@ -166,7 +171,8 @@ func (p *polls) alarmAt() time.Time {
 func (p *polls) alarm(ctx workflow.Context) {
 	s := p.state
 	s.NeedsOperator = true
-	workflow.GetLogger(ctx).Warn("no round of the polls was complete", "appliance", s.Appliance, "since", s.Failing, "fault", string(s.Fault.Code), "error", s.Fault.Message)
+	workflow.GetLogger(ctx).Warn("no round of the polls was complete", "appliance", s.Appliance, "since", s.Failing,
+		"fault", string(s.Fault.Code), "error", s.Fault.Message)
 	p.publish(ctx)
 }
 
@@ -192,7 +198,8 @@ func (p *polls) readPage(ctx workflow.Context) {
 	s, r := p.state, p.state.Round
 	opts := calls.WithPage(ctx, pageSummary(s.Appliance, *r))
 	var page contract.PollPageResult
-	err := workflow.ExecuteActivity(opts, contract.ActivityPollPage, contract.PollPageInput{Appliance: s.Appliance, Start: r.Start, Count: r.PageSize}).Get(opts, &page)
+	err := workflow.ExecuteActivity(opts, contract.ActivityPollPage,
+		contract.PollPageInput{Appliance: s.Appliance, Start: r.Start, Count: r.PageSize}).Get(opts, &page)
 	if ctx.Err() != nil || s.Round != r { // canceled, or turned off meanwhile
 		return
 	}
@@ -201,7 +208,8 @@ func (p *polls) readPage(ctx workflow.Context) {
 		over = page.Next <= r.Start
 		add(r, page)
 	} else {
-		workflow.GetLogger(ctx).Warn("a page of the polls was not read", "appliance", s.Appliance, "start", r.Start, "fault", string(fault.Code), "error", fault.Message)
+		workflow.GetLogger(ctx).Warn("a page of the polls was not read", "appliance", s.Appliance, "start", r.Start, "fault",
+			string(fault.Code), "error", fault.Message)
 		over = skip(r, fault)
 	}
 	if over {
@@ -256,7 +264,8 @@ func (p *polls) endRound(ctx workflow.Context) {
 	if r.Unread > 0 {
 		result = contract.ResultIncomplete
 	}
-	workflow.GetMetricsHandler(ctx).WithTags(map[string]string{contract.LabelAppliance: s.Appliance, contract.LabelResult: result}).
+	workflow.GetMetricsHandler(ctx).
+		WithTags(map[string]string{contract.LabelAppliance: s.Appliance, contract.LabelResult: result}).
 		Counter(contract.FigureOneViewRounds).Inc(1)
 	s.Problems, s.Unread, s.Fault = r.Problems, r.Unread, r.Fault
 	switch {

@@ -79,7 +79,8 @@ func servers(total int) script {
 		if next >= total {
 			next = 0
 		}
-		return contract.PollPageResult{Next: next, Total: total, Counts: contract.PollCounts{Servers: min(2, total-in.Start), Devices: 1, Taken: 1}}, nil
+		return contract.PollPageResult{Next: next, Total: total,
+			Counts: contract.PollCounts{Servers: min(2, total-in.Start), Devices: 1, Taken: 1}}, nil
 	}
 }
 
@@ -97,7 +98,8 @@ func without(total int, broken ...int) script {
 }
 
 func refuse(class device.Class, code device.Code) error {
-	return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: "scripted " + string(code), Remedy: "repair it"}})
+	return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: "scripted " +
+		string(code), Remedy: "repair it"}})
 }
 
 func pointerTo(d time.Duration) *time.Duration { return &d }

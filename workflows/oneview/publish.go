@@ -31,14 +31,17 @@ func details(s *contract.OneViewState) string {
 		b.WriteString("no good round yet\n\n")
 	} else {
 		c := s.Last
-		fmt.Fprintf(&b, "%d servers, %d devices, %d taken, %d freed, %d taken on clean fail, %d failed\n\n", c.Servers, c.Devices, c.Taken, c.Freed, c.TakenOnCleanFail, c.Failed)
+		fmt.Fprintf(&b, "%d servers, %d devices, %d taken, %d freed, %d taken on clean fail, %d failed\n\n", c.Servers,
+			c.Devices, c.Taken, c.Freed, c.TakenOnCleanFail, c.Failed)
 		fmt.Fprintf(&b, "- last good round: %s\n", s.LastGood.Format(time.RFC3339))
 	}
 	if s.NeedsOperator {
-		fmt.Fprintf(&b, "- **needs the operator**: no good round since %s: %s; %s\n", s.Failing.Format(time.RFC3339), s.Fault.Message, s.Fault.Remedy)
+		fmt.Fprintf(&b, "- **needs the operator**: no good round since %s: %s; %s\n", s.Failing.Format(time.RFC3339),
+			s.Fault.Message, s.Fault.Remedy)
 	}
 	if s.Fault != nil {
-		fmt.Fprintf(&b, "- the last round was not complete: %d pages were not read: %s: %s\n", s.Unread, s.Fault.Code, s.Fault.Error())
+		fmt.Fprintf(&b, "- the last round was not complete: %d pages were not read: %s: %s\n", s.Unread, s.Fault.Code,
+			s.Fault.Error())
 	}
 	switch r := s.Round; {
 	case r != nil:

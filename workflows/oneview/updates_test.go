@@ -42,7 +42,8 @@ func asked(t *testing.T, do any, name, update string, in any) (answer any, err e
 // An operator asks who has a server: of this appliance, whatever the request names.
 func TestAskWhoHasAServer(t *testing.T) {
 	t.Parallel()
-	request := contract.PoolRequest{Name: "node1", UUID: "u", Serial: "S", Pool: contract.Pool{Appliance: "rack9", Hardware: "/rest/server-hardware/1"}}
+	request := contract.PoolRequest{Name: "node1", UUID: "u", Serial: "S",
+		Pool: contract.Pool{Appliance: "rack9", Hardware: "/rest/server-hardware/1"}}
 	var got contract.PoolRequest
 	want := contract.PoolSnapshot{Ownership: device.PoolTaken, Profile: "/rest/server-profiles/1"}
 	answer, err := asked(t, func(_ context.Context, in contract.PoolRequest) (contract.PoolSnapshot, error) {
@@ -61,7 +62,8 @@ func TestAskWhoHasAServerFails(t *testing.T) {
 	attempts := 0
 	_, err := asked(t, func(context.Context, contract.PoolRequest) (contract.PoolSnapshot, error) {
 		attempts++
-		return contract.PoolSnapshot{}, temporal.NewApplicationError("it does not answer", string(device.CodeApplianceUnreachable))
+		return contract.PoolSnapshot{},
+			temporal.NewApplicationError("it does not answer", string(device.CodeApplianceUnreachable))
 	}, contract.ActivityReadPool, contract.UpdateReadPool, contract.PoolRequest{Name: "node1"})
 	require.ErrorContains(t, err, "it does not answer")
 	require.Equal(t, 3, attempts)
@@ -74,8 +76,10 @@ func TestAskForServers(t *testing.T) {
 	answer, err := asked(t, func(_ context.Context, in contract.ServersInput) (contract.Servers, error) {
 		got = in
 		return want, nil
-	}, contract.ActivityFindServers, contract.UpdateServers, contract.ServersInput{Appliance: "rack9", Start: 5, Limit: 100, Filter: map[string]string{"name": "a*"}})
+	}, contract.ActivityFindServers, contract.UpdateServers, contract.ServersInput{Appliance: "rack9", Start: 5,
+		Limit: 100, Filter: map[string]string{"name": "a*"}})
 	require.NoError(t, err)
 	require.Equal(t, want, answer)
-	require.Equal(t, contract.ServersInput{Appliance: "rack1", Start: 5, Limit: 100, Filter: map[string]string{"name": "a*"}}, got)
+	require.Equal(t,
+		contract.ServersInput{Appliance: "rack1", Start: 5, Limit: 100, Filter: map[string]string{"name": "a*"}}, got)
 }

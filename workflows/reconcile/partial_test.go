@@ -78,7 +78,8 @@ func TestManyHostsAreAFullRun(t *testing.T) {
 func TestAFailedPartialRunIsFollowedByAFullRun(t *testing.T) {
 	c := newReconcileFixture(t, func(_ int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 		if len(in.Hosts) > 0 {
-			return contract.ReconcileResult{}, temporal.NewApplicationError("unable to find activityType=ReconcileInventory", "ActivityNotRegisteredError")
+			return contract.ReconcileResult{}, temporal.NewApplicationError("unable to find activityType=ReconcileInventory",
+				"ActivityNotRegisteredError")
 		}
 		return contract.ReconcileResult{}, nil
 	})
@@ -115,7 +116,8 @@ func TestManySignalsAreFewRuns(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.duration = func(contract.ReconcileInput) time.Duration { return time.Second }
 	for i := range 100 {
-		c.request(time.Minute+time.Duration(i)*10*time.Millisecond, contract.ReconcileRequest{Hosts: []string{fmt.Sprint("h", i%20)}})
+		c.request(time.Minute+time.Duration(i)*10*time.Millisecond,
+			contract.ReconcileRequest{Hosts: []string{fmt.Sprint("h", i%20)}})
 	}
 	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
 	require.LessOrEqual(t, len(c.partial), 8)

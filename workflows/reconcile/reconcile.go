@@ -38,10 +38,12 @@ func InventoryReconcile(ctx workflow.Context, in contract.InventoryReconcileInpu
 	}
 	p.publishStatus(ctx)
 	long := func() bool { return calls.LongHistory(ctx) }
-	if err := calls.Serve(ctx, func() func() { return p.next(ctx, long()) }, func() bool { return p.idle(ctx) && long() }); err != nil {
+	if err := calls.Serve(ctx, func() func() { return p.next(ctx, long()) },
+		func() bool { return p.idle(ctx) && long() }); err != nil {
 		return err
 	}
-	return workflow.NewContinueAsNewError(ctx, contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: p.state.Cloud, State: p.state})
+	return workflow.NewContinueAsNewError(ctx, contract.WorkflowInventoryReconcile,
+		contract.InventoryReconcileInput{Cloud: p.state.Cloud, State: p.state})
 }
 
 // inventoryReconcile is one run of a cloud's workflow.
@@ -78,12 +80,13 @@ func (p *inventoryReconcile) register(ctx workflow.Context) error {
 	// A signal is read only if one is pending, and before the run may continue as new: otherwise a
 	// signal can be lost (measured).
 	p.signals = workflow.NewSelector(ctx)
-	p.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalReconcileNow), func(c workflow.ReceiveChannel, _ bool) {
-		var in contract.ReconcileRequest
-		if c.ReceiveAsync(&in) {
-			p.onReconcileRequest(ctx, in)
-		}
-	})
+	p.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalReconcileNow),
+		func(c workflow.ReceiveChannel, _ bool) {
+			var in contract.ReconcileRequest
+			if c.ReceiveAsync(&in) {
+				p.onReconcileRequest(ctx, in)
+			}
+		})
 	return nil
 }
 
@@ -119,7 +122,8 @@ const maxConcurrentReconciles = 4
 // for it: therefore it starts beside earlier ones and, even if the history is long, beside
 // a full one.
 func (p *inventoryReconcile) canReconcile(ctx workflow.Context, long bool) bool {
-	return p.reconcilingSome < maxConcurrentReconciles && (!long || p.reconcilingAll > 0 && !workflow.GetInfo(ctx).GetContinueAsNewSuggested())
+	return p.reconcilingSome < maxConcurrentReconciles &&
+		(!long || p.reconcilingAll > 0 && !workflow.GetInfo(ctx).GetContinueAsNewSuggested())
 }
 
 // idle says that nothing is under way and no client waits for an answer.
@@ -178,7 +182,8 @@ func (p *inventoryReconcile) wait(ctx workflow.Context) {
 	until := p.state.Next
 	timer, stop := workflow.WithCancel(ctx)
 	p.stopTimer = stop
-	err := workflow.NewTimerWithOptions(timer, until.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: "reconcile " + p.state.Cloud}).Get(timer, nil)
+	err := workflow.NewTimerWithOptions(timer, until.Sub(workflow.Now(ctx)),
+		workflow.TimerOptions{Summary: "reconcile " + p.state.Cloud}).Get(timer, nil)
 	stop()
 	p.stopTimer = nil
 	// A full reconciliation during the wait has postponed the next one.
@@ -193,7 +198,8 @@ func (p *inventoryReconcile) reconcileAll(ctx workflow.Context) {
 	s.Requested = false
 	s.Next = workflow.Now(ctx).Add(s.Interval)
 	var found contract.ReconcileResult
-	if p.runActivity(ctx, fullReconcileTimeout, "reconcile "+s.Cloud, contract.ReconcileInput{Missing: s.Missing}, &found) {
+	if p.runActivity(ctx, fullReconcileTimeout, "reconcile "+s.Cloud, contract.ReconcileInput{Missing: s.Missing},
+		&found) {
 		s.Missing, s.Mismatches, s.Unreadable, s.Last = found.Missing, found.Mismatches, found.Unreadable, found.Counts
 		s.ReconciledAt = workflow.Now(ctx).UTC()
 		s.FullRuns++
@@ -205,7 +211,8 @@ func (p *inventoryReconcile) reconcileAll(ctx workflow.Context) {
 func (p *inventoryReconcile) reconcileSome(ctx workflow.Context, in contract.ReconcileInput) {
 	s := p.state
 	var found contract.ReconcileResult
-	if p.runActivity(ctx, partialReconcileTimeout, "reconcile "+strings.Join(slices.Concat(in.Hosts, in.Instances), " "), in, &found) {
+	if p.runActivity(ctx, partialReconcileTimeout, "reconcile "+strings.Join(slices.Concat(in.Hosts, in.Instances), " "),
+		in, &found) {
 		s.PartialRuns++
 	} else {
 		s.Requested = s.Requested || s.Interval == 0 // otherwise the timer starts the next full one
@@ -214,7 +221,8 @@ func (p *inventoryReconcile) reconcileSome(ctx workflow.Context, in contract.Rec
 }
 
 // runActivity runs one reconciliation. A failed one is shown, and the next one tries again.
-func (p *inventoryReconcile) runActivity(ctx workflow.Context, timeout time.Duration, summary string, in contract.ReconcileInput, found *contract.ReconcileResult) bool {
+func (p *inventoryReconcile) runActivity(ctx workflow.Context, timeout time.Duration, summary string,
+	in contract.ReconcileInput, found *contract.ReconcileResult) bool {
 	if len(summary) > 100 {
 		summary = summary[:100]
 	}
@@ -225,13 +233,15 @@ func (p *inventoryReconcile) runActivity(ctx workflow.Context, timeout time.Dura
 		return false
 	}
 	if p.state.Fault = calls.FaultIn(err); p.state.Fault != nil {
-		workflow.GetLogger(ctx).Warn("reconciliation failed", "cloud", p.state.Cloud, "fault", string(p.state.Fault.Code), "error", p.state.Fault.Message)
+		workflow.GetLogger(ctx).Warn("reconciliation failed", "cloud", p.state.Cloud, "fault", string(p.state.Fault.Code),
+			"error", p.state.Fault.Message)
 	}
 	return p.state.Fault == nil
 }
 
 // candidates answers which devices could be imported.
-func (p *inventoryReconcile) candidates(ctx workflow.Context, in contract.CandidatesInput) (found contract.Candidates, err error) {
+func (p *inventoryReconcile) candidates(ctx workflow.Context,
+	in contract.CandidatesInput) (found contract.Candidates, err error) {
 	opts := calls.WithClientDeadline(ctx, "candidates of "+p.state.Cloud)
 	opts = workflow.WithHeartbeatTimeout(workflow.WithStartToCloseTimeout(opts, calls.ClientDeadline), reconcileHeartbeat)
 	if err := workflow.ExecuteActivity(opts, contract.ActivityCandidates, in).Get(opts, &found); err != nil {
@@ -248,8 +258,10 @@ func (p *inventoryReconcile) publishStatus(ctx workflow.Context) {
 	if s.ReconciledAt.IsZero() {
 		b.WriteString("no full reconciliation yet\n\n")
 	} else {
-		fmt.Fprintf(&b, "%d providers of %d devices, %d asked to re-check, %d missing, %d mismatches, %d not enrolled, %d unreadable\n\n",
-			s.Last.Providers, s.Last.Devices, s.Last.Hinted, s.Last.Missing, s.Last.Mismatch, s.Last.Unenrolled, s.Last.Unreadable)
+		fmt.Fprintf(&b, "%d providers of %d devices, %d asked to re-check, %d missing, %d mismatches, %d not enrolled, %d "+
+			"unreadable\n\n",
+			s.Last.Providers, s.Last.Devices, s.Last.Hinted, s.Last.Missing, s.Last.Mismatch, s.Last.Unenrolled,
+			s.Last.Unreadable)
 		fmt.Fprintf(&b, "- last full reconciliation: %s\n", s.ReconciledAt.Format(time.RFC3339))
 	}
 	if s.Interval == 0 {

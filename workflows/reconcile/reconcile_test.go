@@ -54,7 +54,8 @@ func newReconcileFixture(t *testing.T, do reconcileFunc) *reconcileFixture {
 	c.SetWorkflowRunTimeout(0)
 	c.SetStartTime(epoch)
 	c.start = epoch
-	c.RegisterWorkflowWithOptions(reconcile.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
+	c.RegisterWorkflowWithOptions(reconcile.InventoryReconcile,
+		workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
 	c.RegisterActivityWithOptions(func(context.Context, contract.ReconcileInput) (contract.ReconcileResult, error) {
 		return contract.ReconcileResult{}, errors.New("not scripted")
 	}, activity.RegisterOptions{Name: contract.ActivityReconcileInventory})
@@ -62,7 +63,8 @@ func newReconcileFixture(t *testing.T, do reconcileFunc) *reconcileFixture {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.candidatesAsked = append(c.candidatesAsked, in)
-		return contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Total: 1}}, More: true}, nil
+		return contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Total: 1}},
+			More: true}, nil
 	}, activity.RegisterOptions{Name: contract.ActivityCandidates})
 	c.OnActivity(contract.ActivityReconcileInventory, mock.Anything, mock.Anything).Return(
 		func(ctx context.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
@@ -126,7 +128,8 @@ func (c *reconcileFixture) summary() string {
 }
 
 // run runs the workflow until the moment, and gives its state then.
-func (c *reconcileFixture) run(until time.Duration, in contract.InventoryReconcileInput) contract.InventoryReconcileState {
+func (c *reconcileFixture) run(until time.Duration,
+	in contract.InventoryReconcileInput) contract.InventoryReconcileState {
 	c.t.Helper()
 	var s contract.InventoryReconcileState
 	c.RegisterDelayedCallback(func() {
@@ -142,7 +145,8 @@ func (c *reconcileFixture) run(until time.Duration, in contract.InventoryReconci
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func refuse(class device.Class, code device.Code) error {
-	return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: "scripted " + string(code)}})
+	return contract.Refuse(
+		contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: "scripted " + string(code)}})
 }
 
 func pointerTo(d time.Duration) *time.Duration { return &d }
@@ -154,7 +158,8 @@ func TestReconcilesAtEachInterval(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.request(time.Minute, contract.ReconcileRequest{Interval: pointerTo(10 * time.Minute)})
 	s := c.run(45*time.Minute, contract.InventoryReconcileInput{Cloud: "c"})
-	require.Equal(t, []time.Duration{time.Minute, 11 * time.Minute, 21 * time.Minute, 31 * time.Minute, 41 * time.Minute}, c.fullAt)
+	require.Equal(t, []time.Duration{time.Minute, 11 * time.Minute, 21 * time.Minute, 31 * time.Minute, 41 * time.Minute},
+		c.fullAt)
 	require.Equal(t, 5, s.FullRuns)
 	require.Equal(t, epoch.Add(41*time.Minute), s.ReconciledAt)
 	require.Equal(t, epoch.Add(51*time.Minute), s.Next)
@@ -254,7 +259,8 @@ func TestAFailureIsShownAndRetried(t *testing.T) {
 		case 3:
 			return contract.ReconcileResult{}, refuse(device.Transient, device.CodeInventoryUnavailable)
 		}
-		return contract.ReconcileResult{Missing: []string{"d7"}, Counts: contract.ReconcileCounts{Devices: 3, Missing: 1}}, nil
+		return contract.ReconcileResult{Missing: []string{"d7"}, Counts: contract.ReconcileCounts{Devices: 3, Missing: 1}},
+			nil
 	})
 	var failed contract.InventoryReconcileState
 	var shown string
@@ -273,7 +279,8 @@ func TestAFailureIsShownAndRetried(t *testing.T) {
 // the timer are under way.
 func TestContinueAsNewLosesNothing(t *testing.T) {
 	c := newReconcileFixture(t, func(int, contract.ReconcileInput) (contract.ReconcileResult, error) {
-		return contract.ReconcileResult{Missing: []string{"d7"}, Mismatches: []contract.Mismatch{{Name: "d8", What: "odd"}}, Counts: contract.ReconcileCounts{Devices: 9}}, nil
+		return contract.ReconcileResult{Missing: []string{"d7"}, Mismatches: []contract.Mismatch{{Name: "d8", What: "odd"}},
+			Counts: contract.ReconcileCounts{Devices: 9}}, nil
 	})
 	c.duration = func(contract.ReconcileInput) time.Duration { return time.Minute }
 	c.request(time.Minute, contract.ReconcileRequest{Interval: pointerTo(time.Hour)})
@@ -302,7 +309,8 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 	after := next.run(30*time.Minute, in)
 	require.Len(t, next.full, 1)
 	require.Equal(t, []string{"d7"}, next.full[0].Missing)
-	require.Equal(t, []contract.ReconcileInput{{Hosts: []string{"h1"}, Instances: []string{"i1"}, Missing: []string{"d7"}}}, next.partial)
+	require.Equal(t,
+		[]contract.ReconcileInput{{Hosts: []string{"h1"}, Instances: []string{"i1"}, Missing: []string{"d7"}}}, next.partial)
 	require.Equal(t, 2, after.FullRuns)
 }
 
@@ -313,7 +321,8 @@ func TestContinueAsNewKeepsTheTimer(t *testing.T) {
 		c.SetContinueAsNewSuggested(true)
 		c.SignalWorkflow(contract.SignalReconcileNow, contract.ReconcileRequest{Hosts: []string{"h1"}})
 	}, 20*time.Minute)
-	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c", Interval: time.Hour})
+	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile,
+		contract.InventoryReconcileInput{Cloud: "c", Interval: time.Hour})
 	var again *workflow.ContinueAsNewError
 	require.ErrorAs(t, c.GetWorkflowError(), &again)
 	require.Equal(t, 20*time.Minute, c.Now().Sub(epoch))
@@ -353,7 +362,8 @@ func TestCandidates(t *testing.T) {
 	c.run(3*time.Minute, contract.InventoryReconcileInput{Cloud: "c"})
 	require.NoError(t, failure)
 	require.Equal(t, []contract.CandidatesInput{{Host: "h1", After: "h1_0", Limit: 7}}, c.candidatesAsked)
-	require.Equal(t, contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Total: 1}}, More: true}, answer)
+	require.Equal(t, contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Total: 1}},
+		More: true}, answer)
 }
 
 // Each full run gets the devices that were missing before; partial runs do not change them.
@@ -379,8 +389,9 @@ func TestSummaryOfACloud(t *testing.T) {
 	}
 	c := newReconcileFixture(t, func(int, contract.ReconcileInput) (contract.ReconcileResult, error) {
 		return contract.ReconcileResult{
-			Missing: missing, Mismatches: []contract.Mismatch{{Name: "d8", What: "manageable, and the inventory has reserved=0 of 1, used=0"}},
-			Counts: contract.ReconcileCounts{Providers: 7, Devices: 9, Hinted: 2, Missing: 200, Mismatch: 1, Unenrolled: 4},
+			Missing:    missing,
+			Mismatches: []contract.Mismatch{{Name: "d8", What: "manageable, and the inventory has reserved=0 of 1, used=0"}},
+			Counts:     contract.ReconcileCounts{Providers: 7, Devices: 9, Hinted: 2, Missing: 200, Mismatch: 1, Unenrolled: 4},
 		}, nil
 	})
 	var before, shown string
@@ -389,7 +400,8 @@ func TestSummaryOfACloud(t *testing.T) {
 	c.RegisterDelayedCallback(func() { shown = c.summary() }, 2*time.Minute)
 	c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "Cloud-1"})
 	require.Contains(t, before, "no full reconciliation yet")
-	for _, want := range []string{"Cloud-1", "7 providers of 9 devices, 2 asked", "200 missing", "1 mismatches", "4 not enrolled",
+	for _, want := range []string{"Cloud-1", "7 providers of 9 devices, 2 asked", "200 missing", "1 mismatches",
+		"4 not enrolled",
 		"d8: manageable, and the inventory has reserved=0", missing[49], "and 150 more"} {
 		require.Contains(t, shown, want)
 	}
@@ -403,7 +415,8 @@ func TestSummaryOfACloud(t *testing.T) {
 // F25
 func TestStateOfANewerSchemaWaits(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
-	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c", State: &contract.InventoryReconcileState{Schema: contract.Schema + 1}})
+	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile,
+		contract.InventoryReconcileInput{Cloud: "c", State: &contract.InventoryReconcileState{Schema: contract.Schema + 1}})
 	require.ErrorContains(t, c.GetWorkflowError(), "upgrade the control workers")
 	require.ErrorAs(t, c.GetWorkflowError(), new(*temporal.PanicError))
 }

@@ -119,7 +119,8 @@ func tooManyFailures() error {
 }
 
 func tooMany(message string) error {
-	return &device.Fault{Class: device.Transient, Code: device.CodeTooManyRequests, Message: message, Remedy: "send it again later"}
+	return &device.Fault{Class: device.Transient, Code: device.CodeTooManyRequests, Message: message,
+		Remedy: "send it again later"}
 }
 
 // Enter refuses a caller that sends too much. leave must be called when its request is
@@ -151,7 +152,8 @@ func (g *Gate) notice(what, key, caller string) {
 // forwarded says that a proxy passes the request on: then the peer of the socket is not its
 // sender.
 func forwarded(r *http.Request) bool {
-	for _, name := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"} {
+	for _, name := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto",
+		"X-Real-Ip"} {
 		if len(r.Header.Values(name)) > 0 {
 			return true
 		}

@@ -17,7 +17,8 @@ import (
 // API's own, too.
 func (g *Gate) Check(r *http.Request) error {
 	if !g.ownHost(r) {
-		return foreign("the API is not reached by the name "+quoted(r.Host), "use its address, or add the name to BURNISH_API_HOSTS")
+		return foreign("the API is not reached by the name "+quoted(r.Host),
+			"use its address, or add the name to BURNISH_API_HOSTS")
 	}
 	for _, origin := range r.Header.Values("Origin") {
 		if !ownOrigin(r, origin) {
@@ -44,7 +45,8 @@ func (g *Gate) ownHost(r *http.Request) bool {
 	host := strings.ToLower(hostOf(r.Host))
 	if address, err := netip.ParseAddr(host); err == nil {
 		local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-		return ok && local.AddrPort().Addr().Unmap().WithZone("") == address.Unmap().WithZone("") || slices.Contains(g.Hosts, host)
+		return ok && local.AddrPort().Addr().Unmap().WithZone("") == address.Unmap().WithZone("") ||
+			slices.Contains(g.Hosts, host)
 	}
 	host = strings.TrimSuffix(host, ".")
 	if _, unix := r.Context().Value(peerKey{}).(peer); unix && !strings.Contains(host, ".") {

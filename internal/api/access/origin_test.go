@@ -42,7 +42,8 @@ func TestOnlyTheAPIsOwnNamesReachIt(t *testing.T) {
 		}
 	}
 	for local, hosts := range map[string]string{
-		"127.0.0.1:8080": "evil.example.org evil.example.org:8080 127.0.0.1.evil.example.org localhost.evil.example.org notlocalhost control1.example.org.evil.org " +
+		"127.0.0.1:8080": "evil.example.org evil.example.org:8080 127.0.0.1.evil.example.org localhost.evil.example.org " +
+			"notlocalhost control1.example.org.evil.org " +
 			"xcontrol1.example.org 192.0.2.1:8080 127.0.0.2 [::1]:8080 0.0.0.0:8080 127.1 2130706433 0x7f000001 control1",
 		"192.0.2.1:443": "127.0.0.1:443 evil.example.org",
 		"unix":          "evil.example.org 192.0.2.1",
@@ -57,8 +58,10 @@ func TestOnlyTheAPIsOwnNamesReachIt(t *testing.T) {
 func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	g := newGate(t, Settings{})
 	for _, headers := range []string{
-		"Origin: http://evil.example.org", "Origin: null", "Origin: https://127.0.0.1:8080", "Origin: http://127.0.0.1:3000", "Origin: http://127.0.0.1",
-		"Origin: http://localhost:8080", "Origin: ", "Origin: %", "Origin: http://127.0.0.1:8080.evil.org", "Origin: http://127.0.0.1:8080|Origin: null",
+		"Origin: http://evil.example.org", "Origin: null", "Origin: https://127.0.0.1:8080", "Origin: http://127.0.0.1:3000",
+		"Origin: http://127.0.0.1",
+		"Origin: http://localhost:8080", "Origin: ", "Origin: %", "Origin: http://127.0.0.1:8080.evil.org",
+		"Origin: http://127.0.0.1:8080|Origin: null",
 		"Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Sec-Fetch-Site: ",
 		"Origin: http://127.0.0.1:8080|Sec-Fetch-Site: cross-site",
 	} {
@@ -71,7 +74,8 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 		require.Error(t, err, headers)
 		requireCode(t, "forbidden", err)
 	}
-	for _, headers := range []string{"Sec-Fetch-Site: none", "Sec-Fetch-Site: same-origin", "Origin: http://127.0.0.1:8080"} {
+	for _, headers := range []string{"Sec-Fetch-Site: none", "Sec-Fetch-Site: same-origin",
+		"Origin: http://127.0.0.1:8080"} {
 		r := at(t, "127.0.0.1:8080", "127.0.0.1:8080")
 		name, value, _ := strings.Cut(headers, ": ")
 		r.Header.Add(name, value)

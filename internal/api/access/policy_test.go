@@ -74,7 +74,8 @@ func TestExpressionsAreThoseOfOsloPolicy(t *testing.T) {
 			}
 			require.NoError(t, err)
 			for _, roles := range []string{"", "a", "b", "a b"} {
-				require.Equal(t, slices.Contains(allowed, roles), c.allows(&Policy{}, withRoles(strings.Fields(roles)...)), "%q", roles)
+				require.Equal(t, slices.Contains(allowed, roles), c.allows(&Policy{}, withRoles(strings.Fields(roles)...)), "%q",
+					roles)
 			}
 		})
 	}
@@ -82,8 +83,10 @@ func TestExpressionsAreThoseOfOsloPolicy(t *testing.T) {
 
 func TestABadExpressionIsRefused(t *testing.T) {
 	for _, expression := range []string{
-		"", " ", "role:", "rule:", "admin", "role:a role:b", "role:a or", "and role:a", "not", "(role:a", "role:a)", "()", "is_admin:True",
-		"user_id:%(user_id)s", "role:%(x)s", "http://h/", "@ @", "role:a,role:b", strings.Repeat("(", 60) + "@" + strings.Repeat(")", 60),
+		"", " ", "role:", "rule:", "admin", "role:a role:b", "role:a or", "and role:a", "not", "(role:a", "role:a)", "()",
+		"is_admin:True",
+		"user_id:%(user_id)s", "role:%(x)s", "http://h/", "@ @", "role:a,role:b", strings.Repeat("(", 60) + "@" +
+			strings.Repeat(")", 60),
 		strings.Repeat("not ", 60) + "@", strings.Repeat("role:a or ", 500) + "role:b",
 	} {
 		_, err := parseExpression(expression)

@@ -50,7 +50,8 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 			if !record.Change || record.Principal.ID == "" {
 				return
 			}
-			g.Log.Info("API: change", "by", clip(record.Principal.Name), "principal", clip(record.Principal.ID), "project", record.Principal.Project,
+			g.Log.Info("API: change", "by", clip(record.Principal.Name), "principal", clip(record.Principal.ID), "project",
+				record.Principal.Project,
 				"from", r.RemoteAddr, "method", r.Method, "path", clip(r.URL.Path), "device", clip(record.Device),
 				"status", answered.code(), "request", record.ID, "reason", clip(record.Reason))
 		}()

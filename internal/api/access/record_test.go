@@ -42,8 +42,10 @@ func TestEachChangeLeavesOneLineWithoutATokenInTheLog(t *testing.T) {
 	w := send(http.MethodPost, "alice-token")
 	text := lines.String()
 	require.Equal(t, 1, strings.Count(text, "\n"), text)
-	for _, part := range []string{"level=INFO", "by=alice", "principal=token:alice", "project=ops", "from=192.0.2.7:4711", "method=POST",
-		"path=/v2/devices/h1_0000:01:00.0/clean ", "device=h1_0000:01:00.0", "status=202", "request=" + w.Header().Get(RequestIDHeader), `reason="a \"broken\"\nline"`} {
+	for _, part := range []string{"level=INFO", "by=alice", "principal=token:alice", "project=ops", "from=192.0.2.7:4711",
+		"method=POST",
+		"path=/v2/devices/h1_0000:01:00.0/clean ", "device=h1_0000:01:00.0", "status=202", "request=" +
+			w.Header().Get(RequestIDHeader), `reason="a \"broken\"\nline"`} {
 		require.Contains(t, text, part)
 	}
 	require.NotContains(t, text, "alice-token")

@@ -61,7 +61,8 @@ func TestSlowRequestsAreCutOff(t *testing.T) {
 		require.LessOrEqual(t, limit, time.Minute)
 	}
 	// The same server with shorter limits.
-	real.ReadHeaderTimeout, real.ReadTimeout, real.IdleTimeout = 300*time.Millisecond, 600*time.Millisecond, 300*time.Millisecond
+	real.ReadHeaderTimeout, real.ReadTimeout, real.IdleTimeout = 300*time.Millisecond, 600*time.Millisecond,
+		300*time.Millisecond
 	l, err := Listen(t.Context(), "127.0.0.1:0", nil)
 	require.NoError(t, err)
 	done := make(chan error, 1)
@@ -228,13 +229,15 @@ func writeCertificate(t *testing.T, dir string, serial int64) *x509.Certificate 
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	require.NoError(t, err)
-	writeFile(t, filepath.Join(dir, "api.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	writeFile(t, filepath.Join(dir, "api.key"),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
 	writeFile(t, filepath.Join(dir, "api.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	certificate, err := x509.ParseCertificate(der)
 	require.NoError(t, err)
@@ -285,7 +288,8 @@ func TestAChangedCertificateIsServedWithoutARestart(t *testing.T) {
 	// A client without TLS is not answered by the API, and an old TLS not at all.
 	status, text := get(t, newClient(t, ""), http.MethodGet, "http://"+address, "X-Auth-Token: alice-token")
 	require.Equal(t, http.StatusBadRequest, status, text)
-	_, err = (&tls.Dialer{Config: &tls.Config{RootCAs: roots, MaxVersion: tls.VersionTLS11}}).DialContext(t.Context(), "tcp", address)
+	_, err = (&tls.Dialer{Config: &tls.Config{RootCAs: roots, MaxVersion: tls.VersionTLS11}}).
+		DialContext(t.Context(), "tcp", address)
 	require.Error(t, err)
 }
 

@@ -42,5 +42,6 @@ func tokenOf(r *http.Request) (string, error) {
 
 // validToken says whether a text may be a token: printable ASCII without spaces.
 func validToken(token string) bool {
-	return token != "" && len(token) <= largestToken && !strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' })
+	return token != "" && len(token) <= largestToken &&
+		!strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' })
 }

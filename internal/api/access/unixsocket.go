@@ -71,7 +71,8 @@ func checkDirectories(dir string) error {
 		shared := st.Mode&0o022 != 0
 		sticky := st.Mode&unix.S_ISVTX != 0
 		if shared && (at == dir || !sticky) {
-			return fmt.Errorf("%s may be written by others than its owner (mode %04o); use a directory of the worker's own", at, st.Mode&0o7777)
+			return fmt.Errorf("%s may be written by others than its owner (mode %04o); use a directory of the worker's own", at,
+				st.Mode&0o7777)
 		}
 		if at == filepath.Dir(at) {
 			return nil

@@ -28,7 +28,8 @@ func TestTheSocketIsForItsOwnerAlone(t *testing.T) {
 		require.Equal(t, fmt.Sprintf("unix:%d admin", os.Geteuid()), answer)
 		_, answer = get(t, client, http.MethodPost, "http://localhost/", "X-Auth-Token: nonsense")
 		require.Equal(t, "not_authenticated", answer, "a wrong token is not as good as none")
-		for _, header := range []string{"X-Forwarded-For: 192.0.2.1", "Forwarded: for=192.0.2.1", "Via: 1.1 proxy", "X-Real-IP: 192.0.2.1"} {
+		for _, header := range []string{"X-Forwarded-For: 192.0.2.1", "Forwarded: for=192.0.2.1", "Via: 1.1 proxy",
+			"X-Real-IP: 192.0.2.1"} {
 			_, answer = get(t, client, http.MethodPost, "http://localhost/", header)
 			require.Equal(t, "not_authenticated", answer, "a proxy's own user is not its client")
 		}

@@ -33,7 +33,8 @@ func ReadKey(file string) (*Key, error) {
 // NewKey makes a key of the content of its file.
 func NewKey(secret []byte) (*Key, error) {
 	if len(secret) < shortestKey {
-		return nil, errors.New("the key has " + strconv.Itoa(len(secret)) + " bytes, and needs " + strconv.Itoa(shortestKey) + " random ones: make one with `openssl rand -hex 32`")
+		return nil, errors.New("the key has " + strconv.Itoa(len(secret)) + " bytes, and needs " + strconv.Itoa(shortestKey) +
+			" random ones: make one with `openssl rand -hex 32`")
 	}
 	return &Key{secret}, nil
 }
@@ -56,7 +57,8 @@ func message(c contract.OverrideClaims) []byte {
 	var text []byte
 	for _, field := range []string{
 		"burnish override 1", c.Device, string(c.Act), c.ID, c.Reason, instant(c.ExpiresAt), c.Principal, c.By,
-		instant(c.Numbers.Since), strconv.Itoa(c.Numbers.Clean), strconv.Itoa(c.Numbers.Binding), strconv.Itoa(c.Numbers.Override),
+		instant(c.Numbers.Since), strconv.Itoa(c.Numbers.Clean), strconv.Itoa(c.Numbers.Binding),
+		strconv.Itoa(c.Numbers.Override),
 	} {
 		text = fmt.Appendf(text, "%d:%s\n", len(field), field)
 	}

@@ -18,7 +18,8 @@ var secret = bytes.Repeat([]byte("k"), 32)
 func claims() contract.OverrideClaims {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 678, time.UTC)
 	return contract.OverrideClaims{
-		Device: "uuid", Act: contract.OverrideApprove, ID: "id", Reason: "why", ExpiresAt: at, Principal: "token:alice", By: "alice",
+		Device: "uuid", Act: contract.OverrideApprove, ID: "id", Reason: "why", ExpiresAt: at,
+		Principal: "token:alice", By: "alice",
 		Numbers: contract.OverrideNumbers{Since: at.Add(-time.Hour), Clean: 3, Binding: 12, Override: 1},
 	}
 }

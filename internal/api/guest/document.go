@@ -38,7 +38,8 @@ func Read(ctx context.Context, from Instances, uuid string) (status contract.Ins
 // has published: the instance learns of a binding that ends without it a moment later. found is
 // false if the instance gives its devices back, or has. A device that cannot be asked is an
 // error.
-func current(ctx context.Context, from Instances, status contract.InstanceStatus) (_ contract.InstanceStatus, found bool, err error) {
+func current(ctx context.Context, from Instances,
+	status contract.InstanceStatus) (_ contract.InstanceStatus, found bool, err error) {
 	switch status.Phase {
 	case contract.InstanceBinding, contract.InstanceActive, contract.InstanceMigrating:
 	default: // releasing, released

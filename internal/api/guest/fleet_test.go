@@ -114,7 +114,8 @@ func (f *fleet) Describe(_ context.Context, name string) (client.Execution, erro
 // serviceOf gives a service of the fleet, and what it logs.
 func serviceOf(f *fleet) (*service, *strings.Builder) {
 	lines := &strings.Builder{}
-	return newService(Options{Instances: f, Secret: func() ([]byte, error) { return []byte(secret), nil }, Log: slog.New(slog.NewTextHandler(lines, nil))}), lines
+	return newService(Options{Instances: f, Secret: func() ([]byte, error) { return []byte(secret), nil },
+		Log: slog.New(slog.NewTextHandler(lines, nil))}), lines
 }
 
 func sign(instance string) string {

@@ -78,7 +78,8 @@ func (s *service) identify(r *http.Request) (identity, error) {
 	}
 	if err := s.verify(given[instanceHeader], given[signatureHeader]); err != nil {
 		// Neither signature is logged: the one that was sent may be right for another secret.
-		s.warn("a request for metadata is refused: its signature is not valid, or cannot be checked", "instance", given[instanceHeader], "from", r.RemoteAddr, "error", err)
+		s.warn("a request for metadata is refused: its signature is not valid, or cannot be checked", "instance",
+			given[instanceHeader], "from", r.RemoteAddr, "error", err)
 		return identity{}, err
 	}
 	id, err := uuid.Parse(given[instanceHeader])
@@ -91,7 +92,8 @@ func (s *service) identify(r *http.Request) (identity, error) {
 // verify checks the signature of an instance's ID, which has lower-case digits.
 func (s *service) verify(instance, signature string) error {
 	if s.Secret == nil {
-		return &refusal{http.StatusForbidden, "this service takes no signed requests: BURNISH_METADATA_SECRET_FILE is not set"}
+		return &refusal{http.StatusForbidden,
+			"this service takes no signed requests: BURNISH_METADATA_SECRET_FILE is not set"}
 	}
 	secret, err := s.Secret()
 	if err != nil {
@@ -133,7 +135,8 @@ func (s *service) find(ctx context.Context, who identity) (contract.InstanceStat
 		return status, err
 	case !who.has(status):
 		if who.instance != "" && status.Project == "" {
-			s.warn("a signed request for metadata is refused: the instance was bound without --project", "instance", who.instance)
+			s.warn("a signed request for metadata is refused: the instance was bound without --project", "instance",
+				who.instance)
 		}
 		return status, errNoInstance
 	}

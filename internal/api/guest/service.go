@@ -91,7 +91,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var refused *refusal
 	if !errors.As(err, &refused) {
-		s.warn("a request for metadata cannot be answered: Temporal, a control worker or a device does not answer", "from", r.RemoteAddr, "error", err)
+		s.warn("a request for metadata cannot be answered: Temporal, a control worker or a device does not answer", "from",
+			r.RemoteAddr, "error", err)
 		refused = &refusal{http.StatusServiceUnavailable, "the instance's devices cannot be read at present"}
 	}
 	if refused.status == http.StatusServiceUnavailable || refused.status == http.StatusTooManyRequests {

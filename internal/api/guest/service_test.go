@@ -70,7 +70,8 @@ func TestTheInstanceIsIdentifiedAsNovasProxyDoes(t *testing.T) {
 				return
 			}
 			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
-			require.JSONEq(t, `{"uuid":"`+instance+`","devices":[{"type":"disk","bus":"none","serial":"S1","tags":["database"]}]}`, w.Body.String())
+			require.JSONEq(t, `{"uuid":"`+instance+
+				`","devices":[{"type":"disk","bus":"none","serial":"S1","tags":["database"]}]}`, w.Body.String())
 		})
 	}
 }
@@ -91,7 +92,8 @@ func TestAGuestIsKnownByItsAddress(t *testing.T) {
 	// What it signs counts more than its address.
 	s, _ := serviceOf(newFleet())
 	require.Equal(t, 400, get(t, s, "GET", latest, "192.0.2.7:1", "X-Instance-ID: "+instance).Code)
-	require.Equal(t, 403, get(t, s, "GET", latest, "192.0.2.7:1", "X-Instance-ID: "+instance, "X-Tenant-ID: p1", "X-Instance-ID-Signature: 0").Code)
+	require.Equal(t, 403, get(t, s, "GET", latest, "192.0.2.7:1", "X-Instance-ID: "+instance, "X-Tenant-ID: p1",
+		"X-Instance-ID-Signature: 0").Code)
 	// The instance itself must know the address: a lease may be about to end.
 	f := newFleet()
 	s, _ = serviceOf(f)
@@ -147,11 +149,16 @@ func TestNothingElseIsServed(t *testing.T) {
 	require.Equal(t, 404, get(t, s, "GET", "/openstack", proxy).Code, "the versions are an instance's as well")
 	f.asked = 0
 	for _, path := range []string{
-		"/", "/v2", "/v2/devices", "/v2/instances/" + instance, "/v2/instances/" + instance + "/meta_data.json", "/metrics", "/healthz", "/readyz", "/openapi.json",
-		"/latest", "/latest/meta-data/", "/2009-04-04/meta-data/", "/openstack/latest", "/openstack/latest/", "/openstack/latest/user_data", "/openstack/latest/vendor_data.json",
-		"/openstack/latest/vendor_data2.json", "/openstack/latest/network_data.json", "/openstack/latest/password", "/openstack/latest/meta_data.json/", "/openstack/content/0000",
-		"/openstack/2012-08-10/meta_data.json", "/openstack/2015-10-15/meta_data.json", "/openstack//meta_data.json", "/openstack/meta_data.json", "/openstack/latest/../latest/meta_data.json",
-		"/openstack/%6catest/meta_data.json", "//openstack", "/openstacklatest/meta_data.json", "/OpenStack", "/openstack/LATEST/meta_data.json", "/debug/pprof/",
+		"/", "/v2", "/v2/devices", "/v2/instances/" + instance, "/v2/instances/" + instance + "/meta_data.json", "/metrics",
+		"/healthz", "/readyz", "/openapi.json",
+		"/latest", "/latest/meta-data/", "/2009-04-04/meta-data/", "/openstack/latest", "/openstack/latest/",
+		"/openstack/latest/user_data", "/openstack/latest/vendor_data.json",
+		"/openstack/latest/vendor_data2.json", "/openstack/latest/network_data.json", "/openstack/latest/password",
+		"/openstack/latest/meta_data.json/", "/openstack/content/0000",
+		"/openstack/2012-08-10/meta_data.json", "/openstack/2015-10-15/meta_data.json", "/openstack//meta_data.json",
+		"/openstack/meta_data.json", "/openstack/latest/../latest/meta_data.json",
+		"/openstack/%6catest/meta_data.json", "//openstack", "/openstacklatest/meta_data.json", "/OpenStack",
+		"/openstack/LATEST/meta_data.json", "/debug/pprof/",
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST"} {
 			w := get(t, s, method, path, "192.0.2.7:1")
@@ -225,7 +232,8 @@ func TestAShortAbsenceIsWaitedFor(t *testing.T) {
 func TestADocumentThatIsNotValidIsNotSent(t *testing.T) {
 	f := newFleet()
 	i := f.instances[instance]
-	i.Devices = []contract.HeldDevice{{Name: "h1_d1", Type: "NVME", Binding: 3, Guest: []contract.GuestAddress{{Bus: "pci", Address: "not an address"}}}}
+	i.Devices = []contract.HeldDevice{{Name: "h1_d1", Type: "NVME", Binding: 3,
+		Guest: []contract.GuestAddress{{Bus: "pci", Address: "not an address"}}}}
 	f.instances[instance] = i
 	s, lines := serviceOf(f)
 	w := get(t, s, "GET", latest, "192.0.2.7:1")
@@ -272,7 +280,8 @@ func TestEachRequestOfAConnectionHasItsOwnIdentity(t *testing.T) {
 		{signed(instance, "p1"), 200, instance}, {signed(other, "p2"), 200, other}, {signed(other, "p1"), 404, "not found"}, {nil, 404, "not found"},
 		{signed(instance, "p1"), 200, instance},
 	} {
-		_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: metadata\r\n%s\r\n", latest, strings.Join(append(slices.Clone(tt.headers), ""), "\r\n"))
+		_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: metadata\r\n%s\r\n", latest,
+			strings.Join(append(slices.Clone(tt.headers), ""), "\r\n"))
 		require.NoError(t, err)
 		answer, err := http.ReadResponse(answers, nil)
 		require.NoError(t, err)
@@ -296,7 +305,8 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 
 	f := newFleet()
 	address := serve(t, f, func(web *http.Server) {
-		web.ReadHeaderTimeout, web.ReadTimeout, web.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond
+		web.ReadHeaderTimeout, web.ReadTimeout, web.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond,
+			200*time.Millisecond
 	})
 	for name, sent := range map[string]string{
 		"nothing":          "",

@@ -81,7 +81,8 @@ func (c *Client) notTheAPI(what string) error {
 }
 
 func (c *Client) unreachable(what, remedy string) error {
-	return &device.Fault{Class: device.Transient, Code: device.CodeUnreachable, Message: "the API at " + c.address + " " + what, Remedy: remedy}
+	return &device.Fault{Class: device.Transient, Code: device.CodeUnreachable, Message: "the API at " + c.address + " " +
+		what, Remedy: remedy}
 }
 
 // isConnection says whether a new connection may help: the server was not there, or went away.
@@ -124,7 +125,8 @@ func (c *Client) lost(ctx context.Context, r *request, err error) error {
 	var record tls.RecordHeaderError
 	switch {
 	case errors.As(err, &certificate):
-		return c.unreachable("has a certificate that is not trusted: "+certificate.Err.Error(), "set OS_CACERT or SSL_CERT_FILE to the file of its authority")
+		return c.unreachable("has a certificate that is not trusted: "+certificate.Err.Error(),
+			"set OS_CACERT or SSL_CERT_FILE to the file of its authority")
 	case errors.As(err, &record):
 		return c.unreachable("does not speak TLS", "set --api or "+config.VarAPI+" to http://…, or to the right port")
 	}

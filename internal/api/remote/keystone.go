@@ -24,7 +24,8 @@ func keystoneLogin(getenv func(string) string) (func(context.Context) (string, e
 	}
 	if err != nil {
 		return nil, &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting,
-			Message: "the credentials of OpenStack are not valid: " + oneLine(err), Remedy: "correct the OS_ variables or clouds.yaml, or set " + config.VarAPIToken}
+			Message: "the credentials of OpenStack are not valid: " + oneLine(err),
+			Remedy:  "correct the OS_ variables or clouds.yaml, or set " + config.VarAPIToken}
 	}
 	web, err := access.HTTP(1)
 	if err != nil {
@@ -44,7 +45,8 @@ func keystoneLogin(getenv func(string) string) (func(context.Context) (string, e
 func loginFault(endpoint string, err error) error {
 	var answer gophercloud.ErrUnexpectedResponseCode
 	var at *url.Error
-	f := &device.Fault{Class: device.Transient, Code: device.CodeUnreachable, Message: "Keystone at " + endpoint + " ", Remedy: "see that OS_AUTH_URL is right and that Keystone runs, or set " + config.VarAPIToken}
+	f := &device.Fault{Class: device.Transient, Code: device.CodeUnreachable, Message: "Keystone at " + endpoint + " ",
+		Remedy: "see that OS_AUTH_URL is right and that Keystone runs, or set " + config.VarAPIToken}
 	switch {
 	case errors.As(err, &answer) && (answer.Actual == http.StatusUnauthorized || answer.Actual == http.StatusForbidden):
 		f.Class, f.Code, f.Remedy = device.Permanent, device.CodeNotAuthenticated, "correct the OS_ variables or clouds.yaml"

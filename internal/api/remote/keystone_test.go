@@ -41,7 +41,8 @@ func keystoneOf(t *testing.T, password string) (address string, logins func() in
 }
 
 func credentials(address, password string) func(string) string {
-	return env(map[string]string{"OS_AUTH_URL": address, "OS_USERNAME": "ada", "OS_PASSWORD": password, "OS_PROJECT_NAME": "admin"})
+	return env(map[string]string{"OS_AUTH_URL": address, "OS_USERNAME": "ada", "OS_PASSWORD": password,
+		"OS_PROJECT_NAME": "admin"})
 }
 
 // Without a token Keystone gives one; one that has expired meanwhile is replaced, once.
@@ -84,7 +85,8 @@ func TestKeystoneRefuses(t *testing.T) {
 	}))
 	t.Cleanup(api.Close)
 	_, err := New(t.Context(), api.URL, credentials(address, "s3cret"))
-	require.EqualError(t, err, "Keystone at "+address+" refuses these credentials; correct the OS_ variables or clouds.yaml")
+	require.EqualError(t, err, "Keystone at "+address+" refuses these credentials; correct the OS_ variables or "+
+		"clouds.yaml")
 
 	_, err = New(t.Context(), api.URL, credentials("http://127.0.0.1:1/v3", "s3cret"))
 	require.ErrorContains(t, err, "Keystone at http://127.0.0.1:1/v3 does not answer: ")

@@ -56,9 +56,10 @@ func checkDetails(v contract.DeviceStatus) error {
 	if v.Name != "" {
 		return nil
 	}
-	return client.RefusedError{Refusal: contract.Refusal{Fault: device.Fault{Class: device.NeedsOperator, Code: device.CodeForbidden,
-		Message: "the policy shows you only Cyborg's fields of a device, and this command needs all of them",
-		Remedy:  "ask an administrator for a role that the rule cyborg:device:get_details allows"}}}
+	return client.RefusedError{
+		Refusal: contract.Refusal{Fault: device.Fault{Class: device.NeedsOperator, Code: device.CodeForbidden,
+			Message: "the policy shows you only Cyborg's fields of a device, and this command needs all of them",
+			Remedy:  "ask an administrator for a role that the rule cyborg:device:get_details allows"}}}
 }
 
 // queryOf is a filter as the API takes it.
@@ -146,7 +147,8 @@ func (c *Client) ReconcileState(ctx context.Context, cloud string) (contract.Inv
 }
 
 // Candidates asks which devices could be imported from a cloud.
-func (c *Client) Candidates(ctx context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
+func (c *Client) Candidates(ctx context.Context, cloud string,
+	in contract.CandidatesInput) (contract.Candidates, error) {
 	return ask[contract.Candidates](ctx, c, in, "clouds", cloud, "candidates")
 }
 

@@ -94,7 +94,9 @@ func prepare(address string, getenv func(string) string) (*Client, error) {
 		}
 		c.base = &url.URL{Scheme: "http", Host: "localhost"}
 		transport.Proxy = nil
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) }
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", path)
+		}
 	} else {
 		var err error
 		if c.base, err = parseAddress(address); err != nil {
@@ -134,7 +136,8 @@ func parseAddress(address string) (*url.URL, error) {
 }
 
 func invalidAddress(what string) error {
-	return &device.Fault{Class: device.Permanent, Code: device.CodeInvalid, Message: "the address of the API is not valid: " + what}
+	return &device.Fault{Class: device.Permanent, Code: device.CodeInvalid,
+		Message: "the address of the API is not valid: " + what}
 }
 
 // trusted are the system's certificates, which SSL_CERT_FILE replaces, and those of OS_CACERT.
@@ -145,7 +148,8 @@ func trusted(getenv func(string) string) (*tls.Config, error) {
 		return c, nil
 	}
 	invalid := func(format string, args ...any) error {
-		return &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting, Message: "OS_CACERT: " + fmt.Sprintf(format, args...), Remedy: "name a file with certificates in PEM form"}
+		return &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting, Message: "OS_CACERT: " +
+			fmt.Sprintf(format, args...), Remedy: "name a file with certificates in PEM form"}
 	}
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		path = filepath.Join(getenv("HOME"), rest)

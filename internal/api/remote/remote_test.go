@@ -63,7 +63,8 @@ func (s *seen) names() []string {
 }
 
 // serve gives a client of a server whose nth request, counted from 1, answer answers.
-func serve(t *testing.T, getenv func(string) string, answer func(n int, w http.ResponseWriter, r *http.Request)) (*Client, *seen) {
+func serve(t *testing.T, getenv func(string) string,
+	answer func(n int, w http.ResponseWriter, r *http.Request)) (*Client, *seen) {
 	t.Helper()
 	got := &seen{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -117,7 +118,8 @@ func TestALostConnectionIsTriedOnceMore(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"device":{"name":"d1","device_state":"manageable"}}`)
 	})
-	result, err := c.Do(within(t, time.Minute), "d1", contract.VerbManage, contract.TenantInput{Reason: "why", Caller: contract.Caller{By: "me"}})
+	result, err := c.Do(within(t, time.Minute), "d1", contract.VerbManage,
+		contract.TenantInput{Reason: "why", Caller: contract.Caller{By: "me"}})
 	require.NoError(t, err)
 	require.Equal(t, device.Manageable, result.Device.DeviceState)
 	require.Equal(t, []string{"POST /v2/devices/d1/manage", "POST /v2/devices/d1/manage"}, got.requests())
@@ -135,7 +137,8 @@ func TestEachChangeHasItsOwnKey(t *testing.T) {
 		fmt.Fprint(w, `{}`)
 	})
 	for range 2 {
-		_, err := c.Do(within(t, time.Minute), "d1", contract.VerbAbort, contract.ReasonInput{Caller: contract.Caller{By: "me@here"}})
+		_, err := c.Do(within(t, time.Minute), "d1", contract.VerbAbort,
+			contract.ReasonInput{Caller: contract.Caller{By: "me@here"}})
 		require.NoError(t, err, "who asks is the API's to say")
 	}
 	require.NotEqual(t, got.names()[0], got.names()[1])
@@ -251,12 +254,14 @@ func TestTooManyRequests(t *testing.T) {
 func TestPages(t *testing.T) {
 	c, got := serve(t, none, func(n int, w http.ResponseWriter, r *http.Request) {
 		if n == 1 {
-			fmt.Fprint(w, `{"devices":[{"uuid":"u1","name":"b","device_state":"error"},{"uuid":"u2","name":"c","device_state":"error"}],"devices_links":[{"rel":"next","href":"https://elsewhere.example/"}]}`)
+			fmt.Fprint(w,
+				`{"devices":[{"uuid":"u1","name":"b","device_state":"error"},{"uuid":"u2","name":"c","device_state":"error"}],"devices_links":[{"rel":"next","href":"https://elsewhere.example/"}]}`)
 			return
 		}
 		fmt.Fprint(w, `{"devices":[{"uuid":"u3","name":"a","device_state":"error"}]}`)
 	})
-	found, err := c.List(within(t, time.Minute), client.Filter{Types: []string{"NODE"}, States: []device.State{device.Available, device.Error}, NeedsOperator: true})
+	found, err := c.List(within(t, time.Minute),
+		client.Filter{Types: []string{"NODE"}, States: []device.State{device.Available, device.Error}, NeedsOperator: true})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b", "c"}, []string{found[0].Name, found[1].Name, found[2].Name})
 	require.Equal(t, []string{
@@ -268,7 +273,8 @@ func TestPages(t *testing.T) {
 // A device whose fields are hidden is refused, not shown as clean and free.
 func TestHiddenFields(t *testing.T) {
 	c, _ := serve(t, none, func(n int, w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, []string{`{"devices":[{"uuid":"u","device_state":"error"}]}`, `{"uuid":"u","device_state":"error"}`}[n-1])
+		fmt.Fprint(w,
+			[]string{`{"devices":[{"uuid":"u","device_state":"error"}]}`, `{"uuid":"u","device_state":"error"}`}[n-1])
 	})
 	for _, read := range []func() error{
 		func() error { _, err := c.List(within(t, time.Minute), client.Filter{}); return err },
@@ -323,10 +329,12 @@ func TestTokens(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { other = true }))
 	t.Cleanup(elsewhere.Close)
 	var token string
-	c, _ := serve(t, env(map[string]string{config.VarAPIToken: "one", "OS_TOKEN": "two", "OS_AUTH_URL": "http://127.0.0.1:1"}), func(_ int, w http.ResponseWriter, r *http.Request) {
-		token = r.Header.Get("X-Auth-Token")
-		http.Redirect(w, r, elsewhere.URL+"/x?y=s3cret", http.StatusTemporaryRedirect)
-	})
+	c, _ :=
+		serve(t, env(map[string]string{config.VarAPIToken: "one", "OS_TOKEN": "two", "OS_AUTH_URL": "http://127.0.0.1:1"}),
+			func(_ int, w http.ResponseWriter, r *http.Request) {
+				token = r.Header.Get("X-Auth-Token")
+				http.Redirect(w, r, elsewhere.URL+"/x?y=s3cret", http.StatusTemporaryRedirect)
+			})
 	_, err := c.Query(within(t, time.Minute), "d1")
 	require.ErrorContains(t, err, "redirects to "+elsewhere.URL+"/x;")
 	require.Equal(t, "one", token)
@@ -348,7 +356,8 @@ func TestUnixSocket(t *testing.T) {
 			fmt.Fprint(w, versions)
 			return
 		}
-		if err := json.NewEncoder(w).Encode(map[string]string{"name": r.URL.Path, "serial": r.Header.Get("X-Auth-Token")}); err != nil {
+		if err := json.NewEncoder(w).
+			Encode(map[string]string{"name": r.URL.Path, "serial": r.Header.Get("X-Auth-Token")}); err != nil {
 			panic(http.ErrAbortHandler)
 		}
 	})}

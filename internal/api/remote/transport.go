@@ -157,12 +157,14 @@ func repeatAfter(status int, header http.Header, err error, r *request) (time.Du
 }
 
 // once sends a request once.
-func (c *Client) once(ctx context.Context, r *request, token string) (status int, header http.Header, text []byte, err error) {
+func (c *Client) once(ctx context.Context, r *request,
+	token string) (status int, header http.Header, text []byte, err error) {
 	ctx, cancel, limit := r.bound(ctx)
 	defer cancel()
 	var wrote atomic.Bool
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }}
-	q, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), r.method, c.urlOf(r), bytes.NewReader(r.body))
+	q, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), r.method, c.urlOf(r),
+		bytes.NewReader(r.body))
 	if err != nil {
 		return 0, nil, nil, err
 	}
@@ -191,7 +193,8 @@ func (c *Client) once(ctx context.Context, r *request, token string) (status int
 	if err == nil && len(text) > maxAnswer {
 		return 0, nil, nil, c.notTheAPI("an answer of more than 32 MiB")
 	}
-	if kind, _, parse := mime.ParseMediaType(answer.Header.Get("Content-Type")); parse != nil || kind != "application/json" {
+	if kind, _, parse := mime.ParseMediaType(answer.Header.Get("Content-Type")); parse != nil ||
+		kind != "application/json" {
 		text = nil
 	}
 	return answer.StatusCode, answer.Header, text, err

@@ -15,7 +15,8 @@ import (
 	"burnish/internal/device"
 )
 
-var operations = []device.Operation{"", device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred, device.Script, device.SecureErase}
+var operations = []device.Operation{"", device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred,
+	device.Script, device.SecureErase}
 
 // The catalog of steps is one whole: each step of it that this build has, with its interface,
 // phase and priority. The operators' page lists the same.
@@ -52,7 +53,8 @@ func TestTheStepsAndTheirPriorities(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/operating.md")
 	require.NoError(t, err)
 	var listed []row
-	for _, cells := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z]+) \\| ([a-z]+) \\| ([0-9.]+) \\|").FindAllStringSubmatch(string(page), -1) {
+	for _, cells := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z]+) \\| ([a-z]+) \\| ([0-9.]+) \\|").
+		FindAllStringSubmatch(string(page), -1) {
 		priority, err := strconv.ParseFloat(cells[4], 64)
 		require.NoError(t, err)
 		listed = append(listed, row{cells[1], cells[2], clean.Phase(cells[3]), priority})
@@ -63,7 +65,9 @@ func TestTheStepsAndTheirPriorities(t *testing.T) {
 	var all []clean.Step
 	for _, s := range want {
 		all = append(all, clean.Step{Name: s.name, Interface: s.iface, Phase: s.phase, Priority: s.priority, Version: 1,
-			Applies: func(clean.Subject) bool { return true }, Timeout: func(clean.Subject) time.Duration { return time.Minute }})
+			Applies: func(clean.Subject) bool { return true }, Timeout: func(clean.Subject) time.Duration {
+				return time.Minute
+			}})
 	}
 	_, err = clean.NewPlanner(all, clean.Policy{})
 	require.NoError(t, err)
@@ -78,7 +82,8 @@ func TestEveryStepIsComplete(t *testing.T) {
 			require.False(t, seen[s.Name], "twice")
 			seen[s.Name] = true
 			require.Contains(t, []clean.Phase{clean.Prepare, clean.Erase, clean.Verify, clean.Restore}, s.Phase)
-			require.Contains(t, []string{"vendor", "power", "management", "firmware", "deploy", "bios", "raid"}, s.Interface, "D6 has no order for this interface")
+			require.Contains(t, []string{"vendor", "power", "management", "firmware", "deploy", "bios", "raid"}, s.Interface,
+				"D6 has no order for this interface")
 			require.GreaterOrEqual(t, s.Priority, 0.0)
 			require.Positive(t, s.Version)
 			require.NotNil(t, s.Run)
@@ -125,7 +130,8 @@ func TestZeroIsForWhatIsOverwritten(t *testing.T) {
 		require.Equal(t, want, steps.Zero().Applies(subject), "zero for %q", operation)
 		require.Equal(t, operation.Sanitizes(), steps.Sanitize().Applies(subject), "sanitize for %q", operation)
 		require.Equal(t, operation == device.Script, steps.EraseDevice().Applies(subject), "erase_device for %q", operation)
-		require.Equal(t, operation == device.SecureErase, steps.EraseDrives().Applies(subject), "erase_drives for %q", operation)
+		require.Equal(t, operation == device.SecureErase, steps.EraseDrives().Applies(subject),
+			"erase_drives for %q", operation)
 		require.Equal(t, operation != "", steps.Verify().Applies(subject), "verify for %q", operation)
 	}
 }

@@ -15,8 +15,10 @@ import (
 func SecurityCheck() Step {
 	return Step{
 		Step: clean.Step{
-			Name: "security_check", Interface: "management", Phase: clean.Prepare, Priority: 100, Version: 1, Guards: true, Abortable: true,
-			Applies: func(s clean.Subject) bool { return isNVMe(s) || supportedByDriver("security_check")(s) }, Timeout: fixedBudget,
+			Name: "security_check", Interface: "management", Phase: clean.Prepare, Priority: 100, Version: 1, Guards: true,
+			Abortable: true,
+			Applies:   func(s clean.Subject) bool { return isNVMe(s) || supportedByDriver("security_check")(s) },
+			Timeout:   fixedBudget,
 		},
 		Writes: true,
 		Run:    runSecurityCheck,
@@ -68,8 +70,9 @@ func finishDeferredCheck(ctx context.Context, w *Work) (note string, err error) 
 func WearCheck() Step {
 	return Step{
 		Step: clean.Step{
-			Name: "wear_check", Interface: "management", Phase: clean.Prepare, Priority: 95, Version: 1, Guards: true, Abortable: true,
-			Applies: isNVMe, Timeout: fixedBudget,
+			Name: "wear_check", Interface: "management", Phase: clean.Prepare, Priority: 95, Version: 1, Guards: true,
+			Abortable: true,
+			Applies:   isNVMe, Timeout: fixedBudget,
 		},
 		Run: runWearCheck,
 	}
@@ -98,7 +101,8 @@ func runWearCheck(ctx context.Context, w *Work) (Outcome, error) {
 	case now.Spare < spare:
 		why = fmt.Sprintf("it has %d percent of its spare capacity left, the limit is %d", now.Spare, spare)
 	default:
-		return Outcome{Method: "smart_log", Note: fmt.Sprintf("%d percent of its life used, %d percent spare", now.PercentUsed, now.Spare)}, nil
+		return Outcome{Method: "smart_log",
+			Note: fmt.Sprintf("%d percent of its life used, %d percent spare", now.PercentUsed, now.Spare)}, nil
 	}
 	return Outcome{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeWearLimitExceeded,
 		Message: "the device is worn out: " + why, Remedy: "retire or replace it; the limits are in the policy (wear)"}

@@ -55,7 +55,8 @@ func TestSixteenAtOnceKeepMemoryFlat(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	require.NoError(t, errors.Join(failed...))
 	allocated, grown := int64(after.TotalAlloc-before.TotalAlloc), int64(after.HeapSys-before.HeapSys)
-	t.Logf("%d wipes of %d MiB, read back: grown by %d KiB, allocated %d KiB in all", wipes, size/mib, grown/kib, allocated/kib)
+	t.Logf("%d wipes of %d MiB, read back: grown by %d KiB, allocated %d KiB in all", wipes, size/mib, grown/kib,
+		allocated/kib)
 	require.Less(t, grown, int64(readBuffers+little))
 	for _, file := range files {
 		hardwaretest.RequireCount(t, file, 1, 0, int(size/hardwaretest.Block), 0)
@@ -63,7 +64,8 @@ func TestSixteenAtOnceKeepMemoryFlat(t *testing.T) {
 }
 
 // wipe zeroes and verifies one target once all targets are open.
-func wipe(t *testing.T, driver hardware.Driver, target hardware.Target, who device.Identity, opened *sync.WaitGroup) error {
+func wipe(t *testing.T, driver hardware.Driver, target hardware.Target, who device.Identity,
+	opened *sync.WaitGroup) error {
 	handle, err := driver.Open(t.Context(), target, who, true)
 	opened.Done()
 	if err != nil {

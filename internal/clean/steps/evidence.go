@@ -105,7 +105,8 @@ func (s samples) changed(ctx context.Context, from hardware.Handle) (note string
 		}
 	}
 	changed := len(s.Blocks) - unreadable
-	return fmt.Sprintf("%d of %d sampled blocks of the tenant changed, %d unreadable; left out: %d constant, %d unreadable",
+	return fmt.Sprintf("%d of %d sampled blocks of the tenant changed, %d unreadable; left out: %d constant, %d "+
+		"unreadable",
 		changed, len(s.Blocks), unreadable, s.Constant, s.Unreadable), int64(changed) * evidenceBlock, nil
 }
 

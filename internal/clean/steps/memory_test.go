@@ -53,7 +53,8 @@ type memory struct {
 }
 
 func newMemory(size int64, filled content) *memory {
-	m := &memory{size: size, ends: size, blocks: make([]content, (size+blockSize-1)/blockSize), stray: map[int64]byte{}, err: errInjected}
+	m := &memory{size: size, ends: size, blocks: make([]content, (size+blockSize-1)/blockSize), stray: map[int64]byte{},
+		err: errInjected}
 	for i := range m.blocks {
 		m.blocks[i] = filled
 	}
@@ -65,7 +66,8 @@ func (m *memory) call(format string, args ...any) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.calls = append(m.calls, fmt.Sprintf(format, args...))
-	if len(m.calls) == m.failAt || m.failOn != "" && m.calls[len(m.calls)-1] == m.failOn && count(m.calls, m.failOn) == m.failNumber {
+	if len(m.calls) == m.failAt || m.failOn != "" && m.calls[len(m.calls)-1] == m.failOn &&
+		count(m.calls, m.failOn) == m.failNumber {
 		return m.err
 	}
 	return nil
@@ -109,7 +111,8 @@ func (m *memory) ZeroAt(_ context.Context, offset, n int64) error {
 	if m.readOnly {
 		return errors.New("this handle is not writable")
 	}
-	if offset < 0 || n <= 0 || offset+n > m.size || offset%blockSize != 0 || n%blockSize != 0 && offset+n != m.size || n > steps.Chunk {
+	if offset < 0 || n <= 0 || offset+n > m.size || offset%blockSize != 0 || n%blockSize != 0 && offset+n != m.size ||
+		n > steps.Chunk {
 		return fmt.Errorf("zero %d+%d is not allowed on %d bytes", offset, n, m.size)
 	}
 	if err != nil && !m.half {

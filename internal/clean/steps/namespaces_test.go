@@ -52,7 +52,8 @@ func (d *drive) CanConsolidate() bool { return true }
 func (d *drive) Consolidate(context.Context, func() error) error { return d.call("consolidate") }
 
 func work(d *drive, operation device.Operation) *steps.Work {
-	return &steps.Work{Device: d, Operation: operation, Enrolled: device.Identity{Size: d.size}, Record: func(int64) error { return nil }}
+	return &steps.Work{Device: d, Operation: operation, Enrolled: device.Identity{Size: d.size},
+		Record: func(int64) error { return nil }}
 }
 
 // If the drive's write zeroes fails, no other way is tried.
@@ -74,7 +75,8 @@ func TestAnErrorOfWriteZeroesIsFinal(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, -1, d.left())
 	// If the device has no such command, there are no ordinary writes either.
-	_, err = steps.Zero().Run(t.Context(), &steps.Work{Device: newMemory(mib, tenants), Operation: device.WriteZeroes, Record: func(int64) error { return nil }})
+	_, err = steps.Zero().Run(t.Context(), &steps.Work{Device: newMemory(mib, tenants), Operation: device.WriteZeroes,
+		Record: func(int64) error { return nil }})
 	f, ok := device.AsFault(err)
 	require.True(t, ok)
 	require.Equal(t, device.CodeNoErasePath, f.Code)
@@ -82,7 +84,8 @@ func TestAnErrorOfWriteZeroesIsFinal(t *testing.T) {
 
 // F17
 func TestAnIncompleteNamespaceIsNeitherZeroedNorVerified(t *testing.T) {
-	split := &device.Fault{Class: device.NeedsOperator, Code: device.CodeNamespaceLayoutMismatch, Message: "one is detached"}
+	split := &device.Fault{Class: device.NeedsOperator, Code: device.CodeNamespaceLayoutMismatch,
+		Message: "one is detached"}
 	for _, operation := range []device.Operation{device.WriteZeroes, device.Shred} {
 		for _, step := range []steps.Step{steps.Zero(), steps.Verify(), steps.ConsolidateNamespaces()} {
 			d := &drive{memory: newMemory(mib, zeroed), incomplete: split}

@@ -60,7 +60,9 @@ func TestPlansOfPolicies(t *testing.T) {
 					fmt.Fprintf(&b, "  %s: %s\n", fault.Code, fault)
 				}
 				for _, p := range plan {
-					fmt.Fprintln(&b, strings.TrimRight(fmt.Sprintf("  %-23s %6g  %-10s %-8s %9s  %s", p.Step.Name, p.Priority, p.Step.Interface, p.Step.Phase, p.Timeout, p.Args), " "))
+					fmt.Fprintln(&b,
+						strings.TrimRight(fmt.Sprintf("  %-23s %6g  %-10s %-8s %9s  %s", p.Step.Name, p.Priority, p.Step.Interface,
+							p.Step.Phase, p.Timeout, p.Args), " "))
 				}
 				b.WriteString("\n")
 			}
@@ -120,20 +122,23 @@ func TestTheFirmwareIsThePolicys(t *testing.T) {
 	require.NoError(t, err)
 	server := devices()[4]
 	manual := func(step, args string) ([]clean.Planned, *device.Fault) {
-		return planner.Manual(server, clean.Request{Steps: []string{step}, Args: map[string]json.RawMessage{step: json.RawMessage(args)}})
+		return planner.Manual(server,
+			clean.Request{Steps: []string{step}, Args: map[string]json.RawMessage{step: json.RawMessage(args)}})
 	}
 	for _, step := range []string{"firmware_reflash", "verify_firmware"} {
 		plan, fault := manual(step, `{"component":"bmc"}`)
 		require.Nil(t, fault)
 		require.Contains(t, string(plan[0].Args), `"image":"/srv/bmc"`)
 		require.NotContains(t, string(plan[0].Args), "bios")
-		for _, args := range []string{`{"component":"PSU"}`, `{"image":"/tmp/x"}`, `{"components":[{"image":"/tmp/x"}]}`, `{"component":["BMC"]}`, `{"component":"BMC","to":"9"}`} {
+		for _, args := range []string{`{"component":"PSU"}`, `{"image":"/tmp/x"}`, `{"components":[{"image":"/tmp/x"}]}`,
+			`{"component":["BMC"]}`, `{"component":"BMC","to":"9"}`} {
 			_, fault = manual(step, args)
 			require.NotNil(t, fault, args)
 			require.Equal(t, device.CodeInvalid, fault.Code, args)
 		}
 	}
-	for step, args := range map[string]string{"verify_properties": `{"cpus":1}`, "erase_drives": `{"drives":[]}`, "verify": `{"sample":9}`, "bios_reset": `{"now":true}`} {
+	for step, args := range map[string]string{"verify_properties": `{"cpus":1}`, "erase_drives": `{"drives":[]}`,
+		"verify": `{"sample":9}`, "bios_reset": `{"now":true}`} {
 		_, fault := manual(step, args)
 		require.NotNil(t, fault, step)
 		require.Equal(t, device.CodeInvalid, fault.Code, step)

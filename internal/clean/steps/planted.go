@@ -93,7 +93,8 @@ func (p *planted) missing(format string, args ...any) {
 }
 
 // write writes the blocks of one namespace and gives their offsets.
-func (p *planted) write(ctx context.Context, drive hardware.EvidenceWriter, from, size, count int64) (written []int64, err error) {
+func (p *planted) write(ctx context.Context, drive hardware.EvidenceWriter, from, size,
+	count int64) (written []int64, err error) {
 	failed := 0
 	for _, at := range sampleOffsets(size, count, p.Seed) {
 		err := drive.WriteEvidence(ctx, p.block(from+at), from+at)
@@ -161,6 +162,7 @@ func (p planted) changed(ctx context.Context, from hardware.Handle) (note string
 // notPlanted is the fault of a device whose sanitize cannot be proved.
 func notPlanted(p planted) error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeVerifyFailed,
-		Message: "no known data could be written to the drive before its sanitize, so nothing proves that it erases: " + p.Missing,
-		Remedy:  "check the drive and the kernel's log, then clean it again; a drive that takes no writes must be retired"}
+		Message: "no known data could be written to the drive before its sanitize, so nothing proves that it erases: " +
+			p.Missing,
+		Remedy: "check the drive and the kernel's log, then clean it again; a drive that takes no writes must be retired"}
 }

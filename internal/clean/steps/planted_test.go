@@ -215,7 +215,8 @@ func TestADriveThatErasesNothingIsFoundOut(t *testing.T) {
 			s = sanitizes(newDrive(0x55))
 			prepare(s.nvmeDrive)
 			require.NoError(t, s.run(t, steps.Sanitize(), steps.Verify()))
-			require.Contains(t, s.done["sanitize"].Note, "command 0x4, global data erased; 128 of 128 planted blocks changed, 0 unreadable; 0 could not be planted")
+			require.Contains(t, s.done["sanitize"].Note,
+				"command 0x4, global data erased; 128 of 128 planted blocks changed, 0 unreadable; 0 could not be planted")
 			require.Contains(t, s.done["verify"].Note, "128 of 128 planted blocks changed")
 			for _, at := range []int64{0, driveSize/4 - 4096, driveSize / 4, driveSize - 4096} {
 				require.NotNil(t, s.written[at], "the first and the last block of each namespace: %d", at)

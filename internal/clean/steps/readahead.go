@@ -35,7 +35,8 @@ var buffers = sync.Pool{New: func() any {
 // first; a block is the receiver's until it asks for the next one. Behind a block that is not
 // complete no read begins. When stop returns, no I/O is under way. Until then only readAhead
 // may use the Handle.
-func readAhead(ctx context.Context, from hardware.Handle, list iter.Seq[extent]) (blocks iter.Seq[*block], stop func()) {
+func readAhead(ctx context.Context, from hardware.Handle,
+	list iter.Seq[extent]) (blocks iter.Seq[*block], stop func()) {
 	atOnce := 1
 	if several, ok := from.(hardware.ConcurrentReader); ok {
 		atOnce = min(max(several.ReadsAtOnce(), 1), readBuffers-1)

@@ -218,6 +218,7 @@ func TestADeviceIsReadWhileResumePointsAreRecorded(t *testing.T) {
 		_, err := verify(t.Context(), w)
 		require.NoError(t, err)
 		reads := 4 * steps.Chunk / readSize / 2
-		require.Equal(t, time.Duration(reads+10)*time.Second, time.Since(began), "all reads, two at a time, and the last record")
+		require.Equal(t, time.Duration(reads+10)*time.Second, time.Since(began),
+			"all reads, two at a time, and the last record")
 	})
 }

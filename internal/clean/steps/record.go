@@ -15,7 +15,8 @@ import (
 //
 // A record that fails ends do's context, and its error is recordBehind's. When recordBehind
 // returns, no record is under way.
-func recordBehind(ctx context.Context, w *Work, do func(ctx context.Context, checkpoint func(offset int64) error) error) (err error) {
+func recordBehind(ctx context.Context, w *Work,
+	do func(ctx context.Context, checkpoint func(offset int64) error) error) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	var underWay chan error // the last record's; nil: it has ended
 	wait := func() error {

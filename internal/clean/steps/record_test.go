@@ -135,7 +135,8 @@ func TestZeroSurvivesACrashAtAnyMoment(t *testing.T) {
 					require.LessOrEqual(t, ahead, int64(steps.MaxRepeated), "moment %d", moment)
 
 					after.crash()
-					require.Equal(t, -1, slices.IndexFunc(after.blocks[:after.offset/blockSize], func(c content) bool { return c != zeroed }),
+					require.Equal(t, -1,
+						slices.IndexFunc(after.blocks[:after.offset/blockSize], func(c content) bool { return c != zeroed }),
 						"moment %d: a byte before the resume point %d may be a tenant's", moment, after.offset)
 					_, err := zero(t.Context(), after.work())
 					require.NoError(t, err)

@@ -90,12 +90,14 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 		}
 		if recorded && starts > 0 && now.State == hardware.SanitizeFailed {
 			return Outcome{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeFailed,
-				Message: "the drive reports that its sanitize failed", Remedy: "clean it again, or retire it: until a sanitize succeeds it accepts no other command"}
+				Message: "the drive reports that its sanitize failed",
+				Remedy:  "clean it again, or retire it: until a sanitize succeeds it accepts no other command"}
 		}
 		if starts == sanitizeStarts {
 			return Outcome{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeFailed,
-				Message: fmt.Sprintf("after %d sanitizes the drive's log does not prove one (%s, command 0x%x, global data erased %t)", starts, now.State, now.Command, now.GlobalErased),
-				Remedy:  "check the drive's sanitize log, or erase it by another operation"}
+				Message: fmt.Sprintf("after %d sanitizes the drive's log does not prove one (%s, command 0x%x, global data "+
+					"erased %t)", starts, now.State, now.Command, now.GlobalErased),
+				Remedy: "check the drive's sanitize log, or erase it by another operation"}
 		}
 		if own, err = recordSanitizeIntent(ctx, w, drive, own, recorded, command); err != nil {
 			return Outcome{}, err
@@ -146,7 +148,8 @@ func (i sanitizeIntent) compare(ctx context.Context, from hardware.Handle) (note
 // (F18). Each time it plants again: a sanitize that did not count may have erased what was
 // planted before (F33). Writing also makes the log differ from that of an earlier sanitize,
 // so that one that is too quick to be seen running is recognized.
-func recordSanitizeIntent(ctx context.Context, w *Work, drive hardware.Sanitizer, own sanitizeIntent, recorded bool, command uint32) (sanitizeIntent, error) {
+func recordSanitizeIntent(ctx context.Context, w *Work, drive hardware.Sanitizer, own sanitizeIntent, recorded bool,
+	command uint32) (sanitizeIntent, error) {
 	writer, ok := w.Device.(hardware.EvidenceWriter)
 	if !ok {
 		return sanitizeIntent{}, unsupported(w, "prove its sanitize")
@@ -201,7 +204,8 @@ func ensureNamespace(ctx context.Context, w *Work, before hardware.Sanitize) (hi
 	}
 	err = drive.Consolidate(ctx, func() error { return w.Checkpoint(0) })
 	f, ok := device.AsFault(err)
-	if ok && (f.Code == device.CodeSanitizeFailed || f.Code == device.CodeCommandRefused && before.State == hardware.SanitizeFailed) {
+	if ok && (f.Code == device.CodeSanitizeFailed || f.Code == device.CodeCommandRefused &&
+		before.State == hardware.SanitizeFailed) {
 		return f.Message, nil // not every drive reports why it refuses
 	}
 	return "", err
@@ -209,7 +213,8 @@ func ensureNamespace(ctx context.Context, w *Work, before hardware.Sanitize) (hi
 
 // waitForSanitize waits until no sanitize runs, and gives the sanitize log. If it observes
 // this clean's sanitize running, it records that.
-func waitForSanitize(ctx context.Context, w *Work, drive hardware.Sanitizer, own *sanitizeIntent, recorded bool) (hardware.Sanitize, error) {
+func waitForSanitize(ctx context.Context, w *Work, drive hardware.Sanitizer, own *sanitizeIntent,
+	recorded bool) (hardware.Sanitize, error) {
 	const first, most = 100 * time.Millisecond, 2 * time.Second
 	pause, seen, since, left := first, int64(-1), time.Now(), false
 	for {
@@ -220,7 +225,8 @@ func waitForSanitize(ctx context.Context, w *Work, drive hardware.Sanitizer, own
 		if now.Verifying {
 			if left {
 				return now, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeFailed,
-					Message: "the drive does not leave its media verification state", Remedy: "check the drive's sanitize log, then clean it again"}
+					Message: "the drive does not leave its media verification state",
+					Remedy:  "check the drive's sanitize log, then clean it again"}
 			}
 			left = true
 			if err := w.Checkpoint(0); err != nil {
@@ -315,13 +321,15 @@ func requireNoSanitize(ctx context.Context, w *Work) error {
 		return err
 	}
 	return failIfStalled(ctx, w, &device.Fault{Class: device.Transient, Code: device.CodeSanitizeRunning,
-		Message: fmt.Sprintf("a sanitize is running (%d of 65536 done)", now.Progress), Remedy: "none: Burnish waits for it to end"})
+		Message: fmt.Sprintf("a sanitize is running (%d of 65536 done)", now.Progress),
+		Remedy:  "none: Burnish waits for it to end"})
 }
 
 func stallFault(w *Work, now hardware.Sanitize) error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeStalled,
 		Message: fmt.Sprintf("the drive's sanitize has been at %d of 65536 for %s", now.Progress, w.Settings.SanitizeStall),
-		Remedy:  "check the drive: a reset does not end a sanitize, and no second one can start; clean it again to continue waiting"}
+		Remedy: "check the drive: a reset does not end a sanitize, and no second one can start; clean it again to " +
+			"continue waiting"}
 }
 
 // unsupported is the fault of a device that cannot do what a step needs.

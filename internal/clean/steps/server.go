@@ -30,8 +30,9 @@ func EraseDrives() Step {
 func VerifyFirmware() Step {
 	return Step{
 		Step: clean.Step{
-			Name: "verify_firmware", Interface: "firmware", Phase: clean.Restore, Priority: 45, Version: 1, Guards: true, Abortable: true,
-			Applies: supportedByDriver("verify_firmware"), Timeout: fixedBudget, FromPolicy: firmwareOf,
+			Name: "verify_firmware", Interface: "firmware", Phase: clean.Restore, Priority: 45, Version: 1, Guards: true,
+			Abortable: true,
+			Applies:   supportedByDriver("verify_firmware"), Timeout: fixedBudget, FromPolicy: firmwareOf,
 			Args: firmwareSchema, Combine: chooseComponent,
 		},
 		Run: driverStep("verify_firmware"),
@@ -130,7 +131,8 @@ func chooseComponent(fromPolicy any, given map[string]any) (any, error) {
 		}
 	}
 	if len(chosen.Components) == 0 {
-		return nil, fmt.Errorf("the firmware policy has no image for component %q of this device; it has one for %s", wanted, strings.Join(known, ", "))
+		return nil, fmt.Errorf("the firmware policy has no image for component %q of this device; it has one for %s", wanted,
+			strings.Join(known, ", "))
 	}
 	return chosen, nil
 }

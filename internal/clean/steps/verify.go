@@ -177,7 +177,8 @@ func extentsToRead(size, every int64, seed uint64) iter.Seq[extent] {
 
 // allZero reads extents, which must hold only zeroes, and gives the number of bytes. The
 // next extents are read while one is compared and recorded.
-func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent], checkpoint func(int64) error) (int64, error) {
+func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent],
+	checkpoint func(int64) error) (int64, error) {
 	zeroes, err := hardware.Zeroes()
 	if err != nil {
 		return 0, err

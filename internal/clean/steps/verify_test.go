@@ -88,7 +88,8 @@ func TestVerifyOfNothingFails(t *testing.T) {
 // F19
 func TestOneDirtyByteIsFound(t *testing.T) {
 	const size = steps.Chunk + 5<<20 + 777
-	places := []int64{0, 1, blockSize - 1, blockSize, mib - 1, mib, steps.Chunk - 1, steps.Chunk, steps.Chunk + 1, size - 778, size - 777, size - 1}
+	places := []int64{0, 1, blockSize - 1, blockSize, mib - 1, mib, steps.Chunk - 1, steps.Chunk, steps.Chunk + 1,
+		size - 778, size - 777, size - 1}
 	for range 20 {
 		places = append(places, rand.Int64N(size))
 	}
@@ -392,7 +393,8 @@ func TestVerifySettings(t *testing.T) {
 			require.Equal(t, method, out.Method)
 		})
 	}
-	for _, setting := range []string{"none", "Full", "sample", "sample:", "sample:0", "sample:-1", "sample:2.5", "sample:x", "sample: 2", "sample:2147483648", "2", " full"} {
+	for _, setting := range []string{"none", "Full", "sample", "sample:", "sample:0", "sample:-1", "sample:2.5",
+		"sample:x", "sample: 2", "sample:2147483648", "2", " full"} {
 		t.Run("refuses "+setting, func(t *testing.T) {
 			j := allZeroes(10 * kib)
 			w := j.work()

@@ -60,7 +60,8 @@ func runZero(ctx context.Context, w *Work) (Outcome, error) {
 
 // zeroChunks writes zeroes from the resume point to the end, and flushes each chunk before its
 // checkpoint.
-func zeroChunks(ctx context.Context, w *Work, write func(ctx context.Context, offset, n int64) error, size int64, checkpoint func(int64) error) error {
+func zeroChunks(ctx context.Context, w *Work, write func(ctx context.Context, offset, n int64) error, size int64,
+	checkpoint func(int64) error) error {
 	for offset := w.Resume; offset < size; {
 		if err := context.Cause(ctx); err != nil {
 			return err

@@ -165,7 +165,8 @@ func TestZeroOfNothingIsAFault(t *testing.T) {
 		"a resume point behind the end": {mib, mib + 1, device.CodeInternal},
 		"a resume point before 0":       {mib, -1, device.CodeInternal},
 	} {
-		for step, run := range map[string]func(context.Context, *steps.Work) (steps.Outcome, error){"zero": zero, "verify": verify} {
+		for step, run := range map[string]func(context.Context, *steps.Work) (steps.Outcome, error){
+			"zero": zero, "verify": verify} {
 			t.Run(step+" "+name, func(t *testing.T) {
 				j := &journal{memory: &memory{size: tt.size}, offset: tt.resume}
 				out, err := run(t.Context(), j.work())

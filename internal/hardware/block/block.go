@@ -56,7 +56,8 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 		return hardware.Discovery{}, err
 	}
 	if known.Path != "" && known.Path != path {
-		return hardware.Discovery{}, hardware.Changed("path", fmt.Sprintf("%q leads to %q, enrolled was %q", given, path, known.Path))
+		return hardware.Discovery{},
+			hardware.Changed("path", fmt.Sprintf("%q leads to %q, enrolled was %q", given, path, known.Path))
 	}
 	if known == (device.Identity{}) { // an enrolled one's identity is compared before any rule (F27)
 		if err := d.checkAllowed(path); err != nil {
@@ -75,7 +76,8 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 
 // Open opens the enrolled target once, exclusively until Close, and proves on that descriptor
 // that it is the enrolled one and not in use; see hardware.Driver.
-func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (hardware.Handle, error) {
+func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity,
+	writable bool) (hardware.Handle, error) {
 	given, err := pathSetting(t)
 	if err != nil {
 		return nil, err
@@ -224,7 +226,8 @@ func openFault(path string, err error) error {
 	case errors.Is(err, unix.ELOOP):
 		return hardware.Changed("path", fmt.Sprintf("%q contains a symbolic link", path))
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return hardware.Refused(device.CodeNotAllowed, "let the worker's user open it", "%q cannot be opened: %v", path, cause)
+		return hardware.Refused(device.CodeNotAllowed, "let the worker's user open it", "%q cannot be opened: %v", path,
+			cause)
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.ETXTBSY), errors.Is(err, unix.EWOULDBLOCK):
 		return hardware.Busy("%q is in use: %v", path, cause)
 	default:

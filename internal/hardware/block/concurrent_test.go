@@ -168,7 +168,8 @@ func TestALeaseThatEndsAmongWrites(t *testing.T) {
 		require.ErrorIs(t, h.ZeroAt(ctx, 0, wideSize), ended)
 		require.NoError(t, h.Flush(t.Context()))
 		require.Equal(t, allowed, u.calls)
-		hardwaretest.RequireCount(t, hardwaretest.File(f.path), nonce, (wideSize-allowed*writeSize)/512, allowed*writeSize/512, 0)
+		hardwaretest.RequireCount(t, hardwaretest.File(f.path), nonce, (wideSize-allowed*writeSize)/512,
+			allowed*writeSize/512, 0)
 	}
 	var u underWay
 	u.writes(h, func(int, int64) (int, error) { return 0, unix.EIO })

@@ -47,7 +47,8 @@ func (v diskInfo) close() error {
 
 // discoverDevice inspects a block device and changes nothing. It claims the device only at
 // the first enrollment, because later one of our own steps may be running on it.
-func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, path string, known device.Identity) (found hardware.Discovery, err error) {
+func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, path string,
+	known device.Identity) (found hardware.Discovery, err error) {
 	first := known == (device.Identity{})
 	if !first {
 		defer func() { err = asIdentityChange(err) }()
@@ -82,7 +83,8 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 	if err := target.checkUnused(v); err != nil {
 		return hardware.Discovery{}, err
 	}
-	note := fmt.Sprintf("a whole disk (%s): one pass of zeroes over all addressable blocks; spare blocks are not erased", d.sys.bus(v.node.dir))
+	note := fmt.Sprintf("a whole disk (%s): one pass of zeroes over all addressable blocks; spare blocks are not erased",
+		d.sys.bus(v.node.dir))
 	if v.image != nil {
 		note = fmt.Sprintf("a loop device over %q on %s: one pass of zeroes by writes", v.image.path, v.image.on.name)
 	}
@@ -102,7 +104,8 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 
 // checkFirstEnrollment is for a first enrollment only: it proves that no process has claimed the
 // device or writes to it, and that it holds no data of an owner (F15).
-func (d *Driver) checkFirstEnrollment(ctx context.Context, t hardware.Target, target *disk, v diskInfo, fd int) (err error) {
+func (d *Driver) checkFirstEnrollment(ctx context.Context, t hardware.Target, target *disk, v diskInfo,
+	fd int) (err error) {
 	path := v.identity.Path
 	claimed, err := d.sys.claim(ctx, path, unix.O_RDONLY)
 	if err != nil {
@@ -121,7 +124,8 @@ func (d *Driver) checkFirstEnrollment(ctx context.Context, t hardware.Target, ta
 
 // openDevice claims the enrolled device and locks it. It returns a Handle only after every
 // check has passed on that one descriptor.
-func (d *Driver) openDevice(ctx context.Context, given string, enrolled device.Identity, writable bool) (_ hardware.Handle, err error) {
+func (d *Driver) openDevice(ctx context.Context, given string, enrolled device.Identity,
+	writable bool) (_ hardware.Handle, err error) {
 	defer func() { err = asIdentityChange(err) }()
 	if err := d.sys.checkWholePath(enrolled.Path); err != nil {
 		return nil, err
@@ -190,7 +194,9 @@ func (d *disk) check(ctx context.Context, fd int) (err error) {
 		return hardware.Changed("device", fmt.Sprintf("%q was replaced after it was opened", d.enrolled.Path))
 	}
 	// Compare with the open device's number: the enrolled one is a file's, or may have changed.
-	if err := verifyPath(d.given, d.enrolled.Path, func(now *unix.Stat_t) bool { return deviceNumber(now) == v.node.dev }); err != nil {
+	if err := verifyPath(d.given, d.enrolled.Path, func(now *unix.Stat_t) bool {
+		return deviceNumber(now) == v.node.dev
+	}); err != nil {
 		return err
 	}
 	if err := d.checkErasable(v, fd, false); err != nil {
@@ -227,7 +233,8 @@ func (d *disk) checkErasable(v diskInfo, fd int, first bool) error {
 	case v.unit <= 0 || v.unit > hardware.Align:
 		return hardware.Invalid("%q has blocks of %d bytes, but only up to %d are supported", path, v.unit, hardware.Align)
 	case size%v.unit != 0:
-		return hardware.Invalid("%q has %d bytes, which is not a multiple of its blocks of %d, so its end cannot be erased", path, size, v.unit)
+		return hardware.Invalid("%q has %d bytes, which is not a multiple of its blocks of %d, so its end cannot be erased",
+			path, size, v.unit)
 	case v.image == nil:
 		return d.sys.checkSerialUnique(path, v.node, v.identity.Serial)
 	}
@@ -239,7 +246,8 @@ func (d *disk) checkErasable(v diskInfo, fd int, first bool) error {
 	if err := v.image.checkCovered(path, size, first); err != nil {
 		return err
 	}
-	return loopFileFault(path, v.image.path, d.sys.checkOverwritesAt(v.image.fd, v.image.path, v.image.stat, v.image.on, 1))
+	return loopFileFault(path, v.image.path,
+		d.sys.checkOverwritesAt(v.image.fd, v.image.path, v.image.stat, v.image.on, 1))
 }
 
 // checkUnused refuses a device that the kernel's tables show in use, including its
@@ -251,7 +259,8 @@ func (d *disk) checkUnused(v diskInfo) error {
 	if v.image == nil {
 		return nil
 	}
-	return loopFileFault(v.identity.Path, v.image.path, d.sys.checkFileUnused(v.image.path, inodeOf(v.image.stat), v.node.name))
+	return loopFileFault(v.identity.Path, v.image.path,
+		d.sys.checkFileUnused(v.image.path, inodeOf(v.image.stat), v.node.name))
 }
 
 // checkNoWriters proves that no other process can write to the device, one of its partitions, or
@@ -273,7 +282,8 @@ func (d *disk) checkNoWriters(ctx context.Context, v diskInfo, fd int) error {
 		case unix.S_IFCHR:
 			return slices.Contains(passing, number)
 		}
-		return v.image != nil && inodeOf(v.image.stat) == inode{dev: unix.Mkdev(stat.Dev_major, stat.Dev_minor), ino: stat.Ino}
+		return v.image != nil &&
+			inodeOf(v.image.stat) == inode{dev: unix.Mkdev(stat.Dev_major, stat.Dev_minor), ino: stat.Ino}
 	})
 	return err
 }
@@ -362,7 +372,8 @@ func (s system) inspect(fd int, given, path string) (diskInfo, error) {
 		return diskInfo{}, hardware.IOFault("read the serial of", path, err)
 	}
 	if k.serial == "" {
-		return diskInfo{}, hardware.Invalid("%q has neither a wwid nor a serial, so it cannot be distinguished from another disk", path)
+		return diskInfo{},
+			hardware.Invalid("%q has neither a wwid nor a serial, so it cannot be distinguished from another disk", path)
 	}
 	v.identity.Serial, v.identity.Vendor, v.identity.Model, v.identity.Firmware = k.serial, k.vendor, k.model, k.firmware
 	return v, nil

@@ -32,7 +32,8 @@ var disks = map[string]struct {
 		device.Identity{Serial: "naa.5000c500a1b2c3d4", Vendor: "SEAGATE", Model: "ST4000NM0033", Firmware: "0003"},
 	},
 	"sata_of_qemu": {
-		"scsi", map[string]string{"device/wwid": "t10.ATA     QEMU HARDDISK                           QM00001             \n", "device/model": "QEMU HARDDISK   \n"},
+		"scsi", map[string]string{"device/wwid": "t10.ATA     QEMU HARDDISK                           QM00001             \n",
+			"device/model": "QEMU HARDDISK   \n"},
 		device.Identity{Serial: "t10.ATA_QEMU_HARDDISK_QM00001", Model: "QEMU_HARDDISK"},
 	},
 	"scsi_without_a_wwid": {
@@ -66,7 +67,8 @@ var disks = map[string]struct {
 		device.Identity{Serial: "naa.5000c500a1b2c3d4", Model: "Default_string"},
 	},
 	"nvme_whose_serial_is_none": {
-		"nvme", map[string]string{"device/serial": "00000000000000000000\n", "device/model": "M\n", "wwid": "eui.0025385b71b0a1b2\n"},
+		"nvme", map[string]string{"device/serial": "00000000000000000000\n", "device/model": "M\n",
+			"wwid": "eui.0025385b71b0a1b2\n"},
 		device.Identity{Serial: "eui.0025385b71b0a1b2", Model: "M"},
 	},
 	"virtio": {
@@ -144,7 +146,8 @@ func (suiteDriver) Discover(ctx context.Context, t hardware.Target, known device
 	return suiteDrivers[t.Settings["path"]].Discover(ctx, t, known)
 }
 
-func (suiteDriver) Open(ctx context.Context, t hardware.Target, who device.Identity, writable bool) (hardware.Handle, error) {
+func (suiteDriver) Open(ctx context.Context, t hardware.Target, who device.Identity,
+	writable bool) (hardware.Handle, error) {
 	return suiteDrivers[t.Settings["path"]].Open(ctx, t, who, writable)
 }
 
@@ -176,9 +179,10 @@ func TestOnlyWholeDisksAreAccepted(t *testing.T) {
 			"device/wwid": "eui.0000000000000000\n", "device/vpd_pg80": "\x00\x80\x00\x0a0000000000",
 		}},
 		"placeholder of virtio": {says: "neither a wwid nor a serial", bus: "virtio", attributes: map[string]string{"serial": "(none)\n"}},
-		"wwid that is made of a serial of zeroes": {says: "neither a wwid nor a serial", bus: "nvme", attributes: map[string]string{
-			"device/serial": "00000000\n", "wwid": "nvme.1b36-3030303030303030-51454d55-00000001\n",
-		}},
+		"wwid that is made of a serial of zeroes": {says: "neither a wwid nor a serial", bus: "nvme",
+			attributes: map[string]string{
+				"device/serial": "00000000\n", "wwid": "nvme.1b36-3030303030303030-51454d55-00000001\n",
+			}},
 		"read-only": {says: "is read-only", attributes: map[string]string{"ro": "1\n"}, code: device.CodeNotAllowed},
 		"no bytes": {says: "has no bytes", prepare: func(_ *testing.T, f *fixture) {
 			f.driver.sys.size = func(int) (int64, error) { return 0, nil }
@@ -196,9 +200,10 @@ func TestOnlyWholeDisksAreAccepted(t *testing.T) {
 		"second node": {says: "is a second name of", prepare: func(t *testing.T, f *fixture) {
 			f.path = f.node(t, "tenant-disk")
 		}},
-		"second serial": {says: "have the same serial", code: device.CodeTargetShared, prepare: func(t *testing.T, f *fixture) {
-			f.disk(t, "sdb", "8:16", "scsi", scsi.attributes)
-		}},
+		"second serial": {says: "have the same serial", code: device.CodeTargetShared,
+			prepare: func(t *testing.T, f *fixture) {
+				f.disk(t, "sdb", "8:16", "scsi", scsi.attributes)
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			attributes := maps.Clone(scsi.attributes)
@@ -348,7 +353,8 @@ func TestNoTenantDataStaysBehindALoop(t *testing.T) {
 			outer := image(t, workDir(t), 100*mib)
 			run(t, "mkfs.ext4", "-q", outer)
 			dir := mountDevice(t, attach(t, outer), "")
-			enrolls := map[string]func(*testing.T, string, int64) *fixture{"file": enroll, "loop": enrollLoop, "disk": enrollDisk}[kind]
+			enrolls := map[string]func(*testing.T, string, int64) *fixture{
+				"file": enroll, "loop": enrollLoop, "disk": enrollDisk}[kind]
 			f := enrolls(t, dir, evenSize)
 			require.Equal(t, evenSize/hardwaretest.Block, stampsIn(t, outer))
 

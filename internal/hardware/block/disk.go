@@ -149,7 +149,8 @@ func (d *Disk) maxWriteZeroes() (uint64, error) {
 }
 
 func refusesWriteZeroes(path, why string) *device.Fault {
-	return hardware.Refused(device.CodeCommandRefused, "clean it by another operation: in state error, a refresh may choose one",
+	return hardware.Refused(device.CodeCommandRefused, "clean it by another operation: in state error, a refresh may "+
+		"choose one",
 		"the kernel does not use Write Zeroes on %q (%s): it would write the zeroes itself", path, why)
 }
 

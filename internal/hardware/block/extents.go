@@ -78,7 +78,8 @@ func eachExtent(fd int, path string, check func(flags uint32) error) error {
 func extentFault(path string, flags uint32) error {
 	switch {
 	case flags&extentShared != 0:
-		return hardware.Refused(device.CodeTargetShared, "copy it without --reflink and remove its clones", "%q shares extents with another file, which would keep the bytes", path)
+		return hardware.Refused(device.CodeTargetShared, "copy it without --reflink and remove its clones",
+			"%q shares extents with another file, which would keep the bytes", path)
 	case flags&extentDelalloc != 0:
 		// eachExtent flushed all writes, so another process has written since.
 		return hardware.Busy("%q is being written to", path)

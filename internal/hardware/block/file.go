@@ -22,7 +22,8 @@ type file struct {
 }
 
 // discoverFile inspects a regular file and changes nothing.
-func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, path string, known device.Identity) (found hardware.Discovery, err error) {
+func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, path string,
+	known device.Identity) (found hardware.Discovery, err error) {
 	fd, err := openNoFollow(path, unix.O_RDONLY)
 	if err != nil {
 		return hardware.Discovery{}, err
@@ -73,7 +74,8 @@ func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, pat
 
 // openFile opens the enrolled file and locks it. It returns a Handle only after every check
 // has passed on that one descriptor.
-func (d *Driver) openFile(ctx context.Context, given string, enrolled device.Identity, writable bool) (_ hardware.Handle, err error) {
+func (d *Driver) openFile(ctx context.Context, given string, enrolled device.Identity,
+	writable bool) (_ hardware.Handle, err error) {
 	flags := uint64(unix.O_RDONLY)
 	if writable {
 		flags = unix.O_RDWR
@@ -118,7 +120,8 @@ func (f *file) check(ctx context.Context, fd int) error {
 		return err
 	}
 	own := inodeOf(stat)
-	if err := verifyPath(f.given, f.enrolled.Path, func(now *unix.Stat_t) bool { return inodeOf(now) == own }); err != nil {
+	if err := verifyPath(f.given, f.enrolled.Path, func(now *unix.Stat_t) bool { return inodeOf(now) == own }); err !=
+		nil {
 		return err
 	}
 	if err := f.sys.checkOverwrites(fd, f.enrolled.Path, stat, on); err != nil {
@@ -152,7 +155,8 @@ func (f *file) checkUnchanged(fd int) error {
 	}
 	switch {
 	case stat.Size != f.enrolled.Size:
-		return hardware.Changed("size", fmt.Sprintf("%q has %d bytes, enrolled were %d", f.enrolled.Path, stat.Size, f.enrolled.Size))
+		return hardware.Changed("size", fmt.Sprintf("%q has %d bytes, enrolled were %d", f.enrolled.Path, stat.Size,
+			f.enrolled.Size))
 	case inodeOf(stat) != inode{dev: f.enrolled.Device, ino: f.enrolled.Inode}:
 		return hardware.Changed("inode", fmt.Sprintf("%q", f.enrolled.Path))
 	}
@@ -208,7 +212,8 @@ func checkRegular(fd int, path string) (*unix.Stat_t, error) {
 	case stat.Nlink == 0:
 		return nil, hardware.Changed("path", fmt.Sprintf("%q was removed", path))
 	case stat.Nlink > 1:
-		return nil, hardware.Refused(device.CodeTargetShared, "remove its other names", "%q has %d names (hard links)", path, stat.Nlink)
+		return nil, hardware.Refused(device.CodeTargetShared, "remove its other names", "%q has %d names (hard links)",
+			path, stat.Nlink)
 	}
 	return &stat, nil
 }

@@ -38,7 +38,8 @@ var overwritingFileSystems = []fileSystem{
 
 // overwriteUnsupported is the fault of a file whose old bytes may survive a pass of zeroes.
 func overwriteUnsupported(format string, args ...any) *device.Fault {
-	return hardware.Refused(device.CodeOverwriteUnsupported, "move the file to ext4 without data=journal, xfs or tmpfs", format, args...)
+	return hardware.Refused(device.CodeOverwriteUnsupported, "move the file to ext4 without data=journal, xfs or tmpfs",
+		format, args...)
 }
 
 // fileSystemOf finds an open file's file system in the allow-list.
@@ -53,7 +54,9 @@ func (s system) fileSystemOf(fd int, path string) (fileSystem, unix.Statfs_t, er
 			return known, stat, nil
 		}
 	}
-	return fileSystem{}, stat, overwriteUnsupported("%q is on a file system (magic %#x) that is not known to overwrite in place", path, uint32(stat.Type))
+	return fileSystem{}, stat,
+		overwriteUnsupported("%q is on a file system (magic %#x) that is not known to overwrite in place", path,
+			uint32(stat.Type))
 }
 
 // checkOverwrites proves, as far as the kernel shows it, that writes to the file overwrite
@@ -108,7 +111,8 @@ func (s system) checkNoDataJournal(fd int, path string, dev uint64) error {
 		return err
 	}
 	if len(mounts) == 0 {
-		return overwriteUnsupported("%q is on a mount that %s/self/mountinfo does not show, so its options are unknown", path, s.proc)
+		return overwriteUnsupported("%q is on a mount that %s/self/mountinfo does not show, so its options are unknown",
+			path, s.proc)
 	}
 	journals := false
 	for _, m := range mounts {
@@ -234,7 +238,8 @@ func (s system) mounts() ([]mount, error) {
 		before, after, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
 		front, back := strings.Fields(before), strings.Fields(after)
 		if !ok || len(front) < 6 || len(back) < 3 {
-			return nil, &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: fmt.Sprintf("%s has a line of unknown form: %q", name, strings.TrimSpace(line))}
+			return nil, &device.Fault{Class: device.Permanent, Code: device.CodeIO,
+				Message: fmt.Sprintf("%s has a line of unknown form: %q", name, strings.TrimSpace(line))}
 		}
 		found = append(found, mount{
 			number: front[2], point: unescape(front[4]), fsType: back[0], source: unescape(back[1]),

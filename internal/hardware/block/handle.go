@@ -79,13 +79,15 @@ type handle struct {
 
 // newHandle takes over fd and of if it returns no error. unit is the smallest size for
 // O_DIRECT.
-func newHandle(sys system, of openTarget, fd int, enrolled device.Identity, unit int64, writable bool) (hardware.Handle, error) {
+func newHandle(sys system, of openTarget, fd int, enrolled device.Identity, unit int64,
+	writable bool) (hardware.Handle, error) {
 	path := enrolled.Path
 	zeroes, err := hardware.Zeroes()
 	if err != nil {
 		return nil, err
 	}
-	h := &handle{sys: sys, target: of, fd: fd, path: path, size: enrolled.Size, unit: unit, writable: writable, zeroes: zeroes}
+	h := &handle{sys: sys, target: of, fd: fd, path: path, size: enrolled.Size, unit: unit, writable: writable,
+		zeroes: zeroes}
 	// Set on the open descriptor: O_EXCL, locks and checks would not cover the writes of a
 	// second one (F1).
 	err = sys.direct(fd, true)

@@ -67,7 +67,8 @@ func TestTailIsWrittenBufferedAndNeverPastTheEnd(t *testing.T) {
 
 	require.NoError(t, h.ZeroAt(t.Context(), 0, oddSize))
 	const tail = oddSize % hardware.Align
-	require.Equal(t, append(wholeWrites(8*mib), call{8 * mib, oddSize - 8*mib - tail, true}, call{oddSize - tail, tail, false}), *calls)
+	require.Equal(t, append(wholeWrites(8*mib), call{8 * mib, oddSize - 8*mib - tail, true},
+		call{oddSize - tail, tail, false}), *calls)
 	require.Equal(t, 1, flushes, "the tail is on stable storage without waiting for Flush")
 	require.NoError(t, h.Flush(t.Context()))
 	hardwaretest.RequireCount(t, hardwaretest.File(f.path), nonce, 0, oddSize/512+1, 0)
@@ -361,7 +362,8 @@ func TestSixteenWipesAtOnceTakeNoMemory(t *testing.T) {
 	wait.Wait()
 	runtime.ReadMemStats(&after)
 	require.NoError(t, errors.Join(failed...))
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2*hardware.ZeroesLen), "all memory that opening and wiping allocated")
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2*hardware.ZeroesLen),
+		"all memory that opening and wiping allocated")
 	for _, h := range handles {
 		hardwaretest.RequireCount(t, hardwaretest.File(h.path), nonce, 0, size/512+1, 0)
 	}

@@ -202,9 +202,11 @@ func leaseFault(path, who string, err error) error {
 	case errors.Is(err, unix.EAGAIN):
 		return hardware.Busy("%q is held open by another process%s", path, who)
 	case errors.Is(err, unix.EACCES):
-		return hardware.Refused(device.CodeNotAllowed, "let the worker's user own it, or give the worker CAP_LEASE", "cannot check who else has %q open: it belongs to another user", path)
+		return hardware.Refused(device.CodeNotAllowed, "let the worker's user own it, or give the worker CAP_LEASE",
+			"cannot check who else has %q open: it belongs to another user", path)
 	case errors.Is(err, unix.EINVAL):
-		return hardware.Refused(device.CodeNotAllowed, "set the kernel's fs.leases-enable to 1", "cannot check who else has %q open: this host grants no leases", path)
+		return hardware.Refused(device.CodeNotAllowed, "set the kernel's fs.leases-enable to 1",
+			"cannot check who else has %q open: this host grants no leases", path)
 	default:
 		return fmt.Errorf("check who has %q open: %w", path, err)
 	}

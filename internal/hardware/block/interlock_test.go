@@ -68,7 +68,9 @@ func TestLoopIsFoundBySysfsWhereItsNodeCannotBeOpened(t *testing.T) {
 			sys := realSystem()
 			sys.dev = t.TempDir()
 			sys.sys = tables(t, map[string]string{entry: tc.text})
-			requireCode(t, sys.checkNotLoop(f.path, "", func(l backing) bool { return l.file == inode{f.identity.Device, f.identity.Inode} }), tc.code)
+			requireCode(t,
+				sys.checkNotLoop(f.path, "", func(l backing) bool { return l.file == inode{f.identity.Device, f.identity.Inode} }),
+				tc.code)
 		})
 	}
 }

@@ -38,7 +38,8 @@ func (s system) addLoopImage(fd int, v diskInfo) (diskInfo, error) {
 	path := v.identity.Path
 	info, err := s.loopStatus(fd)
 	if errors.Is(err, unix.ENXIO) {
-		return diskInfo{}, hardware.Refused(device.CodeTargetMissing, "attach its file again, or retire the device", "%q has no file behind it", path)
+		return diskInfo{}, hardware.Refused(device.CodeTargetMissing, "attach its file again, or retire the device",
+			"%q has no file behind it", path)
 	}
 	if err != nil {
 		return diskInfo{}, hardware.IOFault("read the status of the loop device", path, err)
@@ -77,9 +78,11 @@ func loopFileFault(loop, file string, err error) error {
 		return err
 	}
 	if strings.HasSuffix(file, " (deleted)") && fault.Code == device.CodeTargetMissing {
-		return hardware.Refused(device.CodeIdentityChanged, "attach a file that has a name", "the file behind %q was removed", loop)
+		return hardware.Refused(device.CodeIdentityChanged, "attach a file that has a name", "the file behind %q was removed",
+			loop)
 	}
-	return &device.Fault{Class: fault.Class, Code: fault.Code, Remedy: fault.Remedy, Message: fmt.Sprintf("the file behind %s: %s", filepath.Base(loop), fault.Message)}
+	return &device.Fault{Class: fault.Class, Code: fault.Code, Remedy: fault.Remedy,
+		Message: fmt.Sprintf("the file behind %s: %s", filepath.Base(loop), fault.Message)}
 }
 
 // checkCovered proves that the loop shows every byte of its file, because hidden bytes would
@@ -89,7 +92,8 @@ func (i *loopImage) checkCovered(loop string, size int64, first bool) error {
 	if i.info.Offset == 0 && (limit == 0 || limit == i.stat.Size) && size == i.stat.Size {
 		return nil
 	}
-	message := fmt.Sprintf("%q shows %d bytes from offset %d of its file, which has %d", loop, size, i.info.Offset, i.stat.Size)
+	message := fmt.Sprintf("%q shows %d bytes from offset %d of its file, which has %d", loop, size,
+		i.info.Offset, i.stat.Size)
 	if first {
 		return hardware.Invalid("%s: attach the whole file, a multiple of 512 bytes, without offset or size limit", message)
 	}
@@ -103,7 +107,8 @@ func (i *loopImage) checkUnchanged(sys system, fd int, loop string, enrolled dev
 	if err != nil {
 		return hardware.IOFault("read the status of the loop device", loop, err)
 	}
-	if now.Device != i.info.Device || now.Inode != i.info.Inode || now.Offset != i.info.Offset || now.Sizelimit != i.info.Sizelimit {
+	if now.Device != i.info.Device || now.Inode != i.info.Inode || now.Offset != i.info.Offset ||
+		now.Sizelimit != i.info.Sizelimit {
 		return hardware.Changed("inode", fmt.Sprintf("%q was attached to something else after it was opened", loop))
 	}
 	stat, err := checkRegular(i.fd, i.path)
@@ -111,7 +116,8 @@ func (i *loopImage) checkUnchanged(sys system, fd int, loop string, enrolled dev
 		return loopFileFault(loop, i.path, err)
 	}
 	if stat.Size != enrolled.Size {
-		return hardware.Changed("size", fmt.Sprintf("the file behind %q has %d bytes, enrolled were %d", loop, stat.Size, enrolled.Size))
+		return hardware.Changed("size", fmt.Sprintf("the file behind %q has %d bytes, enrolled were %d", loop, stat.Size,
+			enrolled.Size))
 	}
 	return nil
 }

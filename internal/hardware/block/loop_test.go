@@ -15,7 +15,8 @@ import (
 )
 
 // loopSizes are the suite's sizes, in whole sectors.
-var loopSizes = []int64{hardware.Align, 9 * mib, hardware.ZeroesLen + 512, 2*hardware.ZeroesLen + hardware.Align + 1536, 512}
+var loopSizes = []int64{hardware.Align, 9 * mib, hardware.ZeroesLen + 512, 2*hardware.ZeroesLen + hardware.Align + 1536,
+	512}
 
 // loopOver makes a loop device over a new file of this size in dir.
 func loopOver(t *testing.T, dir string, size int64, args ...string) (loop, file string) {
@@ -67,7 +68,8 @@ func TestIdentityOfALoopIsTheInodeBehind(t *testing.T) {
 	var stat unix.Stat_t
 	require.NoError(t, unix.Stat(f.image, &stat))
 	require.Equal(t, device.Identity{
-		Serial: f.identity.Serial, Model: "loop", Size: evenSize, Given: f.path, Path: f.path, Device: stat.Dev, Inode: stat.Ino,
+		Serial: f.identity.Serial, Model: "loop", Size: evenSize, Given: f.path, Path: f.path, Device: stat.Dev,
+		Inode: stat.Ino,
 	}, f.identity)
 
 	// The file has another name now, and is still the same file.
@@ -150,7 +152,8 @@ func TestLoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
 		f := loopFixture(t, workDir(t), mib)
 		upper := attach(t, f.loop)
 		_, err := New(allowAll{}).Discover(t.Context(), targetAt(upper), device.Identity{})
-		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "is attached to another device")
+		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message,
+			"is attached to another device")
 	})
 	t.Run("detached during discovery", func(t *testing.T) {
 		f := loopFixture(t, workDir(t), mib)
@@ -172,7 +175,8 @@ func TestLoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
 //
 // F15
 func TestDeviceSignatureIsRefusedUnlessNamed(t *testing.T) {
-	for _, name := range []string{"gpt", "gpt second copy", "dos", "ext", "lvm2", "md 1.0", "swap", "luks", "zfs last label", "bcache"} {
+	for _, name := range []string{"gpt", "gpt second copy", "dos", "ext", "lvm2", "md 1.0", "swap", "luks",
+		"zfs last label", "bcache"} {
 		tc := foreign[name]
 		t.Run(name, func(t *testing.T) {
 			dir := workDir(t)

@@ -35,7 +35,8 @@ func TestOverwriteUnsupported(t *testing.T) {
 				for _, sub := range []string{"lower", "upper", "work"} {
 					require.NoError(t, os.Mkdir(filepath.Join(dir, sub), 0o700))
 				}
-				return mountDevice(t, "overlay", "lowerdir="+dir+"/lower,upperdir="+dir+"/upper,workdir="+dir+"/work", "-t", "overlay")
+				return mountDevice(t, "overlay", "lowerdir="+dir+"/lower,upperdir="+dir+"/upper,workdir="+dir+"/work",
+					"-t", "overlay")
 			},
 			says: "magic 0x794c7630",
 		},
@@ -134,7 +135,8 @@ func identityAnyway(t *testing.T, path string) device.Identity {
 		// There is no generation, which alone would refuse it later.
 		var stat unix.Stat_t
 		require.NoError(t, unix.Fstat(fd, &stat))
-		who = device.Identity{Serial: "none", Model: modelFile, Size: stat.Size, Given: path, Path: path, Device: stat.Dev, Inode: stat.Ino}
+		who = device.Identity{Serial: "none", Model: modelFile, Size: stat.Size, Given: path, Path: path, Device: stat.Dev,
+			Inode: stat.Ino}
 	}
 	return who
 }

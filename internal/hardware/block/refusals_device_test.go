@@ -31,7 +31,8 @@ var loopRefusals = map[string]refusal{
 	},
 	"used_as_swap": {
 		change: swapOnIt,
-		open:   device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, preventedByClaim: true, swap: true,
+		open:   device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy,
+		preventedByClaim: true, swap: true,
 	},
 	"claimed_by_another": {
 		change: claimIt,
@@ -140,7 +141,8 @@ var loopRefusals = map[string]refusal{
 			f.detach()
 			return []string{f.image}
 		},
-		open: device.CodeTargetMissing, known: device.CodeTargetMissing, first: device.CodeTargetMissing, preventedByClaim: true,
+		open: device.CodeTargetMissing, known: device.CodeTargetMissing, first: device.CodeTargetMissing,
+		preventedByClaim: true,
 	},
 	"attached_to_another_file": {
 		change: func(t *testing.T, f *fixture) []string {
@@ -152,11 +154,13 @@ var loopRefusals = map[string]refusal{
 	},
 	"attached_with_an_offset": {
 		change: reattached("--offset", "4096"),
-		open:   device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeInvalidSetting, preventedByClaim: true,
+		open:   device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeInvalidSetting,
+		preventedByClaim: true,
 	},
 	"attached_with_a_size_limit": {
 		change: reattached("--sizelimit", "4096"),
-		open:   device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeInvalidSetting, preventedByClaim: true,
+		open:   device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeInvalidSetting,
+		preventedByClaim: true,
 	},
 	"attached_read_only": {
 		change: reattached("--read-only"),
@@ -167,7 +171,8 @@ var loopRefusals = map[string]refusal{
 			require.NoError(t, os.Truncate(f.image, f.identity.Size-512))
 			return []string{f.image}
 		},
-		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeInvalidSetting, check: device.CodeIdentityChanged,
+		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeInvalidSetting,
+		check:   device.CodeIdentityChanged,
 		message: "(size)", zero: true,
 	},
 	"file_behind_grown": {
@@ -175,7 +180,8 @@ var loopRefusals = map[string]refusal{
 			require.NoError(t, os.Truncate(f.image, f.identity.Size+4096))
 			return []string{f.image}
 		},
-		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeInvalidSetting, check: device.CodeIdentityChanged,
+		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeInvalidSetting,
+		check:   device.CodeIdentityChanged,
 		message: "(size)", zero: true,
 	},
 	"grown":  {change: resized(4096), open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged, message: "(size)", zero: true},
@@ -185,7 +191,8 @@ var loopRefusals = map[string]refusal{
 			require.NoError(t, os.Link(f.image, f.image+".2"))
 			return []string{f.image}
 		},
-		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared, check: device.CodeTargetShared,
+		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared,
+		check:   device.CodeTargetShared,
 		message: "2 names", zero: true,
 	},
 	"file_behind_reflinked": {
@@ -196,7 +203,8 @@ var loopRefusals = map[string]refusal{
 			run(t, "cp", "--reflink=always", f.image, f.image+".2")
 			return []string{f.image, f.image + ".2"}
 		},
-		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared, check: device.CodeTargetShared,
+		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared,
+		check:   device.CodeTargetShared,
 		message: "shares extents",
 	},
 	"file_behind_removed": {
@@ -206,7 +214,8 @@ var loopRefusals = map[string]refusal{
 			require.NoError(t, os.Remove(f.image+".2"))
 			return []string{f.image}
 		},
-		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
+		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeIdentityChanged,
+		check:   device.CodeIdentityChanged,
 		message: "was removed", zero: true,
 	},
 	"node_renamed": {
@@ -214,7 +223,8 @@ var loopRefusals = map[string]refusal{
 			require.NoError(t, os.Rename(f.path, f.path+".2"))
 			return []string{f.image}
 		},
-		open: device.CodeTargetMissing, known: device.CodeTargetMissing, first: device.CodeTargetMissing, check: device.CodeIdentityChanged,
+		open: device.CodeTargetMissing, known: device.CodeTargetMissing, first: device.CodeTargetMissing,
+		check:   device.CodeIdentityChanged,
 		message: "cannot be resolved now",
 	},
 	"node_of_another_device": {
@@ -226,7 +236,8 @@ var loopRefusals = map[string]refusal{
 			other.node(t, filepath.Base(f.path))
 			return []string{f.image, other.image}
 		},
-		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeInvalidSetting, check: device.CodeIdentityChanged,
+		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeInvalidSetting,
+		check:   device.CodeIdentityChanged,
 		message: "names something else now",
 	},
 	"node_replaced_by_a_file": {
@@ -244,7 +255,8 @@ var loopRefusals = map[string]refusal{
 			require.NoError(t, os.Symlink(f.path+".2", f.path))
 			return []string{f.image}
 		},
-		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeInvalidSetting, check: device.CodeIdentityChanged,
+		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeInvalidSetting,
+		check:   device.CodeIdentityChanged,
 		message: "leads to",
 	},
 	"given_name_leads_elsewhere": {
@@ -268,17 +280,20 @@ var diskRefusals = map[string]refusal{
 	},
 	"used_as_swap": {
 		change: swapOnIt,
-		open:   device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, preventedByClaim: true, swap: true,
+		open:   device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy,
+		preventedByClaim: true, swap: true,
 	},
 	"claimed_by_another": {change: claimIt, open: device.CodeTargetBusy, first: device.CodeTargetBusy, preventedByClaim: true},
 	"held": {
 		change: setAttributes(map[string]string{"holders/dm-0": ""}),
-		open:   device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
+		open:   device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy,
+		check:   device.CodeTargetBusy,
 		message: "sda is held by dm-0",
 	},
 	"partition_held": {
 		change: setAttributes(map[string]string{"sda1/partition": "1\n", "sda1/dev": "8:1\n", "sda1/holders/md127": ""}),
-		open:   device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
+		open:   device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy,
+		check:   device.CodeTargetBusy,
 		message: "sda1 is held by md127",
 	},
 	"the_system_lies_on_it": {
@@ -308,7 +323,8 @@ var diskRefusals = map[string]refusal{
 	},
 	"tells_no_serial_any_more": {
 		change: setAttributes(map[string]string{"device/wwid": "\n"}),
-		open:   device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeInvalidSetting, check: device.CodeIdentityChanged,
+		open:   device.CodeIdentityChanged, known: device.CodeIdentityChanged, first: device.CodeInvalidSetting,
+		check:   device.CodeIdentityChanged,
 		message: "neither a wwid nor a serial",
 	},
 	"second_path_to_it": {
@@ -316,12 +332,14 @@ var diskRefusals = map[string]refusal{
 			f.disk(t, "sdb", "8:16", "scsi", map[string]string{"device/wwid": "naa.5000c500a1b2c3d4\n"})
 			return []string{f.image}
 		},
-		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared, check: device.CodeTargetShared,
+		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared,
+		check:   device.CodeTargetShared,
 		message: "have the same serial",
 	},
 	"read_only": {
 		change: setAttributes(map[string]string{"ro": "1\n"}),
-		open:   device.CodeNotAllowed, known: device.CodeNotAllowed, first: device.CodeNotAllowed, check: device.CodeNotAllowed,
+		open:   device.CodeNotAllowed, known: device.CodeNotAllowed, first: device.CodeNotAllowed,
+		check:   device.CodeNotAllowed,
 		message: "read-only",
 	},
 	"pulled": {
@@ -329,7 +347,8 @@ var diskRefusals = map[string]refusal{
 			require.NoError(t, os.Remove(filepath.Join(f.driver.sys.sys, "dev/block", formatNumber(f.number(t)))))
 			return []string{f.image}
 		},
-		open: device.CodeTargetMissing, known: device.CodeTargetMissing, first: device.CodeTargetMissing, check: device.CodeTargetMissing,
+		open: device.CodeTargetMissing, known: device.CodeTargetMissing, first: device.CodeTargetMissing,
+		check:   device.CodeTargetMissing,
 		message: "does not exist",
 	},
 	"grown":  {change: resized(4096), open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged, message: "(size)", zero: true},

@@ -56,7 +56,8 @@ var refusals = map[string]refusal{
 			require.NoError(t, os.Link(f.path, f.path+".2"))
 			return []string{f.path}
 		},
-		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared, check: device.CodeTargetShared,
+		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared,
+		check:   device.CodeTargetShared,
 		message: "2 names", zero: true,
 	},
 	"renamed": {
@@ -64,7 +65,8 @@ var refusals = map[string]refusal{
 			require.NoError(t, os.Rename(f.path, f.path+".2"))
 			return []string{f.path + ".2"}
 		},
-		open: device.CodeTargetMissing, known: device.CodeTargetMissing, first: device.CodeTargetMissing, check: device.CodeIdentityChanged,
+		open: device.CodeTargetMissing, known: device.CodeTargetMissing, first: device.CodeTargetMissing,
+		check:   device.CodeIdentityChanged,
 		message: "cannot be resolved now",
 	},
 	"replaced": {
@@ -200,7 +202,8 @@ var refusals = map[string]refusal{
 			run(t, "cp", "--reflink=always", f.path, f.path+".2")
 			return []string{f.path, f.path + ".2"}
 		},
-		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared, check: device.CodeTargetShared,
+		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared,
+		check:   device.CodeTargetShared,
 		message: "shares extents",
 	},
 	"file_system_below_its_loop_was_reflinked": {
@@ -220,7 +223,8 @@ var refusals = map[string]refusal{
 			run(t, "cp", "--reflink=always", filepath.Join(outer, "inner"), filepath.Join(outer, "snapshot"))
 			return []string{f.path}
 		},
-		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared, check: device.CodeTargetShared,
+		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared,
+		check:   device.CodeTargetShared,
 		message: "is on a loop device",
 	},
 }

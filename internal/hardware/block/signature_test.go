@@ -126,7 +126,8 @@ func TestEverySignatureNeedsItsName(t *testing.T) {
 	for _, accepted := range []string{"", "gpt", "iso9660", "iso", "iso9660gpt"} {
 		target.AcceptSignature = accepted
 		_, err := d.Discover(t.Context(), target, device.Identity{})
-		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeFilesystemSignature).Remedy, "--accept-signature iso9660,gpt")
+		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeFilesystemSignature).Remedy,
+			"--accept-signature iso9660,gpt")
 	}
 	for _, accepted := range []string{"iso9660,gpt", "gpt, iso9660", "gpt,xfs,iso9660"} {
 		target.AcceptSignature = accepted
@@ -196,26 +197,27 @@ func TestSignaturesOfRealToolsAreFound(t *testing.T) {
 		{"luks", "echo secret | cryptsetup -q luksFormat --type luks2 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 $F"},
 		{"lvm2", "pvcreate -q -y --config 'devices { scan = \"/dev\" filter = [ \"a|.*|\" ] }' $L"},
 	} {
-		t.Run(strings.Fields(strings.TrimPrefix(strings.TrimPrefix(tc.script, "echo secret | "), "echo "))[0]+"_"+tc.name, func(t *testing.T) {
-			tools := strings.Fields(tc.script[strings.LastIndex(tc.script, "| ")+1:])
-			requireTools(t, strings.TrimPrefix(tools[0], "| "), "sh")
-			dir := workDir(t)
-			path := image(t, dir, 400*mib+777)
-			cmd := exec.Command("sh", "-c", tc.script)
-			cmd.Env = append(os.Environ(), "F="+path)
-			if strings.Contains(tc.script, "$L") {
-				cmd.Env = append(cmd.Env, "L="+attach(t, path))
-			}
-			out, runErr := cmd.CombinedOutput()
-			file, err := os.Open(path)
-			require.NoError(t, err)
-			defer file.Close()
-			found, err := findSignatures(file, 400*mib+777)
-			require.NoError(t, err)
-			if runErr != nil && len(found) == 0 {
-				t.Skipf("this environment refuses it: %v: %s", runErr, out)
-			}
-			require.Equal(t, []string{tc.name}, found, "%s", out)
-		})
+		t.Run(strings.Fields(strings.TrimPrefix(strings.TrimPrefix(tc.script, "echo secret | "), "echo "))[0]+"_"+tc.name,
+			func(t *testing.T) {
+				tools := strings.Fields(tc.script[strings.LastIndex(tc.script, "| ")+1:])
+				requireTools(t, strings.TrimPrefix(tools[0], "| "), "sh")
+				dir := workDir(t)
+				path := image(t, dir, 400*mib+777)
+				cmd := exec.Command("sh", "-c", tc.script)
+				cmd.Env = append(os.Environ(), "F="+path)
+				if strings.Contains(tc.script, "$L") {
+					cmd.Env = append(cmd.Env, "L="+attach(t, path))
+				}
+				out, runErr := cmd.CombinedOutput()
+				file, err := os.Open(path)
+				require.NoError(t, err)
+				defer file.Close()
+				found, err := findSignatures(file, 400*mib+777)
+				require.NoError(t, err)
+				if runErr != nil && len(found) == 0 {
+					t.Skipf("this environment refuses it: %v: %s", runErr, out)
+				}
+				require.Equal(t, []string{tc.name}, found, "%s", out)
+			})
 	}
 }

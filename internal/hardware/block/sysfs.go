@@ -42,7 +42,8 @@ func (s system) checkWholeDisk(path string, dev uint64) (node, error) {
 	}
 	n := node{name: filepath.Base(dir), dir: dir, dev: dev}
 	if _, err := os.Stat(filepath.Join(dir, "partition")); err == nil {
-		return node{}, hardware.Invalid("%q is a partition, but only whole disks are erased: enroll %s", path, s.nodePath(filepath.Dir(dir)))
+		return node{}, hardware.Invalid("%q is a partition, but only whole disks are erased: enroll %s", path,
+			s.nodePath(filepath.Dir(dir)))
 	}
 	if own := s.nodePath(dir); path != own {
 		return node{}, hardware.Invalid("%q is a second name of %q", path, own)
@@ -50,11 +51,13 @@ func (s system) checkWholeDisk(path string, dev uint64) (node, error) {
 	if _, err := strconv.Atoi(strings.TrimPrefix(n.name, "loop")); err == nil {
 		n.loop = true
 		if _, err := os.Stat(filepath.Join(dir, "loop")); err != nil {
-			return node{}, hardware.Refused(device.CodeTargetMissing, "attach its file again, or retire the device", "%q has no file behind it", path)
+			return node{}, hardware.Refused(device.CodeTargetMissing, "attach its file again, or retire the device",
+				"%q has no file behind it", path)
 		}
 		return n, s.checkWritable(path, n)
 	}
-	for kind, what := range map[string]string{"dm": "a device-mapper volume", "md": "an md array", "bcache": "a bcache device"} {
+	for kind, what := range map[string]string{"dm": "a device-mapper volume", "md": "an md array",
+		"bcache": "a bcache device"} {
 		if _, err := os.Stat(filepath.Join(dir, kind)); err == nil {
 			return node{}, hardware.Invalid("%q is %s: enroll the disks below it", path, what)
 		}
@@ -88,7 +91,8 @@ func (s system) checkWritable(path string, n node) error {
 		return hardware.IOFault("read ro of", path, err)
 	}
 	if ro != "" && ro != "0" {
-		return hardware.Refused(device.CodeNotAllowed, "make it writable (blockdev --setrw, losetup without --read-only)", "%q is read-only", path)
+		return hardware.Refused(device.CodeNotAllowed, "make it writable (blockdev --setrw, losetup without --read-only)",
+			"%q is read-only", path)
 	}
 	return nil
 }
@@ -111,7 +115,8 @@ func (s system) bus(dir string) string {
 func attribute(dir, name string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, name))
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENODATA), errors.Is(err, unix.EINVAL):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENODATA),
+		errors.Is(err, unix.EINVAL):
 		return "", nil
 	case err != nil:
 		return "", err

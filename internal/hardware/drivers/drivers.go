@@ -44,7 +44,8 @@ type Host struct {
 var makers = map[string]func(Host) hardware.Driver{
 	"block": func(h Host) hardware.Driver { return block.New(h.Paths, h.StateDir) },
 	"nvme": func(h Host) hardware.Driver {
-		return nvme.New(nvme.Host{Allow: h.PCI, Specs: h.Specs, Helper: h.NVMeHelper, Kernel: block.Kernel{ProtectedDirs: []string{h.StateDir}}})
+		return nvme.New(nvme.Host{Allow: h.PCI, Specs: h.Specs, Helper: h.NVMeHelper,
+			Kernel: block.Kernel{ProtectedDirs: []string{h.StateDir}}})
 	},
 	"redfish": func(h Host) hardware.Driver {
 		return redfish.New(redfish.Host{StateDir: h.StateDir, Allow: h.Nodes, Secret: h.Secret})

@@ -108,5 +108,6 @@ func stateFault(doing, path string, err error) error {
 	if errors.As(err, &inPath) {
 		err = inPath.Err
 	}
-	return hardware.Refused(device.CodeStateDirError, "let the worker's user read and write the state directory", "%s %q: %v", doing, path, err)
+	return hardware.Refused(device.CodeStateDirError, "let the worker's user read and write the state directory",
+		"%s %q: %v", doing, path, err)
 }

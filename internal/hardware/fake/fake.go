@@ -72,7 +72,8 @@ func (d *Driver) Discover(_ context.Context, t hardware.Target, known device.Ide
 		return hardware.Discovery{}, err
 	}
 	if first && info.Size() != wanted.size {
-		return hardware.Discovery{}, hardware.Invalid("size is %s, but %q of an earlier device has %s", hardware.FormatSize(wanted.size), place.contents(), hardware.FormatSize(info.Size()))
+		return hardware.Discovery{}, hardware.Invalid("size is %s, but %q of an earlier device has %s",
+			hardware.FormatSize(wanted.size), place.contents(), hardware.FormatSize(info.Size()))
 	}
 	identity := wanted.identity(info.Size(), now)
 	if err := verifyIdentity(known, identity, wanted, place); !first && err != nil {
@@ -88,7 +89,8 @@ func (d *Driver) Discover(_ context.Context, t hardware.Target, known device.Ide
 
 // Open opens the device's contents and locks them until Close; see hardware.Driver. t.Step
 // selects the faults to inject.
-func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (_ hardware.Handle, err error) {
+func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity,
+	writable bool) (_ hardware.Handle, err error) {
 	place, wanted, err := d.target(t)
 	if err != nil {
 		return nil, err
@@ -137,7 +139,8 @@ func (d *Driver) target(t hardware.Target) (deviceDir, settings, error) {
 	if err != nil {
 		return deviceDir{}, settings{}, hardware.Invalid("%v", err)
 	}
-	if err := t.KnownSettings("delay", "erase", "fault", "live_migratable", "mac", "model", "power", "serial", "size", "vendor"); err != nil {
+	if err := t.KnownSettings("delay", "erase", "fault", "live_migratable", "mac", "model", "power", "serial", "size",
+		"vendor"); err != nil {
 		return deviceDir{}, settings{}, err
 	}
 	wanted, err := parse(name, t.Settings)

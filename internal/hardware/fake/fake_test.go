@@ -84,7 +84,8 @@ func TestDefaults(t *testing.T) {
 	other, err := d.Discover(t.Context(), target("d2"), device.Identity{})
 	require.NoError(t, err)
 	require.NotEqual(t, found.Identity.Serial, other.Identity.Serial, "each name has a serial of its own")
-	require.Equal(t, device.Identity{Serial: found.Identity.Serial, Vendor: "Burnish", Model: "fake", Size: 64 << 20}, found.Identity)
+	require.Equal(t, device.Identity{Serial: found.Identity.Serial, Vendor: "Burnish", Model: "fake", Size: 64 << 20},
+		found.Identity)
 	require.Equal(t, device.Shred, found.Operation)
 
 	info, err := os.Stat(filepath.Join(d.dir, "fake/d1/contents"))
@@ -101,12 +102,14 @@ func TestDefaults(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	d := New(t.TempDir(), allowed)
-	found, err := d.Discover(t.Context(), target("d1", "size", "1MiB", "serial", "S1", "vendor", "Acme", "model", "Model 9", "erase", "none",
+	found, err := d.Discover(t.Context(), target("d1", "size", "1MiB", "serial", "S1", "vendor", "Acme", "model",
+		"Model 9", "erase", "none",
 		"delay", "200ms", "fault", "fail:zero@40%x1; hang:sanitize ;crash:verify"), device.Identity{})
 	require.NoError(t, err)
 	require.Equal(t, device.Identity{Serial: "S1", Vendor: "Acme", Model: "Model 9", Size: 1 << 20}, found.Identity)
 	require.Empty(t, found.Operation, "nothing can erase it")
-	require.Equal(t, "simulated; a full pass takes 200ms; faults: fail:zero@40%x1 hang:sanitize@0%x1 crash:verify@0%x1", found.Note)
+	require.Equal(t, "simulated; a full pass takes 200ms; faults: fail:zero@40%x1 hang:sanitize@0%x1 crash:verify@0%x1",
+		found.Note)
 }
 
 func TestInvalidSettingsAreNamed(t *testing.T) {
@@ -162,7 +165,8 @@ func TestFaultScript(t *testing.T) {
 // F13
 func TestNotAllowedIsRefusedAndNothingIsMade(t *testing.T) {
 	dir := t.TempDir()
-	_, err := New(dir, func() error { return errors.New("a real inventory is set") }).Discover(t.Context(), target("d1"), device.Identity{})
+	_, err := New(dir, func() error { return errors.New("a real inventory is set") }).Discover(t.Context(), target("d1"),
+		device.Identity{})
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, "a real inventory is set")
 	require.NoDirExists(t, filepath.Join(dir, "fake"))
 
@@ -183,7 +187,8 @@ func TestContentsOutliveTheirEnrollment(t *testing.T) {
 	require.Equal(t, before, hardwaretest.Sum(t, contents))
 
 	_, err = d.Discover(t.Context(), target("d1", "size", "9MiB"), device.Identity{})
-	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "of an earlier device has 8MiB")
+	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message,
+		"of an earlier device has 8MiB")
 	require.Equal(t, before, hardwaretest.Sum(t, contents))
 }
 

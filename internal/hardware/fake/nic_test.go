@@ -10,12 +10,14 @@ import (
 
 func TestSettingsOfANICAndOfLiveMigration(t *testing.T) {
 	d := New(t.TempDir(), allowed)
-	found, err := d.Discover(t.Context(), target("d1", "mac", "52:54:00:AB:CD:EF", "live_migratable", "yes"), device.Identity{})
+	found, err := d.Discover(t.Context(), target("d1", "mac", "52:54:00:AB:CD:EF", "live_migratable", "yes"),
+		device.Identity{})
 	require.NoError(t, err)
 	require.Equal(t, "52:54:00:ab:cd:ef", found.Identity.MAC)
 	require.True(t, found.LiveMigratable)
 
-	again, err := d.Discover(t.Context(), target("d1", "mac", "52:54:00:00:00:01", "live_migratable", "no"), found.Identity)
+	again, err := d.Discover(t.Context(), target("d1", "mac", "52:54:00:00:00:01", "live_migratable", "no"),
+		found.Identity)
 	require.NoError(t, err, "another MAC is no other device")
 	require.Equal(t, "52:54:00:00:00:01", again.Identity.MAC)
 	require.False(t, again.LiveMigratable)

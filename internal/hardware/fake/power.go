@@ -54,5 +54,6 @@ func (h *handle) Power(ctx context.Context, action string) error {
 }
 
 func noPower(h *handle) error {
-	return hardware.Refused(device.CodeNoPowerControl, "enroll it with --set power=on", "the fake device %q has no power control", h.dir.contents())
+	return hardware.Refused(device.CodeNoPowerControl, "enroll it with --set power=on",
+		"the fake device %q has no power control", h.dir.contents())
 }

@@ -94,7 +94,8 @@ func parseFault(part string) (injected, error) {
 		number, ended := strings.CutSuffix(share, "%")
 		n, err := strconv.Atoi(number)
 		if !ended || err != nil || !isNumber(number) || n > 100 {
-			return injected{}, fmt.Errorf("has %q after the @: want a percentage from 0%% to 100%%, optionally followed by x and a number", share)
+			return injected{},
+				fmt.Errorf("has %q after the @: want a percentage from 0%% to 100%%, optionally followed by x and a number", share)
 		}
 		f.percent = n
 	}

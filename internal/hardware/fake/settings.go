@@ -83,7 +83,8 @@ func parse(name string, given map[string]string) (settings, error) {
 func parseText(key, value string, into *string) error {
 	odd := func(r rune) bool { return r <= ' ' || r == '/' || r > '~' }
 	// Real models contain spaces.
-	if value == "" || strings.TrimSpace(value) != value || strings.IndexFunc(strings.ReplaceAll(value, " ", "_"), odd) >= 0 {
+	if value == "" || strings.TrimSpace(value) != value ||
+		strings.IndexFunc(strings.ReplaceAll(value, " ", "_"), odd) >= 0 {
 		return hardware.Invalid("%s: %q is not allowed: want printable ASCII without a slash", key, value)
 	}
 	*into = value

@@ -141,7 +141,8 @@ func TestWriteProtectionIsEnded(t *testing.T) {
 // F20
 func TestHostMetadataIsDeleted(t *testing.T) {
 	t.Parallel()
-	left := []nvmesim.Element{{Feature: 0x7d, Type: 1}, {Feature: 0x7e, Type: 3}, {Feature: 0x7e, Type: 63}, {Feature: 0x7f, Type: 2, NSID: 1}}
+	left := []nvmesim.Element{{Feature: 0x7d, Type: 1}, {Feature: 0x7e, Type: 3}, {Feature: 0x7e, Type: 63},
+		{Feature: 0x7f, Type: 2, NSID: 1}}
 	refusals := map[string]nvmesim.Injection{
 		"refused":      {Opcode: nvmesim.SetFeatures, Status: nvmesim.InvalidField},
 		"a drive lies": {Opcode: nvmesim.SetFeatures, NoEffect: true},
@@ -242,7 +243,9 @@ func TestSanitizeDefersTheSecurityCheck(t *testing.T) {
 			b := newDriveFixture(t, nvmesim.Drive("S1"))
 			found := b.enroll(0)
 			b.writeAsTenant(0)
-			b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = tt.status, 4, 3 })
+			b.site.Change(0, func(c *nvmesim.Controller) {
+				c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = tt.status, 4, 3
+			})
 			b.site.Change(0, tt.change)
 			b.site.ClearLog()
 			r := b.clean(0, found, device.CryptoErase)
@@ -269,7 +272,9 @@ func TestSanitizeDefersTheSecurityCheck(t *testing.T) {
 			t.Parallel()
 			b := newDriveFixture(t, nvmesim.Drive("S1"))
 			found := b.enroll(0)
-			b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = status, 4, 1000 })
+			b.site.Change(0, func(c *nvmesim.Controller) {
+				c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = status, 4, 1000
+			})
 			fault(t, code, b.clean(0, found, device.WriteZeroes).step(t.Context(), "security_check"))
 		})
 	}

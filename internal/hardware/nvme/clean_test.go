@@ -17,7 +17,8 @@ import (
 )
 
 // changes are the commands that change a drive.
-var changes = []uint8{nvmesim.ManageNamespace, nvmesim.AttachNamespace, nvmesim.SanitizeDrive, nvmesim.SetFeatures, nvmesim.Reset, nvmesim.Rescan}
+var changes = []uint8{nvmesim.ManageNamespace, nvmesim.AttachNamespace, nvmesim.SanitizeDrive, nvmesim.SetFeatures,
+	nvmesim.Reset, nvmesim.Rescan}
 
 // provenCommands requires that each command went to the enrolled drive, and that each
 // change was preceded by an identify of the same controller, with no other change between.
@@ -47,7 +48,8 @@ func TestCleanByEachOperation(t *testing.T) {
 		t.Run(string(operation), func(t *testing.T) {
 			t.Parallel()
 			drive := nvmesim.Drive("S1")
-			drive.Sanitize.Leaves = map[device.Operation]nvmesim.Leaves{device.CryptoErase: "random", device.BlockErase: "ff"}[operation]
+			drive.Sanitize.Leaves = map[device.Operation]nvmesim.Leaves{device.CryptoErase: "random",
+				device.BlockErase: "ff"}[operation]
 			b := newDriveFixture(t, drive, nvmesim.Drive("CONTROL"))
 			found := b.enroll(0)
 			require.Equal(t, device.LayoutWhole, found.Layout)
@@ -93,7 +95,8 @@ func (r *cleanRun) sanitized(t *testing.T) (string, error) {
 // F19
 func TestSanitizeMustChangeTheData(t *testing.T) {
 	t.Parallel()
-	for leaves, wrong := range map[nvmesim.Leaves]bool{"zero": false, "ff": false, "random": false, "readerror": false, "unchanged": true} {
+	for leaves, wrong := range map[nvmesim.Leaves]bool{"zero": false, "ff": false, "random": false, "readerror": false,
+		"unchanged": true} {
 		t.Run(string(leaves), func(t *testing.T) {
 			t.Parallel()
 			drive := nvmesim.Drive("S1")
@@ -136,7 +139,9 @@ func TestTenantsSanitizeIsAwaitedAndDoesNotCount(t *testing.T) {
 	started := 0
 	r.stop = func(string, int64) error {
 		log := b.site.Log()
-		if now := len(slices.DeleteFunc(log, func(c nvmesim.Command) bool { return c.Opcode != nvmesim.SanitizeDrive })); now > started {
+		if now :=
+			len(
+				slices.DeleteFunc(log, func(c nvmesim.Command) bool { return c.Opcode != nvmesim.SanitizeDrive })); now > started {
 			started = now
 		} else if b.site.State(0).Sanitize.Status != 2 {
 			// The tenant's sanitize has ended. Ours erases.
@@ -184,7 +189,8 @@ func TestCrashBetweenIntentAndCommand(t *testing.T) {
 	_, err := r.sanitized(t)
 	require.NoError(t, err)
 	require.Zero(t, b.tenantBlocks(0))
-	require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }))
+	require.True(t,
+		slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }))
 }
 
 // A sanitize that another process starts after our intent is awaited and does not count, even
@@ -274,7 +280,9 @@ func TestLostAnswerToSanitize(t *testing.T) {
 	_, err := r.sanitized(t)
 	require.NoError(t, err)
 	require.Zero(t, b.tenantBlocks(0))
-	require.False(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }), "it is followed, not started again")
+	require.False(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool {
+		return c.Opcode == nvmesim.SanitizeDrive
+	}), "it is followed, not started again")
 }
 
 // The drive reports success without an erase, whatever its log said before.
@@ -361,7 +369,9 @@ func TestMediaVerificationIsLeftFirst(t *testing.T) {
 	b := newDriveFixture(t, nvmesim.Drive("S1"))
 	found := b.enroll(0)
 	b.writeAsTenant(0)
-	b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.Verifying, c.Sanitize.CDW10 = 2, true, 4 })
+	b.site.Change(0, func(c *nvmesim.Controller) {
+		c.Sanitize.Status, c.Sanitize.Verifying, c.Sanitize.CDW10 = 2, true, 4
+	})
 	b.site.ClearLog()
 	_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
 	require.NoError(t, err)

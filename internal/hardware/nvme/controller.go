@@ -90,7 +90,8 @@ func (c *controller) readIdentity(ctx context.Context) error {
 		return err
 	}
 	if c.id.Serial = hardware.CanonicalSerial(c.id.Serial); c.id.Serial == "" {
-		return hardware.Invalid("the drive at %s reports no serial, so it cannot be distinguished from another drive", c.Address)
+		return hardware.Invalid("the drive at %s reports no serial, so it cannot be distinguished from another drive",
+			c.Address)
 	}
 	return nil
 }
@@ -101,7 +102,8 @@ func (c *controller) query(ctx context.Context, r privileged.Request) ([]byte, e
 	if serial, err := c.Attribute("serial"); err != nil {
 		return nil, err
 	} else if hardware.CanonicalSerial(serial) != c.id.Serial {
-		return nil, hardware.Changed("serial", fmt.Sprintf("%s has serial %q, enrolled was %q", c.Controller, serial, c.id.Serial))
+		return nil,
+			hardware.Changed("serial", fmt.Sprintf("%s has serial %q, enrolled was %q", c.Controller, serial, c.id.Serial))
 	}
 	return c.drive.Read(ctx, r)
 }
@@ -110,7 +112,8 @@ func (c *controller) query(ctx context.Context, r privileged.Request) ([]byte, e
 // (F12): another host could reach the same namespaces through it.
 func (c *controller) checkExclusive(ctx context.Context) error {
 	shared := func(how string) error {
-		return hardware.Refused(device.CodeTargetShared, "leave the drive only one controller", "the drive at %s can be reached through another controller: %s", c.Address, how)
+		return hardware.Refused(device.CodeTargetShared, "leave the drive only one controller",
+			"the drive at %s can be reached through another controller: %s", c.Address, how)
 	}
 	subsystem, err := c.Subsystem()
 	if err != nil {
@@ -161,7 +164,8 @@ func (c *controller) estimates(ctx context.Context) (map[device.Operation]time.D
 		return nil, err
 	}
 	estimates := map[device.Operation]time.Duration{}
-	for operation, takes := range map[device.Operation]time.Duration{device.CryptoErase: log.CryptoErase, device.BlockErase: log.BlockErase} {
+	for operation, takes := range map[device.Operation]time.Duration{device.CryptoErase: log.CryptoErase,
+		device.BlockErase: log.BlockErase} {
 		if takes != nvmecli.NoEstimate {
 			estimates[operation] = takes
 		}
@@ -174,7 +178,8 @@ func (c *controller) estimates(ctx context.Context) (map[device.Operation]time.D
 func (d *Driver) digest(dev pci.Device, entry pci.Spec) string {
 	sum := sha256.New()
 	fmt.Fprintln(sum, dev.Address, dev.Vendor, dev.Product, dev.Driver, len(dev.Functions))
-	controllers, _ := filepath.Glob(filepath.Join(d.sys, "bus/pci/devices", dev.Address, "nvme/nvme*")) // the pattern is valid
+	// the pattern is valid
+	controllers, _ := filepath.Glob(filepath.Join(d.sys, "bus/pci/devices", dev.Address, "nvme/nvme*"))
 	for _, dir := range controllers {
 		for _, name := range []string{"serial", "model", "firmware_rev", "state", "subsysnqn"} {
 			text, _ := os.ReadFile(filepath.Join(dir, name)) // a missing file correctly changes the digest

@@ -52,17 +52,21 @@ func TestWithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
 // S2.10, S2.32
 func TestDriveIdentity(t *testing.T) {
 	drive := nvmesim.Drive("S1")
-	drive.Model, drive.Firmware, drive.Address, drive.VendorID, drive.ProductID = "Best 9000", "FW1", "0000:3b:00.0", 0x8086, 0x0a54
+	drive.Model, drive.Firmware, drive.Address, drive.VendorID, drive.ProductID = "Best 9000", "FW1", "0000:3b:00.0",
+		0x8086, 0x0a54
 	b := newDriveFixture(t, nvmesim.Drive("S0"), drive)
 	found := b.enroll(1)
 	require.Equal(t, device.Identity{
-		Serial: "S1", Vendor: "8086", Product: "0a54", Model: "Best 9000", Firmware: "FW1", Subsystem: b.site.State(1).SubsystemNQN,
-		Size: 16 << 20, Capacity: 16 << 20, BlockSize: 512, Path: "0000:3b:00.0",
+		Serial: "S1", Vendor: "8086", Product: "0a54", Model: "Best 9000", Firmware: "FW1",
+		Subsystem: b.site.State(1).SubsystemNQN,
+		Size:      16 << 20, Capacity: 16 << 20, BlockSize: 512, Path: "0000:3b:00.0",
 	}, found.Identity)
 	require.Equal(t, nvme.Type, found.Type)
 	require.Empty(t, found.Operation, "the policy chooses the operation")
-	require.Equal(t, &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true, ManageNamespaces: true}, found.Capabilities)
-	require.Equal(t, map[device.Operation]time.Duration{device.CryptoErase: 2 * time.Second, device.BlockErase: 40 * time.Second}, found.Estimates)
+	require.Equal(t, &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true, ManageNamespaces: true},
+		found.Capabilities)
+	require.Equal(t, map[device.Operation]time.Duration{device.CryptoErase: 2 * time.Second,
+		device.BlockErase: 40 * time.Second}, found.Estimates)
 	for _, c := range b.site.Log() {
 		require.NotContains(t, changes, c.Opcode, "discovery changes nothing")
 	}
@@ -272,7 +276,10 @@ func TestDiscoveryReportsTheErasePolicyOfTheEntry(t *testing.T) {
 	b := newDriveFixture(t, one, two)
 	require.Empty(t, b.enroll(0).ClearAction)
 	var err error
-	b.specs, err = pci.ParseSpecs([]byte(`[{"vendor_id": "144d", "clear_strategy": "block"}, {"vendor_id": "8086", "clear_action": "zero", "clear_strategy": "auto"}, {"clear_action": "sanitize"}]`))
+	b.specs, err =
+		pci.ParseSpecs(
+			[]byte(
+				`[{"vendor_id": "144d", "clear_strategy": "block"}, {"vendor_id": "8086", "clear_action": "zero", "clear_strategy": "auto"}, {"clear_action": "sanitize"}]`))
 	require.NoError(t, err)
 	found := b.enroll(0)
 	require.Equal(t, "zero", found.ClearAction)

@@ -27,16 +27,21 @@ func asFault(err error) error {
 		return err
 	}
 	if !f.Answered {
-		return &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: f.Error(), Remedy: "check the drive and the kernel's log"}
+		return &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: f.Error(),
+			Remedy: "check the drive and the kernel's log"}
 	}
-	code, remedy := device.CodeCommandRefused, "the drive refuses what it claims to support: examine it with nvme-cli, or choose another erase policy"
+	code, remedy := device.CodeCommandRefused, "the drive refuses what it claims to support: examine it with nvme-cli, "+
+		"or choose another erase policy"
 	switch f.Status {
 	case nvmecli.StatusSanitizeInProgress:
-		return &device.Fault{Class: device.Transient, Code: device.CodeSanitizeRunning, Message: f.Error() + ": a sanitize is running", Remedy: "none: Burnish waits for it to end"}
+		return &device.Fault{Class: device.Transient, Code: device.CodeSanitizeRunning, Message: f.Error() +
+			": a sanitize is running", Remedy: "none: Burnish waits for it to end"}
 	case nvmecli.StatusSanitizeFailed:
-		code, remedy = device.CodeSanitizeFailed, "the drive accepts only another sanitize: clean it again by one, or retire it"
+		code, remedy = device.CodeSanitizeFailed, "the drive accepts only another sanitize: clean it again by one, or "+
+			"retire it"
 	case nvmecli.StatusNeedsReset, nvmecli.StatusNeedsSubsystemReset, nvmecli.StatusNeedsControllerReset:
-		return hardware.Refused(device.CodeFirmwareChanged, stagedFirmwareRemedy, "%s: firmware is staged for its next reset", f.Error())
+		return hardware.Refused(device.CodeFirmwareChanged, stagedFirmwareRemedy, "%s: firmware is staged for its next reset",
+			f.Error())
 	}
 	return hardware.Refused(code, remedy, "%s", f.Error())
 }

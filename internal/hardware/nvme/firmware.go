@@ -78,7 +78,8 @@ func imageOf(run hardware.StepRun) (image, error) {
 // RunStep runs a step of the driver; see hardware.StepRunner.
 func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (string, error) {
 	if run.Step != stepReflash && run.Step != stepVerifyFirmware || !h.c.updatesFirmware() {
-		return "", hardware.Refused(device.CodeNoSuchStep, "choose another step", "the drive at %s has no step %s", h.c.Address, run.Step)
+		return "", hardware.Refused(device.CodeNoSuchStep, "choose another step", "the drive at %s has no step %s",
+			h.c.Address, run.Step)
 	}
 	want, err := imageOf(run)
 	if err != nil {
@@ -101,7 +102,8 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (string, err
 // healthy.
 func (h *handle) verifyFirmware(ctx context.Context, want image) (string, error) {
 	if running := h.c.id.Firmware; running != want.To {
-		return "", hardware.Refused(device.CodeFirmwareNotActive, "power-cycle the host, then clean it; if the version stays, update it with the vendor's tool",
+		return "", hardware.Refused(device.CodeFirmwareNotActive,
+			"power-cycle the host, then clean it; if the version stays, update it with the vendor's tool",
 			"the drive at %s runs firmware %q, the policy demands %q", h.c.Address, running, want.To)
 	}
 	slots, err := h.c.firmwareLog(ctx)
@@ -122,8 +124,10 @@ func (h *handle) checkHealthy(ctx context.Context) error {
 	}
 	const temperature = 1 << 1
 	if now.Critical&^temperature != 0 {
-		return hardware.Refused(device.CodeStepFailed, "examine the drive with nvme smart-log; retire it if the warning stays",
-			"the drive at %s runs firmware %q and reports the critical warning 0x%02x", h.c.Address, h.c.id.Firmware, now.Critical)
+		return hardware.Refused(device.CodeStepFailed,
+			"examine the drive with nvme smart-log; retire it if the warning stays",
+			"the drive at %s runs firmware %q and reports the critical warning 0x%02x", h.c.Address, h.c.id.Firmware,
+			now.Critical)
 	}
 	return nil
 }
@@ -198,7 +202,8 @@ func (r *reflash) do(ctx context.Context) (string, error) {
 		}
 	case !resumed && r.ours(slots):
 		// An earlier clean committed it, and its answer is not known any more.
-		r.update = update{Stage: committed, From: r.c.id.Firmware, To: r.want.To, SHA256: r.want.SHA256, Slot: slots.Next, Before: slots}
+		r.update = update{Stage: committed, From: r.c.id.Firmware, To: r.want.To, SHA256: r.want.SHA256, Slot: slots.Next,
+			Before: slots}
 	}
 	if r.Stage != committed {
 		if err := r.write(ctx, slots); err != nil {
@@ -233,8 +238,10 @@ func (r *reflash) settle(slots nvmecli.Firmware) error {
 
 // unknown is the fault of a commit whose answer was lost, and that reading does not settle.
 func (r *reflash) unknown(slots nvmecli.Firmware) error {
-	return hardware.Refused(device.CodeFirmwareUnknown, "examine it with nvme fw-log and nvme id-ctrl, finish the update by hand, then clean it",
-		"the answer to a commit of firmware %q was lost, %d were sent, and the drive at %s does not say that it took place: it runs %q, slot %d has %q, slot %d is next",
+	return hardware.Refused(device.CodeFirmwareUnknown,
+		"examine it with nvme fw-log and nvme id-ctrl, finish the update by hand, then clean it",
+		"the answer to a commit of firmware %q was lost, %d were sent, and the drive at %s does not say that it took "+
+			"place: it runs %q, slot %d has %q, slot %d is next",
 		r.To, r.Commits, r.c.Address, r.c.id.Firmware, r.Slot, slots.Revisions[r.Slot], slots.Next)
 }
 
@@ -249,14 +256,17 @@ func (r *reflash) write(ctx context.Context, slots nvmecli.Firmware) error {
 		return r.unknown(slots)
 	}
 	if !slices.Contains(r.want.From, running) {
-		return hardware.Refused(device.CodeFirmwareNotListed, "find out where it comes from; if it may be updated, add it to the firmware policy (from)",
-			"the drive at %s runs firmware %q, and the policy allows updates to %q from %s only", r.c.Address, running, r.want.To, cmp.Or(strings.Join(r.want.From, ", "), "no version"))
+		return hardware.Refused(device.CodeFirmwareNotListed,
+			"find out where it comes from; if it may be updated, add it to the firmware policy (from)",
+			"the drive at %s runs firmware %q, and the policy allows updates to %q from %s only", r.c.Address, running,
+			r.want.To, cmp.Or(strings.Join(r.want.From, ", "), "no version"))
 	}
 	if err := r.c.checkStaged(slots); err != nil {
 		return err
 	}
 	if r.c.noReset {
-		return hardware.Refused(device.CodeInvalidSetting, "enroll it without --set reset=no, or take it out of the firmware policy",
+		return hardware.Refused(device.CodeInvalidSetting,
+			"enroll it without --set reset=no, or take it out of the firmware policy",
 			"new firmware runs after a reset, and the drive at %s is enrolled with reset=no", r.c.Address)
 	}
 	slot, err := r.chooseSlot(slots)
@@ -269,7 +279,8 @@ func (r *reflash) write(ctx context.Context, slots nvmecli.Firmware) error {
 	if err := r.run.Progress(50, fmt.Sprintf("committing firmware %s to slot %d", r.want.To, slot)); err != nil {
 		return err
 	}
-	r.update = update{Stage: committing, From: running, To: r.want.To, SHA256: r.want.SHA256, Slot: slot, Before: slots, Commits: r.Commits + 1}
+	r.update = update{Stage: committing, From: running, To: r.want.To, SHA256: r.want.SHA256, Slot: slot, Before: slots,
+		Commits: r.Commits + 1}
 	if err := r.run.Reflash(r.To); err != nil {
 		return err
 	}
@@ -305,7 +316,8 @@ func (r *reflash) chooseSlot(slots nvmecli.Firmware) (int, error) {
 		}
 	}
 	if best == 0 {
-		return 0, hardware.Refused(device.CodeCommandRefused, "update it with the vendor's tool, or take it out of the firmware policy",
+		return 0, hardware.Refused(device.CodeCommandRefused,
+			"update it with the vendor's tool, or take it out of the firmware policy",
 			"the drive at %s has no firmware slot that can be written (FRMW 0x%02x)", r.c.Address, r.c.id.FirmwareSlots)
 	}
 	return best, nil
@@ -333,7 +345,8 @@ func (r *reflash) download(ctx context.Context) (err error) {
 	if unit == 0 || unit == 0xff {
 		unit = 1
 	}
-	err = r.send(ctx, r.run.MayGoOn, privileged.Request{Verb: privileged.DownloadFirmware, Digest: digest, Transfer: unit * privileged.MinTransfer}, file)
+	err = r.send(ctx, r.run.MayGoOn,
+		privileged.Request{Verb: privileged.DownloadFirmware, Digest: digest, Transfer: unit * privileged.MinTransfer}, file)
 	return r.refusal(err)
 }
 
@@ -377,7 +390,8 @@ func (r *reflash) commit(ctx context.Context) error {
 
 // needsReset: the commit succeeded, and the image runs after a reset.
 func needsReset(s nvmecli.Status) bool {
-	return s == nvmecli.StatusNeedsReset || s == nvmecli.StatusNeedsSubsystemReset || s == nvmecli.StatusNeedsControllerReset
+	return s == nvmecli.StatusNeedsReset || s == nvmecli.StatusNeedsSubsystemReset ||
+		s == nvmecli.StatusNeedsControllerReset
 }
 
 // refusal is the fault of a download or a commit that the drive refused.
@@ -391,11 +405,14 @@ func (r *reflash) refusal(err error) error {
 	case nvmecli.StatusSanitizeInProgress, nvmecli.StatusSanitizeFailed:
 		return asFault(err)
 	case nvmecli.StatusInvalidFirmwareImage:
-		return hardware.Refused(device.CodeFirmwareImage, "put the image for this model on the host, or correct the firmware policy; then clean it",
-			"the drive at %s refuses the image %s: it is invalid, or not complete (status 0x%x)", r.c.Address, r.want.Path, uint16(status))
+		return hardware.Refused(device.CodeFirmwareImage,
+			"put the image for this model on the host, or correct the firmware policy; then clean it",
+			"the drive at %s refuses the image %s: it is invalid, or not complete (status 0x%x)", r.c.Address, r.want.Path,
+			uint16(status))
 	case nvmecli.StatusTimeViolation, nvmecli.StatusActivationProhibited:
 		return hardware.Refused(device.CodeFirmwareNotActive, byHand,
 			"the drive at %s does not activate firmware %q (status 0x%x)", r.c.Address, r.want.To, uint16(status))
 	}
-	return hardware.Refused(device.CodeCommandRefused, byHand, "the drive at %s refuses the update to firmware %q: %v", r.c.Address, r.want.To, err)
+	return hardware.Refused(device.CodeCommandRefused, byHand, "the drive at %s refuses the update to firmware %q: %v",
+		r.c.Address, r.want.To, err)
 }

@@ -382,11 +382,12 @@ func TestReflashSurvivesACrashAnywhere(t *testing.T) {
 			if c.Opcode == nvmesim.CommitFirmware && !after {
 				commits = 2 // the first one did not reach the drive
 			}
-			crash(fmt.Sprintf("command %d 0x%02x after %t", n, c.Opcode, after), func(t *testing.T, b *driveFixture, _ *cleanRun) {
-				b.site.Change(0, func(c2 *nvmesim.Controller) {
-					c2.Inject = []nvmesim.Injection{{Opcode: c.Opcode, Skip: skip, Times: 1, Kill: true, AfterEffect: after}}
-				})
-			}, commits)
+			crash(fmt.Sprintf("command %d 0x%02x after %t", n, c.Opcode, after),
+				func(t *testing.T, b *driveFixture, _ *cleanRun) {
+					b.site.Change(0, func(c2 *nvmesim.Controller) {
+						c2.Inject = []nvmesim.Injection{{Opcode: c.Opcode, Skip: skip, Times: 1, Kill: true, AfterEffect: after}}
+					})
+				}, commits)
 		}
 	}
 	for n := range r.checkpoints {
@@ -455,7 +456,8 @@ func TestReflashThatReadingDoesNotSettle(t *testing.T) {
 			b := newDriveFixture(t, nvmesim.Drive("S1"))
 			r := b.reflash(0, policyImage(t, smallImage))
 			b.site.Change(0, tt.change)
-			require.Contains(t, fault(t, device.CodeFirmwareUnknown, r.step(t.Context(), "firmware_reflash")).Message, "was lost")
+			require.Contains(t, fault(t, device.CodeFirmwareUnknown, r.step(t.Context(), "firmware_reflash")).Message,
+				"was lost")
 			fault(t, device.CodeFirmwareUnknown, r.step(t.Context(), "firmware_reflash"))
 			require.Equal(t, tt.sent, b.firmwareCommands())
 			b.requireReadsBetweenCommits()

@@ -44,7 +44,8 @@ func (r *reflash) activate(ctx context.Context) error {
 		if !r.activates(slots) {
 			break
 		}
-		if err := r.run.Progress(70, fmt.Sprintf("resetting the drive (%s) to activate firmware %s", kind, r.To)); err != nil {
+		if err := r.run.Progress(70, fmt.Sprintf("resetting the drive (%s) to activate firmware %s", kind, r.To)); err !=
+			nil {
 			return err
 		}
 		err = r.send(ctx, r.run.MayGoOn, privileged.Request{Verb: kind}, nil)
@@ -61,14 +62,16 @@ func (r *reflash) activate(ctx context.Context) error {
 	if r.c.id.Firmware == r.To {
 		return nil
 	}
-	message := fmt.Sprintf("the drive at %s accepted firmware %q in slot %d and runs %q", r.c.Address, r.To, r.Slot, r.c.id.Firmware)
+	message := fmt.Sprintf("the drive at %s accepted firmware %q in slot %d and runs %q", r.c.Address, r.To, r.Slot,
+		r.c.id.Firmware)
 	if len(r.resets) > 0 {
 		message += " after " + strings.Join(r.resets, ", ")
 	}
 	if why != nil {
 		message += fmt.Sprintf("; %v", why)
 	}
-	return hardware.Refused(device.CodeFirmwareNotActive, "power-cycle the host, then clean it; if the version stays, update it with the vendor's tool or retire it", "%s", message)
+	return hardware.Refused(device.CodeFirmwareNotActive, "power-cycle the host, then clean it; if the version stays, "+
+		"update it with the vendor's tool or retire it", "%s", message)
 }
 
 // activates: the next reset activates the committed image, as far as the drive says. A drive

@@ -163,7 +163,8 @@ func (r *cleanRun) step(ctx context.Context, name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, handle.Close()) }()
 	outcome, err := all[at].Run(ctx, &steps.Work{
-		Device: handle, Operation: r.operation, Enrolled: r.enrolled, Resume: r.offsets[name], Settings: r.settings, Args: r.args,
+		Device: handle, Operation: r.operation, Enrolled: r.enrolled, Resume: r.offsets[name], Settings: r.settings,
+		Args:     r.args,
 		Progress: func(int, string) {},
 		Reflash: func(revision string) error {
 			return r.record(func() error {

@@ -137,9 +137,11 @@ func TestWhatIsLeftAfterDeletingIsLookedAt(t *testing.T) {
 	})
 	b.site.Rescan(0)
 	b.site.ClearLog()
-	f := fault(t, device.CodeNamespaceLayoutMismatch, b.clean(0, found, device.WriteZeroes).step(t.Context(), "consolidate_namespaces"))
+	f := fault(t, device.CodeNamespaceLayoutMismatch,
+		b.clean(0, found, device.WriteZeroes).step(t.Context(), "consolidate_namespaces"))
 	require.Contains(t, f.Message, "1 are left")
-	require.Len(t, slices.DeleteFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode != nvmesim.ManageNamespace }), 1)
+	require.Len(t,
+		slices.DeleteFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode != nvmesim.ManageNamespace }), 1)
 }
 
 // The kernel's tables show a mount or swap that holds no claim that this worker sees.
@@ -168,7 +170,8 @@ func TestMountsAndSwapAreLookedAt(t *testing.T) {
 				Kernel: block.Kernel{Proc: proc, Sys: b.site.Sys, Dev: b.site.Dev},
 			})
 			for _, step := range []string{"zero", "sanitize", "wear_check"} {
-				require.Contains(t, fault(t, device.CodeTargetBusy, c.clean(0, found, device.WriteZeroes).step(t.Context(), step)).Message, tt.says)
+				require.Contains(t, fault(t, device.CodeTargetBusy, c.clean(0, found, device.WriteZeroes).step(t.Context(), step)).
+					Message, tt.says)
 			}
 		})
 	}

@@ -146,7 +146,8 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 // that does not report Write Zeroes (ONCS bit 3). An error is final (F16, S2.27).
 func (h *handle) WriteZeroesAt(ctx context.Context, offset, n int64) error {
 	if !h.c.id.Capabilities().WriteZeroes {
-		return hardware.Refused(device.CodeCommandRefused, "clean it by another operation: in state error, a refresh may choose one", "the drive at %s does not support Write Zeroes (ONCS bit 3)", h.c.Address)
+		return hardware.Refused(device.CodeCommandRefused, "clean it by another operation: in state error, a refresh may "+
+			"choose one", "the drive at %s does not support Write Zeroes (ONCS bit 3)", h.c.Address)
 	}
 	h.usedWriteZeroes = true
 	return h.eachPart(offset, n, func(p part, at, n int64) error { return p.disk.WriteZeroes(ctx, at, n) })
@@ -165,7 +166,8 @@ func (h *handle) NamespaceSizes() []int64 {
 func (h *handle) WriteEvidence(ctx context.Context, data []byte, offset int64) error {
 	return h.eachPart(offset, int64(len(data)), func(p part, at, n int64) error {
 		if p.readOnly {
-			return hardware.Refused(device.CodeWriteProtected, protectionRemedy, "the kernel does not open %s for writing", p.node)
+			return hardware.Refused(device.CodeWriteProtected, protectionRemedy, "the kernel does not open %s for writing",
+				p.node)
 		}
 		some := data[:n]
 		data = data[n:]
@@ -179,7 +181,8 @@ func (h *handle) eachPart(offset, n int64, do func(p part, at, n int64) error) e
 		return fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
 	}
 	if offset < 0 || n < 0 || offset > h.Size() || n > h.Size()-offset {
-		return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf("%d bytes at %d are outside the %d bytes of the drive at %s", n, offset, h.Size(), h.c.Address)}
+		return &device.Fault{Class: device.Permanent, Code: device.CodeInternal,
+			Message: fmt.Sprintf("%d bytes at %d are outside the %d bytes of the drive at %s", n, offset, h.Size(), h.c.Address)}
 	}
 	for _, p := range h.parts {
 		if n == 0 {

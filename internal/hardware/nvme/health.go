@@ -44,7 +44,8 @@ func (h *handle) Reset(ctx context.Context) error {
 		if err != nil || state == "live" {
 			return false, err
 		}
-		return true, hardware.Refused(device.CodeIO, "check the drive and the kernel's log", "the controller %s is still %q %s after its reset", h.c.Controller, state, resetTimeout)
+		return true, hardware.Refused(device.CodeIO, "check the drive and the kernel's log",
+			"the controller %s is still %q %s after its reset", h.c.Controller, state, resetTimeout)
 	})
 	if err != nil {
 		return err

@@ -73,10 +73,12 @@ func runAsHelper() error {
 	if err != nil {
 		return err
 	}
-	s := &privileged.Server{Local: &privileged.Local{Tool: m.Tool, Sys: m.Sys, Dev: m.Dev, Proc: "/proc", Timeout: time.Second, CleanEnvironment: true, AmbientCaps: ambient}}
+	s := &privileged.Server{Local: &privileged.Local{Tool: m.Tool, Sys: m.Sys, Dev: m.Dev, Proc: "/proc",
+		Timeout: time.Second, CleanEnvironment: true, AmbientCaps: ambient}}
 	rules, err := host.LoadRootRules(filepath.Join(filepath.Dir(program), "host.yaml"))
 	if err != nil {
-		s.StartupError = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: err.Error(), Remedy: "mend it"}
+		s.StartupError = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: err.Error(),
+			Remedy: "mend it"}
 	} else {
 		s.Allow = rules.AllowPCI
 	}
@@ -119,7 +121,8 @@ func newUnprivileged(t *testing.T, names ...string) *unprivileged {
 	require.NoError(t, os.Chown(filepath.Join(b.site.Dev, "nvme0n1"), unprivilegedUID, unprivilegedUID))
 	u.writeRules("1b36", 0o644)
 	u.settings = machine{Sys: b.site.Sys, Dev: b.site.Dev, Tool: b.site.Tool(), Address: b.site.State(0).Address,
-		Helper: filepath.Join(dir, "helper"), Fence: filepath.Join(dir, "tmp/fence"), Operation: device.CryptoErase, Steps: names}
+		Helper: filepath.Join(dir, "helper"), Fence: filepath.Join(dir, "tmp/fence"), Operation: device.CryptoErase,
+		Steps: names}
 	u.writeSettings("helper.json")
 	return u
 }
@@ -157,7 +160,8 @@ func (u *unprivileged) worker() *exec.Cmd {
 	u.writeSettings("worker.json")
 	cmd := exec.CommandContext(u.t.Context(), filepath.Join(u.dir, "worker"), "-test.run=^TestWorkerProcess$", "-test.v")
 	cmd.Dir = "/"
-	cmd.Env = append(os.Environ(), workerVariable+"="+filepath.Join(u.dir, "worker.json"), "TMPDIR="+filepath.Join(u.dir, "tmp"))
+	cmd.Env = append(os.Environ(), workerVariable+"="+filepath.Join(u.dir, "worker.json"), "TMPDIR="+
+		filepath.Join(u.dir, "tmp"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivilegedUID, Gid: unprivilegedUID}}
 	return cmd
 }
@@ -192,7 +196,8 @@ func TestWorkerProcess(t *testing.T) {
 	require.NoError(t, err)
 	defer fence.Close()
 	require.NoError(t, unix.Flock(int(fence.Fd()), unix.LOCK_EX|unix.LOCK_NB))
-	target := hardware.Target{Name: "d", Driver: "nvme", Address: m.Address, Fence: fence, AcceptSignature: "hidden_namespace"}
+	target := hardware.Target{Name: "d", Driver: "nvme", Address: m.Address, Fence: fence,
+		AcceptSignature: "hidden_namespace"}
 	found, err := b.driver.Discover(t.Context(), target, device.Identity{})
 	require.NoError(t, err)
 	r := &cleanRun{driveFixture: b, target: target, enrolled: found.Identity, operation: m.Operation,
@@ -352,7 +357,8 @@ func TestAKilledWorkersCommandKeepsTheFence(t *testing.T) {
 		}
 	}
 	require.Eventually(t, free, time.Minute, 20*time.Millisecond)
-	require.Eventually(t, func() bool { return len(holding(t, u.settings.Fence)) == 1 }, time.Minute, 20*time.Millisecond, "the helper has ended")
+	require.Eventually(t, func() bool { return len(holding(t, u.settings.Fence)) == 1 }, time.Minute, 20*time.Millisecond,
+		"the helper has ended")
 }
 
 // holding lists the processes that have a file open, with their command lines.
@@ -420,14 +426,17 @@ func TestFileCapabilitiesAreEnough(t *testing.T) {
 		t.Skipf("no file capabilities here: %v", err)
 	}
 	u.settings.Tool = filepath.Join(u.dir, "nvme")
-	require.NoError(t, os.WriteFile(u.settings.Tool, []byte("#!/bin/sh\ngrep -E 'Cap(Eff|Amb)|^Uid' /proc/self/status; env; echo \"words: $*\"; pwd\n"), 0o755))
+	require.NoError(t,
+		os.WriteFile(u.settings.Tool,
+			[]byte("#!/bin/sh\ngrep -E 'Cap(Eff|Amb)|^Uid' /proc/self/status; env; echo \"words: $*\"; pwd\n"), 0o755))
 	u.settings.Operation = ""
 	u.writeSettings("helper.json")
 	worker := u.worker()
 	worker.Env = append(worker.Env, "LD_PRELOAD_OF_MINE=1")
 	output, err := worker.CombinedOutput()
 	require.NoError(t, err, "%s", output)
-	for _, line := range []string{"CapEff:\t0000000000200002", "CapAmb:\t0000000000200002", "Uid:\t65534", "words: version", "LC_ALL=C"} {
+	for _, line := range []string{"CapEff:\t0000000000200002", "CapAmb:\t0000000000200002", "Uid:\t65534",
+		"words: version", "LC_ALL=C"} {
 		require.Contains(t, string(output), line)
 	}
 	require.NotContains(t, string(output), "LD_PRELOAD_OF_MINE")

@@ -38,7 +38,8 @@ func TestNothingIsWrittenWithoutTheRightTo(t *testing.T) {
 	}
 	// The drive's own zeroes are requested by parts of MaxWrite; of ordinary writes, two of
 	// half of that may be under way.
-	for operation, allowedBytes := range map[device.Operation]int{device.WriteZeroes: 2 * hardware.MaxWrite, device.Shred: hardware.MaxWrite} {
+	for operation, allowedBytes := range map[device.Operation]int{device.WriteZeroes: 2 * hardware.MaxWrite,
+		device.Shred: hardware.MaxWrite} {
 		t.Run(string(operation)+" in the midst", func(t *testing.T) {
 			t.Parallel()
 			b := newDriveFixture(t, nvmesim.Drive("S1"))

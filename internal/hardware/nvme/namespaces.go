@@ -37,7 +37,8 @@ func (c *controller) namespaces(ctx context.Context) (namespaceLayout, error) {
 		}
 	}
 	for _, nsid := range now.allocated {
-		output, err := c.query(ctx, privileged.Request{Verb: privileged.IdentifyNamespace, NSID: nsid, Detached: !slices.Contains(now.active, nsid)})
+		output, err := c.query(ctx,
+			privileged.Request{Verb: privileged.IdentifyNamespace, NSID: nsid, Detached: !slices.Contains(now.active, nsid)})
 		if err != nil {
 			return namespaceLayout{}, asFault(err)
 		}
@@ -117,7 +118,8 @@ func (n namespaceLayout) classify(identity device.Identity) device.Layout {
 	only := n.info[n.allocated[0]]
 	format := only.Formats[only.Format]
 	bytes, err := only.Bytes()
-	if err != nil || n.commandSet[n.allocated[0]] != nvmecli.NVMCommandSet || bytes != identity.Size || format.BlockSize != identity.BlockSize || format.Metadata != 0 {
+	if err != nil || n.commandSet[n.allocated[0]] != nvmecli.NVMCommandSet || bytes != identity.Size ||
+		format.BlockSize != identity.BlockSize || format.Metadata != 0 {
 		return device.LayoutSplit
 	}
 	return device.LayoutWhole
@@ -146,7 +148,9 @@ func (c *controller) enrolledIdentity(now namespaceLayout, known device.Identity
 		}
 	}
 	if identity.BlockSize == 0 {
-		return identity, hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace without metadata with the vendor's tool", "the drive at %s has no namespace that a host can address in full", c.Address)
+		return identity,
+			hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace without metadata with the vendor's tool",
+				"the drive at %s has no namespace that a host can address in full", c.Address)
 	}
 	allIsAllocated := c.noUnallocated || len(now.active) == 1 && c.id.Unallocated == 0
 	if c.id.Capabilities().ManageNamespaces && identity.Capacity > 0 && !allIsAllocated {
@@ -155,7 +159,9 @@ func (c *controller) enrolledIdentity(now namespaceLayout, known device.Identity
 	}
 	sum, err := now.totalBytes()
 	if err == nil && sum == 0 {
-		err = hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace of the full size with the vendor's tool", "the drive at %s has no bytes that a host can address", c.Address)
+		err = hardware.Refused(device.CodeNamespaceLayoutMismatch,
+			"make one namespace of the full size with the vendor's tool", "the drive at %s has no bytes that a host can address",
+			c.Address)
 	}
 	identity.Size = sum
 	return identity, err
@@ -167,7 +173,9 @@ func (c *controller) withDefaultFormat(identity device.Identity) (device.Identit
 	identity.BlockSize = 512
 	identity.Size = identity.Capacity / identity.BlockSize * identity.BlockSize
 	if identity.Size == 0 {
-		return identity, hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace of the full size with the vendor's tool", "the drive at %s has no namespace and reports no capacity", c.Address)
+		return identity,
+			hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace of the full size with the vendor's tool",
+				"the drive at %s has no namespace and reports no capacity", c.Address)
 	}
 	return identity, nil
 }
@@ -236,8 +244,10 @@ func (c *controller) refuseHidden(t hardware.Target, names namespaceLayout, disk
 		readable := names.info[nsid].Formats[names.info[nsid].Format].Metadata == 0 &&
 			slices.ContainsFunc(disks, func(d privileged.Disk) bool { return d.NSID == nsid })
 		if !readable && !t.Accepts(hiddenNamespace) {
-			return hardware.Refused(device.CodeFilesystemSignature, "attach it and look, or, if it may be destroyed, enroll the drive with --accept-signature "+hiddenNamespace,
-				"namespace %d of the drive at %s is detached or cannot be read, so that it is not known whose data it holds", nsid, c.Address)
+			return hardware.Refused(device.CodeFilesystemSignature,
+				"attach it and look, or, if it may be destroyed, enroll the drive with --accept-signature "+hiddenNamespace,
+				"namespace %d of the drive at %s is detached or cannot be read, so that it is not known whose data it holds",
+				nsid, c.Address)
 		}
 	}
 	return nil
@@ -267,7 +277,8 @@ func (h *handle) CheckComplete(ctx context.Context) error {
 		return wrong("the drive at %s has no namespace", h.c.Address)
 	}
 	if !slices.Equal(now.allocated, now.active) {
-		return wrong("the drive at %s has %d namespaces, but only %d are attached: a detached one keeps its bytes", h.c.Address, len(now.allocated), len(now.active))
+		return wrong("the drive at %s has %d namespaces, but only %d are attached: a detached one keeps its bytes",
+			h.c.Address, len(now.allocated), len(now.active))
 	}
 	var sum int64
 	for _, nsid := range now.allocated {
@@ -281,13 +292,17 @@ func (h *handle) CheckComplete(ctx context.Context) error {
 		case err != nil:
 			return err
 		case now.commandSet[nsid] != nvmecli.NVMCommandSet:
-			return wrong("namespace %d of %s has the command set %d (2 is zoned), which is not overwritten in place", nsid, h.c.Address, now.commandSet[nsid])
+			return wrong("namespace %d of %s has the command set %d (2 is zoned), which is not overwritten in place", nsid,
+				h.c.Address, now.commandSet[nsid])
 		case format.Metadata != 0:
-			return wrong("namespace %d of %s has %d bytes of metadata with each block, which zeroes do not overwrite", nsid, h.c.Address, format.Metadata)
+			return wrong("namespace %d of %s has %d bytes of metadata with each block, which zeroes do not overwrite", nsid,
+				h.c.Address, format.Metadata)
 		case bytes != h.parts[at].disk.Size():
-			return wrong("namespace %d of %s has %d bytes, but its disk has %d", nsid, h.c.Address, bytes, h.parts[at].disk.Size())
+			return wrong("namespace %d of %s has %d bytes, but its disk has %d", nsid, h.c.Address, bytes,
+				h.parts[at].disk.Size())
 		case now.info[nsid].WriteProtected:
-			return hardware.Refused(device.CodeWriteProtected, protectionRemedy, "namespace %d of %s is write-protected", nsid, h.c.Address)
+			return hardware.Refused(device.CodeWriteProtected, protectionRemedy, "namespace %d of %s is write-protected",
+				nsid, h.c.Address)
 		}
 		sum += bytes
 	}
@@ -305,7 +320,8 @@ func (h *handle) CanConsolidate() bool { return h.c.id.Capabilities().ManageName
 // what is there and starts over.
 func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 	if !h.CanConsolidate() {
-		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "consolidate its namespaces with the vendor's tool", "the drive at %s cannot manage namespaces (OACS bit 3)", h.c.Address)
+		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "consolidate its namespaces with the vendor's tool",
+			"the drive at %s cannot manage namespaces (OACS bit 3)", h.c.Address)
 	}
 	format, err := h.formatIndex(ctx)
 	if err != nil {
@@ -336,7 +352,8 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 		return err
 	}
 	if len(after.allocated) > 0 {
-		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "check the drive's namespaces", "all namespaces of the drive at %s were deleted, but %d are left", h.c.Address, len(after.allocated))
+		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "check the drive's namespaces",
+			"all namespaces of the drive at %s were deleted, but %d are left", h.c.Address, len(after.allocated))
 	}
 	if err := create(h.enrolled.Size); err != nil {
 		return err
@@ -346,7 +363,8 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 		return err
 	}
 	if len(created.allocated) != 1 {
-		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "check the drive's namespaces", "one namespace was created, but the drive at %s has %d", h.c.Address, len(created.allocated))
+		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "check the drive's namespaces",
+			"one namespace was created, but the drive at %s has %d", h.c.Address, len(created.allocated))
 	}
 	attach := privileged.Request{Verb: privileged.AttachNamespace, NSID: created.allocated[0], Controller: h.c.id.ID}
 	if err := h.change(ctx, mayGoOn, attach); err != nil {
@@ -356,7 +374,8 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 	if err := h.c.verifyIdentity(ctx, h.enrolled); err != nil {
 		return err
 	}
-	if err := h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.heldFiles()); err != nil {
+	if err := h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.heldFiles()); err !=
+		nil {
 		return asFault(err)
 	}
 	return h.claimNewNamespace(ctx)
@@ -403,7 +422,8 @@ func (h *handle) formatIndex(ctx context.Context) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, hardware.Refused(device.CodeNamespaceLayoutMismatch, "replace the device", "the drive at %s has no format with %d bytes per block and no metadata", h.c.Address, h.enrolled.BlockSize)
+	return 0, hardware.Refused(device.CodeNamespaceLayoutMismatch, "replace the device",
+		"the drive at %s has no format with %d bytes per block and no metadata", h.c.Address, h.enrolled.BlockSize)
 }
 
 // claimNewNamespace waits until the kernel shows the new namespace, claims it, and reads

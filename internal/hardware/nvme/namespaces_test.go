@@ -39,7 +39,9 @@ func TestNamespaces(t *testing.T) {
 				b := newDriveFixture(t, nvmesim.Drive("S1"))
 				found := b.enroll(0)
 				b.writeAsTenant(0)
-				b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces, c.ShowsMetadata = namespaces, name == "whole, metadata" })
+				b.site.Change(0, func(c *nvmesim.Controller) {
+					c.Namespaces, c.ShowsMetadata = namespaces, name == "whole, metadata"
+				})
 				b.site.Rescan(0)
 				r := b.clean(0, found, operation)
 				_, err := r.all(t.Context(), r.plan(*found.Capabilities)...)

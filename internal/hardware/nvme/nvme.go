@@ -89,7 +89,8 @@ func (d *Driver) Name() string { return "nvme" }
 func (d *Driver) Init(ctx context.Context) error {
 	output, err := d.executor.Version(ctx)
 	if f := (*privileged.Failure)(nil); errors.As(err, &f) {
-		return hardware.Refused(device.CodeToolMissing, "reinstall nvme-cli on this host, until nvme version works", "nvme-cli does not work: %v", f)
+		return hardware.Refused(device.CodeToolMissing, "reinstall nvme-cli on this host, until nvme version works",
+			"nvme-cli does not work: %v", f)
 	}
 	if err != nil {
 		return err
@@ -102,7 +103,8 @@ func (d *Driver) Init(ctx context.Context) error {
 		return err
 	}
 	if d.executor == privileged.Executor(d.local) && !privileged.HasPrivilege() {
-		return hardware.Refused(device.CodeNotAllowed, "run the host worker as root, or set BURNISH_NVME_HELPER (see docs/nvme.md)", "the driver nvme needs root, and no helper is configured")
+		return hardware.Refused(device.CodeNotAllowed, "run the host worker as root, or set BURNISH_NVME_HELPER (see "+
+			"docs/nvme.md)", "the driver nvme needs root, and no helper is configured")
 	}
 	return nil
 }
@@ -147,7 +149,8 @@ func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
 			continue
 		}
 		found = append(found, hardware.Found{
-			Address: dev.Address, Type: Type, Serial: d.kernelSerial(dev.Address), Model: strings.TrimSpace(d.kernelAttribute(dev.Address, "model")),
+			Address: dev.Address, Type: Type, Serial: d.kernelSerial(dev.Address),
+			Model:      strings.TrimSpace(d.kernelAttribute(dev.Address, "model")),
 			OneTimeUse: entry.OneTimeUse(), Digest: d.digest(dev, entry),
 		})
 	}
@@ -156,7 +159,8 @@ func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
 
 // Discover reads the drive at t.Address and changes nothing; see hardware.Driver. The erase
 // policy chooses the operation from the capabilities that it returns.
-func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.Identity) (found hardware.Discovery, err error) {
+func (d *Driver) Discover(ctx context.Context, t hardware.Target,
+	known device.Identity) (found hardware.Discovery, err error) {
 	c, err := d.controller(ctx, t, known)
 	if err != nil {
 		return hardware.Discovery{}, err
@@ -221,7 +225,8 @@ func (d *Driver) entryOf(dev pci.Device) (pci.Spec, error) {
 // Open claims every namespace of the enrolled drive and proves that it is the enrolled one
 // and that nothing else uses it; see hardware.Driver. The Handle's bytes are those of all
 // active namespaces, one after the other.
-func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (hardware.Handle, error) {
+func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity,
+	writable bool) (hardware.Handle, error) {
 	c, err := d.controller(ctx, t, enrolled)
 	if err != nil {
 		return nil, err
@@ -254,7 +259,8 @@ func settings(t hardware.Target) (options, error) {
 		}
 	}
 	return options{
-		rebind: t.Settings["rebind"] == "yes", noReset: t.Settings["reset"] == "no", noUnallocated: t.Settings["unallocated"] == "no",
+		rebind: t.Settings["rebind"] == "yes", noReset: t.Settings["reset"] == "no",
+		noUnallocated: t.Settings["unallocated"] == "no",
 	}, nil
 }
 

@@ -27,7 +27,8 @@ func TestALyingDriveIsFoundOut(t *testing.T) {
 		"after a failed one": func(_ *driveFixture, c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.CDW10 = failed, 4 },
 		"without management, two": func(_ *driveFixture, c *nvmesim.Controller) {
 			c.OACS &^= 1 << 3
-			c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 14, Attached: true}, {NSID: 2, Blocks: 1 << 14, Attached: true, Offset: 8 << 20}}
+			c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 14, Attached: true},
+				{NSID: 2, Blocks: 1 << 14, Attached: true, Offset: 8 << 20}}
 		},
 	} {
 		for _, leaves := range []nvmesim.Leaves{"unchanged", "random"} {
@@ -59,7 +60,8 @@ func TestALyingDriveIsFoundOut(t *testing.T) {
 				}
 				require.NoError(t, err)
 				require.Zero(t, b.tenantBlocks(0))
-				require.Contains(t, r.done["sanitize"].Note, "128 of 128 planted blocks changed, 0 unreadable; 0 could not be planted")
+				require.Contains(t, r.done["sanitize"].Note, "128 of 128 planted blocks changed, 0 unreadable; 0 could not be "+
+					"planted")
 				require.Contains(t, r.done["verify"].Note, "128 of 128 planted blocks changed")
 				started := 0
 				for _, c := range b.site.Log() {
@@ -88,7 +90,8 @@ func TestZeroesWaitForATenantsSanitize(t *testing.T) {
 	b.writeAsTenant(0)
 	b.site.Change(0, func(c *nvmesim.Controller) {
 		c.OACS &^= 1
-		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls, c.Sanitize.AnswersLogs, c.Sanitize.Leaves = 2, 4, 9, true, "unchanged"
+		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls, c.Sanitize.AnswersLogs, c.Sanitize.Leaves = 2, 4, 9,
+			true, "unchanged"
 	})
 	all := b.tenantBlocks(0)
 	r := b.clean(0, found, device.WriteZeroes)

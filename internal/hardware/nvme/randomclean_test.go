@@ -87,7 +87,8 @@ func randomClean(t *testing.T, seed uint64) bool {
 		}
 	}
 	// No more faults follow, so a clean that fails now would always fail.
-	lies, failed := operation.Sanitizes() && leaves == "unchanged", operation.Overwrites() && b.site.State(0).Sanitize.Status == 3
+	lies, failed := operation.Sanitizes() && leaves == "unchanged", operation.Overwrites() &&
+		b.site.State(0).Sanitize.Status == 3
 	require.True(t, lies || failed, "seed %d: %s does not come to its end: %v", seed, operation, last)
 	return false
 }

@@ -17,7 +17,8 @@ const kernelTimeout = privileged.KernelTimeout
 // ensureHostDriver requires the drive to be on the host's own driver (S2.60). Otherwise the
 // drive is busy until whoever took it gives it back. With rebind, the worker takes it back
 // itself once no guest has it open (F21).
-func (d *Driver) ensureHostDriver(ctx context.Context, dev pci.Device, rebind bool, fence *os.File) (pci.Device, error) {
+func (d *Driver) ensureHostDriver(ctx context.Context, dev pci.Device, rebind bool,
+	fence *os.File) (pci.Device, error) {
 	if dev.Driver == hostDriver {
 		return dev, nil
 	}
@@ -31,7 +32,8 @@ func (d *Driver) ensureHostDriver(ctx context.Context, dev pci.Device, rebind bo
 		return dev, f
 	}
 	if dev.Driver != "" && dev.Driver != guestDriver {
-		return dev, hardware.Busy("the drive at %s is on the driver %s; Burnish rebinds only from %s", dev.Address, on, guestDriver)
+		return dev, hardware.Busy("the drive at %s is on the driver %s; Burnish rebinds only from %s", dev.Address,
+			on, guestDriver)
 	}
 	if err := d.executor.Rebind(ctx, dev.Address, fence); err != nil {
 		return dev, err

@@ -25,7 +25,8 @@ func guestFixture(t *testing.T, on string) (*Driver, string) {
 	dir := filepath.Join(root, "sys/bus/pci/devices", guestAddress)
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "dev/vfio"), 0o755))
 	require.NoError(t, os.MkdirAll(dir, 0o755))
-	for name, text := range map[string]string{"vendor": "0x8086", "device": "0x0a54", "class": "0x010802", "driver_override": ""} {
+	for name, text := range map[string]string{"vendor": "0x8086", "device": "0x0a54", "class": "0x010802",
+		"driver_override": ""} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o600))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(root, "sys/bus/pci/drivers_probe"), nil, 0o600))
@@ -33,7 +34,8 @@ func guestFixture(t *testing.T, on string) (*Driver, string) {
 		bound(t, root, on)
 	}
 	require.NoError(t, os.Symlink("../../../kernel/iommu_groups/12", filepath.Join(dir, "iommu_group")))
-	d := New(Host{Allow: func(pci.Device) error { return nil }, Kernel: block.Kernel{Proc: "/proc", Sys: filepath.Join(root, "sys"), Dev: filepath.Join(root, "dev")}})
+	d := New(Host{Allow: func(pci.Device) error { return nil },
+		Kernel: block.Kernel{Proc: "/proc", Sys: filepath.Join(root, "sys"), Dev: filepath.Join(root, "dev")}})
 	d.timeout = time.Second
 	return d, root
 }
@@ -110,7 +112,8 @@ func TestRebindTakesItBack(t *testing.T) {
 	go func() {
 		defer close(probed)
 		// This is what the kernel does.
-		require.Eventually(t, func() bool { return read(t, root, "sys/bus/pci/drivers_probe") == guestAddress }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return read(t, root, "sys/bus/pci/drivers_probe") == guestAddress }, time.Minute,
+			time.Millisecond)
 		bound(t, root, hostDriver)
 	}()
 	dev, err = d.ensureHostDriver(t.Context(), dev, true, nil)
@@ -125,7 +128,8 @@ func TestRebindTakesItBack(t *testing.T) {
 func TestDiscoveryDoesNotRebind(t *testing.T) {
 	d, root := guestFixture(t, guestDriver)
 	d.local.OpenGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY, 0) }
-	_, err := d.Discover(t.Context(), hardware.Target{Address: guestAddress, Settings: map[string]string{"rebind": "yes"}}, device.Identity{})
+	_, err := d.Discover(t.Context(), hardware.Target{Address: guestAddress, Settings: map[string]string{"rebind": "yes"}},
+		device.Identity{})
 	f, ok := device.AsFault(err)
 	require.True(t, ok, "%v", err)
 	require.Equal(t, device.CodeTargetBusy, f.Code)
@@ -133,7 +137,8 @@ func TestDiscoveryDoesNotRebind(t *testing.T) {
 }
 
 func TestUnknownSettingsAreRefused(t *testing.T) {
-	for text, want := range map[string]string{"rebind=maybe": "rebind must be yes or no", "rebnd=yes": "no setting \"rebnd\"", "rebind=yes": "", "reset=no": ""} {
+	for text, want := range map[string]string{"rebind=maybe": "rebind must be yes or no",
+		"rebnd=yes": "no setting \"rebnd\"", "rebind=yes": "", "reset=no": ""} {
 		t.Run(text, func(t *testing.T) {
 			key, value, _ := cutSetting(text)
 			_, err := settings(hardware.Target{Settings: map[string]string{key: value}})

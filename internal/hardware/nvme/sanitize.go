@@ -48,13 +48,15 @@ func (h *handle) SanitizeCommand(o device.Operation) (uint32, error) {
 	case device.BlockErase:
 		return privileged.BlockErase, nil
 	}
-	return 0, &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: string(o) + " is not a sanitize operation"}
+	return 0, &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: string(o) +
+		" is not a sanitize operation"}
 }
 
 // StartSanitize sends the command; see hardware.Sanitizer.
 func (h *handle) StartSanitize(ctx context.Context, o device.Operation) error {
 	if !h.c.id.Capabilities().Supports(o) {
-		return hardware.Refused(device.CodeCommandRefused, "clean it by another operation: in state error, a refresh may choose one", "the drive at %s does not support %s (SANICAP)", h.c.Address, o)
+		return hardware.Refused(device.CodeCommandRefused, "clean it by another operation: in state error, a refresh may "+
+			"choose one", "the drive at %s does not support %s (SANICAP)", h.c.Address, o)
 	}
 	action, err := h.SanitizeCommand(o)
 	if err != nil {

@@ -45,7 +45,8 @@ func TestOneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
 //
 // F22
 func TestExitCodeZeroProvesNothing(t *testing.T) {
-	for name, opcode := range map[string]uint8{"delete and create": nvmesim.ManageNamespace, "attach": nvmesim.AttachNamespace} {
+	for name, opcode := range map[string]uint8{"delete and create": nvmesim.ManageNamespace,
+		"attach": nvmesim.AttachNamespace} {
 		t.Run(name, func(t *testing.T) {
 			b := newDriveFixture(t, nvmesim.Drive("S1"))
 			found := b.enroll(0)

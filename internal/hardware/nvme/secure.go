@@ -85,8 +85,10 @@ func (c *controller) checkOpal(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if found.Enabled || found.Locked || found.ShadowMBR || found.Owned {
-		return "", hardware.Refused(device.CodeSecurityLocked, "revert it with the PSID printed on its label (sedutil-cli --yesIreallywanttoERASEALLmydatausingthePSID), then clean it",
-			"the drive at %s is owned by TCG Opal (owner's password set %t, enabled %t, locked %t, shadow MBR %t)", c.Address, found.Owned, found.Enabled, found.Locked, found.ShadowMBR)
+		return "", hardware.Refused(device.CodeSecurityLocked, "revert it with the PSID printed on its label (sedutil-cli "+
+			"--yesIreallywanttoERASEALLmydatausingthePSID), then clean it",
+			"the drive at %s is owned by TCG Opal (owner's password set %t, enabled %t, locked %t, shadow MBR %t)", c.Address,
+			found.Owned, found.Enabled, found.Locked, found.ShadowMBR)
 	}
 	switch {
 	case !found.Supported && !found.OwnerKnown:
@@ -106,7 +108,8 @@ const (
 // firmware than the enrolled one.
 func (c *controller) checkFirmware(ctx context.Context, enrolled device.Identity) error {
 	if enrolled.Firmware != "" && c.id.Firmware != enrolled.Firmware && c.id.Firmware != c.reflashed {
-		return hardware.Refused(device.CodeFirmwareChanged, otherFirmwareRemedy, "the drive at %s runs firmware %q, enrolled was %q", c.Address, c.id.Firmware, enrolled.Firmware)
+		return hardware.Refused(device.CodeFirmwareChanged, otherFirmwareRemedy,
+			"the drive at %s runs firmware %q, enrolled was %q", c.Address, c.id.Firmware, enrolled.Firmware)
 	}
 	slots, err := c.firmwareLog(ctx)
 	if err != nil {
@@ -156,14 +159,16 @@ func (h *handle) restoreFeatures(ctx context.Context, mayGoOn func() error) (res
 		if !hasDefault || !saved || have == want {
 			continue
 		}
-		if err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.SetFeature, Feature: feature, Value: want}); err != nil {
+		if err := h.change(ctx, mayGoOn,
+			privileged.Request{Verb: privileged.SetFeature, Feature: feature, Value: want}); err != nil {
 			return nil, err
 		}
 		if have, _, err = h.c.readFeature(ctx, feature, privileged.SavedFeature); err != nil {
 			return nil, err
 		}
 		if have != want {
-			return nil, hardware.Refused(device.CodeCommandRefused, "check the drive's features", "feature 0x%02x of the drive at %s stays 0x%x instead of 0x%x", feature, h.c.Address, have, want)
+			return nil, hardware.Refused(device.CodeCommandRefused, "check the drive's features",
+				"feature 0x%02x of the drive at %s stays 0x%x instead of 0x%x", feature, h.c.Address, have, want)
 		}
 		restored = append(restored, fmt.Sprintf("0x%02x", feature))
 	}
@@ -171,7 +176,8 @@ func (h *handle) restoreFeatures(ctx context.Context, mayGoOn func() error) (res
 }
 
 // readFeature reads one value of a feature. known is false where the drive has none.
-func (c *controller) readFeature(ctx context.Context, feature uint8, which privileged.Verb) (value uint32, known bool, err error) {
+func (c *controller) readFeature(ctx context.Context, feature uint8,
+	which privileged.Verb) (value uint32, known bool, err error) {
 	output, err := c.query(ctx, privileged.Request{Verb: which, Feature: feature})
 	if unsupported(err) {
 		return 0, false, nil
@@ -190,7 +196,8 @@ func (h *handle) deleteMetadata(ctx context.Context, mayGoOn func() error) (forg
 	if err != nil {
 		return 0, asFault(err)
 	}
-	places := []privileged.Request{{Feature: privileged.EnhancedControllerMetadata}, {Feature: privileged.ControllerMetadata}}
+	places := []privileged.Request{{Feature: privileged.EnhancedControllerMetadata},
+		{Feature: privileged.ControllerMetadata}}
 	for _, nsid := range active {
 		places = append(places, privileged.Request{Feature: privileged.NamespaceMetadata, NSID: nsid})
 	}
@@ -214,7 +221,9 @@ func (h *handle) deleteMetadata(ctx context.Context, mayGoOn func() error) (forg
 			return 0, err
 		}
 		if len(types) > 0 {
-			return 0, hardware.Refused(device.CodeCommandRefused, "check the drive's features", "host metadata (feature 0x%02x) of the drive at %s cannot be deleted: types %v remain", place.Feature, h.c.Address, types)
+			return 0, hardware.Refused(device.CodeCommandRefused, "check the drive's features",
+				"host metadata (feature 0x%02x) of the drive at %s cannot be deleted: types %v remain", place.Feature,
+				h.c.Address, types)
 		}
 	}
 	return forgotten, nil
@@ -243,7 +252,8 @@ func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int
 	}
 	for _, nsid := range now.writeProtected() {
 		if !slices.Contains(now.active, nsid) { // features can only be set on attached namespaces
-			if err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.AttachNamespace, NSID: nsid, Controller: h.c.id.ID}); err != nil {
+			if err := h.change(ctx, mayGoOn,
+				privileged.Request{Verb: privileged.AttachNamespace, NSID: nsid, Controller: h.c.id.ID}); err != nil {
 				return 0, err
 			}
 			if err := h.claim(ctx); err != nil {
@@ -252,7 +262,8 @@ func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int
 		}
 		err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.Unprotect, NSID: nsid})
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeCommandRefused {
-			return 0, hardware.Refused(device.CodeWriteProtected, protectionRemedy, "the write protection of namespace %d of %s cannot be ended: %s", nsid, h.c.Address, f.Message)
+			return 0, hardware.Refused(device.CodeWriteProtected, protectionRemedy,
+				"the write protection of namespace %d of %s cannot be ended: %s", nsid, h.c.Address, f.Message)
 		}
 		if err != nil {
 			return 0, err
@@ -264,7 +275,8 @@ func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int
 			return 0, err
 		}
 		if still := now.writeProtected(); len(still) > 0 {
-			return 0, hardware.Refused(device.CodeWriteProtected, protectionRemedy, "namespace %d of %s stays write-protected", still[0], h.c.Address)
+			return 0, hardware.Refused(device.CodeWriteProtected, protectionRemedy, "namespace %d of %s stays write-protected",
+				still[0], h.c.Address)
 		}
 	}
 	// An earlier run may have crashed before the kernel rescanned.
@@ -274,7 +286,8 @@ func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int
 	if err := mayGoOn(); err != nil {
 		return 0, err
 	}
-	if err := h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.heldFiles()); err != nil {
+	if err := h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.heldFiles()); err !=
+		nil {
 		return 0, asFault(err)
 	}
 	// The rescan takes a while. A disk that stays read-only does not prevent a sanitize.

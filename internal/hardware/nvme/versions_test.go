@@ -49,7 +49,8 @@ func TestEveryVersionOfTheTool(t *testing.T) {
 				t.Fatalf("%v; the end of its output:\n%s", err, output[max(0, len(output)-8192):])
 			}
 			require.Empty(t, regexp.MustCompile(`(?m)^ *--- SKIP.*$`).FindAllString(string(output), -1))
-			t.Logf("%s: %d tests passed", regexp.MustCompile(`nvme version \S+`).Find(output), bytes.Count(output, []byte("--- PASS")))
+			t.Logf("%s: %d tests passed", regexp.MustCompile(`nvme version \S+`).Find(output),
+				bytes.Count(output, []byte("--- PASS")))
 		})
 	}
 }

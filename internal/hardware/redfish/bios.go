@@ -72,7 +72,8 @@ func (h *handle) readBIOS(ctx context.Context, known *biosState) (*biosState, er
 	}
 	s := &biosState{path: string(system.Bios)}
 	if s.path == "" {
-		return nil, hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware, or disable the step", "the BMC shows no BIOS of %s", h.system)
+		return nil, hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware, or disable the step",
+			"the BMC shows no BIOS of %s", h.system)
 	}
 	// The jobs first: one that ends after this has its result in what is read next.
 	if s.jobs, err = h.biosJobs(ctx, system); err != nil {
@@ -174,7 +175,8 @@ func (h *handle) biosJobs(ctx context.Context, s *system) ([]biosJob, error) {
 	var jobs []biosJob
 	for _, t := range all {
 		if t.active() && t.changesBIOS() {
-			waits := slices.Contains([]redfish.TaskState{redfish.PendingTaskState, redfish.NewTaskState, redfish.SuspendedTaskState}, t.TaskState)
+			waits := slices.Contains([]redfish.TaskState{redfish.PendingTaskState, redfish.NewTaskState,
+				redfish.SuspendedTaskState}, t.TaskState)
 			jobs = append(jobs, biosJob{path: t.path, name: hardware.OneLine(t.Name), waits: waits})
 		}
 	}
@@ -187,7 +189,8 @@ func (t *task) changesBIOS() bool {
 	if target != "" {
 		return strings.Contains(target, "/bios")
 	}
-	return strings.Contains(name, "bios.setup") || strings.Contains(name, "biosconfiguration") || strings.Contains(name, "bios config")
+	return strings.Contains(name, "bios.setup") || strings.Contains(name, "biosconfiguration") ||
+		strings.Contains(name, "bios config")
 }
 
 // dellJob is what the driver reads of a job of an iDRAC.
@@ -260,9 +263,11 @@ func (j dellJob) changesBIOS() bool {
 
 // active: the job has not ended.
 func (j dellJob) active() bool {
-	return !strings.HasPrefix(j.JobState, "Completed") && !strings.HasSuffix(j.JobState, "Failed") && j.JobState != "RebootCompleted"
+	return !strings.HasPrefix(j.JobState, "Completed") && !strings.HasSuffix(j.JobState, "Failed") &&
+		j.JobState != "RebootCompleted"
 }
 
 func (j dellJob) waits() bool {
-	return slices.Contains([]string{"Scheduled", "New", "Scheduling", "Waiting", "Pending", "ReadyForExecution", "Downloaded"}, j.JobState)
+	return slices.Contains([]string{"Scheduled", "New", "Scheduling", "Waiting", "Pending", "ReadyForExecution",
+		"Downloaded"}, j.JobState)
 }

@@ -50,15 +50,16 @@ func resetOf(p redfishsim.Personality, power string) *scenario {
 var wantedBIOS = map[string]any{"BootMode": "Bios", "SriovGlobalEnable": "Enabled", "AcPwrRcvryUserDelay": "90"}
 
 func applyOf(p redfishsim.Personality, power string) *scenario {
-	sc := &scenario{personality: p, step: "bios_apply", args: wantedBIOS, check: func(t *testing.T, bmc *redfishsim.Server) {
-		state := bmc.State()
-		require.Equal(t, "Bios", state.BIOS.Attributes["BootMode"])
-		require.Equal(t, "Enabled", state.BIOS.Attributes["SriovGlobalEnable"])
-		require.EqualValues(t, 90, state.BIOS.Attributes["AcPwrRcvryUserDelay"])
-		require.Equal(t, "TenantProfile", state.BIOS.Attributes["WorkloadProfile"], "what was not asked for has changed")
-		require.Empty(t, state.BIOS.Pending)
-		requireRestartedOnce(t, bmc, power)
-	}}
+	sc := &scenario{personality: p, step: "bios_apply", args: wantedBIOS,
+		check: func(t *testing.T, bmc *redfishsim.Server) {
+			state := bmc.State()
+			require.Equal(t, "Bios", state.BIOS.Attributes["BootMode"])
+			require.Equal(t, "Enabled", state.BIOS.Attributes["SriovGlobalEnable"])
+			require.EqualValues(t, 90, state.BIOS.Attributes["AcPwrRcvryUserDelay"])
+			require.Equal(t, "TenantProfile", state.BIOS.Attributes["WorkloadProfile"], "what was not asked for has changed")
+			require.Empty(t, state.BIOS.Pending)
+			requireRestartedOnce(t, bmc, power)
+		}}
 	if power == "Off" {
 		sc.prepare = off
 	}
@@ -90,7 +91,8 @@ func TestBIOSStepsChangeNothingOnAnotherServer(t *testing.T) {
 // tenantJob is a BIOS job of a tenant that waits for a reset, as on an iDRAC.
 func tenantJob(s *redfishsim.State) {
 	const id = "JID_471269999999"
-	s.Tasks = append(s.Tasks, &redfishsim.Task{ID: id, Kind: redfishsim.KindBIOS, Name: "Configure: BIOS.Setup.1-1", State: "New", Status: "OK", JobType: "BIOSConfiguration", Start: time.Now()})
+	s.Tasks = append(s.Tasks, &redfishsim.Task{ID: id, Kind: redfishsim.KindBIOS, Name: "Configure: BIOS.Setup.1-1",
+		State: "New", Status: "OK", JobType: "BIOSConfiguration", Start: time.Now()})
 	s.Work = append(s.Work, &redfishsim.Work{Kind: redfishsim.KindBIOS, Task: id, Waits: true})
 	tenantSettings(s)
 }
@@ -143,7 +145,9 @@ func TestBIOSResetIsAskedForAgainAfterAnothersJob(t *testing.T) {
 // S3.5
 func TestBIOSResetIsNoSuccessByItsAnswer(t *testing.T) {
 	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO, redfishsim.Supermicro} {
-		s := newStepper(t, p, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.BIOSNeverApplies, c.ResetBIOSStatus = true, 204 })
+		s := newStepper(t, p, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) {
+			c.BIOSNeverApplies, c.ResetBIOSStatus = true, 204
+		})
 		_, err := s.run("bios_reset", nil)
 		require.Equal(t, device.CodeBIOSMismatch, code(err), "%v", err)
 		require.ErrorContains(t, err, `SecureBoot is "Disabled" instead of "Enabled"`)
@@ -163,7 +167,8 @@ func TestBIOSResetSaysWhatItHasCompared(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			// POST ends when the step says that it waits for that.
-			s := newStepper(t, want.p, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Delays.POST = time.Hour }, want.option)
+			s := newStepper(t, want.p, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Delays.POST = time.Hour },
+				want.option)
 			s.mayGoOn = func() error {
 				if slices.Contains(s.said, "waits for the end of POST") {
 					s.bmc.Hurry()
@@ -191,7 +196,9 @@ func TestBIOSWaitsWhereTheEndOfPOSTIsNotShown(t *testing.T) {
 		"only that drives are": {redfishsim.ILO, func(c *redfishsim.Config, _ *redfishsim.State) { c.EarlyDiscovery = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStepper(t, tc.p, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Delays.POST = 60 * time.Millisecond }, tc.option)
+			s := newStepper(t, tc.p, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) {
+				c.Delays.POST = 60 * time.Millisecond
+			}, tc.option)
 			_, err := s.run("bios_reset", nil)
 			require.NoError(t, err)
 			requireDefaults(t, s.bmc)
@@ -246,7 +253,8 @@ func TestBIOSResetThatIsDoneIsNotRepeated(t *testing.T) {
 // S3.24
 func TestServerThatABIOSStepSwitchedOffIsOnAfterItsFailure(t *testing.T) {
 	s := newStepper(t, redfishsim.Supermicro, quickBMC)
-	s.bmc.Inject(redfishsim.Fault{Method: "POST", Path: "*ComputerSystem.Reset", Skip: 1, Kind: redfishsim.Respond, Status: 403})
+	s.bmc.Inject(redfishsim.Fault{Method: "POST", Path: "*ComputerSystem.Reset", Skip: 1, Kind: redfishsim.Respond,
+		Status: 403})
 	_, err := s.run("bios_reset", nil)
 	require.Equal(t, device.CodeCommandRefused, code(err), "%v", err)
 	require.Equal(t, "On", s.bmc.State().Power)
@@ -320,7 +328,9 @@ func TestBIOSApplyRefusesAnothersJobThatStays(t *testing.T) {
 // S3.5
 func TestBIOSApplyThatTheBMCDoesNotCarryOut(t *testing.T) {
 	for _, how := range []redfishsim.Ending{redfishsim.CompletedCritical, redfishsim.Exception, redfishsim.Lies} {
-		s := newStepper(t, redfishsim.IDRAC, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Endings[redfishsim.KindBIOS] = how })
+		s := newStepper(t, redfishsim.IDRAC, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) {
+			c.Endings[redfishsim.KindBIOS] = how
+		})
 		_, err := s.run("bios_apply", wantedBIOS)
 		require.Equal(t, device.CodeBIOSMismatch, code(err), "%s: %v", how, err)
 		require.ErrorContains(t, err, `BootMode is "Uefi" instead of "Bios"`)
@@ -367,7 +377,9 @@ func TestBIOSApplyRefusesBeforeItSends(t *testing.T) {
 }
 
 func TestBIOSStepsWithoutALicense(t *testing.T) {
-	s := newStepper(t, redfishsim.Supermicro, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Unlicensed = true })
+	s := newStepper(t, redfishsim.Supermicro, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) {
+		c.Unlicensed = true
+	})
 	_, err := s.run("bios_reset", nil)
 	require.Equal(t, device.CodeCommandRefused, code(err), "%v", err)
 	require.ErrorContains(t, err, "Not licensed")

@@ -33,7 +33,8 @@ type move struct {
 func (s *biosState) removal(refused map[string]bool) (move, bool) {
 	for _, job := range s.jobs {
 		if job.waits && !refused[job.path] {
-			return move{doing: "removes the BIOS job " + job.name, send: &request{Method: http.MethodDelete, Path: job.path}}, true
+			return move{doing: "removes the BIOS job " + job.name, send: &request{Method: http.MethodDelete, Path: job.path}},
+				true
 		}
 	}
 	target := string(s.settingsBIOS.Actions.Oem.ClearPending.Target)
@@ -59,10 +60,13 @@ func (s *biosState) nextOfReset(refused map[string]bool) (move, error) {
 	}
 	target := string(cmp.Or(s.bios.Actions.Reset.Target, s.settingsBIOS.Actions.Reset.Target))
 	if target == "" {
-		return move{}, hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware, see its license, or disable the step", "the BMC cannot reset the BIOS: %s has no such action", s.path)
+		return move{},
+			hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware, see its license, or disable the step",
+				"the BMC cannot reset the BIOS: %s has no such action", s.path)
 	}
 	stale := len(s.jobs) > 0 || len(s.pending()) > 0
-	return move{doing: "asks for the BIOS defaults", send: &request{Method: http.MethodPost, Path: target}, last: true, stale: stale}, nil
+	return move{doing: "asks for the BIOS defaults", send: &request{Method: http.MethodPost, Path: target}, last: true,
+		stale: stale}, nil
 }
 
 // nextOfApply decides how the attributes become wanted. It always sends all of them: those that
@@ -92,8 +96,9 @@ func (s *biosState) nextOfApply(wanted attributes, refused map[string]bool) (mov
 		return m, nil
 	}
 	if s.settingsBIOS.Actions.Oem.ClearPending.Target != "" && len(pending) > 0 {
-		return move{}, hardware.Refused(device.CodeBIOSJobWaiting, "clear the pending BIOS settings on the BMC, then try again",
-			"the BMC refuses to clear BIOS settings that are pending without a job: %s", listed(pending.names()))
+		return move{},
+			hardware.Refused(device.CodeBIOSJobWaiting, "clear the pending BIOS settings on the BMC, then try again",
+				"the BMC refuses to clear BIOS settings that are pending without a job: %s", listed(pending.names()))
 	}
 	all := maps.Clone(wanted)
 	for name := range pending {

@@ -157,8 +157,9 @@ func (b *biosStep) ask(ctx context.Context) (asked bool, err error) {
 		if again, err := waiting.next(ctx, 0); err != nil {
 			return false, err
 		} else if !again {
-			return false, hardware.Refused(device.CodeNoProgress, "see the BMC's jobs and the server's console, then clean it again",
-				"the BIOS settings could not be asked for within %v: %s", b.h.c.bmc.timing.post, hardware.OneLine(why))
+			return false,
+				hardware.Refused(device.CodeNoProgress, "see the BMC's jobs and the server's console, then clean it again",
+					"the BIOS settings could not be asked for within %v: %s", b.h.c.bmc.timing.post, hardware.OneLine(why))
 		}
 	}
 }
@@ -302,7 +303,8 @@ func (b *biosStep) readBack(ctx context.Context) (again bool, err error) {
 }
 
 func mismatch(differ []string, why string) error {
-	return hardware.Refused(device.CodeBIOSMismatch, "see the BMC's log and the server's console, correct the cause, then clean the server",
+	return hardware.Refused(device.CodeBIOSMismatch, "see the BMC's log and the server's console, correct the cause, "+
+		"then clean the server",
 		"after the server has started, its BIOS differs: %s%s", listed(differ), why)
 }
 
@@ -340,7 +342,8 @@ func (b *biosStep) waitForJobs(ctx context.Context) (err error) {
 		if again, err := waiting.next(ctx, 0); err != nil {
 			return err
 		} else if !again {
-			return hardware.Refused(device.CodeBIOSJobWaiting, "see the job on the BMC; clean the server again when it has ended",
+			return hardware.Refused(device.CodeBIOSJobWaiting,
+				"see the job on the BMC; clean the server again when it has ended",
 				"the server has started, and a BIOS job has not ended: %s", b.state.jobs[0].name)
 		}
 	}

@@ -109,7 +109,8 @@ var uniqueName = regexp.MustCompile(`(?i)(serial_?n(umber|o|um)|asset_?tag|servi
 // isSetting: the attribute is one that can be set and read, and that is not the server's own:
 // no serial, asset tag, date or password.
 func (a *registryAttribute) isSetting() bool {
-	return !a.ReadOnly && !a.Immutable && !a.WriteOnly && !a.SystemUnique && a.Type != "Password" && !uniqueName.MatchString(a.Name)
+	return !a.ReadOnly && !a.Immutable && !a.WriteOnly && !a.SystemUnique && a.Type != "Password" &&
+		!uniqueName.MatchString(a.Name)
 }
 
 // notDefault compares a BIOS with the defaults of its registry. It gives how many attributes
@@ -173,8 +174,9 @@ func fit(wanted, current attributes, r registry) (attributes, error) {
 		fitting[name] = v
 	}
 	if len(wrong) > 0 {
-		return nil, hardware.Refused(device.CodeBIOSSettingInvalid, "correct the BIOS settings of the policy, or the step's arguments",
-			"nothing was sent: %s", strings.Join(wrong, "; "))
+		return nil,
+			hardware.Refused(device.CodeBIOSSettingInvalid, "correct the BIOS settings of the policy, or the step's arguments",
+				"nothing was sent: %s", strings.Join(wrong, "; "))
 	}
 	return fitting, nil
 }

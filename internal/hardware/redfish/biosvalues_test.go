@@ -46,19 +46,23 @@ func TestBIOSIsComparedWithTheDefaultsOfSettingsOnly(t *testing.T) {
 }
 
 func TestBIOSValuesAreTheSame(t *testing.T) {
-	for _, same := range [][2]any{{json.Number("1"), json.Number("1.0")}, {json.Number("60"), "60"}, {true, "True"}, {"a", "a"}, {json.Number("9007199254740993"), "9007199254740993"}} {
+	for _, same := range [][2]any{{json.Number("1"), json.Number("1.0")}, {json.Number("60"), "60"}, {true, "True"},
+		{"a", "a"}, {json.Number("9007199254740993"), "9007199254740993"}} {
 		require.True(t, sameValue(same[0], same[1]), "%v", same)
 	}
-	for _, other := range [][2]any{{"1", "1.0"}, {"True", "true"}, {json.Number("1"), json.Number("2")}, {nil, "a"}, {false, json.Number("0")}} {
+	for _, other := range [][2]any{{"1", "1.0"}, {"True", "true"}, {json.Number("1"), json.Number("2")}, {nil, "a"},
+		{false, json.Number("0")}} {
 		require.False(t, sameValue(other[0], other[1]), "%v", other)
 	}
 }
 
 func TestBIOSSettingsFit(t *testing.T) {
 	a, r := parseBIOS(t)
-	fitted, err := fit(attributes{"Mode": "Uefi", "Delay": "240", "Free": json.Number("-7"), "Quiet": "FALSE", "Title": "abcd"}, a, r)
+	fitted, err := fit(attributes{"Mode": "Uefi", "Delay": "240", "Free": json.Number("-7"), "Quiet": "FALSE",
+		"Title": "abcd"}, a, r)
 	require.NoError(t, err)
-	require.Equal(t, attributes{"Mode": "Uefi", "Delay": json.Number("240"), "Free": json.Number("-7"), "Quiet": false, "Title": "abcd"}, fitted)
+	require.Equal(t, attributes{"Mode": "Uefi", "Delay": json.Number("240"), "Free": json.Number("-7"), "Quiet": false,
+		"Title": "abcd"}, fitted)
 	fitted, err = fit(attributes{"Delay": "7", "Mode": true}, a, nil)
 	require.NoError(t, err, "without a registry the present value says the type")
 	require.Equal(t, attributes{"Delay": json.Number("7"), "Mode": "true"}, fitted)
@@ -86,7 +90,8 @@ func TestBIOSSettingsFit(t *testing.T) {
 
 func TestBIOSPendingIsWhatDiffers(t *testing.T) {
 	a, r := parseBIOS(t)
-	settings := attributes{"Mode": "Uefi", "Delay": "60", "Version": "9", "SetupPassword": "", "Nothing": nil, "Title": "yy"}
+	settings := attributes{"Mode": "Uefi", "Delay": "60", "Version": "9", "SetupPassword": "", "Nothing": nil,
+		"Title": "yy"}
 	require.Equal(t, attributes{"Mode": "Uefi", "Title": "yy"}, pendingIn(settings, a, r))
 }
 
@@ -104,7 +109,8 @@ func TestBIOSJobIsOurs(t *testing.T) {
 		"settings that show everything":            {attributes{"Mode": "Bios", "Delay": json.Number("60")}, attributes{"Mode": "Uefi", "Delay": json.Number("60")}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &biosState{path: "/bios", settings: "/settings", bios: bios{Attributes: tc.current}, settingsBIOS: bios{Attributes: tc.settings}}
+			s := &biosState{path: "/bios", settings: "/settings", bios: bios{Attributes: tc.current},
+				settingsBIOS: bios{Attributes: tc.settings}}
 			require.Equal(t, tc.ours, s.jobsAreOurs(wanted))
 		})
 	}

@@ -36,7 +36,8 @@ func (h *handle) change(ctx context.Context, r request) (answer, error) {
 		switch {
 		case hasStatus(err, http.StatusUnauthorized) && tagged < maxTries:
 			tagged++ // it was not carried out; the read of the identity logs in again
-		case (hasStatus(err, http.StatusPreconditionRequired) || hasStatus(err, http.StatusPreconditionFailed)) && tagged < maxTries:
+		case (hasStatus(err, http.StatusPreconditionRequired) || hasStatus(err, http.StatusPreconditionFailed)) &&
+			tagged < maxTries:
 			if r.IfMatch, err = h.tag(ctx, r.Path, tagged); err != nil {
 				return answer{}, err
 			}

@@ -24,7 +24,8 @@ func (s *stepper) reset(h *handle) request {
 	s.t.Helper()
 	system, err := h.c.readSystem(s.t.Context(), h.system)
 	require.NoError(s.t, err)
-	return request{Method: http.MethodPost, Path: string(system.Actions.Reset.Target), Body: map[string]any{"ResetType": "ForceOff"}}
+	return request{Method: http.MethodPost, Path: string(system.Actions.Reset.Target),
+		Body: map[string]any{"ResetType": "ForceOff"}}
 }
 
 // F11
@@ -77,7 +78,8 @@ func TestAChangeAsksTheRulesAndTheLease(t *testing.T) {
 }
 
 func TestALostChangeIsNotRepeated(t *testing.T) {
-	for _, kind := range []redfishsim.FaultKind{redfishsim.CutBefore, redfishsim.CutAfter, redfishsim.RestartBefore, redfishsim.RestartAfter} {
+	for _, kind := range []redfishsim.FaultKind{redfishsim.CutBefore, redfishsim.CutAfter, redfishsim.RestartBefore,
+		redfishsim.RestartAfter} {
 		each(t, func(t *testing.T, p redfishsim.Personality) {
 			s := newStepper(t, p)
 			h := s.open()
@@ -149,14 +151,17 @@ func TestAReadWaitsForTheBMCAndSaysSo(t *testing.T) {
 
 func TestETags(t *testing.T) {
 	for _, weak := range []bool{false, true} {
-		s := newStepper(t, redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) { c.RequireIfMatch, c.WeakETags = true, weak })
+		s := newStepper(t, redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) {
+			c.RequireIfMatch, c.WeakETags = true, weak
+		})
 		s.plantBIOS(true) // PATCHes the settings
 		require.Empty(t, s.bmc.WritesWithoutIdentity())
 	}
 	// A resource that changes all the time is given up.
 	s := newStepper(t, redfishsim.Supermicro)
 	h := s.open()
-	s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Kind: redfishsim.Respond, Status: http.StatusPreconditionFailed, Times: -1})
+	s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Kind: redfishsim.Respond, Status: http.StatusPreconditionFailed,
+		Times: -1})
 	off := s.reset(h)
 	off.Path = h.system
 	_, err := h.change(t.Context(), off)
@@ -166,7 +171,8 @@ func TestETags(t *testing.T) {
 
 func TestAnAnswerIsBounded(t *testing.T) {
 	s := newStepper(t, redfishsim.IDRAC)
-	s.bmc.Inject(redfishsim.Fault{Path: "/redfish/v1/Systems/*", Kind: redfishsim.Respond, Status: 200, Body: strings.Repeat("x", largestAnswer+1)})
+	s.bmc.Inject(redfishsim.Fault{Path: "/redfish/v1/Systems/*", Kind: redfishsim.Respond, Status: 200,
+		Body: strings.Repeat("x", largestAnswer+1)})
 	_, err := s.driver.Open(t.Context(), s.target, s.enrolled, true)
 	require.Equal(t, device.CodeToolOutputInvalid, code(err), "%v", err)
 	s.bmc.Inject(redfishsim.Fault{Path: "/redfish/v1/Systems/*", Kind: redfishsim.Respond, Status: 200, Body: "<html>"})
@@ -207,7 +213,8 @@ func TestOnlyChangeAndTheSessionSend(t *testing.T) {
 				callers, guarded := allowed[selector.Sel.Name]
 				if inner, is := selector.X.(*ast.SelectorExpr); selector.Sel.Name == "send" && (!is || inner.Sel.Name != "bmc") {
 					receiver, is := selector.X.(*ast.Ident)
-					guarded = is && receiver.Name == "b" && (file == "session.go" || file == "session_left.go") || is && receiver.Name == "b" && file == "change.go"
+					guarded = is && receiver.Name == "b" && (file == "session.go" || file == "session_left.go") ||
+						is && receiver.Name == "b" && file == "change.go"
 				}
 				if guarded {
 					require.Contains(t, callers, function.Name.Name, "%s: %s calls %s", file, function.Name.Name, selector.Sel.Name)

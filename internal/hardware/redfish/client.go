@@ -213,7 +213,8 @@ func (c *client) get(ctx context.Context, path string, into any) error {
 func mayPass(err error) bool {
 	if r, ok := asRefusal(err); ok {
 		switch r.Status {
-		case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
+		case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+			http.StatusTooManyRequests:
 			return true
 		}
 		return false
@@ -339,14 +340,16 @@ func (b *bmc) send(ctx context.Context, r request, header http.Header) (answer, 
 		return answer{}, &lost{Method: r.Method, Path: r.Path, Sent: true, err: err}
 	}
 	if len(body) > largestAnswer {
-		return answer{}, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the BMC's answer to %s %s is larger than %d bytes", r.Method, r.Path, largestAnswer)
+		return answer{}, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
+			"the BMC's answer to %s %s is larger than %d bytes", r.Method, r.Path, largestAnswer)
 	}
 	if date, err := http.ParseTime(in.Header.Get("Date")); err == nil {
 		b.date.Store(&clockReading{date.UTC(), time.Now()})
 	}
 	got := answer{Status: in.StatusCode, Header: in.Header, Body: body, Method: r.Method, Path: r.Path, bmc: b}
 	if got.Status >= 300 {
-		return got, &refusal{Method: r.Method, Path: r.Path, Status: got.Status, Messages: got.messages(), Redirect: got.Status < 400, header: got.Header}
+		return got, &refusal{Method: r.Method, Path: r.Path, Status: got.Status, Messages: got.messages(),
+			Redirect: got.Status < 400, header: got.Header}
 	}
 	return got, nil
 }
@@ -403,7 +406,8 @@ func (b *bmc) newRequest(ctx context.Context, r request) (*http.Request, error) 
 // the one that adds a slash. Go would send the token, and the body of a login, elsewhere.
 func checkRedirect(next *http.Request, before []*http.Request) error {
 	first := before[0]
-	if len(before) > 3 || next.Method != first.Method || next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host {
+	if len(before) > 3 || next.Method != first.Method || next.URL.Scheme != first.URL.Scheme ||
+		next.URL.Host != first.URL.Host {
 		return http.ErrUseLastResponse
 	}
 	return nil

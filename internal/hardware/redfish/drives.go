@@ -57,7 +57,8 @@ func driveProperties(all []*drive) []device.Drive {
 	var list []device.Drive
 	for _, d := range all {
 		first := d.Shown[0]
-		list = append(list, device.Drive{Serial: d.Serial, Model: strings.TrimSpace(first.Model), CapacityBytes: first.CapacityBytes, Protocol: first.Protocol})
+		list = append(list, device.Drive{Serial: d.Serial, Model: strings.TrimSpace(first.Model),
+			CapacityBytes: first.CapacityBytes, Protocol: first.Protocol})
 	}
 	return list
 }
@@ -83,7 +84,8 @@ func (h *handle) drives(ctx context.Context) ([]*drive, error) {
 		}
 		if p.shared && !found.has(shown.SerialNumber) {
 			return nil, hardware.Refused(device.CodeToolOutputInvalid, "enroll the server by a URL whose chassis is its own",
-				"the drive %s is in a chassis of several systems, and no Storage of this system has it: whose it is, is unknown", p.path)
+				"the drive %s is in a chassis of several systems, and no Storage of this system has it: whose it is, is unknown",
+				p.path)
 		}
 		if err := found.add(p.storage, shown); err != nil {
 			return nil, err
@@ -94,7 +96,8 @@ func (h *handle) drives(ctx context.Context) ([]*drive, error) {
 		return nil, err
 	}
 	if after.LastResetTime != before.LastResetTime {
-		return nil, &device.Fault{Class: device.Transient, Code: device.CodeServerNotReady, Message: "the server was reset while its drives were listed"}
+		return nil, &device.Fault{Class: device.Transient, Code: device.CodeServerNotReady,
+			Message: "the server was reset while its drives were listed"}
 	}
 	return found.sorted(), nil
 }
@@ -136,7 +139,8 @@ func (h *handle) drivePaths(ctx context.Context, s *system) ([]drivePath, error)
 	add := func(storage string, shared bool, paths []string) error {
 		for _, path := range paths {
 			if path == "" {
-				return hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the BMC lists a drive without a link")
+				return hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
+					"the BMC lists a drive without a link")
 			}
 			// The same resource in a second collection is no second drive.
 			if !slices.ContainsFunc(all, func(have drivePath) bool { return samePath(have.path, path) }) {
@@ -217,7 +221,8 @@ func (l *driveList) add(storage string, shown *driveResource) error {
 		l.storages = make(map[string][]string)
 	}
 	if storage != "" && slices.Contains(l.storages[name], storage) {
-		return hardware.Refused(device.CodeDuplicateSerial, "replace one of the two drives", "%s shows two drives with the serial %s", storage, name)
+		return hardware.Refused(device.CodeDuplicateSerial, "replace one of the two drives",
+			"%s shows two drives with the serial %s", storage, name)
 	}
 	if storage != "" {
 		l.storages[name] = append(l.storages[name], storage)
@@ -227,8 +232,10 @@ func (l *driveList) add(storage string, shown *driveResource) error {
 		l.all = append(l.all, &drive{Serial: name, Shown: []*driveResource{shown}})
 		return nil
 	}
-	if first := l.all[i].Shown[0]; first.CapacityBytes != shown.CapacityBytes && first.CapacityBytes != 0 && shown.CapacityBytes != 0 {
-		return hardware.Refused(device.CodeDuplicateSerial, "replace one of the two drives", "%s and %s have the serial %s and are of different sizes", first.path, shown.path, name)
+	if first := l.all[i].Shown[0]; first.CapacityBytes != shown.CapacityBytes && first.CapacityBytes != 0 &&
+		shown.CapacityBytes != 0 {
+		return hardware.Refused(device.CodeDuplicateSerial, "replace one of the two drives",
+			"%s and %s have the serial %s and are of different sizes", first.path, shown.path, name)
 	}
 	l.all[i].Shown = append(l.all[i].Shown, shown)
 	return nil
@@ -247,7 +254,8 @@ func (l *driveList) sorted() []*drive {
 // compareDrives proves that the drives are the enrolled ones: none is missing, none is extra.
 func compareDrives(enrolled []device.Drive, present []*drive) error {
 	if len(enrolled) == 0 {
-		return hardware.Refused(device.CodeNoErasePath, "power the server on and enroll it again", "no drive was enrolled: nothing says which drives to erase")
+		return hardware.Refused(device.CodeNoErasePath, "power the server on and enroll it again",
+			"no drive was enrolled: nothing says which drives to erase")
 	}
 	var missing, extra []string
 	for _, want := range enrolled {
@@ -256,7 +264,9 @@ func compareDrives(enrolled []device.Drive, present []*drive) error {
 		}
 	}
 	for _, have := range present {
-		if !slices.ContainsFunc(enrolled, func(d device.Drive) bool { return hardware.CanonicalSerial(d.Serial) == have.Serial }) {
+		if !slices.ContainsFunc(enrolled, func(d device.Drive) bool {
+			return hardware.CanonicalSerial(d.Serial) == have.Serial
+		}) {
 			extra = append(extra, have.Serial)
 		}
 	}
@@ -270,7 +280,8 @@ func compareDrives(enrolled []device.Drive, present []*drive) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return hardware.Refused(device.CodeDrivesChanged, "put the enrolled drives back and take the others out, or replace the device",
+	return hardware.Refused(device.CodeDrivesChanged,
+		"put the enrolled drives back and take the others out, or replace the device",
 		"the server's drives are not the enrolled ones (%s)", strings.Join(wrong, "; "))
 }
 

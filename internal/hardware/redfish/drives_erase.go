@@ -131,7 +131,8 @@ func (e *eraser) judge(ctx context.Context) error {
 			e.journal.Drives[d.Serial] = r
 		}
 		r.drive, r.moved = d, time.Now()
-		r.action = action{Name: eraseEvidence, Doing: "erase of drive " + d.Serial, Stall: stallOf(e.run.Settings.SanitizeStall, d)}
+		r.action = action{Name: eraseEvidence, Doing: "erase of drive " + d.Serial,
+			Stall: stallOf(e.run.Settings.SanitizeStall, d)}
 		e.records = append(e.records, r)
 		if r.State != "" {
 			continue
@@ -146,7 +147,8 @@ func (e *eraser) judge(ctx context.Context) error {
 		r.way = way
 	}
 	if len(cannot) > 0 {
-		return hardware.Refused(device.CodeDriveNotErasable, "take the drive out of its volume, or replace it; then clean the server again",
+		return hardware.Refused(device.CodeDriveNotErasable,
+			"take the drive out of its volume, or replace it; then clean the server again",
 			"no drive was erased, because not all can be: %s", strings.Join(cannot, "; "))
 	}
 	return nil
@@ -347,7 +349,8 @@ func (e *eraser) send(ctx context.Context, r *eraseRecord, all []*task) error {
 }
 
 func notErasable(serial string, r *refusal) error {
-	return hardware.Refused(device.CodeDriveNotErasable, "see the drive on the BMC, take it out of its volume or replace it; then clean the server again",
+	return hardware.Refused(device.CodeDriveNotErasable,
+		"see the drive on the BMC, take it out of its volume or replace it; then clean the server again",
 		"the controller refuses to erase the drive %s: %s", serial, r.Error())
 }
 

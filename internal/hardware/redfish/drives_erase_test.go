@@ -25,7 +25,8 @@ func TestEachDriveIsErased(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p)
 		if p == redfishsim.ILO {
-			s.bmc.Configure(func(c *redfishsim.Config) { c.Delays.Erase = 2 * time.Second }) // no task: it is seen while it runs, or never
+			// no task: it is seen while it runs, or never
+			s.bmc.Configure(func(c *redfishsim.Config) { c.Delays.Erase = 2 * time.Second })
 		}
 		note, err := s.run("erase_drives", nil)
 		require.NoError(t, err)
@@ -78,5 +79,6 @@ func twoDrives(c *redfishsim.Config, s *redfishsim.State) {
 		}
 	}()
 	d.Erase, d.BMCRestart, d.Write = 15*time.Millisecond, 15*time.Millisecond, 15*time.Millisecond
-	d.PowerOn, d.PowerOff, d.Verify, d.POST = 2*time.Millisecond, 2*time.Millisecond, 3*time.Millisecond, 5*time.Millisecond
+	d.PowerOn, d.PowerOff, d.Verify, d.POST = 2*time.Millisecond, 2*time.Millisecond, 3*time.Millisecond,
+		5*time.Millisecond
 }

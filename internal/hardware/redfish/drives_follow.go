@@ -233,7 +233,8 @@ func (h *handle) driveOperation(ctx context.Context, d *drive) (*driveOperation,
 }
 
 func eraseUnknown(r *eraseRecord, format string, args ...any) error {
-	return hardware.Refused(device.CodeEraseUnknown, "see the drive on the BMC; clean the server again: each drive is erased again",
+	return hardware.Refused(device.CodeEraseUnknown, "see the drive on the BMC; clean the server again: each drive is "+
+		"erased again",
 		"whether the drive %s was erased is unknown: %s", r.drive.Serial, fmt.Sprintf(format, args...))
 }
 
@@ -245,7 +246,8 @@ func (r *eraseRecord) isNew(t *task) bool { return !slices.Contains(r.Before, t.
 
 // isFor: the task says that it is of this drive.
 func (r *eraseRecord) isFor(t *task) bool {
-	return t.Payload.TargetURI != "" && slices.ContainsFunc(r.drive.Shown, func(s *driveResource) bool { return within(t.Payload.TargetURI, s.path) })
+	return t.Payload.TargetURI != "" &&
+		slices.ContainsFunc(r.drive.Shown, func(s *driveResource) bool { return within(t.Payload.TargetURI, s.path) })
 }
 
 // within: path is the resource of, or something below it.
@@ -310,7 +312,8 @@ func (e *eraser) waitForOthers(ctx context.Context) error {
 			last, moved = doing, time.Now()
 		}
 		if stall := e.stall(); stall > 0 && time.Since(moved) > stall {
-			return hardware.Refused(device.CodeNoProgress, "see the drive on the BMC; clean the server again to continue waiting",
+			return hardware.Refused(device.CodeNoProgress, "see the drive on the BMC; clean the server again to continue "+
+				"waiting",
 				"an erase that runs already has made no progress for %v: %s", stall, doing)
 		}
 		if _, err := pauses.next(ctx, 0); err != nil {

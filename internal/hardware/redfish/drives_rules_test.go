@@ -45,7 +45,8 @@ func TestNothingIsErasedBeforeEveryDriveCanBe(t *testing.T) {
 }
 
 func extraDrive() *redfishsim.Drive {
-	return &redfishsim.Drive{ID: "Extra.0", Serial: "EXTRA1", Model: "M", Protocol: "NVMe", CapacityBytes: 1 << 30, Content: "x"}
+	return &redfishsim.Drive{ID: "Extra.0", Serial: "EXTRA1", Model: "M", Protocol: "NVMe", CapacityBytes: 1 << 30,
+		Content: "x"}
 }
 
 // The best way that a drive offers is used, and no other than it offers.
@@ -60,7 +61,9 @@ func TestTheBestSanitizationIsUsed(t *testing.T) {
 		{nil, `{}`},
 	} {
 		t.Run(fmt.Sprint(c.offers), func(t *testing.T) {
-			s := newStepper(t, redfishsim.OpenBMC, twoDrives, func(_ *redfishsim.Config, s *redfishsim.State) { s.Storages[1].Drives[0].Sanitizations = c.offers })
+			s := newStepper(t, redfishsim.OpenBMC, twoDrives, func(_ *redfishsim.Config, s *redfishsim.State) {
+				s.Storages[1].Drives[0].Sanitizations = c.offers
+			})
 			_, err := s.run("erase_drives", nil)
 			require.NoError(t, err)
 			require.Contains(t, s.bodies("/Nvme.0/Actions/"), c.want)
@@ -152,7 +155,8 @@ func TestStagedErasesGetTheirReset(t *testing.T) {
 // A task that ends in any other way than Completed and OK, without a critical message, has
 // erased nothing.
 func TestAnEraseThatFailedIsNoErase(t *testing.T) {
-	for _, how := range []redfishsim.Ending{redfishsim.CompletedCritical, redfishsim.CompletedMessage, redfishsim.Exception, redfishsim.Canceled, redfishsim.Stalls} {
+	for _, how := range []redfishsim.Ending{redfishsim.CompletedCritical, redfishsim.CompletedMessage,
+		redfishsim.Exception, redfishsim.Canceled, redfishsim.Stalls} {
 		t.Run(string(how), func(t *testing.T) {
 			each(t, func(t *testing.T, p redfishsim.Personality) {
 				if p == redfishsim.ILO && how != redfishsim.Stalls {

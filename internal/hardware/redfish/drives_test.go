@@ -30,7 +30,8 @@ func TestEveryDriveIsCountedOnce(t *testing.T) {
 			require.Positive(t, d.CapacityBytes)
 			require.NotEmpty(t, d.Model)
 		}
-		require.ElementsMatch(t, []string{"S6CKNT0W700001", "S6CKNT0W700002", "PHLN123400001P6AGN", "PHYH0420003W480C", "PHYH0420003X480C"}, serials)
+		require.ElementsMatch(t, []string{"S6CKNT0W700001", "S6CKNT0W700002", "PHLN123400001P6AGN", "PHYH0420003W480C",
+			"PHYH0420003X480C"}, serials)
 	})
 }
 

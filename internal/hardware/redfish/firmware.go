@@ -163,7 +163,8 @@ func (h *handle) nothingStaged(ctx context.Context, service *updateService, all 
 }
 
 // updates finds what is being written on the BMC, and what is staged there.
-func (h *handle) updates(ctx context.Context, service *updateService, all []*software) (running, staged string, err error) {
+func (h *handle) updates(ctx context.Context, service *updateService,
+	all []*software) (running, staged string, err error) {
 	tasks, err := h.c.tasks(ctx)
 	if err != nil {
 		return "", "", err
@@ -213,7 +214,8 @@ func (t *task) updates() bool {
 }
 
 func notActive(format string, args ...any) error {
-	return hardware.Refused(device.CodeFirmwareNotActive, "see the firmware with the vendor's tool, then clean the server again", format, args...)
+	return hardware.Refused(device.CodeFirmwareNotActive,
+		"see the firmware with the vendor's tool, then clean the server again", format, args...)
 }
 
 func (u *update) save() error { return u.run.Save("firmware "+u.image.Component, u) }
@@ -275,8 +277,10 @@ func (u *update) do(ctx context.Context) (note string, err error) {
 // begin checks that the update may be made, and gives the BMC the image.
 func (u *update) begin(ctx context.Context, service *updateService, all []*software, now *software) error {
 	if !slices.Contains(u.image.From, now.Version) {
-		return hardware.Refused(device.CodeFirmwareNotListed, "find out how that version came there; if it may be updated, add it to the policy",
-			"%s runs version %q, from which the firmware policy lists no update to %q (from: %s)", u.image.Component, now.Version, u.image.To, strings.Join(u.image.From, ", "))
+		return hardware.Refused(device.CodeFirmwareNotListed,
+			"find out how that version came there; if it may be updated, add it to the policy",
+			"%s runs version %q, from which the firmware policy lists no update to %q (from: %s)", u.image.Component,
+			now.Version, u.image.To, strings.Join(u.image.From, ", "))
 	}
 	image, err := u.image.open()
 	if err != nil {

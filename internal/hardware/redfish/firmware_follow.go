@@ -76,7 +76,8 @@ func (u *update) finish(ctx context.Context, service *updateService) error {
 }
 
 // act does what follows from a look. again: look again at once.
-func (u *update) act(ctx context.Context, service *updateService, all []*software, now *software, found verdict) (again bool, err error) {
+func (u *update) act(ctx context.Context, service *updateService, all []*software, now *software,
+	found verdict) (again bool, err error) {
 	if found == looksIdle || found == looksWritten {
 		if u.quiet.IsZero() {
 			u.quiet = time.Now()
@@ -97,16 +98,20 @@ func (u *update) act(ctx context.Context, service *updateService, all []*softwar
 		case u.Resets == 0 && !u.bmc:
 			return true, u.reset(ctx)
 		default:
-			return false, notActive("%s still runs version %q after its update to %q: the BMC says that it has succeeded, and the server was reset %d times",
-				u.image.Component, now.Version, u.image.To, u.Resets)
+			return false,
+				notActive("%s still runs version %q after its update to %q: the BMC says that it has succeeded, and the server "+
+					"was reset %d times",
+					u.image.Component, now.Version, u.image.To, u.Resets)
 		}
 	default:
 		if time.Since(u.quiet) > u.patience() {
 			if never, err := u.neverBegan(ctx, service, all, now); never || err != nil {
 				return never, err
 			}
-			return false, hardware.Refused(device.CodeFirmwareUnknown, "see the firmware on the BMC, and finish or repeat the update there; then clean the server again",
-				"what has come of the update of %s to %q is unknown: it runs %q, and the BMC shows neither a task nor a staged image", u.image.Component, u.image.To, now.Version)
+			return false, hardware.Refused(device.CodeFirmwareUnknown,
+				"see the firmware on the BMC, and finish or repeat the update there; then clean the server again",
+				"what has come of the update of %s to %q is unknown: it runs %q, and the BMC shows neither a task "+
+					"nor a staged image", u.image.Component, u.image.To, now.Version)
 		}
 	}
 	return false, u.progress(u.percent, "waits until the BMC shows the new version")
@@ -186,7 +191,8 @@ func (u *update) reset(ctx context.Context) error {
 		return u.h.ensureOn(ctx, u.run)
 	}
 	if u.Resets >= 2 {
-		return notActive("the update of %s to %q (%s) still waits for a reset after %d resets", u.image.Component, u.image.To, u.Task, u.Resets)
+		return notActive("the update of %s to %q (%s) still waits for a reset after %d resets", u.image.Component, u.image.To,
+			u.Task, u.Resets)
 	}
 	u.Resets++
 	if err := u.save(); err != nil {
@@ -213,7 +219,9 @@ func (u *update) look(ctx context.Context, service *updateService, all []*softwa
 		return u.lookAtTask(ctx, now)
 	}
 	// There is no task.
-	if staged := slices.ContainsFunc(all, func(s *software) bool { return s.staged() && s.Version == u.image.To }); staged && !u.Starting {
+	if staged := slices.ContainsFunc(all, func(s *software) bool {
+		return s.staged() && s.Version == u.image.To
+	}); staged && !u.Starting {
 		return looksWritten, u.written()
 	}
 	if service.hpe() == nil {
@@ -298,7 +306,8 @@ func (u *update) changed(state string, percent int) error {
 		u.mark, u.moved = now, time.Now()
 	}
 	if stall := u.h.c.bmc.timing.stall; time.Since(u.moved) > stall {
-		return hardware.Refused(device.CodeNoProgress, "see the update on the BMC, and do not switch the server off; clean it again when it has ended",
+		return hardware.Refused(device.CodeNoProgress, "see the update on the BMC, and do not switch the server off; "+
+			"clean it again when it has ended",
 			"%s has made no progress for %v: %s, %d %%", u.action.Doing, stall, state, percent)
 	}
 	return nil

@@ -38,7 +38,8 @@ type firmwareImage struct {
 // imagesOf reads the arguments of firmware_reflash and verify_firmware.
 func imagesOf(run hardware.StepRun) ([]firmwareImage, error) {
 	wrong := func(format string, args ...any) error {
-		return hardware.Refused(device.CodeInvalidSetting, "correct the firmware policy", "%s: %s", run.Step, fmt.Sprintf(format, args...))
+		return hardware.Refused(device.CodeInvalidSetting, "correct the firmware policy", "%s: %s", run.Step,
+			fmt.Sprintf(format, args...))
 	}
 	var args struct {
 		Components []firmwareImage `json:"components"`
@@ -108,7 +109,8 @@ func (i firmwareImage) open() (_ *openImage, err error) {
 func (o *openImage) Close() error { return o.file.Close() }
 
 func invalidImage(format string, args ...any) error {
-	return hardware.Refused(device.CodeFirmwareImage, "put the right image on the host, or correct the firmware policy (image, sha256)", format, args...)
+	return hardware.Refused(device.CodeFirmwareImage, "put the right image on the host, or correct the firmware policy "+
+		"(image, sha256)", format, args...)
 }
 
 // body is the body of a request with the image between head and tail. A BMC writes nothing
@@ -133,12 +135,14 @@ type imageBody struct {
 
 // content is the body as the request takes it.
 func (b *imageBody) content() *content {
-	return &content{Type: b.kind, Length: int64(len(b.head)+len(b.tail)) + b.image.size, Open: func() (io.ReadCloser, error) {
-		return &imageReader{
-			body: b, sum: sha256.New(), left: b.image.size,
-			from: io.NewSectionReader(b.image.file, 0, b.image.size), head: bytes.NewReader(b.head), tail: bytes.NewReader(b.tail),
-		}, nil
-	}}
+	return &content{Type: b.kind, Length: int64(len(b.head)+len(b.tail)) + b.image.size,
+		Open: func() (io.ReadCloser, error) {
+			return &imageReader{
+				body: b, sum: sha256.New(), left: b.image.size,
+				from: io.NewSectionReader(b.image.file, 0, b.image.size), head: bytes.NewReader(b.head),
+				tail: bytes.NewReader(b.tail),
+			}, nil
+		}}
 }
 
 // stop ends all readers: none gives anything, or calls commit, when it has returned. The error
@@ -198,7 +202,8 @@ func (r *imageReader) end(p []byte) error {
 	}
 	r.sum.Write(p)
 	if have := hex.EncodeToString(r.sum.Sum(nil)); have != r.body.image.digest {
-		return invalidImage("the image was changed while it was sent: its SHA-256 is %s instead of %s", have, r.body.image.digest)
+		return invalidImage("the image was changed while it was sent: its SHA-256 is %s instead of %s", have,
+			r.body.image.digest)
 	}
 	if r.body.commit == nil {
 		return nil
@@ -214,9 +219,12 @@ func (o *openImage) multipart(parameters any, name string) (*imageBody, error) {
 	}
 	boundary := "burnish-" + rand.Text()
 	var head bytes.Buffer
-	fmt.Fprintf(&head, "--%s\r\nContent-Disposition: form-data; name=\"UpdateParameters\"\r\nContent-Type: application/json\r\n\r\n%s\r\n", boundary, text)
-	fmt.Fprintf(&head, "--%s\r\nContent-Disposition: form-data; name=\"UpdateFile\"; filename=%q\r\nContent-Type: application/octet-stream\r\n\r\n", boundary, name)
-	return o.body("multipart/form-data; boundary="+boundary, head.Bytes(), fmt.Appendf(nil, "\r\n--%s--\r\n", boundary)), nil
+	fmt.Fprintf(&head, "--%s\r\nContent-Disposition: form-data; name=\"UpdateParameters\"\r\nContent-Type: "+
+		"application/json\r\n\r\n%s\r\n", boundary, text)
+	fmt.Fprintf(&head, "--%s\r\nContent-Disposition: form-data; name=\"UpdateFile\"; filename=%q\r\nContent-Type: "+
+		"application/octet-stream\r\n\r\n", boundary, name)
+	return o.body("multipart/form-data; boundary="+boundary, head.Bytes(), fmt.Appendf(nil, "\r\n--%s--\r\n", boundary)),
+		nil
 }
 
 // sendImage sends a request with an image. commit is called before its end, which is when the

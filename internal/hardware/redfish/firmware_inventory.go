@@ -48,7 +48,8 @@ type updateAction struct {
 
 // busy says what the service is doing, where it says so: HPE's has no task. "" is nothing.
 func (u *updateService) busy() string {
-	if oem := u.hpe(); oem != nil && !slices.Contains([]string{"", "idle", "complete", "error"}, strings.ToLower(oem.State)) {
+	if oem := u.hpe(); oem != nil &&
+		!slices.Contains([]string{"", "idle", "complete", "error"}, strings.ToLower(oem.State)) {
 		return oem.State
 	}
 	return ""
@@ -111,7 +112,8 @@ func (h *handle) readUpdateService(ctx context.Context) (*updateService, error) 
 	}
 	u := &updateService{path: string(root.UpdateService)}
 	if u.path == "" {
-		return nil, hardware.Refused(device.CodeCommandRefused, "see the BMC's license and the rights of the secret's user", "the BMC has no UpdateService")
+		return nil, hardware.Refused(device.CodeCommandRefused, "see the BMC's license and the rights of the secret's user",
+			"the BMC has no UpdateService")
 	}
 	return u, h.c.get(ctx, u.path, u)
 }
@@ -131,7 +133,8 @@ func (h *handle) inventory(ctx context.Context, u *updateService) ([]*software, 
 func (h *handle) readInventory(ctx context.Context, u *updateService) ([]*software, error) {
 	collection := string(u.FirmwareInventory)
 	if collection == "" {
-		return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware", "the BMC has no firmware inventory")
+		return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
+			"the BMC has no firmware inventory")
 	}
 	members, err := h.c.members(ctx, collection)
 	if err != nil {
@@ -249,6 +252,8 @@ func runningOf(all []*software, component, system string) (*software, error) {
 	if len(found) > 1 {
 		what = fmt.Sprintf("%d of this name", len(found))
 	}
-	return nil, hardware.Refused(device.CodeInvalidSetting, "name the component in the firmware policy by the Id of its entry",
-		"component %q: the BMC's firmware inventory has %s; it has %s", component, what, hardware.OneLine(strings.Join(names, ", ")))
+	return nil,
+		hardware.Refused(device.CodeInvalidSetting, "name the component in the firmware policy by the Id of its entry",
+			"component %q: the BMC's firmware inventory has %s; it has %s", component, what,
+			hardware.OneLine(strings.Join(names, ", ")))
 }

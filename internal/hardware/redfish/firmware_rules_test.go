@@ -83,7 +83,8 @@ func TestStagedFirmwareOfATenantIsFound(t *testing.T) {
 			return // it stages nothing
 		}
 		s := newStepper(t, p)
-		tenant := &stepper{t: t, bmc: s.bmc, driver: s.driver, target: s.target, enrolled: s.enrolled, journal: map[string][]byte{}}
+		tenant := &stepper{t: t, bmc: s.bmc, driver: s.driver, target: s.target, enrolled: s.enrolled,
+			journal: map[string][]byte{}}
 		tenant.mayGoOn = func() error {
 			if s.component("BIOS").Staged != "" || s.bmc.State().Upload != nil {
 				return &device.Fault{Class: device.Permanent, Code: device.CodeAborted, Message: "enough"}
@@ -91,9 +92,12 @@ func TestStagedFirmwareOfATenantIsFound(t *testing.T) {
 			return nil
 		}
 		if p == redfishsim.Supermicro {
-			s.bmc.Change(func(state *redfishsim.State) { state.Upload = &redfishsim.Upload{Component: "BIOS", Version: "6.6.6"} })
+			s.bmc.Change(func(state *redfishsim.State) {
+				state.Upload = &redfishsim.Upload{Component: "BIOS", Version: "6.6.6"}
+			})
 		} else {
-			_, err := tenant.run("firmware_reflash", policy(t, "BIOS", redfishsim.Image("BIOS", "6.6.6"), "6.6.6", s.component("BIOS").Version))
+			_, err := tenant.run("firmware_reflash",
+				policy(t, "BIOS", redfishsim.Image("BIOS", "6.6.6"), "6.6.6", s.component("BIOS").Version))
 			require.Equal(t, device.CodeAborted, code(err), "%v", err)
 		}
 		resets, commits := s.bmc.State().ResetCount, len(s.bmc.State().Commits)
@@ -103,12 +107,14 @@ func TestStagedFirmwareOfATenantIsFound(t *testing.T) {
 		require.Len(t, s.bmc.State().Commits, commits)
 		at := policy(t, "BIOS", redfishsim.Image("BIOS", "x"), s.component("BIOS").Version)
 		_, err = s.run("verify_firmware", at)
-		require.Equal(t, device.CodeFirmwareChanged, code(err), "a component at its target with another version staged is not at its target: %v", err)
+		require.Equal(t, device.CodeFirmwareChanged, code(err),
+			"a component at its target with another version staged is not at its target: %v", err)
 	})
 }
 
 func TestAnUpdateThatFailedIsNoUpdate(t *testing.T) {
-	for _, how := range []redfishsim.Ending{redfishsim.CompletedCritical, redfishsim.CompletedMessage, redfishsim.Exception, redfishsim.Lies, redfishsim.Stalls} {
+	for _, how := range []redfishsim.Ending{redfishsim.CompletedCritical, redfishsim.CompletedMessage,
+		redfishsim.Exception, redfishsim.Lies, redfishsim.Stalls} {
 		t.Run(string(how), func(t *testing.T) {
 			each(t, func(t *testing.T, p redfishsim.Personality) {
 				s := newStepper(t, p, func(c *redfishsim.Config, _ *redfishsim.State) { c.Endings[redfishsim.KindFirmware] = how })
@@ -215,7 +221,9 @@ func TestTheWorkerServesTheImage(t *testing.T) {
 
 // A BMC that takes no image for a named target gets none.
 func TestWithoutATargetNothingIsSent(t *testing.T) {
-	s := newStepper(t, redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.MultipartPath, c.PushPath = "", "" })
+	s := newStepper(t, redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) {
+		c.MultipartPath, c.PushPath = "", ""
+	})
 	_, err := s.run("firmware_reflash", s.update("BIOS"))
 	require.Equal(t, device.CodeCommandRefused, code(err), "%v", err)
 	require.Zero(t, s.bmc.Changes())
@@ -229,7 +237,8 @@ func TestComponentsAreUpdatedOneAfterTheOther(t *testing.T) {
 		note, err := s.run("firmware_reflash", map[string]any{"components": append(bios, bmc...)})
 		require.NoError(t, err)
 		require.Contains(t, note, "runs BIOS 9.9.9, BMC 9.9.9")
-		require.Equal(t, []string{"BIOS", "BMC"}, []string{s.bmc.State().Commits[0].Component, s.bmc.State().Commits[1].Component})
+		require.Equal(t, []string{"BIOS", "BMC"},
+			[]string{s.bmc.State().Commits[0].Component, s.bmc.State().Commits[1].Component})
 		s.requireNoHarm()
 	})
 }

@@ -46,10 +46,12 @@ func (u *update) applyTime(lists ...applyTimes) string {
 // send gives the BMC the image, in the best way that it has.
 func (u *update) send(ctx context.Context, service *updateService, now *software, image *openImage) error {
 	parameters := map[string]any{"Targets": []string{u.target(service, now)}}
-	if at := u.applyTime(service.MultipartTimes, service.ServiceTimes, service.OperationApplyTimes, service.Actions.SimpleUpdate.ApplyTimes); at != "" {
+	if at := u.applyTime(service.MultipartTimes, service.ServiceTimes, service.OperationApplyTimes,
+		service.Actions.SimpleUpdate.ApplyTimes); at != "" {
 		parameters["@Redfish.OperationApplyTime"] = at
 	}
-	multipart, push, simple := string(service.MultipartHTTPPushURI), string(service.HTTPPushURI), string(service.Actions.SimpleUpdate.Target)
+	multipart, push, simple := string(service.MultipartHTTPPushURI), string(service.HTTPPushURI),
+		string(service.Actions.SimpleUpdate.Target)
 	switch {
 	case multipart != "":
 		u.Way = wayPushed
@@ -67,8 +69,10 @@ func (u *update) send(ctx context.Context, service *updateService, now *software
 	case simple != "":
 		return u.serve(ctx, service, simple, parameters, image)
 	}
-	return hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware with the vendor's tool, or take the component out of the firmware policy",
-		"the BMC takes no image for a named target: it has neither MultipartHttpPushUri, nor HttpPushUri with HttpPushUriTargets, nor SimpleUpdate")
+	return hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware with the vendor's tool, or take the "+
+		"component out of the firmware policy",
+		"the BMC takes no image for a named target: it has neither MultipartHttpPushUri, nor HttpPushUri with "+
+			"HttpPushUriTargets, nor SimpleUpdate")
 }
 
 // setPushTargets names the component for the next upload to HttpPushUri.
@@ -85,14 +89,16 @@ func (u *update) setPushTargets(ctx context.Context, service *updateService, tar
 		return err
 	}
 	if len(now.HTTPPushTargets) != 1 || !samePath(now.HTTPPushTargets[0], target) {
-		return hardware.Refused(device.CodeCommandRefused, "see the update service on the BMC", "the BMC does not take the target %s for an upload", target)
+		return hardware.Refused(device.CodeCommandRefused, "see the update service on the BMC",
+			"the BMC does not take the target %s for an upload", target)
 	}
 	return nil
 }
 
 // patchTargets sets HttpPushUriTargets. A lost answer is settled by the caller's next read.
 func (u *update) patchTargets(ctx context.Context, service *updateService, targets []string) error {
-	_, err := u.h.change(ctx, request{Method: http.MethodPatch, Path: service.path, Body: map[string]any{"HttpPushUriTargets": targets}})
+	_, err := u.h.change(ctx,
+		request{Method: http.MethodPatch, Path: service.path, Body: map[string]any{"HttpPushUriTargets": targets}})
 	if isLost(err) {
 		return nil
 	}
@@ -135,7 +141,8 @@ func (u *update) sent(ctx context.Context, got answer, err error) error {
 	case err == nil:
 		u.Phase, u.Answered, u.Task = updateAccepted, true, u.h.c.taskOf(got)
 		return u.save()
-	case u.Phase == updateSent && answered && refusal.Status >= http.StatusInternalServerError && refusal.Status != http.StatusServiceUnavailable:
+	case u.Phase == updateSent && answered && refusal.Status >= http.StatusInternalServerError &&
+		refusal.Status != http.StatusServiceUnavailable:
 		u.Lost = true // it may have been carried out: follow finds out
 		return u.save()
 	case answered:

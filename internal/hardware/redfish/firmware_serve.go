@@ -34,14 +34,17 @@ type served struct {
 }
 
 // serve has the BMC fetch the image from the worker.
-func (u *update) serve(ctx context.Context, service *updateService, path string, parameters map[string]any, image *openImage) error {
+func (u *update) serve(ctx context.Context, service *updateService, path string, parameters map[string]any,
+	image *openImage) error {
 	address := u.h.target.Settings[imageAddress]
 	if address == "" {
-		return hardware.Refused(device.CodeInvalidSetting, "enroll the server with --set "+imageAddress+"=HOST:PORT, at which its BMC reaches this host; or update the BMC's firmware",
+		return hardware.Refused(device.CodeInvalidSetting, "enroll the server with --set "+imageAddress+
+			"=HOST:PORT, at which its BMC reaches this host; or update the BMC's firmware",
 			"the BMC takes no image by itself: it fetches it, and this host has no address for it")
 	}
 	if protocols := service.Actions.SimpleUpdate.Protocols; len(protocols) > 0 && !slices.Contains(protocols, "HTTP") {
-		return hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware", "the BMC fetches images only by %v, not by HTTP", protocols)
+		return hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware",
+			"the BMC fetches images only by %v, not by HTTP", protocols)
 	}
 	before, err := u.h.c.tasks(ctx)
 	if err != nil {
@@ -52,7 +55,8 @@ func (u *update) serve(ctx context.Context, service *updateService, path string,
 	}
 	u.Way = wayServed
 	parameters["ImageURI"], parameters["TransferProtocol"] = u.serving.url, "HTTP"
-	got, err := u.h.change(ctx, request{Method: http.MethodPost, Path: path, Body: parameters, Intent: u.journalSent(path, before)})
+	got, err := u.h.change(ctx,
+		request{Method: http.MethodPost, Path: path, Body: parameters, Intent: u.journalSent(path, before)})
 	return u.sent(ctx, got, err)
 }
 

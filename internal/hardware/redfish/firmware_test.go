@@ -16,7 +16,8 @@ func policy(t *testing.T, component string, content []byte, to string, from ...s
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "firmware.bin")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	return map[string]any{"components": []firmwareImage{{Component: component, From: from, To: to, Path: path, SHA256: redfishsim.Digest(content)}}}
+	image := firmwareImage{Component: component, From: from, To: to, Path: path, SHA256: redfishsim.Digest(content)}
+	return map[string]any{"components": []firmwareImage{image}}
 }
 
 // component is the state of a component.

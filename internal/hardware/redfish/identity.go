@@ -91,8 +91,9 @@ func (c *client) identify(ctx context.Context, s *system) (device.Identity, erro
 		identity.Serial = hardware.CanonicalSerial(chassis.SerialNumber)
 	}
 	if identity.Serial == "" {
-		return device.Identity{}, hardware.Refused(device.CodeIdentityChanged, "write the serial into the server's firmware with the vendor's tool",
-			"neither the system, which says %q, nor its chassis has a serial: the server cannot be recognized", s.SerialNumber)
+		return device.Identity{},
+			hardware.Refused(device.CodeIdentityChanged, "write the serial into the server's firmware with the vendor's tool",
+				"neither the system, which says %q, nor its chassis has a serial: the server cannot be recognized", s.SerialNumber)
 	}
 	return identity, nil
 }

@@ -42,7 +42,8 @@ var interruptions = []interruption{
 // quickBMC makes the server of a test that runs a step many times fast.
 func quickBMC(c *redfishsim.Config, _ *redfishsim.State) {
 	d := &c.Delays
-	d.PowerOn, d.PowerOff, d.Shutdown, d.POST, d.Settle, d.BMCRestart = 2*time.Millisecond, 2*time.Millisecond, 4*time.Millisecond, 8*time.Millisecond, 4*time.Millisecond, 10*time.Millisecond
+	d.PowerOn, d.PowerOff, d.Shutdown, d.POST, d.Settle, d.BMCRestart = 2*time.Millisecond, 2*time.Millisecond,
+		4*time.Millisecond, 8*time.Millisecond, 4*time.Millisecond, 10*time.Millisecond
 }
 
 // scenario is a step on one server, and what must be true in the end.
@@ -87,7 +88,9 @@ func (sc *scenario) requireEnd(t *testing.T, s *stepper) {
 	for _, r := range s.bmc.WritesWithoutIdentity() {
 		require.Empty(t, r.Session, "%s %s without a look at the identity", r.Method, r.Path) // "": it never arrived
 	}
-	if !slices.ContainsFunc(s.bmc.Requests(), func(r redfishsim.Request) bool { return r.Fault != "" && strings.Contains(r.Path, "Sessions") }) {
+	if !slices.ContainsFunc(s.bmc.Requests(), func(r redfishsim.Request) bool {
+		return r.Fault != "" && strings.Contains(r.Path, "Sessions")
+	}) {
 		require.Empty(t, s.bmc.OpenSessions(), "sessions that were left open")
 	}
 	sc.check(t, s.bmc)
@@ -108,7 +111,8 @@ func (sc *scenario) interruptEverywhere(t *testing.T) {
 	for i, r := range all {
 		// Of reads that wait for something, each is like the one before.
 		isRead := r.Method == http.MethodGet
-		if isRead && i > 2 && all[i-1].Path == r.Path && all[i-2].Path == r.Path && all[i-1].Method == r.Method && all[i-2].Method == r.Method {
+		if isRead && i > 2 && all[i-1].Path == r.Path && all[i-2].Path == r.Path && all[i-1].Method == r.Method &&
+			all[i-2].Method == r.Method {
 			continue
 		}
 		kinds := 0
@@ -126,7 +130,8 @@ func (sc *scenario) interruptEverywhere(t *testing.T) {
 	}
 	for at := range s.saves {
 		for _, stored := range []bool{false, true} {
-			begin(fmt.Sprintf("killed at record %d, stored %v", at+1, stored), func(t *testing.T) { sc.interruptRecord(t, at+1, stored) })
+			begin(fmt.Sprintf("killed at record %d, stored %v", at+1, stored),
+				func(t *testing.T) { sc.interruptRecord(t, at+1, stored) })
 		}
 	}
 	wait()

@@ -60,7 +60,8 @@ func TestValuesAreReadAsBMCsWriteThem(t *testing.T) {
 	reads(t, []string{"a", "1"}, `["a", 1]`)
 	reads(t, []string{}, `[]`, `null`, `{}`, `""`)
 	refuses[[]string](t, `"a"`, `{"a": "b"}`, `[["a"]]`)
-	reads(t, resourceStatus{State: "Enabled"}, `{"State": "Enabled", "Health": null}`, `{"state": "Enabled", "Health": []}`)
+	reads(t, resourceStatus{State: "Enabled"}, `{"State": "Enabled", "Health": null}`,
+		`{"state": "Enabled", "Health": []}`)
 	reads(t, resourceStatus{}, `{}`, `[]`, `null`, `""`)
 	refuses[resourceStatus](t, `["Enabled"]`, `"OK"`, `{"State": ["Enabled"]}`)
 	reads(t, attributes{"A": json.Number("26"), "B": "26.0", "C": json.Number("1.5"), "D": nil, "E": true},

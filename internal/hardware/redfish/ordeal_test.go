@@ -41,7 +41,8 @@ func startHooked(t *testing.T, p redfishsim.Personality, options ...redfishsim.O
 		machine.ServeHTTP(w, r)
 		call(&b.after, r)
 	}))
-	server.Listener = tls.NewListener(server.Listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+	server.Listener = tls.NewListener(server.Listener,
+		&tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
 	server.Start()
 	t.Cleanup(func() { machine.Close(); server.Close() })
 	slash := ""
@@ -150,7 +151,8 @@ func (s *stepper) attempt(step string, args any) (note string, err error) {
 
 // ordeal runs a step with each trouble at its requests. build makes a server, and check what
 // must hold in the end, whichever it is.
-func ordeal(t *testing.T, build func(t *testing.T) (*stepper, *hooked), step string, args any, check func(t *testing.T, s *stepper, err error), atReads bool) {
+func ordeal(t *testing.T, build func(t *testing.T) (*stepper, *hooked), step string, args any,
+	check func(t *testing.T, s *stepper, err error), atReads bool) {
 	t.Helper()
 	s, b := build(t)
 	before := b.Count()
@@ -168,25 +170,26 @@ func ordeal(t *testing.T, build func(t *testing.T) (*stepper, *hooked), step str
 		for _, number := range worthTrouble(log, what) {
 			r := log[min(number, len(log))-1]
 			runs++
-			if ok := begin(fmt.Sprintf("%s request %d %s %s", what.name, number, r.Method, strings.ReplaceAll(r.Path, "/", " ")), func(t *testing.T) {
-				s, b := build(t)
-				what.at(s, b, number)
-				_, err := s.toTheEnd(step, args)
-				if err != nil {
-					f, isFault := device.AsFault(err)
-					require.True(t, isFault, "%v", err)
-					require.Equal(t, device.NeedsOperator, f.Class, "%v", err)
-					require.NotContains(t, f.Message, b.Password)
-					mu.Lock()
-					faults[f.Code]++
-					mu.Unlock()
-				}
-				b.ClearFaults()
-				b.before.Store(nil)
-				b.after.Store(nil)
-				s.requireNoHarm()
-				check(t, s, err)
-			}); !ok {
+			if ok := begin(fmt.Sprintf("%s request %d %s %s", what.name, number, r.Method, strings.ReplaceAll(r.Path, "/", " ")),
+				func(t *testing.T) {
+					s, b := build(t)
+					what.at(s, b, number)
+					_, err := s.toTheEnd(step, args)
+					if err != nil {
+						f, isFault := device.AsFault(err)
+						require.True(t, isFault, "%v", err)
+						require.Equal(t, device.NeedsOperator, f.Class, "%v", err)
+						require.NotContains(t, f.Message, b.Password)
+						mu.Lock()
+						faults[f.Code]++
+						mu.Unlock()
+					}
+					b.ClearFaults()
+					b.before.Store(nil)
+					b.after.Store(nil)
+					s.requireNoHarm()
+					check(t, s, err)
+				}); !ok {
 				return
 			}
 		}

@@ -47,11 +47,13 @@ func (h *handle) startedAgo(s *system) (time.Duration, bool) {
 func (h *handle) checkReady(s *system) error {
 	remedy := "power the server on, wait until POST has ended, then try again"
 	if s.PowerState != redfish.OnPowerState {
-		return hardware.Refused(device.CodeServerNotReady, remedy, "the server is %s: its BMC lists its drives only while it is on", powerWord(s.PowerState))
+		return hardware.Refused(device.CodeServerNotReady, remedy,
+			"the server is %s: its BMC lists its drives only while it is on", powerWord(s.PowerState))
 	}
 	ended, known := s.postEnded()
 	if known && !ended {
-		return hardware.Refused(device.CodeServerNotReady, remedy, "the server is in POST: its BMC lists its drives only after it")
+		return hardware.Refused(device.CodeServerNotReady, remedy,
+			"the server is in POST: its BMC lists its drives only after it")
 	}
 	if ago, ok := h.startedAgo(s); !known && ok && ago < h.c.bmc.timing.blindPOST {
 		return hardware.Refused(device.CodeServerNotReady, "wait for "+h.c.bmc.timing.blindPOST.String()+", then try again",

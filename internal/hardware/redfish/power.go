@@ -62,7 +62,8 @@ func (h *handle) shutdown(ctx context.Context, run powerRun) error {
 	if err != nil || s.PowerState == redfish.OffPowerState {
 		return err
 	}
-	if slices.Contains(s.Actions.Reset.Allowed, string(redfish.GracefulShutdownResetType)) && s.PowerState == redfish.OnPowerState {
+	if slices.Contains(s.Actions.Reset.Allowed, string(redfish.GracefulShutdownResetType)) &&
+		s.PowerState == redfish.OnPowerState {
 		if err := h.reset(ctx, run, s, redfish.GracefulShutdownResetType); err != nil {
 			return err
 		}
@@ -90,7 +91,8 @@ func (h *handle) resetOrStart(ctx context.Context, run powerRun) error {
 }
 
 // restarts are the ways to restart a server, the surest first.
-var restarts = []redfish.ResetType{redfish.ForceRestartResetType, redfish.PowerCycleResetType, redfish.GracefulRestartResetType}
+var restarts = []redfish.ResetType{redfish.ForceRestartResetType, redfish.PowerCycleResetType,
+	redfish.GracefulRestartResetType}
 
 // restart switches the server off and on and waits for the end of POST. Whether it is off and
 // on can be read, and so repeated; whether a reset was carried out whose answer was lost
@@ -111,7 +113,8 @@ func (h *handle) restart(ctx context.Context, run powerRun) error {
 
 // powerOn switches the server on; one that is on stays so.
 func (h *handle) powerOn(ctx context.Context, run powerRun) error {
-	if err := h.powerTo(ctx, run, redfish.OnPowerState, redfish.OnResetType, redfish.ForceOnResetType, redfish.PushPowerButtonResetType); err != nil {
+	if err := h.powerTo(ctx, run, redfish.OnPowerState, redfish.OnResetType, redfish.ForceOnResetType,
+		redfish.PushPowerButtonResetType); err != nil {
 		return err
 	}
 	if run.Save == nil {
@@ -167,7 +170,8 @@ func (h *handle) powerTo(ctx context.Context, run powerRun, want redfish.PowerSt
 		}
 		if tries > 0 && time.Since(began) > t.power {
 			return hardware.Refused(device.CodeNoProgress, "see the server's console, then clean it again",
-				"the server has not become %s within %v: it is %s%s", powerWord(want), t.power, powerWord(s.PowerState), h.resetRefusal)
+				"the server has not become %s within %v: it is %s%s", powerWord(want), t.power, powerWord(s.PowerState),
+				h.resetRefusal)
 		}
 		if s.PowerState != redfish.PoweringOnPowerState && s.PowerState != redfish.PoweringOffPowerState {
 			if err := h.reset(ctx, run, s, ways...); err != nil {
@@ -195,7 +199,8 @@ func (h *handle) patienceAfterReset() time.Duration {
 const lostResetShare = 4
 
 // becomes waits until the server is in this power state, for so long at most.
-func (h *handle) becomes(ctx context.Context, run powerRun, want redfish.PowerState, within time.Duration) (bool, error) {
+func (h *handle) becomes(ctx context.Context, run powerRun, want redfish.PowerState,
+	within time.Duration) (bool, error) {
 	waiting := h.c.bmc.timing.wait(within)
 	defer waiting.stop()
 	for {
@@ -217,7 +222,8 @@ func (h *handle) becomes(ctx context.Context, run powerRun, want redfish.PowerSt
 func (h *handle) reset(ctx context.Context, run powerRun, s *system, ways ...redfish.ResetType) error {
 	target := string(s.Actions.Reset.Target)
 	if target == "" {
-		return hardware.Refused(device.CodeCommandRefused, "see the BMC's license and the rights of the secret's user", "the BMC offers no reset of %s", h.system)
+		return hardware.Refused(device.CodeCommandRefused, "see the BMC's license and the rights of the secret's user",
+			"the BMC offers no reset of %s", h.system)
 	}
 	way := ways[0]
 	allowed, err := h.allowedValues(ctx, s.Actions.Reset.Allowed, s.Actions.Reset.ActionInfo, "ResetType")
@@ -227,7 +233,8 @@ func (h *handle) reset(ctx context.Context, run powerRun, s *system, ways ...red
 	if len(allowed) > 0 {
 		i := slices.IndexFunc(ways, func(w redfish.ResetType) bool { return slices.Contains(allowed, string(w)) })
 		if i < 0 {
-			return hardware.Refused(device.CodeCommandRefused, "change the power state by hand", "the BMC has none of the resets %v, only %v", ways, allowed)
+			return hardware.Refused(device.CodeCommandRefused, "change the power state by hand",
+				"the BMC has none of the resets %v, only %v", ways, allowed)
 		}
 		way = ways[i]
 	}
@@ -291,7 +298,8 @@ func (h *handle) checkNothingWrites(ctx context.Context) error {
 			return err
 		}
 		if !waits {
-			return hardware.Busy("the BMC's task %s (%s) is running, %d %%: the power state is not changed meanwhile", t.path, hardware.OneLine(t.Name), t.PercentComplete)
+			return hardware.Busy("the BMC's task %s (%s) is running, %d %%: the power state is not changed meanwhile", t.path,
+				hardware.OneLine(t.Name), t.PercentComplete)
 		}
 	}
 	if state, err := h.updateState(ctx); err != nil || state != "" {
@@ -335,7 +343,8 @@ func (h *handle) isScheduled(ctx context.Context, s *system, t *task) (bool, err
 			if err != nil {
 				return false, err
 			}
-			return slices.Contains([]string{"Scheduled", "New", "Scheduling", "Waiting", "Pending", "ReadyForExecution", "Downloaded"}, body.JobState), nil
+			return slices.Contains([]string{"Scheduled", "New", "Scheduling", "Waiting", "Pending", "ReadyForExecution",
+				"Downloaded"}, body.JobState), nil
 		}
 	}
 	return false, nil
@@ -366,7 +375,8 @@ func (h *handle) driveOperations(ctx context.Context, s *system) (string, error)
 			return "", err
 		}
 		if o := (&drive{Shown: []*driveResource{shown}}).operation(); o != nil {
-			return fmt.Sprintf("the drive %s is being worked on (%s, %d %%)", strings.TrimSpace(shown.SerialNumber), hardware.OneLine(o.OperationName), o.PercentageComplete), nil
+			return fmt.Sprintf("the drive %s is being worked on (%s, %d %%)", strings.TrimSpace(shown.SerialNumber),
+				hardware.OneLine(o.OperationName), o.PercentageComplete), nil
 		}
 	}
 	return "", nil

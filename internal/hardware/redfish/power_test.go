@@ -52,13 +52,16 @@ func TestOnlyAllowedResetsAreSent(t *testing.T) {
 	require.NoError(t, s.power(hardware.PowerOff))
 	require.NoError(t, s.power(hardware.PowerOn))
 	require.NoError(t, s.power(hardware.PowerReset))
-	s = newStepper(t, redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.ResetTypes = []string{"Nmi"} })
+	s = newStepper(t, redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) {
+		c.ResetTypes = []string{"Nmi"}
+	})
 	require.Equal(t, device.CodeCommandRefused, code(s.power(hardware.PowerOff)))
 	require.Empty(t, s.bmc.Writes())
 
 	s = newStepper(t, redfishsim.OpenBMC)
 	s.driver.timing.power, s.driver.timing.settle = 30*time.Millisecond, 10*time.Millisecond
-	s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: "*Reset", Kind: redfishsim.Respond, Status: http.StatusBadRequest, Times: -1,
+	s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: "*Reset", Kind: redfishsim.Respond,
+		Status: http.StatusBadRequest, Times: -1,
 		Body: `{"error":{"code":"Odd.1","message":"The chassis intrusion switch is open."}}`})
 	err := s.power(hardware.PowerOff)
 	require.Equal(t, device.CodeNoProgress, code(err), "%v", err)
@@ -85,7 +88,8 @@ func TestAPowerChangeSurvivesEachLostRequest(t *testing.T) {
 					s.driver.timing.settle = 5 * time.Millisecond
 					s.bmc.Inject(redfishsim.Fault{Number: s.bmc.Count() + n + 1, Kind: kind})
 					require.NoError(t, s.power(action), "%s, request %d %s", action, n+1, kind)
-					require.Eventually(t, func() bool { return (s.bmc.State().Power == "On") == (action == hardware.PowerOn) }, time.Minute, time.Millisecond)
+					require.Eventually(t, func() bool { return (s.bmc.State().Power == "On") == (action == hardware.PowerOn) },
+						time.Minute, time.Millisecond)
 				}
 			}
 		}
@@ -106,7 +110,8 @@ func TestNoPowerChangeWhileSomethingIsWritten(t *testing.T) {
 				work.Started, work.Due = time.Now(), time.Now().Add(time.Hour)
 				if !taskless {
 					work.Task = "77"
-					state.Tasks = append(state.Tasks, &redfishsim.Task{ID: "77", Name: "Something", Kind: work.Kind, State: "Running", Status: "OK", Start: time.Now()})
+					state.Tasks = append(state.Tasks, &redfishsim.Task{ID: "77", Name: "Something", Kind: work.Kind, State: "Running",
+						Status: "OK", Start: time.Now()})
 				}
 				state.Work = append(state.Work, work)
 			})
@@ -119,7 +124,10 @@ func TestNoPowerChangeWhileSomethingIsWritten(t *testing.T) {
 			s.driver.timing.post = 20 * time.Millisecond
 			h.busyPatience = 20 * time.Millisecond
 			var said []string
-			run := hardware.StepRun{Step: "x", Save: s.save, Load: s.load, Progress: func(_ int, doing string) error { said = append(said, doing); return nil }}
+			run := hardware.StepRun{Step: "x", Save: s.save, Load: s.load, Progress: func(_ int, doing string) error {
+				said = append(said, doing)
+				return nil
+			}}
 			require.Equal(t, device.CodeTargetBusy, code(h.restart(t.Context(), run)))
 			require.Contains(t, said[0], "waits: ")
 			require.NoError(t, h.Close())
@@ -135,7 +143,9 @@ func TestAFailedStepLeavesTheServerOn(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p)
 		h := s.open()
-		run := hardware.StepRun{Step: "bios_reset", Save: s.save, Load: s.load, Progress: func(int, string) error { return nil }}
+		run := hardware.StepRun{Step: "bios_reset", Save: s.save, Load: s.load, Progress: func(int, string) error {
+			return nil
+		}}
 		require.NoError(t, h.powerOff(t.Context(), run))
 		require.Equal(t, "Off", s.bmc.State().Power)
 		require.NoError(t, h.switchOnIfOff(t.Context(), run))

@@ -123,7 +123,8 @@ func (h *handle) readLinks(ctx context.Context, s *system) ([]device.Link, error
 		if d.Status.State == "Absent" || d.PCIeInterface.LanesInUse == 0 && d.PCIeInterface.PCIeType == "" {
 			continue
 		}
-		links = append(links, device.Link{Name: cmp.Or(hardware.OneLine(d.Name), d.ID), Width: d.PCIeInterface.LanesInUse, Speed: d.PCIeInterface.PCIeType})
+		links = append(links, device.Link{Name: cmp.Or(hardware.OneLine(d.Name), d.ID), Width: d.PCIeInterface.LanesInUse,
+			Speed: d.PCIeInterface.PCIeType})
 	}
 	slices.SortFunc(links, func(a, b device.Link) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Width, b.Width), cmp.Compare(a.Speed, b.Speed))
@@ -202,7 +203,8 @@ func (h *handle) verifyProperties(ctx context.Context, run hardware.StepRun) (st
 		return "", err
 	}
 	if differ := propertiesDiffer(want, is); len(differ) > 0 {
-		return "", hardware.Refused(device.CodePropertiesMismatch, "repair the server; or correct the profile of the policy, or enroll the server again as it is now",
+		return "", hardware.Refused(device.CodePropertiesMismatch,
+			"repair the server; or correct the profile of the policy, or enroll the server again as it is now",
 			"the server is not %s: %s", with, strings.Join(differ, "; "))
 	}
 	if rec.FoundOff {
@@ -210,14 +212,16 @@ func (h *handle) verifyProperties(ctx context.Context, run hardware.StepRun) (st
 			return "", err
 		}
 	}
-	return fmt.Sprintf("as %s: %d CPUs, %d cores, %d MiB of memory, %d drives, %d PCIe links", with, is.CPUs, is.Cores, is.MemoryMiB, len(is.Drives), len(is.Links)), nil
+	return fmt.Sprintf("as %s: %d CPUs, %d cores, %d MiB of memory, %d drives, %d PCIe links", with, is.CPUs, is.Cores,
+		is.MemoryMiB, len(is.Drives), len(is.Links)), nil
 }
 
 // wantedProperties gives what the server must consist of, and what says so.
 func (h *handle) wantedProperties(run hardware.StepRun) (want device.Properties, with string, err error) {
 	if len(run.Args) > 0 && string(run.Args) != "null" {
 		if err := json.Unmarshal(run.Args, &want); err != nil {
-			return want, "", hardware.Refused(device.CodeInvalid, "correct the profile in the policy", "the profile of verify_properties is unreadable: %v", err)
+			return want, "", hardware.Refused(device.CodeInvalid, "correct the profile in the policy",
+				"the profile of verify_properties is unreadable: %v", err)
 		}
 		return want, "its policy's profile says", nil
 	}
@@ -258,7 +262,8 @@ func drivesDiffer(want, is []device.Drive) (differ []string) {
 				return hardware.CanonicalSerial(d.Serial) == hardware.CanonicalSerial(w.Serial)
 			})
 			if i >= 0 {
-				differ = append(differ, fmt.Sprintf("drive %s: %s instead of %s", w.Serial, describeDrive(left[i], false), describeDrive(w, false)))
+				differ = append(differ, fmt.Sprintf("drive %s: %s instead of %s", w.Serial, describeDrive(left[i], false),
+					describeDrive(w, false)))
 			}
 		}
 		if i < 0 {

@@ -28,7 +28,8 @@ func TestPropertiesOfAServerAreEnrolled(t *testing.T) {
 		require.Equal(t, 64, is.Cores)
 		require.EqualValues(t, 131072, is.MemoryMiB)
 		require.Len(t, is.Drives, 5)
-		require.Equal(t, []device.Link{{Name: "GPU.Slot.7", Width: 16, Speed: "Gen4"}, {Name: "NIC.Slot.3", Width: 16, Speed: "Gen4"}}, is.Links)
+		require.Equal(t, []device.Link{{Name: "GPU.Slot.7", Width: 16, Speed: "Gen4"},
+			{Name: "NIC.Slot.3", Width: 16, Speed: "Gen4"}}, is.Links)
 	})
 }
 
@@ -67,7 +68,8 @@ func TestADifferenceInPropertiesIsAFault(t *testing.T) {
 
 func TestPropertiesAreComparedWithTheProfile(t *testing.T) {
 	s := newStepper(t, redfishsim.ILO, quickBMC)
-	note, err := s.run("verify_properties", device.Properties{CPUs: 2, Links: []device.Link{{Name: "NIC.Slot.3"}, {Name: "GPU.Slot.7", Width: 16}}})
+	note, err := s.run("verify_properties",
+		device.Properties{CPUs: 2, Links: []device.Link{{Name: "NIC.Slot.3"}, {Name: "GPU.Slot.7", Width: 16}}})
 	require.NoError(t, err)
 	require.Contains(t, note, "its policy's profile")
 	_, err = s.run("verify_properties", device.Properties{CPUs: 4, Drives: []device.Drive{{Model: "INTEL SSDPE2KE016T8"}}})
@@ -96,10 +98,11 @@ func TestPropertiesAreReadFromTheCollections(t *testing.T) {
 // S3.47
 func TestPropertiesOfAServerThatIsOff(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
-		sc := &scenario{personality: p, step: "verify_properties", prepare: off, writesOnly: true, check: func(t *testing.T, bmc *redfishsim.Server) {
-			require.Equal(t, "Off", bmc.State().Power)
-			require.NotZero(t, bmc.State().POSTs)
-		}}
+		sc := &scenario{personality: p, step: "verify_properties", prepare: off, writesOnly: true,
+			check: func(t *testing.T, bmc *redfishsim.Server) {
+				require.Equal(t, "Off", bmc.State().Power)
+				require.NotZero(t, bmc.State().POSTs)
+			}}
 		if p == redfishsim.ILO { // whose BMC lists no drive while the server is off
 			sc.interruptEverywhere(t)
 			return
@@ -113,7 +116,9 @@ func TestPropertiesOfAServerThatIsOff(t *testing.T) {
 
 // A BMC whose BootProgress says nothing does not list all drives right after a start either.
 func TestServerIsNotEnrolledRightAfterAStartThatIsNotShown(t *testing.T) {
-	s := newStepper(t, redfishsim.OpenBMC, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.NoneBootProgress = true })
+	s := newStepper(t, redfishsim.OpenBMC, quickBMC, func(c *redfishsim.Config, _ *redfishsim.State) {
+		c.NoneBootProgress = true
+	})
 	s.bmc.Change(func(state *redfishsim.State) { state.LastReset = time.Now() })
 	_, err := s.driver.Discover(t.Context(), s.target, device.Identity{})
 	require.Equal(t, device.CodeServerNotReady, code(err), "%v", err)

@@ -56,7 +56,8 @@ func (d *Driver) Name() string { return "redfish" }
 // Discover reads who the server is and what it consists of, and changes nothing; see
 // hardware.Driver. The first one needs the server powered on, with POST ended: before that a
 // BMC lists no drives. A later one keeps what was enrolled.
-func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.Identity) (found hardware.Discovery, err error) {
+func (d *Driver) Discover(ctx context.Context, t hardware.Target,
+	known device.Identity) (found hardware.Discovery, err error) {
 	h, err := d.connect(t)
 	if err != nil {
 		return hardware.Discovery{}, err
@@ -87,8 +88,9 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 			return hardware.Discovery{}, err
 		}
 		if len(properties.Drives) == 0 {
-			return hardware.Discovery{}, hardware.Refused(device.CodeTargetMissing, "check the server's drives, and enroll it again",
-				"the BMC lists no drive of %s: a server without a drive to erase is not enrolled", describe(identity))
+			return hardware.Discovery{},
+				hardware.Refused(device.CodeTargetMissing, "check the server's drives, and enroll it again",
+					"the BMC lists no drive of %s: a server without a drive to erase is not enrolled", describe(identity))
 		}
 		if identity.Properties, err = properties.Text(); err != nil {
 			return hardware.Discovery{}, err
@@ -102,7 +104,8 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 
 // Open connects to the BMC and proves that it manages the enrolled server; see
 // hardware.Driver.
-func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (_ hardware.Handle, err error) {
+func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity,
+	writable bool) (_ hardware.Handle, err error) {
 	h, err := d.connect(t)
 	if err != nil {
 		return nil, err
@@ -138,7 +141,9 @@ func (d *Driver) connect(t hardware.Target) (*handle, error) {
 	}
 	secret := t.Settings["secret"]
 	if secret == "" {
-		return nil, hardware.Invalid("the driver redfish needs the name of a secret of the secrets file of host.yaml (--set secret=NAME)")
+		return nil,
+			hardware.Invalid("the driver redfish needs the name of a secret of the secrets file of host.yaml (--set " +
+				"secret=NAME)")
 	}
 	b, err := d.acquire(base, secret)
 	if err != nil {
@@ -150,7 +155,8 @@ func (d *Driver) connect(t hardware.Target) (*handle, error) {
 // credentials reads the secret again.
 func (d *Driver) credentials(name string) (host.Secret, error) {
 	if d.host.Secret == nil {
-		return host.Secret{}, hardware.Refused(device.CodeNotAllowed, "name the secrets file in host.yaml", "this host has no secrets")
+		return host.Secret{}, hardware.Refused(device.CodeNotAllowed, "name the secrets file in host.yaml",
+			"this host has no secrets")
 	}
 	return d.host.Secret(name)
 }

@@ -35,7 +35,8 @@ func TestDiscoverReadsWhoTheServerIs(t *testing.T) {
 		require.Zero(t, found.Identity.Size)
 		require.Equal(t, Type, found.Type)
 		require.Equal(t, device.SecureErase, found.Operation)
-		require.Equal(t, []string{"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware", "bios_reset", "bios_apply", "verify_properties"}, found.SupportedSteps)
+		require.Equal(t, []string{"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware",
+			"bios_reset", "bios_apply", "verify_properties"}, found.SupportedSteps)
 		properties, err := device.ParseProperties(found.Identity.Properties)
 		require.NoError(t, err)
 		require.Len(t, properties.Drives, len(state.Drives()))
@@ -95,7 +96,8 @@ func TestWhatIsNotEnrolled(t *testing.T) {
 }
 
 func TestTheChassisSerialStandsInForAPlaceholder(t *testing.T) {
-	for _, none := range []string{"0123456789", "0123456789ABCDEF", "Not Applicable", "System Serial Number", "(none)", "XXXXXXXX"} {
+	for _, none := range []string{"0123456789", "0123456789ABCDEF", "Not Applicable", "System Serial Number", "(none)",
+		"XXXXXXXX"} {
 		t.Run(none, func(t *testing.T) {
 			s := newStepper(t, redfishsim.Supermicro)
 			s.bmc.Change(func(state *redfishsim.State) { state.Serial, state.ChassisSerial = none, "  C 1 " })

@@ -39,8 +39,9 @@ func (h *handle) securityCheck(ctx context.Context, run hardware.StepRun) (strin
 			return h.securityNote(ctx, removed)
 		}
 		if left.remove == nil {
-			return "", hardware.Refused(left.code, "take it back on the BMC, or reset the server by hand once; then clean the server",
-				"%s waits for the next reset, and the BMC has no way to take it back%s", left.what, why)
+			return "",
+				hardware.Refused(left.code, "take it back on the BMC, or reset the server by hand once; then clean the server",
+					"%s waits for the next reset, and the BMC has no way to take it back%s", left.what, why)
 		}
 		if err := h.progress(run, 0, "takes back "+left.what); err != nil {
 			return "", err
@@ -99,7 +100,8 @@ func (h *handle) leftover(ctx context.Context, refusedBefore map[string]bool) (*
 			code = device.CodeBIOSJobWaiting
 		}
 		ways := append(h.jobsOf(s, t), &request{Method: http.MethodDelete, Path: t.path})
-		return &leftover{what: fmt.Sprintf("the task %s (%s)", path.Base(strings.TrimSuffix(t.path, "/")), hardware.OneLine(t.Name)), remove: way(ways...), code: code}, nil
+		return &leftover{what: fmt.Sprintf("the task %s (%s)", path.Base(strings.TrimSuffix(t.path, "/")),
+			hardware.OneLine(t.Name)), remove: way(ways...), code: code}, nil
 	}
 	if left, err := h.pendingBIOS(ctx, s, way); left != nil || err != nil {
 		return left, err
@@ -154,7 +156,8 @@ func (h *handle) pendingBIOS(ctx context.Context, s *system, way func(...*reques
 	if len(inForce) == len(pending) && clearing == nil {
 		back = state.patch(inForce)
 	}
-	return &leftover{what: "pending BIOS settings (" + listed(pending.names()) + ")", remove: way(clearing, back), code: device.CodeBIOSJobWaiting}, nil
+	return &leftover{what: "pending BIOS settings (" + listed(pending.names()) + ")", remove: way(clearing, back),
+		code: device.CodeBIOSJobWaiting}, nil
 }
 
 // stagedFirmware finds firmware that is staged in another way than by a task. No BMC takes it

@@ -67,7 +67,8 @@ func TestPendingBIOSSettingsAreTakenBackBeforeAReset(t *testing.T) {
 func TestWhatCannotBeTakenBackIsTheOperators(t *testing.T) {
 	s := newStepper(t, redfishsim.Supermicro)
 	s.plantBIOS(true)
-	s.bmc.Inject(redfishsim.Fault{Method: http.MethodPatch, Kind: redfishsim.Respond, Status: http.StatusMethodNotAllowed, Times: -1})
+	s.bmc.Inject(redfishsim.Fault{Method: http.MethodPatch, Kind: redfishsim.Respond, Status: http.StatusMethodNotAllowed,
+		Times: -1})
 	_, err := s.run("security_check", nil)
 	require.Equal(t, device.CodeBIOSJobWaiting, code(err), "%v", err)
 	require.Contains(t, err.Error(), "BootMode")
@@ -86,13 +87,15 @@ func TestWhatCannotBeTakenBackIsTheOperators(t *testing.T) {
 func (s *stepper) stageFirmware() {
 	jobs := s.bmc.Config().JobIDs
 	s.bmc.Change(func(state *redfishsim.State) {
-		task := &redfishsim.Task{ID: "7", Name: "Firmware Update", Kind: redfishsim.KindFirmware, State: "New", Status: "OK", Start: time.Now(),
+		task := &redfishsim.Task{ID: "7", Name: "Firmware Update", Kind: redfishsim.KindFirmware, State: "New", Status: "OK",
+			Start:     time.Now(),
 			TargetURI: "/redfish/v1/UpdateService/upload", Operation: http.MethodPost}
 		if jobs {
 			task.ID, task.JobType = "JID_471269259999", "FirmwareUpdate"
 		}
 		state.Tasks = append(state.Tasks, task)
-		state.Work = append(state.Work, &redfishsim.Work{Kind: redfishsim.KindFirmware, Task: task.ID, Waits: true, Component: "BIOS", Version: "9.9.9"})
+		state.Work = append(state.Work, &redfishsim.Work{Kind: redfishsim.KindFirmware, Task: task.ID, Waits: true,
+			Component: "BIOS", Version: "9.9.9"})
 	})
 }
 

@@ -135,7 +135,8 @@ func (b *bmc) authorized(ctx context.Context, report func(string) error, r reque
 			return got, err
 		}
 		if tries == maxTries {
-			return answer{}, hardware.Refused(device.CodeBMCLoginRefused, "check the rights of the secret's user on the BMC", "the BMC does not accept its own new session: %v", err)
+			return answer{}, hardware.Refused(device.CodeBMCLoginRefused, "check the rights of the secret's user on the BMC",
+				"the BMC does not accept its own new session: %v", err)
 		}
 		b.expired(ctx, token)
 	}
@@ -230,7 +231,8 @@ func (b *bmc) loginOnce(ctx context.Context) error {
 	}
 	token := made.Header.Get("X-Auth-Token")
 	if token == "" {
-		return hardware.Refused(device.CodeBMCLoginRefused, "update the BMC's firmware", "the BMC answers a login with %d and no token", made.Status)
+		return hardware.Refused(device.CodeBMCLoginRefused, "update the BMC's firmware",
+			"the BMC answers a login with %d and no token", made.Status)
 	}
 	b.token = token
 	// Some answers have no Location.
@@ -260,16 +262,18 @@ func (b *bmc) postLogin(ctx context.Context, s host.Secret, known sessionsFile) 
 			intent.Context = "burnish " + rand.Text()
 			body["Context"] = intent.Context
 		}
-		made, err := b.send(ctx, request{Method: http.MethodPost, Path: b.sessions, Timeout: b.timing.login, Body: body, Intent: func() error {
-			intent.Sent, intent.Began = b.now(), time.Now().Round(0)
-			with.Pending = append(slices.Clone(known.Pending), intent)
-			return b.saveSessions(with)
-		}}, nil)
+		made, err := b.send(ctx, request{Method: http.MethodPost, Path: b.sessions, Timeout: b.timing.login, Body: body,
+			Intent: func() error {
+				intent.Sent, intent.Began = b.now(), time.Now().Round(0)
+				with.Pending = append(slices.Clone(known.Pending), intent)
+				return b.saveSessions(with)
+			}}, nil)
 		if err == nil {
 			return made, intent, nil
 		}
 		refusal, answered := asRefusal(err)
-		if isLost(err) || answered && refusal.Status >= http.StatusInternalServerError && refusal.Status != http.StatusServiceUnavailable {
+		if isLost(err) || answered && refusal.Status >= http.StatusInternalServerError &&
+			refusal.Status != http.StatusServiceUnavailable {
 			b.unanswered = true
 			return answer{}, intent, err
 		}
@@ -318,7 +322,8 @@ func loginError(err error) error {
 	if full || mayPass(err) {
 		return err
 	}
-	return hardware.Refused(device.CodeBMCLoginRefused, "correct the secret in the secrets file, or the account on the BMC", "%s", r.Error())
+	return hardware.Refused(device.CodeBMCLoginRefused,
+		"correct the secret in the secrets file, or the account on the BMC", "%s", r.Error())
 }
 
 // logout deletes the session, and before it those that lost logins may have left. One that

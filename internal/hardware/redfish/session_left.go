@@ -103,7 +103,8 @@ func (b *bmc) forgetSession() error {
 }
 
 func stateDirError(err error) error {
-	return &device.Fault{Class: device.Transient, Code: device.CodeStateDirError, Message: "record the session: " + err.Error(), Remedy: "see the worker's state directory"}
+	return &device.Fault{Class: device.Transient, Code: device.CodeStateDirError, Message: "record the session: " +
+		err.Error(), Remedy: "see the worker's state directory"}
 }
 
 // sessionResource is what the driver reads of a Session, of whatever vendor.
@@ -147,7 +148,9 @@ func (b *bmc) settleSessions(ctx context.Context, f sessionsFile, header http.He
 	if len(f.Left) == 0 && len(f.Pending) == 0 {
 		return nil
 	}
-	f.Left = slices.DeleteFunc(slices.Clone(f.Left), func(left openSession) bool { return b.deleteOrphan(ctx, left, header) })
+	f.Left = slices.DeleteFunc(slices.Clone(f.Left), func(left openSession) bool {
+		return b.deleteOrphan(ctx, left, header)
+	})
 	if len(f.Pending) > 0 {
 		f.Pending = b.settleLogins(ctx, f, header)
 	}
@@ -165,7 +168,8 @@ func (b *bmc) deleteOrphan(ctx context.Context, left openSession, header http.He
 	if got.decode(&now) != nil {
 		return true // nothing says whose it is
 	}
-	if now.UserName != left.User || left.Created != "" && now.created() != left.Created || left.Context != "" && now.Context != left.Context {
+	if now.UserName != left.User || left.Created != "" && now.created() != left.Created || left.Context != "" &&
+		now.Context != left.Context {
 		return true
 	}
 	return b.deleteSession(ctx, left.URI, header, false)
@@ -195,7 +199,9 @@ func (b *bmc) settleLogins(ctx context.Context, f sessionsFile, header http.Head
 		if one.Context == "" && !samePath(string(one.ID), f.URI) {
 			without = append(without, one)
 		}
-		if i := slices.IndexFunc(pending, func(l loginIntent) bool { return l.Context != "" && l.Context == one.Context }); i >= 0 {
+		if i := slices.IndexFunc(pending, func(l loginIntent) bool {
+			return l.Context != "" && l.Context == one.Context
+		}); i >= 0 {
 			settled(one, i)
 		}
 	}
@@ -208,7 +214,9 @@ func (b *bmc) settleLogins(ctx context.Context, f sessionsFile, header http.Head
 		}
 	}
 	// A BMC that has not made the session by now does not make it any more.
-	return slices.DeleteFunc(slices.Clone(pending), func(l loginIntent) bool { return time.Since(l.Began) > 2*b.timing.login })
+	return slices.DeleteFunc(slices.Clone(pending), func(l loginIntent) bool {
+		return time.Since(l.Began) > 2*b.timing.login
+	})
 }
 
 // loginOf is the login that this session is of, by its user, its client's address and its time; -1:

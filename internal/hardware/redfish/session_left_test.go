@@ -115,7 +115,8 @@ func TestLostLoginsThatFillTheTableAreDeleted(t *testing.T) {
 	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO, redfishsim.OpenBMC} {
 		s := newStepper(t, p, func(c *redfishsim.Config, _ *redfishsim.State) { c.MaxSessions = 3 })
 		s.restarted()
-		s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: "*/Sessions*", Kind: redfishsim.CutAfter, Times: 3 + s.refusals()})
+		s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: "*/Sessions*", Kind: redfishsim.CutAfter, Times: 3 +
+			s.refusals()})
 		h := s.open()
 		require.Len(t, s.bmc.OpenSessions(), 1, p)
 		require.NoError(t, h.Close())
@@ -135,7 +136,8 @@ func (s *stepper) refusals() int {
 func TestMoreSessionsThanLostLoginsAreLeft(t *testing.T) {
 	s := newStepper(t, redfishsim.IDRAC)
 	s.bmc.Change(func(state *redfishsim.State) {
-		state.Sessions = append(state.Sessions, &redfishsim.Session{ID: "twin", Token: "twin", User: s.bmc.Username, Origin: "127.0.0.1", Created: time.Now(), Used: time.Now()})
+		state.Sessions = append(state.Sessions, &redfishsim.Session{ID: "twin", Token: "twin", User: s.bmc.Username,
+			Origin: "127.0.0.1", Created: time.Now(), Used: time.Now()})
 	})
 	s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: "*/Sessions", Kind: redfishsim.CutAfter})
 	require.NoError(t, s.open().Close())
@@ -177,11 +179,12 @@ func TestALoginIsJournaledBeforeItIsSent(t *testing.T) {
 	b := h.c.bmc
 	require.NoError(t, b.findSessions(t.Context()))
 	journaled := 0
-	_, err = b.send(t.Context(), request{Method: http.MethodPost, Path: b.sessions, Body: map[string]string{"UserName": "x"}, Intent: func() error {
-		journaled++
-		require.Equal(t, before, s.logins())
-		return errKilled
-	}}, nil)
+	_, err = b.send(t.Context(),
+		request{Method: http.MethodPost, Path: b.sessions, Body: map[string]string{"UserName": "x"}, Intent: func() error {
+			journaled++
+			require.Equal(t, before, s.logins())
+			return errKilled
+		}}, nil)
 	require.ErrorIs(t, err, errKilled)
 	require.Equal(t, 1, journaled)
 	require.Equal(t, before, s.logins(), "what is not journaled is not sent")

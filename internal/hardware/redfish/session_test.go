@@ -246,8 +246,9 @@ func TestAWrongPasswordIsTriedOnceAndNeverShown(t *testing.T) {
 	s := newStepper(t, redfishsim.IDRAC)
 	right, wrong := s.driver.host.Secret, host.Secret{Username: "root", Password: "hunter2", CA: s.bmc.CA}
 	s.driver.host.Secret = func(string) (host.Secret, error) { return wrong, nil }
-	s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: "*/Sessions", Kind: redfishsim.Respond, Status: http.StatusUnauthorized,
-		Body: `{"error":{"code":"Base.1.8.GeneralError","message":"hunter2","@Message.ExtendedInfo":[{"MessageId":"Base.1.8.PropertyValueError","Message":"The password hunter2 is wrong.","MessageArgs":["hunter2"]}]}}`})
+	s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: "*/Sessions", Kind: redfishsim.Respond,
+		Status: http.StatusUnauthorized,
+		Body:   `{"error":{"code":"Base.1.8.GeneralError","message":"hunter2","@Message.ExtendedInfo":[{"MessageId":"Base.1.8.PropertyValueError","Message":"The password hunter2 is wrong.","MessageArgs":["hunter2"]}]}}`})
 	before := s.logins()
 	_, err := s.driver.Open(t.Context(), s.target, s.enrolled, true)
 	require.Equal(t, device.CodeBMCLoginRefused, code(err), "%v", err)
@@ -287,9 +288,11 @@ func TestRedirectsToAnotherHostAreRefused(t *testing.T) {
 	elsewhere := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
 	defer elsewhere.Close()
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		for name, path := range map[string]string{"login": "*/Sessions", "read": "/redfish/v1/Systems/*", "root": "/redfish/v1/"} {
+		for name, path := range map[string]string{"login": "*/Sessions", "read": "/redfish/v1/Systems/*",
+			"root": "/redfish/v1/"} {
 			s := newStepper(t, redfishsim.Supermicro)
-			s.bmc.Inject(redfishsim.Redirect(redfishsim.Fault{Path: path, Times: -1}, status, elsewhere.URL+"/redfish/v1/Systems/1"))
+			s.bmc.Inject(redfishsim.Redirect(redfishsim.Fault{Path: path, Times: -1}, status, elsewhere.URL+
+				"/redfish/v1/Systems/1"))
 			_, err := s.driver.Open(t.Context(), s.target, s.enrolled, true)
 			require.ErrorContains(t, err, "redirect", "%d %s", status, name)
 			require.NotContains(t, err.Error(), s.bmc.Password)
@@ -299,7 +302,9 @@ func TestRedirectsToAnotherHostAreRefused(t *testing.T) {
 		// A POST that becomes a GET would look like success.
 		for _, to := range []string{elsewhere.URL, s.bmc.SystemURL} {
 			s.bmc.Inject(redfishsim.Redirect(redfishsim.Fault{Method: http.MethodPost, Path: "*Reset"}, status, to))
-			_, err := h.change(t.Context(), request{Method: http.MethodPost, Path: "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset", Body: map[string]any{"ResetType": "On"}})
+			_, err := h.change(t.Context(),
+				request{Method: http.MethodPost, Path: "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset",
+					Body: map[string]any{"ResetType": "On"}})
 			r, ok := asRefusal(err)
 			require.True(t, ok, "%d %s: %v", status, to, err)
 			if to == elsewhere.URL || status < 307 {

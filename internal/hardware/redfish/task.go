@@ -120,7 +120,8 @@ func (h *handle) followTask(ctx context.Context, run hardware.StepRun, w *work) 
 			return "", err
 		}
 		// A time in which the BMC did not answer is not the task's.
-		if now := fmt.Sprint(t.TaskState, t.PercentComplete, len(t.Messages)); now != last || time.Since(asked) > h.c.bmc.timing.request {
+		if now := fmt.Sprint(t.TaskState, t.PercentComplete, len(t.Messages)); now != last ||
+			time.Since(asked) > h.c.bmc.timing.request {
 			last, lastChange = now, time.Now()
 		}
 		if err := w.checkTime(lastChange, t); err != nil {
@@ -136,11 +137,13 @@ func (h *handle) followTask(ctx context.Context, run hardware.StepRun, w *work) 
 func (w *work) checkTime(lastChange time.Time, t *task) error {
 	if w.action.Stall > 0 && time.Since(lastChange) > w.action.Stall {
 		return hardware.Refused(device.CodeNoProgress, "see the task on the BMC; clean the server again when it has ended",
-			"%s: the BMC's task %s has made no progress for %v: %s, %d %%", w.action.Doing, w.Task, w.action.Stall, t.TaskState, t.PercentComplete)
+			"%s: the BMC's task %s has made no progress for %v: %s, %d %%", w.action.Doing, w.Task, w.action.Stall, t.TaskState,
+			t.PercentComplete)
 	}
 	if w.action.Budget > 0 && time.Since(w.Began) > w.action.Budget {
 		return hardware.Refused(device.CodeTimeout, "see the task on the BMC; clean the server again when it has ended",
-			"%s: the BMC's task %s takes longer than %v: %s, %d %%", w.action.Doing, w.Task, w.action.Budget, t.TaskState, t.PercentComplete)
+			"%s: the BMC's task %s takes longer than %v: %s, %d %%", w.action.Doing, w.Task, w.action.Budget, t.TaskState,
+			t.PercentComplete)
 	}
 	return nil
 }
@@ -187,12 +190,14 @@ func (t *task) result(a action) (outcome, error) {
 		return "", nil
 	}
 	return "", hardware.Refused(device.CodeStepFailed, "see the BMC's own log, correct the cause, then clean the server",
-		"%s: the BMC's task ended as %s, %s: %s", a.Doing, t.TaskState, t.TaskStatus, hardware.OneLine(strings.Join(said, "; ")))
+		"%s: the BMC's task ended as %s, %s: %s", a.Doing, t.TaskState, t.TaskStatus,
+		hardware.OneLine(strings.Join(said, "; ")))
 }
 
 // active: the task has not ended.
 func (t *task) active() bool {
-	return !slices.Contains([]redfish.TaskState{redfish.CompletedTaskState, redfish.ExceptionTaskState, redfish.KilledTaskState, redfish.CancelledTaskState}, t.TaskState)
+	return !slices.Contains([]redfish.TaskState{redfish.CompletedTaskState, redfish.ExceptionTaskState,
+		redfish.KilledTaskState, redfish.CancelledTaskState}, t.TaskState)
 }
 
 // isOurs: the task is the one that this work has started, and not one that got the same number
@@ -259,7 +264,8 @@ func (c *client) taskOf(a answer) string {
 		ID    link   `json:"@odata.id" bmc:"optional"`
 		State string `json:"TaskState" bmc:"optional"`
 	}
-	if a.decode(&body) == nil && body.ID != "" && (body.State != "" || strings.Contains(string(body.ID), "/TaskService/Tasks/")) {
+	if a.decode(&body) == nil && body.ID != "" &&
+		(body.State != "" || strings.Contains(string(body.ID), "/TaskService/Tasks/")) {
 		return string(body.ID)
 	}
 	location := c.bmc.path(a.Path, a.Header.Get("Location"))

@@ -134,12 +134,14 @@ func TestEveryFormOfAnAcceptedRequestNamesItsTask(t *testing.T) {
 func (s *stepper) followed(h *handle, change func(*redfishsim.Task)) *work {
 	s.t.Helper()
 	const target = "/redfish/v1/Systems/1/Actions/Odd"
-	one := &redfishsim.Task{ID: "31", Name: "Odd", Kind: redfishsim.KindErase, State: "Running", Status: "OK", Start: time.Now(), Percent: 10, TargetURI: target}
+	one := &redfishsim.Task{ID: "31", Name: "Odd", Kind: redfishsim.KindErase, State: "Running", Status: "OK",
+		Start: time.Now(), Percent: 10, TargetURI: target}
 	if change != nil {
 		change(one)
 	}
 	s.bmc.Change(func(state *redfishsim.State) { state.Tasks = append(state.Tasks, one) })
-	return &work{action: action{Name: "odd", Doing: "does something odd"}, Target: target, Sent: h.c.bmc.clock(), Began: time.Now(), Answered: true, Task: tasksPath + "/31"}
+	return &work{action: action{Name: "odd", Doing: "does something odd"}, Target: target, Sent: h.c.bmc.clock(),
+		Began: time.Now(), Answered: true, Task: tasksPath + "/31"}
 }
 
 func TestATaskIsFollowedToItsEnd(t *testing.T) {

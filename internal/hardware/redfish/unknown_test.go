@@ -56,7 +56,8 @@ func TestAnEraseThatAKilledWorkerNeverSentIsSent(t *testing.T) {
 				if err := store(); err != nil {
 					return err
 				}
-				if killed < kills && s.posts("SecureErase") == 0 && strings.Contains(string(s.journal[eraseEvidence]), `"state":"sent"`) {
+				if killed < kills && s.posts("SecureErase") == 0 &&
+					strings.Contains(string(s.journal[eraseEvidence]), `"state":"sent"`) {
 					if killed == 0 || strings.Contains(string(s.journal[eraseEvidence]), `"again":true`) {
 						killed++
 						s.kill()
@@ -125,7 +126,8 @@ func TestABusyDriveIsNotVerified(t *testing.T) {
 		_, err := s.run("erase_drives", nil)
 		require.NoError(t, err)
 		s.bmc.Configure(func(c *redfishsim.Config) { c.Delays.Erase = time.Hour })
-		other := &stepper{t: t, bmc: s.bmc, driver: s.driver, target: s.target, enrolled: s.enrolled, journal: map[string][]byte{}}
+		other := &stepper{t: t, bmc: s.bmc, driver: s.driver, target: s.target, enrolled: s.enrolled,
+			journal: map[string][]byte{}}
 		other.mayGoOn = func() error {
 			if len(s.bmc.State().Work) > 0 {
 				return &device.Fault{Class: device.Permanent, Code: device.CodeAborted, Message: "enough"}
@@ -145,7 +147,8 @@ func TestABusyDriveIsNotVerified(t *testing.T) {
 func TestALostUpdateIsNeitherRepeatedNorBelieved(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p, twoDrives)
-		_, err := s.run("firmware_reflash", policy(t, "BIOS", redfishsim.Image("BIOS", "9.9.8"), "9.9.8", s.component("BIOS").Version))
+		_, err := s.run("firmware_reflash",
+			policy(t, "BIOS", redfishsim.Image("BIOS", "9.9.8"), "9.9.8", s.component("BIOS").Version))
 		require.NoError(t, err)
 		s.newClean()
 		args := s.update("BIOS")
@@ -185,7 +188,9 @@ func TestAnUpdateGoesOnAfterACrash(t *testing.T) {
 // A worker that dies while the BMC fetches the image serves it again, once it has read that the
 // update has failed and the component runs what it ran before.
 func TestAnImageIsServedAgainAfterACrash(t *testing.T) {
-	b := startHooked(t, redfishsim.IDRAC, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) { c.MultipartPath, c.PushPath = "", "" })
+	b := startHooked(t, redfishsim.IDRAC, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) {
+		c.MultipartPath, c.PushPath = "", ""
+	})
 	s := stepperOf(t, b.Server)
 	s.target.Settings[imageAddress] = "127.0.0.1"
 	b.Inject(redfishsim.Fault{Method: "POST", Path: "*SimpleUpdate", Kind: redfishsim.RestartAfter})
@@ -246,6 +251,7 @@ func TestTheRunningEntryIsFound(t *testing.T) {
 		_, err := runningOf(hpe, component, "/redfish/v1/Systems/1")
 		require.Equal(t, device.CodeInvalidSetting, code(err))
 	}
-	_, err := runningOf(append(dell, &software{ID: "Installed-1-1__BIOS.Setup.2-1", Name: "BIOS", Version: "1"}), "BIOS", "/redfish/v1/Systems/1")
+	_, err := runningOf(append(dell, &software{ID: "Installed-1-1__BIOS.Setup.2-1", Name: "BIOS", Version: "1"}), "BIOS",
+		"/redfish/v1/Systems/1")
 	require.Equal(t, device.CodeInvalidSetting, code(err), "which of the two is unknown")
 }

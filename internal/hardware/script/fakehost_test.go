@@ -103,7 +103,8 @@ func newFakeHost(t *testing.T) *fakeHost {
 	t.Helper()
 	base := t.TempDir()
 	r := &fakeHost{
-		sys: filepath.Join(base, "sys"), dev: filepath.Join(base, "dev"), dir: filepath.Join(base, "card"), guest: unix.ENOENT,
+		sys: filepath.Join(base, "sys"), dev: filepath.Join(base, "dev"), dir: filepath.Join(base, "card"),
+		guest:  unix.ENOENT,
 		target: hardware.Target{Name: "h1_" + address, Driver: "script", Address: address, Settings: map[string]string{"script": "gpu"}},
 	}
 	require.NoError(t, os.MkdirAll(r.dir, 0o755))
@@ -112,7 +113,8 @@ func newFakeHost(t *testing.T) *fakeHost {
 	r.setAttribute(t, "device", "0x20b5\n")
 	r.setAttribute(t, "class", "0x030200\n")
 	r.setAttribute(t, "config", "\xde\x10\xb5\x20")
-	r.write(t, "identity", `{"serial": "S1", "model": "A100", "firmware": "92.00", "size": 42949672960, "steps": ["erase_device", "verify", "firmware_reflash", "pci_reset"], "estimate": "20m"}`)
+	r.write(t, "identity",
+		`{"serial": "S1", "model": "A100", "firmware": "92.00", "size": 42949672960, "steps": ["erase_device", "verify", "firmware_reflash", "pci_reset"], "estimate": "20m"}`)
 	r.write(t, "memory", "a tenant's")
 	r.driver = New(Host{
 		Allow:   func(pci.Device) error { return nil },
@@ -120,7 +122,8 @@ func newFakeHost(t *testing.T) *fakeHost {
 		Sys:     r.sys, Dev: r.dev,
 	})
 	r.driver.supervisor = supervisorBinary
-	r.driver.grace, r.driver.busyTimeout, r.driver.busyPause = 500*time.Millisecond, 200*time.Millisecond, 20*time.Millisecond
+	r.driver.grace, r.driver.busyTimeout, r.driver.busyPause = 500*time.Millisecond, 200*time.Millisecond,
+		20*time.Millisecond
 	r.driver.openGroup = func(path string) (int, error) { r.opened = append(r.opened, path); return -1, r.guest }
 	r.setProgram(t, fmt.Sprintf(gpu, r.dir))
 	return r
@@ -148,7 +151,8 @@ func (r *fakeHost) setProgram(t *testing.T, text string) {
 	path := filepath.Join(filepath.Dir(r.dir), "gpu")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o755))
 	sum := sha256.Sum256([]byte(text))
-	r.rules = map[string]host.Script{"gpu": {Path: path, Owner: fmt.Sprint(os.Geteuid()), SHA256: hex.EncodeToString(sum[:])}}
+	r.rules =
+		map[string]host.Script{"gpu": {Path: path, Owner: fmt.Sprint(os.Geteuid()), SHA256: hex.EncodeToString(sum[:])}}
 }
 
 // calls lists the verbs that the program was called with.

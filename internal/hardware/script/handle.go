@@ -49,7 +49,8 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 			return err
 		}
 		if !slices.Contains(reply.Steps, step) {
-			return hardware.Refused(device.CodeNoSuchStep, "correct the script, or signal refresh to "+h.target.Name+", then clean it",
+			return hardware.Refused(device.CodeNoSuchStep, "correct the script, or signal refresh to "+h.target.Name+
+				", then clean it",
 				"script %s does not offer %s for %s any more", h.script, step, h.pci.Address)
 		}
 		line, sum, err = h.call(ctx, step, h.enrolled, mayGoOn)

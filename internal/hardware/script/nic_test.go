@@ -35,10 +35,12 @@ func TestTheMACOfANIC(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(r.deviceDir(), "net")))
 	require.Equal(t, "52:54:00:00:00:01", discover(fromKernel.Identity).Identity.MAC)
 
-	r.write(t, "identity", `{"serial": "S1", "model": "A100", "size": 42949672960, "mac": "52-54-00-00-00-0A", "steps": ["erase_device", "verify"]}`)
+	r.write(t, "identity",
+		`{"serial": "S1", "model": "A100", "size": 42949672960, "mac": "52-54-00-00-00-0A", "steps": ["erase_device", "verify"]}`)
 	require.Equal(t, "52:54:00:00:00:0a", discover(fromKernel.Identity).Identity.MAC)
 
-	r.write(t, "identity", `{"serial": "S1", "model": "A100", "size": 42949672960, "mac": "*", "steps": ["erase_device", "verify"]}`)
+	r.write(t, "identity",
+		`{"serial": "S1", "model": "A100", "size": 42949672960, "mac": "*", "steps": ["erase_device", "verify"]}`)
 	_, err := r.driver.Discover(t.Context(), r.target, fromKernel.Identity)
 	require.ErrorContains(t, err, `its MAC "*" is not of the form`)
 }
@@ -46,7 +48,8 @@ func TestTheMACOfANIC(t *testing.T) {
 // S0.24
 func TestDiscoveryReportsTheLiveMigratableMarkOfTheEntry(t *testing.T) {
 	r := newFakeHost(t)
-	for entry, want := range map[string]bool{`{"vendor_id": "10de", "live_migratable": "yes"}`: true, `{"vendor_id": "10de"}`: false} {
+	for entry, want := range map[string]bool{`{"vendor_id": "10de", "live_migratable": "yes"}`: true,
+		`{"vendor_id": "10de"}`: false} {
 		specs, err := pci.ParseSpecs([]byte(entry))
 		require.NoError(t, err)
 		r.driver.host.Specs = func() (pci.Specs, error) { return specs, nil }

@@ -113,11 +113,13 @@ func (c *pciDevice) inspect(address string, known device.Identity) error {
 	case !found:
 		return hardware.Missing("there is no PCI device at %s", address)
 	case strings.HasPrefix(dev.Class, storage):
-		return hardware.Invalid("the device at %s is storage (class %s): the drivers nvme and block erase storage and prove it", address, dev.Class)
+		return hardware.Invalid("the device at %s is storage (class %s): the drivers nvme and block erase storage and "+
+			"prove it", address, dev.Class)
 	case dev.Type == pci.Virtual:
 		return hardware.Invalid("%s is a virtual function; only whole devices are cleaned", address)
 	case len(dev.Functions) > 0:
-		return hardware.Refused(device.CodeTargetShared, "disable its virtual functions", "%s has %d virtual functions, which reach the same device", address, len(dev.Functions))
+		return hardware.Refused(device.CodeTargetShared, "disable its virtual functions",
+			"%s has %d virtual functions, which reach the same device", address, len(dev.Functions))
 	}
 	c.pci = dev
 	// The rules may refuse another device without saying that it is another one (F27).
@@ -147,7 +149,8 @@ func (c *pciDevice) verifyUnchanged() error {
 	}
 	for i, want := range []string{c.pci.Vendor, c.pci.Product} {
 		if have := fmt.Sprintf("%04x", binary.LittleEndian.Uint16(ids[2*i:])); have != want {
-			return hardware.Changed([]string{"vendor", "product"}[i], fmt.Sprintf("%s has %s instead of %s", c.pci.Address, have, want))
+			return hardware.Changed([]string{"vendor", "product"}[i],
+				fmt.Sprintf("%s has %s instead of %s", c.pci.Address, have, want))
 		}
 	}
 	return nil
@@ -222,7 +225,8 @@ func (c *pciDevice) checkNoWriters() error {
 }
 
 // identify has the program report the device's identity.
-func (c *pciDevice) identify(ctx context.Context, known device.Identity, mayGoOn func() error) (identifyReply, device.Identity, error) {
+func (c *pciDevice) identify(ctx context.Context, known device.Identity,
+	mayGoOn func() error) (identifyReply, device.Identity, error) {
 	// If a guest has the device, even identify must not reach it.
 	if err := c.checkUnused(); err != nil {
 		return identifyReply{}, device.Identity{}, err

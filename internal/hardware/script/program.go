@@ -40,7 +40,8 @@ func (d *Driver) program(name string) (*program, error) {
 	}
 	rule, ok := rules[name]
 	if !ok {
-		return nil, notAllowed("add it to allow.scripts in the host's host.yaml, if it may be run", "there is no script %q on this host", name)
+		return nil, notAllowed("add it to allow.scripts in the host's host.yaml, if it may be run",
+			"there is no script %q on this host", name)
 	}
 	p := &program{rule: rule}
 	var err error
@@ -50,7 +51,8 @@ func (d *Driver) program(name string) (*program, error) {
 	if p.bytes, err = readChecked(rule); host.IsTransient(err) {
 		return nil, fmt.Errorf("check the script %s: %w", name, err)
 	} else if err != nil {
-		return nil, notAllowed("find out who changed it; then correct the file, or its entry in host.yaml", "script %s does not match host.yaml: %v", name, err)
+		return nil, notAllowed("find out who changed it; then correct the file, or its entry in host.yaml",
+			"script %s does not match host.yaml: %v", name, err)
 	}
 	return p, nil
 }
@@ -155,7 +157,8 @@ func sealedCopy(name string, text []byte) (_ *os.File, err error) {
 	if _, err := file.Write(text); err != nil {
 		return nil, fmt.Errorf("copy %s: %w", name, err)
 	}
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE); err != nil {
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS,
+		unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE); err != nil {
 		return nil, fmt.Errorf("seal the copy of %s: %w", name, err)
 	}
 	return file, nil

@@ -55,7 +55,8 @@ func parseIdentifyReply(line []byte) (identifyReply, error) {
 		needed      bool
 	}{{"serial", s.Serial, true}, {"model", s.Model, false}, {"firmware", s.Firmware, false}} {
 		switch {
-		case len(text.value) > 128 || strings.TrimSpace(text.value) != text.value || strings.ContainsFunc(text.value, func(r rune) bool { return !unicode.IsPrint(r) }):
+		case len(text.value) > 128 || strings.TrimSpace(text.value) != text.value ||
+			strings.ContainsFunc(text.value, func(r rune) bool { return !unicode.IsPrint(r) }):
 			return identifyReply{}, fmt.Errorf("its %s is not one short printable line: %q", text.name, text.value)
 		case text.needed && hardware.CanonicalSerial(text.value) == "":
 			return identifyReply{}, fmt.Errorf("its answer has no %s (%q), so the device cannot be distinguished from another",
@@ -74,7 +75,8 @@ func parseIdentifyReply(line []byte) (identifyReply, error) {
 	for i, step := range s.Steps {
 		switch {
 		case !slices.Contains(programSteps, step):
-			return identifyReply{}, fmt.Errorf("it offers the step %q: must be one of %s", step, strings.Join(programSteps, ", "))
+			return identifyReply{},
+				fmt.Errorf("it offers the step %q: must be one of %s", step, strings.Join(programSteps, ", "))
 		case slices.Contains(s.Steps[:i], step):
 			return identifyReply{}, fmt.Errorf("it offers %s twice", step)
 		}
@@ -82,7 +84,8 @@ func parseIdentifyReply(line []byte) (identifyReply, error) {
 	if s.Estimate != "" {
 		var err error
 		if s.estimate, err = time.ParseDuration(s.Estimate); err != nil || s.estimate < 0 || s.estimate > maxEstimate {
-			return identifyReply{}, fmt.Errorf("its estimate %q is not a valid duration: want one such as 10m, at most %s", s.Estimate, maxEstimate)
+			return identifyReply{}, fmt.Errorf("its estimate %q is not a valid duration: want one such as 10m, at most %s",
+				s.Estimate, maxEstimate)
 		}
 	}
 	// Required: if the program left them out by mistake, nothing could erase its device,

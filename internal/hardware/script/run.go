@@ -36,7 +36,8 @@ func uninterruptible(verb string) bool { return verb == firmwareReflash || verb 
 // call runs the device's program with a verb, and returns its last line of output and the
 // SHA-256 of the program. mayGoOn, if not nil, is called before the program starts and while
 // it runs. When call returns, the program and all its children have ended.
-func (c *pciDevice) call(ctx context.Context, verb string, identity device.Identity, mayGoOn func() error) (line []byte, sum string, err error) {
+func (c *pciDevice) call(ctx context.Context, verb string, identity device.Identity,
+	mayGoOn func() error) (line []byte, sum string, err error) {
 	p, err := c.program(c.script)
 	if err != nil {
 		return nil, "", err
@@ -44,7 +45,8 @@ func (c *pciDevice) call(ctx context.Context, verb string, identity device.Ident
 	defer func() { err = errors.Join(err, p.bytes.Close()) }()
 	if verb == identify {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.identifyTimeout, c.stepFailed(verb, "it did not end within "+c.identifyTimeout.String()))
+		ctx, cancel = context.WithTimeoutCause(ctx, c.identifyTimeout,
+			c.stepFailed(verb, "it did not end within "+c.identifyTimeout.String()))
 		defer cancel()
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -78,7 +80,8 @@ func (c *pciDevice) call(ctx context.Context, verb string, identity device.Ident
 	case host.IsTransient(result.StartErrno):
 		return nil, "", fmt.Errorf("start the script %s: %w", c.script, result.StartErrno)
 	case result.Status == busyStatus:
-		return nil, "", hardware.Busy("the device at %s is in use according to the script %s: %s", c.pci.Address, c.script, hardware.OneLine(result.Stderr))
+		return nil, "", hardware.Busy("the device at %s is in use according to the script %s: %s", c.pci.Address, c.script,
+			hardware.OneLine(result.Stderr))
 	case result.Failed != "":
 		why := result.Failed
 		if result.Stderr != "" {
@@ -91,13 +94,15 @@ func (c *pciDevice) call(ctx context.Context, verb string, identity device.Ident
 
 // stepFailed is the fault of a program that failed.
 func (c *pciDevice) stepFailed(verb, why string) error {
-	return hardware.Refused(device.CodeStepFailed, "find out on the host why "+c.script+" "+verb+" fails, then clean "+c.target.Name,
+	return hardware.Refused(device.CodeStepFailed, "find out on the host why "+c.script+" "+verb+" fails, then clean "+
+		c.target.Name,
 		"script %s, %s of %s: %s", c.script, verb, c.pci.Address, hardware.OneLine(why))
 }
 
 // supervise runs the program in a supervisor process. If ctx ends, or mayGoOn fails, the
 // supervisor stops the program; when it has ended, that reason is the error.
-func (c *pciDevice) supervise(ctx context.Context, o launchRequest, held []*os.File, mayGoOn func() error) (result exitReport, err error) {
+func (c *pciDevice) supervise(ctx context.Context, o launchRequest, held []*os.File,
+	mayGoOn func() error) (result exitReport, err error) {
 	line, err := json.Marshal(o)
 	if err != nil {
 		return exitReport{}, err
@@ -124,7 +129,8 @@ func (c *pciDevice) supervise(ctx context.Context, o launchRequest, held []*os.F
 	go func() { ended <- cmd.Wait() }()
 	why := waitSupervisor(ctx, ended, mayGoOn, func() { _ = input.Close() }) // closed again by Wait
 	if err := errors.Join(writeErr, why.ended); err != nil {
-		return exitReport{}, fmt.Errorf("the supervisor of the script %s: %w: %s", c.script, err, hardware.OneLine(words.String()))
+		return exitReport{},
+			fmt.Errorf("the supervisor of the script %s: %w: %s", c.script, err, hardware.OneLine(words.String()))
 	}
 	if err := json.Unmarshal(answer.Bytes(), &result); err != nil {
 		return exitReport{}, fmt.Errorf("the supervisor of the script %s: %w", c.script, err)

@@ -132,7 +132,8 @@ func TestACancelEndsTheProgram(t *testing.T) {
 			cancel(canceled)
 			if tt.ended {
 				require.ErrorIs(t, <-ended, canceled)
-				require.Eventually(t, func() bool { return len(alive(t, pid)) == 0 }, time.Minute, 5*time.Millisecond, "its children end with it")
+				require.Eventually(t, func() bool { return len(alive(t, pid)) == 0 }, time.Minute, 5*time.Millisecond,
+					"its children end with it")
 				return
 			}
 			r.write(t, "go", "")
@@ -251,7 +252,8 @@ func TestProgramInheritsNothingFromTheWorker(t *testing.T) {
 		return strings.TrimSpace(string(text))
 	}
 	require.NotContains(t, got("env"), "secret")
-	for _, want := range []string{"BURNISH_DEVICE=h1_" + address, "BURNISH_ADDRESS=" + address, "BURNISH_SERIAL=S1", "LC_ALL=C"} {
+	for _, want := range []string{"BURNISH_DEVICE=h1_" + address, "BURNISH_ADDRESS=" + address, "BURNISH_SERIAL=S1",
+		"LC_ALL=C"} {
 		require.Contains(t, got("env"), want)
 	}
 	require.Equal(t, "/dev/null", got("stdin"))
@@ -289,7 +291,8 @@ func TestProgramStopsWhenMayGoOnFails(t *testing.T) {
 	over := errors.New("another attempt has it")
 	r := newFakeHost(t)
 	h := r.open(t, true)
-	_, err := h.(hardware.StepRunner).RunStep(t.Context(), hardware.StepRun{Step: "erase_device", MayGoOn: func() error { return over }})
+	_, err := h.(hardware.StepRunner).
+		RunStep(t.Context(), hardware.StepRun{Step: "erase_device", MayGoOn: func() error { return over }})
 	require.ErrorIs(t, err, over)
 	require.NotContains(t, r.calls(t), "erase_device")
 	r.write(t, "erase_device", ": >began; sleep 600")
@@ -317,7 +320,8 @@ func TestNothingIsStartedAfterAnAbort(t *testing.T) {
 		_, err := h.(hardware.StepRunner).RunStep(ctx, hardware.StepRun{Step: "firmware_reflash", MayGoOn: neverStop})
 		ended <- err
 	}()
-	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(r.dir, "asked")); return err == nil }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(r.dir, "asked")); return err == nil }, time.Minute,
+		5*time.Millisecond)
 	cancel(aborted)
 	require.ErrorIs(t, <-ended, aborted)
 	before := len(r.calls(t))

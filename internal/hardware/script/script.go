@@ -58,14 +58,16 @@ func New(h Host) *Driver {
 	if h.Dev == "" {
 		h.Dev = "/dev"
 	}
-	return &Driver{host: h, openGroup: hardware.OpenVFIO, grace: grace, identifyTimeout: identifyTimeout, busyTimeout: busyTimeout, busyPause: busyPause, supervisor: "/proc/self/exe"}
+	return &Driver{host: h, openGroup: hardware.OpenVFIO, grace: grace, identifyTimeout: identifyTimeout,
+		busyTimeout: busyTimeout, busyPause: busyPause, supervisor: "/proc/self/exe"}
 }
 
 // Name is what `enroll --driver` takes.
 func (d *Driver) Name() string { return "script" }
 
 // Discover has the program identify the device, and changes nothing; see hardware.Driver.
-func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.Identity) (found hardware.Discovery, err error) {
+func (d *Driver) Discover(ctx context.Context, t hardware.Target,
+	known device.Identity) (found hardware.Discovery, err error) {
 	c, err := d.openDevice(t, known)
 	if err != nil {
 		return hardware.Discovery{}, err
@@ -101,7 +103,8 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 
 // Open opens the enrolled device and proves that it is the enrolled one and that nothing else
 // uses it; see hardware.Driver.
-func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (_ hardware.Handle, err error) {
+func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity,
+	writable bool) (_ hardware.Handle, err error) {
 	c, err := d.openDevice(t, enrolled)
 	if err != nil {
 		return nil, err
@@ -128,7 +131,8 @@ func scriptOf(t hardware.Target) (string, error) {
 	}
 	name := t.Settings["script"]
 	if name == "" {
-		return "", hardware.Invalid("the driver script needs the name of one of allow.scripts in host.yaml (--set script=NAME)")
+		return "",
+			hardware.Invalid("the driver script needs the name of one of allow.scripts in host.yaml (--set script=NAME)")
 	}
 	return name, nil
 }

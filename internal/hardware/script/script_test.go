@@ -24,7 +24,8 @@ func TestAProgramOfTheOperatorDoesTheSteps(t *testing.T) {
 	r := newFakeHost(t)
 	found := r.discover(t)
 	require.Equal(t, device.Identity{
-		Serial: "S1", Vendor: "10de", Product: "20b5", Model: "A100", Firmware: "92.00", Size: 40 << 30, Capacity: 40 << 30, Path: address,
+		Serial: "S1", Vendor: "10de", Product: "20b5", Model: "A100", Firmware: "92.00", Size: 40 << 30, Capacity: 40 << 30,
+		Path: address,
 	}, found.Identity)
 	require.Equal(t, device.Script, found.Operation)
 	require.Equal(t, map[device.Operation]time.Duration{device.Script: 20 * time.Minute}, found.Estimates)

@@ -113,7 +113,8 @@ func (o launchRequest) run(end <-chan struct{}) (exitReport, error) {
 		return exitReport{}, err
 	}
 	err = cmd.Wait()
-	result := exitReport{Status: cmd.ProcessState.ExitCode(), Stopped: stopped, Stdout: stdout.lastLine(), Stderr: stderr.lastLine()}
+	result := exitReport{Status: cmd.ProcessState.ExitCode(), Stopped: stopped, Stdout: stdout.lastLine(),
+		Stderr: stderr.lastLine()}
 	if err != nil {
 		result.Failed = err.Error()
 	}

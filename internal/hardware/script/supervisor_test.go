@@ -86,7 +86,8 @@ func TestAVerbHoldsTheFenceAndTheDevice(t *testing.T) {
 		_, err := h.(hardware.StepRunner).RunStep(t.Context(), hardware.StepRun{Step: "erase_device", MayGoOn: neverStop})
 		ended <- err
 	}()
-	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(r.dir, "began")); return err == nil }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(r.dir, "began")); return err == nil }, time.Minute,
+		5*time.Millisecond)
 	config := filepath.Join(r.deviceDir(), "config")
 	require.Len(t, holders(t, fence.Name()), 1)
 	require.Len(t, holders(t, config), 1)
@@ -140,7 +141,8 @@ func TestWhenTheWorkerDies(t *testing.T) {
 			p, err := r.driver.program("gpu")
 			require.NoError(t, err)
 			line, err := json.Marshal(launchRequest{
-				Args: []string{"gpu", tt.verb, address}, Env: []string{"PATH=" + os.Getenv("PATH")}, Held: 3, Grace: r.driver.grace, Uninterruptible: uninterruptible(tt.verb),
+				Args: []string{"gpu", tt.verb, address}, Env: []string{"PATH=" + os.Getenv("PATH")}, Held: 3, Grace: r.driver.grace,
+				Uninterruptible: uninterruptible(tt.verb),
 			})
 			require.NoError(t, err)
 			kept := exec.Command(supervisorBinary, Subcommand)

@@ -42,14 +42,16 @@ func TestOpen_GivesNoStoreBesideAnError(t *testing.T) {
 	s, err := backends.Open(t.Context(), "file", backends.Options{Dir: path})
 	require.Error(t, err)
 	require.True(t, s == nil, "a nil *Store in the interface is not nil")
-	s, err = backends.Open(t.Context(), "placement", backends.Options{Placement: placement.Settings{Getenv: func(string) string { return "" }}})
+	s, err = backends.Open(t.Context(), "placement",
+		backends.Options{Placement: placement.Settings{Getenv: func(string) string { return "" }}})
 	require.ErrorContains(t, err, "OS_CLOUD")
 	require.True(t, s == nil)
 }
 
 func TestOpen_Placement(t *testing.T) {
 	server := openstack.Start(t, openstack.Options{})
-	s, err := backends.Open(t.Context(), "placement", backends.Options{Placement: placement.Settings{Getenv: openstack.Noauth(server.URL)}})
+	s, err := backends.Open(t.Context(), "placement",
+		backends.Options{Placement: placement.Settings{Getenv: openstack.Noauth(server.URL)}})
 	require.NoError(t, err)
 	_, foreign := s.(inventory.NovaProviders)
 	require.True(t, foreign)

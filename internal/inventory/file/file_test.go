@@ -300,7 +300,8 @@ func TestNamesOfAnyForm(t *testing.T) {
 
 func TestUUIDHasOneSpelling(t *testing.T) {
 	s, _, _ := created(t)
-	for _, id := range []string{"", "../x", "0F6A1C52-8D3E-5B0A-9C41-2F7D3E9B6A10", example.UUID + "/..", example.UUID + "\n"} {
+	for _, id := range []string{"", "../x", "0F6A1C52-8D3E-5B0A-9C41-2F7D3E9B6A10", example.UUID + "/..",
+		example.UUID + "\n"} {
 		_, err := s.Reservation(t.Context(), id)
 		inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 		inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.Delete(t.Context(), id))
@@ -362,7 +363,8 @@ func TestOnlyATotalOfOneIsLowered(t *testing.T) {
 	s, _, path := created(t)
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	two := strings.Replace(strings.Replace(string(text), `"total": 1`, `"total": 2`, 1), `"reserved": 1`, `"reserved": 2`, 1)
+	two := strings.Replace(strings.Replace(string(text), `"total": 1`, `"total": 2`, 1), `"reserved": 1`,
+		`"reserved": 2`, 1)
 	require.NoError(t, os.WriteFile(path, []byte(two), 0o600))
 	for _, reserved := range []int{0, 1} {
 		_, err = s.PutReserved(t.Context(), example.UUID, 0, reserved, nil)

@@ -127,7 +127,8 @@ func (s *Store) Reservation(ctx context.Context, uuid string) (inventory.Reserva
 }
 
 // PutReserved is inventory.Store's. A value outside 0…total is inventory_invalid.
-func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int, of *device.Record) (inventory.Reservation, error) {
+func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int,
+	of *device.Record) (inventory.Reservation, error) {
 	var st inventory.Reservation
 	err := s.with(ctx, uuid, func(r *record) error {
 		if r.Generation != generation {
@@ -183,10 +184,11 @@ func (s *Store) UnsafeAllocate(ctx context.Context, uuid, consumer string) error
 	return s.with(ctx, uuid, func(r *record) error {
 		if r.Used+1 > r.Total-r.Reserved {
 			return &device.Fault{
-				Class:   device.Transient,
-				Code:    device.CodeConflict,
-				Message: fmt.Sprintf("provider %s has no capacity left: total %d, reserved %d, used %d", uuid, r.Total, r.Reserved, r.Used),
-				Remedy:  "wait until it is released",
+				Class: device.Transient,
+				Code:  device.CodeConflict,
+				Message: fmt.Sprintf("provider %s has no capacity left: total %d, reserved %d, used %d", uuid, r.Total,
+					r.Reserved, r.Used),
+				Remedy: "wait until it is released",
 			}
 		}
 		r.Consumers = append(r.Consumers, consumer)
@@ -245,7 +247,8 @@ func (s *Store) read(uuid string) (*record, error) {
 }
 
 // restoreRemedy is safe whatever the file held: a provider that is created again is burned.
-const restoreRemedy = "restore the file from a backup, or move it away and enroll the device again: its provider is created burned, and it is cleaned"
+const restoreRemedy = "restore the file from a backup, or move it away and enroll the device again: its provider is " +
+	"created burned, and it is cleaned"
 
 // write replaces a provider's file, durably.
 func (s *Store) write(r *record) error {

@@ -92,7 +92,8 @@ func TestCredentialsOfEveryForm(t *testing.T) {
     auth: {auth_url: %[1]s/v3, username: admin, password: secret, project_name: admin, user_domain_name: Default, project_domain_name: Default}
   bare: {region_name: RegionOne}
 `, c.keystone.URL, id, secret, c.recorder.URL), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "secure.yaml"), []byte("clouds:\n  split:\n    auth: {password: secret}\n"), 0o600))
+	require.NoError(t,
+		os.WriteFile(filepath.Join(dir, "secure.yaml"), []byte("clouds:\n  split:\n    auth: {password: secret}\n"), 0o600))
 	cloud := func(name string) map[string]string {
 		return map[string]string{"OS_CLOUD": name, "OS_CLIENT_CONFIG_FILE": clouds}
 	}

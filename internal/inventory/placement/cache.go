@@ -172,7 +172,8 @@ func (c *cache) byName(name string) []namedProvider {
 }
 
 // fillNames stores a list of all providers that was begun at this time.
-func (c *cache) fillNames(number int64, began time.Time, all []resourceproviders.ResourceProvider, deviceOf func(string) novaDevice) {
+func (c *cache) fillNames(number int64, began time.Time, all []resourceproviders.ResourceProvider,
+	deviceOf func(string) novaDevice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.names = map[string][]namedProvider{}

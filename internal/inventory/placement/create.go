@@ -149,8 +149,10 @@ func (s *Store) notOurs(uuid, name string) error {
 	s.log.Error("a provider of this device's name or UUID exists without Burnish's trait; the device is skipped",
 		"provider", uuid, "name", name, "trait", s.trait(OwnTrait))
 	return inventory.Invalid(
-		fmt.Sprintf("provider %s, named %q, exists without the trait %s: another controller created it", uuid, name, s.trait(OwnTrait)),
-		"let one of the two manage the device: burnish import enrolls those of Nova with owner nova; or remove it from the other's configuration")
+		fmt.Sprintf("provider %s, named %q, exists without the trait %s: another controller created it", uuid, name,
+			s.trait(OwnTrait)),
+		"let one of the two manage the device: burnish import enrolls those of Nova with owner nova; or remove it from "+
+			"the other's configuration")
 }
 
 // provider reads a provider's name and generation.
@@ -239,7 +241,8 @@ func (s *Store) warnMissingTraits(unknown []string) {
 		}
 	}
 	if len(missing) > 0 {
-		s.log.Warn("Placement does not know these standard traits, so providers do not get them; upgrade os-traits there, or replace them with BURNISH_TRAITS (HW_X=CUSTOM_X)",
+		s.log.Warn("Placement does not know these standard traits, so providers do not get them; upgrade os-traits there, "+
+			"or replace them with BURNISH_TRAITS (HW_X=CUSTOM_X)",
 			"traits", missing)
 	}
 }

@@ -40,7 +40,8 @@ func TestCreateMakesClassTraitsAndInventoryOnce(t *testing.T) {
 	has, err := s.nova.Inventory(t.Context(), p.UUID)
 	require.NoError(t, err)
 	require.Equal(t, p.Class, has.Class)
-	require.Equal(t, map[string]any{"total": 1.0, "reserved": 1.0, "min_unit": 1.0, "max_unit": 1.0, "step_size": 1.0, "allocation_ratio": 1.0}, has.Fields)
+	require.Equal(t, map[string]any{"total": 1.0, "reserved": 1.0, "min_unit": 1.0, "max_unit": 1.0, "step_size": 1.0,
+		"allocation_ratio": 1.0}, has.Fields)
 	require.NotContains(t, s.log.String(), "level=WARN")
 
 	s.recorder.Reset()
@@ -55,7 +56,8 @@ func TestCreateMakesClassTraitsAndInventoryOnce(t *testing.T) {
 //
 // S2.36
 func TestAnotherControllersProvider(t *testing.T) {
-	s := newTestPlacement(t, openstack.Options{}, placement.Settings{NovaHosts: map[string]string{"Cmp_7.example.org": "node-7"}})
+	s := newTestPlacement(t, openstack.Options{},
+		placement.Settings{NovaHosts: map[string]string{"Cmp_7.example.org": "node-7"}})
 	root := s.nova.Host("cmp_7.example.org")
 	for i, make := range []func(p *inventory.Provider){
 		func(p *inventory.Provider) { s.nova.Provider(uuid.NewString(), p.Name, "", "CUSTOM_X", 0) },
@@ -76,7 +78,8 @@ func TestAnotherControllersProvider(t *testing.T) {
 		make(&p)
 		before, _ := s.recorder.Latest(p.UUID)
 		s.recorder.Reset()
-		store := s.open(t, placement.Settings{NovaHosts: map[string]string{"Cmp_7.example.org": "node-7"}}) // its cache of names is empty
+		// its cache of names is empty
+		store := s.open(t, placement.Settings{NovaHosts: map[string]string{"Cmp_7.example.org": "node-7"}})
 		err := store.Create(t.Context(), p)
 		inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 		for _, e := range s.recorder.Exchanges() {
@@ -160,7 +163,10 @@ func TestOldPlacementWithoutAllTraits(t *testing.T) {
 	require.Zero(t, shown)
 
 	// Configured traits replace those that Placement does not know.
-	mapped := s.open(t, placement.Settings{Traits: map[string]string{placement.OneTimeUse: "CUSTOM_ONE_TIME_USE", "HW_NVME_CES": "CUSTOM_NVME_CES"}})
+	mapped :=
+		s.open(t,
+			placement.Settings{Traits: map[string]string{placement.OneTimeUse: "CUSTOM_ONE_TIME_USE",
+				"HW_NVME_CES": "CUSTOM_NVME_CES"}})
 	p = inventorytest.NewProvider()
 	p.Traits = []string{placement.OneTimeUse, "HW_NVME_CES"}
 	require.NoError(t, mapped.ListNova(t.Context(), nil, nil, nil, each))

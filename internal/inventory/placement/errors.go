@@ -67,7 +67,8 @@ func (s *Store) fault(ctx context.Context, what requestInfo, err error) error {
 	case said.status == http.StatusUnauthorized, said.status == http.StatusForbidden,
 		said.status == http.StatusNotFound && said.fromKeystone: // the answer to an invalid token
 		return refusedCredentials(said)
-	case said.status == http.StatusNotFound && said.fromPlacement && what.uuid != "" && strings.Contains(said.detail, what.uuid):
+	case said.status == http.StatusNotFound && said.fromPlacement && what.uuid != "" &&
+		strings.Contains(said.detail, what.uuid):
 		s.cache.forget(what.uuid)
 		return inventory.NoProvider(what.uuid)
 	case said.status == http.StatusNotFound, said.status == http.StatusTooManyRequests,
@@ -97,7 +98,8 @@ func (r *refusal) Error() string { return r.said }
 
 const (
 	refusedCredentialsText   = "OpenStack refuses Burnish's credentials"
-	refusedCredentialsRemedy = "correct the OS_* variables or clouds.yaml, or give the user the role that Placement requires (admin)"
+	refusedCredentialsRemedy = "correct the OS_* variables or clouds.yaml, or give the user the role that Placement " +
+		"requires (admin)"
 )
 
 func refusedCredentials(said placementError) error {

@@ -35,7 +35,8 @@ const (
 
 // ListNova is inventory.Lister's. A provider without an inventory of exactly one class
 // is logged and shown with total 0, so that it does not hide the others.
-func (s *Store) ListNova(ctx context.Context, hosts []string, wanted func(string) bool, at func(), each func(inventory.ProviderSnapshot) error) error {
+func (s *Store) ListNova(ctx context.Context, hosts []string, wanted func(string) bool, at func(),
+	each func(inventory.ProviderSnapshot) error) error {
 	all, err := s.listNovaOnHosts(ctx, hosts)
 	if err != nil {
 		return err
@@ -96,7 +97,8 @@ func unique(all []resourceproviders.ResourceProvider) []resourceproviders.Resour
 }
 
 // ListOwn is inventory.Lister's.
-func (s *Store) ListOwn(ctx context.Context, uuids []string, at func(), each func(inventory.ProviderSnapshot) error) error {
+func (s *Store) ListOwn(ctx context.Context, uuids []string, at func(),
+	each func(inventory.ProviderSnapshot) error) error {
 	if len(uuids) == 0 {
 		return nil
 	}
@@ -283,7 +285,8 @@ func (v *listing) readInventory(ctx context.Context, r *row) (cachedInventory, b
 	if fault, ok := device.AsFault(err); ok && fault.Code == device.CodeInventoryInvalid && ctx.Err() == nil {
 		r.invalid = fault
 		if v.store.firstTime("inventory " + r.UUID) {
-			v.store.log.Error("the inventory of a provider is not valid for one device", "provider", r.UUID, "name", r.Name, "error", err)
+			v.store.log.Error("the inventory of a provider is not valid for one device", "provider", r.UUID, "name", r.Name,
+				"error", err)
 		}
 		return cachedInventory{generation: r.listedGeneration}, false, nil
 	}
@@ -322,7 +325,8 @@ func (v *listing) findUnused(ctx context.Context) (map[string]bool, error) {
 			}
 			v.answered()
 			if err != nil {
-				v.store.log.Debug("Placement did not list allocation candidates; each provider is read", "class", class, "error", err)
+				v.store.log.Debug("Placement did not list allocation candidates; each provider is read", "class", class,
+					"error", err)
 				return nil
 			}
 			mu.Lock()
@@ -346,7 +350,8 @@ func (r *row) isFree(summary allocationcandidates.ProviderSummary) bool {
 }
 
 // candidates gives Placement's allocation candidates for one unit of a class.
-func (s *Store) candidates(ctx context.Context, class string, required []string, expected int) (map[string]allocationcandidates.ProviderSummary, error) {
+func (s *Store) candidates(ctx context.Context, class string, required []string,
+	expected int) (map[string]allocationcandidates.ProviderSummary, error) {
 	c, err := s.connected(ctx)
 	if err != nil || c.nested == nil {
 		return nil, err

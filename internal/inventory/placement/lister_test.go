@@ -19,7 +19,8 @@ import (
 )
 
 // seenBy collects what a Lister returns, by UUID.
-func seenBy(t *testing.T, show func(at func(), each func(inventory.ProviderSnapshot) error) error) map[string]inventory.ProviderSnapshot {
+func seenBy(t *testing.T,
+	show func(at func(), each func(inventory.ProviderSnapshot) error) error) map[string]inventory.ProviderSnapshot {
 	t.Helper()
 	all := map[string]inventory.ProviderSnapshot{}
 	var answers, busy atomic.Int64

@@ -54,7 +54,8 @@ func (s *Store) Find(ctx context.Context, name string) (inventory.Provider, erro
 		return inventory.Provider{UUID: p.uuid, Name: p.name, Class: s.cache.class(p.uuid)}, nil
 	default:
 		return inventory.Provider{}, inventory.Invalid(
-			fmt.Sprintf("providers %s (%s) and %s (%s) are both for device %s", found[0].uuid, found[0].name, found[1].uuid, found[1].name, name),
+			fmt.Sprintf("providers %s (%s) and %s (%s) are both for device %s", found[0].uuid, found[0].name, found[1].uuid,
+				found[1].name, name),
 			"give each of Nova's hosts its own name in BURNISH_NOVA_HOSTS, or delete the provider that is left over")
 	}
 }

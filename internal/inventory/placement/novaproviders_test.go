@@ -19,7 +19,8 @@ import (
 const otuClass = "CUSTOM_PCI_144D_A80A"
 
 func TestFindByHostAndAddress(t *testing.T) {
-	s := newTestPlacement(t, openstack.Options{}, placement.Settings{NovaHosts: map[string]string{"CMP_07.Example.Org": "node-7"}})
+	s := newTestPlacement(t, openstack.Options{},
+		placement.Settings{NovaHosts: map[string]string{"CMP_07.Example.Org": "node-7"}})
 	mapped, plain := s.nova.Host("cmp_07.example.org"), s.nova.Host("Node_8")
 	a := s.nova.Device(mapped, "cmp_07.example.org", "0000:3b:00.0", otuClass)
 	b := s.nova.Device(plain, "Node_8", "0000:3b:00.0", otuClass)
@@ -40,7 +41,8 @@ func TestFindByHostAndAddress(t *testing.T) {
 		require.Equal(t, want, p)
 	}
 	require.Equal(t, 1, s.recorder.Count(), "found in the cache")
-	for _, name := range []string{"node-7_0000:3b:00.1", "node-7_0000:3b:00.2", "cmp_07.example.org_0000:3b:00.0", "node-9_0000:3b:00.0"} {
+	for _, name := range []string{"node-7_0000:3b:00.1", "node-7_0000:3b:00.2", "cmp_07.example.org_0000:3b:00.0",
+		"node-9_0000:3b:00.0"} {
 		s.recorder.Reset()
 		_, err := s.store.Find(t.Context(), name)
 		inventorytest.RequireCode(t, device.CodeNoProvider, err)
@@ -90,7 +92,8 @@ func TestRecreatedProvider(t *testing.T) {
 		id = again
 	}
 	s.nova.Delete(id)
-	inventorytest.RequireCode(t, device.CodeNoProvider, func() error { _, err := s.store.Usages(t.Context(), id); return err }())
+	inventorytest.RequireCode(t, device.CodeNoProvider,
+		func() error { _, err := s.store.Usages(t.Context(), id); return err }())
 	_, err := s.store.Find(t.Context(), name)
 	inventorytest.RequireCode(t, device.CodeNoProvider, err)
 }
@@ -103,10 +106,11 @@ func TestFindNeverGivesWhatIsKnownToBeGone(t *testing.T) {
 	root := s.nova.Host("node-7")
 	id := s.nova.Device(root, "node-7", "0000:3b:00.0", otuClass)
 	answered, deleted := make(chan struct{}), make(chan struct{})
-	s.recorder.Inject(openstack.Match{Method: http.MethodGet, Path: `\?required=`, Nth: 1}, openstack.Injection{After: func() {
-		close(answered)
-		<-deleted
-	}})
+	s.recorder.Inject(openstack.Match{Method: http.MethodGet, Path: `\?required=`, Nth: 1},
+		openstack.Injection{After: func() {
+			close(answered)
+			<-deleted
+		}})
 	found := make(chan error, 1)
 	go func() {
 		_, err := s.store.Find(t.Context(), name)
@@ -121,7 +125,8 @@ func TestFindNeverGivesWhatIsKnownToBeGone(t *testing.T) {
 }
 
 func TestTwoProvidersForOneDevice(t *testing.T) {
-	s := newTestPlacement(t, openstack.Options{}, placement.Settings{NovaHosts: map[string]string{"a": "node-7", "b": "node-7"}})
+	s := newTestPlacement(t, openstack.Options{},
+		placement.Settings{NovaHosts: map[string]string{"a": "node-7", "b": "node-7"}})
 	a, b := s.nova.Host("a"), s.nova.Host("b")
 	first := s.nova.Device(a, "a", "0000:3b:00.0", otuClass)
 	second := s.nova.Device(b, "b", "0000:3b:00.0", otuClass)

@@ -196,7 +196,8 @@ func negotiate(ctx context.Context, client *gophercloud.ServiceClient) (*connect
 	lowest, highest := minor(found.Min), minor(found.Max)
 	if highest < neededMinor || lowest > neededMinor {
 		return nil, inventory.Invalid(
-			fmt.Sprintf("Placement at %s speaks microversions %s to %s, and Burnish needs %s", client.Endpoint, found.Min, found.Max, needed),
+			fmt.Sprintf("Placement at %s speaks microversions %s to %s, and Burnish needs %s", client.Endpoint, found.Min,
+				found.Max, needed),
 			upgradePlacement)
 	}
 	client.Microversion = needed
@@ -224,7 +225,8 @@ func minor(version string) int {
 }
 
 // do makes one request, within the time that one may take.
-func (s *Store) do(ctx context.Context, what requestInfo, request func(context.Context, *gophercloud.ServiceClient) error) error {
+func (s *Store) do(ctx context.Context, what requestInfo,
+	request func(context.Context, *gophercloud.ServiceClient) error) error {
 	if err := ctx.Err(); err != nil {
 		return unavailable(ctx, err)
 	}
@@ -249,7 +251,8 @@ func (s *Store) disconnect(c *connection) {
 	}
 }
 
-func (s *Store) doWith(ctx context.Context, c *gophercloud.ServiceClient, what requestInfo, request func(context.Context, *gophercloud.ServiceClient) error) error {
+func (s *Store) doWith(ctx context.Context, c *gophercloud.ServiceClient, what requestInfo,
+	request func(context.Context, *gophercloud.ServiceClient) error) error {
 	within, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	return s.fault(ctx, what, request(within, c))

@@ -22,7 +22,8 @@ func checkUUID(uuid string) error {
 	if uuidForm.MatchString(uuid) {
 		return nil
 	}
-	return inventory.Invalid(fmt.Sprintf("%q is not a UUID in lower case", uuid), "use the UUID that the device was enrolled with")
+	return inventory.Invalid(fmt.Sprintf("%q is not a UUID in lower case", uuid),
+		"use the UUID that the device was enrolled with")
 }
 
 // errNotPlacement is the error of an answer without a field that Placement always sends.
@@ -198,7 +199,8 @@ func readInventories(answer resourceproviders.GetInventoriesResult) (found inven
 // PutReserved is inventory.Store's. It writes back the inventory of this generation with
 // another reserved; if that is not cached, it is read first. With a record it writes all
 // inventories of the provider, in one request.
-func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int, of *device.Record) (inventory.Reservation, error) {
+func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int,
+	of *device.Record) (inventory.Reservation, error) {
 	if err := checkUUID(uuid); err != nil {
 		return inventory.Reservation{}, err
 	}
@@ -220,7 +222,8 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 	switch { // Placement answers such a value with the same 400 as what is waited for
 	case reserved < 0 || reserved > known.total:
 		return inventory.Reservation{}, inventory.Invalid(
-			fmt.Sprintf("reserved=%d of provider %s is not between 0 and its total of %d", reserved, uuid, known.total), "read its inventory again")
+			fmt.Sprintf("reserved=%d of provider %s is not between 0 and its total of %d", reserved, uuid, known.total),
+			"read its inventory again")
 	case reserved < known.total && known.total != 1:
 		return inventory.Reservation{}, inventory.NotOne(uuid, known.total)
 	}
@@ -244,31 +247,34 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 }
 
 // put writes over the inventory that is known, at its generation.
-func (s *Store) put(ctx context.Context, uuid string, known cachedInventory, reserved int, of *device.Record) (written cachedInventory, err error) {
-	err = s.do(ctx, requestInfo{uuid: uuid, generation: known.generation}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
-		if of != nil {
-			found, err := readInventories(resourceproviders.UpdateInventories(ctx, c, uuid, known.writeAll(known.generation, reserved, *of)))
-			if err == nil {
-				written, err = found.one(uuid)
+func (s *Store) put(ctx context.Context, uuid string, known cachedInventory, reserved int,
+	of *device.Record) (written cachedInventory, err error) {
+	err = s.do(ctx, requestInfo{uuid: uuid, generation: known.generation},
+		func(ctx context.Context, c *gophercloud.ServiceClient) error {
+			if of != nil {
+				found, err :=
+					readInventories(resourceproviders.UpdateInventories(ctx, c, uuid, known.writeAll(known.generation, reserved, *of)))
+				if err == nil {
+					written, err = found.one(uuid)
+				}
+				return err
 			}
+			answer := resourceproviders.UpdateInventory(ctx, c, uuid, known.class, known.write(known.generation, reserved))
+			var shape struct {
+				Generation *int64 `json:"resource_provider_generation"`
+			}
+			if err := answer.ExtractInto(&shape); err != nil {
+				return err
+			}
+			fields, ok := answer.Body.(map[string]any)
+			if !ok || shape.Generation == nil {
+				return errNotPlacement("generation")
+			}
+			fields = maps.Clone(fields)
+			delete(fields, "resource_provider_generation")
+			written, err = record(known.class, *shape.Generation, fields)
+			written.recorded = known.recorded // this request leaves it
 			return err
-		}
-		answer := resourceproviders.UpdateInventory(ctx, c, uuid, known.class, known.write(known.generation, reserved))
-		var shape struct {
-			Generation *int64 `json:"resource_provider_generation"`
-		}
-		if err := answer.ExtractInto(&shape); err != nil {
-			return err
-		}
-		fields, ok := answer.Body.(map[string]any)
-		if !ok || shape.Generation == nil {
-			return errNotPlacement("generation")
-		}
-		fields = maps.Clone(fields)
-		delete(fields, "resource_provider_generation")
-		written, err = record(known.class, *shape.Generation, fields)
-		written.recorded = known.recorded // this request leaves it
-		return err
-	})
+		})
 	return written, err
 }

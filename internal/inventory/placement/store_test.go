@@ -123,7 +123,8 @@ func TestPutReservedKeepsTheRecordAndTheCallersGeneration(t *testing.T) {
 	s.nova.Provider(id, "odd", "", "CUSTOM_ODD", 0)
 	has, err := s.nova.Inventory(ctx, id)
 	require.NoError(t, err)
-	odd := map[string]any{"total": 1.0, "reserved": 1.0, "min_unit": 1.0, "max_unit": 3.0, "step_size": 1.0, "allocation_ratio": 1.1}
+	odd := map[string]any{"total": 1.0, "reserved": 1.0, "min_unit": 1.0, "max_unit": 3.0, "step_size": 1.0,
+		"allocation_ratio": 1.1}
 	put := map[string]any{"resource_provider_generation": has.Generation}
 	for name, value := range odd {
 		put[name] = value
@@ -166,10 +167,11 @@ func TestMoreThanOneClassOrNone(t *testing.T) {
 	s.nova.Provider(none, "none", "", "", 0)
 	s.nova.Provider(two, "two", "", "CUSTOM_A", 0)
 	s.nova.Class("CUSTOM_B")
-	status, answer, err := s.nova.Do(t.Context(), http.MethodPut, "/resource_providers/"+two+"/inventories", map[string]any{
-		"resource_provider_generation": 1,
-		"inventories":                  map[string]any{"CUSTOM_A": map[string]any{"total": 1}, "CUSTOM_B": map[string]any{"total": 1}},
-	}, nil)
+	status, answer, err := s.nova.Do(t.Context(), http.MethodPut, "/resource_providers/"+two+"/inventories",
+		map[string]any{
+			"resource_provider_generation": 1,
+			"inventories":                  map[string]any{"CUSTOM_A": map[string]any{"total": 1}, "CUSTOM_B": map[string]any{"total": 1}},
+		}, nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status, answer)
 	_, err = s.store.Reservation(t.Context(), two)
@@ -207,11 +209,12 @@ func TestUsagesNamesConsumers(t *testing.T) {
 	s.recorder.RequireCalls(t, "GET /resource_providers/*/usages", "GET /resource_providers/*/allocations")
 
 	// Released between the two requests, which the generation does not show.
-	s.recorder.Inject(openstack.Match{Method: http.MethodGet, Path: "/usages$", Nth: 1}, openstack.Injection{After: func() {
-		if err := s.nova.Deallocate(context.Background(), p.UUID, consumer); err != nil {
-			t.Error(err)
-		}
-	}})
+	s.recorder.Inject(openstack.Match{Method: http.MethodGet, Path: "/usages$", Nth: 1},
+		openstack.Injection{After: func() {
+			if err := s.nova.Deallocate(context.Background(), p.UUID, consumer); err != nil {
+				t.Error(err)
+			}
+		}})
 	u, err = s.store.Usages(t.Context(), p.UUID)
 	require.NoError(t, err)
 	require.Zero(t, u.Used)
@@ -294,7 +297,8 @@ func TestServiceTrouble(t *testing.T) {
 			_, usages := s.store.Usages(t.Context(), p.UUID)
 			_, stock := s.store.Reservation(t.Context(), p.UUID)
 			_, put := s.store.PutReserved(t.Context(), p.UUID, 4, 1, nil)
-			for _, err := range []error{usages, stock, put, s.store.Create(t.Context(), inventorytest.NewProvider()), s.store.Delete(t.Context(), p.UUID)} {
+			for _, err := range []error{usages, stock, put, s.store.Create(t.Context(), inventorytest.NewProvider()),
+				s.store.Delete(t.Context(), p.UUID)} {
 				inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 				require.NotErrorIs(t, err, context.Canceled)
 			}
@@ -319,7 +323,8 @@ func TestEachCodeOf409(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	p, generation := s.free(t)
 	answer := func(code string) openstack.Injection {
-		return openstack.Injection{Status: 409, Body: `{"errors": [{"status": 409, "title": "Conflict", "detail": "There was a conflict.\n\n so it was  ", "code": "` + code + `"}]}`}
+		return openstack.Injection{Status: 409,
+			Body: `{"errors": [{"status": 409, "title": "Conflict", "detail": "There was a conflict.\n\n so it was  ", "code": "` + code + `"}]}`}
 	}
 	for code, want := range map[string]device.Code{
 		"placement.concurrent_update":       device.CodeConflict,
@@ -339,7 +344,8 @@ func TestEachCodeOf409(t *testing.T) {
 	// A delete of a provider in use, with each code.
 	consumer := uuid.NewString()
 	require.NoError(t, s.nova.Allocate(t.Context(), p.UUID, consumer))
-	for _, code := range []string{"placement.concurrent_update", "placement.resource_provider.inuse", "placement.inventory.inuse"} {
+	for _, code := range []string{"placement.concurrent_update", "placement.resource_provider.inuse",
+		"placement.inventory.inuse"} {
 		undo := s.recorder.Inject(openstack.Match{Method: http.MethodDelete}, answer(code))
 		err := s.store.Delete(t.Context(), p.UUID)
 		inventorytest.RequireCode(t, device.CodeInUse, err)
@@ -399,15 +405,18 @@ func TestARefusalThatMayPassIsWaitedFor(t *testing.T) {
 
 func TestTooOldPlacement(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
-	for _, versions := range []string{`"1.0", "max_version": "1.25"`, `"1.30", "max_version": "1.39"`, `"2.0", "max_version": "2.30"`} {
-		undo := s.recorder.Inject(openstack.Match{}, openstack.Injection{Status: 200, Body: `{"versions": [{"min_version": ` + versions + `}]}`})
+	for _, versions := range []string{`"1.0", "max_version": "1.25"`, `"1.30", "max_version": "1.39"`,
+		`"2.0", "max_version": "2.30"`} {
+		undo := s.recorder.Inject(openstack.Match{},
+			openstack.Injection{Status: 200, Body: `{"versions": [{"min_version": ` + versions + `}]}`})
 		store, err := placement.Open(t.Context(), placement.Settings{Getenv: openstack.Noauth(s.recorder.URL)})
 		require.Nil(t, store)
 		inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 		require.ErrorContains(t, err, "1.26")
 		undo()
 	}
-	undo := s.recorder.Inject(openstack.Match{}, openstack.Injection{Status: 200, Body: `{"versions": [{"min_version": "1.0", "max_version": "1.25"}]}`})
+	undo := s.recorder.Inject(openstack.Match{},
+		openstack.Injection{Status: 200, Body: `{"versions": [{"min_version": "1.0", "max_version": "1.25"}]}`})
 	_, err := placement.Open(t.Context(), placement.Settings{Getenv: openstack.Noauth(s.recorder.URL)})
 	require.ErrorContains(t, err, "1.25")
 	undo()

@@ -102,7 +102,8 @@ func TestTheRecordCostsNoRequest(t *testing.T) {
 	s.requireRecord(t, p.UUID, device.WitnessBound, tenant)
 
 	s.recorder.Reset()
-	v, err = inventory.EnsureReserved(t.Context(), s.store, p.UUID, &v.Generation, inventory.Holder{Record: record(""), Left: tenant, LeftGeneration: v.Generation})
+	v, err = inventory.EnsureReserved(t.Context(), s.store, p.UUID, &v.Generation,
+		inventory.Holder{Record: record(""), Left: tenant, LeftGeneration: v.Generation})
 	require.NoError(t, err)
 	require.Equal(t, device.WitnessFree, v.Witness)
 	require.Equal(t, 4, s.recorder.Count())
@@ -112,7 +113,8 @@ func TestTheRecordCostsNoRequest(t *testing.T) {
 	v, err = inventory.Unreserve(t.Context(), s.store, p.UUID, v.Generation)
 	require.NoError(t, err)
 	require.Equal(t, device.WitnessFree, v.Witness)
-	s.recorder.RequireCalls(t, "PUT /resource_providers/*/inventories/CUSTOM_BURNISH_TEST", "GET /resource_providers/*/inventories")
+	s.recorder.RequireCalls(t, "PUT /resource_providers/*/inventories/CUSTOM_BURNISH_TEST",
+		"GET /resource_providers/*/inventories")
 	s.requireRecord(t, p.UUID, device.WitnessFree, "")
 }
 
@@ -165,7 +167,8 @@ func TestARecordIsWrittenOnlyAtItsGeneration(t *testing.T) {
 func TestTheRecordIsNotSchedulable(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	p, generation := s.free(t)
-	for _, name := range []string{"", tenant, "ffffffff-ffff-ffff-ffff-ffffffffffff", "00000000-0000-0000-0000-000000000000"} {
+	for _, name := range []string{"", tenant, "ffffffff-ffff-ffff-ffff-ffffffffffff",
+		"00000000-0000-0000-0000-000000000000"} {
 		st, err := s.store.PutReserved(t.Context(), p.UUID, generation, 1, record(name))
 		require.NoError(t, err)
 		if st, err = s.store.PutReserved(t.Context(), p.UUID, st.Generation, 0, nil); err != nil {
@@ -179,14 +182,16 @@ func TestTheRecordIsNotSchedulable(t *testing.T) {
 			var found struct {
 				Requests []any `json:"allocation_requests"`
 			}
-			status, text, err := s.nova.Do(t.Context(), http.MethodGet, fmt.Sprintf("/allocation_candidates?resources=%s:%d", placement.TenantClass, amount), nil, &found)
+			status, text, err := s.nova.Do(t.Context(), http.MethodGet,
+				fmt.Sprintf("/allocation_candidates?resources=%s:%d", placement.TenantClass, amount), nil, &found)
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, status, text)
 			require.Empty(t, found.Requests)
 			var some struct {
 				Providers []any `json:"resource_providers"`
 			}
-			status, text, err = s.nova.Do(t.Context(), http.MethodGet, fmt.Sprintf("/resource_providers?resources=%s:%d", placement.TenantClass, amount), nil, &some)
+			status, text, err = s.nova.Do(t.Context(), http.MethodGet,
+				fmt.Sprintf("/resource_providers?resources=%s:%d", placement.TenantClass, amount), nil, &some)
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, status, text)
 			require.Empty(t, some.Providers)
@@ -249,7 +254,8 @@ func TestAnUnreadableRecordIsNone(t *testing.T) {
 			bad[name] = v
 		}
 		bad[field] = value
-		status, text, err := s.nova.Do(t.Context(), http.MethodPut, "/resource_providers/"+p.UUID+"/inventories/"+placement.TenantClass, bad, nil)
+		status, text, err := s.nova.Do(t.Context(), http.MethodPut, "/resource_providers/"+p.UUID+"/inventories/"+
+			placement.TenantClass, bad, nil)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, status, text)
 		generation++
@@ -276,7 +282,8 @@ func TestTheClassOfTheRecordIsMade(t *testing.T) {
 	require.Equal(t, 1, made())
 
 	p, generation := s.free(t)
-	status, text, err := s.nova.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/resource_classes/"+placement.TenantClass, nil, nil)
+	status, text, err := s.nova.Do(context.WithoutCancel(t.Context()), http.MethodDelete, "/resource_classes/"+
+		placement.TenantClass, nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusNoContent, status, text)
 	v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, record(tenant), &generation, false)

@@ -20,7 +20,8 @@ func TestWhetherInstancesCanMoveIsTried(t *testing.T) {
 		var answer struct {
 			Providers []struct{ UUID string } `json:"resource_providers"`
 		}
-		status, text, err := s.nova.Do(t.Context(), http.MethodGet, "/resource_providers?name=burnish-doctor-trial", nil, &answer)
+		status, text, err := s.nova.Do(t.Context(), http.MethodGet, "/resource_providers?name=burnish-doctor-trial",
+			nil, &answer)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, status, text)
 		return answer.Providers
@@ -55,7 +56,8 @@ func TestWhetherInstancesCanMoveIsTried(t *testing.T) {
 	require.ErrorContains(t, err, "refuses Burnish's credentials")
 	require.NotContains(t, err.Error(), "may be left")
 	undo()
-	undo = s.recorder.Inject(openstack.Match{Method: http.MethodDelete, Path: "/resource_providers/"}, openstack.Injection{Drop: true})
+	undo = s.recorder.Inject(openstack.Match{Method: http.MethodDelete, Path: "/resource_providers/"},
+		openstack.Injection{Drop: true})
 	_, err = s.store.TryMove(t.Context())
 	require.ErrorContains(t, err, left()[0].UUID)
 	undo()

@@ -51,7 +51,8 @@ func TestAnUnreadableProviderHidesNoOther(t *testing.T) {
 				for _, id := range []string{devices[1], own[0]} {
 					defer s.recorder.Inject(openstack.Match{Method: http.MethodGet, Path: id + "/" + what}, do)()
 				}
-				for bad, got := range map[string]map[string]inventory.ProviderSnapshot{devices[1]: s.listNova(t), own[0]: listOwn()} {
+				for bad, got := range map[string]map[string]inventory.ProviderSnapshot{devices[1]: s.listNova(t),
+					own[0]: listOwn()} {
 					require.Len(t, got, 10)
 					require.NotNil(t, got[bad].Fault)
 					require.Equal(t, device.CodeInventoryUnavailable, got[bad].Fault.Code)

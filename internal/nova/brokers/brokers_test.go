@@ -37,7 +37,8 @@ func TestForms(t *testing.T) {
 		"rabbit://u:p@h1:5671/v?ssl=True&ssl_ca_file=/a/ca.pem": {
 			secure(plain("h1", 5671, "u", "p", "v"), brokers.TLS{CA: "/a/ca.pem"})},
 		"amqps://h1/v?cacertfile=/ca&certfile=/c&keyfile=/k&server_name_indication=rabbit": {
-			secure(plain("h1", 5671, "guest", "guest", "v"), brokers.TLS{CA: "/ca", Cert: "/c", Key: "/k", ServerName: "rabbit"})},
+			secure(plain("h1", 5671, "guest", "guest", "v"),
+				brokers.TLS{CA: "/ca", Cert: "/c", Key: "/k", ServerName: "rabbit"})},
 	} {
 		got, err := brokers.Parse(text)
 		require.NoError(t, err, text)

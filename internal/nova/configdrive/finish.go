@@ -130,7 +130,8 @@ func (d *drive) paths() ([]pathEntry, error) {
 			return nil, errForm
 		}
 		all = append(all, pathEntry{
-			name: string(rest[nameAt : nameAt+length]), block: binary.LittleEndian.Uint32(rest[2:]), parent: int(binary.LittleEndian.Uint16(rest[6:])),
+			name: string(rest[nameAt : nameAt+length]), block: binary.LittleEndian.Uint32(rest[2:]),
+			parent: int(binary.LittleEndian.Uint16(rest[6:])),
 		})
 		rest = rest[nameAt+length+length%2:]
 	}

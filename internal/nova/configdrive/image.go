@@ -61,7 +61,8 @@ func build(workspace string, text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := system.Finalize(iso9660.FinalizeOptions{RockRidge: true, Joliet: true, VolumeIdentifier: Label}); err != nil {
+	if err := system.Finalize(iso9660.FinalizeOptions{RockRidge: true, Joliet: true, VolumeIdentifier: Label}); err !=
+		nil {
 		return nil, err
 	}
 	return image.bytes, nil

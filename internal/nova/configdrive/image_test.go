@@ -66,7 +66,8 @@ func files(t *testing.T, image, names string) map[string]string {
 // Both trees have the folders of the versions, each with its document, and nothing else.
 func TestOtherProgramsReadTheImage(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{"small": someDocument, "several blocks": `{"uuid":"` + strings.Repeat("x", 3*blockSize) + `"}`, "whole blocks": strings.Repeat(" ", 2*blockSize)} {
+	for name, text := range map[string]string{"small": someDocument, "several blocks": `{"uuid":"` +
+		strings.Repeat("x", 3*blockSize) + `"}`, "whole blocks": strings.Repeat(" ", 2*blockSize)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			image := imageFile(t, text)
@@ -85,7 +86,8 @@ func TestOtherProgramsReadTheImage(t *testing.T) {
 				require.Equal(t, want, files(t, image, names), names)
 			}
 			// Root's, and readable for everyone, whoever made it.
-			require.Regexp(t, `-r--r--r-- +1 +0 +0 +\d+ Jan  2 2026 .* meta_data\.json`, run(t, "isoinfo", "-R", "-l", "-i", image))
+			require.Regexp(t, `-r--r--r-- +1 +0 +0 +\d+ Jan  2 2026 .* meta_data\.json`,
+				run(t, "isoinfo", "-R", "-l", "-i", image))
 		})
 	}
 }
@@ -95,7 +97,8 @@ func TestTheImageDependsOnTheDocumentAlone(t *testing.T) {
 	t.Parallel()
 	image, err := Image([]byte(someDocument), someTime)
 	require.NoError(t, err)
-	require.Equal(t, "1586ee2791be2f31b26bf1e04c32af693a020e0529ee0a80ce797ba28eeb9fda", fmt.Sprintf("%x", sha256.Sum256(image)))
+	require.Equal(t, "1586ee2791be2f31b26bf1e04c32af693a020e0529ee0a80ce797ba28eeb9fda",
+		fmt.Sprintf("%x", sha256.Sum256(image)))
 }
 
 // readDrive is cloud-init's own reader of config drives.
@@ -129,7 +132,8 @@ func TestCloudInitReadsTheDrive(t *testing.T) {
 		UUID     string          `json:"uuid"`
 		Devices  json.RawMessage `json:"devices"`
 	}
-	require.NoError(t, json.Unmarshal([]byte(run(t, "/usr/bin/python3", "-c", readDrive, extract(t, imageFile(t, someDocument)))), &read))
+	require.NoError(t,
+		json.Unmarshal([]byte(run(t, "/usr/bin/python3", "-c", readDrive, extract(t, imageFile(t, someDocument)))), &read))
 	require.Equal(t, "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90", read.Instance)
 	require.Equal(t, "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90", read.UUID)
 	var want struct{ Devices json.RawMessage }

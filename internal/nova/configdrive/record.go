@@ -63,7 +63,8 @@ func putBoth(b []byte, n uint32) {
 
 // shortTime is a time as records have it, longTime as descriptors have it; at is in UTC.
 func shortTime(at time.Time) []byte {
-	return []byte{byte(at.Year() - 1900), byte(at.Month()), byte(at.Day()), byte(at.Hour()), byte(at.Minute()), byte(at.Second()), 0}
+	return []byte{byte(at.Year() - 1900), byte(at.Month()), byte(at.Day()), byte(at.Hour()), byte(at.Minute()),
+		byte(at.Second()), 0}
 }
 
 func longTime(at time.Time) []byte { return append([]byte(at.Format("20060102150405")+"00"), 0) }

@@ -180,7 +180,8 @@ func (p passedXML) guest(element string) (*contract.GuestAddress, error) {
 			g.Address, err = numbers([]field{{"bus", a.Bus}, {"port", a.Port}})
 		}
 	case a.Type == "drive" && g.Bus == tagging.SCSI:
-		g.Address, err = numbers([]field{{"controller", a.Controller}, {"bus", a.Bus}, {"target", a.Target}, {"unit", a.Unit}})
+		g.Address, err =
+			numbers([]field{{"controller", a.Controller}, {"bus", a.Bus}, {"target", a.Target}, {"unit", a.Unit}})
 	case a.Type == "drive" && g.Bus == tagging.IDE:
 		g.Address, err = numbers([]field{{"bus", a.Bus}, {"unit", a.Unit}})
 	}

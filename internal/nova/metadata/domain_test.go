@@ -27,10 +27,12 @@ func TestFormsOfDevicesInADomain(t *testing.T) {
 		"": {},
 		`<hostdev mode='subsystem' type='pci'><source><address bus='1' slot='0'/></source><address type='pci' bus='0' slot='31'/></hostdev>`: {
 			"0000:01:00.0": {{Bus: "pci", Address: "0000:00:1f.0"}}},
-		`<!-- <hostdev/> --><hostdev type='pci'><source><address domain='0x10000' bus='0x01' slot='0x00'/></source>` + inGuest + `</hostdev>`: {
+		`<!-- <hostdev/> --><hostdev type='pci'><source><address domain='0x10000' bus='0x01' slot='0x00'/></source>` +
+			inGuest + `</hostdev>`: {
 			"10000:01:00.0": {{Bus: "pci", Address: "0000:00:05.0"}}},
 		// The order of the elements says nothing.
-		`<hostdev mode='subsystem' type='pci'>` + inGuest + source + `</hostdev>`: {"0000:01:00.0": {{Bus: "pci", Address: "0000:00:05.0"}}},
+		`<hostdev mode='subsystem' type='pci'>` + inGuest + source +
+			`</hostdev>`: {"0000:01:00.0": {{Bus: "pci", Address: "0000:00:05.0"}}},
 		`<disk type='block'><source dev='/dev/sdb'/><target dev='xvda' bus='xen'/></disk>`: {
 			"/dev/sdb": {{Bus: "xen", Path: "/dev/xvda"}}},
 		`<disk type='nvme'><source type='pci' namespace='1'><address domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></source>
@@ -56,19 +58,27 @@ func TestDomainsThatAreRefused(t *testing.T) {
 		"<domain><devices></domain>": "not libvirt's XML",
 		"<domain/><domain/>":         "another element follows the domain",
 		"<domain/>rest":              "text follows the domain",
-		`<!DOCTYPE d [<!ENTITY e "x">]><domain><name>&e;</name></domain>`:                                                                  "not libvirt's XML",
-		domainWith(hostdev + "</hostdev>" + hostdev + "</hostdev>"):                                                                        "hostdev 0000:01:00.0: the domain has it twice",
-		domainWith(hostdev + inGuest + inGuest + "</hostdev>"):                                                                             "hostdev 0000:01:00.0: it has 2 addresses in the guest",
-		domainWith(hostdev + "<address type='pci' bus='0x00' slot='0x20'/></hostdev>"):                                                     "hostdev 0000:01:00.0: its address in the guest: slot 0x20 is more than 0x1f",
-		domainWith(hostdev + "<address type='pci' bus='zero' slot='0x00'/></hostdev>"):                                                     `hostdev 0000:01:00.0: its address in the guest: bus "zero" is not a number`,
-		domainWith(hostdev + "<address type='pci' bus='0x00'/></hostdev>"):                                                                 `hostdev 0000:01:00.0: its address in the guest: slot "" is not a number`,
-		domainWith(hostdev + "<address type='pci' bus='010' slot='0'/></hostdev>"):                                                         `bus "010" is not a number`,
-		domainWith("<hostdev type='pci'>" + inGuest + "</hostdev>"):                                                                        "hostdev 1 of the domain: its <source> has 0 addresses",
-		domainWith("<hostdev type='pci'><source><address bus='0x100' slot='0'/></source></hostdev>"):                                       "hostdev 1 of the domain: the host's address in its <source>: bus 0x100 is more than 0xff",
-		domainWith("<interface type='hostdev'><mac address='52:54'/>" + source + "</interface>"):                                           `interface 0000:01:00.0: MAC "52:54"`,
-		domainWith("<disk type='block'><source dev='/dev/sdb'/><target bus='ide'/><address type='drive' bus='0' unit='2'/></disk>"):        `disk /dev/sdb: address "0:2" is not one of bus ide`,
-		domainWith("<disk type='block'><source dev='/dev/sdb'/><target bus='xen' dev='../etc'/></disk>"):                                   "disk /dev/sdb: path",
-		domainWith("<disk type='block'><source dev='/dev/sdb'/><target bus='scsi'/><address type='drive' controller='0' bus='0'/></disk>"): `disk /dev/sdb: its address in the guest: target "" is not a number`,
+		`<!DOCTYPE d [<!ENTITY e "x">]><domain><name>&e;</name></domain>`: "not libvirt's XML",
+		domainWith(hostdev + "</hostdev>" + hostdev + "</hostdev>"): "hostdev 0000:01:00.0: the domain " +
+			"has it twice",
+		domainWith(hostdev + inGuest + inGuest + "</hostdev>"): "hostdev 0000:01:00.0: it has 2 " +
+			"addresses in the guest",
+		domainWith(hostdev + "<address type='pci' bus='0x00' slot='0x20'/></hostdev>"): "hostdev 0000:01:00.0: its " +
+			"address in the guest: slot 0x20 is more than 0x1f",
+		domainWith(hostdev + "<address type='pci' bus='zero' slot='0x00'/></hostdev>"): `hostdev 0000:01:00.0: its address in the guest: bus "zero" is not a number`,
+		domainWith(hostdev + "<address type='pci' bus='0x00'/></hostdev>"):             `hostdev 0000:01:00.0: its address in the guest: slot "" is not a number`,
+		domainWith(hostdev + "<address type='pci' bus='010' slot='0'/></hostdev>"):     `bus "010" is not a number`,
+		domainWith("<hostdev type='pci'>" + inGuest + "</hostdev>"): "hostdev 1 of the " +
+			"domain: its <source> has 0 addresses",
+		domainWith("<hostdev type='pci'><source><address bus='0x100' slot='0'/></source></hostdev>"): "hostdev 1 of the " +
+			"domain: the host's address in its <source>: bus 0x100 is more than 0xff",
+		domainWith("<interface type='hostdev'><mac address='52:54'/>" + source + "</interface>"): `interface 0000:01:00.0: MAC "52:54"`,
+		domainWith("<disk type='block'><source dev='/dev/sdb'/><target bus='ide'/><address type='drive' bus='0' " +
+			"unit='2'/></disk>"): `disk /dev/sdb: address "0:2" is not one of bus ide`,
+		domainWith("<disk type='block'><source dev='/dev/sdb'/>" +
+			"<target bus='xen' dev='../etc'/></disk>"): "disk /dev/sdb: path",
+		domainWith("<disk type='block'><source dev='/dev/sdb'/><target bus='scsi'/><address type='drive' controller='0' " +
+			"bus='0'/></disk>"): `disk /dev/sdb: its address in the guest: target "" is not a number`,
 	} {
 		have, err := metadata.FromDomain(strings.NewReader(domain))
 		require.ErrorContains(t, err, message, domain)

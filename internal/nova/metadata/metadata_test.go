@@ -46,11 +46,14 @@ func TestTheSpecificationsExamples(t *testing.T) {
 		},
 		"xen": {
 			nic("nfvfunc1", guest("xen", "0")), nic("nfvfunc2", guest("xen", "1")),
-			disk("DISK", "disk-vol-123456", "oracledb", guest("ide", "0:0"), contract.GuestAddress{Bus: "xen", Address: "0", Path: "/dev/xvda"}),
-			disk("DISK", "disk-vol-789321", "squidcache", guest("ide", "0:1"), contract.GuestAddress{Bus: "xen", Address: "1", Path: "/dev/xvdb"}),
+			disk("DISK", "disk-vol-123456", "oracledb", guest("ide", "0:0"),
+				contract.GuestAddress{Bus: "xen", Address: "0", Path: "/dev/xvda"}),
+			disk("DISK", "disk-vol-789321", "squidcache", guest("ide", "0:1"),
+				contract.GuestAddress{Bus: "xen", Address: "1", Path: "/dev/xvdb"}),
 		},
 		"containers": {
-			nic("nfvfunc1", contract.GuestAddress{Bus: "none", Devname: "eth0"}), nic("nfvfunc2", contract.GuestAddress{Bus: "none", Devname: "eth1"}),
+			nic("nfvfunc1", contract.GuestAddress{Bus: "none", Devname: "eth0"}),
+			nic("nfvfunc2", contract.GuestAddress{Bus: "none", Devname: "eth1"}),
 			disk("DISK", "disk-vol-2352423", "oracledb", contract.GuestAddress{Bus: "none", Path: "/dev/sda"}),
 			disk("DISK", "disk-vol-24235252", "squidcache", contract.GuestAddress{Bus: "none", Path: "/dev/sdb"}),
 		},
@@ -77,29 +80,36 @@ func TestTheSpecificationsExamples(t *testing.T) {
 //
 // S1.15
 func TestTheHostsAddressIsNeverShown(t *testing.T) {
-	doc := documentOf(t, contract.HeldDevice{Name: "h1_0000:01:00.0", UUID: "U", Host: "h1", Vendor: "V", Model: "M", Type: "NVME", Serial: "S1", Tag: "db", Binding: 7})
+	doc := documentOf(t, contract.HeldDevice{Name: "h1_0000:01:00.0", UUID: "U", Host: "h1", Vendor: "V", Model: "M",
+		Type: "NVME", Serial: "S1", Tag: "db", Binding: 7})
 	require.JSONEq(t, `{"uuid":"`+uuid+`","devices":[{"type":"disk","bus":"none","serial":"S1","tags":["db"]}]}`, doc)
-	require.NotContains(t, documentOf(t, contract.HeldDevice{Name: "h1_0000:01:00.0", Type: "NIC", MAC: "52:54:00:00:00:01", Guest: []contract.GuestAddress{guest("pci", "")}}), "0000:01")
+	require.NotContains(t,
+		documentOf(t, contract.HeldDevice{Name: "h1_0000:01:00.0", Type: "NIC", MAC: "52:54:00:00:00:01",
+			Guest: []contract.GuestAddress{guest("pci", "")}}), "0000:01")
 }
 
 // S1.16
 func TestANICWithoutAMACIsLeftOut(t *testing.T) {
-	nic := contract.HeldDevice{Name: "n", Type: "NIC", Serial: "S", Tag: "lan", Guest: []contract.GuestAddress{{Bus: "pci", Address: "0000:00:05.0", Path: "/dev/x"}}}
+	nic := contract.HeldDevice{Name: "n", Type: "NIC", Serial: "S", Tag: "lan",
+		Guest: []contract.GuestAddress{{Bus: "pci", Address: "0000:00:05.0", Path: "/dev/x"}}}
 	for _, mac := range []string{"", "*", "52:54:00:00:00", "52:54:00:00:00:01\n"} {
 		nic.MAC = mac
 		require.JSONEq(t, `{"uuid":"`+uuid+`","devices":[]}`, documentOf(t, nic), "%q", mac)
 	}
 	nic.MAC = "52:54:00:00:00:0A"
 	require.JSONEq(t, `{"uuid":"`+uuid+`","devices":[
-		{"type":"nic","bus":"pci","address":"0000:00:05.0","mac":"52:54:00:00:00:0a","tags":["lan"]}]}`, documentOf(t, nic), "neither serial nor path")
+		{"type":"nic","bus":"pci","address":"0000:00:05.0","mac":"52:54:00:00:00:0a","tags":["lan"]}]}`, documentOf(t, nic),
+		"neither serial nor path")
 	nic.Guest[0].MAC = "52:54:00:00:00:0B"
 	require.Contains(t, documentOf(t, nic), "52:54:00:00:00:0b", "the hypervisor's comes first")
 }
 
 // S1.7, S1.9
 func TestNoTagIsInvented(t *testing.T) {
-	require.JSONEq(t, `{"uuid":"`+uuid+`","devices":[{"type":"disk","bus":"none","serial":"S"},{"type":"gpu","bus":"pci","address":"0000:0a:00.0","serial":"G"}]}`,
-		documentOf(t, contract.HeldDevice{Name: "g", Type: "GPU", Serial: "G", MAC: "52:54:00:00:00:01", Guest: []contract.GuestAddress{guest("pci", "0000:0A:00.0")}},
+	require.JSONEq(t, `{"uuid":"`+uuid+
+		`","devices":[{"type":"disk","bus":"none","serial":"S"},{"type":"gpu","bus":"pci","address":"0000:0a:00.0","serial":"G"}]}`,
+		documentOf(t, contract.HeldDevice{Name: "g", Type: "GPU", Serial: "G", MAC: "52:54:00:00:00:01",
+			Guest: []contract.GuestAddress{guest("pci", "0000:0A:00.0")}},
 			contract.HeldDevice{Name: "d", Type: "DISK", Serial: "S"}))
 	require.JSONEq(t, `{"uuid":"`+uuid+`","devices":[]}`, documentOf(t), "devices is there")
 }

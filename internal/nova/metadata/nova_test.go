@@ -82,7 +82,8 @@ func TestNovasOwnCodeGivesTheSameEntries(t *testing.T) {
 	pf.MAC = "52:54:00:00:00:0A" // as the host discovered it
 	ours, untagged := entriesOf(t, metadata.New(contract.InstanceStatus{UUID: uuid, Devices: []contract.HeldDevice{
 		held("/dev/sdb", "DISK", "vol-virtio", "virtio"), held("/dev/sdc", "DISK", "vol-scsi", "scsi"),
-		held("/dev/sdd", "DISK", "vol-ide", "ide"), held("/dev/sde", "DISK", "vol-usb", "usb"), held("/dev/sdf", "DISK", "", "sata"),
+		held("/dev/sdd", "DISK", "vol-ide", "ide"), held("/dev/sde", "DISK", "vol-usb", "usb"),
+		held("/dev/sdf", "DISK", "", "sata"),
 		held("0000:81:10.1", "NIC", "", "vf"), pf,
 		held("0000:01:00.0", "NVME", "S1", "scratch"), held("0000:02:00.0", "NVME", "S2", ""),
 	}}))
@@ -171,7 +172,10 @@ func checkBuses(t *testing.T, buses []entry) {
 		require.Equal(t, c.ours, tagging.CheckGuest(guest) == nil, c)
 		require.Equal(t, c.nova, buses[i]["refused"] == nil, "%v: %v", c, buses[i])
 		if c.nova && c.ours {
-			ours, _ := entriesOf(t, metadata.New(contract.InstanceStatus{UUID: uuid, Devices: []contract.HeldDevice{{Type: "DISK", Tag: "t", Guest: guest}}}))
+			ours, _ :=
+				entriesOf(t,
+					metadata.New(
+						contract.InstanceStatus{UUID: uuid, Devices: []contract.HeldDevice{{Type: "DISK", Tag: "t", Guest: guest}}}))
 			require.Equal(t, buses[i], ours["t"])
 		}
 	}

@@ -88,7 +88,8 @@ func TestTheSchemaRefusesEachDeviation(t *testing.T) {
 	for name, device := range allowed {
 		require.NoError(t, metadata.Validate([]byte(wrap(device))), name)
 	}
-	for _, document := range []string{`{}`, `[]`, `{"devices":{}}`, `{"devices":null}`, `{"devices":[],"uuid":"U"}`, `{"devices":[],"uuid":"` + uuid + `\n"}`} {
+	for _, document := range []string{`{}`, `[]`, `{"devices":{}}`, `{"devices":null}`, `{"devices":[],"uuid":"U"}`,
+		`{"devices":[],"uuid":"` + uuid + `\n"}`} {
 		require.ErrorContains(t, metadata.Validate([]byte(document)), "deviates from its schema", document)
 	}
 	for _, document := range []string{`{"devices":[]}`, `{"devices":[],"uuid":"` + uuid + `","hostname":"h"}`} {
@@ -108,7 +109,8 @@ func TestTheSchemaGrowsOnly(t *testing.T) {
 	require.NoError(t, json.Unmarshal(metadata.Schema(), &schema))
 	require.Equal(t, metadata.SchemaID, schema.ID)
 	require.Regexp(t, `/device-role-tagging/1\.0$`, schema.ID)
-	for _, name := range []string{"nonedevicebus", "pcidevicebus", "usbdevicebus", "scsidevicebus", "idedevicebus", "anydevicebus", "nicdevice", "diskdevice"} {
+	for _, name := range []string{"nonedevicebus", "pcidevicebus", "usbdevicebus", "scsidevicebus", "idedevicebus",
+		"anydevicebus", "nicdevice", "diskdevice"} {
 		require.Contains(t, schema.Definitions, name)
 	}
 	own := metadata.Schema()

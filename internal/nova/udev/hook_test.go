@@ -62,7 +62,8 @@ func TestCloudInitRunsTheHookThatIsInstalled(t *testing.T) {
 	for exit, want := range map[string]string{
 		"0": `running 'single'[^\n]*\nthe hook ran: \n$`, "1": `the hook ran: \nburnish-udev-tags failed: devices have no tags\n$`,
 	} {
-		out, err := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", atBoot, "sh", string(installed[1]), userData, exit).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", atBoot, "sh", string(installed[1]),
+			userData, exit).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.Regexp(t, want, string(out))
 	}

@@ -105,7 +105,8 @@ func macIdentity(mac string) (identity, bool) {
 	}
 	mac = strings.ReplaceAll(mac, "-", ":")
 	// A card in a bond has the MAC of another one.
-	return identity{key: mac, short: mac, lines: [][]match{{is("ATTR{address}", pattern(mac)), isNot("ENV{"+envMACSet+"}", "1")}}}, true
+	return identity{key: mac, short: mac,
+		lines: [][]match{{is("ATTR{address}", pattern(mac)), isNot("ENV{"+envMACSet+"}", "1")}}}, true
 }
 
 // place is where the document says that the guest finds a device.
@@ -147,7 +148,8 @@ func (e entry) place() (place, bool) {
 		return place{key, []match{is("DEVPATH", pattern("*/"+address+"/block/*"))}}, true
 	case e.Bus == "ide" && e.Type == typeDisk && ideForm.MatchString(address):
 		channel := int(address[0]-'0') + 1
-		return place{key, []match{is("DEVPATH", pattern("*/ata"+strconv.Itoa(channel)+"/host*/target*:0:"+address[2:]+"/*"))}}, true
+		return place{key,
+			[]match{is("DEVPATH", pattern("*/ata"+strconv.Itoa(channel)+"/host*/target*:0:"+address[2:]+"/*"))}}, true
 	case e.Bus == "xen" && e.Type == typeDisk && xenForm.MatchString(address):
 		return place{key, []match{is("DEVPATH", pattern("*/vbd-"+address+"/block/*"))}}, true
 	case e.Bus == "xen" && e.Type == typeNIC && xenForm.MatchString(address):

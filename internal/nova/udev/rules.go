@@ -102,6 +102,7 @@ func writeLinks(b *strings.Builder, all []string) {
 	slices.Sort(all)
 	for _, tag := range slices.Compact(all) {
 		e := entry{Type: typeDisk}
-		fmt.Fprintf(b, `SUBSYSTEM=="block", TAG=="%s", KERNEL!="nvme*n[2-9]|nvme*n[1-9][0-9]*", SYMLINK+="%s/disk/%s"`+"\n", e.udevTag(tag), LinkDir, Encode(tag))
+		fmt.Fprintf(b, `SUBSYSTEM=="block", TAG=="%s", KERNEL!="nvme*n[2-9]|nvme*n[1-9][0-9]*", SYMLINK+="%s/disk/%s"`+"\n",
+			e.udevTag(tag), LinkDir, Encode(tag))
 	}
 }

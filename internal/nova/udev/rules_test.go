@@ -40,7 +40,8 @@ func TestRandomTextIsHarmless(t *testing.T) {
 }
 
 // pieces are what udev gives a meaning to, and some text.
-var pieces = []string{"*", "?", "[", "]", "|", `"`, `\`, "\n", "\r", "\x00", "$", "%", "$kernel", "%k", "!", "'", " ", "_", "__", "-", "e", "#", ",", "=", "+=", "é", "日", "🂡", "a", "Z", "0", "5f", `", RUN+="/bin/sh`}
+var pieces = []string{"*", "?", "[", "]", "|", `"`, `\`, "\n", "\r", "\x00", "$", "%", "$kernel", "%k", "!", "'", " ",
+	"_", "__", "-", "e", "#", ",", "=", "+=", "é", "日", "🂡", "a", "Z", "0", "5f", `", RUN+="/bin/sh`}
 
 func randomText(random *rand.Rand, limit int) string {
 	text := ""
@@ -81,7 +82,8 @@ func TestTwoTagsNeverHaveOneEncoding(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
 	seen := map[string]string{}
-	tags := []string{"_", "_5f", "__", "-", "a b", "a_20b", "A", "a", "\x00", "\x00\x00", strings.Repeat("\x00", 60), strings.Repeat("\x00", 59), strings.Repeat("🂡", 60), strings.Repeat("\U0010ffff", 60)}
+	tags := []string{"_", "_5f", "__", "-", "a b", "a_20b", "A", "a", "\x00", "\x00\x00", strings.Repeat("\x00", 60),
+		strings.Repeat("\x00", 59), strings.Repeat("🂡", 60), strings.Repeat("\U0010ffff", 60)}
 	for range 2000 {
 		tags = append(tags, randomText(random, 60))
 	}
@@ -154,7 +156,8 @@ func TestWhatCannotBeToldApartGetsNoRule(t *testing.T) {
 // Devices without tags get no rule, and unknown keys, as Nova has them, are accepted.
 func TestADocumentWithoutTagsHasRulesThatDoNothing(t *testing.T) {
 	t.Parallel()
-	for _, document := range []string{`{}`, `{"devices":null}`, `{"devices":[]}`, `{"uuid":"u","devices":[{"type":"nic","bus":"pci","address":"none","mac":"52:54:00:00:00:01","vlan":7,"vf_trusted":false,"later":{"a":[1]}}]}`} {
+	for _, document := range []string{`{}`, `{"devices":null}`, `{"devices":[]}`,
+		`{"uuid":"u","devices":[{"type":"nic","bus":"pci","address":"none","mac":"52:54:00:00:00:01","vlan":7,"vf_trusted":false,"later":{"a":[1]}}]}`} {
 		rules, err := Rules([]byte(document))
 		require.NoError(t, err)
 		require.Equal(t, head+foot, rules)
@@ -163,7 +166,9 @@ func TestADocumentWithoutTagsHasRulesThatDoNothing(t *testing.T) {
 
 func TestADocumentThatCannotBeReadGivesNoRules(t *testing.T) {
 	t.Parallel()
-	for _, document := range []string{``, `null`, `[]`, `"x"`, `{`, `{"devices":{}}`, `{"devices":[{"tags":"a"}]}`, `{"devices":[]} x`, "{\"devices\":[{\"tags\":[\"\xff\"]}]}", `{"devices":[{"tags":["\ud800"]}]}`, `{"devices":[],"devices":[]}`} {
+	for _, document := range []string{``, `null`, `[]`, `"x"`, `{`, `{"devices":{}}`, `{"devices":[{"tags":"a"}]}`,
+		`{"devices":[]} x`, "{\"devices\":[{\"tags\":[\"\xff\"]}]}", `{"devices":[{"tags":["\ud800"]}]}`,
+		`{"devices":[],"devices":[]}`} {
 		rules, err := Rules([]byte(document))
 		require.Error(t, err, document)
 		require.Empty(t, rules)
@@ -176,5 +181,8 @@ func TestTagsAreASet(t *testing.T) {
 	one, _ := lineOf(t, `{"type":"gpu","bus":"pci","address":"0000:00:02.0","tags":["b","a","b"]}`)
 	two, _ := lineOf(t, `{"type":"gpu","bus":"pci","address":"0000:00:02.0","tags":["a","b"]}`)
 	require.Equal(t, one, two)
-	require.True(t, slices.Equal(one, []string{`SUBSYSTEM=="pci", KERNEL=="0000:00:02.0", TAG+="burnish-gpu-a", TAG+="burnish-gpu-b", ENV{BURNISH_TAGS}="a b"`}))
+	require.True(t,
+		slices.Equal(one,
+			[]string{
+				`SUBSYSTEM=="pci", KERNEL=="0000:00:02.0", TAG+="burnish-gpu-a", TAG+="burnish-gpu-b", ENV{BURNISH_TAGS}="a b"`}))
 }

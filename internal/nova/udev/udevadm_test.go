@@ -20,7 +20,8 @@ type sysDevice struct {
 // A guest's devices. Each disk but the first has something of the first one.
 var (
 	pciSlot = func(address string) sysDevice {
-		return sysDevice{path: "/devices/pci0000:00/" + address, subsystem: "bus/pci", uevent: "PCI_SLOT_NAME=" + address + "\n"}
+		return sysDevice{path: "/devices/pci0000:00/" + address, subsystem: "bus/pci", uevent: "PCI_SLOT_NAME=" +
+			address + "\n"}
 	}
 	nvmeAt = func(number int, above, serial string) []sysDevice {
 		controller := fmt.Sprintf("%s/nvme/nvme%d", above, number)
@@ -30,7 +31,8 @@ var (
 		}
 	}
 	disk = func(path, name string, major, minor int, more string) sysDevice {
-		return sysDevice{path: path, subsystem: "class/block", uevent: fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=%s\nDEVTYPE=disk\n%s", major, minor, name, more)}
+		return sysDevice{path: path, subsystem: "class/block",
+			uevent: fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=%s\nDEVTYPE=disk\n%s", major, minor, name, more)}
 	}
 	nic = func(above string, number int, mac, more string) sysDevice {
 		return sysDevice{path: fmt.Sprintf("%s/net/eth%d", above, number), subsystem: "class/net",
@@ -95,7 +97,8 @@ func udevadm(t *testing.T, devices []sysDevice, document string) map[string]stri
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "65-burnish.rules"), []byte(rules), 0o644))
 	args := []string{"--mount", "sh", "-c", inNamespace, "sh", dir}
 	for _, d := range devices {
-		if strings.HasSuffix(d.subsystem, "/block") || strings.HasSuffix(d.subsystem, "/net") || strings.HasSuffix(d.subsystem, "/pci") {
+		if strings.HasSuffix(d.subsystem, "/block") || strings.HasSuffix(d.subsystem, "/net") ||
+			strings.HasSuffix(d.subsystem, "/pci") {
 			args = append(args, d.path)
 		}
 	}
@@ -154,7 +157,8 @@ func TestUdevMarksWhatTheDocumentMeans(t *testing.T) {
 	devices = append(devices, nvmeAt(0, slot1.path, "S1")...)
 	devices = append(devices, nvmeAt(1, slot2.path, "S1")...)
 	devices = append(devices, nvmeAt(2, behind.path, "S3")...)
-	for _, partition := range []string{behind.path + "/nvme/nvme2/nvme2n1/nvme2n1p1", scsi + "/block/sda/sda1"} { // they inherit serial and address
+	// they inherit serial and address
+	for _, partition := range []string{behind.path + "/nvme/nvme2/nvme2n1/nvme2n1p1", scsi + "/block/sda/sda1"} {
 		name := filepath.Base(partition)
 		devices = append(devices, sysDevice{path: partition, subsystem: "class/block",
 			uevent: fmt.Sprintf("MAJOR=259\nMINOR=%d\nDEVNAME=%s\nDEVTYPE=partition\n", 64+len(name), name)})
@@ -166,8 +170,9 @@ func TestUdevMarksWhatTheDocumentMeans(t *testing.T) {
 		{"a disk by its serial", `{"type":"disk","bus":"none","address":"none","serial":"S3","tags":["db"]}`, map[string]string{"nvme2n1": "burnish-disk-db /dev/burnish/disk/db"}},
 		{"a padded serial", `{"type":"disk","bus":"none","serial":"S3      ","tags":["db"]}`, map[string]string{"nvme2n1": "burnish-disk-db /dev/burnish/disk/db"}},
 		{"two drives of one serial, at its address", `{"type":"disk","bus":"pci","address":"0000:00:03.0","serial":"S1","tags":["db"]}`, map[string]string{"nvme1n1": "burnish-disk-db /dev/burnish/disk/db"}},
-		{"one serial for two roles", `{"type":"disk","bus":"pci","address":"0000:00:03.0","serial":"S1","tags":["b"]},{"type":"disk","bus":"pci","address":"0000:00:02.0","serial":"S1","tags":["a"]}`, map[string]string{
-			"nvme0n1": "burnish-disk-a /dev/burnish/disk/a", "nvme1n1": "burnish-disk-b /dev/burnish/disk/b"}},
+		{"one serial for two roles",
+			`{"type":"disk","bus":"pci","address":"0000:00:03.0","serial":"S1","tags":["b"]},{"type":"disk","bus":"pci","address":"0000:00:02.0","serial":"S1","tags":["a"]}`, map[string]string{
+				"nvme0n1": "burnish-disk-a /dev/burnish/disk/a", "nvme1n1": "burnish-disk-b /dev/burnish/disk/b"}},
 		{"by a property of udev's, not what lies on it", `{"type":"disk","bus":"scsi","address":"9:9:9:9","serial":"S2","tags":["db"]}`, map[string]string{"sdd": "burnish-disk-db /dev/burnish/disk/db"}},
 		{"a SCSI serial", `{"type":"disk","bus":"usb","serial":"USB-1","tags":["db"]}`, map[string]string{"sdb": "burnish-disk-db /dev/burnish/disk/db"}},
 		{"what virtio shows of a serial", `{"type":"disk","bus":"pci","address":"0000:00:02.0","serial":"0f6e9a3c-77e0-4d2c-9a54-e23faf6f6d38","tags":["db"]}`, map[string]string{"vda": "burnish-disk-db /dev/burnish/disk/db"}},

@@ -88,7 +88,8 @@ func Check(t testing.TB, method, target string, status int, header http.Header, 
 	route, parameters, err := d.router.FindRoute(request)
 	if err != nil {
 		// No operation: the answer has the form of its status all the same.
-		require.Contains(t, []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusForbidden}, status, "%s %s: %s", method, target, body)
+		require.Contains(t, []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusForbidden}, status,
+			"%s %s: %s", method, target, body)
 		described := d.spec.Components.Responses[strconv.Itoa(status)].Value
 		for name, h := range described.Headers {
 			require.True(t, !h.Value.Required || header.Get(name) != "", "%s %s: %d without %s", method, target, status, name)
@@ -104,7 +105,8 @@ func Check(t testing.TB, method, target string, status int, header http.Header, 
 		Options: &openapi3filter.Options{IncludeResponseStatus: true},
 	})
 	require.NoError(t, err, "%s %s: %d %s", method, target, status, body)
-	require.NoError(t, d.strict.check(route.Path, request.Method, status, body), "%s %s: %d %s", method, target, status, body)
+	require.NoError(t, d.strict.check(route.Path, request.Method, status, body), "%s %s: %d %s", method, target,
+		status, body)
 }
 
 // Handler is h, whose answers are all checked.

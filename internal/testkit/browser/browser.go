@@ -166,7 +166,8 @@ func (b *Browser) Open(ctx context.Context, address string) (*Page, error) {
 		return nil, err
 	}
 	var attached struct{ SessionID string }
-	if err := b.ask(ctx, "", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached); err != nil {
+	if err := b.ask(ctx, "", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true},
+		&attached); err != nil {
 		return nil, err
 	}
 	p := &Page{b, attached.SessionID}

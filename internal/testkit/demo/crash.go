@@ -97,7 +97,8 @@ func (d *demo) crashAll(ctx context.Context) error {
 // processes with kill -9. It returns the files whose wipe was interrupted, each within one
 // chunk of its journal. Where each wipe ended before it was seen, start is called again,
 // with the number of the round.
-func (d *demo) killInMidWipe(ctx context.Context, files []site.Device, start func(round int) error, victims ...*proc.Process) (caught []site.Device, err error) {
+func (d *demo) killInMidWipe(ctx context.Context, files []site.Device, start func(round int) error,
+	victims ...*proc.Process) (caught []site.Device, err error) {
 	for round := 0; len(caught) == 0; round++ {
 		if round == rounds {
 			return nil, errors.New("every wipe ended before the kill: use larger files")
@@ -139,9 +140,11 @@ func (d *demo) killInMidWipe(ctx context.Context, files []site.Device, start fun
 			return nil, err
 		}
 		if behind > steps.MaxRepeated {
-			return nil, fmt.Errorf("%s: %d bytes behind the resume point are wiped already, more than two chunks", f.Name, behind)
+			return nil, fmt.Errorf("%s: %d bytes behind the resume point are wiped already, more than two chunks",
+				f.Name, behind)
 		}
-		fmt.Printf("  kill -9: %s was wiped up to %d MiB by its journal; %.1f MiB behind that will be wiped twice (at most %d)\n",
+		fmt.Printf("  kill -9: %s was wiped up to %d MiB by its journal; %.1f MiB behind that will be wiped twice (at "+
+			"most %d)\n",
 			f.Name, offset>>20, float64(behind)/(1<<20), steps.MaxRepeated>>20)
 	}
 	return caught, nil
@@ -165,7 +168,8 @@ func (d *demo) journals(files []site.Device) (map[string]host.Entry, error) {
 // freezeInMidWipe freezes the processes once a wipe of the files is under way, and returns
 // those files. It returns none, and freezes nothing, where each file was wiped before that,
 // by a step after the one in before.
-func (d *demo) freezeInMidWipe(ctx context.Context, files []site.Device, before map[string]host.Entry, victims []*proc.Process) ([]site.Device, error) {
+func (d *demo) freezeInMidWipe(ctx context.Context, files []site.Device, before map[string]host.Entry,
+	victims []*proc.Process) ([]site.Device, error) {
 	inMidWipe := func() (wiped []site.Device, finished bool, err error) {
 		now, err := d.journals(files)
 		finished = true

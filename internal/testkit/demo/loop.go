@@ -109,7 +109,8 @@ func tool(name string, args ...string) (string, error) {
 
 // writeZeroes writes a new file of zeroes, so that every block of it is allocated.
 func writeZeroes(path string, size int64) error {
-	_, err := tool("dd", "if=/dev/zero", "of="+path, "bs=1M", fmt.Sprintf("count=%d", size>>20), "conv=excl,fsync", "status=none")
+	_, err := tool("dd", "if=/dev/zero", "of="+path, "bs=1M", fmt.Sprintf("count=%d", size>>20), "conv=excl,fsync",
+		"status=none")
 	return err
 }
 

@@ -124,7 +124,8 @@ func (d *demo) start(ctx context.Context) error {
 		return err
 	}
 	fmt.Println(d.Server.Ready)
-	fmt.Printf("Web UI: http://127.0.0.1:%d   devices that wait for an operator, as a query there:\n  %s\n", d.Server.UIPort, contract.QueryStuck)
+	fmt.Printf("Web UI: http://127.0.0.1:%d   devices that wait for an operator, as a query there:\n  %s\n",
+		d.Server.UIPort, contract.QueryStuck)
 	d.worker.Address = d.Server.Address
 	return d.worker.Start(ctx)
 }

@@ -22,7 +22,8 @@ const theirs = 0x0721E125
 // startAppliance starts a simulated appliance, and writes the worker's oneview.yaml.
 func (d *demo) startAppliance(ctx context.Context) error {
 	dir, file := filepath.Join(d.Dir, "appliance"), filepath.Join(filepath.Dir(d.HostFile()), "oneview.yaml")
-	a, err := oneviewsim.StartProcess(ctx, filepath.Join(filepath.Dir(d.Programs.Burnish), "burnish-oneview-sim"), dir, oneviewsim.Servers(1))
+	a, err := oneviewsim.StartProcess(ctx, filepath.Join(filepath.Dir(d.Programs.Burnish), "burnish-oneview-sim"), dir,
+		oneviewsim.Servers(1))
 	if err != nil {
 		return err
 	}

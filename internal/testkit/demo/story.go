@@ -56,17 +56,18 @@ func (d *demo) play(ctx context.Context, target string) (err error) {
 		{"A tenant gets each device; the device is burned before the tenant may use it", d.bindAll},
 		{"The tenants leave; in the middle of the wipe the worker is killed with kill -9", d.crashWorker},
 		{"A file of 2 GiB full of bytes is enrolled; in the middle of its wipe server and worker are killed, both with kill -9", d.crashAll},
-		{"A loop device over a file on a file system of its own: what lies below is counted", func(ctx context.Context) error {
-			if l == nil {
-				fmt.Printf("  left out: %s\n", why)
-				return nil
-			}
-			return d.turnLoopOver(ctx, l)
-		}},
+		{"A loop device over a file on a file system of its own: what lies below is counted",
+			func(ctx context.Context) error {
+				if l == nil {
+					fmt.Printf("  left out: %s\n", why)
+					return nil
+				}
+				return d.turnLoopOver(ctx, l)
+			}},
 		{"Another user of a shared pool takes a server and frees it; Burnish notices both, and cleans it before a tenant gets it", d.shareServer},
 		{"A device whose step fails waits for its operator, burned; the operator's clean repairs it", d.repair},
 		{"Any Temporal client may trigger a clean, with a raw signal", d.cleanBySignal},
-		{"Everything is clean and back in the pool", d.checkAll},
+		{"Everything is clean and back in the offer", d.checkAll},
 	}
 	for i, c := range chapters {
 		fmt.Printf("\n%d. %s.\n\n", i+1, c.title)
@@ -90,7 +91,8 @@ func (d *demo) addOwn(target string) error {
 	if err != nil {
 		return err
 	}
-	d.files = append(d.files, site.Device{Name: "own", Driver: "block", Path: path, Size: info.Size(), Set: []string{"path=" + path}})
+	d.files = append(d.files, site.Device{Name: "own", Driver: "block", Path: path, Size: info.Size(),
+		Set: []string{"path=" + path}})
 	return d.allow(path)
 }
 
@@ -225,7 +227,8 @@ func (d *demo) requireClean(ctx context.Context, f site.Device) error {
 	if reprocessed > 2*steps.MaxRepeated {
 		return fmt.Errorf("%s: the record says that up to %d bytes were wiped twice", f.Name, reprocessed)
 	}
-	fmt.Printf("  %s: 0 blocks of the tenant left, %d zero; reserved 0 of 1; %s\n", f.Name, zero, strings.Join(parts, ", "))
+	fmt.Printf("  %s: 0 blocks of the tenant left, %d zero; reserved 0 of 1; %s\n", f.Name, zero,
+		strings.Join(parts, ", "))
 	return nil
 }
 

@@ -81,5 +81,6 @@ func TestOneOfEightCleansIsCarriedOut(t *testing.T) {
 	require.Contains(t, history.Acts[0].By, "@", "the command line says who runs it")
 	last := history.Acts[1]
 	last.At = time.Time{}
-	require.Equal(t, contract.Act{Verb: "clean", By: fmt.Sprint("caller ", winner), From: "192.0.2.7", Reason: "once more", Request: request(winner)}, last)
+	require.Equal(t, contract.Act{Verb: "clean", By: fmt.Sprint("caller ", winner), From: "192.0.2.7", Reason: "once more",
+		Request: request(winner)}, last)
 }

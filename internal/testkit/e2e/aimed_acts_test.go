@@ -128,7 +128,9 @@ func atHold(a *aim) error {
 	if err := a.enroll(a.devices[0], "--type", heldByRunbook, "--provide"); err != nil {
 		return err
 	}
-	return a.await(a.devices[0].Name, "to be on hold", func(v contract.DeviceStatus) bool { return v.Fault == string(device.CodeOnHold) })
+	return a.await(a.devices[0].Name, "to be on hold", func(v contract.DeviceStatus) bool {
+		return v.Fault == string(device.CodeOnHold)
+	})
 }
 
 // failed: the clean ended in error, and somebody's bytes are on the device since.
@@ -204,7 +206,8 @@ func instanceMoves(a *aim) error {
 }
 
 func instanceMigrate(a *aim) []string {
-	return []string{"instance", "migrate", a.instance, "--to", a.k.away.Host, "--device", a.devices[2].Name, "--device", a.devices[3].Name}
+	return []string{"instance", "migrate", a.instance, "--to", a.k.away.Host, "--device", a.devices[2].Name, "--device",
+		a.devices[3].Name}
 }
 
 func ofInstance(verb string, more ...string) func(*aim) []string {
@@ -271,7 +274,8 @@ func aimedActs() []*aimedAct {
 	return []*aimedAct{
 		{name: "bind", nth: 1, by: first, start: available, command: bind(), done: has(0), first: []string{"unbind", "retire --lost", "manage"}},
 		{
-			name: "bind with request and tag", nth: 1, by: alive, start: available, command: bind("--request", "r1", "--tag", "database"),
+			name: "bind with request and tag", nth: 1, by: alive, start: available,
+			command: bind("--request", "r1", "--tag", "database"),
 			done: isAt(func(a *aim, f facts) bool {
 				return f.State == device.Allocated && f.Instance == a.instance && f.Request == "r1" && f.Tag == "database"
 			}), first: []string{"retire --lost", "unbind"},
@@ -282,7 +286,8 @@ func aimedActs() []*aimedAct {
 		},
 		{name: "provide", start: enrolled, command: about("provide"), done: isFree, cleans: true, first: []string{"retire --lost", "abort"}},
 		{
-			name: "provide a clean one", nth: 2, by: first, start: then(available, []string{"manage"}), command: about("provide"), done: isFree,
+			name: "provide a clean one", nth: 2, by: first, start: then(available, []string{"manage"}),
+			command: about("provide"), done: isFree,
 			first: []string{"retire --lost"},
 		},
 		{
@@ -292,7 +297,8 @@ func aimedActs() []*aimedAct {
 		},
 		{
 			// Its serial is confirmed: the write is in the same task as the request.
-			name: "clean by a verify of one never provided, again", nth: 1, by: gone, start: then(enrolled, []string{"clean", "--steps", "verify", "--wait"}, []string{"manage"}),
+			name: "clean by a verify of one never provided, again", nth: 1, by: gone,
+			start:   then(enrolled, []string{"clean", "--steps", "verify", "--wait"}, []string{"manage"}),
 			command: about("clean", "--steps", "verify"),
 			done:    isAt(func(_ *aim, f facts) bool { return f.operators() && f.Bytes == "tenant 1" }),
 			first:   []string{"maintain", "retire --lost"},
@@ -306,25 +312,30 @@ func aimedActs() []*aimedAct {
 			done: inState(device.Manageable, "zero"), first: []string{"abort", "retire --lost"},
 		},
 		{
-			name: "clean by a verify of one that was provided", start: then(available, []string{"manage"}), command: about("clean", "--steps", "verify"),
-			done: inState(device.Manageable, "zero"), first: []string{"maintain", "retire --lost"},
+			name: "clean by a verify of one that was provided", start: then(available, []string{"manage"}),
+			command: about("clean", "--steps", "verify"),
+			done:    inState(device.Manageable, "zero"), first: []string{"maintain", "retire --lost"},
 		},
-		{name: "clean after an error", start: failed, command: about("clean"), cleans: true, done: isAt(func(_ *aim, f facts) bool {
-			return f.State == device.Cleaning && f.Fault == string(device.CodeOnHold)
-		}), first: []string{"retire --lost", "manage"}},
+		{name: "clean after an error", start: failed, command: about("clean"), cleans: true,
+			done: isAt(func(_ *aim, f facts) bool {
+				return f.State == device.Cleaning && f.Fault == string(device.CodeOnHold)
+			}), first: []string{"retire --lost", "manage"}},
 		{name: "manage", start: available, command: about("manage"), done: inState(device.Manageable, "zero"), first: []string{"retire --lost", "maintain"}},
-		{name: "maintain", start: available, command: about("maintain", "--reason", "test"), done: isAt(func(_ *aim, f facts) bool {
-			return f.State == device.Available && f.OnHold
-		}), first: []string{"retire --lost", "manage"}},
+		{name: "maintain", start: available, command: about("maintain", "--reason", "test"),
+			done: isAt(func(_ *aim, f facts) bool {
+				return f.State == device.Available && f.OnHold
+			}), first: []string{"retire --lost", "manage"}},
 		{
-			name: "maintain --off", nth: 2, by: first, start: then(available, []string{"maintain", "--reason", "test"}), command: about("maintain", "--off"),
-			done: isFree, first: []string{"retire --lost", "manage"},
+			name: "maintain --off", nth: 2, by: first, start: then(available, []string{"maintain", "--reason", "test"}),
+			command: about("maintain", "--off"),
+			done:    isFree, first: []string{"retire --lost", "manage"},
 		},
 		{name: "abort", start: atHold, command: about("abort"), cleans: true, done: isAt(func(_ *aim, f facts) bool { return f.State == device.Error })},
 		{name: "release-hold", start: atHold, command: about("release-hold"), done: isFree, first: []string{"retire --lost", "abort"}},
 		{name: "retire", start: available, command: about("retire", "--reason", "worn"), done: inState(device.Retired, "zero"), first: []string{"maintain", "manage"}},
 		{
-			name: "retire --lost", start: available, command: about("retire", "--lost", "--reason", "gone"), done: inState(device.Retired, "zero"),
+			name: "retire --lost", start: available, command: about("retire", "--lost", "--reason", "gone"),
+			done:  inState(device.Retired, "zero"),
 			first: []string{"manage"},
 		},
 		{
@@ -361,25 +372,30 @@ func aimedActs() []*aimedAct {
 			command: func(a *aim) []string { return a.k.EnrollArgs(a.devices[0], "--provide") },
 		},
 		{
-			name: "instance bind", nth: 2, by: alive, devices: 3, ofInstance: true, start: available, done: has(0, 1, 2), first: []string{"release"},
+			name: "instance bind", nth: 2, by: alive, devices: 3, ofInstance: true, start: available, done: has(0, 1, 2),
+			first:   []string{"release"},
 			command: withDevices("bind", 0, 1, 2),
 		},
 		{
-			name: "instance attach", devices: 3, ofInstance: true, start: instanceHas(0), done: has(0, 1, 2), first: []string{"release"},
+			name: "instance attach", devices: 3, ofInstance: true, start: instanceHas(0), done: has(0, 1, 2),
+			first:   []string{"release"},
 			command: withDevices("attach", 1, 2),
 		},
 		{
-			name: "instance detach", devices: 3, ofInstance: true, start: instanceHas(0, 1, 2), done: has(0), first: []string{"release"},
+			name: "instance detach", devices: 3, ofInstance: true, start: instanceHas(0, 1, 2), done: has(0),
+			first: []string{"release"},
 			command: func(a *aim) []string {
 				return []string{"instance", "detach", a.instance, a.devices[1].Name, a.devices[2].Name}
 			},
 		},
 		{
-			name: "instance release", nth: 2, by: gone, devices: 2, ofInstance: true, start: instanceHas(0, 1), done: has(), first: []string{"release"},
+			name: "instance release", nth: 2, by: gone, devices: 2, ofInstance: true, start: instanceHas(0, 1), done: has(),
+			first:   []string{"release"},
 			command: ofInstance("release"),
 		},
 		{
-			name: "instance migrate", nth: 2, by: alive, devices: 4, ofInstance: true, elsewhere: true, start: instanceHas(0, 1), done: has(0, 1, 2, 3),
+			name: "instance migrate", nth: 2, by: alive, devices: 4, ofInstance: true, elsewhere: true, start: instanceHas(0, 1),
+			done:    has(0, 1, 2, 3),
 			command: instanceMigrate, first: []string{"release"},
 		},
 		{

@@ -258,10 +258,11 @@ func (a *aim) must(args ...string) error {
 
 // await waits for a device to be as wanted.
 func (a *aim) await(name, what string, ok func(contract.DeviceStatus) bool) error {
-	return proc.Await(context.Background(), patience*20*time.Second, 50*time.Millisecond, name+" "+what, func() (bool, string) {
-		v, err := a.k.Workflows().Query(context.Background(), name)
-		return err == nil && ok(v), fmt.Sprintf("%s %s %v", v.DeviceState, v.LastError, err)
-	})
+	return proc.Await(context.Background(), patience*20*time.Second, 50*time.Millisecond, name+" "+what,
+		func() (bool, string) {
+			v, err := a.k.Workflows().Query(context.Background(), name)
+			return err == nil && ok(v), fmt.Sprintf("%s %s %v", v.DeviceState, v.LastError, err)
+		})
 }
 
 func (a *aim) awaitState(name string, state device.State) error {
@@ -315,7 +316,8 @@ func (k *anvil) look(d Device) (f facts, err error) {
 	if err != nil {
 		return f, err
 	}
-	f.State, f.OnHold, f.Dirty, f.Called, f.Fault, f.Error = v.DeviceState, v.Maintenance, v.Dirty, v.NeedsOperator, v.Fault, v.LastError
+	f.State, f.OnHold, f.Dirty, f.Called, f.Fault, f.Error = v.DeviceState, v.Maintenance, v.Dirty, v.NeedsOperator,
+		v.Fault, v.LastError
 	f.Claimed = v.ClaimedBy != ""
 	if v.InstanceUUID != nil && len(v.Bindings) > 0 {
 		b := v.Bindings[len(v.Bindings)-1]
@@ -371,14 +373,17 @@ func (f facts) resting() (bool, string) {
 
 // operators says that an operator holds the device.
 func (f facts) operators() bool {
-	return f.OnHold || f.State == device.Manageable || f.State == device.Error || f.State == device.Cleaning && f.Fault == string(device.CodeOnHold)
+	return f.OnHold || f.State == device.Manageable || f.State == device.Error || f.State == device.Cleaning &&
+		f.Fault == string(device.CodeOnHold)
 }
 
 // same says what of a device is not as it was before an act that was refused. An operator's
 // device may have become dirty and reserved; a free one may have been cleaned.
 func (f facts) same(before facts) error {
-	was := facts{State: before.State, OnHold: before.OnHold, Instance: before.Instance, Request: before.Request, Tag: before.Tag, Managed: before.Managed, Bytes: before.Bytes}
-	is := facts{State: f.State, OnHold: f.OnHold, Instance: f.Instance, Request: f.Request, Tag: f.Tag, Managed: f.Managed, Bytes: f.Bytes}
+	was := facts{State: before.State, OnHold: before.OnHold, Instance: before.Instance, Request: before.Request,
+		Tag: before.Tag, Managed: before.Managed, Bytes: before.Bytes}
+	is := facts{State: f.State, OnHold: f.OnHold, Instance: f.Instance, Request: f.Request, Tag: f.Tag, Managed: f.Managed,
+		Bytes: f.Bytes}
 	if was != is {
 		return fmt.Errorf("before %+v, now %+v", before, f)
 	}

@@ -23,7 +23,8 @@ import (
 // a token. It shows what it could read of each answer.
 const page = `<!doctype html><title>attack</title><pre id="seen"></pre><script>
 const {api, device, token} = %s;
-const json = {"Content-Type": "application/json"}, auth = {"X-Auth-Token": token, "OpenStack-API-Version": "accelerator 2.1"};
+const json = {"Content-Type": "application/json"};
+const auth = {"X-Auth-Token": token, "OpenStack-API-Version": "accelerator 2.1"};
 const body = JSON.stringify({reason: "by a page"});
 const attempts = {
   read: ["/v2/devices", {headers: auth}],
@@ -81,7 +82,8 @@ func (s *attacker) serve(t *testing.T, listener net.Listener, html string) {
 					s.forward(conn, io.MultiReader(&sent, conn))
 					return
 				}
-				fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(html), html)
+				fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
+					len(html), html)
 			})
 		}
 	})
@@ -126,7 +128,8 @@ func (a *API) browserPage(t *testing.T) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			require.NoError(t, err)
 			site := &attacker{port: listener.Addr().(*net.TCPAddr).Port, api: address}
-			settings, err := json.Marshal(map[string]string{"api": api, "device": devicePath("operator", "maintenance"), "token": admin.Token})
+			settings, err := json.Marshal(map[string]string{"api": api, "device": devicePath("operator", "maintenance"),
+				"token": admin.Token})
 			require.NoError(t, err)
 			site.serve(t, listener, fmt.Sprintf(page, settings))
 			seen := site.visit(t)

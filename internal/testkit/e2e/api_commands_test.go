@@ -111,7 +111,8 @@ func (b bothWays) awaitSame(t *testing.T, args ...string) {
 	var direct, api proc.Result
 	_ = proc.AwaitSlowly(t.Context(), patience*10*time.Second, "the same answer", func() (bool, string) {
 		direct, api = b.Burnish(t, args...), b.OverAPI(t, args...)
-		return direct.Code == api.Code && lasting(direct.Stdout) == lasting(api.Stdout) && lasting(direct.Stderr) == lasting(api.Stderr), ""
+		return direct.Code == api.Code && lasting(direct.Stdout) == lasting(api.Stdout) &&
+			lasting(direct.Stderr) == lasting(api.Stderr), ""
 	})
 	requireSame(t, direct, api)
 }
@@ -122,7 +123,8 @@ func TestCommandsOverTheAPI(t *testing.T) {
 	b := serveBothWays(t)
 	// One device is used over Temporal, its twin over the API.
 	const left, right = "twin-a", "twin-b"
-	twins := []string{left, "twin-x", right, "twin-x", contract.DeviceUUID(left), "UUID", contract.DeviceUUID(right), "UUID"}
+	twins := []string{left, "twin-x", right, "twin-x", contract.DeviceUUID(left), "UUID",
+		contract.DeviceUUID(right), "UUID"}
 	both := func(args ...string) {
 		t.Helper()
 		for i, arg := range args {
@@ -174,12 +176,17 @@ func TestCommandsOverTheAPI(t *testing.T) {
 	both("clean", "TWIN", "absent", "-o", "json") // in the order that was asked for
 
 	for _, command := range []string{
-		"list", "list --all", "list --all -o json", "list -o yaml", "list --needs-operator", "list --awaiting-cleaning", "list --one-time-use --all",
-		"list --host nowhere", "list --model none --all", "list --fault step_failed", "list --type fake --all", "list --state retired,error",
-		"show " + left + " -o json", "show " + contract.DeviceUUID(right), "show absent", "show " + contract.DeviceUUID("absent"),
+		"list", "list --all", "list --all -o json", "list -o yaml", "list --needs-operator", "list --awaiting-cleaning",
+		"list --one-time-use --all",
+		"list --host nowhere", "list --model none --all", "list --fault step_failed", "list --type fake --all",
+		"list --state retired,error",
+		"show " + left + " -o json", "show " + contract.DeviceUUID(right), "show absent", "show " +
+			contract.DeviceUUID("absent"),
 		"steps " + left + " -o json", "history absent", "history absent -o json", "validate absent",
-		"plan --fleet", "plan --fleet -o json", "import check", "import --from placement --timeout 1s", "oneview status", "oneview status rack1", "oneview migrate",
-		"resume --model M --step zero", "release-hold absent", "clean --state error --dry-run", "forget absent", "watch absent",
+		"plan --fleet", "plan --fleet -o json", "import check", "import --from placement --timeout 1s", "oneview status",
+		"oneview status rack1", "oneview migrate",
+		"resume --model M --step zero", "release-hold absent", "clean --state error --dry-run", "forget absent",
+		"watch absent",
 		"watch " + left, "enroll --from oneview --template /rest/server-profile-templates/x",
 	} {
 		args := strings.Fields(command)
@@ -187,7 +194,8 @@ func TestCommandsOverTheAPI(t *testing.T) {
 	}
 	doctor := b.OverAPI(t, "doctor")
 	require.Zero(t, doctor.Code, doctor)
-	require.Regexp(t, `(?m)^OK +api: unix:\S+ answers; .*\n(?:.*\n)*OK +search attributes: all 11 exist\n(?:.*\n)*OK +worker: queue burnish is polled$`, doctor.Stdout)
+	require.Regexp(t,
+		`(?m)^OK +api: unix:\S+ answers; .*\n(?:.*\n)*OK +search attributes: all 11 exist\n(?:.*\n)*OK +worker: queue burnish is polled$`, doctor.Stdout)
 
 	// Why, and who, stands in the history of each.
 	histories := map[string]string{left: b.Must(t, "history", left), right: b.OverAPI(t, "history", right).Stdout}
@@ -271,5 +279,6 @@ func (a *API) commandsWithKeystone(t *testing.T) {
 	admin["OS_PASSWORD"] = "wrong"
 	r = a.overAPI(t, admin, "list")
 	require.Equal(t, 1, r.Code, r)
-	require.Regexp(t, `^burnish: list: Keystone at \S+ refuses these credentials; correct the OS_ variables or clouds\.yaml\n$`, r.Stderr)
+	require.Regexp(t,
+		`^burnish: list: Keystone at \S+ refuses these credentials; correct the OS_ variables or clouds\.yaml\n$`, r.Stderr)
 }

@@ -78,10 +78,11 @@ func curl(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("curl always gets an answer here")
 	}
-	ts.Check(proc.AwaitSlowly(context.Background(), patience*time.Minute, "Keystone to answer the API", func() (bool, string) {
-		ts.Check(ts.Exec("curl", append([]string{"-sS", "--max-time", "60", "-i"}, args...)...))
-		return !strings.Contains(ts.ReadFile("stdout"), string(device.CodeAuthenticationUnavailable)), ""
-	}))
+	ts.Check(proc.AwaitSlowly(context.Background(), patience*time.Minute, "Keystone to answer the API",
+		func() (bool, string) {
+			ts.Check(ts.Exec("curl", append([]string{"-sS", "--max-time", "60", "-i"}, args...)...))
+			return !strings.Contains(ts.ReadFile("stdout"), string(device.CodeAuthenticationUnavailable)), ""
+		}))
 	head, body, found := strings.Cut(ts.ReadFile("stdout"), "\r\n\r\n")
 	if !found {
 		ts.Fatalf("no answer: %s", ts.ReadFile("stdout"))

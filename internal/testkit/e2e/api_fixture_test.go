@@ -115,7 +115,8 @@ func (c Caller) try(t testing.TB, method, path, body string, headers ...string) 
 	t.Helper()
 	Await(t, time.Minute, "Keystone to answer the API", func() (bool, string) {
 		a, err = c.once(t, method, path, body, headers...)
-		return a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, string(device.CodeAuthenticationUnavailable)), a.Body
+		return a.Status != http.StatusServiceUnavailable ||
+			!strings.Contains(a.Body, string(device.CodeAuthenticationUnavailable)), a.Body
 	})
 	return a, err
 }
@@ -173,7 +174,8 @@ func (c Caller) Must(t testing.TB, status int, method, path, body string, into a
 }
 
 // Refused is Ask whose answer has this status and a fault's body.
-func (c Caller) Refused(t testing.TB, status int, code device.Code, method, path, body string, headers ...string) Answer {
+func (c Caller) Refused(t testing.TB, status int, code device.Code, method, path, body string,
+	headers ...string) Answer {
 	t.Helper()
 	a := c.Ask(t, method, path, body, headers...)
 	a.requireFault(t, status, code)

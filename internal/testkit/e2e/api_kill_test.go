@@ -34,7 +34,8 @@ func (s *Site) ServeAPI(t testing.TB, env ...string) (*Worker, Caller) {
 	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	w := s.Run(t, "control", append(env, "BURNISH_API_ADDRESS="+address, "BURNISH_API_TOKENS="+s.tokenFile(t))...)
 	// Each request has a connection of its own: none is repeated by the client's library.
-	c := Caller{URL: "http://" + address, Token: operatorToken, Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	c := Caller{URL: "http://" + address, Token: operatorToken,
+		Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	c.AwaitReady(t)
 	return w, c
 }
@@ -86,7 +87,8 @@ func TestARepeatedRequestActsOnceAlthoughAControlWorkerIsKilled(t *testing.T) {
 		workers[dying].Start(t)
 		callers[dying].AwaitReady(t)
 		callers[dying].Must(t, http.StatusAccepted, http.MethodPost, path, body, nil, key)
-		callers[dying].Refused(t, http.StatusUnprocessableEntity, device.CodeRequestReused, http.MethodPost, path, `{"clean_steps":[{"step":"verify"}]}`, key)
+		callers[dying].Refused(t, http.StatusUnprocessableEntity, device.CodeRequestReused, http.MethodPost, path,
+			`{"clean_steps":[{"step":"verify"}]}`, key)
 	}
 	t.Logf("%d kills in %s, %d answered before", kills, time.Since(began).Round(time.Millisecond), answered)
 	for name := range devices {

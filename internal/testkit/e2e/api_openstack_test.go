@@ -70,7 +70,8 @@ func (a *API) python(t *testing.T, who openstack.Account, into any, program stri
 }
 
 // cyborgMembers are the members of a device in microversion 2.0.
-var cyborgMembers = []string{"created_at", "hostname", "model", "status", "std_board_info", "type", "updated_at", "uuid", "vendor", "vendor_board_info"}
+var cyborgMembers = []string{"created_at", "hostname", "model", "status", "std_board_info", "type", "updated_at",
+	"uuid", "vendor", "vendor_board_info"}
 
 // Debian's openstacksdk finds the API by Keystone's catalog, reads devices whole and page by
 // page, and cleans one.
@@ -140,7 +141,8 @@ func (a *API) cyborgClient(t *testing.T, uuids []string) {
 	a.python(t, a.Viewer, &shown, openstackProgram, "accelerator", "device", "show", uuids[3], "-f", "json")
 	require.Equal(t, uuids[3], shown["uuid"])
 	require.Equal(t, a.Host, shown["hostname"])
-	r := a.python(t, a.Viewer, nil, openstackProgram, "accelerator", "device", "show", "00000000-0000-4000-8000-000000000000")
+	r := a.python(t, a.Viewer, nil, openstackProgram, "accelerator", "device", "show",
+		"00000000-0000-4000-8000-000000000000")
 	require.Equal(t, 1, r.Code, r)
 	require.Contains(t, r.Stderr, "device not found", r)
 }
@@ -216,7 +218,8 @@ func (a *API) viewerChangesNothing(t *testing.T) {
 		require.Equal(t, before[name], a.events(t, name), name)
 		var shown map[string]any
 		c.Must(t, http.StatusOK, http.MethodGet, devicePath(name), "", &shown)
-		require.Equal(t, slices.Sorted(slices.Values(append([]string{"device_state"}, cyborgMembers...))), slices.Sorted(maps.Keys(shown)))
+		require.Equal(t, slices.Sorted(slices.Values(append([]string{"device_state"}, cyborgMembers...))),
+			slices.Sorted(maps.Keys(shown)))
 	}
 	a.Refused(t, device.CodeNotFound, "show", "new")
 	everything := c.Must(t, http.StatusOK, http.MethodGet, "/v2/devices", "", nil).Body

@@ -75,7 +75,8 @@ func TestTheUnixSocketIsForItsUserOnly(t *testing.T) {
 
 	// A page of another site is refused here, too.
 	unix.Must(t, http.StatusOK, http.MethodGet, "/v2/devices", "", nil)
-	require.Equal(t, http.StatusForbidden, unix.Ask(t, http.MethodGet, "/v2/devices", "", "Origin: http://evil.example").Status)
+	require.Equal(t, http.StatusForbidden, unix.Ask(t, http.MethodGet, "/v2/devices", "", "Origin: http://evil.example").
+		Status)
 
 	// A socket that a killed worker left is no reason not to start, and is closed again.
 	w.Kill(t)

@@ -56,7 +56,8 @@ func roughRoad(t *testing.T, target string, random *rand.Rand) string {
 			http.Error(w, "chaos", http.StatusServiceUnavailable)
 			return
 		}
-		on, err := http.NewRequest(r.Method, target+r.URL.RequestURI(), bytes.NewReader(body)) //nolint:noctx // a client that gives up does not undo its request
+		//nolint:noctx // a client that gives up does not undo its request
+		on, err := http.NewRequest(r.Method, target+r.URL.RequestURI(), bytes.NewReader(body))
 		if err != nil {
 			return
 		}
@@ -127,7 +128,8 @@ func (o opening) String() string {
 	if o.unnoticed {
 		opened = "not noticed yet, " + opened
 	}
-	return fmt.Sprintf("%s for %s from %s on, %s", o.state, o.to.Sub(o.from).Round(time.Millisecond), clock(o.from), opened)
+	return fmt.Sprintf("%s for %s from %s on, %s", o.state, o.to.Sub(o.from).Round(time.Millisecond),
+		clock(o.from), opened)
 }
 
 // F4, F5, F28
@@ -175,7 +177,9 @@ func TestRandomChaosOverPlacement(t *testing.T) {
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		select {
 		case provider := <-lowered: // Nova may be waiting for a device
-			if i := slices.IndexFunc(c.slots, func(s *chaosSlot) bool { return s.provider == provider && s.instance == "" }); i >= 0 && c.random.IntN(2) == 0 {
+			if i := slices.IndexFunc(c.slots, func(s *chaosSlot) bool {
+				return s.provider == provider && s.instance == ""
+			}); i >= 0 && c.random.IntN(2) == 0 {
 				c.spawn(t, c.slots[i])
 			}
 		case <-time.After(time.Duration(50+c.random.IntN(700)) * time.Millisecond):
@@ -188,12 +192,14 @@ func TestRandomChaosOverPlacement(t *testing.T) {
 	}
 	calm := make([]error, len(c.slots))
 	for i, s := range c.slots {
-		calm[i] = proc.Await(t.Context(), time.Minute, 200*time.Millisecond, s.d.Name+" to be clean and offered", func() (bool, string) {
-			v, err := c.Workflows().Query(t.Context(), s.d.Name)
-			_, zero, _ := s.d.Count(t, 0)
-			last, _ := c.Recorder.Latest(s.provider)
-			return err == nil && v.DeviceState == device.Available && zero == s.d.Blocks() && last.Allocatable(), fmt.Sprintf("%s %s, %d blocks zero, %v", v.DeviceState, v.LastError, zero, err)
-		})
+		calm[i] = proc.Await(t.Context(), time.Minute, 200*time.Millisecond, s.d.Name+" to be clean and offered",
+			func() (bool, string) {
+				v, err := c.Workflows().Query(t.Context(), s.d.Name)
+				_, zero, _ := s.d.Count(t, 0)
+				last, _ := c.Recorder.Latest(s.provider)
+				return err == nil && v.DeviceState == device.Available && zero == s.d.Blocks() && last.Allocatable(),
+					fmt.Sprintf("%s %s, %d blocks zero, %v", v.DeviceState, v.LastError, zero, err)
+			})
 	}
 	stop()
 	watchers.Wait()
@@ -281,7 +287,8 @@ func (s *chaosSlot) has(instance string) {
 
 // note records an opening, or that the last one lasts.
 func (s *chaosSlot) note(o opening) {
-	if n := len(s.dirtyOpen); n > 0 && s.dirtyOpen[n-1].by.At.Equal(o.by.At) && s.dirtyOpen[n-1].freed.Equal(o.freed) && s.dirtyOpen[n-1].unnoticed == o.unnoticed {
+	if n := len(s.dirtyOpen); n > 0 && s.dirtyOpen[n-1].by.At.Equal(o.by.At) && s.dirtyOpen[n-1].freed.Equal(o.freed) &&
+		s.dirtyOpen[n-1].unnoticed == o.unnoticed {
 		s.dirtyOpen[n-1].to = o.to
 		return
 	}

@@ -120,7 +120,8 @@ func (c *Cloud) checkOffer(change openstack.Change) {
 	defer file.Close()
 	_, zero, _, err := hardwaretest.Count(file, d.Size, 0)
 	if err != nil || zero != d.Blocks() {
-		c.dirtyOffers = append(c.dirtyOffers, fmt.Sprintf("%s may be allocated with %d of %d blocks zero (%v)", d.Name, zero, d.Blocks(), err))
+		c.dirtyOffers = append(c.dirtyOffers, fmt.Sprintf("%s may be allocated with %d of %d blocks zero (%v)", d.Name, zero,
+			d.Blocks(), err))
 	}
 	c.checks.Go(func() { c.checkState(change, d.Name) })
 }
@@ -134,12 +135,15 @@ func (c *Cloud) checkState(change openstack.Change, name string) {
 	v, err := c.Workflows().Query(ctx, name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	later := slices.ContainsFunc(c.writes, func(w openstack.Change) bool { return w.UUID == change.UUID && w.Generation > change.Generation })
+	later := slices.ContainsFunc(c.writes, func(w openstack.Change) bool {
+		return w.UUID == change.UUID && w.Generation > change.Generation
+	})
 	if later || v.ClaimedBy != "" || c.context.Err() != nil {
 		return
 	}
 	if err != nil || v.Dirty || v.DeviceState != device.Available && v.DeviceState != device.Cleaning {
-		c.dirtyOffers = append(c.dirtyOffers, fmt.Sprintf("%s may be allocated while it is %s, dirty %v (%v)", name, v.DeviceState, v.Dirty, err))
+		c.dirtyOffers = append(c.dirtyOffers,
+			fmt.Sprintf("%s may be allocated while it is %s, dirty %v (%v)", name, v.DeviceState, v.Dirty, err))
 	}
 }
 

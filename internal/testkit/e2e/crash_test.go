@@ -64,13 +64,15 @@ func TestKillWorker(t *testing.T) {
 	took := after.Updated.Sub(w.Started)
 	require.Equal(t, before.Seq, after.Seq, "the same scheduling goes on")
 	require.Equal(t, before.Attempt+1, after.Attempt)
-	require.Less(t, took, pastHeartbeat-10*time.Second, "from the worker's start to the next attempt: long before the heartbeat time-out")
+	require.Less(t, took, pastHeartbeat-10*time.Second, "from the worker's start to the next attempt: long before the "+
+		"heartbeat time-out")
 	require.GreaterOrEqual(t, after.Offset, before.Offset, "the resume point")
 	v := s.AwaitReturned(t, d, 60*time.Second)
 	redone := v.Cleans[0].Steps[0].ReprocessedBytesMax
 	require.LessOrEqual(t, again, redone)
 	require.LessOrEqual(t, redone, int64(steps.MaxRepeated))
-	t.Logf("attempt 2 began %.2f s after the worker's start at %d MiB; %d bytes wiped twice", took.Seconds(), before.Offset/MiB, again)
+	t.Logf("attempt 2 began %.2f s after the worker's start at %d MiB; %d bytes wiped twice", took.Seconds(),
+		before.Offset/MiB, again)
 }
 
 // What lies before the journal's offset is not written again, and verify reads all

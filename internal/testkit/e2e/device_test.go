@@ -143,7 +143,8 @@ func (s *Site) AwaitReturned(t testing.TB, d Device, within time.Duration) contr
 
 // AwaitTenant waits until the device is the tenant's: allocated, burned, with every
 // byte as it was written.
-func (s *Site) AwaitTenant(t testing.TB, d Device, tenant string, nonce uint64, within time.Duration) contract.DeviceStatus {
+func (s *Site) AwaitTenant(t testing.TB, d Device, tenant string, nonce uint64,
+	within time.Duration) contract.DeviceStatus {
 	t.Helper()
 	v := s.AwaitStatus(t, d.Name, within, "to be "+tenant+"'s", heldBy(Instance(tenant)))
 	d.RequireStamps(t, nonce)

@@ -38,7 +38,8 @@ func TestEnrollRefusals(t *testing.T) {
 			s.Refused(t, device.CodeInvalidSetting, append([]string{"enroll", "other2", "--host", s.Host}, block(short)...)...)
 		},
 		"a host without a worker": func(t *testing.T) {
-			s.Refused(t, device.CodeHostUnreachable, "enroll", "other3", "--host", "missing-host", "--driver", "fake", "--timeout", "60s")
+			s.Refused(t, device.CodeHostUnreachable, "enroll", "other3", "--host", "missing-host", "--driver", "fake",
+				"--timeout", "60s")
 			s.Refused(t, device.CodeNotFound, "show", "other3")
 		},
 		"with other settings than before": func(t *testing.T) {

@@ -23,14 +23,16 @@ import (
 func TestFindBySerial(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	serials := []string{"S1", "s1", `S1\`, `S1\\`, "it's", "it''s", "'S1'", `\`, `\'`, `S"1"`, "S%", "S_", "S!", "ü1", "tab\t1", `' OR DeviceState = 'available`}
+	serials := []string{"S1", "s1", `S1\`, `S1\\`, "it's", "it''s", "'S1'", `\`, `\'`, `S"1"`, "S%", "S_", "S!", "ü1",
+		"tab\t1", `' OR DeviceState = 'available`}
 	for i, serial := range serials {
 		name := fmt.Sprintf("d%d", i)
 		options := client.DeviceStart(contract.Enrollment{Name: name}, contract.Hardware{})
 		options.TypedSearchAttributes = temporal.NewSearchAttributes(
 			contract.AttrSerial.ValueSet(serial), contract.AttrState.ValueSet(string(device.Available)))
 		// No worker runs: the workflow stays as it is started.
-		_, err := s.Client.ExecuteWorkflow(t.Context(), options, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name})
+		_, err := s.Client.ExecuteWorkflow(t.Context(), options, contract.WorkflowDeviceLifecycle,
+			contract.DeviceInput{Name: name})
 		require.NoError(t, err)
 	}
 	for i, serial := range serials {
@@ -80,8 +82,11 @@ func TestTwoHostsEnrollOneSerial(t *testing.T) {
 	enrolled := 0
 	for name := range names {
 		enrolled++
-		v := s.AwaitDevice(t, name, 30*time.Second, "to wait for its operator", func(v contract.DeviceStatus) bool { return v.NeedsOperator })
-		require.Equal(t, []any{device.Error, string(device.CodeDuplicateSerial), true}, []any{v.DeviceState, v.Fault, v.Dirty}, v.LastError)
+		v := s.AwaitDevice(t, name, 30*time.Second, "to wait for its operator", func(v contract.DeviceStatus) bool {
+			return v.NeedsOperator
+		})
+		require.Equal(t, []any{device.Error, string(device.CodeDuplicateSerial), true},
+			[]any{v.DeviceState, v.Fault, v.Dirty}, v.LastError)
 		s.RequireReserved(t, name, 1)
 	}
 	t.Logf("%d of %d devices were enrolled", enrolled, 2*pairs)

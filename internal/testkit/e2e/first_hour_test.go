@@ -86,7 +86,8 @@ func compare(t *testing.T, page, text string, commands []docCommand, answers []s
 	}
 	for i, c := range commands {
 		want, got := linesOf(same(strings.Join(c.answer, "\n"))), linesOf(same(answers[i]))
-		require.True(t, sameAnswer(want, got), "$ %s\n%s\nbut the page says\n%s", c.command, answers[i], strings.Join(c.answer, "\n"))
+		require.True(t, sameAnswer(want, got), "$ %s\n%s\nbut the page says\n%s", c.command, answers[i],
+			strings.Join(c.answer, "\n"))
 	}
 }
 
@@ -127,7 +128,8 @@ func shell(t *testing.T, dir string, commands []docCommand, ours *strings.Replac
 	var script strings.Builder
 	// Whatever becomes of the script, it ends what it started.
 	script.WriteString(listed)
-	script.WriteString("set -m\ntrap 'kill $(jobs -p) 2> /dev/null; wait' EXIT\ntrap 'exit 1' TERM\nmark() { echo \"=====\"; }\n")
+	script.WriteString("set -m\ntrap 'kill $(jobs -p) 2> /dev/null; wait' EXIT\ntrap 'exit 1' TERM\nmark() { echo " +
+		"\"=====\"; }\n")
 	for _, c := range commands {
 		command := ours.Replace(c.command)
 		if strings.HasPrefix(command, "burnish list") && !*updatePage {
@@ -139,7 +141,8 @@ func shell(t *testing.T, dir string, commands []docCommand, ours *strings.Replac
 	require.NoError(t, os.WriteFile(file, []byte(script.String()), 0o600))
 	cmd := exec.Command("bash", file)
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + filepath.Dir(programs.Burnish) + ":" + filepath.Dir(programs.Server) + ":" + os.Getenv("PATH"), "HOME=" + dir, "TZ=UTC"}
+	cmd.Env = []string{"PATH=" + filepath.Dir(programs.Burnish) + ":" + filepath.Dir(programs.Server) + ":" +
+		os.Getenv("PATH"), "HOME=" + dir, "TZ=UTC"}
 	p, err := proc.Start("the page's shell", filepath.Join(dir, "output"), cmd)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Stop()) })

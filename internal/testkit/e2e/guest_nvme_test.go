@@ -55,7 +55,8 @@ func TestGuestNVMe(t *testing.T) {
 	g := newGuestSite(t, withNVMe,
 		drive("WHOLE", namespace("whole", nil)),
 		drive("BLOCKS4K", namespace("blocks4k", func(ns *guest.Namespace) { ns.BlockSize = 4096 })),
-		drive("DETACHED", namespace("attached", nil), namespace("detached", func(ns *guest.Namespace) { ns.Detached = true })),
+		drive("DETACHED", namespace("attached", nil),
+			namespace("detached", func(ns *guest.Namespace) { ns.Detached = true })),
 		drive("TWO", namespace("first", nil), namespace("second", nil)),
 		drive("METADATA", namespace("metadata", func(ns *guest.Namespace) { ns.Metadata = 8 })),
 		drive("BARE"),
@@ -128,7 +129,8 @@ func TestGuestNVMe(t *testing.T) {
 			}
 			each := Device{Name: c.Serial, Path: ns.Image, Size: size}
 			stamps, _, _ := each.Count(t, 1)
-			require.GreaterOrEqual(t, int64(stamps), data/512, "namespace %d of %s was changed without its drive coming back", i+1, c.Serial)
+			require.GreaterOrEqual(t, int64(stamps), data/512, "namespace %d of %s was changed without its drive coming back",
+				i+1, c.Serial)
 		}
 	}
 }

@@ -58,9 +58,11 @@ func TestGuestMemoryOfACard(t *testing.T) {
 	}
 	const address, size = "0000:00:05.0", 16 * MiB
 	driver, files, sum := withScript(t, address)
-	d := Device{Name: "guest1_" + address, Driver: driver.name, Path: filepath.Join(t.TempDir(), "memory"), Size: size, Set: []string{"script=card"}}
+	d := Device{Name: "guest1_" + address, Driver: driver.name, Path: filepath.Join(t.TempDir(), "memory"), Size: size,
+		Set: []string{"script=card"}}
 	d.Stamp(t, 1)
-	g := startGuestSite(t, driver, guest.Config{Cards: []guest.Card{{Address: address, Memory: d.Path, Size: size}}, Files: files})
+	g := startGuestSite(t, driver, guest.Config{Cards: []guest.Card{{Address: address, Memory: d.Path, Size: size}},
+		Files: files})
 
 	g.Must(t, "enroll", "--host", g.Site.Host, "--driver", driver.name, "--address", address, "--type", "GPU",
 		"--set", d.Set[0], "--one-time-use", "--provide")

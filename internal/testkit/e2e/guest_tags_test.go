@@ -32,7 +32,8 @@ const (
 // guestDocument is the document of an instance with these devices.
 func guestDocument(t testing.TB, devices ...contract.HeldDevice) []byte {
 	t.Helper()
-	text, err := metadata.New(contract.InstanceStatus{UUID: "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90", Phase: contract.InstanceActive, Devices: devices}).JSON()
+	text, err := metadata.New(contract.InstanceStatus{UUID: "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90",
+		Phase: contract.InstanceActive, Devices: devices}).JSON()
 	require.NoError(t, err)
 	return text
 }
@@ -73,7 +74,8 @@ func TestGuestFindsItsDevicesByTheirTags(t *testing.T) {
 		},
 		Programs: []string{udevd, "/usr/bin/udevadm", "/usr/sbin/blkid", "/usr/bin/curl"},
 		Files: []guest.File{
-			file("/usr/local/bin/burnish", 0o755, programs.Burnish), file(guestHook, 0o755, hookSource), file(udevRules, 0o644, udevRules),
+			file("/usr/local/bin/burnish", 0o755, programs.Burnish), file(guestHook, 0o755, hookSource),
+			file(udevRules, 0o644, udevRules),
 		},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)

@@ -213,7 +213,8 @@ func (g *guestSite) awaitCleanEnd(t testing.TB, d Device) (v contract.DeviceStat
 	poll(t, guestWithin, guestPollEvery, "the end of the clean of "+d.Name, func() (bool, string) {
 		var err error
 		v, err = g.Site.Site.Show(t.Context(), d.Name)
-		return err == nil && (v.DeviceState == device.Available || v.DeviceState == device.Error), fmt.Sprintf("%+v %v", v, err)
+		return err == nil && (v.DeviceState == device.Available || v.DeviceState == device.Error),
+			fmt.Sprintf("%+v %v", v, err)
 	})
 	return v
 }

@@ -43,7 +43,8 @@ func (s *Site) Execution(t testing.TB, name string) *commonpb.WorkflowExecution 
 func (s *Site) History(t testing.TB, name, run string) []*historypb.HistoryEvent {
 	t.Helper()
 	var events []*historypb.HistoryEvent
-	all := s.Client.GetWorkflowHistory(t.Context(), contract.WorkflowID(name), run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	all := s.Client.GetWorkflowHistory(t.Context(), contract.WorkflowID(name), run, false,
+		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for all.HasNext() {
 		event, err := all.Next()
 		require.NoError(t, err)

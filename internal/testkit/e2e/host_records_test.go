@@ -85,7 +85,8 @@ func TestAWorkerRefusesAnotherServer(t *testing.T) {
 	accept := func(server *site.Server) {
 		t.Helper()
 		s.serve(t, server)
-		w.Address, w.Env = server.Address, []string{"BURNISH_ACCEPT_SERVER=" + clusterOf(t, server, s.Namespace) + "/" + s.Namespace}
+		w.Address, w.Env = server.Address,
+			[]string{"BURNISH_ACCEPT_SERVER=" + clusterOf(t, server, s.Namespace) + "/" + s.Namespace}
 		w.Start(t)
 	}
 	accept(other)
@@ -98,7 +99,9 @@ func TestAWorkerRefusesAnotherServer(t *testing.T) {
 
 	emptyDir(t, filepath.Join(s.State, "inventory"))
 	accept(s.emptyServer(t))
-	v := s.AwaitDevice(t, "d1", 20*time.Second, "to wait for its operator", func(v contract.DeviceStatus) bool { return v.NeedsOperator })
+	v := s.AwaitDevice(t, "d1", 20*time.Second, "to wait for its operator", func(v contract.DeviceStatus) bool {
+		return v.NeedsOperator
+	})
 	require.Equal(t, string(device.CodeTenantUnrecorded), v.Fault)
 	require.Equal(t, device.Unknown, v.DeviceState)
 	s.RequireUntouched(t, d, 2, 2*time.Second)

@@ -36,7 +36,9 @@ func TestHostUnreachable(t *testing.T) {
 	began := time.Now()
 	s.Unbind(t, "bound", "alice")
 	require.Less(t, time.Since(began), patience*5*time.Second, "the tenant does not wait for the host")
-	v := s.AwaitDevice(t, "bound", 15*time.Second, "to need an operator", func(v contract.DeviceStatus) bool { return v.NeedsOperator })
+	v := s.AwaitDevice(t, "bound", 15*time.Second, "to need an operator", func(v contract.DeviceStatus) bool {
+		return v.NeedsOperator
+	})
 	require.GreaterOrEqual(t, time.Since(began), 3*time.Second)
 	require.Equal(t, string(device.CodeHostUnreachable), v.Fault)
 	require.Contains(t, v.Remedy, s.Host)
@@ -44,7 +46,9 @@ func TestHostUnreachable(t *testing.T) {
 	s.AwaitListed(t, "bound", "list", "--needs-operator", "--fault", "host_unreachable")
 	bound.RequireStamps(t, 2)
 	s.RequireReserved(t, "bound", 1)
-	v = s.AwaitDevice(t, "d1", 60*time.Second, "to need an operator", func(v contract.DeviceStatus) bool { return v.NeedsOperator })
+	v = s.AwaitDevice(t, "d1", 60*time.Second, "to need an operator", func(v contract.DeviceStatus) bool {
+		return v.NeedsOperator
+	})
 	require.Equal(t, string(device.CodeHostUnreachable), v.Fault)
 
 	w.Start(t)

@@ -68,7 +68,9 @@ func TestInUseIsErrorUntilTheOperatorCleans(t *testing.T) {
 	}
 	for _, d := range all {
 		before, _, _ := d.Count(t, 2)
-		v := s.AwaitDevice(t, d.Name, 60*time.Second, "to be in error", func(v contract.DeviceStatus) bool { return v.DeviceState == device.Error })
+		v := s.AwaitDevice(t, d.Name, 60*time.Second, "to be in error", func(v contract.DeviceStatus) bool {
+			return v.DeviceState == device.Error
+		})
 		require.Equal(t, string(device.CodeTargetBusy), v.Fault, v.LastError)
 		require.True(t, v.NeedsOperator)
 		require.True(t, v.Dirty)

@@ -53,7 +53,8 @@ func TestGivenBackWhileTheWorkflowsAreLost(t *testing.T) {
 	}
 	Await(t, 20*time.Second, "the instance to show what it waits for", func() (bool, string) {
 		text := f.act(t, "show", alice)
-		return strings.Contains(text, "not its own, and not answered yet") && strings.Contains(text, "d1: its workflow ended before it had answered"), text
+		return strings.Contains(text, "not its own, and not answered yet") &&
+			strings.Contains(text, "d1: its workflow ended before it had answered"), text
 	})
 	for _, d := range devices {
 		d.RequireStamps(t, 2)

@@ -35,7 +35,8 @@ func newFleet(t testing.TB, env ...string) *fleet {
 	address, err := proc.FreeAddress()
 	require.NoError(t, err)
 	f.Service = metadataService{"http://" + address}
-	f.Control = f.Run(t, "control", append(env, "BURNISH_METADATA_ADDRESS="+address, "BURNISH_METADATA_SECRET_FILE="+f.writeFile(t, "metadata.secret", metadataSecret+"\n"))...)
+	f.Control = f.Run(t, "control", append(env, "BURNISH_METADATA_ADDRESS="+address, "BURNISH_METADATA_SECRET_FILE="+
+		f.writeFile(t, "metadata.secret", metadataSecret+"\n"))...)
 	return f
 }
 
@@ -66,7 +67,8 @@ func (h *fleetHost) enroll(t testing.TB, settings string, names ...string) []Dev
 	text.WriteString("devices:\n")
 	var all []Device
 	for _, name := range names {
-		fmt.Fprintf(&text, "  - {name: %q, host: %s, driver: fake, type: NVME, provide: true, set: {size: %d, serial: %s%s}}\n",
+		fmt.Fprintf(&text, "  - {name: %q, host: %s, driver: fake, type: NVME, provide: true, set: {size: %d, serial: "+
+			"%s%s}}\n",
 			name, h.Host, small, strings.ToUpper(name), settings)
 		d := Device(h.fleet.FakeDevice(name, small))
 		d.Path = filepath.Join(h.StateDir, "fake", name, "contents")

@@ -73,7 +73,8 @@ func (f *fleet) events(t testing.TB, instance string) int64 {
 // killed runs a command, kills the control worker at the moment, or when the command is answered
 // before, and starts it again. Repeated says that the command is then sent once more, while the
 // first one may still wait. It returns at once; the answers come later.
-func (f *fleet) killed(t *testing.T, at moment, instance string, devices []Device, repeated bool, args ...string) <-chan []proc.Result {
+func (f *fleet) killed(t *testing.T, at moment, instance string, devices []Device, repeated bool,
+	args ...string) <-chan []proc.Result {
 	t.Helper()
 	results, done := make(chan []proc.Result, 1), make(chan struct{})
 	var first proc.Result
@@ -131,7 +132,8 @@ func (f *fleet) killedActs(t *testing.T, word string, each int, moments ...momen
 	var all []*killedAct
 	for devices := range slices.Chunk(f.host(t).enroll(t, "", names...), each) {
 		i := len(all)
-		a := &killedAct{at: moments[i], instance: Instance(fmt.Sprint(word, i)), address: fmt.Sprintf("127.5.0.%d", i+1), devices: devices}
+		a := &killedAct{at: moments[i], instance: Instance(fmt.Sprint(word, i)), address: fmt.Sprintf("127.5.0.%d", i+1),
+			devices: devices}
 		a.look(t, f)
 		all = append(all, a)
 	}
@@ -158,9 +160,11 @@ func (a *killedAct) bindFlags() []string {
 func TestKillWhileInstancesBind(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	binds := f.killedActs(t, "bind ", 4, moments([]moment{afterEvents(7), afterBurns(1), {}}, afterEvents(1), afterEvents(13), afterBurns(4))...)
+	binds := f.killedActs(t, "bind ", 4,
+		moments([]moment{afterEvents(7), afterBurns(1), {}}, afterEvents(1), afterEvents(13), afterBurns(4))...)
 	for _, b := range binds {
-		b.results = f.killed(t, b.at, b.instance, b.devices, true, append([]string{"instance", "bind", b.instance}, b.bindFlags()...)...)
+		b.results = f.killed(t, b.at, b.instance, b.devices, true,
+			append([]string{"instance", "bind", b.instance}, b.bindFlags()...)...)
 	}
 	bound := 0
 	for _, b := range binds {
@@ -258,7 +262,8 @@ func (f *fleet) requireTurnedOver(t *testing.T, a *killedAct, cleans int) {
 func TestKillWhileInstancesMigrate(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	moves := f.killedActs(t, "migrate ", 2, moments([]moment{afterEvents(7), afterBurns(1)}, afterEvents(1), afterEvents(10))...)
+	moves := f.killedActs(t, "migrate ", 2,
+		moments([]moment{afterEvents(7), afterBurns(1)}, afterEvents(1), afterEvents(10))...)
 	to := f.host(t)
 	for _, m := range moves {
 		f.act(t, "bind", m.instance, m.bindFlags()...)
@@ -279,7 +284,8 @@ func (f *fleet) migrateAll(t *testing.T, moves []*killedAct, to *fleetHost) (des
 	destinations = slices.Collect(slices.Chunk(to.enroll(t, "", names...), 2))
 	for i, m := range moves {
 		there := destinations[i]
-		m.results = f.killed(t, m.at, m.instance, there, false, "instance", "migrate", m.instance, "--to", to.Host, "--device", there[0].Name, "--device", there[1].Name)
+		m.results = f.killed(t, m.at, m.instance, there, false, "instance", "migrate", m.instance, "--to", to.Host,
+			"--device", there[0].Name, "--device", there[1].Name)
 	}
 	return destinations
 }

@@ -53,5 +53,7 @@ func TestInstancesPage(t *testing.T) {
 	setup := docCommand{command: "export TEMPORAL_ADDRESS=" + s.Server.Address + " TEMPORAL_NAMESPACE=" + s.Namespace}
 	answers := shell(t, t.TempDir(), append([]docCommand{setup}, commands...), strings.NewReplacer())[1:]
 	chance := regexp.MustCompile(`0000:\d\d:00\.0|\bS[12]\d\b|\bbinding \d+|\b[\w-]+@[\w.-]+`)
-	compare(t, instancesPage, string(text), commands, answers, func(line string) string { return chance.ReplaceAllString(line, "ANY") })
+	compare(t, instancesPage, string(text), commands, answers, func(line string) string {
+		return chance.ReplaceAllString(line, "ANY")
+	})
 }

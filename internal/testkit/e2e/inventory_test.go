@@ -153,17 +153,18 @@ func (s *Site) requireTold(t *testing.T, name string, code device.Code) {
 		return v.Waiting != nil && v.Waiting.Code == code && v.Fault == string(code) && v.Remedy != ""
 	})
 	for _, called := range []bool{false, true} {
-		Await(t, 20*time.Second, fmt.Sprintf("the listing to name the wait, needs_operator %v", called), func() (bool, string) {
-			all, err := s.List(t.Context())
-			require.NoError(t, err)
-			i := slices.IndexFunc(all, func(v contract.DeviceStatus) bool { return v.Name == name })
-			if i < 0 {
-				return false, "it is not listed"
-			}
-			v := all[i]
-			named := v.Waiting != nil && v.Waiting.Code == code && v.Fault == string(code) && v.LastError != ""
-			return named && (v.NeedsOperator || !called), fmt.Sprintf("%+v", v)
-		})
+		Await(t, 20*time.Second, fmt.Sprintf("the listing to name the wait, needs_operator %v", called),
+			func() (bool, string) {
+				all, err := s.List(t.Context())
+				require.NoError(t, err)
+				i := slices.IndexFunc(all, func(v contract.DeviceStatus) bool { return v.Name == name })
+				if i < 0 {
+					return false, "it is not listed"
+				}
+				v := all[i]
+				named := v.Waiting != nil && v.Waiting.Code == code && v.Fault == string(code) && v.LastError != ""
+				return named && (v.NeedsOperator || !called), fmt.Sprintf("%+v", v)
+			})
 	}
 	v := s.Show(t, name)
 	require.True(t, v.NeedsOperator)
@@ -203,7 +204,8 @@ func TestStepWithoutProgress(t *testing.T) {
 		return v.CleanStep != nil && v.CleanStep.Step == "zero" && v.Progress != nil && !v.Progress.BudgetEnds.IsZero()
 	})
 	require.NotZero(t, v.Progress.ProgressAt)
-	require.True(t, !v.NeedsOperator || time.Since(v.Progress.ProgressAt) >= 3*time.Second, "the operator is called too early: %+v", v)
+	require.True(t, !v.NeedsOperator || time.Since(v.Progress.ProgressAt) >= 3*time.Second,
+		"the operator is called too early: %+v", v)
 	s.requireTold(t, "d1", device.CodeNoProgress)
 	v = s.Show(t, "d1")
 	require.Equal(t, device.Cleaning, v.DeviceState, "it goes on")

@@ -32,7 +32,8 @@ func TestTheLogsAreATrail(t *testing.T) {
 	// Its second clean fails, after a tenant's binding: its first is by the operator's word.
 	failing := s.Fake(t, "failing", 8*MiB, "delay=200ms", "fault=fail:verify@50%x1")
 	failing.Stamp(t, 1)
-	devices := []Device{slow, failing, s.Device(t, "fake", "quick", 8*MiB, 200*time.Millisecond), s.Device(t, "block", "file", 8*MiB+512, 0)}
+	devices := []Device{slow, failing, s.Device(t, "fake", "quick", 8*MiB, 200*time.Millisecond),
+		s.Device(t, "block", "file", 8*MiB+512, 0)}
 	for _, d := range devices {
 		flags := []string{"--provide"}
 		if d.Name == failing.Name {
@@ -181,7 +182,8 @@ func (r trails) add(t *testing.T, l testlog.Line) {
 		c.steps, c.worked = append(c.steps, stepText(l.Text(logs.Step), l.Text(logs.Method), l.Number(logs.Bytes),
 			time.Duration(l.Number(logs.Duration)), l.Number(logs.Reprocessed), note)), at
 	case logs.StepFailed:
-		c.steps, c.worked = append(c.steps, failureText(l.Text(logs.Step), device.Code(l.Text(logs.Fault)), l.Number(logs.Offset))), at
+		c.steps, c.worked = append(c.steps,
+			failureText(l.Text(logs.Step), device.Code(l.Text(logs.Fault)), l.Number(logs.Offset))), at
 	case logs.CleanEnded:
 		c.complete, c.worked = true, at
 	case logs.Returned:

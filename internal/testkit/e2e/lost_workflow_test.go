@@ -21,9 +21,10 @@ import (
 func erase(t *testing.T, s *Site, name string) {
 	t.Helper()
 	erased := s.Execution(t, name).GetRunId()
-	_, err := s.Client.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
-		Namespace: s.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(name)},
-	})
+	_, err := s.Client.WorkflowService().DeleteWorkflowExecution(t.Context(),
+		&workflowservice.DeleteWorkflowExecutionRequest{
+			Namespace: s.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(name)},
+		})
 	require.NoError(t, err)
 	Await(t, time.Minute, "the workflow of "+name+" to be gone", func() (bool, string) {
 		now, found, err := s.Workflows().LastRun(t.Context(), name)
@@ -41,7 +42,8 @@ func TestTerminatedAndPastRetention(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all", "BURNISH_SWEEP_INTERVAL=2s")
-	allocated, free, never := s.Device(t, "fake", "allocated", 2*MiB, 0), s.Device(t, "fake", "free", 2*MiB, 0), s.Device(t, "fake", "never", 2*MiB, 0)
+	allocated, free, never := s.Device(t, "fake", "allocated", 2*MiB, 0), s.Device(t, "fake", "free", 2*MiB, 0),
+		s.Device(t, "fake", "never", 2*MiB, 0)
 	s.Enroll(t, allocated, "--provide")
 	s.Enroll(t, free, "--provide")
 	s.Enroll(t, never)
@@ -53,7 +55,9 @@ func TestTerminatedAndPastRetention(t *testing.T) {
 		erase(t, s, name)
 	}
 	s.AwaitTenant(t, allocated, "alice", 2, 30*time.Second)
-	v := s.AwaitDevice(t, "free", 30*time.Second, "to be cleaned", func(v contract.DeviceStatus) bool { return len(v.Cleans) > 0 })
+	v := s.AwaitDevice(t, "free", 30*time.Second, "to be cleaned", func(v contract.DeviceStatus) bool {
+		return len(v.Cleans) > 0
+	})
 	require.Equal(t, "cleaned", v.Cleans[0].Outcome)
 	s.AwaitReturned(t, free, 20*time.Second)
 	v = s.AwaitDevice(t, "never", 30*time.Second, "to wait for its operator", func(v contract.DeviceStatus) bool {

@@ -37,8 +37,10 @@ func TestHistoryBudget(t *testing.T) {
 	require.GreaterOrEqual(t, count[enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED], 1, "zero, which verify follows")
 	require.LessOrEqual(t, count[enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED], 5)
 	require.Zero(t, count[enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED], "the memo")
-	require.LessOrEqual(t, count[enumspb.EVENT_TYPE_TIMER_STARTED], 2, "the deadline of the instance's claim, and whether a verify lasts that has an activity of its own")
-	require.Equal(t, count[enumspb.EVENT_TYPE_TIMER_STARTED], count[enumspb.EVENT_TYPE_TIMER_CANCELED]+count[enumspb.EVENT_TYPE_TIMER_FIRED], "none fires for nothing later")
+	require.LessOrEqual(t, count[enumspb.EVENT_TYPE_TIMER_STARTED], 2,
+		"the deadline of the instance's claim, and whether a verify lasts that has an activity of its own")
+	require.Equal(t, count[enumspb.EVENT_TYPE_TIMER_STARTED], count[enumspb.EVENT_TYPE_TIMER_CANCELED]+
+		count[enumspb.EVENT_TYPE_TIMER_FIRED], "none fires for nothing later")
 	require.Zero(t, count[enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED])
 
 	run := s.Execution(t, "d1").GetRunId()
@@ -74,7 +76,8 @@ func (s *Site) awaitIdle(t testing.TB, name string) []*historypb.HistoryEvent {
 		after := s.Describe(t, name)
 		idle := after.GetPendingWorkflowTask() == nil && len(after.GetPendingActivities()) == 0
 		same := before.GetWorkflowExecutionInfo().GetHistoryLength() == after.GetWorkflowExecutionInfo().GetHistoryLength() &&
-			before.GetWorkflowExecutionInfo().GetExecution().GetRunId() == after.GetWorkflowExecutionInfo().GetExecution().GetRunId()
+			before.GetWorkflowExecutionInfo().GetExecution().GetRunId() == after.GetWorkflowExecutionInfo().
+				GetExecution().GetRunId()
 		return idle && same && int64(len(events)) == after.GetWorkflowExecutionInfo().GetHistoryLength(), after.String()
 	})
 	return events

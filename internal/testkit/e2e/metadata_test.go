@@ -74,7 +74,8 @@ func (s *Site) serveMetadata(t testing.TB) (metadataService, Caller) {
 	require.NoError(t, err)
 	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	s.Run(t, "host")
-	_, api := s.ServeAPI(t, "BURNISH_METADATA_ADDRESS="+address, "BURNISH_METADATA_SECRET_FILE="+s.writeFile(t, "metadata.secret", metadataSecret+"\n"))
+	_, api := s.ServeAPI(t, "BURNISH_METADATA_ADDRESS="+address, "BURNISH_METADATA_SECRET_FILE="+
+		s.writeFile(t, "metadata.secret", metadataSecret+"\n"))
 	return metadataService{"http://" + address}, api
 }
 
@@ -111,7 +112,8 @@ func TestAGuestReadsWhichDeviceIsWhich(t *testing.T) {
 		status, _ = service.get(t, latest, wrong[0], wrong[1])
 		require.Equal(t, 404, status, wrong)
 	}
-	for _, path := range []string{"/v2/devices", "/v2/instances/" + vm + "/meta_data.json", "/metrics", "/healthz", "/openstack/latest/user_data"} {
+	for _, path := range []string{"/v2/devices", "/v2/instances/" + vm + "/meta_data.json", "/metrics", "/healthz",
+		"/openstack/latest/user_data"} {
 		status, _ = service.get(t, path, vm, "p1")
 		require.Equal(t, 404, status, path)
 	}
@@ -161,7 +163,8 @@ func crawl(t testing.TB, service metadataService, instance string, addresses ...
 	program, err := filepath.Abs(filepath.Join("testdata", "metadata", "crawl.py"))
 	require.NoError(t, err)
 	cmd := exec.Command("/usr/bin/python3", append([]string{program}, addresses...)...)
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/nonexistent", "PYTHONDONTWRITEBYTECODE=1", "http_proxy=" + proxy.URL, "no_proxy=127.0.0.1"}
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/nonexistent", "PYTHONDONTWRITEBYTECODE=1", "http_proxy=" + proxy.URL,
+		"no_proxy=127.0.0.1"}
 	r, err := proc.Run(cmd)
 	require.NoError(t, err)
 	require.Zero(t, r.Code, r)

@@ -106,7 +106,8 @@ func TestFiguresOfAStory(t *testing.T) {
 	}
 	Await(t, 40*time.Second, "the figures of the control worker", func() (bool, string) {
 		all := control.figures(t)
-		return all["burnish_devices{state=available}"] == 1 && all["burnish_devices{state=error}"] == 1 && all["burnish_devices{state=cleaning}"] == 0 &&
+		return all["burnish_devices{state=available}"] == 1 && all["burnish_devices{state=error}"] == 1 &&
+			all["burnish_devices{state=cleaning}"] == 0 &&
 			all["burnish_devices_needing_operator{}"] == 1, "the listing lags behind"
 	})
 	all := control.figures(t)
@@ -148,7 +149,8 @@ func TestFiguresOfAStory(t *testing.T) {
 	s.Unbind(t, "d1", "alice")
 	s.AwaitReturned(t, good, 30*time.Second)
 	all = both.figures(t)
-	require.Equal(t, figures.Figures{"burnish_cleans_total{model=fake,operation=shred,outcome=cleaned}": 1}, all.With("burnish_cleans_total"))
+	require.Equal(t, figures.Figures{"burnish_cleans_total{model=fake,operation=shred,outcome=cleaned}": 1},
+		all.With("burnish_cleans_total"))
 	require.InDelta(t, 4*MiB, all["burnish_wiped_bytes_total{method=fake,step=zero}"], 0)
 }
 
@@ -200,7 +202,9 @@ func TestReadinessFollowsTheServer(t *testing.T) {
 	// A step that cannot be stopped quickly keeps the worker alive for a while.
 	d := s.Device(t, "fake", "d1", 8*MiB, 20*time.Second)
 	s.Enroll(t, d, "--provide")
-	s.AwaitDevice(t, "d1", time.Minute, "to be zeroed", func(v contract.DeviceStatus) bool { return v.CleanStep != nil && v.CleanStep.Step == "zero" })
+	s.AwaitDevice(t, "d1", time.Minute, "to be zeroed", func(v contract.DeviceStatus) bool {
+		return v.CleanStep != nil && v.CleanStep.Step == "zero"
+	})
 	require.NoError(t, w.Signal(syscall.SIGTERM))
 	PollFast(t, 5*time.Second, "503 from the stopping worker", func() (bool, string) {
 		code, said := w.get(t, "/readyz")

@@ -50,7 +50,8 @@ type node struct {
 
 // newNodeSite is a site on this server with these servers, node1 and so on, whose BMCs are of
 // these personalities. Its policy has something for every step. No worker runs yet.
-func newNodeSite(t *testing.T, s *Site, personalities []redfishsim.Personality, options ...redfishsim.Option) *nodeSite {
+func newNodeSite(t *testing.T, s *Site, personalities []redfishsim.Personality,
+	options ...redfishsim.Option) *nodeSite {
 	t.Helper()
 	program, err := bmcProgram()
 	require.NoError(t, err)
@@ -154,7 +155,8 @@ func (s *nodeSite) env(more ...string) []string {
 // enroll takes the server into service; the flags come after the usual ones.
 func (s *nodeSite) enroll(t testing.TB, name string, flags ...string) {
 	t.Helper()
-	s.Must(t, s.Site.EnrollArgs(Device(s.nodes[name].Device), append(append(patiently(), "--type", "NODE"), flags...)...)...)
+	s.Must(t,
+		s.Site.EnrollArgs(Device(s.nodes[name].Device), append(append(patiently(), "--type", "NODE"), flags...)...)...)
 }
 
 // state is the server as it is now.

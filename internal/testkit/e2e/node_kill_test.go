@@ -116,7 +116,8 @@ func strikesOfEach(v victim, p redfishsim.Personality, clean []redfishsim.Reques
 	seen := map[string]int{}
 	for _, r := range clean {
 		k := strike{victim: v, method: r.Method, skip: seen[r.Method]}
-		k.maybeLost = r.Method != http.MethodGet && (strings.Contains(r.Path, "SecureErase") || strings.Contains(r.Path, "UpdateService"))
+		k.maybeLost = r.Method != http.MethodGet &&
+			(strings.Contains(r.Path, "SecureErase") || strings.Contains(r.Path, "UpdateService"))
 		seen[r.Method]++
 		session := strings.Contains(strings.ToLower(r.Path), "/sessions")
 		switch {
@@ -257,7 +258,8 @@ func (s *nodeSite) strike(t *testing.T, w *Worker, v victim, chosen map[string]s
 				return true, ""
 			}
 			v, err := s.Workflows().Query(t.Context(), name)
-			return err == nil && (v.DeviceState == device.Available || v.DeviceState == device.Error), fmt.Sprint(v.DeviceState, counts, err)
+			return err == nil && (v.DeviceState == device.Available || v.DeviceState == device.Error),
+				fmt.Sprint(v.DeviceState, counts, err)
 		})
 		if came && v == theBMC {
 			_, err := one.BMC.Wait(time.Minute)
@@ -306,12 +308,14 @@ func (s *nodeSite) awaitEnd(t *testing.T, name string, k strike) (again bool) {
 		Await(t, 2*time.Minute, what, func() (bool, string) {
 			var err error
 			v, err = s.Workflows().Query(t.Context(), name)
-			return err == nil && (v.DeviceState == device.Available || v.DeviceState == device.Error), fmt.Sprint(v.DeviceState, v.LastError, err)
+			return err == nil && (v.DeviceState == device.Available || v.DeviceState == device.Error),
+				fmt.Sprint(v.DeviceState, v.LastError, err)
 		})
 		if v.DeviceState == device.Available {
 			return again
 		}
-		unknown := (mayBeUnknown || p == redfishsim.ILO) && v.Fault == string(device.CodeEraseUnknown) || mayBeUnknown && v.Fault == string(device.CodeFirmwareUnknown)
+		unknown := (mayBeUnknown || p == redfishsim.ILO) && v.Fault == string(device.CodeEraseUnknown) || mayBeUnknown &&
+			v.Fault == string(device.CodeFirmwareUnknown)
 		require.True(t, unknown && !again, "%s: %s: %s", what, v.Fault, v.LastError)
 		t.Logf("%s: %s", what, v.LastError)
 		s.retry(t, "clean "+name, func(ctx context.Context) error {
@@ -352,7 +356,8 @@ func (s *nodeSite) requireOnce(t testing.TB, name string, k strike, before, afte
 func (s *nodeSite) bindFast(t testing.TB, name, tenant string) {
 	t.Helper()
 	s.retry(t, "bind "+name, func(ctx context.Context) error {
-		_, err := s.Workflows().Send(ctx, name, contract.VerbBind, contract.BindInput{Instance: Instance(tenant), Request: tenant})
+		_, err := s.Workflows().Send(ctx, name, contract.VerbBind,
+			contract.BindInput{Instance: Instance(tenant), Request: tenant})
 		return err
 	})
 }

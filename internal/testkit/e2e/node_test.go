@@ -23,7 +23,8 @@ import (
 
 // nodeSteps are the steps of a server's clean, with a policy that has something for each.
 var nodeSteps = []string{
-	"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware", "bios_reset", "bios_apply", "verify_properties",
+	"security_check", "erase_drives", "verify", "firmware_reflash", "verify_firmware", "bios_reset", "bios_apply",
+	"verify_properties",
 }
 
 // A server of each vendor goes from one tenant to the next: it is reserved while it has a
@@ -87,7 +88,8 @@ func TestANodeIsCleanedByAllSteps(t *testing.T) {
 					exports = append(exports, text...)
 				}
 			}
-			for _, command := range [][]string{{"show", name}, {"show", name, "-o", "json"}, {"history", name}, {"steps", name}} {
+			for _, command := range [][]string{{"show", name}, {"show", name, "-o", "json"}, {"history", name},
+				{"steps", name}} {
 				exports = append(exports, s.Must(t, command...)...)
 			}
 		}

@@ -41,24 +41,28 @@ var nodeTroubles = []nodeTrouble{
 		name: "another chassis", fault: device.CodeSerialMismatch, untouched: true,
 		wrong: change(func(s *redfishsim.State) { s.Serial, s.ChassisSerial = "OTHER", "OTHER" }),
 		right: func(t *testing.T, n *node) {
-			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.Serial, s.ChassisSerial = n.enrolled.Serial, n.enrolled.ChassisSerial }))
+			require.NoError(t,
+				n.BMC.Change(func(s *redfishsim.State) { s.Serial, s.ChassisSerial = n.enrolled.Serial, n.enrolled.ChassisSerial }))
 		},
 	},
 	{
 		name: "another chassis between two requests", fault: device.CodeSerialMismatch, untouched: true,
 		wrong: func(t *testing.T, _ *nodeSite, n *node) {
-			require.NoError(t, n.BMC.Inject(redfishsim.Fault{Method: http.MethodGet, Path: "*/Drives/*", Kind: redfishsim.HoldAfter}))
+			require.NoError(t,
+				n.BMC.Inject(redfishsim.Fault{Method: http.MethodGet, Path: "*/Drives/*", Kind: redfishsim.HoldAfter}))
 		},
 		during: func(t *testing.T, n *node) {
 			Await(t, time.Minute, "the clean to read a drive", func() (bool, string) {
 				all := n.requests(t)
-				return slices.ContainsFunc(all, func(r redfishsim.Request) bool { return r.Fault == redfishsim.HoldAfter }), fmt.Sprint(len(all))
+				return slices.ContainsFunc(all, func(r redfishsim.Request) bool { return r.Fault == redfishsim.HoldAfter }),
+					fmt.Sprint(len(all))
 			})
 			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.Serial, s.ChassisSerial = "OTHER", "OTHER" }))
 			require.NoError(t, n.BMC.ClearFaults())
 		},
 		right: func(t *testing.T, n *node) {
-			require.NoError(t, n.BMC.Change(func(s *redfishsim.State) { s.Serial, s.ChassisSerial = n.enrolled.Serial, n.enrolled.ChassisSerial }))
+			require.NoError(t,
+				n.BMC.Change(func(s *redfishsim.State) { s.Serial, s.ChassisSerial = n.enrolled.Serial, n.enrolled.ChassisSerial }))
 		},
 	},
 	{
@@ -183,7 +187,8 @@ func TestEachStepOfANodeFailsOnceAndIsRepeated(t *testing.T) {
 	commits := len(s.nodes[name].state(t).Commits)
 	s.Must(t, "manage", name)
 	// The evidence of an erase counts in its own clean only.
-	for _, steps := range []string{"security_check", "erase_drives,verify", "firmware_reflash,verify_firmware", "bios_reset", "bios_apply", "verify_properties"} {
+	for _, steps := range []string{"security_check", "erase_drives,verify", "firmware_reflash,verify_firmware",
+		"bios_reset", "bios_apply", "verify_properties"} {
 		s.Must(t, "clean", name, "--steps", steps, "--wait", "--timeout", "100s")
 	}
 	require.Len(t, s.nodes[name].state(t).Commits, commits, "firmware at its target is not written again")

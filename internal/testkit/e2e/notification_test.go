@@ -87,7 +87,8 @@ func (c *Cloud) awaitListening(t *testing.T, w *Worker, p *messagebus.Producer, 
 }
 
 // giveToTenant gives the device to an instance, and waits until Burnish knows.
-func (c *Cloud) giveToTenant(t *testing.T, p *messagebus.Producer, d Device, provider string, nonce uint64) (instance string) {
+func (c *Cloud) giveToTenant(t *testing.T, p *messagebus.Producer, d Device, provider string,
+	nonce uint64) (instance string) {
 	t.Helper()
 	instance = c.Spawn(t, provider)
 	d.Stamp(t, nonce)
@@ -115,7 +116,8 @@ func (c *Cloud) aDeletionIsNoticed(t *testing.T, w *Worker, b *messagebus.Broker
 	c.EnrollNovaDevice(t, d)
 
 	first := c.giveToTenant(t, p, d, provider, 1)
-	for _, event := range []string{"instance.rebuild.start", "instance.rebuild.end", "instance.power_off.end", "instance.update"} {
+	for _, event := range []string{"instance.rebuild.start", "instance.rebuild.end", "instance.power_off.end",
+		"instance.update"} {
 		require.NoError(t, p.Send(messagebus.Instance(event, first, c.NovaHost)))
 	}
 	c.Destroy(t, first)

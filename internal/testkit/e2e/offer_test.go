@@ -97,7 +97,8 @@ func (c *Cloud) reservedSince(provider string, exchanges int) (values []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range c.writes {
-		if w.UUID == provider && slices.ContainsFunc(all, func(e openstack.Exchange) bool { return e.Began.Equal(w.By.Began) }) {
+		if w.UUID == provider &&
+			slices.ContainsFunc(all, func(e openstack.Exchange) bool { return e.Began.Equal(w.By.Began) }) {
 			values = append(values, w.Reserved)
 		}
 	}
@@ -200,7 +201,8 @@ func (c *Cloud) stock(t *testing.T, provider string, total, reserved int) {
 	has, err := c.Nova.Inventory(t.Context(), provider)
 	require.NoError(t, err)
 	status, text, err := c.Nova.Do(t.Context(), http.MethodPut, "/resource_providers/"+provider+"/inventories/"+has.Class,
-		map[string]any{"resource_provider_generation": has.Generation, "total": total, "reserved": reserved, "max_unit": 1}, nil)
+		map[string]any{"resource_provider_generation": has.Generation, "total": total, "reserved": reserved, "max_unit": 1},
+		nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status, text)
 }
@@ -215,16 +217,19 @@ func (c *Cloud) requireWithheld(t *testing.T, d Device, provider string) {
 	v := c.AwaitDevice(t, d.Name, 20*time.Second, "to be withheld", shown)
 	cleans := len(v.Cleans)
 	c.awaitSweeps(t, 4)
-	v = c.AwaitStatus(t, d.Name, time.Second, "to be withheld still", shown) // show may be answered by the listing, without cleans
+	// show may be answered by the listing, without cleans
+	v = c.AwaitStatus(t, d.Name, time.Second, "to be withheld still", shown)
 	require.True(t, v.NeedsOperator)
 	require.Contains(t, v.LastError, "total 2")
 	require.Contains(t, v.Remedy, "total to 1")
 	require.Len(t, v.Cleans, cleans, "it is not cleaned again and again")
 	require.Equal(t, [2]int{2, 2}, c.Stock(t, provider))
-	require.Equal(t, inventory.Conflict(provider, c.generation(t, provider)), c.Nova.Allocate(t.Context(), provider, uuid.NewString()), "no instance gets it")
+	require.Equal(t, inventory.Conflict(provider, c.generation(t, provider)),
+		c.Nova.Allocate(t.Context(), provider, uuid.NewString()), "no instance gets it")
 	later := 0
 	for _, e := range c.Recorder.Exchanges() {
-		if !e.ByScheduler && e.Provider() == provider && e.Method == http.MethodPut && e.Began.After(v.UpdatedAt.Add(time.Second)) {
+		if !e.ByScheduler && e.Provider() == provider && e.Method == http.MethodPut &&
+			e.Began.After(v.UpdatedAt.Add(time.Second)) {
 			later++
 		}
 	}
@@ -236,9 +241,10 @@ func (c *Cloud) requireWithheld(t *testing.T, d Device, provider string) {
 	lost := func(v contract.DeviceStatus) bool {
 		return strings.Contains(v.LastError, "has not taken place; provide "+d.Name)
 	}
-	v = c.AwaitStatus(t, d.Name, 20*time.Second, "to be cleaned, or to say that it was not", func(v contract.DeviceStatus) bool {
-		return v.DeviceState == device.Available || v.DeviceState == device.Manageable && lost(v)
-	})
+	v = c.AwaitStatus(t, d.Name, 20*time.Second, "to be cleaned, or to say that it was not",
+		func(v contract.DeviceStatus) bool {
+			return v.DeviceState == device.Available || v.DeviceState == device.Manageable && lost(v)
+		})
 	if lost(v) {
 		c.Must(t, "provide", d.Name)
 	}
@@ -267,9 +273,10 @@ func (c *Cloud) hold(t *testing.T, provider string, nth int, loseAnswer bool) he
 	t.Helper()
 	arrived, released := make(chan struct{}), make(chan struct{})
 	h := held{arrived: arrived, release: sync.OnceFunc(func() { close(released) })}
-	undo := c.Recorder.Inject(openstack.Match{Method: http.MethodPut, Path: provider + "/inventories", Nth: nth}, openstack.Injection{
-		Before: func() { close(arrived); <-released }, LoseAnswer: loseAnswer,
-	})
+	undo := c.Recorder.Inject(openstack.Match{Method: http.MethodPut, Path: provider + "/inventories", Nth: nth},
+		openstack.Injection{
+			Before: func() { close(arrived); <-released }, LoseAnswer: loseAnswer,
+		})
 	t.Cleanup(func() { h.release(); undo() })
 	return h
 }

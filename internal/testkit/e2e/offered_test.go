@@ -84,7 +84,9 @@ func TestADeviceThatChangesWhileItIsOffered(t *testing.T) {
 	t.Run("written, and compared", func(t *testing.T) {
 		cleans := len(s.Show(t, watched.Name).Cleans)
 		watched.overwrite(t)
-		s.AwaitDevice(t, watched.Name, 30*time.Second, "its clean", func(v contract.DeviceStatus) bool { return len(v.Cleans) == cleans+1 })
+		s.AwaitDevice(t, watched.Name, 30*time.Second, "its clean", func(v contract.DeviceStatus) bool {
+			return len(v.Cleans) == cleans+1
+		})
 		s.AwaitReturned(t, watched, 30*time.Second)
 		watched.RequireZero(t)
 	})

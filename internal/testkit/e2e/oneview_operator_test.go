@@ -52,7 +52,9 @@ func TestServersAreEnrolledAndMigrated(t *testing.T) {
 	require.Equal(t, 5, strings.Count(s.Must(t, enroll...), ": enrolled, now manageable"))
 	name := func(n int) string { return fmt.Sprintf("server-%d-cz%08d", n, n) }
 	for n := 1; n <= 5; n++ {
-		s.AwaitDevice(t, name(n), 20*time.Second, "to be listed", func(v contract.DeviceStatus) bool { return v.Serial != "" })
+		s.AwaitDevice(t, name(n), 20*time.Second, "to be listed", func(v contract.DeviceStatus) bool {
+			return v.Serial != ""
+		})
 	}
 	s.AwaitListed(t, "nothing to enroll: all servers that match are enrolled (5)", enroll...)
 
@@ -63,9 +65,11 @@ func TestServersAreEnrolledAndMigrated(t *testing.T) {
 	tenant, err := appliance.Server("server-1")
 	require.NoError(t, err)
 	dry := s.Must(t, "oneview", "migrate", "--dry-run")
-	require.Contains(t, dry, name(1)+": instance "+Instance("alice")+" has it: would record its profile "+tenant.Profile+"; state allocated\n")
+	require.Contains(t, dry, name(1)+": instance "+Instance("alice")+" has it: would record its profile "+tenant.Profile+
+		"; state allocated\n")
 	require.Contains(t, dry, name(2)+": would switch its server off and remove the idle profile ")
-	require.Equal(t, 3, strings.Count(dry, ": no profile is on its server: would only become dynamic; state manageable\n"), dry)
+	require.Equal(t, 3, strings.Count(dry, ": no profile is on its server: would only become dynamic; state manageable\n"),
+		dry)
 
 	migrated := s.Must(t, "oneview", "migrate")
 	require.Equal(t, 5, strings.Count(migrated, ": migrated"))
@@ -91,6 +95,7 @@ func TestServersAreEnrolledAndMigrated(t *testing.T) {
 	require.NoError(t, appliance.Take("server-2"))
 	require.NoError(t, appliance.Take("server-3"))
 	s.Refused(t, device.CodeServerTaken, "validate", name(2))
-	require.Regexp(t, `(?m)^pool +ok +taken, .*shown only, because the device is manageable$`, s.Must(t, "validate", name(3)))
+	require.Regexp(t, `(?m)^pool +ok +taken, .*shown only, because the device is manageable$`,
+		s.Must(t, "validate", name(3)))
 	require.Contains(t, s.Must(t, "show", name(1)), "rack1, dynamic")
 }

@@ -39,7 +39,8 @@ func serveOverrides(t *testing.T) overridden {
 	for user, role := range map[string]string{"ada": "admin", "ben": "admin", "vera": "reader"} {
 		users += fmt.Sprintf("  - {user: %s, roles: [%s], token: %s}\n", user, role, token(user))
 	}
-	o.Run(t, "all", "BURNISH_API_ADDRESS="+address, "BURNISH_API_TOKENS="+o.writeFile(t, "tokens.yaml", "tokens:\n"+users), "BURNISH_API_KEY="+o.apiKey(t))
+	o.Run(t, "all", "BURNISH_API_ADDRESS="+address, "BURNISH_API_TOKENS="+o.writeFile(t, "tokens.yaml", "tokens:\n"+users),
+		"BURNISH_API_KEY="+o.apiKey(t))
 	Caller{URL: o.url}.AwaitReady(t)
 	return o
 }
@@ -52,14 +53,17 @@ func TestOverrideOverTheAPI(t *testing.T) {
 	t.Parallel()
 	const name = "no-path"
 	a := serveOverrides(t)
-	a.EnrollAll(t, map[string]string{name: `set: {size: 1MiB, erase: none}, type: NVME, one_time_use: true, provide: true`})
+	a.EnrollAll(t,
+		map[string]string{name: `set: {size: 1MiB, erase: none}, type: NVME, one_time_use: true, provide: true`})
 	a.AwaitState(t, name, 30*time.Second, device.Error)
 	path := devicePath(name, "override")
-	in := contract.OverrideInput{ID: "x1", Reason: "mine", ExpiresAt: time.Now().Add(time.Hour), Principal: "token:somebody"}
+	in := contract.OverrideInput{ID: "x1", Reason: "mine", ExpiresAt: time.Now().Add(time.Hour),
+		Principal: "token:somebody"}
 	a.refuseRaw(t, name, in)
 
 	admin, second := Caller{URL: a.url, Token: token("ada")}, Caller{URL: a.url, Token: token("ben")}
-	Caller{URL: a.url, Token: token("vera")}.Refused(t, http.StatusForbidden, device.CodeForbidden, http.MethodPost, path, `{"approve":"x1"}`)
+	Caller{URL: a.url, Token: token("vera")}.Refused(t, http.StatusForbidden, device.CodeForbidden, http.MethodPost, path,
+		`{"approve":"x1"}`)
 	var asked contract.Result
 	expires := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	admin.Must(t, http.StatusOK, http.MethodPost, path, `{"reason":"capacity","expires_at":"`+expires+`"}`, &asked)
@@ -78,7 +82,8 @@ func TestOverrideOverTheAPI(t *testing.T) {
 	v := a.AwaitState(t, name, 30*time.Second, device.Available)
 	require.True(t, v.NotSanitized)
 	a.AwaitReserved(t, name, 0)
-	require.Regexp(t, `clean \d+: skipped, not sanitized, override requested by ada \(token:ada\) on .*, approved by ben \(token:ben\) on .*, reason: capacity`, a.Must(t, "history", name))
+	require.Regexp(t,
+		`clean \d+: skipped, not sanitized, override requested by ada \(token:ada\) on .*, approved by ben \(token:ben\) on .*, reason: capacity`, a.Must(t, "history", name))
 
 	// It is used, and back in state error: what was signed before counts for nothing.
 	signed := a.overridesInHistory(t, name)
@@ -99,7 +104,8 @@ func (a overridden) refuseRaw(t *testing.T, name string, in contract.OverrideInp
 	_, err := a.Workflows().Do(t.Context(), name, contract.VerbOverride, in)
 	refusal, ok := client.Fault(err)
 	require.True(t, ok, "%v", err)
-	require.Contains(t, []device.Code{device.CodeOverrideUnsigned, device.CodeNotFound}, refusal.Fault.Code, "%+v", refusal)
+	require.Contains(t, []device.Code{device.CodeOverrideUnsigned, device.CodeNotFound}, refusal.Fault.Code,
+		"%+v", refusal)
 	require.Equal(t, before, a.events(t, name))
 }
 
@@ -123,7 +129,8 @@ func (a overridden) overridesInHistory(t *testing.T, name string) (all []contrac
 func (a overridden) commandAs(t *testing.T, user string, args ...string) proc.Result {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), programs.Burnish, args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + a.Dir, "BURNISH_API=" + a.url, "BURNISH_API_TOKEN=" + token(user)}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + a.Dir, "BURNISH_API=" + a.url,
+		"BURNISH_API_TOKEN=" + token(user)}
 	r, err := proc.Run(cmd)
 	require.NoError(t, err)
 	return r

@@ -39,13 +39,15 @@ func startDevices(t *testing.T, s *Site, n int) (uuids []string) {
 		options := client.DeviceStart(contract.Enrollment{Name: name}, contract.Hardware{})
 		options.TypedSearchAttributes = temporal.NewSearchAttributes(
 			contract.AttrUUID.ValueSet(contract.DeviceUUID(name)), contract.AttrState.ValueSet(string(device.Available)))
-		_, err := s.Client.ExecuteWorkflow(t.Context(), options, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name})
+		_, err := s.Client.ExecuteWorkflow(t.Context(), options, contract.WorkflowDeviceLifecycle,
+			contract.DeviceInput{Name: name})
 		require.NoError(t, err)
 		uuids = append(uuids, contract.DeviceUUID(name))
 	}
 	slices.Sort(uuids)
 	Await(t, 20*time.Second, "all devices to be listed", func() (bool, string) {
-		listed, err := s.Client.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{Query: (client.Filter{}).Query()})
+		listed, err := s.Client.CountWorkflow(t.Context(),
+			&workflowservice.CountWorkflowExecutionsRequest{Query: (client.Filter{}).Query()})
 		require.NoError(t, err)
 		return listed.GetCount() == int64(n), fmt.Sprint(listed.GetCount())
 	})

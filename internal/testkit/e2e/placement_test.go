@@ -88,7 +88,8 @@ func (c *Cloud) importOfAFleetThatIsInUse(t *testing.T) {
 	used, pUsed := c.NovaDevice(t, "0000:02:00.0", 4*MiB)
 	left, pLeft := c.NovaDevice(t, "0000:03:00.0", 4*MiB)
 	tenant := uuid.NewString()
-	require.NoError(t, c.Nova.Allocate(t.Context(), pUsed, tenant)) // not reserved: it was allocated before one-time use was configured
+	// not reserved: it was allocated before one-time use was configured
+	require.NoError(t, c.Nova.Allocate(t.Context(), pUsed, tenant))
 	used.Stamp(t, 7)
 	gone := c.Spawn(t, pLeft)
 	left.Stamp(t, 8)
@@ -212,12 +213,13 @@ func TestKilledAfterTheLoweringWrite(t *testing.T) {
 	lowered := make(chan struct{})
 	hold := make(chan struct{})
 	var once sync.Once
-	undo := c.Recorder.Inject(openstack.Match{Method: http.MethodPut, Path: provider + "/inventories"}, openstack.Injection{After: func() {
-		if c.Stock(t, provider)[1] == 0 {
-			once.Do(func() { close(lowered) })
-			<-hold
-		}
-	}})
+	undo := c.Recorder.Inject(openstack.Match{Method: http.MethodPut, Path: provider + "/inventories"},
+		openstack.Injection{After: func() {
+			if c.Stock(t, provider)[1] == 0 {
+				once.Do(func() { close(lowered) })
+				<-hold
+			}
+		}})
 	c.Destroy(t, instance)
 	select {
 	case <-lowered:
@@ -301,7 +303,9 @@ func TestPlacementIsDownInTheReturnOfNovasDevice(t *testing.T) {
 	c.RequireStock(t, provider, 0)
 	next := c.Spawn(t, provider) // it is allocatable again, and noticed
 	d.Stamp(t, 2)
-	v = c.AwaitDevice(t, d.Name, time.Minute, "to be the next tenant's", func(v contract.DeviceStatus) bool { return v.DeviceState == device.Allocated })
+	v = c.AwaitDevice(t, d.Name, time.Minute, "to be the next tenant's", func(v contract.DeviceStatus) bool {
+		return v.DeviceState == device.Allocated
+	})
 	require.Equal(t, next, *v.InstanceUUID)
 	d.RequireStamps(t, 2)
 }

@@ -37,7 +37,8 @@ func TestAnApplianceIsAwayForLong(t *testing.T) {
 
 	require.NoError(t, rack.Freeze())
 	s.Unbind(t, "tenant", "alice")
-	refused := s.Refused(t, device.CodeApplianceUnreachable, "bind", "idle", "--instance", Instance("bob"), "--timeout", "2m")
+	refused := s.Refused(t, device.CodeApplianceUnreachable, "bind", "idle", "--instance", Instance("bob"),
+		"--timeout", "2m")
 	require.Equal(t, 1, strings.Count(refused.Stderr, "\n"), refused.Stderr)
 	require.NoError(t, rack.Kill())
 	v := s.Show(t, "idle")
@@ -53,7 +54,8 @@ func TestAnApplianceIsAwayForLong(t *testing.T) {
 	s.AwaitListed(t, "tenant", "list", "--needs-operator")
 	Await(t, time.Minute, "the polls to call the operator", func() (bool, string) {
 		state, err := s.Workflows().OneViewState(t.Context(), "rack1")
-		return err == nil && state.NeedsOperator && state.Fault != nil && state.Fault.Code == device.CodeApplianceUnreachable, fmt.Sprintf("%+v %v", state, err)
+		return err == nil && state.NeedsOperator && state.Fault != nil && state.Fault.Code == device.CodeApplianceUnreachable,
+			fmt.Sprintf("%+v %v", state, err)
 	})
 	require.Contains(t, s.Must(t, "oneview", "status", "rack1"), string(device.CodeApplianceUnreachable))
 
@@ -79,14 +81,16 @@ func TestAnApplianceIsAwayForLong(t *testing.T) {
 func TestAMigrationIsKilledInTheMiddle(t *testing.T) {
 	t.Parallel()
 	profiles := map[string]string{}
-	s := newPoolSite(t, newSite(t), []string{"rack1"}, oneviewsim.Servers(4), func(c *oneviewsim.Config, state *oneviewsim.State) {
-		for i, h := range state.Hardware {
-			p := &oneviewsim.Profile{ID: fmt.Sprintf("old-%d", i+1), Name: h.Name, Owner: c.Users[0].Name, Hardware: h.URI(), Type: h.Type, Group: h.Group, State: "Normal", Status: "OK", Version: 1}
-			state.Profiles = append(state.Profiles, p)
-			h.Profile, h.State, h.Power = p.URI(), oneviewsim.ProfileApplied, oneviewsim.On
-			profiles[h.Name] = p.URI()
-		}
-	})
+	s := newPoolSite(t, newSite(t), []string{"rack1"}, oneviewsim.Servers(4),
+		func(c *oneviewsim.Config, state *oneviewsim.State) {
+			for i, h := range state.Hardware {
+				p := &oneviewsim.Profile{ID: fmt.Sprintf("old-%d", i+1), Name: h.Name, Owner: c.Users[0].Name, Hardware: h.URI(),
+					Type: h.Type, Group: h.Group, State: "Normal", Status: "OK", Version: 1}
+				state.Profiles = append(state.Profiles, p)
+				h.Profile, h.State, h.Power = p.URI(), oneviewsim.ProfileApplied, oneviewsim.On
+				profiles[h.Name] = p.URI()
+			}
+		})
 	rack := s.appliances["rack1"]
 	w := s.Run(t, "all", s.env()...)
 	names := []string{"a-tenants", "b-idle", "c-idle", "d-new"}

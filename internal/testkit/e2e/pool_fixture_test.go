@@ -92,7 +92,8 @@ func (s *poolSite) env(more ...string) []string {
 
 // poolSettings are what enroll is given of a server's pool.
 func poolSettings(appliance string, h oneviewsim.Hardware, dynamic bool) []string {
-	set := []string{"oneview=" + appliance, "server_hardware_uri=" + h.URI(), "server_profile_template_uri=" + oneviewsim.TemplateURI}
+	set := []string{"oneview=" + appliance, "server_hardware_uri=" + h.URI(), "server_profile_template_uri=" +
+		oneviewsim.TemplateURI}
 	if dynamic {
 		set = append(set, "dynamic_allocation=true")
 	}
@@ -124,11 +125,13 @@ func (s *poolSite) server(t testing.TB, appliance, server string) oneviewsim.Har
 func (s *poolSite) lookNow(t testing.TB, appliance string) contract.OneViewState {
 	t.Helper()
 	var before contract.OneViewState
-	s.retry(t, "ask for the state of "+appliance, func(ctx context.Context) (err error) { // its worker may have just started
+	// its worker may have just started
+	s.retry(t, "ask for the state of "+appliance, func(ctx context.Context) (err error) {
 		before, err = s.Workflows().OneViewState(ctx, appliance)
 		return err
 	})
-	require.NoError(t, s.Client.SignalWorkflow(t.Context(), contract.OneViewWorkflowID(appliance), "", contract.SignalLookNow, contract.LookRequest{}))
+	require.NoError(t, s.Client.SignalWorkflow(t.Context(), contract.OneViewWorkflowID(appliance), "",
+		contract.SignalLookNow, contract.LookRequest{}))
 	var now contract.OneViewState
 	Await(t, 20*time.Second, "a round of "+appliance, func() (bool, string) {
 		var err error
@@ -139,7 +142,8 @@ func (s *poolSite) lookNow(t testing.TB, appliance string) contract.OneViewState
 }
 
 // awaitState waits for a state; an error that was not meant ends the test at once.
-func (s *poolSite) awaitState(t testing.TB, name string, within time.Duration, state device.State) contract.DeviceStatus {
+func (s *poolSite) awaitState(t testing.TB, name string, within time.Duration,
+	state device.State) contract.DeviceStatus {
 	t.Helper()
 	v := s.AwaitStatus(t, name, within, "to be "+string(state), func(v contract.DeviceStatus) bool {
 		return v.DeviceState == state || v.DeviceState == device.Error
@@ -185,9 +189,10 @@ func (s *poolSite) requireUsed(t testing.TB, v contract.DeviceStatus, appliance,
 // requireMaintained asserts that others have the server, and that Burnish waits.
 func (s *poolSite) requireMaintained(t testing.TB, name string) contract.DeviceStatus {
 	t.Helper()
-	v := s.AwaitStatus(t, name, 20*time.Second, "to be in maintenance because others have it", func(v contract.DeviceStatus) bool {
-		return v.DeviceState == device.Manageable && v.Pool.Taken
-	})
+	v := s.AwaitStatus(t, name, 20*time.Second, "to be in maintenance because others have it",
+		func(v contract.DeviceStatus) bool {
+			return v.DeviceState == device.Manageable && v.Pool.Taken
+		})
 	require.True(t, v.Dirty, name)
 	require.True(t, v.Maintenance, name)
 	require.False(t, v.Pool.LostRace, name)

@@ -68,7 +68,8 @@ func TestOthersUseAServerWhileAnAnswerIsSlow(t *testing.T) {
 
 	refused := make(chan error, 1)
 	go func() {
-		_, err := s.Workflows().Send(t.Context(), "node1", contract.VerbBind, contract.BindInput{Instance: Instance("bob"), Request: "r1"})
+		_, err := s.Workflows().Send(t.Context(), "node1", contract.VerbBind,
+			contract.BindInput{Instance: Instance("bob"), Request: "r1"})
 		refused <- err
 	}()
 	use(oneviewsim.Fault{Method: http.MethodGet, Path: "*/new-profile"}, 8)

@@ -54,14 +54,18 @@ func TestADatabasePutBackForASharedServer(t *testing.T) {
 	v := s.awaitState(t, "bound", time.Minute, device.Allocated)
 	require.Equal(t, Instance("alice"), *v.InstanceUUID)
 	s.lookNow(t, "rack1")
-	s.AwaitStatus(t, "bound", 20*time.Second, "to have its profile recorded", func(v contract.DeviceStatus) bool { return v.Pool.Profile == alices })
+	s.AwaitStatus(t, "bound", 20*time.Second, "to have its profile recorded", func(v contract.DeviceStatus) bool {
+		return v.Pool.Profile == alices
+	})
 	require.Regexp(t, `(?m)^pool +ok +ours, profile `+alices+`$`, s.Must(t, "validate", "bound"))
 	bound.RequireStamps(t, 2)
 	s.requireRules(t, "rack1", alices)
 	if v, err := s.Workflows().Query(t.Context(), "gone"); err == nil && v.DeviceState == device.Allocated {
 		s.Unbind(t, "gone", "bob")
 	}
-	s.AwaitStatus(t, "gone", time.Minute, "to be found taken", func(v contract.DeviceStatus) bool { return v.DeviceState == device.Error && v.Pool.LostRace })
+	s.AwaitStatus(t, "gone", time.Minute, "to be found taken", func(v contract.DeviceStatus) bool {
+		return v.DeviceState == device.Error && v.Pool.LostRace
+	})
 	s.lookNow(t, "rack1")
 	s.requireMaintained(t, "gone")
 	gone.RequireStamps(t, 7)

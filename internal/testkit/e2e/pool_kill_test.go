@@ -50,7 +50,8 @@ func (k poolStrike) String() string {
 	if k.after {
 		moment = "after"
 	}
-	text := strings.TrimSpace(fmt.Sprintf("%s while %s, %s %s number %d %s", k.victim, k.phase, moment, k.method, k.skip+1, k.path))
+	text := strings.TrimSpace(fmt.Sprintf("%s while %s, %s %s number %d %s", k.victim, k.phase, moment, k.method,
+		k.skip+1, k.path))
 	if k.taken {
 		text += ", taken"
 	}
@@ -262,8 +263,10 @@ func (k *kills) begin(t *testing.T, name string, p phase) {
 func (k *kills) bound(t *testing.T, name string) (lost bool) {
 	t.Helper()
 	k.retry(t, "bind "+name, func(ctx context.Context) error {
-		_, err := k.Workflows().Send(ctx, name, contract.VerbBind, contract.BindInput{Instance: Instance(name), Request: name})
-		if r, ok := contract.RefusalOf(err); ok && r.Fault.Code != device.CodeApplianceUnreachable { // which may be slow on a busy machine
+		_, err := k.Workflows().Send(ctx, name, contract.VerbBind,
+			contract.BindInput{Instance: Instance(name), Request: name})
+		// which may be slow on a busy machine
+		if r, ok := contract.RefusalOf(err); ok && r.Fault.Code != device.CodeApplianceUnreachable {
 			lost = r.Fault.Code == device.CodeServerTaken || r.Fault.Code == device.CodeRefused
 			require.True(t, lost, "%s: %v", name, err)
 			return nil
@@ -350,7 +353,8 @@ func (k *kills) awaitStruck(t *testing.T, name string, s poolStrike) (came bool)
 			came = came || len(r.Faults) > 0 && s.victim != theAppliance
 		}
 		v, err := k.Workflows().Query(t.Context(), name)
-		ended := err == nil && (v.DeviceState == device.Allocated && s.phase == binding || v.DeviceState == device.Available && s.phase != binding)
+		ended := err == nil &&
+			(v.DeviceState == device.Allocated && s.phase == binding || v.DeviceState == device.Available && s.phase != binding)
 		return came || ended, fmt.Sprint(v.DeviceState, v.LastError, err)
 	})
 	if !a.Alive() {

@@ -24,9 +24,10 @@ func TestASharedServerGoesItsWholePath(t *testing.T) {
 	own := ownServer(t)
 	n := newNodeSite(t, own, []redfishsim.Personality{redfishsim.IDRAC})
 	node := n.nodes["node1"]
-	s := newPoolSite(t, own, []string{"rack1"}, oneviewsim.Servers(1), func(_ *oneviewsim.Config, state *oneviewsim.State) {
-		state.Hardware[0].Serial = node.enrolled.Serial
-	})
+	s := newPoolSite(t, own, []string{"rack1"}, oneviewsim.Servers(1),
+		func(_ *oneviewsim.Config, state *oneviewsim.State) {
+			state.Hardware[0].Serial = node.enrolled.Serial
+		})
 	rack := s.appliances["rack1"]
 	require.NoError(t, rack.Join("server-1", node.BMC.URL, node.BMC.CA))
 	n.writePolicy(t, redfishsim.IDRAC)
@@ -92,7 +93,8 @@ func TestASharedServerGoesItsWholePath(t *testing.T) {
 	}
 	require.Greater(t, len(secrets), 3)
 	var exports []byte
-	polls := s.Client.GetWorkflowHistory(t.Context(), contract.OneViewWorkflowID("rack1"), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	polls := s.Client.GetWorkflowHistory(t.Context(), contract.OneViewWorkflowID("rack1"), "", false,
+		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	runs := append(s.chain(t.Context(), t, "node1"), nil)
 	for polls.HasNext() {
 		event, err := polls.Next()
@@ -107,7 +109,8 @@ func TestASharedServerGoesItsWholePath(t *testing.T) {
 			exports = append(exports, text...)
 		}
 	}
-	for _, command := range [][]string{{"show", "node1"}, {"show", "node1", "-o", "json"}, {"history", "node1"}, {"validate", "node1"}, {"oneview", "status", "rack1"}} {
+	for _, command := range [][]string{{"show", "node1"}, {"show", "node1", "-o", "json"}, {"history", "node1"},
+		{"validate", "node1"}, {"oneview", "status", "rack1"}} {
 		exports = append(exports, s.Must(t, command...)...)
 	}
 	requireNone(t, "histories and answers", exports, secrets)

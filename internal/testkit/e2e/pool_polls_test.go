@@ -32,7 +32,8 @@ func TestThePollsFindWhatOthersDo(t *testing.T) {
 	for name, server := range polled {
 		if name == "wrong" {
 			// It has the serial number of one server, and is enrolled with another one.
-			d := s.Fake(t, name, MiB/16, append(poolSettings("rack1", s.server(t, "rack1", server), true), "serial="+s.server(t, "rack1", "server-7").Serial)...)
+			d := s.Fake(t, name, MiB/16, append(poolSettings("rack1", s.server(t, "rack1", server), true), "serial="+
+				s.server(t, "rack1", "server-7").Serial)...)
 			s.enroll(t, d)
 			continue
 		}
@@ -48,7 +49,8 @@ func TestThePollsFindWhatOthersDo(t *testing.T) {
 		s.awaitState(t, name, time.Minute, device.Available)
 	}
 	t.Run("each poll", func(t *testing.T) {
-		each(t, []func(*testing.T){p.takenAndFreed, p.takenBeforeAClean, p.operatorsMaintenance, p.preAllocated}, func(_ int, one func(*testing.T)) { one(t) })
+		each(t, []func(*testing.T){p.takenAndFreed, p.takenBeforeAClean, p.operatorsMaintenance, p.preAllocated},
+			func(_ int, one func(*testing.T)) { one(t) })
 	})
 	t.Run("one device's error does not stop a round", func(t *testing.T) {
 		status := p.status(t)
@@ -138,13 +140,15 @@ func (p *pollTest) operatorsMaintenance(t *testing.T) {
 	p.Must(t, "maintain", "kept", "--reason", "new fans")
 	require.NoError(t, p.rack.Take("server-5"))
 	p.AwaitStatus(t, "kept", 20*time.Second, "to be in maintenance for both reasons", func(v contract.DeviceStatus) bool {
-		return v.DeviceState == device.Manageable && strings.HasPrefix(v.MaintenanceReason, "taken: ") && strings.HasSuffix(v.MaintenanceReason, "new fans")
+		return v.DeviceState == device.Manageable && strings.HasPrefix(v.MaintenanceReason, "taken: ") &&
+			strings.HasSuffix(v.MaintenanceReason, "new fans")
 	})
 	p.RequireReserved(t, "kept", 1)
 	require.NoError(t, p.rack.Free("server-5"))
 	RequireThroughout(t, 4*time.Second, "the operator's maintenance lasts", func() (bool, string) {
 		v, err := p.Workflows().Query(t.Context(), "kept")
-		return err == nil && v.DeviceState == device.Manageable && v.Maintenance && strings.Contains(v.MaintenanceReason, "new fans"), string(v.DeviceState) + v.MaintenanceReason
+		return err == nil && v.DeviceState == device.Manageable && v.Maintenance &&
+			strings.Contains(v.MaintenanceReason, "new fans"), string(v.DeviceState) + v.MaintenanceReason
 	})
 	p.Must(t, "maintain", "kept", "--off")
 	p.cleaned(t, "kept")
@@ -202,7 +206,8 @@ func (p *pollTest) pollsAreOff(t *testing.T) {
 	RequireThroughout(t, 3*time.Second, "nothing is found", func() (bool, string) {
 		a, errA := p.Workflows().Query(t.Context(), "idle")
 		b, errB := p.Workflows().Query(t.Context(), "bind")
-		return errA == nil && errB == nil && a.Pool.Taken && b.DeviceState == device.Error && b.Pool.LostRace, string(a.DeviceState) + " " + string(b.DeviceState)
+		return errA == nil && errB == nil && a.Pool.Taken && b.DeviceState == device.Error && b.Pool.LostRace,
+			string(a.DeviceState) + " " + string(b.DeviceState)
 	})
 	p.RequireReserved(t, "bind", 1)
 	round := p.lookNow(t, "rack1").Last

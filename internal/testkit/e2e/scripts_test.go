@@ -114,9 +114,10 @@ func interrupted(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Check(out.Close())
 	ts.Defer(func() { ts.Check(p.Kill()) })
-	ts.Check(proc.Await(context.Background(), patience*30*time.Second, proc.PollEvery, "the first output", func() (bool, string) {
-		return ts.ReadFile("interrupted.stdout") != "", p.Log()
-	}))
+	ts.Check(proc.Await(context.Background(), patience*30*time.Second, proc.PollEvery, "the first output",
+		func() (bool, string) {
+			return ts.ReadFile("interrupted.stdout") != "", p.Log()
+		}))
 	ts.Check(p.Signal(syscall.SIGINT))
 	code, err := p.Wait(patience * 30 * time.Second)
 	ts.Check(err)
@@ -131,20 +132,21 @@ func interrupted(ts *testscript.TestScript, _ bool, args []string) {
 // NAME reserved=N` of the inventory's file, which may follow the state.
 func awaitLine(ts *testscript.TestScript, s *Site, args []string) {
 	field, text, isField := strings.Cut(args[1], "=")
-	_, err := s.Site.AwaitDevice(context.Background(), args[0], patience*30*time.Second, "to be "+args[1], func(v contract.DeviceStatus) bool {
-		if !isField {
-			return v.DeviceState == device.State(args[1])
-		}
-		p, err := s.Site.Provider(args[0])
-		if field == "reserved" {
-			return err == nil && fmt.Sprint(p.Reserved) == text
-		}
-		seen := map[string]string{"fault": v.Fault, "last_refusal": v.LastRefusal}
-		if v.CleanStep != nil {
-			seen["step"] = v.CleanStep.Step
-		}
-		return strings.Contains(seen[field], text)
-	})
+	_, err := s.Site.AwaitDevice(context.Background(), args[0], patience*30*time.Second, "to be "+args[1],
+		func(v contract.DeviceStatus) bool {
+			if !isField {
+				return v.DeviceState == device.State(args[1])
+			}
+			p, err := s.Site.Provider(args[0])
+			if field == "reserved" {
+				return err == nil && fmt.Sprint(p.Reserved) == text
+			}
+			seen := map[string]string{"fault": v.Fault, "last_refusal": v.LastRefusal}
+			if v.CleanStep != nil {
+				seen["step"] = v.CleanStep.Step
+			}
+			return strings.Contains(seen[field], text)
+		})
 	ts.Check(err)
 }
 
@@ -157,23 +159,24 @@ func listedLine(ts *testscript.TestScript, s *Site, names []string) {
 		Dirty, NeedsHelp bool
 	}
 	of := func(v contract.DeviceStatus) facts { return facts{v.DeviceState, v.Fault, v.Dirty, v.NeedsOperator} }
-	ts.Check(proc.AwaitSlowly(context.Background(), patience*30*time.Second, "the listing to be as the devices are", func() (bool, string) {
-		out, err := s.Site.Must(context.Background(), "list", "--all", "-o", "json")
-		ts.Check(err)
-		var list struct{ Devices []contract.DeviceStatus }
-		ts.Check(json.Unmarshal([]byte(out), &list))
-		listed := map[string]facts{}
-		for _, v := range list.Devices {
-			listed[v.Name] = of(v)
-		}
-		for _, name := range names {
-			v, err := s.Site.Show(context.Background(), name)
-			if have, ok := listed[name]; err != nil || !ok || have != of(v) {
-				return false, fmt.Sprintf("%s: %+v listed, %+v shown, %v", name, have, of(v), err)
+	ts.Check(proc.AwaitSlowly(context.Background(), patience*30*time.Second, "the listing to be as the devices are",
+		func() (bool, string) {
+			out, err := s.Site.Must(context.Background(), "list", "--all", "-o", "json")
+			ts.Check(err)
+			var list struct{ Devices []contract.DeviceStatus }
+			ts.Check(json.Unmarshal([]byte(out), &list))
+			listed := map[string]facts{}
+			for _, v := range list.Devices {
+				listed[v.Name] = of(v)
 			}
-		}
-		return true, ""
-	}))
+			for _, name := range names {
+				v, err := s.Site.Show(context.Background(), name)
+				if have, ok := listed[name]; err != nil || !ok || have != of(v) {
+					return false, fmt.Sprintf("%s: %+v listed, %+v shown, %v", name, have, of(v), err)
+				}
+			}
+			return true, ""
+		}))
 }
 
 // reservedLine is `reserved NAME N`, of the inventory's file.

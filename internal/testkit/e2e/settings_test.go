@@ -62,7 +62,8 @@ func TestCleanupTimeout(t *testing.T) {
 	s.RequireReserved(t, "d1", 1)
 	warned := false
 	for line := range strings.SplitSeq(w.Log(), "\n") {
-		warned = warned || strings.Contains(line, "level=WARN") && strings.Contains(line, contract.DeviceUUID("d1")) && strings.Contains(line, "timeout")
+		warned = warned || strings.Contains(line, "level=WARN") && strings.Contains(line, contract.DeviceUUID("d1")) &&
+			strings.Contains(line, "timeout")
 	}
 	require.True(t, warned, "no warning with the UUID in: %s", w.Log())
 

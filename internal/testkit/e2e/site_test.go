@@ -149,7 +149,8 @@ func (s *Site) Show(t testing.TB, name string) contract.DeviceStatus {
 }
 
 // AwaitDevice polls `burnish show` until ok accepts the device.
-func (s *Site) AwaitDevice(t testing.TB, name string, within time.Duration, what string, ok func(contract.DeviceStatus) bool) contract.DeviceStatus {
+func (s *Site) AwaitDevice(t testing.TB, name string, within time.Duration, what string,
+	ok func(contract.DeviceStatus) bool) contract.DeviceStatus {
 	t.Helper()
 	v, err := s.Site.AwaitDevice(t.Context(), name, patience*within, what, ok)
 	require.NoError(t, err)
@@ -167,7 +168,8 @@ func (s *Site) query(ctx context.Context, name string) (v contract.DeviceStatus,
 }
 
 // AwaitStatus waits until ok accepts what the device's workflow says of itself.
-func (s *Site) AwaitStatus(t testing.TB, name string, within time.Duration, what string, ok func(contract.DeviceStatus) bool) (v contract.DeviceStatus) {
+func (s *Site) AwaitStatus(t testing.TB, name string, within time.Duration, what string,
+	ok func(contract.DeviceStatus) bool) (v contract.DeviceStatus) {
 	t.Helper()
 	Await(t, within, name+" "+what, func() (bool, string) {
 		var seen string
@@ -179,7 +181,8 @@ func (s *Site) AwaitStatus(t testing.TB, name string, within time.Duration, what
 }
 
 // AwaitState waits for one of the states, and gives what `show` says of it.
-func (s *Site) AwaitState(t testing.TB, name string, within time.Duration, states ...device.State) (v contract.DeviceStatus) {
+func (s *Site) AwaitState(t testing.TB, name string, within time.Duration,
+	states ...device.State) (v contract.DeviceStatus) {
 	t.Helper()
 	is := func(v contract.DeviceStatus) bool { return slices.Contains(states, v.DeviceState) }
 	for v.DeviceState == "" || !is(v) { // it may have gone on

@@ -56,7 +56,9 @@ func TestTerminate(t *testing.T) {
 	s.AwaitTenant(t, again, "alice", 2, 20*time.Second)
 	s.AwaitTenant(t, allocated, "alice", 2, 20*time.Second)
 	// A device that was free in its inventory is unknown too, and cleaned (D8).
-	v := s.AwaitDevice(t, "available", 20*time.Second, "to be cleaned again", func(v contract.DeviceStatus) bool { return len(v.Cleans) > 0 })
+	v := s.AwaitDevice(t, "available", 20*time.Second, "to be cleaned again", func(v contract.DeviceStatus) bool {
+		return len(v.Cleans) > 0
+	})
 	require.Equal(t, "cleaned", v.Cleans[0].Outcome)
 	s.AwaitReturned(t, available, 20*time.Second)
 	s.AwaitReturned(t, cleaning, 30*time.Second)
@@ -105,7 +107,9 @@ func TestCancel(t *testing.T) {
 	for range 2 {
 		run := s.Execution(t, "d1").GetRunId()
 		cancel()
-		v = s.AwaitDevice(t, "d1", 10*time.Second, "to report the Cancel", func(v contract.DeviceStatus) bool { return v.LastRefusal != "" })
+		v = s.AwaitDevice(t, "d1", 10*time.Second, "to report the Cancel", func(v contract.DeviceStatus) bool {
+			return v.LastRefusal != ""
+		})
 		require.Contains(t, v.LastRefusal, "Cancel")
 		Await(t, 10*time.Second, "a new run", func() (bool, string) {
 			now := s.Execution(t, "d1").GetRunId()
@@ -126,7 +130,8 @@ func TestReset(t *testing.T) {
 	s := newSite(t)
 	w := s.Run(t, "all")
 	var all []Device
-	points := map[string]string{"first-task": "", "enrollment": contract.VerbEnroll.Update(), "binding-before": contract.VerbBurn.Update(), "end-of-the-former": contract.VerbUnbind.Update()}
+	points := map[string]string{"first-task": "", "enrollment": contract.VerbEnroll.Update(),
+		"binding-before": contract.VerbBurn.Update(), "end-of-the-former": contract.VerbUnbind.Update()}
 	for point := range points {
 		for _, again := range []bool{true, false} {
 			d := s.Device(t, "fake", fmt.Sprintf("%s-%v", point, again), 2*MiB, 0)
@@ -189,7 +194,8 @@ func taskAfter(t *testing.T, s *Site, name, update string) int64 {
 	accepted := ""
 	answered := update == ""
 	for _, e := range s.History(t, name, "") {
-		if a := e.GetWorkflowExecutionUpdateAcceptedEventAttributes(); a.GetAcceptedRequest().GetInput().GetName() == update && accepted == "" {
+		if a := e.GetWorkflowExecutionUpdateAcceptedEventAttributes(); a.GetAcceptedRequest().GetInput().GetName() ==
+			update && accepted == "" {
 			accepted = a.GetProtocolInstanceId()
 		}
 		if c := e.GetWorkflowExecutionUpdateCompletedEventAttributes(); c != nil && c.GetMeta().GetUpdateId() == accepted {

@@ -37,7 +37,8 @@ func TestPlacementInTrouble(t *testing.T) {
 	requireRecord(t, device.WitnessFree, "")
 
 	t.Run("three seconds a request", func(t *testing.T) {
-		undo := c.Recorder.Inject(openstack.Match{Path: id}, openstack.Injection{Before: func() { <-time.After(3 * time.Second) }})
+		undo := c.Recorder.Inject(openstack.Match{Path: id},
+			openstack.Injection{Before: func() { <-time.After(3 * time.Second) }})
 		began := time.Now()
 		c.Bind(t, d.Name, "one")
 		undo()

@@ -23,7 +23,7 @@ func (d Device) swap(t testing.TB) (back func()) {
 	}
 }
 
-// A disk that was swapped while it was out of the pool is not offered: the host must see the
+// A disk that was swapped while it was out of the offer is not offered: the host must see the
 // enrolled one first. Without an answer of the host the request is refused.
 //
 // F27
@@ -85,10 +85,10 @@ func TestSwappedDiskIsNotOffered(t *testing.T) {
 }
 
 // An available device of which its host cannot say any more that it is the enrolled one
-// leaves the pool, and its operator is called.
+// leaves the offer, and its operator is called.
 //
 // F27
-func TestFailedLookTakesTheDeviceOutOfThePool(t *testing.T) {
+func TestFailedLookTakesTheDeviceOutOfTheOffer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	host := s.Run(t, "all")

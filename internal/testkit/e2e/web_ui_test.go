@@ -39,9 +39,11 @@ type reader struct {
 // what it tells a screen reader; the frames of a page count as part of it.
 const onPage = `
 const shown = e => e.getClientRects().length > 0 && getComputedStyle(e).visibility !== "hidden";
-const named = (label, within = "") => [...document.querySelectorAll(["button", "a", "[role=option]", "[role=menuitem]"].map(k => within + " " + k).join(","))]
+const kinds = ["button", "a", "[role=option]", "[role=menuitem]"];
+const named = (label, within = "") => [...document.querySelectorAll(kinds.map(k => within + " " + k).join(","))]
   .filter(e => shown(e) && !e.disabled && [e.innerText.trim().split("\n")[0].trim(), e.ariaLabel].includes(label));
-const all = () => [document.body, ...[...document.querySelectorAll("iframe")].map(f => f.contentDocument?.body)].map(b => b?.innerText ?? "").join("\n");
+const frames = () => [...document.querySelectorAll("iframe")].map(f => f.contentDocument?.body);
+const all = () => [document.body, ...frames()].map(b => b?.innerText ?? "").join("\n");
 const labels = () => [...document.querySelectorAll("[aria-label]")].filter(shown).map(e => e.ariaLabel).join("\n");
 `
 
@@ -67,7 +69,8 @@ func (r *reader) await(what, expression string) {
 func (r *reader) reads(texts ...string) {
 	r.t.Helper()
 	for _, text := range texts {
-		r.await(fmt.Sprintf("the page to show %q", text), fmt.Sprintf("return all().includes(%s) || labels().includes(%[1]s)", quote(r.t, text)))
+		r.await(fmt.Sprintf("the page to show %q", text),
+			fmt.Sprintf("return all().includes(%s) || labels().includes(%[1]s)", quote(r.t, text)))
 		r.seen[text] = true
 	}
 }
@@ -76,7 +79,8 @@ func (r *reader) reads(texts ...string) {
 // stands behind the page it belongs to.
 func (r *reader) clicks(label string) {
 	r.t.Helper()
-	r.await(fmt.Sprintf("%q to be there", label), fmt.Sprintf("const e = named(%s).at(-1); e?.click(); return !!e", quote(r.t, label)))
+	r.await(fmt.Sprintf("%q to be there", label),
+		fmt.Sprintf("const e = named(%s).at(-1); e?.click(); return !!e", quote(r.t, label)))
 	r.seen[label] = true
 }
 
@@ -84,13 +88,17 @@ func (r *reader) clicks(label string) {
 func (r *reader) opens(label, id string) {
 	r.t.Helper()
 	r.reads(label)
-	r.await("the list "+label, fmt.Sprintf("const e = [...document.querySelectorAll(%s)].find(shown); e?.click(); return !!e", quote(r.t, "[data-testid="+id+"]")))
+	r.await("the list "+label,
+		fmt.Sprintf("const e = [...document.querySelectorAll(%s)].find(shown); e?.click(); return !!e",
+			quote(r.t, "[data-testid="+id+"]")))
 }
 
 // writes puts text into the field that a selector finds.
 func (r *reader) writes(selector, text string) {
 	r.t.Helper()
-	r.await("the field "+selector, fmt.Sprintf("const e = [...document.querySelectorAll(%s)].find(shown); e?.focus(); return !!e && (document.activeElement === e)", quote(r.t, selector)))
+	r.await("the field "+selector,
+		fmt.Sprintf("const e = [...document.querySelectorAll(%s)].find(shown); e?.focus(); return !!e && "+
+			"(document.activeElement === e)", quote(r.t, selector)))
 	require.NoError(r.t, r.Type(r.t.Context(), text))
 }
 
@@ -100,7 +108,8 @@ func (r *reader) picture(name, selector string, height float64) {
 	path := filepath.Join(filepath.Dir(webUIPage), name)
 	if *updatePictures {
 		var at struct{ X, Y, Width, Height float64 }
-		require.NoError(r.t, r.run(fmt.Sprintf("return document.querySelector(%s).getBoundingClientRect().toJSON()", quote(r.t, selector)), &at))
+		require.NoError(r.t,
+			r.run(fmt.Sprintf("return document.querySelector(%s).getBoundingClientRect().toJSON()", quote(r.t, selector)), &at))
 		png, err := r.Picture(r.t.Context(), at.X, at.Y, at.Width, min(height, at.Height))
 		require.NoError(r.t, err)
 		require.NoError(r.t, os.WriteFile(path, png, 0o600))
@@ -184,10 +193,12 @@ func TestTheWebUIIsAsDocumented(t *testing.T) {
 // list finds the stuck device by the query, adds the columns and keeps the view.
 func (r *reader) list(query string) {
 	r.reads("device/disk1", "device/disk2", "Workflows")
-	r.await("the button of the query", `const e = document.querySelector("[data-testid=toggle-manual-query]"); e?.click(); return !!e`)
+	r.await("the button of the query",
+		`const e = document.querySelector("[data-testid=toggle-manual-query]"); e?.click(); return !!e`)
 	r.writes("[data-testid=workflow-manual-search-input]", query)
 	r.await("the query to be sent", `const form = document.activeElement.form; form?.requestSubmit(); return !!form`)
-	r.await("only the stuck device to be listed", `return all().includes("device/disk1") && !all().includes("device/disk2")`)
+	r.await("only the stuck device to be listed",
+		`return all().includes("device/disk1") && !all().includes("device/disk2")`)
 	var at string
 	require.NoError(r.t, r.run("return location.search", &at))
 	asked, err := url.ParseQuery(strings.TrimPrefix(at, "?"))
@@ -216,7 +227,8 @@ func (r *reader) stuckDevice(s *Site) {
 	r.clicks("device/disk1")
 	r.clicks("User Metadata")
 	r.reads("Summary", "Details", "Current Details", "NVME, serial S64FNX0T1, host rack1, driver fake",
-		"serial: S64FNX0T1", "host: rack1", "driver: fake", "last error: injected fault fail:zero@50%x1", "fault: step_failed",
+		"serial: S64FNX0T1", "host: rack1", "driver: fake", "last error: injected fault fail:zero@50%x1",
+		"fault: step_failed",
 		"remedy: clean disk1 to try again", "allowed actions: clean, manage, retire")
 	r.picture("stuck-device.png", "main", 1000)
 	r.clicks("Queries")
@@ -224,7 +236,8 @@ func (r *reader) stuckDevice(s *Site) {
 	r.reads("device", "discovery", "validate")
 	r.clicks("device")
 	r.clicks("Run Query")
-	r.reads(`"device_state": "error"`, `"last_error": "injected fault fail:zero@50%x1, occurrence 1"`, `"uuid": "`+s.Show(r.t, "disk1").UUID+`"`)
+	r.reads(`"device_state": "error"`, `"last_error": "injected fault fail:zero@50%x1, occurrence 1"`, `"uuid": "`+
+		s.Show(r.t, "disk1").UUID+`"`)
 }
 
 // signal sends clean from the page.
@@ -240,7 +253,8 @@ func (r *reader) signal(s *Site, input string) {
 	r.reads("Workflow signaled.")
 	s.AwaitState(r.t, "disk1", 30*time.Second, device.Available)
 	require.Contains(r.t, s.Must(r.t, "history", "disk1"), "cable replaced")
-	require.NoError(r.t, s.Workflows().RequestClean(r.t.Context(), "disk1", contract.CleanInput{}), "a signal that the state refuses")
+	require.NoError(r.t, s.Workflows().RequestClean(r.t.Context(), "disk1", contract.CleanInput{}),
+		"a signal that the state refuses")
 }
 
 // continued cancels on the page. The run that follows has no summary, but current details.

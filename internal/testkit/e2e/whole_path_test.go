@@ -69,10 +69,12 @@ func newWholePath(t *testing.T) *wholePath {
 	const size = 24 * MiB
 	dir := t.TempDir()
 	drive := func(serial, address string, size int64) guest.Controller {
-		return guest.Controller{Serial: serial, Address: address, Namespaces: []guest.Namespace{{Image: filepath.Join(dir, serial+".img"), Size: size}}}
+		return guest.Controller{Serial: serial, Address: address,
+			Namespaces: []guest.Namespace{{Image: filepath.Join(dir, serial+".img"), Size: size}}}
 	}
 	drives := []guest.Controller{
-		drive(source, "0000:00:05.0", size), drive(inUse, "0000:00:0a.0", size), drive(left, "0000:00:0b.0", size), drive(free, "0000:00:0c.0", 8*MiB),
+		drive(source, "0000:00:05.0", size), drive(inUse, "0000:00:0a.0", size), drive(left, "0000:00:0b.0", size),
+		drive(free, "0000:00:0c.0", 8*MiB),
 	}
 	drives[2].Namespaces[0] = stampedNamespace(t, dir, left, size, 2)
 	drives[2].Namespaces[0].WriteBytesPerSecond = leftSlowly
@@ -94,7 +96,8 @@ func newWholePath(t *testing.T) *wholePath {
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	require.NoError(t, os.WriteFile(policy, []byte("nvme: {clear_action: zero, clear_strategy: block}\n"), 0o600))
 	// No sweeps: what ends a binding is Nova's notification.
-	p.control = p.Worker(t, "control", p.Env("BURNISH_SWEEP_INTERVAL=0", "BURNISH_AMQP_URL="+broker.TransportURL(), "BURNISH_POLICY="+policy)...)
+	p.control = p.Worker(t, "control", p.Env("BURNISH_SWEEP_INTERVAL=0", "BURNISH_AMQP_URL="+broker.TransportURL(),
+		"BURNISH_POLICY="+policy)...)
 	return p
 }
 
@@ -185,7 +188,8 @@ func (p *wholePath) awaitAvailable(t *testing.T, serial string, cleans int) (v c
 }
 
 // awaitDevice polls `show` as seldom as guests need it.
-func (p *wholePath) awaitDevice(t *testing.T, serial, what string, ok func(contract.DeviceStatus) bool) (v contract.DeviceStatus) {
+func (p *wholePath) awaitDevice(t *testing.T, serial, what string,
+	ok func(contract.DeviceStatus) bool) (v contract.DeviceStatus) {
 	t.Helper()
 	name := p.devices[serial].Name
 	poll(t, guestWithin, guestPollEvery, name+" "+what, func() (bool, string) {
@@ -202,7 +206,8 @@ func (p *wholePath) awaitWiping(t *testing.T) {
 	seen := p.wiping
 	poll(t, guestWithin, 5*proc.PollEvery, "another attempt of the wipe", func() (bool, string) {
 		p.wiping = p.host.awaitMidWipe(t, p.devices[left], 0)
-		return p.wiping.Working && (p.wiping.Seq != seen.Seq || p.wiping.Attempt != seen.Attempt), fmt.Sprintf("%+v", p.wiping)
+		return p.wiping.Working && (p.wiping.Seq != seen.Seq || p.wiping.Attempt != seen.Attempt),
+			fmt.Sprintf("%+v", p.wiping)
 	})
 }
 
@@ -355,7 +360,8 @@ func (p *wholePath) requireFound(t *testing.T) {
 func (p *wholePath) requireImport(t *testing.T) {
 	t.Helper()
 	dry := p.Must(t, "import", "--from", "placement", "--host", p.Site.Host, "--dry-run")
-	for serial, numbers := range map[string]string{inUse: "reserved=1 of 1, used=1", left: "reserved=1 of 1, used=0", free: "reserved=0 of 1, used=0"} {
+	for serial, numbers := range map[string]string{inUse: "reserved=1 of 1, used=1", left: "reserved=1 of 1, used=0",
+		free: "reserved=0 of 1, used=0"} {
 		require.Contains(t, dry, p.devices[serial].Name+": would be imported: "+numbers)
 	}
 	out := p.Must(t, "import", "--from", "placement", "--host", p.Site.Host)
@@ -427,6 +433,7 @@ func (p *wholePath) requireWrites(t *testing.T) {
 			continue
 		}
 		require.True(t, strings.HasPrefix(e.Token, "gAAAA"), "%s %s with the token %q", e.Method, e.Path, e.Token)
-		require.True(t, e.Method == http.MethodGet || e.Method == http.MethodPut && strings.Contains(e.Path, "/inventories/"), "%s %s", e.Method, e.Path)
+		require.True(t, e.Method == http.MethodGet || e.Method == http.MethodPut && strings.Contains(e.Path, "/inventories/"),
+			"%s %s", e.Method, e.Path)
 	}
 }

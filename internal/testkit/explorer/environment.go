@@ -137,7 +137,8 @@ var hostMoves = []move{
 		return t.w.wf.main.kind == cleanStep && t.w.wf.exists && t.runStep(true)
 	}},
 	{"the verify runs, and its samples miss what is left", func(t turn) bool {
-		if t.w.wf.main.kind != cleanStep || t.w.wf.stepDone || t.w.wf.clean.next != verify || t.w.bytes[t.w.slot] == noParty || !t.w.wf.exists {
+		if t.w.wf.main.kind != cleanStep || t.w.wf.stepDone || t.w.wf.clean.next != verify ||
+			t.w.bytes[t.w.slot] == noParty || !t.w.wf.exists {
 			return false
 		}
 		if t.w.slot == enrolled && t.w.bytes[enrolled] == stranger {
@@ -178,7 +179,8 @@ var hostMoves = []move{
 		return true
 	}},
 	{"the attempt is frozen, and another begins", func(t turn) bool {
-		if t.w.wf.main.kind != cleanStep || t.w.wf.stepDone || t.w.wf.clean.next != zero || t.w.host.frozen || !t.w.wf.exists || t.w.slot != enrolled || !t.fault() {
+		if t.w.wf.main.kind != cleanStep || t.w.wf.stepDone || t.w.wf.clean.next != zero || t.w.host.frozen ||
+			!t.w.wf.exists || t.w.slot != enrolled || !t.fault() {
 			return false
 		}
 		t.w.host.frozen, t.w.host.frozenUnit = true, t.w.slot
@@ -282,7 +284,8 @@ func (t turn) runStep(answers bool) bool {
 	switch {
 	case verdict.Fault != nil:
 		return end(work, verdict.Fault.Code)
-	case t.w.slot != enrolled && !(verdict.Done && t.without.inspection): // the identity is read again, also of what was done before
+	// the identity is read again, also of what was done before
+	case t.w.slot != enrolled && !(verdict.Done && t.without.inspection):
 		return end(work, device.CodeIdentityChanged)
 	case verdict.Done:
 		t.w.attended = t.w.attended || h.journal.step == verify
@@ -307,7 +310,8 @@ func (t turn) runStep(answers bool) bool {
 
 // work is what the present attempt is to do.
 func (f *workflow) work(u unit) workDone {
-	return workDone{seq: f.seq, attempt: f.main.attempt, clean: f.clean.id, generation: f.clean.generation, provider: f.clean.provider, step: f.clean.next, unit: u}
+	return workDone{seq: f.seq, attempt: f.main.attempt, clean: f.clean.id, generation: f.clean.generation,
+		provider: f.clean.provider, step: f.clean.next, unit: u}
 }
 
 // reported: the host's worker has started and reports the device with its record.
@@ -375,7 +379,8 @@ var worldMoves = []move{
 	{"the operator ends the maintenance", func(t turn) bool { return t.acts() && t.startEndMaintenance() }},
 	{"the operator retires it", func(t turn) bool { return t.acts() && t.startLeave(actRetire, device.Retire) }},
 	{"the operator retires it as lost", func(t turn) bool {
-		return t.acts() && t.legal(device.Event{Kind: device.Lost}) && !t.taken() && t.state() != device.Retired && t.apply(device.Event{Kind: device.Lost})
+		return t.acts() && t.legal(device.Event{Kind: device.Lost}) && !t.taken() && t.state() != device.Retired &&
+			t.apply(device.Event{Kind: device.Lost})
 	}},
 
 	{"Nova allocates it to first", func(t turn) bool { return t.allocate(first) }},
@@ -545,7 +550,8 @@ func (t turn) wantsRecheck() bool {
 		listed.Maintenance = device.MaintenanceOperator
 	}
 	if d.Binding != nil {
-		listed.Binding = &device.Binding{Number: d.Bindings, Instance: d.Binding.Instance, Observed: d.Owner == device.OwnerNova}
+		listed.Binding = &device.Binding{Number: d.Bindings, Instance: d.Binding.Instance,
+			Observed: d.Owner == device.OwnerNova}
 	}
 	published := device.Known{Provider: providerName(t.w.wf.provider), Bindings: d.Bindings}
 	if t.nova && d.Allocatable() && !t.w.wf.uncertain {

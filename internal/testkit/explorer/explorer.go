@@ -76,7 +76,8 @@ func newExplorer(nova bool) *explorer {
 
 // begin is a device that is clean, available and offered.
 func (e *explorer) begin(b Bounds) world {
-	d := device.Device{State: device.Available, Status: device.Enabled, Owner: device.OwnerSelf, OneTimeUse: true, Cleanable: true, Unit: device.Unit{Number: 1}}
+	d := device.Device{State: device.Available, Status: device.Enabled, Owner: device.OwnerSelf, OneTimeUse: true,
+		Cleanable: true, Unit: device.Unit{Number: 1}}
 	w := world{faults: b.Faults, binds: b.Binds, acts: b.Acts, recreations: 1}
 	w.inv = stock{exists: true, generation: 3, recorded: true}
 	if e.nova {
@@ -85,7 +86,8 @@ func (e *explorer) begin(b Bounds) world {
 	w.bytes[other] = stranger
 	w.wf = workflow{exists: true, dev: e.atlas.id(d), generation: 3, provider: w.inv.provider, cleans: 1, seq: 2}
 	w.host.record.seq, w.host.record.cleans = 2, 1
-	w.host.journal = journal{workDone{seq: 2, attempt: 1, clean: 1, generation: 2, provider: w.inv.provider, step: verify}, true, true}
+	w.host.journal = journal{workDone{seq: 2, attempt: 1, clean: 1, generation: 2, provider: w.inv.provider, step: verify},
+		true, true}
 	return w
 }
 

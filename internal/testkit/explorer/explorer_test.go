@@ -104,7 +104,7 @@ func TestExploreWithoutAFix(t *testing.T) {
 			without: without{discovered: true}, broken: "the bytes of first, who has the device, are wiped",
 			within: Bounds{Faults: 2, Binds: 1, Acts: 0},
 		},
-		"used and freed before it leaves the pool": {
+		"used and freed before it leaves the offer": {
 			without: without{leaving: true}, nova: true, broken: "it stays offered with the bytes of first",
 			within: Bounds{Faults: 1, Binds: 1, Acts: 1, KeepDatabase: true},
 		},

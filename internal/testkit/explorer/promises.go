@@ -17,7 +17,8 @@ func (t turn) check() {
 	}
 	for n, mine := range t.w.tenants {
 		p := first + who(n)
-		if d.State == device.Allocated && d.Binding != nil && d.Binding.Instance == p.String() && !mine.has && mine.denied != noDenial && t.w.wf.backAgain != p {
+		if d.State == device.Allocated && d.Binding != nil && d.Binding.Instance == p.String() && !mine.has &&
+			mine.denied != noDenial && t.w.wf.backAgain != p {
 			t.broken("it stays bound to " + p.String() + ", whose " + mine.denied.String())
 		}
 		if mine.has && !t.nova && d.State == device.Available {

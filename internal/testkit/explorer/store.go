@@ -56,7 +56,8 @@ func number(b bool) int {
 }
 
 // PutReserved implements inventory.Store.
-func (s store) PutReserved(ctx context.Context, id string, generation int64, reserved int, of *device.Record) (inventory.Reservation, error) {
+func (s store) PutReserved(ctx context.Context, id string, generation int64, reserved int,
+	of *device.Record) (inventory.Reservation, error) {
 	switch {
 	case s.missing(id):
 		return inventory.Reservation{}, inventory.NoProvider(id)

@@ -155,7 +155,7 @@ func (t turn) startLeave(a act, kind device.EventKind) bool {
 	return true
 }
 
-// asksRecord: an instance that the record names is to be named first (F31). What leaves the pool is read
+// asksRecord: an instance that the record names is to be named first (F31). What leaves the offer is read
 // where it is reserved.
 func (t turn) asksRecord(a act) bool {
 	return (a == actManage || a == actRetire) && t.state() != device.Available
@@ -181,7 +181,8 @@ func (t turn) taken() bool {
 
 func (t turn) startEndMaintenance() bool {
 	f := &t.w.wf
-	if t.updating() || t.dev().Status == device.Enabled || t.state() != device.Available && !t.legal(device.Event{Kind: device.MaintainOff}) {
+	if t.updating() || t.dev().Status == device.Enabled || t.state() != device.Available &&
+		!t.legal(device.Event{Kind: device.MaintainOff}) {
 		return false
 	}
 	if t.state() != device.Available {

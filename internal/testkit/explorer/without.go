@@ -16,7 +16,7 @@ type without struct {
 	bindLook    bool // F39: a device is bound without a look of its host
 	lookFailed  bool // F27: an available device stays available whatever its host's look ends with
 	unexplained bool // F28: a generation that nothing explains means nothing
-	leaving     bool // F28: nor does it before an operator takes the device out of the pool
+	leaving     bool // F28: nor does it before an operator takes the device out of the offer
 	compares    bool // F34: any answer replaces what is known of a device that is kept clean
 	raise       bool // F30: a reservation that was lowered too late stays so
 	unbind      bool // F30: an unbind does not wait for the burn of its own instance

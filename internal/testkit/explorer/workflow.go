@@ -108,8 +108,9 @@ func (t turn) left() who {
 
 func (k known) full() device.Known {
 	return device.Known{
-		Generation: int64(k.generation), Provider: providerName(k.provider), Uncertain: k.uncertain, CleanRecorded: k.recorded,
-		Left: k.left.String(), LeftGeneration: int64(k.leftGeneration),
+		Generation: int64(k.generation), Provider: providerName(k.provider), Uncertain: k.uncertain,
+		CleanRecorded: k.recorded,
+		Left:          k.left.String(), LeftGeneration: int64(k.leftGeneration),
 	}
 }
 
@@ -223,7 +224,8 @@ func (t turn) remember(c call, found device.Inventory, code device.Code) {
 		n, _ := strconv.Atoi(k.Provider)
 		f.generation, f.provider, f.uncertain = int16(k.Generation), int8(n), k.Uncertain
 		f.read = f.read || readAgain
-	case device.CodeConflict, device.CodeInUse, device.CodeAlreadyBurned, device.CodeInventoryGenerationAhead, device.CodeNoProvider:
+	case device.CodeConflict, device.CodeInUse, device.CodeAlreadyBurned, device.CodeInventoryGenerationAhead,
+		device.CodeNoProvider:
 	default:
 		f.uncertain = f.uncertain || !c.reads()
 	}
@@ -300,7 +302,8 @@ func (t turn) settle() {
 			} else {
 				f.rec = t.ask(readReservation, false)
 			}
-		case f.rec.kind == none && f.look && d.State != device.Retired && d.State != device.Unknown && !t.cleanDue() && !d.Returning:
+		case f.rec.kind == none && f.look && d.State != device.Retired && d.State != device.Unknown && !t.cleanDue() &&
+			!d.Returning:
 			f.look = false
 			f.rec = t.ask(discover, false)
 		case f.main.kind == none && f.lock == free && d.State == device.Unknown && !d.AwaitingManualClean:
@@ -324,7 +327,7 @@ func (t turn) settle() {
 
 func (f *workflow) known(t turn) device.Known { return t.known().full() }
 
-// startReturn is ReturnToPool.
+// startReturn is ReturnToOffer.
 func (t turn) startReturn() {
 	f := &t.w.wf
 	f.lock = byMain

@@ -132,7 +132,8 @@ type workDone struct {
 }
 
 func (d workDone) entry() host.Entry {
-	return host.Entry{Seq: int64(d.seq), Attempt: int32(d.attempt), Clean: fmt.Sprintf("%d g%d of %d", d.clean, d.generation, d.provider), Step: d.step.String(),
+	return host.Entry{Seq: int64(d.seq), Attempt: int32(d.attempt),
+		Clean: fmt.Sprintf("%d g%d of %d", d.clean, d.generation, d.provider), Step: d.step.String(),
 		Serial: [...]string{"S1", "S2"}[enrolled], Reads: d.step == verify}
 }
 
@@ -275,8 +276,10 @@ const (
 
 func (k callKind) String() string {
 	return [...]string{"", "resolve", "reserve for the clean", "discover for the clean", "step", "reserve for the return",
-		"lower the reservation", "read after the write", "reserve", "read", "discover", "reserve for the bind", "read to leave the pool", "reserve to leave the pool", "reserve to end the maintenance",
-		"look before the return", "look before it is provided", "look before the maintenance ends", "look before the bind", "the next task of the burn", "the state of an unknown device"}[k]
+		"lower the reservation", "read after the write", "reserve", "read", "discover", "reserve for the bind",
+		"read to leave the offer", "reserve to leave the offer", "reserve to end the maintenance",
+		"look before the return", "look before it is provided", "look before the maintenance ends", "look before the bind",
+		"the next task of the burn", "the state of an unknown device"}[k]
 }
 
 // act is an update.
@@ -368,7 +371,8 @@ func (e *explorer) describe(w world) string {
 	if i.recorded {
 		fmt.Fprintf(&b, ", recorded %q", i.tenant)
 	}
-	fmt.Fprintf(&b, " | slot: %s with the bytes of %q", [...]string{"the enrolled hardware", "other hardware"}[w.slot], w.bytes[w.slot])
+	fmt.Fprintf(&b, " | slot: %s with the bytes of %q", [...]string{"the enrolled hardware", "other hardware"}[w.slot],
+		w.bytes[w.slot])
 	for n, t := range w.tenants {
 		if t.has {
 			fmt.Fprintf(&b, ", %s has it", first+who(n))

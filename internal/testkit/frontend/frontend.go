@@ -65,20 +65,22 @@ func Start(t testing.TB, settings *tls.Config, answer func(s *Server, method str
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := &Server{Address: listener.Addr().String()}
-	options := []grpc.ServerOption{grpc.UnaryInterceptor(func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-		switch in.(type) {
-		case *workflowservice.GetSystemInfoRequest, *workflowservice.DescribeNamespaceRequest:
-			return handle(ctx, in)
-		}
-		method := path.Base(info.FullMethod)
-		s.mu.Lock()
-		s.asked = append(s.asked, method)
-		s.mu.Unlock()
-		if answer == nil {
-			return handle(ctx, in)
-		}
-		return answer(s, method, in)
-	})}
+	options :=
+		[]grpc.ServerOption{grpc.UnaryInterceptor(func(ctx context.Context, in any, info *grpc.UnaryServerInfo,
+			handle grpc.UnaryHandler) (any, error) {
+			switch in.(type) {
+			case *workflowservice.GetSystemInfoRequest, *workflowservice.DescribeNamespaceRequest:
+				return handle(ctx, in)
+			}
+			method := path.Base(info.FullMethod)
+			s.mu.Lock()
+			s.asked = append(s.asked, method)
+			s.mu.Unlock()
+			if answer == nil {
+				return handle(ctx, in)
+			}
+			return answer(s, method, in)
+		})}
 	if settings != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(settings)))
 	}
@@ -97,11 +99,13 @@ type service struct {
 	workflowservice.UnimplementedWorkflowServiceServer
 }
 
-func (s *service) GetSystemInfo(context.Context, *workflowservice.GetSystemInfoRequest) (*workflowservice.GetSystemInfoResponse, error) {
+func (s *service) GetSystemInfo(context.Context,
+	*workflowservice.GetSystemInfoRequest) (*workflowservice.GetSystemInfoResponse, error) {
 	return &workflowservice.GetSystemInfoResponse{Capabilities: &workflowservice.GetSystemInfoResponse_Capabilities{}}, nil
 }
 
-func (s *service) DescribeNamespace(_ context.Context, in *workflowservice.DescribeNamespaceRequest) (*workflowservice.DescribeNamespaceResponse, error) {
+func (s *service) DescribeNamespace(_ context.Context,
+	in *workflowservice.DescribeNamespaceRequest) (*workflowservice.DescribeNamespaceResponse, error) {
 	if in.GetNamespace() != Namespace {
 		return nil, serviceerror.ToStatus(serviceerror.NewNamespaceNotFound(in.GetNamespace())).Err()
 	}
@@ -125,5 +129,6 @@ func Certificate(t testing.TB, name string, ends time.Time) (settings *tls.Confi
 	require.NoError(t, err)
 	file = filepath.Join(t.TempDir(), "authority.pem")
 	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}, file
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		MinVersion: tls.VersionTLS12}, file
 }

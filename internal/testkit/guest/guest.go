@@ -80,7 +80,8 @@ func (g *Guest) Boot(ctx context.Context) error {
 		return err
 	}
 	if _, err := g.agent.answer(ctx); err != nil {
-		return errors.Join(fmt.Errorf("the guest does not boot: %w; the emulator: %s; the console: %s", err, g.process.Tail(), tail(g.path("console.log"))), g.Kill())
+		return errors.Join(fmt.Errorf("the guest does not boot: %w; the emulator: %s; the console: %s", err, g.process.Tail(),
+			tail(g.path("console.log"))), g.Kill())
 	}
 	return nil
 }

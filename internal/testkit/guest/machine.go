@@ -18,7 +18,8 @@ const (
 // nvme-cli. The kernel does not try whether its timer interrupts it: on a busy machine the
 // interrupt came too late for it, and it went on without it or gave up. The kernel's warnings
 // still come to the console.
-const kernelOptions = "console=ttyS0 loglevel=5 panic=-1 mitigations=off no5lvl nokaslr norandmaps tsc=reliable random.trust_cpu=on cryptomgr.notests no_timer_check"
+const kernelOptions = "console=ttyS0 loglevel=5 panic=-1 mitigations=off no5lvl nokaslr norandmaps tsc=reliable " +
+	"random.trust_cpu=on cryptomgr.notests no_timer_check"
 
 // arguments is the emulator's command line. The descriptor 3 is the agent's line.
 func (g *Guest) arguments() []string {

@@ -42,6 +42,7 @@ func (g *Guest) Rescan(ctx context.Context) error {
 // Copy copies size bytes from one block device to another through the guest's own
 // drivers, past its caches, and flushes; size is a whole number of MiB.
 func (g *Guest) Copy(ctx context.Context, from, to string, size int64) error {
-	_, err := g.Run(ctx, fmt.Sprintf("dd if=%s of=%s bs=1M count=%d iflag=direct oflag=direct conv=fsync", from, to, size>>20))
+	_, err := g.Run(ctx, fmt.Sprintf("dd if=%s of=%s bs=1M count=%d iflag=direct oflag=direct conv=fsync", from,
+		to, size>>20))
 	return err
 }

@@ -64,10 +64,11 @@ func Detach(loop string) error {
 	if _, err := losetup("--detach", loop); err != nil {
 		return err
 	}
-	return proc.Await(context.Background(), time.Minute, 5*time.Millisecond, loop+" to be free", func() (done bool, state string) {
-		now, err := os.ReadFile(backingFile(loop))
-		return err != nil || string(now) != string(behind), "attached to " + string(now)
-	})
+	return proc.Await(context.Background(), time.Minute, 5*time.Millisecond, loop+" to be free",
+		func() (done bool, state string) {
+			now, err := os.ReadFile(backingFile(loop))
+			return err != nil || string(now) != string(behind), "attached to " + string(now)
+		})
 }
 
 // Reattach detaches a loop device and attaches it to this file, with these arguments of losetup.

@@ -42,7 +42,8 @@ func Missing() string {
 // server is the path of RabbitMQ's own start script. The one in /usr/sbin would change the
 // user and read the machine's settings.
 func server() string {
-	for _, pattern := range []string{"/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server", "/usr/lib/rabbitmq/bin/rabbitmq-server"} {
+	for _, pattern := range []string{"/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server",
+		"/usr/lib/rabbitmq/bin/rabbitmq-server"} {
 		if found, err := filepath.Glob(pattern); err == nil && len(found) > 0 {
 			return found[len(found)-1]
 		}
@@ -83,7 +84,8 @@ func Start(dir string) (*Broker, error) {
 		return nil, err
 	}
 	// RabbitMQ would start an epmd that outlives it.
-	if b.epmd, err = b.start("epmd", exec.Command("epmd", "-address", "127.0.0.1", "-port", strconv.Itoa(b.epmdPort))); err != nil {
+	if b.epmd, err = b.start("epmd",
+		exec.Command("epmd", "-address", "127.0.0.1", "-port", strconv.Itoa(b.epmdPort))); err != nil {
 		return nil, err
 	}
 	if err := b.Restart(); err != nil {
@@ -130,7 +132,8 @@ ssl_options.verify = verify_none
 		"RABBITMQ_PID_FILE=" + in("pid"), "RABBITMQ_GENERATED_CONFIG_DIR=" + in("generated"),
 		"RABBITMQ_FEATURE_FLAGS_FILE=" + in("feature_flags"),
 		// One scheduler, which sleeps when idle, so that other tests get the processors.
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}",
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none -kernel " +
+			"inet_dist_use_interface {127,0,0,1}",
 		"ERL_CRASH_DUMP=/dev/null",
 	}
 	return nil
@@ -185,10 +188,11 @@ func (b *Broker) Restart() error {
 		return err
 	}
 	accepts := false
-	err = proc.Await(context.Background(), startWithin, 100*time.Millisecond, "the broker to accept connections", func() (bool, string) {
-		accepts = acceptsAMQP(b.port)
-		return accepts || !b.server.Alive(), ""
-	})
+	err = proc.Await(context.Background(), startWithin, 100*time.Millisecond, "the broker to accept connections",
+		func() (bool, string) {
+			accepts = acceptsAMQP(b.port)
+			return accepts || !b.server.Alive(), ""
+		})
 	if err != nil || !accepts {
 		return errors.Join(fmt.Errorf("start the broker: %w: %s", err, b.server.Tail()), b.server.KillGroup())
 	}
@@ -204,7 +208,8 @@ func (b *Broker) Stop() error {
 
 // Control runs rabbitmqctl on this broker.
 func (b *Broker) Control(args ...string) error {
-	cmd := exec.Command(filepath.Join(filepath.Dir(server()), "rabbitmqctl"), append([]string{"--node", b.node}, args...)...)
+	cmd := exec.Command(filepath.Join(filepath.Dir(server()), "rabbitmqctl"),
+		append([]string{"--node", b.node}, args...)...)
 	cmd.Env = b.environment
 	r, err := proc.Run(cmd)
 	return errors.Join(err, r.Err())

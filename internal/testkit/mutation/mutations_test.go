@@ -295,10 +295,10 @@ var mutations = []mutation{
 	},
 	{
 		rule: "F23", name: "a serial seen in a second slot is not returned",
-		file: "workflows/lifecycle/reservation/pool.go",
+		file: "workflows/lifecycle/reservation/offer.go",
 		old:  `if s.Intent.DuplicateAt != "" {`,
 		new:  `if false {`,
-		pkg:  "./workflows/lifecycle", test: "TestDuplicateSerialTakesTheDeviceOutOfThePool",
+		pkg:  "./workflows/lifecycle", test: "TestDuplicateSerialTakesTheDeviceOutOfTheOffer",
 	},
 	{
 		rule: "F23", name: "a serial is searched for again once its device is listed",
@@ -353,13 +353,13 @@ var mutations = []mutation{
 	},
 	{
 		rule: "F27", name: "the host looks before the reservation is lowered",
-		file: "workflows/lifecycle/reservation/pool.go",
+		file: "workflows/lifecycle/reservation/offer.go",
 		old:  `if !d.State.Device.Unseen && workflow.Now(ctx).Sub(*at) <= maxLookAge {`,
 		new:  `if d.State.Device.Unseen = false; true {`,
 		pkg:  "./workflows/lifecycle", test: "TestReturnedWithoutACleanOnlyIfSeen",
 	},
 	{
-		rule: "F27", name: "a device that left the pool clean is provided only if its host saw it",
+		rule: "F27", name: "a device that left the offer clean is provided only if its host saw it",
 		file: "internal/device/table.go",
 		old:  `{in(Manageable), Provide, when(clean, seen), Cleaning, then(startReturn)},`,
 		new:  `{in(Manageable), Provide, when(clean), Cleaning, then(startReturn, markSeen)},`,

@@ -123,8 +123,9 @@ func TestTheToolReadsTheSame(t *testing.T) {
 	require.Len(t, n.Formats, len(printedN["lbafs"].([]any)))
 	h, printedH := received(t, s, node, healthLog, nvmecli.ParseHealth), printed("smart-log", node)
 	require.Equal(t, nvmecli.Health{
-		CriticalWarning: 4, AvailableSpare: uint8(number(printedH, "avail_spare")), SpareThreshold: uint8(number(printedH, "spare_thresh")),
-		PercentUsed: uint8(number(printedH, "percent_used")), PowerOnHours: number(printedH, "power_on_hours"),
+		CriticalWarning: 4, AvailableSpare: uint8(number(printedH, "avail_spare")),
+		SpareThreshold: uint8(number(printedH, "spare_thresh")),
+		PercentUsed:    uint8(number(printedH, "percent_used")), PowerOnHours: number(printedH, "power_on_hours"),
 	}, h)
 	f, printedF := received(t, s, node, firmwareLog, nvmecli.ParseFirmware), printed("fw-log", node)
 	require.Equal(t, number(printedF, "Active Firmware Slot (afi)"), uint64(f.Next<<4|f.Active))

@@ -123,7 +123,8 @@ func createDir() (dir string, held *os.File, err error) {
 	if held, err = os.Create(filepath.Join(dir, "new")); err != nil {
 		return "", nil, err
 	}
-	err = errors.Join(unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB), os.Rename(held.Name(), filepath.Join(dir, ownerFile)))
+	err = errors.Join(unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB),
+		os.Rename(held.Name(), filepath.Join(dir, ownerFile)))
 	return dir, held, err
 }
 

@@ -77,7 +77,8 @@ func detach(dir string, number int) error {
 		return loop.Close()
 	}
 	// The kernel keeps the refusal of writes for the next file of this loop device.
-	err = errors.Join(refuseWrites(loop, false), detachBytes(int(loop.Fd())), unix.IoctlSetInt(int(loop.Fd()), unix.LOOP_CLR_FD, 0))
+	err = errors.Join(refuseWrites(loop, false), detachBytes(int(loop.Fd())),
+		unix.IoctlSetInt(int(loop.Fd()), unix.LOOP_CLR_FD, 0))
 	if errors.Is(err, unix.ENXIO) {
 		err = nil
 	}

@@ -60,7 +60,8 @@ func New(options ...Option) *Appliance {
 }
 
 func appliance(config Config, state State) *Appliance {
-	a := &Appliance{config: config, state: state, dirty: map[any]bool{}, bmcs: map[string]BMC{}, cleared: make(chan struct{})}
+	a := &Appliance{config: config, state: state, dirty: map[any]bool{}, bmcs: map[string]BMC{},
+		cleared: make(chan struct{})}
 	a.hang, a.stop = context.WithCancel(context.Background())
 	a.index()
 	a.acted = len(state.Acts)

@@ -75,7 +75,8 @@ func login(t testing.TB, s *oneviewsim.Server) *client {
 
 func (c *client) login(user, password string) {
 	c.t.Helper()
-	r := c.do("POST", "/rest/login-sessions", map[string]any{"userName": user, "password": password, "authLoginDomain": "Local", "loginMsgAck": true})
+	r := c.do("POST", "/rest/login-sessions",
+		map[string]any{"userName": user, "password": password, "authLoginDomain": "Local", "loginMsgAck": true})
 	require.NoError(c.t, r.err)
 	require.Equal(c.t, 200, r.status, r.body)
 	c.auth, _ = r.at("sessionID").(string)
@@ -157,11 +158,12 @@ func (c *client) ended(r reply) reply {
 		uri, _ = r.at("uri").(string)
 	}
 	var task reply
-	require.NoError(c.t, proc.Await(c.t.Context(), time.Minute, time.Millisecond, "the end of "+uri, func() (bool, string) {
-		task = c.get(strings.TrimPrefix(uri, c.url))
-		state, _ := task.at("taskState").(string)
-		return task.at("percentComplete") == 100.0, state
-	}))
+	require.NoError(c.t, proc.Await(c.t.Context(), time.Minute, time.Millisecond, "the end of "+uri,
+		func() (bool, string) {
+			task = c.get(strings.TrimPrefix(uri, c.url))
+			state, _ := task.at("taskState").(string)
+			return task.at("percentComplete") == 100.0, state
+		}))
 	return task
 }
 

@@ -79,7 +79,8 @@ func defaults() Config {
 		MaxPage: 100, DefaultPage: 25, SessionIdle: time.Hour, TaskForm: LocationOnly,
 		ForeignHost: "https://127.0.0.2:9", PowerNeedsProfile: true,
 		Delays: Delays{
-			Accept: 2 * time.Millisecond, Apply: 20 * time.Millisecond, Remove: 10 * time.Millisecond, Update: 10 * time.Millisecond,
+			Accept: 2 * time.Millisecond, Apply: 20 * time.Millisecond, Remove: 10 * time.Millisecond,
+			Update:  10 * time.Millisecond,
 			PowerOn: 5 * time.Millisecond, PowerOff: 5 * time.Millisecond, Shutdown: 10 * time.Millisecond,
 		},
 	}

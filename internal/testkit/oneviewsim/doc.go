@@ -6,7 +6,8 @@
 //		c.TaskForm = oneviewsim.BodyOnly
 //		s.Hardware[0].Power = oneviewsim.On
 //	})
-//	appliance.Inject(oneviewsim.Fault{Method: "POST", Path: "/rest/server-profiles", Kind: oneviewsim.TakeAfter, Server: "server-1"})
+//	appliance.Inject(oneviewsim.Fault{Method: "POST", Path: "/rest/server-profiles",
+//		Kind: oneviewsim.TakeAfter, Server: "server-1"})
 //	// … appliance.URL, appliance.CA, appliance.Username, appliance.Password, appliance.Domain …
 //	err := appliance.Take("server-1")
 //	appliance.Profiles(appliance.Username); appliance.OpenSessions(appliance.Username)

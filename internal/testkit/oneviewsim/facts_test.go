@@ -26,7 +26,8 @@ func TestAnswersAreThoseOfAnAppliance(t *testing.T) {
 		return doc
 	}
 	credentials := func(key string, value any) map[string]any {
-		doc := map[string]any{"userName": s.Username, "password": s.Password, "authLoginDomain": s.Domain, "loginMsgAck": true}
+		doc := map[string]any{"userName": s.Username, "password": s.Password, "authLoginDomain": s.Domain,
+			"loginMsgAck": true}
 		doc[key] = value
 		return doc
 	}
@@ -124,6 +125,7 @@ func TestPagesFilterAndSort(t *testing.T) {
 	require.Equal(t, []string{"server-3"}, filter("'name' = 'SERVER-3'"))
 	require.Equal(t, []string{"server-3"}, filter(`"name='server-3'"`))
 	require.Empty(t, filter("'name' == 'SERVER-3'"))
-	both := c.get("/rest/server-hardware?count=1&filter=" + url.QueryEscape("name matches 'server-1%'") + "&filter=" + url.QueryEscape("name matches '%2'"))
+	both := c.get("/rest/server-hardware?count=1&filter=" + url.QueryEscape("name matches 'server-1%'") + "&filter=" +
+		url.QueryEscape("name matches '%2'"))
 	require.Equal(t, 1.0, both.at("total"))
 }

@@ -73,17 +73,21 @@ func Unauthorized(f Fault) Fault {
 
 // Conflict is a fault whose answer is 409.
 func Conflict(f Fault) Fault {
-	return respond(f, http.StatusConflict, problem("RESOURCE_LOCKED", "The resource is locked in a transitory state.", "Another operation is in progress.", "Retry the operation later."))
+	return respond(f, http.StatusConflict, problem("RESOURCE_LOCKED", "The resource is locked in a transitory state.",
+		"Another operation is in progress.", "Retry the operation later."))
 }
 
 // Mismatch is a fault whose answer is 412.
 func Mismatch(f Fault) Fault {
-	return respond(f, http.StatusPreconditionFailed, problem("ETAG_MISMATCH", "The resource was changed by another user.", "The ETag does not match that of the resource.", "Read the resource and retry the operation."))
+	return respond(f, http.StatusPreconditionFailed, problem("ETAG_MISMATCH", "The resource was changed by another user.",
+		"The ETag does not match that of the resource.", "Read the resource and retry the operation."))
 }
 
 // Unavailable is a fault whose answer is 503.
 func Unavailable(f Fault) Fault {
-	f = respond(f, http.StatusServiceUnavailable, problem("SERVICE_UNAVAILABLE", "The appliance is temporarily unable to handle the request.", "", "Retry the operation later."))
+	f = respond(f, http.StatusServiceUnavailable,
+		problem("SERVICE_UNAVAILABLE", "The appliance is temporarily unable to handle the request.", "",
+			"Retry the operation later."))
 	f.Header = map[string]string{"Retry-After": "1"}
 	return f
 }

@@ -178,15 +178,18 @@ func TestFaultsOfRemovalAndPower(t *testing.T) {
 	c := login(t, s)
 	server := c.hardware("server-1")
 	profile, _ := c.apply("uuid-1", server).at("associatedResource", "resourceUri").(string)
-	s.Inject(oneviewsim.Fault{Path: "*/powerState", Kind: oneviewsim.ForTask, Task: oneviewsim.TaskFault{Ends: oneviewsim.Error}})
+	s.Inject(oneviewsim.Fault{Path: "*/powerState", Kind: oneviewsim.ForTask,
+		Task: oneviewsim.TaskFault{Ends: oneviewsim.Error}})
 	require.Equal(t, "Error", c.power(server, "On", "").at("taskState"))
 	require.Equal(t, "Off", c.get(server).at("powerState"))
 	c.power(server, "On", "")
-	s.Inject(oneviewsim.Fault{Path: "*/powerState", Kind: oneviewsim.ForTask, Task: oneviewsim.TaskFault{Ends: oneviewsim.Killed}})
+	s.Inject(oneviewsim.Fault{Path: "*/powerState", Kind: oneviewsim.ForTask,
+		Task: oneviewsim.TaskFault{Ends: oneviewsim.Killed}})
 	c.power(server, "Off", "PressAndHold")
 	require.Equal(t, "On", c.get(server).at("powerState"))
 	c.power(server, "Off", "PressAndHold")
-	s.Inject(oneviewsim.Fault{Method: "DELETE", Kind: oneviewsim.ForTask, Task: oneviewsim.TaskFault{Ends: oneviewsim.Error}})
+	s.Inject(oneviewsim.Fault{Method: "DELETE", Kind: oneviewsim.ForTask,
+		Task: oneviewsim.TaskFault{Ends: oneviewsim.Error}})
 	require.Equal(t, "Error", c.ended(c.do("DELETE", profile, nil)).at("taskState"))
 	require.Equal(t, "DeleteFailed", c.get(profile).at("state"))
 	require.Equal(t, profile, c.get(server).at("serverProfileUri"))

@@ -19,9 +19,10 @@ func (a *Appliance) hardwareDoc(h *Hardware) map[string]any {
 }
 
 func (a *Appliance) hardwareList(c *call) answer {
-	return a.list(c, "server-hardware-list-14", "server-hardware", hardwarePath, len(a.state.Hardware), func(i int) map[string]any {
-		return a.hardwareDoc(a.state.Hardware[i])
-	})
+	return a.list(c, "server-hardware-list-14", "server-hardware", hardwarePath, len(a.state.Hardware),
+		func(i int) map[string]any {
+			return a.hardwareDoc(a.state.Hardware[i])
+		})
 }
 
 func (a *Appliance) hardwareOne(c *call) answer {
@@ -54,11 +55,13 @@ func (a *Appliance) putPower(c *call) answer {
 		control = "MomentaryPress"
 	}
 	if !slices.Contains(powerControls[want], control) {
-		return invalid(http.StatusBadRequest, "The power operation is not valid.", "powerState "+want+", powerControl "+control)
+		return invalid(http.StatusBadRequest, "The power operation is not valid.", "powerState "+want+
+			", powerControl "+control)
 	}
 	a.refresh(h)
 	conflict := func(code, details string) answer {
-		return refuse(http.StatusConflict, problem(code, "The power operation request did not succeed.", details, "Retry the operation later."))
+		return refuse(http.StatusConflict,
+			problem(code, "The power operation request did not succeed.", details, "Retry the operation later."))
 	}
 	switch {
 	case h.PowerLock:
@@ -97,9 +100,10 @@ func (a *Appliance) templateDoc(t *Template) map[string]any {
 }
 
 func (a *Appliance) templateList(c *call) answer {
-	return a.list(c, "ServerProfileTemplateListV8", "server-profile-templates", templatesPath, len(a.state.Templates), func(i int) map[string]any {
-		return a.templateDoc(a.state.Templates[i])
-	})
+	return a.list(c, "ServerProfileTemplateListV8", "server-profile-templates", templatesPath, len(a.state.Templates),
+		func(i int) map[string]any {
+			return a.templateDoc(a.state.Templates[i])
+		})
 }
 
 func (a *Appliance) templateOne(c *call) answer {

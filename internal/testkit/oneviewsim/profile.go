@@ -38,9 +38,10 @@ func (p *Profile) busy() bool {
 }
 
 func (a *Appliance) profileList(c *call) answer {
-	return a.list(c, "ServerProfileListV12", "server-profiles", profilesPath, len(a.state.Profiles), func(i int) map[string]any {
-		return a.profileDoc(a.state.Profiles[i])
-	})
+	return a.list(c, "ServerProfileListV12", "server-profiles", profilesPath, len(a.state.Profiles),
+		func(i int) map[string]any {
+			return a.profileDoc(a.state.Profiles[i])
+		})
 }
 
 func (a *Appliance) profileOne(c *call) answer {
@@ -59,7 +60,8 @@ type Wanted struct {
 func (a *Appliance) wanted(c *call) (Wanted, answer, bool) {
 	w := Wanted{
 		Name: text(c.json, "name"), Description: text(c.json, "description"), Server: text(c.json, "serverHardwareUri"),
-		Template: text(c.json, "serverProfileTemplateUri"), Type: text(c.json, "serverHardwareTypeUri"), Group: text(c.json, "enclosureGroupUri"),
+		Template: text(c.json, "serverProfileTemplateUri"), Type: text(c.json, "serverHardwareTypeUri"),
+		Group: text(c.json, "enclosureGroupUri"),
 	}
 	bad := func(details string) (Wanted, answer, bool) {
 		return w, invalid(http.StatusBadRequest, "The server profile is not valid.", details), false
@@ -117,7 +119,8 @@ func (a *Appliance) createProblem(w Wanted) *Problem {
 func (a *Appliance) nameProblem(name string, except *Profile) *Problem {
 	for _, p := range a.state.Profiles {
 		if strings.EqualFold(p.Name, name) && p != except && !a.config.NamesRepeat {
-			p := problem("ProfileNameAlreadyExists", "A server profile with the name "+name+" already exists.", "Profile names must be unique.",
+			p := problem("ProfileNameAlreadyExists", "A server profile with the name "+name+" already exists.",
+				"Profile names must be unique.",
 				"Specify another name and retry the operation.")
 			return &p
 		}
@@ -135,10 +138,12 @@ func (a *Appliance) assignProblem(server string) *Problem {
 	var p Problem
 	switch {
 	case h.Profile != "":
-		p = problem("ProfileAlreadyExistsInServer", "A profile is already assigned to the server hardware "+reference(h)+".", "",
+		p = problem("ProfileAlreadyExistsInServer", "A profile is already assigned to the server hardware "+
+			reference(h)+".", "",
 			"Select other server hardware, or unassign the profile and retry the operation.")
 	case h.State != NoProfileApplied:
-		p = problem("ServerNotAvailable", "The server hardware "+reference(h)+" is in the state "+h.State+".", "", "Retry the operation later.")
+		p = problem("ServerNotAvailable", "The server hardware "+reference(h)+" is in the state "+h.State+".", "",
+			"Retry the operation later.")
 	case h.Power != Off:
 		return notOff(h)
 	default:
@@ -148,7 +153,8 @@ func (a *Appliance) assignProblem(server string) *Problem {
 }
 
 func notOff(h *Hardware) *Problem {
-	p := problem("ServerNotOff", "The profile operation did not succeed because server hardware "+reference(h)+" is powered on.", "",
+	p := problem("ServerNotOff", "The profile operation did not succeed because server hardware "+reference(h)+
+		" is powered on.", "",
 		"Power off the server and retry the operation.")
 	return &p
 }
@@ -161,14 +167,16 @@ func (a *Appliance) matched(c *call, p *Profile) (answer, bool) {
 	}
 	switch {
 	case given == "" && c.request.Method == http.MethodPut && a.config.RequireIfMatch:
-		return refuse(http.StatusForbidden, problem("ETAG_REQUIRED", "An If-Match header and an ETag are required for updates.", "",
-			"Read the resource and resend the request with its ETag.")), false
+		return refuse(http.StatusForbidden,
+			problem("ETAG_REQUIRED", "An If-Match header and an ETag are required for updates.", "",
+				"Read the resource and resend the request with its ETag.")), false
 	case given != "" && given != "*" && given != strconv.Itoa(p.Version):
 		return refuse(http.StatusPreconditionFailed, problem("ETAG_MISMATCH", "The resource was changed by another user.",
 			"The ETag does not match that of the resource.", "Read the resource and retry the operation.")), false
 	case p.busy():
-		return refuse(http.StatusConflict, problem("PROFILE_BUSY", "The server profile "+p.Name+" is in the state "+p.State+".",
-			"Another operation is in progress.", "Retry the operation later.")), false
+		return refuse(http.StatusConflict,
+			problem("PROFILE_BUSY", "The server profile "+p.Name+" is in the state "+p.State+".",
+				"Another operation is in progress.", "Retry the operation later.")), false
 	}
 	return answer{}, true
 }

@@ -12,10 +12,12 @@ import (
 
 // A profile is applied, its server switched on and off, and it is removed, by tasks.
 func TestAProfileIsAppliedAndRemoved(t *testing.T) {
-	for _, form := range []oneviewsim.Form{oneviewsim.LocationOnly, oneviewsim.BodyOnly, oneviewsim.Both, oneviewsim.Absolute} {
+	for _, form := range []oneviewsim.Form{oneviewsim.LocationOnly, oneviewsim.BodyOnly, oneviewsim.Both,
+		oneviewsim.Absolute} {
 		t.Run(string(form), func(t *testing.T) {
 			s := oneviewsim.Start(t, func(c *oneviewsim.Config, _ *oneviewsim.State) {
-				c.TaskForm, c.Delays = form, oneviewsim.Delays{Accept: time.Hour, Apply: time.Hour, Remove: time.Hour, PowerOff: time.Hour}
+				c.TaskForm, c.Delays = form, oneviewsim.Delays{Accept: time.Hour, Apply: time.Hour, Remove: time.Hour,
+					PowerOff: time.Hour}
 			})
 			c := login(t, s)
 			server := c.hardware("server-1")
@@ -120,7 +122,8 @@ func TestPowerControls(t *testing.T) {
 	c := login(t, s)
 	server := c.hardware("server-1")
 	c.apply("uuid-1", server)
-	for _, one := range [][2]string{{"Off", "MomentaryPress"}, {"On", "MomentaryPress"}, {"On", "ColdBoot"}, {"Off", "PressAndHold"}} {
+	for _, one := range [][2]string{{"Off", "MomentaryPress"}, {"On", "MomentaryPress"}, {"On", "ColdBoot"},
+		{"Off", "PressAndHold"}} {
 		require.Equal(t, "Completed", c.power(server, one[0], one[1]).at("taskState"), one)
 		require.Equal(t, one[0], c.get(server).at("powerState"))
 	}
@@ -129,5 +132,7 @@ func TestPowerControls(t *testing.T) {
 	require.Equal(t, "PowerOperationFailed", c.power(server, "Off", "MomentaryPress").code())
 	require.Equal(t, "On", c.get(server).at("powerState"))
 	s.Change(func(s *oneviewsim.State) { s.Hardware[0].PowerLock = true })
-	require.Equal(t, "POWER_LOCKED", c.do("PUT", server+"/powerState", map[string]any{"powerState": "Off", "powerControl": "PressAndHold"}).at("errorCode"))
+	require.Equal(t, "POWER_LOCKED",
+		c.do("PUT", server+"/powerState", map[string]any{"powerState": "Off", "powerControl": "PressAndHold"}).
+			at("errorCode"))
 }

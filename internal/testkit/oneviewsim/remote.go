@@ -55,12 +55,15 @@ func StartProcess(ctx context.Context, program, dir string, options ...Option) (
 func (p *Process) Restart(ctx context.Context) error { return p.start(ctx, "127.0.0.1:0") }
 
 func (p *Process) start(ctx context.Context, address string) error {
-	started, err := proc.Start("OneView", filepath.Join(p.dir, "log"), exec.Command(p.program, "-dir", p.dir, "-listen", address))
+	started, err := proc.Start("OneView", filepath.Join(p.dir, "log"),
+		exec.Command(p.program, "-dir", p.dir, "-listen", address))
 	if err != nil {
 		return err
 	}
 	p.Process = started
-	if err := started.Await(ctx, time.Minute, func(log string) bool { return strings.Contains(log, "ready https://") }); err != nil {
+	if err := started.Await(ctx, time.Minute, func(log string) bool {
+		return strings.Contains(log, "ready https://")
+	}); err != nil {
 		return err
 	}
 	listens, err := os.ReadFile(filepath.Join(p.dir, simserver.AddressFile))
@@ -122,7 +125,8 @@ func (p *Process) ExpireSessions() error { return p.post("expire-sessions", "") 
 
 // Join makes a server and a BMC one, which is a redfishsim.Process: its URL and CA.
 func (p *Process) Join(server, bmcURL, bmcCA string) error {
-	return p.do(http.MethodPost, "join", url.Values{"server": {server}}, Link{URL: bmcURL + controlPrefix + "power", CA: bmcCA}, nil)
+	return p.do(http.MethodPost, "join", url.Values{"server": {server}},
+		Link{URL: bmcURL + controlPrefix + "power", CA: bmcCA}, nil)
 }
 
 // Server is Appliance.Server.

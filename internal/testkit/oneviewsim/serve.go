@@ -35,7 +35,8 @@ func (a *Appliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	at := time.Now()
 	a.advance(at)
-	entry := Request{Number: len(a.requests) + 1, At: at, Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, Body: string(body), Version: r.Header.Get("X-API-Version")}
+	entry := Request{Number: len(a.requests) + 1, At: at, Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery,
+		Body: string(body), Version: r.Header.Get("X-API-Version")}
 	if r.URL.Path == sessionsPath {
 		entry.Body = ""
 	}

@@ -58,10 +58,12 @@ func (a *Appliance) OpenSessions(user string) []int {
 func (a *Appliance) versionProblem(r *http.Request) (Problem, bool) {
 	given := r.Header.Get("X-API-Version")
 	version := 0
-	if _, err := fmt.Sscanf(given, "%d", &version); err == nil && version >= a.config.MinimumVersion && version <= a.config.CurrentVersion {
+	if _, err := fmt.Sscanf(given, "%d", &version); err == nil && version >= a.config.MinimumVersion &&
+		version <= a.config.CurrentVersion {
 		return Problem{}, false
 	}
-	details := fmt.Sprintf("The request contained an invalid X-API-Version header of %s. Only values %d through %d are accepted.",
+	details := fmt.Sprintf("The request contained an invalid X-API-Version header of %s. Only values %d through %d are "+
+		"accepted.",
 		given, a.config.MinimumVersion, a.config.CurrentVersion)
 	if given == "" {
 		details = "The request contained no X-API-Version header."
@@ -81,9 +83,11 @@ func unauthorized() answer {
 
 func (a *Appliance) login(c *call) answer {
 	name, domain := text(c.json, "userName"), text(c.json, "authLoginDomain")
-	known := slices.ContainsFunc(a.config.Users, func(u User) bool { return u.Name == name && u.Password == text(c.json, "password") })
+	known := slices.ContainsFunc(a.config.Users,
+		func(u User) bool { return u.Name == name && u.Password == text(c.json, "password") })
 	switch {
-	case !known, domain != "" && !strings.EqualFold(domain, a.config.Domain), domain == "" && !strings.EqualFold(a.config.Domain, "LOCAL"):
+	case !known, domain != "" && !strings.EqualFold(domain, a.config.Domain), domain == "" &&
+		!strings.EqualFold(a.config.Domain, "LOCAL"):
 		return refuse(http.StatusUnauthorized, problem("AUTHN_AUTH_FAIL", "Invalid username or password or directory.", "",
 			"Check the username, the password and the directory, then try again."))
 	case c.json["loginMsgAck"] != true && c.json["loginMsgAck"] != "true":

@@ -165,7 +165,8 @@ const TemplateURI = templatesPath + "/1a2b3c4d-0000-4000-8000-000000000001"
 
 func hardware() State {
 	s := State{Templates: []*Template{{
-		ID: TemplateURI[len(templatesPath)+1:], Name: "burnish", Description: "What Burnish applies", Type: hardwareType, Group: hardwareGroup,
+		ID: TemplateURI[len(templatesPath)+1:], Name: "burnish", Description: "What Burnish applies", Type: hardwareType,
+		Group: hardwareGroup,
 	}}}
 	Servers(3)(nil, &s)
 	return s

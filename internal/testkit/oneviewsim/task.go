@@ -130,7 +130,9 @@ func (a *Appliance) taskList(c *call) answer {
 			shown = append(shown, t)
 		}
 	}
-	return a.list(c, "TaskResourceCollection", "tasks", tasksPath, len(shown), func(i int) map[string]any { return a.taskDoc(shown[i], c.at) })
+	return a.list(c, "TaskResourceCollection", "tasks", tasksPath, len(shown), func(i int) map[string]any {
+		return a.taskDoc(shown[i], c.at)
+	})
 }
 
 func (a *Appliance) taskOne(c *call) answer {
@@ -145,8 +147,9 @@ func (a *Appliance) newTask(c *call, name, kind, resource, resourceName string) 
 	n := a.number()
 	t := &Task{
 		ID: fmt.Sprintf("%08X-0000-4000-A000-%012X", n, n), Name: name, Kind: kind, User: c.user, Stage: stageAccepted,
-		Created: c.at, Modified: c.at, Began: c.at, Due: c.at.Add(a.config.Delays.Accept), Resource: resource, ResourceName: resourceName,
-		Fault: a.taskFault, Request: a.now,
+		Created: c.at, Modified: c.at, Began: c.at, Due: c.at.Add(a.config.Delays.Accept), Resource: resource,
+		ResourceName: resourceName,
+		Fault:        a.taskFault, Request: a.now,
 	}
 	a.state.Tasks, a.tasks[t.URI()] = append(a.state.Tasks, t), t
 	a.touch(t)
@@ -178,7 +181,8 @@ func (a *Appliance) advance(now time.Time) {
 	for {
 		var next *Task
 		for _, t := range a.state.Tasks {
-			if t.pending() && !t.Due.After(now) && !(t.Stage == stageRunning && t.Fault.Stalls) && (next == nil || t.Due.Before(next.Due)) && a.ready(t) {
+			if t.pending() && !t.Due.After(now) && !(t.Stage == stageRunning && t.Fault.Stalls) &&
+				(next == nil || t.Due.Before(next.Due)) && a.ready(t) {
 				next = t
 			}
 		}
@@ -341,7 +345,8 @@ func (a *Appliance) finish(t *Task, at time.Time) {
 	}
 	var problems []Problem
 	if ends != Completed {
-		problems = []Problem{problem("SimulatedProblem", "The task "+t.Name+" of "+t.ResourceName+" has ended in "+ends+".", "As the test wanted it.", "Retry the operation.")}
+		problems = []Problem{problem("SimulatedProblem", "The task "+t.Name+" of "+t.ResourceName+" has ended in "+ends+".",
+			"As the test wanted it.", "Retry the operation.")}
 	}
 	if effect := t.Fault.effect(); effect != NoEffect {
 		p, h := a.profiles[t.Profile], a.hardware[t.Server]

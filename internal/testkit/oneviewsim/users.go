@@ -34,7 +34,8 @@ func (a *Appliance) take(server string) error {
 	if h.Profile != "" {
 		return fmt.Errorf("the server %s has the profile %s", h.Name, h.Profile)
 	}
-	p := a.addProfile(Wanted{Name: fmt.Sprintf("theirs-%d", a.state.Next+1), Server: h.URI(), Type: h.Type, Group: h.Group}, otherUser, time.Now())
+	p := a.addProfile(Wanted{Name: fmt.Sprintf("theirs-%d", a.state.Next+1), Server: h.URI(), Type: h.Type,
+		Group: h.Group}, otherUser, time.Now())
 	p.Description = "Of another user"
 	a.show(h, ProfileApplied)
 	if a.config.TakenStayOff {

@@ -132,7 +132,8 @@ sys.exit(0 if found == ("wal", 2) else "SQLite has %s" % (found,))
 
 // ironicProgram is the arguments of the interpreter for one of Ironic's programs.
 func ironicProgram(name, conf string, args ...string) []string {
-	script := fmt.Sprintf("import sys; sys.argv[0] = 'ironic-%[1]s'; from ironic.cmd.%[1]s import main; sys.exit(main())", name)
+	script := fmt.Sprintf("import sys; sys.argv[0] = 'ironic-%[1]s'; from ironic.cmd.%[1]s import main; sys.exit(main())",
+		name)
 	return slices.Concat([]string{"-c", script, "--config-file", conf}, args)
 }
 
@@ -194,7 +195,8 @@ const nodeFields = "?fields=uuid,provision_state,reservation,last_error"
 // NewNode creates a node of fake hardware in state enroll. With steps its cleans have two steps,
 // those of the fake interfaces for BIOS and RAID; without, none: the others have no step of their own.
 func (i *Ironic) NewNode(ctx context.Context, name string, steps bool) (Node, error) {
-	in := map[string]string{"name": name, "driver": "fake-hardware", "bios_interface": "no-bios", "raid_interface": "no-raid"}
+	in := map[string]string{"name": name, "driver": "fake-hardware", "bios_interface": "no-bios",
+		"raid_interface": "no-raid"}
 	if steps {
 		in["bios_interface"], in["raid_interface"] = "fake", "fake"
 	}

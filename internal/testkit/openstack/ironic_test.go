@@ -36,7 +36,8 @@ func recordedIronic(t *testing.T) *Ironic {
 	answer("GET /v1/nodes/f136e13d", http.StatusOK, free)
 	answer("GET /v1/nodes", http.StatusOK, `{"nodes": [`+free+`, `+failed+`]}`)
 	answer("PUT /v1/nodes/f136e13d/states/provision", http.StatusAccepted, "")
-	answer("PUT /v1/nodes/0d5f8c1e/states/provision", http.StatusConflict, `{"error_message": "Node 0d5f8c1e is locked by host 127.0.0.1"}`)
+	answer("PUT /v1/nodes/0d5f8c1e/states/provision", http.StatusConflict,
+		`{"error_message": "Node 0d5f8c1e is locked by host 127.0.0.1"}`)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return &Ironic{URL: server.URL}

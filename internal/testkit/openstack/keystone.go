@@ -92,12 +92,14 @@ password_hash_rounds = 4
 func (k *Keystone) setUp(t testing.TB, conf string) {
 	t.Helper()
 	manage := func(args ...string) {
-		require.NoError(t, runPython(t.Context(), k.Dir, k.env, "", append([]string{keystoneManage, "--config-file", conf}, args...)...))
+		require.NoError(t,
+			runPython(t.Context(), k.Dir, k.env, "", append([]string{keystoneManage, "--config-file", conf}, args...)...))
 	}
 	manage("db_sync")
 	// Otherwise a write during a read is answered 500, "database is locked".
 	require.NoError(t, runPython(t.Context(), k.Dir, nil, "", "-c",
-		`import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA journal_mode=WAL")`, filepath.Join(k.Dir, keystoneDatabase)))
+		`import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA journal_mode=WAL")`,
+		filepath.Join(k.Dir, keystoneDatabase)))
 	// As fernet_setup and credential_setup do, without two programs that take seconds: the
 	// key 1 signs, the key 0 is the next one.
 	for _, name := range []string{"fernet/0", "fernet/1", "credential/0", "credential/1"} {
@@ -109,7 +111,8 @@ func (k *Keystone) setUp(t testing.TB, conf string) {
 		require.NoError(t, os.WriteFile(file, []byte(base64.URLEncoding.EncodeToString(key)), 0o600))
 	}
 	for _, user := range []string{User, serviceUser} {
-		manage("bootstrap", "--bootstrap-password", Password, "--bootstrap-username", user, "--bootstrap-project-name", Project,
+		manage("bootstrap", "--bootstrap-password", Password, "--bootstrap-username", user,
+			"--bootstrap-project-name", Project,
 			"--bootstrap-role-name", "admin", "--bootstrap-region-id", Region)
 	}
 }
@@ -201,7 +204,8 @@ func (k *Keystone) ApplicationCredential(t testing.TB, name string) (id, secret 
 func (k *Keystone) Revoke(t testing.TB, token string) {
 	t.Helper()
 	k.login(t)
-	status, answer := ask(t, http.MethodDelete, k.URL+"/v3/auth/tokens", map[string]string{"X-Auth-Token": k.token, "X-Subject-Token": token}, nil, nil)
+	status, answer := ask(t, http.MethodDelete, k.URL+"/v3/auth/tokens",
+		map[string]string{"X-Auth-Token": k.token, "X-Subject-Token": token}, nil, nil)
 	require.Contains(t, []int{http.StatusNoContent, http.StatusNotFound}, status, answer)
 }
 
@@ -223,7 +227,8 @@ func (k *Keystone) userID(t testing.TB) string {
 			} `json:"user"`
 		} `json:"token"`
 	}
-	status, answer := ask(t, http.MethodGet, k.URL+"/v3/auth/tokens", map[string]string{"X-Auth-Token": k.token, "X-Subject-Token": k.token}, nil, &mine)
+	status, answer := ask(t, http.MethodGet, k.URL+"/v3/auth/tokens",
+		map[string]string{"X-Auth-Token": k.token, "X-Subject-Token": k.token}, nil, &mine)
 	require.Equal(t, http.StatusOK, status, answer)
 	return mine.Token.User.ID
 }

@@ -116,8 +116,10 @@ import json, sqlite3, sys
 db = sqlite3.connect(sys.argv[1], timeout=60)
 for one in json.load(sys.stdin):
     db.execute(one["sql"], one["values"] or [])
-for table in "traits", "resource_providers", "resource_provider_traits", "inventories", "projects", "users", "consumers", "allocations":
-    db.execute("UPDATE %s SET created_at = '2026-01-01 00:00:00.000000', updated_at = '2026-01-01 00:00:00.000000' WHERE created_at IS NULL" % table)
+when = "2026-01-01 00:00:00.000000"
+for table in ("traits", "resource_providers", "resource_provider_traits", "inventories", "projects", "users",
+              "consumers", "allocations"):
+    db.execute("UPDATE %s SET created_at = ?, updated_at = ? WHERE created_at IS NULL" % table, (when, when))
 db.commit()
 `, s.database())
 }
@@ -150,14 +152,17 @@ func (s *Server) Fill(ctx context.Context, rows []Row) error {
 		add("INSERT INTO resource_providers (uuid, name, generation) VALUES (?, ?, 2)", r.UUID, r.Name)
 		add("UPDATE resource_providers SET root_provider_id = "+provider+" WHERE uuid = ?", root, r.UUID)
 		add("UPDATE resource_providers SET parent_provider_id = "+provider+" WHERE uuid = ?", parent, r.UUID)
-		add("INSERT INTO inventories (resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio)"+
+		add("INSERT INTO inventories (resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, "+
+			"step_size, allocation_ratio)"+
 			" VALUES ("+provider+", "+class+", 1, ?, 1, 1, 1, 1.0)", r.UUID, r.Class, r.Reserved)
 		for _, trait := range r.Traits {
-			add("INSERT INTO resource_provider_traits (resource_provider_id, trait_id) VALUES ("+provider+", (SELECT id FROM traits WHERE name = ?))", r.UUID, trait)
+			add("INSERT INTO resource_provider_traits (resource_provider_id, trait_id) VALUES ("+provider+
+				", (SELECT id FROM traits WHERE name = ?))", r.UUID, trait)
 		}
 		for _, consumer := range r.Consumers {
 			add("INSERT INTO consumers (uuid, project_id, user_id, generation) VALUES (?, 1, 1, 1)", consumer)
-			add("INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used) VALUES ("+provider+", ?, "+class+", 1)", r.UUID, consumer, r.Class)
+			add("INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used) VALUES ("+provider+", ?, "+
+				class+", 1)", r.UUID, consumer, r.Class)
 		}
 	}
 	return s.execute(ctx, all)
@@ -184,7 +189,8 @@ func (s *Server) Allocate(ctx context.Context, providers, consumers []string) er
 		all = append(all,
 			statement{"INSERT INTO consumers (uuid, project_id, user_id, generation) VALUES (?, 1, 1, 1)", []any{consumers[i]}},
 			statement{"INSERT INTO allocations (resource_provider_id, resource_class_id, consumer_id, used)" +
-				" SELECT p.id, i.resource_class_id, ?, 1 FROM resource_providers p JOIN inventories i ON i.resource_provider_id = p.id WHERE p.uuid = ?",
+				" SELECT p.id, i.resource_class_id, ?, 1 FROM resource_providers p JOIN inventories i ON i.resource_provider_id " +
+				"= p.id WHERE p.uuid = ?",
 				[]any{consumers[i], provider}},
 			statement{"UPDATE resource_providers SET generation = generation + 1 WHERE uuid = ?", []any{provider}})
 	}

@@ -106,7 +106,8 @@ func (s *Scheduler) Provider(id, name, root, class string, reserved int, traits 
 				s.require(http.MethodPut, "/traits/"+trait, nil)
 			}
 		}
-		s.require(http.MethodPut, "/resource_providers/"+id+"/traits", map[string]any{"resource_provider_generation": 0, "traits": traits})
+		s.require(http.MethodPut, "/resource_providers/"+id+"/traits",
+			map[string]any{"resource_provider_generation": 0, "traits": traits})
 		generation++
 	}
 	if class == "" {
@@ -192,7 +193,8 @@ func (c Client) WriteReserved(ctx context.Context, provider string, reserved int
 			return err
 		}
 		has.Fields["reserved"], has.Fields["resource_provider_generation"] = reserved, has.Generation
-		status, text, err := c.Do(ctx, http.MethodPut, "/resource_providers/"+provider+"/inventories/"+has.Class, has.Fields, nil)
+		status, text, err := c.Do(ctx, http.MethodPut, "/resource_providers/"+provider+"/inventories/"+has.Class,
+			has.Fields, nil)
 		switch {
 		case err != nil || status == http.StatusOK:
 			return err

@@ -105,7 +105,8 @@ func (s *Service) serveTest(t testing.TB) {
 // start starts the program on its port and waits until it answers.
 func (s *Service) start(ctx context.Context) error {
 	port := s.URL[strings.LastIndex(s.URL, ":")+1:]
-	p, err := s.forker.start(s.Dir, filepath.Join(s.Dir, s.name+".log"), append(cleanEnvironment(), s.env...), []string{s.program, "--host", "127.0.0.1", "--port", port})
+	p, err := s.forker.start(s.Dir, filepath.Join(s.Dir, s.name+".log"), append(cleanEnvironment(), s.env...),
+		[]string{s.program, "--host", "127.0.0.1", "--port", port})
 	if err != nil {
 		return err
 	}

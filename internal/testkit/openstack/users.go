@@ -23,9 +23,11 @@ func (k *Keystone) AddUser(t testing.TB, name, role string) Account {
 	t.Helper()
 	k.login(t)
 	var made struct{ User struct{ ID string } }
-	k.post(t, "/v3/users", map[string]any{"user": map[string]any{"name": name, "password": Password, "domain_id": "default"}}, &made)
+	k.post(t, "/v3/users",
+		map[string]any{"user": map[string]any{"name": name, "password": Password, "domain_id": "default"}}, &made)
 	project := k.idOf(t, "projects", Project)
-	status, answer := ask(t, http.MethodPut, k.URL+"/v3/projects/"+project+"/users/"+made.User.ID+"/roles/"+k.idOf(t, "roles", role),
+	status, answer := ask(t, http.MethodPut, k.URL+"/v3/projects/"+project+"/users/"+made.User.ID+"/roles/"+
+		k.idOf(t, "roles", role),
 		map[string]string{"X-Auth-Token": k.token}, nil, nil)
 	require.Equal(t, http.StatusNoContent, status, answer)
 	return Account{name, k}
@@ -35,7 +37,8 @@ func (k *Keystone) AddUser(t testing.TB, name, role string) Account {
 func (k *Keystone) idOf(t testing.TB, kind, name string) string {
 	t.Helper()
 	var found map[string]any
-	status, answer := ask(t, http.MethodGet, k.URL+"/v3/"+kind+"?name="+url.QueryEscape(name), map[string]string{"X-Auth-Token": k.token}, nil, &found)
+	status, answer := ask(t, http.MethodGet, k.URL+"/v3/"+kind+"?name="+url.QueryEscape(name),
+		map[string]string{"X-Auth-Token": k.token}, nil, &found)
 	require.Equal(t, http.StatusOK, status, answer)
 	all, ok := found[kind].([]any)
 	require.True(t, ok && len(all) == 1, answer)
@@ -61,12 +64,13 @@ func (a Account) Environment() map[string]string {
 // Token issues a token for the user, scoped to the project.
 func (a Account) Token(t testing.TB) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.keystone.URL+"/v3/auth/tokens", encode(t, map[string]any{"auth": map[string]any{
-		"identity": map[string]any{"methods": []string{"password"}, "password": map[string]any{"user": map[string]any{
-			"name": a.Name, "password": Password, "domain": map[string]any{"id": "default"},
-		}}},
-		"scope": map[string]any{"project": map[string]any{"name": Project, "domain": map[string]any{"id": "default"}}},
-	}}))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.keystone.URL+"/v3/auth/tokens",
+		encode(t, map[string]any{"auth": map[string]any{
+			"identity": map[string]any{"methods": []string{"password"}, "password": map[string]any{"user": map[string]any{
+				"name": a.Name, "password": Password, "domain": map[string]any{"id": "default"},
+			}}},
+			"scope": map[string]any{"project": map[string]any{"name": Project, "domain": map[string]any{"id": "default"}}},
+		}}))
 	require.NoError(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(request)

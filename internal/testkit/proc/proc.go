@@ -138,10 +138,11 @@ func (p *Process) KillGroup() error {
 		return nil
 	}
 	// Again and again: a process that was being forked may have missed the signal.
-	return Await(context.Background(), killWithin, 10*time.Millisecond, "the processes of "+p.Name+" to end", func() (bool, string) {
-		err := syscall.Kill(-p.PID(), syscall.SIGKILL)
-		return errors.Is(err, syscall.ESRCH) && !p.Alive(), fmt.Sprint(err)
-	})
+	return Await(context.Background(), killWithin, 10*time.Millisecond, "the processes of "+p.Name+" to end",
+		func() (bool, string) {
+			err := syscall.Kill(-p.PID(), syscall.SIGKILL)
+			return errors.Is(err, syscall.ESRCH) && !p.Alive(), fmt.Sprint(err)
+		})
 }
 
 // Freeze is SIGSTOP. It returns when every thread of the process has stopped.

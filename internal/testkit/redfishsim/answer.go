@@ -47,7 +47,8 @@ func failure(status int, id, text string) answer {
 }
 
 func noExpand() answer {
-	return failure(400, "SMC.1.0.OemLicenseNotPassed", "Not licensed to perform this request. The following licenses SFT-DCMS-SINGLE were needed")
+	return failure(400, "SMC.1.0.OemLicenseNotPassed", "Not licensed to perform this request. The following licenses "+
+		"SFT-DCMS-SINGLE were needed")
 }
 
 func notFound() answer {

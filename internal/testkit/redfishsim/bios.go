@@ -87,7 +87,8 @@ func (m *Machine) biosDoc(*call) answer {
 
 // settingsDoc is the settings resource: what is pending, and for some the rest too.
 func (m *Machine) settingsDoc(*call) answer {
-	doc := m.doc("Bios.v1_2_0.Bios", m.system("Bios/"+m.config.BIOSSettings), m.config.BIOSSettings, "BIOS Configuration Pending Settings")
+	doc := m.doc("Bios.v1_2_0.Bios", m.system("Bios/"+m.config.BIOSSettings), m.config.BIOSSettings,
+		"BIOS Configuration Pending Settings")
 	attributes := map[string]any{}
 	if m.config.Personality != IDRAC {
 		maps.Copy(attributes, m.state.BIOS.Attributes)
@@ -116,7 +117,8 @@ func (m *Machine) inPOST() (answer, bool) {
 	if !m.config.RefuseInPOST || !m.state.InPOST {
 		return answer{}, false
 	}
-	return failure(400, "iLO.2.14.UnableToModifyDuringSystemPOST", "The value cannot be modified because the system is in POST."), true
+	return failure(400, "iLO.2.14.UnableToModifyDuringSystemPOST",
+		"The value cannot be modified because the system is in POST."), true
 }
 
 func (m *Machine) resetBIOS(c *call) answer {
@@ -142,23 +144,28 @@ func (m *Machine) patchSettings(c *call) answer {
 	}
 	b := &m.state.BIOS
 	if _, named := wanted[m.config.RefusedAttribute]; named {
-		no := information("Base.1.8.PropertyNotWritable", "The property "+m.config.RefusedAttribute+" is a read only property and cannot be assigned a value.", "Warning")
+		no := information("Base.1.8.PropertyNotWritable", "The property "+m.config.RefusedAttribute+
+			" is a read only property and cannot be assigned a value.", "Warning")
 		return answer{status: m.config.RefusedStatus, body: map[string]any{"Attributes@Message.ExtendedInfo": []any{no}}}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if _, known := b.Attributes[name]; known && !settable(b, name) {
-			return failure(400, "Base.1.8.PropertyNotWritable", fmt.Sprintf("The property %s is a read only property and cannot be assigned a value.", name))
+			return failure(400, "Base.1.8.PropertyNotWritable",
+				fmt.Sprintf("The property %s is a read only property and cannot be assigned a value.", name))
 		}
 		if !settable(b, name) {
-			return failure(400, "Base.1.8.PropertyUnknown", fmt.Sprintf("The property %s is not in the list of valid properties for the resource.", name))
+			return failure(400, "Base.1.8.PropertyUnknown",
+				fmt.Sprintf("The property %s is not in the list of valid properties for the resource.", name))
 		}
 		if allowed := values(name); allowed != nil && !slices.Contains(allowed, fmt.Sprint(wanted[name])) {
-			return failure(400, "Base.1.8.PropertyValueNotInList", fmt.Sprintf("The value %v for the property %s is not in the list of acceptable values.", wanted[name], name))
+			return failure(400, "Base.1.8.PropertyValueNotInList",
+				fmt.Sprintf("The value %v for the property %s is not in the list of acceptable values.", wanted[name], name))
 		}
 	}
 	applyTime, asked := when(c.json, "@Redfish.SettingsApplyTime")
 	if m.config.RefuseSecondPatch && m.biosJob() != nil {
-		return failure(400, "IDRAC.2.8.SYS011", "Pending configuration values are already committed, unable to perform another set operation.")
+		return failure(400, "IDRAC.2.8.SYS011", "Pending configuration values are already committed, unable to perform "+
+			"another set operation.")
 	}
 	before := maps.Clone(b.Pending)
 	if b.Pending == nil {
@@ -167,7 +174,8 @@ func (m *Machine) patchSettings(c *call) answer {
 	maps.Copy(b.Pending, wanted)
 	m.changed = true
 	if !m.config.NeedsApplyTime {
-		return message(200, "Base.1.8.SystemResetRequired", "One or more properties were changed and will not take effect until the system is reset.")
+		return message(200, "Base.1.8.SystemResetRequired", "One or more properties were changed and will not take effect "+
+			"until the system is reset.")
 	}
 	if !asked || m.config.RepeatMakesNoJob && reflect.DeepEqual(before, b.Pending) {
 		return message(200, "Base.1.8.Success", "The attributes are pending.")
@@ -175,7 +183,8 @@ func (m *Machine) patchSettings(c *call) answer {
 	switch applyTime {
 	case "OnReset", "InMaintenanceWindowOnReset", "AtMaintenanceWindowStart":
 	default:
-		return failure(400, "Base.1.8.PropertyValueNotInList", fmt.Sprintf("The value %s for the property ApplyTime is not in the list of acceptable values.", applyTime))
+		return failure(400, "Base.1.8.PropertyValueNotInList",
+			fmt.Sprintf("The value %s for the property ApplyTime is not in the list of acceptable values.", applyTime))
 	}
 	return m.commitSettings(c)
 }
@@ -207,7 +216,8 @@ func (m *Machine) registriesDoc(*call) answer {
 	if m.config.NoRegistry {
 		return ok(m.collection("MessageRegistryFileCollection", "/redfish/v1/Registries"))
 	}
-	return ok(m.collection("MessageRegistryFileCollection", "/redfish/v1/Registries", "/redfish/v1/Registries/"+m.registryID()))
+	return ok(m.collection("MessageRegistryFileCollection", "/redfish/v1/Registries", "/redfish/v1/Registries/"+
+		m.registryID()))
 }
 
 func (m *Machine) registryFileDoc(c *call) answer {
@@ -227,7 +237,8 @@ func (m *Machine) registryDoc(c *call) answer {
 	if m.config.NoRegistry || !strings.EqualFold(c.vars[0], m.registryID()) {
 		return notFound()
 	}
-	doc := m.doc("AttributeRegistry.v1_3_0.AttributeRegistry", "/redfish/v1/Registries/"+m.registryID()+"/Registry", m.registryID(), "BIOS Attribute Registry")
+	doc := m.doc("AttributeRegistry.v1_3_0.AttributeRegistry", "/redfish/v1/Registries/"+m.registryID()+"/Registry",
+		m.registryID(), "BIOS Attribute Registry")
 	doc["Language"] = "en"
 	doc["OwningEntity"] = m.state.Manufacturer
 	doc["RegistryVersion"] = "1.0.0"

@@ -62,7 +62,8 @@ func TestDellSettingsWaitForAJob(t *testing.T) {
 	job := r.header.Get("Location")
 	require.Contains(t, job, "JID_")
 	require.Contains(t, c.send("PATCH", settings, want, nil).text(), "SYS011")
-	require.Equal(t, "Disabled", c.get(c.system("Bios")).at("Attributes", "SriovGlobalEnable"), "shown, though not applied")
+	require.Equal(t, "Disabled", c.get(c.system("Bios")).at("Attributes", "SriovGlobalEnable"),
+		"shown, though not applied")
 	require.Equal(t, "Enabled", bmc.State().BIOS.Attributes["SriovGlobalEnable"])
 	require.Equal(t, 202, c.get(job).status, "a task that has not ended")
 
@@ -87,9 +88,11 @@ func TestSettingsAreRefusedAsBMCsDo(t *testing.T) {
 		require.Equal(t, 200, c.send("PATCH", c.system("Bios/Settings"), want, nil).status)
 	})
 	t.Run("without the ETag", func(t *testing.T) {
-		c := login(t, redfishsim.Start(t, redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) { c.RequireIfMatch = true }))
+		c := login(t,
+			redfishsim.Start(t, redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) { c.RequireIfMatch = true }))
 		require.Equal(t, 428, c.send("PATCH", c.system("Bios/Settings"), want, nil).status)
-		require.Equal(t, 412, c.send("PATCH", c.system("Bios/Settings"), want, map[string]string{"If-Match": `"other"`}).status)
+		require.Equal(t, 412, c.send("PATCH", c.system("Bios/Settings"), want, map[string]string{"If-Match": `"other"`}).
+			status)
 		tag := c.get(c.system("Bios/Settings")).header.Get("ETag")
 		require.Equal(t, 200, c.send("PATCH", c.system("Bios/Settings"), want, map[string]string{"If-Match": tag}).status)
 	})
@@ -100,7 +103,8 @@ func TestSettingsAreRefusedAsBMCsDo(t *testing.T) {
 		require.Equal(t, 200, c.send("PATCH", c.system("Bios/SD"), want, map[string]string{"If-Match": tag[2:]}).status)
 	})
 	t.Run("without a license", func(t *testing.T) {
-		c := login(t, redfishsim.Start(t, redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) { c.Unlicensed = true }))
+		c := login(t,
+			redfishsim.Start(t, redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) { c.Unlicensed = true }))
 		r := c.send("PATCH", c.system("Bios/SD"), want, nil)
 		require.Equal(t, 403, r.status)
 		require.Contains(t, r.text(), "Not licensed to perform this request")

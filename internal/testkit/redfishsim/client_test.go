@@ -213,7 +213,8 @@ func (c *client) awaitBMC() {
 // awaitShown waits until the system shows value.
 func (c *client) awaitShown(value string, keys ...string) {
 	c.t.Helper()
-	require.Eventually(c.t, func() bool { return c.get(c.system("")).at(keys...) == value }, time.Minute, time.Millisecond, value)
+	require.Eventually(c.t, func() bool { return c.get(c.system("")).at(keys...) == value }, time.Minute,
+		time.Millisecond, value)
 }
 
 func (c *client) awaitPOST() {

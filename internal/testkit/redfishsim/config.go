@@ -210,10 +210,12 @@ func defaults(p Personality) Config {
 		c.JobIDs, c.TaskAnswers202, c.TaskHasPayload = true, true, false
 		c.NeedsApplyTime, c.RefuseSecondPatch, c.ShowPending = true, true, true
 		c.RefuseEraseInVolume = true
-		c.MultipartPath, c.PushPath = "/redfish/v1/UpdateService/MultipartUpload", "/redfish/v1/UpdateService/FirmwareInventory"
+		c.MultipartPath, c.PushPath = "/redfish/v1/UpdateService/MultipartUpload",
+			"/redfish/v1/UpdateService/FirmwareInventory"
 		c.PushStores, c.OperationApplyTimes = true, []string{"Immediate", "OnReset"}
 		c.BIOSStaged, c.ImmediateApply = true, true
-		c.ResetTypes = []string{"On", "ForceOff", "ForceRestart", "GracefulRestart", "GracefulShutdown", "PushPowerButton", "Nmi", "PowerCycle"}
+		c.ResetTypes = []string{"On", "ForceOff", "ForceRestart", "GracefulRestart", "GracefulShutdown", "PushPowerButton",
+			"Nmi", "PowerCycle"}
 	case ILO:
 		c.TrailingSlash, c.AnyCase = true, true
 		c.TaskForm, c.EraseForm, c.UpdateForm = Absolute, NoTask, NoTaskOK
@@ -224,7 +226,8 @@ func defaults(p Personality) Config {
 		c.NoBootProgress, c.NoLastResetTime = true, true // Oem.Hpe.PostState instead
 		c.MultipartPath = "/redfish/v1/UpdateService/upload"
 		c.BIOSStaged, c.UpdateState = true, true
-		c.ResetTypes = []string{"On", "ForceOff", "GracefulShutdown", "ForceRestart", "Nmi", "PushPowerButton", "GracefulRestart"}
+		c.ResetTypes = []string{"On", "ForceOff", "GracefulShutdown", "ForceRestart", "Nmi", "PushPowerButton",
+			"GracefulRestart"}
 		c.PowerConflict = 400
 	case Supermicro:
 		c.BIOSSettings = "SD"
@@ -245,7 +248,8 @@ func defaults(p Personality) Config {
 		c.NoSimpleUpdate = true
 		c.OperationApplyTimes = []string{"OnReset", "Immediate"}
 		c.MessageSeverity, c.EmptySlots = true, true
-		c.ResetTypes = []string{"On", "ForceOff", "ForceOn", "ForceRestart", "GracefulRestart", "GracefulShutdown", "PowerCycle", "Nmi"}
+		c.ResetTypes = []string{"On", "ForceOff", "ForceOn", "ForceRestart", "GracefulRestart", "GracefulShutdown",
+			"PowerCycle", "Nmi"}
 		c.RestartKeepsOn = false
 		c.MaxSessions = 64
 	}

@@ -19,7 +19,9 @@ func Controlled(m *Machine, onExit func()) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+controlPrefix+"state", func(w http.ResponseWriter, _ *http.Request) { reply(w, m.State()) })
 	mux.HandleFunc("GET "+controlPrefix+"config", func(w http.ResponseWriter, _ *http.Request) { reply(w, m.Config()) })
-	mux.HandleFunc("GET "+controlPrefix+"requests", func(w http.ResponseWriter, _ *http.Request) { reply(w, m.Requests()) })
+	mux.HandleFunc("GET "+controlPrefix+"requests", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, m.Requests())
+	})
 	mux.HandleFunc("GET "+controlPrefix+"counts", func(w http.ResponseWriter, _ *http.Request) { reply(w, m.Counts()) })
 	mux.HandleFunc("PUT "+controlPrefix+"state", func(w http.ResponseWriter, r *http.Request) {
 		// The state that the test saw comes first: it changes nothing else.

@@ -50,7 +50,8 @@ type Fault struct {
 // Unavailable is a fault's answer 503, Unauthorized 401.
 func Unavailable(f Fault) Fault {
 	f.Kind, f.Status = Respond, 503
-	f.Body = `{"error": {"code": "Base.1.8.ServiceTemporarilyUnavailable", "message": "The service is temporarily unavailable. Retry in 1 seconds.", "@Message.ExtendedInfo": []}}`
+	f.Body = `{"error": {"code": "Base.1.8.ServiceTemporarilyUnavailable",
+		"message": "The service is temporarily unavailable. Retry in 1 seconds.", "@Message.ExtendedInfo": []}}`
 	f.Header = map[string]string{"Retry-After": "1"}
 	return f
 }
@@ -58,7 +59,8 @@ func Unavailable(f Fault) Fault {
 // Unauthorized is a fault whose answer is 401.
 func Unauthorized(f Fault) Fault {
 	f.Kind, f.Status = Respond, 401
-	f.Body = `{"error": {"code": "Base.1.8.NoValidSession", "message": "There is no valid session.", "@Message.ExtendedInfo": []}}`
+	f.Body =
+		`{"error": {"code": "Base.1.8.NoValidSession", "message": "There is no valid session.", "@Message.ExtendedInfo": []}}`
 	return f
 }
 
@@ -96,7 +98,8 @@ func (m *Machine) fault(number int, method, path string) *Fault {
 		if f.Kind == CutWithin || f.Login != 0 && f.Login != f.logins {
 			continue
 		}
-		if f.Number != 0 && f.Number != number || f.Method != "" && f.Method != method || f.Path != "" && !simserver.Glob(f.Path, path) {
+		if f.Number != 0 && f.Number != number || f.Method != "" && f.Method != method || f.Path != "" &&
+			!simserver.Glob(f.Path, path) {
 			continue
 		}
 		if f.Skip > 0 {

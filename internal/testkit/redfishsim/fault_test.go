@@ -33,7 +33,8 @@ func TestFaultsHitBeforeAndAfter(t *testing.T) {
 			require.NoError(t, c.get(c.system("")).err)
 			require.Error(t, c.post(c.system(eraseNVMe), map[string]any{}).err)
 			require.Equal(t, effects, erases(bmc))
-			require.Eventually(t, func() bool { return c.get(c.system("")).status == 200 }, time.Minute, time.Millisecond, "once only")
+			require.Eventually(t, func() bool { return c.get(c.system("")).status == 200 }, time.Minute,
+				time.Millisecond, "once only")
 			require.Equal(t, effects, bmc.Changes())
 		})
 	}
@@ -54,7 +55,8 @@ func TestFaultsByPathAnswerInsteadOfTheBMC(t *testing.T) {
 		}
 	}
 	require.Zero(t, erases(bmc))
-	bmc.Inject(redfishsim.Fault{Method: "GET", Path: "/redfish/v1/Systems*", Skip: 1, Times: 2, Kind: redfishsim.CutBefore})
+	bmc.Inject(redfishsim.Fault{Method: "GET", Path: "/redfish/v1/Systems*", Skip: 1, Times: 2,
+		Kind: redfishsim.CutBefore})
 	require.NoError(t, c.get(c.system("")).err)
 	require.Error(t, c.get(c.system("")).err)
 	require.Error(t, c.get(c.system("Bios")).err)
@@ -79,7 +81,8 @@ func TestViolationsAreSeen(t *testing.T) {
 	c := login(t, bmc)
 	update := func() {
 		t.Helper()
-		require.Equal(t, 202, c.upload(map[string]any{"Targets": []string{c.system("Bios")}}, redfishsim.Image("BIOS", "9.9")).status)
+		require.Equal(t, 202,
+			c.upload(map[string]any{"Targets": []string{c.system("Bios")}}, redfishsim.Image("BIOS", "9.9")).status)
 	}
 	c.get(c.system(""))
 	update()

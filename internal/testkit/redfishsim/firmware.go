@@ -72,7 +72,8 @@ func (m *Machine) installed() []software {
 		}
 		switch m.config.Personality {
 		case IDRAC:
-			unit := map[string]string{"BIOS": "BIOS.Setup.1-1", "BMC": "iDRAC.Embedded.1-1", "NIC": "NIC.Integrated.1-1-1"}[c.Name]
+			unit := map[string]string{"BIOS": "BIOS.Setup.1-1", "BMC": "iDRAC.Embedded.1-1",
+				"NIC": "NIC.Integrated.1-1-1"}[c.Name]
 			if suffix != "" {
 				unit = "BIOS.Setup.2-1"
 			}
@@ -82,7 +83,8 @@ func (m *Machine) installed() []software {
 				add("Available-"+c.Number+"-"+kept.Version+"__"+unit, c.Name, kept.Version, false)
 			}
 		case ILO:
-			name := map[string]string{"BIOS": "System ROM", "BMC": "iLO 5", "NIC": "HPE Ethernet 10Gb 2-port Adapter"}[c.Name] + suffix
+			name := map[string]string{"BIOS": "System ROM", "BMC": "iLO 5", "NIC": "HPE Ethernet 10Gb 2-port Adapter"}[c.Name] +
+				suffix
 			number++
 			add(fmt.Sprint(number), name, c.Version, true)
 			if c.Previous != "" {
@@ -99,7 +101,8 @@ func (m *Machine) installed() []software {
 			}
 			add("Staging_"+c.Name+suffix, "Staging "+c.Name, staged, false)
 		default: // OpenBMC
-			add(strings.ToLower(c.Name)+"_active"+suffix, map[string]string{"BIOS": "Host image", "BMC": "BMC image"}[c.Name], c.Version, true)
+			add(strings.ToLower(c.Name)+"_active"+suffix, map[string]string{"BIOS": "Host image", "BMC": "BMC image"}[c.Name],
+				c.Version, true)
 		}
 	}
 	return all
@@ -149,7 +152,8 @@ func (m *Machine) targeted(component string, targets []string) ([]*Component, *a
 	for _, target := range targets {
 		c := m.targetOf(strings.TrimSuffix(target, "/"))
 		if c == nil {
-			a := failure(400, "Base.1.8.ActionParameterValueNotInList", fmt.Sprintf("The value %s for the parameter Targets is not in the list of acceptable values.", target))
+			a := failure(400, "Base.1.8.ActionParameterValueNotInList",
+				fmt.Sprintf("The value %s for the parameter Targets is not in the list of acceptable values.", target))
 			return nil, &a
 		}
 		if c.Name == component && !slices.Contains(to, c) {

@@ -16,11 +16,13 @@ import (
 func (c *client) running(component string) string {
 	c.t.Helper()
 	want := map[redfishsim.Personality]string{
-		redfishsim.IDRAC: "Installed-159-", redfishsim.ILO: "/2", redfishsim.Supermicro: "/BIOS", redfishsim.OpenBMC: "bios_active",
+		redfishsim.IDRAC: "Installed-159-", redfishsim.ILO: "/2", redfishsim.Supermicro: "/BIOS",
+		redfishsim.OpenBMC: "bios_active",
 	}[c.bmc.Config().Personality]
 	if component == "BMC" {
 		want = map[redfishsim.Personality]string{
-			redfishsim.IDRAC: "Installed-25227-", redfishsim.ILO: "/1", redfishsim.Supermicro: "/BMC", redfishsim.OpenBMC: "bmc_active",
+			redfishsim.IDRAC: "Installed-25227-", redfishsim.ILO: "/1", redfishsim.Supermicro: "/BMC",
+			redfishsim.OpenBMC: "bmc_active",
 		}[c.bmc.Config().Personality]
 	}
 	for _, path := range c.get("/redfish/v1/UpdateService/FirmwareInventory").members("Members") {
@@ -43,7 +45,9 @@ func done(s redfishsim.State) bool {
 }
 
 func TestAPowerChangeWhileFirmwareIsWrittenBricks(t *testing.T) {
-	bmc := redfishsim.Start(t, redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Delays.Write = time.Hour })
+	bmc := redfishsim.Start(t, redfishsim.IDRAC, func(c *redfishsim.Config, _ *redfishsim.State) {
+		c.Delays.Write = time.Hour
+	})
 	c := login(t, bmc)
 	c.upload(map[string]any{"Targets": []string{c.running("BIOS")}}, redfishsim.Image("BIOS", "9.9.9"))
 	c.await(done, "staged")
@@ -56,7 +60,9 @@ func TestAPowerChangeWhileFirmwareIsWrittenBricks(t *testing.T) {
 // After a restart an OpenBMC numbers from 0 again: the old URI is another task, which has
 // completed.
 func TestOpenBMCRenumbersItsTasks(t *testing.T) {
-	bmc := redfishsim.Start(t, redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) { c.Delays.Write = time.Hour }, hours)
+	bmc := redfishsim.Start(t, redfishsim.OpenBMC, func(c *redfishsim.Config, _ *redfishsim.State) {
+		c.Delays.Write = time.Hour
+	}, hours)
 	c := login(t, bmc)
 	r := c.upload(map[string]any{"Targets": []string{c.running("BIOS")}}, redfishsim.Image("BIOS", "9.9.9"))
 	task, _ := r.at("@odata.id").(string)
@@ -79,9 +85,12 @@ func TestSimpleUpdateWritesWhatIsServed(t *testing.T) {
 	image := redfishsim.Image("BIOS", "6.6.6")
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(image) }))
 	defer web.Close()
-	bmc := redfishsim.Start(t, redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) { c.SecondSystem = true })
+	bmc := redfishsim.Start(t, redfishsim.Supermicro, func(c *redfishsim.Config, _ *redfishsim.State) {
+		c.SecondSystem = true
+	})
 	c := login(t, bmc)
-	r := c.post("/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate", map[string]any{"ImageURI": web.URL + "/bios.bin"})
+	r := c.post("/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate",
+		map[string]any{"ImageURI": web.URL + "/bios.bin"})
 	require.Equal(t, 202, r.status)
 	c.await(done, "the update")
 	commits := bmc.State().Commits

@@ -76,7 +76,8 @@ func hardware(p Personality) State {
 		}
 	}
 	// The BMC's other system has the same firmware; it matters where Config.SecondSystem is set.
-	s.Components = append(s.Components, &Component{Name: "BIOS", Number: "159", System: secondSystem, Version: s.component("BIOS", "").Version})
+	s.Components = append(s.Components,
+		&Component{Name: "BIOS", Number: "159", System: secondSystem, Version: s.component("BIOS", "").Version})
 	return s
 }
 

@@ -17,11 +17,13 @@ const (
 func (m *Machine) reset(c *call) answer {
 	kind, _ := c.json["ResetType"].(string)
 	if !slices.Contains(m.config.ResetTypes, kind) {
-		return failure(400, "Base.1.8.ActionParameterNotSupported", fmt.Sprintf("The parameter ResetType with the value %q is not supported.", kind))
+		return failure(400, "Base.1.8.ActionParameterNotSupported",
+			fmt.Sprintf("The parameter ResetType with the value %q is not supported.", kind))
 	}
 	s := &m.state
 	on := s.Power == powerOn || s.Power == poweringOn
-	conflict := failure(m.config.PowerConflict, "Base.1.8.ResourceInUse", fmt.Sprintf("The system is already in the state that %s leads to.", kind))
+	conflict := failure(m.config.PowerConflict, "Base.1.8.ResourceInUse",
+		fmt.Sprintf("The system is already in the state that %s leads to.", kind))
 	switch kind {
 	case "On", "ForceOn":
 		if on {
@@ -141,7 +143,8 @@ func (m *Machine) postDone(at time.Time) {
 	s := &m.state
 	for _, w := range s.Work {
 		// A stalled task must not hold up POST without end, but the write goes on.
-		if w.Kind == KindFirmware && w.Stage == stageWrite && !w.Waits && m.config.Endings[KindFirmware] != Stalls && w.System == "" && w.Component == "BIOS" && w.Due.After(at) {
+		if w.Kind == KindFirmware && w.Stage == stageWrite && !w.Waits && m.config.Endings[KindFirmware] != Stalls &&
+			w.System == "" && w.Component == "BIOS" && w.Due.After(at) {
 			s.POSTDue = w.Due.Add(time.Millisecond)
 			return
 		}

@@ -38,7 +38,8 @@ func TestAKilledBMCComesBack(t *testing.T) {
 		require.Less(t, c.post(c.system("Bios/Actions/Bios.ResetBios"), map[string]any{}).status, 300)
 
 		require.NoError(t, b.Inject(redfishsim.Fault{Method: "POST", Path: "*SecureErase*", Kind: redfishsim.ExitAfter}))
-		require.Error(t, c.post(c.system("Storage/"+storageID(t, b)+"/Drives/Disk.0/Actions/Drive.SecureErase"), map[string]any{}).err)
+		require.Error(t, c.post(c.system("Storage/"+storageID(t, b)+"/Drives/Disk.0/Actions/Drive.SecureErase"),
+			map[string]any{}).err)
 		_, err = b.Wait(time.Minute)
 		require.NoError(t, err)
 		require.Error(t, c.get("/redfish/v1").err)

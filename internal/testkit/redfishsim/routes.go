@@ -101,7 +101,8 @@ func (m *Machine) table() []route {
 func (m *Machine) licensed(handler func(*call) answer) func(*call) answer {
 	return func(c *call) answer {
 		if m.config.Unlicensed {
-			return failure(403, "SMC.1.0.OemLicenseNotPassed", "Not licensed to perform this request. The following licenses SFT-DCMS-SINGLE were needed")
+			return failure(403, "SMC.1.0.OemLicenseNotPassed", "Not licensed to perform this request. The following licenses "+
+				"SFT-DCMS-SINGLE were needed")
 		}
 		return handler(c)
 	}

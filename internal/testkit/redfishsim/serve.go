@@ -35,7 +35,8 @@ func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m.count++
 	m.now, m.at, m.changed = m.count, at, false
-	entry := Request{Number: m.count, At: at, Method: r.Method, Path: r.URL.Path, IfMatch: r.Header.Get("If-Match"), Body: string(body)}
+	entry := Request{Number: m.count, At: at, Method: r.Method, Path: r.URL.Path, IfMatch: r.Header.Get("If-Match"),
+		Body: string(body)}
 	if isSession(r.URL.Path) {
 		entry.Body = strings.ReplaceAll(entry.Body, m.config.Password, "…")
 	}
@@ -57,7 +58,8 @@ func (m *Machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if fault.Kind == Respond || fault.Kind == RespondAfter {
 			entry.Status = fault.Status
 		}
-		if fault.Kind == RestartBefore || fault.Kind == RestartAfter || m.onExit == nil && (fault.Kind == ExitBefore || fault.Kind == ExitAfter) {
+		if fault.Kind == RestartBefore || fault.Kind == RestartAfter || m.onExit == nil &&
+			(fault.Kind == ExitBefore || fault.Kind == ExitAfter) {
 			m.restart(at, false)
 		}
 	}
@@ -135,7 +137,8 @@ func (m *Machine) answer(r *http.Request, body []byte, at time.Time) answer {
 		}
 	}
 	if at.Sub(m.down) < m.config.Delays.WarmUp && strings.Trim(path, "/") != "redfish/v1" {
-		a := failure(503, "Base.1.8.ServiceTemporarilyUnavailable", "The service is temporarily unavailable. Retry in 1 seconds.")
+		a := failure(503, "Base.1.8.ServiceTemporarilyUnavailable",
+			"The service is temporarily unavailable. Retry in 1 seconds.")
 		a.header = map[string]string{"Retry-After": "1"}
 		return a
 	}
@@ -155,7 +158,8 @@ func (m *Machine) answer(r *http.Request, body []byte, at time.Time) answer {
 	c := &call{request: r, at: at, vars: vars, body: body, session: session}
 	if len(body) > 0 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 		if err := json.Unmarshal(body, &c.json); err != nil {
-			return failure(400, "Base.1.8.MalformedJSON", "The request body submitted was malformed JSON and could not be parsed by the receiving service.")
+			return failure(400, "Base.1.8.MalformedJSON", "The request body submitted was malformed JSON and could not be "+
+				"parsed by the receiving service.")
 		}
 	}
 	return route.handler(c)
@@ -177,9 +181,11 @@ func (m *Machine) matched(resource, handler func(*call) answer) func(*call) answ
 		case err != nil:
 			return failure(500, "Base.1.8.InternalError", err.Error())
 		case given == "" && m.config.RequireIfMatch:
-			return failure(428, "Base.1.8.PreconditionRequired", "A precondition header or annotation is required to change this resource.")
+			return failure(428, "Base.1.8.PreconditionRequired",
+				"A precondition header or annotation is required to change this resource.")
 		case given != "" && given != "*" && given != now:
-			return failure(412, "Base.1.8.PreconditionFailed", "The ETag supplied did not match the ETag required to change this resource.")
+			return failure(412, "Base.1.8.PreconditionFailed",
+				"The ETag supplied did not match the ETag required to change this resource.")
 		}
 		return handler(c)
 	}

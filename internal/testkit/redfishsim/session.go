@@ -58,11 +58,13 @@ func (m *Machine) login(c *call) answer {
 	user, _ := c.json["UserName"].(string)
 	password, _ := c.json["Password"].(string)
 	if !m.isUser(user, password) {
-		return failure(401, "Base.1.8.ResourceAtUriUnauthorized", "While accessing the resource, the service received an authorization error.")
+		return failure(401, "Base.1.8.ResourceAtUriUnauthorized",
+			"While accessing the resource, the service received an authorization error.")
 	}
 	named, _ := c.json["Context"].(string)
 	if named != "" && m.config.RefuseContext {
-		return failure(400, "Base.1.8.PropertyUnknown", "The property Context is not in the list of valid properties for the resource.")
+		return failure(400, "Base.1.8.PropertyUnknown", "The property Context is not in the list of valid properties for "+
+			"the resource.")
 	}
 	m.expire(c.at)
 	s := &m.state
@@ -70,7 +72,8 @@ func (m *Machine) login(c *call) answer {
 		return failure(503, m.config.SessionFullCode, "The maximum number of user sessions is reached.")
 	}
 	s.NextSession++
-	session := &Session{ID: strconv.Itoa(s.NextSession), Token: TokenPrefix + rand.Text(), User: user, Created: c.at, Used: c.at}
+	session := &Session{ID: strconv.Itoa(s.NextSession), Token: TokenPrefix + rand.Text(), User: user,
+		Created: c.at, Used: c.at}
 	if host, _, err := net.SplitHostPort(c.request.RemoteAddr); err == nil {
 		session.Origin = host
 	}
@@ -78,7 +81,8 @@ func (m *Machine) login(c *call) answer {
 		session.Context = named
 	}
 	s.Sessions = append(s.Sessions, session)
-	a := answer{status: http.StatusCreated, body: m.sessionBody(session), header: map[string]string{"X-Auth-Token": session.Token}}
+	a := answer{status: http.StatusCreated, body: m.sessionBody(session),
+		header: map[string]string{"X-Auth-Token": session.Token}}
 	if !m.config.LoginWithoutLocation {
 		a.header["Location"] = m.uri(m.config.SessionsPath + "/" + session.ID)
 		if m.config.AbsoluteLocation {

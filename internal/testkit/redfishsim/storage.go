@@ -173,18 +173,23 @@ func (m *Machine) secureErase(c *call) answer {
 	case in && m.config.HideEraseInVolume:
 		return failure(400, "iLO.2.14.ActionNotSupported", "The action Drive.SecureErase is not supported by the resource.")
 	case in && m.config.RefuseEraseInVolume:
-		return failure(400, "IDRAC.2.8.STOR023", "The operation cannot be completed, because the drive is part of a virtual disk.")
+		return failure(400, "IDRAC.2.8.STOR023", "The operation cannot be completed, because the drive is part of a "+
+			"virtual disk.")
 	case m.state.Power != powerOn:
-		return failure(409, "Base.1.8.ResourceInStandby", "The request could not be performed because the resource is in standby.")
+		return failure(409, "Base.1.8.ResourceInStandby", "The request could not be performed because the resource is in "+
+			"standby.")
 	case m.eraseOf(drive) != nil:
-		return failure(409, "Base.1.8.ResourceInUse", "The change to the requested resource failed because the resource is in use.")
+		return failure(409, "Base.1.8.ResourceInUse", "The change to the requested resource failed because the resource "+
+			"is in use.")
 	}
 	if how, given := c.json["SanitizationType"]; given {
 		if len(drive.Sanitizations) == 0 {
-			return failure(400, "Base.1.8.ActionParameterUnknown", "The action Drive.SecureErase was submitted with the invalid parameter SanitizationType.")
+			return failure(400, "Base.1.8.ActionParameterUnknown",
+				"The action Drive.SecureErase was submitted with the invalid parameter SanitizationType.")
 		}
 		if !slices.Contains(drive.Sanitizations, fmt.Sprint(how)) {
-			return failure(400, "Base.1.8.ActionParameterValueNotInList", fmt.Sprintf("The value %v for the parameter SanitizationType is not in the list of acceptable values.", how))
+			return failure(400, "Base.1.8.ActionParameterValueNotInList",
+				fmt.Sprintf("The value %v for the parameter SanitizationType is not in the list of acceptable values.", how))
 		}
 	}
 	drive.Erases++
@@ -209,7 +214,8 @@ func (m *Machine) erased(w *Work, at time.Time) {
 	how := m.config.Endings[KindErase]
 	if drive, storage := m.state.DriveBySerial(w.Drive); drive != nil && how == Succeeds && !drive.Lies {
 		drive.Content = ""
-		storage.Volumes = slices.DeleteFunc(storage.Volumes, func(v Volume) bool { return slices.Contains(v.Drives, drive.ID) })
+		storage.Volumes = slices.DeleteFunc(storage.Volumes,
+			func(v Volume) bool { return slices.Contains(v.Drives, drive.ID) })
 	}
 	m.end(w, how, at)
 }

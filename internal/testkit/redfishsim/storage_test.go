@@ -47,7 +47,8 @@ func TestOnlyASecureEraseErases(t *testing.T) {
 			require.Contains(t, r.text(), "STOR023")
 		}
 		storage := c.get(c.system("Storage")).members("Members")[0]
-		require.Equal(t, 200, c.post(strings.TrimSuffix(storage, "/")+"/Actions/Storage.ResetToDefaults", map[string]any{"ResetType": "ResetAll"}).status)
+		require.Equal(t, 200, c.post(strings.TrimSuffix(storage, "/")+"/Actions/Storage.ResetToDefaults",
+			map[string]any{"ResetType": "ResetAll"}).status)
 		require.Len(t, bmc.TenantData(), 5, "the data is still there")
 
 		for serial, paths := range drives {

@@ -45,7 +45,8 @@ func Prepare(dir string, p Personality, options ...Option) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.MkdirAll(dir, 0o700), simserver.Write(dir, configFile, config), simserver.Write(dir, stateFile, state),
+	return errors.Join(os.MkdirAll(dir, 0o700), simserver.Write(dir, configFile, config),
+		simserver.Write(dir, stateFile, state),
 		simserver.Write(dir, simserver.CAFile, authority), simserver.Write(dir, simserver.ServerFile, server))
 }
 

@@ -224,7 +224,8 @@ func (m *Machine) jobBody(task *Task, at time.Time) map[string]any {
 	switch {
 	case state == "Starting" || state == "New":
 		state = "Scheduled"
-	case state == "Completed" && (task.Status == "Critical" || slices.ContainsFunc(task.Messages, func(one Message) bool { return one.Severity == "Critical" })):
+	case state == "Completed" && (task.Status == "Critical" ||
+		slices.ContainsFunc(task.Messages, func(one Message) bool { return one.Severity == "Critical" })):
 		state = "Failed"
 	case state == "Exception" || state == stateCanceled:
 		state = "Failed"
@@ -244,7 +245,8 @@ func (m *Machine) createJob(c *call) answer {
 	target, _ := c.json["TargetSettingsURI"].(string)
 	switch {
 	case strings.TrimSuffix(target, "/") != m.system("Bios/"+m.config.BIOSSettings):
-		return failure(400, "Base.1.8.PropertyValueNotInList", "The value for the property TargetSettingsURI is not in the list of acceptable values.")
+		return failure(400, "Base.1.8.PropertyValueNotInList",
+			"The value for the property TargetSettingsURI is not in the list of acceptable values.")
 	case m.biosJob() != nil || len(m.state.BIOS.Pending) == 0:
 		return failure(400, "IDRAC.2.8.RAC052", "There are no pending data present to create a configuration job.")
 	}

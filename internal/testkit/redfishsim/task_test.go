@@ -50,7 +50,8 @@ func TestEndingsOfATask(t *testing.T) {
 			}
 			id := task[strings.LastIndex(task, "/")+1:]
 			job := c.get("/redfish/v1/Managers/iDRAC.Embedded.1/Jobs/" + id)
-			require.Equal(t, want, []any{r.at("TaskState"), r.at("TaskStatus"), r.at("PercentComplete"), severity, job.at("JobState")})
+			require.Equal(t, want, []any{r.at("TaskState"), r.at("TaskStatus"), r.at("PercentComplete"), severity,
+				job.at("JobState")})
 			erased := 0
 			if ending == redfishsim.Succeeds {
 				erased = 1

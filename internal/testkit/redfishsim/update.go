@@ -31,7 +31,8 @@ func (m *Machine) updateServiceDoc(*call) answer {
 		}
 	}
 	if m.config.NeedsStartUpdate {
-		actions["#UpdateService.StartUpdate"] = map[string]any{"target": m.uri(updateService + "/Actions/UpdateService.StartUpdate")}
+		actions["#UpdateService.StartUpdate"] =
+			map[string]any{"target": m.uri(updateService + "/Actions/UpdateService.StartUpdate")}
 	}
 	with(doc, map[string]any{
 		"ServiceEnabled": true, "FirmwareInventory": m.link(inventory), "Actions": actions, "Status": status("Enabled", "OK"),
@@ -96,7 +97,8 @@ func (m *Machine) queuedDoc(c *call) answer {
 		if w.Waits {
 			state = "Pending"
 		}
-		return ok(with(doc, map[string]any{"Command": "ApplyUpdate", "State": state, "Component": w.Component, "UpdatableBy": []string{"Uefi"}}))
+		return ok(with(doc, map[string]any{"Command": "ApplyUpdate", "State": state, "Component": w.Component,
+			"UpdatableBy": []string{"Uefi"}}))
 	}
 	return notFound()
 }
@@ -133,7 +135,9 @@ func (m *Machine) wishOf(body map[string]any) (wish, *answer) {
 	switch {
 	case !asked:
 	case len(m.config.OperationApplyTimes) > 0 && !slices.Contains(m.config.OperationApplyTimes, at):
-		a := failure(400, "Base.1.8.ActionParameterValueNotInList", fmt.Sprintf("The value %s for the parameter @Redfish.OperationApplyTime is not in the list of acceptable values.", at))
+		a := failure(400, "Base.1.8.ActionParameterValueNotInList",
+			fmt.Sprintf("The value %s for the parameter @Redfish.OperationApplyTime is not in the list of acceptable values.",
+				at))
 		return w, &a
 	case at == "OnReset":
 		w.onReset = true
@@ -141,7 +145,9 @@ func (m *Machine) wishOf(body map[string]any) (wish, *answer) {
 	case at == "Immediate":
 		w.immediate, w.now = m.config.ImmediateApply, true
 	default:
-		a := failure(400, "Base.1.8.ActionParameterValueNotInList", fmt.Sprintf("The value %s for the parameter @Redfish.OperationApplyTime is not in the list of acceptable values.", at))
+		a := failure(400, "Base.1.8.ActionParameterValueNotInList",
+			fmt.Sprintf("The value %s for the parameter @Redfish.OperationApplyTime is not in the list of acceptable values.",
+				at))
 		return w, &a
 	}
 	return w, nil
@@ -311,7 +317,8 @@ func (m *Machine) simpleUpdate(c *call) answer {
 	}
 	uri, _ := c.json["ImageURI"].(string)
 	if uri == "" {
-		return failure(400, "Base.1.8.ActionParameterMissing", "The action UpdateService.SimpleUpdate requires the parameter ImageURI to be present in the request body.")
+		return failure(400, "Base.1.8.ActionParameterMissing",
+			"The action UpdateService.SimpleUpdate requires the parameter ImageURI to be present in the request body.")
 	}
 	w, refused := m.wishOf(c.json)
 	if refused != nil {

@@ -65,7 +65,8 @@ func blind(commits []Commit, requests []Request) []string {
 			}
 		}
 		if !read {
-			all = append(all, fmt.Sprintf("requests %d and %d: two commits of %s without a read between", before, commit.Request, commit.Component))
+			all = append(all, fmt.Sprintf("requests %d and %d: two commits of %s without a read between", before, commit.Request,
+				commit.Component))
 		}
 	}
 	return all
@@ -80,7 +81,8 @@ func withoutIdentity(requests []Request, config Config) []Request {
 		switch {
 		case r.Method == http.MethodGet && (strings.EqualFold(path, system) || strings.EqualFold(path, chassis)):
 			read[r.Session] = r.Status == http.StatusOK
-		case r.Method == http.MethodGet || r.Method == http.MethodHead || isSession(r.Path) || r.Status == http.StatusPermanentRedirect:
+		case r.Method == http.MethodGet || r.Method == http.MethodHead || isSession(r.Path) ||
+			r.Status == http.StatusPermanentRedirect:
 		default:
 			if !read[r.Session] {
 				bad = append(bad, r)

@@ -44,7 +44,8 @@ type Node struct {
 
 // StartNode starts a BMC of its own for a server with this name. Program is the built
 // internal/testkit/cmd/redfishsim. The secret of the BMC has the server's name.
-func (s *Site) StartNode(ctx context.Context, program, name string, p redfishsim.Personality, options ...redfishsim.Option) (*Node, error) {
+func (s *Site) StartNode(ctx context.Context, program, name string, p redfishsim.Personality,
+	options ...redfishsim.Option) (*Node, error) {
 	dir := filepath.Join(s.Dir, "bmc-"+name)
 	bmc, err := redfishsim.StartProcess(ctx, program, dir, p, options...)
 	if err != nil {

@@ -19,7 +19,8 @@ type Programs struct {
 // Built is the programs in a folder into which `make build` put them.
 func Built(dir string) (Programs, error) {
 	dir, err := filepath.Abs(dir)
-	return Programs{filepath.Join(dir, "burnish"), filepath.Join(dir, "burnish-worker"), filepath.Join(dir, "burnish-devserver")}, err
+	return Programs{filepath.Join(dir, "burnish"), filepath.Join(dir, "burnish-worker"),
+		filepath.Join(dir, "burnish-devserver")}, err
 }
 
 // Build builds the programs of the repository at root into dir. The server is a whole
@@ -31,7 +32,8 @@ func Build(root, dir string) (Programs, error) {
 	if err != nil {
 		return p, err
 	}
-	if err := errors.Join(proc.Compile(root, "./starter", p.Burnish), proc.Compile(root, "./worker", p.Worker, "-tags=shortsettle")); err != nil {
+	if err := errors.Join(proc.Compile(root, "./starter", p.Burnish),
+		proc.Compile(root, "./worker", p.Worker, "-tags=shortsettle")); err != nil {
 		return p, err
 	}
 	if server := os.Getenv("BURNISH_DEVSERVER"); server != "" {

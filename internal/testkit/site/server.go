@@ -93,7 +93,8 @@ func (s *Server) start(ctx context.Context, args []string) error {
 
 // Dial gives a client that connects when it is first used. The caller closes it.
 func (s *Server) Dial(namespace string) (client.Client, error) {
-	return client.NewLazyClient(client.Options{HostPort: s.Address, Namespace: namespace, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	return client.NewLazyClient(client.Options{HostPort: s.Address, Namespace: namespace,
+		Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 }
 
 // NewNamespace registers a namespace with Burnish's search attributes.
@@ -109,10 +110,12 @@ func (s *Server) NewNamespace(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("register the namespace %s: %w", name, err)
 	}
-	if err := proc.Await(ctx, StartWithin, proc.PollEvery, "the namespace to accept search attributes", func() (bool, string) {
-		_, err := c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: name, SearchAttributes: contract.Attributes()})
-		return err == nil, fmt.Sprint(err)
-	}); err != nil {
+	if err := proc.Await(ctx, StartWithin, proc.PollEvery, "the namespace to accept search attributes",
+		func() (bool, string) {
+			_, err := c.OperatorService().AddSearchAttributes(ctx,
+				&operatorservice.AddSearchAttributesRequest{Namespace: name, SearchAttributes: contract.Attributes()})
+			return err == nil, fmt.Sprint(err)
+		}); err != nil {
 		return err
 	}
 	query := contract.AttrUpdated.GetName() + " IS NULL AND " + contract.AttrState.GetName() + " IS NULL"

@@ -128,7 +128,8 @@ func (s *Site) List(ctx context.Context) ([]contract.DeviceStatus, error) {
 }
 
 // AwaitDevice polls Show until ok accepts the device. A call that fails counts as not yet.
-func (s *Site) AwaitDevice(ctx context.Context, name string, within time.Duration, what string, ok func(contract.DeviceStatus) bool) (v contract.DeviceStatus, err error) {
+func (s *Site) AwaitDevice(ctx context.Context, name string, within time.Duration, what string,
+	ok func(contract.DeviceStatus) bool) (v contract.DeviceStatus, err error) {
 	err = proc.AwaitSlowly(ctx, within, name+" "+what, func() (bool, string) {
 		var err error
 		v, err = s.Show(ctx, name)
@@ -146,7 +147,8 @@ func describe(v contract.DeviceStatus, err error) string {
 }
 
 // AwaitState waits for one of the states.
-func (s *Site) AwaitState(ctx context.Context, name string, within time.Duration, states ...device.State) (contract.DeviceStatus, error) {
+func (s *Site) AwaitState(ctx context.Context, name string, within time.Duration,
+	states ...device.State) (contract.DeviceStatus, error) {
 	return s.AwaitDevice(ctx, name, within, fmt.Sprintf("to be %v", states), func(v contract.DeviceStatus) bool {
 		return slices.Contains(states, v.DeviceState)
 	})

@@ -72,7 +72,8 @@ func Trail(text string) ([]Line, error) {
 }
 
 // ofEachLine are the keys of slog, of the worker, and of the SDK.
-var ofEachLine = []string{"time", "level", "msg", logs.Role, logs.Worker, logs.Queue, logs.Workflow, logs.Run, logs.Update, logs.Attempt}
+var ofEachLine = []string{"time", "level", "msg", logs.Role, logs.Worker, logs.Queue, logs.Workflow, logs.Run,
+	logs.Update, logs.Attempt}
 
 func check(m logs.Message, line Line) error {
 	if line["level"] != m.Level.String() {

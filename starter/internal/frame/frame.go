@@ -99,7 +99,8 @@ func (p Picture) Draw(width, height int, now time.Time, paint terminal.Palette) 
 		}
 		lines = append(lines, table(g, kept, len(all), now).Lines(width, paint)...)
 		if rest := len(all) - len(kept); rest > 0 {
-			lines = append(lines, paint.Paint(terminal.Faint, terminal.Cut(fmt.Sprintf("… %d more %s", rest, strings.ToLower(titles[g])), width)))
+			lines = append(lines,
+				paint.Paint(terminal.Faint, terminal.Cut(fmt.Sprintf("… %d more %s", rest, strings.ToLower(titles[g])), width)))
 		}
 		if g == Running {
 			for _, d := range kept {
@@ -134,7 +135,8 @@ func (p Picture) sorted() (byGroup [groups][]Device) {
 		return 1
 	}
 	slices.SortFunc(byGroup[Running], func(a, b Device) int {
-		return cmp.Or(known(a)-known(b), cmp.Compare(a.Left, b.Left), a.Since.Compare(b.Since), strings.Compare(a.Name, b.Name))
+		return cmp.Or(known(a)-known(b), cmp.Compare(a.Left, b.Left), a.Since.Compare(b.Since),
+			strings.Compare(a.Name, b.Name))
 	})
 	place := func(d Device) int {
 		if d.Place > 0 {
@@ -155,7 +157,8 @@ func (p Picture) sorted() (byGroup [groups][]Device) {
 func (p Picture) header(byGroup [groups][]Device, width int, now time.Time, paint terminal.Palette) string {
 	text := "no clean is running"
 	if len(p.Devices) > 0 {
-		text = fmt.Sprintf("%d running, %d queued, %d failed", len(byGroup[Running]), len(byGroup[Queued]), len(byGroup[Failed]))
+		text = fmt.Sprintf("%d running, %d queued, %d failed", len(byGroup[Running]), len(byGroup[Queued]),
+			len(byGroup[Failed]))
 	}
 	var rate int64
 	for _, d := range byGroup[Running] {

@@ -39,7 +39,8 @@ func fleet(running, queued, failed int) Picture {
 		}
 		switch i % 7 {
 		case 1:
-			d.Step, d.Total, d.Percent, d.Doing, d.Rate, d.LeftKnown = "sanitize", 0, 0, "crypto erase, polled every 5 s", 0, false
+			d.Step, d.Total, d.Percent, d.Doing, d.Rate, d.LeftKnown = "sanitize", 0, 0, "crypto erase, polled every 5 s", 0,
+				false
 		case 3:
 			d.Attempt, d.BudgetEnds = 3, now.Add(-time.Second)
 		case 5:
@@ -51,14 +52,16 @@ func fleet(running, queued, failed int) Picture {
 	}
 	for i := range queued {
 		p.Devices = append(p.Devices, Device{
-			Name: fmt.Sprintf("q%03d", i), Host: "h1", Group: Queued, Since: now.Add(-time.Duration(i) * time.Minute), Place: queued - i,
-			Text: fmt.Sprintf("queued for a slot (%dth in line)", queued-i),
+			Name: fmt.Sprintf("q%03d", i), Host: "h1", Group: Queued, Since: now.Add(-time.Duration(i) * time.Minute),
+			Place: queued - i,
+			Text:  fmt.Sprintf("queued for a slot (%dth in line)", queued-i),
 		})
 	}
 	for i := range failed {
 		p.Devices = append(p.Devices, Device{
-			Name: fmt.Sprintf("f%03d", i), Host: "h2\x1b[31m", Group: Failed, Since: now.Add(-time.Duration(i) * time.Hour), Fault: "io_error",
-			Text: "write failed at 4 MiB\nof the device; clean it again, or retire it \u202e gnp.exe 電源",
+			Name: fmt.Sprintf("f%03d", i), Host: "h2\x1b[31m", Group: Failed, Since: now.Add(-time.Duration(i) * time.Hour),
+			Fault: "io_error",
+			Text:  "write failed at 4 MiB\nof the device; clean it again, or retire it \u202e gnp.exe 電源",
 		})
 	}
 	return p
@@ -111,14 +114,17 @@ func TestWatchFitsEveryTerminal(t *testing.T) {
 				continue
 			}
 			byGroup := p.sorted()
-			require.True(t, strings.HasPrefix(plain[0], fmt.Sprintf("%d running, %d queued, %d failed", len(byGroup[Running]), len(byGroup[Queued]), len(byGroup[Failed]))) || len(p.Devices) == 0)
+			require.True(t,
+				strings.HasPrefix(plain[0], fmt.Sprintf("%d running, %d queued, %d failed", len(byGroup[Running]),
+					len(byGroup[Queued]), len(byGroup[Failed]))) || len(p.Devices) == 0)
 			for i, name := range shown {
 				require.Equal(t, byGroup[Running][i].Name, name)
 			}
 			// Each group is whole, or says how many more there are.
 			for g := range groups {
 				all := len(byGroup[g])
-				title := slices.IndexFunc(plain, func(l string) bool { return strings.HasPrefix(l, fmt.Sprintf("%s %d", titles[g], all)) })
+				title := slices.IndexFunc(plain,
+					func(l string) bool { return strings.HasPrefix(l, fmt.Sprintf("%s %d", titles[g], all)) })
 				if title < 0 {
 					require.True(t, all == 0 || height < 16, "%s is missing in %d lines", titles[g], height)
 					continue

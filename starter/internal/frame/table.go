@@ -16,7 +16,8 @@ func table(g Group, devices []Device, all int, now time.Time) terminal.Table {
 		return running(name, devices, now)
 	case Queued:
 		t := terminal.Table{Columns: []terminal.Column{
-			name, {Title: "HOST", Keep: 40, Least: 8}, {Title: "SINCE", Keep: 80, Right: true}, {Title: "WAITS FOR", Keep: 90, Least: 10},
+			name, {Title: "HOST", Keep: 40, Least: 8}, {Title: "SINCE", Keep: 80, Right: true},
+			{Title: "WAITS FOR", Keep: 90, Least: 10},
 		}}
 		for _, d := range devices {
 			t.Rows = append(t.Rows, []string{d.Name, d.Host, terminal.Age(now, d.Since), d.Text})
@@ -88,7 +89,8 @@ func running(name terminal.Column, devices []Device, now time.Time) terminal.Tab
 		if d.Attempt > 1 {
 			attempt = fmt.Sprint(d.Attempt)
 		}
-		t.Rows = append(t.Rows, []string{d.Name, d.Host, d.Step, d.Doing, percent, left, rate, done, progress, budget, attempt})
+		t.Rows = append(t.Rows, []string{d.Name, d.Host, d.Step, d.Doing, percent, left, rate, done, progress,
+			budget, attempt})
 	}
 	return t
 }

@@ -33,7 +33,8 @@ func stopAsByDefault() error {
 // setAction sets what SIGTSTP does, and gives what it did before.
 func setAction(set, before *action) error {
 	const maskSize = 8
-	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP), uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(before)), maskSize, 0, 0)
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP), uintptr(unsafe.Pointer(set)),
+		uintptr(unsafe.Pointer(before)), maskSize, 0, 0)
 	if errno != 0 {
 		return errno
 	}

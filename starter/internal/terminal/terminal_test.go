@@ -38,11 +38,15 @@ func TestCutAndWrap(t *testing.T) {
 
 // A sheet leaves no word out: cells wrap, and where even that is too wide each row is a block.
 func TestSheet(t *testing.T) {
-	rows := [][]string{{"TIME", "ACT", "REASON"}, {"2026-03-01", "enroll", "a new fan\nand a new disk"}, {"2026-03-02", "", "x"}}
+	rows := [][]string{{"TIME", "ACT", "REASON"}, {"2026-03-01", "enroll", "a new fan\nand a new disk"},
+		{"2026-03-02", "", "x"}}
 	paint := func(_, _, text string) string { return text }
-	require.Equal(t, "TIME        ACT     REASON\n2026-03-01  enroll  a new fan and a new disk\n2026-03-02  -       x\n", Sheet(rows, 0, paint))
-	require.Equal(t, "TIME        ACT     REASON\n2026-03-01  enroll  a new fan and\n                    a new disk\n2026-03-02  -       x\n", Sheet(rows, 34, paint))
-	require.Equal(t, "TIME    2026-03-01\nACT     enroll\nREASON  a new fan\n        and a new\n        disk\n\nTIME    2026-03-02\nACT     -\nREASON  x\n", Sheet(rows, 18, paint))
+	require.Equal(t, "TIME        ACT     REASON\n2026-03-01  enroll  a new fan and a new disk\n2026-03-02  -       x\n",
+		Sheet(rows, 0, paint))
+	require.Equal(t, "TIME        ACT     REASON\n2026-03-01  enroll  a new fan and\n                    a new "+
+		"disk\n2026-03-02  -       x\n", Sheet(rows, 34, paint))
+	require.Equal(t, "TIME    2026-03-01\nACT     enroll\nREASON  a new fan\n        and a new\n        disk\n\nTIME   "+
+		" 2026-03-02\nACT     -\nREASON  x\n", Sheet(rows, 18, paint))
 }
 
 func TestTableDropsAndCuts(t *testing.T) {
@@ -58,7 +62,8 @@ func TestTableDropsAndCuts(t *testing.T) {
 
 func TestUnits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 59 * time.Second: "59s", 90 * time.Second: "1m30s", 61 * time.Minute: "1h01m", 50 * time.Hour: "2d02h",
+		-time.Second: "0s", 59 * time.Second: "59s", 90 * time.Second: "1m30s", 61 * time.Minute: "1h01m",
+		50 * time.Hour: "2d02h",
 	} {
 		require.Equal(t, want, Duration(d))
 	}
@@ -68,7 +73,8 @@ func TestPaint(t *testing.T) {
 	require.Equal(t, "\x1b[31mx\x1b[0m", Palette(true).Paint(Bad, "x"))
 	require.Equal(t, "x", Palette(false).Paint(Bad, "x"))
 	require.Equal(t, "x", Palette(true).Paint(Plain, "x"))
-	for state, want := range map[string]Color{"available": Good, "error": Bad, "cleaning": Busy, "unknown": Warn, "retired": Faint, "allocated": Plain} {
+	for state, want := range map[string]Color{"available": Good, "error": Bad, "cleaning": Busy, "unknown": Warn,
+		"retired": Faint, "allocated": Plain} {
 		require.Equal(t, want, State(state))
 	}
 	for found, want := range map[string]Color{"OK": Good, "WARN": Warn, "FAIL": Bad, "": Plain} {

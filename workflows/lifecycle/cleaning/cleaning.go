@@ -31,7 +31,7 @@ type Cleaning struct {
 	stop workflow.CancelFunc
 	// sending counts the reports to the limits that are under way.
 	sending int
-	// taking is the request of an operator who takes the device out of the pool while it
+	// taking is the request of an operator who takes the device out of the offer while it
 	// waits; nil if none does.
 	taking *contract.CleanSlot
 	// again is why the clean must begin again; "" if it must not.
@@ -41,7 +41,7 @@ type Cleaning struct {
 }
 
 // Run carries out one clean and returns when it has ended. After a successful full clean
-// the device waits for its return to the pool.
+// the device waits for its return to the offer.
 func (d *Cleaning) Run(ctx workflow.Context) error {
 	run := d.begin(ctx)
 	runCtx, stop := workflow.WithCancel(ctx)
@@ -112,7 +112,8 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 			continue
 		}
 		answer, err := d.step(runCtx, ctx, run)
-		if f := calls.FaultIn(err); f != nil && f.Code == device.CodePlanOutdated && run.Replans < maxReplans && !d.State.Intent.Abort {
+		if f := calls.FaultIn(err); f != nil && f.Code == device.CodePlanOutdated && run.Replans < maxReplans &&
+			!d.State.Intent.Abort {
 			if d.interrupted(ctx, d.replan(runCtx, ctx, run)) {
 				return nil
 			}
@@ -163,7 +164,8 @@ func (d *Cleaning) CleanUnderWay() bool { return d.State.Clean != nil && d.Recor
 // postponed ends a clean that has not begun, if what it needs is away for a while: it is
 // due again after a pause.
 func (d *Cleaning) postponed(ctx workflow.Context, asked device.Snapshot, err error) bool {
-	if err == nil || !d.CleanUnderWay() || d.State.Intent.Abort || d.Reservation.StopsClean() || !d.Reservation.RetriesLater(asked, err) {
+	if err == nil || !d.CleanUnderWay() || d.State.Intent.Abort || d.Reservation.StopsClean() ||
+		!d.Reservation.RetriesLater(asked, err) {
 		return false
 	}
 	d.postpone()

@@ -15,7 +15,8 @@ import (
 
 // pause carries out a step of the workflow itself: hold waits until the operator releases it,
 // wait for a time. Neither reaches a host, spends budget or polls; runCtx ends both at once.
-func (d *Cleaning) pause(runCtx, ctx workflow.Context, run *contract.CleanRun, p contract.Planned) (contract.StepResult, error) {
+func (d *Cleaning) pause(runCtx, ctx workflow.Context, run *contract.CleanRun,
+	p contract.Planned) (contract.StepResult, error) {
 	began := workflow.Now(ctx)
 	run.StepAt, run.ReleasedBy = began.UTC(), ""
 	d.Publish()
@@ -47,7 +48,8 @@ func (d *Cleaning) hold(runCtx, ctx workflow.Context, run *contract.CleanRun, te
 	if err := workflow.Await(runCtx, func() bool { return run.ReleasedBy != "" }); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s; released after %s by %s", args.Reason, workflow.Now(ctx).Sub(began).Round(time.Second), run.ReleasedBy), nil
+	return fmt.Sprintf("%s; released after %s by %s", args.Reason, workflow.Now(ctx).Sub(began).Round(time.Second),
+		run.ReleasedBy), nil
 }
 
 func (d *Cleaning) wait(runCtx, ctx workflow.Context, run *contract.CleanRun, text json.RawMessage) (string, error) {
@@ -61,8 +63,9 @@ func (d *Cleaning) wait(runCtx, ctx workflow.Context, run *contract.CleanRun, te
 	}
 	d.WaitingUntil(ctx, contract.WaitTimer, &device.Fault{
 		Class: device.Transient, Code: device.CodeRunbookWait,
-		Message: fmt.Sprintf("the runbook %s waits until %s", run.Runbook, workflow.Now(ctx).Add(pause).UTC().Format(time.RFC3339)),
-		Remedy:  "wait, or abort " + d.State.Name,
+		Message: fmt.Sprintf("the runbook %s waits until %s", run.Runbook,
+			workflow.Now(ctx).Add(pause).UTC().Format(time.RFC3339)),
+		Remedy: "wait, or abort " + d.State.Name,
 	}, time.Time{})
 	defer d.EndWait(ctx, contract.WaitTimer)
 	timer := workflow.NewTimerWithOptions(runCtx, pause, workflow.TimerOptions{Summary: "runbook of " + d.State.Name})
@@ -73,7 +76,8 @@ func (d *Cleaning) wait(runCtx, ctx workflow.Context, run *contract.CleanRun, te
 }
 
 func badArgs(step string, err error) error {
-	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInternal, Message: step + ": the recorded arguments are unreadable: " + err.Error()}
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInternal, Message: step +
+		": the recorded arguments are unreadable: " + err.Error()}
 }
 
 // ReleaseHold ends the step hold. Its caller has checked that there is one.

@@ -63,7 +63,8 @@ func (d *Cleaning) makePlan(ctx workflow.Context, run *contract.CleanRun) *devic
 		return Plan(planner, input, full, clean.Request{Steps: intent.Steps, Args: intent.Args, Runbook: intent.Runbook})
 	}).Get(&made)
 	if err != nil {
-		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInternal, Message: "the recorded plan is unreadable: " + err.Error()}
+		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInternal,
+			Message: "the recorded plan is unreadable: " + err.Error()}
 	}
 	if made.Fault != nil {
 		return made.Fault
@@ -146,7 +147,8 @@ func (d *Cleaning) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (a
 			if !unreachable || d.State.Intent.Abort || !d.CleanUnderWay() {
 				return err
 			}
-			d.WaitingUntil(ctx, contract.WaitHost, calls.HostUnreachable(d.State.Enrollment.Host), run.StepAt.Add(run.HostSilentAfter))
+			d.WaitingUntil(ctx, contract.WaitHost, calls.HostUnreachable(d.State.Enrollment.Host),
+				run.StepAt.Add(run.HostSilentAfter))
 			startWithin = nextStartWithin(startWithin, run.HostSilentAfter)
 		}
 	})
@@ -165,7 +167,8 @@ func nextStartWithin(last, silentAfter time.Duration) time.Duration {
 
 // schedule schedules the step once. unreachable: no worker of the host started it within
 // startWithin.
-func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun, startWithin time.Duration, again bool, answer *contract.StepAnswer) (unreachable bool, err error) {
+func (d *Cleaning) schedule(runCtx, ctx workflow.Context, run *contract.CleanRun, startWithin time.Duration, again bool,
+	answer *contract.StepAnswer) (unreachable bool, err error) {
 	p := run.Plan[run.Next]
 	if clean.OfWorkflow(p.Step) { // no host may ever get it
 		return false, resultMismatch("the step " + p.Step + " is the workflow's own")

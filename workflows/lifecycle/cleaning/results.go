@@ -42,7 +42,8 @@ func (d *Cleaning) failureOf(run *contract.CleanRun, f *device.Fault) *contract.
 
 // ended records how one step of the plan ended, the scheduling seq of it, and says whether the
 // clean has ended with it.
-func (d *Cleaning) ended(ctx workflow.Context, run *contract.CleanRun, seq int64, result contract.StepResult, err error) bool {
+func (d *Cleaning) ended(ctx workflow.Context, run *contract.CleanRun, seq int64, result contract.StepResult,
+	err error) bool {
 	d.countFailure(run, err)
 	d.noteFailure(run, err)
 	wrong := mismatch(run, seq, result)
@@ -85,8 +86,9 @@ func mismatch(run *contract.CleanRun, seq int64, got contract.StepResult) *devic
 	if got.Step == wanted && got.Clean == run.ID && got.Seq == seq {
 		return nil
 	}
-	return resultMismatch(fmt.Sprintf("the host answered %s (clean %s, scheduling %d) with the result of %q (clean %q, scheduling %d)",
-		wanted, run.ID, seq, got.Step, got.Clean, got.Seq))
+	return resultMismatch(
+		fmt.Sprintf("the host answered %s (clean %s, scheduling %d) with the result of %q (clean %q, scheduling %d)",
+			wanted, run.ID, seq, got.Step, got.Clean, got.Seq))
 }
 
 // incomplete is the fault of a clean that would end without a result for each step of its

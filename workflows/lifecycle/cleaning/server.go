@@ -56,7 +56,7 @@ func worked(run *contract.CleanRun) bool {
 }
 
 // releaseServer removes the profile after steps that an operator named: the device does not
-// go through its return to the pool.
+// go through its return to the offer.
 func (d *Cleaning) releaseServer(runCtx, ctx workflow.Context) error {
 	if !d.Pool.Owes() {
 		return nil

@@ -33,13 +33,15 @@ func (d *Cleaning) awaitSlot(runCtx, ctx workflow.Context, run *contract.CleanRu
 }
 
 // await asks for a slot and waits until it is granted, or no longer wanted.
-func (d *Cleaning) await(runCtx, ctx workflow.Context, slot *contract.CleanSlot, in contract.SlotRequest, wanted func() bool) error {
+func (d *Cleaning) await(runCtx, ctx workflow.Context, slot *contract.CleanSlot, in contract.SlotRequest,
+	wanted func() bool) error {
 	if err := d.request(runCtx, ctx, in); err != nil {
 		return err
 	}
 	if !slot.Granted && slot.Why == nil {
 		d.NoteWait(ctx, contract.WaitSlot, &device.Fault{Class: device.Transient, Code: device.CodeWaitingForSlot,
-			Message: "asked for a slot; the workflow " + contract.LimitsWorkflowID + " has not answered yet", Remedy: "if it lasts, look at that workflow in Temporal"})
+			Message: "asked for a slot; the workflow " + contract.LimitsWorkflowID + " has not answered yet",
+			Remedy:  "if it lasts, look at that workflow in Temporal"})
 	}
 	asked := workflow.Now(ctx)
 	err := workflow.Await(runCtx, func() bool { return slot.Granted || !wanted() })
@@ -56,7 +58,8 @@ func (d *Cleaning) await(runCtx, ctx workflow.Context, slot *contract.CleanSlot,
 
 // request asks the workflow of the limits. If it does not run, a control worker starts it.
 func (d *Cleaning) request(runCtx, ctx workflow.Context, in contract.SlotRequest) error {
-	err := workflow.SignalExternalWorkflow(runCtx, contract.LimitsWorkflowID, "", contract.SignalSlotRequest, in).Get(runCtx, nil)
+	err := workflow.SignalExternalWorkflow(runCtx, contract.LimitsWorkflowID, "", contract.SignalSlotRequest, in).
+		Get(runCtx, nil)
 	if err == nil || runCtx.Err() != nil {
 		return runCtx.Err()
 	}
@@ -210,7 +213,8 @@ func (d *Cleaning) giveBack(ctx workflow.Context, run *contract.CleanRun) {
 	if run.Slot == nil {
 		return
 	}
-	in := contract.SlotReport{Device: d.State.Name, Clean: run.Slot.Clean, Failed: run.Slot.Failed, Fault: run.Slot.Fault, Over: true}
+	in := contract.SlotReport{Device: d.State.Name, Clean: run.Slot.Clean, Failed: run.Slot.Failed,
+		Fault: run.Slot.Fault, Over: true}
 	for _, result := range run.Results {
 		in.Done = append(in.Done, result.Step)
 	}
@@ -236,7 +240,7 @@ func (d *Cleaning) send(ctx workflow.Context, signal string, in any) {
 // Sending says that a report to the limits is under way.
 func (d *Cleaning) Sending() bool { return d.sending > 0 }
 
-// AwaitCapacity waits until an available device may be taken out of the pool: as many as the
+// AwaitCapacity waits until an available device may be taken out of the offer: as many as the
 // policy wants must stay free for tenants. done is called with whether it was taken. Without
 // such a limit it returns at once.
 func (d *Cleaning) AwaitCapacity(ctx workflow.Context) (done func(taken bool), err error) {
@@ -252,12 +256,14 @@ func (d *Cleaning) AwaitCapacity(ctx workflow.Context) (done func(taken bool), e
 	}
 	runCtx, stop := workflow.WithCancel(ctx)
 	defer stop()
-	err = d.await(runCtx, ctx, slot, d.takingRequest(ctx), func() bool { return d.taking == slot && d.State.Device.State == device.Available })
+	err = d.await(runCtx, ctx, slot, d.takingRequest(ctx),
+		func() bool { return d.taking == slot && d.State.Device.State == device.Available })
 	if d.taking == slot {
 		d.taking = nil
 	} else if err == nil {
-		err = &device.Fault{Class: device.Permanent, Code: device.CodeAborted, Message: "the request was aborted: the device stays in the pool",
-			Remedy: "manage " + d.State.Name + " to ask again"}
+		err = &device.Fault{Class: device.Permanent, Code: device.CodeAborted,
+			Message: "the request was aborted: the device stays in the offer",
+			Remedy:  "manage " + d.State.Name + " to ask again"}
 	}
 	if err != nil {
 		done(false)
@@ -272,7 +278,7 @@ func (d *Cleaning) takingRequest(ctx workflow.Context) contract.SlotRequest {
 	}
 }
 
-// Taking says that an operator's request to take the device out of the pool waits.
+// Taking says that an operator's request to take the device out of the offer waits.
 func (d *Cleaning) Taking() bool { return d.taking != nil }
 
 // AbortTaking ends it.

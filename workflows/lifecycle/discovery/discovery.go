@@ -149,16 +149,18 @@ func (d *Discovery) chooseOperation(ctx workflow.Context, found *contract.Discov
 		return operationChoice{operation, fault}
 	}).Get(&made)
 	if err != nil {
-		made = operationChoice{Fault: &device.Fault{Class: device.NeedsOperator, Code: device.CodeInternal, Message: "the recorded choice is unreadable: " + err.Error()}}
+		made = operationChoice{Fault: &device.Fault{Class: device.NeedsOperator, Code: device.CodeInternal,
+			Message: "the recorded choice is unreadable: " + err.Error()}}
 	}
 	found.Operation, found.Excluded = cmp.Or(made.Operation, locked), made.Fault
 	if found.Excluded != nil {
 		found.Excluded.Remedy += "; then refresh " + d.State.Name
-		workflow.GetLogger(ctx).Error("the erase policy excludes the device", "device", d.State.Name, "error", found.Excluded.Message)
+		workflow.GetLogger(ctx).Error("the erase policy excludes the device", "device", d.State.Name, "error",
+			found.Excluded.Message)
 	}
 }
 
-// excludeByPolicy takes an available device out of the pool if the erase policy excludes
+// excludeByPolicy takes an available device out of the offer if the erase policy excludes
 // it, or if it no longer has one whole namespace (S2.25).
 func (d *Discovery) excludeByPolicy(ctx workflow.Context, before contract.DiscoveryResult) {
 	if d.State.Device.State != device.Available {
@@ -182,7 +184,8 @@ func (d *Discovery) unfit(before contract.DiscoveryResult) *device.Fault {
 		return now.Excluded
 	}
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNamespaceLayoutMismatch,
-		Message: "the namespace layout changed although the device was not allocated: it no longer has one whole namespace", Remedy: "find out who changed it, then clean " + d.State.Name}
+		Message: "the namespace layout changed although the device was not allocated: it no longer has one whole namespace",
+		Remedy:  "find out who changed it, then clean " + d.State.Name}
 }
 
 // BeforeOffer has the host look at a clean device right before its reservation is lowered
@@ -228,7 +231,8 @@ const bindLookDeadline = calls.HostResponseTimeout + 5*time.Second
 
 // looked concludes from a discovery before the device is offered or bound. f is its fault, before
 // what was known until then; it returns the fault of what was found, too.
-func (d *Discovery) looked(ctx workflow.Context, q device.Question, before contract.DiscoveryResult, f *device.Fault) (device.Observation, *device.Fault) {
+func (d *Discovery) looked(ctx workflow.Context, q device.Question, before contract.DiscoveryResult,
+	f *device.Fault) (device.Observation, *device.Fault) {
 	if f == nil && d.written {
 		f = d.writtenFault()
 	}
@@ -246,7 +250,8 @@ func (d *Discovery) looked(ctx workflow.Context, q device.Question, before contr
 }
 
 func (d *Discovery) changedMeanwhile() *device.Fault {
-	return &device.Fault{Class: device.Permanent, Code: device.CodeConflict, Message: "the device changed while its host looked at it", Remedy: "show " + d.State.Name}
+	return &device.Fault{Class: device.Permanent, Code: device.CodeConflict,
+		Message: "the device changed while its host looked at it", Remedy: "show " + d.State.Name}
 }
 
 // writtenFault is the fault of a device that others have written to (F39).
@@ -306,7 +311,8 @@ func (d *Discovery) Rediscover(ctx workflow.Context) {
 
 // conclude decides by the table of observations what a discovery means, and records it; f is
 // its fault.
-func (d *Discovery) conclude(ctx workflow.Context, q device.Question, result device.HostResult, duplicate bool, f *device.Fault) device.Observation {
+func (d *Discovery) conclude(ctx workflow.Context, q device.Question, result device.HostResult, duplicate bool,
+	f *device.Fault) device.Observation {
 	asked := device.Ask(q, d.State.Device, device.Known{})
 	asked.Host, asked.Duplicate = result, duplicate
 	o, _ := device.Observe(d.State.Device, asked)
@@ -366,7 +372,8 @@ func (d *Discovery) checkUnique(ctx, opts workflow.Context, i device.Identity, s
 	case f == nil:
 		f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Other: known.Name,
 			Message: "serial " + i.Serial + " belongs to " + known.Name + " already",
-			Remedy:  "if the hardware was moved, move " + known.Name + " " + d.State.Name + "; if not, find out which device has which hardware"}
+			Remedy: "if the hardware was moved, move " + known.Name + " " + d.State.Name +
+				"; if not, find out which device has which hardware"}
 	}
 	d.NotifyOther(ctx, f)
 	return f
@@ -382,7 +389,8 @@ func (d *Discovery) ConfirmSerialUnique(ctx workflow.Context) error {
 	d.Publish()
 	var known contract.DeviceBySerial
 	in := contract.FindBySerialInput{Name: s.Name, MovedFrom: s.MovedFrom, Serial: s.Device.Unit.Serial, Listed: true}
-	if err := workflow.ExecuteActivity(calls.WithInventory(ctx, "serial of "+s.Name), contract.ActivityFindBySerial, in).Get(ctx, &known); err != nil {
+	if err := workflow.ExecuteActivity(calls.WithInventory(ctx, "serial of "+s.Name), contract.ActivityFindBySerial, in).
+		Get(ctx, &known); err != nil {
 		return calls.FaultOf(err)
 	}
 	s.Intent.ConfirmSerial = in.Serial != s.Device.Unit.Serial // replaced meanwhile
@@ -408,8 +416,10 @@ func (d *Discovery) NotifyOther(ctx workflow.Context, f *device.Fault) {
 		return
 	}
 	hint := contract.Hint{Source: "duplicate serial", DuplicateAt: d.State.Name}
-	if err := workflow.SignalExternalWorkflow(ctx, contract.WorkflowID(f.Other), "", contract.SignalRefresh, hint).Get(ctx, nil); err != nil {
-		workflow.GetLogger(ctx).Warn("the other device was not notified", "device", d.State.Name, "other", f.Other, "error", err)
+	if err := workflow.SignalExternalWorkflow(ctx, contract.WorkflowID(f.Other), "", contract.SignalRefresh, hint).
+		Get(ctx, nil); err != nil {
+		workflow.GetLogger(ctx).Warn("the other device was not notified", "device", d.State.Name, "other", f.Other,
+			"error", err)
 	}
 }
 
@@ -424,9 +434,11 @@ func (d *Discovery) ForgetOnHost(ctx workflow.Context, e contract.Enrollment) er
 	if err == nil {
 		return nil
 	}
-	workflow.GetLogger(ctx).Warn("the host did not forget the device; it will at its next start", "device", e.Name, "error", err)
+	workflow.GetLogger(ctx).Warn("the host did not forget the device; it will at its next start", "device", e.Name,
+		"error", err)
 	later := calls.WithInventory(ctx, "leave "+e.Name+" for "+e.Host)
-	if err := workflow.ExecuteActivity(later, contract.ActivityForgetLater, contract.ForgetLaterInput{Host: e.Host, Name: e.Name}).Get(later, nil); err != nil {
+	if err := workflow.ExecuteActivity(later, contract.ActivityForgetLater,
+		contract.ForgetLaterInput{Host: e.Host, Name: e.Name}).Get(later, nil); err != nil {
 		return calls.FaultOf(err)
 	}
 	return nil

@@ -97,21 +97,23 @@ func (p *Pool) Apply(ctx, opts workflow.Context, tenant bool) (contract.PoolSnap
 		in.State.Tag = returned
 		return in
 	}
-	return p.change(ctx, opts, contract.ActivityApplyProfile, begin, func(s *contract.PoolState, found contract.PoolSnapshot) {
-		if found.Ownership == device.PoolOurs {
-			s.Profile, s.Applying = found.Profile, false
-		}
-	})
+	return p.change(ctx, opts, contract.ActivityApplyProfile, begin,
+		func(s *contract.PoolState, found contract.PoolSnapshot) {
+			if found.Ownership == device.PoolOurs {
+				s.Profile, s.Applying = found.Profile, false
+			}
+		})
 }
 
 // Remove switches the server off and removes Burnish's profile; what the state records of it
 // is forgotten only then.
 func (p *Pool) Remove(ctx, opts workflow.Context) (contract.PoolSnapshot, error) {
-	return p.change(ctx, opts, contract.ActivityRemoveProfile, p.Request, func(s *contract.PoolState, found contract.PoolSnapshot) {
-		if found.Ownership != device.PoolOurs {
-			s.Profile, s.Applying = "", false
-		}
-	})
+	return p.change(ctx, opts, contract.ActivityRemoveProfile, p.Request,
+		func(s *contract.PoolState, found contract.PoolSnapshot) {
+			if found.Ownership != device.PoolOurs {
+				s.Profile, s.Applying = "", false
+			}
+		})
 }
 
 // change makes one call that changes the server, and no two at once: with the input that begin gives
@@ -133,7 +135,8 @@ func (p *Pool) change(ctx, opts workflow.Context, activity string, begin func() 
 	return found, err
 }
 
-func (p *Pool) call(ctx, opts workflow.Context, activity string, in contract.PoolRequest) (found contract.PoolSnapshot, err error) {
+func (p *Pool) call(ctx, opts workflow.Context, activity string,
+	in contract.PoolRequest) (found contract.PoolSnapshot, err error) {
 	err = p.During(ctx, contract.WaitAppliance, func() error {
 		return workflow.ExecuteActivity(opts, activity, in).Get(ctx, &found)
 	})
@@ -175,7 +178,8 @@ func (p *Pool) Observe(q device.Question, found contract.PoolSnapshot, err error
 }
 
 // Conclude is Observe, and applies the event.
-func (p *Pool) Conclude(ctx workflow.Context, q device.Question, found contract.PoolSnapshot, err error) device.Observation {
+func (p *Pool) Conclude(ctx workflow.Context, q device.Question, found contract.PoolSnapshot,
+	err error) device.Observation {
 	o := p.Observe(q, found, err)
 	if o.Event == "" {
 		return o
@@ -202,8 +206,9 @@ func (p *Pool) TakenFault() *device.Fault {
 // UsedFault is the fault of a server that nothing shows to be as Burnish has left it.
 func (p *Pool) UsedFault() *device.Fault {
 	return &device.Fault{Class: device.Permanent, Code: device.CodeConflict,
-		Message: "its server was changed on " + p.State.Enrollment.Pool.Appliance + " since it was cleaned: another user may have had it",
-		Remedy:  "take another device; this one is cleaned automatically"}
+		Message: "its server was changed on " + p.State.Enrollment.Pool.Appliance +
+			" since it was cleaned: another user may have had it",
+		Remedy: "take another device; this one is cleaned automatically"}
 }
 
 // TakenNote says why a device stays in maintenance after its operator has ended theirs; ""
@@ -212,7 +217,8 @@ func (p *Pool) TakenNote() string {
 	if p.State.Device.Maintenance != device.MaintenanceTaken {
 		return ""
 	}
-	return "another user of " + p.State.Enrollment.Pool.Appliance + " has the server, and its maintenance ends when a poll finds that they have left it"
+	return "another user of " + p.State.Enrollment.Pool.Appliance +
+		" has the server, and its maintenance ends when a poll finds that they have left it"
 }
 
 // FailedFault is the fault of a profile that is not as the appliance was asked for; err is

@@ -42,7 +42,8 @@ var observed = map[device.EventKind]string{
 // own are the observed events that are acts of their own: nothing else in the history shows
 // them.
 var own = map[device.EventKind]bool{
-	device.Taken: true, device.Freed: true, device.LostRace: true, device.IdentityChanged: true, device.BindingMissing: true,
+	device.Taken: true, device.Freed: true, device.LostRace: true, device.IdentityChanged: true,
+	device.BindingMissing: true,
 }
 
 // keepMoments records what an event changed of the device's bindings and of its clean, and an
@@ -53,7 +54,8 @@ func (r *Record) keepMoments(ctx workflow.Context, was device.Device, e device.E
 	if own[e.Kind] {
 		r.Updates().Accept(ctx, contract.Act{Verb: m.Verb, By: m.By, Reason: m.Reason})
 	}
-	if next.State == device.PendingCleaning && (was.State != device.PendingCleaning || was.AwaitingManualClean && !next.AwaitingManualClean) {
+	if next.State == device.PendingCleaning &&
+		(was.State != device.PendingCleaning || was.AwaitingManualClean && !next.AwaitingManualClean) {
 		s.Intent.By = contract.ByBurnish
 		if e.Kind == device.Provide || e.Kind == device.Clean || e.Kind == device.CleanSteps {
 			s.Intent.By = m.By
@@ -69,7 +71,8 @@ func (r *Record) keepMoments(ctx workflow.Context, was device.Device, e device.E
 
 // moment says when an event happened, by whom and why.
 func moment(ctx workflow.Context, e device.Event) device.Moment {
-	m := device.Moment{At: workflow.Now(ctx).UTC().Truncate(time.Millisecond), Verb: string(e.Kind), By: contract.ByBurnish}
+	m := device.Moment{At: workflow.Now(ctx).UTC().Truncate(time.Millisecond), Verb: string(e.Kind),
+		By: contract.ByBurnish}
 	if why, ok := observed[e.Kind]; ok {
 		m.Reason = why
 		return m

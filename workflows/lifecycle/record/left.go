@@ -34,7 +34,8 @@ func (r *Record) Notifying(ctx workflow.Context) bool {
 		}
 		// An instance whose workflow has ended shows no device.
 		if err := sent.Get(ctx, nil); err != nil && !errors.As(err, new(*temporal.UnknownExternalWorkflowExecutionError)) {
-			workflow.GetLogger(ctx).Warn("an instance was not signaled that a device left it", "device", r.State.Name, "error", err)
+			workflow.GetLogger(ctx).Warn("an instance was not signaled that a device left it", "device", r.State.Name,
+				"error", err)
 		}
 		return true
 	})

@@ -220,8 +220,10 @@ func (r *Record) Status() contract.DeviceStatus { return status.Of(r.State) }
 // Policy records this worker's policy, so that a replay sees the same one.
 func (r *Record) Policy(ctx workflow.Context) clean.Policy {
 	var p clean.Policy
-	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return r.Planner.Policy().WithoutLists() }).Get(&p); err != nil {
-		workflow.GetLogger(ctx).Error("recorded settings are unreadable: the safe ones are used", "device", r.State.Name, "error", err)
+	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return r.Planner.Policy().WithoutLists() }).
+		Get(&p); err != nil {
+		workflow.GetLogger(ctx).Error("recorded settings are unreadable: the safe ones are used", "device", r.State.Name,
+			"error", err)
 		return clean.Policy{Automated: true, OnEnroll: true}
 	}
 	return p
@@ -237,7 +239,8 @@ func (r *Record) PlanInput() clean.Subject {
 func (r *Record) DuplicateSerialFault() *device.Fault {
 	other := r.State.Intent.DuplicateAt
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Other: other,
-		Message: "its serial was also discovered at " + other, Remedy: "find out which device has which hardware; then clean " + r.State.Name + ", or retire it"}
+		Message: "its serial was also discovered at " + other,
+		Remedy:  "find out which device has which hardware; then clean " + r.State.Name + ", or retire it"}
 }
 
 // Refuse makes the error of a request that is not carried out.

@@ -16,26 +16,31 @@ import (
 // about are the keys of the device, and some more.
 func (r *Record) about(more ...any) []any {
 	s := r.State
-	return append([]any{logs.Device, s.Name, logs.UUID, s.UUID, logs.Serial, s.Host.Identity.Serial, logs.Host, s.Enrollment.Host}, more...)
+	return append([]any{logs.Device, s.Name, logs.UUID, s.UUID, logs.Serial, s.Host.Identity.Serial, logs.Host,
+		s.Enrollment.Host}, more...)
 }
 
 // logEvent writes what an event has made of the bindings and of the reservation.
 func (r *Record) logEvent(ctx workflow.Context, was device.Device, kind device.EventKind) {
 	before, now := was.Binding, r.State.Device.Binding
 	if before != nil && (now == nil || now.Number != before.Number) {
-		workflow.GetLogger(ctx).Info(logs.Unbound, r.about(logs.Binding, before.Number, logs.Instance, before.Instance, logs.Event, string(kind))...)
+		workflow.GetLogger(ctx).
+			Info(logs.Unbound, r.about(logs.Binding, before.Number, logs.Instance, before.Instance, logs.Event, string(kind))...)
 	}
 	if now != nil && (before == nil || now.Number != before.Number) {
-		workflow.GetLogger(ctx).Info(logs.Bound, r.about(logs.Binding, now.Number, logs.Instance, now.Instance, logs.Event, string(kind))...)
+		workflow.GetLogger(ctx).
+			Info(logs.Bound, r.about(logs.Binding, now.Number, logs.Instance, now.Instance, logs.Event, string(kind))...)
 	}
 	if kind == device.Returned && device.Offered(r.State.Device) {
-		workflow.GetLogger(ctx).Info(logs.Returned, r.about(logs.Clean, r.State.Cleans, logs.Binding, r.State.Device.Bindings)...)
+		workflow.GetLogger(ctx).
+			Info(logs.Returned, r.about(logs.Clean, r.State.Cleans, logs.Binding, r.State.Device.Bindings)...)
 	}
 }
 
 // logFailure writes why the device is in state error.
 func (r *Record) logFailure(ctx workflow.Context, f *device.Fault) {
-	about := r.about(logs.Clean, r.State.Cleans, logs.Binding, r.State.Device.Bindings, logs.Fault, string(f.Code), logs.Error, f.Message, logs.Remedy, f.Remedy)
+	about := r.about(logs.Clean, r.State.Cleans, logs.Binding, r.State.Device.Bindings, logs.Fault, string(f.Code),
+		logs.Error, f.Message, logs.Remedy, f.Remedy)
 	if step := stepOf(r.State.Clean); step != "" {
 		about = append(about, logs.Step, step)
 	}

@@ -20,7 +20,8 @@ func (d *Reservation) Ask(q device.Question) device.Snapshot {
 // Conclude decides by the table of observations what an answer of the inventory means, and
 // records it. Nothing else changes the state because of what the inventory shows (F6). The
 // caller handles the follow-ups that concern it.
-func (d *Reservation) Conclude(ctx workflow.Context, asked device.Snapshot, found device.Inventory, err error) device.Observation {
+func (d *Reservation) Conclude(ctx workflow.Context, asked device.Snapshot, found device.Inventory,
+	err error) device.Observation {
 	run := d.State.Clean
 	asked.CleanStarted = run != nil
 	asked.CleanReserved = run != nil && (run.Generation != 0 || run.Provider != "")
@@ -79,7 +80,8 @@ func answer(asked device.Snapshot, found device.Inventory, err error) device.Sna
 
 // record applies an observation to the state. f is the fault of the call, nil if it
 // succeeded.
-func (d *Reservation) record(ctx workflow.Context, o device.Observation, why string, asked device.Snapshot, f *device.Fault) {
+func (d *Reservation) record(ctx workflow.Context, o device.Observation, why string, asked device.Snapshot,
+	f *device.Fault) {
 	s, wasAvailable := d.State, d.State.Device.State == device.Available
 	backAgain := o.Event == device.ObservedInUse && o.Recorded && s.Knows(o.Instance)
 	before := s.Device.Binding
@@ -125,7 +127,8 @@ func (d *Reservation) record(ctx workflow.Context, o device.Observation, why str
 	case o.Event == device.ObservedHeld: // what its operator asked for meanwhile is not known any more
 		s.LastError = why + ": a clean that was requested meanwhile has not taken place; provide " + s.Name + " cleans it"
 	case f != nil:
-	case o.Event == device.ObservedUnused && (wasAvailable || asked.Question == device.AskImport && o.Needs(device.EnsureReserved)),
+	case o.Event == device.ObservedUnused &&
+		(wasAvailable || asked.Question == device.AskImport && o.Needs(device.EnsureReserved)),
 		o.Event == "" && o.Needs(device.EnsureReserved) && asked.Inventory.Used == 0:
 		s.LastError = why
 	}
@@ -140,20 +143,23 @@ func (d *Reservation) logGivenBack(ctx workflow.Context, before, now *device.Bin
 	}
 	why := fmt.Sprintf("the inventory records binding %d of %s; this workflow knew %s", now.Number, now.Instance, knew)
 	d.Updates().Accept(ctx, contract.Act{Verb: string(device.ObservedInUse), By: contract.ByBurnish, Reason: why})
-	workflow.GetLogger(ctx).Warn("the inventory gave the device to its instance", logs.Device, d.State.Name, logs.Error, why)
+	workflow.GetLogger(ctx).Warn("the inventory gave the device to its instance", logs.Device, d.State.Name,
+		logs.Error, why)
 }
 
 // callBackAgain calls the operator for a device whose former instance may have left it for good:
 // another client's write hides which of its bindings the record is of.
 func (d *Reservation) callBackAgain(instance string) {
 	d.State.Fault = &device.Fault{Class: device.NeedsOperator, Code: device.CodeReservationChanged,
-		Message: "the inventory records " + instance + " after a write that is not Burnish's: whether it has left the device is not known",
-		Remedy:  "if it has left, unbind " + d.State.Name + " --instance " + instance}
+		Message: "the inventory records " + instance + " after a write that is not Burnish's: whether it has left the " +
+			"device is not known",
+		Remedy: "if it has left, unbind " + d.State.Name + " --instance " + instance}
 	d.State.LastError = d.State.Fault.Message
 }
 
 func changedFault(why string) *device.Fault {
-	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeReservationChanged, Message: why, Remedy: "none needed: the device is cleaned again"}
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeReservationChanged, Message: why,
+		Remedy: "none needed: the device is cleaned again"}
 }
 
 // Reconcile makes the first inventory call that the intent asks for, and concludes from
@@ -165,7 +171,8 @@ func (d *Reservation) Reconcile(ctx workflow.Context) error {
 	defer d.Unlock()
 	switch i := &d.State.Intent; {
 	case i.Import && d.State.Device.State == device.Unknown:
-		i.ReadInventory, i.EnsureReserved = false, false // the import reads the reservation, and would mistake a write for a use
+		// the import reads the reservation, and would mistake a write for a use
+		i.ReadInventory, i.EnsureReserved = false, false
 	case i.EnsureProvider:
 		if _, err := d.EnsureProvider(ctx); err != nil {
 			return err
@@ -189,7 +196,8 @@ func (d *Reservation) Reconcile(ctx workflow.Context) error {
 
 // reconciled concludes from an answer and clears the intent that asked for it. An error
 // that it returns must be retried after a pause.
-func (d *Reservation) reconciled(ctx workflow.Context, asked device.Snapshot, found device.Inventory, err error, intent *bool) error {
+func (d *Reservation) reconciled(ctx workflow.Context, asked device.Snapshot, found device.Inventory, err error,
+	intent *bool) error {
 	if err == nil {
 		*intent = false
 	}
@@ -210,7 +218,8 @@ func (d *Reservation) reconciled(ctx workflow.Context, asked device.Snapshot, fo
 //
 // then, if any, is what the device needs beside its reservation before it is bound. It runs
 // without the lock, because it may take long; its fault ends the burn, which it has recorded.
-func (d *Reservation) ReserveForBind(ctx workflow.Context, claimed func() bool, then func() *device.Fault) *device.Fault {
+func (d *Reservation) ReserveForBind(ctx workflow.Context, claimed func() bool,
+	then func() *device.Fault) *device.Fault {
 	asked, in := d.Ask(device.AskBind), d.request()
 	instance := d.State.Device.Claim.Instance
 	d.State.BurnedFor, in.Record = instance, d.recordOf(instance)

@@ -1,7 +1,7 @@
 // Package reservation makes all inventory calls of one device, and owns the fields of the
 // state that come from them: generation, provider, and whether the generation is uncertain.
 // It records what an answer means for the device. Its caller reads InUse, Unreserved and
-// PoolTransitions.
+// OfferTransitions.
 package reservation
 
 import (
@@ -26,9 +26,9 @@ type Reservation struct {
 	// Unreserved: a read showed that the reservation of the running clean is gone. The clean
 	// stops, clears it and begins again.
 	Unreserved bool
-	// PoolTransitions counts the calls that take the device out of the pool or put it
+	// OfferTransitions counts the calls that take the device out of the offer or put it
 	// back: while there is one, the device cannot be claimed.
-	PoolTransitions int
+	OfferTransitions int
 }
 
 // New returns the reservation of the device that discovery discovers.
@@ -52,7 +52,8 @@ func (d *Reservation) known() device.Known {
 	if b := s.Device.Binding; b != nil {
 		left = b.Instance // it may leave before the answer comes
 	}
-	return device.Known{Generation: s.Generation, Provider: s.Provider, Uncertain: s.GenerationUncertain, CleanRecorded: s.Clean != nil, Left: left, LeftGeneration: d.leftGeneration()}
+	return device.Known{Generation: s.Generation, Provider: s.Provider, Uncertain: s.GenerationUncertain,
+		CleanRecorded: s.Clean != nil, Left: left, LeftGeneration: d.leftGeneration()}
 }
 
 // left is the instance that the provider may still record although it has left.
@@ -126,10 +127,12 @@ func (d *Reservation) unconditional() contract.ReservationRequest {
 }
 
 // inventoryCall is call or callInTask.
-type inventoryCall func(ctx, opts workflow.Context, activity string, in contract.ReservationRequest) (device.Inventory, error)
+type inventoryCall func(ctx, opts workflow.Context, activity string,
+	in contract.ReservationRequest) (device.Inventory, error)
 
 // call makes one inventory call, and records the generation and provider of its answer.
-func (d *Reservation) call(ctx, opts workflow.Context, activity string, in contract.ReservationRequest) (device.Inventory, error) {
+func (d *Reservation) call(ctx, opts workflow.Context, activity string,
+	in contract.ReservationRequest) (device.Inventory, error) {
 	return d.callBy(ctx, activity, in, func(found *device.Inventory) error {
 		return workflow.ExecuteActivity(opts, activity, in).Get(ctx, found)
 	})
@@ -142,13 +145,15 @@ func (d *Reservation) call(ctx, opts workflow.Context, activity string, in contr
 // An attempt in a task is not in the history before its task has ended. If the task is lost,
 // the call is made again, perhaps after other events: what it wrote then counts as written by
 // an earlier attempt of the same call.
-func (d *Reservation) callInTask(ctx, opts workflow.Context, activity string, in contract.ReservationRequest) (device.Inventory, error) {
+func (d *Reservation) callInTask(ctx, opts workflow.Context, activity string,
+	in contract.ReservationRequest) (device.Inventory, error) {
 	if d.Waits(contract.WaitInventory) || d.Waits(contract.WaitReturn) {
 		return d.call(ctx, opts, activity, in)
 	}
 	in.EarlierWrites = 1
 	return d.callBy(ctx, activity, in, func(found *device.Inventory) error {
-		err := d.InTask(func() error { return workflow.ExecuteLocalActivity(calls.Locally(opts), activity, in).Get(ctx, found) })
+		err :=
+			d.InTask(func() error { return workflow.ExecuteLocalActivity(calls.Locally(opts), activity, in).Get(ctx, found) })
 		if f := calls.FaultIn(err); activity == contract.ActivityUnreserve || f == nil || f.Class != device.Transient {
 			return err
 		}
@@ -158,12 +163,14 @@ func (d *Reservation) callInTask(ctx, opts workflow.Context, activity string, in
 }
 
 // callBy makes one inventory call by do.
-func (d *Reservation) callBy(ctx workflow.Context, activity string, in contract.ReservationRequest, do func(*device.Inventory) error) (device.Inventory, error) {
+func (d *Reservation) callBy(ctx workflow.Context, activity string, in contract.ReservationRequest,
+	do func(*device.Inventory) error) (device.Inventory, error) {
 	var found device.Inventory
 	err := d.During(ctx, contract.WaitInventory, func() error { return do(&found) })
 	if err != nil {
 		switch calls.FaultOf(err).Code {
-		case device.CodeConflict, device.CodeInUse, device.CodeAlreadyBurned, device.CodeInventoryGenerationAhead, device.CodeNoProvider:
+		case device.CodeConflict, device.CodeInUse, device.CodeAlreadyBurned, device.CodeInventoryGenerationAhead,
+			device.CodeNoProvider:
 			// These are known to have written nothing.
 		default:
 			d.State.GenerationUncertain = d.State.GenerationUncertain || activity != contract.ActivityReadReservation
@@ -240,8 +247,10 @@ func (d *Reservation) ensureProvider(
 	if former := d.State.Host.Identity.Hardware(); former != in.Hardware {
 		in.FormerHardware = former
 	}
-	in.Class, in.Traits, in.Driver = d.class(), planning.Traits(d.State.Enrollment, d.State.Host), d.State.Enrollment.Driver
-	return call(ctx, calls.WithClientDeadline(ctx, "ensure the provider of "+d.State.Name), contract.ActivityEnsureProvider, in)
+	in.Class, in.Traits, in.Driver = d.class(), planning.Traits(d.State.Enrollment, d.State.Host),
+		d.State.Enrollment.Driver
+	return call(ctx, calls.WithClientDeadline(ctx, "ensure the provider of "+d.State.Name),
+		contract.ActivityEnsureProvider, in)
 }
 
 // DeleteProvider deletes the provider; opts are the activity's options.
@@ -282,7 +291,8 @@ func (d *Reservation) Tenant(ctx workflow.Context) (string, error) {
 }
 
 func (d *Reservation) read(ctx workflow.Context, in contract.ReservationRequest) (device.Inventory, error) {
-	return d.call(ctx, calls.WithClientDeadline(ctx, "read the reservation of "+d.State.Name), contract.ActivityReadReservation, in)
+	return d.call(ctx, calls.WithClientDeadline(ctx, "read the reservation of "+d.State.Name),
+		contract.ActivityReadReservation, in)
 }
 
 // ReserveForClean reserves the provider before a clean (F4), and records in the same write
@@ -298,7 +308,8 @@ func (d *Reservation) reserveForReturn(ctx workflow.Context) (device.Inventory, 
 }
 
 func (d *Reservation) reserveCleared(ctx, opts workflow.Context, call inventoryCall) (device.Inventory, error) {
-	return call(ctx, calls.WithInventory(opts, "reserve "+d.State.Name), contract.ActivityEnsureReserved, d.cleared(d.request()))
+	return call(ctx, calls.WithInventory(opts, "reserve "+d.State.Name), contract.ActivityEnsureReserved,
+		d.cleared(d.request()))
 }
 
 // ensureReserved reserves the provider while a client waits.

@@ -151,7 +151,8 @@ func details(s *contract.DeviceState) string {
 	line("driver", s.Enrollment.Driver)
 	if step := cleanStep(s); step != nil {
 		c := s.Clean
-		line("step", fmt.Sprintf("%s (%d of %d), scheduled %s", step.Step, c.Next+1, len(c.Plan), c.StepAt.Format(time.RFC3339)))
+		line("step", fmt.Sprintf("%s (%d of %d), scheduled %s", step.Step, c.Next+1, len(c.Plan),
+			c.StepAt.Format(time.RFC3339)))
 	}
 	if c := s.Clean; c != nil {
 		line("runbook", c.Runbook)
@@ -160,10 +161,12 @@ func details(s *contract.DeviceState) string {
 	line("pool", poolText(s))
 	if o := s.Override; o != nil {
 		if p := o.Pending; p != nil {
-			line("override requested", fmt.Sprintf("by %s until %s: %s", p.RequestedBy, p.ExpiresAt.Format(time.RFC3339), p.Reason))
+			line("override requested",
+				fmt.Sprintf("by %s until %s: %s", p.RequestedBy, p.ExpiresAt.Format(time.RFC3339), p.Reason))
 		}
 		if p := o.Approved; p != nil {
-			line("not sanitized", fmt.Sprintf("override requested by %s, approved by %s on %s: %s", p.RequestedBy, p.ApprovedBy, p.ApprovedAt.Format(time.RFC3339), p.Reason))
+			line("not sanitized", fmt.Sprintf("override requested by %s, approved by %s on %s: %s", p.RequestedBy, p.ApprovedBy,
+				p.ApprovedAt.Format(time.RFC3339), p.Reason))
 		}
 	}
 	if w := wait(s); w != nil {

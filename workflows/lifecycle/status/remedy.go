@@ -22,7 +22,8 @@ func SuggestRemedy(s *contract.DeviceState, verb string, e *device.IllegalError)
 			return r.reach("")
 		}
 		return "none is needed: no instance has it"
-	case contract.VerbBind.Update(), contract.VerbClaim.Update(), contract.VerbBurn.Update(), contract.VerbUnclaim.Update():
+	case contract.VerbBind.Update(), contract.VerbClaim.Update(), contract.VerbBurn.Update(),
+		contract.VerbUnclaim.Update():
 		return r.offer()
 	case contract.VerbProvide.Update():
 		return r.provide()
@@ -204,7 +205,8 @@ func (r remedy) retire() string {
 }
 
 func (r remedy) withAnotherDriver() string {
-	return sequence(r.command("retire", "--reason R"), r.command("forget")) + ", and enroll it with a driver that can erase it"
+	return sequence(r.command("retire", "--reason R"), r.command("forget")) +
+		", and enroll it with a driver that can erase it"
 }
 
 // ifUnused comes before what gives a device of which nothing records who has it to the next

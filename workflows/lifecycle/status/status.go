@@ -71,8 +71,9 @@ func memo(s *contract.DeviceState) contract.StatusMemo {
 		Path: s.Host.Identity.Path, Firmware: s.Host.Identity.Firmware, SizeBytes: max(0, s.Host.Identity.Size),
 		MAC: s.Host.Identity.MAC, LiveMigratable: s.Host.LiveMigratable,
 		Maintenance: s.Device.InMaintenance(), MaintenanceReason: maintenanceReason(s),
-		LastError: lastError(s), LastRefusal: s.LastRefusal, CreatedAt: s.CreatedAt.Truncate(time.Second), Waiting: waiting(s),
-		Driver: s.Enrollment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
+		LastError: lastError(s), LastRefusal: s.LastRefusal, CreatedAt: s.CreatedAt.Truncate(time.Second),
+		Waiting: waiting(s),
+		Driver:  s.Enrollment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
 		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation, Steps: s.Steps, Provider: s.Provider,
 		Labels: s.Enrollment.Labels,
 	}
@@ -110,7 +111,8 @@ func ownErasePolicy(host contract.DiscoveryResult) string {
 // boardInfo is what Cyborg shows of the board: the PCI device's number, and the address, which
 // may have been given in the name alone (S2.34).
 func boardInfo(s *contract.DeviceState) contract.BoardInfo {
-	b := contract.BoardInfo{ProductID: s.Host.Identity.Product, PCIAddress: s.Enrollment.Address, Operation: s.Host.Operation}
+	b := contract.BoardInfo{ProductID: s.Host.Identity.Product, PCIAddress: s.Enrollment.Address,
+		Operation: s.Host.Operation}
 	if _, address, found := device.SplitName(s.Name); found && b.PCIAddress == "" {
 		b.PCIAddress = address
 	}
@@ -170,7 +172,8 @@ func waiting(s *contract.DeviceState) *contract.StatusWait {
 	if w == nil {
 		return nil
 	}
-	return &contract.StatusWait{For: w.For, Code: w.Fault.Code, Message: w.Fault.Message, Since: w.Since.Truncate(time.Second)}
+	return &contract.StatusWait{For: w.For, Code: w.Fault.Code, Message: w.Fault.Message,
+		Since: w.Since.Truncate(time.Second)}
 }
 
 // lastError is the recorded one, or else the cause of a wait.

@@ -14,5 +14,6 @@ func TestAnUnsanitizedDeviceIsNotCalledClean(t *testing.T) {
 	s := &contract.DeviceState{Name: "d1", Device: device.Device{State: device.Available, Status: device.Enabled}}
 	require.Contains(t, SuggestRemedy(s, contract.VerbClean.Update(), nil), "it is clean")
 	s.Device.NotSanitized = true
-	require.Equal(t, "it is offered without a clean; to work on it by hand, manage d1, then clean d1 --steps STEP", SuggestRemedy(s, contract.VerbClean.Update(), nil))
+	require.Equal(t, "it is offered without a clean; to work on it by hand, manage d1, then clean d1 --steps STEP",
+		SuggestRemedy(s, contract.VerbClean.Update(), nil))
 }

@@ -187,7 +187,8 @@ func FuzzResult(f *testing.F) {
 }
 
 func FuzzVersion(f *testing.F) {
-	seeded(f, "nvme version 9999.9999", "nvme version 1.16\x1b[2J", "nvme version 99999.1", "a\nnvme version 3.0-rc.1\nlibnvme version 1.2")
+	seeded(f, "nvme version 9999.9999", "nvme version 1.16\x1b[2J", "nvme version 99999.1",
+		"a\nnvme version 3.0-rc.1\nlibnvme version 1.2")
 	f.Fuzz(func(t *testing.T, output []byte) {
 		v, ok := parsed(t, nvmecli.ParseVersion, output)
 		line(t, v.Text)
@@ -201,7 +202,8 @@ func FuzzVersion(f *testing.F) {
 }
 
 func FuzzStatus(f *testing.F) {
-	seeded(f, "NVMe status: x(0xffffffff)", "NVMe status: Sanitize In Progress: (0x1) really(0x401d)\n", "NVMe status: (0x)", "identify: Invalid argument")
+	seeded(f, "NVMe status: x(0xffffffff)", "NVMe status: Sanitize In Progress: (0x1) really(0x401d)\n",
+		"NVMe status: (0x)", "identify: Invalid argument")
 	f.Fuzz(func(t *testing.T, stderr []byte) {
 		status, ok := nvmecli.ParseStatus(stderr)
 		require.True(t, ok || status == 0)
@@ -215,7 +217,8 @@ func FuzzLevel0(f *testing.F) {
 	answer := func(length byte, features ...byte) string {
 		return string(append(append([]byte{0, 0, 0, length}, make([]byte, 44)...), features...))
 	}
-	seeded(f, answer(0), answer(44), answer(60, 0, 2, 0x10, 12, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), answer(48, 0, 2, 0x10, 0), answer(48, 0, 1, 0x10, 255),
+	seeded(f, answer(0), answer(44), answer(60, 0, 2, 0x10, 12, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+		answer(48, 0, 2, 0x10, 0), answer(48, 0, 1, 0x10, 255),
 		answer(0, 0, 2, 0x10, 12, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
 	f.Fuzz(func(t *testing.T, output []byte) {
 		if _, ok := parsed(t, nvmecli.ParseLevel0, output); ok {

@@ -111,7 +111,8 @@ func TestHealth(t *testing.T) {
 	got, err := nvmecli.ParseHealth(logged(
 		field{0, uint8(0x24)}, field{3, uint8(99)}, field{4, uint8(10)}, field{5, uint8(255)}, field{128, uint64(12993)}))
 	require.NoError(t, err)
-	want := nvmecli.Health{CriticalWarning: 0x24, AvailableSpare: 99, SpareThreshold: 10, PercentUsed: 255, PowerOnHours: 12993}
+	want := nvmecli.Health{CriticalWarning: 0x24, AvailableSpare: 99, SpareThreshold: 10, PercentUsed: 255,
+		PowerOnHours: 12993}
 	require.Equal(t, want, got)
 	got, err = nvmecli.ParseHealth(logged(field{136, uint8(1)}))
 	require.NoError(t, err)
@@ -275,7 +276,8 @@ func TestNamespaceList(t *testing.T) {
 }
 
 func TestControllerList(t *testing.T) {
-	got, err := nvmecli.ParseControllerList(identified(field{0, uint16(2)}, field{2, uint16(1)}, field{4, uint16(513)}, field{6, uint16(9)}))
+	got, err := nvmecli.ParseControllerList(identified(field{0, uint16(2)}, field{2, uint16(1)}, field{4, uint16(513)},
+		field{6, uint16(9)}))
 	require.NoError(t, err)
 	require.Equal(t, []uint16{1, 513}, got)
 	for _, count := range []uint16{2047, 2048, 0xffff} {

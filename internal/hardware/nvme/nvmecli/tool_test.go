@@ -42,7 +42,8 @@ func TestVersion(t *testing.T) {
 		require.Equal(t, device.CodeToolTooOld, fault.Code)
 		require.Equal(t, "nvme-cli is version "+old+", and 1.12 or later is needed", fault.Message)
 	}
-	for _, text := range []string{"", "libnvme version 1.3 (git 1.3)", "nvme version", "nvme version two", "my nvme version 2.3", strings.Repeat("x", 2<<20)} {
+	for _, text := range []string{"", "libnvme version 1.3 (git 1.3)", "nvme version", "nvme version two",
+		"my nvme version 2.3", strings.Repeat("x", 2<<20)} {
 		got, err := nvmecli.ParseVersion([]byte(text))
 		refused(t, "nvme version: ", got, err)
 	}
@@ -62,7 +63,8 @@ func TestStatusByItsNumberAlone(t *testing.T) {
 		require.True(t, ok, text)
 		require.Equal(t, want, got)
 	}
-	for _, text := range []string{"", "/dev/nvme9: No such file or directory", "Invalid size:3 for f/w image", "NVMe status: no hex", "sanitize: Permission denied(0x1d)",
+	for _, text := range []string{"", "/dev/nvme9: No such file or directory", "Invalid size:3 for f/w image",
+		"NVMe status: no hex", "sanitize: Permission denied(0x1d)",
 		`{"error":"Permission denied","type":"nvme"}`, `{"status: x":[]}`, `{"status: 99999999999":[]}`} {
 		_, ok := nvmecli.ParseStatus([]byte(text))
 		require.False(t, ok, text)

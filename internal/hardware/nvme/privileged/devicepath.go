@@ -50,7 +50,8 @@ func FindController(sys, address string) (pci.Device, error) {
 	case dev.Type == pci.Virtual:
 		return pci.Device{}, hardware.Invalid("%s is a virtual function; only whole drives are cleaned", address)
 	case len(dev.Functions) > 0:
-		return pci.Device{}, hardware.Refused(device.CodeTargetShared, "disable its virtual functions", "%s has %d virtual functions, which reach the same drive", address, len(dev.Functions))
+		return pci.Device{}, hardware.Refused(device.CodeTargetShared, "disable its virtual functions",
+			"%s has %d virtual functions, which reach the same drive", address, len(dev.Functions))
 	}
 	return dev, nil
 }
@@ -72,7 +73,8 @@ func (p DevicePath) Subsystem() (string, error) {
 		return "", err
 	}
 	if len(all) > 1 {
-		return "", hardware.Refused(device.CodeTargetShared, "check /sys/class/nvme-subsystem", "%s is in more than one subsystem", p.Controller)
+		return "", hardware.Refused(device.CodeTargetShared, "check /sys/class/nvme-subsystem",
+			"%s is in more than one subsystem", p.Controller)
 	}
 	return filepath.EvalSymlinks(filepath.Dir(all[0]))
 }
@@ -101,7 +103,8 @@ func (p DevicePath) Disks() ([]Disk, error) {
 				continue
 			}
 			s := Disk{Name: entry.Name(), Dir: filepath.Join(dir, entry.Name()), Node: filepath.Join(p.Dev, entry.Name())}
-			if hidden, err := os.ReadFile(filepath.Join(s.Dir, "hidden")); err == nil && strings.TrimSpace(string(hidden)) == "1" {
+			if hidden, err := os.ReadFile(filepath.Join(s.Dir, "hidden")); err == nil &&
+				strings.TrimSpace(string(hidden)) == "1" {
 				continue // one path to a disk that is listed below the subsystem
 			}
 			text, err := os.ReadFile(filepath.Join(s.Dir, "nsid"))

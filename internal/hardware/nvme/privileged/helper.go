@@ -19,7 +19,9 @@ func AcquirePrivilege() (ambient []uintptr, err error) {
 		return nil, errors.Join(syscall.Setresgid(0, 0, 0), syscall.Setresuid(0, 0, 0))
 	}
 	if !HasPrivilege() {
-		return nil, errors.New("the helper has no privilege: setcap cap_sys_admin,cap_dac_override+ep on it, on a file system without nosuid")
+		return nil,
+			errors.New("the helper has no privilege: setcap cap_sys_admin,cap_dac_override+ep on it, on a file system " +
+				"without nosuid")
 	}
 	return []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE}, nil
 }
@@ -29,7 +31,8 @@ func AcquirePrivilege() (ambient []uintptr, err error) {
 // Local must not be used then.
 func LocalForHelper(tools ...string) (*Local, error) {
 	ambient, err := AcquirePrivilege()
-	l := &Local{Sys: "/sys", Dev: "/dev", Proc: "/proc", Timeout: KernelTimeout, CleanEnvironment: true, AmbientCaps: ambient}
+	l := &Local{Sys: "/sys", Dev: "/dev", Proc: "/proc", Timeout: KernelTimeout, CleanEnvironment: true,
+		AmbientCaps: ambient}
 	for _, tool := range tools {
 		if _, missing := os.Stat(tool); missing == nil {
 			l.Tool = tool

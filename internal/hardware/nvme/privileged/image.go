@@ -48,7 +48,8 @@ func LoadImage(path string) (image *os.File, digest [sha256.Size]byte, err error
 	case err != nil:
 		return image, digest, invalidImage("the image %s cannot be read: %v", path, err)
 	case size == 0 || size > MaxImage || size%4 != 0:
-		return image, digest, invalidImage("the image %s has %d bytes: it must have at most %d, and a multiple of 4", path, size, MaxImage)
+		return image, digest, invalidImage("the image %s has %d bytes: it must have at most %d, and a multiple of 4", path,
+			size, MaxImage)
 	}
 	if _, err := unix.FcntlInt(image.Fd(), unix.F_ADD_SEALS, ImageSeals); err != nil {
 		return image, digest, fmt.Errorf("seal the image: %w", err)
@@ -86,5 +87,6 @@ func digestOf(image *os.File) (digest [sha256.Size]byte, err error) {
 }
 
 func invalidImage(format string, args ...any) error {
-	return hardware.Refused(device.CodeFirmwareImage, "put the right image on the host, or correct the firmware policy (image, sha256)", format, args...)
+	return hardware.Refused(device.CodeFirmwareImage, "put the right image on the host, or correct the firmware policy "+
+		"(image, sha256)", format, args...)
 }

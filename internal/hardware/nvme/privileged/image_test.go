@@ -65,7 +65,8 @@ func TestTheHelperChecksTheImage(t *testing.T) {
 	}
 	require.NoError(t, b.call(download, fence, sealed, disk).err())
 	require.Equal(t, content, b.site.State(0).Update.Downloaded)
-	commit := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: CommitFirmware, Slot: 2}}
+	commit := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true,
+		Request: &Request{Verb: CommitFirmware, Slot: 2}}
 	require.NoError(t, b.call(commit, fence, disk).err())
 	require.Equal(t, "2.0.0", b.site.State(0).Slots.Revisions[1])
 	require.Equal(t, "1.0.0", b.site.State(0).Firmware, "it runs after a reset only")

@@ -126,7 +126,8 @@ func (l *Local) openOnce(address string) (*localDrive, error) {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
 		return nil, hardware.Missing("%s is not there: %v", p.Node, err)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, hardware.Refused(device.CodeNotAllowed, "run the host worker as root, or with a helper (BURNISH_NVME_HELPER)", "no permission to open %s", p.Node)
+		return nil, hardware.Refused(device.CodeNotAllowed,
+			"run the host worker as root, or with a helper (BURNISH_NVME_HELPER)", "no permission to open %s", p.Node)
 	case err != nil:
 		return nil, fmt.Errorf("open %s: %w", p.Node, err)
 	}

@@ -28,7 +28,8 @@ func (l *Local) Rebind(ctx context.Context, address string, _ *os.File) error {
 		return nil
 	case "", hardware.GuestDriver:
 	default:
-		return hardware.Busy("the drive at %s is on the driver %s; Burnish rebinds only from %s", dev.Address, dev.Driver, hardware.GuestDriver)
+		return hardware.Busy("the drive at %s is on the driver %s; Burnish rebinds only from %s", dev.Address, dev.Driver,
+			hardware.GuestDriver)
 	}
 	if err := l.checkVFIOFree(dev); err != nil {
 		return err

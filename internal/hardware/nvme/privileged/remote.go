@@ -105,7 +105,9 @@ func (r *Remote) start() (_ *remoteDrive, err error) {
 		if cmd.Process != nil {
 			go func() { _ = cmd.Wait() }() // it ends because its caller closed the socket
 		}
-		return nil, errors.Join(hardware.Refused(device.CodeToolMissing, "install the helper (see docs/nvme.md), or run the host worker as root", "cannot run the NVMe helper: %v", errors.Join(err, closed)), conn.Close())
+		return nil,
+			errors.Join(hardware.Refused(device.CodeToolMissing, "install the helper (see docs/nvme.md), or run the host "+
+				"worker as root", "cannot run the NVMe helper: %v", errors.Join(err, closed)), conn.Close())
 	}
 	h := &remoteDrive{program: r.Program, conn: conn, ended: make(chan struct{})}
 	go func() {
@@ -121,7 +123,9 @@ func (h *remoteDrive) lostFault(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("it ended")
 	}
-	return &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: fmt.Sprintf("the NVMe helper %s was lost: %v", h.program, err), Remedy: "none: Burnish retries with a new helper; the worker's output shows why it was lost"}
+	return &device.Fault{Class: device.Transient, Code: device.CodeIO,
+		Message: fmt.Sprintf("the NVMe helper %s was lost: %v", h.program, err),
+		Remedy:  "none: Burnish retries with a new helper; the worker's output shows why it was lost"}
 }
 
 // request sends one call and waits for the answer. If ctx ends first, the helper is given

@@ -162,7 +162,8 @@ func (s *session) checkAllowed(address string) error {
 		return err
 	}
 	if s.Allow == nil {
-		return hardware.Refused(device.CodeNotAllowed, "allow it in the host's host.yaml, if it may be destroyed", "PCI device %s may not be destroyed", address)
+		return hardware.Refused(device.CodeNotAllowed, "allow it in the host's host.yaml, if it may be destroyed",
+			"PCI device %s may not be destroyed", address)
 	}
 	return s.Allow(dev)
 }

@@ -52,7 +52,8 @@ func newHelperFixture(t *testing.T) *helperFixture {
 		Local: &Local{Tool: b.site.Tool(), Sys: b.site.Sys, Dev: b.site.Dev, Proc: b.proc, Timeout: time.Millisecond, CleanEnvironment: true},
 		Allow: func(d pci.Device) error {
 			if d.Address != b.site.State(0).Address {
-				return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "the host does not allow this drive"}
+				return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed,
+					Message: "the host does not allow this drive"}
 			}
 			if f := b.refusal.Load(); f != nil {
 				return f
@@ -122,7 +123,8 @@ func (b *helperFixture) disk(name string, flags int) int {
 func (b *helperFixture) requireUnchanged() {
 	b.t.Helper()
 	for _, c := range b.site.Log() {
-		require.NotContains(b.t, []uint8{nvmesim.SanitizeDrive, nvmesim.ManageNamespace, nvmesim.AttachNamespace, nvmesim.SetFeatures, nvmesim.Reset, nvmesim.DownloadFirmware, nvmesim.CommitFirmware}, c.Opcode)
+		require.NotContains(b.t, []uint8{nvmesim.SanitizeDrive, nvmesim.ManageNamespace, nvmesim.AttachNamespace,
+			nvmesim.SetFeatures, nvmesim.Reset, nvmesim.DownloadFirmware, nvmesim.CommitFirmware}, c.Opcode)
 	}
 }
 
@@ -159,7 +161,8 @@ func TestHelperAcceptsOnlyVerbs(t *testing.T) {
 			require.Empty(t, b.site.Log())
 		})
 	}
-	require.NoError(t, b.call(call{Do: doRead, Address: b.address(), Request: &Request{Verb: Health}}).err(), "it continues to serve")
+	require.NoError(t, b.call(call{Do: doRead, Address: b.address(), Request: &Request{Verb: Health}}).err(),
+		"it continues to serve")
 }
 
 // The host's rules are applied before each call.
@@ -180,7 +183,8 @@ func TestTheHelperAsksTheHostItself(t *testing.T) {
 // F12, F1
 func TestTheHelperChangesNothingUnguarded(t *testing.T) {
 	b := newHelperFixture(t)
-	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}}
+	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true,
+		Request: &Request{Verb: Sanitize, Action: CryptoErase}}
 	require.NoError(t, b.call(call{Do: doOpen, Address: b.address()}).err())
 	fence := int(b.fence.Fd())
 	notLocked := b.disk("nvme0n1", unix.O_EXCL)
@@ -221,7 +225,8 @@ func TestTheHelperChangesNothingUnguarded(t *testing.T) {
 		})
 	}
 	require.NoError(t, b.call(erase, fence, notLocked).err())
-	require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }))
+	require.True(t,
+		slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }))
 	b.site.Swap(0, "S9")
 	require.Error(t, b.call(erase, fence, notLocked).err(), "what was swapped is another")
 }
@@ -231,7 +236,8 @@ func TestTheHelperChangesNothingUnguarded(t *testing.T) {
 // F12
 func TestDiskMustBeOpenedExclusively(t *testing.T) {
 	b := newHelperFixture(t).open()
-	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}}
+	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true,
+		Request: &Request{Verb: Sanitize, Action: CryptoErase}}
 	require.ErrorContains(t, b.call(erase, int(b.fence.Fd()), b.disk("nvme0n1", 0)).err(), "has not opened")
 	b.requireUnchanged()
 }
@@ -247,7 +253,8 @@ func TestACommandOutlivesItsCaller(t *testing.T) {
 	path := filepath.Join(b.site.Dev, "nvme0n1")
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)
-	text, err := json.Marshal(call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}})
+	text, err := json.Marshal(call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true,
+		Request: &Request{Verb: Sanitize, Action: CryptoErase}})
 	require.NoError(t, err)
 	_, _, err = b.conn.WriteMsgUnix(text, unix.UnixRights(int(b.fence.Fd()), fd), nil)
 	require.NoError(t, err)
@@ -381,7 +388,8 @@ func (b *helperFixture) showProc(proc string) {
 // F12
 func TestWhatIsInUseIsNotErased(t *testing.T) {
 	b := newHelperFixture(t).open()
-	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}}
+	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true,
+		Request: &Request{Verb: Sanitize, Action: CryptoErase}}
 	fence, disk := int(b.fence.Fd()), b.disk("nvme0n1", unix.O_EXCL)
 	var stat unix.Stat_t
 	require.NoError(t, unix.Fstat(disk, &stat))
@@ -397,7 +405,8 @@ func TestWhatIsInUseIsNotErased(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			proc := t.TempDir()
 			require.NoError(t, os.Mkdir(filepath.Join(proc, "self"), 0o755))
-			require.NoError(t, os.WriteFile(filepath.Join(proc, "self/mountinfo"), []byte(cmp.Or(tt.mounts, "1 0 0:99 / / rw - tmpfs none rw")+"\n"), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(proc, "self/mountinfo"),
+				[]byte(cmp.Or(tt.mounts, "1 0 0:99 / / rw - tmpfs none rw")+"\n"), 0o600))
 			require.NoError(t, os.WriteFile(filepath.Join(proc, "swaps"), []byte(tt.swaps+"\n"), 0o600))
 			b.showProc(proc)
 			part, holder := filepath.Join(dirs[0], "nvme0n1p1"), filepath.Join(dirs[0], "holders", tt.holder)

@@ -422,5 +422,6 @@ func (r Request) spec(changes bool) (verbSpec, error) {
 
 // invalidRequest is the fault of a request that no driver sends. It is not executed.
 func invalidRequest(format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf(format, args...), Remedy: "report this bug: nothing was done"}
+	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf(format, args...),
+		Remedy: "report this bug: nothing was done"}
 }

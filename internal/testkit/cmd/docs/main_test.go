@@ -45,7 +45,8 @@ func TestThePageShowsBothTables(t *testing.T) {
 	require.True(t, strings.HasSuffix(got, "<!-- observations:end -->\n\nAfter.\n"), got)
 	require.NotContains(t, got, "an older table")
 	require.Contains(t, got, "\n\n"+device.Markdown()+"\n")
-	require.Contains(t, got, "<!-- states:end -->\n\nBetween.\n\n<!-- observations:begin -->\n\n"+device.ObservationMarkdown()+"\n")
+	require.Contains(t, got, "<!-- states:end -->\n\nBetween.\n\n<!-- observations:begin -->\n\n"+
+		device.ObservationMarkdown()+"\n")
 	require.Contains(t, got, "\n```mermaid\n"+device.Mermaid()+"```\n")
 	info, err := os.Stat(name)
 	require.NoError(t, err)

@@ -27,7 +27,8 @@ func (r *recordedRack) pollPage(_ context.Context, in contract.PollPageInput) (c
 			Class: device.NeedsOperator, Code: device.CodeApplianceRefused, Message: "scripted", Remedy: "none",
 		}})
 	}
-	out := contract.PollPageResult{Next: in.Start + rackPage, Total: rackServers, Counts: contract.PollCounts{Servers: rackPage, Devices: 3, Taken: 1, Failed: 1}}
+	out := contract.PollPageResult{Next: in.Start + rackPage, Total: rackServers,
+		Counts: contract.PollCounts{Servers: rackPage, Devices: 3, Taken: 1, Failed: 1}}
 	out.Problems = []contract.Mismatch{{Name: "node1", What: "scripted"}}
 	if out.Next == rackServers {
 		out.Next = 0

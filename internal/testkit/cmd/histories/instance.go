@@ -31,11 +31,14 @@ const (
 type recordedDevices struct{ claims int }
 
 func (d *recordedDevices) register(control sdkworker.Worker) {
-	control.RegisterWorkflowWithOptions(instance.InstanceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowInstance})
-	control.RegisterWorkflowWithOptions(instance.GuestAddress, workflow.RegisterOptions{Name: contract.WorkflowGuestAddress})
+	control.RegisterWorkflowWithOptions(instance.InstanceLifecycle,
+		workflow.RegisterOptions{Name: contract.WorkflowInstance})
+	control.RegisterWorkflowWithOptions(instance.GuestAddress,
+		workflow.RegisterOptions{Name: contract.WorkflowGuestAddress})
 	for name, do := range map[string]any{
 		contract.ActivityPickDevices: d.pick, contract.ActivityClaimDevices: d.claim, contract.ActivityBurnDevices: d.burn,
-		contract.ActivityUnclaimDevices: d.done, contract.ActivityUnbindDevices: d.done, contract.ActivityRebuildDevices: d.done,
+		contract.ActivityUnclaimDevices: d.done, contract.ActivityUnbindDevices: d.done,
+		contract.ActivityRebuildDevices:  d.done,
 		contract.ActivityLeaseAddresses:  func(context.Context, contract.AddressesCall) error { return nil },
 		contract.ActivityReturnAddresses: func(context.Context, contract.AddressesCall) error { return nil },
 	} {
@@ -47,7 +50,8 @@ func (d *recordedDevices) pick(_ context.Context, in contract.PickInput) (contra
 	answer := contract.PickAnswer{Devices: slices.Clone(in.Named)}
 	for _, r := range in.Requests {
 		for n := range max(r.Count, 1) {
-			answer.Devices = append(answer.Devices, contract.DeviceChoice{Name: fmt.Sprintf("picked_%s_%d", in.Host, n+len(in.Except)), Tag: r.Tag})
+			answer.Devices = append(answer.Devices,
+				contract.DeviceChoice{Name: fmt.Sprintf("picked_%s_%d", in.Host, n+len(in.Except)), Tag: r.Tag})
 		}
 	}
 	for _, c := range answer.Devices {
@@ -156,7 +160,8 @@ func recordInstance(ctx context.Context, temporal sdkclient.Client) error {
 				return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceAttach, bind(name))
 			}},
 			recordedAct{false, func() (contract.InstanceResult, error) {
-				return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceDetach, contract.InstanceDetachInput{Devices: []string{name}})
+				return c.DoInstance(ctx, recordedInstance, contract.VerbInstanceDetach,
+					contract.InstanceDetachInput{Devices: []string{name}})
 			}})
 	}
 	for n, step := range steps {
@@ -174,7 +179,8 @@ func endInstance(ctx context.Context, temporal sdkclient.Client, c *client.Clien
 		return err
 	}
 	left := contract.DeviceLeft{Device: status.Devices[0].Name, Binding: status.Devices[0].Binding}
-	if err := temporal.SignalWorkflow(ctx, contract.InstanceWorkflowID(recordedInstance), "", contract.SignalDeviceLeft, left); err != nil {
+	if err := temporal.SignalWorkflow(ctx, contract.InstanceWorkflowID(recordedInstance), "", contract.SignalDeviceLeft,
+		left); err != nil {
 		return err
 	}
 	err = proc.Await(ctx, time.Minute, proc.PollEvery, "the device to leave", func() (bool, string) {

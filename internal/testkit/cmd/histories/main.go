@@ -49,7 +49,8 @@ func run(ctx context.Context, into string, names []string) error {
 	if err := record(ctx, temporal.Client); err != nil {
 		return err
 	}
-	workflows := map[string]string{"hostscan": contract.HostScanWorkflowID(recorder), "reconcile": contract.ReconcileWorkflowID(recorder), "limits": contract.LimitsWorkflowID,
+	workflows := map[string]string{"hostscan": contract.HostScanWorkflowID(recorder),
+		"reconcile": contract.ReconcileWorkflowID(recorder), "limits": contract.LimitsWorkflowID,
 		"oneview": contract.OneViewWorkflowID(recorder), "instance": contract.InstanceWorkflowID(recordedInstance),
 		"address": contract.GuestAddressWorkflowID(recordedAddress)}
 	for _, name := range names {

@@ -30,8 +30,10 @@ const scans = 30
 func record(ctx context.Context, temporal sdkclient.Client) error {
 	control := sdkworker.New(temporal, contract.Queue, sdkworker.Options{})
 	control.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
-	control.RegisterWorkflowWithOptions(reconcile.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
-	control.RegisterActivityWithOptions(reconcileInventory, activity.RegisterOptions{Name: contract.ActivityReconcileInventory})
+	control.RegisterWorkflowWithOptions(reconcile.InventoryReconcile,
+		workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
+	control.RegisterActivityWithOptions(reconcileInventory,
+		activity.RegisterOptions{Name: contract.ActivityReconcileInventory})
 	control.RegisterActivityWithOptions(candidates, activity.RegisterOptions{Name: contract.ActivityCandidates})
 	rack := &recordedRack{}
 	control.RegisterWorkflowWithOptions(oneview.OneViewPoll, workflow.RegisterOptions{Name: contract.WorkflowOneView})
@@ -44,7 +46,8 @@ func record(ctx context.Context, temporal sdkclient.Client) error {
 	}
 	defer host.Stop()
 	defer control.Stop()
-	return errors.Join(recordHost(ctx, client.New(temporal)), recordCloud(ctx, client.New(temporal)), rack.record(ctx, client.New(temporal)),
+	return errors.Join(recordHost(ctx, client.New(temporal)), recordCloud(ctx, client.New(temporal)),
+		rack.record(ctx, client.New(temporal)),
 		recordInstance(ctx, temporal))
 }
 

@@ -55,7 +55,8 @@ func TestThePageNamesTheTests(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "requirements.md"))
 	require.NoError(t, err)
 	require.Contains(t, string(page), "| S0.1 | first | `p.TestIt` |\n| S0.2 | second | planned: later |\n")
-	require.Contains(t, string(page), "| F1 | [One rule](safety.md) | `p.TestIt` |\n| D2 | [Another](safety.md) | planned |\n")
+	require.Contains(t, string(page), "| F1 | [One rule](safety.md) | `p.TestIt` |\n| D2 | [Another](safety.md) | "+
+		"planned |\n")
 	require.Equal(t, 0, run([]string{"-check", root}, &problems), problems.String())
 }
 

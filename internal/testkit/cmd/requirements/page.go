@@ -29,7 +29,8 @@ var (
 // comments at once.
 func rewrite(page, safety string, cited map[string][]citation) (string, error) {
 	if strings.Count(page, begin) != 1 || strings.Count(page, end) != 1 {
-		return "", fmt.Errorf("requirements.md: want one line %q and one line %q", strings.TrimSpace(begin), strings.TrimSpace(end))
+		return "", fmt.Errorf("requirements.md: want one line %q and one line %q", strings.TrimSpace(begin),
+			strings.TrimSpace(end))
 	}
 	head, rest, _ := strings.Cut(page, begin)
 	_, tail, found := strings.Cut(rest, end)
@@ -75,7 +76,8 @@ func rewrite(page, safety string, cited map[string][]citation) (string, error) {
 	}
 	for _, n := range slices.Sorted(maps.Keys(cited)) {
 		if !known[n] {
-			problems = append(problems, fmt.Errorf("%s cites %s, which neither requirements.md nor safety.md lists", cited[n][0].Place, n))
+			problems = append(problems, fmt.Errorf("%s cites %s, which neither requirements.md nor safety.md lists",
+				cited[n][0].Place, n))
 		}
 	}
 	if len(problems) > 0 {

@@ -179,7 +179,8 @@ func (s suite) readOnly(t *testing.T) {
 	dev, identity := s.enrolled(t, s.Sizes[0])
 	before := Sum(t, dev.Backdoor)
 	handle := s.open(t, dev, identity, false)
-	require.Equal(t, device.Permanent, RequireFault(t, handle.ZeroAt(t.Context(), 0, identity.Size), device.CodeInternal).Class)
+	require.Equal(t, device.Permanent, RequireFault(t, handle.ZeroAt(t.Context(), 0, identity.Size), device.CodeInternal).
+		Class)
 	require.NoError(t, handle.Check(t.Context()))
 	require.NoError(t, handle.Close())
 	require.Equal(t, before, Sum(t, dev.Backdoor))
@@ -338,7 +339,8 @@ func (s suite) outside(t *testing.T, size int64) {
 		{-step, step}, {0, -step}, {0, size + 1}, {0, (size/step + 1) * step}, {size, step},
 		{(size/step + 1) * step, step}, {1, size - 1}, {0, 511}, {512, step}, {0, 1 << 62}, {1 << 62, 1 << 62},
 	} {
-		if offset, n := r[0], r[1]; offset%step != 0 || offset < 0 || n < 0 || n > size-offset || n%step != 0 && offset+n != size {
+		if offset, n := r[0], r[1]; offset%step != 0 || offset < 0 || n < 0 || n > size-offset || n%step != 0 &&
+			offset+n != size {
 			require.Equal(t, device.Permanent, RequireFault(t, handle.ZeroAt(t.Context(), offset, n), device.CodeInternal).Class)
 		}
 	}

@@ -119,16 +119,21 @@ func (f *Faulty) Create(ctx context.Context, p inventory.Provider) error {
 
 // Usages is inventory.Store's.
 func (f *Faulty) Usages(ctx context.Context, uuid string) (inventory.Usage, error) {
-	return callFor(f, Request{Kind: Usages, UUID: uuid}, func() (inventory.Usage, error) { return f.store.Usages(ctx, uuid) })
+	return callFor(f, Request{Kind: Usages, UUID: uuid}, func() (inventory.Usage, error) {
+		return f.store.Usages(ctx, uuid)
+	})
 }
 
 // Reservation is inventory.Store's.
 func (f *Faulty) Reservation(ctx context.Context, uuid string) (inventory.Reservation, error) {
-	return callFor(f, Request{Kind: Stock, UUID: uuid}, func() (inventory.Reservation, error) { return f.store.Reservation(ctx, uuid) })
+	return callFor(f, Request{Kind: Stock, UUID: uuid}, func() (inventory.Reservation, error) {
+		return f.store.Reservation(ctx, uuid)
+	})
 }
 
 // PutReserved is inventory.Store's.
-func (f *Faulty) PutReserved(ctx context.Context, uuid string, generation int64, reserved int, record *device.Record) (inventory.Reservation, error) {
+func (f *Faulty) PutReserved(ctx context.Context, uuid string, generation int64, reserved int,
+	record *device.Record) (inventory.Reservation, error) {
 	r := Request{Kind: PutReserved, UUID: uuid, Generation: generation, Reserved: reserved, Record: record}
 	return callFor(f, r, func() (inventory.Reservation, error) {
 		return f.store.PutReserved(ctx, uuid, generation, reserved, record)

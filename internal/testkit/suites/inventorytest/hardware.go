@@ -41,10 +41,12 @@ func providersOfAHardware(t *testing.T, f Fixture) {
 	require.ElementsMatch(t, []string{a.Name, b.Name}, namesOf(t, f, first))
 	require.Equal(t, []string{other.Name}, namesOf(t, f, second))
 
-	_, err := inventory.ReserveForBind(t.Context(), f.Store, a.UUID, &device.Record{Witness: device.WitnessBound, Tenant: "alice"}, nil, true)
+	_, err := inventory.ReserveForBind(t.Context(), f.Store, a.UUID,
+		&device.Record{Witness: device.WitnessBound, Tenant: "alice"}, nil, true)
 	RequireCode(t, device.CodeAlreadyBurned, err)
 	put(t, f, a.UUID, 0)
-	_, err = inventory.ReserveForBind(t.Context(), f.Store, a.UUID, &device.Record{Witness: device.WitnessBound, Tenant: "alice"}, nil, false)
+	_, err = inventory.ReserveForBind(t.Context(), f.Store, a.UUID,
+		&device.Record{Witness: device.WitnessBound, Tenant: "alice"}, nil, false)
 	require.NoError(t, err)
 	records, err := inventory.HardwareRecords(t.Context(), f.Store, first, b.UUID)
 	require.NoError(t, err)

@@ -28,7 +28,8 @@ func parallel(fn func(i int) error) []error {
 
 // writeWithRetry writes reserved and the tenant until it meets no conflict, and returns what
 // it wrote.
-func writeWithRetry(ctx context.Context, s inventory.Store, id string, reserved int, tenant string) (inventory.Reservation, error) {
+func writeWithRetry(ctx context.Context, s inventory.Store, id string, reserved int,
+	tenant string) (inventory.Reservation, error) {
 	for {
 		st, err := s.Reservation(ctx, id)
 		if err != nil {
@@ -73,7 +74,8 @@ func concurrentWriters(t *testing.T, f Fixture) {
 		require.NoError(t, errs[i])
 		for _, st := range wrote[i] {
 			require.NotContains(t, at, st.Generation, "two writes returned one generation")
-			require.Equal(t, inventory.Reservation{Generation: st.Generation, Total: 1, Reserved: i % 2, Record: *recordOf(tenants[i])}, st)
+			require.Equal(t, inventory.Reservation{Generation: st.Generation, Total: 1, Reserved: i % 2,
+				Record: *recordOf(tenants[i])}, st)
 			at[st.Generation] = st
 		}
 	}

@@ -14,11 +14,11 @@ import (
 // lowered. A clean ends with one.
 const maxLookAge = 3 * time.Minute
 
-// ReturnToPool returns a device that has Returning set (F5). What it follows from, the result
-// of the last step or an earlier task, was recorded before the first write, and the write uses the generation that the clean recorded when
-// it reserved the device. If its host has not seen it since it was out of our hands, the
-// host looks first (F27); while the host does not answer, it is tried again (Retry).
-func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
+// ReturnToOffer returns a device that has Returning set (F5). What it follows from, the result of the
+// last step or an earlier task, was recorded before the first write, and the write uses the generation
+// that the clean recorded when it reserved the device. If its host has not seen it since it was out of
+// our hands, the host looks first (F27); while the host does not answer, it is tried again (Retry).
+func (d *Reservation) ReturnToOffer(ctx workflow.Context) error {
 	if err := d.Lock(ctx); err != nil {
 		return err
 	}
@@ -91,7 +91,8 @@ func (d *Reservation) look(ctx workflow.Context, at *time.Time) *device.Fault {
 // that a read shows is compared, never used to write. Each write is preceded by a recent
 // look of the host, the last at seenAt (F27). It concludes from the result, and returns the
 // fault of a look or of a write that did not succeed.
-func (d *Reservation) unreserve(ctx workflow.Context, call inventoryCall, generation int64, provider string, seenAt time.Time) *device.Fault {
+func (d *Reservation) unreserve(ctx workflow.Context, call inventoryCall, generation int64, provider string,
+	seenAt time.Time) *device.Fault {
 	pause := 200 * time.Millisecond
 	defer d.EndWait(ctx, contract.WaitReturn)
 	read := d.unconditional()
@@ -107,7 +108,8 @@ func (d *Reservation) unreserve(ctx workflow.Context, call inventoryCall, genera
 		f := calls.FaultIn(err)
 		if err != nil {
 			asked.Refused = f.Class != device.Transient && f.Code != device.CodeConflict
-			found, err = d.call(ctx, calls.WithInventory(ctx, "read the reservation of "+d.State.Name), contract.ActivityReadReservation, read)
+			found, err = d.call(ctx, calls.WithInventory(ctx, "read the reservation of "+d.State.Name),
+				contract.ActivityReadReservation, read)
 		}
 		asked = answer(asked, found, err)
 		o, why := device.Observe(d.State.Device, asked)
@@ -130,7 +132,7 @@ func (d *Reservation) unreserve(ctx workflow.Context, call inventoryCall, genera
 	}
 }
 
-// ReserveThen reserves an available device before the event takes it out of the pool, so
+// ReserveThen reserves an available device before the event takes it out of the offer, so
 // that no scheduler allocates it meanwhile; validate is called again once it is reserved.
 // In any other state it only applies the event.
 func (d *Reservation) ReserveThen(ctx workflow.Context, validate func() error, kind device.EventKind) error {
@@ -140,8 +142,8 @@ func (d *Reservation) ReserveThen(ctx workflow.Context, validate func() error, k
 	if err := validate(); err != nil {
 		return err
 	}
-	d.PoolTransitions++
-	defer func() { d.PoolTransitions-- }()
+	d.OfferTransitions++
+	defer func() { d.OfferTransitions-- }()
 	if err := d.Lock(ctx); err != nil {
 		return err
 	}
@@ -182,8 +184,8 @@ func (d *Reservation) ReserveThen(ctx workflow.Context, validate func() error, k
 // the enrolled device, it must be unused, and its reservation is lowered as after a clean
 // (S2.51, F27).
 func (d *Reservation) EndMaintenance(ctx workflow.Context) error {
-	d.PoolTransitions++
-	defer func() { d.PoolTransitions-- }()
+	d.OfferTransitions++
+	defer func() { d.OfferTransitions-- }()
 	if f, _ := d.discovery.BeforeOffer(ctx); f != nil {
 		return f
 	}
@@ -220,7 +222,8 @@ func (d *Reservation) refuseUsed(o device.Observation, err error) error {
 	case o.Event == device.ObservedInUse:
 		return d.Refuse(device.CodeInUse, "the inventory shows the device in use by "+o.Instance, "wait until it is released")
 	case o.Event != "":
-		return d.Refuse(device.CodeInUse, "the inventory shows that the device was used: it is cleaned first", "wait until it is clean")
+		return d.Refuse(device.CodeInUse, "the inventory shows that the device was used: it is cleaned first",
+			"wait until it is clean")
 	}
 	return nil
 }
