@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	historypb "go.temporal.io/api/history/v1"
@@ -43,17 +44,15 @@ func (p *place) sample(ctx context.Context, id string) (x sample, err error) {
 		if _, err := p.turnover(id)(ctx); err != nil {
 			return x, err
 		}
-		if n <= contract.KeptBindings {
-			continue
-		}
 		now, err := p.settled(ctx, id)
 		if err != nil {
 			return x, err
 		}
-		if now.run == before.run {
+		begun := now.run != before.run // in this turnover
+		before = now
+		if !begun || n <= contract.KeptBindings {
 			continue
 		}
-		before = now
 		events, err := p.history(ctx, id, now.run)
 		if err != nil {
 			return x, err
@@ -116,6 +115,8 @@ func (x sample) copy(ctx context.Context, p *place, name, host string, generatio
 // each takes of its memory: HeapInuse and StackInuse after garbage collection.
 func (b *bench) idle(ctx context.Context, p *place, n int, start func(i int) (id string, err error)) error {
 	const atOnce = 20 // otherwise the queue of first workflow tasks would only grow
+	// Nothing comes after these starts that would fill the holes which their garbage leaves.
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	before := usedMemory()
 	if err := parallel(atOnce, n, func(i int) error {
 		id, err := start(i)
