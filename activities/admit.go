@@ -96,11 +96,6 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	if a.begun {
 		a.entry.Evidence = stored.Evidence
 	}
-	if a.follows {
-		if a.entry.Before = stored.Finished(); stored.Seq == a.in.Seq {
-			a.entry.Before = stored.Before
-		}
-	}
 	a.heartbeats.start(offset, a.used)
 	return contract.StepResult{}, false, nil
 }

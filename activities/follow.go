@@ -23,8 +23,8 @@ const followsFor = time.Second
 var errNotAMoment = errors.New("the step takes longer than a moment")
 
 // follow begins the input's next step in the same activity, if it only reads and this one took
-// a moment. It has a number, a fence and a slot of its own, as if it were scheduled; its entry replaces
-// that of the step before it in the journal with its first resume point or its result.
+// a moment. It has a number, a fence and a slot of its own, as if it were scheduled, but leaves the
+// journal to the step before it: what it has read counts only while it has the device (F37).
 //
 // Nil: it was not begun, or did not end: after a moment, a transient fault, a stop. The
 // workflow schedules it, and it begins again. What it finds for good is
@@ -32,7 +32,8 @@ var errNotAMoment = errors.New("the step takes longer than a moment")
 func (a *attempt) follow(ctx context.Context, began time.Time, result contract.StepResult) *contract.NextResult {
 	// The result of a step that only reads is never reported from the journal (F37), as that of one
 	// before another is. A revision that the step gave the device is not yet in the input's identity.
-	if a.in.Next == nil || !a.step.Writes {
+	// Where a crash is an operator's, each step is recorded from its beginning.
+	if a.in.Next == nil || !a.step.Writes || a.in.Settings.OnInterrupt == device.InterruptError {
 		return nil
 	}
 	if result.Firmware != "" || result.RunTime >= followsFor || time.Since(began) >= followsFor || stopping(ctx) {

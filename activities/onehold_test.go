@@ -58,16 +58,6 @@ var breaks = map[string]func(t *testing.T, s *testHost) (*server, contract.StepI
 		in.Seq++
 		return first(t), in
 	},
-	"it is handed back by the step before it": func(t *testing.T, s *testHost) (*server, contract.StepInput) {
-		s.onRead(slowReads(20 * time.Millisecond))
-		result, err := s.run(first(t), s.zeroThenVerify())
-		require.NoError(t, err)
-		require.Nil(t, result.Next)
-		require.EqualValues(t, steps.Chunk, s.entry().Offset)
-		in := s.input("verify")
-		in.Seq = 3
-		return first(t), in
-	},
 }
 
 // endsAt runs a verify that end ends behind its first chunk, and gives the journal's entry.
@@ -135,24 +125,30 @@ func TestAVerifyProvesOnlyWhatItReadUnderOneHold(t *testing.T) {
 			})
 		}
 	}
-	for what, before := range map[string]string{"in the step": "", "at its end": "done"} {
-		inBubble(t, "killed in the activity of the step before it, "+what, func(t *testing.T) {
-			s := newTestHost(t)
-			_, err := s.run(first(t), s.zeroThenVerify())
-			require.NoError(t, err)
-			e := s.entry()
-			if before == "" {
-				e.Done, e.Result, e.Working, e.Offset = false, nil, true, steps.Chunk
-				require.NoError(t, s.host.Journal("d1").Save(e))
-			}
-			zeroed := s.called("zero")
-			s.disk.dirtyByte = 0
-			result, err := s.run(again(t, 2), s.zeroThenVerify())
-			require.NoError(t, err)
-			require.Equal(t, zeroed, s.called("zero"), "work that writes is not repeated")
-			require.Equal(t, device.CodeVerifyFailed, result.Next.Refusal.Fault.Code)
-		})
-	}
+	inBubble(t, "killed in the activity of the step before it", func(t *testing.T) {
+		s := newTestHost(t)
+		_, err := s.run(first(t), s.zeroThenVerify())
+		require.NoError(t, err)
+		zeroed := s.called("zero")
+		s.disk.dirtyByte = 0
+		result, err := s.run(again(t, 2), s.zeroThenVerify())
+		require.NoError(t, err)
+		require.Equal(t, zeroed, s.called("zero"), "work that writes is not repeated")
+		require.Equal(t, device.CodeVerifyFailed, result.Next.Refusal.Fault.Code)
+	})
+	inBubble(t, "handed back by the step before it", func(t *testing.T) {
+		s := newTestHost(t)
+		s.onRead(slowReads(20 * time.Millisecond))
+		result, err := s.run(first(t), s.zeroThenVerify())
+		require.NoError(t, err)
+		require.Nil(t, result.Next)
+		s.onRead(func(int64, context.Context) error { return nil })
+		s.disk.dirtyByte = 0
+		in := s.input("verify")
+		in.Seq = 3
+		_, err = s.run(first(t), in)
+		requireFault(t, err, device.CodeVerifyFailed, false)
+	})
 }
 
 // The record says what the host could not look into when it looked for other users of the device.

@@ -36,7 +36,7 @@ func (a *attempt) recordOffset(fence *host.Fence, offset int64) error {
 	}
 	a.entry.Offset, a.entry.RunTime = offset, a.runTime()
 	if offset < a.in.Identity.Size || offset == 0 {
-		if err := a.Host.Journal(a.in.Enrollment.Name).Save(a.entry); err != nil {
+		if err := a.save(a.entry); err != nil {
 			return err
 		}
 	}
@@ -77,11 +77,19 @@ func (a *attempt) saveEvidence(name string, value any) error {
 	kept[name] = text
 	entry := a.entry
 	entry.Evidence, entry.RunTime = kept, a.runTime()
-	if err := a.Host.Journal(a.in.Enrollment.Name).Save(entry); err != nil {
+	if err := a.save(entry); err != nil {
 		return err
 	}
 	a.entry = entry
 	return nil
+}
+
+// save writes the journal, but for a step that follows: after a crash it begins again (F37).
+func (a *attempt) save(entry host.Entry) error {
+	if a.follows {
+		return nil
+	}
+	return a.Host.Journal(a.in.Enrollment.Name).Save(entry)
 }
 
 // loadEvidence reads the value that this clean saved under a name, and says whether there
@@ -162,7 +170,9 @@ func (a *attempt) journalResult(ctx, workCtx context.Context, outcome steps.Outc
 		err = context.Cause(workCtx)
 	}
 	a.entry.Slot = a.keepsSlot(ctx, workCtx, err)
-	if saveErr := a.Host.Journal(a.in.Enrollment.Name).Save(a.entry); saveErr != nil {
+	entry := a.entry
+	entry.Slot = entry.Slot && a.in.Next == nil // a step that follows could not take it back
+	if saveErr := a.save(entry); saveErr != nil {
 		// An unrecorded step is repeated, which is always safe.
 		a.Log.Warn("the result of a step was not journaled", "device", a.in.Enrollment.Name, "step", a.step.Name,
 			"error", saveErr)

@@ -152,11 +152,7 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver,
 	if err := a.lease.check(workCtx); err != nil {
 		return outcome, err
 	}
-	if a.beginsUnrecorded() {
-		if err := a.mayGoOn(ctx, workCtx, fence); err != nil {
-			return outcome, err
-		}
-	} else if err := a.checkpoint(ctx, workCtx, fence, a.entry.Offset); err != nil {
+	if err := a.checkpoint(ctx, workCtx, fence, a.entry.Offset); err != nil {
 		return outcome, err
 	}
 	outcome, err = a.step.Run(hardware.WithLease(workCtx, a.lease.check), &steps.Work{
@@ -177,12 +173,6 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver,
 		err = a.recordMark(workCtx, handle)
 	}
 	return outcome, err
-}
-
-// beginsUnrecorded says that the journal need not say that the step has begun: it only reads, and after a
-// crash the entry of the step before it, which is done, begins it again.
-func (a *attempt) beginsUnrecorded() bool {
-	return a.follows && a.entry.Offset == 0 && a.in.Settings.OnInterrupt != device.InterruptError
 }
 
 func (a *attempt) runTime() time.Duration {

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 )
 
@@ -33,6 +34,11 @@ func main() {
 	stdout := os.Stdout
 	// The Web UI's HTTP library logs to os.Stdout, which belongs to the ready line.
 	os.Stdout = os.Stderr
+	if os.Getenv("GOGC") == "" {
+		// A server of a few hundred MiB that serves one machine: twice its memory for a tenth of
+		// its processor time (measured).
+		debug.SetGCPercent(300)
+	}
 	os.Exit(run(os.Args[1:], stdout, os.Stderr))
 }
 

@@ -42,28 +42,8 @@ type Entry struct {
 	// is the clean's ID.
 	Evidence   map[string]json.RawMessage `json:"evidence,omitempty"`
 	EvidenceOf string                     `json:"evidence_of,omitempty"`
-	// Before is the step before this one, where one activity carries out both: only its end
-	// reports their results, and another attempt of it may follow.
-	Before *Finished `json:"before,omitempty"`
 	// Updated is set by Save.
 	Updated time.Time `json:"updated"`
-}
-
-// Finished is a step that ended well, on the same hardware as that of its Entry.
-type Finished struct {
-	Seq    int64           `json:"seq"`
-	Clean  string          `json:"clean"`
-	Step   string          `json:"step"`
-	Result json.RawMessage `json:"result"`
-}
-
-// Finished gives the entry of a step that ended well, for the entry of the next one; nil if it
-// did not.
-func (e Entry) Finished() *Finished {
-	if !e.Done {
-		return nil
-	}
-	return &Finished{Seq: e.Seq, Clean: e.Clean, Step: e.Step, Result: e.Result}
 }
 
 // Journal is the resume point of one device. An entry is never removed: its Seq
@@ -164,8 +144,6 @@ func Admit(stored Entry, found bool, want Entry) Admission {
 	switch {
 	case !found:
 		return Admission{Go: true}
-	case stored.finishedBefore(want):
-		return Admission{Done: true, Result: stored.Before.Result}
 	case stored.Seq > want.Seq:
 		return supersededScheduling(want.Seq, stored.Seq)
 	case stored.Seq == want.Seq && !stored.sameWork(want):
@@ -183,14 +161,6 @@ func Admit(stored Entry, found bool, want Entry) Admission {
 // hardware.
 func (e Entry) sameWork(other Entry) bool {
 	return e.Clean == other.Clean && e.Step == other.Step && e.Serial == other.Serial && e.Size == other.Size
-}
-
-// finishedBefore says whether want is the step that ended well just before this one, in the
-// same activity.
-func (e Entry) finishedBefore(want Entry) bool {
-	b := e.Before
-	return b != nil && e.Seq == want.Seq+1 && b.Seq == want.Seq && b.Clean == want.Clean && b.Step == want.Step &&
-		e.Serial == want.Serial && e.Size == want.Size
 }
 
 func supersededScheduling(mine, newer int64) Admission {
