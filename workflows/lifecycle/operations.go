@@ -213,9 +213,6 @@ func (d operations) retire(ctx workflow.Context, in contract.RetireInput) (contr
 	if d.State.Device.State == device.Retired {
 		return d.unchanged()
 	}
-	// Nova reserves a device some time after it allocates it, and one that is being
-	// imported may be free: a retired device must be reserved.
-	reserve := !d.OwnedByBurnish() && d.State.Device.State != device.Available
 	ended := d.State.Device.Binding
 	if in.Lost { // whom the inventory records is asked by forget, which destroys the record
 		if err := d.Apply(ctx, device.Event{Kind: device.Lost}); err != nil {
@@ -228,7 +225,6 @@ func (d operations) retire(ctx workflow.Context, in contract.RetireInput) (contr
 	d.recordEnd(ended, "retired", in.By, in.Reason)
 	d.State.HoldReason, d.State.Clean = in.Reason, nil
 	d.State.Intent.Rediscover, d.State.Intent.ReadInventory, d.State.Intent.Import = false, false, false
-	d.State.Intent.EnsureReserved = d.State.Intent.EnsureReserved || reserve
 	d.State.Fault, d.State.LastError = nil, ""
 	note := d.removeAfterRetire(ctx, in.Lost)
 	return contract.Result{Device: d.Status(), Note: note}, nil
