@@ -23,18 +23,18 @@ type client struct {
 	err     error
 }
 
-// ask starts an Acquire and returns when it waits or has ended.
-func ask(s *FairSemaphore, key string) *client { return wants(s.Acquire, key) }
+// ask starts an Acquire of a clean that begins and returns when it waits or has ended.
+func ask(s *FairSemaphore, key string) *client { return acquires(s, key, false) }
 
 // goOn is ask for a clean that had a slot before.
-func goOn(s *FairSemaphore, key string) *client { return wants(s.Reacquire, key) }
+func goOn(s *FairSemaphore, key string) *client { return acquires(s, key, true) }
 
-func wants(acquire func(context.Context, string, func(int)) (func(), error), key string) *client {
+func acquires(s *FairSemaphore, key string, begun bool) *client {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c := &client{key: key, cancel: cancel}
 	start := time.Now()
 	go func() {
-		release, err := acquire(ctx, key, func(place int) {
+		release, err := s.Acquire(ctx, key, begun, func(place int) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.reports = append(c.reports, fmt.Sprintf("%d:%d", int(time.Since(start).Seconds()), place))
@@ -88,8 +88,8 @@ func TestFairSemaphoreServesInOrder(t *testing.T) {
 		require.True(t, d.has())
 		c.give()
 		d.give()
-		require.Equal(t, 2, s.free)
-		require.Empty(t, s.queue)
+		require.Equal(t, 2, free(s))
+		require.Empty(t, s.places)
 	})
 	inBubble(t, "positions are reported at once, on each change and every five seconds", func(t *testing.T) {
 		s := NewFairSemaphore(1)
@@ -115,7 +115,7 @@ func TestFairSemaphoreServesInOrder(t *testing.T) {
 		require.False(t, c.has())
 		b.give()
 		c.give()
-		require.Equal(t, 1, s.free)
+		require.Equal(t, 1, free(s))
 	})
 	inBubble(t, "a canceled waiter leaves the queue at once", func(t *testing.T) {
 		s := NewFairSemaphore(1)
@@ -133,13 +133,13 @@ func TestFairSemaphoreServesInOrder(t *testing.T) {
 		s := NewFairSemaphore(1)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := s.Acquire(ctx, "a", nil)
+		_, err := s.Acquire(ctx, "a", false, func(int) {})
 		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, 1, s.free)
-		require.Empty(t, s.queue)
+		require.Equal(t, 1, free(s))
+		require.Zero(t, queued(s))
 	})
 	inBubble(t, "at least one slot", func(t *testing.T) {
-		release, err := NewFairSemaphore(0).Acquire(t.Context(), "a", nil)
+		release, err := NewFairSemaphore(0).Acquire(t.Context(), "a", false, func(int) {})
 		require.NoError(t, err)
 		release()
 	})
@@ -216,8 +216,8 @@ func TestFairSemaphoreKeepsThePosition(t *testing.T) {
 		require.Equal(t, []string{"0:1"}, back.positions())
 		c.give()
 		back.give()
-		require.Equal(t, 1, s.free)
-		require.Empty(t, s.queue)
+		require.Equal(t, 1, free(s))
+		require.Zero(t, queued(s))
 	})
 }
 
@@ -235,7 +235,7 @@ func TestFairSemaphoreUnderLoad(t *testing.T) {
 				if (i+j)%3 == 0 {
 					go cancel([]error{ErrWillRetry, context.Canceled}[j%2])
 				}
-				release, err := s.Acquire(ctx, fmt.Sprint(i), nil)
+				release, err := s.Acquire(ctx, fmt.Sprint(i), false, func(int) {})
 				if err == nil {
 					mu.Lock()
 					running++
@@ -253,10 +253,10 @@ func TestFairSemaphoreUnderLoad(t *testing.T) {
 	}
 	group.Wait()
 	require.LessOrEqual(t, most, n)
-	require.Equal(t, n, s.free)
-	for _, p := range s.queue {
-		require.NotNil(t, p.expiry, "a waiter is still in the queue")
-		p.expiry.Stop()
+	require.Equal(t, n, free(s))
+	for _, p := range s.places {
+		require.NotNil(t, p.away, "a waiter is still in the queue")
+		p.away.Stop()
 	}
 }
 
@@ -295,8 +295,8 @@ func TestFairSemaphoreKeepsASlotBetweenSteps(t *testing.T) {
 		last := ask(s, "c")
 		require.True(t, last.has(), "the last step gives the slot back")
 		last.release()
-		require.Equal(t, 1, s.free)
-		require.Empty(t, s.kept)
+		require.Equal(t, 1, free(s))
+		require.Empty(t, s.places)
 	})
 }
 

@@ -1,7 +1,6 @@
 package block
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -118,28 +117,24 @@ func TestRulesAreAskedAtDiscoverAndBeforeEachWritableOpen(t *testing.T) {
 	before := hardwaretest.Sum(t, contents)
 
 	asked := ""
-	rules := rulesFunc(func(path string) error {
-		asked = path
-		return errors.New("no line of host.yaml allows it")
-	})
+	d := New(rulesFunc(func(path string) error { asked = path; return notAllowed }))
 	byID := filepath.Join(f.dir, "by-id")
 	require.NoError(t, os.Symlink(f.path, byID))
-	for name, d := range map[string]*Driver{"refusing rules": New(rules), "no rules": New(nil)} {
-		t.Run(name, func(t *testing.T) {
-			_, err := d.Discover(t.Context(), targetAt(byID), device.Identity{})
-			hardwaretest.RequireFault(t, err, device.CodeNotAllowed)
-			h, err := d.Open(t.Context(), f.target, f.identity, true)
-			require.Equal(t, device.NeedsOperator, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Class)
-			require.Nil(t, h)
-			require.Equal(t, before, hardwaretest.Sum(t, contents))
-		})
-	}
+	_, err := d.Discover(t.Context(), targetAt(byID), device.Identity{})
+	hardwaretest.RequireFault(t, err, device.CodeNotAllowed)
+	h, err := d.Open(t.Context(), f.target, f.identity, true)
+	require.Equal(t, device.NeedsOperator, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Class)
+	require.Nil(t, h)
+	require.Equal(t, before, hardwaretest.Sum(t, contents))
 	require.Equal(t, f.path, asked, "the rules get the resolved path")
 
-	h, err := New(rules).Open(t.Context(), f.target, f.identity, false)
+	h, err = d.Open(t.Context(), f.target, f.identity, false)
 	require.NoError(t, err, "reading erases nothing")
 	require.NoError(t, h.Close())
 }
+
+// notAllowed is what rules say.
+var notAllowed = hardware.Refused(device.CodeNotAllowed, "allow it", "no line of host.yaml allows it")
 
 type rulesFunc func(string) error
 
@@ -250,9 +245,4 @@ func TestWritesFollowTheDescriptorAndNotThePath(t *testing.T) {
 	require.Equal(t, before, hardwaretest.Sum(t, stranger))
 	hardwaretest.RequireCount(t, hardwaretest.File(away), nonce, 0, oddSize/512+1, 0)
 	hardwaretest.RequireFault(t, h.Check(t.Context()), device.CodeIdentityChanged)
-}
-
-func TestHandleIsAPort(t *testing.T) {
-	var _ hardware.Driver = New(nil)
-	require.Equal(t, "block", New(nil).Name())
 }

@@ -31,6 +31,9 @@ const (
 
 // openTarget is what a handle has open.
 type openTarget interface {
+	// identify proves that the descriptor is of the enrolled target, and gives its identity and the
+	// smallest size for O_DIRECT.
+	identify(fd int) (enrolled device.Identity, unit int64, err error)
 	// check repeats the checks of identity and interlocks.
 	check(ctx context.Context, fd int) error
 	// checkUnchanged runs before every write, so it must be cheap.
@@ -77,11 +80,40 @@ type handle struct {
 	syncErr error
 }
 
-// newHandle takes over fd and of if it returns no error. unit is the smallest size for
-// O_DIRECT.
-func newHandle(sys system, of openTarget, fd int, enrolled device.Identity, unit int64,
-	writable bool) (hardware.Handle, error) {
+// access is how a target is opened.
+func access(writable bool) uint64 {
+	if writable {
+		return unix.O_RDWR
+	}
+	return unix.O_RDONLY
+}
+
+// take locks the open target, and takes over fd and of; after an error both are closed. It returns a
+// handle only after every check has passed on that one descriptor.
+func take(ctx context.Context, sys system, of openTarget, fd int, writable bool) (_ *handle, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, of.close(), unix.Close(fd))
+		}
+	}()
+	// Identity first: the fault of another target must not be that it is busy.
+	enrolled, unit, err := of.identify(fd)
+	if err != nil {
+		return nil, err
+	}
 	path := enrolled.Path
+	if err := hardware.Lock(ctx, fd, path); err != nil {
+		return nil, err
+	}
+	if below := of.cacheFD(); below >= 0 {
+		// A worker that enrolled the file itself locks the file.
+		if err := hardware.Lock(ctx, below, path); err != nil {
+			return nil, err
+		}
+	}
+	if err := of.check(ctx, fd); err != nil {
+		return nil, err
+	}
 	zeroes, err := hardware.Zeroes()
 	if err != nil {
 		return nil, err
@@ -121,14 +153,8 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	if err := h.checkOpen(); err != nil {
 		return err
 	}
-	if !h.writable {
-		return hardware.CallerError("%q was opened for reading only", h.path)
-	}
-	if offset < 0 || n < 0 || offset > h.size || n > h.size-offset {
-		return hardware.CallerError("%d bytes at %d are outside %q, which has %d bytes", n, offset, h.path, h.size)
-	}
-	if offset%hardware.Align != 0 || n%hardware.Align != 0 && offset+n != h.size {
-		return hardware.CallerError("%d bytes at %d of %q are not whole blocks of %d", n, offset, h.path, hardware.Align)
+	if err := hardware.CheckWrite(h.path, h.writable, h.size, hardware.Align, offset, n); err != nil {
+		return err
 	}
 	for n > 0 {
 		if h.direct && h.directWorks && n >= 2*writeSize {

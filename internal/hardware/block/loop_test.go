@@ -1,7 +1,6 @@
 package block
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -99,7 +98,7 @@ func TestRulesAreAskedForTheLoopAndForTheFileBehind(t *testing.T) {
 		t.Run(filepath.Base(refused), func(t *testing.T) {
 			d := New(rulesFunc(func(path string) error {
 				if path == refused {
-					return errors.New("no line of host.yaml allows it")
+					return hardware.Refused(device.CodeNotAllowed, "allow it", "no line allows %s", path)
 				}
 				return nil
 			}))

@@ -29,13 +29,19 @@ func policyImage(t *testing.T, content []byte) clean.FirmwareImage {
 	return clean.FirmwareImage{From: []string{"1.0.0"}, To: "2.0.0", Image: path, SHA256: hex.EncodeToString(sum[:])}
 }
 
+// policyArgs are the arguments of the steps that the policy gives this image.
+func policyArgs(t *testing.T, image clean.FirmwareImage) json.RawMessage {
+	t.Helper()
+	args, err := json.Marshal(clean.FirmwareArgs{Components: []clean.FirmwareImage{image}})
+	require.NoError(t, err)
+	return args
+}
+
 // reflash is a clean whose firmware policy has this image.
-func (b *driveFixture) reflash(i int, found clean.FirmwareImage) *cleanRun {
+func (b *driveFixture) reflash(i int, image clean.FirmwareImage) *cleanRun {
 	b.t.Helper()
 	r := b.clean(i, b.enroll(i), device.CryptoErase)
-	args, err := json.Marshal(clean.FirmwareArgs{Components: []clean.FirmwareImage{found}})
-	require.NoError(b.t, err)
-	r.args = args
+	r.args = policyArgs(b.t, image)
 	b.site.ClearLog()
 	return r
 }

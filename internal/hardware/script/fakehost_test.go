@@ -119,6 +119,7 @@ func newFakeHost(t *testing.T) *fakeHost {
 	r.driver = New(Host{
 		Allow:   func(pci.Device) error { return nil },
 		Scripts: func() (map[string]host.Script, error) { return r.rules, nil },
+		Specs:   func() (pci.Specs, error) { return nil, nil },
 		Sys:     r.sys, Dev: r.dev,
 	})
 	r.driver.supervisor = supervisorBinary
@@ -190,7 +191,13 @@ func (r *fakeHost) open(t *testing.T, writable bool) hardware.Handle {
 // runStep runs a step by the device's program.
 func (r *fakeHost) runStep(t *testing.T, step string) (string, error) {
 	t.Helper()
-	return r.open(t, true).(hardware.StepRunner).RunStep(t.Context(), hardware.StepRun{Step: step, MayGoOn: neverStop})
+	return perform(t, r.open(t, true), step)
+}
+
+// perform runs a step by the program of an open device.
+func perform(t *testing.T, h hardware.Handle, step string) (string, error) {
+	t.Helper()
+	return h.(hardware.StepRunner).RunStep(t.Context(), hardware.StepRun{Step: step, MayGoOn: neverStop})
 }
 
 // requireFault requires a fault with this code and message.

@@ -207,7 +207,7 @@ func TestOnlyTheProgramInHostYAML(t *testing.T) {
 			h := r.open(t, true)
 			before := len(r.calls(t))
 			tt.change(t, r, r.rules["gpu"].Path)
-			_, err := h.(hardware.StepRunner).RunStep(t.Context(), hardware.StepRun{Step: "erase_device", MayGoOn: neverStop})
+			_, err := perform(t, h, "erase_device")
 			requireFault(t, err, device.CodeNotAllowed, tt.says)
 			require.Len(t, r.calls(t), before)
 		})
