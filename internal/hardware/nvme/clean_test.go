@@ -304,8 +304,8 @@ func TestMediaVerificationIsLeftFirst(t *testing.T) {
 // Zeroing continues after an interruption, on the same drive only.
 func TestZeroResumes(t *testing.T) {
 	drive := nvmesim.Drive("S1")
-	drive.Capacity = 160 << 20
-	drive.Namespaces[0].Blocks = 160 << 20 / 512
+	drive.Capacity = 96 << 20
+	drive.Namespaces[0].Blocks = 96 << 20 / 512
 	b := newDriveFixture(t, drive)
 	found := b.enroll(0)
 	b.writeAsTenant(0)

@@ -309,8 +309,13 @@ func TestWriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			used(t, device.WriteZeroes, change).requireRefused(device.CodeCommandRefused, "zero")
-			r := used(t, device.Shred, change)
+			drive := nvmesim.Drive("S1")
+			change(&drive)
+			b := newDriveFixture(t, drive)
+			found := b.enroll(0)
+			b.writeAsTenant(0)
+			b.clean(0, found, device.WriteZeroes).requireRefused(device.CodeCommandRefused, "zero")
+			r := b.clean(0, found, device.Shred)
 			r.requireClean("zero", "verify")
 			require.Equal(t, "o_direct", r.done["zero"].Method)
 		})

@@ -219,8 +219,7 @@ func TestAWorkerWithoutRootCleans(t *testing.T) {
 		operation device.Operation
 		change    func(*nvmesim.Controller)
 	}{
-		"crypto erase": {device.CryptoErase, func(*nvmesim.Controller) {}},
-		"zeroes":       {device.Shred, func(*nvmesim.Controller) {}},
+		"zeroes": {device.Shred, func(*nvmesim.Controller) {}},
 		"split, and a feature changed": {device.BlockErase, func(c *nvmesim.Controller) {
 			c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: half, Attached: true}, {NSID: 2, Blocks: half}}
 			f := c.Features[6]

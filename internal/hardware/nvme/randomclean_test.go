@@ -97,7 +97,7 @@ func randomClean(t *testing.T, seed uint64) bool {
 // that ends without an error has left no byte of the tenant. A drive that erases nothing never
 // gets there; every other drive does once the faults stop.
 func TestRandomFaultsNeverLeaveTenantData(t *testing.T) {
-	const seeds = 12
+	const seeds = 8
 	var ended atomic.Int64
 	t.Run("seeds", func(t *testing.T) {
 		for seed := range seeds {

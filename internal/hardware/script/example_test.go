@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/internal/hardware"
 )
 
 // cardtool acts as the vendor's tool in the page's example. A file acts as the memory.

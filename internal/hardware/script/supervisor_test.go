@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
-	"burnish/internal/hardware"
 )
 
 // detached starts a process that closes every descriptor and leaves the program's group, like

@@ -3,8 +3,10 @@ package privileged
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,51 +52,58 @@ func answers(t *testing.T) map[string]string {
 	drive.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 13, Attached: true}, {NSID: 2, Blocks: 1 << 12}}
 	drive.HostMetadata, drive.Metadata = true, []nvmesim.Element{{Feature: ControllerMetadata, Type: 1}}
 	drive.Opal.Supported = true
+	site := nvmesim.New(t, drive)
+	drive = site.State(0)
+	l := &Local{Tool: site.Tool(), Sys: site.Sys, Dev: site.Dev, Timeout: time.Minute}
+	d, err := l.Open(t.Context(), drive.Address)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
 	all := map[string]string{}
-	for verb, k := range verbSpecs {
+	ask := func(verb Verb, inject ...nvmesim.Injection) nvmesim.Status {
+		site.Change(0, func(c *nvmesim.Controller) {
+			*c = drive
+			c.Features, c.Metadata = maps.Clone(drive.Features), slices.Clone(drive.Metadata)
+			c.Inject = inject
+		})
+		site.ClearLog()
 		r := Request{Verb: verb, NSID: 1, Feature: 6, Value: 1, Element: 1, Action: CryptoErase, Blocks: 1 << 12,
-			Digest: digest, Transfer: MinTransfer, Slot: 2}
+			Controller: drive.CNTLID, Digest: digest, Transfer: MinTransfer, Slot: 2}
 		switch verb {
 		case AttachNamespace:
 			r.NSID = 2
 		case HostMetadata, DeleteMetadata:
 			r.Feature, r.NSID = ControllerMetadata, 0
 		}
-		for _, refused := range []bool{false, true} {
-			name := fmt.Sprintf("%s, refused %t", verb, refused)
-			t.Run(name, func(t *testing.T) {
-				c := drive
-				if refused && k.command != nil {
-					c.Inject = []nvmesim.Injection{{Opcode: k.command(r).Opcode, Status: nvmesim.InvalidField}}
-				}
-				site := nvmesim.New(t, c)
-				l := &Local{Tool: site.Tool(), Run: site.Run, Sys: site.Sys, Dev: site.Dev, Timeout: time.Minute}
-				d, err := l.Open(t.Context(), site.State(0).Address)
-				require.NoError(t, err)
-				defer func() { require.NoError(t, d.Close()) }()
-				r.Controller = site.State(0).CNTLID
-				var held HeldFiles
-				if k.image {
-					held.Image = image
-				}
-				var data []byte
-				if k.changes {
-					err = d.Change(t.Context(), r, "S1", held)
-				} else {
-					data, err = d.Read(t.Context(), r)
-				}
-				var f *Failure
-				require.True(t, err == nil || errors.As(err, &f) && f.Answered, "%v", err)
-				status, _ := StatusOf(err)
-				if refused && k.command != nil {
-					require.Equal(t, nvmecli.StatusInvalidField, status)
-				}
-				all[name] = fmt.Sprintf("%x %x", data, status)
-				for _, sent := range site.Log() {
-					all[name] += fmt.Sprintf("; %x %x %x %x", sent.Opcode, sent.NSID, sent.CDW, sent.Status)
-				}
-			})
+		var held HeldFiles
+		if verbSpecs[verb].image {
+			held.Image = image
 		}
+		var data []byte
+		var err error
+		if verbSpecs[verb].changes {
+			err = d.Change(t.Context(), r, "S1", held)
+		} else {
+			data, err = d.Read(t.Context(), r)
+		}
+		var f *Failure
+		require.True(t, err == nil || errors.As(err, &f) && f.Answered, "%s: %v", verb, err)
+		status, _ := StatusOf(err)
+		said := fmt.Sprintf("%x %x", data, status)
+		for _, sent := range site.Log() {
+			said += fmt.Sprintf("; %x %x %x %x", sent.Opcode, sent.NSID, sent.CDW, sent.Status)
+		}
+		all[fmt.Sprint(verb, len(inject))] = said
+		return nvmesim.Status(status)
+	}
+	for verb := range verbSpecs {
+		ask(verb)
+	}
+	// One of each kind: data that is read, a result, no data, data that is sent.
+	for verb, opcode := range map[Verb]uint8{IdentifyController: nvmesim.Identify, SavedFeature: nvmesim.GetFeatures,
+		Sanitize: nvmesim.SanitizeDrive, CreateNamespace: nvmesim.ManageNamespace,
+		DownloadFirmware: nvmesim.DownloadFirmware} {
+		status := ask(verb, nvmesim.Injection{Opcode: opcode, Status: nvmesim.InvalidFirmwareImage})
+		require.EqualValues(t, 0x107, status, verb)
 	}
 	return all
 }
