@@ -236,7 +236,7 @@ func (d *disk) checkErasable(v diskInfo, fd int, first bool) error {
 		return err
 	}
 	return loopFileFault(path, v.image.path,
-		d.sys.checkOverwritesAt(v.image.fd, v.image.path, v.image.stat, v.image.on, 1))
+		d.sys.checkOverwrites(v.image.fd, v.image.path, v.image.stat, v.image.on, 1))
 }
 
 // checkUnused refuses a device that the kernel's tables show in use, including its

@@ -156,11 +156,7 @@ func (d *Disk) WriteData(ctx context.Context, p []byte, offset int64) error {
 		return err
 	}
 	h.dirty, h.cacheDropped = true, false
-	var got int
-	err := retryEINTR(func() (err error) {
-		got, err = h.sys.pwrite(h.fd, p, offset)
-		return err
-	})
+	got, err := h.sys.writeAt(h.fd, p, offset)
 	if err == nil && got < len(p) {
 		err = io.ErrShortWrite
 	}

@@ -45,7 +45,7 @@ func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, pat
 	if err := d.rules.AllowPath(path); err != nil {
 		return hardware.Discovery{}, err
 	}
-	if err := d.sys.checkOverwrites(fd, path, stat, on); err != nil {
+	if err := d.sys.checkOverwrites(fd, path, stat, on, 0); err != nil {
 		return hardware.Discovery{}, err
 	}
 	if err := d.sys.checkFileUnused(path, inodeOf(stat), ""); err != nil {
@@ -108,7 +108,7 @@ func (f *file) check(ctx context.Context, fd int) error {
 		nil {
 		return err
 	}
-	if err := f.sys.checkOverwrites(fd, f.enrolled.Path, stat, on); err != nil {
+	if err := f.sys.checkOverwrites(fd, f.enrolled.Path, stat, on, 0); err != nil {
 		return err
 	}
 	if err := f.sys.checkFileUnused(f.enrolled.Path, inodeOf(stat), ""); err != nil {

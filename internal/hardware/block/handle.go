@@ -223,11 +223,7 @@ func (h *handle) writeConcurrently(ctx context.Context, offset, n int64) (int64,
 // writeDirectly is one direct pwrite of writeSize zeroes, and returns how many whole blocks it
 // wrote. It changes nothing of h.
 func (h *handle) writeDirectly(offset int64) (int64, error) {
-	var got int
-	err := retryEINTR(func() (err error) {
-		got, err = h.sys.pwrite(h.fd, h.zeroes[:writeSize], offset)
-		return err
-	})
+	got, err := h.sys.writeAt(h.fd, h.zeroes[:writeSize], offset)
 	if err != nil {
 		return 0, hardware.IOFault(fmt.Sprintf("write %d zeroes at %d of", writeSize, offset), h.path, err)
 	}
@@ -281,12 +277,8 @@ func (h *handle) writeTail(offset, n int64) (done int64, err error) {
 // write is one pwrite of zeroes. A short write counts in whole blocks, so that the next one
 // is aligned. Writing a zero twice does no harm.
 func (h *handle) write(offset, n int64) (int64, error) {
-	var got int
 	h.dirty, h.cacheDropped = true, false
-	err := retryEINTR(func() (err error) {
-		got, err = h.sys.pwrite(h.fd, h.zeroes[:n], offset)
-		return err
-	})
+	got, err := h.sys.writeAt(h.fd, h.zeroes[:n], offset)
 	aligned := n%h.unit == 0
 	if errors.Is(err, unix.EINVAL) && h.direct && aligned && !h.directWorks {
 		// Some file systems accept the flag but refuse the write, or need larger blocks

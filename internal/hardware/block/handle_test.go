@@ -67,7 +67,7 @@ func TestTailIsWrittenBufferedAndNeverPastTheEnd(t *testing.T) {
 
 	require.NoError(t, h.ZeroAt(t.Context(), 0, oddSize))
 	const tail = oddSize % hardware.Align
-	require.Equal(t, append(wholeWrites(8*mib), call{8 * mib, oddSize - 8*mib - tail, true},
+	require.Equal(t, append(wholeWrites(4*mib), call{4 * mib, oddSize - 4*mib - tail, true},
 		call{oddSize - tail, tail, false}), *calls)
 	require.Equal(t, 1, flushes, "the tail is on stable storage without waiting for Flush")
 	require.NoError(t, h.Flush(t.Context()))

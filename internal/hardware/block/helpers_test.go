@@ -25,9 +25,9 @@ const (
 	kib   = 1 << 10
 	mib   = 1 << 20
 	// oddSize has a tail that O_DIRECT refuses.
-	oddSize = 9*mib + 777
+	oddSize = 5*mib + 777
 	// evenSize is a possible size of a device, with a tail of one sector.
-	evenSize = 9*mib + 512
+	evenSize = 5*mib + 512
 )
 
 // allowAll allows every path.

@@ -58,11 +58,7 @@ func (h *handle) readDirectly(p []byte, offset int64) (int, error) {
 	if !h.direct || h.target.cacheFD() >= 0 || whole == 0 || offset+int64(whole) > h.size || !isAligned(p, offset) {
 		return 0, nil
 	}
-	var got int
-	err := retryEINTR(func() (err error) {
-		got, err = h.sys.pread(h.fd, p[:whole], offset)
-		return err
-	})
+	got, err := h.sys.readAt(h.fd, p[:whole], offset)
 	if errors.Is(err, unix.EINVAL) {
 		return 0, nil // this file system needs larger blocks
 	}
@@ -151,11 +147,7 @@ func (h *handle) readSome(p []byte, offset int64) (int, error) {
 
 // read is one aligned pread. It is short at the end of the target.
 func (h *handle) read(p []byte, offset int64) (int, error) {
-	var got int
-	err := retryEINTR(func() (err error) {
-		got, err = h.sys.pread(h.fd, p, offset)
-		return err
-	})
+	got, err := h.sys.readAt(h.fd, p, offset)
 	if errors.Is(err, unix.EINVAL) && h.direct {
 		// As in write: this file system needs larger blocks.
 		if err := h.sys.direct(h.fd, false); err != nil {

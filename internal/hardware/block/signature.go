@@ -279,11 +279,7 @@ type fdReader struct {
 // ReadAt implements io.ReaderAt.
 func (d fdReader) ReadAt(p []byte, offset int64) (n int, err error) {
 	for n < len(p) {
-		var got int
-		err := retryEINTR(func() (err error) {
-			got, err = d.sys.pread(d.fd, p[n:], offset+int64(n))
-			return err
-		})
+		got, err := d.sys.readAt(d.fd, p[n:], offset+int64(n))
 		if err != nil {
 			return n, err
 		}
