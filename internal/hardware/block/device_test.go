@@ -233,7 +233,7 @@ func TestOnlyWholeDisksAreAccepted(t *testing.T) {
 func TestRealPartitionIsRefused(t *testing.T) {
 	f := loopFixture(t, workDir(t), 16*mib)
 	part := partition(t, f)
-	_, err := New(allowAll{}).Discover(t.Context(), targetAt(part), device.Identity{})
+	_, err := newDriver().Discover(t.Context(), targetAt(part), device.Identity{})
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "enroll "+f.loop)
 }
 
@@ -401,7 +401,7 @@ func TestKernelErrorsAreReported(t *testing.T) {
 		"loop":    func(sys *system) { sys.loopStatus = func(int) (*unix.LoopInfo64, error) { return nil, unix.EIO } },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := New(allowAll{})
+			d := newDriver()
 			d.sys = f.driver.sys
 			breaks(&d.sys)
 			for _, known := range []device.Identity{{}, f.identity} {

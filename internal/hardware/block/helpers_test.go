@@ -35,6 +35,13 @@ type allowAll struct{}
 
 func (allowAll) AllowPath(string) error { return nil }
 
+// newDriver is a driver that waits less for others than a worker's.
+func newDriver() *Driver {
+	d := New(allowAll{})
+	d.sys.busyTimeout = 100 * time.Millisecond
+	return d
+}
+
 // workDir is a temporary directory on a file system that overwrites in place.
 func workDir(t *testing.T) string {
 	t.Helper()
@@ -192,7 +199,7 @@ func enroll(t *testing.T, dir string, size int64) *fixture {
 	t.Helper()
 	parent := filepath.Join(dir, "d")
 	require.NoError(t, os.MkdirAll(parent, 0o700))
-	f := &fixture{driver: New(allowAll{}), dir: dir, path: filepath.Join(parent, "target")}
+	f := &fixture{driver: newDriver(), dir: dir, path: filepath.Join(parent, "target")}
 	stamped(t, f.path, size)
 	f.target = targetAt(f.path)
 	found, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
@@ -215,7 +222,7 @@ func enrollLoop(t *testing.T, dir string, size int64) *fixture {
 func loopFixture(t *testing.T, dir string, size int64, args ...string) *fixture {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "d"), 0o700))
-	f := &fixture{driver: New(allowAll{}), dir: dir, image: filepath.Join(dir, "d", "image")}
+	f := &fixture{driver: newDriver(), dir: dir, image: filepath.Join(dir, "d", "image")}
 	f.driver.sys.dev = filepath.Join(dir, "dev")
 	require.NoError(t, os.MkdirAll(f.driver.sys.dev, 0o700))
 	stamped(t, f.image, size)
