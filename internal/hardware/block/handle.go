@@ -60,16 +60,12 @@ type handle struct {
 	writable bool
 
 	zeroes []byte
-	// direct: O_DIRECT is set. It is cleared for good if the first write is refused.
+	// direct: O_DIRECT is set.
 	direct bool
-	// directWorks: a direct write has succeeded, so a later refusal is an error of the
-	// device and not of alignment.
-	directWorks bool
 	// dirty: written since the last fsync.
 	dirty bool
-	// reading is locked for each read that may change what is below, and locked for reading
-	// while direct reads run beside each other.
-	reading sync.RWMutex
+	// reading is locked for each read that uses what is below.
+	reading sync.Mutex
 	bounce  []byte
 	// cacheDropped: no cache holds data from before the last write. Nothing from readUpTo on
 	// was read since.
@@ -157,7 +153,7 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 		return err
 	}
 	for n > 0 {
-		if h.direct && h.directWorks && n >= 2*writeSize {
+		if h.direct && n >= 2*writeSize {
 			done, err := h.writeConcurrently(ctx, offset, n/writeSize*writeSize)
 			if err != nil {
 				return err
@@ -279,30 +275,16 @@ func (h *handle) writeTail(offset, n int64) (done int64, err error) {
 func (h *handle) write(offset, n int64) (int64, error) {
 	h.dirty, h.cacheDropped = true, false
 	got, err := h.sys.writeAt(h.fd, h.zeroes[:n], offset)
-	aligned := n%h.unit == 0
-	if errors.Is(err, unix.EINVAL) && h.direct && aligned && !h.directWorks {
-		// Some file systems accept the flag but refuse the write, or need larger blocks
-		// than unit.
-		if err := h.sys.direct(h.fd, false); err != nil {
-			return 0, hardware.IOFault("clear O_DIRECT on", h.path, err)
-		}
-		h.direct = false
-		return 0, nil // the caller repeats the write
-	}
 	if err != nil {
 		return 0, hardware.IOFault(fmt.Sprintf("write %d zeroes at %d of", n, offset), h.path, err)
 	}
 	done := int64(got)
-	if done < n {
+	if done < n && n%h.unit == 0 { // the tail needs no alignment
 		done -= done % h.unit
-		if !aligned {
-			done = int64(got) // the tail needs no alignment
-		}
 	}
 	if done == 0 {
 		return 0, hardware.IOFault(fmt.Sprintf("write %d zeroes at %d of", n, offset), h.path, io.ErrShortWrite)
 	}
-	h.directWorks = h.directWorks || h.direct && aligned
 	return done, nil
 }
 

@@ -117,30 +117,6 @@ func TestWriteThatMakesNoProgressIsAFault(t *testing.T) {
 	hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, oddSize), device.CodeIO)
 }
 
-func TestFirstDirectWriteRefusedGoesOnBuffered(t *testing.T) {
-	f := enroll(t, workDir(t), oddSize)
-	h := f.open(t, true)
-	if h.Method() != methodDirect {
-		t.Skip("this file system refuses O_DIRECT")
-	}
-	write := h.sys.pwrite
-	h.sys.pwrite = func(fd int, p []byte, offset int64) (int, error) {
-		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-		require.NoError(t, err)
-		if flags&unix.O_DIRECT != 0 {
-			return 0, unix.EINVAL
-		}
-		return write(fd, p, offset)
-	}
-	require.NoError(t, h.ZeroAt(t.Context(), 0, oddSize))
-	require.NoError(t, h.Flush(t.Context()))
-	require.Equal(t, methodBuffered, h.Method(), "the record has the method")
-	hardwaretest.RequireCount(t, hardwaretest.File(f.path), nonce, 0, oddSize/512+1, 0)
-	_, zero, _, err := hardwaretest.Count(h, oddSize, nonce)
-	require.NoError(t, err)
-	require.Equal(t, oddSize/512+1, zero)
-}
-
 func TestLaterRefusalIsAFaultAndNoOtherMethod(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	h := f.open(t, true)
@@ -283,27 +259,6 @@ func firstPhysical(t *testing.T, fd int) int64 {
 	require.NoError(t, ioctl(fd, iocFiemap, unsafe.Pointer(&m)))
 	require.EqualValues(t, 1, m.mapped)
 	return int64(m.extents[0].physical)
-}
-
-func TestReadThatDirectIORefusesGoesOnBuffered(t *testing.T) {
-	f := enroll(t, workDir(t), oddSize)
-	h := f.open(t, false)
-	if h.Method() != methodDirect {
-		t.Skip("this file system refuses O_DIRECT")
-	}
-	read := h.sys.pread
-	h.sys.pread = func(fd int, p []byte, offset int64) (int, error) {
-		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-		require.NoError(t, err)
-		if flags&unix.O_DIRECT != 0 {
-			return -1, unix.EINVAL
-		}
-		return read(fd, p, offset)
-	}
-	stamped, _, _, err := hardwaretest.Count(h, oddSize, nonce)
-	require.NoError(t, err)
-	require.Equal(t, oddSize/512+1, stamped)
-	require.Equal(t, methodBuffered, h.Method())
 }
 
 func TestShortReadsAreContinued(t *testing.T) {

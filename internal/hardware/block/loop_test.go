@@ -13,9 +13,6 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// loopSizes are the suite's sizes, in whole sectors.
-var loopSizes = []int64{hardware.Align, 2*hardware.ZeroesLen + hardware.Align + 1536, 512}
-
 // loopOver makes a loop device over a new file of this size in dir.
 func loopOver(t *testing.T, dir string, size int64, args ...string) (loop, file string) {
 	t.Helper()
@@ -32,9 +29,10 @@ func TestLoopSuite(t *testing.T) {
 		args  []string
 		sizes []int64
 	}{
-		"here":                 {dir: workDir, sizes: loopSizes},
-		"direct_io_below":      {dir: workDir, args: []string{"--direct-io=on"}, sizes: []int64{3 * hardware.Align}},
-		"blocks_of_4096_bytes": {dir: workDir, args: []string{"--sector-size", "4096"}, sizes: []int64{3 * hardware.Align}},
+		"here": {dir: workDir, sizes: []int64{hardware.Align + 1536, 512}},
+		"direct_io_below, blocks_of_4096_bytes": {
+			dir: workDir, args: []string{"--direct-io=on", "--sector-size", "4096"}, sizes: []int64{3 * hardware.Align},
+		},
 		"tmpfs": {
 			dir:   func(t *testing.T) string { return mountDevice(t, "none", "size=200m", "-t", "tmpfs") },
 			sizes: []int64{hardware.Align + 512},
