@@ -35,7 +35,7 @@ func TestSuite(t *testing.T) {
 			if tc.sizes == nil { // what the file systems differ in is the tail
 				tc.sizes = []int64{3*hardware.Align + 777}
 			}
-			driver := newDriver()
+			driver := newDriver(t)
 			if tc.buffered {
 				driver.sys.direct = noDirect
 			}
@@ -166,10 +166,10 @@ func TestOnlyRegularFilesAreAccepted(t *testing.T) {
 		"below a file": {filepath.Join(plain, "x"), "does not exist", device.CodeTargetMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := newDriver().Discover(t.Context(), targetAt(tc.path), device.Identity{})
+			_, err := newDriver(t).Discover(t.Context(), targetAt(tc.path), device.Identity{})
 			require.Contains(t, hardwaretest.RequireFault(t, err, tc.code).Message, tc.says)
 			if tc.path != "" && filepath.IsAbs(tc.path) {
-				h, err := newDriver().Open(t.Context(), targetAt(tc.path), device.Identity{Path: tc.path}, true)
+				h, err := newDriver(t).Open(t.Context(), targetAt(tc.path), device.Identity{Path: tc.path}, true)
 				hardwaretest.RequireFault(t, err, tc.code)
 				require.Nil(t, h)
 			}

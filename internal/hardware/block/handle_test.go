@@ -188,7 +188,8 @@ func TestFailedFlushOfTheTailFailsTheWrite(t *testing.T) {
 
 // F14
 func TestFileThatShrinksBetweenTwoWritesDoesNotGrowAgain(t *testing.T) {
-	f := enroll(t, workDir(t), oddSize)
+	const size = 3*mib + 777 // written one after the other
+	f := enroll(t, workDir(t), size)
 	h := f.open(t, true)
 	calls := record(t, h)
 	write := h.sys.pwrite
@@ -197,11 +198,11 @@ func TestFileThatShrinksBetweenTwoWritesDoesNotGrowAgain(t *testing.T) {
 		require.NoError(t, os.Truncate(f.path, hardware.Align))
 		return n, err
 	}
-	hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, oddSize), device.CodeIdentityChanged)
+	hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, size), device.CodeIdentityChanged)
 	require.Len(t, *calls, 1)
-	size, err := hardwaretest.File(f.path).Size()
+	left, err := hardwaretest.File(f.path).Size()
 	require.NoError(t, err)
-	require.EqualValues(t, hardware.Align, size)
+	require.EqualValues(t, hardware.Align, left)
 	_, err = h.ReadAt(make([]byte, 10), hardware.Align)
 	hardwaretest.RequireFault(t, err, device.CodeIdentityChanged)
 }

@@ -45,7 +45,7 @@ func TestLoopSuite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := tc.dir(t)
 			hardwaretest.Run(t, hardwaretest.Fixture{
-				Driver: newDriver(),
+				Driver: newDriver(t),
 				Write:  writeSize,
 				Sizes:  tc.sizes,
 				New: func(t *testing.T, size int64) hardwaretest.Device {
@@ -147,13 +147,13 @@ func TestLoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
 	t.Run("over another device", func(t *testing.T) {
 		f := loopFixture(t, workDir(t), mib)
 		upper := attach(t, f.loop)
-		_, err := newDriver().Discover(t.Context(), targetAt(upper), device.Identity{})
+		_, err := newDriver(t).Discover(t.Context(), targetAt(upper), device.Identity{})
 		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message,
 			"is attached to another device")
 	})
 	t.Run("detached during discovery", func(t *testing.T) {
 		f := loopFixture(t, workDir(t), mib)
-		d := newDriver()
+		d := newDriver(t)
 		d.sys.loopStatus = func(int) (*unix.LoopInfo64, error) { return nil, unix.ENXIO }
 		_, err := d.Discover(t.Context(), targetAt(f.loop), device.Identity{})
 		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetMissing).Message, "no file behind it")
@@ -177,7 +177,7 @@ func TestDeviceSignatureIsRefusedUnlessNamed(t *testing.T) {
 			dir := workDir(t)
 			loop := attach(t, holding(t, dir, tc.puts))
 			before := checksums(t, []string{filepath.Join(dir, "target")})
-			d, target := newDriver(), targetAt(loop)
+			d, target := newDriver(t), targetAt(loop)
 			_, err := d.Discover(t.Context(), target, device.Identity{})
 			fault := hardwaretest.RequireFault(t, err, device.CodeFilesystemSignature)
 			require.Contains(t, fault.Message, "holds "+tc.name)

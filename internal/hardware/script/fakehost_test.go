@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,10 @@ func newFakeHost(t *testing.T) *fakeHost {
 		Sys:     r.sys, Dev: r.dev,
 	})
 	r.driver.supervisor = supervisorBinary
+	// Users are looked for in this process only: all processes of the machine take longer than most tests.
+	pid := strconv.Itoa(os.Getpid())
+	r.driver.proc = t.TempDir()
+	require.NoError(t, os.Symlink("/proc/"+pid, filepath.Join(r.driver.proc, pid)))
 	r.driver.grace, r.driver.busyTimeout, r.driver.busyPause = 500*time.Millisecond, 200*time.Millisecond,
 		20*time.Millisecond
 	r.driver.openGroup = func(path string) (int, error) { r.opened = append(r.opened, path); return -1, r.guest }

@@ -208,7 +208,7 @@ func (c *pciDevice) checkNoWriters() error {
 			}
 		}
 	}
-	found, unseen, err := hardware.Search{Proc: "/proc", Ours: -1, Writers: true, Is: func(stat *unix.Statx_t) bool {
+	found, unseen, err := hardware.Search{Proc: c.proc, Ours: -1, Writers: true, Is: func(stat *unix.Statx_t) bool {
 		return parts[[3]uint64{uint64(stat.Dev_major), uint64(stat.Dev_minor), stat.Ino}]
 	}}.First()
 	if err != nil {

@@ -44,6 +44,7 @@ type Host struct {
 // Driver works on PCI devices by running the operator's programs.
 type Driver struct {
 	host      Host
+	proc      string // path of procfs
 	openGroup func(path string) (int, error)
 	// See the constants of these names.
 	grace, identifyTimeout, busyTimeout, busyPause time.Duration
@@ -58,7 +59,7 @@ func New(h Host) *Driver {
 	if h.Dev == "" {
 		h.Dev = "/dev"
 	}
-	return &Driver{host: h, openGroup: hardware.OpenVFIO, grace: grace, identifyTimeout: identifyTimeout,
+	return &Driver{host: h, proc: "/proc", openGroup: hardware.OpenVFIO, grace: grace, identifyTimeout: identifyTimeout,
 		busyTimeout: busyTimeout, busyPause: busyPause, supervisor: "/proc/self/exe"}
 }
 

@@ -124,7 +124,7 @@ func FuzzParsers(f *testing.F) {
 			require.Less(t, len(ids), 2047)
 		}
 		l, ok := parsed(t, nvmecli.ParseSanitizeLog, data)
-		require.True(t, ok || !l.Done() && !l.Running() && !l.GlobalErased)
+		require.True(t, ok || l.Status == nvmecli.NeverSanitized && !l.GlobalErased)
 		require.LessOrEqual(t, l.Status, nvmecli.SanitizeDoneNoDealloc)
 		for _, estimate := range []time.Duration{l.BlockErase, l.CryptoErase} {
 			require.True(t, estimate == nvmecli.NoEstimate || estimate >= 0 && estimate < 1<<32*time.Second)
