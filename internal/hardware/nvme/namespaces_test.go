@@ -104,12 +104,10 @@ func TestADriveThatRefusesNamespaceManagement(t *testing.T) {
 				c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}}
 				c.Inject = []nvmesim.Injection{injection}
 			})
-			step, err := r.all(t.Context(), r.fullPlan()...)
-			fault(t, device.CodeCommandRefused, err)
-			require.Equal(t, "consolidate_namespaces", step)
+			fault(t, device.CodeCommandRefused, r.step(t.Context(), "consolidate_namespaces"))
 			// The operator repaired the drive. The next clean continues.
 			r.change(func(c *nvmesim.Controller) { c.Inject = nil })
-			r.again(device.WriteZeroes).requireClean()
+			r.again(device.WriteZeroes).requireClean("consolidate_namespaces", "zero", "verify")
 		})
 	}
 }
