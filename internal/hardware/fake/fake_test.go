@@ -164,7 +164,9 @@ func TestFaultScript(t *testing.T) {
 // F13
 func TestNotAllowedIsRefusedAndNothingIsMade(t *testing.T) {
 	dir := t.TempDir()
-	refuses := New(dir, func() error { return hardware.Refused(device.CodeNotAllowed, "allow it", "a real inventory is set") })
+	refuses := New(dir, func() error {
+		return hardware.Refused(device.CodeNotAllowed, "allow it", "a real inventory is set")
+	})
 	_, err := refuses.Discover(t.Context(), target("d1"), device.Identity{})
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, "a real inventory is set")
 	require.NoDirExists(t, filepath.Join(dir, "fake"))

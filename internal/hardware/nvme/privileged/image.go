@@ -34,8 +34,8 @@ func LoadImage(path string) (_ *os.File, digest [sha256.Size]byte, err error) {
 		return nil, digest, invalidImage("the image %s cannot be read: %v", path, err)
 	}
 	if size == 0 || size > MaxImage || size%4 != 0 {
-		return nil, digest, errors.Join(invalidImage("the image %s has %d bytes: it must have at most %d, and a multiple of 4",
-			path, size, MaxImage), image.Close())
+		err := invalidImage("the image %s has %d bytes: it must have at most %d, and a multiple of 4", path, size, MaxImage)
+		return nil, digest, errors.Join(err, image.Close())
 	}
 	return image, digest, nil
 }
