@@ -178,10 +178,7 @@ func (a *attempt) acquireSlot(ctx context.Context) (func(), error) {
 		a.logQueued()
 		a.heartbeats.queue(place)
 	}
-	if a.begun {
-		return a.Slots.Reacquire(ctx, a.in.Enrollment.Name, queued)
-	}
-	return a.Slots.Acquire(ctx, a.in.Enrollment.Name, queued)
+	return a.Slots.Acquire(ctx, a.in.Enrollment.Name, a.begun, queued)
 }
 
 // keepsSlot says whether the clean keeps its slot after an attempt that ended with err: if

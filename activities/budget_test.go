@@ -139,7 +139,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		s.hardware.Slots = host.NewFairSemaphore(1)
-		release, err := s.hardware.Slots.Acquire(t.Context(), "other", nil)
+		release, err := s.hardware.Slots.Acquire(t.Context(), "other", false, nil)
 		require.NoError(t, err)
 		in := s.input("zero")
 		in.Budget = 31 * time.Second

@@ -167,7 +167,7 @@ func TestAWaitingAttemptEndsAtOnce(t *testing.T) {
 		}},
 		"for a slot": {"queued for a slot", func(t *testing.T, s *testHost) func() {
 			s.hardware.Slots = host.NewFairSemaphore(1)
-			release, err := s.hardware.Slots.Acquire(t.Context(), "other", nil)
+			release, err := s.hardware.Slots.Acquire(t.Context(), "other", false, nil)
 			require.NoError(t, err)
 			return release
 		}},
@@ -214,7 +214,7 @@ func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 	inBubble(t, "it is in the heartbeat, and is kept until the next attempt", func(t *testing.T) {
 		s := newTestHost(t)
 		s.hardware.Slots = host.NewFairSemaphore(1)
-		release, err := s.hardware.Slots.Acquire(t.Context(), "other", nil)
+		release, err := s.hardware.Slots.Acquire(t.Context(), "other", false, nil)
 		require.NoError(t, err)
 		var order []string
 		for i, name := range []string{"d1", "d2", "d3"} {

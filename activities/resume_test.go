@@ -328,7 +328,7 @@ func TestOnInterruptError(t *testing.T) {
 	inBubble(t, "not after a wait for a slot, however it ends", func(t *testing.T) {
 		s := newTestHost(t)
 		s.hardware.Slots = host.NewFairSemaphore(1)
-		release, err := s.hardware.Slots.Acquire(t.Context(), "other", nil)
+		release, err := s.hardware.Slots.Acquire(t.Context(), "other", false, nil)
 		require.NoError(t, err)
 		in := s.input("zero")
 		in.Settings.OnInterrupt, in.Budget = device.InterruptError, time.Minute

@@ -152,7 +152,7 @@ func TestAWaitForASlotIsReported(t *testing.T) {
 	inBubble(t, "zero", func(t *testing.T) {
 		s, sent, in := reporting(t)
 		s.hardware.Slots = host.NewFairSemaphore(1)
-		release, err := s.hardware.Slots.Acquire(t.Context(), "other", nil)
+		release, err := s.hardware.Slots.Acquire(t.Context(), "other", false, nil)
 		require.NoError(t, err)
 		var last *contract.Progress
 		attempt := func(n int32) {

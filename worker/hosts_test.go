@@ -220,7 +220,7 @@ func TestTwoDriversKeepTheWorkerFromStarting(t *testing.T) {
 //
 // S2.5
 func TestDriversBeforeDiscovery(t *testing.T) {
-	made, err := with(newSlots("nvme"))(nil, drivers.Host{StateDir: t.TempDir(), Fake: func() error { return nil }})
+	made, err := with(newSlots("nvme"))(nil, drivers.Host{StateDir: t.TempDir()})
 	require.NoError(t, err)
 	require.NoError(t, initDrivers(made), "Find comes after Init, or it fails")
 }

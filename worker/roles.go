@@ -197,9 +197,7 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 	}
 	stop = thisHost.Close
 	drivers, err := drive(settings.Drivers, drivers.Host{
-		StateDir: thisHost.Dir(), Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake,
-		Scripts: rules.Scripts, Nodes: rules.AllowNode, Secret: rules.Secret,
-		NVMeHelper: settings.NVMeHelper,
+		StateDir: thisHost.Dir(), Rules: rules, NVMeHelper: settings.NVMeHelper,
 	})
 	if err != nil {
 		return nil, nil, nil, stop, usageError{err}

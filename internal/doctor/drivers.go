@@ -23,8 +23,7 @@ const driverTimeout = time.Minute
 func (m machine) drivers(rules *host.Rules) {
 	const check = "drivers"
 	drivers, err := m.system.drivers(m.settings.Drivers, drivers.Host{
-		StateDir: m.settings.StateDir, Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake,
-		Scripts: rules.Scripts, Nodes: rules.AllowNode, Secret: rules.Secret, NVMeHelper: m.settings.NVMeHelper,
+		StateDir: m.settings.StateDir, Rules: rules, NVMeHelper: m.settings.NVMeHelper,
 	})
 	if err != nil {
 		m.Fail(check, "correct BURNISH_DRIVERS", "%v", err)

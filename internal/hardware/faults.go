@@ -48,6 +48,20 @@ func CallerError(format string, args ...any) *device.Fault {
 	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf(format, args...)}
 }
 
+// CheckWrite refuses a write that the caller of a Handle may not make: of a device that is open for
+// reading only, outside of it, or of less than whole blocks but for the device's last.
+func CheckWrite(name string, writable bool, size, unit, offset, n int64) error {
+	switch {
+	case !writable:
+		return CallerError("%q was opened for reading only", name)
+	case offset < 0 || n < 0 || offset > size || n > size-offset:
+		return CallerError("%d bytes at %d are outside %q, which has %d bytes", n, offset, name, size)
+	case offset%unit != 0 || n%unit != 0 && offset+n != size:
+		return CallerError("%d bytes at %d of %q are not whole blocks of %d", n, offset, name, unit)
+	}
+	return nil
+}
+
 // IOFault is the fault of a system call that failed. Lack of space is transient: only a hole
 // of a sparse file can cause it, a hole holds no tenant's data, and once there is room the
 // same write works.

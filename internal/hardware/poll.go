@@ -12,18 +12,19 @@ import (
 // Poll waits for the kernel: it calls try until that returns again=false or the timeout
 // has passed, and returns try's last error. If ctx ends first, it returns ctx's cause.
 func Poll(ctx context.Context, timeout time.Duration, try func() (again bool, err error)) error {
-	return poll(ctx, timeout, 50*time.Millisecond, try)
+	return PollEvery(ctx, timeout, 50*time.Millisecond, try)
 }
 
 // RetryInterrupted calls try again while it returns EAGAIN or EINTR, in the way of Poll.
 func RetryInterrupted(ctx context.Context, timeout time.Duration, try func() error) error {
-	return poll(ctx, timeout, 10*time.Millisecond, func() (bool, error) {
+	return PollEvery(ctx, timeout, 10*time.Millisecond, func() (bool, error) {
 		err := try()
 		return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR), err
 	})
 }
 
-func poll(ctx context.Context, timeout, interval time.Duration, try func() (again bool, err error)) error {
+// PollEvery is Poll with another pause between two tries.
+func PollEvery(ctx context.Context, timeout, interval time.Duration, try func() (again bool, err error)) error {
 	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
 	pause := time.NewTicker(interval)

@@ -31,80 +31,61 @@ type FairSemaphore struct {
 	OnGrant func(waited time.Duration)
 
 	mu    sync.Mutex
-	slots int // of all
-	free  int
-	queue []*waiter
-	// kept are the slots that wait for the next step or attempt of their keys, each until its
-	// timer ends. A slot of a key in keeping is kept when it is released.
-	kept    map[string]*keptSlot
-	keeping map[string]bool
+	slots int
+	// places are the cleans with a slot and those in the queue, in the order in which they are
+	// served: those that had a slot before those that had none.
+	places []*place
 }
 
-// keptSlot is a slot that waits for the next step of its clean.
-type keptSlot struct{ expiry *time.Timer }
-
-// waiter is one key in the queue. FairSemaphore.mu guards all fields but wake.
-type waiter struct {
-	key     string
-	begun   bool      // its clean had a slot before: it is ahead of those that had none
-	since   time.Time // when the key asked first
-	granted bool
-	expiry  *time.Timer   // set while the position is kept for a key that left
-	wake    chan struct{} // capacity 1: the position may have changed
+// place is what one clean has: a slot, or its position in the queue. FairSemaphore.mu guards all
+// fields but wake.
+type place struct {
+	key   string
+	begun bool // its clean had a slot before: it is ahead of those that had none
+	// since is when the key asked first; the zero time of a slot that was kept.
+	since time.Time
+	holds bool // it has a slot
+	keep  bool // the slot stays the key's when it is released
+	// away is set while nobody uses the place: until the timer ends, it is kept for the key.
+	away *time.Timer
+	wake chan struct{} // capacity 1: the position may have changed
 }
 
 // NewFairSemaphore makes n slots, at least one.
-func NewFairSemaphore(n int) *FairSemaphore { return &FairSemaphore{slots: max(n, 1), free: max(n, 1)} }
+func NewFairSemaphore(n int) *FairSemaphore { return &FairSemaphore{slots: max(n, 1)} }
 
 // Load counts the slots in use, and the cleans in the queue.
 func (s *FairSemaphore) Load() (used, queued int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.slots - s.free, len(s.queue)
+	return s.load()
 }
 
-// Acquire waits for a slot for a clean of key that begins, and returns the function that
-// releases it; a second call of that does nothing. A slot that is kept for an earlier clean of
-// the key becomes free. While Acquire waits, it calls waiting with the position in the queue,
-// from 1: at once, on each change and about every 5 seconds.
+func (s *FairSemaphore) load() (used, queued int) {
+	for _, p := range s.places {
+		if p.holds {
+			used++
+		}
+	}
+	return used, len(s.places) - used
+}
+
+// Acquire waits for a slot for a clean of key, and returns the function that releases it; a second
+// call of that does nothing. A clean that has begun had a slot already: it takes the one that was
+// kept for it, and otherwise waits ahead of the cleans that had none. For a clean that begins, a
+// slot that is kept for an earlier one of the key becomes free. While Acquire waits, it calls
+// waiting with the position in the queue, from 1: at once, on each change and about every 5 seconds.
 //
 // It returns when ctx ends, with the cause, and the position is lost. If the cause is
 // ErrWillRetry, the position is kept for a minute for the next Acquire of the key. A kept
 // position counts in the queue but does not block it: slots that become free meanwhile go
 // to the waiters that are present.
-func (s *FairSemaphore) Acquire(ctx context.Context, key string,
+func (s *FairSemaphore) Acquire(ctx context.Context, key string, begun bool,
 	waiting func(position int)) (release func(), err error) {
-	return s.acquire(ctx, key, false, waiting)
-}
-
-// Reacquire is Acquire for a clean that had a slot already: it takes the one that was kept for
-// it, and otherwise waits ahead of the cleans that had none.
-func (s *FairSemaphore) Reacquire(ctx context.Context, key string,
-	waiting func(position int)) (release func(), err error) {
-	return s.acquire(ctx, key, true, waiting)
-}
-
-func (s *FairSemaphore) acquire(ctx context.Context, key string, begun bool,
-	waiting func(position int)) (release func(), err error) {
-	if waiting == nil {
-		waiting = func(int) {}
-	}
-	s.mu.Lock()
 	if ctx.Err() != nil {
-		s.mu.Unlock()
 		return nil, fmt.Errorf("wait for a slot: %w", context.Cause(ctx))
 	}
-	delete(s.keeping, key)
-	if had := s.takeKept(key); had && begun {
-		s.mu.Unlock()
-		return sync.OnceFunc(func() { s.release(key) }), nil
-	} else if had {
-		s.free++
-	}
-	p := s.enqueue(key, begun)
-	s.grant()
-	s.mu.Unlock()
-
+	p := s.enter(key, begun)
 	tick := time.NewTicker(positionInterval)
 	defer tick.Stop()
 	reported := 0
@@ -116,10 +97,10 @@ func (s *FairSemaphore) acquire(ctx context.Context, key string, begun bool,
 			s.cancel(p, errors.Is(context.Cause(ctx), ErrWillRetry))
 			return nil, fmt.Errorf("wait for a slot: %w", context.Cause(ctx))
 		case at == 0:
-			if s.OnGrant != nil {
+			if s.OnGrant != nil && !p.since.IsZero() {
 				s.OnGrant(time.Since(p.since))
 			}
-			return sync.OnceFunc(func() { s.release(key) }), nil
+			return sync.OnceFunc(func() { s.release(p) }), nil
 		case at != reported:
 			waiting(at)
 			reported = at
@@ -133,79 +114,85 @@ func (s *FairSemaphore) acquire(ctx context.Context, key string, begun bool,
 	}
 }
 
-// enqueue adds key at the end of the queue, or at the position that was kept for it. Cleans
-// that have begun stand before the others.
-func (s *FairSemaphore) enqueue(key string, begun bool) *waiter {
-	p := &waiter{key: key, begun: begun, since: time.Now(), wake: make(chan struct{}, 1)}
-	if i := slices.IndexFunc(s.queue, func(kept *waiter) bool { return kept.expiry != nil && kept.key == key }); i >= 0 {
-		// A new waiter replaces the kept one, whose timer may be expiring at this moment.
-		kept := s.queue[i]
-		kept.expiry.Stop()
-		p.since = kept.since
-		if kept.begun == begun {
-			s.queue[i] = p
-			return p
-		}
-		s.queue = slices.Delete(s.queue, i, i+1)
-	}
-	at := len(s.queue)
+// enter gives key the place that was kept for it, or one at the end: of all, or of the cleans
+// that have begun.
+func (s *FairSemaphore) enter(key string, begun bool) *place {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.grant()
+	p := &place{key: key, begun: begun, since: time.Now(), wake: make(chan struct{}, 1)}
+	at := len(s.places)
 	if begun {
 		at = s.firstNew()
 	}
-	s.queue = slices.Insert(s.queue, at, p)
+	s.places = slices.Insert(s.places, at, p)
+	i := slices.IndexFunc(s.places, func(kept *place) bool { return kept.away != nil && kept.key == key })
+	if i >= 0 && (begun || !s.places[i].holds) {
+		// Its timer may be ending at this moment: it finds its place gone.
+		kept := s.places[i]
+		kept.away.Stop()
+		p.since, p.holds = kept.since, kept.holds
+		if kept.holds || kept.begun == begun {
+			s.remove(p)
+			s.places[slices.Index(s.places, kept)] = p
+		} else {
+			s.remove(kept)
+		}
+	}
+	s.unkeep(key)
 	return p
 }
 
-// firstNew is the position of the first clean that had no slot before.
+// firstNew is where the cleans that had no slot before begin.
 func (s *FairSemaphore) firstNew() int {
-	if i := slices.IndexFunc(s.queue, func(p *waiter) bool { return !p.begun }); i >= 0 {
+	if i := slices.IndexFunc(s.places, func(p *place) bool { return !p.begun }); i >= 0 {
 		return i
 	}
-	return len(s.queue)
+	return len(s.places)
 }
 
 // grant gives free slots to the first waiters that are present.
 func (s *FairSemaphore) grant() {
-	rest := s.queue[:0:0]
-	for _, p := range s.queue {
-		if s.free == 0 || p.expiry != nil {
-			rest = append(rest, p)
-		} else {
-			p.granted = true
-			s.free--
+	used, _ := s.load()
+	for _, p := range s.places {
+		if used < s.slots && !p.holds && p.away == nil {
+			p.holds = true
+			used++
 		}
-		p.notify()
-	}
-	s.queue = rest
-}
-
-func (p *waiter) notify() {
-	select {
-	case p.wake <- struct{}{}:
-	default: // is notified already
+		select {
+		case p.wake <- struct{}{}:
+		default: // is notified already
+		}
 	}
 }
 
 // position is the waiter's position in the queue, 0 once it has a slot.
-func (s *FairSemaphore) position(p *waiter) int {
+func (s *FairSemaphore) position(p *place) (at int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.granted {
-		return 0
+	for _, each := range s.places {
+		if !each.holds {
+			at++
+		}
+		if each == p && p.holds {
+			return 0
+		}
+		if each == p {
+			break
+		}
 	}
-	return slices.Index(s.queue, p) + 1
+	return at
 }
 
 // Keep has the slot that key holds stay key's when it is released: another step of its clean
-// follows, and its Reacquire does not wait. A slot that nothing takes up becomes free after
+// follows, and its Acquire does not wait. A slot that nothing takes up becomes free after
 // keepSlotFor.
 func (s *FairSemaphore) Keep(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.keeping == nil {
-		s.keeping = map[string]bool{}
+	for _, p := range s.places {
+		p.keep = p.keep || p.key == key && p.holds && p.away == nil
 	}
-	s.keeping[key] = true
 }
 
 // Drop frees the slot that is kept for key, or would be kept when it is released, if there is
@@ -213,10 +200,21 @@ func (s *FairSemaphore) Keep(key string) {
 func (s *FairSemaphore) Drop(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.keeping, key) // the last step's release may still be on its way
-	if s.takeKept(key) {
-		s.free++
-		s.grant()
+	s.unkeep(key) // the last step's release may still be on its way
+	s.grant()
+}
+
+// unkeep ends that a slot is, or will be, kept for key.
+func (s *FairSemaphore) unkeep(key string) {
+	for _, p := range slices.Clone(s.places) {
+		switch {
+		case p.key != key || !p.holds:
+		case p.away != nil:
+			p.away.Stop()
+			s.remove(p)
+		default:
+			p.keep = false
+		}
 	}
 }
 
@@ -226,95 +224,54 @@ func (s *FairSemaphore) Expect(keys ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range keys {
-		if _, twice := s.kept[key]; s.free == 0 || twice {
-			continue
+		used, _ := s.load()
+		if used < s.slots && !slices.ContainsFunc(s.places, func(p *place) bool { return p.key == key }) {
+			p := &place{key: key, begun: true, holds: true, wake: make(chan struct{}, 1)}
+			s.places = append(s.places, p)
+			s.leave(p, keepSlotFor)
 		}
-		s.free--
-		s.keepSlot(key)
 	}
 }
 
-// keepSlot keeps a slot that is not free for key. The caller holds mu.
-func (s *FairSemaphore) keepSlot(key string) {
-	if s.kept == nil {
-		s.kept = map[string]*keptSlot{}
-	}
-	if s.takeKept(key) { // one is enough
-		s.free++
+// leave keeps a place that nobody uses, for so long.
+func (s *FairSemaphore) leave(p *place, keepFor time.Duration) {
+	p.away = time.AfterFunc(keepFor, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.remove(p)
 		s.grant()
-	}
-	kept := &keptSlot{}
-	kept.expiry = time.AfterFunc(keepSlotFor, func() { s.expireSlot(key, kept) })
-	s.kept[key] = kept
+	})
 }
 
-// takeKept takes the slot that is kept for key, and says whether there was one: it is then in
-// the caller's hands. The caller holds mu.
-func (s *FairSemaphore) takeKept(key string) bool {
-	kept, ok := s.kept[key]
-	if ok {
-		kept.expiry.Stop()
-		delete(s.kept, key)
-	}
-	return ok
-}
-
-func (s *FairSemaphore) release(key string) {
+func (s *FairSemaphore) release(p *place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.keeping[key] {
-		delete(s.keeping, key)
-		s.keepSlot(key)
+	defer s.grant()
+	if !p.keep {
+		s.remove(p)
 		return
 	}
-	s.free++
-	s.grant()
+	s.unkeep(p.key) // one is enough
+	p.since = time.Time{}
+	s.leave(p, keepSlotFor)
 }
 
-// expireSlot frees a slot whose clean went no further.
-func (s *FairSemaphore) expireSlot(key string, kept *keptSlot) {
+// cancel removes p, or keeps its position. A slot that p was granted and did not take goes to the
+// next waiter.
+func (s *FairSemaphore) cancel(p *place, keep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.kept[key] != kept { // it was taken up at this moment
-		return
-	}
-	delete(s.kept, key)
-	s.free++
-	s.grant()
-}
-
-// cancel removes p from the queue, or marks its position as kept. A slot that p was granted
-// and did not take goes to the next waiter.
-func (s *FairSemaphore) cancel(p *waiter, keep bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.granted {
-		p.granted = false
-		s.free++
-		at := 0
-		if !p.begun {
-			at = s.firstNew()
-		}
-		s.queue = slices.Insert(s.queue, at, p)
-	}
+	defer s.grant()
+	p.holds = false
 	if keep {
-		p.expiry = time.AfterFunc(keepPositionFor, func() { s.expire(p) })
+		s.leave(p, keepPositionFor)
 	} else {
 		s.remove(p)
 	}
-	s.grant()
 }
 
-// expire removes a kept position that was not used.
-func (s *FairSemaphore) expire(p *waiter) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.remove(p)
-	s.grant()
-}
-
-func (s *FairSemaphore) remove(p *waiter) {
-	if i := slices.Index(s.queue, p); i >= 0 {
-		s.queue = slices.Delete(s.queue, i, i+1)
+func (s *FairSemaphore) remove(p *place) {
+	if i := slices.Index(s.places, p); i >= 0 {
+		s.places = slices.Delete(s.places, i, i+1)
 	}
 }

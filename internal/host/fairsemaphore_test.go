@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,18 +24,18 @@ type client struct {
 	err     error
 }
 
-// ask starts an Acquire and returns when it waits or has ended.
-func ask(s *FairSemaphore, key string) *client { return wants(s.Acquire, key) }
+// ask starts an Acquire of a clean that begins and returns when it waits or has ended.
+func ask(s *FairSemaphore, key string) *client { return acquires(s, key, false) }
 
 // goOn is ask for a clean that had a slot before.
-func goOn(s *FairSemaphore, key string) *client { return wants(s.Reacquire, key) }
+func goOn(s *FairSemaphore, key string) *client { return acquires(s, key, true) }
 
-func wants(acquire func(context.Context, string, func(int)) (func(), error), key string) *client {
+func acquires(s *FairSemaphore, key string, begun bool) *client {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c := &client{key: key, cancel: cancel}
 	start := time.Now()
 	go func() {
-		release, err := acquire(ctx, key, func(place int) {
+		release, err := s.Acquire(ctx, key, begun, func(place int) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.reports = append(c.reports, fmt.Sprintf("%d:%d", int(time.Since(start).Seconds()), place))
@@ -69,142 +70,241 @@ func (c *client) give() { c.release(); synctest.Wait() }
 
 func (c *client) leave(cause error) { c.cancel(cause); synctest.Wait() }
 
-func inBubble(t *testing.T, name string, f func(t *testing.T)) {
-	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+// play plays a script on a semaphore of n slots, a line each:
+//
+//	ask a b, go a      Acquire of cleans that begin, that had a slot; a2=a is another one of a
+//	give, leave, retry the slot back, the queue for good, the queue for a later attempt
+//	keep, drop, expect
+//	wait 5s
+//	has a, lacks a     a slot
+//	said a 0:2 5:1     all positions that it was told, at which second
+//	free 1             slots
+func play(t *testing.T, n int, script string) {
+	s := NewFairSemaphore(n)
+	clients := map[string]*client{}
+	for line := range strings.Lines(script) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		op, args := words[0], words[1:]
+		if op == "said" {
+			require.Equal(t, args[1:], append([]string{}, clients[args[0]].positions()...), line)
+			continue
+		}
+		for _, arg := range args {
+			name, key, another := strings.Cut(arg, "=")
+			if !another {
+				key = name
+			}
+			switch op {
+			case "ask", "go":
+				clients[name] = acquires(s, key, op == "go")
+			case "give":
+				clients[name].give()
+			case "leave", "retry":
+				cause := map[string]error{"leave": context.Canceled, "retry": ErrWillRetry}[op]
+				clients[name].leave(cause)
+				require.ErrorIs(t, clients[name].ended(), cause, line)
+			case "keep":
+				s.Keep(key)
+			case "drop":
+				s.Drop(key)
+			case "expect":
+				s.Expect(key)
+			case "wait":
+				length, err := time.ParseDuration(arg)
+				require.NoError(t, err)
+				<-time.After(length)
+			case "has", "lacks":
+				require.Equal(t, op == "has", clients[name].has(), "%s: %s", line, name)
+			case "free":
+				require.Equal(t, arg, fmt.Sprint(free(s)), line)
+			default:
+				t.Fatalf("no such act: %s", line)
+			}
+			synctest.Wait()
+		}
+	}
+	require.Equal(t, n, free(s), "a slot is lost")
+	require.Zero(t, queued(s), "a waiter is left")
 }
 
+// First come, first served, but a clean that has begun goes on before another one begins; it does not
+// drive out a clean that has its slot.
+//
 // S2.65
 func TestFairSemaphoreServesInOrder(t *testing.T) {
-	inBubble(t, "no more than n at once, in order", func(t *testing.T) {
-		s := NewFairSemaphore(2)
-		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
-		require.True(t, a.has() && b.has())
-		require.Empty(t, a.positions(), "without a wait there is no report")
-		require.False(t, c.has() || d.has())
-		b.give()
-		require.True(t, c.has())
-		require.False(t, d.has())
-		a.give()
-		require.True(t, d.has())
-		c.give()
-		d.give()
-		require.Equal(t, 2, s.free)
-		require.Empty(t, s.queue)
-	})
-	inBubble(t, "positions are reported at once, on each change and every five seconds", func(t *testing.T) {
-		s := NewFairSemaphore(1)
-		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
-		<-time.After(11 * time.Second)
-		synctest.Wait()
-		require.Equal(t, []string{"0:2", "5:2", "10:2"}, c.positions())
-		a.give()
-		require.Equal(t, []string{"0:2", "5:2", "10:2", "11:1"}, c.positions())
-		require.Equal(t, []string{"0:1", "5:1", "10:1"}, b.positions())
-		<-time.After(5 * time.Second)
-		synctest.Wait()
-		require.Equal(t, []string{"0:2", "5:2", "10:2", "11:1", "15:1"}, c.positions())
-		b.give()
-		c.give()
-	})
-	inBubble(t, "release counts once", func(t *testing.T) {
-		s := NewFairSemaphore(1)
-		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
-		a.give()
-		a.give()
-		require.True(t, b.has())
-		require.False(t, c.has())
-		b.give()
-		c.give()
-		require.Equal(t, 1, s.free)
-	})
-	inBubble(t, "a canceled waiter leaves the queue at once", func(t *testing.T) {
-		s := NewFairSemaphore(1)
-		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
-		b.leave(context.Canceled)
-		require.ErrorIs(t, b.ended(), context.Canceled)
-		require.Equal(t, []string{"0:2", "0:1"}, c.positions())
-		again := ask(s, "b")
-		require.Equal(t, []string{"0:2"}, again.positions(), "at the end of the queue")
-		a.give()
-		c.give()
-		again.give()
-	})
-	inBubble(t, "an ended context gets no slot", func(t *testing.T) {
-		s := NewFairSemaphore(1)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, err := s.Acquire(ctx, "a", nil)
-		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, 1, s.free)
-		require.Empty(t, s.queue)
-	})
-	inBubble(t, "at least one slot", func(t *testing.T) {
-		release, err := NewFairSemaphore(0).Acquire(t.Context(), "a", nil)
-		require.NoError(t, err)
-		release()
-	})
+	for name, tt := range map[string]struct {
+		slots  int
+		script string
+	}{
+		"no more than n at once, in order": {2, `
+			ask a b c d
+			has a b
+			said a
+			lacks c d
+			give b
+			has c
+			lacks d
+			give a c d`},
+		"positions are told at once, on each change and every five seconds": {1, `
+			ask a b c
+			wait 11s
+			said c 0:2 5:2 10:2
+			give a
+			said c 0:2 5:2 10:2 11:1
+			said b 0:1 5:1 10:1
+			wait 5s
+			said c 0:2 5:2 10:2 11:1 15:1
+			give b c`},
+		"a release counts once": {1, `
+			ask a b c
+			give a a
+			has b
+			lacks c
+			give b c`},
+		"who leaves loses the position": {1, `
+			ask a b c
+			leave b
+			said c 0:2 0:1
+			ask b
+			said b 0:2
+			give a c b`},
+		"who retries keeps it for a minute": {1, `
+			ask a b c d
+			retry c
+			said d 0:3
+			wait 59s
+			ask c
+			give a b
+			has c
+			lacks d
+			give c d`},
+		"and no longer": {1, `
+			ask a b c
+			retry b
+			wait 61s
+			ask b
+			said b 0:2
+			give a c b`},
+		"a kept position does not block others, and is first when it is back": {1, `
+			ask a b c d
+			retry b
+			give a
+			has c
+			ask b
+			said b 0:1
+			give c
+			has b
+			give b d`},
+		"only for its own key, and only one that left": {1, `
+			ask a b c
+			retry b
+			ask d c2=c
+			said d 0:3
+			said c2 0:4
+			wait 61s
+			give a c d c2`},
+		"a clean keeps its slot between its steps": {1, `
+			ask a b
+			keep a
+			give a a
+			lacks b
+			go a
+			has a
+			wait 60s
+			lacks b
+			keep a
+			give a
+			wait 29s
+			lacks b
+			wait 2s
+			has b
+			go a
+			lacks a
+			give b a`},
+		"what has begun goes on first": {1, `
+			ask a b c
+			go x y
+			said x 0:1
+			said y 0:2
+			said b 0:1 0:2 0:3
+			give a x y b c`},
+		"also with a position that was kept before the clean had its slot": {1, `
+			ask a b c
+			retry c
+			go c
+			said c 0:1
+			retry c
+			go x c
+			said c 0:1
+			retry c
+			ask c
+			said c 0:3
+			give a x b c`},
+		"also when a worker starts": {2, `
+			expect x y z x
+			ask a b
+			lacks a b
+			go y z
+			has y
+			said z 0:1
+			wait 31s
+			has z
+			give y z a b`},
+		"a kept slot is dropped with its clean": {1, `
+			ask a b
+			keep a
+			give a
+			drop b
+			lacks b
+			drop a
+			has b
+			drop a b
+			give b
+			free 1`},
+		"also before its step gave it back": {1, `
+			ask a b
+			keep a
+			drop a
+			lacks b
+			give a
+			has b
+			give b`},
+		"a new clean of the device waits like any other": {1, `
+			ask a b
+			keep a
+			give a
+			ask a
+			has b
+			said a 0:1
+			give b a`},
+		"one slot is enough, also where the old hardware's attempt still runs": {2, `
+			ask a a2=a
+			keep a
+			give a
+			keep a
+			give a2
+			free 1
+			wait 60s
+			free 2`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { play(t, tt.slots, tt.script) })
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := NewFairSemaphore(0) // which makes one
+	_, err := s.Acquire(ctx, "a", false, func(int) {})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 1, free(s))
 }
 
-func TestFairSemaphoreKeepsThePosition(t *testing.T) {
-	inBubble(t, "the position is kept", func(t *testing.T) {
-		s := NewFairSemaphore(1)
-		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
-		c.leave(ErrWillRetry)
-		require.ErrorIs(t, c.ended(), ErrWillRetry)
-		require.Equal(t, []string{"0:3"}, d.positions(), "nothing changed for the waiters behind it")
-		<-time.After(keepPositionFor - time.Second)
-		back := ask(s, "c")
-		require.Equal(t, []string{"0:2"}, back.positions())
-		// The kept position would have expired now; the waiter that came back stays.
-		<-time.After(keepPositionFor)
-		a.give()
-		b.give()
-		require.True(t, back.has())
-		require.False(t, d.has())
-		back.give()
-		d.give()
-	})
-	inBubble(t, "for a minute", func(t *testing.T) {
-		s := NewFairSemaphore(1)
-		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
-		b.leave(ErrWillRetry)
-		<-time.After(keepPositionFor + time.Second)
-		synctest.Wait()
-		require.Equal(t, "60:1", c.positions()[len(c.positions())-1])
-		back := ask(s, "b")
-		require.Equal(t, []string{"0:2"}, back.positions(), "at the end of the queue")
-		a.give()
-		c.give()
-		back.give()
-	})
-	inBubble(t, "it does not block others, and is first when it is back", func(t *testing.T) {
-		s := NewFairSemaphore(1)
-		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
-		b.leave(ErrWillRetry)
-		a.give()
-		require.True(t, c.has(), "a slot was idle for an absent waiter")
-		back := ask(s, "b")
-		require.Equal(t, []string{"0:1"}, back.positions())
-		c.give()
-		require.True(t, back.has())
-		back.give()
-		require.True(t, d.has())
-		d.give()
-	})
-	inBubble(t, "only for its own key", func(t *testing.T) {
-		s := NewFairSemaphore(1)
-		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
-		b.leave(ErrWillRetry)
-		d := ask(s, "d")
-		require.Equal(t, []string{"0:3"}, d.positions())
-		// A second Acquire of a waiting key does not take the first one's position.
-		second := ask(s, "c")
-		require.Equal(t, []string{"0:4"}, second.positions())
-		for _, next := range []*client{a, c, d, second} {
-			next.give()
-		}
-	})
-	inBubble(t, "a slot granted to a waiter that leaves goes to the next", func(t *testing.T) {
+// A slot that is granted to a waiter that leaves goes to the next.
+func TestFairSemaphoreGrantsToWhoIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := NewFairSemaphore(1)
 		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
 		b.cancel(ErrWillRetry)
@@ -216,8 +316,7 @@ func TestFairSemaphoreKeepsThePosition(t *testing.T) {
 		require.Equal(t, []string{"0:1"}, back.positions())
 		c.give()
 		back.give()
-		require.Equal(t, 1, s.free)
-		require.Empty(t, s.queue)
+		require.Equal(t, 1, free(s))
 	})
 }
 
@@ -235,7 +334,7 @@ func TestFairSemaphoreUnderLoad(t *testing.T) {
 				if (i+j)%3 == 0 {
 					go cancel([]error{ErrWillRetry, context.Canceled}[j%2])
 				}
-				release, err := s.Acquire(ctx, fmt.Sprint(i), nil)
+				release, err := s.Acquire(ctx, fmt.Sprint(i), false, func(int) {})
 				if err == nil {
 					mu.Lock()
 					running++
@@ -253,51 +352,11 @@ func TestFairSemaphoreUnderLoad(t *testing.T) {
 	}
 	group.Wait()
 	require.LessOrEqual(t, most, n)
-	require.Equal(t, n, s.free)
-	for _, p := range s.queue {
-		require.NotNil(t, p.expiry, "a waiter is still in the queue")
-		p.expiry.Stop()
+	require.Equal(t, n, free(s))
+	for _, p := range s.places {
+		require.NotNil(t, p.away, "a waiter is still in the queue")
+		p.away.Stop()
 	}
-}
-
-// A clean keeps its slot between its steps, also while others wait; a slot that nothing takes
-// up becomes free.
-func TestFairSemaphoreKeepsASlotBetweenSteps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := NewFairSemaphore(1)
-		first := ask(s, "a")
-		require.True(t, first.has())
-		waits := ask(s, "b")
-		s.Keep("a")
-		first.release()
-		first.release()
-		synctest.Wait()
-		require.False(t, waits.has(), "the slot stays the clean's")
-		second := goOn(s, "a")
-		require.True(t, second.has(), "the next step does not wait")
-		<-time.After(2 * keepSlotFor)
-		synctest.Wait()
-		require.False(t, waits.has(), "no timer of the first step frees it")
-		s.Keep("a")
-		second.release()
-		<-time.After(keepSlotFor - time.Second)
-		synctest.Wait()
-		require.False(t, waits.has())
-		<-time.After(2 * time.Second)
-		synctest.Wait()
-		require.True(t, waits.has(), "the clean went no further")
-		third := goOn(s, "a")
-		require.False(t, third.has(), "it waits in line again")
-		waits.release()
-		synctest.Wait()
-		require.True(t, third.has())
-		third.release()
-		last := ask(s, "c")
-		require.True(t, last.has(), "the last step gives the slot back")
-		last.release()
-		require.Equal(t, 1, s.free)
-		require.Empty(t, s.kept)
-	})
 }
 
 // A clean's wait lasts over its attempts, and a slot that it keeps is no wait.
@@ -323,121 +382,6 @@ func TestTheWaitForASlotIsMeasuredOverAttempts(t *testing.T) {
 		second.release()
 		require.True(t, goOn(s, "b").has())
 		require.Equal(t, []time.Duration{0, time.Minute}, waits)
-	})
-}
-
-// A clean that had a slot goes on before another one begins, in the order of those that had
-// one; it does not drive out a clean that has its slot.
-func TestCleansThatHadASlotGoOnFirst(t *testing.T) {
-	inBubble(t, "in the queue", func(t *testing.T) {
-		s := NewFairSemaphore(1)
-		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
-		x := goOn(s, "x")
-		y := goOn(s, "y")
-		require.Equal(t, []string{"0:1"}, x.positions())
-		require.Equal(t, []string{"0:2"}, y.positions())
-		require.Equal(t, []string{"0:1", "0:2", "0:3"}, b.positions())
-		for _, next := range []*client{a, x, y, b, c} {
-			require.True(t, next.has(), next.key)
-			next.give()
-		}
-		require.Equal(t, 1, free(s))
-		require.Zero(t, queued(s))
-	})
-	inBubble(t, "a position that was kept before the clean had its slot", func(t *testing.T) {
-		s := NewFairSemaphore(1)
-		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
-		c.leave(ErrWillRetry)
-		c = goOn(s, "c")
-		require.Equal(t, []string{"0:1"}, c.positions())
-		c.leave(ErrWillRetry)
-		x := goOn(s, "x")
-		c = goOn(s, "c")
-		require.Equal(t, []string{"0:1"}, c.positions(), "it keeps its position among those that have begun")
-		c.leave(ErrWillRetry)
-		c = ask(s, "c")
-		require.Equal(t, []string{"0:3"}, c.positions(), "a new clean of the device begins like any other")
-		for _, next := range []*client{a, x, b, c} {
-			require.True(t, next.has(), next.key)
-			next.give()
-		}
-		require.Equal(t, 1, free(s))
-		require.Zero(t, queued(s))
-	})
-	inBubble(t, "when a worker starts", func(t *testing.T) {
-		s := NewFairSemaphore(2)
-		s.Expect("x", "y", "z", "x")
-		a, b := ask(s, "a"), ask(s, "b")
-		require.False(t, a.has() || b.has(), "they begin before the cleans that had the slots")
-		y, z := goOn(s, "y"), goOn(s, "z")
-		require.True(t, y.has())
-		require.Equal(t, []string{"0:1"}, z.positions(), "there is no third slot, but it is first")
-		<-time.After(keepSlotFor + time.Second) // x does not come back
-		synctest.Wait()
-		require.True(t, z.has())
-		for _, next := range []*client{y, z, a, b} {
-			require.True(t, next.has(), next.key)
-			next.give()
-		}
-		require.Equal(t, 2, free(s))
-	})
-}
-
-// A slot that is kept for a clean becomes free at once when the clean has ended, or when a new
-// clean of its device begins: that one waits like any other.
-func TestAKeptSlotEndsWithItsClean(t *testing.T) {
-	inBubble(t, "dropped", func(t *testing.T) {
-		s := NewFairSemaphore(1)
-		a, b := ask(s, "a"), ask(s, "b")
-		s.Keep("a")
-		a.give()
-		s.Drop("b") // has none
-		require.False(t, b.has())
-		s.Drop("a")
-		synctest.Wait()
-		require.True(t, b.has())
-		s.Drop("a")
-		s.Drop("b") // in use, and not kept
-		b.give()
-		<-time.After(2 * keepSlotFor)
-		require.Equal(t, 1, free(s))
-	})
-	inBubble(t, "dropped before its step gave it back", func(t *testing.T) {
-		s := NewFairSemaphore(1)
-		a, b := ask(s, "a"), ask(s, "b")
-		s.Keep("a")
-		s.Drop("a")
-		require.False(t, b.has())
-		a.give()
-		synctest.Wait()
-		require.True(t, b.has())
-		b.give()
-		require.Equal(t, 1, free(s))
-	})
-	inBubble(t, "a new clean", func(t *testing.T) {
-		s := NewFairSemaphore(1)
-		a, b := ask(s, "a"), ask(s, "b")
-		s.Keep("a")
-		a.give()
-		a = ask(s, "a")
-		require.True(t, b.has())
-		require.Equal(t, []string{"0:1"}, a.positions())
-		b.give()
-		require.True(t, a.has())
-		a.give()
-		require.Equal(t, 1, free(s))
-	})
-	inBubble(t, "kept twice", func(t *testing.T) { // the old hardware's attempt still runs
-		s := NewFairSemaphore(2)
-		a, other := ask(s, "a"), ask(s, "a")
-		s.Keep("a")
-		a.give()
-		s.Keep("a")
-		other.give()
-		require.Equal(t, 1, free(s))
-		<-time.After(2 * keepSlotFor)
-		synctest.Wait()
-		require.Equal(t, 2, free(s))
 	})
 }
 

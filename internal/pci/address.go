@@ -3,6 +3,7 @@ package pci
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -154,7 +155,7 @@ func parseExpressions(text json.RawMessage) (*expressions, error) {
 			return nil, err
 		}
 	}
-	for _, key := range sortedKeys(given) {
+	for _, key := range slices.Sorted(maps.Keys(given)) {
 		// Nova ignores it, so the spec would match more devices than intended.
 		return nil, invalid("address."+quoteKey(key), "is unknown: must be one of domain, bus, slot, function")
 	}

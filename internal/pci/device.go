@@ -1,7 +1,6 @@
 package pci
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 )
@@ -17,7 +16,7 @@ const (
 	Virtual  Type = "type-VF"
 )
 
-// Device is one PCI function. An unknown field is "", nil or 0, or -1 for NUMANode.
+// Device is one PCI function. An unknown field is "" or nil.
 type Device struct {
 	Address string // domain:bus:slot.function, as the kernel writes it
 	Vendor  string // four hexadecimal digits in lower case
@@ -27,15 +26,13 @@ type Device struct {
 
 	Parent    string   // of a virtual function: the address of its physical function
 	Functions []string // of a physical function: its virtual ones' addresses, sorted
-	TotalVFs  int      // how many virtual functions it can have
 
 	Driver     string // that is bound to it
-	NUMANode   int
 	IOMMUGroup string
 
 	Interfaces       []string // its network interfaces, sorted
 	MAC              string   // its own, in lower case; "" unless it shows exactly one
-	ParentInterfaces []string // those of its physical function, sorted
+	ParentInterfaces []string // those of its physical function, where it was given and not read
 }
 
 // ParseDevice reads a device from a JSON object with Nova's keys: address, vendor_id,
@@ -46,7 +43,7 @@ func ParseDevice(text []byte) (Device, error) {
 	if err != nil {
 		return Device{}, err
 	}
-	d := Device{NUMANode: -1}
+	var d Device
 	var kind, own, parents string
 	for _, field := range []struct {
 		key  string
@@ -130,14 +127,4 @@ func (p pciAddress) String() string {
 // and Nova never uses it.
 func domainTooLong(address string) bool {
 	return strings.IndexByte(address, ':') > 4
-}
-
-// sortedKeys gives the keys of an object in their order.
-func sortedKeys(fields map[string]json.RawMessage) []string {
-	keys := make([]string, 0, len(fields))
-	for key := range fields {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -30,23 +30,3 @@ func ExampleSpecs_Match() {
 	// 0000:0b:00.0 matches: false one-time-use: false <nil>
 	// 0000:41:00.0 matches: true one-time-use: false <nil>
 }
-
-// An address may hold a regular expression for each field. It matches at the
-// beginning of the field.
-func ExampleParseSpec() {
-	spec, err := pci.ParseSpec([]byte(`{"address": {"domain": "0000", "bus": "[0-3]", "slot": ".*", "function": "0"}}`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, address := range []string{"0000:1f:00.0", "0000:41:00.0"} {
-		matches, err := spec.Match(pci.Device{Address: address})
-		fmt.Println(address, matches, err)
-	}
-	_, err = pci.ParseSpec([]byte(`{"address": "0000:0*:00.0"}`))
-	fmt.Println(err)
-	// Output:
-	// 0000:1f:00.0 true <nil>
-	// 0000:41:00.0 false <nil>
-	// address: bus "0*" is not a hexadecimal number; * stands for a whole field only
-}

@@ -328,28 +328,3 @@ func inEntry(i int, err error) error {
 	}
 	return &Invalid{Entry: i + 1, Field: fault.Field, Reason: fault.Reason}
 }
-
-// Selected is a device with the entry that it matched.
-type Selected struct {
-	Device Device
-	Spec   Spec
-}
-
-// Select gives the devices that match, in their order (S2.6). The error joins the
-// errors of single devices, each with its address; these devices are left out.
-func (l Specs) Select(devices []Device) ([]Selected, error) {
-	var (
-		chosen []Selected
-		errs   []error
-	)
-	for _, d := range devices {
-		s, ok, err := l.Match(d)
-		switch {
-		case err != nil:
-			errs = append(errs, fmt.Errorf("device %s: %w", d.Address, err))
-		case ok:
-			chosen = append(chosen, Selected{Device: d, Spec: s})
-		}
-	}
-	return chosen, errors.Join(errs...)
-}

@@ -2,7 +2,6 @@ package pci
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -359,8 +358,8 @@ func TestTheFirstEntryThatMatchesCounts(t *testing.T) {
 func TestDevicesOfASpec(t *testing.T) {
 	d :=
 		parsed(t,
-			`{"address": "0:A:0.1", "vendor_id": "0X8086", "product_id": "A54", "dev_type": null, "parent_addr": null, "label": "x", "numa_node": 0}`)
-	require.Equal(t, Device{Address: "0000:0a:00.1", Vendor: "8086", Product: "0a54", Type: Whole, NUMANode: -1}, d)
+			`{"address": "0:A:0.1", "vendor_id": "0X8086", "product_id": "A54", "dev_type": null, "parent_addr": null, "label": "x"}`)
+	require.Equal(t, Device{Address: "0000:0a:00.1", Vendor: "8086", Product: "0a54", Type: Whole}, d)
 	require.Equal(t, Whole, parsed(t, `{"parent_addr": "0000:0a:00.0"}`).Type, "a parent alone makes no virtual function")
 	require.Equal(t, Virtual, parsed(t, `{"parent_addr": "0000:0a:00.0", "dev_type": "type-VF"}`).Type)
 	require.Equal(t, Physical, parsed(t, `{"dev_type": "type-PF"}`).Type)
@@ -437,27 +436,4 @@ func TestNarrows(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, s.Narrows(), spec)
 	}
-}
-
-func TestSelect(t *testing.T) {
-	devices := []Device{
-		{Address: "0000:01:00.0", Vendor: "8086"}, {Address: "0000:02:00.0", Vendor: "1234"},
-		{Address: "0000:03:00.0", Vendor: "8086", Type: Virtual}, {Address: "0000:04:00.0", Vendor: "8086"}, {Address: "10000:04:00.0", Vendor: "8086"},
-	}
-	specs, err := ParseSpecs([]byte(`[{"address": "04:00.0", "n": 1}, {"vendor_id": "8086", "one_time_use": true}]`))
-	require.NoError(t, err)
-	chosen, err := specs.Select(devices)
-	require.EqualError(t, err, "device 0000:03:00.0: entry 2: one_time_use: is only for physical devices, and this one "+
-		"is a virtual function")
-	require.ErrorAs(t, err, new(*Invalid))
-	require.Len(t, chosen, 2)
-	require.Equal(t, devices[0], chosen[0].Device)
-	require.True(t, chosen[0].Spec.OneTimeUse())
-	require.Equal(t, devices[3], chosen[1].Device)
-	require.False(t, chosen[1].Spec.OneTimeUse())
-
-	chosen, err = Specs{}.Select(devices)
-	require.NoError(t, err)
-	require.Empty(t, chosen)
-	require.EqualError(t, inEntry(0, errors.New("x")), "entry 1: x")
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -72,26 +71,12 @@ func (s *scanner) scan() ([]Device, error) {
 		}
 	}
 	slices.SortFunc(devices, byAddress)
-	setParentInterfaces(devices)
 	return devices, errors.Join(errs...)
 }
 
 // byAddress orders by number: a longer domain is a larger one.
 func byAddress(a, b Device) int {
 	return cmp.Or(cmp.Compare(len(a.Address), len(b.Address)), cmp.Compare(a.Address, b.Address))
-}
-
-// setParentInterfaces gives virtual functions the interfaces of their physical function.
-func setParentInterfaces(devices []Device) {
-	interfaces := make(map[string][]string)
-	for _, d := range devices {
-		interfaces[d.Address] = d.Interfaces
-	}
-	for i, d := range devices {
-		if d.Parent != "" {
-			devices[i].ParentInterfaces = interfaces[d.Parent]
-		}
-	}
 }
 
 // maxReads bounds how often a device that changes meanwhile is read.
@@ -137,11 +122,11 @@ func (s *scanner) read(link, address string) (d Device, err error) {
 	d = Device{
 		Address: address, Type: Whole,
 		Vendor: dir.hex("vendor", 4), Product: dir.hex("device", 4),
-		TotalVFs: dir.number("sriov_totalvfs", 0), NUMANode: dir.number("numa_node", -1),
 		Driver: dir.link("driver"), IOMMUGroup: dir.link("iommu_group"),
 		Parent: dir.address("physfn"), Interfaces: dir.names("net"),
 	}
 	d.MAC = dir.mac(d.Interfaces)
+	possible, hasFunctions := dir.text("sriov_totalvfs")
 	for _, name := range dir.names(".") {
 		if strings.HasPrefix(name, "virtfn") {
 			d.Functions = append(d.Functions, dir.address(name))
@@ -154,7 +139,7 @@ func (s *scanner) read(link, address string) (d Device, err error) {
 	switch {
 	case d.Parent != "":
 		d.Type = Virtual
-	case d.TotalVFs > 0:
+	case hasFunctions && possible != "0":
 		d.Type = Physical
 	}
 	return d, dir.err
@@ -205,19 +190,6 @@ func (a *attributes) hex(name string, width int) string {
 		a.err = fmt.Errorf("%s: %s", name, why)
 	}
 	return digits
-}
-
-// number reads a decimal number that not every device has; absent is the default.
-func (a *attributes) number(name string, absent int) int {
-	text, there := a.text(name)
-	if !there {
-		return absent
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		a.err = fmt.Errorf("%s: %q is not a number", name, text)
-	}
-	return n
 }
 
 // mac is the MAC that the hardware brought along: a guest to which the device is passed sees

@@ -21,8 +21,8 @@ import (
 
 // Allow is the host's own list of what may be destroyed (F13).
 type Allow interface {
-	// AllowPath returns nil if the host's rules let Burnish destroy what this
-	// resolved path names, else an error of one line with the reason.
+	// AllowPath returns nil if the host's rules let Burnish destroy what this resolved path
+	// names. Fault: not_allowed.
 	AllowPath(resolved string) error
 }
 
@@ -33,7 +33,7 @@ type Driver struct {
 }
 
 // New returns the driver. It applies rules at each Discover and before each Open for
-// writing; nil rules refuse everything. A disk that holds one of the system's own
+// writing. A disk that holds one of the system's own
 // directories, or one of keep, is never erased.
 func New(rules Allow, keep ...string) *Driver {
 	d := &Driver{rules: rules, sys: realSystem()}
@@ -60,7 +60,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 			hardware.Changed("path", fmt.Sprintf("%q leads to %q, enrolled was %q", given, path, known.Path))
 	}
 	if known == (device.Identity{}) { // an enrolled one's identity is compared before any rule (F27)
-		if err := d.checkAllowed(path); err != nil {
+		if err := d.rules.AllowPath(path); err != nil {
 			return hardware.Discovery{}, err
 		}
 	}
@@ -86,7 +86,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 		return nil, hardware.Changed("path", fmt.Sprintf("%q was never enrolled", given))
 	}
 	if writable {
-		if err := d.checkAllowed(enrolled.Path); err != nil {
+		if err := d.rules.AllowPath(enrolled.Path); err != nil {
 			return nil, err
 		}
 	}
@@ -98,22 +98,6 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 		return d.openDevice(ctx, given, enrolled, writable)
 	}
 	return d.openFile(ctx, given, enrolled, writable)
-}
-
-// checkAllowed applies the host's rules to a resolved path (F13).
-func (d *Driver) checkAllowed(path string) error {
-	const remedy = "allow the path in the host's host.yaml, if it may be destroyed"
-	if d.rules == nil {
-		return hardware.Refused(device.CodeNotAllowed, remedy, "%q may not be destroyed: this host allows nothing", path)
-	}
-	err := d.rules.AllowPath(path)
-	if err == nil {
-		return nil
-	}
-	if _, ok := device.AsFault(err); ok {
-		return err
-	}
-	return hardware.Refused(device.CodeNotAllowed, remedy, "%q may not be destroyed: %v", path, err)
 }
 
 // pathSetting reads the setting path and refuses all others.

@@ -90,7 +90,7 @@ func TestDeviceUnderTheStateDirectoryIsRefused(t *testing.T) {
 	state := filepath.Join(mountDevice(t, f.loop, "noload,ro"), ".")
 	_, err := New(allowAll{}, state).Discover(t.Context(), targetAt(f.loop), device.Identity{})
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, "is the disk below "+state)
-	_, err = New(allowAll{}).Discover(t.Context(), targetAt(f.loop), device.Identity{})
+	_, err = newDriver(t).Discover(t.Context(), targetAt(f.loop), device.Identity{})
 	hardwaretest.RequireFault(t, err, device.CodeTargetBusy)
 }
 

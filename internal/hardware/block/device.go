@@ -15,7 +15,7 @@ import (
 // disk is a whole disk or a loop device as a target.
 type disk struct {
 	sys      system
-	rules    func(path string) error
+	rules    Allow
 	given    string
 	enrolled device.Identity
 	writable bool
@@ -72,11 +72,11 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 	if field := known.Differs(v.identity); !first && field != "" {
 		return hardware.Discovery{}, hardware.Changed(field, fmt.Sprintf("%q", path))
 	}
-	if err := d.checkAllowed(path); err != nil {
+	if err := d.rules.AllowPath(path); err != nil {
 		return hardware.Discovery{}, err
 	}
 	// Checked as for writing: what may not be destroyed is not enrolled either.
-	target := &disk{sys: d.sys, rules: d.checkAllowed, given: given, enrolled: v.identity, writable: true, info: v}
+	target := &disk{sys: d.sys, rules: d.rules, given: given, enrolled: v.identity, writable: true, info: v}
 	if err := target.checkErasable(v, fd, first); err != nil {
 		return hardware.Discovery{}, err
 	}
@@ -122,44 +122,33 @@ func (d *Driver) checkFirstEnrollment(ctx context.Context, t hardware.Target, ta
 	return refuseSignatures(fdReader{d.sys, claimed}, path, v.identity.Size, t)
 }
 
-// openDevice claims the enrolled device and locks it. It returns a Handle only after every
-// check has passed on that one descriptor.
+// openDevice claims the enrolled device.
 func (d *Driver) openDevice(ctx context.Context, given string, enrolled device.Identity,
 	writable bool) (_ hardware.Handle, err error) {
 	defer func() { err = asIdentityChange(err) }()
 	if err := d.sys.checkWholePath(enrolled.Path); err != nil {
 		return nil, err
 	}
-	flags := uint64(unix.O_RDONLY)
-	if writable {
-		flags = unix.O_RDWR
-	}
-	target := &disk{sys: d.sys, rules: d.checkAllowed, given: given, enrolled: enrolled, writable: writable}
-	fd, err := d.sys.claim(ctx, enrolled.Path, flags)
+	target := &disk{sys: d.sys, rules: d.rules, given: given, enrolled: enrolled, writable: writable}
+	fd, err := d.sys.claim(ctx, enrolled.Path, access(writable))
 	if err != nil {
 		return nil, target.openers(err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, target.close(), unix.Close(fd))
-		}
-	}()
-	if target.info, err = target.verifyIdentity(fd); err != nil {
+	return opened(take(ctx, d.sys, target, fd, writable))
+}
+
+// opened is a handle as the port has it: nil after an error.
+func opened(h *handle, err error) (hardware.Handle, error) {
+	if err != nil {
 		return nil, err
 	}
-	if err := hardware.Lock(ctx, fd, enrolled.Path); err != nil {
-		return nil, err
-	}
-	if image := target.info.image; image != nil {
-		// A worker that enrolled the file itself locks the file.
-		if err := hardware.Lock(ctx, image.fd, image.path); err != nil {
-			return nil, err
-		}
-	}
-	if err := target.check(ctx, fd); err != nil {
-		return nil, err
-	}
-	return newHandle(d.sys, target, fd, enrolled, target.info.unit, writable)
+	return h, nil
+}
+
+// identify reads what the open device is.
+func (d *disk) identify(fd int) (enrolled device.Identity, unit int64, err error) {
+	d.info, err = d.verifyIdentity(fd)
+	return d.enrolled, d.info.unit, err
 }
 
 // openers explains why a device could not be claimed: it is another device, or in a use that
@@ -239,7 +228,7 @@ func (d *disk) checkErasable(v diskInfo, fd int, first bool) error {
 		return d.sys.checkSerialUnique(path, v.node, v.identity.Serial)
 	}
 	if d.writable {
-		if err := d.rules(v.image.path); err != nil {
+		if err := d.rules.AllowPath(v.image.path); err != nil {
 			return err
 		}
 	}
@@ -247,7 +236,7 @@ func (d *disk) checkErasable(v diskInfo, fd int, first bool) error {
 		return err
 	}
 	return loopFileFault(path, v.image.path,
-		d.sys.checkOverwritesAt(v.image.fd, v.image.path, v.image.stat, v.image.on, 1))
+		d.sys.checkOverwrites(v.image.fd, v.image.path, v.image.stat, v.image.on, 1))
 }
 
 // checkUnused refuses a device that the kernel's tables show in use, including its

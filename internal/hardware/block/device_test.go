@@ -125,7 +125,7 @@ func TestDiskSuite(t *testing.T) {
 	hardwaretest.Run(t, hardwaretest.Fixture{
 		Driver: suiteDriver{},
 		Write:  writeSize,
-		Sizes:  []int64{hardware.Align, hardware.ZeroesLen + 512},
+		Sizes:  []int64{hardware.Align, hardware.Align + 512},
 		New: func(t *testing.T, size int64) hardwaretest.Device {
 			f := newDisk(t, size, disks["virtio"].bus, disks["virtio"].attributes)
 			suiteDrivers[f.path] = f.driver
@@ -233,7 +233,7 @@ func TestOnlyWholeDisksAreAccepted(t *testing.T) {
 func TestRealPartitionIsRefused(t *testing.T) {
 	f := loopFixture(t, workDir(t), 16*mib)
 	part := partition(t, f)
-	_, err := New(allowAll{}).Discover(t.Context(), targetAt(part), device.Identity{})
+	_, err := newDriver(t).Discover(t.Context(), targetAt(part), device.Identity{})
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "enroll "+f.loop)
 }
 
@@ -294,6 +294,7 @@ func TestClaimThatNoTableShowsIsFound(t *testing.T) {
 
 // F11
 func TestDeviceIsCheckedBeforeEveryWrite(t *testing.T) {
+	const size = 3*mib + 512 // written one after the other
 	for name, tc := range map[string]struct {
 		kind    string
 		happens func(sys *system)
@@ -306,7 +307,7 @@ func TestDeviceIsCheckedBeforeEveryWrite(t *testing.T) {
 			sys.diskSeq = func(int) (uint64, error) { return 1 << 40, nil }
 		}, "was replaced after it was opened"},
 		"disk shrunk": {"disk", func(sys *system) {
-			sys.size = func(int) (int64, error) { return evenSize - 512, nil }
+			sys.size = func(int) (int64, error) { return size - 512, nil }
 		}, "(size)"},
 		"offset of the loop": {"loop", func(sys *system) {
 			sys.loopStatus = func(fd int) (*unix.LoopInfo64, error) {
@@ -324,7 +325,7 @@ func TestDeviceIsCheckedBeforeEveryWrite(t *testing.T) {
 		}, "was attached to something else"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := enrollKind(t, tc.kind, evenSize)
+			f := enrollKind(t, tc.kind, size)
 			h := f.open(t, true)
 			calls := record(t, h)
 			write := h.sys.pwrite
@@ -334,7 +335,7 @@ func TestDeviceIsCheckedBeforeEveryWrite(t *testing.T) {
 				tc.happens(&target.sys)
 				return n, err
 			}
-			fault := hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, evenSize), device.CodeIdentityChanged)
+			fault := hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, size), device.CodeIdentityChanged)
 			require.Contains(t, fault.Message, tc.says)
 			require.Len(t, *calls, 1, "there is no further write")
 			hardwaretest.RequireFault(t, h.Check(t.Context()), device.CodeIdentityChanged)
@@ -386,7 +387,7 @@ func TestTailOfADeviceIsWrittenDirectAndNeverPastTheEnd(t *testing.T) {
 	h := f.open(t, true)
 	calls := record(t, h)
 	require.NoError(t, h.ZeroAt(t.Context(), 0, evenSize))
-	require.Equal(t, append(wholeWrites(8*mib), call{8 * mib, mib + 512, true}), *calls)
+	require.Equal(t, append(wholeWrites(4*mib), call{4 * mib, mib + 512, true}), *calls)
 	require.Equal(t, methodDirect, h.Method())
 	require.NoError(t, h.Flush(t.Context()))
 	hardwaretest.RequireCount(t, hardwaretest.File(f.image), nonce, 0, evenSize/512, 0)
@@ -401,7 +402,7 @@ func TestKernelErrorsAreReported(t *testing.T) {
 		"loop":    func(sys *system) { sys.loopStatus = func(int) (*unix.LoopInfo64, error) { return nil, unix.EIO } },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := New(allowAll{})
+			d := newDriver(t)
 			d.sys = f.driver.sys
 			breaks(&d.sys)
 			for _, known := range []device.Identity{{}, f.identity} {

@@ -37,38 +37,18 @@ type Disk struct {
 // Claim opens the disk at the node path exclusively and locks it, until the Disk is closed
 // (F12). The caller verifies its identity. Faults: target_missing, target_busy, not_allowed,
 // io_error.
-func (k Kernel) Claim(ctx context.Context, path string, writable bool) (_ *Disk, err error) {
+func (k Kernel) Claim(ctx context.Context, path string, writable bool) (*Disk, error) {
 	s := k.system()
-	flags := uint64(unix.O_RDONLY)
-	if writable {
-		flags = unix.O_RDWR
-	}
-	fd, err := s.claim(ctx, path, flags)
+	fd, err := s.claim(ctx, path, access(writable))
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, unix.Close(fd))
-		}
-	}()
-	info, err := s.inspectClaimed(fd, path)
+	target := &claimedDisk{disk{sys: s, enrolled: device.Identity{Path: path}, writable: writable}}
+	h, err := take(ctx, s, target, fd, writable)
 	if err != nil {
 		return nil, err
 	}
-	c := &claimedDisk{disk{sys: s, enrolled: info.identity, writable: writable, info: info}}
-	if err := hardware.Lock(ctx, fd, path); err != nil {
-		return nil, err
-	}
-	if err := c.check(ctx, fd); err != nil {
-		return nil, err
-	}
-	made, err := newHandle(s, c, fd, c.info.identity, c.info.unit, writable)
-	if err != nil {
-		return nil, err
-	}
-	h, _ := made.(*handle)
-	return &Disk{Handle: made, h: h}, nil
+	return &Disk{Handle: h, h: h}, nil
 }
 
 // system gives the access to the kernel.
@@ -156,17 +136,10 @@ func refusesWriteZeroes(path, why string) *device.Fault {
 
 // checkBlocks refuses a change of anything but whole blocks of a disk that is open for writing.
 func (d *Disk) checkBlocks(offset, n int64) error {
-	h := d.h
-	if err := h.checkOpen(); err != nil {
+	if err := d.h.checkOpen(); err != nil {
 		return err
 	}
-	switch {
-	case !h.writable:
-		return hardware.CallerError("%q was opened for reading only", h.path)
-	case offset < 0 || n <= 0 || offset > h.size || n > h.size-offset || offset%h.unit != 0 || n%h.unit != 0:
-		return hardware.CallerError("%d bytes at %d are not blocks of %q, which has %d bytes", n, offset, h.path, h.size)
-	}
-	return nil
+	return hardware.CheckWrite(d.h.path, d.h.writable, d.h.size, d.h.unit, offset, n)
 }
 
 // WriteData writes p at offset, in whole blocks, with the checks of each write of zeroes. p is
@@ -183,11 +156,7 @@ func (d *Disk) WriteData(ctx context.Context, p []byte, offset int64) error {
 		return err
 	}
 	h.dirty, h.cacheDropped = true, false
-	var got int
-	err := retryEINTR(func() (err error) {
-		got, err = h.sys.pwrite(h.fd, p, offset)
-		return err
-	})
+	got, err := h.sys.writeAt(h.fd, p, offset)
 	if err == nil && got < len(p) {
 		err = io.ErrShortWrite
 	}
@@ -232,6 +201,15 @@ func (s system) inspectClaimed(fd int, path string) (diskInfo, error) {
 		err = hardware.Invalid("%q has blocks of %d bytes, but only up to %d are supported", path, v.unit, hardware.Align)
 	}
 	return v, err
+}
+
+// identify takes the open disk for the one: its claimant verifies who it is.
+func (c *claimedDisk) identify(fd int) (enrolled device.Identity, unit int64, err error) {
+	c.info, err = c.sys.inspectClaimed(fd, c.enrolled.Path)
+	if err == nil {
+		c.enrolled = c.info.identity
+	}
+	return c.enrolled, c.info.unit, err
 }
 
 // check proves that the disk is still the one that was opened, and not in use.

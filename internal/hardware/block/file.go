@@ -42,10 +42,10 @@ func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, pat
 	if field := known.Differs(identity); !first && field != "" {
 		return hardware.Discovery{}, hardware.Changed(field, fmt.Sprintf("%q", path))
 	}
-	if err := d.checkAllowed(path); err != nil {
+	if err := d.rules.AllowPath(path); err != nil {
 		return hardware.Discovery{}, err
 	}
-	if err := d.sys.checkOverwrites(fd, path, stat, on); err != nil {
+	if err := d.sys.checkOverwrites(fd, path, stat, on, 0); err != nil {
 		return hardware.Discovery{}, err
 	}
 	if err := d.sys.checkFileUnused(path, inodeOf(stat), ""); err != nil {
@@ -72,36 +72,20 @@ func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, pat
 	}, nil
 }
 
-// openFile opens the enrolled file and locks it. It returns a Handle only after every check
-// has passed on that one descriptor.
+// openFile opens the enrolled file.
 func (d *Driver) openFile(ctx context.Context, given string, enrolled device.Identity,
-	writable bool) (_ hardware.Handle, err error) {
-	flags := uint64(unix.O_RDONLY)
-	if writable {
-		flags = unix.O_RDWR
-	}
-	fd, err := openNoFollow(enrolled.Path, flags)
+	writable bool) (hardware.Handle, error) {
+	fd, err := openNoFollow(enrolled.Path, access(writable))
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, unix.Close(fd))
-		}
-	}()
+	return opened(take(ctx, d.sys, &file{sys: d.sys, given: given, enrolled: enrolled, writable: writable}, fd, writable))
+}
 
-	target := &file{sys: d.sys, given: given, enrolled: enrolled, writable: writable}
-	// Identity first: the fault of another file must not be that it is busy.
-	if _, _, err := target.verifyIdentity(fd); err != nil {
-		return nil, err
-	}
-	if err := hardware.Lock(ctx, fd, enrolled.Path); err != nil {
-		return nil, err
-	}
-	if err := target.check(ctx, fd); err != nil {
-		return nil, err
-	}
-	return newHandle(d.sys, target, fd, enrolled, hardware.Align, writable)
+// identify compares the open file with the enrolled one.
+func (f *file) identify(fd int) (device.Identity, int64, error) {
+	_, _, err := f.verifyIdentity(fd)
+	return f.enrolled, hardware.Align, err
 }
 
 // cacheFD: O_DIRECT bypasses a file's only cache.
@@ -124,7 +108,7 @@ func (f *file) check(ctx context.Context, fd int) error {
 		nil {
 		return err
 	}
-	if err := f.sys.checkOverwrites(fd, f.enrolled.Path, stat, on); err != nil {
+	if err := f.sys.checkOverwrites(fd, f.enrolled.Path, stat, on, 0); err != nil {
 		return err
 	}
 	if err := f.sys.checkFileUnused(f.enrolled.Path, inodeOf(stat), ""); err != nil {

@@ -61,14 +61,8 @@ func (s system) fileSystemOf(fd int, path string) (fileSystem, unix.Statfs_t, er
 
 // checkOverwrites proves, as far as the kernel shows it, that writes to the file overwrite
 // the bytes that a tenant left. It checks the mount options, the file's flags, its extents,
-// and what is below the file system.
-func (s system) checkOverwrites(fd int, path string, stat *unix.Stat_t, on fileSystem) error {
-	return s.checkOverwritesAt(fd, path, stat, on, 0)
-}
-
-// checkOverwritesAt is checkOverwrites at this depth of stacked loop devices, 0 for the
-// target itself.
-func (s system) checkOverwritesAt(fd int, path string, stat *unix.Stat_t, on fileSystem, depth int) error {
+// and what is below the file system. depth counts the loop devices above it, 0 for the target itself.
+func (s system) checkOverwrites(fd int, path string, stat *unix.Stat_t, on fileSystem, depth int) error {
 	if on.dataJournal {
 		if err := s.checkNoDataJournal(fd, path, stat.Dev); err != nil {
 			return err
@@ -127,11 +121,11 @@ func (s system) checkNoDataJournal(fd int, path string, dev uint64) error {
 	}
 	// mountinfo does not show the default options in the superblock (tune2fs -o
 	// journal_data; measured). This file does.
-	name, err := s.deviceName(dev)
+	dir, err := s.deviceDir(dev)
 	if err != nil {
 		return overwriteUnsupported("%q is on a file system whose device is unknown: %v", path, err)
 	}
-	options, err := os.ReadFile(filepath.Join(s.proc, "fs/ext4", name, "options"))
+	options, err := os.ReadFile(filepath.Join(s.proc, "fs/ext4", filepath.Base(dir), "options"))
 	if err != nil {
 		return overwriteUnsupported("%q is on a file system whose options are unknown: %v", path, err)
 	}
@@ -139,12 +133,6 @@ func (s system) checkNoDataJournal(fd int, path string, dev uint64) error {
 		return overwriteUnsupported("%q is on a file system whose default is data=journal", path)
 	}
 	return nil
-}
-
-// deviceName is the kernel's name of a block device.
-func (s system) deviceName(dev uint64) (string, error) {
-	dir, err := s.deviceDir(dev)
-	return filepath.Base(dir), err
 }
 
 // deviceDir is the sysfs directory of a block device, without links.
@@ -181,7 +169,7 @@ func (s system) checkBacking(path string, dev uint64, depth int) (err error) {
 	}
 	on, _, err := s.fileSystemOf(fd, below)
 	if err == nil {
-		err = s.checkOverwritesAt(fd, below, &stat, on, depth+1)
+		err = s.checkOverwrites(fd, below, &stat, on, depth+1)
 	}
 	if fault, ok := device.AsFault(err); ok {
 		return hardware.Refused(fault.Code, fault.Remedy, "%q is on a loop device: %s", path, fault.Message)

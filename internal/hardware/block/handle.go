@@ -31,6 +31,9 @@ const (
 
 // openTarget is what a handle has open.
 type openTarget interface {
+	// identify proves that the descriptor is of the enrolled target, and gives its identity and the
+	// smallest size for O_DIRECT.
+	identify(fd int) (enrolled device.Identity, unit int64, err error)
 	// check repeats the checks of identity and interlocks.
 	check(ctx context.Context, fd int) error
 	// checkUnchanged runs before every write, so it must be cheap.
@@ -57,16 +60,12 @@ type handle struct {
 	writable bool
 
 	zeroes []byte
-	// direct: O_DIRECT is set. It is cleared for good if the first write is refused.
+	// direct: O_DIRECT is set.
 	direct bool
-	// directWorks: a direct write has succeeded, so a later refusal is an error of the
-	// device and not of alignment.
-	directWorks bool
 	// dirty: written since the last fsync.
 	dirty bool
-	// reading is locked for each read that may change what is below, and locked for reading
-	// while direct reads run beside each other.
-	reading sync.RWMutex
+	// reading is locked for each read that uses what is below.
+	reading sync.Mutex
 	bounce  []byte
 	// cacheDropped: no cache holds data from before the last write. Nothing from readUpTo on
 	// was read since.
@@ -77,11 +76,40 @@ type handle struct {
 	syncErr error
 }
 
-// newHandle takes over fd and of if it returns no error. unit is the smallest size for
-// O_DIRECT.
-func newHandle(sys system, of openTarget, fd int, enrolled device.Identity, unit int64,
-	writable bool) (hardware.Handle, error) {
+// access is how a target is opened.
+func access(writable bool) uint64 {
+	if writable {
+		return unix.O_RDWR
+	}
+	return unix.O_RDONLY
+}
+
+// take locks the open target, and takes over fd and of; after an error both are closed. It returns a
+// handle only after every check has passed on that one descriptor.
+func take(ctx context.Context, sys system, of openTarget, fd int, writable bool) (_ *handle, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, of.close(), unix.Close(fd))
+		}
+	}()
+	// Identity first: the fault of another target must not be that it is busy.
+	enrolled, unit, err := of.identify(fd)
+	if err != nil {
+		return nil, err
+	}
 	path := enrolled.Path
+	if err := hardware.Lock(ctx, fd, path); err != nil {
+		return nil, err
+	}
+	if below := of.cacheFD(); below >= 0 {
+		// A worker that enrolled the file itself locks the file.
+		if err := hardware.Lock(ctx, below, path); err != nil {
+			return nil, err
+		}
+	}
+	if err := of.check(ctx, fd); err != nil {
+		return nil, err
+	}
 	zeroes, err := hardware.Zeroes()
 	if err != nil {
 		return nil, err
@@ -121,17 +149,11 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	if err := h.checkOpen(); err != nil {
 		return err
 	}
-	if !h.writable {
-		return hardware.CallerError("%q was opened for reading only", h.path)
-	}
-	if offset < 0 || n < 0 || offset > h.size || n > h.size-offset {
-		return hardware.CallerError("%d bytes at %d are outside %q, which has %d bytes", n, offset, h.path, h.size)
-	}
-	if offset%hardware.Align != 0 || n%hardware.Align != 0 && offset+n != h.size {
-		return hardware.CallerError("%d bytes at %d of %q are not whole blocks of %d", n, offset, h.path, hardware.Align)
+	if err := hardware.CheckWrite(h.path, h.writable, h.size, hardware.Align, offset, n); err != nil {
+		return err
 	}
 	for n > 0 {
-		if h.direct && h.directWorks && n >= 2*writeSize {
+		if h.direct && n >= 2*writeSize {
 			done, err := h.writeConcurrently(ctx, offset, n/writeSize*writeSize)
 			if err != nil {
 				return err
@@ -197,11 +219,7 @@ func (h *handle) writeConcurrently(ctx context.Context, offset, n int64) (int64,
 // writeDirectly is one direct pwrite of writeSize zeroes, and returns how many whole blocks it
 // wrote. It changes nothing of h.
 func (h *handle) writeDirectly(offset int64) (int64, error) {
-	var got int
-	err := retryEINTR(func() (err error) {
-		got, err = h.sys.pwrite(h.fd, h.zeroes[:writeSize], offset)
-		return err
-	})
+	got, err := h.sys.writeAt(h.fd, h.zeroes[:writeSize], offset)
 	if err != nil {
 		return 0, hardware.IOFault(fmt.Sprintf("write %d zeroes at %d of", writeSize, offset), h.path, err)
 	}
@@ -255,36 +273,18 @@ func (h *handle) writeTail(offset, n int64) (done int64, err error) {
 // write is one pwrite of zeroes. A short write counts in whole blocks, so that the next one
 // is aligned. Writing a zero twice does no harm.
 func (h *handle) write(offset, n int64) (int64, error) {
-	var got int
 	h.dirty, h.cacheDropped = true, false
-	err := retryEINTR(func() (err error) {
-		got, err = h.sys.pwrite(h.fd, h.zeroes[:n], offset)
-		return err
-	})
-	aligned := n%h.unit == 0
-	if errors.Is(err, unix.EINVAL) && h.direct && aligned && !h.directWorks {
-		// Some file systems accept the flag but refuse the write, or need larger blocks
-		// than unit.
-		if err := h.sys.direct(h.fd, false); err != nil {
-			return 0, hardware.IOFault("clear O_DIRECT on", h.path, err)
-		}
-		h.direct = false
-		return 0, nil // the caller repeats the write
-	}
+	got, err := h.sys.writeAt(h.fd, h.zeroes[:n], offset)
 	if err != nil {
 		return 0, hardware.IOFault(fmt.Sprintf("write %d zeroes at %d of", n, offset), h.path, err)
 	}
 	done := int64(got)
-	if done < n {
+	if done < n && n%h.unit == 0 { // the tail needs no alignment
 		done -= done % h.unit
-		if !aligned {
-			done = int64(got) // the tail needs no alignment
-		}
 	}
 	if done == 0 {
 		return 0, hardware.IOFault(fmt.Sprintf("write %d zeroes at %d of", n, offset), h.path, io.ErrShortWrite)
 	}
-	h.directWorks = h.directWorks || h.direct && aligned
 	return done, nil
 }
 

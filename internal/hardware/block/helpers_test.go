@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,15 +26,28 @@ const (
 	kib   = 1 << 10
 	mib   = 1 << 20
 	// oddSize has a tail that O_DIRECT refuses.
-	oddSize = 9*mib + 777
+	oddSize = 5*mib + 777
 	// evenSize is a possible size of a device, with a tail of one sector.
-	evenSize = 9*mib + 512
+	evenSize = 5*mib + 512
 )
 
 // allowAll allows every path.
 type allowAll struct{}
 
 func (allowAll) AllowPath(string) error { return nil }
+
+// newDriver is a driver that waits less for others than a worker's, and looks for users in this
+// process only: to look through all processes of the machine takes longer than most tests.
+func newDriver(t *testing.T) *Driver {
+	t.Helper()
+	d := New(allowAll{})
+	d.sys.busyTimeout = 100 * time.Millisecond
+	d.sys.proc = t.TempDir()
+	for _, name := range []string{"self", "swaps", "fs", strconv.Itoa(os.Getpid())} {
+		require.NoError(t, os.Symlink(filepath.Join("/proc", name), filepath.Join(d.sys.proc, name)))
+	}
+	return d
+}
 
 // workDir is a temporary directory on a file system that overwrites in place.
 func workDir(t *testing.T) string {
@@ -192,7 +206,7 @@ func enroll(t *testing.T, dir string, size int64) *fixture {
 	t.Helper()
 	parent := filepath.Join(dir, "d")
 	require.NoError(t, os.MkdirAll(parent, 0o700))
-	f := &fixture{driver: New(allowAll{}), dir: dir, path: filepath.Join(parent, "target")}
+	f := &fixture{driver: newDriver(t), dir: dir, path: filepath.Join(parent, "target")}
 	stamped(t, f.path, size)
 	f.target = targetAt(f.path)
 	found, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
@@ -215,7 +229,7 @@ func enrollLoop(t *testing.T, dir string, size int64) *fixture {
 func loopFixture(t *testing.T, dir string, size int64, args ...string) *fixture {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "d"), 0o700))
-	f := &fixture{driver: New(allowAll{}), dir: dir, image: filepath.Join(dir, "d", "image")}
+	f := &fixture{driver: newDriver(t), dir: dir, image: filepath.Join(dir, "d", "image")}
 	f.driver.sys.dev = filepath.Join(dir, "dev")
 	require.NoError(t, os.MkdirAll(f.driver.sys.dev, 0o700))
 	stamped(t, f.image, size)

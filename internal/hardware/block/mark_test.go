@@ -32,7 +32,7 @@ func TestEachChangeHasAnotherMark(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			target, file := enroll(t)
-			d := New(allowAll{})
+			d := newDriver(t)
 			found, err := d.Discover(t.Context(), target, device.Identity{})
 			require.NoError(t, err)
 			enrolled := found.Identity

@@ -86,7 +86,7 @@ func TestOverwriteUnsupported(t *testing.T) {
 			}
 			path := filepath.Join(tc.dir(t), "target")
 			before := hardwaretest.Sum(t, stamped(t, path, tc.size))
-			d := New(allowAll{})
+			d := newDriver(t)
 			_, err := d.Discover(t.Context(), targetAt(path), device.Identity{})
 			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeOverwriteUnsupported).Message, tc.says)
 

@@ -1,7 +1,6 @@
 package block
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"unsafe"
@@ -21,8 +20,6 @@ const bounceLen = 1 << 20
 // ReadsAtOnce says how many calls of ReadAt may run at once; see hardware.ConcurrentReader. A
 // cache that is dropped needs reads in their order.
 func (h *handle) ReadsAtOnce() int {
-	h.reading.RLock()
-	defer h.reading.RUnlock()
 	if !h.direct || h.target.cacheFD() >= 0 {
 		return 1
 	}
@@ -48,28 +45,15 @@ func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	return done + got, err
 }
 
-// readDirectly reads what one aligned direct read gives, while others do so too: O_DIRECT and
-// what is known of caches stay as they are meanwhile. It leaves to readInOrder what it cannot
-// read so.
+// readDirectly reads what one aligned direct read gives, while others do so too. It leaves to
+// readInOrder what it cannot read so.
 func (h *handle) readDirectly(p []byte, offset int64) (int, error) {
-	h.reading.RLock()
-	defer h.reading.RUnlock()
 	whole := len(p) / hardware.Align * hardware.Align
-	if !h.direct || h.target.cacheFD() >= 0 || whole == 0 || offset+int64(whole) > h.size || !isAligned(p, offset) {
+	if h.ReadsAtOnce() == 1 || whole == 0 || offset+int64(whole) > h.size || !isAligned(p, offset) {
 		return 0, nil
 	}
-	var got int
-	err := retryEINTR(func() (err error) {
-		got, err = h.sys.pread(h.fd, p[:whole], offset)
-		return err
-	})
-	if errors.Is(err, unix.EINVAL) {
-		return 0, nil // this file system needs larger blocks
-	}
-	if err != nil {
-		return 0, hardware.IOFault(fmt.Sprintf("read %d bytes at %d of", whole, offset), h.path, err)
-	}
-	return got / hardware.Align * hardware.Align, nil
+	got, err := h.read(p[:whole], offset)
+	return got / hardware.Align * hardware.Align, err
 }
 
 // isAligned: a direct read at offset may fill p.
@@ -151,22 +135,7 @@ func (h *handle) readSome(p []byte, offset int64) (int, error) {
 
 // read is one aligned pread. It is short at the end of the target.
 func (h *handle) read(p []byte, offset int64) (int, error) {
-	var got int
-	err := retryEINTR(func() (err error) {
-		got, err = h.sys.pread(h.fd, p, offset)
-		return err
-	})
-	if errors.Is(err, unix.EINVAL) && h.direct {
-		// As in write: this file system needs larger blocks.
-		if err := h.sys.direct(h.fd, false); err != nil {
-			return 0, hardware.IOFault("clear O_DIRECT on", h.path, err)
-		}
-		h.direct, h.cacheDropped = false, false
-		if err := h.dropCaches(offset, int64(len(p))); err != nil {
-			return 0, err
-		}
-		return h.read(p, offset)
-	}
+	got, err := h.sys.readAt(h.fd, p, offset)
 	if err != nil {
 		return 0, hardware.IOFault(fmt.Sprintf("read %d bytes at %d of", len(p), offset), h.path, err)
 	}

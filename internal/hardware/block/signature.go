@@ -203,7 +203,7 @@ func refuseSignatures(r io.ReaderAt, path string, size int64, t hardware.Target)
 	if t.MovedFrom != "" || t.Imported { // not even read
 		return nil
 	}
-	found, err := findSignatures(&chunkReader{source: r}, size)
+	found, err := findSignatures(r, size)
 	if err != nil {
 		return hardware.IOFault("read", path, err)
 	}
@@ -216,60 +216,6 @@ func refuseSignatures(r io.ReaderAt, path string, size int64, t hardware.Target)
 		"%q holds %s", path, strings.Join(found, ", "))
 }
 
-// chunkReader reads chunks of 256 KiB and caches them, because the offsets of signatures are
-// close together and each read of a disk is slow.
-type chunkReader struct {
-	source io.ReaderAt
-	cache  map[int64]chunk
-}
-
-// chunk is the result of one read.
-type chunk struct {
-	data []byte
-	err  error
-}
-
-const chunkSize = 256 << 10
-
-// ReadAt implements io.ReaderAt.
-func (p *chunkReader) ReadAt(into []byte, offset int64) (n int, err error) {
-	for n < len(into) {
-		at := offset + int64(n)
-		chunk := p.chunkAt(at / chunkSize * chunkSize)
-		got := 0
-		if within := at % chunkSize; within < int64(len(chunk.data)) {
-			got = copy(into[n:], chunk.data[within:])
-		}
-		n += got
-		switch {
-		case got > 0:
-		case errors.Is(chunk.err, io.EOF):
-			return n, io.EOF
-		default: // read only these bytes, because the rest of the chunk need not be readable
-			more, err := p.source.ReadAt(into[n:], at)
-			return n + more, err
-		}
-	}
-	return n, nil
-}
-
-// chunkAt gives the chunk that starts at at. It has an error if it is not full.
-func (p *chunkReader) chunkAt(at int64) chunk {
-	if known, ok := p.cache[at]; ok {
-		return known
-	}
-	data := make([]byte, chunkSize)
-	got, err := p.source.ReadAt(data, at)
-	if got < chunkSize && err == nil {
-		err = io.ErrUnexpectedEOF
-	}
-	if p.cache == nil {
-		p.cache = map[int64]chunk{}
-	}
-	p.cache[at] = chunk{data[:got], err}
-	return p.cache[at]
-}
-
 // fdReader is an io.ReaderAt that reads a descriptor through the cache.
 type fdReader struct {
 	sys system
@@ -279,11 +225,7 @@ type fdReader struct {
 // ReadAt implements io.ReaderAt.
 func (d fdReader) ReadAt(p []byte, offset int64) (n int, err error) {
 	for n < len(p) {
-		var got int
-		err := retryEINTR(func() (err error) {
-			got, err = d.sys.pread(d.fd, p[n:], offset+int64(n))
-			return err
-		})
+		got, err := d.sys.readAt(d.fd, p[n:], offset+int64(n))
 		if err != nil {
 			return n, err
 		}

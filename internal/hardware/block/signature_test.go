@@ -91,7 +91,7 @@ func TestFileSignatureIsRefusedUnlessNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := holding(t, workDir(t), tc.puts)
 			before := checksums(t, []string{path})
-			d, target := New(allowAll{}), targetAt(path)
+			d, target := newDriver(t), targetAt(path)
 			_, err := d.Discover(t.Context(), target, device.Identity{})
 			fault := hardwaretest.RequireFault(t, err, device.CodeFilesystemSignature)
 			require.Contains(t, fault.Message, "holds "+tc.name)
@@ -122,7 +122,7 @@ func TestFileSignatureIsRefusedUnlessNamed(t *testing.T) {
 // F15
 func TestEverySignatureNeedsItsName(t *testing.T) {
 	path := holding(t, workDir(t), append(foreign["iso9660"].puts, foreign["gpt"].puts...))
-	d, target := New(allowAll{}), targetAt(path)
+	d, target := newDriver(t), targetAt(path)
 	for _, accepted := range []string{"", "gpt", "iso9660", "iso", "iso9660gpt"} {
 		target.AcceptSignature = accepted
 		_, err := d.Discover(t.Context(), target, device.Identity{})

@@ -34,6 +34,24 @@ type system struct {
 	busyTimeout time.Duration
 }
 
+// readAt is one pread, however often it is interrupted.
+func (s system) readAt(fd int, p []byte, offset int64) (got int, err error) {
+	err = retryEINTR(func() (err error) {
+		got, err = s.pread(fd, p, offset)
+		return err
+	})
+	return got, err
+}
+
+// writeAt is one pwrite, however often it is interrupted.
+func (s system) writeAt(fd int, p []byte, offset int64) (got int, err error) {
+	err = retryEINTR(func() (err error) {
+		got, err = s.pwrite(fd, p, offset)
+		return err
+	})
+	return got, err
+}
+
 func realSystem() system {
 	return system{
 		proc: "/proc", sys: "/sys", dev: "/dev",

@@ -15,45 +15,32 @@ import (
 	"burnish/internal/hardware/redfish"
 	"burnish/internal/hardware/script"
 	"burnish/internal/host"
-	"burnish/internal/pci"
 )
 
 // Host is what drivers need to know of their host.
 type Host struct {
 	// StateDir is the host worker's state directory.
 	StateDir string
-	// Paths decides which paths may be destroyed (F13).
-	Paths block.Allow
-	// PCI decides whether a PCI device may be destroyed (F13). Specs gives the device_spec
-	// entries in force.
-	PCI   func(pci.Device) error
-	Specs func() (pci.Specs, error)
-	// Scripts gives the operator's programs that may be run (F13).
-	Scripts func() (map[string]host.Script, error)
-	// Nodes decides whether the server with a serial may be destroyed (F13). Secret gives a
-	// secret of its BMC.
-	Nodes  func(serial string) error
-	Secret func(name string) (host.Secret, error)
+	// Rules say what may be destroyed (F13); nil allows nothing.
+	Rules *host.Rules
 	// NVMeHelper is the program that does what needs root for the driver nvme.
 	NVMeHelper string
-	// Fake decides whether simulated devices may be used.
-	Fake func() error
 }
 
 // makers is the list.
 var makers = map[string]func(Host) hardware.Driver{
-	"block": func(h Host) hardware.Driver { return block.New(h.Paths, h.StateDir) },
+	"block": func(h Host) hardware.Driver { return block.New(h.Rules, h.StateDir) },
 	"nvme": func(h Host) hardware.Driver {
-		return nvme.New(nvme.Host{Allow: h.PCI, Specs: h.Specs, Helper: h.NVMeHelper,
+		return nvme.New(nvme.Host{Allow: h.Rules.AllowPCI, Specs: h.Rules.PCISpecs, Helper: h.NVMeHelper,
 			Kernel: block.Kernel{ProtectedDirs: []string{h.StateDir}}})
 	},
 	"redfish": func(h Host) hardware.Driver {
-		return redfish.New(redfish.Host{StateDir: h.StateDir, Allow: h.Nodes, Secret: h.Secret})
+		return redfish.New(redfish.Host{StateDir: h.StateDir, Allow: h.Rules.AllowNode, Secret: h.Rules.Secret})
 	},
 	"script": func(h Host) hardware.Driver {
-		return script.New(script.Host{Allow: h.PCI, Scripts: h.Scripts, Specs: h.Specs})
+		return script.New(script.Host{Allow: h.Rules.AllowPCI, Scripts: h.Rules.Scripts, Specs: h.Rules.PCISpecs})
 	},
-	"fake": func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Fake) },
+	"fake": func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Rules.AllowFake) },
 }
 
 // Names lists all drivers in alphabetical order.
@@ -63,14 +50,17 @@ func Names() []string {
 
 // New returns the drivers of these names, each once. Its error, for an unknown name, is
 // one line that lists the known ones.
-func New(names []string, host Host) (map[string]hardware.Driver, error) {
+func New(names []string, of Host) (map[string]hardware.Driver, error) {
 	if err := Validate(names); err != nil {
 		return nil, err
+	}
+	if of.Rules == nil {
+		of.Rules = &host.Rules{}
 	}
 	drivers := make(map[string]hardware.Driver, len(names))
 	for _, name := range names {
 		if drivers[name] == nil {
-			drivers[name] = makers[name](host)
+			drivers[name] = makers[name](of)
 		}
 	}
 	return drivers, nil

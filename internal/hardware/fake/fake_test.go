@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -124,20 +123,20 @@ func TestInvalidSettingsAreNamed(t *testing.T) {
 		{"serial", " S", `serial: " S" is not allowed`},
 		{"model", "a\nb", `model: "a\nb" is not allowed`},
 		{"shade", "green", `no setting "shade"`},
-		{"fault", "", `the first fault, "", is empty`},
-		{"fault", "fail", `the first fault, "fail", has no colon`},
-		{"fault", "fail:zero;", `the second fault, "", is empty`},
-		{"fault", "fail:zero;melt:zero", `the second fault, "melt:zero", begins with "melt"`},
-		{"fault", "fail:", `the first fault, "fail:", has "" after the colon`},
-		{"fault", "fail:Zero", `has "Zero" after the colon`},
-		{"fault", "fail:zero@40", `has "40" after the @`},
-		{"fault", "fail:zero@%", `has "%" after the @`},
-		{"fault", "fail:zero@101%", `has "101%" after the @`},
-		{"fault", "fail:zero@-1%", `has "-1%" after the @`},
-		{"fault", "fail:zerox0", `has "0" after the x`},
-		{"fault", "fail:zerox99999999999999999999", `after the x`},
-		{"fault", "fail:zero@40%xtwo", `has "40%xtwo" after the @`},
-		{"fault", "fail:zero;hang:zero;fail:zero@0%x1", `the third fault, "fail:zero@0%x1", is a duplicate`},
+		{"fault", "", `fault: "" is none: want a form such as fail:zero@40%x1`},
+		{"fault", "fail", `fault: "fail" is none: want a form such as fail:zero@40%x1`},
+		{"fault", "fail:zero;", `fault: "" is none: want a form such as fail:zero@40%x1`},
+		{"fault", "fail:zero;melt:zero", `fault: "melt:zero" is none: want a form such as fail:zero@40%x1`},
+		{"fault", "fail:", `fault: "fail:" is none: want a form such as fail:zero@40%x1`},
+		{"fault", "fail:Zero", `fault: "fail:Zero" is none: want a form such as fail:zero@40%x1`},
+		{"fault", "fail:zero@40", `fault: "fail:zero@40" is none: want a form such as fail:zero@40%x1`},
+		{"fault", "fail:zero@%", `fault: "fail:zero@%" is none: want a form such as fail:zero@40%x1`},
+		{"fault", "fail:zero@101%", `fault: "fail:zero@101%" is none: want a form such as fail:zero@40%x1`},
+		{"fault", "fail:zero@-1%", `fault: "fail:zero@-1%" is none: want a form such as fail:zero@40%x1`},
+		{"fault", "fail:zerox0", `fault: "fail:zerox0" is none: want a form such as fail:zero@40%x1`},
+		{"fault", "fail:zerox99999999999999999999", `fault: "fail:zerox99999999999999999999" is none: want a form such as fail:zero@40%x1`},
+		{"fault", "fail:zero@40%xtwo", `fault: "fail:zero@40%xtwo" is none: want a form such as fail:zero@40%x1`},
+		{"fault", "fail:zero;hang:zero;fail:zero@0%x1", `fault: "fail:zero@0%x1" is a duplicate`},
 	} {
 		t.Run(tc.key+"="+tc.value, func(t *testing.T) {
 			d := New(t.TempDir(), allowed)
@@ -165,14 +164,16 @@ func TestFaultScript(t *testing.T) {
 // F13
 func TestNotAllowedIsRefusedAndNothingIsMade(t *testing.T) {
 	dir := t.TempDir()
-	_, err := New(dir, func() error { return errors.New("a real inventory is set") }).Discover(t.Context(), target("d1"),
-		device.Identity{})
+	refuses := New(dir, func() error {
+		return hardware.Refused(device.CodeNotAllowed, "allow it", "a real inventory is set")
+	})
+	_, err := refuses.Discover(t.Context(), target("d1"), device.Identity{})
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, "a real inventory is set")
 	require.NoDirExists(t, filepath.Join(dir, "fake"))
 
 	who, contents := enrolled(t, New(dir, allowed), target("d1"))
 	before := hardwaretest.Sum(t, contents)
-	h, err := New(dir, nil).Open(t.Context(), target("d1", "size", "8MiB"), who, true)
+	h, err := refuses.Open(t.Context(), target("d1", "size", "8MiB"), who, true)
 	hardwaretest.RequireFault(t, err, device.CodeNotAllowed)
 	require.Nil(t, h)
 	require.Equal(t, before, hardwaretest.Sum(t, contents))
@@ -454,10 +455,4 @@ func TestStateThatCannotBeReadIsAFault(t *testing.T) {
 	hardwaretest.RequireFault(t, err, device.CodeStateDirError)
 	require.Nil(t, h)
 	require.Equal(t, before, hardwaretest.Sum(t, contents))
-}
-
-func TestOrdinal(t *testing.T) {
-	require.Equal(t, "first", ordinal(0))
-	require.Equal(t, "11th", ordinal(10))
-	require.True(t, strings.HasSuffix(ordinal(99), "th"))
 }

@@ -44,13 +44,8 @@ func (h *handle) Method() string { return "fake" }
 // ZeroAt writes zeroes, slowed down by the setting delay; see hardware.Handle. A fault is
 // injected before the first byte after its percentage.
 func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
-	switch {
-	case !h.writable:
-		return hardware.CallerError("%q was opened for reading only", h.dir.contents())
-	case offset < 0 || n < 0 || offset > h.Size() || n > h.Size()-offset:
-		return hardware.CallerError("%d bytes at %d are outside a device of %d", n, offset, h.Size())
-	case offset%hardware.Align != 0 || n%hardware.Align != 0 && offset+n != h.Size():
-		return hardware.CallerError("%d bytes at %d are not whole blocks of %d", n, offset, hardware.Align)
+	if err := hardware.CheckWrite(h.dir.contents(), h.writable, h.Size(), hardware.Align, offset, n); err != nil {
+		return err
 	}
 	for n > 0 {
 		if err := hardware.MayWrite(ctx); err != nil {

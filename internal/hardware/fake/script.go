@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -44,21 +45,28 @@ func (f injected) point(size int64) int64 {
 	return at / hardware.Align * hardware.Align
 }
 
-var stepForm = regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
+var faultForm = regexp.MustCompile(
+	`^(fail|transient|hang|crash):([a-z]+(?:_[a-z]+)*)(?:@([0-9]{1,3})%)?(?:x([0-9]{1,9}))?$`)
 
 // parseScript reads faults separated by semicolons, each in the form kind:step@40%x2. The
 // percentage defaults to 0 and the number of times to 1.
 func parseScript(script string) ([]injected, error) {
 	var faults []injected
 	seen := map[string]bool{}
-	for i, part := range strings.Split(script, ";") {
+	for part := range strings.SplitSeq(script, ";") {
 		part = strings.TrimSpace(part)
-		f, err := parseFault(part)
-		if err == nil && seen[f.String()] {
-			err = fmt.Errorf("is a duplicate: to repeat a fault, put a larger number after the x")
+		form := faultForm.FindStringSubmatch(part)
+		if form == nil {
+			return nil, notAFault(part)
 		}
-		if err != nil {
-			return nil, hardware.Invalid("fault: the %s fault, %q, %v", ordinal(i), part, err)
+		percent, _ := strconv.Atoi(cmp.Or(form[3], "0")) // they are digits
+		times, _ := strconv.Atoi(cmp.Or(form[4], "1"))
+		f := injected{kind: faultKind(form[1]), step: form[2], percent: percent, times: times}
+		if percent > 100 || times == 0 {
+			return nil, notAFault(part)
+		}
+		if seen[f.String()] {
+			return nil, hardware.Invalid("fault: %q is a duplicate: to repeat a fault, put a larger number after the x", part)
 		}
 		seen[f.String()] = true
 		faults = append(faults, f)
@@ -66,58 +74,7 @@ func parseScript(script string) ([]injected, error) {
 	return faults, nil
 }
 
-// parseFault reads one fault. Its errors continue a sentence that starts "the first fault".
-func parseFault(part string) (injected, error) {
-	kind, rest, found := strings.Cut(part, ":")
-	switch {
-	case part == "":
-		return injected{}, fmt.Errorf("is empty: want a form such as fail:zero@40%%x1")
-	case !found:
-		return injected{}, fmt.Errorf("has no colon between kind and step: want a form such as fail:zero@40%%x1")
-	}
-	f := injected{kind: faultKind(kind), times: 1}
-	switch f.kind {
-	case fail, transient, hang, crash:
-	default:
-		return injected{}, fmt.Errorf("begins with %q: must be one of fail, transient, hang, crash", kind)
-	}
-	var times, share string
-	// A step's name may contain an x. Only digits after an x are a number of times.
-	if at := strings.LastIndexByte(rest, 'x'); at >= 0 && isNumber(rest[at+1:]) {
-		rest, times = rest[:at], rest[at+1:]
-	}
-	f.step, share, found = strings.Cut(rest, "@")
-	if !stepForm.MatchString(f.step) {
-		return injected{}, fmt.Errorf("has %q after the colon: want the name of a step", f.step)
-	}
-	if found {
-		number, ended := strings.CutSuffix(share, "%")
-		n, err := strconv.Atoi(number)
-		if !ended || err != nil || !isNumber(number) || n > 100 {
-			return injected{},
-				fmt.Errorf("has %q after the @: want a percentage from 0%% to 100%%, optionally followed by x and a number", share)
-		}
-		f.percent = n
-	}
-	if times != "" {
-		n, err := strconv.Atoi(times)
-		if err != nil || n == 0 {
-			return injected{}, fmt.Errorf("has %q after the x: want a number of times, 1 or more", times)
-		}
-		f.times = n
-	}
-	return f, nil
-}
-
-func isNumber(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
-}
-
-// ordinal writes a position as a word.
-func ordinal(i int) string {
-	words := []string{"first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"}
-	if i < len(words) {
-		return words[i]
-	}
-	return fmt.Sprintf("%dth", i+1)
+func notAFault(part string) error {
+	return hardware.Invalid("fault: %q is none: want a form such as fail:zero@40%%x1: one of fail, transient, hang and "+
+		"crash; a step; from which percentage on, from 0%% to 100%%; how often, 1 or more", part)
 }

@@ -43,14 +43,8 @@ func TestNothingATenantLeavesBlocksAClean(t *testing.T) {
 		for _, operation := range tt.operations {
 			t.Run(name+", "+string(operation), func(t *testing.T) {
 				t.Parallel()
-				b := newDriveFixture(t, nvmesim.Drive("S1"))
-				found := b.enroll(0)
-				b.writeAsTenant(0)
-				b.site.Change(0, tt.change)
-				b.site.Rescan(0)
-				b.site.ClearLog()
-				r := b.clean(0, found, operation)
-				plan := r.plan(*found.Capabilities)
+				r := used(t, operation, tt.change)
+				plan := r.fullPlan()
 				if operation == device.WriteZeroes {
 					plan = []string{"security_check", "consolidate_namespaces", "zero", "verify"}
 				}
@@ -63,8 +57,8 @@ func TestNothingATenantLeavesBlocksAClean(t *testing.T) {
 					require.Equal(t, device.Transient, f.Class, "%v", err)
 				}
 				require.NoError(t, err)
-				require.Zero(t, b.tenantBlocks(0))
-				provenCommands(t, b.site, "S1")
+				require.Zero(t, r.tenantBlocks(0))
+				provenCommands(t, r.site, "S1")
 			})
 		}
 	}
@@ -83,13 +77,7 @@ func TestSanitizeTooQuickToBeSeenRunning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newDriveFixture(t, nvmesim.Drive("S1"))
-			found := b.enroll(0)
-			b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Polls = 0; change(c) })
-			b.site.Rescan(0)
-			r := b.clean(0, found, device.CryptoErase)
-			_, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
-			require.NoError(t, err)
+			enrolled(t, device.CryptoErase, func(c *nvmesim.Controller) { c.Sanitize.Polls = 0 }, change).requireClean()
 		})
 	}
 }

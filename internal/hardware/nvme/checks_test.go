@@ -1,9 +1,9 @@
 package nvme_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,11 +33,7 @@ func TestWearIsCheckedAgainstTheLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			drive := nvmesim.Drive("S1")
-			b := newDriveFixture(t, drive)
-			found := b.enroll(0)
-			b.site.Change(0, func(c *nvmesim.Controller) { c.Health = tt.health })
-			r := b.clean(0, found, device.CryptoErase)
+			r := enrolled(t, device.CryptoErase, func(c *nvmesim.Controller) { c.Health = tt.health })
 			r.settings.Wear = tt.limits
 			err := r.step(t.Context(), "wear_check")
 			if tt.says == "" {
@@ -70,29 +66,20 @@ func TestSecurityCheckFindsWhatTenantsLeave(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newDriveFixture(t, nvmesim.Drive("S1"))
-			found := b.enroll(0)
-			b.site.Change(0, tt.change)
-			b.site.ClearLog()
-			r := b.clean(0, found, device.CryptoErase)
+			r := enrolled(t, device.CryptoErase, tt.change)
 			err := r.step(t.Context(), "security_check")
 			if tt.code == "" {
 				require.NoError(t, err)
 				require.Contains(t, r.done["security_check"].Note, tt.says)
-				require.Equal(t, b.site.State(0).Features[6].Default, b.site.State(0).Features[6].Saved)
+				require.Equal(t, r.site.State(0).Features[6].Default, r.site.State(0).Features[6].Saved)
 			} else {
 				require.Contains(t, fault(t, tt.code, err).Message, tt.says)
-			}
-			for _, c := range b.site.Log() {
-				require.NotEqual(t, nvmesim.Reset, c.Opcode, "no reset before the staged firmware is known")
 			}
 			if tt.code == device.CodeFirmwareChanged {
 				// A verify that an operator names by itself does not reset it either.
 				fault(t, tt.code, r.step(t.Context(), "verify"))
-				for _, c := range b.site.Log() {
-					require.NotEqual(t, nvmesim.Reset, c.Opcode)
-				}
 			}
+			require.Empty(t, r.sent(nvmesim.Reset), "no reset before the staged firmware is known")
 		})
 	}
 }
@@ -107,29 +94,14 @@ func TestWriteProtectionIsEnded(t *testing.T) {
 		for _, dies := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, the worker dies %t", operation, dies), func(t *testing.T) {
 				t.Parallel()
-				b := newDriveFixture(t, nvmesim.Drive("S1"))
-				found := b.enroll(0)
-				b.writeAsTenant(0)
-				b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces[0].WriteProtected = true })
-				b.site.Rescan(0)
-				r := b.clean(0, found, operation)
-				died := errors.New("died")
-				r.stop = func(string, int64) error {
-					if dies && !b.site.State(0).Namespaces[0].WriteProtected {
-						dies = false
-						return died
-					}
-					return nil
-				}
+				r := used(t, operation, func(c *nvmesim.Controller) { c.Namespaces[0].WriteProtected = true })
 				if dies {
-					require.ErrorIs(t, r.step(t.Context(), "security_check"), died)
+					r.stop = r.crashOnce(func() bool { return !r.site.State(0).Namespaces[0].WriteProtected })
+					require.ErrorIs(t, r.step(t.Context(), "security_check"), errCrash)
 				}
-				require.NoError(t, r.step(t.Context(), "security_check"))
-				_, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
-				require.NoError(t, err)
-				require.False(t, b.site.State(0).Namespaces[0].WriteProtected)
-				require.Zero(t, b.tenantBlocks(0))
-				provenCommands(t, b.site, "S1")
+				r.requireClean()
+				require.False(t, r.site.State(0).Namespaces[0].WriteProtected)
+				provenCommands(t, r.site, "S1")
 			})
 		}
 	}
@@ -143,46 +115,36 @@ func TestHostMetadataIsDeleted(t *testing.T) {
 	t.Parallel()
 	left := []nvmesim.Element{{Feature: 0x7d, Type: 1}, {Feature: 0x7e, Type: 3}, {Feature: 0x7e, Type: 63},
 		{Feature: 0x7f, Type: 2, NSID: 1}}
-	refusals := map[string]nvmesim.Injection{
-		"refused":      {Opcode: nvmesim.SetFeatures, Status: nvmesim.InvalidField},
-		"a drive lies": {Opcode: nvmesim.SetFeatures, NoEffect: true},
-	}
-	check := func(t *testing.T, change func(*nvmesim.Controller)) (*driveFixture, *cleanRun, error) {
-		t.Helper()
-		b := newDriveFixture(t, nvmesim.Drive("S1"))
-		found := b.enroll(0)
-		b.site.Change(0, change)
-		b.site.ClearLog()
-		r := b.clean(0, found, device.CryptoErase)
-		return b, r, r.step(t.Context(), "security_check")
-	}
-	t.Run("deleted", func(t *testing.T) {
-		t.Parallel()
-		b, r, err := check(t, func(c *nvmesim.Controller) { c.HostMetadata, c.Metadata = true, slices.Clone(left) })
-		require.NoError(t, err)
-		require.Contains(t, r.done["security_check"].Note, "host metadata deleted: 4 elements")
-		require.Empty(t, b.site.State(0).Metadata)
-		provenCommands(t, b.site, "S1")
-	})
-	for name, has := range map[string]bool{"none left": true, "no such features": false} {
+	for name, tt := range map[string]struct {
+		has     bool
+		left    []nvmesim.Element
+		inject  []nvmesim.Injection
+		note    string
+		refused bool
+	}{
+		"deleted":          {has: true, left: left, note: "host metadata deleted: 4 elements"},
+		"none left":        {has: true},
+		"no such features": {},
+		"refused":          {has: true, left: left, inject: []nvmesim.Injection{{Opcode: nvmesim.SetFeatures, Status: nvmesim.InvalidField}}, refused: true},
+		"a drive lies":     {has: true, left: left, inject: []nvmesim.Injection{{Opcode: nvmesim.SetFeatures, NoEffect: true}}, refused: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, r, err := check(t, func(c *nvmesim.Controller) { c.HostMetadata = has })
-			require.NoError(t, err)
-			require.NotContains(t, r.done["security_check"].Note, "metadata")
-			for _, c := range b.site.Log() {
-				require.NotEqual(t, nvmesim.SetFeatures, c.Opcode)
-			}
-		})
-	}
-	for name, inject := range refusals {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b, _, err := check(t, func(c *nvmesim.Controller) {
-				c.HostMetadata, c.Metadata, c.Inject = true, slices.Clone(left), []nvmesim.Injection{inject}
+			r := enrolled(t, device.CryptoErase, func(c *nvmesim.Controller) {
+				c.HostMetadata, c.Metadata, c.Inject = tt.has, slices.Clone(tt.left), tt.inject
 			})
-			fault(t, device.CodeCommandRefused, err)
-			require.Equal(t, left, b.site.State(0).Metadata)
+			err := r.step(t.Context(), "security_check")
+			if tt.refused {
+				fault(t, device.CodeCommandRefused, err)
+				require.Equal(t, left, r.site.State(0).Metadata)
+				return
+			}
+			require.NoError(t, err)
+			require.Empty(t, r.site.State(0).Metadata)
+			require.Len(t, r.sent(nvmesim.SetFeatures), len(tt.left))
+			require.Equal(t, tt.note != "", strings.Contains(r.done["security_check"].Note, "metadata"))
+			require.Contains(t, r.done["security_check"].Note, tt.note)
+			provenCommands(t, r.site, "S1")
 		})
 	}
 }
@@ -197,24 +159,16 @@ func TestWriteProtectionThatCannotBeEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newDriveFixture(t, nvmesim.Drive("S1"))
-			found := b.enroll(0)
-			b.writeAsTenant(0)
-			all := b.tenantBlocks(0)
-			b.site.Change(0, func(c *nvmesim.Controller) {
+			r := used(t, device.WriteZeroes, func(c *nvmesim.Controller) {
 				c.Namespaces[0].WriteProtected = true
 				c.Inject = []nvmesim.Injection{inject}
 			})
-			b.site.Rescan(0)
-			b.site.ClearLog()
 			code := device.CodeWriteProtected
 			if inject.Errno != 0 {
 				code = device.CodeIO
 			}
-			fault(t, code, b.clean(0, found, device.WriteZeroes).step(t.Context(), "security_check"))
-			require.Equal(t, all, b.tenantBlocks(0))
-			fault(t, device.CodeWriteProtected, b.clean(0, found, device.WriteZeroes).step(t.Context(), "zero"))
-			require.Equal(t, all, b.tenantBlocks(0))
+			r.requireRefused(code, "security_check")
+			r.requireRefused(device.CodeWriteProtected, "zero")
 		})
 	}
 }
@@ -240,29 +194,21 @@ func TestSanitizeDefersTheSecurityCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newDriveFixture(t, nvmesim.Drive("S1"))
-			found := b.enroll(0)
-			b.writeAsTenant(0)
-			b.site.Change(0, func(c *nvmesim.Controller) {
+			r := used(t, device.CryptoErase, func(c *nvmesim.Controller) {
 				c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = tt.status, 4, 3
-			})
-			b.site.Change(0, tt.change)
-			b.site.ClearLog()
-			r := b.clean(0, found, device.CryptoErase)
+			}, tt.change)
 			r.settings.SanitizeStall = 300 * time.Millisecond
-			step, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
+			step, err := r.all(t.Context(), r.fullPlan()...)
 			if tt.code == "" {
 				require.NoError(t, err)
-				require.Zero(t, b.tenantBlocks(0))
+				require.Zero(t, r.tenantBlocks(0))
 				require.Contains(t, r.done["security_check"].Note, "deferred")
 				require.Contains(t, r.done["sanitize"].Note, "TCG")
 				return
 			}
 			fault(t, tt.code, err)
 			require.Equal(t, "sanitize", step)
-			for _, c := range b.site.Log() {
-				require.NotEqual(t, nvmesim.Reset, c.Opcode, "no reset before the staged firmware is known")
-			}
+			require.Empty(t, r.sent(nvmesim.Reset), "no reset before the staged firmware is known")
 			// A retry of the step gives the same fault.
 			fault(t, tt.code, r.step(t.Context(), "sanitize"))
 		})
@@ -270,22 +216,17 @@ func TestSanitizeDefersTheSecurityCheck(t *testing.T) {
 	for status, code := range map[uint8]device.Code{failed: device.CodeSanitizeFailed, runs: device.CodeSanitizeRunning} {
 		t.Run("zeroes, "+string(code), func(t *testing.T) {
 			t.Parallel()
-			b := newDriveFixture(t, nvmesim.Drive("S1"))
-			found := b.enroll(0)
-			b.site.Change(0, func(c *nvmesim.Controller) {
+			r := enrolled(t, device.WriteZeroes, func(c *nvmesim.Controller) {
 				c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = status, 4, 1000
 			})
-			fault(t, code, b.clean(0, found, device.WriteZeroes).step(t.Context(), "security_check"))
+			fault(t, code, r.step(t.Context(), "security_check"))
 		})
 	}
 	t.Run("zeroes, and the sanitize stalls", func(t *testing.T) {
 		t.Parallel()
-		b := newDriveFixture(t, nvmesim.Drive("S1"))
-		found := b.enroll(0)
-		b.site.Change(0, func(c *nvmesim.Controller) {
+		r := enrolled(t, device.WriteZeroes, func(c *nvmesim.Controller) {
 			c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls, c.Sanitize.StallAt = runs, 4, 100, 655
 		})
-		r := b.clean(0, found, device.WriteZeroes)
 		r.settings.SanitizeStall = time.Nanosecond
 		var err error
 		for range 1000 { // its progress has to come to where it stands first

@@ -1,7 +1,6 @@
 package nvme_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -61,11 +60,9 @@ func TestCleanByEachOperation(t *testing.T) {
 			b.site.ClearLog()
 
 			r := b.clean(0, found, operation)
-			names := r.plan(*found.Capabilities)
+			names := r.fullPlan()
 			require.Equal(t, []string{"security_check", "wear_check"}, names[:2])
-			_, err := r.all(t.Context(), names...)
-			require.NoError(t, err)
-			require.Zero(t, b.tenantBlocks(0))
+			r.requireClean(names...)
 			require.Equal(t, control, b.tenantBlocks(1), "the other drive")
 			provenCommands(t, b.site, "S1")
 			t.Logf("%v: %+v", names, r.done)
@@ -78,16 +75,16 @@ func TestCleanByEachOperation(t *testing.T) {
 				require.Equal(t, "provenance", verified.Method)
 				require.Contains(t, verified.Note, "128 of 128 planted blocks changed, 0 unreadable; 0 could not be planted")
 			}
-			sent := slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive })
-			require.Equal(t, operation.Sanitizes(), sent, "no other operation than the one locked in")
+			require.Equal(t, operation.Sanitizes(), len(b.sent(nvmesim.SanitizeDrive)) > 0,
+				"no other operation than the one locked in")
 		})
 	}
 }
 
 // sanitized runs sanitize and verify alone.
-func (r *cleanRun) sanitized(t *testing.T) (string, error) {
-	t.Helper()
-	return r.all(t.Context(), "sanitize", "verify")
+func (r *cleanRun) sanitized() (string, error) {
+	r.t.Helper()
+	return r.all(r.t.Context(), "sanitize", "verify")
 }
 
 // After a sanitize any data is accepted except what was there before.
@@ -95,20 +92,13 @@ func (r *cleanRun) sanitized(t *testing.T) (string, error) {
 // F19
 func TestSanitizeMustChangeTheData(t *testing.T) {
 	t.Parallel()
-	for leaves, wrong := range map[nvmesim.Leaves]bool{"zero": false, "ff": false, "random": false, "readerror": false,
-		"unchanged": true} {
+	for _, leaves := range []nvmesim.Leaves{"zero", "ff", "random", "readerror", "unchanged"} {
 		t.Run(string(leaves), func(t *testing.T) {
 			t.Parallel()
-			drive := nvmesim.Drive("S1")
-			drive.Sanitize.Leaves = leaves
-			b := newDriveFixture(t, drive)
-			found := b.enroll(0)
-			b.writeAsTenant(0)
-			r := b.clean(0, found, device.CryptoErase)
-			step, err := r.sanitized(t)
-			if wrong {
-				f := fault(t, device.CodeVerifyFailed, err)
-				require.Contains(t, f.Message, "is still there")
+			r := used(t, device.CryptoErase, func(c *nvmesim.Controller) { c.Sanitize.Leaves = leaves })
+			step, err := r.sanitized()
+			if leaves == "unchanged" {
+				require.Contains(t, fault(t, device.CodeVerifyFailed, err).Message, "is still there")
 				require.Equal(t, "sanitize", step)
 				return
 			}
@@ -116,81 +106,57 @@ func TestSanitizeMustChangeTheData(t *testing.T) {
 			if leaves == "readerror" {
 				require.Contains(t, r.done["verify"].Note, "0 of 128 planted blocks changed, 128 unreadable")
 			} else {
-				require.Zero(t, b.tenantBlocks(0))
+				require.Zero(t, r.tenantBlocks(0))
 			}
 		})
 	}
 }
 
+// The tenant's sanitize has the same command that ours will have, and erases nothing.
+//
 // F18, S2.54
 func TestTenantsSanitizeIsAwaitedAndDoesNotCount(t *testing.T) {
-	drive := nvmesim.Drive("S1")
-	b := newDriveFixture(t, drive)
-	found := b.enroll(0)
-	b.writeAsTenant(0)
-	// The tenant's sanitize has the same command that ours will have, and erases nothing.
-	b.site.Change(0, func(c *nvmesim.Controller) {
+	r := used(t, device.CryptoErase, func(c *nvmesim.Controller) {
 		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 2, 4, false
 		c.Sanitize.Polls, c.Sanitize.Leaves = 3, "unchanged"
-		c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Times: 0, Skip: 1 << 20}}
 	})
-	b.site.ClearLog()
-	r := b.clean(0, found, device.CryptoErase)
-	started := 0
 	r.stop = func(string, int64) error {
-		log := b.site.Log()
-		if now :=
-			len(
-				slices.DeleteFunc(log, func(c nvmesim.Command) bool { return c.Opcode != nvmesim.SanitizeDrive })); now > started {
-			started = now
-		} else if b.site.State(0).Sanitize.Status != 2 {
-			// The tenant's sanitize has ended. Ours erases.
-			b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Leaves = "random" })
+		if len(r.sent(nvmesim.SanitizeDrive)) == 0 && r.site.State(0).Sanitize.Status != 2 {
+			r.change(func(c *nvmesim.Controller) { c.Sanitize.Leaves = "random" }) // ours erases
 		}
 		return nil
 	}
-	_, err := r.sanitized(t)
-	require.NoError(t, err)
-	require.Zero(t, b.tenantBlocks(0))
-	for _, c := range b.site.Log() {
-		if c.Opcode == nvmesim.SanitizeDrive {
-			require.Equal(t, nvmesim.Success, c.Status, "none is started while one runs")
-			started = 1
-		}
-	}
-	require.Equal(t, 1, started)
+	r.requireClean("sanitize", "verify")
+	require.Len(t, r.sent(nvmesim.SanitizeDrive), 1)
+	require.Equal(t, nvmesim.Success, r.sent(nvmesim.SanitizeDrive)[0].Status, "none is started while one runs")
 }
 
-// After a crash the next attempt starts the sanitize. An earlier sanitize of a tenant
-// does not count.
+// After a crash the next attempt starts the sanitize. An earlier one of a tenant, by the same command
+// long ago and written to since, does not count.
 //
 // F18
 func TestCrashBetweenIntentAndCommand(t *testing.T) {
-	drive := nvmesim.Drive("S1")
-	b := newDriveFixture(t, drive)
-	found := b.enroll(0)
-	b.writeAsTenant(0)
-	// A tenant sanitized by the same command long ago, and has written since.
-	b.site.Change(0, func(c *nvmesim.Controller) {
+	r := used(t, device.CryptoErase, func(c *nvmesim.Controller) {
 		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 1, 4, false
 	})
-	r := b.clean(0, found, device.CryptoErase)
-	crash := errors.New("crash")
-	r.stop = func(string, int64) error {
-		if len(r.evidence) > 0 {
-			return crash
+	r.stop = r.crashOnce(func() bool { return len(r.evidence) > 0 })
+	require.ErrorIs(t, r.step(t.Context(), "sanitize"), errCrash)
+	require.Contains(t, r.evidence, "sanitize", "the intent is recorded first")
+	require.Empty(t, r.sent(nvmesim.SanitizeDrive))
+	r.requireClean("sanitize", "verify")
+	require.Len(t, r.sent(nvmesim.SanitizeDrive), 1)
+}
+
+// crashOnce ends the attempt at the first checkpoint at which this is so.
+func (r *cleanRun) crashOnce(at func() bool) func(string, int64) error {
+	crashed := false
+	return func(string, int64) error {
+		if !crashed && at() {
+			crashed = true
+			return errCrash
 		}
 		return nil
 	}
-	require.ErrorIs(t, r.step(t.Context(), "sanitize"), crash)
-	require.Contains(t, r.evidence, "sanitize", "the intent is recorded first")
-	b.site.ClearLog()
-	r.stop = nil
-	_, err := r.sanitized(t)
-	require.NoError(t, err)
-	require.Zero(t, b.tenantBlocks(0))
-	require.True(t,
-		slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }))
 }
 
 // A sanitize that another process starts after our intent is awaited and does not count, even
@@ -210,17 +176,13 @@ func TestAnotherSanitizeBetweenIntentAndCommand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newDriveFixture(t, nvmesim.Drive("S1"))
-			found := b.enroll(0)
-			b.writeAsTenant(0)
-			r := b.clean(0, found, device.CryptoErase)
-			died := errors.New("died")
+			r := used(t, device.CryptoErase)
 			came, crash := false, tt.crash
 			r.stop = func(string, int64) error {
-				switch sanitize := b.site.State(0).Sanitize; {
+				switch sanitize := r.site.State(0).Sanitize; {
 				case len(r.evidence) > 0 && !came:
 					came = true
-					b.site.Change(0, func(c *nvmesim.Controller) {
+					r.change(func(c *nvmesim.Controller) {
 						c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 2, tt.command, false
 						c.Sanitize.Leaves, c.Sanitize.Polls = "unchanged", 2
 						if tt.lie {
@@ -229,22 +191,19 @@ func TestAnotherSanitizeBetweenIntentAndCommand(t *testing.T) {
 					})
 				case crash && sanitize.Status == 2:
 					crash = false
-					return died
+					return errCrash
 				case came && sanitize.Status != 2:
-					b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Leaves = "random" })
+					r.change(func(c *nvmesim.Controller) { c.Sanitize.Leaves = "random" })
 				}
 				return nil
 			}
 			if tt.crash {
-				require.ErrorIs(t, r.step(t.Context(), "sanitize"), died)
+				require.ErrorIs(t, r.step(t.Context(), "sanitize"), errCrash)
 			}
-			_, err := r.sanitized(t)
-			require.NoError(t, err)
+			r.requireClean("sanitize", "verify")
 			require.True(t, came)
-			require.Zero(t, b.tenantBlocks(0))
-			require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool {
-				return c.Opcode == nvmesim.SanitizeDrive && c.Status == nvmesim.Success
-			}), "ours was started")
+			require.True(t, slices.ContainsFunc(r.sent(nvmesim.SanitizeDrive),
+				func(c nvmesim.Command) bool { return c.Status == nvmesim.Success }), "ours was started")
 		})
 	}
 }
@@ -254,35 +213,23 @@ func TestAnotherSanitizeBetweenIntentAndCommand(t *testing.T) {
 // F18
 func TestWritesAfterTheSanitizeAreDetected(t *testing.T) {
 	t.Parallel()
-	b := newDriveFixture(t, nvmesim.Drive("S1"))
-	found := b.enroll(0)
-	b.writeAsTenant(0)
-	r := b.clean(0, found, device.CryptoErase)
+	r := used(t, device.CryptoErase)
 	require.NoError(t, r.step(t.Context(), "sanitize"))
-	media := hardwaretest.File(b.site.Media(0))
-	require.NoError(t, hardwaretest.Stamp(media, 1<<20, tenant+1))
-	b.site.MarkWritten(0)
+	require.NoError(t, hardwaretest.Stamp(hardwaretest.File(r.site.Media(0)), 1<<20, tenant+1))
+	r.site.MarkWritten(0)
 	require.Contains(t, fault(t, device.CodeVerifyFailed, r.step(t.Context(), "verify")).Message, "written to since")
 }
 
-// The sanitize runs although its command seemed to fail.
+// The sanitize runs although its command seemed to fail: it is followed, not started again.
 //
 // F18
 func TestLostAnswerToSanitize(t *testing.T) {
-	drive := nvmesim.Drive("S1")
-	drive.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Times: 1, Errno: 5, AfterEffect: true}}
-	b := newDriveFixture(t, drive)
-	found := b.enroll(0)
-	b.writeAsTenant(0)
-	r := b.clean(0, found, device.BlockErase)
+	r := used(t, device.BlockErase, func(c *nvmesim.Controller) {
+		c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Times: 1, Errno: 5, AfterEffect: true}}
+	})
 	fault(t, device.CodeIO, r.step(t.Context(), "sanitize"))
-	b.site.ClearLog()
-	_, err := r.sanitized(t)
-	require.NoError(t, err)
-	require.Zero(t, b.tenantBlocks(0))
-	require.False(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool {
-		return c.Opcode == nvmesim.SanitizeDrive
-	}), "it is followed, not started again")
+	r.requireClean("sanitize", "verify")
+	require.Len(t, r.sent(nvmesim.SanitizeDrive), 1)
 }
 
 // The drive reports success without an erase, whatever its log said before.
@@ -300,25 +247,21 @@ func TestSanitizeThatErasesNothingIsDetected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			drive := nvmesim.Drive("S1")
-			b := newDriveFixture(t, drive)
-			found := b.enroll(0)
-			b.writeAsTenant(0)
-			b.site.Change(0, func(c *nvmesim.Controller) {
+			r := used(t, device.CryptoErase, func(c *nvmesim.Controller) {
 				c.Sanitize.Status, c.Sanitize.CDW10 = before.Status, before.CDW10
 				c.Sanitize.GlobalErased, c.Sanitize.IgnoresWrites = before.GlobalErased, before.IgnoresWrites
 				c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, NoEffect: true}}
 			})
-			_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
-			f := fault(t, device.CodeSanitizeFailed, err)
-			require.Contains(t, f.Message, "does not prove")
+			_, err := r.sanitized()
+			require.Contains(t, fault(t, device.CodeSanitizeFailed, err).Message, "does not prove")
 		})
 	}
 }
 
-// A sanitize that fails, is refused or stalls needs the operator.
+// A sanitize that fails, is refused or stalls needs the operator. Only progress of the sanitize itself
+// ends the wait.
 //
-// S2.27
+// S2.27, F19
 func TestNoOtherOperationAfterAFailure(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*nvmesim.Controller)
@@ -330,96 +273,55 @@ func TestNoOtherOperationAfterAFailure(t *testing.T) {
 			c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Status: nvmesim.InvalidOpcode}}
 		}, device.CodeCommandRefused, "status 0x1"},
 		"no capability any more": {func(c *nvmesim.Controller) { c.SANICAP = 0 }, device.CodeCommandRefused, ""},
+		"stalls":                 {func(c *nvmesim.Controller) { c.Sanitize.Polls, c.Sanitize.StallAt = 100, 655 }, device.CodeSanitizeStalled, "has been at"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newDriveFixture(t, nvmesim.Drive("S1"))
-			found := b.enroll(0)
-			b.writeAsTenant(0)
-			b.site.Change(0, tt.change)
-			b.site.ClearLog()
-			_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
+			r := used(t, device.CryptoErase, tt.change)
+			r.settings.SanitizeStall = 300 * time.Millisecond
+			_, err := r.sanitized()
 			require.Contains(t, fault(t, tt.code, err).Message, tt.says)
-			for _, c := range b.site.Log() {
-				require.NotEqual(t, nvmesim.ManageNamespace, c.Opcode)
-				if c.Opcode == nvmesim.SanitizeDrive {
-					require.Equal(t, uint32(4), c.CDW[0])
-				}
+			require.Empty(t, r.sent(nvmesim.ManageNamespace))
+			for _, c := range r.sent(nvmesim.SanitizeDrive) {
+				require.Equal(t, uint32(4), c.CDW[0])
 			}
 		})
 	}
 }
 
-// Only progress of the sanitize itself ends the wait.
-//
-// F19
-func TestStalledSanitizeNeedsTheOperator(t *testing.T) {
-	drive := nvmesim.Drive("S1")
-	drive.Sanitize.Polls, drive.Sanitize.StallAt = 100, 655
-	b := newDriveFixture(t, drive)
-	found := b.enroll(0)
-	r := b.clean(0, found, device.CryptoErase)
-	r.settings.SanitizeStall = 300 * time.Millisecond
-	_, err := r.sanitized(t)
-	require.Contains(t, fault(t, device.CodeSanitizeStalled, err).Message, "has been at")
-	require.Equal(t, uint8(2), uint8(b.site.State(0).Sanitize.Status)&7, "it continues to run")
-}
-
 // F18
 func TestMediaVerificationIsLeftFirst(t *testing.T) {
-	b := newDriveFixture(t, nvmesim.Drive("S1"))
-	found := b.enroll(0)
-	b.writeAsTenant(0)
-	b.site.Change(0, func(c *nvmesim.Controller) {
+	r := used(t, device.CryptoErase, func(c *nvmesim.Controller) {
 		c.Sanitize.Status, c.Sanitize.Verifying, c.Sanitize.CDW10 = 2, true, 4
 	})
-	b.site.ClearLog()
-	_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
-	require.NoError(t, err)
+	r.requireClean("sanitize", "verify")
 	var actions []uint32
-	for _, c := range b.site.Log() {
-		if c.Opcode == nvmesim.SanitizeDrive {
-			actions = append(actions, c.CDW[0])
-		}
+	for _, c := range r.sent(nvmesim.SanitizeDrive) {
+		actions = append(actions, c.CDW[0])
 	}
 	require.Equal(t, []uint32{5, 4}, actions)
-	require.Zero(t, b.tenantBlocks(0))
 }
 
 // Zeroing continues after an interruption, on the same drive only.
 func TestZeroResumes(t *testing.T) {
 	drive := nvmesim.Drive("S1")
-	drive.Capacity = 160 << 20
-	drive.Namespaces[0].Blocks = 160 << 20 / 512
+	drive.Capacity = 96 << 20
+	drive.Namespaces[0].Blocks = 96 << 20 / 512
 	b := newDriveFixture(t, drive)
 	found := b.enroll(0)
 	b.writeAsTenant(0)
 	r := b.clean(0, found, device.WriteZeroes)
-	crash := errors.New("crash")
-	r.stop = func(_ string, offset int64) error {
-		if offset == 64<<20 {
-			return crash
-		}
-		return nil
-	}
-	require.ErrorIs(t, r.step(t.Context(), "zero"), crash)
+	r.stop = r.crashOnce(func() bool { return r.offsets["zero"] == 64<<20 })
+	require.ErrorIs(t, r.step(t.Context(), "zero"), errCrash)
 	require.Positive(t, b.tenantBlocks(0))
-	r.stop = nil
-	_, err := r.all(t.Context(), "zero", "verify")
-	require.NoError(t, err)
-	require.Zero(t, b.tenantBlocks(0))
+	r.requireClean("zero", "verify")
 	require.Equal(t, "write_zeroes", r.done["zero"].Method)
 
 	// Another drive is in the slot: it gets no command.
-	b.writeAsTenant(0)
 	b.site.Swap(0, "S2")
 	b.writeAsTenant(0)
-	all := b.tenantBlocks(0)
 	b.site.ClearLog()
-	fault(t, device.CodeSerialMismatch, b.clean(0, found, device.WriteZeroes).step(t.Context(), "zero"))
-	require.Equal(t, all, b.tenantBlocks(0))
-	for _, c := range b.site.Log() {
-		require.NotContains(t, changes, c.Opcode)
-	}
+	r.again(device.WriteZeroes).requireRefused(device.CodeSerialMismatch, "zero")
+	require.Empty(t, b.sent())
 }
 
 // The drive is replaced between two commands. No command that changes something reaches the
@@ -437,21 +339,14 @@ func TestSwappedBetweenTwoCommands(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("0x%x %d", opcode, skip), func(t *testing.T) {
 			t.Parallel()
-			b := newDriveFixture(t, nvmesim.Drive("S1"))
-			found := b.enroll(0)
-			b.writeAsTenant(0)
-			b.site.Change(0, func(c *nvmesim.Controller) {
+			r := used(t, device.CryptoErase, func(c *nvmesim.Controller) {
 				c.Inject = []nvmesim.Injection{{Opcode: opcode, Skip: skip, Times: 1, AfterEffect: true, SwapTo: "S2"}}
 			})
-			b.site.ClearLog()
-			r := b.clean(0, found, device.CryptoErase)
-			_, err := r.sanitized(t)
-			for _, c := range b.site.Log() {
-				if slices.Contains(changes, c.Opcode) {
-					require.Equal(t, "S1", c.Serial, "opcode 0x%x", c.Opcode)
-				}
+			_, err := r.sanitized()
+			for _, c := range r.sent() {
+				require.Equal(t, "S1", c.Serial, "opcode 0x%x", c.Opcode)
 			}
-			if b.site.State(0).Serial == "S2" {
+			if r.site.State(0).Serial == "S2" {
 				swapped.Add(1)
 				require.Error(t, err)
 			}
@@ -463,34 +358,23 @@ func TestSwappedBetweenTwoCommands(t *testing.T) {
 //
 // F12
 func TestDriveInUseIsNotTouched(t *testing.T) {
-	b := newDriveFixture(t, nvmesim.Drive("S1"))
-	b.showThisProcess()
-	found := b.enroll(0)
-	b.writeAsTenant(0)
-	all := b.tenantBlocks(0)
-	node := b.site.Dev + "/nvme0n1"
-	for name, open := range map[string]func() (*os.File, error){
-		"claimed": func() (*os.File, error) { return os.OpenFile(node, os.O_RDONLY|os.O_EXCL, 0) },
-		"written": func() (*os.File, error) { return os.OpenFile(node, os.O_RDWR, 0) },
-	} {
+	r := used(t, device.CryptoErase)
+	r.showThisProcess()
+	node := r.site.Dev + "/nvme0n1"
+	for name, flags := range map[string]int{"claimed": os.O_RDONLY | os.O_EXCL, "written": os.O_RDWR} {
 		t.Run(name, func(t *testing.T) {
-			held, err := open()
+			held, err := os.OpenFile(node, flags, 0)
 			require.NoError(t, err)
-			b.site.ClearLog()
 			for _, step := range []string{"sanitize", "zero", "consolidate_namespaces", "security_check"} {
-				f := fault(t, device.CodeTargetBusy, b.clean(0, found, device.CryptoErase).step(t.Context(), step))
+				f := r.requireRefused(device.CodeTargetBusy, step)
 				require.Regexp(t, `process \d+ \(\S+\)`, f.Message, "the holder has a name")
 			}
 			require.NoError(t, held.Close())
-			for _, c := range b.site.Log() {
-				require.NotContains(t, changes, c.Opcode)
-			}
-			require.Equal(t, all, b.tenantBlocks(0))
+			require.Empty(t, r.sent())
 		})
 	}
 	t.Run("a second controller", func(t *testing.T) {
-		b.site.Change(0, func(c *nvmesim.Controller) { c.CMIC, c.Others = 2, []uint16{7} })
-		fault(t, device.CodeTargetShared, b.clean(0, found, device.CryptoErase).step(t.Context(), "sanitize"))
-		b.site.Change(0, func(c *nvmesim.Controller) { c.CMIC, c.Others = 0, nil })
+		r.change(func(c *nvmesim.Controller) { c.CMIC, c.Others = 2, []uint16{7} })
+		r.requireRefused(device.CodeTargetShared, "sanitize")
 	})
 }

@@ -54,7 +54,7 @@ func (d *Driver) controller(ctx context.Context, t hardware.Target, known device
 	if serial := d.kernelSerial(address); known.Serial != "" && serial != "" && serial != known.Serial {
 		return nil, hardware.Changed("serial", address)
 	}
-	if err := d.checkAllowed(c.pci); err != nil {
+	if err := d.host.Allow(c.pci); err != nil {
 		return nil, err
 	}
 	if c.pci, err = d.ensureHostDriver(ctx, c.pci, chosen.rebind && t.Step != "", t.Fence); err != nil {
@@ -108,6 +108,31 @@ func (c *controller) query(ctx context.Context, r privileged.Request) ([]byte, e
 	return c.drive.Read(ctx, r)
 }
 
+// ask queries one data structure, and reads it.
+func ask[T any](ctx context.Context, c *controller, r privileged.Request,
+	read func([]byte) (T, error)) (answer T, err error) {
+	output, err := c.query(ctx, r)
+	if err != nil {
+		return answer, asFault(err)
+	}
+	return read(output)
+}
+
+// askIfKnown is ask of a drive that may not have the command; then the answer is zero, and known is
+// false.
+func askIfKnown[T any](ctx context.Context, c *controller, r privileged.Request,
+	read func([]byte) (T, error)) (answer T, known bool, err error) {
+	output, err := c.query(ctx, r)
+	if unsupported(err) {
+		return answer, false, nil
+	}
+	if err != nil {
+		return answer, false, asFault(err)
+	}
+	answer, err = read(output)
+	return answer, true, err
+}
+
 // checkExclusive refuses a drive whose subsystem has, or may have, another controller
 // (F12): another host could reach the same namespaces through it.
 func (c *controller) checkExclusive(ctx context.Context) error {
@@ -134,11 +159,7 @@ func (c *controller) checkExclusive(ctx context.Context) error {
 	if c.id.CMIC&mayHaveMore == 0 {
 		return nil
 	}
-	output, err := c.query(ctx, privileged.Request{Verb: privileged.Controllers})
-	if err != nil {
-		return asFault(err)
-	}
-	ids, err := nvmecli.ParseControllerList(output)
+	ids, err := ask(ctx, c, privileged.Request{Verb: privileged.Controllers}, nvmecli.ParseControllerList)
 	if err != nil {
 		return err
 	}

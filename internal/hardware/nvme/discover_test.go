@@ -1,7 +1,6 @@
 package nvme_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -67,9 +66,7 @@ func TestDriveIdentity(t *testing.T) {
 		found.Capabilities)
 	require.Equal(t, map[device.Operation]time.Duration{device.CryptoErase: 2 * time.Second,
 		device.BlockErase: 40 * time.Second}, found.Estimates)
-	for _, c := range b.site.Log() {
-		require.NotContains(t, changes, c.Opcode, "discovery changes nothing")
-	}
+	require.Empty(t, b.sent(), "discovery changes nothing")
 
 	// A tenant's namespaces and firmware do not change the identity (F11). The enrolled
 	// firmware stays the one to compare with (F20).
@@ -101,16 +98,11 @@ func TestAnotherDriveInTheSlot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newDriveFixture(t, nvmesim.Drive("S1"))
-			found := b.enroll(0)
-			b.site.Change(0, tt.change)
-			b.site.ClearLog()
-			_, err := b.driver.Discover(t.Context(), b.target(0), found.Identity)
+			r := enrolled(t, device.CryptoErase, tt.change)
+			_, err := r.driver.Discover(t.Context(), r.target, r.enrolled)
 			fault(t, tt.code, err)
-			fault(t, tt.code, b.clean(0, found, device.CryptoErase).step(t.Context(), "sanitize"))
-			for _, c := range b.site.Log() {
-				require.NotContains(t, changes, c.Opcode)
-			}
+			fault(t, tt.code, r.step(t.Context(), "sanitize"))
+			require.Empty(t, r.sent())
 		})
 	}
 	t.Run("gone", func(t *testing.T) {
@@ -128,9 +120,7 @@ func TestAnotherDriveInTheSlot(t *testing.T) {
 		b.writeAsTenant(1)
 		others := b.tenantBlocks(1)
 		b.site.Renumber(0, "nvme7")
-		_, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), "zero", "verify")
-		require.NoError(t, err)
-		require.Zero(t, b.tenantBlocks(0))
+		b.clean(0, found, device.WriteZeroes).requireClean("zero", "verify")
 		require.Equal(t, others, b.tenantBlocks(1))
 	})
 	t.Run("multipath", func(t *testing.T) {
@@ -140,9 +130,7 @@ func TestAnotherDriveInTheSlot(t *testing.T) {
 		found := b.enroll(0)
 		require.Equal(t, device.LayoutWhole, found.Layout)
 		b.writeAsTenant(0)
-		_, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), "zero", "verify")
-		require.NoError(t, err)
-		require.Zero(t, b.tenantBlocks(0))
+		b.clean(0, found, device.WriteZeroes).requireClean("zero", "verify")
 	})
 }
 
@@ -151,27 +139,24 @@ func TestAnotherDriveInTheSlot(t *testing.T) {
 //
 // F13
 func TestDriveThatIsNotAllowed(t *testing.T) {
-	b := newDriveFixture(t, nvmesim.Drive("S1"))
-	found := b.enroll(0)
-	b.writeAsTenant(0)
-	all := b.tenantBlocks(0)
+	r := used(t, device.CryptoErase)
+	all := r.tenantBlocks(0)
 	no := &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "no", Remedy: "none"}
-	b.allow = func(pci.Device) error { return no }
-	_, err := b.driver.Discover(t.Context(), b.target(0), device.Identity{})
-	require.ErrorIs(t, err, no)
-	for _, step := range []string{"sanitize", "zero", "consolidate_namespaces"} {
-		require.ErrorIs(t, b.clean(0, found, device.CryptoErase).step(t.Context(), step), no)
-	}
-	// Removed from the rules between the open and the command.
-	asked := 0
-	b.allow = func(pci.Device) error {
-		if asked++; asked > 2 {
+	asked, allowed := 0, 0
+	r.allow = func(pci.Device) error {
+		if asked++; asked > allowed {
 			return no
 		}
 		return nil
 	}
-	require.ErrorIs(t, b.clean(0, found, device.CryptoErase).step(t.Context(), "sanitize"), no)
-	require.Equal(t, all, b.tenantBlocks(0))
+	_, err := r.driver.Discover(t.Context(), r.target, device.Identity{})
+	require.ErrorIs(t, err, no)
+	for _, step := range []string{"sanitize", "zero", "consolidate_namespaces"} {
+		require.ErrorIs(t, r.step(t.Context(), step), no)
+	}
+	asked, allowed = 0, 2 // removed from the rules between the open and the command
+	require.ErrorIs(t, r.step(t.Context(), "sanitize"), no)
+	require.Equal(t, all, r.tenantBlocks(0))
 }
 
 // F15
@@ -207,9 +192,7 @@ func TestHiddenNamespaceIsRefusedUntilAccepted(t *testing.T) {
 			f := fault(t, device.CodeFilesystemSignature, err)
 			require.Contains(t, f.Remedy, "--accept-signature hidden_namespace")
 			require.Contains(t, f.Message, "namespace 2")
-			for _, c := range b.site.Log() {
-				require.NotContains(t, changes, c.Opcode, "nothing is attached to look")
-			}
+			require.Empty(t, b.sent(), "nothing is attached to look")
 			target := b.target(0)
 			target.AcceptSignature = "lvm2,hidden_namespace"
 			found, err := b.driver.Discover(t.Context(), target, device.Identity{})
@@ -331,13 +314,9 @@ func TestWriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
 			b := newDriveFixture(t, drive)
 			found := b.enroll(0)
 			b.writeAsTenant(0)
-			all := b.tenantBlocks(0)
-			fault(t, device.CodeCommandRefused, b.clean(0, found, device.WriteZeroes).step(t.Context(), "zero"))
-			require.Equal(t, all, b.tenantBlocks(0))
+			b.clean(0, found, device.WriteZeroes).requireRefused(device.CodeCommandRefused, "zero")
 			r := b.clean(0, found, device.Shred)
-			_, err := r.all(t.Context(), "zero", "verify")
-			require.NoError(t, err)
-			require.Zero(t, b.tenantBlocks(0))
+			r.requireClean("zero", "verify")
 			require.Equal(t, "o_direct", r.done["zero"].Method)
 		})
 	}
@@ -347,25 +326,14 @@ func TestWriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
 //
 // F19
 func TestAVerifyAloneProvesNothing(t *testing.T) {
-	b := newDriveFixture(t, nvmesim.Drive("S1"))
-	found := b.enroll(0)
-	b.writeAsTenant(0)
-	b.site.Change(0, func(c *nvmesim.Controller) {
+	r := used(t, device.CryptoErase, func(c *nvmesim.Controller) {
 		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 1, 4, true
 	})
-	r := b.clean(0, found, device.CryptoErase)
 	fault(t, device.CodeVerifyFailed, r.step(t.Context(), "verify"))
-	crash := errors.New("crash")
-	r.stop = func(string, int64) error {
-		if len(r.evidence) > 0 {
-			return crash
-		}
-		return nil
-	}
-	require.ErrorIs(t, r.step(t.Context(), "sanitize"), crash)
-	r.stop = nil
+	r.stop = r.crashOnce(func() bool { return len(r.evidence) > 0 })
+	require.ErrorIs(t, r.step(t.Context(), "sanitize"), errCrash)
 	// Every sample has changed, and the drive still reports that everything is erased.
-	b.site.Fill(0, 0x33)
-	b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.GlobalErased = true })
+	r.site.Fill(0, 0x33)
+	r.change(func(c *nvmesim.Controller) { c.Sanitize.GlobalErased = true })
 	require.Contains(t, fault(t, device.CodeVerifyFailed, r.step(t.Context(), "verify")).Message, "no record")
 }

@@ -29,14 +29,30 @@ func policyImage(t *testing.T, content []byte) clean.FirmwareImage {
 	return clean.FirmwareImage{From: []string{"1.0.0"}, To: "2.0.0", Image: path, SHA256: hex.EncodeToString(sum[:])}
 }
 
+// policyArgs are the arguments of the steps that the policy gives this image.
+func policyArgs(t *testing.T, image clean.FirmwareImage) json.RawMessage {
+	t.Helper()
+	args, err := json.Marshal(clean.FirmwareArgs{Components: []clean.FirmwareImage{image}})
+	require.NoError(t, err)
+	return args
+}
+
 // reflash is a clean whose firmware policy has this image.
-func (b *driveFixture) reflash(i int, found clean.FirmwareImage) *cleanRun {
+func (b *driveFixture) reflash(i int, image clean.FirmwareImage) *cleanRun {
 	b.t.Helper()
 	r := b.clean(i, b.enroll(i), device.CryptoErase)
-	args, err := json.Marshal(clean.FirmwareArgs{Components: []clean.FirmwareImage{found}})
-	require.NoError(b.t, err)
-	r.args = args
+	r.args = policyArgs(b.t, image)
 	b.site.ClearLog()
+	return r
+}
+
+// flashing is a clean of an enrolled drive that is to get smallImage, and was changed since.
+func flashing(t *testing.T, changes ...func(*nvmesim.Controller)) *cleanRun {
+	t.Helper()
+	r := newDriveFixture(t, nvmesim.Drive("S1")).reflash(0, policyImage(t, smallImage))
+	for _, change := range changes {
+		r.change(change)
+	}
 	return r
 }
 
@@ -133,26 +149,24 @@ func TestFirmwareIsReflashed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newDriveFixture(t, nvmesim.Drive("S1"))
-			r := b.reflash(0, policyImage(t, smallImage))
-			b.site.Change(0, tt.change)
+			r := flashing(t, tt.change)
 			err := r.step(t.Context(), "firmware_reflash")
-			require.Equal(t, tt.sent, b.firmwareCommands())
-			b.requireReadsBetweenCommits()
+			require.Equal(t, tt.sent, r.firmwareCommands())
+			r.requireReadsBetweenCommits()
 			if tt.code != "" {
 				require.Contains(t, fault(t, tt.code, err).Message, tt.says)
 				return
 			}
 			require.NoError(t, err)
 			require.Contains(t, r.done["firmware_reflash"].Note, tt.says)
-			require.Equal(t, "2.0.0", b.site.State(0).Firmware)
+			require.Equal(t, "2.0.0", r.site.State(0).Firmware)
 			if tt.sent != nil {
 				require.Equal(t, "2.0.0", r.reflashed, "the host knows who did it")
 			}
 			require.NoError(t, r.step(t.Context(), "verify_firmware"))
-			b.site.ClearLog()
+			r.site.ClearLog()
 			require.NoError(t, r.step(t.Context(), "firmware_reflash"))
-			require.Empty(t, b.firmwareCommands(), "at the target nothing is sent")
+			require.Empty(t, r.firmwareCommands(), "at the target nothing is sent")
 		})
 	}
 }
@@ -250,11 +264,9 @@ func TestVerifyFirmware(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newDriveFixture(t, nvmesim.Drive("S1"))
-			r := b.reflash(0, policyImage(t, smallImage))
-			b.site.Change(0, tt.change)
+			r := flashing(t, tt.change)
 			err := r.step(t.Context(), "verify_firmware")
-			require.Empty(t, b.firmwareCommands())
+			require.Empty(t, r.firmwareCommands())
 			if tt.code == "" {
 				require.NoError(t, err)
 				require.Contains(t, r.done["verify_firmware"].Note, "2.0.0")
@@ -424,17 +436,16 @@ func TestReflashSurvivesACrashAnywhere(t *testing.T) {
 // F20
 func TestDriveIsNotResetWhileSomethingElseIsStaged(t *testing.T) {
 	t.Parallel()
-	b := newDriveFixture(t, nvmesim.Drive("S1"))
-	r := b.reflash(0, policyImage(t, smallImage))
+	r := flashing(t)
 	r.save = func(write func() error) error {
-		if slices.Contains(b.firmwareCommands(), "commit 2") {
-			b.site.Change(0, func(c *nvmesim.Controller) { c.Slots.AFI = 3<<4 | 1; c.Slots.Revisions[2] = "EVIL" })
+		if slices.Contains(r.firmwareCommands(), "commit 2") {
+			r.site.Change(0, func(c *nvmesim.Controller) { c.Slots.AFI = 3<<4 | 1; c.Slots.Revisions[2] = "EVIL" })
 		}
 		return write()
 	}
 	fault(t, device.CodeFirmwareNotActive, r.step(t.Context(), "firmware_reflash"))
-	require.Equal(t, []string{"download", "commit 2"}, b.firmwareCommands())
-	require.Equal(t, "1.0.0", b.site.State(0).Firmware)
+	require.Equal(t, []string{"download", "commit 2"}, r.firmwareCommands())
+	require.Equal(t, "1.0.0", r.site.State(0).Firmware)
 }
 
 // A commit whose answer is lost, and that reading does not settle, is the operator's.
@@ -453,14 +464,12 @@ func TestReflashThatReadingDoesNotSettle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newDriveFixture(t, nvmesim.Drive("S1"))
-			r := b.reflash(0, policyImage(t, smallImage))
-			b.site.Change(0, tt.change)
+			r := flashing(t, tt.change)
 			require.Contains(t, fault(t, device.CodeFirmwareUnknown, r.step(t.Context(), "firmware_reflash")).Message,
 				"was lost")
 			fault(t, device.CodeFirmwareUnknown, r.step(t.Context(), "firmware_reflash"))
-			require.Equal(t, tt.sent, b.firmwareCommands())
-			b.requireReadsBetweenCommits()
+			require.Equal(t, tt.sent, r.firmwareCommands())
+			r.requireReadsBetweenCommits()
 		})
 	}
 }
@@ -470,17 +479,16 @@ func TestReflashThatReadingDoesNotSettle(t *testing.T) {
 // F12
 func TestDriveStaysClaimedDuringItsReset(t *testing.T) {
 	t.Parallel()
-	b := newDriveFixture(t, nvmesim.Drive("S1"))
-	r := b.reflash(0, policyImage(t, smallImage))
-	states, err := filepath.Glob(filepath.Join(b.site.Sys, "devices/pci0000:00/*/nvme/nvme0/state"))
+	r := flashing(t)
+	states, err := filepath.Glob(filepath.Join(r.site.Sys, "devices/pci0000:00/*/nvme/nvme0/state"))
 	require.NoError(t, err)
 	require.Len(t, states, 1)
 	claimed := make(chan error, 1)
 	r.save = func(write func() error) error {
-		if slices.Contains(b.firmwareCommands(), "commit 2") {
+		if slices.Contains(r.firmwareCommands(), "commit 2") {
 			require.NoError(t, os.WriteFile(states[0], []byte("resetting\n"), 0o600))
 			time.AfterFunc(500*time.Millisecond, func() {
-				disk, err := os.OpenFile(filepath.Join(b.site.Dev, "nvme0n1"), os.O_RDONLY|unix.O_EXCL, 0)
+				disk, err := os.OpenFile(filepath.Join(r.site.Dev, "nvme0n1"), os.O_RDONLY|unix.O_EXCL, 0)
 				if err == nil {
 					err = disk.Close()
 				}
@@ -491,5 +499,5 @@ func TestDriveStaysClaimedDuringItsReset(t *testing.T) {
 	}
 	require.NoError(t, r.step(t.Context(), "firmware_reflash"))
 	require.ErrorIs(t, <-claimed, unix.EBUSY)
-	require.Equal(t, []string{"download", "commit 2", "reset"}, b.firmwareCommands())
+	require.Equal(t, []string{"download", "commit 2", "reset"}, r.firmwareCommands())
 }

@@ -112,6 +112,7 @@ func (b *driveFixture) tenantBlocks(i int) int {
 type cleanRun struct {
 	*driveFixture
 	target    hardware.Target
+	found     hardware.Discovery
 	enrolled  device.Identity
 	operation device.Operation
 	settings  device.StepSettings
@@ -130,17 +131,83 @@ type cleanRun struct {
 }
 
 func (b *driveFixture) clean(i int, found hardware.Discovery, operation device.Operation) *cleanRun {
-	return &cleanRun{driveFixture: b, target: b.target(i), enrolled: found.Identity, operation: operation,
+	return &cleanRun{driveFixture: b, target: b.target(i), found: found, enrolled: found.Identity, operation: operation,
 		evidence: map[string]json.RawMessage{}, offsets: map[string]int64{}, done: map[string]steps.Outcome{}}
 }
 
-// plan is the planner's plan for the drive.
-func (r *cleanRun) plan(can device.Capabilities) []string {
+// enrolled is a clean, by this operation, of an enrolled drive that was changed since, as the kernel
+// knows it now.
+func enrolled(t *testing.T, operation device.Operation, changes ...func(*nvmesim.Controller)) *cleanRun {
+	t.Helper()
+	b := newDriveFixture(t, nvmesim.Drive("S1"))
+	return b.changed(b.enroll(0), operation, changes...)
+}
+
+// used is enrolled of a drive that a tenant filled before the changes.
+func used(t *testing.T, operation device.Operation, changes ...func(*nvmesim.Controller)) *cleanRun {
+	t.Helper()
+	b := newDriveFixture(t, nvmesim.Drive("S1"))
+	found := b.enroll(0)
+	b.writeAsTenant(0)
+	return b.changed(found, operation, changes...)
+}
+
+func (b *driveFixture) changed(found hardware.Discovery, operation device.Operation,
+	changes ...func(*nvmesim.Controller)) *cleanRun {
+	b.t.Helper()
+	for _, change := range changes {
+		b.site.Change(0, change)
+	}
+	if changes != nil {
+		b.site.Rescan(0)
+	}
+	b.site.ClearLog()
+	return b.clean(0, found, operation)
+}
+
+// again is another clean of the same drive.
+func (r *cleanRun) again(operation device.Operation) *cleanRun { return r.clean(0, r.found, operation) }
+
+// change changes the drive.
+func (r *cleanRun) change(do func(*nvmesim.Controller)) { r.site.Change(0, do) }
+
+// sent are the commands of these opcodes that the drives got; none means all that change a drive.
+func (b *driveFixture) sent(opcodes ...uint8) []nvmesim.Command {
+	b.t.Helper()
+	if opcodes == nil {
+		opcodes = changes
+	}
+	return slices.DeleteFunc(b.site.Log(), func(c nvmesim.Command) bool { return !slices.Contains(opcodes, c.Opcode) })
+}
+
+// requireClean runs these steps, or the whole plan: then nothing of the tenant is left.
+func (r *cleanRun) requireClean(names ...string) {
+	r.t.Helper()
+	if names == nil {
+		names = r.fullPlan()
+	}
+	_, err := r.all(r.t.Context(), names...)
+	require.NoError(r.t, err)
+	require.Zero(r.t, r.tenantBlocks(0))
+}
+
+// requireRefused requires that a step is refused, and that the tenant's bytes and the drive stay as
+// they are.
+func (r *cleanRun) requireRefused(code device.Code, step string) refusal {
+	r.t.Helper()
+	before := r.tenantBlocks(0)
+	f := fault(r.t, code, r.step(r.t.Context(), step))
+	require.Equal(r.t, before, r.tenantBlocks(0))
+	return f
+}
+
+// fullPlan is the planner's plan for the drive.
+func (r *cleanRun) fullPlan() []string {
 	r.t.Helper()
 	planner, err := clean.NewPlanner(steps.All().Planning(), clean.Policy{})
 	require.NoError(r.t, err)
-	plan, fault := planner.Full(clean.Subject{Name: "d", NVMe: true, Operation: r.operation, Capabilities: can,
-		Size: r.enrolled.Size, HostSteps: steps.All().Versions()})
+	plan, fault := planner.Full(clean.Subject{Name: "d", NVMe: true, Operation: r.operation,
+		Capabilities: *r.found.Capabilities, Size: r.enrolled.Size, HostSteps: steps.All().Versions()})
 	require.Nil(r.t, fault)
 	var names []string
 	for _, p := range plan {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,11 +39,10 @@ func TestTheLayoutIsReadAfterTheLastWrite(t *testing.T) {
 	}
 	t.Run("zero", func(t *testing.T) {
 		t.Parallel()
-		b := newDriveFixture(t, nvmesim.Drive("S1"))
-		r := b.clean(0, b.enroll(0), device.WriteZeroes)
+		r := enrolled(t, device.WriteZeroes)
 		r.stop = func(_ string, offset int64) error {
 			if offset == r.enrolled.Size {
-				b.site.Change(0, hidden)
+				r.change(hidden)
 			}
 			return nil
 		}
@@ -52,10 +50,9 @@ func TestTheLayoutIsReadAfterTheLastWrite(t *testing.T) {
 	})
 	t.Run("verify of a sanitize", func(t *testing.T) {
 		t.Parallel()
-		b := newDriveFixture(t, nvmesim.Drive("S1"))
-		r := b.clean(0, b.enroll(0), device.CryptoErase)
+		r := enrolled(t, device.CryptoErase)
 		require.NoError(t, r.step(t.Context(), "sanitize"))
-		b.site.Change(0, hidden)
+		r.change(hidden)
 		fault(t, device.CodeNamespaceLayoutMismatch, r.step(t.Context(), "verify"))
 	})
 }
@@ -64,15 +61,13 @@ func TestTheLayoutIsReadAfterTheLastWrite(t *testing.T) {
 //
 // F11
 func TestIdentityIsReadAgainAfterACommand(t *testing.T) {
-	b := newDriveFixture(t, nvmesim.Drive("S1"))
-	found := b.enroll(0)
-	b.site.Change(0, func(c *nvmesim.Controller) {
+	r := enrolled(t, device.CryptoErase, func(c *nvmesim.Controller) {
 		f := c.Features[6]
 		f.Saved, f.Current = 0, 0
 		c.Features[6] = f
 		c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SetFeatures, Model: "Another"}}
 	})
-	fault(t, device.CodeIdentityChanged, b.clean(0, found, device.CryptoErase).step(t.Context(), "security_check"))
+	fault(t, device.CodeIdentityChanged, r.step(t.Context(), "security_check"))
 }
 
 // A disk that appeared since the drive was opened is claimed by no process.
@@ -97,15 +92,13 @@ func TestADiskThatAppearsIsNoticed(t *testing.T) {
 func TestANodeOfAnotherControllerIsNotUsed(t *testing.T) {
 	for attribute, value := range map[string]string{"address": "0000:7f:00.0", "dev": "1:5"} {
 		t.Run(attribute, func(t *testing.T) {
-			b := newDriveFixture(t, nvmesim.Drive("S1"))
-			found := b.enroll(0)
-			b.site.ClearLog()
-			file := filepath.Join(b.site.Sys, "class/nvme/nvme0", attribute)
+			r := enrolled(t, device.CryptoErase)
+			file := filepath.Join(r.site.Sys, "class/nvme/nvme0", attribute)
 			require.NoError(t, os.WriteFile(file, []byte(value+"\n"), 0o600))
-			_, err := b.driver.Discover(t.Context(), b.target(0), found.Identity)
+			_, err := r.driver.Discover(t.Context(), r.target, r.enrolled)
 			fault(t, device.CodeIdentityChanged, err)
-			fault(t, device.CodeIdentityChanged, b.clean(0, found, device.CryptoErase).step(t.Context(), "wear_check"))
-			require.Empty(t, b.site.Log(), "no command reaches it")
+			fault(t, device.CodeIdentityChanged, r.step(t.Context(), "wear_check"))
+			require.Empty(t, r.site.Log(), "no command reaches it")
 		})
 	}
 }
@@ -129,19 +122,13 @@ func TestReadsCompareTheSerial(t *testing.T) {
 //
 // F17, F22
 func TestWhatIsLeftAfterDeletingIsLookedAt(t *testing.T) {
-	b := newDriveFixture(t, nvmesim.Drive("S1"))
-	found := b.enroll(0)
-	b.site.Change(0, func(c *nvmesim.Controller) {
+	r := enrolled(t, device.WriteZeroes, func(c *nvmesim.Controller) {
 		c.Namespaces[0].Attached = false
 		c.Inject = []nvmesim.Injection{{Opcode: nvmesim.ManageNamespace, CDW10: 1, Mask: 0xf, NoEffect: true}}
 	})
-	b.site.Rescan(0)
-	b.site.ClearLog()
-	f := fault(t, device.CodeNamespaceLayoutMismatch,
-		b.clean(0, found, device.WriteZeroes).step(t.Context(), "consolidate_namespaces"))
+	f := fault(t, device.CodeNamespaceLayoutMismatch, r.step(t.Context(), "consolidate_namespaces"))
 	require.Contains(t, f.Message, "1 are left")
-	require.Len(t,
-		slices.DeleteFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode != nvmesim.ManageNamespace }), 1)
+	require.Len(t, r.sent(nvmesim.ManageNamespace), 1)
 }
 
 // The kernel's tables show a mount or swap that holds no claim that this worker sees.

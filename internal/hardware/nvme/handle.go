@@ -181,8 +181,8 @@ func (h *handle) eachPart(offset, n int64, do func(p part, at, n int64) error) e
 		return fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
 	}
 	if offset < 0 || n < 0 || offset > h.Size() || n > h.Size()-offset {
-		return &device.Fault{Class: device.Permanent, Code: device.CodeInternal,
-			Message: fmt.Sprintf("%d bytes at %d are outside the %d bytes of the drive at %s", n, offset, h.Size(), h.c.Address)}
+		return hardware.CallerError("%d bytes at %d are outside the %d bytes of the drive at %s", n, offset, h.Size(),
+			h.c.Address)
 	}
 	for _, p := range h.parts {
 		if n == 0 {
@@ -260,7 +260,7 @@ func (h *handle) Check(ctx context.Context) error {
 		return fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
 	}
 	if h.writable {
-		if err := h.c.checkAllowed(h.c.pci); err != nil {
+		if err := h.c.host.Allow(h.c.pci); err != nil {
 			return err
 		}
 	}

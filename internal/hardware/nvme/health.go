@@ -12,11 +12,7 @@ import (
 
 // Health reads the drive's SMART log; see hardware.HealthReporter.
 func (h *handle) Health(ctx context.Context) (hardware.Health, error) {
-	output, err := h.c.query(ctx, privileged.Request{Verb: privileged.Health})
-	if err != nil {
-		return hardware.Health{}, asFault(err)
-	}
-	log, err := nvmecli.ParseHealth(output)
+	log, err := ask(ctx, h.c, privileged.Request{Verb: privileged.Health}, nvmecli.ParseHealth)
 	if err != nil {
 		return hardware.Health{}, err
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -200,11 +199,11 @@ func TestWorkerProcess(t *testing.T) {
 		AcceptSignature: "hidden_namespace"}
 	found, err := b.driver.Discover(t.Context(), target, device.Identity{})
 	require.NoError(t, err)
-	r := &cleanRun{driveFixture: b, target: target, enrolled: found.Identity, operation: m.Operation,
+	r := &cleanRun{driveFixture: b, target: target, found: found, enrolled: found.Identity, operation: m.Operation,
 		args: m.Args, evidence: map[string]json.RawMessage{}, offsets: map[string]int64{}, done: map[string]steps.Outcome{}}
 	names := m.Steps
 	if len(names) == 0 {
-		names = r.plan(*found.Capabilities)
+		names = r.fullPlan()
 	}
 	_, err = r.all(t.Context(), names...)
 	require.NoError(t, err)
@@ -220,8 +219,7 @@ func TestAWorkerWithoutRootCleans(t *testing.T) {
 		operation device.Operation
 		change    func(*nvmesim.Controller)
 	}{
-		"crypto erase": {device.CryptoErase, func(*nvmesim.Controller) {}},
-		"zeroes":       {device.Shred, func(*nvmesim.Controller) {}},
+		"zeroes": {device.Shred, func(*nvmesim.Controller) {}},
 		"split, and a feature changed": {device.BlockErase, func(c *nvmesim.Controller) {
 			c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: half, Attached: true}, {NSID: 2, Blocks: half}}
 			f := c.Features[6]
@@ -258,9 +256,7 @@ func TestAWorkerWithoutRootUpdatesFirmware(t *testing.T) {
 	copyFile(t, image.Image, inTemp)
 	require.NoError(t, os.Chmod(inTemp, 0o644))
 	image.Image = inTemp
-	var err error
-	u.settings.Args, err = json.Marshal(clean.FirmwareArgs{Components: []clean.FirmwareImage{image}})
-	require.NoError(t, err)
+	u.settings.Args = policyArgs(t, image)
 	output, err := u.worker().CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	require.Equal(t, "2.0.0", u.site.State(0).Firmware)
@@ -331,15 +327,8 @@ func TestAKilledWorkersCommandKeepsTheFence(t *testing.T) {
 	})
 	worker := u.worker()
 	require.NoError(t, worker.Start())
-	sent := func() bool {
-		for _, c := range u.site.Log() {
-			if c.Opcode == nvmesim.SanitizeDrive {
-				return true
-			}
-		}
-		return false
-	}
-	require.Eventually(t, sent, 30*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(u.sent(nvmesim.SanitizeDrive)) > 0 }, 30*time.Second,
+		20*time.Millisecond)
 	require.NoError(t, worker.Process.Kill())
 	require.Error(t, worker.Wait())
 

@@ -27,52 +27,33 @@ func (c *controller) namespaces(ctx context.Context) (namespaceLayout, error) {
 	now := namespaceLayout{info: map[uint32]nvmecli.Namespace{}, commandSet: map[uint32]uint8{}}
 	var err error
 	if now.active, err = c.listNamespaces(ctx, privileged.ActiveNamespaces); err != nil {
-		return namespaceLayout{}, asFault(err)
+		return namespaceLayout{}, err
 	}
 	now.allocated = now.active
 	if c.id.Capabilities().ManageNamespaces {
-		now.allocated, err = c.listNamespaces(ctx, privileged.AllocatedNamespaces)
-		if err != nil {
-			return namespaceLayout{}, asFault(err)
+		if now.allocated, err = c.listNamespaces(ctx, privileged.AllocatedNamespaces); err != nil {
+			return namespaceLayout{}, err
 		}
 	}
 	for _, nsid := range now.allocated {
-		output, err := c.query(ctx,
-			privileged.Request{Verb: privileged.IdentifyNamespace, NSID: nsid, Detached: !slices.Contains(now.active, nsid)})
-		if err != nil {
-			return namespaceLayout{}, asFault(err)
-		}
-		if now.info[nsid], err = nvmecli.ParseNamespace(output); err != nil {
+		r := privileged.Request{Verb: privileged.IdentifyNamespace, NSID: nsid, Detached: !slices.Contains(now.active, nsid)}
+		if now.info[nsid], err = ask(ctx, c, r, nvmecli.ParseNamespace); err != nil {
 			return namespaceLayout{}, err
 		}
 	}
 	for _, nsid := range now.active {
-		if now.commandSet[nsid], err = c.commandSet(ctx, nsid); err != nil {
+		// A drive that refuses to report it knows only the NVM command set, which is 0: reporting
+		// came with the others.
+		r := privileged.Request{Verb: privileged.NamespaceCommandSet, NSID: nsid}
+		if now.commandSet[nsid], _, err = askIfKnown(ctx, c, r, nvmecli.ParseCommandSet); err != nil {
 			return namespaceLayout{}, err
 		}
 	}
 	return now, nil
 }
 
-// commandSet reads the command set of an active namespace. A drive that refuses to report it
-// knows only the NVM command set: reporting came with the others.
-func (c *controller) commandSet(ctx context.Context, nsid uint32) (uint8, error) {
-	output, err := c.query(ctx, privileged.Request{Verb: privileged.NamespaceCommandSet, NSID: nsid})
-	if unsupported(err) {
-		return nvmecli.NVMCommandSet, nil
-	}
-	if err != nil {
-		return 0, asFault(err)
-	}
-	return nvmecli.ParseCommandSet(output)
-}
-
 func (c *controller) listNamespaces(ctx context.Context, which privileged.Verb) ([]uint32, error) {
-	output, err := c.query(ctx, privileged.Request{Verb: which})
-	if err != nil {
-		return nil, err
-	}
-	return nvmecli.ParseNamespaceList(output)
+	return ask(ctx, c, privileged.Request{Verb: which}, nvmecli.ParseNamespaceList)
 }
 
 // totalBytes is the sum of all allocated namespaces.
@@ -374,11 +355,15 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 	if err := h.c.verifyIdentity(ctx, h.enrolled); err != nil {
 		return err
 	}
-	if err := h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.heldFiles()); err !=
-		nil {
-		return asFault(err)
+	if err := h.rescan(ctx); err != nil {
+		return err
 	}
 	return h.claimNewNamespace(ctx)
+}
+
+// rescan has the kernel read which namespaces there are. It works where the disks are not all held.
+func (h *handle) rescan(ctx context.Context) error {
+	return asFault(h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.heldFiles()))
 }
 
 // checkRest proves, before anything is deleted, that the drive can give one namespace the enrolled
@@ -409,11 +394,8 @@ func (h *handle) checkRest(before namespaceLayout, create func(bytes int64) erro
 
 // formatIndex finds the LBA format with the enrolled block size and no metadata.
 func (h *handle) formatIndex(ctx context.Context) (int, error) {
-	output, err := h.c.query(ctx, privileged.Request{Verb: privileged.IdentifyNamespace, NSID: privileged.AllNamespaces})
-	if err != nil {
-		return 0, asFault(err)
-	}
-	common, err := nvmecli.ParseNamespace(output)
+	r := privileged.Request{Verb: privileged.IdentifyNamespace, NSID: privileged.AllNamespaces}
+	common, err := ask(ctx, h.c, r, nvmecli.ParseNamespace)
 	if err != nil {
 		return 0, err
 	}

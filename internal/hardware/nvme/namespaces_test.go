@@ -36,22 +36,15 @@ func TestNamespaces(t *testing.T) {
 			}
 			t.Run(name+" "+string(operation), func(t *testing.T) {
 				t.Parallel()
-				b := newDriveFixture(t, nvmesim.Drive("S1"))
-				found := b.enroll(0)
-				b.writeAsTenant(0)
-				b.site.Change(0, func(c *nvmesim.Controller) {
+				r := used(t, operation, func(c *nvmesim.Controller) {
 					c.Namespaces, c.ShowsMetadata = namespaces, name == "whole, metadata"
 				})
-				b.site.Rescan(0)
-				r := b.clean(0, found, operation)
-				_, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
-				require.NoError(t, err)
-				require.Zero(t, b.tenantBlocks(0))
-				after, err := b.driver.Discover(t.Context(), b.target(0), found.Identity)
+				r.requireClean()
+				after, err := r.driver.Discover(t.Context(), r.target, r.enrolled)
 				require.NoError(t, err)
 				require.Equal(t, device.LayoutWhole, after.Layout)
-				require.Equal(t, found.Identity, after.Identity)
-				require.Zero(t, b.site.State(0).Namespaces[0].CSI, "of the NVM command set")
+				require.Equal(t, r.enrolled, after.Identity)
+				require.Zero(t, r.site.State(0).Namespaces[0].CSI, "of the NVM command set")
 			})
 		}
 	}
@@ -73,11 +66,9 @@ func TestWithoutNamespaceManagement(t *testing.T) {
 	require.Equal(t, int64(16<<20), found.Identity.Size)
 	b.writeAsTenant(0)
 	r := b.clean(0, found, device.WriteZeroes)
-	names := r.plan(*found.Capabilities)
+	names := r.fullPlan()
 	require.NotContains(t, names, "consolidate_namespaces")
-	_, err := r.all(t.Context(), names...)
-	require.NoError(t, err)
-	require.Zero(t, b.tenantBlocks(0))
+	r.requireClean(names...)
 
 	for name, namespaces := range map[string][]nvmesim.Namespace{
 		"none":         {},
@@ -109,24 +100,14 @@ func TestADriveThatRefusesNamespaceManagement(t *testing.T) {
 		"attach": {Opcode: nvmesim.AttachNamespace, Status: nvmesim.InvalidControllers},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newDriveFixture(t, nvmesim.Drive("S1"))
-			found := b.enroll(0)
-			b.writeAsTenant(0)
-			b.site.Change(0, func(c *nvmesim.Controller) {
+			r := used(t, device.WriteZeroes, func(c *nvmesim.Controller) {
 				c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}}
 				c.Inject = []nvmesim.Injection{injection}
 			})
-			b.site.Rescan(0)
-			r := b.clean(0, found, device.WriteZeroes)
-			step, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
-			fault(t, device.CodeCommandRefused, err)
-			require.Equal(t, "consolidate_namespaces", step)
+			fault(t, device.CodeCommandRefused, r.step(t.Context(), "consolidate_namespaces"))
 			// The operator repaired the drive. The next clean continues.
-			b.site.Change(0, func(c *nvmesim.Controller) { c.Inject = nil })
-			r = b.clean(0, found, device.WriteZeroes)
-			_, err = r.all(t.Context(), r.plan(*found.Capabilities)...)
-			require.NoError(t, err)
-			require.Zero(t, b.tenantBlocks(0))
+			r.change(func(c *nvmesim.Controller) { c.Inject = nil })
+			r.again(device.WriteZeroes).requireClean("consolidate_namespaces", "zero", "verify")
 		})
 	}
 }
@@ -147,7 +128,7 @@ func TestADriveThatCannotAllocateItsWholeCapacity(t *testing.T) {
 		b.writeAsTenant(0)
 		before := b.tenantBlocks(0)
 		r := b.clean(0, found, device.WriteZeroes)
-		step, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
+		step, err := r.all(t.Context(), r.fullPlan()...)
 		fault(t, device.CodeNamespaceLayoutMismatch, err)
 		require.Equal(t, "consolidate_namespaces", step)
 		require.ErrorContains(t, err, "1048576 bytes of the drive at")
@@ -169,7 +150,7 @@ func TestADriveThatCannotAllocateItsWholeCapacity(t *testing.T) {
 		})
 		b.site.Rescan(0)
 		r := b.clean(0, found, device.WriteZeroes)
-		_, err = r.all(t.Context(), r.plan(*found.Capabilities)...)
+		_, err = r.all(t.Context(), r.fullPlan()...)
 		require.NoError(t, err)
 		require.Equal(t, whole.Namespaces[0].Blocks, b.site.State(0).Namespaces[0].Blocks)
 	})

@@ -37,9 +37,8 @@ const Type = "NVME"
 // Host is what the driver needs from its host. The zero Kernel is the real one.
 type Host struct {
 	// Allow returns nil if the host's rules let Burnish destroy this PCI device (F13).
-	// nil allows nothing.
 	Allow func(pci.Device) error
-	// Specs returns the device_spec in force, which also selects the devices to find (S2.6).
+	// Specs returns the device_spec in force, which also selects the devices to find (S2.6); nil: none.
 	Specs func() (pci.Specs, error)
 	// Tool is the path of nvme-cli; empty means "nvme" in the PATH.
 	Tool string
@@ -66,6 +65,9 @@ type Driver struct {
 // New returns the driver.
 func New(host Host) *Driver {
 	d := &Driver{host: host, sys: "/sys", dev: "/dev", timeout: kernelTimeout}
+	if host.Specs == nil {
+		d.host.Specs = func() (pci.Specs, error) { return nil, nil }
+	}
 	if host.Kernel.Sys != "" {
 		d.sys, d.dev = host.Kernel.Sys, host.Kernel.Dev
 	}
@@ -125,9 +127,6 @@ func (d *Driver) UntriedTool(ctx context.Context) (string, error) {
 
 // Find lists the NVMe controllers that device_spec allows; see hardware.Finder.
 func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
-	if d.host.Specs == nil {
-		return nil, nil
-	}
 	specs, err := d.host.Specs()
 	if err != nil {
 		return nil, err
@@ -208,9 +207,6 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 
 // entryOf is the entry of device_spec that matches the device, or the zero Spec.
 func (d *Driver) entryOf(dev pci.Device) (pci.Spec, error) {
-	if d.host.Specs == nil {
-		return pci.Spec{}, nil
-	}
 	specs, err := d.host.Specs()
 	if err != nil {
 		return pci.Spec{}, err
@@ -262,13 +258,4 @@ func settings(t hardware.Target) (options, error) {
 		rebind: t.Settings["rebind"] == "yes", noReset: t.Settings["reset"] == "no",
 		noUnallocated: t.Settings["unallocated"] == "no",
 	}, nil
-}
-
-// checkAllowed asks the host's rules (F13).
-func (d *Driver) checkAllowed(dev pci.Device) error {
-	if d.host.Allow == nil {
-		return hardware.Refused(device.CodeNotAllowed, "allow it in the host's host.yaml, if it may be destroyed",
-			"PCI device %s may not be destroyed: this host allows nothing", dev.Address)
-	}
-	return d.host.Allow(dev)
 }

@@ -1,7 +1,7 @@
 package nvme_test
 
 import (
-	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,40 +20,46 @@ func TestALyingDriveIsFoundOut(t *testing.T) {
 	const failed = 3
 	secret := make([]byte, 4096) // in one block only, where no sample is
 	copy(secret, "secret")
-	for name, prepare := range map[string]func(b *driveFixture, c *nvmesim.Controller){
-		"nothing written":    func(*driveFixture, *nvmesim.Controller) {},
-		"one block written":  func(b *driveFixture, _ *nvmesim.Controller) { b.site.Write(0, 5<<20+8192, secret) },
-		"constant data":      func(b *driveFixture, _ *nvmesim.Controller) { b.site.Fill(0, 0x41) },
-		"after a failed one": func(_ *driveFixture, c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.CDW10 = failed, 4 },
-		"without management, two": func(_ *driveFixture, c *nvmesim.Controller) {
-			c.OACS &^= 1 << 3
-			c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 14, Attached: true},
-				{NSID: 2, Blocks: 1 << 14, Attached: true, Offset: 8 << 20}}
+	for name, tt := range map[string]struct {
+		prepare    func(b *driveFixture)
+		change     func(*nvmesim.Controller)
+		sanitizes  int
+		alsoErases bool // what differs from "nothing written" where the drive erases
+	}{
+		"nothing written":   {sanitizes: 1, alsoErases: true},
+		"one block written": {prepare: func(b *driveFixture) { b.site.Write(0, 5<<20+8192, secret) }},
+		"constant data":     {prepare: func(b *driveFixture) { b.site.Fill(0, 0x41) }},
+		"after a failed one": { // the first one makes the drive take writes
+			prepare: func(b *driveFixture) { b.writeAsTenant(0) }, sanitizes: 2, alsoErases: true,
+			change: func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.CDW10 = failed, 4 },
+		},
+		"without management, two": {
+			prepare: func(b *driveFixture) { b.writeAsTenant(0) }, sanitizes: 1, alsoErases: true,
+			change: func(c *nvmesim.Controller) {
+				c.OACS &^= 1 << 3
+				c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 14, Attached: true},
+					{NSID: 2, Blocks: 1 << 14, Attached: true, Offset: 8 << 20}}
+			},
 		},
 	} {
 		for _, leaves := range []nvmesim.Leaves{"unchanged", "random"} {
-			if leaves == "random" && (name == "one block written" || name == "constant data") {
-				continue // as with nothing written
+			if leaves == "random" && !tt.alsoErases {
+				continue
 			}
 			t.Run(name+", "+string(leaves), func(t *testing.T) {
 				t.Parallel()
 				b := newDriveFixture(t, nvmesim.Drive("S1"))
 				found := b.enroll(0)
-				if name == "after a failed one" || name == "without management, two" {
-					b.writeAsTenant(0)
+				if tt.prepare != nil {
+					tt.prepare(b)
 				}
-				b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Leaves = leaves })
-				var c nvmesim.Controller
-				b.site.Change(0, func(now *nvmesim.Controller) { c = *now })
-				prepare(b, &c)
-				b.site.Change(0, func(now *nvmesim.Controller) {
-					now.Sanitize.Status, now.Sanitize.CDW10 = c.Sanitize.Status, c.Sanitize.CDW10
-					now.Namespaces, now.OACS = c.Namespaces, c.OACS
+				r := b.changed(found, device.CryptoErase, func(c *nvmesim.Controller) {
+					c.Sanitize.Leaves = leaves
+					if tt.change != nil {
+						tt.change(c)
+					}
 				})
-				b.site.Rescan(0)
-				b.site.ClearLog()
-				r := b.clean(0, found, device.CryptoErase)
-				_, err := r.all(t.Context(), "sanitize", "verify")
+				_, err := r.sanitized()
 				if leaves == "unchanged" {
 					require.Contains(t, fault(t, device.CodeVerifyFailed, err).Message, "is still there")
 					return
@@ -63,17 +69,9 @@ func TestALyingDriveIsFoundOut(t *testing.T) {
 				require.Contains(t, r.done["sanitize"].Note, "128 of 128 planted blocks changed, 0 unreadable; 0 could not be "+
 					"planted")
 				require.Contains(t, r.done["verify"].Note, "128 of 128 planted blocks changed")
-				started := 0
-				for _, c := range b.site.Log() {
-					if c.Opcode == nvmesim.SanitizeDrive && c.Status == nvmesim.Success {
-						started++
-					}
-				}
-				want := 1
-				if c.Sanitize.Status == failed {
-					want = 2 // the first one makes the drive take writes
-				}
-				require.Equal(t, want, started)
+				started := slices.DeleteFunc(r.sent(nvmesim.SanitizeDrive),
+					func(c nvmesim.Command) bool { return c.Status != nvmesim.Success })
+				require.Len(t, started, tt.sanitizes)
 				provenCommands(t, b.site, "S1")
 			})
 		}
@@ -85,38 +83,30 @@ func TestALyingDriveIsFoundOut(t *testing.T) {
 //
 // F18
 func TestZeroesWaitForATenantsSanitize(t *testing.T) {
-	b := newDriveFixture(t, nvmesim.Drive("S1"))
-	found := b.enroll(0)
-	b.writeAsTenant(0)
-	b.site.Change(0, func(c *nvmesim.Controller) {
+	r := used(t, device.WriteZeroes, func(c *nvmesim.Controller) {
 		c.OACS &^= 1
 		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls, c.Sanitize.AnswersLogs, c.Sanitize.Leaves = 2, 4, 9,
 			true, "unchanged"
 	})
-	all := b.tenantBlocks(0)
-	r := b.clean(0, found, device.WriteZeroes)
 	for _, step := range []string{"security_check", "zero"} {
-		f := fault(t, device.CodeSanitizeRunning, r.step(t.Context(), step))
+		f := r.requireRefused(device.CodeSanitizeRunning, step)
 		require.Equal(t, device.Transient, f.Class)
 		require.Contains(t, f.Message, "of 65536 done")
 	}
-	require.Equal(t, all, b.tenantBlocks(0))
 	for range 9 { // its end comes with reads of its log
 		_ = r.step(t.Context(), "security_check")
 	}
-	_, err := r.all(t.Context(), "security_check", "zero", "verify")
-	require.NoError(t, err)
-	require.Zero(t, b.tenantBlocks(0))
+	r.requireClean("security_check", "zero", "verify")
 }
 
 // A sanitize that the drive refuses because firmware is staged has a fault of its own.
 //
 // F20
 func TestStagedFirmwareFoundByASanitize(t *testing.T) {
-	b := newDriveFixture(t, nvmesim.Drive("S1"))
-	found := b.enroll(0)
-	b.site.Change(0, func(c *nvmesim.Controller) { c.Slots.AFI, c.Slots.Revisions[1] = 2<<4|1, "EVIL" })
-	f := fault(t, device.CodeFirmwareChanged, b.clean(0, found, device.CryptoErase).step(t.Context(), "sanitize"))
+	r := enrolled(t, device.CryptoErase, func(c *nvmesim.Controller) {
+		c.Slots.AFI, c.Slots.Revisions[1] = 2<<4|1, "EVIL"
+	})
+	f := fault(t, device.CodeFirmwareChanged, r.step(t.Context(), "sanitize"))
 	require.Contains(t, f.Message, "status 0x10b")
 	require.Contains(t, f.Remedy, "commit the present slot again")
 }
@@ -126,17 +116,12 @@ func TestStagedFirmwareFoundByASanitize(t *testing.T) {
 //
 // F23
 func TestASerialWithBlanksHasOneForm(t *testing.T) {
-	for i, serial := range []string{"S 1", "S  1 x", "S_1"} {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			b := newDriveFixture(t, nvmesim.Drive(serial))
-			found := b.enroll(0)
-			require.Equal(t, []string{"S_1", "S_1_x", "S_1"}[i], found.Identity.Serial)
-			b.writeAsTenant(0)
-			_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
-			require.NoError(t, err)
-			require.Zero(t, b.tenantBlocks(0))
-			_, err = b.driver.Discover(t.Context(), b.target(0), found.Identity)
-			require.NoError(t, err)
-		})
+	for serial, want := range map[string]string{"S 1": "S_1", "S  1 x": "S_1_x", "S_1": "S_1"} {
+		b := newDriveFixture(t, nvmesim.Drive(serial))
+		found := b.enroll(0)
+		require.Equal(t, want, found.Identity.Serial)
+		_, err := b.driver.Discover(t.Context(), b.target(0), found.Identity)
+		require.NoError(t, err)
+		b.clean(0, found, device.CryptoErase).requireClean("sanitize")
 	}
 }

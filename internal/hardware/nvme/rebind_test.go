@@ -3,6 +3,7 @@ package nvme
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,7 +141,7 @@ func TestUnknownSettingsAreRefused(t *testing.T) {
 	for text, want := range map[string]string{"rebind=maybe": "rebind must be yes or no",
 		"rebnd=yes": "no setting \"rebnd\"", "rebind=yes": "", "reset=no": ""} {
 		t.Run(text, func(t *testing.T) {
-			key, value, _ := cutSetting(text)
+			key, value, _ := strings.Cut(text, "=")
 			_, err := settings(hardware.Target{Settings: map[string]string{key: value}})
 			if want == "" {
 				require.NoError(t, err)
@@ -149,13 +150,4 @@ func TestUnknownSettingsAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, want)
 		})
 	}
-}
-
-func cutSetting(text string) (key, value string, ok bool) {
-	for i := range text {
-		if text[i] == '=' {
-			return text[:i], text[i+1:], true
-		}
-	}
-	return text, "", false
 }

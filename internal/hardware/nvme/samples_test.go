@@ -1,7 +1,6 @@
 package nvme_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +15,6 @@ import (
 // F19
 func TestHiddenNamespacesAreSampled(t *testing.T) {
 	t.Parallel()
-	const blocks = 16 << 20 / 512
 	for name, change := range map[string]func(*nvmesim.Controller){
 		"no namespace":   func(c *nvmesim.Controller) { c.Namespaces = nil },
 		"a detached one": func(c *nvmesim.Controller) { c.Namespaces[0].Attached = false },
@@ -30,27 +28,17 @@ func TestHiddenNamespacesAreSampled(t *testing.T) {
 		for _, leaves := range []nvmesim.Leaves{"unchanged", "random"} {
 			t.Run(name+", "+string(leaves), func(t *testing.T) {
 				t.Parallel()
-				drive := nvmesim.Drive("S1")
-				require.EqualValues(t, blocks, drive.Namespaces[0].Blocks)
-				b := newDriveFixture(t, drive)
-				found := b.enroll(0)
-				b.writeAsTenant(0)
-				b.site.Change(0, func(c *nvmesim.Controller) {
-					c.Sanitize.Leaves = leaves
-					change(c)
-				})
-				b.site.Rescan(0)
-				r := b.clean(0, found, device.CryptoErase)
-				step, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
+				r := used(t, device.CryptoErase, func(c *nvmesim.Controller) { c.Sanitize.Leaves = leaves }, change)
+				step, err := r.all(t.Context(), r.fullPlan()...)
 				if leaves == "unchanged" {
 					require.Contains(t, fault(t, device.CodeVerifyFailed, err).Message, "is still there")
 					require.Equal(t, "sanitize", step)
 					return
 				}
 				require.NoError(t, err)
-				require.Zero(t, b.tenantBlocks(0))
+				require.Zero(t, r.tenantBlocks(0))
 				require.Contains(t, r.done["verify"].Note, "128 of 128 planted blocks changed")
-				provenCommands(t, b.site, "S1")
+				provenCommands(t, r.site, "S1")
 			})
 		}
 	}
@@ -61,23 +49,12 @@ func TestHiddenNamespacesAreSampled(t *testing.T) {
 // F19
 func TestCrashBeforeTheSamples(t *testing.T) {
 	t.Parallel()
-	crash := errors.New("crash")
 	for at := range 3 {
-		b := newDriveFixture(t, nvmesim.Drive("S1"))
-		found := b.enroll(0)
-		b.writeAsTenant(0)
-		b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces[0].Attached, c.Sanitize.Leaves = false, "unchanged" })
-		b.site.Rescan(0)
-		r := b.clean(0, found, device.CryptoErase)
-		asked := 0
-		r.stop = func(string, int64) error {
-			if asked++; asked == at+1 {
-				return crash
-			}
-			return nil
-		}
-		require.ErrorIs(t, r.step(t.Context(), "sanitize"), crash)
-		r.stop = nil
+		r := used(t, device.CryptoErase, func(c *nvmesim.Controller) {
+			c.Namespaces[0].Attached, c.Sanitize.Leaves = false, "unchanged"
+		})
+		r.stop = r.crashOnce(func() bool { return r.checkpoints == at+1 })
+		require.ErrorIs(t, r.step(t.Context(), "sanitize"), errCrash)
 		fault(t, device.CodeVerifyFailed, r.step(t.Context(), "sanitize"))
 	}
 }

@@ -33,11 +33,7 @@ func (h *handle) Sanitize(ctx context.Context) (hardware.Sanitize, error) {
 }
 
 func (c *controller) sanitizeLog(ctx context.Context) (nvmecli.SanitizeLog, error) {
-	output, err := c.query(ctx, privileged.Request{Verb: privileged.SanitizeLog})
-	if err != nil {
-		return nvmecli.SanitizeLog{}, asFault(err)
-	}
-	return nvmecli.ParseSanitizeLog(output)
+	return ask(ctx, c, privileged.Request{Verb: privileged.SanitizeLog}, nvmecli.ParseSanitizeLog)
 }
 
 // SanitizeCommand is dword 10 of the sanitize for this operation; see hardware.Sanitizer.
@@ -48,8 +44,7 @@ func (h *handle) SanitizeCommand(o device.Operation) (uint32, error) {
 	case device.BlockErase:
 		return privileged.BlockErase, nil
 	}
-	return 0, &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: string(o) +
-		" is not a sanitize operation"}
+	return 0, hardware.CallerError("%s is not a sanitize operation", o)
 }
 
 // StartSanitize sends the command; see hardware.Sanitizer.

@@ -73,16 +73,12 @@ func (c *controller) checkOpal(ctx context.Context) (string, error) {
 	if c.id.OACS&securityCommands == 0 {
 		return "no security commands", nil
 	}
-	output, err := c.query(ctx, privileged.Request{Verb: privileged.OpalLevel0Discovery})
-	if unsupported(err) {
-		return "no TCG", nil
-	}
-	if err != nil {
-		return "", asFault(err)
-	}
-	found, err := nvmecli.ParseLevel0(output)
+	found, known, err := askIfKnown(ctx, c, privileged.Request{Verb: privileged.OpalLevel0Discovery}, nvmecli.ParseLevel0)
 	if err != nil {
 		return "", err
+	}
+	if !known {
+		return "no TCG", nil
 	}
 	if found.Enabled || found.Locked || found.ShadowMBR || found.Owned {
 		return "", hardware.Refused(device.CodeSecurityLocked, "revert it with the PSID printed on its label (sedutil-cli "+
@@ -133,11 +129,7 @@ func (c *controller) checkStaged(slots nvmecli.Firmware) error {
 
 // firmwareLog reads which firmware is in which slot.
 func (c *controller) firmwareLog(ctx context.Context) (nvmecli.Firmware, error) {
-	output, err := c.query(ctx, privileged.Request{Verb: privileged.Firmware})
-	if err != nil {
-		return nvmecli.Firmware{}, asFault(err)
-	}
-	return nvmecli.ParseFirmware(output)
+	return ask(ctx, c, privileged.Request{Verb: privileged.Firmware}, nvmecli.ParseFirmware)
 }
 
 // restoreFeatures sets saved features back to the drive's defaults. It skips a feature that
@@ -178,14 +170,8 @@ func (h *handle) restoreFeatures(ctx context.Context, mayGoOn func() error) (res
 // readFeature reads one value of a feature. known is false where the drive has none.
 func (c *controller) readFeature(ctx context.Context, feature uint8,
 	which privileged.Verb) (value uint32, known bool, err error) {
-	output, err := c.query(ctx, privileged.Request{Verb: which, Feature: feature})
-	if unsupported(err) {
-		return 0, false, nil
-	}
-	if err != nil {
-		return 0, false, asFault(err)
-	}
-	return binary.LittleEndian.Uint32(output), true, nil
+	return askIfKnown(ctx, c, privileged.Request{Verb: which, Feature: feature},
+		func(output []byte) (uint32, error) { return binary.LittleEndian.Uint32(output), nil })
 }
 
 // deleteMetadata deletes what hosts wrote about themselves into the controller and its
@@ -194,7 +180,7 @@ func (c *controller) readFeature(ctx context.Context, feature uint8,
 func (h *handle) deleteMetadata(ctx context.Context, mayGoOn func() error) (forgotten int, err error) {
 	active, err := h.c.listNamespaces(ctx, privileged.ActiveNamespaces)
 	if err != nil {
-		return 0, asFault(err)
+		return 0, err
 	}
 	places := []privileged.Request{{Feature: privileged.EnhancedControllerMetadata},
 		{Feature: privileged.ControllerMetadata}}
@@ -232,14 +218,8 @@ func (h *handle) deleteMetadata(ctx context.Context, mayGoOn func() error) (forg
 // readMetadata gives the types of the elements that one feature holds.
 func (c *controller) readMetadata(ctx context.Context, place privileged.Request) ([]uint8, error) {
 	place.Verb = privileged.HostMetadata
-	output, err := c.query(ctx, place)
-	if unsupported(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, asFault(err)
-	}
-	return nvmecli.ParseHostMetadata(output)
+	types, _, err := askIfKnown(ctx, c, place, nvmecli.ParseHostMetadata)
+	return types, err
 }
 
 // unprotect ends the write protection of namespaces: it survives the tenant who set it, and
@@ -286,9 +266,8 @@ func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int
 	if err := mayGoOn(); err != nil {
 		return 0, err
 	}
-	if err := h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.heldFiles()); err !=
-		nil {
-		return 0, asFault(err)
+	if err := h.rescan(ctx); err != nil {
+		return 0, err
 	}
 	// The rescan takes a while. A disk that stays read-only does not prevent a sanitize.
 	return ended, hardware.Poll(ctx, h.c.timeout, func() (again bool, err error) {

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/internal/hardware"
 )
 
 // cardtool acts as the vendor's tool in the page's example. A file acts as the memory.
@@ -46,7 +45,7 @@ func TestExampleInDocs(t *testing.T) {
 	require.Equal(t, "0x10de:0x20b5", who.Identity.Model)
 	h := r.open(t, true)
 	perform := func(step string) error {
-		_, err := h.(hardware.StepRunner).RunStep(t.Context(), hardware.StepRun{Step: step, MayGoOn: neverStop})
+		_, err := perform(t, h, step)
 		return err
 	}
 	requireFault(t, perform("verify"), device.CodeStepFailed, "10 bytes of the memory are not zero")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -119,9 +120,14 @@ func newFakeHost(t *testing.T) *fakeHost {
 	r.driver = New(Host{
 		Allow:   func(pci.Device) error { return nil },
 		Scripts: func() (map[string]host.Script, error) { return r.rules, nil },
+		Specs:   func() (pci.Specs, error) { return nil, nil },
 		Sys:     r.sys, Dev: r.dev,
 	})
 	r.driver.supervisor = supervisorBinary
+	// Users are looked for in this process only: all processes of the machine take longer than most tests.
+	pid := strconv.Itoa(os.Getpid())
+	r.driver.proc = t.TempDir()
+	require.NoError(t, os.Symlink("/proc/"+pid, filepath.Join(r.driver.proc, pid)))
 	r.driver.grace, r.driver.busyTimeout, r.driver.busyPause = 500*time.Millisecond, 200*time.Millisecond,
 		20*time.Millisecond
 	r.driver.openGroup = func(path string) (int, error) { r.opened = append(r.opened, path); return -1, r.guest }
@@ -190,7 +196,13 @@ func (r *fakeHost) open(t *testing.T, writable bool) hardware.Handle {
 // runStep runs a step by the device's program.
 func (r *fakeHost) runStep(t *testing.T, step string) (string, error) {
 	t.Helper()
-	return r.open(t, true).(hardware.StepRunner).RunStep(t.Context(), hardware.StepRun{Step: step, MayGoOn: neverStop})
+	return perform(t, r.open(t, true), step)
+}
+
+// perform runs a step by the program of an open device.
+func perform(t *testing.T, h hardware.Handle, step string) (string, error) {
+	t.Helper()
+	return h.(hardware.StepRunner).RunStep(t.Context(), hardware.StepRun{Step: step, MayGoOn: neverStop})
 }
 
 // requireFault requires a fault with this code and message.

@@ -87,24 +87,15 @@ const (
 // retryBusy repeats try while the device is in use, until busyTimeout. Then an operator must
 // end the use.
 func (h *handle) retryBusy(ctx context.Context, try func() error) error {
-	until := time.Now().Add(h.busyTimeout)
-	pause := time.NewTicker(h.busyPause)
-	defer pause.Stop()
-	for {
-		err := try()
+	err := hardware.PollEvery(ctx, h.busyTimeout, h.busyPause, func() (again bool, err error) {
+		err = try()
 		f, ok := device.AsFault(err)
-		if !ok || f.Code != device.CodeTargetBusy {
-			return err
-		}
-		if !time.Now().Before(until) {
-			return hardware.Refused(f.Code, f.Remedy+", then clean "+h.target.Name, "%s", f.Message)
-		}
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		return ok && f.Code == device.CodeTargetBusy, err
+	})
+	if f, ok := device.AsFault(err); ok && f.Code == device.CodeTargetBusy {
+		return hardware.Refused(f.Code, f.Remedy+", then clean "+h.target.Name, "%s", f.Message)
 	}
+	return err
 }
 
 // Size is what the program reported, or 0.

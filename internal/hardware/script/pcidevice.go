@@ -129,10 +129,6 @@ func (c *pciDevice) inspect(address string, known device.Identity) error {
 	case known.Product != "" && known.Product != dev.Product:
 		return hardware.Changed("product", address)
 	}
-	if c.host.Allow == nil {
-		return hardware.Refused(device.CodeNotAllowed, "allow it in the host's host.yaml, if it may be destroyed",
-			"PCI device %s may not be destroyed: this host allows nothing", address)
-	}
 	return c.host.Allow(dev)
 }
 
@@ -212,7 +208,7 @@ func (c *pciDevice) checkNoWriters() error {
 			}
 		}
 	}
-	found, unseen, err := hardware.Search{Proc: "/proc", Ours: -1, Writers: true, Is: func(stat *unix.Statx_t) bool {
+	found, unseen, err := hardware.Search{Proc: c.proc, Ours: -1, Writers: true, Is: func(stat *unix.Statx_t) bool {
 		return parts[[3]uint64{uint64(stat.Dev_major), uint64(stat.Dev_minor), stat.Ino}]
 	}}.First()
 	if err != nil {

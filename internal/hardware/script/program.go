@@ -1,11 +1,9 @@
 package script
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/user"
 	"strconv"
@@ -31,12 +29,9 @@ const maxProgramSize = 64 << 20
 
 // program reads and checks the script of this name. The caller closes its bytes.
 func (d *Driver) program(name string) (*program, error) {
-	var rules map[string]host.Script
-	if d.host.Scripts != nil {
-		var err error
-		if rules, err = d.host.Scripts(); err != nil {
-			return nil, err
-		}
+	rules, err := d.host.Scripts()
+	if err != nil {
+		return nil, err
 	}
 	rule, ok := rules[name]
 	if !ok {
@@ -44,7 +39,6 @@ func (d *Driver) program(name string) (*program, error) {
 			"there is no script %q on this host", name)
 	}
 	p := &program{rule: rule}
-	var err error
 	if p.credential, err = credential(rule); err != nil {
 		return nil, notAllowed("correct its uid in host.yaml, or run the worker as root", "script %s: %v", name, err)
 	}
@@ -124,44 +118,18 @@ func readChecked(rule host.Script) (_ *os.File, err error) {
 	case stat.Mode&0o022 != 0:
 		return nil, fmt.Errorf("%s can be written by others than its owner (mode %04o)", rule.Path, stat.Mode&0o7777)
 	}
-	text, err := io.ReadAll(io.LimitReader(file, maxProgramSize+1))
+	copied, size, digest, err := hardware.Sealed(file, maxProgramSize, unix.MFD_EXEC)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", rule.Path, err)
 	}
-	if len(text) > maxProgramSize {
-		return nil, fmt.Errorf("%s is larger than %d bytes", rule.Path, maxProgramSize)
+	have := hex.EncodeToString(digest[:])
+	switch {
+	case size > maxProgramSize:
+		return nil, errors.Join(fmt.Errorf("%s is larger than %d bytes", rule.Path, maxProgramSize), copied.Close())
+	case have != rule.SHA256:
+		return nil, errors.Join(fmt.Errorf("the SHA-256 of %s is %s", rule.Path, have), copied.Close())
 	}
-	sum := sha256.Sum256(text)
-	if have := hex.EncodeToString(sum[:]); have != rule.SHA256 {
-		return nil, fmt.Errorf("the SHA-256 of %s is %s", rule.Path, have)
-	}
-	return sealedCopy(rule.Path, text)
-}
-
-// sealedCopy puts text into executable memory that cannot be changed any more.
-func sealedCopy(name string, text []byte) (_ *os.File, err error) {
-	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err := unix.MemfdCreate("burnish-script", flags|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // kernels before 6.3 neither have nor need this flag
-		fd, err = unix.MemfdCreate("burnish-script", flags)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("allocate memory for %s: %w", name, err)
-	}
-	file := os.NewFile(uintptr(fd), name)
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, file.Close())
-		}
-	}()
-	if _, err := file.Write(text); err != nil {
-		return nil, fmt.Errorf("copy %s: %w", name, err)
-	}
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS,
-		unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE); err != nil {
-		return nil, fmt.Errorf("seal the copy of %s: %w", name, err)
-	}
-	return file, nil
+	return copied, nil
 }
 
 // uidOf reads a user name or number. root is 0 even without a user database.

@@ -24,22 +24,24 @@ import (
 //
 // F22
 func TestOnlyDoneTrueIsSuccess(t *testing.T) {
+	for answer, says := range map[string]string{
+		"": "not a JSON object", `{"note": "well"}`: "does not have", `{"doen": true}`: "doen",
+		`{"done": true} {"done": true}`: "more than one", `{"done": true}} failed`: "more than one",
+	} {
+		_, err := parseStepReply([]byte(answer))
+		require.ErrorContains(t, err, says)
+	}
 	for name, tt := range map[string]struct {
 		body, says string
 		code       device.Code
 	}{
-		"nothing":           {"exit 0", "not a JSON object", device.CodeToolOutputInvalid},
 		"words":             {"echo done; exit 0", `"done"`, device.CodeToolOutputInvalid},
 		"not done":          {`echo '{"done": false}'; exit 0`, "does not have", device.CodeToolOutputInvalid},
-		"nothing of done":   {`echo '{"note": "well"}'; exit 0`, "does not have", device.CodeToolOutputInvalid},
-		"misspelled":        {`echo '{"doen": true}'; exit 0`, "doen", device.CodeToolOutputInvalid},
-		"two":               {`echo '{"done": true} {"done": true}'; exit 0`, "more than one", device.CodeToolOutputInvalid},
 		"not the last":      {`echo '{"done": true}'; echo and then; exit 0`, "and then", device.CodeToolOutputInvalid},
 		"on the wrong side": {`echo '{"done": true}' >&2; exit 0`, "not a JSON object", device.CodeToolOutputInvalid},
 		"done and failed":   {`echo '{"done": true}'; echo "no luck" >&2; exit 3`, "exit status 3: no luck", device.CodeStepFailed},
 		"killed":            {`echo '{"done": true}'; kill -9 $$`, "signal: killed", device.CodeStepFailed},
 		"a user has it":     {`echo "user 12 has it" >&2; exit 75`, "user 12 has it", device.CodeTargetBusy},
-		"and more":          {`echo '{"done": true}} failed'; exit 0`, "more than one", device.CodeToolOutputInvalid},
 		"no text":           {`printf 'Ger\344t \033[1mdefekt' >&2; exit 3`, "exit status 3: Ger\uFFFDt defekt", device.CodeStepFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,10 +73,8 @@ func TestAnswersToIdentify(t *testing.T) {
 		"a list":                {`["S1"]`, "not a JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newFakeHost(t)
-			r.write(t, "identity", tt.answer)
-			_, err := r.driver.Discover(t.Context(), r.target, device.Identity{})
-			requireFault(t, err, device.CodeToolOutputInvalid, tt.says)
+			_, err := parseIdentifyReply([]byte(tt.answer))
+			require.ErrorContains(t, err, tt.says)
 		})
 	}
 }
@@ -207,7 +207,7 @@ func TestOnlyTheProgramInHostYAML(t *testing.T) {
 			h := r.open(t, true)
 			before := len(r.calls(t))
 			tt.change(t, r, r.rules["gpu"].Path)
-			_, err := h.(hardware.StepRunner).RunStep(t.Context(), hardware.StepRun{Step: "erase_device", MayGoOn: neverStop})
+			_, err := perform(t, h, "erase_device")
 			requireFault(t, err, device.CodeNotAllowed, tt.says)
 			require.Len(t, r.calls(t), before)
 		})

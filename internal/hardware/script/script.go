@@ -32,10 +32,10 @@ import (
 // Host is what the driver needs from its host.
 type Host struct {
 	// Allow returns nil if the host's rules let Burnish destroy this PCI device. Scripts
-	// returns the programs that the rules allow (F13). nil allows nothing.
+	// returns the programs that the rules allow (F13).
 	Allow   func(pci.Device) error
 	Scripts func() (map[string]host.Script, error)
-	// Specs gives the device_spec entries in force; nil: there are none.
+	// Specs gives the device_spec entries in force.
 	Specs func() (pci.Specs, error)
 	// Sys and Dev are the paths of sysfs and of device nodes; empty means the real ones.
 	Sys, Dev string
@@ -44,6 +44,7 @@ type Host struct {
 // Driver works on PCI devices by running the operator's programs.
 type Driver struct {
 	host      Host
+	proc      string // path of procfs
 	openGroup func(path string) (int, error)
 	// See the constants of these names.
 	grace, identifyTimeout, busyTimeout, busyPause time.Duration
@@ -58,7 +59,7 @@ func New(h Host) *Driver {
 	if h.Dev == "" {
 		h.Dev = "/dev"
 	}
-	return &Driver{host: h, openGroup: hardware.OpenVFIO, grace: grace, identifyTimeout: identifyTimeout,
+	return &Driver{host: h, proc: "/proc", openGroup: hardware.OpenVFIO, grace: grace, identifyTimeout: identifyTimeout,
 		busyTimeout: busyTimeout, busyPause: busyPause, supervisor: "/proc/self/exe"}
 }
 
@@ -80,20 +81,17 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 	if field := known.Differs(identity); field != "" && known != (device.Identity{}) {
 		return hardware.Discovery{}, hardware.Changed(field, c.pci.Address)
 	}
-	found = hardware.Discovery{
-		Identity: identity, Operation: device.Script, SupportedSteps: reply.Steps,
-		Note: fmt.Sprintf("%s by the script %s: %s", identity.Model, c.script, strings.Join(reply.Steps, ", ")),
+	specs, err := d.host.Specs()
+	if err != nil {
+		return hardware.Discovery{}, err
 	}
-	if d.host.Specs != nil {
-		specs, err := d.host.Specs()
-		if err != nil {
-			return hardware.Discovery{}, err
-		}
-		entry, _, err := specs.Match(c.pci)
-		if err != nil {
-			return hardware.Discovery{}, fmt.Errorf("match PCI device %s: %w", c.pci.Address, err)
-		}
-		found.LiveMigratable = entry.LiveMigratable()
+	entry, _, err := specs.Match(c.pci)
+	if err != nil {
+		return hardware.Discovery{}, fmt.Errorf("match PCI device %s: %w", c.pci.Address, err)
+	}
+	found = hardware.Discovery{
+		Identity: identity, Operation: device.Script, SupportedSteps: reply.Steps, LiveMigratable: entry.LiveMigratable(),
+		Note: fmt.Sprintf("%s by the script %s: %s", identity.Model, c.script, strings.Join(reply.Steps, ", ")),
 	}
 	if reply.estimate > 0 {
 		found.Estimates = map[device.Operation]time.Duration{device.Script: reply.estimate}

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
-	"burnish/internal/hardware"
 )
 
 // detached starts a process that closes every descriptor and leaves the program's group, like
@@ -83,7 +82,7 @@ func TestAVerbHoldsTheFenceAndTheDevice(t *testing.T) {
 	r.write(t, "erase_device", "exec 3>&- 4>&- 5>&-; : >began; until [ -e go ]; do sleep 0.02; done")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := h.(hardware.StepRunner).RunStep(t.Context(), hardware.StepRun{Step: "erase_device", MayGoOn: neverStop})
+		_, err := perform(t, h, "erase_device")
 		ended <- err
 	}()
 	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(r.dir, "began")); return err == nil }, time.Minute,

@@ -161,7 +161,7 @@ func (b *bench) realSteps(p *place, name, dir string, slots int) (map[string]any
 	}
 	b.atEnd(this.Close)
 	drivers, err := drivers.New([]string{"fake", "block"},
-		drivers.Host{StateDir: this.Dir(), Paths: this.Rules(), Fake: this.Rules().AllowFake})
+		drivers.Host{StateDir: this.Dir(), Rules: this.Rules()})
 	if err != nil {
 		return nil, err
 	}

@@ -178,7 +178,7 @@ var mutations = []mutation{
 	{
 		rule: "F13", name: "the host's rules are checked before each command",
 		file: "internal/hardware/nvme/handle.go",
-		old:  `if err := h.c.checkAllowed(h.c.pci); err != nil {`,
+		old:  `if err := h.c.host.Allow(h.c.pci); err != nil {`,
 		new:  `if err := error(nil); err != nil {`,
 		pkg:  "./internal/hardware/nvme", test: "TestDriveThatIsNotAllowed",
 	},

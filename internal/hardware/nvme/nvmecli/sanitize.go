@@ -39,14 +39,6 @@ type SanitizeLog struct {
 	State uint8
 }
 
-// Done: a sanitize was completed, whichever it was.
-func (l SanitizeLog) Done() bool {
-	return l.Status == SanitizeDone || l.Status == SanitizeDoneNoDealloc
-}
-
-// Running: a sanitize is in progress.
-func (l SanitizeLog) Running() bool { return l.Status == SanitizeInProgress }
-
 // ParseSanitizeLog reads the Sanitize Status log page. A status that the specification does
 // not define is a fault. Faults: tool_output_invalid.
 func ParseSanitizeLog(data []byte) (SanitizeLog, error) {

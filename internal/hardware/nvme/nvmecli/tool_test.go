@@ -56,8 +56,8 @@ func TestStatusByItsNumberAlone(t *testing.T) {
 		"NVMe status: Sanitize Failed: The most recent(0x1c)\n":                                                                     nvmecli.StatusSanitizeFailed,
 		"NVMe status: INVALID_OPCODE: The associated command opcode field is not valid(0x2001)":                                     nvmecli.StatusInvalidOpcode,
 		"NVMe status: Firmware Activation: needs a reset(0x10b)\nMultiple Update Detected (MUD) Value: 0\n":                         nvmecli.StatusNeedsReset,
-		"warning\nNVMe status: Something (0x2) of another kind(0x4118)":                                                             nvmecli.StatusAlreadyAttached,
-		"NVMe status: in words that say Sanitize In Progress(0x6)":                                                                  nvmecli.StatusInternal,
+		"warning\nNVMe status: Something (0x2) of another kind(0x4118)":                                                             0x118,
+		"NVMe status: in words that say Sanitize In Progress(0x6)":                                                                  6,
 	} {
 		got, ok := nvmecli.ParseStatus([]byte(text))
 		require.True(t, ok, text)

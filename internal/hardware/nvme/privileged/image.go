@@ -16,13 +16,10 @@ import (
 // MaxImage bounds the size of a firmware image.
 const MaxImage = 128 << 20
 
-// ImageSeals keep every process from changing an image between its check and its use.
-const ImageSeals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
-
 // LoadImage copies a firmware image into memory, seals the copy, and gives it with its
 // SHA-256. A download sends this copy: these bytes and no others. The caller closes it.
 // Fault: firmware_image_invalid.
-func LoadImage(path string) (image *os.File, digest [sha256.Size]byte, err error) {
+func LoadImage(path string) (_ *os.File, digest [sha256.Size]byte, err error) {
 	// Not blocking: path may be a pipe.
 	from, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -32,30 +29,15 @@ func LoadImage(path string) (image *os.File, digest [sha256.Size]byte, err error
 	if stat, err := from.Stat(); err != nil || !stat.Mode().IsRegular() {
 		return nil, digest, invalidImage("%s is not a regular file", path)
 	}
-	fd, err := unix.MemfdCreate("firmware", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	image, size, digest, err := hardware.Sealed(from, MaxImage, 0)
 	if err != nil {
-		return nil, digest, fmt.Errorf("create a file in memory: %w", err)
+		return nil, digest, invalidImage("the image %s cannot be read: %v", path, err)
 	}
-	image = os.NewFile(uintptr(fd), "firmware")
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, image.Close())
-			image = nil
-		}
-	}()
-	size, err := io.Copy(image, io.LimitReader(from, MaxImage+1))
-	switch {
-	case err != nil:
-		return image, digest, invalidImage("the image %s cannot be read: %v", path, err)
-	case size == 0 || size > MaxImage || size%4 != 0:
-		return image, digest, invalidImage("the image %s has %d bytes: it must have at most %d, and a multiple of 4", path,
-			size, MaxImage)
+	if size == 0 || size > MaxImage || size%4 != 0 {
+		err := invalidImage("the image %s has %d bytes: it must have at most %d, and a multiple of 4", path, size, MaxImage)
+		return nil, digest, errors.Join(err, image.Close())
 	}
-	if _, err := unix.FcntlInt(image.Fd(), unix.F_ADD_SEALS, ImageSeals); err != nil {
-		return image, digest, fmt.Errorf("seal the image: %w", err)
-	}
-	digest, err = digestOf(image)
-	return image, digest, err
+	return image, digest, nil
 }
 
 // CheckImage proves that the bytes of a held image can no longer change, and that they have
@@ -65,25 +47,17 @@ func CheckImage(image *os.File, digest [sha256.Size]byte) error {
 		return invalidRequest("a download needs its image")
 	}
 	seals, err := unix.FcntlInt(image.Fd(), unix.F_GET_SEALS, 0)
-	if err != nil || seals&ImageSeals != ImageSeals {
+	if err != nil || seals&hardware.Seals != hardware.Seals {
 		return invalidRequest("the image is not a sealed file in memory")
 	}
-	have, err := digestOf(image)
-	if err != nil {
-		return err
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(image, 0, MaxImage)); err != nil {
+		return fmt.Errorf("read the image: %w", err)
 	}
-	if have != digest {
+	if have := [sha256.Size]byte(sum.Sum(nil)); have != digest {
 		return invalidImage("the image has the SHA-256 %x instead of %x", have, digest)
 	}
 	return nil
-}
-
-func digestOf(image *os.File) (digest [sha256.Size]byte, err error) {
-	sum := sha256.New()
-	if _, err := io.Copy(sum, io.NewSectionReader(image, 0, MaxImage)); err != nil {
-		return digest, fmt.Errorf("read the image: %w", err)
-	}
-	return [sha256.Size]byte(sum.Sum(nil)), nil
 }
 
 func invalidImage(format string, args ...any) error {

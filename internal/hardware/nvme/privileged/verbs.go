@@ -118,8 +118,6 @@ type verbSpec struct {
 	changes bool
 	// noNamespaces: the verb reaches no namespace's data, so that no disk need be held.
 	noNamespaces bool
-	// fields copies the numbers that the verb takes, and no others.
-	fields func(r Request) Request
 	// validate says what is wrong with the numbers, or "".
 	validate func(r Request) string
 	// command is the admin command to send.
@@ -171,8 +169,6 @@ func wordsVerb(words ...string) verbSpec {
 	return verbSpec{changes: true, words: func(Request) []string { return words }}
 }
 
-func featureOnly(r Request) Request { return Request{Feature: r.Feature} }
-
 func validateFeature(r Request) string {
 	if !slices.Contains(Features(), r.Feature) {
 		return fmt.Sprintf("feature 0x%02x is not one that may be restored", r.Feature)
@@ -182,7 +178,7 @@ func validateFeature(r Request) string {
 
 // featureVerb reads one value of a feature, which is dword 0 of the completion.
 func featureVerb(selected uint32) verbSpec {
-	return verbSpec{fields: featureOnly, validate: validateFeature, command: func(r Request) nvmecli.Command {
+	return verbSpec{validate: validateFeature, command: func(r Request) nvmecli.Command {
 		return nvmecli.Command{Opcode: getFeatures, CDW: [6]uint32{uint32(r.Feature) | selected<<8}}
 	}}
 }
@@ -205,7 +201,6 @@ var verbSpecs = map[Verb]verbSpec{
 		}
 	}},
 	IdentifyNamespace: {
-		fields:   func(r Request) Request { return Request{NSID: r.NSID, Detached: r.Detached} },
 		validate: validateNamespace,
 		command: func(r Request) nvmecli.Command {
 			if r.Detached {
@@ -215,13 +210,11 @@ var verbSpecs = map[Verb]verbSpec{
 		},
 	},
 	NamespaceCommandSet: {
-		fields:   func(r Request) Request { return Request{NSID: r.NSID} },
 		validate: validateOneNamespace,
 		command:  func(r Request) nvmecli.Command { return identifyBy(0x03, r.NSID) },
 	},
 	SetFeature: {
 		changes:  true,
-		fields:   func(r Request) Request { return Request{Feature: r.Feature, Value: r.Value} },
 		validate: validateFeature,
 		command: func(r Request) nvmecli.Command {
 			const save = 1 << 31
@@ -229,7 +222,6 @@ var verbSpecs = map[Verb]verbSpec{
 		},
 	},
 	HostMetadata: {
-		fields:   func(r Request) Request { return Request{Feature: r.Feature, NSID: r.NSID} },
 		validate: validateMetadata,
 		command: func(r Request) nvmecli.Command {
 			return nvmecli.Command{
@@ -239,7 +231,6 @@ var verbSpecs = map[Verb]verbSpec{
 	},
 	DeleteMetadata: {
 		changes:  true,
-		fields:   func(r Request) Request { return Request{Feature: r.Feature, NSID: r.NSID, Element: r.Element} },
 		validate: validateMetadata,
 		command: func(r Request) nvmecli.Command {
 			const deleteEntries = 1 << 13 // Element Action
@@ -256,7 +247,6 @@ var verbSpecs = map[Verb]verbSpec{
 	// Write protection is not among Features, because it is per namespace and not saved.
 	Unprotect: {
 		changes:  true,
-		fields:   func(r Request) Request { return Request{NSID: r.NSID} },
 		validate: validateOneNamespace,
 		command: func(r Request) nvmecli.Command {
 			return nvmecli.Command{Opcode: setFeatures, NSID: r.NSID, CDW: [6]uint32{uint32(writeProtection)}}
@@ -264,7 +254,6 @@ var verbSpecs = map[Verb]verbSpec{
 	},
 	Sanitize: {
 		changes: true,
-		fields:  func(r Request) Request { return Request{Action: r.Action} },
 		validate: func(r Request) string {
 			if r.Action != CryptoErase && r.Action != BlockErase {
 				return fmt.Sprintf("action %d is not an erase", r.Action)
@@ -284,7 +273,6 @@ var verbSpecs = map[Verb]verbSpec{
 	}},
 	CreateNamespace: {
 		changes: true,
-		fields:  func(r Request) Request { return Request{Blocks: r.Blocks, Format: r.Format} },
 		validate: func(r Request) string {
 			const formats = 64
 			if r.Blocks == 0 || r.Format >= formats {
@@ -305,7 +293,6 @@ var verbSpecs = map[Verb]verbSpec{
 	},
 	AttachNamespace: {
 		changes:  true,
-		fields:   func(r Request) Request { return Request{NSID: r.NSID, Controller: r.Controller} },
 		validate: validateOneNamespace,
 		command: func(r Request) nvmecli.Command {
 			return nvmecli.Command{Opcode: namespaceAttachment, NSID: r.NSID, Sends: nvmecli.IdentifySize}
@@ -325,7 +312,6 @@ var verbSpecs = map[Verb]verbSpec{
 	// A download changes nothing that a tenant sees. It always begins at the image's start.
 	DownloadFirmware: {
 		changes: true, image: true,
-		fields: func(r Request) Request { return Request{Digest: r.Digest, Transfer: r.Transfer} },
 		validate: func(r Request) string {
 			if r.Transfer == 0 || r.Transfer%MinTransfer != 0 || r.Transfer > maxTransfer {
 				return fmt.Sprintf("%d is not a size of transfers", r.Transfer)
@@ -342,7 +328,6 @@ var verbSpecs = map[Verb]verbSpec{
 	// The slot is always named. The image is activated by the next reset, never at once.
 	CommitFirmware: {
 		changes: true,
-		fields:  func(r Request) Request { return Request{Slot: r.Slot} },
 		validate: func(r Request) string {
 			if r.Slot == 0 || r.Slot > FirmwareSlots {
 				return fmt.Sprintf("there is no firmware slot %d", r.Slot)
@@ -395,8 +380,7 @@ func validateOneNamespace(r Request) string {
 	return validateNamespace(r)
 }
 
-// spec finds the specification of the request's verb, and refuses a request with other
-// numbers than the verb takes.
+// spec finds the specification of the request's verb, and refuses a request with invalid numbers.
 func (r Request) spec(changes bool) (verbSpec, error) {
 	k, known := verbSpecs[r.Verb]
 	if !known {
@@ -404,13 +388,6 @@ func (r Request) spec(changes bool) (verbSpec, error) {
 	}
 	if k.changes != changes {
 		return verbSpec{}, invalidRequest("the verb %q needs the other method: Read or Change", r.Verb)
-	}
-	taken := Request{}
-	if k.fields != nil {
-		taken = k.fields(r)
-	}
-	if taken.Verb = r.Verb; taken != r {
-		return verbSpec{}, invalidRequest("the verb %q has numbers that it does not take", r.Verb)
 	}
 	if k.validate != nil {
 		if why := k.validate(r); why != "" {
