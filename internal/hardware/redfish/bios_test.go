@@ -124,24 +124,6 @@ func TestBIOSResetRemovesWhatATenantWants(t *testing.T) {
 	}
 }
 
-// A job that cannot be removed comes into force with the defaults: they are asked for again.
-func TestBIOSResetIsAskedForAgainAfterAnothersJob(t *testing.T) {
-	sc := resetOf(redfishsim.IDRAC, "On")
-	s := sc.start(t)
-	s.bmc.Change(tenantJob)
-	s.bmc.Inject(redfishsim.Fault{Method: "DELETE", Path: "*/Jobs/*", Times: -1, Kind: redfishsim.Respond, Status: 400})
-	s.onSave = func(n int, store func() error) error {
-		if n == 2 { // the defaults are wanted, and the job is still there
-			s.bmc.Change(tenantSettings)
-		}
-		return store()
-	}
-	_, err := s.run("bios_reset", nil)
-	require.NoError(t, err)
-	requireDefaults(t, s.bmc)
-	require.Equal(t, 2, s.bmc.State().POSTs)
-}
-
 // S3.5
 func TestBIOSResetIsNoSuccessByItsAnswer(t *testing.T) {
 	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO, redfishsim.Supermicro} {
@@ -316,13 +298,16 @@ func TestBIOSApplyDoesNotCarryOutWhatATenantWants(t *testing.T) {
 	}
 }
 
-func TestBIOSApplyRefusesAnothersJobThatStays(t *testing.T) {
-	s := newStepper(t, redfishsim.IDRAC, quickBMC)
-	s.bmc.Change(tenantJob)
-	s.bmc.Inject(redfishsim.Fault{Method: "DELETE", Path: "*/Jobs/*", Times: -1, Kind: redfishsim.Respond, Status: 400})
-	_, err := s.run("bios_apply", wantedBIOS)
-	require.Equal(t, device.CodeBIOSJobWaiting, code(err), "%v", err)
-	require.Zero(t, s.bmc.State().ResetCount)
+// It would come into force with what is asked for.
+func TestBIOSStepsRefuseAnothersJobThatStays(t *testing.T) {
+	for _, step := range []string{"bios_reset", "bios_apply"} {
+		s := newStepper(t, redfishsim.IDRAC, quickBMC)
+		s.bmc.Change(tenantJob)
+		s.bmc.Inject(redfishsim.Fault{Method: "DELETE", Times: -1, Path: "*JID_*", Kind: redfishsim.Respond, Status: 400})
+		_, err := s.run(step, wantedBIOS)
+		require.Equal(t, device.CodeBIOSJobWaiting, code(err), "%v", err)
+		require.Zero(t, s.bmc.State().ResetCount)
+	}
 }
 
 // S3.5

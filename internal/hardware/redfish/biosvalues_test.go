@@ -94,24 +94,3 @@ func TestBIOSPendingIsWhatDiffers(t *testing.T) {
 		"Title": "yy"}
 	require.Equal(t, attributes{"Mode": "Uefi", "Title": "yy"}, pendingIn(settings, a, r))
 }
-
-func TestBIOSJobIsOurs(t *testing.T) {
-	wanted := attributes{"Mode": "Uefi", "Delay": json.Number("60")}
-	for name, tc := range map[string]struct {
-		current, settings attributes
-		ours              bool
-	}{
-		"all of it, and the BIOS shows it already": {attributes{"Mode": "Uefi", "Delay": json.Number("60"), "Title": "x"}, attributes{"Mode": "Uefi"}, true},
-		"another attribute too":                    {attributes{"Mode": "Uefi", "Delay": json.Number("60"), "Title": "y"}, attributes{"Mode": "Uefi", "Title": "y"}, false},
-		"another value":                            {attributes{"Mode": "Bios", "Delay": json.Number("60"), "Title": "x"}, attributes{"Mode": "Bios"}, false},
-		"a part of it":                             {attributes{"Mode": "Bios", "Delay": json.Number("60"), "Title": "x"}, attributes{"Delay": json.Number("60")}, false},
-		"nothing":                                  {attributes{"Mode": "Uefi", "Delay": json.Number("60"), "Title": "x"}, attributes{}, false},
-		"settings that show everything":            {attributes{"Mode": "Bios", "Delay": json.Number("60")}, attributes{"Mode": "Uefi", "Delay": json.Number("60")}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := &biosState{path: "/bios", settings: "/settings", bios: bios{Attributes: tc.current},
-				settingsBIOS: bios{Attributes: tc.settings}}
-			require.Equal(t, tc.ours, s.jobsAreOurs(wanted))
-		})
-	}
-}

@@ -72,25 +72,13 @@ func (h *handle) updateQueue(ctx context.Context, u *updateService) ([]queuedUpd
 	if oem == nil || oem.UpdateTaskQueue == "" {
 		return nil, nil
 	}
-	members, err := h.c.members(ctx, string(oem.UpdateTaskQueue))
-	if err != nil {
-		return nil, err
-	}
 	var all []queuedUpdate
-	for _, member := range members {
-		var one queuedUpdate
-		err := h.c.get(ctx, member, &one)
-		if hasStatus(err, http.StatusNotFound) {
-			continue // it has just ended
-		}
-		if err != nil {
-			return nil, err
-		}
+	err := eachMember(ctx, h, oem.UpdateTaskQueue, func(_ string, one *queuedUpdate) {
 		if !slices.Contains([]string{"Complete", "Exception", "Canceled", "Expired"}, one.State) {
-			all = append(all, one)
+			all = append(all, *one)
 		}
-	}
-	return all, nil
+	})
+	return all, err
 }
 
 // software is one entry of the firmware inventory.
@@ -107,7 +95,7 @@ type software struct {
 // readUpdateService reads the BMC's UpdateService.
 func (h *handle) readUpdateService(ctx context.Context) (*updateService, error) {
 	var root struct{ UpdateService link }
-	if err := h.c.get(ctx, "/redfish/v1/", &root); err != nil {
+	if err := h.get(ctx, "/redfish/v1/", &root); err != nil {
 		return nil, err
 	}
 	u := &updateService{path: string(root.UpdateService)}
@@ -115,41 +103,34 @@ func (h *handle) readUpdateService(ctx context.Context) (*updateService, error) 
 		return nil, hardware.Refused(device.CodeCommandRefused, "see the BMC's license and the rights of the secret's user",
 			"the BMC has no UpdateService")
 	}
-	return u, h.c.get(ctx, u.path, u)
+	return u, h.get(ctx, u.path, u)
 }
 
-// inventory reads the firmware inventory, by its collection: the URIs of a Dell's entries
-// change with their versions.
-func (h *handle) inventory(ctx context.Context, u *updateService) ([]*software, error) {
-	for tries := 1; ; tries++ {
-		all, err := h.readInventory(ctx, u)
-		// An entry that was just replaced is gone.
-		if !hasStatus(err, http.StatusNotFound) || tries == maxTries {
-			return all, err
-		}
-	}
-}
-
-func (h *handle) readInventory(ctx context.Context, u *updateService) ([]*software, error) {
-	collection := string(u.FirmwareInventory)
-	if collection == "" {
+// inventory reads the firmware inventory, by its collection: the URIs of a Dell's entries change with
+// their versions.
+func (h *handle) inventory(ctx context.Context, u *updateService) (all []*software, err error) {
+	if u.FirmwareInventory == "" {
 		return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
 			"the BMC has no firmware inventory")
 	}
-	members, err := h.c.members(ctx, collection)
-	if err != nil {
-		return nil, err
-	}
-	var all []*software
-	for _, member := range members {
-		one := &software{path: member}
-		if err := h.c.get(ctx, one.path, one); err != nil {
-			return nil, err
+	for range maxTries {
+		all = nil
+		members, err := h.members(ctx, string(u.FirmwareInventory))
+		for _, member := range paths(members) {
+			one := &software{path: member}
+			if err = h.get(ctx, member, one); err != nil {
+				break
+			}
+			one.Version = strings.TrimSpace(one.Version)
+			all = append(all, one)
 		}
-		one.Version = strings.TrimSpace(one.Version)
-		all = append(all, one)
+		if !hasStatus(err, http.StatusNotFound) {
+			return all, err
+		}
+		// An entry that was just replaced is gone: the list is another now.
 	}
-	return all, nil
+	return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
+		"the BMC's firmware inventory lists entries that it does not have")
 }
 
 // notRunning are the beginnings of the Id or Name of an entry that is not the running one:

@@ -54,7 +54,7 @@ func TestFirmwareReachesItsTarget(t *testing.T) {
 				require.Len(t, s.bmc.State().Commits, 1, "of this system only")
 				note, err = s.run("verify_firmware", args)
 				require.NoError(t, err)
-				require.Equal(t, "runs "+component+" 9.9.9", note)
+				require.Contains(t, note, "runs "+component+" 9.9.9")
 				s.requireNoHarm()
 				require.Empty(t, s.bmc.OpenSessions())
 

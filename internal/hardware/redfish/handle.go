@@ -3,11 +3,10 @@ package redfish
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
-
-	"github.com/stmcginnis/gofish/redfish"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -17,10 +16,20 @@ import (
 type handle struct {
 	driver   *Driver
 	target   hardware.Target
-	c        *client
+	bmc      *bmc
 	system   string // its path on the BMC
 	enrolled device.Identity
 	writable bool
+	// managers are those of the system, and ended are the BMC's jobs that have ended, as last read.
+	managers []link
+	ended    map[string]bool
+	// patience is how long a read waits for a BMC that does not answer: a BMC restarts for minutes.
+	// report records what is waited for; its error ends the waiting.
+	patience time.Duration
+	report   func(doing string) error
+	// requests counts those of the step. basic: some had the password itself.
+	requests int
+	basic    bool
 	// percent is how far the running step is.
 	percent int
 	// busyPatience is how long a change of the power state waits for what it would
@@ -28,8 +37,6 @@ type handle struct {
 	busyPatience time.Duration
 	// resetRefusal is why the last reset may have done nothing, as the end of a message.
 	resetRefusal string
-	// resetWay is what it was.
-	resetWay redfish.ResetType
 }
 
 // step is one step of a server. It returns one line for the record.
@@ -78,15 +85,22 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 	if err := run.MayGoOn(); err != nil {
 		return "", err
 	}
-	h.percent = 0
-	h.c.patience, h.c.report = h.driver.timing.restart, func(doing string) error { return run.Progress(h.percent, doing) }
+	h.percent, h.requests, h.basic = 0, 0, false
+	h.patience, h.report = h.driver.timing.restart, func(doing string) error { return run.Progress(h.percent, doing) }
 	h.busyPatience = h.driver.timing.post
-	defer func() { h.c.patience, h.c.report, h.busyPatience = h.driver.timing.look, nil, 0 }()
+	defer func() { h.patience, h.report, h.busyPatience = h.driver.timing.look, nil, 0 }()
 	if note, err = all[i].run(h, ctx, run); err != nil {
 		// The step's own fault is the first one that is found in the two.
 		return "", errors.Join(refused(err), h.switchOnIfOff(ctx, run))
 	}
-	return note, h.Check(ctx)
+	if err := h.Check(ctx); err != nil {
+		return "", err
+	}
+	note += fmt.Sprintf("; %d requests", h.requests)
+	if h.basic {
+		note += ", with HTTP Basic: the BMC's session table was full"
+	}
+	return note, nil
 }
 
 // progress records how far the step is.
@@ -101,7 +115,7 @@ func (h *handle) Check(ctx context.Context) error { return h.notFound(h.verify(c
 // notFound is the fault of a system that the BMC does not have.
 func (h *handle) notFound(err error) error {
 	if hasStatus(err, http.StatusNotFound) {
-		return hardware.Missing("the BMC %s has no system %s", h.c.bmc.base.Host, h.system)
+		return hardware.Missing("the BMC %s has no system %s", h.bmc.base.Host, h.system)
 	}
 	return refused(err)
 }
@@ -124,6 +138,6 @@ func (h *handle) ReadAt([]byte, int64) (int, error) { return 0, errNoBytes }
 func (h *handle) Flush(context.Context) error { return nil }
 
 // Close logs out, unless another step on this worker uses the session.
-func (h *handle) Close() error { return h.c.bmc.release(context.Background()) }
+func (h *handle) Close() error { return h.bmc.release() }
 
 func (h *handle) closeAndJoin(err *error) { *err = errors.Join(*err, h.Close()) }

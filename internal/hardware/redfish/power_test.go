@@ -175,7 +175,7 @@ func TestARestartEndsWithPOST(t *testing.T) {
 		require.False(t, state.InPOST)
 
 		s.bmc.Configure(func(c *redfishsim.Config) { c.Delays.POST = time.Hour })
-		h.c.bmc.timing.post = 150 * time.Millisecond
+		s.driver.timing.post = 150 * time.Millisecond
 		require.Equal(t, device.CodeNoProgress, code(h.restart(t.Context(), run)))
 		require.NoError(t, h.Close())
 	})
@@ -194,29 +194,4 @@ func TestPowerState(t *testing.T) {
 	_, err := h.PowerState(t.Context())
 	require.Equal(t, device.CodeTargetMissing, code(err), "%v", err)
 	require.NoError(t, h.Close())
-}
-
-// A reset that is lost, and changes nothing, is sent again after a part of the time that one may take
-// which the BMC has accepted; the button, pressed twice, would undo itself.
-func TestALostResetIsNotWaitedForAsLongAsAnAcceptedOne(t *testing.T) {
-	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.OpenBMC} {
-		s := newStepper(t, p)
-		s.driver.timing.settle = 20 * time.Second
-		h := s.open()
-		require.Equal(t, s.driver.timing.settle, h.patienceAfterReset())
-		s.driver.timing.settle = 80 * time.Millisecond
-		require.NoError(t, h.Close())
-		h = s.open()
-		s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: "*ComputerSystem.Reset*", Kind: redfishsim.CutBefore})
-		system, err := h.c.readSystem(t.Context(), h.system)
-		require.NoError(t, err)
-		run := powerRun{Progress: func(int, string) error { return nil }}
-		require.NoError(t, h.reset(t.Context(), run, system, "ForceOff"))
-		require.Equal(t, 20*time.Millisecond, h.patienceAfterReset())
-		h.resetWay = "PushPowerButton"
-		require.Equal(t, 80*time.Millisecond, h.patienceAfterReset())
-		require.NoError(t, h.powerOff(t.Context(), run))
-		require.NoError(t, h.Close())
-		require.Equal(t, "Off", s.bmc.State().Power)
-	}
 }

@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
 )
 
 // timing is how long the driver waits for what. Tests have their own.
@@ -18,8 +21,8 @@ type timing struct {
 	// restart is how long a step waits for a BMC that does not answer, look how long a
 	// discovery does.
 	restart, look time.Duration
-	// sessions is how long a login waits for a place in the session table.
-	sessions time.Duration
+	// interval is the least time between two requests to one BMC.
+	interval time.Duration
 	// power is how long a change of the power state may take, post the time from power-on
 	// to the end of POST.
 	power, graceful, post time.Duration
@@ -36,7 +39,7 @@ var usualTiming = timing{
 	request: time.Minute, login: 15 * time.Second,
 	firstPause: 100 * time.Millisecond, longestPause: 5 * time.Second,
 	restart: 20 * time.Minute, look: 20 * time.Second,
-	sessions: 10 * time.Minute,
+	interval: usualInterval,
 	power:    5 * time.Minute, graceful: 2 * time.Minute, post: 30 * time.Minute,
 	settle: usualSettle, blindPOST: 15 * time.Minute, stall: 30 * time.Minute,
 }
@@ -71,6 +74,36 @@ func (w *waiting) next(ctx context.Context, atLeast time.Duration) (bool, error)
 		return false, nil
 	case <-pause.C:
 		return true, nil
+	}
+}
+
+// until looks again and again until a look is done, and shows what it waits for. late gives the error
+// where that takes longer than length; nil: it waits no longer.
+func (h *handle) until(ctx context.Context, run hardware.StepRun, length time.Duration,
+	look func() (done bool, doing string, err error), late func() error) error {
+	waiting := h.driver.timing.wait(length)
+	defer waiting.stop()
+	for {
+		done, doing, err := look()
+		if err != nil || done {
+			return err
+		}
+		if err := h.progress(run, h.percent, doing); err != nil {
+			return err
+		}
+		if again, err := waiting.next(ctx, 0); err != nil {
+			return err
+		} else if !again {
+			return late()
+		}
+	}
+}
+
+// stuck is the fault of a server that does not come to what is waited for.
+func stuck(format string, args ...any) func() error {
+	return func() error {
+		return hardware.Refused(device.CodeNoProgress, "see the server's console and the BMC's jobs, then clean it again",
+			format, args...)
 	}
 }
 

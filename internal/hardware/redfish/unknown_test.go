@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,62 +24,52 @@ func (s *stepper) posts(path string) int {
 	return n
 }
 
-// An erase whose request was lost is not repeated, and the task of an earlier erase of the drive
-// is not taken for its own.
-func TestALostEraseIsNeitherRepeatedNorBelieved(t *testing.T) {
+// An erase whose answer was lost is sent again once none of the drive runs, and the task of an earlier
+// erase is not taken for its own. A request that was lost twice is, too.
+func TestALostEraseIsSentAgainOnceNoneRuns(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
-		s := newStepper(t, p, twoDrives)
-		_, err := s.run("erase_drives", nil)
-		require.NoError(t, err)
-		s.bmc.Change(func(state *redfishsim.State) { state.Storages[1].Drives[0].Content = "of the next tenant" })
-		s.newClean()
-		before := s.posts("Nvme.0")
-		s.bmc.Inject(redfishsim.Fault{Method: "POST", Path: "*Nvme.0*", Kind: redfishsim.CutBefore})
-		for range 2 {
+		for _, tc := range []struct {
+			kind          redfishsim.FaultKind
+			times, erases int
+		}{{redfishsim.CutBefore, 1, 1}, {redfishsim.CutBefore, 2, 1}, {redfishsim.CutAfter, 1, 2}, {redfishsim.RestartBefore, 1, 1}} {
+			s := newStepper(t, p, twoDrives)
+			_, err := s.run("erase_drives", nil)
+			require.NoError(t, err)
+			s.bmc.Change(func(state *redfishsim.State) { state.Storages[1].Drives[0].Content = "of the next tenant" })
+			s.newClean()
+			before, erases := s.posts("Nvme.0"), s.bmc.State().Storages[1].Drives[0].Erases
+			s.bmc.Inject(redfishsim.Fault{Method: "POST", Path: "*Nvme.0*", Kind: tc.kind, Times: tc.times})
 			_, err = s.run("erase_drives", nil)
-			require.Equal(t, device.CodeEraseUnknown, code(err), "%v", err)
+			require.NoError(t, err)
+			require.Equal(t, before+1+tc.times, s.posts("Nvme.0"))
+			require.Equal(t, erases+tc.erases, s.bmc.State().Storages[1].Drives[0].Erases)
+			require.Empty(t, s.bmc.TenantData())
+			_, err = s.run("verify", nil)
+			require.NoError(t, err)
+			s.requireNoHarm()
 		}
-		require.Equal(t, before+1, s.posts("Nvme.0"))
-		_, err = s.run("verify", nil)
-		require.Equal(t, device.CodeVerifyFailed, code(err))
 	})
 }
 
-// A worker that is killed after it has recorded an erase and before it has sent it: the next one
-// waits until the BMC would show it, and sends it once. Where that happens twice, or a BMC shows no
-// erase after its end, the operator is called.
+// A worker that is killed after it has recorded an erase and before it has sent it.
 func TestAnEraseThatAKilledWorkerNeverSentIsSent(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
-		for kills := 1; kills <= 2; kills++ {
-			s := newStepper(t, p, twoDrives, func(_ *redfishsim.Config, s *redfishsim.State) { s.Storages = s.Storages[1:] })
-			killed := 0
-			s.onSave = func(_ int, store func() error) error {
-				if err := store(); err != nil {
-					return err
-				}
-				if killed < kills && s.posts("SecureErase") == 0 &&
-					strings.Contains(string(s.journal[eraseEvidence]), `"state":"sent"`) {
-					if killed == 0 || strings.Contains(string(s.journal[eraseEvidence]), `"again":true`) {
-						killed++
-						s.kill()
-						return errKilled
-					}
-				}
-				return nil
+		s := newStepper(t, p, twoDrives)
+		killed := false
+		s.onSave = func(_ int, store func() error) error {
+			if err := store(); err != nil || killed {
+				return err
 			}
-			note, err := s.toTheEnd("erase_drives", nil)
-			require.Equal(t, device.CodeEraseUnknown == code(err), p == redfishsim.ILO || kills == 2, "%d kills: %v", kills, err)
-			if err != nil {
-				require.Zero(t, s.posts("SecureErase"))
-				continue
-			}
-			require.Contains(t, note, "drives erased")
-			state := s.bmc.State()
-			for _, d := range state.Drives() {
-				require.Equal(t, 1, d.Erases, d.Serial)
-			}
-			_, err = s.run("verify", nil)
-			require.NoError(t, err)
+			killed = true
+			s.kill()
+			return errKilled
+		}
+		_, err := s.toTheEnd("erase_drives", nil)
+		require.NoError(t, err)
+		require.True(t, killed)
+		state := s.bmc.State()
+		for _, d := range state.Drives() {
+			require.Equal(t, 1, d.Erases, d.Serial)
 		}
 	})
 }
@@ -98,7 +89,8 @@ func TestAnEraseThatABMCWasNotReadyForIsSentAgain(t *testing.T) {
 	})
 }
 
-// A task that is gone proves nothing where the drive did not show its erase either.
+// A task that is gone proves nothing where the drive did not show its erase either. What never shows
+// is the operator's in the end.
 func TestATaskThatIsGoneIsUnknown(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) {
@@ -109,13 +101,14 @@ func TestATaskThatIsGoneIsUnknown(t *testing.T) {
 			}
 		})
 		s.mayGoOn = func() error {
-			if s.posts("SecureErase") == 2 {
-				s.bmc.Change(func(state *redfishsim.State) { state.Work, state.Tasks = nil, nil })
-			}
+			s.bmc.Change(func(state *redfishsim.State) { state.Work, state.Tasks = nil, nil })
 			return nil
 		}
 		_, err := s.run("erase_drives", nil)
 		require.Equal(t, device.CodeEraseUnknown, code(err), "%v", err)
+		require.Equal(t, maxTries, s.posts("Nvme.0"))
+		_, err = s.run("verify", nil)
+		require.Equal(t, device.CodeVerifyFailed, code(err))
 	})
 }
 
@@ -185,9 +178,8 @@ func TestAnUpdateGoesOnAfterACrash(t *testing.T) {
 	})
 }
 
-// A worker that dies while the BMC fetches the image serves it again, once it has read that the
-// update has failed and the component runs what it ran before.
-func TestAnImageIsServedAgainAfterACrash(t *testing.T) {
+// A worker that dies while the BMC fetches the image does not serve it again.
+func TestAnImageIsNotServedAgainAfterACrash(t *testing.T) {
 	b := startHooked(t, redfishsim.IDRAC, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) {
 		c.MultipartPath, c.PushPath = "", ""
 	})
@@ -205,12 +197,70 @@ func TestAnImageIsServedAgainAfterACrash(t *testing.T) {
 	_, err := s.toTheEnd("firmware_reflash", s.update("BIOS"))
 	require.True(t, killed)
 	if err != nil {
-		require.Equal(t, device.CodeFirmwareUnknown, code(err), "%v", err)
+		require.Contains(t, []device.Code{device.CodeFirmwareUnknown, device.CodeStepFailed}, code(err), "%v", err)
 	} else {
 		require.Equal(t, "9.9.9", s.component("BIOS").Version)
 	}
 	require.LessOrEqual(t, len(b.Commits("BIOS")), 1)
+	require.Equal(t, 1, s.posts("SimpleUpdate"))
 	s.requireNoHarm()
+}
+
+// An image, or the start of one that was uploaded, is sent once in a clean: where the worker was killed,
+// or the BMC has restarted before it acted, the operator is called, whose clean sends it.
+func TestAnUpdateThatNeverBeganIsTheOperators(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		for _, kind := range []redfishsim.FaultKind{redfishsim.HangBefore, redfishsim.RestartBefore, redfishsim.CutBefore} {
+			b := startHooked(t, p, twoDrives)
+			s := stepperOf(t, b.Server)
+			path, starts := b.Config().MultipartPath, p == redfishsim.Supermicro && kind != redfishsim.RestartBefore
+			if starts {
+				path = "/redfish/v1/UpdateService/Actions/UpdateService.StartUpdate"
+			}
+			b.Inject(redfishsim.Fault{Method: http.MethodPost, Path: path + "*", Kind: kind})
+			s.killAtFaults(b)
+			args := s.update("BIOS")
+			_, err := s.toTheEnd("firmware_reflash", args)
+			require.Equal(t, device.CodeFirmwareUnknown, code(err), "%s: %v", kind, err)
+			require.Empty(t, b.Commits("BIOS"))
+			require.Equal(t, 1, s.posts(path))
+			s.requireNoHarm()
+			s.newClean()
+			b.ClearFaults()
+			if starts { // its upload is staged, and nobody's
+				b.Change(func(state *redfishsim.State) { state.Upload = nil })
+			}
+			_, err = s.toTheEnd("firmware_reflash", args)
+			require.NoError(t, err)
+			require.Len(t, b.Commits("BIOS"), 1)
+		}
+	})
+}
+
+// killAtFaults ends the worker at the first request that hangs.
+func (s *stepper) killAtFaults(b *hooked) {
+	go s.await(s.t.Context(), func() bool {
+		hangs := slices.ContainsFunc(b.Requests(), func(r redfishsim.Request) bool { return r.Fault == redfishsim.HangBefore })
+		if hangs {
+			s.kill()
+		}
+		return hangs
+	})
+}
+
+// An image whose end the BMC has not got is sent again without a question: nothing can have begun.
+func TestAnImageThatIsCutOffIsSentAgain(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		b := startHooked(t, p, twoDrives)
+		s := stepperOf(t, b.Server)
+		b.Inject(redfishsim.Fault{Method: http.MethodPost, Path: b.Config().MultipartPath + "*", Kind: redfishsim.CutWithin})
+		// More than the network holds.
+		image := append(redfishsim.Image("BIOS", "9.9.9"), make([]byte, 16<<20)...)
+		_, err := s.run("firmware_reflash", policy(t, "BIOS", image, "9.9.9", s.component("BIOS").Version))
+		require.NoError(t, err)
+		require.Len(t, b.Commits("BIOS"), 1)
+		s.requireNoHarm()
+	})
 }
 
 // Names of firmware differ from vendor to vendor; what was, what is a copy and what is staged is
