@@ -34,58 +34,64 @@ func requireDefaults(t *testing.T, bmc *redfishsim.Server) {
 // off is a server that is off.
 func off(s *redfishsim.State) { s.Power = "Off" }
 
-func resetOf(p redfishsim.Personality, power string) *scenario {
-	sc := &scenario{personality: p, step: "bios_reset", check: func(t *testing.T, bmc *redfishsim.Server) {
-		requireDefaults(t, bmc)
-		requireRestartedOnce(t, bmc, power)
-	}}
-	if power == "Off" {
-		sc.prepare = off
-	}
-	return sc
-}
-
 // wantedBIOS is set in tests: one attribute that differs, one that does not, one that is text in
 // the arguments.
 var wantedBIOS = map[string]any{"BootMode": "Bios", "SriovGlobalEnable": "Enabled", "AcPwrRcvryUserDelay": "90"}
 
-func applyOf(p redfishsim.Personality, power string) *scenario {
-	sc := &scenario{personality: p, step: "bios_apply", args: wantedBIOS,
-		check: func(t *testing.T, bmc *redfishsim.Server) {
-			state := bmc.State()
-			require.Equal(t, "Bios", state.BIOS.Attributes["BootMode"])
-			require.Equal(t, "Enabled", state.BIOS.Attributes["SriovGlobalEnable"])
-			require.EqualValues(t, 90, state.BIOS.Attributes["AcPwrRcvryUserDelay"])
-			require.Equal(t, "TenantProfile", state.BIOS.Attributes["WorkloadProfile"], "what was not asked for has changed")
-			require.Empty(t, state.BIOS.Pending)
-			requireRestartedOnce(t, bmc, power)
-		}}
-	if power == "Off" {
-		sc.prepare = off
+// requireApplied: the wanted attributes are in force after one restart, and nothing else has changed.
+func requireApplied(t *testing.T, bmc *redfishsim.Server, power string) {
+	t.Helper()
+	state := bmc.State()
+	require.Equal(t, "Bios", state.BIOS.Attributes["BootMode"])
+	require.Equal(t, "Enabled", state.BIOS.Attributes["SriovGlobalEnable"])
+	require.EqualValues(t, 90, state.BIOS.Attributes["AcPwrRcvryUserDelay"])
+	require.Equal(t, "TenantProfile", state.BIOS.Attributes["WorkloadProfile"], "what was not asked for has changed")
+	require.Empty(t, state.BIOS.Pending)
+	requireRestartedOnce(t, bmc, power)
+}
+
+// biosOrdeal runs a step with each trouble: it always ends well, after one restart.
+func biosOrdeal(t *testing.T, p redfishsim.Personality, step string, args any, power string) {
+	t.Helper()
+	build := func(t *testing.T) (*stepper, *hooked) {
+		b := startHooked(t, p, quickBMC)
+		s := stepperOf(t, b.Server)
+		if power == "Off" {
+			b.Change(off)
+		}
+		return s, b
 	}
-	return sc
+	ordeal(t, build, step, args, func(t *testing.T, s *stepper, err error) {
+		require.NoError(t, err, "said: %v", s.said)
+		if args != nil {
+			requireApplied(t, s.bmc, power)
+			return
+		}
+		requireDefaults(t, s.bmc)
+		requireRestartedOnce(t, s.bmc, power)
+	}, power == "On")
 }
 
 // S3.36
 func TestBIOSResetIsInterruptedEverywhere(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) { resetOf(p, "On").interruptEverywhere(t) })
-	t.Run("off", func(t *testing.T) { resetOf(redfishsim.Supermicro, "Off").interruptEverywhere(t) })
+	each(t, func(t *testing.T, p redfishsim.Personality) { biosOrdeal(t, p, "bios_reset", nil, "On") })
+	t.Run("off", func(t *testing.T) { biosOrdeal(t, redfishsim.Supermicro, "bios_reset", nil, "Off") })
 }
 
 // S3.36, S3.47
 func TestBIOSApplyIsInterruptedEverywhere(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		if p != redfishsim.OpenBMC { // it has no attributes
-			applyOf(p, "On").interruptEverywhere(t)
+			biosOrdeal(t, p, "bios_apply", wantedBIOS, "On")
 		}
 	})
-	t.Run("off", func(t *testing.T) { applyOf(redfishsim.IDRAC, "Off").interruptEverywhere(t) })
+	t.Run("off", func(t *testing.T) { biosOrdeal(t, redfishsim.IDRAC, "bios_apply", wantedBIOS, "Off") })
 }
 
 // F11
 func TestBIOSStepsChangeNothingOnAnotherServer(t *testing.T) {
-	t.Run("reset", func(t *testing.T) { resetOf(redfishsim.ILO, "On").swapEverywhere(t) })
-	t.Run("apply", func(t *testing.T) { applyOf(redfishsim.IDRAC, "On").swapEverywhere(t) })
+	testAnotherSystem(t, redfishsim.ILO, "bios_reset", func(*stepper) any { return nil })
+	testAnotherSystem(t, redfishsim.IDRAC, "bios_apply", func(*stepper) any { return wantedBIOS })
 }
 
 // tenantJob is a BIOS job of a tenant that waits for a reset, as on an iDRAC.
@@ -110,12 +116,12 @@ func TestBIOSResetRemovesWhatATenantWants(t *testing.T) {
 				if name == "job" && p != redfishsim.IDRAC || p == redfishsim.OpenBMC {
 					return // it has no such thing
 				}
-				sc := resetOf(p, "On")
-				s := sc.start(t)
+				s := newStepper(t, p, quickBMC)
 				s.bmc.Change(prepare)
 				_, err := s.run("bios_reset", nil)
 				require.NoError(t, err)
-				sc.requireEnd(t, s)
+				requireDefaults(t, s.bmc)
+				requireRestartedOnce(t, s.bmc, "On")
 				if p == redfishsim.IDRAC {
 					require.NotContains(t, s.bmc.Writes()[0].Path, "ResetBios", "before the tenant's settings were removed")
 				}
@@ -288,12 +294,11 @@ func TestBIOSApplyDoesNotCarryOutWhatATenantWants(t *testing.T) {
 			if name == "job" && p != redfishsim.IDRAC {
 				continue
 			}
-			sc := applyOf(p, "On")
-			s := sc.start(t)
+			s := newStepper(t, p, quickBMC)
 			s.bmc.Change(prepare)
 			_, err := s.run("bios_apply", wantedBIOS)
 			require.NoError(t, err, "%s %s", name, p)
-			sc.requireEnd(t, s)
+			requireApplied(t, s.bmc, "On")
 		}
 	}
 }

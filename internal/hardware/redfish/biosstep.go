@@ -33,8 +33,6 @@ const (
 // whether the server was reset since.
 type biosRecord struct {
 	Stage biosStage `json:"stage"`
-	// FoundOff: the server was off when the step began, and is switched off in the end.
-	FoundOff bool `json:"found_off,omitempty"`
 	// Work is the BMC's task of what was asked, where it has one.
 	Work work `json:"work,omitzero"`
 }
@@ -71,12 +69,6 @@ func (b *biosStep) do(ctx context.Context) (already bool, err error) {
 	if err := b.readBack(ctx); err != nil {
 		return false, err
 	}
-	if b.rec.FoundOff { // the server is left as it was found
-		b.h.percent = 90
-		if err := b.h.powerOff(ctx, b.run); err != nil {
-			return false, err
-		}
-	}
 	return false, b.save(biosDone)
 }
 
@@ -85,10 +77,6 @@ func (b *biosStep) do(ctx context.Context) (already bool, err error) {
 func (b *biosStep) begin(ctx context.Context) error {
 	found, err := b.run.Load(b.run.Step, &b.rec)
 	if err != nil || found && b.rec.Stage != biosDone {
-		return err
-	}
-	s, err := b.h.readOnceSettled(ctx, b.run)
-	if err != nil {
 		return err
 	}
 	if found {
@@ -100,7 +88,7 @@ func (b *biosStep) begin(ctx context.Context) error {
 			return nil
 		}
 	}
-	b.rec = biosRecord{FoundOff: s.PowerState == redfish.OffPowerState}
+	b.rec = biosRecord{}
 	return b.save(biosBegun)
 }
 

@@ -39,7 +39,7 @@ func (h *handle) change(ctx context.Context, r request) (answer, error) {
 			}
 			tagged++
 		case isUnanswered(err) && !isLost(err):
-			if again, stop := waiting.next(ctx, 0); stop != nil {
+			if again, stop := waiting.next(ctx); stop != nil {
 				return answer{}, errors.Join(stop, err)
 			} else if !again {
 				return answer{}, unreachable(err)

@@ -102,7 +102,6 @@ type refusal struct {
 	Messages     []message
 	// Redirect: the answer sends the client elsewhere, and the client does not go.
 	Redirect bool
-	header   http.Header
 }
 
 // Error is one line, with the BMC's own words.
@@ -214,7 +213,7 @@ func (h *handle) Get(ctx context.Context, path string) (answer, error) {
 				return answer{}, stop
 			}
 		}
-		if again, stop := waiting.next(ctx, retryAfter(err)); stop != nil {
+		if again, stop := waiting.next(ctx); stop != nil {
 			return answer{}, stop
 		} else if !again {
 			return answer{}, unreachable(err)
@@ -362,7 +361,7 @@ func (b *bmc) transmit(ctx context.Context, r request) (answer, error) {
 	got := answer{Status: in.StatusCode, Header: in.Header, Body: text, Method: r.Method, Path: r.Path, bmc: b}
 	if got.Status >= 300 {
 		return got, &refusal{Method: r.Method, Path: r.Path, Status: got.Status, Messages: got.messages(),
-			Redirect: got.Status < 400, header: got.Header}
+			Redirect: got.Status < 400}
 	}
 	return got, nil
 }

@@ -290,8 +290,7 @@ func TestETagsThatDiffer(t *testing.T) {
 // What is wanted waits already and has no job, which a repeated request does not make either.
 func TestBIOSApplyOfWhatIsPendingAlready(t *testing.T) {
 	for _, versioned := range []bool{false, true} {
-		sc := applyOf(redfishsim.IDRAC, "On")
-		s := sc.start(t)
+		s := newStepper(t, redfishsim.IDRAC, quickBMC)
 		s.bmc.Configure(func(c *redfishsim.Config) {
 			c.RepeatMakesNoJob, c.Dialect.VersionedActions = true, versioned
 		})
@@ -300,7 +299,7 @@ func TestBIOSApplyOfWhatIsPendingAlready(t *testing.T) {
 		})
 		_, err := s.run("bios_apply", wantedBIOS)
 		require.NoError(t, err)
-		sc.requireEnd(t, s)
+		requireApplied(t, s.bmc, "On")
 	}
 	s := newStepper(t, redfishsim.IDRAC, quickBMC)
 	s.bmc.Change(tenantSettings)

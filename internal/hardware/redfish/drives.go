@@ -139,29 +139,17 @@ func (h *handle) enrolledDrives(ctx context.Context) ([]*drive, error) {
 	if err != nil {
 		return nil, err
 	}
-	missing, extra := map[string]bool{}, map[string]bool{}
+	var wanted []device.Drive
 	for _, d := range enrolled.Drives {
-		missing[hardware.CanonicalSerial(d.Serial)] = true
+		wanted = append(wanted, device.Drive{Serial: d.Serial})
 	}
-	for _, d := range present {
-		if !missing[d.Serial] {
-			extra[d.Serial] = true
-		}
-		delete(missing, d.Serial)
-	}
-	var wrong []string
-	for what, serials := range map[string]map[string]bool{"missing": missing, "not enrolled": extra} {
-		if len(serials) > 0 {
-			wrong = append(wrong, what+": "+strings.Join(slices.Sorted(maps.Keys(serials)), ", "))
-		}
-	}
+	wrong := drivesDiffer(wanted, driveProperties(present))
 	if len(wrong) == 0 {
 		return present, nil
 	}
-	slices.Sort(wrong)
 	return nil, hardware.Refused(device.CodeDrivesChanged,
 		"put the enrolled drives back and take the others out, or replace the device",
-		"the server's drives are not the enrolled ones (%s)", strings.Join(wrong, "; "))
+		"the server's drives are not the enrolled ones: %s", strings.Join(wrong, "; "))
 }
 
 // readReady reads the system, which must be on, with POST ended.

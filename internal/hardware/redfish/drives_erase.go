@@ -98,7 +98,7 @@ func (h *handle) eraseDrives(ctx context.Context, run hardware.StepRun) (string,
 		if err := h.progress(run, e.percent(), e.summary()); err != nil {
 			return "", err
 		}
-		if _, err := e.pauses.next(ctx, 0); err != nil {
+		if _, err := e.pauses.next(ctx); err != nil {
 			return "", err
 		}
 	}

@@ -47,8 +47,6 @@ type update struct {
 	Tasked bool `json:"tasked,omitempty"`
 	// Resets counts those that the update was given.
 	Resets int `json:"resets,omitempty"`
-	// PushTargets: the update service was given targets for HttpPushUri.
-	PushTargets bool `json:"push_targets,omitempty"`
 
 	h     *handle
 	run   hardware.StepRun
@@ -174,9 +172,6 @@ func (h *handle) updates(ctx context.Context, service *updateService,
 	if state := service.busy(); state != "" {
 		running = "the update service is " + state
 	}
-	if service.HTTPPushTargetsBusy {
-		running = "the update service is reserved for another's upload"
-	}
 	queue, err := h.updateQueue(ctx, service)
 	if err != nil {
 		return "", "", err
@@ -281,7 +276,7 @@ func (u *update) await(ctx context.Context) error {
 			}
 			err = errors.Join(err, u.progress("the BMC works on it"))
 		case now.Version == u.image.To:
-			return u.finish(ctx, service)
+			return u.h.ensureOn(ctx, u.run) // a BMC may have reset the server by itself
 		case found == succeeded && u.Phase == updateAccepted:
 			u.Phase = updateDone
 			err = u.save()
@@ -294,7 +289,7 @@ func (u *update) await(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := pauses.next(ctx, 0); err != nil {
+		if _, err := pauses.next(ctx); err != nil {
 			return err
 		}
 	}
@@ -331,17 +326,6 @@ func (u *update) act(ctx context.Context, service *updateService, now *software,
 		"see the firmware on the BMC, and finish or repeat the update there; then clean the server again",
 		"what has come of the update of %s to %q is unknown: it runs %q, and the BMC shows neither a task nor a staged image",
 		u.image.Component, u.image.To, now.Version)
-}
-
-// finish takes back what the update has changed besides, and waits for the end of POST: a BMC may have
-// reset the server by itself.
-func (u *update) finish(ctx context.Context, service *updateService) error {
-	if u.PushTargets {
-		if err := u.patchTargets(ctx, service, []string{}); err != nil {
-			return err
-		}
-	}
-	return u.h.ensureOn(ctx, u.run)
 }
 
 // reset gives the update its reset. The power layer refuses it while anything is written. A

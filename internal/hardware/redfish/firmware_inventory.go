@@ -16,16 +16,11 @@ import (
 type updateService struct {
 	path                 string
 	FirmwareInventory    link
-	MultipartHTTPPushURI link `json:"MultipartHttpPushUri" bmc:"optional"`
-	HTTPPushURI          link `json:"HttpPushUri" bmc:"optional"`
-	// HTTPPushTargets are those of the next upload to HttpPushUri; nil: none can be named. Some BMCs
-	// show null for none.
-	HTTPPushTargets     []string   `json:"HttpPushUriTargets"`
-	HTTPPushTargetsBusy bool       `json:"HttpPushUriTargetsBusy"`
-	OperationApplyTimes applyTimes `bmc:"optional"`
-	ServiceTimes        applyTimes `json:"@Redfish.OperationApplyTimeSupport" bmc:"optional"`
-	MultipartTimes      applyTimes `json:"MultipartHttpPushUri@Redfish.OperationApplyTimeSupport" bmc:"optional"`
-	Actions             struct {
+	MultipartHTTPPushURI link       `json:"MultipartHttpPushUri" bmc:"optional"`
+	OperationApplyTimes  applyTimes `bmc:"optional"`
+	ServiceTimes         applyTimes `json:"@Redfish.OperationApplyTimeSupport" bmc:"optional"`
+	MultipartTimes       applyTimes `json:"MultipartHttpPushUri@Redfish.OperationApplyTimeSupport" bmc:"optional"`
+	Actions              struct {
 		SimpleUpdate updateAction `json:"#UpdateService.SimpleUpdate"`
 		StartUpdate  updateAction `json:"#UpdateService.StartUpdate"`
 	} `bmc:"optional"`

@@ -50,57 +50,21 @@ func (u *update) send(ctx context.Context, service *updateService, now *software
 		service.Actions.SimpleUpdate.ApplyTimes); at != "" {
 		parameters["@Redfish.OperationApplyTime"] = at
 	}
-	multipart, push, simple := string(service.MultipartHTTPPushURI), string(service.HTTPPushURI),
-		string(service.Actions.SimpleUpdate.Target)
+	multipart, simple := string(service.MultipartHTTPPushURI), string(service.Actions.SimpleUpdate.Target)
 	switch {
 	case multipart != "":
 		body, err := image.multipart(parameters, filepath.Base(u.image.Path))
 		if err != nil {
 			return err
 		}
-		return u.push(ctx, multipart, body)
-	case push != "" && service.HTTPPushTargets != nil:
-		if err := u.setPushTargets(ctx, service, u.target(service, now)); err != nil {
-			return err
-		}
-		return u.push(ctx, push, image.content("application/octet-stream", nil, nil))
+		u.Way = wayPushed
+		return u.give(ctx, request{Method: http.MethodPost, Path: multipart, Timeout: uploadTime, Content: body})
 	case simple != "":
 		return u.serve(ctx, service, simple, parameters, image)
 	}
 	return hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware with the vendor's tool, or take the "+
 		"component out of the firmware policy",
-		"the BMC takes no image for a named target: it has neither MultipartHttpPushUri, nor HttpPushUri with "+
-			"HttpPushUriTargets, nor SimpleUpdate")
-}
-
-// setPushTargets names the component for the next upload to HttpPushUri.
-func (u *update) setPushTargets(ctx context.Context, service *updateService, target string) error {
-	u.PushTargets = true
-	if err := u.save(); err != nil {
-		return err
-	}
-	if err := u.patchTargets(ctx, service, []string{target}); err != nil {
-		return err
-	}
-	now, err := u.h.readUpdateService(ctx)
-	if err != nil {
-		return err
-	}
-	if len(now.HTTPPushTargets) != 1 || !samePath(now.HTTPPushTargets[0], target) {
-		return hardware.Refused(device.CodeCommandRefused, "see the update service on the BMC",
-			"the BMC does not take the target %s for an upload", target)
-	}
-	return nil
-}
-
-// patchTargets sets HttpPushUriTargets. A lost answer is settled by the caller's next read.
-func (u *update) patchTargets(ctx context.Context, service *updateService, targets []string) error {
-	_, err := u.h.change(ctx,
-		request{Method: http.MethodPatch, Path: service.path, Body: map[string]any{"HttpPushUriTargets": targets}})
-	if isLost(err) {
-		return nil
-	}
-	return err
+		"the BMC takes no image for a named target: it has neither MultipartHttpPushUri nor SimpleUpdate")
 }
 
 // give sends a request that gives the BMC the image, or begins what was uploaded. That it is sent is
@@ -142,12 +106,6 @@ func (u *update) give(ctx context.Context, r request) error {
 		return unreachable(err)
 	}
 	return err
-}
-
-// push sends the image.
-func (u *update) push(ctx context.Context, path string, image *content) error {
-	u.Way = wayPushed
-	return u.give(ctx, request{Method: http.MethodPost, Path: path, Timeout: uploadTime, Content: image})
 }
 
 // startUpload begins what was uploaded, where the BMC does not do so by itself.

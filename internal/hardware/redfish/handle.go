@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stmcginnis/gofish/redfish"
+
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
@@ -43,24 +45,24 @@ type handle struct {
 type step func(h *handle, ctx context.Context, run hardware.StepRun) (note string, err error)
 
 // allSteps are the steps of a server, in the order in which a clean runs them. readOnly ones
-// send nothing that changes something.
+// send nothing that changes something; asFound ones switch a server off again that was off.
 func allSteps() []namedStep {
 	return []namedStep{
-		{"security_check", (*handle).securityCheck, false},
-		{"erase_drives", (*handle).eraseDrives, false},
-		{"verify", (*handle).verifyDrives, true},
-		{"firmware_reflash", (*handle).reflash, false},
-		{"verify_firmware", (*handle).verifyFirmware, true},
-		{"bios_reset", (*handle).runBIOSReset, false},
-		{"bios_apply", (*handle).runBIOSApply, false},
-		{"verify_properties", (*handle).verifyProperties, false},
+		{"security_check", (*handle).securityCheck, false, false},
+		{"erase_drives", (*handle).eraseDrives, false, false},
+		{"verify", (*handle).verifyDrives, true, false},
+		{"firmware_reflash", (*handle).reflash, false, false},
+		{"verify_firmware", (*handle).verifyFirmware, true, false},
+		{"bios_reset", (*handle).runBIOSReset, false, true},
+		{"bios_apply", (*handle).runBIOSApply, false, true},
+		{"verify_properties", (*handle).verifyProperties, false, true},
 	}
 }
 
 type namedStep struct {
-	name     string
-	run      step
-	readOnly bool
+	name              string
+	run               step
+	readOnly, asFound bool
 }
 
 func steps() []string {
@@ -89,7 +91,17 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 	h.patience, h.report = h.driver.timing.restart, func(doing string) error { return run.Progress(h.percent, doing) }
 	h.busyPatience = h.driver.timing.post
 	defer func() { h.patience, h.report, h.busyPatience = h.driver.timing.look, nil, 0 }()
-	if note, err = all[i].run(h, ctx, run); err != nil {
+	off := false
+	if all[i].asFound {
+		off, err = h.foundOff(ctx, run)
+	}
+	if err == nil {
+		note, err = all[i].run(h, ctx, run)
+	}
+	if err == nil && off {
+		err = h.powerOff(ctx, run)
+	}
+	if err != nil {
 		// The step's own fault is the first one that is found in the two.
 		return "", errors.Join(refused(err), h.switchOnIfOff(ctx, run))
 	}
@@ -101,6 +113,20 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 		note += ", with HTTP Basic: the BMC's session table was full"
 	}
 	return note, nil
+}
+
+// foundOff: the server was off when the step began. It is journaled.
+func (h *handle) foundOff(ctx context.Context, run hardware.StepRun) (off bool, err error) {
+	name := "found_off " + run.Step
+	if found, err := run.Load(name, &off); err != nil || found {
+		return off, err
+	}
+	s, err := h.readOnceSettled(ctx, run)
+	if err != nil {
+		return false, err
+	}
+	off = s.PowerState == redfish.OffPowerState
+	return off, run.Save(name, off)
 }
 
 // progress records how far the step is.

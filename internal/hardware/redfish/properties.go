@@ -127,32 +127,12 @@ func (h *handle) readLinks(ctx context.Context, s *system) ([]device.Link, error
 	return links, nil
 }
 
-// propertiesRecord is what verify_properties must know after a crash.
-type propertiesRecord struct {
-	FoundOff bool `json:"found_off,omitempty"`
-}
-
 // verifyProperties compares what the server consists of with the profile of the policy, or with
 // what was enrolled (S3.5). A server that is off is switched on for it, and off again.
 func (h *handle) verifyProperties(ctx context.Context, run hardware.StepRun) (string, error) {
 	want, with, err := h.wantedProperties(run)
 	if err != nil {
 		return "", err
-	}
-	var rec propertiesRecord
-	found, err := run.Load(run.Step, &rec)
-	if err != nil {
-		return "", err
-	}
-	if !found {
-		s, err := h.readOnceSettled(ctx, run)
-		if err != nil {
-			return "", err
-		}
-		rec.FoundOff = s.PowerState == redfish.OffPowerState
-		if err := run.Save(run.Step, rec); err != nil {
-			return "", err
-		}
 	}
 	// Before the end of POST a BMC does not know all that is there.
 	if err := h.ensureOn(ctx, run); err != nil {
@@ -170,11 +150,6 @@ func (h *handle) verifyProperties(ctx context.Context, run hardware.StepRun) (st
 		return "", hardware.Refused(device.CodePropertiesMismatch,
 			"repair the server; or correct the profile of the policy, or enroll the server again as it is now",
 			"the server is not %s: %s", with, strings.Join(differ, "; "))
-	}
-	if rec.FoundOff {
-		if err := h.powerOff(ctx, run); err != nil {
-			return "", err
-		}
 	}
 	return fmt.Sprintf("as %s: %d CPUs, %d cores, %d MiB of memory, %d drives, %d PCIe links", with, is.CPUs, is.Cores,
 		is.MemoryMiB, len(is.Drives), len(is.Links)), nil
@@ -207,17 +182,22 @@ func propertiesDiffer(want, is device.Properties) (differ []string) {
 	count("CPUs", int64(want.CPUs), int64(is.CPUs))
 	count("cores", int64(want.Cores), int64(is.Cores))
 	count("MiB of memory", want.MemoryMiB, is.MemoryMiB)
-	drives := slices.SortedStableFunc(slices.Values(want.Drives), func(a, b device.Drive) int {
-		return len(driveWords(b)) - len(driveWords(a)) // those that say most choose first
-	})
-	differ = append(differ, differing("drive", drives, is.Drives, driveFits, func(w, is device.Drive) bool {
-		return w.Serial != "" && hardware.CanonicalSerial(w.Serial) == hardware.CanonicalSerial(is.Serial)
-	}, driveWords)...)
+	differ = append(differ, drivesDiffer(want.Drives, is.Drives)...)
 	return append(differ, differing("PCIe device", want.Links, is.Links, func(w, l device.Link) bool {
 		return w.Name == l.Name && (w.Width == 0 || w.Width == l.Width) && (w.Speed == "" || w.Speed == l.Speed)
 	}, func(w, l device.Link) bool { return w.Name == l.Name }, func(l device.Link) []string {
 		return []string{l.Name, strings.TrimSpace(fmt.Sprintf("x%d %s", l.Width, l.Speed))}
 	})...)
+}
+
+// drivesDiffer pairs the drives: with one that fits, else with that of its serial.
+func drivesDiffer(want, is []device.Drive) []string {
+	ordered := slices.SortedStableFunc(slices.Values(want), func(a, b device.Drive) int {
+		return len(driveWords(b)) - len(driveWords(a)) // those that say most choose first
+	})
+	return differing("drive", ordered, is, driveFits, func(w, is device.Drive) bool {
+		return w.Serial != "" && hardware.CanonicalSerial(w.Serial) == hardware.CanonicalSerial(is.Serial)
+	}, driveWords)
 }
 
 // differing pairs what is wanted with what is there: with one that fits, else with the same one as it is

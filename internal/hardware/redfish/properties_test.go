@@ -98,19 +98,24 @@ func TestPropertiesAreReadFromTheCollections(t *testing.T) {
 // S3.47
 func TestPropertiesOfAServerThatIsOff(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
-		sc := &scenario{personality: p, step: "verify_properties", prepare: off, writesOnly: true,
-			check: func(t *testing.T, bmc *redfishsim.Server) {
-				require.Equal(t, "Off", bmc.State().Power)
-				require.NotZero(t, bmc.State().POSTs)
-			}}
+		build := func(t *testing.T) (*stepper, *hooked) {
+			b := startHooked(t, p, quickBMC)
+			s := stepperOf(t, b.Server)
+			b.Change(off)
+			return s, b
+		}
+		check := func(t *testing.T, s *stepper, err error) {
+			require.NoError(t, err)
+			require.Equal(t, "Off", s.bmc.State().Power)
+			require.NotZero(t, s.bmc.State().POSTs)
+		}
 		if p == redfishsim.ILO { // whose BMC lists no drive while the server is off
-			sc.interruptEverywhere(t)
+			ordeal(t, build, "verify_properties", nil, check, false)
 			return
 		}
-		s := sc.start(t)
-		_, err := s.run(sc.step, nil)
-		require.NoError(t, err)
-		sc.requireEnd(t, s)
+		s, _ := build(t)
+		_, err := s.run("verify_properties", nil)
+		check(t, s, err)
 	})
 }
 

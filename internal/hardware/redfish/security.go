@@ -75,7 +75,7 @@ func (h *handle) takeBack(ctx context.Context, run hardware.StepRun) (removed []
 		default:
 			return nil, err
 		}
-		if again, err := waiting.next(ctx, retryAfter(err)); err != nil {
+		if again, err := waiting.next(ctx); err != nil {
 			return nil, err
 		} else if !again {
 			return nil, hardware.Refused(left.code, "take it back on the BMC, then clean the server",

@@ -113,30 +113,18 @@ func TestAJobOfATenantIsDeleted(t *testing.T) {
 // A request that is lost is not success, and is not repeated before a look.
 func TestTakingBackSurvivesEachLostRequest(t *testing.T) {
 	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.Supermicro} {
-		clean := newStepper(t, p)
-		clean.plantBIOS(true)
-		before := clean.bmc.Count()
-		_, err := clean.run("security_check", nil)
-		require.NoError(t, err)
-		requests := clean.bmc.Count() - before
-		for _, kind := range []redfishsim.FaultKind{redfishsim.CutBefore, redfishsim.CutAfter} {
-			for n := 1; n <= requests; n++ {
-				s := newStepper(t, p)
-				s.plantBIOS(true)
-				s.bmc.Inject(redfishsim.Fault{Number: s.bmc.Count() + n, Kind: kind})
-				_, err := s.run("security_check", nil)
-				if err != nil { // another attempt
-					_, err = s.run("security_check", nil)
-				}
-				require.NoError(t, err, "%s %s %d", p, kind, n)
-				state := s.bmc.State()
-				for name, value := range state.BIOS.Pending {
-					require.Equal(t, state.BIOS.Attributes[name], value, name)
-				}
-				for _, r := range s.bmc.WritesWithoutIdentity() {
-					require.Empty(t, r.Session, "%v", r) // of a request that was cut the session is not known
-				}
-			}
+		build := func(t *testing.T) (*stepper, *hooked) {
+			b := startHooked(t, p)
+			s := stepperOf(t, b.Server)
+			s.plantBIOS(true)
+			return s, b
 		}
+		ordeal(t, build, "security_check", nil, func(t *testing.T, s *stepper, err error) {
+			require.NoError(t, err)
+			state := s.bmc.State()
+			for name, value := range state.BIOS.Pending {
+				require.Equal(t, state.BIOS.Attributes[name], value, name)
+			}
+		}, true)
 	}
 }

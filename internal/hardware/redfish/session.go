@@ -90,7 +90,11 @@ func (b *bmc) inTurn(ctx context.Context, r request) (got answer, basic bool, er
 	}
 	defer func() { <-b.turn }()
 	if b.header == nil || b.expired {
-		if err := b.login(ctx); err != nil {
+		err := b.login(ctx)
+		if err != nil && mayPass(err) {
+			err = &lost{Method: r.Method, Path: r.Path, err: err} // the request itself has not left
+		}
+		if err != nil {
 			return answer{}, false, err
 		}
 	}

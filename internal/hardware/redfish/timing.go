@@ -2,9 +2,6 @@ package redfish
 
 import (
 	"context"
-	"errors"
-	"net/http"
-	"strconv"
 	"time"
 
 	"burnish/internal/device"
@@ -62,10 +59,9 @@ func (t timing) wait(length time.Duration) *waiting {
 
 func (w *waiting) stop() { w.deadline.Stop() }
 
-// next waits for the next try, at least atLeast. It returns false when the time is over. The
-// error is the end of ctx.
-func (w *waiting) next(ctx context.Context, atLeast time.Duration) (bool, error) {
-	pause := time.NewTimer(w.pause(time.Since(w.began), atLeast))
+// next waits for the next try. It returns false when the time is over. The error is the end of ctx.
+func (w *waiting) next(ctx context.Context) (bool, error) {
+	pause := time.NewTimer(w.pause(time.Since(w.began)))
 	defer pause.Stop()
 	select {
 	case <-ctx.Done():
@@ -91,7 +87,7 @@ func (h *handle) until(ctx context.Context, run hardware.StepRun, length time.Du
 		if err := h.progress(run, h.percent, doing); err != nil {
 			return err
 		}
-		if again, err := waiting.next(ctx, 0); err != nil {
+		if again, err := waiting.next(ctx); err != nil {
 			return err
 		} else if !again {
 			return late()
@@ -108,26 +104,9 @@ func stuck(format string, args ...any) func() error {
 }
 
 // pause is how long to wait for the next try after so long a wait.
-func (w *waiting) pause(waited, atLeast time.Duration) time.Duration {
-	return min(max(w.first, waited/pauseShare, atLeast), w.longest)
+func (w *waiting) pause(waited time.Duration) time.Duration {
+	return min(max(w.first, waited/pauseShare), w.longest)
 }
 
 // again starts the pauses over: something else is waited for.
 func (w *waiting) again() { w.began = time.Now() }
-
-// retryAfter is the time that an answer asks to wait, or 0.
-func retryAfter(err error) time.Duration {
-	var r *refusal
-	if !errors.As(err, &r) {
-		return 0
-	}
-	return retryAfterHeader(r.header)
-}
-
-func retryAfterHeader(h http.Header) time.Duration {
-	seconds, err := strconv.Atoi(h.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
-}
