@@ -52,8 +52,8 @@ func (s *biosState) pending() attributes {
 	return pendingIn(s.settingsBIOS.Attributes, s.bios.Attributes, s.registry)
 }
 
-// readBIOS reads the state of the BIOS. The registry, which is large, is read once a step.
-func (h *handle) readBIOS(ctx context.Context, known *biosState) (*biosState, error) {
+// readBIOS reads the state of the BIOS.
+func (h *handle) readBIOS(ctx context.Context) (*biosState, error) {
 	system, err := h.readSystem(ctx, h.system)
 	if err != nil {
 		return nil, err
@@ -77,37 +77,31 @@ func (h *handle) readBIOS(ctx context.Context, known *biosState) (*biosState, er
 			return nil, err
 		}
 	}
-	if known != nil {
-		s.registry = known.registry
-		return s, nil
-	}
 	s.registry, err = h.readRegistry(ctx, s.bios.AttributeRegistry)
 	return s, err
 }
 
-// readRegistry reads the attribute registry of this name; nil where the BMC has none.
+// readRegistry reads the attribute registry of this name; nil where the BMC has none. It is large, and
+// read once.
 func (h *handle) readRegistry(ctx context.Context, name string) (registry, error) {
-	if name == "" {
-		return nil, nil
+	if known, is := h.registries[name]; is || name == "" {
+		return known, nil
 	}
 	file, err := h.findRegistry(ctx, name)
-	if err != nil || file == "" {
+	var body registryFile
+	if err == nil && file != "" {
+		err = h.get(ctx, file, &body)
+	}
+	if err != nil && !hasStatus(err, http.StatusNotFound) {
 		return nil, err
 	}
-	var body registryFile
-	err = h.get(ctx, file, &body)
-	if hasStatus(err, http.StatusNotFound) {
-		return nil, nil
-	}
-	return body.registry(), err
+	h.registries[name] = body.registry()
+	return h.registries[name], nil
 }
 
 // findRegistry gives the path of the registry itself, "" where the BMC does not have it.
 func (h *handle) findRegistry(ctx context.Context, name string) (string, error) {
 	files, err := h.members(ctx, "/redfish/v1/Registries")
-	if hasStatus(err, http.StatusNotFound) {
-		return "", nil
-	}
 	if err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/stmcginnis/gofish/redfish"
 
@@ -80,7 +81,7 @@ func (b *biosStep) begin(ctx context.Context) error {
 		return err
 	}
 	if found {
-		if b.state, err = b.h.readBIOS(ctx, nil); err != nil {
+		if b.state, err = b.h.readBIOS(ctx); err != nil {
 			return err
 		}
 		if differ, _ := b.check(b.state); len(differ) == 0 && len(b.state.jobs) == 0 {
@@ -108,7 +109,7 @@ func (b *biosStep) send(ctx context.Context) (already bool, err error) {
 		if _, err := b.h.takeBack(ctx, b.run); err != nil {
 			return false, "", err
 		}
-		if b.state, err = b.h.readBIOS(ctx, b.state); err != nil {
+		if b.state, err = b.h.readBIOS(ctx); err != nil {
 			return false, "", err
 		}
 		r, err := b.ask(b.state)
@@ -132,7 +133,7 @@ func (b *biosStep) send(ctx context.Context) (already bool, err error) {
 // was not seen yet.
 func mayBeAskedAgain(err error) bool {
 	r, ok := asRefusal(err)
-	return ok && (r.says("DuringSystemPOST") || r.says("DuringPOST") || r.says("SYS011") || r.says("RAC0679") || mayPass(err))
+	return ok && (mayPass(err) || slices.ContainsFunc([]string{"DuringSystemPOST", "DuringPOST", "SYS011", "RAC0679"}, r.says))
 }
 
 // endPOST waits until POST has ended on a server that is on: before, some BMCs refuse changes.
@@ -183,7 +184,7 @@ func (b *biosStep) restart(ctx context.Context) error {
 func (b *biosStep) readBack(ctx context.Context) (err error) {
 	b.h.percent = 80
 	err = b.h.until(ctx, b.run, b.h.driver.timing.post, func() (done bool, doing string, err error) {
-		if b.state, err = b.h.readBIOS(ctx, b.state); err != nil || len(b.state.jobs) == 0 {
+		if b.state, err = b.h.readBIOS(ctx); err != nil || len(b.state.jobs) == 0 {
 			return err == nil, "", err
 		}
 		return false, "waits for the BIOS job " + b.state.jobs[0].String(), nil
@@ -297,7 +298,8 @@ func (h *handle) runBIOSApply(ctx context.Context, run hardware.StepRun) (string
 		return "", err
 	}
 	if already {
-		return fmt.Sprintf("not restarted: nothing is pending, and attributes that have their values already: %d", len(given)), nil
+		return fmt.Sprintf("not restarted: nothing is pending, and attributes that have their values already: %d",
+			len(given)), nil
 	}
 	return fmt.Sprintf("attributes set, and read after the restart: %d", len(given)), nil
 }

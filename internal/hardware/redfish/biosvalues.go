@@ -89,10 +89,13 @@ type registryFile struct {
 	} `json:"RegistryEntries" bmc:"required"`
 }
 
-func (f registryFile) registry() registry {
-	r := make(registry)
+// registry is nil where the file has none.
+func (f registryFile) registry() (r registry) {
 	for _, a := range f.Entries.Attributes {
 		if a != nil && a.Name != "" {
+			if r == nil {
+				r = make(registry)
+			}
 			r[a.Name] = a
 		}
 	}

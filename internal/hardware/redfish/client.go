@@ -337,7 +337,8 @@ func (b *bmc) transmit(ctx context.Context, r request) (answer, error) {
 	}
 	maps.Copy(out.Header, b.header)
 	var sent atomic.Bool
-	out = out.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}))
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
+	out = out.WithContext(httptrace.WithClientTrace(ctx, trace))
 	err = b.pace.Wait(ctx)
 	var in *http.Response
 	if err == nil {

@@ -335,11 +335,7 @@ func (e *eraser) begin(ctx context.Context, r *eraseRecord, all []*task) error {
 		if !r.isFor(t) && (t.Payload.TargetURI != "" || !t.erases() || e.hasTask(t.path)) {
 			continue
 		}
-		waits, err := e.h.waitsForReset(ctx, t)
-		if err != nil {
-			return err
-		}
-		if staged = staged || waits; !waits {
+		if staged = staged || t.waits; !t.waits {
 			r.other, percent = t.String(), t.PercentComplete
 		}
 	}

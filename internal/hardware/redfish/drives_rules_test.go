@@ -182,26 +182,6 @@ func TestAnEraseThatFailedIsNoErase(t *testing.T) {
 	}
 }
 
-// However a BMC answers, its task is found.
-func TestEveryFormOfAnAnswerIsFollowed(t *testing.T) {
-	for _, form := range []redfishsim.Form{
-		redfishsim.LocationOnly, redfishsim.BodyOnly, redfishsim.Both, redfishsim.Absolute, redfishsim.OtherHost,
-		redfishsim.NoTask, redfishsim.NoTaskOK, redfishsim.MonitorOnly, redfishsim.MonitorBoth,
-	} {
-		t.Run(string(form), func(t *testing.T) {
-			each(t, func(t *testing.T, p redfishsim.Personality) {
-				s := newStepper(t, p, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) {
-					c.EraseForm, c.ForeignHost = form, "elsewhere.example"
-					c.Delays.Erase = 150 * time.Millisecond
-				})
-				_, err := s.run("erase_drives", nil)
-				require.NoError(t, err)
-				require.Empty(t, s.bmc.TenantData())
-			})
-		})
-	}
-}
-
 // Verify believes only this clean's evidence, of the drives that are there now.
 func TestVerifyNeedsEvidenceForEachDrive(t *testing.T) {
 	s := newStepper(t, redfishsim.IDRAC, twoDrives)

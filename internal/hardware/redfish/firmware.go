@@ -156,16 +156,10 @@ func (h *handle) updates(ctx context.Context, service *updateService,
 		return "", "", err
 	}
 	for _, t := range tasks {
-		if !t.updates() {
-			continue
-		}
-		waits, err := h.waitsForReset(ctx, t)
 		switch {
-		case err != nil:
-			return "", "", err
-		case waits:
+		case t.updates() && t.waits:
 			staged = fmt.Sprintf("the task %s waits for a reset", t)
-		default:
+		case t.updates():
 			running = fmt.Sprintf("the task %s runs, %d %%", t, t.PercentComplete)
 		}
 	}
@@ -303,7 +297,7 @@ func (u *update) act(ctx context.Context, service *updateService, now *software,
 		u.quiet = time.Now()
 	}
 	quiet, t := time.Since(u.quiet), u.h.driver.timing
-	hpe := service.hpe()
+	hpe := service.Oem.Hpe
 	uploaded := service.Actions.StartUpdate.Target != "" && !u.Starting && u.Way == wayPushed
 	switch {
 	case hpe != nil && hpe.State == "Error" && u.Phase == updateAccepted:

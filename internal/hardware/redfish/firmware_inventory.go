@@ -14,7 +14,6 @@ import (
 
 // updateService is what the driver reads of the UpdateService.
 type updateService struct {
-	path                 string
 	FirmwareInventory    link
 	MultipartHTTPPushURI link       `json:"MultipartHttpPushUri" bmc:"optional"`
 	OperationApplyTimes  applyTimes `bmc:"optional"`
@@ -24,7 +23,7 @@ type updateService struct {
 		SimpleUpdate updateAction `json:"#UpdateService.SimpleUpdate"`
 		StartUpdate  updateAction `json:"#UpdateService.StartUpdate"`
 	} `bmc:"optional"`
-	Oem struct{ Hpe, Hp *hpeUpdates } `bmc:"object"`
+	Oem struct{ Hpe *hpeUpdates } `bmc:"object"`
 }
 
 // hpeUpdates is what HPE says besides.
@@ -43,18 +42,11 @@ type updateAction struct {
 
 // busy says what the service is doing, where it says so: HPE's has no task. "" is nothing.
 func (u *updateService) busy() string {
-	if oem := u.hpe(); oem != nil &&
+	if oem := u.Oem.Hpe; oem != nil &&
 		!slices.Contains([]string{"", "idle", "complete", "error"}, strings.ToLower(oem.State)) {
 		return oem.State
 	}
 	return ""
-}
-
-func (u *updateService) hpe() *hpeUpdates {
-	if u.Oem.Hpe != nil {
-		return u.Oem.Hpe
-	}
-	return u.Oem.Hp
 }
 
 // queuedUpdate is an update that an iLO makes, or has staged for the next reset.
@@ -63,7 +55,7 @@ type queuedUpdate struct{ Component, State string }
 // updateQueue reads an iLO's queue of updates; other BMCs have tasks. One that has ended or
 // failed is left out.
 func (h *handle) updateQueue(ctx context.Context, u *updateService) ([]queuedUpdate, error) {
-	oem := u.hpe()
+	oem := u.Oem.Hpe
 	if oem == nil || oem.UpdateTaskQueue == "" {
 		return nil, nil
 	}
@@ -87,18 +79,10 @@ type software struct {
 	RelatedItem []link
 }
 
-// readUpdateService reads the BMC's UpdateService.
+// readUpdateService reads the BMC's UpdateService, which every BMC has at this path.
 func (h *handle) readUpdateService(ctx context.Context) (*updateService, error) {
-	var root struct{ UpdateService link }
-	if err := h.get(ctx, "/redfish/v1/", &root); err != nil {
-		return nil, err
-	}
-	u := &updateService{path: string(root.UpdateService)}
-	if u.path == "" {
-		return nil, hardware.Refused(device.CodeCommandRefused, "see the BMC's license and the rights of the secret's user",
-			"the BMC has no UpdateService")
-	}
-	return u, h.get(ctx, u.path, u)
+	u := &updateService{}
+	return u, h.get(ctx, "/redfish/v1/UpdateService", u)
 }
 
 // inventory reads the firmware inventory, by its collection: the URIs of a Dell's entries change with

@@ -25,6 +25,8 @@ type handle struct {
 	// managers are those of the system, and ended are the BMC's jobs that have ended, as last read.
 	managers []link
 	ended    map[string]bool
+	// registries are the BIOS attribute registries by name; nil: the BMC has none of that name.
+	registries map[string]registry
 	// patience is how long a read waits for a BMC that does not answer: a BMC restarts for minutes.
 	// report records what is waited for; its error ends the waiting.
 	patience time.Duration

@@ -50,23 +50,13 @@ type system struct {
 			ActionInfo link     `json:"@Redfish.ActionInfo" bmc:"optional"`
 		} `json:"#ComputerSystem.Reset" bmc:"optional"`
 	} `bmc:"optional"`
-	Oem struct {
-		Hpe *hpeSystem
-		Hp  *hpeSystem
-	} `bmc:"object"`
+	Oem struct{ Hpe *hpeSystem } `bmc:"object"`
 }
 
 // hpeSystem is what HPE says besides.
 type hpeSystem struct {
 	PostState               string
 	DeviceDiscoveryComplete *struct{ DeviceDiscovery string }
-}
-
-func (s *system) hpe() *hpeSystem {
-	if s.Oem.Hpe != nil {
-		return s.Oem.Hpe
-	}
-	return s.Oem.Hp
 }
 
 // readSystem reads the system at path.

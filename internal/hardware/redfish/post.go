@@ -15,7 +15,7 @@ import (
 // postEnded: POST is over, as far as the BMC says. known is false where it does not say: some have
 // no BootProgress, or one that stays None whatever the server does.
 func (s *system) postEnded() (ended, known bool) {
-	if hpe := s.hpe(); hpe != nil && !slices.Contains([]string{"", "unknown", "null"}, strings.ToLower(hpe.PostState)) {
+	if hpe := s.Oem.Hpe; hpe != nil && !slices.Contains([]string{"", "unknown", "null"}, strings.ToLower(hpe.PostState)) {
 		post := slices.Contains([]string{"FinishedPost", "InPostDiscoveryComplete"}, hpe.PostState)
 		if d := hpe.DeviceDiscoveryComplete; d != nil && d.DeviceDiscovery != "" {
 			return post && d.DeviceDiscovery == "vMainDeviceDiscoveryComplete", true
@@ -74,7 +74,7 @@ type postWait struct {
 }
 
 // ensureOn switches the server on if it is off, and waits for the end of POST.
-func (h *handle) ensureOn(ctx context.Context, run powerRun) error {
+func (h *handle) ensureOn(ctx context.Context, run hardware.StepRun) error {
 	s, err := h.readSystem(ctx, h.system)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (h *handle) ensureOn(ctx context.Context, run powerRun) error {
 
 // waitForPOST waits until POST has ended. Where the BMC does not show it, that is so when a start
 // takes no longer.
-func (h *handle) waitForPOST(ctx context.Context, run powerRun, w postWait) error {
+func (h *handle) waitForPOST(ctx context.Context, run hardware.StepRun, w postWait) error {
 	t := h.driver.timing
 	since, inPOST, on := time.Now(), w.before == nil, time.Time{}
 	return h.until(ctx, run, t.post, func() (bool, string, error) {
@@ -100,7 +100,7 @@ func (h *handle) waitForPOST(ctx context.Context, run powerRun, w postWait) erro
 			return false, "", err
 		}
 		ended, known := s.postEnded()
-		if hpe := s.hpe(); w.started && hpe != nil && hpe.PostState == "InPostDiscoveryComplete" {
+		if hpe := s.Oem.Hpe; w.started && hpe != nil && hpe.PostState == "InPostDiscoveryComplete" {
 			known = false // the drives are found, but what is pending may not be in force yet
 		}
 		switch {

@@ -14,9 +14,6 @@ import (
 	"burnish/internal/hardware"
 )
 
-// powerRun is what a change of the power state reports to: the running step.
-type powerRun = hardware.StepRun
-
 // powerWord is a power state for an operator.
 func powerWord(s redfish.PowerState) string {
 	if s == "" {
@@ -40,7 +37,8 @@ func (h *handle) Power(ctx context.Context, action string) error {
 	if !h.writable {
 		return hardware.CallerError("%s was opened for reading only", h.target.Name)
 	}
-	run := powerRun{Step: "power", MayGoOn: func() error { return nil }, Progress: func(int, string) error { return nil }}
+	run := hardware.StepRun{Step: "power", MayGoOn: func() error { return nil },
+		Progress: func(int, string) error { return nil }, Save: func(string, any) error { return nil }}
 	var err error
 	switch action {
 	case hardware.PowerOn:
@@ -48,7 +46,9 @@ func (h *handle) Power(ctx context.Context, action string) error {
 	case hardware.PowerOff:
 		err = h.shutdown(ctx, run)
 	case hardware.PowerReset:
-		err = h.resetOrStart(ctx, run)
+		if err = h.powerOff(ctx, run); err == nil {
+			err = h.powerOn(ctx, run)
+		}
 	default:
 		err = hardware.Invalid("the power action must be on, off or reset, not %q", action)
 	}
@@ -57,7 +57,7 @@ func (h *handle) Power(ctx context.Context, action string) error {
 
 // shutdown asks the operating system to shut down, and switches the server off where it does
 // not within its time: a GracefulShutdown may do nothing.
-func (h *handle) shutdown(ctx context.Context, run powerRun) error {
+func (h *handle) shutdown(ctx context.Context, run hardware.StepRun) error {
 	s, err := h.readSystem(ctx, h.system)
 	if err != nil || s.PowerState == redfish.OffPowerState {
 		return err
@@ -75,29 +75,10 @@ func (h *handle) shutdown(ctx context.Context, run powerRun) error {
 	return h.powerOff(ctx, run)
 }
 
-// resetOrStart resets a server that is on, and starts one that is off.
-func (h *handle) resetOrStart(ctx context.Context, run powerRun) error {
-	s, err := h.readSystem(ctx, h.system)
-	if err != nil {
-		return err
-	}
-	if s.PowerState == redfish.OffPowerState {
-		return h.powerOn(ctx, run)
-	}
-	if err := h.reset(ctx, run, s, restarts...); err != nil {
-		return err
-	}
-	return h.powerOn(ctx, run)
-}
-
-// restarts are the ways to restart a server, the surest first.
-var restarts = []redfish.ResetType{redfish.ForceRestartResetType, redfish.PowerCycleResetType,
-	redfish.GracefulRestartResetType}
-
 // restart switches the server off and on and waits for the end of POST. Whether it is off and
 // on can be read, and so repeated; whether a reset was carried out whose answer was lost
 // cannot.
-func (h *handle) restart(ctx context.Context, run powerRun) error {
+func (h *handle) restart(ctx context.Context, run hardware.StepRun) error {
 	if err := h.powerOff(ctx, run); err != nil {
 		return err
 	}
@@ -112,38 +93,33 @@ func (h *handle) restart(ctx context.Context, run powerRun) error {
 }
 
 // powerOn switches the server on; one that is on stays so.
-func (h *handle) powerOn(ctx context.Context, run powerRun) error {
+func (h *handle) powerOn(ctx context.Context, run hardware.StepRun) error {
 	if err := h.powerTo(ctx, run, redfish.OnPowerState, redfish.OnResetType, redfish.ForceOnResetType,
 		redfish.PushPowerButtonResetType); err != nil {
 		return err
-	}
-	if run.Save == nil {
-		return nil
 	}
 	return run.Save(switchedOff(run), false)
 }
 
 // powerOff switches the server off; one that is off stays so. That the step has done so is
 // journaled first, so that the server is on again if the step fails.
-func (h *handle) powerOff(ctx context.Context, run powerRun) error {
+func (h *handle) powerOff(ctx context.Context, run hardware.StepRun) error {
 	s, err := h.readSystem(ctx, h.system)
 	if err != nil || s.PowerState == redfish.OffPowerState {
 		return err
 	}
-	if run.Save != nil {
-		if err := run.Save(switchedOff(run), true); err != nil {
-			return err
-		}
+	if err := run.Save(switchedOff(run), true); err != nil {
+		return err
 	}
 	return h.powerTo(ctx, run, redfish.OffPowerState, redfish.ForceOffResetType, redfish.PushPowerButtonResetType)
 }
 
 // switchedOff is the name under which a step journals that it has switched the server off.
-func switchedOff(run powerRun) string { return "switched_off " + run.Step }
+func switchedOff(run hardware.StepRun) string { return "switched_off " + run.Step }
 
 // switchOnIfOff switches a server on again that a failed step has switched off. A step whose
 // context has ended is another attempt's to continue.
-func (h *handle) switchOnIfOff(ctx context.Context, run powerRun) error {
+func (h *handle) switchOnIfOff(ctx context.Context, run hardware.StepRun) error {
 	var off bool
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the step's own error says so
@@ -161,7 +137,7 @@ func (h *handle) switchOnIfOff(ctx context.Context, run powerRun) error {
 // powerTo brings the server into a power state and waits for it. Where the state does not
 // change after a request, the request is sent again: it asks for a state, and a server that is
 // in it refuses.
-func (h *handle) powerTo(ctx context.Context, run powerRun, want redfish.PowerState, ways ...redfish.ResetType) error {
+func (h *handle) powerTo(ctx context.Context, run hardware.StepRun, want redfish.PowerState, ways ...redfish.ResetType) error {
 	t, began := h.driver.timing, time.Now()
 	for tries := 0; ; tries++ {
 		s, err := h.readSystem(ctx, h.system)
@@ -185,7 +161,7 @@ func (h *handle) powerTo(ctx context.Context, run powerRun, want redfish.PowerSt
 }
 
 // becomes waits until the server is in this power state, for so long at most.
-func (h *handle) becomes(ctx context.Context, run powerRun, want redfish.PowerState,
+func (h *handle) becomes(ctx context.Context, run hardware.StepRun, want redfish.PowerState,
 	within time.Duration) (is bool, err error) {
 	err = h.until(ctx, run, within, func() (bool, string, error) {
 		s, err := h.readSystem(ctx, h.system)
@@ -197,7 +173,7 @@ func (h *handle) becomes(ctx context.Context, run powerRun, want redfish.PowerSt
 
 // reset sends the first of these resets that the server has. That it is so already is no
 // error, and neither is a lost answer: the caller waits for the state.
-func (h *handle) reset(ctx context.Context, run powerRun, s *system, ways ...redfish.ResetType) error {
+func (h *handle) reset(ctx context.Context, run hardware.StepRun, s *system, ways ...redfish.ResetType) error {
 	target := string(s.Actions.Reset.Target)
 	if target == "" {
 		return hardware.Refused(device.CodeCommandRefused, "see the BMC's license and the rights of the secret's user",
@@ -235,7 +211,7 @@ func (h *handle) reset(ctx context.Context, run powerRun, s *system, ways ...red
 
 // waitUntilNothingWrites waits for the end of what a change of the power state would
 // interrupt. An operator's request does not wait: it is refused.
-func (h *handle) waitUntilNothingWrites(ctx context.Context, run powerRun) error {
+func (h *handle) waitUntilNothingWrites(ctx context.Context, run hardware.StepRun) error {
 	var busy error
 	return h.until(ctx, run, h.busyPatience, func() (bool, string, error) {
 		busy = h.checkNothingWrites(ctx)
@@ -258,36 +234,23 @@ func (h *handle) checkNothingWrites(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range all {
-		if waits, err := h.waitsForReset(ctx, t); err != nil || !waits {
-			return orBusy(err, "the BMC's task %s is running, %d %%: the power state is not changed meanwhile", t,
-				t.PercentComplete)
-		}
+	if i := slices.IndexFunc(all, func(t *task) bool { return !t.waits }); i >= 0 {
+		return hardware.Busy("the BMC's task %s is running, %d %%: the power state is not changed meanwhile", all[i],
+			all[i].PercentComplete)
 	}
-	if state, err := h.updateState(ctx); err != nil || state != "" {
-		return orBusy(err, "the BMC's update service is %s: the power state is not changed meanwhile", state)
-	}
-	doing, err := h.driveOperations(ctx, s)
-	if err != nil || doing != "" {
-		return orBusy(err, "%s: the power state is not changed meanwhile", doing)
-	}
-	return nil
-}
-
-func orBusy(err error, format string, args ...any) error {
-	if err != nil {
+	// There may be no update service, or no license for it. Only an iLO says what it is doing.
+	service, err := h.readUpdateService(ctx)
+	if err := ignoreRefusal(err); err != nil {
 		return err
 	}
-	return hardware.Busy(format, args...)
-}
-
-// updateState is what the update service is doing, "" for nothing. Only an iLO says so, which
-// has no task for it.
-func (h *handle) updateState(ctx context.Context) (string, error) {
-	service := &updateService{}
-	err := h.get(ctx, "/redfish/v1/UpdateService", service)
-	// There may be no update service, or no license for it.
-	return service.busy(), ignoreRefusal(err)
+	if state := service.busy(); state != "" {
+		return hardware.Busy("the BMC's update service is %s: the power state is not changed meanwhile", state)
+	}
+	doing, err := h.driveOperations(ctx, s)
+	if err == nil && doing != "" {
+		err = hardware.Busy("%s: the power state is not changed meanwhile", doing)
+	}
+	return err
 }
 
 // driveOperations is what one of the system's drives is doing, "" for nothing. A BMC without a

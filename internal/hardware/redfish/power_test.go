@@ -124,30 +124,6 @@ func TestNoPowerChangeWhileSomethingIsWritten(t *testing.T) {
 	})
 }
 
-// A server that a step switched off is on again when the step fails.
-func TestAFailedStepLeavesTheServerOn(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		s := newStepper(t, p)
-		h := s.open()
-		run := hardware.StepRun{Step: "bios_reset", Save: s.save, Load: s.load, Progress: func(int, string) error {
-			return nil
-		}}
-		require.NoError(t, h.powerOff(t.Context(), run))
-		require.Equal(t, "Off", s.bmc.State().Power)
-		require.NoError(t, h.switchOnIfOff(t.Context(), run))
-		require.Equal(t, "On", s.bmc.State().Power)
-		require.NoError(t, h.Close())
-
-		// One that was off before stays off.
-		require.NoError(t, s.power(hardware.PowerOff))
-		h = s.open()
-		require.NoError(t, h.powerOff(t.Context(), run))
-		require.NoError(t, h.switchOnIfOff(t.Context(), run))
-		require.Equal(t, "Off", s.bmc.State().Power)
-		require.NoError(t, h.Close())
-	})
-}
-
 func TestARestartEndsWithPOST(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p)

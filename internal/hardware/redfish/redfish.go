@@ -144,7 +144,7 @@ func (d *Driver) connect(t hardware.Target) (*handle, error) {
 				"secret=NAME)")
 	}
 	return &handle{driver: d, target: t, system: path, bmc: d.acquire(base, secret), patience: d.timing.look,
-		ended: map[string]bool{}}, nil
+		ended: map[string]bool{}, registries: map[string]registry{}}, nil
 }
 
 // credentials reads the secret again.

@@ -95,11 +95,7 @@ func (h *handle) leftover(ctx context.Context) (*leftover, error) {
 		return nil, err
 	}
 	for _, t := range all {
-		waits, err := h.waitsForReset(ctx, t)
-		if err != nil {
-			return nil, err
-		}
-		if !waits {
+		if !t.waits {
 			continue
 		}
 		left := &leftover{what: "the task " + t.String(), code: device.CodeFirmwareChanged}
@@ -123,7 +119,7 @@ func (h *handle) pendingBIOS(ctx context.Context, s *system) (*leftover, error) 
 	if s.Bios == "" {
 		return nil, nil
 	}
-	state, err := h.readBIOS(ctx, nil)
+	state, err := h.readBIOS(ctx)
 	if r, ok := asRefusal(err); ok && (r.Status == http.StatusNotFound || r.Status == http.StatusForbidden) {
 		return nil, nil // no BIOS to see, or no license for it: the steps for it say so
 	}

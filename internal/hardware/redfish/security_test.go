@@ -25,7 +25,7 @@ func TestNothingLeftIsNoted(t *testing.T) {
 func (s *stepper) plantBIOS(applyTime bool) {
 	s.t.Helper()
 	h := s.open()
-	state, err := h.readBIOS(s.t.Context(), nil)
+	state, err := h.readBIOS(s.t.Context())
 	require.NoError(s.t, err)
 	body := map[string]any{"Attributes": map[string]any{"BootMode": "Bios"}}
 	if applyTime {

@@ -291,28 +291,9 @@ func TestRedirectsToAnotherHostAreRefused(t *testing.T) {
 	require.Zero(t, reached.Load())
 }
 
-func TestALinkToAnotherHostIsNotFollowed(t *testing.T) {
+func TestOnlyAPathOfTheBMCIsAsked(t *testing.T) {
 	s := newStepper(t, redfishsim.Supermicro)
 	h := s.open()
-	own := h.bmc.base.Host
-	for link, want := range map[string]string{
-		"/redfish/v1/x":                      "/redfish/v1/x",
-		"https://" + own + "/redfish/v1/x?a": "/redfish/v1/x?a",
-		"https://other.example/redfish/v1/x": "",
-		"http://" + own + "/redfish/v1/x":    "/redfish/v1/x",
-		"https://127.0.0.1/redfish/v1/x":     "", // another port
-		"//other.example/x":                  "",
-		"@other.example/x":                   "/redfish/v1/Systems/@other.example/x",
-		"https://u:p@" + own + "/x":          "",
-		"relative":                           "/redfish/v1/Systems/relative",
-		"../Chassis/1":                       "/redfish/v1/Chassis/1",
-		"redfish/v1/Chassis/1":               "/redfish/v1/Chassis/1",
-		"https://" + own:                     "",
-		"":                                   "",
-		"javascript:x":                       "",
-	} {
-		require.Equal(t, want, h.bmc.path("/redfish/v1/Systems/1", link), link)
-	}
 	_, err := h.Get(t.Context(), "@other.example/x")
 	require.Error(t, err)
 	require.NoError(t, h.Close())

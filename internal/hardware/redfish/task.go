@@ -113,6 +113,7 @@ func (w *work) isOurs(t *task) bool {
 // task is what the driver reads of a Task, of whatever vendor.
 type task struct {
 	path            string
+	waits           bool // it has not begun, and waits for a reset of the server
 	ID              link `json:"@odata.id" bmc:"optional"`
 	Name            string
 	TaskState       redfish.TaskState
@@ -298,6 +299,9 @@ func (h *handle) tasks(ctx context.Context) (all []*task, err error) {
 			return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
 				"the BMC's task %s has no state", t)
 		case t.active():
+			if t.waits, err = h.waitsForReset(ctx, t); err != nil {
+				return nil, err
+			}
 			all = append(all, t)
 		default:
 			h.ended[uri] = true

@@ -51,44 +51,6 @@ func TestALostEraseIsSentAgainOnceNoneRuns(t *testing.T) {
 	})
 }
 
-// A worker that is killed after it has recorded an erase and before it has sent it.
-func TestAnEraseThatAKilledWorkerNeverSentIsSent(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		s := newStepper(t, p, twoDrives)
-		killed := false
-		s.onSave = func(_ int, store func() error) error {
-			if err := store(); err != nil || killed {
-				return err
-			}
-			killed = true
-			s.kill()
-			return errKilled
-		}
-		_, err := s.toTheEnd("erase_drives", nil)
-		require.NoError(t, err)
-		require.True(t, killed)
-		state := s.bmc.State()
-		for _, d := range state.Drives() {
-			require.Equal(t, 1, d.Erases, d.Serial)
-		}
-	})
-}
-
-// A BMC that answers that it is not ready, and then shows nothing of the erase, gets it again.
-func TestAnEraseThatABMCWasNotReadyForIsSentAgain(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		s := newStepper(t, p, twoDrives)
-		s.bmc.Inject(redfishsim.Unavailable(redfishsim.Fault{Method: "POST", Path: "*Nvme.0*"}))
-		_, err := s.run("erase_drives", nil)
-		require.NoError(t, err)
-		require.Equal(t, 2, s.posts("Nvme.0"))
-		state := s.bmc.State()
-		for _, d := range state.Drives() {
-			require.Equal(t, 1, d.Erases, d.Serial)
-		}
-	})
-}
-
 // A task that is gone proves nothing where the drive did not show its erase either. What never shows
 // is the operator's in the end.
 func TestATaskThatIsGoneIsUnknown(t *testing.T) {
