@@ -53,13 +53,12 @@ func requireApplied(t *testing.T, bmc *redfishsim.Server, power string) {
 // biosOrdeal runs a step with each trouble: it always ends well, after one restart.
 func biosOrdeal(t *testing.T, p redfishsim.Personality, step string, args any, power string) {
 	t.Helper()
-	build := func(t *testing.T) (*stepper, *hooked) {
-		b := startHooked(t, p, quickBMC)
-		s := stepperOf(t, b.Server)
+	build := func(t *testing.T) *stepper {
+		s := newStepper(t, p, quickBMC)
 		if power == "Off" {
-			b.Change(off)
+			s.bmc.Change(off)
 		}
-		return s, b
+		return s
 	}
 	ordeal(t, build, step, args, func(t *testing.T, s *stepper, err error) {
 		require.NoError(t, err, "said: %v", s.said)

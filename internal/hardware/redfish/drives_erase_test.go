@@ -51,9 +51,8 @@ func TestEachDriveIsErased(t *testing.T) {
 func TestNoDriveIsErasedBlindlyTwice(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		t.Parallel()
-		build := func(t *testing.T) (*stepper, *hooked) {
-			b := startHooked(t, p, twoDrives)
-			return stepperOf(t, b.Server), b
+		build := func(t *testing.T) *stepper {
+			return newStepper(t, p, twoDrives)
 		}
 		ordeal(t, build, "erase_drives", nil, func(t *testing.T, s *stepper, err error) {
 			state := s.bmc.State()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -231,45 +232,47 @@ func TestOnlySoManyDrivesAreErasedAtOnce(t *testing.T) {
 	require.Greater(t, most, 1)
 }
 
-// A system that was exchanged for another between two requests gets none that changes
+// A system that was exchanged for another before the request of this number gets none that changes
 // anything.
-func (s *stepper) requireNothingForAnother(b *hooked, step string, args any, number int) {
+func (s *stepper) requireNothingForAnother(step string, args any, number int) {
 	s.t.Helper()
-	count, writes := 0, -1
-	hook := func(r *http.Request) {
-		// How often it polls differs from run to run. The identity was read before a write.
-		if count++; count >= number && writes < 0 && r.Method == http.MethodGet {
-			writes = len(b.Writes())
-			b.Change(func(state *redfishsim.State) { state.Serial, state.ChassisSerial = "ANOTHER", "ANOTHER" })
+	at, writes := s.bmc.Count()+number-1, atomic.Int64{}
+	writes.Store(-1)
+	s.bmc.Inject(redfishsim.Fault{Number: at, Kind: redfishsim.HoldAfter})
+	go s.await(s.t.Context(), func() bool {
+		if s.bmc.Count() < at {
+			return false
 		}
-	}
-	b.before.Store(&hook)
+		s.bmc.Change(func(state *redfishsim.State) { state.Serial, state.ChassisSerial = "ANOTHER", "ANOTHER" })
+		writes.Store(int64(len(s.bmc.Writes())))
+		s.bmc.ClearFaults()
+		return true
+	})
 	_, err := s.toTheEnd(step, args)
-	if writes < 0 {
+	if writes.Load() < 0 {
 		return // it had ended
 	}
 	require.Equal(s.t, device.CodeSerialMismatch, code(err), "%v", err)
-	require.Equal(s.t, writes, len(b.Writes()))
+	require.EqualValues(s.t, writes.Load(), len(s.bmc.Writes()))
 }
 
 func testAnotherSystem(t *testing.T, p redfishsim.Personality, step string, args func(s *stepper) any) {
 	t.Helper()
-	build := func(t *testing.T) (*stepper, *hooked) {
-		b := startHooked(t, p, twoDrives)
-		return stepperOf(t, b.Server), b
+	build := func(t *testing.T) *stepper {
+		return newStepper(t, p, twoDrives)
 	}
-	s, b := build(t)
-	before := b.Count()
+	s := build(t)
+	before := s.bmc.Count()
 	_, err := s.run(step, args(s))
 	require.NoError(t, err)
-	log := b.Requests()[before:]
+	log := s.bmc.Requests()[before:]
 	for _, number := range worthTrouble(log, trouble{reads: true}) {
-		if log[number-1].Method != http.MethodGet {
+		if log[number-1].Method != http.MethodGet || number == 1 {
 			continue // its identity was read just before
 		}
 		t.Run(fmt.Sprint(step, number), func(t *testing.T) {
-			s, b := build(t)
-			s.requireNothingForAnother(b, step, args(s), number)
+			s := build(t)
+			s.requireNothingForAnother(step, args(s), number)
 		})
 	}
 }

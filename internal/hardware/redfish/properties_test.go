@@ -98,11 +98,10 @@ func TestPropertiesAreReadFromTheCollections(t *testing.T) {
 // S3.47
 func TestPropertiesOfAServerThatIsOff(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
-		build := func(t *testing.T) (*stepper, *hooked) {
-			b := startHooked(t, p, quickBMC)
-			s := stepperOf(t, b.Server)
-			b.Change(off)
-			return s, b
+		build := func(t *testing.T) *stepper {
+			s := newStepper(t, p, quickBMC)
+			s.bmc.Change(off)
+			return s
 		}
 		check := func(t *testing.T, s *stepper, err error) {
 			require.NoError(t, err)
@@ -113,7 +112,7 @@ func TestPropertiesOfAServerThatIsOff(t *testing.T) {
 			ordeal(t, build, "verify_properties", nil, check, false)
 			return
 		}
-		s, _ := build(t)
+		s := build(t)
 		_, err := s.run("verify_properties", nil)
 		check(t, s, err)
 	})

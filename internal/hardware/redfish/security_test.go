@@ -113,11 +113,10 @@ func TestAJobOfATenantIsDeleted(t *testing.T) {
 // A request that is lost is not success, and is not repeated before a look.
 func TestTakingBackSurvivesEachLostRequest(t *testing.T) {
 	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.Supermicro} {
-		build := func(t *testing.T) (*stepper, *hooked) {
-			b := startHooked(t, p)
-			s := stepperOf(t, b.Server)
+		build := func(t *testing.T) *stepper {
+			s := newStepper(t, p)
 			s.plantBIOS(true)
-			return s, b
+			return s
 		}
 		ordeal(t, build, "security_check", nil, func(t *testing.T, s *stepper, err error) {
 			require.NoError(t, err)

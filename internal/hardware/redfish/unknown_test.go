@@ -2,7 +2,6 @@ package redfish
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,48 +121,34 @@ func TestALostUpdateIsNeitherRepeatedNorBelieved(t *testing.T) {
 // A worker that dies when the BMC has the image continues where it was.
 func TestAnUpdateGoesOnAfterACrash(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
-		b := startHooked(t, p, twoDrives)
-		s := stepperOf(t, b.Server)
-		killed := false
-		hook := func(r *http.Request) {
-			if !killed && r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, b.Config().MultipartPath) {
-				killed = true
-				s.kill()
-			}
-		}
-		b.after.Store(&hook)
+		s := newStepper(t, p, twoDrives)
+		s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: s.bmc.Config().MultipartPath + "*",
+			Kind: redfishsim.HangAfter})
+		killed := s.killAtFault()
 		_, err := s.toTheEnd("firmware_reflash", s.update("BIOS"))
 		require.NoError(t, err)
-		require.True(t, killed)
-		require.Len(t, b.Commits("BIOS"), 1)
+		require.True(t, killed.Load())
+		require.Len(t, s.bmc.Commits("BIOS"), 1)
 		s.requireNoHarm()
 	})
 }
 
 // A worker that dies while the BMC fetches the image does not serve it again.
 func TestAnImageIsNotServedAgainAfterACrash(t *testing.T) {
-	b := startHooked(t, redfishsim.IDRAC, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) {
+	s := newStepper(t, redfishsim.IDRAC, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) {
 		c.MultipartPath, c.PushPath = "", ""
 	})
-	s := stepperOf(t, b.Server)
 	s.target.Settings[imageAddress] = "127.0.0.1"
-	b.Inject(redfishsim.Fault{Method: "POST", Path: "*SimpleUpdate", Kind: redfishsim.RestartAfter})
-	killed := false
-	hook := func(r *http.Request) {
-		if !killed && strings.Contains(r.URL.Path, "SimpleUpdate") {
-			killed = true
-			s.kill()
-		}
-	}
-	b.after.Store(&hook)
+	s.bmc.Inject(redfishsim.Fault{Method: "POST", Path: "*SimpleUpdate", Kind: redfishsim.HangAfter})
+	killed := s.killAtFault()
 	_, err := s.toTheEnd("firmware_reflash", s.update("BIOS"))
-	require.True(t, killed)
+	require.True(t, killed.Load())
 	if err != nil {
 		require.Contains(t, []device.Code{device.CodeFirmwareUnknown, device.CodeStepFailed}, code(err), "%v", err)
 	} else {
 		require.Equal(t, "9.9.9", s.component("BIOS").Version)
 	}
-	require.LessOrEqual(t, len(b.Commits("BIOS")), 1)
+	require.LessOrEqual(t, len(s.bmc.Commits("BIOS")), 1)
 	require.Equal(t, 1, s.posts("SimpleUpdate"))
 	s.requireNoHarm()
 }
@@ -173,54 +158,41 @@ func TestAnImageIsNotServedAgainAfterACrash(t *testing.T) {
 func TestAnUpdateThatNeverBeganIsTheOperators(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		for _, kind := range []redfishsim.FaultKind{redfishsim.HangBefore, redfishsim.RestartBefore, redfishsim.CutBefore} {
-			b := startHooked(t, p, twoDrives)
-			s := stepperOf(t, b.Server)
-			path, starts := b.Config().MultipartPath, p == redfishsim.Supermicro && kind != redfishsim.RestartBefore
+			s := newStepper(t, p, twoDrives)
+			path, starts := s.bmc.Config().MultipartPath, p == redfishsim.Supermicro && kind != redfishsim.RestartBefore
 			if starts {
 				path = "/redfish/v1/UpdateService/Actions/UpdateService.StartUpdate"
 			}
-			b.Inject(redfishsim.Fault{Method: http.MethodPost, Path: path + "*", Kind: kind})
-			s.killAtFaults(b)
+			s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: path + "*", Kind: kind})
+			s.killAtFault()
 			args := s.update("BIOS")
 			_, err := s.toTheEnd("firmware_reflash", args)
 			require.Equal(t, device.CodeFirmwareUnknown, code(err), "%s: %v", kind, err)
-			require.Empty(t, b.Commits("BIOS"))
+			require.Empty(t, s.bmc.Commits("BIOS"))
 			require.Equal(t, 1, s.posts(path))
 			s.requireNoHarm()
 			s.newClean()
-			b.ClearFaults()
+			s.bmc.ClearFaults()
 			if starts { // its upload is staged, and nobody's
-				b.Change(func(state *redfishsim.State) { state.Upload = nil })
+				s.bmc.Change(func(state *redfishsim.State) { state.Upload = nil })
 			}
 			_, err = s.toTheEnd("firmware_reflash", args)
 			require.NoError(t, err)
-			require.Len(t, b.Commits("BIOS"), 1)
+			require.Len(t, s.bmc.Commits("BIOS"), 1)
 		}
-	})
-}
-
-// killAtFaults ends the worker at the first request that hangs.
-func (s *stepper) killAtFaults(b *hooked) {
-	go s.await(s.t.Context(), func() bool {
-		hangs := slices.ContainsFunc(b.Requests(), func(r redfishsim.Request) bool { return r.Fault == redfishsim.HangBefore })
-		if hangs {
-			s.kill()
-		}
-		return hangs
 	})
 }
 
 // An image whose end the BMC has not got is sent again without a question: nothing can have begun.
 func TestAnImageThatIsCutOffIsSentAgain(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
-		b := startHooked(t, p, twoDrives)
-		s := stepperOf(t, b.Server)
-		b.Inject(redfishsim.Fault{Method: http.MethodPost, Path: b.Config().MultipartPath + "*", Kind: redfishsim.CutWithin})
+		s := newStepper(t, p, twoDrives)
+		s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: s.bmc.Config().MultipartPath + "*", Kind: redfishsim.CutWithin})
 		// More than the network holds.
 		image := append(redfishsim.Image("BIOS", "9.9.9"), make([]byte, 16<<20)...)
 		_, err := s.run("firmware_reflash", policy(t, "BIOS", image, "9.9.9", s.component("BIOS").Version))
 		require.NoError(t, err)
-		require.Len(t, b.Commits("BIOS"), 1)
+		require.Len(t, s.bmc.Commits("BIOS"), 1)
 		s.requireNoHarm()
 	})
 }
