@@ -364,6 +364,16 @@ func (e *eraser) send(ctx context.Context, r *eraseRecord) error {
 			"whether the drive %s was erased is unknown: of %d requests, neither a task nor the drive has shown an erase",
 			r.drive.Serial, r.Tries)
 	}
+	if r.way.target == "" { // an earlier attempt had sent it
+		way, why, err := e.h.wayToErase(ctx, r.drive)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			return notErasable(r.drive.Serial, why)
+		}
+		r.way = way
+	}
 	r.Tries, r.Seen, r.Sanitization, r.quiet = r.Tries+1, false, r.way.sanitization, time.Now()
 	if err := e.save(); err != nil {
 		return err
@@ -380,17 +390,17 @@ func (e *eraser) send(ctx context.Context, r *eraseRecord) error {
 		r.State, r.work.Target, r.Task, r.Start = eraseAccepted, r.way.target, e.h.taskOf(got), ""
 		return e.save()
 	case answered && refusal.Status < http.StatusInternalServerError:
-		return notErasable(r.drive.Serial, refusal)
+		return notErasable(r.drive.Serial, refusal.Error())
 	case ctx.Err() != nil || !answered && !isLost(err):
 		return err
 	}
 	return nil // it may have been carried out: the next round looks
 }
 
-func notErasable(serial string, r *refusal) error {
+func notErasable(serial, why string) error {
 	return hardware.Refused(device.CodeDriveNotErasable,
 		"see the drive on the BMC, take it out of its volume or replace it; then clean the server again",
-		"the controller refuses to erase the drive %s: %s", serial, r.Error())
+		"the controller refuses to erase the drive %s: %s", serial, why)
 }
 
 // restart gives staged erases their reset. The power layer refuses it while anything is being

@@ -74,7 +74,7 @@ func twoDrives(c *redfishsim.Config, s *redfishsim.State) {
 	d := &c.Delays
 	defer func() {
 		if c.EraseForm == redfishsim.NoTask {
-			d.Erase = 250 * time.Millisecond // it must be seen while it runs
+			d.Erase = time.Second // it must be seen while it runs
 		}
 	}()
 	d.Erase, d.BMCRestart, d.Write = 15*time.Millisecond, 15*time.Millisecond, 15*time.Millisecond

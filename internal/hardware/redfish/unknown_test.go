@@ -73,6 +73,29 @@ func TestATaskThatIsGoneIsUnknown(t *testing.T) {
 	})
 }
 
+// An erase that was accepted, and that nothing shows to the next worker, is sent again by that one.
+func TestAnAcceptedEraseThatIsGoneIsSentAgainByTheNextWorker(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p, twoDrives)
+		killed := false
+		s.onSave = func(_ int, store func() error) error {
+			if err := store(); err != nil || killed || !strings.Contains(string(s.journal[eraseEvidence]), `"accepted"`) {
+				return err
+			}
+			killed = true
+			s.bmc.Change(func(state *redfishsim.State) { state.Work, state.Tasks = nil, nil })
+			s.kill()
+			return errKilled
+		}
+		_, err := s.toTheEnd("erase_drives", nil)
+		require.NoError(t, err)
+		require.True(t, killed)
+		require.Equal(t, 3, s.posts("SecureErase"))
+		require.Empty(t, s.bmc.TenantData())
+		s.requireNoHarm()
+	})
+}
+
 // A drive that is busy again after its erase is not proved to be erased.
 func TestABusyDriveIsNotVerified(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
