@@ -133,7 +133,8 @@ func (b *biosStep) send(ctx context.Context) (already bool, err error) {
 // was not seen yet.
 func mayBeAskedAgain(err error) bool {
 	r, ok := asRefusal(err)
-	return ok && (mayPass(err) || slices.ContainsFunc([]string{"DuringSystemPOST", "DuringPOST", "SYS011", "RAC0679"}, r.says))
+	ids := []string{"DuringSystemPOST", "DuringPOST", "SYS011", "RAC0679"}
+	return ok && (mayPass(err) || slices.ContainsFunc(ids, r.says))
 }
 
 // endPOST waits until POST has ended on a server that is on: before, some BMCs refuse changes.

@@ -89,7 +89,8 @@ func (h *handle) drives(ctx context.Context) ([]*drive, error) {
 		}
 		if serial == "" {
 			return nil, hardware.Refused(device.CodeToolOutputInvalid,
-				"see the drive on the BMC; replace it if it has no serial", "the drive %s has no serial: it cannot be counted", p.path)
+				"see the drive on the BMC; replace it if it has no serial",
+				"the drive %s has no serial: it cannot be counted", p.path)
 		}
 		d := found[serial]
 		if d == nil && p.shared {

@@ -242,7 +242,8 @@ func (u *update) do(ctx context.Context) (note string, err error) {
 	if err := u.await(ctx); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s updated from %s to %s (%s, %s)", u.image.Component, u.From, u.To, u.Way, cmp.Or(u.Task, task)), nil
+	return fmt.Sprintf("%s updated from %s to %s (%s, %s)", u.image.Component, u.From, u.To, u.Way,
+		cmp.Or(u.Task, task)), nil
 }
 
 // await waits until the component runs its version, and the server has ended POST.
@@ -301,8 +302,8 @@ func (u *update) act(ctx context.Context, service *updateService, now *software,
 	uploaded := service.Actions.StartUpdate.Target != "" && !u.Starting && u.Way == wayPushed
 	switch {
 	case hpe != nil && hpe.State == "Error" && u.Phase == updateAccepted:
-		return false, hardware.Refused(device.CodeStepFailed, "see the BMC's own log, correct the cause, then clean the server",
-			"%s: the update service has ended it with an error", u.doing)
+		return false, hardware.Refused(device.CodeStepFailed,
+			"see the BMC's own log, correct the cause, then clean the server", "%s: the update service has ended it with an error", u.doing)
 	case uploaded && (staged && !waits || u.Phase == updateDone):
 		return true, u.startUpload(ctx, service)
 	case waits, staged && !u.Starting:
@@ -313,8 +314,8 @@ func (u *update) act(ctx context.Context, service *updateService, now *software,
 		if u.Resets == 0 && !u.bmc {
 			return true, u.reset(ctx)
 		}
-		return false, notActive("%s still runs version %q after its update to %q: the BMC says that it has succeeded, and the "+
-			"server was reset %d times", u.image.Component, now.Version, u.image.To, u.Resets)
+		return false, notActive("%s still runs version %q after its update to %q: the BMC says that it has succeeded, "+
+			"and the server was reset %d times", u.image.Component, now.Version, u.image.To, u.Resets)
 	}
 	return false, hardware.Refused(device.CodeFirmwareUnknown,
 		"see the firmware on the BMC, and finish or repeat the update there; then clean the server again",

@@ -137,7 +137,8 @@ func (h *handle) switchOnIfOff(ctx context.Context, run hardware.StepRun) error 
 // powerTo brings the server into a power state and waits for it. Where the state does not
 // change after a request, the request is sent again: it asks for a state, and a server that is
 // in it refuses.
-func (h *handle) powerTo(ctx context.Context, run hardware.StepRun, want redfish.PowerState, ways ...redfish.ResetType) error {
+func (h *handle) powerTo(ctx context.Context, run hardware.StepRun, want redfish.PowerState,
+	ways ...redfish.ResetType) error {
 	t, began := h.driver.timing, time.Now()
 	for tries := 0; ; tries++ {
 		s, err := h.readSystem(ctx, h.system)

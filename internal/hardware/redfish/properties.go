@@ -202,7 +202,8 @@ func drivesDiffer(want, is []device.Drive) []string {
 
 // differing pairs what is wanted with what is there: with one that fits, else with the same one as it is
 // now. It names each difference; where nothing is wanted, nothing is compared.
-func differing[T any](what string, want, is []T, fits, same func(want, is T) bool, words func(T) []string) (all []string) {
+func differing[T any](what string, want, is []T, fits, same func(want, is T) bool,
+	words func(T) []string) (all []string) {
 	if len(want) == 0 {
 		return nil
 	}

@@ -30,7 +30,10 @@ func TestALostEraseIsSentAgainOnceNoneRuns(t *testing.T) {
 		for _, tc := range []struct {
 			kind          redfishsim.FaultKind
 			times, erases int
-		}{{redfishsim.CutBefore, 1, 1}, {redfishsim.CutBefore, 2, 1}, {redfishsim.CutAfter, 1, 2}, {redfishsim.RestartBefore, 1, 1}} {
+		}{
+			{redfishsim.CutBefore, 1, 1}, {redfishsim.CutBefore, 2, 1}, {redfishsim.CutAfter, 1, 2},
+			{redfishsim.RestartBefore, 1, 1},
+		} {
 			s := newStepper(t, p, twoDrives)
 			_, err := s.run("erase_drives", nil)
 			require.NoError(t, err)
@@ -210,7 +213,8 @@ func TestAnUpdateThatNeverBeganIsTheOperators(t *testing.T) {
 func TestAnImageThatIsCutOffIsSentAgain(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p, twoDrives)
-		s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: s.bmc.Config().MultipartPath + "*", Kind: redfishsim.CutWithin})
+		s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: s.bmc.Config().MultipartPath + "*",
+			Kind: redfishsim.CutWithin})
 		// More than the network holds.
 		image := append(redfishsim.Image("BIOS", "9.9.9"), make([]byte, 16<<20)...)
 		_, err := s.run("firmware_reflash", policy(t, "BIOS", image, "9.9.9", s.component("BIOS").Version))
