@@ -22,9 +22,10 @@ import (
 	"burnish/internal/hardware"
 )
 
-// Why not gofish's own client: it gives a whole connection one context, drops the answer's
-// status and headers where an answer is an error, follows redirects with the token, and its
-// actions drop the Location of the task that they start. Its schema types are used.
+// Why not gofish's own client, of v0.22 neither: an answer that is an error has no headers there, a
+// request that may have been carried out looks like one that never left, its types refuse a resource
+// for one property of another type, redirects are followed with the token, and its SecureErase always
+// names a number of passes. Its names for what the schemas enumerate are used.
 
 // largestAnswer bounds what is read of one answer.
 const largestAnswer = 16 << 20
