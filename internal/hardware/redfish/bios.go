@@ -1,13 +1,12 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/stmcginnis/gofish/redfish"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -22,8 +21,8 @@ type biosState struct {
 	settings     string
 	settingsBIOS bios
 	registry     registry // nil: the BMC has none
-	// jobs are the BIOS jobs that have not ended.
-	jobs []biosJob
+	// jobs are the BIOS jobs and tasks that have not ended.
+	jobs []*task
 }
 
 // bios is what the driver reads of a Bios resource, and of its settings.
@@ -53,20 +52,9 @@ func (s *biosState) pending() attributes {
 	return pendingIn(s.settingsBIOS.Attributes, s.bios.Attributes, s.registry)
 }
 
-// wantedByJob are the attributes that a job brings into force. While it waits, the BIOS may show
-// them as if they were in force already; a BMC that does so has nothing else in its settings.
-func (s *biosState) wantedByJob() attributes {
-	for name := range s.bios.Attributes {
-		if _, ok := s.settingsBIOS.Attributes[name]; !ok {
-			return s.settingsBIOS.Attributes
-		}
-	}
-	return s.pending()
-}
-
-// readBIOS reads the state of the BIOS. The registry, which is large, is read once a step.
-func (h *handle) readBIOS(ctx context.Context, known *biosState) (*biosState, error) {
-	system, err := h.c.readSystem(ctx, h.system)
+// readBIOS reads the state of the BIOS.
+func (h *handle) readBIOS(ctx context.Context) (*biosState, error) {
+	system, err := h.readSystem(ctx, h.system)
 	if err != nil {
 		return nil, err
 	}
@@ -76,65 +64,57 @@ func (h *handle) readBIOS(ctx context.Context, known *biosState) (*biosState, er
 			"the BMC shows no BIOS of %s", h.system)
 	}
 	// The jobs first: one that ends after this has its result in what is read next.
-	if s.jobs, err = h.biosJobs(ctx, system); err != nil {
+	all, err := h.tasks(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if err := h.c.get(ctx, s.path, &s.bios); err != nil {
+	s.jobs = slices.DeleteFunc(all, func(t *task) bool { return !t.changesBIOS() })
+	if err := h.get(ctx, s.path, &s.bios); err != nil {
 		return nil, err
 	}
 	if s.settings = string(s.bios.Settings.Object); s.settings != "" {
-		if err := h.c.get(ctx, s.settings, &s.settingsBIOS); err != nil {
+		if err := h.get(ctx, s.settings, &s.settingsBIOS); err != nil {
 			return nil, err
 		}
-	}
-	if known != nil {
-		s.registry = known.registry
-		return s, nil
 	}
 	s.registry, err = h.readRegistry(ctx, s.bios.AttributeRegistry)
 	return s, err
 }
 
-// readRegistry reads the attribute registry of this name; nil where the BMC has none.
+// readRegistry reads the attribute registry of this name; nil where the BMC has none. It is large, and
+// read once.
 func (h *handle) readRegistry(ctx context.Context, name string) (registry, error) {
-	if name == "" {
-		return nil, nil
+	if known, is := h.registries[name]; is || name == "" {
+		return known, nil
 	}
 	file, err := h.findRegistry(ctx, name)
-	if err != nil || file == "" {
+	var body registryFile
+	if err == nil && file != "" {
+		err = h.get(ctx, file, &body)
+	}
+	if err != nil && !hasStatus(err, http.StatusNotFound) {
 		return nil, err
 	}
-	var body registryFile
-	err = h.c.get(ctx, file, &body)
-	if hasStatus(err, http.StatusNotFound) {
-		return nil, nil
-	}
-	return body.registry(), err
+	h.registries[name] = body.registry()
+	return h.registries[name], nil
 }
 
 // findRegistry gives the path of the registry itself, "" where the BMC does not have it.
 func (h *handle) findRegistry(ctx context.Context, name string) (string, error) {
-	files, err := h.c.members(ctx, "/redfish/v1/Registries")
-	if hasStatus(err, http.StatusNotFound) {
-		return "", nil
-	}
+	files, err := h.members(ctx, "/redfish/v1/Registries")
 	if err != nil {
 		return "", err
 	}
 	// The name is the file's, but for its version on some BMCs.
 	plain, _, _ := strings.Cut(name, ".")
-	rank := func(file string) int {
-		base := path.Base(strings.TrimSuffix(file, "/"))
-		switch {
-		case strings.EqualFold(base, name):
-			return 0
-		case strings.EqualFold(base, plain):
-			return 1
-		}
-		return 2
+	isCalled := func(name string) func(link) bool {
+		return func(l link) bool { return strings.EqualFold(path.Base(string(l)), name) }
 	}
-	slices.SortStableFunc(files, func(a, b string) int { return rank(a) - rank(b) })
-	if len(files) == 0 || rank(files[0]) == 2 {
+	i := slices.IndexFunc(files, isCalled(name))
+	if i < 0 {
+		i = slices.IndexFunc(files, isCalled(plain))
+	}
+	if i < 0 {
 		return "", nil
 	}
 	var file struct {
@@ -143,7 +123,7 @@ func (h *handle) findRegistry(ctx context.Context, name string) (string, error) 
 			URI      link   `json:"Uri" bmc:"optional"`
 		}
 	}
-	if err := h.c.get(ctx, files[0], &file); err != nil {
+	if err := h.get(ctx, string(files[i]), &file); err != nil {
 		return "", err
 	}
 	found := ""
@@ -155,119 +135,20 @@ func (h *handle) findRegistry(ctx context.Context, name string) (string, error) 
 	return found, nil
 }
 
-// biosJob is a job or task that changes the BIOS settings and has not ended.
-type biosJob struct {
-	path, name string
-	// waits: it begins at the next reset of the server.
-	waits bool
+// patch is the request for these attributes at the next reset. Without the apply time an iDRAC
+// keeps them pending through every reset.
+func (s *biosState) patch(all attributes) *request {
+	return &request{Method: http.MethodPatch, Path: cmp.Or(s.settings, s.path), Body: map[string]any{
+		"Attributes":                 all,
+		"@Redfish.SettingsApplyTime": map[string]any{"@odata.type": "#Settings.v1_3_0.PreferredApplyTime", "ApplyTime": "OnReset"},
+	}}
 }
 
-// biosJobs finds them among the BMC's tasks and, on an iDRAC, among its jobs, which say more.
-func (h *handle) biosJobs(ctx context.Context, s *system) ([]biosJob, error) {
-	dell, has, err := h.dellJobs(ctx, s)
-	if err != nil || has {
-		return dell, err
+// listed is a few of many differences, for a message.
+func listed(differ []string) string {
+	const most = 8
+	if len(differ) > most {
+		return strings.Join(differ[:most], "; ") + "; and more"
 	}
-	all, err := h.c.tasks(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var jobs []biosJob
-	for _, t := range all {
-		if t.active() && t.changesBIOS() {
-			waits := slices.Contains([]redfish.TaskState{redfish.PendingTaskState, redfish.NewTaskState,
-				redfish.SuspendedTaskState}, t.TaskState)
-			jobs = append(jobs, biosJob{path: t.path, name: hardware.OneLine(t.Name), waits: waits})
-		}
-	}
-	return jobs, nil
-}
-
-// changesBIOS: the task is one of BIOS settings, and not of the BIOS's firmware.
-func (t *task) changesBIOS() bool {
-	target, name := strings.ToLower(t.Payload.TargetURI), strings.ToLower(t.Name)
-	if target != "" {
-		return strings.Contains(target, "/bios")
-	}
-	return strings.Contains(name, "bios.setup") || strings.Contains(name, "biosconfiguration") ||
-		strings.Contains(name, "bios config")
-}
-
-// dellJob is what the driver reads of a job of an iDRAC.
-type dellJob struct {
-	Path     link `json:"@odata.id"`
-	Name     string
-	JobType  string
-	JobState string
-}
-
-// dellLinks are the links of a manager that is an iDRAC.
-type dellLinks struct {
-	Oem struct{ Dell struct{ Jobs link } } `bmc:"object"`
-}
-
-// dellJobs gives the BIOS jobs of an iDRAC; false where the BMC is none.
-func (h *handle) dellJobs(ctx context.Context, s *system) (jobs []biosJob, has bool, err error) {
-	for _, manager := range paths(s.Links.ManagedBy) {
-		var body struct{ Links dellLinks }
-		if err := h.c.get(ctx, manager, &body); err != nil {
-			return nil, false, err
-		}
-		list := string(body.Links.Oem.Dell.Jobs)
-		if list == "" {
-			continue
-		}
-		found, err := h.readDellJobs(ctx, list)
-		return found, true, err
-	}
-	return nil, false, nil
-}
-
-// readDellJobs reads the jobs of a list in one request. Without a license, or where a BMC does not
-// know it, that is refused, in whatever way, or not done: then each job is read by itself.
-func (h *handle) readDellJobs(ctx context.Context, list string) (jobs []biosJob, err error) {
-	all, err := readPages[dellJob](ctx, list+"?$expand=*($levels=1)", h.c.get)
-	incomplete := slices.ContainsFunc(all, func(j dellJob) bool { return j.JobState == "" || j.Path == "" })
-	if _, refused := asRefusal(err); incomplete || refused || isUnreadable(err) {
-		all, err = h.readEachDellJob(ctx, list)
-	}
-	for _, job := range all {
-		if job.changesBIOS() && job.active() {
-			jobs = append(jobs, biosJob{path: string(job.Path), name: hardware.OneLine(job.Name), waits: job.waits()})
-		}
-	}
-	return jobs, err
-}
-
-func (h *handle) readEachDellJob(ctx context.Context, list string) ([]dellJob, error) {
-	members, err := h.c.members(ctx, list)
-	if err != nil {
-		return nil, err
-	}
-	var all []dellJob
-	for _, path := range members {
-		job := dellJob{Path: link(path)}
-		if err := h.c.get(ctx, path, &job); hasStatus(err, http.StatusNotFound) {
-			continue // it was just deleted
-		} else if err != nil {
-			return nil, err
-		}
-		all = append(all, job)
-	}
-	return all, nil
-}
-
-func (j dellJob) changesBIOS() bool {
-	return j.JobType == "BIOSConfiguration" || j.JobType == "" && strings.Contains(j.Name, "BIOS.Setup")
-}
-
-// active: the job has not ended.
-func (j dellJob) active() bool {
-	return !strings.HasPrefix(j.JobState, "Completed") && !strings.HasSuffix(j.JobState, "Failed") &&
-		j.JobState != "RebootCompleted"
-}
-
-func (j dellJob) waits() bool {
-	return slices.Contains([]string{"Scheduled", "New", "Scheduling", "Waiting", "Pending", "ReadyForExecution",
-		"Downloaded"}, j.JobState)
+	return strings.Join(differ, "; ")
 }

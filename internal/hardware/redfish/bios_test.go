@@ -34,58 +34,63 @@ func requireDefaults(t *testing.T, bmc *redfishsim.Server) {
 // off is a server that is off.
 func off(s *redfishsim.State) { s.Power = "Off" }
 
-func resetOf(p redfishsim.Personality, power string) *scenario {
-	sc := &scenario{personality: p, step: "bios_reset", check: func(t *testing.T, bmc *redfishsim.Server) {
-		requireDefaults(t, bmc)
-		requireRestartedOnce(t, bmc, power)
-	}}
-	if power == "Off" {
-		sc.prepare = off
-	}
-	return sc
-}
-
 // wantedBIOS is set in tests: one attribute that differs, one that does not, one that is text in
 // the arguments.
 var wantedBIOS = map[string]any{"BootMode": "Bios", "SriovGlobalEnable": "Enabled", "AcPwrRcvryUserDelay": "90"}
 
-func applyOf(p redfishsim.Personality, power string) *scenario {
-	sc := &scenario{personality: p, step: "bios_apply", args: wantedBIOS,
-		check: func(t *testing.T, bmc *redfishsim.Server) {
-			state := bmc.State()
-			require.Equal(t, "Bios", state.BIOS.Attributes["BootMode"])
-			require.Equal(t, "Enabled", state.BIOS.Attributes["SriovGlobalEnable"])
-			require.EqualValues(t, 90, state.BIOS.Attributes["AcPwrRcvryUserDelay"])
-			require.Equal(t, "TenantProfile", state.BIOS.Attributes["WorkloadProfile"], "what was not asked for has changed")
-			require.Empty(t, state.BIOS.Pending)
-			requireRestartedOnce(t, bmc, power)
-		}}
-	if power == "Off" {
-		sc.prepare = off
+// requireApplied: the wanted attributes are in force after one restart, and nothing else has changed.
+func requireApplied(t *testing.T, bmc *redfishsim.Server, power string) {
+	t.Helper()
+	state := bmc.State()
+	require.Equal(t, "Bios", state.BIOS.Attributes["BootMode"])
+	require.Equal(t, "Enabled", state.BIOS.Attributes["SriovGlobalEnable"])
+	require.EqualValues(t, 90, state.BIOS.Attributes["AcPwrRcvryUserDelay"])
+	require.Equal(t, "TenantProfile", state.BIOS.Attributes["WorkloadProfile"], "what was not asked for has changed")
+	require.Empty(t, state.BIOS.Pending)
+	requireRestartedOnce(t, bmc, power)
+}
+
+// biosOrdeal runs a step with each trouble: it always ends well, after one restart.
+func biosOrdeal(t *testing.T, p redfishsim.Personality, step string, args any, power string) {
+	t.Helper()
+	build := func(t *testing.T) *stepper {
+		s := newStepper(t, p, quickBMC)
+		if power == "Off" {
+			s.bmc.Change(off)
+		}
+		return s
 	}
-	return sc
+	ordeal(t, build, step, args, func(t *testing.T, s *stepper, err error) {
+		require.NoError(t, err, "said: %v", s.said)
+		if args != nil {
+			requireApplied(t, s.bmc, power)
+			return
+		}
+		requireDefaults(t, s.bmc)
+		requireRestartedOnce(t, s.bmc, power)
+	}, power == "On")
 }
 
 // S3.36
 func TestBIOSResetIsInterruptedEverywhere(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) { resetOf(p, "On").interruptEverywhere(t) })
-	t.Run("off", func(t *testing.T) { resetOf(redfishsim.Supermicro, "Off").interruptEverywhere(t) })
+	each(t, func(t *testing.T, p redfishsim.Personality) { biosOrdeal(t, p, "bios_reset", nil, "On") })
+	t.Run("off", func(t *testing.T) { biosOrdeal(t, redfishsim.Supermicro, "bios_reset", nil, "Off") })
 }
 
 // S3.36, S3.47
 func TestBIOSApplyIsInterruptedEverywhere(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		if p != redfishsim.OpenBMC { // it has no attributes
-			applyOf(p, "On").interruptEverywhere(t)
+			biosOrdeal(t, p, "bios_apply", wantedBIOS, "On")
 		}
 	})
-	t.Run("off", func(t *testing.T) { applyOf(redfishsim.IDRAC, "Off").interruptEverywhere(t) })
+	t.Run("off", func(t *testing.T) { biosOrdeal(t, redfishsim.IDRAC, "bios_apply", wantedBIOS, "Off") })
 }
 
 // F11
 func TestBIOSStepsChangeNothingOnAnotherServer(t *testing.T) {
-	t.Run("reset", func(t *testing.T) { resetOf(redfishsim.ILO, "On").swapEverywhere(t) })
-	t.Run("apply", func(t *testing.T) { applyOf(redfishsim.IDRAC, "On").swapEverywhere(t) })
+	testAnotherSystem(t, redfishsim.ILO, "bios_reset", func(*stepper) any { return nil })
+	testAnotherSystem(t, redfishsim.IDRAC, "bios_apply", func(*stepper) any { return wantedBIOS })
 }
 
 // tenantJob is a BIOS job of a tenant that waits for a reset, as on an iDRAC.
@@ -103,43 +108,27 @@ func tenantSettings(s *redfishsim.State) {
 }
 
 // F20
-func TestBIOSResetRemovesWhatATenantWants(t *testing.T) {
+func TestBIOSStepsTakeBackWhatATenantWants(t *testing.T) {
 	for name, prepare := range map[string]func(*redfishsim.State){"job": tenantJob, "settings": tenantSettings} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, p redfishsim.Personality) {
-				if name == "job" && p != redfishsim.IDRAC || p == redfishsim.OpenBMC {
-					return // it has no such thing
-				}
-				sc := resetOf(p, "On")
-				s := sc.start(t)
-				s.bmc.Change(prepare)
-				_, err := s.run("bios_reset", nil)
-				require.NoError(t, err)
-				sc.requireEnd(t, s)
-				if p == redfishsim.IDRAC {
-					require.NotContains(t, s.bmc.Writes()[0].Path, "ResetBios", "before the tenant's settings were removed")
-				}
-			})
-		})
-	}
-}
+		for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO, redfishsim.Supermicro} {
+			if name == "job" && p != redfishsim.IDRAC {
+				continue // it has no such thing
+			}
+			s := newStepper(t, p, quickBMC)
+			s.bmc.Change(prepare)
+			_, err := s.run("bios_apply", wantedBIOS)
+			require.NoError(t, err, "%s %s", name, p)
+			requireApplied(t, s.bmc, "On")
 
-// A job that cannot be removed comes into force with the defaults: they are asked for again.
-func TestBIOSResetIsAskedForAgainAfterAnothersJob(t *testing.T) {
-	sc := resetOf(redfishsim.IDRAC, "On")
-	s := sc.start(t)
-	s.bmc.Change(tenantJob)
-	s.bmc.Inject(redfishsim.Fault{Method: "DELETE", Path: "*/Jobs/*", Times: -1, Kind: redfishsim.Respond, Status: 400})
-	s.onSave = func(n int, store func() error) error {
-		if n == 2 { // the defaults are wanted, and the job is still there
-			s.bmc.Change(tenantSettings)
+			s = newStepper(t, p, quickBMC)
+			s.bmc.Change(prepare)
+			_, err = s.run("bios_reset", nil)
+			require.NoError(t, err, "%s %s", name, p)
+			requireDefaults(t, s.bmc)
+			requireRestartedOnce(t, s.bmc, "On")
+			require.NotContains(t, s.bmc.Writes()[0].Path, "ResetBios", "before the tenant's settings were removed")
 		}
-		return store()
 	}
-	_, err := s.run("bios_reset", nil)
-	require.NoError(t, err)
-	requireDefaults(t, s.bmc)
-	require.Equal(t, 2, s.bmc.State().POSTs)
 }
 
 // S3.5
@@ -299,30 +288,16 @@ func TestBIOSApplyHoldsThroughAPendingReset(t *testing.T) {
 	}
 }
 
-// F20
-func TestBIOSApplyDoesNotCarryOutWhatATenantWants(t *testing.T) {
-	for name, prepare := range map[string]func(*redfishsim.State){"job": tenantJob, "settings": tenantSettings} {
-		for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO, redfishsim.Supermicro} {
-			if name == "job" && p != redfishsim.IDRAC {
-				continue
-			}
-			sc := applyOf(p, "On")
-			s := sc.start(t)
-			s.bmc.Change(prepare)
-			_, err := s.run("bios_apply", wantedBIOS)
-			require.NoError(t, err, "%s %s", name, p)
-			sc.requireEnd(t, s)
-		}
+// It would come into force with what is asked for.
+func TestBIOSStepsRefuseAnothersJobThatStays(t *testing.T) {
+	for _, step := range []string{"bios_reset", "bios_apply"} {
+		s := newStepper(t, redfishsim.IDRAC, quickBMC)
+		s.bmc.Change(tenantJob)
+		s.bmc.Inject(redfishsim.Fault{Method: "DELETE", Times: -1, Path: "*JID_*", Kind: redfishsim.Respond, Status: 400})
+		_, err := s.run(step, wantedBIOS)
+		require.Equal(t, device.CodeBIOSJobWaiting, code(err), "%v", err)
+		require.Zero(t, s.bmc.State().ResetCount)
 	}
-}
-
-func TestBIOSApplyRefusesAnothersJobThatStays(t *testing.T) {
-	s := newStepper(t, redfishsim.IDRAC, quickBMC)
-	s.bmc.Change(tenantJob)
-	s.bmc.Inject(redfishsim.Fault{Method: "DELETE", Path: "*/Jobs/*", Times: -1, Kind: redfishsim.Respond, Status: 400})
-	_, err := s.run("bios_apply", wantedBIOS)
-	require.Equal(t, device.CodeBIOSJobWaiting, code(err), "%v", err)
-	require.Zero(t, s.bmc.State().ResetCount)
 }
 
 // S3.5

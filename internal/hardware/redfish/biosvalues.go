@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/big"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -62,15 +60,11 @@ func isScalar(v any) bool {
 // registry is a BIOS attribute registry: what attributes there are.
 type registry map[string]*registryAttribute
 
-// registryAttribute is one attribute of a registry. A bound that is no number is none.
+// registryAttribute is one attribute of a registry.
 type registryAttribute struct {
 	Name         string `json:"AttributeName"`
 	Type         string
-	Default      any `json:"DefaultValue"`
-	LowerBound   any
-	UpperBound   any
-	MinLength    any
-	MaxLength    any
+	Default      any  `json:"DefaultValue"`
 	ReadOnly     bool `bmc:"optional"`
 	Immutable    bool `bmc:"optional"`
 	WriteOnly    bool
@@ -80,6 +74,14 @@ type registryAttribute struct {
 	} `json:"Value" bmc:"optional"`
 }
 
+// names are those of the attribute's values.
+func (a *registryAttribute) names() (all []string) {
+	for _, value := range a.Values {
+		all = append(all, value.Name)
+	}
+	return all
+}
+
 // registryFile is an AttributeRegistry as BMCs have it.
 type registryFile struct {
 	Entries struct {
@@ -87,10 +89,13 @@ type registryFile struct {
 	} `json:"RegistryEntries" bmc:"required"`
 }
 
-func (f registryFile) registry() registry {
-	r := make(registry)
+// registry is nil where the file has none.
+func (f registryFile) registry() (r registry) {
 	for _, a := range f.Entries.Attributes {
 		if a != nil && a.Name != "" {
+			if r == nil {
+				r = make(registry)
+			}
 			r[a.Name] = a
 		}
 	}
@@ -198,11 +203,11 @@ func fitOne(name string, v any, current attributes, r registry) (any, error) {
 	case entry.WriteOnly || entry.Type == "Password":
 		return nil, fmt.Errorf("%s is a password: it cannot be read back, and would stand in the history", name)
 	}
-	v, err := fitKind(name, v, entry.Type)
-	if err != nil {
-		return nil, err
+	names := entry.names()
+	if entry.Type == "Enumeration" && len(names) > 0 && !slices.Contains(names, valueText(v)) {
+		return nil, fmt.Errorf("%s must be one of %s, not %q", name, strings.Join(names, ", "), valueText(v))
 	}
-	return v, entry.checkValue(v)
+	return fitKind(name, v, entry.Type)
 }
 
 // kindOf is the registry's word for a value's type.
@@ -234,38 +239,4 @@ func fitKind(name string, v any, kind string) (any, error) {
 		return strings.EqualFold(text, "true"), nil
 	}
 	return text, nil
-}
-
-// checkValue compares a value with what the registry allows.
-func (a *registryAttribute) checkValue(v any) error {
-	text := valueText(v)
-	switch a.Type {
-	case "Enumeration":
-		var names []string
-		for _, value := range a.Values {
-			names = append(names, value.Name)
-		}
-		if len(names) > 0 && !slices.Contains(names, text) {
-			return fmt.Errorf("%s must be one of %s, not %q", a.Name, strings.Join(names, ", "), text)
-		}
-	case "Integer":
-		n, ok := number(text)
-		low, hasLow := number(valueText(a.LowerBound))
-		high, hasHigh := number(valueText(a.UpperBound))
-		// Some registries give both bounds as 0 where there are none.
-		if hasLow && hasHigh && low.Sign() == 0 && high.Sign() == 0 {
-			return nil
-		}
-		if !ok || hasLow && n.Cmp(low) < 0 || hasHigh && n.Cmp(high) > 0 {
-			return fmt.Errorf("%s must be from %s to %s, not %s", a.Name, valueText(a.LowerBound), valueText(a.UpperBound), text)
-		}
-	case "String":
-		length := big.NewFloat(float64(utf8.RuneCountInString(text)))
-		low, hasLow := number(valueText(a.MinLength))
-		high, hasHigh := number(valueText(a.MaxLength))
-		if hasLow && length.Cmp(low) < 0 || hasHigh && high.Sign() > 0 && length.Cmp(high) > 0 {
-			return fmt.Errorf("%s must have from %s to %s characters", a.Name, valueText(a.MinLength), valueText(a.MaxLength))
-		}
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ import (
 //
 // A refusal is a *refusal. Where the BMC wants an ETag, it is read and the request sent again.
 func (h *handle) change(ctx context.Context, r request) (answer, error) {
-	waiting := h.c.bmc.timing.wait(h.c.patience)
+	waiting := h.driver.timing.wait(h.patience)
 	defer waiting.stop()
 	for tagged := 0; ; {
 		if err := h.verify(ctx); err != nil {
@@ -27,12 +28,7 @@ func (h *handle) change(ctx context.Context, r request) (answer, error) {
 		if err := hardware.MayWrite(ctx); err != nil {
 			return answer{}, err
 		}
-		if r.Intent != nil && r.Content != nil {
-			if err := r.Intent(); err != nil {
-				return answer{}, err
-			}
-		}
-		got, err := h.c.bmc.sendChange(ctx, r)
+		got, err := h.exchange(ctx, r)
 		switch {
 		case hasStatus(err, http.StatusUnauthorized) && tagged < maxTries:
 			tagged++ // it was not carried out; the read of the identity logs in again
@@ -43,8 +39,8 @@ func (h *handle) change(ctx context.Context, r request) (answer, error) {
 			}
 			tagged++
 		case isUnanswered(err) && !isLost(err):
-			if again, stop := waiting.next(ctx, 0); stop != nil {
-				return answer{}, stop
+			if again, stop := waiting.next(ctx); stop != nil {
+				return answer{}, errors.Join(stop, err)
 			} else if !again {
 				return answer{}, unreachable(err)
 			}
@@ -54,13 +50,10 @@ func (h *handle) change(ctx context.Context, r request) (answer, error) {
 	}
 }
 
-// maxTries bounds how often a request is sent again that was refused for its token or tag.
-const maxTries = 4
-
 // tag reads the ETag of the resource at path. BMCs differ in which of their tags they compare, and
 // how: after so many failures it is that of the header or of the body, then each without its W/.
 func (h *handle) tag(ctx context.Context, path string, failures int) (string, error) {
-	got, err := h.c.Get(ctx, path)
+	got, err := h.Get(ctx, path)
 	if err != nil {
 		return "", err
 	}
@@ -87,29 +80,13 @@ func (h *handle) tag(ctx context.Context, path string, failures int) (string, er
 	return tags[failures%len(tags)], nil
 }
 
-// sendChange sends a request that changes something, once, within the session.
-func (b *bmc) sendChange(ctx context.Context, r request) (answer, error) {
-	token, err := b.login(ctx, nil)
-	if err != nil {
-		return answer{}, err
-	}
-	got, err := b.send(ctx, r, http.Header{"X-Auth-Token": {token}})
-	if hasStatus(err, http.StatusUnauthorized) {
-		b.expired(ctx, token)
-	}
-	if err == nil {
-		err = got.refused()
-	}
-	return got, err
-}
-
 // verify proves that the host's rules allow this system, and that it is the enrolled one.
 func (h *handle) verify(ctx context.Context) error {
-	s, err := h.c.readSystem(ctx, h.system)
+	s, err := h.readSystem(ctx, h.system)
 	if err != nil {
 		return err
 	}
-	identity, err := h.c.identify(ctx, s)
+	identity, err := h.identify(ctx, s)
 	if err != nil {
 		return err
 	}

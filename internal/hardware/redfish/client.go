@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -22,9 +22,10 @@ import (
 	"burnish/internal/hardware"
 )
 
-// Why not gofish's own client: it gives a whole connection one context, drops the answer's
-// status and headers where an answer is an error, follows redirects with the token, and its
-// actions drop the Location of the task that they start. Its schema types are used.
+// Why not gofish's own client, of v0.22 neither: an answer that is an error has no headers there, a
+// request that may have been carried out looks like one that never left, its types refuse a resource
+// for one property of another type, redirects are followed with the token, and its SecureErase always
+// names a number of passes. Its names for what the schemas enumerate are used.
 
 // largestAnswer bounds what is read of one answer.
 const largestAnswer = 16 << 20
@@ -41,9 +42,8 @@ type request struct {
 	IfMatch string
 	// Timeout is how long the answer may take; 0: the usual time.
 	Timeout time.Duration
-	// Intent, if it is set, journals that the request may have been carried out. It is called
-	// each time before the end of the body leaves, and where that is Content, before its
-	// beginning does: what the BMC has not got whole, it does not carry out.
+	// Intent, if it is set, journals that the request may have been carried out. It is called right
+	// before each time that it is sent.
 	Intent func() error
 }
 
@@ -52,7 +52,24 @@ type content struct {
 	Type   string
 	Length int64
 	// Open gives the bytes from their beginning, each time that the request is sent.
-	Open func() (io.ReadCloser, error)
+	Open func() io.Reader
+}
+
+// upload is a content as it is sent. The right to write may end in its middle (F32), and what the BMC
+// has not got whole, it does not carry out.
+type upload struct {
+	from     io.Reader
+	left     atomic.Int64
+	mayWrite func() error
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	if err := u.mayWrite(); err != nil {
+		return 0, err
+	}
+	n, err := u.from.Read(p)
+	u.left.Add(-int64(n))
+	return n, err
 }
 
 // answer is what a BMC answered. Its body was read whole.
@@ -86,7 +103,6 @@ type refusal struct {
 	Messages     []message
 	// Redirect: the answer sends the client elsewhere, and the client does not go.
 	Redirect bool
-	header   http.Header
 }
 
 // Error is one line, with the BMC's own words.
@@ -164,35 +180,41 @@ func isUnanswered(err error) bool {
 	return errors.As(err, &l)
 }
 
-// client is a BMC as one user of its session works with it. Only one goroutine at a time
-// uses it.
-type client struct {
-	bmc *bmc
-	// patience is how long a read waits for a BMC that does not answer: a BMC restarts for
-	// minutes. report records what is waited for; its error ends the waiting.
-	patience time.Duration
-	report   func(doing string) error
+// exchange sends a request within the BMC's session, and counts it.
+func (h *handle) exchange(ctx context.Context, r request) (answer, error) {
+	h.requests++
+	got, basic, err := h.bmc.inTurn(ctx, r)
+	h.basic = h.basic || basic
+	return got, err
 }
 
-// Get reads a resource. While the BMC does not answer or is starting, it is asked again,
-// within the client's patience. Errors: *refusal, bmc_unreachable, those of the session.
-func (c *client) Get(ctx context.Context, path string) (answer, error) {
-	waiting := c.bmc.timing.wait(c.patience)
+// maxTries bounds how often a request is sent again that was refused for its session or its tag.
+const maxTries = 4
+
+// Get reads a resource. While the BMC does not answer or is starting, it is asked again, within the
+// handle's patience; a session that the BMC has ended is made again, but not each new one. Errors:
+// *refusal, bmc_unreachable, those of the session.
+func (h *handle) Get(ctx context.Context, path string) (answer, error) {
+	waiting := h.driver.timing.wait(h.patience)
 	defer waiting.stop()
-	for {
-		got, err := c.bmc.authorized(ctx, c.report, request{Method: http.MethodGet, Path: path})
-		if err == nil {
-			err = got.refused()
+	for refusals := 0; ; {
+		got, err := h.exchange(ctx, request{Method: http.MethodGet, Path: path})
+		if hasStatus(err, http.StatusUnauthorized) {
+			if refusals++; refusals == maxTries {
+				return answer{}, hardware.Refused(device.CodeBMCLoginRefused, "check the rights of the secret's user on the BMC",
+					"the BMC does not accept its own new session: %v", err)
+			}
+			continue
 		}
 		if err == nil || !mayPass(err) {
 			return got, err
 		}
-		if c.report != nil {
-			if stop := c.report("waits for the BMC: " + hardware.OneLine(err.Error())); stop != nil {
+		if h.report != nil {
+			if stop := h.report("waits for the BMC: " + hardware.OneLine(err.Error())); stop != nil {
 				return answer{}, stop
 			}
 		}
-		if again, stop := waiting.next(ctx, retryAfter(err)); stop != nil {
+		if again, stop := waiting.next(ctx); stop != nil {
 			return answer{}, stop
 		} else if !again {
 			return answer{}, unreachable(err)
@@ -201,8 +223,8 @@ func (c *client) Get(ctx context.Context, path string) (answer, error) {
 }
 
 // get reads a resource and decodes it.
-func (c *client) get(ctx context.Context, path string, into any) error {
-	got, err := c.Get(ctx, path)
+func (h *handle) get(ctx context.Context, path string, into any) error {
+	got, err := h.Get(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -228,37 +250,47 @@ func unreachable(err error) error {
 		Message: "the BMC does not answer: " + hardware.OneLine(err.Error()), Remedy: "check the BMC and its network"}
 }
 
-// members gives the paths of a collection's members, in its order.
-func (c *client) members(ctx context.Context, path string) ([]string, error) {
-	all, err := readPages[link](ctx, path, c.get)
-	if err == nil && slices.Contains(all, "") {
-		err = hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
-			"the collection %s has a member without a link", path)
-	}
-	return paths(all), err
-}
-
-// getter reads a resource into a struct.
-type getter func(ctx context.Context, path string, into any) error
-
-// readPages reads the members of all pages of a collection.
-func readPages[T any](ctx context.Context, path string, get getter) ([]T, error) {
-	var all []T
+// members gives the links of a collection's members, in its order.
+func (h *handle) members(ctx context.Context, path string) ([]link, error) {
+	var all []link
 	for next, pages := path, 0; next != ""; pages++ {
-		if pages > 1000 {
-			return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
-				"the collection %s has no end", path)
-		}
 		var page struct {
-			Members []T  `bmc:"required"`
-			Next    link `json:"Members@odata.nextLink"`
+			Members []link `bmc:"required"`
+			Next    link   `json:"Members@odata.nextLink"`
 		}
-		if err := get(ctx, next, &page); err != nil {
+		if err := h.get(ctx, next, &page); err != nil {
 			return nil, err
+		}
+		if pages > 1000 || slices.Contains(page.Members, "") {
+			return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
+				"the collection %s has no end, or a member without a link", path)
 		}
 		all, next = append(all, page.Members...), string(page.Next)
 	}
 	return all, nil
+}
+
+// eachMember reads the members of a collection, none where the BMC does not have it. One that is gone since
+// it was listed is left out.
+func eachMember[T any](ctx context.Context, h *handle, collection link, use func(path string, one *T)) error {
+	if collection == "" {
+		return nil
+	}
+	members, err := h.members(ctx, string(collection))
+	if hasStatus(err, http.StatusNotFound) {
+		return nil
+	}
+	for _, path := range paths(members) {
+		one := new(T)
+		switch err := h.get(ctx, path, one); {
+		case hasStatus(err, http.StatusNotFound):
+		case err != nil:
+			return err
+		default:
+			use(path, one)
+		}
+	}
+	return err
 }
 
 // path gives the path of a link, such as a Location, in an answer to path. "" is returned for none
@@ -292,93 +324,67 @@ func (b *bmc) isHost(u *url.URL) bool {
 	return strings.EqualFold(u.Hostname(), b.base.Hostname()) && cmp.Or(u.Port(), usual) == cmp.Or(b.base.Port(), usual)
 }
 
-// send sends one request, once. Only Get, change and the session's own requests call it.
-func (b *bmc) send(ctx context.Context, r request, header http.Header) (answer, error) {
+// transmit sends one request, once, for who has the turn.
+func (b *bmc) transmit(ctx context.Context, r request) (answer, error) {
 	timeout := r.Timeout
 	if timeout == 0 {
-		timeout = b.timing.request
+		timeout = b.driver.timing.request
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it takes longer than %v", timeout))
 	defer cancel()
-	out, err := b.newRequest(ctx, r)
+	out, body, err := b.newRequest(ctx, r)
 	if err != nil {
 		return answer{}, err
 	}
-	for key, values := range header {
-		out.Header[key] = values
-	}
+	maps.Copy(out.Header, b.header)
 	var sent atomic.Bool
-	out = out.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteHeaders: func() { sent.Store(true) },
-		GotConn: func(c httptrace.GotConnInfo) {
-			if local, is := c.Conn.LocalAddr().(*net.TCPAddr); is {
-				address := plain(local.AddrPort().Addr())
-				b.local.Store(&address)
-			}
-		},
-	}))
-	held, err := hold(out, r)
-	if err != nil {
-		return answer{}, err
-	}
-	in, err := b.http.Do(out)
-	if held != nil {
-		given, failed := held.stop()
-		if failed != nil {
-			return answer{}, errors.Join(failed, closeAnswer(in))
-		}
-		sent.Store(given)
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
+	out = out.WithContext(httptrace.WithClientTrace(ctx, trace))
+	err = b.pace.Wait(ctx)
+	var in *http.Response
+	if err == nil {
+		in, err = b.http.Do(out)
 	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return answer{}, &lost{Method: r.Method, Path: r.Path, Sent: sent.Load(), err: err}
+		whole := sent.Load() && (body == nil || body.left.Load() <= 0)
+		return answer{}, &lost{Method: r.Method, Path: r.Path, Sent: whole, err: err}
 	}
-	body, err := io.ReadAll(io.LimitReader(in.Body, largestAnswer+1))
+	text, err := io.ReadAll(io.LimitReader(in.Body, largestAnswer+1))
 	if err := errors.Join(err, in.Body.Close()); err != nil {
 		return answer{}, &lost{Method: r.Method, Path: r.Path, Sent: true, err: err}
 	}
-	if len(body) > largestAnswer {
+	if len(text) > largestAnswer {
 		return answer{}, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
 			"the BMC's answer to %s %s is larger than %d bytes", r.Method, r.Path, largestAnswer)
 	}
-	if date, err := http.ParseTime(in.Header.Get("Date")); err == nil {
-		b.date.Store(&clockReading{date.UTC(), time.Now()})
-	}
-	got := answer{Status: in.StatusCode, Header: in.Header, Body: body, Method: r.Method, Path: r.Path, bmc: b}
+	got := answer{Status: in.StatusCode, Header: in.Header, Body: text, Method: r.Method, Path: r.Path, bmc: b}
 	if got.Status >= 300 {
 		return got, &refusal{Method: r.Method, Path: r.Path, Status: got.Status, Messages: got.messages(),
-			Redirect: got.Status < 400, header: got.Header}
+			Redirect: got.Status < 400}
 	}
 	return got, nil
 }
 
-// closeAnswer closes an answer that is not read.
-func closeAnswer(in *http.Response) error {
-	if in == nil {
-		return nil
-	}
-	return in.Body.Close()
-}
-
-func (b *bmc) newRequest(ctx context.Context, r request) (*http.Request, error) {
+// newRequest makes the request, and gives its body where that is a content.
+func (b *bmc) newRequest(ctx context.Context, r request) (*http.Request, *upload, error) {
 	if !strings.HasPrefix(r.Path, "/") {
-		return nil, hardware.CallerError("%q is not a path of a BMC", r.Path)
+		return nil, nil, hardware.CallerError("%q is not a path of a BMC", r.Path)
 	}
 	var body io.Reader
+	var large *upload
 	length, kind := int64(0), ""
 	switch {
 	case r.Content != nil:
-		opened, err := r.Content.Open()
-		if err != nil {
-			return nil, err
-		}
-		body, length, kind = opened, r.Content.Length, r.Content.Type
+		large = &upload{from: r.Content.Open(), mayWrite: func() error { return hardware.MayWrite(ctx) }}
+		large.left.Store(r.Content.Length)
+		body, length, kind = large, r.Content.Length, r.Content.Type
 	case r.Body != nil:
 		text, err := json.Marshal(r.Body)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		body, length, kind = bytes.NewReader(text), int64(len(text)), "application/json"
 	case r.Method == http.MethodPost:
@@ -387,7 +393,7 @@ func (b *bmc) newRequest(ctx context.Context, r request) (*http.Request, error) 
 	}
 	out, err := http.NewRequestWithContext(ctx, r.Method, b.base.Scheme+"://"+b.base.Host+r.Path, body)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out.ContentLength = length
 	out.Header.Set("Accept", "application/json")
@@ -399,7 +405,7 @@ func (b *bmc) newRequest(ctx context.Context, r request) (*http.Request, error) 
 	if r.IfMatch != "" {
 		out.Header.Set("If-Match", r.IfMatch)
 	}
-	return out, nil
+	return out, large, nil
 }
 
 // checkRedirect follows a redirect only to the same host and with the same method, such as

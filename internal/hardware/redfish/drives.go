@@ -3,6 +3,7 @@ package redfish
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ type drive struct {
 
 // driveResource is what the driver reads of a Drive.
 type driveResource struct {
-	path          string
+	path, storage string
 	SerialNumber  string
 	Model         string         `bmc:"optional"`
 	Protocol      string         `bmc:"optional"`
@@ -76,20 +77,36 @@ func (h *handle) drives(ctx context.Context) ([]*drive, error) {
 	if err != nil {
 		return nil, driveUnreadable(err)
 	}
-	var found driveList
+	found := map[string]*drive{}
 	for _, p := range paths {
-		shown := &driveResource{path: p.path}
-		if err := h.c.get(ctx, p.path, shown); err != nil {
+		shown := &driveResource{path: p.path, storage: p.storage}
+		if err := h.get(ctx, p.path, shown); err != nil {
 			return nil, driveUnreadable(err)
 		}
-		if p.shared && !found.has(shown.SerialNumber) {
+		serial := hardware.CanonicalSerial(shown.SerialNumber)
+		if serial == "" && strings.EqualFold(shown.Status.State, "Absent") {
+			continue // an empty slot
+		}
+		if serial == "" {
+			return nil, hardware.Refused(device.CodeToolOutputInvalid,
+				"see the drive on the BMC; replace it if it has no serial",
+				"the drive %s has no serial: it cannot be counted", p.path)
+		}
+		d := found[serial]
+		if d == nil && p.shared {
 			return nil, hardware.Refused(device.CodeToolOutputInvalid, "enroll the server by a URL whose chassis is its own",
 				"the drive %s is in a chassis of several systems, and no Storage of this system has it: whose it is, is unknown",
 				p.path)
 		}
-		if err := found.add(p.storage, shown); err != nil {
-			return nil, err
+		if d == nil {
+			d = &drive{Serial: serial}
+			found[serial] = d
 		}
+		if i := slices.IndexFunc(d.Shown, shown.isAnother); i >= 0 {
+			return nil, hardware.Refused(device.CodeDuplicateSerial, "replace one of the two drives",
+				"%s and %s are two drives with the serial %s", d.Shown[i].path, p.path, serial)
+		}
+		d.Shown = append(d.Shown, shown)
 	}
 	after, err := h.readReady(ctx)
 	if err != nil {
@@ -99,12 +116,46 @@ func (h *handle) drives(ctx context.Context) ([]*drive, error) {
 		return nil, &device.Fault{Class: device.Transient, Code: device.CodeServerNotReady,
 			Message: "the server was reset while its drives were listed"}
 	}
-	return found.sorted(), nil
+	return slices.SortedFunc(maps.Values(found), func(a, b *drive) int { return strings.Compare(a.Serial, b.Serial) }), nil
+}
+
+// isAnother: two drives of one serial are no single one: one Storage shows both, or their sizes differ.
+func (r *driveResource) isAnother(than *driveResource) bool {
+	return r.storage != "" && r.storage == than.storage ||
+		r.CapacityBytes != than.CapacityBytes && r.CapacityBytes != 0 && than.CapacityBytes != 0
+}
+
+// enrolledDrives reads the drives, and proves that they are the enrolled ones: none is missing, none is
+// extra.
+func (h *handle) enrolledDrives(ctx context.Context) ([]*drive, error) {
+	enrolled, err := device.ParseProperties(h.enrolled.Properties)
+	if err != nil {
+		return nil, err
+	}
+	if len(enrolled.Drives) == 0 {
+		return nil, hardware.Refused(device.CodeNoErasePath, "power the server on and enroll it again",
+			"no drive was enrolled: nothing says which drives to erase")
+	}
+	present, err := h.drives(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var wanted []device.Drive
+	for _, d := range enrolled.Drives {
+		wanted = append(wanted, device.Drive{Serial: d.Serial})
+	}
+	wrong := drivesDiffer(wanted, driveProperties(present))
+	if len(wrong) == 0 {
+		return present, nil
+	}
+	return nil, hardware.Refused(device.CodeDrivesChanged,
+		"put the enrolled drives back and take the others out, or replace the device",
+		"the server's drives are not the enrolled ones: %s", strings.Join(wrong, "; "))
 }
 
 // readReady reads the system, which must be on, with POST ended.
 func (h *handle) readReady(ctx context.Context) (*system, error) {
-	s, err := h.c.readSystem(ctx, h.system)
+	s, err := h.readSystem(ctx, h.system)
 	if err != nil {
 		return nil, err
 	}
@@ -130,159 +181,59 @@ func driveUnreadable(err error) error {
 // drivePath is where a drive is shown, and by which Storage; "" is the chassis.
 type drivePath struct {
 	path, storage string
-	shared        bool // the chassis has other systems too
+	shared        bool // the chassis has other systems too, and does not say whose its drives are
 }
 
 // drivePaths lists the drives of all storages and of the system's chassis.
 func (h *handle) drivePaths(ctx context.Context, s *system) ([]drivePath, error) {
 	var all []drivePath
-	add := func(storage string, shared bool, paths []string) error {
-		for _, path := range paths {
-			if path == "" {
-				return hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
-					"the BMC lists a drive without a link")
-			}
+	add := func(storage string, shared bool, links []link) {
+		for _, l := range links {
 			// The same resource in a second collection is no second drive.
-			if !slices.ContainsFunc(all, func(have drivePath) bool { return samePath(have.path, path) }) {
-				all = append(all, drivePath{path, storage, shared})
+			if !slices.ContainsFunc(all, func(have drivePath) bool { return samePath(have.path, string(l)) }) {
+				all = append(all, drivePath{string(l), storage, shared})
 			}
 		}
-		return nil
 	}
 	if s.Storage != "" {
-		members, err := h.c.members(ctx, string(s.Storage))
+		members, err := h.members(ctx, string(s.Storage))
 		if err != nil {
 			return nil, err
 		}
-		for _, path := range members {
+		for _, path := range paths(members) {
 			var storage struct{ Drives []link }
-			if err := h.c.get(ctx, path, &storage); err != nil {
+			if err := h.get(ctx, path, &storage); err != nil {
 				return nil, err
 			}
-			if err := add(path, false, paths(storage.Drives)); err != nil {
-				return nil, err
-			}
+			add(path, false, storage.Drives)
 		}
 	}
-	for _, link := range s.Links.Chassis {
-		links, shared, err := h.chassisDrives(ctx, string(link))
+	for _, path := range paths(s.Links.Chassis) {
+		var chassis struct {
+			Drives link
+			Links  struct{ Drives, ComputerSystems []link }
+		}
+		if err := h.get(ctx, path, &chassis); err != nil {
+			return nil, err
+		}
+		shared := slices.ContainsFunc(chassis.Links.ComputerSystems, func(other link) bool {
+			return !samePath(string(other), h.system)
+		})
+		add("", shared, chassis.Links.Drives)
+		if chassis.Drives == "" {
+			continue
+		}
+		members, err := h.members(ctx, string(chassis.Drives))
 		if err != nil {
 			return nil, err
 		}
-		if err := add("", shared, links); err != nil {
-			return nil, err
-		}
+		add("", shared, members)
+	}
+	if slices.ContainsFunc(all, func(p drivePath) bool { return p.path == "" }) {
+		return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
+			"the BMC lists a drive without a link")
 	}
 	return all, nil
-}
-
-// chassisDrives lists the drives of a chassis. shared: it holds other systems too, and does
-// not say whose its drives are.
-func (h *handle) chassisDrives(ctx context.Context, path string) (links []string, shared bool, err error) {
-	var chassis struct {
-		Drives link
-		Links  struct{ Drives, ComputerSystems []link }
-	}
-	if err := h.c.get(ctx, path, &chassis); err != nil {
-		return nil, false, err
-	}
-	for _, other := range paths(chassis.Links.ComputerSystems) {
-		shared = shared || !samePath(other, h.system)
-	}
-	links = paths(chassis.Links.Drives)
-	if collection := string(chassis.Drives); collection != "" {
-		members, err := h.c.members(ctx, collection)
-		if err != nil {
-			return nil, false, err
-		}
-		links = append(links, members...)
-	}
-	return links, shared, nil
-}
-
-// driveList collects drives, each once.
-type driveList struct {
-	all []*drive
-	// storages says by which Storages a serial was shown.
-	storages map[string][]string
-}
-
-// add takes one drive as it is shown. An empty slot is not a drive.
-func (l *driveList) add(storage string, shown *driveResource) error {
-	name := hardware.CanonicalSerial(shown.SerialNumber)
-	if name == "" && strings.EqualFold(shown.Status.State, "Absent") {
-		return nil
-	}
-	if name == "" {
-		return hardware.Refused(device.CodeToolOutputInvalid, "see the drive on the BMC; replace it if it has no serial",
-			"the drive %s has no serial: it cannot be counted", shown.path)
-	}
-	if l.storages == nil {
-		l.storages = make(map[string][]string)
-	}
-	if storage != "" && slices.Contains(l.storages[name], storage) {
-		return hardware.Refused(device.CodeDuplicateSerial, "replace one of the two drives",
-			"%s shows two drives with the serial %s", storage, name)
-	}
-	if storage != "" {
-		l.storages[name] = append(l.storages[name], storage)
-	}
-	i := slices.IndexFunc(l.all, func(d *drive) bool { return d.Serial == name })
-	if i < 0 {
-		l.all = append(l.all, &drive{Serial: name, Shown: []*driveResource{shown}})
-		return nil
-	}
-	if first := l.all[i].Shown[0]; first.CapacityBytes != shown.CapacityBytes && first.CapacityBytes != 0 &&
-		shown.CapacityBytes != 0 {
-		return hardware.Refused(device.CodeDuplicateSerial, "replace one of the two drives",
-			"%s and %s have the serial %s and are of different sizes", first.path, shown.path, name)
-	}
-	l.all[i].Shown = append(l.all[i].Shown, shown)
-	return nil
-}
-
-// has: a drive of this serial was shown.
-func (l *driveList) has(text string) bool {
-	return slices.ContainsFunc(l.all, func(d *drive) bool { return d.Serial == hardware.CanonicalSerial(text) })
-}
-
-func (l *driveList) sorted() []*drive {
-	slices.SortFunc(l.all, func(a, b *drive) int { return strings.Compare(a.Serial, b.Serial) })
-	return l.all
-}
-
-// compareDrives proves that the drives are the enrolled ones: none is missing, none is extra.
-func compareDrives(enrolled []device.Drive, present []*drive) error {
-	if len(enrolled) == 0 {
-		return hardware.Refused(device.CodeNoErasePath, "power the server on and enroll it again",
-			"no drive was enrolled: nothing says which drives to erase")
-	}
-	var missing, extra []string
-	for _, want := range enrolled {
-		if !slices.ContainsFunc(present, func(d *drive) bool { return d.Serial == hardware.CanonicalSerial(want.Serial) }) {
-			missing = append(missing, want.Serial)
-		}
-	}
-	for _, have := range present {
-		if !slices.ContainsFunc(enrolled, func(d device.Drive) bool {
-			return hardware.CanonicalSerial(d.Serial) == have.Serial
-		}) {
-			extra = append(extra, have.Serial)
-		}
-	}
-	var wrong []string
-	if len(missing) > 0 {
-		wrong = append(wrong, "missing: "+strings.Join(missing, ", "))
-	}
-	if len(extra) > 0 {
-		wrong = append(wrong, "not enrolled: "+strings.Join(extra, ", "))
-	}
-	if len(wrong) == 0 {
-		return nil
-	}
-	return hardware.Refused(device.CodeDrivesChanged,
-		"put the enrolled drives back and take the others out, or replace the device",
-		"the server's drives are not the enrolled ones (%s)", strings.Join(wrong, "; "))
 }
 
 // operation is what the drive does now, by any of the places that show it; nil: nothing. Some show

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stmcginnis/gofish/redfish"
+
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
@@ -18,14 +20,11 @@ const erasesAtOnce = 8
 // sanitizations are the values of SanitizationType, the best first.
 var sanitizations = []string{"CryptographicErase", "BlockErase", "Overwrite"}
 
-// eraseState is how far the erase of one drive is. "" is not begun.
+// eraseState is how far the erase of one drive is. "" is not begun, or not known to have begun.
 type eraseState string
 
 const (
-	// eraseSent: the request was sent, or is about to be. Without an answer, reading shows
-	// what has come of it.
-	eraseSent eraseState = "sent"
-	// eraseAccepted: the BMC has accepted it.
+	// eraseAccepted: the BMC has accepted the request.
 	eraseAccepted eraseState = "accepted"
 	// eraseDone: the controller says that it has erased the drive.
 	eraseDone eraseState = "done"
@@ -37,38 +36,26 @@ type eraseRecord struct {
 	State eraseState `json:"state,omitempty"`
 	// Sanitization is the SanitizationType that was sent; "": the drive offers no choice.
 	Sanitization string `json:"sanitization,omitempty"`
-	// Before are the drive's tasks that there were before the request.
-	Before []string `json:"before,omitempty"`
 	// Seen: there is no task, but the drive itself has shown that it was erasing.
 	Seen bool `json:"seen,omitempty"`
-	// Lost: the request was sent, and no answer came. Without it, and without Answered, a
-	// worker has ended between its record and the answer.
-	Lost bool `json:"lost,omitempty"`
-	// Again: the request of a worker that has ended was not carried out, as far as reading
-	// shows, and was sent once more.
-	Again bool `json:"again,omitempty"`
-	// Resets counts those that a staged erase was given.
+	// Tries counts the requests of this clean, Resets what staged erases of the drive were given.
+	Tries  int       `json:"tries,omitempty"`
 	Resets int       `json:"resets,omitempty"`
 	Ended  time.Time `json:"ended,omitzero"`
 
-	way      eraseWay
-	drive    *drive
-	percent  int
-	waits    bool // for a reset
-	mark     string
-	moved    time.Time // when percent or state last changed, in this attempt
-	looked   time.Time // since when nothing was found of the request
-	notReady int       // how often the BMC has answered that it is not ready
+	way   eraseWay
+	drive *drive
+	waits bool      // an erase of it, anybody's, waits for a reset
+	other string    // an erase that is not this clean's, and runs
+	quiet time.Time // since when nothing shows an erase
 }
 
 // eraseWay is how a drive is erased.
 type eraseWay struct{ target, sanitization string }
 
-// eraseJournal is the evidence of erase_drives, by serial. ForeignReset: an erase that another
-// has staged was given its reset.
+// eraseJournal is the evidence of erase_drives, by serial.
 type eraseJournal struct {
-	Drives       map[string]*eraseRecord `json:"drives"`
-	ForeignReset bool                    `json:"foreign_reset,omitempty"`
+	Drives map[string]*eraseRecord `json:"drives"`
 }
 
 const eraseEvidence = "erase_drives"
@@ -79,16 +66,18 @@ type eraser struct {
 	run     hardware.StepRun
 	journal eraseJournal
 	records []*eraseRecord // one a drive, in order
+	pauses  *waiting
 }
 
-// eraseDrives has each drive erased by its controller. Nothing is sent before the drives are
-// the enrolled ones and each can be erased. An erase that this clean has not sent is waited
-// for and does not count. A request whose answer was lost is never repeated: what reading
-// does not show is a fault. Where a worker has ended in between, it is unknown whether the
-// request was sent at all: see mayNotHaveBegun. Faults: drives_changed, drive_not_erasable,
-// erase_unknown, step_failed, no_progress, command_refused, server_not_ready.
+// eraseDrives has each drive erased by its controller. Nothing is sent before the drives are the
+// enrolled ones and each can be erased. Only an erase counts that the BMC has accepted from this clean,
+// and that its task, or the drive itself, has shown; any other is waited for. A request of which
+// nothing is known is sent again once no erase of the drive runs: a second one harms nothing. Faults:
+// drives_changed, drive_not_erasable, erase_unknown, step_failed, no_progress, command_refused,
+// server_not_ready.
 func (h *handle) eraseDrives(ctx context.Context, run hardware.StepRun) (string, error) {
-	e := &eraser{h: h, run: run}
+	e := &eraser{h: h, run: run, pauses: h.driver.timing.wait(always)}
+	defer e.pauses.stop()
 	if _, err := run.Load(eraseEvidence, &e.journal); err != nil {
 		return "", err
 	}
@@ -98,26 +87,30 @@ func (h *handle) eraseDrives(ctx context.Context, run hardware.StepRun) (string,
 	if err := e.judge(ctx); err != nil {
 		return "", err
 	}
-	if err := e.waitForOthers(ctx); err != nil {
-		return "", err
+	for {
+		done, err := e.round(ctx)
+		if err != nil {
+			return "", err
+		}
+		if done {
+			return h.provenErases(ctx, run)
+		}
+		if err := h.progress(run, e.percent(), e.summary()); err != nil {
+			return "", err
+		}
+		if _, err := e.pauses.next(ctx); err != nil {
+			return "", err
+		}
 	}
-	if err := e.eraseAll(ctx); err != nil {
-		return "", err
-	}
-	return h.provenErases(ctx, run)
 }
+
+// always is the length of a wait that only its context ends.
+const always = 365 * 24 * time.Hour
 
 // judge reads the drives and finds a way to erase each one that is not erased yet.
 func (e *eraser) judge(ctx context.Context) error {
-	enrolled, err := device.ParseProperties(e.h.enrolled.Properties)
+	present, err := e.h.enrolledDrives(ctx)
 	if err != nil {
-		return err
-	}
-	present, err := e.h.drives(ctx)
-	if err != nil {
-		return err
-	}
-	if err := compareDrives(enrolled.Drives, present); err != nil {
 		return err
 	}
 	if e.journal.Drives == nil {
@@ -130,10 +123,12 @@ func (e *eraser) judge(ctx context.Context) error {
 			r = &eraseRecord{}
 			e.journal.Drives[d.Serial] = r
 		}
-		r.drive, r.moved = d, time.Now()
-		r.action = action{Name: eraseEvidence, Doing: "erase of drive " + d.Serial,
-			Stall: stallOf(e.run.Settings.SanitizeStall, d)}
 		e.records = append(e.records, r)
+		r.drive, r.doing, r.stall = d, "erase of the drive "+d.Serial, stallOf(e.run.Settings.SanitizeStall, d)
+		r.moved = time.Now()
+		if r.Tries > 0 {
+			r.quiet = time.Now() // the last worker may just have sent a request
+		}
 		if r.State != "" {
 			continue
 		}
@@ -202,7 +197,7 @@ func (h *handle) wayToErase(ctx context.Context, d *drive) (way eraseWay, why st
 // drives, and a deleted volume erases nothing.
 func (h *handle) inVolume(ctx context.Context, path string) (why string, err error) {
 	var volume struct{ RAIDType, VolumeType string }
-	if err := h.c.get(ctx, path, &volume); err != nil {
+	if err := h.get(ctx, path, &volume); err != nil {
 		return "", err
 	}
 	if volume.VolumeType == "RawDevice" || volume.RAIDType == "" && volume.VolumeType == "" {
@@ -223,7 +218,7 @@ func (h *handle) allowedValues(ctx context.Context, listed []string, info link, 
 			AllowableValues []string
 		}
 	}
-	if err := h.c.get(ctx, string(info), &body); err != nil {
+	if err := h.get(ctx, string(info), &body); err != nil {
 		return nil, err
 	}
 	for _, p := range body.Parameters {
@@ -236,129 +231,183 @@ func (h *handle) allowedValues(ctx context.Context, listed []string, info link, 
 
 func (e *eraser) save() error { return e.run.Save(eraseEvidence, e.journal) }
 
-// eraseAll sends and follows until each drive is erased.
-func (e *eraser) eraseAll(ctx context.Context) error {
-	pauses := e.h.c.bmc.timing.wait(always)
-	defer pauses.stop()
-	for {
-		done, err := e.round(ctx)
-		if err != nil || done {
-			return err
-		}
-		if err := e.h.progress(e.run, e.percent(), e.summary()); err != nil {
-			return err
-		}
-		if _, err := pauses.next(ctx, 0); err != nil {
-			return err
-		}
-	}
-}
-
-// always is the length of a wait that only its context ends.
-const always = 365 * 24 * time.Hour
-
 // round looks after each drive once.
 func (e *eraser) round(ctx context.Context) (done bool, err error) {
-	running, waiting, left := 0, 0, 0
+	busy, waits, left := 0, 0, 0
 	for _, r := range e.records {
-		if r.State == eraseSent || r.State == eraseAccepted {
-			if err := e.follow(ctx, r); err != nil {
+		if r.State == eraseAccepted {
+			if err := e.look(ctx, r); err != nil {
 				return false, err
 			}
 		}
-		switch {
-		case r.State == eraseDone:
-		case r.State == "":
-			left++
-		case r.waits:
-			waiting++
-		default:
-			running++
+		if r.State == eraseAccepted && !r.waits {
+			busy++
 		}
 	}
 	var all []*task
 	for _, r := range e.records {
-		if r.State != "" || running >= erasesAtOnce {
-			continue
-		}
-		if all == nil {
-			if all, err = e.h.c.tasks(ctx); err != nil {
+		if r.State == "" && busy < erasesAtOnce {
+			if all == nil {
+				if all, err = e.h.tasks(ctx); err != nil {
+					return false, err
+				}
+			}
+			if err := e.begin(ctx, r, all); err != nil {
 				return false, err
 			}
-		}
-		if err := e.send(ctx, r, all); err != nil {
-			return false, err
-		}
-		left--
-		running++ // until the next round says more
-	}
-	switch {
-	case left+running+waiting == 0:
-		return true, nil
-	case left+running == 0:
-		return false, e.restart(ctx)
-	}
-	return false, nil
-}
-
-// send begins the erase of one drive. That it is sent is journaled before it is; all are the
-// tasks that there are.
-func (e *eraser) send(ctx context.Context, r *eraseRecord, all []*task) error {
-	sent := false
-	q := request{Method: http.MethodPost, Path: r.way.target, Intent: func() error {
-		sent = true
-		r.State, r.Sanitization, r.Before, r.Lost = eraseSent, r.way.sanitization, nil, false
-		for _, t := range all {
-			if r.isFor(t) || t.Payload.TargetURI == "" && t.erases() {
-				r.Before = append(r.Before, t.mark())
+			if !r.waits {
+				busy++
 			}
 		}
-		r.work = work{action: r.action, Target: r.way.target, Sent: e.h.c.bmc.clock(), Began: time.Now().Round(0)}
+		switch {
+		case r.State == eraseDone:
+		case r.waits:
+			waits++
+		default:
+			left++
+		}
+	}
+	if waits > 0 && left == 0 {
+		return false, e.restart(ctx)
+	}
+	return waits+left == 0, nil
+}
+
+// look reads how far an erase is that the BMC has accepted.
+func (e *eraser) look(ctx context.Context, r *eraseRecord) error {
+	found, err := e.h.follow(ctx, &r.work, e.save)
+	r.waits = found == taskWaits
+	switch {
+	case err != nil:
+		return err
+	case found == succeeded:
+		return e.ended(r)
+	case found != unsettled:
+		return nil
+	}
+	// There is no task, or it is gone. What the drive does says more.
+	doing, err := e.operation(ctx, r)
+	switch {
+	case err != nil:
+		return err
+	case doing != nil:
+		r.quiet = time.Time{}
+		if !r.Seen {
+			r.Seen = true
+			if err := e.save(); err != nil {
+				return err
+			}
+		}
+		return r.moving(doing.OperationName, doing.PercentageComplete)
+	case r.drive.unhealthy() != "":
+		return hardware.Refused(device.CodeStepFailed, "see the drive on the BMC, replace it if it has failed",
+			"the drive %s has ended its erase, and %s", r.drive.Serial, r.drive.unhealthy())
+	case r.Seen:
+		return e.ended(r)
+	case e.settled(r):
+		r.State = ""
 		return e.save()
-	}}
+	}
+	return nil
+}
+
+// settled: nothing has shown an erase for as long as BMCs take to show it.
+func (e *eraser) settled(r *eraseRecord) bool {
+	if r.quiet.IsZero() {
+		r.quiet = time.Now()
+	}
+	return time.Since(r.quiet) > e.h.driver.timing.settle
+}
+
+// ended records that the controller says that the drive is erased.
+func (e *eraser) ended(r *eraseRecord) error {
+	r.State, r.Ended, r.percent, r.waits = eraseDone, time.Now().Round(0), 100, false
+	return e.save()
+}
+
+// begin begins the erase of a drive once no other runs: a tenant's, one of an earlier clean, or one of
+// this clean whose answer was lost. all are the tasks that have not ended.
+func (e *eraser) begin(ctx context.Context, r *eraseRecord, all []*task) error {
+	staged, percent := false, 0
+	r.other = ""
+	for _, t := range all {
+		// Some jobs do not say of which drive they are.
+		if !r.isFor(t) && (t.Payload.TargetURI != "" || !t.erases() || e.hasTask(t.path)) {
+			continue
+		}
+		if staged = staged || t.waits; !t.waits {
+			r.other, percent = t.String(), t.PercentComplete
+		}
+	}
+	doing, err := e.operation(ctx, r)
+	if err != nil {
+		return err
+	}
+	if doing != nil {
+		r.other, percent = doing.OperationName, doing.PercentageComplete
+	}
+	r.waits = staged && r.other == ""
+	switch {
+	case r.other != "":
+		return r.moving(r.other, percent)
+	case staged, r.Tries > 0 && !e.settled(r):
+		return nil
+	}
+	return e.send(ctx, r)
+}
+
+// send asks for the erase of one drive.
+func (e *eraser) send(ctx context.Context, r *eraseRecord) error {
+	if r.Tries == maxTries {
+		return hardware.Refused(device.CodeEraseUnknown, "see the drive on the BMC; clean the server again: each drive is "+
+			"erased again",
+			"whether the drive %s was erased is unknown: of %d requests, neither a task nor the drive has shown an erase",
+			r.drive.Serial, r.Tries)
+	}
+	if r.way.target == "" { // an earlier attempt had sent it
+		way, why, err := e.h.wayToErase(ctx, r.drive)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			return notErasable(r.drive.Serial, why)
+		}
+		r.way = way
+	}
+	r.Tries, r.Seen, r.Sanitization, r.quiet = r.Tries+1, false, r.way.sanitization, time.Now()
+	if err := e.save(); err != nil {
+		return err
+	}
+	e.pauses.again() // a drive without a task shows its erase only while it runs
+	q := request{Method: http.MethodPost, Path: r.way.target}
 	if r.way.sanitization != "" {
 		q.Body = map[string]any{"SanitizationType": r.way.sanitization}
 	}
 	got, err := e.h.change(ctx, q)
-	r.looked = time.Now()
 	refusal, answered := asRefusal(err)
 	switch {
 	case err == nil:
-		r.State, r.Answered, r.Task = eraseAccepted, true, e.h.c.taskOf(got)
+		r.State, r.work.Target, r.Task, r.Start = eraseAccepted, r.way.target, e.h.taskOf(got), ""
 		return e.save()
-	case sent && answered && refusal.Status < http.StatusInternalServerError:
-		// The BMC did not carry it out.
-		r.State = ""
-		if err := e.save(); err != nil {
-			return err
-		}
-		return notErasable(r.drive.Serial, refusal)
-	case sent && (answered || isLost(err)):
-		// It may have been carried out: follow finds out.
-		if refusal != nil && refusal.Status == http.StatusServiceUnavailable {
-			r.notReady++
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx) // this worker ends: the next one reads, as after a crash
-		}
-		r.Lost = true
-		return e.save()
-	default:
+	case answered && refusal.Status < http.StatusInternalServerError:
+		return notErasable(r.drive.Serial, refusal.Error())
+	case ctx.Err() != nil || !answered && !isLost(err):
 		return err
 	}
+	return nil // it may have been carried out: the next round looks
 }
 
-func notErasable(serial string, r *refusal) error {
+func notErasable(serial, why string) error {
 	return hardware.Refused(device.CodeDriveNotErasable,
 		"see the drive on the BMC, take it out of its volume or replace it; then clean the server again",
-		"the controller refuses to erase the drive %s: %s", serial, r.Error())
+		"the controller refuses to erase the drive %s: %s", serial, why)
 }
 
 // restart gives staged erases their reset. The power layer refuses it while anything is being
 // erased or written.
 func (e *eraser) restart(ctx context.Context) error {
 	for _, r := range e.records {
-		if !r.waits || r.State == eraseDone {
+		if !r.waits {
 			continue
 		}
 		if r.Resets >= 2 {
@@ -370,17 +419,9 @@ func (e *eraser) restart(ctx context.Context) error {
 	if err := e.save(); err != nil {
 		return err
 	}
-	return e.h.restartForDrives(ctx, e.run)
-}
-
-// restartForDrives resets the server for erases that it carries out in POST, which takes as
-// long as they do.
-func (h *handle) restartForDrives(ctx context.Context, run hardware.StepRun) error {
-	err := h.restart(ctx, run)
-	if f, ok := device.AsFault(err); ok && f.Code == device.CodeNoProgress {
-		if writes := h.checkNothingWrites(ctx); writes != nil {
-			return nil //nolint:nilerr // it is POST that erases; the caller follows it
-		}
+	err := e.h.restart(ctx, e.run)
+	if f, ok := device.AsFault(err); ok && f.Code == device.CodeNoProgress && e.h.checkNothingWrites(ctx) != nil {
+		return nil // it is POST that erases, which takes as long as that
 	}
 	return err
 }
@@ -390,10 +431,9 @@ func (e *eraser) percent() int {
 	sum := 0
 	for _, r := range e.records {
 		if r.State == eraseDone {
-			sum += 100
-		} else {
-			sum += r.percent
+			r.percent = 100
 		}
+		sum += r.percent
 	}
 	return sum / max(1, len(e.records))
 }
@@ -405,9 +445,11 @@ func (e *eraser) summary() string {
 		switch {
 		case r.State == eraseDone:
 			done++
-		case r.State != "" && r.waits:
+		case r.waits:
 			now = append(now, r.drive.Serial+" waits for a reset")
-		case r.State != "":
+		case r.other != "":
+			now = append(now, r.drive.Serial+" waits for an erase that runs already: "+r.other)
+		default:
 			now = append(now, fmt.Sprintf("%s %d %%", r.drive.Serial, r.percent))
 		}
 	}
@@ -415,4 +457,92 @@ func (e *eraser) summary() string {
 		now = append(now[:3], fmt.Sprintf("%d more", len(now)-3))
 	}
 	return fmt.Sprintf("%d of %d drives erased; %s", done, len(e.records), strings.Join(now, ", "))
+}
+
+// operation reads what the drive does now; nil: nothing. The server must have ended POST: a BMC shows
+// no drives before.
+func (e *eraser) operation(ctx context.Context, r *eraseRecord) (*driveOperation, error) {
+	if err := e.h.ensureOn(ctx, e.run); err != nil {
+		return nil, err
+	}
+	for i, shown := range r.drive.Shown {
+		now := &driveResource{path: shown.path}
+		if err := e.h.get(ctx, shown.path, now); err != nil {
+			return nil, driveUnreadable(err)
+		}
+		if have := hardware.CanonicalSerial(now.SerialNumber); have != r.drive.Serial {
+			return nil, hardware.Refused(device.CodeDrivesChanged, "put the enrolled drive back, then clean the server again",
+				"%s was the drive %s and is %q now", shown.path, r.drive.Serial, have)
+		}
+		r.drive.Shown[i] = now
+	}
+	return r.drive.operation(), nil
+}
+
+// isFor: the task says that it is of this drive.
+func (r *eraseRecord) isFor(t *task) bool {
+	return t.Payload.TargetURI != "" &&
+		slices.ContainsFunc(r.drive.Shown, func(s *driveResource) bool { return within(t.Payload.TargetURI, s.path) })
+}
+
+// hasTask: the task is that of an erase that is accepted already.
+func (e *eraser) hasTask(uri string) bool {
+	return slices.ContainsFunc(e.records, func(r *eraseRecord) bool { return samePath(r.Task, uri) })
+}
+
+// verifyDrives checks the evidence of this clean's erases; see provenErases. Redfish cannot
+// read a block: a controller that says that it has erased a drive, and has not, is believed.
+func (h *handle) verifyDrives(ctx context.Context, run hardware.StepRun) (string, error) {
+	s, err := h.readSystem(ctx, h.system)
+	if err != nil {
+		return "", err
+	}
+	if s.PowerState == redfish.OffPowerState {
+		return "", h.checkReady(s) // nothing is changed here, the power neither
+	}
+	if err := h.waitForPOST(ctx, run, postWait{}); err != nil {
+		return "", err
+	}
+	return h.provenErases(ctx, run)
+}
+
+// provenErases proves, as far as a BMC can, that each enrolled drive is there and was erased by
+// this clean, and that nothing is left to be done to one. Faults: drives_changed, verify_failed.
+func (h *handle) provenErases(ctx context.Context, run hardware.StepRun) (string, error) {
+	var journal eraseJournal
+	if _, err := run.Load(eraseEvidence, &journal); err != nil {
+		return "", err
+	}
+	present, err := h.enrolledDrives(ctx)
+	if err != nil {
+		return "", err
+	}
+	all, err := h.tasks(ctx)
+	if err != nil {
+		return "", err
+	}
+	var said []string
+	for _, d := range present {
+		r := journal.Drives[d.Serial]
+		if r == nil || r.State != eraseDone {
+			return "", notErased(d, "this host has no record that this clean has erased it")
+		}
+		r.drive = d
+		said = append(said, strings.TrimSpace(d.Serial+" "+r.Sanitization))
+		if doing := d.operation(); doing != nil {
+			return "", notErased(d, "it is busy: %s, %d %%", doing.OperationName, doing.PercentageComplete)
+		}
+		if wrong := d.unhealthy(); wrong != "" {
+			return "", notErased(d, "%s", wrong)
+		}
+		if i := slices.IndexFunc(all, r.isFor); i >= 0 {
+			return "", notErased(d, "the task %s is %s", all[i], all[i].TaskState)
+		}
+	}
+	return fmt.Sprintf("by the controller's word: %d drives erased: %s", len(present), strings.Join(said, ", ")), nil
+}
+
+func notErased(d *drive, format string, args ...any) error {
+	return hardware.Refused(device.CodeVerifyFailed, "clean the server again; if it fails again, see the drive on the BMC",
+		"the drive %s is not proved to be erased: %s", d.Serial, fmt.Sprintf(format, args...))
 }

@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,11 +17,8 @@ import (
 type updatePhase string
 
 const (
-	// updateSending: the image is being sent. The BMC has not got its end, so that it cannot
-	// have begun.
-	updateSending updatePhase = "sending"
-	// updateSent: the request was sent, or its last bytes are about to be. Without an answer,
-	// reading shows what has come of it.
+	// updateSent: the request was sent, or is about to be. Without an answer, reading shows what has
+	// come of it.
 	updateSent updatePhase = "sent"
 	// updateAccepted: the BMC has accepted it.
 	updateAccepted updatePhase = "accepted"
@@ -45,19 +43,10 @@ type update struct {
 	Way string `json:"way,omitempty"`
 	// Starting: the request is the StartUpdate after an upload.
 	Starting bool `json:"starting,omitempty"`
-	// Before are the tasks that there were before the request.
-	Before []string `json:"before,omitempty"`
-	// Lost: the request was sent whole, and no answer came. Without it, and without Answered, a
-	// worker has ended between its record and the answer.
-	Lost bool `json:"lost,omitempty"`
+	// Tasked: the BMC has named a task. One that has not shows only the new version, in the end.
+	Tasked bool `json:"tasked,omitempty"`
 	// Resets counts those that the update was given.
 	Resets int `json:"resets,omitempty"`
-	// Tasks is not 0 where the update was seen to have a task. Retried counts how often it was
-	// made again after a proof that nothing had come of it.
-	Tasks   int `json:"tasks,omitempty"`
-	Retried int `json:"retried,omitempty"`
-	// PushTargets: the update service was given targets for HttpPushUri.
-	PushTargets bool `json:"push_targets,omitempty"`
 
 	h     *handle
 	run   hardware.StepRun
@@ -65,17 +54,14 @@ type update struct {
 	bmc   bool // the component is the BMC itself
 	// first and share are the component's part of the step's progress, in percent.
 	first, share int
+	opened       *openImage
 	serving      *served
-
-	percent int
-	mark    string
-	moved   time.Time
-	quiet   time.Time // since when nothing shows what became of the update
+	quiet        time.Time // since when nothing shows what has become of the update
 }
 
 // reflash brings each component of the policy to its version, one after the other. One that
 // is there is left alone. Only an update that the policy lists is made, with the bytes whose
-// digest it names, and never a second time while it is unknown what has come of the first.
+// digest it names, and none is sent twice in one clean: what reading does not settle is the operator's.
 // Faults: firmware_not_listed, firmware_image_invalid, firmware_update_unknown,
 // firmware_not_active, firmware_changed, command_refused, step_failed, no_progress.
 func (h *handle) reflash(ctx context.Context, run hardware.StepRun) (string, error) {
@@ -138,7 +124,7 @@ func (h *handle) atTarget(ctx context.Context, images []firmwareImage) (string, 
 		return "", err
 	}
 	var system struct{ Status resourceStatus }
-	if err := h.c.get(ctx, h.system, &system); err != nil {
+	if err := h.get(ctx, h.system, &system); err != nil {
 		return "", err
 	}
 	if system.Status.Health == "Critical" {
@@ -165,36 +151,32 @@ func (h *handle) nothingStaged(ctx context.Context, service *updateService, all 
 // updates finds what is being written on the BMC, and what is staged there.
 func (h *handle) updates(ctx context.Context, service *updateService,
 	all []*software) (running, staged string, err error) {
-	tasks, err := h.c.tasks(ctx)
+	tasks, err := h.tasks(ctx)
 	if err != nil {
 		return "", "", err
 	}
 	for _, t := range tasks {
-		if !t.active() || !t.updates() {
-			continue
-		}
-		waits, err := h.waitsForReset(ctx, t)
 		switch {
-		case err != nil:
-			return "", "", err
-		case waits:
-			staged = fmt.Sprintf("the task %s (%s) waits for a reset", t.path, t.Name)
-		default:
-			running = fmt.Sprintf("the task %s (%s) runs, %d %%", t.path, t.Name, t.PercentComplete)
+		case t.updates() && t.waits:
+			staged = fmt.Sprintf("the task %s waits for a reset", t)
+		case t.updates():
+			running = fmt.Sprintf("the task %s runs, %d %%", t, t.PercentComplete)
 		}
 	}
 	if state := service.busy(); state != "" {
 		running = "the update service is " + state
-	}
-	if service.HTTPPushTargetsBusy {
-		running = "the update service is reserved for another's upload"
 	}
 	queue, err := h.updateQueue(ctx, service)
 	if err != nil {
 		return "", "", err
 	}
 	for _, q := range queue {
-		staged = fmt.Sprintf("%s is %s in the queue of updates", q.Component, q.State)
+		said := fmt.Sprintf("%s is %s in the queue of updates", q.Component, q.State)
+		if q.State == "Pending" {
+			staged = said
+		} else {
+			running = said
+		}
 	}
 	for _, s := range all {
 		if s.staged() && s.Version != "" && s.Version != "0" && !strings.EqualFold(s.Version, "N/A") {
@@ -202,15 +184,6 @@ func (h *handle) updates(ctx context.Context, service *updateService,
 		}
 	}
 	return running, staged, nil
-}
-
-// updates: the task is of an update of firmware.
-func (t *task) updates() bool {
-	if t.Payload.TargetURI != "" {
-		return strings.Contains(strings.ToLower(t.Payload.TargetURI), "updateservice")
-	}
-	name := strings.ToLower(t.Name)
-	return strings.Contains(name, "firmware") || strings.Contains(name, "update")
 }
 
 func notActive(format string, args ...any) error {
@@ -236,42 +209,139 @@ func (u *update) read(ctx context.Context) (*updateService, []*software, *softwa
 
 // do brings the component to its version.
 func (u *update) do(ctx context.Context) (note string, err error) {
-	name := "firmware " + u.image.Component
-	if _, err := u.run.Load(name, u); err != nil {
+	if _, err := u.run.Load("firmware "+u.image.Component, u); err != nil {
 		return "", err
 	}
 	if u.To != "" && (u.To != u.image.To || u.SHA256 != strings.ToLower(u.image.SHA256)) {
 		*u = update{h: u.h, run: u.run, image: u.image, first: u.first, share: u.share} // of other arguments
 	}
-	u.action = action{Name: name, Doing: fmt.Sprintf("update of %s to %s", u.image.Component, u.image.To)}
+	u.doing, u.stall = fmt.Sprintf("update of %s to %s", u.image.Component, u.image.To), u.h.driver.timing.stall
 	u.moved = time.Now()
 	defer func() {
 		if u.serving != nil {
 			err = errors.Join(err, u.serving.Close())
 		}
+		if u.opened != nil {
+			err = errors.Join(err, u.opened.Close())
+		}
 	}()
-	for {
-		service, all, now, err := u.read(ctx)
-		if err != nil {
+	service, all, now, err := u.read(ctx)
+	if err != nil {
+		return "", err
+	}
+	if u.Phase == "" && now.Version == u.image.To {
+		return u.image.Component + " was at " + now.Version, nil
+	}
+	u.bmc = now.ofBMC()
+	if u.Phase == "" {
+		if err := u.begin(ctx, service, all, now); err != nil {
 			return "", err
-		}
-		u.bmc = now.ofBMC()
-		if u.Phase == "" || u.Phase == updateSending {
-			if now.Version == u.image.To {
-				return u.image.Component + " was at " + now.Version, nil
-			}
-			if err := u.begin(ctx, service, all, now); err != nil {
-				return "", err
-			}
-		}
-		again, err := u.follow(ctx)
-		if err != nil {
-			return "", err
-		}
-		if !again {
-			return fmt.Sprintf("%s updated from %s to %s (%s, %s)", u.image.Component, u.From, u.To, u.Way, u.Task), nil
 		}
 	}
+	task := u.Task
+	if err := u.await(ctx); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s updated from %s to %s (%s, %s)", u.image.Component, u.From, u.To, u.Way,
+		cmp.Or(u.Task, task)), nil
+}
+
+// await waits until the component runs its version, and the server has ended POST.
+func (u *update) await(ctx context.Context) error {
+	pauses := u.h.driver.timing.wait(always)
+	defer pauses.stop()
+	for {
+		found, err := u.h.follow(ctx, &u.work, u.save)
+		if err != nil {
+			return err
+		}
+		service, all, now, err := u.read(ctx)
+		if err != nil {
+			return err
+		}
+		doing, staged, err := u.h.updates(ctx, service, all)
+		if err != nil {
+			return err
+		}
+		switch {
+		case found == taskRuns, doing != "":
+			u.quiet = time.Time{}
+			if found != taskRuns {
+				err = u.moving(doing, u.percent)
+			}
+			err = errors.Join(err, u.progress("the BMC works on it"))
+		case now.Version == u.image.To:
+			return u.h.ensureOn(ctx, u.run) // a BMC may have reset the server by itself
+		case found == succeeded && u.Phase == updateAccepted:
+			u.Phase = updateDone
+			err = u.save()
+		default:
+			var acted bool
+			if acted, err = u.act(ctx, service, now, found == taskWaits, staged != ""); acted {
+				pauses.again()
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := pauses.next(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// act does what is left to do where the BMC writes nothing and the component does not run its version.
+// Nothing was staged before this update: what is staged is its own.
+func (u *update) act(ctx context.Context, service *updateService, now *software,
+	waits, staged bool) (acted bool, err error) {
+	if u.quiet.IsZero() {
+		u.quiet = time.Now()
+	}
+	quiet, t := time.Since(u.quiet), u.h.driver.timing
+	hpe := service.Oem.Hpe
+	uploaded := service.Actions.StartUpdate.Target != "" && !u.Starting && u.Way == wayPushed
+	switch {
+	case hpe != nil && hpe.State == "Error" && u.Phase == updateAccepted:
+		return false, hardware.Refused(device.CodeStepFailed,
+			"see the BMC's own log, correct the cause, then clean the server", "%s: the update service has ended it with an error", u.doing)
+	case uploaded && (staged && !waits || u.Phase == updateDone):
+		return true, u.startUpload(ctx, service)
+	case waits, staged && !u.Starting:
+		return true, u.reset(ctx)
+	case quiet <= t.settle, u.Phase == updateAccepted && !u.Tasked && hpe == nil && quiet <= t.stall:
+		return false, u.progress("waits until the BMC shows the new version")
+	case u.Phase == updateDone || u.Phase == updateAccepted && hpe != nil:
+		if u.Resets == 0 && !u.bmc {
+			return true, u.reset(ctx)
+		}
+		return false, notActive("%s still runs version %q after its update to %q: the BMC says that it has succeeded, "+
+			"and the server was reset %d times", u.image.Component, now.Version, u.image.To, u.Resets)
+	}
+	return false, hardware.Refused(device.CodeFirmwareUnknown,
+		"see the firmware on the BMC, and finish or repeat the update there; then clean the server again",
+		"what has come of the update of %s to %q is unknown: it runs %q, and the BMC shows neither a task nor a staged image",
+		u.image.Component, u.image.To, now.Version)
+}
+
+// reset gives the update its reset. The power layer refuses it while anything is written. A
+// server that is in POST already, by the BMC's own reset, is waited for instead.
+func (u *update) reset(ctx context.Context) error {
+	if _, err := u.h.readReady(ctx); err != nil {
+		if f, ok := device.AsFault(err); !ok || f.Code != device.CodeServerNotReady {
+			return err
+		}
+		return u.h.ensureOn(ctx, u.run)
+	}
+	if u.Resets >= 2 {
+		return notActive("the update of %s to %q (%s) still waits for a reset after %d resets", u.image.Component, u.image.To,
+			u.Task, u.Resets)
+	}
+	u.Resets++
+	if err := u.save(); err != nil {
+		return err
+	}
+	u.quiet = time.Time{}
+	return u.h.restart(ctx, u.run)
 }
 
 // begin checks that the update may be made, and gives the BMC the image.
@@ -286,7 +356,7 @@ func (u *update) begin(ctx context.Context, service *updateService, all []*softw
 	if err != nil {
 		return err
 	}
-	defer func() { _ = image.Close() }() // it is only read
+	u.opened = image
 	if err := u.h.ensureOn(ctx, u.run); err != nil {
 		return err
 	}
@@ -302,7 +372,6 @@ func (u *update) begin(ctx context.Context, service *updateService, all []*softw
 }
 
 // progress reports how far the update is.
-func (u *update) progress(percent int, doing string) error {
-	u.percent = percent
-	return u.h.progress(u.run, u.first+u.share*percent/100, u.action.Doing+": "+doing)
+func (u *update) progress(doing string) error {
+	return u.h.progress(u.run, u.first+u.share*u.percent/100, u.work.doing+": "+doing)
 }

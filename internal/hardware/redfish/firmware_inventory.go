@@ -14,22 +14,16 @@ import (
 
 // updateService is what the driver reads of the UpdateService.
 type updateService struct {
-	path                 string
 	FirmwareInventory    link
-	MultipartHTTPPushURI link `json:"MultipartHttpPushUri" bmc:"optional"`
-	HTTPPushURI          link `json:"HttpPushUri" bmc:"optional"`
-	// HTTPPushTargets are those of the next upload to HttpPushUri; nil: none can be named. Some BMCs
-	// show null for none.
-	HTTPPushTargets     []string   `json:"HttpPushUriTargets"`
-	HTTPPushTargetsBusy bool       `json:"HttpPushUriTargetsBusy"`
-	OperationApplyTimes applyTimes `bmc:"optional"`
-	ServiceTimes        applyTimes `json:"@Redfish.OperationApplyTimeSupport" bmc:"optional"`
-	MultipartTimes      applyTimes `json:"MultipartHttpPushUri@Redfish.OperationApplyTimeSupport" bmc:"optional"`
-	Actions             struct {
+	MultipartHTTPPushURI link       `json:"MultipartHttpPushUri" bmc:"optional"`
+	OperationApplyTimes  applyTimes `bmc:"optional"`
+	ServiceTimes         applyTimes `json:"@Redfish.OperationApplyTimeSupport" bmc:"optional"`
+	MultipartTimes       applyTimes `json:"MultipartHttpPushUri@Redfish.OperationApplyTimeSupport" bmc:"optional"`
+	Actions              struct {
 		SimpleUpdate updateAction `json:"#UpdateService.SimpleUpdate"`
 		StartUpdate  updateAction `json:"#UpdateService.StartUpdate"`
 	} `bmc:"optional"`
-	Oem struct{ Hpe, Hp *hpeUpdates } `bmc:"object"`
+	Oem struct{ Hpe *hpeUpdates } `bmc:"object"`
 }
 
 // hpeUpdates is what HPE says besides.
@@ -48,18 +42,11 @@ type updateAction struct {
 
 // busy says what the service is doing, where it says so: HPE's has no task. "" is nothing.
 func (u *updateService) busy() string {
-	if oem := u.hpe(); oem != nil &&
+	if oem := u.Oem.Hpe; oem != nil &&
 		!slices.Contains([]string{"", "idle", "complete", "error"}, strings.ToLower(oem.State)) {
 		return oem.State
 	}
 	return ""
-}
-
-func (u *updateService) hpe() *hpeUpdates {
-	if u.Oem.Hpe != nil {
-		return u.Oem.Hpe
-	}
-	return u.Oem.Hp
 }
 
 // queuedUpdate is an update that an iLO makes, or has staged for the next reset.
@@ -68,29 +55,17 @@ type queuedUpdate struct{ Component, State string }
 // updateQueue reads an iLO's queue of updates; other BMCs have tasks. One that has ended or
 // failed is left out.
 func (h *handle) updateQueue(ctx context.Context, u *updateService) ([]queuedUpdate, error) {
-	oem := u.hpe()
+	oem := u.Oem.Hpe
 	if oem == nil || oem.UpdateTaskQueue == "" {
 		return nil, nil
 	}
-	members, err := h.c.members(ctx, string(oem.UpdateTaskQueue))
-	if err != nil {
-		return nil, err
-	}
 	var all []queuedUpdate
-	for _, member := range members {
-		var one queuedUpdate
-		err := h.c.get(ctx, member, &one)
-		if hasStatus(err, http.StatusNotFound) {
-			continue // it has just ended
-		}
-		if err != nil {
-			return nil, err
-		}
+	err := eachMember(ctx, h, oem.UpdateTaskQueue, func(_ string, one *queuedUpdate) {
 		if !slices.Contains([]string{"Complete", "Exception", "Canceled", "Expired"}, one.State) {
-			all = append(all, one)
+			all = append(all, *one)
 		}
-	}
-	return all, nil
+	})
+	return all, err
 }
 
 // software is one entry of the firmware inventory.
@@ -104,52 +79,37 @@ type software struct {
 	RelatedItem []link
 }
 
-// readUpdateService reads the BMC's UpdateService.
+// readUpdateService reads the BMC's UpdateService, which every BMC has at this path.
 func (h *handle) readUpdateService(ctx context.Context) (*updateService, error) {
-	var root struct{ UpdateService link }
-	if err := h.c.get(ctx, "/redfish/v1/", &root); err != nil {
-		return nil, err
-	}
-	u := &updateService{path: string(root.UpdateService)}
-	if u.path == "" {
-		return nil, hardware.Refused(device.CodeCommandRefused, "see the BMC's license and the rights of the secret's user",
-			"the BMC has no UpdateService")
-	}
-	return u, h.c.get(ctx, u.path, u)
+	u := &updateService{}
+	return u, h.get(ctx, "/redfish/v1/UpdateService", u)
 }
 
-// inventory reads the firmware inventory, by its collection: the URIs of a Dell's entries
-// change with their versions.
-func (h *handle) inventory(ctx context.Context, u *updateService) ([]*software, error) {
-	for tries := 1; ; tries++ {
-		all, err := h.readInventory(ctx, u)
-		// An entry that was just replaced is gone.
-		if !hasStatus(err, http.StatusNotFound) || tries == maxTries {
-			return all, err
-		}
-	}
-}
-
-func (h *handle) readInventory(ctx context.Context, u *updateService) ([]*software, error) {
-	collection := string(u.FirmwareInventory)
-	if collection == "" {
+// inventory reads the firmware inventory, by its collection: the URIs of a Dell's entries change with
+// their versions.
+func (h *handle) inventory(ctx context.Context, u *updateService) (all []*software, err error) {
+	if u.FirmwareInventory == "" {
 		return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
 			"the BMC has no firmware inventory")
 	}
-	members, err := h.c.members(ctx, collection)
-	if err != nil {
-		return nil, err
-	}
-	var all []*software
-	for _, member := range members {
-		one := &software{path: member}
-		if err := h.c.get(ctx, one.path, one); err != nil {
-			return nil, err
+	for range maxTries {
+		all = nil
+		members, err := h.members(ctx, string(u.FirmwareInventory))
+		for _, member := range paths(members) {
+			one := &software{path: member}
+			if err = h.get(ctx, member, one); err != nil {
+				break
+			}
+			one.Version = strings.TrimSpace(one.Version)
+			all = append(all, one)
 		}
-		one.Version = strings.TrimSpace(one.Version)
-		all = append(all, one)
+		if !hasStatus(err, http.StatusNotFound) {
+			return all, err
+		}
+		// An entry that was just replaced is gone: the list is another now.
 	}
-	return all, nil
+	return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
+		"the BMC's firmware inventory lists entries that it does not have")
 }
 
 // notRunning are the beginnings of the Id or Name of an entry that is not the running one:

@@ -50,139 +50,66 @@ func (u *update) send(ctx context.Context, service *updateService, now *software
 		service.Actions.SimpleUpdate.ApplyTimes); at != "" {
 		parameters["@Redfish.OperationApplyTime"] = at
 	}
-	multipart, push, simple := string(service.MultipartHTTPPushURI), string(service.HTTPPushURI),
-		string(service.Actions.SimpleUpdate.Target)
+	multipart, simple := string(service.MultipartHTTPPushURI), string(service.Actions.SimpleUpdate.Target)
 	switch {
 	case multipart != "":
-		u.Way = wayPushed
 		body, err := image.multipart(parameters, filepath.Base(u.image.Path))
 		if err != nil {
 			return err
 		}
-		return u.push(ctx, multipart, image, body)
-	case push != "" && service.HTTPPushTargets != nil:
 		u.Way = wayPushed
-		if err := u.setPushTargets(ctx, service, u.target(service, now)); err != nil {
-			return err
-		}
-		return u.push(ctx, push, image, image.body("application/octet-stream", nil, nil))
+		return u.give(ctx, request{Method: http.MethodPost, Path: multipart, Timeout: uploadTime, Content: body})
 	case simple != "":
 		return u.serve(ctx, service, simple, parameters, image)
 	}
 	return hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware with the vendor's tool, or take the "+
 		"component out of the firmware policy",
-		"the BMC takes no image for a named target: it has neither MultipartHttpPushUri, nor HttpPushUri with "+
-			"HttpPushUriTargets, nor SimpleUpdate")
+		"the BMC takes no image for a named target: it has neither MultipartHttpPushUri nor SimpleUpdate")
 }
 
-// setPushTargets names the component for the next upload to HttpPushUri.
-func (u *update) setPushTargets(ctx context.Context, service *updateService, target string) error {
-	u.PushTargets = true
-	if err := u.save(); err != nil {
+// give sends a request that gives the BMC the image, or begins what was uploaded. That it is sent is
+// journaled before, and whatever comes of it, it is not sent again in this clean, but where the BMC has
+// refused it, or has not got the whole of it.
+func (u *update) give(ctx context.Context, r request) error {
+	if err := u.progress("sends the image"); err != nil {
 		return err
 	}
-	if err := u.patchTargets(ctx, service, []string{target}); err != nil {
-		return err
+	before := u.Phase
+	r.Intent = func() error {
+		u.Phase, u.work.Target = updateSent, r.Path
+		return u.save()
 	}
-	now, err := u.h.readUpdateService(ctx)
-	if err != nil {
-		return err
+	got, err := u.h.change(ctx, r)
+	refusal, answered := asRefusal(err)
+	switch {
+	case err == nil:
+		u.Phase, u.Task, u.Start = updateAccepted, u.h.taskOf(got), ""
+		u.Tasked = u.Task != ""
+		return u.save()
+	case isLost(err) && ctx.Err() != nil:
+		return context.Cause(ctx) // this worker ends: the next one reads
+	case isLost(err), answered && refusal.Status >= http.StatusInternalServerError &&
+		refusal.Status != http.StatusServiceUnavailable:
+		u.Task, u.Start = "", ""
+		return u.save() // it may have been carried out: what follows finds out
 	}
-	if len(now.HTTPPushTargets) != 1 || !samePath(now.HTTPPushTargets[0], target) {
-		return hardware.Refused(device.CodeCommandRefused, "see the update service on the BMC",
-			"the BMC does not take the target %s for an upload", target)
+	u.Phase, u.Starting = before, false
+	if saved := u.save(); saved != nil {
+		return saved
 	}
-	return nil
-}
-
-// patchTargets sets HttpPushUriTargets. A lost answer is settled by the caller's next read.
-func (u *update) patchTargets(ctx context.Context, service *updateService, targets []string) error {
-	_, err := u.h.change(ctx,
-		request{Method: http.MethodPatch, Path: service.path, Body: map[string]any{"HttpPushUriTargets": targets}})
-	if isLost(err) {
-		return nil
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case answered && refusal.Status == http.StatusServiceUnavailable:
+		return hardware.Busy("the BMC takes no update now: %s", refusal.Error())
+	case isUnanswered(err):
+		return unreachable(err)
 	}
 	return err
 }
 
-// journalSent records that the request has been sent from here on.
-func (u *update) journalSent(target string, before []*task) func() error {
-	return func() error {
-		u.Phase, u.Before, u.Lost = updateSent, nil, false
-		for _, t := range before {
-			u.Before = append(u.Before, t.mark())
-		}
-		u.work = work{action: u.action, Target: target, Sent: u.h.c.bmc.clock(), Began: time.Now().Round(0)}
-		return u.save()
-	}
-}
-
-// push sends the image. Until its end is sent, nothing can have begun.
-func (u *update) push(ctx context.Context, path string, image *openImage, body *imageBody) error {
-	before, err := u.h.c.tasks(ctx)
-	if err != nil {
-		return err
-	}
-	r := request{Method: http.MethodPost, Path: path, Timeout: uploadTime, Intent: func() error {
-		u.Phase = updateSending
-		return u.save()
-	}}
-	if err := u.progress(0, "sends the image"); err != nil {
-		return err
-	}
-	got, err := u.h.sendImage(ctx, r, body, u.journalSent(path, before))
-	return u.sent(ctx, got, err)
-}
-
-// sent records the answer to the request.
-func (u *update) sent(ctx context.Context, got answer, err error) error {
-	refusal, answered := asRefusal(err)
-	switch {
-	case err == nil:
-		u.Phase, u.Answered, u.Task = updateAccepted, true, u.h.c.taskOf(got)
-		return u.save()
-	case u.Phase == updateSent && answered && refusal.Status >= http.StatusInternalServerError &&
-		refusal.Status != http.StatusServiceUnavailable:
-		u.Lost = true // it may have been carried out: follow finds out
-		return u.save()
-	case answered:
-		// The BMC did not carry it out.
-		u.Phase = ""
-		if u.Starting {
-			u.Phase, u.Starting = updateDone, false // what was uploaded is there
-		}
-		if saved := u.save(); saved != nil {
-			return saved
-		}
-		if refusal.Status == http.StatusServiceUnavailable {
-			return hardware.Busy("the BMC takes no update now: %s", refusal.Error())
-		}
-		return err
-	case u.Phase == updateSent && isLost(err):
-		if ctx.Err() != nil {
-			return context.Cause(ctx) // this worker ends: the next one reads, as after a crash
-		}
-		u.Lost = true
-		return u.save()
-	case isUnanswered(err):
-		return unreachable(err) // the BMC has not got the end: it is sent again
-	default:
-		return err
-	}
-}
-
-// startUpload begins what was uploaded, where the BMC does not do so by itself. That is the
-// commit: it is journaled before, and sent once.
+// startUpload begins what was uploaded, where the BMC does not do so by itself.
 func (u *update) startUpload(ctx context.Context, service *updateService) error {
-	path := string(service.Actions.StartUpdate.Target)
-	before, err := u.h.c.tasks(ctx)
-	if err != nil {
-		return err
-	}
-	journal := u.journalSent(path, before)
-	got, err := u.h.change(ctx, request{Method: http.MethodPost, Path: path, Intent: func() error {
-		u.Starting = true
-		return journal()
-	}})
-	return u.sent(ctx, got, err)
+	u.Starting, u.quiet = true, time.Time{}
+	return u.give(ctx, request{Method: http.MethodPost, Path: string(service.Actions.StartUpdate.Target)})
 }

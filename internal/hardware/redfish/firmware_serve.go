@@ -3,15 +3,11 @@ package redfish
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -26,7 +22,6 @@ const imageAddress = "image_address"
 // served is an image that the worker serves to one BMC while one update is made.
 type served struct {
 	url    string
-	copied *os.File
 	server *http.Server
 	done   chan struct{}
 	// failed is why it ended before Close; it is set when done is closed.
@@ -46,39 +41,31 @@ func (u *update) serve(ctx context.Context, service *updateService, path string,
 		return hardware.Refused(device.CodeCommandRefused, "update the BMC's firmware",
 			"the BMC fetches images only by %v, not by HTTP", protocols)
 	}
-	before, err := u.h.c.tasks(ctx)
+	serving, err := serveImage(address, image, filepath.Base(u.image.Path))
 	if err != nil {
 		return err
 	}
-	if u.serving, err = serveImage(address, image, filepath.Base(u.image.Path)); err != nil {
-		return err
-	}
+	u.serving = serving
 	u.Way = wayServed
 	parameters["ImageURI"], parameters["TransferProtocol"] = u.serving.url, "HTTP"
-	got, err := u.h.change(ctx,
-		request{Method: http.MethodPost, Path: path, Body: parameters, Intent: u.journalSent(path, before)})
-	return u.sent(ctx, got, err)
+	return u.give(ctx, request{Method: http.MethodPost, Path: path, Body: parameters})
 }
 
-// serveImage serves a copy of the bytes that were checked, at a URL with a secret in it, until
-// it is closed. Nothing can change the copy: it has no name.
+// serveImage serves the bytes that were checked, at a URL with a secret in it, until it is closed.
 func serveImage(address string, image *openImage, name string) (_ *served, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		host, port = address, "0"
 	}
 	s := &served{done: make(chan struct{})}
-	if s.copied, err = image.copied(); err != nil {
-		return nil, err
-	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, errors.Join(hardware.Refused(device.CodeInvalidSetting, "enroll the server with another "+imageAddress,
-			"this host cannot listen at %q (%s): %v", address, imageAddress, err), s.copied.Close())
+		return nil, hardware.Refused(device.CodeInvalidSetting, "enroll the server with another "+imageAddress,
+			"this host cannot listen at %q (%s): %v", address, imageAddress, err)
 	}
 	_, port, err = net.SplitHostPort(listener.Addr().String())
 	if err != nil {
-		return nil, errors.Join(err, listener.Close(), s.copied.Close())
+		return nil, errors.Join(err, listener.Close())
 	}
 	path := "/" + rand.Text() + "/" + url.PathEscape(name)
 	s.url = "http://" + net.JoinHostPort(host, port) + path
@@ -90,7 +77,7 @@ func serveImage(address string, image *openImage, name string) (_ *served, err e
 				return
 			}
 			w.Header().Set("Content-Type", "application/octet-stream")
-			http.ServeContent(w, r, "", time.Time{}, io.NewSectionReader(s.copied, 0, image.size))
+			http.ServeContent(w, r, "", time.Time{}, image.reader())
 		}),
 	}
 	go func() {
@@ -106,29 +93,5 @@ func serveImage(address string, image *openImage, name string) (_ *served, err e
 func (s *served) Close() error {
 	err := s.server.Close()
 	<-s.done
-	return errors.Join(s.failed, err, s.copied.Close())
-}
-
-// copied copies the image into a file without a name, and checks the copy.
-func (o *openImage) copied() (_ *os.File, err error) {
-	to, err := os.CreateTemp("", "burnish-image-*")
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, to.Close())
-		}
-	}()
-	if err := os.Remove(to.Name()); err != nil {
-		return nil, err
-	}
-	sum := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(to, sum), io.NewSectionReader(o.file, 0, o.size)); err != nil {
-		return nil, err
-	}
-	if have := hex.EncodeToString(sum.Sum(nil)); have != o.digest {
-		return nil, invalidImage("the image was changed while it was copied: its SHA-256 is %s instead of %s", have, o.digest)
-	}
-	return to, nil
+	return errors.Join(s.failed, err)
 }

@@ -54,7 +54,7 @@ func TestFirmwareReachesItsTarget(t *testing.T) {
 				require.Len(t, s.bmc.State().Commits, 1, "of this system only")
 				note, err = s.run("verify_firmware", args)
 				require.NoError(t, err)
-				require.Equal(t, "runs "+component+" 9.9.9", note)
+				require.Contains(t, note, "runs "+component+" 9.9.9")
 				s.requireNoHarm()
 				require.Empty(t, s.bmc.OpenSessions())
 
@@ -78,12 +78,10 @@ func TestNoFirmwareIsCommittedBlindlyTwice(t *testing.T) {
 		t.Run(component, func(t *testing.T) {
 			each(t, func(t *testing.T, p redfishsim.Personality) {
 				t.Parallel()
-				build := func(t *testing.T) (*stepper, *hooked) {
-					b := startHooked(t, p, twoDrives)
-					return stepperOf(t, b.Server), b
+				build := func(t *testing.T) *stepper {
+					return newStepper(t, p, twoDrives)
 				}
-				one, _ := build(t)
-				args := one.update(component)
+				args := build(t).update(component)
 				ordeal(t, build, "firmware_reflash", args, func(t *testing.T, s *stepper, err error) {
 					require.LessOrEqual(t, len(s.bmc.Commits(component)), 1)
 					if err == nil {

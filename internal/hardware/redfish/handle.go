@@ -3,6 +3,7 @@ package redfish
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -17,10 +18,22 @@ import (
 type handle struct {
 	driver   *Driver
 	target   hardware.Target
-	c        *client
+	bmc      *bmc
 	system   string // its path on the BMC
 	enrolled device.Identity
 	writable bool
+	// managers are those of the system, and ended are the BMC's jobs that have ended, as last read.
+	managers []link
+	ended    map[string]bool
+	// registries are the BIOS attribute registries by name; nil: the BMC has none of that name.
+	registries map[string]registry
+	// patience is how long a read waits for a BMC that does not answer: a BMC restarts for minutes.
+	// report records what is waited for; its error ends the waiting.
+	patience time.Duration
+	report   func(doing string) error
+	// requests counts those of the step. basic: some had the password itself.
+	requests int
+	basic    bool
 	// percent is how far the running step is.
 	percent int
 	// busyPatience is how long a change of the power state waits for what it would
@@ -28,32 +41,30 @@ type handle struct {
 	busyPatience time.Duration
 	// resetRefusal is why the last reset may have done nothing, as the end of a message.
 	resetRefusal string
-	// resetWay is what it was.
-	resetWay redfish.ResetType
 }
 
 // step is one step of a server. It returns one line for the record.
 type step func(h *handle, ctx context.Context, run hardware.StepRun) (note string, err error)
 
 // allSteps are the steps of a server, in the order in which a clean runs them. readOnly ones
-// send nothing that changes something.
+// send nothing that changes something; asFound ones switch a server off again that was off.
 func allSteps() []namedStep {
 	return []namedStep{
-		{"security_check", (*handle).securityCheck, false},
-		{"erase_drives", (*handle).eraseDrives, false},
-		{"verify", (*handle).verifyDrives, true},
-		{"firmware_reflash", (*handle).reflash, false},
-		{"verify_firmware", (*handle).verifyFirmware, true},
-		{"bios_reset", (*handle).runBIOSReset, false},
-		{"bios_apply", (*handle).runBIOSApply, false},
-		{"verify_properties", (*handle).verifyProperties, false},
+		{"security_check", (*handle).securityCheck, false, false},
+		{"erase_drives", (*handle).eraseDrives, false, false},
+		{"verify", (*handle).verifyDrives, true, false},
+		{"firmware_reflash", (*handle).reflash, false, false},
+		{"verify_firmware", (*handle).verifyFirmware, true, false},
+		{"bios_reset", (*handle).runBIOSReset, false, true},
+		{"bios_apply", (*handle).runBIOSApply, false, true},
+		{"verify_properties", (*handle).verifyProperties, false, true},
 	}
 }
 
 type namedStep struct {
-	name     string
-	run      step
-	readOnly bool
+	name              string
+	run               step
+	readOnly, asFound bool
 }
 
 func steps() []string {
@@ -78,15 +89,46 @@ func (h *handle) RunStep(ctx context.Context, run hardware.StepRun) (note string
 	if err := run.MayGoOn(); err != nil {
 		return "", err
 	}
-	h.percent = 0
-	h.c.patience, h.c.report = h.driver.timing.restart, func(doing string) error { return run.Progress(h.percent, doing) }
+	h.percent, h.requests, h.basic = 0, 0, false
+	h.patience, h.report = h.driver.timing.restart, func(doing string) error { return run.Progress(h.percent, doing) }
 	h.busyPatience = h.driver.timing.post
-	defer func() { h.c.patience, h.c.report, h.busyPatience = h.driver.timing.look, nil, 0 }()
-	if note, err = all[i].run(h, ctx, run); err != nil {
+	defer func() { h.patience, h.report, h.busyPatience = h.driver.timing.look, nil, 0 }()
+	off := false
+	if all[i].asFound {
+		off, err = h.foundOff(ctx, run)
+	}
+	if err == nil {
+		note, err = all[i].run(h, ctx, run)
+	}
+	if err == nil && off {
+		err = h.powerOff(ctx, run)
+	}
+	if err != nil {
 		// The step's own fault is the first one that is found in the two.
 		return "", errors.Join(refused(err), h.switchOnIfOff(ctx, run))
 	}
-	return note, h.Check(ctx)
+	if err := h.Check(ctx); err != nil {
+		return "", err
+	}
+	note += fmt.Sprintf("; %d requests", h.requests)
+	if h.basic {
+		note += ", with HTTP Basic: the BMC's session table was full"
+	}
+	return note, nil
+}
+
+// foundOff: the server was off when the step began. It is journaled.
+func (h *handle) foundOff(ctx context.Context, run hardware.StepRun) (off bool, err error) {
+	name := "found_off " + run.Step
+	if found, err := run.Load(name, &off); err != nil || found {
+		return off, err
+	}
+	s, err := h.readOnceSettled(ctx, run)
+	if err != nil {
+		return false, err
+	}
+	off = s.PowerState == redfish.OffPowerState
+	return off, run.Save(name, off)
 }
 
 // progress records how far the step is.
@@ -101,7 +143,7 @@ func (h *handle) Check(ctx context.Context) error { return h.notFound(h.verify(c
 // notFound is the fault of a system that the BMC does not have.
 func (h *handle) notFound(err error) error {
 	if hasStatus(err, http.StatusNotFound) {
-		return hardware.Missing("the BMC %s has no system %s", h.c.bmc.base.Host, h.system)
+		return hardware.Missing("the BMC %s has no system %s", h.bmc.base.Host, h.system)
 	}
 	return refused(err)
 }
@@ -124,6 +166,6 @@ func (h *handle) ReadAt([]byte, int64) (int, error) { return 0, errNoBytes }
 func (h *handle) Flush(context.Context) error { return nil }
 
 // Close logs out, unless another step on this worker uses the session.
-func (h *handle) Close() error { return h.c.bmc.release(context.Background()) }
+func (h *handle) Close() error { return h.bmc.release() }
 
 func (h *handle) closeAndJoin(err *error) { *err = errors.Join(*err, h.Close()) }

@@ -2,7 +2,9 @@ package redfish
 
 import (
 	"context"
+	"net/http"
 	"strings"
+	"time"
 
 	"github.com/stmcginnis/gofish/redfish"
 
@@ -13,7 +15,7 @@ import (
 // system is what the driver reads of a ComputerSystem. gofish's own type fails as a whole where
 // one property has another type, such as a Redundancy@odata.count that is a number.
 type system struct {
-	ODataID      string `json:"@odata.id"`
+	now          time.Time // of the BMC's clock; zero: it does not say
 	SerialNumber string
 	Manufacturer string `bmc:"optional"`
 	SKU          string `bmc:"optional"`
@@ -48,10 +50,7 @@ type system struct {
 			ActionInfo link     `json:"@Redfish.ActionInfo" bmc:"optional"`
 		} `json:"#ComputerSystem.Reset" bmc:"optional"`
 	} `bmc:"optional"`
-	Oem struct {
-		Hpe *hpeSystem
-		Hp  *hpeSystem
-	} `bmc:"object"`
+	Oem struct{ Hpe *hpeSystem } `bmc:"object"`
 }
 
 // hpeSystem is what HPE says besides.
@@ -60,22 +59,26 @@ type hpeSystem struct {
 	DeviceDiscoveryComplete *struct{ DeviceDiscovery string }
 }
 
-func (s *system) hpe() *hpeSystem {
-	if s.Oem.Hpe != nil {
-		return s.Oem.Hpe
-	}
-	return s.Oem.Hp
-}
-
 // readSystem reads the system at path.
-func (c *client) readSystem(ctx context.Context, path string) (*system, error) {
+func (h *handle) readSystem(ctx context.Context, path string) (*system, error) {
+	got, err := h.Get(ctx, path)
+	if err != nil {
+		return nil, err
+	}
 	s := &system{}
-	return s, c.get(ctx, path, s)
+	if err := got.decode(s); err != nil {
+		return nil, err
+	}
+	if date, err := http.ParseTime(got.Header.Get("Date")); err == nil {
+		s.now = date
+	}
+	h.managers = s.Links.ManagedBy
+	return s, nil
 }
 
 // identify gives the identity of a system that was just read: by its serial, else by that of
 // its chassis.
-func (c *client) identify(ctx context.Context, s *system) (device.Identity, error) {
+func (h *handle) identify(ctx context.Context, s *system) (device.Identity, error) {
 	identity := device.Identity{
 		Serial: hardware.CanonicalSerial(s.SerialNumber), Vendor: strings.TrimSpace(s.Manufacturer),
 		Product: strings.TrimSpace(s.SKU), Model: strings.TrimSpace(s.Model), Firmware: strings.TrimSpace(s.BiosVersion),
@@ -85,7 +88,7 @@ func (c *client) identify(ctx context.Context, s *system) (device.Identity, erro
 			break
 		}
 		var chassis struct{ SerialNumber string }
-		if err := c.get(ctx, path, &chassis); err != nil {
+		if err := h.get(ctx, path, &chassis); err != nil {
 			return device.Identity{}, err
 		}
 		identity.Serial = hardware.CanonicalSerial(chassis.SerialNumber)

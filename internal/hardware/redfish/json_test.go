@@ -87,6 +87,12 @@ func TestLinksAreRelativeToTheirResource(t *testing.T) {
 		"/redfish/v1/x?a=b#/c":                  "/redfish/v1/x?a=b",
 		"https://BMC.example:8443/redfish/v1/x": "/redfish/v1/x",
 		"https://bmc.example/redfish/v1/x":      "",
+		"https://other.example:8443/x":          "",
+		"//other.example/x":                     "",
+		"https://u:p@bmc.example:8443/x":        "",
+		"https://bmc.example:8443":              "",
+		"@other.example/x":                      "/redfish/v1/Managers/a%20b/@other.example/x",
+		"javascript:x":                          "",
 	} {
 		require.Equal(t, want, b.path(path, link), link)
 		require.Equal(t, want, b.path(path, " "+link+"\n"), "with blanks")

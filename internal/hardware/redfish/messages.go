@@ -126,5 +126,5 @@ func (a answer) refused() error {
 	if !no {
 		return nil
 	}
-	return &refusal{Method: a.Method, Path: a.Path, Status: a.Status, Messages: a.messages(), header: a.Header}
+	return &refusal{Method: a.Method, Path: a.Path, Status: a.Status, Messages: a.messages()}
 }

@@ -15,7 +15,7 @@ import (
 // postEnded: POST is over, as far as the BMC says. known is false where it does not say: some have
 // no BootProgress, or one that stays None whatever the server does.
 func (s *system) postEnded() (ended, known bool) {
-	if hpe := s.hpe(); hpe != nil && !slices.Contains([]string{"", "unknown", "null"}, strings.ToLower(hpe.PostState)) {
+	if hpe := s.Oem.Hpe; hpe != nil && !slices.Contains([]string{"", "unknown", "null"}, strings.ToLower(hpe.PostState)) {
 		post := slices.Contains([]string{"FinishedPost", "InPostDiscoveryComplete"}, hpe.PostState)
 		if d := hpe.DeviceDiscoveryComplete; d != nil && d.DeviceDiscovery != "" {
 			return post && d.DeviceDiscovery == "vMainDeviceDiscoveryComplete", true
@@ -34,13 +34,12 @@ func (s *system) postEnded() (ended, known bool) {
 
 // startedAgo is how long ago the server was started, by the BMC's own clock; false where the BMC
 // does not say.
-func (h *handle) startedAgo(s *system) (time.Duration, bool) {
+func (s *system) startedAgo() (time.Duration, bool) {
 	at, err := time.Parse(time.RFC3339, s.LastResetTime)
-	now := h.c.bmc.clock()
-	if err != nil || now.IsZero() || at.Year() < 2000 {
+	if err != nil || s.now.IsZero() || at.Year() < 2000 {
 		return 0, false
 	}
-	return now.Sub(at), true
+	return s.now.Sub(at), true
 }
 
 // checkReady refuses a server that is off or in POST: its BMC does not know its drives yet.
@@ -55,8 +54,8 @@ func (h *handle) checkReady(s *system) error {
 		return hardware.Refused(device.CodeServerNotReady, remedy,
 			"the server is in POST: its BMC lists its drives only after it")
 	}
-	if ago, ok := h.startedAgo(s); !known && ok && ago < h.c.bmc.timing.blindPOST {
-		return hardware.Refused(device.CodeServerNotReady, "wait for "+h.c.bmc.timing.blindPOST.String()+", then try again",
+	if ago, ok := s.startedAgo(); !known && ok && ago < h.driver.timing.blindPOST {
+		return hardware.Refused(device.CodeServerNotReady, "wait for "+h.driver.timing.blindPOST.String()+", then try again",
 			"the server was started %v ago, and its BMC does not show when POST has ended", ago.Round(time.Second))
 	}
 	return nil
@@ -72,36 +71,38 @@ type postWait struct {
 	// started: the server may have been switched on just now, and the BMC's time of that may
 	// be of the start before.
 	started bool
-	// sooner says, where the BMC does not show POST, that it has ended all the same.
-	sooner func() (bool, error)
 }
 
 // ensureOn switches the server on if it is off, and waits for the end of POST.
-func (h *handle) ensureOn(ctx context.Context, run powerRun) error {
-	s, err := h.c.readSystem(ctx, h.system)
+func (h *handle) ensureOn(ctx context.Context, run hardware.StepRun) error {
+	s, err := h.readSystem(ctx, h.system)
 	if err != nil {
 		return err
+	}
+	on := s.PowerState == redfish.OnPowerState
+	if ended, _ := s.postEnded(); on && ended {
+		return nil
 	}
 	if err := h.powerOn(ctx, run); err != nil {
 		return err
 	}
-	return h.waitForPOST(ctx, run, postWait{started: s.PowerState != redfish.OnPowerState})
+	return h.waitForPOST(ctx, run, postWait{started: !on})
 }
 
 // waitForPOST waits until POST has ended. Where the BMC does not show it, that is so when a start
 // takes no longer.
-func (h *handle) waitForPOST(ctx context.Context, run powerRun, w postWait) error {
-	t := h.c.bmc.timing
-	waiting := t.wait(t.post)
-	defer waiting.stop()
+func (h *handle) waitForPOST(ctx context.Context, run hardware.StepRun, w postWait) error {
+	t := h.driver.timing
 	since, inPOST, on := time.Now(), w.before == nil, time.Time{}
-	for {
-		s, err := h.c.readSystem(ctx, h.system)
+	return h.until(ctx, run, t.post, func() (bool, string, error) {
+		s, err := h.readSystem(ctx, h.system)
 		if err != nil {
-			return err
+			return false, "", err
 		}
-		doing := "waits for the end of POST"
 		ended, known := s.postEnded()
+		if hpe := s.Oem.Hpe; w.started && hpe != nil && hpe.PostState == "InPostDiscoveryComplete" {
+			known = false // the drives are found, but what is pending may not be in force yet
+		}
 		switch {
 		case s.PowerState != redfish.OnPowerState:
 			inPOST, on = true, time.Time{}
@@ -109,40 +110,16 @@ func (h *handle) waitForPOST(ctx context.Context, run powerRun, w postWait) erro
 			if on.IsZero() {
 				on = time.Now()
 			}
-			doing = "waits until the server has started: its BMC does not show POST"
-			if over, err := h.isOverUnseen(s, w, on); over || err != nil {
-				return err
-			}
+			ago, ok := s.startedAgo()
+			over := time.Since(on) > t.blindPOST || ok && ago > t.blindPOST && !w.started && w.before == nil
+			return over, "waits until the server has started: its BMC does not show POST", nil
 		case !ended:
 			inPOST = true
 		case inPOST || s.hasRestarted(w.before) || time.Since(since) > t.settle:
-			return nil
+			return true, "", nil
 		}
-		if err := h.progress(run, h.percent, doing); err != nil {
-			return err
-		}
-		if again, err := waiting.next(ctx, 0); err != nil {
-			return err
-		} else if !again {
-			return hardware.Refused(device.CodeNoProgress, "see the server's console, then clean it again",
-				"POST has not ended within %v", t.post)
-		}
-	}
-}
-
-// isOverUnseen: a POST that the BMC does not show is over. on is since when the server is seen on.
-func (h *handle) isOverUnseen(s *system, w postWait, on time.Time) (bool, error) {
-	longest := h.c.bmc.timing.blindPOST
-	if time.Since(on) > longest {
-		return true, nil
-	}
-	if ago, ok := h.startedAgo(s); ok && ago > longest && !w.started && w.before == nil {
-		return true, nil
-	}
-	if w.sooner != nil {
-		return w.sooner()
-	}
-	return false, nil
+		return false, "waits for the end of POST", nil
+	}, stuck("POST has not ended within %v", t.post))
 }
 
 // hasRestarted: the BMC's times say that the server has started since before was read.

@@ -14,9 +14,6 @@ import (
 	"burnish/internal/hardware"
 )
 
-// powerRun is what a change of the power state reports to: the running step.
-type powerRun = hardware.StepRun
-
 // powerWord is a power state for an operator.
 func powerWord(s redfish.PowerState) string {
 	if s == "" {
@@ -27,7 +24,7 @@ func powerWord(s redfish.PowerState) string {
 
 // PowerState reads the power state; see hardware.PowerController.
 func (h *handle) PowerState(ctx context.Context) (string, error) {
-	s, err := h.c.readSystem(ctx, h.system)
+	s, err := h.readSystem(ctx, h.system)
 	if err != nil {
 		return "", h.notFound(err)
 	}
@@ -40,7 +37,8 @@ func (h *handle) Power(ctx context.Context, action string) error {
 	if !h.writable {
 		return hardware.CallerError("%s was opened for reading only", h.target.Name)
 	}
-	run := powerRun{Step: "power", MayGoOn: func() error { return nil }, Progress: func(int, string) error { return nil }}
+	run := hardware.StepRun{Step: "power", MayGoOn: func() error { return nil },
+		Progress: func(int, string) error { return nil }, Save: func(string, any) error { return nil }}
 	var err error
 	switch action {
 	case hardware.PowerOn:
@@ -48,7 +46,9 @@ func (h *handle) Power(ctx context.Context, action string) error {
 	case hardware.PowerOff:
 		err = h.shutdown(ctx, run)
 	case hardware.PowerReset:
-		err = h.resetOrStart(ctx, run)
+		if err = h.powerOff(ctx, run); err == nil {
+			err = h.powerOn(ctx, run)
+		}
 	default:
 		err = hardware.Invalid("the power action must be on, off or reset, not %q", action)
 	}
@@ -57,8 +57,8 @@ func (h *handle) Power(ctx context.Context, action string) error {
 
 // shutdown asks the operating system to shut down, and switches the server off where it does
 // not within its time: a GracefulShutdown may do nothing.
-func (h *handle) shutdown(ctx context.Context, run powerRun) error {
-	s, err := h.c.readSystem(ctx, h.system)
+func (h *handle) shutdown(ctx context.Context, run hardware.StepRun) error {
+	s, err := h.readSystem(ctx, h.system)
 	if err != nil || s.PowerState == redfish.OffPowerState {
 		return err
 	}
@@ -67,7 +67,7 @@ func (h *handle) shutdown(ctx context.Context, run powerRun) error {
 		if err := h.reset(ctx, run, s, redfish.GracefulShutdownResetType); err != nil {
 			return err
 		}
-		off, err := h.becomes(ctx, run, redfish.OffPowerState, h.c.bmc.timing.graceful)
+		off, err := h.becomes(ctx, run, redfish.OffPowerState, h.driver.timing.graceful)
 		if off || err != nil {
 			return err
 		}
@@ -75,33 +75,14 @@ func (h *handle) shutdown(ctx context.Context, run powerRun) error {
 	return h.powerOff(ctx, run)
 }
 
-// resetOrStart resets a server that is on, and starts one that is off.
-func (h *handle) resetOrStart(ctx context.Context, run powerRun) error {
-	s, err := h.c.readSystem(ctx, h.system)
-	if err != nil {
-		return err
-	}
-	if s.PowerState == redfish.OffPowerState {
-		return h.powerOn(ctx, run)
-	}
-	if err := h.reset(ctx, run, s, restarts...); err != nil {
-		return err
-	}
-	return h.powerOn(ctx, run)
-}
-
-// restarts are the ways to restart a server, the surest first.
-var restarts = []redfish.ResetType{redfish.ForceRestartResetType, redfish.PowerCycleResetType,
-	redfish.GracefulRestartResetType}
-
 // restart switches the server off and on and waits for the end of POST. Whether it is off and
 // on can be read, and so repeated; whether a reset was carried out whose answer was lost
 // cannot.
-func (h *handle) restart(ctx context.Context, run powerRun) error {
+func (h *handle) restart(ctx context.Context, run hardware.StepRun) error {
 	if err := h.powerOff(ctx, run); err != nil {
 		return err
 	}
-	off, err := h.c.readSystem(ctx, h.system)
+	off, err := h.readSystem(ctx, h.system)
 	if err != nil {
 		return err
 	}
@@ -112,38 +93,33 @@ func (h *handle) restart(ctx context.Context, run powerRun) error {
 }
 
 // powerOn switches the server on; one that is on stays so.
-func (h *handle) powerOn(ctx context.Context, run powerRun) error {
+func (h *handle) powerOn(ctx context.Context, run hardware.StepRun) error {
 	if err := h.powerTo(ctx, run, redfish.OnPowerState, redfish.OnResetType, redfish.ForceOnResetType,
 		redfish.PushPowerButtonResetType); err != nil {
 		return err
-	}
-	if run.Save == nil {
-		return nil
 	}
 	return run.Save(switchedOff(run), false)
 }
 
 // powerOff switches the server off; one that is off stays so. That the step has done so is
 // journaled first, so that the server is on again if the step fails.
-func (h *handle) powerOff(ctx context.Context, run powerRun) error {
-	s, err := h.c.readSystem(ctx, h.system)
+func (h *handle) powerOff(ctx context.Context, run hardware.StepRun) error {
+	s, err := h.readSystem(ctx, h.system)
 	if err != nil || s.PowerState == redfish.OffPowerState {
 		return err
 	}
-	if run.Save != nil {
-		if err := run.Save(switchedOff(run), true); err != nil {
-			return err
-		}
+	if err := run.Save(switchedOff(run), true); err != nil {
+		return err
 	}
 	return h.powerTo(ctx, run, redfish.OffPowerState, redfish.ForceOffResetType, redfish.PushPowerButtonResetType)
 }
 
 // switchedOff is the name under which a step journals that it has switched the server off.
-func switchedOff(run powerRun) string { return "switched_off " + run.Step }
+func switchedOff(run hardware.StepRun) string { return "switched_off " + run.Step }
 
 // switchOnIfOff switches a server on again that a failed step has switched off. A step whose
 // context has ended is another attempt's to continue.
-func (h *handle) switchOnIfOff(ctx context.Context, run powerRun) error {
+func (h *handle) switchOnIfOff(ctx context.Context, run hardware.StepRun) error {
 	var off bool
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the step's own error says so
@@ -151,7 +127,7 @@ func (h *handle) switchOnIfOff(ctx context.Context, run powerRun) error {
 	if _, err := run.Load(switchedOff(run), &off); err != nil || !off {
 		return err
 	}
-	h.c.patience = h.c.bmc.timing.look
+	h.patience = h.driver.timing.look
 	if err := h.powerOn(ctx, run); err != nil {
 		return fmt.Errorf("the step has switched the server off, and it could not be switched on again: %w", err)
 	}
@@ -161,10 +137,11 @@ func (h *handle) switchOnIfOff(ctx context.Context, run powerRun) error {
 // powerTo brings the server into a power state and waits for it. Where the state does not
 // change after a request, the request is sent again: it asks for a state, and a server that is
 // in it refuses.
-func (h *handle) powerTo(ctx context.Context, run powerRun, want redfish.PowerState, ways ...redfish.ResetType) error {
-	t, began := h.c.bmc.timing, time.Now()
+func (h *handle) powerTo(ctx context.Context, run hardware.StepRun, want redfish.PowerState,
+	ways ...redfish.ResetType) error {
+	t, began := h.driver.timing, time.Now()
 	for tries := 0; ; tries++ {
-		s, err := h.c.readSystem(ctx, h.system)
+		s, err := h.readSystem(ctx, h.system)
 		if err != nil || s.PowerState == want {
 			return err
 		}
@@ -178,48 +155,26 @@ func (h *handle) powerTo(ctx context.Context, run powerRun, want redfish.PowerSt
 				return err
 			}
 		}
-		if is, err := h.becomes(ctx, run, want, h.patienceAfterReset()); is || err != nil {
+		if is, err := h.becomes(ctx, run, want, t.settle); is || err != nil {
 			return err
 		}
 	}
 }
 
-// patienceAfterReset is how long the power state may take to change. A request that was lost or
-// refused, and after a part of that time has changed nothing, was not carried out: it is sent again,
-// but for the button, which would undo it.
-func (h *handle) patienceAfterReset() time.Duration {
-	t := h.c.bmc.timing
-	if h.resetRefusal != "" && h.resetWay != redfish.PushPowerButtonResetType {
-		return t.settle / lostResetShare
-	}
-	return t.settle
-}
-
-// lostResetShare: the part of the time that a lost reset is waited for.
-const lostResetShare = 4
-
 // becomes waits until the server is in this power state, for so long at most.
-func (h *handle) becomes(ctx context.Context, run powerRun, want redfish.PowerState,
-	within time.Duration) (bool, error) {
-	waiting := h.c.bmc.timing.wait(within)
-	defer waiting.stop()
-	for {
-		s, err := h.c.readSystem(ctx, h.system)
-		if err != nil || s.PowerState == want {
-			return err == nil, err
-		}
-		if err := h.progress(run, h.percent, "waits until the server is "+powerWord(want)); err != nil {
-			return false, err
-		}
-		if again, err := waiting.next(ctx, 0); err != nil || !again {
-			return false, err
-		}
-	}
+func (h *handle) becomes(ctx context.Context, run hardware.StepRun, want redfish.PowerState,
+	within time.Duration) (is bool, err error) {
+	err = h.until(ctx, run, within, func() (bool, string, error) {
+		s, err := h.readSystem(ctx, h.system)
+		is = err == nil && s.PowerState == want
+		return is, "waits until the server is " + powerWord(want), err
+	}, func() error { return nil })
+	return is, err
 }
 
 // reset sends the first of these resets that the server has. That it is so already is no
 // error, and neither is a lost answer: the caller waits for the state.
-func (h *handle) reset(ctx context.Context, run powerRun, s *system, ways ...redfish.ResetType) error {
+func (h *handle) reset(ctx context.Context, run hardware.StepRun, s *system, ways ...redfish.ResetType) error {
 	target := string(s.Actions.Reset.Target)
 	if target == "" {
 		return hardware.Refused(device.CodeCommandRefused, "see the BMC's license and the rights of the secret's user",
@@ -245,7 +200,7 @@ func (h *handle) reset(ctx context.Context, run powerRun, s *system, ways ...red
 		return err
 	}
 	_, err = h.change(ctx, request{Method: http.MethodPost, Path: target, Body: map[string]any{"ResetType": way}})
-	h.resetRefusal, h.resetWay = "", way
+	h.resetRefusal = ""
 	refusal, answered := asRefusal(err)
 	if isLost(err) || answered && (refusal.Status < 300 || refusal.Status >= http.StatusInternalServerError ||
 		slices.Contains([]int{http.StatusConflict, http.StatusBadRequest}, refusal.Status)) {
@@ -257,106 +212,46 @@ func (h *handle) reset(ctx context.Context, run powerRun, s *system, ways ...red
 
 // waitUntilNothingWrites waits for the end of what a change of the power state would
 // interrupt. An operator's request does not wait: it is refused.
-func (h *handle) waitUntilNothingWrites(ctx context.Context, run powerRun) error {
-	waiting := h.c.bmc.timing.wait(h.busyPatience)
-	defer waiting.stop()
-	for {
-		busy := h.checkNothingWrites(ctx)
-		f, ok := device.AsFault(busy)
-		if !ok || f.Code != device.CodeTargetBusy {
-			return busy
+func (h *handle) waitUntilNothingWrites(ctx context.Context, run hardware.StepRun) error {
+	var busy error
+	return h.until(ctx, run, h.busyPatience, func() (bool, string, error) {
+		busy = h.checkNothingWrites(ctx)
+		if f, ok := device.AsFault(busy); ok && f.Code == device.CodeTargetBusy {
+			return false, "waits: " + f.Message, nil
 		}
-		if err := h.progress(run, h.percent, "waits: "+f.Message); err != nil {
-			return err
-		}
-		if again, err := waiting.next(ctx, 0); err != nil {
-			return err
-		} else if !again {
-			return busy
-		}
-	}
+		return true, "", busy
+	}, func() error { return busy })
 }
 
 // checkNothingWrites refuses with target_busy while firmware is written or a drive is erased,
 // by ours or another's task: a change of the power state then destroys the one and stops the
 // other. What waits for the next reset does not count.
 func (h *handle) checkNothingWrites(ctx context.Context) error {
-	s, err := h.c.readSystem(ctx, h.system)
+	s, err := h.readSystem(ctx, h.system)
 	if err != nil {
 		return err
 	}
-	all, err := h.c.tasks(ctx)
+	all, err := h.tasks(ctx)
 	if err != nil {
 		return err
 	}
-	for _, t := range all {
-		if !t.active() {
-			continue
-		}
-		waits, err := h.isScheduled(ctx, s, t)
-		if err != nil {
-			return err
-		}
-		if !waits {
-			return hardware.Busy("the BMC's task %s (%s) is running, %d %%: the power state is not changed meanwhile", t.path,
-				hardware.OneLine(t.Name), t.PercentComplete)
-		}
+	if i := slices.IndexFunc(all, func(t *task) bool { return !t.waits }); i >= 0 {
+		return hardware.Busy("the BMC's task %s is running, %d %%: the power state is not changed meanwhile", all[i],
+			all[i].PercentComplete)
 	}
-	if state, err := h.updateState(ctx); err != nil || state != "" {
-		return orBusy(err, "the BMC's update service is %s: the power state is not changed meanwhile", state)
+	// There may be no update service, or no license for it. Only an iLO says what it is doing.
+	service, err := h.readUpdateService(ctx)
+	if err := ignoreRefusal(err); err != nil {
+		return err
+	}
+	if state := service.busy(); state != "" {
+		return hardware.Busy("the BMC's update service is %s: the power state is not changed meanwhile", state)
 	}
 	doing, err := h.driveOperations(ctx, s)
-	if err != nil || doing != "" {
-		return orBusy(err, "%s: the power state is not changed meanwhile", doing)
+	if err == nil && doing != "" {
+		err = hardware.Busy("%s: the power state is not changed meanwhile", doing)
 	}
-	return nil
-}
-
-func orBusy(err error, format string, args ...any) error {
-	if err != nil {
-		return err
-	}
-	return hardware.Busy(format, args...)
-}
-
-// isScheduled: the task has not begun, and waits for a reset of the server. An iDRAC's task is
-// Starting meanwhile, and its job says Scheduled.
-func (h *handle) isScheduled(ctx context.Context, s *system, t *task) (bool, error) {
-	switch t.TaskState {
-	case redfish.PendingTaskState, redfish.SuspendedTaskState:
-		return true, nil
-	case redfish.NewTaskState, redfish.StartingTaskState:
-	default:
-		return false, nil
-	}
-	job := t.path[strings.LastIndexByte(strings.TrimSuffix(t.path, "/"), '/')+1:]
-	if !strings.HasPrefix(job, "JID_") {
-		return t.TaskState == redfish.NewTaskState && t.PercentComplete == 0, nil
-	}
-	for _, link := range s.Links.ManagedBy {
-		for _, below := range []string{"/Jobs/", "/Oem/Dell/Jobs/"} {
-			var body struct{ JobState string }
-			err := h.c.get(ctx, strings.TrimSuffix(string(link), "/")+below+job, &body)
-			if hasStatus(err, http.StatusNotFound) {
-				continue
-			}
-			if err != nil {
-				return false, err
-			}
-			return slices.Contains([]string{"Scheduled", "New", "Scheduling", "Waiting", "Pending", "ReadyForExecution",
-				"Downloaded"}, body.JobState), nil
-		}
-	}
-	return false, nil
-}
-
-// updateState is what the update service is doing, "" for nothing. Only an iLO says so, which
-// has no task for it.
-func (h *handle) updateState(ctx context.Context) (string, error) {
-	service := &updateService{}
-	err := h.c.get(ctx, "/redfish/v1/UpdateService", service)
-	// There may be no update service, or no license for it.
-	return service.busy(), ignoreRefusal(err)
+	return err
 }
 
 // driveOperations is what one of the system's drives is doing, "" for nothing. A BMC without a
@@ -371,7 +266,7 @@ func (h *handle) driveOperations(ctx context.Context, s *system) (string, error)
 	}
 	for _, p := range paths {
 		shown := &driveResource{}
-		if err := ignoreRefusal(h.c.get(ctx, p.path, shown)); err != nil {
+		if err := ignoreRefusal(h.get(ctx, p.path, shown)); err != nil {
 			return "", err
 		}
 		if o := (&drive{Shown: []*driveResource{shown}}).operation(); o != nil {
@@ -388,10 +283,4 @@ func ignoreRefusal(err error) error {
 		return nil
 	}
 	return err
-}
-
-// isUnreadable: what the BMC answered is not what it was asked for.
-func isUnreadable(err error) bool {
-	f, ok := device.AsFault(err)
-	return ok && f.Code == device.CodeToolOutputInvalid
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -48,124 +47,84 @@ func (h *handle) readProperties(ctx context.Context, s *system) (device.Properti
 
 // countCPUs counts the CPUs that are there, and their cores.
 func (h *handle) countCPUs(ctx context.Context, s *system) (cpus, cores int, err error) {
-	err = h.each(ctx, s.Processors, func(a answer) error {
-		var cpu struct {
-			ProcessorType redfish.ProcessorType `bmc:"optional"`
-			TotalCores    int                   `bmc:"optional"`
-			Status        resourceStatus        `bmc:"optional"`
-		}
-		if err := a.decode(&cpu); err != nil {
-			return err
-		}
+	type processor struct {
+		ProcessorType redfish.ProcessorType `bmc:"optional"`
+		TotalCores    int                   `bmc:"optional"`
+		Status        resourceStatus        `bmc:"optional"`
+	}
+	err = eachMember(ctx, h, s.Processors, func(_ string, cpu *processor) {
 		if (cpu.ProcessorType == redfish.CPUProcessorType || cpu.ProcessorType == "") && cpu.Status.State != "Absent" {
 			cpus, cores = cpus+1, cores+cpu.TotalCores
 		}
-		return nil
 	})
 	return cpus, cores, err
 }
 
 // sumMemory adds up the memory modules that are there.
 func (h *handle) sumMemory(ctx context.Context, s *system) (sum int64, err error) {
-	err = h.each(ctx, s.Memory, func(a answer) error {
-		var module struct {
-			CapacityMiB int64          `bmc:"optional"`
-			Status      resourceStatus `bmc:"optional"`
-		}
-		if err := a.decode(&module); err != nil {
-			return err
-		}
+	type memory struct {
+		CapacityMiB int64          `bmc:"optional"`
+		Status      resourceStatus `bmc:"optional"`
+	}
+	err = eachMember(ctx, h, s.Memory, func(_ string, module *memory) {
 		if module.Status.State != "Absent" {
 			sum += module.CapacityMiB
 		}
-		return nil
 	})
 	return sum, err
 }
 
+// pcieDevice is what the driver reads of a PCIeDevice.
+type pcieDevice struct {
+	ID            string `json:"Id"`
+	Name          string
+	Status        resourceStatus `bmc:"optional"`
+	PCIeInterface struct {
+		LanesInUse int    `bmc:"optional"`
+		PCIeType   string `bmc:"optional"`
+	} `bmc:"optional"`
+}
+
 // readLinks reads the PCIe devices of the system, else of its chassis, that have a link.
 func (h *handle) readLinks(ctx context.Context, s *system) ([]device.Link, error) {
-	devices := paths(append(slices.Clone(s.PCIeDevices), s.Links.PCIeDevices...))
-	if len(devices) == 0 {
-		for _, chassis := range s.Links.Chassis {
-			var body struct {
-				PCIeDevices link `bmc:"optional"`
-			}
-			if err := h.c.get(ctx, string(chassis), &body); err != nil {
-				return nil, err
-			}
-			found, err := h.list(ctx, body.PCIeDevices)
-			if err != nil {
-				return nil, err
-			}
-			devices = append(devices, found...)
+	all := map[string]*pcieDevice{}
+	add := func(path string, d *pcieDevice) { all[path] = d }
+	devices := slices.Concat(s.PCIeDevices, s.Links.PCIeDevices)
+	for _, path := range paths(devices) {
+		if path == "" || all[path] != nil {
+			continue
+		}
+		d := &pcieDevice{}
+		if err := h.get(ctx, path, d); err != nil {
+			return nil, err
+		}
+		add(path, d)
+	}
+	for _, chassis := range s.Links.Chassis {
+		var body struct {
+			PCIeDevices link `bmc:"optional"`
+		}
+		if len(devices) > 0 {
+			break
+		}
+		if err := h.get(ctx, string(chassis), &body); err != nil {
+			return nil, err
+		}
+		if err := eachMember(ctx, h, body.PCIeDevices, add); err != nil {
+			return nil, err
 		}
 	}
 	var links []device.Link
-	read := map[string]bool{}
-	for _, path := range devices {
-		if path == "" || read[path] {
-			continue
+	for _, d := range all {
+		if d.Status.State != "Absent" && (d.PCIeInterface.LanesInUse != 0 || d.PCIeInterface.PCIeType != "") {
+			links = append(links, device.Link{Name: cmp.Or(hardware.OneLine(d.Name), d.ID), Width: d.PCIeInterface.LanesInUse,
+				Speed: d.PCIeInterface.PCIeType})
 		}
-		read[path] = true
-		var d struct {
-			ID            string `json:"Id"`
-			Name          string
-			Status        resourceStatus `bmc:"optional"`
-			PCIeInterface struct {
-				LanesInUse int    `bmc:"optional"`
-				PCIeType   string `bmc:"optional"`
-			} `bmc:"optional"`
-		}
-		if err := h.c.get(ctx, path, &d); err != nil {
-			return nil, err
-		}
-		if d.Status.State == "Absent" || d.PCIeInterface.LanesInUse == 0 && d.PCIeInterface.PCIeType == "" {
-			continue
-		}
-		links = append(links, device.Link{Name: cmp.Or(hardware.OneLine(d.Name), d.ID), Width: d.PCIeInterface.LanesInUse,
-			Speed: d.PCIeInterface.PCIeType})
 	}
 	slices.SortFunc(links, func(a, b device.Link) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Width, b.Width), cmp.Compare(a.Speed, b.Speed))
 	})
 	return links, nil
-}
-
-// list gives the members of a collection; none where the BMC does not have it.
-func (h *handle) list(ctx context.Context, collection link) ([]string, error) {
-	path := string(collection)
-	if path == "" {
-		return nil, nil
-	}
-	members, err := h.c.members(ctx, path)
-	if hasStatus(err, http.StatusNotFound) {
-		return nil, nil
-	}
-	return members, err
-}
-
-// each reads every member of a collection.
-func (h *handle) each(ctx context.Context, collection link, use func(answer) error) error {
-	members, err := h.list(ctx, collection)
-	if err != nil {
-		return err
-	}
-	for _, member := range members {
-		got, err := h.c.Get(ctx, member)
-		if err != nil {
-			return err
-		}
-		if err := use(got); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// propertiesRecord is what verify_properties must know after a crash.
-type propertiesRecord struct {
-	FoundOff bool `json:"found_off,omitempty"`
 }
 
 // verifyProperties compares what the server consists of with the profile of the policy, or with
@@ -174,21 +133,6 @@ func (h *handle) verifyProperties(ctx context.Context, run hardware.StepRun) (st
 	want, with, err := h.wantedProperties(run)
 	if err != nil {
 		return "", err
-	}
-	var rec propertiesRecord
-	found, err := run.Load(run.Step, &rec)
-	if err != nil {
-		return "", err
-	}
-	if !found {
-		s, err := h.readOnceSettled(ctx, run)
-		if err != nil {
-			return "", err
-		}
-		rec.FoundOff = s.PowerState == redfish.OffPowerState
-		if err := run.Save(run.Step, rec); err != nil {
-			return "", err
-		}
 	}
 	// Before the end of POST a BMC does not know all that is there.
 	if err := h.ensureOn(ctx, run); err != nil {
@@ -206,11 +150,6 @@ func (h *handle) verifyProperties(ctx context.Context, run hardware.StepRun) (st
 		return "", hardware.Refused(device.CodePropertiesMismatch,
 			"repair the server; or correct the profile of the policy, or enroll the server again as it is now",
 			"the server is not %s: %s", with, strings.Join(differ, "; "))
-	}
-	if rec.FoundOff {
-		if err := h.powerOff(ctx, run); err != nil {
-			return "", err
-		}
 	}
 	return fmt.Sprintf("as %s: %d CPUs, %d cores, %d MiB of memory, %d drives, %d PCIe links", with, is.CPUs, is.Cores,
 		is.MemoryMiB, len(is.Drives), len(is.Links)), nil
@@ -243,52 +182,55 @@ func propertiesDiffer(want, is device.Properties) (differ []string) {
 	count("CPUs", int64(want.CPUs), int64(is.CPUs))
 	count("cores", int64(want.Cores), int64(is.Cores))
 	count("MiB of memory", want.MemoryMiB, is.MemoryMiB)
-	return slices.Concat(differ, drivesDiffer(want.Drives, is.Drives), linksDiffer(want.Links, is.Links))
+	differ = append(differ, drivesDiffer(want.Drives, is.Drives)...)
+	return append(differ, differing("PCIe device", want.Links, is.Links, func(w, l device.Link) bool {
+		return w.Name == l.Name && (w.Width == 0 || w.Width == l.Width) && (w.Speed == "" || w.Speed == l.Speed)
+	}, func(w, l device.Link) bool { return w.Name == l.Name }, func(l device.Link) []string {
+		return []string{l.Name, strings.TrimSpace(fmt.Sprintf("x%d %s", l.Width, l.Speed))}
+	})...)
 }
 
-// drivesDiffer pairs the drives: by serial where want has one, else by what else it says.
-func drivesDiffer(want, is []device.Drive) (differ []string) {
+// drivesDiffer pairs the drives: with one that fits, else with that of its serial.
+func drivesDiffer(want, is []device.Drive) []string {
+	ordered := slices.SortedStableFunc(slices.Values(want), func(a, b device.Drive) int {
+		return len(driveWords(b)) - len(driveWords(a)) // those that say most choose first
+	})
+	return differing("drive", ordered, is, driveFits, func(w, is device.Drive) bool {
+		return w.Serial != "" && hardware.CanonicalSerial(w.Serial) == hardware.CanonicalSerial(is.Serial)
+	}, driveWords)
+}
+
+// differing pairs what is wanted with what is there: with one that fits, else with the same one as it is
+// now. It names each difference; where nothing is wanted, nothing is compared.
+func differing[T any](what string, want, is []T, fits, same func(want, is T) bool,
+	words func(T) []string) (all []string) {
 	if len(want) == 0 {
 		return nil
 	}
+	describe := func(one T) string { return hardware.OneLine(strings.Join(words(one), ", ")) }
 	left := slices.Clone(is)
-	// Those that say most choose first.
-	ordered := slices.Clone(want)
-	slices.SortStableFunc(ordered, func(a, b device.Drive) int { return driveDetail(b) - driveDetail(a) })
-	for _, w := range ordered {
-		i := slices.IndexFunc(left, func(d device.Drive) bool { return driveFits(w, d) })
-		if i < 0 && w.Serial != "" {
-			i = slices.IndexFunc(left, func(d device.Drive) bool {
-				return hardware.CanonicalSerial(d.Serial) == hardware.CanonicalSerial(w.Serial)
-			})
-			if i >= 0 {
-				differ = append(differ, fmt.Sprintf("drive %s: %s instead of %s", w.Serial, describeDrive(left[i], false),
-					describeDrive(w, false)))
+	for _, pairs := range []func(w, i T) bool{fits, same} {
+		var unpaired []T
+		for _, w := range want {
+			i := slices.IndexFunc(left, func(is T) bool { return pairs(w, is) })
+			if i < 0 {
+				unpaired = append(unpaired, w)
+				continue
 			}
+			if !fits(w, left[i]) {
+				all = append(all, fmt.Sprintf("%s %s instead of %s", what, describe(left[i]), describe(w)))
+			}
+			left = slices.Delete(left, i, i+1)
 		}
-		if i < 0 {
-			differ = append(differ, "missing drive "+describeDrive(w, true))
-			continue
-		}
-		left = slices.Delete(left, i, i+1)
+		want = unpaired
 	}
-	for _, d := range left {
-		differ = append(differ, "extra drive "+describeDrive(d, true))
+	for _, w := range want {
+		all = append(all, "missing "+what+" "+describe(w))
 	}
-	return differ
-}
-
-func driveDetail(d device.Drive) int {
-	n := 0
-	for _, has := range []bool{d.Model != "", d.CapacityBytes != 0, d.Protocol != ""} {
-		if has {
-			n++
-		}
+	for _, one := range left {
+		all = append(all, "extra "+what+" "+describe(one))
 	}
-	if d.Serial != "" {
-		n += 10
-	}
-	return n
+	return all
 }
 
 // driveFits: is has all that want says.
@@ -299,50 +241,11 @@ func driveFits(want, is device.Drive) bool {
 		(want.Protocol == "" || strings.EqualFold(want.Protocol, is.Protocol))
 }
 
-func describeDrive(d device.Drive, withSerial bool) string {
-	var words []string
-	if withSerial {
-		words = append(words, d.Serial)
-	}
-	words = append(words, d.Model, d.Protocol)
+// driveWords is what is said of a drive.
+func driveWords(d device.Drive) []string {
+	words := []string{d.Serial, d.Model, d.Protocol, ""}
 	if d.CapacityBytes != 0 {
-		words = append(words, fmt.Sprintf("%d bytes", d.CapacityBytes))
+		words[3] = fmt.Sprintf("%d bytes", d.CapacityBytes)
 	}
-	return hardware.OneLine(strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", "))
-}
-
-// linksDiffer pairs the PCIe devices by name; several may have the same.
-func linksDiffer(want, is []device.Link) (differ []string) {
-	if len(want) == 0 {
-		return nil
-	}
-	fits := func(w, l device.Link) bool {
-		return w.Name == l.Name && (w.Width == 0 || w.Width == l.Width) && (w.Speed == "" || w.Speed == l.Speed)
-	}
-	left := slices.Clone(is)
-	var unpaired []device.Link
-	for _, w := range want {
-		if i := slices.IndexFunc(left, func(l device.Link) bool { return fits(w, l) }); i >= 0 {
-			left = slices.Delete(left, i, i+1)
-		} else {
-			unpaired = append(unpaired, w)
-		}
-	}
-	for _, w := range unpaired {
-		i := slices.IndexFunc(left, func(l device.Link) bool { return w.Name == l.Name })
-		if i < 0 {
-			differ = append(differ, "missing PCIe device "+describeLink(w))
-			continue
-		}
-		differ = append(differ, fmt.Sprintf("link of %s instead of %s", describeLink(left[i]), describeLink(w)))
-		left = slices.Delete(left, i, i+1)
-	}
-	for _, l := range left {
-		differ = append(differ, "extra PCIe device "+describeLink(l))
-	}
-	return differ
-}
-
-func describeLink(l device.Link) string {
-	return strings.TrimSpace(fmt.Sprintf("%s x%d %s", l.Name, l.Width, l.Speed))
+	return slices.DeleteFunc(words, func(w string) bool { return w == "" })
 }

@@ -47,9 +47,9 @@ func TestADifferenceInPropertiesIsAFault(t *testing.T) {
 			more.ID, more.Serial = "Nvme.9", "EXTRA1"
 			s.Storages[1].Drives = append(s.Storages[1].Drives, &more)
 		}, "extra drive EXTRA1, INTEL"},
-		"drive of another size": {func(s *redfishsim.State) { s.Storages[1].Drives[0].CapacityBytes = 1000 }, "drive PHLN123400001P6AGN: INTEL SSDPE2KE016T8, NVMe, 1000 bytes instead of"},
-		"narrower link":         {func(s *redfishsim.State) { s.Links[0].Width = 8 }, "link of NIC.Slot.3 x8 Gen4 instead of NIC.Slot.3 x16 Gen4"},
-		"slower link":           {func(s *redfishsim.State) { s.Links[1].Speed = "Gen3" }, "link of GPU.Slot.7 x16 Gen3 instead of"},
+		"drive of another size": {func(s *redfishsim.State) { s.Storages[1].Drives[0].CapacityBytes = 1000 }, "drive PHLN123400001P6AGN, INTEL SSDPE2KE016T8, NVMe, 1000 bytes instead of"},
+		"narrower link":         {func(s *redfishsim.State) { s.Links[0].Width = 8 }, "PCIe device NIC.Slot.3, x8 Gen4 instead of NIC.Slot.3, x16 Gen4"},
+		"slower link":           {func(s *redfishsim.State) { s.Links[1].Speed = "Gen3" }, "PCIe device GPU.Slot.7, x16 Gen3 instead of"},
 		"card missing":          {func(s *redfishsim.State) { s.Links = s.Links[:1] }, "missing PCIe device GPU.Slot.7"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestPropertiesAreReadFromTheCollections(t *testing.T) {
 	s := newStepper(t, redfishsim.OpenBMC, quickBMC)
 	h, err := s.driver.connect(s.target)
 	require.NoError(t, err)
-	system, err := h.c.readSystem(t.Context(), h.system)
+	system, err := h.readSystem(t.Context(), h.system)
 	require.NoError(t, err)
 	system.ProcessorSummary.Count, system.ProcessorSummary.CoreCount = 0, 0
 	system.MemorySummary.TotalSystemMemoryGiB = 0
@@ -98,19 +98,23 @@ func TestPropertiesAreReadFromTheCollections(t *testing.T) {
 // S3.47
 func TestPropertiesOfAServerThatIsOff(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
-		sc := &scenario{personality: p, step: "verify_properties", prepare: off, writesOnly: true,
-			check: func(t *testing.T, bmc *redfishsim.Server) {
-				require.Equal(t, "Off", bmc.State().Power)
-				require.NotZero(t, bmc.State().POSTs)
-			}}
+		build := func(t *testing.T) *stepper {
+			s := newStepper(t, p, quickBMC)
+			s.bmc.Change(off)
+			return s
+		}
+		check := func(t *testing.T, s *stepper, err error) {
+			require.NoError(t, err)
+			require.Equal(t, "Off", s.bmc.State().Power)
+			require.NotZero(t, s.bmc.State().POSTs)
+		}
 		if p == redfishsim.ILO { // whose BMC lists no drive while the server is off
-			sc.interruptEverywhere(t)
+			ordeal(t, build, "verify_properties", nil, check, false)
 			return
 		}
-		s := sc.start(t)
-		_, err := s.run(sc.step, nil)
-		require.NoError(t, err)
-		sc.requireEnd(t, s)
+		s := build(t)
+		_, err := s.run("verify_properties", nil)
+		check(t, s, err)
 	})
 }
 
@@ -147,12 +151,12 @@ func TestPropertiesDiffer(t *testing.T) {
 		"two links of one name": {
 			device.Properties{Links: []device.Link{{Name: "N", Width: 8}, {Name: "N", Width: 16}}},
 			device.Properties{Links: []device.Link{{Name: "N", Width: 16}, {Name: "N", Width: 4}}},
-			[]string{"link of N x4 instead of N x8"},
+			[]string{"PCIe device N, x4 instead of N, x8"},
 		},
 		"a link that was not there": {
 			device.Properties{Links: []device.Link{{Name: "N", Width: 8}}},
 			device.Properties{Links: []device.Link{{Name: "N", Width: 8}, {Name: "O", Width: 4, Speed: "Gen3"}}},
-			[]string{"extra PCIe device O x4 Gen3"},
+			[]string{"extra PCIe device O, x4 Gen3"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tc.differ, propertiesDiffer(tc.want, tc.is)) })

@@ -40,14 +40,12 @@ type Driver struct {
 	timing timing
 
 	mu   sync.Mutex
-	bmcs map[string]*bmc // those in use
-	// withoutContext are the hosts of BMCs that refuse the context of a session.
-	withoutContext map[string]bool
+	bmcs map[string]*bmc // by address and secret
 }
 
 // New returns the driver.
 func New(h Host) *Driver {
-	return &Driver{host: h, timing: usualTiming, bmcs: make(map[string]*bmc), withoutContext: make(map[string]bool)}
+	return &Driver{host: h, timing: usualTiming, bmcs: make(map[string]*bmc)}
 }
 
 // Name is what `enroll --driver` takes.
@@ -63,11 +61,11 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 		return hardware.Discovery{}, err
 	}
 	defer h.closeAndJoin(&err)
-	s, err := h.c.readSystem(ctx, h.system)
+	s, err := h.readSystem(ctx, h.system)
 	if err != nil {
 		return hardware.Discovery{}, h.notFound(err)
 	}
-	identity, err := h.c.identify(ctx, s)
+	identity, err := h.identify(ctx, s)
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
@@ -98,7 +96,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target,
 	}
 	return hardware.Discovery{
 		Identity: identity, Type: Type, Operation: device.SecureErase, SupportedSteps: steps(), Power: true,
-		Note: describe(identity) + ", by its BMC at " + h.c.bmc.base.Host,
+		Note: describe(identity) + ", by its BMC at " + h.bmc.base.Host,
 	}, nil
 }
 
@@ -145,11 +143,8 @@ func (d *Driver) connect(t hardware.Target) (*handle, error) {
 			hardware.Invalid("the driver redfish needs the name of a secret of the secrets file of host.yaml (--set " +
 				"secret=NAME)")
 	}
-	b, err := d.acquire(base, secret)
-	if err != nil {
-		return nil, err
-	}
-	return &handle{driver: d, target: t, system: path, c: &client{bmc: b, patience: d.timing.look}}, nil
+	return &handle{driver: d, target: t, system: path, bmc: d.acquire(base, secret), patience: d.timing.look,
+		ended: map[string]bool{}, registries: map[string]registry{}}, nil
 }
 
 // credentials reads the secret again.

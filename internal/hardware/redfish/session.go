@@ -2,105 +2,121 @@ package redfish
 
 import (
 	"context"
-	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
+	"burnish/internal/atomicfile"
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/host"
 )
 
-// bmc is one BMC with the one session that this worker has on it. Its users share the session;
-// the last one logs out, so that an idle worker has neither a session nor a connection.
+// bmc is one BMC with the one session that this worker has on it. Its users share the session; the
+// last one logs out, so that an idle worker has neither a session nor a connection.
 type bmc struct {
 	driver *Driver
 	base   *url.URL
 	secret string // its name
-	timing timing
-	http   *http.Client
+	users  atomic.Int64
 
-	users int // under the driver's lock
-
-	// date is the BMC's time in its last answer; nil: unknown.
-	date atomic.Pointer[clockReading]
-	// local is this host's address on the last connection.
-	local atomic.Pointer[netip.Addr]
-
-	// one is held by who makes, uses the fields of, or ends the session: a login may wait for
-	// minutes, and each caller's own context ends its wait.
-	one   chan struct{}
-	token string
-	// session is the URI of the session; "" where the BMC did not name it.
+	// turn is held by who sends a request: a BMC falls over when it gets many at once. What follows
+	// belongs to its holder.
+	turn chan struct{}
+	pace *rate.Limiter
+	http *http.Client
+	// header authenticates requests; nil: there is no session. expired: the BMC has refused it.
+	header  http.Header
+	expired bool
+	// session is the URI of the session; "": there is none, or the BMC did not name it.
 	session string
 	// sessions is the BMC's collection of sessions, once it was read.
 	sessions string
-	// unanswered: a login may have made a session that nothing shows to be ours yet.
-	unanswered bool
 }
 
 // acquire gives the BMC at base, for one more user.
-func (d *Driver) acquire(base *url.URL, secret string) (*bmc, error) {
-	b := &bmc{driver: d, base: base, secret: secret, timing: d.timing, users: 1, one: make(chan struct{}, 1)}
+func (d *Driver) acquire(base *url.URL, secret string) *bmc {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if known := d.bmcs[b.key()]; known != nil {
-		known.users++
-		return known, nil
+	key := base.Scheme + "://" + base.Host + " " + secret
+	b := d.bmcs[key]
+	if b == nil {
+		b = &bmc{driver: d, base: base, secret: secret, turn: make(chan struct{}, 1),
+			pace: rate.NewLimiter(rate.Every(d.timing.interval), 1)}
+		d.bmcs[key] = b
 	}
-	credentials, err := d.credentials(secret)
-	if err != nil {
-		return nil, err
-	}
-	transport, err := newTransport(base, credentials)
-	if err != nil {
-		return nil, err
-	}
-	b.http = &http.Client{Transport: transport, CheckRedirect: checkRedirect}
-	d.bmcs[b.key()] = b
-	return b, nil
+	b.users.Add(1)
+	return b
 }
 
-// release gives up one use. The last one logs out and closes the connections. The logout has a
-// context of its own: that of a step that was canceled would leave the session open. Who
-// wants the BMC meanwhile waits, and makes a new session.
-func (b *bmc) release(ctx context.Context) error {
-	d := b.driver
-	d.mu.Lock()
-	b.users--
-	last := b.users == 0
-	d.mu.Unlock()
-	if !last {
+// release gives up one use. The last one logs out and closes the connections; who wants the BMC
+// meanwhile waits for its turn, and makes a new session.
+func (b *bmc) release() error {
+	if b.users.Add(-1) > 0 {
 		return nil
 	}
-	b.one <- struct{}{}
-	defer func() { <-b.one }()
-	d.mu.Lock()
-	// While it waited, another user may have come, and may even have been the last one: then
-	// the session is over, and what the driver knows now is a successor with its own users.
-	last = b.users == 0 && d.bmcs[b.key()] == b
-	d.mu.Unlock()
-	if !last {
+	b.turn <- struct{}{}
+	defer func() { <-b.turn }()
+	if b.http == nil || b.users.Load() > 0 {
 		return nil
 	}
-	err := b.logout(ctx)
-	b.http.CloseIdleConnections()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if b.users == 0 {
-		delete(d.bmcs, b.key())
-	}
-	return err
+	defer b.http.CloseIdleConnections()
+	return b.logout()
 }
 
-// key is what one session is for.
-func (b *bmc) key() string { return b.base.Scheme + "://" + b.base.Host + " " + b.secret }
+// inTurn sends a request within the session, once it is its turn. It logs in first where there is no
+// session. basic: the BMC has no place for one, and the request has the password itself.
+func (b *bmc) inTurn(ctx context.Context, r request) (got answer, basic bool, err error) {
+	wait, cancel := context.WithTimeoutCause(ctx, b.driver.timing.request, errors.New("the BMC is busy with a request"))
+	defer cancel()
+	select {
+	case b.turn <- struct{}{}:
+	case <-wait.Done():
+		return answer{}, false, &lost{Method: r.Method, Path: r.Path, err: context.Cause(wait)}
+	}
+	defer func() { <-b.turn }()
+	if b.header == nil || b.expired {
+		err := b.login(ctx)
+		if err != nil && mayPass(err) {
+			err = &lost{Method: r.Method, Path: r.Path, err: err} // the request itself has not left
+		}
+		if err != nil {
+			return answer{}, false, err
+		}
+	}
+	if r.Intent != nil {
+		if err := r.Intent(); err != nil {
+			return answer{}, false, err
+		}
+	}
+	got, err = b.transmit(ctx, r)
+	basic = b.header.Get("Authorization") != ""
+	if hasStatus(err, http.StatusUnauthorized) {
+		b.expired = true // the next request makes another session
+		if basic {
+			err = &device.Fault{Class: device.Transient, Code: device.CodeBMCSessionLimit,
+				Remedy: "end unused sessions on the BMC", Message: "the BMC has no free session, and takes no HTTP Basic: " + err.Error()}
+		}
+	}
+	if err == nil {
+		err = got.refused()
+	}
+	return got, basic, err
+}
 
 // newTransport gives the connections to one BMC. No proxy of the environment is used.
 func newTransport(base *url.URL, s host.Secret) (*http.Transport, error) {
@@ -116,102 +132,27 @@ func newTransport(base *url.URL, s host.Secret) (*http.Transport, error) {
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   15 * time.Second,
 		ExpectContinueTimeout: time.Second,
-		MaxConnsPerHost:       2, // a BMC serves few
 		IdleConnTimeout:       time.Minute,
 	}, nil
 }
 
-// authorized sends a request within the session: it logs in first where there is none, and
-// again after a 401, which says that the request was not carried out: a BMC may end the session
-// of a step at any time, but not each new one.
-func (b *bmc) authorized(ctx context.Context, report func(string) error, r request) (answer, error) {
-	for tries := 1; ; tries++ {
-		token, err := b.login(ctx, report)
-		if err != nil {
-			return answer{}, err
-		}
-		got, err := b.send(ctx, r, http.Header{"X-Auth-Token": {token}})
-		if !hasStatus(err, http.StatusUnauthorized) {
-			return got, err
-		}
-		if tries == maxTries {
-			return answer{}, hardware.Refused(device.CodeBMCLoginRefused, "check the rights of the secret's user on the BMC",
-				"the BMC does not accept its own new session: %v", err)
-		}
-		b.expired(ctx, token)
-	}
-}
-
-// expired forgets the session with this token.
-func (b *bmc) expired(ctx context.Context, token string) {
-	select {
-	case b.one <- struct{}{}:
-	case <-ctx.Done():
-		return
-	}
-	defer func() { <-b.one }()
-	if b.token == token {
-		b.token = ""
-	}
-}
-
-// login gives the token of the session, which it makes where there is none. It waits for a
-// place in a full session table; without report, which shows the wait, only for as long as a
-// look: the fault shows it, and its retry waits again.
-func (b *bmc) login(ctx context.Context, report func(string) error) (string, error) {
-	select {
-	case b.one <- struct{}{}:
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
-	defer func() { <-b.one }()
-	if b.token != "" {
-		return b.token, nil
-	}
-	patience := b.timing.sessions
-	if report == nil {
-		patience = min(patience, b.timing.look)
-	}
-	waiting := b.timing.wait(patience)
-	defer waiting.stop()
-	for {
-		err := b.loginOnce(ctx)
-		if err == nil {
-			return b.token, nil
-		}
-		if !tableFull(err) {
-			return "", err
-		}
-		if err := b.settleUnseen(ctx); err != nil {
-			return "", err
-		}
-		if report != nil {
-			if stop := report("waits for a place in the BMC's session table"); stop != nil {
-				return "", stop
-			}
-		}
-		if again, stop := waiting.next(ctx, retryAfter(err)); stop != nil {
-			return "", stop
-		} else if !again {
-			return "", &device.Fault{Class: device.Transient, Code: device.CodeBMCSessionLimit,
-				Message: "the BMC has no free session: " + err.Error(), Remedy: "end unused sessions on the BMC"}
-		}
-	}
-}
-
-// tableFull: the BMC has no place for one more session.
-func tableFull(err error) bool {
-	r, ok := asRefusal(err)
-	return ok && (r.says("SessionLimitExceeded") || r.says("RAC0218") || r.says("CreateLimitReachedForResource"))
-}
-
-// loginOnce makes a session, with the secret as it is now, and deletes those that a crash or
-// a lost answer left. That it logs in is journaled before the request is sent.
-func (b *bmc) loginOnce(ctx context.Context) error {
+// login makes a session, with the secret as it is now, and deletes those that a crash left. Where the
+// session table is full, requests have the password itself until the last user has left. A login
+// whose answer is lost may leave a session, which the BMC's own time-out ends.
+func (b *bmc) login(ctx context.Context) error {
+	b.header, b.session, b.expired = nil, "", false
 	s, err := b.driver.credentials(b.secret)
 	if err != nil {
 		return err
 	}
+	transport, err := newTransport(b.base, s)
+	if err != nil {
+		return err
+	}
+	if b.http != nil {
+		b.http.CloseIdleConnections()
+	}
+	b.http = &http.Client{Transport: transport, CheckRedirect: checkRedirect}
 	if b.sessions == "" {
 		if err := b.findSessions(ctx); err != nil {
 			return err
@@ -221,76 +162,47 @@ func (b *bmc) loginOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made, intent, err := b.postLogin(ctx, s, known)
+	made, err := b.transmit(ctx, request{Method: http.MethodPost, Path: b.sessions, Timeout: b.driver.timing.login,
+		Body: map[string]string{"UserName": s.Username, "Password": s.Password}})
+	if tableFull(err) {
+		b.header = http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(s.Username+":"+
+			s.Password))}}
+		return b.deleteLeft(ctx, known, "")
+	}
 	if err != nil {
 		return loginError(err)
-	}
-	var body sessionResource
-	if made.decode(&body) != nil {
-		body = sessionResource{} // the Location has it
 	}
 	token := made.Header.Get("X-Auth-Token")
 	if token == "" {
 		return hardware.Refused(device.CodeBMCLoginRefused, "update the BMC's firmware",
 			"the BMC answers a login with %d and no token", made.Status)
 	}
-	b.token = token
+	b.header = http.Header{"X-Auth-Token": {token}}
 	// Some answers have no Location.
 	if b.session = b.path(made.Path, made.Header.Get("Location")); b.session == "" {
-		b.session = string(body.ID)
+		var body sessionResource
+		if made.decode(&body) == nil {
+			b.session = string(body.Path)
+		}
 	}
-	if known.URI != "" && known.URI != b.session {
-		known.Left = append(known.Left, known.openSession)
-	}
-	known.openSession = openSession{URI: b.session, User: s.Username, Created: body.created()}
-	if body.Context == intent.Context {
-		known.Context = intent.Context
+	if b.session != "" {
+		known = append(known, openSession{URI: b.session, User: s.Username})
 	}
 	if err := b.saveSessions(known); err != nil {
-		return errors.Join(err, b.logout(ctx))
+		return errors.Join(err, b.logout())
 	}
-	return b.settleSessions(ctx, known, http.Header{"X-Auth-Token": {b.token}})
+	return b.deleteLeft(ctx, known, b.session)
 }
 
-// postLogin sends the login. Where the BMC refuses the context of a session, it is sent once more
-// without one. What was journaled is taken back where no session can have come of it.
-func (b *bmc) postLogin(ctx context.Context, s host.Secret, known sessionsFile) (answer, loginIntent, error) {
-	for {
-		body, with := map[string]string{"UserName": s.Username, "Password": s.Password}, known
-		intent := loginIntent{User: s.Username}
-		if !b.driver.refusesContext(b) {
-			intent.Context = "burnish " + rand.Text()
-			body["Context"] = intent.Context
-		}
-		made, err := b.send(ctx, request{Method: http.MethodPost, Path: b.sessions, Timeout: b.timing.login, Body: body,
-			Intent: func() error {
-				intent.Sent, intent.Began = b.now(), time.Now().Round(0)
-				with.Pending = append(slices.Clone(known.Pending), intent)
-				return b.saveSessions(with)
-			}}, nil)
-		if err == nil {
-			return made, intent, nil
-		}
-		refusal, answered := asRefusal(err)
-		if isLost(err) || answered && refusal.Status >= http.StatusInternalServerError &&
-			refusal.Status != http.StatusServiceUnavailable {
-			b.unanswered = true
-			return answer{}, intent, err
-		}
-		if saved := b.saveSessions(known); saved != nil {
-			return answer{}, intent, errors.Join(err, saved)
-		}
-		// Another 400 may be that of a wrong password.
-		if intent.Context == "" || !answered || refusal.Status != http.StatusBadRequest || refusal.says("nauthorized") {
-			return answer{}, intent, err
-		}
-		b.driver.noContext(b)
-	}
+// tableFull: the BMC has no place for one more session.
+func tableFull(err error) bool {
+	r, ok := asRefusal(err)
+	return ok && (r.says("SessionLimitExceeded") || r.says("RAC0218") || r.says("CreateLimitReachedForResource"))
 }
 
 // findSessions reads where sessions are made: iDRAC 8 has them at /redfish/v1/Sessions.
 func (b *bmc) findSessions(ctx context.Context) error {
-	got, err := b.send(ctx, request{Method: http.MethodGet, Path: "/redfish/v1/", Timeout: b.timing.login}, nil)
+	got, err := b.transmit(ctx, request{Method: http.MethodGet, Path: "/redfish/v1/", Timeout: b.driver.timing.login})
 	if err != nil {
 		return err
 	}
@@ -315,80 +227,119 @@ func loginError(err error) error {
 	if !ok {
 		return err
 	}
-	full := tableFull(err)
 	for i := range r.Messages {
 		r.Messages[i].Text = ""
 	}
-	if full || mayPass(err) {
+	if mayPass(err) {
 		return err
 	}
 	return hardware.Refused(device.CodeBMCLoginRefused,
 		"correct the secret in the secrets file, or the account on the BMC", "%s", r.Error())
 }
 
-// logout deletes the session, and before it those that lost logins may have left. One that
-// cannot be deleted stays in the file: the next login deletes it.
-func (b *bmc) logout(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.timing.login)
+// logout deletes the session, whatever has become of the step's own context. One that cannot be
+// deleted stays in the file: the next login deletes it.
+func (b *bmc) logout() error {
+	ctx, cancel := context.WithTimeout(context.Background(), b.driver.timing.login)
 	defer cancel()
-	if b.token == "" && b.unanswered {
-		// The session that nothing is known of is found by another one only.
-		err := b.loginOnce(ctx)
-		if tableFull(err) {
-			err = b.settleUnseen(ctx)
-		}
-		if b.unanswered = false; err != nil && b.token == "" {
-			return nil // the next login tries it again
-		}
+	uri, gone := b.session, b.session != "" && b.deleteSession(ctx, b.session)
+	b.header, b.session = nil, ""
+	if !gone {
+		return nil
 	}
-	if b.token == "" {
-		return nil // it has ended, or the next login deletes it
-	}
-	header := http.Header{"X-Auth-Token": {b.token}}
 	known, err := b.loadSessions()
-	if err == nil {
-		err = b.settleSessions(ctx, known, header)
-	}
-	b.token, b.unanswered = "", false
-	if b.session != "" && !b.deleteSession(ctx, b.session, header, true) {
+	if err != nil {
 		return err
 	}
-	// Without a name, the BMC's own time-out ends it.
-	return errors.Join(err, b.forgetSession())
+	return b.saveSessions(slices.DeleteFunc(known, func(s openSession) bool { return s.URI == uri }))
 }
 
-// deleteSession deletes a session, own or another, and reports whether it is gone: it is asked for
-// again where there is no answer.
-func (b *bmc) deleteSession(ctx context.Context, uri string, header http.Header, own bool) bool {
-	waiting := b.timing.wait(b.timing.login)
-	defer waiting.stop()
+// deleteSession deletes a session, and reports whether it is gone. Where there is no answer, it asks
+// again.
+func (b *bmc) deleteSession(ctx context.Context, uri string) bool {
 	for range maxTries {
-		_, err := b.send(ctx, request{Method: http.MethodDelete, Path: uri, Timeout: b.timing.login}, header)
-		if err == nil || hasStatus(err, http.StatusNotFound) || own && hasStatus(err, http.StatusUnauthorized) {
+		_, err := b.transmit(ctx, request{Method: http.MethodDelete, Path: uri, Timeout: b.driver.timing.login})
+		if err == nil || hasStatus(err, http.StatusNotFound) || hasStatus(err, http.StatusUnauthorized) && uri == b.session {
 			return true
 		}
-		if again, stop := waiting.next(ctx, 0); stop != nil || !again || !mayPass(err) {
+		if !mayPass(err) {
 			return false
 		}
 	}
 	return false
 }
 
-// clockReading is the BMC's time, and this host's when it was read.
-type clockReading struct{ bmc, host time.Time }
-
-// clock is the BMC's own time, as its last answer gave it; zero where it gives none.
-func (b *bmc) clock() time.Time {
-	if read := b.date.Load(); read != nil {
-		return read.bmc
+// deleteLeft deletes the sessions of workers that were killed, but for this one. A BMC that has
+// restarted may have given the number to another user's.
+func (b *bmc) deleteLeft(ctx context.Context, known []openSession, but string) error {
+	left := slices.DeleteFunc(slices.Clone(known), func(one openSession) bool {
+		if one.URI == but {
+			return false
+		}
+		got, err := b.transmit(ctx, request{Method: http.MethodGet, Path: one.URI, Timeout: b.driver.timing.login})
+		if err != nil {
+			return hasStatus(err, http.StatusNotFound)
+		}
+		var now sessionResource
+		return got.decode(&now) != nil || now.UserName != one.User || b.deleteSession(ctx, one.URI)
+	})
+	if len(left) == len(known) {
+		return nil
 	}
-	return time.Time{}
+	return b.saveSessions(left)
 }
 
-// now is the BMC's own time at present; zero where it gives none.
-func (b *bmc) now() time.Time {
-	if read := b.date.Load(); read != nil {
-		return read.bmc.Add(time.Since(read.host)).Round(0)
+// sessionResource is what the driver reads of a Session.
+type sessionResource struct {
+	Path     link `json:"@odata.id"`
+	UserName string
+}
+
+// openSession is what is kept on disk of a session while it is open: never its token.
+type openSession struct {
+	URI  string `json:"uri"`
+	User string `json:"user"`
+}
+
+// sessionsPath is where the open sessions on this BMC are kept.
+func (b *bmc) sessionsPath() string {
+	name := fmt.Sprintf("%x.json", sha256.Sum256([]byte(strings.ToLower(b.base.Host)+" "+b.secret)))
+	return filepath.Join(b.driver.host.StateDir, "redfish", name)
+}
+
+func (b *bmc) saveSessions(all []openSession) error {
+	var err error
+	if len(all) == 0 {
+		if err = atomicfile.Remove(b.sessionsPath()); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+	} else {
+		var text []byte
+		if text, err = json.Marshal(all); err == nil {
+			err = os.MkdirAll(filepath.Dir(b.sessionsPath()), 0o700)
+		}
+		if err == nil {
+			err = atomicfile.Write(b.sessionsPath(), text)
+		}
 	}
-	return time.Time{}
+	return stateDirError(err)
+}
+
+func (b *bmc) loadSessions() (all []openSession, err error) {
+	text, err := os.ReadFile(b.sessionsPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil && json.Unmarshal(text, &all) != nil {
+		return nil, nil // another version's: the BMC's own time-out ends what it names
+	}
+	return all, stateDirError(err)
+}
+
+func stateDirError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &device.Fault{Class: device.Transient, Code: device.CodeStateDirError, Message: "record the session: " +
+		err.Error(), Remedy: "see the worker's state directory"}
 }

@@ -72,7 +72,6 @@ func TestOneSessionIsSharedAndLoggedOut(t *testing.T) {
 		require.Equal(t, before+1, s.logins())
 		require.Empty(t, s.bmc.OpenSessions())
 		require.Empty(t, s.sessionFiles())
-		require.Empty(t, s.driver.bmcs)
 		idle := s.bmc.Count()
 		require.NoError(t, s.open().Close())
 		require.Greater(t, s.bmc.Count(), idle)
@@ -88,7 +87,7 @@ func TestACanceledStepLogsOut(t *testing.T) {
 	cancel()
 	h, is := opened.(*handle)
 	require.True(t, is)
-	require.NoError(t, h.c.bmc.release(ctx))
+	require.NoError(t, h.Close())
 	require.Empty(t, s.bmc.OpenSessions())
 }
 
@@ -109,90 +108,68 @@ func TestASessionThatTheBMCEndedIsMadeAgain(t *testing.T) {
 	require.Empty(t, s.bmc.OpenSessions())
 }
 
-func TestAFullSessionTableIsWaitedForVisibly(t *testing.T) {
-	for _, p := range []redfishsim.Personality{redfishsim.IDRAC, redfishsim.ILO} {
+// A step goes on without a session where there is no place for one, and its record says so.
+func TestWhereTheSessionTableIsFullTheStepGoesOn(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p)
 		places := s.bmc.Config().MaxSessions
-		full := func(state *redfishsim.State) {
+		s.bmc.Change(func(state *redfishsim.State) {
 			for range places {
 				state.Sessions = append(state.Sessions, &redfishsim.Session{ID: "other", User: "other", Used: time.Now()})
 			}
+		})
+		note, err := s.run("bios_reset", nil)
+		require.NoError(t, err)
+		require.Contains(t, note, "requests, with HTTP Basic: the BMC's session table was full")
+		require.NotContains(t, note, s.bmc.Password)
+		requireDefaults(t, s.bmc)
+		require.Len(t, s.bmc.OpenSessions(), places)
+		require.Empty(t, s.sessionFiles())
+		for _, r := range s.bmc.Requests() {
+			require.NotContains(t, r.Body, s.bmc.Password)
 		}
-		s.bmc.Change(full)
-		h, err := s.driver.connect(s.target)
+		s.bmc.Change(func(state *redfishsim.State) { state.Sessions = nil })
+		note, err = s.run("security_check", nil)
 		require.NoError(t, err)
-		var said []string
-		h.c.report = func(doing string) error {
-			if said = append(said, doing); len(said) == 3 {
-				s.bmc.Change(func(state *redfishsim.State) { state.Sessions = nil })
-			}
-			return nil
-		}
-		_, err = h.c.readSystem(t.Context(), h.system)
-		require.NoError(t, err)
-		require.Len(t, said, 3)
-		require.Contains(t, said[0], "session table")
-		require.NoError(t, h.Close())
-
-		s.bmc.Change(full)
-		s.driver.timing.sessions = 20 * time.Millisecond
-		_, err = s.driver.Open(t.Context(), s.target, s.enrolled, true)
-		require.Equal(t, device.CodeBMCSessionLimit, code(err), "%v", err)
-		fault, _ := device.AsFault(err)
-		require.Equal(t, device.Transient, fault.Class)
-
-		stop := errors.New("stop")
-		h, err = s.driver.connect(s.target)
-		require.NoError(t, err)
-		h.c.report = func(string) error { return stop }
-		_, err = h.c.readSystem(t.Context(), h.system)
-		require.ErrorIs(t, err, stop)
-		require.NoError(t, h.Close())
-	}
+		require.NotContains(t, note, "Basic", "the next step logs in again")
+	})
 }
 
-// Who cannot show the wait must not wait long: an operator sees the fault instead.
-func TestWithoutAReportAFullSessionTableIsAFaultSoon(t *testing.T) {
+func TestABMCWithoutASessionAndWithoutBasicIsAFault(t *testing.T) {
 	s := newStepper(t, redfishsim.IDRAC)
-	s.driver.timing.look, s.driver.timing.sessions = 20*time.Millisecond, time.Hour
-	places := s.bmc.Config().MaxSessions
-	s.bmc.Change(func(state *redfishsim.State) {
-		for range places {
-			state.Sessions = append(state.Sessions, &redfishsim.Session{ID: "other", User: "other", Used: time.Now()})
-		}
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for what, look := range map[string]func() error{
-		"Open":     func() error { _, err := s.driver.Open(ctx, s.target, s.enrolled, true); return err },
-		"Discover": func() error { _, err := s.driver.Discover(ctx, s.target, s.enrolled); return err },
-	} {
-		err := look()
-		require.Equal(t, device.CodeBMCSessionLimit, code(err), "%s: %v", what, err)
-		fault, _ := device.AsFault(err)
-		require.Equal(t, device.Transient, fault.Class)
-		require.Contains(t, fault.Message, "no free session")
-		require.Contains(t, fault.Message, "RAC0218")
-		require.Contains(t, fault.Remedy, "end unused sessions on the BMC")
-	}
-	require.Empty(t, s.driver.bmcs)
+	s.bmc.Configure(func(c *redfishsim.Config) { c.MaxSessions = 0 })
+	s.bmc.Inject(redfishsim.Unauthorized(redfishsim.Fault{Path: "/redfish/v1/Systems/*", Times: -1}))
+	_, err := s.driver.Open(t.Context(), s.target, s.enrolled, true)
+	require.Equal(t, device.CodeBMCSessionLimit, code(err), "%v", err)
+	fault, _ := device.AsFault(err)
+	require.Equal(t, device.Transient, fault.Class)
+	require.Contains(t, fault.Remedy, "end unused sessions on the BMC")
+}
 
-	// Who shows it waits on.
-	h, err := s.driver.connect(s.target)
-	require.NoError(t, err)
-	shown, began := 0, time.Now()
-	h.c.report = func(doing string) error {
-		require.Contains(t, doing, "session table")
-		if shown++; time.Since(began) > 3*s.driver.timing.look {
-			s.bmc.Change(func(state *redfishsim.State) { state.Sessions = nil })
-		}
-		return nil
-	}
-	_, err = h.c.readSystem(ctx, h.system)
-	require.NoError(t, err)
-	require.Greater(t, shown, 1)
-	require.NoError(t, h.Close())
-	require.Empty(t, s.bmc.OpenSessions())
+// A BMC falls over when it gets many requests at once.
+func TestABMCGetsOneRequestAtATimeAndTenASecond(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC)
+	require.Equal(t, 100*time.Millisecond, usualTiming.interval)
+	a, b := s.open(), s.open()
+	before := s.bmc.Count()
+	s.bmc.Inject(redfishsim.Fault{Path: "/redfish/v1/Systems/*", Kind: redfishsim.HoldAfter})
+	checked := make(chan error)
+	go func() { checked <- a.Check(t.Context()) }()
+	require.Eventually(t, func() bool { return s.bmc.Count() == before+1 }, time.Minute, time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	require.Error(t, b.Check(ctx))
+	require.Equal(t, before+1, s.bmc.Count(), "the other waits for its turn")
+	s.bmc.ClearFaults()
+	require.NoError(t, <-checked)
+	require.NoError(t, b.Check(t.Context()))
+	require.NoError(t, errors.Join(a.Close(), b.Close()))
+
+	s.restarted()
+	s.driver.timing.interval = 20 * time.Millisecond
+	before, began := s.bmc.Count(), time.Now()
+	require.NoError(t, s.open().Close())
+	require.GreaterOrEqual(t, time.Since(began), time.Duration(s.bmc.Count()-before-1)*s.driver.timing.interval)
 }
 
 // A worker that was killed leaves a session, which the next one deletes.
@@ -206,11 +183,8 @@ func TestTheSessionOfACrashIsDeletedAtTheNextLogin(t *testing.T) {
 			if full {
 				s.bmc.Configure(func(c *redfishsim.Config) { c.MaxSessions = 1 })
 			}
-			after := New(s.driver.host)
-			after.timing = quickTiming
-			s.driver = after
+			s.restarted()
 			h := s.open()
-			require.Len(t, s.bmc.OpenSessions(), 1)
 			require.NotEqual(t, left, s.bmc.OpenSessions())
 			require.NoError(t, h.Close())
 			require.Empty(t, s.bmc.OpenSessions())
@@ -226,8 +200,7 @@ func TestAnothersSessionWithTheSameNumberIsLeft(t *testing.T) {
 	s.bmc.Change(func(state *redfishsim.State) {
 		state.Sessions[0].User, state.Sessions[0].Token = "monitoring", "x"
 	})
-	s.driver = New(s.driver.host)
-	s.driver.timing = quickTiming
+	s.restarted()
 	require.NoError(t, s.open().Close())
 	require.Len(t, s.bmc.OpenSessions(), 1)
 }
@@ -291,6 +264,7 @@ func TestRedirectsToAnotherHostAreRefused(t *testing.T) {
 		for name, path := range map[string]string{"login": "*/Sessions", "read": "/redfish/v1/Systems/*",
 			"root": "/redfish/v1/"} {
 			s := newStepper(t, redfishsim.Supermicro)
+			s.restarted()
 			s.bmc.Inject(redfishsim.Redirect(redfishsim.Fault{Path: path, Times: -1}, status, elsewhere.URL+
 				"/redfish/v1/Systems/1"))
 			_, err := s.driver.Open(t.Context(), s.target, s.enrolled, true)
@@ -316,29 +290,56 @@ func TestRedirectsToAnotherHostAreRefused(t *testing.T) {
 	require.Zero(t, reached.Load())
 }
 
-func TestALinkToAnotherHostIsNotFollowed(t *testing.T) {
+func TestOnlyAPathOfTheBMCIsAsked(t *testing.T) {
 	s := newStepper(t, redfishsim.Supermicro)
 	h := s.open()
-	own := h.c.bmc.base.Host
-	for link, want := range map[string]string{
-		"/redfish/v1/x":                      "/redfish/v1/x",
-		"https://" + own + "/redfish/v1/x?a": "/redfish/v1/x?a",
-		"https://other.example/redfish/v1/x": "",
-		"http://" + own + "/redfish/v1/x":    "/redfish/v1/x",
-		"https://127.0.0.1/redfish/v1/x":     "", // another port
-		"//other.example/x":                  "",
-		"@other.example/x":                   "/redfish/v1/Systems/@other.example/x",
-		"https://u:p@" + own + "/x":          "",
-		"relative":                           "/redfish/v1/Systems/relative",
-		"../Chassis/1":                       "/redfish/v1/Chassis/1",
-		"redfish/v1/Chassis/1":               "/redfish/v1/Chassis/1",
-		"https://" + own:                     "",
-		"":                                   "",
-		"javascript:x":                       "",
-	} {
-		require.Equal(t, want, h.c.bmc.path("/redfish/v1/Systems/1", link), link)
-	}
-	_, err := h.c.Get(t.Context(), "@other.example/x")
+	_, err := h.Get(t.Context(), "@other.example/x")
 	require.Error(t, err)
 	require.NoError(t, h.Close())
+}
+
+// restarted gives the stepper a worker that was just started, on the same state directory.
+func (s *stepper) restarted() {
+	before := s.driver
+	s.driver = New(before.host)
+	s.driver.timing = before.timing
+}
+
+// A logout whose request or answer is lost is repeated: the session has ended all the same.
+func TestALostLogoutIsRepeated(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		for _, kind := range []redfishsim.FaultKind{redfishsim.CutBefore, redfishsim.CutAfter} {
+			s := newStepper(t, p)
+			h := s.open()
+			s.bmc.Inject(redfishsim.Fault{Method: http.MethodDelete, Path: "*/Sessions/*", Kind: kind})
+			require.NoError(t, h.Close())
+			require.Empty(t, s.bmc.OpenSessions())
+			require.Empty(t, s.sessionFiles())
+		}
+	})
+}
+
+// The session of a login whose answer was lost is left to the BMC's own time-out; those that are known
+// are deleted all the same.
+func TestALoginWithoutAnAnswerIsSentAgain(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		for kind, left := range map[redfishsim.FaultKind]int{redfishsim.CutBefore: 0, redfishsim.CutAfter: 1} {
+			s := newStepper(t, p)
+			s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: "*/Sessions*", Kind: kind})
+			require.NoError(t, s.open().Close())
+			require.Len(t, s.bmc.OpenSessions(), left)
+			require.Empty(t, s.sessionFiles())
+		}
+	})
+}
+
+// A file of another version names no session that this one could delete.
+func TestAnUnreadableSessionsFileIsReplaced(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC)
+	h := s.open()
+	path := s.sessionFiles()[0]
+	require.NoError(t, h.Close())
+	require.NoError(t, os.WriteFile(path, []byte(`{"uri": "/redfish/v1/x"}`), 0o600))
+	require.NoError(t, s.open().Close())
+	require.Empty(t, s.sessionFiles())
 }

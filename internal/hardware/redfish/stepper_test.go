@@ -22,7 +22,7 @@ var quickTiming = timing{
 	request: 20 * time.Second, login: 20 * time.Second,
 	firstPause: time.Millisecond, longestPause: 5 * time.Millisecond,
 	restart: time.Minute, look: 20 * time.Second,
-	sessions: 20 * time.Second,
+	interval: 10 * time.Microsecond,
 	power:    20 * time.Second, graceful: 50 * time.Millisecond, post: 20 * time.Second,
 	settle: 60 * time.Millisecond, blindPOST: 300 * time.Millisecond, stall: 20 * time.Second,
 }
@@ -88,9 +88,9 @@ func stepperOf(t *testing.T, bmc *redfishsim.Server) *stepper {
 	s := unenrolled(t, bmc)
 	h, err := s.driver.connect(s.target)
 	require.NoError(t, err)
-	system, err := h.c.readSystem(t.Context(), h.system)
+	system, err := h.readSystem(t.Context(), h.system)
 	require.NoError(t, err)
-	s.enrolled, err = h.c.identify(t.Context(), system)
+	s.enrolled, err = h.identify(t.Context(), system)
 	require.NoError(t, err)
 	drives, err := h.drives(t.Context())
 	require.NoError(t, err)

@@ -17,140 +17,103 @@ import (
 	"burnish/internal/hardware"
 )
 
-// action is what starts work on the BMC.
-type action struct {
-	// Name is that of the work in the journal.
-	Name string
-	// Doing says what it does, for the operator.
-	Doing string
-	// Stall is how long its task may make no progress, Budget how long it may take; 0:
-	// without limit.
-	Stall, Budget time.Duration
+// work is what a BMC has accepted to do. It is journaled on the host.
+type work struct {
+	// Target is what was posted to.
+	Target string `json:"target,omitempty"`
+	// Task is its task; "": there is none, or it is gone. Start is the task's StartTime as it was first
+	// read.
+	Task  string `json:"task,omitempty"`
+	Start string `json:"start,omitempty"`
+
+	// doing says what it does, for the operator. stall is how long it may make no progress; 0: without
+	// limit.
+	doing   string
+	stall   time.Duration
+	percent int
+	mark    string
+	moved   time.Time // when mark last changed, in this attempt
 }
 
-// outcome is what is known of an action in the end. A task that has failed is an error.
+// outcome is what a look at a work's task finds. A task that has failed is an error.
 type outcome string
 
 const (
-	// succeeded: our own task says that it has succeeded.
+	taskRuns outcome = "runs"
+	// taskWaits: it waits for a reset of the server.
+	taskWaits outcome = "waits"
+	// succeeded: our own task says so.
 	succeeded outcome = "succeeded"
-	// scheduled: our task waits for a reset of the system, which the caller gives it before
-	// it follows the task on.
-	scheduled outcome = "scheduled"
-	// unsettled: there is no task, it is gone, or the answer was lost. The caller finds out
-	// by reading the state whether the work was done. It is never success by itself.
+	// unsettled: there is no task, or it says nothing any more. What has come of the work is read from the
+	// hardware. It is never success by itself.
 	unsettled outcome = "unsettled"
 )
 
-// work is an action that may have been started. It is journaled on the host.
-type work struct {
-	action action
-	// Target is what was posted to. Sent is when, by the BMC's own clock; zero: unknown.
-	// Began is when, by the host's.
-	Target string    `json:"target"`
-	Sent   time.Time `json:"sent,omitzero"`
-	Began  time.Time `json:"began"`
-	// Answered: the BMC has accepted it. Task is its task, "" where there is none.
-	Answered bool   `json:"answered,omitempty"`
-	Task     string `json:"task,omitempty"`
-	// Start is the task's StartTime as it was first read.
-	Start string `json:"start,omitempty"`
-}
-
-// mostDrift is how much the clocks of a BMC and of the host may differ more than before. A BMC may
-// start with a wrong time, and correct it later.
-const mostDrift = 10 * time.Second
-
-// bmcRestarted: the BMC says that it has started since it was sent the request. What it did itself
-// then is over, and what it had not begun it does not begin any more. False where it does not say.
-// keepsTasks: its tasks survive that, as Dell's jobs do.
-func (h *handle) bmcRestarted(ctx context.Context, w *work) (restarted, keepsTasks bool, err error) {
-	s, err := h.c.readSystem(ctx, h.system)
+// follow looks once how far the work is; save keeps what it has learned. Errors: step_failed where our
+// own task has failed, no_progress.
+func (h *handle) follow(ctx context.Context, w *work, save func() error) (outcome, error) {
+	if w.Task == "" {
+		return unsettled, nil
+	}
+	asked := time.Now()
+	t, err := h.readTask(ctx, w.Task)
 	if err != nil {
-		return false, false, err
+		return "", err
 	}
-	now := h.c.bmc.now()
-	if w.Sent.IsZero() || now.IsZero() || (now.Sub(w.Sent)-time.Since(w.Began)).Abs() > mostDrift {
-		return false, false, nil
+	if t == nil || !w.isOurs(t) {
+		w.Task, w.Start = "", ""
+		return unsettled, save()
 	}
-	for _, link := range s.Links.ManagedBy {
-		var manager struct {
-			LastResetTime string `bmc:"optional"`
-			Links         dellLinks
-		}
-		if err := ignoreRefusal(h.c.get(ctx, string(link), &manager)); err != nil {
-			return false, false, err
-		}
-		if at, err := time.Parse(time.RFC3339, manager.LastResetTime); err == nil && !at.Before(w.Sent) {
-			return true, manager.Links.Oem.Dell.Jobs != "", nil
+	if w.Start == "" && t.StartTime != "" {
+		w.Task, w.Start = t.path, t.StartTime // what was followed may be its monitor
+		if err := save(); err != nil {
+			return "", err
 		}
 	}
-	return false, false, nil
+	result, err := t.result(w.doing)
+	if err != nil || result != taskRuns {
+		return result, err
+	}
+	waits, err := h.waitsForReset(ctx, t)
+	if err != nil || waits {
+		return taskWaits, err
+	}
+	if time.Since(asked) > h.driver.timing.request {
+		w.mark = "" // a time in which the BMC did not answer is not the task's
+	}
+	return taskRuns, w.moving(string(t.TaskState), t.PercentComplete)
 }
 
-// followTask waits for the end of the work's task. Errors: step_failed where our own task has
-// failed, no_progress, timeout.
-func (h *handle) followTask(ctx context.Context, run hardware.StepRun, w *work) (outcome, error) {
-	var last string
-	lastChange := time.Now()
-	waiting := h.c.bmc.timing.wait(365 * 24 * time.Hour)
-	defer waiting.stop()
-	for {
-		asked := time.Now()
-		t, err := h.c.readTask(ctx, w.Task)
-		if err != nil {
-			return "", err
-		}
-		if t == nil || !w.isOurs(t) {
-			return unsettled, nil
-		}
-		if w.Start == "" && t.StartTime != "" {
-			w.Start = t.StartTime
-			if err := run.Save(w.action.Name, w); err != nil {
-				return "", err
-			}
-		}
-		switch result, err := t.result(w.action); {
-		case err != nil:
-			return "", err
-		case result != "":
-			return result, nil
-		}
-		if err := h.progress(run, t.PercentComplete, w.action.Doing); err != nil {
-			return "", err
-		}
-		// A time in which the BMC did not answer is not the task's.
-		if now := fmt.Sprint(t.TaskState, t.PercentComplete, len(t.Messages)); now != last ||
-			time.Since(asked) > h.c.bmc.timing.request {
-			last, lastChange = now, time.Now()
-		}
-		if err := w.checkTime(lastChange, t); err != nil {
-			return "", err
-		}
-		if _, err := waiting.next(ctx, 0); err != nil {
-			return "", err
-		}
+// moving watches for work that makes no progress.
+func (w *work) moving(state string, percent int) error {
+	if now := fmt.Sprint(state, percent); now != w.mark {
+		w.mark, w.moved, w.percent = now, time.Now(), percent
 	}
-}
-
-// checkTime: the task has stalled, or its budget is spent.
-func (w *work) checkTime(lastChange time.Time, t *task) error {
-	if w.action.Stall > 0 && time.Since(lastChange) > w.action.Stall {
-		return hardware.Refused(device.CodeNoProgress, "see the task on the BMC; clean the server again when it has ended",
-			"%s: the BMC's task %s has made no progress for %v: %s, %d %%", w.action.Doing, w.Task, w.action.Stall, t.TaskState,
-			t.PercentComplete)
-	}
-	if w.action.Budget > 0 && time.Since(w.Began) > w.action.Budget {
-		return hardware.Refused(device.CodeTimeout, "see the task on the BMC; clean the server again when it has ended",
-			"%s: the BMC's task %s takes longer than %v: %s, %d %%", w.action.Doing, w.Task, w.action.Budget, t.TaskState,
-			t.PercentComplete)
+	if w.stall > 0 && time.Since(w.moved) > w.stall {
+		return hardware.Refused(device.CodeNoProgress,
+			"see it on the BMC, and do not switch the server off; clean it again when it has ended",
+			"the %s has made no progress for %v: %s, %d %%", w.doing, w.stall, state, percent)
 	}
 	return nil
+}
+
+// isOurs: the task is the one that this work has started, and not one that got the same number after the
+// BMC restarted. A Dell never gives a number twice. Without StartTime and TargetUri nothing says so.
+func (w *work) isOurs(t *task) bool {
+	target := t.Payload.TargetURI
+	if t.job() != "" {
+		return true
+	}
+	if target != "" && !samePath(target, w.Target) || w.Start != "" && t.StartTime != w.Start {
+		return false
+	}
+	return target != "" || t.StartTime != ""
 }
 
 // task is what the driver reads of a Task, of whatever vendor.
 type task struct {
 	path            string
+	waits           bool // it has not begun, and waits for a reset of the server
 	ID              link `json:"@odata.id" bmc:"optional"`
 	Name            string
 	TaskState       redfish.TaskState
@@ -163,9 +126,20 @@ type task struct {
 	}
 }
 
-// result is what a task says of its end: "" while it runs. It has succeeded only if it is
-// Completed and OK, without a critical message: a failed job of an iDRAC is Completed too.
-func (t *task) result(a action) (outcome, error) {
+// String names the task for an operator.
+func (t *task) String() string { return hardware.OneLine(path.Base(t.path) + " (" + t.Name + ")") }
+
+// job is the number of the task where it is a Dell's job.
+func (t *task) job() string {
+	if job := path.Base(t.path); strings.HasPrefix(job, "JID_") {
+		return job
+	}
+	return ""
+}
+
+// result is what a task says of its end. It has succeeded only if it is Completed and OK, without a
+// critical message: a failed job of an iDRAC is Completed too.
+func (t *task) result(doing string) (outcome, error) {
 	var said []string
 	bad := t.TaskStatus == "Critical" || t.TaskStatus == "Warning"
 	for _, m := range t.Messages {
@@ -174,23 +148,17 @@ func (t *task) result(a action) (outcome, error) {
 		}
 		bad = bad || m.critical()
 	}
-	switch t.TaskState {
-	case redfish.CompletedTaskState:
-		if bad {
-			break
-		}
-		if t.TaskStatus != "OK" {
-			return unsettled, nil
-		}
+	switch {
+	case t.active():
+		return taskRuns, nil
+	case t.TaskState != redfish.CompletedTaskState || bad:
+	case t.TaskStatus == "OK":
 		return succeeded, nil
-	case redfish.ExceptionTaskState, redfish.KilledTaskState, redfish.CancelledTaskState:
-	case redfish.PendingTaskState:
-		return scheduled, nil
 	default:
-		return "", nil
+		return unsettled, nil
 	}
 	return "", hardware.Refused(device.CodeStepFailed, "see the BMC's own log, correct the cause, then clean the server",
-		"%s: the BMC's task ended as %s, %s: %s", a.Doing, t.TaskState, t.TaskStatus,
+		"%s: the BMC's task ended as %s, %s: %s", doing, t.TaskState, t.TaskStatus,
 		hardware.OneLine(strings.Join(said, "; ")))
 }
 
@@ -200,26 +168,60 @@ func (t *task) active() bool {
 		redfish.KilledTaskState, redfish.CancelledTaskState}, t.TaskState)
 }
 
-// isOurs: the task is the one that this work has started, and not one that got the same number
-// after the BMC restarted. Without StartTime and TargetUri nothing says so.
-func (w *work) isOurs(t *task) bool {
-	if w.Start != "" && t.StartTime == w.Start {
-		return true
+// The kinds of what a task does, as its target or its name says.
+func (t *task) changesBIOS() bool {
+	return t.isOf("/bios", "bios.setup", "biosconfiguration", "bios config")
+}
+func (t *task) updates() bool { return t.isOf("updateservice", "firmware", "update") }
+func (t *task) erases() bool  { return t.isOf("secureerase", "erase", "sanitize") }
+
+// isOf: the task's target has this in it, or where it has none, its name one of these.
+func (t *task) isOf(target string, names ...string) bool {
+	if t.Payload.TargetURI != "" {
+		return strings.Contains(strings.ToLower(t.Payload.TargetURI), target)
 	}
-	if t.Payload.TargetURI != "" && !samePath(t.Payload.TargetURI, w.Target) {
-		return false
+	return slices.ContainsFunc(names, func(n string) bool { return strings.Contains(strings.ToLower(t.Name), n) })
+}
+
+// waitsForReset: the task has not begun, and waits for a reset of the server. An iDRAC's task is New or
+// Starting meanwhile, and its job says Scheduled.
+func (h *handle) waitsForReset(ctx context.Context, t *task) (bool, error) {
+	switch t.TaskState {
+	case redfish.PendingTaskState, redfish.SuspendedTaskState:
+		return true, nil
+	case redfish.NewTaskState, redfish.StartingTaskState:
+	default:
+		return false, nil
 	}
-	started, err := time.Parse(time.RFC3339, t.StartTime)
-	if err != nil || w.Sent.IsZero() {
-		return t.Payload.TargetURI != "" && w.Start == ""
+	for _, path := range h.jobPaths(t) {
+		var body struct{ JobState string }
+		err := h.get(ctx, path, &body)
+		if hasStatus(err, http.StatusNotFound) {
+			continue
+		}
+		return slices.Contains([]string{"Scheduled", "New", "Scheduling", "Waiting", "Pending", "ReadyForExecution",
+			"Downloaded"}, body.JobState), err
 	}
-	// The BMC's clock has whole seconds.
-	return !started.Before(w.Sent.Add(-2 * time.Second))
+	return false, nil // it may begin at any moment
+}
+
+// jobPaths are where an iDRAC may have the job of a task.
+func (h *handle) jobPaths(t *task) (all []string) {
+	for _, manager := range h.managers {
+		if job := t.job(); job != "" && manager != "" {
+			manager := strings.TrimSuffix(string(manager), "/")
+			all = append(all, manager+"/Jobs/"+job, manager+"/Oem/Dell/Jobs/"+job)
+		}
+	}
+	return all
 }
 
 // samePath compares two paths as BMCs write them: some add a slash, some change the case, some write
 // a whole URL.
 func samePath(a, b string) bool { return plainPath(a) == plainPath(b) }
+
+// within: path is the resource of, or something below it.
+func within(path, of string) bool { return strings.HasPrefix(plainPath(path)+"/", plainPath(of)+"/") }
 
 func plainPath(path string) string {
 	if u, err := url.Parse(path); err == nil && u.Host != "" {
@@ -229,8 +231,8 @@ func plainPath(path string) string {
 }
 
 // readTask reads a task, or nil where it is gone, or only its monitor is left.
-func (c *client) readTask(ctx context.Context, uri string) (*task, error) {
-	got, err := c.Get(ctx, uri)
+func (h *handle) readTask(ctx context.Context, uri string) (*task, error) {
+	got, err := h.Get(ctx, uri)
 	if r, ok := asRefusal(err); ok && r.Status < 500 {
 		return nil, nil
 	}
@@ -259,7 +261,7 @@ const tasksPath = "/redfish/v1/TaskService/Tasks"
 
 // taskOf finds the task in the answer to a request, "" where it names none: in the body, in the
 // Location, or by the number of Dell's job at the end of the Location.
-func (c *client) taskOf(a answer) string {
+func (h *handle) taskOf(a answer) string {
 	var body struct {
 		ID    link   `json:"@odata.id" bmc:"optional"`
 		State string `json:"TaskState" bmc:"optional"`
@@ -268,7 +270,7 @@ func (c *client) taskOf(a answer) string {
 		(body.State != "" || strings.Contains(string(body.ID), "/TaskService/Tasks/")) {
 		return string(body.ID)
 	}
-	location := c.bmc.path(a.Path, a.Header.Get("Location"))
+	location := h.bmc.path(a.Path, a.Header.Get("Location"))
 	if job := path.Base(location); strings.HasPrefix(job, "JID_") {
 		return tasksPath + "/" + job
 	}
@@ -278,28 +280,32 @@ func (c *client) taskOf(a answer) string {
 	return location
 }
 
-// tasks reads every task of the BMC, with its path.
-func (c *client) tasks(ctx context.Context) ([]*task, error) {
-	paths, err := c.members(ctx, tasksPath)
+// tasks reads every task of the BMC that has not ended, anybody's.
+func (h *handle) tasks(ctx context.Context) (all []*task, err error) {
+	members, err := h.members(ctx, tasksPath)
 	if hasStatus(err, http.StatusNotFound) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	var all []*task
-	for _, uri := range paths {
+	for _, uri := range paths(members) {
 		t := &task{path: uri}
-		switch err := c.get(ctx, uri, t); {
+		if t.job() != "" && h.ended[uri] {
+			continue // a Dell keeps hundreds, and gives no number twice
+		}
+		switch err := h.get(ctx, uri, t); {
 		case hasStatus(err, http.StatusNotFound): // it has just been forgotten
 		case err != nil:
 			return nil, err
 		case t.TaskState == "":
 			return nil, hardware.Refused(device.CodeToolOutputInvalid, "update the BMC's firmware",
-				"the BMC's task %s (%s) has no state", uri, hardware.OneLine(t.Name))
-		default:
+				"the BMC's task %s has no state", t)
+		case t.active():
+			if t.waits, err = h.waitsForReset(ctx, t); err != nil {
+				return nil, err
+			}
 			all = append(all, t)
+		default:
+			h.ended[uri] = true
 		}
 	}
-	return all, nil
+	return all, err
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/internal/hardware"
 	"burnish/internal/testkit/redfishsim"
 )
 
@@ -36,15 +35,15 @@ func TestATaskSucceedsOnlyByAllThatItSays(t *testing.T) {
 		"exception":                 {redfish.ExceptionTaskState, "OK", nil, "", true},
 		"killed":                    {redfish.KilledTaskState, "OK", nil, "", true},
 		"canceled":                  {redfish.CancelledTaskState, "OK", nil, "", true},
-		"pending":                   {redfish.PendingTaskState, "OK", nil, scheduled, false},
-		"running":                   {redfish.RunningTaskState, "OK", nil, "", false},
-		"starting":                  {redfish.StartingTaskState, "OK", nil, "", false},
-		"interrupted":               {redfish.InterruptedTaskState, "OK", nil, "", false},
-		"unknown":                   {"Odd", "OK", nil, "", false},
+		"pending":                   {redfish.PendingTaskState, "OK", nil, taskRuns, false},
+		"running":                   {redfish.RunningTaskState, "OK", nil, taskRuns, false},
+		"starting":                  {redfish.StartingTaskState, "OK", nil, taskRuns, false},
+		"interrupted":               {redfish.InterruptedTaskState, "OK", nil, taskRuns, false},
+		"unknown":                   {"Odd", "OK", nil, taskRuns, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := &task{TaskState: tt.state, TaskStatus: tt.status, Messages: tt.messages, PercentComplete: 100}
-			got, err := one.result(action{Doing: "it"})
+			got, err := one.result("it")
 			require.Equal(t, tt.want, got)
 			if !tt.fails {
 				require.NoError(t, err)
@@ -60,34 +59,28 @@ func TestATaskSucceedsOnlyByAllThatItSays(t *testing.T) {
 
 // Numbers begin again when a BMC restarts.
 func TestATaskIsOursOnlyIfItSaysSo(t *testing.T) {
-	sent := time.Date(2026, 11, 23, 1, 0, 0, 0, time.UTC)
-	const target = "/redfish/v1/Systems/1/Bios/Actions/Bios.ResetBios"
+	const target, start = "/redfish/v1/Systems/1/Bios/Actions/Bios.ResetBios", "2026-11-23T01:00:00Z"
 	for name, tt := range map[string]struct {
-		work          work
-		target, start string
-		ours          bool
+		known                string // its StartTime, as it was first read
+		path, target, starts string
+		ours                 bool
 	}{
-		"target":                        {work{}, target, "", true},
-		"target, slash and case":        {work{}, "/redfish/V1/systems/1/bios/actions/bios.resetbios/", "", true},
-		"another target":                {work{Sent: sent}, "/redfish/v1/other", "2026-11-23T01:00:01Z", false},
-		"nothing":                       {work{Sent: sent}, "", "", false},
-		"started after":                 {work{Sent: sent}, "", "2026-11-23T01:00:05Z", true},
-		"started within the second":     {work{Sent: sent}, target, "2026-11-23T00:59:59Z", true},
-		"target, started before":        {work{Sent: sent}, target, "2026-11-22T01:00:00Z", false},
-		"started before":                {work{Sent: sent}, "", "2026-11-22T01:00:00Z", false},
-		"in another zone":               {work{Sent: sent}, "", "2026-11-23T03:00:01+02:00", true},
-		"no clock":                      {work{}, "", "2026-11-23T01:00:05Z", false},
-		"unreadable start":              {work{Sent: sent}, "", "TIME_NOW", false},
-		"unreadable start, target":      {work{Sent: sent}, target, "TIME_NOW", true},
-		"the known start":               {work{Sent: sent, Start: "2020"}, "", "2020", true},
-		"known start, now another":      {work{Start: "2020"}, target, "2021", false},
-		"known start, another's target": {work{Sent: sent, Start: "2026-11-23T01:00:01Z"}, "/redfish/v1/other", "2026-11-23T02:00:00Z", false},
+		"target":                        {"", "/7", target, "", true},
+		"target, slash and case":        {"", "/7", "/redfish/V1/systems/1/bios/actions/bios.resetbios/", "", true},
+		"another target":                {"", "/7", "/redfish/v1/other", start, false},
+		"nothing":                       {"", "/7", "", "", false},
+		"no target, first read":         {"", "/7", "", start, true},
+		"no target, the known start":    {start, "/7", "", start, true},
+		"no target, another start":      {start, "/7", "", "2026-11-23T02:00:00Z", false},
+		"target, another start":         {start, "/7", target, "2026-11-23T02:00:00Z", false},
+		"the known start, other target": {start, "/7", "/redfish/v1/other", start, false},
+		"a Dell's job":                  {"TIME_NOW", "/JID_471269252011", "", start, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			one := &task{StartTime: tt.start}
+			one := &task{path: tasksPath + tt.path, StartTime: tt.starts}
 			one.Payload.TargetURI = tt.target
-			tt.work.Target = target
-			require.Equal(t, tt.ours, tt.work.isOurs(one))
+			w := &work{Target: target, Start: tt.known}
+			require.Equal(t, tt.ours, w.isOurs(one))
 		})
 	}
 }
@@ -95,7 +88,7 @@ func TestATaskIsOursOnlyIfItSaysSo(t *testing.T) {
 func TestEveryFormOfAnAcceptedRequestNamesItsTask(t *testing.T) {
 	s := newStepper(t, redfishsim.Supermicro)
 	h := s.open()
-	base := h.c.bmc.base.String()[:len("https://")+len(h.c.bmc.base.Host)]
+	base := h.bmc.base.String()[:len("https://")+len(h.bmc.base.Host)]
 	const uri = tasksPath + "/5"
 	body := []byte(`{"@odata.id": "` + uri + `", "TaskState": "New"}`)
 	for name, tt := range map[string]struct {
@@ -124,7 +117,7 @@ func TestEveryFormOfAnAcceptedRequestNamesItsTask(t *testing.T) {
 			if tt.location != "" {
 				header.Set("Location", tt.location)
 			}
-			require.Equal(t, tt.want, h.c.taskOf(answer{Status: tt.status, Header: header, Body: tt.body}))
+			require.Equal(t, tt.want, h.taskOf(answer{Status: tt.status, Header: header, Body: tt.body}))
 		})
 	}
 	require.NoError(t, h.Close())
@@ -140,8 +133,12 @@ func (s *stepper) followed(h *handle, change func(*redfishsim.Task)) *work {
 		change(one)
 	}
 	s.bmc.Change(func(state *redfishsim.State) { state.Tasks = append(state.Tasks, one) })
-	return &work{action: action{Name: "odd", Doing: "does something odd"}, Target: target, Sent: h.c.bmc.clock(),
-		Began: time.Now(), Answered: true, Task: tasksPath + "/31"}
+	return &work{doing: "does something odd", Target: target, Task: tasksPath + "/31"}
+}
+
+// look follows the work once.
+func (s *stepper) look(h *handle, w *work) (outcome, error) {
+	return h.follow(s.t.Context(), w, func() error { return s.save("odd", w) })
 }
 
 func TestATaskIsFollowedToItsEnd(t *testing.T) {
@@ -149,21 +146,21 @@ func TestATaskIsFollowedToItsEnd(t *testing.T) {
 		s := newStepper(t, p)
 		h := s.open()
 		w := s.followed(h, nil)
-		var seen []int
-		run := hardware.StepRun{Step: "x", Save: s.save, Load: s.load, Progress: func(percent int, _ string) error {
-			seen = append(seen, percent)
+		for _, percent := range []int{10, 40, 70} {
+			got, err := s.look(h, w)
+			require.NoError(t, err)
+			require.Equal(t, taskRuns, got)
+			require.Equal(t, percent, w.percent)
 			s.bmc.Change(func(state *redfishsim.State) {
 				task := state.Tasks[len(state.Tasks)-1]
 				if task.Percent += 30; task.Percent >= 100 {
 					task.State, task.Percent = "Completed", 100
 				}
 			})
-			return nil
-		}}
-		got, err := h.followTask(t.Context(), run, w)
+		}
+		got, err := s.look(h, w)
 		require.NoError(t, err)
 		require.Equal(t, succeeded, got)
-		require.Equal(t, []int{10, 40, 70}, seen)
 		var saved work
 		found, err := s.load("odd", &saved)
 		require.NoError(t, err)
@@ -173,17 +170,17 @@ func TestATaskIsFollowedToItsEnd(t *testing.T) {
 	})
 }
 
-func TestATaskThatStallsOrTakesTooLongIsTheOperators(t *testing.T) {
+func TestATaskThatStallsIsTheOperators(t *testing.T) {
 	s := newStepper(t, redfishsim.Supermicro)
 	h := s.open()
-	run := hardware.StepRun{Step: "x", Save: s.save, Load: s.load, Progress: func(int, string) error { return nil }}
 	w := s.followed(h, nil)
-	w.action.Stall = 20 * time.Millisecond
-	_, err := h.followTask(t.Context(), run, w)
+	w.stall = 20 * time.Millisecond
+	got, err := s.look(h, w)
+	require.NoError(t, err)
+	require.Equal(t, taskRuns, got)
+	w.moved = w.moved.Add(-time.Second)
+	_, err = s.look(h, w)
 	require.Equal(t, device.CodeNoProgress, code(err), "%v", err)
-	w.action.Stall, w.action.Budget, w.Began = 0, time.Minute, time.Now().Add(-time.Hour)
-	_, err = h.followTask(t.Context(), run, w)
-	require.Equal(t, device.CodeTimeout, code(err), "%v", err)
 	require.NoError(t, h.Close())
 }
 
@@ -191,14 +188,13 @@ func TestATaskThatStallsOrTakesTooLongIsTheOperators(t *testing.T) {
 func TestATaskThatIsGoneOrAnothersSettlesNothing(t *testing.T) {
 	s := newStepper(t, redfishsim.Supermicro)
 	h := s.open()
-	run := hardware.StepRun{Step: "x", Save: s.save, Load: s.load, Progress: func(int, string) error { return nil }}
 	w := s.followed(h, func(task *redfishsim.Task) { task.State, task.TargetURI = "Completed", "/redfish/v1/other" })
-	got, err := h.followTask(t.Context(), run, w)
-	require.NoError(t, err)
-	require.Equal(t, unsettled, got)
-	w.Task = tasksPath + "/99"
-	got, err = h.followTask(t.Context(), run, w)
-	require.NoError(t, err)
-	require.Equal(t, unsettled, got)
+	for _, task := range []string{w.Task, tasksPath + "/99"} {
+		w.Task = task
+		got, err := s.look(h, w)
+		require.NoError(t, err)
+		require.Equal(t, unsettled, got)
+		require.Empty(t, w.Task)
+	}
 	require.NoError(t, h.Close())
 }

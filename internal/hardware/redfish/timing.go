@@ -2,10 +2,10 @@ package redfish
 
 import (
 	"context"
-	"errors"
-	"net/http"
-	"strconv"
 	"time"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
 )
 
 // timing is how long the driver waits for what. Tests have their own.
@@ -18,8 +18,8 @@ type timing struct {
 	// restart is how long a step waits for a BMC that does not answer, look how long a
 	// discovery does.
 	restart, look time.Duration
-	// sessions is how long a login waits for a place in the session table.
-	sessions time.Duration
+	// interval is the least time between two requests to one BMC.
+	interval time.Duration
 	// power is how long a change of the power state may take, post the time from power-on
 	// to the end of POST.
 	power, graceful, post time.Duration
@@ -36,7 +36,7 @@ var usualTiming = timing{
 	request: time.Minute, login: 15 * time.Second,
 	firstPause: 100 * time.Millisecond, longestPause: 5 * time.Second,
 	restart: 20 * time.Minute, look: 20 * time.Second,
-	sessions: 10 * time.Minute,
+	interval: usualInterval,
 	power:    5 * time.Minute, graceful: 2 * time.Minute, post: 30 * time.Minute,
 	settle: usualSettle, blindPOST: 15 * time.Minute, stall: 30 * time.Minute,
 }
@@ -59,10 +59,9 @@ func (t timing) wait(length time.Duration) *waiting {
 
 func (w *waiting) stop() { w.deadline.Stop() }
 
-// next waits for the next try, at least atLeast. It returns false when the time is over. The
-// error is the end of ctx.
-func (w *waiting) next(ctx context.Context, atLeast time.Duration) (bool, error) {
-	pause := time.NewTimer(w.pause(time.Since(w.began), atLeast))
+// next waits for the next try. It returns false when the time is over. The error is the end of ctx.
+func (w *waiting) next(ctx context.Context) (bool, error) {
+	pause := time.NewTimer(w.pause(time.Since(w.began)))
 	defer pause.Stop()
 	select {
 	case <-ctx.Done():
@@ -74,27 +73,40 @@ func (w *waiting) next(ctx context.Context, atLeast time.Duration) (bool, error)
 	}
 }
 
+// until looks again and again until a look is done, and shows what it waits for. late gives the error
+// where that takes longer than length; nil: it waits no longer.
+func (h *handle) until(ctx context.Context, run hardware.StepRun, length time.Duration,
+	look func() (done bool, doing string, err error), late func() error) error {
+	waiting := h.driver.timing.wait(length)
+	defer waiting.stop()
+	for {
+		done, doing, err := look()
+		if err != nil || done {
+			return err
+		}
+		if err := h.progress(run, h.percent, doing); err != nil {
+			return err
+		}
+		if again, err := waiting.next(ctx); err != nil {
+			return err
+		} else if !again {
+			return late()
+		}
+	}
+}
+
+// stuck is the fault of a server that does not come to what is waited for.
+func stuck(format string, args ...any) func() error {
+	return func() error {
+		return hardware.Refused(device.CodeNoProgress, "see the server's console and the BMC's jobs, then clean it again",
+			format, args...)
+	}
+}
+
 // pause is how long to wait for the next try after so long a wait.
-func (w *waiting) pause(waited, atLeast time.Duration) time.Duration {
-	return min(max(w.first, waited/pauseShare, atLeast), w.longest)
+func (w *waiting) pause(waited time.Duration) time.Duration {
+	return min(max(w.first, waited/pauseShare), w.longest)
 }
 
 // again starts the pauses over: something else is waited for.
 func (w *waiting) again() { w.began = time.Now() }
-
-// retryAfter is the time that an answer asks to wait, or 0.
-func retryAfter(err error) time.Duration {
-	var r *refusal
-	if !errors.As(err, &r) {
-		return 0
-	}
-	return retryAfterHeader(r.header)
-}
-
-func retryAfterHeader(h http.Header) time.Duration {
-	seconds, err := strconv.Atoi(h.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
-}

@@ -23,82 +23,38 @@ func (s *stepper) posts(path string) int {
 	return n
 }
 
-// An erase whose request was lost is not repeated, and the task of an earlier erase of the drive
-// is not taken for its own.
-func TestALostEraseIsNeitherRepeatedNorBelieved(t *testing.T) {
+// An erase whose answer was lost is sent again once none of the drive runs, and the task of an earlier
+// erase is not taken for its own. A request that was lost twice is, too.
+func TestALostEraseIsSentAgainOnceNoneRuns(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
-		s := newStepper(t, p, twoDrives)
-		_, err := s.run("erase_drives", nil)
-		require.NoError(t, err)
-		s.bmc.Change(func(state *redfishsim.State) { state.Storages[1].Drives[0].Content = "of the next tenant" })
-		s.newClean()
-		before := s.posts("Nvme.0")
-		s.bmc.Inject(redfishsim.Fault{Method: "POST", Path: "*Nvme.0*", Kind: redfishsim.CutBefore})
-		for range 2 {
+		for _, tc := range []struct {
+			kind          redfishsim.FaultKind
+			times, erases int
+		}{
+			{redfishsim.CutBefore, 1, 1}, {redfishsim.CutBefore, 2, 1}, {redfishsim.CutAfter, 1, 2},
+			{redfishsim.RestartBefore, 1, 1},
+		} {
+			s := newStepper(t, p, twoDrives)
+			_, err := s.run("erase_drives", nil)
+			require.NoError(t, err)
+			s.bmc.Change(func(state *redfishsim.State) { state.Storages[1].Drives[0].Content = "of the next tenant" })
+			s.newClean()
+			before, erases := s.posts("Nvme.0"), s.bmc.State().Storages[1].Drives[0].Erases
+			s.bmc.Inject(redfishsim.Fault{Method: "POST", Path: "*Nvme.0*", Kind: tc.kind, Times: tc.times})
 			_, err = s.run("erase_drives", nil)
-			require.Equal(t, device.CodeEraseUnknown, code(err), "%v", err)
-		}
-		require.Equal(t, before+1, s.posts("Nvme.0"))
-		_, err = s.run("verify", nil)
-		require.Equal(t, device.CodeVerifyFailed, code(err))
-	})
-}
-
-// A worker that is killed after it has recorded an erase and before it has sent it: the next one
-// waits until the BMC would show it, and sends it once. Where that happens twice, or a BMC shows no
-// erase after its end, the operator is called.
-func TestAnEraseThatAKilledWorkerNeverSentIsSent(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		for kills := 1; kills <= 2; kills++ {
-			s := newStepper(t, p, twoDrives, func(_ *redfishsim.Config, s *redfishsim.State) { s.Storages = s.Storages[1:] })
-			killed := 0
-			s.onSave = func(_ int, store func() error) error {
-				if err := store(); err != nil {
-					return err
-				}
-				if killed < kills && s.posts("SecureErase") == 0 &&
-					strings.Contains(string(s.journal[eraseEvidence]), `"state":"sent"`) {
-					if killed == 0 || strings.Contains(string(s.journal[eraseEvidence]), `"again":true`) {
-						killed++
-						s.kill()
-						return errKilled
-					}
-				}
-				return nil
-			}
-			note, err := s.toTheEnd("erase_drives", nil)
-			require.Equal(t, device.CodeEraseUnknown == code(err), p == redfishsim.ILO || kills == 2, "%d kills: %v", kills, err)
-			if err != nil {
-				require.Zero(t, s.posts("SecureErase"))
-				continue
-			}
-			require.Contains(t, note, "drives erased")
-			state := s.bmc.State()
-			for _, d := range state.Drives() {
-				require.Equal(t, 1, d.Erases, d.Serial)
-			}
+			require.NoError(t, err)
+			require.Equal(t, before+1+tc.times, s.posts("Nvme.0"))
+			require.Equal(t, erases+tc.erases, s.bmc.State().Storages[1].Drives[0].Erases)
+			require.Empty(t, s.bmc.TenantData())
 			_, err = s.run("verify", nil)
 			require.NoError(t, err)
+			s.requireNoHarm()
 		}
 	})
 }
 
-// A BMC that answers that it is not ready, and then shows nothing of the erase, gets it again.
-func TestAnEraseThatABMCWasNotReadyForIsSentAgain(t *testing.T) {
-	each(t, func(t *testing.T, p redfishsim.Personality) {
-		s := newStepper(t, p, twoDrives)
-		s.bmc.Inject(redfishsim.Unavailable(redfishsim.Fault{Method: "POST", Path: "*Nvme.0*"}))
-		_, err := s.run("erase_drives", nil)
-		require.NoError(t, err)
-		require.Equal(t, 2, s.posts("Nvme.0"))
-		state := s.bmc.State()
-		for _, d := range state.Drives() {
-			require.Equal(t, 1, d.Erases, d.Serial)
-		}
-	})
-}
-
-// A task that is gone proves nothing where the drive did not show its erase either.
+// A task that is gone proves nothing where the drive did not show its erase either. What never shows
+// is the operator's in the end.
 func TestATaskThatIsGoneIsUnknown(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
 		s := newStepper(t, p, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) {
@@ -109,13 +65,37 @@ func TestATaskThatIsGoneIsUnknown(t *testing.T) {
 			}
 		})
 		s.mayGoOn = func() error {
-			if s.posts("SecureErase") == 2 {
-				s.bmc.Change(func(state *redfishsim.State) { state.Work, state.Tasks = nil, nil })
-			}
+			s.bmc.Change(func(state *redfishsim.State) { state.Work, state.Tasks = nil, nil })
 			return nil
 		}
 		_, err := s.run("erase_drives", nil)
 		require.Equal(t, device.CodeEraseUnknown, code(err), "%v", err)
+		require.Equal(t, maxTries, s.posts("Nvme.0"))
+		_, err = s.run("verify", nil)
+		require.Equal(t, device.CodeVerifyFailed, code(err))
+	})
+}
+
+// An erase that was accepted, and that nothing shows to the next worker, is sent again by that one.
+func TestAnAcceptedEraseThatIsGoneIsSentAgainByTheNextWorker(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p, twoDrives)
+		killed := false
+		s.onSave = func(_ int, store func() error) error {
+			if err := store(); err != nil || killed || !strings.Contains(string(s.journal[eraseEvidence]), `"accepted"`) {
+				return err
+			}
+			killed = true
+			s.bmc.Change(func(state *redfishsim.State) { state.Work, state.Tasks = nil, nil })
+			s.kill()
+			return errKilled
+		}
+		_, err := s.toTheEnd("erase_drives", nil)
+		require.NoError(t, err)
+		require.True(t, killed)
+		require.Equal(t, 3, s.posts("SecureErase"))
+		require.Empty(t, s.bmc.TenantData())
+		s.requireNoHarm()
 	})
 }
 
@@ -167,50 +147,81 @@ func TestALostUpdateIsNeitherRepeatedNorBelieved(t *testing.T) {
 // A worker that dies when the BMC has the image continues where it was.
 func TestAnUpdateGoesOnAfterACrash(t *testing.T) {
 	each(t, func(t *testing.T, p redfishsim.Personality) {
-		b := startHooked(t, p, twoDrives)
-		s := stepperOf(t, b.Server)
-		killed := false
-		hook := func(r *http.Request) {
-			if !killed && r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, b.Config().MultipartPath) {
-				killed = true
-				s.kill()
-			}
-		}
-		b.after.Store(&hook)
+		s := newStepper(t, p, twoDrives)
+		s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: s.bmc.Config().MultipartPath + "*",
+			Kind: redfishsim.HangAfter})
+		killed := s.killAtFault()
 		_, err := s.toTheEnd("firmware_reflash", s.update("BIOS"))
 		require.NoError(t, err)
-		require.True(t, killed)
-		require.Len(t, b.Commits("BIOS"), 1)
+		require.True(t, killed.Load())
+		require.Len(t, s.bmc.Commits("BIOS"), 1)
 		s.requireNoHarm()
 	})
 }
 
-// A worker that dies while the BMC fetches the image serves it again, once it has read that the
-// update has failed and the component runs what it ran before.
-func TestAnImageIsServedAgainAfterACrash(t *testing.T) {
-	b := startHooked(t, redfishsim.IDRAC, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) {
+// A worker that dies while the BMC fetches the image does not serve it again.
+func TestAnImageIsNotServedAgainAfterACrash(t *testing.T) {
+	s := newStepper(t, redfishsim.IDRAC, twoDrives, func(c *redfishsim.Config, _ *redfishsim.State) {
 		c.MultipartPath, c.PushPath = "", ""
 	})
-	s := stepperOf(t, b.Server)
 	s.target.Settings[imageAddress] = "127.0.0.1"
-	b.Inject(redfishsim.Fault{Method: "POST", Path: "*SimpleUpdate", Kind: redfishsim.RestartAfter})
-	killed := false
-	hook := func(r *http.Request) {
-		if !killed && strings.Contains(r.URL.Path, "SimpleUpdate") {
-			killed = true
-			s.kill()
-		}
-	}
-	b.after.Store(&hook)
+	s.bmc.Inject(redfishsim.Fault{Method: "POST", Path: "*SimpleUpdate", Kind: redfishsim.HangAfter})
+	killed := s.killAtFault()
 	_, err := s.toTheEnd("firmware_reflash", s.update("BIOS"))
-	require.True(t, killed)
+	require.True(t, killed.Load())
 	if err != nil {
-		require.Equal(t, device.CodeFirmwareUnknown, code(err), "%v", err)
+		require.Contains(t, []device.Code{device.CodeFirmwareUnknown, device.CodeStepFailed}, code(err), "%v", err)
 	} else {
 		require.Equal(t, "9.9.9", s.component("BIOS").Version)
 	}
-	require.LessOrEqual(t, len(b.Commits("BIOS")), 1)
+	require.LessOrEqual(t, len(s.bmc.Commits("BIOS")), 1)
+	require.Equal(t, 1, s.posts("SimpleUpdate"))
 	s.requireNoHarm()
+}
+
+// An image, or the start of one that was uploaded, is sent once in a clean: where the worker was killed,
+// or the BMC has restarted before it acted, the operator is called, whose clean sends it.
+func TestAnUpdateThatNeverBeganIsTheOperators(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		for _, kind := range []redfishsim.FaultKind{redfishsim.HangBefore, redfishsim.RestartBefore, redfishsim.CutBefore} {
+			s := newStepper(t, p, twoDrives)
+			path, starts := s.bmc.Config().MultipartPath, p == redfishsim.Supermicro && kind != redfishsim.RestartBefore
+			if starts {
+				path = "/redfish/v1/UpdateService/Actions/UpdateService.StartUpdate"
+			}
+			s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: path + "*", Kind: kind})
+			s.killAtFault()
+			args := s.update("BIOS")
+			_, err := s.toTheEnd("firmware_reflash", args)
+			require.Equal(t, device.CodeFirmwareUnknown, code(err), "%s: %v", kind, err)
+			require.Empty(t, s.bmc.Commits("BIOS"))
+			require.Equal(t, 1, s.posts(path))
+			s.requireNoHarm()
+			s.newClean()
+			s.bmc.ClearFaults()
+			if starts { // its upload is staged, and nobody's
+				s.bmc.Change(func(state *redfishsim.State) { state.Upload = nil })
+			}
+			_, err = s.toTheEnd("firmware_reflash", args)
+			require.NoError(t, err)
+			require.Len(t, s.bmc.Commits("BIOS"), 1)
+		}
+	})
+}
+
+// An image whose end the BMC has not got is sent again without a question: nothing can have begun.
+func TestAnImageThatIsCutOffIsSentAgain(t *testing.T) {
+	each(t, func(t *testing.T, p redfishsim.Personality) {
+		s := newStepper(t, p, twoDrives)
+		s.bmc.Inject(redfishsim.Fault{Method: http.MethodPost, Path: s.bmc.Config().MultipartPath + "*",
+			Kind: redfishsim.CutWithin})
+		// More than the network holds.
+		image := append(redfishsim.Image("BIOS", "9.9.9"), make([]byte, 16<<20)...)
+		_, err := s.run("firmware_reflash", policy(t, "BIOS", image, "9.9.9", s.component("BIOS").Version))
+		require.NoError(t, err)
+		require.Len(t, s.bmc.Commits("BIOS"), 1)
+		s.requireNoHarm()
+	})
 }
 
 // Names of firmware differ from vendor to vendor; what was, what is a copy and what is staged is

@@ -40,6 +40,8 @@ type strike struct {
 	// maybeLost: the request erases a drive or writes firmware. Where the answer to it is lost,
 	// the operator may have to look.
 	maybeLost bool
+	// login: the request is one. A session whose login got no answer is left to the BMC's own time-out.
+	login bool
 }
 
 func (k strike) String() string {
@@ -84,7 +86,7 @@ const sessions = "/redfish/v1/SessionService/Sessions*"
 // kinds are the requests that a clean of a server takes, each with whom every run kills at it. An
 // erase and an update may be lost.
 var kinds = []strike{
-	{victim: theWorker, method: http.MethodPost, path: sessions},
+	{victim: theWorker, method: http.MethodPost, path: sessions, login: true},
 	{victim: theServer, method: http.MethodGet, skip: 60},
 	{victim: theBMC, method: http.MethodPost, path: "*/ComputerSystem.Reset"},
 	{victim: theBMC, method: http.MethodPost, path: "*/Bios.ResetBios"},
@@ -109,9 +111,8 @@ func strikesOfEachKind(v victim) (all []strike) {
 	return all
 }
 
-// strikesOfEach are those of one victim at each request of a clean that takes these. Supermicro's BMC
-// does not show whose a session is: that of a login without an answer stays until its time-out.
-func strikesOfEach(v victim, p redfishsim.Personality, clean []redfishsim.Request) []strike {
+// strikesOfEach are those of one victim at each request of a clean that takes these.
+func strikesOfEach(v victim, clean []redfishsim.Request) []strike {
 	var first, others []strike
 	seen := map[string]int{}
 	for _, r := range clean {
@@ -119,9 +120,9 @@ func strikesOfEach(v victim, p redfishsim.Personality, clean []redfishsim.Reques
 		k.maybeLost = r.Method != http.MethodGet &&
 			(strings.Contains(r.Path, "SecureErase") || strings.Contains(r.Path, "UpdateService"))
 		seen[r.Method]++
-		session := strings.Contains(strings.ToLower(r.Path), "/sessions")
+		k.login = r.Method == http.MethodPost && strings.Contains(strings.ToLower(r.Path), "/sessions")
 		switch {
-		case r.Method == http.MethodGet || v == theServer || session && p == redfishsim.Supermicro:
+		case r.Method == http.MethodGet || v == theServer:
 			others = append(others, k)
 		case k.maybeLost:
 			first = append(first, k, k.afterwards()) // together: each may take the driver a minute
@@ -196,7 +197,7 @@ func killAtEachRequest(t *testing.T, site *Site, v victim) {
 	began, struck, waiting := time.Now(), 0, map[redfishsim.Personality][]strike{}
 	for _, p := range redfishsim.Personalities {
 		t.Logf("%s: %d requests in a clean", p, len(clean[p]))
-		waiting[p] = strikesOfEach(v, p, clean[p])
+		waiting[p] = strikesOfEach(v, clean[p])
 	}
 	for round := 0; ; round++ {
 		chosen := map[string]strike{}
@@ -284,6 +285,9 @@ func (s *nodeSite) strike(t *testing.T, w *Worker, v victim, chosen map[string]s
 		require.NoError(t, s.nodes[name].BMC.ClearFaults())
 		k := chosen[name]
 		again := s.awaitEnd(t, name, k)
+		if k.login {
+			require.NoError(t, s.nodes[name].BMC.Change(func(state *redfishsim.State) { state.Sessions = nil }))
+		}
 		after := s.requireClean(t, name)
 		if !again {
 			s.requireOnce(t, name, k, before[name], after)
@@ -292,16 +296,13 @@ func (s *nodeSite) strike(t *testing.T, w *Worker, v victim, chosen map[string]s
 	return struck
 }
 
-// awaitEnd waits until the server is available again. An iLO shows an erase only while it runs: the
-// clean may end with a fault that says so. Neither iLO nor Supermicro show that their BMC has
-// restarted, and OpenBMC forgets its tasks then: the same holds for an erase or an update whose answer
-// that has lost, with OpenBMC for an erase. A server that is
-// away holds the request, whose time may end. After a fault the operator's clean ends well; awaitEnd
-// reports whether there was one.
+// awaitEnd waits until the server is available again. No image is sent twice in one clean: where the
+// answer to it is lost, and reading does not show what has come of it, the clean ends with a fault that
+// says so. So may an erase on an iLO, which shows it only while it runs. After a fault the operator's
+// clean ends well; awaitEnd reports whether there was one.
 func (s *nodeSite) awaitEnd(t *testing.T, name string, k strike) (again bool) {
 	t.Helper()
 	p := s.nodes[name].personality
-	mayBeUnknown := k.maybeLost && (k.victim == theServer || k.victim == theBMC && p != redfishsim.IDRAC)
 	what := fmt.Sprintf("%s (%s) after the kill of %s", name, p, k)
 	for ; ; again = true {
 		var v contract.DeviceStatus
@@ -314,8 +315,8 @@ func (s *nodeSite) awaitEnd(t *testing.T, name string, k strike) (again bool) {
 		if v.DeviceState == device.Available {
 			return again
 		}
-		unknown := (mayBeUnknown || p == redfishsim.ILO) && v.Fault == string(device.CodeEraseUnknown) || mayBeUnknown &&
-			v.Fault == string(device.CodeFirmwareUnknown)
+		unknown := p == redfishsim.ILO && v.Fault == string(device.CodeEraseUnknown) ||
+			k.maybeLost && v.Fault == string(device.CodeFirmwareUnknown)
 		require.True(t, unknown && !again, "%s: %s: %s", what, v.Fault, v.LastError)
 		t.Logf("%s: %s", what, v.LastError)
 		s.retry(t, "clean "+name, func(ctx context.Context) error {
