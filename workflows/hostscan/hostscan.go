@@ -28,16 +28,11 @@ func HostScan(ctx workflow.Context, in contract.HostScanInput) error {
 	if err != nil {
 		return err
 	}
-	// A signal is read only if one is pending, and before the run may continue as new: otherwise a
-	// signal can be lost (measured).
 	signals := workflow.NewSelector(ctx)
-	signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalScanNow), func(c workflow.ReceiveChannel, _ bool) {
-		var in contract.ScanRequest
-		switch {
-		case !c.ReceiveAsync(&in):
-		case len(in.Forget) > 0 || len(in.ForgottenNow) > 0:
+	calls.Receive(ctx, signals, contract.SignalScanNow, func(in contract.ScanRequest) {
+		if len(in.Forget) > 0 || len(in.ForgottenNow) > 0 {
 			h.keepForgotten(ctx, in)
-		default:
+		} else {
 			h.state.Requested, h.state.WorkerStarted = true, h.state.WorkerStarted || in.WorkerStarted
 		}
 	})

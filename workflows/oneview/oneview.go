@@ -71,15 +71,8 @@ func (p *polls) register(ctx workflow.Context) error {
 	if err := p.registerUpdates(ctx); err != nil {
 		return err
 	}
-	// A signal is read only if one is pending, and before the run may continue as new: otherwise a
-	// signal can be lost (measured).
 	p.signals = workflow.NewSelector(ctx)
-	p.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalLookNow), func(c workflow.ReceiveChannel, _ bool) {
-		var in contract.LookRequest
-		if c.ReceiveAsync(&in) {
-			p.onLook(ctx, in)
-		}
-	})
+	calls.Receive(ctx, p.signals, contract.SignalLookNow, func(in contract.LookRequest) { p.onLook(ctx, in) })
 	return nil
 }
 
