@@ -58,15 +58,6 @@ func TestBudgetIsRunningTime(t *testing.T) {
 		require.Equal(t, 5*time.Second, r.took)
 		require.Equal(t, 25*time.Second, s.entry().RunTime)
 	})
-	inBubble(t, "run time is reported", func(t *testing.T) {
-		s := newTestHost(t)
-		s.disk.takes = 10 * time.Second
-		stopAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
-		pass(time.Hour)
-		result, err := s.run(again(t, 2), s.input("zero"))
-		require.NoError(t, err)
-		require.Equal(t, 30*time.Second, result.RunTime)
-	})
 	inBubble(t, "after a crash the journaled run time counts", func(t *testing.T) {
 		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
@@ -137,22 +128,6 @@ func TestWaitingCostsNothing(t *testing.T) {
 		result, err := r.wait(t)
 		require.NoError(t, err)
 		require.Equal(t, 30*time.Second, result.RunTime)
-	})
-	inBubble(t, "for a slot", func(t *testing.T) {
-		s := newTestHost(t)
-		s.disk.takes = 10 * time.Second
-		s.hardware.Slots = host.NewFairSemaphore(1)
-		release, err := s.hardware.Slots.Acquire(t.Context(), "other", nil)
-		require.NoError(t, err)
-		in := s.input("zero")
-		in.Budget = 31 * time.Second
-		r := s.start(first(t), in)
-		pass(14 * time.Second)
-		release()
-		result, err := r.wait(t)
-		require.NoError(t, err)
-		require.Equal(t, 30*time.Second, result.RunTime)
-		require.Equal(t, 44*time.Second, r.took)
 	})
 }
 

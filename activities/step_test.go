@@ -209,14 +209,6 @@ func TestAResultIsRecorded(t *testing.T) {
 		require.JSONEq(t, fmt.Sprintf(`{"step":"zero","clean":"run/1","seq":1,"bytes":%d,"method":"double","run_time":%d}`,
 			diskSize, 30*time.Second), string(e.Result))
 	})
-	inBubble(t, "verify", func(t *testing.T) {
-		s := newTestHost(t)
-		s.disk.durableBefore(diskSize)
-		result, err := s.run(first(t), s.input("verify"))
-		require.NoError(t, err)
-		require.EqualValues(t, diskSize, result.Bytes)
-		require.Equal(t, "full", result.Method)
-	})
 }
 
 // S3.35

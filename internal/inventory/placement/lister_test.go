@@ -251,7 +251,7 @@ func TestRequestsOfAReconciliation(t *testing.T) {
 	s.store = s.open(t, placement.Settings{})
 	countWanted("three wanted, nothing in memory", few, 1+1+3+3)
 	countWanted("three wanted, unchanged", few, 1+3)
-	for _, id := range devices[60:70] {
+	for _, id := range devices[10:20] {
 		s.nova.Burn(id)
 	}
 	countWanted("three wanted, the others changed", few, 1+3)
