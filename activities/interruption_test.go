@@ -16,7 +16,6 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/host"
-	"burnish/workflows/contract"
 )
 
 // ended runs a step of three chunks of ten seconds each, and calls end five seconds into
