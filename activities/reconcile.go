@@ -220,9 +220,9 @@ func (w *reconciliation) readable(k listedDevice, s inventory.ProviderSnapshot) 
 func (w *reconciliation) compare(ctx context.Context, k listedDevice, s inventory.ProviderSnapshot) {
 	w.found[k.name] = true
 	asked := k.ask()
-	v := of(k.providerOf(s), s.Inventory)
-	if k.owner == device.OwnerNova {
-		v = observedByNova(v)
+	v := of("", s.Inventory)
+	if k.owner == device.OwnerNova { // its workflow knows the provider by its UUID
+		v = observedByNova(of(s.UUID, s.Inventory))
 	}
 	o, why := device.Observe(k.device(), asked.Answered(v))
 	if o.Needs(device.RequestRecheck) || slices.Contains(w.missingBefore, k.name) { // a provider that is back is checked
@@ -250,15 +250,6 @@ func (k listedDevice) device() device.Device {
 func (k listedDevice) ask() device.Snapshot {
 	return device.Ask(device.AskReconcile, k.device(),
 		device.Known{Provider: k.provider, Generation: k.generation, Bindings: k.bindings, Left: k.left})
-}
-
-// providerOf is the provider as a device's workflow knows it: by its UUID where Nova made
-// it.
-func (k listedDevice) providerOf(s inventory.ProviderSnapshot) string {
-	if k.owner == device.OwnerNova {
-		return s.UUID
-	}
-	return ""
 }
 
 func (w *reconciliation) reportMismatch(name, what string) {

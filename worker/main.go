@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -311,10 +310,6 @@ func wait(ctx context.Context, pause time.Duration) bool {
 	case <-timer.C:
 		return true
 	}
-}
-
-func inventoryDir(settings config.Worker) string {
-	return filepath.Join(settings.StateDir, "inventory")
 }
 
 func help() error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -121,7 +122,7 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 	ctx, cancel := context.WithTimeout(context.Background(), initTimeout)
 	defer cancel()
 	store, err := backends.Open(ctx, settings.Inventory, backends.Options{
-		Dir: inventoryDir(settings),
+		Dir: filepath.Join(settings.StateDir, "inventory"),
 		Placement: placement.Settings{
 			NovaHosts: settings.NovaHosts, Traits: settings.Traits, Log: logger,
 		},

@@ -4,6 +4,7 @@
 package hostscan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,8 @@ const scanTimeout = 10 * time.Minute
 // HostScan scans once for each scan_now. It has no timer and never ends by itself; a
 // Cancel ends it until the host's worker signals again.
 func HostScan(ctx workflow.Context, in contract.HostScanInput) error {
-	h := newHostScan(in)
+	h := &hostScan{state: cmp.Or(in.State, &contract.HostScanState{Schema: contract.Schema, Host: in.Host})}
+	calls.RequireSchema("host "+in.Host, h.state.Schema)
 	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryHostScan,
 		func() (contract.HostScanState, error) { return *h.state, nil },
 		workflow.QueryHandlerOptions{Description: "What the last scan of this host found"})
@@ -61,15 +63,6 @@ func HostScan(ctx workflow.Context, in contract.HostScanInput) error {
 // hostScan is one run of a host's workflow.
 type hostScan struct {
 	state *contract.HostScanState
-}
-
-func newHostScan(in contract.HostScanInput) *hostScan {
-	h := &hostScan{state: in.State}
-	if h.state == nil {
-		h.state = &contract.HostScanState{Schema: contract.Schema, Host: in.Host}
-	}
-	calls.RequireSchema("host "+in.Host, h.state.Schema)
-	return h
 }
 
 // keepForgotten keeps the names of devices that the host must forget, until it has. The memo

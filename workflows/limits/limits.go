@@ -10,6 +10,7 @@
 package limits
 
 import (
+	"cmp"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -74,10 +75,7 @@ type run struct {
 
 func newLimits(in contract.LimitsInput) (*run, error) {
 	l := &run{changed: true}
-	l.LimitsState = in.State
-	if in.State == nil {
-		l.LimitsState = &contract.LimitsState{Schema: contract.Schema, LimitsChange: in.LimitsChange}
-	}
+	l.LimitsState = cmp.Or(in.State, &contract.LimitsState{Schema: contract.Schema, LimitsChange: in.LimitsChange})
 	calls.RequireSchema("limits", l.Schema)
 	return l, unpack(l.LimitsState)
 }

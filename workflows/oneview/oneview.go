@@ -9,6 +9,7 @@
 package oneview
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -26,7 +27,10 @@ const maxFailedPages = 3
 // OneViewPoll polls an appliance after each interval and when it is asked to. It never ends
 // by itself; a Cancel ends it until a control worker starts.
 func OneViewPoll(ctx workflow.Context, in contract.OneViewInput) error {
-	p := newPolls(in)
+	interval := max(in.Interval, 0)
+	p := &polls{state: cmp.Or(in.State, &contract.OneViewState{Schema: contract.Schema, Appliance: in.Appliance,
+		Interval: interval, TellAfter: in.TellAfter, Requested: interval > 0})}
+	calls.RequireSchema("appliance "+in.Appliance, p.state.Schema)
 	if err := p.register(ctx); err != nil {
 		return err
 	}
@@ -47,17 +51,6 @@ type polls struct {
 	// reading: a page is being read. waiting: the timer runs, which stopTimer ends.
 	reading, waiting bool
 	stopTimer        workflow.CancelFunc
-}
-
-func newPolls(in contract.OneViewInput) *polls {
-	p := &polls{state: in.State}
-	if p.state == nil {
-		interval := max(in.Interval, 0)
-		p.state = &contract.OneViewState{Schema: contract.Schema, Appliance: in.Appliance, Interval: interval,
-			TellAfter: in.TellAfter, Requested: interval > 0}
-	}
-	calls.RequireSchema("appliance "+in.Appliance, p.state.Schema)
-	return p
 }
 
 func (p *polls) register(ctx workflow.Context) error {

@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,7 +33,9 @@ const (
 // full one. It never ends by itself; a Cancel ends it until a control worker or a
 // notification signals again.
 func InventoryReconcile(ctx workflow.Context, in contract.InventoryReconcileInput) error {
-	p := newInventoryReconcile(in)
+	p := &inventoryReconcile{state: cmp.Or(in.State, &contract.InventoryReconcileState{Schema: contract.Schema,
+		Cloud: in.Cloud, Interval: max(in.Interval, 0)})}
+	calls.RequireSchema("cloud "+in.Cloud, p.state.Schema)
 	if err := p.register(ctx); err != nil {
 		return err
 	}
@@ -55,15 +58,6 @@ type inventoryReconcile struct {
 	reconcilingAll, waiting bool
 	reconcilingSome         int
 	stopTimer               workflow.CancelFunc
-}
-
-func newInventoryReconcile(in contract.InventoryReconcileInput) *inventoryReconcile {
-	p := &inventoryReconcile{state: in.State}
-	if p.state == nil {
-		p.state = &contract.InventoryReconcileState{Schema: contract.Schema, Cloud: in.Cloud, Interval: max(in.Interval, 0)}
-	}
-	calls.RequireSchema("cloud "+in.Cloud, p.state.Schema)
-	return p
 }
 
 func (p *inventoryReconcile) register(ctx workflow.Context) error {
