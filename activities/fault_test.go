@@ -50,7 +50,8 @@ func TestTheClassOfAFaultSaysWhetherTheServerRetries(t *testing.T) {
 	}
 	app, refusal := refusedBy(t, asError(errors.New("unforeseen"), "d1"))
 	require.False(t, app.NonRetryable())
-	require.Equal(t, device.Fault{Class: device.Transient, Code: device.CodeInternal, Message: "unforeseen"}, refusal.Fault)
+	require.Equal(t, device.Fault{Class: device.Transient, Code: device.CodeInternal, Message: "unforeseen"},
+		refusal.Fault)
 	app, _ = refusedBy(t, asError(errors.New("Ger\xe4t"), "d1"))
 	require.Equal(t, "Ger\uFFFDt", app.Message(), "the server refuses what is not valid UTF-8")
 	require.True(t, temporal.IsCanceledError(asError(temporal.NewCanceledError(), "d1")))
