@@ -14,6 +14,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/host"
+	"burnish/internal/logs"
 	"burnish/workflows/contract"
 )
 
@@ -175,8 +176,10 @@ func (a *attempt) acquireSlot(ctx context.Context) (func(), error) {
 	timeout := time.AfterFunc(maxSlotWait, func() { cancel(host.ErrWillRetry) })
 	defer timeout.Stop()
 	queued := func(place int) {
-		a.logQueued()
-		a.heartbeats.queue(place)
+		if a.firstOf(func(w *written) *string { return &w.queued }) {
+			a.Log.Debug(logs.Queued, a.about()...)
+		}
+		a.heartbeats.wait(device.CodeWaitingForSlot, contract.QueuedForSlot(place))
 	}
 	return a.Slots.Acquire(ctx, a.in.Enrollment.Name, a.begun, queued)
 }

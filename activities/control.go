@@ -79,7 +79,8 @@ func (c *Control) EnsureReserved(ctx context.Context, in contract.ReservationReq
 			most := *expect + earlier
 			expect = &most
 		}
-		return inventory.EnsureReserved(ctx, c.Store, id, expect, holderOf(in))
+		return inventory.EnsureReserved(ctx, c.Store, id, expect,
+			inventory.Holder{Record: recordFor(in), Left: in.Left, LeftGeneration: in.LeftGeneration})
 	})
 }
 
@@ -160,11 +161,6 @@ func recordFor(in contract.ReservationRequest) *device.Record {
 		return nil
 	}
 	return in.Record
-}
-
-// holderOf is what a write records of who has the device.
-func holderOf(in contract.ReservationRequest) inventory.Holder {
-	return inventory.Holder{Record: recordFor(in), Left: in.Left, LeftGeneration: in.LeftGeneration}
 }
 
 // providerRecreated is the fault of a reserved device whose provider Nova has re-created: the

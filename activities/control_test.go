@@ -1,13 +1,10 @@
 package activities_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/temporal"
 
 	"burnish/activities"
 	"burnish/internal/device"
@@ -182,56 +179,4 @@ func TestProvidersAreMadeReadAndDeleted(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.store.Reservation(t.Context(), s.stock.UUID)
 	inventorytest.RequireCode(t, device.CodeNoProvider, err)
-}
-
-func TestTheClassOfAFaultSaysWhetherTheServerRetries(t *testing.T) {
-	t.Parallel()
-	full := device.Fault{Code: "a_code", Message: "what happened", Remedy: "what to do"}
-	for class, retried := range map[device.Class]bool{device.Transient: true, device.Permanent: false,
-		device.NeedsOperator: false} {
-		for name, wrap := range map[string]func(error) error{
-			"":        func(err error) error { return err },
-			"wrapped": func(err error) error { return fmt.Errorf("zero: %w", err) },
-			"joined":  func(err error) error { return errors.Join(errors.New("close"), err) },
-		} {
-			t.Run(fmt.Sprint(class, name), func(t *testing.T) {
-				s := newInventoryFixture(t, 1)
-				want := full
-				want.Class = class
-				faulty := inventorytest.NewFaulty(s.store)
-				faulty.Fail(inventorytest.BeforeCall(1), wrap(&want))
-				_, err := s.callOver(faulty, 1, contract.ActivityReadReservation, s.stock)
-				refusal := requireFault(t, err, "a_code", retried)
-				require.Equal(t, contract.Refusal{Fault: want, Device: "d1"}, refusal)
-				var app *temporal.ApplicationError
-				require.ErrorAs(t, err, &app)
-				require.Contains(t, app.Error(), "what happened")
-			})
-		}
-	}
-	t.Run("an error that is not a fault is retried", func(t *testing.T) {
-		s := newInventoryFixture(t, 1)
-		faulty := inventorytest.NewFaulty(s.store)
-		faulty.Fail(inventorytest.BeforeCall(1), errors.New("unforeseen"))
-		_, err := s.callOver(faulty, 1, contract.ActivityReadReservation, s.stock)
-		refusal := requireFault(t, err, device.CodeInternal, true)
-		require.Equal(t, "unforeseen", refusal.Fault.Message)
-	})
-	t.Run("canceled is canceled", func(t *testing.T) {
-		s := newInventoryFixture(t, 1)
-		server := first(t)
-		server.end(temporal.NewCanceledError())
-		control := &activities.Control{Store: s.store}
-		_, err := execute[any](server, contract.ActivityReadReservation, control.ReadReservation, s.stock)
-		require.True(t, temporal.IsCanceledError(err), "%v", err)
-	})
-	t.Run("an update is refused by the same error", func(t *testing.T) {
-		want := contract.Refusal{Fault: full, Device: "d1", State: device.Available}
-		want.Fault.Class = device.Permanent
-		got, ok := contract.RefusalOf(fmt.Errorf("update: %w", contract.Refuse(want)))
-		require.True(t, ok)
-		require.Equal(t, want, got)
-		_, ok = contract.RefusalOf(context.Canceled)
-		require.False(t, ok)
-	})
 }

@@ -22,6 +22,9 @@ import (
 	"burnish/workflows/contract"
 )
 
+// An attempt that lost contact ends while the next one waits for the fence: it journals its result
+// before the next one reads the journal, which so sees no crash.
+//
 // F1
 func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 	t.Parallel()
@@ -53,11 +56,12 @@ func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 				}
 				return s.fenced("S1")
 			})
+			in := s.input("zero")
+			in.Settings.OnInterrupt = device.InterruptError
 			server := first(t)
-			one := s.start(server, s.input("zero"))
+			one := s.start(server, in)
 			<-inZero
 			server.end(serviceerror.NewNotFound("the attempt timed out"))
-			in := s.input("zero")
 			next := s.start(again(t, c.second(s, &in)), in)
 			next.waitUntilWaiting(t, "waiting for the device's last I/O to end")
 			require.Equal(t, 1, s.disk.opened(), "opened while the first attempt writes")
@@ -66,7 +70,7 @@ func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 			_, err := one.wait(t)
 			requireRetriedNow(t, err, device.CodeServerUnreachable)
 			_, err = next.wait(t)
-			require.NoError(t, err)
+			require.NoError(t, err, "there was no crash")
 			require.Equal(t, 1, s.disk.mostWriters)
 			require.Equal(t, 1, s.disk.mostHandles)
 			require.Equal(t, []string{"flush", "close", "open"}, s.disk.history()[len(calls):len(calls)+3])
@@ -76,42 +80,6 @@ func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 			require.True(t, e.Done)
 			require.Equal(t, in.Seq, e.Seq, "the end of the first was journaled over the second's")
 		})
-	}
-}
-
-// An attempt that lost contact ends while the next one waits for the fence: it journals
-// its result before the next one reads the journal.
-//
-// F1
-func TestTheResultIsJournaledBeforeTheFenceIsFree(t *testing.T) {
-	t.Parallel()
-	for range 20 {
-		s := newTestHost(t)
-		inZero, goOn := make(chan struct{}), make(chan struct{})
-		var once sync.Once
-		s.disk.intercept(func(call string, _ int64, _ context.Context) error {
-			if call == "zero" {
-				once.Do(func() { close(inZero); <-goOn })
-			}
-			return nil
-		})
-		in := s.input("zero")
-		in.Settings.OnInterrupt = device.InterruptError
-		server := first(t)
-		one := s.start(server, in)
-		<-inZero
-		server.end(serviceerror.NewNotFound("the attempt timed out"))
-		next := s.start(again(t, 2), in)
-		next.waitUntilWaiting(t, "waiting for the device's last I/O to end")
-		close(goOn)
-		_, err := one.wait(t)
-		requireRetriedNow(t, err, device.CodeServerUnreachable)
-		result, err := next.wait(t)
-		require.NoError(t, err, "there was no crash")
-		require.Zero(t, result.ReprocessedBytesMax)
-		e := s.entry()
-		require.True(t, e.Done)
-		require.EqualValues(t, 2, e.Attempt)
 	}
 }
 
@@ -318,4 +286,46 @@ func TestAnErrorOrAPanicOfAnyCallFreesTheDevice(t *testing.T) {
 			})
 		}
 	}
+}
+
+// While another process uses the device, the step waits. After the limit an operator is
+// needed, and nothing was written.
+//
+// F12
+func TestDeviceInUse(t *testing.T) {
+	busyUntil := func(s *testHost, until time.Time) {
+		s.disk.on = func(call string, _ int64, _ context.Context) error {
+			if call == "open" && time.Now().Before(until) {
+				return &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: "it is mounted",
+					Remedy: "end that use"}
+			}
+			return nil
+		}
+	}
+	inBubble(t, "for a while", func(t *testing.T) {
+		s := newTestHost(t)
+		busyUntil(s, time.Now().Add(15*time.Second))
+		server := first(t)
+		began := time.Now()
+		result, err := s.run(server, s.input("zero"))
+		require.NoError(t, err)
+		require.EqualValues(t, diskSize, result.Bytes)
+		require.GreaterOrEqual(t, time.Since(began), 15*time.Second)
+		var reported bool
+		for _, p := range server.heartbeats() {
+			reported = reported || p.Waiting == "waiting until the device is not in use: it is mounted"
+		}
+		require.True(t, reported)
+	})
+	inBubble(t, "for longer than the limit", func(t *testing.T) {
+		s := newTestHost(t)
+		busyUntil(s, time.Now().Add(time.Hour))
+		_, err := s.run(first(t), s.input("zero"))
+		refusal := requireFault(t, err, device.CodeTargetBusy, false)
+		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
+		require.Equal(t, "end that use, then clean d1", refusal.Fault.Remedy)
+		for _, call := range s.disk.history() {
+			require.Equal(t, "open", call)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package activities_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,11 +16,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	sdkclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/mocks"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
@@ -155,8 +162,6 @@ type server struct {
 	attempt int32
 	// lastProgress is the last heartbeat of the previous attempt; nil: none.
 	lastProgress *contract.Progress
-	// scanned is the last heartbeat of a scan.
-	scanned *contract.ScanResult
 	// metrics counts; nil counts nothing.
 	metrics sdkclient.MetricsHandler
 	// stop is closed when the worker stops.
@@ -167,6 +172,7 @@ type server struct {
 
 	mu    sync.Mutex
 	beats []contract.Progress
+	bare  int           // heartbeats that say only that the activity runs
 	beat  chan struct{} // capacity 1
 }
 
@@ -238,13 +244,12 @@ func (o *servingOutbound) GetMetricsHandler(ctx context.Context) sdkclient.Metri
 }
 
 func (o *servingOutbound) RecordHeartbeat(ctx context.Context, details ...any) {
-	if len(details) > 0 { // an inventory call says only that it runs
-		if p, ok := details[0].(contract.Progress); ok {
-			o.server.record(p)
-		}
-		if s, ok := details[0].(contract.ScanResult); ok {
-			o.server.scanned = &s
-		}
+	if len(details) == 0 { // an inventory call says only that it runs
+		o.server.mu.Lock()
+		o.server.bare++
+		o.server.mu.Unlock()
+	} else if p, ok := details[0].(contract.Progress); ok {
+		o.server.record(p)
 	}
 	o.Next.RecordHeartbeat(ctx, details...)
 }
@@ -377,4 +382,333 @@ func requireRetriedNow(t *testing.T, err error, code device.Code) {
 // inBubble runs a test in a synctest bubble: time advances only while all goroutines wait.
 func inBubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+// execute runs one attempt of an activity.
+func execute[T any](s *server, name string, do, in any) (T, error) {
+	env := s.env()
+	env.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
+	var out T
+	value, err := env.ExecuteActivity(name, in)
+	if err == nil && value.HasValue() {
+		err = value.Get(&out)
+	}
+	return out, err
+}
+
+func payload(t testing.TB, value any) *commonpb.Payload {
+	t.Helper()
+	p, err := converter.GetDefaultDataConverter().ToPayload(value)
+	require.NoError(t, err)
+	return p
+}
+
+// attributes are search attributes of these names and values in turn.
+func attributes(t testing.TB, namesAndValues ...any) *commonpb.SearchAttributes {
+	t.Helper()
+	fields := map[string]*commonpb.Payload{}
+	for i := 0; i < len(namesAndValues); i += 2 {
+		fields[namesAndValues[i].(interface{ GetName() string }).GetName()] = payload(t, namesAndValues[i+1])
+	}
+	return &commonpb.SearchAttributes{IndexedFields: fields}
+}
+
+func statusMemo(t testing.TB, status contract.StatusMemo) *commonpb.Memo {
+	t.Helper()
+	return &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoStatus: payload(t, status)}}
+}
+
+// deviceRun is a device's workflow as the server lists it.
+func deviceRun(name string, found *commonpb.SearchAttributes, memo *commonpb.Memo) *workflowpb.WorkflowExecutionInfo {
+	return &workflowpb.WorkflowExecutionInfo{
+		Execution: &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(name)}, Status: isRunning,
+		SearchAttributes: found, Memo: memo,
+	}
+}
+
+// lists makes the server answer each listing.
+func lists(c *mocks.Client,
+	answer func(query string, page []byte) (runs []*workflowpb.WorkflowExecutionInfo, next []byte, err error)) {
+	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(
+		func(_ context.Context,
+			in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+			runs, next, err := answer(in.GetQuery(), in.GetNextPageToken())
+			return &workflowservice.ListWorkflowExecutionsResponse{Executions: runs, NextPageToken: next}, err
+		})
+}
+
+const (
+	mib = 1 << 20
+	// diskSize is two and a half chunks: there is a first, a middle and a last one.
+	diskSize = 2*steps.Chunk + steps.Chunk/2
+)
+
+// disk is the double of one device. It knows the content of each mebibyte, counts handles
+// and writers, and lets a test intercept each call.
+type disk struct {
+	// clearAction, clearStrategy and liveMigratable are what Discover reports.
+	clearAction, clearStrategy string
+	liveMigratable             bool
+	// reflashed is Target.Reflashed of the last Open.
+	reflashed string
+	identity  device.Identity
+	// on is asked before each call takes effect; its error is the call's.
+	on func(call string, offset int64, ctx context.Context) error
+	// takes is how long each ZeroAt lasts; the context may cut it short.
+	takes time.Duration
+
+	mu          sync.Mutex
+	cells       []cell
+	unseen      string
+	dirtyByte   int64 // one byte that is not zero, whatever is written; -1: none
+	calls       []string
+	opens       int
+	writers     int // in ZeroAt at this moment
+	mostWriters int
+	handles     int // open for writing at this moment
+	mostHandles int
+}
+
+// cell is what a mebibyte holds.
+type cell byte
+
+const (
+	tenants cell = iota // the tenant's bytes
+	written             // zeroes that a power cut takes away
+	durable             // zeroes
+)
+
+func newDisk(serial string) *disk {
+	return &disk{
+		identity:  device.Identity{Serial: serial, Vendor: "Burnish", Model: "double", Size: diskSize},
+		cells:     make([]cell, diskSize/mib),
+		dirtyByte: -1,
+	}
+}
+
+// tenantsBytes is what a mebibyte holds that was not zeroed.
+var tenantsBytes = bytes.Repeat([]byte{0xA5}, mib)
+
+// driver opens its disks by the target's name.
+type driver struct {
+	mu    sync.Mutex
+	disks map[string]*disk
+	// found, if set, is called first by Discover; its error is Discover's.
+	found func(t hardware.Target, known device.Identity) error
+}
+
+func (d *driver) Name() string { return "double" }
+
+func (d *driver) disk(name string) (*disk, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if disk := d.disks[name]; disk != nil {
+		return disk, nil
+	}
+	return nil, &device.Fault{Class: device.NeedsOperator, Code: device.CodeTargetMissing, Message: name + " is not there"}
+}
+
+func (d *driver) Discover(_ context.Context, t hardware.Target, known device.Identity) (hardware.Discovery, error) {
+	if d.found != nil {
+		if err := d.found(t, known); err != nil {
+			return hardware.Discovery{}, err
+		}
+	}
+	disk, err := d.disk(t.Name)
+	if err != nil {
+		return hardware.Discovery{}, err
+	}
+	return hardware.Discovery{Identity: disk.identity, Operation: device.Shred, Note: "a double",
+		ClearAction: disk.clearAction, ClearStrategy: disk.clearStrategy, LiveMigratable: disk.liveMigratable}, nil
+}
+
+func (d *driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity,
+	writable bool) (hardware.Handle, error) {
+	disk, err := d.disk(t.Name)
+	if err != nil {
+		return nil, err
+	}
+	if err := disk.call(ctx, "open", 0); err != nil {
+		return nil, err
+	}
+	if field := enrolled.Differs(disk.identity); field != "" {
+		return nil, changed(field)
+	}
+	disk.mu.Lock()
+	defer disk.mu.Unlock()
+	disk.opens++
+	if writable {
+		disk.handles++
+		disk.mostHandles = max(disk.mostHandles, disk.handles)
+	}
+	disk.reflashed = t.Reflashed
+	return &diskHandle{disk: disk, enrolled: enrolled, writable: writable}, nil
+}
+
+func changed(field string) error {
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged, Message: "another " + field +
+		" than enrolled"}
+}
+
+// call records a call and lets the test intercept it.
+func (d *disk) call(ctx context.Context, name string, offset int64) error {
+	line := name
+	if name == "zero" || name == "read" {
+		line = fmt.Sprintf("%s %d", name, offset/mib)
+	}
+	d.mu.Lock()
+	d.calls = append(d.calls, line)
+	on := d.on
+	d.mu.Unlock()
+	if on == nil {
+		return nil
+	}
+	return on(name, offset, ctx)
+}
+
+func (d *disk) intercept(on func(call string, offset int64, ctx context.Context) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.on = on
+}
+
+// history gives the calls so far, without reads.
+func (d *disk) history() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []string
+	for _, call := range d.calls {
+		if call[0] != 'r' {
+			all = append(all, call)
+		}
+	}
+	return all
+}
+
+func (d *disk) opened() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.opens
+}
+
+// durableUpTo is how far zeroes are on stable storage without a gap.
+func (d *disk) durableUpTo() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, c := range d.cells {
+		if c != durable {
+			return int64(i) * mib
+		}
+	}
+	return d.identity.Size
+}
+
+// durableBefore makes the disk durably zero before an offset, as earlier attempts would.
+func (d *disk) durableBefore(offset int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range d.cells {
+		if int64(i)*mib < offset {
+			d.cells[i] = durable
+		}
+	}
+}
+
+type diskHandle struct {
+	disk     *disk
+	enrolled device.Identity
+	writable bool
+}
+
+func (h *diskHandle) Size() int64    { return h.enrolled.Size }
+func (h *diskHandle) Method() string { return "double" }
+
+func (h *diskHandle) ZeroAt(ctx context.Context, offset, n int64) error {
+	d := h.disk
+	if !h.writable || offset%mib != 0 || n%mib != 0 || offset < 0 || offset+n > h.Size() {
+		return fmt.Errorf("zero %d bytes at %d of %d, writable %v", n, offset, h.Size(), h.writable)
+	}
+	if err := hardware.MayWrite(ctx); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	d.writers++
+	d.mostWriters = max(d.mostWriters, d.writers)
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		d.writers--
+		d.mu.Unlock()
+	}()
+	if err := d.call(ctx, "zero", offset); err != nil {
+		return err
+	}
+	if d.takes > 0 {
+		select {
+		case <-time.After(d.takes):
+		case <-ctx.Done():
+			return fmt.Errorf("zero, stopped at %d: %w", offset, ctx.Err())
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := offset / mib; i < (offset+n)/mib; i++ {
+		d.cells[i] = written
+	}
+	return nil
+}
+
+func (h *diskHandle) ReadAt(p []byte, offset int64) (int, error) {
+	d := h.disk
+	if err := d.call(context.Background(), "read", offset); err != nil {
+		return 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(p)
+	for i, c := range d.cells[offset/mib : (offset+int64(len(p))+mib-1)/mib] {
+		if c == tenants {
+			copy(p[i*mib:], tenantsBytes)
+		}
+	}
+	if at := d.dirtyByte - offset; d.dirtyByte >= 0 && at >= 0 && at < int64(len(p)) {
+		p[at] = 0xA5
+	}
+	return len(p), nil
+}
+
+func (h *diskHandle) Unseen() string { return h.disk.unseen }
+
+func (h *diskHandle) Flush(ctx context.Context) error {
+	if err := h.disk.call(ctx, "flush", 0); err != nil {
+		return err
+	}
+	h.disk.mu.Lock()
+	defer h.disk.mu.Unlock()
+	for i, c := range h.disk.cells {
+		if c == written {
+			h.disk.cells[i] = durable
+		}
+	}
+	return nil
+}
+
+func (h *diskHandle) Check(ctx context.Context) error {
+	if err := h.disk.call(ctx, "check", 0); err != nil {
+		return err
+	}
+	if field := h.enrolled.Differs(h.disk.identity); field != "" {
+		return changed(field)
+	}
+	return nil
+}
+
+func (h *diskHandle) Close() error {
+	err := h.disk.call(context.Background(), "close", 0)
+	h.disk.mu.Lock()
+	defer h.disk.mu.Unlock()
+	if h.writable {
+		h.disk.handles--
+	}
+	return err
 }

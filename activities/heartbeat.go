@@ -127,11 +127,6 @@ func (h *heartbeater) watch(ctx context.Context) {
 	h.send(ctx)
 }
 
-// queue reports the attempt's place in the queue for a slot.
-func (h *heartbeater) queue(place int) {
-	h.wait(device.CodeWaitingForSlot, contract.QueuedForSlot(place))
-}
-
 func (h *heartbeater) update(change func(*contract.Progress)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"go.temporal.io/sdk/activity"
-
 	"burnish/internal/device"
 	"burnish/internal/inventory"
 	"burnish/workflows/client"
@@ -21,8 +19,6 @@ type Instances struct {
 	Client *client.Client
 	// Store is the inventory: its record says who has a device that has no workflow.
 	Store inventory.Store
-	// Shuffle puts n things in a random order; nil is rand.Shuffle.
-	Shuffle func(n int, swap func(i, j int))
 }
 
 // Activities gives the activities by name.
@@ -115,7 +111,6 @@ func noProvider(err error) bool {
 // FindBoundDevices gives the devices that say they are bound to an instance, as far as they are
 // listed. It changes nothing; every error is retried.
 func (s *Instances) FindBoundDevices(ctx context.Context, instance string) ([]contract.HeldDevice, error) {
-	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx) })()
 	found, err := s.Client.BoundTo(ctx, instance)
 	return found, asError(unlisted(err), "")
 }
@@ -162,7 +157,6 @@ const askTimeout = time.Minute
 func (s *Instances) askAll(
 	ctx context.Context, in contract.DevicesCall, v contract.Verb, input func(contract.DeviceCall) contract.Input,
 ) (contract.DevicesAnswer, error) {
-	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx) })()
 	answer := contract.DevicesAnswer{Outcomes: make([]contract.DeviceOutcome, len(in.Devices))}
 	numbers := make([]int, len(in.Devices))
 	for i := range numbers {
@@ -245,7 +239,6 @@ func held(v contract.DeviceStatus) contract.HeldDevice {
 // instance has is refused with that instance's name; that of an instance whose workflow has
 // ended is taken over. A second run finds them leased. Retried: a server that does not answer.
 func (s *Instances) LeaseAddresses(ctx context.Context, in contract.AddressesCall) error {
-	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx) })()
 	for _, address := range in.Addresses {
 		holder, err := s.Client.LeaseAddress(ctx, address, in.Instance)
 		if err != nil {
@@ -267,7 +260,6 @@ func (s *Instances) LeaseAddresses(ctx context.Context, in contract.AddressesCal
 // ReturnAddresses gives the addresses back that the instance has; those of others stay. It
 // returns when others can take them. A second run finds none. Every error is retried.
 func (s *Instances) ReturnAddresses(ctx context.Context, in contract.AddressesCall) error {
-	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx) })()
 	return asError(unlisted(forEach(in.Addresses, func(address string) error {
 		return s.Client.ReturnAddress(ctx, address, in.Instance)
 	})), "")

@@ -16,7 +16,6 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/host"
-	"burnish/workflows/contract"
 )
 
 // ended runs a step of three chunks of ten seconds each, and calls end five seconds into
@@ -71,14 +70,6 @@ func TestWorkerStopFinishesItsChunk(t *testing.T) {
 		require.EqualValues(t, 2*steps.Chunk, e.Offset)
 		require.False(t, e.Working || e.Done)
 		require.EqualValues(t, 2*steps.Chunk, firstZero(t, s, again(t, 2), s.input("zero")))
-	})
-	inBubble(t, "the last chunk is not lost", func(t *testing.T) {
-		s := newTestHost(t)
-		stopAtOffset(t, s, first(t), s.input("zero"), 2*steps.Chunk)
-		require.EqualValues(t, diskSize, s.entry().Offset)
-		result, err := s.run(again(t, 2), s.input("zero"))
-		require.NoError(t, err)
-		require.EqualValues(t, diskSize, result.Bytes)
 	})
 	inBubble(t, "at once, when the worker's stop timeout is over", func(t *testing.T) {
 		s := newTestHost(t)
@@ -258,33 +249,5 @@ func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.Equal(t, []string{"d1", "d2", "d3"}, order)
-	})
-	inBubble(t, "no more than there are slots", func(t *testing.T) {
-		s := newTestHost(t) // two slots
-		s.disk.takes = time.Second
-		var started []*running
-		for i := range 5 {
-			name := fmt.Sprint("e", i)
-			s.add(name, fmt.Sprint("E", i)).takes = time.Second
-			started = append(started, s.start(first(t), s.inputFor(name, "zero")))
-		}
-		for range 20 {
-			working := 0
-			for i := range 5 {
-				disk, err := s.disks.disk(fmt.Sprint("e", i))
-				require.NoError(t, err)
-				disk.mu.Lock()
-				working += disk.handles
-				disk.mu.Unlock()
-			}
-			require.LessOrEqual(t, working, 2)
-			pass(500 * time.Millisecond)
-		}
-		for _, r := range started {
-			result, err := r.wait(t)
-			require.NoError(t, err)
-			require.Equal(t, contract.StepResult{Step: "zero", Clean: "run/1", Seq: 1, Bytes: diskSize, Method: "double",
-				RunTime: 3 * time.Second}, result.StepResult)
-		}
 	})
 }

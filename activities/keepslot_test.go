@@ -17,26 +17,6 @@ import (
 	"burnish/workflows/contract"
 )
 
-// A clean keeps the host's slot between its steps, while another waits; its last step gives it
-// back.
-//
-// S2.65
-func TestACleanKeepsItsSlotOnTheHost(t *testing.T) {
-	inBubble(t, "between steps", func(t *testing.T) {
-		s := newTestHost(t)
-		s.add("d2", "S2")
-		s.hardware.Slots = host.NewFairSemaphore(1)
-		_, err := s.run(first(t), s.stepOf("d1", "zero", 1, true))
-		require.NoError(t, err)
-		other := s.start(first(t), s.inputFor("d2", "zero"))
-		other.waitUntilWaiting(t, "queued for a slot (1st in line)")
-		_, err = s.run(first(t), s.stepOf("d1", "verify", 2, false))
-		require.NoError(t, err)
-		_, err = other.wait(t)
-		require.NoError(t, err)
-	})
-}
-
 // stepOf is one step of a device's clean; more: its next one runs on the host too.
 func (s *testHost) stepOf(name, step string, seq int64, more bool) contract.StepInput {
 	in := s.inputFor(name, step)
@@ -67,7 +47,10 @@ func (s *testHost) cleaned(t *testing.T, name string) error {
 }
 
 // Of eight drives on a host with four slots the first four are erased, verified and returned
-// before another one begins: no verify waits until all drives are zeroed.
+// before another one begins: a clean keeps its slot between its steps, and no verify waits until
+// all drives are zeroed.
+//
+// S2.65
 func TestTheFirstDrivesReturnBeforeOthersBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const drives, slots = 8, 4

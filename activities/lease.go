@@ -170,11 +170,6 @@ func (l *lease) now() (time.Duration, error) {
 	if l.clock != nil {
 		return l.clock(), nil
 	}
-	return sinceBoot()
-}
-
-// sinceBoot is the machine's own clock.
-func sinceBoot() (time.Duration, error) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		return 0, fmt.Errorf("read the machine's clock: %w", err)

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -38,18 +39,12 @@ func (l *Limits) RequestSlot(ctx context.Context, in contract.SlotRequest) error
 // FindCleans has each device that is being cleaned, by a listing, ask for its slot once
 // more. A second run asks again. Every error is retried.
 func (l *Limits) FindCleans(ctx context.Context) (contract.FindCleansResult, error) {
-	var names []string
 	between := client.Filter{States: []device.State{device.PendingCleaning, device.Cleaning}}
-	err := l.Client.Pages(ctx, between, func(page []client.Execution) error {
-		for _, e := range page {
-			names = append(names, e.Name)
-		}
-		return nil
-	})
+	listed, err := newest(ctx, l.Client, between)
 	if err == nil {
-		err = forEach(names, func(name string) error { return l.Client.AskAgain(ctx, name) })
+		err = forEach(slices.Collect(maps.Keys(listed)), func(name string) error { return l.Client.AskAgain(ctx, name) })
 	}
-	return contract.FindCleansResult{Asked: len(names)}, asError(err, "")
+	return contract.FindCleansResult{Asked: len(listed)}, asError(err, "")
 }
 
 // CheckHolders asks the server for each device with a slot: a listing lags behind. Every
@@ -84,14 +79,7 @@ func (l *Limits) CheckHolders(ctx context.Context, in contract.HoldersInput) (co
 // is retried.
 func (l *Limits) CountFree(ctx context.Context, in contract.CountFreeInput) (contract.CountFreeResult, error) {
 	var found contract.CountFreeResult
-	listed := map[string]client.Execution{}
-	err := l.Client.Pages(ctx, client.Filter{States: []device.State{device.Available}},
-		func(page []client.Execution) error {
-			for _, e := range page {
-				client.Newest(listed, e)
-			}
-			return nil
-		})
+	listed, err := newest(ctx, l.Client, client.Filter{States: []device.State{device.Available}})
 	if err != nil {
 		return found, asError(err, "")
 	}

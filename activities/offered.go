@@ -1,7 +1,6 @@
 package activities
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +31,6 @@ type Offered struct {
 	AtWork func(name string) bool
 	// Events are the kernel's; nil: none can be heard.
 	Events Events
-	// Quiet is the least time between two hints to one device because of events; 0: two seconds.
-	Quiet time.Duration
 
 	// failed are the devices whose last comparison had a transient fault.
 	failed map[string]bool
@@ -85,7 +82,7 @@ func (o *Offered) Watch(ctx context.Context) error {
 			}
 			for _, name := range o.concerned(together) {
 				if _, waits := due[name]; !waits {
-					due[name] = sent[name].Add(cmp.Or(o.Quiet, quiet))
+					due[name] = sent[name].Add(quiet)
 				}
 			}
 		}
@@ -196,16 +193,14 @@ func (o *Offered) hintAll(ctx context.Context, names []string, source string) (u
 func (o *Offered) Compare(ctx context.Context) error {
 	var offered []string
 	f := client.Filter{Hosts: []string{o.Host.Name()}, States: []device.State{device.Available}}
-	err := o.Client.Pages(ctx, f, func(page []client.Execution) error {
-		for _, e := range page {
-			if !e.Status.Maintenance {
-				offered = append(offered, e.Name)
-			}
-		}
-		return nil
-	})
+	listed, err := newest(ctx, o.Client, f)
 	if err != nil {
 		return fmt.Errorf("list the devices that host %s offers: %w", o.Host.Name(), err)
+	}
+	for name, e := range listed {
+		if !e.Status.Maintenance {
+			offered = append(offered, name)
+		}
 	}
 	var mu sync.Mutex
 	failed, changed := map[string]bool{}, []string{}

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"go.temporal.io/sdk/activity"
-
 	"burnish/internal/device"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
@@ -23,7 +21,6 @@ import (
 // instances which ask at the same time rarely meet. It changes nothing. Final: a named device
 // that does not exist, too few free devices. Retried: a server that does not answer.
 func (s *Instances) PickDevices(ctx context.Context, in contract.PickInput) (contract.PickAnswer, error) {
-	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx) })()
 	answer, err := s.named(ctx, in.Named)
 	if err != nil || len(in.Requests) == 0 {
 		return answer, asError(unlisted(err), "")
@@ -103,14 +100,14 @@ func (p *picker) pick(ctx context.Context) ([]contract.HeldDevice, error) {
 		}
 	}
 	order := slices.Sorted(maps.Keys(hosts))
-	p.shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	if len(order) == 0 {
 		order = []string{""}
 	}
 	best, at := 0, ""
 	for _, host := range order {
 		all := append(slices.Clone(nodes), hosts[host]...)
-		p.shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		found, n, err := p.match(ctx, all)
 		if err != nil || n == len(p.slots) {
 			return found, err
@@ -128,13 +125,7 @@ func (p *picker) list(ctx context.Context, types []string) ([]*candidate, error)
 	if p.in.Host != "" {
 		f.Hosts = []string{p.in.Host}
 	}
-	listed := map[string]client.Execution{}
-	err := p.Client.Pages(ctx, f, func(page []client.Execution) error {
-		for _, e := range page {
-			client.Newest(listed, e)
-		}
-		return nil
-	})
+	listed, err := newest(ctx, p.Client, f)
 	var free []*candidate
 	for _, name := range slices.Sorted(maps.Keys(listed)) {
 		e := listed[name]
@@ -237,12 +228,4 @@ func (p *picker) asked() string {
 		all = append(all, strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " "))
 	}
 	return strings.Join(all, "; ")
-}
-
-func (s *Instances) shuffle(n int, swap func(i, j int)) {
-	if s.Shuffle != nil {
-		s.Shuffle(n, swap)
-		return
-	}
-	rand.Shuffle(n, swap)
 }

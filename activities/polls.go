@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/sdk/activity"
-
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/oneview"
@@ -38,7 +36,6 @@ func (p *Poller) Activities() map[string]any {
 // the page (S4.16). A second run signals only the devices that still differ. Retried: an
 // appliance or a server that does not answer.
 func (p *Poller) PollPage(ctx context.Context, in contract.PollPageInput) (contract.PollPageResult, error) {
-	defer beatWhileItRuns(callHeartbeat, nil, func() { activity.RecordHeartbeat(ctx) })()
 	out, err := p.pollPage(ctx, in)
 	return out, asError(err, "the polls of "+in.Appliance)
 }
@@ -91,15 +88,7 @@ func (p *pagePoll) compare(ctx context.Context, servers []oneview.Hardware) erro
 	if len(filter.Serials) == 0 {
 		return nil
 	}
-	devices := map[string]client.Execution{}
-	err := p.Client.Pages(ctx, filter, func(page []client.Execution) error {
-		for _, e := range page {
-			if !e.Absent() {
-				client.Newest(devices, e)
-			}
-		}
-		return nil
-	})
+	devices, err := newest(ctx, p.Client, filter)
 	if err != nil {
 		return fmt.Errorf("list the devices of %s: %w", p.in.Appliance, err)
 	}
@@ -132,7 +121,7 @@ func (p *pagePoll) examine(e client.Execution, server oneview.Hardware) (signal 
 	case e.Err != nil:
 		p.problem(e.Name, "its status cannot be read: "+e.Err.Error())
 		return "", nil
-	case pool == nil || !pool.Dynamic || pool.Appliance != p.in.Appliance: // S4.36
+	case e.Absent() || pool == nil || !pool.Dynamic || pool.Appliance != p.in.Appliance: // S4.36
 		return "", nil
 	}
 	p.out.Counts.Devices++

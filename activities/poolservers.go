@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"go.temporal.io/sdk/activity"
-
 	"burnish/internal/hardware"
 	"burnish/internal/oneview"
 	"burnish/workflows/client"
@@ -38,7 +36,6 @@ func (p *PoolServers) FindServers(ctx context.Context, in contract.ServersInput)
 	count := max(min(in.Limit, maxServers/2), 1)
 	found := contract.Servers{Servers: []contract.PoolServer{}, Next: in.Start}
 	for pages := 1; ; pages++ {
-		activity.RecordHeartbeat(ctx)
 		page, err := p.Pools.Page(ctx, in.Appliance, found.Next, count)
 		if err != nil {
 			return found, asError(err, "appliance "+in.Appliance)

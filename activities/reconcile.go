@@ -1,6 +1,10 @@
 package activities
 
 import (
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+	"burnish/workflows/client"
+	"burnish/workflows/contract"
 	"cmp"
 	"context"
 	"errors"
@@ -10,13 +14,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"go.temporal.io/sdk/activity"
-
-	"burnish/internal/device"
-	"burnish/internal/inventory"
-	"burnish/workflows/client"
-	"burnish/workflows/contract"
 )
 
 // Reconciler compares the devices that the server lists with their providers in the
@@ -89,25 +86,19 @@ type listedDevice struct {
 // listDevices lists the devices. It may miss one that continues as new meanwhile: the next
 // reconciliation has it.
 func (s *Reconciler) listDevices(ctx context.Context, in contract.ReconcileInput) (map[string]listedDevice, error) {
-	newest := map[string]client.Execution{}
-	err := s.Client.Pages(ctx, client.Filter{Hosts: in.Hosts, Instances: in.Instances, HostsOrInstances: true},
-		func(page []client.Execution) error {
-			for _, e := range page {
-				switch {
-				case e.Err != nil:
-					s.Log.Warn("a device of the listing cannot be read", "device", e.Name, "error", e.Err)
-				case !e.Absent():
-					client.Newest(newest, e)
-				}
-			}
-			activity.RecordHeartbeat(ctx)
-			return nil
-		})
+	listed, err := newest(ctx, s.Client,
+		client.Filter{Hosts: in.Hosts, Instances: in.Instances, HostsOrInstances: true})
 	if err != nil {
 		return nil, fmt.Errorf("list the devices: %w", err)
 	}
-	all := make(map[string]listedDevice, len(newest))
-	for name, e := range newest {
+	all := make(map[string]listedDevice, len(listed))
+	for name, e := range listed {
+		if e.Err != nil {
+			s.Log.Warn("a device of the listing cannot be read", "device", name, "error", e.Err)
+		}
+		if e.Err != nil || e.Absent() {
+			continue
+		}
 		k := listedDevice{
 			name: name, uuid: contract.DeviceUUID(name), host: e.Status.Hostname, provider: e.Memo.Provider,
 			generation: e.Memo.Generation, bindings: e.Memo.Bindings, left: e.Memo.Left,
@@ -119,6 +110,19 @@ func (s *Reconciler) listDevices(ctx context.Context, in contract.ReconcileInput
 		all[name] = k
 	}
 	return all, nil
+}
+
+// newest lists the newest run of each device that the filter selects; one that cannot be read has
+// its Err.
+func newest(ctx context.Context, c *client.Client, f client.Filter) (map[string]client.Execution, error) {
+	all := map[string]client.Execution{}
+	err := c.Pages(ctx, f, func(page []client.Execution) error {
+		for _, e := range page {
+			client.Newest(all, e)
+		}
+		return nil
+	})
+	return all, err
 }
 
 // reconciliation is one attempt of ReconcileInventory.
@@ -161,23 +165,20 @@ func (w *reconciliation) compareNovaProviders(ctx context.Context, whole bool) e
 	}
 	// Devices that are not enrolled are counted, and nothing is asked about them: `import` does.
 	enrolled := func(name string) bool { _, ok := w.devices[name]; return ok }
-	return w.Fleet.ListNova(ctx, hosts, enrolled, func() { activity.RecordHeartbeat(ctx) },
-		func(s inventory.ProviderSnapshot) error {
-			w.out.Counts.Providers++
-			k, ok := w.devices[s.Device]
-			if s.Fault != nil && !w.readable(ctx, k, s) {
-				return nil
-			}
-			switch {
-			case ok && k.owner == device.OwnerNova:
-				w.compare(ctx, k, s)
-			case ok:
-				w.reportTwoOwners(k, s)
-			case whole && !ok:
-				w.out.Counts.Unenrolled++
-			}
-			return nil
-		})
+	return w.Fleet.ListNova(ctx, hosts, enrolled, func(s inventory.ProviderSnapshot) error {
+		w.out.Counts.Providers++
+		k, ok := w.devices[s.Device]
+		switch {
+		case s.Fault != nil && !w.readable(k, s):
+		case ok && k.owner == device.OwnerNova:
+			w.compare(ctx, k, s)
+		case ok:
+			w.reportTwoOwners(k, s)
+		case whole:
+			w.out.Counts.Unenrolled++
+		}
+		return nil
+	})
 }
 
 // compareOwnProviders compares the devices whose providers are Burnish's own.
@@ -194,10 +195,10 @@ func (w *reconciliation) compareOwnProviders(ctx context.Context) error {
 		return nil
 	}
 	slices.Sort(ids)
-	return w.Fleet.ListOwn(ctx, ids, func() { activity.RecordHeartbeat(ctx) }, func(s inventory.ProviderSnapshot) error {
+	return w.Fleet.ListOwn(ctx, ids, func(s inventory.ProviderSnapshot) error {
 		w.out.Counts.Providers++
 		k, ok := w.devices[names[s.UUID]]
-		if ok && (s.Fault == nil || w.readable(ctx, k, s)) {
+		if ok && (s.Fault == nil || w.readable(k, s)) {
 			w.compare(ctx, k, s)
 		}
 		return nil
@@ -206,27 +207,22 @@ func (w *reconciliation) compareOwnProviders(ctx context.Context) error {
 
 // readable reports a provider that could not be read, and says whether the snapshot has a
 // meaning nevertheless. Its device, if it is enrolled, has a provider: it is not missing.
-func (w *reconciliation) readable(ctx context.Context, k listedDevice, s inventory.ProviderSnapshot) bool {
+func (w *reconciliation) readable(k listedDevice, s inventory.ProviderSnapshot) bool {
 	w.out.Counts.Unreadable++
-	w.out.Unreadable = append(w.out.Unreadable, unreadable(k, s))
+	w.out.Unreadable = append(w.out.Unreadable, contract.Mismatch{Name: cmp.Or(k.name, s.Device, s.Name),
+		What: "provider " + s.UUID + ": " + s.Fault.Error()})
 	w.Log.Warn("a provider cannot be read", "device", cmp.Or(k.name, s.Device), "provider", s.UUID, "name", s.Name,
 		"error", s.Fault.Error())
 	w.found[k.name] = true
-	activity.RecordHeartbeat(ctx)
 	return s.Fault.Code == device.CodeInventoryInvalid
-}
-
-// unreadable names a provider that could not be read by its device, and by itself.
-func unreadable(k listedDevice, s inventory.ProviderSnapshot) contract.Mismatch {
-	return contract.Mismatch{Name: cmp.Or(k.name, s.Device, s.Name), What: "provider " + s.UUID + ": " + s.Fault.Error()}
 }
 
 func (w *reconciliation) compare(ctx context.Context, k listedDevice, s inventory.ProviderSnapshot) {
 	w.found[k.name] = true
 	asked := k.ask()
-	v := of(k.providerOf(s), s.Inventory)
-	if k.owner == device.OwnerNova {
-		v = observedByNova(v)
+	v := of("", s.Inventory)
+	if k.owner == device.OwnerNova { // its workflow knows the provider by its UUID
+		v = observedByNova(of(s.UUID, s.Inventory))
 	}
 	o, why := device.Observe(k.device(), asked.Answered(v))
 	if o.Needs(device.RequestRecheck) || slices.Contains(w.missingBefore, k.name) { // a provider that is back is checked
@@ -254,15 +250,6 @@ func (k listedDevice) device() device.Device {
 func (k listedDevice) ask() device.Snapshot {
 	return device.Ask(device.AskReconcile, k.device(),
 		device.Known{Provider: k.provider, Generation: k.generation, Bindings: k.bindings, Left: k.left})
-}
-
-// providerOf is the provider as a device's workflow knows it: by its UUID where Nova made
-// it.
-func (k listedDevice) providerOf(s inventory.ProviderSnapshot) string {
-	if k.owner == device.OwnerNova {
-		return s.UUID
-	}
-	return ""
 }
 
 func (w *reconciliation) reportMismatch(name, what string) {
@@ -307,7 +294,6 @@ func (w *reconciliation) hint(ctx context.Context, name string) {
 		return
 	}
 	w.hintedDevices[name] = true
-	activity.RecordHeartbeat(ctx) // for each: thousands may differ
 	hint := contract.Hint{Source: "reconciliation", ObservedAt: w.startedAt.Format(time.RFC3339Nano)}
 	switch found, err := w.Client.Hint(ctx, name, contract.SignalObserved, hint); {
 	case err == nil && found:
@@ -361,18 +347,16 @@ func (s *Reconciler) candidates(ctx context.Context, in contract.CandidatesInput
 		k, enrolled := have[name]
 		return (!enrolled || k.owner != device.OwnerNova) && name > in.After
 	}
-	err = s.Fleet.ListNova(ctx, hosts, wanted, func() { activity.RecordHeartbeat(ctx) },
-		func(p inventory.ProviderSnapshot) error {
-			if p.ListedOnly {
-				return nil
-			}
-			k := have[p.Device]
+	err = s.Fleet.ListNova(ctx, hosts, wanted, func(p inventory.ProviderSnapshot) error {
+		if !p.ListedOnly {
 			out.Devices = append(out.Devices, contract.Candidate{
 				Name: p.Device, Host: p.Host, Address: strings.TrimPrefix(p.Device, p.Host+"_"), Class: p.Class,
-				Reserved: p.Reserved, Total: p.Total, Used: p.Used, Provider: p.UUID, Enrolled: k.owner, Fault: p.Fault,
+				Reserved: p.Reserved, Total: p.Total, Used: p.Used, Provider: p.UUID, Enrolled: have[p.Device].owner,
+				Fault: p.Fault,
 			})
-			return nil
-		})
+		}
+		return nil
+	})
 	if err != nil {
 		return contract.Candidates{}, err
 	}

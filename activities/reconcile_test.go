@@ -83,10 +83,9 @@ func newReconcileFixture(t *testing.T) *reconcileFixture {
 }
 
 // ListNova notes which devices it was asked to read.
-func (s *reconcileFixture) ListNova(_ context.Context, hosts []string, wanted func(string) bool, at func(),
+func (s *reconcileFixture) ListNova(_ context.Context, hosts []string, wanted func(string) bool,
 	each func(inventory.ProviderSnapshot) error) error {
 	s.hosts = append(s.hosts, hosts)
-	at()
 	for _, p := range s.foreign {
 		if len(hosts) > 0 && !slices.Contains(hosts, p.Host) {
 			continue
@@ -104,10 +103,9 @@ func (s *reconcileFixture) ListNova(_ context.Context, hosts []string, wanted fu
 	return s.fails
 }
 
-func (s *reconcileFixture) ListOwn(_ context.Context, uuids []string, at func(),
+func (s *reconcileFixture) ListOwn(_ context.Context, uuids []string,
 	each func(inventory.ProviderSnapshot) error) error {
 	s.asked = uuids
-	at()
 	for _, p := range s.own {
 		if slices.Contains(uuids, p.UUID) {
 			if err := each(p); err != nil {
@@ -447,4 +445,163 @@ func TestMismatchesAreBounded(t *testing.T) {
 	require.Len(t, out.Mismatches, contract.KeptMismatches)
 	require.True(t,
 		slices.IsSortedFunc(out.Mismatches, func(a, b contract.Mismatch) int { return strings.Compare(a.Name, b.Name) }))
+}
+
+// Candidates lists page by page which providers could be imported: not those of enrolled
+// devices, and not those without a device name.
+func TestCandidatesInPages(t *testing.T) {
+	t.Parallel()
+	s := newReconcileFixture(t)
+	s.adds("h1_0000:01:00.0", device.Available, device.OwnerNova, false, device.Inventory{Total: 1})
+	for _, name := range []string{"h1_0000:04:00.0", "h1_0000:02:00.0", "h1_0000:03:00.0", ""} {
+		s.sights(name, device.OwnerNova, device.Inventory{Total: 1, Reserved: 1, Used: 1})
+	}
+	page := s.candidates(contract.CandidatesInput{Host: "H1", Limit: 2})
+	require.True(t, page.More)
+	require.Equal(t, []string{"h1_0000:04:00.0", "h1_0000:02:00.0", "h1_0000:03:00.0"}, s.read,
+		"nothing of an enrolled device")
+	require.Equal(t, []contract.Candidate{
+		{Name: "h1_0000:02:00.0", Host: "h1", Address: "0000:02:00.0", Reserved: 1, Total: 1, Used: 1, Provider: "nova-h1_0000:02:00.0"},
+		{Name: "h1_0000:03:00.0", Host: "h1", Address: "0000:03:00.0", Reserved: 1, Total: 1, Used: 1, Provider: "nova-h1_0000:03:00.0"},
+	}, page.Devices)
+	s.read = nil
+	rest := s.candidates(contract.CandidatesInput{After: page.Devices[1].Name})
+	require.False(t, rest.More)
+	require.Len(t, rest.Devices, 1)
+	require.Equal(t, []string{"h1_0000:04:00.0"}, s.read, "nothing of an earlier page")
+	require.Empty(t, s.hints)
+}
+
+// A device that its host enrolled before Nova reported it has two owners: Nova gives it to
+// instances and reserves its own provider, which is never lowered. Reconciliation says so, and
+// import does not pass it over in silence.
+//
+// S0.14
+func TestADeviceWithTwoOwnersIsReported(t *testing.T) {
+	t.Parallel()
+	s := newReconcileFixture(t)
+	const name = "h1_0000:01:00.0"
+	s.adds(name, device.Manageable, device.OwnerSelf, false, device.Inventory{Total: 1, Reserved: 1})
+	s.sights(name, device.OwnerNova, device.Inventory{Total: 1, Reserved: 1, Used: 1})
+
+	out, err := s.reconcile(contract.ReconcileInput{})
+	require.NoError(t, err)
+	require.Equal(t, 1, out.Counts.Mismatch)
+	require.Len(t, out.Mismatches, 1)
+	require.Equal(t, name, out.Mismatches[0].Name)
+	require.Contains(t, out.Mismatches[0].What, "Nova has a provider for it too, nova-"+name+
+		" with reserved=1 of 1, used=1")
+	require.Empty(t, s.hints, "the device reads its own provider, and that is in order")
+
+	found := s.candidates(contract.CandidatesInput{})
+	require.Len(t, found.Devices, 1)
+	require.Equal(t, device.OwnerSelf, found.Devices[0].Enrolled)
+}
+
+// An available device gets a hint if its provider is not the one that it last had, even
+// if it is free: an instance may have used the earlier one.
+//
+// D9
+func TestAnotherProviderIsHinted(t *testing.T) {
+	t.Parallel()
+	for provider, hinted := range map[string]bool{"": false, "nova-h1_a": false, "the-one-before": true} {
+		s := newReconcileFixture(t)
+		s.adds("h1_a", device.Available, device.OwnerNova, false, device.Inventory{Total: 1})
+		s.pages[0][0].Memo = statusMemo(t, contract.StatusMemo{Name: "h1_a", Owner: device.OwnerNova, Provider: provider})
+		out := s.must(contract.ReconcileInput{})
+		require.Equal(t, hinted, len(s.hints["h1_a"]) == 1, provider)
+		require.Empty(t, out.Mismatches)
+	}
+}
+
+// An allocated device gets a hint if another instance has it. For Burnish's own providers
+// the consumers do not count.
+func TestAnotherConsumerIsHinted(t *testing.T) {
+	t.Parallel()
+	for consumer, hinted := range map[string]bool{"i-h1_a": false, "another": true} {
+		s := newReconcileFixture(t)
+		burned := device.Inventory{Total: 1, Reserved: 1, Used: 1, Consumers: []string{consumer}}
+		s.adds("h1_a", device.Allocated, device.OwnerNova, false, burned)
+		s.adds("h1_b", device.Allocated, device.OwnerSelf, false, burned)
+		out := s.must(contract.ReconcileInput{})
+		require.Equal(t, hinted, len(s.hints["h1_a"]) == 1, consumer)
+		require.Empty(t, s.hints["h1_b"])
+		require.Empty(t, out.Mismatches)
+	}
+}
+
+// A device of Nova's whose provider was written since the device was offered reads it; one
+// whose provider is as it was offered gets no hint, however often it is compared.
+//
+// F28
+func TestReconcileComparesTheGeneration(t *testing.T) {
+	s := newReconcileFixture(t)
+	for name, generation := range map[string]int64{"h1_same": 7, "h1_written": 9} {
+		s.adds(name, device.Available, device.OwnerNova, false, device.Inventory{Generation: generation, Total: 1})
+	}
+	for i, e := range s.pages[0] {
+		name := strings.TrimPrefix(e.GetExecution().GetWorkflowId(), "device/")
+		e.Memo = statusMemo(t, contract.StatusMemo{Name: name, Owner: device.OwnerNova, Provider: s.foreign[i].UUID,
+			Generation: 7})
+	}
+	for range 2 {
+		require.Empty(t, s.must(contract.ReconcileInput{}).Mismatches)
+	}
+	require.Empty(t, s.hints["h1_same"])
+	require.Len(t, s.hints["h1_written"], 2)
+}
+
+// The listing carries who has a device by its provider's record: a bound device whose
+// provider records no instance, or another instance, gets a hint. An instance whose name is no
+// UUID may be recorded by its TenantUUID.
+//
+// F24
+func TestTheRecordOfABoundDeviceIsCompared(t *testing.T) {
+	t.Parallel()
+	for tenant, hinted := range map[string]bool{"i-h1_a": false, device.TenantUUID("i-h1_a"): false,
+		"another": true, "": true} {
+		s := newReconcileFixture(t)
+		s.adds("h1_a", device.Allocated, device.OwnerSelf, false, device.Inventory{Total: 1, Reserved: 1})
+		s.own[0].Tenant = tenant
+		if tenant == "" {
+			s.own[0].Witness = device.WitnessNone
+		}
+		out := s.must(contract.ReconcileInput{})
+		require.Equal(t, hinted, len(s.hints["h1_a"]) == 1, "recorded: %q", tenant)
+		require.Equal(t, tenant == "another", len(out.Mismatches) == 1)
+	}
+}
+
+// A provider of an enrolled device that cannot be read is counted and named, and all others
+// are compared. Its device is not without a provider. That of a device that is not enrolled is
+// read by the import, which names it.
+//
+// F29
+func TestAnUnreadableProviderEndsNoReconciliation(t *testing.T) {
+	t.Parallel()
+	s := newReconcileFixture(t)
+	lost := &device.Fault{Class: device.Transient, Code: device.CodeInventoryUnavailable,
+		Message: "Placement: it answers 500"}
+	s.adds("h1_a", device.Available, device.OwnerNova, false, device.Inventory{Total: 1})
+	s.adds("h1_b", device.Available, device.OwnerSelf, false, device.Inventory{Total: 1})
+	s.sights("h1_c", device.OwnerNova, device.Inventory{Total: 1})
+	s.adds("h1_d", device.Available, device.OwnerNova, false,
+		device.Inventory{Total: 1, Reserved: 1, Used: 1, Consumers: []string{"i1"}})
+	s.adds("h1_e", device.Allocated, device.OwnerSelf, false,
+		device.Inventory{Total: 1, Used: 1, Consumers: []string{"i2"}})
+	s.foreign[0].Fault, s.foreign[1].Fault, s.own[0].Fault = lost, lost, lost
+	out := s.must(contract.ReconcileInput{})
+	require.Equal(t, 2, out.Counts.Unreadable)
+	require.Len(t, out.Unreadable, 2)
+	for i, name := range []string{"h1_a", "h1_b"} {
+		require.Equal(t, name, out.Unreadable[i].Name)
+		require.Contains(t, out.Unreadable[i].What, "it answers 500")
+	}
+	require.Empty(t, out.Missing)
+	require.Equal(t, []string{"h1_d", "h1_e"}, s.hinted())
+
+	found := s.candidates(contract.CandidatesInput{})
+	require.Len(t, found.Devices, 1)
+	require.Equal(t, "h1_c", found.Devices[0].Name)
+	require.Equal(t, lost, found.Devices[0].Fault)
 }

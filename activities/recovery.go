@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -94,13 +96,7 @@ func (r *Recovery) RecoverLost(ctx context.Context, h *host.Host) error {
 	if err != nil {
 		r.Log.Warn("some records are unreadable: their devices are not managed until an operator acts", "error", err)
 	}
-	running := map[string]contract.StatusMemo{}
-	err = r.Client.Pages(ctx, client.Filter{Hosts: []string{h.Name()}}, func(page []client.Execution) error {
-		for _, e := range page {
-			running[e.Name] = e.Memo
-		}
-		return nil
-	})
+	running, err := newest(ctx, r.Client, client.Filter{Hosts: []string{h.Name()}})
 	if err != nil {
 		return fmt.Errorf("list the devices of host %s: %w", h.Name(), err)
 	}
@@ -109,7 +105,7 @@ func (r *Recovery) RecoverLost(ctx context.Context, h *host.Host) error {
 			return nil
 		}
 		if published, runs := running[record.Name]; runs {
-			if record.Binding <= published.Bindings && record.Clean <= published.Cleans {
+			if record.Binding <= published.Memo.Bindings && record.Clean <= published.Memo.Cleans {
 				return nil
 			}
 			known := recordOf(record, h.Name())
@@ -190,24 +186,15 @@ func (r *Recovery) EndOrphanedScan(ctx context.Context, h *host.Host) error {
 // exited. It checks the devices that are between two states; any other attempt of a killed
 // worker ends by its own short time-out.
 func (r *Recovery) EndControlOrphans(ctx context.Context) error {
-	var ids, failed = []string{}, []error{}
 	between := client.Filter{States: []device.State{device.PendingCleaning, device.Cleaning, device.Unknown}}
-	err := r.Client.Pages(ctx, between, func(page []client.Execution) error {
-		for _, e := range page {
-			ids = append(ids, contract.WorkflowID(e.Name))
-		}
-		return nil
-	})
-	if err != nil {
-		failed = append(failed, err)
-	}
+	listed, err := newest(ctx, r.Client, between)
 	mine := (&Control{}).Activities()
-	return errors.Join(append(failed, forEach(ids, func(id string) error {
-		return r.endOrphans(ctx, id, func(a *workflowpb.PendingActivityInfo) bool {
+	return errors.Join(err, forEach(slices.Collect(maps.Keys(listed)), func(name string) error {
+		return r.endOrphans(ctx, contract.WorkflowID(name), func(a *workflowpb.PendingActivityInfo) bool {
 			_, control := mine[a.GetActivityType().GetName()]
 			return control && r.Identity.Exited(a.GetLastWorkerIdentity())
 		}, func() error { return nil })
-	}))...)
+	}))
 }
 
 func (r *Recovery) waitForFence(ctx context.Context, h *host.Host, record host.Record) error {

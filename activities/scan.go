@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/sdk/activity"
-
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/host"
@@ -94,9 +92,9 @@ func CheckUnambiguous(all []FoundDevice) error {
 }
 
 // ScanHost finds the host's devices, has new ones enrolled, and sends a hint to those that
-// changed, went missing or came back. A second run finds what the first one enrolled.
-// Retried: transient faults, after everything else was done. Final:
-// invalid_configuration, and then nothing was done.
+// changed, went missing or came back. A second run finds what the first one enrolled, and has
+// those devices looked at once more. Retried: transient faults, after everything else was done.
+// Final: invalid_configuration, and then nothing was done.
 func (s *HostScanner) ScanHost(ctx context.Context, in contract.ScanInput) (contract.ScanResult, error) {
 	out, err := s.scan(ctx, in)
 	return out, asError(err, in.Host)
@@ -123,7 +121,6 @@ func (s *HostScanner) scan(ctx context.Context, in contract.ScanInput) (contract
 	for _, r := range records {
 		v.records[r.Name] = r
 	}
-	v.resume(ctx)
 	there := map[string]bool{}
 	for _, one := range all {
 		there[v.deviceName(one)] = true
@@ -131,15 +128,10 @@ func (s *HostScanner) scan(ctx context.Context, in contract.ScanInput) (contract
 	failed := forEach(all, func(one FoundDevice) error { return v.handleFound(ctx, one) })
 	failed = errors.Join(failed, forEach(records, func(r host.Record) error { return v.reportMissing(ctx, r, there) }))
 	v.finish(all, there)
-	if failed != nil {
-		// The next attempt resumes from these results.
-		activity.RecordHeartbeat(ctx, v.out)
-		if errors.Is(failed, context.Canceled) {
-			return contract.ScanResult{}, failed
-		}
-		return contract.ScanResult{}, errors.New(oneLine(failed.Error()))
+	if failed == nil || errors.Is(failed, context.Canceled) {
+		return v.out, failed
 	}
-	return v.out, nil
+	return contract.ScanResult{}, errors.New(oneLine(failed.Error()))
 }
 
 // hostScan is one attempt of one scan.
@@ -150,32 +142,6 @@ type hostScan struct {
 
 	mu  sync.Mutex
 	out contract.ScanResult
-	// gone names the devices that an earlier attempt found to be gone.
-	gone []string
-}
-
-// resume continues from the results of an earlier attempt of this scan.
-func (v *hostScan) resume(ctx context.Context) {
-	var before contract.ScanResult
-	if !activity.HasHeartbeatDetails(ctx) {
-		return
-	}
-	if err := activity.GetHeartbeatDetails(ctx, &before); err != nil {
-		v.Log.Warn("the results of the previous attempt are unreadable", "error", err)
-		return
-	}
-	v.in.KnownDigests = maps.Clone(v.in.KnownDigests)
-	if v.in.KnownDigests == nil {
-		v.in.KnownDigests = map[string]string{}
-	}
-	maps.Copy(v.in.KnownDigests, before.NewDigests)
-	for _, name := range before.RemovedDigests {
-		delete(v.in.KnownDigests, name)
-	}
-	maps.Copy(v.out.NewDigests, before.NewDigests)
-	v.gone = before.RemovedDigests
-	v.in.Refused, v.in.Missing, v.in.RetryRefused = before.Refused, before.Missing, false
-	v.out.Counts.Enrolled, v.out.Counts.Hinted = before.Counts.Enrolled, before.Counts.Hinted
 }
 
 // deviceName is the name under which a found device is, or would be, enrolled.
@@ -360,12 +326,10 @@ func (v *hostScan) addForgotten(name, digest string) {
 func (v *hostScan) finish(all []FoundDevice, there map[string]bool) {
 	for name := range v.in.KnownDigests {
 		if !there[name] {
-			v.gone = append(v.gone, name)
-			delete(v.out.NewDigests, name)
+			v.out.RemovedDigests = append(v.out.RemovedDigests, name)
 		}
 	}
-	slices.Sort(v.gone)
-	v.out.RemovedDigests = slices.Compact(v.gone)
+	slices.Sort(v.out.RemovedDigests)
 	slices.SortFunc(v.out.Refused, func(a, b contract.RefusedDevice) int { return strings.Compare(a.Name, b.Name) })
 	slices.Sort(v.out.Missing)
 	v.out.Counts.Found, v.out.Counts.Refused, v.out.Counts.Missing = len(all), len(v.out.Refused), len(v.out.Missing)

@@ -301,7 +301,7 @@ func TestTwoDriversOneDevice(t *testing.T) {
 	l.remembers(3, false)
 	l.Drivers["other"] = &finder{there: []hardware.Found{drive(2, "x")}}
 	l.finder.sees(drive(1, "a"), drive(2, "b"))
-	_, _, err := l.scan(contract.ScanInput{})
+	_, err := l.scan(contract.ScanInput{})
 	r, ok := contract.RefusalOf(err)
 	require.True(t, ok)
 	require.Equal(t, device.CodeInvalidConfig, r.Fault.Code)
@@ -324,8 +324,8 @@ func TestTwoDriversOneDevice(t *testing.T) {
 			{Driver: "other", Found: drive(2, "a")}}))
 }
 
-// A transient failure fails the attempt after everything else was done; the next attempt
-// does only the rest.
+// A transient failure fails the attempt after everything else was done; the next attempt finds that
+// done.
 func TestARetriedScanContinues(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
@@ -334,15 +334,13 @@ func TestARetriedScanContinues(t *testing.T) {
 	l.answer = func(name string) (contract.Result, error) {
 		switch name {
 		case l.name(1):
-			return contract.Result{}, refusedWith(device.Transient, device.CodeInventoryUnavailable, "no inventory")
+			return contract.Result{}, refusedWith(device.Transient, device.CodeInventoryUnavailable, "no\ninventory")
 		case l.name(2):
 			return contract.Result{}, refusedWith(device.NeedsOperator, device.CodePolicyUnsatisfied, "no")
 		}
 		return contract.Result{}, nil
 	}
-	in := contract.ScanInput{Refused: []contract.RefusedDevice{{Name: l.name(2), Driver: "nvme", Digest: "b"}},
-		RetryRefused: true}
-	_, server, err := l.scan(in)
+	_, err := l.scan(contract.ScanInput{})
 	require.ErrorContains(t, err, "no inventory")
 	var app *temporal.ApplicationError
 	require.ErrorAs(t, err, &app)
@@ -350,40 +348,18 @@ func TestARetriedScanContinues(t *testing.T) {
 	enrolled, hinted, _ := l.sent()
 	require.Len(t, enrolled, 3)
 	require.Equal(t, []string{l.name(4)}, hinted)
+
 	l.remembers(3, false)
-	l.remembers(2, true)
-	l.remembers(1, true)
-	l.ended[l.name(1)] = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
-
-	l.answer = nil
-	require.NotNil(t, server.scanned)
-	out, _, err := l.scan(in, *server.scanned)
-	require.NoError(t, err)
-	enrolled, hinted, _ = l.sent()
-	require.Equal(t, []string{l.name(1)}, enrolled)
-	require.Empty(t, hinted)
-	require.Equal(t, map[string]string{l.name(1): "a", l.name(3): "c"}, out.NewDigests)
-	require.Equal(t, contract.ScanCounts{Found: 3, Enrolled: 2, Hinted: 1, Refused: 1, Missing: 1}, out.Counts)
-	require.Equal(t, device.CodePolicyUnsatisfied, out.Refused[0].Code)
-	require.Equal(t, []string{l.name(4)}, out.Missing)
-}
-
-// A scan whose hint fails is retried, and the device does not count as reported.
-func TestAHintThatFails(t *testing.T) {
-	t.Parallel()
-	l := newScanFixture(t)
-	l.remembers(1, false)
-	l.remembers(2, false)
-	l.finder.sees(drive(1, "a"))
-	l.hintError = serviceerror.NewUnavailable("away")
-	_, server, err := l.scan(contract.ScanInput{})
-	require.ErrorContains(t, err, "away")
-	require.NotContains(t, err.Error(), "\n")
-	require.Empty(t, server.scanned.NewDigests)
-	require.Empty(t, server.scanned.Missing)
-	l.hintError = serviceerror.NewNotFound("no workflow")
+	l.answer, l.hintError = nil, serviceerror.NewNotFound("no workflow") // the next host start reports it to a new one
 	out := l.must(contract.ScanInput{})
-	require.Equal(t, []string{l.name(2)}, out.Missing, "the next host start reports it to a new workflow")
+	enrolled, _, _ = l.sent()
+	require.Equal(t, []string{l.name(1), l.name(2)}, enrolled)
+	require.Equal(t, map[string]string{l.name(1): "a", l.name(2): "b", l.name(3): "c"}, out.NewDigests)
+	require.Equal(t, []string{l.name(4)}, out.Missing)
+
+	l.hintError = serviceerror.NewUnavailable("away")
+	_, err = l.scan(contract.ScanInput{})
+	require.ErrorContains(t, err, "away", "a hint that fails")
 }
 
 // A workflow that knows a device that the host does not know gets a hint to discover it.
@@ -412,7 +388,7 @@ func TestAScanFailsWithItsFinder(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
 	l.finder.err = errors.New("no sysfs")
-	_, _, err := l.scan(contract.ScanInput{})
+	_, err := l.scan(contract.ScanInput{})
 	require.ErrorContains(t, err, "the driver nvme: no sysfs")
 	in := contract.ScanInput{Host: "elsewhere"}
 	l.finder.err = nil

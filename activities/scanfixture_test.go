@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/activity"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/mocks"
 
@@ -157,28 +156,16 @@ func (l *scanFixture) remembers(slot int, forgotten bool) {
 }
 
 // scan runs one attempt of one scan.
-func (l *scanFixture) scan(in contract.ScanInput, before ...contract.ScanResult) (contract.ScanResult, *server, error) {
+func (l *scanFixture) scan(in contract.ScanInput) (contract.ScanResult, error) {
 	l.t.Helper()
 	in.Host = l.fixture.host.Name()
-	server := first(l.t)
-	env := server.env()
-	for _, b := range before {
-		env.SetHeartbeatDetails(b)
-	}
-	env.RegisterActivityWithOptions(l.ScanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
-	value, err := env.ExecuteActivity(contract.ActivityScanHost, in)
-	if err != nil {
-		return contract.ScanResult{}, server, err
-	}
-	var found contract.ScanResult
-	require.NoError(l.t, value.Get(&found))
-	return found, server, nil
+	return execute[contract.ScanResult](first(l.t), contract.ActivityScanHost, l.ScanHost, in)
 }
 
 // must is a scan that must succeed.
 func (l *scanFixture) must(in contract.ScanInput) contract.ScanResult {
 	l.t.Helper()
-	out, _, err := l.scan(in)
+	out, err := l.scan(in)
 	require.NoError(l.t, err)
 	return out
 }

@@ -2,16 +2,25 @@ package activities_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	sdkclient "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
+	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/host"
+	"burnish/internal/telemetry"
+	"burnish/internal/testkit/figures"
 	"burnish/workflows/contract"
 )
 
@@ -200,14 +209,6 @@ func TestAResultIsRecorded(t *testing.T) {
 		require.JSONEq(t, fmt.Sprintf(`{"step":"zero","clean":"run/1","seq":1,"bytes":%d,"method":"double","run_time":%d}`,
 			diskSize, 30*time.Second), string(e.Result))
 	})
-	inBubble(t, "verify", func(t *testing.T) {
-		s := newTestHost(t)
-		s.disk.durableBefore(diskSize)
-		result, err := s.run(first(t), s.input("verify"))
-		require.NoError(t, err)
-		require.EqualValues(t, diskSize, result.Bytes)
-		require.Equal(t, "full", result.Method)
-	})
 }
 
 // S3.35
@@ -348,39 +349,143 @@ func TestSupersededEvenWhereTheJournalIsGone(t *testing.T) {
 	}
 }
 
-// S3.16
-func TestAnotherVersionIsPlannedAgain(t *testing.T) {
-	t.Parallel()
-	for _, version := range []int{0, 2} {
-		inBubble(t, fmt.Sprint(version), func(t *testing.T) {
+// The host checks the arguments of a step again before it touches the device: what reaches it
+// need not come from a plan of Burnish's.
+func TestArgumentsAreCheckedOnTheHost(t *testing.T) {
+	for step, args := range map[string]string{
+		"zero":             `{"passes":0}`,
+		"bios_apply":       `{"BootMode":{"of":"objects"}}`,
+		"bios_reset":       `[]`,
+		"firmware_reflash": `{"component":"BIOS"}`,
+		"verify_firmware":  `{"image":"/tmp/x"}`,
+	} {
+		t.Run(step, func(t *testing.T) {
 			s := newTestHost(t)
-			in := s.input("zero")
-			in.Version = version
+			in := s.input(step)
+			in.Args = json.RawMessage(args)
 			_, err := s.run(first(t), in)
-			requireFault(t, err, device.CodePlanOutdated, false)
-			require.Zero(t, s.disk.opened())
-			require.Equal(t, "nothing", s.journaled())
+			requireFault(t, err, device.CodeInvalid, false)
+			require.Empty(t, s.disk.history(), "nothing of the device was touched")
 		})
 	}
 }
 
-func TestAnotherHostOrDriverIsRefused(t *testing.T) {
+// Each attempt counts once, as what became of it.
+func TestAttemptsAreCounted(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name   string
-		change func(*contract.StepInput)
-		code   device.Code
-	}{
-		{"host", func(in *contract.StepInput) { in.Enrollment.Host = "elsewhere" }, device.CodeInvalid},
-		{"driver", func(in *contract.StepInput) { in.Enrollment.Driver = "nvme" }, device.CodeUnknownDriver},
-	} {
-		inBubble(t, c.name, func(t *testing.T) {
-			s := newTestHost(t)
-			in := s.input("zero")
-			c.change(&in)
-			_, err := s.run(first(t), in)
-			requireFault(t, err, c.code, false)
-			require.Zero(t, s.disk.opened())
+	inBubble(t, "zero", func(t *testing.T) {
+		s := newTestHost(t)
+		counted, err := telemetry.New("test", "host", slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		var options sdkclient.Options
+		counted.Options(&options)
+		in := s.input("zero")
+		attempt := func(number int32, fails func(*server) error) {
+			server := again(t, number)
+			server.metrics = options.MetricsHandler
+			s.disk.intercept(func(call string, _ int64, _ context.Context) error {
+				if call == "flush" && fails != nil {
+					return fails(server)
+				}
+				return nil
+			})
+			_, err := s.run(server, in)
+			require.Equal(t, fails != nil, err != nil)
+		}
+		attempt(1, func(*server) error { return errors.New("not now") })
+		attempt(2, func(*server) error { return errors.New("not now either") })
+		attempt(3, nil)
+		attempt(4, nil) // the answer was lost
+		in.Seq, in.Clean = 2, "another"
+		attempt(1, func(*server) error {
+			return &device.Fault{Class: device.NeedsOperator, Code: device.CodeIO, Message: "broken"}
 		})
+		in.Seq, in.Clean = 3, "a third"
+		attempt(1, func(s *server) error { s.end(temporal.NewCanceledError()); return nil })
+		all, err := figures.Of(counted.Handler())
+		require.NoError(t, err)
+		require.Equal(t, figures.Figures{
+			"burnish_step_attempts_total{result=retried,step=zero}":  2,
+			"burnish_step_attempts_total{result=done,step=zero}":     1,
+			"burnish_step_attempts_total{result=repeated,step=zero}": 1,
+			"burnish_step_attempts_total{result=failed,step=zero}":   1,
+			"burnish_step_attempts_total{result=stopped,step=zero}":  1,
+		}, all.With("burnish_step_attempts"))
+	})
+}
+
+// readFirstBlock is a step as a file of internal/clean/steps defines one: what the
+// planner needs, and a function that runs it. got receives the settings of the run.
+func readFirstBlock(got *device.StepSettings) steps.Step {
+	return steps.Step{
+		Step: clean.Step{
+			Name: "read_first_block", Interface: "deploy", Phase: clean.Prepare, Priority: 10, Version: 2, Abortable: true,
+			Applies: func(s clean.Subject) bool { return s.Operation.Overwrites() },
+			Timeout: func(clean.Subject) time.Duration { return time.Minute },
+		},
+		Run: func(_ context.Context, w *steps.Work) (steps.Outcome, error) {
+			*got = w.Settings
+			n, err := w.Device.ReadAt(make([]byte, mib), 0)
+			if err != nil {
+				return steps.Outcome{}, err
+			}
+			return steps.Outcome{Bytes: int64(n), Method: "read"}, w.Checkpoint(int64(n))
+		},
+	}
+}
+
+// A step that is only added to the list is reported by its host, planned, and carried out
+// with the settings that the plan recorded: planner and activities need no change.
+func TestAStepIsAddedByAddingItToTheList(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "from the host's report to the result", func(t *testing.T) {
+		var got device.StepSettings
+		s := newTestHost(t)
+		s.hardware.Steps = append(steps.All(), readFirstBlock(&got))
+
+		found, err := s.discover(t, contract.DiscoverInput{Enrollment: s.enrollment("d1"), UUID: contract.DeviceUUID("d1")})
+		require.NoError(t, err)
+		policy := clean.Policy{StepSettings: everySetting(t)}
+		planner, err := clean.NewPlanner(s.hardware.Steps.Planning(), policy)
+		require.NoError(t, err)
+		plan, fault := planner.Full(clean.Subject{Name: "d1", Operation: device.Shred, HostSteps: found.Steps})
+		require.Nil(t, fault)
+		require.Equal(t, "read_first_block", plan[0].Step.Name)
+		require.Equal(t, 2, found.Steps["read_first_block"])
+
+		in := s.input(plan[0].Step.Name)
+		in.Version, in.Budget, in.Settings = found.Steps[in.Step], plan[0].Timeout, planner.Policy().StepSettings
+		result, err := s.run(first(t), in)
+		require.NoError(t, err)
+		require.EqualValues(t, mib, result.Bytes)
+		require.Equal(t, policy.StepSettings, got, "a setting is lost on its way to the step")
+	})
+}
+
+// everySetting gives settings of which none is zero, those that are added later included.
+func everySetting(t *testing.T) device.StepSettings {
+	t.Helper()
+	var s device.StepSettings
+	setEveryField(t, reflect.ValueOf(&s).Elem())
+	return s
+}
+
+func setEveryField(t *testing.T, v reflect.Value) {
+	t.Helper()
+	for i := range v.NumField() {
+		switch f := v.Field(i); {
+		case f.Kind() == reflect.Struct:
+			setEveryField(t, f)
+		case f.Kind() == reflect.String:
+			f.SetString("x")
+		case f.CanInt():
+			f.SetInt(7)
+		case f.CanFloat():
+			f.SetFloat(7)
+		case f.Kind() == reflect.Bool:
+			f.SetBool(true)
+		default:
+			require.Fail(t, "this test cannot set "+v.Type().Field(i).Name)
+		}
 	}
 }

@@ -67,13 +67,6 @@ func (a *attempt) logStart() {
 	}
 }
 
-// logQueued writes that the step waits for a slot of the host.
-func (a *attempt) logQueued() {
-	if a.firstOf(func(w *written) *string { return &w.queued }) {
-		a.Log.Debug(logs.Queued, a.about()...)
-	}
-}
-
 // path is where the device is: its path, or its address.
 func (a *attempt) path() string {
 	if a.in.Identity.Path != "" {

@@ -7,7 +7,6 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -36,12 +35,13 @@ const (
 
 // WaitReporter is an interceptor of activities. It reports each activity of a device's
 // workflow whose attempts fail and are retried: the second failure, and then fewer and
-// fewer. It also sends the heartbeats of calls that have a heartbeat time-out.
+// fewer. It also sends the heartbeats of all calls that have a heartbeat time-out, so that no
+// activity does which has nothing to say by them.
 type WaitReporter struct {
 	interceptor.WorkerInterceptorBase
 	Report ReportWait
 	Log    *slog.Logger
-	// Except are the activities that report by themselves.
+	// Except are the activities that do both by themselves.
 	Except []string
 }
 
@@ -59,55 +59,36 @@ type reportedActivity struct {
 // ExecuteActivity runs one attempt, and reports that it takes long or failed.
 func (a *reportedActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
-	if info.WorkflowType == nil || info.WorkflowType.Name != contract.WorkflowDeviceLifecycle ||
-		slices.Contains(a.Except, info.ActivityType.Name) {
+	if slices.Contains(a.Except, info.ActivityType.Name) {
 		return a.Next.ExecuteActivity(ctx, in)
 	}
+	reports := info.WorkflowType != nil && info.WorkflowType.Name == contract.WorkflowDeviceLifecycle
 	stop := func() {}
 	if !changesProfile(info.ActivityType.Name) {
-		stop = a.whileItRuns(ctx, info)
+		stop = a.whileItRuns(ctx, info, reports)
 	}
 	value, err := a.Next.ExecuteActivity(ctx, in)
 	stop()
-	if f := retriedFault(err); f != nil && WorthReporting(info.Attempt) {
+	if f := retriedFault(err); f != nil && reports && WorthReporting(info.Attempt) {
 		a.report(ctx, info, f)
 	}
 	return value, err
 }
 
 // whileItRuns sends heartbeats, and reports an attempt that takes long.
-func (a *reportedActivity) whileItRuns(ctx context.Context, info activity.Info) (stop func()) {
-	var (
-		mu       sync.Mutex
-		timer    *time.Timer
-		ended    bool
-		began    = time.Now()
-		reported bool
-	)
-	mu.Lock()
-	defer mu.Unlock()
-	timer = time.AfterFunc(callHeartbeat, func() {
+func (a *reportedActivity) whileItRuns(ctx context.Context, info activity.Info, reports bool) (stop func()) {
+	began := time.Now()
+	return beatWhileItRuns(callHeartbeat, nil, func() {
 		if info.HeartbeatTimeout > 0 {
 			activity.RecordHeartbeat(ctx)
 		}
-		if !reported && time.Since(began) >= slowCall && WorthReporting(info.Attempt+1) {
-			reported = true
+		if reports && time.Since(began) >= slowCall && WorthReporting(info.Attempt+1) {
+			reports = false
 			a.report(ctx, info, &device.Fault{Class: device.Transient, Code: device.CodeTimeout,
 				Message: info.ActivityType.Name + " has not been answered for " + slowCall.String(),
 				Remedy:  "it is waited for, and tried again"})
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if !ended {
-			timer.Reset(callHeartbeat)
-		}
 	})
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		ended = true
-		timer.Stop()
-	}
 }
 
 // changesProfile says that an activity takes minutes, and sends its own heartbeats.

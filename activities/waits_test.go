@@ -250,7 +250,7 @@ func TestFailedCallsAreReported(t *testing.T) {
 			sent := &reports{}
 			var got []int32
 			for n := int32(1); n <= tt.attempts; n++ {
-				runCall(t, sent, tt.workflow, n, tt.fail)
+				runCall(t, again(t, n), sent, &typed{name: tt.workflow}, func(context.Context) error { return refusing(tt.fail) })
 				for _, r := range sent.take() {
 					got = append(got, n)
 					require.Equal(t, contract.WaitInventory, r.For)
@@ -262,54 +262,77 @@ func TestFailedCallsAreReported(t *testing.T) {
 	}
 }
 
-// runCall runs one attempt of a control call, in a workflow of this type.
-func runCall(t *testing.T, sent *reports, workflowType string, attempt int32, fail error) {
+// A call that has a heartbeat time-out shows that its worker lives, whatever its workflow; one of a
+// device that takes long is reported once.
+//
+// F29
+func TestACallThatTakesLong(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		call            typed
+		beats, reported int
+	}{
+		"of a device":            {typed{name: contract.WorkflowDeviceLifecycle, heartbeat: time.Minute}, 6, 1},
+		"of another workflow":    {typed{name: contract.WorkflowInventoryReconcile, heartbeat: time.Minute}, 6, 0},
+		"without a heartbeat":    {typed{name: contract.WorkflowHostScan}, 0, 0},
+		"that reports by itself": {typed{name: contract.WorkflowDeviceLifecycle, heartbeat: time.Minute, except: true}, 0, 0},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			server, sent := again(t, 3), &reports{}
+			runCall(t, server, sent, &tt.call, func(context.Context) error { <-time.After(20 * time.Second); return nil })
+			require.Equal(t, tt.beats, server.bare)
+			require.Len(t, sent.take(), tt.reported)
+		})
+	}
+}
+
+// refusing is the error of a call that fails with a fault; nil is none.
+func refusing(fault error) error {
+	if f, ok := device.AsFault(fault); ok {
+		return contract.Refuse(contract.Refusal{Fault: *f, Device: "d1"})
+	}
+	return nil
+}
+
+// runCall runs one attempt of a control call.
+func runCall(t *testing.T, server *server, sent *reports, call *typed, do func(context.Context) error) {
 	t.Helper()
-	server := again(t, attempt)
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	reporter := &activities.WaitReporter{Report: sent.send, Log: slog.New(slog.DiscardHandler)}
-	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{reporter, &serving{server: server},
-		&typed{name: workflowType}}})
-	do := func(context.Context) error {
-		if fail == nil {
-			return nil
-		}
-		f, _ := device.AsFault(fail)
-		return contract.Refuse(contract.Refusal{Fault: *f, Device: "d1"})
+	if call.except {
+		reporter.Except = []string{contract.ActivityReadReservation}
 	}
+	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{reporter, &serving{server: server},
+		call}})
 	env.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: contract.ActivityReadReservation})
-	_, err := env.ExecuteActivity(contract.ActivityReadReservation)
-	require.Equal(t, fail != nil, err != nil)
+	_, _ = env.ExecuteActivity(contract.ActivityReadReservation)
 }
 
 // typed makes the activity one of a workflow of this type, on the control queue.
 type typed struct {
 	interceptor.WorkerInterceptorBase
-	name string
+	interceptor.ActivityInboundInterceptorBase
+	interceptor.ActivityOutboundInterceptorBase
+	name      string
+	heartbeat time.Duration
+	except    bool
 }
 
 func (i *typed) InterceptActivity(_ context.Context,
 	next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
-	return &typedInbound{interceptor.ActivityInboundInterceptorBase{Next: next}, i.name}
+	i.ActivityInboundInterceptorBase.Next = next
+	return i
 }
 
-type typedInbound struct {
-	interceptor.ActivityInboundInterceptorBase
-	name string
+func (i *typed) Init(out interceptor.ActivityOutboundInterceptor) error {
+	i.ActivityOutboundInterceptorBase.Next = out
+	return i.ActivityInboundInterceptorBase.Next.Init(i)
 }
 
-func (i *typedInbound) Init(out interceptor.ActivityOutboundInterceptor) error {
-	return i.Next.Init(&typedOutbound{interceptor.ActivityOutboundInterceptorBase{Next: out}, i.name})
-}
-
-type typedOutbound struct {
-	interceptor.ActivityOutboundInterceptorBase
-	name string
-}
-
-func (o *typedOutbound) GetInfo(ctx context.Context) activity.Info {
-	info := o.Next.GetInfo(ctx)
-	info.WorkflowType, info.TaskQueue = &workflow.Type{Name: o.name}, contract.Queue
+func (i *typed) GetInfo(ctx context.Context) activity.Info {
+	info := i.ActivityOutboundInterceptorBase.Next.GetInfo(ctx)
+	info.WorkflowType, info.TaskQueue = &workflow.Type{Name: i.name}, contract.Queue
+	info.HeartbeatTimeout = i.heartbeat
 	return info
 }

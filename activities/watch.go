@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -13,24 +12,20 @@ import (
 // WatchInterval is how often a host's worker checks whether its devices changed.
 const WatchInterval = 10 * time.Second
 
-// findingsDigest is the digest of all devices that a host's drivers find, and of those that
-// are enrolled there.
-type findingsDigest [sha256.Size]byte
-
 // Watch asks the host's workflow for a scan when the worker starts, and each time that the
 // devices of the host have changed, or which of them are enrolled: a device that a scan
 // listed as refused is not refused once it was enrolled or imported. It starts a workflow that does not run. It returns
 // when ctx ends; an error is logged once and retried.
 func (s *HostScanner) Watch(ctx context.Context, every time.Duration) {
 	var (
-		sent      findingsDigest
+		sent      string
 		started   bool
 		lastError string
 	)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
-		found, err := s.digest(ctx)
+		found, err := s.findings(ctx)
 		if err == nil && (!started || found != sent) {
 			if err = s.requestScan(ctx, !started); err == nil {
 				sent, started = found, true
@@ -53,10 +48,11 @@ func (s *HostScanner) Watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-func (s *HostScanner) digest(ctx context.Context) (findingsDigest, error) {
+// findings is in short what the host's drivers find, and which devices are enrolled there.
+func (s *HostScanner) findings(ctx context.Context) (string, error) {
 	all, err := FindDevices(ctx, s.Drivers)
 	if err != nil {
-		return findingsDigest{}, err
+		return "", err
 	}
 	// A record that is unreadable is a change too: the scan logs it.
 	records, unreadable := s.Host.ListRecords()
@@ -67,7 +63,7 @@ func (s *HostScanner) digest(ctx context.Context) (findingsDigest, error) {
 		}
 	}
 	text, err := json.Marshal([]any{all, enrolled, fmt.Sprint(unreadable)})
-	return sha256.Sum256(text), err
+	return string(text), err
 }
 
 func (s *HostScanner) requestScan(ctx context.Context, started bool) error {

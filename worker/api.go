@@ -12,6 +12,7 @@ import (
 
 	"burnish/internal/api"
 	"burnish/internal/api/access"
+	"burnish/internal/api/approval"
 	"burnish/internal/config"
 	"burnish/internal/keystone"
 	"burnish/internal/telemetry"
@@ -81,21 +82,20 @@ func openKeystone(logger *slog.Logger) (*access.Keystone, error) {
 	return access.NewKeystone(validator, logger), nil
 }
 
-// serveAPI serves the HTTP API, if the settings say where. The stop that it returns may
-// always be called: it lets requests in flight end, for a while.
+// serveAPI serves the HTTP API, if the settings say where. The stop lets requests in flight end,
+// for a while.
 func serveAPI(ctx context.Context, settings config.Worker, server client.Server, devices *client.Client,
 	figures *telemetry.Telemetry, logger *slog.Logger, fatal func(error)) (stop func() error, err error) {
-	stop = func() error { return nil }
 	if settings.APIAddress == "" {
-		return stop, nil
+		return nil, nil
 	}
 	parts, err := openAPI(settings, logger)
 	if err != nil {
-		return stop, usageError{err}
+		return nil, usageError{err}
 	}
 	key, err := overrideKey(settings)
 	if err != nil {
-		return stop, usageError{fmt.Errorf("BURNISH_API_KEY: %w", err)}
+		return nil, usageError{fmt.Errorf("BURNISH_API_KEY: %w", err)}
 	}
 	var signer api.Signer
 	if key != nil {
@@ -103,7 +103,7 @@ func serveAPI(ctx context.Context, settings config.Worker, server client.Server,
 	}
 	listener, err := access.Listen(ctx, settings.APIAddress, parts.certificate)
 	if err != nil {
-		return stop, usageError{fmt.Errorf("BURNISH_API_ADDRESS: %w", err)}
+		return nil, usageError{fmt.Errorf("BURNISH_API_ADDRESS: %w", err)}
 	}
 	web := access.NewServer(parts.gate.Wrap(api.New(api.Options{
 		Devices:       devices,
@@ -143,4 +143,13 @@ func serveHTTP(web *http.Server, listener net.Listener, what string, patience ti
 		<-ended
 		return nil
 	}
+}
+
+// overrideKey reads the key by which the API signs overrides and the workflows know them; nil
+// if overrides are off.
+func overrideKey(settings config.Worker) (*approval.Key, error) {
+	if settings.APIKey == "" || !settings.Role.Controls() {
+		return nil, nil
+	}
+	return approval.ReadKey(settings.APIKey)
 }

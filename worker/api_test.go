@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -34,56 +33,6 @@ func writePrivate(t *testing.T, name, text string) string {
 	file := filepath.Join(dir, name)
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
-}
-
-// Wrong settings of the API end a control worker first, with one line each. A host's worker
-// has no API.
-func TestWrongSettingsOfTheAPIEndAControlWorkerFirst(t *testing.T) {
-	tokens := writePrivate(t, "tokens.yaml", "- {user: a, roles: admin, token: t0ken}\n")
-	open := writePrivate(t, "open.yaml", "- {user: a, roles: admin, token: t0ken}\n")
-	require.NoError(t, os.Chmod(open, 0o644))
-	policy := writePrivate(t, "policy.yaml", "cyborg:device:cleen: '@'\n")
-	const tcp = "BURNISH_API_ADDRESS=127.0.0.1:18080"
-	for name, tt := range map[string]struct {
-		environment []string
-		says        string
-	}{
-		"nothing to authenticate by": {[]string{tcp}, "BURNISH_API_ADDRESS: over TCP callers need tokens"},
-		"Placement without Keystone": {[]string{tcp, "OS_AUTH_TYPE=none", "OS_ENDPOINT=http://127.0.0.1:1", "OS_AUTH_URL=http://127.0.0.1:1"}, "BURNISH_API_ADDRESS: over TCP callers need tokens"},
-		"half of the credentials":    {[]string{tcp, "OS_AUTH_URL=http://127.0.0.1:1"}, "BURNISH_API_ADDRESS: OS_PASSWORD is not set"},
-		"no token file":              {[]string{tcp, "BURNISH_API_TOKENS=/nowhere/tokens.yaml"}, "BURNISH_API_TOKENS: stat /nowhere/tokens.yaml"},
-		"a token file for everyone":  {[]string{tcp, "BURNISH_API_TOKENS=" + open}, "may be read by others than its owner"},
-		"a wrong policy":             {[]string{tcp, "BURNISH_API_TOKENS=" + tokens, "BURNISH_API_POLICY=" + policy}, `there is no rule "cyborg:device:cleen"`},
-		"no certificate":             {[]string{"BURNISH_API_ADDRESS=:18080", "BURNISH_API_TOKENS=" + tokens, "BURNISH_API_TLS_CERT=/nowhere/c", "BURNISH_API_TLS_KEY=/nowhere/k"}, "BURNISH_API_TLS_CERT: stat /nowhere/c"},
-		"no TLS":                     {[]string{"BURNISH_API_ADDRESS=:18080", "BURNISH_API_TOKENS=" + tokens}, "set BURNISH_API_TLS_CERT and _KEY"},
-	} {
-		for _, role := range []string{"control", "all", "host"} {
-			if role == "host" && name == "no TLS" {
-				continue // what a setting says by itself is checked in every role
-			}
-			t.Run(name+" "+role, func(t *testing.T) {
-				// Settings of a server that end the worker, so that it does not wait for one.
-				t.Setenv("TEMPORAL_TLS_CLIENT_CERT_PATH", "/no/such.pem")
-				t.Setenv("TEMPORAL_TLS_CLIENT_KEY_PATH", "/no/such.key")
-				t.Setenv("BURNISH_STATE_DIR", t.TempDir())
-				t.Setenv("BURNISH_ROLE", role)
-				for _, each := range tt.environment {
-					variable, value, _ := strings.Cut(each, "=")
-					t.Setenv(variable, value)
-				}
-				err := run(nil)
-				require.Error(t, err)
-				if role == "host" {
-					require.ErrorContains(t, err, "/no/such.pem")
-					return
-				}
-				require.ErrorContains(t, err, tt.says)
-				require.ErrorAs(t, err, new(usageError))
-				require.NotContains(t, err.Error(), "\n")
-				require.NotContains(t, err.Error(), "t0ken")
-			})
-		}
-	}
 }
 
 // overSocket sends a request over a unix socket, and gives the status.

@@ -176,15 +176,12 @@ func refused(t *testing.T, drive newDrivers) error {
 	c := &mocks.Client{}
 	c.On("WorkflowService", mock.Anything).Return(cluster{})
 	s := settings(t)
-	this, scanned, _, stop, err :=
-		startHost(s, &serverGuard{temporal: c, server: host.Server{Cluster: "c1", Namespace: "n1"}}, newFigures(t),
-			sdkworker.Options{}, slog.New(slog.DiscardHandler), drive)
-	require.Nil(t, this)
-	require.Nil(t, scanned)
+	h, err := startHost(s, &serverGuard{temporal: c, server: host.Server{Cluster: "c1", Namespace: "n1"}},
+		newFigures(t), sdkworker.Options{}, slog.New(slog.DiscardHandler), drive)
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "\n")
 	require.False(t, errors.As(err, new(usageError)), "exit code 1")
-	require.NoError(t, stop())
+	require.NoError(t, h.stop())
 	// The host is free again.
 	again, err2 := host.Open(s.StateDir, s.Host, nil, host.WithCluster("c1"))
 	require.NoError(t, err2)
@@ -250,12 +247,12 @@ func TestRecoveryBeforeDiscovery(t *testing.T) {
 	scanned.inits = 1
 	quiet := slog.New(slog.DiscardHandler)
 	recovery := &activities.Recovery{Client: client.New(c), Log: quiet}
-	offered := &activities.Offered{}
-	require.Len(t, hostTasks(recovery, this, nil, offered, time.Millisecond, 0), 3)
-	require.Len(t, hostTasks(recovery, this, nil, offered, time.Millisecond, time.Minute), 5)
-	tasks := hostTasks(recovery, this, &activities.HostScanner{Client: client.New(c), Host: this,
-		Drivers: map[string]hardware.Driver{"nvme": scanned}, Log: quiet}, offered, time.Millisecond, 0)
-	stop := runTasks(t.Context(), quiet, tasks...)
+	h := hostWorker{host: this, offered: &activities.Offered{}}
+	require.Len(t, hostTasks(recovery, h, time.Millisecond, 0), 3)
+	require.Len(t, hostTasks(recovery, h, time.Millisecond, time.Minute), 5)
+	h.scanner = &activities.HostScanner{Client: client.New(c), Host: this,
+		Drivers: map[string]hardware.Driver{"nvme": scanned}, Log: quiet}
+	stop := runTasks(t.Context(), quiet, hostTasks(recovery, h, time.Millisecond, 0)...)
 	require.Equal(t, contract.SignalObserved, <-said)
 	select {
 	case early := <-said:

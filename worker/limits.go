@@ -23,11 +23,10 @@ func limitsTask(settings config.Worker, devices *client.Client) task {
 		if err := devices.ChangeLimits(ctx, policy); err != nil {
 			return fmt.Errorf("signal %s: %w", contract.LimitsWorkflowID, err)
 		}
-		for policy.Limits != nil && settings.SweepInterval > 0 && wait(ctx, settings.SweepInterval) {
-			if err := devices.KeepLimits(ctx, policy); err != nil {
-				return fmt.Errorf("start %s: %w", contract.LimitsWorkflowID, err)
-			}
+		if policy.Limits == nil || settings.SweepInterval == 0 {
+			return ctx.Err()
 		}
-		return ctx.Err()
+		err := repeat(ctx, settings.SweepInterval, func(ctx context.Context) error { return devices.KeepLimits(ctx, policy) })
+		return fmt.Errorf("start %s: %w", contract.LimitsWorkflowID, err)
 	}}
 }

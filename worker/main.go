@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -127,7 +126,9 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 		}
 	}()
 	use := func(stop func() error, err error) error {
-		stops = append(stops, stop)
+		if stop != nil {
+			stops = append(stops, stop)
+		}
 		return err
 	}
 	failed := make(chan error, 2)
@@ -153,22 +154,21 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 	devices := client.New(temporal)
 	recovery := &activities.Recovery{Client: devices, Namespace: temporal.Namespace, Identity: identity, Log: logger}
 	if settings.Role.Hosts() {
-		thisHost, scanner, offered, stop, err := startHost(settings, server, figures, base, logger, by.newDrivers)
-		if err := use(stop, err); err != nil {
+		h, err := startHost(settings, server, figures, base, logger, by.newDrivers)
+		if err := use(h.stop, err); err != nil {
 			return err
 		}
 		var tasks []task
-		for _, t := range hostTasks(recovery, thisHost, scanner, offered, by.watch, settings.SweepInterval) {
+		for _, t := range hostTasks(recovery, h, by.watch, settings.SweepInterval) {
 			tasks = append(tasks, server.before(t))
 		}
 		stops = append(stops, runTasks(ctx, logger, tasks...))
 	}
 	if settings.Role.Controls() {
 		pools, closePools, err := openPools(settings, logger)
-		if err != nil {
+		if err := use(closePools, err); err != nil {
 			return err
 		}
-		stops = append(stops, closePools)
 		if err := use(figures.ShowFleet(fleetOf(settings, devices, pools, logger))); err != nil {
 			return err
 		}
@@ -205,17 +205,19 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 // if there is a scanner: the first scan comes after the first round of recovery (S2.5). At
 // each reconcile interval they bring back devices without a workflow, and compare those that are
 // offered; 0 is never.
-func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *activities.HostScanner,
-	offered *activities.Offered, every, reconcile time.Duration) []task {
+func hostTasks(recovery *activities.Recovery, h hostWorker, every, reconcile time.Duration) []task {
 	reported := make(chan struct{})
 	var once sync.Once
+	onHost := func(do func(context.Context, *host.Host) error) func(context.Context) error {
+		return func(ctx context.Context) error { return do(ctx, h.host) }
+	}
 	tasks := []task{
 		{"reporting the host's start to its devices", nil, func(ctx context.Context) error {
 			defer once.Do(func() { close(reported) })
-			return recovery.ReportHostStart(ctx, thisHost)
+			return recovery.ReportHostStart(ctx, h.host)
 		}},
-		{"ending orphaned steps", orphanCheckDelays, func(ctx context.Context) error { return recovery.EndHostOrphans(ctx, thisHost) }},
-		{"hearing the kernel's events", nil, offered.Watch},
+		{"ending orphaned steps", orphanCheckDelays, onHost(recovery.EndHostOrphans)},
+		{"hearing the kernel's events", nil, h.offered.Watch},
 	}
 	if reconcile > 0 {
 		tasks = append(tasks, task{"bringing back devices without a workflow", nil, func(ctx context.Context) error {
@@ -223,30 +225,19 @@ func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *acti
 			case <-reported:
 			case <-ctx.Done():
 			}
-			for wait(ctx, reconcile) {
-				if err := recovery.RecoverLost(ctx, thisHost); err != nil {
-					return err // and again after a pause
-				}
-			}
-			return ctx.Err()
+			return repeat(ctx, reconcile, onHost(recovery.RecoverLost))
 		}}, task{"comparing offered devices", nil, func(ctx context.Context) error {
-			for wait(ctx, reconcile) {
-				if err := offered.Compare(ctx); err != nil {
-					return err // and again after a pause
-				}
-			}
-			return ctx.Err()
+			return repeat(ctx, reconcile, h.offered.Compare)
 		}})
 	}
-	if scanner == nil {
+	if h.scanner == nil {
 		return tasks
 	}
-	return append(tasks,
-		task{"ending an orphaned scan", orphanCheckDelays, func(ctx context.Context) error { return recovery.EndOrphanedScan(ctx, thisHost) }},
+	return append(tasks, task{"ending an orphaned scan", orphanCheckDelays, onHost(recovery.EndOrphanedScan)},
 		task{"watching for devices", nil, func(ctx context.Context) error {
 			select {
 			case <-reported:
-				scanner.Watch(ctx, every)
+				h.scanner.Watch(ctx, every)
 			case <-ctx.Done():
 			}
 			return ctx.Err()
@@ -299,6 +290,16 @@ func retryUntilDone(ctx context.Context, logger *slog.Logger, t task) bool {
 	}
 }
 
+// repeat does something after each pause, until it fails or ctx ends.
+func repeat(ctx context.Context, pause time.Duration, do func(context.Context) error) error {
+	for wait(ctx, pause) {
+		if err := do(ctx); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
 // wait waits for the pause, and says whether ctx is still alive.
 func wait(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
@@ -309,10 +310,6 @@ func wait(ctx context.Context, pause time.Duration) bool {
 	case <-timer.C:
 		return true
 	}
-}
-
-func inventoryDir(settings config.Worker) string {
-	return filepath.Join(settings.StateDir, "inventory")
 }
 
 func help() error {

@@ -21,21 +21,19 @@ func metadataSecret(settings config.Worker) (func() ([]byte, error), error) {
 	return read, err
 }
 
-// serveMetadata serves guests their metadata, if the settings say where. The stop that it
-// returns may always be called.
+// serveMetadata serves guests their metadata, if the settings say where.
 func serveMetadata(ctx context.Context, settings config.Worker, devices *client.Client, logger *slog.Logger,
 	fatal func(error)) (stop func() error, err error) {
-	stop = func() error { return nil }
 	if settings.MetadataAddress == "" {
-		return stop, nil
+		return nil, nil
 	}
 	secret, err := metadataSecret(settings)
 	if err != nil {
-		return stop, usageError{fmt.Errorf("BURNISH_METADATA_SECRET_FILE: %w", err)}
+		return nil, usageError{fmt.Errorf("BURNISH_METADATA_SECRET_FILE: %w", err)}
 	}
 	listener, err := guest.Listen(ctx, settings.MetadataAddress)
 	if err != nil {
-		return stop, usageError{fmt.Errorf("BURNISH_METADATA_ADDRESS: %w", err)}
+		return nil, usageError{fmt.Errorf("BURNISH_METADATA_ADDRESS: %w", err)}
 	}
 	web := guest.NewServer(guest.Options{Instances: devices, Secret: secret, Log: logger})
 	logger.Info("the metadata service answers", "address", settings.MetadataAddress, "signed", secret != nil)

@@ -21,12 +21,10 @@ const (
 	logoutTimeout = 10 * time.Second
 )
 
-// openPools opens the appliances of oneview.yaml; there are none without it. The stop may
-// always be called.
+// openPools opens the appliances of oneview.yaml; there are none without it.
 func openPools(settings config.Worker, logger *slog.Logger) (pools oneview.Pools, stop func() error, err error) {
-	stop = func() error { return nil }
 	if pools, err = oneview.Open(settings.OneView); err != nil {
-		return nil, stop, usageError{fmt.Errorf("BURNISH_ONEVIEW: %w", err)}
+		return nil, nil, usageError{fmt.Errorf("BURNISH_ONEVIEW: %w", err)}
 	}
 	return pools, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), logoutTimeout)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -110,26 +111,24 @@ func withWorkflows(options worker.Options) worker.Options {
 	return options
 }
 
-// startControl starts the control worker: workflows and control activities. The stop that
-// it returns may always be called.
+// startControl starts the control worker: workflows and control activities.
 func startControl(settings config.Worker, server *serverGuard, pools oneview.Pools, options worker.Options,
 	logger *slog.Logger) (stop func() error, err error) {
-	stop = func() error { return nil }
 	temporal := server.temporal
 	planner, err := clean.NewPlanner(steps.All().Planning(), settings.Policy)
 	if err != nil {
-		return stop, usageError{err}
+		return nil, usageError{err}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), initTimeout)
 	defer cancel()
 	store, err := backends.Open(ctx, settings.Inventory, backends.Options{
-		Dir: inventoryDir(settings),
+		Dir: filepath.Join(settings.StateDir, "inventory"),
 		Placement: placement.Settings{
 			NovaHosts: settings.NovaHosts, Traits: settings.Traits, Log: logger,
 		},
 	})
 	if err != nil {
-		return stop, err
+		return nil, err
 	}
 	worker.SetStickyWorkflowCacheSize(settings.StickyCache)
 	options = withWorkflows(options)
@@ -139,36 +138,35 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 	devices := &lifecycle.Lifecycle{Planner: planner}
 	key, err := overrideKey(settings)
 	if err != nil {
-		return stop, usageError{fmt.Errorf("BURNISH_API_KEY: %w", err)}
+		return nil, usageError{fmt.Errorf("BURNISH_API_KEY: %w", err)}
 	}
 	if key != nil {
 		devices.Signatures = key
 	}
-	w.RegisterWorkflowWithOptions(devices.DeviceLifecycle,
-		workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
-	w.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
-	w.RegisterWorkflowWithOptions(reconcile.InventoryReconcile,
-		workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
-	w.RegisterWorkflowWithOptions(instance.InstanceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowInstance})
-	w.RegisterWorkflowWithOptions(limits.Limits, workflow.RegisterOptions{Name: contract.WorkflowLimits})
-	w.RegisterWorkflowWithOptions(oneviewpoll.OneViewPoll, workflow.RegisterOptions{Name: contract.WorkflowOneView})
-	w.RegisterWorkflowWithOptions(instance.GuestAddress, workflow.RegisterOptions{Name: contract.WorkflowGuestAddress})
-	control := &activities.Control{Store: store, Client: client.New(temporal)}
-	all := control.Activities()
-	maps.Copy(all, (&activities.Limits{Client: client.New(temporal), Policy: limitsOf(settings)}).Activities())
-	if fleet, ok := store.(inventory.Lister); ok {
-		control.Real = settings.Inventory == placementKind
-		maps.Copy(all, (&activities.Reconciler{Client: client.New(temporal), Fleet: fleet, Log: logger}).Activities())
+	for name, do := range map[string]any{
+		contract.WorkflowDeviceLifecycle: devices.DeviceLifecycle, contract.WorkflowHostScan: hostscan.HostScan,
+		contract.WorkflowInventoryReconcile: reconcile.InventoryReconcile, contract.WorkflowLimits: limits.Limits,
+		contract.WorkflowInstance: instance.InstanceLifecycle, contract.WorkflowGuestAddress: instance.GuestAddress,
+		contract.WorkflowOneView: oneviewpoll.OneViewPoll,
+	} {
+		w.RegisterWorkflowWithOptions(do, workflow.RegisterOptions{Name: name})
 	}
-	maps.Copy(all, (&activities.Instances{Client: client.New(temporal), Store: store}).Activities())
-	maps.Copy(all, (&activities.Poller{Client: client.New(temporal), Pools: pools, Log: logger}).Activities())
+	asks := client.New(temporal)
+	control := &activities.Control{Store: store, Client: asks, Real: settings.Inventory == placementKind}
+	all := control.Activities()
+	if fleet, ok := store.(inventory.Lister); ok {
+		maps.Copy(all, (&activities.Reconciler{Client: asks, Fleet: fleet, Log: logger}).Activities())
+	}
+	maps.Copy(all, (&activities.Limits{Client: asks, Policy: limitsOf(settings)}).Activities())
+	maps.Copy(all, (&activities.Instances{Client: asks, Store: store}).Activities())
+	maps.Copy(all, (&activities.Poller{Client: asks, Pools: pools, Log: logger}).Activities())
 	maps.Copy(all, (&activities.Pools{Pools: pools, Confirm: server.confirm, Log: logger}).Activities())
-	maps.Copy(all, (&activities.PoolServers{Client: client.New(temporal), Pools: pools}).Activities())
+	maps.Copy(all, (&activities.PoolServers{Client: asks, Pools: pools}).Activities())
 	for name, do := range all {
 		w.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
 	}
 	if err := w.Start(); err != nil {
-		return stop, err
+		return nil, err
 	}
 	logger.Info("control worker polls", "queue", contract.Queue)
 	return func() error { w.Stop(); return nil }, nil
@@ -177,33 +175,39 @@ func startControl(settings config.Worker, server *serverGuard, pools oneview.Poo
 // newDrivers makes the drivers of a host by their names.
 type newDrivers func(names []string, h drivers.Host) (map[string]hardware.Driver, error)
 
+// hostWorker is the worker of a host. The scanner is nil where no driver finds devices, stop if
+// there is nothing to stop.
+type hostWorker struct {
+	host    *host.Host
+	scanner *activities.HostScanner
+	offered *activities.Offered
+	stop    func() error
+}
+
 // startHost starts the one worker of its host: it locks the host, initializes the drivers and
-// polls for the host's steps. The stop that it returns may always be called. The scanner is
-// nil where no driver finds devices.
+// polls for the host's steps.
 //
 // The kernel's events are heard from before the host's start is reported, upon which each device
 // is looked at.
 func startHost(settings config.Worker, server *serverGuard, figures *telemetry.Telemetry, options worker.Options,
-	logger *slog.Logger, drive newDrivers) (thisHost *host.Host, scanner *activities.HostScanner,
-	offered *activities.Offered, stop func() error, err error) {
-	stop = func() error { return nil }
+	logger *slog.Logger, drive newDrivers) (h hostWorker, err error) {
 	rules, err := host.WorkerRules(settings.HostFile, settings.StateDir, settings.Role == config.RoleAll)
 	if err != nil {
-		return nil, nil, nil, stop, fmt.Errorf("BURNISH_HOST_FILE: %w", err)
+		return h, fmt.Errorf("BURNISH_HOST_FILE: %w", err)
 	}
-	thisHost, err = host.Open(settings.StateDir, settings.Host, rules, host.WithCluster(server.server.Cluster))
+	thisHost, err := host.Open(settings.StateDir, settings.Host, rules, host.WithCluster(server.server.Cluster))
 	if err != nil {
-		return nil, nil, nil, stop, err
+		return h, err
 	}
-	stop = thisHost.Close
+	h.host, h.stop = thisHost, thisHost.Close
 	drivers, err := drive(settings.Drivers, drivers.Host{
 		StateDir: thisHost.Dir(), Rules: rules, NVMeHelper: settings.NVMeHelper,
 	})
 	if err != nil {
-		return nil, nil, nil, stop, usageError{err}
+		return h, usageError{err}
 	}
 	if err := initDrivers(drivers); err != nil {
-		return nil, nil, nil, stop, err
+		return h, err
 	}
 	if open := doctor.AutoActivationRisk("/"); open != "" && activities.AnyFinder(drivers) {
 		logger.Warn(open)
@@ -215,7 +219,7 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 			"error", err)
 	}
 	if err := figures.Slots(slots.Load); err != nil {
-		return nil, nil, nil, stop, err
+		return h, err
 	}
 	hardwareActivities := &activities.Hardware{
 		Host: thisHost, Drivers: drivers, Steps: steps.All(), Slots: slots, Log: logger,
@@ -239,26 +243,27 @@ func startHost(settings config.Worker, server *serverGuard, figures *telemetry.T
 		w.RegisterActivityWithOptions(hardwareActivities.Step(step), activity.RegisterOptions{Name: step.Name})
 	}
 	if activities.AnyFinder(drivers) {
-		scanner = &activities.HostScanner{Client: client.New(temporal), Host: thisHost, Drivers: drivers, Log: logger,
+		h.scanner = &activities.HostScanner{Client: client.New(temporal), Host: thisHost, Drivers: drivers, Log: logger,
 			CheckServer: server.check}
-		w.RegisterActivityWithOptions(scanner.ScanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
+		w.RegisterActivityWithOptions(h.scanner.ScanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
 	}
 	if err := w.Start(); err != nil {
-		return nil, nil, nil, stop, err
+		return h, err
 	}
 	logger.Info("host worker polls", "queue", contract.HostQueue(settings.Host))
-	offered = &activities.Offered{Client: client.New(temporal), Host: thisHost, Drivers: drivers, Log: logger,
+	h.offered = &activities.Offered{Client: client.New(temporal), Host: thisHost, Drivers: drivers, Log: logger,
 		AtWork: hardwareActivities.AtWork}
 	if events, err := uevent.Open(); err == nil {
-		offered.Events = events
+		h.offered.Events = events
 	} else {
 		logger.Warn("the kernel's events cannot be heard: a change of an offered device is found when it is bound, or "+
 			"compared", "error", err)
 	}
-	return thisHost, scanner, offered, func() error {
+	h.stop = func() error {
 		w.Stop()
 		return thisHost.Close()
-	}, nil
+	}
+	return h, nil
 }
 
 // initTimeout bounds the initialization of drivers, or of an inventory.

@@ -40,16 +40,10 @@ func newServerGuard(ctx context.Context, settings config.Worker, temporal sdkcli
 	if g.server.Cluster, err = g.cluster(ctx); err != nil {
 		return nil, err
 	}
-	if !usesStateDir(settings) {
-		return g, nil
+	if !settings.Role.Hosts() && settings.Inventory == placementKind {
+		return g, nil // it keeps nothing in its state directory
 	}
 	return g, host.UseServer(settings.StateDir, g.server, settings.AcceptServer)
-}
-
-// usesStateDir says whether a worker with these settings keeps anything in its state
-// directory: the records of a host, or the inventory of kind file.
-func usesStateDir(settings config.Worker) bool {
-	return settings.Role.Hosts() || settings.Inventory != placementKind
 }
 
 func (g *serverGuard) cluster(ctx context.Context) (string, error) {

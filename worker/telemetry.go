@@ -11,15 +11,13 @@ import (
 	"burnish/workflows/contract"
 )
 
-// serveFigures serves the worker's figures and its readiness, if its settings say where. The
-// stop that it returns may always be called.
+// serveFigures serves the worker's figures and its readiness, if its settings say where.
 func serveFigures(settings config.Worker, figures *telemetry.Telemetry) (stop func() error, err error) {
 	if settings.MetricsAddress == "" {
-		return func() error { return nil }, nil
+		return nil, nil
 	}
-	stop, err = figures.Serve(settings.MetricsAddress)
-	if err != nil {
-		return func() error { return nil }, usageError{fmt.Errorf("BURNISH_METRICS_ADDRESS: %w", err)}
+	if stop, err = figures.Serve(settings.MetricsAddress); err != nil {
+		return nil, usageError{fmt.Errorf("BURNISH_METRICS_ADDRESS: %w", err)}
 	}
 	return stop, nil
 }

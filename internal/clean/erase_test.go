@@ -136,27 +136,6 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 	}
 }
 
-// TestOneOperationAndAlwaysTheSame: resolving is a function of policy and
-// device, and gives an operation that the device supports (there is no second choice).
-func TestOneOperationAndAlwaysTheSame(t *testing.T) {
-	for _, action := range []clean.Action{"", "auto", "sanitize", "zero"} {
-		for _, strategy := range []clean.Strategy{"", "auto", "crypto", "block"} {
-			for _, letters := range everyDevice {
-				policy := clean.ErasePolicy{Action: action, Strategy: strategy}
-				first, fault := policy.Resolve(can(letters))
-				again, _ := policy.Resolve(can(letters))
-				require.Equal(t, first, again)
-				require.Equal(t, fault == nil, first != "")
-				require.True(t, fault != nil || can(letters).Supports(first))
-				require.False(t, action == "sanitize" && first.Overwrites(), "sanitize never overwrites")
-				require.False(t, action == "zero" && first.Sanitizes(), "zero never sanitizes")
-				require.False(t, strategy == "crypto" && first != "" && first != device.CryptoErase)
-				require.False(t, strategy == "block" && first == device.CryptoErase)
-			}
-		}
-	}
-}
-
 // An entry of device_spec comes before the policy for all devices, each key by itself. A pair
 // whose halves stand in two places may still be contradictory.
 //

@@ -74,30 +74,6 @@ func TestStepsOfEachOperation(t *testing.T) {
 	}
 }
 
-// TestAPlanErasesInOneWay: no plan holds two ways to erase, and each holds one,
-// before its verify.
-func TestAPlanErasesInOneWay(t *testing.T) {
-	for _, action := range []clean.Action{"auto", "sanitize", "zero"} {
-		for _, strategy := range []clean.Strategy{"auto", "crypto", "block"} {
-			for _, letters := range everyDevice {
-				made, fault := erasure(t, clean.ErasePolicy{Action: action, Strategy: strategy}, can(letters), device.LayoutUnknown)
-				if fault != nil {
-					require.Empty(t, made)
-					continue
-				}
-				ways := 0
-				for _, step := range namesOf(made.Steps) {
-					if step == "sanitize" || step == "zero" {
-						ways++
-					}
-				}
-				require.Equal(t, 1, ways)
-				require.Equal(t, "verify", made.Steps[len(made.Steps)-1].Step.Name)
-			}
-		}
-	}
-}
-
 // TestNoPlanWithoutAnOperation, even where every step is known.
 //
 // S2.94

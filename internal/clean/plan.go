@@ -141,7 +141,7 @@ func NewPlanner(steps []Step, policy Policy) (*Planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy.Priorities, policy.Phases = cloned(policy.Priorities), maps.Clone(policy.Phases)
+	policy.Priorities, policy.Phases = maps.Clone(policy.Priorities), maps.Clone(policy.Phases)
 	for name, priority := range policy.Priorities {
 		i := slices.IndexFunc(steps, func(s Step) bool { return s.Name == name })
 		switch {
@@ -392,15 +392,4 @@ func names(steps []Step) []string {
 		all = append(all, s.Name)
 	}
 	return all
-}
-
-func cloned(m map[string]float64) map[string]float64 {
-	if len(m) == 0 {
-		return nil
-	}
-	c := make(map[string]float64, len(m))
-	for k, v := range m {
-		c[k] = v
-	}
-	return c
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 )
 
@@ -398,4 +399,124 @@ func TestAnyValidPolicysFullPlanErasesAndThenVerifies(t *testing.T) {
 	for name, n := range map[string]int{"taken": taken, "refused": refused, "planless": planless} {
 		require.Greater(t, n, 100, "too few are %s for this to say anything", name)
 	}
+}
+
+// The full plan of a drive with a firmware policy. An operator may have the firmware written
+// before the erase, so that the erase is done by the new one; all else keeps its place.
+//
+// D13
+func TestFirmwareMayBeWrittenBeforeTheErase(t *testing.T) {
+	policy := clean.Policy{PolicyLists: clean.PolicyLists{Firmware: []clean.FirmwarePolicy{
+		{Match: clean.Match{Model: "M*"}, FirmwareImage: clean.FirmwareImage{From: []string{"1"}, To: "2"}},
+	}}}
+	drive := clean.Subject{Name: "d", NVMe: true, Model: "M1", Operation: device.CryptoErase, Size: 1 << 30,
+		Layout:         device.LayoutWhole,
+		Capabilities:   device.Capabilities{CryptoErase: true, ManageNamespaces: true},
+		SupportedSteps: []string{"firmware_reflash", "verify_firmware"}, HostSteps: steps.All().Versions()}
+	list := func(policy clean.Policy) (names []string) {
+		planner, err := clean.NewPlanner(steps.All().Planning(), policy)
+		require.NoError(t, err)
+		plan, fault := planner.Full(drive)
+		require.Nil(t, fault)
+		for _, p := range plan {
+			names = append(names, p.Step.Name)
+			if p.Step.Name == "firmware_reflash" {
+				require.Equal(t, policy.Phases[p.Step.Name] == clean.Prepare, p.Step.Phase == clean.Prepare)
+				require.JSONEq(t, `{"components":[{"from":["1"],"to":"2","image":"","sha256":""}]}`, string(p.Args))
+			}
+		}
+		return names
+	}
+	require.Equal(t, []string{"security_check", "wear_check", "sanitize", "verify", "firmware_reflash", "verify_firmware"},
+		list(policy))
+	policy.Phases = map[string]clean.Phase{"firmware_reflash": clean.Prepare}
+	require.Equal(t, []string{"security_check", "wear_check", "firmware_reflash", "sanitize", "verify", "verify_firmware"},
+		list(policy))
+	require.Equal(t, clean.Restore, steps.FirmwareReflash().Phase, "only this planner's")
+
+	drive.Model = "N1"
+	require.False(t, slices.ContainsFunc(list(policy), func(name string) bool {
+		return name == "firmware_reflash" ||
+			name == "verify_firmware"
+	}))
+}
+
+func TestOnlyFirmwareCanBeMovedAndOnlyToPrepare(t *testing.T) {
+	for says, phases := range map[string]map[string]clean.Phase{
+		"zero cannot be moved; only firmware_reflash can":                 {"zero": clean.Prepare},
+		"verify cannot be moved":                                          {"verify": clean.Restore},
+		"polish cannot be moved":                                          {"polish": clean.Prepare},
+		"verify_firmware cannot be moved":                                 {"verify_firmware": clean.Prepare},
+		`firmware_reflash: "erase" is not prepare`:                        {"firmware_reflash": clean.Erase},
+		`firmware_reflash: "restore" is not prepare, the only phase that`: {"firmware_reflash": clean.Restore},
+	} {
+		_, err := clean.NewPlanner(steps.All().Planning(), clean.Policy{Phases: phases})
+		require.ErrorContains(t, err, "policy: phases: ")
+		require.ErrorContains(t, err, says)
+	}
+}
+
+func TestAPolicysListsChooseByPattern(t *testing.T) {
+	s := clean.Subject{Type: "NODE", Vendor: "HPE", Model: "ProLiant DL360/G10",
+		Traits: []string{"HW_NVME_CES", "CUSTOM_GOLD"}}
+	for name, tt := range map[string]struct {
+		match clean.Match
+		want  bool
+	}{
+		"everything":      {clean.Match{}, true},
+		"the type":        {clean.Match{Type: "node"}, true},
+		"another type":    {clean.Match{Type: "NVME"}, false},
+		"a slash":         {clean.Match{Model: "proliant*"}, true},
+		"the whole model": {clean.Match{Model: "ProLiant DL360/G10"}, true},
+		"another vendor":  {clean.Match{Vendor: "Dell*", Model: "*"}, false},
+		"a trait":         {clean.Match{Trait: "CUSTOM_*"}, true},
+		"another trait":   {clean.Match{Trait: "CUSTOM_SILVER"}, false},
+	} {
+		require.Equal(t, tt.want, tt.match.Matches(s), name)
+		require.NoError(t, tt.match.Validate())
+	}
+	require.Error(t, clean.Match{Model: "["}.Validate())
+
+	lists := clean.PolicyLists{
+		BIOS: []clean.BIOSPolicy{
+			{Settings: map[string]any{"BootMode": "Uefi", "Turbo": true}},
+			{Match: clean.Match{Vendor: "HPE"}, Settings: map[string]any{"Turbo": false}},
+			{Match: clean.Match{Vendor: "Dell"}, Settings: map[string]any{"BootMode": "Bios"}},
+		},
+		Firmware: []clean.FirmwarePolicy{
+			{Match: clean.Match{Model: "Other"}, FirmwareImage: clean.FirmwareImage{Component: "BIOS", To: "0"}},
+			{FirmwareImage: clean.FirmwareImage{Component: "BIOS", To: "1"}},
+			{FirmwareImage: clean.FirmwareImage{Component: "BIOS", To: "2"}},
+			{FirmwareImage: clean.FirmwareImage{Component: "BMC", To: "3"}},
+		},
+		Properties: []clean.PropertiesPolicy{{Match: clean.Match{Type: "NODE"}, Profile: device.Properties{CPUs: 2}}, {Profile: device.Properties{CPUs: 1}}},
+	}
+	require.Equal(t, map[string]any{"BootMode": "Uefi", "Turbo": false}, lists.BIOSOf(s))
+	require.Equal(t, []clean.FirmwareImage{{Component: "BIOS", To: "1"}, {Component: "BMC", To: "3"}}, lists.FirmwareOf(s))
+	profile, ok := lists.PropertiesOf(s)
+	require.True(t, ok)
+	require.Equal(t, 2, profile.CPUs)
+}
+
+// What the policy has for a device stands in its plan, and a step that it does not ask for is
+// not planned.
+//
+// S3.5
+func TestAPlanHasTheArgumentsOfThePolicy(t *testing.T) {
+	bios := step("bios", "bios", clean.Restore, 35)
+	bios.FromPolicy = func(p clean.Policy, s clean.Subject) (any, bool) {
+		settings := p.BIOSOf(s)
+		return settings, len(settings) > 0
+	}
+	all := append(catalog(), bios)
+	require.NotContains(t, full(t, all, clean.Policy{}), "bios")
+
+	policy :=
+		clean.Policy{PolicyLists: clean.PolicyLists{BIOS: []clean.BIOSPolicy{{Settings: map[string]any{"b": 1, "a": "x"}}}}}
+	plan, fault := planner(t, all, policy).Full(subject(all))
+	require.Nil(t, fault)
+	require.Equal(t, "bios", plan[len(plan)-2].Step.Name)
+	require.JSONEq(t, `{"a":"x","b":1}`, string(plan[len(plan)-2].Args))
+	require.Nil(t, plan[0].Args)
+	require.Empty(t, policy.WithoutLists().BIOS)
 }

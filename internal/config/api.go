@@ -46,45 +46,38 @@ func (a *API) tidy() {
 }
 
 // check refuses what is wrong in itself, and what is wrong together.
-func (a API) check(complain func(name, format string, args ...any)) {
+func (a API) check(refuse func(is bool, name, format string, args ...any)) {
 	for _, name := range a.APIHosts {
-		if _, err := netip.ParseAddr(name); err != nil && !apiHostForm.MatchString(name) {
-			complain("API_HOSTS", "%q is not a host's name or address (without a port)", name)
-		}
+		_, err := netip.ParseAddr(name)
+		refuse(err != nil && !apiHostForm.MatchString(name), "API_HOSTS",
+			"%q is not a host's name or address (without a port)", name)
 	}
-	if a.APIRate < 1 || a.APIRate > 10_000 {
-		complain("API_RATE", "%d is not within 1 to 10000", a.APIRate)
-	}
-	if a.APIConcurrency < 1 || a.APIConcurrency > 1000 {
-		complain("API_CONCURRENCY", "%d is not within 1 to 1000", a.APIConcurrency)
-	}
-	if a.APIKey != "" && !filepath.IsAbs(a.APIKey) {
-		complain("API_KEY", "%q is not an absolute path", a.APIKey)
-	}
+	refuse(a.APIRate < 1 || a.APIRate > 10_000, "API_RATE", "%d is not within 1 to 10000", a.APIRate)
+	refuse(a.APIConcurrency < 1 || a.APIConcurrency > 1000, "API_CONCURRENCY", "%d is not within 1 to 1000",
+		a.APIConcurrency)
+	refuse(a.APIKey != "" && !filepath.IsAbs(a.APIKey), "API_KEY", "%q is not an absolute path", a.APIKey)
 	if a.APIAddress == "" {
 		return
 	}
-	if (a.APITLSCert == "") != (a.APITLSKey == "") {
-		complain("API_TLS_CERT", "it and BURNISH_API_TLS_KEY belong together: set both or none")
-	}
+	cert, key := a.APITLSCert != "", a.APITLSKey != ""
+	refuse(cert != key, "API_TLS_CERT", "it and BURNISH_API_TLS_KEY belong together: set both or none")
 	if path, ok := a.APIUnix(); ok {
-		switch {
-		case !filepath.IsAbs(path) || filepath.Clean(path) != path:
-			complain("API_ADDRESS", "%q is not unix: with a plain absolute path", a.APIAddress)
-		case a.APITLSCert != "" && a.APITLSKey != "":
-			complain("API_TLS_CERT", "a unix socket has no TLS: leave it out")
-		}
+		plain := filepath.IsAbs(path) && filepath.Clean(path) == path
+		refuse(!plain, "API_ADDRESS", "%q is not unix: with a plain absolute path", a.APIAddress)
+		refuse(plain && cert && key, "API_TLS_CERT", "a unix socket has no TLS: leave it out")
 		return
 	}
-	host, port, err := net.SplitHostPort(a.APIAddress)
+	host, valid := hostOf(a.APIAddress)
+	refuse(!valid, "API_ADDRESS", "%q is neither HOST:PORT nor unix:/path", a.APIAddress)
+	refuse(valid && !IsLoopback(host) && !cert && !key, "API_ADDRESS", "%q is reached from other machines, which would "+
+		"send their tokens in clear: set BURNISH_API_TLS_CERT and _KEY", a.APIAddress)
+}
+
+// hostOf gives the host of HOST:PORT; valid: it has that form.
+func hostOf(address string) (host string, valid bool) {
+	host, port, err := net.SplitHostPort(address)
 	number, portErr := strconv.ParseUint(port, 10, 16)
-	switch {
-	case err != nil || portErr != nil || number == 0:
-		complain("API_ADDRESS", "%q is neither HOST:PORT nor unix:/path", a.APIAddress)
-	case !IsLoopback(host) && a.APITLSCert == "" && a.APITLSKey == "":
-		complain("API_ADDRESS", "%q is reached from other machines, which would send their tokens in clear: set "+
-			"BURNISH_API_TLS_CERT and _KEY", a.APIAddress)
-	}
+	return host, err == nil && portErr == nil && number != 0
 }
 
 // IsLoopback says whether only this machine reaches the host.

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"net"
-	"path/filepath"
-	"strconv"
-)
+import "path/filepath"
 
 // Metadata holds the settings of the metadata service, which a control worker serves to the
 // guests of instances.
@@ -14,15 +10,9 @@ type Metadata struct {
 }
 
 // check refuses what is wrong in itself.
-func (m Metadata) check(complain func(name, format string, args ...any)) {
-	if m.MetadataSecretFile != "" && !filepath.IsAbs(m.MetadataSecretFile) {
-		complain("METADATA_SECRET_FILE", "%q is not an absolute path", m.MetadataSecretFile)
-	}
-	if m.MetadataAddress == "" {
-		return
-	}
-	_, port, err := net.SplitHostPort(m.MetadataAddress)
-	if number, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || number == 0 {
-		complain("METADATA_ADDRESS", "%q is not of the form HOST:PORT", m.MetadataAddress)
-	}
+func (m Metadata) check(refuse func(is bool, name, format string, args ...any)) {
+	refuse(m.MetadataSecretFile != "" && !filepath.IsAbs(m.MetadataSecretFile), "METADATA_SECRET_FILE",
+		"%q is not an absolute path", m.MetadataSecretFile)
+	_, valid := hostOf(m.MetadataAddress)
+	refuse(m.MetadataAddress != "" && !valid, "METADATA_ADDRESS", "%q is not of the form HOST:PORT", m.MetadataAddress)
 }

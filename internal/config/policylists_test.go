@@ -78,7 +78,7 @@ func TestMistakesInThePolicysLists(t *testing.T) {
 	}
 	book := func(steps string) string { return "runbooks:\n  r:\n    steps:\n" + steps }
 	node := func(steps string) string { return "runbooks:\n  r:\n    match: {type: NODE}\n    steps:\n" + steps }
-	for name, tt := range map[string]struct{ text, line, says string }{
+	refused(t, map[string]mistake{
 		"no settings":               {"bios:\n- {type: NODE}\n", "line 2: ", "needs settings"},
 		"settings are a list":       {"bios:\n- {settings: [a]}\n", "line 2: ", "settings must be a mapping, not a list"},
 		"an empty attribute":        {"bios:\n- settings:\n    A:\n", "line 3: ", "A has no value"},
@@ -135,16 +135,7 @@ func TestMistakesInThePolicysLists(t *testing.T) {
 		"a check after the change":  {node("    - {step: bios_reset}\n    - {step: security_check}\n    - {step: erase_drives}\n    - {step: verify}\n"), "line 3: ", "security_check must stand before bios_reset"},
 		"firmware after its check":  {node("    - {step: verify_firmware}\n    - {step: firmware_reflash}\n    - {step: erase_drives}\n    - {step: verify}\n"), "line 3: ", "verify_firmware must stand after firmware_reflash"},
 		"two for one device":        {"runbooks:\n  a: {match: {type: NODE}, steps: [{step: zero}, {step: verify}]}\n  b: {match: {type: node, model: \"R*\"}, steps: [{step: zero}, {step: verify}]}\n", "line 3: ", "has devices in common with that of a"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := loadPolicy(t, tt.text)
-			require.Error(t, err)
-			require.True(t, strings.HasPrefix(err.Error(), "BURNISH_POLICY: "), err.Error())
-			require.ErrorContains(t, err, tt.line)
-			require.ErrorContains(t, err, tt.says)
-			require.NotContains(t, err.Error(), "\n", "one line")
-		})
-	}
+	})
 }
 
 // Two runbooks that may have devices in common, and need not, are accepted: only a device shows

@@ -131,76 +131,50 @@ func LoadWorker() (Worker, error) {
 
 func (w Worker) check() error {
 	var wrong []error
-	complain := func(name, format string, args ...any) {
-		wrong = append(wrong, fmt.Errorf("%s%s: %s", prefix, name, fmt.Sprintf(format, args...)))
+	refuse := func(is bool, name, format string, args ...any) {
+		if is {
+			wrong = append(wrong, fmt.Errorf("%s%s: %s", prefix, name, fmt.Sprintf(format, args...)))
+		}
 	}
-	if w.Role != RoleControl && w.Role != RoleHost && w.Role != RoleAll {
-		complain("ROLE", "%q is not one of control, host, all", w.Role)
-	}
-	if !hostForm.MatchString(w.Host) {
-		complain("HOST", "%q is not a valid host name", w.Host)
-	}
+	refuse(!w.Role.Controls() && !w.Role.Hosts(), "ROLE", "%q is not one of control, host, all", w.Role)
+	refuse(!hostForm.MatchString(w.Host), "HOST", "%q is not a valid host name", w.Host)
 	for _, nova := range slices.Sorted(maps.Keys(w.NovaHosts)) {
-		if !novaHostForm.MatchString(nova) {
-			complain("NOVA_HOSTS", "%q is not a valid host name", nova)
-		}
-		if ours := w.NovaHosts[nova]; !hostForm.MatchString(ours) {
-			complain("NOVA_HOSTS", "%q is not a valid host name", ours)
-		}
+		ours := w.NovaHosts[nova]
+		refuse(!novaHostForm.MatchString(nova), "NOVA_HOSTS", "%q is not a valid host name", nova)
+		refuse(!hostForm.MatchString(ours), "NOVA_HOSTS", "%q is not a valid host name", ours)
 	}
 	for _, standard := range slices.Sorted(maps.Keys(w.Traits)) {
-		if !standardTraitForm.MatchString(standard) || strings.HasPrefix(standard, "CUSTOM_") {
-			complain("TRAITS", "%q is not a standard trait", standard)
-		}
-		if custom := w.Traits[standard]; !customTraitForm.MatchString(custom) {
-			complain("TRAITS", "%q does not have the form CUSTOM_X", custom)
-		}
+		custom := w.Traits[standard]
+		refuse(!standardTraitForm.MatchString(standard) || strings.HasPrefix(standard, "CUSTOM_"), "TRAITS",
+			"%q is not a standard trait", standard)
+		refuse(!customTraitForm.MatchString(custom), "TRAITS", "%q does not have the form CUSTOM_X", custom)
 	}
-	if slices.Contains(w.Drivers, "") {
-		complain("DRIVERS", "%q has an empty name", strings.Join(w.Drivers, ","))
-	}
+	refuse(slices.Contains(w.Drivers, ""), "DRIVERS", "%q has an empty name", strings.Join(w.Drivers, ","))
 	if err := w.Policy.StepSettings.Validate(); err != nil {
 		wrong = append(wrong, eachLine(prefix, err))
 	}
-	if w.HostSilentAfter <= 0 {
-		complain("HOST_SILENT_AFTER", "%s is not positive", w.HostSilentAfter)
-	}
-	if w.TellAfter <= 0 {
-		complain("TELL_AFTER", "%s is not positive", w.TellAfter)
-	}
-	if w.CleanupTimeout < 0 {
-		complain("CLEANUP_TIMEOUT", "%s is negative", w.CleanupTimeout)
-	}
-	if w.MaxCleansPerHost < 1 || w.MaxCleansPerHost > 1000 {
-		complain("MAX_CLEANS_PER_HOST", "%d is not within 1 to 1000", w.MaxCleansPerHost)
-	}
+	refuse(w.HostSilentAfter <= 0, "HOST_SILENT_AFTER", "%s is not positive", w.HostSilentAfter)
+	refuse(w.TellAfter <= 0, "TELL_AFTER", "%s is not positive", w.TellAfter)
+	refuse(w.CleanupTimeout < 0, "CLEANUP_TIMEOUT", "%s is negative", w.CleanupTimeout)
+	refuse(w.MaxCleansPerHost < 1 || w.MaxCleansPerHost > 1000, "MAX_CLEANS_PER_HOST", "%d is not within 1 to 1000",
+		w.MaxCleansPerHost)
 	if _, err := clean.NewPlanner(steps.All().Planning(), w.Policy); err != nil {
 		wrong = append(wrong, eachLine(prefix+"POLICY: "+w.PolicyFile+": ", err))
 	}
-	if w.StickyCache < 1 {
-		complain("WORKFLOW_CACHE", "%d is less than 1", w.StickyCache)
+	refuse(w.StickyCache < 1, "WORKFLOW_CACHE", "%d is less than 1", w.StickyCache)
+	cluster, namespace, _ := strings.Cut(w.AcceptServer, "/")
+	refuse(w.AcceptServer != "" && (cluster == "" || namespace == ""), "ACCEPT_SERVER",
+		"%q is not of the form CLUSTER/NAMESPACE", w.AcceptServer)
+	refuse(w.GracefulStop <= 0, "STOP_TIMEOUT", "%s is not positive", w.GracefulStop)
+	refuse(w.NVMeHelper != "" && !filepath.IsAbs(w.NVMeHelper), "NVME_HELPER", "%q is not an absolute path", w.NVMeHelper)
+	if _, err := brokers.Parse(w.NovaBroker); w.NovaBroker != "" {
+		refuse(err != nil, "AMQP_URL", "%v", err) // which never contains the password
 	}
-	if cluster, namespace, _ := strings.Cut(w.AcceptServer, "/"); w.AcceptServer != "" &&
-		(cluster == "" || namespace == "") {
-		complain("ACCEPT_SERVER", "%q is not of the form CLUSTER/NAMESPACE", w.AcceptServer)
-	}
-	if w.GracefulStop <= 0 {
-		complain("STOP_TIMEOUT", "%s is not positive", w.GracefulStop)
-	}
-	if w.NVMeHelper != "" && !filepath.IsAbs(w.NVMeHelper) {
-		complain("NVME_HELPER", "%q is not an absolute path", w.NVMeHelper)
-	}
-	if _, err := brokers.Parse(w.NovaBroker); w.NovaBroker != "" && err != nil {
-		complain("AMQP_URL", "%v", err) // which never contains the password
-	}
-	if _, _, err := net.SplitHostPort(w.MetricsAddress); w.MetricsAddress != "" && err != nil {
-		complain("METRICS_ADDRESS", "%q is not of the form HOST:PORT", w.MetricsAddress)
-	}
-	w.API.check(complain)
-	w.Metadata.check(complain)
-	if w.SweepInterval < 0 {
-		complain("SWEEP_INTERVAL", "%s is negative", w.SweepInterval)
-	}
+	_, _, err := net.SplitHostPort(w.MetricsAddress)
+	refuse(w.MetricsAddress != "" && err != nil, "METRICS_ADDRESS", "%q is not of the form HOST:PORT", w.MetricsAddress)
+	w.API.check(refuse)
+	w.Metadata.check(refuse)
+	refuse(w.SweepInterval < 0, "SWEEP_INTERVAL", "%s is negative", w.SweepInterval)
 	return errors.Join(wrong...)
 }
 

@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -128,25 +127,20 @@ func TestTheTableOfSettingsIsComplete(t *testing.T) {
 	require.Len(t, table, count)
 }
 
-func TestDefaults(t *testing.T) {
-	only(t, nil)
-	w, err := config.LoadWorker()
-	require.NoError(t, err)
-	for name, s := range settings(t) {
-		require.Equal(t, s.byItself, fieldOf(w, s.field), name)
-	}
-	require.Empty(t, w.Policy.Priorities)
-}
-
 // An empty variable counts as not set: `BURNISH_X= burnish-worker`.
-func TestEmptyIsUnset(t *testing.T) {
-	for name, s := range settings(t) {
-		t.Run(name, func(t *testing.T) {
-			only(t, map[string]string{name: ""})
-			w, err := config.LoadWorker()
-			require.NoError(t, err)
-			require.Equal(t, s.byItself, fieldOf(w, s.field))
-		})
+func TestDefaults(t *testing.T) {
+	empty := map[string]string{}
+	for name := range settings(t) {
+		empty[name] = ""
+	}
+	for _, variables := range []map[string]string{nil, empty} {
+		only(t, variables)
+		w, err := config.LoadWorker()
+		require.NoError(t, err)
+		for name, s := range settings(t) {
+			require.Equal(t, s.byItself, fieldOf(w, s.field), name)
+		}
+		require.Empty(t, w.Policy.Priorities)
 	}
 }
 
@@ -209,14 +203,6 @@ func TestEachBadValueHasItsLine(t *testing.T) {
 	}
 }
 
-func TestRoles(t *testing.T) {
-	for role, want := range map[config.Role][2]bool{
-		config.RoleControl: {true, false}, config.RoleHost: {false, true}, config.RoleAll: {true, true},
-	} {
-		require.Equal(t, want, [2]bool{role.Controls(), role.Hosts()}, role)
-	}
-}
-
 // The planner's policy has every setting of cleans.
 func TestThePolicyHasEverySetting(t *testing.T) {
 	only(t, nil)
@@ -241,86 +227,6 @@ func TestThePolicyHasEverySetting(t *testing.T) {
 			Wear: device.WearLimits{PercentUsed: 80, Spare: 20}, SanitizeStall: 30 * time.Minute, TellAfter: 2 * time.Minute,
 		},
 	}, w.Policy)
-}
-
-func TestPolicyFile(t *testing.T) {
-	for name, tt := range map[string]struct {
-		text string
-		want map[string]float64
-	}{
-		"empty":              {"", nil},
-		"a remark":           {"# nothing yet\n", nil},
-		"no priorities":      {"priorities:\n", nil},
-		"one":                {"priorities:\n  zero: 5\n", map[string]float64{"zero": 5}},
-		"fractions and none": {"priorities: {zero: 5.25, pci_reset: 0}\n", map[string]float64{"zero": 5.25, "pci_reset": 0}},
-		"a document's mark":  {"---\npriorities: {zero: 5}\n", map[string]float64{"zero": 5}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := loadPolicy(t, tt.text)
-			require.NoError(t, err)
-			require.Equal(t, tt.want, got.Policy.Priorities)
-		})
-	}
-}
-
-// Anything unknown in a policy file is refused, with its line.
-func TestPolicyFileIsStrict(t *testing.T) {
-	for name, tt := range map[string]struct{ text, line, says string }{
-		"an unknown key":     {"# remark\nprio: {zero: 5}\n", "line 2: ", `unknown key "prio" in the policy: must be one of priorities, nvme, wear`},
-		"a known one, twice": {"priorities: {zero: 5}\npriorities: {zero: 6}\n", "line 2: ", "already defined"},
-		"a step, twice":      {"priorities:\n  zero: 5\n  zero: 6\n", "line 3: ", "already defined"},
-		"words":              {"priorities:\n  zero: five\n", "line 2: ", "the priority of zero must be a number, not text"},
-		"yes or no":          {"priorities:\n  zero: true\n", "line 2: ", "must be a number, not true or false"},
-		"no priority":        {"priorities:\n  zero: 5\n  wear_check:\n  x: 6\n", "line 3: ", "wear_check has no priority"},
-		"null":               {"priorities: {wear_check: null}\n", "line 1: ", "wear_check has no priority"},
-		"a mapping":          {"priorities:\n  zero: 5\n  sub: {a: 1}\n", "line 3: ", "the priority of sub must be a number, not a mapping"},
-		"a list":             {"priorities: [zero]\n", "line 1: ", "priorities must be a mapping, not a list"},
-		"a list of all":      {"- priorities\n", "line 1: ", "the policy must be a mapping, not a list"},
-		"a word":             {"priorities\n", "line 1: ", "the policy must be a mapping, not text"},
-		"a tab":              {"priorities:\n\tzero: 1\n", "line 2: ", "cannot start any token"},
-		"out of range":       {"priorities:\n  zero: 1e400\n", "line 2: ", "must be a number"},
-		"a second document":  {"priorities: {zero: 5}\n---\npriorities: {zero: 0}\n", "line 3: ", "second document"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := loadPolicy(t, tt.text)
-			require.Error(t, err)
-			require.True(t, strings.HasPrefix(err.Error(), "BURNISH_POLICY: "), err.Error())
-			require.ErrorContains(t, err, "policy.yaml: "+tt.line)
-			require.ErrorContains(t, err, tt.says)
-			require.NotContains(t, err.Error(), "\n", "one line")
-		})
-	}
-}
-
-// A policy with which no clean can be planned is refused in each role.
-func TestUnplannablePolicyIsRefused(t *testing.T) {
-	for name, tt := range map[string]struct{ text, says string }{
-		"no such step":        {"priorities: {polish: 5}\n", `there is no step "polish"`},
-		"no erase":            {"priorities: {zero: 0}\n", "cannot be switched off"},
-		"the same priority":   {"priorities: {zero: 80}\n", "both have priority 80"},
-		"a negative priority": {"priorities: {wear_check: -1}\n", "is negative"},
-	} {
-		for _, role := range []string{"control", "host", "all"} {
-			t.Run(name+" "+role, func(t *testing.T) {
-				file := filepath.Join(t.TempDir(), "policy.yaml")
-				require.NoError(t, os.WriteFile(file, []byte(tt.text), 0o600))
-				only(t, map[string]string{"POLICY": file, "ROLE": role})
-				_, err := config.LoadWorker()
-				require.Error(t, err)
-				require.True(t, strings.HasPrefix(err.Error(), "BURNISH_POLICY: "+file+": "), err.Error())
-				require.ErrorContains(t, err, tt.says)
-				require.NotContains(t, err.Error(), "\n", "one line")
-			})
-		}
-	}
-}
-
-func loadPolicy(t *testing.T, text string) (config.Worker, error) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	only(t, map[string]string{"POLICY": file})
-	return config.LoadWorker()
 }
 
 // The help has one line for each setting, with its purpose and default.
@@ -351,4 +257,23 @@ func TestHelpListsEverySetting(t *testing.T) {
 		}
 	}
 	require.Empty(t, table, "not in the help")
+}
+
+// A misspelled variable is named with the one that was probably meant, and with none if it is
+// like no other.
+func TestTheNearestSetting(t *testing.T) {
+	for unknown, near := range map[string]string{
+		"BURNISH_HOSTFILE":          "BURNISH_HOST_FILE",
+		"BURNISH_DRIVER":            "BURNISH_DRIVERS",
+		"BURNISH_STATEDIR":          "BURNISH_STATE_DIR",
+		"BURNISH_MAX_CLEANS":        "BURNISH_MAX_CLEANS_PER_HOST",
+		"BURNISH_LOGLEVEL":          "BURNISH_LOG_LEVEL",
+		"BURNISH_AMPQ_URL":          "BURNISH_AMQP_URL",
+		"BURNISH_API_TOKN":          "BURNISH_API_TOKEN",
+		"BURNISH_SILENT_AFTER":      "BURNISH_HOST_SILENT_AFTER",
+		"BURNISH_EXTRA_HOP_COUNTER": "",
+		"BURNISH_X":                 "",
+	} {
+		require.Equal(t, near, config.Nearest(unknown), unknown)
+	}
 }

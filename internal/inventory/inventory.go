@@ -107,16 +107,15 @@ type ProviderSnapshot struct {
 // Lister is a Store that reads many providers in few requests, at most eight of them at
 // once. Both calls pass each provider to each, one after the other, and end with its
 // error. A provider that cannot be read is passed on with its fault, and ends neither; an
-// inventory that answers nothing any more ends both. They call at for every answer, so that
-// a caller can heartbeat.
+// inventory that answers nothing any more ends both.
 type Lister interface {
 	// ListNova lists all one-time-use providers of Nova, or, with hosts, those of these
 	// hosts (names as Burnish calls them). Those of devices that wanted refuses are passed on
 	// as the list has them, and cost no request; nil wants all. An inventory that an earlier
 	// call read, and that did not change, is not read again; usages are, because the end of an
 	// allocation changes no generation.
-	ListNova(ctx context.Context, hosts []string, wanted func(device string) bool, at func(),
+	ListNova(ctx context.Context, hosts []string, wanted func(device string) bool,
 		each func(ProviderSnapshot) error) error
 	// ListOwn lists those of the given providers of our own that exist.
-	ListOwn(ctx context.Context, uuids []string, at func(), each func(ProviderSnapshot) error) error
+	ListOwn(ctx context.Context, uuids []string, each func(ProviderSnapshot) error) error
 }

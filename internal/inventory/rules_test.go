@@ -231,15 +231,6 @@ func TestEnsureReservedAcceptsConcurrentWrites(t *testing.T) {
 	}
 }
 
-func TestReserveForBindIsFourRequests(t *testing.T) {
-	w := newFixture(t, false, false)
-	g := w.reservation().Generation
-	v, err := w.reserveForBind(&g, false)
-	require.NoError(t, err)
-	require.Equal(t, device.Inventory{Generation: g + 1, Total: 1, Reserved: 1, Record: device.RecordOf(tenant)}, v)
-	require.Equal(t, burned, w.faulty.Kinds())
-}
-
 // S0.27
 func TestReserveForBindRefusesAndWritesNothing(t *testing.T) {
 	known := func(d int64) func(int64) *int64 {

@@ -228,6 +228,8 @@ func (o ordeal) requireEnd(r *rig, err error) {
 
 // Every request of every call is lost, refused or raced once; then another call ends right, and
 // nothing of another user was touched.
+//
+// S4.13, S4.23, S4.26
 func TestACallThatIsDisturbedAnywhereEndsRightTheNextTime(t *testing.T) {
 	type job struct {
 		name string

@@ -104,25 +104,9 @@ func TestAServerWithAnotherSerialNumberIsNotAskedAbout(t *testing.T) {
 	require.Equal(t, writes, r.sim.Counts().Writes)
 }
 
-// Another user takes the server between the look that decides and the request.
+// Each request that changes something follows a read of the server, and nothing is in between.
 //
 // S4.13
-func TestTheServerIsReadRightBeforeEachChange(t *testing.T) {
-	// Of a server that is off the first look only reads the template.
-	for power, looks := range map[string]int{oneviewsim.On: 0, oneviewsim.Off: 1} {
-		r := newRig(t, serverIs(power))
-		// The look reads the server and asks for a profile of this name; then it is taken.
-		r.sim.Inject(oneviewsim.Fault{Method: http.MethodGet, Path: profilesPath, Skip: looks, Kind: oneviewsim.TakeAfter,
-			Server: "server-1"})
-		_, err := r.apply()
-		requireFault(t, err, device.NeedsOperator, device.CodeServerTaken)
-		require.Zero(t, r.sim.Counts().Writes)
-		require.Equal(t, oneviewsim.On, r.hardware().Power)
-		require.Empty(t, r.sim.Missed())
-	}
-}
-
-// Each request that changes something follows a read of the server, and nothing is in between.
 func TestEveryChangeFollowsARead(t *testing.T) {
 	r := newRig(t, serverIs(oneviewsim.On))
 	_, err := r.apply()
@@ -351,37 +335,75 @@ func TestARequestThatDoesNotShowYetIsRemoved(t *testing.T) {
 	require.Empty(t, r.sim.Profiles(r.sim.Username))
 }
 
-// S4.23, S4.26
-func TestASpareProfileOfATakenServerIsRemoved(t *testing.T) {
-	r := newRig(t)
-	_, err := r.apply()
-	require.NoError(t, err)
-	r.sim.Change(func(s *oneviewsim.State) {
-		s.Profiles[0].Hardware, s.Hardware[0].Profile, s.Hardware[0].State = "", "", oneviewsim.NoProfileApplied
-	})
-	require.NoError(t, r.sim.Take("server-1"))
-	theirs := r.hardware()
-	found, err := r.remove()
-	require.NoError(t, err)
-	require.Equal(t, Found{Ownership: device.PoolTaken, Profile: theirs.Profile, Power: oneviewsim.On, Tag: r.tag()},
-		found)
-	require.Empty(t, r.sim.Profiles(r.sim.Username))
-	require.Empty(t, r.sim.Violations())
-	require.Equal(t, theirs, r.hardware())
+// S4.1, S4.2, S4.3, S4.24
+func TestTheAppliedProfileSaysWhoHasAServer(t *testing.T) {
+	const ours, theirs = "/rest/server-profiles/1", "/rest/server-profiles/2"
+	for _, recorded := range []string{"", ours} {
+		for _, applying := range []bool{false, true} {
+			for _, uuid := range []string{"", deviceUUID} {
+				for _, applied := range []string{"", ours, theirs} {
+					for _, name := range []string{"", deviceUUID, "web-1"} {
+						s := Server{UUID: uuid, Recorded: recorded, Applying: applying}
+						want := device.PoolTaken
+						switch {
+						case applied == "":
+							want = device.PoolFree
+						case applied == recorded:
+							want = device.PoolOurs
+						case applying && name == deviceUUID && uuid == deviceUUID:
+							want = device.PoolOurs
+						}
+						require.Equal(t, want, s.Owner(applied, name), "%+v: %s, %q", s, applied, name)
+					}
+				}
+			}
+		}
+	}
 }
 
-// The task fails half way: the profile stays on the server, which is in the state ProfileError.
-func TestAProfileThatIsHalfAppliedIsNoSuccess(t *testing.T) {
-	r := newRig(t)
-	_, err := r.read()
-	require.NoError(t, err)
-	r.fail()
-	require.Equal(t, oneviewsim.ProfileError, r.hardware().State)
-	failed := r.hardware().Profile
-	found, err := r.apply() // it is removed, and another one applied
-	require.NoError(t, err)
-	require.NotEqual(t, failed, found.Profile)
-	require.Equal(t, oneviewsim.ProfileApplied, r.hardware().State)
-	require.Len(t, r.sim.Profiles(r.sim.Username), 1)
-	require.Empty(t, r.sim.Violations())
+// serverIs sets the power of the first server.
+func serverIs(power string) oneviewsim.Option {
+	return func(_ *oneviewsim.Config, s *oneviewsim.State) { s.Hardware[0].Power = power }
+}
+
+// S4.19, S4.20, S4.22, S4.25
+func TestAProfileIsAppliedReadAndRemoved(t *testing.T) {
+	for _, form := range []oneviewsim.Form{oneviewsim.LocationOnly, oneviewsim.BodyOnly, oneviewsim.Both,
+		oneviewsim.Absolute} {
+		for _, power := range []string{oneviewsim.On, oneviewsim.Off} {
+			t.Run(string(form)+" "+power, func(t *testing.T) {
+				r := newRig(t, serverIs(power), func(c *oneviewsim.Config, _ *oneviewsim.State) { c.TaskForm = form })
+				found, err := r.read()
+				require.NoError(t, err)
+				require.Equal(t, Found{Ownership: device.PoolFree, Power: power, Tag: r.tag()}, found)
+
+				found, err = r.apply()
+				require.NoError(t, err)
+				all := r.sim.Profiles(r.sim.Username)
+				require.Len(t, all, 1)
+				require.Equal(t, Found{Ownership: device.PoolOurs, Profile: all[0].URI(), Power: "Off", Tag: r.tag()}, found)
+				require.Equal(t, deviceUUID, all[0].Name)
+				require.Equal(t, all[0].URI(), r.hardware().Profile)
+				require.Equal(t, oneviewsim.ProfileApplied, r.hardware().State)
+
+				writes := r.sim.Counts().Writes
+				again, err := r.apply()
+				require.NoError(t, err)
+				require.Equal(t, found, again)
+				require.Equal(t, writes, r.sim.Counts().Writes)
+
+				require.NoError(t, r.sim.SetPower(r.server.Hardware, oneviewsim.On))
+				found, err = r.remove()
+				require.NoError(t, err)
+				require.Equal(t, Found{Ownership: device.PoolFree, Power: "Off", Tag: r.tag()}, found)
+				require.Empty(t, r.sim.Profiles(r.sim.Username))
+				writes = r.sim.Counts().Writes
+				_, err = r.remove()
+				require.NoError(t, err)
+				require.Equal(t, writes, r.sim.Counts().Writes)
+				require.Empty(t, r.sim.Violations())
+				require.Equal(t, 1, r.sim.Counts().Logins)
+			})
+		}
+	}
 }

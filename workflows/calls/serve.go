@@ -25,3 +25,14 @@ func Start(ctx workflow.Context, busy *bool, do func(workflow.Context)) func() {
 		})
 	}
 }
+
+// Receive has a selector do something with each signal of a name. A signal is read only if one is
+// pending, and before the run may continue as new: otherwise a signal can be lost (measured).
+func Receive[T any](ctx workflow.Context, signals workflow.Selector, name string, do func(T)) {
+	signals.AddReceive(workflow.GetSignalChannel(ctx, name), func(c workflow.ReceiveChannel, _ bool) {
+		var in T
+		if c.ReceiveAsync(&in) {
+			do(in)
+		}
+	})
+}

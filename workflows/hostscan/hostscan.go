@@ -4,6 +4,7 @@
 package hostscan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,23 +22,19 @@ const scanTimeout = 10 * time.Minute
 // HostScan scans once for each scan_now. It has no timer and never ends by itself; a
 // Cancel ends it until the host's worker signals again.
 func HostScan(ctx workflow.Context, in contract.HostScanInput) error {
-	h := newHostScan(in)
+	h := &hostScan{state: cmp.Or(in.State, &contract.HostScanState{Schema: contract.Schema, Host: in.Host})}
+	calls.RequireSchema("host "+in.Host, h.state.Schema)
 	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryHostScan,
 		func() (contract.HostScanState, error) { return *h.state, nil },
 		workflow.QueryHandlerOptions{Description: "What the last scan of this host found"})
 	if err != nil {
 		return err
 	}
-	// A signal is read only if one is pending, and before the run may continue as new: otherwise a
-	// signal can be lost (measured).
 	signals := workflow.NewSelector(ctx)
-	signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalScanNow), func(c workflow.ReceiveChannel, _ bool) {
-		var in contract.ScanRequest
-		switch {
-		case !c.ReceiveAsync(&in):
-		case len(in.Forget) > 0 || len(in.ForgottenNow) > 0:
+	calls.Receive(ctx, signals, contract.SignalScanNow, func(in contract.ScanRequest) {
+		if len(in.Forget) > 0 || len(in.ForgottenNow) > 0 {
 			h.keepForgotten(ctx, in)
-		default:
+		} else {
 			h.state.Requested, h.state.WorkerStarted = true, h.state.WorkerStarted || in.WorkerStarted
 		}
 	})
@@ -66,15 +63,6 @@ func HostScan(ctx workflow.Context, in contract.HostScanInput) error {
 // hostScan is one run of a host's workflow.
 type hostScan struct {
 	state *contract.HostScanState
-}
-
-func newHostScan(in contract.HostScanInput) *hostScan {
-	h := &hostScan{state: in.State}
-	if h.state == nil {
-		h.state = &contract.HostScanState{Schema: contract.Schema, Host: in.Host}
-	}
-	calls.RequireSchema("host "+in.Host, h.state.Schema)
-	return h
 }
 
 // keepForgotten keeps the names of devices that the host must forget, until it has. The memo

@@ -30,7 +30,7 @@ func (l *run) findCleans(ctx workflow.Context) {
 // wake is when something is due although nothing happens; zero if nothing is.
 func (l *run) wake() time.Time {
 	var next time.Time
-	for _, at := range []time.Time{l.opening(), l.stallAt(), l.checkAt(), l.countAt()} {
+	for _, at := range []time.Time{l.OpensAt, l.stallAt(), l.checkAt(), l.countAt()} {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
@@ -39,22 +39,20 @@ func (l *run) wake() time.Time {
 }
 
 // due says that time alone changes what the requests wait for.
-func (l *run) due(now time.Time) bool {
-	passed := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
-	return passed(l.opening()) || passed(l.stallAt())
-}
+func (l *run) due(now time.Time) bool { return passed(l.OpensAt, now) || passed(l.stallAt(), now) }
 
 func (l *run) onTime(now time.Time) {
 	l.changed = true
-	if at := l.opening(); !at.IsZero() && !now.Before(at) {
+	if passed(l.OpensAt, now) {
 		l.OpensAt = time.Time{}
 	}
-	if at := l.stallAt(); !at.IsZero() && !now.Before(at) {
+	if passed(l.stallAt(), now) {
 		l.Stalled = true
 	}
 }
 
-func (l *run) opening() time.Time { return l.OpensAt }
+// passed: a time has come; zero is never.
+func passed(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
 // stallAt is when the operator is called because nothing moves.
 func (l *run) stallAt() time.Time {
@@ -71,11 +69,6 @@ func (l *run) checkAt() time.Time {
 	return l.CheckAt
 }
 
-func (l *run) checkDue(now time.Time) bool {
-	at := l.checkAt()
-	return !at.IsZero() && !now.Before(at)
-}
-
 // countAt is when free devices are counted: only while a request waits for them.
 func (l *run) countAt() time.Time {
 	if l.counting || l.MayTake > 0 || !l.Found ||
@@ -86,11 +79,6 @@ func (l *run) countAt() time.Time {
 		return l.MovedAt // which is set while a request waits
 	}
 	return l.CountAt
-}
-
-func (l *run) countDue(now time.Time) bool {
-	at := l.countAt()
-	return !at.IsZero() && !now.Before(at)
 }
 
 // startTimer waits until a time, or until an earlier one counts, or this run must end.

@@ -10,6 +10,7 @@
 package limits
 
 import (
+	"cmp"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -74,10 +75,7 @@ type run struct {
 
 func newLimits(in contract.LimitsInput) (*run, error) {
 	l := &run{changed: true}
-	l.LimitsState = in.State
-	if in.State == nil {
-		l.LimitsState = &contract.LimitsState{Schema: contract.Schema, LimitsChange: in.LimitsChange}
-	}
+	l.LimitsState = cmp.Or(in.State, &contract.LimitsState{Schema: contract.Schema, LimitsChange: in.LimitsChange})
 	calls.RequireSchema("limits", l.Schema)
 	return l, unpack(l.LimitsState)
 }
@@ -97,27 +95,21 @@ func (l *run) register(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	// A signal is read only if one is pending, and before the run may continue as new: otherwise
-	// a signal can be lost (measured).
 	l.signals = workflow.NewSelector(ctx)
-	receive(ctx, l, contract.SignalSlotRequest, func(r contract.SlotRequest) {
+	calls.Receive(ctx, l.signals, contract.SignalSlotRequest, func(r contract.SlotRequest) {
 		if r.Device != "" && r.Clean != "" {
 			l.request(workflow.Now(ctx).UTC(), r)
 		}
+		l.changed = true
 	})
-	receive(ctx, l, contract.SignalSlotReport, func(r contract.SlotReport) { l.report(workflow.Now(ctx).UTC(), r) })
-	receive(ctx, l, contract.SignalLimitsChanged, func(c contract.LimitsChange) { l.LimitsChange, l.MayTake = c, 0 })
+	calls.Receive(ctx, l.signals, contract.SignalSlotReport, func(r contract.SlotReport) {
+		l.report(workflow.Now(ctx).UTC(), r)
+		l.changed = true
+	})
+	calls.Receive(ctx, l.signals, contract.SignalLimitsChanged, func(c contract.LimitsChange) {
+		l.LimitsChange, l.MayTake, l.changed = c, 0, true
+	})
 	return nil
-}
-
-func receive[T any](ctx workflow.Context, l *run, signal string, do func(T)) {
-	l.signals.AddReceive(workflow.GetSignalChannel(ctx, signal), func(c workflow.ReceiveChannel, _ bool) {
-		var in T
-		if c.ReceiveAsync(&in) {
-			do(in)
-			l.changed = true
-		}
-	})
 }
 
 func (l *run) validateResume(in contract.ResumeInput) error {
@@ -163,9 +155,9 @@ func (l *run) next(ctx workflow.Context) func() {
 		return calls.Start(ctx, &l.finding, l.findCleans)
 	case len(l.answers) > 0 && l.sending < maxAnswers:
 		return func() { l.sendAnswer(ctx) }
-	case l.checkDue(now) && !l.checking:
+	case passed(l.checkAt(), now):
 		return calls.Start(ctx, &l.checking, l.checkHolders)
-	case l.countDue(now) && !l.counting:
+	case passed(l.countAt(), now):
 		return calls.Start(ctx, &l.counting, l.countFree)
 	}
 	if at := l.wake(); !at.IsZero() && (!l.waiting || at.Before(l.wakeAt)) && at.After(now) {

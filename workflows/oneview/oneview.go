@@ -9,6 +9,7 @@
 package oneview
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -26,7 +27,10 @@ const maxFailedPages = 3
 // OneViewPoll polls an appliance after each interval and when it is asked to. It never ends
 // by itself; a Cancel ends it until a control worker starts.
 func OneViewPoll(ctx workflow.Context, in contract.OneViewInput) error {
-	p := newPolls(in)
+	interval := max(in.Interval, 0)
+	p := &polls{state: cmp.Or(in.State, &contract.OneViewState{Schema: contract.Schema, Appliance: in.Appliance,
+		Interval: interval, TellAfter: in.TellAfter, Requested: interval > 0})}
+	calls.RequireSchema("appliance "+in.Appliance, p.state.Schema)
 	if err := p.register(ctx); err != nil {
 		return err
 	}
@@ -49,17 +53,6 @@ type polls struct {
 	stopTimer        workflow.CancelFunc
 }
 
-func newPolls(in contract.OneViewInput) *polls {
-	p := &polls{state: in.State}
-	if p.state == nil {
-		interval := max(in.Interval, 0)
-		p.state = &contract.OneViewState{Schema: contract.Schema, Appliance: in.Appliance, Interval: interval,
-			TellAfter: in.TellAfter, Requested: interval > 0}
-	}
-	calls.RequireSchema("appliance "+in.Appliance, p.state.Schema)
-	return p
-}
-
 func (p *polls) register(ctx workflow.Context) error {
 	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryOneView,
 		func() (contract.OneViewState, error) { return *p.state, nil },
@@ -71,15 +64,8 @@ func (p *polls) register(ctx workflow.Context) error {
 	if err := p.registerUpdates(ctx); err != nil {
 		return err
 	}
-	// A signal is read only if one is pending, and before the run may continue as new: otherwise a
-	// signal can be lost (measured).
 	p.signals = workflow.NewSelector(ctx)
-	p.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalLookNow), func(c workflow.ReceiveChannel, _ bool) {
-		var in contract.LookRequest
-		if c.ReceiveAsync(&in) {
-			p.onLook(ctx, in)
-		}
-	})
+	calls.Receive(ctx, p.signals, contract.SignalLookNow, func(in contract.LookRequest) { p.onLook(ctx, in) })
 	return nil
 }
 

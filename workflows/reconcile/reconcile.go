@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,7 +33,9 @@ const (
 // full one. It never ends by itself; a Cancel ends it until a control worker or a
 // notification signals again.
 func InventoryReconcile(ctx workflow.Context, in contract.InventoryReconcileInput) error {
-	p := newInventoryReconcile(in)
+	p := &inventoryReconcile{state: cmp.Or(in.State, &contract.InventoryReconcileState{Schema: contract.Schema,
+		Cloud: in.Cloud, Interval: max(in.Interval, 0)})}
+	calls.RequireSchema("cloud "+in.Cloud, p.state.Schema)
 	if err := p.register(ctx); err != nil {
 		return err
 	}
@@ -50,19 +53,11 @@ func InventoryReconcile(ctx workflow.Context, in contract.InventoryReconcileInpu
 type inventoryReconcile struct {
 	state   *contract.InventoryReconcileState
 	signals workflow.Selector
-	// reconcilingAll, reconcilingSome and timers count the running coroutines: of full and of
-	// partial reconciliations, and of the wait for Next, which stopTimer ends.
-	reconcilingAll, reconcilingSome, timers int
-	stopTimer                               workflow.CancelFunc
-}
-
-func newInventoryReconcile(in contract.InventoryReconcileInput) *inventoryReconcile {
-	p := &inventoryReconcile{state: in.State}
-	if p.state == nil {
-		p.state = &contract.InventoryReconcileState{Schema: contract.Schema, Cloud: in.Cloud, Interval: max(in.Interval, 0)}
-	}
-	calls.RequireSchema("cloud "+in.Cloud, p.state.Schema)
-	return p
+	// reconcilingAll: a full reconciliation runs; reconcilingSome counts the partial ones.
+	// waiting: the wait for Next runs, which stopTimer ends.
+	reconcilingAll, waiting bool
+	reconcilingSome         int
+	stopTimer               workflow.CancelFunc
 }
 
 func (p *inventoryReconcile) register(ctx workflow.Context) error {
@@ -77,16 +72,9 @@ func (p *inventoryReconcile) register(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	// A signal is read only if one is pending, and before the run may continue as new: otherwise a
-	// signal can be lost (measured).
 	p.signals = workflow.NewSelector(ctx)
-	p.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalReconcileNow),
-		func(c workflow.ReceiveChannel, _ bool) {
-			var in contract.ReconcileRequest
-			if c.ReceiveAsync(&in) {
-				p.onReconcileRequest(ctx, in)
-			}
-		})
+	calls.Receive(ctx, p.signals, contract.SignalReconcileNow,
+		func(in contract.ReconcileRequest) { p.onReconcileRequest(ctx, in) })
 	return nil
 }
 
@@ -101,16 +89,20 @@ func (p *inventoryReconcile) next(ctx workflow.Context, long bool) func() {
 		in := contract.ReconcileInput{Hosts: s.Hosts, Instances: s.Instances, Missing: s.Missing}
 		return func() {
 			s.Hosts, s.Instances = nil, nil
-			p.start(ctx, &p.reconcilingSome, func(ctx workflow.Context) { p.reconcileSome(ctx, in) })()
+			p.reconcilingSome++
+			workflow.Go(ctx, func(ctx workflow.Context) {
+				p.reconcileSome(ctx, in)
+				p.reconcilingSome--
+			})
 		}
 	case long:
 		if p.stopTimer != nil {
 			return p.endTimer
 		}
-	case s.Requested && p.reconcilingAll == 0:
-		return p.start(ctx, &p.reconcilingAll, p.reconcileAll)
-	case s.Interval > 0 && !s.Requested && p.reconcilingAll == 0 && p.timers == 0:
-		return p.start(ctx, &p.timers, p.wait)
+	case s.Requested && !p.reconcilingAll:
+		return calls.Start(ctx, &p.reconcilingAll, p.reconcileAll)
+	case s.Interval > 0 && !s.Requested && !p.reconcilingAll && !p.waiting:
+		return calls.Start(ctx, &p.waiting, p.wait)
 	}
 	return nil
 }
@@ -123,23 +115,12 @@ const maxConcurrentReconciles = 4
 // a full one.
 func (p *inventoryReconcile) canReconcile(ctx workflow.Context, long bool) bool {
 	return p.reconcilingSome < maxConcurrentReconciles &&
-		(!long || p.reconcilingAll > 0 && !workflow.GetInfo(ctx).GetContinueAsNewSuggested())
+		(!long || p.reconcilingAll && !workflow.GetInfo(ctx).GetContinueAsNewSuggested())
 }
 
 // idle says that nothing is under way and no client waits for an answer.
 func (p *inventoryReconcile) idle(ctx workflow.Context) bool {
-	return p.reconcilingAll+p.reconcilingSome+p.timers == 0 && workflow.AllHandlersFinished(ctx)
-}
-
-// start runs do in its own coroutine, which busy counts until it ends.
-func (p *inventoryReconcile) start(ctx workflow.Context, busy *int, do func(workflow.Context)) func() {
-	return func() {
-		*busy++
-		workflow.Go(ctx, func(ctx workflow.Context) {
-			do(ctx)
-			*busy--
-		})
-	}
+	return !p.reconcilingAll && p.reconcilingSome == 0 && !p.waiting && workflow.AllHandlersFinished(ctx)
 }
 
 // onReconcileRequest records the request of a signal.
@@ -244,10 +225,8 @@ func (p *inventoryReconcile) candidates(ctx workflow.Context,
 	in contract.CandidatesInput) (found contract.Candidates, err error) {
 	opts := calls.WithClientDeadline(ctx, "candidates of "+p.state.Cloud)
 	opts = workflow.WithHeartbeatTimeout(workflow.WithStartToCloseTimeout(opts, calls.ClientDeadline), reconcileHeartbeat)
-	if err := workflow.ExecuteActivity(opts, contract.ActivityCandidates, in).Get(opts, &found); err != nil {
-		return found, err
-	}
-	return found, nil
+	err = workflow.ExecuteActivity(opts, contract.ActivityCandidates, in).Get(opts, &found)
+	return found, err
 }
 
 // publishStatus writes the details that the Web UI shows of the workflow.

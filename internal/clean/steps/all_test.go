@@ -47,6 +47,13 @@ func TestTheStepsAndTheirPriorities(t *testing.T) {
 	var got []row
 	for _, s := range steps.All() {
 		got = append(got, row{s.Name, s.Interface, s.Phase, s.Priority})
+		require.Positive(t, s.Version)
+		require.NotNil(t, s.Run)
+		require.NotNil(t, s.Applies)
+		require.NotNil(t, s.Timeout)
+		require.False(t, s.Phase == clean.Verify && s.Writes, "a verify never writes")
+		require.True(t, s.Phase != clean.Erase || s.Writes)
+		require.False(t, clean.OfWorkflow(s.Name), "no step of a host has the name of one that the workflow carries out")
 	}
 	require.Equal(t, want, got)
 
@@ -60,42 +67,6 @@ func TestTheStepsAndTheirPriorities(t *testing.T) {
 		listed = append(listed, row{cells[1], cells[2], clean.Phase(cells[3]), priority})
 	}
 	require.ElementsMatch(t, want, listed, "the page of the steps")
-
-	// The whole catalog makes a plan: no two of one phase and interface have one priority.
-	var all []clean.Step
-	for _, s := range want {
-		all = append(all, clean.Step{Name: s.name, Interface: s.iface, Phase: s.phase, Priority: s.priority, Version: 1,
-			Applies: func(clean.Subject) bool { return true }, Timeout: func(clean.Subject) time.Duration {
-				return time.Minute
-			}})
-	}
-	_, err = clean.NewPlanner(all, clean.Policy{})
-	require.NoError(t, err)
-	require.Len(t, all, 14)
-}
-
-func TestEveryStepIsComplete(t *testing.T) {
-	seen := map[string]bool{}
-	for _, s := range steps.All() {
-		t.Run(s.Name, func(t *testing.T) {
-			require.Regexp(t, "^[a-z][a-z_]*$", s.Name)
-			require.False(t, seen[s.Name], "twice")
-			seen[s.Name] = true
-			require.Contains(t, []clean.Phase{clean.Prepare, clean.Erase, clean.Verify, clean.Restore}, s.Phase)
-			require.Contains(t, []string{"vendor", "power", "management", "firmware", "deploy", "bios", "raid"}, s.Interface,
-				"D6 has no order for this interface")
-			require.GreaterOrEqual(t, s.Priority, 0.0)
-			require.Positive(t, s.Version)
-			require.NotNil(t, s.Run)
-			require.NotNil(t, s.Applies)
-			require.NotNil(t, s.Timeout)
-			if s.Phase == clean.Erase || s.Phase == clean.Verify {
-				require.Positive(t, s.Priority, "an erase and its verify cannot be switched off")
-			}
-			require.False(t, s.Phase == clean.Verify && s.Writes, "a verify never writes")
-			require.True(t, s.Phase != clean.Erase || s.Writes)
-		})
-	}
 }
 
 func TestTheStepsMakeAPlanner(t *testing.T) {
@@ -137,42 +108,32 @@ func TestZeroIsForWhatIsOverwritten(t *testing.T) {
 }
 
 // D5, S2.62, S3.41
-func TestZeroAndVerifyHaveTimeBySize(t *testing.T) {
-	for name, tt := range map[string]struct {
-		size int64
-		want time.Duration
+func TestTheTimeOfAStep(t *testing.T) {
+	const least = 900 * time.Second
+	bySize := func(size int64) clean.Subject { return clean.Subject{Size: size} }
+	estimated := func(estimate time.Duration) clean.Subject {
+		return clean.Subject{Estimate: estimate, Operation: device.Script, Size: 1 << 50}
+	}
+	for _, tt := range []struct {
+		step    steps.Step
+		subject clean.Subject
+		want    time.Duration
 	}{
-		"nothing":   {0, 900 * time.Second},
-		"small":     {1 << 30, 900 * time.Second},
-		"just less": {18_000_000_000, 900 * time.Second},
-		"4 TB":      {4_000_000_000_000, 200_000 * time.Second},
+		{steps.Zero(), bySize(0), least},
+		{steps.Zero(), bySize(18_000_000_000), least},
+		{steps.Zero(), bySize(4_000_000_000_000), 200_000 * time.Second},
+		{steps.Verify(), bySize(1 << 30), least},
+		{steps.Verify(), bySize(4_000_000_000_000), 200_000 * time.Second},
+		{steps.Verify(), estimated(2 * time.Hour), 4 * time.Hour},
+		{steps.EraseDevice(), estimated(2 * time.Hour), 4 * time.Hour},
+		{steps.Sanitize(), estimated(0), least},
+		{steps.Sanitize(), estimated(450 * time.Second), least},
+		{steps.Sanitize(), estimated(2 * time.Hour), 4 * time.Hour},
+		{steps.ConsolidateNamespaces(), bySize(1 << 50), least},
+		{steps.FirmwareReflash(), estimated(2 * time.Hour), least},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for _, s := range []steps.Step{steps.Zero(), steps.Verify()} {
-				require.Equal(t, tt.want, s.Timeout(clean.Subject{Size: tt.size}), s.Name)
-			}
-		})
+		require.Equal(t, tt.want, tt.step.Timeout(tt.subject), "%s of %+v", tt.step.Name, tt.subject)
 	}
-}
-
-// D5
-func TestASanitizeHasTwiceItsEstimate(t *testing.T) {
-	for estimate, want := range map[time.Duration]time.Duration{
-		0: 900 * time.Second, time.Minute: 900 * time.Second, 450 * time.Second: 900 * time.Second,
-		2 * time.Hour: 4 * time.Hour,
-	} {
-		require.Equal(t, want, steps.Sanitize().Timeout(clean.Subject{Estimate: estimate, Size: 1 << 50}))
-	}
-	require.Equal(t, 900*time.Second, steps.ConsolidateNamespaces().Timeout(clean.Subject{Size: 1 << 50}))
-}
-
-// D5
-func TestAProgramHasTwiceItsEstimate(t *testing.T) {
-	subject := clean.Subject{Operation: device.Script, Estimate: 2 * time.Hour}
-	for _, step := range []steps.Step{steps.EraseDevice(), steps.Verify()} {
-		require.Equal(t, 4*time.Hour, step.Timeout(subject), step.Name)
-	}
-	require.Equal(t, 900*time.Second, steps.FirmwareReflash().Timeout(subject))
 	require.False(t, steps.FirmwareReflash().Abortable)
 	require.False(t, steps.PCIReset().Abortable)
 }

@@ -60,6 +60,7 @@ func TestPlansOfPolicies(t *testing.T) {
 					fmt.Fprintf(&b, "  %s: %s\n", fault.Code, fault)
 				}
 				for _, p := range plan {
+					require.NoError(t, p.Step.Args.CheckRecorded(p.Args), "the host's check of what a plan records: %s", p.Step.Name)
 					fmt.Fprintln(&b,
 						strings.TrimRight(fmt.Sprintf("  %-23s %6g  %-10s %-8s %9s  %s", p.Step.Name, p.Priority, p.Step.Interface,
 							p.Step.Phase, p.Timeout, p.Args), " "))
@@ -148,26 +149,4 @@ func TestTheFirmwareIsThePolicys(t *testing.T) {
 	require.NotNil(t, fault)
 	_, fault = planner.Manual(server, clean.Request{Steps: []string{"firmware_reflash"}})
 	require.NotNil(t, fault, "the policy has nothing for it")
-}
-
-// What a plan records passes the check of the host that carries it out.
-func TestRecordedArgumentsPassTheHostsCheck(t *testing.T) {
-	for _, file := range []string{"testdata/plans/lists.yaml", "testdata/plans/runbooks.yaml"} {
-		policy, err := config.LoadPolicy(file)
-		require.NoError(t, err)
-		planner, err := clean.NewPlanner(steps.All().Planning(), policy)
-		require.NoError(t, err)
-		for _, s := range devices() {
-			for _, p := range planner.Enabled(s) {
-				require.NoError(t, p.Step.Args.CheckRecorded(p.Args), p.Step.Name)
-			}
-		}
-	}
-}
-
-// No step of a host has the name of a step that the workflow carries out.
-func TestNoHostStepIsTheWorkflows(t *testing.T) {
-	for _, step := range steps.All() {
-		require.False(t, clean.OfWorkflow(step.Name), step.Name)
-	}
 }

@@ -10,14 +10,12 @@ import (
 var _ inventory.Lister = (*Store)(nil)
 
 // ListNova is inventory.Lister's: Nova makes no providers in files.
-func (s *Store) ListNova(context.Context, []string, func(string) bool, func(),
-	func(inventory.ProviderSnapshot) error) error {
+func (s *Store) ListNova(context.Context, []string, func(string) bool, func(inventory.ProviderSnapshot) error) error {
 	return nil
 }
 
 // ListOwn is inventory.Lister's. A file that cannot be read is passed on with its fault.
-func (s *Store) ListOwn(ctx context.Context, uuids []string, at func(),
-	each func(inventory.ProviderSnapshot) error) error {
+func (s *Store) ListOwn(ctx context.Context, uuids []string, each func(inventory.ProviderSnapshot) error) error {
 	for _, uuid := range uuids {
 		var p inventory.ProviderSnapshot
 		err := s.with(ctx, uuid, func(r *record) error {
@@ -29,7 +27,6 @@ func (s *Store) ListOwn(ctx context.Context, uuids []string, at func(),
 			}
 			return nil
 		})
-		at()
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeNoProvider {
 			continue
 		} else if ok && f.Code == device.CodeInventoryInvalid {

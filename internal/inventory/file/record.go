@@ -41,11 +41,6 @@ func (r *record) reservation() inventory.Reservation {
 	return st
 }
 
-// keep replaces what is recorded of the device.
-func (r *record) keep(of device.Record) {
-	r.Tenant, r.Hold, r.Bindings, r.Cleans = &of.Tenant, of.Hold, of.Bindings, of.Cleans
-}
-
 // fields maps the names of the fields to the fields. encoding/json itself would ignore
 // case, and take "Reserved" for "reserved".
 func (r *record) fields() map[string]any {

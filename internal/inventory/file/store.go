@@ -144,7 +144,7 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 		}
 		r.Reserved = reserved
 		if of != nil {
-			r.keep(*of)
+			r.Tenant, r.Hold, r.Bindings, r.Cleans = &of.Tenant, of.Hold, of.Bindings, of.Cleans
 		}
 		r.Generation++
 		if err := s.write(r); err != nil {

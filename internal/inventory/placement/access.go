@@ -79,12 +79,7 @@ func (a access) locate(provider *gophercloud.ProviderClient) (string, error) {
 	if region == "" {
 		region = "any region"
 	}
-	return "",
-		notInCatalog(fmt.Sprintf("Keystone's catalog has no %s endpoint of placement in %s", a.Service.Availability, region))
-}
-
-// notInCatalog is the fault of a catalog without Placement, which needs an operator.
-func notInCatalog(what string) error {
-	return inventory.Invalid(what, "set OS_REGION_NAME or OS_INTERFACE, add the endpoint to the catalog, or set "+
-		"OS_PLACEMENT_ENDPOINT_OVERRIDE")
+	return "", inventory.Invalid(
+		fmt.Sprintf("Keystone's catalog has no %s endpoint of placement in %s", a.Service.Availability, region),
+		"set OS_REGION_NAME or OS_INTERFACE, add the endpoint to the catalog, or set OS_PLACEMENT_ENDPOINT_OVERRIDE")
 }

@@ -171,18 +171,14 @@ func (s *Store) ensureClasses(ctx context.Context, class string) error {
 	if err := s.ensureClass(ctx, class); err != nil || s.has(TenantClass) {
 		return err
 	}
-	if err := s.ensureRecordClasses(ctx); err != nil {
-		return err
+	err := s.ensureClass(ctx, TenantClass)
+	if err == nil {
+		err = s.ensureClass(ctx, RecordClass)
 	}
-	s.firstTime(TenantClass)
-	return nil
-}
-
-func (s *Store) ensureRecordClasses(ctx context.Context) error {
-	if err := s.ensureClass(ctx, TenantClass); err != nil {
-		return err
+	if err == nil {
+		s.firstTime(TenantClass)
 	}
-	return s.ensureClass(ctx, RecordClass)
+	return err
 }
 
 // ensureClass creates the class if Placement does not know it.

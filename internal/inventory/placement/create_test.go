@@ -114,30 +114,28 @@ func TestNameTakenMeanwhile(t *testing.T) {
 func TestPartialCreateIsCompleted(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	s.recorder.RequireDirtyIsBurned(t, func(string) bool { return true })
-	for _, do := range []openstack.Injection{{Drop: true}, {LoseAnswer: true}} {
-		for _, at := range []openstack.Match{
-			{Method: http.MethodPost}, {Method: http.MethodPut, Path: "/resource_providers/[^/]+/traits"},
-			{Method: http.MethodPut, Path: "/resource_providers/[^/]+/aggregates"},
-			{Method: http.MethodPut, Path: "/inventories"}, {Method: http.MethodPut, Path: "/resource_classes/"},
-		} {
-			p := inventorytest.NewProvider()
-			p.Hardware = uuid.NewString()
-			undo := s.recorder.Inject(at, do)
-			err := s.store.Create(t.Context(), p)
-			undo()
-			inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
-			// By another worker, with an empty cache.
-			require.NoError(t, s.open(t, placement.Settings{}).Create(t.Context(), p), "%+v %+v", at, do)
-			require.Contains(t, s.traits(t, p.UUID), placement.OwnTrait)
-			of, err := s.store.OfHardware(t.Context(), p.Hardware)
-			require.NoError(t, err)
-			require.Equal(t, []inventory.Provider{{UUID: p.UUID, Name: p.Name}}, of)
-			v, err := inventory.Read(t.Context(), s.store, p.UUID)
-			require.NoError(t, err)
-			require.True(t, v.Burned())
-			require.NoError(t, s.store.Create(t.Context(), p))
-			require.NoError(t, s.store.Delete(t.Context(), p.UUID))
-		}
+	for _, at := range []openstack.Match{
+		{Method: http.MethodPost}, {Method: http.MethodPut, Path: "/resource_providers/[^/]+/traits"},
+		{Method: http.MethodPut, Path: "/resource_providers/[^/]+/aggregates"},
+		{Method: http.MethodPut, Path: "/inventories"}, {Method: http.MethodPut, Path: "/resource_classes/"},
+	} {
+		p := inventorytest.NewProvider()
+		p.Hardware = uuid.NewString()
+		undo := s.recorder.Inject(at, openstack.Injection{LoseAnswer: true})
+		err := s.store.Create(t.Context(), p)
+		undo()
+		inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
+		// By another worker, with an empty cache.
+		require.NoError(t, s.open(t, placement.Settings{}).Create(t.Context(), p), "%+v", at)
+		require.Contains(t, s.traits(t, p.UUID), placement.OwnTrait)
+		of, err := s.store.OfHardware(t.Context(), p.Hardware)
+		require.NoError(t, err)
+		require.Equal(t, []inventory.Provider{{UUID: p.UUID, Name: p.Name}}, of)
+		v, err := inventory.Read(t.Context(), s.store, p.UUID)
+		require.NoError(t, err)
+		require.True(t, v.Burned())
+		require.NoError(t, s.store.Create(t.Context(), p))
+		require.NoError(t, s.store.Delete(t.Context(), p.UUID))
 	}
 }
 
@@ -159,7 +157,7 @@ func TestOldPlacementWithoutAllTraits(t *testing.T) {
 	inventorytest.RequireCode(t, device.CodeNoProvider, err)
 	shown := 0
 	each := func(inventory.ProviderSnapshot) error { shown++; return nil }
-	require.NoError(t, s.store.ListNova(t.Context(), nil, nil, nil, each))
+	require.NoError(t, s.store.ListNova(t.Context(), nil, nil, each))
 	require.Zero(t, shown)
 
 	// Configured traits replace those that Placement does not know.
@@ -169,7 +167,7 @@ func TestOldPlacementWithoutAllTraits(t *testing.T) {
 				"HW_NVME_CES": "CUSTOM_NVME_CES"}})
 	p = inventorytest.NewProvider()
 	p.Traits = []string{placement.OneTimeUse, "HW_NVME_CES"}
-	require.NoError(t, mapped.ListNova(t.Context(), nil, nil, nil, each))
+	require.NoError(t, mapped.ListNova(t.Context(), nil, nil, each))
 	require.NoError(t, mapped.Create(t.Context(), p))
 	require.ElementsMatch(t, []string{"CUSTOM_ONE_TIME_USE", "CUSTOM_NVME_CES", placement.OwnTrait}, s.traits(t, p.UUID))
 	id := uuid.NewString()
@@ -182,11 +180,11 @@ func TestOldPlacementWithoutAllTraits(t *testing.T) {
 	// Another owner trait.
 	own := s.open(t, placement.Settings{Traits: map[string]string{placement.OwnTrait: "CUSTOM_OWNER_BURNISH"}})
 	p = inventorytest.NewProvider()
-	require.NoError(t, own.ListNova(t.Context(), nil, nil, nil, each))
-	require.NoError(t, own.ListOwn(t.Context(), []string{p.UUID}, nil, each))
+	require.NoError(t, own.ListNova(t.Context(), nil, nil, each))
+	require.NoError(t, own.ListOwn(t.Context(), []string{p.UUID}, each))
 	require.Zero(t, shown)
 	require.NoError(t, own.Create(t.Context(), p))
 	require.Contains(t, s.traits(t, p.UUID), "CUSTOM_OWNER_BURNISH")
-	require.NoError(t, own.ListOwn(t.Context(), []string{p.UUID}, nil, each))
+	require.NoError(t, own.ListOwn(t.Context(), []string{p.UUID}, each))
 	require.Equal(t, 1, shown)
 }

@@ -170,15 +170,6 @@ func unknownTrait(err error, trait string) bool {
 		regexp.MustCompile(`\b`+regexp.QuoteMeta(trait)+`\b`).MatchString(f.Message)
 }
 
-var noSuchClass = regexp.MustCompile(`(?i)(no such|unknown) (inventory|resource class)|resource class.*(not|does not) (found|exist)`)
-
-// isUnknownClass says that err means that Placement does not know a class of the record.
-func isUnknownClass(err error) bool {
-	f, ok := device.AsFault(err)
-	return ok && noSuchClass.MatchString(f.Message) &&
-		(strings.Contains(f.Message, TenantClass) || strings.Contains(f.Message, RecordClass))
-}
-
 func isCode(err error, code device.Code) bool {
 	f, ok := device.AsFault(err)
 	return ok && f.Code == code

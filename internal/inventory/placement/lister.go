@@ -35,18 +35,17 @@ const (
 
 // ListNova is inventory.Lister's. A provider without an inventory of exactly one class
 // is logged and shown with total 0, so that it does not hide the others.
-func (s *Store) ListNova(ctx context.Context, hosts []string, wanted func(string) bool, at func(),
+func (s *Store) ListNova(ctx context.Context, hosts []string, wanted func(string) bool,
 	each func(inventory.ProviderSnapshot) error) error {
 	all, err := s.listNovaOnHosts(ctx, hosts)
 	if err != nil {
 		return err
 	}
-	reportAnswer(at)
 	ofHosts := map[string]bool{}
 	for _, host := range hosts {
 		ofHosts[strings.ToLower(host)] = true
 	}
-	v := &listing{store: s, at: at, each: each, required: []string{s.trait(OneTimeUse), "!" + s.trait(OwnTrait)}}
+	v := &listing{store: s, each: each, required: []string{s.trait(OneTimeUse), "!" + s.trait(OwnTrait)}}
 	for _, p := range all {
 		d := s.deviceOf(p.Name)
 		switch {
@@ -97,8 +96,7 @@ func unique(all []resourceproviders.ResourceProvider) []resourceproviders.Resour
 }
 
 // ListOwn is inventory.Lister's.
-func (s *Store) ListOwn(ctx context.Context, uuids []string, at func(),
-	each func(inventory.ProviderSnapshot) error) error {
+func (s *Store) ListOwn(ctx context.Context, uuids []string, each func(inventory.ProviderSnapshot) error) error {
 	if len(uuids) == 0 {
 		return nil
 	}
@@ -110,12 +108,11 @@ func (s *Store) ListOwn(ctx context.Context, uuids []string, at func(),
 	if err != nil {
 		return err
 	}
-	reportAnswer(at)
 	wanted := map[string]bool{}
 	for _, uuid := range uuids {
 		wanted[uuid] = true
 	}
-	v := &listing{store: s, at: at, each: each, required: []string{own}}
+	v := &listing{store: s, each: each, required: []string{own}}
 	for _, p := range all {
 		if wanted[p.UUID] {
 			host := strings.ToLower(p.Name[:max(strings.LastIndex(p.Name, "_"), 0)])
@@ -125,23 +122,16 @@ func (s *Store) ListOwn(ctx context.Context, uuids []string, at func(),
 	return v.run(ctx)
 }
 
-func reportAnswer(at func()) {
-	if at != nil {
-		at()
-	}
-}
-
 // listing is one call of a Lister.
 type listing struct {
 	store    *Store
-	at       func()
 	each     func(inventory.ProviderSnapshot) error
 	required []string
 
 	rows   []*row                       // the providers that are read
 	others []inventory.ProviderSnapshot // those that are passed on as they are
 
-	mu     sync.Mutex // held while at or each runs
+	mu     sync.Mutex // held while each runs
 	err    error      // each's, after which it is not called again
 	failed int        // the rows that could not be read since the last one that could
 }
@@ -281,7 +271,6 @@ func (v *listing) readInventory(ctx context.Context, r *row) (cachedInventory, b
 	within, cancel := context.WithTimeout(ctx, rowTimeout)
 	defer cancel()
 	known, err := v.store.readInventory(within, r.UUID)
-	v.answered()
 	if fault, ok := device.AsFault(err); ok && fault.Code == device.CodeInventoryInvalid && ctx.Err() == nil {
 		r.invalid = fault
 		if v.store.firstTime("inventory " + r.UUID) {
@@ -291,12 +280,6 @@ func (v *listing) readInventory(ctx context.Context, r *row) (cachedInventory, b
 		return cachedInventory{generation: r.listedGeneration}, false, nil
 	}
 	return known, err == nil, err
-}
-
-func (v *listing) answered() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	reportAnswer(v.at)
 }
 
 // findUnused asks Placement which providers it could allocate: their usages need not be
@@ -323,7 +306,6 @@ func (v *listing) findUnused(ctx context.Context) (map[string]bool, error) {
 			if within.Err() != nil {
 				return err
 			}
-			v.answered()
 			if err != nil {
 				v.store.log.Debug("Placement did not list allocation candidates; each provider is read", "class", class,
 					"error", err)
@@ -382,7 +364,6 @@ func (v *listing) readUsage(ctx context.Context, r *row) (inventory.Usage, error
 		var err error
 		// Not the usages: the allocations also name the consumers, at the same cost.
 		u, err = v.consumers(ctx, r)
-		v.answered()
 		if err != nil {
 			return u, err
 		}

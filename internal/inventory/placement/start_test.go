@@ -30,7 +30,7 @@ func TestTransientErrorsDoNotPreventTheStart(t *testing.T) {
 			store, err := placement.Open(t.Context(), placement.Settings{Getenv: openstack.Noauth(s.recorder.URL)})
 			require.NoError(t, err)
 			undo()
-			require.NoError(t, store.ListNova(t.Context(), nil, nil, nil, nil))
+			require.NoError(t, store.ListNova(t.Context(), nil, nil, nil))
 		})
 	}
 }

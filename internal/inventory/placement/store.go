@@ -228,15 +228,7 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 		return inventory.Reservation{}, inventory.NotOne(uuid, known.total)
 	}
 	written, err := s.put(ctx, uuid, known, reserved, of)
-	if isUnknownClass(err) {
-		if err = s.ensureRecordClasses(ctx); err == nil {
-			written, err = s.put(ctx, uuid, known, reserved, of)
-		}
-	}
 	if err != nil {
-		if isCode(err, device.CodeNoProvider) {
-			return inventory.Reservation{}, err
-		}
 		// The write may have taken effect, and the cached inventory is outdated in any
 		// case.
 		s.cache.dropInventory(uuid)

@@ -34,13 +34,13 @@ func TestAnUnreadableProviderHidesNoOther(t *testing.T) {
 	held := make(chan struct{})
 	defer close(held)
 	listOwn := func() map[string]inventory.ProviderSnapshot {
-		return seenBy(t, func(at func(), each func(inventory.ProviderSnapshot) error) error {
-			return s.store.ListOwn(t.Context(), own, at, each)
+		return seenBy(t, func(each func(inventory.ProviderSnapshot) error) error {
+			return s.store.ListOwn(t.Context(), own, each)
 		})
 	}
 	for name, do := range map[string]openstack.Injection{
-		"500":       {Status: 500, Body: `{"errors": [{"status": 500, "detail": "boom"}]}`},
-		"403":       {Status: 403, Body: `{"errors": [{"status": 403, "detail": "Policy does not allow"}]}`},
+		"500": {Status: 500, Body: `{"errors": [{"status": 500, "detail": "boom"}]}`},
+
 		"no JSON":   {Status: 200, Body: "<html>"},
 		"no answer": {Before: func() { <-held }, Drop: true},
 	} {
@@ -81,7 +81,7 @@ func TestAnUnreadableProviderHidesNoOther(t *testing.T) {
 		s.store = s.open(t, placement.Settings{})
 		defer s.recorder.Inject(openstack.Match{Path: "/inventories"}, openstack.Injection{Status: 500})()
 		defer s.recorder.Inject(openstack.Match{Path: "name=burnish"}, openstack.Injection{Status: 503})()
-		err := s.store.ListNova(t.Context(), nil, nil, nil, func(inventory.ProviderSnapshot) error { return nil })
+		err := s.store.ListNova(t.Context(), nil, nil, func(inventory.ProviderSnapshot) error { return nil })
 		inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"burnish/internal/inventory"
 )
 
-const writers, rounds = 8, 10
+const writers, rounds = 8, 4
 
 // parallel runs fn in eight goroutines and returns their errors: only the test's own
 // goroutine may fail the test.
