@@ -203,14 +203,7 @@ type ResumeInput struct {
 	Model  string `json:"model"`
 	Step   string `json:"step"`
 	Reason string `json:"reason,omitempty"`
-	Caller
-}
-
-// Act says what the input asks for, and why.
-func (in ResumeInput) Act() Act {
-	a := in.Caller.act(in.Reason)
-	a.Detail = in.Step + " on " + in.Model
-	return a
+	Caller `api:"-"`
 }
 
 // ResumeResult is the answer. Already: the breaker was not open. Waiting counts the devices
