@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 
+	"burnish/internal/api/access"
 	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
@@ -100,7 +101,9 @@ func (c *call) input(v contract.Verb) (contract.Input, error) {
 			return nil, err
 		}
 	}
-	in, err := contract.Normalize(v.FromBody(given))
+	asked := v.FromBody(given)
+	access.RecordOf(c.r.Context()).Reason = asked.Act().Reason
+	in, err := contract.Normalize(asked)
 	if err != nil {
 		return nil, invalid(err.Error(), "see "+openAPIPath+" for its form")
 	}

@@ -13,7 +13,6 @@ import (
 
 	"burnish/internal/api/access"
 	"burnish/internal/device"
-	"burnish/internal/testkit/apitest"
 	"burnish/workflows/contract"
 )
 
@@ -258,40 +257,6 @@ type cleanOnly struct{}
 func (cleanOnly) Allows(rule string, _ access.Principal) bool {
 	return rule == ruleOf(contract.VerbClean)
 }
-
-// The comparison with the document notices a member, a status or a header that it has not.
-func TestTheComparisonNotices(t *testing.T) {
-	good := send(t, testServer(t, oneDevice()), "GET", devicePath, "", admin)
-	for name, tt := range map[string]struct {
-		status int
-		body   string
-		header http.Header
-	}{
-		"a member":  {200, strings.Replace(good.Body.String(), "{", `{"more":1,`, 1), good.Header()},
-		"a status":  {418, good.Body.String(), good.Header()},
-		"no member": {200, `{}`, good.Header()},
-		"a header":  {200, good.Body.String(), http.Header{"Content-Type": {"application/json"}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := &recorded{TB: t}
-			func() {
-				defer func() { _ = recover() }()
-				apitest.Check(r, "GET", devicePath, tt.status, tt.header, []byte(tt.body))
-			}()
-			require.True(t, r.failed)
-		})
-	}
-}
-
-// recorded keeps that a check failed.
-type recorded struct {
-	testing.TB
-	failed bool
-}
-
-func (r *recorded) Helper()               {}
-func (r *recorded) Errorf(string, ...any) { r.failed = true }
-func (r *recorded) FailNow()              { panic("failed") }
 
 // The document's two examples, member by member and in its order.
 //

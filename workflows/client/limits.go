@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 
-	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
@@ -17,7 +16,7 @@ func (c *Client) LimitsStatus(ctx context.Context, name string) (status contract
 
 // Resume closes the breaker of a step on a model.
 func (c *Client) Resume(ctx context.Context, in contract.ResumeInput) (contract.ResumeResult, error) {
-	return update[contract.ResumeResult](ctx, c, contract.LimitsWorkflowID, contract.UpdateResume, in)
+	return update[contract.ResumeResult](ctx, c, contract.LimitsWorkflowID, contract.VerbResume.Update(), in)
 }
 
 // ChangeLimits passes a policy's limits on to the workflow of the limits, which it starts if
@@ -55,10 +54,4 @@ func (c *Client) AskAgain(ctx context.Context, name string) error {
 	_, err := c.Hint(ctx, name, contract.SignalObserved,
 		contract.Hint{Source: contract.LimitsWorkflowID, Slot: &contract.SlotAnswer{Again: true}})
 	return err
-}
-
-// CountInService counts the devices that are not retired.
-func (c *Client) CountInService(ctx context.Context) (int, error) {
-	n, err := c.Count(ctx, Filter{NotState: device.Retired})
-	return int(n), err
 }

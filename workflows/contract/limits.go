@@ -21,9 +21,6 @@ const (
 	SignalLimitsChanged = "limits_changed"
 )
 
-// UpdateResume closes a breaker; its input is a ResumeInput.
-const UpdateResume = "resume"
-
 // QueryLimits answers with a LimitsStatus; its input is a device's name, or "" for all.
 const QueryLimits = "limits"
 
