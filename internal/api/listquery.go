@@ -251,7 +251,8 @@ func (o deviceOrder) compare(a, b contract.DeviceStatus) int {
 }
 
 // orderNames lists the keys of sort, as the fields stand in a device.
-var orderNames = []string{"uuid", "type", "vendor", "model", "hostname", "device_state", "created_at", "updated_at", "name"}
+var orderNames = []string{"uuid", "type", "vendor", "model", "hostname", "device_state", "created_at", "updated_at",
+	"name"}
 
 // orderBy is the order by a key of sort.
 func orderBy(key string) func(a, b contract.DeviceStatus) int {

@@ -120,8 +120,8 @@ func question[In, Out any](path, operation, summary string,
 		return answer, err
 	})
 	r.Method, r.In, r.ReadOnly = http.MethodPost, asked, true
-	r.Codes = append([]device.Code{device.CodeInvalid, device.CodeRequestTooLarge, device.CodeMediaType, device.CodeTimeout,
-		device.CodeInternal}, readCodes...)
+	r.Codes = append([]device.Code{device.CodeInvalid, device.CodeRequestTooLarge, device.CodeMediaType,
+		device.CodeTimeout, device.CodeInternal}, readCodes...)
 	return r
 }
 

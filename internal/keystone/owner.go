@@ -93,7 +93,8 @@ func (v *Validator) connected(ctx context.Context) (*gophercloud.ServiceClient, 
 	if err != nil {
 		return nil, fmt.Errorf("log in: %w", err)
 	}
-	v.client = &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: provider.IdentityBase + "v3/", Type: "identity"}
+	v.client = &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: provider.IdentityBase + "v3/",
+		Type: "identity"}
 	return v.client, nil
 }
 

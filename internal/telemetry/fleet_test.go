@@ -80,7 +80,9 @@ func (s *fleetServer) list(context.Context,
 		}
 		answer.Executions = append(answer.Executions, &workflowpb.WorkflowExecutionInfo{
 			Execution: &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID("d-" + host)},
-			Status:    enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, SearchAttributes: &commonpb.SearchAttributes{IndexedFields: fields},
+			Status:    enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
+
+			SearchAttributes: &commonpb.SearchAttributes{IndexedFields: fields},
 		})
 	}
 	return answer, nil

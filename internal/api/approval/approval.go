@@ -42,7 +42,7 @@ func NewKey(secret []byte) (*Key, error) {
 func (k *Key) Sign(c contract.OverrideClaims) []byte {
 	mac := hmac.New(sha256.New, k.secret)
 	c.ExpiresAt, c.Numbers.Since = c.ExpiresAt.UTC(), c.Numbers.Since.UTC() // in whatever zone they were given
-	text, _ := json.Marshal(c)                                              // of texts, numbers and times, which never fails
+	text, _ := json.Marshal(c)                                              // which never fails
 	mac.Write(append([]byte("burnish override 1\n"), text...))
 	return mac.Sum(nil)
 }

@@ -11,7 +11,8 @@ import (
 
 func TestForms(t *testing.T) {
 	of := func(scheme, host string, port int, user, password, vhost string) brokers.Broker {
-		return brokers.Broker{URI: amqp.URI{Scheme: scheme, Host: host, Port: port, Username: user, Password: password, Vhost: vhost}}
+		return brokers.Broker{URI: amqp.URI{Scheme: scheme, Host: host, Port: port, Username: user, Password: password,
+			Vhost: vhost}}
 	}
 	plain := func(host string, port int, user, password, vhost string) brokers.Broker {
 		return of("amqp", host, port, user, password, vhost)
