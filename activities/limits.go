@@ -107,6 +107,7 @@ func (l *Limits) CountFree(ctx context.Context, in contract.CountFreeInput) (con
 			found.Settled = append(found.Settled, name)
 		}
 	}
-	found.InService, err = l.Client.CountInService(ctx)
+	inService, err := l.Client.Count(ctx, client.Filter{NotState: device.Retired})
+	found.InService = int(inService)
 	return found, asError(err, "")
 }

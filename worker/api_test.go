@@ -57,7 +57,6 @@ func TestAStoppingWorkerAnswersWhatIsInFlight(t *testing.T) {
 	require.NoError(t, os.Remove(socket))
 	s := settings(t)
 	s.Role, s.APIAddress, s.GracefulStop = "control", "unix:"+socket, 20*time.Second
-	// The API is ready when the SDK's figures show that the worker polls.
 	figures := newFigures(t)
 	w := startWith(t, at, figures, s, nil)
 	await(t, "the API", func() (bool, string) {

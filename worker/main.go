@@ -187,7 +187,10 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 			return err
 		}
 	}
-	figures.Started(server.check, queues(settings)...)
+	polls := func(ctx context.Context, q telemetry.Queue) (bool, error) {
+		return devices.Polls(ctx, identity.String(), q.Name, q.Workflows)
+	}
+	figures.Started(telemetry.Server{Check: server.check, Polls: polls}, queues(settings)...)
 	logger.Info("worker started", "version", version, "state_dir", settings.StateDir)
 	by.notify.ready()
 	defer by.notify.stopping()

@@ -134,10 +134,10 @@ const (
 	at21   = "OpenStack-API-Version: accelerator 2.1"
 )
 
-func requireProblem(t *testing.T, w *httptest.ResponseRecorder, status int, code device.Code) Problem {
+func requireProblem(t *testing.T, w *httptest.ResponseRecorder, status int, code device.Code) client.Problem {
 	t.Helper()
 	require.Equal(t, status, w.Code, w.Body.String())
-	var body errorBody
+	var body client.ErrorBody
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
 	require.Equal(t, code, body.Error.Code, w.Body.String())
 	return body.Error

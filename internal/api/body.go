@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"burnish/internal/api/access"
 	"burnish/internal/device"
 )
 
@@ -44,12 +43,6 @@ func (c *call) readBody(in any) error {
 	}
 	if err := json.Unmarshal(text, in, json.RejectUnknownMembers(true)); err != nil {
 		return invalid("the body is not valid: "+describe(err), "see "+openAPIPath+" for its form")
-	}
-	var given struct {
-		Reason string `json:"reason"`
-	}
-	if json.Unmarshal(text, &given) == nil {
-		access.RecordOf(c.r.Context()).Reason = given.Reason
 	}
 	return nil
 }

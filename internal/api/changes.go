@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"strings"
 
+	"burnish/internal/api/access"
 	"burnish/internal/device"
-	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -71,8 +71,6 @@ func (c *call) carryOut(ctx context.Context, v contract.Verb) (any, error) {
 	}
 	if enrolled, ok := in.(contract.EnrollInput); ok {
 		c.name = enrolled.Enrollment.Name
-	} else if err := c.resolve(ctx); err != nil {
-		return nil, err
 	}
 	ctx = c.withRequest(ctx, v.ToBody(in))
 	if dry {
@@ -85,7 +83,7 @@ func (c *call) carryOut(ctx context.Context, v contract.Verb) (any, error) {
 	}
 	result, err := c.Devices.Do(ctx, c.name, v, in)
 	if moved, ok := in.(contract.MoveInput); ok && err == nil {
-		c.names.add(moved.Enrollment.Name)
+		c.know(moved.Enrollment.Name)
 	}
 	return c.result(result, err)
 }
@@ -103,37 +101,27 @@ func (c *call) input(v contract.Verb) (contract.Input, error) {
 			return nil, err
 		}
 	}
-	in, err := contract.Normalize(v.FromBody(given))
+	asked := v.FromBody(given)
+	access.RecordOf(c.r.Context()).Reason = asked.Act().Reason
+	in, err := contract.Normalize(asked)
 	if err != nil {
 		return nil, invalid(err.Error(), "see "+openAPIPath+" for its form")
 	}
 	return contract.CalledBy(in, c.caller()), nil
 }
 
-// resumeBody closes a breaker.
-type resumeBody struct {
-	Model  string `json:"model"`
-	Step   string `json:"step"`
-	Reason string `json:"reason,omitempty"`
-}
-
+// resumeRoute is the change of the limits.
 func resumeRoute() route {
-	return route{
-		Method: http.MethodPost, Path: "/v2/limits/resume", Operation: "resumeStep",
-		Summary: "Close the breaker of a step on a model", Rule: ruleResume, In: resumeBody{}, Out: contract.ResumeResult{},
-		Codes: actCodes,
-		do: func(ctx context.Context, c *call) (any, error) {
-			var in resumeBody
-			if err := c.readBody(&in); err != nil {
-				return nil, err
-			}
-			asked := contract.ResumeInput{Model: in.Model, Step: in.Step, Reason: in.Reason, Caller: c.caller()}
-			result, err := c.Devices.Resume(ctx, asked)
-			if client.NotFound(err) {
-				return nil, &device.Fault{Class: device.Permanent, Code: device.CodeNotFound,
-					Message: "nothing is limited: the policy has no limits", Remedy: "see GET /v2/limits"}
-			}
-			return result, err
-		},
+	v := contract.VerbResume
+	r := changeRoute(v, "/v2/limits/", "Step")
+	r.Rule, r.Out = ruleOf(v), contract.ResumeResult{}
+	r.do = func(ctx context.Context, c *call) (any, error) {
+		in, err := c.input(v)
+		if err != nil {
+			return nil, err
+		}
+		asked, _ := in.(contract.ResumeInput)
+		return c.Devices.Resume(ctx, asked)
 	}
+	return r
 }

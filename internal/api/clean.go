@@ -1,24 +1,11 @@
 package api
 
 import (
-	"context"
 	"fmt"
 
 	"burnish/internal/clean/steps"
 	"burnish/workflows/contract"
 )
-
-// listCleaningSteps is GET …/cleaning/steps: a bare list of what a full clean would do. // S3.31
-func listCleaningSteps(ctx context.Context, c *call) (any, error) {
-	if err := c.resolve(ctx); err != nil {
-		return nil, err
-	}
-	v, err := c.status(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return append([]contract.CleanStep{}, v.Steps...), nil
-}
 
 // checkInterfaces compares the interfaces that a body names with the steps' own.
 func checkInterfaces(in contract.CleanBody) error {

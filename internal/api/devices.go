@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,34 +21,6 @@ type Devices interface {
 	Fleet(ctx context.Context) ([]client.Execution, error)
 }
 
-// maxNames is how many names of devices are kept by their UUID.
-const maxNames = 20_000
-
-// nameCache keeps which name a UUID belongs to. A UUID depends on the name alone, so that an
-// entry never becomes wrong; whether there is such a device is another question.
-type nameCache struct {
-	mu    sync.Mutex
-	names map[string]string
-}
-
-func newNameCache() *nameCache { return &nameCache{names: map[string]string{}} }
-
-func (n *nameCache) get(id string) (string, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	name, ok := n.names[id]
-	return name, ok
-}
-
-func (n *nameCache) add(name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.names) >= maxNames {
-		clear(n.names)
-	}
-	n.names[contract.DeviceUUID(name)] = name
-}
-
 // resolve finds the name of the device that the path names by its UUID or NAME.
 func (c *call) resolve(ctx context.Context) error {
 	name, err := device.CanonicalName(c.segment)
@@ -64,8 +35,8 @@ func (c *call) resolve(ctx context.Context) error {
 	if err != nil {
 		return nil // a NAME of that length
 	}
-	if name, ok := c.names.get(id.String()); ok {
-		c.name = name
+	if name, ok := c.names.Load(id.String()); ok {
+		c.name, _ = name.(string)
 		return nil
 	}
 	e, found, err := c.Devices.ByUUID(ctx, id.String())
@@ -75,26 +46,18 @@ func (c *call) resolve(ctx context.Context) error {
 	// Not found: it may be a NAME of that form.
 	if found {
 		c.name = e.Name
-		c.names.add(c.name)
+		c.know(c.name)
 	}
 	return nil
 }
 
+// know keeps which name a UUID belongs to. A UUID depends on the name alone, so that this never becomes
+// wrong; whether there is such a device is another question.
+func (s *server) know(name string) { s.names.Store(contract.DeviceUUID(name), name) }
+
 func noSuchDevice(message string) error {
 	return &device.Fault{Class: device.Permanent, Code: device.CodeNotFound, Message: message,
 		Remedy: "list the devices that there are"}
-}
-
-// showDevice is GET /v2/devices/{device}.
-func showDevice(ctx context.Context, c *call) (any, error) {
-	if err := c.resolve(ctx); err != nil {
-		return nil, err
-	}
-	v, err := c.status(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return c.view(v), nil
 }
 
 // queryTimeout bounds the query of a workflow. Without a control worker it has no answer, and

@@ -19,6 +19,7 @@ import (
 
 	"burnish/internal/nova/metadata"
 	"burnish/internal/testkit/apitest"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -91,7 +92,7 @@ func document(t *testing.T) object {
 				headers[name] = object{"required": true, "schema": object{"type": "string"}}
 			}
 		}
-		content := object{"application/json": object{"schema": s.of(reflect.TypeFor[errorBody](), false)}}
+		content := object{"application/json": object{"schema": s.of(reflect.TypeFor[client.ErrorBody](), false)}}
 		// before the API is asked
 		if status == http.StatusRequestHeaderFieldsTooLarge || status == http.StatusRequestURITooLong {
 			content = object{"text/plain": object{"schema": object{"type": "string"}}}
@@ -192,7 +193,7 @@ func statusesOf(r route) []int {
 func (s *schemas) parameters(r route, versioned bool) []any {
 	text := object{"type": "string"}
 	var all []any
-	for _, segment := range segmentsOf(r.Path) {
+	for _, segment := range strings.Split(r.Path, "/") {
 		if name := strings.Trim(segment, "{}"); name != segment {
 			all = append(all, object{"name": name, "in": "path", "required": true, "schema": text})
 		}
@@ -262,6 +263,7 @@ func (s *schemas) orNull(schema object) object {
 	if _, ok := schema["$ref"]; ok {
 		return object{"anyOf": []any{schema, object{"type": "object", "nullable": true, "enum": []any{nil}}}}
 	}
+	require.Contains(s.t, schema, "type")
 	schema["nullable"] = true
 	return schema
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,26 +13,6 @@ import (
 	"burnish/internal/device"
 	"burnish/workflows/client"
 )
-
-// Problem is the error of a request, as the command line shows it too.
-type Problem struct {
-	Code    device.Code  `json:"code"`
-	Device  string       `json:"device"`
-	State   device.State `json:"state"`
-	Message string       `json:"message"`
-	Remedy  string       `json:"remedy"`
-	// Outcome is, for a change that was not answered in time, whether it was accepted.
-	Outcome string `json:"outcome,omitempty"`
-
-	status int
-}
-
-// errorBody is the body of every answer that is an error.
-type errorBody struct {
-	Error Problem `json:"error"`
-}
-
-func (p Problem) body() errorBody { return errorBody{p} }
 
 // How many seconds a client should wait after a 503, and after a 429: by then a caller may
 // request as many changes again as it may in a second.
@@ -43,7 +24,8 @@ const (
 // refuse answers with an error.
 func (c *call) refuse(w http.ResponseWriter, err error) {
 	p := c.problemOf(err)
-	switch p.status {
+	status := statusOf(p.Code)
+	switch status {
 	case http.StatusUnauthorized:
 		c.header.Set("WWW-Authenticate", `Bearer realm="burnish"`)
 	case http.StatusTooManyRequests:
@@ -51,7 +33,7 @@ func (c *call) refuse(w http.ResponseWriter, err error) {
 	case http.StatusServiceUnavailable:
 		c.header.Set("Retry-After", strconv.Itoa(retryUnavailable))
 	}
-	c.write(w, p.status, p.body())
+	c.write(w, status, client.ErrorBody{Error: p})
 }
 
 // mayStill is said of every change that was sent, and that nothing proves to have no effect.
@@ -59,8 +41,8 @@ const mayStill = "the request may still be carried out"
 
 // problemOf turns an error into what the caller reads, and its status. Only faults show
 // their words: those of any other error may be anything.
-func (c *call) problemOf(err error) Problem {
-	p := Problem{Device: c.name}
+func (c *call) problemOf(err error) client.Problem {
+	p := client.Problem{Device: c.name}
 	refusal, isFault := client.Fault(err)
 	switch {
 	case client.Accepted(err):
@@ -77,7 +59,8 @@ func (c *call) problemOf(err error) Problem {
 			p.Device = refusal.Device
 		}
 	case client.NotFound(err):
-		p.Code, p.Message, p.Remedy = device.CodeNotFound, "no such device", "list the devices that there are"
+		p.Code = device.CodeNotFound
+		p.Message, p.Remedy = c.missing()
 	case client.TimedOut(err), errors.Is(err, context.Canceled):
 		p.Code, p.Message, p.Remedy = device.CodeUnreachable, "no answer from Temporal or from a control worker in time",
 			"try again"
@@ -90,17 +73,31 @@ func (c *call) problemOf(err error) Problem {
 		if c.instance != "" {
 			given = ""
 		}
-		p.hideDetails(given, refusal.Device != "")
+		hideDetails(&p, given, refusal.Device != "")
 	}
-	p.status = statusOf(p.Code)
 	p.Message, p.Remedy = oneLine(p.Message), oneLine(p.Remedy)
 	return p
+}
+
+// missing says what there is not, where no workflow has the ID that the path names.
+func (c *call) missing() (message, remedy string) {
+	switch path := c.route.Path; {
+	case strings.Contains(path, "{instance}"):
+		return "the instance has no devices", "give the UUID of an instance that has devices"
+	case strings.Contains(path, "{cloud}"):
+		return fmt.Sprintf("no control worker serves a cloud named %q", c.segment), "list those that there are"
+	case strings.Contains(path, "{appliance}"):
+		return fmt.Sprintf("no control worker serves an appliance named %q", c.segment), "list those that there are"
+	case path == "/v2/limits/resume":
+		return "nothing is limited: the policy has no limits", "see GET /v2/limits"
+	}
+	return "no such device", "list the devices that there are"
 }
 
 // hideDetails leaves to a caller without get_details what it sees of devices anyway: neither a
 // name that it has not given, nor the words of a device, which name instances and serial
 // numbers, nor those of a server that cannot be reached, which have its address.
-func (p *Problem) hideDetails(given string, ofDevice bool) {
+func hideDetails(p *client.Problem, given string, ofDevice bool) {
 	p.Device = given
 	switch {
 	case ofDevice:
@@ -115,14 +112,6 @@ func (c *call) operation() string {
 		return ""
 	}
 	return c.route.Operation
-}
-
-// statusOf is the status that answers a fault.
-func statusOf(code device.Code) int {
-	if status, ok := statuses[code]; ok {
-		return status
-	}
-	return http.StatusInternalServerError
 }
 
 // write sends an answer. An error of the connection changes nothing for anyone.

@@ -3,89 +3,63 @@ package api
 import (
 	"net/http"
 	"net/url"
-	"slices"
+	"regexp"
 	"strings"
 
 	"burnish/internal/device"
 )
 
-// path is one path with the routes of its methods.
-type path struct {
-	segments []string
-	methods  map[string]*route
-}
-
-func pathsOf(all []route) []path {
-	var paths []path
-	for i := range all {
-		segments := segmentsOf(all[i].Path)
-		at := slices.IndexFunc(paths, func(p path) bool { return slices.Equal(p.segments, segments) })
-		if at < 0 {
-			at = len(paths)
-			paths = append(paths, path{segments, map[string]*route{}})
+// muxOf finds the route of a request; HEAD is answered as GET, without a body.
+func muxOf(all []route) *http.ServeMux {
+	mux := http.NewServeMux()
+	for i, r := range all {
+		pattern, variable := r.Method+" "+r.Path, strings.Trim(pathVariable.FindString(r.Path), "{}")
+		if r.Path == "/" {
+			pattern += "{$}"
 		}
-		paths[at].methods[all[i].Method] = &all[i]
-	}
-	return paths
-}
-
-// segmentsOf splits a path; a slash at its end changes nothing.
-func segmentsOf(p string) []string { return strings.Split(strings.Trim(p, "/"), "/") }
-
-// match compares a path, still escaped, and gives what it has in the place of the variable.
-func (p path) match(segments []string) (variable string, ok bool) {
-	if len(segments) != len(p.segments) {
-		return "", false
-	}
-	for i, want := range p.segments {
-		if strings.HasPrefix(want, "{") {
-			got, err := url.PathUnescape(segments[i])
-			if err != nil || got == "" {
-				return "", false
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) {
+			if f, ok := w.(*finding); ok {
+				f.route, f.segment = &all[i], q.PathValue(variable)
 			}
-			variable = got
-			continue
-		}
-		if segments[i] != want {
-			return "", false
-		}
+		})
 	}
-	return variable, true
+	return mux
 }
 
-// find gives the route of a request. HEAD is answered as GET, without a body.
-func (c *call) find(r *http.Request) (*route, string, error) {
-	segments := segmentsOf(r.URL.EscapedPath())
-	method := r.Method
-	if method == http.MethodHead {
-		method = http.MethodGet
-	}
-	for _, p := range c.paths {
-		variable, ok := p.match(segments)
-		if !ok {
-			continue
-		}
-		if found, ok := p.methods[method]; ok {
-			return found, variable, nil
-		}
-		c.header.Set("Allow", strings.Join(p.allow(), ", "))
-		return nil, "", &device.Fault{Class: device.Permanent, Code: device.CodeMethodNotAllowed,
-			Message: r.Method + " is not allowed for this path", Remedy: "use " + strings.Join(p.allow(), " or ")}
-	}
-	return nil, "", noSuchPath(r)
+var pathVariable = regexp.MustCompile(`{[a-z]+}`)
+
+// finding stands in the place of an answer where only the route of a request is asked for.
+type finding struct {
+	header  http.Header
+	route   *route
+	segment string
 }
 
-// allow lists the methods of a path.
-func (p path) allow() []string {
-	var all []string
-	for method := range p.methods {
-		all = append(all, method)
-		if method == http.MethodGet {
-			all = append(all, http.MethodHead)
-		}
+func (f *finding) Header() http.Header            { return f.header }
+func (f *finding) Write(text []byte) (int, error) { return len(text), nil }
+func (f *finding) WriteHeader(int)                {}
+
+// find gives the route of a request, and what its path has in the place of a variable. A slash at the
+// path's end changes nothing.
+func (c *call) find() error {
+	path := "/" + strings.Trim(c.r.URL.EscapedPath(), "/")
+	q := *c.r
+	q.URL = &url.URL{RawPath: path}
+	var err error
+	if q.URL.Path, err = url.PathUnescape(path); err != nil {
+		return noSuchPath(c.r)
 	}
-	slices.Sort(all)
-	return all
+	f := &finding{header: http.Header{}}
+	c.mux.ServeHTTP(f, &q)
+	if c.route, c.segment = f.route, f.segment; c.route != nil {
+		return nil
+	}
+	if allow := f.header.Get("Allow"); allow != "" {
+		c.header.Set("Allow", allow)
+		return &device.Fault{Class: device.Permanent, Code: device.CodeMethodNotAllowed,
+			Message: c.r.Method + " is not allowed for this path", Remedy: "use " + strings.ReplaceAll(allow, ", ", " or ")}
+	}
+	return noSuchPath(c.r)
 }
 
 func noSuchPath(r *http.Request) error {

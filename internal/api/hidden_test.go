@@ -48,8 +48,6 @@ func TestErrorsShowNoDetails(t *testing.T) {
 		return &fakeDevices{statuses: map[string]contract.DeviceStatus{testName: testStatus()}, err: err}
 	}
 	uuid := contract.DeviceUUID(testName)
-	known := newNameCache()
-	known.add(testName)
 	for name, c := range map[string]struct {
 		devices      Devices
 		method, path string
@@ -69,7 +67,7 @@ func TestErrorsShowNoDetails(t *testing.T) {
 			}
 			h := New(Options{Devices: c.devices, Authenticator: byHeader{}, Policy: cleaners{}, Guards: open{},
 				Log: slog.New(slog.DiscardHandler), Ready: ready})
-			h.(*server).names = known
+			h.(*server).know(testName)
 			w := send(t, h, c.method, c.path, "", "X-Auth-Token: reader", at21)
 			require.Equal(t, c.status, w.Code, w.Body)
 			require.NotContains(t, w.Body.String(), c.hidden)
@@ -79,7 +77,7 @@ func TestErrorsShowNoDetails(t *testing.T) {
 			}
 			w = send(t, h, c.method, c.path, "", admin, at21)
 			require.Equal(t, c.status, w.Code, w.Body)
-			var answer errorBody
+			var answer client.ErrorBody
 			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
 			require.Contains(t, answer.Error.Message, c.hidden)
 		})

@@ -10,7 +10,6 @@ import (
 	"burnish/internal/api/guest"
 	"burnish/internal/device"
 	"burnish/internal/nova/metadata"
-	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -24,11 +23,13 @@ const (
 func instanceRoutes() []route {
 	const path = "/v2/instances/{instance}"
 	all := []route{
-		{Method: http.MethodGet, Path: path, Operation: "showInstance", Summary: "An instance with its devices",
-			Rule: ruleInstance, Out: contract.InstanceStatus{}, Codes: readCodes, do: showInstance},
-		{Method: http.MethodGet, Path: path + "/meta_data.json", Operation: "showMetadata",
+		read(path, "showInstance", "An instance with its devices", ruleInstance,
+			func(ctx context.Context, c *call) (contract.InstanceStatus, error) {
+				return c.Devices.Instance(ctx, c.instance)
+			}),
+		{Method: http.MethodGet, Path: path + "/meta_data.json", Operation: "showMetadata", Rule: ruleMetadata,
 			Summary: "What the instance's guest reads of its devices",
-			Rule:    ruleMetadata, Out: metadata.Document{}, Codes: readCodes, do: showMetadata},
+			Out:     metadata.Document{}, Codes: readCodes, do: showMetadata},
 	}
 	for _, v := range contract.InstanceVerbs {
 		r := changeRoute(v, path+"/", "Instance")
@@ -38,11 +39,7 @@ func instanceRoutes() []route {
 			if err != nil {
 				return nil, err
 			}
-			if err := c.readInstance(); err != nil {
-				return nil, err
-			}
-			result, err := c.Devices.DoInstance(c.withRequest(ctx, v.ToBody(in)), c.instance, v, in)
-			return result, instanceError(err)
+			return c.Devices.DoInstance(c.withRequest(ctx, v.ToBody(in)), c.instance, v, in)
 		}
 		all = append(all, r)
 	}
@@ -64,28 +61,8 @@ func noSuchInstance(message string) error {
 		Remedy: "give the UUID of an instance that has devices"}
 }
 
-// instanceError says of a workflow that does not exist that the instance has no devices.
-func instanceError(err error) error {
-	if client.NotFound(err) {
-		return noSuchInstance("the instance has no devices")
-	}
-	return err
-}
-
-// showInstance is GET /v2/instances/{instance}.
-func showInstance(ctx context.Context, c *call) (any, error) {
-	if err := c.readInstance(); err != nil {
-		return nil, err
-	}
-	status, err := c.Devices.Instance(ctx, c.instance)
-	return status, instanceError(err)
-}
-
 // showMetadata is GET …/meta_data.json: the document that the metadata service gives the guest.
 func showMetadata(ctx context.Context, c *call) (any, error) {
-	if err := c.readInstance(); err != nil {
-		return nil, err
-	}
 	status, found, err := guest.Read(ctx, c.Devices, c.instance)
 	switch {
 	case err != nil:

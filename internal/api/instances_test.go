@@ -32,27 +32,13 @@ func (f *fakeInstances) Instance(_ context.Context, id string) (contract.Instanc
 	return f.instance, f.err
 }
 
-func (f *fakeInstances) act(verb, id string, in any) (contract.InstanceResult, error) {
+func (f *fakeInstances) DoInstance(_ context.Context, id string, v contract.Verb,
+	in contract.Input) (contract.InstanceResult, error) {
 	if id != f.instance.UUID {
 		return contract.InstanceResult{}, serviceerror.NewNotFound("none")
 	}
-	f.acts[verb] = in
+	f.acts[v.Name] = in
 	return contract.InstanceResult{Instance: f.instance}, f.err
-}
-
-func (f *fakeInstances) DoInstance(_ context.Context, id string, v contract.Verb,
-	in contract.Input) (contract.InstanceResult, error) {
-	return f.act(v.Name, id, in)
-}
-
-func (f *fakeInstances) Do(_ context.Context, name string, v contract.Verb,
-	in contract.Input) (contract.Result, error) {
-	f.acts[v.Name+" "+name] = in
-	result := contract.Result{Device: f.statuses[name]}
-	if v.Name == contract.VerbBind.Name {
-		result.Binding = 1
-	}
-	return result, f.err
 }
 
 func newInstances() *fakeInstances {
@@ -116,20 +102,6 @@ func TestActsOfInstances(t *testing.T) {
 			}
 		})
 	}
-}
-
-// What can be seen to be wrong without a device is refused before anything is sent.
-func TestBodiesOfInstancesAreChecked(t *testing.T) {
-	f := newInstances()
-	h := testServer(t, f)
-	for _, tt := range [][2]string{
-		{"bind", `{}`}, {"bind", `{"devices":[{"name":"a"},{"name":"a"}]}`}, {"bind", `{"devices":[{"name":"a"}],"addresses":["guest"]}`},
-		{"bind", `{"requests":[{"type":"NVME","count":2,"tag":"t"}]}`}, {"attach", `{"devices":[{"name":"a","guests":[]}]}`}, {"detach", `{"devices":[]}`},
-		{"detach", `{}`}, {"migrate", `{}`}, {"evacuate", `{"to":"h 2"}`}, {"live-migrate", `{"to":"h2","devices":[{"name":"a"},{"name":"a"}]}`}, {"release", `{"to":"h2"}`},
-	} {
-		requireProblem(t, send(t, h, "POST", instancePath+"/"+tt[0], tt[1], admin), 400, device.CodeInvalid)
-	}
-	require.Empty(t, f.acts)
 }
 
 func TestInstancesAreShown(t *testing.T) {
@@ -209,19 +181,4 @@ func (u *updates) QueryWorkflow(context.Context, string, string, string, ...any)
 func (u *updates) ListWorkflow(context.Context,
 	*workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	return &workflowservice.ListWorkflowExecutionsResponse{}, nil
-}
-
-// The device's own bind and unbind go by way of its instance.
-func TestBindOfADeviceGoesThroughItsInstance(t *testing.T) {
-	f := newInstances()
-	h := testServer(t, f)
-	w := send(t, h, "POST", "/v2/devices/"+testName+"/bind", `{"instance":"`+testInstance+`","tag":"database"}`, admin)
-	require.Equal(t, http.StatusOK, w.Code, w.Body)
-	w = send(t, h, "POST", "/v2/devices/"+testName+"/unbind", `{"instance":"`+testInstance+`"}`, admin)
-	require.Equal(t, http.StatusOK, w.Code, w.Body)
-	who := contract.Caller{By: "admin (token:admin)", From: "192.0.2.1"}
-	require.Equal(t, map[string]any{
-		"bind " + testName:   contract.BindInput{Instance: testInstance, Tag: "database", Caller: who},
-		"unbind " + testName: contract.UnbindInput{Instance: testInstance, Caller: who},
-	}, f.acts)
 }

@@ -60,7 +60,7 @@ func listDevices(ctx context.Context, c *call) (any, error) {
 	c.withPlaces(ctx, page)
 	listing := deviceListing{Devices: []deviceView{}}
 	for _, v := range page {
-		c.names.add(v.Name)
+		c.know(v.Name)
 		listing.Devices = append(listing.Devices, deviceView{v, q.fields})
 	}
 	if len(selected) > len(page) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -33,70 +32,73 @@ type listFilter struct {
 	name, field, about string
 	// list: values may also be separated by commas.
 	list bool
-	// allowed are all values; nil: there are others.
+	// allowed are all values; nil: there are others. fold gives a value its case.
 	allowed []string
-	// of is what the values are compared with; nil: by the labels. fold gives a value its case.
-	of   func(contract.DeviceStatus) string
-	fold func(string) string
+	fold    func(string) string
 }
 
 var (
 	booleans   = []string{"true", "false"}
 	stateWords = wordsOf(device.States())
-	hostOf     = func(v contract.DeviceStatus) string { return v.Hostname }
-	stateOf    = func(v contract.DeviceStatus) string { return string(v.DeviceState) }
-	instanceOf = func(v contract.DeviceStatus) string {
+)
+
+// texts are the fields of a device that are compared as text.
+var texts = map[string]func(v contract.DeviceStatus) string{
+	"uuid":         func(v contract.DeviceStatus) string { return v.UUID },
+	"name":         func(v contract.DeviceStatus) string { return v.Name },
+	"type":         func(v contract.DeviceStatus) string { return v.Type },
+	"vendor":       func(v contract.DeviceStatus) string { return v.Vendor },
+	"model":        func(v contract.DeviceStatus) string { return v.Model },
+	"serial":       func(v contract.DeviceStatus) string { return v.Serial },
+	"hostname":     func(v contract.DeviceStatus) string { return v.Hostname },
+	"status":       func(v contract.DeviceStatus) string { return string(v.Status) },
+	"device_state": func(v contract.DeviceStatus) string { return string(v.DeviceState) },
+	"fault":        func(v contract.DeviceStatus) string { return v.Fault },
+	"instance_uuid": func(v contract.DeviceStatus) string {
 		if v.InstanceUUID == nil {
 			return ""
 		}
 		return *v.InstanceUUID
-	}
-)
+	},
+	"needs_operator": func(v contract.DeviceStatus) string { return strconv.FormatBool(v.NeedsOperator) },
+	"dirty":          func(v contract.DeviceStatus) string { return strconv.FormatBool(v.AwaitsCleaning()) },
+	"one_time_use":   func(v contract.DeviceStatus) string { return strconv.FormatBool(v.OneTimeUse) },
+}
 
-// listFilters are Cyborg's filters and those of `burnish list`.
+// listFilters are Cyborg's filters and those of `burnish list`. Python's clients send True.
 var listFilters = []listFilter{
-	{name: "uuid", field: "uuid", list: true, about: "of these UUIDs", fold: strings.ToLower,
-		of: func(v contract.DeviceStatus) string { return v.UUID }},
-	{name: "type", field: "type", list: true, about: "of these types, such as DISK or NVME", fold: strings.ToUpper,
-		of: func(v contract.DeviceStatus) string { return v.Type }},
-	{name: "vendor", field: "vendor", about: "of these vendors",
-		of: func(v contract.DeviceStatus) string { return v.Vendor }},
-	{name: "model", field: "model", about: "of exactly these models",
-		of: func(v contract.DeviceStatus) string { return v.Model }},
-	{name: "hostname", field: "hostname", list: true, about: "on these hosts", fold: strings.ToLower, of: hostOf},
-	{name: "host", field: "hostname", list: true, about: "as hostname", fold: strings.ToLower, of: hostOf},
+	{name: "uuid", field: "uuid", list: true, about: "of these UUIDs", fold: strings.ToLower},
+	{name: "type", field: "type", list: true, about: "of these types, such as DISK or NVME", fold: strings.ToUpper},
+	{name: "vendor", field: "vendor", about: "of these vendors"},
+	{name: "model", field: "model", about: "of exactly these models"},
+	{name: "hostname", field: "hostname", list: true, about: "on these hosts", fold: strings.ToLower},
+	{name: "host", field: "hostname", list: true, about: "as hostname", fold: strings.ToLower},
 	{name: "status", field: "status", list: true, about: "with these administrative states",
-		allowed: wordsOf([]device.Status{device.Enabled, device.Maintaining}),
-		of:      func(v contract.DeviceStatus) string { return string(v.Status) }},
-	{name: "device_state", field: "device_state", list: true, about: "in these states (2.1)", allowed: stateWords, of: stateOf},
-	{name: "state", field: "device_state", list: true, about: "as device_state (2.1)", allowed: stateWords, of: stateOf},
-	{name: "name", field: "name", list: true, about: "with these names",
-		of: func(v contract.DeviceStatus) string { return v.Name }},
-	{name: "serial", field: "serial", about: "with these serial numbers",
-		of: func(v contract.DeviceStatus) string { return v.Serial }},
-	{name: "instance", field: "instance_uuid", list: true, about: "bound to these instances", fold: strings.ToLower, of: instanceOf},
-	{name: "fault", field: "fault", list: true, about: "with these faults",
-		of: func(v contract.DeviceStatus) string { return v.Fault }},
+		allowed: wordsOf([]device.Status{device.Enabled, device.Maintaining})},
+	{name: "device_state", field: "device_state", list: true, about: "in these states (2.1)", allowed: stateWords},
+	{name: "state", field: "device_state", list: true, about: "as device_state (2.1)", allowed: stateWords},
+	{name: "name", field: "name", list: true, about: "with these names"},
+	{name: "serial", field: "serial", about: "with these serial numbers"},
+	{name: "instance", field: "instance_uuid", list: true, about: "bound to these instances", fold: strings.ToLower},
+	{name: "fault", field: "fault", list: true, about: "with these faults"},
 	{name: "label", field: "labels", list: true,
 		about: "with these labels, all of which must match: KEY=VALUE, KEY!=VALUE, KEY or !KEY"},
 	{name: "needs_operator", field: "needs_operator", about: "that need an operator, or do not", allowed: booleans,
-		fold: strings.ToLower,
-		of:   func(v contract.DeviceStatus) string { return strconv.FormatBool(v.NeedsOperator) }},
+		fold: strings.ToLower},
 	{name: "awaiting_cleaning", field: "dirty", allowed: booleans, fold: strings.ToLower,
-		about: "that wait for a clean, or do not: pending_cleaning, and error while dirty",
-		of:    func(v contract.DeviceStatus) string { return strconv.FormatBool(v.AwaitsCleaning()) }},
+		about: "that wait for a clean, or do not: pending_cleaning, and error while dirty"},
 	{name: "one_time_use", field: "one_time_use", about: "that are cleaned after every tenant, or are not",
-		allowed: booleans, fold: strings.ToLower, // Python's clients send True
-		of: func(v contract.DeviceStatus) string { return strconv.FormatBool(v.OneTimeUse) }},
+		allowed: booleans, fold: strings.ToLower},
 }
 
 // by is the filter with values that it has read.
 func (f listFilter) by(values []string) func(contract.DeviceStatus) bool {
-	if f.of == nil {
+	if f.name == "label" {
 		selector, _ := device.ParseLabelSelector(strings.Join(values, ",")) // values has read it
 		return func(v contract.DeviceStatus) bool { return selector.Selects(v.Labels) }
 	}
-	return func(v contract.DeviceStatus) bool { return slices.Contains(values, f.of(v)) }
+	text := texts[f.field]
+	return func(v contract.DeviceStatus) bool { return slices.Contains(values, text(v)) }
 }
 
 // listParameters are all parameters of GET /v2/devices.
@@ -104,7 +106,7 @@ func listParameters() []parameter {
 	all := []parameter{
 		{Name: "limit", About: fmt.Sprintf("the most devices on a page, 1 to %d; %d without it", maxLimit, defaultLimit)},
 		{Name: "marker", About: "the UUID of the device after which the page begins: the last one of the page before"},
-		{Name: "sort", About: "KEY or KEY:asc or KEY:desc, KEY one of " + strings.Join(orderNames(), ", ") + "; uuid:asc without it"},
+		{Name: "sort", About: "KEY or KEY:asc or KEY:desc, KEY one of " + strings.Join(orderNames, ", ") + "; uuid:asc without it"},
 		{Name: "sort_key", About: "the KEY of sort"},
 		{Name: "sort_dir", About: "asc or desc"},
 		{Name: "fields", About: "only these fields of each device, separated by commas", Many: true},
@@ -248,35 +250,20 @@ func (o deviceOrder) compare(a, b contract.DeviceStatus) int {
 	return order
 }
 
-// orders are the keys of sort.
-var orders = map[string]func(a, b contract.DeviceStatus) int{
-	"uuid":         byText(func(v contract.DeviceStatus) string { return v.UUID }),
-	"name":         byText(func(v contract.DeviceStatus) string { return v.Name }),
-	"type":         byText(func(v contract.DeviceStatus) string { return v.Type }),
-	"vendor":       byText(func(v contract.DeviceStatus) string { return v.Vendor }),
-	"model":        byText(func(v contract.DeviceStatus) string { return v.Model }),
-	"hostname":     byText(func(v contract.DeviceStatus) string { return v.Hostname }),
-	"device_state": byText(func(v contract.DeviceStatus) string { return string(v.DeviceState) }),
-	"created_at":   byTime(func(v contract.DeviceStatus) time.Time { return v.CreatedAt }),
-	"updated_at":   byTime(func(v contract.DeviceStatus) time.Time { return v.UpdatedAt }),
-}
-
-func byText(of func(contract.DeviceStatus) string) func(a, b contract.DeviceStatus) int {
-	return func(a, b contract.DeviceStatus) int { return strings.Compare(of(a), of(b)) }
-}
-
-func byTime(of func(contract.DeviceStatus) time.Time) func(a, b contract.DeviceStatus) int {
-	return func(a, b contract.DeviceStatus) int { return of(a).Compare(of(b)) }
-}
-
 // orderNames lists the keys of sort, as the fields stand in a device.
-func orderNames() (names []string) {
-	for _, f := range deviceFields {
-		if orders[f.name] != nil {
-			names = append(names, f.name)
-		}
+var orderNames = []string{"uuid", "type", "vendor", "model", "hostname", "device_state", "created_at", "updated_at",
+	"name"}
+
+// orderBy is the order by a key of sort.
+func orderBy(key string) func(a, b contract.DeviceStatus) int {
+	switch key {
+	case "created_at":
+		return func(a, b contract.DeviceStatus) int { return a.CreatedAt.Compare(b.CreatedAt) }
+	case "updated_at":
+		return func(a, b contract.DeviceStatus) int { return a.UpdatedAt.Compare(b.UpdatedAt) }
 	}
-	return names
+	text := texts[key]
+	return func(a, b contract.DeviceStatus) int { return strings.Compare(text(a), text(b)) }
 }
 
 // order reads sort, or sort_key and sort_dir.
@@ -299,10 +286,11 @@ func (c *call) order(given url.Values) (o deviceOrder, err error) {
 			direction = given.Get("sort_dir")
 		}
 	}
-	if o.by = orders[o.key]; o.by == nil {
-		return o, invalid(fmt.Sprintf("%s: %q is not one of %s", name, o.key, strings.Join(orderNames(), ", ")),
+	if !slices.Contains(orderNames, o.key) {
+		return o, invalid(fmt.Sprintf("%s: %q is not one of %s", name, o.key, strings.Join(orderNames, ", ")),
 			"give one of them")
 	}
+	o.by = orderBy(o.key)
 	if direction != "asc" && direction != "desc" {
 		if given.Has("sort_dir") {
 			name = "sort_dir"

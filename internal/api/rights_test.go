@@ -105,35 +105,6 @@ func TestAStolenTokenOfAViewerChangesNothing(t *testing.T) {
 	require.NotContains(t, lines.String(), "-token")
 }
 
-func TestAReaderSeesNoDetails(t *testing.T) {
-	h, _ := guarded(t, untouchable{})
-	for _, r := range routes(contract.Verbs) {
-		if r.Method != http.MethodGet || r.Rule != ruleDetail {
-			continue
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, requestOf(t, r, r.Method, "X-Auth-Token: reader-token"))
-		require.Equal(t, http.StatusForbidden, w.Code, r.Path)
-	}
-}
-
-func TestNoOptionsAndNoCORS(t *testing.T) {
-	h, _ := guarded(t, untouchable{})
-	for _, r := range routes(contract.Verbs) {
-		for _, method := range []string{http.MethodOptions, http.MethodPut, http.MethodDelete, http.MethodPatch,
-			http.MethodTrace} {
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, requestOf(t, r, method, "X-Auth-Token: admin-token", "Access-Control-Request-Method: POST",
-				"Access-Control-Request-Headers: x-auth-token"))
-			require.Equal(t, http.StatusMethodNotAllowed, w.Code, "%s %s", method, r.Path)
-			require.Contains(t, w.Header().Get("Allow"), r.Method)
-			for name := range w.Header() {
-				require.False(t, strings.HasPrefix(name, "Access-Control-"), name)
-			}
-		}
-	}
-}
-
 func TestTheLineOfAChangeNamesTheRequestAsItsAnswerDoes(t *testing.T) {
 	h, lines := guarded(t, &fakeDevices{statuses: map[string]contract.DeviceStatus{testName: testStatus()}})
 	for _, given := range []string{"", "X-Openstack-Request-Id: req-of-mine"} {

@@ -54,14 +54,11 @@ func ruleOf(v contract.Verb) string { return "cyborg:device:" + v.Rule() }
 
 func instanceRuleOf(v contract.Verb) string { return "cyborg:instance:" + v.Rule() }
 
-// ruleResume is the rule of the change of the limits.
-const ruleResume = "cyborg:device:resume"
-
 // AdminRules are the rules of what only administrators may do unless the policy says otherwise: every
 // change, and the reads of an instance, which names its devices, its guest's addresses and what others
 // must not know of both.
 func AdminRules() []string {
-	rules := []string{ruleResume, ruleInstance, ruleMetadata}
+	rules := []string{ruleOf(contract.VerbResume), ruleInstance, ruleMetadata}
 	for _, v := range contract.Verbs {
 		if !v.Internal {
 			rules = append(rules, ruleOf(v))
@@ -92,15 +89,26 @@ func routes(verbs []contract.Verb) []route {
 			Rule: ruleList, Query: listParameters(), Out: devicesDocument{}, do: listDevices,
 			Codes: []device.Code{device.CodeInvalid, device.CodeUnreachable}},
 		{Method: http.MethodGet, Path: "/v2/devices/{device}", Operation: "showDevice", Summary: "One device",
-			Rule: ruleGet, Out: contract.DeviceStatus{}, do: showDevice, Codes: readCodes},
-		{Method: http.MethodGet, Path: "/v2/devices/{device}/cleaning/steps", Operation: "listCleaningSteps",
-			Summary: "The steps of the device's full clean, in order",
-			Rule:    ruleGet, Out: []contract.CleanStep{}, do: listCleaningSteps, Codes: readCodes},
-		{Method: http.MethodGet, Path: "/v2/devices/{device}/history", Operation: "showHistory",
-			Summary: "The last bindings, cleans and changes, the newest last",
-			Rule:    ruleDetail, Out: contract.History{}, do: showHistory, Codes: readCodes},
+			Rule: ruleGet, Out: contract.DeviceStatus{}, Codes: readCodes, do: func(ctx context.Context, c *call) (any, error) {
+				v, err := c.status(ctx)
+				return c.view(v), err
+			}},
+		read("/v2/devices/{device}/cleaning/steps", "listCleaningSteps", "The steps of the device's full clean, in order",
+			ruleGet, func(ctx context.Context, c *call) ([]contract.CleanStep, error) { // S3.31
+				v, err := c.status(ctx)
+				return append([]contract.CleanStep{}, v.Steps...), err
+			}),
 	}
 	return slices.Concat(all, changeRoutes(verbs), instanceRoutes(), operatorRoutes())
+}
+
+// read is a route of what is only read.
+func read[Out any](path, operation, summary, rule string, do func(context.Context, *call) (Out, error)) route {
+	var out Out
+	return route{
+		Method: http.MethodGet, Path: path, Operation: operation, Summary: summary, Rule: rule, Out: out, Codes: readCodes,
+		do: func(ctx context.Context, c *call) (any, error) { return do(ctx, c) },
+	}
 }
 
 // readCodes are the errors of a request about one device that changes nothing.

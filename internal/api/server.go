@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"burnish/internal/api/access"
@@ -65,8 +66,8 @@ const (
 // server is the API's handler.
 type server struct {
 	Options
-	paths []path
-	names *nameCache
+	mux   *http.ServeMux
+	names sync.Map // by UUID
 	fleet *fleet
 }
 
@@ -77,7 +78,7 @@ func New(o Options) http.Handler {
 		o.Verbs = contract.Verbs
 	}
 	list := func(ctx context.Context) ([]client.Execution, error) { return o.Devices.Fleet(ctx) }
-	return &server{Options: o, paths: pathsOf(routes(o.Verbs)), names: newNameCache(),
+	return &server{Options: o, mux: muxOf(routes(o.Verbs)),
 		fleet: &fleet{list: list, log: o.Log, age: cmp.Or(o.ListAge, DefaultListAge)}}
 }
 
@@ -102,7 +103,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if value := recover(); value != nil {
 			s.Log.Error("a request failed unexpectedly", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(value),
 				"stack", string(debug.Stack()))
-			c.write(w, http.StatusInternalServerError, c.problemOf(errors.New("panic")).body())
+			c.refuse(w, errors.New("panic"))
 		}
 	}()
 	c.header.Set("Cache-Control", "no-store")
@@ -133,7 +134,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // answer finds the route, and lets in whom it may.
 func (c *call) answer() (status int, answer any, err error) {
-	if c.route, c.segment, err = c.find(c.r); err != nil {
+	if err := c.find(); err != nil {
 		return 0, nil, err
 	}
 	if c.route.Rule != "" {
@@ -166,6 +167,15 @@ func (c *call) answer() (status int, answer any, err error) {
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), c.patience())
 	defer cancel()
+	switch {
+	case strings.Contains(c.route.Path, "{device}"):
+		err = c.resolve(ctx)
+	case strings.Contains(c.route.Path, "{instance}"):
+		err = c.readInstance()
+	}
+	if err != nil {
+		return 0, nil, err
+	}
 	answer, err = c.route.do(ctx, c)
 	return cmp.Or(c.route.Status, http.StatusOK), answer, err
 }

@@ -2,13 +2,14 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"burnish/internal/device"
 )
 
-// statuses gives the status that answers each fault. A fault of the request is 400, one of
-// the device's state or hardware 409: another request, or the same one later, may be carried
-// out. What only waits for another system is 503.
+// statuses gives the status that answers a fault. A fault of the request is 400. What only waits for
+// another system is 503. Every other fault is 409, of the device's state or hardware: another request, or
+// the same one later, may be carried out. // S2.78, S2.79, S2.80, S3.28
 var statuses = map[device.Code]int{
 	// The request itself.
 	device.CodeInvalid:            http.StatusBadRequest,
@@ -40,74 +41,6 @@ var statuses = map[device.Code]int{
 	device.CodeRequestReused:      http.StatusUnprocessableEntity,
 	device.CodeTooManyRequests:    http.StatusTooManyRequests,
 
-	// What the device's state does not allow. // S2.78, S2.79, S2.80, S3.28
-	device.CodeRefused:                  http.StatusConflict,
-	device.CodeAlreadyExists:            http.StatusConflict,
-	device.CodeBindingEnded:             http.StatusConflict,
-	device.CodeAlreadyBurned:            http.StatusConflict,
-	device.CodeInUse:                    http.StatusConflict,
-	device.CodeConflict:                 http.StatusConflict,
-	device.CodeReservationChanged:       http.StatusConflict,
-	device.CodeInventoryGenerationAhead: http.StatusConflict,
-	device.CodeReservationUnknown:       http.StatusConflict,
-	device.CodeNoProvider:               http.StatusConflict,
-	device.CodeTenantUnrecorded:         http.StatusConflict,
-	device.CodeTenantLeft:               http.StatusConflict,
-	device.CodeForeignWrite:             http.StatusConflict,
-	device.CodeAutomatedCleanOff:        http.StatusConflict,
-	device.CodeAborted:                  http.StatusConflict,
-	device.CodeInterrupted:              http.StatusConflict,
-	device.CodeSuperseded:               http.StatusConflict,
-	device.CodePlanOutdated:             http.StatusConflict,
-	device.CodeOnHold:                   http.StatusConflict,
-	device.CodeRunbookWait:              http.StatusConflict,
-	device.CodeWaitingForSlot:           http.StatusConflict,
-	device.CodeBreakerOpen:              http.StatusConflict,
-	device.CodeCanaryRunning:            http.StatusConflict,
-	device.CodeFreeCapacity:             http.StatusConflict,
-	device.CodeServerTaken:              http.StatusConflict,
-	device.CodeFenceHeld:                http.StatusConflict,
-	device.CodeOverrideUnsigned:         http.StatusConflict,
-
-	// What the hardware is, or does.
-	device.CodeIdentityChanged:         http.StatusConflict,
-	device.CodeSerialMismatch:          http.StatusConflict,
-	device.CodeDuplicateSerial:         http.StatusConflict,
-	device.CodeTargetMissing:           http.StatusConflict,
-	device.CodeTargetBusy:              http.StatusConflict,
-	device.CodeTargetShared:            http.StatusConflict,
-	device.CodeFilesystemSignature:     http.StatusConflict,
-	device.CodeToolOutputInvalid:       http.StatusConflict,
-	device.CodeToolTooOld:              http.StatusConflict,
-	device.CodeToolMissing:             http.StatusConflict,
-	device.CodeCommandRefused:          http.StatusConflict,
-	device.CodeNamespaceLayoutMismatch: http.StatusConflict,
-	device.CodeSanitizeRunning:         http.StatusConflict,
-	device.CodeSanitizeFailed:          http.StatusConflict,
-	device.CodeSanitizeStalled:         http.StatusConflict,
-	device.CodeWearLimitExceeded:       http.StatusConflict,
-	device.CodeSecurityLocked:          http.StatusConflict,
-	device.CodeFirmwareChanged:         http.StatusConflict,
-	device.CodeFirmwareNotListed:       http.StatusConflict,
-	device.CodeFirmwareImage:           http.StatusConflict,
-	device.CodeFirmwareUnknown:         http.StatusConflict,
-	device.CodeFirmwareNotActive:       http.StatusConflict,
-	device.CodeWriteProtected:          http.StatusConflict,
-	device.CodeIO:                      http.StatusConflict,
-	device.CodeVerifyFailed:            http.StatusConflict,
-	device.CodeStepFailed:              http.StatusConflict,
-	device.CodeNoProgress:              http.StatusConflict,
-	device.CodeBIOSMismatch:            http.StatusConflict,
-	device.CodeBIOSJobWaiting:          http.StatusConflict,
-	device.CodePropertiesMismatch:      http.StatusConflict,
-	device.CodeSecretInvalid:           http.StatusConflict,
-	device.CodeDrivesChanged:           http.StatusConflict,
-	device.CodeEraseUnknown:            http.StatusConflict,
-	device.CodeBMCLoginRefused:         http.StatusConflict,
-	device.CodeApplianceRefused:        http.StatusConflict,
-	device.CodeProfileFailed:           http.StatusConflict,
-	device.CodeProfileStuck:            http.StatusConflict,
-
 	device.CodeInternal:         http.StatusInternalServerError,
 	device.CodeResultMismatch:   http.StatusInternalServerError,
 	device.CodeStateDirError:    http.StatusInternalServerError,
@@ -129,4 +62,15 @@ var statuses = map[device.Code]int{
 	// It was sent, and may still be carried out, or may have been.
 	device.CodeTimeout:      http.StatusGatewayTimeout,
 	device.CodePowerUnknown: http.StatusGatewayTimeout,
+}
+
+// statusOf is the status that answers a fault; 500 where the code is no fault's.
+func statusOf(code device.Code) int {
+	if status, ok := statuses[code]; ok {
+		return status
+	}
+	if slices.Contains(device.Codes(), code) {
+		return http.StatusConflict
+	}
+	return http.StatusInternalServerError
 }

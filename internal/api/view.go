@@ -102,6 +102,6 @@ func (c *call) result(r contract.Result, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.names.add(r.Device.Name)
+	c.know(r.Device.Name)
 	return resultView{r.Binding, c.view(r.Device), r.Already, r.Note}, nil
 }

@@ -78,7 +78,7 @@ func settings(t *testing.T) map[string]setting {
 		"NVME_HELPER":         {"NVMeHelper", "", "/usr/libexec/burnish-nvme-helper", "/usr/libexec/burnish-nvme-helper", map[string]string{"helper": "\"helper\" is not an absolute path"}},
 		"SWEEP_INTERVAL":      {"SweepInterval", time.Minute, "5m", 5 * time.Minute, map[string]string{"-1s": "is negative", "x": "invalid duration"}},
 		"AMQP_URL": {"NovaBroker", "", "rabbit://u:p@h1:5672,u:p@h2:5672/nova", "rabbit://u:p@h1:5672,u:p@h2:5672/nova",
-			map[string]string{"h1:5672": "does not begin with amqp://", "amqp://u:p@h1:x": "the port must be a number", "amqp://u:p@h1,h2": "some of its hosts"}},
+			map[string]string{"h1:5672": "does not begin with amqp://", "amqp://u:p@h1:x": "is not USER:PASSWORD@HOST:PORT", "amqp://u:p@h1,h2": "some of its hosts"}},
 		"ONEVIEW":         {"OneView", "", "/etc/burnish/oneview.yaml", "/etc/burnish/oneview.yaml", nil}, // oneview.CheckFile reads it
 		"STOP_TIMEOUT":    {"GracefulStop", 30 * time.Second, "1s", time.Second, duration(map[string]string{"0s": "0s is not positive"})},
 		"ACCEPT_SERVER":   {"AcceptServer", "", "c1/burnish", "c1/burnish", map[string]string{"c1": `"c1" is not of the form CLUSTER/NAMESPACE`, "/n1": "not of the form", "c1/": "not of the form"}},

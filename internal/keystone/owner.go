@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -34,9 +34,8 @@ type Validator struct {
 	access Access
 	web    http.Client
 
-	// login holds the right to log in; client is set once.
-	login  chan struct{}
-	client atomic.Pointer[gophercloud.ServiceClient]
+	mu     sync.Mutex
+	client *gophercloud.ServiceClient
 }
 
 // validations is how many idle connections to Keystone are kept.
@@ -48,7 +47,7 @@ func NewValidator(a Access) (*Validator, error) {
 		return nil, errNoKeystone
 	}
 	web, err := a.HTTP(validations)
-	return &Validator{access: a, web: web, login: make(chan struct{}, 1)}, err
+	return &Validator{access: a, web: web}, err
 }
 
 // Owner asks Keystone. Its error is ErrNoToken, or says that Keystone cannot be asked.
@@ -83,28 +82,20 @@ func (v *Validator) Owner(ctx context.Context, token string) (Owner, error) {
 	return o, nil
 }
 
-// connected logs in at the first call; later the client itself replaces its token. One
-// caller logs in while the others wait, no longer than its context lasts.
+// connected logs in at the first call, while others wait; later the client itself replaces its token.
 func (v *Validator) connected(ctx context.Context) (*gophercloud.ServiceClient, error) {
-	if c := v.client.Load(); c != nil {
-		return c, nil
-	}
-	select {
-	case v.login <- struct{}{}:
-		defer func() { <-v.login }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if c := v.client.Load(); c != nil {
-		return c, nil
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.client != nil {
+		return v.client, nil
 	}
 	provider, err := v.access.Login(ctx, v.web)
 	if err != nil {
 		return nil, fmt.Errorf("log in: %w", err)
 	}
-	c := &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: provider.IdentityBase + "v3/", Type: "identity"}
-	v.client.Store(c)
-	return c, nil
+	v.client = &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: provider.IdentityBase + "v3/",
+		Type: "identity"}
+	return v.client, nil
 }
 
 // isUnknownToken says that Keystone itself, and not a proxy before it, has answered that

@@ -30,30 +30,21 @@ func (f *Format) UnmarshalText(text []byte) error {
 // Level is the least level of the lines that are written.
 type Level string
 
-// levels are the levels by their names, the most talkative first.
-var levels = []struct {
-	name  Level
-	level slog.Level
-}{{"debug", slog.LevelDebug}, {"info", slog.LevelInfo}, {"warn", slog.LevelWarn}, {"error", slog.LevelError}}
-
 // UnmarshalText reads a Level.
 func (l *Level) UnmarshalText(text []byte) error {
-	for _, known := range levels {
-		if *l = Level(text); *l == known.name {
-			return nil
-		}
+	switch *l = Level(text); *l {
+	case "debug", "info", "warn", "error":
+		return nil
 	}
 	return fmt.Errorf("%q is not one of debug, info, warn, error", text)
 }
 
 // Level is the level for slog; "" is info.
-func (l Level) Level() slog.Level {
-	for _, known := range levels {
-		if l == known.name {
-			return known.level
-		}
+func (l Level) Level() (level slog.Level) {
+	if level.UnmarshalText([]byte(l)) != nil {
+		return slog.LevelInfo
 	}
-	return slog.LevelInfo
+	return level
 }
 
 // Options say how a log is written.

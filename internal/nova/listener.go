@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -31,10 +30,6 @@ type Event struct {
 	// AllHosts says that any host may be concerned: the notification does not name the
 	// other host of a move, or names none.
 	AllHosts bool
-	// At is Nova's time stamp in UTC; zero if it is invalid.
-	At time.Time
-	// ID is the notification's message_id.
-	ID string
 }
 
 // Listener reads Nova's notifications from its own queue. Several may share one queue:
@@ -45,8 +40,6 @@ type Listener struct {
 	URL string
 	// Exchange is Nova's control_exchange; default "nova".
 	Exchange string
-	// Topics are routing keys; default versioned_notifications.info and .error.
-	Topics []string
 	// Queue is the name of our queue; default "burnish". Two installations on one broker
 	// need two names.
 	Queue string
@@ -60,73 +53,32 @@ type Listener struct {
 	// Log defaults to slog's default.
 	Log *slog.Logger
 
-	// Prefetch is the limit of unacknowledged messages; default 64.
-	Prefetch int
-	// Expires is after how long without a consumer the broker deletes the queue; default
-	// 1 h.
-	Expires time.Duration
-	// MaxLength is how many messages the queue holds before it drops the oldest; default
-	// 100,000.
-	MaxLength int
-	// Pause is the wait after a failure; it doubles with each further failure, up to 30
-	// times; default 1 s.
-	Pause time.Duration
-	// HandleTimeout bounds one call of Handle; default 1 min.
-	HandleTimeout time.Duration
-	// Rebind is how often the bindings are declared again, for a broker that lost them
-	// but not the connection; default 1 min.
-	Rebind time.Duration
+	// Prefetch is the limit of unacknowledged messages; default 64. MaxLength is how many messages
+	// the queue holds before it drops the oldest; default 100,000.
+	Prefetch, MaxLength int
+	// Expires is after how long without a consumer the broker deletes the queue; default 1 h.
+	// Rebind is how often the bindings are declared again, for a broker that lost them but not the
+	// connection; default 1 min. Pause is the wait after a failure; it doubles with each further
+	// failure, up to 30 times; default 1 s.
+	Expires, Rebind, Pause time.Duration
 
-	received, handled, ignored, poisoned, failed, reconnects atomic.Uint64
-	connected                                                atomic.Bool
 	// loggedKinds are the kinds of poison messages that were logged.
 	loggedKinds sync.Map
 }
 
-// Counts is what a Listener did since its start.
-type Counts struct {
-	// Received counts deliveries, also repeated ones.
-	Received uint64
-	// Handled counts messages that Handle accepted.
-	Handled uint64
-	// Ignored counts notifications that say nothing about devices.
-	Ignored uint64
-	// Poison counts unreadable messages, which are dropped.
-	Poison uint64
-	// Failed counts calls of Handle that returned an error.
-	Failed uint64
-	// Reconnects counts connections after the first.
-	Reconnects uint64
-	// Connected says that messages are being consumed.
-	Connected bool
-}
+// topics are the routing keys; Nova publishes failures (instance.create.error) with the second.
+var topics = []string{"versioned_notifications.info", "versioned_notifications.error"}
 
-// Counts may be called at any time.
-func (l *Listener) Counts() Counts {
-	return Counts{
-		Received: l.received.Load(), Handled: l.handled.Load(), Ignored: l.ignored.Load(), Poison: l.poisoned.Load(),
-		Failed: l.failed.Load(), Reconnects: l.reconnects.Load(), Connected: l.connected.Load(),
-	}
-}
+// handleTimeout bounds one call of Handle or OnConnected.
+const handleTimeout = time.Minute
 
-func (l *Listener) exchange() string { return cmp.Or(l.Exchange, "nova") }
-func (l *Listener) queue() string    { return cmp.Or(l.Queue, "burnish") }
-func (l *Listener) prefetch() int    { return cmp.Or(max(l.Prefetch, 0), 64) }
-func (l *Listener) maxLength() int   { return cmp.Or(max(l.MaxLength, 0), 100_000) }
-
-func (l *Listener) expires() time.Duration       { return cmp.Or(max(l.Expires, 0), time.Hour) }
-func (l *Listener) firstPause() time.Duration    { return cmp.Or(max(l.Pause, 0), time.Second) }
-func (l *Listener) handleTimeout() time.Duration { return cmp.Or(max(l.HandleTimeout, 0), time.Minute) }
-func (l *Listener) rebind() time.Duration        { return cmp.Or(max(l.Rebind, 0), time.Minute) }
-
-func (l *Listener) log() *slog.Logger { return cmp.Or(l.Log, slog.Default()) }
-
-func (l *Listener) topics() []string {
-	if len(l.Topics) == 0 {
-		// Nova publishes failures (instance.create.error) with the second.
-		return []string{"versioned_notifications.info", "versioned_notifications.error"}
-	}
-	return l.Topics
+// setDefaults gives what is not set its default.
+func (l *Listener) setDefaults() {
+	l.Exchange, l.Queue = cmp.Or(l.Exchange, "nova"), cmp.Or(l.Queue, "burnish")
+	l.Log = cmp.Or(l.Log, slog.Default())
+	l.Prefetch, l.MaxLength = cmp.Or(l.Prefetch, 64), cmp.Or(l.MaxLength, 100_000)
+	l.Expires, l.Rebind = cmp.Or(l.Expires, time.Hour), cmp.Or(l.Rebind, time.Minute)
+	l.Pause = cmp.Or(l.Pause, time.Second)
 }
 
 // Run listens until ctx ends, and returns its error. It reconnects without limit; it
@@ -139,26 +91,21 @@ func (l *Listener) Run(ctx context.Context) error {
 	if l.Handle == nil {
 		return errors.New("no handler for Nova's notifications")
 	}
-	wait := backoff{first: l.firstPause()}
-	sessions := uint64(0)
+	l.setDefaults()
+	wait := backoff{first: l.Pause}
 	last := ""
 	for i := 0; ; i++ {
 		b := all[i%len(all)]
 		s, err := l.open(ctx, b)
 		if err == nil {
-			if sessions++; sessions > 1 {
-				l.reconnects.Add(1)
-			}
 			if err = l.onConnected(ctx); err == nil {
-				l.connected.Store(true)
-				l.log().Info("listening to Nova's notifications", "broker", b.String(), "queue", l.queue())
+				l.Log.Info("listening to Nova's notifications", "broker", b.String(), "queue", l.Queue)
 				last = ""
 				since := time.Now()
 				err = l.work(ctx, s)
-				l.connected.Store(false)
 				// Each connection reconciles all devices: a broker that disconnects often must
 				// not cause that all the time.
-				if time.Since(since) > maxPauseFactor*l.firstPause() {
+				if time.Since(since) > maxPauseFactor*l.Pause {
 					wait.reset()
 				}
 			}
@@ -169,7 +116,7 @@ func (l *Listener) Run(ctx context.Context) error {
 		}
 		if text := err.Error(); text != last {
 			last = text
-			l.log().Warn("no connection to Nova's notifications; the periodic reconciliation continues; trying again", "broker",
+			l.Log.Warn("no connection to Nova's notifications; the periodic reconciliation continues; trying again", "broker",
 				b.String(), "error", err)
 		}
 		// All nodes of a cluster are tried before a pause.
@@ -186,7 +133,7 @@ func (l *Listener) onConnected(ctx context.Context) error {
 	if l.OnConnected == nil {
 		return nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, l.handleTimeout())
+	bounded, cancel := context.WithTimeout(ctx, handleTimeout)
 	defer cancel()
 	return l.OnConnected(bounded)
 }
@@ -195,7 +142,7 @@ func (l *Listener) onConnected(ctx context.Context) error {
 func (l *Listener) work(ctx context.Context, s *session) error {
 	// The library delivers one message at a time, and all that wait make one batch: they
 	// are collected here. The channel has room for all unacknowledged messages.
-	waiting := make(chan amqp.Delivery, l.prefetch())
+	waiting := make(chan amqp.Delivery, l.Prefetch)
 	done := make(chan struct{})
 	defer close(done)
 	go func() {
@@ -207,9 +154,9 @@ func (l *Listener) work(ctx context.Context, s *session) error {
 			}
 		}
 	}()
-	renew := time.NewTicker(l.rebind())
+	renew := time.NewTicker(l.Rebind)
 	defer renew.Stop()
-	wait := backoff{first: l.firstPause()}
+	wait := backoff{first: l.Pause}
 	for {
 		select {
 		case <-ctx.Done():
@@ -257,16 +204,13 @@ func collect(first amqp.Delivery, waiting <-chan amqp.Delivery) []amqp.Delivery 
 func (l *Listener) batch(ctx context.Context, s *session, all []amqp.Delivery, wait *backoff) error {
 	var events []Event
 	var carriers, empty []amqp.Delivery
-	l.received.Add(uint64(len(all)))
 	for _, d := range all {
 		event, known, err := Parse(d.Body)
 		switch {
 		case err != nil:
-			l.poisoned.Add(1)
 			l.logPoison(err, d)
 			empty = append(empty, d)
 		case !known:
-			l.ignored.Add(1)
 			empty = append(empty, d)
 		default:
 			events = append(events, event)
@@ -274,14 +218,13 @@ func (l *Listener) batch(ctx context.Context, s *session, all []amqp.Delivery, w
 		}
 	}
 	if len(events) > 0 {
-		bounded, cancel := context.WithTimeout(ctx, l.handleTimeout())
+		bounded, cancel := context.WithTimeout(ctx, handleTimeout)
 		err := l.Handle(bounded, events)
 		cancel()
 		if err != nil {
 			return l.requeue(ctx, s, carriers, empty, err, wait)
 		}
 		wait.reset()
-		l.handled.Add(uint64(len(events)))
 	}
 	if err := all[len(all)-1].Ack(true); err != nil {
 		return fmt.Errorf("acknowledge: %w", err)
@@ -295,8 +238,7 @@ func (l *Listener) requeue(ctx context.Context, s *session, carriers, empty []am
 	if ctx.Err() != nil {
 		return ctx.Err() // the broker delivers them to another consumer
 	}
-	l.failed.Add(1)
-	l.log().Warn("Nova's notifications could not be handled; they will be delivered again", "error", why)
+	l.Log.Warn("Nova's notifications could not be handled; they will be delivered again", "error", why)
 	for _, d := range empty {
 		if err := d.Ack(false); err != nil {
 			return fmt.Errorf("acknowledge: %w", err)
@@ -318,7 +260,7 @@ func (l *Listener) requeue(ctx context.Context, s *session, carriers, empty []am
 // tenant's.
 func (l *Listener) logPoison(err error, d amqp.Delivery) {
 	if _, before := l.loggedKinds.LoadOrStore(err, true); !before {
-		l.log().Warn("an unreadable message on Nova's exchange is dropped; further ones of this kind are only counted",
+		l.Log.Warn("an unreadable message on Nova's exchange is dropped; further ones of this kind are only counted",
 			"reason", err, "routing_key", d.RoutingKey, "bytes", len(d.Body))
 	}
 }

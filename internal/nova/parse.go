@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/google/uuid"
@@ -29,10 +28,8 @@ const maxBody = 1 << 20
 
 // notification is what oslo.messaging's Notifier sends.
 type notification struct {
-	MessageID   string          `json:"message_id"`
 	PublisherID string          `json:"publisher_id"`
 	EventType   string          `json:"event_type"`
-	Timestamp   string          `json:"timestamp"`
 	Payload     json.RawMessage `json:"payload"`
 }
 
@@ -75,7 +72,7 @@ func Parse(body []byte) (event Event, known bool, err error) {
 	if err != nil {
 		return Event{}, false, wrongTypes
 	}
-	event = Event{Type: n.EventType, Instance: instance.String(), At: parseTime(n.Timestamp), ID: n.MessageID}
+	event = Event{Type: n.EventType, Instance: instance.String()}
 
 	host, ok1 := hostName(data.Host)
 	node, ok2 := hostName(data.Node)
@@ -147,16 +144,4 @@ func hostName(name *string) (string, bool) {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar
 	})
 	return strings.ToLower(*name), ok
-}
-
-// parseTime reads Nova's time stamp, which is in UTC, also without a time zone. An invalid
-// one is the zero time: the event is useful without it.
-func parseTime(text string) time.Time {
-	for _, form := range []string{"2006-01-02 15:04:05", "2006-01-02T15:04:05", time.RFC3339,
-		"2006-01-02 15:04:05Z07:00"} {
-		if at, err := time.Parse(form, text); err == nil {
-			return at.UTC()
-		}
-	}
-	return time.Time{}
 }

@@ -2,12 +2,9 @@ package nova
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -28,20 +25,8 @@ type session struct {
 
 // dial connects, until ctx ends.
 func dial(ctx context.Context, b brokers.Broker) (*amqp.Connection, error) {
-	scheme := "amqp"
-	config := amqp.Config{
-		SASL:       []amqp.Authentication{&amqp.PlainAuth{Username: b.User, Password: b.Password}},
-		Vhost:      b.VirtualHost,
-		Properties: amqp.NewConnectionProperties(),
-	}
+	config := amqp.Config{Properties: amqp.NewConnectionProperties()}
 	config.Properties.SetClientConnectionName("burnish: Nova's notifications")
-	if b.TLS != nil {
-		scheme = "amqps"
-		var err error
-		if config.TLSClientConfig, err = tlsConfig(b); err != nil {
-			return nil, err
-		}
-	}
 	settled := func() bool { return true }
 	config.Dial = func(network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{Timeout: handshake}).DialContext(ctx, network, address)
@@ -55,37 +40,12 @@ func dial(ctx context.Context, b brokers.Broker) (*amqp.Connection, error) {
 		settled = context.AfterFunc(ctx, func() { _ = conn.Close() }) // the handshake that it interrupts returns the error
 		return conn, nil
 	}
-	conn, err := amqp.DialConfig(scheme+"://"+b.Address(), config)
+	conn, err := amqp.DialConfig(b.URI.String(), config)
 	settled()
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", b, err)
 	}
 	return conn, nil
-}
-
-func tlsConfig(b brokers.Broker) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: b.TLS.ServerName}
-	if config.ServerName == "" {
-		config.ServerName = b.Host
-	}
-	if b.TLS.CA != "" {
-		pem, err := os.ReadFile(b.TLS.CA)
-		if err != nil {
-			return nil, fmt.Errorf("the broker's certificate authority: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("the broker's certificate authority: no certificate in %s", b.TLS.CA)
-		}
-	}
-	if b.TLS.Cert != "" {
-		own, err := tls.LoadX509KeyPair(b.TLS.Cert, b.TLS.Key)
-		if err != nil {
-			return nil, fmt.Errorf("the certificate for the broker: %w", err)
-		}
-		config.Certificates = []tls.Certificate{own}
-	}
-	return config, nil
 }
 
 // open connects to a broker, waits for Nova's exchange, and declares, binds and consumes
@@ -123,12 +83,12 @@ func (l *Listener) consume(ctx context.Context, s *session) error {
 	if err := l.bind(s); err != nil {
 		return err
 	}
-	if err := s.ch.Qos(l.prefetch(), 0, false); err != nil {
+	if err := s.ch.Qos(l.Prefetch, 0, false); err != nil {
 		return fmt.Errorf("limit the prefetch: %w", err)
 	}
 	var err error
-	if s.deliveries, err = s.ch.Consume(l.queue(), "", false, false, false, false, nil); err != nil {
-		return fmt.Errorf("consume the queue %s: %w", l.queue(), err)
+	if s.deliveries, err = s.ch.Consume(l.Queue, "", false, false, false, false, nil); err != nil {
+		return fmt.Errorf("consume the queue %s: %w", l.Queue, err)
 	}
 	return nil
 }
@@ -140,21 +100,21 @@ func (l *Listener) consume(ctx context.Context, s *session) error {
 // binding are lost (OnConnected), so the pauses are short.
 func (l *Listener) awaitExchange(ctx context.Context, s *session) (err error) {
 	logged := false
-	for pause := l.firstPause(); ; pause = min(2*pause, 2*l.firstPause()) {
+	for pause := l.Pause; ; pause = min(2*pause, 2*l.Pause) {
 		if s.ch, err = s.conn.Channel(); err != nil {
 			return fmt.Errorf("open a channel: %w", err)
 		}
 		// Passive only asks. The broker closes the channel if there is no exchange.
-		err = s.ch.ExchangeDeclarePassive(l.exchange(), amqp.ExchangeTopic, false, false, false, false, nil)
+		err = s.ch.ExchangeDeclarePassive(l.Exchange, amqp.ExchangeTopic, false, false, false, false, nil)
 		if err == nil {
 			return nil
 		}
 		if !hasCode(err, amqp.NotFound) {
-			return fmt.Errorf("find the exchange %s: %w", l.exchange(), err)
+			return fmt.Errorf("find the exchange %s: %w", l.Exchange, err)
 		}
 		if !logged {
 			logged = true
-			l.log().Info("Nova has not declared its exchange on this broker yet: waiting for it", "exchange", l.exchange())
+			l.Log.Info("Nova has not declared its exchange on this broker yet: waiting for it", "exchange", l.Exchange)
 		}
 		select {
 		case <-ctx.Done():
@@ -172,33 +132,33 @@ func (l *Listener) awaitExchange(ctx context.Context, s *session) (err error) {
 // drops the oldest message when it is full, so that an abandoned queue never fills the
 // broker. The periodic reconciliation finds what was dropped (S0.30).
 func (l *Listener) declareQueue(s *session) error {
-	_, err := s.ch.QueueDeclare(l.queue(), true, false, false, false, amqp.Table{
-		"x-expires":    l.expires().Milliseconds(),
-		"x-max-length": int64(l.maxLength()),
+	_, err := s.ch.QueueDeclare(l.Queue, true, false, false, false, amqp.Table{
+		"x-expires":    l.Expires.Milliseconds(),
+		"x-max-length": int64(l.MaxLength),
 		"x-overflow":   "drop-head",
 	})
 	if err == nil {
 		return nil
 	}
 	if !hasCode(err, amqp.PreconditionFailed) {
-		return fmt.Errorf("declare the queue %s: %w", l.queue(), err)
+		return fmt.Errorf("declare the queue %s: %w", l.Queue, err)
 	}
 	// A queue of another release, or of an operator, with other limits works as well.
 	if s.ch, err = s.conn.Channel(); err != nil {
 		return fmt.Errorf("open a channel: %w", err)
 	}
-	if _, err := s.ch.QueueDeclarePassive(l.queue(), true, false, false, false, nil); err != nil {
-		return fmt.Errorf("use the queue %s, which has other settings: %w", l.queue(), err)
+	if _, err := s.ch.QueueDeclarePassive(l.Queue, true, false, false, false, nil); err != nil {
+		return fmt.Errorf("use the queue %s, which has other settings: %w", l.Queue, err)
 	}
-	l.log().Warn("the queue exists with other settings and is used unchanged", "queue", l.queue())
+	l.Log.Warn("the queue exists with other settings and is used unchanged", "queue", l.Queue)
 	return nil
 }
 
 // bind binds our queue to Nova's notifications. It may be repeated.
 func (l *Listener) bind(s *session) error {
-	for _, topic := range l.topics() {
-		if err := s.ch.QueueBind(l.queue(), topic, l.exchange(), false, nil); err != nil {
-			return fmt.Errorf("bind the queue %s to the exchange %s for %s: %w", l.queue(), l.exchange(), topic, err)
+	for _, topic := range topics {
+		if err := s.ch.QueueBind(l.Queue, topic, l.Exchange, false, nil); err != nil {
+			return fmt.Errorf("bind the queue %s to the exchange %s for %s: %w", l.Queue, l.Exchange, topic, err)
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ type Fleet struct {
 // them. After stop nothing is read any more.
 func (t *Telemetry) ShowFleet(fleet Fleet) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &collector{fleet: fleet, ctx: ctx, hosts: &hosts{client: fleet.Client, last: map[string]time.Time{}}}
+	c := &collector{fleet: fleet, ctx: ctx, hosts: &hosts{client: fleet.Client}}
 	c.parts = []part{{"devices", c.devices}, {"operator", c.stuck}, {"hosts", c.hosts.read}}
 	if fleet.Cloud != "" {
 		c.parts = append(c.parts, part{"reconcile", c.reconciled})

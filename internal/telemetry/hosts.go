@@ -2,22 +2,21 @@ package telemetry
 
 import (
 	"context"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"burnish/internal/device"
 	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
 const (
+	// listedFor is for how long a listing of the fleet says which hosts have devices.
+	listedFor = time.Minute
 	// maxHosts bounds the hosts that are shown.
 	maxHosts = 1000
-	// maxSearches bounds the searches for further hosts in one round.
-	maxSearches = 10
-	// forgetAfter is when the hosts are searched for again, so that those without devices go.
-	forgetAfter = 10 * time.Minute
 	// hostsAtOnce bounds the questions about hosts that are open at once.
 	hostsAtOnce = 8
 )
@@ -26,73 +25,51 @@ const (
 // reads it.
 type hosts struct {
 	client *client.Client
-	// known are those of the last complete search, found those of the one that began at since.
-	known, found []string
-	since        time.Time
+	// names are the hosts that have devices in service, as of listed.
+	names  []string
+	listed time.Time
 	// last is when each host was last seen to poll: Temporal forgets it after some minutes.
 	last map[string]time.Time
 }
 
 // read asks for the last poll of each host that has devices.
 func (h *hosts) read(ctx context.Context) ([]sample, error) {
-	if err := h.search(ctx); err != nil {
-		return nil, err
-	}
-	shown := slices.Concat(h.known, h.found)
-	slices.Sort(shown)
-	shown = slices.Compact(shown)
-	polled, err := h.lastPolls(ctx, shown)
-	if err != nil {
-		return nil, err
-	}
-	var all []sample
-	for i, host := range shown {
-		if polled[i].After(h.last[host]) {
-			h.last[host] = polled[i]
-		}
-		all = append(all, sample{figureHostPoll, unix(h.last[host]), []string{host}})
-	}
-	return all, nil
-}
-
-// search looks for further hosts, and now and then for all of them anew.
-func (h *hosts) search(ctx context.Context) error {
-	if time.Since(h.since) > forgetAfter {
-		h.found, h.since = nil, time.Now()
-	}
-	for range maxSearches {
-		further, err := h.client.FurtherHosts(ctx, h.found)
-		if err != nil {
-			return err
-		}
-		h.found = append(h.found, further[:min(len(further), maxHosts-len(h.found))]...)
-		if len(further) == 0 || len(h.found) == maxHosts {
-			h.known = slices.Clone(h.found)
-			maps.DeleteFunc(h.last, func(host string, _ time.Time) bool { return !slices.Contains(h.known, host) })
-			break
-		}
-	}
-	return nil
-}
-
-// lastPolls asks for each of these hosts.
-func (h *hosts) lastPolls(ctx context.Context, names []string) ([]time.Time, error) {
-	polled := make([]time.Time, len(names))
-	failed := make([]error, len(names))
-	slots := make(chan struct{}, hostsAtOnce)
-	var asking sync.WaitGroup
-	for i, host := range names {
-		slots <- struct{}{}
-		asking.Go(func() {
-			defer func() { <-slots }()
-			polled[i], failed[i] = h.client.LastPoll(ctx, contract.HostQueue(host))
-		})
-	}
-	asking.Wait()
-	for _, err := range failed {
+	if time.Since(h.listed) > listedFor {
+		fleet, err := h.client.Fleet(ctx)
 		if err != nil {
 			return nil, err
 		}
+		h.listed, h.names = time.Now(), nil
+		for _, e := range fleet {
+			if e.Status.Hostname != "" && e.Status.DeviceState != device.Retired {
+				h.names = append(h.names, e.Status.Hostname)
+			}
+		}
+		slices.Sort(h.names)
+		h.names = slices.Compact(h.names)
+		h.names = h.names[:min(len(h.names), maxHosts)]
 	}
-	return polled, nil
+	var asking errgroup.Group
+	asking.SetLimit(hostsAtOnce)
+	polled := make([]time.Time, len(h.names))
+	for i, host := range h.names {
+		asking.Go(func() (err error) {
+			polled[i], err = h.client.LastPoll(ctx, contract.HostQueue(host))
+			return err
+		})
+	}
+	if err := asking.Wait(); err != nil {
+		return nil, err
+	}
+	last := map[string]time.Time{}
+	all := make([]sample, len(h.names))
+	for i, host := range h.names {
+		last[host] = polled[i]
+		if h.last[host].After(polled[i]) {
+			last[host] = h.last[host]
+		}
+		all[i] = sample{figureHostPoll, unix(last[host]), []string{host}}
+	}
+	h.last = last
+	return all, nil
 }

@@ -20,7 +20,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/opentelemetry"
-	"google.golang.org/grpc"
 )
 
 // maxSeries bounds the label sets of one figure; further ones are counted together.
@@ -57,7 +56,7 @@ func New(version, role string, logger *slog.Logger) (*Telemetry, error) {
 			return nil, fmt.Errorf("figures: %w", err)
 		}
 	}
-	t := &Telemetry{Readiness: newReadiness(), registry: registry, log: logger}
+	t := &Telemetry{Readiness: &Readiness{}, registry: registry, log: logger}
 	t.handler = newHandler(opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
 		Meter: provider.Meter("burnish"), UseMonotonicCounters: true,
 		OnError: func(err error) { logger.Warn("a figure is not counted", "error", err) },
@@ -67,11 +66,7 @@ func New(version, role string, logger *slog.Logger) (*Telemetry, error) {
 }
 
 // Options has a connection to Temporal count what it does.
-func (t *Telemetry) Options(options *sdkclient.Options) {
-	options.MetricsHandler = t.handler
-	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions,
-		grpc.WithChainUnaryInterceptor(t.polls.intercept))
-}
+func (t *Telemetry) Options(options *sdkclient.Options) { options.MetricsHandler = t.handler }
 
 // SlotWait counts how long a clean waited for one of the host's slots.
 func (t *Telemetry) SlotWait(waited time.Duration) { t.slotWait.Record(waited) }

@@ -13,9 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	taskqueuepb "go.temporal.io/api/taskqueue/v1"
-	"go.temporal.io/api/workflowservice/v1"
-	"google.golang.org/grpc"
 
 	"burnish/internal/testkit/figures"
 	"burnish/workflows/contract"
@@ -114,7 +111,7 @@ func TestOnlyReadsAreAnswered(t *testing.T) {
 // in five seconds.
 func TestReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, asked := newTelemetry(t), 0
+		f, asked, polled := newTelemetry(t), 0, false
 		var answer error
 		check := func(ctx context.Context) error {
 			asked++
@@ -123,21 +120,16 @@ func TestReadiness(t *testing.T) {
 			}
 			return answer
 		}
-		queue := Queue{Name: "q"}
+		polls := func(_ context.Context, q Queue) (bool, error) { return polled && q.Name == "q", nil }
 		require.ErrorContains(t, f.Ready(t.Context()), "starting")
-		f.Started(check, queue)
+		f.Started(Server{Check: check, Polls: polls}, Queue{Name: "q"})
 		require.ErrorContains(t, f.Ready(t.Context()), "does not poll")
-		refused := f.poll(t, errors.New("permission denied"))
-		refused()
-		require.ErrorContains(t, f.Ready(t.Context()), "does not poll")
-		f.poll(t, nil)
-		require.ErrorContains(t, f.Ready(t.Context()), "does not poll", "it may be refused")
-		<-time.After(acceptedAfter)
-		require.NoError(t, f.Ready(t.Context()))
+		polled = true
+		<-time.After(freshFor)
 		for range 100 {
 			require.NoError(t, f.Ready(t.Context()))
 		}
-		require.Equal(t, 1, asked)
+		require.Equal(t, 2, asked)
 
 		answer = context.DeadlineExceeded
 		<-time.After(freshFor)
@@ -152,28 +144,4 @@ func TestReadiness(t *testing.T) {
 		f.Stopping()
 		require.ErrorContains(t, f.Ready(t.Context()), "stopping")
 	})
-}
-
-// poll begins a poll of the queue q; the function that it returns ends it with err.
-func (t *Telemetry) poll(test *testing.T, err error) (end func()) {
-	release := make(chan struct{})
-	ended := make(chan struct{})
-	request := &workflowservice.PollActivityTaskQueueRequest{TaskQueue: &taskqueuepb.TaskQueue{Name: "sticky",
-		NormalName: "q"}}
-	go func() {
-		defer close(ended)
-		got := t.polls.intercept(test.Context(), "poll", request, nil, nil,
-			func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
-				select {
-				case <-release:
-				case <-test.Context().Done():
-				}
-				return err
-			})
-		if !errors.Is(got, err) {
-			test.Errorf("the poll ended with %v", got)
-		}
-	}()
-	synctest.Wait()
-	return func() { close(release); <-ended }
 }

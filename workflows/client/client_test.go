@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
@@ -117,29 +116,4 @@ func TestFault(t *testing.T) {
 			require.Equal(t, tt.code, refusal.Fault.Code)
 		})
 	}
-}
-
-// A hint to a device without a workflow is no error.
-func TestHint(t *testing.T) {
-	temporal := mocks.NewClient(t)
-	temporal.On("SignalWorkflow", mock.Anything, "device/d1", "", contract.SignalRefresh, mock.Anything).
-		Return(serviceerror.NewNotFound("none")).Once()
-	found, err := New(temporal).Hint(t.Context(), "d1", contract.SignalRefresh, contract.Hint{})
-	require.NoError(t, err)
-	require.False(t, found)
-	temporal.On("SignalWorkflow", mock.Anything, "device/d1", "", contract.SignalRefresh, mock.Anything).Return(nil).Once()
-	found, err = New(temporal).Hint(t.Context(), "d1", contract.SignalRefresh, contract.Hint{})
-	require.NoError(t, err)
-	require.True(t, found)
-}
-
-// A cloud's workflow is started with the interval, and the request follows as a signal.
-func TestReconcileNow(t *testing.T) {
-	temporal := mocks.NewClient(t)
-	temporal.On("SignalWithStartWorkflow", mock.Anything, "placement/west", contract.SignalReconcileNow,
-		contract.ReconcileRequest{Source: "nova"},
-		startOptions("placement/west"), contract.WorkflowInventoryReconcile,
-		contract.InventoryReconcileInput{Cloud: "West", Interval: time.Minute}).Return(nil, nil).Once()
-	require.NoError(t,
-		New(temporal).ReconcileNow(t.Context(), "West", time.Minute, contract.ReconcileRequest{Source: "nova"}))
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	workflowpb "go.temporal.io/api/workflow/v1"
+	"golang.org/x/sync/errgroup"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -92,12 +92,16 @@ func (c *Client) diagnoseHosts(ctx context.Context, running []Execution) ([]Host
 	}
 	all := slices.SortedFunc(maps.Values(hosts), func(a, b *HostDiagnosis) int { return cmp.Compare(a.Host, b.Host) })
 	found := make([]HostDiagnosis, len(all))
-	err := eachAtOnce(len(all), func(i int) (err error) {
-		found[i] = *all[i]
-		found[i].LastPoll, err = c.LastPoll(ctx, contract.HostQueue(found[i].Host))
-		return err
-	})
-	if err != nil {
+	var asked errgroup.Group
+	asked.SetLimit(askedAtOnce)
+	for i, h := range all {
+		asked.Go(func() (err error) {
+			found[i] = *h
+			found[i].LastPoll, err = c.LastPoll(ctx, contract.HostQueue(h.Host))
+			return err
+		})
+	}
+	if err := asked.Wait(); err != nil {
 		return nil, fmt.Errorf("ask who polls for the hosts: %w", err)
 	}
 	return found, nil
@@ -135,38 +139,21 @@ func (c *Client) lostWorkflows(ctx context.Context, running []Execution) (lost [
 		names, more = names[:maxLost], true
 	}
 	found := make([]LostWorkflow, len(names))
-	err = eachAtOnce(len(names), func(i int) error {
-		e, has, err := c.LastRun(ctx, names[i])
-		if err != nil || !has || e.Running || e.Forgotten || e.continued || e.Absent() {
+	var asked errgroup.Group
+	asked.SetLimit(askedAtOnce)
+	for i, name := range names {
+		asked.Go(func() error {
+			e, has, err := c.LastRun(ctx, name)
+			if err != nil || !has || e.Running || e.Forgotten || e.continued || e.Absent() {
+				return err
+			}
+			how, err := c.HowEnded(ctx, e)
+			found[i] = LostWorkflow{Device: name, HowEnded: how}
 			return err
-		}
-		how, err := c.HowEnded(ctx, e)
-		found[i] = LostWorkflow{Device: names[i], HowEnded: how}
-		return err
-	})
-	if err != nil {
+		})
+	}
+	if err := asked.Wait(); err != nil {
 		return nil, more, fmt.Errorf("read how workflows ended: %w", err)
 	}
 	return slices.DeleteFunc(found, func(l LostWorkflow) bool { return l.Device == "" }), more, nil
-}
-
-// eachAtOnce calls do for 0 to n-1, some at once, and gives its first error.
-func eachAtOnce(n int, do func(i int) error) error {
-	failed := make([]error, n)
-	slots := make(chan struct{}, askedAtOnce)
-	var group sync.WaitGroup
-	for i := range n {
-		slots <- struct{}{}
-		group.Go(func() {
-			defer func() { <-slots }()
-			failed[i] = do(i)
-		})
-	}
-	group.Wait()
-	for _, err := range failed {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

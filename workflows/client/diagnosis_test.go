@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -152,12 +151,4 @@ func TestDiagnosis(t *testing.T) {
 	require.Len(t, d.Hosts[1].Names, maxNamed)
 	require.True(t, d.MoreLost)
 	require.LessOrEqual(t, len(d.Lost), maxLost)
-}
-
-// A server that does not answer is an error, and no installation without hosts.
-func TestADiagnosisThatFails(t *testing.T) {
-	c := &mocks.Client{}
-	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(nil, serviceerror.NewUnavailable("closing"))
-	_, err := New(c).Diagnosis(t.Context())
-	require.ErrorContains(t, err, "closing")
 }

@@ -60,6 +60,22 @@ const (
 	OutcomeUnconfirmed = "unconfirmed"
 )
 
+// Problem is the HTTP API's error of a request, as the command line shows it too.
+type Problem struct {
+	Code    device.Code  `json:"code"`
+	Device  string       `json:"device"`
+	State   device.State `json:"state"`
+	Message string       `json:"message"`
+	Remedy  string       `json:"remedy"`
+	// Outcome is, for a change that was not answered in time, whether it was accepted.
+	Outcome string `json:"outcome,omitempty"`
+}
+
+// ErrorBody is the body of every answer of the API that is an error.
+type ErrorBody struct {
+	Error Problem `json:"error"`
+}
+
 // RefusedError is a refusal that came by the HTTP API, not by Temporal.
 type RefusedError struct{ contract.Refusal }
 

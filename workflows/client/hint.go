@@ -22,7 +22,11 @@ func (c *Client) RequestClean(ctx context.Context, name string, in contract.Clea
 // Hint sends a hint by one of the signals observed, released and refresh. found is false
 // if the device has no workflow.
 func (c *Client) Hint(ctx context.Context, name, signal string, hint contract.Hint) (found bool, err error) {
-	err = c.temporal.SignalWorkflow(ctx, contract.WorkflowID(name), "", signal, hint)
+	return reached(c.temporal.SignalWorkflow(ctx, contract.WorkflowID(name), "", signal, hint))
+}
+
+// reached says that there was a workflow to send something to.
+func reached(err error) (found bool, _ error) {
 	if NotFound(err) {
 		return false, nil
 	}
@@ -42,10 +46,8 @@ func (c *Client) Recover(ctx context.Context, record contract.HostDeviceRecord, 
 
 // ScanNow asks a host's workflow for a scan, and starts the workflow if there is none.
 func (c *Client) ScanNow(ctx context.Context, host string, in contract.ScanRequest) error {
-	id := contract.HostScanWorkflowID(host)
-	_, err := c.temporal.SignalWithStartWorkflow(ctx, id, contract.SignalScanNow, in,
-		startOptions(id), contract.WorkflowHostScan, contract.HostScanInput{Host: host})
-	return err
+	return c.signalStart(ctx, contract.HostScanWorkflowID(host), contract.SignalScanNow, in, contract.WorkflowHostScan,
+		contract.HostScanInput{Host: host})
 }
 
 // Forgotten lists the devices that a host must forget, because they were forgotten while it
@@ -71,23 +73,24 @@ func (c *Client) Forgotten(ctx context.Context, host string) ([]string, error) {
 // none. It then reconciles at this interval.
 func (c *Client) ReconcileNow(ctx context.Context, cloud string, interval time.Duration,
 	in contract.ReconcileRequest) error {
-	id := contract.ReconcileWorkflowID(cloud)
-	_, err := c.temporal.SignalWithStartWorkflow(ctx, id, contract.SignalReconcileNow, in,
-		startOptions(id), contract.WorkflowInventoryReconcile,
-		contract.InventoryReconcileInput{Cloud: cloud, Interval: interval})
-	return err
+	return c.signalStart(ctx, contract.ReconcileWorkflowID(cloud), contract.SignalReconcileNow, in,
+		contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: cloud, Interval: interval})
 }
 
 // LookNow asks an appliance's workflow for a round of the polls, and starts the workflow if
 // there is none.
 func (c *Client) LookNow(ctx context.Context, appliance string, in contract.LookRequest) error {
-	id := contract.OneViewWorkflowID(appliance)
 	start := contract.OneViewInput{Appliance: appliance, TellAfter: in.TellAfter}
 	if in.Interval != nil {
 		start.Interval = *in.Interval
 	}
-	_, err := c.temporal.SignalWithStartWorkflow(ctx, id, contract.SignalLookNow, in, startOptions(id),
-		contract.WorkflowOneView, start)
+	return c.signalStart(ctx, contract.OneViewWorkflowID(appliance), contract.SignalLookNow, in, contract.WorkflowOneView,
+		start)
+}
+
+// signalStart sends a signal to a workflow, which it starts if it does not run.
+func (c *Client) signalStart(ctx context.Context, id, signal string, in any, workflow string, start any) error {
+	_, err := c.temporal.SignalWithStartWorkflow(ctx, id, signal, in, startOptions(id), workflow, start)
 	return err
 }
 
@@ -95,21 +98,14 @@ func (c *Client) LookNow(ctx context.Context, appliance string, in contract.Look
 // found is false if the attempt or its workflow has ended.
 func (c *Client) FailAttempt(ctx context.Context, namespace, workflow, activity string,
 	failure error) (found bool, err error) {
-	err = c.temporal.CompleteActivityByID(ctx, namespace, workflow, "", activity, nil, failure)
-	if NotFound(err) {
-		return false, nil
-	}
-	return err == nil, err
+	return reached(c.temporal.CompleteActivityByID(ctx, namespace, workflow, "", activity, nil, failure))
 }
 
 // ReportWait reports to a device's workflow that one of its activities waits, or goes on. A run
 // that has ended has no use for it.
 func (c *Client) ReportWait(ctx context.Context, workflow, run string, in contract.WaitReport) error {
-	err := c.temporal.SignalWorkflow(ctx, workflow, run, contract.SignalObserved,
-		contract.Hint{Source: "its activity", Wait: &in})
-	if NotFound(err) {
-		return nil
-	}
+	_, err := reached(c.temporal.SignalWorkflow(ctx, workflow, run, contract.SignalObserved,
+		contract.Hint{Source: "its activity", Wait: &in}))
 	return err
 }
 

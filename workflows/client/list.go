@@ -12,6 +12,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
@@ -295,22 +296,30 @@ func (c *Client) named(ctx context.Context, workflowType, prefix string) ([]stri
 
 // LastPoll is when a worker last polled a task queue, zero if none has: a control worker
 // polls contract.Queue for workflows, a host's worker its queue for activities.
-func (c *Client) LastPoll(ctx context.Context, queue string) (time.Time, error) {
-	kind := enumspb.TASK_QUEUE_TYPE_ACTIVITY
-	if queue == contract.Queue {
-		kind = enumspb.TASK_QUEUE_TYPE_WORKFLOW
-	}
-	answer, err := c.temporal.DescribeTaskQueue(ctx, queue, kind)
-	if err != nil {
-		return time.Time{}, err
-	}
-	var last time.Time
-	for _, poller := range answer.GetPollers() {
+func (c *Client) LastPoll(ctx context.Context, queue string) (last time.Time, err error) {
+	pollers, err := c.pollers(ctx, queue, queue == contract.Queue)
+	for _, poller := range pollers {
 		if at := poller.GetLastAccessTime().AsTime(); at.After(last) {
 			last = at
 		}
 	}
-	return last, nil
+	return last, err
+}
+
+// Polls says whether a worker of an identity has polled a task queue lately, for workflows or for
+// activities.
+func (c *Client) Polls(ctx context.Context, identity, queue string, workflows bool) (bool, error) {
+	pollers, err := c.pollers(ctx, queue, workflows)
+	return slices.ContainsFunc(pollers, func(p *taskqueuepb.PollerInfo) bool { return p.GetIdentity() == identity }), err
+}
+
+func (c *Client) pollers(ctx context.Context, queue string, workflows bool) ([]*taskqueuepb.PollerInfo, error) {
+	kind := enumspb.TASK_QUEUE_TYPE_ACTIVITY
+	if workflows {
+		kind = enumspb.TASK_QUEUE_TYPE_WORKFLOW
+	}
+	answer, err := c.temporal.DescribeTaskQueue(ctx, queue, kind)
+	return answer.GetPollers(), err
 }
 
 // Server is the Temporal server of a namespace. Cluster is the ID that its database keeps.

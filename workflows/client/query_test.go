@@ -43,15 +43,6 @@ var oddValues = []string{
 	`' OR DeviceState = 'available`, `\' OR DeviceState = 'available`,
 }
 
-// A literal is one string for Temporal's parser, whatever it contains.
-func TestLiteral(t *testing.T) {
-	for _, s := range oddValues {
-		operator, value := comparison(t, "DeviceSerial = "+literal(s))
-		require.Equal(t, "=", operator)
-		require.Equal(t, stored(s), value)
-	}
-}
-
 func FuzzLiteral(f *testing.F) {
 	for _, s := range oddValues {
 		f.Add(s)

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -19,8 +20,10 @@ type Caller struct {
 	From string `json:"from,omitempty"`
 }
 
-// act is the part of an Act that every input has: who asks, from where, and why.
-func (c Caller) act(reason string) Act { return Act{By: c.By, From: c.From, Reason: reason} }
+// act is the Act of an input: who asks, from where, why, and for what beyond its update's name.
+func (c Caller) act(reason, detail string) Act {
+	return Act{By: c.By, From: c.From, Reason: reason, Detail: detail}
+}
 
 // Input is the input of an update of a device: it says who sends it, why, and with what
 // choices.
@@ -117,78 +120,39 @@ func OtherBody(a, b string) bool {
 // requestMark separates the key of a RequestID from the digest of its body.
 const requestMark = "#"
 
-// Act says what the input asks for beyond its update's name, and why; the other inputs have
-// the same method.
-func (in ReasonInput) Act() Act { return in.Caller.act(in.Reason) }
+// Act says what the input asks for beyond its update's name, and why; so for the other inputs.
+func (in ReasonInput) Act() Act      { return in.act(in.Reason, "") }
+func (in TenantInput) Act() Act      { return in.act(in.Reason, "") }
+func (in RetireInput) Act() Act      { return in.act(in.Reason, wordIf(in.Lost, "lost")) }
+func (in ReplaceInput) Act() Act     { return in.act(in.Reason, wordIf(in.Provide, "provide")) }
+func (in MoveInput) Act() Act        { return in.act(in.Reason, "to "+in.Enrollment.Name) }
+func (in MaintenanceInput) Act() Act { return in.act(in.Reason, wordIf(in.Off, "off")) }
+func (in LabelInput) Act() Act       { return in.act(in.Reason, in.Text()) }
+func (in PowerInput) Act() Act       { return in.act(in.Reason, in.Target) }
+func (in BindInput) Act() Act        { return in.act(in.Reason, in.Instance) }
+func (in UnbindInput) Act() Act      { return in.act(in.Reason, in.Instance) }
+func (in ResumeInput) Act() Act      { return in.act(in.Reason, in.Step+" on "+in.Model) }
 
-func (in TenantInput) Act() Act { return in.Caller.act(in.Reason) }
-
-func (in RetireInput) Act() Act {
-	a := in.Caller.act(in.Reason)
-	if in.Lost {
-		a.Detail = "lost"
-	}
-	return a
-}
-
-func (in ReplaceInput) Act() Act {
-	a := in.Caller.act(in.Reason)
-	if in.Provide {
-		a.Detail = "provide"
-	}
-	return a
-}
-
-func (in MoveInput) Act() Act {
-	a := in.Caller.act(in.Reason)
-	a.Detail = "to " + in.Enrollment.Name
-	return a
-}
-
-func (in MaintenanceInput) Act() Act {
-	a := in.Caller.act(in.Reason)
-	if in.Off {
-		a.Detail = "off"
-	}
-	return a
+func (in EnrollInput) Act() Act {
+	return in.act(in.Reason, cmp.Or(wordIf(in.Import, "import"), wordIf(in.Provide, "provide")))
 }
 
 func (in CleanInput) Act() Act {
-	a := in.Caller.act(in.Reason)
-	switch {
-	case in.Runbook != "":
-		a.Detail = "runbook " + in.Runbook
-	case len(in.Steps) > 0:
-		a.Detail = "steps " + strings.Join(in.Steps, ",")
+	return in.act(in.Reason, cmp.Or(wordIf(in.Runbook != "", "runbook "+in.Runbook),
+		wordIf(len(in.Steps) > 0, "steps "+strings.Join(in.Steps, ","))))
+}
+
+func (in OverrideInput) Act() Act {
+	return in.act(in.Reason, wordIf(in.Approve != "", "approve "+in.Approve))
+}
+
+func (in InstanceBindInput) Act() Act   { return in.act(in.Reason, "") }
+func (in InstanceDetachInput) Act() Act { return in.act(in.Reason, "") }
+func (in InstanceMoveInput) Act() Act   { return in.act(in.Reason, "to "+in.To) }
+
+func wordIf(is bool, word string) string {
+	if is {
+		return word
 	}
-	return a
-}
-
-func (in PowerInput) Act() Act {
-	a := in.Caller.act(in.Reason)
-	a.Detail = in.Target
-	return a
-}
-
-func (in BindInput) Act() Act {
-	a := in.Caller.act(in.Reason)
-	a.Detail = in.Instance
-	return a
-}
-
-func (in UnbindInput) Act() Act {
-	a := in.Caller.act(in.Reason)
-	a.Detail = in.Instance
-	return a
-}
-
-func (in EnrollInput) Act() Act {
-	a := in.Caller.act(in.Reason)
-	switch {
-	case in.Import:
-		a.Detail = "import"
-	case in.Provide:
-		a.Detail = "provide"
-	}
-	return a
+	return ""
 }

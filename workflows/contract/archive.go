@@ -1,9 +1,6 @@
 package contract
 
-import (
-	"encoding/json"
-	"fmt"
-)
+import "fmt"
 
 // KeptArchive bounds the bytes that an Archive takes.
 const KeptArchive = 1632
@@ -80,10 +77,6 @@ const keptName = 100
 
 // tooLarge says that an archive of this summary alone exceeds its bound.
 func (s CleanSummary) tooLarge() bool {
-	text, err := json.Marshal([]CleanSummary{s})
-	if err != nil || len(text) <= KeptArchive/2 { // whatever is in it
-		return false
-	}
-	alone, err := compress(text)
+	alone, err := Compress([]CleanSummary{s})
 	return err == nil && len(alone) > KeptArchive
 }

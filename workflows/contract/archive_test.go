@@ -2,8 +2,6 @@ package contract_test
 
 import (
 	"encoding/json"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -41,21 +39,6 @@ func TestArchiveKeepsTheLastTwentyInOrder(t *testing.T) {
 	text, err := json.Marshal(all)
 	require.NoError(t, err)
 	require.Less(t, len(a), len(text)/4, "repeated content compresses well")
-}
-
-func TestArchiveStaysWithinItsSize(t *testing.T) {
-	var a contract.Archive
-	for n := 1; n <= 20; n++ {
-		s := summary(n)
-		s.Reason = strings.Repeat(fmt.Sprint(n), 3000)
-		var err error
-		a, err = a.With(s)
-		require.NoError(t, err)
-		all, err := a.Cleans()
-		require.NoError(t, err)
-		require.True(t, len(a) <= contract.KeptArchive || len(all) == 1, "%d bytes", len(a))
-		require.Equal(t, n, all[len(all)-1].Number, "the latest is kept, whatever its size")
-	}
 }
 
 func TestArchiveThatIsBroken(t *testing.T) {

@@ -13,13 +13,6 @@ type LabelInput struct {
 	Caller `api:"-"`
 }
 
-// Act says what the input asks for beyond its update's name, and why.
-func (in LabelInput) Act() Act {
-	a := in.act(in.Reason)
-	a.Detail = in.Text()
-	return a
-}
-
 // DryRunInput asks what an update would do: its name and its input.
 type DryRunInput struct {
 	Update string          `json:"update"`

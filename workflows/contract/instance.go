@@ -148,16 +148,6 @@ type InstanceMoveInput struct {
 	Caller  `api:"-"`
 }
 
-// Act is what the instance's log of acts keeps of the input; so for the other inputs.
-func (in InstanceBindInput) Act() Act   { return in.Caller.act(in.Reason) }
-func (in InstanceDetachInput) Act() Act { return in.Caller.act(in.Reason) }
-
-func (in InstanceMoveInput) Act() Act {
-	a := in.Caller.act(in.Reason)
-	a.Detail = "to " + in.To
-	return a
-}
-
 // InstanceResult is the answer to an instance's update.
 type InstanceResult struct {
 	Instance InstanceStatus `json:"instance"`

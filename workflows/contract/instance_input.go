@@ -42,8 +42,7 @@ func (in InstanceBindInput) Normalize() (InstanceBindInput, error) {
 		count += max(in.Requests[i].Count, 1)
 	}
 	if count > MaxInstanceDevices {
-		return in, fmt.Errorf("%d devices are more than an instance may get by one request: at most %d", count,
-			MaxInstanceDevices)
+		return in, tooMany(count)
 	}
 	if in.Host, err = normalizeHost(in.Host); err != nil {
 		return in, err
@@ -90,6 +89,10 @@ func (in InstanceDetachInput) Normalize() (InstanceDetachInput, error) {
 	return in, nil
 }
 
+func tooMany(n int) error {
+	return fmt.Errorf("%d devices are more than an instance may get by one request: at most %d", n, MaxInstanceDevices)
+}
+
 // normalizeChoices gives the names' one spelling. A device named twice is an error.
 func normalizeChoices(given []DeviceChoice) ([]DeviceChoice, error) {
 	choices := slices.Clone(given)
@@ -106,8 +109,7 @@ func normalizeChoices(given []DeviceChoice) ([]DeviceChoice, error) {
 		choices[i].Name = name
 	}
 	if len(choices) > MaxInstanceDevices {
-		return given, fmt.Errorf("%d devices are more than an instance may get by one request: at most %d", len(choices),
-			MaxInstanceDevices)
+		return given, tooMany(len(choices))
 	}
 	return choices, nil
 }
@@ -124,8 +126,7 @@ func (r DeviceRequest) normalize() (DeviceRequest, error) {
 	case r.Count < 0:
 		return r, fmt.Errorf("a request for %d devices is not possible", r.Count)
 	case r.Count > MaxInstanceDevices:
-		return r, fmt.Errorf("%d devices are more than an instance may get by one request: at most %d", r.Count,
-			MaxInstanceDevices)
+		return r, tooMany(r.Count)
 	case r.Tag != "" && r.Count > 1:
 		return r, fmt.Errorf("the tag %q is for one device, not for %d: request each with its own", r.Tag, r.Count)
 	}

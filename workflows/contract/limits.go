@@ -21,9 +21,6 @@ const (
 	SignalLimitsChanged = "limits_changed"
 )
 
-// UpdateResume closes a breaker; its input is a ResumeInput.
-const UpdateResume = "resume"
-
 // QueryLimits answers with a LimitsStatus; its input is a device's name, or "" for all.
 const QueryLimits = "limits"
 
@@ -203,14 +200,7 @@ type ResumeInput struct {
 	Model  string `json:"model"`
 	Step   string `json:"step"`
 	Reason string `json:"reason,omitempty"`
-	Caller
-}
-
-// Act says what the input asks for, and why.
-func (in ResumeInput) Act() Act {
-	a := in.Caller.act(in.Reason)
-	a.Detail = in.Step + " on " + in.Model
-	return a
+	Caller `api:"-"`
 }
 
 // ResumeResult is the answer. Already: the breaker was not open. Waiting counts the devices

@@ -111,11 +111,3 @@ func (in OverrideInput) Claims(device string, numbers OverrideNumbers, pending *
 	}
 	return c
 }
-
-func (in OverrideInput) Act() Act {
-	a := in.Caller.act(in.Reason)
-	if in.Approve != "" {
-		a.Detail = "approve " + in.Approve
-	}
-	return a
-}

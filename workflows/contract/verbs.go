@@ -177,6 +177,8 @@ control workers.`,
   burnish --api https://control1:8480 override h1_0000:01:00.0 --approve 0f8e6f5c-7f0e-4d1c-9b65-0f6a1f1d2a11`}}
 	// VerbMigratePool makes a pre-allocated device dynamic (S4.34). Only devices of a pool can.
 	VerbMigratePool = Verb{Name: "migrate-pool", About: "make a pre-allocated server of a shared pool dynamic", Input: ReasonInput{}}
+	// VerbResume is asked of the workflow of the limits, not of a device.
+	VerbResume = Verb{Name: "resume", About: "close the breaker of a step on a model", Input: ResumeInput{}}
 )
 
 // Verbs are what is asked of a device.

@@ -150,7 +150,7 @@ func requireAPIFault(t *testing.T, answer *httptest.ResponseRecorder, status int
 	state device.State) {
 	t.Helper()
 	require.Equal(t, status, answer.Code, answer.Body.String())
-	var body struct{ Error api.Problem }
+	var body client.ErrorBody
 	require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &body))
 	require.Equal(t, code, body.Error.Code, answer.Body.String())
 	require.Equal(t, state, body.Error.State, answer.Body.String())

@@ -156,12 +156,12 @@ func TestAResumeIsAnActOfTheDevicesThatWaited(t *testing.T) {
 		Message: "zero failed on M1", Remedy: "resume"}})
 	w.pass(time.Minute)
 	act := contract.ResumeInput{Model: "M1", Step: "zero", Reason: "a new cable", Caller: ann}.Act()
-	act.Verb, act.Request = contract.UpdateResume, "resume-1"
+	act.Verb, act.Request = "resume", "resume-1"
 	w.answer(contract.SlotAnswer{Granted: true, Resumed: &act})
 	w.stepRuns("zero")
 	w.answer(contract.SlotAnswer{Granted: true, Resumed: &act}) // it waits no longer
 	w.reach(device.Available)
-	got := w.actsOf(contract.UpdateResume)
+	got := w.actsOf("resume")
 	require.Len(t, got, 1)
 	require.False(t, got[0].At.IsZero())
 	got[0].At = time.Time{}

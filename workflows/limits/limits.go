@@ -87,7 +87,7 @@ func (l *run) register(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume,
+	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.VerbResume.Update(),
 		func(ctx workflow.Context, in contract.ResumeInput) (contract.ResumeResult, error) {
 			return l.onResume(ctx, in), nil
 		},
@@ -124,7 +124,7 @@ func (l *run) validateResume(in contract.ResumeInput) error {
 func (l *run) onResume(ctx workflow.Context, in contract.ResumeInput) contract.ResumeResult {
 	before := len(l.obstacles)
 	act := in.Act()
-	act.Verb, act.Request = contract.UpdateResume, workflow.GetCurrentUpdateInfo(ctx).ID
+	act.Verb, act.Request = contract.VerbResume.Update(), workflow.GetCurrentUpdateInfo(ctx).ID
 	open := l.resume(in.Model, in.Step, act)
 	if !open {
 		return contract.ResumeResult{Already: true}

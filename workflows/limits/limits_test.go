@@ -249,7 +249,7 @@ func (f *fleet) status(name string) contract.LimitsStatus {
 }
 
 func (f *fleet) resume(model, step string, answer func(contract.ResumeResult, error)) {
-	f.UpdateWorkflow(contract.UpdateResume, fmt.Sprint(model, step, f.Now()), &testsuite.TestUpdateCallback{
+	f.UpdateWorkflow(contract.VerbResume.Update(), fmt.Sprint(model, step, f.Now()), &testsuite.TestUpdateCallback{
 		OnAccept: func() {}, OnReject: func(err error) { answer(contract.ResumeResult{}, err) },
 		OnComplete: func(result any, err error) {
 			in, _ := result.(contract.ResumeResult)

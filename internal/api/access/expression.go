@@ -9,49 +9,15 @@ import (
 )
 
 // check is a parsed expression.
-type check interface {
-	allows(p *Policy, who Principal) bool
-	// references adds the rules that the expression refers to.
-	references(to []string) []string
-}
+type check func(p *Policy, who Principal) bool
 
-type (
-	always bool   // @ and !
-	role   string // role:x, in lower case
-	ref    string // rule:x
-	all    []check
-	some   []check
-	not    struct{ check }
-)
+func always(yes bool) check { return func(*Policy, Principal) bool { return yes } }
 
-func (a always) allows(*Policy, Principal) bool { return bool(a) }
-
-// As in oslo.policy, roles are compared without case.
-func (r role) allows(_ *Policy, who Principal) bool {
-	return slices.ContainsFunc(who.Roles, func(has string) bool { return strings.ToLower(has) == string(r) })
-}
-func (r ref) allows(p *Policy, who Principal) bool { return p.Allows(string(r), who) }
-func (n not) allows(p *Policy, who Principal) bool { return !n.check.allows(p, who) }
-
-func (a all) allows(p *Policy, who Principal) bool {
-	return !slices.ContainsFunc(a, func(c check) bool { return !c.allows(p, who) })
-}
-
-func (s some) allows(p *Policy, who Principal) bool {
-	return slices.ContainsFunc(s, func(c check) bool { return c.allows(p, who) })
-}
-
-func (a always) references(to []string) []string { return to }
-func (r role) references(to []string) []string   { return to }
-func (r ref) references(to []string) []string    { return append(to, string(r)) }
-func (a all) references(to []string) []string    { return referencesOf(a, to) }
-func (s some) references(to []string) []string   { return referencesOf(s, to) }
-
-func referencesOf(checks []check, to []string) []string {
-	for _, c := range checks {
-		to = c.references(to)
+// role is role:x, in lower case. As in oslo.policy, roles are compared without case.
+func role(name string) check {
+	return func(_ *Policy, who Principal) bool {
+		return slices.ContainsFunc(who.Roles, func(has string) bool { return strings.ToLower(has) == name })
 	}
-	return to
 }
 
 var roleForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,255}$`)
@@ -62,26 +28,29 @@ const (
 	deepest           = 50
 )
 
-// parseExpression reads an expression: role:x, rule:y, @ (everyone), ! (none), and, or, not
-// and parentheses; not binds closest and or least, as in oslo.policy. Its other checks, and
-// the empty expression, which there allows everyone, are errors.
-func parseExpression(text string) (check, error) {
+// parseExpression reads an expression, and names the rules that it refers to: role:x, rule:y, @
+// (everyone), ! (none), and, or, not and parentheses; not binds closest and or least, as in
+// oslo.policy. Its other checks, and the empty expression, which there allows everyone, are errors.
+func parseExpression(text string) (c check, refers []string, err error) {
 	if len(text) > largestExpression {
-		return nil, fmt.Errorf("an expression has at most %d characters", largestExpression)
+		return nil, nil, fmt.Errorf("an expression has at most %d characters", largestExpression)
 	}
 	spaced := strings.NewReplacer("(", " ( ", ")", " ) ").Replace(text)
 	p := &expressionParser{words: strings.Fields(spaced)}
-	c, err := p.or(0)
+	c, err = p.or(0)
 	if err == nil && len(p.words) > 0 {
 		err = fmt.Errorf("%q is not expected here", p.words[0])
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%q: %w", text, err)
+		return nil, nil, fmt.Errorf("%q: %w", text, err)
 	}
-	return c, nil
+	return c, p.refers, nil
 }
 
-type expressionParser struct{ words []string }
+type expressionParser struct {
+	words  []string
+	refers []string
+}
 
 // take removes the next word if it is this one, in any case.
 func (p *expressionParser) take(word string) bool {
@@ -93,33 +62,21 @@ func (p *expressionParser) take(word string) bool {
 }
 
 func (p *expressionParser) or(depth int) (check, error) {
-	one, err := p.and(depth)
-	if err != nil {
-		return nil, err
+	left, err := p.and(depth)
+	if err != nil || !p.take("or") {
+		return left, err
 	}
-	checks := some{one}
-	for p.take("or") {
-		if one, err = p.and(depth); err != nil {
-			return nil, err
-		}
-		checks = append(checks, one)
-	}
-	return checks, nil
+	right, err := p.or(depth)
+	return func(p *Policy, who Principal) bool { return left(p, who) || right(p, who) }, err
 }
 
 func (p *expressionParser) and(depth int) (check, error) {
-	one, err := p.one(depth)
-	if err != nil {
-		return nil, err
+	left, err := p.one(depth)
+	if err != nil || !p.take("and") {
+		return left, err
 	}
-	checks := all{one}
-	for p.take("and") {
-		if one, err = p.one(depth); err != nil {
-			return nil, err
-		}
-		checks = append(checks, one)
-	}
-	return checks, nil
+	right, err := p.and(depth)
+	return func(p *Policy, who Principal) bool { return left(p, who) && right(p, who) }, err
 }
 
 func (p *expressionParser) one(depth int) (check, error) {
@@ -130,7 +87,7 @@ func (p *expressionParser) one(depth int) (check, error) {
 		return nil, errors.New("a check is missing at its end")
 	case p.take("not"):
 		c, err := p.one(depth + 1)
-		return not{c}, err
+		return func(p *Policy, who Principal) bool { return !c(p, who) }, err
 	case p.take("("):
 		c, err := p.or(depth + 1)
 		if err == nil && !p.take(")") {
@@ -148,7 +105,8 @@ func (p *expressionParser) one(depth int) (check, error) {
 	case kind == "role" && roleForm.MatchString(name):
 		return role(strings.ToLower(name)), nil
 	case kind == "rule" && name != "":
-		return ref(name), nil
+		p.refers = append(p.refers, name)
+		return func(p *Policy, who Principal) bool { return p.Allows(name, who) }, nil
 	}
 	return nil, fmt.Errorf("%q is not role:NAME, rule:NAME, @, !, and, or, not or a parenthesis", word)
 }

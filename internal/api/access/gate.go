@@ -43,7 +43,7 @@ type Gate struct {
 	Settings
 	changes, failures *buckets
 	notices           *buckets
-	running           *running
+	running           *Running
 }
 
 // NewGate makes a gate.
@@ -53,7 +53,7 @@ func NewGate(s Settings) *Gate {
 		changes:  newBuckets(rate.Limit(s.Rate), max(1, s.Rate)),
 		failures: newBuckets(failureRate, failureBurst),
 		notices:  newBuckets(rate.Every(noticePause), 1),
-		running:  newRunning(inFlight, s.Concurrency),
+		running:  NewRunning(inFlight, s.Concurrency),
 	}
 }
 
@@ -126,7 +126,7 @@ func tooMany(message string) error {
 // Enter refuses a caller that sends too much. leave must be called when its request is
 // answered.
 func (g *Gate) Enter(who Principal, change bool) (leave func(), err error) {
-	leave, err = g.running.enter(who.ID)
+	leave, err = g.running.Enter(who.ID)
 	switch {
 	case errors.Is(err, errFull):
 		err = tooMany("the worker has as many requests in flight as it takes")

@@ -17,7 +17,7 @@ const (
 	// cacheTime is how long an answer of Keystone counts: a revoked token is refused that much
 	// later at the latest.
 	cacheTime = 10 * time.Second
-	// cacheSize bounds the answers that are kept, of valid and of other tokens.
+	// cacheSize bounds the answers that are kept.
 	cacheSize = 10_000
 	// keystoneTimeout bounds one question.
 	keystoneTimeout = 5 * time.Second
@@ -41,21 +41,22 @@ type Keystone struct {
 	asking singleflight.Group
 
 	mu        sync.Mutex
-	good, bad map[hashed]answer
+	answers   map[hashed]answer
 	down      bool
 	notBefore time.Time
 }
 
-// answer is what Keystone has said of a token.
+// answer is what Keystone has said of a token: whose it is, or that it is not valid.
 type answer struct {
 	who   Principal
+	err   error
 	until time.Time
 }
 
 // NewKeystone does not connect yet.
 func NewKeystone(owners Owners, log *slog.Logger) *Keystone {
 	return &Keystone{owners: owners, log: log, now: time.Now, slots: make(chan struct{}, keystoneSlots),
-		good: make(map[hashed]answer), bad: make(map[hashed]answer)}
+		answers: make(map[hashed]answer)}
 }
 
 // cached gives the principal of a token: known is false where Keystone must be asked first.
@@ -63,13 +64,11 @@ func (k *Keystone) cached(token string) (who Principal, known bool, err error) {
 	hash := hashed(sha256.Sum256([]byte(token)))
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if a, ok := k.good[hash]; ok && k.now().Before(a.until) {
-		return a.who, true, nil
+	a, ok := k.answers[hash]
+	if !ok || !k.now().Before(a.until) {
+		return Principal{}, false, nil
 	}
-	if a, ok := k.bad[hash]; ok && k.now().Before(a.until) {
-		return Principal{}, true, errUnknownToken
-	}
-	return Principal{}, false, nil
+	return a.who, true, a.err
 }
 
 var errUnknownToken = notAuthenticated("the token is not valid")
@@ -111,41 +110,34 @@ func (k *Keystone) ask(ctx context.Context, hash hashed, token string) (Principa
 	owner, err := k.owners.Owner(ctx, token)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	until := asked.Add(cacheTime)
+	a := answer{until: asked.Add(cacheTime)}
 	switch {
 	case errors.Is(err, keystone.ErrNoToken):
-		k.answers()
-		keep(k.bad, hash, answer{until: until}, asked)
-		delete(k.good, hash)
-		return Principal{}, errUnknownToken
+		a.err = errUnknownToken
 	case err != nil:
 		if !k.down {
 			k.log.Warn("Keystone cannot be asked about tokens: requests are refused until it can", "error", err)
 		}
 		k.down, k.notBefore = true, k.now().Add(keystonePause)
 		return Principal{}, unavailable("Keystone does not answer")
+	default:
+		a.who = Principal{ID: "keystone:" + owner.UserID, Name: owner.UserName, Project: owner.ProjectID, Roles: owner.Roles}
+		if owner.ExpiresAt.Before(a.until) {
+			a.until = owner.ExpiresAt
+		}
 	}
-	k.answers()
-	if owner.ExpiresAt.Before(until) {
-		until = owner.ExpiresAt
+	if k.down {
+		k.log.Info("Keystone can be asked about tokens again")
 	}
-	who := Principal{ID: "keystone:" + owner.UserID, Name: owner.UserName, Project: owner.ProjectID, Roles: owner.Roles}
-	keep(k.good, hash, answer{who, until}, asked)
-	return who, nil
+	k.down = false
+	keep(k.answers, hash, a, asked)
+	return a.who, a.err
 }
 
 func (k *Keystone) pausing() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.now().Before(k.notBefore)
-}
-
-// answers notes that Keystone answers.
-func (k *Keystone) answers() {
-	if k.down {
-		k.log.Info("Keystone can be asked about tokens again")
-	}
-	k.down = false
 }
 
 // keep keeps an answer. A full table first loses what has ended, then a tenth of the rest.

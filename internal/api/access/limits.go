@@ -71,8 +71,8 @@ func (b *buckets) sweep() {
 	}
 }
 
-// running counts the requests in flight of each caller, or the open connections of each address.
-type running struct {
+// Running counts the requests in flight of each caller, or the open connections of each address.
+type Running struct {
 	most, each int
 
 	mu  sync.Mutex
@@ -85,12 +85,13 @@ var (
 	errFullForCaller = errors.New("the caller has as many as it may have")
 )
 
-func newRunning(most, each int) *running {
-	return &running{most: most, each: each, of: make(map[string]int)}
+// NewRunning counts at most so many, each of one caller.
+func NewRunning(most, each int) *Running {
+	return &Running{most: most, each: each, of: make(map[string]int)}
 }
 
-// enter counts one more until leave is called. Its error is errFull or errFullForCaller.
-func (r *running) enter(caller string) (leave func(), err error) {
+// Enter counts one more until leave is called. Its error is errFull or errFullForCaller.
+func (r *Running) Enter(caller string) (leave func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -65,12 +64,12 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 	leaves[2]()
 	require.Zero(t, g.running.all)
 
-	few := newRunning(4, 3)
+	few := NewRunning(4, 3)
 	for i := range 4 {
-		_, err := few.enter(fmt.Sprint(i))
+		_, err := few.Enter(fmt.Sprint(i))
 		require.NoError(t, err)
 	}
-	_, err = few.enter("5")
+	_, err = few.Enter("5")
 	require.ErrorIs(t, err, errFull)
 }
 
@@ -131,31 +130,4 @@ func TestRequestsWithoutATokenAreLimited(t *testing.T) {
 		require.Equal(t, map[string]int{"not_authenticated": failureBurst, "too_many_requests": failureBurst}, answers)
 		require.Equal(t, okAlice, ask("X-Auth-Token", "alice-token"))
 	})
-}
-
-// Of many at once each is counted once.
-func TestTheLimitsCountSimultaneousRequests(t *testing.T) {
-	g := newGate(t, Settings{Rate: 10, Concurrency: 8})
-	var (
-		all     sync.WaitGroup
-		mu      sync.Mutex
-		leaves  []func()
-		refused []string
-	)
-	for range 64 {
-		all.Go(func() {
-			leave, err := g.Enter(Principal{ID: "token:alice"}, true)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				refused = append(refused, err.Error())
-				return
-			}
-			leaves = append(leaves, leave)
-		})
-	}
-	all.Wait()
-	require.Len(t, leaves, 8)
-	require.Len(t, refused, 56)
-	require.Contains(t, strings.Join(refused, "\n"), "you have 8 requests in flight already")
 }

@@ -36,8 +36,9 @@ func defaults(changes []string) map[string]string {
 
 // Policy says which roles may do what.
 type Policy struct {
-	// rules have no reference to an unknown rule, and none to itself.
-	rules map[string]check
+	// rules have no reference to an unknown rule, and none to itself; refers are the references.
+	rules  map[string]check
+	refers map[string][]string
 }
 
 // ReadPolicy reads BURNISH_API_POLICY: a YAML mapping of rules to expressions in the
@@ -56,14 +57,12 @@ func ReadPolicy(file string, changes []string) (*Policy, error) {
 
 func parsePolicy(name string, text []byte, changes []string) (*Policy, error) {
 	var r yamlfile.Reader
-	p := &Policy{rules: make(map[string]check)}
+	p := &Policy{rules: make(map[string]check), refers: make(map[string][]string)}
 	known := defaults(changes)
 	for rule, expression := range known {
-		parsed, err := parseExpression(expression)
-		if err != nil {
+		if err := p.set(rule, expression); err != nil {
 			return nil, fmt.Errorf("the default of %s: %w", rule, err)
 		}
-		p.rules[rule] = parsed
 	}
 	lines := make(map[string]yamlfile.Node)
 	for rule, value := range r.Mapping(r.Parse(text), "the policy") {
@@ -76,12 +75,9 @@ func parsePolicy(name string, text []byte, changes []string) (*Policy, error) {
 		if expression == "" {
 			continue
 		}
-		parsed, err := parseExpression(expression)
-		if err != nil {
+		if err := p.set(rule, expression); err != nil {
 			r.Problem(value, "%s: %v", rule, err)
-			continue
 		}
-		p.rules[rule] = parsed
 	}
 	if len(r.Problems()) == 0 {
 		p.checkReferences(&r, lines)
@@ -92,12 +88,17 @@ func parsePolicy(name string, text []byte, changes []string) (*Policy, error) {
 	return p, nil
 }
 
+func (p *Policy) set(rule, expression string) (err error) {
+	p.rules[rule], p.refers[rule], err = parseExpression(expression)
+	return err
+}
+
 // checkReferences finds references to unknown rules, rules that refer to themselves, and
 // names that no rule refers to, which are usually misspelled.
 func (p *Policy) checkReferences(r *yamlfile.Reader, lines map[string]yamlfile.Node) {
 	used := make(map[string]bool)
 	for _, rule := range slices.Sorted(maps.Keys(p.rules)) {
-		for _, other := range p.rules[rule].references(nil) {
+		for _, other := range p.refers[rule] {
 			used[other] = true
 			if _, ok := p.rules[other]; !ok {
 				r.Problem(lines[rule], "%s: there is no rule %q", rule, other)
@@ -120,11 +121,7 @@ func (p *Policy) reaches(from, to string, seen map[string]bool) bool {
 		return false
 	}
 	seen[from] = true
-	referred := p.rules[from]
-	if referred == nil {
-		return false
-	}
-	return slices.ContainsFunc(referred.references(nil), func(next string) bool {
+	return slices.ContainsFunc(p.refers[from], func(next string) bool {
 		return next == to || p.reaches(next, to, seen)
 	})
 }
@@ -133,5 +130,5 @@ func (p *Policy) reaches(from, to string, seen map[string]bool) bool {
 // allows nothing.
 func (p *Policy) Allows(rule string, who Principal) bool {
 	c := p.rules[rule]
-	return c != nil && c.allows(p, who)
+	return c != nil && c(p, who)
 }

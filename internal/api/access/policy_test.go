@@ -67,14 +67,14 @@ func TestExpressionsAreThoseOfOsloPolicy(t *testing.T) {
 		"role:a or (role:b and not(role:a))": {"a", "b", "a b"},
 	} {
 		t.Run(expression, func(t *testing.T) {
-			c, err := parseExpression(expression)
+			c, _, err := parseExpression(expression)
 			if allowed == nil {
 				require.Error(t, err)
 				return
 			}
 			require.NoError(t, err)
 			for _, roles := range []string{"", "a", "b", "a b"} {
-				require.Equal(t, slices.Contains(allowed, roles), c.allows(&Policy{}, withRoles(strings.Fields(roles)...)), "%q",
+				require.Equal(t, slices.Contains(allowed, roles), c(&Policy{}, withRoles(strings.Fields(roles)...)), "%q",
 					roles)
 			}
 		})
@@ -89,7 +89,7 @@ func TestABadExpressionIsRefused(t *testing.T) {
 			strings.Repeat(")", 60),
 		strings.Repeat("not ", 60) + "@", strings.Repeat("role:a or ", 500) + "role:b",
 	} {
-		_, err := parseExpression(expression)
+		_, _, err := parseExpression(expression)
 		require.Error(t, err, "%q", expression)
 	}
 }

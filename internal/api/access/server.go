@@ -96,10 +96,10 @@ func limitHead(handler http.Handler) http.Handler {
 // counted accepts a bounded number of connections; it closes those beyond at once.
 type counted struct {
 	net.Listener
-	open *running
+	open *Running
 }
 
-func count(l net.Listener) *counted { return &counted{l, newRunning(connections, connectionsEach)} }
+func count(l net.Listener) *counted { return &counted{l, NewRunning(connections, connectionsEach)} }
 
 // Accept gives the next connection that is within the limits.
 func (l *counted) Accept() (net.Conn, error) {
@@ -112,7 +112,7 @@ func (l *counted) Accept() (net.Conn, error) {
 		if host, _, err := net.SplitHostPort(c.RemoteAddr().String()); err == nil {
 			address = networkOf(host)
 		}
-		if leave, err := l.open.enter(address); err == nil {
+		if leave, err := l.open.Enter(address); err == nil {
 			return &countedConn{Conn: c, leave: leave}, nil
 		}
 		if err := c.Close(); err != nil {

@@ -5,15 +5,11 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
-	"time"
 
 	"burnish/internal/device"
 	"burnish/internal/host"
@@ -30,7 +26,7 @@ import (
 // and sha256 are required. It and its directory have root or the worker's user as their owner,
 // and only that owner may read it.
 //
-// It is read again when it has changed. While it is not valid, none of its users is let in: the
+// It is read for each request. While it is not valid, none of its users is let in: the
 // change may have taken a token away, which an older content would still accept.
 type TokenFile struct {
 	path string
@@ -39,8 +35,7 @@ type TokenFile struct {
 	mu     sync.Mutex
 	tokens []fileToken
 	err    error
-	seen   fileState
-	read   time.Time
+	digest [sha256.Size]byte // of the content that was parsed
 }
 
 type fileToken struct {
@@ -49,18 +44,7 @@ type fileToken struct {
 	line int
 }
 
-// fileState changes whenever the content or the rights of a file change.
-type fileState struct {
-	device, inode    uint64
-	size             int64
-	modified, status syscall.Timespec
-}
-
 var userForm = regexp.MustCompile(`^[\pL\pN\pP\pS]([\pL\pN\pP\pS ]{0,253}[\pL\pN\pP\pS])?$`)
-
-// settled is how long after its last change a file certainly has another time stamp if it
-// is changed again.
-const settled = 2 * time.Second
 
 // OpenTokens reads the file. The error is one line, and never has a token.
 func OpenTokens(path string, log *slog.Logger) (*TokenFile, error) {
@@ -100,42 +84,23 @@ func unavailable(message string) *device.Fault {
 		Remedy: "send it again; the log of the control worker says why"}
 }
 
-// refresh reads the file if it has changed since, and logs the first of the same errors.
+// refresh reads the file, parses it if it has changed, and logs the first of the same errors.
 func (f *TokenFile) refresh() {
-	state, err := stateOf(f.path)
-	if err == nil && f.err == nil && state == f.seen && f.read.Sub(time.Unix(state.status.Unix())) > settled {
-		return
-	}
 	before := f.err
-	f.read = time.Now()
-	if err == nil {
-		var text []byte
-		if text, err = host.ReadPrivate(f.path); err == nil {
-			f.tokens, err = parseTokens(f.path, text)
-		}
+	text, err := host.ReadPrivate(f.path)
+	if digest := sha256.Sum256(text); err == nil && (f.err != nil || digest != f.digest) {
+		f.digest = digest
+		f.tokens, err = parseTokens(f.path, text)
 	}
-	if err != nil {
+	if f.err = err; err != nil {
 		f.tokens = nil
 	}
-	f.seen, f.err = state, err
 	switch {
 	case err != nil && (before == nil || before.Error() != err.Error()):
 		f.log.Error("the tokens of the API cannot be read: requests are refused until they can", "error", err)
 	case err == nil && before != nil:
 		f.log.Info("the tokens of the API can be read again", "file", f.path)
 	}
-}
-
-func stateOf(path string) (fileState, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fileState{}, err
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return fileState{}, &fs.PathError{Op: "stat", Path: path, Err: syscall.ENOTSUP}
-	}
-	return fileState{uint64(st.Dev), st.Ino, st.Size, st.Mtim, st.Ctim}, nil
 }
 
 // parseTokens reads the file. Its error names lines and keys, and never a value.

@@ -5,10 +5,9 @@ package approval
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
-	"time"
 
 	"burnish/internal/host"
 	"burnish/workflows/contract"
@@ -42,7 +41,9 @@ func NewKey(secret []byte) (*Key, error) {
 // Sign gives the signature of an act.
 func (k *Key) Sign(c contract.OverrideClaims) []byte {
 	mac := hmac.New(sha256.New, k.secret)
-	mac.Write(message(c)) // which never fails
+	c.ExpiresAt, c.Numbers.Since = c.ExpiresAt.UTC(), c.Numbers.Since.UTC() // in whatever zone they were given
+	text, _ := json.Marshal(c)                                              // which never fails
+	mac.Write(append([]byte("burnish override 1\n"), text...))
 	return mac.Sum(nil)
 }
 
@@ -50,20 +51,3 @@ func (k *Key) Sign(c contract.OverrideClaims) []byte {
 func (k *Key) Verify(c contract.OverrideClaims, signature []byte) bool {
 	return hmac.Equal(signature, k.Sign(c))
 }
-
-// message is the canonical form of the claims: each field after its length, so that no two
-// different claims have the same message. Its first field says what is signed.
-func message(c contract.OverrideClaims) []byte {
-	var text []byte
-	for _, field := range []string{
-		"burnish override 1", c.Device, string(c.Act), c.ID, c.Reason, instant(c.ExpiresAt), c.Principal, c.By,
-		instant(c.Numbers.Since), strconv.Itoa(c.Numbers.Clean), strconv.Itoa(c.Numbers.Binding),
-		strconv.Itoa(c.Numbers.Override),
-	} {
-		text = fmt.Appendf(text, "%d:%s\n", len(field), field)
-	}
-	return text
-}
-
-// instant is a time as JSON carries it, in whatever zone it was given.
-func instant(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

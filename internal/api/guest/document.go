@@ -6,7 +6,8 @@ package guest
 import (
 	"context"
 	"fmt"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"burnish/internal/nova/metadata"
 	"burnish/workflows/client"
@@ -54,30 +55,27 @@ const maxAsked = 32
 
 // bound gives the instance's devices that are bound to it.
 func bound(ctx context.Context, from Instances, status contract.InstanceStatus) ([]contract.HeldDevice, error) {
-	var (
-		has    = make([]bool, len(status.Devices))
-		errs   = make([]error, len(status.Devices))
-		places = make(chan struct{}, maxAsked)
-		asked  sync.WaitGroup
-	)
+	var asked errgroup.Group
+	asked.SetLimit(maxAsked)
+	has := make([]bool, len(status.Devices))
 	for i, held := range status.Devices {
-		asked.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
+		asked.Go(func() error {
 			e, err := from.Describe(ctx, held.Name)
-			if client.NotFound(err) {
-				return // nothing is known of it: then it is not bound
+			switch {
+			case client.NotFound(err): // nothing is known of it: then it is not bound
+			case err != nil:
+				return fmt.Errorf("ask device %s for its binding: %w", held.Name, err)
+			default:
+				has[i] = e.Status.InstanceUUID != nil && *e.Status.InstanceUUID == status.UUID
 			}
-			has[i] = err == nil && e.Status.InstanceUUID != nil && *e.Status.InstanceUUID == status.UUID
-			errs[i] = err
+			return nil
 		})
 	}
-	asked.Wait()
+	if err := asked.Wait(); err != nil {
+		return nil, err
+	}
 	shown := make([]contract.HeldDevice, 0, len(status.Devices))
 	for i, held := range status.Devices {
-		if errs[i] != nil {
-			return nil, fmt.Errorf("ask device %s for its binding: %w", held.Name, errs[i])
-		}
 		if has[i] {
 			shown = append(shown, held)
 		}

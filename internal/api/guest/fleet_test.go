@@ -33,8 +33,6 @@ type fleet struct {
 	// errs are the answers of devices and instances that cannot be asked, each for one time.
 	errs  map[string][]error
 	asked int
-	// wait, if it is not nil, is waited for before an instance answers.
-	wait chan struct{}
 }
 
 func newFleet() *fleet {
@@ -63,17 +61,7 @@ func (f *fleet) fail(name string) error {
 	return nil
 }
 
-func (f *fleet) Instance(ctx context.Context, uuid string) (contract.InstanceStatus, error) {
-	f.mu.Lock()
-	wait := f.wait
-	f.mu.Unlock()
-	if wait != nil {
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return contract.InstanceStatus{}, ctx.Err()
-		}
-	}
+func (f *fleet) Instance(_ context.Context, uuid string) (contract.InstanceStatus, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	status, ok := f.instances[uuid]

@@ -49,6 +49,6 @@ func (c *Client) Instance(ctx context.Context, instance string) (contract.Instan
 
 // Resume closes the breaker of a step on a model.
 func (c *Client) Resume(ctx context.Context, in contract.ResumeInput) (contract.ResumeResult, error) {
-	in.Caller = contract.Caller{}
-	return change[contract.ResumeResult](ctx, c, in, "limits", "resume")
+	v := contract.VerbResume
+	return change[contract.ResumeResult](ctx, c, v.ToBody(in), "limits", v.Path())
 }

@@ -17,24 +17,11 @@ import (
 	"burnish/workflows/contract"
 )
 
-// answerError is the API's own body of an error.
-type answerError struct {
-	Error struct {
-		Code    device.Code  `json:"code"`
-		Device  string       `json:"device"`
-		State   device.State `json:"state"`
-		Message string       `json:"message"`
-		Remedy  string       `json:"remedy"`
-		// Outcome is what became of a change that was not answered in time.
-		Outcome string `json:"outcome"`
-	} `json:"error"`
-}
-
 // errorOf is the error that an answer is. Only the API's own bodies show their words: those of a
 // proxy may be anything.
 // ended: the caller's time is over.
 func (c *Client) errorOf(r *request, ended bool, status int, header http.Header, text []byte) error {
-	var body answerError
+	var body client.ErrorBody
 	if json.Unmarshal(text, &body) != nil || body.Error.Code == "" {
 		return c.foreign(r, status, header)
 	}

@@ -3,6 +3,7 @@
 package brokers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -11,32 +12,17 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 // Broker is one node of the message broker.
-type Broker struct {
-	Host        string
-	Port        int
-	User        string
-	Password    string
-	VirtualHost string
-	// TLS is nil for a connection without encryption.
-	TLS *TLS
-}
+type Broker struct{ amqp.URI }
 
-// TLS is what a URL says about certificates: paths of PEM files, and the name in the
-// server's certificate (default: Host). Without CA, the system's authorities are used.
-type TLS struct {
-	CA, Cert, Key, ServerName string
-}
-
-// String describes the broker, without credentials.
+// String describes the broker, without credentials; those are in the URI's own String.
 func (b Broker) String() string {
-	return fmt.Sprintf("%s, virtual host %s", b.Address(), b.VirtualHost)
+	return fmt.Sprintf("%s, virtual host %s", net.JoinHostPort(b.Host, strconv.Itoa(b.Port)), b.Vhost)
 }
-
-// Address is host:port.
-func (b Broker) Address() string { return net.JoinHostPort(b.Host, strconv.Itoa(b.Port)) }
 
 // Parse reads amqp://, amqps:// and oslo.messaging's rabbit:// URLs. Several nodes may be
 // in one URL (rabbit://u:p@h1:5672,u:p@h2:5672/vhost) or in several URLs separated by
@@ -70,36 +56,32 @@ func Parse(text string) ([]Broker, error) {
 }
 
 func parseOne(text string) ([]Broker, error) {
-	scheme, rest, found := strings.Cut(text, "://")
-	if !found {
-		return nil, errors.New("it does not begin with amqp://, amqps:// or rabbit://")
-	}
-	common := Broker{Port: 5672, User: "guest", Password: "guest", VirtualHost: "/"}
+	scheme, rest, _ := strings.Cut(text, "://")
 	rest, query, _ := strings.Cut(rest, "?")
-	var err error
-	if common.TLS, err = certificates(scheme, query); err != nil {
+	common, err := certificates(scheme, query)
+	if err != nil {
 		return nil, err
 	}
-	if common.TLS != nil {
-		common.Port = 5671
-	}
 	authorities, path, _ := strings.Cut(rest, "/")
-	if path != "" {
-		if common.VirtualHost, err = url.PathUnescape(path); err != nil {
-			return nil, errors.New("the virtual host is not percent-encoded correctly")
-		}
-	}
 	var nodes []Broker
 	named := 0
 	for _, authority := range strings.Split(authorities, ",") {
-		node, credentials, err := parseNode(common, authority)
-		if err != nil {
-			return nil, err
-		}
-		if credentials {
+		if strings.Contains(authority, "@") {
 			named++
 		}
-		nodes = append(nodes, node)
+		// A # in a password begins no fragment.
+		at, err := url.Parse(strings.ReplaceAll(common.Scheme+"://"+authority+"/"+path, "#", "%23"))
+		var uri amqp.URI
+		if err == nil && at.Hostname() != "" {
+			uri, err = amqp.ParseURI(at.String())
+		}
+		// The errors of url quote the text, and with a password that is not encoded a host is a part of it.
+		if err != nil || uri.Port < 1 || uri.Port > 65535 {
+			return nil, errors.New("a broker is not USER:PASSWORD@HOST:PORT, or not percent-encoded correctly")
+		}
+		uri.CACertFile, uri.CertFile, uri.KeyFile, uri.ServerName = common.CACertFile, common.CertFile, common.KeyFile,
+			common.ServerName
+		nodes = append(nodes, Broker{uri})
 	}
 	// oslo.messaging would try the others as guest, which is not useful.
 	if named != 0 && named != len(nodes) {
@@ -108,96 +90,31 @@ func parseOne(text string) ([]Broker, error) {
 	return nodes, nil
 }
 
-func parseNode(common Broker, authority string) (node Broker, credentials bool, err error) {
-	node = common
-	place := authority
-	if at := strings.LastIndex(authority, "@"); at >= 0 {
-		credentials = true
-		user, password, _ := strings.Cut(authority[:at], ":")
-		var err1, err2 error
-		node.User, err1 = url.PathUnescape(user)
-		node.Password, err2 = url.PathUnescape(password)
-		// The errors of url quote the text.
-		if err1 != nil || err2 != nil || strings.ContainsAny(password, ":@") || strings.Contains(user, "@") {
-			return node, true, errors.New("the user or the password is not percent-encoded correctly")
-		}
-		place = authority[at+1:]
-	}
-	var host, port string
-	if strings.HasPrefix(place, "[") {
-		end := strings.Index(place, "]")
-		if end < 0 || net.ParseIP(place[1:end]) == nil {
-			return node, credentials, errors.New("the text in [] is not an IPv6 address")
-		}
-		host, port = place[1:end], place[end+1:]
-		if port != "" && !strings.HasPrefix(port, ":") {
-			return node, credentials, errors.New("the text after [] is not :port")
-		}
-		port = strings.TrimPrefix(port, ":")
-	} else {
-		host, port, _ = strings.Cut(place, ":")
-	}
-	if host == "" {
-		return node, credentials, errors.New("it contains no host")
-	}
-	// Not quoted in the error: with a password that is not encoded, it is a part of that.
-	if net.ParseIP(host) == nil && strings.ContainsFunc(host, func(r rune) bool {
-		return r != '.' && r != '-' && r != '_' && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
-	}) {
-		return node, credentials, errors.New("the host is not a valid host name")
-	}
-	node.Host = host
-	if port != "" {
-		if node.Port, err = strconv.Atoi(port); err != nil || node.Port < 1 || node.Port > 65535 {
-			return node, credentials, errors.New("the port must be a number from 1 to 65535")
-		}
-	}
-	return node, credentials, nil
-}
-
 // certificates reads the scheme and the query, with RabbitMQ's names and oslo.messaging's.
 // It ignores other keys, which do not concern the connection.
-func certificates(scheme, query string) (*TLS, error) {
+func certificates(scheme, query string) (amqp.URI, error) {
+	u := amqp.URI{Scheme: "amqp"}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, errors.New("the text after ? is not key=value&key=value")
+		return u, errors.New("the text after ? is not key=value&key=value")
 	}
-	first := func(names ...string) string {
-		for _, name := range names {
-			if value := values.Get(name); value != "" {
-				return value
-			}
-		}
-		return ""
+	switch ssl := strings.ToLower(values.Get("ssl")); {
+	case !slices.Contains([]string{"amqp", "amqps", "rabbit"}, scheme):
+		return u, errors.New("it does not begin with amqp://, amqps:// or rabbit://")
+	case scheme == "amqps", slices.Contains([]string{"1", "true", "yes", "on", "t", "y"}, ssl):
+		u.Scheme = "amqps"
+	case !slices.Contains([]string{"", "0", "false", "no", "off", "f", "n"}, ssl):
+		return u, errors.New("ssl must be true or false")
 	}
-	wanted := false
-	switch scheme {
-	case "amqps":
-		wanted = true
-	case "amqp", "rabbit":
-		switch value := strings.ToLower(values.Get("ssl")); {
-		case slices.Contains([]string{"1", "true", "yes", "on", "t", "y"}, value):
-			wanted = true
-		case !slices.Contains([]string{"", "0", "false", "no", "off", "f", "n"}, value):
-			return nil, errors.New("ssl must be true or false")
-		}
-	default:
-		return nil, errors.New("it does not begin with amqp://, amqps:// or rabbit://")
+	u.CACertFile = cmp.Or(values.Get("cacertfile"), values.Get("ssl_ca_file"))
+	u.CertFile = cmp.Or(values.Get("certfile"), values.Get("ssl_cert_file"))
+	u.KeyFile = cmp.Or(values.Get("keyfile"), values.Get("ssl_key_file"))
+	u.ServerName = values.Get("server_name_indication")
+	switch {
+	case u.Scheme == "amqp" && u.CACertFile+u.CertFile+u.KeyFile+u.ServerName != "":
+		return u, errors.New("it names certificates, but does not ask for TLS (amqps://, or ssl=true)")
+	case (u.CertFile == "") != (u.KeyFile == ""):
+		return u, errors.New("a client certificate needs both certfile and keyfile")
 	}
-	t := &TLS{
-		CA:         first("cacertfile", "ssl_ca_file"),
-		Cert:       first("certfile", "ssl_cert_file"),
-		Key:        first("keyfile", "ssl_key_file"),
-		ServerName: values.Get("server_name_indication"),
-	}
-	if !wanted {
-		if *t != (TLS{}) {
-			return nil, errors.New("it names certificates, but does not ask for TLS (amqps://, or ssl=true)")
-		}
-		return nil, nil
-	}
-	if (t.Cert == "") != (t.Key == "") {
-		return nil, errors.New("a client certificate needs both certfile and keyfile")
-	}
-	return t, nil
+	return u, nil
 }

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/diskfs/go-diskfs/backend/file"
 	"github.com/diskfs/go-diskfs/filesystem/iso9660"
+	"golang.org/x/sys/unix"
 
 	"burnish/internal/nova/metadata"
 )
@@ -56,8 +59,14 @@ func build(workspace string, text []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	image := &memory{}
-	system, err := iso9660.Create(image, 0, 0, blockSize, workspace)
+	// The library passes over errors of most of its writes; in memory there are none.
+	fd, err := unix.MemfdCreate("config drive", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make a file in memory: %w", err)
+	}
+	image := os.NewFile(uintptr(fd), "config drive")
+	defer image.Close() //nolint:errcheck // it is in memory
+	system, err := iso9660.Create(file.New(image, false), 0, 0, blockSize, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -65,5 +74,8 @@ func build(workspace string, text []byte) ([]byte, error) {
 		nil {
 		return nil, err
 	}
-	return image.bytes, nil
+	if _, err := image.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(image)
 }

@@ -1,11 +1,11 @@
 package metadata
 
 import (
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -143,7 +143,7 @@ func (p passedXML) host(element string) (string, error) {
 		if a.Type != "" && a.Type != tagging.PCI {
 			return "", nil // a hostdev of another kind
 		}
-		host, err := a.pci(1<<32 - 1)
+		host, err := a.pci()
 		if err != nil {
 			return "", fmt.Errorf("the host's address in its <source>: %w", err)
 		}
@@ -173,17 +173,17 @@ func (p passedXML) guest(element string) (*contract.GuestAddress, error) {
 		return nil, nil
 	case a.Type == tagging.PCI:
 		g.Bus = tagging.PCI
-		g.Address, err = a.pci(0xffff)
+		g.Address, err = a.pci()
 	case a.Type == tagging.USB:
 		g.Bus = tagging.USB
 		if !strings.Contains(a.Port, ".") { // a port behind a hub has no form in the document
-			g.Address, err = numbers([]field{{"bus", a.Bus}, {"port", a.Port}})
+			g.Address, err = numbers(field{"bus", a.Bus}, field{"port", a.Port})
 		}
 	case a.Type == "drive" && g.Bus == tagging.SCSI:
-		g.Address, err =
-			numbers([]field{{"controller", a.Controller}, {"bus", a.Bus}, {"target", a.Target}, {"unit", a.Unit}})
+		g.Address, err = numbers(field{"controller", a.Controller}, field{"bus", a.Bus}, field{"target", a.Target},
+			field{"unit", a.Unit})
 	case a.Type == "drive" && g.Bus == tagging.IDE:
-		g.Address, err = numbers([]field{{"bus", a.Bus}, {"unit", a.Unit}})
+		g.Address, err = numbers(field{"bus", a.Bus}, field{"unit", a.Unit})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("its address in the guest: %w", err)
@@ -205,39 +205,26 @@ func (p passedXML) busOf(element string) string {
 }
 
 // pci is a PCI address in the form 0000:00:05.0. libvirt leaves out a domain or function 0.
-func (a addressXML) pci(maxDomain uint64) (string, error) {
-	var domain, bus, slot, function uint64
-	for _, f := range []struct {
-		name, text string
-		most       uint64
-		optional   bool
-		to         *uint64
-	}{
-		{"domain", a.Domain, maxDomain, true, &domain},
-		{"bus", a.Bus, 0xff, false, &bus},
-		{"slot", a.Slot, 0x1f, false, &slot},
-		{"function", a.Function, 7, true, &function},
-	} {
-		if f.text == "" && f.optional {
-			continue
-		}
-		n, err := number(f.name, f.text, f.most)
-		if err != nil {
+func (a addressXML) pci() (string, error) {
+	var n [4]uint64
+	for i, f := range []field{{"domain", cmp.Or(a.Domain, "0")}, {"bus", a.Bus}, {"slot", a.Slot},
+		{"function", cmp.Or(a.Function, "0")}} {
+		var err error
+		if n[i], err = f.number(); err != nil {
 			return "", err
 		}
-		*f.to = n
 	}
-	return fmt.Sprintf("%04x:%02x:%02x.%x", domain, bus, slot, function), nil
+	return fmt.Sprintf("%04x:%02x:%02x.%x", n[0], n[1], n[2], n[3]), nil
 }
 
 // field is one attribute of an address.
 type field struct{ name, text string }
 
 // numbers joins numbers as Linux shows them: decimal, parted by colons.
-func numbers(fields []field) (string, error) {
+func numbers(fields ...field) (string, error) {
 	var parts []string
 	for _, f := range fields {
-		n, err := number(f.name, f.text, 1<<32-1)
+		n, err := f.number()
 		if err != nil {
 			return "", err
 		}
@@ -246,16 +233,11 @@ func numbers(fields []field) (string, error) {
 	return strings.Join(parts, ":"), nil
 }
 
-var libvirtNumber = regexp.MustCompile(`\A(0x[0-9a-fA-F]{1,8}|0|[1-9][0-9]{0,9})\z`)
-
 // number reads a number as libvirt writes it, 0x1f or 31.
-func number(name, text string, most uint64) (uint64, error) {
-	if !libvirtNumber.MatchString(text) {
-		return 0, fmt.Errorf("%s %q is not a number", name, text)
-	}
-	n, err := strconv.ParseUint(text, 0, 64)
-	if err != nil || n > most {
-		return 0, fmt.Errorf("%s %s is more than %#x", name, text, most)
+func (f field) number() (uint64, error) {
+	n, err := strconv.ParseUint(f.text, 0, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%s %q is not a number", f.name, f.text)
 	}
 	return n, nil
 }

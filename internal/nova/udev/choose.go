@@ -13,13 +13,16 @@ func rulesOf(i int, entries []entry) ([][]match, string) {
 	id, identified := e.identity()
 	at, placed := e.place()
 	named, hasName := e.name()
-	if !identified {
-		for _, p := range []place{at, named} {
-			if p.matches != nil && e.alone(entries, p.key) {
-				return [][]match{join(base, p.matches)}, ""
-			}
+	var apart [][]match // where it alone is, by its address and by its name
+	for _, p := range []place{at, named} {
+		if p.matches != nil && e.alone(entries, p.key) {
+			apart = append(apart, p.matches)
 		}
+	}
+	if !identified {
 		switch {
+		case apart != nil:
+			return each(base, apart[:1], nil), ""
 		case placed || hasName:
 			return nil, "another device of the document has its address or name"
 		case e.Serial != "" || e.MAC != "" || e.Address != "" && e.Address != "none":
@@ -29,12 +32,10 @@ func rulesOf(i int, entries []entry) ([][]match, string) {
 	}
 	lines := id.visible(e, entries)
 	if !e.unique(entries, func(id identity) string { return id.key }, id.key) {
-		for _, p := range []place{at, named} {
-			if p.matches != nil && e.alone(entries, p.key) {
-				return each(base, lines, p.matches), ""
-			}
+		if apart == nil {
+			return nil, "another device of the document has its serial or MAC, and no address parts them"
 		}
-		return nil, "another device of the document has its serial or MAC, and no address parts them"
+		return each(base, lines, apart[0]), ""
 	}
 	switch {
 	case e.Type == typeDisk && e.Bus == "pci" && placed && e.alone(entries, at.key):
@@ -42,13 +43,7 @@ func rulesOf(i int, entries []entry) ([][]match, string) {
 		return append(each(base, lines, at.matches), each(base, lines, []match{isNot("DEVPATH", "*/pci*:??/*")})...), ""
 	case e.Type == typeDisk && e.Bus == "xen":
 		// A Xen disk shows no serial.
-		all := each(base, lines, nil)
-		for _, p := range []place{at, named} {
-			if p.matches != nil && e.alone(entries, p.key) {
-				all = append(all, join(base, p.matches))
-			}
-		}
-		return all, ""
+		return append(each(base, lines, nil), each(base, apart, nil)...), ""
 	}
 	return each(base, lines, nil), ""
 }
@@ -89,13 +84,11 @@ func (e entry) alone(entries []entry, key string) bool {
 	})
 }
 
-func join(lists ...[]match) []match { return slices.Concat(lists...) }
-
 // each puts what holds for all lines before and behind each.
 func each(before []match, lines [][]match, behind []match) [][]match {
 	all := make([][]match, 0, len(lines))
 	for _, line := range lines {
-		all = append(all, join(before, line, behind))
+		all = append(all, slices.Concat(before, line, behind))
 	}
 	return all
 }
