@@ -28,6 +28,7 @@ import (
 type document struct {
 	spec   *openapi3.T
 	router routers.Router
+	strict *strict
 }
 
 var load = sync.OnceValues(func() (*document, error) {
@@ -40,7 +41,12 @@ var load = sync.OnceValues(func() (*document, error) {
 			break
 		}
 	}
-	spec, err := openapi3.NewLoader().LoadFromFile(filepath.Join(root, "internal", "api", "openapi.json"))
+	path := filepath.Join(root, "internal", "api", "openapi.json")
+	spec, err := openapi3.NewLoader().LoadFromFile(path)
+	if err != nil {
+		return nil, err
+	}
+	strict, err := loadStrict(path)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +58,7 @@ var load = sync.OnceValues(func() (*document, error) {
 	for _, schema := range spec.Components.Schemas {
 		schema.Value.AdditionalProperties = openapi3.AdditionalProperties{Has: &no}
 	}
-	return &document{spec, router}, nil
+	return &document{spec, router, strict}, nil
 })
 
 // Load reads the document, and requires that it is a valid one.
@@ -99,6 +105,8 @@ func Check(t testing.TB, method, target string, status int, header http.Header, 
 		Options: &openapi3filter.Options{IncludeResponseStatus: true},
 	})
 	require.NoError(t, err, "%s %s: %d %s", method, target, status, body)
+	require.NoError(t, d.strict.check(route.Path, request.Method, status, body), "%s %s: %d %s", method, target,
+		status, body)
 }
 
 // Handler is h, whose answers are all checked.
