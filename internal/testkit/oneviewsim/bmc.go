@@ -1,11 +1,8 @@
 package oneviewsim
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"io"
-	"net/http"
+	"maps"
+	"time"
 
 	"burnish/internal/testkit/simserver"
 )
@@ -21,14 +18,31 @@ type BMC interface {
 }
 
 // Join makes a server and its BMC one. Of an appliance in another process, see Process.Join.
-func (a *Appliance) Join(server string, bmc BMC) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	h, err := a.find(server)
-	if err == nil {
-		a.bmcs[h.URI()] = bmc
-		a.refresh(h)
+func (a *Appliance) Join(server string, bmc BMC) (err error) {
+	a.Do(func(time.Time) {
+		var h *Hardware
+		if h, err = a.find(server); err == nil {
+			a.bmcs[h.URI()] = bmc
+			a.refresh(h)
+		}
+	})
+	return err
+}
+
+// joinProcess makes a server one with a BMC in another process, also after a restart.
+func (a *Appliance) joinProcess(server string, link Link) error {
+	remote, err := simserver.NewRemote(link.URL, link.CA)
+	if err != nil {
+		return err
 	}
+	if err := a.Join(server, remoteBMC{remote}); err != nil {
+		return err
+	}
+	h, err := a.Server(server)
+	a.Configure(func(c *Config) {
+		c.Links = maps.Clone(c.Links)
+		c.Links[h.URI()] = link
+	})
 	return err
 }
 
@@ -40,15 +54,15 @@ func (a *Appliance) refresh(h *Hardware) {
 	}
 	power, err := bmc.Power()
 	if err != nil {
-		power = Unknown
+		power = unknown
 	}
 	if power != h.Power {
 		h.Power = power
-		a.touch(h)
+		a.changed(h)
 	}
 }
 
-// resetTypes are Redfish's names of OneView's power controls.
+// resetType is Redfish's name of OneView's power control.
 func resetType(power, control string) string {
 	switch {
 	case power == Off && control == "PressAndHold":
@@ -63,48 +77,8 @@ func resetType(power, control string) string {
 }
 
 // remoteBMC is a BMC in another process.
-type remoteBMC struct {
-	url    string
-	client *http.Client
-}
+type remoteBMC struct{ *simserver.Remote }
 
-func newRemoteBMC(link Link) (*remoteBMC, error) {
-	client, err := simserver.Client([]byte(link.CA))
-	return &remoteBMC{url: link.URL, client: client}, err
-}
+func (b remoteBMC) Power() (power string, err error) { return power, b.Ask("power", nil, nil, &power) }
 
-func (b *remoteBMC) Power() (string, error) {
-	var power string
-	return power, b.do(http.MethodGet, nil, &power)
-}
-
-func (b *remoteBMC) SetPower(resetType string) error {
-	return b.do(http.MethodPut, resetType, nil)
-}
-
-func (b *remoteBMC) do(method string, body, into any) error {
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequest(method, b.url, bytes.NewReader(raw))
-	if err != nil {
-		return err
-	}
-	response, err := b.client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	switch {
-	case err != nil:
-		return err
-	case response.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s %s: %s: %s", method, b.url, response.Status, answer)
-	case into == nil:
-		return nil
-	default:
-		return json.Unmarshal(answer, into)
-	}
-}
+func (b remoteBMC) SetPower(resetType string) error { return b.Ask("set-power", nil, resetType, nil) }
